@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Turns options into a request, and sees it through. */
+#include "client/bulk.h"
+
+#include "client/signals.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+enum { BACKOFF_MOST = 30 }; /* seconds */
+
+/* ---- options into numbers ---- */
+
+/* Options that put a flag into the request (or take it out). */
+static uint32_t request_flags(const struct options *o)
+{
+	const struct { bool on; uint32_t flag; } table[] = {
+		{ o->recursive, BULK_F_RECURSIVE },
+		{ !o->no_modes, BULK_F_MODES },
+		{ !o->no_times, BULK_F_TIMES },
+		{ o->owner, BULK_F_OWNER },
+		{ o->xattrs, BULK_F_XATTRS },
+		{ o->follow, BULK_F_FOLLOW },
+		{ o->inplace, BULK_F_INPLACE },
+		{ !o->no_resume, BULK_F_RESUME },
+		{ o->dry_run, BULK_F_DRY_RUN },
+	};
+	uint32_t flags = BULK_F_HARDLINKS | BULK_F_SPARSE;
+
+	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
+		if (table[i].on)
+			flags |= table[i].flag;
+	return flags;
+}
+
+static int fill_transports(const struct options *o, struct offer *f, struct err *e)
+{
+	static const uint8_t sets[] = {
+		[USE_AUTO] = TRANSPORT_TCP | TRANSPORT_INBAND,
+		[USE_TCP] = TRANSPORT_TCP,
+		[USE_RDMA] = 0,
+	};
+
+	f->transports = sets[o->transport];
+	if (!f->transports)
+		return err_set(e, -EPROTONOSUPPORT,
+			       "this build has no RDMA transport: leave --transport rdma away");
+	return 0;
+}
+
+static int fill_offer(const struct options *o, struct offer *f, struct err *e)
+{
+	static const uint8_t ops[] = {
+		[USE_ANY_OP] = OP_WRITE | OP_READ, [USE_WRITE] = OP_WRITE, [USE_READ] = OP_READ,
+	};
+
+	f->ops = ops[o->op];
+	f->prot_min = (uint8_t)o->prot;
+	f->ack = (uint8_t)o->ack;
+	f->block = (uint32_t)o->block;
+	f->channels = (uint16_t)o->channels;
+	f->inflight = (uint32_t)o->inflight;
+	return fill_transports(o, f, e);
+}
+
+static int check_numa(const struct options *o, struct err *e)
+{
+	uint64_t node;
+
+	if (!o->numa || !strcmp(o->numa, "off") || !strcmp(o->numa, "auto") ||
+	    (!strncmp(o->numa, "node:", 5) && !parse_uint(o->numa + 5, 0, 1023, &node)))
+		return 0;
+	return err_set(e, -EINVAL, "--numa: \"%s\" is none of off, auto, node:N",
+		       printable(o->numa));
+}
+
+/* The mask rftp was started with, also for the second session of a process. */
+static mode_t first_umask(void)
+{
+	static mode_t mask;
+	static bool known;
+	mode_t now = umask(0);
+
+	if (!known)
+		mask = now;
+	known = true;
+	return mask;
+}
+
+static void fill_tuning(const struct options *o, struct transfer_tuning *t)
+{
+	transfer_tuning_default(t);
+	t->io = (enum io_kind)o->io;
+	t->direct = o->direct;
+	t->readers = (unsigned)o->readers;
+	t->writers = (unsigned)o->writers;
+	t->memory = o->memory;
+	/* Files are made with the very modes they should have; rftp's own ones have modes
+	 * that need no mask. */
+	t->umask = first_umask();
+}
+
+int bulk_init(struct bulk *b, struct server *s, struct report *r, enum bulk_op op,
+	      struct err *e)
+{
+	const struct options *o = &s->o;
+	struct bulk_request *q = &b->c.request;
+	int rc;
+
+	memset(b, 0, sizeof(*b));
+	b->server = s;
+	b->report = r;
+	q->op = (uint8_t)op;
+	q->policy = (uint8_t)o->policy;
+	q->flags = request_flags(o);
+	q->rate = o->rate;
+	fill_tuning(o, &b->c.tuning);
+	if (r)
+		b->c.events = report_events(r);
+	b->c.stop = signals_stop();
+	b->c.inband_ok = o->transport == USE_AUTO;
+	b->c.connect_timeout_ms = (int)(o->connect_timeout / 1000000);
+	rc = check_numa(o, e);
+	return rc ? rc : fill_offer(o, &q->offer, e);
+}
+
+void bulk_clear(struct bulk *b)
+{
+	bulk_request_clear(&b->c.request);
+}
+
+/* ---- one attempt ---- */
+
+/* What only the connection knows. */
+static int fill_stream(struct bulk *b, uint8_t key[KEY_BYTES], struct err *e)
+{
+	struct ftp_client *client = b->server->client;
+	const struct sockaddr_storage *peer;
+	int rc;
+
+	b->c.ms = ftp_client_stream(client);
+	b->c.request.offer.rtt_ns = ftp_client_rtt_ns(client);
+	b->c.peer_len = 0;
+	peer = ftp_client_peer(client, &b->c.peer_len);
+	if (peer)
+		b->c.peer = *peer;
+	rc = ftp_client_key(client, key);
+	if (rc && rc != -ENOENT)
+		return err_sys(e, rc, "no key can be had from the TLS connection");
+	b->c.master = rc ? NULL : key;
+	/* A key of our own is no secret on a stream that others can read. */
+	if (rc && !ftp_client_secret(client) && b->c.request.offer.prot_min > PROT_CLEAR)
+		return err_set(e, -EPROTONOSUPPORT, "without TLS there is no key for --prot %s: "
+			       "use --prot clear, or leave --plain away",
+			       prot_name(b->c.request.offer.prot_min));
+	return 0;
+}
+
+int bulk_once(struct bulk *b, struct transfer_result *r, struct err *e)
+{
+	uint8_t key[KEY_BYTES];
+	int rc;
+
+	if (!ftp_has_bulk(b->server->client))
+		return err_set(e, -EPROTONOSUPPORT, "%s is no rftpd, or one without bulk mode",
+			       printable(b->server->place.host));
+	rc = fill_stream(b, key, e);
+	if (rc)
+		return rc;
+	signals_graceful(true);
+	rc = transfer_client(&b->c, r, e);
+	signals_graceful(false);
+	crypto_wipe(key, sizeof(key));
+	/* The stream may still be in line mode, but with a connection that hiccups a new
+	 * one is the safe way on. */
+	if (rc == -EPROTO || rc == -EBADMSG || exit_is_lost(rc))
+		server_close(b->server);
+	return rc;
+}
+
+/* ---- again and again ---- */
+
+static unsigned backoff(unsigned attempt)
+{
+	return attempt > 5 ? BACKOFF_MOST : attempt < 1 ? 0 : 1u << (attempt - 1);
+}
+
+static bool stopped(void)
+{
+	return *signals_stop();
+}
+
+/* May the next attempt do better? tried: the server has been reached before. */
+static bool worth_again(const struct bulk *b, int rc, unsigned attempt, bool reached)
+{
+	if (b->once || stopped() || attempt >= b->server->o.retries || !reached)
+		return false;
+	/* While the server comes up again, it may be away. */
+	return exit_is_lost(rc) || (!b->server->client &&
+		(rc == -ECONNREFUSED || rc == -EHOSTUNREACH || rc == -ENETUNREACH));
+}
+
+static enum exit_status finish(struct bulk *b, const struct transfer_result *r)
+{
+	report_result(b->report, r);
+	return r->failed ? EXIT_SOME_FAILED : EXIT_DONE;
+}
+
+static enum exit_status give_up(struct bulk *b, bool reached, struct err *e)
+{
+	enum exit_status status = reached ? exit_of(stopped() ? -EINTR : e->code,
+						    report_begun(b->report)) : EXIT_CONNECT;
+
+	if (status == EXIT_INTERRUPTED && !b->once && !b->server->o.no_resume)
+		err_set(e, e->code, "%s; the same command goes on from there", e->text);
+	report_error(b->report, e);
+	return status;
+}
+
+static void pause_seconds(unsigned seconds)
+{
+	struct timespec t = { .tv_sec = seconds };
+
+	nanosleep(&t, NULL); /* a signal ends the program, or the pause */
+}
+
+enum exit_status bulk_run(struct bulk *b)
+{
+	struct transfer_result r;
+	bool reached = false;
+
+	report_begin(b->report);
+	for (unsigned attempt = 1;; attempt++) {
+		struct err e = ERR_INIT;
+		int rc = server_connect(b->server, &e);
+
+		if (rc == 0) {
+			reached = true;
+			memset(&r, 0, sizeof(r));
+			rc = bulk_once(b, &r, &e);
+			if (exit_is_lost(rc))
+				err_prefix(&e, "%s", printable(b->server->place.host));
+		}
+		if (rc == 0)
+			return finish(b, &r);
+		if (!worth_again(b, rc, attempt - 1, reached))
+			return give_up(b, reached, &e);
+		report_retry(b->report, attempt, backoff(attempt), &e);
+		pause_seconds(backoff(attempt));
+	}
+}

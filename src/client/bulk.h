@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+/* One bulk transfer with a server, from the options to its end, again when the connection
+ * is lost on the way. */
+#ifndef RFTP_CLIENT_BULK_H
+#define RFTP_CLIENT_BULK_H
+
+#include "client/report.h"
+#include "client/server.h"
+#include "transfer/transfer.h"
+
+struct bulk {
+	struct server *server;              /* not owned */
+	struct report *report;              /* not owned; NULL: only for bulk_once() */
+	struct transfer_client_config c;    /* all but the stream's own facts */
+	bool once;                          /* a pipe is in it: it cannot be run again */
+};
+
+/* Fill in what the server's options say. 0; negative errno with text: they ask for what
+ * cannot be had. bulk_clear() is harmless after either. */
+int bulk_init(struct bulk *b, struct server *s, struct report *r, enum bulk_op op,
+	      struct err *e);
+/* Frees the request. */
+void bulk_clear(struct bulk *b);
+/* Run it; everything has been said and added to the report afterwards. */
+enum exit_status bulk_run(struct bulk *b);
+/* Once, without saying or adding anything; the stream stays connected or is closed. */
+int bulk_once(struct bulk *b, struct transfer_result *r, struct err *e);
+
+#endif

@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0
+/* rftp bench: memory to memory, so that only the path and the hosts count. */
+#include "client/bulk.h"
+#include "client/signals.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DEFAULT_NS 10000000000ull
+#define LINE_SECONDS 1.0
+
+/* One direction: a session, a transfer and, with --both, a thread. */
+struct way {
+	const char *name;
+	enum bulk_op op;
+	const struct job *job;
+	struct server *server;
+	struct bulk bulk;
+	struct transfer_item item;
+	pthread_t thread;
+	/* The callbacks' own. */
+	double said_at;
+	uint64_t said_bytes;
+	/* The outcome. */
+	struct transfer_result result;
+	struct err error;
+	int rc;
+	bool begun;
+};
+
+/* Lines of both directions do not mix. */
+static pthread_mutex_t output = PTHREAD_MUTEX_INITIALIZER;
+
+/* ---- second by second ---- */
+
+static void say_interval(struct way *w, double at, double length, uint64_t bytes)
+{
+	char size[32], rate[32];
+	LOCK_GUARD(guard, &output);
+
+	if (w->job->o.json)
+		json_emit(stdout, event_interval(w->name, at, length, bytes));
+	else if (!w->job->o.quiet && w->job->o.progress != PROGRESS_NEVER)
+		printf("%-3s %7.1f s  %10s  %12s\n", w->name, at,
+		       format_size(size, sizeof(size), bytes),
+		       format_rate(rate, sizeof(rate), (double)bytes / length));
+	fflush(stdout);
+}
+
+static void on_started(void *arg, const struct agreement *a)
+{
+	struct way *w = arg;
+	LOCK_GUARD(guard, &output);
+
+	w->begun = true;
+	if (w->job->o.json)
+		json_emit(stdout, event_started(a));
+	log_info("%s: %s, %u channels, blocks of %u KiB, %u in flight, %s%s", w->name,
+		 transport_name(a->transport), a->paths * a->channels, a->block >> 10,
+		 a->inflight, prot_name(a->prot),
+		 a->prot == PROT_CLEAR && !a->crc ? ", not checked" : "");
+}
+
+static void on_progress(void *arg, const struct transfer_progress *p)
+{
+	struct way *w = arg;
+
+	if (p->seconds - w->said_at < LINE_SECONDS)
+		return;
+	say_interval(w, p->seconds, p->seconds - w->said_at, p->bytes - w->said_bytes);
+	w->said_at = p->seconds;
+	w->said_bytes = p->bytes;
+}
+
+/* ---- one direction ---- */
+
+static int way_init(struct way *w, const struct job *j, const struct place *p, bool put,
+		    struct err *e)
+{
+	struct bulk_request *q = &w->bulk.c.request;
+	int rc;
+
+	*w = (struct way){
+		.name = put ? "put" : "get", .op = put ? BULK_BENCH_PUT : BULK_BENCH_GET,
+		.job = j,
+	};
+	w->server = server_new(j, p, e);
+	if (!w->server)
+		return e->code;
+	/* Zeros are no secret, and without CRC was asked for. */
+	if (!j->o.crc && !option_given(&j->o, "prot"))
+		w->server->o.prot = PROT_CLEAR;
+	rc = bulk_init(&w->bulk, w->server, NULL, w->op, e);
+	q->bench_bytes = j->o.bench_bytes;
+	q->bench_ns = j->o.bench_bytes ? 0 : j->o.bench_ns ? j->o.bench_ns : DEFAULT_NS;
+	q->offer.no_crc = !j->o.crc;
+	q->base = strdup("");
+	w->item.kind = put ? ITEM_ZERO : ITEM_NULL;
+	w->item.size = q->bench_bytes;
+	w->bulk.c.items = &w->item;
+	w->bulk.c.nitems = 1;
+	w->bulk.c.events = (struct transfer_events){
+		.started = on_started, .progress = on_progress, .arg = w,
+	};
+	return rc;
+}
+
+static void way_clear(struct way *w)
+{
+	if (w->server)
+		bulk_clear(&w->bulk);
+	server_free(w->server);
+}
+
+static void *way_run(void *arg)
+{
+	struct way *w = arg;
+
+	w->rc = bulk_once(&w->bulk, &w->result, &w->error);
+	return NULL;
+}
+
+static void way_start_both(struct way w[2])
+{
+	int rc = thread_start(&w[1].thread, "bench", way_run, &w[1]);
+
+	if (rc)
+		w[1].rc = err_sys(&w[1].error, rc, "cannot start a thread");
+	way_run(&w[0]);
+	if (rc == 0)
+		pthread_join(w[1].thread, NULL);
+}
+
+/* ---- the outcome ---- */
+
+/* What came after the last line. */
+static void say_rest(struct way *w)
+{
+	double s = (double)w->result.wall_ns / 1e9 - w->said_at;
+
+	if (s >= LINE_SECONDS / 2 && w->result.bytes >= w->said_bytes)
+		say_interval(w, w->said_at + s, s, w->result.bytes - w->said_bytes);
+}
+
+static void say_way(const struct way *w)
+{
+	const struct transfer_result *r = &w->result;
+	char size[32], rate[32];
+	double s = (double)r->wall_ns / 1e9;
+
+	printf("%-3s %s in %.2f s, %s (%.2f Gbit/s)\n", w->name,
+	       format_size(size, sizeof(size), r->bytes), s,
+	       format_rate(rate, sizeof(rate), s > 0 ? (double)r->bytes / s : 0),
+	       s > 0 ? (double)r->bytes * 8 / s / 1e9 : 0);
+}
+
+static void say_cost(const struct totals *t)
+{
+	const struct agreement *a = &t->agreement;
+
+	printf("%s, %u channels, %s%s; CPU seconds here %.2f, there %.2f\n",
+	       transport_name(a->transport), a->paths * a->channels, prot_name(a->prot),
+	       a->prot == PROT_CLEAR && !a->crc ? ", not checked" : "",
+	       (double)t->cpu_local_ns / 1e9, (double)t->cpu_remote_ns / 1e9);
+}
+
+static int add_ways(struct totals *t, const struct way *w, int n, uint64_t cpu)
+{
+	uint64_t wall = 0;
+
+	for (int i = 0; i < n; i++) {
+		if (w[i].rc)
+			continue;
+		if (totals_add(t, &w[i].result))
+			return -ENOMEM;
+		if (w[i].result.wall_ns > wall)
+			wall = w[i].result.wall_ns;
+	}
+	/* They ran at the same time, in one process. */
+	if (n > 1) {
+		t->wall_ns = wall;
+		t->cpu_local_ns = cpu;
+	}
+	return 0;
+}
+
+static json_t *ways_of(const struct way *w, int n)
+{
+	json_t *all = json_object();
+
+	for (int i = 0; all && i < n; i++) {
+		double s = (double)w[i].result.wall_ns / 1e9;
+
+		json_object_set_new(all, w[i].name, json_pack("{s:I, s:f, s:f}", "bytes",
+			(json_int_t)w[i].result.bytes, "seconds", s, "bytes_per_second",
+			s > 0 ? (double)w[i].result.bytes / s : 0.0));
+	}
+	return all;
+}
+
+static enum exit_status conclude(const struct job *j, struct way *w, int n, uint64_t cpu)
+{
+	enum exit_status status = EXIT_DONE;
+	struct totals t = { 0 };
+	struct err *why = NULL;
+	json_t *obj;
+
+	for (int i = 0; i < n; i++) {
+		if (!w[i].rc)
+			continue;
+		status = exit_worse(status, exit_of(*signals_stop() ? -EINTR : w[i].rc,
+						    w[i].begun));
+		log_error("%s: %s", w[i].name, w[i].error.text);
+		why = &w[i].error;
+	}
+	for (int i = 0; i < n; i++)
+		if (!w[i].rc)
+			say_rest(&w[i]);
+	if (add_ways(&t, w, n, cpu))
+		log_warn("out of memory: the summary is not complete");
+	for (int i = 0; !j->o.json && i < n; i++)
+		if (!w[i].rc)
+			say_way(&w[i]);
+	if (!j->o.json && t.agreed)
+		say_cost(&t);
+	obj = j->o.json ? event_summary(&t, status, why) : NULL;
+	if (obj) {
+		json_object_set_new(obj, "ways", ways_of(w, n));
+		json_emit(stdout, obj);
+	}
+	totals_clear(&t);
+	return status;
+}
+
+static enum exit_status bench(const struct job *j, struct way *w, int n)
+{
+	struct err e = ERR_INIT;
+	uint64_t cpu;
+
+	/* One after the other: a question on the terminal is asked once. */
+	for (int i = 0; i < n; i++) {
+		if (server_connect(w[i].server, &e)) {
+			log_error("%s", e.text);
+			return EXIT_CONNECT;
+		}
+	}
+	cpu = cpu_ns();
+	if (n > 1)
+		way_start_both(w);
+	else
+		way_run(w);
+	return conclude(j, w, n, cpu_ns() - cpu);
+}
+
+static enum exit_status bench_place(struct job *j, const struct place *p)
+{
+	bool both = j->o.bench_way == WAY_BOTH;
+	struct way w[2] = { 0 };
+	struct err e = ERR_INIT;
+	int rc = way_init(&w[0], j, p, j->o.bench_way != WAY_GET, &e);
+	enum exit_status status;
+
+	if (rc == 0 && both)
+		rc = way_init(&w[1], j, p, false, &e);
+	if (rc == -EINVAL)
+		status = usage_error(j, "%s", e.text);
+	else if (rc)
+		status = failed(&e, false);
+	else
+		status = bench(j, w, both ? 2 : 1);
+	way_clear(&w[0]);
+	way_clear(&w[1]);
+	return status;
+}
+
+enum exit_status rftp_bench(struct job *j)
+{
+	struct err e = ERR_INIT;
+	struct place p;
+	enum exit_status status;
+
+	if (j->o.bench_bytes && j->o.bench_ns)
+		return usage_error(j, "--time and --size exclude each other");
+	if (!j->o.crc && option_given(&j->o, "prot") && j->o.prot != PROT_CLEAR)
+		return usage_error(j, "--crc off needs --prot clear: the tag of %s is not left out",
+				   prot_name(j->o.prot));
+	if (place_of_server(j->words[0], &p, &e))
+		return usage_error(j, "%s", e.text);
+	status = bench_place(j, &p);
+	place_clear(&p);
+	return status;
+}

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+/* From a place to a session: is it the right server, and who are we there? */
+#include "client/server.h"
+
+#include "client/conf.h"
+#include "client/known_hosts.h"
+#include "client/passwords.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+enum { PASSWORD_ATTEMPTS = 3 };
+
+/* ---- is it the right server? ---- */
+
+static char *known_hosts_file(const struct options *o, struct err *e)
+{
+	char *file = o->known_hosts ? strdup(o->known_hosts) : own_file("known_hosts");
+
+	if (!file)
+		err_set(e, -ENOENT, "there is no home directory for known_hosts: use "
+			"--known-hosts FILE");
+	return file;
+}
+
+/* Several lines, because this one must not be missed. */
+static void refuse_changed(const char *name, const char *file, const char *pin,
+			   const struct known_answer *a, struct err *e)
+{
+	log_error("THE KEY OF %s HAS CHANGED", name);
+	log_error("either the server was given a new key, or somebody else is listening");
+	log_error("known: %s (%s line %u)", a->pin, printable(file), a->line);
+	log_error("now:   %s", pin);
+	log_error("ask its administrator; if the new key is right, remove the old line: "
+		  "sed -i %ud %s", a->line, printable(file));
+	err_set(e, -EKEYREJECTED, "%s: its key is not the one in line %u of %s", name, a->line,
+		printable(file));
+}
+
+static enum pin_answer add_pin(const char *file, const char *host, uint16_t port,
+			       const char *pin, const char *name, struct err *e)
+{
+	struct err why = ERR_INIT;
+
+	/* It was trusted; that it cannot be remembered is a nuisance, not a danger. */
+	if (known_hosts_add(file, host, port, pin, &why))
+		log_warn("the key of %s is not remembered: %s", name, why.text);
+	else
+		log_warn("%s is known from now on, by its key %s", name, pin);
+	return PIN_OK;
+}
+
+static bool trusts_new(const struct options *o, const char *name, const char *pin)
+{
+	char question[512];
+
+	if (o->accept_new)
+		return true;
+	snprintf(question, sizeof(question), "%s is not known yet. Its key is\n  %s\n"
+		 "Is that the key its administrator told you (yes, no)? ", name, pin);
+	return ask_yes(question);
+}
+
+static enum pin_answer judge_pin(const struct options *o, const char *file, const char *host,
+				 uint16_t port, const char *pin, struct err *e)
+{
+	CLEANUP_FREE char *name = known_hosts_name(host, port);
+	struct known_answer a;
+
+	if (!name || known_hosts_check(file, host, port, pin, &a, e))
+		return PIN_REFUSED;
+	if (a.what == HOST_SAME)
+		return PIN_OK;
+	if (a.what == HOST_CHANGED) {
+		refuse_changed(name, file, pin, &a, e);
+		return PIN_REFUSED;
+	}
+	if (trusts_new(o, name, pin))
+		return add_pin(file, host, port, pin, name, e);
+	err_set(e, -EKEYREJECTED, "%s is not known, its key is %s: to trust it, use --accept-new "
+		"or add the line \"%s %s\" to %s", name, pin, name, pin, printable(file));
+	return PIN_REFUSED;
+}
+
+static enum pin_answer check_pin(void *arg, const char *host, uint16_t port, const char *pin,
+				 struct err *e)
+{
+	const struct server *s = arg;
+	CLEANUP_FREE char *file = known_hosts_file(&s->o, e);
+
+	return file ? judge_pin(&s->o, file, host, port, pin, e) : PIN_REFUSED;
+}
+
+/* ---- who are we there? ---- */
+
+/* What the netrc says; a default one that cannot be used is only worth a warning. 1, 0, or
+ * a negative errno. */
+static int look_up(const struct server *s, const char *user, struct login *l, struct err *e)
+{
+	CLEANUP_FREE char *own = s->o.netrc ? NULL : netrc_default();
+	const char *file = s->o.netrc ? s->o.netrc : own;
+	struct err why = ERR_INIT;
+	int rc;
+
+	memset(l, 0, sizeof(*l));
+	if (!file)
+		return 0;
+	rc = netrc_find(file, s->place.host, user, l, &why);
+	if (rc == -ENOENT && s->o.netrc)
+		return err_sys(e, rc, "cannot read %s", printable(file));
+	if (rc >= 0 || rc == -ENOENT)
+		return rc > 0;
+	if (s->o.netrc)
+		return err_set(e, rc, "%s", why.text);
+	log_warn("%s", why.text);
+	return 0;
+}
+
+/* Before connecting: a URL without a user takes the one of the netrc; with neither the
+ * login is anonymous. */
+static int choose_user(struct server *s, struct err *e)
+{
+	struct login l;
+	int rc;
+
+	if (s->place.kind == PLACE_SSH || s->login || s->password)
+		return 0;
+	rc = look_up(s, s->place.user, &l, e);
+	if (rc > 0) {
+		if (!s->place.user)
+			s->login = steal_ptr(&l.user);
+		s->password = steal_ptr(&l.password);
+	}
+	login_clear(&l);
+	return rc < 0 ? rc : 0;
+}
+
+static void forget_password(struct server *s)
+{
+	if (s->password)
+		explicit_bzero(s->password, strlen(s->password));
+	free(s->password);
+	s->password = NULL;
+}
+
+static char *give_password(void *arg, const char *user, const char *host, int attempt)
+{
+	struct server *s = arg;
+
+	if (attempt >= PASSWORD_ATTEMPTS)
+		return NULL;
+	if (attempt > 0)
+		forget_password(s); /* it was wrong */
+	if (!s->password)
+		s->password = ask_password(user, host);
+	return s->password ? strdup(s->password) : NULL;
+}
+
+/* ---- the connection ---- */
+
+static int copy_place(struct place *to, const struct place *p)
+{
+	*to = *p;
+	to->path = NULL;
+	to->user = p->user ? strdup(p->user) : NULL;
+	to->host = p->host ? strdup(p->host) : NULL;
+	to->path = strdup("");
+	return (p->user && !to->user) || (p->host && !to->host) || !to->path ? -ENOMEM : 0;
+}
+
+struct server *server_new(const struct job *j, const struct place *p, struct err *e)
+{
+	struct server *s = calloc(1, sizeof(*s));
+
+	if (!s || copy_place(&s->place, p)) {
+		err_sys(e, -ENOMEM, "server");
+	} else if (!args_options(j->args, p->host, &s->o, e)) {
+		return s;
+	}
+	server_free(s);
+	return NULL;
+}
+
+void server_free(struct server *s)
+{
+	if (!s)
+		return;
+	server_close(s);
+	forget_password(s);
+	free(s->login);
+	place_clear(&s->place);
+	options_clear(&s->o);
+	free(s);
+}
+
+static bool same_text(const char *a, const char *b)
+{
+	return a && b ? !strcmp(a, b) : a == b;
+}
+
+static uint16_t port_of(const struct place *p)
+{
+	return p->port || p->kind != PLACE_RFTP ? p->port : RFTP_PORT;
+}
+
+bool server_is(const struct server *s, const struct place *p)
+{
+	return s->place.kind == p->kind && port_of(&s->place) == port_of(p) &&
+	       !strcasecmp(s->place.host, p->host) && same_text(s->place.user, p->user);
+}
+
+int server_connect(struct server *s, struct err *e)
+{
+	struct place as;
+	struct ftp_client_config c = {
+		.place = &as,
+		.rftpd_path = s->o.rftpd_path,
+		.ssh_command = s->o.ssh,
+		.cafile = s->o.ca,
+		.plain = s->o.plain,
+		.connect_timeout_ms = (int)(s->o.connect_timeout / 1000000),
+		.check_pin = check_pin,
+		.password = give_password,
+		.arg = s,
+	};
+	int rc;
+
+	if (s->client)
+		return 0;
+	rc = choose_user(s, e);
+	if (rc)
+		return rc;
+	as = s->place;
+	if (!as.user)
+		as.user = s->login;
+	s->client = ftp_connect(&c, e);
+	if (!s->client)
+		return e->code;
+	log_info("connected to %s", ftp_client_describe(s->client));
+	return 0;
+}
+
+void server_close(struct server *s)
+{
+	if (s->client)
+		ftp_close(s->client);
+	s->client = NULL;
+}
+
+const char *server_path(const struct place *p)
+{
+	return *p->path ? p->path : ".";
+}

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Commands that do the same thing to each of their URLs. */
+#include "client/server.h"
+
+#include <errno.h>
+
+/* The server of p, connected: the one at hand, or another in its place. */
+static enum exit_status reach(struct job *j, struct server **s, const struct place *p,
+			      struct err *e)
+{
+	if (*s && server_is(*s, p) && (*s)->client)
+		return EXIT_DONE;
+	server_free(*s);
+	*s = server_new(j, p, e);
+	if (!*s)
+		return EXIT_USAGE;
+	return server_connect(*s, e) ? EXIT_CONNECT : EXIT_DONE;
+}
+
+static enum exit_status one_url(struct job *j, struct server **s, const char *word,
+				int (*fn)(struct job *j, struct server *s,
+					  const struct place *p, struct err *e))
+{
+	struct err e = ERR_INIT;
+	struct place p;
+	enum exit_status status;
+	int rc;
+
+	if (place_of_server(word, &p, &e))
+		return usage_error(j, "%s", e.text);
+	status = reach(j, s, &p, &e);
+	if (status != EXIT_DONE) {
+		log_error("%s", e.text);
+	} else {
+		rc = fn(j, *s, &p, &e);
+		status = rc ? failed(&e, false) : EXIT_DONE;
+		/* After a lost connection the next word gets a new one. */
+		if (status == EXIT_CONNECT)
+			server_close(*s);
+	}
+	place_clear(&p);
+	return status;
+}
+
+enum exit_status each_url(struct job *j, int (*fn)(struct job *j, struct server *s,
+						   const struct place *p, struct err *e))
+{
+	enum exit_status status = EXIT_DONE;
+	struct server *s = NULL;
+
+	for (int i = 0; i < j->nwords; i++)
+		status = exit_worse(status, one_url(j, &s, j->words[i], fn));
+	server_free(s);
+	return status;
+}

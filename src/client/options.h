@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The options of rftp, one table for the command line, rftp.conf(5) and --help. */
+#ifndef RFTP_CLIENT_OPTIONS_H
+#define RFTP_CLIENT_OPTIONS_H
+
+#include "util/util.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum progress_mode { PROGRESS_AUTO, PROGRESS_ALWAYS, PROGRESS_NEVER };
+enum transport_choice { USE_AUTO, USE_RDMA, USE_TCP };
+enum op_choice { USE_ANY_OP, USE_WRITE, USE_READ };
+enum bench_way { WAY_PUT, WAY_GET, WAY_BOTH };
+
+/* What the options have set. Choices hold the index of their word; strings are owned. */
+struct options {
+	/* what goes */
+	bool recursive, null, dry_run, inplace, no_resume;
+	bool owner, xattrs, follow, no_times, no_modes;
+	int policy;               /* enum bulk_policy */
+	char *files_from;
+
+	/* how it goes */
+	int transport, op, io, direct, prot, ack;
+	char *nic, *numa;
+	uint64_t channels, block, inflight;       /* 0: negotiated */
+	uint64_t readers, writers, memory;        /* 0: chosen */
+	uint64_t rate;                            /* bytes per second; 0: no limit */
+	uint64_t retries;
+
+	/* which server */
+	char *known_hosts, *ca, *netrc, *ssh, *rftpd_path;
+	bool accept_new, plain;
+	uint64_t connect_timeout; /* ns */
+
+	/* what is said */
+	int progress;
+	bool json, quiet;
+	int verbose;
+
+	/* of single commands */
+	bool names, longer, parents, crc;
+	char *alg;
+	uint64_t bench_ns, bench_bytes;
+	int bench_way;
+
+	char *config;
+	bool help, version;
+
+	uint64_t given;           /* bit i: row i of the table has been set */
+};
+
+/* Where an option may stand: with which commands, and in rftp.conf. */
+enum {
+	ON_PUT = 1 << 0, ON_GET = 1 << 1, ON_LS = 1 << 2, ON_STAT = 1 << 3, ON_MKDIR = 1 << 4,
+	ON_RM = 1 << 5, ON_MV = 1 << 6, ON_HASH = 1 << 7, ON_BENCH = 1 << 8,
+	ON_COPY = ON_PUT | ON_GET,
+	ON_BULK = ON_COPY | ON_BENCH,
+	ON_ALL = (1 << 9) - 1,
+	IN_CONF = 1 << 16,
+};
+
+enum option_type {
+	OPT_FLAG,   /* bool; no argument */
+	OPT_SET,    /* int gets the row's number; no argument */
+	OPT_COUNT,  /* int counts; no argument */
+	OPT_BOOL,   /* bool; on or off */
+	OPT_UINT,   /* uint64_t from low to high */
+	OPT_SIZE,
+	OPT_RATE,
+	OPT_TIME,   /* ns */
+	OPT_STRING,
+	OPT_CHOICE, /* int: index into choices */
+};
+
+struct option_def {
+	const char *name;         /* NULL: the row is a heading, its text in help */
+	char letter;              /* 0: none */
+	const char *arg;          /* what --help calls the argument; NULL: it has none */
+	enum option_type type;
+	unsigned where;           /* ON_... | IN_CONF */
+	size_t at;                /* offset in struct options */
+	uint64_t low, high;       /* bounds of numbers; high 0: none; low: OPT_SET's number */
+	const char *const *choices; /* NULL at the end */
+	const char *help;
+};
+
+/* All rows, headings too; ends with one that has neither name nor help. */
+const struct option_def *option_table(void);
+/* NULL: there is none. */
+const struct option_def *option_find(const char *name, size_t len);
+const struct option_def *option_letter(char letter);
+
+void options_default(struct options *o);
+void options_clear(struct options *o);
+/* Set what def says; value NULL: it stands without one (only where def->arg is NULL).
+ * -EINVAL with a text that does not name the option. */
+int option_set(struct options *o, const struct option_def *def, const char *value,
+	       struct err *e);
+/* Has name been set by the command line or a file? name must be in the table. */
+bool option_given(const struct options *o, const char *name);
+
+#endif

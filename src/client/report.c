@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Receives the events of transfers and passes them on in the form that was asked for. */
+#include "client/report.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define JSON_EVERY_SECONDS 1.0
+
+struct report {
+	const struct options *o;
+	struct progress *progress;    /* NULL: none is shown */
+	bool talks;                   /* a last line is due */
+	atomic_bool begun;
+	/* The callbacks', and the main thread's when none can come. */
+	double json_at;               /* of the last progress event */
+	struct agreement agreement;
+	struct transfer_progress last;
+	/* The main thread's. */
+	struct totals totals;
+	struct err error;             /* code 0: none */
+};
+
+struct report *report_new(const struct options *o)
+{
+	struct report *r = calloc(1, sizeof(*r));
+	bool silent = o->quiet || (o->json && o->progress == PROGRESS_AUTO);
+
+	if (!r)
+		return NULL;
+	r->o = o;
+	if (!silent)
+		r->progress = progress_new(o->progress);
+	r->talks = !o->quiet && !o->json && (r->progress || o->verbose);
+	return r;
+}
+
+/* ---- callbacks, from threads of the transfer, one at a time ---- */
+
+static void on_started(void *arg, const struct agreement *a)
+{
+	struct report *r = arg;
+
+	r->agreement = *a;
+	atomic_store(&r->begun, true);
+	if (r->o->json)
+		json_emit(stdout, event_started(a));
+	log_info("%s, %u path%s of %u channel%s, blocks of %u KiB, %u in flight, %s, files are "
+		 "done when %s", transport_name(a->transport), a->paths, a->paths == 1 ? "" : "s",
+		 a->channels, a->channels == 1 ? "" : "s", a->block >> 10, a->inflight,
+		 prot_name(a->prot), ack_name(a->ack));
+	if (a->capped)
+		log_info("%s", a->capped);
+}
+
+static void on_progress(void *arg, const struct transfer_progress *p)
+{
+	struct report *r = arg;
+
+	r->last = *p;
+	progress_update(r->progress, p);
+	if (!r->o->json || p->seconds - r->json_at < JSON_EVERY_SECONDS)
+		return;
+	r->json_at = p->seconds;
+	json_emit(stdout, event_progress(p));
+}
+
+static void on_file_done(void *arg, const char *path, uint64_t bytes, bool skipped)
+{
+	struct report *r = arg;
+	char size[32];
+
+	if (r->o->json && (r->o->verbose || r->o->dry_run))
+		json_emit(stdout, event_file(path, bytes, skipped));
+	format_size(size, sizeof(size), bytes);
+	if (r->o->dry_run && !r->o->json && !r->o->quiet)
+		printf("%s (%s)%s\n", printable(path), size, skipped ? ", left alone" : "");
+	else
+		log_info("%s (%s)%s", printable(path), size, skipped ? ", left alone" : "");
+}
+
+/* The text may name the file already, as the other side knows it. */
+static bool names_it(const char *text, const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return strstr(text, printable(slash && slash[1] ? slash + 1 : path));
+}
+
+static void on_file_failed(void *arg, const char *path, int code, const char *text)
+{
+	struct report *r = arg;
+
+	if (r->o->json)
+		json_emit(stdout, event_file_failed(path, code, text));
+	if (names_it(text, path))
+		log_error("%s", text);
+	else
+		log_error("%s: %s", printable(path), text);
+}
+
+struct transfer_events report_events(struct report *r)
+{
+	return (struct transfer_events){
+		.started = on_started,
+		.progress = on_progress,
+		/* Without it the transfer need not put paths together. */
+		.file_done = r->o->verbose || r->o->dry_run ? on_file_done : NULL,
+		.file_failed = on_file_failed,
+		.arg = r,
+	};
+}
+
+/* ---- the command's own thread ---- */
+
+void report_begin(struct report *r)
+{
+	atomic_store(&r->begun, false);
+	r->json_at = 0;
+	memset(&r->last, 0, sizeof(r->last));
+}
+
+bool report_begun(const struct report *r)
+{
+	return atomic_load(&r->begun);
+}
+
+void report_result(struct report *r, const struct transfer_result *res)
+{
+	progress_pause(r->progress);
+	if (totals_add(&r->totals, res))
+		log_warn("out of memory: the summary is not complete");
+}
+
+void report_retry(struct report *r, unsigned attempt, unsigned wait, const struct err *e)
+{
+	progress_pause(r->progress);
+	r->totals.retries++;
+	if (r->o->json)
+		json_emit(stdout, event_retry(attempt, wait, e->text));
+	log_warn("%s; trying again in %u s (%u of %llu)", e->text, wait, attempt,
+		 (unsigned long long)r->o->retries);
+}
+
+/* How far it got, as far as is known: for the summary of what has no result. */
+static void add_last(struct report *r)
+{
+	struct totals *t = &r->totals;
+
+	if (!report_begun(r))
+		return;
+	t->agreement = r->agreement;
+	t->agreed = true;
+	t->bytes += r->last.bytes;
+	t->files += r->last.files_done;
+	t->failed += r->last.files_failed;
+	t->skipped += r->last.files_skipped;
+	t->wall_ns += (uint64_t)(r->last.seconds * 1e9);
+}
+
+void report_error(struct report *r, const struct err *e)
+{
+	progress_pause(r->progress);
+	add_last(r);
+	log_error("%s", e->text);
+	if (!r->error.code)
+		r->error = *e;
+}
+
+/* One line for people who saw the progress line, or asked. */
+static void say_summary(const struct report *r)
+{
+	const struct totals *t = &r->totals;
+	char size[32], rate[32], text[256];
+	int n;
+
+	if (!r->talks || !t->agreed)
+		return;
+	n = snprintf(text, sizeof(text), "%s in %.2f s, %s, %llu file%s",
+		     format_size(size, sizeof(size), t->bytes), (double)t->wall_ns / 1e9,
+		     format_rate(rate, sizeof(rate), totals_rate(t)),
+		     (unsigned long long)t->files, t->files == 1 ? "" : "s");
+	if (t->skipped)
+		n += snprintf(text + n, sizeof(text) - (size_t)n, ", %llu left alone",
+			      (unsigned long long)t->skipped);
+	if (t->resumed)
+		n += snprintf(text + n, sizeof(text) - (size_t)n, ", %s were there already",
+			      format_size(size, sizeof(size), t->resumed));
+	if (t->failed)
+		snprintf(text + n, sizeof(text) - (size_t)n, ", %llu failed",
+			 (unsigned long long)t->failed);
+	fprintf(stderr, "%s\n", text);
+}
+
+enum exit_status report_end(struct report *r, enum exit_status status)
+{
+	progress_free(r->progress);
+	say_summary(r);
+	if (r->o->json)
+		json_emit(stdout, event_summary(&r->totals, status,
+						r->error.code ? &r->error : NULL));
+	totals_clear(&r->totals);
+	free(r);
+	return status;
+}

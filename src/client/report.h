@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Tells what the transfers of one command do: to people by log lines, progress line and
+ * a last line, to programs by events. */
+#ifndef RFTP_CLIENT_REPORT_H
+#define RFTP_CLIENT_REPORT_H
+
+#include "client/client.h"
+#include "client/events.h"
+#include "client/progress.h"
+
+struct report;
+
+/* o must outlive it. NULL: memory is out. */
+struct report *report_new(const struct options *o);
+/* Callbacks for transfer_client. */
+struct transfer_events report_events(struct report *r);
+/* Since the last report_begin: have both sides agreed? */
+void report_begin(struct report *r);
+bool report_begun(const struct report *r);
+/* A transfer has come to its end. */
+void report_result(struct report *r, const struct transfer_result *res);
+/* It has not, and is tried again after wait seconds. */
+void report_retry(struct report *r, unsigned attempt, unsigned wait, const struct err *e);
+/* It has not, and that is that. */
+void report_error(struct report *r, const struct err *e);
+/* The last words. Frees r. Returns status. */
+enum exit_status report_end(struct report *r, enum exit_status status);
+
+#endif

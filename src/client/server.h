@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A server that commands talk to: how to reach it, and the connection once there is one. */
+#ifndef RFTP_CLIENT_SERVER_H
+#define RFTP_CLIENT_SERVER_H
+
+#include "client/client.h"
+#include "control/control.h"
+
+struct server {
+	struct place place;         /* all but the path */
+	struct options o;           /* for this host */
+	char *login;                /* the netrc's user, where the place names none */
+	char *password;             /* for connecting again; NULL: none was needed yet */
+	struct ftp_client *client;  /* NULL: not connected */
+};
+
+/* No connection yet. NULL with text: the options for this host make no sense. */
+struct server *server_new(const struct job *j, const struct place *p, struct err *e);
+void server_free(struct server *s);   /* closes */
+/* Is p on s, as the same user? */
+bool server_is(const struct server *s, const struct place *p);
+/* Connect and log in, unless that is done. 0 or a negative errno with text. */
+int server_connect(struct server *s, struct err *e);
+void server_close(struct server *s);
+
+/* The path of p as the server takes it: "." for the place where a login starts. */
+const char *server_path(const struct place *p);
+
+/* For each word, a URL: fn with the server it is on, connected; the connection is kept for
+ * words in a row on the same one. What fails is said and the rest goes on. */
+enum exit_status each_url(struct job *j, int (*fn)(struct job *j, struct server *s,
+						   const struct place *p, struct err *e));
+
+#endif

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The signal handler and its flags. */
+#include "client/signals.h"
+
+#include "client/exit.h"
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <unistd.h>
+
+static volatile sig_atomic_t stop, terminal_fd = -1;
+/* Transfers that look at stop. */
+static atomic_int graceful;
+/* Written only while terminal_fd is -1. */
+static struct termios terminal;
+
+static void end_now(void)
+{
+	if (terminal_fd >= 0)
+		tcsetattr(terminal_fd, TCSANOW, &terminal);
+	_exit(EXIT_INTERRUPTED);
+}
+
+static void on_signal(int sig)
+{
+	(void)sig;
+	if (stop || !atomic_load(&graceful))
+		end_now();
+	stop = 1;
+}
+
+void signals_init(void)
+{
+	static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
+	struct sigaction a = { .sa_handler = on_signal };
+	struct sigaction old;
+
+	sigemptyset(&a.sa_mask);
+	for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
+		/* nohup(1), and shells that start background jobs, have them ignored. */
+		if (!sigaction(signals[i], NULL, &old) && old.sa_handler != SIG_IGN)
+			sigaction(signals[i], &a, NULL);
+	}
+	a.sa_handler = SIG_IGN;
+	sigaction(SIGPIPE, &a, NULL);
+}
+
+void signals_graceful(bool on)
+{
+	atomic_fetch_add(&graceful, on ? 1 : -1);
+}
+
+const volatile sig_atomic_t *signals_stop(void)
+{
+	return &stop;
+}
+
+void signals_restore(int fd, const struct termios *t)
+{
+	terminal_fd = -1;
+	if (!t)
+		return;
+	terminal = *t;
+	terminal_fd = fd;
+}

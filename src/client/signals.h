@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+/* SIGINT, SIGTERM and SIGHUP: during a transfer the first one stops it so that it can be
+ * resumed; the second, and any outside of transfers, ends the program at once. */
+#ifndef RFTP_CLIENT_SIGNALS_H
+#define RFTP_CLIENT_SIGNALS_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <termios.h>
+
+void signals_init(void);
+/* A transfer looks at the flag from now on (true), or no more (false). Any thread. */
+void signals_graceful(bool on);
+/* Non-zero once a signal has come. */
+const volatile sig_atomic_t *signals_stop(void);
+/* Settings to give back to the terminal on fd when a signal ends the program; t NULL:
+ * none. */
+void signals_restore(int fd, const struct termios *t);
+
+#endif

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The client half's own view of a connection: what ftp_client.c, client_*.c and ssh.c
+ * share. */
+#ifndef RFTP_CONTROL_CLIENT_H
+#define RFTP_CONTROL_CLIENT_H
+
+#include "control/control.h"
+
+struct ssh;
+
+struct ftp_client {
+	char *host;
+	uint16_t port;             /* 0 over ssh */
+	int timeout_ms;            /* for each step of the connecting */
+	struct mstream *ms;
+	int fd;                    /* ms's, for getsockopt; */
+	struct tls_ctx *ctx;       /* NULL: no TLS */
+	struct tls *tls;           /* ms's; NULL: in clear, or by ssh */
+	char *pin;                 /* of the server's key; data connections must have it, too */
+	struct ssh *ssh;           /* NULL: a socket of our own */
+	struct sockaddr_storage peer;
+	socklen_t peer_len;        /* 0: not known */
+	bool bulk, percent, inline_list, prot_p;
+	bool lost;                 /* no command can be sent any more */
+	uint64_t rtt_ns;
+	struct ftp_reply reply;
+	char line[FTP_LINE_MAX];
+	char describe[256];
+};
+
+/* ---- client_greet.c ---- */
+
+/* Read the 220, or say what else there is at that port. */
+int client_greeting(struct ftp_client *c, struct err *e);
+
+/* ---- client_tls.c ---- */
+
+/* AUTH TLS has been sent: its answer, the handshake, the checks. */
+int client_start_tls(struct ftp_client *c, const struct ftp_client_config *cfg, struct err *e);
+/* TLS on a data connection: the session of the control connection may be used again, and
+ * the key must be the same. fd is taken over on success only. */
+struct stream *client_data_tls(struct ftp_client *c, int fd, struct err *e);
+
+/* ---- client_login.c ---- */
+
+/* USER, PASS, FEAT and all else that needs to be said, in one round trip. */
+int client_login(struct ftp_client *c, const struct ftp_client_config *cfg, struct err *e);
+
+/* ---- client_cmd.c ---- */
+
+/* One reply, preliminary ones (1xx) too, into c->reply. Its code, or a negative errno with
+ * text. */
+int client_read_reply(struct ftp_client *c, int timeout_ms, struct err *e);
+/* The same but for preliminary ones, which are passed over. */
+int client_final_reply(struct ftp_client *c, int timeout_ms, struct err *e);
+/* Send "VERB arg"; arg may be NULL. 0, or a negative errno with text. */
+int client_send(struct ftp_client *c, enum ftp_verb v, const char *arg, struct err *e);
+/* Put a reply that refuses something into e, with the errno that fits it best. */
+int client_refused(const struct ftp_client *c, struct err *e);
+
+/* ---- ssh.c ---- */
+
+/* Run ssh to place's host with rftpd at its end. *fd: its standard input and output. */
+struct ssh *ssh_start(const struct ftp_client_config *cfg, int *fd, struct err *e);
+/* The conversation has begun: from now on what ssh and rftpd say on stderr is logged. */
+void ssh_connected(struct ssh *s);
+/* Why there is no conversation, in plain words. */
+int ssh_explain(struct ssh *s, struct err *e);
+/* Where ssh would connect to. *len 0: it cannot be told. */
+void ssh_address(const struct ftp_client_config *cfg, struct sockaddr_storage *a,
+		 socklen_t *len);
+/* Ends ssh when it does not end by itself (our end of fd is closed by now). */
+void ssh_free(struct ssh *s);
+
+#endif

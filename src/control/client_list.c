@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+/* MLSD from the client's side: in the reply where the server has agreed to that, else over
+ * a data connection (RFC 3659 §7). */
+#include "control/client.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+	LIST_MS = 10 * 60 * 1000,
+	LINE_ROOM = 256 << 10,
+	READ_BYTES = 64 << 10,
+};
+
+struct listing {
+	struct ftp_client *c;
+	int (*fn)(void *arg, const struct ftp_facts *f);
+	void *arg;
+	int rc;           /* fn's first refusal: what still comes is read and dropped */
+	struct err *e;
+};
+
+/* A line without its CRLF. 0, or -EPROTO with text. */
+static int take_line(struct listing *l, const char *line)
+{
+	struct ftp_facts f;
+
+	if (l->rc < 0 || !*line)
+		return 0;
+	if (ftp_facts_parse(line, l->c->percent, &f) < 0)
+		return err_set(l->e, -EPROTO, "%s lists nonsense: \"%s\"", l->c->host,
+			       printable(line));
+	if (f.type != 'c' && f.type != 'p')
+		l->rc = l->fn(l->arg, &f);
+	ftp_facts_clear(&f);
+	return 0;
+}
+
+/* The completion reply behind the listing. */
+static int finish(struct listing *l)
+{
+	int code = client_final_reply(l->c, LIST_MS, l->e);
+
+	if (code < 0)
+		return code;
+	if (code / 100 != 2)
+		return client_refused(l->c, l->e);
+	return l->rc;
+}
+
+/* ---- in the reply ---- */
+
+/* The lines between "150-" and "150 ", each behind a space. */
+static int inline_lines(struct listing *l)
+{
+	struct ftp_client *c = l->c;
+	int rc = 0;
+
+	for (;;) {
+		ssize_t n = ms_read_line(c->ms, c->line, sizeof(c->line), LIST_MS);
+
+		if (n < 0) {
+			c->lost = true;
+			return err_sys(l->e, (int)n, "listing from %s", c->host);
+		}
+		if (!strncmp(c->line, "150 ", 4))
+			return rc;
+		if (rc == 0)
+			rc = take_line(l, c->line + (c->line[0] == ' '));
+	}
+}
+
+static int list_inline(struct listing *l)
+{
+	struct ftp_client *c = l->c;
+	ssize_t n = ms_read_line(c->ms, c->line, sizeof(c->line), LIST_MS);
+	int rc, end;
+
+	if (n >= 0 && strncmp(c->line, "150-", 4)) {
+		/* A refusal; it has one line. */
+		ftp_reply_clear(&c->reply);
+		rc = ftp_reply_line(&c->reply, c->line);
+		if (rc == 1)
+			return client_refused(c, l->e);
+		n = -EPROTO;
+	}
+	if (n < 0) {
+		c->lost = true;
+		return err_sys(l->e, (int)n, "listing from %s", c->host);
+	}
+	rc = inline_lines(l);
+	if (c->lost)
+		return rc;
+	end = finish(l);
+	return rc < 0 ? rc : end;
+}
+
+/* ---- over a data connection ---- */
+
+static int connect_data(struct ftp_client *c, struct err *e)
+{
+	char host[NI_MAXHOST];
+	uint16_t port;
+	int code = client_send(c, FTP_EPSV, NULL, e);
+
+	if (code == 0)
+		code = client_final_reply(c, LIST_MS, e);
+	if (code < 0)
+		return code;
+	if (code != 229)
+		return client_refused(c, e);
+	if (ftp_epsv_parse(c->reply.text, &port) < 0)
+		return err_set(e, -EPROTO, "%s answers EPSV with nonsense: \"%s\"", c->host,
+			       printable(c->reply.text));
+	if (!c->peer_len || getnameinfo((struct sockaddr *)&c->peer, c->peer_len, host,
+					sizeof(host), NULL, 0, NI_NUMERICHOST))
+		return err_set(e, -EADDRNOTAVAIL, "the address of %s is not known", c->host);
+	return tcp_connect(host, port, c->timeout_ms, e);
+}
+
+/* Cut what has come into lines; what is left of the last one moves to the front. */
+static int cut_lines(struct listing *l, char *text, size_t *have)
+{
+	char *next = text, *end;
+	int rc = 0;
+
+	while (rc == 0 && (end = memchr(next, '\n', *have - (size_t)(next - text)))) {
+		char *line = next;
+
+		next = end + 1;
+		if (end > line && end[-1] == '\r')
+			end--;
+		*end = '\0';
+		rc = take_line(l, line);
+	}
+	*have -= (size_t)(next - text);
+	memmove(text, next, *have);
+	return rc;
+}
+
+static int data_lines(struct listing *l, struct stream *st)
+{
+	CLEANUP_FREE char *text = malloc(LINE_ROOM);
+	size_t have = 0;
+	ssize_t n;
+	int rc = text ? 0 : err_sys(l->e, -ENOMEM, "listing");
+
+	while (rc == 0) {
+		if (have == LINE_ROOM)
+			return err_set(l->e, -EPROTO, "%s lists a line that is too long",
+				       l->c->host);
+		n = st->ops->read(st, text + have, LINE_ROOM - have, LIST_MS);
+		if (n == 0)
+			return 0;
+		if (n < 0)
+			return err_sys(l->e, (int)n, "listing from %s", l->c->host);
+		have += (size_t)n;
+		rc = cut_lines(l, text, &have);
+	}
+	return rc;
+}
+
+/* MLSD has been answered by 150: the stream over fd, which it takes over. */
+static struct stream *open_stream(struct listing *l, int fd)
+{
+	struct stream *st = l->c->prot_p ? client_data_tls(l->c, fd, l->e) :
+					   stream_plain(fd, fd);
+
+	if (!st) {
+		close(fd);
+		if (!l->e->code)
+			err_sys(l->e, -ENOMEM, "listing");
+	}
+	return st;
+}
+
+static int list_over(struct listing *l, const char *path, int fd)
+{
+	int code = client_send(l->c, FTP_MLSD, path, l->e);
+	struct stream *st;
+	int rc, end;
+
+	if (code == 0)
+		code = client_read_reply(l->c, LIST_MS, l->e);
+	if (code != 150 && code != 125) {
+		close(fd);
+		return code < 0 ? code : client_refused(l->c, l->e);
+	}
+	st = open_stream(l, fd);
+	rc = st ? data_lines(l, st) : l->e->code;
+	stream_free(st);
+	end = finish(l);
+	return rc < 0 ? rc : end;
+}
+
+int ftp_list(struct ftp_client *c, const char *path,
+	     int (*fn)(void *arg, const struct ftp_facts *f), void *arg, struct err *e)
+{
+	struct err own = ERR_INIT;
+	struct listing l = { .c = c, .fn = fn, .arg = arg, .e = e ? e : &own };
+	int rc;
+
+	if (!c->inline_list) {
+		int fd = connect_data(c, l.e);
+
+		return fd < 0 ? fd : list_over(&l, path, fd);
+	}
+	rc = client_send(c, FTP_MLSD, path, l.e);
+	return rc < 0 ? rc : list_inline(&l);
+}

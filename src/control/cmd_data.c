@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Files over a data connection: EPSV (RFC 2428), REST, RETR, STOR, ABOR. */
+#include "control/session.h"
+#include "control/upload.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+enum { COPY_BYTES = 256 << 10 };
+
+/* ---- EPSV, REST, ABOR ---- */
+
+/* The protocol number of RFC 2428 §2 for the control connection. */
+static const char *own_protocol(const struct ftp_session *s)
+{
+	return s->peer.ss_family == AF_INET6 ? "2" : "1";
+}
+
+int cmd_epsv(struct ftp_session *s, char *arg)
+{
+	struct err e = ERR_INIT;
+	uint16_t port;
+	int rc;
+
+	if (!s->has_peer)
+		return ftp_session_reply(s, 502, "No data connections beside this stream; "
+					 "OPTS INLINE MLSD and BULK need none");
+	if (!strcasecmp(arg, "ALL")) {
+		s->epsv_all = true;
+		return ftp_session_reply(s, 200, "EPSV it is");
+	}
+	if (*arg && strcmp(arg, "1") && strcmp(arg, "2"))
+		return ftp_session_reply(s, 501, "Syntax: EPSV [1|2|ALL]");
+	if (*arg && strcmp(arg, own_protocol(s)))
+		return ftp_session_reply(s, 522, "Not this network protocol, use (%s)",
+					 own_protocol(s));
+	rc = data_listen(s, &port, &e);
+	if (rc < 0) {
+		log_warn("%s: no data port: %s", s->peer_text, e.text);
+		return ftp_session_reply(s, 425, "No data port is to be had now");
+	}
+	return ftp_session_reply(s, 229, "Entering Extended Passive Mode (|||%u|)", port);
+}
+
+int cmd_rest(struct ftp_session *s, char *arg)
+{
+	if (s->ascii)
+		return ftp_session_reply(s, 550, "REST is for TYPE I only");
+	if (parse_uint(arg, 0, INT64_MAX, &s->rest) < 0)
+		return ftp_session_reply(s, 501, "Syntax: REST <offset>");
+	return ftp_session_reply(s, 350, "From %" PRIu64 " on", s->rest);
+}
+
+/* While a transfer runs, session_poll_control sees it. */
+int cmd_abor(struct ftp_session *s, char *arg)
+{
+	data_forget(s);
+	return ftp_session_reply(s, 226, "Nothing was under way");
+}
+
+/* ---- a transfer's account ---- */
+
+struct copy {
+	const char *verb;
+	char *path;
+	uint64_t bytes;
+	uint64_t began;
+	uint8_t *buf, *out;  /* COPY_BYTES, and twice that for TYPE A */
+	bool cr;             /* TYPE A: the last byte received was a CR */
+};
+
+static int copy_begin(struct copy *c, const char *verb, char *path)
+{
+	*c = (struct copy){ .verb = verb, .path = path, .began = now_ns() };
+	c->buf = malloc(COPY_BYTES);
+	c->out = malloc(2 * COPY_BYTES + 1);
+	return c->buf && c->out ? 0 : -ENOMEM;
+}
+
+/* Close, log, reply. */
+static int copy_end(struct ftp_session *s, struct copy *c, int rc)
+{
+	data_close(s, rc == 0);
+	free(c->buf);
+	free(c->out);
+	if (s->c->transferred)
+		s->c->transferred(s->c->arg, s, c->verb, c->path, c->bytes,
+				  (double)(now_ns() - c->began) / 1e9, rc);
+	return data_reply(s, rc, c->path);
+}
+
+static uint64_t take_rest(struct ftp_session *s)
+{
+	uint64_t rest = s->rest;
+
+	s->rest = 0;
+	return rest;
+}
+
+/* ---- RETR ---- */
+
+/* TYPE A: lines end in CRLF on the wire (RFC 959 §3.1.1.1). */
+static size_t to_ascii(const uint8_t *in, size_t n, uint8_t *out)
+{
+	uint8_t *o = out;
+
+	for (size_t i = 0; i < n; i++) {
+		if (in[i] == '\n')
+			*o++ = '\r';
+		*o++ = in[i];
+	}
+	return (size_t)(o - out);
+}
+
+static int send_file(struct ftp_session *s, struct copy *c, int fd, uint64_t from)
+{
+	int rc = 0;
+
+	posix_fadvise(fd, (off_t)from, 0, POSIX_FADV_SEQUENTIAL);
+	while (rc == 0) {
+		ssize_t n = pread_full(fd, c->buf, COPY_BYTES, (off_t)(from + c->bytes));
+
+		if (n <= 0)
+			return (int)n;
+		c->bytes += (uint64_t)n;
+		if (s->ascii)
+			rc = data_write(s, c->out, to_ascii(c->buf, (size_t)n, c->out));
+		else
+			rc = data_write(s, c->buf, (size_t)n);
+	}
+	return rc;
+}
+
+/* A descriptor of the plain file at path, with the offset within; or the reply has been
+ * given: 1 - the descriptor is in *fd only on 0. */
+static int open_source(struct ftp_session *s, const char *path, uint64_t from, int *fd)
+{
+	struct stat st;
+	int rc;
+
+	*fd = root_open(s->account.root, path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0);
+	if (*fd < 0)
+		rc = session_reply_errno(s, *fd, path);
+	else if (fstat(*fd, &st) < 0 || !S_ISREG(st.st_mode))
+		rc = ftp_session_reply(s, 550, "Not a plain file");
+	else if (from > (uint64_t)st.st_size)
+		rc = ftp_session_reply(s, 554, "REST is beyond the end");
+	else
+		return 0;
+	data_forget(s);
+	return rc < 0 ? rc : 1;
+}
+
+int cmd_retr(struct ftp_session *s, char *arg)
+{
+	CLEANUP_FREE char *path = session_arg_path(s, arg);
+	CLEANUP_CLOSE int fd = -1;
+	uint64_t from = take_rest(s);
+	struct copy c;
+	int rc;
+
+	if (!path)
+		return 0;
+	rc = open_source(s, path, from, &fd);
+	if (rc == 0)
+		rc = data_open(s, "The file");
+	if (rc)
+		return rc < 0 ? rc : 0;
+	rc = copy_begin(&c, "RETR", path);
+	if (rc == 0)
+		rc = send_file(s, &c, fd, from);
+	return copy_end(s, &c, rc);
+}
+
+/* ---- STOR ---- */
+
+/* The inverse of to_ascii; a CR at the end waits for what follows. */
+static size_t from_ascii(struct copy *c, size_t n)
+{
+	uint8_t *o = c->out;
+
+	for (size_t i = 0; i < n; i++) {
+		if (c->cr && c->buf[i] != '\n')
+			*o++ = '\r';
+		c->cr = c->buf[i] == '\r';
+		if (!c->cr)
+			*o++ = c->buf[i];
+	}
+	return (size_t)(o - c->out);
+}
+
+static int put_bytes(struct copy *c, struct upload *u, const void *p, size_t n)
+{
+	int rc = upload_write(u, p, n);
+
+	if (rc == 0)
+		c->bytes += n;
+	return rc;
+}
+
+static int receive_file(struct ftp_session *s, struct copy *c, struct upload *u)
+{
+	int rc = 0;
+
+	while (rc == 0) {
+		ssize_t n = data_read(s, c->buf, COPY_BYTES);
+
+		if (n < 0)
+			return (int)n;
+		if (n == 0)
+			return c->cr ? put_bytes(c, u, "\r", 1) : 0;
+		if (s->ascii)
+			rc = put_bytes(c, u, c->out, from_ascii(c, (size_t)n));
+		else
+			rc = put_bytes(c, u, c->buf, (size_t)n);
+	}
+	return rc;
+}
+
+int cmd_stor(struct ftp_session *s, char *arg)
+{
+	CLEANUP_FREE char *path = session_arg_path(s, arg);
+	uint64_t from = take_rest(s);
+	struct upload u;
+	struct copy c;
+	int rc;
+
+	if (!path)
+		return 0;
+	rc = s->account.can_write ? upload_begin(&u, s->account.root, s->dirs, path, from) :
+				    -EROFS;
+	if (rc < 0) {
+		data_forget(s);
+		return rc == -ERANGE ? ftp_session_reply(s, 554, "REST is beyond the end") :
+				       session_reply_errno(s, rc, path);
+	}
+	rc = data_open(s, "The file");
+	if (rc) {
+		upload_end(&u, -ECANCELED);
+		return rc < 0 ? rc : 0;
+	}
+	rc = copy_begin(&c, "STOR", path);
+	if (rc == 0)
+		rc = receive_file(s, &c, &u);
+	rc = upload_end(&u, rc);
+	return copy_end(s, &c, rc);
+}

@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Commands about names and what they stand for: directories, renaming, removing, sizes,
+ * times, digests. */
+#include "control/session.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+enum {
+	DIR_MODE = 0755,
+	HASH_BYTES = 1 << 20,
+};
+
+/* ---- rights ---- */
+
+/* 0; 1: refused, the reply has been given; negative: the session ends. */
+static int check_right(struct ftp_session *s, bool right, const char *what)
+{
+	int rc = right ? 0 : ftp_session_reply(s, 550, "Permission denied: %s", what);
+
+	return right || rc < 0 ? rc : 1;
+}
+
+static int check_write(struct ftp_session *s)
+{
+	return check_right(s, s->account.can_write, "this account may only read");
+}
+
+static int check_delete(struct ftp_session *s)
+{
+	int rc = check_write(s);
+
+	return rc ? rc : check_right(s, s->account.can_delete, "this account may not delete");
+}
+
+/* What a check or a missing path means for the handler. */
+static int stop_here(int rc)
+{
+	return rc < 0 ? rc : 0;
+}
+
+/* ---- directories ---- */
+
+/* "path" with its quotes doubled (RFC 959, appendix II). */
+static int reply_257(struct ftp_session *s, const char *path, const char *text)
+{
+	CLEANUP_FREE char *name = session_name(s, path);
+	CLEANUP_FREE char *quoted = name ? malloc(2 * strlen(name) + 1) : NULL;
+	char *out = quoted;
+
+	if (!quoted)
+		return ftp_session_reply(s, 451, "Out of memory");
+	for (const char *p = name; *p; p++) {
+		if (*p == '"')
+			*out++ = '"';
+		*out++ = *p;
+	}
+	*out = '\0';
+	return ftp_session_reply(s, 257, "\"%s\" %s", quoted, text);
+}
+
+int cmd_pwd(struct ftp_session *s, char *arg)
+{
+	return reply_257(s, s->cwd, "is where you are");
+}
+
+static int change_dir(struct ftp_session *s, char *path)
+{
+	size_t len = strlen(path);
+	struct stat st;
+	int rc = root_stat(s->account.root, path, true, &st);
+
+	if (rc == 0 && !S_ISDIR(st.st_mode))
+		rc = -ENOTDIR;
+	if (rc < 0)
+		return session_reply_errno(s, rc, path);
+	if (len > 1 && path[len - 1] == '/')
+		path[len - 1] = '\0';
+	free(s->cwd);
+	s->cwd = strdup(path);
+	if (!s->cwd)
+		return err_sys(s->e, -ENOMEM, "CWD");
+	return ftp_session_reply(s, 250, "Done");
+}
+
+int cmd_cwd(struct ftp_session *s, char *arg)
+{
+	CLEANUP_FREE char *path = session_arg_path(s, arg);
+
+	return path ? change_dir(s, path) : 0;
+}
+
+int cmd_cdup(struct ftp_session *s, char *arg)
+{
+	CLEANUP_FREE char *path = ftp_session_path(s, "..");
+
+	return path ? change_dir(s, path) : ftp_session_reply(s, 451, "Out of memory");
+}
+
+int cmd_mkd(struct ftp_session *s, char *arg)
+{
+	CLEANUP_FREE char *path = session_arg_path(s, arg);
+	int rc = path ? check_write(s) : 1;
+
+	if (rc)
+		return stop_here(rc);
+	rc = root_mkdir(s->account.root, path, DIR_MODE);
+	return rc < 0 ? session_reply_errno(s, rc, path) : reply_257(s, path, "created");
+}
+
+/* ---- removing ---- */
+
+static int remove_by(struct ftp_session *s, const char *arg,
+		     int (*remove_one)(struct root *r, const char *path))
+{
+	CLEANUP_FREE char *path = session_arg_path(s, arg);
+	int rc = path ? check_delete(s) : 1;
+
+	if (rc)
+		return stop_here(rc);
+	rc = remove_one(s->account.root, path);
+	return rc < 0 ? session_reply_errno(s, rc, path) : ftp_session_reply(s, 250, "Removed");
+}
+
+int cmd_rmd(struct ftp_session *s, char *arg)
+{
+	return remove_by(s, arg, root_rmdir);
+}
+
+int cmd_dele(struct ftp_session *s, char *arg)
+{
+	return remove_by(s, arg, root_unlink);
+}
+
+/* e's text tells which name could not be removed; it is the server's view of it. */
+int cmd_rmda(struct ftp_session *s, char *arg)
+{
+	CLEANUP_FREE char *path = session_arg_path(s, arg);
+	struct err e = ERR_INIT;
+	int rc = path ? check_delete(s) : 1;
+
+	if (rc)
+		return stop_here(rc);
+	if (!strcmp(path, "/"))
+		return session_reply_errno(s, -EBUSY, path);
+	rc = root_remove_tree(s->account.root, path, &e);
+	if (rc < 0 && e.code == rc && *e.text)
+		return ftp_session_reply(s, 550, "%s", e.text);
+	return rc < 0 ? session_reply_errno(s, rc, path) : ftp_session_reply(s, 250, "Removed");
+}
+
+/* ---- renaming ---- */
+
+int cmd_rnfr(struct ftp_session *s, char *arg)
+{
+	CLEANUP_FREE char *path = session_arg_path(s, arg);
+	struct stat st;
+	int rc = path ? check_delete(s) : 1;
+
+	if (rc)
+		return stop_here(rc);
+	rc = root_stat(s->account.root, path, false, &st);
+	if (rc < 0)
+		return session_reply_errno(s, rc, path);
+	s->rename_from = steal_ptr(&path);
+	return ftp_session_reply(s, 350, "And the new name?");
+}
+
+int cmd_rnto(struct ftp_session *s, char *arg)
+{
+	CLEANUP_FREE char *from = steal_ptr(&s->rename_from);
+	CLEANUP_FREE char *to = NULL;
+	int rc;
+
+	if (!from)
+		return ftp_session_reply(s, 503, "RNFR first");
+	to = session_arg_path(s, arg);
+	if (!to)
+		return 0;
+	rc = root_rename(s->account.root, from, to);
+	return rc < 0 ? session_reply_errno(s, rc, from) : ftp_session_reply(s, 250, "Renamed");
+}
+
+/* ---- attributes ---- */
+
+int cmd_size(struct ftp_session *s, char *arg)
+{
+	CLEANUP_FREE char *path = session_arg_path(s, arg);
+	struct stat st;
+	int rc;
+
+	if (!path)
+		return 0;
+	/* RFC 3659 §4: the bytes that would cross the wire, unknown in TYPE A. */
+	if (s->ascii)
+		return ftp_session_reply(s, 550, "SIZE is for TYPE I only");
+	rc = root_stat(s->account.root, path, true, &st);
+	if (rc < 0)
+		return session_reply_errno(s, rc, path);
+	if (!S_ISREG(st.st_mode))
+		return ftp_session_reply(s, 550, "Not a plain file");
+	return ftp_session_reply(s, 213, "%" PRIu64, (uint64_t)st.st_size);
+}
+
+int cmd_mdtm(struct ftp_session *s, char *arg)
+{
+	CLEANUP_FREE char *path = session_arg_path(s, arg);
+	struct stat st;
+	char text[32];
+	int rc;
+
+	if (!path)
+		return 0;
+	rc = root_stat(s->account.root, path, true, &st);
+	if (rc < 0)
+		return session_reply_errno(s, rc, path);
+	ftp_time_format(text, st.st_mtim.tv_sec, (uint32_t)st.st_mtim.tv_nsec);
+	return ftp_session_reply(s, 213, "%s", text);
+}
+
+/* By way of /proc, so that a link at the end is followed by the root's rules and not by
+ * the kernel's. */
+static int change_mode(struct root *root, const char *path, mode_t mode)
+{
+	CLEANUP_CLOSE int fd = root_open(root, path, O_PATH | O_CLOEXEC, 0);
+	char proc[40];
+
+	if (fd < 0)
+		return fd;
+	snprintf(proc, sizeof(proc), "/proc/self/fd/%d", fd);
+	return chmod(proc, mode) < 0 ? -errno : 0;
+}
+
+static int site_chmod(struct ftp_session *s, const char *arg)
+{
+	CLEANUP_FREE char *path = NULL;
+	size_t len = strspn(arg, "01234567");
+	int rc;
+
+	if (len < 1 || len > 5 || arg[len] != ' ' || !arg[len + 1])
+		return ftp_session_reply(s, 501, "Syntax: SITE CHMOD <octal mode> <path>");
+	path = session_arg_path(s, arg + len + 1);
+	rc = path ? check_write(s) : 1;
+	if (rc)
+		return stop_here(rc);
+	rc = change_mode(s->account.root, path, (mode_t)strtoul(arg, NULL, 8) & 07777);
+	return rc < 0 ? session_reply_errno(s, rc, path) : ftp_session_reply(s, 200, "Done");
+}
+
+int cmd_site(struct ftp_session *s, char *arg)
+{
+	if (!strncasecmp(arg, "CHMOD ", 6))
+		return site_chmod(s, arg + 6);
+	return ftp_session_reply(s, 504, "Only SITE CHMOD is known");
+}
+
+/* ---- HASH ---- */
+
+/* Digest of all of fd. -ECANCELED: ABOR came. */
+static int hash_file(struct ftp_session *s, int fd, struct digest *d, uint64_t *size)
+{
+	CLEANUP_FREE char *buf = malloc(HASH_BYTES);
+	ssize_t n = 0;
+	int rc = buf ? 0 : -ENOMEM;
+
+	*size = 0;
+	posix_fadvise(fd, 0, 0, POSIX_FADV_SEQUENTIAL);
+	while (rc == 0) {
+		n = pread_full(fd, buf, HASH_BYTES, (off_t)*size);
+		if (n <= 0)
+			return (int)n;
+		*size += (uint64_t)n;
+		rc = digest_update(d, buf, (size_t)n);
+		if (rc == 0)
+			rc = session_poll_control(s);
+	}
+	return rc;
+}
+
+/* draft-bryan-ftpext-hash: name, range with its last byte included, digest, path. */
+static int reply_hash(struct ftp_session *s, const char *path, uint64_t size, const char *hex)
+{
+	CLEANUP_FREE char *name = session_name(s, path);
+
+	return ftp_session_reply(s, 213, "%s 0-%" PRIu64 " %s %s", s->hash,
+				 size ? size - 1 : 0, hex, name ? name : "");
+}
+
+int cmd_hash(struct ftp_session *s, char *arg)
+{
+	CLEANUP_FREE char *path = session_arg_path(s, arg);
+	CLEANUP_CLOSE int fd = -1;
+	char hex[2 * DIGEST_MAX + 1];
+	struct digest *d;
+	struct stat st;
+	uint64_t size;
+	int rc;
+
+	if (!path)
+		return 0;
+	fd = root_open(s->account.root, path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0);
+	if (fd < 0)
+		return session_reply_errno(s, fd, path);
+	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+		return ftp_session_reply(s, 553, "Not a plain file");
+	d = digest_new(s->hash);
+	rc = d ? hash_file(s, fd, d, &size) : -ENOMEM;
+	if (rc == 0)
+		rc = digest_final_hex(d, hex);
+	digest_free(d);
+	if (rc < 0)
+		return data_reply(s, rc, path);
+	return reply_hash(s, path, size, hex);
+}

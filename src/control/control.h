@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+/* control: both halves of FTP over a message stream. The server half knows the
+ * protocol's state and asks handlers for everything that is policy; the client half
+ * logs in, checks who it talks to, and sends commands. */
+#ifndef RFTP_CONTROL_H
+#define RFTP_CONTROL_H
+
+#include "crypto/crypto.h"
+#include "proto/proto.h"
+#include "storage/storage.h"
+#include "transport/transport.h"
+#include "util/util.h"
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+/* ---- server ---- */
+
+struct ftp_session;
+
+/* What a user may do once logged in. */
+struct ftp_account {
+	char name[64];
+	struct root *root;       /* owned by the session from login on */
+	char *home;              /* where CWD starts and "~" leads, below root; "/" */
+	bool can_write, can_delete;
+};
+
+struct ftp_server_config {
+	struct tls_ctx *tls;        /* NULL: no AUTH TLS (stdio) */
+	bool require_tls;           /* USER before AUTH TLS is refused with 522 */
+	bool require_prot;          /* data connections by PROT P only, else 521 */
+	bool trusted;               /* the stream has authenticated its user (ssh): no login,
+				     * account is taken from login(arg, NULL, NULL) */
+	const char *greeting;       /* text of 220 */
+	const char *data_addr;      /* for EPSV listeners; "": the control connection's */
+	uint16_t port_lo, port_hi;
+	int login_timeout_ms, idle_timeout_ms;
+	/* Who is it? 0 and a filled account; -EACCES: wrong; -EAGAIN: try again later. */
+	int (*login)(void *arg, const char *user, const char *password,
+		     struct ftp_account *a, struct err *e);
+	/* BULK: body is the request's bytes. The handler answers on the session
+	 * (ftp_session_reply) and runs it. A negative errno closes the connection. */
+	int (*bulk)(void *arg, struct ftp_session *s, struct buf *body);
+	/* A whole file of RETR or STOR went by, for the log. */
+	void (*transferred)(void *arg, struct ftp_session *s, const char *verb,
+			    const char *path, uint64_t bytes, double seconds, int error);
+	void *arg;
+	const volatile sig_atomic_t *stop; /* finish the command under way, then 421 */
+};
+
+/* Serve one control connection until QUIT, its end or an error; does not free ms. peer:
+ * its address, NULL on stdio. 0, or a negative errno with text. */
+int ftp_serve(const struct ftp_server_config *c, struct mstream *ms, int fd,
+	      const struct sockaddr_storage *peer, struct err *e);
+
+/* For handlers. */
+int ftp_session_reply(struct ftp_session *s, int code, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+struct mstream *ftp_session_stream(struct ftp_session *s);
+const struct ftp_account *ftp_session_account(struct ftp_session *s); /* NULL: no login */
+const char *ftp_session_cwd(struct ftp_session *s);
+const char *ftp_session_peer(struct ftp_session *s);   /* "[addr]:port" or "stdio" */
+/* EXPORTER-rftp-bulk-1 of the connection; -ENOENT when it is not under TLS. */
+int ftp_session_key(struct ftp_session *s, uint8_t key[KEY_BYTES]);
+/* The path that arg means below the account's root, from cwd, with "." and ".."
+ * resolved as text and "~" as the home; malloc'd. NULL with errno. */
+char *ftp_session_path(struct ftp_session *s, const char *arg);
+
+/* ---- client ---- */
+
+struct ftp_client;
+
+enum pin_answer { PIN_OK, PIN_REFUSED };
+
+struct ftp_client_config {
+	const struct place *place;   /* PLACE_RFTP, PLACE_SSH (PLACE_FTP* later) */
+	const char *rftpd_path;      /* over ssh: the remote program, default "rftpd" */
+	const char *ssh_command;     /* default "ssh" */
+	const char *cafile;          /* check against a CA instead of the pin */
+	bool plain;                  /* no TLS; a password is then refused unless
+				      * plain_password */
+	bool plain_password;
+	int connect_timeout_ms;
+	/* Is this the right key for host:port? Called before anything is sent. Not
+	 * called with cafile. The text of a refusal goes into e. */
+	enum pin_answer (*check_pin)(void *arg, const char *host, uint16_t port,
+				     const char *pin, struct err *e);
+	/* A password for user at host; malloc'd; NULL: none to be had. attempt from 0. */
+	char *(*password)(void *arg, const char *user, const char *host, int attempt);
+	void *arg;
+};
+
+/* Connect, TLS, login, FEAT and the OPTS both sides know. NULL with text; e->code is
+ * -EACCES for a refused login, -EKEYREJECTED for a refused pin or certificate. */
+struct ftp_client *ftp_connect(const struct ftp_client_config *c, struct err *e);
+void ftp_close(struct ftp_client *c);  /* QUIT, politely but briefly */
+/* Send a command, one reply. Argument bytes that FTP's lines cannot carry (CR, LF) are
+ * percent-encoded when the server agreed, else -EILSEQ. The reply's code, or a negative
+ * errno. text may be NULL; else malloc'd text of the reply. */
+int ftp_command(struct ftp_client *c, enum ftp_verb v, const char *arg, char **text,
+		struct err *e);
+/* The same; a reply outside the 200s is an error: its text in e, and the errno that
+ * fits it best (550: from its text, else -ENOENT...). */
+int ftp_simple(struct ftp_client *c, enum ftp_verb v, const char *arg, char **text,
+	       struct err *e);
+/* MLST of one path. */
+int ftp_stat(struct ftp_client *c, const char *path, struct ftp_facts *f, struct err *e);
+/* MLSD over a data connection (PROT as the control connection). fn per entry but for
+ * cdir and pdir. */
+int ftp_list(struct ftp_client *c, const char *path,
+	     int (*fn)(void *arg, const struct ftp_facts *f), void *arg, struct err *e);
+bool ftp_has_bulk(const struct ftp_client *c);  /* FEAT announced BULK */
+struct mstream *ftp_client_stream(struct ftp_client *c);
+/* The exporter; -ENOENT over ssh and plain. */
+int ftp_client_key(struct ftp_client *c, uint8_t key[KEY_BYTES]);
+bool ftp_client_secret(const struct ftp_client *c); /* nobody else reads the stream (ssh) */
+const struct sockaddr_storage *ftp_client_peer(const struct ftp_client *c, socklen_t *len);
+uint64_t ftp_client_rtt_ns(const struct ftp_client *c); /* least seen, 0: not measured */
+const char *ftp_client_describe(const struct ftp_client *c); /* "host:port, TLSv1.3 ..." */
+
+#endif

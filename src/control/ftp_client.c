@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The client half: connecting, and what is known of a connection.
+ *
+ * Round trips until the first command, with an rftpd at the other end: TCP, AUTH TLS with
+ * the greeting, TLS, login: four. By ssh: ssh's own, greeting, login. */
+#include "control/client.h"
+
+#include <errno.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { TIMEOUT_MS = 30 * 1000 };
+
+/* ---- connecting ---- */
+
+static int open_messages(struct ftp_client *c, int fd, struct err *e)
+{
+	struct stream *st = stream_plain(fd, fd);
+
+	c->fd = fd;
+	if (!st)
+		close(fd);
+	else
+		c->ms = ms_new(st);
+	if (st && !c->ms)
+		stream_free(st);
+	return c->ms ? 0 : err_sys(e, -ENOMEM, "connection to %s", c->host);
+}
+
+static void learn_peer(struct ftp_client *c)
+{
+	c->peer_len = sizeof(c->peer);
+	if (getpeername(c->fd, (struct sockaddr *)&c->peer, &c->peer_len) < 0)
+		c->peer_len = 0;
+}
+
+/* The kernel times every packet; the least is the path without queues. */
+static void learn_rtt(struct ftp_client *c)
+{
+	struct tcp_info info = { 0 };
+	socklen_t len = sizeof(info);
+
+	if (c->ssh || getsockopt(c->fd, IPPROTO_TCP, TCP_INFO, &info, &len) < 0)
+		return;
+	c->rtt_ns = (uint64_t)info.tcpi_rtt * 1000;
+	if (info.tcpi_min_rtt && info.tcpi_min_rtt != UINT32_MAX)
+		c->rtt_ns = (uint64_t)info.tcpi_min_rtt * 1000;
+}
+
+/* AUTH goes out before the greeting has come, which saves its round trip. Whatever else
+ * than FTP is there gets a line that it does not understand. */
+static int connect_tcp(struct ftp_client *c, const struct ftp_client_config *cfg, struct err *e)
+{
+	static const char auth[] = "AUTH TLS\r\n";
+	int fd = tcp_connect(c->host, c->port, c->timeout_ms, e);
+	int rc = fd < 0 ? fd : open_messages(c, fd, e);
+
+	if (rc < 0)
+		return rc;
+	learn_peer(c);
+	/* An error shows when the greeting is read, with better words. */
+	if (!cfg->plain)
+		ms_write(c->ms, auth, sizeof(auth) - 1);
+	rc = client_greeting(c, e);
+	if (rc == 0 && !cfg->plain)
+		rc = client_start_tls(c, cfg, e);
+	return rc;
+}
+
+static int connect_ssh(struct ftp_client *c, const struct ftp_client_config *cfg, struct err *e)
+{
+	int fd, rc;
+
+	c->ssh = ssh_start(cfg, &fd, e);
+	if (!c->ssh)
+		return e->code;
+	rc = open_messages(c, fd, e);
+	if (rc < 0)
+		return rc;
+	ssh_address(cfg, &c->peer, &c->peer_len);
+	rc = client_greeting(c, e);
+	if (rc == -EPIPE || rc == -ECANCELED)
+		return ssh_explain(c->ssh, e);
+	if (rc == 0)
+		ssh_connected(c->ssh);
+	return rc;
+}
+
+static int connect_place(struct ftp_client *c, const struct ftp_client_config *cfg,
+			 struct err *e)
+{
+	switch (cfg->place->kind) {
+	case PLACE_RFTP:
+		return connect_tcp(c, cfg, e);
+	case PLACE_SSH:
+		return connect_ssh(c, cfg, e);
+	default:
+		return err_set(e, -EOPNOTSUPP, "only rftp://host and host:path are known yet");
+	}
+}
+
+static void describe(struct ftp_client *c)
+{
+	if (c->ssh)
+		snprintf(c->describe, sizeof(c->describe), "%s, by ssh", c->host);
+	else
+		snprintf(c->describe, sizeof(c->describe),
+			 strchr(c->host, ':') ? "[%s]:%u, %s" : "%s:%u, %s", c->host, c->port,
+			 c->tls ? tls_describe(c->tls) : "in clear");
+}
+
+static void client_free(struct ftp_client *c)
+{
+	ms_free(c->ms);
+	ssh_free(c->ssh);
+	tls_ctx_free(c->ctx);
+	ftp_reply_clear(&c->reply);
+	free(c->pin);
+	free(c->host);
+	free(c);
+}
+
+static struct ftp_client *client_new(const struct ftp_client_config *cfg)
+{
+	const struct place *p = cfg->place;
+	struct ftp_client *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return NULL;
+	c->fd = -1;
+	c->timeout_ms = cfg->connect_timeout_ms > 0 ? cfg->connect_timeout_ms : TIMEOUT_MS;
+	c->port = p->kind == PLACE_SSH ? 0 : p->port ? p->port : RFTP_PORT;
+	c->host = strdup(p->host ? p->host : "");
+	if (!c->host) {
+		free(c);
+		return NULL;
+	}
+	return c;
+}
+
+struct ftp_client *ftp_connect(const struct ftp_client_config *cfg, struct err *e)
+{
+	struct err own = ERR_INIT;
+	struct ftp_client *c = client_new(cfg);
+	int rc;
+
+	if (!e)
+		e = &own;
+	if (!c) {
+		err_sys(e, -ENOMEM, "connection");
+		return NULL;
+	}
+	rc = connect_place(c, cfg, e);
+	if (rc == 0)
+		rc = client_login(c, cfg, e);
+	if (rc < 0) {
+		e->code = rc;
+		client_free(c);
+		return NULL;
+	}
+	learn_rtt(c);
+	describe(c);
+	return c;
+}
+
+/* The answer to QUIT would only cost a round trip. */
+void ftp_close(struct ftp_client *c)
+{
+	static const char quit[] = "QUIT\r\n";
+
+	if (!c)
+		return;
+	if (!c->lost) {
+		ms_set_write_timeout(c->ms, 1000);
+		ms_write(c->ms, quit, sizeof(quit) - 1);
+	}
+	client_free(c);
+}
+
+/* ---- what is known ---- */
+
+bool ftp_has_bulk(const struct ftp_client *c)
+{
+	return c->bulk;
+}
+
+struct mstream *ftp_client_stream(struct ftp_client *c)
+{
+	return c->ms;
+}
+
+int ftp_client_key(struct ftp_client *c, uint8_t key[KEY_BYTES])
+{
+	return c->tls ? tls_export(c->tls, "EXPORTER-rftp-bulk-1", key, KEY_BYTES) : -ENOENT;
+}
+
+bool ftp_client_secret(const struct ftp_client *c)
+{
+	return c->ssh;
+}
+
+const struct sockaddr_storage *ftp_client_peer(const struct ftp_client *c, socklen_t *len)
+{
+	*len = c->peer_len;
+	return &c->peer;
+}
+
+uint64_t ftp_client_rtt_ns(const struct ftp_client *c)
+{
+	return c->rtt_ns;
+}
+
+const char *ftp_client_describe(const struct ftp_client *c)
+{
+	return c->describe;
+}

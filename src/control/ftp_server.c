@@ -1,0 +1,381 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The server half's loop: wait for a command, look it up, ask its handler. */
+#include "control/session.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+enum {
+	LOGIN_MS = 60 * 1000,
+	IDLE_MS = 15 * 60 * 1000,
+	SLICE_MS = 500,           /* how late the server's stop may be seen */
+	LOOK_NS = 100 * 1000000,  /* between looks for ABOR */
+	DIRS_OPEN = 16,
+};
+
+static ftp_handler *const handlers[FTP_VERBS] = {
+	[FTP_USER] = cmd_user, [FTP_PASS] = cmd_pass, [FTP_AUTH] = cmd_auth,
+	[FTP_PBSZ] = cmd_pbsz, [FTP_PROT] = cmd_prot, [FTP_FEAT] = cmd_feat,
+	[FTP_OPTS] = cmd_opts, [FTP_SYST] = cmd_syst, [FTP_TYPE] = cmd_type,
+	[FTP_MODE] = cmd_mode, [FTP_STRU] = cmd_stru, [FTP_ALLO] = cmd_allo,
+	[FTP_PWD] = cmd_pwd,   [FTP_CWD] = cmd_cwd,   [FTP_CDUP] = cmd_cdup,
+	[FTP_EPSV] = cmd_epsv, [FTP_RETR] = cmd_retr, [FTP_STOR] = cmd_stor,
+	[FTP_REST] = cmd_rest, [FTP_SIZE] = cmd_size, [FTP_MDTM] = cmd_mdtm,
+	[FTP_HASH] = cmd_hash, [FTP_MLSD] = cmd_mlsd, [FTP_MLST] = cmd_mlst,
+	[FTP_MKD] = cmd_mkd,   [FTP_RMD] = cmd_rmd,   [FTP_DELE] = cmd_dele,
+	[FTP_RNFR] = cmd_rnfr, [FTP_RNTO] = cmd_rnto, [FTP_SITE] = cmd_site,
+	[FTP_ABOR] = cmd_abor, [FTP_NOOP] = cmd_noop, [FTP_HELP] = cmd_help,
+	[FTP_QUIT] = cmd_quit, [FTP_BULK] = cmd_bulk, [FTP_RMDA] = cmd_rmda,
+};
+
+/* ---- replies ---- */
+
+int ftp_session_reply(struct ftp_session *s, int code, const char *fmt, ...)
+{
+	CLEANUP_BUF struct buf *out = buf_new(FTP_REPLY_MAX);
+	CLEANUP_FREE char *text = NULL;
+	va_list ap;
+	int rc;
+
+	va_start(ap, fmt);
+	rc = vasprintf(&text, fmt, ap);
+	va_end(ap);
+	if (rc < 0) {
+		text = NULL;
+		return err_sys(s->e, -ENOMEM, "reply");
+	}
+	rc = out ? ftp_reply_format(out, code, text) : -ENOMEM;
+	if (rc == 0)
+		rc = ms_write(s->ms, buf_ptr(out), buf_len(out));
+	return rc < 0 ? err_sys(s->e, rc, "cannot send a reply") : 0;
+}
+
+static int errno_reply_code(int rc)
+{
+	switch (rc) {
+	case -ENOSPC:
+	case -EDQUOT:
+	case -EFBIG:
+		return 552;
+	case -EBUSY:
+		return 450;
+	case -EIO:
+	case -ENOMEM:
+		return 451;
+	case -ENAMETOOLONG:
+	case -EILSEQ:
+		return 553;
+	default:
+		return 550;
+	}
+}
+
+int session_reply_errno(struct ftp_session *s, int rc, const char *path)
+{
+	CLEANUP_FREE char *name = session_name(s, path);
+	char reason[128];
+
+	/* The client finds the errno by these words. */
+	return ftp_session_reply(s, errno_reply_code(rc), "%s: %s", name ? name : "",
+				 rc == -EXDEV ? "Permission denied (it leads out of the root)" :
+				 strerror_r(-rc, reason, sizeof(reason)));
+}
+
+char *session_name(struct ftp_session *s, const char *path)
+{
+	char *name;
+
+	if (s->percent)
+		return percent_encode(path);
+	name = strdup(path);
+	for (char *p = name; p && *p; p++)
+		if (*p == '\r' || *p == '\n')
+			*p = '?';
+	return name;
+}
+
+char *session_arg_path(struct ftp_session *s, const char *arg)
+{
+	CLEANUP_FREE char *decoded = NULL;
+	char *path;
+
+	if (s->percent && percent_decode(arg, &decoded) < 0) {
+		ftp_session_reply(s, 501, "A name with a broken percent-encoding");
+		return NULL;
+	}
+	path = ftp_session_path(s, decoded ? decoded : arg);
+	if (!path)
+		ftp_session_reply(s, 451, "Out of memory");
+	return path;
+}
+
+/* ---- for handlers ---- */
+
+struct mstream *ftp_session_stream(struct ftp_session *s)
+{
+	return s->ms;
+}
+
+const struct ftp_account *ftp_session_account(struct ftp_session *s)
+{
+	return s->logged_in ? &s->account : NULL;
+}
+
+const char *ftp_session_cwd(struct ftp_session *s)
+{
+	return s->cwd;
+}
+
+const char *ftp_session_peer(struct ftp_session *s)
+{
+	return s->peer_text;
+}
+
+int ftp_session_key(struct ftp_session *s, uint8_t key[KEY_BYTES])
+{
+	return s->tls ? tls_export(s->tls, "EXPORTER-rftp-bulk-1", key, KEY_BYTES) : -ENOENT;
+}
+
+char *ftp_session_path(struct ftp_session *s, const char *arg)
+{
+	return ftp_path_resolve(s->cwd, s->account.home, arg);
+}
+
+/* ---- login ---- */
+
+int session_login_done(struct ftp_session *s)
+{
+	s->cwd = ftp_path_resolve("/", "/", s->account.home);
+	if (!s->cwd)
+		return err_sys(s->e, -ENOMEM, "login");
+	s->logged_in = true;
+	return 0;
+}
+
+int session_login_trusted(struct ftp_session *s)
+{
+	int rc = s->c->login(s->c->arg, NULL, NULL, &s->account, s->e);
+
+	return rc < 0 ? rc : session_login_done(s);
+}
+
+/* ---- waiting ---- */
+
+bool session_stopping(const struct ftp_session *s)
+{
+	return s->c->stop && *s->c->stop;
+}
+
+int session_idle_ms(const struct ftp_session *s)
+{
+	return s->c->idle_timeout_ms > 0 ? s->c->idle_timeout_ms : IDLE_MS;
+}
+
+void session_pause(struct ftp_session *s, int ms)
+{
+	uint64_t end = now_ns() + (uint64_t)ms * 1000000;
+
+	while (!session_stopping(s) && now_ns() < end)
+		poll(NULL, 0, ms < SLICE_MS ? ms : SLICE_MS);
+}
+
+/* The next command, however long it takes to come: in slices, to see the server's stop.
+ * A line that came during a transfer comes first. */
+static ssize_t next_line(struct ftp_session *s)
+{
+	uint64_t end = now_ns() + (uint64_t)session_idle_ms(s) * 1000000;
+	ssize_t n = -ETIMEDOUT;
+
+	if (s->stash) {
+		n = stpcpy(s->line, s->stash) - s->line;
+		free(steal_ptr(&s->stash));
+		return n;
+	}
+	if (!s->logged_in)
+		end = s->login_by;
+	while (n == -ETIMEDOUT && now_ns() < end) {
+		if (session_stopping(s))
+			return -ECANCELED;
+		n = ms_read_line(s->ms, s->line, sizeof(s->line), SLICE_MS);
+	}
+	return n;
+}
+
+int session_poll_control(struct ftp_session *s)
+{
+	uint64_t now = now_ns();
+	ssize_t n;
+
+	/* With a command waiting there is nothing more to learn: it must be run first. */
+	if (s->stash || now - s->control_checked < LOOK_NS)
+		return 0;
+	s->control_checked = now;
+	n = ms_read_line(s->ms, s->line, sizeof(s->line), 0);
+	if (n < 0)
+		return n == -ETIMEDOUT ? 0 : (int)n;
+	if (!strcasecmp(s->line, "ABOR"))
+		return -ECANCELED;
+	s->stash = strdup(s->line);
+	return s->stash ? 0 : -ENOMEM;
+}
+
+/* ---- commands ---- */
+
+static int run_command(struct ftp_session *s, const struct ftp_command *cmd, char *arg)
+{
+	/* RNTO must follow RNFR at once (RFC 959 §4.1.3). */
+	if (cmd->verb != FTP_RNTO)
+		free(steal_ptr(&s->rename_from));
+	/* BULK looks for itself: its body must be read whatever is answered. */
+	if (cmd->login && !s->logged_in && cmd->verb != FTP_BULK)
+		return ftp_session_reply(s, 530, "Log in first, with USER and PASS");
+	return handlers[cmd->verb](s, arg);
+}
+
+static int handle_line(struct ftp_session *s)
+{
+	const struct ftp_command *cmd;
+	char empty[1] = "";
+	char *arg;
+	int rc = ftp_command_parse(s->line, &cmd, &arg);
+
+	if (rc == -ENOSYS || (rc < 0 && !cmd))
+		return ftp_session_reply(s, 500, "Not a command of this server; HELP lists them");
+	/* Without the length of its body there is no way to find the next command. */
+	if (rc < 0 && cmd->verb == FTP_BULK)
+		s->quit = true;
+	if (rc < 0)
+		return ftp_session_reply(s, 501, "Syntax: %s", cmd->syntax);
+	return run_command(s, cmd, arg ? arg : empty);
+}
+
+/* What a line that could not be had means: 0: answered, go on. */
+static int line_error(struct ftp_session *s, int rc)
+{
+	switch (rc) {
+	case -EMSGSIZE:
+		return ftp_session_reply(s, 500, "The line is too long");
+	case -EILSEQ:
+		return ftp_session_reply(s, 501, "The line holds a NUL");
+	case -ECANCELED:
+		ftp_session_reply(s, 421, "The server is stopping");
+		return err_set(s->e, rc, "ended because the server is stopping");
+	case -ETIMEDOUT:
+		ftp_session_reply(s, 421, "No command came in time");
+		return err_set(s->e, rc, "no command came in time");
+	case -EPIPE:
+	case -ECONNRESET:
+		return err_set(s->e, rc, "the client closed the connection without QUIT");
+	default:
+		return err_sys(s->e, rc, "cannot read a command");
+	}
+}
+
+static int serve_commands(struct ftp_session *s)
+{
+	int rc = 0;
+
+	while (rc == 0 && !s->quit) {
+		ssize_t n = next_line(s);
+
+		if (n < 0)
+			rc = line_error(s, (int)n);
+		else
+			rc = handle_line(s);
+	}
+	return rc;
+}
+
+/* ---- the session ---- */
+
+static void describe_peer(struct ftp_session *s, const struct sockaddr_storage *peer)
+{
+	char addr[INET6_ADDRSTRLEN] = "";
+
+	snprintf(s->peer_text, sizeof(s->peer_text), "stdio");
+	if (!peer)
+		return;
+	s->peer = *peer;
+	if (peer->ss_family == AF_INET) {
+		const struct sockaddr_in *a = (const struct sockaddr_in *)peer;
+
+		inet_ntop(AF_INET, &a->sin_addr, addr, sizeof(addr));
+		snprintf(s->peer_text, sizeof(s->peer_text), "%s:%u", addr, ntohs(a->sin_port));
+		s->has_peer = true;
+	} else if (peer->ss_family == AF_INET6) {
+		const struct sockaddr_in6 *a = (const struct sockaddr_in6 *)peer;
+
+		inet_ntop(AF_INET6, &a->sin6_addr, addr, sizeof(addr));
+		snprintf(s->peer_text, sizeof(s->peer_text), "[%s]:%u", addr,
+			 ntohs(a->sin6_port));
+		s->has_peer = true;
+	}
+}
+
+static void session_free(struct ftp_session *s)
+{
+	data_forget(s);
+	root_free(s->account.root);
+	dirs_free(s->dirs);
+	free(s->account.home);
+	free(s->user);
+	free(s->cwd);
+	free(s->rename_from);
+	free(s->stash);
+	crypto_wipe(s->line, sizeof(s->line)); /* a password may have been there */
+	free(s);
+}
+
+static struct ftp_session *session_new(const struct ftp_server_config *c, struct mstream *ms,
+				       int fd, const struct sockaddr_storage *peer,
+				       struct err *e)
+{
+	struct ftp_session *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return NULL;
+	s->c = c;
+	s->e = e;
+	s->ms = ms;
+	s->fd = fd;
+	s->lfd = -1;
+	s->facts = FACTS_ALL;
+	s->hash = digest_names()[0];
+	s->ascii = true; /* RFC 959 §5.1 */
+	s->login_by = now_ns() +
+		(uint64_t)(c->login_timeout_ms > 0 ? c->login_timeout_ms : LOGIN_MS) * 1000000;
+	describe_peer(s, peer);
+	s->dirs = dirs_new(DIRS_OPEN);
+	if (!s->dirs) {
+		session_free(s);
+		return NULL;
+	}
+	return s;
+}
+
+int ftp_serve(const struct ftp_server_config *c, struct mstream *ms, int fd,
+	      const struct sockaddr_storage *peer, struct err *e)
+{
+	struct err own = ERR_INIT;
+	struct ftp_session *s = session_new(c, ms, fd, peer, e ? e : &own);
+	int rc;
+
+	if (!s)
+		return err_sys(e, -ENOMEM, "session");
+	rc = c->trusted ? session_login_trusted(s) : 0;
+	if (rc < 0)
+		ftp_session_reply(s, 421, "%s", s->e->text);
+	else
+		rc = ftp_session_reply(s, 220, "%s", c->greeting ? c->greeting : "ready");
+	if (rc == 0)
+		rc = serve_commands(s);
+	session_free(s);
+	return rc;
+}

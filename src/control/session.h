@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The server half's own view of a session: what the commands in cmd_*.c share. */
+#ifndef RFTP_CONTROL_SESSION_H
+#define RFTP_CONTROL_SESSION_H
+
+#include "control/control.h"
+
+/* Facts that MLST and MLSD give, RFC 3659 §7.5; OPTS MLST chooses among them. */
+enum {
+	FACT_TYPE = 1 << 0,
+	FACT_SIZE = 1 << 1,
+	FACT_MODIFY = 1 << 2,
+	FACT_MODE = 1 << 3,
+	FACT_UID = 1 << 4,
+	FACT_GID = 1 << 5,
+	FACTS_ALL = (1 << 6) - 1,
+};
+
+struct ftp_session {
+	const struct ftp_server_config *c;
+	struct err *e;               /* why the session ends */
+	struct mstream *ms;          /* not owned */
+	int fd;                      /* what ms reads from, to sleep on */
+	struct sockaddr_storage peer;
+	bool has_peer;               /* a socket with an address; not stdio */
+	char peer_text[80];
+	struct tls *tls;             /* ms's; NULL: in clear */
+
+	bool logged_in;
+	struct ftp_account account;  /* good once logged_in */
+	char *user;                  /* of USER, waiting for PASS */
+	unsigned failures;           /* wrong passwords so far */
+	uint64_t login_by;           /* now_ns() */
+
+	char *cwd;                   /* absolute, below the account's root */
+	bool percent;                /* names are percent-encoded, OPTS NAMES PERCENT */
+	bool inline_list;            /* MLSD answers in its reply, OPTS INLINE MLSD */
+	bool ascii;                  /* TYPE A */
+	bool epsv_all, pbsz, prot_p;
+	unsigned facts;
+	const char *hash;            /* algorithm of HASH */
+	uint64_t rest;               /* of REST, for the next RETR or STOR */
+	char *rename_from;           /* of RNFR, for the RNTO that follows at once */
+
+	int lfd;                     /* EPSV's listener; -1: none */
+	struct stream *data;         /* the data connection of the command under way */
+	uint64_t control_checked;    /* now_ns() of the last look for ABOR */
+	struct dirs *dirs;
+
+	char *stash;                 /* a command that came during a transfer */
+	bool quit;
+	char line[FTP_LINE_MAX];
+};
+
+/* One per verb. arg is "" when absent. 0, or a negative errno that ends the session. */
+typedef int ftp_handler(struct ftp_session *s, char *arg);
+
+ftp_handler cmd_user, cmd_pass, cmd_auth, cmd_pbsz, cmd_prot, cmd_quit;
+ftp_handler cmd_feat, cmd_opts, cmd_syst, cmd_type, cmd_mode, cmd_stru, cmd_allo, cmd_noop,
+	cmd_help;
+ftp_handler cmd_pwd, cmd_cwd, cmd_cdup, cmd_size, cmd_mdtm, cmd_hash, cmd_mkd, cmd_rmd, cmd_dele,
+	cmd_rmda, cmd_rnfr, cmd_rnto, cmd_site;
+ftp_handler cmd_epsv, cmd_rest, cmd_retr, cmd_stor, cmd_abor;
+ftp_handler cmd_mlsd, cmd_mlst;
+ftp_handler cmd_bulk;
+
+/* ---- ftp_server.c ---- */
+
+/* Log in without a password: the stream has authenticated its user. */
+int session_login_trusted(struct ftp_session *s);
+/* The account is filled: the session is this user's from now on. */
+int session_login_done(struct ftp_session *s);
+/* Sleep, but not beyond the server's stop. */
+void session_pause(struct ftp_session *s, int ms);
+bool session_stopping(const struct ftp_session *s);
+int session_idle_ms(const struct ftp_session *s);
+/* Reply for rc, a negative errno, about a path. */
+int session_reply_errno(struct ftp_session *s, int rc, const char *path);
+/* path as a reply shows it: encoded when agreed, otherwise printable. malloc'd; NULL when
+ * memory is out. */
+char *session_name(struct ftp_session *s, const char *path);
+/* The path a command's argument means, decoded when agreed; malloc'd. NULL: the reply has
+ * been given. */
+char *session_arg_path(struct ftp_session *s, const char *arg);
+/* Look at the control connection during a transfer: 0: go on; -ECANCELED: ABOR came;
+ * another negative errno: it is gone. Another command is kept for later. */
+int session_poll_control(struct ftp_session *s);
+
+/* ---- path.c ---- */
+
+/* arg below cwd, "." and ".." taken out as text ("/.." is "/"), "~" and "~/..." from
+ * home; one slash at the end is kept. malloc'd; NULL when memory is out. */
+char *ftp_path_resolve(const char *cwd, const char *home, const char *arg);
+
+/* ---- facts.c ---- */
+
+/* "type*;size;..." of all facts for FEAT (marked: with an asterisk behind those that are
+ * on), or of those that are on alone. */
+void facts_text(char out[128], unsigned on, bool all);
+unsigned facts_parse(const char *list);
+
+/* ---- data.c ---- */
+
+int data_listen(struct ftp_session *s, uint16_t *port, struct err *e);
+/* Accept the client on the listener, say 150, start TLS when PROT P. 0: s->data is there;
+ * 1: it could not be had, the reply has been given; or a negative errno that ends the
+ * session. */
+int data_open(struct ftp_session *s, const char *what);
+/* As read and write of streams, all len bytes for the latter; -ECANCELED when ABOR came. */
+ssize_t data_read(struct ftp_session *s, void *p, size_t len);
+int data_write(struct ftp_session *s, const void *p, size_t len);
+/* Close; in good order when ok. */
+void data_close(struct ftp_session *s, bool ok);
+void data_forget(struct ftp_session *s);
+/* The reply at the end of a data command: rc 0, or a negative errno about path. */
+int data_reply(struct ftp_session *s, int rc, const char *path);
+
+#endif

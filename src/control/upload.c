@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+/* STOR's file: a part until it is whole, or in place behind REST. */
+#include "control/upload.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+enum { FILE_MODE = 0644 };
+
+static int begin_in_place(struct upload *u, struct root *root, const char *path, uint64_t from)
+{
+	struct stat st;
+	int rc = 0;
+
+	u->fd = root_open(root, path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0);
+	if (u->fd < 0)
+		return u->fd;
+	if (fstat(u->fd, &st) < 0)
+		rc = -errno;
+	else if (!S_ISREG(st.st_mode))
+		rc = -EINVAL;
+	else if (from > (uint64_t)st.st_size)
+		rc = -ERANGE; /* a hole that nobody asked for */
+	if (rc < 0)
+		close(u->fd);
+	u->at = from;
+	return rc;
+}
+
+/* Something that is no plain file is not replaced by one; a link is. */
+static int check_target(struct root *root, const char *path)
+{
+	struct stat st;
+	int rc = root_stat(root, path, false, &st);
+
+	if (rc == -ENOENT)
+		return 0;
+	if (rc < 0)
+		return rc;
+	if (S_ISDIR(st.st_mode))
+		return -EISDIR;
+	return S_ISREG(st.st_mode) || S_ISLNK(st.st_mode) ? 0 : -EINVAL;
+}
+
+static int begin_part(struct upload *u, struct root *root, struct dirs *dirs, const char *path)
+{
+	/* The mode is that of the file that is replaced, if there is one. */
+	struct part_spec spec = {
+		.meta = { .type = FT_FILE, .mode = FILE_MODE },
+		.sync = true,
+	};
+	struct err e = ERR_INIT;
+	char name[256];
+	int parent, rc = check_target(root, path);
+
+	if (rc < 0)
+		return rc;
+	parent = root_open_parent(root, path, name);
+	if (parent < 0)
+		return parent;
+	/* The parent comes as O_PATH, which cannot be synced. */
+	u->dir_fd = openat(parent, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (u->dir_fd < 0) {
+		rc = -errno;
+		close(parent);
+		return rc;
+	}
+	spec.dir = dir_top(dirs, parent, path);
+	spec.name = name;
+	if (spec.dir)
+		u->part = part_begin(&spec, &e);
+	dir_put(spec.dir);
+	if (!u->part) {
+		close(u->dir_fd);
+		return spec.dir ? e.code : -ENOMEM;
+	}
+	u->fd = part_fd(u->part);
+	return 0;
+}
+
+int upload_begin(struct upload *u, struct root *root, struct dirs *dirs, const char *path,
+		 uint64_t from)
+{
+	*u = (struct upload){ .dir_fd = -1, .fd = -1 };
+	return from ? begin_in_place(u, root, path, from) : begin_part(u, root, dirs, path);
+}
+
+int upload_write(struct upload *u, const void *p, size_t len)
+{
+	int rc = pwrite_full(u->fd, p, len, (off_t)u->at);
+
+	if (rc == 0)
+		u->at += len;
+	return rc;
+}
+
+static int end_in_place(struct upload *u, int rc)
+{
+	if (fsync(u->fd) < 0 && rc == 0)
+		rc = -errno;
+	if (close(u->fd) < 0 && rc == 0)
+		rc = -errno;
+	return rc;
+}
+
+static int commit(struct upload *u)
+{
+	struct err e = ERR_INIT;
+	int rc = part_set_size(u->part, u->at);
+
+	if (rc == 0)
+		rc = part_sync(u->part, &e);
+	if (rc == 0)
+		rc = part_commit(u->part, &e);
+	if (rc < 0)
+		return rc;
+	/* EINVAL: a file system without fsync for directories. */
+	return fsync(u->dir_fd) < 0 && errno != EINVAL ? -errno : 0;
+}
+
+int upload_end(struct upload *u, int rc)
+{
+	bool give_up = rc < 0;
+
+	if (!u->part)
+		return end_in_place(u, rc);
+	if (!give_up) {
+		rc = commit(u);
+		give_up = rc < 0;
+	}
+	if (give_up)
+		part_abandon(u->part, false);
+	part_free(u->part);
+	close(u->dir_fd);
+	return rc;
+}

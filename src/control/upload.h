@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Where STOR's bytes go: a part that becomes the file when all is there, or, behind REST,
+ * the file itself from an offset on. */
+#ifndef RFTP_CONTROL_UPLOAD_H
+#define RFTP_CONTROL_UPLOAD_H
+
+#include "storage/storage.h"
+
+struct upload {
+	struct part *part;  /* NULL: in place */
+	int dir_fd;         /* to sync the new name; -1 in place */
+	int fd;             /* not owned when there is a part */
+	uint64_t at;        /* offset of the next byte */
+};
+
+/* 0, or a negative errno; -ERANGE: from is beyond the end of the file that is there. */
+int upload_begin(struct upload *u, struct root *root, struct dirs *dirs, const char *path,
+		 uint64_t from);
+int upload_write(struct upload *u, const void *p, size_t len);
+/* rc 0: all bytes have come: make them last, and give the file its name. Otherwise give
+ * up, which leaves nothing of a part. The first error of rc's and its own. */
+int upload_end(struct upload *u, int rc);
+
+#endif

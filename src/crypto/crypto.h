@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+/* crypto: everything that needs OpenSSL, behind plain types. Keys are bytes. */
+#ifndef RFTP_CRYPTO_H
+#define RFTP_CRYPTO_H
+
+#include "util/util.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+#define KEY_BYTES 32    /* every symmetric key and token */
+#define NONCE_BYTES 32  /* handshake nonces */
+#define TAG_BYTES 16    /* GCM and GMAC */
+#define MAC_BYTES 32    /* HMAC-SHA-256 */
+
+/* ---- random, derivation, MAC ---- */
+
+/* Aborts the process when the kernel has no randomness: there is no safe way on. */
+void crypto_random(void *out, size_t len);
+/* HKDF-SHA-256 (RFC 5869) of key and salt for the given info. 0 or -EIO. */
+int crypto_hkdf(uint8_t *out, size_t outlen, const uint8_t *key, size_t keylen,
+		const void *salt, size_t saltlen, const void *info, size_t infolen);
+/* HMAC-SHA-256 over the pieces, one after the other. */
+int crypto_hmac(uint8_t mac[MAC_BYTES], const uint8_t *key, size_t keylen,
+		const struct iovec *iov, int n);
+/* In time that does not depend on the bytes. */
+bool crypto_equal(const void *a, const void *b, size_t len);
+void crypto_wipe(void *p, size_t len);
+
+/* ---- CRC32C ---- */
+
+/* Castagnoli CRC of RFC 3720, with the usual inversion before and after: start with
+ * 0 and pass the result on to go on. Uses the CPU's instructions. */
+uint32_t crypto_crc32c(uint32_t crc, const void *data, size_t len);
+
+/* ---- sealing of blocks ---- */
+
+struct sealer;
+
+/* AES-256-GCM under one key. One thread at a time per sealer. NULL: memory is out. */
+struct sealer *sealer_new(const uint8_t key[KEY_BYTES]);
+void sealer_free(struct sealer *s);
+/* Encrypt len bytes from in to out (the same place or apart; in == NULL: nothing is
+ * encrypted, GMAC over the additional data alone). nonce is the 64-bit counter of
+ * the header: never twice under one key. aad is a list of pieces. 0 or -EIO. */
+int sealer_seal(struct sealer *s, uint64_t nonce, const struct iovec *aad, int naad,
+		const uint8_t *in, uint8_t *out, size_t len, uint8_t tag[TAG_BYTES]);
+/* The inverse. -EBADMSG when the tag does not match: out is then wiped. */
+int sealer_open(struct sealer *s, uint64_t nonce, const struct iovec *aad, int naad,
+		const uint8_t *in, uint8_t *out, size_t len, const uint8_t tag[TAG_BYTES]);
+
+/* ---- digests of files ---- */
+
+/* Names as FTP HASH spells them: "SHA-256", "SHA-512", "SHA-1", "MD5", "CRC32C",
+ * "XXH128". */
+struct digest;
+#define DIGEST_MAX 64
+struct digest *digest_new(const char *name); /* NULL with errno EINVAL: not known */
+void digest_free(struct digest *d);
+int digest_update(struct digest *d, const void *data, size_t len);
+/* Lower-case hex with NUL into hex, which holds 2 * DIGEST_MAX + 1; then d is fresh. */
+int digest_final_hex(struct digest *d, char *hex);
+/* The names, NULL at the end, the preferred one first. */
+const char *const *digest_names(void);
+
+/* XXH3, 128 bits: finds accidents, not attackers. For runs of the journal. */
+#define RUN_DIGEST_BYTES 16
+void crypto_run_digest(uint8_t out[RUN_DIGEST_BYTES], const void *data, size_t len);
+
+/* ---- passwords ---- */
+
+/* "scrypt$15$8$1$SALT$HASH" (N = 2^15, r 8, p 1; base64 without padding) of a
+ * password, for the users file. The caller frees it; NULL: memory is out. */
+char *password_hash(const char *password);
+/* True when password fits. Parameters beyond N=2^20, r=32, p=16 are refused. A
+ * malformed hash takes as long as a good one and is false. */
+bool password_check(const char *password, const char *hash);
+
+/* ---- TLS ---- */
+
+struct tls_ctx;  /* settings of one side; any thread */
+struct tls;      /* one connection */
+
+/* A self-signed P-256 certificate for cn, good for ten years, and its key (mode
+ * 0600) as PEM files, each whole or absent. Does nothing when both exist. A key
+ * file that others may read is refused (-EPERM). */
+int tls_make_certificate(const char *certfile, const char *keyfile, const char *cn,
+			 struct err *e);
+/* TLS 1.3 only. */
+struct tls_ctx *tls_server_new(const char *certfile, const char *keyfile, struct err *e);
+/* cafile NULL: the peer's certificate is not checked against any CA, the caller must
+ * check the pin; otherwise checked against it and the host name. */
+struct tls_ctx *tls_client_new(const char *cafile, struct err *e);
+void tls_ctx_free(struct tls_ctx *c);
+
+/* Wrap a connected socket, which becomes non-blocking and stays the caller's, and
+ * shake hands within timeout_ms. host: the name that is sent (SNI) and, with a CA,
+ * checked; NULL on the server. resume: a connection to the same peer whose session
+ * may be used again (data connections), or NULL. NULL with text in e: it tells a peer
+ * that does not speak TLS from a failed check from a timeout. */
+struct tls *tls_start(struct tls_ctx *c, int fd, const char *host, struct tls *resume,
+		      int timeout_ms, struct err *e);
+/* Sends close_notify when it can, frees; the fd stays open. NULL is harmless. */
+void tls_free(struct tls *t);
+/* One thread may read while another writes. Bytes done, at least 1; 0 from read
+ * after the peer's close_notify; -EPIPE when the peer went without one; -ETIMEDOUT
+ * when nothing moved for timeout_ms (-1: never); other negative errno. */
+ssize_t tls_read(struct tls *t, void *p, size_t len, int timeout_ms);
+ssize_t tls_write(struct tls *t, const void *p, size_t len, int timeout_ms);
+/* Bytes already decrypted and waiting, which poll(2) does not show. */
+size_t tls_pending(struct tls *t);
+/* close_notify now; reading may go on. */
+int tls_shutdown(struct tls *t);
+/* RFC 8446 §7.5 exporter. */
+int tls_export(struct tls *t, const char *label, uint8_t *out, size_t len);
+/* SHA-256 of the peer's public key (SubjectPublicKeyInfo), "SHA256:" and base64
+ * without padding, as ssh shows keys. The caller frees it; NULL: no certificate. */
+char *tls_peer_pin(struct tls *t);
+/* The pin of a certificate file, for the server to print. */
+char *tls_certificate_pin(const char *certfile, struct err *e);
+/* 0; -EKEYEXPIRED with text when the peer's certificate is not yet or no more valid. */
+int tls_peer_validity(struct tls *t, struct err *e);
+/* Version and cipher, "TLSv1.3 TLS_AES_256_GCM_SHA384"; lives as long as t. */
+const char *tls_describe(struct tls *t);
+
+#endif

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The settings of one side's TLS.
+ *
+ * Ciphers, groups and signatures are OpenSSL's defaults on purpose: they begin with
+ * TLS_AES_256_GCM_SHA384, and the system's policy (openssl.cnf; crypto-policies and
+ * FIPS on RHEL) may narrow them, which a list of ours would override. Reading that
+ * file takes a tenth of a millisecond of the 1.3 that the first context of a process
+ * costs, too little to go without the policy (OPENSSL_INIT_NO_LOAD_CONFIG). */
+#include "crypto/tls_priv.h"
+
+#include <errno.h>
+#include <openssl/err.h>
+#include <string.h>
+
+/* A control connection may live long before its next data connection. */
+#define TICKET_SECONDS (24 * 3600)
+
+static struct tls_ctx *new_ctx(bool server, struct err *e)
+{
+	struct tls_ctx *c = calloc(1, sizeof(*c));
+	SSL_CTX *ctx = SSL_CTX_new(server ? TLS_server_method() : TLS_client_method());
+
+	if (!c || !ctx || SSL_CTX_set_min_proto_version(ctx, TLS1_3_VERSION) != 1) {
+		err_set(e, -ENOMEM, "cannot set TLS up: %s", openssl_reason());
+		SSL_CTX_free(ctx);
+		free(c);
+		return NULL;
+	}
+	/* An idle session should cost little. Writes are never partial, see struct wire. */
+	SSL_CTX_set_mode(ctx, SSL_MODE_AUTO_RETRY | SSL_MODE_RELEASE_BUFFERS);
+	/* Sessions travel in tickets; nothing is to pile up here. */
+	SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
+	SSL_CTX_set_timeout(ctx, TICKET_SECONDS);
+	c->ctx = ctx;
+	c->server = server;
+	return c;
+}
+
+static int use_certificate(SSL_CTX *ctx, const char *certfile, const char *keyfile,
+			   struct err *e)
+{
+	EVP_PKEY *key;
+	int ok;
+
+	/* The whole file: a CA's certificate comes with those between. */
+	if (SSL_CTX_use_certificate_chain_file(ctx, certfile) != 1)
+		return err_set(e, -EINVAL, "certificate %s: %s", printable(certfile),
+			       openssl_reason());
+	key = tls_load_key(keyfile, e);
+	if (!key)
+		return -EINVAL;
+	ok = SSL_CTX_use_PrivateKey(ctx, key);
+	EVP_PKEY_free(key);
+	if (ok == 1)
+		return 0;
+	return err_set(e, -EINVAL, "key %s does not fit certificate %s: %s",
+		       printable(keyfile), printable(certfile), openssl_reason());
+}
+
+struct tls_ctx *tls_server_new(const char *certfile, const char *keyfile, struct err *e)
+{
+	static const unsigned char session_context[] = "rftp";
+	struct tls_ctx *c = new_ctx(true, e);
+
+	if (!c)
+		return NULL;
+	if (use_certificate(c->ctx, certfile, keyfile, e) < 0) {
+		tls_ctx_free(c);
+		return NULL;
+	}
+	SSL_CTX_set_session_id_context(c->ctx, session_context, sizeof(session_context) - 1);
+	SSL_CTX_set_options(c->ctx, SSL_OP_CIPHER_SERVER_PREFERENCE);
+	return c;
+}
+
+static int trust(SSL_CTX *ctx, const char *cafile, struct err *e)
+{
+	/* A server's own certificate in the file is trusted, whoever signed it. */
+	X509_VERIFY_PARAM_set_flags(SSL_CTX_get0_param(ctx), X509_V_FLAG_PARTIAL_CHAIN);
+	SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER, NULL);
+	if (SSL_CTX_load_verify_file(ctx, cafile) == 1)
+		return 0;
+	return err_set(e, -EINVAL, "CA certificates %s: %s", printable(cafile),
+		       openssl_reason());
+}
+
+struct tls_ctx *tls_client_new(const char *cafile, struct err *e)
+{
+	struct tls_ctx *c = new_ctx(false, e);
+
+	if (!c || !cafile)
+		return c;
+	c->check = true;
+	if (trust(c->ctx, cafile, e) < 0) {
+		tls_ctx_free(c);
+		return NULL;
+	}
+	return c;
+}
+
+void tls_ctx_free(struct tls_ctx *c)
+{
+	if (!c)
+		return;
+	SSL_CTX_free(c->ctx);
+	free(c);
+}

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Inside src/crypto only: what the files tls*.c share. */
+#ifndef RFTP_CRYPTO_TLS_PRIV_H
+#define RFTP_CRYPTO_TLS_PRIV_H
+
+#include "crypto/crypto.h"
+
+#include <openssl/bio.h>
+#include <openssl/evp.h>
+#include <openssl/ssl.h>
+#include <openssl/x509.h>
+#include <pthread.h>
+
+struct tls_ctx {
+	SSL_CTX *ctx;
+	bool server;
+	bool check; /* the peer's certificate, against a CA and the host name */
+};
+
+/* The socket under a connection, behind OpenSSL's BIO. Guarded by tls.lock.
+ *
+ * What OpenSSL writes is kept in out and sent from there, so that no write of OpenSSL
+ * ever waits half done: with one under way, OpenSSL 3.0 cannot answer a KeyUpdate that
+ * it reads and gives the connection up, and two such peers could block each other.
+ * What comes is received in big pieces: OpenSSL would call twice for every record. */
+#define WIRE_FIRST 60
+struct wire {
+	int fd;
+	int recv_error, send_error; /* errno; 0: all is well */
+	bool ended;                 /* the peer will send no more */
+	char first[WIRE_FIRST];     /* the first bytes that came: is it TLS at all? */
+	size_t nfirst;
+	uint8_t *in;                /* received, not yet OpenSSL's; NULL: nothing */
+	size_t in_at, in_end;
+	uint8_t *out;               /* OpenSSL's, not yet sent; NULL: nothing */
+	size_t out_at, out_end, out_room;
+};
+
+struct tls {
+	/* Guards everything below. Never held while a thread sleeps in poll, so that
+	 * one thread reads while another writes. */
+	pthread_mutex_t lock;
+	SSL *ssl;
+	struct wire wire;
+	bool ready;  /* hands were shaken, and no error made the connection useless */
+	char describe[64];
+};
+
+/* A BIO over w, which must outlive it; NULL when memory is out. (tls_wire.c) */
+BIO *wire_bio(struct wire *w);
+/* Send what the socket takes. 0: all is sent; -EAGAIN: not all; another negative errno,
+ * which stays, when the rest can never be sent and is dropped. */
+int wire_flush(struct wire *w);
+void wire_clear(struct wire *w);
+
+/* Puts into e why the handshake failed with code, in plain words, and returns e's
+ * code: the reason OpenSSL has queued decides, if there is one. (tls_why.c) */
+int tls_why(struct tls *t, int code, int timeout_ms, struct err *e);
+/* What OpenSSL says about its last error, "no reason given" without one; empties the
+ * queue. Static text. */
+const char *openssl_reason(void);
+
+/* The certificate or key of a PEM file, to be freed; NULL with text in e. A key file
+ * that others may read is refused. (tls_cert.c) */
+X509 *tls_load_certificate(const char *certfile, struct err *e);
+EVP_PKEY *tls_load_key(const char *keyfile, struct err *e);
+
+#endif

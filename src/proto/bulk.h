@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The bulk mode's messages, rftp-protocol(7).
+ *
+ * "BULK <n>" is followed at once by n bytes, a struct bulk_request. The server reads
+ * them whatever it answers. After "150 " the control stream carries frames in both
+ * directions until each side has sent BULK_END; then FTP's lines again, first the
+ * server's closing reply. A frame is: u8 type, u8 flags (0), u16 0, u32 length, then
+ * length bytes. An unknown type below 128 is an error, from 128 on it is skipped. */
+#ifndef RFTP_PROTO_BULK_H
+#define RFTP_PROTO_BULK_H
+
+#include "proto/negotiate.h"
+#include "util/util.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define BULK_MAJOR 1
+#define BULK_MINOR 0
+#define BULK_REQUEST_MAX (4u << 20)
+#define BULK_FRAME_HEAD 8
+#define BULK_FRAME_MAX (1u << 20)  /* payload; of BULK_DATA: a block with its head */
+#define BULK_NAME_MAX 255
+#define BULK_PATH_MAX 65536        /* of a link's target or a named path */
+#define BULK_XATTRS_MAX 65536
+#define BULK_RANGES_MAX 16384      /* data ranges in one message */
+
+enum bulk_type {
+	BULK_AGREE = 1,     /* server → client, first */
+	BULK_ENTRIES = 2,   /* source → sink: entries, one after another */
+	BULK_VERDICTS = 3,  /* sink → source: what to do with entries that asked */
+	BULK_RUNS = 4,      /* sink → source: digests of runs the sink has of one file */
+	BULK_SIZES = 5,     /* source → sink: final size of an entry of unknown size */
+	BULK_FAILED = 6,    /* both ways: entry id, errno, text. From the source: it could
+			     * not be read whole; from the sink: not written. Final. */
+	BULK_DONE = 7,      /* sink → source: ranges of ids that are done (ack reached) */
+	BULK_SENT = 8,      /* source → sink: totals, no more entries or blocks follow */
+	BULK_BEAT = 9,      /* both ways: alive, and how far */
+	BULK_ABORT = 10,    /* both ways: errno, text; nothing after it but BULK_END */
+	BULK_SUMMARY = 11,  /* both ways, last but BULK_END */
+	BULK_END = 12,
+	BULK_DATA = 13,     /* a block in-band: block head, table, payload */
+	BULK_CREDIT = 14,   /* credits and acknowledgements for in-band blocks */
+	BULK_KEPT = 15,     /* source → sink, after VERDICT_RUNS: entry id, bytes whose
+			     * digests fit, which therefore are not sent again */
+	BULK_READY = 16,    /* client → server, its first: u8 transport of the agreement, or
+			     * TRANSPORT_INBAND when no data channel could be opened */
+};
+
+/* The head of a frame. get: -EBADMSG for a type below 128 that is not known, for flags
+ * set, and for a length over BULK_FRAME_MAX; what has a type from 128 on is skipped. */
+void bulk_frame_put(uint8_t p[BULK_FRAME_HEAD], uint8_t type, uint32_t length);
+int bulk_frame_get(const uint8_t p[BULK_FRAME_HEAD], uint8_t *type, uint32_t *length);
+
+enum bulk_op { BULK_PUT, BULK_GET, BULK_BENCH_PUT, BULK_BENCH_GET };
+enum bulk_policy { POLICY_OVERWRITE, POLICY_SKIP, POLICY_UPDATE };
+
+enum {
+	BULK_F_RECURSIVE = 1 << 0,
+	BULK_F_MODES = 1 << 1,     /* preserve permission bits */
+	BULK_F_TIMES = 1 << 2,
+	BULK_F_OWNER = 1 << 3,
+	BULK_F_XATTRS = 1 << 4,    /* with ACLs, which are xattrs on Linux */
+	BULK_F_FOLLOW = 1 << 5,    /* links become what they point to */
+	BULK_F_INPLACE = 1 << 6,
+	BULK_F_SEVERAL = 1 << 7,   /* several sources: the destination must be a directory */
+	BULK_F_RESUME = 1 << 8,    /* journal and take over parts */
+	BULK_F_HARDLINKS = 1 << 9,
+	BULK_F_SPARSE = 1 << 10,
+	BULK_F_DRY_RUN = 1 << 11,  /* entries flow, nothing is made, no block is sent */
+	BULK_F_MKDIRS = 1 << 12,   /* make the destination's missing parents */
+	BULK_F_INTO = 1 << 13,     /* the destination is a directory to put things into,
+				    * whatever it looks like (--files-from) */
+	BULK_F_SEQUENTIAL = 1 << 14, /* the sink is a stream: blocks in order of offset */
+};
+
+struct bulk_request {
+	uint16_t major, minor;
+	uint8_t op;              /* enum bulk_op */
+	uint8_t policy;
+	uint32_t flags;
+	char *base;              /* PUT: destination; GET: where relative sources start ("") */
+	char **sources;          /* GET: paths asked for; NULL-terminated */
+	uint32_t nsources;
+	uint64_t rate;           /* bytes per second at most; 0: as fast as it goes */
+	uint64_t bench_ns;       /* BENCH: how long (0: bench_bytes) */
+	uint64_t bench_bytes;
+	uint8_t nonce[32];
+	bool has_key;            /* over a channel that is secret already (ssh) the client */
+	uint8_t key[32];         /* draws the key; over TLS it is exported, and this is 0 */
+	struct offer offer;
+};
+
+void bulk_request_clear(struct bulk_request *r);
+int bulk_request_put(struct buf *b, const struct bulk_request *r);
+/* -EBADMSG; -EPROTO with both version numbers in e when major differs. */
+int bulk_request_get(struct buf *b, struct bulk_request *r, struct err *e);
+
+struct bulk_agree {
+	uint16_t major, minor;
+	uint64_t session;        /* names it on data channels */
+	uint8_t nonce[32];
+	struct agreement agreement;
+	struct offer offer;      /* the server's, so that the client can check */
+	uint32_t nports;         /* data listeners, one per path; addr "": the control's */
+	struct { char addr[64]; uint16_t port; } ports[NICS_MAX];
+};
+
+int bulk_agree_put(struct buf *b, const struct bulk_agree *a);
+int bulk_agree_get(struct buf *b, struct bulk_agree *a, struct err *e);
+
+enum bulk_entry_type {
+	ENTRY_FILE = 1, ENTRY_DIR = 2, ENTRY_LINK = 3, ENTRY_HARDLINK = 4,
+	ENTRY_DIR_END = 5,      /* only id: nothing more goes into that directory */
+	ENTRY_GONE = 6,         /* id was given to a name that could not be read: nothing */
+};
+enum {
+	ENTRY_F_ASK = 1 << 0,     /* send nothing before the sink's verdict */
+	ENTRY_F_NOSIZE = 1 << 1,  /* size unknown (a pipe): BULK_SIZES follows */
+	ENTRY_F_TOP = 1 << 2,     /* a source that was named; parent is 0 */
+	ENTRY_F_SPARSE = 1 << 3,  /* ranges lists all data; the rest is holes */
+	ENTRY_F_CONTENTS = 1 << 4,/* with TOP on a DIR: named with "/": its contents go
+				   * into the destination itself */
+	ENTRY_F_MORE = 1 << 5,    /* further ranges follow in another entry of this id */
+	ENTRY_F_LINKED = 1 << 6,  /* a HARDLINK to this one may follow */
+};
+
+struct bulk_range {
+	uint64_t offset, length;
+};
+
+/* Ids count up from 1 without gaps. parent 0: the destination. */
+struct bulk_entry {
+	uint64_t id, parent;
+	uint8_t type, flags;
+	uint32_t mode, uid, gid;
+	int64_t mtime_s;
+	uint32_t mtime_ns;
+	uint64_t size;
+	const char *name;        /* one component: not "", ".", "..", no "/" (checked); a
+				  * view into the frame, NUL-terminated there */
+	const char *target;      /* LINK; a view */
+	uint64_t link_id;        /* HARDLINK: an id before this one */
+	uint32_t nranges;        /* SPARSE */
+	const uint8_t *ranges;   /* nranges pairs as on the wire: see bulk_range_at */
+	uint32_t xattrs_len;     /* repeated: u16 name length, name, u32 value length, value */
+	const uint8_t *xattrs;
+};
+
+/* put: -EINVAL for what get would refuse; a buffer never holds half an entry. */
+int bulk_entry_put(struct buf *b, const struct bulk_entry *e);
+int bulk_entry_get(struct buf *b, struct bulk_entry *e);
+struct bulk_range bulk_range_at(const uint8_t *ranges, uint32_t i);
+void bulk_range_set(uint8_t *ranges, uint32_t i, struct bulk_range r);
+/* True for one component of at most BULK_NAME_MAX bytes: not "", ".", "..", no "/". */
+bool bulk_name_ok(const char *name);
+/* Append an attribute to those of an entry. -EINVAL: the name is empty or too long. */
+int bulk_xattr_put(struct buf *b, const char *name, const void *value, size_t len);
+/* The next attribute of x, from *pos on, which starts as 0. name is not terminated. 1;
+ * 0 at the end; -EBADMSG. */
+int bulk_xattr_next(const uint8_t *x, uint32_t len, uint32_t *pos, const char **name,
+		    size_t *name_len, const uint8_t **value, size_t *value_len);
+
+enum bulk_verdict { VERDICT_SEND = 1, VERDICT_SKIP = 2, VERDICT_RUNS = 3 };
+
+/* BULK_VERDICTS: pairs of u64 id, u8 verdict, to the end of the frame. */
+int bulk_verdict_put(struct buf *b, uint64_t id, uint8_t verdict);
+int bulk_verdict_get(struct buf *b, uint64_t *id, uint8_t *verdict);
+
+/* BULK_RUNS: u64 id, u32 run bytes, then u64 run, 16-byte digest to the end; VERDICT_RUNS
+ * for that id follows when all have been sent. */
+int bulk_runs_head_put(struct buf *b, uint64_t id, uint32_t run_bytes);
+int bulk_runs_head_get(struct buf *b, uint64_t *id, uint32_t *run_bytes);
+int bulk_run_put(struct buf *b, uint64_t run, const uint8_t digest[16]);
+int bulk_run_get(struct buf *b, uint64_t *run, uint8_t digest[16]);
+
+/* BULK_SIZES: u64 id, u64 size. BULK_KEPT: u64 id, u64 bytes. BULK_DONE: u64 first, u64
+ * last, inclusive. */
+int bulk_pair_put(struct buf *b, uint64_t x, uint64_t y);
+int bulk_pair_get(struct buf *b, uint64_t *x, uint64_t *y);
+
+/* BULK_FAILED (id) and BULK_ABORT (id 0): u64 id, u32 errno (Linux numbers), text. */
+struct bulk_failure {
+	uint64_t id;
+	int code;            /* negative errno; anything unknown becomes -EIO */
+	char text[1024];     /* cut there; control bytes made printable on receipt */
+};
+int bulk_failure_put(struct buf *b, const struct bulk_failure *f);
+int bulk_failure_get(struct buf *b, struct bulk_failure *f);
+
+/* BULK_BEAT, BULK_SENT and BULK_SUMMARY carry the same counters; a sender leaves 0
+ * what it does not know. */
+struct bulk_counts {
+	uint64_t entries, files, failed, skipped;
+	uint64_t bytes;       /* of payload: sent, or down in the sink */
+	uint64_t blocks;      /* block numbers given out: 0 .. blocks-1 */
+	uint64_t cpu_ns;      /* of that side's process in this transfer */
+	uint64_t stamp_ns;    /* BEAT: sender's clock */
+	uint64_t echo_ns;     /* BEAT: the last stamp got from the other, 0: none */
+	uint64_t resumed;     /* bytes that were there already */
+};
+int bulk_counts_put(struct buf *b, const struct bulk_counts *c);
+int bulk_counts_get(struct buf *b, struct bulk_counts *c);
+
+/* ---- blocks ---- */
+
+#define BLOCK_MAGIC 0x52465442u /* "RFTB" */
+#define BLOCK_WIRE_HEAD 64
+#define BLOCK_WIRE_EXTENT 20    /* u64 file, u64 offset, u32 length */
+#define BLOCK_WIRE_EXTENTS 200
+
+/* The first 64 bytes of a block:
+ *  0 u32 magic        4 u8 version 1   5 u8 prot   6 u16 extents
+ *  8 u64 number      16 u32 payload bytes         20 u32 key number
+ * 24 u64 nonce       32 u32 crc32c (clear; over head with this 0, table, payload)
+ * 36 u8[12] zero     48 u8[16] tag (safe, private)
+ * Additional data under safe and private: bytes 0..47, then the table. */
+struct block_head {
+	uint8_t prot;
+	uint16_t extents;
+	uint64_t number;
+	uint32_t payload;
+	uint32_t key;
+	uint64_t nonce;
+	uint32_t crc;
+	uint8_t tag[16];
+};
+
+void block_head_put(uint8_t *p, const struct block_head *h);
+/* -EBADMSG: magic, version, extents over BLOCK_WIRE_EXTENTS, or payload over max. */
+int block_head_get(const uint8_t *p, uint32_t payload_max, struct block_head *h);
+void block_extent_put(uint8_t *p, uint64_t file, uint64_t offset, uint32_t length);
+void block_extent_get(const uint8_t *p, uint64_t *file, uint64_t *offset, uint32_t *length);
+
+/* Credits: the sink's answer to blocks, on the channel they came by.
+ * u32 magic "RFTC", u32 count; then count times: u64 block number, u32 buffer,
+ * u32 status (0: down; else an errno: that block must be sent again). */
+#define CREDIT_MAGIC 0x52465443u
+#define CREDIT_HEAD 8
+#define CREDIT_BYTES 16
+#define CREDITS_MAX 256
+struct credit {
+	uint64_t number;
+	uint32_t buffer;
+	uint32_t status;
+};
+void credit_head_put(uint8_t *p, uint32_t count);
+int credit_head_get(const uint8_t *p, uint32_t *count); /* -EBADMSG over CREDITS_MAX */
+void credit_put(uint8_t *p, const struct credit *c);
+void credit_get(const uint8_t *p, struct credit *c);
+
+/* ---- opening a data channel ---- */
+
+/* 56 bytes, so that it fits the private data of rdma_connect:
+ * u32 magic "RFTH", u16 major, u16 channel, u64 session, u8[32] proof, u64 zero.
+ * proof = HMAC-SHA-256(token, label | nonces | session | channel), with label
+ * "rftp client channel" or "rftp server channel". */
+#define HELLO_MAGIC 0x52465448u
+#define HELLO_BYTES 56
+struct channel_hello {
+	uint16_t major;
+	uint16_t channel;
+	uint64_t session;
+	uint8_t proof[32];
+};
+void hello_put(uint8_t p[HELLO_BYTES], const struct channel_hello *h);
+/* -EBADMSG: magic, or channel not below CHANNELS_MAX; -EPROTO: another major, which is
+ * then all that h holds. */
+int hello_get(const uint8_t p[HELLO_BYTES], struct channel_hello *h);
+
+#endif

@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The head of frames, and the small messages inside them. */
+#include "proto/bulk.h"
+#include "proto/wire.h"
+
+#include <string.h>
+
+#define TYPE_SKIPPED 128          /* from here on what is not known is skipped */
+#define RUN_UNIT 4096u
+#define FAILURE_TEXT_MAX 65536u   /* accepted; kept is what struct bulk_failure holds */
+#define ERRNO_LAST 133            /* EHWPOISON, the last of Linux's */
+
+/* ---- heads ---- */
+
+void bulk_frame_put(uint8_t p[BULK_FRAME_HEAD], uint8_t type, uint32_t length)
+{
+	p[0] = type;
+	p[1] = 0;
+	put_be16(p + 2, 0);
+	put_be32(p + 4, length);
+}
+
+int bulk_frame_get(const uint8_t p[BULK_FRAME_HEAD], uint8_t *type, uint32_t *length)
+{
+	bool known = p[0] >= BULK_AGREE && p[0] <= BULK_KEPT;
+
+	*type = 0;
+	*length = 0;
+	if ((p[0] < TYPE_SKIPPED && !known) || p[1] || get_be16(p + 2) ||
+	    get_be32(p + 4) > BULK_FRAME_MAX)
+		return -EBADMSG;
+	*type = p[0];
+	*length = get_be32(p + 4);
+	return 0;
+}
+
+/* ---- verdicts ---- */
+
+int bulk_verdict_put(struct buf *b, uint64_t id, uint8_t verdict)
+{
+	uint8_t *p;
+	int r = buf_reserve(b, 9, &p);
+
+	if (r < 0)
+		return r;
+	put_be64(p, id);
+	p[8] = verdict;
+	return 0;
+}
+
+int bulk_verdict_get(struct buf *b, uint64_t *id, uint8_t *verdict)
+{
+	struct wire_in in = wire_in_of(b);
+
+	*id = in_u64(&in);
+	*verdict = in_u8_max(&in, VERDICT_RUNS);
+	if (!*id || *verdict < VERDICT_SEND)
+		in.bad = true;
+	if (in.bad) {
+		*id = 0;
+		*verdict = 0;
+	}
+	return wire_in_end(&in, b);
+}
+
+/* ---- runs ---- */
+
+int bulk_runs_head_put(struct buf *b, uint64_t id, uint32_t run_bytes)
+{
+	uint8_t *p;
+	int r = buf_reserve(b, 12, &p);
+
+	if (r < 0)
+		return r;
+	put_be64(p, id);
+	put_be32(p + 8, run_bytes);
+	return 0;
+}
+
+int bulk_runs_head_get(struct buf *b, uint64_t *id, uint32_t *run_bytes)
+{
+	struct wire_in in = wire_in_of(b);
+
+	*id = in_u64(&in);
+	*run_bytes = in_u32(&in);
+	if (!*id || !*run_bytes || *run_bytes % RUN_UNIT)
+		in.bad = true;
+	if (in.bad) {
+		*id = 0;
+		*run_bytes = 0;
+	}
+	return wire_in_end(&in, b);
+}
+
+int bulk_run_put(struct buf *b, uint64_t run, const uint8_t digest[16])
+{
+	uint8_t *p;
+	int r = buf_reserve(b, 24, &p);
+
+	if (r < 0)
+		return r;
+	put_be64(p, run);
+	memcpy(p + 8, digest, 16);
+	return 0;
+}
+
+int bulk_run_get(struct buf *b, uint64_t *run, uint8_t digest[16])
+{
+	struct wire_in in = wire_in_of(b);
+
+	*run = in_u64(&in);
+	in_bytes(&in, digest, 16);
+	if (in.bad)
+		*run = 0;
+	return wire_in_end(&in, b);
+}
+
+/* ---- pairs ---- */
+
+int bulk_pair_put(struct buf *b, uint64_t x, uint64_t y)
+{
+	uint8_t *p;
+	int r = buf_reserve(b, 16, &p);
+
+	if (r < 0)
+		return r;
+	put_be64(p, x);
+	put_be64(p + 8, y);
+	return 0;
+}
+
+int bulk_pair_get(struct buf *b, uint64_t *x, uint64_t *y)
+{
+	struct wire_in in = wire_in_of(b);
+
+	*x = in_u64(&in);
+	*y = in_u64(&in);
+	if (in.bad)
+		*x = 0;
+	return wire_in_end(&in, b);
+}
+
+/* ---- failures ---- */
+
+static bool is_continuation(uint8_t c)
+{
+	return (c & 0xc0) == 0x80;
+}
+
+/* Length of the UTF-8 character at s (RFC 3629 §4); 0: none, or one that a terminal may
+ * obey. */
+static size_t character(const uint8_t *s, size_t left)
+{
+	size_t n = s[0] < 0x80 ? 1 : s[0] < 0xc2 ? 0 : s[0] < 0xe0 ? 2 : s[0] < 0xf0 ? 3 :
+		   s[0] < 0xf5 ? 4 : 0;
+
+	if (!n || n > left)
+		return 0;
+	for (size_t i = 1; i < n; i++) {
+		if (!is_continuation(s[i]))
+			return 0;
+	}
+	if (n == 1)
+		return s[0] >= 0x20 && s[0] != 0x7f;
+	/* C1 controls, overlong forms, surrogates, beyond U+10FFFF. */
+	if ((s[0] == 0xc2 && s[1] < 0xa0) || (s[0] == 0xe0 && s[1] < 0xa0) ||
+	    (s[0] == 0xed && s[1] > 0x9f) || (s[0] == 0xf0 && s[1] < 0x90) ||
+	    (s[0] == 0xf4 && s[1] > 0x8f))
+		return 0;
+	return n;
+}
+
+/* A peer's text as one harmless line, cut between characters. */
+static void take_text(char *out, size_t room, const uint8_t *s, size_t len)
+{
+	size_t n = 0;
+
+	while (len) {
+		size_t step = character(s, len);
+		size_t want = step ? step : 1;
+
+		if (n + want >= room)
+			break;
+		if (step)
+			memcpy(out + n, s, step);
+		else
+			out[n] = '?';
+		n += want;
+		s += want;
+		len -= want;
+	}
+	out[n] = '\0';
+}
+
+static uint32_t wire_errno(int code)
+{
+	return code < 0 && code >= -ERRNO_LAST ? (uint32_t)-code : EIO;
+}
+
+static void encode_failure(struct wire_out *o, const void *msg)
+{
+	const struct bulk_failure *f = msg;
+	size_t len = strnlen(f->text, sizeof(f->text) - 1);
+
+	out_u64(o, f->id);
+	out_u32(o, wire_errno(f->code));
+	out_u32(o, (uint32_t)len);
+	out_bytes(o, f->text, len);
+}
+
+int bulk_failure_put(struct buf *b, const struct bulk_failure *f)
+{
+	return wire_put(b, encode_failure, f);
+}
+
+int bulk_failure_get(struct buf *b, struct bulk_failure *f)
+{
+	struct wire_in in = wire_in_of(b);
+	const uint8_t *text;
+	uint32_t code, len;
+
+	memset(f, 0, sizeof(*f));
+	f->id = in_u64(&in);
+	code = in_u32(&in);
+	len = in_u32(&in);
+	if (len > FAILURE_TEXT_MAX)
+		in.bad = true;
+	text = in_view(&in, len);
+	f->code = code && code <= ERRNO_LAST ? -(int)code : -EIO;
+	if (text)
+		take_text(f->text, sizeof(f->text), text, len);
+	else
+		memset(f, 0, sizeof(*f));
+	return wire_in_end(&in, b);
+}
+
+/* ---- counters ---- */
+
+static void encode_counts(struct wire_out *o, const void *msg)
+{
+	const struct bulk_counts *c = msg;
+
+	out_u64(o, c->entries);
+	out_u64(o, c->files);
+	out_u64(o, c->failed);
+	out_u64(o, c->skipped);
+	out_u64(o, c->bytes);
+	out_u64(o, c->blocks);
+	out_u64(o, c->cpu_ns);
+	out_u64(o, c->stamp_ns);
+	out_u64(o, c->echo_ns);
+	out_u64(o, c->resumed);
+}
+
+int bulk_counts_put(struct buf *b, const struct bulk_counts *c)
+{
+	return wire_put(b, encode_counts, c);
+}
+
+int bulk_counts_get(struct buf *b, struct bulk_counts *c)
+{
+	struct wire_in in = wire_in_of(b);
+
+	c->entries = in_u64(&in);
+	c->files = in_u64(&in);
+	c->failed = in_u64(&in);
+	c->skipped = in_u64(&in);
+	c->bytes = in_u64(&in);
+	c->blocks = in_u64(&in);
+	c->cpu_ns = in_u64(&in);
+	c->stamp_ns = in_u64(&in);
+	c->echo_ns = in_u64(&in);
+	c->resumed = in_u64(&in);
+	if (in.bad)
+		memset(c, 0, sizeof(*c));
+	return wire_in_end(&in, b);
+}

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What a data channel carries besides blocks: its opening, and credits. */
+#include "proto/bulk.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* ---- credits ---- */
+
+void credit_head_put(uint8_t *p, uint32_t count)
+{
+	put_be32(p, CREDIT_MAGIC);
+	put_be32(p + 4, count);
+}
+
+int credit_head_get(const uint8_t *p, uint32_t *count)
+{
+	*count = 0;
+	if (get_be32(p) != CREDIT_MAGIC || get_be32(p + 4) > CREDITS_MAX)
+		return -EBADMSG;
+	*count = get_be32(p + 4);
+	return 0;
+}
+
+void credit_put(uint8_t *p, const struct credit *c)
+{
+	put_be64(p, c->number);
+	put_be32(p + 8, c->buffer);
+	put_be32(p + 12, c->status);
+}
+
+void credit_get(const uint8_t *p, struct credit *c)
+{
+	c->number = get_be64(p);
+	c->buffer = get_be32(p + 8);
+	c->status = get_be32(p + 12);
+}
+
+/* ---- opening ---- */
+
+void hello_put(uint8_t p[HELLO_BYTES], const struct channel_hello *h)
+{
+	put_be32(p, HELLO_MAGIC);
+	put_be16(p + 4, h->major);
+	put_be16(p + 6, h->channel);
+	put_be64(p + 8, h->session);
+	memcpy(p + 16, h->proof, sizeof(h->proof));
+	put_be64(p + 48, 0);
+}
+
+int hello_get(const uint8_t p[HELLO_BYTES], struct channel_hello *h)
+{
+	memset(h, 0, sizeof(*h));
+	if (get_be32(p) != HELLO_MAGIC)
+		return -EBADMSG;
+	if (get_be16(p + 4) != BULK_MAJOR) {
+		h->major = get_be16(p + 4);
+		return -EPROTO;
+	}
+	if (get_be16(p + 6) >= CHANNELS_MAX)
+		return -EBADMSG;
+	h->major = BULK_MAJOR;
+	h->channel = get_be16(p + 6);
+	h->session = get_be64(p + 8);
+	memcpy(h->proof, p + 16, sizeof(h->proof));
+	return 0;
+}

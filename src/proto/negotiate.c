@@ -1,0 +1,490 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What both sides will do: one pure function of their offers (rftp-protocol(7)). */
+#include "proto/bulk.h"
+#include "proto/negotiate.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define UNIT 4096u                    /* page; block sizes are multiples of it */
+#define HEAD_BYTES 4096u              /* of a block in a pool, before its payload */
+#define BLOCK_LOWEST (64u << 10)
+#define BLOCK_HIGHEST (64u << 20)
+#define BLOCK_DEFAULT (1u << 20)
+#define BLOCK_INBAND (BULK_FRAME_MAX - HEAD_BYTES) /* with its head it fills one frame */
+
+#define CHANNELS_RDMA 2u              /* per path, when nobody has a wish */
+#define CHANNELS_TCP 4u
+#define CHANNELS_TCP_NEAR 2u          /* a short path and few CPUs: streams cost CPU time */
+#define NEAR_RTT_NS 1000000u
+#define FEW_CPUS 4u
+
+#define INFLIGHT_FLOOR 16u            /* blocks */
+/* Of all paths together. A sink notes which of at most 65536 blocks beyond the oldest
+ * missing one have come; with the readers' blocks these are less. */
+#define INFLIGHT_HIGHEST 60000u
+#define PER_CHANNEL 2u                /* blocks: one on the wire, one being acknowledged */
+#define UNKNOWN_MBPS 40000u           /* of a long path whose NICs do not tell */
+#define RTT_HIGHEST_NS 10000000000u   /* keeps the products below in 64 bits */
+#define MBPS_HIGHEST 10000000u
+
+#define READERS_LOWEST 2u             /* source blocks beyond those in flight */
+#define READERS_HIGHEST 16u
+
+#define ENTRIES_AHEAD 65536u
+#define ENTRIES_AHEAD_HIGHEST (1u << 20)
+#define RUN_LOWEST (1u << 20)
+#define RUN_HIGHEST BLOCK_HIGHEST
+
+static uint32_t min_u32(uint32_t a, uint32_t b)
+{
+	return a < b ? a : b;
+}
+
+static uint32_t max_u32(uint32_t a, uint32_t b)
+{
+	return a > b ? a : b;
+}
+
+static uint64_t min_u64(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+static uint32_t clamp_u32(uint32_t v, uint32_t lo, uint32_t hi)
+{
+	return min_u32(max_u32(v, lo), hi);
+}
+
+/* The client's wish counts before the server's. */
+static uint32_t wish(uint32_t client, uint32_t server)
+{
+	return client ? client : server;
+}
+
+/* ---- names ---- */
+
+static const char *const prot_names[] = { "clear", "safe", "private" };
+static const char *const ack_names[] = { "received", "written", "synced", "verified" };
+
+const char *transport_name(int bit)
+{
+	switch (bit) {
+	case TRANSPORT_TCP:
+		return "tcp";
+	case TRANSPORT_RDMA:
+		return "rdma";
+	case TRANSPORT_INBAND:
+		return "in-band";
+	default:
+		return "unknown";
+	}
+}
+
+const char *prot_name(int p)
+{
+	return p >= PROT_CLEAR && p <= PROT_PRIVATE ? prot_names[p] : "unknown";
+}
+
+const char *ack_name(int a)
+{
+	return a >= ACK_RECEIVED && a <= ACK_VERIFIED ? ack_names[a] : "unknown";
+}
+
+static int find_name(const char *const *names, uint8_t last, const char *s, uint8_t *v)
+{
+	for (uint8_t i = 0; i <= last; i++) {
+		if (!strcmp(names[i], s)) {
+			*v = i;
+			return 0;
+		}
+	}
+	return -EINVAL;
+}
+
+int prot_parse(const char *s, uint8_t *p)
+{
+	return find_name(prot_names, PROT_PRIVATE, s, p);
+}
+
+int ack_parse(const char *s, uint8_t *a)
+{
+	return find_name(ack_names, ACK_VERIFIED, s, a);
+}
+
+/* ---- transport, operation, guarantees ---- */
+
+static int choose_op(const struct offer *c, const struct offer *s)
+{
+	int both = c->ops & s->ops;
+
+	return both & OP_WRITE ? OP_WRITE : both & OP_READ;
+}
+
+static int choose_transport(const struct offer *c, const struct offer *s, struct agreement *a,
+			    struct err *e)
+{
+	int both = c->transports & s->transports;
+	int op = choose_op(c, s);
+
+	a->op = OP_WRITE;
+	if ((both & TRANSPORT_RDMA) && op) {
+		a->transport = TRANSPORT_RDMA;
+		a->op = (uint8_t)op;
+	} else if (both & TRANSPORT_TCP) {
+		a->transport = TRANSPORT_TCP;
+	} else if (both & TRANSPORT_INBAND) {
+		a->transport = TRANSPORT_INBAND;
+	} else if (both & TRANSPORT_RDMA) {
+		return err_set(e, -EPROTONOSUPPORT, "client and server have no RDMA operation in "
+			       "common: allow the same one, or TCP, on both");
+	} else {
+		return err_set(e, -EPROTONOSUPPORT, "client and server have no transport in "
+			       "common: allow the same one (rdma, tcp) on both");
+	}
+	return 0;
+}
+
+static int choose_guarantees(const struct offer *c, const struct offer *s, struct agreement *a,
+			     struct err *e)
+{
+	a->prot = c->prot_min > s->prot_min ? c->prot_min : s->prot_min;
+	if (a->prot > PROT_PRIVATE)
+		return err_set(e, -EPROTONOSUPPORT, "the %s asks for protection level %u, which "
+			       "this version does not know",
+			       c->prot_min > PROT_PRIVATE ? "client" : "server", a->prot);
+	a->ack = c->ack < s->ack ? c->ack : s->ack;
+	if (a->ack > ACK_VERIFIED)
+		return err_set(e, -EPROTONOSUPPORT,
+			       "acknowledgement level %u is not known to this version", a->ack);
+	a->crc = !(c->no_crc && s->no_crc);
+	return 0;
+}
+
+/* ---- paths and channels ---- */
+
+/* NICs of o that the transport can use. */
+static uint32_t usable_nics(const struct offer *o, uint8_t transport)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < o->nnics && i < NICS_MAX; i++)
+		n += transport != TRANSPORT_RDMA || o->nics[i].rdma;
+	return n;
+}
+
+/* Link speed of the NIC of path i; 0: not known. */
+static uint32_t path_mbps(const struct offer *o, uint8_t transport, uint32_t path)
+{
+	for (uint32_t i = 0; i < o->nnics && i < NICS_MAX; i++) {
+		if (transport == TRANSPORT_RDMA && !o->nics[i].rdma)
+			continue;
+		if (!path--)
+			return o->nics[i].mbps;
+	}
+	return 0;
+}
+
+static void choose_paths(const struct offer *c, const struct offer *s, struct agreement *a)
+{
+	uint32_t pairs = min_u32(usable_nics(c, a->transport), usable_nics(s, a->transport));
+
+	a->paths = a->transport == TRANSPORT_INBAND ? 1 : (uint16_t)max_u32(pairs, 1);
+}
+
+static uint32_t default_channels(const struct offer *c, const struct offer *s, uint8_t transport)
+{
+	if (transport == TRANSPORT_RDMA)
+		return CHANNELS_RDMA;
+	if (c->rtt_ns && c->rtt_ns < NEAR_RTT_NS && min_u32(c->cpus, s->cpus) <= FEW_CPUS)
+		return CHANNELS_TCP_NEAR;
+	return CHANNELS_TCP;
+}
+
+static void choose_channels(const struct offer *c, const struct offer *s, struct agreement *a)
+{
+	uint32_t n = wish(c->channels, s->channels);
+
+	if (!n)
+		n = default_channels(c, s, a->transport);
+	if (a->transport == TRANSPORT_INBAND)
+		n = 1;
+	n = min_u32(n, min_u32(c->channels_max, s->channels_max));
+	n = min_u32(n, CHANNELS_MAX / a->paths);
+	a->channels = (uint16_t)max_u32(n, 1);
+}
+
+/* ---- blocks ---- */
+
+static uint32_t block_limit(const struct offer *o)
+{
+	return o->block_max ? min_u32(o->block_max, BLOCK_HIGHEST) / UNIT * UNIT : BLOCK_HIGHEST;
+}
+
+static int choose_block(const struct offer *c, const struct offer *s, struct agreement *a,
+			struct err *e)
+{
+	uint32_t limit = min_u32(block_limit(c), block_limit(s));
+	uint32_t want = wish(c->block, s->block);
+
+	if (a->transport == TRANSPORT_INBAND)
+		limit = min_u32(limit, BLOCK_INBAND);
+	if (limit < BLOCK_LOWEST)
+		return err_set(e, -EPROTONOSUPPORT, "the %s takes blocks of at most %u bytes, the "
+			       "smallest are %u",
+			       block_limit(c) < BLOCK_LOWEST ? "client" : "server",
+			       block_limit(c) < BLOCK_LOWEST ? c->block_max : s->block_max,
+			       BLOCK_LOWEST);
+	if (!want)
+		want = BLOCK_DEFAULT;
+	want = min_u32(want, BLOCK_HIGHEST);
+	a->block = clamp_u32((want + UNIT - 1) / UNIT * UNIT, BLOCK_LOWEST, limit);
+	return 0;
+}
+
+/* The speed both ends of path i can keep up; a side that does not know its speed leaves
+ * it to the other. 0: nobody knows. */
+static uint32_t pair_mbps(const struct offer *c, const struct offer *s, uint8_t transport,
+			  uint32_t path)
+{
+	uint32_t ours = path_mbps(c, transport, path);
+	uint32_t theirs = path_mbps(s, transport, path);
+
+	return ours && theirs ? min_u32(ours, theirs) : wish(ours, theirs);
+}
+
+/* One number of blocks holds for every path: what the fastest pair needs. */
+static uint32_t fastest_mbps(const struct offer *c, const struct offer *s,
+			     const struct agreement *a)
+{
+	uint32_t mbps = 0;
+
+	for (uint32_t i = 0; i < a->paths; i++)
+		mbps = max_u32(mbps, pair_mbps(c, s, a->transport, i));
+	if (!mbps && c->rtt_ns > NEAR_RTT_NS)
+		mbps = UNKNOWN_MBPS;
+	return min_u32(mbps, MBPS_HIGHEST);
+}
+
+static uint32_t inflight_limit(const struct agreement *a)
+{
+	return INFLIGHT_HIGHEST / a->paths;
+}
+
+/* Blocks that cover the path's bandwidth × delay by a quarter more, and two for each
+ * channel that sit in its ends. */
+static uint32_t covering(const struct offer *c, const struct offer *s, const struct agreement *a)
+{
+	uint64_t rtt = min_u64(c->rtt_ns, RTT_HIGHEST_NS);
+	uint64_t bytes = rtt * fastest_mbps(c, s, a) / 8000; /* ns × 10^6 bit/s */
+	uint64_t padded = bytes + (bytes + 3) / 4;
+	uint64_t blocks = bytes ? (padded + a->block - 1) / a->block + 2u * a->channels : 0;
+
+	return (uint32_t)min_u64(blocks, INFLIGHT_HIGHEST + 1);
+}
+
+/* What a source's readers fill while all others wait for acknowledgement. */
+static uint32_t readers(uint32_t inflight)
+{
+	return clamp_u32(inflight / 4, READERS_LOWEST, READERS_HIGHEST);
+}
+
+static uint64_t blocks_in(uint64_t memory, const struct agreement *a)
+{
+	return memory / a->paths / (a->block + HEAD_BYTES);
+}
+
+/* Fewer channels, then smaller blocks, until two blocks for each channel and the readers'
+ * fit into memory on every path. */
+static bool shrink_to(uint64_t memory, struct agreement *a)
+{
+	while (blocks_in(memory, a) < PER_CHANNEL + READERS_LOWEST) {
+		a->channels = 1;
+		if (a->block == BLOCK_LOWEST)
+			return false;
+		a->block = max_u32(a->block / 2 / UNIT * UNIT, BLOCK_LOWEST);
+	}
+	for (;; a->channels--) {
+		uint32_t least = PER_CHANNEL * a->channels;
+
+		if (a->channels == 1 || blocks_in(memory, a) >= least + readers(least))
+			return true;
+	}
+}
+
+static uint32_t wanted_inflight(const struct offer *c, const struct offer *s,
+				const struct agreement *a)
+{
+	uint32_t n = wish(c->inflight, s->inflight);
+
+	if (!n)
+		n = max_u32(covering(c, s, a), INFLIGHT_FLOOR);
+	return max_u32(n, PER_CHANNEL * a->channels);
+}
+
+static const char *memory_cap(const struct offer *c, const struct offer *s)
+{
+	return c->memory < s->memory ?
+		"blocks in flight are limited by the client's memory budget: raise memory in "
+		"its rftp.conf" :
+		"blocks in flight are limited by the server's memory budget: raise memory in "
+		"its rftpd.conf";
+}
+
+/* Neither side knows here which of them is the source, so each must be able to hold the
+ * source's pool, the greater one; and neither reserves what the other cannot match. */
+static int choose_inflight(const struct offer *c, const struct offer *s, struct agreement *a,
+			   struct err *e)
+{
+	uint64_t memory = min_u64(c->memory, s->memory);
+	struct agreement unlimited = *a;
+	uint32_t n;
+
+	if (!shrink_to(memory, a))
+		return err_set(e, -EPROTONOSUPPORT, "the %s's memory budget of %llu bytes does "
+			       "not hold the smallest buffers of %u paths: raise memory in its %s",
+			       c->memory < s->memory ? "client" : "server",
+			       (unsigned long long)memory, a->paths,
+			       c->memory < s->memory ? "rftp.conf" : "rftpd.conf");
+	if (a->channels != unlimited.channels || a->block != unlimited.block)
+		a->capped = memory_cap(c, s);
+
+	n = wanted_inflight(c, s, a);
+	if (n > inflight_limit(a)) {
+		n = inflight_limit(a);
+		a->capped = "blocks in flight are limited by the protocol: set a larger block";
+	}
+	if (n + readers(n) > blocks_in(memory, a)) {
+		n = (uint32_t)blocks_in(memory, a) - READERS_LOWEST;
+		while (n + readers(n) > blocks_in(memory, a))
+			n--;
+		a->capped = memory_cap(c, s);
+	}
+	a->inflight = n;
+	a->sink_blocks = n;
+	a->source_blocks = n + readers(n);
+	return 0;
+}
+
+/* ---- the whole ---- */
+
+int negotiate(const struct offer *client, const struct offer *server, struct agreement *a,
+	      struct err *e)
+{
+	int r;
+
+	memset(a, 0, sizeof(*a));
+	r = choose_transport(client, server, a, e);
+	if (!r)
+		r = choose_guarantees(client, server, a, e);
+	if (r < 0)
+		return r;
+	choose_paths(client, server, a);
+	choose_channels(client, server, a);
+	r = choose_block(client, server, a, e);
+	if (!r)
+		r = choose_inflight(client, server, a, e);
+	if (r < 0)
+		return r;
+	a->entries_ahead = ENTRIES_AHEAD;
+	a->run = (RUN_LOWEST + a->block - 1) / a->block * a->block;
+	return 0;
+}
+
+bool agreement_equal(const struct agreement *a, const struct agreement *b)
+{
+	return a->transport == b->transport && a->op == b->op && a->prot == b->prot &&
+	       a->ack == b->ack && a->crc == b->crc && a->paths == b->paths &&
+	       a->channels == b->channels && a->block == b->block &&
+	       a->inflight == b->inflight && a->source_blocks == b->source_blocks &&
+	       a->sink_blocks == b->sink_blocks && a->entries_ahead == b->entries_ahead &&
+	       a->run == b->run;
+}
+
+/* ---- checking what the other side computed ---- */
+
+static int refuse(struct err *e, const char *what, uint64_t is, uint64_t lo, uint64_t hi)
+{
+	return err_set(e, -EPROTONOSUPPORT, "the other side's agreement has %s %llu, outside "
+		       "%llu..%llu", what, (unsigned long long)is, (unsigned long long)lo,
+		       (unsigned long long)hi);
+}
+
+static int check_promises(const struct agreement *a, const struct offer *own, struct err *e)
+{
+	int t = a->transport;
+
+	if ((t != TRANSPORT_TCP && t != TRANSPORT_RDMA && t != TRANSPORT_INBAND) ||
+	    !(t & own->transports))
+		return err_set(e, -EPROTONOSUPPORT, "the other side chose transport \"%s\" (%d), "
+			       "which was not offered", transport_name(t), t);
+	if ((a->op != OP_WRITE && a->op != OP_READ) ||
+	    (t == TRANSPORT_RDMA ? !(a->op & own->ops) : a->op != OP_WRITE))
+		return err_set(e, -EPROTONOSUPPORT, "the other side chose operation %u, which was "
+			       "not offered", a->op);
+	if (a->prot < own->prot_min || a->prot > PROT_PRIVATE)
+		return refuse(e, "a protection level of", a->prot, own->prot_min, PROT_PRIVATE);
+	if (a->ack > own->ack || a->ack > ACK_VERIFIED)
+		return refuse(e, "an acknowledgement level of", a->ack, 0, own->ack);
+	if (!a->crc && !own->no_crc)
+		return err_set(e, -EPROTONOSUPPORT, "the other side gave up the CRC, which this "
+			       "side asks for");
+	return 0;
+}
+
+static int check_shape(const struct agreement *a, const struct offer *own, struct err *e)
+{
+	uint32_t paths = a->transport == TRANSPORT_INBAND ? 1 :
+			 max_u32(usable_nics(own, a->transport), 1);
+	uint32_t channels = max_u32(own->channels_max, 1);
+	uint32_t block = block_limit(own);
+
+	if (a->paths < 1 || a->paths > paths)
+		return refuse(e, "a number of paths of", a->paths, 1, paths);
+	channels = min_u32(channels, CHANNELS_MAX / a->paths);
+	if (a->channels < 1 || a->channels > channels)
+		return refuse(e, "a number of channels of", a->channels, 1, channels);
+	if (a->transport == TRANSPORT_INBAND && a->channels != 1)
+		return refuse(e, "a number of in-band channels of", a->channels, 1, 1);
+	if (a->transport == TRANSPORT_INBAND)
+		block = min_u32(block, BLOCK_INBAND);
+	if (a->block < BLOCK_LOWEST || a->block > block || a->block % UNIT)
+		return refuse(e, "a block size of", a->block, BLOCK_LOWEST, block);
+	return 0;
+}
+
+static int check_memory(const struct agreement *a, const struct offer *own, struct err *e)
+{
+	uint32_t least = PER_CHANNEL * a->channels;
+	uint64_t pool = max_u32(a->source_blocks, a->sink_blocks);
+	uint64_t bytes = pool * a->paths * (a->block + HEAD_BYTES);
+
+	if (a->inflight < least || a->inflight > inflight_limit(a))
+		return refuse(e, "a number of blocks in flight of", a->inflight, least,
+			      inflight_limit(a));
+	if (a->sink_blocks < a->inflight)
+		return refuse(e, "a sink pool of", a->sink_blocks, a->inflight, UINT32_MAX);
+	if (a->source_blocks <= a->inflight)
+		return refuse(e, "a source pool of", a->source_blocks, a->inflight + 1, UINT32_MAX);
+	if (pool > inflight_limit(a) + READERS_HIGHEST || bytes > own->memory)
+		return refuse(e, "a need of memory of", bytes, 1, own->memory);
+	return 0;
+}
+
+int agreement_check(const struct agreement *a, const struct offer *own, struct err *e)
+{
+	int r = check_promises(a, own, e);
+
+	if (!r)
+		r = check_shape(a, own, e);
+	if (!r)
+		r = check_memory(a, own, e);
+	if (r < 0)
+		return r;
+	if (a->entries_ahead < 1 || a->entries_ahead > ENTRIES_AHEAD_HIGHEST)
+		return refuse(e, "a number of entries ahead of", a->entries_ahead, 1,
+			      ENTRIES_AHEAD_HIGHEST);
+	if (a->run < a->block || a->run > RUN_HIGHEST || a->run % a->block)
+		return refuse(e, "a run length of", a->run, a->block, RUN_HIGHEST);
+	return 0;
+}

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What each side can do (its offer) and what both will do (the agreement): one pure
+ * function of both offers, computed by the server and checked by the client. */
+#ifndef RFTP_PROTO_NEGOTIATE_H
+#define RFTP_PROTO_NEGOTIATE_H
+
+#include "util/util.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define NICS_MAX 16
+#define CHANNELS_MAX 256       /* of all paths together */
+
+enum { TRANSPORT_TCP = 1, TRANSPORT_RDMA = 2, TRANSPORT_INBAND = 4 }; /* a bit set */
+enum { OP_WRITE = 1, OP_READ = 2 };                                  /* a bit set */
+enum prot { PROT_CLEAR, PROT_SAFE, PROT_PRIVATE };                   /* ascending */
+enum ack { ACK_RECEIVED, ACK_WRITTEN, ACK_SYNCED, ACK_VERIFIED };    /* ascending */
+
+struct nic_offer {
+	char name[16];
+	char addr[64];      /* numeric; "": the address of the control connection */
+	uint32_t mbps;      /* link speed; 0: not known */
+	int16_t node;       /* NUMA node; -1: not known */
+	bool rdma;
+};
+
+struct offer {
+	uint8_t transports;     /* able and allowed */
+	uint8_t ops;
+	uint8_t prot_min;       /* never weaker */
+	uint8_t ack;            /* client: asked for; server: the most it can give */
+	uint8_t storage;        /* enum storage_class of its end */
+	bool no_crc;            /* bench: give up the CRC when the other agrees too */
+	uint16_t cpus;
+	uint64_t memory;        /* bytes this side may spend on pools of this transfer */
+	uint32_t block;         /* wanted payload; 0: no opinion */
+	uint32_t block_max;
+	uint16_t channels;      /* wanted per NIC; 0: no opinion */
+	uint16_t channels_max;
+	uint32_t inflight;      /* wanted blocks in flight per path; 0: from RTT and speed */
+	uint64_t rtt_ns;        /* measured; 0: not known. The client's counts. */
+	uint32_t nnics;
+	struct nic_offer nics[NICS_MAX];
+};
+
+struct agreement {
+	uint8_t transport;      /* one bit */
+	uint8_t op;
+	uint8_t prot;
+	uint8_t ack;
+	bool crc;               /* of clear blocks */
+	uint16_t paths;
+	uint16_t channels;      /* per path */
+	uint32_t block;         /* payload bytes, a multiple of 4096 */
+	uint32_t inflight;      /* blocks of one path that may be unacknowledged */
+	uint32_t source_blocks; /* pool of a source path */
+	uint32_t sink_blocks;   /* pool of a sink path */
+	uint32_t entries_ahead; /* entries beyond the oldest that is not done */
+	uint32_t run;           /* bytes of a journalled run */
+	const char *capped;     /* which limit cut inflight and what to set, static; NULL:
+				 * none. Not sent. */
+};
+
+/* 0, or -EPROTONOSUPPORT with the reason in e (no transport both may use, prot...). */
+int negotiate(const struct offer *client, const struct offer *server, struct agreement *a,
+	      struct err *e);
+/* True when both say the same (but for capped). */
+bool agreement_equal(const struct agreement *a, const struct agreement *b);
+/* Every number within the bounds of this header and of the offer of who checks. */
+int agreement_check(const struct agreement *a, const struct offer *own, struct err *e);
+
+int offer_put(struct buf *b, const struct offer *o);
+int offer_get(struct buf *b, struct offer *o);
+int agreement_put(struct buf *b, const struct agreement *a);
+int agreement_get(struct buf *b, struct agreement *a);
+
+const char *transport_name(int bit);
+const char *prot_name(int p);     /* "clear", "safe", "private" */
+const char *ack_name(int a);
+int prot_parse(const char *s, uint8_t *p);
+int ack_parse(const char *s, uint8_t *a);
+
+#endif

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+/* rftpd: reads its options and does what they say. */
+#include "server/server.h"
+#include "server/users.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <termios.h>
+#include <unistd.h>
+
+enum { PASSWORD_MAX = 1024 };
+
+/* ---- --hash-password ---- */
+
+/* Without an echo where it is typed. */
+static bool read_password(const char *prompt, char out[PASSWORD_MAX])
+{
+	struct termios old, quiet;
+	bool tty = tcgetattr(STDIN_FILENO, &old) == 0;
+	bool got;
+
+	if (tty) {
+		quiet = old;
+		quiet.c_lflag &= ~(tcflag_t)ECHO;
+		tcsetattr(STDIN_FILENO, TCSAFLUSH, &quiet);
+		fputs(prompt, stderr);
+	}
+	got = fgets(out, PASSWORD_MAX, stdin) != NULL;
+	if (tty) {
+		tcsetattr(STDIN_FILENO, TCSAFLUSH, &old);
+		fputc('\n', stderr);
+	}
+	if (!got)
+		return false;
+	got = strchr(out, '\n') || strlen(out) < PASSWORD_MAX - 1;
+	out[strcspn(out, "\r\n")] = '\0';
+	return got && *out;
+}
+
+static bool read_password_twice(char out[PASSWORD_MAX])
+{
+	char again[PASSWORD_MAX];
+	bool ok = read_password("Password: ", out);
+
+	if (ok && isatty(STDIN_FILENO))
+		ok = read_password("Again: ", again) && !strcmp(out, again);
+	crypto_wipe(again, sizeof(again));
+	return ok;
+}
+
+static int hash_password(void)
+{
+	CLEANUP_FREE char *hash = NULL;
+	char password[PASSWORD_MAX];
+
+	setvbuf(stdin, NULL, _IONBF, 0); /* no copy in a buffer of the library's */
+	if (!read_password_twice(password)) {
+		log_error("no password: it is empty, too long, or the two differ");
+		return EXIT_USAGE;
+	}
+	hash = password_hash(password);
+	crypto_wipe(password, sizeof(password));
+	if (!hash) {
+		log_error("out of memory");
+		return EXIT_START;
+	}
+	puts(hash);
+	return fflush(stdout) ? EXIT_START : EXIT_SUCCESS;
+}
+
+/* ---- serving ---- */
+
+/* Modes are given by us and our clients, not by who started us; a client that goes away
+ * is an error of a write; and a session needs descriptors for files and channels. */
+static void set_process(void)
+{
+	struct rlimit r;
+
+	umask(0);
+	signal(SIGPIPE, SIG_IGN);
+	if (getrlimit(RLIMIT_NOFILE, &r) == 0) {
+		r.rlim_cur = r.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &r);
+	}
+}
+
+static int check_files(const struct srv_options *o, struct err *e)
+{
+	struct stat st;
+	int rc = 0;
+
+	if (o->root && stat(o->root, &st) < 0)
+		rc = err_sys(e, -errno, "root %s", printable(o->root));
+	else if (o->root && !S_ISDIR(st.st_mode))
+		rc = err_sys(e, -ENOTDIR, "root %s", printable(o->root));
+	else if (o->users)
+		rc = users_verify(o->users, e);
+	return rc;
+}
+
+static void on_stop(int sig)
+{
+	srv_stop = 1;
+}
+
+static int serve_stdio(struct server *sv)
+{
+	struct sigaction sa = { .sa_handler = on_stop };
+
+	sigaction(SIGTERM, &sa, NULL);
+	sigaction(SIGHUP, &sa, NULL);
+	return srv_session_stdio(sv);
+}
+
+static int serve(struct server *sv)
+{
+	struct err e = ERR_INIT;
+	int rc;
+
+	set_process();
+	rc = check_files(&sv->opt, &e);
+	if (rc == 0 && !sv->opt.stdio)
+		rc = state_open(&sv->state, sv->opt.state, &e);
+	if (rc < 0) {
+		log_error("%s", e.text);
+		return EXIT_START;
+	}
+	if (sv->opt.stdio)
+		return serve_stdio(sv);
+	log_info("certificate %s", sv->state.pin);
+	rc = srv_listen(sv);
+	state_close(&sv->state);
+	return rc;
+}
+
+static void begin_log(const struct srv_options *o)
+{
+	static const enum log_level levels[] = { LOG_LV_WARN, LOG_LV_INFO, LOG_LV_DEBUG };
+	int v = o->verbosity;
+
+	/* By ssh our lines end on the terminal of who called: only what he must see. */
+	if (o->stdio && v < 1)
+		v = -1;
+	log_init("rftpd", levels[v + 1], !o->stdio);
+}
+
+int main(int argc, char **argv)
+{
+	struct server sv = { 0 };
+	struct err e = ERR_INIT;
+
+	log_init("rftpd", LOG_LV_INFO, false);
+	if (srv_options_parse(&sv.opt, argc, argv, &e) < 0) {
+		log_error("%s (rftpd --help lists the options)", e.text);
+		return EXIT_USAGE;
+	}
+	if (sv.opt.help) {
+		srv_options_help(stdout);
+		return EXIT_SUCCESS;
+	}
+	if (sv.opt.version) {
+		printf("rftpd %s\nfeatures: %s\n", PACKAGE_VERSION, RFTP_FEATURES);
+		return EXIT_SUCCESS;
+	}
+	if (sv.opt.hash_password)
+		return hash_password();
+	begin_log(&sv.opt);
+	return serve(&sv);
+}

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The options of rftpd: one table for the command line and --help. */
+#ifndef RFTP_SERVER_OPTIONS_H
+#define RFTP_SERVER_OPTIONS_H
+
+#include "util/util.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define LISTEN_MAX 16
+
+struct listen_addr {
+	char addr[64];     /* numeric */
+	uint16_t port;     /* 0: any */
+	bool optional;     /* a default that this host may not have */
+};
+
+enum anonymous { ANONYMOUS_NO, ANONYMOUS_RO, ANONYMOUS_RW };
+
+/* Strings are views into argv. */
+struct srv_options {
+	struct listen_addr listen[LISTEN_MAX];
+	int nlisten;
+	const char *root, *users, *state, *port_file;
+	enum anonymous anonymous;
+	uint16_t port_lo, port_hi;   /* of data listeners; 0, 0: any */
+	uint8_t prot_min;
+	uint64_t memory;             /* bytes for pools per transfer; 0: chosen */
+	bool foreground, stdio, plain;
+	int verbosity;               /* -1 quiet, 0, 1 verbose */
+	bool hash_password, help, version;
+};
+
+/* Defaults, then the command line. 0, or -EINVAL with text. */
+int srv_options_parse(struct srv_options *o, int argc, char **argv, struct err *e);
+/* --help's text, made from the table. */
+void srv_options_help(FILE *out);
+
+#endif

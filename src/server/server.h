@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+/* server: rftpd. What its parts share: the settings of a run. */
+#ifndef RFTP_SERVER_SERVER_H
+#define RFTP_SERVER_SERVER_H
+
+#include "server/options.h"
+#include "server/state.h"
+
+#include <signal.h>
+#include <sys/socket.h>
+
+/* Exit statuses, rftpd(8). */
+enum { EXIT_USAGE = 2, EXIT_START = 3 };
+
+struct server {
+	struct srv_options opt;
+	struct state state;   /* nothing in it with --stdio */
+};
+
+/* Raised by SIGTERM, in the listener and in every session of its own. */
+extern volatile sig_atomic_t srv_stop;
+
+/* "192.0.2.1:99", "[2001:db8::1]:99", or "stdio" for NULL. */
+const char *srv_peer_text(const struct sockaddr_storage *peer, char out[80]);
+
+/* Serve one connection on fd, which it takes over, to its end. The process's status. */
+int srv_session(const struct server *sv, int fd, const struct sockaddr_storage *peer);
+/* The same on standard input and output, for who runs us. */
+int srv_session_stdio(const struct server *sv);
+
+/* Listen, and serve each connection in a process of its own, until SIGTERM. The process's
+ * status. In a session's process it does not return. */
+int srv_listen(const struct server *sv);
+
+#endif

@@ -1,0 +1,363 @@
+// SPDX-License-Identifier: Apache-2.0
+/* One connection: policy for control's server half, and the bulk mode. */
+#include "server/server.h"
+#include "control/control.h"
+#include "server/users.h"
+#include "transfer/transfer.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <netinet/in.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct session {
+	const struct server *sv;
+	const struct sockaddr_storage *peer;  /* NULL: stdio */
+	char peer_text[80];
+};
+
+const char *srv_peer_text(const struct sockaddr_storage *peer, char out[80])
+{
+	char addr[INET6_ADDRSTRLEN] = "?";
+	const struct sockaddr_in6 *a6 = (const void *)peer;
+	const struct sockaddr_in *a4 = (const void *)peer;
+
+	if (!peer) {
+		snprintf(out, 80, "stdio");
+	} else if (peer->ss_family == AF_INET6) {
+		inet_ntop(AF_INET6, &a6->sin6_addr, addr, sizeof(addr));
+		snprintf(out, 80, "[%s]:%u", addr, ntohs(a6->sin6_port));
+	} else {
+		inet_ntop(AF_INET, &a4->sin_addr, addr, sizeof(addr));
+		snprintf(out, 80, "%s:%u", addr, ntohs(a4->sin_port));
+	}
+	return out;
+}
+
+/* ---- login ---- */
+
+static int fill_account(struct ftp_account *a, const char *name, const char *root,
+			const char *home, struct err *e)
+{
+	snprintf(a->name, sizeof(a->name), "%s", name);
+	a->home = strdup(home);
+	if (!a->home)
+		return err_sys(e, -ENOMEM, "account");
+	/* Without a root given it is who runs us, on his own files. */
+	a->root = root_new(root ? root : "/", root != NULL, e);
+	if (a->root)
+		return 0;
+	free(steal_ptr(&a->home));
+	return e->code;
+}
+
+/* Who runs us by ssh: his own rights, and his home where nothing is confined. */
+static int login_self(struct session *s, struct ftp_account *a, struct err *e)
+{
+	const char *root = s->sv->opt.root;
+	struct passwd *pw = getpwuid(geteuid());
+	const char *home = getenv("HOME");
+
+	if (!home || *home != '/')
+		home = pw && pw->pw_dir ? pw->pw_dir : "/";
+	a->can_write = a->can_delete = true;
+	return fill_account(a, pw ? pw->pw_name : "?", root, root ? "/" : home, e);
+}
+
+static int login_anonymous(struct session *s, struct ftp_account *a, struct err *e)
+{
+	a->can_write = a->can_delete = s->sv->opt.anonymous == ANONYMOUS_RW;
+	return fill_account(a, "anonymous", s->sv->opt.root, "/", e);
+}
+
+static int login_user(struct session *s, const char *name, const char *password,
+		      struct ftp_account *a, struct err *e)
+{
+	const char *root = s->sv->opt.root;
+	struct user u;
+	int rc;
+
+	if (!s->sv->opt.users) {
+		password_check(password, NULL); /* takes as long as with users */
+		return -EACCES;
+	}
+	rc = users_check(s->sv->opt.users, name, password, &u, e);
+	if (rc < 0)
+		return rc;
+	if (*u.root)
+		root = u.root;
+	a->can_write = u.can_write;
+	a->can_delete = u.can_delete;
+	rc = root ? fill_account(a, u.name, root, u.home, e) :
+		    err_set(e, -ENOENT, "user \"%s\" has no root, and there is no --root",
+			    printable(name));
+	user_clear(&u);
+	return rc;
+}
+
+static int login(void *arg, const char *user, const char *password, struct ftp_account *a,
+		 struct err *e)
+{
+	struct session *s = arg;
+	int rc;
+
+	if (!user)
+		rc = login_self(s, a, e);
+	else if (s->sv->opt.anonymous && (!strcmp(user, "anonymous") || !strcmp(user, "ftp")))
+		rc = login_anonymous(s, a, e);
+	else
+		rc = login_user(s, user, password, a, e);
+	if (rc == 0)
+		log_info("login of %s from %s", printable(a->name), s->peer_text);
+	else if (rc == -EACCES)
+		log_warn("login of \"%s\" from %s refused", printable(user ? user : ""),
+			 s->peer_text);
+	else
+		log_error("login of \"%s\" from %s: %s", printable(user ? user : ""),
+			  s->peer_text, e->text);
+	return rc;
+}
+
+/* ---- the log of transfers ---- */
+
+static void log_transfer(const struct session *s, const char *who, const char *what,
+			 const char *path, uint64_t bytes, double seconds, const char *result)
+{
+	char rate[32];
+
+	log_info("%s \"%s\" by %s from %s: %" PRIu64 " bytes in %.3f s, %s: %s", what,
+		 printable(path), printable(who), s->peer_text, bytes, seconds,
+		 format_rate(rate, sizeof(rate), seconds > 0 ? (double)bytes / seconds : 0),
+		 result);
+}
+
+static void transferred(void *arg, struct ftp_session *fs, const char *verb, const char *path,
+			uint64_t bytes, double seconds, int error)
+{
+	const struct ftp_account *a = ftp_session_account(fs);
+
+	log_transfer(arg, a ? a->name : "?", verb, path, bytes, seconds,
+		     error == -ECANCELED ? "aborted" : error < 0 ? strerror(-error) : "ok");
+}
+
+/* ---- bulk ---- */
+
+static const char *op_name(uint8_t op)
+{
+	static const char *const names[] = {
+		[BULK_PUT] = "put", [BULK_GET] = "get",
+		[BULK_BENCH_PUT] = "bench put", [BULK_BENCH_GET] = "bench get",
+	};
+
+	return op < sizeof(names) / sizeof(names[0]) ? names[op] : "bulk";
+}
+
+/* The one path of the log: the destination, or the first source. */
+static const char *subject(const struct bulk_request *r)
+{
+	if (r->op == BULK_GET && r->nsources && !*r->base)
+		return r->sources[0];
+	return r->base ? r->base : "";
+}
+
+/* "~" is the account's home; everything else is resolved by who serves the request. */
+static int expand_home(struct ftp_session *fs, char **path)
+{
+	char *full;
+
+	if (!*path || (*path)[0] != '~' || ((*path)[1] && (*path)[1] != '/'))
+		return 0;
+	full = ftp_session_path(fs, *path);
+	if (!full)
+		return -ENOMEM;
+	free(*path);
+	*path = full;
+	return 0;
+}
+
+static int expand_homes(struct ftp_session *fs, struct bulk_request *r)
+{
+	int rc = expand_home(fs, &r->base);
+
+	for (uint32_t i = 0; rc == 0 && i < r->nsources; i++)
+		rc = expand_home(fs, &r->sources[i]);
+	return rc;
+}
+
+/* 0, or the code of the reply that refuses it, with its text in e. */
+static int check_request(const struct session *s, struct ftp_session *fs,
+			 const struct bulk_request *r, bool have_key, struct err *e)
+{
+	if (r->op == BULK_PUT && !ftp_session_account(fs)->can_write) {
+		err_set(e, -EACCES, "Permission denied: this account may only read");
+		return 550;
+	}
+	if (!have_key && !r->has_key) {
+		err_set(e, -EPROTO, "The request brings no key, and there is no TLS");
+		return 522;
+	}
+	/* The client's key would be one that a listener on the line has, too. */
+	if (have_key && r->has_key) {
+		err_set(e, -EPROTO, "Under TLS the key is exported, not sent");
+		return 501;
+	}
+	return 0;
+}
+
+static int serve_request(struct session *s, struct ftp_session *fs, struct bulk_request *r,
+			 const uint8_t *master, struct transfer_result *res)
+{
+	struct transfer_server_config c = {
+		.ms = ftp_session_stream(fs),
+		.request = r,
+		.master = master,
+		.root = ftp_session_account(fs)->root,
+		.cwd = ftp_session_cwd(fs),
+		.can_write = ftp_session_account(fs)->can_write,
+		.data_addr = "",
+		.family = s->peer ? s->peer->ss_family : AF_UNSPEC,
+		.port_lo = s->sv->opt.port_lo,
+		.port_hi = s->sv->opt.port_hi,
+		.prot_min = s->sv->opt.prot_min,
+		.stop = &srv_stop,
+	};
+	struct err e = ERR_INIT;
+	bool in_line = false;
+	int rc;
+
+	transfer_tuning_default(&c.tuning);
+	if (s->sv->opt.memory)
+		c.tuning.memory = s->sv->opt.memory;
+	rc = ftp_session_reply(fs, 150, "Frames follow");
+	if (rc < 0)
+		return rc;
+	rc = transfer_serve(&c, res, &in_line, &e);
+	log_transfer(s, ftp_session_account(fs)->name, op_name(r->op), subject(r), res->bytes,
+		     (double)res->wall_ns / 1e9,
+		     rc < 0 ? e.text : res->failed ? "some files failed" : "ok");
+	if (rc < 0 && !in_line)
+		return rc;
+	if (rc < 0)
+		return ftp_session_reply(fs, 451, "%s", e.text);
+	return ftp_session_reply(fs, 226, "%" PRIu64 " files, %" PRIu64 " failed, %" PRIu64
+				 " bytes", res->files, res->failed, res->bytes);
+}
+
+/* fs is logged in: control has seen to that. */
+static int bulk(void *arg, struct ftp_session *fs, struct buf *body)
+{
+	CLEANUP_FREE struct transfer_result *res = calloc(1, sizeof(*res));
+	struct bulk_request r = { 0 };
+	struct session *s = arg;
+	uint8_t key[KEY_BYTES];
+	struct err e = ERR_INIT;
+	bool have_key = ftp_session_key(fs, key) == 0;
+	int rc = bulk_request_get(body, &r, &e), code;
+
+	if (rc < 0) {
+		log_warn("bad request from %s: %s", s->peer_text, e.text);
+		return ftp_session_reply(fs, rc == -EPROTO ? 504 : 501, "%s",
+					 *e.text ? e.text : "The request is malformed");
+	}
+	code = check_request(s, fs, &r, have_key, &e);
+	if (code)
+		rc = ftp_session_reply(fs, code, "%s", e.text);
+	else if (!res || expand_homes(fs, &r) < 0)
+		rc = ftp_session_reply(fs, 451, "Out of memory");
+	else
+		rc = serve_request(s, fs, &r, have_key ? key : NULL, res);
+	crypto_wipe(key, sizeof(key));
+	bulk_request_clear(&r);
+	return rc;
+}
+
+/* ---- the connection ---- */
+
+static void configure(struct session *s, struct ftp_server_config *c)
+{
+	const struct srv_options *o = &s->sv->opt;
+
+	*c = (struct ftp_server_config){
+		.greeting = "rftpd " PACKAGE_VERSION " ready",
+		.data_addr = "",
+		.port_lo = o->port_lo,
+		.port_hi = o->port_hi,
+		.login = login,
+		.bulk = bulk,
+		.transferred = transferred,
+		.arg = s,
+		.stop = &srv_stop,
+		.trusted = !s->peer,
+	};
+	if (s->peer) {
+		c->tls = s->sv->state.tls;
+		c->require_tls = !o->plain;
+		c->require_prot = o->prot_min > PROT_CLEAR;
+	}
+}
+
+static int serve(struct session *s, int rfd, int wfd)
+{
+	struct stream *st = stream_plain(rfd, wfd);
+	struct mstream *ms = st ? ms_new(st) : NULL;
+	struct ftp_server_config c;
+	struct err e = ERR_INIT;
+	int rc;
+
+	if (!ms) {
+		log_error("%s: out of memory", s->peer_text);
+		stream_free(st);
+		return EXIT_FAILURE;
+	}
+	configure(s, &c);
+	rc = ftp_serve(&c, ms, rfd, s->peer, &e);
+	if (rc < 0)
+		log_info("%s: %s", s->peer_text, *e.text ? e.text : strerror(-rc));
+	else
+		log_debug("%s: the session is over", s->peer_text);
+	ms_free(ms);
+	return EXIT_SUCCESS;
+}
+
+int srv_session(const struct server *sv, int fd, const struct sockaddr_storage *peer)
+{
+	struct session s = { .sv = sv, .peer = peer };
+
+	srv_peer_text(peer, s.peer_text);
+	log_debug("connection from %s", s.peer_text);
+	return serve(&s, fd, fd);
+}
+
+/* Ours go elsewhere, so that nothing that writes to standard output by accident breaks the
+ * protocol. */
+static int take_standard(int fd, int with)
+{
+	int mine = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+	int null = open("/dev/null", with | O_CLOEXEC);
+
+	if (mine >= 0 && null >= 0)
+		dup2(null, fd);
+	if (null >= 0)
+		close(null);
+	return mine;
+}
+
+int srv_session_stdio(const struct server *sv)
+{
+	struct session s = { .sv = sv };
+	int in = take_standard(STDIN_FILENO, O_RDONLY);
+	int out = take_standard(STDOUT_FILENO, O_WRONLY);
+
+	srv_peer_text(NULL, s.peer_text);
+	if (in < 0 || out < 0) {
+		log_error("standard input and output are not there");
+		return EXIT_FAILURE;
+	}
+	return serve(&s, in, out);
+}

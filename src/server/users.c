@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Reads the users file and checks passwords against it. */
+#include "server/users.h"
+#include "crypto/crypto.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum {
+	FILE_MAX = 16 << 20,
+	FIELDS = 5,
+	NAME_LEN_MAX = 63,
+};
+
+void user_clear(struct user *u)
+{
+	free(u->name);
+	free(u->hash);
+	free(u->root);
+	free(u->home);
+	memset(u, 0, sizeof(*u));
+}
+
+/* ---- one line ---- */
+
+static int set_rights(struct user *u, const char *rights, struct err *e)
+{
+	if (strcmp(rights, "ro") && strcmp(rights, "rw") && strcmp(rights, "nodelete"))
+		return err_set(e, -EINVAL, "rights \"%s\" are not ro, rw or nodelete",
+			       printable(rights));
+	u->can_write = strcmp(rights, "ro") != 0;
+	u->can_delete = !strcmp(rights, "rw");
+	return 0;
+}
+
+static int check_fields(char *const field[FIELDS], struct err *e)
+{
+	if (!*field[0] || strlen(field[0]) > NAME_LEN_MAX)
+		return err_set(e, -EINVAL, "the name is empty or longer than %d bytes",
+			       NAME_LEN_MAX);
+	if (*field[2] && *field[2] != '/')
+		return err_set(e, -EINVAL, "root \"%s\" does not begin with a slash",
+			       printable(field[2]));
+	if (*field[3] && *field[3] != '/')
+		return err_set(e, -EINVAL, "home \"%s\" does not begin with a slash",
+			       printable(field[3]));
+	return 0;
+}
+
+static int fill_user(struct user *u, char *const field[FIELDS], struct err *e)
+{
+	int rc = check_fields(field, e);
+
+	if (rc == 0)
+		rc = set_rights(u, field[4], e);
+	if (rc < 0)
+		return rc;
+	u->name = strdup(field[0]);
+	u->hash = strdup(field[1]);
+	u->root = strdup(field[2]);
+	u->home = strdup(*field[3] ? field[3] : "/");
+	if (u->name && u->hash && u->root && u->home)
+		return 1;
+	user_clear(u);
+	return err_sys(e, -ENOMEM, "users");
+}
+
+int user_parse(const char *line, struct user *u, struct err *e)
+{
+	CLEANUP_FREE char *copy = strdup(line);
+	char *field[FIELDS], *rest = copy;
+	int n = 0;
+
+	memset(u, 0, sizeof(*u));
+	if (!copy)
+		return err_sys(e, -ENOMEM, "users");
+	copy[strcspn(copy, "\r\n")] = '\0';
+	if (!*copy || *copy == '#')
+		return 0;
+	while (rest && n < FIELDS)
+		field[n++] = strsep(&rest, ":");
+	if (n != FIELDS || rest)
+		return err_set(e, -EINVAL, "not of the form name:hash:root:home:rights");
+	return fill_user(u, field, e);
+}
+
+/* ---- the file ---- */
+
+/* Calls fn for each user, until it returns other than 0; then that. A bad line ends it
+ * when strict; otherwise it must not lock out those behind it. */
+static int each_user(const char *file, bool strict, int (*fn)(void *arg, struct user *u),
+		     void *arg, struct err *e)
+{
+	CLEANUP_FREE char *text = NULL;
+	int rc = read_file(file, FILE_MAX, &text, NULL);
+	unsigned line = 0;
+	struct user u;
+	char *rest = text, *next;
+
+	if (rc < 0)
+		return err_sys(e, rc, "users file %s", printable(file));
+	for (rc = 0; rc == 0 && (next = strsep(&rest, "\n")); ) {
+		line++;
+		rc = user_parse(next, &u, e);
+		if (rc < 0)
+			err_prefix(e, "%s:%u", printable(file), line);
+		if (rc < 0 && !strict) {
+			log_warn("%s", e->text);
+			rc = 0;
+		}
+		if (rc > 0)
+			rc = fn(arg, &u);
+		user_clear(&u);
+	}
+	return rc;
+}
+
+struct wanted {
+	const char *name;
+	struct user *found;
+};
+
+static int is_wanted(void *arg, struct user *u)
+{
+	struct wanted *w = arg;
+
+	if (strcmp(u->name, w->name))
+		return 0;
+	*w->found = *u;
+	memset(u, 0, sizeof(*u));
+	return 1;
+}
+
+int users_check(const char *file, const char *name, const char *password, struct user *u,
+		struct err *e)
+{
+	struct wanted w = { name, u };
+	int rc;
+
+	memset(u, 0, sizeof(*u));
+	rc = each_user(file, false, is_wanted, &w, e);
+	if (rc < 0)
+		return rc;
+	/* Without a hash it takes as long, and fails. */
+	if (password_check(password, rc ? u->hash : NULL))
+		return 0;
+	user_clear(u);
+	return -EACCES;
+}
+
+static int any(void *arg, struct user *u)
+{
+	return 0;
+}
+
+int users_verify(const char *file, struct err *e)
+{
+	struct stat st;
+
+	if (stat(file, &st) < 0)
+		return err_sys(e, -errno, "users file %s", printable(file));
+	if (st.st_mode & 022)
+		return err_set(e, -EPERM, "users file %s can be written by others (mode %04o): "
+			       "chmod go-w %s", printable(file), st.st_mode & 07777,
+			       printable(file));
+	return each_user(file, true, any, NULL, e);
+}

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The users file: who may log in with which password, below which root. */
+#ifndef RFTP_SERVER_USERS_H
+#define RFTP_SERVER_USERS_H
+
+#include "util/util.h"
+
+#include <stdbool.h>
+
+/* A line "name:hash:root:home:rights". root and home may be empty: the server's --root,
+ * and "/". rights: "ro", "rw", or "nodelete" (write, but neither remove nor rename).
+ * Empty lines and lines that begin with "#" are passed over. */
+struct user {
+	char *name, *hash, *root, *home;
+	bool can_write, can_delete;
+};
+
+void user_clear(struct user *u);
+/* One line without its newline: 1 a user; 0 nothing on it; -EINVAL with text. */
+int user_parse(const char *line, struct user *u, struct err *e);
+/* Look name up in the file and check the password. 0; -EACCES: there is no such user or
+ * the password is wrong, which takes the same time; other errors with text. The file is
+ * read anew each time, so that changes need no restart. */
+int users_check(const char *file, const char *name, const char *password, struct user *u,
+		struct err *e);
+/* Every line is good, nobody else may write it. For the start. */
+int users_verify(const char *file, struct err *e);
+
+#endif

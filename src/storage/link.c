@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Part files come into being here, locked or unnamed, and get their names.
+ *
+ * A named part is locked (flock) by its writer for as long as its descriptor is open.
+ * Who finds a part there that is not locked may take it over or unlink it, but only
+ * while holding its lock and after looking that the name still means it; so nobody
+ * loses a part he is writing to. */
+#include "storage/part.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#define MAX_TRIES 32
+
+int part_lock(int fd)
+{
+	if (flock(fd, LOCK_EX | LOCK_NB) == 0)
+		return 0;
+	switch (errno) {
+	case EWOULDBLOCK:
+		return -EBUSY;
+	case ENOLCK:
+	case ENOSYS:
+	case EOPNOTSUPP:
+		log_debug("no file locks here: a second writer will not be noticed");
+		return 0;
+	default:
+		return -errno;
+	}
+}
+
+int part_open_unnamed(const struct part_spec *s, int dirfd, mode_t mode)
+{
+	int fd;
+
+	if (dir_no_tmpfile(s->dir))
+		return -EOPNOTSUPP;
+	fd = openat(dirfd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, mode);
+	if (fd >= 0)
+		return fd;
+	/* EISDIR: a kernel that does not know the flag; EINVAL, ENOSYS: some FUSE */
+	if (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL && errno != ENOSYS)
+		return -errno;
+	dir_set_no_tmpfile(s->dir);
+	return -EOPNOTSUPP;
+}
+
+/* ---- named parts ---- */
+
+/* A part that is there. -ENOENT: not any more. */
+static int open_existing(int dirfd, const char *part)
+{
+	const int flags = O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+	int fd = openat(dirfd, part, flags);
+
+	/* one that got its final mode before its commit failed */
+	if (fd < 0 && errno == EACCES && fchmodat(dirfd, part, 0600, 0) == 0)
+		fd = openat(dirfd, part, flags);
+	return fd < 0 ? -errno : fd;
+}
+
+/* Whether part is still the name of fd, of which *st is told. */
+static bool is_named(int fd, int dirfd, const char *part, struct stat *st)
+{
+	struct stat named;
+
+	return fstat(fd, st) == 0 && fstatat(dirfd, part, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
+	       named.st_dev == st->st_dev && named.st_ino == st->st_ino;
+}
+
+/* Not put there by somebody else, who might keep it open or have it elsewhere too. */
+static bool trustworthy(const struct stat *st)
+{
+	return S_ISREG(st->st_mode) && st->st_uid == geteuid() && st->st_nlink == 1;
+}
+
+/* One try; -EAGAIN: the part changed under us. */
+static int try_named(int dirfd, const char *part, mode_t mode, bool *fresh)
+{
+	struct stat st;
+	int r, fd CLEANUP_CLOSE = openat(dirfd, part, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW |
+					 O_CLOEXEC, mode);
+
+	*fresh = fd >= 0;
+	if (fd < 0 && errno != EEXIST)
+		return -errno;
+	if (fd < 0)
+		fd = open_existing(dirfd, part);
+	if (fd == -ELOOP || fd == -ENXIO) /* a symlink, a socket: nobody's part */
+		return unlinkat(dirfd, part, 0) ? -errno : -EAGAIN;
+	if (fd < 0)
+		return fd == -ENOENT ? -EAGAIN : fd;
+	r = part_lock(fd);
+	if (r)
+		return r;
+	if (!is_named(fd, dirfd, part, &st))
+		return -EAGAIN;
+	if (!*fresh && !trustworthy(&st))
+		return unlinkat(dirfd, part, 0) ? -errno : -EAGAIN;
+	return steal_fd(&fd);
+}
+
+int part_open_named(int dirfd, const char *part, mode_t mode, bool *fresh)
+{
+	int fd = -EAGAIN;
+
+	for (int i = 0; i < MAX_TRIES && fd == -EAGAIN; i++)
+		fd = try_named(dirfd, part, mode, fresh);
+	return fd == -EAGAIN ? -EBUSY : fd;
+}
+
+/* ---- names for what has none ---- */
+
+static int link_by_proc(int fd, int dirfd, const char *name)
+{
+	char self[32];
+
+	snprintf(self, sizeof(self), "/proc/self/fd/%d", fd);
+	return linkat(AT_FDCWD, self, dirfd, name, AT_SYMLINK_FOLLOW) ? -errno : 0;
+}
+
+int link_fd(int fd, int dirfd, const char *name)
+{
+	/* AT_EMPTY_PATH is quicker, but older kernels want CAP_DAC_READ_SEARCH for it
+	 * and say ENOENT, which can mean other things too. */
+	static atomic_bool by_proc;
+	int r;
+
+	if (!atomic_load_explicit(&by_proc, memory_order_relaxed)) {
+		if (linkat(fd, "", dirfd, name, AT_EMPTY_PATH) == 0)
+			return 0;
+		if (errno != ENOENT && errno != EPERM && errno != EINVAL)
+			return -errno;
+	}
+	r = link_by_proc(fd, dirfd, name);
+	if (r == 0 || r == -EEXIST)
+		atomic_store_explicit(&by_proc, true, memory_order_relaxed);
+	return r;
+}
+
+/* Take away a part that a writer left behind, with its journal. -EBUSY: it has not. */
+static int clear_stale(int dirfd, const char *part)
+{
+	char journal[PART_NAME_MAX + 2];
+	bool fresh;
+	int fd CLEANUP_CLOSE = part_open_named(dirfd, part, 0600, &fresh);
+
+	if (fd < 0)
+		return fd;
+	snprintf(journal, sizeof(journal), "%s.j", part);
+	unlinkat(dirfd, journal, 0);
+	return unlinkat(dirfd, part, 0) ? -errno : 0;
+}
+
+static int link_part(int fd, int dirfd, const char *part)
+{
+	for (int i = 0; i < MAX_TRIES; i++) {
+		int r = link_fd(fd, dirfd, part);
+
+		if (r != -EEXIST)
+			return r;
+		r = clear_stale(dirfd, part);
+		if (r == -EBUSY)
+			usleep(1000); /* another whole file on its way takes no longer */
+		else if (r)
+			return r;
+	}
+	return -EBUSY;
+}
+
+int link_fd_over(int fd, int dirfd, const char *part, const char *name)
+{
+	int r = part_lock(fd); /* before it can be seen */
+
+	if (r == 0)
+		r = link_part(fd, dirfd, part);
+	if (r)
+		return r;
+	if (renameat(dirfd, part, dirfd, name) == 0)
+		return 0;
+	r = -errno;
+	unlinkat(dirfd, part, 0);
+	return r;
+}

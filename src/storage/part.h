@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What parts, whole files and journals share; not for other folders. */
+#ifndef RFTP_STORAGE_PART_H
+#define RFTP_STORAGE_PART_H
+
+#include "storage/tree.h"
+
+/* ---- names (partname.c) ---- */
+
+/* PART_PREFIX, 32 hex digits, maybe ".j", NUL. */
+#define PART_NAME_MAX (sizeof(PART_PREFIX) - 1 + 32 + 2 + 1)
+#define NAME_HASH_BYTES RUN_DIGEST_BYTES
+
+void name_hash(uint8_t hash[NAME_HASH_BYTES], const char *name);
+/* The part of name, whatever its length, and that part's journal. */
+void part_name(char part[PART_NAME_MAX], const char *name);
+void journal_name(char journal[PART_NAME_MAX], const char *name);
+/* Exactly such a name. */
+bool part_is_ours(const char *name);
+/* 0, or -EINVAL with text: it is none, or a path, or kept for parts. -ENAMETOOLONG. */
+int part_check_name(const struct part_spec *s, struct err *e);
+/* err_sys with the path of what s is about. */
+int part_err(struct err *e, int code, const struct part_spec *s, const char *what);
+
+/* ---- opening and naming (link.c). Descriptors and negative errno. ---- */
+
+/* An unnamed file in dirfd, -EOPNOTSUPP where the filesystem has none. */
+int part_open_unnamed(const struct part_spec *s, int dirfd, mode_t mode);
+/* The part file, made when it is not there (*fresh), read and write, locked; one that
+ * cannot be ours is replaced. -EBUSY: another writer holds it. */
+int part_open_named(int dirfd, const char *part, mode_t mode, bool *fresh);
+/* Lock fd against other writers. 0, also where the filesystem has no locks; -EBUSY. */
+int part_lock(int fd);
+/* Give the unnamed fd a name that nothing has. -EEXIST. */
+int link_fd(int fd, int dirfd, const char *name);
+/* Give the unnamed fd a name that something has: by way of part, then renamed over.
+ * -EBUSY: another writer holds part. */
+int link_fd_over(int fd, int dirfd, const char *part, const char *name);
+
+/* ---- attributes (attrs.c) ---- */
+
+/* The mode s's file gets. old: the mode of the file it replaces; -1: none. */
+mode_t attrs_mode(const struct part_spec *s, int64_t old);
+/* Owner and times as s says, and this mode (-1: what it has). made: the mode fd was
+ * created with just now, which saves looking; -1: anything may have happened to it. */
+int attrs_set(int fd, const struct part_spec *s, int64_t mode, int64_t made);
+
+/* ---- the journal (journal.c) ---- */
+
+struct journal;
+
+/* The journal of s's part, whose data is behind datafd (which outlives it). What is in
+ * it is taken over when fresh is false and it fits s; *taken says so. */
+struct journal *journal_open(int dirfd, const struct part_spec *s, int datafd, bool fresh,
+			     bool *taken, struct err *e);
+/* See part_runs, part_note_run, part_checkpoint. */
+int64_t journal_runs(struct journal *j, int (*fn)(void *arg, uint64_t run,
+		     const uint8_t digest[RUN_DIGEST_BYTES]), void *arg);
+int journal_note(struct journal *j, uint64_t run, const uint8_t digest[RUN_DIGEST_BYTES]);
+int journal_flush(struct journal *j);
+/* The errno of a data sync that failed: the kernel tells only once. */
+int journal_data_error(struct journal *j);
+/* Whether it holds any record. */
+bool journal_empty(struct journal *j);
+void journal_close(struct journal *j);
+
+#endif

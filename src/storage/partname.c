@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The names of part files and journals: of fixed length, from the target's name. */
+#include "storage/part.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <string.h>
+
+#define PREFIX_LEN (sizeof(PART_PREFIX) - 1)
+#define HEX_LEN (2 * NAME_HASH_BYTES)
+
+static const char journal_suffix[] = ".j";
+
+void name_hash(uint8_t hash[NAME_HASH_BYTES], const char *name)
+{
+	crypto_run_digest(hash, name, strlen(name));
+}
+
+void part_name(char part[PART_NAME_MAX], const char *name)
+{
+	static const char digits[] = "0123456789abcdef";
+	uint8_t hash[NAME_HASH_BYTES];
+	char *at = part + PREFIX_LEN;
+
+	name_hash(hash, name);
+	memcpy(part, PART_PREFIX, PREFIX_LEN);
+	for (size_t i = 0; i < sizeof(hash); i++) {
+		*at++ = digits[hash[i] >> 4];
+		*at++ = digits[hash[i] & 15];
+	}
+	*at = '\0';
+}
+
+void journal_name(char journal[PART_NAME_MAX], const char *name)
+{
+	part_name(journal, name);
+	memcpy(journal + PREFIX_LEN + HEX_LEN, journal_suffix, sizeof(journal_suffix));
+}
+
+bool part_is_ours(const char *name)
+{
+	const char *tail;
+
+	if (strncmp(name, PART_PREFIX, PREFIX_LEN) != 0)
+		return false;
+	name += PREFIX_LEN;
+	if (strspn(name, "0123456789abcdef") != HEX_LEN)
+		return false;
+	tail = name + HEX_LEN;
+	return *tail == '\0' || strcmp(tail, journal_suffix) == 0;
+}
+
+int part_err(struct err *e, int code, const struct part_spec *s, const char *what)
+{
+	char *path CLEANUP_FREE = dir_path(s->dir, s->name);
+
+	return err_sys(e, code, "%s: %s", printable(path ? path : s->name), what);
+}
+
+int part_check_name(const struct part_spec *s, struct err *e)
+{
+	const char *n = s->name;
+
+	if (strlen(n) > NAME_MAX)
+		return part_err(e, -ENAMETOOLONG, s, "cannot be written");
+	if (!*n || strchr(n, '/') || strcmp(n, ".") == 0 || strcmp(n, "..") == 0)
+		return part_err(e, -EINVAL, s, "is no name of a file");
+	if (part_is_ours(n))
+		return part_err(e, -EINVAL, s, "such names are kept for unfinished files");
+	return 0;
+}

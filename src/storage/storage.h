@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+/* storage: names and bytes of files. Opens below a root, walks trees, reads and
+ * writes blocks (io_uring, posix or nothing at all), and makes files appear whole
+ * or not at all. */
+#ifndef RFTP_STORAGE_H
+#define RFTP_STORAGE_H
+
+#include "block/block.h"
+#include "crypto/crypto.h"
+#include "util/util.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+
+/* ---- a root that nothing below climbs out of ---- */
+
+struct root;
+
+/* dir "/" with confined false opens as the kernel does (a client's own files, relative
+ * paths below the working directory);
+ * confined true resolves every path below dir with openat2 RESOLVE_BENEATH |
+ * NO_MAGICLINKS, or component by component where the kernel forbids that
+ * (-ENOSYS, -EPERM). A symlink below dir that names a place in it absolutely is
+ * followed by rewriting. Any thread. */
+struct root *root_new(const char *dir, bool confined, struct err *e);
+void root_free(struct root *r);
+/* Open path. flags as open(2) plus O_CLOEXEC; the last component is followed only
+ * without O_NOFOLLOW. A file descriptor or a negative errno (-EXDEV: it climbs out). */
+int root_open(struct root *r, const char *path, int flags, mode_t mode);
+/* Open path's parent (O_PATH) and give the last component: *name points into path or
+ * to a static "."; trailing slashes are ignored with a copy in namebuf[256]. A
+ * descriptor or a negative errno. */
+int root_open_parent(struct root *r, const char *path, char namebuf[256]);
+int root_stat(struct root *r, const char *path, bool follow, struct stat *st);
+int root_mkdir(struct root *r, const char *path, mode_t mode);
+int root_unlink(struct root *r, const char *path);  /* file or link */
+int root_rmdir(struct root *r, const char *path);
+int root_rename(struct root *r, const char *from, const char *to);
+/* rm -r below path, path itself too. Goes on after failures, first one in e. */
+int root_remove_tree(struct root *r, const char *path, struct err *e);
+
+/* ---- directories by reference, with a bounded number of open descriptors ---- */
+
+/* A directory of a tree under way. It holds its parent; its descriptor is opened
+ * when needed (from the parent's, O_NOFOLLOW) and closed again when too many are
+ * open, so that deep and broad trees do not run out. Any thread. */
+struct dir;
+struct dirs; /* the set that shares the bound */
+
+struct dirs *dirs_new(unsigned max_open);
+void dirs_free(struct dirs *s);
+/* A top directory around an open descriptor that the set now owns and never closes
+ * before dir_put. path is for messages. NULL: memory is out (fd is closed). */
+struct dir *dir_top(struct dirs *s, int fd, const char *path);
+/* The subdirectory name of parent, not opened yet. */
+struct dir *dir_sub(struct dir *parent, const char *name);
+struct dir *dir_ref(struct dir *d);
+void dir_put(struct dir *d);
+/* The descriptor, which stays open until dir_unpin; O_PATH where the directory may not
+ * be read. Negative errno when it cannot be opened. */
+int dir_pin(struct dir *d);
+void dir_unpin(struct dir *d);
+/* "a/b/c" below the top with the top's path before it; malloc'd. */
+char *dir_path(struct dir *d, const char *name);
+
+/* ---- walking ---- */
+
+enum file_type { FT_FILE, FT_DIR, FT_LINK, FT_OTHER };
+
+struct meta {
+	enum file_type type;
+	uint32_t mode;         /* permission bits, 07777 */
+	uint32_t uid, gid;
+	uint64_t size;         /* bytes; of a link: length of its target */
+	int64_t mtime_s, atime_s;
+	uint32_t mtime_ns, atime_ns;
+	uint64_t dev, ino, nlink, blocks; /* blocks of 512 bytes */
+};
+
+void meta_from_stat(struct meta *m, const struct stat *st);
+
+/* What the walk found. name, target and dir are good during the call only
+ * (dir_ref it to keep). */
+struct walk_item {
+	struct dir *parent;   /* NULL for a top that was named itself */
+	struct dir *dir;      /* the directory itself, for FT_DIR */
+	const char *name;     /* last component */
+	const char *target;   /* of a link */
+	struct meta meta;
+	bool leaving;         /* FT_DIR: all below it has been reported */
+	int error;            /* negative errno: name could not be read or listed */
+};
+
+/* 0 goes on; a negative errno ends the walk with it. */
+typedef int walk_fn(void *arg, const struct walk_item *it);
+
+/* Report everything below d depth first, files before subdirectories, a directory
+ * before what is in it and again (leaving) after. Needs memory for the names of
+ * subdirectories on the way only. Never follows links, except that follow reports
+ * what links to files point to, wherever that is (not for a confined root); a loop of
+ * links is an error of that name. Our own part files (PART_PREFIX, 32 hex digits, maybe
+ * ".j") are passed over. Moves the position of d's descriptor. */
+int walk_tree(struct dirs *s, struct dir *d, bool follow, walk_fn *fn, void *arg);
+
+/* The data of a sparse file by SEEK_DATA/SEEK_HOLE: calls fn per range; one range
+ * for a file without holes or where the filesystem cannot tell. */
+int data_ranges(int fd, uint64_t size, int (*fn)(void *arg, uint64_t off, uint64_t len),
+		void *arg);
+
+/* ---- reading and writing blocks ---- */
+
+enum io_kind { IO_AUTO, IO_POSIX, IO_URING };
+
+/* One operation. The caller owns it and everything it points to until it is reaped. */
+struct io_op {
+	bool write;
+	int fd;
+	uint64_t offset;
+	void *data;           /* within block's memory when block is set */
+	uint32_t len;         /* wanted */
+	struct block *block;  /* for registered buffers; NULL otherwise */
+	int64_t result;       /* bytes done (short only at the end of the file), or -errno */
+	struct io_op *next;   /* the engine's */
+	void *user;
+};
+
+struct io;
+
+/* An engine for one thread. depth: operations in flight at once. pools, n: regions
+ * to register with the kernel (npools may be 0); when that fails for want of
+ * memlock they are used unregistered, with a word at debug level. IO_AUTO takes
+ * io_uring where the kernel allows it and it pays, else posix, and *said (static
+ * text, may be NULL) tells why. IO_URING that cannot be had is an error. */
+struct io *io_new(enum io_kind kind, unsigned depth, struct pool *const *pools, int npools,
+		  const char **said, struct err *e);
+void io_free(struct io *io); /* nothing may be in flight */
+const char *io_name(const struct io *io); /* "io_uring", "io_uring+registered", "posix" */
+/* Start op; 0, or -EAGAIN when depth are in flight (posix: one, whatever was asked).
+ * Short transfers and EINTR are dealt with inside: op is reaped when all is done, at the
+ * end of file, or failed. fd may be O_DIRECT: aligned memory and offset go directly, what
+ * is not aligned (a file's tail) goes through the page cache. */
+int io_submit(struct io *io, struct io_op *op);
+/* Finished ops, up to max; sleeps until at least min are. How many, or negative errno. */
+int io_reap(struct io *io, struct io_op **done, int min, int max);
+unsigned io_inflight(const struct io *io);
+
+/* Whether direct I/O may pay on fd (a block device filesystem, not tmpfs or network),
+ * and its alignment in bytes for memory and offset, at least 4096; 0: none there. */
+uint32_t direct_alignment(int fd);
+
+/* What kind of storage a descriptor lies on. */
+enum storage_class { STORAGE_UNKNOWN, STORAGE_MEMORY, STORAGE_SSD, STORAGE_ROTATING,
+		     STORAGE_NETWORK };
+enum storage_class storage_class_of(int fd);
+
+/* What IO_AUTO should mean for files of this class, by what was measured: IO_POSIX, or
+ * IO_AUTO for io_new() to take io_uring where it can. *said as in io_new(). Any thread. */
+enum io_kind io_pick(enum storage_class class, bool direct, const char **said);
+
+/* ---- files that appear whole or not at all ---- */
+
+#define PART_PREFIX ".rftp-"
+
+struct part;
+
+/* What the file is to become. */
+struct part_spec {
+	struct dir *dir;        /* where it goes; referenced until part_free */
+	const char *name;       /* copied */
+	struct meta meta;       /* size, mode, times, owner; an atime of 0 is not known */
+	/* without set_mode a file that is replaced hands on its permissions, and a new
+	 * one gets meta.mode (0666 when that is 0) without setuid, setgid and sticky;
+	 * the caller has taken its umask off */
+	bool set_mode, set_times, set_owner;
+	bool inplace;           /* write straight into name (--inplace) */
+	bool journal;           /* keep a journal so that it can be resumed */
+	uint32_t run;           /* bytes of a journalled run; a multiple of 4096 */
+	bool sync;              /* data is synced by part_sync before the commit */
+};
+
+/* Begin a file: a named part beside it, locked, when a journal is asked for (an
+ * existing part that fits size, mtime and run is taken over: see part_runs);
+ * otherwise an unnamed O_TMPFILE where the filesystem has it, so that nothing is
+ * left when we die. -EBUSY: another writer holds the part. -EISDIR: name is a
+ * directory. Any thread. */
+struct part *part_begin(const struct part_spec *s, struct err *e);
+int part_fd(const struct part *p);
+/* Runs whose journalled digests fit what lies in the part now (read back and
+ * compared here): their number; fn gets index and digest for each. */
+int64_t part_runs(struct part *p, int (*fn)(void *arg, uint64_t run,
+		  const uint8_t digest[RUN_DIGEST_BYTES]), void *arg, struct err *e);
+/* Note that run is down and has this digest. Recorded in the journal after the data
+ * has been synced, in batches; any thread. */
+int part_note_run(struct part *p, uint64_t run, const uint8_t digest[RUN_DIGEST_BYTES]);
+/* The file's size, where it was not known at part_begin (a pipe, FTP's STOR). Before
+ * part_sync and part_commit; not with a journal. 0, or a negative errno. */
+int part_set_size(struct part *p, uint64_t size);
+/* Flush the journal now (a stop at a clean place). */
+int part_checkpoint(struct part *p);
+/* Data and metadata to stable storage: gives size, owner, mode and times first, so
+ * nothing may be written afterwards. */
+int part_sync(struct part *p, struct err *e);
+/* Set size, owner, mode and times as the spec says, then give the file its name,
+ * replacing what has it. The directory's sync is the caller's (batched). */
+int part_commit(struct part *p, struct err *e);
+/* Give up: keep leaves a journalled part for the next run, otherwise nothing stays. */
+void part_abandon(struct part *p, bool keep);
+/* Free after commit or abandon. */
+void part_free(struct part *p);
+
+/* The short way for a file that is whole in memory: created, filled, given its
+ * attributes and its name by as few system calls as can be. sync: on stable storage
+ * before it is named. */
+int part_write_whole(const struct part_spec *s, const void *data, size_t len, struct err *e);
+
+/* Read len bytes back from the medium, past the page cache, for --ack verified: fd's
+ * file, which need not be open for reading, has been synced. 0; -ENODATA when it ends
+ * before; another negative errno. */
+int read_past_cache(int fd, uint64_t offset, void *out, size_t len);
+
+/* ---- faults, for tests ---- */
+
+/* RFTP_FAULT_STORAGE="write:ENOSPC:after=10M;read:EIO:rate=0.01;rename:EIO:file=/trigger;
+ * short-write;kill:SIGKILL:at=commit" is read once, before main, and must be right; with
+ * it unset every hook is a single predictable branch. Points: open read write sync rename
+ * mkdir commit journal. The whole grammar (after= rate= seed= file= count=) is in
+ * util/fault.h.
+ * bytes: what the operation is to move; 0 where it moves none. Returns 0 or the negative
+ * errno to fail with; may not return. Any thread. */
+int fault_storage(const char *point, uint64_t bytes);
+extern bool fault_storage_on;
+#define FAULT(point, bytes) (__builtin_expect(fault_storage_on, 0) ? \
+	fault_storage((point), (bytes)) : 0)
+/* How many of len bytes (>= 1) the next read or write is to try: fewer when a
+ * short-read or short-write rule strikes. */
+uint32_t fault_storage_short(bool write, uint32_t len);
+#define FAULT_SHORT(write, len) (__builtin_expect(fault_storage_on, 0) ? \
+	fault_storage_short((write), (len)) : (len))
+/* Take these rules in place of those there are; NULL or "": none. 0, or a negative errno
+ * with the reason in e and the old rules in force. Not while other threads do I/O. */
+int fault_storage_set(const char *rules, struct err *e);
+
+#endif

@@ -1,0 +1,366 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Reports everything below a directory, without recursion and without long paths. */
+#include "storage/part.h"
+#include "storage/tree.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LIST_BYTES (64u << 10) /* of directory entries per system call */
+
+/* A directory on the way down to where we are. */
+struct frame {
+	struct dir *dir;    /* holds a reference */
+	struct meta meta;
+	char *names;        /* its subdirectories, each with a NUL */
+	size_t len, cap;
+	size_t at;          /* the next to go into */
+};
+
+struct walk {
+	unsigned int flags;
+	walk_fn *fn;
+	void *arg;
+	struct frame *frames; /* the top first */
+	size_t depth, cap;
+	char *entries;        /* LIST_BYTES */
+	char target[PATH_MAX + 1];
+};
+
+void meta_from_stat(struct meta *m, const struct stat *st)
+{
+	switch (st->st_mode & S_IFMT) {
+	case S_IFREG: m->type = FT_FILE; break;
+	case S_IFDIR: m->type = FT_DIR; break;
+	case S_IFLNK: m->type = FT_LINK; break;
+	default: m->type = FT_OTHER;
+	}
+	m->mode = st->st_mode & 07777;
+	m->uid = st->st_uid;
+	m->gid = st->st_gid;
+	m->size = (uint64_t)st->st_size;
+	m->mtime_s = st->st_mtim.tv_sec;
+	m->mtime_ns = (uint32_t)st->st_mtim.tv_nsec;
+	m->atime_s = st->st_atim.tv_sec;
+	m->atime_ns = (uint32_t)st->st_atim.tv_nsec;
+	m->dev = st->st_dev;
+	m->ino = st->st_ino;
+	m->nlink = st->st_nlink;
+	m->blocks = (uint64_t)st->st_blocks;
+}
+
+/* ---- the frames ---- */
+
+/* d's reference goes to the frame on 0. */
+static int push(struct walk *w, struct dir *d, const struct meta *m)
+{
+	if (w->depth == w->cap) {
+		size_t cap = w->cap ? 2 * w->cap : 32;
+		struct frame *f = reallocarray(w->frames, cap, sizeof(*f));
+
+		if (!f)
+			return -ENOMEM;
+		w->frames = f;
+		w->cap = cap;
+	}
+	w->frames[w->depth++] = (struct frame){ .dir = d, .meta = *m };
+	return 0;
+}
+
+static void pop(struct walk *w)
+{
+	struct frame *f = &w->frames[--w->depth];
+
+	free(f->names);
+	dir_put(f->dir);
+}
+
+static int remember(struct frame *f, const char *name)
+{
+	size_t n = strlen(name) + 1;
+
+	if (f->cap - f->len < n) {
+		size_t cap = 2 * f->cap + n;
+		char *names = realloc(f->names, cap);
+
+		if (!names)
+			return -ENOMEM;
+		f->names = names;
+		f->cap = cap;
+	}
+	memcpy(f->names + f->len, name, n);
+	f->len += n;
+	return 0;
+}
+
+static int report(struct walk *w, const struct walk_item *it)
+{
+	return w->fn(w->arg, it);
+}
+
+/* ---- what is not a directory ---- */
+
+/* Follow a link when that is asked for and it leads to a file: *st becomes the
+ * file's. -ELOOP for a loop. */
+static int follow_link(struct walk *w, int fd, const char *name, struct stat *st)
+{
+	struct stat to;
+
+	if (!(w->flags & TREE_FOLLOW))
+		return 0;
+	if (fstatat(fd, name, &to, 0))
+		return errno == ENOENT ? 0 : -errno;
+	if (S_ISREG(to.st_mode))
+		*st = to;
+	return 0;
+}
+
+static int read_target(struct walk *w, int fd, struct walk_item *it)
+{
+	ssize_t n = readlinkat(fd, it->name, w->target, sizeof(w->target) - 1);
+
+	if (n < 0)
+		return -errno;
+	w->target[n] = '\0';
+	it->target = w->target;
+	return 0;
+}
+
+/* Fill in it's meta and target; FT_DIR is left to go_into. */
+static int look_at(struct walk *w, int fd, struct walk_item *it)
+{
+	struct stat st;
+	int r = 0;
+
+	if (fstatat(fd, it->name, &st, AT_SYMLINK_NOFOLLOW))
+		return -errno;
+	if (S_ISLNK(st.st_mode))
+		r = follow_link(w, fd, it->name, &st);
+	meta_from_stat(&it->meta, &st);
+	if (r == 0 && it->meta.type == FT_LINK)
+		r = read_target(w, fd, it);
+	return r;
+}
+
+static enum file_type type_of(unsigned char d_type)
+{
+	switch (d_type) {
+	case DT_REG: return FT_FILE;
+	case DT_DIR: return FT_DIR;
+	case DT_LNK: return FT_LINK;
+	default: return FT_OTHER;
+	}
+}
+
+static int entry(struct walk *w, int fd, const struct dirent64 *de)
+{
+	struct frame *f = &w->frames[w->depth - 1];
+	struct walk_item it = { .parent = f->dir, .name = de->d_name };
+
+	if (strcmp(it.name, ".") == 0 || strcmp(it.name, "..") == 0)
+		return 0;
+	if (!(w->flags & TREE_PARTS) && part_is_ours(it.name))
+		return 0;
+	it.meta.type = type_of(de->d_type);
+	if (it.meta.type != FT_DIR && !((w->flags & TREE_NAMES) && de->d_type != DT_UNKNOWN))
+		it.error = look_at(w, fd, &it);
+	if (it.meta.type == FT_DIR && it.error == 0)
+		return remember(f, it.name);
+	return report(w, &it);
+}
+
+/* ---- directories ---- */
+
+/* A descriptor to list d with; *own: it is not d's and is to be closed. */
+static int open_list(int fd, bool *own)
+{
+	*own = false;
+	if (lseek(fd, 0, SEEK_SET) == 0)
+		return fd;
+	if (errno != EBADF)
+		return -errno;
+	fd = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC); /* it was O_PATH */
+	*own = fd >= 0;
+	return fd < 0 ? -errno : fd;
+}
+
+/* All entries behind fd. *ended: what the callback ended the walk with. */
+static int read_entries(struct walk *w, int fd, int *ended)
+{
+	for (;;) {
+		ssize_t n = getdents64(fd, w->entries, LIST_BYTES);
+
+		if (n <= 0)
+			return n < 0 ? -errno : 0;
+		for (ssize_t at = 0; at < n;) {
+			const struct dirent64 *de = (const void *)(w->entries + at);
+
+			*ended = entry(w, fd, de);
+			if (*ended)
+				return 0;
+			at += de->d_reclen;
+		}
+	}
+}
+
+/* Report what is in the topmost frame's directory, which is pinned as fd, but the
+ * subdirectories: those are remembered. */
+static int list(struct walk *w, int fd, const char *name)
+{
+	struct frame *f = &w->frames[w->depth - 1];
+	struct walk_item it = { .dir = f->dir, .name = name, .meta = f->meta };
+	bool own;
+	int ended = 0, from = open_list(fd, &own);
+	int r = from < 0 ? from : read_entries(w, from, &ended);
+
+	if (own)
+		close(from);
+	if (ended || r == 0)
+		return ended;
+	it.error = r;
+	it.parent = w->depth > 1 ? w->frames[w->depth - 2].dir : NULL;
+	return report(w, &it);
+}
+
+/* The directory name of parent could not be opened. */
+static int report_closed(struct walk *w, struct dir *parent, const char *name, int code)
+{
+	struct walk_item it = { .parent = parent, .name = name, .error = code };
+	struct stat st;
+	int fd = dir_pin(parent);
+
+	it.meta.type = FT_DIR;
+	if (fd >= 0) {
+		if (fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0)
+			meta_from_stat(&it.meta, &st);
+		dir_unpin(parent);
+	}
+	return report(w, &it);
+}
+
+/* d is open as fd: report it, then what is in it. Takes d's reference. */
+static int enter(struct walk *w, struct dir *parent, struct dir *d, int fd, const char *name)
+{
+	struct walk_item it = { .parent = parent, .dir = d, .name = name };
+	struct stat st;
+	int r = fstat(fd, &st) ? -errno : 0;
+
+	if (r == 0) {
+		meta_from_stat(&it.meta, &st);
+		dir_know(d, &st);
+		r = push(w, d, &it.meta);
+	}
+	if (r) {
+		dir_put(d);
+		return r;
+	}
+	r = report(w, &it);
+	return r ? r : list(w, fd, name);
+}
+
+/* Into the next subdirectory of the topmost frame. */
+static int go_into(struct walk *w)
+{
+	struct frame *f = &w->frames[w->depth - 1];
+	struct dir *parent = f->dir, *d;
+	const char *name = f->names + f->at; /* stays where it is while frames move */
+	int fd, r;
+
+	f->at += strlen(name) + 1;
+	d = dir_sub(parent, name);
+	if (!d)
+		return -ENOMEM;
+	fd = dir_pin(d);
+	if (fd < 0) {
+		dir_put(d);
+		return report_closed(w, parent, name, fd);
+	}
+	dir_ref(d);
+	r = enter(w, parent, d, fd, name);
+	dir_unpin(d);
+	dir_put(d);
+	return r;
+}
+
+/* The topmost frame is done; its name is the one its parent went into last. */
+static int leave(struct walk *w)
+{
+	struct frame *f = &w->frames[w->depth - 1];
+	struct walk_item it = { .dir = f->dir, .leaving = true, .meta = f->meta };
+	const struct frame *up;
+	size_t start;
+	int r;
+
+	if (w->depth == 1) {
+		pop(w);
+		return 0;
+	}
+	up = f - 1;
+	start = up->at - 1;
+	while (start && up->names[start - 1] != '\0')
+		start--;
+	it.parent = up->dir;
+	it.name = up->names + start;
+	dir_revive(up->dir, f->dir);
+	r = report(w, &it);
+	pop(w);
+	return r;
+}
+
+static int walk_top(struct walk *w, struct dir *d)
+{
+	struct meta m = { .type = FT_DIR };
+	struct stat st;
+	int r, fd = dir_pin(d);
+
+	if (fd < 0)
+		return fd;
+	if (fstat(fd, &st) == 0) {
+		meta_from_stat(&m, &st);
+		dir_know(d, &st);
+	}
+	r = push(w, dir_ref(d), &m);
+	if (r)
+		dir_put(d);
+	else
+		r = list(w, fd, ".");
+	dir_unpin(d);
+	return r;
+}
+
+int tree_walk(struct dir *d, unsigned int flags, walk_fn *fn, void *arg)
+{
+	struct walk *w = calloc(1, sizeof(*w));
+	int r = -ENOMEM;
+
+	if (w)
+		w->entries = malloc(LIST_BYTES);
+	if (w && w->entries) {
+		w->flags = flags;
+		w->fn = fn;
+		w->arg = arg;
+		r = walk_top(w, d);
+		while (r == 0 && w->depth) {
+			const struct frame *f = &w->frames[w->depth - 1];
+
+			r = f->at < f->len ? go_into(w) : leave(w);
+		}
+		while (w->depth)
+			pop(w);
+		free(w->frames);
+		free(w->entries);
+	}
+	free(w);
+	return r;
+}
+
+int walk_tree(struct dirs *s, struct dir *d, bool follow, walk_fn *fn, void *arg)
+{
+	(void)s; /* d knows its set */
+	return tree_walk(d, follow ? TREE_FOLLOW : 0, fn, arg);
+}

@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The client's side of a transfer: asks, checks the agreement, opens the data channels,
+ * and runs the source (put) or the sink (get). */
+#include "transfer/setup.h"
+#include "transfer/sink.h"
+#include "transfer/source.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define REPLY_MS 60000
+
+static bool is_put(const struct bulk_request *r)
+{
+	return r->op == BULK_PUT || r->op == BULK_BENCH_PUT;
+}
+
+static int send_request(struct transfer_client_config *c, struct err *e)
+{
+	struct buf *b CLEANUP_BUF = buf_new(BULK_REQUEST_MAX);
+	struct bulk_request *q = &c->request;
+	char line[32];
+	int r;
+
+	q->major = BULK_MAJOR;
+	q->minor = BULK_MINOR;
+	crypto_random(q->nonce, sizeof(q->nonce));
+	q->has_key = !c->master;
+	if (q->has_key)
+		crypto_random(q->key, sizeof(q->key));
+	setup_offer(&q->offer, &c->tuning);
+	r = b ? bulk_request_put(b, q) : -ENOMEM;
+	if (r == -ENOBUFS)
+		return err_set(e, -E2BIG, "the list of names is longer than a request may be");
+	if (r)
+		return err_sys(e, r, "request");
+	snprintf(line, sizeof(line), "BULK %zu\r\n", buf_len(b));
+	r = ms_write(c->ms, line, strlen(line));
+	if (!r)
+		r = ms_write(c->ms, buf_ptr(b), buf_len(b));
+	return r ? err_sys(e, r, "control connection") : 0;
+}
+
+/* An errno for a refusal, so that the caller can tell its kinds apart. */
+static int refusal(int code)
+{
+	switch (code) {
+	case 530:
+		return -EACCES;
+	case 550:
+	case 553:
+		return -EPERM;
+	case 552:
+		return -E2BIG;
+	case 421:
+		return -ECONNREFUSED;
+	default:
+		return -EOPNOTSUPP;
+	}
+}
+
+/* The code of the next reply, with its text in text; or a negative errno. */
+static int read_reply(struct transfer_client_config *c, char text[512], struct err *e)
+{
+	struct ftp_reply rep = { 0 };
+	char line[4096];
+	int r = 0;
+
+	while (!r) {
+		ssize_t n = ms_read_line(c->ms, line, sizeof(line), REPLY_MS);
+
+		r = n < 0 ? (int)n : ftp_reply_line(&rep, line);
+	}
+	if (r < 0)
+		err_sys(e, r, "waiting for the server's answer");
+	snprintf(text, 512, "%s", rep.text ? printable(rep.text) : "");
+	r = r < 0 ? r : rep.code;
+	ftp_reply_clear(&rep);
+	return r;
+}
+
+static int read_go(struct transfer_client_config *c, struct err *e)
+{
+	char text[512];
+	int code = read_reply(c, text, e);
+
+	if (code < 0 || code == 150)
+		return code < 0 ? code : 0;
+	return err_set(e, refusal(code), "the server refuses: %d %s", code, text);
+}
+
+/* The server computed it; do we come to the same, and within our bounds? */
+static int check_agreement(struct transfer_client_config *c, const struct bulk_agree *ag,
+			   struct err *e)
+{
+	struct agreement own;
+	int r = negotiate(&c->request.offer, &ag->offer, &own, e);
+
+	if (r)
+		return r;
+	if (!agreement_equal(&own, &ag->agreement))
+		return err_set(e, -EPROTO,
+			       "the server's agreement is not what both offers come to");
+	r = agreement_check(&ag->agreement, &c->request.offer, e);
+	if (!r && own.capped)
+		log_info("%s", own.capped);
+	return r;
+}
+
+static int data_address(struct transfer_client_config *c, const struct bulk_agree *ag,
+			uint32_t i, struct sockaddr_storage *ss, socklen_t *len, struct err *e)
+{
+	struct sockaddr_in *in = (struct sockaddr_in *)ss;
+	struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)ss;
+
+	if (i >= ag->nports)
+		return err_set(e, -EPROTO, "the server names no data port for path %u", i);
+	memset(ss, 0, sizeof(*ss));
+	if (!ag->ports[i].addr[0]) {
+		*ss = c->peer;
+		*len = c->peer_len;
+	} else if (inet_pton(AF_INET, ag->ports[i].addr, &in->sin_addr) == 1) {
+		in->sin_family = AF_INET;
+		*len = sizeof(*in);
+	} else if (inet_pton(AF_INET6, ag->ports[i].addr, &in6->sin6_addr) == 1) {
+		in6->sin6_family = AF_INET6;
+		*len = sizeof(*in6);
+	} else {
+		return err_set(e, -EPROTO, "the server names \"%s\" as a data address",
+			       printable(ag->ports[i].addr));
+	}
+	if (ss->ss_family == AF_INET6)
+		in6->sin6_port = htons(ag->ports[i].port);
+	else if (ss->ss_family == AF_INET)
+		in->sin_port = htons(ag->ports[i].port);
+	else
+		return err_set(e, -EHOSTUNREACH, "there is no address to send data to");
+	return 0;
+}
+
+static void close_all(int *fds, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		cleanup_close(&fds[i]);
+}
+
+/* All channels of all paths, or none. */
+static int open_channels(struct transfer_client_config *c, const struct bulk_agree *ag,
+			 const struct xkeys *k, int *fds, struct err *e)
+{
+	uint16_t n = ag->agreement.channels;
+
+	for (uint32_t i = 0; i < ag->agreement.paths; i++) {
+		struct sockaddr_storage ss;
+		socklen_t len = 0;
+		int r = data_address(c, ag, i, &ss, &len, e);
+
+		if (!r)
+			r = tcp_channels_connect(&ss, len, &k->auth, (uint16_t)(i * n), n,
+						 fds + (size_t)i * n, c->connect_timeout_ms, e);
+		if (r) {
+			close_all(fds, i * n);
+			return r;
+		}
+	}
+	return 0;
+}
+
+static int say_ready(struct mstream *ms, uint8_t transport, struct err *e)
+{
+	int r = ms_write_frame(ms, BULK_READY, &transport, 1);
+
+	return r ? err_sys(e, r, "control connection") : 0;
+}
+
+/* Data channels as agreed; in-band, with a word, when there can be none. *inband tells
+ * which. */
+static int connect_data(struct transfer_client_config *c, const struct bulk_agree *ag,
+			const struct xkeys *k, int *fds, bool *inband, struct err *e)
+{
+	struct err why = ERR_INIT;
+	int r;
+
+	*inband = ag->agreement.transport == TRANSPORT_INBAND;
+	if (!*inband) {
+		r = open_channels(c, ag, k, fds, &why);
+		if (!r)
+			return say_ready(c->ms, ag->agreement.transport, e);
+		if (!c->inband_ok || !(ag->offer.transports & TRANSPORT_INBAND) ||
+		    r == -EPROTO || r == -EKEYREJECTED)
+			return err_set(e, r, "%s", why.text);
+		log_warn("no data channel (%s): data goes over the control connection, which "
+			 "is slower; open the server's --data-ports", why.text);
+		*inband = true;
+	}
+	return say_ready(c->ms, TRANSPORT_INBAND, e);
+}
+
+static void fill_xfer(struct xfer *x, struct transfer_client_config *c,
+		      const struct bulk_agree *ag, const struct xkeys *k, uint64_t started)
+{
+	x->ms = c->ms;
+	x->agr = ag->agreement;
+	x->keys = *k;
+	x->dir = is_put(&c->request) ? CLIENT_TO_SERVER : SERVER_TO_CLIENT;
+	x->req = &c->request;
+	x->tuning = &c->tuning;
+	x->events = &c->events;
+	x->stop = c->stop;
+	x->started_ns = started;
+}
+
+/* Failed before any frame of the role's: tell the peer, and say whether FTP's lines are
+ * spoken again by the kind of error. */
+static int run_nothing(struct mstream *ms, struct err *e)
+{
+	if (!setup_abort(ms, e->code, e->text) && e->code != -EPIPE && e->code != -ETIMEDOUT)
+		e->code = -EPIPE;
+	return e->code;
+}
+
+static int run_source(struct transfer_client_config *c, const struct bulk_agree *ag,
+		      const struct xkeys *k, const int *fds, uint64_t started,
+		      struct transfer_result *r, struct err *e)
+{
+	struct source *s = calloc(1, sizeof(*s));
+	bool in_line = true;
+	int rc;
+
+	if (!s)
+		return err_set(e, -ENOMEM, "out of memory");
+	source_init(s);
+	fill_xfer(&s->x, c, ag, k, started);
+	s->root = c->root;
+	s->items = c->items;
+	s->nitems = c->nitems;
+	s->targets = c->targets;
+	rc = setup_paths(&s->x, true, fds, e);
+	rc = rc ? run_nothing(c->ms, e) : source_run(s, r, &in_line, e);
+	if (rc && !in_line && rc != -EINTR)
+		rc = e->code = rc == -EPROTO || rc == -ETIMEDOUT ? rc : -EPIPE;
+	source_destroy(s);
+	free(s);
+	return rc;
+}
+
+static int run_sink(struct transfer_client_config *c, const struct bulk_agree *ag,
+		    const struct xkeys *k, const int *fds, uint64_t started,
+		    struct transfer_result *r, struct err *e)
+{
+	struct sink *s = calloc(1, sizeof(*s));
+	bool in_line = true;
+	int rc;
+
+	if (!s)
+		return err_set(e, -ENOMEM, "out of memory");
+	sink_init(s);
+	fill_xfer(&s->x, c, ag, k, started);
+	s->root = c->root;
+	s->item = &c->items[0];
+	rc = setup_paths(&s->x, false, fds, e);
+	rc = rc ? run_nothing(c->ms, e) : sink_run(s, r, &in_line, e);
+	if (rc && !in_line && rc != -EINTR)
+		rc = e->code = rc == -EPROTO || rc == -ETIMEDOUT ? rc : -EPIPE;
+	sink_destroy(s);
+	free(s);
+	return rc;
+}
+
+static int read_agree(struct transfer_client_config *c, struct bulk_agree *ag, struct err *e)
+{
+	struct buf *p CLEANUP_BUF = buf_new(BULK_FRAME_MAX);
+	bool aborted = false;
+	int r = p ? setup_expect(c->ms, BULK_AGREE, p, &aborted, e) :
+		    err_set(e, -ENOMEM, "out of memory");
+
+	if (aborted) {
+		setup_abort(c->ms, 0, "");
+		return r;
+	}
+	if (r)
+		return r;
+	r = bulk_agree_get(p, ag, e);
+	if (r && !e->code)
+		err_sys(e, r, "the server's agreement");
+	if (!r)
+		r = check_agreement(c, ag, e);
+	return r ? run_nothing(c->ms, e) : 0;
+}
+
+static int run_agreed(struct transfer_client_config *c, const struct bulk_agree *ag,
+		      uint64_t started, struct transfer_result *r, struct err *e)
+{
+	struct xkeys k;
+	bool inband;
+	uint32_t n = (uint32_t)ag->agreement.paths * ag->agreement.channels;
+	int *fds CLEANUP_FREE = malloc(n * sizeof(*fds));
+	int rc = fds ? 0 : err_set(e, -ENOMEM, "out of memory");
+
+	if (!rc && xkeys_init(&k, c->master ? c->master : c->request.key, c->request.nonce,
+			      ag->nonce, ag->session))
+		rc = err_set(e, -EIO, "deriving keys");
+	if (!rc)
+		rc = connect_data(c, ag, &k, fds, &inband, e);
+	if (rc)
+		return run_nothing(c->ms, e);
+	if (c->events.started)
+		c->events.started(c->events.arg, &ag->agreement);
+	if (is_put(&c->request))
+		rc = run_source(c, ag, &k, inband ? NULL : fds, started, r, e);
+	else
+		rc = run_sink(c, ag, &k, inband ? NULL : fds, started, r, e);
+	xkeys_wipe(&k);
+	return rc;
+}
+
+/* The server's last line. What it says of the transfer is known from its summary. */
+static int read_closing(struct transfer_client_config *c, int rc, struct err *e)
+{
+	struct err late = ERR_INIT;
+	char text[512];
+	int code = read_reply(c, text, &late);
+
+	if (rc || code > 0)
+		return rc;
+	return err_set(e, code, "%s", late.text);
+}
+
+static bool stream_is_gone(int rc)
+{
+	return rc == -EPIPE || rc == -EPROTO || rc == -ETIMEDOUT;
+}
+
+int transfer_client(struct transfer_client_config *c, struct transfer_result *r,
+		    struct err *e)
+{
+	struct bulk_agree *ag CLEANUP_FREE = calloc(1, sizeof(*ag));
+	uint64_t started = now_ns();
+	int rc;
+
+	memset(r, 0, sizeof(*r));
+	if (!ag)
+		return err_set(e, -ENOMEM, "out of memory");
+	rc = send_request(c, e);
+	if (!rc)
+		rc = read_go(c, e);
+	if (rc)
+		return rc;
+	rc = read_agree(c, ag, e);
+	if (!rc)
+		rc = run_agreed(c, ag, started, r, e);
+	crypto_wipe(c->request.key, sizeof(c->request.key));
+	return stream_is_gone(rc) ? rc : read_closing(c, rc, e);
+}

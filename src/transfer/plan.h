@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What to read next. Small files are handed out in runs that fill a block, big ones in
+ * pieces of a block. In pipelining mode a reader keeps to one file while there are
+ * files enough; in striping mode all readers share the first one. Either way a reader
+ * with nothing of its own helps with what others have begun. */
+#ifndef RFTP_TRANSFER_PLAN_H
+#define RFTP_TRANSFER_PLAN_H
+
+#include "proto/proto.h"
+#include "storage/storage.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum sfile_kind {
+	SFILE_PATH,
+	SFILE_STREAM, /* read to its end by the reader that gets its one piece */
+	SFILE_ZERO,
+};
+
+struct run_digest {
+	uint64_t run;
+	uint8_t digest[RUN_DIGEST_BYTES];
+};
+
+/* A file on its way out. Two may hold it: the table of entries that are not done, and
+ * the plan or the reader at work on it. */
+struct sfile {
+	uint64_t id;
+	enum sfile_kind kind;
+	struct dir *dir;            /* parent; NULL for streams */
+	char *name;
+	uint64_t size;
+	int64_t mtime_s;
+	uint32_t mtime_ns;
+	_Atomic uint32_t refs;
+	atomic_bool failed;         /* told already: no more of it is sent */
+	bool asked;                 /* waits for a verdict; the source's lock */
+
+	struct bulk_range *ranges;  /* data to send; NULL: all of 0..size */
+	uint32_t nranges;
+
+	/* Runs that the sink has; set by the control reader before the file is ready. */
+	struct run_digest *runs;
+	uint32_t nruns, run_bytes;
+
+	/* Guarded by the plan's lock. */
+	struct sfile *next;         /* in ready or active */
+	uint32_t range;             /* cursor: index into ranges and bytes of it given out */
+	uint64_t at;
+	uint32_t outstanding;       /* pieces given out and not finished */
+	bool exhausted;             /* nothing left to give out */
+
+	/* The open file, shared by the readers at work on it. */
+	pthread_mutex_t fd_lock;
+	int fd;                     /* guarded by fd_lock; -1: not open */
+	bool direct;                /* guarded by fd_lock */
+};
+
+struct sfile *sfile_new(uint64_t id, enum sfile_kind kind, struct dir *dir, const char *name);
+void sfile_put(struct sfile *f);
+static inline struct sfile *sfile_ref(struct sfile *f)
+{
+	atomic_fetch_add_explicit(&f->refs, 1, memory_order_relaxed);
+	return f;
+}
+
+struct plan;
+
+enum plan_answer {
+	PLAN_SMALL, /* whole files */
+	PLAN_PIECE, /* a piece of a big one */
+	PLAN_CHECK, /* a file whose runs must be compared first; give it back by plan_ready */
+	PLAN_FULL,  /* the next small file does not fit into room: make more */
+	PLAN_IDLE,  /* nothing now (only without wait) */
+	PLAN_END,   /* nothing any more */
+};
+
+#define PLAN_BATCH 32
+
+struct plan_work {
+	struct sfile *files[PLAN_BATCH]; /* SMALL: references passed to the caller */
+	uint32_t nfiles;
+	struct sfile *file;              /* PIECE, CHECK: a reference too */
+	uint64_t offset;
+	uint32_t length;
+};
+
+/* block: bytes of a payload; files up to it are small. */
+struct plan *plan_new(uint32_t block, bool stripe);
+void plan_free(struct plan *p);
+/* f is wanted by the sink and may be read; takes a reference over. Any thread. */
+void plan_ready(struct plan *p, struct sfile *f);
+/* Several at once, linked by next, in order. */
+void plan_ready_list(struct plan *p, struct sfile *first, struct sfile *last, uint32_t n);
+/* Another file may become ready although the walk is over (it waits for a verdict):
+ * plan_next ends only when each has come or been let go. */
+void plan_expect(struct plan *p);
+void plan_unexpect(struct plan *p);
+/* The walk is over. */
+void plan_close(struct plan *p);
+/* Failure: everybody gets PLAN_END. */
+void plan_abort(struct plan *p);
+/* Work for a reader that has room bytes left in its open block; mine is the file whose
+ * piece it had last, or NULL. Sleeps only with wait. */
+enum plan_answer plan_next(struct plan *p, const struct sfile *mine, uint32_t room, bool wait,
+			   struct plan_work *w);
+/* A piece is read (or will not be). True when it was the last of the whole file: who
+ * gets this checks the file before letting the piece go. */
+bool plan_piece_done(struct plan *p, struct sfile *f);
+/* Give out nothing more of f, a file without ranges (a timed run is over): how many
+ * bytes were given out. */
+uint64_t plan_truncate(struct plan *p, struct sfile *f);
+
+#endif

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What stands on a block before it leaves, and is checked before it is believed: head,
+ * extent table, and CRC32C (clear), GMAC (safe) or AES-256-GCM (private). */
+#ifndef RFTP_TRANSFER_SEAL_H
+#define RFTP_TRANSFER_SEAL_H
+
+#include "block/block.h"
+#include "proto/proto.h"
+#include "transfer/keys.h"
+
+#include <stdint.h>
+
+/* One sealing thread's keys and nonces. */
+struct seal;
+/* lane: unique among the sealing threads of this side, below 256. */
+struct seal *seal_new(const struct xkeys *k, const struct agreement *a, enum direction dir,
+		      uint16_t lane);
+void seal_free(struct seal *s);
+/* Write head and table of b (number, extents and payload are set) and protect it, in
+ * place. 0 or -EIO. */
+int seal_block(struct seal *s, struct block *b);
+
+/* One checking thread's keys. */
+struct unseal;
+struct unseal *unseal_new(const struct xkeys *k, const struct agreement *a,
+			  enum direction dir);
+void unseal_free(struct unseal *u);
+/* Check b and decode number, length and extents. -EBADMSG: it is not what was sent. */
+int unseal_block(struct unseal *u, struct block *b);
+
+#endif

@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The server's side of a transfer: agrees, opens data listeners, and runs the sink
+ * (put) or the source (get). */
+#include "transfer/setup.h"
+#include "transfer/sink.h"
+#include "transfer/source.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#define ACCEPT_MS 30000
+
+static const struct transfer_events no_events;
+
+/* A transfer being set up. */
+struct serving {
+	struct transfer_server_config *c;
+	struct bulk_agree ag;
+	struct xkeys keys;
+	int lfds[NICS_MAX];
+	uint32_t nlfds;
+	int *fds;          /* the channels, when accepted */
+	int stop;          /* eventfd: accept no more */
+	int accepted;      /* what became of it */
+	struct err why;    /* of accepted */
+	uint64_t started;
+};
+
+static bool is_put(const struct bulk_request *r)
+{
+	return r->op == BULK_PUT || r->op == BULK_BENCH_PUT;
+}
+
+static int agree(struct serving *v, struct err *e)
+{
+	struct transfer_server_config *c = v->c;
+	struct offer *o = &v->ag.offer;
+	int r;
+
+	if (c->prot_min > o->prot_min)
+		o->prot_min = c->prot_min;
+	o->ack = ACK_VERIFIED;
+	o->no_crc = true; /* only a bench asks for it */
+	if (c->request->op == BULK_PUT || c->request->op == BULK_GET)
+		o->no_crc = false;
+	setup_offer(o, &c->tuning);
+	r = negotiate(&c->request->offer, o, &v->ag.agreement, e);
+	if (r)
+		return r;
+	v->ag.major = BULK_MAJOR;
+	v->ag.minor = BULK_MINOR;
+	crypto_random(&v->ag.session, sizeof(v->ag.session));
+	crypto_random(v->ag.nonce, sizeof(v->ag.nonce));
+	r = xkeys_init(&v->keys, c->master ? c->master : c->request->key, c->request->nonce,
+		       v->ag.nonce, v->ag.session);
+	return r ? err_sys(e, r, "deriving keys") : 0;
+}
+
+static int open_listeners(struct serving *v, struct err *e)
+{
+	struct transfer_server_config *c = v->c;
+
+	if (v->ag.agreement.transport == TRANSPORT_INBAND)
+		return 0;
+	for (uint32_t i = 0; i < v->ag.agreement.paths; i++) {
+		const char *addr = c->data_addr ? c->data_addr : "";
+		int fd = tcp_listen(addr, c->family, c->port_lo, c->port_hi,
+				    &v->ag.ports[i].port, e);
+
+		if (fd < 0)
+			return fd;
+		snprintf(v->ag.ports[i].addr, sizeof(v->ag.ports[i].addr), "%s", addr);
+		v->lfds[v->nlfds++] = fd;
+		v->ag.nports = v->nlfds;
+	}
+	return 0;
+}
+
+static int send_agree(struct serving *v, struct err *e)
+{
+	struct buf *b CLEANUP_BUF = buf_new(BULK_FRAME_MAX);
+	int r = b ? bulk_agree_put(b, &v->ag) : -ENOMEM;
+
+	if (!r)
+		r = ms_write_frame(v->c->ms, BULK_AGREE, buf_ptr(b), buf_len(b));
+	return r ? err_sys(e, r, "control connection") : 0;
+}
+
+static void *accept_main(void *arg)
+{
+	struct serving *v = arg;
+	uint16_t n = v->ag.agreement.channels;
+
+	for (uint32_t i = 0; i < v->nlfds && !v->accepted; i++) {
+		v->accepted = tcp_channels_accept(v->lfds[i], &v->keys.auth, (uint16_t)(i * n),
+						  n, v->fds + (size_t)i * n, v->stop, ACCEPT_MS,
+						  &v->why);
+		for (uint32_t k = 0; v->accepted && k < i * n; k++)
+			cleanup_close(&v->fds[k]);
+	}
+	return NULL;
+}
+
+/* What the client could open: *transport. */
+static int read_ready(struct serving *v, uint8_t *transport, bool *aborted, struct err *e)
+{
+	struct buf *p CLEANUP_BUF = buf_new(BULK_FRAME_MAX);
+	int r = p ? setup_expect(v->c->ms, BULK_READY, p, aborted, e) :
+		    err_set(e, -ENOMEM, "out of memory");
+
+	if (r)
+		return r;
+	r = buf_get_u8(p, transport);
+	if (r || (*transport != v->ag.agreement.transport && *transport != TRANSPORT_INBAND))
+		return err_set(e, -EPROTO, "the client begins with a transport that was not agreed");
+	return 0;
+}
+
+/* Accept while the client says how it fares. */
+static int accept_channels(struct serving *v, bool *inband, bool *aborted, struct err *e)
+{
+	uint64_t one = 1;
+	uint8_t transport = 0;
+	pthread_t t;
+	int r = thread_start(&t, "accept", accept_main, v);
+
+	if (r)
+		return err_sys(e, r, "cannot start a thread");
+	r = read_ready(v, &transport, aborted, e);
+	*inband = transport == TRANSPORT_INBAND;
+	if ((r || *inband) && write(v->stop, &one, sizeof(one)) < 0)
+		log_debug("eventfd: %s", strerror(errno));
+	pthread_join(t, NULL);
+	if (!r && !*inband && v->accepted)
+		r = err_set(e, v->accepted, "%s", v->why.text);
+	if ((r || *inband) && !v->accepted)
+		for (uint32_t k = 0; k < (uint32_t)v->ag.agreement.paths *
+				     v->ag.agreement.channels && v->nlfds; k++)
+			cleanup_close(&v->fds[k]);
+	return r;
+}
+
+static void fill_xfer(struct xfer *x, struct serving *v)
+{
+	x->ms = v->c->ms;
+	x->agr = v->ag.agreement;
+	x->keys = v->keys;
+	x->dir = is_put(v->c->request) ? CLIENT_TO_SERVER : SERVER_TO_CLIENT;
+	x->req = v->c->request;
+	x->tuning = &v->c->tuning;
+	x->events = &no_events;
+	x->started_ns = v->started;
+}
+
+static int run_nothing(struct serving *v, bool *in_line, struct err *e)
+{
+	*in_line = setup_abort(v->c->ms, e->code, e->text);
+	return e->code;
+}
+
+static int serve_sink(struct serving *v, const int *fds, struct transfer_result *r,
+		      bool *in_line, struct err *e)
+{
+	struct sink *s = calloc(1, sizeof(*s));
+	struct bulk_request *q = v->c->request;
+	struct transfer_item item = { .kind = ITEM_PATH, .path = q->base ? q->base : "" };
+	int rc;
+
+	if (!s)
+		return err_set(e, -ENOMEM, "out of memory");
+	if (q->op == BULK_BENCH_PUT)
+		item.kind = ITEM_NULL;
+	sink_init(s);
+	fill_xfer(&s->x, v);
+	s->root = v->c->root;
+	s->cwd = v->c->cwd;
+	s->item = &item;
+	rc = setup_paths(&s->x, false, fds, e);
+	rc = rc ? run_nothing(v, in_line, e) : sink_run(s, r, in_line, e);
+	sink_destroy(s);
+	free(s);
+	return rc;
+}
+
+/* The request's sources; below its base when it names one. */
+static struct transfer_item *make_items(struct bulk_request *q, uint32_t *n)
+{
+	struct transfer_item *it;
+
+	*n = q->op == BULK_BENCH_GET ? 1 : q->nsources;
+	it = calloc(*n ? *n : 1, sizeof(*it));
+	if (it && q->op == BULK_BENCH_GET)
+		it[0] = (struct transfer_item){ .kind = ITEM_ZERO, .size = q->bench_bytes };
+	for (uint32_t i = 0; it && q->op == BULK_GET && i < *n; i++)
+		it[i] = (struct transfer_item){ .kind = ITEM_PATH, .path = q->sources[i] };
+	return it;
+}
+
+static char *join(const char *dir, const char *name)
+{
+	char *out;
+
+	if (name[0] == '/' || !dir || !dir[0])
+		return strdup(name);
+	return asprintf(&out, "%s/%s", dir, name) < 0 ? NULL : out;
+}
+
+static int serve_source(struct serving *v, const int *fds, struct transfer_result *r,
+			bool *in_line, struct err *e)
+{
+	struct source *s = calloc(1, sizeof(*s));
+	struct bulk_request *q = v->c->request;
+	uint32_t n;
+	struct transfer_item *items CLEANUP_FREE = make_items(q, &n);
+	char *cwd CLEANUP_FREE = join(v->c->cwd, q->base ? q->base : "");
+	int rc;
+
+	if (!s || !items || !cwd) {
+		free(s);
+		return err_set(e, -ENOMEM, "out of memory");
+	}
+	source_init(s);
+	fill_xfer(&s->x, v);
+	s->root = v->c->root;
+	s->cwd = cwd;
+	s->items = items;
+	s->nitems = n;
+	if (q->op == BULK_GET && (q->flags & BULK_F_INTO))
+		s->targets = (const char *const *)q->sources;
+	rc = setup_paths(&s->x, true, fds, e);
+	rc = rc ? run_nothing(v, in_line, e) : source_run(s, r, in_line, e);
+	source_destroy(s);
+	free(s);
+	return rc;
+}
+
+static int serve(struct serving *v, struct transfer_result *r, bool *in_line, struct err *e)
+{
+	bool inband = v->ag.agreement.transport == TRANSPORT_INBAND, aborted = false;
+	const int *fds;
+	int rc = agree(v, e);
+
+	if (!rc && is_put(v->c->request) && v->c->request->op == BULK_PUT && !v->c->can_write)
+		rc = err_set(e, -EROFS, "you may not write here");
+	if (!rc)
+		rc = open_listeners(v, e);
+	v->fds = calloc((size_t)v->ag.agreement.paths * v->ag.agreement.channels + 1,
+			sizeof(*v->fds));
+	if (!rc && !v->fds)
+		rc = err_set(e, -ENOMEM, "out of memory");
+	if (!rc)
+		rc = send_agree(v, e);
+	if (!rc)
+		rc = accept_channels(v, &inband, &aborted, e);
+	if (rc) {
+		*in_line = setup_abort(v->c->ms, aborted ? 0 : rc, e->text);
+		return rc;
+	}
+	fds = inband ? NULL : v->fds;
+	if (is_put(v->c->request))
+		return serve_sink(v, fds, r, in_line, e);
+	return serve_source(v, fds, r, in_line, e);
+}
+
+int transfer_serve(struct transfer_server_config *c, struct transfer_result *r,
+		   bool *in_line, struct err *e)
+{
+	struct serving *v = calloc(1, sizeof(*v));
+	int rc;
+
+	memset(r, 0, sizeof(*r));
+	*in_line = false;
+	if (!v)
+		return err_set(e, -ENOMEM, "out of memory");
+	v->c = c;
+	v->started = now_ns();
+	v->stop = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	rc = v->stop < 0 ? err_sys(e, -errno, "eventfd") : serve(v, r, in_line, e);
+	for (uint32_t i = 0; i < v->nlfds; i++)
+		close(v->lfds[i]);
+	cleanup_close(&v->stop);
+	free(v->fds);
+	xkeys_wipe(&v->keys);
+	free(v);
+	return rc;
+}

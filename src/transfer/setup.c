@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+/* From the request to the first block. */
+#include "transfer/setup.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define SETUP_MS 60000
+#define MEMORY_MAX (4ull << 30)
+
+void transfer_tuning_default(struct transfer_tuning *t)
+{
+	uint64_t ram = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+
+	*t = (struct transfer_tuning){ .io = IO_AUTO, .direct = DIRECT_AUTO, .hugepages = true,
+					.umask = 022 };
+	t->memory = ram / 4 < MEMORY_MAX ? ram / 4 : MEMORY_MAX;
+}
+
+void setup_offer(struct offer *o, const struct transfer_tuning *t)
+{
+	struct transfer_tuning d;
+
+	transfer_tuning_default(&d);
+	if (!o->transports)
+		o->transports = TRANSPORT_TCP | TRANSPORT_INBAND;
+	if (!o->ops)
+		o->ops = OP_WRITE | OP_READ;
+	o->cpus = (uint16_t)cpus_allowed();
+	if (!o->memory)
+		o->memory = t->memory ? t->memory : d.memory;
+	if (!o->block_max)
+		o->block_max = BLOCK_MAX;
+	if (!o->channels_max)
+		o->channels_max = 64;
+}
+
+static int setup_path(struct xfer *x, bool source, uint32_t i, const int *fds, struct err *e)
+{
+	const struct agreement *a = &x->agr;
+	struct pool_config pc = {
+		.blocks = source ? a->source_blocks : a->sink_blocks,
+		.payload = a->block,
+		.hugepages = x->tuning->hugepages,
+	};
+	struct path_config c = { .source = source, .payload = a->block,
+				 .inflight = a->inflight };
+
+	x->pools[i] = pool_new(&pc, e);
+	if (!x->pools[i])
+		return e->code;
+	c.pool = x->pools[i];
+	if (fds)
+		x->paths[i] = tcp_path_new(&c, fds + (size_t)i * a->channels, a->channels, e);
+	else
+		x->paths[i] = x->inband = inband_path_new(&c, x->ms, e);
+	x->npaths = i + 1;
+	return x->paths[i] ? 0 : e->code;
+}
+
+int setup_paths(struct xfer *x, bool source, const int *fds, struct err *e)
+{
+	uint32_t n = fds ? x->agr.paths : 1;
+	int r = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		if (!r)
+			r = setup_path(x, source, i, fds, e);
+		else
+			for (uint32_t c = 0; fds && c < x->agr.channels; c++)
+				close(fds[(size_t)i * x->agr.channels + c]);
+	}
+	return r;
+}
+
+enum io_kind setup_io(const struct transfer_tuning *t, int fd)
+{
+	const char *said = "";
+	enum io_kind k;
+
+	if (t->io != IO_AUTO)
+		return t->io;
+	k = io_pick(fd < 0 ? STORAGE_UNKNOWN : storage_class_of(fd), t->direct == DIRECT_ON,
+		    &said);
+	log_debug("I/O engine: %s", said);
+	return k;
+}
+
+/* Read on until the peer's END. */
+static bool wait_end(struct mstream *ms)
+{
+	struct buf *p CLEANUP_BUF = buf_new(BULK_FRAME_MAX);
+	uint64_t until = now_ns() + ABORT_GRACE_MS * 1000000ull;
+	uint8_t type = 0;
+
+	while (p && type != BULK_END && now_ns() < until)
+		if (ms_read_frame(ms, &type, p, BULK_FRAME_MAX, ABORT_GRACE_MS))
+			return false;
+	return type == BULK_END;
+}
+
+bool setup_abort(struct mstream *ms, int code, const char *text)
+{
+	struct bulk_failure f = { .code = code };
+	struct buf *b CLEANUP_BUF = buf_new(BULK_FRAME_MAX);
+
+	snprintf(f.text, sizeof(f.text), "%s", text);
+	if (code && (!b || bulk_failure_put(b, &f) ||
+		     ms_write_frame(ms, BULK_ABORT, buf_ptr(b), buf_len(b))))
+		return false;
+	if (ms_write_frame(ms, BULK_END, NULL, 0))
+		return false;
+	return wait_end(ms);
+}
+
+int setup_expect(struct mstream *ms, uint8_t type, struct buf *p, bool *aborted,
+		 struct err *e)
+{
+	struct bulk_failure f;
+	uint8_t got;
+	int r = ms_read_frame(ms, &got, p, BULK_FRAME_MAX, SETUP_MS);
+
+	*aborted = false;
+	if (r)
+		return err_sys(e, r, "waiting for the other side to begin");
+	if (got == type)
+		return 0;
+	if (got != BULK_ABORT)
+		return err_set(e, -EPROTO, "the other side began with a message of type %u", got);
+	r = bulk_failure_get(p, &f);
+	if (r)
+		return err_sys(e, r, "malformed message");
+	*aborted = true;
+	return err_set(e, f.code ? f.code : -EIO, "%s", f.text);
+}

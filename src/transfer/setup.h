@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What both entry points share between the request and the first block: this side's
+ * offer, pools and paths, and a clean end when it comes to nothing. */
+#ifndef RFTP_TRANSFER_SETUP_H
+#define RFTP_TRANSFER_SETUP_H
+
+#include "transfer/xfer.h"
+
+/* Fill in what this machine and tuning say; keeps what the caller has set. */
+void setup_offer(struct offer *o, const struct transfer_tuning *t);
+/* Pools and paths of x from its agreement: over fds (paths * channels of them, taken
+ * over), or in-band when fds is NULL. */
+int setup_paths(struct xfer *x, bool source, const int *fds, struct err *e);
+/* The I/O engine for files that lie where fd does (-1: nowhere in particular). */
+enum io_kind setup_io(const struct transfer_tuning *t, int fd);
+/* Nothing comes of it: tell the peer (code 0: it told us), exchange BULK_END. True when
+ * the stream is in line mode again. */
+bool setup_abort(struct mstream *ms, int code, const char *text);
+/* The first frame of the other side, of this type; an ABORT gives its own error. */
+int setup_expect(struct mstream *ms, uint8_t type, struct buf *p, bool *aborted,
+		 struct err *e);
+
+#endif

@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The sink: its half of the conversation and its threads from start to end. */
+#include "transfer/setup.h"
+#include "transfer/sink.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static struct sink *of(struct xfer *x)
+{
+	return (struct sink *)x;
+}
+
+static int send_range(void *arg, uint64_t first, uint64_t last)
+{
+	struct buf *b = arg;
+
+	return bulk_pair_put(b, first, last);
+}
+
+static int flush_done(struct sink *s)
+{
+	struct buf *b CLEANUP_BUF = buf_new(BULK_FRAME_MAX);
+	int r;
+
+	if (!b)
+		return -ENOMEM;
+	r = done_flush(&s->done, send_range, b);
+	if (!r && buf_len(b))
+		r = xfer_send(&s->x, BULK_DONE, b);
+	return r;
+}
+
+static int on_sent(struct sink *s, struct buf *p)
+{
+	struct bulk_counts c;
+	int r = bulk_counts_get(p, &c);
+
+	if (r)
+		return r;
+	if (c.entries != atomic_load(&s->entries) || s->parked)
+		return -EPROTO;
+	sink_entries_end(s);
+	atomic_store(&s->sent, true);
+	xfer_changed(&s->x);
+	return 0;
+}
+
+static int sink_frame(struct xfer *x, uint8_t type, struct buf *p, struct err *e)
+{
+	struct sink *s = of(x);
+
+	if (atomic_load(&s->sent))
+		return -EPROTO;
+	switch (type) {
+	case BULK_ENTRIES:
+		return sink_entries(s, p, e);
+	case BULK_SIZES:
+		return sink_sizes(s, p, false);
+	case BULK_KEPT:
+		return sink_sizes(s, p, true);
+	case BULK_FAILED:
+		return sink_source_failed(s, p);
+	case BULK_SENT:
+		return on_sent(s, p);
+	default:
+		return -EPROTO;
+	}
+}
+
+static int sink_tick(struct xfer *x)
+{
+	return flush_done(of(x));
+}
+
+static void sink_cancel(struct xfer *x)
+{
+	struct sink *s = of(x);
+
+	bq_close(s->arrived, -ECANCELED);
+	for (uint32_t i = 0; i < x->npaths; i++)
+		if (s->receivers[i])
+			receiver_abort(s->receivers[i]);
+}
+
+static void sink_counts(struct xfer *x, struct bulk_counts *c)
+{
+	struct sink *s = of(x);
+
+	c->entries = atomic_load(&s->entries);
+	c->files = atomic_load(&s->files);
+	c->failed = atomic_load(&s->failed);
+	c->skipped = atomic_load(&s->skipped);
+	c->bytes = atomic_load(&s->bytes);
+	c->resumed = atomic_load(&s->bytes_kept);
+}
+
+static void sink_progress(struct xfer *x, struct transfer_progress *p)
+{
+	struct sink *s = of(x);
+	uint64_t all = (now_ns() - x->started_ns) * (s->nwriters ? s->nwriters : 1);
+
+	p->entries = atomic_load(&s->entries);
+	p->files_done = atomic_load(&s->files);
+	p->files_failed = atomic_load(&s->failed);
+	p->files_skipped = atomic_load(&s->skipped);
+	p->bytes = atomic_load(&s->bytes) + atomic_load(&s->bytes_kept);
+	p->bytes_known = atomic_load(&s->bytes_known);
+	p->walked = atomic_load(&s->sent);
+	p->bottleneck = atomic_load(&s->writer_wait_ns) > all / 2 ? "source or network" :
+			"sink";
+}
+
+static const struct xfer_role sink_role = {
+	.frame = sink_frame,
+	.tick = sink_tick,
+	.cancel = sink_cancel,
+	.counts = sink_counts,
+	.progress = sink_progress,
+};
+
+void sink_init(struct sink *s)
+{
+	xfer_init(&s->x);
+	s->x.role = &sink_role;
+	pthread_mutex_init(&s->lock, NULL);
+	for (int i = 0; i < STRIPES; i++)
+		pthread_mutex_init(&s->stripes[i], NULL);
+	pthread_mutex_init(&s->job_lock, NULL);
+	pthread_cond_init(&s->job_more, NULL);
+	s->jobs_end = &s->jobs;
+	done_init(&s->done);
+}
+
+static void free_linkables(struct sink *s)
+{
+	struct linkable *l, *next;
+
+	HASH_ITER(hh, s->linkables, l, next) {
+		HASH_DEL(s->linkables, l);
+		while (l->waiting) {
+			struct kfile *f = l->waiting;
+
+			l->waiting = f->next;
+			kfile_put(s, f);
+		}
+		kdir_put(s, l->parent);
+		free(l->name);
+		free(l);
+	}
+}
+
+static void put_blocks(struct block *b)
+{
+	while (b) {
+		struct block *next = b->next;
+
+		pool_put(b);
+		b = next;
+	}
+}
+
+void sink_destroy(struct sink *s)
+{
+	for (uint32_t i = 0; i < s->x.npaths; i++)
+		receiver_free(s->receivers[i]);
+	bq_free(s->arrived);
+	put_blocks(s->parked);
+	put_blocks(s->stream_held);
+	while (s->jobs) {
+		struct kfile *f = s->jobs;
+
+		s->jobs = f->next;
+		kfile_put(s, f);
+	}
+	free_linkables(s);
+	for (uint32_t i = 0; s->slots && i < s->ahead; i++)
+		kfile_put(s, s->slots[i]);
+	sink_entries_end(s);
+	dirs_free(s->dirset);
+	buf_free(s->verdicts);
+	free(s->slots);
+	free(s->numbers);
+	free(s->dest_path);
+	done_destroy(&s->done);
+	pthread_cond_destroy(&s->job_more);
+	pthread_mutex_destroy(&s->job_lock);
+	for (int i = 0; i < STRIPES; i++)
+		pthread_mutex_destroy(&s->stripes[i]);
+	pthread_mutex_destroy(&s->lock);
+	xfer_destroy(&s->x);
+}
+
+/* What kind of place the files go to decides how they are written; and syncing what
+ * lies in memory anyway buys nothing. */
+static void look_at_storage(struct sink *s)
+{
+	const char *p = s->item->path && s->item->path[0] ? s->item->path : ".";
+	char *full CLEANUP_FREE = NULL;
+	char name[256];
+	int fd = -1;
+
+	s->io = IO_POSIX;
+	if (s->discard || s->stream)
+		return;
+	if (s->cwd && s->cwd[0] && p[0] != '/' && asprintf(&full, "%s/%s", s->cwd, p) < 0)
+		full = NULL;
+	fd = root_open(s->root, full ? full : p, O_PATH, 0);
+	if (fd < 0)
+		fd = root_open_parent(s->root, full ? full : p, name);
+	s->io = setup_io(s->x.tuning, fd);
+	s->sync = s->x.agr.ack >= ACK_SYNCED &&
+		  (fd < 0 || storage_class_of(fd) != STORAGE_MEMORY);
+	cleanup_close(&fd);
+}
+
+static int make_tables(struct sink *s, struct err *e)
+{
+	s->ahead = s->x.agr.entries_ahead;
+	s->slots = calloc(s->ahead, sizeof(*s->slots));
+	s->numbers = calloc(1, sizeof(*s->numbers));
+	s->verdicts = buf_new(BULK_FRAME_MAX);
+	s->dirset = dirs_new(1024);
+	s->arrived = bq_new(0);
+	if (!s->slots || !s->numbers || !s->verdicts || !s->dirset || !s->arrived)
+		return err_set(e, -ENOMEM, "out of memory");
+	s->discard = s->item->kind == ITEM_NULL;
+	s->stream = s->item->kind == ITEM_STDIO;
+	s->dry = s->x.req->flags & BULK_F_DRY_RUN;
+	look_at_storage(s);
+	s->verify = s->x.agr.ack == ACK_VERIFIED && !s->discard && !s->stream;
+	s->early = s->x.agr.ack == ACK_RECEIVED;
+	if (s->discard || s->stream) {
+		s->base = calloc(1, sizeof(*s->base));
+		if (!s->base)
+			return err_set(e, -ENOMEM, "out of memory");
+		atomic_init(&s->base->refs, 1);
+		atomic_fetch_add(&s->open_dirs, 1);
+	}
+	return 0;
+}
+
+static void channel_down(void *arg, uint32_t channel, int error)
+{
+	struct sink *s = arg;
+
+	/* In good order, or when all has come, it is the source's way of leaving. */
+	if (!error || atomic_load(&s->sent) || xfer_failed(&s->x))
+		return;
+	atomic_fetch_add(&s->x.channels_lost, 1);
+	log_warn("data channel %u is lost: %s", channel, strerror(-error));
+}
+
+static int start(struct sink *s, struct err *e)
+{
+	int r = writers_start(s, e);
+
+	if (!r)
+		r = clerks_start(s, e);
+	for (uint32_t i = 0; i < s->x.npaths && !r; i++) {
+		struct receiver_config c = { .path = s->x.paths[i], .q = s->arrived,
+					     .down = channel_down, .arg = s };
+
+		s->receivers[i] = receiver_start(&c, "receiver", e);
+		r = s->receivers[i] ? 0 : e->code;
+	}
+	return r ? r : xfer_start(&s->x, e);
+}
+
+static bool all_over(struct xfer *x)
+{
+	struct sink *s = of(x);
+
+	return atomic_load(&s->sent) && !atomic_load(&s->live);
+}
+
+/* From the first stage to the last; nothing is left under way after this. */
+static void drain(struct sink *s)
+{
+	for (uint32_t i = 0; i < s->x.npaths; i++) {
+		int r;
+
+		if (!s->receivers[i])
+			continue;
+		receiver_stop(s->receivers[i]);
+		r = receiver_join(s->receivers[i]);
+		if (r && !atomic_load(&s->sent))
+			xfer_data_lost(&s->x, r);
+	}
+	bq_close(s->arrived, 0);
+	writers_join(s);
+	clerks_join(s);
+}
+
+static void fill_result(struct sink *s, struct transfer_result *r)
+{
+	xfer_result(&s->x, r);
+	r->files = atomic_load(&s->files);
+	r->failed = atomic_load(&s->failed);
+	r->skipped = atomic_load(&s->skipped);
+	r->bytes = atomic_load(&s->bytes);
+	r->resumed = atomic_load(&s->bytes_kept);
+}
+
+int sink_run(struct sink *s, struct transfer_result *r, bool *in_line, struct err *e)
+{
+	int rc = make_tables(s, e);
+
+	*in_line = false;
+	if (rc)
+		return rc;
+	rc = start(s, e);
+	if (rc)
+		return rc;
+	xfer_wait(&s->x, all_over);
+	drain(s);
+	free_linkables(s); /* they hold directories, whose times are set by this */
+	if (!xfer_failed(&s->x)) {
+		rc = flush_done(s);
+		if (rc)
+			xfer_fail(&s->x, rc, "control connection: %s", strerror(-rc));
+	}
+	rc = xfer_finish(&s->x, in_line, e);
+	fill_result(s, r);
+	return rc;
+}

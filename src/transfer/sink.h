@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The sink's half of a transfer: receive -> write -> commit, and the entries that say
+ * what the blocks are. */
+#ifndef RFTP_TRANSFER_SINK_H
+#define RFTP_TRANSFER_SINK_H
+
+#include "transfer/dest.h"
+#include "transfer/done.h"
+#include "transfer/numbers.h"
+#include "transfer/seal.h"
+#include "transfer/xfer.h"
+
+#include <uthash.h>
+
+#define WRITERS_MAX 64
+#define CLERKS_MAX 16
+#define STRIPES 64
+
+/* A directory that entries go into. References: one until ENTRY_DIR_END, one for each
+ * child that is not done. Its times and mode are set when the last goes. */
+struct kdir {
+	uint64_t id;
+	struct kdir *parent;     /* a reference; NULL at the top */
+	struct dir *dir;         /* NULL: it could not be made (error) or is not to be */
+	struct meta meta;
+	bool set;                /* meta is to be set at the end */
+	bool made;               /* by us: its name must be synced too */
+	atomic_bool name_synced;
+	int error;               /* why dir is NULL; 0: dry run */
+	_Atomic uint32_t refs;
+	UT_hash_handle hh;       /* in sink.dirs while entries may name it */
+};
+
+/* What --ack verified compares: a piece as it came. */
+struct check {
+	uint64_t offset;
+	uint32_t length;
+	uint8_t digest[RUN_DIGEST_BYTES];
+};
+
+enum kjob { JOB_NONE, JOB_EMPTY, JOB_BEGIN, JOB_COMMIT };
+
+/* A file on its way in. References: the slot, and whoever works on it. */
+struct kfile {
+	uint64_t id;
+	struct kdir *parent;     /* a reference */
+	char *name;
+	struct meta meta;
+	uint8_t flags;           /* ENTRY_F_* */
+	uint64_t link_id;        /* of a hard link */
+	_Atomic uint32_t refs;
+	/* Bytes that have not been written, plus NOSIZE_TOKEN or KEPT_TOKEN while it is
+	 * not known how many come. Who brings it to 0 commits the file. */
+	_Atomic int64_t left;
+	/* The same, counted down before a piece is written: what would take it below 0 is
+	 * refused, so that left cannot reach 0 while a piece is being written. */
+	_Atomic int64_t unreceived;
+	atomic_bool over;        /* done, skipped or failed */
+	bool told;               /* --ack received: DONE is out; by who brought unreceived
+				  * to 0 */
+	bool committed;          /* set by who commits */
+	bool drop;               /* its part is not worth keeping */
+	bool journal;            /* a part that can be resumed */
+	bool direct;             /* guarded by the stripe */
+	struct part *part;       /* guarded by the stripe until it is set; stays */
+	struct check *checks;    /* guarded by the stripe */
+	uint32_t nchecks;
+	uint8_t *xattrs;
+	uint32_t xattrs_len;
+	enum kjob job;
+	struct kfile *next;      /* in the jobs, or waiting for a link's target */
+};
+
+#define NOSIZE_TOKEN (INT64_MAX / 2)
+#define KEPT_TOKEN 1
+
+/* A file that hard links may name. */
+enum link_state { LINK_PENDING, LINK_THERE, LINK_FAILED };
+
+struct linkable {
+	uint64_t id;
+	struct kdir *parent;
+	char *name;
+	enum link_state state;
+	struct kfile *waiting;
+	UT_hash_handle hh;
+};
+
+struct writer;
+
+struct sink {
+	struct xfer x;                 /* first: roles cast back */
+
+	/* Set before threads start. */
+	struct root *root;
+	const struct transfer_item *item; /* where to */
+	const char *cwd;               /* relative destinations start here; "" */
+	struct dirs *dirset;
+	struct bq *arrived;            /* blocks of all paths */
+	struct receiver *receivers[NICS_MAX];
+	struct writer *writers[WRITERS_MAX];
+	unsigned nwriters;
+	pthread_t clerks[CLERKS_MAX];
+	unsigned nclerks;
+	struct done done;
+	uint32_t ahead;
+	enum io_kind io;               /* engine of the writers */
+	bool dry, discard, stream;     /* dry run; null:; standard output */
+	bool sync;                     /* --ack synced or more, and it makes a difference */
+	bool verify;                   /* --ack verified */
+	bool early;                    /* --ack received */
+
+	/* Locks in order of precedence: lock, then stripes, then job_lock. */
+	pthread_mutex_t lock;
+	pthread_mutex_t stripes[STRIPES]; /* of a file by its id */
+	struct kfile **slots;          /* [ahead]; each guarded by its stripe */
+	_Atomic uint64_t highest;      /* last entry id that came */
+	struct block *parked;          /* guarded by lock: blocks before their entries */
+	struct numbers *numbers;       /* guarded by lock */
+	struct linkable *linkables;    /* guarded by lock */
+	struct buf *verdicts;          /* guarded by lock: not sent yet */
+
+	pthread_mutex_t job_lock;
+	pthread_cond_t job_more;
+	struct kfile *jobs, **jobs_end; /* guarded by job_lock */
+	bool jobs_closed;              /* guarded by job_lock */
+
+	/* The control reader's alone. */
+	struct kdir *dirs;             /* by id */
+	struct kdir *base;             /* the destination directory, when it is one */
+	bool base_known;
+	struct dest dest;
+	char *dest_path;
+
+	/* Standard output: blocks in order of number. Guarded by lock. */
+	uint64_t stream_next;
+	struct block *stream_held;
+
+	atomic_bool sent;              /* BULK_SENT came */
+	_Atomic uint64_t live;         /* entries that are not over */
+	_Atomic uint64_t open_dirs;
+	_Atomic uint64_t files, failed, skipped, entries;
+	_Atomic uint64_t bytes, bytes_known, bytes_kept, bad_blocks;
+	_Atomic uint64_t writer_wait_ns;
+};
+
+void sink_init(struct sink *s);
+void sink_destroy(struct sink *s);
+int sink_run(struct sink *s, struct transfer_result *r, bool *in_line, struct err *e);
+
+/* sink_entry.c: control reader's thread */
+int sink_entries(struct sink *s, struct buf *p, struct err *e);
+int sink_sizes(struct sink *s, struct buf *p, bool kept);
+int sink_source_failed(struct sink *s, struct buf *p);
+void sink_entries_end(struct sink *s);
+int sink_flush_verdicts(struct sink *s);
+int sink_verdict(struct sink *s, uint64_t id, uint8_t verdict);
+
+/* sink_write.c */
+int writers_start(struct sink *s, struct err *e);
+void writers_join(struct sink *s);
+/* Blocks whose entries have come since. */
+void sink_unpark(struct sink *s);
+
+/* sink_commit.c: any thread */
+int clerks_start(struct sink *s, struct err *e);
+void clerks_join(struct sink *s);
+void sink_job(struct sink *s, struct kfile *f, enum kjob job); /* takes a reference */
+/* All of f is down. */
+void kfile_complete(struct sink *s, struct kfile *f);
+void kfile_done(struct sink *s, struct kfile *f, bool skipped);
+/* The common end of both and of what the source could not send: gives up the slot and
+ * settles the links that wait for f. over has been set. */
+void kfile_over(struct sink *s, struct kfile *f, enum link_state state);
+void kfile_failed(struct sink *s, struct kfile *f, int code, const char *text);
+/* The spec of f's part. */
+struct part_spec kfile_spec(struct sink *s, struct kfile *f);
+struct part *kfile_part(struct sink *s, struct kfile *f, struct err *e);
+int kfile_hardlink(struct sink *s, struct kfile *f);
+
+struct kfile *kfile_get(struct sink *s, uint64_t id); /* a reference, or NULL */
+void kfile_put(struct sink *s, struct kfile *f);
+void kdir_put(struct sink *s, struct kdir *d);
+char *kfile_path(const struct kfile *f);
+static inline pthread_mutex_t *stripe_of(struct sink *s, uint64_t id)
+{
+	return &s->stripes[id % STRIPES];
+}
+
+/* sink_link.c */
+int put_symlink(int dfd, const char *name, const char *target);
+int put_hardlink(int from_dfd, const char *from, int dfd, const char *name);
+
+#endif

@@ -1,0 +1,603 @@
+// SPDX-License-Identifier: Apache-2.0
+/* How files end: their commit, alone or in batches, what is told to the source, and the
+ * clerks: threads that do what the control reader must not wait for. */
+#include "transfer/sink.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+/* Files that are synced together. */
+#define BATCH 256
+
+char *kfile_path(const struct kfile *f)
+{
+	if (f->parent && f->parent->dir)
+		return dir_path(f->parent->dir, f->name);
+	return strdup(f->name);
+}
+
+/* ---- directories ---- */
+
+static mode_t dir_mode(struct sink *s, const struct kdir *d)
+{
+	return s->x.req->flags & BULK_F_MODES ? d->meta.mode :
+		0777 & ~s->x.tuning->umask;
+}
+
+/* What a directory is to look like, set when nothing goes into it any more. */
+static void set_dir_attributes(struct sink *s, struct kdir *d)
+{
+	struct timespec t[2] = {
+		{ .tv_sec = d->meta.mtime_s, .tv_nsec = d->meta.mtime_ns },
+		{ .tv_sec = d->meta.mtime_s, .tv_nsec = d->meta.mtime_ns },
+	};
+	uint32_t flags = s->x.req->flags;
+	int dfd = dir_pin(d->dir);
+
+	if (dfd < 0)
+		return;
+	if ((flags & BULK_F_OWNER) && fchownat(dfd, ".", d->meta.uid, d->meta.gid, 0))
+		log_debug("owner of a directory not set: %s", strerror(errno));
+	if ((d->made || (flags & BULK_F_MODES)) && fchmodat(dfd, ".", dir_mode(s, d), 0))
+		log_debug("mode of a directory not set: %s", strerror(errno));
+	if ((flags & BULK_F_TIMES) && utimensat(dfd, ".", t, 0))
+		log_debug("times of a directory not set: %s", strerror(errno));
+	dir_unpin(d->dir);
+}
+
+static int sync_fd_dir(struct dir *dir)
+{
+	int fd CLEANUP_CLOSE = -1;
+	int dfd = dir_pin(dir), r = 0;
+
+	if (dfd < 0)
+		return dfd;
+	/* The pinned descriptor may be O_PATH, which cannot be synced. */
+	fd = openat(dfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0 || fsync(fd))
+		r = -errno;
+	dir_unpin(dir);
+	return r;
+}
+
+/* d's names are on stable storage after this, and so is its own, up to what was there
+ * before us. */
+static int kdir_sync(struct kdir *d)
+{
+	int r = 0;
+
+	for (; d && d->dir && !r; d = d->parent) {
+		r = sync_fd_dir(d->dir);
+		if (!d->made || atomic_exchange(&d->name_synced, true))
+			break;
+	}
+	return r;
+}
+
+void kdir_put(struct sink *s, struct kdir *d)
+{
+	while (d && atomic_fetch_sub_explicit(&d->refs, 1, memory_order_acq_rel) == 1) {
+		struct kdir *parent = d->parent;
+
+		if (d->dir && d->set && !s->dry && !xfer_failed(&s->x)) {
+			set_dir_attributes(s, d);
+			if (s->sync && kdir_sync(d))
+				log_warn("a directory could not be synced");
+		}
+		if (d->dir)
+			dir_put(d->dir);
+		free(d);
+		atomic_fetch_sub(&s->open_dirs, 1);
+		xfer_changed(&s->x);
+		d = parent;
+	}
+}
+
+/* ---- references ---- */
+
+struct kfile *kfile_get(struct sink *s, uint64_t id)
+{
+	LOCK_GUARD(guard, stripe_of(s, id));
+	struct kfile *f = s->slots[id % s->ahead];
+
+	if (!f || f->id != id)
+		return NULL;
+	atomic_fetch_add_explicit(&f->refs, 1, memory_order_relaxed);
+	return f;
+}
+
+void kfile_put(struct sink *s, struct kfile *f)
+{
+	if (!f || atomic_fetch_sub_explicit(&f->refs, 1, memory_order_acq_rel) != 1)
+		return;
+	if (f->part && !f->committed)
+		part_abandon(f->part, f->journal && !f->drop);
+	part_free(f->part);
+	kdir_put(s, f->parent);
+	free(f->checks);
+	free(f->xattrs);
+	free(f);
+}
+
+/* ---- hard links ---- */
+
+static void make_hardlink(struct sink *s, struct kfile *f, struct linkable *l)
+{
+	char text[ERR_TEXT];
+	int from = dir_pin(l->parent->dir), to, r = from;
+
+	if (from >= 0) {
+		to = dir_pin(f->parent->dir);
+		r = to < 0 ? to : put_hardlink(from, l->name, to, f->name);
+		if (to >= 0)
+			dir_unpin(f->parent->dir);
+		dir_unpin(l->parent->dir);
+	}
+	if (!r && s->sync)
+		r = kdir_sync(f->parent);
+	if (!r) {
+		kfile_done(s, f, false);
+		return;
+	}
+	snprintf(text, sizeof(text), "%s: hard link to %s: %s", printable(f->name),
+		 printable(l->name), strerror(-r));
+	kfile_failed(s, f, r, text);
+}
+
+static void hardlink_orphan(struct sink *s, struct kfile *f)
+{
+	char text[ERR_TEXT];
+
+	snprintf(text, sizeof(text), "%s: the file it is a hard link to was not written",
+		 printable(f->name));
+	kfile_failed(s, f, -ENOENT, text);
+}
+
+int kfile_hardlink(struct sink *s, struct kfile *f)
+{
+	enum link_state state;
+	struct linkable *l;
+
+	pthread_mutex_lock(&s->lock);
+	HASH_FIND(hh, s->linkables, &f->link_id, sizeof(f->link_id), l);
+	if (!l) {
+		pthread_mutex_unlock(&s->lock);
+		return -EPROTO;
+	}
+	state = l->state;
+	if (state == LINK_PENDING) {
+		atomic_fetch_add(&f->refs, 1);
+		f->next = l->waiting;
+		l->waiting = f;
+	}
+	pthread_mutex_unlock(&s->lock);
+	if (state == LINK_THERE)
+		make_hardlink(s, f, l);
+	else if (state == LINK_FAILED)
+		hardlink_orphan(s, f);
+	return 0;
+}
+
+/* Linkables stay until the end of the transfer, so l is safe outside the lock. */
+static void settle_links(struct sink *s, struct kfile *f, enum link_state state)
+{
+	struct kfile *waiting = NULL;
+	struct linkable *l;
+
+	pthread_mutex_lock(&s->lock);
+	HASH_FIND(hh, s->linkables, &f->id, sizeof(f->id), l);
+	if (l) {
+		l->state = state;
+		waiting = steal_ptr(&l->waiting);
+	}
+	pthread_mutex_unlock(&s->lock);
+	while (waiting) {
+		struct kfile *next = waiting->next;
+
+		if (state == LINK_THERE)
+			make_hardlink(s, waiting, l);
+		else
+			hardlink_orphan(s, waiting);
+		kfile_put(s, waiting);
+		waiting = next;
+	}
+}
+
+/* ---- the end of a file ---- */
+
+static struct kfile *leave_slot(struct sink *s, struct kfile *f)
+{
+	LOCK_GUARD(guard, stripe_of(s, f->id));
+	struct kfile **slot = &s->slots[f->id % s->ahead];
+
+	return *slot == f ? steal_ptr(slot) : NULL;
+}
+
+void kfile_over(struct sink *s, struct kfile *f, enum link_state state)
+{
+	struct kfile *held;
+
+	if (f->flags & ENTRY_F_LINKED)
+		settle_links(s, f, state);
+	held = leave_slot(s, f);
+	if (held && atomic_fetch_sub(&s->live, 1) == 1 && atomic_load(&s->sent))
+		xfer_changed(&s->x);
+	kfile_put(s, held);
+}
+
+void kfile_done(struct sink *s, struct kfile *f, bool skipped)
+{
+	uint64_t id = f->id;
+	bool tell;
+
+	if (atomic_exchange(&f->over, true))
+		return;
+	atomic_fetch_add(skipped ? &s->skipped : &s->files, 1);
+	if (s->x.events->file_done) {
+		char *path CLEANUP_FREE = kfile_path(f);
+
+		if (path)
+			XFER_EVENT(&s->x, file_done, path, f->meta.size, skipped);
+	}
+	/* A skipped file that asked has its verdict, which is final. The slot must be free
+	 * before the source hears of it. */
+	tell = !(skipped && (f->flags & ENTRY_F_ASK)) && !f->told;
+	kfile_over(s, f, LINK_THERE);
+	if (tell && done_add(&s->done, id))
+		xfer_fail(&s->x, -ENOMEM, "out of memory");
+}
+
+void kfile_failed(struct sink *s, struct kfile *f, int code, const char *text)
+{
+	char *path CLEANUP_FREE = kfile_path(f);
+	uint64_t id = f->id;
+
+	if (atomic_exchange(&f->over, true))
+		return;
+	if (code == -ENOSPC || code == -EDQUOT || code == -EFBIG)
+		f->drop = true; /* give the room back */
+	atomic_fetch_add(&s->failed, 1);
+	kfile_over(s, f, LINK_FAILED);
+	xfer_send_failure(&s->x, BULK_FAILED, id, code, text);
+	XFER_EVENT(&s->x, file_failed, path ? path : "", code, text);
+}
+
+/* ---- parts ---- */
+
+struct part_spec kfile_spec(struct sink *s, struct kfile *f)
+{
+	uint32_t flags = s->x.req->flags;
+	struct meta meta = f->meta;
+
+	if (!(flags & BULK_F_MODES))
+		meta.mode = 0666 & ~(uint32_t)s->x.tuning->umask;
+	return (struct part_spec){
+		.dir = f->parent->dir,
+		.name = f->name,
+		.meta = meta,
+		.set_mode = flags & BULK_F_MODES,
+		.set_times = flags & BULK_F_TIMES,
+		.set_owner = flags & BULK_F_OWNER,
+		.inplace = flags & BULK_F_INPLACE,
+		.journal = f->journal,
+		.run = s->x.agr.run,
+		.sync = s->sync,
+	};
+}
+
+struct part *kfile_part(struct sink *s, struct kfile *f, struct err *e)
+{
+	LOCK_GUARD(guard, stripe_of(s, f->id));
+
+	if (!f->part) {
+		struct part_spec spec = kfile_spec(s, f);
+
+		f->part = part_begin(&spec, e);
+	}
+	return f->part;
+}
+
+static int set_xattrs(struct sink *s, struct kfile *f, struct err *e)
+{
+	struct buf *b CLEANUP_BUF = NULL;
+
+	if (!f->xattrs_len || !(s->x.req->flags & BULK_F_XATTRS))
+		return 0;
+	b = buf_from(f->xattrs, f->xattrs_len);
+	while (b && buf_len(b)) {
+		char name[XATTR_NAME_MAX + 1];
+		const uint8_t *value;
+		size_t vlen;
+		uint16_t n;
+
+		if (buf_get_u16(b, &n) || n > XATTR_NAME_MAX || buf_get(b, name, n) ||
+		    buf_get_view(b, &value, &vlen, BULK_XATTRS_MAX))
+			return err_set(e, -EBADMSG, "%s: malformed extended attributes",
+				       printable(f->name));
+		name[n] = '\0';
+		if (fsetxattr(part_fd(f->part), name, value, vlen, 0))
+			return err_sys(e, -errno, "%s: extended attribute %s",
+				       printable(f->name), printable(name));
+	}
+	return b ? 0 : err_set(e, -ENOMEM, "out of memory");
+}
+
+/* What lies on the medium is what came. */
+static int verify_checks(struct kfile *f, struct err *e)
+{
+	uint8_t digest[RUN_DIGEST_BYTES];
+	uint8_t *p CLEANUP_FREE = NULL;
+
+	for (uint32_t i = 0; i < f->nchecks; i++) {
+		const struct check *c = &f->checks[i];
+		uint8_t *bigger = realloc(p, c->length + 1);
+		int r;
+
+		if (!bigger)
+			return err_set(e, -ENOMEM, "out of memory");
+		p = bigger;
+		r = read_past_cache(part_fd(f->part), c->offset, p, c->length);
+		if (r)
+			return err_sys(e, r, "%s: reading back", printable(f->name));
+		crypto_run_digest(digest, p, c->length);
+		if (memcmp(digest, c->digest, sizeof(digest)))
+			return err_set(e, -EIO, "%s: what was read back at offset %llu is not "
+				       "what was written", printable(f->name),
+				       (unsigned long long)c->offset);
+	}
+	return 0;
+}
+
+/* The name, once the data is as safe as was asked for. */
+static int name_file(struct sink *s, struct kfile *f, struct err *e)
+{
+	int r = set_xattrs(s, f, e);
+
+	if (!r && s->sync)
+		r = part_sync(f->part, e);
+	if (!r && s->verify)
+		r = verify_checks(f, e);
+	if (!r)
+		r = part_commit(f->part, e);
+	f->committed = !r;
+	return r;
+}
+
+static void commit_alone(struct sink *s, struct kfile *f)
+{
+	struct err e = ERR_INIT;
+	int r = kfile_part(s, f, &e) ? 0 : e.code;
+
+	if (!r)
+		r = name_file(s, f, &e);
+	if (r)
+		kfile_failed(s, f, r, e.text);
+	else
+		kfile_done(s, f, false);
+}
+
+void kfile_complete(struct sink *s, struct kfile *f)
+{
+	if (atomic_load(&f->over))
+		return;
+	if (s->discard || s->stream)
+		kfile_done(s, f, false);
+	else if (s->sync)
+		sink_job(s, f, JOB_COMMIT);
+	else
+		commit_alone(s, f);
+}
+
+/* ---- clerks ---- */
+
+void sink_job(struct sink *s, struct kfile *f, enum kjob job)
+{
+	atomic_fetch_add(&f->refs, 1);
+	f->job = job;
+	f->next = NULL;
+	LOCK_GUARD(guard, &s->job_lock);
+	*s->jobs_end = f;
+	s->jobs_end = &f->next;
+	pthread_cond_signal(&s->job_more);
+}
+
+/* How many jobs of a kind one clerk takes at once: those that are cheap together, but
+ * reading back a part is work for one. */
+static unsigned batch_of(enum kjob job)
+{
+	return job == JOB_COMMIT ? BATCH : job == JOB_EMPTY ? BATCH / 4 : 1;
+}
+
+/* Jobs of one kind; sleeps. How many; 0: no more will come. */
+static unsigned take_jobs(struct sink *s, struct kfile *batch[BATCH])
+{
+	LOCK_GUARD(guard, &s->job_lock);
+	unsigned n = 0;
+
+	while (!s->jobs && !s->jobs_closed)
+		pthread_cond_wait(&s->job_more, &s->job_lock);
+	while (s->jobs && n < batch_of(s->jobs->job) &&
+	       (!n || s->jobs->job == batch[0]->job)) {
+		batch[n++] = s->jobs;
+		s->jobs = s->jobs->next;
+	}
+	if (!s->jobs)
+		s->jobs_end = &s->jobs;
+	return n;
+}
+
+struct runs_frame {
+	struct sink *s;
+	struct kfile *f;
+	struct buf *b;
+	uint32_t n;       /* runs in all */
+};
+
+static int begin_runs(struct runs_frame *rf)
+{
+	buf_reset(rf->b);
+	return bulk_runs_head_put(rf->b, rf->f->id, rf->s->x.agr.run);
+}
+
+static int add_run(void *arg, uint64_t run, const uint8_t digest[RUN_DIGEST_BYTES])
+{
+	struct runs_frame *rf = arg;
+	int r = bulk_run_put(rf->b, run, digest);
+
+	rf->n++;
+	if (!r && buf_len(rf->b) > BULK_FRAME_MAX - 64) {
+		r = xfer_send(&rf->s->x, BULK_RUNS, rf->b);
+		if (!r)
+			r = begin_runs(rf);
+	}
+	return r;
+}
+
+/* A big file: is there a part of it already? */
+static int begin_big(struct sink *s, struct kfile *f, struct err *e)
+{
+	struct buf *b CLEANUP_BUF = buf_new(BULK_FRAME_MAX);
+	struct runs_frame rf = { .s = s, .f = f, .b = b };
+	struct part *p = kfile_part(s, f, e);
+	int64_t n;
+	int r;
+
+	if (!p)
+		return e->code;
+	r = b ? begin_runs(&rf) : -ENOMEM;
+	if (r)
+		return err_sys(e, r, "%s", printable(f->name));
+	n = part_runs(p, add_run, &rf, e);
+	if (n < 0)
+		return (int)n;
+	if (!rf.n)
+		return sink_verdict(s, f->id, VERDICT_SEND);
+	/* Before the source can answer. */
+	atomic_fetch_add(&f->left, KEPT_TOKEN);
+	atomic_fetch_add(&f->unreceived, KEPT_TOKEN);
+	r = xfer_send(&s->x, BULK_RUNS, b);
+	return r ? r : sink_verdict(s, f->id, VERDICT_RUNS);
+}
+
+static int make_empty(struct sink *s, struct kfile *f, struct err *e)
+{
+	struct part_spec spec = kfile_spec(s, f);
+	int r;
+
+	if (f->meta.size || f->xattrs_len || s->sync) {
+		kfile_complete(s, f);
+		return 0;
+	}
+	r = part_write_whole(&spec, "", 0, e);
+	if (!r)
+		kfile_done(s, f, false);
+	return r;
+}
+
+static void do_job(struct sink *s, struct kfile *f)
+{
+	struct err e = ERR_INIT;
+	int r = 0;
+
+	if (xfer_failed(&s->x) || atomic_load(&f->over))
+		return;
+	if (f->job == JOB_BEGIN) {
+		r = begin_big(s, f, &e);
+		if (!r)
+			r = sink_flush_verdicts(s);
+	} else if (f->job == JOB_EMPTY && (s->discard || s->stream)) {
+		kfile_done(s, f, false);
+	} else if (f->job == JOB_EMPTY) {
+		r = make_empty(s, f, &e);
+	}
+	if (r)
+		kfile_failed(s, f, r, e.text[0] ? e.text : strerror(-r));
+}
+
+/* Data of all, then names of all, then each directory once. */
+static void commit_batch(struct sink *s, struct kfile **batch, unsigned n)
+{
+	struct err e;
+	unsigned named = 0;
+
+	if (xfer_failed(&s->x))
+		return;
+	for (unsigned i = 0; i < n; i++)
+		if (kfile_part(s, batch[i], NULL))
+			sync_file_range(part_fd(batch[i]->part), 0, 0, SYNC_FILE_RANGE_WRITE);
+	for (unsigned i = 0; i < n; i++) {
+		int r;
+
+		e = (struct err)ERR_INIT;
+		r = kfile_part(s, batch[i], &e) ? name_file(s, batch[i], &e) : e.code;
+		if (r)
+			kfile_failed(s, batch[i], r, e.text);
+		else
+			named++;
+	}
+	for (unsigned i = 0; i < n && named; i++) {
+		struct kdir *d = batch[i]->parent;
+		bool again = false;
+		int r;
+
+		if (!batch[i]->committed)
+			continue;
+		for (unsigned k = 0; k < i && !again; k++)
+			again = batch[k]->parent == d && batch[k]->committed;
+		r = again ? 0 : kdir_sync(d);
+		if (!r)
+			kfile_done(s, batch[i], false);
+		else
+			kfile_failed(s, batch[i], r, "its directory could not be synced");
+	}
+}
+
+static void *clerk_main(void *arg)
+{
+	struct sink *s = arg;
+	struct kfile *batch[BATCH];
+	unsigned n;
+
+	while ((n = take_jobs(s, batch))) {
+		if (batch[0]->job == JOB_COMMIT)
+			commit_batch(s, batch, n);
+		for (unsigned i = 0; i < n; i++) {
+			if (batch[i]->job != JOB_COMMIT)
+				do_job(s, batch[i]);
+			kfile_put(s, batch[i]);
+		}
+	}
+	return NULL;
+}
+
+int clerks_start(struct sink *s, struct err *e)
+{
+	unsigned n = cpus_allowed() < 2 ? 2 : cpus_allowed();
+
+	if (n > CLERKS_MAX)
+		n = CLERKS_MAX;
+	for (; s->nclerks < n; s->nclerks++) {
+		int r = thread_start(&s->clerks[s->nclerks], "clerk", clerk_main, s);
+
+		if (r)
+			return err_sys(e, r, "cannot start a thread");
+	}
+	return 0;
+}
+
+void clerks_join(struct sink *s)
+{
+	pthread_mutex_lock(&s->job_lock);
+	s->jobs_closed = true;
+	pthread_cond_broadcast(&s->job_more);
+	pthread_mutex_unlock(&s->job_lock);
+	for (unsigned i = 0; i < s->nclerks; i++)
+		pthread_join(s->clerks[i], NULL);
+	s->nclerks = 0;
+}

@@ -1,0 +1,742 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What becomes of entries: directories are made and links set at once, in the order of
+ * the walk; files wait for their bytes. */
+#include "transfer/sink.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Verdicts are sent when there are this many bytes of them. */
+#define VERDICTS_MAX 65536
+
+/* ---- verdicts ---- */
+
+int sink_flush_verdicts(struct sink *s)
+{
+	struct buf *b = NULL;
+	int r = 0;
+
+	pthread_mutex_lock(&s->lock);
+	if (buf_len(s->verdicts)) {
+		b = s->verdicts;
+		s->verdicts = buf_new(BULK_FRAME_MAX);
+		if (!s->verdicts) {
+			s->verdicts = b;
+			b = NULL;
+			r = -ENOMEM;
+		}
+	}
+	pthread_mutex_unlock(&s->lock);
+	if (b)
+		r = xfer_send(&s->x, BULK_VERDICTS, b);
+	buf_free(b);
+	return r;
+}
+
+int sink_verdict(struct sink *s, uint64_t id, uint8_t verdict)
+{
+	size_t len;
+	int r;
+
+	pthread_mutex_lock(&s->lock);
+	r = bulk_verdict_put(s->verdicts, id, verdict);
+	len = buf_len(s->verdicts);
+	pthread_mutex_unlock(&s->lock);
+	if (!r && len > VERDICTS_MAX)
+		r = sink_flush_verdicts(s);
+	return r;
+}
+
+/* ---- where the named sources go ---- */
+
+static char *base_path(struct sink *s)
+{
+	const char *p = s->item->path;
+	char *out;
+
+	if (p[0] == '/' || !s->cwd || !s->cwd[0])
+		return strdup(p[0] ? p : ".");
+	return asprintf(&out, "%s/%s", s->cwd, p) < 0 ? NULL : out;
+}
+
+static bool names_directory(const char *p)
+{
+	const char *last = strrchr(p, '/');
+
+	last = last ? last + 1 : p;
+	return !last[0] || !strcmp(last, ".") || !strcmp(last, "..");
+}
+
+static int look_at_dest(struct sink *s)
+{
+	struct stat st;
+
+	s->dest_path = base_path(s);
+	if (!s->dest_path)
+		return -ENOMEM;
+	s->dest.slash = names_directory(s->dest_path) || (s->x.req->flags & BULK_F_INTO);
+	s->dest.several = s->x.req->flags & BULK_F_SEVERAL;
+	s->dest.exists = !root_stat(s->root, s->dest_path, true, &st);
+	s->dest.is_dir = s->dest.exists && S_ISDIR(st.st_mode);
+	s->base_known = true;
+	return 0;
+}
+
+static struct kdir *kdir_new(struct sink *s, uint64_t id, struct kdir *parent)
+{
+	struct kdir *d = calloc(1, sizeof(*d));
+
+	if (!d)
+		return NULL;
+	d->id = id;
+	d->parent = parent;
+	if (parent)
+		atomic_fetch_add(&parent->refs, 1);
+	atomic_init(&d->refs, 1);
+	atomic_fetch_add(&s->open_dirs, 1);
+	return d;
+}
+
+/* Make path and, when asked, the directories above it. */
+static int make_path(struct sink *s, const char *path)
+{
+	int r = root_mkdir(s->root, path, 0777);
+
+	if (r == -EEXIST)
+		return 0;
+	if (r == -ENOENT && (s->x.req->flags & BULK_F_MKDIRS)) {
+		char *up CLEANUP_FREE = strdup(path);
+		size_t n;
+
+		if (!up)
+			return -ENOMEM;
+		for (n = strlen(up); n && up[n - 1] == '/'; n--)
+			;
+		for (; n && up[n - 1] != '/'; n--)
+			;
+		if (!n)
+			return r;
+		up[n] = '\0';
+		r = make_path(s, up);
+		if (!r)
+			r = root_mkdir(s->root, path, 0777);
+		return r == -EEXIST ? 0 : r;
+	}
+	return r;
+}
+
+/* The destination directory itself, made when it is missing. */
+static int open_base(struct sink *s, bool make, struct err *e)
+{
+	int fd, r;
+
+	if (s->base)
+		return 0;
+	s->base = kdir_new(s, 0, NULL);
+	if (!s->base)
+		return err_set(e, -ENOMEM, "out of memory");
+	if (make && s->dry)
+		return 0;
+	if (make) {
+		r = make_path(s, s->dest_path);
+		if (r)
+			return err_sys(e, r, "%s: cannot make the directory",
+				       printable(s->dest_path));
+		s->dest.exists = s->dest.is_dir = true;
+		s->base->made = true;
+		s->base->meta.mode = 0777;
+	}
+	fd = root_open(s->root, s->dest_path, O_RDONLY | O_DIRECTORY, 0);
+	if (fd < 0)
+		return err_sys(e, fd, "%s", printable(s->dest_path));
+	s->base->dir = dir_top(s->dirset, fd, s->dest_path);
+	return s->base->dir ? 0 : err_set(e, -ENOMEM, "out of memory");
+}
+
+/* The directory that holds the destination, whose last component goes to name. */
+static int open_above(struct sink *s, char name[256], struct kdir **above, struct err *e)
+{
+	char *dirname CLEANUP_FREE = strdup(s->dest_path);
+	char *slash;
+	int fd;
+
+	if (!dirname)
+		return err_set(e, -ENOMEM, "out of memory");
+	fd = root_open_parent(s->root, s->dest_path, name);
+	if (fd == -ENOENT && (s->x.req->flags & BULK_F_MKDIRS) && !s->dry) {
+		slash = strrchr(dirname, '/');
+		if (slash && slash != dirname) {
+			*slash = '\0';
+			fd = make_path(s, dirname);
+			*slash = '/';
+			if (!fd)
+				fd = root_open_parent(s->root, s->dest_path, name);
+		}
+	}
+	if (fd < 0)
+		return err_sys(e, fd, "%s", printable(s->dest_path));
+	slash = strrchr(dirname, '/');
+	if (slash)
+		slash[slash == dirname] = '\0';
+	*above = kdir_new(s, 0, NULL);
+	if (*above)
+		(*above)->dir = dir_top(s->dirset, fd, slash ? dirname : "");
+	else
+		close(fd);
+	if (*above && (*above)->dir)
+		return 0;
+	if (*above)
+		kdir_put(s, *above);
+	return err_set(e, -ENOMEM, "out of memory");
+}
+
+/* Where entry en belongs: parent (a reference for the caller) and name. For a directory
+ * whose contents go into the destination itself *parent is that, and *name NULL. */
+static int place_top(struct sink *s, const struct bulk_entry *en, char namebuf[256],
+		     struct kdir **parent, const char **name, struct err *e)
+{
+	enum dest_place place;
+	bool dir = en->type == ENTRY_DIR, make;
+	int r = s->base_known ? 0 : look_at_dest(s);
+
+	if (r)
+		return err_sys(e, r, "destination");
+	r = dest_resolve(&s->dest, s->dest_path, dir, en->flags & ENTRY_F_CONTENTS, &place,
+			 &make, e);
+	if (r)
+		return r;
+	if (place == DEST_AS) {
+		*name = namebuf;
+		return open_above(s, namebuf, parent, e);
+	}
+	r = open_base(s, make, e);
+	if (r)
+		return r;
+	atomic_fetch_add(&s->base->refs, 1);
+	*parent = s->base;
+	*name = place == DEST_CONTENTS ? NULL : en->name;
+	return 0;
+}
+
+static struct kdir *find_dir(struct sink *s, uint64_t id)
+{
+	struct kdir *d;
+
+	HASH_FIND(hh, s->dirs, &id, sizeof(id), d);
+	return d;
+}
+
+/* As place_top, for any entry. -EPROTO: its parent is not open. Other errors mean that
+ * the destination cannot be used: the transfer ends. */
+static int place_entry(struct sink *s, const struct bulk_entry *en, char namebuf[256],
+		       struct kdir **parent, const char **name, struct err *e)
+{
+	if (!en->parent)
+		return place_top(s, en, namebuf, parent, name, e);
+	*parent = find_dir(s, en->parent);
+	if (!*parent)
+		return -EPROTO;
+	atomic_fetch_add(&(*parent)->refs, 1);
+	*name = en->name;
+	return 0;
+}
+
+static struct meta entry_meta(const struct bulk_entry *en)
+{
+	struct meta m = { .mode = en->mode & 07777, .uid = en->uid, .gid = en->gid,
+			  .size = en->size, .mtime_s = en->mtime_s, .mtime_ns = en->mtime_ns,
+			  .atime_s = en->mtime_s, .atime_ns = en->mtime_ns };
+
+	m.type = en->type == ENTRY_DIR ? FT_DIR : en->type == ENTRY_LINK ? FT_LINK : FT_FILE;
+	return m;
+}
+
+/* ---- directories ---- */
+
+static int make_dir(struct kdir *parent, const char *name, bool *made)
+{
+	struct stat st;
+	int dfd = dir_pin(parent->dir), r;
+
+	*made = false;
+	if (dfd < 0)
+		return dfd;
+	r = FAULT("mkdir", 0);
+	if (!r && mkdirat(dfd, name, 0700))
+		r = -errno;
+	if (!r)
+		*made = true;
+	else if (r == -EEXIST)
+		r = fstatat(dfd, name, &st, AT_SYMLINK_NOFOLLOW) ? -errno :
+		    S_ISDIR(st.st_mode) ? 0 : -ENOTDIR;
+	dir_unpin(parent->dir);
+	return r;
+}
+
+static void dir_failed(struct sink *s, struct kdir *d, struct kdir *parent, const char *name)
+{
+	char *path CLEANUP_FREE = dir_path(parent->dir, name);
+	char text[ERR_TEXT];
+
+	snprintf(text, sizeof(text), "%s: cannot make the directory: %s",
+		 printable(path ? path : name), strerror(-d->error));
+	atomic_fetch_add(&s->failed, 1);
+	xfer_send_failure(&s->x, BULK_FAILED, d->id, d->error, text);
+	XFER_EVENT(&s->x, file_failed, path ? path : name, d->error, text);
+}
+
+static int on_dir(struct sink *s, const struct bulk_entry *en, struct err *e)
+{
+	struct kdir *parent, *d;
+	char namebuf[256];
+	const char *name;
+	int r = place_entry(s, en, namebuf, &parent, &name, e);
+
+	if (r)
+		return r;
+	d = kdir_new(s, en->id, parent);
+	if (!d) {
+		kdir_put(s, parent);
+		return -ENOMEM;
+	}
+	d->meta = entry_meta(en);
+	d->set = true;
+	d->error = parent->error;
+	if (!name) {
+		d->dir = parent->dir ? dir_ref(parent->dir) : NULL;
+		d->made = parent->made;
+		d->error = parent->error;
+	} else if (parent->dir && !s->dry) {
+		d->error = make_dir(parent, name, &d->made);
+		if (!d->error)
+			d->dir = dir_sub(parent->dir, name);
+		else
+			dir_failed(s, d, parent, name);
+	} else if (parent->dir) {
+		d->dir = dir_sub(parent->dir, name); /* may not exist: stat tells */
+	}
+	HASH_ADD(hh, s->dirs, id, sizeof(d->id), d);
+	kdir_put(s, parent); /* d holds its own */
+	/* A failure has been told by its own message, and is final. */
+	return d->error && parent->dir && name ? 0 : done_add(&s->done, en->id);
+}
+
+static int on_dir_end(struct sink *s, const struct bulk_entry *en)
+{
+	struct kdir *d = find_dir(s, en->id);
+
+	if (!d)
+		return -EPROTO;
+	HASH_DEL(s->dirs, d);
+	kdir_put(s, d);
+	return 0;
+}
+
+/* ---- files and links ---- */
+
+/* Takes parent's reference over. */
+static struct kfile *kfile_new(struct sink *s, const struct bulk_entry *en,
+			       struct kdir *parent, const char *name)
+{
+	struct kfile *f = calloc(1, sizeof(*f) + strlen(name) + 1);
+
+	if (!f) {
+		kdir_put(s, parent);
+		return NULL;
+	}
+	f->id = en->id;
+	f->parent = parent;
+	f->name = strcpy((char *)(f + 1), name);
+	f->meta = entry_meta(en);
+	f->flags = en->flags;
+	f->link_id = en->link_id;
+	atomic_init(&f->refs, 1);
+	if (en->xattrs_len) {
+		f->xattrs = malloc(en->xattrs_len);
+		if (f->xattrs) {
+			memcpy(f->xattrs, en->xattrs, en->xattrs_len);
+			f->xattrs_len = en->xattrs_len;
+		}
+	}
+	return f;
+}
+
+static bool try_slot(struct sink *s, struct kfile *f)
+{
+	LOCK_GUARD(guard, stripe_of(s, f->id));
+	struct kfile **slot = &s->slots[f->id % s->ahead];
+
+	if (*slot)
+		return false;
+	*slot = f;
+	atomic_fetch_add(&s->live, 1);
+	return true;
+}
+
+/* The slot takes over the caller's reference. Otherwise the source has run too far
+ * ahead; but under --ack received it was told of entries that writers are still busy
+ * with, and these will be through without us. */
+static int enter_slot(struct sink *s, struct kfile *f)
+{
+	while (!try_slot(s, f)) {
+		if (!s->early || xfer_failed(&s->x)) {
+			kfile_put(s, f);
+			return -EPROTO;
+		}
+		usleep(1000);
+	}
+	return 0;
+}
+
+/* What stands at the name now. */
+static int look(struct kfile *f, struct stat *st)
+{
+	int dfd, r;
+
+	if (!f->parent->dir)
+		return f->parent->error ? f->parent->error : -ENOENT;
+	dfd = dir_pin(f->parent->dir);
+	if (dfd < 0)
+		return dfd;
+	r = fstatat(dfd, f->name, st, AT_SYMLINK_NOFOLLOW) ? -errno : 0;
+	dir_unpin(f->parent->dir);
+	return r;
+}
+
+static bool not_older(const struct stat *st, const struct meta *m)
+{
+	return st->st_mtim.tv_sec > m->mtime_s ||
+	       (st->st_mtim.tv_sec == m->mtime_s &&
+		(uint32_t)st->st_mtim.tv_nsec >= m->mtime_ns);
+}
+
+/* --skip-existing and --update. */
+static bool policy_skips(struct sink *s, struct kfile *f)
+{
+	struct stat st;
+
+	if (s->discard || s->stream || s->x.req->policy == POLICY_OVERWRITE)
+		return false;
+	if (look(f, &st) || S_ISDIR(st.st_mode))
+		return false;
+	return s->x.req->policy == POLICY_SKIP || not_older(&st, &f->meta);
+}
+
+static bool resumable(struct sink *s, const struct kfile *f)
+{
+	return (f->flags & ENTRY_F_ASK) && (s->x.req->flags & BULK_F_RESUME) &&
+	       !(s->x.req->flags & BULK_F_INPLACE) && !s->discard && !s->stream &&
+	       f->meta.size > s->x.agr.run;
+}
+
+/* The answer to an entry that asks. */
+static int answer(struct sink *s, struct kfile *f)
+{
+	if (policy_skips(s, f)) {
+		kfile_done(s, f, true);
+		return sink_verdict(s, f->id, VERDICT_SKIP);
+	}
+	if (s->dry) {
+		int r = sink_verdict(s, f->id, VERDICT_SEND);
+
+		kfile_done(s, f, false);
+		return r;
+	}
+	if (resumable(s, f)) {
+		f->journal = true;
+		sink_job(s, f, JOB_BEGIN);
+		return 0;
+	}
+	return sink_verdict(s, f->id, VERDICT_SEND);
+}
+
+static uint64_t data_bytes(const struct bulk_entry *en)
+{
+	uint64_t n = 0;
+
+	if (!(en->flags & ENTRY_F_SPARSE))
+		return en->size;
+	for (uint32_t i = 0; i < en->nranges; i++)
+		n += bulk_range_at(en->ranges, i).length;
+	return n;
+}
+
+static int remember_linkable(struct sink *s, struct kfile *f)
+{
+	struct linkable *l = calloc(1, sizeof(*l));
+
+	if (!l)
+		return -ENOMEM;
+	l->id = f->id;
+	l->name = strdup(f->name);
+	if (!l->name) {
+		free(l);
+		return -ENOMEM;
+	}
+	l->parent = f->parent;
+	atomic_fetch_add(&f->parent->refs, 1);
+	LOCK_GUARD(guard, &s->lock);
+	HASH_ADD(hh, s->linkables, id, sizeof(l->id), l);
+	return 0;
+}
+
+static void parent_missing(struct sink *s, struct kfile *f)
+{
+	char text[ERR_TEXT];
+
+	snprintf(text, sizeof(text), "%s: its directory could not be made: %s",
+		 printable(f->name), strerror(-f->parent->error));
+	kfile_failed(s, f, f->parent->error, text);
+}
+
+static int start_file(struct sink *s, struct kfile *f, uint64_t data)
+{
+	bool known = !(f->flags & ENTRY_F_NOSIZE);
+
+	atomic_init(&f->left, known ? (int64_t)data : NOSIZE_TOKEN);
+	atomic_init(&f->unreceived, known ? (int64_t)data : NOSIZE_TOKEN);
+	atomic_fetch_add(&s->bytes_known, data);
+	if (f->parent && f->parent->error) {
+		parent_missing(s, f);
+		return 0;
+	}
+	if (f->flags & ENTRY_F_ASK)
+		return answer(s, f);
+	if (known && !data)
+		sink_job(s, f, JOB_EMPTY);
+	return 0;
+}
+
+/* With ASK the verdict has been given; with nothing to come it is made right away. */
+static bool asked_and_empty(struct sink *s, struct kfile *f, uint64_t data)
+{
+	return (f->flags & ENTRY_F_ASK) && !data && !(f->flags & ENTRY_F_NOSIZE) &&
+	       !f->journal && !atomic_load(&f->over) && !s->dry;
+}
+
+static int on_file(struct sink *s, const struct bulk_entry *en, struct err *e)
+{
+	struct kdir *parent = NULL;
+	struct kfile *f;
+	char namebuf[256];
+	const char *name = en->name;
+	uint64_t data = data_bytes(en);
+	int r = 0;
+
+	if (!(en->flags & ENTRY_F_NOSIZE) && (data > en->size || en->size > INT64_MAX / 4))
+		return -EBADMSG;
+	if (s->discard || s->stream) {
+		parent = s->base;
+		atomic_fetch_add(&parent->refs, 1);
+	} else {
+		r = place_entry(s, en, namebuf, &parent, &name, e);
+	}
+	if (r)
+		return r;
+	f = kfile_new(s, en, parent, name ? name : en->name);
+	if (!f)
+		return -ENOMEM;
+	atomic_fetch_add(&f->refs, 1); /* ours, until the end of this function */
+	r = enter_slot(s, f);
+	if (!r && (f->flags & ENTRY_F_LINKED))
+		r = remember_linkable(s, f);
+	if (!r)
+		r = start_file(s, f, data);
+	if (!r && asked_and_empty(s, f, data))
+		sink_job(s, f, JOB_EMPTY);
+	kfile_put(s, f);
+	return r;
+}
+
+static void link_attributes(struct sink *s, int dfd, struct kfile *f)
+{
+	struct timespec t[2] = {
+		{ .tv_sec = f->meta.mtime_s, .tv_nsec = f->meta.mtime_ns },
+		{ .tv_sec = f->meta.mtime_s, .tv_nsec = f->meta.mtime_ns },
+	};
+
+	/* A filesystem that keeps neither for links has nothing to lose by it. */
+	if ((s->x.req->flags & BULK_F_OWNER) &&
+	    fchownat(dfd, f->name, f->meta.uid, f->meta.gid, AT_SYMLINK_NOFOLLOW))
+		log_debug("%s: owner not set: %s", printable(f->name), strerror(errno));
+	if ((s->x.req->flags & BULK_F_TIMES) &&
+	    utimensat(dfd, f->name, t, AT_SYMLINK_NOFOLLOW))
+		log_debug("%s: times not set: %s", printable(f->name), strerror(errno));
+}
+
+static void set_link(struct sink *s, struct kfile *f, const char *target)
+{
+	char text[ERR_TEXT];
+	int dfd = dir_pin(f->parent->dir), r = dfd;
+
+	if (dfd >= 0) {
+		r = put_symlink(dfd, f->name, target);
+		if (!r)
+			link_attributes(s, dfd, f);
+		if (!r && s->sync)
+			r = fsync(dfd) ? -errno : 0;
+		dir_unpin(f->parent->dir);
+	}
+	if (!r) {
+		kfile_done(s, f, false);
+		return;
+	}
+	snprintf(text, sizeof(text), "%s: symbolic link: %s", printable(f->name), strerror(-r));
+	kfile_failed(s, f, r, text);
+}
+
+/* A symbolic or a hard link. */
+static int on_link(struct sink *s, const struct bulk_entry *en, struct err *e)
+{
+	struct kdir *parent;
+	struct kfile *f;
+	char namebuf[256];
+	const char *name;
+	int r;
+
+	if (s->discard || s->stream)
+		return done_add(&s->done, en->id);
+	r = place_entry(s, en, namebuf, &parent, &name, e);
+	if (r)
+		return r;
+	f = kfile_new(s, en, parent, name ? name : en->name);
+	if (!f)
+		return -ENOMEM;
+	atomic_fetch_add(&f->refs, 1);
+	r = enter_slot(s, f);
+	if (!r && f->parent->error)
+		parent_missing(s, f);
+	else if (!r && (s->dry || policy_skips(s, f)))
+		kfile_done(s, f, true);
+	else if (!r && en->type == ENTRY_HARDLINK)
+		r = kfile_hardlink(s, f);
+	else if (!r)
+		set_link(s, f, en->target);
+	kfile_put(s, f);
+	return r;
+}
+
+static int on_entry(struct sink *s, const struct bulk_entry *en, struct err *e)
+{
+	if (en->type == ENTRY_DIR_END)
+		return s->discard || s->stream ? 0 : on_dir_end(s, en);
+	if (en->id != atomic_load(&s->highest) + 1)
+		return -EPROTO;
+	atomic_fetch_add(&s->entries, 1);
+	switch (en->type) {
+	case ENTRY_DIR:
+		if (s->discard || s->stream)
+			return done_add(&s->done, en->id);
+		return on_dir(s, en, e);
+	case ENTRY_FILE:
+		return on_file(s, en, e);
+	case ENTRY_LINK:
+	case ENTRY_HARDLINK:
+		return on_link(s, en, e);
+	default:
+		return -EPROTO;
+	}
+}
+
+int sink_entries(struct sink *s, struct buf *p, struct err *e)
+{
+	struct bulk_entry en;
+	int r = 0;
+
+	while (!r && buf_len(p)) {
+		r = bulk_entry_get(p, &en);
+		if (!r)
+			r = on_entry(s, &en, e);
+		if (!r && en.type != ENTRY_DIR_END)
+			atomic_store(&s->highest, en.id);
+	}
+	if (r)
+		return r;
+	sink_unpark(s);
+	return sink_flush_verdicts(s);
+}
+
+int sink_sizes(struct sink *s, struct buf *p, bool kept)
+{
+	while (buf_len(p)) {
+		uint64_t id, n;
+		struct kfile *f;
+		int64_t minus;
+		int r = bulk_pair_get(p, &id, &n);
+
+		if (r)
+			return r;
+		f = kfile_get(s, id);
+		if (!f)
+			continue;
+		if (n > INT64_MAX / 4 || (kept ? !f->journal : !(f->flags & ENTRY_F_NOSIZE))) {
+			kfile_put(s, f);
+			return -EPROTO;
+		}
+		if (!kept) {
+			f->meta.size = n;
+			f->flags &= (uint8_t)~ENTRY_F_NOSIZE;
+			atomic_fetch_add(&s->bytes_known, n);
+		} else {
+			atomic_fetch_add(&s->bytes_kept, n);
+		}
+		minus = kept ? (int64_t)n + KEPT_TOKEN : NOSIZE_TOKEN - (int64_t)n;
+		/* More than can be left would let left reach 0 under a writer's hands. */
+		if (atomic_fetch_sub(&f->unreceived, minus) < minus) {
+			kfile_put(s, f);
+			return -EPROTO;
+		}
+		if (atomic_fetch_sub(&f->left, minus) == minus)
+			kfile_complete(s, f);
+		kfile_put(s, f);
+	}
+	return 0;
+}
+
+int sink_source_failed(struct sink *s, struct buf *p)
+{
+	struct bulk_failure fail;
+	struct kfile *f;
+	char *path CLEANUP_FREE = NULL;
+	int r = bulk_failure_get(p, &fail);
+
+	if (r)
+		return r;
+	f = fail.id ? kfile_get(s, fail.id) : NULL;
+	if (fail.id && !f)
+		return 0;
+	if (f) {
+		path = kfile_path(f);
+		if (atomic_exchange(&f->over, true)) {
+			kfile_put(s, f);
+			return 0;
+		}
+	}
+	atomic_fetch_add(&s->failed, 1);
+	XFER_EVENT(&s->x, file_failed, path ? path : "", fail.code, fail.text);
+	if (f) {
+		f->drop = true; /* it has changed or cannot be read: its part is worth nothing */
+		kfile_over(s, f, LINK_FAILED);
+		kfile_put(s, f);
+	}
+	return 0;
+}
+
+void sink_entries_end(struct sink *s)
+{
+	struct kdir *d, *next;
+
+	HASH_ITER(hh, s->dirs, d, next) {
+		HASH_DEL(s->dirs, d);
+		kdir_put(s, d);
+	}
+	if (s->base) {
+		kdir_put(s, s->base);
+		s->base = NULL;
+	}
+}

@@ -1,0 +1,611 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The sink's writers: check blocks, put their extents where they belong, and give the
+ * buffers back. */
+#include "transfer/sink.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define DEPTH_MAX 64
+#define DIRECT_MIN (64ull << 20)
+/* Blocks that fail their check are asked for again; so many, and it is not chance. */
+#define BAD_BLOCKS_MAX 64
+
+/* A write under way: all of one block, which has a single extent. */
+struct put {
+	struct io_op op;
+	struct kfile *file;
+	struct block *block;
+};
+
+struct writer {
+	struct sink *s;
+	pthread_t thread;
+	struct io *io;
+	unsigned depth;
+	struct unseal *unseal;
+	struct put puts[DEPTH_MAX];
+	struct put *spare[DEPTH_MAX];
+	unsigned nspare;
+	char name[16];
+};
+
+static char checked; /* block.user of a block that has been checked: its address */
+
+/* ---- blocks back ---- */
+
+static struct path *path_of(struct sink *s, const struct block *b)
+{
+	uint32_t i = 0;
+
+	while (i + 1 < s->x.npaths && s->x.pools[i] != b->pool)
+		i++;
+	return s->x.paths[i];
+}
+
+static void release(struct sink *s, struct block *b, uint32_t status)
+{
+	struct path *p = path_of(s, b);
+
+	b->user = NULL;
+	p->ops->release(p, b, status);
+}
+
+/* ---- checking ---- */
+
+static int bad_block(struct sink *s, struct block *b, int code)
+{
+	uint64_t n = atomic_fetch_add(&s->bad_blocks, 1) + 1;
+
+	if (n > BAD_BLOCKS_MAX)
+		return xfer_fail(&s->x, code, "%d blocks came damaged", BAD_BLOCKS_MAX + 1);
+	log_warn("block %llu came damaged on channel %u: asked for again",
+		 (unsigned long long)b->number, b->channel);
+	release(s, b, EBADMSG);
+	return 1;
+}
+
+static int note_number(struct sink *s, uint64_t number)
+{
+	LOCK_GUARD(guard, &s->lock);
+
+	return numbers_add(s->numbers, number);
+}
+
+/* 0: b is what was sent, and new; 1: it has been dealt with; negative: the end. */
+static int check_block(struct writer *w, struct block *b)
+{
+	struct sink *s = w->s;
+	int r;
+
+	if (b->user == &checked)
+		return 0;
+	r = unseal_block(w->unseal, b);
+	if (r)
+		return bad_block(s, b, r);
+	r = note_number(s, b->number);
+	if (r < 0)
+		return xfer_fail(&s->x, r, "block number %llu is too far ahead",
+				 (unsigned long long)b->number);
+	if (!r) {
+		release(s, b, 0); /* it came before, on a channel that died */
+		return 1;
+	}
+	b->user = &checked;
+	return 0;
+}
+
+static uint64_t newest_entry(const struct block *b)
+{
+	uint64_t id = 0;
+
+	for (uint32_t i = 0; i < b->nextents; i++)
+		if (b->extents[i].file > id)
+			id = b->extents[i].file;
+	return id;
+}
+
+/* True when b waits for its entries now. */
+static bool park(struct sink *s, struct block *b)
+{
+	uint64_t newest = newest_entry(b);
+
+	if (newest <= atomic_load(&s->highest))
+		return false;
+	LOCK_GUARD(guard, &s->lock);
+	if (newest <= atomic_load(&s->highest))
+		return false;
+	b->next = s->parked;
+	s->parked = b;
+	return true;
+}
+
+void sink_unpark(struct sink *s)
+{
+	struct block *b, *keep = NULL, *go = NULL;
+	uint64_t highest = atomic_load(&s->highest);
+
+	pthread_mutex_lock(&s->lock);
+	b = steal_ptr(&s->parked);
+	while (b) {
+		struct block *next = b->next;
+		struct block **list = newest_entry(b) <= highest ? &go : &keep;
+
+		b->next = *list;
+		*list = b;
+		b = next;
+	}
+	s->parked = keep;
+	pthread_mutex_unlock(&s->lock);
+	while (go) {
+		b = go;
+		go = b->next;
+		b->next = NULL;
+		if (bq_push(s->arrived, b))
+			pool_put(b);
+	}
+}
+
+/* ---- extents ---- */
+
+/* --ack received: all of f is in memory, checked. */
+static void tell_received(struct sink *s, struct kfile *f)
+{
+	f->told = true;
+	if (done_add(&s->done, f->id))
+		xfer_fail(&s->x, -ENOMEM, "out of memory");
+}
+
+/* What may be written of x: 0; 1: its file is over, drop it; -EPROTO: it does not fit. */
+static int admit(struct sink *s, struct kfile *f, const struct extent *x)
+{
+	int64_t before;
+
+	if (atomic_load(&f->over))
+		return 1;
+	if (!(f->flags & ENTRY_F_NOSIZE) && x->offset + x->length > f->meta.size)
+		return -EPROTO;
+	before = atomic_fetch_sub(&f->unreceived, x->length);
+	if (before < x->length)
+		return -EPROTO;
+	if (s->early && before == x->length && x->length)
+		tell_received(s, f);
+	return 0;
+}
+
+static int add_check(struct sink *s, struct kfile *f, const struct extent *x,
+		     const uint8_t *data)
+{
+	struct check c = { .offset = x->offset, .length = x->length };
+	LOCK_GUARD(guard, stripe_of(s, f->id));
+
+	crypto_run_digest(c.digest, data, x->length);
+	if (!(f->nchecks & (f->nchecks - 1))) {
+		uint32_t room = f->nchecks ? 2 * f->nchecks : 1;
+		struct check *checks = realloc(f->checks, room * sizeof(*checks));
+
+		if (!checks)
+			return -ENOMEM;
+		f->checks = checks;
+	}
+	f->checks[f->nchecks++] = c;
+	return 0;
+}
+
+/* Runs that x covers wholly go into the journal. */
+static int note_runs(struct sink *s, struct kfile *f, const struct extent *x,
+		     const uint8_t *data)
+{
+	uint64_t run = s->x.agr.run, size = f->meta.size, end = x->offset + x->length;
+	uint64_t i = (x->offset + run - 1) / run;
+	uint8_t digest[RUN_DIGEST_BYTES];
+	int r = 0;
+
+	for (; !r; i++) {
+		uint64_t lo = i * run, hi = lo + run < size ? lo + run : size;
+
+		if (lo >= end || hi > end)
+			break;
+		crypto_run_digest(digest, data + (lo - x->offset), hi - lo);
+		r = part_note_run(f->part, i, digest);
+	}
+	return r;
+}
+
+static void write_failed(struct sink *s, struct kfile *f, int code)
+{
+	char *path CLEANUP_FREE = kfile_path(f);
+	char text[ERR_TEXT];
+
+	snprintf(text, sizeof(text), "%s: %s", printable(path ? path : f->name),
+		 strerror(-code));
+	kfile_failed(s, f, code, text);
+}
+
+/* x lies in the file. */
+static void extent_down(struct sink *s, struct kfile *f, const struct extent *x,
+			const uint8_t *data)
+{
+	int r = 0;
+
+	if (s->verify)
+		r = add_check(s, f, x, data);
+	if (!r && f->journal && f->part)
+		r = note_runs(s, f, x, data);
+	if (r) {
+		write_failed(s, f, r);
+		return;
+	}
+	atomic_fetch_add_explicit(&s->bytes, x->length, memory_order_relaxed);
+	if (atomic_fetch_sub(&f->left, x->length) == x->length)
+		kfile_complete(s, f);
+}
+
+static bool is_whole(struct sink *s, const struct kfile *f, const struct extent *x)
+{
+	return x->offset == 0 && x->length == f->meta.size && !s->sync && !s->verify &&
+	       !f->journal && !(f->flags & (ENTRY_F_NOSIZE | ENTRY_F_SPARSE)) &&
+	       !f->xattrs_len && !(s->x.req->flags & BULK_F_INPLACE);
+}
+
+/* The short way: the whole file is here. */
+static void put_whole(struct sink *s, struct kfile *f, const struct extent *x,
+		      const uint8_t *data)
+{
+	struct part_spec spec = kfile_spec(s, f);
+	struct err e = ERR_INIT;
+	int r = part_write_whole(&spec, data, x->length, &e);
+
+	if (r) {
+		kfile_failed(s, f, r, e.text);
+		return;
+	}
+	atomic_fetch_add_explicit(&s->bytes, x->length, memory_order_relaxed);
+	kfile_done(s, f, false);
+}
+
+static void put_extent(struct sink *s, struct kfile *f, const struct extent *x,
+		       const uint8_t *data)
+{
+	struct err e = ERR_INIT;
+	struct part *p;
+	int r;
+
+	if (s->discard) {
+		extent_down(s, f, x, data);
+		return;
+	}
+	if (is_whole(s, f, x)) {
+		put_whole(s, f, x, data);
+		return;
+	}
+	p = kfile_part(s, f, &e);
+	if (!p) {
+		kfile_failed(s, f, e.code, e.text);
+		return;
+	}
+	r = FAULT("write", x->length);
+	if (!r)
+		r = pwrite_full(part_fd(p), data, x->length, (off_t)x->offset);
+	if (r)
+		write_failed(s, f, r);
+	else
+		extent_down(s, f, x, data);
+}
+
+static int lost_extent(struct sink *s, const struct extent *x, int r)
+{
+	return xfer_fail(&s->x, r, "a block holds bytes %llu+%u of entry %llu, which has none "
+			 "there", (unsigned long long)x->offset, x->length,
+			 (unsigned long long)x->file);
+}
+
+/* ---- one extent: by the I/O engine ---- */
+
+static int put_done(struct writer *w, struct put *p)
+{
+	struct sink *s = w->s;
+	struct kfile *f = steal_ptr(&p->file);
+	struct block *b = steal_ptr(&p->block);
+
+	w->spare[w->nspare++] = p;
+	if (p->op.result < 0)
+		write_failed(s, f, (int)p->op.result);
+	else if (p->op.result != p->op.len)
+		write_failed(s, f, -EIO);
+	else
+		extent_down(s, f, &b->extents[0], block_payload(b));
+	kfile_put(s, f);
+	release(s, b, 0);
+	return 0;
+}
+
+static int reap(struct writer *w, int min)
+{
+	struct io_op *done[DEPTH_MAX];
+	int n = io_reap(w->io, done, min, DEPTH_MAX);
+
+	if (n < 0)
+		return xfer_fail(&w->s->x, n, "writing: %s", strerror(-n));
+	for (int i = 0; i < n; i++)
+		put_done(w, done[i]->user);
+	return 0;
+}
+
+/* Past the cache, where that was asked for and can be. */
+static void maybe_direct(struct sink *s, struct kfile *f, struct part *p)
+{
+	LOCK_GUARD(guard, stripe_of(s, f->id));
+
+	if (f->direct || s->x.tuning->direct != DIRECT_ON)
+		return;
+	f->direct = true;
+	if (direct_alignment(part_fd(p)))
+		fcntl(part_fd(p), F_SETFL, O_DIRECT);
+}
+
+/* Takes f's reference and b over. */
+static int submit(struct writer *w, struct kfile *f, struct block *b)
+{
+	struct sink *s = w->s;
+	const struct extent *x = &b->extents[0];
+	struct err e = ERR_INIT;
+	struct part *part = kfile_part(s, f, &e);
+	struct put *p;
+	int r;
+
+	if (!part) {
+		kfile_failed(s, f, e.code, e.text);
+		kfile_put(s, f);
+		release(s, b, 0);
+		return 0;
+	}
+	maybe_direct(s, f, part);
+	p = w->spare[--w->nspare];
+	p->file = f;
+	p->block = b;
+	p->op = (struct io_op){ .write = true, .fd = part_fd(part), .offset = x->offset,
+				.data = block_payload(b), .len = x->length, .block = b,
+				.user = p };
+	while ((r = io_submit(w->io, &p->op)) == -EAGAIN && !(r = reap(w, 1)))
+		;
+	if (r) {
+		p->op.result = r;
+		return put_done(w, p);
+	}
+	return io_inflight(w->io) >= w->depth ? reap(w, 1) : 0;
+}
+
+static int put_single(struct writer *w, struct block *b)
+{
+	struct sink *s = w->s;
+	const struct extent *x = &b->extents[0];
+	struct kfile *f = kfile_get(s, x->file);
+	int r = f ? admit(s, f, x) : 1;
+
+	if (r < 0) {
+		kfile_put(s, f);
+		release(s, b, 0);
+		return lost_extent(s, x, r);
+	}
+	if (!r && !s->discard && !is_whole(s, f, x))
+		return submit(w, f, b);
+	if (!r)
+		put_extent(s, f, x, block_payload(b));
+	kfile_put(s, f);
+	release(s, b, 0);
+	return 0;
+}
+
+static int put_many(struct writer *w, struct block *b)
+{
+	struct sink *s = w->s;
+	int r = 0;
+
+	for (uint32_t i = 0; i < b->nextents && r >= 0; i++) {
+		const struct extent *x = &b->extents[i];
+		struct kfile *f = kfile_get(s, x->file);
+
+		/* An entry that came and is over is gone: dropped. */
+		r = f ? admit(s, f, x) : 1;
+		if (r < 0)
+			lost_extent(s, x, r);
+		else if (!r)
+			put_extent(s, f, x, block_payload(b) + x->pos);
+		kfile_put(s, f);
+	}
+	release(s, b, 0);
+	return r < 0 ? r : 0;
+}
+
+/* ---- standard output ---- */
+
+static struct block *take_next(struct sink *s)
+{
+	struct block **at = &s->stream_held;
+
+	for (; *at; at = &(*at)->next) {
+		struct block *b = *at;
+
+		if (b->number != s->stream_next)
+			continue;
+		*at = b->next;
+		b->next = NULL;
+		s->stream_next++;
+		return b;
+	}
+	return NULL;
+}
+
+static int print_block(struct writer *w, struct block *b)
+{
+	struct sink *s = w->s;
+	int r = write_full(STDOUT_FILENO, block_payload(b), b->len);
+
+	if (r) {
+		release(s, b, 0);
+		return xfer_fail(&s->x, r, "standard output: %s", strerror(-r));
+	}
+	for (uint32_t i = 0; i < b->nextents && !r; i++) {
+		struct kfile *f = kfile_get(s, b->extents[i].file);
+
+		if (f && !admit(s, f, &b->extents[i]))
+			extent_down(s, f, &b->extents[i], block_payload(b));
+		kfile_put(s, f);
+	}
+	release(s, b, 0);
+	return 0;
+}
+
+/* There is one writer then: what comes early is held until its turn. */
+static int put_stream(struct writer *w, struct block *b)
+{
+	struct sink *s = w->s;
+	int r = 0;
+
+	b->next = s->stream_held;
+	s->stream_held = b;
+	while (!r && (b = take_next(s)))
+		r = print_block(w, b);
+	return r;
+}
+
+/* ---- the loop ---- */
+
+static int put_block(struct writer *w, struct block *b)
+{
+	struct sink *s = w->s;
+	int r = check_block(w, b);
+
+	if (r < 0)
+		pool_put(b);
+	if (r)
+		return r < 0 ? r : 0;
+	if (park(s, b))
+		return 0;
+	if (s->stream)
+		return put_stream(w, b);
+	return b->nextents == 1 ? put_single(w, b) : put_many(w, b);
+}
+
+/* The next block; while writes are under way they are finished rather than slept on. */
+static int next_block(struct writer *w, struct block **b)
+{
+	struct sink *s = w->s;
+	uint64_t t;
+	int r;
+
+	for (;;) {
+		r = bq_try_pop(s->arrived, b);
+		if (r != -EAGAIN)
+			return r;
+		if (!io_inflight(w->io))
+			break;
+		r = reap(w, 1);
+		if (r)
+			return r;
+	}
+	t = now_ns();
+	r = bq_pop(s->arrived, b);
+	atomic_fetch_add_explicit(&s->writer_wait_ns, now_ns() - t, memory_order_relaxed);
+	return r;
+}
+
+static void *writer_main(void *arg)
+{
+	struct writer *w = arg;
+	struct block *b;
+	int r;
+
+	do {
+		r = next_block(w, &b);
+		if (!r)
+			r = put_block(w, b);
+	} while (!r);
+	while (io_inflight(w->io) && !reap(w, 1))
+		;
+	return NULL;
+}
+
+static void writer_free(struct writer *w)
+{
+	if (!w)
+		return;
+	io_free(w->io);
+	unseal_free(w->unseal);
+	free(w);
+}
+
+static struct writer *writer_new(struct sink *s, bool first, struct err *e)
+{
+	struct writer *w = calloc(1, sizeof(*w));
+	const char *said = NULL;
+
+	if (!w) {
+		err_set(e, -ENOMEM, "out of memory");
+		return NULL;
+	}
+	w->s = s;
+	w->depth = s->x.tuning->depth ? s->x.tuning->depth : 8;
+	if (w->depth > DEPTH_MAX)
+		w->depth = DEPTH_MAX;
+	for (unsigned k = 0; k < w->depth; k++)
+		w->spare[w->nspare++] = &w->puts[k];
+	w->io = io_new(s->io, w->depth, s->x.pools, (int)s->x.npaths, &said, e);
+	if (w->io && first)
+		log_debug("writing by %s%s%s", io_name(w->io), said ? ": " : "",
+			  said ? said : "");
+	if (w->io)
+		w->unseal = unseal_new(&s->x.keys, &s->x.agr, s->x.dir);
+	if (w->io && w->unseal)
+		return w;
+	if (w->io)
+		err_set(e, -ENOMEM, "out of memory");
+	writer_free(w);
+	return NULL;
+}
+
+static unsigned writers_wanted(const struct sink *s)
+{
+	unsigned n = s->x.tuning->writers;
+
+	if (s->stream)
+		return 1;
+	if (!n)
+		n = cpus_allowed() < 2 ? 2 : cpus_allowed() > 8 ? 8 : cpus_allowed();
+	return n > WRITERS_MAX ? WRITERS_MAX : n;
+}
+
+int writers_start(struct sink *s, struct err *e)
+{
+	unsigned n = writers_wanted(s);
+
+	for (unsigned i = 0; i < n; i++) {
+		struct writer *w = writer_new(s, !i, e);
+		int r;
+
+		if (!w)
+			return e->code;
+		snprintf(w->name, sizeof(w->name), "write%u", i);
+		r = thread_start(&w->thread, w->name, writer_main, w);
+		if (r) {
+			writer_free(w);
+			return err_sys(e, r, "cannot start a thread");
+		}
+		s->writers[s->nwriters++] = w;
+	}
+	return 0;
+}
+
+void writers_join(struct sink *s)
+{
+	for (unsigned i = 0; i < s->nwriters; i++) {
+		pthread_join(s->writers[i]->thread, NULL);
+		writer_free(s->writers[i]);
+	}
+	s->nwriters = 0;
+}

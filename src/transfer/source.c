@@ -1,0 +1,537 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The source: its table of entries under way, its half of the conversation, its
+ * threads from start to end. */
+#include "transfer/setup.h"
+#include "transfer/source.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct source *of(struct xfer *x)
+{
+	return (struct source *)x;
+}
+
+char *sfile_path(const struct sfile *f)
+{
+	return f->dir ? dir_path(f->dir, f->name) : strdup(f->name);
+}
+
+/* ---- entries that are not done ---- */
+
+/* The sink is through with id, or we are. Returns its file, reference and all; *was
+ * tells whether it was still out. */
+static struct sfile *entry_over(struct source *s, uint64_t id, bool *was)
+{
+	LOCK_GUARD(guard, &s->lock);
+	uint64_t i = id % s->ahead;
+
+	*was = id >= s->oldest && id < s->next && s->out[i];
+	if (!*was)
+		return NULL;
+	s->out[i] = 0;
+	if (id == s->oldest) {
+		while (s->oldest < s->next && !s->out[s->oldest % s->ahead])
+			s->oldest++;
+		pthread_cond_signal(&s->moved);
+	}
+	return steal_ptr(&s->slots[i]);
+}
+
+static struct sfile *entry_file(struct source *s, uint64_t id)
+{
+	LOCK_GUARD(guard, &s->lock);
+	uint64_t i = id % s->ahead;
+
+	if (id < s->oldest || id >= s->next || !s->out[i] || !s->slots[i])
+		return NULL;
+	return sfile_ref(s->slots[i]);
+}
+
+/* Once: f no longer waits for a verdict. */
+static bool take_asked(struct source *s, struct sfile *f)
+{
+	LOCK_GUARD(guard, &s->lock);
+	bool asked = f->asked;
+
+	f->asked = false;
+	return asked;
+}
+
+static void let_go(struct source *s, struct sfile *f)
+{
+	if (f && take_asked(s, f))
+		plan_unexpect(s->plan);
+}
+
+void source_file_failed(struct source *s, struct sfile *f, const char *path, int code,
+			const char *text)
+{
+	bool was = true;
+
+	if (f) {
+		if (atomic_exchange(&f->failed, true))
+			return;
+		sfile_put(entry_over(s, f->id, &was));
+	}
+	if (!was)
+		return;
+	atomic_fetch_add(&s->failed, 1);
+	xfer_send_failure(&s->x, BULK_FAILED, f ? f->id : 0, code, text);
+	XFER_EVENT(&s->x, file_failed, path, code, text);
+}
+
+/* ---- the conversation ---- */
+
+static void tell_done(struct source *s, struct sfile *f, bool skipped)
+{
+	char *path CLEANUP_FREE = NULL;
+
+	if (!s->x.events->file_done)
+		return;
+	path = sfile_path(f);
+	if (path)
+		XFER_EVENT(&s->x, file_done, path, f->size, skipped);
+}
+
+static void one_done(struct source *s, uint64_t id)
+{
+	bool was;
+	struct sfile *f = entry_over(s, id, &was);
+
+	if (!f)
+		return;
+	let_go(s, f);
+	if (!atomic_load(&f->failed)) {
+		atomic_fetch_add(&s->done_files, 1);
+		tell_done(s, f, false);
+	}
+	sfile_put(f);
+}
+
+static int on_done(struct source *s, struct buf *p)
+{
+	uint64_t first, last;
+
+	while (buf_len(p)) {
+		int r = bulk_pair_get(p, &first, &last);
+
+		if (r)
+			return r;
+		if (first > last || last - first >= s->ahead)
+			return -EBADMSG;
+		for (uint64_t id = first; id <= last; id++)
+			one_done(s, id);
+	}
+	return 0;
+}
+
+static int on_failed(struct source *s, struct buf *p)
+{
+	struct bulk_failure f;
+	struct sfile *file;
+	char *path CLEANUP_FREE = NULL;
+	bool was = true;
+	int r = bulk_failure_get(p, &f);
+
+	if (r)
+		return r;
+	file = f.id ? entry_over(s, f.id, &was) : NULL;
+	/* Under --ack received a file may fail after it was told done. */
+	if (!was && s->x.agr.ack != ACK_RECEIVED)
+		return 0;
+	let_go(s, file);
+	if (file) {
+		atomic_store(&file->failed, true);
+		path = sfile_path(file);
+	}
+	atomic_fetch_add(&s->failed, 1);
+	XFER_EVENT(&s->x, file_failed, path ? path : "", f.code, f.text);
+	sfile_put(file);
+	return 0;
+}
+
+static void verdict_skip(struct source *s, struct sfile *f)
+{
+	bool was;
+
+	atomic_fetch_add(&s->skipped, 1);
+	tell_done(s, f, true);
+	sfile_put(entry_over(s, f->id, &was));
+	plan_unexpect(s->plan);
+}
+
+/* The plan ends when nothing is expected: so first hand it the file, then unexpect. */
+static void verdict_send(struct source *s, struct sfile *f)
+{
+	plan_ready(s->plan, sfile_ref(f));
+	plan_unexpect(s->plan);
+}
+
+static int on_verdict(struct source *s, uint64_t id, uint8_t verdict)
+{
+	struct sfile *f = entry_file(s, id);
+
+	if (!f)
+		return 0;
+	if (!take_asked(s, f)) {
+		sfile_put(f);
+		return 0;
+	}
+	if (verdict == VERDICT_SKIP)
+		verdict_skip(s, f);
+	else if (s->x.req->flags & BULK_F_DRY_RUN)
+		plan_unexpect(s->plan);
+	else
+		verdict_send(s, f);
+	sfile_put(f);
+	return 0;
+}
+
+static int on_verdicts(struct source *s, struct buf *p)
+{
+	while (buf_len(p)) {
+		uint64_t id;
+		uint8_t verdict;
+		int r = bulk_verdict_get(p, &id, &verdict);
+
+		if (!r)
+			r = on_verdict(s, id, verdict);
+		if (r)
+			return r;
+	}
+	return 0;
+}
+
+/* Digests of what the sink has of a file; more than the file can have is a lie. */
+static int add_runs(struct sfile *f, uint32_t run_bytes, struct buf *p)
+{
+	uint64_t most;
+
+	if (run_bytes < 4096 || run_bytes > BLOCK_MAX || run_bytes % 4096)
+		return -EBADMSG;
+	most = f->size / run_bytes + 1;
+	f->run_bytes = run_bytes;
+	while (buf_len(p)) {
+		struct run_digest *d;
+
+		if (f->nruns >= most)
+			return -EBADMSG;
+		if (!(f->nruns & (f->nruns - 1))) { /* a power of two: grow */
+			uint32_t room = f->nruns ? 2 * f->nruns : 1;
+
+			d = realloc(f->runs, room * sizeof(*d));
+			if (!d)
+				return -ENOMEM;
+			f->runs = d;
+		}
+		d = &f->runs[f->nruns];
+		if (bulk_run_get(p, &d->run, d->digest))
+			return -EBADMSG;
+		f->nruns++;
+	}
+	return 0;
+}
+
+static int on_runs(struct source *s, struct buf *p)
+{
+	struct sfile *f;
+	uint64_t id;
+	uint32_t run_bytes;
+	int r = bulk_runs_head_get(p, &id, &run_bytes);
+
+	if (r)
+		return r;
+	f = entry_file(s, id);
+	if (!f)
+		return 0;
+	/* Only while it waits is the file ours alone. */
+	r = f->asked ? add_runs(f, run_bytes, p) : 0;
+	sfile_put(f);
+	return r;
+}
+
+static int source_frame(struct xfer *x, uint8_t type, struct buf *p, struct err *e)
+{
+	struct source *s = of(x);
+
+	(void)e;
+	switch (type) {
+	case BULK_DONE:
+		return on_done(s, p);
+	case BULK_FAILED:
+		return on_failed(s, p);
+	case BULK_VERDICTS:
+		return on_verdicts(s, p);
+	case BULK_RUNS:
+		return on_runs(s, p);
+	default:
+		return -EPROTO;
+	}
+}
+
+static int source_tick(struct xfer *x)
+{
+	(void)x;
+	return 0;
+}
+
+static void source_cancel(struct xfer *x)
+{
+	struct source *s = of(x);
+
+	plan_abort(s->plan);
+	for (uint32_t i = 0; i < x->npaths; i++) {
+		bq_close(s->ready[i], -ECANCELED);
+		pool_close(x->pools[i]);
+		if (s->senders[i])
+			sender_abort(s->senders[i]);
+	}
+	LOCK_GUARD(guard, &s->lock);
+	pthread_cond_broadcast(&s->moved);
+}
+
+static void source_counts(struct xfer *x, struct bulk_counts *c)
+{
+	struct source *s = of(x);
+
+	c->entries = atomic_load(&s->entries);
+	c->files = atomic_load(&s->done_files);
+	c->failed = atomic_load(&s->failed);
+	c->skipped = atomic_load(&s->skipped);
+	c->bytes = atomic_load(&s->bytes_acked);
+	c->blocks = atomic_load(&s->next_block);
+	c->resumed = atomic_load(&s->bytes_kept);
+}
+
+static const char *source_bottleneck(struct source *s)
+{
+	uint64_t blocks = atomic_load(&s->reader_wait_ns);
+	uint64_t plan = atomic_load(&s->plan_wait_ns);
+	uint64_t all = (now_ns() - s->x.started_ns) * (s->nreaders ? s->nreaders : 1);
+
+	if (plan > all / 2)
+		return "entries";
+	return blocks > all / 3 ? "network or sink" : "source";
+}
+
+static void source_progress(struct xfer *x, struct transfer_progress *p)
+{
+	struct source *s = of(x);
+
+	p->entries = atomic_load(&s->entries);
+	p->files_done = atomic_load(&s->done_files);
+	p->files_failed = atomic_load(&s->failed);
+	p->files_skipped = atomic_load(&s->skipped);
+	p->bytes = atomic_load(&s->bytes_acked) + atomic_load(&s->bytes_kept);
+	p->bytes_known = atomic_load(&s->bytes_known);
+	p->walked = atomic_load(&s->walked);
+	p->bottleneck = source_bottleneck(s);
+}
+
+static const struct xfer_role source_role = {
+	.frame = source_frame,
+	.tick = source_tick,
+	.cancel = source_cancel,
+	.counts = source_counts,
+	.progress = source_progress,
+};
+
+/* ---- from start to end ---- */
+
+void source_init(struct source *s)
+{
+	xfer_init(&s->x);
+	s->x.role = &source_role;
+	s->oldest = s->next = 1;
+	pthread_mutex_init(&s->lock, NULL);
+	pthread_cond_init(&s->moved, NULL);
+}
+
+void source_destroy(struct source *s)
+{
+	for (uint32_t i = 0; s->slots && i < s->ahead; i++)
+		sfile_put(s->slots[i]);
+	free(s->slots);
+	free(s->out);
+	plan_free(s->plan);
+	for (uint32_t i = 0; i < s->x.npaths; i++)
+		bq_free(s->ready[i]);
+	for (uint32_t i = 0; i < s->x.npaths; i++)
+		sender_free(s->senders[i]);
+	dirs_free(s->dirs);
+	pthread_cond_destroy(&s->moved);
+	pthread_mutex_destroy(&s->lock);
+	xfer_destroy(&s->x);
+}
+
+static void block_acked(void *arg, struct block *b)
+{
+	struct source *s = arg;
+
+	atomic_fetch_add_explicit(&s->bytes_acked, b->len, memory_order_relaxed);
+}
+
+/* b has lost its path: any other that lives takes it, with the same sealed bytes. */
+static int block_returned(void *arg, struct block *b)
+{
+	struct source *s = arg;
+
+	for (uint32_t i = 0; i < s->x.npaths; i++)
+		if (s->x.paths[i]->alive && !bq_push(s->ready[i], b))
+			return 0;
+	return -EPIPE;
+}
+
+static void channel_down(void *arg, uint32_t channel, int error)
+{
+	struct source *s = arg;
+
+	/* Closed in good order: the sink has given up, and says why on the control stream. */
+	if (!error || xfer_failed(&s->x))
+		return;
+	atomic_fetch_add(&s->x.channels_lost, 1);
+	log_warn("data channel %u is lost (%s); its blocks go by the others", channel,
+		 strerror(-error));
+}
+
+static int start_senders(struct source *s, struct err *e)
+{
+	for (uint32_t i = 0; i < s->x.npaths; i++) {
+		struct sender_config c = {
+			.path = s->x.paths[i],
+			.q = s->ready[i],
+			.rate = s->x.req->rate / s->x.npaths,
+			.acked = block_acked,
+			.returned = block_returned,
+			.down = channel_down,
+			.arg = s,
+		};
+
+		s->senders[i] = sender_start(&c, "sender", e);
+		if (!s->senders[i])
+			return e->code;
+	}
+	return 0;
+}
+
+/* By the first source: they seldom lie apart. */
+static void look_at_storage(struct source *s)
+{
+	int fd = -1;
+
+	s->io = IO_POSIX;
+	if (!s->nitems || s->items[0].kind != ITEM_PATH)
+		return;
+	if (s->items[0].path[0] == '/' || !s->cwd || !s->cwd[0])
+		fd = root_open(s->root, s->items[0].path, O_PATH, 0);
+	else
+		fd = root_open(s->root, s->cwd, O_PATH, 0);
+	s->io = setup_io(s->x.tuning, fd);
+	cleanup_close(&fd);
+}
+
+static int make_tables(struct source *s, struct err *e)
+{
+	look_at_storage(s);
+	s->ahead = s->x.agr.entries_ahead;
+	s->slots = calloc(s->ahead, sizeof(*s->slots));
+	s->out = calloc(s->ahead, 1);
+	s->dirs = dirs_new(1024);
+	s->plan = plan_new(s->x.agr.block, s->x.req->flags & BULK_F_SEQUENTIAL);
+	if (!s->slots || !s->out || !s->dirs || !s->plan)
+		return err_set(e, -ENOMEM, "out of memory");
+	for (uint32_t i = 0; i < s->x.npaths; i++) {
+		s->ready[i] = bq_new(0);
+		if (!s->ready[i])
+			return err_set(e, -ENOMEM, "out of memory");
+	}
+	return 0;
+}
+
+static int start(struct source *s, struct err *e)
+{
+	int r = xfer_start(&s->x, e);
+
+	if (!r)
+		r = start_senders(s, e);
+	if (!r)
+		r = readers_start(s, e);
+	if (r)
+		return r;
+	r = thread_start(&s->walker, "walk", source_walk, s);
+	if (r)
+		return err_sys(e, r, "cannot start a thread");
+	s->walker_on = true;
+	return 0;
+}
+
+/* Join everything that feeds the wire, first to last. */
+static void drain(struct source *s)
+{
+	if (s->walker_on)
+		pthread_join(s->walker, NULL);
+	readers_join(s);
+	for (uint32_t i = 0; i < s->x.npaths; i++)
+		bq_close(s->ready[i], 0);
+	for (uint32_t i = 0; i < s->x.npaths; i++) {
+		int r = s->senders[i] ? sender_join(s->senders[i]) : 0;
+
+		if (r)
+			xfer_data_lost(&s->x, r);
+	}
+}
+
+static int send_totals(struct source *s)
+{
+	struct bulk_counts c = { 0 };
+	struct buf *b CLEANUP_BUF = buf_new(BULK_FRAME_MAX);
+	int r;
+
+	if (!b)
+		return -ENOMEM;
+	source_counts(&s->x, &c);
+	r = bulk_counts_put(b, &c);
+	return r ? r : xfer_send(&s->x, BULK_SENT, b);
+}
+
+static bool sink_has_summed(struct xfer *x)
+{
+	return x->peer_summed;
+}
+
+static void fill_result(struct source *s, struct transfer_result *r)
+{
+	xfer_result(&s->x, r);
+	r->files = atomic_load(&s->done_files);
+	r->failed = atomic_load(&s->failed);
+	r->skipped = atomic_load(&s->skipped);
+	r->bytes = atomic_load(&s->bytes_acked);
+	r->resumed = atomic_load(&s->bytes_kept);
+}
+
+int source_run(struct source *s, struct transfer_result *r, bool *in_line, struct err *e)
+{
+	int rc = make_tables(s, e);
+
+	if (rc) {
+		*in_line = false;
+		return rc;
+	}
+	rc = start(s, e);
+	if (rc)
+		xfer_fail(&s->x, rc, "%s", e->text);
+	drain(s);
+	if (!xfer_failed(&s->x)) {
+		rc = send_totals(s);
+		if (rc)
+			xfer_fail(&s->x, rc, "control connection: %s", strerror(-rc));
+	}
+	xfer_wait(&s->x, sink_has_summed);
+	rc = xfer_finish(&s->x, in_line, e);
+	fill_result(s, r);
+	return rc;
+}

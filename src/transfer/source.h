@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The source's half of a transfer: walk -> plan -> read -> send. */
+#ifndef RFTP_TRANSFER_SOURCE_H
+#define RFTP_TRANSFER_SOURCE_H
+
+#include "transfer/plan.h"
+#include "transfer/seal.h"
+#include "transfer/xfer.h"
+
+#define READERS_MAX 64
+
+struct reader;
+
+struct source {
+	struct xfer x;                 /* first: roles cast back */
+
+	/* Set before threads start. */
+	struct root *root;
+	const struct transfer_item *items;
+	uint32_t nitems;
+	const char *const *targets;    /* as transfer_client_config.targets */
+	const char *cwd;               /* relative paths start here; "" */
+	enum io_kind io;               /* engine of the readers */
+	struct dirs *dirs;
+	struct plan *plan;
+	struct bq *ready[NICS_MAX];    /* filled blocks, per path */
+	struct sender *senders[NICS_MAX];
+	struct reader *readers[READERS_MAX];
+	unsigned nreaders;
+	pthread_t walker;
+	bool walker_on;
+
+	/* Entries that the sink has not finished, guarded by lock. A slot holds the file, or
+	 * NULL for an entry that has none; state tells whether the id is out. */
+	pthread_mutex_t lock;
+	pthread_cond_t moved;          /* oldest moved */
+	struct sfile **slots;          /* [ahead] by id modulo ahead */
+	uint8_t *out;                  /* [ahead]: 1 while not done */
+	uint32_t ahead;
+	uint64_t oldest, next;         /* ids: the first not done; the next to be given */
+
+	_Atomic uint64_t next_block;
+	_Atomic uint64_t entries, files, done_files, failed, skipped;
+	_Atomic uint64_t bytes_known, bytes_acked, bytes_kept;
+	atomic_bool walked;            /* all entries are out */
+	atomic_bool sent;              /* BULK_SENT is out */
+	_Atomic uint64_t reader_wait_ns, plan_wait_ns; /* for the bottleneck */
+};
+
+/* The common half of both entry points: run s, whose x, items, root and paths are set
+ * up, to its end. 0 or the negative errno of the transfer. */
+int source_run(struct source *s, struct transfer_result *r, bool *in_line, struct err *e);
+void source_init(struct source *s);
+void source_destroy(struct source *s);
+
+/* source_walk.c */
+void *source_walk(void *arg);
+
+/* source_read.c */
+int readers_start(struct source *s, struct err *e);
+void readers_join(struct source *s);
+
+/* A file that will not be whole: told to the sink and counted once. f may be NULL for
+ * a name that never became an entry; path is for people. */
+void source_file_failed(struct source *s, struct sfile *f, const char *path, int code,
+			const char *text);
+/* A name for people; malloc'd. */
+char *sfile_path(const struct sfile *f);
+
+#endif

@@ -1,0 +1,741 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The source's readers: fill blocks from files, seal them, and hand them to a path. */
+#include "transfer/source.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define DEPTH_MAX 64
+#define DIRECT_MIN (64ull << 20) /* smaller files are not worth bypassing the cache */
+
+/* A read under way. */
+struct piece {
+	struct io_op op;
+	struct sfile *file;
+	uint64_t offset;
+	uint32_t length;
+};
+
+struct reader {
+	struct source *s;
+	pthread_t thread;
+	struct io *io;
+	unsigned depth;
+	struct seal *seal;
+	struct block *open;            /* being filled with small files; or NULL */
+	struct sfile *mine;            /* of the last piece */
+	struct piece pieces[DEPTH_MAX];
+	struct piece *spare[DEPTH_MAX];
+	unsigned nspare;
+	uint8_t *run_buf;              /* for comparing runs; made when needed */
+	char name[16];
+};
+
+/* ---- blocks out ---- */
+
+/* The path whose queue of ready blocks is shortest. */
+static uint32_t best_path(struct source *s)
+{
+	uint32_t best = 0, least = UINT32_MAX;
+
+	if (s->x.npaths == 1)
+		return 0;
+	for (uint32_t i = 0; i < s->x.npaths; i++) {
+		uint32_t busy = pool_blocks(s->x.pools[i]) - pool_free_blocks(s->x.pools[i]);
+
+		if (s->x.paths[i]->alive && busy < least) {
+			least = busy;
+			best = i;
+		}
+	}
+	return best;
+}
+
+static int send_block(struct reader *r, struct block *b)
+{
+	struct source *s = r->s;
+	uint32_t path = 0;
+	int rc;
+
+	b->number = atomic_fetch_add_explicit(&s->next_block, 1, memory_order_relaxed);
+	rc = seal_block(r->seal, b);
+	if (rc) {
+		pool_put(b);
+		return xfer_fail(&s->x, rc, "sealing a block: %s", strerror(-rc));
+	}
+	while (path + 1 < s->x.npaths && s->x.pools[path] != b->pool)
+		path++;
+	rc = bq_push(s->ready[path], b);
+	if (rc)
+		pool_put(b);
+	return rc;
+}
+
+static int flush_open(struct reader *r)
+{
+	struct block *b = steal_ptr(&r->open);
+
+	if (!b)
+		return 0;
+	if (b->nextents)
+		return send_block(r, b);
+	pool_put(b);
+	return 0;
+}
+
+static int reap(struct reader *r, int min);
+
+/* A free block; while there is none, what we hold is finished first, because others
+ * may be waiting for it as we do. NULL: the transfer has failed. */
+static struct block *get_block(struct reader *r)
+{
+	struct source *s = r->s;
+	struct pool *pool = s->x.pools[best_path(s)];
+	struct block *b = pool_try_get(pool);
+	uint64_t t;
+
+	if (b)
+		return b;
+	while (io_inflight(r->io)) {
+		if (reap(r, 1))
+			return NULL;
+		b = pool_try_get(pool);
+		if (b)
+			return b;
+	}
+	t = now_ns();
+	b = pool_get(pool);
+	atomic_fetch_add_explicit(&s->reader_wait_ns, now_ns() - t, memory_order_relaxed);
+	return b;
+}
+
+/* ---- failures ---- */
+
+static void file_failed(struct reader *r, struct sfile *f, int code, const char *what)
+{
+	char *path CLEANUP_FREE = sfile_path(f);
+	char text[ERR_TEXT];
+
+	snprintf(text, sizeof(text), "%s: %s", printable(path ? path : f->name),
+		 what ? what : strerror(-code));
+	source_file_failed(r->s, f, path ? path : f->name, code, text);
+}
+
+static const char changed[] = "changed while it was being read; not sent, run again";
+
+/* Is the file still what its entry said? */
+static bool unchanged(int fd, const struct sfile *f)
+{
+	struct stat st;
+
+	return !fstat(fd, &st) && (uint64_t)st.st_size == f->size &&
+	       st.st_mtim.tv_sec == f->mtime_s &&
+	       (uint32_t)st.st_mtim.tv_nsec == f->mtime_ns;
+}
+
+static int open_sfile(struct sfile *f)
+{
+	int dfd = dir_pin(f->dir), fd;
+
+	if (dfd < 0)
+		return dfd;
+	/* NONBLOCK: should a pipe have taken the file's place, do not wait for its writer. */
+	fd = openat(dfd, f->name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	if (fd < 0)
+		fd = -errno;
+	dir_unpin(f->dir);
+	return fd;
+}
+
+/* ---- small files ---- */
+
+static int read_small(struct reader *r, struct sfile *f)
+{
+	struct block *b = r->open;
+	int fd CLEANUP_CLOSE = open_sfile(f);
+	ssize_t n;
+
+	if (fd < 0) {
+		file_failed(r, f, fd, NULL);
+		return 0;
+	}
+	n = FAULT("read", f->size);
+	if (!n)
+		n = pread_full(fd, block_payload(b) + b->len, f->size, 0);
+	if (n < 0)
+		file_failed(r, f, (int)n, NULL);
+	else if ((uint64_t)n != f->size || !unchanged(fd, f))
+		file_failed(r, f, -ESTALE, changed);
+	else
+		return block_add(b, f->id, 0, (uint32_t)n);
+	return 0;
+}
+
+static int read_batch(struct reader *r, struct plan_work *w)
+{
+	int rc = 0;
+
+	for (uint32_t i = 0; i < w->nfiles; i++) {
+		struct sfile *f = w->files[i];
+
+		if (r->open && (r->open->nextents == BLOCK_EXTENTS ||
+				r->open->cap - r->open->len < f->size))
+			rc = flush_open(r);
+		if (!rc && !r->open) {
+			r->open = get_block(r);
+			rc = r->open ? 0 : -ECANCELED;
+		}
+		if (!rc && !atomic_load(&f->failed))
+			rc = read_small(r, f);
+		sfile_put(f);
+	}
+	return rc;
+}
+
+/* ---- big files ---- */
+
+static bool wants_direct(struct source *s, const struct sfile *f, int fd)
+{
+	switch (s->x.tuning->direct) {
+	case DIRECT_OFF:
+		return false;
+	case DIRECT_ON:
+		return direct_alignment(fd) != 0;
+	default:
+		/* Through the cache unless asked: whether the file is cached already cannot
+		 * be known, and a cached one is read at the speed of memory. */
+		(void)f;
+		return false;
+	}
+}
+
+/* The descriptor that all readers of f share. */
+static int shared_fd(struct reader *r, struct sfile *f)
+{
+	LOCK_GUARD(guard, &f->fd_lock);
+
+	if (f->fd >= 0)
+		return f->fd;
+	f->fd = open_sfile(f);
+	if (f->fd < 0) {
+		int rc = f->fd;
+
+		f->fd = -1;
+		return rc;
+	}
+	if (f->size >= DIRECT_MIN || r->s->x.tuning->direct == DIRECT_ON)
+		f->direct = wants_direct(r->s, f, f->fd) &&
+			    !fcntl(f->fd, F_SETFL, O_DIRECT);
+	else
+		posix_fadvise(f->fd, 0, 0, POSIX_FADV_SEQUENTIAL);
+	return f->fd;
+}
+
+/* The last piece of a stream or a timed run tells how long it was. */
+static int send_size(struct source *s, struct sfile *f, uint64_t size)
+{
+	struct buf *b CLEANUP_BUF = buf_new(64);
+	int rc;
+
+	if (!b)
+		return -ENOMEM;
+	f->size = size;
+	rc = bulk_pair_put(b, f->id, size);
+	return rc ? rc : xfer_send(&s->x, BULK_SIZES, b);
+}
+
+static bool timed(const struct source *s)
+{
+	return s->x.req->bench_ns != 0;
+}
+
+/* All of f has been read: its descriptor is not needed until the sink is done. */
+static void close_shared(struct sfile *f)
+{
+	LOCK_GUARD(guard, &f->fd_lock);
+
+	cleanup_close(&f->fd);
+	f->fd = -1;
+}
+
+/* The piece is in b (or b is NULL: it failed). What completes the file is let go only
+ * when the file has been found unchanged, so that the sink cannot finish a torn one. */
+static int finish_piece(struct reader *r, struct sfile *f, struct block *b)
+{
+	struct source *s = r->s;
+	bool last = plan_piece_done(s->plan, f);
+	int rc = 0;
+
+	if (last && f->kind == SFILE_PATH && !atomic_load(&f->failed) &&
+	    !unchanged(f->fd, f))
+		file_failed(r, f, -ESTALE, changed);
+	if (last)
+		close_shared(f);
+	if (b && atomic_load(&f->failed)) {
+		pool_put(b);
+		b = NULL;
+	}
+	if (b)
+		rc = send_block(r, b);
+	if (last && f->kind == SFILE_ZERO && timed(s) && !rc)
+		rc = send_size(s, f, f->size);
+	sfile_put(f);
+	return rc;
+}
+
+static int piece_read(struct reader *r, struct piece *p)
+{
+	struct sfile *f = p->file;
+	struct block *b = p->op.block;
+
+	r->spare[r->nspare++] = p;
+	if (p->op.result < 0) {
+		file_failed(r, f, (int)p->op.result, NULL);
+	} else if (p->op.result != p->length) {
+		file_failed(r, f, -ESTALE, changed);
+	} else {
+		int rc = block_add(b, f->id, p->offset, p->length);
+
+		return rc ? rc : finish_piece(r, f, b);
+	}
+	pool_put(b);
+	return finish_piece(r, f, NULL);
+}
+
+/* Finish at least min reads. */
+static int reap(struct reader *r, int min)
+{
+	struct io_op *done[DEPTH_MAX];
+	int n = io_reap(r->io, done, min, DEPTH_MAX), rc = 0;
+
+	if (n < 0)
+		return xfer_fail(&r->s->x, n, "reading: %s", strerror(-n));
+	for (int i = 0; i < n; i++) {
+		int one = piece_read(r, done[i]->user);
+
+		if (!rc)
+			rc = one;
+	}
+	return rc;
+}
+
+static int read_piece(struct reader *r, struct sfile *f, uint64_t offset, uint32_t length)
+{
+	struct block *b = get_block(r);
+	struct piece *p;
+	int fd, rc;
+
+	if (!b) {
+		finish_piece(r, f, NULL);
+		return -ECANCELED;
+	}
+	fd = shared_fd(r, f);
+	if (fd < 0) {
+		file_failed(r, f, fd, NULL);
+		pool_put(b);
+		return finish_piece(r, f, NULL);
+	}
+	while (!r->nspare) {
+		rc = reap(r, 1);
+		if (rc) {
+			pool_put(b);
+			finish_piece(r, f, NULL);
+			return rc;
+		}
+	}
+	p = r->spare[--r->nspare];
+	p->file = f;
+	p->offset = offset;
+	p->length = length;
+	p->op = (struct io_op){ .fd = fd, .offset = offset, .data = block_payload(b),
+				.len = length, .block = b, .user = p };
+	while ((rc = io_submit(r->io, &p->op)) == -EAGAIN && !(rc = reap(r, 1)))
+		;
+	if (rc) {
+		p->op.result = rc;
+		return piece_read(r, p);
+	}
+	return io_inflight(r->io) >= r->depth ? reap(r, 1) : 0;
+}
+
+/* Zeros: the pool's memory as it is; nothing is touched. */
+static int zero_piece(struct reader *r, struct sfile *f, uint64_t offset, uint32_t length)
+{
+	struct source *s = r->s;
+	struct block *b;
+	int rc;
+
+	if (timed(s) && now_ns() - s->x.started_ns >= s->x.req->bench_ns)
+		plan_truncate(s->plan, f);
+	b = get_block(r);
+	if (!b) {
+		finish_piece(r, f, NULL);
+		return -ECANCELED;
+	}
+	rc = block_add(b, f->id, offset, length);
+	return rc ? rc : finish_piece(r, f, b);
+}
+
+/* Standard input, to its end. */
+static int read_stream(struct reader *r, struct sfile *f)
+{
+	uint64_t at = 0;
+	int rc = 0;
+
+	while (!rc) {
+		struct block *b = get_block(r);
+		ssize_t n;
+
+		if (!b) {
+			rc = -ECANCELED;
+			break;
+		}
+		n = read_full(STDIN_FILENO, block_payload(b), b->cap);
+		if (n <= 0) {
+			pool_put(b);
+			rc = (int)n;
+			break;
+		}
+		rc = block_add(b, f->id, at, (uint32_t)n);
+		at += (uint64_t)n;
+		if (!rc)
+			rc = send_block(r, b);
+	}
+	plan_piece_done(r->s->plan, f);
+	if (rc < 0 && rc != -ECANCELED)
+		file_failed(r, f, rc, NULL);
+	else if (!rc)
+		rc = send_size(r->s, f, at);
+	sfile_put(f);
+	return rc;
+}
+
+static int do_piece(struct reader *r, struct plan_work *w)
+{
+	struct sfile *f = w->file;
+
+	r->mine = f; /* compared only, never followed: it may be gone */
+	if (atomic_load(&f->failed))
+		return finish_piece(r, f, NULL);
+	switch (f->kind) {
+	case SFILE_STREAM:
+		return read_stream(r, f);
+	case SFILE_ZERO:
+		return zero_piece(r, f, w->offset, w->length);
+	default:
+		return read_piece(r, f, w->offset, w->length);
+	}
+}
+
+/* ---- what the sink has already ---- */
+
+/* Ranges of f without the runs that fit, and the bytes that need not be sent. */
+struct missing {
+	struct bulk_range *v;
+	uint32_t n;
+	uint64_t kept;
+};
+
+static int miss(struct missing *m, uint64_t offset, uint64_t length)
+{
+	struct bulk_range *v;
+
+	if (!length)
+		return 0;
+	if (m->n && m->v[m->n - 1].offset + m->v[m->n - 1].length == offset) {
+		m->v[m->n - 1].length += length;
+		return 0;
+	}
+	v = realloc(m->v, (m->n + 1) * sizeof(*v));
+	if (!v)
+		return -ENOMEM;
+	m->v = v;
+	m->v[m->n++] = (struct bulk_range){ offset, length };
+	return 0;
+}
+
+static bool run_fits(struct reader *r, struct sfile *f, int fd, const struct run_digest *d)
+{
+	uint8_t own[RUN_DIGEST_BYTES];
+	uint64_t at = d->run * f->run_bytes;
+	size_t len;
+
+	if (at / f->run_bytes != d->run || at >= f->size)
+		return false;
+	len = f->size - at < f->run_bytes ? f->size - at : f->run_bytes;
+	if (pread_full(fd, r->run_buf, len, (off_t)at) != (ssize_t)len)
+		return false;
+	crypto_run_digest(own, r->run_buf, len);
+	return !memcmp(own, d->digest, sizeof(own));
+}
+
+static int by_run(const void *a, const void *b)
+{
+	uint64_t x = ((const struct run_digest *)a)->run, y = ((const struct run_digest *)b)->run;
+
+	return x < y ? -1 : x > y;
+}
+
+/* Keep of f's digests only those that fit its bytes, in order, each once. */
+static void keep_fitting(struct reader *r, struct sfile *f, int fd)
+{
+	uint32_t n = 0;
+
+	qsort(f->runs, f->nruns, sizeof(*f->runs), by_run);
+	for (uint32_t i = 0; i < f->nruns && !xfer_failed(&r->s->x); i++)
+		if ((!n || f->runs[n - 1].run != f->runs[i].run) &&
+		    run_fits(r, f, fd, &f->runs[i]))
+			f->runs[n++] = f->runs[i];
+	f->nruns = n;
+}
+
+/* One range of the file's data, cut at the runs that fit and lie wholly inside it. */
+static int subtract(struct sfile *f, struct bulk_range g, uint32_t *next, struct missing *m)
+{
+	uint64_t at = g.offset, end = g.offset + g.length;
+	int rc = 0;
+
+	for (; *next < f->nruns && !rc; ++*next) {
+		uint64_t lo = f->runs[*next].run * f->run_bytes;
+		uint64_t hi = lo + f->run_bytes < f->size ? lo + f->run_bytes : f->size;
+
+		if (lo >= end)
+			break;
+		if (lo < at || hi > end)
+			continue;
+		rc = miss(m, at, lo - at);
+		m->kept += hi - lo;
+		at = hi;
+	}
+	return rc ? rc : miss(m, at, end - at);
+}
+
+static int find_missing(struct sfile *f, struct missing *m)
+{
+	uint32_t next = 0;
+	int rc = 0;
+
+	if (!f->ranges)
+		return subtract(f, (struct bulk_range){ 0, f->size }, &next, m);
+	for (uint32_t i = 0; i < f->nranges && !rc; i++)
+		rc = subtract(f, f->ranges[i], &next, m);
+	return rc;
+}
+
+static int tell_kept(struct source *s, struct sfile *f, uint64_t kept)
+{
+	struct buf *b CLEANUP_BUF = buf_new(64);
+	int rc;
+
+	if (!b)
+		return -ENOMEM;
+	atomic_fetch_add(&s->bytes_kept, kept);
+	rc = bulk_pair_put(b, f->id, kept);
+	return rc ? rc : xfer_send(&s->x, BULK_KEPT, b);
+}
+
+/* Compare what the sink says it has with our bytes, then send the rest. */
+static int check_runs(struct reader *r, struct sfile *f)
+{
+	struct missing m = { 0 };
+	int fd, rc;
+
+	free(r->run_buf);
+	r->run_buf = malloc(f->run_bytes);
+	fd = shared_fd(r, f);
+	if (fd < 0 || !r->run_buf) {
+		file_failed(r, f, fd < 0 ? fd : -ENOMEM, NULL);
+		sfile_put(f);
+		return 0;
+	}
+	keep_fitting(r, f, fd);
+	rc = find_missing(f, &m);
+	if (!rc && !unchanged(fd, f)) {
+		file_failed(r, f, -ESTALE, changed);
+		m.n = 0;
+	} else if (!rc) {
+		rc = tell_kept(r->s, f, m.kept);
+	}
+	free(f->runs);
+	free(f->ranges);
+	f->runs = NULL;
+	f->ranges = m.v;
+	f->nranges = m.n;
+	if (!rc && m.n)
+		plan_ready(r->s->plan, f);
+	else
+		sfile_put(f);
+	return rc;
+}
+
+/* ---- the loop ---- */
+
+static enum plan_answer next_work(struct reader *r, struct plan_work *w)
+{
+	struct source *s = r->s;
+	uint32_t room = r->open ? r->open->cap - r->open->len : s->x.agr.block;
+	bool holding = r->open || io_inflight(r->io);
+	enum plan_answer a = plan_next(s->plan, r->mine, room, false, w);
+	uint64_t t;
+
+	if (a != PLAN_IDLE || holding)
+		return a;
+	t = now_ns();
+	a = plan_next(s->plan, r->mine, room, true, w);
+	atomic_fetch_add_explicit(&s->plan_wait_ns, now_ns() - t, memory_order_relaxed);
+	return a;
+}
+
+/* Let go of all we hold. */
+static int finish_all(struct reader *r)
+{
+	int rc = flush_open(r);
+
+	while (!rc && io_inflight(r->io))
+		rc = reap(r, 1);
+	return rc;
+}
+
+static int step(struct reader *r, bool *end)
+{
+	struct plan_work w;
+
+	switch (next_work(r, &w)) {
+	case PLAN_SMALL:
+		return read_batch(r, &w);
+	case PLAN_PIECE:
+		return do_piece(r, &w);
+	case PLAN_CHECK:
+		return check_runs(r, w.file);
+	case PLAN_FULL:
+		return flush_open(r);
+	case PLAN_IDLE:
+		return finish_all(r);
+	default:
+		*end = true;
+		return finish_all(r);
+	}
+}
+
+/* After a failure: what is in flight must land before its blocks can go back. */
+static void give_up(struct reader *r)
+{
+	if (r->open)
+		pool_put(steal_ptr(&r->open));
+	while (io_inflight(r->io)) {
+		struct io_op *done[DEPTH_MAX];
+		int n = io_reap(r->io, done, 1, DEPTH_MAX);
+
+		if (n < 0)
+			return;
+		for (int i = 0; i < n; i++) {
+			struct piece *p = done[i]->user;
+
+			pool_put(p->op.block);
+			sfile_put(p->file);
+		}
+	}
+}
+
+static void *reader_main(void *arg)
+{
+	struct reader *r = arg;
+	bool end = false;
+	int rc = 0;
+
+	while (!end && !rc)
+		rc = step(r, &end);
+	if (rc && rc != -ECANCELED && rc != -EPIPE)
+		xfer_fail(&r->s->x, rc, "reading: %s", strerror(-rc));
+	give_up(r);
+	return NULL;
+}
+
+static void reader_free(struct reader *r)
+{
+	if (!r)
+		return;
+	io_free(r->io);
+	seal_free(r->seal);
+	free(r->run_buf);
+	free(r);
+}
+
+static struct reader *reader_new(struct source *s, unsigned i, struct err *e)
+{
+	struct reader *r = calloc(1, sizeof(*r));
+	const char *said = NULL;
+
+	if (!r) {
+		err_set(e, -ENOMEM, "out of memory");
+		return NULL;
+	}
+	r->s = s;
+	r->depth = s->x.tuning->depth ? s->x.tuning->depth : 8;
+	if (s->x.req->flags & BULK_F_SEQUENTIAL)
+		r->depth = 1;
+	if (r->depth > DEPTH_MAX)
+		r->depth = DEPTH_MAX;
+	for (unsigned k = 0; k < r->depth; k++)
+		r->spare[r->nspare++] = &r->pieces[k];
+	r->io = io_new(s->io, r->depth, s->x.pools, (int)s->x.npaths, &said, e);
+	if (r->io && !i)
+		log_debug("reading by %s%s%s", io_name(r->io), said ? ": " : "",
+			  said ? said : "");
+	if (r->io)
+		r->seal = seal_new(&s->x.keys, &s->x.agr, s->x.dir, (uint16_t)i);
+	if (r->io && r->seal)
+		return r;
+	if (r->io)
+		err_set(e, -ENOMEM, "out of memory");
+	reader_free(r);
+	return NULL;
+}
+
+static unsigned readers_wanted(const struct source *s)
+{
+	unsigned n = s->x.tuning->readers;
+
+	if (s->x.req->flags & BULK_F_SEQUENTIAL)
+		return 1;
+	if (s->nitems == 1 && s->items[0].kind != ITEM_PATH)
+		return 1;
+	if (!n)
+		n = cpus_allowed() < 2 ? 2 : cpus_allowed() > 8 ? 8 : cpus_allowed();
+	return n > READERS_MAX ? READERS_MAX : n;
+}
+
+int readers_start(struct source *s, struct err *e)
+{
+	unsigned n = readers_wanted(s);
+
+	for (unsigned i = 0; i < n; i++) {
+		struct reader *r = reader_new(s, i, e);
+		int rc;
+
+		if (!r)
+			return e->code;
+		snprintf(r->name, sizeof(r->name), "read%u", i);
+		rc = thread_start(&r->thread, r->name, reader_main, r);
+		if (rc) {
+			reader_free(r);
+			return err_sys(e, rc, "cannot start a thread");
+		}
+		s->readers[s->nreaders++] = r;
+	}
+	return 0;
+}
+
+void readers_join(struct source *s)
+{
+	for (unsigned i = 0; i < s->nreaders; i++) {
+		pthread_join(s->readers[i]->thread, NULL);
+		reader_free(s->readers[i]);
+	}
+	s->nreaders = 0;
+}

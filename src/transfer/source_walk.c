@@ -1,0 +1,752 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The source's first stage: turns what was named into entries, with no answer from the
+ * sink, and says what is to be read. */
+#include "transfer/source.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+#include <uthash.h>
+
+/* Entries are sent when there are this many bytes of them, or this old. */
+#define FLUSH_BYTES 16384
+#define FLUSH_NS 5000000ull
+/* Files from this size on are asked about before they are sent: the sink may have a
+ * part of them. */
+#define RESUME_MIN (16ull << 20)
+
+/* The first of a group of hard links. */
+struct first_link {
+	struct { uint64_t dev, ino; } key;
+	uint64_t id;
+	uint64_t left;        /* names not seen yet */
+	UT_hash_handle hh;
+};
+
+/* A directory that only a list of names implies. */
+struct implied {
+	char *path;
+	uint64_t id;
+	UT_hash_handle hh;
+};
+
+struct walk {
+	struct source *s;
+	struct buf *frame;             /* entries not sent yet */
+	uint64_t flushed_ns;
+	struct sfile *first, *last;    /* files to be read once their entries are out */
+	uint32_t nfiles;
+	uint64_t *ids;                 /* of the directories we are in */
+	size_t depth, ids_room;
+	const char *top;               /* what was named, for messages */
+	uint8_t top_flags;             /* ENTRY_F_TOP | ... of the next entry, then 0 */
+	struct first_link *links;
+	struct implied *implied;
+};
+
+/* ---- sending entries ---- */
+
+static int flush(struct walk *w)
+{
+	int r;
+
+	w->flushed_ns = now_ns();
+	if (buf_len(w->frame)) {
+		r = xfer_send(&w->s->x, BULK_ENTRIES, w->frame);
+		buf_reset(w->frame);
+		if (r)
+			return r;
+	}
+	if (w->nfiles) {
+		plan_ready_list(w->s->plan, w->first, w->last, w->nfiles);
+		w->first = w->last = NULL;
+		w->nfiles = 0;
+	}
+	return 0;
+}
+
+static void read_later(struct walk *w, struct sfile *f)
+{
+	f->next = NULL;
+	if (w->last)
+		w->last->next = f;
+	else
+		w->first = f;
+	w->last = f;
+	w->nfiles++;
+}
+
+static bool window_full(struct source *s)
+{
+	return s->next - s->oldest >= s->ahead && !xfer_failed(&s->x);
+}
+
+/* The next id, once the window has room for it. 0: the transfer has failed. */
+static uint64_t new_id(struct walk *w)
+{
+	struct source *s = w->s;
+
+	pthread_mutex_lock(&s->lock);
+	if (window_full(s)) {
+		/* The sink can finish only what it has heard of. */
+		pthread_mutex_unlock(&s->lock);
+		if (flush(w))
+			return 0;
+		pthread_mutex_lock(&s->lock);
+		while (window_full(s))
+			pthread_cond_wait(&s->moved, &s->lock);
+	}
+	if (xfer_failed(&s->x)) {
+		pthread_mutex_unlock(&s->lock);
+		return 0;
+	}
+	s->out[s->next % s->ahead] = 1;
+	s->slots[s->next % s->ahead] = NULL;
+	pthread_mutex_unlock(&s->lock);
+	atomic_fetch_add_explicit(&s->entries, 1, memory_order_relaxed);
+	return s->next;
+}
+
+/* The id becomes visible to the control reader here, with its file. */
+static void publish_id(struct source *s, uint64_t id, struct sfile *f)
+{
+	LOCK_GUARD(guard, &s->lock);
+
+	s->slots[id % s->ahead] = f;
+	s->next = id + 1;
+}
+
+static int put_entry(struct walk *w, const struct bulk_entry *e)
+{
+	int r = bulk_entry_put(w->frame, e);
+
+	if (r == -ENOBUFS) {
+		r = flush(w);
+		if (!r)
+			r = bulk_entry_put(w->frame, e);
+	}
+	if (!r && (buf_len(w->frame) >= FLUSH_BYTES || now_ns() - w->flushed_ns > FLUSH_NS))
+		r = flush(w);
+	return r;
+}
+
+static void entry_meta(struct bulk_entry *e, const struct meta *m)
+{
+	e->mode = m->mode;
+	e->uid = m->uid;
+	e->gid = m->gid;
+	e->mtime_s = m->mtime_s;
+	e->mtime_ns = m->mtime_ns;
+	e->size = m->size;
+}
+
+/* A fresh entry below the directory we are in. */
+static int begin_entry(struct walk *w, struct bulk_entry *e, uint8_t type, const char *name,
+		       const struct meta *m)
+{
+	*e = (struct bulk_entry){ .type = type, .name = name };
+	e->id = new_id(w);
+	if (!e->id)
+		return -ECANCELED;
+	e->parent = w->depth ? w->ids[w->depth - 1] : 0;
+	e->flags = w->top_flags;
+	w->top_flags = 0;
+	entry_meta(e, m);
+	return 0;
+}
+
+static void walk_failed(struct walk *w, const char *path, int code)
+{
+	char text[ERR_TEXT];
+
+	snprintf(text, sizeof(text), "%s: %s", printable(path), strerror(-code));
+	source_file_failed(w->s, NULL, path, code, text);
+}
+
+static void item_failed(struct walk *w, const struct walk_item *it, int code)
+{
+	char *path CLEANUP_FREE = it->parent ? dir_path(it->parent, it->name) : NULL;
+
+	walk_failed(w, path ? path : w->top, code);
+}
+
+/* ---- directories ---- */
+
+static int push_dir(struct walk *w, uint64_t id)
+{
+	if (w->depth == w->ids_room) {
+		size_t room = w->ids_room ? 2 * w->ids_room : 64;
+		uint64_t *ids = realloc(w->ids, room * sizeof(*ids));
+
+		if (!ids)
+			return -ENOMEM;
+		w->ids = ids;
+		w->ids_room = room;
+	}
+	w->ids[w->depth++] = id;
+	return 0;
+}
+
+static int enter_dir(struct walk *w, const char *name, const struct meta *m)
+{
+	struct bulk_entry e;
+	int r = begin_entry(w, &e, ENTRY_DIR, name, m);
+
+	if (r)
+		return r;
+	publish_id(w->s, e.id, NULL);
+	r = put_entry(w, &e);
+	return r ? r : push_dir(w, e.id);
+}
+
+static int end_dir(struct walk *w, uint64_t id)
+{
+	struct bulk_entry e = { .type = ENTRY_DIR_END, .id = id, .name = "" };
+
+	return put_entry(w, &e);
+}
+
+static int leave_dir(struct walk *w)
+{
+	return end_dir(w, w->ids[--w->depth]);
+}
+
+/* ---- files ---- */
+
+struct ranges {
+	struct bulk_range *v;
+	uint32_t n, room;
+	uint64_t bytes;
+};
+
+static int add_range(void *arg, uint64_t off, uint64_t len)
+{
+	struct ranges *g = arg;
+
+	if (g->n == BULK_RANGES_MAX) { /* too many to tell: what lies between is sent too */
+		struct bulk_range *last = &g->v[g->n - 1];
+
+		g->bytes += off + len - (last->offset + last->length);
+		last->length = off + len - last->offset;
+		return 0;
+	}
+	if (g->n == g->room) {
+		uint32_t room = g->room ? 2 * g->room : 16;
+		struct bulk_range *v = realloc(g->v, room * sizeof(*v));
+
+		if (!v)
+			return -ENOMEM;
+		g->v = v;
+		g->room = room;
+	}
+	g->v[g->n++] = (struct bulk_range){ off, len };
+	g->bytes += len;
+	return 0;
+}
+
+static bool may_be_sparse(struct walk *w, const struct meta *m)
+{
+	return (w->s->x.req->flags & BULK_F_SPARSE) && m->size && m->blocks * 512 < m->size;
+}
+
+/* The data of a sparse file; g->n stays 0 with *sparse false for one without holes. */
+static int find_ranges(struct dir *parent, const char *name, uint64_t size,
+		       struct ranges *g, bool *sparse)
+{
+	int fd CLEANUP_CLOSE = -1;
+	int dfd = dir_pin(parent), r;
+
+	if (dfd < 0)
+		return dfd;
+	fd = openat(dfd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+	r = fd < 0 ? -errno : data_ranges(fd, size, add_range, g);
+	dir_unpin(parent);
+	*sparse = !r && !(g->n == 1 && g->v[0].offset == 0 && g->v[0].length == size);
+	return r;
+}
+
+/* The group's first name when this is a later one. */
+static struct first_link *known_link(struct walk *w, const struct meta *m)
+{
+	struct first_link *l, key = { .key = { m->dev, m->ino } };
+
+	HASH_FIND(hh, w->links, &key.key, sizeof(key.key), l);
+	if (l && --l->left == 0) {
+		/* The caller uses its id before anything else is added. */
+		HASH_DEL(w->links, l);
+	}
+	return l;
+}
+
+static int remember_link(struct walk *w, const struct meta *m, uint64_t id)
+{
+	struct first_link *l = calloc(1, sizeof(*l));
+
+	if (!l)
+		return -ENOMEM;
+	l->key.dev = m->dev;
+	l->key.ino = m->ino;
+	l->id = id;
+	l->left = m->nlink - 1;
+	HASH_ADD(hh, w->links, key, sizeof(l->key), l);
+	return 0;
+}
+
+static bool is_linked(struct walk *w, const struct meta *m)
+{
+	return m->nlink > 1 && (w->s->x.req->flags & BULK_F_HARDLINKS);
+}
+
+static int put_hardlink(struct walk *w, const char *name, const struct meta *m,
+			struct first_link *l)
+{
+	struct bulk_entry e;
+	int r = begin_entry(w, &e, ENTRY_HARDLINK, name, m);
+
+	e.link_id = l->id;
+	if (!l->left)
+		free(l);
+	if (r)
+		return r;
+	publish_id(w->s, e.id, NULL);
+	return put_entry(w, &e);
+}
+
+static bool must_ask(struct source *s, const struct sfile *f)
+{
+	if (s->x.req->policy != POLICY_OVERWRITE || (s->x.req->flags & BULK_F_DRY_RUN))
+		return true;
+	return f->kind == SFILE_PATH && (s->x.req->flags & BULK_F_RESUME) &&
+	       f->size >= RESUME_MIN;
+}
+
+/* Encode ranges as they travel. */
+static uint8_t *wire_ranges(const struct ranges *g)
+{
+	uint8_t *p = malloc((size_t)g->n * 16 + 1);
+
+	for (uint32_t i = 0; p && i < g->n; i++)
+		bulk_range_set(p, i, g->v[i]);
+	return p;
+}
+
+/* Send f's entry and see that it is read: at once, after the verdict, or not at all
+ * when there is nothing in it. */
+static int put_file(struct walk *w, struct bulk_entry *e, struct sfile *f, uint64_t data)
+{
+	struct source *s = w->s;
+	bool ask = must_ask(s, f);
+	int r;
+
+	if (ask) {
+		e->flags |= ENTRY_F_ASK;
+		f->asked = true;
+		plan_expect(s->plan);
+	}
+	atomic_fetch_add_explicit(&s->files, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&s->bytes_known, data, memory_order_relaxed);
+	publish_id(s, e->id, sfile_ref(f));
+	r = put_entry(w, e);
+	if (!r && !ask && (data || f->kind != SFILE_PATH))
+		read_later(w, sfile_ref(f));
+	if (!r && f->kind != SFILE_PATH)
+		r = flush(w);
+	sfile_put(f);
+	return r;
+}
+
+static int put_regular(struct walk *w, struct dir *parent, const char *name,
+		       const struct meta *m)
+{
+	struct ranges g = { 0 };
+	uint8_t *wire CLEANUP_FREE = NULL;
+	struct bulk_entry e;
+	struct sfile *f;
+	bool sparse = false;
+	int r;
+
+	if (may_be_sparse(w, m)) {
+		r = find_ranges(parent, name, m->size, &g, &sparse);
+		if (r) {
+			struct walk_item it = { .parent = parent, .name = name };
+
+			free(g.v);
+			item_failed(w, &it, r);
+			return 0;
+		}
+	}
+	r = begin_entry(w, &e, ENTRY_FILE, name, m);
+	if (r) {
+		free(g.v);
+		return r;
+	}
+	f = sfile_new(e.id, SFILE_PATH, parent, name);
+	if (!f) {
+		free(g.v);
+		return -ENOMEM;
+	}
+	f->size = m->size;
+	f->mtime_s = m->mtime_s;
+	f->mtime_ns = m->mtime_ns;
+	f->ranges = g.v; /* freed with f */
+	if (is_linked(w, m)) {
+		e.flags |= ENTRY_F_LINKED;
+		r = remember_link(w, m, e.id);
+	}
+	if (sparse) {
+		e.flags |= ENTRY_F_SPARSE;
+		e.nranges = f->nranges = g.n;
+		e.ranges = wire = wire_ranges(&g);
+		if (!wire)
+			r = -ENOMEM;
+	} else {
+		free(f->ranges);
+		f->ranges = NULL;
+	}
+	if (r) {
+		sfile_put(f);
+		return r;
+	}
+	return put_file(w, &e, f, sparse ? g.bytes : m->size);
+}
+
+static int put_link(struct walk *w, const struct walk_item *it)
+{
+	struct bulk_entry e;
+	int r = begin_entry(w, &e, ENTRY_LINK, it->name, &it->meta);
+
+	if (r)
+		return r;
+	e.target = it->target;
+	publish_id(w->s, e.id, NULL);
+	return put_entry(w, &e);
+}
+
+static int put_name(struct walk *w, struct dir *parent, const char *name, const struct meta *m)
+{
+	struct first_link *l = is_linked(w, m) ? known_link(w, m) : NULL;
+
+	return l ? put_hardlink(w, name, m, l) : put_regular(w, parent, name, m);
+}
+
+static int on_item(void *arg, const struct walk_item *it)
+{
+	struct walk *w = arg;
+
+	if (xfer_failed(&w->s->x))
+		return -ECANCELED;
+	if (it->error) {
+		item_failed(w, it, it->error);
+		return 0;
+	}
+	switch (it->meta.type) {
+	case FT_DIR:
+		return it->leaving ? leave_dir(w) : enter_dir(w, it->name, &it->meta);
+	case FT_LINK:
+		return put_link(w, it);
+	case FT_FILE:
+		return put_name(w, it->parent, it->name, &it->meta);
+	default:
+		log_info("%s: not a file, directory or link: left out", printable(it->name));
+		return 0;
+	}
+}
+
+/* ---- what was named ---- */
+
+static char *full_path(struct source *s, const char *path)
+{
+	char *out;
+
+	if (path[0] == '/' || !s->cwd || !s->cwd[0])
+		return strdup(path[0] ? path : ".");
+	return asprintf(&out, "%s/%s", s->cwd, path) < 0 ? NULL : out;
+}
+
+/* "a/", "a/.", ".", "..", "/": what is in it rather than itself. */
+static bool means_contents(const char *path)
+{
+	const char *last = strrchr(path, '/');
+
+	last = last ? last + 1 : path;
+	return !last[0] || !strcmp(last, ".") || !strcmp(last, "..");
+}
+
+static int walk_dir(struct walk *w, const char *path, const char *name, const struct meta *m,
+		    bool contents)
+{
+	struct source *s = w->s;
+	struct dir *d;
+	int fd, r;
+
+	if (!(s->x.req->flags & BULK_F_RECURSIVE)) {
+		char text[ERR_TEXT];
+
+		snprintf(text, sizeof(text), "%s: is a directory (-r sends it)", printable(path));
+		source_file_failed(s, NULL, path, -EISDIR, text);
+		return 0;
+	}
+	fd = root_open(s->root, path, O_RDONLY | O_DIRECTORY, 0);
+	if (fd < 0) {
+		walk_failed(w, path, fd);
+		return 0;
+	}
+	d = dir_top(s->dirs, fd, path);
+	if (!d)
+		return -ENOMEM;
+	if (contents)
+		w->top_flags |= ENTRY_F_CONTENTS;
+	r = enter_dir(w, name, m);
+	if (!r)
+		r = walk_tree(s->dirs, d, s->x.req->flags & BULK_F_FOLLOW, on_item, w);
+	if (!r)
+		r = leave_dir(w);
+	dir_put(d);
+	return r;
+}
+
+/* A file that was named: its directory is opened the confined way, then it is read as
+ * any other; a link that was named is followed to its file first. */
+static int walk_file(struct walk *w, const char *path, const struct meta *m)
+{
+	struct source *s = w->s;
+	char base[256], above[PATH_MAX];
+	const char *slash;
+	struct dir *d;
+	struct stat st;
+	int fd = root_open_parent(s->root, path, base), r;
+
+	if (fd < 0) {
+		walk_failed(w, path, fd);
+		return 0;
+	}
+	if (!fstatat(fd, base, &st, AT_SYMLINK_NOFOLLOW) && S_ISLNK(st.st_mode)) {
+		char text[ERR_TEXT];
+
+		close(fd);
+		snprintf(text, sizeof(text),
+			 "%s: is a symbolic link (name what it points to, or use --follow -r "
+			 "on its directory)", printable(path));
+		source_file_failed(s, NULL, path, -ELOOP, text);
+		return 0;
+	}
+	slash = strrchr(path, '/');
+	snprintf(above, sizeof(above), "%.*s", slash ? (int)(slash - path) : 0, path);
+	d = dir_top(s->dirs, fd, slash == path ? "/" : above);
+	if (!d)
+		return -ENOMEM;
+	r = put_name(w, d, base, m);
+	dir_put(d);
+	return r;
+}
+
+static const char *last_name(const char *path, char name[256])
+{
+	size_t end = strlen(path), start;
+
+	while (end && path[end - 1] == '/')
+		end--;
+	for (start = end; start && path[start - 1] != '/'; start--)
+		;
+	snprintf(name, 256, "%.*s", (int)(end - start > 255 ? 255 : end - start),
+		 path + start);
+	if (!name[0] || !strcmp(name, ".") || !strcmp(name, ".."))
+		strcpy(name, "root");
+	return name;
+}
+
+static int walk_path(struct walk *w, const char *named)
+{
+	char *path CLEANUP_FREE = full_path(w->s, named);
+	char name[256];
+	struct stat st;
+	struct meta m;
+	int r;
+
+	if (!path)
+		return -ENOMEM;
+	w->top = path;
+	r = root_stat(w->s->root, path, true, &st);
+	if (r) {
+		walk_failed(w, path, r);
+		return 0;
+	}
+	meta_from_stat(&m, &st);
+	w->top_flags = w->depth ? 0 : ENTRY_F_TOP;
+	if (m.type == FT_DIR)
+		return walk_dir(w, path, last_name(path, name), &m, means_contents(named));
+	if (m.type == FT_FILE)
+		return walk_file(w, path, &m);
+	walk_failed(w, path, -EINVAL);
+	return 0;
+}
+
+/* Standard input, or zeros. */
+static int walk_stream(struct walk *w, const struct transfer_item *it)
+{
+	struct source *s = w->s;
+	struct meta m = { .type = FT_FILE, .mode = 0644, .size = it->size };
+	struct bulk_entry e;
+	struct sfile *f;
+	bool zero = it->kind == ITEM_ZERO, timed = s->x.req->bench_ns;
+	struct timespec now;
+	int r;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	m.mtime_s = now.tv_sec;
+	w->top_flags = ENTRY_F_TOP;
+	r = begin_entry(w, &e, ENTRY_FILE, zero ? "zero" : "stdin", &m);
+	if (r)
+		return r;
+	f = sfile_new(e.id, zero ? SFILE_ZERO : SFILE_STREAM, NULL, zero ? "zero:" : "-");
+	if (!f)
+		return -ENOMEM;
+	if (!zero || timed) {
+		e.flags |= ENTRY_F_NOSIZE;
+		e.size = 0;
+	}
+	f->size = !zero ? 1 : timed ? INT64_MAX : it->size;
+	return put_file(w, &e, f, zero && !timed ? it->size : 1);
+}
+
+/* The id of the directory that a listed name goes into, made known with its parents. */
+static int implied_dir(struct walk *w, const char *target, size_t len, const char *path,
+		       size_t pathlen, uint64_t *id)
+{
+	char *dir CLEANUP_FREE = strndup(target, len);
+	char *real CLEANUP_FREE = strndup(path, pathlen);
+	const char *slash;
+	struct implied *im;
+	struct stat st;
+	struct meta m = { .type = FT_DIR, .mode = 0755 };
+	struct bulk_entry e;
+	uint64_t parent = 0;
+	int r;
+
+	if (!dir || !real)
+		return -ENOMEM;
+	HASH_FIND_STR(w->implied, dir, im);
+	if (im) {
+		*id = im->id;
+		return 0;
+	}
+	slash = memrchr(target, '/', len);
+	if (slash && pathlen > len - (size_t)(slash - target)) {
+		size_t up = (size_t)(slash - target);
+
+		r = implied_dir(w, target, up, path, pathlen - (len - up), &parent);
+		if (r)
+			return r;
+	}
+	if (!root_stat(w->s->root, real, true, &st))
+		meta_from_stat(&m, &st);
+	w->top_flags = parent ? 0 : ENTRY_F_TOP;
+	r = begin_entry(w, &e, ENTRY_DIR, slash ? dir + (slash - target) + 1 : dir, &m);
+	if (r)
+		return r;
+	e.parent = parent;
+	publish_id(w->s, e.id, NULL);
+	r = put_entry(w, &e);
+	im = calloc(1, sizeof(*im));
+	if (r || !im) {
+		free(im);
+		return r ? r : -ENOMEM;
+	}
+	im->path = steal_ptr(&dir);
+	*id = im->id = e.id;
+	HASH_ADD_KEYPTR(hh, w->implied, im->path, strlen(im->path), im);
+	return 0;
+}
+
+/* A name of a list goes below the destination by the same relative path. */
+static int walk_listed(struct walk *w, const char *path, const char *target)
+{
+	const char *slash = strrchr(target, '/');
+	size_t cut = slash ? strlen(slash) : 0;
+	char *full CLEANUP_FREE = full_path(w->s, path);
+	uint64_t id;
+	int r;
+
+	if (!full)
+		return -ENOMEM;
+	if (!slash || strlen(full) <= cut)
+		return walk_path(w, path);
+	r = implied_dir(w, target, (size_t)(slash - target), full, strlen(full) - cut, &id);
+	if (!r)
+		r = push_dir(w, id);
+	if (r)
+		return r;
+	r = walk_path(w, path);
+	w->depth--;
+	return r;
+}
+
+static int walk_item_of(struct walk *w, uint32_t i)
+{
+	const struct transfer_item *it = &w->s->items[i];
+
+	if (it->kind != ITEM_PATH)
+		return walk_stream(w, it);
+	if (w->s->targets)
+		return walk_listed(w, it->path, w->s->targets[i]);
+	return walk_path(w, it->path);
+}
+
+static int end_implied(struct walk *w)
+{
+	struct implied *im, *next;
+	int r = 0;
+
+	HASH_ITER(hh, w->implied, im, next) {
+		if (!r)
+			r = end_dir(w, im->id);
+		HASH_DEL(w->implied, im);
+		free(im->path);
+		free(im);
+	}
+	return r;
+}
+
+static void walk_clear(struct walk *w)
+{
+	struct first_link *l, *next;
+
+	HASH_ITER(hh, w->links, l, next) {
+		HASH_DEL(w->links, l);
+		free(l);
+	}
+	while (w->first) {
+		struct sfile *f = w->first;
+
+		w->first = f->next;
+		sfile_put(f);
+	}
+	buf_free(w->frame);
+	free(w->ids);
+}
+
+void *source_walk(void *arg)
+{
+	struct source *s = arg;
+	struct walk w = { .s = s, .frame = buf_new(BULK_FRAME_MAX), .flushed_ns = now_ns() };
+	int r = w.frame ? 0 : -ENOMEM, r2;
+
+	for (uint32_t i = 0; i < s->nitems && !r && !xfer_failed(&s->x); i++)
+		r = walk_item_of(&w, i);
+	r2 = end_implied(&w);
+	if (!r)
+		r = r2;
+	if (!r)
+		r = flush(&w);
+	if (r && r != -ECANCELED)
+		xfer_fail(&s->x, r, "reading the names: %s", strerror(-r));
+	walk_clear(&w);
+	atomic_store(&s->walked, true);
+	plan_close(s->plan);
+	return NULL;
+}

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+/* transfer: one bulk transfer from the request to the summary. Builds the pipeline
+ * walk -> read -> send || receive -> write -> commit out of the layers below, on
+ * whichever side it runs, and takes it down again. */
+#ifndef RFTP_TRANSFER_H
+#define RFTP_TRANSFER_H
+
+#include "proto/proto.h"
+#include "storage/storage.h"
+#include "transport/transport.h"
+#include "util/util.h"
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+/* How this side does its part. Everything has a working default in
+ * transfer_tuning_default(). */
+struct transfer_tuning {
+	enum io_kind io;
+	enum { DIRECT_AUTO, DIRECT_ON, DIRECT_OFF } direct;
+	unsigned readers, writers;  /* threads; 0: chosen */
+	unsigned depth;             /* I/O operations in flight per thread; 0: chosen */
+	bool hugepages;
+	mode_t umask;               /* taken off modes that are not preserved */
+	uint64_t memory;            /* bytes for pools; 0: a quarter of RAM, at most 4 GiB */
+};
+
+void transfer_tuning_default(struct transfer_tuning *t);
+
+enum item_kind { ITEM_PATH, ITEM_STDIO, ITEM_ZERO, ITEM_NULL };
+
+/* A source or a destination on this side. */
+struct transfer_item {
+	enum item_kind kind;
+	const char *path;  /* ITEM_PATH; a trailing "/" counts (destination rule) */
+	uint64_t size;     /* ITEM_ZERO */
+};
+
+struct transfer_progress {
+	uint64_t entries, files_done, files_failed, files_skipped;
+	uint64_t bytes;         /* acknowledged */
+	uint64_t bytes_known;   /* of all entries so far; final when walked */
+	bool walked;
+	double seconds;         /* since the transfer began */
+	const char *bottleneck; /* "source disk", "network", "sink disk", "entries" */
+};
+
+/* Called one at a time, from threads of the transfer; must be quick. Any may be NULL. */
+struct transfer_events {
+	void (*started)(void *arg, const struct agreement *a); /* once, agreed */
+	void (*progress)(void *arg, const struct transfer_progress *p); /* 5 times a second */
+	/* path is what a person knows the file by on this side. */
+	void (*file_done)(void *arg, const char *path, uint64_t bytes, bool skipped);
+	void (*file_failed)(void *arg, const char *path, int code, const char *text);
+	void *arg;
+};
+
+struct transfer_result {
+	struct agreement agreement;
+	struct bulk_counts local, remote;  /* remote: as the peer says */
+	uint64_t wall_ns;
+	uint64_t files, failed, skipped;   /* of the whole transfer */
+	uint64_t bytes;                    /* payload carried */
+	uint64_t resumed;                  /* bytes that needed no carrying */
+	uint64_t rtt_ns;
+	uint32_t nchannels;
+	uint64_t channel_bytes[CHANNELS_MAX];
+	uint32_t channels_lost;
+};
+
+/* ---- the client's side ---- */
+
+struct transfer_client_config {
+	struct mstream *ms;              /* logged in; in line mode before and after */
+	struct bulk_request request;     /* all but nonce, key and offer's own numbers */
+	const uint8_t *master;           /* [32] TLS exporter; NULL: a key is drawn and sent
+					  * (only on a stream that is secret, as over ssh) */
+	/* Where data listeners are when they name no address of their own; the path to
+	 * them unreachable falls back to in-band with a warning, if inband_ok. */
+	struct sockaddr_storage peer;
+	socklen_t peer_len;
+	bool inband_ok;
+	/* PUT: sources here; GET: one destination here. */
+	const struct transfer_item *items;
+	uint32_t nitems;
+	struct root *root;               /* for ITEM_PATH */
+	/* PUT with names from a list: source i goes to this path below the destination
+	 * (parents made); NULL: the last component of its path. */
+	const char *const *targets;
+	struct transfer_tuning tuning;
+	struct transfer_events events;
+	const volatile sig_atomic_t *stop; /* becomes non-zero: stop, resumable (-EINTR) */
+	int connect_timeout_ms;
+};
+
+/* Run one transfer. 0: it came to its end, r tells how many files failed; or a
+ * negative errno with text: it did not. The stream is in line mode afterwards unless
+ * the error is of the stream itself (-EPIPE, -EPROTO, -ETIMEDOUT). */
+int transfer_client(struct transfer_client_config *c, struct transfer_result *r,
+		    struct err *e);
+
+/* ---- the server's side ---- */
+
+struct transfer_server_config {
+	struct mstream *ms;
+	struct bulk_request *request;    /* as received and checked for rights */
+	const uint8_t *master;           /* [32] exporter; NULL: the request brought the key */
+	struct root *root;               /* what the session may see */
+	const char *cwd;                 /* relative paths of the request start here */
+	bool can_write;                  /* otherwise a put ends with -EROFS */
+	const char *data_addr;           /* listener's; "": the control connection's own */
+	int family;                      /* AF_INET or AF_INET6, used when data_addr is "" */
+	uint16_t port_lo, port_hi;       /* 0, 0: any */
+	uint8_t prot_min;
+	struct transfer_tuning tuning;
+	const volatile sig_atomic_t *stop; /* graceful: no new ones; running ones end */
+};
+
+/* Serve one request, after "150 " has been sent: from BULK_AGREE to BULK_END. 0, or a
+ * negative errno with text; *in_line tells whether the stream is in line mode again. */
+int transfer_serve(struct transfer_server_config *c, struct transfer_result *r,
+		   bool *in_line, struct err *e);
+
+#endif

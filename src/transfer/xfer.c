@@ -1,0 +1,474 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The control conversation of one transfer. */
+#include "transfer/xfer.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define PROGRESS_NS 200000000ull
+
+int xfer_init(struct xfer *x)
+{
+	pthread_condattr_t a;
+
+	pthread_mutex_init(&x->lock, NULL);
+	pthread_mutex_init(&x->event_lock, NULL);
+	pthread_condattr_init(&a);
+	pthread_condattr_setclock(&a, CLOCK_MONOTONIC);
+	pthread_cond_init(&x->changed, &a);
+	pthread_condattr_destroy(&a);
+	x->started_ns = now_ns();
+	x->cpu_start_ns = cpu_ns();
+	atomic_store(&x->heard_ns, x->started_ns);
+	return 0;
+}
+
+void xfer_destroy(struct xfer *x)
+{
+	for (uint32_t i = 0; i < x->npaths; i++) {
+		if (x->paths[i])
+			x->paths[i]->ops->free(x->paths[i]);
+		pool_free(x->pools[i]);
+	}
+	xkeys_wipe(&x->keys);
+	pthread_cond_destroy(&x->changed);
+	pthread_mutex_destroy(&x->event_lock);
+	pthread_mutex_destroy(&x->lock);
+}
+
+int xfer_send(struct xfer *x, uint8_t type, struct buf *b)
+{
+	return ms_write_frame(x->ms, type, b ? buf_ptr(b) : NULL, b ? buf_len(b) : 0);
+}
+
+int xfer_send_failure(struct xfer *x, uint8_t type, uint64_t id, int code, const char *text)
+{
+	struct bulk_failure f = { .id = id, .code = code };
+	struct buf *b CLEANUP_BUF = buf_new(BULK_FRAME_MAX);
+	int r;
+
+	if (!b)
+		return -ENOMEM;
+	snprintf(f.text, sizeof(f.text), "%s", text);
+	r = bulk_failure_put(b, &f);
+	return r ? r : xfer_send(x, type, b);
+}
+
+/* True for who sets the cause. */
+static bool set_cause(struct xfer *x, int code, const char *text, bool from_peer)
+{
+	LOCK_GUARD(guard, &x->lock);
+
+	if (x->cause.code)
+		return false;
+	err_set(&x->cause, code, "%s", text);
+	x->peer_aborted = from_peer;
+	atomic_store(&x->failed, true);
+	pthread_cond_broadcast(&x->changed);
+	return true;
+}
+
+static void fail_text(struct xfer *x, int code, const char *text, bool from_peer)
+{
+	if (!set_cause(x, code, text, from_peer))
+		return;
+	log_debug("transfer fails: %s", text);
+	/* Before cancel: a path that goes through ms may abort it. */
+	if (!from_peer)
+		xfer_send_failure(x, BULK_ABORT, 0, code, text);
+	x->role->cancel(x);
+}
+
+int xfer_fail(struct xfer *x, int code, const char *fmt, ...)
+{
+	char text[ERR_TEXT];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	fail_text(x, code, text, false);
+	return code;
+}
+
+/* ---- what the peer says ---- */
+
+static int on_beat(struct xfer *x, struct buf *p)
+{
+	struct bulk_counts c;
+	int r = bulk_counts_get(p, &c);
+
+	if (r)
+		return r;
+	LOCK_GUARD(guard, &x->lock);
+	x->peer = c;
+	x->peer_stamp_ns = c.stamp_ns;
+	if (c.stamp_ns) {
+		/* At once: how long it takes to come back is the peer's measure of the path. */
+		atomic_store(&x->kick, true);
+		pthread_cond_broadcast(&x->changed);
+	}
+	if (c.echo_ns) {
+		uint64_t rtt = now_ns() - c.echo_ns;
+
+		if (!x->rtt_ns || rtt < x->rtt_ns)
+			x->rtt_ns = rtt;
+	}
+	return 0;
+}
+
+static int on_summary(struct xfer *x, struct buf *p)
+{
+	struct bulk_counts c;
+	int r = bulk_counts_get(p, &c);
+
+	if (r)
+		return r;
+	LOCK_GUARD(guard, &x->lock);
+	x->peer = c;
+	x->peer_summed = true;
+	pthread_cond_broadcast(&x->changed);
+	return 0;
+}
+
+static int on_abort(struct xfer *x, struct buf *p)
+{
+	struct bulk_failure f;
+	int r = bulk_failure_get(p, &f);
+
+	if (!r)
+		fail_text(x, f.code ? f.code : -EIO, f.text, true);
+	return r;
+}
+
+static int on_frame(struct xfer *x, uint8_t type, struct buf *p, struct err *e)
+{
+	switch (type) {
+	case BULK_BEAT:
+		return on_beat(x, p);
+	case BULK_SUMMARY:
+		return on_summary(x, p);
+	case BULK_ABORT:
+		return on_abort(x, p);
+	case BULK_DATA:
+		return x->inband ? inband_path_data(x->inband, p) : -EPROTO;
+	case BULK_CREDIT:
+		return x->inband ? inband_path_credit(x->inband, p) : -EPROTO;
+	default:
+		if (type >= 128)
+			return 0;
+		/* What is on its way when a transfer fails has no one to take it. */
+		return xfer_failed(x) ? 0 : x->role->frame(x, type, p, e);
+	}
+}
+
+static void note_end(struct xfer *x)
+{
+	LOCK_GUARD(guard, &x->lock);
+
+	x->peer_ended = true;
+	pthread_cond_broadcast(&x->changed);
+}
+
+static bool stream_lost(struct xfer *x, int r)
+{
+	switch (r) {
+	case -EPIPE:
+	case 0:
+		xfer_fail(x, -EPIPE, "the other side closed the connection");
+		break;
+	case -ETIMEDOUT:
+		xfer_fail(x, r, "the other side has been silent for %d s", SILENCE_MS / 1000);
+		break;
+	case -ECANCELED:
+		break;
+	default:
+		xfer_fail(x, r, "control connection: %s", strerror(-r));
+	}
+	return true;
+}
+
+static void frame_failed(struct xfer *x, uint8_t type, int r, const struct err *e)
+{
+	if (e->text[0])
+		xfer_fail(x, r, "%s", e->text);
+	else
+		xfer_fail(x, r, "message of type %u from the other side: %s", type,
+			  r == -EBADMSG ? "malformed" : r == -EPROTO ? "not expected here" :
+			  strerror(-r));
+}
+
+/* Blocks may be larger than any other message. */
+static size_t frame_max(const struct xfer *x)
+{
+	return x->inband ? BULK_FRAME_MAX + BLOCK_HEAD + x->agr.block : BULK_FRAME_MAX;
+}
+
+/* Reads until BULK_END, also after a failure, so that the stream is left in line mode. */
+static void *reader_main(void *arg)
+{
+	struct xfer *x = arg;
+	size_t max = frame_max(x);
+	struct buf *p CLEANUP_BUF = buf_new(max);
+	uint8_t type;
+	int r;
+
+	if (!p) {
+		xfer_fail(x, -ENOMEM, "out of memory");
+		return NULL;
+	}
+	for (;;) {
+		struct err e = ERR_INIT;
+
+		r = ms_read_frame(x->ms, &type, p, max, SILENCE_MS);
+		if (r) {
+			stream_lost(x, r);
+			break;
+		}
+		atomic_store_explicit(&x->heard_ns, now_ns(), memory_order_relaxed);
+		if (type == BULK_END) {
+			note_end(x);
+			return NULL;
+		}
+		r = on_frame(x, type, p, &e);
+		if (r)
+			frame_failed(x, type, r, &e);
+	}
+	LOCK_GUARD(guard, &x->lock);
+	pthread_cond_broadcast(&x->changed);
+	x->reader_on = false;
+	return NULL;
+}
+
+/* ---- what we say ---- */
+
+static void own_counts(struct xfer *x, struct bulk_counts *c)
+{
+	x->role->counts(x, c);
+	c->cpu_ns = cpu_ns() - x->cpu_start_ns;
+}
+
+/* answer: only to echo the peer's stamp, so that it is not echoed again. */
+static int send_beat(struct xfer *x, bool answer)
+{
+	struct bulk_counts c = { 0 };
+	struct buf *b CLEANUP_BUF = buf_new(BULK_FRAME_MAX);
+	int r;
+
+	if (!b)
+		return -ENOMEM;
+	own_counts(x, &c);
+	c.stamp_ns = answer ? 0 : now_ns();
+	pthread_mutex_lock(&x->lock);
+	c.echo_ns = x->peer_stamp_ns;
+	x->peer_stamp_ns = 0;
+	pthread_mutex_unlock(&x->lock);
+	r = bulk_counts_put(b, &c);
+	return r ? r : xfer_send(x, BULK_BEAT, b);
+}
+
+static void show_progress(struct xfer *x)
+{
+	struct transfer_progress p = { 0 };
+
+	if (!x->events->progress)
+		return;
+	x->role->progress(x, &p);
+	p.seconds = (double)(now_ns() - x->started_ns) / 1e9;
+	XFER_EVENT(x, progress, &p);
+}
+
+void xfer_kick(struct xfer *x)
+{
+	LOCK_GUARD(guard, &x->lock);
+
+	atomic_store(&x->kick, true);
+	pthread_cond_broadcast(&x->changed);
+}
+
+static struct timespec after_ms(unsigned ms)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	t.tv_nsec += (long)ms * 1000000;
+	t.tv_sec += t.tv_nsec / 1000000000;
+	t.tv_nsec %= 1000000000;
+	return t;
+}
+
+/* Until the next tick, a kick or the end. */
+static void ticker_sleep(struct xfer *x)
+{
+	struct timespec until = after_ms(TICK_MS);
+	LOCK_GUARD(guard, &x->lock);
+
+	while (atomic_load(&x->ticking) && !atomic_load(&x->kick))
+		if (pthread_cond_timedwait(&x->changed, &x->lock, &until))
+			break;
+	atomic_store(&x->kick, false);
+}
+
+static bool stamp_waits(struct xfer *x)
+{
+	LOCK_GUARD(guard, &x->lock);
+
+	return x->peer_stamp_ns != 0;
+}
+
+static void *ticker_main(void *arg)
+{
+	struct xfer *x = arg;
+	uint64_t shown = now_ns(), beat = 0; /* the first at once: it measures the path */
+
+	while (atomic_load(&x->ticking)) {
+		uint64_t now;
+		int r = 0;
+
+		ticker_sleep(x);
+		now = now_ns();
+		if (x->stop && *x->stop && !xfer_failed(x))
+			xfer_fail(x, -EINTR, "interrupted");
+		if (!xfer_failed(x))
+			r = x->role->tick(x);
+		if (!r && now - beat > BEAT_MS * 1000000ull && !xfer_failed(x)) {
+			r = send_beat(x, false);
+			beat = now;
+		} else if (!r && stamp_waits(x) && !xfer_failed(x)) {
+			r = send_beat(x, true);
+		}
+		if (r)
+			xfer_fail(x, r, "control connection: %s", strerror(-r));
+		if (now - shown > PROGRESS_NS) {
+			show_progress(x);
+			shown = now;
+		}
+	}
+	return NULL;
+}
+
+int xfer_start(struct xfer *x, struct err *e)
+{
+	int r;
+
+	atomic_store(&x->ticking, true);
+	x->reader_on = true;
+	r = thread_start(&x->reader, "control", reader_main, x);
+	if (r) {
+		x->reader_on = false;
+		return err_sys(e, r, "cannot start a thread");
+	}
+	r = thread_start(&x->ticker, "ticker", ticker_main, x);
+	if (r) {
+		ms_abort(x->ms);
+		pthread_join(x->reader, NULL);
+		x->reader_on = false;
+		return err_sys(e, r, "cannot start a thread");
+	}
+	x->ticker_on = true;
+	return 0;
+}
+
+void xfer_changed(struct xfer *x)
+{
+	LOCK_GUARD(guard, &x->lock);
+
+	pthread_cond_broadcast(&x->changed);
+}
+
+void xfer_wait(struct xfer *x, bool (*until)(struct xfer *x))
+{
+	LOCK_GUARD(guard, &x->lock);
+
+	while (!xfer_failed(x) && !until(x))
+		pthread_cond_wait(&x->changed, &x->lock);
+}
+
+void xfer_data_lost(struct xfer *x, int code)
+{
+	struct timespec until = after_ms(ABORT_GRACE_MS);
+
+	pthread_mutex_lock(&x->lock);
+	while (!xfer_failed(x) && !x->peer_ended)
+		if (pthread_cond_timedwait(&x->changed, &x->lock, &until))
+			break;
+	pthread_mutex_unlock(&x->lock);
+	xfer_fail(x, code, "data channels: %s", strerror(-code));
+}
+
+static void stop_ticker(struct xfer *x)
+{
+	if (!x->ticker_on)
+		return;
+	pthread_mutex_lock(&x->lock);
+	atomic_store(&x->ticking, false);
+	pthread_cond_broadcast(&x->changed);
+	pthread_mutex_unlock(&x->lock);
+	pthread_join(x->ticker, NULL);
+	x->ticker_on = false;
+}
+
+static int say_goodbye(struct xfer *x)
+{
+	struct bulk_counts c = { 0 };
+	struct buf *b CLEANUP_BUF = buf_new(BULK_FRAME_MAX);
+	int r;
+
+	if (!b)
+		return -ENOMEM;
+	own_counts(x, &c);
+	r = bulk_counts_put(b, &c);
+	if (!r)
+		r = xfer_send(x, BULK_SUMMARY, b);
+	return r ? r : xfer_send(x, BULK_END, NULL);
+}
+
+/* True when the peer's END has come; after a failure it gets only so long. */
+static bool wait_peer_end(struct xfer *x)
+{
+	struct timespec until = after_ms(xfer_failed(x) ? ABORT_GRACE_MS : SILENCE_MS);
+	LOCK_GUARD(guard, &x->lock);
+
+	while (!x->peer_ended && x->reader_on)
+		if (pthread_cond_timedwait(&x->changed, &x->lock, &until))
+			break;
+	return x->peer_ended;
+}
+
+int xfer_finish(struct xfer *x, bool *in_line, struct err *e)
+{
+	int r;
+
+	stop_ticker(x);
+	r = say_goodbye(x);
+	*in_line = !r && wait_peer_end(x);
+	if (!*in_line) {
+		if (!xfer_failed(x))
+			set_cause(x, r ? r : -ETIMEDOUT,
+				  "the other side did not end the transfer", false);
+		ms_abort(x->ms);
+	}
+	pthread_join(x->reader, NULL);
+	show_progress(x);
+	if (x->cause.code)
+		return err_set(e, x->cause.code, "%s", x->cause.text);
+	return 0;
+}
+
+void xfer_result(struct xfer *x, struct transfer_result *r)
+{
+	r->agreement = x->agr;
+	own_counts(x, &r->local);
+	r->remote = x->peer;
+	r->wall_ns = now_ns() - x->started_ns;
+	r->rtt_ns = x->rtt_ns;
+	r->channels_lost = atomic_load(&x->channels_lost);
+	r->nchannels = 0;
+	for (uint32_t i = 0; i < x->npaths; i++)
+		for (uint32_t c = 0; x->paths[i] && c < x->paths[i]->nchannels; c++)
+			if (r->nchannels < CHANNELS_MAX)
+				r->channel_bytes[r->nchannels++] = x->paths[i]->channel_bytes[c];
+}

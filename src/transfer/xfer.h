@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What source and sink have in common: the control conversation of one transfer, its
+ * paths, its first error, and its end. */
+#ifndef RFTP_TRANSFER_XFER_H
+#define RFTP_TRANSFER_XFER_H
+
+#include "transfer/keys.h"
+#include "transfer/transfer.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* A sign of life is sent this often, and one is missed after SILENCE_MS. */
+#define BEAT_MS 1000
+#define SILENCE_MS 30000
+/* How long the peer may take to end its side after an abort. */
+#define ABORT_GRACE_MS 5000
+#define TICK_MS 5
+
+struct xfer;
+
+/* What the role (source or sink) does with the conversation. Called by the control
+ * reader's thread, but for tick (ticker) and cancel (any thread, once). */
+struct xfer_role {
+	/* A frame of the role's; -EPROTO for one that has no place here. */
+	int (*frame)(struct xfer *x, uint8_t type, struct buf *p, struct err *e);
+	/* Every TICK_MS: send what is due. */
+	int (*tick)(struct xfer *x);
+	/* The transfer has failed: close queues, pools and paths so that threads end. */
+	void (*cancel)(struct xfer *x);
+	/* How far this side is. */
+	void (*counts)(struct xfer *x, struct bulk_counts *c);
+	void (*progress)(struct xfer *x, struct transfer_progress *p);
+};
+
+struct xfer {
+	/* Set before threads start. */
+	struct mstream *ms;
+	const struct xfer_role *role;
+	struct agreement agr;
+	struct xkeys keys;
+	enum direction dir;                  /* which way blocks go */
+	const struct bulk_request *req;
+	const struct transfer_tuning *tuning;
+	const struct transfer_events *events; /* never NULL; its functions may be */
+	const volatile sig_atomic_t *stop;   /* NULL: cannot be stopped */
+	uint32_t npaths;
+	struct path *paths[NICS_MAX];
+	struct pool *pools[NICS_MAX];
+	struct path *inband;                 /* paths[0] when it goes through ms; or NULL */
+	uint64_t started_ns, cpu_start_ns;
+
+	/* Locks in order of precedence: lock, then event_lock. */
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	struct err cause;                    /* guarded by lock; the first one stays */
+	bool peer_aborted;                   /* guarded by lock: cause came from there */
+	bool peer_ended;                     /* guarded by lock: BULK_END came */
+	bool peer_summed;                    /* guarded by lock */
+	struct bulk_counts peer;             /* guarded by lock: its last word */
+	uint64_t rtt_ns;                     /* guarded by lock: least seen */
+	uint64_t peer_stamp_ns;              /* guarded by lock: to be echoed */
+
+	pthread_mutex_t event_lock;          /* callbacks come one at a time */
+
+	_Atomic uint64_t heard_ns;           /* when the peer was last heard */
+	atomic_bool failed;                  /* cause is set */
+	atomic_bool ticking, kick;
+	pthread_t reader, ticker;
+	bool reader_on, ticker_on;
+	_Atomic uint32_t channels_lost;
+};
+
+int xfer_init(struct xfer *x);
+void xfer_destroy(struct xfer *x);
+
+/* Note the first cause and take the pipeline down; later ones are ignored. The peer is
+ * told. Returns code. Any thread. */
+int xfer_fail(struct xfer *x, int code, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+static inline bool xfer_failed(struct xfer *x)
+{
+	return atomic_load_explicit(&x->failed, memory_order_relaxed);
+}
+
+/* Start the control reader and the ticker. */
+int xfer_start(struct xfer *x, struct err *e);
+/* Have the ticker work now rather than at its next beat. Any thread. */
+void xfer_kick(struct xfer *x);
+/* Sleep until until(x) is true (checked under lock, after each xfer_changed) or the
+ * transfer has failed. */
+void xfer_wait(struct xfer *x, bool (*until)(struct xfer *x));
+void xfer_changed(struct xfer *x);
+/* A data channel broke off. When the peer has given up, its reason is on its way on the
+ * control stream, and is the better one: wait for it a little, then fail with ours. */
+void xfer_data_lost(struct xfer *x, int code);
+/* The last words: sends the summary and BULK_END, waits for the peer's, ends both
+ * threads. 0: the stream is in line mode; the cause, or the stream's own error else;
+ * *in_line tells. */
+int xfer_finish(struct xfer *x, bool *in_line, struct err *e);
+
+int xfer_send(struct xfer *x, uint8_t type, struct buf *b);
+int xfer_send_failure(struct xfer *x, uint8_t type, uint64_t id, int code, const char *text);
+
+/* Fill r from what both sides said; after xfer_finish. */
+void xfer_result(struct xfer *x, struct transfer_result *r);
+
+#define XFER_EVENT(x, name, ...) do {                                   \
+	if ((x)->events->name) {                                        \
+		LOCK_GUARD(event_guard_, &(x)->event_lock);             \
+		(x)->events->name((x)->events->arg, __VA_ARGS__);       \
+	}                                                               \
+} while (0)
+
+#endif

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Steps of making TCP connections that connect.c and channel.c share. */
+#ifndef RFTP_TRANSPORT_CONNECT_H
+#define RFTP_TRANSPORT_CONNECT_H
+
+#include "transport/fault.h"
+#include "transport/transport.h"
+
+#define ADDRESS_TEXT 80
+
+/* Why a connection failed, in plain words. */
+const char *net_reason(int code);
+/* "host:port", IPv6 in brackets. Returns out. */
+const char *address_text(const struct sockaddr_storage *a, socklen_t len, char out[ADDRESS_TEXT]);
+/* No Nagle, keepalive. */
+void socket_options(int fd);
+/* A non-blocking socket on its way to a; 0 or a negative errno. */
+int connect_begin(const struct sockaddr *a, socklen_t len, int *out);
+/* Once it is writable: 0 or the negative errno it failed with. */
+int connect_result(int fd);
+
+#endif

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Makes the network fail on purpose, as RFTP_FAULT_TRANSPORT says. */
+#include "transport/transport.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define STALL_NS 100000000
+
+static const char *const points[] = { "connect", "accept", "send", "recv", NULL };
+static const char *const bare[] = { "corrupt", "cut", "stall", NULL };
+
+bool fault_transport_on;
+
+static struct faults faults = {
+	.env = "RFTP_FAULT_TRANSPORT",
+	.points = points,
+	.bare = bare,
+	.on = &fault_transport_on,
+	.lock = PTHREAD_MUTEX_INITIALIZER,
+};
+
+__attribute__((constructor)) static void read_environment(void)
+{
+	faults_from_env(&faults);
+}
+
+int fault_transport_set(const char *rules, struct err *e)
+{
+	return faults_set(&faults, rules, e);
+}
+
+static int stall(void)
+{
+	const struct timespec t = { .tv_nsec = STALL_NS };
+	int r = faults_strike(&faults, "stall", 0, -EAGAIN);
+
+	if (r != -EAGAIN)
+		return r;
+	nanosleep(&t, NULL);
+	return 0;
+}
+
+int fault_transport(const char *point, uint64_t bytes)
+{
+	if (strcmp(point, "stall") == 0)
+		return stall();
+	return faults_strike(&faults, point, bytes, -ECONNRESET);
+}

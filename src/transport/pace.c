@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Token bucket: fills with time, is emptied by what is sent, may go into debt. */
+#include "transport/pace.h"
+
+#define NS 1000000000u
+/* What may go at once after a pause: 20 ms' worth, or one small block. */
+#define BURST_PER_SECOND 50
+#define BURST_MIN (64u << 10)
+
+void pace_init(struct pace *p, uint64_t rate, uint64_t now)
+{
+	p->rate = rate;
+	p->burst = rate / BURST_PER_SECOND;
+	if (p->burst < BURST_MIN)
+		p->burst = BURST_MIN;
+	p->tokens = (int64_t)p->burst;
+	p->at_ns = now;
+	p->rest = 0;
+}
+
+static void fill(struct pace *p, uint64_t now)
+{
+	unsigned __int128 gained;
+
+	if (now <= p->at_ns)
+		return;
+	gained = (unsigned __int128)p->rate * (now - p->at_ns) + p->rest;
+	p->at_ns = now;
+	if (gained / NS >= (unsigned __int128)((int64_t)p->burst - p->tokens)) {
+		p->tokens = (int64_t)p->burst;
+		p->rest = 0;
+		return;
+	}
+	p->tokens += (int64_t)(gained / NS);
+	p->rest = (uint64_t)(gained % NS);
+}
+
+uint64_t pace_wait_ns(struct pace *p, uint64_t now)
+{
+	unsigned __int128 missing;
+
+	if (!p->rate)
+		return 0;
+	fill(p, now);
+	if (p->tokens > 0)
+		return 0;
+	missing = (unsigned __int128)(1 - p->tokens) * NS - p->rest;
+	return (uint64_t)((missing + p->rate - 1) / p->rate);
+}
+
+void pace_take(struct pace *p, uint64_t bytes)
+{
+	if (p->rate)
+		p->tokens -= (int64_t)bytes;
+}

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What the parts of the TCP path share: its channels, its poller, its two directions. */
+#ifndef RFTP_TRANSPORT_TCP_H
+#define RFTP_TRANSPORT_TCP_H
+
+#include "transport/credit.h"
+#include "transport/fault.h"
+#include "transport/transport.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+/* Blocks handed to a channel and not yet wholly written: one on its way and one behind
+ * it, so that the socket is never idle while the stage looks for more. */
+#define TCP_QUEUE 2u
+
+/* Sockets are watched edge-triggered: readable and writable remember what epoll said
+ * until a call that moves fewer bytes than asked for shows the edge is used up. */
+struct tcp_channel {
+	int fd;
+	uint32_t index;
+	bool up;
+	bool readable, writable;
+	bool hup;              /* nothing new will make an edge: read on until the end */
+	bool down_due;         /* PATH_DOWN is still to be told */
+	int down_error;
+
+	/* source */
+	struct block *queue[TCP_QUEUE];
+	uint32_t queued;
+	size_t sent;           /* wire bytes of queue[0] that are written */
+	uint64_t outstanding;  /* wire bytes given to this channel and unanswered */
+	uint8_t *in;           /* credit lists as they arrive, CREDIT_LIST_BYTES */
+	size_t in_have;
+	uint32_t in_next;      /* credits of the first list that have been dealt with */
+
+	/* sink */
+	uint8_t head[BLOCK_WIRE_HEAD];
+	uint32_t head_have;
+	bool opened;           /* the head was good and counts against the credits */
+	struct block *filling;
+	uint32_t table;        /* its extent table's bytes */
+	uint32_t got;          /* bytes of table and payload that are there */
+	struct block_head h;
+	uint8_t *out;          /* a credit list on its way, CREDIT_LIST_BYTES */
+	size_t out_len, out_sent;
+	bool answers;          /* there may be answers in the box */
+};
+
+struct tcp_path {
+	struct path path;
+	struct path_config cfg;
+	int ep, efd;
+	bool shut;               /* finish has closed our direction */
+	bool want_room;          /* post said -EAGAIN */
+	uint32_t turn;           /* channel served first next time */
+
+	/* Between the poller and wake/release. Each of them first stores what it has to
+	 * say (woken, due), then takes sleeping away and writes to efd if it was set. The
+	 * poller stores sleeping first and looks at woken and due after that. All are
+	 * sequentially consistent, so of the two at least one sees the other's store: no
+	 * wake-up is lost, and none costs a system call while the poller is busy. */
+	atomic_bool sleeping;
+	atomic_bool woken;
+	atomic_uint due;         /* sink: answers since the poller last looked */
+
+	/* source */
+	struct unacked *unacked;
+	struct block *returned;  /* of dead channels, to be told */
+
+	/* sink */
+	uint32_t batch;          /* so many answers are sent even while data comes */
+	bool stalled;            /* a head has come for which there was no free block */
+	pthread_mutex_t lock;    /* guards box: poller and whoever releases */
+	struct credit_box *box;
+
+	struct tcp_channel ch[];
+};
+
+/* One round for one channel: bounded work, at most max events. How many events. Errors
+ * end the channel, not the path. */
+int tcp_source_serve(struct tcp_path *p, struct tcp_channel *c, struct path_event *ev, int max);
+int tcp_sink_serve(struct tcp_path *p, struct tcp_channel *c, struct path_event *ev, int max);
+bool tcp_source_runnable(const struct tcp_path *p, const struct tcp_channel *c);
+bool tcp_sink_runnable(const struct tcp_path *p, const struct tcp_channel *c);
+bool tcp_source_room(const struct tcp_path *p);
+int tcp_source_post(struct path *path, struct block *b);
+void tcp_sink_release(struct path *path, struct block *b, uint32_t status);
+
+/* The channel is gone; 0: in good order. Its blocks go back to where they belong. */
+void tcp_channel_down(struct tcp_path *p, struct tcp_channel *c, int error);
+void tcp_source_drop(struct tcp_path *p, struct tcp_channel *c);
+void tcp_sink_drop(struct tcp_path *p, struct tcp_channel *c);
+void tcp_kick(struct tcp_path *p);
+
+/* For progress displays of other threads. */
+static inline void tcp_count(struct tcp_path *p, struct tcp_channel *c, size_t bytes)
+{
+	uint64_t *n = &p->path.channel_bytes[c->index];
+
+	__atomic_store_n(n, *n + bytes, __ATOMIC_RELAXED);
+}
+
+#endif

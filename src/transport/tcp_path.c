@@ -1,0 +1,462 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A path over TCP streams: one thread drives all its channels through one epoll set. */
+#include "transport/tcp.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#define EVENTS 64
+/* Answers wait for others while they are fewer than this share of the credits: measured,
+ * a source with few credits goes idle when each of its answers is held back. */
+#define BATCH_SHARE 32u
+
+static struct tcp_path *tcp(struct path *path)
+{
+	return (struct tcp_path *)path;
+}
+
+static int serve(struct tcp_path *p, struct tcp_channel *c, struct path_event *ev, int max)
+{
+	int r = FAULT("stall", 0);
+
+	if (r < 0) {
+		tcp_channel_down(p, c, r);
+		return 0;
+	}
+	return p->cfg.source ? tcp_source_serve(p, c, ev, max) : tcp_sink_serve(p, c, ev, max);
+}
+
+static bool runnable(const struct tcp_path *p, const struct tcp_channel *c)
+{
+	if (!c->up)
+		return false;
+	return p->cfg.source ? tcp_source_runnable(p, c) : tcp_sink_runnable(p, c);
+}
+
+/* ---- channels that end ---- */
+
+void tcp_channel_down(struct tcp_path *p, struct tcp_channel *c, int error)
+{
+	if (!c->up)
+		return;
+	c->up = false;
+	p->path.alive--;
+	close(c->fd);        /* leaves the epoll set with it */
+	c->fd = -1;
+	if (p->cfg.source)
+		tcp_source_drop(p, c);
+	else
+		tcp_sink_drop(p, c);
+	c->down_error = error;
+	c->down_due = true;
+}
+
+/* Blocks of dead channels first, so that who hears of the death has them all. */
+static int tell_lost(struct tcp_path *p, struct path_event *ev, int max)
+{
+	int n = 0;
+	uint32_t i;
+
+	while (p->returned && n < max) {
+		struct block *b = p->returned;
+
+		p->returned = b->next;
+		b->next = NULL;
+		ev[n++] = (struct path_event){ .kind = PATH_RETURNED, .channel = b->channel,
+					       .block = b, .error = -EPIPE };
+	}
+	for (i = 0; i < p->path.nchannels && n < max; i++) {
+		struct tcp_channel *c = &p->ch[i];
+
+		if (!c->down_due)
+			continue;
+		c->down_due = false;
+		ev[n++] = (struct path_event){ .kind = PATH_DOWN, .channel = i,
+					       .error = c->down_error };
+	}
+	return n;
+}
+
+static bool lost_to_tell(const struct tcp_path *p)
+{
+	uint32_t i;
+
+	if (p->returned)
+		return true;
+	for (i = 0; i < p->path.nchannels; i++)
+		if (p->ch[i].down_due)
+			return true;
+	return false;
+}
+
+/* ---- sleeping and waking ---- */
+
+void tcp_kick(struct tcp_path *p)
+{
+	uint64_t one = 1;
+
+	if (!atomic_exchange(&p->sleeping, false))
+		return;
+	/* Cannot fail: the counter would have to overflow. It is never read, each write
+	 * makes a new edge. */
+	if (write(p->efd, &one, sizeof(one)) < 0)
+		return;
+}
+
+static void tcp_wake(struct path *path)
+{
+	struct tcp_path *p = tcp(path);
+
+	atomic_store(&p->woken, true);
+	tcp_kick(p);
+}
+
+static void note_ready(struct tcp_path *p, const struct epoll_event *e)
+{
+	struct tcp_channel *c;
+
+	if (e->data.u32 >= p->path.nchannels)
+		return;          /* efd */
+	c = &p->ch[e->data.u32];
+	if (e->events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR))
+		c->readable = true;
+	if (e->events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR))
+		c->hup = true;
+	if (e->events & EPOLLOUT)
+		c->writable = true;
+}
+
+/* Learn which channels are ready, sleeping at most timeout_ms for the first of them. */
+static int wait_ready(struct tcp_path *p, int timeout_ms)
+{
+	struct epoll_event e[EVENTS];
+	int i, n;
+
+	if (timeout_ms) {
+		atomic_store(&p->sleeping, true);
+		if (atomic_load(&p->woken) || atomic_load(&p->due))
+			timeout_ms = 0;
+	}
+	n = epoll_wait(p->ep, e, EVENTS, timeout_ms);
+	atomic_store(&p->sleeping, false);
+	if (n < 0)
+		return errno == EINTR ? 0 : -errno;
+	for (i = 0; i < n; i++)
+		note_ready(p, &e[i]);
+	return 0;
+}
+
+static bool anything_runnable(const struct tcp_path *p)
+{
+	uint32_t i;
+
+	for (i = 0; i < p->path.nchannels; i++)
+		if (runnable(p, &p->ch[i]))
+			return true;
+	return false;
+}
+
+/* Answers go out in batches while data keeps coming, and at once before a sleep: a
+ * source that waits for credits finds us without data, so it never waits for long. */
+static void notice_answers(struct tcp_path *p, bool idle)
+{
+	unsigned due = atomic_load(&p->due);
+	uint32_t i;
+
+	if (!due || (!idle && due < p->batch))
+		return;
+	/* What is counted from here on may be in the box already: then the next look
+	 * finds nothing, which harms nobody. */
+	atomic_exchange(&p->due, 0);
+	p->stalled = false;      /* blocks are free again */
+	for (i = 0; i < p->path.nchannels; i++)
+		p->ch[i].answers = p->ch[i].up;
+}
+
+static int serve_all(struct tcp_path *p, struct path_event *ev, int max)
+{
+	uint32_t i, k = p->turn;
+	int n = 0;
+
+	for (i = 0; i < p->path.nchannels && n < max; i++) {
+		struct tcp_channel *c = &p->ch[k];
+
+		if (runnable(p, c))
+			n += serve(p, c, ev + n, max - n);
+		if (++k == p->path.nchannels)
+			k = 0;
+	}
+	p->turn = k;
+	return n + tell_lost(p, ev + n, max - n);
+}
+
+static int ms_left(uint64_t deadline)
+{
+	uint64_t now = now_ns();
+	uint64_t ms;
+
+	if (now >= deadline)
+		return 0;
+	ms = (deadline - now + 999999) / 1000000;
+	return ms > INT_MAX ? INT_MAX : (int)ms;
+}
+
+static bool room_came(struct tcp_path *p)
+{
+	if (!p->want_room || !tcp_source_room(p))
+		return false;
+	p->want_room = false;
+	return true;
+}
+
+/* One round: what is ready, served once. *over: the caller is to be told. */
+static int one_round(struct tcp_path *p, struct path_event *ev, int max, int timeout_ms, bool *over)
+{
+	bool busy = anything_runnable(p);
+	int n, r;
+
+	if (!p->cfg.source) {
+		notice_answers(p, !busy);
+		busy = busy || anything_runnable(p);
+	}
+	if (busy || lost_to_tell(p))
+		timeout_ms = 0;
+	r = wait_ready(p, timeout_ms);
+	if (r < 0)
+		return r;
+	n = serve_all(p, ev, max);
+	*over = n || room_came(p);
+	if (atomic_load(&p->woken) && atomic_exchange(&p->woken, false))
+		*over = true;
+	return n;
+}
+
+static int tcp_poll(struct path *path, struct path_event *ev, int max, int timeout_ms)
+{
+	struct tcp_path *p = tcp(path);
+	uint64_t deadline = timeout_ms > 0 ? now_ns() + (uint64_t)timeout_ms * 1000000 : 0;
+	int left = timeout_ms;
+
+	for (;;) {
+		bool over = false;
+		int n = one_round(p, ev, max, left, &over);
+
+		if (n < 0 || over)
+			return n;
+		if (timeout_ms > 0)
+			left = ms_left(deadline);
+		/* With no time left work that is ready is still done: a caller that
+		 * never waits would get nowhere otherwise. */
+		if (timeout_ms >= 0 && !left && !anything_runnable(p))
+			return 0;
+	}
+}
+
+/* ---- the end ---- */
+
+/* Nothing that we owe is still in our memory. */
+static bool all_flushed(struct tcp_path *p)
+{
+	LOCK_GUARD(held, &p->lock);
+	uint32_t i;
+
+	for (i = 0; i < p->path.nchannels; i++) {
+		struct tcp_channel *c = &p->ch[i];
+
+		if (c->up && (c->queued || c->out_len || c->answers ||
+			      (p->box && credit_box_pending(p->box, i))))
+			return false;
+	}
+	return atomic_load(&p->due) == 0;
+}
+
+static void shut_writing(struct tcp_path *p)
+{
+	uint32_t i;
+
+	p->shut = true;
+	for (i = 0; i < p->path.nchannels; i++)
+		if (p->ch[i].up && shutdown(p->ch[i].fd, SHUT_WR) < 0)
+			tcp_channel_down(p, &p->ch[i], -errno);
+}
+
+static void finish_event(struct path_event *ev, int *result)
+{
+	if (ev->kind == PATH_DOWN) {
+		if (ev->error && !*result)
+			*result = ev->error;
+	} else {
+		pool_put(ev->block);
+	}
+}
+
+static int tcp_finish(struct path *path, int timeout_ms)
+{
+	struct tcp_path *p = tcp(path);
+	uint64_t deadline = now_ns() + (uint64_t)(timeout_ms < 0 ? INT_MAX : timeout_ms) * 1000000;
+	struct path_event ev[16];
+	int result = 0;
+
+	if (p->unacked && unacked_count(p->unacked))
+		return -EBUSY;
+	while (path->alive || lost_to_tell(p)) {
+		bool over;
+		int i, n, left = ms_left(deadline);
+
+		if (!left)
+			return -ETIMEDOUT;
+		if (!p->shut && all_flushed(p))
+			shut_writing(p);
+		n = one_round(p, ev, 16, left, &over);
+		if (n < 0)
+			return n;
+		for (i = 0; i < n; i++)
+			finish_event(&ev[i], &result);
+	}
+	return result;
+}
+
+static void tcp_free(struct path *path)
+{
+	struct tcp_path *p = tcp(path);
+	struct path_event ev;
+	uint32_t i;
+
+	for (i = 0; i < path->nchannels; i++)
+		tcp_channel_down(p, &p->ch[i], -ECANCELED);
+	while (tell_lost(p, &ev, 1))
+		if (ev.block)
+			pool_put(ev.block);
+	for (i = 0; i < path->nchannels; i++) {
+		free(p->ch[i].in);
+		free(p->ch[i].out);
+	}
+	if (p->ep >= 0)
+		close(p->ep);
+	if (p->efd >= 0)
+		close(p->efd);
+	unacked_free(p->unacked);
+	credit_box_free(p->box);
+	pthread_mutex_destroy(&p->lock);
+	free(path->channel_bytes);
+	free(p);
+}
+
+/* ---- the beginning ---- */
+
+static const struct path_ops source_ops = {
+	.name = "tcp",
+	.post = tcp_source_post,
+	.poll = tcp_poll,
+	.wake = tcp_wake,
+	.finish = tcp_finish,
+	.free = tcp_free,
+};
+
+static const struct path_ops sink_ops = {
+	.name = "tcp",
+	.poll = tcp_poll,
+	.release = tcp_sink_release,
+	.wake = tcp_wake,
+	.finish = tcp_finish,
+	.free = tcp_free,
+};
+
+static int make_books(struct tcp_path *p, uint32_t n)
+{
+	uint32_t i;
+
+	p->path.channel_bytes = calloc(n, sizeof(*p->path.channel_bytes));
+	if (!p->path.channel_bytes)
+		return -ENOMEM;
+	if (p->cfg.source)
+		p->unacked = unacked_new(p->cfg.inflight);
+	else
+		p->box = credit_box_new(n, p->cfg.inflight);
+	if (!p->unacked && !p->box)
+		return -ENOMEM;
+	for (i = 0; i < n; i++) {
+		uint8_t **lists = p->cfg.source ? &p->ch[i].in : &p->ch[i].out;
+
+		*lists = malloc(CREDIT_LIST_BYTES);
+		if (!*lists)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+static int watch(struct tcp_path *p, int fd, uint32_t mark, uint32_t events)
+{
+	struct epoll_event e = { .events = events | EPOLLET, .data.u32 = mark };
+
+	return epoll_ctl(p->ep, EPOLL_CTL_ADD, fd, &e) < 0 ? -errno : 0;
+}
+
+static int make_poller(struct tcp_path *p)
+{
+	p->ep = epoll_create1(EPOLL_CLOEXEC);
+	if (p->ep < 0)
+		return -errno;
+	p->efd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (p->efd < 0)
+		return -errno;
+	return watch(p, p->efd, UINT32_MAX, EPOLLIN);
+}
+
+static int take_channel(struct tcp_path *p, uint32_t i, int fd)
+{
+	struct tcp_channel *c = &p->ch[i];
+	int r = set_nonblock(fd, true);
+
+	if (r < 0)
+		return r;
+	c->index = i;
+	c->readable = c->writable = true;
+	return watch(p, fd, i, EPOLLIN | EPOLLOUT | EPOLLRDHUP);
+}
+
+struct path *tcp_path_new(const struct path_config *c, const int *fds, uint32_t n, struct err *e)
+{
+	struct tcp_path *p;
+	uint32_t i;
+	int r;
+
+	if (!n || n > CHANNELS_MAX || !c->inflight) {
+		err_set(e, -EINVAL, "a TCP path of %u channels and %u blocks in flight", n,
+			c->inflight);
+		return NULL;
+	}
+	p = calloc(1, sizeof(*p) + n * sizeof(p->ch[0]));
+	if (!p) {
+		err_sys(e, -ENOMEM, "a TCP path of %u channels", n);
+		return NULL;
+	}
+	p->path.ops = c->source ? &source_ops : &sink_ops;
+	p->path.nchannels = n;
+	p->path.pool = c->pool;
+	p->cfg = *c;
+	p->ep = p->efd = -1;
+	p->batch = c->inflight / BATCH_SHARE ? c->inflight / BATCH_SHARE : 1;
+	pthread_mutex_init(&p->lock, NULL);
+	r = make_books(p, n);
+	if (!r)
+		r = make_poller(p);
+	for (i = 0; !r && i < n; i++)
+		r = take_channel(p, i, fds[i]);
+	if (r < 0) {
+		err_sys(e, r, "setting up a TCP path of %u channels", n);
+		tcp_free(&p->path);
+		return NULL;
+	}
+	/* From here on the descriptors are ours. */
+	for (i = 0; i < n; i++) {
+		p->ch[i].fd = fds[i];
+		p->ch[i].up = true;
+	}
+	p->path.alive = n;
+	return &p->path;
+}

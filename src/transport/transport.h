@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+/* transport: bytes and blocks between two hosts. The message stream carries control;
+ * paths carry blocks, by TCP here, by verbs in src/rdma, in-band where no data port can
+ * be reached; the sender and receiver stages drive any of them. */
+#ifndef RFTP_TRANSPORT_H
+#define RFTP_TRANSPORT_H
+
+#include "block/block.h"
+#include "crypto/crypto.h"
+#include "proto/proto.h"
+#include "util/util.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+/* ---- byte streams: a socket, TLS over it, or a pair of pipes ---- */
+
+struct stream;
+
+struct stream_ops {
+	const char *name;
+	/* As tls_read and tls_write of crypto.h: bytes done, 0 at a proper end, -EPIPE
+	 * when cut, -ETIMEDOUT after timeout_ms (-1: never) without a byte. */
+	ssize_t (*read)(struct stream *s, void *p, size_t len, int timeout_ms);
+	ssize_t (*write)(struct stream *s, const void *p, size_t len, int timeout_ms);
+	size_t (*pending)(struct stream *s);
+	int (*shutdown)(struct stream *s);  /* say a proper end; reading may go on */
+	/* Wake both directions for good, with -ECANCELED; any thread. */
+	void (*abort)(struct stream *s);
+	void (*disown)(struct stream *s);   /* leave the descriptors open at free */
+	void (*free)(struct stream *s);
+};
+
+struct stream {
+	const struct stream_ops *ops;
+};
+
+/* Takes over both descriptors (the same one for a socket). Programs ignore SIGPIPE.
+ * NULL, with errno and the descriptors still the caller's: memory or descriptors are
+ * out. */
+struct stream *stream_plain(int rfd, int wfd);
+/* Takes over fd and tls; NULL as above. */
+struct stream *stream_tls(int fd, struct tls *tls);
+void stream_free(struct stream *s);
+
+/* ---- the message stream: FTP's lines and the bulk mode's frames ---- */
+
+/* One reader thread and any number of writer threads. */
+struct mstream;
+
+struct mstream *ms_new(struct stream *s);    /* takes over s */
+void ms_free(struct mstream *m);
+/* Change to another stream (after AUTH TLS), which has taken over the descriptors of
+ * the old one: that is freed without closing them. -EPROTO when bytes of the old one
+ * are waiting unread (they would have come in clear: an injection); s stays the
+ * caller's then. Ask ms_readable before the handshake too, to fail early. Only while
+ * no other thread reads or writes; ms_abort may come. */
+int ms_replace(struct mstream *m, struct stream *s);
+struct stream *ms_stream(struct mstream *m);
+/* A line without CRLF (a lone LF is taken too), NUL-terminated, Telnet IAC sequences
+ * removed (RFC 959 §5.3, RFC 1123 §4.1.2.10). Its length; 0 length lines are possible,
+ * so the end of the stream is -EPIPE; -EMSGSIZE: longer than max - 1, the line has been
+ * skipped; -EILSEQ: it held a NUL, skipped; -ETIMEDOUT: not whole timeout_ms after the
+ * call, however the bytes dribble; what has come is kept for the next call. */
+ssize_t ms_read_line(struct mstream *m, char *line, size_t max, int timeout_ms);
+/* Exactly len bytes. 0 or a negative errno, after which the place in the stream is
+ * lost. timeout_ms here and below: without a byte. */
+int ms_read(struct mstream *m, void *p, size_t len, int timeout_ms);
+/* len bytes thrown away. */
+int ms_skip(struct mstream *m, size_t len, int timeout_ms);
+/* One frame into payload, which is reset first. -EMSGSIZE over max; -EBADMSG: no frame.
+ * -ETIMEDOUT: nothing is lost, call again with the same payload. */
+int ms_read_frame(struct mstream *m, uint8_t *type, struct buf *payload, size_t max,
+		  int timeout_ms);
+/* All of it, in one go with respect to other writers. */
+int ms_write(struct mstream *m, const void *p, size_t len);
+int ms_write_frame(struct mstream *m, uint8_t type, const void *p, size_t len);
+/* The same of n pieces, at most MS_PIECES. */
+#define MS_PIECES 8
+int ms_write_framev(struct mstream *m, uint8_t type, const struct iovec *iov, int n);
+/* Writers give up with -ETIMEDOUT after ms without a byte taken by the peer (-1: never).
+ * At first 5 minutes. */
+void ms_set_write_timeout(struct mstream *m, int ms);
+/* Wake whoever sleeps in it, now and later, with -ECANCELED. Any thread. */
+void ms_abort(struct mstream *m);
+/* Bytes could be read without sleeping. */
+bool ms_readable(struct mstream *m);
+
+/* ---- paths ---- */
+
+enum path_event_kind {
+	PATH_RECEIVED, /* sink: block is ours, its head not yet verified */
+	PATH_ACKED,    /* source: block was acknowledged with status 0; ours again */
+	PATH_RETURNED, /* source: block must be sent again: its channel died before it was
+			* acknowledged, or the sink said so (status); ours again */
+	PATH_DOWN,     /* a channel is gone: error; 0: the peer closed it in good order */
+};
+
+struct path_event {
+	enum path_event_kind kind;
+	uint32_t channel;
+	struct block *block;
+	uint32_t status;
+	int error;            /* negative errno */
+};
+
+struct path;
+
+/* What a transport does for one path and its one thread. Only wake and release are
+ * called from other threads. */
+struct path_ops {
+	const char *name;
+	/* Source: put b on the wire on the channel that suits best. 0: the path owns b
+	 * until it comes back in an event; -EAGAIN: no credit or no room now, poll first;
+	 * -EPIPE: no channel is left. b->base holds the wire head and table already. */
+	int (*post)(struct path *p, struct block *b);
+	/* Move bytes; up to max events; sleeps at most timeout_ms (-1: until there is an
+	 * event, room to post again after -EAGAIN, or wake). Number of events, 0 also
+	 * when only room or a wake came; or a negative errno when the path is lost. */
+	int (*poll)(struct path *p, struct path_event *ev, int max, int timeout_ms);
+	/* Sink: b has been dealt with (status 0) or must come again; back to its pool,
+	 * and the credit to the source. Any thread. */
+	void (*release)(struct path *p, struct block *b, uint32_t status);
+	void (*wake)(struct path *p); /* any thread */
+	/* No more posts or releases come: flush what is queued, close channels in good
+	 * order. */
+	int (*finish)(struct path *p, int timeout_ms);
+	void (*free)(struct path *p);
+};
+
+struct path_stats {
+	uint64_t bytes[CHANNELS_MAX];  /* payload and heads per channel */
+};
+
+struct path {
+	const struct path_ops *ops;
+	uint32_t nchannels;
+	uint32_t alive;              /* channels still up; the path's thread */
+	struct pool *pool;           /* not owned */
+	uint64_t *channel_bytes;     /* [nchannels], written by the path's thread; others
+				      * read them with __atomic_load_n */
+};
+
+struct path_config {
+	bool source;
+	struct pool *pool;
+	uint32_t payload;            /* agreement's block */
+	uint32_t inflight;           /* blocks unacknowledged at most */
+};
+
+/* Who a data channel belongs to and how it proves it, rftp-protocol(7). */
+struct channel_auth {
+	uint64_t session;
+	uint8_t token[KEY_BYTES];
+	uint8_t client_nonce[NONCE_BYTES], server_nonce[NONCE_BYTES];
+};
+
+/* Listen on addr (numeric; "" any of family) on a port in [lo, hi] (0,0: any).
+ * A descriptor, with *port; or a negative errno with text. */
+int tcp_listen(const char *addr, int family, uint16_t lo, uint16_t hi, uint16_t *port,
+	       struct err *e);
+/* Connect to host, which may be a name: all its addresses are tried, interleaved
+ * families, within timeout_ms. TCP_NODELAY and keepalive are set. A descriptor or a
+ * negative errno with a text that names host, port and reason. */
+int tcp_connect(const char *host, uint16_t port, int timeout_ms, struct err *e);
+/* Open channels first..first+n-1 to the data listener at addr, all at once, prove the
+ * session and check the server's proof. fds[n] are the caller's. 0, or -EHOSTUNREACH
+ * and the like with text when one of them cannot be had (all are closed then). */
+int tcp_channels_connect(const struct sockaddr_storage *addr, socklen_t len,
+			 const struct channel_auth *a, uint16_t first, uint16_t n, int *fds,
+			 int timeout_ms, struct err *e);
+/* The server's half: accept on lfd until channels first..first+n-1 have proved
+ * themselves; strangers and repeats are dropped with a log line. stop: a descriptor
+ * that becomes readable when it should give up (-ECANCELED), or -1. */
+int tcp_channels_accept(int lfd, const struct channel_auth *a, uint16_t first, uint16_t n,
+			int *fds, int stop, int timeout_ms, struct err *e);
+
+/* A path over n proven sockets, which it takes over (they become non-blocking); on
+ * failure they stay the caller's. */
+struct path *tcp_path_new(const struct path_config *c, const int *fds, uint32_t n,
+			  struct err *e);
+
+/* A path through the message stream. The thread that reads m hands it BULK_DATA and
+ * BULK_CREDIT payloads. */
+struct path *inband_path_new(const struct path_config *c, struct mstream *m, struct err *e);
+int inband_path_data(struct path *p, struct buf *payload);
+int inband_path_credit(struct path *p, struct buf *payload);
+
+/* ---- stages ---- */
+
+/* The source's last stage: takes filled blocks from q and sees them acknowledged. */
+struct sender_config {
+	struct path *path;           /* not owned */
+	struct bq *q;                /* not owned; its closing ends the stage. Its notify
+				      * is set at the start and stays, on the path: start
+				      * before others push, free the path after it */
+	uint64_t rate;               /* bytes per second at most, 0: no limit */
+	/* Called by the sender's thread. acked: b is back in its pool after this.
+	 * returned: no channel of this path is left to send b by; whoever takes it owns
+	 * it (0), or negative: nobody can, the transfer fails. */
+	void (*acked)(void *arg, struct block *b);
+	int (*returned)(void *arg, struct block *b);
+	/* down: a channel is gone; the transfer goes on while another is left. */
+	void (*down)(void *arg, uint32_t channel, int error);
+	void *arg;
+};
+
+struct sender;
+struct sender *sender_start(const struct sender_config *c, const char *name, struct err *e);
+/* End now: blocks that are not acknowledged stay with the path. Any thread, until it is
+ * freed. */
+void sender_abort(struct sender *s);
+/* Waits for its end: all blocks acknowledged (0), or the first error. Once. */
+int sender_join(struct sender *s);
+void sender_free(struct sender *s); /* after the join */
+
+/* The sink's first stage: puts arriving blocks on q. */
+struct receiver_config {
+	struct path *path;
+	struct bq *q;                /* unbounded: the pool bounds it */
+	void (*down)(void *arg, uint32_t channel, int error);
+	void *arg;
+};
+
+struct receiver;
+struct receiver *receiver_start(const struct receiver_config *c, const char *name,
+				struct err *e);
+/* Ask it to end once what has been released is acknowledged; then join. */
+void receiver_stop(struct receiver *r);
+/* The same at once: the transfer has failed, and the peer does not wait for answers. */
+void receiver_abort(struct receiver *r);
+int receiver_join(struct receiver *r); /* once */
+void receiver_free(struct receiver *r); /* after the join */
+
+/* ---- faults, for tests ---- */
+
+/* RFTP_FAULT_TRANSPORT, the grammar of util/fault.h: points connect accept send recv, and
+ * without an action corrupt (a bit of an arriving block flips) cut (a channel is closed)
+ * stall (a channel's thread sleeps 100 ms). 0 or the negative errno to fail with. Any
+ * thread. */
+int fault_transport(const char *point, uint64_t bytes);
+/* Take these rules in place of those there are; NULL or "": none. */
+int fault_transport_set(const char *rules, struct err *e);
+extern bool fault_transport_on;
+
+#endif

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A capped byte buffer for wire formats, in network byte order, after the model
+ * of OpenSSH's sshbuf: getters check lengths, clear their outputs on failure and
+ * return a code; putters grow the buffer up to its cap. A buffer belongs to one
+ * thread at a time. */
+#ifndef RFTP_UTIL_BUF_H
+#define RFTP_UTIL_BUF_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "put_be and get_be below swap: make them plain copies for big-endian machines"
+#endif
+
+struct buf;
+
+/* A buffer that may grow to max bytes; NULL when memory is out. */
+struct buf *buf_new(size_t max);
+/* A read-only view of bytes that must outlive it; putters fail with -EROFS. */
+struct buf *buf_from(const void *data, size_t len);
+void buf_free(struct buf *b);   /* NULL is harmless; wipes what it held */
+void cleanup_buf(struct buf **b);
+#define CLEANUP_BUF __attribute__((cleanup(cleanup_buf)))
+
+size_t buf_len(const struct buf *b);           /* bytes not yet read */
+const uint8_t *buf_ptr(const struct buf *b);   /* the first of them */
+void buf_reset(struct buf *b);                 /* empty, keeps its memory */
+/* Read position, to look ahead and go back: offset from the beginning. */
+size_t buf_tell(const struct buf *b);
+void buf_seek(struct buf *b, size_t pos);
+
+/* Putters: 0; -ENOBUFS at the cap; -ENOMEM. Nothing is written on failure. */
+int buf_put(struct buf *b, const void *data, size_t len);
+int buf_put_u8(struct buf *b, uint8_t v);
+int buf_put_u16(struct buf *b, uint16_t v);
+int buf_put_u32(struct buf *b, uint32_t v);
+int buf_put_u64(struct buf *b, uint64_t v);
+/* u32 length, then the bytes. */
+int buf_put_string(struct buf *b, const void *data, size_t len);
+int buf_put_cstring(struct buf *b, const char *s);
+/* Room for len bytes at the end, to be filled by the caller at once. */
+int buf_reserve(struct buf *b, size_t len, uint8_t **room);
+/* Overwrite a u32 put before at offset pos from the beginning. */
+int buf_poke_u32(struct buf *b, size_t pos, uint32_t v);
+
+/* Getters: 0; -EBADMSG when there are not enough bytes, or a length is over
+ * its cap, or a C string holds a NUL. The read position moves only on success. */
+int buf_get(struct buf *b, void *out, size_t len);
+int buf_get_u8(struct buf *b, uint8_t *v);
+int buf_get_u16(struct buf *b, uint16_t *v);
+int buf_get_u32(struct buf *b, uint32_t *v);
+int buf_get_u64(struct buf *b, uint64_t *v);
+/* A u32 length of at most max and that many bytes: a pointer into the buffer,
+ * good until the buffer changes. */
+int buf_get_view(struct buf *b, const uint8_t **data, size_t *len, size_t max);
+/* The same as a fresh NUL-terminated string that the caller frees. */
+int buf_get_cstring(struct buf *b, char **s, size_t max);
+int buf_skip(struct buf *b, size_t len);
+
+/* Big-endian at a fixed place, for headers that are never grown. */
+static inline void put_be16(uint8_t *p, uint16_t v)
+{
+	v = __builtin_bswap16(v);
+	__builtin_memcpy(p, &v, sizeof(v));
+}
+
+static inline void put_be32(uint8_t *p, uint32_t v)
+{
+	v = __builtin_bswap32(v);
+	__builtin_memcpy(p, &v, sizeof(v));
+}
+
+static inline void put_be64(uint8_t *p, uint64_t v)
+{
+	v = __builtin_bswap64(v);
+	__builtin_memcpy(p, &v, sizeof(v));
+}
+
+static inline uint16_t get_be16(const uint8_t *p)
+{
+	uint16_t v;
+
+	__builtin_memcpy(&v, p, sizeof(v));
+	return __builtin_bswap16(v);
+}
+
+static inline uint32_t get_be32(const uint8_t *p)
+{
+	uint32_t v;
+
+	__builtin_memcpy(&v, p, sizeof(v));
+	return __builtin_bswap32(v);
+}
+
+static inline uint64_t get_be64(const uint8_t *p)
+{
+	uint64_t v;
+
+	__builtin_memcpy(&v, p, sizeof(v));
+	return __builtin_bswap64(v);
+}
+
+#endif

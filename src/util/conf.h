@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Configuration files: "key value" or "key = value" lines, "#" comments,
+ * "[section name]" headers, "..." quotes with \" and \\ inside. The reader calls
+ * back once per setting; errors name file and line. */
+#ifndef RFTP_UTIL_CONF_H
+#define RFTP_UTIL_CONF_H
+
+#include "util/err.h"
+
+/* section is "" before the first header. A negative errno, with the reason in e,
+ * ends the reading; conf_read puts "FILE:LINE: " before it. */
+typedef int conf_fn(void *arg, const char *section, const char *key, const char *value,
+		    struct err *e);
+
+/* Returns 0; -ENOENT when path does not exist (e untouched); another negative
+ * errno with text in e. */
+int conf_read(const char *path, conf_fn *fn, void *arg, struct err *e);
+/* The same on text in memory; name stands for the file in errors. */
+int conf_parse(const char *name, const char *text, conf_fn *fn, void *arg, struct err *e);
+
+#endif

@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Whole reads and writes, and whole files. */
+#include "util/io.h"
+
+#include "util/cleanup.h"
+#include "util/clock.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* ---- short reads and writes ---- */
+
+/* Milliseconds from now to end, at least 0. */
+static int ms_until(uint64_t end)
+{
+	uint64_t now = now_ns();
+
+	return now < end ? (int)((end - now + 999999) / 1000000) : 0;
+}
+
+int poll_fd(int fd, short events, int timeout_ms)
+{
+	struct pollfd p = { .fd = fd, .events = events };
+	uint64_t end = timeout_ms > 0 ? now_ns() + (uint64_t)timeout_ms * 1000000 : 0;
+	int rc;
+
+	while ((rc = poll(&p, 1, timeout_ms)) < 0 && errno == EINTR)
+		if (timeout_ms > 0)
+			timeout_ms = ms_until(end); /* signals must not stretch it */
+	return rc < 0 ? -errno : rc > 0;
+}
+
+/* After a failed call: 0 when it is to be made again, or its negative errno.
+ * stdin and stdout share their O_NONBLOCK with other processes, so every
+ * descriptor may turn out to be non-blocking; on a blocking one EAGAIN means that a
+ * timeout passed (SO_RCVTIMEO), which the caller wants to know. */
+static int may_retry(int fd, short events)
+{
+	int rc, flags;
+
+	if (errno == EINTR)
+		return 0;
+	if (errno != EAGAIN)
+		return -errno;
+	flags = fcntl(fd, F_GETFL);
+	if (flags < 0 || !(flags & O_NONBLOCK))
+		return -EAGAIN;
+	rc = poll_fd(fd, events, -1);
+	return rc < 0 ? rc : 0;
+}
+
+ssize_t read_full(int fd, void *p, size_t len)
+{
+	size_t done = 0;
+	ssize_t n;
+	int rc;
+
+	while (done < len) {
+		n = read(fd, (char *)p + done, len - done);
+		if (n == 0)
+			break;
+		if (n > 0)
+			done += (size_t)n;
+		else if ((rc = may_retry(fd, POLLIN)))
+			return rc;
+	}
+	return (ssize_t)done;
+}
+
+int write_full(int fd, const void *p, size_t len)
+{
+	size_t done = 0;
+	ssize_t n;
+	int rc;
+
+	while (done < len) {
+		n = write(fd, (const char *)p + done, len - done);
+		if (n >= 0)
+			done += (size_t)n;
+		else if ((rc = may_retry(fd, POLLOUT)))
+			return rc;
+	}
+	return 0;
+}
+
+ssize_t pread_full(int fd, void *p, size_t len, off_t at)
+{
+	size_t done = 0;
+	ssize_t n;
+	int rc;
+
+	while (done < len) {
+		n = pread(fd, (char *)p + done, len - done, at + (off_t)done);
+		if (n == 0)
+			break;
+		if (n > 0)
+			done += (size_t)n;
+		else if ((rc = may_retry(fd, POLLIN)))
+			return rc;
+	}
+	return (ssize_t)done;
+}
+
+int pwrite_full(int fd, const void *p, size_t len, off_t at)
+{
+	size_t done = 0;
+	ssize_t n;
+	int rc;
+
+	while (done < len) {
+		n = pwrite(fd, (const char *)p + done, len - done, at + (off_t)done);
+		if (n >= 0)
+			done += (size_t)n;
+		else if ((rc = may_retry(fd, POLLOUT)))
+			return rc;
+	}
+	return 0;
+}
+
+/* ---- flags ---- */
+
+int set_nonblock(int fd, bool on)
+{
+	int flags = fcntl(fd, F_GETFL), want;
+
+	if (flags < 0)
+		return -errno;
+	want = on ? flags | O_NONBLOCK : flags & ~O_NONBLOCK;
+	if (want != flags && fcntl(fd, F_SETFL, want) < 0)
+		return -errno;
+	return 0;
+}
+
+int set_cloexec(int fd)
+{
+	int flags = fcntl(fd, F_GETFD);
+
+	if (flags < 0 || fcntl(fd, F_SETFD, flags | FD_CLOEXEC) < 0)
+		return -errno;
+	return 0;
+}
+
+/* ---- whole files ---- */
+
+/* Read fd to its end, however long fstat() says it is: sysfs says 4096 and /proc
+ * says 0. One byte more than max is asked for, to know that there is one. */
+static int read_all(int fd, size_t max, char **out, size_t *len)
+{
+	CLEANUP_FREE char *data = NULL;
+	size_t size = 0, used = 0;
+	ssize_t n;
+	char *more;
+
+	do {
+		size = size ? size * 2 : 4096;
+		if (size > max + 1)
+			size = max + 1;
+		more = realloc(data, size + 1);
+		if (!more)
+			return -ENOMEM;
+		data = more;
+		n = read_full(fd, data + used, size - used);
+		if (n < 0)
+			return (int)n;
+		used += (size_t)n;
+		if (used > max)
+			return -EFBIG;
+	} while (used == size);
+
+	data[used] = '\0';
+	*out = steal_ptr(&data);
+	*len = used;
+	return 0;
+}
+
+int read_file(const char *path, size_t max, char **out, size_t *len)
+{
+	CLEANUP_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
+	size_t ignored;
+
+	*out = NULL;
+	if (!len)
+		len = &ignored;
+	*len = 0;
+	if (fd < 0)
+		return -errno;
+	if (max > SIZE_MAX / 4)
+		max = SIZE_MAX / 4; /* room for the doubling above */
+	return read_all(fd, max, out, len);
+}
+
+/* The name's directory entry is data of the directory. */
+static int sync_parent(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	CLEANUP_FREE char *dir = NULL;
+	CLEANUP_CLOSE int fd = -1;
+
+	if (slash)
+		dir = strndup(path, slash == path ? 1 : (size_t)(slash - path));
+	else
+		dir = strdup(".");
+	if (!dir)
+		return -ENOMEM;
+	fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	/* EINVAL: a file system without fsync for directories. */
+	if (fsync(fd) < 0 && errno != EINVAL)
+		return -errno;
+	return 0;
+}
+
+static int fill_and_sync(int fd, const void *data, size_t len, mode_t mode)
+{
+	int rc;
+
+	if (fchmod(fd, mode) < 0)
+		return -errno;
+	rc = write_full(fd, data, len);
+	if (rc)
+		return rc;
+	return fsync(fd) < 0 ? -errno : 0;
+}
+
+int write_file_atomic(const char *path, const void *data, size_t len, mode_t mode)
+{
+	CLEANUP_FREE char *temp = NULL;
+	int fd, rc;
+
+	if (asprintf(&temp, "%s.XXXXXX", path) < 0) {
+		temp = NULL; /* asprintf leaves it undefined */
+		return -ENOMEM;
+	}
+	fd = mkostemp(temp, O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	rc = fill_and_sync(fd, data, len, mode);
+	if (close(fd) < 0 && rc == 0)
+		rc = -errno; /* NFS may say only now that the disk is full */
+	if (rc == 0 && rename(temp, path) < 0)
+		rc = -errno;
+	if (rc) {
+		unlink(temp);
+		return rc;
+	}
+	return sync_parent(path);
+}
+
+/* mkdir() that is content with a directory that is there. */
+static int make_dir(const char *path, mode_t mode)
+{
+	struct stat st;
+
+	if (mkdir(path, mode) == 0)
+		return 0;
+	if (errno != EEXIST)
+		return -errno;
+	if (stat(path, &st) < 0)
+		return -errno;
+	return S_ISDIR(st.st_mode) ? 0 : -ENOTDIR;
+}
+
+int make_dirs(const char *path, mode_t mode)
+{
+	CLEANUP_FREE char *copy = strdup(path);
+	char *slash;
+	int rc;
+
+	if (!copy)
+		return -ENOMEM;
+	for (slash = strchr(copy, '/'); slash; slash = strchr(slash + 1, '/')) {
+		if (slash == copy)
+			continue; /* the root is there */
+		*slash = '\0';
+		rc = make_dir(copy, mode);
+		if (rc)
+			return rc;
+		*slash = '/';
+	}
+	return make_dir(copy, mode);
+}

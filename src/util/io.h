@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The one place where short reads and writes and EINTR are dealt with. */
+#ifndef RFTP_UTIL_IO_H
+#define RFTP_UTIL_IO_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+
+/* All len bytes, or a negative errno. read_full: bytes read, less than len only
+ * at the end of the file. */
+ssize_t read_full(int fd, void *p, size_t len);
+int write_full(int fd, const void *p, size_t len);
+ssize_t pread_full(int fd, void *p, size_t len, off_t at);
+int pwrite_full(int fd, const void *p, size_t len, off_t at);
+
+int set_nonblock(int fd, bool on);
+int set_cloexec(int fd);
+/* 1: ready; 0: timeout_ms passed (-1: never); or a negative errno. */
+int poll_fd(int fd, short events, int timeout_ms);
+
+/* The whole of a small file as a NUL-terminated string that the caller frees;
+ * *len, which may be NULL, gets its length. -EFBIG beyond max. */
+int read_file(const char *path, size_t max, char **out, size_t *len);
+/* Written beside it, synced and renamed, so that path is whole or absent. */
+int write_file_atomic(const char *path, const void *data, size_t len, mode_t mode);
+/* mkdir -p with mode for the new ones. */
+int make_dirs(const char *path, mode_t mode);
+
+#endif

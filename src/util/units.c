@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Sizes, rates and durations to and from text. */
+#include "util/units.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+struct unit {
+	const char *name;
+	uint64_t factor;
+};
+
+static const struct unit size_units[] = {
+	{ "", 1 },
+	{ "K", 1ull << 10 }, { "KB", 1ull << 10 }, { "KiB", 1ull << 10 },
+	{ "M", 1ull << 20 }, { "MB", 1ull << 20 }, { "MiB", 1ull << 20 },
+	{ "G", 1ull << 30 }, { "GB", 1ull << 30 }, { "GiB", 1ull << 30 },
+	{ "T", 1ull << 40 }, { "TB", 1ull << 40 }, { "TiB", 1ull << 40 },
+	{ "P", 1ull << 50 }, { "PB", 1ull << 50 }, { "PiB", 1ull << 50 },
+	{ NULL, 0 },
+};
+
+static const struct unit bit_units[] = {
+	{ "bit", 1 },
+	{ "Kbit", 1000 },
+	{ "Mbit", 1000000 },
+	{ "Gbit", 1000000000 },
+	{ "Tbit", 1000000000000 },
+	{ NULL, 0 },
+};
+
+static const struct unit time_units[] = {
+	{ "", 1000000000 },
+	{ "ms", 1000000 },
+	{ "s", 1000000000 },
+	{ "m", 60000000000 },
+	{ "h", 3600000000000 },
+	{ NULL, 0 },
+};
+
+/* The digits at *s, which is moved behind them. strtoull() would take signs and
+ * spaces, and the locale's mind. */
+static int parse_digits(const char **s, uint64_t *v)
+{
+	const char *p = *s;
+	uint64_t sum = 0;
+	bool over = false;
+
+	if (*p < '0' || *p > '9')
+		return -EINVAL;
+	for (; *p >= '0' && *p <= '9'; p++)
+		over |= __builtin_mul_overflow(sum, 10u, &sum) ||
+			__builtin_add_overflow(sum, (uint64_t)(*p - '0'), &sum);
+	*s = p;
+	*v = sum;
+	return over ? -ERANGE : 0;
+}
+
+static const struct unit *find_unit(const struct unit *units, const char *name)
+{
+	for (; units->name; units++)
+		if (strcasecmp(units->name, name) == 0)
+			return units;
+	return NULL;
+}
+
+static int parse_with_unit(const char *s, const struct unit *units, uint64_t *v)
+{
+	const struct unit *unit;
+	uint64_t number;
+	int rc = parse_digits(&s, &number);
+
+	if (rc == -EINVAL)
+		return rc;
+	unit = find_unit(units, s);
+	if (!unit)
+		return -EINVAL; /* wrong is worse than big */
+	if (rc || __builtin_mul_overflow(number, unit->factor, &number))
+		return -ERANGE;
+	*v = number;
+	return 0;
+}
+
+int parse_size(const char *s, uint64_t *bytes)
+{
+	return parse_with_unit(s, size_units, bytes);
+}
+
+int parse_duration(const char *s, uint64_t *ns)
+{
+	return parse_with_unit(s, time_units, ns);
+}
+
+int parse_rate(const char *s, uint64_t *bytes_per_second)
+{
+	uint64_t bits;
+	int rc = parse_with_unit(s, bit_units, &bits);
+
+	if (rc == -EINVAL)
+		return parse_size(s, bytes_per_second);
+	if (rc)
+		return rc;
+	/* Up, for "1bit" must not become 0, which may mean no limit. */
+	*bytes_per_second = bits / 8 + (bits % 8 != 0);
+	return 0;
+}
+
+int parse_uint(const char *s, uint64_t lo, uint64_t hi, uint64_t *v)
+{
+	uint64_t number;
+	int rc = parse_digits(&s, &number);
+
+	if (rc == -EINVAL || *s)
+		return -EINVAL;
+	if (rc || number < lo || number > hi)
+		return -ERANGE;
+	*v = number;
+	return 0;
+}
+
+int parse_bool(const char *s, bool *v)
+{
+	static const char *const words[][4] = {
+		{ "off", "no", "false", "0" },
+		{ "on", "yes", "true", "1" },
+	};
+	size_t i, k;
+
+	for (i = 0; i < 2; i++) {
+		for (k = 0; k < 4; k++) {
+			if (strcasecmp(s, words[i][k]) == 0) {
+				*v = i == 1;
+				return 0;
+			}
+		}
+	}
+	return -EINVAL;
+}
+
+/* Three digits are enough to read. What rounds to 1024 goes to the next unit. */
+static char *format_scaled(char *out, size_t n, double v, const char *tail)
+{
+	static const char *const names[] = { "B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB" };
+	const size_t last = sizeof(names) / sizeof(names[0]) - 1;
+	size_t i = 0;
+
+	for (; v >= 1023.5 && i < last; i++)
+		v /= 1024;
+	snprintf(out, n, "%.*f %s%s", i && v < 99.95 ? 1 : 0, v, names[i], tail);
+	return out;
+}
+
+char *format_size(char *out, size_t n, uint64_t bytes)
+{
+	return format_scaled(out, n, (double)bytes, "");
+}
+
+char *format_rate(char *out, size_t n, double bytes_per_second)
+{
+	if (!isfinite(bytes_per_second) || bytes_per_second < 0)
+		bytes_per_second = 0;
+	return format_scaled(out, n, bytes_per_second, "/s");
+}
+
+char *format_seconds(char *out, size_t n, double seconds)
+{
+	unsigned long t;
+
+	/* Not known yet (0 bytes/s), or as good as never. */
+	if (!(seconds >= 0 && seconds < 3600e3)) {
+		snprintf(out, n, "-:--");
+		return out;
+	}
+	t = (unsigned long)(seconds + 0.5);
+	if (t < 3600)
+		snprintf(out, n, "%lu:%02lu", t / 60, t % 60);
+	else
+		snprintf(out, n, "%lu:%02lu:%02lu", t / 3600, t / 60 % 60, t % 60);
+	return out;
+}

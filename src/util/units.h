@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Sizes, rates and durations, as people write and read them. */
+#ifndef RFTP_UTIL_UNITS_H
+#define RFTP_UTIL_UNITS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* "4096", "64K", "1M", "2G", "1T", "1P" (powers of 1024; "KB", "KiB" and lower case
+ * too). 0; -EINVAL on anything else; -ERANGE beyond 64 bits. */
+int parse_size(const char *s, uint64_t *bytes);
+/* "10", "30s", "5m", "1h", "200ms": nanoseconds. */
+int parse_duration(const char *s, uint64_t *ns);
+/* Bytes per second: a size ("100M"), or bits with "bit" ("10Gbit", powers of 1000). */
+int parse_rate(const char *s, uint64_t *bytes_per_second);
+/* A decimal number in [lo, hi]. 0; -EINVAL; -ERANGE. */
+int parse_uint(const char *s, uint64_t lo, uint64_t hi, uint64_t *v);
+/* on|yes|true|1, off|no|false|0. */
+int parse_bool(const char *s, bool *v);
+
+/* "1.5 GiB", "812 MiB/s", "1:02:03"; each writes at most n bytes with its NUL and
+ * returns out. */
+char *format_size(char *out, size_t n, uint64_t bytes);
+char *format_rate(char *out, size_t n, double bytes_per_second);
+char *format_seconds(char *out, size_t n, double seconds);
+
+#endif

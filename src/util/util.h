@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+/* util: what every other folder stands on. One header for the outside. */
+#ifndef RFTP_UTIL_H
+#define RFTP_UTIL_H
+
+#include "util/buf.h"
+#include "util/cleanup.h"
+#include "util/clock.h"
+#include "util/conf.h"
+#include "util/err.h"
+#include "util/fault.h"
+#include "util/io.h"
+#include "util/json.h"
+#include "util/log.h"
+#include "util/thread.h"
+#include "util/units.h"
+#include "util/url.h"
+
+#endif

@@ -1,0 +1,72 @@
+#!/bin/sh
+# What --help says and what the manual says: the same options, in rftp and rftpd. TAP.
+
+man=${top_srcdir:-$(dirname "$0")/../..}/man
+tmp=$(mktemp -d "${TMPDIR:-/tmp}/help-matches-man.XXXXXX") || exit 99
+trap 'rm -rf "$tmp"' EXIT
+trap 'exit 99' HUP INT TERM
+count=0
+failed=0
+
+# Options at the start of help's lines: "  -r, --recursive ...", "      --block SIZE".
+help_options() {
+	grep -E '^ +(-[A-Za-z0-9], )?--[a-z]' | sed -E 's/^ +//; s/^(-., )?(--[a-z0-9-]+).*/\1\2/'
+}
+
+# The same from mdoc items: ".It Fl r , Fl Fl recursive", ".It Fl Fl block Ar size".
+man_options() {
+	sed -nE 's/^\.It Fl ([A-Za-z0-9]) , Fl Fl ([a-z0-9-]+).*/-\1, --\2/p
+		s/^\.It Fl Fl ([a-z0-9-]+).*/--\1/p' "$1"
+}
+
+# say WHAT: "ok" when the two lists in $tmp are one.
+say() {
+	count=$((count + 1))
+	if [ ! -s "$tmp/help" ] || ! diff "$tmp/help" "$tmp/man" >"$tmp/diff"; then
+		sed 's/^</# only in --help:/; s/^>/# only in the manual:/; s/^[^#]/# &/' "$tmp/diff"
+		printf 'not '
+		failed=1
+	fi
+	echo "ok $count - $1"
+}
+
+skip() {
+	count=$((count + 1))
+	echo "ok $count - $1 # SKIP $2"
+}
+
+# program NAME SECTION
+program() {
+	if [ ! -f "$man/$1.$2" ]; then
+		skip "$1" "there is no $1($2) yet"
+		return
+	fi
+	"$1" --help | help_options | LC_ALL=C sort >"$tmp/help"
+	man_options "$man/$1.$2" | LC_ALL=C sort >"$tmp/man"
+	say "$1 --help and $1($2) have the same options"
+}
+
+# Each command's own help has no option that the whole help lacks, and together they have
+# all.
+commands() {
+	rftp --help | help_options | LC_ALL=C sort >"$tmp/man"
+	rftp --help | sed -nE '/^Commands:/,/^$/s/^  ([a-z]+) .*/\1/p' >"$tmp/commands"
+	while read -r command; do
+		rftp "$command" --help | help_options
+	done <"$tmp/commands" | LC_ALL=C sort -u >"$tmp/help"
+	say "the options of rftp's commands are those of rftp"
+}
+
+# Each command has its line in the SYNOPSIS.
+synopsis() {
+	cp "$tmp/commands" "$tmp/help"
+	sed -nE '/^\.Sh SYNOPSIS/,/^\.Sh DESC/s/^\.Cm ([a-z]+)$/\1/p' "$man/rftp.1" >"$tmp/man"
+	say "rftp(1) shows each command, in the order of --help"
+}
+
+program rftp 1
+commands
+synopsis
+program rftpd 8
+echo "1..$count"
+exit $failed

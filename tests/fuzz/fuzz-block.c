@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Input: what comes over a data channel, taken as a block's head and table, as a list of
+ * credits and as the opening of a channel. */
+#include "proto/proto.h"
+
+#include "tests/support/fuzz.h"
+
+#include <string.h>
+
+static void take_block(const uint8_t *p, size_t size)
+{
+	struct block_head h, again;
+	uint8_t copy[BLOCK_WIRE_HEAD];
+	uint64_t file, offset;
+	uint32_t length;
+
+	if (size < BLOCK_WIRE_HEAD || block_head_get(p, 1 << 20, &h))
+		return;
+	MUST(h.extents <= BLOCK_WIRE_EXTENTS && h.payload <= 1 << 20 && h.prot <= PROT_PRIVATE);
+	block_head_put(copy, &h);
+	MUST(!block_head_get(copy, 1 << 20, &again) && !memcmp(&h, &again, sizeof(h)));
+	for (size_t i = 0, at = BLOCK_WIRE_HEAD; i < h.extents; i++, at += BLOCK_WIRE_EXTENT) {
+		if (size - at < BLOCK_WIRE_EXTENT)
+			return;
+		block_extent_get(p + at, &file, &offset, &length);
+	}
+}
+
+static void take_credits(const uint8_t *p, size_t size)
+{
+	struct credit c;
+	uint32_t count;
+
+	if (size < CREDIT_HEAD || credit_head_get(p, &count))
+		return;
+	MUST(count <= CREDITS_MAX);
+	for (size_t i = 0, at = CREDIT_HEAD; i < count; i++, at += CREDIT_BYTES) {
+		if (size - at < CREDIT_BYTES)
+			return;
+		credit_get(p + at, &c);
+	}
+}
+
+static void take_hello(const uint8_t *p, size_t size)
+{
+	struct channel_hello h;
+
+	if (size >= HELLO_BYTES && !hello_get(p, &h))
+		MUST(h.channel < CHANNELS_MAX && h.major == BULK_MAJOR);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	take_block(data, size);
+	take_credits(data, size);
+	take_hello(data, size);
+	return 0;
+}

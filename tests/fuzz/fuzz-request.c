@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Input: a bulk request, and the same bytes taken as the server's agreement. What is
+ * accepted must come out of our own encoder the same, and the two functions that judge
+ * offers and agreements must stand whatever was in it. */
+#include "proto/proto.h"
+
+#include "tests/support/fuzz.h"
+
+#include <string.h>
+
+static void judge(const struct offer *client, const struct offer *server)
+{
+	struct agreement a;
+	struct err e;
+
+	if (negotiate(client, server, &a, &e))
+		return;
+	MUST(!agreement_check(&a, client, &e));
+	MUST(!agreement_check(&a, server, &e));
+}
+
+static void check_request(struct bulk_request *r)
+{
+	struct buf *b = buf_new(BULK_REQUEST_MAX), *again = buf_new(BULK_REQUEST_MAX);
+	struct bulk_request back;
+
+	MUST(r->base && r->sources && !r->sources[r->nsources]);
+	judge(&r->offer, &r->offer);
+	r->minor = BULK_MINOR;
+	MUST(!bulk_request_put(b, r));
+	MUST(!bulk_request_get(b, &back, NULL));
+	MUST(!bulk_request_put(again, &back));
+	buf_seek(b, 0);
+	MUST(buf_len(b) == buf_len(again) && !memcmp(buf_ptr(b), buf_ptr(again), buf_len(b)));
+	bulk_request_clear(&back);
+	buf_free(again);
+	buf_free(b);
+}
+
+static void check_agree(struct bulk_agree *a)
+{
+	struct buf *b = buf_new(BULK_FRAME_MAX);
+	struct bulk_agree back;
+	struct err e;
+
+	agreement_check(&a->agreement, &a->offer, &e);
+	a->minor = BULK_MINOR;
+	MUST(!bulk_agree_put(b, a));
+	MUST(!bulk_agree_get(b, &back, NULL));
+	MUST(agreement_equal(&a->agreement, &back.agreement));
+	MUST(a->nports == back.nports);
+	buf_free(b);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct buf *b = buf_from(data, size);
+	struct bulk_request r;
+	struct bulk_agree a;
+
+	if (!bulk_request_get(b, &r, NULL)) {
+		check_request(&r);
+		bulk_request_clear(&r);
+	}
+	buf_seek(b, 0);
+	if (!bulk_agree_get(b, &a, NULL))
+		check_agree(&a);
+	buf_free(b);
+	return 0;
+}

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Writes the seeds of the fuzz targets: make-seeds DIRECTORY, where each target has a
+ * directory of its own. Run it when a message changes, and commit what it writes. */
+#include "proto/proto.h"
+
+#include <err.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static const char *top;
+
+static void make_directory(const char *path)
+{
+	if (mkdir(path, 0777) < 0 && errno != EEXIST)
+		err(1, "%s", path);
+}
+
+static void seed(const char *target, const char *name, const void *data, size_t len)
+{
+	char path[4096];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/%s", top, target);
+	make_directory(path);
+	snprintf(path, sizeof(path), "%s/%s/%s", top, target, name);
+	f = fopen(path, "w");
+	if (!f || fwrite(data, 1, len, f) != len || fclose(f))
+		err(1, "%s", path);
+}
+
+static void seed_buf(const char *target, const char *name, struct buf *b)
+{
+	seed(target, name, buf_ptr(b), buf_len(b));
+	buf_reset(b);
+}
+
+static void check(int r)
+{
+	if (r)
+		errx(1, "a seed cannot be encoded: %s", strerror(-r));
+}
+
+/* ---- requests and agreements ---- */
+
+static struct offer an_offer(void)
+{
+	struct offer o = {
+		.transports = TRANSPORT_TCP | TRANSPORT_RDMA | TRANSPORT_INBAND,
+		.ops = OP_WRITE | OP_READ, .prot_min = PROT_PRIVATE, .ack = ACK_SYNCED,
+		.cpus = 8, .memory = 1 << 30, .block_max = 64 << 20, .channels_max = 256,
+		.rtt_ns = 95000000, .nnics = 2,
+		.nics = { { "eth0", "192.0.2.1", 100000, 0, true },
+			  { "eth1", "2001:db8::1", 100000, 1, true } },
+	};
+
+	return o;
+}
+
+static void request_seeds(struct buf *b)
+{
+	char *sources[] = { (char *)"data/", (char *)"file", NULL };
+	struct bulk_request put = { .major = BULK_MAJOR, .op = BULK_PUT, .base = (char *)"/in/",
+				    .flags = BULK_F_RECURSIVE | BULK_F_RESUME,
+				    .offer = an_offer() };
+	struct bulk_request get = { .major = BULK_MAJOR, .op = BULK_GET, .base = (char *)"",
+				    .sources = sources, .nsources = 2, .has_key = true,
+				    .offer = an_offer() };
+
+	check(bulk_request_put(b, &put));
+	seed_buf("request", "put", b);
+	memset(get.nonce, 1, sizeof(get.nonce));
+	memset(get.key, 2, sizeof(get.key));
+	check(bulk_request_put(b, &get));
+	seed_buf("request", "get", b);
+	get.minor = BULK_MINOR + 1;
+	check(bulk_request_put(b, &get));
+	check(buf_put(b, "later", 5));
+	seed_buf("request", "later-minor", b);
+	get.major = BULK_MAJOR + 1;
+	check(bulk_request_put(b, &get));
+	seed_buf("request", "other-major", b);
+}
+
+static struct bulk_agree an_agree(void)
+{
+	struct bulk_agree a = { .major = BULK_MAJOR, .session = 0x1234, .offer = an_offer(),
+				.nports = 2, .ports = { { "", 40000 }, { "192.0.2.1", 40001 } } };
+
+	check(negotiate(&a.offer, &a.offer, &a.agreement, NULL));
+	return a;
+}
+
+static void agree_seeds(struct buf *b)
+{
+	struct bulk_agree a = an_agree();
+
+	check(bulk_agree_put(b, &a));
+	seed_buf("request", "agree", b);
+}
+
+/* ---- entries ---- */
+
+static void put_entries(struct buf *b)
+{
+	struct buf *x CLEANUP_BUF = buf_new(1024);
+	uint8_t ranges[32];
+	struct bulk_entry e[] = {
+		{ .id = 1, .type = ENTRY_DIR, .flags = ENTRY_F_TOP, .mode = 0755, .name = "d" },
+		{ .id = 2, .parent = 1, .type = ENTRY_FILE, .flags = ENTRY_F_ASK, .mode = 0644,
+		  .size = 1 << 20, .mtime_s = 1700000000, .mtime_ns = 5, .name = "file" },
+		{ .id = 3, .parent = 1, .type = ENTRY_FILE, .flags = ENTRY_F_SPARSE,
+		  .size = 1 << 30, .name = "sparse", .nranges = 2, .ranges = ranges },
+		{ .id = 4, .parent = 1, .type = ENTRY_LINK, .name = "link", .target = "../x" },
+		{ .id = 5, .parent = 1, .type = ENTRY_HARDLINK, .name = "hard", .link_id = 2 },
+		{ .id = 6, .parent = 1, .type = ENTRY_FILE, .flags = ENTRY_F_NOSIZE,
+		  .name = "pipe" },
+		{ .id = 7, .type = ENTRY_GONE },
+		{ .id = 1, .type = ENTRY_DIR_END },
+	};
+
+	bulk_range_set(ranges, 0, (struct bulk_range){ 0, 4096 });
+	bulk_range_set(ranges, 1, (struct bulk_range){ 1 << 20, 8192 });
+	check(bulk_xattr_put(x, "user.comment", "hello", 5));
+	e[1].xattrs = buf_ptr(x);
+	e[1].xattrs_len = (uint32_t)buf_len(x);
+	for (size_t i = 0; i < sizeof(e) / sizeof(e[0]); i++)
+		check(bulk_entry_put(b, &e[i]));
+}
+
+static void entry_seeds(struct buf *b)
+{
+	struct bulk_entry small = { .id = 1, .type = ENTRY_FILE, .name = "a" };
+
+	put_entries(b);
+	seed_buf("entries", "tree", b);
+	check(bulk_entry_put(b, &small));
+	seed_buf("entries", "one", b);
+	check(bulk_entry_put(b, &small));
+	check(buf_put(b, "later", 5));
+	check(buf_poke_u32(b, 0, (uint32_t)buf_len(b) - 4));
+	seed_buf("entries", "later-minor", b);
+}
+
+/* ---- frames ---- */
+
+static void frame(struct buf *out, uint8_t type, struct buf *payload)
+{
+	uint8_t *p;
+
+	check(buf_reserve(out, BULK_FRAME_HEAD, &p));
+	bulk_frame_put(p, type, (uint32_t)buf_len(payload));
+	check(buf_put(out, buf_ptr(payload), buf_len(payload)));
+	buf_reset(payload);
+}
+
+static void put_from_source(struct buf *out, struct buf *p)
+{
+	struct bulk_counts c = { .entries = 7, .files = 4, .blocks = 3, .bytes = 1 << 20 };
+
+	put_entries(p);
+	frame(out, BULK_ENTRIES, p);
+	check(bulk_pair_put(p, 6, 12345));
+	frame(out, BULK_SIZES, p);
+	check(bulk_pair_put(p, 2, 4096));
+	frame(out, BULK_KEPT, p);
+	check(bulk_counts_put(p, &c));
+	frame(out, BULK_BEAT, p);
+	frame(out, 200, p);
+	check(bulk_counts_put(p, &c));
+	frame(out, BULK_SENT, p);
+	frame(out, BULK_END, p);
+}
+
+static void put_from_sink(struct buf *out, struct buf *p)
+{
+	static const uint8_t digest[16] = { 1, 2, 3 };
+	struct bulk_failure f = { .id = 3, .code = -ENOSPC, .text = "disk full" };
+	struct bulk_agree a = an_agree();
+
+	check(bulk_agree_put(p, &a));
+	frame(out, BULK_AGREE, p);
+	check(bulk_runs_head_put(p, 2, 1 << 20));
+	check(bulk_run_put(p, 0, digest));
+	check(bulk_run_put(p, 5, digest));
+	frame(out, BULK_RUNS, p);
+	check(bulk_verdict_put(p, 2, VERDICT_RUNS));
+	check(bulk_verdict_put(p, 4, VERDICT_SKIP));
+	frame(out, BULK_VERDICTS, p);
+	check(bulk_failure_put(p, &f));
+	frame(out, BULK_FAILED, p);
+	check(bulk_pair_put(p, 1, 7));
+	frame(out, BULK_DONE, p);
+	f.id = 0;
+	check(bulk_failure_put(p, &f));
+	frame(out, BULK_ABORT, p);
+	frame(out, BULK_END, p);
+}
+
+static void frame_seeds(struct buf *b)
+{
+	struct buf *p CLEANUP_BUF = buf_new(BULK_FRAME_MAX);
+
+	put_from_source(b, p);
+	seed_buf("frames", "source", b);
+	put_from_sink(b, p);
+	seed_buf("frames", "sink", b);
+}
+
+/* ---- data channels ---- */
+
+static void block_seeds(void)
+{
+	struct block_head h = { .prot = PROT_PRIVATE, .extents = 2, .number = 9, .payload = 5000,
+				.key = 65537, .nonce = 3, .crc = 7, .tag = { 1 } };
+	struct channel_hello hello = { BULK_MAJOR, 3, 0x1234, { 1, 2, 3 } };
+	struct credit credit = { 9, 2, 0 };
+	uint8_t p[BLOCK_WIRE_HEAD + 2 * BLOCK_WIRE_EXTENT];
+
+	block_head_put(p, &h);
+	block_extent_put(p + BLOCK_WIRE_HEAD, 2, 0, 4096);
+	block_extent_put(p + BLOCK_WIRE_HEAD + BLOCK_WIRE_EXTENT, 3, 1 << 20, 904);
+	seed("block", "head", p, sizeof(p));
+	credit_head_put(p, 1);
+	credit_put(p + CREDIT_HEAD, &credit);
+	seed("block", "credits", p, CREDIT_HEAD + CREDIT_BYTES);
+	hello_put(p, &hello);
+	seed("block", "hello", p, HELLO_BYTES);
+}
+
+/* ---- lines ---- */
+
+static void line_seeds(void)
+{
+	static const struct { const char *name, *text; } seeds[] = {
+		{ "commands", "USER joe\nPASS  x \nTYPE I\nEPSV\nRETR a b\nBULK 100\nXYZZY\n" },
+		{ "replies", "220 hello\n211-Features\n SIZE\n211 End\n229 x (|||6446|)\n" },
+		{ "facts", "type=file;size=3;modify=20260101000000.5;UNIX.mode=0644; a b\n"
+			   "type=OS.unix=slink:/a;UNIX.uid=0;UNIX.gid=0; l\n type=dir; /x\n"
+			   "type=file; a%0Ab\nsize=3;size=x; x\n" },
+		{ "times", "20000229235960\n19700101000000.123456789\n" },
+	};
+
+	for (size_t i = 0; i < sizeof(seeds) / sizeof(seeds[0]); i++)
+		seed("ftp", seeds[i].name, seeds[i].text, strlen(seeds[i].text));
+}
+
+int main(int argc, char **argv)
+{
+	struct buf *b CLEANUP_BUF = buf_new(BULK_REQUEST_MAX);
+
+	if (argc != 2)
+		errx(2, "usage: make-seeds DIRECTORY");
+	top = argv[1];
+	make_directory(top);
+	request_seeds(b);
+	agree_seeds(b);
+	entry_seeds(b);
+	frame_seeds(b);
+	block_seeds();
+	line_seeds();
+	return 0;
+}

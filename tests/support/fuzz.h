@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What a fuzz target is, and how it says that the code is wrong. */
+#ifndef RFTP_TESTS_FUZZ_H
+#define RFTP_TESTS_FUZZ_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+#define MUST(cond) do { \
+	if (!(cond)) { \
+		fprintf(stderr, "%s:%d: not true: %s\n", __FILE__, __LINE__, #cond); \
+		abort(); \
+	} \
+} while (0)
+
+#endif

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A temporary directory for a test program, and small files in it. */
+#ifndef RFTP_TESTS_TMPTREE_H
+#define RFTP_TESTS_TMPTREE_H
+
+#include "util/util.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* Its resolved path, once tmp_setup() is done. */
+static char tmp_dir[4096];
+
+/* For cmocka's group set-up and tear-down. */
+static inline int tmp_setup(void **state)
+{
+	const char *base = getenv("TMPDIR");
+	char made[1024];
+	char *real;
+
+	(void)state;
+	snprintf(made, sizeof(made), "%s/rftp-test-XXXXXX", base && *base ? base : "/tmp");
+	if (!mkdtemp(made))
+		return -1;
+	real = realpath(made, NULL);
+	if (!real)
+		return -1;
+	snprintf(tmp_dir, sizeof(tmp_dir), "%s", real);
+	free(real);
+	return chmod(tmp_dir, 0755);
+}
+
+/* Runs rm, which is not ours: trees may be deeper than any path. */
+static inline int tmp_teardown(void **state)
+{
+	pid_t pid = fork();
+	int status;
+
+	(void)state;
+	if (pid == 0) {
+		execlp("rm", "rm", "-rf", "--", tmp_dir, (char *)NULL);
+		_exit(127);
+	}
+	return waitpid(pid, &status, 0) == pid && status == 0 ? 0 : -1;
+}
+
+/* A path in it; the last sixteen stay good. */
+static inline const char *tmp_at(const char *name)
+{
+	static char paths[16][8192];
+	static unsigned int turn;
+	char *p = paths[turn++ % 16];
+
+	snprintf(p, sizeof(paths[0]), "%s/%s", tmp_dir, name);
+	return p;
+}
+
+/* Make or replace what name holds; aborts when that cannot be. */
+static inline void tmp_put(const char *name, const char *text)
+{
+	int fd = open(tmp_at(name), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+
+	if (fd < 0 || write_full(fd, text, strlen(text)) || close(fd))
+		abort();
+}
+
+/* What name holds, up to 255 bytes, in a static buffer; "(none)" when it is not there. */
+static inline const char *tmp_get(const char *name)
+{
+	static char text[256];
+	int fd = open(tmp_at(name), O_RDONLY | O_CLOEXEC);
+	ssize_t n;
+
+	if (fd < 0)
+		return "(none)";
+	n = read_full(fd, text, sizeof(text) - 1);
+	close(fd);
+	text[n < 0 ? 0 : n] = '\0';
+	return text;
+}
+
+static inline void tmp_mkdir(const char *name)
+{
+	if (mkdir(tmp_at(name), 0755))
+		abort();
+}
+
+/* Names in the directory name that begin with prefix. */
+static inline int tmp_count(const char *name, const char *prefix)
+{
+	DIR *d = opendir(tmp_at(name));
+	const struct dirent *de;
+	int n = 0;
+
+	if (!d)
+		return -1;
+	while ((de = readdir(d)))
+		if (strcmp(de->d_name, ".") != 0 && strcmp(de->d_name, "..") != 0)
+			n += strncmp(de->d_name, prefix, strlen(prefix)) == 0;
+	closedir(d);
+	return n;
+}
+
+#endif

@@ -1,0 +1,419 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Connecting, listening, and the proofs that open data channels, with strangers at the
+ * door. */
+#include "transport/transport.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define FIRST 3
+#define N 4
+
+/* ---- a server in its own thread ---- */
+
+struct server {
+	struct channel_auth auth;
+	int lfd, stop, timeout_ms;
+	uint16_t port;
+	struct sockaddr_in addr;
+	int before;      /* stays -1: where channel FIRST - 1 would be */
+	int fds[N];
+	int result;
+	struct err e;
+	uint64_t took_ns;
+	pthread_t thread;
+};
+
+static void *server_main(void *arg)
+{
+	struct server *s = arg;
+	uint64_t begin = now_ns();
+
+	s->result = tcp_channels_accept(s->lfd, &s->auth, FIRST, N, s->fds, s->stop,
+					s->timeout_ms, &s->e);
+	s->took_ns = now_ns() - begin;
+	return NULL;
+}
+
+static void server_start(struct server *s, int timeout_ms)
+{
+	memset(s, 0, sizeof(*s));
+	s->auth.session = 0x1122334455667788;
+	crypto_random(s->auth.token, sizeof(s->auth.token));
+	crypto_random(s->auth.client_nonce, sizeof(s->auth.client_nonce));
+	crypto_random(s->auth.server_nonce, sizeof(s->auth.server_nonce));
+	s->timeout_ms = timeout_ms;
+	s->before = -1;
+	s->stop = eventfd(0, EFD_CLOEXEC);
+	s->lfd = tcp_listen("127.0.0.1", AF_INET, 0, 0, &s->port, NULL);
+	assert_true(s->lfd >= 0 && s->stop >= 0 && s->port);
+	s->addr = (struct sockaddr_in){ .sin_family = AF_INET, .sin_port = htons(s->port),
+					.sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	assert_int_equal(thread_start(&s->thread, "server", server_main, s), 0);
+}
+
+static void server_join(struct server *s, int want)
+{
+	int i;
+
+	pthread_join(s->thread, NULL);
+	assert_int_equal(s->before, -1);
+	if (s->result != want)
+		fail_msg("server: %d (%s)", s->result, s->e.text);
+	for (i = 0; i < N; i++) {
+		assert_true(want ? s->fds[i] == -1 : s->fds[i] >= 0);
+		if (s->fds[i] >= 0)
+			close(s->fds[i]);
+	}
+	close(s->lfd);
+	close(s->stop);
+}
+
+static int connect_n(struct server *s, const struct channel_auth *a, uint16_t first, uint16_t n,
+		     int *fds, struct err *e)
+{
+	struct sockaddr_storage to;
+
+	memcpy(&to, &s->addr, sizeof(s->addr));
+	return tcp_channels_connect(&to, sizeof(s->addr), a, first, n, fds, 5000, e);
+}
+
+static void close_n(int *fds, int n)
+{
+	while (n--)
+		close(fds[n]);
+}
+
+static int stranger(struct server *s)
+{
+	int fd = tcp_connect("127.0.0.1", s->port, 5000, NULL);
+
+	assert_true(fd >= 0);
+	return fd;
+}
+
+/* The server hung up on us, within the time it gives a stranger who speaks. */
+static void expect_hung_up(int fd)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	char byte;
+
+	assert_int_equal(poll(&p, 1, 4000), 1);
+	assert_true(recv(fd, &byte, 1, 0) <= 0);
+	close(fd);
+}
+
+/* ---- channels ---- */
+
+static void test_open(void **state)
+{
+	struct server s;
+	int fds[N], i;
+	char c;
+
+	(void)state;
+	server_start(&s, 10000);
+	assert_int_equal(connect_n(&s, &s.auth, FIRST, N, fds, &s.e), 0);
+	pthread_join(s.thread, NULL);
+	assert_int_equal(s.result, 0);
+	/* Each number is the same connection at both ends. */
+	for (i = 0; i < N; i++) {
+		c = (char)('a' + i);
+		assert_int_equal(send(fds[i], &c, 1, 0), 1);
+		c = 0;
+		assert_int_equal(poll_fd(s.fds[i], POLLIN, 5000), 1);
+		assert_int_equal(recv(s.fds[i], &c, 1, 0), 1);
+		assert_int_equal(c, 'a' + i);
+		close(s.fds[i]);
+	}
+	close_n(fds, N);
+	close(s.lfd);
+	close(s.stop);
+}
+
+/* The channels may also come in several calls, in any order. */
+static void test_open_in_parts(void **state)
+{
+	struct server s;
+	int fds[N];
+
+	(void)state;
+	server_start(&s, 10000);
+	assert_int_equal(connect_n(&s, &s.auth, FIRST + 2, 2, fds + 2, &s.e), 0);
+	assert_int_equal(connect_n(&s, &s.auth, FIRST, 2, fds, &s.e), 0);
+	server_join(&s, 0);
+	close_n(fds, N);
+}
+
+/* Whatever of the secrets is wrong, the door stays shut, and opens to the right one
+ * afterwards. */
+static void test_wrong_proofs(void **state)
+{
+	struct server s;
+	struct channel_auth a;
+	struct err e = ERR_INIT;
+	int fds[N], i;
+
+	(void)state;
+	server_start(&s, 20000);
+	for (i = 0; i < 4; i++) {
+		a = s.auth;
+		if (i == 0)
+			a.token[31] ^= 1;
+		else if (i == 1)
+			a.client_nonce[0] ^= 1;
+		else if (i == 2)
+			a.server_nonce[0] ^= 1;
+		else
+			a.session ^= 1;
+		assert_true(connect_n(&s, &a, FIRST, 1, fds, &e) < 0);
+		assert_int_equal(fds[0], -1);
+		assert_non_null(strstr(e.text, "127.0.0.1"));
+	}
+	/* A number that is not of this path. */
+	assert_true(connect_n(&s, &s.auth, FIRST + N, 1, fds, &e) < 0);
+	assert_true(connect_n(&s, &s.auth, FIRST - 1, 1, fds, &e) < 0);
+	assert_int_equal(connect_n(&s, &s.auth, FIRST, N, fds, &e), 0);
+	server_join(&s, 0);
+	close_n(fds, N);
+}
+
+static void test_repeat(void **state)
+{
+	struct server s;
+	struct err e = ERR_INIT;
+	int fds[N], again[2];
+
+	(void)state;
+	server_start(&s, 10000);
+	assert_int_equal(connect_n(&s, &s.auth, FIRST, 2, fds, &e), 0);
+	/* One of two is a repeat: neither is ours then. */
+	assert_true(connect_n(&s, &s.auth, FIRST + 1, 1, again, &e) < 0);
+	assert_int_equal(connect_n(&s, &s.auth, FIRST + 2, 2, fds + 2, &e), 0);
+	server_join(&s, 0);
+	close_n(fds, N);
+}
+
+/* A recorded hello opens nothing twice, and a server's proof is not a client's. */
+static void test_replay(void **state)
+{
+	uint8_t hello[HELLO_BYTES], reply[HELLO_BYTES];
+	struct server s, fake;
+	struct err e = ERR_INIT;
+	int fds[N], got, fd;
+
+	(void)state;
+	/* A listener that answers with what it was sent: no proof. */
+	server_start(&s, 10000);
+	memset(&fake, 0, sizeof(fake));
+	fake.lfd = tcp_listen("127.0.0.1", AF_INET, 0, 0, &fake.port, NULL);
+	fake.addr = s.addr;
+	fake.addr.sin_port = htons(fake.port);
+	if (fork() == 0) {
+		got = accept(fake.lfd, NULL, NULL);
+		if (read_full(got, hello, sizeof(hello)) == HELLO_BYTES)
+			write_full(got, hello, sizeof(hello));
+		_exit(0);
+	}
+	assert_int_equal(connect_n(&fake, &s.auth, FIRST, 1, fds, &e), -EPROTO);
+	assert_non_null(strstr(e.text, "proof"));
+
+	/* A client's hello, caught on its way and used twice. */
+	if (fork() == 0) {
+		connect_n(&fake, &s.auth, FIRST, 1, fds, &e);
+		_exit(0);
+	}
+	got = accept(fake.lfd, NULL, NULL);
+	assert_int_equal(read_full(got, hello, sizeof(hello)), HELLO_BYTES);
+	fd = stranger(&s);
+	assert_int_equal(write_full(fd, hello, sizeof(hello)), 0);
+	assert_int_equal(read_full(fd, reply, sizeof(reply)), HELLO_BYTES);
+	fds[0] = fd;
+	fd = stranger(&s);
+	assert_int_equal(write_full(fd, hello, sizeof(hello)), 0);
+	expect_hung_up(fd);
+	fd = stranger(&s);
+	assert_int_equal(write_full(fd, reply, sizeof(reply)), 0);
+	expect_hung_up(fd);
+	close(got);
+	close(fake.lfd);
+	assert_int_equal(connect_n(&s, &s.auth, FIRST + 1, N - 1, fds + 1, &e), 0);
+	server_join(&s, 0);
+	close_n(fds, N);
+}
+
+static void test_garbage(void **state)
+{
+	static const char http[] = "GET / HTTP/1.1\r\n";
+	uint8_t hello[HELLO_BYTES];
+	struct channel_hello h = { .major = BULK_MAJOR + 1, .channel = FIRST };
+	struct server s;
+	int fds[N], fd;
+
+	(void)state;
+	server_start(&s, 20000);
+	fd = stranger(&s);
+	assert_int_equal(write_full(fd, http, sizeof(http)), 0);
+	expect_hung_up(fd);
+	hello_put(hello, &h); /* another version */
+	fd = stranger(&s);
+	assert_int_equal(write_full(fd, hello, sizeof(hello)), 0);
+	expect_hung_up(fd);
+	h.major = BULK_MAJOR; /* no proof at all */
+	hello_put(hello, &h);
+	fd = stranger(&s);
+	assert_int_equal(write_full(fd, hello, sizeof(hello)), 0);
+	expect_hung_up(fd);
+	fd = stranger(&s); /* says half and goes */
+	assert_int_equal(write_full(fd, hello, 20), 0);
+	close(fd);
+	assert_int_equal(connect_n(&s, &s.auth, FIRST, N, fds, NULL), 0);
+	server_join(&s, 0);
+	close_n(fds, N);
+}
+
+/* Strangers who say nothing cost the others nothing, be they one or more than there are
+ * places. */
+static void silent(int strangers, uint64_t limit_ms)
+{
+	struct server s;
+	int fds[N], fd[200], i;
+	uint64_t begin;
+
+	server_start(&s, 20000);
+	for (i = 0; i < strangers; i++)
+		fd[i] = stranger(&s);
+	begin = now_ns();
+	assert_int_equal(connect_n(&s, &s.auth, FIRST, N, fds, NULL), 0);
+	assert_in_range((now_ns() - begin) / 1000000, 0, limit_ms);
+	server_join(&s, 0);
+	close_n(fds, N);
+	close_n(fd, strangers);
+}
+
+static void test_silent(void **state)
+{
+	(void)state;
+	silent(1, 2000);
+	silent(63, 2000);
+	silent(100, 4000);
+}
+
+/* One who is silent is sent away although nobody else comes. */
+static void test_silent_leaves(void **state)
+{
+	uint64_t begin = now_ns(), one = 1;
+	struct server s;
+	char byte;
+	int fd;
+
+	(void)state;
+	server_start(&s, 20000);
+	fd = stranger(&s);
+	assert_int_equal(poll_fd(fd, POLLIN, 10000), 1);
+	assert_true(recv(fd, &byte, 1, 0) <= 0);
+	assert_in_range((now_ns() - begin) / 1000000, 4500, 9000);
+	close(fd);
+	assert_int_equal(write(s.stop, &one, sizeof(one)), sizeof(one));
+	server_join(&s, -ECANCELED);
+	assert_true(s.took_ns < 12000000000u);
+}
+
+static void test_gives_up(void **state)
+{
+	struct server s;
+	int fds[N];
+
+	(void)state;
+	server_start(&s, 300);
+	assert_int_equal(connect_n(&s, &s.auth, FIRST, N - 1, fds, NULL), 0);
+	server_join(&s, -ETIMEDOUT);
+	assert_non_null(strstr(s.e.text, "3 of 4"));
+	close_n(fds, N - 1);
+}
+
+/* ---- plain connections ---- */
+
+static void test_listen(void **state)
+{
+	struct err e = ERR_INIT;
+	uint16_t port, other, none;
+	int a, b, c;
+
+	(void)state;
+	a = tcp_listen("127.0.0.1", AF_INET, 0, 0, &port, &e);
+	assert_true(a >= 0 && port);
+	/* The range's first port is taken, so the next one that is free is used. */
+	b = tcp_listen("127.0.0.1", AF_UNSPEC, port, port > 65500 ? port : port + 30, &other, &e);
+	assert_true(b >= 0);
+	assert_in_range(other, port + 1, port + 30);
+	c = tcp_listen("127.0.0.1", AF_INET, port, port, &none, &e);
+	assert_int_equal(c, -EADDRINUSE);
+	assert_int_equal(none, 0);
+	assert_int_equal(tcp_listen("localhost", AF_INET, 0, 0, &none, &e), -EINVAL);
+	assert_int_equal(tcp_listen("::1", AF_INET, 0, 0, &none, &e), -EINVAL);
+	assert_int_equal(tcp_listen("192.0.2.77", AF_INET, 0, 0, &none, &e), -EADDRNOTAVAIL);
+	assert_non_null(strstr(e.text, "192.0.2.77 is not an address of this host"));
+	assert_int_equal(tcp_listen("", AF_INET, 9, 8, &none, &e), -EINVAL);
+	c = tcp_listen("", AF_UNSPEC, 0, 0, &none, &e);
+	assert_true(c >= 0 && none);
+	close(c);
+	close(a);
+	close(b);
+}
+
+static void test_connect(void **state)
+{
+	struct err e = ERR_INIT;
+	uint64_t begin;
+	uint16_t port;
+	int lfd, fd;
+
+	(void)state;
+	lfd = tcp_listen("127.0.0.1", AF_INET, 0, 0, &port, &e);
+	/* A name with addresses of both families, of which only one answers. */
+	begin = now_ns();
+	fd = tcp_connect("localhost", port, 5000, &e);
+	assert_true(fd >= 0);
+	assert_in_range(now_ns() - begin, 0, 3000000000u);
+	close(fd);
+	close(lfd);
+	assert_int_equal(tcp_connect("127.0.0.1", port, 5000, &e), -ECONNREFUSED);
+	assert_non_null(strstr(e.text, "127.0.0.1"));
+	assert_non_null(strstr(e.text, "refused"));
+	/* Not looked up anywhere: no such name can be. */
+	assert_true(tcp_connect("no such host", port, 5000, &e) < 0);
+	assert_non_null(strstr(e.text, "no such host"));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_open),
+		cmocka_unit_test(test_open_in_parts),
+		cmocka_unit_test(test_wrong_proofs),
+		cmocka_unit_test(test_repeat),
+		cmocka_unit_test(test_replay),
+		cmocka_unit_test(test_garbage),
+		cmocka_unit_test(test_silent),
+		cmocka_unit_test(test_silent_leaves),
+		cmocka_unit_test(test_gives_up),
+		cmocka_unit_test(test_listen),
+		cmocka_unit_test(test_connect),
+	};
+
+	signal(SIGPIPE, SIG_IGN);
+	log_init("test-channel", LOG_LV_ERROR, false);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The books of both ends: blocks by number, answers by channel, lists on the wire. */
+#include "transport/credit.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* ---- source ---- */
+
+static void test_unacked_limits(void **state)
+{
+	struct unacked *u = unacked_new(2);
+	struct block b[3] = { { .number = 7 }, { .number = 8 }, { .number = 9 } };
+	struct block twin = { .number = 7 };
+
+	(void)state;
+	assert_int_equal(unacked_add(u, &b[0]), 0);
+	assert_int_equal(unacked_add(u, &twin), -EEXIST);
+	assert_int_equal(unacked_add(u, &b[1]), 0);
+	assert_int_equal(unacked_add(u, &b[2]), -EAGAIN);
+	assert_int_equal(unacked_count(u), 2);
+	assert_ptr_equal(unacked_find(u, 8), &b[1]);
+	assert_null(unacked_find(u, 9));
+	assert_null(unacked_take(u, 9));
+	assert_ptr_equal(unacked_take(u, 7), &b[0]);
+	assert_null(unacked_take(u, 7));
+	assert_int_equal(unacked_add(u, &b[2]), 0);
+	assert_int_equal(unacked_count(u), 2);
+	unacked_free(u);
+	unacked_free(NULL);
+}
+
+#define MANY 300
+
+/* Random additions and removals against a plain table of what must be inside. */
+static void test_unacked_random(void **state)
+{
+	struct unacked *u = unacked_new(MANY / 2);
+	struct block *b = calloc(MANY, sizeof(*b));
+	bool inside[MANY] = { false };
+	uint32_t count = 0, i, k;
+
+	(void)state;
+	srand(3);
+	for (i = 0; i < MANY; i++) {
+		/* Numbers that collide in many ways: dense, strided and far apart. */
+		b[i].number = i % 3 == 0 ? i : i % 3 == 1 ? (uint64_t)i << 32 : (uint64_t)i << 20;
+		b[i].channel = i % 5;
+	}
+	for (i = 0; i < 200000; i++) {
+		k = (uint32_t)rand() % MANY;
+		if (rand() % 2) {
+			int want = count == MANY / 2 ? -EAGAIN : inside[k] ? -EEXIST : 0;
+
+			assert_int_equal(unacked_add(u, &b[k]), want);
+			if (!want) {
+				inside[k] = true;
+				count++;
+			}
+		} else {
+			assert_ptr_equal(unacked_take(u, b[k].number), inside[k] ? &b[k] : NULL);
+			count -= inside[k];
+			inside[k] = false;
+		}
+		assert_int_equal(unacked_count(u), count);
+		k = (uint32_t)rand() % MANY;
+		assert_ptr_equal(unacked_find(u, b[k].number), inside[k] ? &b[k] : NULL);
+	}
+	unacked_free(u);
+	free(b);
+}
+
+static void test_unacked_channel(void **state)
+{
+	struct unacked *u = unacked_new(MANY);
+	struct block *b = calloc(MANY, sizeof(*b)), *list;
+	uint32_t i, n = 0;
+
+	(void)state;
+	for (i = 0; i < MANY; i++) {
+		b[i].number = (uint64_t)i << (i % 40);
+		b[i].number += i;
+		b[i].channel = i % 4;
+		assert_int_equal(unacked_add(u, &b[i]), 0);
+	}
+	for (list = unacked_take_channel(u, 2); list; list = list->next) {
+		assert_int_equal(list->channel, 2);
+		n++;
+	}
+	assert_int_equal(n, MANY / 4);
+	assert_int_equal(unacked_count(u), MANY - MANY / 4);
+	assert_null(unacked_take_channel(u, 2));
+	for (i = 0; i < MANY; i++)
+		assert_ptr_equal(unacked_find(u, b[i].number), i % 4 == 2 ? NULL : &b[i]);
+	unacked_free(u);
+	free(b);
+}
+
+/* ---- sink ---- */
+
+enum op { OPEN, ADD, TAKE, CLOSE };
+
+/* One step on a box of 2 channels and 2 credits, and what it must say. */
+struct step {
+	enum op op;
+	uint32_t channel;
+	uint64_t number;  /* ADD; TAKE: how many at most */
+	int want;         /* TAKE: the first number taken, -1: none */
+	uint32_t pending, unanswered; /* of that channel, after it */
+};
+
+static void run_steps(const struct step *s, size_t n)
+{
+	struct credit_box *x = credit_box_new(2, 2);
+	struct credit c[8];
+	size_t i;
+	int got = 0;
+
+	for (i = 0; i < n; i++) {
+		switch (s[i].op) {
+		case OPEN:
+			got = credit_box_open(x, s[i].channel);
+			break;
+		case ADD:
+			c[0] = (struct credit){ .number = s[i].number, .status = 5 };
+			got = credit_box_add(x, s[i].channel, &c[0]);
+			break;
+		case TAKE:
+			got = credit_box_take(x, s[i].channel, c, (uint32_t)s[i].number) ?
+				(int)c[0].number : -1;
+			break;
+		case CLOSE:
+			credit_box_close(x, s[i].channel);
+			got = 0;
+			break;
+		}
+		if (got != s[i].want || credit_box_pending(x, s[i].channel) != s[i].pending ||
+		    credit_box_unanswered(x, s[i].channel) != s[i].unanswered)
+			fail_msg("step %zu: %d, pending %u, unanswered %u", i, got,
+				 credit_box_pending(x, s[i].channel),
+				 credit_box_unanswered(x, s[i].channel));
+	}
+	credit_box_free(x);
+}
+
+static void test_box_rule(void **state)
+{
+	static const struct step steps[] = {
+		{ TAKE, 0, 8, -1, 0, 0 },
+		{ ADD, 0, 1, -EINVAL, 0, 0 },      /* an answer to nothing */
+		{ OPEN, 0, 0, 0, 0, 1 },
+		{ OPEN, 1, 0, 0, 0, 1 },
+		{ OPEN, 0, 0, 0, 0, 2 },
+		{ OPEN, 0, 0, -EPROTO, 0, 2 },     /* the third of two */
+		{ OPEN, 1, 0, 0, 0, 2 },           /* a resend of what the other had? */
+		{ OPEN, 1, 0, -EPROTO, 0, 2 },
+		{ ADD, 0, 10, 0, 1, 2 },
+		{ OPEN, 0, 0, -EPROTO, 1, 2 },     /* known, but not told to the source */
+		{ ADD, 0, 11, 0, 2, 2 },
+		{ ADD, 0, 12, -EINVAL, 2, 2 },
+		{ TAKE, 1, 8, -1, 0, 2 },          /* each channel its own answers */
+		{ TAKE, 0, 1, 10, 1, 1 },          /* in order, as many as asked */
+		{ OPEN, 0, 0, 0, 1, 2 },
+		{ OPEN, 0, 0, -EPROTO, 1, 2 },
+		{ TAKE, 0, 8, 11, 0, 1 },
+		{ TAKE, 0, 8, -1, 0, 1 },
+	};
+
+	(void)state;
+	run_steps(steps, sizeof(steps) / sizeof(steps[0]));
+}
+
+static void test_box_close(void **state)
+{
+	static const struct step steps[] = {
+		{ OPEN, 0, 0, 0, 0, 1 },
+		{ OPEN, 0, 0, 0, 0, 2 },
+		{ OPEN, 1, 0, 0, 0, 1 },
+		{ ADD, 0, 1, 0, 1, 2 },
+		{ CLOSE, 0, 0, 0, 0, 0 },
+		{ ADD, 0, 2, -EPIPE, 0, 0 },       /* the writer is late */
+		{ OPEN, 1, 0, 0, 0, 2 },
+		{ ADD, 1, 3, 0, 1, 2 },
+		{ ADD, 1, 4, 0, 2, 2 },
+		{ TAKE, 1, 8, 3, 0, 0 },
+	};
+
+	(void)state;
+	run_steps(steps, sizeof(steps) / sizeof(steps[0]));
+}
+
+/* Through all its places many times, so that a leaked one shows. */
+static void test_box_reuse(void **state)
+{
+	struct credit_box *x = credit_box_new(3, 5);
+	struct credit c, out[5];
+	uint32_t i, k;
+
+	(void)state;
+	for (i = 0; i < 1000; i++) {
+		for (k = 0; k < 5; k++) {
+			c = (struct credit){ .number = 100 * i + k, .buffer = k, .status = i };
+			assert_int_equal(credit_box_open(x, i % 3), 0);
+			assert_int_equal(credit_box_add(x, i % 3, &c), 0);
+		}
+		assert_int_equal(credit_box_take(x, i % 3, out, 5), 5);
+		for (k = 0; k < 5; k++) {
+			assert_int_equal(out[k].number, 100 * i + k);
+			assert_int_equal(out[k].buffer, k);
+			assert_int_equal(out[k].status, i);
+		}
+	}
+	credit_box_free(x);
+	credit_box_free(NULL);
+}
+
+/* ---- lists ---- */
+
+static void test_lists(void **state)
+{
+	uint8_t wire[CREDIT_LIST_BYTES];
+	struct credit c[CREDITS_MAX] = { { .number = 1, .buffer = 2, .status = 3 } }, back;
+	uint32_t n;
+	size_t size, len;
+
+	(void)state;
+	c[CREDITS_MAX - 1].number = 99;
+	len = credit_list_put(wire, c, CREDITS_MAX);
+	assert_int_equal(len, CREDIT_LIST_BYTES);
+	assert_int_equal(credit_list_peek(wire, CREDIT_HEAD - 1, &n, &size), 0);
+	assert_int_equal(credit_list_peek(wire, len - 1, &n, &size), 0);
+	assert_int_equal(credit_list_peek(wire, len, &n, &size), 1);
+	assert_int_equal(n, CREDITS_MAX);
+	assert_int_equal(size, len);
+	credit_get(wire + len - CREDIT_BYTES, &back);
+	assert_int_equal(back.number, 99);
+	assert_int_equal(credit_list_put(wire, c, 0), CREDIT_HEAD);
+	assert_int_equal(credit_list_peek(wire, CREDIT_HEAD, &n, &size), 1);
+	credit_head_put(wire, CREDITS_MAX + 1);
+	assert_int_equal(credit_list_peek(wire, CREDIT_HEAD, &n, &size), -EBADMSG);
+	memset(wire, 'x', sizeof(wire));
+	assert_int_equal(credit_list_peek(wire, sizeof(wire), &n, &size), -EBADMSG);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_unacked_limits),
+		cmocka_unit_test(test_unacked_random),
+		cmocka_unit_test(test_unacked_channel),
+		cmocka_unit_test(test_box_rule),
+		cmocka_unit_test(test_box_close),
+		cmocka_unit_test(test_box_reuse),
+		cmocka_unit_test(test_lists),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,403 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Whole reads and writes through pipes that are slow, small, interrupted or not
+ * blocking; files that are whole or absent; scope cleanup of descriptors. */
+#include "util/clock.h"
+#include "util/cleanup.h"
+#include "util/io.h"
+#include "util/thread.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static char dir[] = "/tmp/rftp-test-io-XXXXXX";
+
+/* A path in the test's directory; the last sixteen stay good. */
+static const char *at(const char *name)
+{
+	static char paths[16][256];
+	static unsigned int turn;
+	char *p = paths[turn++ % 16];
+
+	snprintf(p, sizeof(paths[0]), "%s/%s", dir, name);
+	return p;
+}
+
+static int make_temp(void **state)
+{
+	(void)state;
+	return mkdtemp(dir) ? 0 : -1;
+}
+
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+	(void)st;
+	(void)type;
+	(void)ftw;
+	return remove(path);
+}
+
+static int remove_temp(void **state)
+{
+	(void)state;
+	return nftw(dir, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+}
+
+/* ---- pipes ---- */
+
+enum { PIPE_BYTES = 300000 }; /* more than a pipe holds */
+
+struct far_end {
+	int fd;
+	bool reads;
+	size_t done;
+	unsigned char data[PIPE_BYTES];
+};
+
+/* Moves bytes in small odd pieces, with pauses. */
+static void *run_far_end(void *arg)
+{
+	struct far_end *f = arg;
+	size_t piece;
+	ssize_t n;
+
+	while (f->done < PIPE_BYTES) {
+		piece = f->done % 4099 + 1;
+		if (piece > PIPE_BYTES - f->done)
+			piece = PIPE_BYTES - f->done;
+		if (f->done % 7 == 0)
+			usleep(500);
+		n = f->reads ? read(f->fd, f->data + f->done, piece) :
+			       write(f->fd, f->data + f->done, piece);
+		if (n <= 0)
+			break;
+		f->done += (size_t)n;
+	}
+	close(f->fd);
+	return NULL;
+}
+
+static volatile sig_atomic_t ticks;
+
+static void on_tick(int sig)
+{
+	(void)sig;
+	ticks++;
+}
+
+/* Signals without SA_RESTART: system calls fail with EINTR all the time. */
+static void start_ticks(void)
+{
+	struct sigaction sa = { .sa_handler = on_tick };
+	struct itimerval every = { { 0, 2000 }, { 0, 2000 } };
+
+	ticks = 0;
+	sigaction(SIGALRM, &sa, NULL);
+	setitimer(ITIMER_REAL, &every, NULL);
+}
+
+static void stop_ticks(void)
+{
+	struct itimerval none = { { 0, 0 }, { 0, 0 } };
+
+	setitimer(ITIMER_REAL, &none, NULL);
+	signal(SIGALRM, SIG_IGN); /* one may still be under way */
+}
+
+static void fill(unsigned char *p, size_t n)
+{
+	size_t i;
+
+	for (i = 0; i < n; i++)
+		p[i] = (unsigned char)(i * 31 + i / 251);
+}
+
+static void check_pipe(bool we_read, bool nonblock)
+{
+	static unsigned char mine[PIPE_BYTES + 1];
+	static struct far_end f;
+	pthread_t t;
+	int fds[2], ours;
+
+	assert_int_equal(pipe(fds), 0);
+	ours = fds[we_read ? 0 : 1];
+	f = (struct far_end){ .fd = fds[we_read ? 1 : 0], .reads = !we_read };
+	memset(mine, 0, sizeof(mine));
+	fill(we_read ? f.data : mine, PIPE_BYTES);
+	assert_int_equal(set_nonblock(ours, nonblock), 0);
+	assert_int_equal(thread_start(&t, "far end", run_far_end, &f), 0);
+
+	start_ticks();
+	if (we_read) /* asks for more than there is: short at the end only */
+		assert_int_equal(read_full(ours, mine, sizeof(mine)), PIPE_BYTES);
+	else
+		assert_int_equal(write_full(ours, mine, PIPE_BYTES), 0);
+	stop_ticks();
+	pthread_join(t, NULL);
+	assert_true(ticks > 0);
+	assert_int_equal(f.done, PIPE_BYTES);
+	assert_memory_equal(mine, f.data, PIPE_BYTES);
+	close(ours);
+}
+
+static void test_pipes(void **state)
+{
+	(void)state;
+	check_pipe(true, false);
+	check_pipe(true, true);
+	check_pipe(false, false);
+	check_pipe(false, true);
+}
+
+static void test_errors(void **state)
+{
+	int fds[2];
+	char c;
+
+	(void)state;
+	assert_int_equal(read_full(-1, &c, 1), -EBADF);
+	assert_int_equal(write_full(-1, &c, 1), -EBADF);
+	assert_int_equal(pread_full(-1, &c, 1, 0), -EBADF);
+	assert_int_equal(pwrite_full(-1, "x", 1, 0), -EBADF);
+	assert_int_equal(read_full(-1, &c, 0), 0);
+
+	assert_int_equal(pipe(fds), 0);
+	close(fds[0]);
+	signal(SIGPIPE, SIG_IGN);
+	assert_int_equal(write_full(fds[1], "x", 1), -EPIPE);
+	signal(SIGPIPE, SIG_DFL);
+	close(fds[1]);
+}
+
+/* A timeout set by the caller is the caller's to see. */
+static void test_receive_timeout(void **state)
+{
+	struct timeval soon = { 0, 20000 };
+	int fds[2];
+	char c;
+
+	(void)state;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+	setsockopt(fds[0], SOL_SOCKET, SO_RCVTIMEO, &soon, sizeof(soon));
+	assert_int_equal(read_full(fds[0], &c, 1), -EAGAIN);
+	close(fds[0]);
+	close(fds[1]);
+}
+
+static void test_at_offsets(void **state)
+{
+	CLEANUP_CLOSE int fd = open(at("offsets"), O_RDWR | O_CREAT, 0600);
+	char out[8];
+
+	(void)state;
+	assert_int_equal(pwrite_full(fd, "abcdef", 6, 10), 0);
+	assert_int_equal(pread_full(fd, out, 4, 11), 4);
+	assert_memory_equal(out, "bcde", 4);
+	assert_int_equal(pread_full(fd, out, 8, 13), 3);
+	assert_int_equal(pread_full(fd, out, 8, 16), 0);
+	assert_int_equal(lseek(fd, 0, SEEK_CUR), 0);
+}
+
+static void test_poll(void **state)
+{
+	uint64_t start;
+	int fds[2];
+
+	(void)state;
+	assert_int_equal(pipe(fds), 0);
+	assert_int_equal(poll_fd(fds[0], POLLIN, 0), 0);
+	start_ticks(); /* a signal every two milliseconds must not stretch it */
+	start = now_ns();
+	assert_int_equal(poll_fd(fds[0], POLLIN, 50), 0);
+	start = now_ns() - start;
+	stop_ticks();
+	assert_true(start >= 49000000);
+	assert_true(start < 5000000000);
+	assert_int_equal(write_full(fds[1], "x", 1), 0);
+	assert_int_equal(poll_fd(fds[0], POLLIN, -1), 1);
+	assert_int_equal(poll_fd(fds[0], POLLIN, 1000), 1);
+	close(fds[0]);
+	close(fds[1]);
+}
+
+static void test_flags(void **state)
+{
+	int fds[2];
+
+	(void)state;
+	assert_int_equal(pipe(fds), 0);
+	assert_int_equal(set_nonblock(fds[0], true), 0);
+	assert_true(fcntl(fds[0], F_GETFL) & O_NONBLOCK);
+	assert_int_equal(set_nonblock(fds[0], false), 0);
+	assert_false(fcntl(fds[0], F_GETFL) & O_NONBLOCK);
+	assert_int_equal(set_cloexec(fds[0]), 0);
+	assert_true(fcntl(fds[0], F_GETFD) & FD_CLOEXEC);
+	close(fds[0]);
+	close(fds[1]);
+	assert_int_equal(set_nonblock(-1, true), -EBADF);
+	assert_int_equal(set_cloexec(-1), -EBADF);
+}
+
+static void test_cleanup_close(void **state)
+{
+	int seen, kept;
+
+	(void)state;
+	{
+		CLEANUP_CLOSE int gone = open("/dev/null", O_RDONLY);
+		CLEANUP_CLOSE int handed_on = open("/dev/null", O_RDONLY);
+		CLEANUP_CLOSE int none = -1;
+
+		(void)none;
+		seen = gone;
+		kept = steal_fd(&handed_on);
+		errno = ENOTTY;
+	}
+	assert_int_equal(errno, ENOTTY);
+	assert_int_equal(fcntl(seen, F_GETFD), -1);
+	assert_true(fcntl(kept, F_GETFD) >= 0);
+	close(kept);
+}
+
+/* ---- files ---- */
+
+static void test_read_file(void **state)
+{
+	static const size_t sizes[] = { 0, 1, 4095, 4096, 4097, 8192, 100000 };
+	static unsigned char data[100000];
+	size_t i, len;
+	char *out;
+
+	(void)state;
+	fill(data, sizeof(data));
+	for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		assert_int_equal(write_file_atomic(at("f"), data, sizes[i], 0600), 0);
+		assert_int_equal(read_file(at("f"), sizes[i], &out, &len), 0);
+		assert_int_equal(len, sizes[i]);
+		assert_memory_equal(out, data, len);
+		assert_int_equal(out[len], 0);
+		free(out);
+		assert_int_equal(read_file(at("f"), SIZE_MAX, &out, NULL), 0);
+		free(out);
+		if (sizes[i] == 0)
+			continue;
+		assert_int_equal(read_file(at("f"), sizes[i] - 1, &out, &len), -EFBIG);
+		assert_null(out);
+		assert_int_equal(len, 0);
+	}
+	assert_int_equal(read_file(at("absent"), 10, &out, &len), -ENOENT);
+	assert_int_equal(read_file(dir, 10, &out, &len), -EISDIR);
+	/* stat() says that it has 0 bytes. */
+	assert_int_equal(read_file("/proc/self/status", 100000, &out, &len), 0);
+	assert_true(len > 100);
+	free(out);
+}
+
+static int count_entries(const char *path)
+{
+	DIR *d = opendir(path);
+	int n = 0;
+
+	while (readdir(d))
+		n++;
+	closedir(d);
+	return n - 2;
+}
+
+static void test_write_file_atomic(void **state)
+{
+	const char *sub = at("atomic"), *path = at("atomic/f");
+	struct stat st;
+	mode_t mask;
+	char *out;
+
+	(void)state;
+	assert_int_equal(mkdir(sub, 0700), 0);
+	mask = umask(077);
+	assert_int_equal(write_file_atomic(path, "one", 3, 0644), 0);
+	umask(mask);
+	assert_int_equal(stat(path, &st), 0);
+	assert_int_equal(st.st_mode & 07777, 0644);
+	assert_int_equal(write_file_atomic(path, "second", 6, 0600), 0);
+	assert_int_equal(stat(path, &st), 0);
+	assert_int_equal(st.st_mode & 07777, 0600);
+	assert_int_equal(read_file(path, 100, &out, NULL), 0);
+	assert_string_equal(out, "second");
+	free(out);
+	assert_int_equal(count_entries(sub), 1);
+
+	assert_int_equal(write_file_atomic(at("nowhere/f"), "x", 1, 0600), -ENOENT);
+	/* The last step fails: nothing of it may stay. */
+	assert_int_equal(mkdir(at("atomic/d"), 0700), 0);
+	assert_int_equal(write_file_atomic(at("atomic/d"), "x", 1, 0600), -EISDIR);
+	assert_int_equal(count_entries(sub), 2);
+}
+
+static void test_write_file_relative(void **state)
+{
+	char *old = getcwd(NULL, 0), *out;
+
+	(void)state;
+	assert_int_equal(chdir(dir), 0);
+	assert_int_equal(write_file_atomic("relative", "x", 1, 0600), 0);
+	assert_int_equal(read_file("relative", 1, &out, NULL), 0);
+	free(out);
+	assert_int_equal(chdir(old), 0);
+	free(old);
+}
+
+static void test_make_dirs(void **state)
+{
+	struct stat st;
+
+	(void)state;
+	assert_int_equal(make_dirs(at("m/a/b/c"), 0750), 0);
+	assert_int_equal(stat(at("m/a/b/c"), &st), 0);
+	assert_true(S_ISDIR(st.st_mode));
+	assert_int_equal(st.st_mode & 07777, 0750);
+	assert_int_equal(stat(at("m"), &st), 0);
+	assert_int_equal(st.st_mode & 07777, 0750);
+	assert_int_equal(make_dirs(at("m/a/b/c"), 0700), 0);
+	assert_int_equal(stat(at("m"), &st), 0);
+	assert_int_equal(st.st_mode & 07777, 0750); /* old ones are left alone */
+	assert_int_equal(make_dirs(at("m//x///y//"), 0700), 0);
+	assert_int_equal(stat(at("m/x/y"), &st), 0);
+	assert_int_equal(make_dirs("/", 0700), 0);
+	assert_int_equal(make_dirs("", 0700), -ENOENT);
+
+	assert_int_equal(write_file_atomic(at("m/file"), "", 0, 0600), 0);
+	assert_int_equal(make_dirs(at("m/file"), 0700), -ENOTDIR);
+	assert_int_equal(make_dirs(at("m/file/sub"), 0700), -ENOTDIR);
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_pipes),
+		cmocka_unit_test(test_errors),
+		cmocka_unit_test(test_receive_timeout),
+		cmocka_unit_test(test_at_offsets),
+		cmocka_unit_test(test_poll),
+		cmocka_unit_test(test_flags),
+		cmocka_unit_test(test_cleanup_close),
+		cmocka_unit_test(test_read_file),
+		cmocka_unit_test(test_write_file_atomic),
+		cmocka_unit_test(test_write_file_relative),
+		cmocka_unit_test(test_make_dirs),
+	};
+
+	return cmocka_run_group_tests_name("io", tests, make_temp, remove_temp);
+}

@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The options of rftp: the table, the command line, rftp.conf, and their order. */
+#include "client/args.h"
+#include "client/conf.h"
+#include "proto/proto.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
+
+static void test_table_is_sound(void **state)
+{
+	const struct option_def *def, *other;
+
+	for (def = option_table(); def->name || def->help; def++) {
+		assert_non_null(def->help);
+		if (!def->name)
+			continue;
+		assert_true(def->where & ON_ALL);
+		assert_ptr_equal(option_find(def->name, strlen(def->name)), def);
+		if (def->letter) {
+			assert_ptr_equal(option_letter(def->letter), def);
+			assert_null(def->arg); /* args.c counts on it */
+		}
+		for (other = def + 1; other->name || other->help; other++)
+			if (other->name)
+				assert_string_not_equal(def->name, other->name);
+	}
+	assert_null(option_find("", 0));
+	assert_null(option_find("bloc", 4));
+	assert_null(option_letter('\0'));
+}
+
+static int set(struct options *o, const char *name, const char *value)
+{
+	struct err e = ERR_INIT;
+	int rc = option_set(o, option_find(name, strlen(name)), value, &e);
+
+	assert_true((rc == 0) == (e.text[0] == '\0'));
+	return rc;
+}
+
+static void test_values(void **state)
+{
+	static const struct {
+		const char *name, *value;
+		int rc;
+	} cases[] = {
+		{ "block", "1M", 0 }, { "block", "64K", 0 }, { "block", "64M", 0 },
+		{ "block", "65535", -EINVAL }, { "block", "65M", -EINVAL },
+		{ "block", "1X", -EINVAL }, { "block", NULL, -EINVAL },
+		{ "channels", "1", 0 }, { "channels", "256", 0 },
+		{ "channels", "0", -EINVAL }, { "channels", "257", -EINVAL },
+		{ "channels", "1K", -EINVAL },
+		{ "rate", "10Gbit", 0 }, { "rate", "fast", -EINVAL },
+		{ "connect-timeout", "200ms", 0 }, { "connect-timeout", "0", -EINVAL },
+		{ "connect-timeout", "2h", -EINVAL },
+		{ "prot", "clear", 0 }, { "prot", "Clear", -EINVAL }, { "prot", "", -EINVAL },
+		{ "crc", "off", 0 }, { "crc", "maybe", -EINVAL },
+		{ "json", NULL, 0 }, { "json", "no", 0 }, { "json", "2", -EINVAL },
+		{ "verbose", NULL, 0 }, { "verbose", "2", 0 }, { "verbose", "9", -EINVAL },
+	};
+	struct options o;
+
+	options_default(&o);
+	for (size_t i = 0; i < COUNT(cases); i++)
+		if (set(&o, cases[i].name, cases[i].value) != cases[i].rc)
+			fail_msg("%s %s", cases[i].name, cases[i].value);
+	options_clear(&o);
+}
+
+static void test_where_values_go(void **state)
+{
+	struct options o;
+
+	options_default(&o);
+	assert_int_equal(o.prot, PROT_PRIVATE);
+	assert_int_equal(o.ack, ACK_SYNCED);
+	assert_int_equal(o.policy, POLICY_OVERWRITE);
+	assert_true(o.crc);
+	assert_false(option_given(&o, "prot"));
+
+	set(&o, "prot", "safe");
+	set(&o, "ack", "written");
+	set(&o, "transport", "tcp");
+	set(&o, "op", "read");
+	set(&o, "progress", "never");
+	set(&o, "rate", "8Kbit");
+	set(&o, "connect-timeout", "2s");
+	set(&o, "crc", "off");
+	set(&o, "update", NULL);
+	set(&o, "both", NULL);
+	set(&o, "verbose", NULL);
+	set(&o, "verbose", NULL);
+	assert_int_equal(o.prot, PROT_SAFE);
+	assert_int_equal(o.ack, ACK_WRITTEN);
+	assert_int_equal(o.transport, USE_TCP);
+	assert_int_equal(o.op, USE_READ);
+	assert_int_equal(o.progress, PROGRESS_NEVER);
+	assert_int_equal(o.rate, 1000);
+	assert_int_equal(o.connect_timeout, 2000000000);
+	assert_false(o.crc);
+	assert_int_equal(o.policy, POLICY_UPDATE);
+	assert_int_equal(o.bench_way, WAY_BOTH);
+	assert_int_equal(o.verbose, 2);
+	assert_true(option_given(&o, "prot"));
+	assert_false(option_given(&o, "json"));
+	options_clear(&o);
+}
+
+/* The settings and words of a point into copies, until the next call. */
+static int parse(struct args *a, struct err *e, const char *const *words)
+{
+	static char copies[16][64], *argv[17];
+	int n = 1;
+
+	argv[0] = strcpy(copies[0], "rftp");
+	for (; *words; words++, n++)
+		argv[n] = strcpy(copies[n], *words);
+	argv[n] = NULL;
+	*e = (struct err)ERR_INIT;
+	return args_parse(a, n, argv, e);
+}
+
+#define PARSE(a, e, ...) parse(a, e, (const char *const []){ __VA_ARGS__, NULL })
+
+static void test_command_line(void **state)
+{
+	struct args a;
+	struct err e;
+
+	assert_int_equal(PARSE(&a, &e, "put", "-rv", "--block", "1M",
+			       "x", "--prot=clear", "-",
+			       "--", "-r", "--json"), 0);
+	assert_int_equal(a.nwords, 5);
+	assert_string_equal(a.words[0], "put");
+	assert_string_equal(a.words[1], "x");
+	assert_string_equal(a.words[2], "-");
+	assert_string_equal(a.words[3], "-r");
+	assert_string_equal(a.words[4], "--json");
+	assert_null(a.words[5]);
+	assert_int_equal(a.nsettings, 4);
+	assert_string_equal(a.settings[0].def->name, "recursive");
+	assert_string_equal(a.settings[1].def->name, "verbose");
+	assert_string_equal(a.settings[2].def->name, "block");
+	assert_string_equal(a.settings[2].value, "1M");
+	assert_string_equal(a.settings[3].value, "clear");
+	args_clear(&a);
+
+	assert_int_equal(PARSE(&a, &e, "put", "--blok=1M"), -EINVAL);
+	assert_non_null(strstr(e.text, "--blok "));
+	assert_int_equal(PARSE(&a, &e, "put", "-rZ"), -EINVAL);
+	assert_non_null(strstr(e.text, "-Z"));
+	assert_int_equal(PARSE(&a, &e, "put", "--block"), -EINVAL);
+}
+
+static void write_conf(const char *path, const char *text)
+{
+	FILE *f = fopen(path, "w");
+
+	assert_non_null(f);
+	fputs(text, f);
+	assert_int_equal(fclose(f), 0);
+}
+
+static char *temp_file(char *path)
+{
+	int fd;
+
+	strcpy(path, "/tmp/test-options.XXXXXX");
+	fd = mkstemp(path);
+	assert_true(fd >= 0);
+	close(fd);
+	return path;
+}
+
+static void test_conf_sections(void **state)
+{
+	char path[64];
+	struct options o;
+	struct err e = ERR_INIT;
+
+	write_conf(temp_file(path),
+		   "prot safe\nretries = 7\n[host a.example]\nprot clear\n"
+		   "[host *.lab]\nblock 2M\naccept-new yes\n");
+	options_default(&o);
+	assert_int_equal(conf_load(path, NULL, &o, &e), 0);
+	assert_int_equal(o.prot, PROT_SAFE);
+	assert_int_equal(o.retries, 7);
+	assert_int_equal(o.block, 0);
+	options_clear(&o);
+
+	options_default(&o);
+	assert_int_equal(conf_load(path, "A.example", &o, &e), 0);
+	assert_int_equal(o.prot, PROT_CLEAR);
+	assert_false(o.accept_new);
+	options_clear(&o);
+
+	options_default(&o);
+	assert_int_equal(conf_load(path, "x.lab", &o, &e), 0);
+	assert_int_equal(o.prot, PROT_SAFE);
+	assert_int_equal(o.block, 2 << 20);
+	assert_true(o.accept_new);
+	options_clear(&o);
+	unlink(path);
+}
+
+static void test_conf_errors(void **state)
+{
+	static const struct { const char *text, *says; } cases[] = {
+		{ "prot clear\nprotection safe\n", ":2: " },
+		{ "[host other]\nprot maybe\n", ":2: " },  /* not our host, but checked */
+		{ "[group x]\nprot clear\n", "[group x]" },
+		{ "[hostx]\nprot clear\n", "[hostx]" },
+		{ "help yes\n", "command line only" },
+		{ "files-from list\n", "command line only" },
+		{ "block 1\n", "too little" },
+	};
+	char path[64];
+
+	temp_file(path);
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		struct options o;
+		struct err e = ERR_INIT;
+
+		write_conf(path, cases[i].text);
+		options_default(&o);
+		assert_int_equal(conf_load(path, "h", &o, &e), -EINVAL);
+		if (!strstr(e.text, cases[i].says) || strncmp(e.text, path, strlen(path)))
+			fail_msg("\"%s\" says \"%s\"", cases[i].text, e.text);
+		options_clear(&o);
+	}
+	unlink(path);
+}
+
+static void test_order(void **state)
+{
+	char path[64];
+	struct args a;
+	struct options o;
+	struct err e;
+
+	write_conf(temp_file(path), "prot safe\nverbose 2\nblock 2M\njson yes\n");
+	assert_int_equal(PARSE(&a, &e, "put", "--config", path, "-v",
+			       "--prot", "clear", "--json=no"), 0);
+	assert_int_equal(args_options(&a, NULL, &o, &e), 0);
+	assert_int_equal(o.prot, PROT_CLEAR);  /* the command line is over the file */
+	assert_int_equal(o.block, 2 << 20);
+	assert_int_equal(o.verbose, 1);
+	assert_false(o.json);
+	options_clear(&o);
+	args_clear(&a);
+
+	/* A file that was named must be there. */
+	unlink(path);
+	assert_int_equal(PARSE(&a, &e, "put", "--config", path), 0);
+	assert_int_equal(args_options(&a, NULL, &o, &e), -ENOENT);
+	args_clear(&a);
+
+	assert_int_equal(PARSE(&a, &e, "put", "--config", "/dev/null",
+			       "--block", "x"), 0);
+	assert_int_equal(args_options(&a, NULL, &o, &e), -EINVAL);
+	assert_int_equal(strncmp(e.text, "--block: ", 9), 0);
+	args_clear(&a);
+}
+
+static void test_own_file(void **state)
+{
+	char *path;
+
+	setenv("HOME", "/home/x", 1);
+	unsetenv("XDG_CONFIG_HOME");
+	path = own_file("known_hosts");
+	assert_string_equal(path, "/home/x/.config/rftp/known_hosts");
+	free(path);
+	setenv("XDG_CONFIG_HOME", "/xdg", 1);
+	path = own_file("rftp.conf");
+	assert_string_equal(path, "/xdg/rftp/rftp.conf");
+	free(path);
+	setenv("XDG_CONFIG_HOME", "relative", 1); /* the specification says: ignore it */
+	path = own_file("rftp.conf");
+	assert_string_equal(path, "/home/x/.config/rftp/rftp.conf");
+	free(path);
+	unsetenv("HOME");
+	unsetenv("XDG_CONFIG_HOME");
+	assert_null(own_file("x"));
+}
+
+/* rftp.conf(5) describes each setting that the files may have, and no others. */
+static void test_conf_manual(void **state)
+{
+	const char *top = getenv("top_srcdir");
+	CLEANUP_FREE char *path = NULL;
+	CLEANUP_FREE char *text = NULL;
+	char item[64];
+
+	if (!top)
+		skip(); /* run by hand */
+	assert_true(asprintf(&path, "%s/man/rftp.conf.5", top) > 0);
+	assert_int_equal(read_file(path, 1 << 20, &text, NULL), 0);
+	for (const struct option_def *def = option_table(); def->name || def->help; def++) {
+		bool found;
+
+		if (!def->name)
+			continue;
+		snprintf(item, sizeof(item), ".It Cm %s%c", def->name, def->arg ? ' ' : '\n');
+		found = strstr(text, item);
+		if (found != !!(def->where & IN_CONF))
+			fail_msg("%s is %s rftp.conf(5)", def->name, found ? "in" : "not in");
+	}
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_table_is_sound),
+		cmocka_unit_test(test_values),
+		cmocka_unit_test(test_where_values_go),
+		cmocka_unit_test(test_command_line),
+		cmocka_unit_test(test_conf_sections),
+		cmocka_unit_test(test_conf_errors),
+		cmocka_unit_test(test_order),
+		cmocka_unit_test(test_own_file),
+		cmocka_unit_test(test_conf_manual),
+	};
+
+	return cmocka_run_group_tests_name("options", tests, NULL, NULL);
+}

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The token bucket: its mean, its burst, its debt, at rates from bytes to terabits. */
+#include "transport/pace.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#define SECOND 1000000000ull
+
+static void test_no_limit(void **state)
+{
+	struct pace p;
+	int i;
+
+	(void)state;
+	pace_init(&p, 0, 5);
+	for (i = 0; i < 1000; i++) {
+		pace_take(&p, 1u << 30);
+		assert_int_equal(pace_wait_ns(&p, 5), 0);
+	}
+}
+
+/* Whoever waits as told and not a nanosecond more sends at the rate, but for the burst
+ * at the start and one block at the end. */
+static void test_mean(void **state)
+{
+	static const struct {
+		uint64_t rate, block;
+		int blocks;
+	} cases[] = {
+		{ 1000, 1 << 20, 20 },
+		{ 1 << 20, 4096, 2000 },
+		{ 100 << 20, 1 << 20, 5000 },
+		{ 1250000000, 1 << 20, 100000 },      /* 10 Gbit/s */
+		{ 50000000000, 64 << 20, 100000 },    /* 400 Gbit/s */
+		{ 999999937, 777777, 100000 },        /* nothing divides anything */
+	};
+	size_t i;
+	int k;
+
+	(void)state;
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		uint64_t start = 12345, now = start, sent = 0;
+		long double allowed;
+		struct pace p;
+
+		pace_init(&p, cases[i].rate, now);
+		for (k = 0; k < cases[i].blocks; k++) {
+			uint64_t wait = pace_wait_ns(&p, now);
+
+			if (wait) {
+				/* One nanosecond before is too early: the wait is exact. */
+				struct pace early = p;
+
+				assert_true(pace_wait_ns(&early, now + wait - 1) > 0);
+				now += wait;
+				assert_int_equal(pace_wait_ns(&p, now), 0);
+			}
+			pace_take(&p, cases[i].block);
+			sent += cases[i].block;
+		}
+		allowed = (long double)cases[i].rate * (now - start) / SECOND;
+		assert_true(sent <= allowed + p.burst + cases[i].block);
+		assert_true(sent + cases[i].block >= allowed);
+	}
+}
+
+static void test_burst_after_pause(void **state)
+{
+	struct pace p;
+	uint64_t now = 0, sent = 0;
+
+	(void)state;
+	pace_init(&p, 100 << 20, now);
+	now = 3600 * SECOND;             /* an hour saves up no more than the bucket */
+	while (!pace_wait_ns(&p, now)) {
+		pace_take(&p, 4096);
+		sent += 4096;
+	}
+	assert_in_range(sent, p.burst, p.burst + 4096);
+	assert_in_range(p.burst, 1 << 20, 4 << 20);
+}
+
+static void test_debt(void **state)
+{
+	struct pace p;
+
+	(void)state;
+	pace_init(&p, 1 << 20, 0);
+	pace_take(&p, p.burst + (1 << 20));
+	/* A second's worth of debt, and one byte to have something. */
+	assert_in_range(pace_wait_ns(&p, 0), SECOND, SECOND + 1000);
+	/* A clock that goes back changes nothing. */
+	assert_in_range(pace_wait_ns(&p, SECOND / 2), SECOND / 2, SECOND / 2 + 1000);
+	assert_in_range(pace_wait_ns(&p, 0), SECOND / 2, SECOND / 2 + 1000);
+}
+
+/* Asking often loses nothing to rounding: here each look earns a tenth of a byte. */
+static void test_fine_steps(void **state)
+{
+	uint64_t now = 0, sent = 0;
+	struct pace p;
+
+	(void)state;
+	pace_init(&p, 1000, now);
+	pace_take(&p, p.burst);
+	for (now = 0; now < 10 * SECOND; now += SECOND / 10000) {
+		if (pace_wait_ns(&p, now))
+			continue;
+		pace_take(&p, 1);
+		sent++;
+	}
+	assert_in_range(sent, 9990, 10000);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_no_limit),
+		cmocka_unit_test(test_mean),
+		cmocka_unit_test(test_burst_after_pause),
+		cmocka_unit_test(test_debt),
+		cmocka_unit_test(test_fine_steps),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,1105 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Files appear whole or not at all, whatever happens; what is down is found again. */
+#include "storage/part.h"
+
+#include "tests/support/tmptree.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+
+#include <cmocka.h>
+
+#define RUN 4096u
+#define RUNS 11
+#define SIZE ((RUNS - 1) * (uint64_t)RUN + 100) /* the last run is short */
+
+/* ---- faults: ours instead of the environment's ---- */
+
+bool fault_storage_on;
+static const char *fail_at; /* point; NULL: nowhere */
+static int fail_sig;        /* 0: fail with EIO */
+
+int fault_storage(const char *point, uint64_t bytes)
+{
+	(void)bytes;
+	if (!fail_at || strcmp(point, fail_at) != 0)
+		return 0;
+	if (fail_sig)
+		raise(fail_sig);
+	return -EIO;
+}
+
+/* ---- the scene ---- */
+
+static struct dirs *set;
+static struct dir *top; /* "d" in the temporary directory */
+
+static struct dir *open_top(void)
+{
+	int fd = open(tmp_at("d"), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	assert_true(fd >= 0);
+	return dir_top(set, fd, tmp_at("d"));
+}
+
+static int begin_all(void **state)
+{
+	umask(0); /* as the programs do */
+	return tmp_setup(state);
+}
+
+static int begin_one(void **state)
+{
+	(void)state;
+	fault_storage_on = false;
+	fail_at = NULL;
+	fail_sig = 0;
+	tmp_mkdir("d");
+	set = dirs_new(8);
+	top = open_top();
+	return 0;
+}
+
+static int end_one(void **state)
+{
+	struct root *r = root_new(tmp_dir, false, NULL);
+	int code = root_remove_tree(r, "d", NULL);
+
+	(void)state;
+	root_free(r);
+	dir_put(top);
+	dirs_free(set);
+	return code;
+}
+
+/* What is left lying about. */
+static int litter(void)
+{
+	return tmp_count("d", PART_PREFIX);
+}
+
+static struct part_spec spec(const char *name)
+{
+	struct part_spec s = { .dir = top, .name = name, .set_mode = true, .set_times = true };
+
+	s.meta.mode = 0640;
+	s.meta.mtime_s = 1234567890;
+	s.meta.mtime_ns = 42;
+	return s;
+}
+
+static struct part_spec journalled(const char *name)
+{
+	struct part_spec s = spec(name);
+
+	s.journal = true;
+	s.run = RUN;
+	s.meta.size = SIZE;
+	return s;
+}
+
+static struct part *begin(const struct part_spec *s)
+{
+	struct err e = ERR_INIT;
+	struct part *p = part_begin(s, &e);
+
+	if (!p)
+		fail_msg("%s", e.text);
+	return p;
+}
+
+static int refused(const struct part_spec *s, const char *why)
+{
+	struct err e = ERR_INIT;
+
+	assert_null(part_begin(s, &e));
+	if (!strstr(e.text, why))
+		fail_msg("\"%s\" does not say \"%s\"", e.text, why);
+	return e.code;
+}
+
+static void put(struct part *p, const char *text, uint64_t at)
+{
+	assert_int_equal(pwrite_full(part_fd(p), text, strlen(text), (off_t)at), 0);
+}
+
+static void commit(struct part *p)
+{
+	struct err e = ERR_INIT;
+
+	if (part_commit(p, &e))
+		fail_msg("%s", e.text);
+	part_free(p);
+}
+
+static struct stat stat_of(const char *name)
+{
+	struct stat st;
+
+	assert_int_equal(lstat(tmp_at(name), &st), 0);
+	return st;
+}
+
+/* Both ways of making a file, as the filesystem has O_TMPFILE and as it has not. */
+static const bool without_tmpfile[] = { false, true };
+
+static void choose(bool no_tmpfile)
+{
+	dir_put(top);
+	top = open_top();
+	if (no_tmpfile)
+		dir_set_no_tmpfile(top);
+}
+
+/* ---- commit and abandon ---- */
+
+static void check_attributes(const char *name, mode_t mode)
+{
+	struct stat st = stat_of(name);
+
+	assert_int_equal(st.st_mode, S_IFREG | mode);
+	assert_int_equal(st.st_mtim.tv_sec, 1234567890);
+	assert_int_equal(st.st_mtim.tv_nsec, 42);
+	assert_int_equal(st.st_nlink, 1);
+}
+
+static void commit_replaces(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 3; i++) { /* unnamed, named, journalled */
+		for (int there = 0; there < 2; there++) {
+			struct part_spec s;
+			struct part *p;
+
+			choose(i == 1);
+			s = i == 2 ? journalled("f") : spec("f");
+			s.meta.size = 3;
+			if (there)
+				tmp_put("d/f", "old and longer");
+			p = begin(&s);
+			put(p, "new", 0);
+			assert_string_equal(tmp_get("d/f"), there ? "old and longer" : "(none)");
+			assert_int_equal(part_sync(p, NULL), 0);
+			assert_string_equal(tmp_get("d/f"), there ? "old and longer" : "(none)");
+			commit(p);
+			assert_string_equal(tmp_get("d/f"), "new");
+			check_attributes("d/f", 0640);
+			assert_int_equal(litter(), 0);
+			unlink(tmp_at("d/f"));
+		}
+	}
+}
+
+static void abandon_leaves_nothing(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		for (int keep = 0; keep < 2; keep++) {
+			struct part_spec s;
+			struct part *p;
+
+			choose(i == 1);
+			s = i == 2 ? journalled("f") : spec("f");
+			tmp_put("d/f", "old");
+			p = begin(&s);
+			put(p, "new", 0);
+			part_abandon(p, keep); /* nothing was noted: nothing to keep */
+			part_free(p);
+			assert_int_equal(litter(), 0);
+			assert_string_equal(tmp_get("d/f"), "old");
+			part_free(begin(&s)); /* neither committed nor abandoned */
+			assert_int_equal(litter(), 0);
+		}
+	}
+}
+
+static void size_is_told_later(void **state)
+{
+	struct part_spec s = spec("f");
+	struct part *p = begin(&s);
+
+	(void)state;
+	put(p, "0123456789", 0);
+	assert_int_equal(part_set_size(p, 7), 0);
+	commit(p);
+	assert_string_equal(tmp_get("d/f"), "0123456");
+	s = journalled("f");
+	p = begin(&s);
+	assert_int_equal(part_set_size(p, 7), -EINVAL);
+	part_free(p);
+}
+
+static void holes_stay(void **state)
+{
+	struct part_spec s = spec("f");
+	struct part *p;
+	struct stat st;
+
+	(void)state;
+	s.meta.size = UINT64_C(1) << 40;
+	p = begin(&s);
+	put(p, "end", s.meta.size - 3);
+	commit(p);
+	st = stat_of("d/f");
+	assert_int_equal(st.st_size, s.meta.size);
+	assert_true(st.st_blocks < 1000);
+}
+
+/* ---- modes and owners ---- */
+
+static const struct {
+	bool set;
+	mode_t mode, old, umask, want; /* old 0: no file there */
+} modes[] = {
+	{ true, 0640, 0, 0, 0640 },
+	{ true, 0640, 0600, 0, 0640 },
+	{ true, 0666, 0, 077, 0666 },
+	{ true, 0666, 0600, 077, 0666 },
+	{ true, 04755, 0, 0, 04755 },
+	{ true, 06711, 0644, 022, 06711 },
+	{ true, 0, 0644, 0, 0 },
+	{ true, 0400, 0, 0, 0400 },
+	{ false, 0644, 0, 0, 0644 },
+	{ false, 04755, 0, 0, 0755 },
+	{ false, 0, 0, 0, 0666 },
+	{ false, 0644, 0604, 0, 0604 },
+	{ false, 0644, 04711, 0, 0711 },
+};
+
+static void check_modes(bool whole, bool no_tmpfile)
+{
+	for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
+		struct part_spec s;
+
+		choose(no_tmpfile);
+		s = spec("f");
+		s.set_mode = modes[i].set;
+		s.meta.mode = modes[i].mode;
+		s.meta.size = 3;
+		if (modes[i].old) {
+			tmp_put("d/f", "old");
+			assert_int_equal(chmod(tmp_at("d/f"), modes[i].old), 0);
+		}
+		umask(modes[i].umask);
+		for (int again = 0; again < 2; again++) { /* the second time it is learnt */
+			if (whole) {
+				assert_int_equal(part_write_whole(&s, "new", 3, NULL), 0);
+			} else {
+				struct part *p = begin(&s);
+
+				put(p, "new", 0);
+				commit(p);
+			}
+		}
+		umask(0);
+		if ((stat_of("d/f").st_mode & 07777) != modes[i].want)
+			fail_msg("row %zu: %o", i, stat_of("d/f").st_mode);
+		check_attributes("d/f", modes[i].want);
+		unlink(tmp_at("d/f"));
+	}
+}
+
+static void modes_follow_the_rules(void **state)
+{
+	(void)state;
+	for (int whole = 0; whole < 2; whole++)
+		for (size_t i = 0; i < 2; i++)
+			check_modes(whole, without_tmpfile[i]);
+}
+
+static void owners(void **state)
+{
+	(void)state;
+	if (geteuid() != 0)
+		skip();
+	for (int whole = 0; whole < 2; whole++) {
+		for (size_t i = 0; i < 2; i++) {
+			struct part_spec s;
+			struct stat st;
+
+			choose(without_tmpfile[i]);
+			s = spec("f");
+			s.set_owner = true;
+			s.meta.uid = 1234;
+			s.meta.gid = 4321;
+			s.meta.mode = 04750; /* chown would take setuid away */
+			s.meta.size = 3;
+			if (whole) {
+				assert_int_equal(part_write_whole(&s, "new", 3, NULL), 0);
+			} else {
+				struct part *p = begin(&s);
+
+				put(p, "new", 0);
+				commit(p);
+			}
+			st = stat_of("d/f");
+			assert_int_equal(st.st_uid, 1234);
+			assert_int_equal(st.st_gid, 4321);
+			check_attributes("d/f", 04750);
+			unlink(tmp_at("d/f"));
+		}
+	}
+}
+
+/* In place the file has its setuid bit already, until chown takes it away. */
+static void a_new_owner_in_place(void **state)
+{
+	struct part_spec s = spec("f");
+	struct stat st;
+
+	(void)state;
+	if (geteuid() != 0)
+		skip();
+	s.inplace = s.set_owner = true;
+	s.meta.uid = 1234;
+	s.meta.mode = 04750;
+	tmp_put("d/f", "old");
+	assert_int_equal(chmod(tmp_at("d/f"), 04750), 0);
+	assert_int_equal(part_write_whole(&s, "x", 1, NULL), 0);
+	st = stat_of("d/f");
+	assert_int_equal(st.st_uid, 1234);
+	check_attributes("d/f", 04750);
+}
+
+static void an_unknown_atime_is_left(void **state)
+{
+	struct part_spec s = spec("f");
+
+	(void)state;
+	assert_int_equal(part_write_whole(&s, "x", 1, NULL), 0);
+	assert_true(stat_of("d/f").st_atim.tv_sec > 1500000000);
+	s.meta.atime_s = 99;
+	assert_int_equal(part_write_whole(&s, "x", 1, NULL), 0);
+	assert_int_equal(stat_of("d/f").st_atim.tv_sec, 99);
+}
+
+/* ---- names ---- */
+
+static void names(void **state)
+{
+	char longest[NAME_MAX + 2];
+	struct part_spec s;
+	struct part *p;
+
+	(void)state;
+	memset(longest, 'n', sizeof(longest));
+	longest[NAME_MAX] = '\0';
+	s = journalled(longest);
+	p = begin(&s);
+	assert_int_equal(litter(), 2);
+	commit(p);
+	s = spec(longest);
+	for (size_t i = 0; i < 2; i++) {
+		choose(without_tmpfile[i]);
+		s.dir = top;
+		assert_int_equal(part_write_whole(&s, "x", 1, NULL), 0);
+	}
+	assert_int_equal(litter(), 0);
+	longest[NAME_MAX] = 'n';
+	longest[NAME_MAX + 1] = '\0';
+	assert_int_equal(refused(&s, "cannot"), -ENAMETOOLONG);
+}
+
+static void no_names(void **state)
+{
+	static const char *const t[] = { "", ".", "..", "a/b", "/",
+					 ".rftp-0123456789abcdef0123456789abcdef",
+					 ".rftp-0123456789abcdef0123456789abcdef.j" };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
+		struct part_spec s = spec(t[i]);
+
+		assert_int_equal(refused(&s, ":"), -EINVAL);
+		assert_int_equal(part_write_whole(&s, "x", 1, NULL), -EINVAL);
+	}
+}
+
+static void over_what_is_no_file(void **state)
+{
+	(void)state;
+	tmp_put("target", "target");
+	for (size_t i = 0; i < 2; i++) {
+		struct part_spec s;
+		struct part *p;
+
+		choose(without_tmpfile[i]);
+		tmp_mkdir("d/dir");
+		s = spec("dir");
+		assert_int_equal(refused(&s, "directory"), -EISDIR);
+		assert_int_equal(part_write_whole(&s, "x", 1, NULL), -EISDIR);
+		assert_int_equal(litter(), 0);
+		rmdir(tmp_at("d/dir"));
+		/* a symlink is replaced, not followed */
+		s = spec("link");
+		s.meta.size = 1;
+		assert_int_equal(symlink("../target", tmp_at("d/link")), 0);
+		assert_int_equal(part_write_whole(&s, "x", 1, NULL), 0);
+		assert_true(S_ISREG(stat_of("d/link").st_mode));
+		unlink(tmp_at("d/link"));
+		assert_int_equal(symlink("../target", tmp_at("d/link")), 0);
+		p = begin(&s);
+		put(p, "y", 0);
+		commit(p);
+		assert_string_equal(tmp_get("d/link"), "y");
+		assert_string_equal(tmp_get("target"), "target");
+		unlink(tmp_at("d/link"));
+		assert_int_equal(litter(), 0);
+	}
+}
+
+/* ---- two at once ---- */
+
+static void the_second_writer_is_refused(void **state)
+{
+	struct part_spec s = journalled("f");
+	struct part *p = begin(&s);
+	struct part_spec other = spec("f");
+
+	(void)state;
+	assert_int_equal(refused(&s, "another transfer is writing it"), -EBUSY);
+	choose(true);
+	s.dir = other.dir = top;
+	assert_int_equal(refused(&other, "another transfer"), -EBUSY);
+	assert_int_equal(part_write_whole(&other, "x", 1, NULL), -EBUSY);
+	assert_int_equal(litter(), 2); /* nobody took the first one's away */
+	commit(p);
+	assert_int_equal(litter(), 0);
+	part_free(begin(&s)); /* it is free again */
+	/* in place too */
+	s.inplace = true;
+	p = begin(&s);
+	assert_int_equal(refused(&s, "another transfer"), -EBUSY);
+	commit(p);
+}
+
+struct writers {
+	atomic_int bad, done;
+	struct dir *dir;
+};
+
+static void *write_same(void *arg)
+{
+	struct writers *w = arg;
+	char data[5000];
+
+	for (int i = 0; i < 1000; i++) {
+		struct part_spec s = spec("same");
+		size_t len = 1 + (size_t)(i % 200) * 20;
+		int r;
+
+		s.dir = w->dir;
+		memset(data, 'a' + i % 200 % 26, len);
+		r = part_write_whole(&s, data, len, NULL);
+		if (r && r != -EBUSY)
+			atomic_fetch_add(&w->bad, 1);
+	}
+	atomic_fetch_add(&w->done, 1);
+	return NULL;
+}
+
+/* Whoever wins, it is one of the files, as a whole. */
+static void check_same(void)
+{
+	char data[5000];
+	int fd = open(tmp_at("d/same"), O_RDONLY | O_CLOEXEC);
+	ssize_t n;
+
+	if (fd < 0)
+		return;
+	n = read_full(fd, data, sizeof(data));
+	close(fd);
+	assert_true(n > 0);
+	assert_int_equal((n - 1) % 20, 0);
+	for (ssize_t i = 0; i < n; i++)
+		assert_int_equal(data[i], 'a' + (n - 1) / 20 % 26);
+}
+
+static void many_whole_writers_of_one_name(void **state)
+{
+	(void)state;
+	for (size_t way = 0; way < 2; way++) {
+		struct writers w = { 0 };
+		pthread_t t[4];
+
+		choose(without_tmpfile[way]);
+		w.dir = top;
+		for (int i = 0; i < 4; i++)
+			assert_int_equal(thread_start(&t[i], "w", write_same, &w), 0);
+		while (atomic_load(&w.done) < 4)
+			check_same();
+		for (int i = 0; i < 4; i++)
+			pthread_join(t[i], NULL);
+		check_same();
+		assert_int_equal(atomic_load(&w.bad), 0);
+		assert_int_equal(litter(), 0);
+		unlink(tmp_at("d/same"));
+	}
+}
+
+/* What a killed writer, or a stranger, left under the part's name. */
+static void stale_parts_do_not_hinder(void **state)
+{
+	char part[PART_NAME_MAX], path[64];
+
+	(void)state;
+	part_name(part, "f");
+	snprintf(path, sizeof(path), "d/%s", part);
+	tmp_put("victim", "victim");
+	for (int way = 0; way < 2; way++) {
+		for (int kind = 0; kind < 4; kind++) {
+			struct part_spec s;
+
+			choose(without_tmpfile[way]);
+			s = spec("f");
+			tmp_put("d/f", "old"); /* so that a part is needed */
+			switch (kind) {
+			case 0: tmp_put(path, "stale and longer"); break;
+			case 1: assert_int_equal(symlink("../victim", tmp_at(path)), 0); break;
+			case 2: assert_int_equal(link(tmp_at("victim"), tmp_at(path)), 0); break;
+			default: assert_int_equal(mkfifo(tmp_at(path), 0600), 0);
+			}
+			assert_int_equal(part_write_whole(&s, "new", 3, NULL), 0);
+			assert_string_equal(tmp_get("d/f"), "new");
+			check_attributes("d/f", 0640);
+			assert_string_equal(tmp_get("victim"), "victim");
+			assert_int_equal(litter(), 0);
+		}
+	}
+}
+
+/* ---- resume ---- */
+
+static void fill_run(uint8_t *p, uint64_t run)
+{
+	memset(p, 'A' + (int)run, RUN);
+}
+
+static void write_run(struct part *p, uint64_t run, bool note)
+{
+	uint8_t data[RUN], digest[RUN_DIGEST_BYTES];
+	size_t len = run == RUNS - 1 ? SIZE % RUN : RUN;
+
+	fill_run(data, run);
+	assert_int_equal(pwrite_full(part_fd(p), data, len, (off_t)(run * RUN)), 0);
+	crypto_run_digest(digest, data, len);
+	if (note)
+		assert_int_equal(part_note_run(p, run, digest), 0);
+}
+
+/* A writer that dies: all runs are down, those of the mask are journalled. */
+static void die_with_runs(const struct part_spec *s, unsigned int mask)
+{
+	pid_t pid = fork();
+	int status;
+
+	if (pid == 0) {
+		struct part *p = part_begin(s, NULL);
+
+		if (!p)
+			_exit(1);
+		for (uint64_t i = 0; i < RUNS; i++)
+			write_run(p, i, mask >> i & 1);
+		part_checkpoint(p);
+		raise(SIGKILL);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFSIGNALED(status));
+}
+
+static int collect(void *arg, uint64_t run, const uint8_t digest[RUN_DIGEST_BYTES])
+{
+	uint8_t data[RUN], want[RUN_DIGEST_BYTES];
+
+	fill_run(data, run);
+	crypto_run_digest(want, data, run == RUNS - 1 ? SIZE % RUN : RUN);
+	assert_memory_equal(digest, want, sizeof(want));
+	*(unsigned int *)arg |= 1u << run;
+	return 0;
+}
+
+#define ALL ((1u << RUNS) - 1)
+#define REC 28
+
+static void change(const char *path, off_t at, const char *text)
+{
+	int fd = open(tmp_at(path), O_WRONLY | O_CLOEXEC);
+
+	assert_true(fd >= 0);
+	if (at < 0)
+		at += lseek(fd, 0, SEEK_END);
+	assert_int_equal(pwrite_full(fd, text, strlen(text), at), 0);
+	close(fd);
+}
+
+static void cut(const char *path, off_t by)
+{
+	assert_int_equal(truncate(tmp_at(path), stat_of(path).st_size - by), 0);
+}
+
+/* What happens between the crash and the next run; part and journal are paths. */
+static void nothing(const char *part, const char *journal) { (void)part; (void)journal; }
+static void torn(const char *part, const char *journal) { (void)part; cut(journal, 5); }
+static void torn2(const char *part, const char *journal) { (void)part; cut(journal, REC + 5); }
+static void garbage(const char *part, const char *journal)
+{
+	(void)part;
+	change(journal, stat_of(journal).st_size, "garbage that is longer than a record....");
+}
+static void bad_record(const char *part, const char *journal)
+{
+	(void)part;
+	change(journal, 64 + 3 * REC + 10, "!");
+}
+static void bad_header(const char *part, const char *journal)
+{
+	(void)part;
+	change(journal, 20, "!");
+}
+static void no_journal(const char *part, const char *journal)
+{
+	(void)part;
+	unlink(tmp_at(journal));
+}
+static void no_part(const char *part, const char *journal)
+{
+	(void)journal;
+	unlink(tmp_at(part));
+}
+static void bad_run(const char *part, const char *journal)
+{
+	(void)journal;
+	change(part, 2 * RUN + 77, "!");
+}
+static void bad_last(const char *part, const char *journal)
+{
+	(void)journal;
+	change(part, SIZE - 1, "!");
+}
+static void short_part(const char *part, const char *journal)
+{
+	(void)journal;
+	cut(part, 100 + RUN);
+}
+static void cut_header(const char *part, const char *journal)
+{
+	(void)part;
+	assert_int_equal(truncate(tmp_at(journal), 30), 0);
+}
+static void read_only(const char *part, const char *journal)
+{
+	(void)journal;
+	chmod(tmp_at(part), 0444);
+}
+
+static const struct {
+	const char *name;
+	void (*happens)(const char *part, const char *journal);
+	unsigned int noted, want;
+} crashes[] = {
+	{ "nothing", nothing, ALL, ALL },
+	{ "some noted", nothing, 0x2a5, 0x2a5 },
+	{ "none noted", nothing, 0, 0 },
+	{ "torn record", torn, ALL, ALL >> 1 },
+	{ "torn records", torn2, ALL, ALL >> 2 },
+	{ "garbage behind", garbage, ALL, ALL },
+	{ "bad record", bad_record, ALL, 7 },
+	{ "bad header", bad_header, ALL, 0 },
+	{ "cut header", cut_header, ALL, 0 },
+	{ "no journal", no_journal, ALL, 0 },
+	{ "no part", no_part, ALL, 0 },
+	{ "bad run", bad_run, ALL, ALL & ~4u },
+	{ "bad last run", bad_last, ALL, ALL >> 1 },
+	{ "short part", short_part, ALL, ALL >> 2 },
+	{ "read-only part", read_only, ALL, ALL },
+};
+
+/* Take over what is there, and complete it; which runs were there is returned. */
+static unsigned int resume(const struct part_spec *s)
+{
+	struct err e = ERR_INIT;
+	struct part *p = begin(s);
+	unsigned int have = 0;
+	int64_t n = part_runs(p, collect, &have, &e);
+
+	assert_int_equal(n, __builtin_popcount(have));
+	for (uint64_t i = 0; i < RUNS; i++)
+		if (!(have >> i & 1))
+			write_run(p, i, true);
+	commit(p);
+	return have;
+}
+
+static void check_content(const char *path)
+{
+	uint8_t data[RUN], want[RUN];
+	int fd = open(tmp_at(path), O_RDONLY | O_CLOEXEC);
+
+	assert_true(fd >= 0);
+	for (uint64_t i = 0; i < RUNS; i++) {
+		size_t len = i == RUNS - 1 ? SIZE % RUN : RUN;
+
+		fill_run(want, i);
+		assert_int_equal(read_full(fd, data, len), len);
+		assert_memory_equal(data, want, len);
+	}
+	assert_int_equal(read_full(fd, data, 1), 0);
+	close(fd);
+}
+
+static void crashed_writers_are_resumed(void **state)
+{
+	char part[PART_NAME_MAX], journal[PART_NAME_MAX], pp[64], jp[64];
+
+	(void)state;
+	part_name(part, "f");
+	journal_name(journal, "f");
+	snprintf(pp, sizeof(pp), "d/%s", part);
+	snprintf(jp, sizeof(jp), "d/%s", journal);
+	for (size_t i = 0; i < sizeof(crashes) / sizeof(crashes[0]); i++) {
+		struct part_spec s = journalled("f");
+		unsigned int have;
+
+		die_with_runs(&s, crashes[i].noted);
+		crashes[i].happens(pp, jp);
+		have = resume(&s);
+		if (have != crashes[i].want)
+			fail_msg("%s: %x, not %x", crashes[i].name, have, crashes[i].want);
+		check_content("d/f");
+		assert_int_equal(litter(), 0);
+		unlink(tmp_at("d/f"));
+	}
+}
+
+static void crashed_in_place_too(void **state)
+{
+	struct part_spec s = journalled("f");
+
+	(void)state;
+	s.inplace = true;
+	tmp_put("d/f", "old");
+	die_with_runs(&s, 0x155);
+	assert_int_equal(resume(&s), 0x155);
+	check_content("d/f");
+	assert_int_equal(litter(), 0);
+}
+
+/* A source that has changed meanwhile is another file. */
+static void only_what_fits_is_taken_over(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		struct part_spec s = journalled("f"), t = s;
+		unsigned int have = 0;
+		struct part *p;
+
+		switch (i) {
+		case 0: t.meta.size++; break;
+		case 1: t.meta.mtime_ns++; break;
+		default: t.run = 2 * RUN;
+		}
+		die_with_runs(&s, ALL);
+		p = begin(&t);
+		assert_int_equal(part_runs(p, collect, &have, NULL), 0);
+		assert_int_equal(lseek(part_fd(p), 0, SEEK_DATA), -1); /* nor its bytes */
+		part_abandon(p, true);
+		part_free(p);
+		assert_int_equal(litter(), 0);
+	}
+}
+
+static void kept_and_noted_twice(void **state)
+{
+	static const uint8_t wrong[RUN_DIGEST_BYTES];
+	struct part_spec s = journalled("f");
+	unsigned int have = 0;
+	struct part *p = begin(&s);
+
+	(void)state;
+	assert_int_equal(part_note_run(p, 3, wrong), 0);
+	assert_int_equal(part_checkpoint(p), 0);
+	write_run(p, 3, true); /* the later note holds */
+	write_run(p, 1, true);
+	assert_int_equal(part_note_run(p, RUNS, wrong), -ERANGE);
+	part_abandon(p, true); /* records what is pending */
+	part_free(p);
+	assert_int_equal(litter(), 2);
+	p = begin(&s);
+	assert_int_equal(part_runs(p, collect, &have, NULL), 2);
+	assert_int_equal(have, 0xa);
+	part_abandon(p, false);
+	part_free(p);
+	assert_int_equal(litter(), 0);
+}
+
+static void *note_many(void *arg)
+{
+	struct part *p = arg;
+	uint8_t digest[RUN_DIGEST_BYTES] = { 0 };
+	long bad = 0;
+
+	for (int i = 0; i < 2000; i++) {
+		bad += part_note_run(p, (uint64_t)i % RUNS, digest) != 0;
+		if (i % 100 == 0)
+			bad += part_checkpoint(p) != 0;
+	}
+	return (void *)bad;
+}
+
+static void threads_note_together(void **state)
+{
+	struct part_spec s = journalled("f");
+	struct part *p = begin(&s);
+	pthread_t t[4];
+	void *bad;
+
+	(void)state;
+	for (int i = 0; i < 4; i++)
+		assert_int_equal(thread_start(&t[i], "note", note_many, p), 0);
+	for (int i = 0; i < 4; i++) {
+		pthread_join(t[i], &bad);
+		assert_null(bad);
+	}
+	for (uint64_t i = 0; i < RUNS; i++)
+		write_run(p, i, true);
+	part_abandon(p, true);
+	part_free(p);
+	assert_int_equal(resume(&s), ALL);
+}
+
+/* ---- in place ---- */
+
+static void in_place(void **state)
+{
+	struct part_spec s = spec("f");
+	struct part *p;
+
+	(void)state;
+	s.inplace = true;
+	s.meta.size = 5;
+	tmp_put("d/f", "old and longer");
+	p = begin(&s);
+	assert_string_equal(tmp_get("d/f"), "old and longer"); /* cut at the end only */
+	put(p, "NEW", 0);
+	assert_string_equal(tmp_get("d/f"), "NEW and longer");
+	commit(p);
+	assert_string_equal(tmp_get("d/f"), "NEW a");
+	check_attributes("d/f", 0640);
+	assert_int_equal(part_write_whole(&s, "x", 1, NULL), 0);
+	assert_string_equal(tmp_get("d/f"), "x");
+	/* given up: an old file stays, a new one goes */
+	part_free(begin(&s));
+	assert_string_equal(tmp_get("d/f"), "x");
+	s.name = "g";
+	part_free(begin(&s));
+	assert_string_equal(tmp_get("d/g"), "(none)");
+	/* only into files */
+	assert_int_equal(symlink("f", tmp_at("d/g")), 0);
+	assert_int_equal(refused(&s, "symbolic link"), -ELOOP);
+	unlink(tmp_at("d/g"));
+	assert_int_equal(mkfifo(tmp_at("d/g"), 0644), 0);
+	assert_true(refused(&s, "place") < 0);
+	assert_int_equal(litter(), 0);
+}
+
+/* ---- faults and kills ---- */
+
+static const char *const points[] = { "open", "write", "sync", "commit", "rename", "journal" };
+
+/* One file by one of the ways; in a child of its own when it may be killed. */
+static int make_one(int way)
+{
+	struct part_spec s = way == 3 ? journalled("f") : spec("f");
+	struct part *p;
+	int r;
+
+	s.sync = true;
+	s.meta.size = 3;
+	if (way < 2)
+		return part_write_whole(&s, "new", 3, NULL);
+	p = part_begin(&s, NULL);
+	if (!p)
+		return -EIO;
+	r = pwrite_full(part_fd(p), "new", 3, 0);
+	if (r == 0 && way == 3) {
+		uint8_t digest[RUN_DIGEST_BYTES];
+
+		crypto_run_digest(digest, "new", 3);
+		r = part_note_run(p, 0, digest);
+		if (r == 0)
+			r = part_checkpoint(p);
+	}
+	if (r == 0)
+		r = part_sync(p, NULL);
+	if (r == 0)
+		r = part_commit(p, NULL);
+	part_free(p);
+	return r;
+}
+
+/* Points that a way passes. */
+static bool passes(int way, const char *point)
+{
+	if (strcmp(point, "write") == 0)
+		return way < 2;
+	return strcmp(point, "journal") != 0 || way == 3;
+}
+
+static void faults_leave_the_old_file(void **state)
+{
+	(void)state;
+	for (int way = 0; way < 4; way++) {
+		for (size_t i = 0; i < sizeof(points) / sizeof(points[0]); i++) {
+			choose(way == 1);
+			tmp_put("d/f", "old");
+			fault_storage_on = true;
+			fail_at = points[i];
+			if (passes(way, points[i])) {
+				assert_int_equal(make_one(way), -EIO);
+				assert_string_equal(tmp_get("d/f"), "old");
+			} else {
+				assert_int_equal(make_one(way), 0);
+				assert_string_equal(tmp_get("d/f"), "new");
+			}
+			assert_int_equal(litter(), 0);
+			fault_storage_on = false;
+		}
+	}
+}
+
+static void kills_leave_the_old_file(void **state)
+{
+	(void)state;
+	fault_storage_on = true;
+	for (int way = 0; way < 4; way++) {
+		for (size_t i = 0; i < sizeof(points) / sizeof(points[0]); i++) {
+			int status;
+			pid_t pid;
+
+			choose(way == 1);
+			if (!passes(way, points[i]))
+				continue;
+			tmp_put("d/f", "old");
+			fail_at = points[i];
+			fail_sig = SIGKILL;
+			pid = fork();
+			if (pid == 0)
+				_exit(make_one(way) != 0);
+			assert_int_equal(waitpid(pid, &status, 0), pid);
+			assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+			assert_string_equal(tmp_get("d/f"), "old");
+			if (way == 0 || way == 2)
+				assert_int_equal(litter(), 0); /* unnamed ones leave none */
+			fail_at = NULL;
+			assert_int_equal(make_one(way), 0); /* and the next one is not hindered */
+			assert_string_equal(tmp_get("d/f"), "new");
+			assert_int_equal(litter(), 0);
+		}
+	}
+}
+
+/* Writes files "f" for ever: length in the first four bytes, then all the same. */
+static void write_for_ever(int way)
+{
+	static uint8_t data[200000];
+	unsigned int n = (unsigned int)getpid();
+
+	for (;;) {
+		struct part_spec s = way == 3 ? journalled("f") : spec("f");
+		uint32_t len = 4 + rand_r(&n) % (sizeof(data) - 4);
+		struct part *p;
+
+		put_be32(data, len);
+		memset(data + 4, (int)(n & 0xff), len - 4);
+		s.meta.size = len;
+		if (way < 2) {
+			if (part_write_whole(&s, data, len, NULL))
+				_exit(1);
+			continue;
+		}
+		p = part_begin(&s, NULL);
+		if (!p || pwrite_full(part_fd(p), data, len, 0) || part_commit(p, NULL))
+			_exit(2);
+		part_free(p);
+	}
+}
+
+static void check_whole(const char *path)
+{
+	static uint8_t data[200001];
+	int fd = open(tmp_at(path), O_RDONLY | O_CLOEXEC);
+	ssize_t n;
+
+	if (fd < 0)
+		return; /* killed before the first */
+	n = read_full(fd, data, sizeof(data));
+	close(fd);
+	assert_true(n >= 4);
+	assert_int_equal(get_be32(data), n);
+	for (ssize_t i = 4; i < n; i++)
+		assert_int_equal(data[i], data[4]);
+}
+
+static void killed_at_any_instant(void **state)
+{
+	unsigned int seed = 12345;
+
+	(void)state;
+	for (int i = 0; i < 120; i++) {
+		int status, way = i % 4;
+		pid_t pid;
+
+		choose(way == 1);
+		pid = fork();
+		if (pid == 0)
+			write_for_ever(way);
+		usleep((unsigned int)rand_r(&seed) % 4000);
+		check_whole("d/f"); /* while it is at it, too */
+		kill(pid, SIGKILL);
+		assert_int_equal(waitpid(pid, &status, 0), pid);
+		assert_true(WIFSIGNALED(status));
+		check_whole("d/f");
+	}
+	/* one quiet run after that clears up what was left */
+	choose(false);
+	assert_int_equal(make_one(3), 0);
+	assert_string_equal(tmp_get("d/f"), "new");
+	assert_int_equal(litter(), 0);
+}
+
+#define T(f) cmocka_unit_test_setup_teardown(f, begin_one, end_one)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		T(commit_replaces),
+		T(abandon_leaves_nothing),
+		T(size_is_told_later),
+		T(holes_stay),
+		T(modes_follow_the_rules),
+		T(owners),
+		T(a_new_owner_in_place),
+		T(an_unknown_atime_is_left),
+		T(names),
+		T(no_names),
+		T(over_what_is_no_file),
+		T(the_second_writer_is_refused),
+		T(many_whole_writers_of_one_name),
+		T(stale_parts_do_not_hinder),
+		T(crashed_writers_are_resumed),
+		T(crashed_in_place_too),
+		T(only_what_fits_is_taken_over),
+		T(kept_and_noted_twice),
+		T(threads_note_together),
+		T(in_place),
+		T(faults_leave_the_old_file),
+		T(kills_leave_the_old_file),
+		T(killed_at_any_instant),
+	};
+
+	return cmocka_run_group_tests_name("part", tests, begin_all, tmp_teardown);
+}

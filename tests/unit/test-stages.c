@@ -1,0 +1,388 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Sender and receiver over a path, with faults on the way: every block is acknowledged
+ * or handed on, and none is lost. */
+#include "transport/transport.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define PAYLOAD BLOCK_MIN
+#define CHANNELS 4u
+#define INFLIGHT 8u
+#define NUMBERS 2000u
+
+/* Everything between a filler of blocks and a writer that checks them. */
+struct run {
+	struct pool *source_pool, *sink_pool;
+	struct path *source_path, *sink_path;
+	struct bq *source_q, *sink_q;
+	struct sender *sender;
+	struct receiver *receiver;
+	pthread_t filler, writer;
+	uint64_t rate;
+	uint64_t numbers;
+	bool refuse_all;
+	int close_cause;          /* of the source's queue after half; 0: at the end */
+
+	unsigned seen[NUMBERS];   /* good blocks, the writer's */
+	unsigned bad;
+	atomic_uint acked, returned, source_downs, sink_downs;
+	int returned_says;
+	struct bq *others;        /* where returned blocks go */
+};
+
+static void fill(struct block *b, uint64_t number)
+{
+	struct block_head h = { .number = number, .extents = 1, .payload = PAYLOAD };
+
+	block_reset(b);
+	b->number = number;
+	memset(block_payload(b), (int)number, PAYLOAD);
+	block_add(b, 1, number, PAYLOAD);
+	h.crc = crypto_crc32c(0, block_payload(b), PAYLOAD);
+	block_head_put(b->base, &h);
+	block_extent_put(b->base + BLOCK_WIRE_HEAD, 1, number, PAYLOAD);
+}
+
+static void *filler_main(void *arg)
+{
+	struct run *r = arg;
+	uint64_t i;
+
+	for (i = 0; i < r->numbers; i++) {
+		struct block *b = pool_get(r->source_pool);
+
+		if (!b)
+			return NULL;
+		if (r->close_cause && i == r->numbers / 2)
+			bq_close(r->source_q, r->close_cause);
+		fill(b, i);
+		if (bq_push(r->source_q, b)) {
+			pool_put(b);
+			return NULL;
+		}
+	}
+	bq_close(r->source_q, 0);
+	return NULL;
+}
+
+static void *writer_main(void *arg)
+{
+	struct run *r = arg;
+	struct block *b;
+
+	while (bq_pop(r->sink_q, &b) == 0) {
+		struct block_head h;
+		bool good = block_head_get(b->base, PAYLOAD, &h) == 0 && b->number < NUMBERS &&
+			    crypto_crc32c(0, block_payload(b), b->len) == h.crc && !r->refuse_all;
+
+		if (good)
+			r->seen[b->number]++;
+		else
+			r->bad++;
+		r->sink_path->ops->release(r->sink_path, b, good ? 0 : EBADMSG);
+	}
+	return NULL;
+}
+
+static void on_acked(void *arg, struct block *b)
+{
+	struct run *r = arg;
+
+	assert_true(b->number < NUMBERS);
+	atomic_fetch_add(&r->acked, 1);
+}
+
+static int on_returned(void *arg, struct block *b)
+{
+	struct run *r = arg;
+
+	if (r->returned_says)
+		return r->returned_says;
+	atomic_fetch_add(&r->returned, 1);
+	return bq_push(r->others, b);
+}
+
+static void on_source_down(void *arg, uint32_t channel, int error)
+{
+	struct run *r = arg;
+
+	assert_true(channel < CHANNELS && error);
+	atomic_fetch_add(&r->source_downs, 1);
+}
+
+static void on_sink_down(void *arg, uint32_t channel, int error)
+{
+	struct run *r = arg;
+
+	(void)error;
+	assert_true(channel < CHANNELS);
+	atomic_fetch_add(&r->sink_downs, 1);
+}
+
+static struct pool *make_pool(void)
+{
+	const struct pool_config c = { .blocks = INFLIGHT, .payload = PAYLOAD };
+
+	return pool_new(&c, NULL);
+}
+
+static void run_start(struct run *r)
+{
+	int ours[CHANNELS], theirs[CHANNELS], fds[2];
+	struct path_config c = { .payload = PAYLOAD, .inflight = INFLIGHT };
+	uint32_t i;
+
+	for (i = 0; i < CHANNELS; i++) {
+		assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
+		ours[i] = fds[0];
+		theirs[i] = fds[1];
+	}
+	c.pool = r->sink_pool = make_pool();
+	r->sink_path = tcp_path_new(&c, theirs, CHANNELS, NULL);
+	c.source = true;
+	c.pool = r->source_pool = make_pool();
+	r->source_path = tcp_path_new(&c, ours, CHANNELS, NULL);
+	r->source_q = bq_new(3);
+	r->sink_q = bq_new(0);
+	r->others = bq_new(0);
+	if (!r->numbers)
+		r->numbers = NUMBERS;
+	const struct receiver_config rc = { .path = r->sink_path, .q = r->sink_q,
+					    .down = on_sink_down, .arg = r };
+	const struct sender_config sc = { .path = r->source_path, .q = r->source_q,
+					  .rate = r->rate, .acked = on_acked,
+					  .returned = on_returned, .down = on_source_down,
+					  .arg = r };
+	r->receiver = receiver_start(&rc, "receiver", NULL);
+	r->sender = sender_start(&sc, "sender", NULL);
+	assert_true(r->receiver && r->sender);
+	assert_int_equal(thread_start(&r->writer, "writer", writer_main, r), 0);
+	assert_int_equal(thread_start(&r->filler, "filler", filler_main, r), 0);
+}
+
+static void filler_join(struct run *r)
+{
+	pool_close(r->source_pool);
+	bq_close(r->source_q, 0);
+	pthread_join(r->filler, NULL);
+}
+
+static void run_end(struct run *r)
+{
+	if (r->source_path)
+		filler_join(r);
+	bq_close(r->sink_q, 0);
+	pthread_join(r->writer, NULL);
+	bq_free(r->others);
+	bq_free(r->source_q);
+	bq_free(r->sink_q);
+	if (r->source_path)
+		r->source_path->ops->free(r->source_path);
+	r->sink_path->ops->free(r->sink_path);
+	assert_int_equal(pool_free_blocks(r->source_pool), INFLIGHT);
+	assert_int_equal(pool_free_blocks(r->sink_pool), INFLIGHT);
+	pool_free(r->source_pool);
+	pool_free(r->sink_pool);
+	sender_free(r->sender);
+	receiver_free(r->receiver);
+	free(r);
+	fault_transport_set(NULL, NULL);
+}
+
+/* After an error the source just goes, and the receiver ends by itself: with an error,
+ * unless the source owed nothing at that moment. */
+static void run_abandon(struct run *r)
+{
+	filler_join(r);
+	r->source_path->ops->free(r->source_path);
+	r->source_path = NULL;
+	assert_true(receiver_join(r->receiver) <= 0);
+	run_end(r);
+}
+
+static struct run *run_new(const char *faults)
+{
+	struct err e = ERR_INIT;
+
+	if (fault_transport_set(faults, &e) < 0)
+		fail_msg("%s", e.text);
+	return calloc(1, sizeof(struct run));
+}
+
+static void expect_seen(const struct run *r, unsigned lo, unsigned hi)
+{
+	uint64_t i;
+
+	for (i = 0; i < r->numbers; i++)
+		assert_in_range(r->seen[i], lo, hi);
+}
+
+/* Run to the end, where all is well. */
+static void run_well(struct run *r)
+{
+	run_start(r);
+	assert_int_equal(sender_join(r->sender), 0);
+	assert_int_equal(receiver_join(r->receiver), 0);
+	assert_int_equal(r->acked, r->numbers);
+	assert_int_equal(r->returned, 0);
+}
+
+static void test_plain(void **state)
+{
+	struct run *r = run_new(NULL);
+
+	(void)state;
+	run_well(r);
+	expect_seen(r, 1, 1);
+	assert_int_equal(r->bad, 0);
+	assert_int_equal(r->source_downs, 0);
+	assert_int_equal(r->sink_downs, CHANNELS);
+	run_end(r);
+}
+
+static void test_corrupt(void **state)
+{
+	struct run *r = run_new("corrupt:rate=0.05");
+
+	(void)state;
+	run_well(r);
+	expect_seen(r, 1, 1);
+	assert_in_range(r->bad, NUMBERS / 50, NUMBERS / 5);
+	run_end(r);
+}
+
+static void test_cut(void **state)
+{
+	struct run *r = run_new("cut:after=10M:count=1;cut:after=30M:count=1");
+
+	(void)state;
+	run_well(r);
+	expect_seen(r, 1, 3);
+	assert_int_equal(r->source_downs, 2);
+	run_end(r);
+}
+
+static void test_errors(void **state)
+{
+	struct run *r = run_new("send:EHOSTUNREACH:after=20M:count=1;"
+				"recv:EIO:after=5000M:count=1;stall:count=3");
+
+	(void)state;
+	run_well(r);
+	expect_seen(r, 1, 2);
+	assert_in_range(r->source_downs, 1, 2);
+	run_end(r);
+}
+
+/* No channel is left: what was not acknowledged is handed to whoever can send it. */
+static void test_all_die(void **state)
+{
+	struct run *r = run_new("send:EPIPE:after=50M");
+	unsigned char handed[NUMBERS] = { 0 };
+	struct block *b;
+	uint32_t i, n = 0;
+
+	(void)state;
+	run_start(r);
+	while (r->acked + n < NUMBERS) {
+		if (bq_try_pop(r->others, &b)) {
+			usleep(100);
+			continue;
+		}
+		handed[b->number] = 1;
+		n++;
+		pool_put(b);
+	}
+	assert_int_equal(sender_join(r->sender), 0);
+	assert_true(receiver_join(r->receiver) <= 0);
+	assert_int_equal(r->source_downs, CHANNELS);
+	assert_int_equal(r->acked + r->returned, NUMBERS);
+	assert_in_range(n, INFLIGHT, NUMBERS - 1);
+	for (i = 0; i < NUMBERS; i++)
+		assert_true(handed[i] || r->seen[i]);
+	run_end(r);
+}
+
+/* ... or nobody can. */
+static void test_nobody_left(void **state)
+{
+	struct run *r = run_new("send:EPIPE:after=50M");
+
+	(void)state;
+	r->returned_says = -ENETDOWN;
+	run_start(r);
+	assert_int_equal(sender_join(r->sender), -ENETDOWN);
+	assert_true(receiver_join(r->receiver) <= 0);
+	assert_true(r->acked < NUMBERS);
+	run_end(r);
+}
+
+/* A sink that refuses everything is not asked for ever. */
+static void test_refusal(void **state)
+{
+	struct run *r = run_new(NULL);
+
+	(void)state;
+	r->refuse_all = true;
+	run_start(r);
+	assert_int_equal(sender_join(r->sender), -EIO);
+	run_abandon(r);
+}
+
+/* The queue closes with an error: the sender stops at once, with it. */
+static void test_abort(void **state)
+{
+	struct run *r = run_new(NULL);
+
+	(void)state;
+	r->close_cause = -ECANCELED;
+	run_start(r);
+	assert_int_equal(sender_join(r->sender), -ECANCELED);
+	run_abandon(r);
+}
+
+static void test_rate(void **state)
+{
+	struct run *r = run_new(NULL);
+	uint64_t begin = now_ns(), ns;
+	double rate;
+
+	(void)state;
+	r->numbers = 400;
+	r->rate = 50 << 20;       /* half a second */
+	run_well(r);
+	ns = now_ns() - begin;
+	rate = 400.0 * PAYLOAD / (double)ns * 1e9;
+	assert_true(rate < 1.15 * (50 << 20));
+	assert_true(rate > 0.5 * (50 << 20));
+	run_end(r);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_plain),
+		cmocka_unit_test(test_corrupt),
+		cmocka_unit_test(test_cut),
+		cmocka_unit_test(test_errors),
+		cmocka_unit_test(test_all_die),
+		cmocka_unit_test(test_nobody_left),
+		cmocka_unit_test(test_refusal),
+		cmocka_unit_test(test_abort),
+		cmocka_unit_test(test_rate),
+	};
+
+	signal(SIGPIPE, SIG_IGN);
+	log_init("test-stages", LOG_LV_ERROR, false);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

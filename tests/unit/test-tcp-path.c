@@ -1,0 +1,978 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A TCP path between two threads, and either end of it against a peer that we play. */
+#include "transport/credit.h"
+#include "transport/transport.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define PAYLOAD BLOCK_MIN
+#define CHANNELS 3u
+#define INFLIGHT 7u
+
+static void tcp_pair(int fds[2])
+{
+	uint16_t port;
+	int lfd = tcp_listen("127.0.0.1", AF_INET, 0, 0, &port, NULL);
+
+	fds[0] = tcp_connect("127.0.0.1", port, 5000, NULL);
+	fds[1] = accept(lfd, NULL, NULL);
+	assert_true(fds[0] >= 0 && fds[1] >= 0);
+	close(lfd);
+}
+
+/* Of three the first takes only a little at a time, so that every write is cut short;
+ * the last is a real one. */
+static void make_sockets(int *ours, int *theirs, uint32_t n)
+{
+	int fds[2], small = 4096;
+	uint32_t i;
+
+	for (i = 0; i < n; i++) {
+		if (i == 2)
+			tcp_pair(fds);
+		else
+			assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
+		if (n > 1 && i == 0)
+			assert_int_equal(setsockopt(fds[0], SOL_SOCKET, SO_SNDBUF, &small,
+						    sizeof(small)), 0);
+		ours[i] = fds[0];
+		theirs[i] = fds[1];
+	}
+}
+
+static struct pool *make_pool(uint32_t blocks)
+{
+	const struct pool_config c = { .blocks = blocks, .payload = PAYLOAD };
+	struct pool *p = pool_new(&c, NULL);
+
+	assert_non_null(p);
+	return p;
+}
+
+static struct path *make_path(bool source, struct pool *pool, const int *fds, uint32_t n,
+			      uint32_t inflight)
+{
+	const struct path_config c = { .source = source, .pool = pool, .payload = PAYLOAD,
+				       .inflight = inflight };
+	struct err e = ERR_INIT;
+	struct path *p = tcp_path_new(&c, fds, n, &e);
+
+	assert_non_null(p);
+	return p;
+}
+
+/* ---- blocks whose every byte follows from their number ---- */
+
+static uint32_t mix(uint64_t x)
+{
+	x = (x ^ (x >> 31)) * 0x9e3779b97f4a7c15u;
+	return (uint32_t)(x >> 32);
+}
+
+static uint32_t want_extents(uint64_t number)
+{
+	return number % 11 == 0 ? 0 : number % 7 == 0 ? BLOCK_EXTENTS : 1 + mix(number) % 9;
+}
+
+static uint32_t want_length(uint64_t number, uint32_t extent)
+{
+	uint32_t n = want_extents(number);
+
+	return n == 1 && number % 5 == 0 ? PAYLOAD : mix(number * 1000 + extent) % (PAYLOAD / n + 1);
+}
+
+static void fill(struct block *b, uint64_t number)
+{
+	struct block_head h = { .number = number, .extents = (uint16_t)want_extents(number) };
+	uint32_t i;
+
+	block_reset(b);
+	b->number = number;
+	for (i = 0; i < h.extents; i++) {
+		uint32_t len = want_length(number, i);
+
+		memset(block_payload(b) + b->len, (int)mix(number + i), len);
+		block_extent_put(b->base + BLOCK_WIRE_HEAD + i * BLOCK_WIRE_EXTENT, number, i, len);
+		assert_int_equal(block_add(b, number, i, len), 0);
+	}
+	h.payload = b->len;
+	block_head_put(b->base, &h);
+}
+
+/* NULL, or what is wrong with a block as it came. */
+static const char *check(const struct block *b)
+{
+	struct block_head h;
+	uint32_t i, k, pos = 0;
+
+	if (block_head_get(b->base, PAYLOAD, &h) < 0 || h.number != b->number)
+		return "head";
+	if (h.extents != want_extents(b->number) || h.payload != b->len)
+		return "extents";
+	for (i = 0; i < h.extents; i++) {
+		uint64_t file, offset;
+		uint32_t len;
+
+		block_extent_get(b->base + BLOCK_WIRE_HEAD + i * BLOCK_WIRE_EXTENT, &file, &offset,
+				 &len);
+		if (file != b->number || offset != i || len != want_length(b->number, i))
+			return "table";
+		for (k = 0; k < len; k++)
+			if (block_payload(b)[pos + k] != (uint8_t)mix(b->number + i))
+				return "payload";
+		pos += len;
+	}
+	return pos == b->len ? NULL : "length";
+}
+
+/* ---- a sink in its own thread ---- */
+
+struct sink {
+	struct path *path;
+	struct pool *pool;
+	pthread_t thread, releaser;
+	bool late;               /* a second thread releases, in another order */
+	struct bq *q;
+	uint64_t numbers;
+	unsigned *seen;          /* times each number came */
+	uint64_t refuse;         /* every so many, the first time; 0: none */
+	uint64_t cut_after;      /* blocks after which channel cut_fd's socket dies */
+	int cut_fd;
+	const char *wrong;
+	uint32_t downs;
+	int down_error;
+};
+
+static void sink_release(struct sink *s, struct block *b)
+{
+	bool refuse = s->refuse && b->number % s->refuse == 0 && s->seen[b->number] == 1;
+
+	s->path->ops->release(s->path, b, refuse ? EBADMSG : 0);
+}
+
+/* Gives back up to five blocks at a time, the last one first. */
+static void *releaser_main(void *arg)
+{
+	struct sink *s = arg;
+	struct block *held[5];
+	int n = 0, r;
+
+	for (;;) {
+		r = n ? bq_try_pop(s->q, &held[n]) : bq_pop(s->q, &held[n]);
+		if (r == 0 && ++n < 5)
+			continue;
+		while (n)
+			sink_release(s, held[--n]);
+		if (r == 1)
+			return NULL;
+	}
+}
+
+static void sink_block(struct sink *s, struct block *b)
+{
+	const char *wrong = check(b);
+
+	if (wrong || b->number >= s->numbers) {
+		s->wrong = wrong ? wrong : "number";
+		s->path->ops->release(s->path, b, 0);
+		return;
+	}
+	s->seen[b->number]++;
+	if (s->cut_after && --s->cut_after == 0)
+		shutdown(s->cut_fd, SHUT_RDWR);
+	if (!s->late || bq_push(s->q, b) < 0)
+		sink_release(s, b);
+}
+
+static void *sink_main(void *arg)
+{
+	struct sink *s = arg;
+	struct path_event ev[4];
+
+	while (s->downs < s->path->nchannels) {
+		int i, n = s->path->ops->poll(s->path, ev, 4, -1);
+
+		if (n < 0) {
+			s->wrong = "poll";
+			break;
+		}
+		for (i = 0; i < n; i++) {
+			if (ev[i].kind == PATH_DOWN) {
+				s->downs++;
+				if (ev[i].error)
+					s->down_error = ev[i].error;
+			} else {
+				sink_block(s, ev[i].block);
+			}
+		}
+	}
+	return NULL;
+}
+
+static void sink_start(struct sink *s, const int *fds, uint64_t numbers)
+{
+	s->pool = make_pool(INFLIGHT);
+	s->path = make_path(false, s->pool, fds, CHANNELS, INFLIGHT);
+	s->numbers = numbers;
+	s->seen = calloc(numbers, sizeof(*s->seen));
+	s->q = bq_new(0);
+	assert_int_equal(thread_start(&s->thread, "sink", sink_main, s), 0);
+	if (s->late)
+		assert_int_equal(thread_start(&s->releaser, "releaser", releaser_main, s), 0);
+}
+
+static void sink_join(struct sink *s)
+{
+	pthread_join(s->thread, NULL);
+}
+
+static void sink_free(struct sink *s)
+{
+	bq_close(s->q, 0);
+	if (s->late)
+		pthread_join(s->releaser, NULL);
+	if (s->wrong)
+		fail_msg("sink: %s", s->wrong);
+	s->path->ops->free(s->path);
+	assert_int_equal(pool_free_blocks(s->pool), INFLIGHT);
+	pool_free(s->pool);
+	bq_free(s->q);
+	free(s->seen);
+}
+
+/* ---- a source ---- */
+
+struct source {
+	struct path *path;
+	struct pool *pool;
+	uint64_t next, numbers, acked, returned, unacked, most;
+	struct block *again;     /* to be posted again */
+	uint32_t downs;
+};
+
+static struct block *next_to_post(struct source *s)
+{
+	struct block *b = s->again;
+
+	if (b) {
+		s->again = b->next;
+		return b;
+	}
+	if (s->next == s->numbers)
+		return NULL;
+	b = pool_try_get(s->pool);
+	if (b)
+		fill(b, s->next++);
+	return b;
+}
+
+static void source_event(struct source *s, const struct path_event *ev)
+{
+	if (ev->kind == PATH_DOWN) {
+		s->downs++;
+		return;
+	}
+	s->unacked--;
+	if (ev->kind == PATH_ACKED) {
+		s->acked++;
+		pool_put(ev->block);
+		return;
+	}
+	assert_int_equal(ev->kind, PATH_RETURNED);
+	s->returned++;
+	ev->block->next = s->again;
+	s->again = ev->block;
+}
+
+/* Send all numbers and see them acknowledged, or the path dead. */
+static void source_run(struct source *s, uint64_t numbers)
+{
+	struct path_event ev[3];
+
+	s->numbers = numbers;
+	while (s->acked < numbers && s->downs < s->path->nchannels) {
+		struct block *b;
+		int i, n;
+
+		while ((b = next_to_post(s))) {
+			int r = s->path->ops->post(s->path, b);
+
+			if (r == -EAGAIN || r == -EPIPE) {
+				b->next = s->again;
+				s->again = b;
+				break;
+			}
+			assert_int_equal(r, 0);
+			if (++s->unacked > s->most)
+				s->most = s->unacked;
+		}
+		n = s->path->ops->poll(s->path, ev, 3, -1);
+		assert_true(n >= 0);
+		for (i = 0; i < n; i++)
+			source_event(s, &ev[i]);
+	}
+}
+
+static void source_free(struct source *s)
+{
+	uint32_t all = pool_blocks(s->pool);
+
+	while (s->again)
+		pool_put(next_to_post(s));
+	s->path->ops->free(s->path);
+	assert_int_equal(pool_free_blocks(s->pool), all);
+	pool_free(s->pool);
+}
+
+/* A pool that is larger than the credits, so that post must refuse. */
+static void source_init(struct source *s, const int *fds, uint32_t n)
+{
+	memset(s, 0, sizeof(*s));
+	s->pool = make_pool(INFLIGHT + 5);
+	s->path = make_path(true, s->pool, fds, n, INFLIGHT);
+}
+
+/* ---- whole paths ---- */
+
+#define NUMBERS 3000u
+
+static void whole_path(struct sink *sink, uint64_t *returned)
+{
+	int ours[CHANNELS], theirs[CHANNELS];
+	struct source source;
+	uint64_t bytes = 0;
+	uint32_t i;
+
+	make_sockets(ours, theirs, CHANNELS);
+	source_init(&source, ours, CHANNELS);
+	sink_start(sink, theirs, NUMBERS);
+	source_run(&source, NUMBERS);
+	assert_int_equal(source.acked, NUMBERS);
+	assert_int_equal(source.most, INFLIGHT);
+	assert_int_equal(source.path->ops->finish(source.path, 5000), 0);
+	sink_join(sink);
+	for (i = 0; i < NUMBERS; i++)
+		assert_int_equal(sink->seen[i],
+				 sink->refuse && i % sink->refuse == 0 ? 2 : 1);
+	for (i = 0; i < CHANNELS; i++) {
+		/* All channels carried a share. */
+		assert_true(source.path->channel_bytes[i] > 0);
+		bytes += source.path->channel_bytes[i] - sink->path->channel_bytes[i];
+	}
+	assert_int_equal(bytes, 0);
+	assert_int_equal(sink->down_error, 0);
+	*returned = source.returned;
+	source_free(&source);
+	sink_free(sink);
+}
+
+static void test_all_arrive(void **state)
+{
+	struct sink sink = { 0 };
+	uint64_t returned;
+
+	(void)state;
+	whole_path(&sink, &returned);
+	assert_int_equal(returned, 0);
+}
+
+static void test_late_release(void **state)
+{
+	struct sink sink = { .late = true };
+	uint64_t returned;
+
+	(void)state;
+	whole_path(&sink, &returned);
+	assert_int_equal(returned, 0);
+}
+
+/* Blocks that the sink refuses come back with its reason, and are sent again. */
+static void test_refused(void **state)
+{
+	struct sink sink = { .refuse = 10, .late = true };
+	uint64_t returned;
+
+	(void)state;
+	whole_path(&sink, &returned);
+	assert_int_equal(returned, NUMBERS / 10);
+}
+
+/* A channel dies under way: what it had unacknowledged goes by the others, and may come
+ * twice. */
+static void channel_dies(bool late)
+{
+	int ours[CHANNELS], theirs[CHANNELS];
+	struct sink sink = { .late = late, .cut_after = 500 };
+	struct source source;
+	uint32_t i;
+
+	make_sockets(ours, theirs, CHANNELS);
+	sink.cut_fd = dup(theirs[1]);
+	source_init(&source, ours, CHANNELS);
+	sink_start(&sink, theirs, NUMBERS);
+	source_run(&source, NUMBERS);
+	assert_int_equal(source.acked, NUMBERS);
+	assert_int_equal(source.downs, 1);
+	assert_int_equal(source.path->alive, CHANNELS - 1);
+	assert_int_equal(source.path->ops->finish(source.path, 5000), 0);
+	source_free(&source);
+	sink_join(&sink);
+	for (i = 0; i < NUMBERS; i++)
+		assert_in_range(sink.seen[i], 1, 2);
+	sink_free(&sink);
+	close(sink.cut_fd);
+}
+
+static void test_channel_dies(void **state)
+{
+	(void)state;
+	channel_dies(false);
+	channel_dies(true);
+}
+
+/* ---- a source against a phony sink ---- */
+
+static void read_bytes(int fd, void *p, size_t len)
+{
+	assert_int_equal(read_full(fd, p, len), len);
+}
+
+static void take_block(int fd, struct block_head *h)
+{
+	static uint8_t bytes[BLOCK_HEAD + PAYLOAD];
+
+	read_bytes(fd, bytes, BLOCK_WIRE_HEAD);
+	assert_int_equal(block_head_get(bytes, PAYLOAD, h), 0);
+	read_bytes(fd, bytes, (size_t)h->extents * BLOCK_WIRE_EXTENT + h->payload);
+}
+
+static void send_credit(int fd, uint64_t number, uint32_t status)
+{
+	const struct credit c = { .number = number, .status = status };
+	uint8_t list[CREDIT_LIST_BYTES];
+
+	assert_int_equal(write_full(fd, list, credit_list_put(list, &c, 1)), 0);
+}
+
+/* Post one block and flush it. */
+static struct block *post_one(struct source *s, uint64_t number)
+{
+	struct block *b = pool_try_get(s->pool);
+	struct path_event ev;
+
+	fill(b, number);
+	assert_int_equal(s->path->ops->post(s->path, b), 0);
+	assert_int_equal(s->path->ops->poll(s->path, &ev, 1, 0), 0);
+	return b;
+}
+
+static struct path_event one_event(struct path *p)
+{
+	struct path_event ev = { .error = -1 };
+
+	assert_int_equal(p->ops->poll(p, &ev, 1, 5000), 1);
+	return ev;
+}
+
+static void expect_down(struct path *p, int error)
+{
+	struct path_event ev = one_event(p);
+
+	assert_int_equal(ev.kind, PATH_DOWN);
+	assert_int_equal(ev.error, error);
+}
+
+static void test_sink_answers(void **state)
+{
+	int ours[1], theirs[1];
+	struct source s;
+	struct block_head h;
+	struct path_event ev;
+	struct block *b;
+
+	(void)state;
+	make_sockets(ours, theirs, 1);
+	source_init(&s, ours, 1);
+	b = post_one(&s, 4);
+	take_block(theirs[0], &h);
+	assert_int_equal(h.number, 4);
+	send_credit(theirs[0], 4, ENOSPC);
+	ev = one_event(s.path);
+	assert_int_equal(ev.kind, PATH_RETURNED);
+	assert_int_equal(ev.status, ENOSPC);
+	assert_ptr_equal(ev.block, b);
+	pool_put(b);
+	/* Byte by byte. */
+	b = post_one(&s, 5);
+	take_block(theirs[0], &h);
+	{
+		const struct credit c = { .number = 5 };
+		uint8_t list[CREDIT_LIST_BYTES];
+		size_t i, len = credit_list_put(list, &c, 1);
+
+		for (i = 0; i < len; i++) {
+			assert_int_equal(s.path->ops->poll(s.path, &ev, 1, 0), 0);
+			assert_int_equal(write_full(theirs[0], list + i, 1), 0);
+		}
+	}
+	ev = one_event(s.path);
+	assert_int_equal(ev.kind, PATH_ACKED);
+	assert_ptr_equal(ev.block, b);
+	pool_put(b);
+	/* The sink leaves in good order. */
+	close(theirs[0]);
+	expect_down(s.path, 0);
+	b = pool_try_get(s.pool);
+	fill(b, 6);
+	assert_int_equal(s.path->ops->post(s.path, b), -EPIPE);
+	pool_put(b);
+	source_free(&s);
+}
+
+/* Many answers at once with little room for events: each is told once. */
+static void test_answers_need_no_room(void **state)
+{
+	int ours[1], theirs[1];
+	struct credit c[INFLIGHT];
+	uint8_t list[CREDIT_LIST_BYTES];
+	struct source s;
+	struct block_head h;
+	uint32_t i;
+
+	(void)state;
+	make_sockets(ours, theirs, 1);
+	source_init(&s, ours, 1);
+	for (i = 0; i < INFLIGHT; i++) {
+		post_one(&s, i);
+		take_block(theirs[0], &h);
+		c[i] = (struct credit){ .number = i };
+	}
+	assert_int_equal(write_full(theirs[0], list, credit_list_put(list, c, 3)), 0);
+	assert_int_equal(write_full(theirs[0], list, credit_list_put(list, c + 3, INFLIGHT - 3)), 0);
+	for (i = 0; i < INFLIGHT; i++) {
+		struct path_event ev = one_event(s.path);
+
+		assert_int_equal(ev.kind, PATH_ACKED);
+		assert_int_equal(ev.block->number, i);
+		pool_put(ev.block);
+	}
+	close(theirs[0]);
+	expect_down(s.path, 0);
+	source_free(&s);
+}
+
+/* What a broken or hostile sink may say after one block (number 4) came to it. */
+static void bad_answer(const void *bytes, size_t len, int error)
+{
+	int ours[1], theirs[1];
+	struct source s;
+	struct block_head h;
+	struct path_event ev;
+
+	make_sockets(ours, theirs, 1);
+	source_init(&s, ours, 1);
+	post_one(&s, 4);
+	take_block(theirs[0], &h);
+	assert_int_equal(write_full(theirs[0], bytes, len), 0);
+	close(theirs[0]);
+	ev = one_event(s.path);
+	assert_int_equal(ev.kind, PATH_RETURNED);
+	assert_int_equal(ev.status, 0);
+	assert_int_equal(ev.block->number, 4);
+	pool_put(ev.block);
+	expect_down(s.path, error);
+	assert_int_equal(s.path->alive, 0);
+	source_free(&s);
+}
+
+static void test_bad_answers(void **state)
+{
+	const struct credit other = { .number = 5 };
+	uint8_t list[CREDIT_LIST_BYTES];
+	size_t len;
+
+	(void)state;
+	bad_answer("", 0, -ECONNRESET);
+	bad_answer("RFTC\0\0", 6, -ECONNRESET);
+	bad_answer("RFTX\0\0\0\0", 8, -EBADMSG);
+	bad_answer("RFTC\0\0\1\1", 8, -EBADMSG);
+	len = credit_list_put(list, &other, 1);
+	bad_answer(list, len, -EPROTO);
+}
+
+/* An answer to a block that is still being sent would free its memory under the
+ * kernel's eyes. */
+static void test_early_answer(void **state)
+{
+	int ours[1], theirs[1], small = 4096;
+	struct source s;
+	struct path_event ev;
+
+	(void)state;
+	make_sockets(ours, theirs, 1);
+	assert_int_equal(setsockopt(ours[0], SOL_SOCKET, SO_SNDBUF, &small, sizeof(small)), 0);
+	source_init(&s, ours, 1);
+	post_one(&s, 5); /* PAYLOAD bytes, of which some stay behind */
+	send_credit(theirs[0], 5, 0);
+	ev = one_event(s.path);
+	assert_int_equal(ev.kind, PATH_RETURNED);
+	pool_put(ev.block);
+	expect_down(s.path, -EPROTO);
+	close(theirs[0]);
+	source_free(&s);
+}
+
+static void *read_late(void *arg)
+{
+	struct block_head h;
+	int i;
+
+	usleep(30000);
+	for (i = 0; i < 3; i++)
+		take_block(*(int *)arg, &h);
+	return NULL;
+}
+
+/* Credits are left but the socket is full: as soon as it takes bytes, poll says so. */
+static void test_room_without_answers(void **state)
+{
+	int ours[1], theirs[1], small = 4096, r;
+	struct path_event ev;
+	struct block *b = NULL;
+	struct source s;
+	pthread_t t;
+
+	(void)state;
+	make_sockets(ours, theirs, 1);
+	assert_int_equal(setsockopt(ours[0], SOL_SOCKET, SO_SNDBUF, &small, sizeof(small)), 0);
+	source_init(&s, ours, 1);
+	do {
+		b = pool_try_get(s.pool);
+		fill(b, 155 + 35 * s.next++); /* none of them is small */
+		r = s.path->ops->post(s.path, b);
+		assert_int_equal(s.path->ops->poll(s.path, &ev, 1, 0), 0);
+	} while (!r);
+	assert_int_equal(r, -EAGAIN);
+	assert_true(s.next < INFLIGHT);
+	assert_int_equal(thread_start(&t, "reader", read_late, &theirs[0]), 0);
+	assert_int_equal(s.path->ops->poll(s.path, &ev, 1, -1), 0);
+	assert_int_equal(s.path->ops->post(s.path, b), 0);
+	while (s.path->ops->poll(s.path, &ev, 1, 100))
+		;
+	pthread_join(t, NULL);
+	close(theirs[0]);
+	source_free(&s);
+}
+
+/* A head that does not fit its block would put the stream out of step. */
+static void test_bad_post(void **state)
+{
+	int ours[1], theirs[1];
+	struct source s;
+	struct block *b;
+
+	(void)state;
+	make_sockets(ours, theirs, 1);
+	source_init(&s, ours, 1);
+	b = pool_try_get(s.pool);
+	fill(b, 5);
+	b->len--;
+	assert_int_equal(s.path->ops->post(s.path, b), -EINVAL);
+	fill(b, 5);
+	b->number = 6;
+	assert_int_equal(s.path->ops->post(s.path, b), -EINVAL);
+	pool_put(b);
+	close(theirs[0]);
+	source_free(&s);
+}
+
+/* ---- a sink against a phony source ---- */
+
+struct phony {
+	struct path *path;
+	struct pool *pool, *own;
+	int fd;
+};
+
+static void phony_init(struct phony *p, uint32_t inflight, uint32_t blocks)
+{
+	int ours[1], theirs[1];
+
+	make_sockets(ours, theirs, 1);
+	p->fd = ours[0];
+	p->pool = make_pool(blocks);
+	p->own = make_pool(1);
+	p->path = make_path(false, p->pool, theirs, 1, inflight);
+}
+
+static void phony_free(struct phony *p)
+{
+	uint32_t all = pool_blocks(p->pool);
+
+	if (p->fd >= 0)
+		close(p->fd);
+	p->path->ops->free(p->path);
+	assert_int_equal(pool_free_blocks(p->pool), all);
+	pool_free(p->pool);
+	pool_free(p->own);
+}
+
+static void send_block(struct phony *p, uint64_t number)
+{
+	struct block *b = pool_try_get(p->own);
+
+	fill(b, number);
+	assert_int_equal(write_full(p->fd, b->base, BLOCK_WIRE_HEAD +
+				    b->nextents * BLOCK_WIRE_EXTENT), 0);
+	assert_int_equal(write_full(p->fd, block_payload(b), b->len), 0);
+	pool_put(b);
+}
+
+static struct block *expect_block(struct phony *p, uint64_t number)
+{
+	struct path_event ev = one_event(p->path);
+
+	assert_int_equal(ev.kind, PATH_RECEIVED);
+	assert_int_equal(ev.block->number, number);
+	assert_null(check(ev.block));
+	return ev.block;
+}
+
+static void expect_credit(struct phony *p, uint64_t number, uint32_t status)
+{
+	uint8_t list[CREDIT_HEAD + CREDIT_BYTES];
+	struct credit c;
+	struct path_event ev;
+	uint32_t n;
+
+	assert_int_equal(p->path->ops->poll(p->path, &ev, 1, 0), 0);
+	read_bytes(p->fd, list, sizeof(list));
+	assert_int_equal(credit_head_get(list, &n), 0);
+	assert_int_equal(n, 1);
+	credit_get(list + CREDIT_HEAD, &c);
+	assert_int_equal(c.number, number);
+	assert_int_equal(c.status, status);
+}
+
+static void test_credit_rule(void **state)
+{
+	struct phony p;
+	struct block *b, *held[2];
+
+	(void)state;
+	phony_init(&p, 2, 4);
+	send_block(&p, 11); /* without a byte of table or payload */
+	b = expect_block(&p, 11);
+	assert_int_equal(b->len, 0);
+	p.path->ops->release(p.path, b, 0);
+	expect_credit(&p, 11, 0);
+	/* Two are allowed, over and over ... */
+	send_block(&p, 1);
+	held[0] = expect_block(&p, 1);
+	send_block(&p, 2);
+	held[1] = expect_block(&p, 2);
+	p.path->ops->release(p.path, held[0], 0);
+	expect_credit(&p, 1, 0);
+	p.path->ops->release(p.path, held[1], EBADMSG);
+	expect_credit(&p, 2, EBADMSG);
+	send_block(&p, 3);
+	held[0] = expect_block(&p, 3);
+	send_block(&p, 4);
+	held[1] = expect_block(&p, 4);
+	/* ... but not a third, although there would be a buffer. */
+	send_block(&p, 5);
+	expect_down(p.path, -EPROTO);
+	/* The writer does not know yet. */
+	p.path->ops->release(p.path, held[0], 0);
+	p.path->ops->release(p.path, held[1], 0);
+	phony_free(&p);
+}
+
+/* No free buffer although the source keeps the rule: it waits, and goes on by itself. */
+static void *release_soon(void *arg)
+{
+	struct block *b = arg;
+
+	usleep(50000);
+	pool_put(b);
+	return NULL;
+}
+
+static void test_waits_for_buffer(void **state)
+{
+	struct block *other, *b;
+	struct phony p;
+	struct path_event ev;
+	pthread_t t;
+
+	(void)state;
+	phony_init(&p, 2, 2);
+	other = pool_try_get(p.pool);
+	send_block(&p, 5);
+	b = expect_block(&p, 5);
+	send_block(&p, 6);
+	assert_int_equal(p.path->ops->poll(p.path, &ev, 1, 50), 0);
+	p.path->ops->release(p.path, b, 0);
+	b = expect_block(&p, 6);
+	assert_int_equal(thread_start(&t, "late", release_soon, other), 0);
+	p.path->ops->release(p.path, b, 0);
+	pthread_join(t, NULL);
+	phony_free(&p);
+}
+
+static void bad_stream(const void *bytes, size_t len, int error)
+{
+	struct phony p;
+
+	phony_init(&p, 2, 2);
+	assert_int_equal(write_full(p.fd, bytes, len), 0);
+	close(p.fd);
+	p.fd = -1;
+	expect_down(p.path, error);
+	assert_int_equal(p.path->alive, 0);
+	phony_free(&p);
+}
+
+static void test_bad_streams(void **state)
+{
+	struct block_head h = { .number = 1, .extents = 1, .payload = 100 };
+	uint8_t head[BLOCK_WIRE_HEAD + 200] = { 0 };
+
+	(void)state;
+	block_head_put(head, &h);
+	bad_stream(head, 0, 0);
+	bad_stream(head, 63, -ECONNRESET);
+	bad_stream(head, 64, -ECONNRESET);
+	bad_stream(head, 64 + 20 + 99, -ECONNRESET);
+	memset(head, 'G', sizeof(head));
+	bad_stream(head, 64, -EBADMSG);
+	h.payload = PAYLOAD + 1;
+	block_head_put(head, &h);
+	bad_stream(head, 64, -EBADMSG);
+	h = (struct block_head){ .extents = BLOCK_EXTENTS + 1 };
+	block_head_put(head, &h);
+	bad_stream(head, 64, -EBADMSG);
+}
+
+/* Everything a byte at a time. */
+static void test_dribble(void **state)
+{
+	uint8_t bytes[BLOCK_WIRE_HEAD + 3 * BLOCK_WIRE_EXTENT + 10];
+	struct block_head h = { .number = 77, .extents = 3, .payload = 10 };
+	struct path_event ev;
+	struct phony p;
+	int round;
+	size_t i;
+
+	(void)state;
+	phony_init(&p, 1, 1);
+	for (i = 0; i < sizeof(bytes); i++)
+		bytes[i] = (uint8_t)i;
+	block_head_put(bytes, &h);
+	for (round = 0; round < 2; round++) {
+		for (i = 0; i < sizeof(bytes); i++) {
+			assert_int_equal(p.path->ops->poll(p.path, &ev, 1, 0), 0);
+			assert_int_equal(write_full(p.fd, bytes + i, 1), 0);
+		}
+		ev = one_event(p.path);
+		assert_int_equal(ev.kind, PATH_RECEIVED);
+		assert_memory_equal(ev.block->base, bytes, sizeof(bytes) - 10);
+		assert_memory_equal(block_payload(ev.block), bytes + sizeof(bytes) - 10, 10);
+		p.path->ops->release(p.path, ev.block, 0);
+		expect_credit(&p, 77, 0);
+	}
+	phony_free(&p);
+}
+
+/* finish: answers that wait go out, then both directions end. */
+static void test_finish(void **state)
+{
+	struct phony p;
+	struct block *b;
+	uint8_t byte;
+
+	(void)state;
+	phony_init(&p, 2, 2);
+	send_block(&p, 1);
+	b = expect_block(&p, 1);
+	p.path->ops->release(p.path, b, 0);
+	assert_int_equal(p.path->ops->finish(p.path, 50), -ETIMEDOUT); /* we are still here */
+	expect_credit(&p, 1, 0);
+	assert_int_equal(read_full(p.fd, &byte, 1), 0);
+	close(p.fd);
+	p.fd = -1;
+	assert_int_equal(p.path->ops->finish(p.path, 5000), 0);
+	phony_free(&p);
+}
+
+/* ---- sleeping ---- */
+
+static void *wake_soon(void *arg)
+{
+	struct path *p = arg;
+
+	usleep(30000);
+	p->ops->wake(p);
+	return NULL;
+}
+
+static void test_wake(void **state)
+{
+	uint64_t begin = now_ns();
+	struct path_event ev;
+	struct phony p;
+	pthread_t t;
+
+	(void)state;
+	phony_init(&p, 2, 2);
+	assert_int_equal(p.path->ops->poll(p.path, &ev, 1, 40), 0);
+	assert_in_range(now_ns() - begin, 39000000, 5000000000u);
+	assert_int_equal(thread_start(&t, "wake", wake_soon, p.path), 0);
+	assert_int_equal(p.path->ops->poll(p.path, &ev, 1, -1), 0);
+	pthread_join(t, NULL);
+	/* A wake that comes before the sleep is not lost, and counts once. */
+	p.path->ops->wake(p.path);
+	p.path->ops->wake(p.path);
+	begin = now_ns();
+	assert_int_equal(p.path->ops->poll(p.path, &ev, 1, 3000), 0);
+	assert_in_range(now_ns() - begin, 0, 2000000000);
+	begin = now_ns();
+	assert_int_equal(p.path->ops->poll(p.path, &ev, 1, 40), 0);
+	assert_in_range(now_ns() - begin, 39000000, 5000000000u);
+	phony_free(&p);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_all_arrive),
+		cmocka_unit_test(test_late_release),
+		cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_channel_dies),
+		cmocka_unit_test(test_sink_answers),
+		cmocka_unit_test(test_answers_need_no_room),
+		cmocka_unit_test(test_bad_answers),
+		cmocka_unit_test(test_early_answer),
+		cmocka_unit_test(test_room_without_answers),
+		cmocka_unit_test(test_bad_post),
+		cmocka_unit_test(test_credit_rule),
+		cmocka_unit_test(test_waits_for_buffer),
+		cmocka_unit_test(test_bad_streams),
+		cmocka_unit_test(test_dribble),
+		cmocka_unit_test(test_finish),
+		cmocka_unit_test(test_wake),
+	};
+
+	signal(SIGPIPE, SIG_IGN);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

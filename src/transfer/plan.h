@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 enum sfile_kind {
-	SFILE_PATH,
+	SFILE_PATH,   /* name in dir; without dir name is a path that was named */
 	SFILE_STREAM, /* read to its end by the reader that gets its one piece */
 	SFILE_ZERO,
 };

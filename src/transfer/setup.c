@@ -75,15 +75,14 @@ int setup_paths(struct xfer *x, bool source, const int *fds, struct err *e)
 	return r;
 }
 
-enum io_kind setup_io(const struct transfer_tuning *t, int fd)
+enum io_kind setup_io(const struct transfer_tuning *t, int fd, bool direct)
 {
 	const char *said = "";
 	enum io_kind k;
 
 	if (t->io != IO_AUTO)
 		return t->io;
-	k = io_pick(fd < 0 ? STORAGE_UNKNOWN : storage_class_of(fd), t->direct == DIRECT_ON,
-		    &said);
+	k = io_pick(fd < 0 ? STORAGE_UNKNOWN : storage_class_of(fd), direct, &said);
 	log_debug("I/O engine: %s", said);
 	return k;
 }

@@ -200,6 +200,7 @@ static void look_at_storage(struct sink *s)
 {
 	const char *p = s->item->path && s->item->path[0] ? s->item->path : ".";
 	char *full CLEANUP_FREE = NULL;
+	enum storage_class class;
 	char name[256];
 	int fd = -1;
 
@@ -211,9 +212,13 @@ static void look_at_storage(struct sink *s)
 	fd = root_open(s->root, full ? full : p, O_PATH, 0);
 	if (fd < 0)
 		fd = root_open_parent(s->root, full ? full : p, name);
-	s->io = setup_io(s->x.tuning, fd);
-	s->sync = s->x.agr.ack >= ACK_SYNCED &&
-		  (fd < 0 || storage_class_of(fd) != STORAGE_MEMORY);
+	class = fd < 0 ? STORAGE_UNKNOWN : storage_class_of(fd);
+	s->sync = s->x.agr.ack >= ACK_SYNCED && class != STORAGE_MEMORY;
+	/* What is to be synced has to reach the device anyway: past the cache it costs less
+	 * and drives nothing out of it. */
+	s->direct = s->x.tuning->direct == DIRECT_ON ||
+		    (s->x.tuning->direct == DIRECT_AUTO && s->sync && class == STORAGE_SSD);
+	s->io = setup_io(s->x.tuning, fd, s->direct);
 	cleanup_close(&fd);
 }
 
@@ -285,7 +290,11 @@ static void drain(struct sink *s)
 
 		if (!s->receivers[i])
 			continue;
-		receiver_stop(s->receivers[i]);
+		/* The cause may have been noted, and cancel not have come by yet. */
+		if (xfer_failed(&s->x))
+			receiver_abort(s->receivers[i]);
+		else
+			receiver_stop(s->receivers[i]);
 		r = receiver_join(s->receivers[i]);
 		if (r && !atomic_load(&s->sent))
 			xfer_data_lost(&s->x, r);

@@ -23,6 +23,8 @@ struct kdir {
 	struct kdir *parent;     /* a reference; NULL at the top */
 	struct dir *dir;         /* NULL: it could not be made (error) or is not to be */
 	struct meta meta;
+	uint8_t *xattrs;
+	uint32_t xattrs_len;
 	bool set;                /* meta is to be set at the end */
 	bool made;               /* by us: its name must be synced too */
 	atomic_bool name_synced;
@@ -48,6 +50,7 @@ struct kfile {
 	struct meta meta;
 	uint8_t flags;           /* ENTRY_F_* */
 	uint64_t link_id;        /* of a hard link */
+	_Atomic uint64_t final_size; /* with NOSIZE: what BULK_SIZES told */
 	_Atomic uint32_t refs;
 	/* Bytes that have not been written, plus NOSIZE_TOKEN or KEPT_TOKEN while it is
 	 * not known how many come. Who brings it to 0 commits the file. */
@@ -105,6 +108,7 @@ struct sink {
 	struct done done;
 	uint32_t ahead;
 	enum io_kind io;               /* engine of the writers */
+	bool direct;                   /* big files are written past the page cache */
 	bool dry, discard, stream;     /* dry run; null:; standard output */
 	bool sync;                     /* --ack synced or more, and it makes a difference */
 	bool verify;                   /* --ack verified */

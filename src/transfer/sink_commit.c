@@ -2,14 +2,13 @@
 /* How files end: their commit, alone or in batches, what is told to the source, and the
  * clerks: threads that do what the control reader must not wait for. */
 #include "transfer/sink.h"
+#include "transfer/xattrs.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/xattr.h>
 #include <unistd.h>
 
 /* Files that are synced together. */
@@ -20,6 +19,11 @@ char *kfile_path(const struct kfile *f)
 	if (f->parent && f->parent->dir)
 		return dir_path(f->parent->dir, f->name);
 	return strdup(f->name);
+}
+
+static uint64_t kfile_size(const struct kfile *f)
+{
+	return f->flags & ENTRY_F_NOSIZE ? atomic_load(&f->final_size) : f->meta.size;
 }
 
 /* ---- directories ---- */
@@ -38,10 +42,13 @@ static void set_dir_attributes(struct sink *s, struct kdir *d)
 		{ .tv_sec = d->meta.mtime_s, .tv_nsec = d->meta.mtime_ns },
 	};
 	uint32_t flags = s->x.req->flags;
+	struct err e = ERR_INIT;
 	int dfd = dir_pin(d->dir);
 
 	if (dfd < 0)
 		return;
+	if (d->xattrs_len && xattrs_set(dfd, d->xattrs, d->xattrs_len, "a directory", &e))
+		log_warn("%s", e.text);
 	if ((flags & BULK_F_OWNER) && fchownat(dfd, ".", d->meta.uid, d->meta.gid, 0))
 		log_debug("owner of a directory not set: %s", strerror(errno));
 	if ((d->made || (flags & BULK_F_MODES)) && fchmodat(dfd, ".", dir_mode(s, d), 0))
@@ -92,6 +99,7 @@ void kdir_put(struct sink *s, struct kdir *d)
 		}
 		if (d->dir)
 			dir_put(d->dir);
+		free(d->xattrs);
 		free(d);
 		atomic_fetch_sub(&s->open_dirs, 1);
 		xfer_changed(&s->x);
@@ -243,7 +251,7 @@ void kfile_done(struct sink *s, struct kfile *f, bool skipped)
 		char *path CLEANUP_FREE = kfile_path(f);
 
 		if (path)
-			XFER_EVENT(&s->x, file_done, path, f->meta.size, skipped);
+			XFER_EVENT(&s->x, file_done, path, kfile_size(f), skipped);
 	}
 	/* A skipped file that asked has its verdict, which is final. The slot must be free
 	 * before the source hears of it. */
@@ -303,31 +311,6 @@ struct part *kfile_part(struct sink *s, struct kfile *f, struct err *e)
 	return f->part;
 }
 
-static int set_xattrs(struct sink *s, struct kfile *f, struct err *e)
-{
-	struct buf *b CLEANUP_BUF = NULL;
-
-	if (!f->xattrs_len || !(s->x.req->flags & BULK_F_XATTRS))
-		return 0;
-	b = buf_from(f->xattrs, f->xattrs_len);
-	while (b && buf_len(b)) {
-		char name[XATTR_NAME_MAX + 1];
-		const uint8_t *value;
-		size_t vlen;
-		uint16_t n;
-
-		if (buf_get_u16(b, &n) || n > XATTR_NAME_MAX || buf_get(b, name, n) ||
-		    buf_get_view(b, &value, &vlen, BULK_XATTRS_MAX))
-			return err_set(e, -EBADMSG, "%s: malformed extended attributes",
-				       printable(f->name));
-		name[n] = '\0';
-		if (fsetxattr(part_fd(f->part), name, value, vlen, 0))
-			return err_sys(e, -errno, "%s: extended attribute %s",
-				       printable(f->name), printable(name));
-	}
-	return b ? 0 : err_set(e, -ENOMEM, "out of memory");
-}
-
 /* What lies on the medium is what came. */
 static int verify_checks(struct kfile *f, struct err *e)
 {
@@ -357,8 +340,14 @@ static int verify_checks(struct kfile *f, struct err *e)
 /* The name, once the data is as safe as was asked for. */
 static int name_file(struct sink *s, struct kfile *f, struct err *e)
 {
-	int r = set_xattrs(s, f, e);
+	int r = 0;
 
+	if (f->flags & ENTRY_F_NOSIZE)
+		r = part_set_size(f->part, kfile_size(f));
+	if (r)
+		return err_sys(e, r, "%s", printable(f->name));
+	if (f->xattrs_len)
+		r = xattrs_set(part_fd(f->part), f->xattrs, f->xattrs_len, f->name, e);
 	if (!r && s->sync)
 		r = part_sync(f->part, e);
 	if (!r && s->verify)

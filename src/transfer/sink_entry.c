@@ -256,6 +256,19 @@ static struct meta entry_meta(const struct bulk_entry *en)
 	return m;
 }
 
+static int keep_xattrs(struct sink *s, const struct bulk_entry *en, uint8_t **x,
+		       uint32_t *len)
+{
+	if (!en->xattrs_len || !(s->x.req->flags & BULK_F_XATTRS))
+		return 0;
+	*x = malloc(en->xattrs_len);
+	if (!*x)
+		return -ENOMEM;
+	memcpy(*x, en->xattrs, en->xattrs_len);
+	*len = en->xattrs_len;
+	return 0;
+}
+
 /* ---- directories ---- */
 
 static int make_dir(struct kdir *parent, const char *name, bool *made)
@@ -300,7 +313,9 @@ static int on_dir(struct sink *s, const struct bulk_entry *en, struct err *e)
 	if (r)
 		return r;
 	d = kdir_new(s, en->id, parent);
-	if (!d) {
+	if (!d || keep_xattrs(s, en, &d->xattrs, &d->xattrs_len)) {
+		if (d)
+			kdir_put(s, d);
 		kdir_put(s, parent);
 		return -ENOMEM;
 	}
@@ -356,12 +371,9 @@ static struct kfile *kfile_new(struct sink *s, const struct bulk_entry *en,
 	f->flags = en->flags;
 	f->link_id = en->link_id;
 	atomic_init(&f->refs, 1);
-	if (en->xattrs_len) {
-		f->xattrs = malloc(en->xattrs_len);
-		if (f->xattrs) {
-			memcpy(f->xattrs, en->xattrs, en->xattrs_len);
-			f->xattrs_len = en->xattrs_len;
-		}
+	if (keep_xattrs(s, en, &f->xattrs, &f->xattrs_len)) {
+		kfile_put(s, f);
+		return NULL;
 	}
 	return f;
 }
@@ -679,8 +691,7 @@ int sink_sizes(struct sink *s, struct buf *p, bool kept)
 			return -EPROTO;
 		}
 		if (!kept) {
-			f->meta.size = n;
-			f->flags &= (uint8_t)~ENTRY_F_NOSIZE;
+			atomic_store(&f->final_size, n);
 			atomic_fetch_add(&s->bytes_known, n);
 		} else {
 			atomic_fetch_add(&s->bytes_kept, n);

@@ -341,7 +341,8 @@ static void maybe_direct(struct sink *s, struct kfile *f, struct part *p)
 {
 	LOCK_GUARD(guard, stripe_of(s, f->id));
 
-	if (f->direct || s->x.tuning->direct != DIRECT_ON)
+	if (f->direct || !s->direct ||
+	    (f->meta.size < DIRECT_MIN && s->x.tuning->direct != DIRECT_ON))
 		return;
 	f->direct = true;
 	if (direct_alignment(part_fd(p)))

@@ -20,6 +20,26 @@ char *sfile_path(const struct sfile *f)
 	return f->dir ? dir_path(f->dir, f->name) : strdup(f->name);
 }
 
+/* What was named is resolved as a path, links and all; what was found below it is opened
+ * where it was found and never by way of a link. */
+int source_open(struct source *s, const struct sfile *f, int flags)
+{
+	int dfd, fd = FAULT("open", 0);
+
+	if (fd)
+		return fd;
+	if (!f->dir)
+		return root_open(s->root, f->name, flags | O_CLOEXEC, 0);
+	dfd = dir_pin(f->dir);
+	if (dfd < 0)
+		return dfd;
+	fd = openat(dfd, f->name, flags | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		fd = -errno;
+	dir_unpin(f->dir);
+	return fd;
+}
+
 /* ---- entries that are not done ---- */
 
 /* The sink is through with id, or we are. Returns its file, reference and all; *was
@@ -424,13 +444,17 @@ static void look_at_storage(struct source *s)
 	int fd = -1;
 
 	s->io = IO_POSIX;
+	s->stripe = s->x.req->flags & BULK_F_SEQUENTIAL;
 	if (!s->nitems || s->items[0].kind != ITEM_PATH)
 		return;
 	if (s->items[0].path[0] == '/' || !s->cwd || !s->cwd[0])
 		fd = root_open(s->root, s->items[0].path, O_PATH, 0);
 	else
 		fd = root_open(s->root, s->cwd, O_PATH, 0);
-	s->io = setup_io(s->x.tuning, fd);
+	s->io = setup_io(s->x.tuning, fd, s->x.tuning->direct == DIRECT_ON);
+	/* One file at a time keeps the heads of a disk from running between several. */
+	if (fd >= 0 && storage_class_of(fd) == STORAGE_ROTATING)
+		s->stripe = true;
 	cleanup_close(&fd);
 }
 
@@ -441,7 +465,7 @@ static int make_tables(struct source *s, struct err *e)
 	s->slots = calloc(s->ahead, sizeof(*s->slots));
 	s->out = calloc(s->ahead, 1);
 	s->dirs = dirs_new(1024);
-	s->plan = plan_new(s->x.agr.block, s->x.req->flags & BULK_F_SEQUENTIAL);
+	s->plan = plan_new(s->x.agr.block, s->stripe);
 	if (!s->slots || !s->out || !s->dirs || !s->plan)
 		return err_set(e, -ENOMEM, "out of memory");
 	for (uint32_t i = 0; i < s->x.npaths; i++) {

@@ -21,6 +21,7 @@ struct source {
 	const char *const *targets;    /* as transfer_client_config.targets */
 	const char *cwd;               /* relative paths start here; "" */
 	enum io_kind io;               /* engine of the readers */
+	bool stripe;                   /* all readers on one file */
 	struct dirs *dirs;
 	struct plan *plan;
 	struct bq *ready[NICS_MAX];    /* filled blocks, per path */
@@ -64,6 +65,8 @@ void readers_join(struct source *s);
  * a name that never became an entry; path is for people. */
 void source_file_failed(struct source *s, struct sfile *f, const char *path, int code,
 			const char *text);
+/* Open f; a descriptor or a negative errno. */
+int source_open(struct source *s, const struct sfile *f, int flags);
 /* A name for people; malloc'd. */
 char *sfile_path(const struct sfile *f);
 

@@ -138,18 +138,10 @@ static bool unchanged(int fd, const struct sfile *f)
 	       (uint32_t)st.st_mtim.tv_nsec == f->mtime_ns;
 }
 
-static int open_sfile(struct sfile *f)
+/* NONBLOCK: should a pipe have taken the file's place, do not wait for its writer. */
+static int open_sfile(struct reader *r, const struct sfile *f)
 {
-	int dfd = dir_pin(f->dir), fd;
-
-	if (dfd < 0)
-		return dfd;
-	/* NONBLOCK: should a pipe have taken the file's place, do not wait for its writer. */
-	fd = openat(dfd, f->name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	if (fd < 0)
-		fd = -errno;
-	dir_unpin(f->dir);
-	return fd;
+	return source_open(r->s, f, O_RDONLY | O_NONBLOCK | O_NOCTTY);
 }
 
 /* ---- small files ---- */
@@ -157,7 +149,7 @@ static int open_sfile(struct sfile *f)
 static int read_small(struct reader *r, struct sfile *f)
 {
 	struct block *b = r->open;
-	int fd CLEANUP_CLOSE = open_sfile(f);
+	int fd CLEANUP_CLOSE = open_sfile(r, f);
 	ssize_t n;
 
 	if (fd < 0) {
@@ -221,7 +213,7 @@ static int shared_fd(struct reader *r, struct sfile *f)
 
 	if (f->fd >= 0)
 		return f->fd;
-	f->fd = open_sfile(f);
+	f->fd = open_sfile(r, f);
 	if (f->fd < 0) {
 		int rc = f->fd;
 

@@ -2,6 +2,7 @@
 /* The source's first stage: turns what was named into entries, with no answer from the
  * sink, and says what is to be read. */
 #include "transfer/source.h"
+#include "transfer/xattrs.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -38,6 +39,7 @@ struct implied {
 struct walk {
 	struct source *s;
 	struct buf *frame;             /* entries not sent yet */
+	struct buf *xattrs;            /* of the entry being made */
 	uint64_t flushed_ns;
 	struct sfile *first, *last;    /* files to be read once their entries are out */
 	uint32_t nfiles;
@@ -192,13 +194,30 @@ static int push_dir(struct walk *w, uint64_t id)
 	return 0;
 }
 
-static int enter_dir(struct walk *w, const char *name, const struct meta *m)
+/* Those of a directory that cannot be read are left out: it is there all the same. */
+static void dir_xattrs(struct walk *w, struct bulk_entry *e, struct dir *dir)
+{
+	int dfd = dir_pin(dir);
+
+	buf_reset(w->xattrs);
+	if (dfd < 0)
+		return;
+	if (xattrs_get(dfd, w->xattrs))
+		log_warn("attributes of a directory could not be read");
+	dir_unpin(dir);
+	e->xattrs = buf_ptr(w->xattrs);
+	e->xattrs_len = (uint32_t)buf_len(w->xattrs);
+}
+
+static int enter_dir(struct walk *w, struct dir *dir, const char *name, const struct meta *m)
 {
 	struct bulk_entry e;
 	int r = begin_entry(w, &e, ENTRY_DIR, name, m);
 
 	if (r)
 		return r;
+	if (dir && (w->s->x.req->flags & BULK_F_XATTRS))
+		dir_xattrs(w, &e, dir);
 	publish_id(w->s, e.id, NULL);
 	r = put_entry(w, &e);
 	return r ? r : push_dir(w, e.id);
@@ -254,19 +273,13 @@ static bool may_be_sparse(struct walk *w, const struct meta *m)
 	return (w->s->x.req->flags & BULK_F_SPARSE) && m->size && m->blocks * 512 < m->size;
 }
 
-/* The data of a sparse file; g->n stays 0 with *sparse false for one without holes. */
-static int find_ranges(struct dir *parent, const char *name, uint64_t size,
-		       struct ranges *g, bool *sparse)
+/* The data of a sparse file; *sparse false for one without holes. */
+static int find_ranges(struct source *s, const struct sfile *f, struct ranges *g, bool *sparse)
 {
-	int fd CLEANUP_CLOSE = -1;
-	int dfd = dir_pin(parent), r;
+	int fd CLEANUP_CLOSE = source_open(s, f, O_RDONLY | O_NONBLOCK);
+	int r = fd < 0 ? fd : data_ranges(fd, f->size, add_range, g);
 
-	if (dfd < 0)
-		return dfd;
-	fd = openat(dfd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
-	r = fd < 0 ? -errno : data_ranges(fd, size, add_range, g);
-	dir_unpin(parent);
-	*sparse = !r && !(g->n == 1 && g->v[0].offset == 0 && g->v[0].length == size);
+	*sparse = !r && !(g->n == 1 && g->v[0].offset == 0 && g->v[0].length == f->size);
 	return r;
 }
 
@@ -360,59 +373,99 @@ static int put_file(struct walk *w, struct bulk_entry *e, struct sfile *f, uint6
 	return r;
 }
 
-static int put_regular(struct walk *w, struct dir *parent, const char *name,
-		       const struct meta *m)
+/* Holes of f, as f and its entry need them. */
+static int describe_holes(struct walk *w, struct bulk_entry *e, struct sfile *f,
+			  uint64_t *data, uint8_t **wire)
 {
 	struct ranges g = { 0 };
-	uint8_t *wire CLEANUP_FREE = NULL;
-	struct bulk_entry e;
-	struct sfile *f;
 	bool sparse = false;
-	int r;
+	int r = find_ranges(w->s, f, &g, &sparse);
 
-	if (may_be_sparse(w, m)) {
-		r = find_ranges(parent, name, m->size, &g, &sparse);
-		if (r) {
-			struct walk_item it = { .parent = parent, .name = name };
-
-			free(g.v);
-			item_failed(w, &it, r);
-			return 0;
-		}
-	}
-	r = begin_entry(w, &e, ENTRY_FILE, name, m);
-	if (r) {
+	if (r || !sparse) {
 		free(g.v);
 		return r;
 	}
-	f = sfile_new(e.id, SFILE_PATH, parent, name);
-	if (!f) {
-		free(g.v);
+	*wire = wire_ranges(&g);
+	f->ranges = g.v;
+	f->nranges = g.n;
+	*data = g.bytes;
+	e->flags |= ENTRY_F_SPARSE;
+	e->nranges = g.n;
+	e->ranges = *wire;
+	return *wire ? 0 : -ENOMEM;
+}
+
+static int describe_xattrs(struct walk *w, struct bulk_entry *e, const struct sfile *f)
+{
+	int fd CLEANUP_CLOSE = source_open(w->s, f, O_PATH);
+	int r = fd < 0 ? fd : xattrs_get(fd, w->xattrs);
+
+	e->xattrs = buf_ptr(w->xattrs);
+	e->xattrs_len = (uint32_t)buf_len(w->xattrs);
+	return r;
+}
+
+/* What only the file itself tells. */
+static int describe(struct walk *w, struct bulk_entry *e, struct sfile *f,
+		    const struct meta *m, uint64_t *data, uint8_t **wire)
+{
+	int r = 0;
+
+	*data = m->size;
+	if (may_be_sparse(w, m))
+		r = describe_holes(w, e, f, data, wire);
+	if (!r && (w->s->x.req->flags & BULK_F_XATTRS))
+		r = describe_xattrs(w, e, f);
+	return r;
+}
+
+static void describe_failed(struct walk *w, struct sfile *f, int code)
+{
+	char *path CLEANUP_FREE = sfile_path(f);
+
+	walk_failed(w, path ? path : f->name, code);
+}
+
+/* A file found as name in parent; or, without a parent, named by a path that goes under
+ * name. */
+static int put_regular(struct walk *w, struct dir *parent, const char *path,
+		       const char *name, const struct meta *m)
+{
+	struct sfile *f = sfile_new(0, SFILE_PATH, parent, path);
+	uint8_t *wire CLEANUP_FREE = NULL;
+	struct bulk_entry e = { 0 };
+	struct bulk_entry extra = { 0 };
+	uint64_t data;
+	int r;
+
+	if (!f)
 		return -ENOMEM;
-	}
 	f->size = m->size;
 	f->mtime_s = m->mtime_s;
 	f->mtime_ns = m->mtime_ns;
-	f->ranges = g.v; /* freed with f */
-	if (is_linked(w, m)) {
+	buf_reset(w->xattrs);
+	r = describe(w, &extra, f, m, &data, &wire);
+	if (r) {
+		describe_failed(w, f, r);
+		sfile_put(f);
+		return 0;
+	}
+	r = begin_entry(w, &e, ENTRY_FILE, name, m);
+	e.flags |= extra.flags;
+	e.nranges = extra.nranges;
+	e.ranges = extra.ranges;
+	e.xattrs = extra.xattrs;
+	e.xattrs_len = extra.xattrs_len;
+	f->id = e.id;
+	if (!r && is_linked(w, m)) {
 		e.flags |= ENTRY_F_LINKED;
 		r = remember_link(w, m, e.id);
-	}
-	if (sparse) {
-		e.flags |= ENTRY_F_SPARSE;
-		e.nranges = f->nranges = g.n;
-		e.ranges = wire = wire_ranges(&g);
-		if (!wire)
-			r = -ENOMEM;
-	} else {
-		free(f->ranges);
-		f->ranges = NULL;
 	}
 	if (r) {
 		sfile_put(f);
 		return r;
 	}
-	return put_file(w, &e, f, sparse ? g.bytes : m->size);
+	return put_file(w, &e, f, data);
 }
 
 static int put_link(struct walk *w, const struct walk_item *it)
@@ -427,11 +480,12 @@ static int put_link(struct walk *w, const struct walk_item *it)
 	return put_entry(w, &e);
 }
 
-static int put_name(struct walk *w, struct dir *parent, const char *name, const struct meta *m)
+static int put_name(struct walk *w, struct dir *parent, const char *path, const char *name,
+		    const struct meta *m)
 {
 	struct first_link *l = is_linked(w, m) ? known_link(w, m) : NULL;
 
-	return l ? put_hardlink(w, name, m, l) : put_regular(w, parent, name, m);
+	return l ? put_hardlink(w, name, m, l) : put_regular(w, parent, path, name, m);
 }
 
 static int on_item(void *arg, const struct walk_item *it)
@@ -446,11 +500,12 @@ static int on_item(void *arg, const struct walk_item *it)
 	}
 	switch (it->meta.type) {
 	case FT_DIR:
-		return it->leaving ? leave_dir(w) : enter_dir(w, it->name, &it->meta);
+		return it->leaving ? leave_dir(w) :
+			enter_dir(w, it->dir, it->name, &it->meta);
 	case FT_LINK:
 		return put_link(w, it);
 	case FT_FILE:
-		return put_name(w, it->parent, it->name, &it->meta);
+		return put_name(w, it->parent, it->name, it->name, &it->meta);
 	default:
 		log_info("%s: not a file, directory or link: left out", printable(it->name));
 		return 0;
@@ -501,46 +556,11 @@ static int walk_dir(struct walk *w, const char *path, const char *name, const st
 		return -ENOMEM;
 	if (contents)
 		w->top_flags |= ENTRY_F_CONTENTS;
-	r = enter_dir(w, name, m);
+	r = enter_dir(w, d, name, m);
 	if (!r)
 		r = walk_tree(s->dirs, d, s->x.req->flags & BULK_F_FOLLOW, on_item, w);
 	if (!r)
 		r = leave_dir(w);
-	dir_put(d);
-	return r;
-}
-
-/* A file that was named: its directory is opened the confined way, then it is read as
- * any other; a link that was named is followed to its file first. */
-static int walk_file(struct walk *w, const char *path, const struct meta *m)
-{
-	struct source *s = w->s;
-	char base[256], above[PATH_MAX];
-	const char *slash;
-	struct dir *d;
-	struct stat st;
-	int fd = root_open_parent(s->root, path, base), r;
-
-	if (fd < 0) {
-		walk_failed(w, path, fd);
-		return 0;
-	}
-	if (!fstatat(fd, base, &st, AT_SYMLINK_NOFOLLOW) && S_ISLNK(st.st_mode)) {
-		char text[ERR_TEXT];
-
-		close(fd);
-		snprintf(text, sizeof(text),
-			 "%s: is a symbolic link (name what it points to, or use --follow -r "
-			 "on its directory)", printable(path));
-		source_file_failed(s, NULL, path, -ELOOP, text);
-		return 0;
-	}
-	slash = strrchr(path, '/');
-	snprintf(above, sizeof(above), "%.*s", slash ? (int)(slash - path) : 0, path);
-	d = dir_top(s->dirs, fd, slash == path ? "/" : above);
-	if (!d)
-		return -ENOMEM;
-	r = put_name(w, d, base, m);
 	dir_put(d);
 	return r;
 }
@@ -581,7 +601,7 @@ static int walk_path(struct walk *w, const char *named)
 	if (m.type == FT_DIR)
 		return walk_dir(w, path, last_name(path, name), &m, means_contents(named));
 	if (m.type == FT_FILE)
-		return walk_file(w, path, &m);
+		return put_name(w, NULL, path, last_name(path, name), &m);
 	walk_failed(w, path, -EINVAL);
 	return 0;
 }
@@ -727,14 +747,16 @@ static void walk_clear(struct walk *w)
 		sfile_put(f);
 	}
 	buf_free(w->frame);
+	buf_free(w->xattrs);
 	free(w->ids);
 }
 
 void *source_walk(void *arg)
 {
 	struct source *s = arg;
-	struct walk w = { .s = s, .frame = buf_new(BULK_FRAME_MAX), .flushed_ns = now_ns() };
-	int r = w.frame ? 0 : -ENOMEM, r2;
+	struct walk w = { .s = s, .frame = buf_new(BULK_FRAME_MAX),
+			  .xattrs = buf_new(2 * BULK_XATTRS_MAX), .flushed_ns = now_ns() };
+	int r = w.frame && w.xattrs ? 0 : -ENOMEM, r2;
 
 	for (uint32_t i = 0; i < s->nitems && !r && !xfer_failed(&s->x); i++)
 		r = walk_item_of(&w, i);

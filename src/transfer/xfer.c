@@ -449,6 +449,8 @@ int xfer_finish(struct xfer *x, bool *in_line, struct err *e)
 		if (!xfer_failed(x))
 			set_cause(x, r ? r : -ETIMEDOUT,
 				  "the other side did not end the transfer", false);
+		log_debug("the conversation does not end in good order: %s",
+			  r ? strerror(-r) : "the other side is silent");
 		ms_abort(x->ms);
 	}
 	pthread_join(x->reader, NULL);

@@ -331,7 +331,8 @@ static int listen_failed(struct err *e, int code, const char *addr, uint16_t lo,
 	if (code == -EADDRINUSE && lo != hi)
 		return err_set(e, code, "all ports %u-%u of %s are in use", lo, hi, where);
 	if (code == -EACCES && lo < 1024)
-		return err_set(e, code, "port %u of %s: ports below 1024 need privilege", lo, where);
+		return err_set(e, code, "port %u of %s: ports below 1024 need privilege", lo,
+			       where);
 	if (code == -EADDRNOTAVAIL)
 		return err_set(e, code, "%s is not an address of this host", where);
 	return err_sys(e, code, "listening on %s port %u", where, lo);

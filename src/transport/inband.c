@@ -173,7 +173,8 @@ static struct timespec at_ns(uint64_t ns)
 static int inband_poll(struct path *path, struct path_event *ev, int max, int timeout_ms)
 {
 	struct inband *p = inband(path);
-	struct timespec end = at_ns(now_ns() + (uint64_t)(timeout_ms < 0 ? 0 : timeout_ms) * 1000000);
+	uint64_t ms = timeout_ms < 0 ? 0 : (uint64_t)timeout_ms;
+	struct timespec end = at_ns(now_ns() + ms * 1000000);
 	int n, r = 0;
 
 	for (;;) {

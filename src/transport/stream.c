@@ -35,7 +35,10 @@ static struct plain *plain(struct stream *s)
 /* Sleep until fd is ready or the stream is aborted. */
 static int plain_wait(struct plain *p, int fd, short events, int timeout_ms)
 {
-	struct pollfd fds[2] = { { .fd = fd, .events = events }, { .fd = p->efd, .events = POLLIN } };
+	struct pollfd fds[2] = {
+		{ .fd = fd, .events = events },
+		{ .fd = p->efd, .events = POLLIN },
+	};
 	uint64_t end = now_ns() + (uint64_t)(timeout_ms < 0 ? 0 : timeout_ms) * 1000000;
 
 	for (;;) {
@@ -73,7 +76,10 @@ static ssize_t plain_read(struct stream *s, void *buf, size_t len, int timeout_m
 
 		if (atomic_load(&p->aborted))
 			return -ECANCELED;
-		n = p->in.socket ? recv(p->in.fd, buf, len, MSG_DONTWAIT) : read(p->in.fd, buf, len);
+		if (p->in.socket)
+			n = recv(p->in.fd, buf, len, MSG_DONTWAIT);
+		else
+			n = read(p->in.fd, buf, len);
 		if (n >= 0)
 			return n;
 		if (errno == EINTR)

@@ -9,7 +9,7 @@
 
 /* Most bytes of one readv: while a thread copies out of a socket, what arrives for it
  * waits in a backlog, so the copies are kept short enough. */
-#define RECV_CHUNK (512u << 10)
+#define RECV_CHUNK (256u << 10)
 
 /* ---- answers ---- */
 

@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -320,6 +321,38 @@ static void test_bench(void **state)
 	pair_stop(&p);
 }
 
+static void *stopper(void *arg)
+{
+	usleep(1000000);
+	*(volatile sig_atomic_t *)arg = 1;
+	return NULL;
+}
+
+static void test_named_link_and_xattrs(void **state)
+{
+	struct transfer_result r;
+	struct pair p;
+
+	shell("rm -rf x y && mkdir x && echo data > x/file && ln -s file x/link && mkdir x/d");
+	if (setxattr(at("x/file"), "user.rftp", "v", 1, 0) && errno == EOPNOTSUPP) {
+		skip();
+		return;
+	}
+	setxattr(at("x/d"), "user.dir", "w", 1, 0);
+	pair_start(&p);
+	p.c.request.flags |= BULK_F_XATTRS;
+	run_ok(&p, BULK_PUT, at("x/link"), at("y"), &r); /* what it points to, under its name */
+	shell("test -f y && ! test -L y && cmp x/file y && rm y");
+	run_ok(&p, BULK_PUT, at("x"), at("y"), &r);
+	same_tree("x", "y");
+	char v[4];
+
+	assert_int_equal(getxattr(at("y/file"), "user.rftp", v, sizeof(v)), 1);
+	assert_int_equal(v[0], 'v');
+	assert_int_equal(getxattr(at("y/d"), "user.dir", v, sizeof(v)), 1);
+	pair_stop(&p);
+}
+
 static void test_interrupt_and_resume(void **state)
 {
 	static volatile sig_atomic_t stop;
@@ -334,7 +367,7 @@ static void test_interrupt_and_resume(void **state)
 	stop = 0;
 	/* The transfer would take 2 s; it is stopped by an alarm-like thread after 1. */
 	pthread_t t;
-	void *stopper(void *arg);
+
 
 	assert_int_equal(thread_start(&t, "stopper", stopper, (void *)(uintptr_t)&stop), 0);
 	expect_code(run(&p, BULK_PUT, at("r/big"), at("s/big"), &r, &e), -EINTR, &e);
@@ -347,14 +380,6 @@ static void test_interrupt_and_resume(void **state)
 	assert_true(r.bytes + r.resumed == 200000000);
 	shell("cmp r/big s/big && test \"$(ls -A s)\" = big");
 	pair_stop(&p);
-}
-
-void *stopper(void *arg);
-void *stopper(void *arg)
-{
-	usleep(1000000);
-	*(volatile sig_atomic_t *)arg = 1;
-	return NULL;
 }
 
 static int setup(void **state)
@@ -387,6 +412,7 @@ int main(void)
 		cmocka_unit_test(test_destination_rule),
 		cmocka_unit_test(test_missing_and_unreadable),
 		cmocka_unit_test(test_bench),
+		cmocka_unit_test(test_named_link_and_xattrs),
 		cmocka_unit_test(test_interrupt_and_resume),
 	};
 

@@ -227,6 +227,14 @@ static void pause_seconds(unsigned seconds)
 	nanosleep(&t, NULL); /* a signal ends the program, or the pause */
 }
 
+/* Files that the attempt before has finished have their source's size and time. */
+static void keep_what_is_done(struct bulk_request *q)
+{
+	if (q->policy == POLICY_OVERWRITE && (q->flags & BULK_F_TIMES) &&
+	    (q->op == BULK_PUT || q->op == BULK_GET))
+		q->policy = POLICY_SAME;
+}
+
 enum exit_status bulk_run(struct bulk *b)
 {
 	struct transfer_result r;
@@ -249,6 +257,7 @@ enum exit_status bulk_run(struct bulk *b)
 		if (!worth_again(b, rc, attempt - 1, reached))
 			return give_up(b, reached, &e);
 		report_retry(b->report, attempt, backoff(attempt), &e);
+		keep_what_is_done(&b->c.request);
 		pause_seconds(backoff(attempt));
 	}
 }

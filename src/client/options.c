@@ -49,6 +49,8 @@ static const struct option_def table[] = {
 	    "leave files that exist alone"),
 	SET("update", ON_COPY | IN_CONF, policy, POLICY_UPDATE,
 	    "replace files only when the source is newer"),
+	SET("skip-same", ON_COPY | IN_CONF, policy, POLICY_SAME,
+	    "leave files alone that have the same size and time"),
 	FLAG("dry-run", 0, ON_COPY, dry_run, "show what would be done, change nothing"),
 	FLAG("inplace", 0, ON_COPY | IN_CONF, inplace,
 	     "write straight into the file, not into a part beside it"),

@@ -54,7 +54,9 @@ void bulk_frame_put(uint8_t p[BULK_FRAME_HEAD], uint8_t type, uint32_t length);
 int bulk_frame_get(const uint8_t p[BULK_FRAME_HEAD], uint8_t *type, uint32_t *length);
 
 enum bulk_op { BULK_PUT, BULK_GET, BULK_BENCH_PUT, BULK_BENCH_GET };
-enum bulk_policy { POLICY_OVERWRITE, POLICY_SKIP, POLICY_UPDATE };
+/* What becomes of a name that is there: replaced; left alone; replaced when the source is
+ * newer; left alone when size and time are the same. */
+enum bulk_policy { POLICY_OVERWRITE, POLICY_SKIP, POLICY_UPDATE, POLICY_SAME };
 
 enum {
 	BULK_F_RECURSIVE = 1 << 0,

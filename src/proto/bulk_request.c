@@ -42,7 +42,7 @@ static void encode_request(struct wire_out *o, const void *msg)
 
 static bool request_fits(const struct bulk_request *r)
 {
-	if (r->op > BULK_BENCH_GET || r->policy > POLICY_UPDATE)
+	if (r->op > BULK_BENCH_GET || r->policy > POLICY_SAME)
 		return false;
 	if (r->base && strlen(r->base) > BULK_PATH_MAX)
 		return false;
@@ -114,7 +114,7 @@ static void decode_sources(struct wire_in *in, struct bulk_request *r)
 static void decode_request(struct wire_in *in, struct bulk_request *r)
 {
 	r->op = in_u8_max(in, BULK_BENCH_GET);
-	r->policy = in_u8_max(in, POLICY_UPDATE);
+	r->policy = in_u8_max(in, POLICY_SAME);
 	r->has_key = in_u8_max(in, 1);
 	in_u8(in);
 	r->flags = in_u32(in);

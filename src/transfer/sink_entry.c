@@ -427,7 +427,13 @@ static bool not_older(const struct stat *st, const struct meta *m)
 		(uint32_t)st->st_mtim.tv_nsec >= m->mtime_ns);
 }
 
-/* --skip-existing and --update. */
+static bool same(const struct stat *st, const struct meta *m)
+{
+	return (uint64_t)st->st_size == m->size && st->st_mtim.tv_sec == m->mtime_s &&
+	       (uint32_t)st->st_mtim.tv_nsec == m->mtime_ns;
+}
+
+/* Is what stands at f's name left alone? */
 static bool policy_skips(struct sink *s, struct kfile *f)
 {
 	struct stat st;
@@ -436,7 +442,14 @@ static bool policy_skips(struct sink *s, struct kfile *f)
 		return false;
 	if (look(f, &st) || S_ISDIR(st.st_mode))
 		return false;
-	return s->x.req->policy == POLICY_SKIP || not_older(&st, &f->meta);
+	switch (s->x.req->policy) {
+	case POLICY_SAME:
+		return same(&st, &f->meta);
+	case POLICY_UPDATE:
+		return not_older(&st, &f->meta);
+	default:
+		return true;
+	}
 }
 
 static bool resumable(struct sink *s, const struct kfile *f)

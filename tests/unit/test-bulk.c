@@ -136,7 +136,7 @@ static void test_request_appended(void **state)
 static void test_request_hostile(void **state)
 {
 	static const struct { size_t at; uint8_t value; } bad[] = {
-		{ 4, BULK_BENCH_GET + 1 }, { 5, POLICY_UPDATE + 1 }, { 6, 2 },
+		{ 4, BULK_BENCH_GET + 1 }, { 5, POLICY_SAME + 1 }, { 6, 2 },
 		{ 100, 1 }, { 101, 2 },    /* base longer than a path, than the message */
 		{ 104, 0 },                /* NUL in base */
 		{ 110, 0xff }, { 111, 1 }, /* more sources than bytes */

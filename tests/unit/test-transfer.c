@@ -246,6 +246,11 @@ static void test_policies(void **state)
 	run_ok(&p, BULK_GET, at("p"), at("q"), &r);
 	assert_int_equal(r.skipped, 1);
 	shell("cmp p/a q/a");
+	p.c.request.policy = POLICY_SAME;
+	shell("cp -a p/. q && touch -d 2001-01-01 q/b");
+	run_ok(&p, BULK_PUT, at("p"), at("q"), &r);
+	assert_int_equal(r.skipped, 1);
+	assert_int_equal(r.files, 1);
 	p.c.request.policy = POLICY_OVERWRITE;
 	p.c.request.flags |= BULK_F_DRY_RUN;
 	shell("rm -rf q/*");

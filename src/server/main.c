@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <termios.h>
 #include <unistd.h>
@@ -78,14 +77,9 @@ static int hash_password(void)
  * is an error of a write; and a session needs descriptors for files and channels. */
 static void set_process(void)
 {
-	struct rlimit r;
-
 	umask(0);
 	signal(SIGPIPE, SIG_IGN);
-	if (getrlimit(RLIMIT_NOFILE, &r) == 0) {
-		r.rlim_cur = r.rlim_max;
-		setrlimit(RLIMIT_NOFILE, &r);
-	}
+	raise_fd_limit();
 }
 
 static int check_files(const struct srv_options *o, struct err *e)

@@ -87,6 +87,14 @@ enum io_kind setup_io(const struct transfer_tuning *t, int fd, bool direct)
 	return k;
 }
 
+unsigned setup_open_dirs(void)
+{
+	/* Files, parts and channels need theirs too. */
+	unsigned n = raise_fd_limit() / 4;
+
+	return n < 16 ? 16 : n > 1024 ? 1024 : n;
+}
+
 /* Read on until the peer's END. */
 static bool wait_end(struct mstream *ms)
 {

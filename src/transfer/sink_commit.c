@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 /* Files that are synced together. */
-#define BATCH 256
+#define BATCH 128
 
 char *kfile_path(const struct kfile *f)
 {

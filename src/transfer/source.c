@@ -464,7 +464,7 @@ static int make_tables(struct source *s, struct err *e)
 	s->ahead = s->x.agr.entries_ahead;
 	s->slots = calloc(s->ahead, sizeof(*s->slots));
 	s->out = calloc(s->ahead, 1);
-	s->dirs = dirs_new(1024);
+	s->dirs = dirs_new(setup_open_dirs());
 	s->plan = plan_new(s->x.agr.block, s->stripe);
 	if (!s->slots || !s->out || !s->dirs || !s->plan)
 		return err_set(e, -ENOMEM, "out of memory");

@@ -10,6 +10,7 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -284,4 +285,20 @@ int make_dirs(const char *path, mode_t mode)
 		*slash = '/';
 	}
 	return make_dir(copy, mode);
+}
+
+unsigned raise_fd_limit(void)
+{
+	struct rlimit r;
+
+	if (getrlimit(RLIMIT_NOFILE, &r))
+		return 256; /* what every system gives */
+	if (r.rlim_cur < r.rlim_max) {
+		rlim_t soft = r.rlim_cur;
+
+		r.rlim_cur = r.rlim_max;
+		if (setrlimit(RLIMIT_NOFILE, &r))
+			r.rlim_cur = soft;
+	}
+	return r.rlim_cur > 1u << 20 ? 1u << 20 : (unsigned)r.rlim_cur;
 }

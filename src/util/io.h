@@ -28,5 +28,7 @@ int read_file(const char *path, size_t max, char **out, size_t *len);
 int write_file_atomic(const char *path, const void *data, size_t len, mode_t mode);
 /* mkdir -p with mode for the new ones. */
 int make_dirs(const char *path, mode_t mode);
+/* Raise this process's limit of open descriptors as far as it may be; what it is then. */
+unsigned raise_fd_limit(void);
 
 #endif

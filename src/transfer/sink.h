@@ -10,7 +10,6 @@
 #include "transfer/seal.h"
 #include "transfer/xfer.h"
 
-#include <uthash.h>
 
 #define WRITERS_MAX 64
 #define CLERKS_MAX 16

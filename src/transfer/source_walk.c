@@ -12,7 +12,6 @@
 #include <string.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
-#include <uthash.h>
 
 /* Entries are sent when there are this many bytes of them, or this old. */
 #define FLUSH_BYTES 16384

@@ -9,6 +9,7 @@
 #include "util/conf.h"
 #include "util/err.h"
 #include "util/fault.h"
+#include "util/hash.h"
 #include "util/io.h"
 #include "util/json.h"
 #include "util/log.h"

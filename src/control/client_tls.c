@@ -44,6 +44,13 @@ static int check_server(struct ftp_client *c, struct tls *tls,
 	return e->code;
 }
 
+/* What comes in clear behind the answer is somebody's who cannot do it later. */
+static int injected(const struct ftp_client *c, int rc, struct err *e)
+{
+	return err_set(e, rc, "%s port %u sent bytes in clear behind its answer to AUTH",
+		       c->host, c->port);
+}
+
 int client_start_tls(struct ftp_client *c, const struct ftp_client_config *cfg, struct err *e)
 {
 	struct stream *st = NULL;
@@ -52,6 +59,8 @@ int client_start_tls(struct ftp_client *c, const struct ftp_client_config *cfg, 
 
 	if (rc < 0)
 		return rc;
+	if (ms_readable(c->ms))
+		return injected(c, -EPROTO, e);
 	c->ctx = tls_client_new(cfg->cafile, e);
 	if (!c->ctx)
 		return e->code;
@@ -63,8 +72,7 @@ int client_start_tls(struct ftp_client *c, const struct ftp_client_config *cfg, 
 		st = stream_tls(c->fd, tls);
 		rc = st ? ms_replace(c->ms, st) : -ENOMEM;
 		if (rc < 0)
-			err_set(e, rc, "%s port %u sent bytes in clear behind its answer to AUTH",
-				c->host, c->port);
+			injected(c, rc, e);
 	}
 	if (rc == 0) {
 		c->tls = tls;

@@ -7,7 +7,11 @@
 #include <openssl/evp.h>
 #include <string.h>
 #include <strings.h>
+#ifdef HAVE_XXH_DISPATCH
+#include <xxh_x86dispatch.h> /* after this XXH3 is what suits the CPU */
+#else
 #include <xxhash.h>
+#endif
 
 _Static_assert(DIGEST_MAX >= EVP_MAX_MD_SIZE, "the longest digest must fit");
 

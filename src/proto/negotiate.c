@@ -33,8 +33,6 @@
 
 #define ENTRIES_AHEAD 65536u
 #define ENTRIES_AHEAD_HIGHEST (1u << 20)
-#define RUN_LOWEST (1u << 20)
-#define RUN_HIGHEST BLOCK_HIGHEST
 
 static uint32_t min_u32(uint32_t a, uint32_t b)
 {
@@ -387,7 +385,8 @@ int negotiate(const struct offer *client, const struct offer *server, struct agr
 	if (r < 0)
 		return r;
 	a->entries_ahead = ENTRIES_AHEAD;
-	a->run = (RUN_LOWEST + a->block - 1) / a->block * a->block;
+	/* A writer has a block in its hands, and must find whole runs in it. */
+	a->run = a->block;
 	return 0;
 }
 
@@ -484,7 +483,7 @@ int agreement_check(const struct agreement *a, const struct offer *own, struct e
 	if (a->entries_ahead < 1 || a->entries_ahead > ENTRIES_AHEAD_HIGHEST)
 		return refuse(e, "a number of entries ahead of", a->entries_ahead, 1,
 			      ENTRIES_AHEAD_HIGHEST);
-	if (a->run < a->block || a->run > RUN_HIGHEST || a->run % a->block)
-		return refuse(e, "a run length of", a->run, a->block, RUN_HIGHEST);
+	if (a->run < 4096 || a->run > a->block || a->run % 4096 || a->block % a->run)
+		return refuse(e, "a run length of", a->run, 4096, a->block);
 	return 0;
 }

@@ -37,6 +37,13 @@ void setup_offer(struct offer *o, const struct transfer_tuning *t)
 		o->channels_max = 64;
 }
 
+static void close_fds(const int *fds, uint32_t n)
+{
+	for (uint32_t i = 0; fds && i < n; i++)
+		close(fds[i]);
+}
+
+/* Takes fds over, also on failure. */
 static int setup_path(struct xfer *x, bool source, uint32_t i, const int *fds, struct err *e)
 {
 	const struct agreement *a = &x->agr;
@@ -48,29 +55,30 @@ static int setup_path(struct xfer *x, bool source, uint32_t i, const int *fds, s
 	struct path_config c = { .source = source, .payload = a->block,
 				 .inflight = a->inflight };
 
-	x->pools[i] = pool_new(&pc, e);
-	if (!x->pools[i])
-		return e->code;
-	c.pool = x->pools[i];
-	if (fds)
-		x->paths[i] = tcp_path_new(&c, fds + (size_t)i * a->channels, a->channels, e);
-	else
-		x->paths[i] = x->inband = inband_path_new(&c, x->ms, e);
 	x->npaths = i + 1;
-	return x->paths[i] ? 0 : e->code;
+	c.pool = x->pools[i] = pool_new(&pc, e);
+	if (c.pool && fds)
+		x->paths[i] = tcp_path_new(&c, fds, a->channels, e);
+	else if (c.pool)
+		x->paths[i] = x->inband = inband_path_new(&c, x->ms, e);
+	if (x->paths[i])
+		return 0;
+	close_fds(fds, a->channels);
+	return e->code;
 }
 
 int setup_paths(struct xfer *x, bool source, const int *fds, struct err *e)
 {
-	uint32_t n = fds ? x->agr.paths : 1;
+	uint32_t n = fds ? x->agr.paths : 1, per = x->agr.channels;
 	int r = 0;
 
 	for (uint32_t i = 0; i < n; i++) {
-		if (!r)
-			r = setup_path(x, source, i, fds, e);
+		const int *own = fds ? fds + (size_t)i * per : NULL;
+
+		if (r)
+			close_fds(own, per);
 		else
-			for (uint32_t c = 0; fds && c < x->agr.channels; c++)
-				close(fds[(size_t)i * x->agr.channels + c]);
+			r = setup_path(x, source, i, own, e);
 	}
 	return r;
 }

@@ -293,7 +293,7 @@ static int read_agree(struct transfer_client_config *c, struct bulk_agree *ag, s
 	return r ? run_nothing(c->ms, e) : 0;
 }
 
-static int run_agreed(struct transfer_client_config *c, const struct bulk_agree *ag,
+static int run_agreed(struct transfer_client_config *c, struct bulk_agree *ag,
 		      uint64_t started, struct transfer_result *r, struct err *e)
 {
 	struct xkeys k;
@@ -309,6 +309,8 @@ static int run_agreed(struct transfer_client_config *c, const struct bulk_agree 
 		rc = connect_data(c, ag, &k, fds, &inband, e);
 	if (rc)
 		return run_nothing(c->ms, e);
+	if (inband)
+		setup_inband(&ag->agreement);
 	if (c->events.started)
 		c->events.started(c->events.arg, &ag->agreement);
 	if (is_put(&c->request))

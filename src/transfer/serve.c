@@ -261,6 +261,8 @@ static int serve(struct serving *v, struct transfer_result *r, bool *in_line, st
 		return rc;
 	}
 	fds = inband ? NULL : v->fds;
+	if (inband)
+		setup_inband(&v->ag.agreement);
 	if (is_put(v->c->request))
 		return serve_sink(v, fds, r, in_line, e);
 	return serve_source(v, fds, r, in_line, e);

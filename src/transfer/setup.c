@@ -95,6 +95,12 @@ enum io_kind setup_io(const struct transfer_tuning *t, int fd, bool direct)
 	return k;
 }
 
+void setup_inband(struct agreement *a)
+{
+	a->transport = TRANSPORT_INBAND;
+	a->paths = a->channels = 1;
+}
+
 unsigned setup_open_dirs(void)
 {
 	/* Files, parts and channels need theirs too. */

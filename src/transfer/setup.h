@@ -16,6 +16,8 @@ int setup_paths(struct xfer *x, bool source, const int *fds, struct err *e);
 enum io_kind setup_io(const struct transfer_tuning *t, int fd, bool direct);
 /* How many directories of a tree may be open at once. */
 unsigned setup_open_dirs(void);
+/* No data channel could be opened: what was agreed, by way of the control stream. */
+void setup_inband(struct agreement *a);
 /* Nothing comes of it: tell the peer (code 0: it told us), exchange BULK_END. True when
  * the stream is in line mode again. */
 bool setup_abort(struct mstream *ms, int code, const char *text);

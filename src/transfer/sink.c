@@ -243,7 +243,6 @@ static int make_tables(struct sink *s, struct err *e)
 		if (!s->base)
 			return err_set(e, -ENOMEM, "out of memory");
 		atomic_init(&s->base->refs, 1);
-		atomic_fetch_add(&s->open_dirs, 1);
 	}
 	return 0;
 }

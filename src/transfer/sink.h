@@ -58,6 +58,7 @@ struct kfile {
 	 * refused, so that left cannot reach 0 while a piece is being written. */
 	_Atomic int64_t unreceived;
 	atomic_bool over;        /* done, skipped or failed */
+	bool counts;             /* as a file, as the source counts them: not links */
 	bool told;               /* --ack received: DONE is out; by who brought unreceived
 				  * to 0 */
 	bool committed;          /* set by who commits */
@@ -141,7 +142,6 @@ struct sink {
 
 	atomic_bool sent;              /* BULK_SENT came */
 	_Atomic uint64_t live;         /* entries that are not over */
-	_Atomic uint64_t open_dirs;
 	_Atomic uint64_t files, failed, skipped, entries;
 	_Atomic uint64_t bytes, bytes_known, bytes_kept, bad_blocks;
 	_Atomic uint64_t writer_wait_ns;

@@ -101,8 +101,6 @@ void kdir_put(struct sink *s, struct kdir *d)
 			dir_put(d->dir);
 		free(d->xattrs);
 		free(d);
-		atomic_fetch_sub(&s->open_dirs, 1);
-		xfer_changed(&s->x);
 		d = parent;
 	}
 }
@@ -246,7 +244,8 @@ void kfile_done(struct sink *s, struct kfile *f, bool skipped)
 
 	if (atomic_exchange(&f->over, true))
 		return;
-	atomic_fetch_add(skipped ? &s->skipped : &s->files, 1);
+	if (f->counts)
+		atomic_fetch_add(skipped ? &s->skipped : &s->files, 1);
 	if (s->x.events->file_done) {
 		char *path CLEANUP_FREE = kfile_path(f);
 

@@ -98,14 +98,13 @@ static struct kdir *kdir_new(struct sink *s, uint64_t id, struct kdir *parent)
 	if (parent)
 		atomic_fetch_add(&parent->refs, 1);
 	atomic_init(&d->refs, 1);
-	atomic_fetch_add(&s->open_dirs, 1);
 	return d;
 }
 
 /* Make path and, when asked, the directories above it. */
 static int make_path(struct sink *s, const char *path)
 {
-	int r = root_mkdir(s->root, path, 0777);
+	int r = root_mkdir(s->root, path, 0777 & ~s->x.tuning->umask);
 
 	if (r == -EEXIST)
 		return 0;
@@ -124,7 +123,7 @@ static int make_path(struct sink *s, const char *path)
 		up[n] = '\0';
 		r = make_path(s, up);
 		if (!r)
-			r = root_mkdir(s->root, path, 0777);
+			r = root_mkdir(s->root, path, 0777 & ~s->x.tuning->umask);
 		return r == -EEXIST ? 0 : r;
 	}
 	return r;
@@ -369,6 +368,7 @@ static struct kfile *kfile_new(struct sink *s, const struct bulk_entry *en,
 	f->name = strcpy((char *)(f + 1), name);
 	f->meta = entry_meta(en);
 	f->flags = en->flags;
+	f->counts = en->type == ENTRY_FILE;
 	f->link_id = en->link_id;
 	atomic_init(&f->refs, 1);
 	if (keep_xattrs(s, en, &f->xattrs, &f->xattrs_len)) {

@@ -19,6 +19,7 @@ int xfer_init(struct xfer *x)
 	pthread_condattr_init(&a);
 	pthread_condattr_setclock(&a, CLOCK_MONOTONIC);
 	pthread_cond_init(&x->changed, &a);
+	pthread_cond_init(&x->tick, &a);
 	pthread_condattr_destroy(&a);
 	x->started_ns = now_ns();
 	x->cpu_start_ns = cpu_ns();
@@ -34,6 +35,7 @@ void xfer_destroy(struct xfer *x)
 		pool_free(x->pools[i]);
 	}
 	xkeys_wipe(&x->keys);
+	pthread_cond_destroy(&x->tick);
 	pthread_cond_destroy(&x->changed);
 	pthread_mutex_destroy(&x->event_lock);
 	pthread_mutex_destroy(&x->lock);
@@ -105,11 +107,11 @@ static int on_beat(struct xfer *x, struct buf *p)
 		return r;
 	LOCK_GUARD(guard, &x->lock);
 	x->peer = c;
-	x->peer_stamp_ns = c.stamp_ns;
 	if (c.stamp_ns) {
+		x->peer_stamp_ns = c.stamp_ns;
 		/* At once: how long it takes to come back is the peer's measure of the path. */
 		atomic_store(&x->kick, true);
-		pthread_cond_broadcast(&x->changed);
+		pthread_cond_signal(&x->tick);
 	}
 	if (c.echo_ns) {
 		uint64_t rtt = now_ns() - c.echo_ns;
@@ -286,7 +288,7 @@ void xfer_kick(struct xfer *x)
 	LOCK_GUARD(guard, &x->lock);
 
 	atomic_store(&x->kick, true);
-	pthread_cond_broadcast(&x->changed);
+	pthread_cond_signal(&x->tick);
 }
 
 static struct timespec after_ms(unsigned ms)
@@ -307,7 +309,7 @@ static void ticker_sleep(struct xfer *x)
 	LOCK_GUARD(guard, &x->lock);
 
 	while (atomic_load(&x->ticking) && !atomic_load(&x->kick))
-		if (pthread_cond_timedwait(&x->changed, &x->lock, &until))
+		if (pthread_cond_timedwait(&x->tick, &x->lock, &until))
 			break;
 	atomic_store(&x->kick, false);
 }
@@ -405,7 +407,7 @@ static void stop_ticker(struct xfer *x)
 		return;
 	pthread_mutex_lock(&x->lock);
 	atomic_store(&x->ticking, false);
-	pthread_cond_broadcast(&x->changed);
+	pthread_cond_signal(&x->tick);
 	pthread_mutex_unlock(&x->lock);
 	pthread_join(x->ticker, NULL);
 	x->ticker_on = false;

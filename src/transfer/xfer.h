@@ -55,6 +55,7 @@ struct xfer {
 	/* Locks in order of precedence: lock, then event_lock. */
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
+	pthread_cond_t tick;                 /* the ticker's own: kicked, or to end */
 	struct err cause;                    /* guarded by lock; the first one stays */
 	bool peer_aborted;                   /* guarded by lock: cause came from there */
 	bool peer_ended;                     /* guarded by lock: BULK_END came */

@@ -1,0 +1,233 @@
+# shellcheck shell=bash
+# shellcheck disable=SC2034 # some are for those who source it
+# What the end-to-end tests share: a throw-away directory, TAP lines, servers, and commands
+# that are run without a terminal and are not let hang. Sourced, not run:
+#
+#	. "${top_srcdir:?}/tests/e2e/lib.sh"
+#
+# It sets $tmp, an empty directory that is removed at the end with all servers that
+# start_server started; each script ends with finish.
+
+set -u
+export LC_ALL=C.UTF-8 LANG=C.UTF-8
+
+lib=${top_srcdir:?}/tests/e2e
+
+# ---- TAP ----
+
+tests=0
+failed=0
+
+skip_all() { # WHY
+	echo "1..0 # SKIP $*"
+	exit 0
+}
+
+need() { # COMMAND...: programs that this script cannot do without
+	local c
+	for c in "$@"; do
+		command -v "$c" >/dev/null || skip_all "$c is missing"
+	done
+}
+
+comment() { # reads text
+	cut -c 1-400 | sed 's/^/# /'
+}
+
+# check WHAT COMMAND...: a test; COMMAND's status decides. $todo, when set, is the reason
+# why it is known to fail; the test after it is not concerned any more.
+todo=
+check() {
+	local what=$1 mark=${todo:+ # TODO $todo} reason=$todo
+	shift
+	todo=
+	tests=$((tests + 1))
+	if "$@"; then
+		echo "ok $tests - $what$mark"
+		return 0
+	fi
+	echo "not ok $tests - $what$mark"
+	[ -n "$reason" ] || failed=$((failed + 1))
+	show
+	return 1
+}
+
+# What the last command was and said, for whoever reads of a failure.
+show() {
+	[ -n "${ran:-}" ] || return
+	echo "# ran: ${ran:0:300}; status $status"
+	head -n 12 "$tmp/err" 2>/dev/null | comment
+	[ "${#servers[@]}" -eq 0 ] || ls -t "$tmp"/*.log | head -n 1 | xargs tail -n 6 | comment
+}
+
+skip() { # WHAT WHY
+	tests=$((tests + 1))
+	echo "ok $tests - $1 # SKIP $2"
+}
+
+finish() {
+	echo "1..$tests"
+	exit 0
+}
+
+# ---- a place, and what must be gone at the end ----
+
+tmp=$(mktemp -d "${TMPDIR:-/tmp}/rftp-e2e.XXXXXX") || exit 99
+chmod 755 "$tmp"
+mounts=()
+servers=()
+others=()
+
+cleanup() {
+	local p
+	for p in "${servers[@]}" "${others[@]}"; do
+		kill "$p" 2>/dev/null && kill -CONT "$p" 2>/dev/null
+	done
+	for p in "${servers[@]}" "${others[@]}"; do
+		patience 10 gone "$p" || kill -KILL "$p" 2>/dev/null
+	done
+	for p in "${mounts[@]}"; do
+		umount -l "$p"
+	done
+	chmod -R u+rwx "$tmp" 2>/dev/null
+	rm -rf "$tmp"
+}
+trap cleanup EXIT
+trap 'exit 99' HUP INT TERM
+
+export HOME=$tmp/home
+mkdir "$HOME"
+unset XDG_CONFIG_HOME XDG_STATE_HOME RFTP_FAULT_STORAGE RFTP_FAULT_TRANSPORT
+# A sanitizer's findings are errors here, also those in what runs in the background.
+export UBSAN_OPTIONS="${UBSAN_OPTIONS:-print_stacktrace=1}:halt_on_error=1"
+
+is_root() { [ "$(id -u)" -eq 0 ]; }
+
+# patience SECONDS COMMAND...: until it succeeds
+patience() {
+	local end=$(($(date +%s) + $1))
+	shift
+	until "$@"; do
+		[ "$(date +%s)" -lt "$end" ] || return 1
+		sleep 0.05
+	done
+}
+
+gone() { # PID: no process, or one that only waits to be reaped by us
+	local state
+	state=$(ps -o stat= -p "$1" 2>/dev/null) || return 0
+	[[ $state == Z* ]]
+}
+
+# children PID: a server's sessions
+children() { ps -o pid= --ppid "$1" | tr -d ' '; }
+no_children() { [ -z "$(children "$1")" ]; }
+
+not() { ! "$@"; }
+
+# ---- servers ----
+
+# start_server NAME OPTION...: sets server (its pid), port and url; its log is
+# $tmp/NAME.log. Before it, as_server may hold what to run it under.
+as_server=()
+start_server() {
+	local name=$1
+	shift
+	rm -f "$tmp/$name.port"
+	${as_server[@]+"${as_server[@]}"} rftpd --listen 127.0.0.1:0 --state "$tmp/$name.state" \
+		--port-file "$tmp/$name.port" -v "$@" </dev/null >>"$tmp/$name.log" 2>&1 &
+	server=$!
+	servers+=("$server")
+	patience 20 server_is_up "$name" || :
+	port=$(head -n 1 "$tmp/$name.port" 2>/dev/null)
+	url=rftp://127.0.0.1:$port
+}
+server_is_up() { [ -s "$tmp/$1.port" ] || gone "$server"; }
+
+# stop_server [PID]: as an administrator would; its exit status
+stop_server() {
+	local pid=${1:-$server} left=() p
+	for p in "${servers[@]}"; do
+		[ "$p" = "$pid" ] || left+=("$p")
+	done
+	servers=("${left[@]}")
+	kill "$pid" 2>/dev/null
+	patience 15 gone "$pid" || kill -KILL "$pid"
+	wait "$pid"
+}
+
+# stops_well [PID]: it ends with status 0, and has said nothing that a sanitizer says
+stops_well() {
+	stop_server "$@" || return 1
+	no_sanitizer "$tmp"/*.log
+}
+no_sanitizer() { ! grep -hE 'Sanitizer|runtime error:' "$@" | comment | grep .; }
+
+# ---- commands ----
+
+# run COMMAND...: without terminal and input, not longer than $limit seconds. Sets status
+# (124: it hung); output is in $tmp/out and $tmp/err.
+limit=60
+run() {
+	ran="$*"
+	setsid --wait timeout -k 5 "$limit" "$@" </dev/null >"$tmp/out" 2>"$tmp/err"
+	status=$?
+}
+# The same with standard input as it is.
+run_stdin() {
+	ran="$*"
+	setsid --wait timeout -k 5 "$limit" "$@" >"$tmp/out" 2>"$tmp/err"
+	status=$?
+}
+
+# put and get as they are used here; a server that is not known yet is trusted quietly.
+put() { run rftp put -q --accept-new "$@"; }
+get() { run rftp get -q --accept-new "$@"; }
+
+# status_is N: the last command's, with nothing that a sanitizer said
+status_is() { [ "$status" -eq "$1" ] && no_sanitizer "$tmp/err"; }
+
+# said TEXT: one line on standard error, from rftp, with TEXT (grep -E) in it, that is
+# more than a number
+said() {
+	if [ "$(wc -l <"$tmp/err")" -ne 1 ] || ! grep -q '^rftp: ' "$tmp/err"; then
+		echo "# not one line of rftp's"
+		return 1
+	fi
+	if grep -Eqi '(errno|error|code) -?[0-9]+$' "$tmp/err"; then
+		echo "# only a number"
+		return 1
+	fi
+	grep -Eqi -e "$1" "$tmp/err"
+}
+
+# A failure in one go: status N and one line with TEXT.
+fails_with() { # N TEXT
+	status_is "$1" && said "$2"
+}
+
+# summary KEY: of the last command's --json
+summary() {
+	python3 -c '
+import json, sys
+for line in open(sys.argv[1], errors="replace"):
+    e = json.loads(line)
+    if e.get("event") == "summary":
+        print(e.get(sys.argv[2]))' "$tmp/out" "$1"
+}
+
+# ---- files ----
+
+same() { cmp -s -- "$1" "$2"; }
+# no_parts DIR...: nothing half-done is left in them
+no_parts() { ! find "$@" -name '.rftp-*' | comment | grep .; }
+same_trees() { "$lib/compare-trees" "$@" | comment; return "${PIPESTATUS[0]}"; }
+
+# random FILE SIZE
+random() { head -c "$2" /dev/urandom >"$1"; }
+
+# as_other COMMAND...: as somebody without privileges, when we are root
+as_other=()
+if is_root && command -v setpriv >/dev/null; then
+	as_other=(setpriv --reuid=65534 --regid=65534 --clear-groups --)
+fi

@@ -172,6 +172,17 @@ static int link_part(int fd, int dirfd, const char *part)
 	return -EBUSY;
 }
 
+int part_may_replace(int dirfd, const char *name)
+{
+	struct stat st;
+
+	if (fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW))
+		return errno == ENOENT ? 0 : -errno;
+	if (S_ISDIR(st.st_mode))
+		return -EISDIR;
+	return S_ISREG(st.st_mode) || S_ISLNK(st.st_mode) ? 0 : -EEXIST;
+}
+
 int link_fd_over(int fd, int dirfd, const char *part, const char *name)
 {
 	int r = part_lock(fd); /* before it can be seen */

@@ -51,13 +51,12 @@ static struct part *part_new(const struct part_spec *s)
 	return p;
 }
 
-/* The mode of what has the name; -1 when nothing has it. *is_dir: it is a directory. */
-static int64_t mode_there(int dirfd, const char *name, bool *is_dir)
+/* The mode of the file that has the name; -1 when none has it. */
+static int64_t mode_there(int dirfd, const char *name)
 {
 	struct stat st;
 	bool there = fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) == 0;
 
-	*is_dir = there && S_ISDIR(st.st_mode);
 	return there && S_ISREG(st.st_mode) ? (int64_t)(st.st_mode & 07777) : -1;
 }
 
@@ -118,12 +117,11 @@ static int set_length(struct part *p, bool keep, struct err *e)
 
 static int begin_at(struct part *p, int dirfd, struct err *e)
 {
-	bool is_dir, taken = false;
-	int r;
+	int r = part_may_replace(dirfd, p->spec.name);
+	bool taken = false;
 
-	mode_there(dirfd, p->spec.name, &is_dir);
-	if (is_dir)
-		return say(p, -EISDIR, "cannot be replaced by a file", e);
+	if (r)
+		return say(p, r, "cannot be replaced by a file", e);
 	if (p->spec.inplace)
 		r = open_inplace(p, dirfd, e);
 	else
@@ -235,7 +233,6 @@ int part_checkpoint(struct part *p)
 /* Size, owner, mode, times, in this order: each may undo the later ones. */
 static int dress(struct part *p, int dirfd, struct err *e)
 {
-	bool is_dir;
 	int64_t old = -1;
 	struct stat st;
 	int r;
@@ -249,7 +246,7 @@ static int dress(struct part *p, int dirfd, struct err *e)
 	if (p->kind == INPLACE)
 		old = p->fresh ? -1 : (int64_t)(st.st_mode & 07777);
 	else if (!p->spec.set_mode)
-		old = mode_there(dirfd, p->spec.name, &is_dir);
+		old = mode_there(dirfd, p->spec.name);
 	r = attrs_set(p->fd, &p->spec, attrs_mode(&p->spec, old), -1);
 	if (r)
 		return say(p, r, "cannot get its owner, mode and times", e);

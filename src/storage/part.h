@@ -36,6 +36,9 @@ int link_fd(int fd, int dirfd, const char *name);
 /* Give the unnamed fd a name that something has: by way of part, then renamed over.
  * -EBUSY: another writer holds part. */
 int link_fd_over(int fd, int dirfd, const char *part, const char *name);
+/* 0 when nothing, a file or a link has the name, which a file may replace; -EISDIR;
+ * -EEXIST for a device, a pipe or a socket: /dev/null is not made a file by root. */
+int part_may_replace(int dirfd, const char *name);
 
 /* ---- attributes (attrs.c) ---- */
 

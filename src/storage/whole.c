@@ -87,7 +87,9 @@ static int name_unnamed(struct whole *w)
 	if (r != -EEXIST)
 		return r;
 	part_name(part, w->s->name);
-	r = take_old_mode(w);
+	r = part_may_replace(w->dirfd, w->s->name);
+	if (r == 0)
+		r = take_old_mode(w);
 	return r ? r : link_fd_over(w->fd, w->dirfd, part, w->s->name);
 }
 
@@ -95,6 +97,8 @@ static int name_failed(struct whole *w, int r, struct err *e)
 {
 	if (r == -EBUSY)
 		return part_err(e, r, w->s, "another transfer is writing it");
+	if (r == -EEXIST || r == -EISDIR)
+		return part_err(e, r, w->s, "cannot be replaced by a file");
 	return r ? part_err(e, r, w->s, "cannot get its name") : 0;
 }
 
@@ -122,7 +126,9 @@ static int write_named(struct whole *w, const void *data, size_t len, struct err
 	else
 		r = finish(w, data, len, e);
 	if (r == 0) {
-		r = take_old_mode(w);
+		r = part_may_replace(w->dirfd, w->s->name);
+		if (r == 0)
+			r = take_old_mode(w);
 		if (r == 0 && renameat(w->dirfd, part, w->dirfd, w->s->name))
 			r = -errno;
 		name_failed(w, r, e);

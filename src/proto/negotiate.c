@@ -11,6 +11,7 @@
 #define BLOCK_LOWEST (64u << 10)
 #define BLOCK_HIGHEST (64u << 20)
 #define BLOCK_DEFAULT (1u << 20)
+#define BLOCK_NEAR (256u << 10)       /* a short path: stays in a core's cache between stages */
 #define BLOCK_INBAND (BULK_FRAME_MAX - HEAD_BYTES) /* with its head it fills one frame */
 
 #define CHANNELS_RDMA 2u              /* per path, when nobody has a wish */
@@ -52,6 +53,11 @@ static uint64_t min_u64(uint64_t a, uint64_t b)
 static uint32_t clamp_u32(uint32_t v, uint32_t lo, uint32_t hi)
 {
 	return min_u32(max_u32(v, lo), hi);
+}
+
+static bool is_near(const struct offer *client)
+{
+	return client->rtt_ns && client->rtt_ns < NEAR_RTT_NS;
 }
 
 /* The client's wish counts before the server's. */
@@ -194,7 +200,7 @@ static uint32_t default_channels(const struct offer *c, const struct offer *s, u
 {
 	if (transport == TRANSPORT_RDMA)
 		return CHANNELS_RDMA;
-	if (c->rtt_ns && c->rtt_ns < NEAR_RTT_NS && min_u32(c->cpus, s->cpus) <= FEW_CPUS)
+	if (is_near(c) && min_u32(c->cpus, s->cpus) <= FEW_CPUS)
 		return CHANNELS_TCP_NEAR;
 	return CHANNELS_TCP;
 }
@@ -234,7 +240,7 @@ static int choose_block(const struct offer *c, const struct offer *s, struct agr
 			       block_limit(c) < BLOCK_LOWEST ? c->block_max : s->block_max,
 			       BLOCK_LOWEST);
 	if (!want)
-		want = BLOCK_DEFAULT;
+		want = is_near(c) ? BLOCK_NEAR : BLOCK_DEFAULT;
 	want = min_u32(want, BLOCK_HIGHEST);
 	a->block = clamp_u32((want + UNIT - 1) / UNIT * UNIT, BLOCK_LOWEST, limit);
 	return 0;

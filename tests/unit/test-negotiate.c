@@ -290,6 +290,20 @@ static void test_block(void **state)
 	}
 }
 
+/* On a short path a block stays in a core's cache from stage to stage. */
+static void test_block_near(void **state)
+{
+	struct offer c = plain(), s = plain();
+
+	c.rtt_ns = 999999;
+	assert_int_equal(agree(&c, &s).block, 256 * KIB);
+	c.rtt_ns = 1000000;
+	assert_int_equal(agree(&c, &s).block, MIB);
+	c.rtt_ns = 1;
+	s.block = 2 * MIB;
+	assert_int_equal(agree(&c, &s).block, 2 * MIB);
+}
+
 static void test_block_too_small(void **state)
 {
 	struct offer c = plain(), s = plain();
@@ -727,6 +741,7 @@ int main(void)
 		cmocka_unit_test(test_channels),
 		cmocka_unit_test(test_channels_near),
 		cmocka_unit_test(test_block),
+		cmocka_unit_test(test_block_near),
 		cmocka_unit_test(test_block_too_small),
 		cmocka_unit_test(test_inflight),
 		cmocka_unit_test(test_inflight_wish),

@@ -39,7 +39,7 @@ struct sfile {
 	atomic_bool failed;         /* told already: no more of it is sent */
 	bool asked;                 /* waits for a verdict; the source's lock */
 
-	struct bulk_range *ranges;  /* data to send; NULL: all of 0..size */
+	struct bulk_range *ranges;  /* data to send, nranges of them; NULL: all of 0..size */
 	uint32_t nranges;
 
 	/* Runs that the sink has; set by the control reader before the file is ready. */
@@ -65,6 +65,12 @@ static inline struct sfile *sfile_ref(struct sfile *f)
 {
 	atomic_fetch_add_explicit(&f->refs, 1, memory_order_relaxed);
 	return f;
+}
+
+/* Whether a piece of f is to be sent at all: of an empty file or one hole there is none. */
+static inline bool sfile_has_data(const struct sfile *f)
+{
+	return f->kind != SFILE_PATH || (f->ranges ? f->nranges > 0 : f->size > 0);
 }
 
 struct plan;

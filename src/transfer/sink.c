@@ -34,15 +34,42 @@ static int flush_done(struct sink *s)
 	return r;
 }
 
-static int on_sent(struct sink *s, struct buf *p)
+static bool is_missing_bytes(struct sink *s, uint64_t id)
+{
+	struct kfile *f = kfile_get(s, id);
+	bool missing = f && !atomic_load(&f->over) && atomic_load(&f->unreceived) > 0;
+
+	kfile_put(s, f);
+	return missing;
+}
+
+/* All blocks have been dealt with: a file that misses bytes now would wait for ever. */
+static bool bytes_missing(struct sink *s)
+{
+	uint64_t last = atomic_load(&s->highest), id = last < s->ahead ? 1 : last - s->ahead + 1;
+
+	for (; id <= last; id++)
+		if (is_missing_bytes(s, id))
+			return true;
+	return false;
+}
+
+static bool blocks_wait(struct sink *s)
+{
+	LOCK_GUARD(guard, &s->lock);
+
+	return s->parked;
+}
+
+static int on_sent(struct sink *s, struct buf *p, struct err *e)
 {
 	struct bulk_counts c;
 	int r = bulk_counts_get(p, &c);
 
 	if (r)
 		return r;
-	if (c.entries != atomic_load(&s->entries) || s->parked)
-		return -EPROTO;
+	if (c.entries != atomic_load(&s->entries) || blocks_wait(s) || bytes_missing(s))
+		return err_set(e, -EPROTO, "the source has ended without all it announced");
 	sink_entries_end(s);
 	atomic_store(&s->sent, true);
 	xfer_changed(&s->x);
@@ -65,7 +92,7 @@ static int sink_frame(struct xfer *x, uint8_t type, struct buf *p, struct err *e
 	case BULK_FAILED:
 		return sink_source_failed(s, p);
 	case BULK_SENT:
-		return on_sent(s, p);
+		return on_sent(s, p, e);
 	default:
 		return -EPROTO;
 	}
@@ -313,16 +340,26 @@ static void fill_result(struct sink *s, struct transfer_result *r)
 	r->resumed = atomic_load(&s->bytes_kept);
 }
 
+/* It has not begun: there is no conversation yet to tell the peer by. */
+static int give_up(struct sink *s, bool *in_line, struct err *e)
+{
+	atomic_store(&s->x.failed, true);
+	if (s->arrived) {
+		sink_cancel(&s->x);
+		drain(s);
+	}
+	*in_line = setup_abort(s->x.ms, e->code, e->text);
+	return e->code;
+}
+
 int sink_run(struct sink *s, struct transfer_result *r, bool *in_line, struct err *e)
 {
 	int rc = make_tables(s, e);
 
-	*in_line = false;
+	if (!rc)
+		rc = start(s, e);
 	if (rc)
-		return rc;
-	rc = start(s, e);
-	if (rc)
-		return rc;
+		return give_up(s, in_line, e);
 	xfer_wait(&s->x, all_over);
 	drain(s);
 	free_linkables(s); /* they hold directories, whose times are set by this */

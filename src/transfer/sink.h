@@ -57,7 +57,9 @@ struct kfile {
 	/* The same, counted down before a piece is written: what would take it below 0 is
 	 * refused, so that left cannot reach 0 while a piece is being written. */
 	_Atomic int64_t unreceived;
+	atomic_bool asks;        /* its verdict is not out: nothing of it may come */
 	atomic_bool over;        /* done, skipped or failed */
+	bool other;              /* passed over, and what has its name is another file */
 	bool counts;             /* as a file, as the source counts them: not links */
 	bool told;               /* --ack received: DONE is out; by who brought unreceived
 				  * to 0 */
@@ -66,6 +68,9 @@ struct kfile {
 	bool journal;            /* a part that can be resumed */
 	bool direct;             /* guarded by the stripe */
 	struct part *part;       /* guarded by the stripe until it is set; stays */
+	uint8_t *ranges;         /* as they came, until the part has its holes; guarded by the
+				  * stripe once a part may be made */
+	uint32_t nranges;
 	struct check *checks;    /* guarded by the stripe */
 	uint32_t nchecks;
 	uint8_t *xattrs;
@@ -158,6 +163,16 @@ int sink_source_failed(struct sink *s, struct buf *p);
 void sink_entries_end(struct sink *s);
 int sink_flush_verdicts(struct sink *s);
 int sink_verdict(struct sink *s, uint64_t id, uint8_t verdict);
+/* The same for a file of which something may come from now on. */
+int sink_wants(struct sink *s, struct kfile *f, uint8_t verdict);
+
+/* sink_dest.c: control reader's thread */
+/* A directory below parent, which it holds; NULL: memory is out. */
+struct kdir *kdir_new(struct sink *s, uint64_t id, struct kdir *parent);
+/* Where an entry that was named belongs: parent (a reference for the caller) and name,
+ * which may lie in namebuf; NULL: its contents go into parent itself. */
+int sink_place_top(struct sink *s, const struct bulk_entry *en, char namebuf[256],
+		   struct kdir **parent, const char **name, struct err *e);
 
 /* sink_write.c */
 int writers_start(struct sink *s, struct err *e);
@@ -184,11 +199,19 @@ int kfile_hardlink(struct sink *s, struct kfile *f);
 struct kfile *kfile_get(struct sink *s, uint64_t id); /* a reference, or NULL */
 void kfile_put(struct sink *s, struct kfile *f);
 void kdir_put(struct sink *s, struct kdir *d);
+/* d's names are on stable storage after this, and so is its own, up to what was there
+ * before us. */
+int kdir_sync(struct kdir *d);
 char *kfile_path(const struct kfile *f);
 static inline pthread_mutex_t *stripe_of(struct sink *s, uint64_t id)
 {
 	return &s->stripes[id % STRIPES];
 }
+
+/* sink_hole.c */
+/* Make zeros of fd's file, which goes up to size, but for ranges (as on the wire). 0 or a
+ * negative errno. */
+int make_holes(int fd, uint64_t size, const uint8_t *ranges, uint32_t n);
 
 /* sink_link.c */
 int put_symlink(int dfd, const char *name, const char *target);

@@ -73,9 +73,7 @@ static int sync_fd_dir(struct dir *dir)
 	return r;
 }
 
-/* d's names are on stable storage after this, and so is its own, up to what was there
- * before us. */
-static int kdir_sync(struct kdir *d)
+int kdir_sync(struct kdir *d)
 {
 	int r = 0;
 
@@ -126,6 +124,7 @@ void kfile_put(struct sink *s, struct kfile *f)
 		part_abandon(f->part, f->journal && !f->drop);
 	part_free(f->part);
 	kdir_put(s, f->parent);
+	free(f->ranges);
 	free(f->checks);
 	free(f->xattrs);
 	free(f);
@@ -255,7 +254,8 @@ void kfile_done(struct sink *s, struct kfile *f, bool skipped)
 	/* A skipped file that asked has its verdict, which is final. The slot must be free
 	 * before the source hears of it. */
 	tell = !(skipped && (f->flags & ENTRY_F_ASK)) && !f->told;
-	kfile_over(s, f, LINK_THERE);
+	/* A hard link to another file that was left alone would have the wrong bytes. */
+	kfile_over(s, f, skipped && f->other ? LINK_FAILED : LINK_THERE);
 	if (tell && done_add(&s->done, id))
 		xfer_fail(&s->x, -ENOMEM, "out of memory");
 }
@@ -298,15 +298,30 @@ struct part_spec kfile_spec(struct sink *s, struct kfile *f)
 	};
 }
 
+static struct part *begin_part(struct sink *s, struct kfile *f, struct err *e)
+{
+	struct part_spec spec = kfile_spec(s, f);
+	struct part *p = part_begin(&spec, e);
+	int r = 0;
+
+	if (p && f->ranges)
+		r = make_holes(part_fd(p), f->meta.size, f->ranges, f->nranges);
+	if (r) {
+		err_sys(e, r, "%s: cannot make its holes", printable(f->name));
+		part_free(p);
+		return NULL;
+	}
+	if (p)
+		free(steal_ptr(&f->ranges));
+	return p;
+}
+
 struct part *kfile_part(struct sink *s, struct kfile *f, struct err *e)
 {
 	LOCK_GUARD(guard, stripe_of(s, f->id));
 
-	if (!f->part) {
-		struct part_spec spec = kfile_spec(s, f);
-
-		f->part = part_begin(&spec, e);
-	}
+	if (!f->part)
+		f->part = begin_part(s, f, e);
 	return f->part;
 }
 
@@ -465,12 +480,12 @@ static int begin_big(struct sink *s, struct kfile *f, struct err *e)
 	if (n < 0)
 		return (int)n;
 	if (!rf.n)
-		return sink_verdict(s, f->id, VERDICT_SEND);
+		return sink_wants(s, f, VERDICT_SEND);
 	/* Before the source can answer. */
 	atomic_fetch_add(&f->left, KEPT_TOKEN);
 	atomic_fetch_add(&f->unreceived, KEPT_TOKEN);
 	r = xfer_send(&s->x, BULK_RUNS, b);
-	return r ? r : sink_verdict(s, f->id, VERDICT_RUNS);
+	return r ? r : sink_wants(s, f, VERDICT_RUNS);
 }
 
 static int make_empty(struct sink *s, struct kfile *f, struct err *e)

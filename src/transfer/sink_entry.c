@@ -38,6 +38,12 @@ int sink_flush_verdicts(struct sink *s)
 	return r;
 }
 
+int sink_wants(struct sink *s, struct kfile *f, uint8_t verdict)
+{
+	atomic_store(&f->asks, false);
+	return sink_verdict(s, f->id, verdict);
+}
+
 int sink_verdict(struct sink *s, uint64_t id, uint8_t verdict)
 {
 	size_t len;
@@ -52,176 +58,6 @@ int sink_verdict(struct sink *s, uint64_t id, uint8_t verdict)
 	return r;
 }
 
-/* ---- where the named sources go ---- */
-
-static char *base_path(struct sink *s)
-{
-	const char *p = s->item->path;
-	char *out;
-
-	if (p[0] == '/' || !s->cwd || !s->cwd[0])
-		return strdup(p[0] ? p : ".");
-	return asprintf(&out, "%s/%s", s->cwd, p) < 0 ? NULL : out;
-}
-
-static bool names_directory(const char *p)
-{
-	const char *last = strrchr(p, '/');
-
-	last = last ? last + 1 : p;
-	return !last[0] || !strcmp(last, ".") || !strcmp(last, "..");
-}
-
-static int look_at_dest(struct sink *s)
-{
-	struct stat st;
-
-	s->dest_path = base_path(s);
-	if (!s->dest_path)
-		return -ENOMEM;
-	s->dest.slash = names_directory(s->dest_path) || (s->x.req->flags & BULK_F_INTO);
-	s->dest.several = s->x.req->flags & BULK_F_SEVERAL;
-	s->dest.exists = !root_stat(s->root, s->dest_path, true, &st);
-	s->dest.is_dir = s->dest.exists && S_ISDIR(st.st_mode);
-	s->base_known = true;
-	return 0;
-}
-
-static struct kdir *kdir_new(struct sink *s, uint64_t id, struct kdir *parent)
-{
-	struct kdir *d = calloc(1, sizeof(*d));
-
-	if (!d)
-		return NULL;
-	d->id = id;
-	d->parent = parent;
-	if (parent)
-		atomic_fetch_add(&parent->refs, 1);
-	atomic_init(&d->refs, 1);
-	return d;
-}
-
-/* Make path and, when asked, the directories above it. */
-static int make_path(struct sink *s, const char *path)
-{
-	int r = root_mkdir(s->root, path, 0777 & ~s->x.tuning->umask);
-
-	if (r == -EEXIST)
-		return 0;
-	if (r == -ENOENT && (s->x.req->flags & BULK_F_MKDIRS)) {
-		char *up CLEANUP_FREE = strdup(path);
-		size_t n;
-
-		if (!up)
-			return -ENOMEM;
-		for (n = strlen(up); n && up[n - 1] == '/'; n--)
-			;
-		for (; n && up[n - 1] != '/'; n--)
-			;
-		if (!n)
-			return r;
-		up[n] = '\0';
-		r = make_path(s, up);
-		if (!r)
-			r = root_mkdir(s->root, path, 0777 & ~s->x.tuning->umask);
-		return r == -EEXIST ? 0 : r;
-	}
-	return r;
-}
-
-/* The destination directory itself, made when it is missing. */
-static int open_base(struct sink *s, bool make, struct err *e)
-{
-	int fd, r;
-
-	if (s->base)
-		return 0;
-	s->base = kdir_new(s, 0, NULL);
-	if (!s->base)
-		return err_set(e, -ENOMEM, "out of memory");
-	if (make && s->dry)
-		return 0;
-	if (make) {
-		r = make_path(s, s->dest_path);
-		if (r)
-			return err_sys(e, r, "%s: cannot make the directory",
-				       printable(s->dest_path));
-		s->dest.exists = s->dest.is_dir = true;
-		s->base->made = true;
-		s->base->meta.mode = 0777;
-	}
-	fd = root_open(s->root, s->dest_path, O_RDONLY | O_DIRECTORY, 0);
-	if (fd < 0)
-		return err_sys(e, fd, "%s", printable(s->dest_path));
-	s->base->dir = dir_top(s->dirset, fd, s->dest_path);
-	return s->base->dir ? 0 : err_set(e, -ENOMEM, "out of memory");
-}
-
-/* The directory that holds the destination, whose last component goes to name. */
-static int open_above(struct sink *s, char name[256], struct kdir **above, struct err *e)
-{
-	char *dirname CLEANUP_FREE = strdup(s->dest_path);
-	char *slash;
-	int fd;
-
-	if (!dirname)
-		return err_set(e, -ENOMEM, "out of memory");
-	fd = root_open_parent(s->root, s->dest_path, name);
-	if (fd == -ENOENT && (s->x.req->flags & BULK_F_MKDIRS) && !s->dry) {
-		slash = strrchr(dirname, '/');
-		if (slash && slash != dirname) {
-			*slash = '\0';
-			fd = make_path(s, dirname);
-			*slash = '/';
-			if (!fd)
-				fd = root_open_parent(s->root, s->dest_path, name);
-		}
-	}
-	if (fd < 0)
-		return err_sys(e, fd, "%s", printable(s->dest_path));
-	slash = strrchr(dirname, '/');
-	if (slash)
-		slash[slash == dirname] = '\0';
-	*above = kdir_new(s, 0, NULL);
-	if (*above)
-		(*above)->dir = dir_top(s->dirset, fd, slash ? dirname : "");
-	else
-		close(fd);
-	if (*above && (*above)->dir)
-		return 0;
-	if (*above)
-		kdir_put(s, *above);
-	return err_set(e, -ENOMEM, "out of memory");
-}
-
-/* Where entry en belongs: parent (a reference for the caller) and name. For a directory
- * whose contents go into the destination itself *parent is that, and *name NULL. */
-static int place_top(struct sink *s, const struct bulk_entry *en, char namebuf[256],
-		     struct kdir **parent, const char **name, struct err *e)
-{
-	enum dest_place place;
-	bool dir = en->type == ENTRY_DIR, make;
-	int r = s->base_known ? 0 : look_at_dest(s);
-
-	if (r)
-		return err_sys(e, r, "destination");
-	r = dest_resolve(&s->dest, s->dest_path, dir, en->flags & ENTRY_F_CONTENTS, &place,
-			 &make, e);
-	if (r)
-		return r;
-	if (place == DEST_AS) {
-		*name = namebuf;
-		return open_above(s, namebuf, parent, e);
-	}
-	r = open_base(s, make, e);
-	if (r)
-		return r;
-	atomic_fetch_add(&s->base->refs, 1);
-	*parent = s->base;
-	*name = place == DEST_CONTENTS ? NULL : en->name;
-	return 0;
-}
-
 static struct kdir *find_dir(struct sink *s, uint64_t id)
 {
 	struct kdir *d;
@@ -230,13 +66,13 @@ static struct kdir *find_dir(struct sink *s, uint64_t id)
 	return d;
 }
 
-/* As place_top, for any entry. -EPROTO: its parent is not open. Other errors mean that
+/* As sink_place_top, for any entry. -EPROTO: its parent is not open. Other errors mean that
  * the destination cannot be used: the transfer ends. */
 static int place_entry(struct sink *s, const struct bulk_entry *en, char namebuf[256],
 		       struct kdir **parent, const char **name, struct err *e)
 {
 	if (!en->parent)
-		return place_top(s, en, namebuf, parent, name, e);
+		return sink_place_top(s, en, namebuf, parent, name, e);
 	*parent = find_dir(s, en->parent);
 	if (!*parent)
 		return -EPROTO;
@@ -353,6 +189,25 @@ static int on_dir_end(struct sink *s, const struct bulk_entry *en)
 
 /* ---- files and links ---- */
 
+/* What is written into may hold bytes where there are to be holes: in place those of the
+ * file that was there, in a part that is taken over those of a file that may have been
+ * another one. */
+static int keep_ranges(struct sink *s, const struct bulk_entry *en, struct kfile *f)
+{
+	bool part = (en->flags & ENTRY_F_ASK) && (s->x.req->flags & BULK_F_RESUME);
+
+	if (!(en->flags & ENTRY_F_SPARSE) || s->discard || s->stream ||
+	    (!part && !(s->x.req->flags & BULK_F_INPLACE)))
+		return 0;
+	f->ranges = malloc(en->nranges * 16ul + 1);
+	if (!f->ranges)
+		return -ENOMEM;
+	if (en->nranges)
+		memcpy(f->ranges, en->ranges, en->nranges * 16ul);
+	f->nranges = en->nranges;
+	return 0;
+}
+
 /* Takes parent's reference over. */
 static struct kfile *kfile_new(struct sink *s, const struct bulk_entry *en,
 			       struct kdir *parent, const char *name)
@@ -370,8 +225,9 @@ static struct kfile *kfile_new(struct sink *s, const struct bulk_entry *en,
 	f->flags = en->flags;
 	f->counts = en->type == ENTRY_FILE;
 	f->link_id = en->link_id;
+	atomic_init(&f->asks, en->type == ENTRY_FILE && (en->flags & ENTRY_F_ASK));
 	atomic_init(&f->refs, 1);
-	if (keep_xattrs(s, en, &f->xattrs, &f->xattrs_len)) {
+	if (keep_xattrs(s, en, &f->xattrs, &f->xattrs_len) || keep_ranges(s, en, f)) {
 		kfile_put(s, f);
 		return NULL;
 	}
@@ -429,7 +285,8 @@ static bool not_older(const struct stat *st, const struct meta *m)
 
 static bool same(const struct stat *st, const struct meta *m)
 {
-	return (uint64_t)st->st_size == m->size && st->st_mtim.tv_sec == m->mtime_s &&
+	return (m->type == FT_LINK ? S_ISLNK(st->st_mode) : S_ISREG(st->st_mode)) &&
+	       (uint64_t)st->st_size == m->size && st->st_mtim.tv_sec == m->mtime_s &&
 	       (uint32_t)st->st_mtim.tv_nsec == m->mtime_ns;
 }
 
@@ -442,9 +299,10 @@ static bool policy_skips(struct sink *s, struct kfile *f)
 		return false;
 	if (look(f, &st) || S_ISDIR(st.st_mode))
 		return false;
+	f->other = !same(&st, &f->meta);
 	switch (s->x.req->policy) {
 	case POLICY_SAME:
-		return same(&st, &f->meta);
+		return !f->other;
 	case POLICY_UPDATE:
 		return not_older(&st, &f->meta);
 	default:
@@ -456,7 +314,7 @@ static bool resumable(struct sink *s, const struct kfile *f)
 {
 	return (f->flags & ENTRY_F_ASK) && (s->x.req->flags & BULK_F_RESUME) &&
 	       !(s->x.req->flags & BULK_F_INPLACE) && !s->discard && !s->stream &&
-	       f->meta.size > s->x.agr.run;
+	       f->meta.size > s->x.agr.run && atomic_load(&f->left);
 }
 
 /* The answer to an entry that asks. */
@@ -467,7 +325,7 @@ static int answer(struct sink *s, struct kfile *f)
 		return sink_verdict(s, f->id, VERDICT_SKIP);
 	}
 	if (s->dry) {
-		int r = sink_verdict(s, f->id, VERDICT_SEND);
+		int r = sink_wants(s, f, VERDICT_SEND);
 
 		kfile_done(s, f, false);
 		return r;
@@ -477,7 +335,7 @@ static int answer(struct sink *s, struct kfile *f)
 		sink_job(s, f, JOB_BEGIN);
 		return 0;
 	}
-	return sink_verdict(s, f->id, VERDICT_SEND);
+	return sink_wants(s, f, VERDICT_SEND);
 }
 
 static uint64_t data_bytes(const struct bulk_entry *en)
@@ -555,6 +413,10 @@ static int on_file(struct sink *s, const struct bulk_entry *en, struct err *e)
 
 	if (!(en->flags & ENTRY_F_NOSIZE) && (data > en->size || en->size > INT64_MAX / 4))
 		return -EBADMSG;
+	if (s->dry && !(en->flags & ENTRY_F_ASK))
+		return -EPROTO; /* what does not ask would be written */
+	if (s->stream && (en->flags & ENTRY_F_SPARSE))
+		return -EPROTO; /* its holes would be missing from the output */
 	if (s->discard || s->stream) {
 		parent = s->base;
 		atomic_fetch_add(&parent->refs, 1);
@@ -603,10 +465,10 @@ static void set_link(struct sink *s, struct kfile *f, const char *target)
 		r = put_symlink(dfd, f->name, target);
 		if (!r)
 			link_attributes(s, dfd, f);
-		if (!r && s->sync)
-			r = fsync(dfd) ? -errno : 0;
 		dir_unpin(f->parent->dir);
 	}
+	if (!r && s->sync)
+		r = kdir_sync(f->parent);
 	if (!r) {
 		kfile_done(s, f, false);
 		return;
@@ -699,7 +561,8 @@ int sink_sizes(struct sink *s, struct buf *p, bool kept)
 		f = kfile_get(s, id);
 		if (!f)
 			continue;
-		if (n > INT64_MAX / 4 || (kept ? !f->journal : !(f->flags & ENTRY_F_NOSIZE))) {
+		if (n > INT64_MAX / 4 || atomic_load(&f->asks) ||
+		    (kept ? !f->journal : !(f->flags & ENTRY_F_NOSIZE))) {
 			kfile_put(s, f);
 			return -EPROTO;
 		}

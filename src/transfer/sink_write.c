@@ -165,14 +165,17 @@ static int admit(struct sink *s, struct kfile *f, const struct extent *x)
 {
 	int64_t before;
 
-	if (atomic_load(&f->over))
+	/* A piece of nothing would complete a file that is being completed. */
+	if (atomic_load(&f->over) || !x->length)
 		return 1;
+	if (atomic_load(&f->asks))
+		return -EPROTO;
 	if (!(f->flags & ENTRY_F_NOSIZE) && x->offset + x->length > f->meta.size)
 		return -EPROTO;
 	before = atomic_fetch_sub(&f->unreceived, x->length);
 	if (before < x->length)
 		return -EPROTO;
-	if (s->early && before == x->length && x->length)
+	if (s->early && before == x->length)
 		tell_received(s, f);
 	return 0;
 }

@@ -95,12 +95,16 @@ void source_file_failed(struct source *s, struct sfile *f, const char *path, int
 	if (f) {
 		if (atomic_exchange(&f->failed, true))
 			return;
+		/* Told before the window moves on: an entry that takes f's place in it must
+		 * not overtake this. The sink passes it over where f is done already. */
+		xfer_send_failure(&s->x, BULK_FAILED, f->id, code, text);
 		sfile_put(entry_over(s, f->id, &was));
+	} else {
+		xfer_send_failure(&s->x, BULK_FAILED, 0, code, text);
 	}
 	if (!was)
 		return;
 	atomic_fetch_add(&s->failed, 1);
-	xfer_send_failure(&s->x, BULK_FAILED, f ? f->id : 0, code, text);
 	XFER_EVENT(&s->x, file_failed, path, code, text);
 }
 
@@ -132,6 +136,13 @@ static void one_done(struct source *s, uint64_t id)
 	sfile_put(f);
 }
 
+static uint64_t next_id(struct source *s)
+{
+	LOCK_GUARD(guard, &s->lock);
+
+	return s->next;
+}
+
 static int on_done(struct source *s, struct buf *p)
 {
 	uint64_t first, last;
@@ -141,7 +152,7 @@ static int on_done(struct source *s, struct buf *p)
 
 		if (r)
 			return r;
-		if (first > last || last - first >= s->ahead)
+		if (first > last || last - first >= s->ahead || last >= next_id(s))
 			return -EBADMSG;
 		for (uint64_t id = first; id <= last; id++)
 			one_done(s, id);
@@ -184,10 +195,12 @@ static void verdict_skip(struct source *s, struct sfile *f)
 	plan_unexpect(s->plan);
 }
 
-/* The plan ends when nothing is expected: so first hand it the file, then unexpect. */
+/* The plan ends when nothing is expected: so first hand it the file, then unexpect. The
+ * sink makes a file without data by itself. */
 static void verdict_send(struct source *s, struct sfile *f)
 {
-	plan_ready(s->plan, sfile_ref(f));
+	if (sfile_has_data(f))
+		plan_ready(s->plan, sfile_ref(f));
 	plan_unexpect(s->plan);
 }
 
@@ -226,12 +239,13 @@ static int on_verdicts(struct source *s, struct buf *p)
 	return 0;
 }
 
-/* Digests of what the sink has of a file; more than the file can have is a lie. */
-static int add_runs(struct sfile *f, uint32_t run_bytes, struct buf *p)
+/* Digests of what the sink has of a file; more than the file can have is a lie. So are
+ * runs of a length that was not agreed: short ones would fill our memory. */
+static int add_runs(struct source *s, struct sfile *f, uint32_t run_bytes, struct buf *p)
 {
 	uint64_t most;
 
-	if (run_bytes < 4096 || run_bytes > BLOCK_MAX || run_bytes % 4096)
+	if (run_bytes != s->x.agr.run)
 		return -EBADMSG;
 	most = f->size / run_bytes + 1;
 	f->run_bytes = run_bytes;
@@ -269,7 +283,7 @@ static int on_runs(struct source *s, struct buf *p)
 	if (!f)
 		return 0;
 	/* Only while it waits is the file ours alone. */
-	r = f->asked ? add_runs(f, run_bytes, p) : 0;
+	r = f->asked ? add_runs(s, f, run_bytes, p) : 0;
 	sfile_put(f);
 	return r;
 }
@@ -312,6 +326,7 @@ static void source_cancel(struct xfer *x)
 	}
 	LOCK_GUARD(guard, &s->lock);
 	pthread_cond_broadcast(&s->moved);
+	pthread_cond_broadcast(&s->acked_more);
 }
 
 static void source_counts(struct xfer *x, struct bulk_counts *c)
@@ -369,6 +384,7 @@ void source_init(struct source *s)
 	s->oldest = s->next = 1;
 	pthread_mutex_init(&s->lock, NULL);
 	pthread_cond_init(&s->moved, NULL);
+	pthread_cond_init(&s->acked_more, NULL);
 }
 
 void source_destroy(struct source *s)
@@ -383,15 +399,38 @@ void source_destroy(struct source *s)
 	for (uint32_t i = 0; i < s->x.npaths; i++)
 		sender_free(s->senders[i]);
 	dirs_free(s->dirs);
+	pthread_cond_destroy(&s->acked_more);
 	pthread_cond_destroy(&s->moved);
 	pthread_mutex_destroy(&s->lock);
 	xfer_destroy(&s->x);
+}
+
+int source_number(struct source *s, uint64_t *number)
+{
+	LOCK_GUARD(guard, &s->lock);
+
+	while (atomic_load(&s->next_block) - s->acked.low >= NUMBERS_WINDOW &&
+	       !xfer_failed(&s->x))
+		pthread_cond_wait(&s->acked_more, &s->lock);
+	*number = atomic_fetch_add(&s->next_block, 1);
+	return xfer_failed(&s->x) ? -ECANCELED : 0;
+}
+
+void source_acked(struct source *s, uint64_t number)
+{
+	LOCK_GUARD(guard, &s->lock);
+	uint64_t low = s->acked.low;
+
+	numbers_add(&s->acked, number);
+	if (s->acked.low != low)
+		pthread_cond_broadcast(&s->acked_more);
 }
 
 static void block_acked(void *arg, struct block *b)
 {
 	struct source *s = arg;
 
+	source_acked(s, b->number);
 	atomic_fetch_add_explicit(&s->bytes_acked, b->len, memory_order_relaxed);
 }
 
@@ -406,16 +445,30 @@ static int block_returned(void *arg, struct block *b)
 	return -EPIPE;
 }
 
+static uint32_t channels_of(const struct xfer *x)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < x->npaths; i++)
+		n += x->paths[i]->nchannels;
+	return n;
+}
+
 static void channel_down(void *arg, uint32_t channel, int error)
 {
 	struct source *s = arg;
 
+	bool last = atomic_fetch_add(&s->x.channels_down, 1) + 1 == channels_of(&s->x);
+
 	/* Closed in good order: the sink has given up, and says why on the control stream. */
-	if (!error || xfer_failed(&s->x))
-		return;
-	atomic_fetch_add(&s->x.channels_lost, 1);
-	log_warn("data channel %u is lost (%s); its blocks go by the others", channel,
-		 strerror(-error));
+	if (error && !xfer_failed(&s->x)) {
+		atomic_fetch_add(&s->x.channels_lost, 1);
+		log_warn("data channel %u is lost (%s)%s", channel, strerror(-error),
+			 last ? "" : "; its blocks go by the others");
+	}
+	/* With the last the readers would wait for blocks that nobody sends. */
+	if (last)
+		xfer_data_lost(&s->x, error ? error : -EPIPE);
 }
 
 static int start_senders(struct source *s, struct err *e)

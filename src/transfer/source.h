@@ -3,6 +3,7 @@
 #ifndef RFTP_TRANSFER_SOURCE_H
 #define RFTP_TRANSFER_SOURCE_H
 
+#include "transfer/numbers.h"
 #include "transfer/plan.h"
 #include "transfer/seal.h"
 #include "transfer/xfer.h"
@@ -40,7 +41,12 @@ struct source {
 	uint32_t ahead;
 	uint64_t oldest, next;         /* ids: the first not done; the next to be given */
 
-	_Atomic uint64_t next_block;
+	/* Numbers of blocks that are acknowledged, guarded by lock: the sink remembers only so
+	 * many above the lowest that it has not got. */
+	struct numbers acked;
+	pthread_cond_t acked_more;
+	_Atomic uint64_t next_block;   /* changed under lock */
+
 	_Atomic uint64_t entries, files, done_files, failed, skipped;
 	_Atomic uint64_t bytes_known, bytes_acked, bytes_kept;
 	atomic_bool walked;            /* all entries are out */
@@ -61,6 +67,11 @@ void *source_walk(void *arg);
 int readers_start(struct source *s, struct err *e);
 void readers_join(struct source *s);
 
+/* The next block's number; sleeps while it would be too far ahead of one that is still
+ * under way, as on a channel that has stalled. -ECANCELED: the transfer has failed. */
+int source_number(struct source *s, uint64_t *number);
+/* The sink has the block of this number. Any thread. */
+void source_acked(struct source *s, uint64_t number);
 /* A file that will not be whole: told to the sink and counted once. f may be NULL for
  * a name that never became an entry; path is for people. */
 void source_file_failed(struct source *s, struct sfile *f, const char *path, int code,

@@ -1,40 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The source's readers: fill blocks from files, seal them, and hand them to a path. */
-#include "transfer/source.h"
+#include "transfer/source_read.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define DEPTH_MAX 64
 #define DIRECT_MIN (64ull << 20) /* smaller files are not worth bypassing the cache */
-
-/* A read under way. */
-struct piece {
-	struct io_op op;
-	struct sfile *file;
-	uint64_t offset;
-	uint32_t length;
-};
-
-struct reader {
-	struct source *s;
-	pthread_t thread;
-	struct io *io;
-	unsigned depth;
-	struct seal *seal;
-	struct block *open;            /* being filled with small files; or NULL */
-	struct sfile *mine;            /* of the last piece */
-	struct piece pieces[DEPTH_MAX];
-	struct piece *spare[DEPTH_MAX];
-	unsigned nspare;
-	uint8_t *run_buf;              /* for comparing runs; made when needed */
-	char name[16];
-};
 
 /* ---- blocks out ---- */
 
@@ -62,7 +39,11 @@ static int send_block(struct reader *r, struct block *b)
 	uint32_t path = 0;
 	int rc;
 
-	b->number = atomic_fetch_add_explicit(&s->next_block, 1, memory_order_relaxed);
+	rc = source_number(s, &b->number);
+	if (rc) {
+		pool_put(b);
+		return rc;
+	}
 	rc = seal_block(r->seal, b);
 	if (rc) {
 		pool_put(b);
@@ -108,6 +89,9 @@ static struct block *get_block(struct reader *r)
 		if (b)
 			return b;
 	}
+	/* Readers that each keep a half full block would wait for each other. */
+	if (flush_open(r))
+		return NULL;
 	t = now_ns();
 	b = pool_get(pool);
 	atomic_fetch_add_explicit(&s->reader_wait_ns, now_ns() - t, memory_order_relaxed);
@@ -116,7 +100,7 @@ static struct block *get_block(struct reader *r)
 
 /* ---- failures ---- */
 
-static void file_failed(struct reader *r, struct sfile *f, int code, const char *what)
+void reader_file_failed(struct reader *r, struct sfile *f, int code, const char *what)
 {
 	char *path CLEANUP_FREE = sfile_path(f);
 	char text[ERR_TEXT];
@@ -126,10 +110,9 @@ static void file_failed(struct reader *r, struct sfile *f, int code, const char 
 	source_file_failed(r->s, f, path ? path : f->name, code, text);
 }
 
-static const char changed[] = "changed while it was being read; not sent, run again";
 
 /* Is the file still what its entry said? */
-static bool unchanged(int fd, const struct sfile *f)
+bool sfile_unchanged(int fd, const struct sfile *f)
 {
 	struct stat st;
 
@@ -153,16 +136,16 @@ static int read_small(struct reader *r, struct sfile *f)
 	ssize_t n;
 
 	if (fd < 0) {
-		file_failed(r, f, fd, NULL);
+		reader_file_failed(r, f, fd, NULL);
 		return 0;
 	}
 	n = FAULT("read", f->size);
 	if (!n)
 		n = pread_full(fd, block_payload(b) + b->len, f->size, 0);
 	if (n < 0)
-		file_failed(r, f, (int)n, NULL);
-	else if ((uint64_t)n != f->size || !unchanged(fd, f))
-		file_failed(r, f, -ESTALE, changed);
+		reader_file_failed(r, f, (int)n, NULL);
+	else if ((uint64_t)n != f->size || !sfile_unchanged(fd, f))
+		reader_file_failed(r, f, -ESTALE, SOURCE_CHANGED);
 	else
 		return block_add(b, f->id, 0, (uint32_t)n);
 	return 0;
@@ -207,7 +190,7 @@ static bool wants_direct(struct source *s, const struct sfile *f, int fd)
 }
 
 /* The descriptor that all readers of f share. */
-static int shared_fd(struct reader *r, struct sfile *f)
+int reader_fd(struct reader *r, struct sfile *f)
 {
 	LOCK_GUARD(guard, &f->fd_lock);
 
@@ -256,7 +239,7 @@ static void close_shared(struct sfile *f)
 }
 
 /* The piece is in b (or b is NULL: it failed). What completes the file is let go only
- * when the file has been found unchanged, so that the sink cannot finish a torn one. */
+ * when the file has been found sfile_unchanged, so that the sink cannot finish a torn one. */
 static int finish_piece(struct reader *r, struct sfile *f, struct block *b)
 {
 	struct source *s = r->s;
@@ -264,8 +247,8 @@ static int finish_piece(struct reader *r, struct sfile *f, struct block *b)
 	int rc = 0;
 
 	if (last && f->kind == SFILE_PATH && !atomic_load(&f->failed) &&
-	    !unchanged(f->fd, f))
-		file_failed(r, f, -ESTALE, changed);
+	    !sfile_unchanged(f->fd, f))
+		reader_file_failed(r, f, -ESTALE, SOURCE_CHANGED);
 	if (last)
 		close_shared(f);
 	if (b && atomic_load(&f->failed)) {
@@ -287,9 +270,9 @@ static int piece_read(struct reader *r, struct piece *p)
 
 	r->spare[r->nspare++] = p;
 	if (p->op.result < 0) {
-		file_failed(r, f, (int)p->op.result, NULL);
+		reader_file_failed(r, f, (int)p->op.result, NULL);
 	} else if (p->op.result != p->length) {
-		file_failed(r, f, -ESTALE, changed);
+		reader_file_failed(r, f, -ESTALE, SOURCE_CHANGED);
 	} else {
 		int rc = block_add(b, f->id, p->offset, p->length);
 
@@ -326,9 +309,9 @@ static int read_piece(struct reader *r, struct sfile *f, uint64_t offset, uint32
 		finish_piece(r, f, NULL);
 		return -ECANCELED;
 	}
-	fd = shared_fd(r, f);
+	fd = reader_fd(r, f);
 	if (fd < 0) {
-		file_failed(r, f, fd, NULL);
+		reader_file_failed(r, f, fd, NULL);
 		pool_put(b);
 		return finish_piece(r, f, NULL);
 	}
@@ -355,7 +338,8 @@ static int read_piece(struct reader *r, struct sfile *f, uint64_t offset, uint32
 	return io_inflight(r->io) >= r->depth ? reap(r, 1) : 0;
 }
 
-/* Zeros: the pool's memory as it is; nothing is touched. */
+/* Zeros: for a bench the pool's memory as it is, untouched; where somebody is to keep them,
+ * really zeros, as sealing or another file may have left something else in the block. */
 static int zero_piece(struct reader *r, struct sfile *f, uint64_t offset, uint32_t length)
 {
 	struct source *s = r->s;
@@ -369,8 +353,34 @@ static int zero_piece(struct reader *r, struct sfile *f, uint64_t offset, uint32
 		finish_piece(r, f, NULL);
 		return -ECANCELED;
 	}
+	if (s->x.req->op == BULK_PUT)
+		memset(block_payload(b), 0, length);
 	rc = block_add(b, f->id, offset, length);
 	return rc ? rc : finish_piece(r, f, b);
+}
+
+/* len bytes of standard input, fewer at its end. It may be silent for long, which must not
+ * keep a transfer that has failed from ending. */
+static ssize_t read_stdin(struct reader *r, uint8_t *p, size_t len)
+{
+	struct pollfd in = { .fd = STDIN_FILENO, .events = POLLIN };
+	size_t have = 0;
+
+	while (have < len) {
+		ssize_t n;
+
+		if (xfer_failed(&r->s->x))
+			return -ECANCELED;
+		if (poll(&in, 1, STDIN_POLL_MS) <= 0)
+			continue;
+		n = read(STDIN_FILENO, p + have, len - have);
+		if (n < 0 && errno != EINTR && errno != EAGAIN)
+			return -errno;
+		if (!n)
+			break;
+		have += n > 0 ? (size_t)n : 0;
+	}
+	return (ssize_t)have;
 }
 
 /* Standard input, to its end. */
@@ -387,7 +397,7 @@ static int read_stream(struct reader *r, struct sfile *f)
 			rc = -ECANCELED;
 			break;
 		}
-		n = read_full(STDIN_FILENO, block_payload(b), b->cap);
+		n = read_stdin(r, block_payload(b), b->cap);
 		if (n <= 0) {
 			pool_put(b);
 			rc = (int)n;
@@ -399,10 +409,12 @@ static int read_stream(struct reader *r, struct sfile *f)
 			rc = send_block(r, b);
 	}
 	plan_piece_done(r->s->plan, f);
-	if (rc < 0 && rc != -ECANCELED)
-		file_failed(r, f, rc, NULL);
-	else if (!rc)
+	if (!rc) {
 		rc = send_size(r->s, f, at);
+	} else if (rc != -ECANCELED) {
+		reader_file_failed(r, f, rc, NULL);
+		rc = 0; /* only the file has failed */
+	}
 	sfile_put(f);
 	return rc;
 }
@@ -422,147 +434,6 @@ static int do_piece(struct reader *r, struct plan_work *w)
 	default:
 		return read_piece(r, f, w->offset, w->length);
 	}
-}
-
-/* ---- what the sink has already ---- */
-
-/* Ranges of f without the runs that fit, and the bytes that need not be sent. */
-struct missing {
-	struct bulk_range *v;
-	uint32_t n;
-	uint64_t kept;
-};
-
-static int miss(struct missing *m, uint64_t offset, uint64_t length)
-{
-	struct bulk_range *v;
-
-	if (!length)
-		return 0;
-	if (m->n && m->v[m->n - 1].offset + m->v[m->n - 1].length == offset) {
-		m->v[m->n - 1].length += length;
-		return 0;
-	}
-	v = realloc(m->v, (m->n + 1) * sizeof(*v));
-	if (!v)
-		return -ENOMEM;
-	m->v = v;
-	m->v[m->n++] = (struct bulk_range){ offset, length };
-	return 0;
-}
-
-static bool run_fits(struct reader *r, struct sfile *f, int fd, const struct run_digest *d)
-{
-	uint8_t own[RUN_DIGEST_BYTES];
-	uint64_t at = d->run * f->run_bytes;
-	size_t len;
-
-	if (at / f->run_bytes != d->run || at >= f->size)
-		return false;
-	len = f->size - at < f->run_bytes ? f->size - at : f->run_bytes;
-	if (pread_full(fd, r->run_buf, len, (off_t)at) != (ssize_t)len)
-		return false;
-	crypto_run_digest(own, r->run_buf, len);
-	return !memcmp(own, d->digest, sizeof(own));
-}
-
-static int by_run(const void *a, const void *b)
-{
-	uint64_t x = ((const struct run_digest *)a)->run, y = ((const struct run_digest *)b)->run;
-
-	return x < y ? -1 : x > y;
-}
-
-/* Keep of f's digests only those that fit its bytes, in order, each once. */
-static void keep_fitting(struct reader *r, struct sfile *f, int fd)
-{
-	uint32_t n = 0;
-
-	qsort(f->runs, f->nruns, sizeof(*f->runs), by_run);
-	for (uint32_t i = 0; i < f->nruns && !xfer_failed(&r->s->x); i++)
-		if ((!n || f->runs[n - 1].run != f->runs[i].run) &&
-		    run_fits(r, f, fd, &f->runs[i]))
-			f->runs[n++] = f->runs[i];
-	f->nruns = n;
-}
-
-/* One range of the file's data, cut at the runs that fit and lie wholly inside it. */
-static int subtract(struct sfile *f, struct bulk_range g, uint32_t *next, struct missing *m)
-{
-	uint64_t at = g.offset, end = g.offset + g.length;
-	int rc = 0;
-
-	for (; *next < f->nruns && !rc; ++*next) {
-		uint64_t lo = f->runs[*next].run * f->run_bytes;
-		uint64_t hi = lo + f->run_bytes < f->size ? lo + f->run_bytes : f->size;
-
-		if (lo >= end)
-			break;
-		if (lo < at || hi > end)
-			continue;
-		rc = miss(m, at, lo - at);
-		m->kept += hi - lo;
-		at = hi;
-	}
-	return rc ? rc : miss(m, at, end - at);
-}
-
-static int find_missing(struct sfile *f, struct missing *m)
-{
-	uint32_t next = 0;
-	int rc = 0;
-
-	if (!f->ranges)
-		return subtract(f, (struct bulk_range){ 0, f->size }, &next, m);
-	for (uint32_t i = 0; i < f->nranges && !rc; i++)
-		rc = subtract(f, f->ranges[i], &next, m);
-	return rc;
-}
-
-static int tell_kept(struct source *s, struct sfile *f, uint64_t kept)
-{
-	struct buf *b CLEANUP_BUF = buf_new(64);
-	int rc;
-
-	if (!b)
-		return -ENOMEM;
-	atomic_fetch_add(&s->bytes_kept, kept);
-	rc = bulk_pair_put(b, f->id, kept);
-	return rc ? rc : xfer_send(&s->x, BULK_KEPT, b);
-}
-
-/* Compare what the sink says it has with our bytes, then send the rest. */
-static int check_runs(struct reader *r, struct sfile *f)
-{
-	struct missing m = { 0 };
-	int fd, rc;
-
-	free(r->run_buf);
-	r->run_buf = malloc(f->run_bytes);
-	fd = shared_fd(r, f);
-	if (fd < 0 || !r->run_buf) {
-		file_failed(r, f, fd < 0 ? fd : -ENOMEM, NULL);
-		sfile_put(f);
-		return 0;
-	}
-	keep_fitting(r, f, fd);
-	rc = find_missing(f, &m);
-	if (!rc && !unchanged(fd, f)) {
-		file_failed(r, f, -ESTALE, changed);
-		m.n = 0;
-	} else if (!rc) {
-		rc = tell_kept(r->s, f, m.kept);
-	}
-	free(f->runs);
-	free(f->ranges);
-	f->runs = NULL;
-	f->ranges = m.v;
-	f->nranges = m.n;
-	if (!rc && m.n)
-		plan_ready(r->s->plan, f);
-	else
-		sfile_put(f);
-	return rc;
 }
 
 /* ---- the loop ---- */
@@ -603,7 +474,7 @@ static int step(struct reader *r, bool *end)
 	case PLAN_PIECE:
 		return do_piece(r, &w);
 	case PLAN_CHECK:
-		return check_runs(r, w.file);
+		return reader_check_runs(r, w.file);
 	case PLAN_FULL:
 		return flush_open(r);
 	case PLAN_IDLE:

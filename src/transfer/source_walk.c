@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The source's first stage: turns what was named into entries, with no answer from the
  * sink, and says what is to be read. */
-#include "transfer/source.h"
+#include "transfer/source_walk.h"
 #include "transfer/xattrs.h"
 
 #include <errno.h>
@@ -19,36 +19,6 @@
 /* Files from this size on are asked about before they are sent: the sink may have a
  * part of them. */
 #define RESUME_MIN (16ull << 20)
-
-/* The first of a group of hard links. */
-struct first_link {
-	struct { uint64_t dev, ino; } key;
-	uint64_t id;
-	uint64_t left;        /* names not seen yet */
-	UT_hash_handle hh;
-};
-
-/* A directory that only a list of names implies. */
-struct implied {
-	char *path;
-	uint64_t id;
-	UT_hash_handle hh;
-};
-
-struct walk {
-	struct source *s;
-	struct buf *frame;             /* entries not sent yet */
-	struct buf *xattrs;            /* of the entry being made */
-	uint64_t flushed_ns;
-	struct sfile *first, *last;    /* files to be read once their entries are out */
-	uint32_t nfiles;
-	uint64_t *ids;                 /* of the directories we are in */
-	size_t depth, ids_room;
-	const char *top;               /* what was named, for messages */
-	uint8_t top_flags;             /* ENTRY_F_TOP | ... of the next entry, then 0 */
-	struct first_link *links;
-	struct implied *implied;
-};
 
 /* ---- sending entries ---- */
 
@@ -114,7 +84,7 @@ static uint64_t new_id(struct walk *w)
 }
 
 /* The id becomes visible to the control reader here, with its file. */
-static void publish_id(struct source *s, uint64_t id, struct sfile *f)
+void walk_publish(struct source *s, uint64_t id, struct sfile *f)
 {
 	LOCK_GUARD(guard, &s->lock);
 
@@ -122,7 +92,7 @@ static void publish_id(struct source *s, uint64_t id, struct sfile *f)
 	s->next = id + 1;
 }
 
-static int put_entry(struct walk *w, const struct bulk_entry *e)
+int walk_put_entry(struct walk *w, const struct bulk_entry *e)
 {
 	int r = bulk_entry_put(w->frame, e);
 
@@ -147,7 +117,7 @@ static void entry_meta(struct bulk_entry *e, const struct meta *m)
 }
 
 /* A fresh entry below the directory we are in. */
-static int begin_entry(struct walk *w, struct bulk_entry *e, uint8_t type, const char *name,
+int walk_begin_entry(struct walk *w, struct bulk_entry *e, uint8_t type, const char *name,
 		       const struct meta *m)
 {
 	*e = (struct bulk_entry){ .type = type, .name = name };
@@ -161,7 +131,7 @@ static int begin_entry(struct walk *w, struct bulk_entry *e, uint8_t type, const
 	return 0;
 }
 
-static void walk_failed(struct walk *w, const char *path, int code)
+void walk_failed(struct walk *w, const char *path, int code)
 {
 	char text[ERR_TEXT];
 
@@ -178,7 +148,7 @@ static void item_failed(struct walk *w, const struct walk_item *it, int code)
 
 /* ---- directories ---- */
 
-static int push_dir(struct walk *w, uint64_t id)
+int walk_push_dir(struct walk *w, uint64_t id)
 {
 	if (w->depth == w->ids_room) {
 		size_t room = w->ids_room ? 2 * w->ids_room : 64;
@@ -201,37 +171,39 @@ static void dir_xattrs(struct walk *w, struct bulk_entry *e, struct dir *dir)
 	buf_reset(w->xattrs);
 	if (dfd < 0)
 		return;
-	if (xattrs_get(dfd, w->xattrs))
+	if (xattrs_get(dfd, w->xattrs)) {
 		log_warn("attributes of a directory could not be read");
+		buf_reset(w->xattrs); /* half of them, or more than an entry carries */
+	}
 	dir_unpin(dir);
 	e->xattrs = buf_ptr(w->xattrs);
 	e->xattrs_len = (uint32_t)buf_len(w->xattrs);
 }
 
-static int enter_dir(struct walk *w, struct dir *dir, const char *name, const struct meta *m)
+int walk_enter_dir(struct walk *w, struct dir *dir, const char *name, const struct meta *m)
 {
 	struct bulk_entry e;
-	int r = begin_entry(w, &e, ENTRY_DIR, name, m);
+	int r = walk_begin_entry(w, &e, ENTRY_DIR, name, m);
 
 	if (r)
 		return r;
 	if (dir && (w->s->x.req->flags & BULK_F_XATTRS))
 		dir_xattrs(w, &e, dir);
-	publish_id(w->s, e.id, NULL);
-	r = put_entry(w, &e);
-	return r ? r : push_dir(w, e.id);
+	walk_publish(w->s, e.id, NULL);
+	r = walk_put_entry(w, &e);
+	return r ? r : walk_push_dir(w, e.id);
 }
 
-static int end_dir(struct walk *w, uint64_t id)
+int walk_end_dir(struct walk *w, uint64_t id)
 {
 	struct bulk_entry e = { .type = ENTRY_DIR_END, .id = id, .name = "" };
 
-	return put_entry(w, &e);
+	return walk_put_entry(w, &e);
 }
 
-static int leave_dir(struct walk *w)
+int walk_leave_dir(struct walk *w)
 {
-	return end_dir(w, w->ids[--w->depth]);
+	return walk_end_dir(w, w->ids[--w->depth]);
 }
 
 /* ---- files ---- */
@@ -267,9 +239,11 @@ static int add_range(void *arg, uint64_t off, uint64_t len)
 	return 0;
 }
 
+/* A stream has no place for holes: it gets their zeros. */
 static bool may_be_sparse(struct walk *w, const struct meta *m)
 {
-	return (w->s->x.req->flags & BULK_F_SPARSE) && m->size && m->blocks * 512 < m->size;
+	return (w->s->x.req->flags & (BULK_F_SPARSE | BULK_F_SEQUENTIAL)) == BULK_F_SPARSE &&
+	       m->size && m->blocks * 512 < m->size;
 }
 
 /* The data of a sparse file; *sparse false for one without holes. */
@@ -318,15 +292,15 @@ static int put_hardlink(struct walk *w, const char *name, const struct meta *m,
 			struct first_link *l)
 {
 	struct bulk_entry e;
-	int r = begin_entry(w, &e, ENTRY_HARDLINK, name, m);
+	int r = walk_begin_entry(w, &e, ENTRY_HARDLINK, name, m);
 
 	e.link_id = l->id;
 	if (!l->left)
 		free(l);
 	if (r)
 		return r;
-	publish_id(w->s, e.id, NULL);
-	return put_entry(w, &e);
+	walk_publish(w->s, e.id, NULL);
+	return walk_put_entry(w, &e);
 }
 
 static bool must_ask(struct source *s, const struct sfile *f)
@@ -349,7 +323,7 @@ static uint8_t *wire_ranges(const struct ranges *g)
 
 /* Send f's entry and see that it is read: at once, after the verdict, or not at all
  * when there is nothing in it. */
-static int put_file(struct walk *w, struct bulk_entry *e, struct sfile *f, uint64_t data)
+int walk_put_file(struct walk *w, struct bulk_entry *e, struct sfile *f, uint64_t data)
 {
 	struct source *s = w->s;
 	bool ask = must_ask(s, f);
@@ -362,8 +336,8 @@ static int put_file(struct walk *w, struct bulk_entry *e, struct sfile *f, uint6
 	}
 	atomic_fetch_add_explicit(&s->files, 1, memory_order_relaxed);
 	atomic_fetch_add_explicit(&s->bytes_known, data, memory_order_relaxed);
-	publish_id(s, e->id, sfile_ref(f));
-	r = put_entry(w, e);
+	walk_publish(s, e->id, sfile_ref(f));
+	r = walk_put_entry(w, e);
 	if (!r && !ask && (data || f->kind != SFILE_PATH))
 		read_later(w, sfile_ref(f));
 	if (!r && f->kind != SFILE_PATH)
@@ -385,13 +359,14 @@ static int describe_holes(struct walk *w, struct bulk_entry *e, struct sfile *f,
 		return r;
 	}
 	*wire = wire_ranges(&g);
-	f->ranges = g.v;
+	/* Without any data, too: NULL would mean all of it. */
+	f->ranges = g.v ? g.v : calloc(1, sizeof(*g.v));
 	f->nranges = g.n;
 	*data = g.bytes;
 	e->flags |= ENTRY_F_SPARSE;
 	e->nranges = g.n;
 	e->ranges = *wire;
-	return *wire ? 0 : -ENOMEM;
+	return *wire && f->ranges ? 0 : -ENOMEM;
 }
 
 static int describe_xattrs(struct walk *w, struct bulk_entry *e, const struct sfile *f)
@@ -449,7 +424,7 @@ static int put_regular(struct walk *w, struct dir *parent, const char *path,
 		sfile_put(f);
 		return 0;
 	}
-	r = begin_entry(w, &e, ENTRY_FILE, name, m);
+	r = walk_begin_entry(w, &e, ENTRY_FILE, name, m);
 	e.flags |= extra.flags;
 	e.nranges = extra.nranges;
 	e.ranges = extra.ranges;
@@ -464,22 +439,22 @@ static int put_regular(struct walk *w, struct dir *parent, const char *path,
 		sfile_put(f);
 		return r;
 	}
-	return put_file(w, &e, f, data);
+	return walk_put_file(w, &e, f, data);
 }
 
 static int put_link(struct walk *w, const struct walk_item *it)
 {
 	struct bulk_entry e;
-	int r = begin_entry(w, &e, ENTRY_LINK, it->name, &it->meta);
+	int r = walk_begin_entry(w, &e, ENTRY_LINK, it->name, &it->meta);
 
 	if (r)
 		return r;
 	e.target = it->target;
-	publish_id(w->s, e.id, NULL);
-	return put_entry(w, &e);
+	walk_publish(w->s, e.id, NULL);
+	return walk_put_entry(w, &e);
 }
 
-static int put_name(struct walk *w, struct dir *parent, const char *path, const char *name,
+int walk_put_name(struct walk *w, struct dir *parent, const char *path, const char *name,
 		    const struct meta *m)
 {
 	struct first_link *l = is_linked(w, m) ? known_link(w, m) : NULL;
@@ -487,7 +462,7 @@ static int put_name(struct walk *w, struct dir *parent, const char *path, const 
 	return l ? put_hardlink(w, name, m, l) : put_regular(w, parent, path, name, m);
 }
 
-static int on_item(void *arg, const struct walk_item *it)
+int walk_on_item(void *arg, const struct walk_item *it)
 {
 	struct walk *w = arg;
 
@@ -499,236 +474,16 @@ static int on_item(void *arg, const struct walk_item *it)
 	}
 	switch (it->meta.type) {
 	case FT_DIR:
-		return it->leaving ? leave_dir(w) :
-			enter_dir(w, it->dir, it->name, &it->meta);
+		return it->leaving ? walk_leave_dir(w) :
+			walk_enter_dir(w, it->dir, it->name, &it->meta);
 	case FT_LINK:
 		return put_link(w, it);
 	case FT_FILE:
-		return put_name(w, it->parent, it->name, it->name, &it->meta);
+		return walk_put_name(w, it->parent, it->name, it->name, &it->meta);
 	default:
 		log_info("%s: not a file, directory or link: left out", printable(it->name));
 		return 0;
 	}
-}
-
-/* ---- what was named ---- */
-
-static char *full_path(struct source *s, const char *path)
-{
-	char *out;
-
-	if (path[0] == '/' || !s->cwd || !s->cwd[0])
-		return strdup(path[0] ? path : ".");
-	return asprintf(&out, "%s/%s", s->cwd, path) < 0 ? NULL : out;
-}
-
-/* "a/", "a/.", ".", "..", "/": what is in it rather than itself. */
-static bool means_contents(const char *path)
-{
-	const char *last = strrchr(path, '/');
-
-	last = last ? last + 1 : path;
-	return !last[0] || !strcmp(last, ".") || !strcmp(last, "..");
-}
-
-static int walk_dir(struct walk *w, const char *path, const char *name, const struct meta *m,
-		    bool contents)
-{
-	struct source *s = w->s;
-	struct dir *d;
-	int fd, r;
-
-	if (!(s->x.req->flags & BULK_F_RECURSIVE)) {
-		char text[ERR_TEXT];
-
-		snprintf(text, sizeof(text), "%s: is a directory (-r sends it)", printable(path));
-		source_file_failed(s, NULL, path, -EISDIR, text);
-		return 0;
-	}
-	fd = root_open(s->root, path, O_RDONLY | O_DIRECTORY, 0);
-	if (fd < 0) {
-		walk_failed(w, path, fd);
-		return 0;
-	}
-	d = dir_top(s->dirs, fd, path);
-	if (!d)
-		return -ENOMEM;
-	if (contents)
-		w->top_flags |= ENTRY_F_CONTENTS;
-	r = enter_dir(w, d, name, m);
-	if (!r)
-		r = walk_tree(s->dirs, d, s->x.req->flags & BULK_F_FOLLOW, on_item, w);
-	if (!r)
-		r = leave_dir(w);
-	dir_put(d);
-	return r;
-}
-
-static const char *last_name(const char *path, char name[256])
-{
-	size_t end = strlen(path), start;
-
-	while (end && path[end - 1] == '/')
-		end--;
-	for (start = end; start && path[start - 1] != '/'; start--)
-		;
-	snprintf(name, 256, "%.*s", (int)(end - start > 255 ? 255 : end - start),
-		 path + start);
-	if (!name[0] || !strcmp(name, ".") || !strcmp(name, ".."))
-		strcpy(name, "root");
-	return name;
-}
-
-static int walk_path(struct walk *w, const char *named)
-{
-	char *path CLEANUP_FREE = full_path(w->s, named);
-	char name[256];
-	struct stat st;
-	struct meta m;
-	int r;
-
-	if (!path)
-		return -ENOMEM;
-	w->top = path;
-	r = root_stat(w->s->root, path, true, &st);
-	if (r) {
-		walk_failed(w, path, r);
-		return 0;
-	}
-	meta_from_stat(&m, &st);
-	w->top_flags = w->depth ? 0 : ENTRY_F_TOP;
-	if (m.type == FT_DIR)
-		return walk_dir(w, path, last_name(path, name), &m, means_contents(named));
-	if (m.type == FT_FILE)
-		return put_name(w, NULL, path, last_name(path, name), &m);
-	walk_failed(w, path, -EINVAL);
-	return 0;
-}
-
-/* Standard input, or zeros. */
-static int walk_stream(struct walk *w, const struct transfer_item *it)
-{
-	struct source *s = w->s;
-	struct meta m = { .type = FT_FILE, .mode = 0644, .size = it->size };
-	struct bulk_entry e;
-	struct sfile *f;
-	bool zero = it->kind == ITEM_ZERO, timed = s->x.req->bench_ns;
-	struct timespec now;
-	int r;
-
-	clock_gettime(CLOCK_REALTIME, &now);
-	m.mtime_s = now.tv_sec;
-	w->top_flags = ENTRY_F_TOP;
-	r = begin_entry(w, &e, ENTRY_FILE, zero ? "zero" : "stdin", &m);
-	if (r)
-		return r;
-	f = sfile_new(e.id, zero ? SFILE_ZERO : SFILE_STREAM, NULL, zero ? "zero:" : "-");
-	if (!f)
-		return -ENOMEM;
-	if (!zero || timed) {
-		e.flags |= ENTRY_F_NOSIZE;
-		e.size = 0;
-	}
-	f->size = !zero ? 1 : timed ? INT64_MAX : it->size;
-	return put_file(w, &e, f, zero && !timed ? it->size : 1);
-}
-
-/* The id of the directory that a listed name goes into, made known with its parents. */
-static int implied_dir(struct walk *w, const char *target, size_t len, const char *path,
-		       size_t pathlen, uint64_t *id)
-{
-	char *dir CLEANUP_FREE = strndup(target, len);
-	char *real CLEANUP_FREE = strndup(path, pathlen);
-	const char *slash;
-	struct implied *im;
-	struct stat st;
-	struct meta m = { .type = FT_DIR, .mode = 0755 };
-	struct bulk_entry e;
-	uint64_t parent = 0;
-	int r;
-
-	if (!dir || !real)
-		return -ENOMEM;
-	HASH_FIND_STR(w->implied, dir, im);
-	if (im) {
-		*id = im->id;
-		return 0;
-	}
-	slash = memrchr(target, '/', len);
-	if (slash && pathlen > len - (size_t)(slash - target)) {
-		size_t up = (size_t)(slash - target);
-
-		r = implied_dir(w, target, up, path, pathlen - (len - up), &parent);
-		if (r)
-			return r;
-	}
-	if (!root_stat(w->s->root, real, true, &st))
-		meta_from_stat(&m, &st);
-	w->top_flags = parent ? 0 : ENTRY_F_TOP;
-	r = begin_entry(w, &e, ENTRY_DIR, slash ? dir + (slash - target) + 1 : dir, &m);
-	if (r)
-		return r;
-	e.parent = parent;
-	publish_id(w->s, e.id, NULL);
-	r = put_entry(w, &e);
-	im = calloc(1, sizeof(*im));
-	if (r || !im) {
-		free(im);
-		return r ? r : -ENOMEM;
-	}
-	im->path = steal_ptr(&dir);
-	*id = im->id = e.id;
-	HASH_ADD_KEYPTR(hh, w->implied, im->path, strlen(im->path), im);
-	return 0;
-}
-
-/* A name of a list goes below the destination by the same relative path. */
-static int walk_listed(struct walk *w, const char *path, const char *target)
-{
-	const char *slash = strrchr(target, '/');
-	size_t cut = slash ? strlen(slash) : 0;
-	char *full CLEANUP_FREE = full_path(w->s, path);
-	uint64_t id;
-	int r;
-
-	if (!full)
-		return -ENOMEM;
-	if (!slash || strlen(full) <= cut)
-		return walk_path(w, path);
-	r = implied_dir(w, target, (size_t)(slash - target), full, strlen(full) - cut, &id);
-	if (!r)
-		r = push_dir(w, id);
-	if (r)
-		return r;
-	r = walk_path(w, path);
-	w->depth--;
-	return r;
-}
-
-static int walk_item_of(struct walk *w, uint32_t i)
-{
-	const struct transfer_item *it = &w->s->items[i];
-
-	if (it->kind != ITEM_PATH)
-		return walk_stream(w, it);
-	if (w->s->targets)
-		return walk_listed(w, it->path, w->s->targets[i]);
-	return walk_path(w, it->path);
-}
-
-static int end_implied(struct walk *w)
-{
-	struct implied *im, *next;
-	int r = 0;
-
-	HASH_ITER(hh, w->implied, im, next) {
-		if (!r)
-			r = end_dir(w, im->id);
-		HASH_DEL(w->implied, im);
-		free(im->path);
-		free(im);
-	}
-	return r;
 }
 
 static void walk_clear(struct walk *w)
@@ -758,8 +513,8 @@ void *source_walk(void *arg)
 	int r = w.frame && w.xattrs ? 0 : -ENOMEM, r2;
 
 	for (uint32_t i = 0; i < s->nitems && !r && !xfer_failed(&s->x); i++)
-		r = walk_item_of(&w, i);
-	r2 = end_implied(&w);
+		r = walk_named(&w, i);
+	r2 = walk_end_implied(&w);
 	if (!r)
 		r = r2;
 	if (!r)

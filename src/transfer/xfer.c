@@ -183,6 +183,8 @@ static bool stream_lost(struct xfer *x, int r)
 		xfer_fail(x, -EPIPE, "the other side closed the connection");
 		break;
 	case -ETIMEDOUT:
+		/* Who sleeps in a write to the dead would sleep on for minutes. */
+		ms_abort(x->ms);
 		xfer_fail(x, r, "the other side has been silent for %d s", SILENCE_MS / 1000);
 		break;
 	case -ECANCELED:
@@ -332,7 +334,8 @@ static void *ticker_main(void *arg)
 
 		ticker_sleep(x);
 		now = now_ns();
-		if (x->stop && *x->stop && !xfer_failed(x))
+		/* A signal's handler sets it, in another thread. */
+		if (x->stop && __atomic_load_n(x->stop, __ATOMIC_RELAXED) && !xfer_failed(x))
 			xfer_fail(x, -EINTR, "interrupted");
 		if (!xfer_failed(x))
 			r = x->role->tick(x);
@@ -357,17 +360,17 @@ int xfer_start(struct xfer *x, struct err *e)
 	int r;
 
 	atomic_store(&x->ticking, true);
-	x->reader_on = true;
+	x->reader_on = x->reader_started = true;
 	r = thread_start(&x->reader, "control", reader_main, x);
 	if (r) {
-		x->reader_on = false;
+		x->reader_on = x->reader_started = false;
 		return err_sys(e, r, "cannot start a thread");
 	}
 	r = thread_start(&x->ticker, "ticker", ticker_main, x);
 	if (r) {
 		ms_abort(x->ms);
 		pthread_join(x->reader, NULL);
-		x->reader_on = false;
+		x->reader_on = x->reader_started = false;
 		return err_sys(e, r, "cannot start a thread");
 	}
 	x->ticker_on = true;
@@ -455,7 +458,8 @@ int xfer_finish(struct xfer *x, bool *in_line, struct err *e)
 			  r ? strerror(-r) : "the other side is silent");
 		ms_abort(x->ms);
 	}
-	pthread_join(x->reader, NULL);
+	if (x->reader_started)
+		pthread_join(x->reader, NULL);
 	show_progress(x);
 	if (x->cause.code)
 		return err_set(e, x->cause.code, "%s", x->cause.text);

@@ -70,8 +70,9 @@ struct xfer {
 	atomic_bool failed;                  /* cause is set */
 	atomic_bool ticking, kick;
 	pthread_t reader, ticker;
-	bool reader_on, ticker_on;
-	_Atomic uint32_t channels_lost;
+	bool reader_on, ticker_on;           /* reader_on: it still reads; guarded by lock */
+	bool reader_started;
+	_Atomic uint32_t channels_lost, channels_down; /* by an error; in any way */
 };
 
 int xfer_init(struct xfer *x);

@@ -329,7 +329,7 @@ static void test_bench(void **state)
 static void *stopper(void *arg)
 {
 	usleep(1000000);
-	*(volatile sig_atomic_t *)arg = 1;
+	__atomic_store_n((volatile sig_atomic_t *)arg, 1, __ATOMIC_RELAXED);
 	return NULL;
 }
 

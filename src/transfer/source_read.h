@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A reader's own state and steps, shared by what reads (source_read.c) and what compares
+ * files with what the sink has of them (source_resume.c). The reader's thread alone. */
+#ifndef RFTP_TRANSFER_SOURCE_READ_H
+#define RFTP_TRANSFER_SOURCE_READ_H
+
+#include "transfer/source.h"
+
+#define SOURCE_CHANGED "changed while it was being read; not sent, run again"
+
+#define DEPTH_MAX 64
+#define STDIN_POLL_MS 200
+
+/* A read under way. */
+struct piece {
+	struct io_op op;
+	struct sfile *file;
+	uint64_t offset;
+	uint32_t length;
+};
+
+struct reader {
+	struct source *s;
+	pthread_t thread;
+	struct io *io;
+	unsigned depth;
+	struct seal *seal;
+	struct block *open;            /* being filled with small files; or NULL */
+	struct sfile *mine;            /* of the last piece */
+	struct piece pieces[DEPTH_MAX];
+	struct piece *spare[DEPTH_MAX];
+	unsigned nspare;
+	uint8_t *run_buf;              /* for comparing runs; made when needed */
+	char name[16];
+};
+
+/* what: NULL for strerror(-code). */
+void reader_file_failed(struct reader *r, struct sfile *f, int code, const char *what);
+/* The descriptor that all readers of f share, or a negative errno. */
+int reader_fd(struct reader *r, struct sfile *f);
+/* Is the file still what its entry said? */
+bool sfile_unchanged(int fd, const struct sfile *f);
+
+/* source_resume.c: compare what the sink says it has of f with our bytes, then have the
+ * rest sent. Takes f's reference over. */
+int reader_check_runs(struct reader *r, struct sfile *f);
+
+#endif

@@ -1,0 +1,474 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What the plan hands out: runs of small files, pieces of big ones, whose turn it is, and
+ * that every byte of every file goes out exactly once whatever the threads do. */
+#include "transfer/plan.h"
+
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#define BLOCK 4096u
+#define ROOM BLOCK
+
+static struct sfile *file(uint64_t id, uint64_t size)
+{
+	struct sfile *f = sfile_new(id, SFILE_PATH, NULL, "f");
+
+	assert_non_null(f);
+	f->size = size;
+	return f;
+}
+
+static void ready(struct plan *p, uint64_t id, uint64_t size)
+{
+	plan_ready(p, file(id, size));
+}
+
+static void with_ranges(struct sfile *f, const struct bulk_range *v, uint32_t n)
+{
+	f->ranges = malloc(n * sizeof(*v));
+	assert_non_null(f->ranges);
+	memcpy(f->ranges, v, n * sizeof(*v));
+	f->nranges = n;
+}
+
+static void put_small(struct plan_work *w)
+{
+	for (uint32_t i = 0; i < w->nfiles; i++)
+		sfile_put(w->files[i]);
+}
+
+/* The next piece must be this one; it is done with at once when done. */
+static void expect_piece(struct plan *p, const struct sfile *mine, uint64_t id, uint64_t offset,
+			 uint32_t length)
+{
+	struct plan_work w;
+
+	assert_int_equal(plan_next(p, mine, ROOM, false, &w), PLAN_PIECE);
+	assert_int_equal(w.file->id, id);
+	assert_int_equal(w.offset, offset);
+	assert_int_equal(w.length, length);
+	sfile_put(w.file);
+}
+
+static void test_small_runs(void **state)
+{
+	struct plan *p = plan_new(BLOCK, false);
+	struct plan_work w;
+
+	(void)state;
+	ready(p, 1, 1000);
+	ready(p, 2, 0);
+	ready(p, 3, 3000);
+	ready(p, 4, 97);
+	ready(p, 5, BLOCK); /* as big as a block is still small */
+	ready(p, 6, BLOCK + 1);
+	assert_int_equal(plan_next(p, NULL, ROOM, false, &w), PLAN_SMALL);
+	assert_int_equal(w.nfiles, 3); /* 97 do not fit into the 96 that are left */
+	for (uint32_t i = 0; i < 3; i++)
+		assert_int_equal(w.files[i]->id, i + 1);
+	put_small(&w);
+	assert_int_equal(plan_next(p, NULL, 96, false, &w), PLAN_FULL);
+	assert_int_equal(plan_next(p, NULL, 97, false, &w), PLAN_SMALL);
+	assert_int_equal(w.nfiles, 1);
+	put_small(&w);
+	assert_int_equal(plan_next(p, NULL, BLOCK - 1, false, &w), PLAN_FULL);
+	assert_int_equal(plan_next(p, NULL, ROOM, false, &w), PLAN_SMALL);
+	assert_int_equal(w.files[0]->id, 5);
+	put_small(&w);
+	/* A piece needs a block of its own, so room says nothing. */
+	assert_int_equal(plan_next(p, NULL, 0, false, &w), PLAN_PIECE);
+	assert_int_equal(w.file->id, 6);
+	sfile_put(w.file);
+	plan_free(p);
+}
+
+static void test_batch_is_bounded(void **state)
+{
+	struct plan *p = plan_new(BLOCK, false);
+	struct plan_work w;
+
+	(void)state;
+	for (uint64_t i = 1; i <= PLAN_BATCH + 1; i++)
+		ready(p, i, 1);
+	assert_int_equal(plan_next(p, NULL, ROOM, false, &w), PLAN_SMALL);
+	assert_int_equal(w.nfiles, PLAN_BATCH);
+	put_small(&w);
+	assert_int_equal(plan_next(p, NULL, ROOM, false, &w), PLAN_SMALL);
+	assert_int_equal(w.nfiles, 1);
+	put_small(&w);
+	plan_free(p);
+}
+
+static void test_pieces(void **state)
+{
+	struct plan *p = plan_new(BLOCK, false);
+	struct sfile *f = file(1, 2 * BLOCK + 5);
+	struct plan_work w;
+
+	(void)state;
+	plan_ready(p, sfile_ref(f));
+	expect_piece(p, NULL, 1, 0, BLOCK);
+	expect_piece(p, NULL, 1, BLOCK, BLOCK);
+	assert_false(plan_piece_done(p, f)); /* not all are given out */
+	expect_piece(p, NULL, 1, 2 * BLOCK, 5);
+	assert_int_equal(plan_next(p, NULL, ROOM, false, &w), PLAN_IDLE);
+	assert_false(plan_piece_done(p, f));
+	assert_true(plan_piece_done(p, f));
+	plan_close(p);
+	assert_int_equal(plan_next(p, NULL, ROOM, true, &w), PLAN_END);
+	sfile_put(f);
+	plan_free(p);
+}
+
+static void test_ranges(void **state)
+{
+	static const struct bulk_range v[] = { { 10, 20 }, { BLOCK, BLOCK + 1 },
+					       { 3 * BLOCK, BLOCK } };
+	struct plan *p = plan_new(BLOCK, false);
+	struct sfile *f = file(1, 100 * BLOCK);
+	struct plan_work w;
+
+	(void)state;
+	with_ranges(f, v, 3);
+	plan_ready(p, sfile_ref(f));
+	expect_piece(p, NULL, 1, 10, 20);
+	expect_piece(p, NULL, 1, BLOCK, BLOCK);
+	expect_piece(p, NULL, 1, 2 * BLOCK, 1);
+	expect_piece(p, NULL, 1, 3 * BLOCK, BLOCK);
+	assert_int_equal(plan_next(p, NULL, ROOM, false, &w), PLAN_IDLE);
+	for (int i = 0; i < 3; i++)
+		assert_false(plan_piece_done(p, f));
+	assert_true(plan_piece_done(p, f));
+	/* Small, but with holes: pieces, which know their offset. */
+	sfile_put(f);
+	f = file(2, 100);
+	with_ranges(f, v, 1);
+	plan_ready(p, f);
+	expect_piece(p, NULL, 2, 10, 20);
+	plan_free(p);
+}
+
+static void test_runs_are_checked_first(void **state)
+{
+	struct plan *p = plan_new(BLOCK, false);
+	struct sfile *f = file(1, 10);
+	struct plan_work w;
+
+	(void)state;
+	f->runs = calloc(1, sizeof(*f->runs));
+	f->nruns = 1;
+	plan_ready(p, f);
+	assert_int_equal(plan_next(p, NULL, ROOM, false, &w), PLAN_CHECK);
+	assert_ptr_equal(w.file, f);
+	free(steal_ptr(&f->runs));
+	plan_ready(p, f);
+	assert_int_equal(plan_next(p, NULL, ROOM, false, &w), PLAN_SMALL);
+	put_small(&w);
+	plan_free(p);
+}
+
+static void test_pipelining(void **state)
+{
+	struct plan *p = plan_new(BLOCK, false);
+	struct sfile *a = file(1, 3 * BLOCK), *b = file(2, 2 * BLOCK);
+	struct plan_work w;
+
+	(void)state;
+	plan_ready(p, a);
+	plan_ready(p, b);
+	expect_piece(p, NULL, 1, 0, BLOCK);     /* one reader has a */
+	expect_piece(p, NULL, 2, 0, BLOCK);     /* the other begins b */
+	expect_piece(p, b, 2, BLOCK, BLOCK);    /* and keeps to it */
+	expect_piece(p, b, 1, BLOCK, BLOCK);    /* b is given out: helps with a */
+	ready(p, 3, 2 * BLOCK);
+	expect_piece(p, b, 3, 0, BLOCK);        /* a fresh file goes before helping */
+	ready(p, 4, 5);
+	expect_piece(p, a, 1, 2 * BLOCK, BLOCK);/* its own goes before a fresh one */
+	assert_int_equal(plan_next(p, a, ROOM, false, &w), PLAN_SMALL);
+	put_small(&w);
+	expect_piece(p, a, 3, BLOCK, BLOCK);
+	plan_free(p);
+}
+
+static void test_striping(void **state)
+{
+	struct plan *p = plan_new(BLOCK, true);
+
+	(void)state;
+	ready(p, 1, 2 * BLOCK);
+	ready(p, 2, 2 * BLOCK);
+	expect_piece(p, NULL, 1, 0, BLOCK);
+	expect_piece(p, NULL, 1, BLOCK, BLOCK); /* another reader, the same file */
+	expect_piece(p, NULL, 2, 0, BLOCK);
+	expect_piece(p, NULL, 2, BLOCK, BLOCK);
+	plan_free(p);
+}
+
+static void test_expected_files(void **state)
+{
+	struct plan *p = plan_new(BLOCK, false);
+	struct plan_work w;
+
+	(void)state;
+	plan_expect(p);
+	plan_expect(p);
+	plan_close(p);
+	assert_int_equal(plan_next(p, NULL, ROOM, false, &w), PLAN_IDLE);
+	ready(p, 1, 1);
+	plan_unexpect(p);
+	assert_int_equal(plan_next(p, NULL, ROOM, false, &w), PLAN_SMALL);
+	put_small(&w);
+	assert_int_equal(plan_next(p, NULL, ROOM, false, &w), PLAN_IDLE);
+	plan_unexpect(p); /* skipped */
+	assert_int_equal(plan_next(p, NULL, ROOM, false, &w), PLAN_END);
+	plan_free(p);
+}
+
+static void test_truncate(void **state)
+{
+	struct plan *p = plan_new(BLOCK, false);
+	struct sfile *f = sfile_new(1, SFILE_ZERO, NULL, "zero:");
+	struct plan_work w;
+
+	(void)state;
+	f->size = INT64_MAX;
+	plan_ready(p, sfile_ref(f));
+	expect_piece(p, NULL, 1, 0, BLOCK);
+	expect_piece(p, f, 1, BLOCK, BLOCK);
+	assert_false(plan_piece_done(p, f));
+	assert_int_equal(plan_truncate(p, f), 2 * BLOCK);
+	assert_int_equal(plan_truncate(p, f), 2 * BLOCK); /* again: the same */
+	assert_int_equal(plan_next(p, f, ROOM, false, &w), PLAN_IDLE);
+	assert_true(plan_piece_done(p, f)); /* the piece that was out is the last now */
+	assert_int_equal(f->size, 2 * BLOCK);
+	sfile_put(f);
+	f = file(2, BLOCK + 1); /* and when all of it is out: its size */
+	plan_ready(p, sfile_ref(f));
+	expect_piece(p, NULL, 2, 0, BLOCK);
+	expect_piece(p, NULL, 2, BLOCK, 1);
+	assert_int_equal(plan_truncate(p, f), BLOCK + 1);
+	sfile_put(f);
+	plan_free(p);
+}
+
+struct sleeper {
+	struct plan *p;
+	enum plan_answer got;
+};
+
+static void *sleep_in_plan(void *arg)
+{
+	struct sleeper *s = arg;
+	struct plan_work w;
+
+	s->got = plan_next(s->p, NULL, ROOM, true, &w);
+	return NULL;
+}
+
+/* What wakes a reader that sleeps; it gets end. */
+static void wakes(void (*what)(struct plan *p), bool closed)
+{
+	struct sleeper s = { .p = plan_new(BLOCK, false) };
+	pthread_t t;
+
+	plan_expect(s.p);
+	if (closed)
+		plan_close(s.p);
+	assert_int_equal(thread_start(&t, "sleeper", sleep_in_plan, &s), 0);
+	nanosleep(&(struct timespec){ .tv_nsec = 20000000 }, NULL);
+	what(s.p);
+	pthread_join(t, NULL);
+	assert_int_equal(s.got, PLAN_END);
+	plan_free(s.p);
+}
+
+static void test_sleepers_are_woken(void **state)
+{
+	(void)state;
+	wakes(plan_abort, false);
+	wakes(plan_unexpect, true);
+}
+
+static void test_abort_hides_work(void **state)
+{
+	struct plan *p = plan_new(BLOCK, false);
+	struct plan_work w;
+
+	(void)state;
+	ready(p, 1, 1);
+	ready(p, 2, 2 * BLOCK);
+	plan_abort(p);
+	assert_int_equal(plan_next(p, NULL, ROOM, true, &w), PLAN_END);
+	plan_free(p); /* lets go of both: a leak checker tells */
+}
+
+/* ---- many readers ---- */
+
+#define FILES 400
+#define READERS 4
+
+struct crowd {
+	struct plan *p;
+	struct sfile *files[FILES];
+	uint8_t *seen[FILES];         /* one per byte; the plan's answers make it exclusive */
+	atomic_uint whole[FILES];     /* plan_piece_done said so */
+	atomic_uint bad;
+};
+
+static void mark(struct crowd *c, uint64_t id, uint64_t offset, uint64_t length)
+{
+	for (uint64_t i = offset; i < offset + length; i++)
+		if (__atomic_fetch_add(&c->seen[id][i], 1, __ATOMIC_RELAXED))
+			atomic_fetch_add(&c->bad, 1);
+}
+
+static void piece(struct crowd *c, struct plan_work *w, unsigned *dice)
+{
+	uint64_t id = w->file->id;
+
+	mark(c, id, w->offset, w->length);
+	if (rand_r(dice) % 8 == 0)
+		sched_yield();
+	if (plan_piece_done(c->p, w->file))
+		atomic_fetch_add(&c->whole[id], 1);
+	sfile_put(w->file);
+}
+
+static void small(struct crowd *c, struct plan_work *w)
+{
+	uint64_t room = 0;
+
+	for (uint32_t i = 0; i < w->nfiles; i++) {
+		struct sfile *f = w->files[i];
+
+		room += f->size;
+		mark(c, f->id, 0, f->size);
+		atomic_fetch_add(&c->whole[f->id], 1);
+		sfile_put(f);
+	}
+	if (room > ROOM)
+		atomic_fetch_add(&c->bad, 1);
+}
+
+static void *read_all(void *arg)
+{
+	struct crowd *c = arg;
+	struct sfile *mine = NULL;
+	unsigned dice = (unsigned)(uintptr_t)&mine;
+	struct plan_work w;
+
+	for (;;) {
+		switch (plan_next(c->p, mine, ROOM, true, &w)) {
+		case PLAN_SMALL:
+			small(c, &w);
+			break;
+		case PLAN_PIECE:
+			mine = w.file;
+			piece(c, &w, &dice);
+			break;
+		case PLAN_END:
+			return NULL;
+		default:
+			atomic_fetch_add(&c->bad, 1);
+			return NULL;
+		}
+	}
+}
+
+static struct sfile *any_file(uint64_t id)
+{
+	static const struct bulk_range v[] = { { 1, 2 }, { 100, BLOCK + 7 }, { 2 * BLOCK, 9 } };
+	struct sfile *f;
+
+	switch (rand() % 3) {
+	case 0:
+		return file(id, (uint64_t)rand() % (BLOCK + 1));
+	case 1:
+		return file(id, BLOCK + 1 + (uint64_t)rand() % (10 * BLOCK));
+	default:
+		f = file(id, 3 * BLOCK);
+		with_ranges(f, v, 3);
+		return f;
+	}
+}
+
+/* Data bytes were seen once, holes never. */
+static void check_file(struct crowd *c, uint64_t id)
+{
+	struct sfile *f = c->files[id];
+	uint8_t *want = calloc(f->size + 1, 1);
+	struct bulk_range all = { 0, f->size };
+	const struct bulk_range *v = f->ranges ? f->ranges : &all;
+
+	for (uint32_t i = 0; i < (f->ranges ? f->nranges : 1); i++)
+		memset(want + v[i].offset, 1, v[i].length);
+	assert_memory_equal(c->seen[id], want, f->size + 1);
+	assert_int_equal(atomic_load(&c->whole[id]), 1);
+	free(want);
+}
+
+static void crowd(bool stripe)
+{
+	struct crowd *c = calloc(1, sizeof(*c));
+	pthread_t t[READERS];
+
+	c->p = plan_new(BLOCK, stripe);
+	for (int i = 0; i < READERS; i++)
+		assert_int_equal(thread_start(&t[i], "reader", read_all, c), 0);
+	for (uint64_t id = 0; id < FILES; id++) {
+		struct sfile *f = c->files[id] = any_file(id);
+
+		c->seen[id] = calloc(f->size + 1, 1);
+		plan_expect(c->p);
+		plan_ready(c->p, sfile_ref(f));
+		plan_unexpect(c->p);
+	}
+	plan_close(c->p);
+	for (int i = 0; i < READERS; i++)
+		pthread_join(t[i], NULL);
+	assert_int_equal(atomic_load(&c->bad), 0);
+	for (uint64_t id = 0; id < FILES; id++) {
+		check_file(c, id);
+		/* Nobody but us holds it any more. */
+		assert_int_equal(atomic_load(&c->files[id]->refs), 1);
+		sfile_put(c->files[id]);
+		free(c->seen[id]);
+	}
+	plan_free(c->p);
+	free(c);
+}
+
+static void test_every_byte_once(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 5; i++) {
+		crowd(false);
+		crowd(true);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_small_runs),
+		cmocka_unit_test(test_batch_is_bounded),
+		cmocka_unit_test(test_pieces),
+		cmocka_unit_test(test_ranges),
+		cmocka_unit_test(test_runs_are_checked_first),
+		cmocka_unit_test(test_pipelining),
+		cmocka_unit_test(test_striping),
+		cmocka_unit_test(test_expected_files),
+		cmocka_unit_test(test_truncate),
+		cmocka_unit_test(test_sleepers_are_woken),
+		cmocka_unit_test(test_abort_hides_work),
+		cmocka_unit_test(test_every_byte_once),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

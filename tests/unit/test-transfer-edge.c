@@ -1,0 +1,503 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Transfers at the edges: nothing to send, what lies at the destination already, channels
+ * that die, readers that are short of blocks. Both sides in one process, control over a
+ * socket pair, data over loopback. */
+#include "transfer/source.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+/* Not below /tmp, where that lies in memory and nothing is synced. */
+static char top[] = "/var/tmp/rftp-test-edge-XXXXXX";
+
+struct pair {
+	struct mstream *ms, *server_ms;
+	struct transfer_client_config c;
+	struct transfer_tuning server_tuning;
+	pthread_t server;
+	struct transfer_result r;
+	struct err e;
+};
+
+static void serve_one(struct pair *p, size_t n)
+{
+	struct bulk_request q = { 0 };
+	struct transfer_server_config c = { .ms = p->server_ms, .request = &q, .cwd = top,
+					    .can_write = true, .data_addr = "127.0.0.1",
+					    .family = AF_INET, .tuning = p->server_tuning };
+	struct transfer_result r;
+	struct err e = ERR_INIT;
+	uint8_t *body = malloc(n);
+	struct buf *b;
+	bool in_line;
+
+	if (ms_read(p->server_ms, body, n, 5000))
+		abort();
+	b = buf_from(body, n);
+	if (bulk_request_get(b, &q, &e))
+		abort();
+	buf_free(b);
+	c.root = root_new("/", false, &e);
+	ms_write(p->server_ms, "150 go\r\n", 8);
+	transfer_serve(&c, &r, &in_line, &e);
+	ms_write(p->server_ms, "226 done\r\n", 10);
+	bulk_request_clear(&q);
+	root_free(c.root);
+	free(body);
+}
+
+static void *server_main(void *arg)
+{
+	struct pair *p = arg;
+	char line[100];
+	size_t n;
+
+	while (ms_read_line(p->server_ms, line, sizeof(line), 60000) > 0 &&
+	       sscanf(line, "BULK %zu", &n) == 1)
+		serve_one(p, n);
+	return NULL;
+}
+
+static void start(struct pair *p)
+{
+	struct sockaddr_in *in = (struct sockaddr_in *)&p->c.peer;
+	int sv[2];
+
+	memset(p, 0, sizeof(*p));
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, sv), 0);
+	p->ms = ms_new(stream_plain(sv[0], sv[0]));
+	p->server_ms = ms_new(stream_plain(sv[1], sv[1]));
+	in->sin_family = AF_INET;
+	in->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	p->c.ms = p->ms;
+	p->c.peer_len = sizeof(*in);
+	p->c.connect_timeout_ms = 5000;
+	p->c.root = root_new("/", false, NULL);
+	transfer_tuning_default(&p->c.tuning);
+	transfer_tuning_default(&p->server_tuning);
+	p->c.request.flags = BULK_F_RECURSIVE | BULK_F_MODES | BULK_F_TIMES | BULK_F_HARDLINKS |
+			     BULK_F_SPARSE | BULK_F_RESUME;
+	p->c.request.offer.ack = ACK_WRITTEN;
+	assert_int_equal(thread_start(&p->server, "server", server_main, p), 0);
+}
+
+static void stop(struct pair *p)
+{
+	ms_free(p->ms);
+	pthread_join(p->server, NULL);
+	ms_free(p->server_ms);
+	root_free(p->c.root);
+}
+
+static char *at(const char *name)
+{
+	static char out[4][4096];
+	static int i;
+
+	i = (i + 1) % 4;
+	snprintf(out[i], sizeof(out[i]), "%s/%s", top, name);
+	return out[i];
+}
+
+static void shell(const char *fmt, ...)
+{
+	char cmd[8192];
+	int n = snprintf(cmd, sizeof(cmd), "cd %s && ", top);
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(cmd + n, sizeof(cmd) - (size_t)n, fmt, ap);
+	va_end(ap);
+	if (system(cmd))
+		fail_msg("%s", cmd);
+}
+
+static int put_item(struct pair *p, const struct transfer_item *item, const char *to)
+{
+	p->e = (struct err)ERR_INIT;
+	p->c.request.op = BULK_PUT;
+	p->c.request.base = (char *)(uintptr_t)to;
+	p->c.items = item;
+	p->c.nitems = 1;
+	return transfer_client(&p->c, &p->r, &p->e);
+}
+
+static int put(struct pair *p, const char *from, const char *to)
+{
+	struct transfer_item item = { .kind = ITEM_PATH, .path = from };
+
+	return put_item(p, &item, to);
+}
+
+static void put_ok(struct pair *p, const char *from, const char *to)
+{
+	if (put(p, from, to))
+		fail_msg("%s", p->e.text);
+	assert_int_equal(p->r.failed, 0);
+}
+
+/* ---- nothing to send ---- */
+
+/* All hole, and big enough to be asked about; and small, asked about by the policy. */
+static void test_sparse_without_data(void **state)
+{
+	struct pair p;
+
+	(void)state;
+	shell("rm -rf a b && mkdir a && truncate -s 100M a/big && truncate -s 100K a/small");
+	start(&p);
+	put_ok(&p, at("a"), at("b"));
+	assert_int_equal(p.r.files, 2);
+	assert_int_equal(p.r.bytes, 0);
+	shell("cmp a/big b/big && cmp a/small b/small && test $(du -k b/big | cut -f1) -lt 100");
+	shell("rm -r b");
+	p.c.request.policy = POLICY_UPDATE;
+	put_ok(&p, at("a"), at("b"));
+	assert_int_equal(p.r.bytes, 0);
+	shell("cmp a/big b/big && cmp a/small b/small");
+	stop(&p);
+}
+
+/* Each asks, is empty, and is synced: it must be committed by one job and no other. */
+static void test_many_empty_files_that_ask(void **state)
+{
+	struct pair p;
+
+	(void)state;
+	shell("rm -rf a b && mkdir a && cd a && touch $(seq 3000)");
+	start(&p);
+	p.c.request.policy = POLICY_SAME;
+	p.c.request.offer.ack = ACK_SYNCED;
+	put_ok(&p, at("a"), at("b"));
+	assert_int_equal(p.r.files, 3000);
+	assert_int_equal(p.r.remote.files, 3000);
+	shell("test $(ls b | wc -l) = 3000");
+	stop(&p);
+}
+
+/* ---- what lies there already ---- */
+
+/* The holes of a sparse file are zeros, whatever the file in place held there. */
+static void test_sparse_in_place(void **state)
+{
+	struct pair p;
+
+	(void)state;
+	shell("rm -rf a b && truncate -s 8M a && echo data | dd of=a bs=1 seek=3000000 "
+	      "conv=notrunc 2>/dev/null && head -c 9000000 /dev/zero | tr '\\0' x > b");
+	start(&p);
+	p.c.request.flags |= BULK_F_INPLACE;
+	put_ok(&p, at("a"), at("b"));
+	shell("cmp a b");
+	stop(&p);
+}
+
+static void *stop_soon(void *arg)
+{
+	usleep(1200000);
+	__atomic_store_n((volatile sig_atomic_t *)arg, 1, __ATOMIC_RELAXED);
+	return NULL;
+}
+
+/* Put from to to, and stop it half way. */
+static void interrupt(struct pair *p, const char *from, const char *to)
+{
+	static volatile sig_atomic_t stopped;
+	pthread_t t;
+
+	stopped = 0;
+	p->c.stop = &stopped;
+	p->c.request.rate = 50000000;
+	assert_int_equal(thread_start(&t, "stopper", stop_soon, (void *)(uintptr_t)&stopped), 0);
+	assert_int_equal(put(p, from, to), -EINTR);
+	pthread_join(t, NULL);
+	p->c.stop = NULL;
+	p->c.request.rate = 0;
+}
+
+/* A part of another file of the same size and time: its bytes must not show through the
+ * holes, which nothing is sent for. */
+static void test_resumed_holes(void **state)
+{
+	struct pair p;
+
+	(void)state;
+	shell("rm -rf a b c && mkdir c && head -c 100000000 /dev/urandom > a && "
+	      "truncate -s 100000000 b && dd if=a of=b bs=1M count=5 seek=1 skip=1 conv=notrunc "
+	      "2>/dev/null && touch -d 2020-01-01 a b");
+	start(&p);
+	interrupt(&p, at("a"), at("c/file"));
+	shell("ls -A c | grep -q '^.rftp-'");
+	put_ok(&p, at("b"), at("c/file"));
+	assert_true(p.r.resumed > 0);
+	shell("cmp b c/file");
+	stop(&p);
+}
+
+/* On standard output the zeros of the holes are as good as any byte. */
+static void test_sparse_to_a_stream(void **state)
+{
+	struct transfer_item out = { .kind = ITEM_STDIO };
+	char *sources[] = { at("a"), NULL };
+	int old, fd, r;
+	struct pair p;
+
+	(void)state;
+	shell("rm -rf a out && truncate -s 3M a && echo x | dd of=a bs=1 seek=1500000 "
+	      "conv=notrunc 2>/dev/null");
+	start(&p);
+	p.c.request.op = BULK_GET;
+	p.c.request.flags |= BULK_F_SEQUENTIAL;
+	p.c.request.base = (char[]){ "" };
+	p.c.request.sources = sources;
+	p.c.request.nsources = 1;
+	p.c.items = &out;
+	p.c.nitems = 1;
+	fflush(stdout);
+	old = dup(STDOUT_FILENO);
+	fd = open(at("out"), O_CREAT | O_WRONLY, 0600);
+	dup2(fd, STDOUT_FILENO);
+	r = transfer_client(&p.c, &p.r, &p.e);
+	dup2(old, STDOUT_FILENO);
+	close(old);
+	close(fd);
+	if (r)
+		fail_msg("%s", p.e.text);
+	shell("cmp a out");
+	stop(&p);
+}
+
+/* A directory that is made for the files to go into is not everybody's to write. */
+static void test_mode_of_the_destination(void **state)
+{
+	struct pair p;
+
+	(void)state;
+	shell("rm -rf a d && echo a > a");
+	start(&p);
+	p.c.request.flags |= BULK_F_MKDIRS;
+	put_ok(&p, at("a"), at("d/e/f/"));
+	shell("test $(stat -c %%a d) = 755 && test $(stat -c %%a d/e) = 755 && "
+	      "test $(stat -c %%a d/e/f) = 755");
+	stop(&p);
+}
+
+/* A file that is passed over because another has its name must not get a new name that
+ * pretends to be the source's. */
+static void test_link_to_what_was_skipped(void **state)
+{
+	struct pair p;
+
+	(void)state;
+	shell("rm -rf a b && mkdir -p a/d b && echo ours > a/1 && "
+	      "ln a/1 a/d/2 && echo theirs > b/1");
+	start(&p);
+	p.c.request.policy = POLICY_SKIP;
+	assert_int_equal(put(&p, at("a"), at("b")), 0);
+	assert_int_equal(p.r.failed, 1);
+	shell("grep -q theirs b/1 && ! test -e b/d/2");
+	/* The same file there: the link is made. */
+	shell("rm -rf b && mkdir b && cp -p a/1 b/1");
+	put_ok(&p, at("a"), at("b"));
+	shell("test b/1 -ef b/d/2");
+	stop(&p);
+}
+
+/* ---- channels and blocks ---- */
+
+static void faults(const char *rules)
+{
+	struct err e = ERR_INIT;
+
+	if (fault_transport_set(rules, &e))
+		fail_msg("%s", e.text);
+}
+
+/* When no data channel is left the transfer fails, although control is well. */
+static void test_all_channels_die(void **state)
+{
+	struct pair p;
+
+	(void)state;
+	shell("rm -rf a b && truncate -s 1G a");
+	start(&p);
+	p.c.request.flags &= ~(uint32_t)BULK_F_SPARSE;
+	faults("cut:rate=0.05");
+	assert_int_not_equal(put(&p, at("a"), at("b")), 0);
+	faults(NULL);
+	shell("! test -e b");
+	stop(&p);
+}
+
+/* More readers than blocks, all of which fill one with small files and want another for
+ * a piece of a big one. */
+static void test_readers_share_few_blocks(void **state)
+{
+	struct pair p;
+
+	(void)state;
+	shell("rm -rf a b && mkdir a && for d in $(seq 40); do mkdir a/$d; for i in $(seq 6); do "
+	      "head -c 100 /dev/urandom > a/$d/s$i; head -c 200000 /dev/urandom > a/$d/b$i; "
+	      "done; done");
+	start(&p);
+	p.c.tuning.readers = 8;
+	p.c.tuning.io = IO_POSIX;
+	p.c.request.offer.inflight = 2;
+	p.c.request.offer.channels = 1;
+	p.c.request.offer.block = 65536;
+	put_ok(&p, at("a"), at("b"));
+	shell("diff -r a b");
+	stop(&p);
+}
+
+/* Standard input that never says anything does not keep us from stopping. */
+static void test_stop_while_stdin_is_silent(void **state)
+{
+	struct transfer_item in = { .kind = ITEM_STDIO };
+	static volatile sig_atomic_t stopped;
+	int pipe_fds[2], old = dup(STDIN_FILENO);
+	struct pair p;
+	pthread_t t;
+
+	(void)state;
+	shell("rm -rf b");
+	assert_int_equal(pipe(pipe_fds), 0);
+	dup2(pipe_fds[0], STDIN_FILENO);
+	start(&p);
+	stopped = 0;
+	p.c.stop = &stopped;
+	assert_int_equal(thread_start(&t, "stopper", stop_soon, (void *)(uintptr_t)&stopped), 0);
+	assert_int_equal(put_item(&p, &in, at("b")), -EINTR);
+	pthread_join(t, NULL);
+	stop(&p);
+	dup2(old, STDIN_FILENO);
+	close(old);
+	close(pipe_fds[0]);
+	close(pipe_fds[1]);
+	shell("! test -e b");
+}
+
+struct numbering {
+	struct source *s;
+	uint64_t number;
+	int result;
+	atomic_bool over;
+};
+
+static void *number_one(void *arg)
+{
+	struct numbering *n = arg;
+
+	n->result = source_number(n->s, &n->number);
+	atomic_store(&n->over, true);
+	return NULL;
+}
+
+static void short_sleep(void)
+{
+	usleep(50000);
+}
+
+/* Blocks that overtake one on a stalled channel go no further ahead than the sink can
+ * tell apart. */
+static void test_window_of_blocks(void **state)
+{
+	struct source *s = calloc(1, sizeof(*s));
+	struct numbering n = { .s = s };
+	uint64_t number;
+	pthread_t t;
+
+	(void)state;
+	source_init(s);
+	for (uint64_t i = 0; i < NUMBERS_WINDOW; i++) {
+		assert_int_equal(source_number(s, &number), 0);
+		assert_int_equal(number, i);
+		if (i)
+			source_acked(s, i); /* all but the first */
+	}
+	assert_int_equal(thread_start(&t, "number", number_one, &n), 0);
+	short_sleep();
+	assert_false(atomic_load(&n.over));
+	source_acked(s, 0);
+	pthread_join(t, NULL);
+	assert_int_equal(n.result, 0);
+	assert_int_equal(n.number, NUMBERS_WINDOW);
+	atomic_store(&s->x.failed, true);
+	assert_int_equal(source_number(s, &number), -ECANCELED);
+	source_destroy(s);
+	free(s);
+}
+
+/* A sink that cannot start all its threads says so, and the next one finds things in
+ * order. Last of the tests: there are few descriptors after it. */
+static void test_sink_that_cannot_start(void **state)
+{
+	struct rlimit few = { 60, 60 };
+	struct pair p;
+
+	(void)state;
+	shell("rm -rf a b && echo a > a");
+	start(&p);
+	p.c.tuning.io = IO_POSIX;
+	p.c.tuning.readers = 1;
+	p.server_tuning.io = IO_URING;
+	p.server_tuning.writers = 64;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+	assert_int_not_equal(put(&p, at("a"), at("b")), 0);
+	assert_null(strstr(p.e.text, "closed the connection"));
+	p.server_tuning.io = IO_POSIX;
+	put_ok(&p, at("a"), at("b"));
+	stop(&p);
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	umask(0); /* as the server has it */
+	log_init("test", getenv("DBG") ? LOG_LV_DEBUG : LOG_LV_ERROR, false);
+	return mkdtemp(top) ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+	char cmd[100];
+
+	(void)state;
+	snprintf(cmd, sizeof(cmd), "chmod -R u+w %s; rm -rf %s", top, top);
+	return system(cmd);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_sparse_without_data),
+		cmocka_unit_test(test_many_empty_files_that_ask),
+		cmocka_unit_test(test_sparse_in_place),
+		cmocka_unit_test(test_resumed_holes),
+		cmocka_unit_test(test_sparse_to_a_stream),
+		cmocka_unit_test(test_mode_of_the_destination),
+		cmocka_unit_test(test_link_to_what_was_skipped),
+		cmocka_unit_test(test_all_channels_die),
+		cmocka_unit_test(test_readers_share_few_blocks),
+		cmocka_unit_test(test_window_of_blocks),
+		cmocka_unit_test(test_stop_while_stdin_is_silent),
+		cmocka_unit_test(test_sink_that_cannot_start),
+	};
+
+	if (getenv("TEST_ONLY"))
+		cmocka_set_test_filter(getenv("TEST_ONLY"));
+	return cmocka_run_group_tests(tests, setup, teardown);
+}

@@ -1,0 +1,566 @@
+// SPDX-License-Identifier: Apache-2.0
+/* One side of a transfer against a peer that breaks the rules: the server's sink and
+ * source, and a client that is written down here frame by frame. Blocks go in-band. */
+#include "transfer/keys.h"
+#include "transfer/seal.h"
+#include "transfer/transfer.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define WAIT_MS 20000
+
+static char top[] = "/tmp/rftp-test-peer-XXXXXX";
+
+struct peer {
+	struct mstream *ms, *server_ms;
+	pthread_t server;
+	struct bulk_request q;
+	struct bulk_agree ag;
+	struct xkeys keys;
+	struct pool *pool;
+	struct seal *seal;
+	struct buf *b, *in;        /* being built; just read */
+	uint64_t next_block;
+	/* What the server came to. */
+	struct transfer_result r;
+	struct err e;
+	int result;
+	bool in_line;
+};
+
+static void *server_main(void *arg)
+{
+	struct peer *p = arg;
+	struct bulk_request q = { 0 };
+	struct transfer_server_config c = { .ms = p->server_ms, .request = &q, .cwd = top,
+					    .can_write = true, .data_addr = "127.0.0.1",
+					    .family = AF_INET };
+	char line[100];
+	uint8_t *body;
+	struct buf *b;
+	size_t n;
+
+	transfer_tuning_default(&c.tuning);
+	if (ms_read_line(p->server_ms, line, sizeof(line), WAIT_MS) < 0 ||
+	    sscanf(line, "BULK %zu", &n) != 1)
+		abort();
+	body = malloc(n);
+	if (ms_read(p->server_ms, body, n, WAIT_MS))
+		abort();
+	b = buf_from(body, n);
+	if (bulk_request_get(b, &q, &p->e))
+		abort();
+	c.root = root_new("/", false, &p->e);
+	p->result = transfer_serve(&c, &p->r, &p->in_line, &p->e);
+	ms_abort(p->server_ms);
+	buf_free(b);
+	free(body);
+	root_free(c.root);
+	bulk_request_clear(&q);
+	return NULL;
+}
+
+static void send_frame(struct peer *p, uint8_t type)
+{
+	ms_write_frame(p->ms, type, buf_ptr(p->b), buf_len(p->b));
+	buf_reset(p->b);
+}
+
+static void begin(struct peer *p, uint8_t op, const char *path, uint32_t flags, uint8_t policy)
+{
+	static char *sources[2];
+	struct pool_config pc = { .blocks = 4, .payload = BLOCK_MIN };
+	struct err e = ERR_INIT;
+	uint8_t type, ready = TRANSPORT_INBAND;
+	char line[40];
+	int sv[2];
+
+	memset(p, 0, sizeof(*p));
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, sv), 0);
+	p->ms = ms_new(stream_plain(sv[0], sv[0]));
+	p->server_ms = ms_new(stream_plain(sv[1], sv[1]));
+	p->b = buf_new(BULK_REQUEST_MAX);
+	p->in = buf_new(2 * BULK_FRAME_MAX);
+	sources[0] = (char *)(uintptr_t)path;
+	p->q = (struct bulk_request){ .major = BULK_MAJOR, .minor = BULK_MINOR, .op = op,
+				      .policy = policy, .flags = flags, .has_key = true };
+	p->q.base = op == BULK_PUT ? sources[0] : (char[]){ "" };
+	p->q.sources = op == BULK_PUT ? NULL : sources;
+	p->q.nsources = op != BULK_PUT;
+	p->q.offer = (struct offer){ .transports = TRANSPORT_INBAND, .ack = ACK_SYNCED,
+				     .ops = OP_WRITE, .cpus = 1, .memory = 64 << 20,
+				     .block_max = BLOCK_MAX, .channels_max = 1, .inflight = 16 };
+	assert_int_equal(bulk_request_put(p->b, &p->q), 0);
+	snprintf(line, sizeof(line), "BULK %zu\r\n", buf_len(p->b));
+	ms_write(p->ms, line, strlen(line));
+	ms_write(p->ms, buf_ptr(p->b), buf_len(p->b));
+	buf_reset(p->b);
+	assert_int_equal(thread_start(&p->server, "server", server_main, p), 0);
+	assert_int_equal(ms_read_frame(p->ms, &type, p->in, BULK_FRAME_MAX, WAIT_MS), 0);
+	assert_int_equal(type, BULK_AGREE);
+	assert_int_equal(bulk_agree_get(p->in, &p->ag, &e), 0);
+	assert_int_equal(xkeys_init(&p->keys, p->q.key, p->q.nonce, p->ag.nonce,
+				    p->ag.session), 0);
+	p->pool = pool_new(&pc, NULL);
+	p->seal = seal_new(&p->keys, &p->ag.agreement, CLIENT_TO_SERVER, 0);
+	ms_write_frame(p->ms, BULK_READY, &ready, 1);
+}
+
+/* The server must come to this by itself, while the peer stays and listens. */
+static void expect_end(struct peer *p, int code)
+{
+	struct bulk_counts c = { 0 };
+	uint8_t type = 0;
+
+	while (type != BULK_END && !ms_read_frame(p->ms, &type, p->in, 2 * BULK_FRAME_MAX, WAIT_MS))
+		;
+	if (type != BULK_END)
+		print_error("the server does not end it\n");
+	/* As a good peer does. */
+	buf_reset(p->b);
+	bulk_counts_put(p->b, &c);
+	send_frame(p, BULK_SUMMARY);
+	ms_write_frame(p->ms, BULK_END, NULL, 0);
+	if (type != BULK_END)
+		ms_abort(p->ms);
+	pthread_join(p->server, NULL);
+	if (p->result != code)
+		fail_msg("%d, not %d: %s", p->result, code, p->e.text);
+	seal_free(p->seal);
+	pool_free(p->pool);
+	buf_free(p->b);
+	buf_free(p->in);
+	ms_free(p->ms);
+	ms_free(p->server_ms);
+}
+
+static void file_entry(struct peer *p, uint64_t id, const char *name, uint64_t size,
+		       uint8_t flags)
+{
+	struct bulk_entry e = { .id = id, .type = ENTRY_FILE, .mode = 0644, .size = size,
+				.name = name, .flags = (uint8_t)(flags | ENTRY_F_TOP) };
+
+	assert_int_equal(bulk_entry_put(p->b, &e), 0);
+}
+
+static void entries(struct peer *p)
+{
+	send_frame(p, BULK_ENTRIES);
+}
+
+struct piece {
+	uint64_t id, offset;
+	uint32_t length;
+};
+
+static void send_block(struct peer *p, const struct piece *v, int n)
+{
+	struct block *b = pool_get(p->pool);
+	size_t head;
+
+	memset(block_payload(b), 'x', b->cap);
+	b->number = p->next_block++;
+	for (int i = 0; i < n; i++)
+		assert_int_equal(block_add(b, v[i].id, v[i].offset, v[i].length), 0);
+	assert_int_equal(seal_block(p->seal, b), 0);
+	head = BLOCK_WIRE_HEAD + (size_t)b->nextents * BLOCK_WIRE_EXTENT;
+	buf_put(p->b, b->base, head);
+	buf_put(p->b, block_payload(b), b->len);
+	send_frame(p, BULK_DATA);
+	pool_put(b);
+}
+
+static void one_piece(struct peer *p, uint64_t id, uint64_t offset, uint32_t length)
+{
+	struct piece x = { id, offset, length };
+
+	send_block(p, &x, 1);
+}
+
+static void send_counts(struct peer *p, uint8_t type, uint64_t n)
+{
+	struct bulk_counts c = { .entries = n };
+
+	bulk_counts_put(p->b, &c);
+	send_frame(p, type);
+}
+
+/* All there is: once each block has its answer. */
+static void send_sent(struct peer *p, uint64_t nentries, uint32_t nblocks)
+{
+	uint32_t n;
+	uint8_t type;
+
+	while (nblocks) {
+		assert_int_equal(ms_read_frame(p->ms, &type, p->in, 2 * BULK_FRAME_MAX, WAIT_MS),
+				 0);
+		if (type != BULK_CREDIT)
+			continue;
+		assert_int_equal(credit_head_get(buf_ptr(p->in), &n), 0);
+		nblocks -= n;
+	}
+	send_counts(p, BULK_SENT, nentries);
+}
+
+static void send_pair(struct peer *p, uint8_t type, uint64_t x, uint64_t y)
+{
+	bulk_pair_put(p->b, x, y);
+	send_frame(p, type);
+}
+
+static bool there(const char *name)
+{
+	char path[200];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "%s/%s", top, name);
+	return !stat(path, &st);
+}
+
+static const char *at(const char *name)
+{
+	static char out[200];
+
+	snprintf(out, sizeof(out), "%s/%s", top, name);
+	return out;
+}
+
+/* ---- a source against the sink ---- */
+
+/* The good case, so that the others are known to fail for their reason. */
+static void test_good_source(void **state)
+{
+	struct peer p;
+
+	(void)state;
+	begin(&p, BULK_PUT, at("good/"), 0, POLICY_OVERWRITE);
+	file_entry(&p, 1, "a", 100, 0);
+	file_entry(&p, 2, "empty", 0, 0);
+	entries(&p);
+	one_piece(&p, 1, 0, 60);
+	one_piece(&p, 1, 60, 40);
+	send_sent(&p, 2, 2);
+	expect_end(&p, 0);
+	assert_int_equal(p.r.files, 2);
+	assert_true(there("good/a") && there("good/empty"));
+}
+
+/* Bytes of a file that asked and has no answer: were they taken the file would be
+ * committed while its part is still being looked at. */
+static void test_data_before_the_verdict(void **state)
+{
+	struct peer p;
+
+	(void)state;
+	begin(&p, BULK_PUT, at("early/"), BULK_F_RESUME, POLICY_OVERWRITE);
+	for (uint64_t id = 1; id <= 200; id++) {
+		char name[20];
+
+		snprintf(name, sizeof(name), "f%u", (unsigned)id);
+		file_entry(&p, id, name, 3u << 20, ENTRY_F_ASK);
+	}
+	entries(&p);
+	for (uint64_t id = 1; id <= 200; id++)
+		send_pair(&p, BULK_KEPT, id, (3u << 20) - 1);
+	expect_end(&p, -EPROTO);
+}
+
+static void test_dry_run_writes_nothing(void **state)
+{
+	struct peer p;
+
+	(void)state;
+	begin(&p, BULK_PUT, at("dry/"), BULK_F_DRY_RUN, POLICY_OVERWRITE);
+	file_entry(&p, 1, "a", 0, 0);
+	file_entry(&p, 2, "b", 10, 0);
+	entries(&p);
+	one_piece(&p, 2, 0, 10);
+	expect_end(&p, -EPROTO);
+	assert_false(there("dry"));
+}
+
+/* Pieces of no bytes at all complete nothing, least of all twice. */
+static void test_empty_pieces(void **state)
+{
+	struct piece none[100] = { { 0 } };
+	struct peer p;
+
+	(void)state;
+	for (int i = 0; i < 100; i++)
+		none[i] = (struct piece){ 1 + (uint64_t)i % 2, 0, 0 };
+	begin(&p, BULK_PUT, at("empty/"), 0, POLICY_OVERWRITE);
+	file_entry(&p, 1, "a", 0, 0);
+	file_entry(&p, 2, "b", 10, 0);
+	entries(&p);
+	send_block(&p, none, 100);
+	one_piece(&p, 2, 10, 0);
+	one_piece(&p, 2, 0, 10);
+	send_block(&p, none, 100);
+	send_sent(&p, 2, 4);
+	expect_end(&p, 0);
+	assert_int_equal(p.r.files, 2);
+}
+
+static void test_bytes_missing_at_the_end(void **state)
+{
+	struct peer p;
+
+	(void)state;
+	begin(&p, BULK_PUT, at("short/"), 0, POLICY_OVERWRITE);
+	file_entry(&p, 1, "a", 100, 0);
+	entries(&p);
+	one_piece(&p, 1, 0, 60);
+	send_sent(&p, 1, 1);
+	expect_end(&p, -EPROTO);
+	assert_false(there("short/a"));
+}
+
+static void test_pieces_that_do_not_fit(void **state)
+{
+	static const struct piece bad[][2] = {
+		{ { 1, 0, 60 }, { 1, 60, 41 } },    /* beyond the end */
+		{ { 1, 0, 60 }, { 1, 0, 60 } },     /* more bytes than the file has */
+		{ { 1, 1000, 1 }, { 1, 0, 1 } },
+		{ { 1, INT64_MAX - 5, 5 }, { 1, 0, 1 } },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		struct peer p;
+
+		begin(&p, BULK_PUT, at("misfit/"), 0, POLICY_OVERWRITE);
+		file_entry(&p, 1, "a", 100, 0);
+		entries(&p);
+		send_block(&p, bad[i], 2);
+		expect_end(&p, -EPROTO);
+		assert_false(there("misfit/a"));
+	}
+}
+
+static void test_window_of_entries(void **state)
+{
+	struct peer p;
+
+	(void)state;
+	begin(&p, BULK_PUT, at("window/"), 0, POLICY_OVERWRITE);
+	for (uint64_t id = 1; id <= p.ag.agreement.entries_ahead + 1; id++) {
+		file_entry(&p, id, "a", 1, 0);
+		if (buf_len(p.b) > 100000)
+			entries(&p);
+	}
+	entries(&p);
+	expect_end(&p, -EPROTO);
+}
+
+static void test_entries_out_of_order(void **state)
+{
+	static const uint64_t ids[] = { 2, UINT64_MAX };
+
+	(void)state;
+	for (size_t i = 0; i < 2; i++) {
+		struct peer p;
+
+		begin(&p, BULK_PUT, at("order/"), 0, POLICY_OVERWRITE);
+		file_entry(&p, ids[i], "a", 1, 0);
+		entries(&p);
+		expect_end(&p, -EPROTO);
+	}
+}
+
+static void test_hardlink_to_nothing(void **state)
+{
+	struct bulk_entry e = { .id = 2, .type = ENTRY_HARDLINK, .name = "b", .link_id = 1,
+				.flags = ENTRY_F_TOP };
+	struct peer p;
+
+	(void)state;
+	begin(&p, BULK_PUT, at("links/"), BULK_F_HARDLINKS, POLICY_OVERWRITE);
+	file_entry(&p, 1, "a", 10, 0); /* without LINKED */
+	assert_int_equal(bulk_entry_put(p.b, &e), 0);
+	entries(&p);
+	expect_end(&p, -EPROTO);
+}
+
+/* The same number twice is written once; a number out of the window ends it. */
+static void test_block_numbers(void **state)
+{
+	struct peer p;
+
+	(void)state;
+	begin(&p, BULK_PUT, at("numbers/"), 0, POLICY_OVERWRITE);
+	file_entry(&p, 1, "a", 100, 0);
+	entries(&p);
+	one_piece(&p, 1, 0, 50);
+	p.next_block = 0;
+	one_piece(&p, 1, 50, 50);
+	one_piece(&p, 1, 50, 50);
+	send_sent(&p, 1, 3);
+	expect_end(&p, 0);
+	assert_true(there("numbers/a"));
+	begin(&p, BULK_PUT, at("numbers/"), 0, POLICY_OVERWRITE);
+	file_entry(&p, 1, "b", 100, 0);
+	entries(&p);
+	p.next_block = 65536;
+	one_piece(&p, 1, 0, 50);
+	expect_end(&p, -EPROTO);
+}
+
+static void test_sizes_that_lie(void **state)
+{
+	static const uint64_t sizes[] = { 9, UINT64_MAX, INT64_MAX, 1ull << 62 };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		struct peer p;
+
+		begin(&p, BULK_PUT, at("sizes/"), 0, POLICY_OVERWRITE);
+		file_entry(&p, 1, "a", 0, ENTRY_F_NOSIZE);
+		entries(&p);
+		one_piece(&p, 1, 0, 10);
+		usleep(20000); /* the block goes its own way */
+		send_pair(&p, BULK_SIZES, 1, sizes[i]);
+		send_counts(&p, BULK_SENT, 1);
+		expect_end(&p, -EPROTO);
+		assert_false(there("sizes/a"));
+	}
+}
+
+/* ---- a sink against the source ---- */
+
+static void make_source(void)
+{
+	char cmd[400];
+
+	snprintf(cmd, sizeof(cmd), "cd %s && mkdir -p src && truncate -s 40M src/big && "
+		 "echo x | dd of=src/big bs=1 seek=1000 conv=notrunc 2>/dev/null && echo a > src/a",
+		 top);
+	if (system(cmd))
+		fail_msg("%s", cmd);
+}
+
+static void begin_get(struct peer *p)
+{
+	make_source();
+	begin(p, BULK_GET, at("src"), BULK_F_RECURSIVE | BULK_F_RESUME, POLICY_OVERWRITE);
+}
+
+static void wait_frame(struct peer *p, uint8_t want)
+{
+	uint8_t type = 0;
+
+	while (type != want)
+		assert_int_equal(ms_read_frame(p->ms, &type, p->in, 2 * BULK_FRAME_MAX, WAIT_MS),
+				 0);
+}
+
+static void test_done_without_end(void **state)
+{
+	static const uint64_t v[][2] = { { UINT64_MAX - 3, UINT64_MAX }, { 2, 1 },
+					 { 1, 1u << 20 }, { 100, 101 } };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
+		struct peer p;
+
+		begin_get(&p);
+		wait_frame(&p, BULK_ENTRIES);
+		send_pair(&p, BULK_DONE, v[i][0], v[i][1]);
+		expect_end(&p, -EBADMSG);
+	}
+}
+
+static void test_runs_of_another_length(void **state)
+{
+	static const uint32_t lengths[] = { 0, 4096, 4097, 1u << 31 };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+		struct peer p;
+		uint64_t big = 0;
+
+		begin_get(&p);
+		wait_frame(&p, BULK_ENTRIES);
+		while (!big) {
+			struct bulk_entry e;
+
+			assert_int_equal(bulk_entry_get(p.in, &e), 0);
+			if (e.flags & ENTRY_F_ASK)
+				big = e.id;
+		}
+		bulk_runs_head_put(p.b, big, lengths[i]);
+		send_frame(&p, BULK_RUNS);
+		expect_end(&p, -EBADMSG);
+	}
+}
+
+/* Answers to entries that never were, or that did not ask, are passed over. */
+static void test_wrong_ids(void **state)
+{
+	static const uint64_t ids[] = { 1, 77, 1ull << 40, UINT64_MAX };
+	struct bulk_failure f = { .id = 77, .code = -EIO };
+	struct peer p;
+
+	(void)state;
+	begin_get(&p);
+	wait_frame(&p, BULK_ENTRIES);
+	for (size_t i = 0; i < 4; i++)
+		assert_int_equal(bulk_verdict_put(p.b, ids[i], VERDICT_SKIP), 0);
+	send_frame(&p, BULK_VERDICTS);
+	bulk_failure_put(p.b, &f);
+	send_frame(&p, BULK_FAILED);
+	send_counts(&p, BULK_BEAT, 0);
+	ms_write_frame(p.ms, BULK_SENT, NULL, 0); /* not a sink's word: the end */
+	expect_end(&p, -EPROTO);
+	assert_int_equal(p.r.skipped, 0);
+	assert_int_equal(p.r.failed, 0);
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	log_init("test", getenv("DBG") ? LOG_LV_DEBUG : LOG_LV_ERROR, false);
+	return mkdtemp(top) ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+	char cmd[100];
+
+	(void)state;
+	snprintf(cmd, sizeof(cmd), "rm -rf %s", top);
+	return system(cmd);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_good_source),
+		cmocka_unit_test(test_data_before_the_verdict),
+		cmocka_unit_test(test_dry_run_writes_nothing),
+		cmocka_unit_test(test_empty_pieces),
+		cmocka_unit_test(test_bytes_missing_at_the_end),
+		cmocka_unit_test(test_pieces_that_do_not_fit),
+		cmocka_unit_test(test_window_of_entries),
+		cmocka_unit_test(test_entries_out_of_order),
+		cmocka_unit_test(test_hardlink_to_nothing),
+		cmocka_unit_test(test_block_numbers),
+		cmocka_unit_test(test_sizes_that_lie),
+		cmocka_unit_test(test_done_without_end),
+		cmocka_unit_test(test_runs_of_another_length),
+		cmocka_unit_test(test_wrong_ids),
+	};
+
+	if (getenv("TEST_ONLY"))
+		cmocka_set_test_filter(getenv("TEST_ONLY"));
+	return cmocka_run_group_tests(tests, setup, teardown);
+}

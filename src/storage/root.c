@@ -49,6 +49,11 @@ struct root *root_new(const char *dir, bool confined, struct err *e)
 	return r;
 }
 
+bool root_is_confined(const struct root *r)
+{
+	return r->confined;
+}
+
 void root_free(struct root *r)
 {
 	if (!r)

@@ -26,6 +26,7 @@ struct root;
  * followed by rewriting. Any thread. */
 struct root *root_new(const char *dir, bool confined, struct err *e);
 void root_free(struct root *r);
+bool root_is_confined(const struct root *r);
 /* Open path. flags as open(2) plus O_CLOEXEC; the last component is followed only
  * without O_NOFOLLOW. A file descriptor or a negative errno (-EXDEV: it climbs out). */
 int root_open(struct root *r, const char *path, int flags, mode_t mode);

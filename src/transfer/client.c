@@ -335,7 +335,9 @@ static int read_closing(struct transfer_client_config *c, int rc, struct err *e)
 
 static bool stream_is_gone(int rc)
 {
-	return rc == -EPIPE || rc == -EPROTO || rc == -ETIMEDOUT;
+	/* A frame that could not be read leaves us nowhere in the stream. */
+	return rc == -EPIPE || rc == -EPROTO || rc == -ETIMEDOUT || rc == -EMSGSIZE ||
+	       rc == -EBADMSG;
 }
 
 int transfer_client(struct transfer_client_config *c, struct transfer_result *r,

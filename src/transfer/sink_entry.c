@@ -106,7 +106,22 @@ static int keep_xattrs(struct sink *s, const struct bulk_entry *en, uint8_t **x,
 
 /* ---- directories ---- */
 
-static int make_dir(struct kdir *parent, const char *name, bool *made)
+/* A directory of ours that we may not write into, left so by an earlier run: its mode is
+ * set at the end, as a new one's is. By way of /proc, for it may not be readable. */
+static void open_up(int dfd, const char *name, const struct stat *st)
+{
+	int fd CLEANUP_CLOSE = -1;
+	char path[64];
+
+	if ((st->st_mode & 0700) == 0700 || st->st_uid != geteuid())
+		return;
+	fd = openat(dfd, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	if (fd < 0 || chmod(path, (st->st_mode & 07777) | 0700))
+		log_debug("%s: stays as it is: %s", printable(name), strerror(errno));
+}
+
+static int make_dir(struct sink *s, struct kdir *parent, const char *name, bool *made)
 {
 	struct stat st;
 	int dfd = dir_pin(parent->dir), r;
@@ -122,6 +137,8 @@ static int make_dir(struct kdir *parent, const char *name, bool *made)
 	else if (r == -EEXIST)
 		r = fstatat(dfd, name, &st, AT_SYMLINK_NOFOLLOW) ? -errno :
 		    S_ISDIR(st.st_mode) ? 0 : -ENOTDIR;
+	if (!r && !*made && (s->x.req->flags & BULK_F_MODES))
+		open_up(dfd, name, &st);
 	dir_unpin(parent->dir);
 	return r;
 }
@@ -162,7 +179,7 @@ static int on_dir(struct sink *s, const struct bulk_entry *en, struct err *e)
 		d->made = parent->made;
 		d->error = parent->error;
 	} else if (parent->dir && !s->dry) {
-		d->error = make_dir(parent, name, &d->made);
+		d->error = make_dir(s, parent, name, &d->made);
 		if (!d->error)
 			d->dir = dir_sub(parent->dir, name);
 		else

@@ -221,9 +221,12 @@ static int note_runs(struct sink *s, struct kfile *f, const struct extent *x,
 
 static void write_failed(struct sink *s, struct kfile *f, int code)
 {
-	char *path CLEANUP_FREE = kfile_path(f);
+	char *path CLEANUP_FREE = NULL;
 	char text[ERR_TEXT];
 
+	if (xfer_failed(&s->x)) /* then it is the transfer that failed */
+		return;
+	path = kfile_path(f);
 	snprintf(text, sizeof(text), "%s: %s", printable(path ? path : f->name),
 		 strerror(-code));
 	kfile_failed(s, f, code, text);

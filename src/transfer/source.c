@@ -21,7 +21,7 @@ char *sfile_path(const struct sfile *f)
 }
 
 /* What was named is resolved as a path, links and all; what was found below it is opened
- * where it was found and never by way of a link. */
+ * where it was found, and by way of a link only with --follow. */
 int source_open(struct source *s, const struct sfile *f, int flags)
 {
 	int dfd, fd = FAULT("open", 0);
@@ -37,6 +37,12 @@ int source_open(struct source *s, const struct sfile *f, int flags)
 	if (fd < 0)
 		fd = -errno;
 	dir_unpin(f->dir);
+	/* A link, with --follow: the root sees to it that it does not lead out. */
+	if (fd == -ELOOP && (s->x.req->flags & BULK_F_FOLLOW)) {
+		char *path CLEANUP_FREE = sfile_path(f);
+
+		fd = path ? root_open(s->root, path, flags | O_CLOEXEC, 0) : -ENOMEM;
+	}
 	return fd;
 }
 

@@ -102,9 +102,12 @@ static struct block *get_block(struct reader *r)
 
 void reader_file_failed(struct reader *r, struct sfile *f, int code, const char *what)
 {
-	char *path CLEANUP_FREE = sfile_path(f);
+	char *path CLEANUP_FREE = NULL;
 	char text[ERR_TEXT];
 
+	if (xfer_failed(&r->s->x)) /* then it is the transfer that failed */
+		return;
+	path = sfile_path(f);
 	snprintf(text, sizeof(text), "%s: %s", printable(path ? path : f->name),
 		 what ? what : strerror(-code));
 	source_file_failed(r->s, f, path ? path : f->name, code, text);

@@ -462,6 +462,34 @@ int walk_put_name(struct walk *w, struct dir *parent, const char *path, const ch
 	return l ? put_hardlink(w, name, m, l) : put_regular(w, parent, path, name, m);
 }
 
+/* With --follow what a link points to has been looked at the kernel's way; where the root
+ * confines us it must be what the root's own way leads to. 0 or a negative errno. */
+static int check_followed(struct walk *w, const struct walk_item *it)
+{
+	struct source *s = w->s;
+	char *path CLEANUP_FREE = NULL;
+	struct stat st;
+	int r;
+
+	if (!(s->x.req->flags & BULK_F_FOLLOW) || !root_is_confined(s->root))
+		return 0;
+	path = dir_path(it->parent, it->name);
+	r = path ? root_stat(s->root, path, true, &st) : -ENOMEM;
+	if (!r && (st.st_dev != it->meta.dev || st.st_ino != it->meta.ino))
+		r = -EXDEV;
+	return r;
+}
+
+static int found_file(struct walk *w, const struct walk_item *it)
+{
+	int r = check_followed(w, it);
+
+	if (!r)
+		return walk_put_name(w, it->parent, it->name, it->name, &it->meta);
+	item_failed(w, it, r);
+	return 0;
+}
+
 int walk_on_item(void *arg, const struct walk_item *it)
 {
 	struct walk *w = arg;
@@ -479,7 +507,7 @@ int walk_on_item(void *arg, const struct walk_item *it)
 	case FT_LINK:
 		return put_link(w, it);
 	case FT_FILE:
-		return walk_put_name(w, it->parent, it->name, it->name, &it->meta);
+		return found_file(w, it);
 	default:
 		log_info("%s: not a file, directory or link: left out", printable(it->name));
 		return 0;

@@ -62,7 +62,7 @@ int err_prefix(struct err *e, const char *fmt, ...)
 
 enum {
 	NAME_BUFFERS = 8,
-	NAME_BYTES = 1024,
+	NAME_BYTES = 800, /* leaves room for the reason in an err's text */
 	NAME_DOTS = 3,
 	NAME_HALF = (NAME_BYTES - 1 - NAME_DOTS) / 2,
 	TOKEN_BYTES = 16, /* four bytes, all escaped */

@@ -32,7 +32,7 @@ int err_prefix(struct err *e, const char *fmt, ...)
 
 /* A name of bytes made fit for one line of a terminal or a log: control bytes
  * and bytes that are not UTF-8 become \xNN, and so does the backslash. Uses one
- * of eight rotating buffers of the calling thread, 1024 bytes each; longer names
+ * of eight rotating buffers of the calling thread, 800 bytes each; longer names
  * are cut in the middle with "...". */
 const char *printable(const char *name);
 

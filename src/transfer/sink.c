@@ -141,10 +141,18 @@ static void sink_progress(struct xfer *x, struct transfer_progress *p)
 			"sink";
 }
 
+static bool all_over(struct xfer *x)
+{
+	struct sink *s = of(x);
+
+	return atomic_load(&s->sent) && !atomic_load(&s->live);
+}
+
 static const struct xfer_role sink_role = {
 	.frame = sink_frame,
 	.tick = sink_tick,
 	.cancel = sink_cancel,
+	.may_end = all_over,
 	.counts = sink_counts,
 	.progress = sink_progress,
 };
@@ -274,15 +282,29 @@ static int make_tables(struct sink *s, struct err *e)
 	return 0;
 }
 
+/* The receiver's thread has nothing more to do. The source closes its channels in good
+ * order before it says SENT, which may still be on its way; but not for long. */
+static void last_channel_down(struct sink *s)
+{
+	uint64_t until = now_ns() + ABORT_GRACE_MS * 1000000ull;
+
+	while (!atomic_load(&s->sent) && !xfer_failed(&s->x) && now_ns() < until)
+		usleep(10000);
+	if (!atomic_load(&s->sent))
+		xfer_fail(&s->x, -EPIPE, "all data channels are gone before all data has come");
+}
+
 static void channel_down(void *arg, uint32_t channel, int error)
 {
 	struct sink *s = arg;
 
 	/* In good order, or when all has come, it is the source's way of leaving. */
-	if (!error || atomic_load(&s->sent) || xfer_failed(&s->x))
-		return;
-	atomic_fetch_add(&s->x.channels_lost, 1);
-	log_warn("data channel %u is lost: %s", channel, strerror(-error));
+	if (error && !atomic_load(&s->sent) && !xfer_failed(&s->x)) {
+		atomic_fetch_add(&s->x.channels_lost, 1);
+		log_warn("data channel %u is lost: %s", channel, strerror(-error));
+	}
+	if (atomic_fetch_add(&s->x.channels_down, 1) + 1 == xfer_channels(&s->x))
+		last_channel_down(s);
 }
 
 static int start(struct sink *s, struct err *e)
@@ -299,13 +321,6 @@ static int start(struct sink *s, struct err *e)
 		r = s->receivers[i] ? 0 : e->code;
 	}
 	return r ? r : xfer_start(&s->x, e);
-}
-
-static bool all_over(struct xfer *x)
-{
-	struct sink *s = of(x);
-
-	return atomic_load(&s->sent) && !atomic_load(&s->live);
 }
 
 /* From the first stage to the last; nothing is left under way after this. */

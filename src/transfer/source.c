@@ -373,10 +373,16 @@ static void source_progress(struct xfer *x, struct transfer_progress *p)
 	p->bottleneck = source_bottleneck(s);
 }
 
+static bool source_may_end(struct xfer *x)
+{
+	return atomic_load(&of(x)->sent);
+}
+
 static const struct xfer_role source_role = {
 	.frame = source_frame,
 	.tick = source_tick,
 	.cancel = source_cancel,
+	.may_end = source_may_end,
 	.counts = source_counts,
 	.progress = source_progress,
 };
@@ -451,20 +457,11 @@ static int block_returned(void *arg, struct block *b)
 	return -EPIPE;
 }
 
-static uint32_t channels_of(const struct xfer *x)
-{
-	uint32_t n = 0;
-
-	for (uint32_t i = 0; i < x->npaths; i++)
-		n += x->paths[i]->nchannels;
-	return n;
-}
-
 static void channel_down(void *arg, uint32_t channel, int error)
 {
 	struct source *s = arg;
 
-	bool last = atomic_fetch_add(&s->x.channels_down, 1) + 1 == channels_of(&s->x);
+	bool last = atomic_fetch_add(&s->x.channels_down, 1) + 1 == xfer_channels(&s->x);
 
 	/* Closed in good order: the sink has given up, and says why on the control stream. */
 	if (error && !xfer_failed(&s->x)) {
@@ -578,6 +575,7 @@ static int send_totals(struct source *s)
 		return -ENOMEM;
 	source_counts(&s->x, &c);
 	r = bulk_counts_put(b, &c);
+	atomic_store(&s->sent, true);
 	return r ? r : xfer_send(&s->x, BULK_SENT, b);
 }
 

@@ -16,6 +16,7 @@ int xfer_init(struct xfer *x)
 
 	pthread_mutex_init(&x->lock, NULL);
 	pthread_mutex_init(&x->event_lock, NULL);
+	pthread_mutex_init(&x->words_lock, NULL);
 	pthread_condattr_init(&a);
 	pthread_condattr_setclock(&a, CLOCK_MONOTONIC);
 	pthread_cond_init(&x->changed, &a);
@@ -37,6 +38,7 @@ void xfer_destroy(struct xfer *x)
 	xkeys_wipe(&x->keys);
 	pthread_cond_destroy(&x->tick);
 	pthread_cond_destroy(&x->changed);
+	pthread_mutex_destroy(&x->words_lock);
 	pthread_mutex_destroy(&x->event_lock);
 	pthread_mutex_destroy(&x->lock);
 }
@@ -73,6 +75,14 @@ static bool set_cause(struct xfer *x, int code, const char *text, bool from_peer
 	return true;
 }
 
+static void send_abort(struct xfer *x, int code, const char *text)
+{
+	LOCK_GUARD(guard, &x->words_lock);
+
+	if (!x->said_end)
+		xfer_send_failure(x, BULK_ABORT, 0, code, text);
+}
+
 static void fail_text(struct xfer *x, int code, const char *text, bool from_peer)
 {
 	if (!set_cause(x, code, text, from_peer))
@@ -80,7 +90,7 @@ static void fail_text(struct xfer *x, int code, const char *text, bool from_peer
 	log_debug("transfer fails: %s", text);
 	/* Before cancel: a path that goes through ms may abort it. */
 	if (!from_peer)
-		xfer_send_failure(x, BULK_ABORT, 0, code, text);
+		send_abort(x, code, text);
 	x->role->cancel(x);
 }
 
@@ -152,6 +162,8 @@ static int on_frame(struct xfer *x, uint8_t type, struct buf *p, struct err *e)
 	case BULK_BEAT:
 		return on_beat(x, p);
 	case BULK_SUMMARY:
+		if (!xfer_failed(x) && !x->role->may_end(x))
+			return -EPROTO;
 		return on_summary(x, p);
 	case BULK_ABORT:
 		return on_abort(x, p);
@@ -167,8 +179,17 @@ static int on_frame(struct xfer *x, uint8_t type, struct buf *p, struct err *e)
 	}
 }
 
+static bool has_summed(struct xfer *x)
+{
+	LOCK_GUARD(guard, &x->lock);
+
+	return x->peer_summed;
+}
+
 static void note_end(struct xfer *x)
 {
+	if (!xfer_failed(x) && !has_summed(x))
+		xfer_fail(x, -EPROTO, "the other side ended the transfer before its end");
 	LOCK_GUARD(guard, &x->lock);
 
 	x->peer_ended = true;
@@ -426,6 +447,8 @@ static int say_goodbye(struct xfer *x)
 		return -ENOMEM;
 	own_counts(x, &c);
 	r = bulk_counts_put(b, &c);
+	LOCK_GUARD(guard, &x->words_lock);
+	x->said_end = true;
 	if (!r)
 		r = xfer_send(x, BULK_SUMMARY, b);
 	return r ? r : xfer_send(x, BULK_END, NULL);
@@ -464,6 +487,15 @@ int xfer_finish(struct xfer *x, bool *in_line, struct err *e)
 	if (x->cause.code)
 		return err_set(e, x->cause.code, "%s", x->cause.text);
 	return 0;
+}
+
+uint32_t xfer_channels(const struct xfer *x)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < x->npaths; i++)
+		n += x->paths[i]->nchannels;
+	return n;
 }
 
 void xfer_result(struct xfer *x, struct transfer_result *r)

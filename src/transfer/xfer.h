@@ -30,6 +30,8 @@ struct xfer_role {
 	int (*tick)(struct xfer *x);
 	/* The transfer has failed: close queues, pools and paths so that threads end. */
 	void (*cancel)(struct xfer *x);
+	/* May the peer come to its end now? Before that it leaves us in the lurch. */
+	bool (*may_end)(struct xfer *x);
 	/* How far this side is. */
 	void (*counts)(struct xfer *x, struct bulk_counts *c);
 	void (*progress)(struct xfer *x, struct transfer_progress *p);
@@ -52,7 +54,11 @@ struct xfer {
 	struct path *inband;                 /* paths[0] when it goes through ms; or NULL */
 	uint64_t started_ns, cpu_start_ns;
 
-	/* Locks in order of precedence: lock, then event_lock. */
+	/* Held while ABORT, or SUMMARY and END, are sent: nothing follows END. */
+	pthread_mutex_t words_lock;
+	bool said_end;                       /* guarded by words_lock */
+
+	/* Locks in order of precedence: words_lock, lock, event_lock. */
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	pthread_cond_t tick;                 /* the ticker's own: kicked, or to end */
@@ -106,6 +112,8 @@ int xfer_finish(struct xfer *x, bool *in_line, struct err *e);
 int xfer_send(struct xfer *x, uint8_t type, struct buf *b);
 int xfer_send_failure(struct xfer *x, uint8_t type, uint64_t id, int code, const char *text);
 
+/* Channels of all paths. */
+uint32_t xfer_channels(const struct xfer *x);
 /* Fill r from what both sides said; after xfer_finish. */
 void xfer_result(struct xfer *x, struct transfer_result *r);
 

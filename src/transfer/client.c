@@ -187,6 +187,9 @@ static int connect_data(struct transfer_client_config *c, const struct bulk_agre
 	int r;
 
 	*inband = ag->agreement.transport == TRANSPORT_INBAND;
+	if (*inband && (c->request.offer.transports & TRANSPORT_TCP))
+		log_warn("the server has no data port free: data goes over the control "
+			 "connection, which is slower; give it more --data-ports");
 	if (!*inband) {
 		r = open_channels(c, ag, k, fds, &why);
 		if (!r)

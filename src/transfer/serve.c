@@ -80,6 +80,23 @@ static int open_listeners(struct serving *v, struct err *e)
 	return 0;
 }
 
+/* No port is to be had: data goes in-band when the client is able to. */
+static int agree_inband(struct serving *v, struct err *e)
+{
+	struct transfer_server_config *c = v->c;
+	struct err why = *e;
+
+	if (!(c->request->offer.transports & TRANSPORT_INBAND))
+		return e->code;
+	log_warn("%s: data goes over the control connection", why.text);
+	*e = (struct err)ERR_INIT;
+	for (; v->nlfds; v->nlfds--)
+		close(v->lfds[v->nlfds - 1]);
+	v->ag.nports = 0;
+	v->ag.offer.transports = TRANSPORT_INBAND;
+	return negotiate(&c->request->offer, &v->ag.offer, &v->ag.agreement, e);
+}
+
 static int send_agree(struct serving *v, struct err *e)
 {
 	struct buf *b CLEANUP_BUF = buf_new(BULK_FRAME_MAX);
@@ -240,14 +257,14 @@ static int serve_source(struct serving *v, const int *fds, struct transfer_resul
 
 static int serve(struct serving *v, struct transfer_result *r, bool *in_line, struct err *e)
 {
-	bool inband = v->ag.agreement.transport == TRANSPORT_INBAND, aborted = false;
+	bool inband = false, aborted = false;
 	const int *fds;
 	int rc = agree(v, e);
 
 	if (!rc && is_put(v->c->request) && v->c->request->op == BULK_PUT && !v->c->can_write)
 		rc = err_set(e, -EROFS, "you may not write here");
-	if (!rc)
-		rc = open_listeners(v, e);
+	if (!rc && open_listeners(v, e))
+		rc = agree_inband(v, e);
 	v->fds = calloc((size_t)v->ag.agreement.paths * v->ag.agreement.channels + 1,
 			sizeof(*v->fds));
 	if (!rc && !v->fds)

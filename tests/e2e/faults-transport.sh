@@ -1,0 +1,63 @@
+#!/bin/bash
+# shellcheck disable=SC2034 # what is set here is for faults.bash and lib.sh
+# A network that fails, see faults.bash. TAP.
+
+# shellcheck source=faults.bash
+. "${top_srcdir:?}/tests/e2e/faults.bash"
+
+layer=TRANSPORT
+for dir in put get; do
+	for side in sink source; do
+		while IFS='|' read -r rule options; do
+			faulty "$dir" "$layer" "$rule"
+			# shellcheck disable=SC2086
+			move big --channels 3 $options
+			check "$dir, $rule at the $side $options: whole" status_is 0
+			check "$dir, $rule at the $side $options: as it was" same "$tmp/big" "$target"
+			case $rule in
+			cut*) check "$dir, $rule at the $side: it is told" test "$(summary channels_lost)" -gt 0 ;;
+			esac
+		done <<-'RULES'
+			corrupt:after=10M:count=3|
+			corrupt:after=10M:count=3|--prot clear
+			corrupt:rate=0.02|--prot safe
+			cut:after=20M:count=1|
+			cut:after=20M:count=2|
+			send:ECONNRESET:after=1K:count=1|
+			recv:ECONNRESET:after=1K:count=1|
+			stall:rate=0.01|
+		RULES
+		faulty "$dir" "$layer" "cut:after=20M"
+		limit=12
+		move big --channels 2 --retries 0
+		limit=40
+		check "$dir, all channels cut at the $side: it ends" test "$status" -eq 4
+		check "$dir, all channels cut at the $side: old or new" either
+		patience 10 no_children "$server"
+		completes "$dir, all channels cut at the $side"
+		check "$dir, all channels cut at the $side: it is the new one" same "$tmp/big" "$target"
+	done
+	side=sink
+	if [ "$dir" = get ]; then side=source; fi
+	faulty "$dir" "$layer" "accept:ECONNABORTED:count=1"
+	move big --channels 2
+	check "$dir, a channel is not accepted: it ends" test "$status" -ne 124
+	completes "$dir, a channel is not accepted"
+done
+# A client that cannot connect its channels goes in-band.
+rules=connect:ECONNREFUSED
+for dir in put get; do
+	faulty "$dir" "$layer" "connect:ECONNREFUSED:after=1"
+	side=source
+	if [ "$dir" = get ]; then side=sink; fi
+	move big
+	check "$dir, no data channel: it goes in-band" test "$(summary transport)" = inband -o "$(summary transport)" = in-band
+	check "$dir, no data channel: as it was" same "$tmp/big" "$target"
+done
+
+run env RFTP_FAULT_STORAGE=nonsense rftp ls "$good/"
+check "rules that are not understood end the program" status_is 2
+
+server=${servers[0]}
+check "the server ends well" stops_well
+finish

@@ -1,0 +1,71 @@
+#!/bin/bash
+# shellcheck disable=SC2034 # todo is for lib.sh
+# Servers that speak the protocol up to a point, and then say what they should not
+# (phony-server.py): rftp ends with an error, in time, and writes nothing where it should
+# not. TAP.
+
+. "${top_srcdir:?}/tests/e2e/lib.sh"
+need python3 setsid
+
+limit=15
+mkfifo "$tmp/hold"
+"$lib/phony-server.py" "$tmp/phony" <"$tmp/hold" 2>/dev/null &
+others+=($!)
+exec 7>"$tmp/hold"
+patience 10 test -s "$tmp/phony" || skip_all "python cannot listen"
+random "$tmp/source" 3000000
+mkdir "$tmp/here/in"
+echo old >"$tmp/here/in/x"
+options=(-q --plain --prot clear --channels 1 --block 64K --inflight 16 --memory 64M --retries 0 --connect-timeout 3s)
+# meet DIRECTION NAME PORT: its result, to be looked at when all have ended
+meet() {
+	local words out=$tmp/met/$1.$2
+	mkdir -p "$out/here/in" && echo old >"$out/here/in/x" && mkdir "$out/here/in/d"
+	if [ "$1" = put ]; then words=(put "${options[@]}" "$tmp/source" "rftp://127.0.0.1:$3/x"); else
+		words=(get -r "${options[@]}" "rftp://127.0.0.1:$3/x" "$out/here/in/"); fi
+	setsid --wait timeout -k 2 "$limit" rftp "${words[@]}" </dev/null >"$out/out" 2>"$out/err"
+	echo $? >"$out/status"
+}
+mkdir "$tmp/met"
+pids=()
+while read -r name at; do
+	for dir in put get; do
+		case $name in
+		line_silence) continue ;;
+		put_*) [ $dir = put ] || continue ;;
+		get_*) [ $dir = get ] || continue ;;
+		esac
+		meet $dir "$name" "$at" &
+		pids+=($!)
+		# Some at once: they wait more than they work.
+		[ ${#pids[@]} -lt 16 ] || { wait "${pids[@]}"; pids=(); }
+	done
+done <"$tmp/phony"
+[ ${#pids[@]} -eq 0 ] || wait "${pids[@]}"
+for out in "$tmp/met"/*; do
+	name=${out##*/}
+	status=$(cat "$out/status")
+	cp "$out/err" "$tmp/err"
+	ran=$name
+	check "client: $name: an error, in time" test "$status" -ge 1 -a "$status" -le 4
+	check "client: $name: said in a line or two, without escapes" \
+		test "$(wc -l <"$out/err")" -ge 1 -a "$(wc -l <"$out/err")" -le 3 -a \
+		"$(grep -vc '^rftp: ' "$out/err")" -eq 0 -a "$(LC_ALL=C grep -c "$(printf '\033')" "$out/err")" -eq 0
+	check "client: $name: no sanitizer" no_sanitizer "$out/err"
+	check "client: $name: nothing outside, nothing half" test "$(cat "$out/here/in/x")" = old -a \
+		-z "$(find "$out/here" -mindepth 1 ! -name in ! -name x ! -name d ! -name out)" -a ! -e "$out/here/stolen"
+done
+
+# Who waits for an answer can be ended.
+at=$(sed -n 's/^line_silence //p' "$tmp/phony")
+rftp put "${options[@]}" "$tmp/source" "rftp://127.0.0.1:$at/x" 2>"$tmp/err" &
+others+=($!)
+sleep 0.5
+kill -TERM "${others[-1]}"
+todo="client/bulk.c: signals are graceful before the transfer has begun and anybody looks"
+check "SIGTERM ends one that waits for the server's answer" patience 5 gone "${others[-1]}"
+kill -KILL "${others[-1]}" 2>/dev/null
+wait "${others[-1]}"
+
+exec 7>&-
+finish

@@ -1,0 +1,327 @@
+#!/usr/bin/env python3
+# phony-server.py FILE: servers without TLS, for rftp --plain --prot clear --channels 1
+# --block 64K --inflight 16 --memory 64M, one port for each wrong thing that they do,
+# "NAME PORT" lines in FILE when all are there; ends when its standard input does. Which
+# way the data goes is the client's choice: NAME begins with put_ or get_ where it matters.
+import os, socket, struct, sys, threading, time
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from phony import *
+
+cases = {}
+good = b'0123456789'
+
+
+class Server(Stream):
+    def line_of(self, verb):
+        while True:
+            got = self.line()
+            if got.upper().startswith(verb):
+                return got
+            if got.upper().startswith(b'BULK'):
+                raise EOFError
+            self.send(b'500 what?\r\n')
+
+    def greet(self, feat=b' BULK\r\n'):
+        self.send(b'220 phony\r\n')
+        while True:
+            got = self.line().upper()
+            if got.startswith(b'BULK'):
+                self.body = self.exactly(int(got.split()[1]))
+                self.nonce, self.master = self.body[36:68], self.body[68:100]
+                return self
+            if got.startswith(b'USER'):
+                self.send(b'331 and?\r\n')
+            elif got.startswith(b'PASS'):
+                self.send(b'230 in\r\n')
+            elif got.startswith(b'FEAT'):
+                self.send(b'211-f\r\n' + feat + b'211 end\r\n')
+            else:
+                self.send(b'200 fine\r\n')
+
+    def agree(self, agr=None, off=None, ports=b'\0\0\0\0', major=1, session=5):
+        self.server_nonce, self.session = os.urandom(32), session
+        self.send(b'150 frames\r\n' + frame(AGREE, struct.pack('>HHQ', major, 0, session) +
+                  self.server_nonce + (agreement() if agr is None else agr) +
+                  (offer(transports=INBAND) if off is None else off) + ports))
+        return self
+
+    def begin(self):
+        """In-band, up to the first frame of the transfer."""
+        self.greet().agree()
+        kind, p = self.frame()
+        assert kind == READY and p == bytes([INBAND]), (kind, p)
+        return self
+
+    def entries(self, *e):
+        self.send(frame(ENTRIES, b''.join(e)))
+
+
+def case(name):
+    def deco(fn):
+        cases[name] = fn
+        return fn
+    return deco
+
+
+def lines(name, data):
+    @case('line_' + name)
+    def _(c):
+        c.greet()
+        c.send(data)
+        c.drain()
+
+
+lines('refused', b'550 \x1b[31mno\x1b[0m\r\n')
+lines('flood', b'550-x' + b'y' * 2000000 + b'\r\n')
+lines('many', b'550-a\r\n' + b'and more\r\n' * 300000)
+lines('nul', b'150 a\0b\r\n')
+lines('random', os.urandom(3000) + b'\r\n')
+lines('226', b'226 done already\r\n')
+lines('silence', b'')
+
+
+@case('line_close')
+def _(c):
+    c.greet()
+    c.s.shutdown(socket.SHUT_RDWR)
+
+
+def agrees(name, **kw):
+    @case('agree_' + name)
+    def _(c):
+        c.greet().agree(**kw)
+        c.drain()
+
+
+agrees('major', major=2)
+agrees('block', agr=agreement(block=131072))
+agrees('block_0', agr=agreement(block=0))
+agrees('inflight', agr=agreement(inflight=60000, sink=60000, source=60016))
+agrees('paths', agr=agreement(paths=65535))
+agrees('channels', agr=agreement(channels=256))
+agrees('transport', agr=agreement(transport=2))
+agrees('transport_7', agr=agreement(transport=7))
+agrees('no_crc', agr=agreement(crc=0))
+agrees('run_0', agr=agreement(run=0))
+agrees('short', agr=sized(b'123'))
+agrees('4G', agr=b'\xff\xff\xff\xff' + agreement()[4:])
+agrees('offer_4G', off=b'\xff\xff\xff\xff')
+agrees('offer_empty', off=sized(b''))
+agrees('ports_17', ports=b'\0\0\0\x11' + b'\0\1\0' * 17)
+agrees('ports_4G', ports=b'\xff\xff\xff\xff')
+tcp = dict(agr=agreement(transport=TCP), off=offer())
+agrees('no_port', **tcp)
+agrees('port_0', ports=b'\0\0\0\1\0\0\0', **tcp)
+agrees('port_name', ports=b'\0\0\0\1\0\1' + s8(b'www.example.org'), **tcp)
+
+
+@case('agree_random')
+def _(c):
+    c.greet()
+    c.send(b'150 frames\r\n' + frame(AGREE, os.urandom(500)))
+    c.drain()
+
+
+@case('agree_frame_4G')
+def _(c):
+    c.greet()
+    c.send(b'150 frames\r\n' + frame(AGREE, b'', length=2**32 - 1) + bytes(100000))
+    c.drain()
+
+
+@case('agree_abort')
+def _(c):
+    c.greet()
+    c.send(b'150 frames\r\n' + frame(ABORT, failure(0, 28, b'\x1b[31mno\nfake: line\xff')) + frame(END))
+    c.frames_until(END)
+    c.send(b'451 no\r\n')
+    c.drain()
+
+
+def data(name, answer):
+    """A data listener that answers hellos in its own way."""
+    @case('data_' + name)
+    def _(c):
+        s = socket.create_server(('127.0.0.1', 0))
+
+        def serve():
+            while True:
+                d = Stream(s.accept()[0])
+                try:
+                    d.send(answer(c, d.exactly(56)))
+                    d.drain()
+                except (EOFError, OSError):
+                    pass
+                d.close()
+        threading.Thread(target=serve, daemon=True).start()
+        c.greet().agree(ports=b'\0\0\0\1' + struct.pack('>H', s.getsockname()[1]) + b'\0', **tcp)
+        c.drain()
+
+
+data('wrong_proof', lambda c, h: h[:16] + os.urandom(32) + h[48:])
+data('own_proof', lambda c, h: h)
+data('random', lambda c, h: os.urandom(56))
+data('close', lambda c, h: b'')
+data('major', lambda c, h: h[:4] + b'\0\2' + h[6:])
+
+
+def get(name):
+    """We are the source, in-band. Never ends well."""
+    def deco(fn):
+        @case('get_' + name)
+        def _(c):
+            c.begin()
+            fn(c)
+            c.drain()
+        return fn
+    return deco
+
+
+def bad_entry(name, *e):
+    @get('entry_' + name)
+    def _(c): c.entries(*e)
+
+
+for what, n in {'dotdot': b'..', 'dot': b'.', 'empty': b'', 'slash': b'a/b', 'climb': b'../stolen',
+                'absolute': b'/tmp/rftp-stolen', 'nul': b'a\0b', 'long': b'x' * 256}.items():
+    bad_entry('name_' + what, entry(FILE, 1, n, flags=TOP, size=0))
+    bad_entry('dir_' + what, entry(DIR, 1, n, flags=TOP), entry(FILE, 2, b'x', parent=1))
+    bad_entry('inside_' + what, entry(DIR, 1, b'd', flags=TOP), entry(FILE, 2, n, parent=1))
+bad_entry('id_2', entry(FILE, 2, flags=TOP))
+bad_entry('parent', entry(FILE, 1, parent=5))
+bad_entry('half', entry(FILE, 1)[:9])
+bad_entry('4G', entry(FILE, 1, length=2**32 - 1))
+
+
+@get('link_then_dir')
+def _(c):
+    c.entries(entry(DIR, 1, b'd', flags=TOP), entry(LINK, 2, b'out', parent=1, tail=s32z(b'../..')),
+              entry(DIR, 3, b'out', parent=1), entry(FILE, 4, b'stolen', parent=3, size=10))
+    c.send(frame(DATA, block(0, [(4, 0, good)])))
+    time.sleep(1)
+    c.send(frame(ABORT, failure()) + frame(SUMMARY, counts()) + frame(END))
+
+
+def bad_frame(name, *frames):
+    @get('frame_' + name)
+    def _(c):
+        c.entries(entry(FILE, 1, b'x', flags=TOP, size=10))
+        c.send(b''.join(frames))
+
+
+bad_frame('unknown', frame(99))
+bad_frame('4G', frame(BEAT, b'', length=2**32 - 1))
+bad_frame('flags', frame(BEAT, counts(), flags=7))
+bad_frame('verdicts', frame(VERDICTS, struct.pack('>QB', 1, 1)))
+bad_frame('done', frame(DONE, struct.pack('>QQ', 1, 1)))
+bad_frame('sizes', frame(SIZES, struct.pack('>QQ', 1, 2**63)))
+bad_frame('kept', frame(KEPT, struct.pack('>QQ', 1, 2**63)))
+bad_frame('sent', frame(SENT, counts(entries=5)))
+bad_frame('failed', frame(FAILED, failure(1, length=2**32 - 1)))
+bad_frame('summary_and_end', frame(SUMMARY, counts()), frame(END), b'226 all is well\r\n')
+bad_frame('end', frame(END), b'226 all is well\r\n')
+bad_frame('abort', frame(ABORT, failure(0, 5, b'\x1b[31mbad\nfake: line\r\n\xff')), frame(SUMMARY, counts()),
+          frame(END), b'451 it failed\r\n')
+bad_frame('lines', b'226 all is well\r\n')
+for name, b in {'outside': block(0, [(1, 5, good)]), 'offset': block(0, [(1, 2**64 - 2, good)]),
+                'twice': block(0, [(1, 0, good[:5]), (1, 0, good[:5])]),
+                'number': block(2**50, [(1, 0, good)]), 'magic': block(0, [(1, 0, good)], magic=7),
+                'size': block(0, [(1, 0, good)], size=2**32 - 1), 'prot': block(0, [(1, 0, good)], prot=1),
+                'random': os.urandom(1000), 'over': block(0, [(1, 0, bytes(70000))])}.items():
+    bad_frame('block_' + name, frame(DATA, b))
+
+
+@get('failed_text')
+def _(c):
+    """The transfer ends well, but for a file; whose failure looks like something else."""
+    c.entries(entry(FILE, 1, b'x', flags=TOP, size=10))
+    c.send(frame(FAILED, failure(1, 13, b'\x1b[31mno\nrftp: fake line\xff\0')) + frame(SENT, counts(entries=1)))
+    c.frames_until(SUMMARY)
+    c.send(frame(SUMMARY, counts(entries=1, failed=1)) + frame(END))
+    c.frames_until(END)
+    c.send(b'226 well\r\n')
+
+
+@get('crc')
+def _(c):
+    c.entries(entry(FILE, 1, b'x', flags=TOP, size=10))
+    for _ in range(200):
+        c.send(frame(DATA, block(0, [(1, 0, good)], crc=1)))
+        c.frames_until(CREDIT)
+
+
+@get('cut')
+def _(c):
+    c.entries(entry(FILE, 1, b'x', flags=TOP, size=1000000))
+    c.send(frame(DATA, block(0, [(1, 0, DATA_64K)])))
+    time.sleep(0.3)
+    c.s.shutdown(socket.SHUT_RDWR)
+
+
+DATA_64K = bytes(65536)
+
+
+def put(name):
+    """We are the sink, in-band."""
+    def deco(fn):
+        @case('put_' + name)
+        def _(c):
+            c.begin()
+            c.frames_until(ENTRIES)
+            fn(c)
+            c.drain()
+        return fn
+    return deco
+
+
+def bad_sink(name, *frames):
+    @put(name)
+    def _(c): c.send(b''.join(frames))
+
+
+bad_sink('entries', frame(ENTRIES, entry(FILE, 1)))
+bad_sink('verdicts', frame(VERDICTS, struct.pack('>QB', 1, 9)))
+bad_sink('verdicts_half', frame(VERDICTS, b'123'))
+bad_sink('runs', frame(RUNS, struct.pack('>QI', 1, 5)))
+bad_sink('runs_0', frame(RUNS, struct.pack('>QI', 1, 0) + bytes(24)))
+bad_sink('done_unknown', frame(DONE, struct.pack('>QQ', 500, 600)))
+bad_sink('done_wrong', frame(DONE, struct.pack('>QQ', 9, 1)))
+bad_sink('done_all', frame(DONE, struct.pack('>QQ', 0, 2**64 - 1)))
+bad_sink('credit', frame(CREDIT, struct.pack('>IIQII', 0x52465443, 1, 7777, 0, 0)))
+bad_sink('credit_4G', frame(CREDIT, struct.pack('>II', 0x52465443, 2**32 - 1)))
+bad_sink('credit_magic', frame(CREDIT, struct.pack('>II', 1, 0)))
+bad_sink('unknown', frame(77))
+bad_sink('summary_and_end', frame(SUMMARY, counts()), frame(END), b'226 all is well\r\n')
+bad_sink('end', frame(END), b'226 all is well\r\n')
+bad_sink('abort', frame(ABORT, failure(0, 28, b'no\x1b[0m room\nfake: line')), frame(SUMMARY, counts()), frame(END),
+         b'451 it failed\r\n')
+bad_sink('failed', frame(FAILED, failure(1, 28, b'no room\nrftp: fake line')), frame(DONE, struct.pack('>QQ', 1, 1)))
+
+
+@put('refuses_blocks')
+def _(c):
+    """Every block is to be sent again, for ever."""
+    while True:
+        p = c.frames_until(DATA)[1]
+        c.send(frame(CREDIT, struct.pack('>IIQII', 0x52465443, 1, struct.unpack('>Q', p[8:16])[0], 0, 74)))
+
+
+def serve(listener, fn):
+    def one(s):
+        c = Server(s, 20)
+        try:
+            fn(c)
+        except (EOFError, OSError, AssertionError):
+            pass
+        c.close()
+    while True:
+        threading.Thread(target=one, args=(listener.accept()[0],), daemon=True).start()
+
+
+with open(sys.argv[1] + '.new', 'w') as out:
+    for name, fn in cases.items():
+        s = socket.create_server(('127.0.0.1', 0))
+        out.write(f'{name} {s.getsockname()[1]}\n')
+        threading.Thread(target=serve, args=(s, fn), daemon=True).start()
+os.rename(sys.argv[1] + '.new', sys.argv[1])
+sys.stdin.read()

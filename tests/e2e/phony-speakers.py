@@ -1,0 +1,104 @@
+#!/usr/bin/env python3
+# phony-speakers.py FILE: listeners that are no rftpd. One port per way to be something
+# else, "NAME PORT" lines in FILE when all are there; ends when its standard input does.
+import os, socket, sys, threading, time
+
+
+def http(c):
+    c.recv(1)
+    c.sendall(b'HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n')
+
+
+def ssh(c):
+    c.sendall(b'SSH-2.0-OpenSSH_9.2p1 Debian-2\r\n')
+    time.sleep(60)
+
+
+def silence(c):
+    time.sleep(60)
+
+
+def closes(c):
+    pass
+
+
+def binary(c):
+    c.sendall(bytes(range(256)) * 16)
+    time.sleep(60)
+
+
+def endless(c):
+    while True:
+        c.sendall(b'x' * 65536)
+
+
+def lines(c):
+    while True:
+        c.sendall(b'220-and so on\r\n' * 1000)
+
+
+def number(c):
+    c.sendall(b'2' * 65536)
+    time.sleep(60)
+
+
+def nul(c):
+    c.sendall(b'220 he\0llo\r\n')
+    time.sleep(60)
+
+
+def busy(c):
+    c.sendall(b'421 Too many sessions, try again later\r\n')
+
+
+def plain(c):  # an FTP server without TLS
+    f = c.makefile('rb')
+    c.sendall(b'220 old server\r\n')
+    while f.readline():
+        c.sendall(b'500 what?\r\n')
+
+
+def no_tls(c):  # says yes, and then no TLS comes
+    c.sendall(b'220 hello\r\n')
+    c.recv(100)
+    c.sendall(b'234 go on\r\n')
+    c.recv(100)
+    c.sendall(b'\x15\x03\x03garbage' * 100)
+    time.sleep(60)
+
+
+def injects(c):  # bytes in clear behind the 234
+    c.sendall(b'220 hello\r\n')
+    c.recv(100)
+    c.sendall(b'234 go on\r\n230 you are in\r\n')
+    time.sleep(60)
+
+
+def dribbles(c):
+    while True:
+        c.sendall(b'2')
+        time.sleep(0.2)
+
+
+def serve(listener, fn):
+    def one(c):
+        try:
+            fn(c)
+        except OSError:
+            pass
+        c.close()
+    while True:
+        threading.Thread(target=one, args=(listener.accept()[0],), daemon=True).start()
+
+
+with open(sys.argv[1] + '.new', 'w') as out:
+    for fn in (http, ssh, silence, closes, binary, endless, lines, number, nul, busy, plain,
+               no_tls, injects, dribbles):
+        s = socket.create_server(('127.0.0.1', 0))
+        out.write(f'{fn.__name__} {s.getsockname()[1]}\n')
+        threading.Thread(target=serve, args=(s, fn), daemon=True).start()
+    # In the queue of one that never accepts.
+    s = socket.create_server(('127.0.0.1', 0))
+    out.write(f'stuck {s.getsockname()[1]}\n')
+os.rename(sys.argv[1] + '.new', sys.argv[1])
+sys.stdin.read()

@@ -1,0 +1,184 @@
+# Both ends of rftp's protocol, written from rftp-protocol(7) alone: just enough to say
+# anything right or wrong. For phony-client.py and phony-server.py.
+import hashlib, hmac, os, socket, struct, time
+
+AGREE, ENTRIES, VERDICTS, RUNS, SIZES, FAILED, DONE, SENT, BEAT, ABORT, SUMMARY, END, DATA, \
+    CREDIT, KEPT, READY = range(1, 17)
+FILE, DIR, LINK, HARD, DIREND = range(1, 6)
+ASK, NOSIZE, TOP, SPARSE, CONTENTS, LINKED = 1, 2, 4, 8, 16, 64
+TCP, INBAND = 1, 4
+RECURSIVE, MODES, TIMES, RESUME, HARDLINKS, HOLES = 1, 2, 4, 256, 512, 1024
+LABEL = b'rftp client channel', b'rftp server channel'
+
+
+def crc32c_table():
+    t = []
+    for i in range(256):
+        for _ in range(8):
+            i = i >> 1 ^ (0x82f63b78 if i & 1 else 0)
+        t.append(i)
+    return t
+
+
+TABLE = crc32c_table()
+
+
+def crc32c(data):
+    c = 0xffffffff
+    for b in data:
+        c = TABLE[(c ^ b) & 255] ^ c >> 8
+    return c ^ 0xffffffff
+
+
+def s8(b):
+    return struct.pack('>B', len(b)) + b
+
+
+def s16z(b):
+    return struct.pack('>H', len(b)) + b + b'\0'
+
+
+def s32(b):
+    return struct.pack('>I', len(b)) + b
+
+
+def s32z(b):
+    return struct.pack('>I', len(b)) + b + b'\0'
+
+
+def sized(b):
+    return struct.pack('>I', len(b)) + b
+
+
+def hkdf(key, salt, info):
+    prk = hmac.new(salt or bytes(32), key, hashlib.sha256).digest()
+    return hmac.new(prk, info + b'\1', hashlib.sha256).digest()
+
+
+def proof(token, label, c, s, session, channel):
+    return hmac.new(token, label + c + s + struct.pack('>QH', session, channel),
+                    hashlib.sha256).digest()
+
+
+def token_of(master, c, s, session):
+    key = hkdf(master, c + s, b'rftp bulk session' + struct.pack('>Q', session))
+    return hkdf(key, b'', b'rftp channel token')
+
+
+def offer(transports=TCP | INBAND, prot=0, ack=1, channels=1, block=65536, inflight=16,
+          memory=64 << 20, rest=b''):
+    return sized(struct.pack('>BBBBBBHQIIHHIQI', transports, 1, prot, ack, 0, 0, 2, memory,
+                             block, block, channels, 256, inflight, 0, 0) + rest)
+
+
+def agreement(transport=INBAND, prot=0, ack=1, crc=1, paths=1, channels=1, block=65536,
+              inflight=16, source=32, sink=16, ahead=65536, run=65536):
+    return sized(struct.pack('>BBBBBBHHHIIIIII', transport, 1, prot, ack, crc, 0, paths,
+                             channels, 0, block, inflight, source, sink, ahead, run))
+
+
+def frame(kind, payload=b'', length=None, flags=0, zero=0):
+    return struct.pack('>BBHI', kind, flags, zero,
+                       len(payload) if length is None else length) + payload
+
+
+def entry(kind, id, name=b'x', parent=0, flags=0, mode=0o644, size=0, ns=0, tail=b'',
+          attrs=b'', length=None, z=b'\0'):
+    if kind == DIREND:
+        body = struct.pack('>BBHQ', kind, flags, 0, id)
+    else:
+        body = struct.pack('>BBHQQIIIqIQ', kind, flags, 0, id, parent, mode, 0, 0, 1500000000,
+                           ns, size) + struct.pack('>H', len(name)) + name + z + tail
+        body += struct.pack('>I', len(attrs)) + attrs
+    return struct.pack('>I', len(body) if length is None else length) + body
+
+
+def counts(entries=0, files=0, failed=0, skipped=0, size=0, blocks=0):
+    return struct.pack('>10Q', entries, files, failed, skipped, size, blocks, 0, 0, 0, 0)
+
+
+def failure(id=0, code=5, text=b'because', length=None):
+    return struct.pack('>QII', id, code, len(text) if length is None else length) + text
+
+
+def block(number, extents, crc=None, magic=0x52465442, version=1, prot=0, count=None, size=None,
+          nonce=0, key=0, tail=bytes(12)):
+    """extents: (id, offset, data) or (id, offset, length, data)"""
+    table = data = b''
+    for e in extents:
+        length = e[2] if len(e) == 4 else len(e[2])
+        table += struct.pack('>QQI', e[0], e[1], length)
+        data += e[-1]
+
+    def head(c):
+        return struct.pack('>IBBHQIIQI', magic, version, prot,
+                           len(extents) if count is None else count, number,
+                           len(data) if size is None else size, key, nonce, c) + tail + bytes(16)
+    if crc is None:
+        crc = crc32c(head(0) + table + data)
+    return head(crc) + table + data
+
+
+class Stream:
+    def __init__(self, sock, timeout=10):
+        self.s = sock
+        self.s.settimeout(timeout)
+        self.buf = b''
+
+    def send(self, data):
+        self.s.sendall(data)
+
+    def exactly(self, n):
+        while len(self.buf) < n:
+            got = self.s.recv(65536)
+            if not got:
+                raise EOFError
+            self.buf += got
+        out, self.buf = self.buf[:n], self.buf[n:]
+        return out
+
+    def line(self):
+        while b'\n' not in self.buf:
+            got = self.s.recv(65536)
+            if not got:
+                raise EOFError
+            self.buf += got
+        out, self.buf = self.buf.split(b'\n', 1)
+        return out.rstrip(b'\r')
+
+    def reply(self):
+        """Code and text of a reply, however many lines it has."""
+        first = text = self.line()
+        while text[3:4] == b'-' or not text[:3] == first[:3]:
+            text = self.line()
+        return int(first[:3]), first
+
+    def frame(self):
+        kind, flags, zero, n = struct.unpack('>BBHI', self.exactly(8))
+        return kind, self.exactly(n)
+
+    def frames_until(self, *kinds):
+        """The first frame of these kinds; ABORT raises."""
+        while True:
+            kind, payload = self.frame()
+            if kind in kinds:
+                return kind, payload
+            if kind == ABORT:
+                raise ConnectionAbortedError(payload[12:])
+            if kind == END:
+                raise EOFError
+
+    def drain(self):
+        """Read until the other side closes."""
+        try:
+            while self.s.recv(65536):
+                pass
+        except OSError:
+            pass
+
+    def close(self):
+        self.s.close()
+
+
+def wait(seconds):
+    time.sleep(seconds)

@@ -1,0 +1,123 @@
+#!/bin/bash
+# What happens to files that exist, --dry-run and --files-from, for put and get alike. TAP.
+
+. "${top_srcdir:?}/tests/e2e/lib.sh"
+need python3 setsid
+
+mkdir "$tmp/root"
+start_server d --root "$tmp/root" --anonymous rw
+
+# fresh: $src with files, $dst with an older, a newer and an equally old one, made for
+# both directions; move DIR OPTION...: src to dst.
+fresh() {
+	rm -rf "$tmp/root/"* "$tmp/src" "$tmp/dst"
+	mkdir -p "$tmp/src/sub" "$tmp/dst/sub"
+	for f in older newer equal absent sub/older sub/absent; do
+		echo "new $f" >"$tmp/src/$f"
+		touch -d '2020-01-01 12:00:00.5' "$tmp/src/$f"
+	done
+	random "$tmp/src/big" 20000000
+	touch -d '2020-01-01 12:00:00.5' "$tmp/src/big"
+	for f in older newer equal sub/older big; do echo old >"$tmp/dst/$f"; done
+	touch -d '2019-01-01' "$tmp/dst/older" "$tmp/dst/sub/older"
+	touch -d '2021-01-01' "$tmp/dst/newer" "$tmp/dst/big"
+	touch -d '2020-01-01 12:00:00.5' "$tmp/dst/equal"
+	ln -s nowhere "$tmp/src/link"
+	ln -s elsewhere "$tmp/dst/link"
+	if [ "$1" = put ]; then mv "$tmp/dst" "$tmp/root/"; dst=$tmp/root/dst; else
+		cp -a "$tmp/src" "$tmp/root/"; dst=$tmp/dst; fi
+}
+move() {
+	local dir=$1
+	shift
+	if [ "$dir" = put ]; then put -r "$@" "$tmp/src" "$url/dst"; else get -r "$@" "$url/src" "$tmp/dst"; fi
+}
+is_new() { same "$tmp/src/$1" "$dst/$1"; }
+is_old() { [ "$(cat "$dst/$1")" = old ]; }
+
+for dir in put get; do
+	fresh $dir
+	cp -a "$dst" "$tmp/before"
+	move $dir --dry-run
+	check "$dir --dry-run" status_is 0
+	check "$dir --dry-run changes nothing" same_trees "$tmp/before" "$dst"
+	rm -rf "$tmp/before"
+
+	move $dir
+	check "$dir overwrites" status_is 0
+	check "$dir overwrites all" same_trees "$tmp/src" "$dst"
+
+	fresh $dir
+	move $dir --skip-existing
+	check "$dir --skip-existing" status_is 0
+	for f in older newer equal sub/older big; do check "leaves $f" is_old $f; done
+	for f in absent sub/absent; do check "sends $f" is_new $f; done
+	check "leaves the link" test "$(readlink "$dst/link")" = elsewhere
+
+	fresh $dir
+	move $dir --update --json -v
+	check "$dir --update" status_is 0
+	check "and says how many it left" test "$(summary skipped)" -ge 3
+	for f in newer equal big; do check "leaves $f" is_old $f; done
+	for f in older sub/older absent sub/absent; do check "sends $f" is_new $f; done
+	move $dir --update --overwrite
+	check "$dir: the last policy counts" is_new newer
+
+	# Times that are not kept are newer at once.
+	fresh $dir
+	move $dir --no-times --no-modes
+	check "$dir --no-times" test "$dst/older" -nt "$tmp/src/older"
+	chmod 640 "$dst/older"
+	move $dir --no-modes
+	check "$dir --no-modes: the mode of what is replaced" test "$(stat -c %a "$dst/older")" = 640
+
+	# ---- --files-from ----
+	fresh $dir
+	mkdir -p "$tmp/src/x/y" && echo deep >"$tmp/src/x/y/z" && echo lf >"$tmp/src/x/new"$'\n'line
+	[ $dir = put ] || cp -a "$tmp/src/x" "$tmp/root/src/"
+	rm -rf "${dst:?}/"*
+	printf 'older\n./sub//absent\nx/y/z\n\nx/y/z\n' >"$tmp/list"
+	move $dir --files-from "$tmp/list"
+	check "$dir --files-from" status_is 0
+	check "these and no more" test "$(cd "$dst" && find . -type f | sort | xargs)" = "./older ./sub/absent ./x/y/z"
+	check "with what is in them" same "$tmp/src/x/y/z" "$dst/x/y/z"
+	printf 'x/new\nline\0older\0' >"$tmp/list0"
+	move $dir -0 --files-from "$tmp/list0"
+	check "$dir -0 --files-from" status_is 0
+	check "a name with a newline" test -f "$dst/x/new"$'\n'line
+	rm -rf "${dst:?}/"*
+	if [ $dir = put ]; then
+		run_stdin rftp put -q --files-from - "$tmp/src" "$url/dst" <"$tmp/list"
+	else
+		run_stdin rftp get -q --files-from - "$url/src" "$tmp/dst" <"$tmp/list"
+	fi
+	check "$dir --files-from -" status_is 0
+	check "these and no more" test "$(cd "$dst" && find . -type f | sort | xargs)" = "./older ./sub/absent ./x/y/z"
+	rm -rf "${dst:?}/"*
+	printf 'older\nmissing\nsub/absent\n' >"$tmp/list"
+	move $dir --files-from "$tmp/list"
+	check "$dir --files-from with one that is missing" fails_with 1 'missing.*No such file'
+	check "the others are there" test "$(cd "$dst" && find . -type f | sort | xargs)" = "./older ./sub/absent"
+	printf '../secret\n' >"$tmp/list"
+	move $dir --files-from "$tmp/list"
+	check "$dir --files-from does not climb" status_is 2
+	: >"$tmp/list"
+	move $dir --files-from "$tmp/list"
+	check "$dir --files-from with nothing in it" status_is 0
+	printf 'sub\n' >"$tmp/list"
+	move $dir --files-from "$tmp/list"
+	check "$dir --files-from with a directory" test -f "$dst/sub/older"
+	move $dir --files-from "$tmp/nolist"
+	check "$dir --files-from without the list" status_is 2
+	# More than one request, or one frame, holds.
+	rm -rf "${dst:?}/"* "$tmp/root/src" "$tmp/src" && mkdir -p "$tmp/src/many"
+	(cd "$tmp/src/many" && seq -f "$(printf 'n%.0s' {1..200})%g" 6000 | xargs touch)
+	[ $dir = put ] || cp -a "$tmp/src" "$tmp/root/"
+	(cd "$tmp/src" && find . -type f) >"$tmp/list"
+	move $dir --files-from "$tmp/list"
+	check "$dir --files-from of 6000 long names" status_is 0
+	check "all of them" test "$(find "$dst/many" -type f | wc -l)" -eq 6000
+done
+
+check "the server ends well" stops_well
+finish

@@ -1,0 +1,90 @@
+#!/bin/bash
+# Trees that are hard to copy, there and back, compared in everything. TAP.
+
+. "${top_srcdir:?}/tests/e2e/lib.sh"
+need python3 setsid
+
+src=$tmp/src
+"$lib/make-tree" "$src" || skip_all "the filesystem of $tmp cannot hold such a tree"
+mkdir "$tmp/root" "$tmp/back"
+start_server d --root "$tmp/root" --anonymous rw
+
+check "compare-trees finds no difference where there is none" same_trees "$src" "$src"
+
+# A comparer that sees nothing would let all of this pass.
+"$lib/make-tree" "$tmp/small" names sizes times hardlinks sparse
+sees() { # WHAT COMMAND: run in a copy
+	cp -a --sparse=always "$tmp/small" "$tmp/copy"
+	(cd "$tmp/copy" && eval "$2")
+	check "compare-trees sees $1" not same_trees "$tmp/small" "$tmp/copy"
+	rm -rf "$tmp/copy"
+}
+sees "a byte" 't=$(stat -c %y sizes/big) && printf x | dd of=sizes/big bs=1 seek=9999999 conv=notrunc 2>/dev/null && touch -d "$t" sizes/big'
+sees "a time" 'touch -h -d "1969-12-31 23:59:59.999999998 UTC" times/t-1'
+sees "a mode" 'chmod u+s sizes/1'
+sees "a name" 'mv names/-- names/---'
+sees "a link that was cut" 'cp -p hardlinks/small3 x && mv x hardlinks/small3'
+sees "a hole that was filled" 't=$(stat -c %y sparse/middle) && cp --sparse=never sparse/middle x && cat x >sparse/middle && rm x && touch -d "$t" sparse/middle'
+sees "a directory's time" 'touch -d @5 times'
+
+# there WHAT OPTION...: put, compared
+there() {
+	local what=$1
+	shift
+	put -r "$@" "$src" "$url/tree"
+	check "put $what" status_is 0 && check "put $what: all of it, as it was" \
+		same_trees "$src" "$tmp/root/tree"
+}
+# back WHAT OPTION...: get, compared
+back() {
+	local what=$1
+	shift
+	get -r "$@" "$url/tree" "$tmp/back/tree"
+	check "get $what" status_is 0 && check "get $what: all of it, as it was" \
+		same_trees "$src" "$tmp/back/tree"
+}
+
+there "by default"
+check "nothing but the tree is left" no_parts "$tmp/root"
+back "by default"
+check "nothing but the tree is left here, either" no_parts "$tmp/back"
+
+there "again, over what is there" --prot clear --ack written
+back "again, over what is there" --prot clear --ack written
+rm -rf "$tmp/back/tree" "$tmp/root/tree"
+
+# What is many is of no interest for what follows.
+rm -rf "$src/many" && mkdir "$src/many"
+there "in small blocks" --block 64K --channels 3 --ack received
+back "in small blocks" --block 64K --channels 3 --ack received
+rm -rf "$tmp/back/tree" "$tmp/root/tree"
+
+there "by io_uring" --prot safe --io uring
+back "by io_uring, past the cache, read back" --io uring --direct on --ack verified
+rm -rf "$tmp/back/tree" "$tmp/root/tree"
+
+there "by posix, past the cache, one reader" --io posix --direct on --readers 1 --ack verified
+back "by posix, one writer, no parts" --io posix --writers 1 --no-resume
+rm -rf "$tmp/back/tree"
+
+# Not all of it is in the way of names on FTP lines.
+run rftp ls -1 -0 "$url/tree/names"
+check "ls -0 names every file" status_is 0
+find "$src/names" -mindepth 1 -maxdepth 1 -printf '%f\0' | LC_ALL=C sort -z >"$tmp/names"
+LC_ALL=C sort -z "$tmp/out" >"$tmp/listed"
+check "and each as it is" same "$tmp/names" "$tmp/listed"
+
+if is_root; then
+	chown -h 12345:54321 "$src/links/dangling" "$src/names/-rf" "$src/empty/d"
+	put -r -a "$src" "$url/tree"
+	check "put -a" status_is 0
+	check "put -a: owners, too" same_trees --owner "$src" "$tmp/root/tree"
+	get -r -a "$url/tree" "$tmp/back/tree"
+	check "get -a" status_is 0
+	check "get -a: owners, too" same_trees --owner "$src" "$tmp/back/tree"
+else
+	skip "owners" "only root can give files away"
+fi
+
+check "the server ends well" stops_well
+finish

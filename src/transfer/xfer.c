@@ -75,12 +75,28 @@ static bool set_cause(struct xfer *x, int code, const char *text, bool from_peer
 	return true;
 }
 
-static void send_abort(struct xfer *x, int code, const char *text)
+/* With words_lock: once, unless the cause came from the peer. Who noted the cause says it,
+ * or who is at the last words already, whichever comes first. */
+static void say_abort(struct xfer *x)
+{
+	struct err cause;
+	bool own;
+
+	pthread_mutex_lock(&x->lock);
+	cause = x->cause;
+	own = cause.code && !x->peer_aborted;
+	pthread_mutex_unlock(&x->lock);
+	if (!own || x->said_abort || x->said_end)
+		return;
+	x->said_abort = true;
+	xfer_send_failure(x, BULK_ABORT, 0, cause.code, cause.text);
+}
+
+static void send_abort(struct xfer *x)
 {
 	LOCK_GUARD(guard, &x->words_lock);
 
-	if (!x->said_end)
-		xfer_send_failure(x, BULK_ABORT, 0, code, text);
+	say_abort(x);
 }
 
 static void fail_text(struct xfer *x, int code, const char *text, bool from_peer)
@@ -90,7 +106,7 @@ static void fail_text(struct xfer *x, int code, const char *text, bool from_peer
 	log_debug("transfer fails: %s", text);
 	/* Before cancel: a path that goes through ms may abort it. */
 	if (!from_peer)
-		send_abort(x, code, text);
+		send_abort(x);
 	x->role->cancel(x);
 }
 
@@ -448,6 +464,7 @@ static int say_goodbye(struct xfer *x)
 	own_counts(x, &c);
 	r = bulk_counts_put(b, &c);
 	LOCK_GUARD(guard, &x->words_lock);
+	say_abort(x);
 	x->said_end = true;
 	if (!r)
 		r = xfer_send(x, BULK_SUMMARY, b);

@@ -54,9 +54,9 @@ struct xfer {
 	struct path *inband;                 /* paths[0] when it goes through ms; or NULL */
 	uint64_t started_ns, cpu_start_ns;
 
-	/* Held while ABORT, or SUMMARY and END, are sent: nothing follows END. */
+	/* Held while ABORT, or SUMMARY and END, are sent: in this order, nothing after END. */
 	pthread_mutex_t words_lock;
-	bool said_end;                       /* guarded by words_lock */
+	bool said_abort, said_end;           /* guarded by words_lock */
 
 	/* Locks in order of precedence: words_lock, lock, event_lock. */
 	pthread_mutex_t lock;

@@ -112,6 +112,8 @@ static char *at(const char *name)
 	return out[i];
 }
 
+static void shell(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
 static void shell(const char *fmt, ...)
 {
 	char cmd[8192];

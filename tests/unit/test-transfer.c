@@ -105,6 +105,9 @@ static void pair_stop(struct pair *p)
 	root_free(p->c.root);
 }
 
+static char *at(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+static void shell(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
 static char *at(const char *fmt, ...)
 {
 	static char out[8][4096];

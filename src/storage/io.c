@@ -122,6 +122,11 @@ unsigned io_inflight(const struct io *io)
 	return io->inflight;
 }
 
+unsigned io_depth(const struct io *io)
+{
+	return io->depth;
+}
+
 int io_submit(struct io *io, struct io_op *op)
 {
 	int r;

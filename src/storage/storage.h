@@ -146,6 +146,7 @@ int io_submit(struct io *io, struct io_op *op);
 /* Finished ops, up to max; sleeps until at least min are. How many, or negative errno. */
 int io_reap(struct io *io, struct io_op **done, int min, int max);
 unsigned io_inflight(const struct io *io);
+unsigned io_depth(const struct io *io); /* operations at once: 1 for posix */
 
 /* Whether direct I/O may pay on fd (a block device filesystem, not tmpfs or network),
  * and its alignment in bytes for memory and offset, at least 4096; 0: none there. */

@@ -67,6 +67,9 @@ struct kfile {
 	bool drop;               /* its part is not worth keeping */
 	bool journal;            /* a part that can be resumed */
 	bool direct;             /* guarded by the stripe */
+	bool writing;            /* guarded by the stripe: a writer is at it */
+	struct block *queued;    /* guarded by the stripe: for that writer, oldest first */
+	struct block *queued_last;
 	struct part *part;       /* guarded by the stripe until it is set; stays */
 	uint8_t *ranges;         /* as they came, until the part has its holes; guarded by the
 				  * stripe once a part may be made */

@@ -356,23 +356,12 @@ static void maybe_direct(struct sink *s, struct kfile *f, struct part *p)
 }
 
 /* Takes f's reference and b over. */
-static int submit(struct writer *w, struct kfile *f, struct block *b)
+static int submit(struct writer *w, struct kfile *f, struct part *part, struct block *b)
 {
-	struct sink *s = w->s;
 	const struct extent *x = &b->extents[0];
-	struct err e = ERR_INIT;
-	struct part *part = kfile_part(s, f, &e);
-	struct put *p;
+	struct put *p = w->spare[--w->nspare];
 	int r;
 
-	if (!part) {
-		kfile_failed(s, f, e.code, e.text);
-		kfile_put(s, f);
-		release(s, b, 0);
-		return 0;
-	}
-	maybe_direct(s, f, part);
-	p = w->spare[--w->nspare];
 	p->file = f;
 	p->block = b;
 	p->op = (struct io_op){ .write = true, .fd = part_fd(part), .offset = x->offset,
@@ -385,6 +374,77 @@ static int submit(struct writer *w, struct kfile *f, struct block *b)
 		return put_done(w, p);
 	}
 	return io_inflight(w->io) >= w->depth ? reap(w, 1) : 0;
+}
+
+/* True when another writer is at f: it has b now, and f's reference with it. */
+static bool left_to_other(struct sink *s, struct kfile *f, struct block *b)
+{
+	LOCK_GUARD(guard, stripe_of(s, f->id));
+
+	if (!f->writing) {
+		f->writing = true;
+		return false;
+	}
+	b->next = NULL;
+	if (f->queued)
+		f->queued_last->next = b;
+	else
+		f->queued = b;
+	f->queued_last = b;
+	return true;
+}
+
+/* What was left to the writer that is at f; after NULL it no longer is. */
+static struct block *left_to_us(struct sink *s, struct kfile *f)
+{
+	LOCK_GUARD(guard, stripe_of(s, f->id));
+	struct block *b = f->queued;
+
+	if (!b) {
+		f->writing = false;
+		return NULL;
+	}
+	f->queued = b->next;
+	b->next = NULL;
+	return b;
+}
+
+/* Filesystems let one thread at a time write to a file through the cache. The others would
+ * sleep until it is through; they give it their blocks instead and go on. A reference of
+ * our own holds f while we are at it. What is queued is no more than the pool. */
+static int submit_in_turn(struct writer *w, struct kfile *f, struct part *part,
+			  struct block *b)
+{
+	struct sink *s = w->s;
+	int r = 0;
+
+	if (left_to_other(s, f, b))
+		return 0;
+	atomic_fetch_add(&f->refs, 1);
+	for (; b; b = left_to_us(s, f)) {
+		int one = submit(w, f, part, b);
+
+		r = r ? r : one;
+	}
+	kfile_put(s, f);
+	return r;
+}
+
+/* Takes f's reference and b over. */
+static int put_file(struct writer *w, struct kfile *f, struct block *b)
+{
+	struct sink *s = w->s;
+	struct err e = ERR_INIT;
+	struct part *part = kfile_part(s, f, &e);
+
+	if (!part) {
+		kfile_failed(s, f, e.code, e.text);
+		kfile_put(s, f);
+		release(s, b, 0);
+		return 0;
+	}
+	maybe_direct(s, f, part);
+	return w->depth == 1 ? submit_in_turn(w, f, part, b) : submit(w, f, part, b);
 }
 
 static int put_single(struct writer *w, struct block *b)
@@ -400,7 +460,7 @@ static int put_single(struct writer *w, struct block *b)
 		return lost_extent(s, x, r);
 	}
 	if (!r && !s->discard && !is_whole(s, f, x))
-		return submit(w, f, b);
+		return put_file(w, f, b);
 	if (!r)
 		put_extent(s, f, x, block_payload(b));
 	kfile_put(s, f);
@@ -566,6 +626,8 @@ static struct writer *writer_new(struct sink *s, bool first, struct err *e)
 	if (w->io && first)
 		log_debug("writing by %s%s%s", io_name(w->io), said ? ": " : "",
 			  said ? said : "");
+	if (w->io)
+		w->depth = io_depth(w->io); /* an engine may have less: posix has 1 */
 	if (w->io)
 		w->unseal = unseal_new(&s->x.keys, &s->x.agr, s->x.dir);
 	if (w->io && w->unseal)

@@ -4,9 +4,12 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <netinet/in.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #define EVENTS 64
@@ -407,6 +410,38 @@ static int make_poller(struct tcp_path *p)
 	return watch(p, p->efd, UINT32_MAX, EPOLLIN);
 }
 
+/* Bytes that a stream within this host may have on the way. The kernel would let it grow to
+ * megabytes, which leave the cache before the other end reads them: measured, a quarter of
+ * the CPU time of both sides (bench/README.md). */
+#define SEND_BUFFER_LOCAL (256 << 10)
+
+/* Both ends have one address. */
+static bool within_host(int fd)
+{
+	struct sockaddr_storage ours = { 0 }, theirs = { 0 };
+	socklen_t n = sizeof(ours), m = sizeof(theirs);
+
+	if (getsockname(fd, (struct sockaddr *)&ours, &n) ||
+	    getpeername(fd, (struct sockaddr *)&theirs, &m) ||
+	    ours.ss_family != theirs.ss_family)
+		return false;
+	if (ours.ss_family == AF_INET)
+		return ((struct sockaddr_in *)&ours)->sin_addr.s_addr ==
+		       ((struct sockaddr_in *)&theirs)->sin_addr.s_addr;
+	return ours.ss_family == AF_INET6 &&
+	       !memcmp(&((struct sockaddr_in6 *)&ours)->sin6_addr,
+		       &((struct sockaddr_in6 *)&theirs)->sin6_addr, sizeof(struct in6_addr));
+}
+
+static void keep_in_cache(int fd)
+{
+	int bytes = SEND_BUFFER_LOCAL;
+
+	/* Without it the stream is slower, no more. */
+	if (within_host(fd))
+		(void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
+}
+
 static int take_channel(struct tcp_path *p, uint32_t i, int fd)
 {
 	struct tcp_channel *c = &p->ch[i];
@@ -414,6 +449,8 @@ static int take_channel(struct tcp_path *p, uint32_t i, int fd)
 
 	if (r < 0)
 		return r;
+	if (p->cfg.source)
+		keep_in_cache(fd);
 	c->index = i;
 	c->readable = c->writable = true;
 	return watch(p, fd, i, EPOLLIN | EPOLLOUT | EPOLLRDHUP);

@@ -235,6 +235,26 @@ static const struct {
 	[OPT_TIME] = { parse_duration, "a time like 10s or 5m" },
 };
 
+/* bound as it would be typed: the table's are round, so that nothing is cut off. */
+static int out_of_bounds(struct err *e, const struct option_def *def, const char *value,
+			 const char *what, uint64_t bound)
+{
+	static const char units[] = "\0KMGTP";
+	unsigned i = 0;
+
+	if (!bound) /* it has overflowed, and the row has no limit of its own */
+		return err_set(e, -EINVAL, "%s is too much", printable(value));
+	if (def->type == OPT_TIME)
+		return err_set(e, -EINVAL, "%s is %s %gs", printable(value), what,
+			       (double)bound / 1e9);
+	while (def->type == OPT_SIZE && bound % 1024 == 0 && units[i + 1]) {
+		bound /= 1024;
+		i++;
+	}
+	return err_set(e, -EINVAL, "%s is %s %llu%.1s", printable(value), what,
+		       (unsigned long long)bound, &units[i]);
+}
+
 static int set_quantity(void *at, const struct option_def *def, const char *value,
 			struct err *e)
 {
@@ -245,9 +265,9 @@ static int set_quantity(void *at, const struct option_def *def, const char *valu
 		return err_set(e, rc, "\"%s\" is not %s", printable(value),
 			       numbers[def->type].what);
 	if (rc || (def->high && v > def->high))
-		return err_set(e, -EINVAL, "%s is too much", printable(value));
+		return out_of_bounds(e, def, value, "too much, the most is", def->high);
 	if (v < def->low)
-		return err_set(e, -EINVAL, "%s is too little", printable(value));
+		return out_of_bounds(e, def, value, "too little, the least is", def->low);
 	*(uint64_t *)at = v;
 	return 0;
 }

@@ -76,6 +76,35 @@ static void test_values(void **state)
 	options_clear(&o);
 }
 
+/* What is allowed stands in the text, as one would type it. */
+static void test_bounds_are_told(void **state)
+{
+	static const struct {
+		const char *name, *value, *text;
+	} cases[] = {
+		{ "block", "1K", "1K is too little, the least is 64K" },
+		{ "block", "1G", "1G is too much, the most is 64M" },
+		{ "channels", "0", "0 is too little, the least is 1" },
+		{ "channels", "257", "257 is too much, the most is 256" },
+		{ "inflight", "1", "1 is too little, the least is 2" },
+		{ "memory", "99999999999P", "99999999999P is too much" },
+		{ "connect-timeout", "0", "0 is too little, the least is 0.1s" },
+		{ "connect-timeout", "2h", "2h is too much, the most is 3600s" },
+	};
+	struct options o;
+
+	options_default(&o);
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		const char *name = cases[i].name;
+		struct err e = ERR_INIT;
+
+		assert_int_equal(option_set(&o, option_find(name, strlen(name)),
+					    cases[i].value, &e), -EINVAL);
+		assert_string_equal(e.text, cases[i].text);
+	}
+	options_clear(&o);
+}
+
 static void test_where_values_go(void **state)
 {
 	struct options o;
@@ -322,6 +351,7 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_table_is_sound),
 		cmocka_unit_test(test_values),
+		cmocka_unit_test(test_bounds_are_told),
 		cmocka_unit_test(test_where_values_go),
 		cmocka_unit_test(test_command_line),
 		cmocka_unit_test(test_conf_sections),

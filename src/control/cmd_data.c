@@ -147,7 +147,7 @@ static int open_source(struct ftp_session *s, const char *path, uint64_t from, i
 	if (*fd < 0)
 		rc = session_reply_errno(s, *fd, path);
 	else if (fstat(*fd, &st) < 0 || !S_ISREG(st.st_mode))
-		rc = ftp_session_reply(s, 550, "Not a plain file");
+		rc = session_reply_about(s, 550, path, "Not a plain file");
 	else if (from > (uint64_t)st.st_size)
 		rc = ftp_session_reply(s, 554, "REST is beyond the end");
 	else

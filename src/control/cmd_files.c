@@ -184,7 +184,8 @@ int cmd_rnto(struct ftp_session *s, char *arg)
 	if (!to)
 		return 0;
 	rc = root_rename(s->account.root, from, to);
-	return rc < 0 ? session_reply_errno(s, rc, from) : ftp_session_reply(s, 250, "Renamed");
+	/* RNFR has found the old name: it is the new one that cannot be. */
+	return rc < 0 ? session_reply_errno(s, rc, to) : ftp_session_reply(s, 250, "Renamed");
 }
 
 /* ---- attributes ---- */
@@ -204,7 +205,7 @@ int cmd_size(struct ftp_session *s, char *arg)
 	if (rc < 0)
 		return session_reply_errno(s, rc, path);
 	if (!S_ISREG(st.st_mode))
-		return ftp_session_reply(s, 550, "Not a plain file");
+		return session_reply_about(s, 550, path, "Not a plain file");
 	return ftp_session_reply(s, 213, "%" PRIu64, (uint64_t)st.st_size);
 }
 
@@ -308,7 +309,7 @@ int cmd_hash(struct ftp_session *s, char *arg)
 	if (fd < 0)
 		return session_reply_errno(s, fd, path);
 	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
-		return ftp_session_reply(s, 553, "Not a plain file");
+		return session_reply_about(s, 553, path, "Not a plain file");
 	d = digest_new(s->hash);
 	rc = d ? hash_file(s, fd, d, &size) : -ENOMEM;
 	if (rc == 0)

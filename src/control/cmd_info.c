@@ -97,6 +97,29 @@ static int opts_inline(struct ftp_session *s, const char *arg)
 	return ftp_session_reply(s, 200, "MLSD lists in its reply");
 }
 
+/* NULL: memory is out. */
+static char *algorithms(void)
+{
+	char *text = NULL;
+	size_t len;
+	FILE *out = open_memstream(&text, &len);
+
+	if (!out)
+		return NULL;
+	for (const char *const *name = digest_names(); *name; name++)
+		fprintf(out, "%s%s", *name, name[1] ? ", " : "");
+	if (fclose(out))
+		free(steal_ptr(&text));
+	return text;
+}
+
+static int refuse_hash(struct ftp_session *s)
+{
+	CLEANUP_FREE char *all = algorithms();
+
+	return ftp_session_reply(s, 504, "Not known; there is %s", all ? all : "SHA-256");
+}
+
 static int opts_hash(struct ftp_session *s, const char *arg)
 {
 	if (*arg) {
@@ -105,7 +128,7 @@ static int opts_hash(struct ftp_session *s, const char *arg)
 		while (*name && strcasecmp(*name, arg))
 			name++;
 		if (!*name)
-			return ftp_session_reply(s, 504, "FEAT lists the algorithms");
+			return refuse_hash(s);
 		s->hash = *name;
 	}
 	return ftp_session_reply(s, 200, "%s", s->hash);

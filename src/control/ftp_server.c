@@ -77,15 +77,21 @@ static int errno_reply_code(int rc)
 	}
 }
 
-int session_reply_errno(struct ftp_session *s, int rc, const char *path)
+int session_reply_about(struct ftp_session *s, int code, const char *path, const char *why)
 {
 	CLEANUP_FREE char *name = session_name(s, path);
+
+	return ftp_session_reply(s, code, "%s: %s", name ? name : "", why);
+}
+
+int session_reply_errno(struct ftp_session *s, int rc, const char *path)
+{
 	char reason[128];
 
 	/* The client finds the errno by these words. */
-	return ftp_session_reply(s, errno_reply_code(rc), "%s: %s", name ? name : "",
-				 rc == -EXDEV ? "Permission denied (it leads out of the root)" :
-				 strerror_r(-rc, reason, sizeof(reason)));
+	return session_reply_about(s, errno_reply_code(rc), path,
+				   rc == -EXDEV ? "Permission denied (it leads out of the root)" :
+				   strerror_r(-rc, reason, sizeof(reason)));
 }
 
 char *session_name(struct ftp_session *s, const char *path)

@@ -74,7 +74,9 @@ int session_login_done(struct ftp_session *s);
 void session_pause(struct ftp_session *s, int ms);
 bool session_stopping(const struct ftp_session *s);
 int session_idle_ms(const struct ftp_session *s);
-/* Reply for rc, a negative errno, about a path. */
+/* Reply with why it cannot be, about a path. */
+int session_reply_about(struct ftp_session *s, int code, const char *path, const char *why);
+/* The same for rc, a negative errno. */
 int session_reply_errno(struct ftp_session *s, int rc, const char *path);
 /* path as a reply shows it: encoded when agreed, otherwise printable. malloc'd; NULL when
  * memory is out. */

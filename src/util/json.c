@@ -79,7 +79,8 @@ int json_set_name(json_t *obj, const char *key, const char *name)
 
 int json_emit(FILE *out, json_t *obj)
 {
-	CLEANUP_FREE char *text = json_dumps(obj, JSON_COMPACT);
+	/* As many digits as a double has for sure: 17 would make 0.10000000000000001 of 0.1. */
+	CLEANUP_FREE char *text = json_dumps(obj, JSON_COMPACT | JSON_REAL_PRECISION(15));
 	int rc = 0;
 
 	json_decref(obj);

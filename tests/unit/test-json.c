@@ -59,13 +59,14 @@ static void test_emit(void **state)
 	json_object_set_new(obj, "event", json_string("file"));
 	assert_int_equal(json_set_name(obj, "name", "a\n\"b"), 0);
 	json_object_set_new(obj, "bytes", json_integer(5000000000));
+	json_object_set_new(obj, "seconds", json_real(0.1));
 	json_incref(obj);
 	assert_int_equal(json_emit(out, obj), 0);
 	assert_int_equal(obj->refcount, 1); /* it dropped the other */
 	json_decref(obj);
 	/* There before fclose(): it was flushed. */
 	assert_string_equal(text, "{\"event\":\"file\",\"name\":\"a\\n\\\"b\","
-				  "\"bytes\":5000000000}\n");
+				  "\"bytes\":5000000000,\"seconds\":0.1}\n");
 	fclose(out);
 	free(text);
 }

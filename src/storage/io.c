@@ -76,7 +76,7 @@ static struct io *posix_or_err(struct err *e)
 struct io *io_new(enum io_kind kind, unsigned depth, struct pool *const *pools, int npools,
 		  const char **said, struct err *e)
 {
-	const char *text = "posix, as asked";
+	const char *text = "as was chosen";
 	struct err why = ERR_INIT;
 	struct io *io = NULL;
 	int code;

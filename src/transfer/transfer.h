@@ -44,7 +44,7 @@ struct transfer_progress {
 	uint64_t bytes_known;   /* of all entries so far; final when walked */
 	bool walked;
 	double seconds;         /* since the transfer began */
-	const char *bottleneck; /* "source disk", "network", "sink disk", "entries" */
+	const char *bottleneck; /* a few words for people, static; NULL: not known */
 };
 
 /* Called one at a time, from threads of the transfer; must be quick. Any may be NULL. */

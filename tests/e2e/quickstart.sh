@@ -3,7 +3,7 @@
 # up, and it notices when something is wrong. TAP.
 
 . "${top_srcdir:?}/tests/e2e/lib.sh"
-need find numfmt setsid
+need find numfmt python3 setsid
 
 # shellcheck disable=SC2034 # of lib.sh: seconds that a command may take
 limit=600
@@ -34,6 +34,16 @@ check "it ends well" status_is 0
 check "it shows four rates" [ "$(grep -Ec '^  (put|get) (file|tree) ( +[0-9.]+){4}' "$tmp/out")" = 4 ]
 check "it says what was compared" printed 'same there and back'
 check "it leaves nothing" no_trace
+
+on_terminal() { # COMMAND...
+	run python3 -c 'import os, pty, sys
+sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))' "$@"
+}
+on_terminal "$top_srcdir/scripts/quickstart" --build "${top_builddir:?}" --size 64M
+check "on a terminal it ends well, too" status_is 0
+check "and shows rftp's progress" printed '% +64\.0 MiB of 64\.0 MiB +[0-9.]+ [KMG]iB/s'
+check "and the same rates" [ "$(grep -Ec '(put|get) (file|tree) ( +[0-9.]+){4}' "$tmp/out")" = 4 ]
+check "and leaves nothing" no_trace
 
 # shellcheck disable=SC2016
 fake '"$rftp" "$@" && case $1 in get) for f; do :; done; echo >>"$f" ;; esac' 'exec "$rftpd" "$@"'

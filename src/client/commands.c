@@ -60,10 +60,15 @@ enum exit_status failed(const struct err *e, bool begun)
 int place_of_server(const char *word, struct place *p, struct err *e)
 {
 	int rc = place_parse(word, p, e);
+	bool foreign = rc == 0 && (p->kind == PLACE_FTP || p->kind == PLACE_FTPS);
 
-	if (rc || place_is_remote(p))
+	if (rc || (place_is_remote(p) && !foreign))
 		return rc;
 	place_clear(p);
+	if (foreign)
+		return err_set(e, -EINVAL, "%s: other FTP servers than rftpd cannot be talked to "
+			       "yet: rftp://host/path or host:path was expected",
+			       printable(word));
 	return err_set(e, -EINVAL, "%s is not on a server: rftp://host/path or host:path was "
 		       "expected", printable(word));
 }

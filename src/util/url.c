@@ -276,7 +276,7 @@ static int parse_url(const char *word, size_t n, struct place *p, struct err *e)
 
 	if (!scheme)
 		return err_set(e, -EINVAL,
-			       "\"%.*s://\" is not known (rftp://, ssh://, ftp:// and ftps:// are)",
+			       "\"%.*s://\" is not known (rftp:// and ssh:// are)",
 			       n < 32 ? (int)n : 32, word);
 	p->kind = scheme->kind;
 	authority = strndup(rest, (size_t)(slash - rest));

@@ -445,7 +445,8 @@ for words in "put" "get" "put $tmp/file" "put $tmp/file $url/x --nonsense" "nons
 	"put $tmp/file $tmp/old $url/x" "put --prot nonsense $tmp/file $url/x" \
 	"put --block 1 $tmp/file $url/x" "get $url/a $url/b $tmp/here/c" \
 	"put $tmp/file rftp://127.0.0.1:99999/x" "put $tmp/file rftp:///x" "put null: $url/x" \
-	"get zero:5 $tmp/here/x" "put - $url/" "get $url/a $url/b -" "put $url/a $url/b"; do
+	"get zero:5 $tmp/here/x" "put - $url/" "get $url/a $url/b -" "put $url/a $url/b" \
+	"put $tmp/file ftp://127.0.0.1/x" "get ftps://127.0.0.1/x $tmp/here/x" "ls ftp://127.0.0.1/"; do
 	# shellcheck disable=SC2086
 	run rftp $words
 	check "usage: rftp ${words//$tmp/}" status_is 2

@@ -19,13 +19,6 @@ static int open_terminal(void)
 	return open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY);
 }
 
-bool can_ask(void)
-{
-	CLEANUP_CLOSE int fd = open_terminal();
-
-	return fd >= 0;
-}
-
 /* A line without its end, cut at n - 1 bytes. False at the end of the file. */
 static bool read_answer(int fd, char *out, size_t n)
 {

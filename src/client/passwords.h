@@ -29,6 +29,5 @@ char *netrc_default(void);
 char *ask_password(const char *user, const char *host);
 /* Ask a question that only "yes" answers with true; false without a terminal. */
 bool ask_yes(const char *question);
-bool can_ask(void);
 
 #endif

@@ -62,7 +62,6 @@ int ftp_session_reply(struct ftp_session *s, int code, const char *fmt, ...)
 struct mstream *ftp_session_stream(struct ftp_session *s);
 const struct ftp_account *ftp_session_account(struct ftp_session *s); /* NULL: no login */
 const char *ftp_session_cwd(struct ftp_session *s);
-const char *ftp_session_peer(struct ftp_session *s);   /* "[addr]:port" or "stdio" */
 /* EXPORTER-rftp-bulk-1 of the connection; -ENOENT when it is not under TLS. */
 int ftp_session_key(struct ftp_session *s, uint8_t key[KEY_BYTES]);
 /* The path that arg means below the account's root, from cwd, with "." and ".."

@@ -139,11 +139,6 @@ const char *ftp_session_cwd(struct ftp_session *s)
 	return s->cwd;
 }
 
-const char *ftp_session_peer(struct ftp_session *s)
-{
-	return s->peer_text;
-}
-
 int ftp_session_key(struct ftp_session *s, uint8_t key[KEY_BYTES])
 {
 	return s->tls ? tls_export(s->tls, "EXPORTER-rftp-bulk-1", key, KEY_BYTES) : -ENOENT;

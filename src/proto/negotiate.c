@@ -95,25 +95,15 @@ const char *ack_name(int a)
 	return a >= ACK_RECEIVED && a <= ACK_VERIFIED ? ack_names[a] : "unknown";
 }
 
-static int find_name(const char *const *names, uint8_t last, const char *s, uint8_t *v)
+int prot_parse(const char *s, uint8_t *p)
 {
-	for (uint8_t i = 0; i <= last; i++) {
-		if (!strcmp(names[i], s)) {
-			*v = i;
+	for (uint8_t i = 0; i <= PROT_PRIVATE; i++) {
+		if (!strcmp(prot_names[i], s)) {
+			*p = i;
 			return 0;
 		}
 	}
 	return -EINVAL;
-}
-
-int prot_parse(const char *s, uint8_t *p)
-{
-	return find_name(prot_names, PROT_PRIVATE, s, p);
-}
-
-int ack_parse(const char *s, uint8_t *a)
-{
-	return find_name(ack_names, ACK_VERIFIED, s, a);
 }
 
 /* ---- transport, operation, guarantees ---- */

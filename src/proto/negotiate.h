@@ -79,6 +79,5 @@ const char *transport_name(int bit);
 const char *prot_name(int p);     /* "clear", "safe", "private" */
 const char *ack_name(int a);
 int prot_parse(const char *s, uint8_t *p);
-int ack_parse(const char *s, uint8_t *a);
 
 #endif

@@ -35,11 +35,3 @@ int numbers_add(struct numbers *n, uint64_t number)
 	}
 	return 1;
 }
-
-void numbers_remove(struct numbers *n, uint64_t number)
-{
-	/* Below low its bit is gone and cannot come back; callers remove before that by
-	 * checking a block before they add it. */
-	if (number >= n->low && number - n->low < NUMBERS_WINDOW)
-		*word(n, number) &= ~bit(number);
-}

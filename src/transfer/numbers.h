@@ -17,7 +17,5 @@ struct numbers {
 
 /* 1: new, and now noted; 0: has arrived before; -EPROTO: too far ahead. */
 int numbers_add(struct numbers *n, uint64_t number);
-/* Take it back: its block was bad and will come again. */
-void numbers_remove(struct numbers *n, uint64_t number);
 
 #endif

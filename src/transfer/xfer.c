@@ -322,14 +322,6 @@ static void show_progress(struct xfer *x)
 	XFER_EVENT(x, progress, &p);
 }
 
-void xfer_kick(struct xfer *x)
-{
-	LOCK_GUARD(guard, &x->lock);
-
-	atomic_store(&x->kick, true);
-	pthread_cond_signal(&x->tick);
-}
-
 static struct timespec after_ms(unsigned ms)
 {
 	struct timespec t;

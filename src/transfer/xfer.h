@@ -95,8 +95,6 @@ static inline bool xfer_failed(struct xfer *x)
 
 /* Start the control reader and the ticker. */
 int xfer_start(struct xfer *x, struct err *e);
-/* Have the ticker work now rather than at its next beat. Any thread. */
-void xfer_kick(struct xfer *x);
 /* Sleep until until(x) is true (checked under lock, after each xfer_changed) or the
  * transfer has failed. */
 void xfer_wait(struct xfer *x, bool (*until)(struct xfer *x));

@@ -137,15 +137,6 @@ int set_nonblock(int fd, bool on)
 	return 0;
 }
 
-int set_cloexec(int fd)
-{
-	int flags = fcntl(fd, F_GETFD);
-
-	if (flags < 0 || fcntl(fd, F_SETFD, flags | FD_CLOEXEC) < 0)
-		return -errno;
-	return 0;
-}
-
 /* ---- whole files ---- */
 
 /* Read fd to its end, however long fstat() says it is: sysfs says 4096 and /proc

@@ -17,7 +17,6 @@ ssize_t pread_full(int fd, void *p, size_t len, off_t at);
 int pwrite_full(int fd, const void *p, size_t len, off_t at);
 
 int set_nonblock(int fd, bool on);
-int set_cloexec(int fd);
 /* 1: ready; 0: timeout_ms passed (-1: never); or a negative errno. */
 int poll_fd(int fd, short events, int timeout_ms);
 

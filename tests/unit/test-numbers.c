@@ -69,19 +69,6 @@ static void test_edge_of_the_window(void **state)
 	free(n);
 }
 
-static void test_remove(void **state)
-{
-	struct numbers *n = fresh(0);
-
-	(void)state;
-	assert_int_equal(numbers_add(n, 5), 1);
-	numbers_remove(n, 5);
-	assert_int_equal(numbers_add(n, 5), 1); /* comes again */
-	numbers_remove(n, 5 + NUMBERS_WINDOW);  /* not in the window: no other's bit */
-	assert_int_equal(numbers_add(n, 5), 0);
-	free(n);
-}
-
 /* So many blocks under way, of which any comes next, some twice: against a table. */
 static void random_order(uint32_t under_way, uint64_t total)
 {
@@ -126,7 +113,6 @@ int main(void)
 		cmocka_unit_test(test_in_order),
 		cmocka_unit_test(test_duplicate_ahead_of_a_gap),
 		cmocka_unit_test(test_edge_of_the_window),
-		cmocka_unit_test(test_remove),
 		cmocka_unit_test(test_random_order),
 	};
 

@@ -159,8 +159,16 @@ static int fill_stream(struct bulk *b, uint8_t key[KEY_BYTES], struct err *e)
 	return 0;
 }
 
+/* What goes to standard output cannot be resumed, and whoever should read it may have
+ * stopped to: there a signal ends the program. */
+static bool ends_gracefully(const struct bulk *b)
+{
+	return !(b->once && b->c.request.op == BULK_GET);
+}
+
 int bulk_once(struct bulk *b, struct transfer_result *r, struct err *e)
 {
+	bool graceful = ends_gracefully(b);
 	uint8_t key[KEY_BYTES];
 	int rc;
 
@@ -170,9 +178,11 @@ int bulk_once(struct bulk *b, struct transfer_result *r, struct err *e)
 	rc = fill_stream(b, key, e);
 	if (rc)
 		return rc;
-	signals_graceful(true);
+	if (graceful)
+		signals_graceful(true);
 	rc = transfer_client(&b->c, r, e);
-	signals_graceful(false);
+	if (graceful)
+		signals_graceful(false);
 	crypto_wipe(key, sizeof(key));
 	/* The stream may still be in line mode, but with a connection that hiccups a new
 	 * one is the safe way on. */

@@ -14,10 +14,18 @@ static atomic_int graceful;
 /* Written only while terminal_fd is -1. */
 static struct termios terminal;
 
+/* Behind a question, or a progress line. */
+static bool on_terminal;
+
 static void end_now(void)
 {
+	static const char text[] = "\nrftp: interrupted\n";
+	size_t skip = on_terminal ? 0 : 1;
+
 	if (terminal_fd >= 0)
 		tcsetattr(terminal_fd, TCSANOW, &terminal);
+	/* Whether anybody hears it makes no difference. */
+	(void)!write(STDERR_FILENO, text + skip, sizeof(text) - 1 - skip);
 	_exit(EXIT_INTERRUPTED);
 }
 
@@ -35,6 +43,7 @@ void signals_init(void)
 	struct sigaction a = { .sa_handler = on_signal };
 	struct sigaction old;
 
+	on_terminal = isatty(STDERR_FILENO);
 	sigemptyset(&a.sa_mask);
 	for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
 		/* nohup(1), and shells that start background jobs, have them ignored. */

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The client's side of a transfer: asks, checks the agreement, opens the data channels,
  * and runs the source (put) or the sink (get). */
+#include "transfer/leash.h"
 #include "transfer/setup.h"
 #include "transfer/sink.h"
 #include "transfer/source.h"
@@ -151,7 +152,7 @@ static void close_all(int *fds, uint32_t n)
 
 /* All channels of all paths, or none. */
 static int open_channels(struct transfer_client_config *c, const struct bulk_agree *ag,
-			 const struct xkeys *k, int *fds, struct err *e)
+			 const struct xkeys *k, int stop, int *fds, struct err *e)
 {
 	uint16_t n = ag->agreement.channels;
 
@@ -162,7 +163,7 @@ static int open_channels(struct transfer_client_config *c, const struct bulk_agr
 
 		if (!r)
 			r = tcp_channels_connect(&ss, len, &k->auth, (uint16_t)(i * n), n,
-						 fds + (size_t)i * n, c->connect_timeout_ms, e);
+						 fds + (size_t)i * n, stop, c->connect_timeout_ms, e);
 		if (r) {
 			close_all(fds, i * n);
 			return r;
@@ -181,7 +182,7 @@ static int say_ready(struct mstream *ms, uint8_t transport, struct err *e)
 /* Data channels as agreed; in-band, with a word, when there can be none. *inband tells
  * which. */
 static int connect_data(struct transfer_client_config *c, const struct bulk_agree *ag,
-			const struct xkeys *k, int *fds, bool *inband, struct err *e)
+			const struct xkeys *k, int stop, int *fds, bool *inband, struct err *e)
 {
 	struct err why = ERR_INIT;
 	int r;
@@ -191,11 +192,11 @@ static int connect_data(struct transfer_client_config *c, const struct bulk_agre
 		log_warn("the server has no data port free: data goes over the control "
 			 "connection, which is slower; give it more --data-ports");
 	if (!*inband) {
-		r = open_channels(c, ag, k, fds, &why);
+		r = open_channels(c, ag, k, stop, fds, &why);
 		if (!r)
 			return say_ready(c->ms, ag->agreement.transport, e);
 		if (!c->inband_ok || !(ag->offer.transports & TRANSPORT_INBAND) ||
-		    r == -EPROTO || r == -EKEYREJECTED)
+		    r == -EPROTO || r == -EKEYREJECTED || r == -ECANCELED)
 			return err_set(e, r, "%s", why.text);
 		log_warn("no data channel (%s): data goes over the control connection, which "
 			 "is slower; open the server's --data-ports", why.text);
@@ -297,7 +298,8 @@ static int read_agree(struct transfer_client_config *c, struct bulk_agree *ag, s
 }
 
 static int run_agreed(struct transfer_client_config *c, struct bulk_agree *ag,
-		      uint64_t started, struct transfer_result *r, struct err *e)
+		      struct leash *l, uint64_t started, struct transfer_result *r,
+		      struct err *e)
 {
 	struct xkeys k;
 	bool inband;
@@ -309,11 +311,12 @@ static int run_agreed(struct transfer_client_config *c, struct bulk_agree *ag,
 			      ag->nonce, ag->session))
 		rc = err_set(e, -EIO, "deriving keys");
 	if (!rc)
-		rc = connect_data(c, ag, &k, fds, &inband, e);
+		rc = connect_data(c, ag, &k, l->fd, fds, &inband, e);
 	if (rc)
 		return run_nothing(c->ms, e);
 	if (inband)
 		setup_inband(&ag->agreement);
+	leash_begun(l);
 	if (c->events.started)
 		c->events.started(c->events.arg, &ag->agreement);
 	if (is_put(&c->request))
@@ -343,14 +346,13 @@ static bool stream_is_gone(int rc)
 	       rc == -EBADMSG;
 }
 
-int transfer_client(struct transfer_client_config *c, struct transfer_result *r,
-		    struct err *e)
+static int converse(struct transfer_client_config *c, struct leash *l,
+		    struct transfer_result *r, struct err *e)
 {
 	struct bulk_agree *ag CLEANUP_FREE = calloc(1, sizeof(*ag));
 	uint64_t started = now_ns();
 	int rc;
 
-	memset(r, 0, sizeof(*r));
 	if (!ag)
 		return err_set(e, -ENOMEM, "out of memory");
 	rc = send_request(c, e);
@@ -360,7 +362,23 @@ int transfer_client(struct transfer_client_config *c, struct transfer_result *r,
 		return rc;
 	rc = read_agree(c, ag, e);
 	if (!rc)
-		rc = run_agreed(c, ag, started, r, e);
-	crypto_wipe(c->request.key, sizeof(c->request.key));
+		rc = run_agreed(c, ag, l, started, r, e);
 	return stream_is_gone(rc) ? rc : read_closing(c, rc, e);
+}
+
+int transfer_client(struct transfer_client_config *c, struct transfer_result *r,
+		    struct err *e)
+{
+	struct leash l;
+	int rc;
+
+	memset(r, 0, sizeof(*r));
+	rc = leash_start(&l, c->stop, c->ms, e);
+	if (!rc)
+		rc = converse(c, &l, r, e);
+	crypto_wipe(c->request.key, sizeof(c->request.key));
+	/* What failed because it was woken has that one reason. */
+	if (leash_end(&l) && rc)
+		rc = err_set(e, -EINTR, "interrupted");
+	return rc;
 }

@@ -167,14 +167,15 @@ static int opening_step(int fd, struct opening *o, const struct channel_auth *a,
 
 /* Wait for all of them and let each take its next step. *bad: the one that failed. */
 static int open_all(const struct channel_auth *a, uint16_t first, uint16_t n, const int *fds,
-		    struct opening *o, int timeout_ms, uint16_t *bad, const char **why)
+		    struct opening *o, int stop, int timeout_ms, uint16_t *bad, const char **why)
 {
-	CLEANUP_FREE struct pollfd *p = calloc(n, sizeof(*p));
+	CLEANUP_FREE struct pollfd *p = calloc(n + 1u, sizeof(*p));
 	uint64_t end = deadline(timeout_ms);
 	uint16_t i, left = n;
 
 	if (!p)
 		return -ENOMEM;
+	p[n] = (struct pollfd){ .fd = stop, .events = POLLIN };
 	while (left) {
 		int r;
 
@@ -184,9 +185,11 @@ static int open_all(const struct channel_auth *a, uint16_t first, uint16_t n, co
 			if (!o[i].done)
 				*bad = i;
 		}
-		r = poll(p, n, ms_until(end));
+		r = poll(p, n + 1u, ms_until(end));
 		if (r == 0)
 			return -ETIMEDOUT;
+		if (r > 0 && p[n].revents)
+			return -ECANCELED;
 		if (r < 0 && errno != EINTR)
 			return -errno;
 		for (i = 0; r > 0 && i < n; i++) {
@@ -206,7 +209,7 @@ static int open_all(const struct channel_auth *a, uint16_t first, uint16_t n, co
 
 int tcp_channels_connect(const struct sockaddr_storage *addr, socklen_t len,
 			 const struct channel_auth *a, uint16_t first, uint16_t n, int *fds,
-			 int timeout_ms, struct err *e)
+			 int stop, int timeout_ms, struct err *e)
 {
 	CLEANUP_FREE struct opening *o = calloc(n, sizeof(*o));
 	char text[ADDRESS_TEXT];
@@ -222,7 +225,7 @@ int tcp_channels_connect(const struct sockaddr_storage *addr, socklen_t len,
 			channel_options(fds[i]);
 	}
 	if (!r)
-		r = open_all(a, first, n, fds, o, timeout_ms, &bad, &why);
+		r = open_all(a, first, n, fds, o, stop, timeout_ms, &bad, &why);
 	if (!r)
 		return 0;
 	close_all(fds, n);

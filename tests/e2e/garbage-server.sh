@@ -1,5 +1,5 @@
 #!/bin/bash
-# shellcheck disable=SC2034 # todo is for lib.sh
+# shellcheck disable=SC2034 # ran and status are for lib.sh
 # Servers that speak the protocol up to a point, and then say what they should not
 # (phony-server.py): rftp ends with an error, in time, and writes nothing where it should
 # not. TAP.
@@ -14,8 +14,7 @@ others+=($!)
 exec 7>"$tmp/hold"
 patience 10 test -s "$tmp/phony" || skip_all "python cannot listen"
 random "$tmp/source" 3000000
-mkdir "$tmp/here/in"
-echo old >"$tmp/here/in/x"
+mkdir "$tmp/here"
 options=(-q --plain --prot clear --channels 1 --block 64K --inflight 16 --memory 64M --retries 0 --connect-timeout 3s)
 # meet DIRECTION NAME PORT: its result, to be looked at when all have ended
 meet() {
@@ -31,7 +30,7 @@ pids=()
 while read -r name at; do
 	for dir in put get; do
 		case $name in
-		line_silence) continue ;;
+		silent_*) continue ;;
 		put_*) [ $dir = put ] || continue ;;
 		get_*) [ $dir = get ] || continue ;;
 		esac
@@ -56,16 +55,36 @@ for out in "$tmp/met"/*; do
 		-z "$(find "$out/here" -mindepth 1 ! -name in ! -name x ! -name d ! -name out)" -a ! -e "$out/here/stolen"
 done
 
-# Who waits for an answer can be ended.
-at=$(sed -n 's/^line_silence //p' "$tmp/phony")
-rftp put "${options[@]}" "$tmp/source" "rftp://127.0.0.1:$at/x" 2>"$tmp/err" &
-others+=($!)
-sleep 0.5
-kill -TERM "${others[-1]}"
-todo="client/bulk.c: signals are graceful before the transfer has begun and anybody looks"
-check "SIGTERM ends one that waits for the server's answer" patience 5 gone "${others[-1]}"
-kill -KILL "${others[-1]}" 2>/dev/null
-wait "${others[-1]}"
+# Who waits for a server that says nothing more can be ended, by one signal.
+patient=(-q --plain --prot clear --channels 1 --block 64K --inflight 16 --memory 64M --connect-timeout 60s)
+# stopped SIGNAL DIRECTION NAME PORT
+stopped() {
+	local words what="$2 from a server that is silent_$3: SIG$1"
+	if [ "$2" = put ]; then words=("$tmp/source" "rftp://127.0.0.1:$4/x"); else
+		words=(-r "rftp://127.0.0.1:$4/x" "$tmp/here/stopped/"); fi
+	ran="rftp $2 ${patient[*]} ${words[*]}"
+	# A shell has its background jobs ignore SIGINT.
+	python3 -c 'import os, signal, sys
+signal.signal(signal.SIGINT, signal.SIG_DFL)
+os.execvp(sys.argv[1], sys.argv[1:])' rftp "$2" "${patient[@]}" "${words[@]}" </dev/null >"$tmp/out" 2>"$tmp/err" &
+	others+=($!)
+	sleep 0.7
+	kill "-$1" "${others[-1]}"
+	check "$what: it ends" patience 5 gone "${others[-1]}"
+	kill -KILL "${others[-1]}" 2>/dev/null
+	wait "${others[-1]}"
+	status=$?
+	check "$what: 4, and a line" fails_with 4 'interrupted'
+}
+while read -r name at; do
+	case $name in
+	silent_closing) stopped TERM get closing "$at" ;;
+	silent_*)
+		stopped TERM put "${name#silent_}" "$at"
+		stopped INT get "${name#silent_}" "$at"
+		;;
+	esac
+done <"$tmp/phony"
 
 exec 7>&-
 finish

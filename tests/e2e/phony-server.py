@@ -77,7 +77,6 @@ lines('many', b'550-a\r\n' + b'and more\r\n' * 300000)
 lines('nul', b'150 a\0b\r\n')
 lines('random', os.urandom(3000) + b'\r\n')
 lines('226', b'226 done already\r\n')
-lines('silence', b'')
 
 
 @case('line_close')
@@ -304,6 +303,56 @@ def _(c):
     while True:
         p = c.frames_until(DATA)[1]
         c.send(frame(CREDIT, struct.pack('>IIQII', 0x52465443, 1, struct.unpack('>Q', p[8:16])[0], 0, 74)))
+
+
+def silent(name):
+    """Says nothing more from some point on, for whoever stops to wait for it."""
+    def deco(fn):
+        @case('silent_' + name)
+        def _(c):
+            fn(c)
+            c.drain()
+        return fn
+    return deco
+
+
+@silent('greeting')
+def _(c): pass
+
+
+@silent('login')
+def _(c): c.send(b'220 phony\r\n')
+
+
+@silent('answer')
+def _(c): c.greet()
+
+
+@silent('agree')
+def _(c):
+    c.greet()
+    c.send(b'150 frames\r\n')
+
+
+@silent('data')
+def _(c):
+    s = socket.create_server(('127.0.0.1', 0))
+    c.greet().agree(ports=b'\0\0\0\1' + struct.pack('>H', s.getsockname()[1]) + b'\0', **tcp)
+    c.drain()
+    s.close()
+
+
+@silent('transfer')
+def _(c): c.begin()
+
+
+@silent('closing')
+def _(c):
+    """All but the line after the last frame."""
+    c.begin()
+    c.send(frame(SENT, counts()))
+    c.frames_until(SUMMARY)
+    c.send(frame(SUMMARY, counts()) + frame(END))
 
 
 def serve(listener, fn):

@@ -252,6 +252,37 @@ os.execvp(sys.argv[1], sys.argv[1:])' rftp put -q --accept-new --rate 20M "$tmp/
 	check "SIG$sig: the next run goes on" test "$status" -eq 0 -a "$(summary resumed)" -gt 0
 	check "SIG$sig: and is whole" same "$tmp/big" "$tmp/root/int"
 done
+# Nor does it take the server's help.
+rm -f "$tmp/root/int"
+rftp put -q --rate 20M "$tmp/big" "$url/int" 2>"$tmp/err" &
+slow=$!
+others=("$slow")
+patience 10 started
+sleep 0.5
+session=$(children "$server" | head -n 1)
+kill -STOP "$session"
+sleep 0.2
+kill -TERM $slow
+check "SIGTERM while the server hangs: it ends" patience 6 gone "$slow"
+wait "$slow"
+check "4" test $? -eq 4
+check "one line" said 'interrupted'
+kill -CONT "$session"
+run rftp put -q --json "$tmp/big" "$url/int"
+check "the next run goes on" test "$status" -eq 0 -a "$(summary resumed)" -gt 0
+# Or that of whoever should read.
+mkfifo "$tmp/fifo"
+sleep 60 <"$tmp/fifo" &
+others=($!)
+rftp get -q "$url/int" - >"$tmp/fifo" 2>"$tmp/err" &
+slow=$!
+others+=("$slow")
+sleep 0.7
+kill -TERM $slow
+check "SIGTERM while nobody reads standard output: it ends" patience 6 gone "$slow"
+wait "$slow"
+check "4" test $? -eq 4
+kill "${others[0]}"
 others=()
 
 check "the server ends well" stops_well

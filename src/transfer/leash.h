@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Ends the client's waits for a server when the user wants to stop. A transfer under way
+ * looks at the flag itself and takes leave of the peer; what comes before and after it
+ * sleeps in the message stream, or connects, and is woken from here. */
+#ifndef RFTP_TRANSFER_LEASH_H
+#define RFTP_TRANSFER_LEASH_H
+
+#include "transport/transport.h"
+
+#include <pthread.h>
+#include <signal.h>
+
+/* How long taking leave may last: a peer that is there needs a round trip. */
+#define LEAVE_MS 2000
+
+struct leash {
+	/* Set before the thread starts. */
+	const volatile sig_atomic_t *stop;
+	struct mstream *ms;
+	int fd;                /* readable once it has been pulled, for connecting; or -1 */
+	pthread_t thread;
+	bool on;               /* there is a thread */
+
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	bool begun;            /* guarded by lock: the transfer is under way, or was */
+	bool over, pulled;     /* guarded by lock */
+};
+
+/* stop: the flag, NULL: there is none, and nothing is watched. 0, or a negative errno with
+ * text. leash_end() is harmless after either. */
+int leash_start(struct leash *l, const volatile sig_atomic_t *stop, struct mstream *ms,
+		struct err *e);
+/* From now on a stop leaves LEAVE_MS for the end of the conversation. */
+void leash_begun(struct leash *l);
+/* Watch no longer. True when ms was aborted: nothing more can be said or heard on it. */
+bool leash_end(struct leash *l);
+
+#endif

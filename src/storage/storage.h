@@ -189,6 +189,9 @@ struct part_spec {
  * directory. Any thread. */
 struct part *part_begin(const struct part_spec *s, struct err *e);
 int part_fd(const struct part *p);
+/* When what another writer holds (-EBUSY) was last written to: whether it still moves tells
+ * if he is alive. 0; -ENOENT: it is not there any more. */
+int part_stamp(const struct part_spec *s, struct timespec *t);
 /* Runs whose journalled digests fit what lies in the part now (read back and
  * compared here): their number; fn gets index and digest for each. */
 int64_t part_runs(struct part *p, int (*fn)(void *arg, uint64_t run,

@@ -79,6 +79,11 @@ struct kfile {
 	uint8_t *xattrs;
 	uint32_t xattrs_len;
 	enum kjob job;
+	/* Another writer holds the part: since when (0: nobody), and when that one last wrote,
+	 * as first looked at. His who has the job. */
+	uint64_t busy_ns;
+	bool busy_seen;
+	struct timespec busy_stamp;
 	struct kfile *next;      /* in the jobs, or waiting for a link's target */
 };
 
@@ -135,6 +140,8 @@ struct sink {
 	pthread_mutex_t job_lock;
 	pthread_cond_t job_more;
 	struct kfile *jobs, **jobs_end; /* guarded by job_lock */
+	struct kfile *later;           /* guarded by job_lock: to be tried again */
+	uint64_t later_ns;             /* guarded by job_lock: when */
 	bool jobs_closed;              /* guarded by job_lock */
 
 	/* The control reader's alone. */
@@ -187,6 +194,16 @@ void sink_unpark(struct sink *s);
 int clerks_start(struct sink *s, struct err *e);
 void clerks_join(struct sink *s);
 void sink_job(struct sink *s, struct kfile *f, enum kjob job); /* takes a reference */
+/* sink_busy.c: clerks, and who commits */
+/* Another writer holds f's part: try f->job again later, for he may be a session that is
+ * about to end. Takes a reference; f is the clerks' then. False: he is alive, or has been
+ * there for too long. */
+bool busy_again(struct sink *s, struct kfile *f);
+/* With job_lock: those whose time has come are jobs again. */
+void busy_due(struct sink *s);
+/* With job_lock: sleep until there may be jobs. */
+void busy_wait(struct sink *s);
+
 /* All of f is down. */
 void kfile_complete(struct sink *s, struct kfile *f);
 void kfile_done(struct sink *s, struct kfile *f, bool skipped);

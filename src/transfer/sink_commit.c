@@ -379,10 +379,11 @@ static void commit_alone(struct sink *s, struct kfile *f)
 
 	if (!r)
 		r = name_file(s, f, &e);
-	if (r)
-		kfile_failed(s, f, r, e.text);
-	else
+	f->job = JOB_COMMIT; /* a clerk's, should it be tried again */
+	if (!r)
 		kfile_done(s, f, false);
+	else if (r != -EBUSY || !busy_again(s, f))
+		kfile_failed(s, f, r, e.text);
 }
 
 void kfile_complete(struct sink *s, struct kfile *f)
@@ -423,8 +424,8 @@ static unsigned take_jobs(struct sink *s, struct kfile *batch[BATCH])
 	LOCK_GUARD(guard, &s->job_lock);
 	unsigned n = 0;
 
-	while (!s->jobs && !s->jobs_closed)
-		pthread_cond_wait(&s->job_more, &s->job_lock);
+	for (busy_due(s); !s->jobs && !s->jobs_closed; busy_due(s))
+		busy_wait(s);
 	while (s->jobs && n < batch_of(s->jobs->job) &&
 	       (!n || s->jobs->job == batch[0]->job)) {
 		batch[n++] = s->jobs;
@@ -512,6 +513,8 @@ static void do_job(struct sink *s, struct kfile *f)
 		return;
 	if (f->job == JOB_BEGIN) {
 		r = begin_big(s, f, &e);
+		if (r == -EBUSY && busy_again(s, f))
+			return;
 		if (!r)
 			r = sink_flush_verdicts(s);
 	} else if (f->job == JOB_EMPTY && (s->discard || s->stream)) {
@@ -539,10 +542,10 @@ static void commit_batch(struct sink *s, struct kfile **batch, unsigned n)
 
 		e = (struct err)ERR_INIT;
 		r = kfile_part(s, batch[i], &e) ? name_file(s, batch[i], &e) : e.code;
-		if (r)
-			kfile_failed(s, batch[i], r, e.text);
-		else
+		if (!r)
 			named++;
+		else if (r != -EBUSY || !busy_again(s, batch[i]))
+			kfile_failed(s, batch[i], r, e.text);
 	}
 	for (unsigned i = 0; i < n && named; i++) {
 		struct kdir *d = batch[i]->parent;

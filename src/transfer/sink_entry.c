@@ -327,11 +327,17 @@ static bool policy_skips(struct sink *s, struct kfile *f)
 	}
 }
 
-static bool resumable(struct sink *s, const struct kfile *f)
+/* A file that is begun before anything of it may come: it may be resumed, or held by
+ * another writer for a while. */
+static bool begins_first(struct sink *s, const struct kfile *f)
 {
-	return (f->flags & ENTRY_F_ASK) && (s->x.req->flags & BULK_F_RESUME) &&
-	       !(s->x.req->flags & BULK_F_INPLACE) && !s->discard && !s->stream &&
+	return (f->flags & ENTRY_F_ASK) && !s->discard && !s->stream &&
 	       f->meta.size > s->x.agr.run && atomic_load(&f->left);
+}
+
+static bool resumable(struct sink *s)
+{
+	return (s->x.req->flags & (BULK_F_RESUME | BULK_F_INPLACE)) == BULK_F_RESUME;
 }
 
 /* The answer to an entry that asks. */
@@ -347,8 +353,8 @@ static int answer(struct sink *s, struct kfile *f)
 		kfile_done(s, f, false);
 		return r;
 	}
-	if (resumable(s, f)) {
-		f->journal = true;
+	if (begins_first(s, f)) {
+		f->journal = resumable(s);
 		sink_job(s, f, JOB_BEGIN);
 		return 0;
 	}

@@ -258,20 +258,24 @@ static bool is_whole(struct sink *s, const struct kfile *f, const struct extent 
 	       !f->xattrs_len && !(s->x.req->flags & BULK_F_INPLACE);
 }
 
-/* The short way: the whole file is here. */
-static void put_whole(struct sink *s, struct kfile *f, const struct extent *x,
+/* The short way: the whole file is here. False: another writer is at it; the long way waits
+ * for him at its end. */
+static bool put_whole(struct sink *s, struct kfile *f, const struct extent *x,
 		      const uint8_t *data)
 {
 	struct part_spec spec = kfile_spec(s, f);
 	struct err e = ERR_INIT;
 	int r = part_write_whole(&spec, data, x->length, &e);
 
+	if (r == -EBUSY)
+		return false;
 	if (r) {
 		kfile_failed(s, f, r, e.text);
-		return;
+		return true;
 	}
 	atomic_fetch_add_explicit(&s->bytes, x->length, memory_order_relaxed);
 	kfile_done(s, f, false);
+	return true;
 }
 
 static void put_extent(struct sink *s, struct kfile *f, const struct extent *x,
@@ -285,10 +289,8 @@ static void put_extent(struct sink *s, struct kfile *f, const struct extent *x,
 		extent_down(s, f, x, data);
 		return;
 	}
-	if (is_whole(s, f, x)) {
-		put_whole(s, f, x, data);
+	if (is_whole(s, f, x) && put_whole(s, f, x, data))
 		return;
-	}
 	p = kfile_part(s, f, &e);
 	if (!p) {
 		kfile_failed(s, f, e.code, e.text);

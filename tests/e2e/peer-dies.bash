@@ -144,8 +144,8 @@ for dir in put get; do
 	done
 done
 
-# The session that has lost its client still holds the part for a moment (or, when the
-# network went, for half a minute): who comes again at once waits for it.
+# The session that has lost its client still holds the part for a moment: who comes again
+# at once waits for it.
 if [ "$victim" = client ]; then
 	words put file
 	for ((i = 0; i < 3; i++)); do
@@ -156,7 +156,6 @@ if [ "$victim" = client ]; then
 		kill -KILL "$client"
 		wait "$client"
 		run "${command[@]}"
-		todo="storage/part.c begins with -EBUSY while a session that is ending holds the part; nobody waits"
 		check "the same command right after the kill completes" status_is 0
 		sessions_gone
 	done

@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <openssl/err.h>
 #include <string.h>
+#include <unistd.h>
 
 /* A control connection may live long before its next data connection. */
 #define TICKET_SECONDS (24 * 3600)
@@ -78,9 +79,13 @@ static int trust(SSL_CTX *ctx, const char *cafile, struct err *e)
 	/* A server's own certificate in the file is trusted, whoever signed it. */
 	X509_VERIFY_PARAM_set_flags(SSL_CTX_get0_param(ctx), X509_V_FLAG_PARTIAL_CHAIN);
 	SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER, NULL);
+	/* OpenSSL's own word for a file that it cannot open is "system lib". */
+	if (access(cafile, R_OK))
+		return err_sys(e, -errno, "cannot read the CA certificates in %s",
+			       printable(cafile));
 	if (SSL_CTX_load_verify_file(ctx, cafile) == 1)
 		return 0;
-	return err_set(e, -EINVAL, "CA certificates %s: %s", printable(cafile),
+	return err_set(e, -EINVAL, "there are no CA certificates in %s: %s", printable(cafile),
 		       openssl_reason());
 }
 

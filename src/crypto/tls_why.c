@@ -36,12 +36,36 @@ static int not_tls(struct tls *t, struct err *e)
 		       printable(said));
 }
 
+/* What can be done about it. */
+static const char *advice(long why)
+{
+	switch (why) {
+	case X509_V_ERR_HOSTNAME_MISMATCH:
+	case X509_V_ERR_IP_ADDRESS_MISMATCH:
+		return "; call the server by a name that the certificate is for";
+	case X509_V_ERR_CERT_HAS_EXPIRED:
+		return "; it must be renewed, or the clock here is wrong";
+	case X509_V_ERR_CERT_NOT_YET_VALID:
+		return "; the clock here or there is wrong";
+	case X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT:
+	case X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN:
+		return "; it is of no authority that is trusted here";
+	case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT:
+	case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY:
+	case X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE:
+		return "; it is of no authority that is trusted here, or the server leaves "
+		       "those in between out of its certificate file";
+	default:
+		return "";
+	}
+}
+
 static int check_failed(struct tls *t, struct err *e)
 {
 	long why = SSL_get_verify_result(t->ssl);
 
-	return err_set(e, -EKEYREJECTED, "the peer's certificate failed the check: %s",
-		       X509_verify_cert_error_string(why));
+	return err_set(e, -EKEYREJECTED, "the peer's certificate failed the check: %s%s",
+		       X509_verify_cert_error_string(why), advice(why));
 }
 
 static int no_tls13(struct err *e)

@@ -198,15 +198,10 @@ static unsigned backoff(unsigned attempt)
 	return attempt > 5 ? BACKOFF_MOST : attempt < 1 ? 0 : 1u << (attempt - 1);
 }
 
-static bool stopped(void)
-{
-	return *signals_stop();
-}
-
 /* May the next attempt do better? tried: the server has been reached before. */
 static bool worth_again(const struct bulk *b, int rc, unsigned attempt, bool reached)
 {
-	if (b->once || stopped() || attempt >= b->server->o.retries || !reached)
+	if (b->once || signals_stopped() || attempt >= b->server->o.retries || !reached)
 		return false;
 	/* While the server comes up again, it may be away. */
 	return exit_is_lost(rc) || (!b->server->client &&
@@ -221,7 +216,7 @@ static enum exit_status finish(struct bulk *b, const struct transfer_result *r)
 
 static enum exit_status give_up(struct bulk *b, bool reached, struct err *e)
 {
-	enum exit_status status = reached ? exit_of(stopped() ? -EINTR : e->code,
+	enum exit_status status = reached ? exit_of(signals_stopped() ? -EINTR : e->code,
 						    report_begun(b->report)) : EXIT_CONNECT;
 
 	if (status == EXIT_INTERRUPTED && !b->once && !b->server->o.no_resume)

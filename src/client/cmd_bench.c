@@ -211,7 +211,7 @@ static enum exit_status conclude(const struct job *j, struct way *w, int n, uint
 	for (int i = 0; i < n; i++) {
 		if (!w[i].rc)
 			continue;
-		status = exit_worse(status, exit_of(*signals_stop() ? -EINTR : w[i].rc,
+		status = exit_worse(status, exit_of(signals_stopped() ? -EINTR : w[i].rc,
 						    w[i].begun));
 		log_error("%s: %s", w[i].name, w[i].error.text);
 		why = &w[i].error;

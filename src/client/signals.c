@@ -8,7 +8,9 @@
 #include <stddef.h>
 #include <unistd.h>
 
-static volatile sig_atomic_t stop, terminal_fd = -1;
+/* The handler runs in the main thread, other threads look: always by __atomic. */
+static volatile sig_atomic_t stop;
+static volatile sig_atomic_t terminal_fd = -1;
 /* Transfers that look at stop. */
 static atomic_int graceful;
 /* Written only while terminal_fd is -1. */
@@ -32,9 +34,9 @@ static void end_now(void)
 static void on_signal(int sig)
 {
 	(void)sig;
-	if (stop || !atomic_load(&graceful))
+	if (signals_stopped() || !atomic_load(&graceful))
 		end_now();
-	stop = 1;
+	__atomic_store_n(&stop, 1, __ATOMIC_RELAXED);
 }
 
 void signals_init(void)
@@ -62,6 +64,11 @@ void signals_graceful(bool on)
 const volatile sig_atomic_t *signals_stop(void)
 {
 	return &stop;
+}
+
+bool signals_stopped(void)
+{
+	return __atomic_load_n(&stop, __ATOMIC_RELAXED);
 }
 
 void signals_restore(int fd, const struct termios *t)

@@ -11,8 +11,9 @@
 void signals_init(void);
 /* A transfer looks at the flag from now on (true), or no more (false). Any thread. */
 void signals_graceful(bool on);
-/* Non-zero once a signal has come. */
+/* Non-zero once a signal has come; to be read by __atomic_load_n. */
 const volatile sig_atomic_t *signals_stop(void);
+bool signals_stopped(void); /* any thread, and the handler */
 /* Settings to give back to the terminal on fd when a signal ends the program; t NULL:
  * none. */
 void signals_restore(int fd, const struct termios *t);

@@ -128,7 +128,7 @@ static void sink_counts(struct xfer *x, struct bulk_counts *c)
 static void sink_progress(struct xfer *x, struct transfer_progress *p)
 {
 	struct sink *s = of(x);
-	uint64_t all = (now_ns() - x->started_ns) * (s->nwriters ? s->nwriters : 1);
+	uint64_t all = (now_ns() - x->started_ns) * s->nwriters;
 
 	p->entries = atomic_load(&s->entries);
 	p->files_done = atomic_load(&s->files);

@@ -114,7 +114,7 @@ struct sink {
 	struct dirs *dirset;
 	struct bq *arrived;            /* blocks of all paths */
 	struct receiver *receivers[NICS_MAX];
-	struct writer *writers[WRITERS_MAX];
+	struct writer *writers[WRITERS_MAX]; /* NULL: it could not be started */
 	unsigned nwriters;
 	pthread_t clerks[CLERKS_MAX];
 	unsigned nclerks;

@@ -653,9 +653,8 @@ static unsigned writers_wanted(const struct sink *s)
 
 int writers_start(struct sink *s, struct err *e)
 {
-	unsigned n = writers_wanted(s);
-
-	for (unsigned i = 0; i < n; i++) {
+	s->nwriters = writers_wanted(s);
+	for (unsigned i = 0; i < s->nwriters; i++) {
 		struct writer *w = writer_new(s, !i, e);
 		int r;
 
@@ -667,16 +666,16 @@ int writers_start(struct sink *s, struct err *e)
 			writer_free(w);
 			return err_sys(e, r, "cannot start a thread");
 		}
-		s->writers[s->nwriters++] = w;
+		s->writers[i] = w;
 	}
 	return 0;
 }
 
 void writers_join(struct sink *s)
 {
-	for (unsigned i = 0; i < s->nwriters; i++) {
+	for (unsigned i = 0; i < s->nwriters && s->writers[i]; i++) {
 		pthread_join(s->writers[i]->thread, NULL);
 		writer_free(s->writers[i]);
+		s->writers[i] = NULL;
 	}
-	s->nwriters = 0;
 }

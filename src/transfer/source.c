@@ -352,7 +352,7 @@ static const char *source_bottleneck(struct source *s)
 {
 	uint64_t blocks = atomic_load(&s->reader_wait_ns);
 	uint64_t plan = atomic_load(&s->plan_wait_ns);
-	uint64_t all = (now_ns() - s->x.started_ns) * (s->nreaders ? s->nreaders : 1);
+	uint64_t all = (now_ns() - s->x.started_ns) * s->nreaders;
 
 	if (plan > all / 2)
 		return "entries";
@@ -517,6 +517,7 @@ static void look_at_storage(struct source *s)
 static int make_tables(struct source *s, struct err *e)
 {
 	look_at_storage(s);
+	s->nreaders = readers_wanted(s);
 	s->ahead = s->x.agr.entries_ahead;
 	s->slots = calloc(s->ahead, sizeof(*s->slots));
 	s->out = calloc(s->ahead, 1);

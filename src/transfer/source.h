@@ -27,7 +27,7 @@ struct source {
 	struct plan *plan;
 	struct bq *ready[NICS_MAX];    /* filled blocks, per path */
 	struct sender *senders[NICS_MAX];
-	struct reader *readers[READERS_MAX];
+	struct reader *readers[READERS_MAX]; /* NULL: it could not be started */
 	unsigned nreaders;
 	pthread_t walker;
 	bool walker_on;
@@ -64,6 +64,7 @@ void source_destroy(struct source *s);
 void *source_walk(void *arg);
 
 /* source_read.c */
+unsigned readers_wanted(const struct source *s);
 int readers_start(struct source *s, struct err *e);
 void readers_join(struct source *s);
 

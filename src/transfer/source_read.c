@@ -563,7 +563,7 @@ static struct reader *reader_new(struct source *s, unsigned i, struct err *e)
 	return NULL;
 }
 
-static unsigned readers_wanted(const struct source *s)
+unsigned readers_wanted(const struct source *s)
 {
 	unsigned n = s->x.tuning->readers;
 
@@ -578,9 +578,7 @@ static unsigned readers_wanted(const struct source *s)
 
 int readers_start(struct source *s, struct err *e)
 {
-	unsigned n = readers_wanted(s);
-
-	for (unsigned i = 0; i < n; i++) {
+	for (unsigned i = 0; i < s->nreaders; i++) {
 		struct reader *r = reader_new(s, i, e);
 		int rc;
 
@@ -592,16 +590,16 @@ int readers_start(struct source *s, struct err *e)
 			reader_free(r);
 			return err_sys(e, rc, "cannot start a thread");
 		}
-		s->readers[s->nreaders++] = r;
+		s->readers[i] = r;
 	}
 	return 0;
 }
 
 void readers_join(struct source *s)
 {
-	for (unsigned i = 0; i < s->nreaders; i++) {
+	for (unsigned i = 0; i < s->nreaders && s->readers[i]; i++) {
 		pthread_join(s->readers[i]->thread, NULL);
 		reader_free(s->readers[i]);
+		s->readers[i] = NULL;
 	}
-	s->nreaders = 0;
 }

@@ -390,6 +390,47 @@ static void test_interrupt_and_resume(void **state)
 	pair_stop(&p);
 }
 
+/* What the ticker and, at the end, our own thread told of a transfer. */
+struct told {
+	int times;
+	struct transfer_progress last;
+};
+
+static void on_progress(void *arg, const struct transfer_progress *p)
+{
+	struct told *t = arg;
+
+	assert_true(p->bytes >= t->last.bytes && p->seconds >= t->last.seconds);
+	assert_non_null(p->bottleneck);
+	t->last = *p;
+	t->times++;
+}
+
+/* Slow enough for the ticker to look at the stages as they start, work and end. */
+static void tells_progress(uint8_t op, const char *from, const char *to)
+{
+	struct told t = { 0 };
+	struct transfer_result r;
+	struct pair p;
+
+	shell("rm -rf told");
+	pair_start(&p);
+	p.c.events = (struct transfer_events){ .progress = on_progress, .arg = &t };
+	p.c.request.rate = 40000000;
+	run_ok(&p, op, from, to, &r);
+	assert_true(t.times > 1);
+	assert_int_equal(t.last.bytes, 20000000);
+	assert_int_equal(t.last.bytes_known, 20000000);
+	assert_int_equal(t.last.files_done, 1);
+	pair_stop(&p);
+}
+
+static void test_progress(void **state)
+{
+	tells_progress(BULK_PUT, at("src/a/b/big"), at("told"));
+	tells_progress(BULK_GET, at("src/a/b/big"), at("told"));
+}
+
 static int setup(void **state)
 {
 	umask(0);
@@ -422,6 +463,7 @@ int main(void)
 		cmocka_unit_test(test_bench),
 		cmocka_unit_test(test_named_link_and_xattrs),
 		cmocka_unit_test(test_interrupt_and_resume),
+		cmocka_unit_test(test_progress),
 	};
 
 	if (getenv("TEST_ONLY"))

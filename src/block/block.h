@@ -115,7 +115,8 @@ int bq_try_pop(struct bq *q, struct block **b);
 void bq_close(struct bq *q, int cause);
 uint32_t bq_len(struct bq *q);
 /* fn(arg) is called after a push into an empty queue and after a close, from the
- * pusher's thread, so that an event loop can be woken. Set before use. */
+ * pusher's thread, so that an event loop can be woken. What came before this is not
+ * told. */
 void bq_set_notify(struct bq *q, void (*fn)(void *arg), void *arg);
 
 #endif

@@ -6,13 +6,16 @@
 
 enum { CLOSED_CLEAN = 1 }; /* in state: 0 is open, negative the error it closed with */
 
-struct bq {
-	/* Set before use and never changed. */
-	uint32_t max; /* 0: no bound */
-	void (*notify)(void *arg);
-	void *notify_arg;
+/* Who is told of news, outside of the lock: fn may take locks of its own. */
+struct waker {
+	void (*fn)(void *arg);
+	void *arg;
+};
 
+struct bq {
+	uint32_t max;             /* constant; 0: no bound */
 	pthread_mutex_t lock;     /* guards all below; no other lock is taken under it */
+	struct waker waker;
 	pthread_cond_t not_empty; /* a block came, or the queue was closed */
 	pthread_cond_t not_full;  /* a block went, or the queue was closed */
 	struct block *head;       /* the oldest; linked by next */
@@ -45,8 +48,9 @@ struct bq *bq_new(uint32_t max)
 
 void bq_set_notify(struct bq *q, void (*fn)(void *arg), void *arg)
 {
-	q->notify = fn;
-	q->notify_arg = arg;
+	LOCK_GUARD(guard, &q->lock);
+
+	q->waker = (struct waker){ fn, arg };
 }
 
 /* ---- called with the lock held ---- */
@@ -99,8 +103,15 @@ static void sleep_on(struct bq *q, pthread_cond_t *cond, uint32_t *sleepers)
 	(*sleepers)--;
 }
 
-/* Append b once there is room. Tells whether the queue was empty. */
-static int push_locked(struct bq *q, struct block *b, bool *was_empty)
+static void wake(const struct waker *w)
+{
+	if (w->fn)
+		w->fn(w->arg);
+}
+
+/* Append b once there is room. w: who is to be woken, when the queue was empty. It is
+ * read now: once b is in, whoever pops it may be the one to free q. */
+static int push_locked(struct bq *q, struct block *b, struct waker *w)
 {
 	LOCK_GUARD(guard, &q->lock);
 
@@ -108,7 +119,8 @@ static int push_locked(struct bq *q, struct block *b, bool *was_empty)
 		sleep_on(q, &q->not_full, &q->pushers);
 	if (q->state)
 		return -EPIPE;
-	*was_empty = !q->head;
+	if (!q->head)
+		*w = q->waker;
 	append(q, b);
 	return 0;
 }
@@ -117,14 +129,10 @@ static int push_locked(struct bq *q, struct block *b, bool *was_empty)
 
 int bq_push(struct bq *q, struct block *b)
 {
-	/* Read now: once b is in, whoever pops it may be the one to free q. */
-	void (*notify)(void *arg) = q->notify;
-	void *arg = q->notify_arg;
-	bool was_empty = false;
-	int rc = push_locked(q, b, &was_empty);
+	struct waker w = { 0 };
+	int rc = push_locked(q, b, &w);
 
-	if (was_empty && notify)
-		notify(arg);
+	wake(&w);
 	return rc;
 }
 
@@ -153,7 +161,7 @@ int bq_try_pop(struct bq *q, struct block **b)
 
 /* An error overrides a clean end, because what is inside must not be worked on any
  * more; it is not overridden itself. */
-static void close_locked(struct bq *q, int cause)
+static struct waker close_locked(struct bq *q, int cause)
 {
 	LOCK_GUARD(guard, &q->lock);
 
@@ -161,16 +169,14 @@ static void close_locked(struct bq *q, int cause)
 		__atomic_store_n(&q->state, cause < 0 ? cause : CLOSED_CLEAN, __ATOMIC_RELEASE);
 	pthread_cond_broadcast(&q->not_empty);
 	pthread_cond_broadcast(&q->not_full);
+	return q->waker;
 }
 
 void bq_close(struct bq *q, int cause)
 {
-	void (*notify)(void *arg) = q->notify;
-	void *arg = q->notify_arg;
+	struct waker w = close_locked(q, cause);
 
-	close_locked(q, cause);
-	if (notify)
-		notify(arg);
+	wake(&w);
 }
 
 uint32_t bq_len(struct bq *q)

@@ -103,14 +103,24 @@ static int sink_tick(struct xfer *x)
 	return flush_done(of(x));
 }
 
+static struct receiver *receiver_at(struct sink *s, uint32_t path)
+{
+	LOCK_GUARD(guard, &s->x.lock);
+
+	return s->receivers[path];
+}
+
 static void sink_cancel(struct xfer *x)
 {
 	struct sink *s = of(x);
 
 	bq_close(s->arrived, -ECANCELED);
-	for (uint32_t i = 0; i < x->npaths; i++)
-		if (s->receivers[i])
-			receiver_abort(s->receivers[i]);
+	for (uint32_t i = 0; i < x->npaths; i++) {
+		struct receiver *receiver = receiver_at(s, i);
+
+		if (receiver)
+			receiver_abort(receiver);
+	}
 }
 
 static void sink_counts(struct xfer *x, struct bulk_counts *c)
@@ -312,19 +322,37 @@ static void channel_down(void *arg, uint32_t channel, int error)
 		last_channel_down(s);
 }
 
+/* Who runs already, a receiver or a writer, may cancel the transfer meanwhile. That looks
+ * for receivers after it has set failed; one that it misses drain() aborts. */
+static void add_receiver(struct sink *s, uint32_t path, struct receiver *receiver)
+{
+	LOCK_GUARD(guard, &s->x.lock);
+
+	s->receivers[path] = receiver;
+}
+
+static int start_receivers(struct sink *s, struct err *e)
+{
+	for (uint32_t i = 0; i < s->x.npaths; i++) {
+		struct receiver_config c = { .path = s->x.paths[i], .q = s->arrived,
+					     .down = channel_down, .arg = s };
+		struct receiver *receiver = receiver_start(&c, "receiver", e);
+
+		if (!receiver)
+			return e->code;
+		add_receiver(s, i, receiver);
+	}
+	return 0;
+}
+
 static int start(struct sink *s, struct err *e)
 {
 	int r = writers_start(s, e);
 
 	if (!r)
 		r = clerks_start(s, e);
-	for (uint32_t i = 0; i < s->x.npaths && !r; i++) {
-		struct receiver_config c = { .path = s->x.paths[i], .q = s->arrived,
-					     .down = channel_down, .arg = s };
-
-		s->receivers[i] = receiver_start(&c, "receiver", e);
-		r = s->receivers[i] ? 0 : e->code;
-	}
+	if (!r)
+		r = start_receivers(s, e);
 	return r ? r : xfer_start(&s->x, e);
 }
 

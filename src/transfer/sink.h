@@ -113,7 +113,6 @@ struct sink {
 	const char *cwd;               /* relative destinations start here; "" */
 	struct dirs *dirset;
 	struct bq *arrived;            /* blocks of all paths */
-	struct receiver *receivers[NICS_MAX];
 	struct writer *writers[WRITERS_MAX]; /* NULL: it could not be started */
 	unsigned nwriters;
 	pthread_t clerks[CLERKS_MAX];
@@ -126,6 +125,8 @@ struct sink {
 	bool sync;                     /* --ack synced or more, and it makes a difference */
 	bool verify;                   /* --ack verified */
 	bool early;                    /* --ack received */
+
+	struct receiver *receivers[NICS_MAX]; /* guarded by x.lock until all are started */
 
 	/* Locks in order of precedence: lock, then stripes, then job_lock. */
 	pthread_mutex_t lock;

@@ -319,16 +319,25 @@ static int source_tick(struct xfer *x)
 	return 0;
 }
 
+static struct sender *sender_at(struct source *s, uint32_t path)
+{
+	LOCK_GUARD(guard, &s->x.lock);
+
+	return s->senders[path];
+}
+
 static void source_cancel(struct xfer *x)
 {
 	struct source *s = of(x);
 
 	plan_abort(s->plan);
 	for (uint32_t i = 0; i < x->npaths; i++) {
+		struct sender *sender = sender_at(s, i);
+
 		bq_close(s->ready[i], -ECANCELED);
 		pool_close(x->pools[i]);
-		if (s->senders[i])
-			sender_abort(s->senders[i]);
+		if (sender)
+			sender_abort(sender);
 	}
 	LOCK_GUARD(guard, &s->lock);
 	pthread_cond_broadcast(&s->moved);
@@ -474,9 +483,21 @@ static void channel_down(void *arg, uint32_t channel, int error)
 		xfer_data_lost(&s->x, error ? error : -EPIPE);
 }
 
+/* The peer's ABORT, or a sender that runs already, may cancel the transfer meanwhile. That
+ * looks for senders after it has set failed; one that it misses we abort here. */
+static void add_sender(struct source *s, uint32_t path, struct sender *sender)
+{
+	pthread_mutex_lock(&s->x.lock);
+	s->senders[path] = sender;
+	pthread_mutex_unlock(&s->x.lock);
+	if (xfer_failed(&s->x))
+		sender_abort(sender);
+}
+
 static int start_senders(struct source *s, struct err *e)
 {
 	for (uint32_t i = 0; i < s->x.npaths; i++) {
+		struct sender *sender;
 		struct sender_config c = {
 			.path = s->x.paths[i],
 			.q = s->ready[i],
@@ -487,9 +508,10 @@ static int start_senders(struct source *s, struct err *e)
 			.arg = s,
 		};
 
-		s->senders[i] = sender_start(&c, "sender", e);
-		if (!s->senders[i])
+		sender = sender_start(&c, "sender", e);
+		if (!sender)
 			return e->code;
+		add_sender(s, i, sender);
 	}
 	return 0;
 }

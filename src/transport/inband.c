@@ -382,7 +382,8 @@ struct path *inband_path_new(const struct path_config *c, struct mstream *m, str
 		return NULL;
 	}
 	p->path.ops = c->source ? &source_ops : &sink_ops;
-	p->path.nchannels = p->path.alive = 1;
+	p->path.nchannels = 1;
+	p->path.alive = 1;
 	p->path.pool = c->pool;
 	p->cfg = *c;
 	p->m = m;

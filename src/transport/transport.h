@@ -137,7 +137,8 @@ struct path_stats {
 struct path {
 	const struct path_ops *ops;
 	uint32_t nchannels;
-	uint32_t alive;              /* channels still up; the path's thread */
+	_Atomic uint32_t alive;      /* channels still up; written by the path's thread,
+				      * others look: what it says may be over */
 	struct pool *pool;           /* not owned */
 	uint64_t *channel_bytes;     /* [nchannels], written by the path's thread; others
 				      * read them with __atomic_load_n */

@@ -316,7 +316,7 @@ static void channel_down(void *arg, uint32_t channel, int error)
 	/* In good order, or when all has come, it is the source's way of leaving. */
 	if (error && !atomic_load(&s->sent) && !xfer_failed(&s->x)) {
 		atomic_fetch_add(&s->x.channels_lost, 1);
-		log_warn("data channel %u is lost: %s", channel, strerror(-error));
+		log_warn("data channel %u is lost: %s", channel, xfer_lost_why(error));
 	}
 	if (atomic_fetch_add(&s->x.channels_down, 1) + 1 == xfer_channels(&s->x))
 		last_channel_down(s);

@@ -12,8 +12,6 @@
 
 #define DEPTH_MAX 64
 #define DIRECT_MIN (64ull << 20)
-/* Blocks that fail their check are asked for again; so many, and it is not chance. */
-#define BAD_BLOCKS_MAX 64
 
 /* A write under way: all of one block, which has a single extent. */
 struct put {
@@ -57,16 +55,20 @@ static void release(struct sink *s, struct block *b, uint32_t status)
 
 /* ---- checking ---- */
 
-static int bad_block(struct sink *s, struct block *b, int code)
+/* b is damaged, or forged. Which block it should have been cannot be known from it; so
+ * its channel goes, and the source sends by others what it had sent there. There are only
+ * so many channels, which keeps a path that damages all from going on for ever. */
+static void bad_block(struct sink *s, struct block *b)
 {
-	uint64_t n = atomic_fetch_add(&s->bad_blocks, 1) + 1;
+	struct path *p = path_of(s, b);
 
-	if (n > BAD_BLOCKS_MAX)
-		return xfer_fail(&s->x, code, "%d blocks came damaged", BAD_BLOCKS_MAX + 1);
-	log_warn("block %llu came damaged on channel %u: asked for again",
-		 (unsigned long long)b->number, b->channel);
-	release(s, b, EBADMSG);
-	return 1;
+	log_warn("a block that came by %s channel %u is not what was sent (damaged, or an "
+		 "attack; %llu so far): the channel is dropped", p->ops->name, b->channel,
+		 (unsigned long long)atomic_fetch_add(&s->bad_blocks, 1) + 1);
+	/* Said here, where it is known: to the others it only looks like a stream that ends. */
+	if (p == s->x.inband)
+		xfer_fail(&s->x, -EPIPE, "a block came damaged on the control connection");
+	p->ops->refuse(p, b);
 }
 
 static int note_number(struct sink *s, uint64_t number)
@@ -85,8 +87,10 @@ static int check_block(struct writer *w, struct block *b)
 	if (b->user == &checked)
 		return 0;
 	r = unseal_block(w->unseal, b);
-	if (r)
-		return bad_block(s, b, r);
+	if (r) {
+		bad_block(s, b);
+		return 1;
+	}
 	r = note_number(s, b->number);
 	if (r < 0)
 		return xfer_fail(&s->x, r, "block number %llu is too far ahead",

@@ -475,7 +475,7 @@ static void channel_down(void *arg, uint32_t channel, int error)
 	/* Closed in good order: the sink has given up, and says why on the control stream. */
 	if (error && !xfer_failed(&s->x)) {
 		atomic_fetch_add(&s->x.channels_lost, 1);
-		log_warn("data channel %u is lost (%s)%s", channel, strerror(-error),
+		log_warn("data channel %u is lost (%s)%s", channel, xfer_lost_why(error),
 			 last ? "" : "; its blocks go by the others");
 	}
 	/* With the last the readers would wait for blocks that nobody sends. */

@@ -498,6 +498,11 @@ int xfer_finish(struct xfer *x, bool *in_line, struct err *e)
 	return 0;
 }
 
+const char *xfer_lost_why(int error)
+{
+	return error == -EBADMSG ? "what came by it was damaged or forged" : strerror(-error);
+}
+
 uint32_t xfer_channels(const struct xfer *x)
 {
 	uint32_t n = 0;

@@ -110,6 +110,8 @@ int xfer_finish(struct xfer *x, bool *in_line, struct err *e);
 int xfer_send(struct xfer *x, uint8_t type, struct buf *b);
 int xfer_send_failure(struct xfer *x, uint8_t type, uint64_t id, int code, const char *text);
 
+/* For people: what took a data channel down. */
+const char *xfer_lost_why(int error);
 /* Channels of all paths. */
 uint32_t xfer_channels(const struct xfer *x);
 /* Fill r from what both sides said; after xfer_finish. */

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Makes the network fail on purpose, as RFTP_FAULT_TRANSPORT says. */
-#include "transport/transport.h"
+#include "transport/fault.h"
 
 #include <errno.h>
 #include <string.h>
 
 #define STALL_NS 100000000
+#define NUMBER_END 15 /* the last byte of the block number in a head, proto/bulk.h */
 
 static const char *const points[] = { "connect", "accept", "send", "recv", NULL };
-static const char *const bare[] = { "corrupt", "cut", "stall", NULL };
+static const char *const bare[] = { "corrupt", "corrupt-head", "cut", "stall", NULL };
 
 bool fault_transport_on;
 
@@ -46,4 +47,14 @@ int fault_transport(const char *point, uint64_t bytes)
 	if (strcmp(point, "stall") == 0)
 		return stall();
 	return faults_strike(&faults, point, bytes, -ECONNRESET);
+}
+
+void fault_corrupt(struct block *b)
+{
+	if (FAULT("corrupt", b->len) && b->len)
+		block_payload(b)[b->len / 2] ^= 0x20;
+	if (FAULT("corrupt-head", b->len)) {
+		b->base[NUMBER_END] ^= 1;
+		b->number ^= 1;
+	}
 }

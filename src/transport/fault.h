@@ -8,4 +8,7 @@
 #define FAULT(point, bytes) (__builtin_expect(fault_transport_on, 0) ? \
 	fault_transport((point), (bytes)) : 0)
 
+/* What corrupt and corrupt-head do to a block that has come. */
+void fault_corrupt(struct block *b);
+
 #endif

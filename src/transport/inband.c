@@ -228,6 +228,16 @@ static void inband_release(struct path *path, struct block *b, uint32_t status)
 	pthread_cond_signal(&p->news);
 }
 
+/* There is no other channel: the path is down with this one. */
+static void inband_refuse(struct path *path, struct block *b)
+{
+	struct inband *p = inband(path);
+
+	pool_put(b);
+	LOCK_GUARD(held, &p->lock);
+	go_down(p, -EBADMSG);
+}
+
 /* Check head and credit; *b: where to put the block. */
 static int accept_block(struct inband *p, const uint8_t *frame, size_t len, struct block_head *h,
 			struct block **b)
@@ -274,8 +284,7 @@ int inband_path_data(struct path *path, struct buf *payload)
 	b->number = h.number;
 	b->len = h.payload;
 	b->channel = 0;
-	if (FAULT("corrupt", b->len) && b->len)
-		block_payload(b)[b->len / 2] ^= 0x20;
+	fault_corrupt(b);
 	__atomic_fetch_add(&path->channel_bytes[0], len, __ATOMIC_RELAXED);
 
 	struct path_event ev = { .kind = PATH_RECEIVED, .block = b };
@@ -357,6 +366,7 @@ static const struct path_ops sink_ops = {
 	.name = "inband",
 	.poll = inband_poll,
 	.release = inband_release,
+	.refuse = inband_refuse,
 	.wake = inband_wake,
 	.finish = inband_finish,
 	.free = inband_free,

@@ -23,6 +23,7 @@ struct tcp_channel {
 	bool readable, writable;
 	bool hup;              /* nothing new will make an edge: read on until the end */
 	bool down_due;         /* PATH_DOWN is still to be told */
+	atomic_bool damaged;   /* any thread: a block of it was refused, it is to go down */
 	int down_error;
 
 	/* source */
@@ -55,14 +56,15 @@ struct tcp_path {
 	bool want_room;          /* post said -EAGAIN */
 	uint32_t turn;           /* channel served first next time */
 
-	/* Between the poller and wake/release. Each of them first stores what it has to
-	 * say (woken, due), then takes sleeping away and writes to efd if it was set. The
-	 * poller stores sleeping first and looks at woken and due after that. All are
+	/* Between the poller and wake/release/refuse. Each of them first stores what it has
+	 * to say (woken, due, damage), then takes sleeping away and writes to efd if it was
+	 * set. The poller stores sleeping first and looks at the others after that. All are
 	 * sequentially consistent, so of the two at least one sees the other's store: no
 	 * wake-up is lost, and none costs a system call while the poller is busy. */
 	atomic_bool sleeping;
 	atomic_bool woken;
 	atomic_uint due;         /* sink: answers since the poller last looked */
+	atomic_bool damage;      /* sink: a channel has become damaged */
 
 	/* source */
 	struct unacked *unacked;
@@ -86,6 +88,7 @@ bool tcp_sink_runnable(const struct tcp_path *p, const struct tcp_channel *c);
 bool tcp_source_room(const struct tcp_path *p);
 int tcp_source_post(struct path *path, struct block *b);
 void tcp_sink_release(struct path *path, struct block *b, uint32_t status);
+void tcp_sink_refuse(struct path *path, struct block *b);
 
 /* The channel is gone; 0: in good order. Its blocks go back to where they belong. */
 void tcp_channel_down(struct tcp_path *p, struct tcp_channel *c, int error);

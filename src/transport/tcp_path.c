@@ -58,6 +58,20 @@ void tcp_channel_down(struct tcp_path *p, struct tcp_channel *c, int error)
 	c->down_due = true;
 }
 
+/* A channel that brought a block which was not sent so: what else comes by it, and where
+ * in its stream we are, cannot be relied on. */
+static void drop_damaged(struct tcp_path *p)
+{
+	uint32_t i;
+
+	if (!atomic_load(&p->damage) || !atomic_exchange(&p->damage, false))
+		return;
+	p->stalled = false;      /* the refused block is free again */
+	for (i = 0; i < p->path.nchannels; i++)
+		if (atomic_load(&p->ch[i].damaged))
+			tcp_channel_down(p, &p->ch[i], -EBADMSG);
+}
+
 /* Blocks of dead channels first, so that who hears of the death has them all. */
 static int tell_lost(struct tcp_path *p, struct path_event *ev, int max)
 {
@@ -141,7 +155,7 @@ static int wait_ready(struct tcp_path *p, int timeout_ms)
 
 	if (timeout_ms) {
 		atomic_store(&p->sleeping, true);
-		if (atomic_load(&p->woken) || atomic_load(&p->due))
+		if (atomic_load(&p->woken) || atomic_load(&p->due) || atomic_load(&p->damage))
 			timeout_ms = 0;
 	}
 	n = epoll_wait(p->ep, e, EVENTS, timeout_ms);
@@ -219,9 +233,11 @@ static bool room_came(struct tcp_path *p)
 /* One round: what is ready, served once. *over: the caller is to be told. */
 static int one_round(struct tcp_path *p, struct path_event *ev, int max, int timeout_ms, bool *over)
 {
-	bool busy = anything_runnable(p);
+	bool busy;
 	int n, r;
 
+	drop_damaged(p);
+	busy = anything_runnable(p);
 	if (!p->cfg.source) {
 		notice_answers(p, !busy);
 		busy = busy || anything_runnable(p);
@@ -364,6 +380,7 @@ static const struct path_ops sink_ops = {
 	.name = "tcp",
 	.poll = tcp_poll,
 	.release = tcp_sink_release,
+	.refuse = tcp_sink_refuse,
 	.wake = tcp_wake,
 	.finish = tcp_finish,
 	.free = tcp_free,

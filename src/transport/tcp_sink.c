@@ -28,6 +28,17 @@ void tcp_sink_release(struct path *path, struct block *b, uint32_t status)
 	tcp_kick(p);
 }
 
+void tcp_sink_refuse(struct path *path, struct block *b)
+{
+	struct tcp_path *p = (struct tcp_path *)path;
+	struct tcp_channel *c = &p->ch[b->channel];
+
+	pool_put(b);
+	atomic_store(&c->damaged, true);
+	atomic_store(&p->damage, true);
+	tcp_kick(p);
+}
+
 /* Fill the out buffer with the answers that wait. False: there are none. */
 static bool next_list(struct tcp_path *p, struct tcp_channel *c)
 {
@@ -197,8 +208,7 @@ static void received(struct tcp_channel *c, struct path_event *ev)
 	struct block *b = c->filling;
 
 	c->filling = NULL;
-	if (FAULT("corrupt", b->len) && b->len)
-		block_payload(b)[b->len / 2] ^= 0x20;
+	fault_corrupt(b);
 	*ev = (struct path_event){ .kind = PATH_RECEIVED, .channel = c->index, .block = b };
 }
 
@@ -281,6 +291,7 @@ void tcp_sink_drop(struct tcp_path *p, struct tcp_channel *c)
 	if (c->filling)
 		pool_put(c->filling);
 	c->filling = NULL;
+	p->stalled = false;      /* what it was filling is free for others */
 	c->opened = c->answers = false;
 	c->head_have = 0;
 	c->out_len = 0;

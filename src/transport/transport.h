@@ -108,8 +108,8 @@ struct path_event {
 
 struct path;
 
-/* What a transport does for one path and its one thread. Only wake and release are
- * called from other threads. */
+/* What a transport does for one path and its one thread. Only wake, release and refuse
+ * are called from other threads. */
 struct path_ops {
 	const char *name;
 	/* Source: put b on the wire on the channel that suits best. 0: the path owns b
@@ -123,6 +123,10 @@ struct path_ops {
 	/* Sink: b has been dealt with (status 0) or must come again; back to its pool,
 	 * and the credit to the source. Any thread. */
 	void (*release)(struct path *p, struct block *b, uint32_t status);
+	/* Sink: b is not what was sent. Nothing in it is to be believed, its number least of
+	 * all, so no answer can name it: b goes back to its pool and the channel it came by is
+	 * taken down (PATH_DOWN, -EBADMSG); what was on it comes again by others. Any thread. */
+	void (*refuse)(struct path *p, struct block *b);
 	void (*wake)(struct path *p); /* any thread */
 	/* No more posts or releases come: flush what is queued, close channels in good
 	 * order. */
@@ -238,9 +242,9 @@ void receiver_free(struct receiver *r); /* after the join */
 /* ---- faults, for tests ---- */
 
 /* RFTP_FAULT_TRANSPORT, the grammar of util/fault.h: points connect accept send recv, and
- * without an action corrupt (a bit of an arriving block flips) cut (a channel is closed)
- * stall (a channel's thread sleeps 100 ms). 0 or the negative errno to fail with. Any
- * thread. */
+ * without an action corrupt (a bit of an arriving block flips) corrupt-head (one of its
+ * number) cut (a channel is closed) stall (a channel's thread sleeps 100 ms). 0 or the
+ * negative errno to fail with. Any thread. */
 int fault_transport(const char *point, uint64_t bytes);
 /* Take these rules in place of those there are; NULL or "": none. */
 int fault_transport_set(const char *rules, struct err *e);

@@ -15,12 +15,13 @@ for dir in put get; do
 			check "$dir, $rule at the $side $options: whole" status_is 0
 			check "$dir, $rule at the $side $options: as it was" same "$tmp/big" "$target"
 			case $rule in
-			cut*) check "$dir, $rule at the $side: it is told" test "$(summary channels_lost)" -gt 0 ;;
+			cut*|corrupt*) check "$dir, $rule at the $side: it is told" test "$(summary channels_lost)" -gt 0 ;;
 			esac
 		done <<-'RULES'
-			corrupt:after=10M:count=3|
-			corrupt:after=10M:count=3|--prot clear
-			corrupt:rate=0.02|--prot safe
+			corrupt:after=10M:count=2|
+			corrupt:after=10M:count=1|--prot clear
+			corrupt-head:after=10M:count=2|--prot clear
+			corrupt:rate=0.02:count=2|--prot safe
 			cut:after=20M:count=1|
 			cut:after=20M:count=2|
 			send:ECONNRESET:after=1K:count=1|

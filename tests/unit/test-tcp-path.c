@@ -801,6 +801,39 @@ static void test_credit_rule(void **state)
 	phony_free(&p);
 }
 
+/* A refused block takes its channel down, also from under a poller that sleeps, and no
+ * credit for it goes out. */
+static void *refuse_soon(void *arg)
+{
+	struct block *b = arg;
+	struct path *path = b->user;
+
+	usleep(50000);
+	path->ops->refuse(path, b);
+	return NULL;
+}
+
+static void test_refused_block(void **state)
+{
+	struct phony p;
+	struct block *b;
+	pthread_t t;
+	char byte;
+
+	(void)state;
+	phony_init(&p, 2, 2);
+	send_block(&p, 5);
+	b = expect_block(&p, 5);
+	b->number = 6;           /* as a damaged head would have it */
+	b->user = p.path;
+	assert_int_equal(thread_start(&t, "refuse", refuse_soon, b), 0);
+	expect_down(p.path, -EBADMSG);
+	pthread_join(t, NULL);
+	assert_int_equal(read(p.fd, &byte, 1), 0);
+	assert_int_equal(pool_free_blocks(p.pool), 2);
+	phony_free(&p);
+}
+
 /* No free buffer although the source keeps the rule: it waits, and goes on by itself. */
 static void *release_soon(void *arg)
 {
@@ -969,6 +1002,7 @@ int main(void)
 		cmocka_unit_test(test_room_without_answers),
 		cmocka_unit_test(test_bad_post),
 		cmocka_unit_test(test_credit_rule),
+		cmocka_unit_test(test_refused_block),
 		cmocka_unit_test(test_waits_for_buffer),
 		cmocka_unit_test(test_bad_streams),
 		cmocka_unit_test(test_dribble),

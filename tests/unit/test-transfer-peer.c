@@ -31,6 +31,7 @@ struct peer {
 	struct seal *seal;
 	struct buf *b, *in;        /* being built; just read */
 	uint64_t next_block;
+	bool damage;               /* of the next blocks' numbers, on the way */
 	/* What the server came to. */
 	struct transfer_result r;
 	struct err e;
@@ -173,6 +174,7 @@ static void send_block(struct peer *p, const struct piece *v, int n)
 	for (int i = 0; i < n; i++)
 		assert_int_equal(block_add(b, v[i].id, v[i].offset, v[i].length), 0);
 	assert_int_equal(seal_block(p->seal, b), 0);
+	b->base[15] ^= p->damage;
 	head = BLOCK_WIRE_HEAD + (size_t)b->nextents * BLOCK_WIRE_EXTENT;
 	buf_put(p->b, b->base, head);
 	buf_put(p->b, block_payload(b), b->len);
@@ -415,6 +417,28 @@ static void test_block_numbers(void **state)
 	expect_end(&p, -EPROTO);
 }
 
+/* Whatever such a block says of itself may be wrong: no answer may name it, or one would
+ * be asked for again that is well, and this one never. */
+static void test_damaged_head(void **state)
+{
+	uint8_t type = 0;
+	struct peer p;
+
+	(void)state;
+	begin(&p, BULK_PUT, at("damaged/"), 0, POLICY_OVERWRITE);
+	file_entry(&p, 1, "a", 100, 0);
+	entries(&p);
+	p.damage = true;
+	one_piece(&p, 1, 0, 100);
+	while (type != BULK_ABORT) {
+		assert_int_equal(ms_read_frame(p.ms, &type, p.in, 2 * BULK_FRAME_MAX, WAIT_MS),
+				 0);
+		assert_int_not_equal(type, BULK_CREDIT);
+	}
+	expect_end(&p, -EPIPE);
+	assert_false(there("damaged/a"));
+}
+
 static void test_sizes_that_lie(void **state)
 {
 	static const uint64_t sizes[] = { 9, UINT64_MAX, INT64_MAX, 1ull << 62 };
@@ -554,6 +578,7 @@ int main(void)
 		cmocka_unit_test(test_entries_out_of_order),
 		cmocka_unit_test(test_hardlink_to_nothing),
 		cmocka_unit_test(test_block_numbers),
+		cmocka_unit_test(test_damaged_head),
 		cmocka_unit_test(test_sizes_that_lie),
 		cmocka_unit_test(test_done_without_end),
 		cmocka_unit_test(test_runs_of_another_length),

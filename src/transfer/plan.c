@@ -104,12 +104,18 @@ static struct sfile *take_first(struct sfile **head, struct sfile ***end)
 	return f;
 }
 
+static bool is_small(const struct plan *p, const struct sfile *f)
+{
+	return f->kind == SFILE_PATH && !f->ranges && !f->runs && f->size <= p->block;
+}
+
 void plan_ready_list(struct plan *p, struct sfile *first, struct sfile *last, uint32_t n)
 {
 	LOCK_GUARD(guard, &p->lock);
 
 	append(&p->ready_end, first, last);
-	if (p->waiting && n > 1)
+	/* Pieces of a big file are work for several, too. */
+	if (p->waiting && (n > 1 || !is_small(p, first)))
 		pthread_cond_broadcast(&p->more);
 	else if (p->waiting)
 		pthread_cond_signal(&p->more);
@@ -161,11 +167,6 @@ static struct bulk_range range_of(const struct sfile *f, uint32_t i)
 static uint32_t range_count(const struct sfile *f)
 {
 	return f->ranges ? f->nranges : 1;
-}
-
-static bool is_small(const struct plan *p, const struct sfile *f)
-{
-	return f->kind == SFILE_PATH && !f->ranges && !f->runs && f->size <= p->block;
 }
 
 /* The next piece of f into w; marks f exhausted with the last one. */

@@ -259,15 +259,15 @@ static void test_truncate(void **state)
 
 struct sleeper {
 	struct plan *p;
+	struct plan_work w;
 	enum plan_answer got;
 };
 
 static void *sleep_in_plan(void *arg)
 {
 	struct sleeper *s = arg;
-	struct plan_work w;
 
-	s->got = plan_next(s->p, NULL, ROOM, true, &w);
+	s->got = plan_next(s->p, NULL, ROOM, true, &s->w);
 	return NULL;
 }
 
@@ -293,6 +293,30 @@ static void test_sleepers_are_woken(void **state)
 	(void)state;
 	wakes(plan_abort, false);
 	wakes(plan_unexpect, true);
+}
+
+/* A big file is work for all who sleep, a small one for whoever wakes first. */
+static void test_a_big_file_wakes_all(void **state)
+{
+	struct plan *p = plan_new(BLOCK, false);
+	struct sleeper s[3] = { { .p = p }, { .p = p }, { .p = p } };
+	pthread_t t[3];
+
+	(void)state;
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(thread_start(&t[i], "sleeper", sleep_in_plan, &s[i]), 0);
+	nanosleep(&(struct timespec){ .tv_nsec = 50000000 }, NULL);
+	ready(p, 1, 4 * BLOCK);
+	/* Who has been woken has its piece by now; the abort wakes the others. */
+	nanosleep(&(struct timespec){ .tv_nsec = 300000000 }, NULL);
+	plan_abort(p);
+	for (int i = 0; i < 3; i++)
+		pthread_join(t[i], NULL);
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(s[i].got, PLAN_PIECE);
+		sfile_put(s[i].w.file);
+	}
+	plan_free(p);
 }
 
 static void test_abort_hides_work(void **state)
@@ -466,6 +490,7 @@ int main(void)
 		cmocka_unit_test(test_expected_files),
 		cmocka_unit_test(test_truncate),
 		cmocka_unit_test(test_sleepers_are_woken),
+		cmocka_unit_test(test_a_big_file_wakes_all),
 		cmocka_unit_test(test_abort_hides_work),
 		cmocka_unit_test(test_every_byte_once),
 	};

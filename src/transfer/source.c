@@ -461,7 +461,7 @@ static int block_returned(void *arg, struct block *b)
 	struct source *s = arg;
 
 	for (uint32_t i = 0; i < s->x.npaths; i++)
-		if (s->x.paths[i]->alive && !bq_push(s->ready[i], b))
+		if (atomic_load(&s->x.paths[i]->alive) && !bq_push(s->ready[i], b))
 			return 0;
 	return -EPIPE;
 }

@@ -25,7 +25,7 @@ static uint32_t best_path(struct source *s)
 	for (uint32_t i = 0; i < s->x.npaths; i++) {
 		uint32_t busy = pool_blocks(s->x.pools[i]) - pool_free_blocks(s->x.pools[i]);
 
-		if (s->x.paths[i]->alive && busy < least) {
+		if (atomic_load(&s->x.paths[i]->alive) && busy < least) {
 			least = busy;
 			best = i;
 		}

@@ -54,7 +54,7 @@ static void go_down(struct inband *p, int error)
 		return;
 	p->over = p->over_due = true;
 	p->over_error = error;
-	p->path.alive = 0;
+	atomic_store(&p->path.alive, 0);
 	if (p->cfg.source) {
 		list = unacked_take_channel(p->unacked, 0);
 		while (list) {
@@ -393,7 +393,7 @@ struct path *inband_path_new(const struct path_config *c, struct mstream *m, str
 	}
 	p->path.ops = c->source ? &source_ops : &sink_ops;
 	p->path.nchannels = 1;
-	p->path.alive = 1;
+	atomic_init(&p->path.alive, 1);
 	p->path.pool = c->pool;
 	p->cfg = *c;
 	p->m = m;

@@ -47,7 +47,7 @@ void tcp_channel_down(struct tcp_path *p, struct tcp_channel *c, int error)
 	if (!c->up)
 		return;
 	c->up = false;
-	p->path.alive--;
+	atomic_fetch_sub(&p->path.alive, 1);
 	close(c->fd);        /* leaves the epoll set with it */
 	c->fd = -1;
 	if (p->cfg.source)
@@ -322,7 +322,7 @@ static int tcp_finish(struct path *path, int timeout_ms)
 
 	if (p->unacked && unacked_count(p->unacked))
 		return -EBUSY;
-	while (path->alive || lost_to_tell(p)) {
+	while (atomic_load(&path->alive) || lost_to_tell(p)) {
 		bool over;
 		int i, n, left = ms_left(deadline);
 
@@ -511,6 +511,6 @@ struct path *tcp_path_new(const struct path_config *c, const int *fds, uint32_t 
 		p->ch[i].fd = fds[i];
 		p->ch[i].up = true;
 	}
-	p->path.alive = n;
+	atomic_init(&p->path.alive, n);
 	return &p->path;
 }

@@ -71,7 +71,7 @@ int tcp_source_post(struct path *path, struct block *b)
 	struct tcp_channel *c;
 	int r;
 
-	if (!path->alive)
+	if (!atomic_load(&path->alive))
 		return -EPIPE;
 	if (!head_fits(b))
 		return -EINVAL;

@@ -10,6 +10,7 @@
 #include "proto/proto.h"
 #include "util/util.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/socket.h>
@@ -141,8 +142,7 @@ struct path_stats {
 struct path {
 	const struct path_ops *ops;
 	uint32_t nchannels;
-	_Atomic uint32_t alive;      /* channels still up; written by the path's thread,
-				      * others look: what it says may be over */
+	_Atomic uint32_t alive;      /* channels still up: the path's thread writes, any reads */
 	struct pool *pool;           /* not owned */
 	uint64_t *channel_bytes;     /* [nchannels], written by the path's thread; others
 				      * read them with __atomic_load_n */
@@ -172,13 +172,13 @@ int tcp_listen(const char *addr, int family, uint16_t lo, uint16_t hi, uint16_t 
 int tcp_connect(const char *host, uint16_t port, int timeout_ms, struct err *e);
 /* Open channels first..first+n-1 to the data listener at addr, all at once, prove the
  * session and check the server's proof. fds[n] are the caller's. 0, or -EHOSTUNREACH
- * and the like with text when one of them cannot be had (all are closed then). stop: a
- * descriptor that becomes readable when it should give up (-ECANCELED), or -1. */
+ * and the like with text when one of them cannot be had (all are closed then). */
 int tcp_channels_connect(const struct sockaddr_storage *addr, socklen_t len,
 			 const struct channel_auth *a, uint16_t first, uint16_t n, int *fds,
-			 int stop, int timeout_ms, struct err *e);
+			 int timeout_ms, struct err *e);
 /* The server's half: accept on lfd until channels first..first+n-1 have proved
- * themselves; strangers and repeats are dropped with a log line. stop as above. */
+ * themselves; strangers and repeats are dropped with a log line. stop: a descriptor
+ * that becomes readable when it should give up (-ECANCELED), or -1. */
 int tcp_channels_accept(int lfd, const struct channel_auth *a, uint16_t first, uint16_t n,
 			int *fds, int stop, int timeout_ms, struct err *e);
 

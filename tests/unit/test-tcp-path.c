@@ -988,6 +988,32 @@ static void test_wake(void **state)
 	phony_free(&p);
 }
 
+/* Others look whether a path lives while its own thread finds that it does not: for a
+ * thread sanitizer. */
+static void *wait_until_dead(void *arg)
+{
+	struct path *p = arg;
+
+	while (p->alive)
+		usleep(1000);
+	return NULL;
+}
+
+static void test_alive_is_for_all(void **state)
+{
+	struct phony p;
+	pthread_t t;
+
+	(void)state;
+	phony_init(&p, 2, 2);
+	assert_int_equal(thread_start(&t, "watch", wait_until_dead, p.path), 0);
+	usleep(20000);
+	shutdown(p.fd, SHUT_RDWR);
+	expect_down(p.path, 0);
+	pthread_join(t, NULL);
+	phony_free(&p);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -1008,6 +1034,7 @@ int main(void)
 		cmocka_unit_test(test_dribble),
 		cmocka_unit_test(test_finish),
 		cmocka_unit_test(test_wake),
+		cmocka_unit_test(test_alive_is_for_all),
 	};
 
 	signal(SIGPIPE, SIG_IGN);

@@ -494,6 +494,16 @@ static void add_sender(struct source *s, uint32_t path, struct sender *sender)
 		sender_abort(sender);
 }
 
+static void sender_failed(void *arg, int error)
+{
+	struct source *s = arg;
+
+	if (error == -EPIPE)
+		xfer_data_lost(&s->x, error);
+	else
+		xfer_fail(&s->x, error, "sending blocks: %s", strerror(-error));
+}
+
 static int start_senders(struct source *s, struct err *e)
 {
 	for (uint32_t i = 0; i < s->x.npaths; i++) {
@@ -505,6 +515,7 @@ static int start_senders(struct source *s, struct err *e)
 			.acked = block_acked,
 			.returned = block_returned,
 			.down = channel_down,
+			.failed = sender_failed,
 			.arg = s,
 		};
 

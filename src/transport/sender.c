@@ -51,8 +51,11 @@ static struct block *unhold(struct sender *s)
 
 static void fail(struct sender *s, int error)
 {
-	if (!s->error)
-		s->error = error;
+	if (s->error)
+		return;
+	s->error = error;
+	if (error != -ECANCELED && s->cfg.failed)
+		s->cfg.failed(s->cfg.arg, error);
 }
 
 /* No channel of this path is left for b. */

@@ -209,6 +209,9 @@ struct sender_config {
 	int (*returned)(void *arg, struct block *b);
 	/* down: a channel is gone; the transfer goes on while another is left. */
 	void (*down)(void *arg, uint32_t channel, int error);
+	/* failed: it ends now, before all is acknowledged, for this reason; once, unless it
+	 * was told to end. Whoever waits for room or for acknowledgements waits in vain. */
+	void (*failed)(void *arg, int error);
 	void *arg;
 };
 

@@ -35,6 +35,8 @@ struct run {
 
 	unsigned seen[NUMBERS];   /* good blocks, the writer's */
 	unsigned bad;
+	int failed_with;          /* the sender's thread writes these */
+	unsigned failures;
 	atomic_uint acked, returned, source_downs, sink_downs;
 	int returned_says;
 	struct bq *others;        /* where returned blocks go */
@@ -112,6 +114,14 @@ static int on_returned(void *arg, struct block *b)
 	return bq_push(r->others, b);
 }
 
+static void on_failed(void *arg, int error)
+{
+	struct run *r = arg;
+
+	r->failed_with = error;
+	r->failures++;
+}
+
 static void on_source_down(void *arg, uint32_t channel, int error)
 {
 	struct run *r = arg;
@@ -162,7 +172,7 @@ static void run_start(struct run *r)
 	const struct sender_config sc = { .path = r->source_path, .q = r->source_q,
 					  .rate = r->rate, .acked = on_acked,
 					  .returned = on_returned, .down = on_source_down,
-					  .arg = r };
+					  .failed = on_failed, .arg = r };
 	r->receiver = receiver_start(&rc, "receiver", NULL);
 	r->sender = sender_start(&sc, "sender", NULL);
 	assert_true(r->receiver && r->sender);
@@ -322,6 +332,8 @@ static void test_nobody_left(void **state)
 	r->returned_says = -ENETDOWN;
 	run_start(r);
 	assert_int_equal(sender_join(r->sender), -ENETDOWN);
+	assert_int_equal(r->failed_with, -ENETDOWN);
+	assert_int_equal(r->failures, 1);
 	assert_true(receiver_join(r->receiver) <= 0);
 	assert_true(r->acked < NUMBERS);
 	run_end(r);
@@ -336,6 +348,8 @@ static void test_refusal(void **state)
 	r->refuse_all = true;
 	run_start(r);
 	assert_int_equal(sender_join(r->sender), -EIO);
+	assert_int_equal(r->failed_with, -EIO);
+	assert_int_equal(r->failures, 1);
 	run_abandon(r);
 }
 
@@ -348,6 +362,7 @@ static void test_abort(void **state)
 	r->close_cause = -ECANCELED;
 	run_start(r);
 	assert_int_equal(sender_join(r->sender), -ECANCELED);
+	assert_int_equal(r->failures, 0);
 	run_abandon(r);
 }
 

@@ -100,7 +100,8 @@ static void begin(struct peer *p, uint8_t op, const char *path, uint32_t flags, 
 	p->q.nsources = op != BULK_PUT;
 	p->q.offer = (struct offer){ .transports = TRANSPORT_INBAND, .ack = ACK_SYNCED,
 				     .ops = OP_WRITE, .cpus = 1, .memory = 64 << 20,
-				     .block_max = BLOCK_MAX, .channels_max = 1, .inflight = 16 };
+				     .block_max = BLOCK_MAX, .channels_max = 1, .inflight = 16,
+				     .block = BLOCK_MIN };
 	assert_int_equal(bulk_request_put(p->b, &p->q), 0);
 	snprintf(line, sizeof(line), "BULK %zu\r\n", buf_len(p->b));
 	ms_write(p->ms, line, strlen(line));
@@ -503,6 +504,31 @@ static void test_done_without_end(void **state)
 	}
 }
 
+/* Every block is to come again, over and over. The sender gives up; readers that wait for
+ * blocks which will not come back must not keep the transfer. */
+static void test_sink_that_refuses_all(void **state)
+{
+	uint8_t list[CREDIT_HEAD + CREDIT_BYTES], type = 0;
+	struct block_head h;
+	struct peer p;
+
+	(void)state;
+	make_source();
+	begin(&p, BULK_GET, at("src/big"), 0, POLICY_OVERWRITE);
+	while (type != BULK_ABORT) {
+		assert_int_equal(ms_read_frame(p.ms, &type, p.in, 2 * BULK_FRAME_MAX, WAIT_MS),
+				 0);
+		if (type != BULK_DATA)
+			continue;
+		assert_int_equal(block_head_get(buf_ptr(p.in), BLOCK_MIN, &h), 0);
+		credit_head_put(list, 1);
+		credit_put(list + CREDIT_HEAD, &(struct credit){ .number = h.number,
+								 .status = EIO });
+		ms_write_frame(p.ms, BULK_CREDIT, list, sizeof(list));
+	}
+	expect_end(&p, -EIO);
+}
+
 static void test_runs_of_another_length(void **state)
 {
 	static const uint32_t lengths[] = { 0, 4096, 4097, 1u << 31 };
@@ -581,6 +607,7 @@ int main(void)
 		cmocka_unit_test(test_damaged_head),
 		cmocka_unit_test(test_sizes_that_lie),
 		cmocka_unit_test(test_done_without_end),
+		cmocka_unit_test(test_sink_that_refuses_all),
 		cmocka_unit_test(test_runs_of_another_length),
 		cmocka_unit_test(test_wrong_ids),
 	};

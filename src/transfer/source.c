@@ -583,12 +583,22 @@ static int start(struct source *s, struct err *e)
 	return 0;
 }
 
+/* A block may change its path until it is acknowledged, so no queue may close before. */
+static void wait_acked(struct source *s)
+{
+	LOCK_GUARD(guard, &s->lock);
+
+	while (!xfer_failed(&s->x) && s->acked.low < atomic_load(&s->next_block))
+		pthread_cond_wait(&s->acked_more, &s->lock);
+}
+
 /* Join everything that feeds the wire, first to last. */
 static void drain(struct source *s)
 {
 	if (s->walker_on)
 		pthread_join(s->walker, NULL);
 	readers_join(s);
+	wait_acked(s);
 	for (uint32_t i = 0; i < s->x.npaths; i++)
 		bq_close(s->ready[i], 0);
 	for (uint32_t i = 0; i < s->x.npaths; i++) {

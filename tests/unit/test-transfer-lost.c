@@ -2,6 +2,8 @@
 /* Transfers that lose what they rely on: blocks that come damaged, data channels that
  * break, one after the other or all of them. Both sides in one process, control over a
  * socket pair, data over loopback. */
+#include "transfer/setup.h"
+#include "transfer/sink.h"
 #include "transfer/source.h"
 
 #include <arpa/inet.h>
@@ -179,6 +181,145 @@ static void test_damaged_block(void **state)
 	}
 }
 
+/* ---- two paths ---- */
+
+/* Both ends of a transfer over paths of one channel each, put together by hand: the
+ * agreement comes to one path where there is one network card. */
+#define PATHS 2
+
+struct two {
+	struct source s;
+	struct sink k;
+	struct mstream *ms[2];
+	struct bulk_request q;
+	struct transfer_tuning tuning;
+	struct transfer_events events;
+	struct transfer_item from, to;
+	struct root *root;
+	struct transfer_result r[2];
+	struct err e[2];
+	int result[2];
+	pthread_t source, sink;
+};
+
+static void *source_main(void *arg)
+{
+	struct two *t = arg;
+	bool in_line;
+
+	t->result[0] = source_run(&t->s, &t->r[0], &in_line, &t->e[0]);
+	return NULL;
+}
+
+static void *sink_main(void *arg)
+{
+	struct two *t = arg;
+	bool in_line;
+
+	t->result[1] = sink_run(&t->k, &t->r[1], &in_line, &t->e[1]);
+	return NULL;
+}
+
+static void fill_end(struct two *t, struct xfer *x, int end, const int *fds)
+{
+	static const uint8_t master[KEY_BYTES], nonce[NONCE_BYTES];
+
+	x->ms = t->ms[end];
+	x->agr = (struct agreement){ .transport = TRANSPORT_TCP, .op = OP_WRITE, .crc = true,
+				     .ack = ACK_WRITTEN, .paths = PATHS, .channels = 1,
+				     .block = BLOCK_MIN, .inflight = 8, .source_blocks = 12,
+				     .sink_blocks = 8, .entries_ahead = 100, .run = BLOCK_MIN };
+	assert_int_equal(xkeys_init(&x->keys, master, nonce, nonce, 1), 0);
+	x->dir = CLIENT_TO_SERVER;
+	x->req = &t->q;
+	x->tuning = &t->tuning;
+	x->events = &t->events;
+	if (setup_paths(x, end == 0, fds, &t->e[end]))
+		fail_msg("%s", t->e[end].text);
+}
+
+static void two_start(struct two *t, const int *source_fds, const int *sink_fds)
+{
+	int sv[2];
+
+	memset(t, 0, sizeof(*t));
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, sv), 0);
+	for (int i = 0; i < 2; i++)
+		t->ms[i] = ms_new(stream_plain(sv[i], sv[i]));
+	transfer_tuning_default(&t->tuning);
+	t->tuning.io = IO_POSIX;
+	t->root = root_new("/", false, NULL);
+	t->from = (struct transfer_item){ .kind = ITEM_PATH, .path = at("a") };
+	t->to = (struct transfer_item){ .kind = ITEM_PATH, .path = at("b") };
+	source_init(&t->s);
+	fill_end(t, &t->s.x, 0, source_fds);
+	t->s.root = t->root;
+	t->s.items = &t->from;
+	t->s.nitems = 1;
+	sink_init(&t->k);
+	fill_end(t, &t->k.x, 1, sink_fds);
+	t->k.root = t->root;
+	t->k.item = &t->to;
+	assert_int_equal(thread_start(&t->source, "source", source_main, t), 0);
+	assert_int_equal(thread_start(&t->sink, "sink", sink_main, t), 0);
+}
+
+static void two_join(struct two *t)
+{
+	pthread_join(t->source, NULL);
+	pthread_join(t->sink, NULL);
+	source_destroy(&t->s);
+	sink_destroy(&t->k);
+	ms_free(t->ms[0]);
+	ms_free(t->ms[1]);
+	root_free(t->root);
+}
+
+static uint64_t path_bytes(const struct path *p)
+{
+	return __atomic_load_n(&p->channel_bytes[0], __ATOMIC_RELAXED);
+}
+
+static void socket_pair(int *a, int *b)
+{
+	int sv[2];
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, sv), 0);
+	*a = sv[0];
+	*b = sv[1];
+}
+
+/* A path that swallows what it gets, and dies when all else has been sent: what was on it
+ * goes by the other path, which must still be there. */
+static void test_path_dies_at_the_end(void **state)
+{
+	int ours[PATHS], theirs[PATHS], swallow[2];
+	struct two *t = calloc(1, sizeof(*t));
+	uint64_t bytes = 0, before;
+
+	(void)state;
+	shell("rm -f b; head -c 8000000 /dev/urandom > a");
+	socket_pair(&ours[0], &theirs[0]);
+	/* What the source sends by the second path nobody reads, and the sink gets nothing. */
+	socket_pair(&ours[1], &swallow[0]);
+	socket_pair(&swallow[1], &theirs[1]);
+	two_start(t, ours, theirs);
+	do {
+		before = bytes;
+		usleep(300000);
+		bytes = path_bytes(t->s.x.paths[0]);
+	} while (!bytes || bytes != before);
+	close(swallow[0]);
+	close(swallow[1]);
+	two_join(t);
+	if (t->result[0] || t->result[1])
+		fail_msg("%s, %s", t->e[0].text, t->e[1].text);
+	assert_int_equal(t->r[0].channels_lost, 1);
+	assert_int_equal(t->r[0].files, 1);
+	shell("cmp a b");
+	free(t);
+}
+
 static int setup(void **state)
 {
 	(void)state;
@@ -200,6 +341,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_damaged_block),
+		cmocka_unit_test(test_path_dies_at_the_end),
 	};
 
 	if (getenv("TEST_ONLY"))

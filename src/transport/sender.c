@@ -28,14 +28,20 @@ struct sender {
 	int error;                  /* the first */
 };
 
+/* In order of number: a sink that puts blocks in order holds what comes early, and its
+ * buffers must not run out before the one it waits for has been sent. */
 static void hold(struct sender *s, struct block *b)
 {
-	b->next = NULL;
-	if (s->last)
-		s->last->next = b;
-	else
-		s->first = b;
-	s->last = b;
+	struct block **at = &s->first;
+
+	if (s->last && s->last->number < b->number)
+		at = &s->last->next;
+	while (*at && (*at)->number < b->number)
+		at = &(*at)->next;
+	b->next = *at;
+	*at = b;
+	if (!b->next)
+		s->last = b;
 }
 
 static struct block *unhold(struct sender *s)
@@ -85,15 +91,6 @@ static int next_block(struct sender *s, struct block **b)
 	return r;
 }
 
-/* Put b in front again: there was no room. */
-static void hold_first(struct sender *s, struct block *b)
-{
-	b->next = s->first;
-	s->first = b;
-	if (!s->last)
-		s->last = b;
-}
-
 static int post(struct sender *s, struct block *b)
 {
 	struct path *p = s->cfg.path;
@@ -104,7 +101,7 @@ static int post(struct sender *s, struct block *b)
 		s->unacked++;
 		pace_take(&s->pace, bytes);
 	} else if (r == -EAGAIN) {
-		hold_first(s, b);
+		hold(s, b); /* no room now */
 	} else if (r == -EPIPE) {
 		give_back(s, b);
 		r = 0;

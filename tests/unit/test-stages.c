@@ -383,6 +383,83 @@ static void test_rate(void **state)
 	run_end(r);
 }
 
+/* A path with room for three that gives them back once, the last first. */
+struct fickle {
+	struct path path;
+	struct block *out[3];
+	unsigned nout;
+	bool gave_back;
+	uint64_t order[20];
+	unsigned n;
+};
+
+static int fickle_post(struct path *path, struct block *b)
+{
+	struct fickle *f = (struct fickle *)path;
+
+	if (f->nout == 3)
+		return -EAGAIN;
+	f->out[f->nout++] = b;
+	f->order[f->n++] = b->number;
+	return 0;
+}
+
+static int fickle_poll(struct path *path, struct path_event *ev, int max, int timeout_ms)
+{
+	struct fickle *f = (struct fickle *)path;
+	bool back = !f->gave_back && f->nout == 3;
+	int n = 0;
+
+	(void)timeout_ms;
+	while (f->nout && n < max)
+		ev[n++] = (struct path_event){ .kind = back ? PATH_RETURNED : PATH_ACKED,
+					       .block = f->out[--f->nout] };
+	f->gave_back |= back;
+	return n;
+}
+
+static void fickle_wake(struct path *path)
+{
+	(void)path;
+}
+
+static int fickle_finish(struct path *path, int timeout_ms)
+{
+	(void)path;
+	(void)timeout_ms;
+	return 0;
+}
+
+/* A sink that holds what comes early must get the lowest number first, or its buffers are
+ * full before it comes. */
+static void test_lowest_goes_first(void **state)
+{
+	static const struct path_ops ops = { .name = "fickle", .post = fickle_post,
+					     .poll = fickle_poll, .wake = fickle_wake,
+					     .finish = fickle_finish };
+	static const uint64_t want[] = { 0, 1, 2, 0, 1, 2, 3, 4, 5 };
+	struct fickle f = { .path = { .ops = &ops } };
+	struct sender_config c = { .path = &f.path, .q = bq_new(0) };
+	struct pool *pool = make_pool();
+	struct sender *s;
+
+	(void)state;
+	for (uint64_t i = 0; i < 6; i++) {
+		struct block *b = pool_get(pool);
+
+		fill(b, i);
+		assert_int_equal(bq_push(c.q, b), 0);
+	}
+	bq_close(c.q, 0);
+	s = sender_start(&c, "sender", NULL);
+	assert_int_equal(sender_join(s), 0);
+	assert_int_equal(f.n, 9);
+	assert_memory_equal(f.order, want, sizeof(want));
+	sender_free(s);
+	bq_free(c.q);
+	pool_free(pool);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -395,6 +472,7 @@ int main(void)
 		cmocka_unit_test(test_refusal),
 		cmocka_unit_test(test_abort),
 		cmocka_unit_test(test_rate),
+		cmocka_unit_test(test_lowest_goes_first),
 	};
 
 	signal(SIGPIPE, SIG_IGN);

@@ -27,6 +27,7 @@ int totals_add(struct totals *t, const struct transfer_result *r)
 	t->cpu_remote_ns += r->remote.cpu_ns;
 	t->wall_ns += r->wall_ns;
 	t->channels_lost += r->channels_lost;
+	t->fell_back |= r->fell_back;
 	return 0;
 }
 
@@ -168,6 +169,7 @@ json_t *event_summary(const struct totals *t, int exit_status, const struct err 
 	add_agreement(obj, t);
 	json_object_set_new(obj, "channels", channel_list(t));
 	json_object_set_new(obj, "channels_lost", number(t->channels_lost));
+	json_object_set_new(obj, "fell_back", json_boolean(t->fell_back));
 	json_object_set_new(obj, "retries", number(t->retries));
 	if (e)
 		json_set_name(obj, "error", e->text);

@@ -17,6 +17,7 @@ struct totals {
 	uint32_t nchannels;             /* one after another, of all transfers */
 	uint64_t *channel_bytes;        /* [nchannels] */
 	uint32_t channels_lost, retries;
+	bool fell_back;                 /* data went in-band in the middle of one */
 };
 
 /* 0 or -ENOMEM. */

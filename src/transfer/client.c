@@ -211,6 +211,7 @@ static void fill_xfer(struct xfer *x, struct transfer_client_config *c,
 	x->ms = c->ms;
 	x->agr = ag->agreement;
 	x->keys = *k;
+	x->inband_ok = c->request.offer.transports & ag->offer.transports & TRANSPORT_INBAND;
 	x->dir = is_put(&c->request) ? CLIENT_TO_SERVER : SERVER_TO_CLIENT;
 	x->req = &c->request;
 	x->tuning = &c->tuning;

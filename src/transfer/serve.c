@@ -166,6 +166,8 @@ static void fill_xfer(struct xfer *x, struct serving *v)
 	x->ms = v->c->ms;
 	x->agr = v->ag.agreement;
 	x->keys = v->keys;
+	x->inband_ok = v->c->request->offer.transports & v->ag.offer.transports &
+		       TRANSPORT_INBAND;
 	x->dir = is_put(v->c->request) ? CLIENT_TO_SERVER : SERVER_TO_CLIENT;
 	x->req = v->c->request;
 	x->tuning = &v->c->tuning;

@@ -9,6 +9,8 @@
 
 #define SETUP_MS 60000
 #define MEMORY_MAX (4ull << 30)
+/* rftp-protocol(7), Lost channels. */
+#define STANDBY_BLOCKS 16u
 
 void transfer_tuning_default(struct transfer_tuning *t)
 {
@@ -55,7 +57,7 @@ static int setup_path(struct xfer *x, bool source, uint32_t i, const int *fds, s
 	struct path_config c = { .source = source, .payload = a->block,
 				 .inflight = a->inflight };
 
-	x->npaths = i + 1;
+	x->npaths = x->nroutes = i + 1;
 	c.pool = x->pools[i] = pool_new(&pc, e);
 	if (c.pool && fds)
 		x->paths[i] = tcp_path_new(&c, fds, a->channels, e);
@@ -65,6 +67,26 @@ static int setup_path(struct xfer *x, bool source, uint32_t i, const int *fds, s
 		return 0;
 	close_fds(fds, a->channels);
 	return e->code;
+}
+
+/* In-band, beside the others, with a few blocks of its own on the sink, which cost nothing
+ * until they are needed: those of the data channels may all be waiting for one that is
+ * still to come. */
+static int setup_standby(struct xfer *x, bool source, struct err *e)
+{
+	uint32_t n = x->agr.inflight < STANDBY_BLOCKS ? x->agr.inflight : STANDBY_BLOCKS;
+	struct pool_config pc = { .blocks = n, .payload = x->agr.block };
+	struct path_config c = { .source = source, .payload = x->agr.block, .inflight = n };
+	uint32_t i = x->npaths;
+
+	x->nroutes = i + 1;
+	if (!source) {
+		c.pool = x->pools[i] = pool_new(&pc, e);
+		if (!c.pool)
+			return e->code;
+	}
+	x->paths[i] = x->inband = inband_path_new(&c, x->ms, e);
+	return x->paths[i] ? 0 : e->code;
 }
 
 int setup_paths(struct xfer *x, bool source, const int *fds, struct err *e)
@@ -80,6 +102,8 @@ int setup_paths(struct xfer *x, bool source, const int *fds, struct err *e)
 		else
 			r = setup_path(x, source, i, own, e);
 	}
+	if (!r && fds && x->inband_ok)
+		r = setup_standby(x, source, e);
 	return r;
 }
 

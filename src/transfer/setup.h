@@ -9,7 +9,7 @@
 /* Fill in what this machine and tuning say; keeps what the caller has set. */
 void setup_offer(struct offer *o, const struct transfer_tuning *t);
 /* Pools and paths of x from its agreement: over fds (paths * channels of them, taken
- * over), or in-band when fds is NULL. */
+ * over) with the standby behind them, or in-band when fds is NULL. */
 int setup_paths(struct xfer *x, bool source, const int *fds, struct err *e);
 /* The I/O engine for files that lie where fd does (-1: nowhere in particular), past the
  * page cache when direct. */

@@ -115,7 +115,7 @@ static void sink_cancel(struct xfer *x)
 	struct sink *s = of(x);
 
 	bq_close(s->arrived, -ECANCELED);
-	for (uint32_t i = 0; i < x->npaths; i++) {
+	for (uint32_t i = 0; i < x->nroutes; i++) {
 		struct receiver *receiver = receiver_at(s, i);
 
 		if (receiver)
@@ -215,7 +215,7 @@ static void put_blocks(struct block *b)
 
 void sink_destroy(struct sink *s)
 {
-	for (uint32_t i = 0; i < s->x.npaths; i++)
+	for (uint32_t i = 0; i < s->x.nroutes; i++)
 		receiver_free(s->receivers[i]);
 	bq_free(s->arrived);
 	put_blocks(s->parked);
@@ -318,7 +318,9 @@ static void channel_down(void *arg, uint32_t channel, int error)
 		atomic_fetch_add(&s->x.channels_lost, 1);
 		log_warn("data channel %u is lost: %s", channel, xfer_lost_why(error));
 	}
-	if (atomic_fetch_add(&s->x.channels_down, 1) + 1 == xfer_channels(&s->x))
+	/* With a standby the source goes on by that, or says why not. */
+	if (atomic_fetch_add(&s->x.channels_down, 1) + 1 == xfer_channels(&s->x) &&
+	    !xfer_standby(&s->x))
 		last_channel_down(s);
 }
 
@@ -331,12 +333,24 @@ static void add_receiver(struct sink *s, uint32_t path, struct receiver *receive
 	s->receivers[path] = receiver;
 }
 
+static void standby_down(void *arg, uint32_t channel, int error)
+{
+	struct sink *s = arg;
+
+	(void)channel;
+	if (!atomic_load(&s->sent))
+		xfer_data_lost(&s->x, error);
+}
+
 static int start_receivers(struct sink *s, struct err *e)
 {
-	for (uint32_t i = 0; i < s->x.npaths; i++) {
+	for (uint32_t i = 0; i < s->x.nroutes; i++) {
+		bool standby = i == s->x.npaths;
 		struct receiver_config c = { .path = s->x.paths[i], .q = s->arrived,
-					     .down = channel_down, .arg = s };
-		struct receiver *receiver = receiver_start(&c, "receiver", e);
+					     .down = standby ? standby_down : channel_down,
+					     .arg = s };
+		struct receiver *receiver = receiver_start(&c, standby ? "standby" : "receiver",
+							   e);
 
 		if (!receiver)
 			return e->code;
@@ -359,7 +373,7 @@ static int start(struct sink *s, struct err *e)
 /* From the first stage to the last; nothing is left under way after this. */
 static void drain(struct sink *s)
 {
-	for (uint32_t i = 0; i < s->x.npaths; i++) {
+	for (uint32_t i = 0; i < s->x.nroutes; i++) {
 		int r;
 
 		if (!s->receivers[i])

@@ -126,7 +126,7 @@ struct sink {
 	bool verify;                   /* --ack verified */
 	bool early;                    /* --ack received */
 
-	struct receiver *receivers[NICS_MAX]; /* guarded by x.lock until all are started */
+	struct receiver *receivers[NICS_MAX + 1]; /* guarded by x.lock until all are started */
 
 	/* Locks in order of precedence: lock, then stripes, then job_lock. */
 	pthread_mutex_t lock;

@@ -40,7 +40,7 @@ static struct path *path_of(struct sink *s, const struct block *b)
 {
 	uint32_t i = 0;
 
-	while (i + 1 < s->x.npaths && s->x.pools[i] != b->pool)
+	while (i + 1 < s->x.nroutes && s->x.pools[i] != b->pool)
 		i++;
 	return s->x.paths[i];
 }

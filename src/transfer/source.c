@@ -331,11 +331,12 @@ static void source_cancel(struct xfer *x)
 	struct source *s = of(x);
 
 	plan_abort(s->plan);
-	for (uint32_t i = 0; i < x->npaths; i++) {
+	for (uint32_t i = 0; i < x->npaths; i++)
+		pool_close(x->pools[i]);
+	for (uint32_t i = 0; i < x->nroutes; i++) {
 		struct sender *sender = sender_at(s, i);
 
 		bq_close(s->ready[i], -ECANCELED);
-		pool_close(x->pools[i]);
 		if (sender)
 			sender_abort(sender);
 	}
@@ -415,9 +416,9 @@ void source_destroy(struct source *s)
 	free(s->slots);
 	free(s->out);
 	plan_free(s->plan);
-	for (uint32_t i = 0; i < s->x.npaths; i++)
+	for (uint32_t i = 0; i < s->x.nroutes; i++)
 		bq_free(s->ready[i]);
-	for (uint32_t i = 0; i < s->x.npaths; i++)
+	for (uint32_t i = 0; i < s->x.nroutes; i++)
 		sender_free(s->senders[i]);
 	dirs_free(s->dirs);
 	pthread_cond_destroy(&s->acked_more);
@@ -455,7 +456,8 @@ static void block_acked(void *arg, struct block *b)
 	atomic_fetch_add_explicit(&s->bytes_acked, b->len, memory_order_relaxed);
 }
 
-/* b has lost its path: any other that lives takes it, with the same sealed bytes. */
+/* b has lost its path: any other that lives takes it, with the same sealed bytes; at last
+ * the control stream. */
 static int block_returned(void *arg, struct block *b)
 {
 	struct source *s = arg;
@@ -463,7 +465,10 @@ static int block_returned(void *arg, struct block *b)
 	for (uint32_t i = 0; i < s->x.npaths; i++)
 		if (atomic_load(&s->x.paths[i]->alive) && !bq_push(s->ready[i], b))
 			return 0;
-	return -EPIPE;
+	if (!xfer_standby(&s->x))
+		return -EPIPE;
+	xfer_fell_back(&s->x);
+	return bq_push(s->ready[s->x.npaths], b);
 }
 
 static void channel_down(void *arg, uint32_t channel, int error)
@@ -479,7 +484,7 @@ static void channel_down(void *arg, uint32_t channel, int error)
 			 last ? "" : "; its blocks go by the others");
 	}
 	/* With the last the readers would wait for blocks that nobody sends. */
-	if (last)
+	if (last && !xfer_standby(&s->x))
 		xfer_data_lost(&s->x, error ? error : -EPIPE);
 }
 
@@ -506,20 +511,21 @@ static void sender_failed(void *arg, int error)
 
 static int start_senders(struct source *s, struct err *e)
 {
-	for (uint32_t i = 0; i < s->x.npaths; i++) {
+	for (uint32_t i = 0; i < s->x.nroutes; i++) {
+		bool standby = i == s->x.npaths;
 		struct sender *sender;
 		struct sender_config c = {
 			.path = s->x.paths[i],
 			.q = s->ready[i],
-			.rate = s->x.req->rate / s->x.npaths,
+			.rate = standby ? s->x.req->rate : s->x.req->rate / s->x.npaths,
 			.acked = block_acked,
-			.returned = block_returned,
-			.down = channel_down,
+			.returned = standby ? NULL : block_returned,
+			.down = standby ? NULL : channel_down,
 			.failed = sender_failed,
 			.arg = s,
 		};
 
-		sender = sender_start(&c, "sender", e);
+		sender = sender_start(&c, standby ? "standby" : "sender", e);
 		if (!sender)
 			return e->code;
 		add_sender(s, i, sender);
@@ -558,7 +564,7 @@ static int make_tables(struct source *s, struct err *e)
 	s->plan = plan_new(s->x.agr.block, s->stripe);
 	if (!s->slots || !s->out || !s->dirs || !s->plan)
 		return err_set(e, -ENOMEM, "out of memory");
-	for (uint32_t i = 0; i < s->x.npaths; i++) {
+	for (uint32_t i = 0; i < s->x.nroutes; i++) {
 		s->ready[i] = bq_new(0);
 		if (!s->ready[i])
 			return err_set(e, -ENOMEM, "out of memory");
@@ -599,9 +605,9 @@ static void drain(struct source *s)
 		pthread_join(s->walker, NULL);
 	readers_join(s);
 	wait_acked(s);
-	for (uint32_t i = 0; i < s->x.npaths; i++)
+	for (uint32_t i = 0; i < s->x.nroutes; i++)
 		bq_close(s->ready[i], 0);
-	for (uint32_t i = 0; i < s->x.npaths; i++) {
+	for (uint32_t i = 0; i < s->x.nroutes; i++) {
 		int r = s->senders[i] ? sender_join(s->senders[i]) : 0;
 
 		if (r)

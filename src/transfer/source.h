@@ -25,13 +25,13 @@ struct source {
 	bool stripe;                   /* all readers on one file */
 	struct dirs *dirs;
 	struct plan *plan;
-	struct bq *ready[NICS_MAX];    /* filled blocks, per path */
+	struct bq *ready[NICS_MAX + 1]; /* filled blocks, per path */
 	struct reader *readers[READERS_MAX]; /* NULL: it could not be started */
 	unsigned nreaders;
 	pthread_t walker;
 	bool walker_on;
 
-	struct sender *senders[NICS_MAX]; /* guarded by x.lock until all are started */
+	struct sender *senders[NICS_MAX + 1]; /* guarded by x.lock until all are started */
 
 	/* Entries that the sink has not finished, guarded by lock. A slot holds the file, or
 	 * NULL for an entry that has none; state tells whether the id is out. */

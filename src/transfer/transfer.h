@@ -68,6 +68,7 @@ struct transfer_result {
 	uint32_t nchannels;
 	uint64_t channel_bytes[CHANNELS_MAX];
 	uint32_t channels_lost;
+	bool fell_back;                    /* none was left: the rest went in-band */
 };
 
 /* ---- the client's side ---- */

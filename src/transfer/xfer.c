@@ -30,7 +30,7 @@ int xfer_init(struct xfer *x)
 
 void xfer_destroy(struct xfer *x)
 {
-	for (uint32_t i = 0; i < x->npaths; i++) {
+	for (uint32_t i = 0; i < x->nroutes; i++) {
 		if (x->paths[i])
 			x->paths[i]->ops->free(x->paths[i]);
 		pool_free(x->pools[i]);
@@ -184,6 +184,8 @@ static int on_frame(struct xfer *x, uint8_t type, struct buf *p, struct err *e)
 	case BULK_ABORT:
 		return on_abort(x, p);
 	case BULK_DATA:
+		if (xfer_standby(x))
+			xfer_fell_back(x);
 		return x->inband ? inband_path_data(x->inband, p) : -EPROTO;
 	case BULK_CREDIT:
 		return x->inband ? inband_path_credit(x->inband, p) : -EPROTO;
@@ -498,6 +500,13 @@ int xfer_finish(struct xfer *x, bool *in_line, struct err *e)
 	return 0;
 }
 
+void xfer_fell_back(struct xfer *x)
+{
+	if (!atomic_exchange(&x->fell_back, true))
+		log_warn("no data channel is left: the rest goes over the control connection, "
+			 "which is slower");
+}
+
 const char *xfer_lost_why(int error)
 {
 	return error == -EBADMSG ? "what came by it was damaged or forged" : strerror(-error);
@@ -520,8 +529,9 @@ void xfer_result(struct xfer *x, struct transfer_result *r)
 	r->wall_ns = now_ns() - x->started_ns;
 	r->rtt_ns = x->rtt_ns;
 	r->channels_lost = atomic_load(&x->channels_lost);
+	r->fell_back = atomic_load(&x->fell_back);
 	r->nchannels = 0;
-	for (uint32_t i = 0; i < x->npaths; i++)
+	for (uint32_t i = 0; i < (r->fell_back ? x->nroutes : x->npaths); i++)
 		for (uint32_t c = 0; x->paths[i] && c < x->paths[i]->nchannels; c++)
 			if (r->nchannels < CHANNELS_MAX)
 				r->channel_bytes[r->nchannels++] = x->paths[i]->channel_bytes[c];

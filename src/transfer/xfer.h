@@ -48,10 +48,14 @@ struct xfer {
 	const struct transfer_tuning *tuning;
 	const struct transfer_events *events; /* never NULL; its functions may be */
 	const volatile sig_atomic_t *stop;   /* NULL: cannot be stopped */
-	uint32_t npaths;
-	struct path *paths[NICS_MAX];
-	struct pool *pools[NICS_MAX];
-	struct path *inband;                 /* paths[0] when it goes through ms; or NULL */
+	uint32_t npaths;                     /* what was agreed */
+	/* One more than npaths when both sides offer in-band: the standby, last of all, takes
+	 * the blocks when no data channel is left. A source's has no pool of its own. */
+	uint32_t nroutes;
+	struct path *paths[NICS_MAX + 1];
+	struct pool *pools[NICS_MAX + 1];
+	struct path *inband;                 /* the one of paths that goes through ms; or NULL */
+	bool inband_ok;                      /* both offers have it */
 	uint64_t started_ns, cpu_start_ns;
 
 	/* Held while ABORT, or SUMMARY and END, are sent: in this order, nothing after END. */
@@ -79,6 +83,7 @@ struct xfer {
 	bool reader_on, ticker_on;           /* reader_on: it still reads; guarded by lock */
 	bool reader_started;
 	_Atomic uint32_t channels_lost, channels_down; /* by an error; in any way */
+	atomic_bool fell_back;               /* the standby is in use */
 };
 
 int xfer_init(struct xfer *x);
@@ -110,6 +115,13 @@ int xfer_finish(struct xfer *x, bool *in_line, struct err *e);
 int xfer_send(struct xfer *x, uint8_t type, struct buf *b);
 int xfer_send_failure(struct xfer *x, uint8_t type, uint64_t id, int code, const char *text);
 
+/* The way blocks take when no data channel is left; NULL: there is none. */
+static inline struct path *xfer_standby(const struct xfer *x)
+{
+	return x->nroutes > x->npaths ? x->paths[x->npaths] : NULL;
+}
+/* The standby is in use: said once. */
+void xfer_fell_back(struct xfer *x);
 /* For people: what took a data channel down. */
 const char *xfer_lost_why(int error);
 /* Channels of all paths. */

@@ -14,8 +14,8 @@ for dir in put get; do
 			move big --channels 3 $options
 			check "$dir, $rule at the $side $options: whole" status_is 0
 			check "$dir, $rule at the $side $options: as it was" same "$tmp/big" "$target"
-			case $rule in
-			cut*|corrupt*) check "$dir, $rule at the $side: it is told" test "$(summary channels_lost)" -gt 0 ;;
+			case $side,$rule in
+			*,cut*|sink,corrupt*) check "$dir, $rule at the $side: it is told" test "$(summary channels_lost)" -gt 0 ;;
 			esac
 		done <<-'RULES'
 			corrupt:after=10M:count=2|
@@ -29,8 +29,13 @@ for dir in put get; do
 			stall:rate=0.01|
 		RULES
 		faulty "$dir" "$layer" "cut:after=20M"
-		limit=12
 		move big --channels 2 --retries 0
+		check "$dir, all channels cut at the $side: it goes on in-band" status_is 0
+		check "$dir, all channels cut at the $side: it is told" test "$(summary fell_back)" = True
+		check "$dir, all channels cut at the $side: as it was" same "$tmp/big" "$target"
+		faulty "$dir" "$layer" "cut:after=20M"
+		limit=12
+		move big --channels 2 --retries 0 --transport tcp
 		limit=40
 		check "$dir, all channels cut at the $side: it ends" test "$status" -eq 4
 		check "$dir, all channels cut at the $side: old or new" either

@@ -181,6 +181,66 @@ static void test_damaged_block(void **state)
 	}
 }
 
+/* ---- no channel is left ---- */
+
+/* What is missing comes over the control stream. */
+static void test_all_channels_die(void **state)
+{
+	(void)state;
+	shell("head -c 30000000 /dev/urandom > a");
+	for (int i = 0; i < 4; i++) {
+		struct pair p;
+
+		start(&p);
+		faults(i < 2 ? "cut:after=5M" : "corrupt:after=5M:count=3");
+		if (move(&p, both_ways[i % 2]))
+			fail_msg("%d: %s", i, p.e.text);
+		assert_true(p.r.fell_back && p.server_r.fell_back);
+		assert_int_equal(p.r.channels_lost, 3);
+		assert_int_equal(p.r.failed, 0);
+		assert_int_equal(p.r.bytes, 30000000);
+		shell("cmp a b");
+		stop(&p);
+	}
+}
+
+/* Standard input and output cannot be begun again: the same bytes, each once. */
+static void test_all_channels_of_a_stream_die(void **state)
+{
+	struct transfer_item item = { .kind = ITEM_STDIO };
+	char *sources[2] = { at("a"), NULL };
+
+	(void)state;
+	shell("head -c 30000000 /dev/urandom > a");
+	for (int i = 0; i < 2; i++) {
+		int std = i ? STDOUT_FILENO : STDIN_FILENO, old = dup(std), r;
+		int fd = open(at(i ? "b" : "a"), i ? O_CREAT | O_WRONLY | O_TRUNC : O_RDONLY, 0600);
+		struct pair p;
+
+		start(&p);
+		fflush(stdout);
+		assert_int_equal(dup2(fd, std), std);
+		close(fd);
+		p.c.request.op = both_ways[i];
+		p.c.request.flags |= i ? BULK_F_SEQUENTIAL : 0;
+		p.c.request.base = i ? (char[]){ "" } : at("b");
+		p.c.request.sources = i ? sources : NULL;
+		p.c.request.nsources = (uint32_t)i;
+		p.c.items = &item;
+		p.c.nitems = 1;
+		faults("cut:after=5M");
+		r = transfer_client(&p.c, &p.r, &p.e);
+		dup2(old, std);
+		close(old);
+		if (r)
+			fail_msg("%d: %s", i, p.e.text);
+		assert_true(p.r.fell_back);
+		assert_int_equal(p.r.failed, 0);
+		shell("cmp a b");
+		stop(&p);
+	}
+}
+
 /* ---- two paths ---- */
 
 /* Both ends of a transfer over paths of one channel each, put together by hand: the
@@ -341,6 +401,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_damaged_block),
+		cmocka_unit_test(test_all_channels_die),
+		cmocka_unit_test(test_all_channels_of_a_stream_die),
 		cmocka_unit_test(test_path_dies_at_the_end),
 	};
 

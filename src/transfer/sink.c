@@ -115,6 +115,8 @@ static void sink_cancel(struct xfer *x)
 	struct sink *s = of(x);
 
 	bq_close(s->arrived, -ECANCELED);
+	if (s->stream)
+		outlet_wake(&s->outlet);
 	for (uint32_t i = 0; i < x->nroutes; i++) {
 		struct receiver *receiver = receiver_at(s, i);
 
@@ -218,6 +220,8 @@ void sink_destroy(struct sink *s)
 	for (uint32_t i = 0; i < s->x.nroutes; i++)
 		receiver_free(s->receivers[i]);
 	bq_free(s->arrived);
+	if (s->stream)
+		outlet_close(&s->outlet);
 	put_blocks(s->parked);
 	put_blocks(s->stream_held);
 	while (s->jobs) {
@@ -283,7 +287,13 @@ static int make_tables(struct sink *s, struct err *e)
 	if (!s->slots || !s->numbers || !s->verdicts || !s->dirset || !s->arrived)
 		return err_set(e, -ENOMEM, "out of memory");
 	s->discard = s->item->kind == ITEM_NULL;
-	s->stream = s->item->kind == ITEM_STDIO;
+	if (s->item->kind == ITEM_STDIO) {
+		int r = outlet_open(&s->outlet);
+
+		if (r)
+			return err_sys(e, r, "standard output");
+		s->stream = true;
+	}
 	s->dry = s->x.req->flags & BULK_F_DRY_RUN;
 	look_at_storage(s);
 	s->verify = s->x.agr.ack == ACK_VERIFIED && !s->discard && !s->stream;

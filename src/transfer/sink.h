@@ -7,6 +7,7 @@
 #include "transfer/dest.h"
 #include "transfer/done.h"
 #include "transfer/numbers.h"
+#include "transfer/outlet.h"
 #include "transfer/seal.h"
 #include "transfer/xfer.h"
 
@@ -122,6 +123,7 @@ struct sink {
 	enum io_kind io;               /* engine of the writers */
 	bool direct;                   /* big files are written past the page cache */
 	bool dry, discard, stream;     /* dry run; null:; standard output */
+	struct outlet outlet;          /* open with stream */
 	bool sync;                     /* --ack synced or more, and it makes a difference */
 	bool verify;                   /* --ack verified */
 	bool early;                    /* --ack received */

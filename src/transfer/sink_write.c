@@ -517,7 +517,7 @@ static struct block *take_next(struct sink *s)
 static int print_block(struct writer *w, struct block *b)
 {
 	struct sink *s = w->s;
-	int r = write_full(STDOUT_FILENO, block_payload(b), b->len);
+	int r = outlet_write(&s->outlet, block_payload(b), b->len);
 
 	if (r) {
 		release(s, b, 0);

@@ -35,6 +35,20 @@ limit=15
 run bash -c 'rftp get -q "$1" - | head -c 100000 >"$2"; exit ${PIPESTATUS[0]}' - "$url/data" "$tmp/some"
 check "a reader that goes away ends it" test "$status" -ne 0 -a "$status" -ne 124
 check "with what it wanted" cmp -s -n 100000 "$tmp/some" "$tmp/data"
+# A reader that stops reading, and an interrupt.
+{
+	rftp get -q "$url/data" - 2>"$tmp/err" &
+	echo $! >"$tmp/getter"
+	wait $!
+	echo $? >"$tmp/getter.status"
+} | sleep 30 &
+others+=($!)
+patience 10 test -s "$tmp/getter"
+sleep 0.5
+kill -TERM "$(cat "$tmp/getter")"
+check "an interrupt ends it while its reader does not read" patience 10 test -s "$tmp/getter.status"
+check "as interrupted" grep -qx 4 "$tmp/getter.status"
+kill "${others[-1]}"
 # A device of our own: should it be replaced after all, nobody else misses it.
 if mknod "$tmp/device" c 1 3 2>/dev/null; then
 	get "$url/data" "$tmp/device"

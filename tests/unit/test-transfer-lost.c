@@ -9,12 +9,14 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <netinet/in.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -27,6 +29,7 @@ struct pair {
 	struct mstream *ms, *server_ms;
 	struct transfer_client_config c;
 	pthread_t server;
+	int server_fd;
 	struct transfer_result r, server_r;
 	struct err e;
 	int server_result;
@@ -78,6 +81,7 @@ static void start(struct pair *p)
 
 	memset(p, 0, sizeof(*p));
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, sv), 0);
+	p->server_fd = sv[1];
 	p->ms = ms_new(stream_plain(sv[0], sv[0]));
 	p->server_ms = ms_new(stream_plain(sv[1], sv[1]));
 	in->sin_family = AF_INET;
@@ -153,6 +157,15 @@ static int move(struct pair *p, uint8_t op)
 }
 
 static const uint8_t both_ways[] = { BULK_PUT, BULK_GET };
+
+static void socket_pair(int *a, int *b)
+{
+	int sv[2];
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, sv), 0);
+	*a = sv[0];
+	*b = sv[1];
+}
 
 /* ---- damaged blocks ---- */
 
@@ -239,6 +252,119 @@ static void test_all_channels_of_a_stream_die(void **state)
 		shell("cmp a b");
 		stop(&p);
 	}
+}
+
+/* ---- a consumer that has stopped ---- */
+
+enum ending { BY_SIGNAL, BY_PEER };
+
+struct ender {
+	struct pair *p;
+	enum ending how;
+	volatile sig_atomic_t stop;
+	int flags;                 /* of standard output while it is being written */
+};
+
+static void *end_soon(void *arg)
+{
+	struct ender *n = arg;
+
+	usleep(500000);
+	n->flags = fcntl(STDOUT_FILENO, F_GETFL);
+	if (n->how == BY_SIGNAL)
+		__atomic_store_n(&n->stop, 1, __ATOMIC_RELAXED);
+	else
+		shutdown(n->p->server_fd, SHUT_RDWR);
+	return NULL;
+}
+
+/* Get a to out, which is full soon, and end it then. */
+static int get_to_nobody(int out, enum ending how)
+{
+	struct transfer_item item = { .kind = ITEM_STDIO };
+	char *sources[2] = { at("a"), NULL };
+	int old, r;
+	struct ender n = { .how = how };
+	struct pair p;
+	pthread_t t;
+
+	start(&p);
+	fflush(stdout);
+	old = dup(STDOUT_FILENO);
+	dup2(out, STDOUT_FILENO);
+	n.p = &p;
+	p.c.stop = &n.stop;
+	p.c.request.op = BULK_GET;
+	p.c.request.flags |= BULK_F_SEQUENTIAL;
+	p.c.request.base = (char[]){ "" };
+	p.c.request.sources = sources;
+	p.c.request.nsources = 1;
+	p.c.items = &item;
+	p.c.nitems = 1;
+	assert_int_equal(thread_start(&t, "ender", end_soon, &n), 0);
+	alarm(30);
+	r = transfer_client(&p.c, &p.r, &p.e);
+	alarm(0);
+	pthread_join(t, NULL);
+	dup2(old, STDOUT_FILENO);
+	close(old);
+	assert_int_equal(n.flags & O_NONBLOCK, 0);
+	stop(&p);
+	return r;
+}
+
+static void test_consumer_that_stopped(void **state)
+{
+	int fds[2];
+
+	(void)state;
+	shell("truncate -s 30M a");
+	for (int i = 0; i < 4; i++) {
+		bool by_signal = i % 2;
+		int r;
+
+		if (i < 2)
+			assert_int_equal(pipe(fds), 0);
+		else
+			socket_pair(&fds[0], &fds[1]);
+		r = get_to_nobody(fds[1], by_signal ? BY_SIGNAL : BY_PEER);
+		if (by_signal ? r != -EINTR : !r)
+			fail_msg("%d: %d", i, r);
+		close(fds[0]);
+		close(fds[1]);
+	}
+}
+
+static void *wake_soon(void *arg)
+{
+	usleep(300000);
+	outlet_wake(arg);
+	return NULL;
+}
+
+/* A pipe that cannot be opened again, as another user's, is written in pieces that do not
+ * block: the wake finds the writer in poll. */
+static void test_pipe_of_another_user(void **state)
+{
+	struct outlet o = { .chunk = PIPE_BUF };
+	char buf[5000] = { 0 };
+	pthread_t t;
+	int fds[2];
+
+	(void)state;
+	assert_int_equal(pipe(fds), 0);
+	o.fd = fds[1];
+	o.wake = eventfd(0, EFD_CLOEXEC);
+	assert_int_equal(thread_start(&t, "wake", wake_soon, &o), 0);
+	alarm(30);
+	while (!outlet_write(&o, buf, sizeof(buf)))
+		;
+	assert_int_equal(outlet_write(&o, buf, 1), -ECANCELED);
+	alarm(0);
+	pthread_join(t, NULL);
+	outlet_close(&o);
+	close(fds[0]);
+	close(fds[1]);
 }
 
 /* ---- two paths ---- */
@@ -340,15 +466,6 @@ static uint64_t path_bytes(const struct path *p)
 	return __atomic_load_n(&p->channel_bytes[0], __ATOMIC_RELAXED);
 }
 
-static void socket_pair(int *a, int *b)
-{
-	int sv[2];
-
-	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, sv), 0);
-	*a = sv[0];
-	*b = sv[1];
-}
-
 /* A path that swallows what it gets, and dies when all else has been sent: what was on it
  * goes by the other path, which must still be there. */
 static void test_path_dies_at_the_end(void **state)
@@ -404,6 +521,8 @@ int main(void)
 		cmocka_unit_test(test_all_channels_die),
 		cmocka_unit_test(test_all_channels_of_a_stream_die),
 		cmocka_unit_test(test_path_dies_at_the_end),
+		cmocka_unit_test(test_consumer_that_stopped),
+		cmocka_unit_test(test_pipe_of_another_user),
 	};
 
 	if (getenv("TEST_ONLY"))

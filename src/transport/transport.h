@@ -172,13 +172,13 @@ int tcp_listen(const char *addr, int family, uint16_t lo, uint16_t hi, uint16_t 
 int tcp_connect(const char *host, uint16_t port, int timeout_ms, struct err *e);
 /* Open channels first..first+n-1 to the data listener at addr, all at once, prove the
  * session and check the server's proof. fds[n] are the caller's. 0, or -EHOSTUNREACH
- * and the like with text when one of them cannot be had (all are closed then). */
+ * and the like with text when one of them cannot be had (all are closed then). stop: a
+ * descriptor that becomes readable when it should give up (-ECANCELED), or -1. */
 int tcp_channels_connect(const struct sockaddr_storage *addr, socklen_t len,
 			 const struct channel_auth *a, uint16_t first, uint16_t n, int *fds,
-			 int timeout_ms, struct err *e);
+			 int stop, int timeout_ms, struct err *e);
 /* The server's half: accept on lfd until channels first..first+n-1 have proved
- * themselves; strangers and repeats are dropped with a log line. stop: a descriptor
- * that becomes readable when it should give up (-ECANCELED), or -1. */
+ * themselves; strangers and repeats are dropped with a log line. stop as above. */
 int tcp_channels_accept(int lfd, const struct channel_auth *a, uint16_t first, uint16_t n,
 			int *fds, int stop, int timeout_ms, struct err *e);
 

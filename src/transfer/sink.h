@@ -33,11 +33,16 @@ struct kdir {
 	UT_hash_handle hh;       /* in sink.dirs while entries may name it */
 };
 
-/* What --ack verified compares: a piece as it came. */
+/* What --ack verified compares: pieces of a file, as they are to be. */
 struct check {
 	uint64_t offset;
 	uint32_t length;
 	uint8_t digest[RUN_DIGEST_BYTES];
+};
+
+struct checks {
+	struct check *v;
+	uint32_t n;
 };
 
 enum kjob { JOB_NONE, JOB_EMPTY, JOB_BEGIN, JOB_COMMIT };
@@ -75,8 +80,8 @@ struct kfile {
 	uint8_t *ranges;         /* as they came, until the part has its holes; guarded by the
 				  * stripe once a part may be made */
 	uint32_t nranges;
-	struct check *checks;    /* guarded by the stripe */
-	uint32_t nchecks;
+	struct checks came;      /* guarded by the stripe until all is down */
+	struct checks kept;      /* what an earlier transfer left; the clerk's that begins */
 	uint8_t *xattrs;
 	uint32_t xattrs_len;
 	enum kjob job;
@@ -230,6 +235,13 @@ static inline pthread_mutex_t *stripe_of(struct sink *s, uint64_t id)
 {
 	return &s->stripes[id % STRIPES];
 }
+
+/* sink_verify.c */
+/* Append new. 0 or -ENOMEM. */
+int checks_add(struct checks *c, const struct check *new);
+/* All of f, which has been synced and has size bytes, lies on the medium as it came, or as
+ * it was found to be. Its holes are zeros. The committer's. */
+int kfile_verify(struct kfile *f, uint64_t size, struct err *e);
 
 /* sink_hole.c */
 /* Make zeros of fd's file, which goes up to size, but for ranges (as on the wire). 0 or a

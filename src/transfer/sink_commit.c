@@ -125,7 +125,8 @@ void kfile_put(struct sink *s, struct kfile *f)
 	part_free(f->part);
 	kdir_put(s, f->parent);
 	free(f->ranges);
-	free(f->checks);
+	free(f->came.v);
+	free(f->kept.v);
 	free(f->xattrs);
 	free(f);
 }
@@ -325,32 +326,6 @@ struct part *kfile_part(struct sink *s, struct kfile *f, struct err *e)
 	return f->part;
 }
 
-/* What lies on the medium is what came. */
-static int verify_checks(struct kfile *f, struct err *e)
-{
-	uint8_t digest[RUN_DIGEST_BYTES];
-	uint8_t *p CLEANUP_FREE = NULL;
-
-	for (uint32_t i = 0; i < f->nchecks; i++) {
-		const struct check *c = &f->checks[i];
-		uint8_t *bigger = realloc(p, c->length + 1);
-		int r;
-
-		if (!bigger)
-			return err_set(e, -ENOMEM, "out of memory");
-		p = bigger;
-		r = read_past_cache(part_fd(f->part), c->offset, p, c->length);
-		if (r)
-			return err_sys(e, r, "%s: reading back", printable(f->name));
-		crypto_run_digest(digest, p, c->length);
-		if (memcmp(digest, c->digest, sizeof(digest)))
-			return err_set(e, -EIO, "%s: what was read back at offset %llu is not "
-				       "what was written", printable(f->name),
-				       (unsigned long long)c->offset);
-	}
-	return 0;
-}
-
 /* The name, once the data is as safe as was asked for. */
 static int name_file(struct sink *s, struct kfile *f, struct err *e)
 {
@@ -365,7 +340,7 @@ static int name_file(struct sink *s, struct kfile *f, struct err *e)
 	if (!r && s->sync)
 		r = part_sync(f->part, e);
 	if (!r && s->verify)
-		r = verify_checks(f, e);
+		r = kfile_verify(f, kfile_size(f), e);
 	if (!r)
 		r = part_commit(f->part, e);
 	f->committed = !r;
@@ -449,10 +424,26 @@ static int begin_runs(struct runs_frame *rf)
 	return bulk_runs_head_put(rf->b, rf->f->id, rf->s->x.agr.run);
 }
 
+/* Its bytes were read back just now, but maybe from memory. */
+static int keep_check(struct runs_frame *rf, uint64_t run,
+		      const uint8_t digest[RUN_DIGEST_BYTES])
+{
+	uint32_t bytes = rf->s->x.agr.run;
+	struct check c = { .offset = run * bytes, .length = bytes };
+
+	if (rf->f->meta.size - c.offset < bytes)
+		c.length = (uint32_t)(rf->f->meta.size - c.offset);
+	memcpy(c.digest, digest, sizeof(c.digest));
+	return checks_add(&rf->f->kept, &c);
+}
+
 static int add_run(void *arg, uint64_t run, const uint8_t digest[RUN_DIGEST_BYTES])
 {
 	struct runs_frame *rf = arg;
 	int r = bulk_run_put(rf->b, run, digest);
+
+	if (!r && rf->s->verify)
+		r = keep_check(rf, run, digest);
 
 	rf->n++;
 	if (!r && buf_len(rf->b) > BULK_FRAME_MAX - 64) {

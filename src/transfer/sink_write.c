@@ -191,16 +191,7 @@ static int add_check(struct sink *s, struct kfile *f, const struct extent *x,
 	LOCK_GUARD(guard, stripe_of(s, f->id));
 
 	crypto_run_digest(c.digest, data, x->length);
-	if (!(f->nchecks & (f->nchecks - 1))) {
-		uint32_t room = f->nchecks ? 2 * f->nchecks : 1;
-		struct check *checks = realloc(f->checks, room * sizeof(*checks));
-
-		if (!checks)
-			return -ENOMEM;
-		f->checks = checks;
-	}
-	f->checks[f->nchecks++] = c;
-	return 0;
+	return checks_add(&f->came, &c);
 }
 
 /* Runs that x covers wholly go into the journal. */

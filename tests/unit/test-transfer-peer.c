@@ -20,6 +20,9 @@
 #define WAIT_MS 20000
 
 static char top[] = "/tmp/rftp-test-peer-XXXXXX";
+/* What the next peer asks for. */
+static uint8_t want_ack = ACK_SYNCED;
+static char fill = 'x';    /* what its files consist of */
 
 struct peer {
 	struct mstream *ms, *server_ms;
@@ -98,10 +101,10 @@ static void begin(struct peer *p, uint8_t op, const char *path, uint32_t flags, 
 	p->q.base = op == BULK_PUT ? sources[0] : (char[]){ "" };
 	p->q.sources = op == BULK_PUT ? NULL : sources;
 	p->q.nsources = op != BULK_PUT;
-	p->q.offer = (struct offer){ .transports = TRANSPORT_INBAND, .ack = ACK_SYNCED,
+	p->q.offer = (struct offer){ .transports = TRANSPORT_INBAND, .ack = want_ack,
 				     .ops = OP_WRITE, .cpus = 1, .memory = 64 << 20,
-				     .block_max = BLOCK_MAX, .channels_max = 1, .inflight = 16,
-				     .block = BLOCK_MIN };
+				     .block = BLOCK_MIN, .block_max = BLOCK_MAX,
+				     .channels_max = 1, .inflight = 16 };
 	assert_int_equal(bulk_request_put(p->b, &p->q), 0);
 	snprintf(line, sizeof(line), "BULK %zu\r\n", buf_len(p->b));
 	ms_write(p->ms, line, strlen(line));
@@ -170,7 +173,7 @@ static void send_block(struct peer *p, const struct piece *v, int n)
 	struct block *b = pool_get(p->pool);
 	size_t head;
 
-	memset(block_payload(b), 'x', b->cap);
+	memset(block_payload(b), fill, b->cap);
 	b->number = p->next_block++;
 	for (int i = 0; i < n; i++)
 		assert_int_equal(block_add(b, v[i].id, v[i].offset, v[i].length), 0);
@@ -198,8 +201,7 @@ static void send_counts(struct peer *p, uint8_t type, uint64_t n)
 	send_frame(p, type);
 }
 
-/* All there is: once each block has its answer. */
-static void send_sent(struct peer *p, uint64_t nentries, uint32_t nblocks)
+static void wait_credits(struct peer *p, uint32_t nblocks)
 {
 	uint32_t n;
 	uint8_t type;
@@ -212,6 +214,12 @@ static void send_sent(struct peer *p, uint64_t nentries, uint32_t nblocks)
 		assert_int_equal(credit_head_get(buf_ptr(p->in), &n), 0);
 		nblocks -= n;
 	}
+}
+
+/* All there is: once each block has its answer. */
+static void send_sent(struct peer *p, uint64_t nentries, uint32_t nblocks)
+{
+	wait_credits(p, nblocks);
 	send_counts(p, BULK_SENT, nentries);
 }
 
@@ -460,6 +468,103 @@ static void test_sizes_that_lie(void **state)
 	}
 }
 
+#define RUN BLOCK_MIN
+
+static void wait_frame(struct peer *p, uint8_t want)
+{
+	uint8_t type = 0;
+
+	while (type != want)
+		assert_int_equal(ms_read_frame(p->ms, &type, p->in, 2 * BULK_FRAME_MAX, WAIT_MS),
+				 0);
+}
+
+/* A file of four runs, of which the first two are down when the source gives up. */
+static void leave_half(const char *dir)
+{
+	struct bulk_failure f = { .code = -EINTR, .text = "enough" };
+	struct peer p;
+
+	begin(&p, BULK_PUT, dir, BULK_F_RESUME, POLICY_OVERWRITE);
+	assert_int_equal(p.ag.agreement.run, RUN);
+	file_entry(&p, 1, "big", 4 * RUN, ENTRY_F_ASK);
+	entries(&p);
+	wait_frame(&p, BULK_VERDICTS);
+	one_piece(&p, 1, 0, RUN);
+	one_piece(&p, 1, RUN, RUN);
+	wait_credits(&p, 2);
+	bulk_failure_put(p.b, &f);
+	send_frame(&p, BULK_ABORT);
+	expect_end(&p, -EINTR);
+}
+
+/* The first byte of the part's second run becomes another. */
+static void spoil_part(const char *dir)
+{
+	char cmd[300];
+
+	snprintf(cmd, sizeof(cmd), "printf y | dd of=\"$(ls %s.rftp-* | grep -v '\\.j$')\" bs=1 "
+		 "seek=%u conv=notrunc 2>/dev/null", dir, RUN);
+	if (system(cmd))
+		fail_msg("%s", cmd);
+}
+
+/* --ack verified reads back what an earlier transfer left, too: it may have gone bad since
+ * it was looked at for the verdict. */
+static void test_verified_resume(void **state)
+{
+	struct peer p;
+
+	(void)state;
+	want_ack = ACK_VERIFIED;
+	for (int spoilt = 0; spoilt < 2; spoilt++) {
+		const char *dir = at(spoilt ? "spoilt/" : "sound/");
+
+		leave_half(dir);
+		begin(&p, BULK_PUT, dir, BULK_F_RESUME, POLICY_OVERWRITE);
+		file_entry(&p, 1, "big", 4 * RUN, ENTRY_F_ASK);
+		entries(&p);
+		wait_frame(&p, BULK_VERDICTS); /* it has read the runs and found them good */
+		if (spoilt)
+			spoil_part(dir);
+		one_piece(&p, 1, 2 * RUN, RUN);
+		one_piece(&p, 1, 3 * RUN, RUN);
+		wait_credits(&p, 2);
+		send_pair(&p, BULK_KEPT, 1, 2 * RUN);
+		send_sent(&p, 1, 0);
+		expect_end(&p, 0);
+		assert_int_equal(p.r.resumed, 2 * RUN);
+		assert_int_equal(p.r.failed, spoilt);
+		assert_int_equal(there(spoilt ? "spoilt/big" : "sound/big"), !spoilt);
+	}
+	want_ack = ACK_SYNCED;
+}
+
+/* Runs that the source finds different, and sends again, are as they came then. */
+static void test_verified_resume_of_another(void **state)
+{
+	struct peer p;
+
+	(void)state;
+	want_ack = ACK_VERIFIED;
+	leave_half(at("other/"));
+	begin(&p, BULK_PUT, at("other/"), BULK_F_RESUME, POLICY_OVERWRITE);
+	file_entry(&p, 1, "big", 4 * RUN, ENTRY_F_ASK);
+	entries(&p);
+	wait_frame(&p, BULK_VERDICTS);
+	fill = 'z';
+	for (uint64_t i = 1; i < 4; i++)
+		one_piece(&p, 1, i * RUN, RUN);
+	fill = 'x';
+	wait_credits(&p, 3);
+	send_pair(&p, BULK_KEPT, 1, RUN);
+	send_sent(&p, 1, 0);
+	expect_end(&p, 0);
+	assert_int_equal(p.r.failed, 0);
+	assert_true(there("other/big"));
+	want_ack = ACK_SYNCED;
+}
+
 /* ---- a sink against the source ---- */
 
 static void make_source(void)
@@ -477,15 +582,6 @@ static void begin_get(struct peer *p)
 {
 	make_source();
 	begin(p, BULK_GET, at("src"), BULK_F_RECURSIVE | BULK_F_RESUME, POLICY_OVERWRITE);
-}
-
-static void wait_frame(struct peer *p, uint8_t want)
-{
-	uint8_t type = 0;
-
-	while (type != want)
-		assert_int_equal(ms_read_frame(p->ms, &type, p->in, 2 * BULK_FRAME_MAX, WAIT_MS),
-				 0);
 }
 
 static void test_done_without_end(void **state)
@@ -606,6 +702,8 @@ int main(void)
 		cmocka_unit_test(test_block_numbers),
 		cmocka_unit_test(test_damaged_head),
 		cmocka_unit_test(test_sizes_that_lie),
+		cmocka_unit_test(test_verified_resume),
+		cmocka_unit_test(test_verified_resume_of_another),
 		cmocka_unit_test(test_done_without_end),
 		cmocka_unit_test(test_sink_that_refuses_all),
 		cmocka_unit_test(test_runs_of_another_length),

@@ -46,6 +46,7 @@ enum bulk_type {
 			     * digests fit, which therefore are not sent again */
 	BULK_READY = 16,    /* client → server, its first: u8 transport of the agreement, or
 			     * TRANSPORT_INBAND when no data channel could be opened */
+	BULK_PLACE = 128,   /* sink → source, on one host: which directory a named one became */
 };
 
 /* The head of a frame. get: -EBADMSG for a type below 128 that is not known, for flags
@@ -181,6 +182,10 @@ int bulk_run_get(struct buf *b, uint64_t *run, uint8_t digest[16]);
  * last, inclusive. */
 int bulk_pair_put(struct buf *b, uint64_t x, uint64_t y);
 int bulk_pair_get(struct buf *b, uint64_t *x, uint64_t *y);
+
+/* BULK_PLACE: u64 id of the entry, u64 st_dev, u64 st_ino; 0 and 0: there is none. */
+int bulk_place_put(struct buf *b, uint64_t id, uint64_t dev, uint64_t ino);
+int bulk_place_get(struct buf *b, uint64_t *id, uint64_t *dev, uint64_t *ino);
 
 /* BULK_FAILED (id) and BULK_ABORT (id 0): u64 id, u32 errno (Linux numbers), text. */
 struct bulk_failure {

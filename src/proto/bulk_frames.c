@@ -140,6 +140,33 @@ int bulk_pair_get(struct buf *b, uint64_t *x, uint64_t *y)
 	return wire_in_end(&in, b);
 }
 
+/* ---- places ---- */
+
+int bulk_place_put(struct buf *b, uint64_t id, uint64_t dev, uint64_t ino)
+{
+	uint8_t *p;
+	int r = buf_reserve(b, 24, &p);
+
+	if (r < 0)
+		return r;
+	put_be64(p, id);
+	put_be64(p + 8, dev);
+	put_be64(p + 16, ino);
+	return 0;
+}
+
+int bulk_place_get(struct buf *b, uint64_t *id, uint64_t *dev, uint64_t *ino)
+{
+	struct wire_in in = wire_in_of(b);
+
+	*id = in_u64(&in);
+	*dev = in_u64(&in);
+	*ino = in_u64(&in);
+	if (in.bad)
+		*id = *dev = 0;
+	return wire_in_end(&in, b);
+}
+
 /* ---- failures ---- */
 
 static bool is_continuation(uint8_t c)

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #define NICS_MAX 16
+#define HOST_ID_BYTES 16
 #define CHANNELS_MAX 256       /* of all paths together */
 
 enum { TRANSPORT_TCP = 1, TRANSPORT_RDMA = 2, TRANSPORT_INBAND = 4 }; /* a bit set */
@@ -42,6 +43,8 @@ struct offer {
 	uint64_t rtt_ns;        /* measured; 0: not known. The client's counts. */
 	uint32_t nnics;
 	struct nic_offer nics[NICS_MAX];
+	uint8_t host[HOST_ID_BYTES]; /* the kernel it runs on, as the client's nonce hides it;
+				      * zeros: not told. See setup_host. */
 };
 
 struct agreement {

@@ -49,6 +49,8 @@ static void decode_nic(struct wire_in *in, struct nic_offer *n)
 	in_short(in, n->addr, sizeof(n->addr));
 }
 
+static const uint8_t no_host[HOST_ID_BYTES];
+
 static void encode_offer(struct wire_out *o, const void *msg)
 {
 	const struct offer *f = msg;
@@ -72,6 +74,8 @@ static void encode_offer(struct wire_out *o, const void *msg)
 	out_u32(o, f->nnics);
 	for (uint32_t i = 0; i < f->nnics; i++)
 		encode_nic(o, &f->nics[i]);
+	if (memcmp(f->host, no_host, sizeof(no_host)))
+		out_bytes(o, f->host, sizeof(f->host));
 	out_patch_length(o, at);
 }
 
@@ -103,6 +107,8 @@ static void decode_offer(struct wire_in *in, struct offer *f)
 		in->bad = true;
 	for (uint32_t i = 0; i < f->nnics && !in->bad; i++)
 		decode_nic(in, &f->nics[i]);
+	if (!in->bad && in->left >= sizeof(f->host))
+		in_bytes(in, f->host, sizeof(f->host));
 }
 
 int offer_get(struct buf *b, struct offer *o)

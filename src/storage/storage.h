@@ -94,7 +94,9 @@ struct walk_item {
 	int error;            /* negative errno: name could not be read or listed */
 };
 
-/* 0 goes on; a negative errno ends the walk with it. */
+/* 0 goes on; WALK_PASS_OVER of a directory that is not being left goes on with the next,
+ * and nothing in it nor its end is reported; a negative errno ends the walk with it. */
+#define WALK_PASS_OVER 1
 typedef int walk_fn(void *arg, const struct walk_item *it);
 
 /* Report everything below d depth first, files before subdirectories, a directory

@@ -260,6 +260,10 @@ static int enter(struct walk *w, struct dir *parent, struct dir *d, int fd, cons
 		return r;
 	}
 	r = report(w, &it);
+	if (r == WALK_PASS_OVER) {
+		pop(w);
+		return 0;
+	}
 	return r ? r : list(w, fd, name);
 }
 

@@ -35,6 +35,7 @@ static int send_request(struct transfer_client_config *c, struct err *e)
 	if (q->has_key)
 		crypto_random(q->key, sizeof(q->key));
 	setup_offer(&q->offer, &c->tuning);
+	setup_host(q->offer.host, q->nonce);
 	r = b ? bulk_request_put(b, q) : -ENOMEM;
 	if (r == -ENOBUFS)
 		return err_set(e, -E2BIG, "the list of names is longer than a request may be");
@@ -217,6 +218,7 @@ static void fill_xfer(struct xfer *x, struct transfer_client_config *c,
 	x->tuning = &c->tuning;
 	x->events = &c->events;
 	x->stop = c->stop;
+	x->same_host = setup_same_host(&c->request.offer, &ag->offer);
 	x->started_ns = started;
 }
 

@@ -48,6 +48,10 @@ static int agree(struct serving *v, struct err *e)
 	if (c->request->op == BULK_PUT || c->request->op == BULK_GET)
 		o->no_crc = false;
 	setup_offer(o, &c->tuning);
+	setup_host(o->host, c->request->nonce);
+	/* Who is elsewhere need not be able to tell us from others. */
+	if (!setup_same_host(o, &c->request->offer))
+		memset(o->host, 0, sizeof(o->host));
 	r = negotiate(&c->request->offer, o, &v->ag.agreement, e);
 	if (r)
 		return r;
@@ -172,6 +176,7 @@ static void fill_xfer(struct xfer *x, struct serving *v)
 	x->req = v->c->request;
 	x->tuning = &v->c->tuning;
 	x->events = &no_events;
+	x->same_host = setup_same_host(&v->c->request->offer, &v->ag.offer);
 	x->started_ns = v->started;
 }
 

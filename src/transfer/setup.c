@@ -3,6 +3,7 @@
 #include "transfer/setup.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -37,6 +38,25 @@ void setup_offer(struct offer *o, const struct transfer_tuning *t)
 		o->block_max = BLOCK_MAX;
 	if (!o->channels_max)
 		o->channels_max = 64;
+}
+
+void setup_host(uint8_t host[HOST_ID_BYTES], const uint8_t client_nonce[NONCE_BYTES])
+{
+	static const char label[] = "rftp host";
+	uint8_t boot[64];
+	int fd CLEANUP_CLOSE = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? fd : pread_full(fd, boot, sizeof(boot), 0);
+
+	if (n <= 0 || crypto_hkdf(host, HOST_ID_BYTES, boot, (size_t)n, client_nonce, NONCE_BYTES,
+				  label, sizeof(label) - 1))
+		memset(host, 0, HOST_ID_BYTES);
+}
+
+bool setup_same_host(const struct offer *a, const struct offer *b)
+{
+	static const uint8_t none[HOST_ID_BYTES];
+
+	return !memcmp(a->host, b->host, sizeof(none)) && memcmp(a->host, none, sizeof(none));
 }
 
 static void close_fds(const int *fds, uint32_t n)

@@ -18,6 +18,12 @@ enum io_kind setup_io(const struct transfer_tuning *t, int fd, bool direct);
 unsigned setup_open_dirs(void);
 /* No data channel could be opened: what was agreed, by way of the control stream. */
 void setup_inband(struct agreement *a);
+/* Who we run on, the same for all processes of a kernel from its start to its end (copies
+ * of a running virtual machine share it), but of no use to whoever has another nonce: to
+ * find that both sides are on one host. Zeros where /proc does not tell. */
+void setup_host(uint8_t host[HOST_ID_BYTES], const uint8_t client_nonce[NONCE_BYTES]);
+/* Both have said who they are, and are the same. */
+bool setup_same_host(const struct offer *a, const struct offer *b);
 /* Nothing comes of it: tell the peer (code 0: it told us), exchange BULK_END. True when
  * the stream is in line mode again. */
 bool setup_abort(struct mstream *ms, int code, const char *text);

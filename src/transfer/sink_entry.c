@@ -193,6 +193,34 @@ static int on_dir(struct sink *s, const struct bulk_entry *en, struct err *e)
 	return d->error && parent->dir && name ? 0 : done_add(&s->done, en->id);
 }
 
+/* The source must not walk into what it makes us make: which directory did this become? d
+ * may be NULL. */
+static int tell_place(struct sink *s, uint64_t id, const struct kdir *d)
+{
+	struct buf *b CLEANUP_BUF = buf_new(64);
+	int dfd = d && d->dir ? dir_pin(d->dir) : -1;
+	struct stat st = { 0 };
+	int r;
+
+	if (dfd >= 0 && fstat(dfd, &st))
+		st = (struct stat){ 0 };
+	if (dfd >= 0)
+		dir_unpin(d->dir);
+	r = b ? bulk_place_put(b, id, st.st_dev, st.st_ino) : -ENOMEM;
+	return r ? r : xfer_send(&s->x, BULK_PLACE, b);
+}
+
+/* A directory, wherever it goes. */
+static int on_any_dir(struct sink *s, const struct bulk_entry *en, struct err *e)
+{
+	bool nowhere = s->discard || s->stream;
+	int r = nowhere ? done_add(&s->done, en->id) : on_dir(s, en, e);
+
+	if (r || !s->x.same_host || !(en->flags & ENTRY_F_TOP))
+		return r;
+	return tell_place(s, en->id, nowhere ? NULL : find_dir(s, en->id));
+}
+
 static int on_dir_end(struct sink *s, const struct bulk_entry *en)
 {
 	struct kdir *d = find_dir(s, en->id);
@@ -540,9 +568,7 @@ static int on_entry(struct sink *s, const struct bulk_entry *en, struct err *e)
 	atomic_fetch_add(&s->entries, 1);
 	switch (en->type) {
 	case ENTRY_DIR:
-		if (s->discard || s->stream)
-			return done_add(&s->done, en->id);
-		return on_dir(s, en, e);
+		return on_any_dir(s, en, e);
 	case ENTRY_FILE:
 		return on_file(s, en, e);
 	case ENTRY_LINK:

@@ -294,6 +294,23 @@ static int on_runs(struct source *s, struct buf *p)
 	return r;
 }
 
+static int on_place(struct source *s, struct buf *p)
+{
+	uint64_t id, dev, ino;
+	int r = bulk_place_get(p, &id, &dev, &ino);
+	LOCK_GUARD(guard, &s->lock);
+
+	if (r)
+		return r;
+	if (!s->places_due)
+		return -EPROTO;
+	s->places_due--;
+	pthread_cond_signal(&s->moved);
+	if (!ino || inodes_find(&s->places, dev, ino))
+		return 0;
+	return inodes_add(&s->places, dev, ino, id ? id : 1) ? 0 : -ENOMEM;
+}
+
 static int source_frame(struct xfer *x, uint8_t type, struct buf *p, struct err *e)
 {
 	struct source *s = of(x);
@@ -308,6 +325,8 @@ static int source_frame(struct xfer *x, uint8_t type, struct buf *p, struct err 
 		return on_verdicts(s, p);
 	case BULK_RUNS:
 		return on_runs(s, p);
+	case BULK_PLACE:
+		return on_place(s, p);
 	default:
 		return -EPROTO;
 	}
@@ -415,6 +434,7 @@ void source_destroy(struct source *s)
 		sfile_put(s->slots[i]);
 	free(s->slots);
 	free(s->out);
+	inodes_clear(&s->places);
 	plan_free(s->plan);
 	for (uint32_t i = 0; i < s->x.nroutes; i++)
 		bq_free(s->ready[i]);

@@ -3,6 +3,7 @@
 #ifndef RFTP_TRANSFER_SOURCE_H
 #define RFTP_TRANSFER_SOURCE_H
 
+#include "transfer/inodes.h"
 #include "transfer/numbers.h"
 #include "transfer/plan.h"
 #include "transfer/seal.h"
@@ -36,11 +37,16 @@ struct source {
 	/* Entries that the sink has not finished, guarded by lock. A slot holds the file, or
 	 * NULL for an entry that has none; state tells whether the id is out. */
 	pthread_mutex_t lock;
-	pthread_cond_t moved;          /* oldest moved */
+	pthread_cond_t moved;          /* oldest moved, or a place was told: for the walker */
 	struct sfile **slots;          /* [ahead] by id modulo ahead */
 	uint8_t *out;                  /* [ahead]: 1 while not done */
 	uint32_t ahead;
 	uint64_t oldest, next;         /* ids: the first not done; the next to be given */
+
+	/* On one host: the directories that named ones become, which the walk must not go
+	 * into. Guarded by lock. */
+	struct inodes places;
+	uint64_t places_due;           /* asked about and not told yet */
 
 	/* Numbers of blocks that are acknowledged, guarded by lock: the sink remembers only so
 	 * many above the lowest that it has not got. */

@@ -27,6 +27,15 @@ static bool means_contents(const char *path)
 	return !last[0] || !strcmp(last, ".") || !strcmp(last, "..");
 }
 
+static void same_place(struct walk *w, const char *path)
+{
+	char text[ERR_TEXT];
+
+	snprintf(text, sizeof(text), "%s: source and destination are the same directory",
+		 printable(path));
+	source_file_failed(w->s, NULL, path, -EINVAL, text);
+}
+
 static int walk_dir(struct walk *w, const char *path, const char *name, const struct meta *m,
 		    bool contents)
 {
@@ -53,6 +62,10 @@ static int walk_dir(struct walk *w, const char *path, const char *name, const st
 		w->top_flags |= ENTRY_F_CONTENTS;
 	r = walk_enter_dir(w, d, name, m);
 	if (!r)
+		r = walk_wait_places(w);
+	if (!r && walk_is_place(w, m->dev, m->ino))
+		same_place(w, path);
+	else if (!r)
 		r = walk_tree(s->dirs, d, s->x.req->flags & BULK_F_FOLLOW, walk_on_item, w);
 	if (!r)
 		r = walk_leave_dir(w);

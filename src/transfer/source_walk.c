@@ -116,6 +116,13 @@ static void entry_meta(struct bulk_entry *e, const struct meta *m)
 	e->size = m->size;
 }
 
+static void expect_place(struct source *s)
+{
+	LOCK_GUARD(guard, &s->lock);
+
+	s->places_due++;
+}
+
 /* A fresh entry below the directory we are in. */
 int walk_begin_entry(struct walk *w, struct bulk_entry *e, uint8_t type, const char *name,
 		       const struct meta *m)
@@ -128,6 +135,8 @@ int walk_begin_entry(struct walk *w, struct bulk_entry *e, uint8_t type, const c
 	e->flags = w->top_flags;
 	w->top_flags = 0;
 	entry_meta(e, m);
+	if (type == ENTRY_DIR && (e->flags & ENTRY_F_TOP) && w->s->x.same_host)
+		expect_place(w->s);
 	return 0;
 }
 
@@ -147,6 +156,46 @@ static void item_failed(struct walk *w, const struct walk_item *it, int code)
 }
 
 /* ---- directories ---- */
+
+int walk_wait_places(struct walk *w)
+{
+	struct source *s = w->s;
+	int r = s->x.same_host ? flush(w) : 0;
+	LOCK_GUARD(guard, &s->lock);
+
+	while (!r && s->places_due && !xfer_failed(&s->x))
+		pthread_cond_wait(&s->moved, &s->lock);
+	return xfer_failed(&s->x) ? -ECANCELED : r;
+}
+
+bool walk_is_place(struct walk *w, uint64_t dev, uint64_t ino)
+{
+	LOCK_GUARD(guard, &w->s->lock);
+
+	return inodes_find(&w->s->places, dev, ino);
+}
+
+/* A destination below the source: what is in it came from there, or is in other ways not
+ * for us to copy while it grows. */
+static int pass_over(struct walk *w, const struct walk_item *it)
+{
+	char *path CLEANUP_FREE = dir_path(it->parent, it->name);
+	char text[ERR_TEXT];
+
+	snprintf(text, sizeof(text), "%s: a directory is not copied into itself: left out",
+		 printable(path ? path : it->name));
+	source_file_failed(w->s, NULL, path ? path : it->name, -EINVAL, text);
+	return WALK_PASS_OVER;
+}
+
+static int found_dir(struct walk *w, const struct walk_item *it)
+{
+	if (it->leaving)
+		return walk_leave_dir(w);
+	if (w->s->x.same_host && walk_is_place(w, it->meta.dev, it->meta.ino))
+		return pass_over(w, it);
+	return walk_enter_dir(w, it->dir, it->name, &it->meta);
+}
 
 int walk_push_dir(struct walk *w, uint64_t id)
 {
@@ -502,8 +551,7 @@ int walk_on_item(void *arg, const struct walk_item *it)
 	}
 	switch (it->meta.type) {
 	case FT_DIR:
-		return it->leaving ? walk_leave_dir(w) :
-			walk_enter_dir(w, it->dir, it->name, &it->meta);
+		return found_dir(w, it);
 	case FT_LINK:
 		return put_link(w, it);
 	case FT_FILE:

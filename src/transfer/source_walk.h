@@ -51,6 +51,10 @@ int walk_push_dir(struct walk *w, uint64_t id);
 int walk_enter_dir(struct walk *w, struct dir *dir, const char *name, const struct meta *m);
 int walk_leave_dir(struct walk *w);
 int walk_end_dir(struct walk *w, uint64_t id);
+/* Sleep until the sink has told what all named directories so far become. */
+int walk_wait_places(struct walk *w);
+/* Whether this directory is one of those. */
+bool walk_is_place(struct walk *w, uint64_t dev, uint64_t ino);
 /* A regular file: path in parent, or without a parent a path that was named. */
 int walk_put_name(struct walk *w, struct dir *parent, const char *path, const char *name,
 		  const struct meta *m);

@@ -48,6 +48,7 @@ struct xfer {
 	const struct transfer_tuning *tuning;
 	const struct transfer_events *events; /* never NULL; its functions may be */
 	const volatile sig_atomic_t *stop;   /* NULL: cannot be stopped */
+	bool same_host;                      /* device and inode mean the same to the peer */
 	uint32_t npaths;                     /* what was agreed */
 	/* One more than npaths when both sides offer in-band: the standby, last of all, takes
 	 * the blocks when no data channel is left. A source's has no pool of its own. */

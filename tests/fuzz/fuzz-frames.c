@@ -36,6 +36,14 @@ static void take_pairs(struct buf *b)
 		;
 }
 
+static void take_places(struct buf *b)
+{
+	uint64_t id, dev, ino;
+
+	while (buf_len(b) && !bulk_place_get(b, &id, &dev, &ino))
+		;
+}
+
 static void take_failure(struct buf *b)
 {
 	struct bulk_failure f;
@@ -89,6 +97,9 @@ static void take(uint8_t type, struct buf *b)
 	case BULK_DONE:
 	case BULK_KEPT:
 		take_pairs(b);
+		break;
+	case BULK_PLACE:
+		take_places(b);
 		break;
 	case BULK_FAILED:
 	case BULK_ABORT:

@@ -54,6 +54,7 @@ static struct offer an_offer(void)
 		.rtt_ns = 95000000, .nnics = 2,
 		.nics = { { "eth0", "192.0.2.1", 100000, 0, true },
 			  { "eth1", "2001:db8::1", 100000, 1, true } },
+		.host = { 1, 2, 3, 4 },
 	};
 
 	return o;
@@ -193,6 +194,8 @@ static void put_from_sink(struct buf *out, struct buf *p)
 	frame(out, BULK_FAILED, p);
 	check(bulk_pair_put(p, 1, 7));
 	frame(out, BULK_DONE, p);
+	check(bulk_place_put(p, 1, 2049, 4711));
+	frame(out, BULK_PLACE, p);
 	f.id = 0;
 	check(bulk_failure_put(p, &f));
 	frame(out, BULK_ABORT, p);

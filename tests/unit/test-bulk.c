@@ -439,6 +439,29 @@ static void test_pair(void **state)
 	assert_true(p.x == 1 && p.y == UINT64_MAX);
 }
 
+struct place_frame {
+	uint64_t id, dev, ino;
+};
+
+static int get_place(struct buf *b, void *out)
+{
+	struct place_frame *p = out;
+
+	return bulk_place_get(b, &p->id, &p->dev, &p->ino);
+}
+
+static void test_place(void **state)
+{
+	struct buf *b CLEANUP_BUF = buf_new(24);
+	struct place_frame p;
+
+	assert_int_equal(bulk_place_put(b, 7, 2, UINT64_MAX), 0);
+	assert_int_equal(bulk_place_put(b, 1, 1, 1), -ENOBUFS);
+	assert_int_equal(codec_truncations(b, get_place, &p, sizeof(p)), 24);
+	assert_int_equal(get_place(b, &p), 0);
+	assert_true(p.id == 7 && p.dev == 2 && p.ino == UINT64_MAX);
+}
+
 static int get_counts(struct buf *b, void *out)
 {
 	return bulk_counts_get(b, out);
@@ -578,6 +601,7 @@ int main(void)
 		cmocka_unit_test(test_verdict),
 		cmocka_unit_test(test_runs),
 		cmocka_unit_test(test_pair),
+		cmocka_unit_test(test_place),
 		cmocka_unit_test(test_counts),
 		cmocka_unit_test(test_failure),
 		cmocka_unit_test(test_failure_code),

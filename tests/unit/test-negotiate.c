@@ -593,6 +593,24 @@ static void test_offer_wire(void **state)
 	assert_int_equal(back.channels, o.channels);
 	assert_int_equal(back.channels_max, o.channels_max);
 	assert_int_equal(back.inflight, o.inflight);
+	assert_memory_equal(back.host, (uint8_t[HOST_ID_BYTES]){ 0 }, HOST_ID_BYTES);
+}
+
+static void test_offer_host(void **state)
+{
+	struct buf *b CLEANUP_BUF = buf_new(65536);
+	struct offer o = with_nics(1, 1000, false), back;
+	size_t without;
+
+	assert_int_equal(offer_put(b, &o), 0);
+	without = buf_len(b);
+	buf_reset(b);
+	memset(o.host, 0x5a, sizeof(o.host));
+	assert_int_equal(offer_put(b, &o), 0);
+	assert_int_equal(buf_len(b), without + HOST_ID_BYTES);
+	assert_int_equal(codec_truncations(b, get_offer, &back, sizeof(back)), buf_len(b));
+	assert_int_equal(offer_get(b, &back), 0);
+	assert_memory_equal(back.host, o.host, HOST_ID_BYTES);
 }
 
 /* Change one byte (from the end when at is negative) of an encoded offer. */
@@ -746,6 +764,7 @@ int main(void)
 		cmocka_unit_test(test_random),
 		cmocka_unit_test(test_check),
 		cmocka_unit_test(test_offer_wire),
+		cmocka_unit_test(test_offer_host),
 		cmocka_unit_test(test_offer_hostile),
 		cmocka_unit_test(test_put_refused),
 		cmocka_unit_test(test_appended),

@@ -25,6 +25,7 @@
 #define BULK_PATH_MAX 65536        /* of a link's target or a named path */
 #define BULK_XATTRS_MAX 65536
 #define BULK_RANGES_MAX 16384      /* data ranges in one message */
+#define BULK_LINKED_MAX (1u << 19) /* entries that hard links may still come for */
 
 enum bulk_type {
 	BULK_AGREE = 1,     /* server → client, first */
@@ -127,6 +128,7 @@ enum {
 				   * into the destination itself */
 	ENTRY_F_MORE = 1 << 5,    /* further ranges follow in another entry of this id */
 	ENTRY_F_LINKED = 1 << 6,  /* a HARDLINK to this one may follow */
+	ENTRY_F_LAST = 1 << 7,    /* of a HARDLINK: no further one to its target follows */
 };
 
 struct bulk_range {

@@ -187,24 +187,6 @@ void sink_init(struct sink *s)
 	done_init(&s->done);
 }
 
-static void free_linkables(struct sink *s)
-{
-	struct linkable *l, *next;
-
-	HASH_ITER(hh, s->linkables, l, next) {
-		HASH_DEL(s->linkables, l);
-		while (l->waiting) {
-			struct kfile *f = l->waiting;
-
-			l->waiting = f->next;
-			kfile_put(s, f);
-		}
-		kdir_put(s, l->parent);
-		free(l->name);
-		free(l);
-	}
-}
-
 static void put_blocks(struct block *b)
 {
 	while (b) {
@@ -230,7 +212,7 @@ void sink_destroy(struct sink *s)
 		s->jobs = f->next;
 		kfile_put(s, f);
 	}
-	free_linkables(s);
+	linkables_free(s);
 	for (uint32_t i = 0; s->slots && i < s->ahead; i++)
 		kfile_put(s, s->slots[i]);
 	sink_entries_end(s);
@@ -434,7 +416,6 @@ int sink_run(struct sink *s, struct transfer_result *r, bool *in_line, struct er
 		return give_up(s, in_line, e);
 	xfer_wait(&s->x, all_over);
 	drain(s);
-	free_linkables(s); /* they hold directories, whose times are set by this */
 	if (!xfer_failed(&s->x)) {
 		rc = flush_done(s);
 		if (rc)

@@ -6,6 +6,7 @@
 
 #include "transfer/dest.h"
 #include "transfer/done.h"
+#include "transfer/inodes.h"
 #include "transfer/numbers.h"
 #include "transfer/outlet.h"
 #include "transfer/seal.h"
@@ -96,16 +97,17 @@ struct kfile {
 #define NOSIZE_TOKEN (INT64_MAX / 2)
 #define KEPT_TOKEN 1
 
-/* A file that hard links may name. */
+/* A file that hard links may name: there can be many. Guarded by lock, but for what does
+ * not change. */
 enum link_state { LINK_PENDING, LINK_THERE, LINK_FAILED };
 
 struct linkable {
-	uint64_t id;
-	struct kdir *parent;
-	char *name;
-	enum link_state state;
+	struct dir *dir;         /* a reference; NULL: there is none */
 	struct kfile *waiting;
-	UT_hash_handle hh;
+	uint32_t refs;           /* the table's, and of who makes links to it */
+	uint8_t state;           /* enum link_state */
+	bool last;               /* no further link comes */
+	char name[];
 };
 
 struct writer;
@@ -142,7 +144,7 @@ struct sink {
 	_Atomic uint64_t highest;      /* last entry id that came */
 	struct block *parked;          /* guarded by lock: blocks before their entries */
 	struct numbers *numbers;       /* guarded by lock */
-	struct linkable *linkables;    /* guarded by lock */
+	struct inodes linkables;       /* guarded by lock: addresses of those, by entry id */
 	struct buf *verdicts;          /* guarded by lock: not sent yet */
 
 	pthread_mutex_t job_lock;
@@ -222,7 +224,6 @@ void kfile_failed(struct sink *s, struct kfile *f, int code, const char *text);
 /* The spec of f's part. */
 struct part_spec kfile_spec(struct sink *s, struct kfile *f);
 struct part *kfile_part(struct sink *s, struct kfile *f, struct err *e);
-int kfile_hardlink(struct sink *s, struct kfile *f);
 
 struct kfile *kfile_get(struct sink *s, uint64_t id); /* a reference, or NULL */
 void kfile_put(struct sink *s, struct kfile *f);
@@ -247,6 +248,17 @@ int kfile_verify(struct kfile *f, uint64_t size, struct err *e);
 /* Make zeros of fd's file, which goes up to size, but for ranges (as on the wire). 0 or a
  * negative errno. */
 int make_holes(int fd, uint64_t size, const uint8_t *ranges, uint32_t n);
+
+/* sink_hardlink.c */
+/* Links to f's entry may come. -EPROTO: to too many. */
+int linkable_add(struct sink *s, const struct kfile *f);
+/* f has come to its end: make the links that wait for it. */
+void linkable_settle(struct sink *s, const struct kfile *f, enum link_state state);
+/* No further link to this entry comes. */
+void linkable_last(struct sink *s, uint64_t id);
+void linkables_free(struct sink *s);
+/* Make f the link that it is, at once or when its target is there. */
+int kfile_hardlink(struct sink *s, struct kfile *f);
 
 /* sink_link.c */
 int put_symlink(int dfd, const char *name, const char *target);

@@ -131,90 +131,6 @@ void kfile_put(struct sink *s, struct kfile *f)
 	free(f);
 }
 
-/* ---- hard links ---- */
-
-static void make_hardlink(struct sink *s, struct kfile *f, struct linkable *l)
-{
-	char text[ERR_TEXT];
-	int from = dir_pin(l->parent->dir), to, r = from;
-
-	if (from >= 0) {
-		to = dir_pin(f->parent->dir);
-		r = to < 0 ? to : put_hardlink(from, l->name, to, f->name);
-		if (to >= 0)
-			dir_unpin(f->parent->dir);
-		dir_unpin(l->parent->dir);
-	}
-	if (!r && s->sync)
-		r = kdir_sync(f->parent);
-	if (!r) {
-		kfile_done(s, f, false);
-		return;
-	}
-	snprintf(text, sizeof(text), "%s: hard link to %s: %s", printable(f->name),
-		 printable(l->name), strerror(-r));
-	kfile_failed(s, f, r, text);
-}
-
-static void hardlink_orphan(struct sink *s, struct kfile *f)
-{
-	char text[ERR_TEXT];
-
-	snprintf(text, sizeof(text), "%s: the file it is a hard link to was not written",
-		 printable(f->name));
-	kfile_failed(s, f, -ENOENT, text);
-}
-
-int kfile_hardlink(struct sink *s, struct kfile *f)
-{
-	enum link_state state;
-	struct linkable *l;
-
-	pthread_mutex_lock(&s->lock);
-	HASH_FIND(hh, s->linkables, &f->link_id, sizeof(f->link_id), l);
-	if (!l) {
-		pthread_mutex_unlock(&s->lock);
-		return -EPROTO;
-	}
-	state = l->state;
-	if (state == LINK_PENDING) {
-		atomic_fetch_add(&f->refs, 1);
-		f->next = l->waiting;
-		l->waiting = f;
-	}
-	pthread_mutex_unlock(&s->lock);
-	if (state == LINK_THERE)
-		make_hardlink(s, f, l);
-	else if (state == LINK_FAILED)
-		hardlink_orphan(s, f);
-	return 0;
-}
-
-/* Linkables stay until the end of the transfer, so l is safe outside the lock. */
-static void settle_links(struct sink *s, struct kfile *f, enum link_state state)
-{
-	struct kfile *waiting = NULL;
-	struct linkable *l;
-
-	pthread_mutex_lock(&s->lock);
-	HASH_FIND(hh, s->linkables, &f->id, sizeof(f->id), l);
-	if (l) {
-		l->state = state;
-		waiting = steal_ptr(&l->waiting);
-	}
-	pthread_mutex_unlock(&s->lock);
-	while (waiting) {
-		struct kfile *next = waiting->next;
-
-		if (state == LINK_THERE)
-			make_hardlink(s, waiting, l);
-		else
-			hardlink_orphan(s, waiting);
-		kfile_put(s, waiting);
-		waiting = next;
-	}
-}
-
 /* ---- the end of a file ---- */
 
 static struct kfile *leave_slot(struct sink *s, struct kfile *f)
@@ -230,7 +146,7 @@ void kfile_over(struct sink *s, struct kfile *f, enum link_state state)
 	struct kfile *held;
 
 	if (f->flags & ENTRY_F_LINKED)
-		settle_links(s, f, state);
+		linkable_settle(s, f, state);
 	held = leave_slot(s, f);
 	if (held && atomic_fetch_sub(&s->live, 1) == 1 && atomic_load(&s->sent))
 		xfer_changed(&s->x);

@@ -400,25 +400,6 @@ static uint64_t data_bytes(const struct bulk_entry *en)
 	return n;
 }
 
-static int remember_linkable(struct sink *s, struct kfile *f)
-{
-	struct linkable *l = calloc(1, sizeof(*l));
-
-	if (!l)
-		return -ENOMEM;
-	l->id = f->id;
-	l->name = strdup(f->name);
-	if (!l->name) {
-		free(l);
-		return -ENOMEM;
-	}
-	l->parent = f->parent;
-	atomic_fetch_add(&f->parent->refs, 1);
-	LOCK_GUARD(guard, &s->lock);
-	HASH_ADD(hh, s->linkables, id, sizeof(l->id), l);
-	return 0;
-}
-
 static void parent_missing(struct sink *s, struct kfile *f)
 {
 	char text[ERR_TEXT];
@@ -482,7 +463,7 @@ static int on_file(struct sink *s, const struct bulk_entry *en, struct err *e)
 	atomic_fetch_add(&f->refs, 1); /* ours, until the end of this function */
 	r = enter_slot(s, f);
 	if (!r && (f->flags & ENTRY_F_LINKED))
-		r = remember_linkable(s, f);
+		r = linkable_add(s, f);
 	if (!r)
 		r = start_file(s, f, data);
 	if (!r && asked_and_empty(s, f, data))
@@ -555,6 +536,8 @@ static int on_link(struct sink *s, const struct bulk_entry *en, struct err *e)
 		r = kfile_hardlink(s, f);
 	else if (!r)
 		set_link(s, f, en->target);
+	if (!r && en->type == ENTRY_HARDLINK && (en->flags & ENTRY_F_LAST))
+		linkable_last(s, en->link_id);
 	kfile_put(s, f);
 	return r;
 }

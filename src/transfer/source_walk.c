@@ -305,30 +305,41 @@ static int find_ranges(struct source *s, const struct sfile *f, struct ranges *g
 	return r;
 }
 
-/* The group's first name when this is a later one. */
-static struct first_link *known_link(struct walk *w, const struct meta *m)
+/* The entry of the group's first name when this is a later one, else 0. When it is the last
+ * the group is forgotten. */
+static uint64_t known_link(struct walk *w, const struct meta *m, bool *last)
 {
-	struct first_link *l, key = { .key = { m->dev, m->ino } };
+	struct inode *l = inodes_find(&w->links, m->dev, m->ino);
+	uint64_t id = l ? l->id : 0;
 
-	HASH_FIND(hh, w->links, &key.key, sizeof(key.key), l);
-	if (l && --l->left == 0) {
-		/* The caller uses its id before anything else is added. */
-		HASH_DEL(w->links, l);
-	}
-	return l;
+	*last = l && --l->left == 0;
+	if (*last)
+		inodes_remove(&w->links, l);
+	return id;
+}
+
+/* Names of files that have others outside of what is copied are never all seen, so there
+ * must be an end to what is remembered. */
+static bool links_full(struct walk *w)
+{
+	uint32_t max = w->s->x.tuning->link_groups;
+
+	if (w->links.n < (max ? max : BULK_LINKED_MAX))
+		return false;
+	if (!w->links_full)
+		log_warn("more than %zu files have names that were not seen yet: further hard "
+			 "links become files of their own", w->links.n);
+	w->links_full = true;
+	return true;
 }
 
 static int remember_link(struct walk *w, const struct meta *m, uint64_t id)
 {
-	struct first_link *l = calloc(1, sizeof(*l));
+	struct inode *l = inodes_add(&w->links, m->dev, m->ino, id);
 
 	if (!l)
 		return -ENOMEM;
-	l->key.dev = m->dev;
-	l->key.ino = m->ino;
-	l->id = id;
-	l->left = m->nlink - 1;
-	HASH_ADD(hh, w->links, key, sizeof(l->key), l);
+	l->left = m->nlink > UINT32_MAX ? UINT32_MAX : (uint32_t)m->nlink - 1;
 	return 0;
 }
 
@@ -337,17 +348,17 @@ static bool is_linked(struct walk *w, const struct meta *m)
 	return m->nlink > 1 && (w->s->x.req->flags & BULK_F_HARDLINKS);
 }
 
-static int put_hardlink(struct walk *w, const char *name, const struct meta *m,
-			struct first_link *l)
+static int put_hardlink(struct walk *w, const char *name, const struct meta *m, uint64_t to,
+			bool last)
 {
 	struct bulk_entry e;
 	int r = walk_begin_entry(w, &e, ENTRY_HARDLINK, name, m);
 
-	e.link_id = l->id;
-	if (!l->left)
-		free(l);
 	if (r)
 		return r;
+	e.link_id = to;
+	if (last)
+		e.flags |= ENTRY_F_LAST;
 	walk_publish(w->s, e.id, NULL);
 	return walk_put_entry(w, &e);
 }
@@ -480,7 +491,7 @@ static int put_regular(struct walk *w, struct dir *parent, const char *path,
 	e.xattrs = extra.xattrs;
 	e.xattrs_len = extra.xattrs_len;
 	f->id = e.id;
-	if (!r && is_linked(w, m)) {
+	if (!r && is_linked(w, m) && !links_full(w)) {
 		e.flags |= ENTRY_F_LINKED;
 		r = remember_link(w, m, e.id);
 	}
@@ -506,9 +517,10 @@ static int put_link(struct walk *w, const struct walk_item *it)
 int walk_put_name(struct walk *w, struct dir *parent, const char *path, const char *name,
 		    const struct meta *m)
 {
-	struct first_link *l = is_linked(w, m) ? known_link(w, m) : NULL;
+	bool last;
+	uint64_t to = is_linked(w, m) ? known_link(w, m, &last) : 0;
 
-	return l ? put_hardlink(w, name, m, l) : put_regular(w, parent, path, name, m);
+	return to ? put_hardlink(w, name, m, to, last) : put_regular(w, parent, path, name, m);
 }
 
 /* With --follow what a link points to has been looked at the kernel's way; where the root
@@ -564,12 +576,7 @@ int walk_on_item(void *arg, const struct walk_item *it)
 
 static void walk_clear(struct walk *w)
 {
-	struct first_link *l, *next;
-
-	HASH_ITER(hh, w->links, l, next) {
-		HASH_DEL(w->links, l);
-		free(l);
-	}
+	inodes_clear(&w->links);
 	while (w->first) {
 		struct sfile *f = w->first;
 

@@ -6,14 +6,6 @@
 
 #include "transfer/source.h"
 
-/* The first of a group of hard links. */
-struct first_link {
-	struct { uint64_t dev, ino; } key;
-	uint64_t id;
-	uint64_t left;        /* names not seen yet */
-	UT_hash_handle hh;
-};
-
 /* A directory that only a list of names implies. */
 struct implied {
 	char *path;
@@ -32,7 +24,8 @@ struct walk {
 	size_t depth, ids_room;
 	const char *top;               /* what was named, for messages */
 	uint8_t top_flags;             /* ENTRY_F_TOP | ... of the next entry, then 0 */
-	struct first_link *links;
+	struct inodes links;           /* first names of hard links; left: not seen yet */
+	bool links_full;               /* has been said */
 	struct implied *implied;
 };
 

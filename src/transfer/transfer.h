@@ -25,6 +25,8 @@ struct transfer_tuning {
 	bool hugepages;
 	mode_t umask;               /* taken off modes that are not preserved */
 	uint64_t memory;            /* bytes for pools; 0: a quarter of RAM, at most 4 GiB */
+	uint32_t link_groups;       /* of hard links that a source knows at once; 0: as many
+				     * as may be, BULK_LINKED_MAX */
 };
 
 void transfer_tuning_default(struct transfer_tuning *t);

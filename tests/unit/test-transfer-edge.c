@@ -318,6 +318,32 @@ static void test_link_to_what_was_skipped(void **state)
 	stop(&p);
 }
 
+/* More files with several names than a source remembers: all are there, and those it
+ * remembers are one file still. */
+static void test_many_hard_links(void **state)
+{
+	struct pair p;
+
+	(void)state;
+	shell("rm -rf a b && mkdir -p a/1 a/2 && cd a && for i in 1 2 3; do echo $i > 1/$i && "
+	      "ln 1/$i 2/$i; done");
+	start(&p);
+	p.c.tuning.link_groups = 2;
+	put_ok(&p, at("a"), at("b"));
+	stop(&p);
+	shell("diff -r a b && test $(for i in 1 2 3; do test b/1/$i -ef b/2/$i && echo; done | "
+	      "wc -l) = 2");
+	/* A group that is whole makes room for another, whatever the order of the names. */
+	shell("rm -r a b && mkdir -p a/1 a/2 && for i in 1 2; do echo $i > a/$i/x && "
+	      "ln a/$i/x a/$i/y && ln a/$i/x a/$i/z; done");
+	start(&p);
+	p.c.tuning.link_groups = 1;
+	put_ok(&p, at("a"), at("b"));
+	stop(&p);
+	shell("diff -r a b && for i in 1 2; do test b/$i/x -ef b/$i/y && test b/$i/x -ef b/$i/z || "
+	      "exit 1; done");
+}
+
 /* ---- channels and blocks ---- */
 
 static void faults(const char *rules)
@@ -494,6 +520,7 @@ int main(void)
 		cmocka_unit_test(test_sparse_to_a_stream),
 		cmocka_unit_test(test_mode_of_the_destination),
 		cmocka_unit_test(test_link_to_what_was_skipped),
+		cmocka_unit_test(test_many_hard_links),
 		cmocka_unit_test(test_all_channels_die),
 		cmocka_unit_test(test_readers_share_few_blocks),
 		cmocka_unit_test(test_window_of_blocks),

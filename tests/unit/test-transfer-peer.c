@@ -248,6 +248,15 @@ static const char *at(const char *name)
 
 /* ---- a source against the sink ---- */
 
+static void wait_frame(struct peer *p, uint8_t want)
+{
+	uint8_t type = 0;
+
+	while (type != want)
+		assert_int_equal(ms_read_frame(p->ms, &type, p->in, 2 * BULK_FRAME_MAX, WAIT_MS),
+				 0);
+}
+
 /* The good case, so that the others are known to fail for their reason. */
 static void test_good_source(void **state)
 {
@@ -402,6 +411,46 @@ static void test_hardlink_to_nothing(void **state)
 	expect_end(&p, -EPROTO);
 }
 
+static void hardlink_entry(struct peer *p, uint64_t id, const char *name, uint8_t flags)
+{
+	struct bulk_entry e = { .id = id, .type = ENTRY_HARDLINK, .name = name, .link_id = 1,
+				.flags = (uint8_t)(flags | ENTRY_F_TOP) };
+
+	assert_int_equal(bulk_entry_put(p->b, &e), 0);
+}
+
+/* What no link comes for any more is forgotten, whether it was written before the last came
+ * or after. */
+static void test_last_hardlink(void **state)
+{
+	(void)state;
+	for (int late = 0; late < 2; late++) {
+		struct peer p;
+
+		begin(&p, BULK_PUT, at(late ? "late/" : "last/"), BULK_F_HARDLINKS,
+		      POLICY_OVERWRITE);
+		file_entry(&p, 1, "a", 10, ENTRY_F_LINKED);
+		entries(&p);
+		if (!late) {
+			one_piece(&p, 1, 0, 10);
+			wait_frame(&p, BULK_DONE);
+		}
+		hardlink_entry(&p, 2, "b", 0);
+		hardlink_entry(&p, 3, "c", ENTRY_F_LAST);
+		entries(&p);
+		if (late)
+			one_piece(&p, 1, 0, 10);
+		wait_frame(&p, BULK_DONE);
+		assert_true(!late || there("late/c"));
+		hardlink_entry(&p, 4, "d", 0);
+		entries(&p);
+		expect_end(&p, -EPROTO);
+		assert_true(there(late ? "late/b" : "last/b"));
+		assert_true(there(late ? "late/c" : "last/c"));
+		assert_false(there(late ? "late/d" : "last/d"));
+	}
+}
+
 /* The same number twice is written once; a number out of the window ends it. */
 static void test_block_numbers(void **state)
 {
@@ -469,15 +518,6 @@ static void test_sizes_that_lie(void **state)
 }
 
 #define RUN BLOCK_MIN
-
-static void wait_frame(struct peer *p, uint8_t want)
-{
-	uint8_t type = 0;
-
-	while (type != want)
-		assert_int_equal(ms_read_frame(p->ms, &type, p->in, 2 * BULK_FRAME_MAX, WAIT_MS),
-				 0);
-}
 
 /* A file of four runs, of which the first two are down when the source gives up. */
 static void leave_half(const char *dir)
@@ -699,6 +739,7 @@ int main(void)
 		cmocka_unit_test(test_window_of_entries),
 		cmocka_unit_test(test_entries_out_of_order),
 		cmocka_unit_test(test_hardlink_to_nothing),
+		cmocka_unit_test(test_last_hardlink),
 		cmocka_unit_test(test_block_numbers),
 		cmocka_unit_test(test_damaged_head),
 		cmocka_unit_test(test_sizes_that_lie),

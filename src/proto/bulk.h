@@ -25,6 +25,7 @@
 #define BULK_PATH_MAX 65536        /* of a link's target or a named path */
 #define BULK_XATTRS_MAX 65536
 #define BULK_RANGES_MAX 16384      /* data ranges in one message */
+#define BULK_DETAILS_MAX (16u << 20) /* bytes of ranges and xattrs of entries not over */
 #define BULK_LINKED_MAX (1u << 19) /* entries that hard links may still come for */
 
 enum bulk_type {
@@ -152,6 +153,12 @@ struct bulk_entry {
 	uint32_t xattrs_len;     /* repeated: u16 name length, name, u32 value length, value */
 	const uint8_t *xattrs;
 };
+
+/* What it takes of BULK_DETAILS_MAX. */
+static inline uint32_t bulk_entry_details(const struct bulk_entry *e)
+{
+	return e->nranges * 16 + e->xattrs_len;
+}
 
 /* put: -EINVAL for what get would refuse; a buffer never holds half an entry. */
 int bulk_entry_put(struct buf *b, const struct bulk_entry *e);

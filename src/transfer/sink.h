@@ -85,6 +85,7 @@ struct kfile {
 	struct checks kept;      /* what an earlier transfer left; the clerk's that begins */
 	uint8_t *xattrs;
 	uint32_t xattrs_len;
+	uint32_t details;        /* its part of the sink's */
 	enum kjob job;
 	/* Another writer holds the part: since when (0: nobody), and when that one last wrote,
 	 * as first looked at. His who has the job. */
@@ -167,6 +168,8 @@ struct sink {
 
 	atomic_bool sent;              /* BULK_SENT came */
 	_Atomic uint64_t live;         /* entries that are not over */
+	_Atomic uint64_t details;      /* bytes of ranges and attributes of files */
+	_Atomic uint64_t dir_details;  /* of attributes of directories */
 	_Atomic uint64_t files, failed, skipped, entries;
 	_Atomic uint64_t bytes, bytes_known, bytes_kept, bad_blocks;
 	_Atomic uint64_t writer_wait_ns;

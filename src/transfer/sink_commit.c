@@ -97,6 +97,7 @@ void kdir_put(struct sink *s, struct kdir *d)
 		}
 		if (d->dir)
 			dir_put(d->dir);
+		atomic_fetch_sub(&s->dir_details, d->xattrs_len);
 		free(d->xattrs);
 		free(d);
 		d = parent;
@@ -116,6 +117,17 @@ struct kfile *kfile_get(struct sink *s, uint64_t id)
 	return f;
 }
 
+static void drop_details(struct sink *s, struct kfile *f)
+{
+	LOCK_GUARD(guard, stripe_of(s, f->id));
+
+	free(steal_ptr(&f->ranges));
+	free(steal_ptr(&f->xattrs));
+	f->xattrs_len = 0;
+	atomic_fetch_sub(&s->details, f->details);
+	f->details = 0;
+}
+
 void kfile_put(struct sink *s, struct kfile *f)
 {
 	if (!f || atomic_fetch_sub_explicit(&f->refs, 1, memory_order_acq_rel) != 1)
@@ -124,10 +136,9 @@ void kfile_put(struct sink *s, struct kfile *f)
 		part_abandon(f->part, f->journal && !f->drop);
 	part_free(f->part);
 	kdir_put(s, f->parent);
-	free(f->ranges);
+	drop_details(s, f);
 	free(f->came.v);
 	free(f->kept.v);
-	free(f->xattrs);
 	free(f);
 }
 
@@ -160,6 +171,8 @@ void kfile_done(struct sink *s, struct kfile *f, bool skipped)
 
 	if (atomic_exchange(&f->over, true))
 		return;
+	/* Now, not with the last reference: the source sends more once it hears of this. */
+	drop_details(s, f);
 	if (f->counts)
 		atomic_fetch_add(skipped ? &s->skipped : &s->files, 1);
 	if (s->x.events->file_done) {

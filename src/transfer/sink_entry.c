@@ -155,6 +155,21 @@ static void dir_failed(struct sink *s, struct kdir *d, struct kdir *parent, cons
 	XFER_EVENT(&s->x, file_failed, path ? path : name, d->error, text);
 }
 
+/* They are set when nothing goes into the directory any more, and when that will be is not
+ * for us to say: the source hears at once that it is there. */
+static int keep_dir_xattrs(struct sink *s, const struct bulk_entry *en, struct kdir *d)
+{
+	if (atomic_load(&s->dir_details) + en->xattrs_len > BULK_DETAILS_MAX) {
+		log_warn("%s: its attributes are left out, there are too many directories with "
+			 "files on their way", printable(en->name));
+		return 0;
+	}
+	if (keep_xattrs(s, en, &d->xattrs, &d->xattrs_len))
+		return -ENOMEM;
+	atomic_fetch_add(&s->dir_details, d->xattrs_len);
+	return 0;
+}
+
 static int on_dir(struct sink *s, const struct bulk_entry *en, struct err *e)
 {
 	struct kdir *parent, *d;
@@ -165,7 +180,7 @@ static int on_dir(struct sink *s, const struct bulk_entry *en, struct err *e)
 	if (r)
 		return r;
 	d = kdir_new(s, en->id, parent);
-	if (!d || keep_xattrs(s, en, &d->xattrs, &d->xattrs_len)) {
+	if (!d || keep_dir_xattrs(s, en, d)) {
 		if (d)
 			kdir_put(s, d);
 		kdir_put(s, parent);
@@ -277,6 +292,15 @@ static struct kfile *kfile_new(struct sink *s, const struct bulk_entry *en,
 		return NULL;
 	}
 	return f;
+}
+
+/* More than a source that keeps to its window can have under way. */
+static int count_details(struct sink *s, struct kfile *f, struct err *e)
+{
+	f->details = f->xattrs_len + f->nranges * 16;
+	if (atomic_fetch_add(&s->details, f->details) + f->details <= 2ull * BULK_DETAILS_MAX)
+		return 0;
+	return err_set(e, -EPROTO, "the source sends more attributes and maps than it may");
 }
 
 static bool try_slot(struct sink *s, struct kfile *f)
@@ -462,6 +486,8 @@ static int on_file(struct sink *s, const struct bulk_entry *en, struct err *e)
 		return -ENOMEM;
 	atomic_fetch_add(&f->refs, 1); /* ours, until the end of this function */
 	r = enter_slot(s, f);
+	if (!r)
+		r = count_details(s, f, e);
 	if (!r && (f->flags & ENTRY_F_LINKED))
 		r = linkable_add(s, f);
 	if (!r)

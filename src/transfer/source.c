@@ -59,11 +59,12 @@ static struct sfile *entry_over(struct source *s, uint64_t id, bool *was)
 	if (!*was)
 		return NULL;
 	s->out[i] = 0;
-	if (id == s->oldest) {
+	s->details -= s->weights[i];
+	if (id == s->oldest)
 		while (s->oldest < s->next && !s->out[s->oldest % s->ahead])
 			s->oldest++;
+	if (id < s->oldest || s->weights[i])
 		pthread_cond_signal(&s->moved);
-	}
 	return steal_ptr(&s->slots[i]);
 }
 
@@ -434,6 +435,7 @@ void source_destroy(struct source *s)
 		sfile_put(s->slots[i]);
 	free(s->slots);
 	free(s->out);
+	free(s->weights);
 	inodes_clear(&s->places);
 	plan_free(s->plan);
 	for (uint32_t i = 0; i < s->x.nroutes; i++)
@@ -580,9 +582,10 @@ static int make_tables(struct source *s, struct err *e)
 	s->ahead = s->x.agr.entries_ahead;
 	s->slots = calloc(s->ahead, sizeof(*s->slots));
 	s->out = calloc(s->ahead, 1);
+	s->weights = calloc(s->ahead, sizeof(*s->weights));
 	s->dirs = dirs_new(setup_open_dirs());
 	s->plan = plan_new(s->x.agr.block, s->stripe);
-	if (!s->slots || !s->out || !s->dirs || !s->plan)
+	if (!s->slots || !s->out || !s->weights || !s->dirs || !s->plan)
 		return err_set(e, -ENOMEM, "out of memory");
 	for (uint32_t i = 0; i < s->x.nroutes; i++) {
 		s->ready[i] = bq_new(0);

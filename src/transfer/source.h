@@ -40,6 +40,8 @@ struct source {
 	pthread_cond_t moved;          /* oldest moved, or a place was told: for the walker */
 	struct sfile **slots;          /* [ahead] by id modulo ahead */
 	uint8_t *out;                  /* [ahead]: 1 while not done */
+	uint32_t *weights;             /* [ahead]: bytes of ranges and attributes of those */
+	uint64_t details;              /* their sum */
 	uint32_t ahead;
 	uint64_t oldest, next;         /* ids: the first not done; the next to be given */
 

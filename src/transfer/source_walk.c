@@ -52,9 +52,12 @@ static void read_later(struct walk *w, struct sfile *f)
 	w->nfiles++;
 }
 
-static bool window_full(struct source *s)
+/* Of entries, and of what some of them bring along. */
+static bool window_full(struct source *s, uint32_t weight)
 {
-	return s->next - s->oldest >= s->ahead && !xfer_failed(&s->x);
+	return !xfer_failed(&s->x) &&
+	       (s->next - s->oldest >= s->ahead ||
+		(weight && s->details && s->details + weight > BULK_DETAILS_MAX));
 }
 
 /* The next id, once the window has room for it. 0: the transfer has failed. */
@@ -63,13 +66,13 @@ static uint64_t new_id(struct walk *w)
 	struct source *s = w->s;
 
 	pthread_mutex_lock(&s->lock);
-	if (window_full(s)) {
+	if (window_full(s, w->weight)) {
 		/* The sink can finish only what it has heard of. */
 		pthread_mutex_unlock(&s->lock);
 		if (flush(w))
 			return 0;
 		pthread_mutex_lock(&s->lock);
-		while (window_full(s))
+		while (window_full(s, w->weight))
 			pthread_cond_wait(&s->moved, &s->lock);
 	}
 	if (xfer_failed(&s->x)) {
@@ -78,6 +81,9 @@ static uint64_t new_id(struct walk *w)
 	}
 	s->out[s->next % s->ahead] = 1;
 	s->slots[s->next % s->ahead] = NULL;
+	s->weights[s->next % s->ahead] = w->weight;
+	s->details += w->weight;
+	w->weight = 0;
 	pthread_mutex_unlock(&s->lock);
 	atomic_fetch_add_explicit(&s->entries, 1, memory_order_relaxed);
 	return s->next;
@@ -231,13 +237,17 @@ static void dir_xattrs(struct walk *w, struct bulk_entry *e, struct dir *dir)
 
 int walk_enter_dir(struct walk *w, struct dir *dir, const char *name, const struct meta *m)
 {
-	struct bulk_entry e;
-	int r = walk_begin_entry(w, &e, ENTRY_DIR, name, m);
+	struct bulk_entry e, extra = { 0 };
+	int r;
 
+	if (dir && (w->s->x.req->flags & BULK_F_XATTRS))
+		dir_xattrs(w, &extra, dir);
+	w->weight = bulk_entry_details(&extra);
+	r = walk_begin_entry(w, &e, ENTRY_DIR, name, m);
 	if (r)
 		return r;
-	if (dir && (w->s->x.req->flags & BULK_F_XATTRS))
-		dir_xattrs(w, &e, dir);
+	e.xattrs = extra.xattrs;
+	e.xattrs_len = extra.xattrs_len;
 	walk_publish(w->s, e.id, NULL);
 	r = walk_put_entry(w, &e);
 	return r ? r : walk_push_dir(w, e.id);
@@ -484,6 +494,7 @@ static int put_regular(struct walk *w, struct dir *parent, const char *path,
 		sfile_put(f);
 		return 0;
 	}
+	w->weight = bulk_entry_details(&extra);
 	r = walk_begin_entry(w, &e, ENTRY_FILE, name, m);
 	e.flags |= extra.flags;
 	e.nranges = extra.nranges;

@@ -24,6 +24,7 @@ struct walk {
 	size_t depth, ids_room;
 	const char *top;               /* what was named, for messages */
 	uint8_t top_flags;             /* ENTRY_F_TOP | ... of the next entry, then 0 */
+	uint32_t weight;               /* bytes of details of the next entry, then 0 */
 	struct inodes links;           /* first names of hard links; left: not seen yet */
 	bool links_full;               /* has been said */
 	struct implied *implied;

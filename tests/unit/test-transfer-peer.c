@@ -6,6 +6,7 @@
 #include "transfer/transfer.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -13,6 +14,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -689,6 +691,97 @@ static void test_runs_of_another_length(void **state)
 	}
 }
 
+#define HEAVY_FILES 5000
+#define HEAVY 3900  /* bytes of attributes, as much as ext4 keeps of a file */
+
+/* Empty files with attributes; false: there are none here. */
+static bool make_heavy(const char *dir)
+{
+	static char value[HEAVY];
+	bool can = !mkdir(dir, 0755);
+
+	memset(value, 'v', sizeof(value));
+	for (int i = 0; i < HEAVY_FILES && can; i++) {
+		char path[300];
+		int fd;
+
+		snprintf(path, sizeof(path), "%s/%d", dir, i);
+		fd = open(path, O_CREAT | O_WRONLY, 0600);
+		can = fd >= 0 && !fsetxattr(fd, "user.heavy", value, sizeof(value), 0);
+		close(fd);
+	}
+	return can;
+}
+
+/* Entries until none come for a second: how many there are in all, and what they bring
+ * along. */
+static void count_entries(struct peer *p, uint64_t *last, uint64_t *details)
+{
+	int beats = 0;
+	uint8_t type;
+
+	*details = 0;
+	while (beats < 2) {
+		struct bulk_entry e;
+
+		assert_int_equal(ms_read_frame(p->ms, &type, p->in, 2 * BULK_FRAME_MAX, WAIT_MS),
+				 0);
+		beats = type == BULK_BEAT ? beats + 1 : type == BULK_ENTRIES ? 0 : beats;
+		while (type == BULK_ENTRIES && buf_len(p->in)) {
+			assert_int_equal(bulk_entry_get(p->in, &e), 0);
+			*details += bulk_entry_details(&e);
+			*last = e.id > *last ? e.id : *last;
+		}
+	}
+}
+
+/* What entries bring along has a window of its own: a sink that is slow is not buried. */
+static void test_window_of_details(void **state)
+{
+	struct bulk_failure f = { .code = -EINTR, .text = "enough" };
+	uint64_t first = 0, last = 0, details;
+	struct peer p;
+
+	(void)state;
+	if (!make_heavy(at("heavy"))) {
+		skip();
+		return;
+	}
+	begin(&p, BULK_GET, at("heavy"), BULK_F_RECURSIVE | BULK_F_XATTRS, POLICY_OVERWRITE);
+	count_entries(&p, &last, &details);
+	assert_in_range(details, BULK_DETAILS_MAX / 2, BULK_DETAILS_MAX);
+	while (last < HEAVY_FILES + 1 && last > first) {
+		send_pair(&p, BULK_DONE, first + 1, last);
+		first = last;
+		count_entries(&p, &last, &details);
+		assert_true(details <= BULK_DETAILS_MAX);
+	}
+	assert_int_equal(last, HEAVY_FILES + 1);
+	bulk_failure_put(p.b, &f);
+	send_frame(&p, BULK_ABORT);
+	expect_end(&p, -EINTR);
+}
+
+/* A source that does not keep to it is stopped. */
+static void test_too_many_details(void **state)
+{
+	static uint8_t map[BULK_RANGES_MAX * 16];
+	struct bulk_entry e = { .type = ENTRY_FILE, .name = "a", .size = 1ull << 40,
+				.flags = ENTRY_F_TOP | ENTRY_F_SPARSE, .ranges = map,
+				.nranges = BULK_RANGES_MAX };
+	struct peer p;
+
+	(void)state;
+	for (uint32_t i = 0; i < BULK_RANGES_MAX; i++)
+		bulk_range_set(map, i, (struct bulk_range){ i * 8192ull, 1 });
+	begin(&p, BULK_PUT, at("maps/"), BULK_F_INPLACE, POLICY_OVERWRITE);
+	for (e.id = 1; e.id < 1000; e.id++) {
+		assert_int_equal(bulk_entry_put(p.b, &e), 0);
+		entries(&p);
+	}
+	expect_end(&p, -EPROTO);
+}
+
 /* Answers to entries that never were, or that did not ask, are passed over. */
 static void test_wrong_ids(void **state)
 {
@@ -748,6 +841,8 @@ int main(void)
 		cmocka_unit_test(test_done_without_end),
 		cmocka_unit_test(test_sink_that_refuses_all),
 		cmocka_unit_test(test_runs_of_another_length),
+		cmocka_unit_test(test_window_of_details),
+		cmocka_unit_test(test_too_many_details),
 		cmocka_unit_test(test_wrong_ids),
 	};
 

@@ -59,8 +59,7 @@ static int begin_part(struct upload *u, struct root *root, struct dirs *dirs, co
 	parent = root_open_parent(root, path, name);
 	if (parent < 0)
 		return parent;
-	/* The parent comes as O_PATH, which cannot be synced. */
-	u->dir_fd = openat(parent, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	u->dir_fd = openat(parent, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (u->dir_fd < 0) {
 		rc = -errno;
 		close(parent);
@@ -115,8 +114,7 @@ static int commit(struct upload *u)
 		rc = part_commit(u->part, &e);
 	if (rc < 0)
 		return rc;
-	/* EINVAL: a file system without fsync for directories. */
-	return fsync(u->dir_fd) < 0 && errno != EINVAL ? -errno : 0;
+	return sync_dir(u->dir_fd);
 }
 
 int upload_end(struct upload *u, int rc)

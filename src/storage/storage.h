@@ -63,6 +63,9 @@ void dir_put(struct dir *d);
  * be read. Negative errno when it cannot be opened. */
 int dir_pin(struct dir *d);
 void dir_unpin(struct dir *d);
+/* The names in the directory behind dfd, which may be O_PATH and one that we may write into
+ * but not read, are on stable storage after this. 0 or a negative errno. Any thread. */
+int sync_dir(int dfd);
 /* "a/b/c" below the top with the top's path before it; malloc'd. */
 char *dir_path(struct dir *d, const char *name);
 

@@ -34,8 +34,9 @@ static mode_t dir_mode(struct sink *s, const struct kdir *d)
 		0777 & ~s->x.tuning->umask;
 }
 
-/* What a directory is to look like, set when nothing goes into it any more. */
-static void set_dir_attributes(struct sink *s, struct kdir *d)
+/* What a directory is to look like, set when nothing goes into it any more. Synced while it
+ * is open: it may be one that cannot be opened to be read after this. */
+static int set_dir_attributes(struct sink *s, struct kdir *d)
 {
 	struct timespec t[2] = {
 		{ .tv_sec = d->meta.mtime_s, .tv_nsec = d->meta.mtime_ns },
@@ -43,10 +44,10 @@ static void set_dir_attributes(struct sink *s, struct kdir *d)
 	};
 	uint32_t flags = s->x.req->flags;
 	struct err e = ERR_INIT;
-	int dfd = dir_pin(d->dir);
+	int r, dfd = dir_pin(d->dir);
 
 	if (dfd < 0)
-		return;
+		return dfd;
 	if (d->xattrs_len && xattrs_set(dfd, d->xattrs, d->xattrs_len, "a directory", &e))
 		log_warn("%s", e.text);
 	if ((flags & BULK_F_OWNER) && fchownat(dfd, ".", d->meta.uid, d->meta.gid, 0))
@@ -55,34 +56,41 @@ static void set_dir_attributes(struct sink *s, struct kdir *d)
 		log_debug("mode of a directory not set: %s", strerror(errno));
 	if ((flags & BULK_F_TIMES) && utimensat(dfd, ".", t, 0))
 		log_debug("times of a directory not set: %s", strerror(errno));
+	r = s->sync ? sync_dir(dfd) : 0;
 	dir_unpin(d->dir);
+	return r;
 }
 
-static int sync_fd_dir(struct dir *dir)
+static int sync_pinned(struct dir *dir)
 {
-	int fd CLEANUP_CLOSE = -1;
-	int dfd = dir_pin(dir), r = 0;
+	int dfd = dir_pin(dir), r;
 
 	if (dfd < 0)
 		return dfd;
-	/* The pinned descriptor may be O_PATH, which cannot be synced. */
-	fd = openat(dfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (fd < 0 || fsync(fd))
-		r = -errno;
+	r = sync_dir(dfd);
 	dir_unpin(dir);
+	return r;
+}
+
+/* The name of d, and of those above it that we made, where that has not been done yet. */
+static int sync_name(struct kdir *d)
+{
+	int r = 0;
+
+	while (!r && d->made && !atomic_exchange(&d->name_synced, true)) {
+		d = d->parent;
+		if (!d || !d->dir)
+			break;
+		r = sync_pinned(d->dir);
+	}
 	return r;
 }
 
 int kdir_sync(struct kdir *d)
 {
-	int r = 0;
+	int r = sync_pinned(d->dir);
 
-	for (; d && d->dir && !r; d = d->parent) {
-		r = sync_fd_dir(d->dir);
-		if (!d->made || atomic_exchange(&d->name_synced, true))
-			break;
-	}
-	return r;
+	return r ? r : sync_name(d);
 }
 
 void kdir_put(struct sink *s, struct kdir *d)
@@ -91,8 +99,7 @@ void kdir_put(struct sink *s, struct kdir *d)
 		struct kdir *parent = d->parent;
 
 		if (d->dir && d->set && !s->dry && !xfer_failed(&s->x)) {
-			set_dir_attributes(s, d);
-			if (s->sync && kdir_sync(d))
+			if (set_dir_attributes(s, d) || (s->sync && sync_name(d)))
 				log_warn("a directory could not be synced");
 		}
 		if (d->dir)

@@ -62,13 +62,8 @@ static int sync_above(struct sink *s, const char *path)
 {
 	char name[256];
 	int above CLEANUP_CLOSE = root_open_parent(s->root, path, name);
-	int fd CLEANUP_CLOSE = -1;
 
-	if (above < 0)
-		return above;
-	/* Not above itself, which is O_PATH. */
-	fd = openat(above, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	return fd < 0 || fsync(fd) ? -errno : 0;
+	return above < 0 ? above : sync_dir(above);
 }
 
 static int make_one(struct sink *s, const char *path)
@@ -128,6 +123,8 @@ static int open_base(struct sink *s, bool make, struct err *e)
 		s->base->meta.mode = 0777;
 	}
 	fd = root_open(s->root, s->dest_path, O_RDONLY | O_DIRECTORY, 0);
+	if (fd == -EACCES) /* it may be one to write into only */
+		fd = root_open(s->root, s->dest_path, O_PATH | O_DIRECTORY, 0);
 	if (fd < 0)
 		return err_sys(e, fd, "%s", printable(s->dest_path));
 	s->base->dir = dir_top(s->dirset, fd, s->dest_path);

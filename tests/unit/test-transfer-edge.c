@@ -282,6 +282,32 @@ static void test_sparse_to_a_stream(void **state)
 	stop(&p);
 }
 
+/* Directories that one may write into but not read are no obstacle to those who may no more
+ * than that: what goes into them is synced all the same. */
+static void test_unreadable_destination(void **state)
+{
+	bool root = !geteuid();
+	struct pair p;
+
+	(void)state;
+	shell("rm -rf a d && mkdir -p a/sub d/sub && echo 1 > a/1 && echo 2 > a/sub/2 && "
+	      "ln -s 1 a/3 && chmod 300 d/sub d && chmod 755 .");
+	if (root) {
+		shell("chown -R 65534 d");
+		assert_int_equal(seteuid(65534), 0);
+	}
+	start(&p);
+	p.c.request.offer.ack = ACK_SYNCED;
+	p.c.request.flags = BULK_F_RECURSIVE;
+	put_ok(&p, at("a"), at("d"));
+	put_ok(&p, at("a/1"), at("d/sub/"));
+	put_ok(&p, at("a"), at("d/new"));
+	stop(&p);
+	assert_int_equal(seteuid(root ? 0 : geteuid()), 0);
+	shell("chmod 755 d d/sub && cmp a/1 d/1 && cmp a/sub/2 d/sub/2 && cmp a/1 d/sub/1 && "
+	      "diff -r a d/new");
+}
+
 /* A directory that is made for the files to go into is not everybody's to write. */
 static void test_mode_of_the_destination(void **state)
 {
@@ -518,6 +544,7 @@ int main(void)
 		cmocka_unit_test(test_sparse_in_place),
 		cmocka_unit_test(test_resumed_holes),
 		cmocka_unit_test(test_sparse_to_a_stream),
+		cmocka_unit_test(test_unreadable_destination),
 		cmocka_unit_test(test_mode_of_the_destination),
 		cmocka_unit_test(test_link_to_what_was_skipped),
 		cmocka_unit_test(test_many_hard_links),

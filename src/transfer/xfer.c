@@ -30,11 +30,12 @@ int xfer_init(struct xfer *x)
 
 void xfer_destroy(struct xfer *x)
 {
-	for (uint32_t i = 0; i < x->nroutes; i++) {
+	/* A path may hold blocks of another's pool: what fell back on the standby. */
+	for (uint32_t i = 0; i < x->nroutes; i++)
 		if (x->paths[i])
 			x->paths[i]->ops->free(x->paths[i]);
+	for (uint32_t i = 0; i < x->nroutes; i++)
 		pool_free(x->pools[i]);
-	}
 	xkeys_wipe(&x->keys);
 	pthread_cond_destroy(&x->tick);
 	pthread_cond_destroy(&x->changed);

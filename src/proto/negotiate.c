@@ -319,10 +319,9 @@ static uint32_t wanted_inflight(const struct offer *c, const struct offer *s,
 static const char *memory_cap(const struct offer *c, const struct offer *s)
 {
 	return c->memory < s->memory ?
-		"blocks in flight are limited by the client's memory budget: raise memory in "
-		"its rftp.conf" :
-		"blocks in flight are limited by the server's memory budget: raise memory in "
-		"its rftpd.conf";
+		"blocks in flight are limited by the client's memory budget: raise its --memory" :
+		"blocks in flight are limited by the server's memory budget: raise rftpd's "
+		"--memory";
 }
 
 /* Neither side knows here which of them is the source, so each must be able to hold the
@@ -336,10 +335,10 @@ static int choose_inflight(const struct offer *c, const struct offer *s, struct 
 
 	if (!shrink_to(memory, a))
 		return err_set(e, -EPROTONOSUPPORT, "the %s's memory budget of %llu bytes does "
-			       "not hold the smallest buffers of %u paths: raise memory in its %s",
+			       "not hold the smallest buffers of %u path%s: raise %s --memory",
 			       c->memory < s->memory ? "client" : "server",
-			       (unsigned long long)memory, a->paths,
-			       c->memory < s->memory ? "rftp.conf" : "rftpd.conf");
+			       (unsigned long long)memory, a->paths, a->paths == 1 ? "" : "s",
+			       c->memory < s->memory ? "its" : "rftpd's");
 	if (a->channels != unlimited.channels || a->block != unlimited.block)
 		a->capped = memory_cap(c, s);
 

@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define MEMORY_MIN (1u << 20)
+
 struct option_def {
 	const char *name;
 	char letter;       /* 0: none */
@@ -99,8 +101,11 @@ static int set_prot_min(struct srv_options *o, const char *value, struct err *e)
 
 static int set_memory(struct srv_options *o, const char *value, struct err *e)
 {
-	if (parse_size(value, &o->memory) < 0 || !o->memory)
+	if (parse_size(value, &o->memory) < 0)
 		return err_set(e, -EINVAL, "\"%s\" is not a size, as in 512M", printable(value));
+	/* As rftp has it: with less no transfer can be agreed on. */
+	if (o->memory < MEMORY_MIN)
+		return err_set(e, -EINVAL, "%s is too little, the least is 1M", printable(value));
 	return 0;
 }
 

@@ -451,6 +451,14 @@ for words in "put" "get" "put $tmp/file" "put $tmp/file $url/x --nonsense" "nons
 	run rftp $words
 	check "usage: rftp ${words//$tmp/}" status_is 2
 done
+for words in "" "--anonymous ro" "--root $tmp" "--root $tmp --anonymous maybe" "nonsense" \
+	"--nonsense" "--root $tmp --anonymous ro --listen localhost:7321" \
+	"--root $tmp --anonymous ro --data-ports 5" "--root $tmp --anonymous ro --data-ports 9-8" \
+	"--root $tmp --anonymous ro --prot-min most" "--root $tmp --anonymous ro --memory 1023K"; do
+	# shellcheck disable=SC2086
+	run rftpd $words
+	check "usage: rftpd ${words//$tmp/}" status_is 2
+done
 
 exec 7>&-
 check "the server ends well" stops_well

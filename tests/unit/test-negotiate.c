@@ -380,7 +380,7 @@ static void test_memory(void **state)
 	assert_int_equal(a.source_blocks, 255);
 	assert_int_equal(a.inflight, 239);
 	assert_non_null(strstr(a.capped, "server"));
-	assert_non_null(strstr(a.capped, "rftpd.conf"));
+	assert_non_null(strstr(a.capped, "rftpd's --memory"));
 
 	s.memory = 1ull << 40;
 	c.memory = 512 * MIB;

@@ -194,8 +194,8 @@ void srv_options_help(FILE *out)
 		else
 			fprintf(out, "  %-28s  %s\n", left, d->help);
 	}
-	fprintf(out, "\nExit status: 0 all is well; 2 usage; 3 it cannot listen, or cannot use "
-		     "its state.\n");
+	fprintf(out, "\nExit status: 0 all is well; 1 with --stdio: not served; 2 usage; 3 it "
+		     "cannot listen,\nor cannot use its state.\n");
 }
 
 /* ---- the command line ---- */
@@ -258,11 +258,23 @@ static void default_listeners(struct srv_options *o)
 	o->nlisten = 2;
 }
 
+/* Who trusts in --users there must learn that nobody is asked for a password. */
+static int check_stdio(const struct srv_options *o, struct err *e)
+{
+	if (o->nlisten || o->anonymous || o->users || o->state || o->port_file || o->plain)
+		return err_set(e, -EINVAL, "--stdio has no login, no TLS and no port: leave "
+			       "--listen, --anonymous, --users, --state, --port-file and --plain "
+			       "away");
+	return 0;
+}
+
 /* What only makes sense together. */
 static int check_together(const struct srv_options *o, struct err *e)
 {
-	if (o->help || o->version || o->hash_password || o->stdio)
+	if (o->help || o->version || o->hash_password)
 		return 0;
+	if (o->stdio)
+		return check_stdio(o, e);
 	if (!o->anonymous && !o->users)
 		return err_set(e, -EINVAL, "nobody could log in: give --anonymous ro|rw or "
 			       "--users FILE");
@@ -287,6 +299,7 @@ int srv_options_parse(struct srv_options *o, int argc, char **argv, struct err *
 		return rc;
 	if (optind < argc)
 		return err_set(e, -EINVAL, "\"%s\" is not an option", printable(argv[optind]));
+	rc = check_together(o, e);
 	default_listeners(o);
-	return check_together(o, e);
+	return rc;
 }

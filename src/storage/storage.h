@@ -30,9 +30,9 @@ bool root_is_confined(const struct root *r);
 /* Open path. flags as open(2) plus O_CLOEXEC; the last component is followed only
  * without O_NOFOLLOW. A file descriptor or a negative errno (-EXDEV: it climbs out). */
 int root_open(struct root *r, const char *path, int flags, mode_t mode);
-/* Open path's parent (O_PATH) and give the last component: *name points into path or
- * to a static "."; trailing slashes are ignored with a copy in namebuf[256]. A
- * descriptor or a negative errno. */
+/* Open path's parent (O_PATH) and copy the last component, without slashes behind it, to
+ * namebuf; where there is none that can be a name ("/", "a/..") path itself is opened and
+ * namebuf gets ".". A descriptor or a negative errno. Any thread, as all below. */
 int root_open_parent(struct root *r, const char *path, char namebuf[256]);
 int root_stat(struct root *r, const char *path, bool follow, struct stat *st);
 int root_mkdir(struct root *r, const char *path, mode_t mode);

@@ -113,6 +113,8 @@ void xfer_data_lost(struct xfer *x, int code);
  * *in_line tells. */
 int xfer_finish(struct xfer *x, bool *in_line, struct err *e);
 
+/* Send a frame that holds what is in b, which may be NULL and stays the caller's. Sleeps
+ * while the stream takes no more. 0, or the stream's error, which stays. Any thread. */
 int xfer_send(struct xfer *x, uint8_t type, struct buf *b);
 int xfer_send_failure(struct xfer *x, uint8_t type, uint64_t id, int code, const char *text);
 

@@ -29,9 +29,12 @@ void show_mode(char out[11], const struct ftp_facts *f)
 		out[9] = f->mode & 0001 ? 't' : 'T';
 }
 
-static void put_number(char *out, size_t n, bool has, uint64_t v)
+static void put_number(char *out, size_t n, bool has, uint64_t v, const char *without)
 {
-	snprintf(out, n, has ? "%llu" : "?", (unsigned long long)v);
+	if (has)
+		snprintf(out, n, "%llu", (unsigned long long)v);
+	else
+		snprintf(out, n, "%s", without);
 }
 
 /* To the minute, or in full. */
@@ -59,9 +62,10 @@ void show_long(FILE *out, const struct ftp_facts *f, const char *name, bool raw)
 	char mode[11], uid[24], gid[24], size[24], when[32];
 
 	show_mode(mode, f);
-	put_number(uid, sizeof(uid), f->has_owner, f->uid);
-	put_number(gid, sizeof(gid), f->has_owner, f->gid);
-	put_number(size, sizeof(size), f->has_size, f->size);
+	put_number(uid, sizeof(uid), f->has_owner, f->uid, "?");
+	put_number(gid, sizeof(gid), f->has_owner, f->gid, "?");
+	/* What is no file has none that could be known. */
+	put_number(size, sizeof(size), f->has_size, f->size, f->type == 'f' ? "?" : "-");
 	put_time(when, sizeof(when), f, false);
 	fprintf(out, "%s %5s %5s %12s %16s ", mode, uid, gid, size, when);
 	fputs(raw ? name : printable(name), out);

@@ -16,7 +16,7 @@ void show_long(FILE *out, const struct ftp_facts *f, const char *name, bool raw)
 void show_name(FILE *out, const char *name, bool raw, char end);
 /* Several lines about one file. */
 void show_stat(FILE *out, const struct ftp_facts *f, const char *name);
-/* The same as an object with this event; path may be NULL. */
+/* The same as an object with this event. NULL: memory is out. */
 json_t *show_json(const char *event, const struct ftp_facts *f, const char *name);
 /* Names go raw to files and pipes, printable to a terminal. */
 bool show_raw(FILE *out);

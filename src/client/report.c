@@ -19,6 +19,7 @@ struct report {
 	struct agreement agreement;
 	struct transfer_progress last;
 	/* The main thread's. */
+	uint64_t cpu_start_ns;        /* when the transfer under way began */
 	struct totals totals;
 	struct err error;             /* code 0: none */
 };
@@ -119,6 +120,7 @@ void report_begin(struct report *r)
 {
 	atomic_store(&r->begun, false);
 	r->json_at = 0;
+	r->cpu_start_ns = cpu_ns();
 	memset(&r->last, 0, sizeof(r->last));
 }
 
@@ -158,6 +160,7 @@ static void add_last(struct report *r)
 	t->failed += r->last.files_failed;
 	t->skipped += r->last.files_skipped;
 	t->wall_ns += (uint64_t)(r->last.seconds * 1e9);
+	t->cpu_local_ns += cpu_ns() - r->cpu_start_ns;
 }
 
 void report_error(struct report *r, const struct err *e)

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What --json says of transfers: the events, and what they add up to. */
+#include "client/events.h"
+#include "client/report.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static const struct agreement agreed = {
+	.transport = TRANSPORT_TCP, .op = OP_WRITE, .prot = PROT_SAFE, .ack = ACK_WRITTEN,
+	.crc = true, .paths = 1, .channels = 2, .block = 65536, .inflight = 16,
+};
+
+static void json_is(json_t *obj, const char *want)
+{
+	char *text = json_dumps(obj, JSON_COMPACT | JSON_REAL_PRECISION(15));
+
+	assert_string_equal(text, want);
+	free(text);
+	json_decref(obj);
+}
+
+static void test_events(void **state)
+{
+	struct transfer_progress p = {
+		.entries = 5, .files_done = 4, .files_failed = 1, .files_skipped = 2,
+		.bytes = 5000000000, .bytes_known = 6000000000, .seconds = 1.5,
+	};
+
+	json_is(event_started(&agreed),
+		"{\"event\":\"started\",\"transport\":\"tcp\",\"op\":\"write\",\"prot\":\"safe\","
+		"\"ack\":\"written\",\"crc\":true,\"paths\":1,\"channels\":2,\"block\":65536,"
+		"\"inflight\":16}");
+	json_is(event_progress(&p),
+		"{\"event\":\"progress\",\"seconds\":1.5,\"bytes\":5000000000,"
+		"\"bytes_known\":6000000000,\"walked\":false,\"entries\":5,\"files\":4,"
+		"\"failed\":1,\"skipped\":2}");
+	json_is(event_file("a\xff", 3, true),
+		"{\"event\":\"file\",\"bytes\":3,\"skipped\":true,\"path\":\"a\xef\xbf\xbd\","
+		"\"path_hex\":\"61ff\"}");
+	json_is(event_file_failed("a", -ENOSPC, "a: full"),
+		"{\"event\":\"file_failed\",\"path\":\"a\",\"error\":\"ENOSPC\",\"text\":\"a: full\"}");
+	json_is(event_file_failed("a", -99999, ""),
+		"{\"event\":\"file_failed\",\"path\":\"a\",\"error\":\"EIO\",\"text\":\"\"}");
+	json_is(event_retry(2, 4, "gone"),
+		"{\"event\":\"retry\",\"attempt\":2,\"wait_seconds\":4,\"text\":\"gone\"}");
+	json_is(event_interval("put", 2, 0.5, 1000),
+		"{\"event\":\"interval\",\"way\":\"put\",\"at\":2.0,\"seconds\":0.5,\"bytes\":1000,"
+		"\"bytes_per_second\":2000.0}");
+}
+
+/* Two transfers of one command: numbers add up, channels stand behind each other. */
+static void test_totals(void **state)
+{
+	struct transfer_result r = {
+		.agreement = agreed, .bytes = 1000, .files = 3, .failed = 1, .skipped = 2,
+		.resumed = 10, .wall_ns = 2000000000, .nchannels = 2, .channels_lost = 1,
+		.local.cpu_ns = 500000000, .remote.cpu_ns = 250000000,
+	};
+	struct totals t = { .retries = 1 };
+
+	r.channel_bytes[0] = 600;
+	r.channel_bytes[1] = 400;
+	assert_int_equal(totals_add(&t, &r), 0);
+	assert_int_equal(totals_add(&t, &r), 0);
+	json_is(event_summary(&t, 1, NULL),
+		"{\"event\":\"summary\",\"exit\":1,\"bytes\":2000,\"seconds\":4.0,"
+		"\"bytes_per_second\":500.0,\"files\":6,\"failed\":2,\"skipped\":4,\"resumed\":20,"
+		"\"cpu_seconds_local\":1.0,\"cpu_seconds_remote\":0.5,\"transport\":\"tcp\","
+		"\"op\":\"write\",\"prot\":\"safe\",\"ack\":\"written\","
+		"\"channels\":[600,400,600,400],\"channels_lost\":2,\"retries\":1}");
+	totals_clear(&t);
+}
+
+/* The last line that r prints; the caller frees it. */
+static json_t *last_line(struct report *r, enum exit_status status)
+{
+	int out = dup(STDOUT_FILENO), pipes[2];
+	char text[4096]; /* less than a pipe holds */
+	json_t *obj;
+	ssize_t n;
+
+	assert_int_equal(pipe(pipes), 0);
+	fflush(stdout);
+	dup2(pipes[1], STDOUT_FILENO);
+	close(pipes[1]);
+	assert_int_equal(report_end(r, status), status);
+	dup2(out, STDOUT_FILENO);
+	close(out);
+	n = read(pipes[0], text, sizeof(text));
+	close(pipes[0]);
+	assert_true(n > 0);
+	obj = json_loadb(text, (size_t)n, 0, NULL);
+	assert_non_null(obj);
+	return obj;
+}
+
+static void burn(uint64_t ns)
+{
+	uint64_t end = cpu_ns() + ns;
+
+	while (cpu_ns() < end)
+		;
+}
+
+/* What was broken off has no result: as far as its last progress, and what it has cost. */
+static void test_broken_off(void **state)
+{
+	struct transfer_progress p = { .bytes = 700, .files_done = 2, .seconds = 3 };
+	struct options o = { .json = true, .quiet = true };
+	struct report *r = report_new(&o);
+	struct transfer_events ev = report_events(r);
+	struct err e = ERR_INIT;
+	json_t *obj;
+
+	report_begin(r);
+	/* Events print lines of their own, which are not the last. */
+	o.json = false;
+	ev.started(ev.arg, &agreed);
+	ev.progress(ev.arg, &p);
+	burn(10000000);
+	o.json = true;
+	err_set(&e, -EINTR, "interrupted");
+	report_error(r, &e);
+	obj = last_line(r, EXIT_INTERRUPTED);
+	assert_int_equal(json_integer_value(json_object_get(obj, "exit")), 4);
+	assert_int_equal(json_integer_value(json_object_get(obj, "bytes")), 700);
+	assert_int_equal(json_integer_value(json_object_get(obj, "files")), 2);
+	assert_true(json_real_value(json_object_get(obj, "seconds")) == 3);
+	assert_string_equal(json_string_value(json_object_get(obj, "error")), "interrupted");
+	assert_string_equal(json_string_value(json_object_get(obj, "prot")), "safe");
+	assert_true(json_real_value(json_object_get(obj, "cpu_seconds_local")) >= 0.01);
+	json_decref(obj);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_events),
+		cmocka_unit_test(test_totals),
+		cmocka_unit_test(test_broken_off),
+	};
+
+	log_init("test", LOG_LV_ERROR, false);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

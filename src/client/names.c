@@ -107,7 +107,7 @@ int names_read(const char *file, bool nul, struct names *names, struct err *e)
 	memset(names, 0, sizeof(*names));
 	if (!in)
 		return err_sys(e, -errno, "cannot read %s", printable(file));
-	rc = read_all(in, file, nul, names, e);
+	rc = read_all(in, standard ? "standard input" : file, nul, names, e);
 	if (!standard)
 		fclose(in);
 	if (rc)

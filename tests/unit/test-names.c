@@ -76,6 +76,21 @@ static void test_climbing(void **state)
 	assert_int_equal(names_read("/nonexistent/list", false, &n, &e), -ENOENT);
 }
 
+static void test_standard_input(void **state)
+{
+	struct names n;
+	struct err e = ERR_INIT;
+	int fds[2];
+
+	assert_int_equal(pipe(fds), 0);
+	assert_int_equal(write_full(fds[1], "a\n../x\n", 7), 0);
+	close(fds[1]);
+	assert_int_equal(dup2(fds[0], STDIN_FILENO), STDIN_FILENO);
+	close(fds[0]);
+	assert_int_equal(names_read("-", false, &n, &e), -EINVAL);
+	assert_string_equal(e.text, "standard input: \"../x\" climbs out of the directory");
+}
+
 static void test_many(void **state)
 {
 	struct names n = { 0 };
@@ -115,6 +130,7 @@ int main(void)
 		cmocka_unit_test(test_lines),
 		cmocka_unit_test(test_nul),
 		cmocka_unit_test(test_climbing),
+		cmocka_unit_test(test_standard_input),
 		cmocka_unit_test(test_many),
 		cmocka_unit_test(test_directory),
 	};

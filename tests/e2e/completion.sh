@@ -1,0 +1,70 @@
+#!/bin/bash
+# shellcheck disable=SC2034,SC2154,SC2317 # lib.sh and bash know them
+# What bash offers behind rftp and rftpd: all commands and options that --help has, words
+# of their arguments, local names. TAP.
+
+. "${top_srcdir:?}/tests/e2e/lib.sh"
+
+mkdir "$tmp/work" && cd "$tmp/work" || exit 99
+mkdir dir && touch file 'two words' dir/inside .hidden
+
+# offered WORD...: what is offered for the last of them, sorted; words as bash breaks them
+offered() {
+	bash --norc -c '
+		. "$1" && shift
+		COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) COMPREPLY=()
+		fn=$(complete -p "$1" | sed "s/.*-F \([^ ]*\) .*/\1/")
+		"$fn" "$1" "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD - 1]}"
+		[ ${#COMPREPLY[@]} -eq 0 ] || printf "%s\n" "${COMPREPLY[@]}"' \
+		bash "$top_srcdir/completion/$1" "$@" 2>&1 | LC_ALL=C sort
+}
+# offers EXPECTED WORD...: EXPECTED has spaces between what must be offered
+offers() {
+	local expected=$1
+	shift
+	diff <(tr ' ' '\n' <<<"$expected" | sed '/^$/d' | LC_ALL=C sort) <(offered "$@") | comment
+	[ "${PIPESTATUS[0]}" -eq 0 ]
+}
+# The options of a --help, found in another way than the completion does.
+options_of() {
+	"$@" --help | grep -E '^ +-' | tr -s ' ,' '\n' | grep -E '^(-[a-zA-Z0-9]|--[a-z0-9-]+)$' | sort -u | tr '\n' ' '
+}
+commands=$(rftp --help | sed -nE '/^Commands:/,/^$/s/^  ([a-z]+) .*/\1/p' | tr '\n' ' ')
+
+check "there are commands" test "$(wc -w <<<"$commands")" -ge 9
+check "the commands" offers "$commands" rftp ''
+check "one of them" offers put rftp pu
+check "all options of rftp" offers "$(options_of rftp)" rftp -
+check "which are many" test "$(offered rftp -- | wc -l)" -gt 40
+check "all options of rftpd" offers "$(options_of rftpd)" rftpd -
+for c in $commands; do
+	check "the options of rftp $c" offers "$(options_of rftp "$c")" rftp "$c" -
+done
+check "an option in front does not hide the command" offers "$(options_of rftp ls)" rftp -v ls -
+check "one option" offers "--progress --prot" rftp put --pro
+check "words of an option" offers "clear safe private" rftp put --prot ''
+check "the one that is meant" offers "private" rftp put --prot pr
+check "behind =" offers "clear safe private" rftp put --prot =
+check "and further" offers "safe" rftp put --prot = s
+check "of rftpd" offers "ro rw" rftpd --anonymous ''
+check "by its letter" offers "ro rw" rftpd -a ''
+check "on or off" offers "on off" rftp bench --crc ''
+check "nothing for a number" offers "" rftp put --channels ''
+check "a file" offers "file" rftp put --ca f
+check "a directory" offers "dir" rftpd --root ''
+check "local names for put" test "$(offered rftp put '')" = "$(printf '.hidden\ndir\nfile\ntwo words')"
+check "below a directory" offers "dir/inside" rftp get dir/
+check "none for what is on the server" offers "" rftp rm ''
+
+# As it is typed.
+if command -v python3 >/dev/null; then
+	cat >"$tmp/rc" <<RC
+PS1='> '
+. '$top_srcdir/completion/rftp'
+RC
+	TERM=dumb "$lib/on-terminal" "$tmp/t" '> $' 'send:rftp pu\tfi\t--verb\t--prot pri\t' 'private' 'send:\x15exit 7\n' -- \
+		bash --noprofile --rcfile "$tmp/rc" -i
+	check "typed with tabs" test $? -eq 7
+	check "it comes out whole" grep -q 'rftp put file --verbose --prot private' "$tmp/t"
+fi
+finish

@@ -1,0 +1,111 @@
+#!/bin/bash
+# shellcheck disable=SC2034,SC2154,SC2317 # lib.sh knows them
+# rftp.conf: every key that rftp.conf(5) has is accepted with every value it names, and what is
+# wrong is told with file and line. TAP.
+
+. "${top_srcdir:?}/tests/e2e/lib.sh"
+need setsid
+
+limit=10
+man=$top_srcdir/man/rftp.conf.5
+conf=$tmp/rftp.conf
+: >"$tmp/empty" && chmod 600 "$tmp/empty"
+# Where nobody listens: 3 means that all has been read, and found right.
+nowhere=rftp://127.0.0.1:1/
+
+# read_conf: what rftp makes of $conf
+read_conf() { run rftp ls --config "$conf" "$nowhere"; }
+accepts() { # LINE
+	printf '%s\n' "$1" >"$conf"
+	read_conf
+	fails_with 3 'refused'
+}
+
+# An example for each kind of value.
+value_of() {
+	case $1 in
+	list) echo eth0,eth1 ;;
+	n) echo 4 ;;
+	size) echo 4M ;;
+	where) echo node:0 ;;
+	rate) echo 10Gbit ;;
+	file) echo "$tmp/empty" ;;
+	time) echo 20s ;;
+	command) echo '"ssh -v"' ;;
+	path) echo /opt/bin/rftpd ;;
+	name) echo SHA-256 ;;
+	esac
+}
+
+# "key Cm a | b" or "key Ar kind" or "key"
+keys=0
+while read -r key kind rest; do
+	keys=$((keys + 1))
+	case $key:$kind in
+	verbose:) values=(0 1 2 yes no) ;;
+	*:) values=(yes no) ;;
+	*:Cm) read -ra values <<<"${rest//|/ }" ;;
+	*:Ar) values=("$(value_of "$rest")") ;;
+	esac
+	for value in "${values[@]}"; do
+		check "$key $value" accepts "$key $value"
+		check "$key = $value, for a host" accepts "[host 127.*]
+$key = $value"
+	done
+done < <(sed -n '/^\.Sh KEYS/,/^\.Sh FILES/s/^\.It Cm //p' "$man")
+check "the manual has many keys" test $keys -ge 35
+
+sed -n '/^\.Sh EXAMPLES/,/^\.Ed/ { /^\./!p }' "$man" | sed 's/\\e/\\/g' >"$conf"
+check "the manual's example is there" test "$(grep -c . "$conf")" -ge 8
+read_conf
+check "it is accepted" fails_with 3 'refused'
+
+# wrong LINE TEXT COMMENT: in line 3 of the file
+wrong() {
+	printf '# one\nprot safe\n%b\nack written\n' "$1" >"$conf"
+	read_conf
+	check "\"$1\"" fails_with 2 "$conf:3: .*$2"
+}
+wrong 'nonsense yes' 'no setting "nonsense"'
+wrong 'Prot safe' 'no setting "Prot"'
+wrong 'recursive yes' 'for the command line only'
+wrong 'help yes' 'for the command line only'
+wrong 'config /dev/null' 'for the command line only'
+wrong 'prot' 'prot.*value'
+wrong 'prot =' 'prot.*value'
+wrong 'prot nonsense' 'prot: "nonsense" is none of clear, safe, private'
+wrong 'prot safe private' '"?prot'
+wrong 'prot "safe' 'closing " is missing'
+wrong 'channels many' 'channels: "many" is not a number'
+wrong 'channels 0' 'channels: 0 is too little'
+wrong 'channels 100000' 'channels: 100000 is too much'
+wrong 'block 1' 'block: 1 is too little'
+wrong 'rate fast' 'rate: "fast" is not a rate'
+wrong 'connect-timeout soon' 'connect-timeout: "soon" is not a time'
+wrong 'json perhaps' 'json: "perhaps" is neither yes nor no'
+wrong '= yes' 'no key'
+wrong '[host' 'closing \]'
+wrong '[]' 'no name'
+printf '\n[nonsense x]\nprot safe\n' >"$conf"
+read_conf
+check "what is in a section that makes no sense" fails_with 2 "$conf:3: there is no section"
+printf '\n[host other.example.org]\n\nprot nonsense\n' >"$conf"
+read_conf
+check "in a section of another host, too" fails_with 2 "$conf:4: prot: "
+printf 'prot safe\0\n' >"$conf"
+read_conf
+check "a NUL" fails_with 2 "$conf: .*NUL"
+run rftp ls --config "$tmp/nothing" "$nowhere"
+check "a file that is not there" fails_with 2 "$tmp/nothing.*No such file"
+run rftp ls --config "$tmp" "$nowhere"
+check "a directory" fails_with 2 "$tmp.*directory"
+mkdir -p "$HOME/.config/rftp"
+echo 'prot nonsense' >"$HOME/.config/rftp/rftp.conf"
+run rftp ls "$nowhere"
+check "the user's own file" fails_with 2 "$HOME/.config/rftp/rftp.conf:1: prot"
+printf 'retries 3\nprot safe\n' >"$HOME/.config/rftp/rftp.conf"
+run rftp ls "$nowhere"
+check "which is read" fails_with 3 'refused'
+run rftp put --prot nonsense "$conf" "$nowhere"
+check "the command line names the option" fails_with 2 '^rftp: --prot: "nonsense" is none of'
+finish

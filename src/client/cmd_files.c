@@ -62,12 +62,18 @@ static int make_all(struct server *s, const char *path, struct err *e)
 static int mkdir_one(struct job *j, struct server *s, const struct place *p, struct err *e)
 {
 	CLEANUP_FREE char *path = strdup(server_path(p));
+	int rc;
 
 	if (!path)
 		return err_sys(e, -ENOMEM, "%s", printable(p->path));
 	for (size_t n = strlen(path); n > 1 && path[n - 1] == '/'; n--)
 		path[n - 1] = '\0';
-	return j->o.parents ? make_all(s, path, e) : simple(s, FTP_MKD, path, e);
+	if (j->o.parents)
+		return make_all(s, path, e);
+	rc = simple(s, FTP_MKD, path, e);
+	if (rc == -ENOENT)
+		err_set(e, rc, "%s (-p makes those above it, too)", e->text);
+	return rc;
 }
 
 enum exit_status rftp_mkdir(struct job *j)

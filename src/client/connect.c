@@ -132,6 +132,7 @@ static int choose_user(struct server *s, struct err *e)
 		if (!s->place.user)
 			s->login = steal_ptr(&l.user);
 		s->password = steal_ptr(&l.password);
+		s->by_netrc = s->password;
 	}
 	login_clear(&l);
 	return rc < 0 ? rc : 0;
@@ -236,6 +237,9 @@ int server_connect(struct server *s, struct err *e)
 	if (!as.user)
 		as.user = s->login;
 	s->client = ftp_connect(&c, e);
+	if (!s->client && e->code == -EACCES && s->by_netrc && !s->o.plain)
+		err_set(e, e->code, "%s (with the password in %s)", e->text,
+			s->o.netrc ? printable(s->o.netrc) : "~/.netrc");
 	if (!s->client)
 		return e->code;
 	log_info("connected to %s", ftp_client_describe(s->client));

@@ -11,6 +11,7 @@ struct server {
 	struct options o;           /* for this host */
 	char *login;                /* the netrc's user, where the place names none */
 	char *password;             /* for connecting again; NULL: none was needed yet */
+	bool by_netrc;              /* the first password that is tried is the netrc's */
 	struct ftp_client *client;  /* NULL: not connected */
 };
 

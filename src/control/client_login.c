@@ -181,8 +181,9 @@ static int login_with_password(struct ftp_client *c, const struct ftp_client_con
 				 cfg->password(cfg->arg, l->user, c->host, i) : NULL;
 
 		if (!password)
-			return i ? rc : err_set(e, -EACCES, "there is no password for %s at %s",
-						printable(l->user), c->host);
+			return i ? rc : err_set(e, -EACCES, "there is no password for %s at %s: put "
+						"it into ~/.netrc, or be at a terminal to be "
+						"asked", printable(l->user), c->host);
 		rc = try_password(c, l, password, e);
 		/* A refused name is not a matter of passwords. */
 		if (rc != -EACCES || l->code[STEP_USER] / 100 != 3)

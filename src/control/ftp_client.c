@@ -99,7 +99,8 @@ static int connect_place(struct ftp_client *c, const struct ftp_client_config *c
 	case PLACE_SSH:
 		return connect_ssh(c, cfg, e);
 	default:
-		return err_set(e, -EOPNOTSUPP, "only rftp://host and host:path are known yet");
+		return err_set(e, -EOPNOTSUPP, "%s: ftp:// and ftps:// are not spoken yet, only "
+			       "rftp://host and host:path", c->host);
 	}
 }
 

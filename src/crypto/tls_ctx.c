@@ -43,10 +43,13 @@ static int use_certificate(SSL_CTX *ctx, const char *certfile, const char *keyfi
 	EVP_PKEY *key;
 	int ok;
 
+	if (access(certfile, R_OK))
+		return err_sys(e, -errno, "cannot read certificate %s", printable(certfile));
 	/* The whole file: a CA's certificate comes with those between. */
 	if (SSL_CTX_use_certificate_chain_file(ctx, certfile) != 1)
-		return err_set(e, -EINVAL, "certificate %s: %s", printable(certfile),
-			       openssl_reason());
+		return err_set(e, -EINVAL, "there is no certificate, in PEM, in %s (%s): restore "
+			       "it, or remove it with its key %s to have both made anew",
+			       printable(certfile), openssl_reason(), printable(keyfile));
 	key = tls_load_key(keyfile, e);
 	if (!key)
 		return -EINVAL;

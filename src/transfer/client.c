@@ -219,6 +219,7 @@ static void fill_xfer(struct xfer *x, struct transfer_client_config *c,
 	x->events = &c->events;
 	x->stop = c->stop;
 	x->same_host = setup_same_host(&c->request.offer, &ag->offer);
+	x->client = true;
 	x->started_ns = started;
 }
 

@@ -663,7 +663,7 @@ int sink_source_failed(struct sink *s, struct buf *p)
 		}
 	}
 	atomic_fetch_add(&s->failed, 1);
-	XFER_EVENT(&s->x, file_failed, path ? path : "", fail.code, fail.text);
+	xfer_file_failed_there(&s->x, path ? path : "", &fail);
 	if (f) {
 		f->drop = true; /* it has changed or cannot be read: its part is worth nothing */
 		kfile_over(s, f, LINK_FAILED);

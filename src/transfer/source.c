@@ -187,7 +187,7 @@ static int on_failed(struct source *s, struct buf *p)
 		path = sfile_path(file);
 	}
 	atomic_fetch_add(&s->failed, 1);
-	XFER_EVENT(&s->x, file_failed, path ? path : "", f.code, f.text);
+	xfer_file_failed_there(&s->x, path ? path : "", &f);
 	sfile_put(file);
 	return 0;
 }

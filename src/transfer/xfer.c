@@ -62,6 +62,20 @@ int xfer_send_failure(struct xfer *x, uint8_t type, uint64_t id, int code, const
 	return r ? r : xfer_send(x, type, b);
 }
 
+/* The same names may be here and there, so it is said where. */
+static void say_there(const struct xfer *x, char text[ERR_TEXT], const char *said)
+{
+	snprintf(text, ERR_TEXT, "on the %s: %.1000s", x->client ? "server" : "client", said);
+}
+
+void xfer_file_failed_there(struct xfer *x, const char *path, const struct bulk_failure *f)
+{
+	char text[ERR_TEXT];
+
+	say_there(x, text, f->text);
+	XFER_EVENT(x, file_failed, path, f->code, text);
+}
+
 /* True for who sets the cause. */
 static bool set_cause(struct xfer *x, int code, const char *text, bool from_peer)
 {
@@ -165,12 +179,15 @@ static int on_summary(struct xfer *x, struct buf *p)
 
 static int on_abort(struct xfer *x, struct buf *p)
 {
+	char text[ERR_TEXT];
 	struct bulk_failure f;
 	int r = bulk_failure_get(p, &f);
 
-	if (!r)
-		fail_text(x, f.code ? f.code : -EIO, f.text, true);
-	return r;
+	if (r)
+		return r;
+	say_there(x, text, f.text);
+	fail_text(x, f.code ? f.code : -EIO, text, true);
+	return 0;
 }
 
 static int on_frame(struct xfer *x, uint8_t type, struct buf *p, struct err *e)

@@ -44,6 +44,7 @@ struct xfer {
 	struct agreement agr;
 	struct xkeys keys;
 	enum direction dir;                  /* which way blocks go */
+	bool client;                         /* we are: what fails there fails on the server */
 	const struct bulk_request *req;
 	const struct transfer_tuning *tuning;
 	const struct transfer_events *events; /* never NULL; its functions may be */
@@ -117,6 +118,9 @@ int xfer_finish(struct xfer *x, bool *in_line, struct err *e);
  * while the stream takes no more. 0, or the stream's error, which stays. Any thread. */
 int xfer_send(struct xfer *x, uint8_t type, struct buf *b);
 int xfer_send_failure(struct xfer *x, uint8_t type, uint64_t id, int code, const char *text);
+/* The peer could not read or write a file: tell whoever listens here. path: as it is known
+ * here. */
+void xfer_file_failed_there(struct xfer *x, const char *path, const struct bulk_failure *f);
 
 /* The way blocks take when no data channel is left; NULL: there is none. */
 static inline struct path *xfer_standby(const struct xfer *x)

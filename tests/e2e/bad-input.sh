@@ -74,13 +74,13 @@ netrc() { # PASSWORD
 }
 netrc wrong
 put --netrc "$tmp/netrc" "$tmp/file" "$alice/f"
-check "a wrong password" fails_with 3 'refuses the login of alice'
+check "a wrong password" fails_with 3 "refuses the login of alice.*with the password in $tmp/netrc"
 check "and no file" absent "$tmp/root/f"
 netrc right
 put --netrc "$tmp/netrc" "$tmp/file" "$alice/f"
 check "the right one" status_is 0
 put "$tmp/file" "$alice/f"
-check "no password, and nobody to ask" fails_with 3 'password'
+check "no password, and nobody to ask" fails_with 3 'password for alice.*netrc'
 put "$tmp/file" "rftp://nobody@127.0.0.1:$port/f"
 check "nobody's password" fails_with 3 'nobody'
 put "$tmp/file" "rftp://alice:right@127.0.0.1:$port/f"
@@ -133,9 +133,9 @@ url=$anonymous
 # ---- the wrong file ----
 
 put "$tmp/nothing" "$url/f"
-check "a source that is not there: put" fails_with 1 'nothing.*No such file'
+check "a source that is not there: put" fails_with 1 "^rftp: $tmp/nothing: No such file"
 get "$url/nothing" "$tmp/here/f"
-check "a source that is not there: get" fails_with 1 'nothing.*No such file'
+check "a source that is not there: get" fails_with 1 'on the server: /nothing: No such file'
 check "and no file" absent "$tmp/here/f"
 mkdir "$tmp/root/into"
 put "$tmp/file" "$tmp/nothing" "$tmp/old" "$url/into/"
@@ -235,7 +235,7 @@ if is_root && mkdir "$tmp/root/little" "$tmp/here/little" &&
 	for options in "" "--no-resume" "--io uring" "--io posix --ack written" "--direct on"; do
 		# shellcheck disable=SC2086
 		put $options "$tmp/big" "$url/little/big"
-		check "no space for put $options" fails_with 1 'little/big.*No space left'
+		check "no space for put $options" fails_with 1 'on the server: /little/big.*No space left'
 		check "the old file is there" intact "$tmp/root/little/big"
 	done
 	put "$tmp/big" "$url/little/new"
@@ -245,7 +245,7 @@ if is_root && mkdir "$tmp/root/little" "$tmp/here/little" &&
 	for options in "" "--no-resume"; do
 		# shellcheck disable=SC2086
 		get $options "$url/big" "$tmp/here/little/big"
-		check "no space for get $options" fails_with 1 'little/big.*No space left'
+		check "no space for get $options" fails_with 1 "^rftp: $tmp/here/little/big.*No space left"
 		check "the old file is there" intact "$tmp/here/little/big"
 	done
 	check "and no parts" no_parts "$tmp/here/little" "$tmp/root/little"
@@ -330,7 +330,11 @@ check "the directory that is in the way stays" test -d "$tmp/root/mixed/a/7"
 check "the file that is in the way stays" intact "$tmp/root/mixed/c/d"
 check "the rest is there" same "$tmp/tree/a/8" "$tmp/root/mixed/a/8"
 put "$tmp/file" "$url/missing/x"
-check "a directory that is missing" fails_with 1 'missing/x.*No such file'
+check "a directory that is missing" fails_with 1 'on the server: .*missing/x.*No such file'
+run rftp mkdir "$url/missing/x/y"
+check "a directory that is missing: mkdir" fails_with 1 'missing/x/y: No such file.*-p makes'
+run rftp ls ftp://127.0.0.1/
+check "FTP without TLS" fails_with 3 '127.0.0.1: ftp:// .* not spoken yet'
 put "$tmp/file" "$url/../../../../../escape"
 check "nothing goes outside of the root" test ! -e "$tmp/escape" -a ! -e /escape
 rm -f "$tmp/root/escape"

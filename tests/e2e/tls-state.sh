@@ -272,6 +272,7 @@ run rftp put -q --json "$tmp/big" "$url/int"
 check "the next run goes on" test "$status" -eq 0 -a "$(summary resumed)" -gt 0
 # Or that of whoever should read.
 mkfifo "$tmp/fifo"
+# shellcheck disable=SC2217
 sleep 60 <"$tmp/fifo" &
 others=($!)
 rftp get -q "$url/int" - >"$tmp/fifo" 2>"$tmp/err" &

@@ -16,6 +16,7 @@ stop_server() {
 	server=
 }
 trap 'stop_server; rm -rf "$tmp"' EXIT
+. "${top_srcdir:?}/tests/e2e/reports.sh"
 
 n=0
 # ok STATUS DESCRIPTION
@@ -280,5 +281,8 @@ chmod 644 "$tmp/state/key.pem"
 rftpd --listen 127.0.0.1:0 --root "$tmp" --anonymous ro --state "$tmp/state" 2>"$tmp/out"
 [ $? -eq 3 ] && grep -q 'open to others' "$tmp/out"
 ok $? "a key that others may read: status 3"
+
+no_reports
+ok $? "no sanitizer and no valgrind has found anything"
 
 echo "1..$n"

@@ -65,7 +65,7 @@ options=
 wrap() { # OPTION...: for the rftpd at the other end
 	cat >"$tmp/bin/rftpd" <<WRAP
 #!/bin/sh
-UBSAN_OPTIONS='$UBSAN_OPTIONS'; export UBSAN_OPTIONS
+export ASAN_OPTIONS='$ASAN_OPTIONS' TSAN_OPTIONS='$TSAN_OPTIONS' UBSAN_OPTIONS='$UBSAN_OPTIONS'
 exec $rftpd "\$@" $*
 WRAP
 	chmod 755 "$tmp/bin/rftpd"

@@ -1,0 +1,35 @@
+# shellcheck shell=sh
+# What a sanitizer or valgrind finds, in whatever process, goes to files here, so that it is
+# not lost with the output of what runs in the background. To be sourced once $tmp, the
+# script's own directory, is there.
+#
+# E2E_UNDER is a valgrind command that rftp and rftpd are to be run under.
+
+reports=$tmp/reports
+mkdir "$reports" && chmod 1777 "$reports" || exit 99
+
+export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}log_path=$reports/asan"
+TSAN_OPTIONS="${TSAN_OPTIONS:+$TSAN_OPTIONS:}suppressions=${top_srcdir:?}/tests/tsan.supp"
+export TSAN_OPTIONS="$TSAN_OPTIONS:log_path=$reports/tsan"
+UBSAN_OPTIONS="${UBSAN_OPTIONS:-print_stacktrace=1}:halt_on_error=1"
+export UBSAN_OPTIONS="$UBSAN_OPTIONS:log_path=$reports/ubsan"
+
+if [ -n "${E2E_UNDER:-}" ]; then
+	mkdir "$tmp/under" || exit 99
+	for program in rftp rftpd; do
+		printf '#!/bin/sh\nexec %s --log-file=%s/valgrind.%%p %s "$@"\n' "$E2E_UNDER" "$reports" \
+			"$(command -v $program)" >"$tmp/under/$program"
+		chmod 755 "$tmp/under/$program"
+	done
+	PATH=$tmp/under:$PATH
+fi
+
+# Nothing has been found by now, in processes that have ended.
+no_reports() {
+	found=$(find "$reports" -type f ! -name 'valgrind.*' -exec cat {} +
+		find "$reports" -name 'valgrind.*' \
+			-exec awk -f "${top_srcdir:?}/tests/support/valgrind.awk" {} +)
+	[ -n "$found" ] || return 0
+	printf '%s\n' "$found" | sed 's/^/# /'
+	return 1
+}

@@ -2,6 +2,7 @@
 /* Input: what comes over a data channel, taken as a block's head and table, as a list of
  * credits and as the opening of a channel. */
 #include "proto/proto.h"
+#include "transfer/seal.h"
 
 #include "tests/support/fuzz.h"
 
@@ -24,6 +25,35 @@ static void take_block(const uint8_t *p, size_t size)
 			return;
 		block_extent_get(p + at, &file, &offset, &length);
 	}
+}
+
+/* As a writer takes it, in a buffer of the pool, but without a checksum. */
+static void take_table(const uint8_t *p, size_t size)
+{
+	static const struct agreement agr = { .prot = PROT_CLEAR, .crc = false };
+	static struct pool *pool;
+	const struct pool_config c = { .blocks = 1, .payload = BLOCK_MIN };
+	struct unseal *u = unseal_new(NULL, &agr, CLIENT_TO_SERVER);
+	struct block *b;
+	uint64_t bytes = 0;
+
+	if (!pool)
+		pool = pool_new(&c, NULL);
+	MUST(pool && u);
+	b = pool_get(pool);
+	memset(b->base, 0, BLOCK_HEAD);
+	memcpy(b->base, p, size < BLOCK_HEAD ? size : BLOCK_HEAD);
+	if (!unseal_block(u, b)) {
+		MUST(b->len <= b->cap && b->nextents <= BLOCK_EXTENTS);
+		for (uint32_t i = 0; i < b->nextents; i++) {
+			MUST(b->extents[i].pos == bytes);
+			MUST(b->extents[i].offset + b->extents[i].length <= INT64_MAX);
+			bytes += b->extents[i].length;
+		}
+		MUST(bytes == b->len);
+	}
+	pool_put(b);
+	unseal_free(u);
 }
 
 static void take_credits(const uint8_t *p, size_t size)
@@ -52,6 +82,7 @@ static void take_hello(const uint8_t *p, size_t size)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	take_block(data, size);
+	take_table(data, size);
 	take_credits(data, size);
 	take_hello(data, size);
 	return 0;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Writes the seeds of the fuzz targets: make-seeds DIRECTORY, where each target has a
  * directory of its own. Run it when a message changes, and commit what it writes. */
+#include "crypto/crypto.h"
 #include "proto/proto.h"
 
 #include <err.h>
@@ -250,6 +251,67 @@ static void line_seeds(void)
 		seed("ftp", seeds[i].name, seeds[i].text, strlen(seeds[i].text));
 }
 
+/* ---- conversations ---- */
+
+static void talk_seeds(void)
+{
+	static const struct { const char *target, *name, *text; } seeds[] = {
+		{ "session", "names",
+		  "USER x\r\nPASS y\r\nFEAT\r\nOPTS UTF8 ON\r\nPWD\r\nCWD d\r\nCDUP\r\nMLST d/f\r\n"
+		  "STAT l\r\nSIZE out/secret\r\nMDTM abs/passwd\r\nHASH d/f\r\nQUIT\r\n" },
+		{ "session", "changes",
+		  "USER x\r\nPASS y\r\nMKD n\r\nRNFR n\r\nRNTO d/n\r\nRMD d/n\r\nDELE ../outside/secret\r\n"
+		  "SITE CHMOD 600 d/f\r\nMFMT 20200101000000 d/f\r\nRNFR d/f\r\nRNTO out/f\r\n" },
+		{ "session", "data",
+		  "USER x\r\nPASS y\r\nTYPE I\r\nMODE S\r\nSTRU F\r\nEPSV\r\nEPSV ALL\r\nREST 3\r\nRETR d/f\r\n"
+		  "STOR g\r\nAPPE g\r\nMLSD .\r\nABOR\r\nALLO 5\r\nNOOP\r\nHELP\r\n" },
+		{ "session", "bulk", "USER x\r\nPASS y\r\nBULK 5\r\nhelloOPTS MLST type;size;\r\nAUTH TLS\r\n" },
+		{ "client", "server",
+		  "220 hello\r\n331 password\r\n230 in\r\n211-Features\r\n BULK 1\r\n MLST type*;\r\n"
+		  "211 End\r\n200 ok\r\n200 ok\r\n200 ok\r\n200 ok\r\n200 ok\r\n"
+		  "250-facts\r\n type=file;size=3; /file\r\n250 End\r\n"
+		  "150-list\r\n type=file;size=3; a%0Ab\r\n type=cdir; .\r\n150 End\r\n226 ok\r\n"
+		  "250 gone\r\n" },
+		{ "client", "refuses", "220-a\r\n220 b\r\n331 x\r\n530 no\r\n331 x\r\n530 no\r\n421 bye\r\n" },
+		{ "client", "other", "SSH-2.0-OpenSSH_9.2\r\n" },
+		{ "stream", "lines", "\001200 hello\r\n\377\364\377\362ABOR\r\nlone\nx\377\377y\r\n" },
+		{ "files", "known_hosts",
+		  "# seen\nhost:7321 sha256:abc\n[::1]:7321 pin\nHOST:7321 pin\n" },
+		{ "files", "netrc",
+		  "machine host login joe password \"a \\\" b\"\nmacdef init\ncd /\n\n"
+		  "default login anonymous password x account y\n" },
+		{ "files", "users", "# users\njoe:scrypt$15$8$1$AAAA$BBBB:/srv:/in:nodelete\nann::::ro\n" },
+		{ "files", "rftp.conf",
+		  "prot = private # best\nblock 1M\n[host *.example]\nrate = \"10G\"\nack synced\n"
+		  "[host host]\nchannels 4\nio=uring\nconnect-timeout 3s\naccept-new on\n" },
+		{ "url", "urls",
+		  "rftp://joe@host:7321/~/a%20b\nssh://[fe80::1%25eth0]:22/x\nhost:path\n"
+		  "user@[::1]:x\n./a:b\n-\nnull:\nzero:10G\nftp://h\n" },
+	};
+
+	for (size_t i = 0; i < sizeof(seeds) / sizeof(seeds[0]); i++)
+		seed(seeds[i].target, seeds[i].name, seeds[i].text, strlen(seeds[i].text));
+}
+
+/* ---- a journal ---- */
+
+/* Behind the header: a byte, and records of run, digest and room for a checksum. */
+static void journal_seeds(void)
+{
+	static const uint8_t zeros[4096], page[4096] = "x"; /* the target's part: 0, x, 0 */
+	uint8_t p[1 + 3 * 28] = { 1 << 2 };
+
+	for (uint32_t i = 0; i < 3; i++) {
+		put_be64(p + 1 + i * 28, i);
+		crypto_run_digest(p + 1 + i * 28 + 8, i == 1 ? page : zeros, i == 2 ? 100 : 4096);
+	}
+	seed("journal", "runs", p, sizeof(p));
+	seed("journal", "torn", p, 1 + 28 + 20);
+	/* of run 0, with the digest of run 1 */
+	crypto_run_digest(p + 1 + 8, page, sizeof(page));
+	seed("journal", "lie", p, 1 + 28);
+}
+
 int main(int argc, char **argv)
 {
 	struct buf *b CLEANUP_BUF = buf_new(BULK_REQUEST_MAX);
@@ -264,5 +326,7 @@ int main(int argc, char **argv)
 	frame_seeds(b);
 	block_seeds();
 	line_seeds();
+	talk_seeds();
+	journal_seeds();
 	return 0;
 }

@@ -10,6 +10,20 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
+/* A directory of its own for a target that needs one, in memory where there is some;
+ * the caller removes it. */
+static inline const char *fuzz_directory(void)
+{
+	static char memory[] = "/dev/shm/rftp-fuzz-XXXXXX", disk[] = "/tmp/rftp-fuzz-XXXXXX";
+	const char *dir = mkdtemp(memory);
+
+	if (!dir)
+		dir = mkdtemp(disk);
+	if (!dir)
+		abort();
+	return dir;
+}
+
 #define MUST(cond) do { \
 	if (!(cond)) { \
 		fprintf(stderr, "%s:%d: not true: %s\n", __FILE__, __LINE__, #cond); \

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A byte stream out of memory: what is to be read is there, what is written is dropped. */
+#ifndef RFTP_TESTS_MEMORY_STREAM_H
+#define RFTP_TESTS_MEMORY_STREAM_H
+
+#include "transport/transport.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct memory_stream {
+	struct stream s;
+	const uint8_t *at; /* not owned */
+	size_t left;
+	size_t most;       /* so many bytes in one read */
+	bool aborted;
+};
+
+static ssize_t memory_read(struct stream *s, void *p, size_t len, int timeout_ms)
+{
+	struct memory_stream *m = (struct memory_stream *)s;
+
+	if (m->aborted)
+		return -ECANCELED;
+	if (len > m->left)
+		len = m->left;
+	if (len > m->most)
+		len = m->most;
+	if (len)
+		memcpy(p, m->at, len);
+	m->at += len;
+	m->left -= len;
+	return (ssize_t)len;
+}
+
+static ssize_t memory_write(struct stream *s, const void *p, size_t len, int timeout_ms)
+{
+	return ((struct memory_stream *)s)->aborted ? -ECANCELED : (ssize_t)len;
+}
+
+static size_t memory_pending(struct stream *s)
+{
+	return ((struct memory_stream *)s)->left;
+}
+
+static int memory_shutdown(struct stream *s)
+{
+	return 0;
+}
+
+static void memory_abort(struct stream *s)
+{
+	((struct memory_stream *)s)->aborted = true;
+}
+
+static void memory_disown(struct stream *s)
+{
+}
+
+static void memory_free(struct stream *s)
+{
+	free(s);
+}
+
+/* most: as many bytes as one read gives, at least 1. data must outlive it. */
+static inline struct stream *memory_stream(const void *data, size_t len, size_t most)
+{
+	static const struct stream_ops ops = {
+		"memory", memory_read, memory_write, memory_pending, memory_shutdown,
+		memory_abort, memory_disown, memory_free,
+	};
+	struct memory_stream *m = calloc(1, sizeof(*m));
+
+	if (!m)
+		abort();
+	*m = (struct memory_stream){ { &ops }, data, len, most, false };
+	return &m->s;
+}
+
+#endif

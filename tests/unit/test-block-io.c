@@ -439,7 +439,7 @@ static int make_small(const char *dir)
 {
 	struct rlimit limit = { 1 << 20, 1 << 20 };
 
-	if (unshare(CLONE_NEWNS) == 0 && mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
+	if (unshare(CLONE_NEWNS) == 0 && mount("none", "/", "none", MS_REC | MS_PRIVATE, NULL) == 0 &&
 	    mount("test", dir, "tmpfs", 0, "size=1M") == 0)
 		return -ENOSPC;
 	signal(SIGXFSZ, SIG_IGN);

@@ -283,12 +283,14 @@ static void test_without_proc(void **state)
 	assert_true(pid >= 0);
 	if (pid == 0) {
 		if (unshare(CLONE_NEWNS) < 0 ||
-		    mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+		    mount("none", "/", "none", MS_REC | MS_PRIVATE, NULL) < 0 ||
 		    mount("none", "/proc", "tmpfs", 0, NULL) < 0)
 			_exit(77);
 		/* A ring does not outlive a fork. */
-		io = need_engine(*state);
-		transfer(io, true, fd);
+		struct io *own = need_engine(*state);
+
+		transfer(own, true, fd);
+		io_free(own);
 		_exit(fcntl(fd, F_GETFL) & O_DIRECT ? 1 : 0);
 	}
 	assert_int_equal(waitpid(pid, &status, 0), pid);

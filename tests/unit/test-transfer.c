@@ -329,11 +329,10 @@ static void test_bench(void **state)
 	pair_stop(&p);
 }
 
-static void *stopper(void *arg)
+static void stop_in_the_middle(void *arg, const struct transfer_progress *p)
 {
-	usleep(1000000);
-	__atomic_store_n((volatile sig_atomic_t *)arg, 1, __ATOMIC_RELAXED);
-	return NULL;
+	if (p->bytes > 60000000)
+		__atomic_store_n((volatile sig_atomic_t *)arg, 1, __ATOMIC_RELAXED);
 }
 
 static void test_named_link_and_xattrs(void **state)
@@ -373,13 +372,10 @@ static void test_interrupt_and_resume(void **state)
 	p.c.stop = &stop;
 	p.c.request.rate = 100000000;
 	stop = 0;
-	/* The transfer would take 2 s; it is stopped by an alarm-like thread after 1. */
-	pthread_t t;
-
-
-	assert_int_equal(thread_start(&t, "stopper", stopper, (void *)(uintptr_t)&stop), 0);
+	p.c.events = (struct transfer_events){ .progress = stop_in_the_middle,
+					       .arg = (void *)(uintptr_t)&stop };
 	expect_code(run(&p, BULK_PUT, at("r/big"), at("s/big"), &r, &e), -EINTR, &e);
-	pthread_join(t, NULL);
+	p.c.events = (struct transfer_events){ 0 };
 	shell("! test -e s/big && ls -A s | grep -q '^.rftp-'");
 	stop = 0;
 	p.c.request.rate = 0;

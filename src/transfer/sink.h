@@ -95,6 +95,10 @@ struct kfile {
 	struct kfile *next;      /* in the jobs, or waiting for a link's target */
 };
 
+struct jobs {
+	struct kfile *first, **end; /* references; end is NULL while there are none */
+};
+
 #define NOSIZE_TOKEN (INT64_MAX / 2)
 #define KEPT_TOKEN 1
 
@@ -156,6 +160,7 @@ struct sink {
 	bool jobs_closed;              /* guarded by job_lock */
 
 	/* The control reader's alone. */
+	struct jobs named;             /* links of the frame at hand */
 	struct kdir *dirs;             /* by id */
 	struct kdir *base;             /* the destination directory, when it is one */
 	bool base_known;
@@ -207,6 +212,10 @@ void sink_unpark(struct sink *s);
 int clerks_start(struct sink *s, struct err *e);
 void clerks_join(struct sink *s);
 void sink_job(struct sink *s, struct kfile *f, enum kjob job); /* takes a reference */
+/* f has its name: done, once that is as safe as was asked for. Then it goes to later, which
+ * the caller hands over when there is no more: a directory is synced once for all of it. */
+void kfile_named(struct sink *s, struct kfile *f, struct jobs *later);
+void sink_jobs(struct sink *s, struct jobs *later); /* it is empty after this */
 /* sink_busy.c: clerks, and who commits */
 /* Another writer holds f's part: try f->job again later, for he may be a session that is
  * about to end. Takes a reference; f is the clerks' then. False: he is alive, or has been
@@ -260,7 +269,7 @@ void linkable_settle(struct sink *s, const struct kfile *f, enum link_state stat
 /* No further link to this entry comes. */
 void linkable_last(struct sink *s, uint64_t id);
 void linkables_free(struct sink *s);
-/* Make f the link that it is, at once or when its target is there. */
+/* Make f the link that it is, at once or when its target is there. Control reader. */
 int kfile_hardlink(struct sink *s, struct kfile *f);
 
 /* sink_link.c */

@@ -297,6 +297,20 @@ static void commit_alone(struct sink *s, struct kfile *f)
 		kfile_failed(s, f, r, e.text);
 }
 
+void kfile_named(struct sink *s, struct kfile *f, struct jobs *later)
+{
+	f->committed = true;
+	if (!s->sync) {
+		kfile_done(s, f, false);
+		return;
+	}
+	atomic_fetch_add(&f->refs, 1);
+	f->job = JOB_COMMIT;
+	f->next = NULL;
+	*(later->end ? later->end : &later->first) = f;
+	later->end = &f->next;
+}
+
 void kfile_complete(struct sink *s, struct kfile *f)
 {
 	if (atomic_load(&f->over))
@@ -322,6 +336,18 @@ void sink_job(struct sink *s, struct kfile *f, enum kjob job)
 	pthread_cond_signal(&s->job_more);
 }
 
+void sink_jobs(struct sink *s, struct jobs *later)
+{
+	if (!later->end)
+		return;
+	pthread_mutex_lock(&s->job_lock);
+	*s->jobs_end = later->first;
+	s->jobs_end = later->end;
+	pthread_cond_signal(&s->job_more);
+	pthread_mutex_unlock(&s->job_lock);
+	*later = (struct jobs){ 0 };
+}
+
 /* How many jobs of a kind one clerk takes at once: those that are cheap together, but
  * reading back a part is work for one. */
 static unsigned batch_of(enum kjob job)
@@ -344,6 +370,8 @@ static unsigned take_jobs(struct sink *s, struct kfile *batch[BATCH])
 	}
 	if (!s->jobs)
 		s->jobs_end = &s->jobs;
+	else
+		pthread_cond_signal(&s->job_more); /* several may have come at once */
 	return n;
 }
 
@@ -453,37 +481,45 @@ static void do_job(struct sink *s, struct kfile *f)
 		kfile_failed(s, f, r, e.text[0] ? e.text : strerror(-r));
 }
 
+/* Links have their names already. */
+static int commit_one(struct sink *s, struct kfile *f, struct err *e)
+{
+	if (f->committed)
+		return 0;
+	return kfile_part(s, f, e) ? name_file(s, f, e) : e->code;
+}
+
+/* The directory of batch[i] to stable storage, unless that was tried for one before it: what
+ * came of it is in synced. */
+static int sync_parent(struct kfile **batch, const int *synced, unsigned i)
+{
+	for (unsigned k = 0; k < i; k++)
+		if (batch[k]->committed && batch[k]->parent == batch[i]->parent)
+			return synced[k];
+	return kdir_sync(batch[i]->parent);
+}
+
 /* Data of all, then names of all, then each directory once. */
 static void commit_batch(struct sink *s, struct kfile **batch, unsigned n)
 {
-	struct err e;
-	unsigned named = 0;
+	int r, synced[BATCH];
 
 	if (xfer_failed(&s->x))
 		return;
 	for (unsigned i = 0; i < n; i++)
-		if (kfile_part(s, batch[i], NULL))
+		if (!batch[i]->committed && kfile_part(s, batch[i], NULL))
 			sync_file_range(part_fd(batch[i]->part), 0, 0, SYNC_FILE_RANGE_WRITE);
 	for (unsigned i = 0; i < n; i++) {
-		int r;
+		struct err e = ERR_INIT;
 
-		e = (struct err)ERR_INIT;
-		r = kfile_part(s, batch[i], &e) ? name_file(s, batch[i], &e) : e.code;
-		if (!r)
-			named++;
-		else if (r != -EBUSY || !busy_again(s, batch[i]))
+		r = commit_one(s, batch[i], &e);
+		if (r && (r != -EBUSY || !busy_again(s, batch[i])))
 			kfile_failed(s, batch[i], r, e.text);
 	}
-	for (unsigned i = 0; i < n && named; i++) {
-		struct kdir *d = batch[i]->parent;
-		bool again = false;
-		int r;
-
+	for (unsigned i = 0; i < n; i++) {
 		if (!batch[i]->committed)
 			continue;
-		for (unsigned k = 0; k < i && !again; k++)
-			again = batch[k]->parent == d && batch[k]->committed;
-		r = again ? 0 : kdir_sync(d);
+		r = synced[i] = sync_parent(batch, synced, i);
 		if (!r)
 			kfile_done(s, batch[i], false);
 		else

@@ -525,10 +525,8 @@ static void set_link(struct sink *s, struct kfile *f, const char *target)
 			link_attributes(s, dfd, f);
 		dir_unpin(f->parent->dir);
 	}
-	if (!r && s->sync)
-		r = kdir_sync(f->parent);
 	if (!r) {
-		kfile_done(s, f, false);
+		kfile_named(s, f, &s->named);
 		return;
 	}
 	snprintf(text, sizeof(text), "%s: symbolic link: %s", printable(f->name), strerror(-r));
@@ -600,6 +598,7 @@ int sink_entries(struct sink *s, struct buf *p, struct err *e)
 		if (!r && en.type != ENTRY_DIR_END)
 			atomic_store(&s->highest, en.id);
 	}
+	sink_jobs(s, &s->named);
 	if (r)
 		return r;
 	sink_unpark(s);

@@ -68,7 +68,8 @@ int linkable_add(struct sink *s, const struct kfile *f)
 	return l ? -EPROTO : 0;
 }
 
-static void make_hardlink(struct sink *s, struct kfile *f, struct linkable *l)
+static void make_hardlink(struct sink *s, struct kfile *f, struct linkable *l,
+			  struct jobs *later)
 {
 	char text[ERR_TEXT];
 	int from = l->dir ? dir_pin(l->dir) : -ENOENT, to, r = from;
@@ -80,10 +81,8 @@ static void make_hardlink(struct sink *s, struct kfile *f, struct linkable *l)
 			dir_unpin(f->parent->dir);
 		dir_unpin(l->dir);
 	}
-	if (!r && s->sync)
-		r = kdir_sync(f->parent);
 	if (!r) {
-		kfile_done(s, f, false);
+		kfile_named(s, f, later);
 		return;
 	}
 	snprintf(text, sizeof(text), "%s: hard link to %s: %s", printable(f->name),
@@ -101,10 +100,10 @@ static void hardlink_orphan(struct sink *s, struct kfile *f)
 }
 
 static void make_or_fail(struct sink *s, struct kfile *f, struct linkable *l,
-			 enum link_state state)
+			 enum link_state state, struct jobs *later)
 {
 	if (state == LINK_THERE)
-		make_hardlink(s, f, l);
+		make_hardlink(s, f, l, later);
 	else
 		hardlink_orphan(s, f);
 }
@@ -132,7 +131,7 @@ int kfile_hardlink(struct sink *s, struct kfile *f)
 	if (!slot)
 		return -EPROTO;
 	if (state != LINK_PENDING) {
-		make_or_fail(s, f, l, state);
+		make_or_fail(s, f, l, state, &s->named);
 		linkable_put(s, l);
 	}
 	return 0;
@@ -142,6 +141,7 @@ void linkable_settle(struct sink *s, const struct kfile *f, enum link_state stat
 {
 	struct linkable *l = NULL;
 	struct kfile *waiting = NULL;
+	struct jobs later = { 0 };
 	struct inode *slot;
 
 	pthread_mutex_lock(&s->lock);
@@ -159,10 +159,11 @@ void linkable_settle(struct sink *s, const struct kfile *f, enum link_state stat
 	while (waiting) {
 		struct kfile *next = waiting->next;
 
-		make_or_fail(s, waiting, l, state);
+		make_or_fail(s, waiting, l, state, &later);
 		kfile_put(s, waiting);
 		waiting = next;
 	}
+	sink_jobs(s, &later);
 	if (l)
 		linkable_put(s, l);
 }

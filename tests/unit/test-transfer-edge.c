@@ -308,6 +308,34 @@ static void test_unreadable_destination(void **state)
 	      "diff -r a d/new");
 }
 
+/* Links are brought to stable storage many at a time: whoever syncs for each of 2000 comes
+ * to the fault. */
+static void test_links_are_synced_together(void **state)
+{
+	struct err e = ERR_INIT;
+	struct pair p;
+
+	(void)state;
+	shell("rm -rf a b && mkdir a && cd a && echo f > f && for i in $(seq 1000); do "
+	      "ln -s f s$i && ln f h$i; done");
+	start(&p);
+	p.c.request.offer.ack = ACK_SYNCED;
+	assert_int_equal(fault_storage_set("sync:EIO:after=700", &e), 0);
+	put_ok(&p, at("a"), at("b"));
+	fault_storage_set(NULL, &e);
+	stop(&p);
+	shell("diff -r --no-dereference a b && test $(stat -c %%h b/f) = 1001");
+	/* What cannot be synced is not done. */
+	start(&p);
+	p.c.request.offer.ack = ACK_SYNCED;
+	shell("rm -r b && mkdir b && rm a/f a/h*");
+	assert_int_equal(fault_storage_set("sync:EIO", &e), 0);
+	assert_int_equal(put(&p, at("a"), at("b/")), 0);
+	fault_storage_set(NULL, &e);
+	assert_int_equal(p.r.failed, 1000);
+	stop(&p);
+}
+
 /* A directory that is made for the files to go into is not everybody's to write. */
 static void test_mode_of_the_destination(void **state)
 {
@@ -548,6 +576,7 @@ int main(void)
 		cmocka_unit_test(test_resumed_holes),
 		cmocka_unit_test(test_sparse_to_a_stream),
 		cmocka_unit_test(test_unreadable_destination),
+		cmocka_unit_test(test_links_are_synced_together),
 		cmocka_unit_test(test_mode_of_the_destination),
 		cmocka_unit_test(test_link_to_what_was_skipped),
 		cmocka_unit_test(test_many_hard_links),

@@ -96,6 +96,8 @@ static void on_file_failed(void *arg, const char *path, int code, const char *te
 
 	if (r->o->json)
 		json_emit(stdout, event_file_failed(path, code, text));
+	if (!*text) /* all has been said of a directory above it */
+		return;
 	if (names_it(text, path))
 		log_error("%s", text);
 	else

@@ -143,13 +143,15 @@ static int make_dir(struct sink *s, struct kdir *parent, const char *name, bool 
 	return r;
 }
 
+/* With a text for the topmost only: that is enough for people. */
 static void dir_failed(struct sink *s, struct kdir *d, struct kdir *parent, const char *name)
 {
-	char *path CLEANUP_FREE = dir_path(parent->dir, name);
-	char text[ERR_TEXT];
+	char *path CLEANUP_FREE = parent->dir ? dir_path(parent->dir, name) : NULL;
+	char text[ERR_TEXT] = "";
 
-	snprintf(text, sizeof(text), "%s: cannot make the directory: %s",
-		 printable(path ? path : name), strerror(-d->error));
+	if (parent->dir)
+		snprintf(text, sizeof(text), "%s: cannot make the directory: %s",
+			 printable(path ? path : name), strerror(-d->error));
 	atomic_fetch_add(&s->failed, 1);
 	xfer_send_failure(&s->x, BULK_FAILED, d->id, d->error, text);
 	XFER_EVENT(&s->x, file_failed, path ? path : name, d->error, text);
@@ -197,15 +199,14 @@ static int on_dir(struct sink *s, const struct bulk_entry *en, struct err *e)
 		d->error = make_dir(s, parent, name, &d->made);
 		if (!d->error)
 			d->dir = dir_sub(parent->dir, name);
-		else
-			dir_failed(s, d, parent, name);
 	} else if (parent->dir) {
 		d->dir = dir_sub(parent->dir, name); /* may not exist: stat tells */
 	}
 	HASH_ADD(hh, s->dirs, id, sizeof(d->id), d);
+	if (d->error)
+		dir_failed(s, d, parent, name ? name : en->name);
 	kdir_put(s, parent); /* d holds its own */
-	/* A failure has been told by its own message, and is final. */
-	return d->error && parent->dir && name ? 0 : done_add(&s->done, en->id);
+	return d->error ? 0 : done_add(&s->done, en->id);
 }
 
 /* The source must not walk into what it makes us make: which directory did this become? d
@@ -424,13 +425,10 @@ static uint64_t data_bytes(const struct bulk_entry *en)
 	return n;
 }
 
+/* That its directory could not be made has been said. */
 static void parent_missing(struct sink *s, struct kfile *f)
 {
-	char text[ERR_TEXT];
-
-	snprintf(text, sizeof(text), "%s: its directory could not be made: %s",
-		 printable(f->name), strerror(-f->parent->error));
-	kfile_failed(s, f, f->parent->error, text);
+	kfile_failed(s, f, f->parent->error, "");
 }
 
 static int start_file(struct sink *s, struct kfile *f, uint64_t data)

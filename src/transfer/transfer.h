@@ -53,7 +53,8 @@ struct transfer_progress {
 struct transfer_events {
 	void (*started)(void *arg, const struct agreement *a); /* once, agreed */
 	void (*progress)(void *arg, const struct transfer_progress *p); /* 5 times a second */
-	/* path is what a person knows the file by on this side. */
+	/* path is what a person knows the file by on this side, as far as it is known; text is
+	 * empty when all has been said already, of the directory that it was to go to. */
 	void (*file_done)(void *arg, const char *path, uint64_t bytes, bool skipped);
 	void (*file_failed)(void *arg, const char *path, int code, const char *text);
 	void *arg;

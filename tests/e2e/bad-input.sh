@@ -326,6 +326,7 @@ put -r "$tmp/tree" "$url/mixed"
 check "a tree where names are taken otherwise" status_is 1
 check "the file is told" grep -q 'a/7' "$tmp/err"
 check "the directory is told" grep -q 'mixed/c/d' "$tmp/err"
+check "what is below it is not told one by one" test "$(wc -l <"$tmp/err")" -eq 2
 check "the directory that is in the way stays" test -d "$tmp/root/mixed/a/7"
 check "the file that is in the way stays" intact "$tmp/root/mixed/c/d"
 check "the rest is there" same "$tmp/tree/a/8" "$tmp/root/mixed/a/8"

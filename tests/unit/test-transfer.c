@@ -305,6 +305,41 @@ static void test_missing_and_unreadable(void **state)
 	pair_stop(&p);
 }
 
+static void count_texts(void *arg, const char *path, int code, const char *text)
+{
+	unsigned *texts = arg;
+
+	(void)path;
+	(void)code;
+	*texts += *text != 0;
+}
+
+/* All below a directory that could not be made has failed, and one message says why. */
+static void test_below_a_failed_directory(void **state)
+{
+	static const uint8_t ops[] = { BULK_PUT, BULK_GET };
+	struct transfer_result r;
+	struct err e;
+
+	for (size_t i = 0; i < 2; i++) {
+		unsigned texts = 0;
+		struct pair p;
+
+		shell("rm -rf m n && mkdir -p m/sub/x/y m/sub/z n && touch m/sub/x/f m/sub/x/y/g && "
+		      "ln -s f m/sub/x/l && echo 1 > m/good && touch n/sub");
+		pair_start(&p);
+		p.c.events.file_failed = count_texts;
+		p.c.events.arg = &texts;
+		assert_int_equal(run(&p, ops[i], at("m"), at("n"), &r, &e), 0);
+		pair_stop(&p);
+		assert_int_equal(r.failed, 7); /* sub x y z f g l */
+		assert_int_equal(r.local.failed, 7);
+		assert_int_equal(r.remote.failed, 7);
+		assert_int_equal(texts, 1);
+		shell("cmp m/good n/good && test -f n/sub");
+	}
+}
+
 static void test_bench(void **state)
 {
 	struct transfer_item zero = { .kind = ITEM_ZERO, .size = 100000000 };
@@ -456,6 +491,7 @@ int main(void)
 		cmocka_unit_test(test_policies),
 		cmocka_unit_test(test_destination_rule),
 		cmocka_unit_test(test_missing_and_unreadable),
+		cmocka_unit_test(test_below_a_failed_directory),
 		cmocka_unit_test(test_bench),
 		cmocka_unit_test(test_named_link_and_xattrs),
 		cmocka_unit_test(test_interrupt_and_resume),

@@ -232,8 +232,8 @@ int cmd_stor(struct ftp_session *s, char *arg)
 
 	if (!path)
 		return 0;
-	rc = s->account.can_write ? upload_begin(&u, s->account.root, s->dirs, path, from) :
-				    -EROFS;
+	rc = s->account.can_write ? upload_begin(&u, s->account.root, s->dirs, path, from,
+						 !s->account.can_delete) : -EROFS;
 	if (rc < 0) {
 		data_forget(s);
 		return rc == -ERANGE ? ftp_session_reply(s, 554, "REST is beyond the end") :

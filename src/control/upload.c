@@ -8,7 +8,8 @@
 
 enum { FILE_MODE = 0644 };
 
-static int begin_in_place(struct upload *u, struct root *root, const char *path, uint64_t from)
+static int begin_in_place(struct upload *u, struct root *root, const char *path, uint64_t from,
+			  bool keep_old)
 {
 	struct stat st;
 	int rc = 0;
@@ -22,6 +23,8 @@ static int begin_in_place(struct upload *u, struct root *root, const char *path,
 		rc = -EINVAL;
 	else if (from > (uint64_t)st.st_size)
 		rc = -ERANGE; /* a hole that nobody asked for */
+	else if (keep_old && from < (uint64_t)st.st_size)
+		rc = -EPERM;
 	if (rc < 0)
 		close(u->fd);
 	u->at = from;
@@ -43,12 +46,14 @@ static int check_target(struct root *root, const char *path)
 	return S_ISREG(st.st_mode) || S_ISLNK(st.st_mode) ? 0 : -EINVAL;
 }
 
-static int begin_part(struct upload *u, struct root *root, struct dirs *dirs, const char *path)
+static int begin_part(struct upload *u, struct root *root, struct dirs *dirs, const char *path,
+		      bool keep_old)
 {
 	/* The mode is that of the file that is replaced, if there is one. */
 	struct part_spec spec = {
 		.meta = { .type = FT_FILE, .mode = FILE_MODE },
 		.sync = true,
+		.keep_old = keep_old,
 	};
 	struct err e = ERR_INIT;
 	char name[256];
@@ -79,10 +84,11 @@ static int begin_part(struct upload *u, struct root *root, struct dirs *dirs, co
 }
 
 int upload_begin(struct upload *u, struct root *root, struct dirs *dirs, const char *path,
-		 uint64_t from)
+		 uint64_t from, bool keep_old)
 {
 	*u = (struct upload){ .dir_fd = -1, .fd = -1 };
-	return from ? begin_in_place(u, root, path, from) : begin_part(u, root, dirs, path);
+	return from ? begin_in_place(u, root, path, from, keep_old) :
+		      begin_part(u, root, dirs, path, keep_old);
 }
 
 int upload_write(struct upload *u, const void *p, size_t len)

@@ -13,9 +13,10 @@ struct upload {
 	uint64_t at;        /* offset of the next byte */
 };
 
-/* 0, or a negative errno; -ERANGE: from is beyond the end of the file that is there. */
+/* 0, or a negative errno; -ERANGE: from is beyond the end of the file that is there; -EPERM:
+ * bytes that are there would be lost, and keep_old. */
 int upload_begin(struct upload *u, struct root *root, struct dirs *dirs, const char *path,
-		 uint64_t from);
+		 uint64_t from, bool keep_old);
 int upload_write(struct upload *u, const void *p, size_t len);
 /* rc 0: all bytes have come: make them last, and give the file its name. Otherwise give
  * up, which leaves nothing of a part. The first error of rc's and its own. */

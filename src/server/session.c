@@ -220,6 +220,7 @@ static int serve_request(struct session *s, struct ftp_session *fs, struct bulk_
 		.root = ftp_session_account(fs)->root,
 		.cwd = ftp_session_cwd(fs),
 		.can_write = ftp_session_account(fs)->can_write,
+		.keep_old = !ftp_session_account(fs)->can_delete,
 		.data_addr = "",
 		.family = s->peer ? s->peer->ss_family : AF_UNSPEC,
 		.port_lo = s->sv->opt.port_lo,

@@ -172,14 +172,30 @@ static int link_part(int fd, int dirfd, const char *part)
 	return -EBUSY;
 }
 
-int part_may_replace(int dirfd, const char *name)
+int part_rename(const struct part_spec *s, int dirfd, const char *part)
+{
+	if (!s->keep_old)
+		return renameat(dirfd, part, dirfd, s->name) ? -errno : 0;
+	if (!renameat2(dirfd, part, dirfd, s->name, RENAME_NOREPLACE))
+		return 0;
+	if (errno != EINVAL && errno != ENOSYS)
+		return -errno;
+	/* A filesystem that does not know the flag. */
+	if (linkat(dirfd, part, dirfd, s->name, 0))
+		return -errno;
+	return unlinkat(dirfd, part, 0) ? -errno : 0;
+}
+
+int part_may_replace(const struct part_spec *s, int dirfd)
 {
 	struct stat st;
 
-	if (fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW))
+	if (fstatat(dirfd, s->name, &st, AT_SYMLINK_NOFOLLOW))
 		return errno == ENOENT ? 0 : -errno;
 	if (S_ISDIR(st.st_mode))
 		return -EISDIR;
+	if (s->keep_old)
+		return -EEXIST;
 	return S_ISREG(st.st_mode) || S_ISLNK(st.st_mode) ? 0 : -EEXIST;
 }
 

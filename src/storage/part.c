@@ -88,6 +88,8 @@ static int open_inplace(struct part *p, int dirfd, struct err *e)
 	p->kind = INPLACE;
 	p->fd = openat(dirfd, name, flags | O_CREAT | O_EXCL, attrs_mode(&p->spec, -1) & 0777);
 	p->fresh = p->fd >= 0;
+	if (p->fd < 0 && errno == EEXIST && p->spec.keep_old)
+		return part_name_err(e, -EEXIST, &p->spec);
 	if (p->fd < 0 && errno == EEXIST)
 		p->fd = openat(dirfd, name, flags);
 	if (p->fd < 0 && errno == ELOOP)
@@ -117,11 +119,11 @@ static int set_length(struct part *p, bool keep, struct err *e)
 
 static int begin_at(struct part *p, int dirfd, struct err *e)
 {
-	int r = part_may_replace(dirfd, p->spec.name);
+	int r = part_may_replace(&p->spec, dirfd);
 	bool taken = false;
 
 	if (r)
-		return say(p, r, "cannot be replaced by a file", e);
+		return part_name_err(e, r, &p->spec);
 	if (p->spec.inplace)
 		r = open_inplace(p, dirfd, e);
 	else
@@ -311,11 +313,11 @@ static int give_name(struct part *p, int dirfd)
 	switch (p->kind) {
 	case UNNAMED:
 		r = link_fd(p->fd, dirfd, p->spec.name);
-		if (r == -EEXIST)
+		if (r == -EEXIST && !p->spec.keep_old)
 			r = link_fd_over(p->fd, dirfd, p->own, p->spec.name);
 		return r;
 	case NAMED:
-		return renameat(dirfd, p->own, dirfd, p->spec.name) ? -errno : 0;
+		return part_rename(&p->spec, dirfd, p->own);
 	default:
 		return 0;
 	}
@@ -334,10 +336,8 @@ static int commit_at(struct part *p, int dirfd, struct err *e)
 	if (r)
 		return r;
 	r = give_name(p, dirfd);
-	if (r == -EBUSY)
-		return say(p, r, "another transfer is writing it", e);
 	if (r)
-		return say(p, r, "cannot get its name", e);
+		return part_name_err(e, r, &p->spec);
 	p->over = true;
 	if (p->j) {
 		/* last: killed before, the next run takes the part over */

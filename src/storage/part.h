@@ -21,6 +21,8 @@ bool part_is_ours(const char *name);
 int part_check_name(const struct part_spec *s, struct err *e);
 /* err_sys with the path of what s is about. */
 int part_err(struct err *e, int code, const struct part_spec *s, const char *what);
+/* The same for a failure to get the name, r, of the functions below. 0 stays 0. */
+int part_name_err(struct err *e, int r, const struct part_spec *s);
 
 /* ---- opening and naming (link.c). Descriptors and negative errno. ---- */
 
@@ -36,9 +38,11 @@ int link_fd(int fd, int dirfd, const char *name);
 /* Give the unnamed fd a name that something has: by way of part, then renamed over.
  * -EBUSY: another writer holds part. */
 int link_fd_over(int fd, int dirfd, const char *part, const char *name);
-/* 0 when nothing, a file or a link has the name, which a file may replace; -EISDIR;
- * -EEXIST for a device, a pipe or a socket: /dev/null is not made a file by root. */
-int part_may_replace(int dirfd, const char *name);
+/* 0 when nothing has s's name, or a file or a link that s may replace; -EISDIR; -EEXIST,
+ * also for a device, a pipe or a socket: /dev/null is not made a file by root. */
+int part_may_replace(const struct part_spec *s, int dirfd);
+/* Give the file part s's name. -EEXIST: it is taken, and s may not replace. */
+int part_rename(const struct part_spec *s, int dirfd, const char *part);
 
 /* ---- attributes (attrs.c) ---- */
 

@@ -50,6 +50,17 @@ bool part_is_ours(const char *name)
 	return *tail == '\0' || strcmp(tail, journal_suffix) == 0;
 }
 
+int part_name_err(struct err *e, int r, const struct part_spec *s)
+{
+	if (r == -EBUSY)
+		return part_err(e, r, s, "another transfer is writing it");
+	if (r == -EEXIST && s->keep_old)
+		return part_err(e, -EPERM, s, "exists, and may not be replaced");
+	if (r == -EEXIST || r == -EISDIR)
+		return part_err(e, r, s, "cannot be replaced by a file");
+	return r ? part_err(e, r, s, "cannot get its name") : 0;
+}
+
 int part_err(struct err *e, int code, const struct part_spec *s, const char *what)
 {
 	char *path CLEANUP_FREE = dir_path(s->dir, s->name);

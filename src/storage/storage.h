@@ -181,6 +181,7 @@ struct part_spec {
 	 * one gets meta.mode (0666 when that is 0) without setuid, setgid and sticky;
 	 * the caller has taken its umask off */
 	bool set_mode, set_times, set_owner;
+	bool keep_old;          /* a name that is taken stays what it is: -EPERM */
 	bool inplace;           /* write straight into name (--inplace) */
 	bool journal;           /* keep a journal so that it can be resumed */
 	uint32_t run;           /* bytes of a journalled run; a multiple of 4096 */

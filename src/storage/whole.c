@@ -84,29 +84,20 @@ static int name_unnamed(struct whole *w)
 	char part[PART_NAME_MAX];
 	int r = link_fd(w->fd, w->dirfd, w->s->name);
 
-	if (r != -EEXIST)
+	if (r != -EEXIST || w->s->keep_old)
 		return r;
 	part_name(part, w->s->name);
-	r = part_may_replace(w->dirfd, w->s->name);
+	r = part_may_replace(w->s, w->dirfd);
 	if (r == 0)
 		r = take_old_mode(w);
 	return r ? r : link_fd_over(w->fd, w->dirfd, part, w->s->name);
-}
-
-static int name_failed(struct whole *w, int r, struct err *e)
-{
-	if (r == -EBUSY)
-		return part_err(e, r, w->s, "another transfer is writing it");
-	if (r == -EEXIST || r == -EISDIR)
-		return part_err(e, r, w->s, "cannot be replaced by a file");
-	return r ? part_err(e, r, w->s, "cannot get its name") : 0;
 }
 
 static int write_unnamed(struct whole *w, const void *data, size_t len, struct err *e)
 {
 	int r = finish(w, data, len, e);
 
-	return r ? r : name_failed(w, name_unnamed(w), e);
+	return r ? r : part_name_err(e, name_unnamed(w), w->s);
 }
 
 static int write_named(struct whole *w, const void *data, size_t len, struct err *e)
@@ -118,7 +109,7 @@ static int write_named(struct whole *w, const void *data, size_t len, struct err
 	part_name(part, w->s->name);
 	w->fd = part_open_named(w->dirfd, part, w->made, &fresh);
 	if (w->fd < 0)
-		return name_failed(w, w->fd, e);
+		return part_name_err(e, w->fd, w->s);
 	w->old = !fresh;
 	r = w->old && (ftruncate(w->fd, 0) || fchmod(w->fd, w->made)) ? -errno : 0;
 	if (r)
@@ -126,12 +117,12 @@ static int write_named(struct whole *w, const void *data, size_t len, struct err
 	else
 		r = finish(w, data, len, e);
 	if (r == 0) {
-		r = part_may_replace(w->dirfd, w->s->name);
+		r = part_may_replace(w->s, w->dirfd);
 		if (r == 0)
 			r = take_old_mode(w);
-		if (r == 0 && renameat(w->dirfd, part, w->dirfd, w->s->name))
-			r = -errno;
-		name_failed(w, r, e);
+		if (r == 0)
+			r = part_rename(w->s, w->dirfd, part);
+		r = part_name_err(e, r, w->s);
 	}
 	if (r)
 		unlinkat(w->dirfd, part, 0);

@@ -202,6 +202,7 @@ static int serve_sink(struct serving *v, const int *fds, struct transfer_result 
 	fill_xfer(&s->x, v);
 	s->root = v->c->root;
 	s->cwd = v->c->cwd;
+	s->keep_old = v->c->keep_old;
 	s->item = &item;
 	rc = setup_paths(&s->x, false, fds, e);
 	rc = rc ? run_nothing(v, in_line, e) : sink_run(s, r, in_line, e);

@@ -139,6 +139,7 @@ struct sink {
 	bool sync;                     /* --ack synced or more, and it makes a difference */
 	bool verify;                   /* --ack verified */
 	bool early;                    /* --ack received */
+	bool keep_old;                 /* what has a name is not replaced */
 
 	struct receiver *receivers[NICS_MAX + 1]; /* guarded by x.lock until all are started */
 
@@ -273,7 +274,10 @@ void linkables_free(struct sink *s);
 int kfile_hardlink(struct sink *s, struct kfile *f);
 
 /* sink_link.c */
-int put_symlink(int dfd, const char *name, const char *target);
-int put_hardlink(int from_dfd, const char *from, int dfd, const char *name);
+/* -EEXIST: with keep_old, something has the name. */
+int put_symlink(int dfd, const char *name, const char *target, bool keep_old);
+int put_hardlink(int from_dfd, const char *from, int dfd, const char *name, bool keep_old);
+/* That either failed with r, in words. */
+const char *put_link_why(int r, bool keep_old);
 
 #endif

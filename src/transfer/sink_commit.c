@@ -228,6 +228,7 @@ struct part_spec kfile_spec(struct sink *s, struct kfile *f)
 		.set_mode = flags & BULK_F_MODES,
 		.set_times = flags & BULK_F_TIMES,
 		.set_owner = flags & BULK_F_OWNER,
+		.keep_old = s->keep_old,
 		.inplace = flags & BULK_F_INPLACE,
 		.journal = f->journal,
 		.run = s->x.agr.run,

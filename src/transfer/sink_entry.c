@@ -518,7 +518,7 @@ static void set_link(struct sink *s, struct kfile *f, const char *target)
 	int dfd = dir_pin(f->parent->dir), r = dfd;
 
 	if (dfd >= 0) {
-		r = put_symlink(dfd, f->name, target);
+		r = put_symlink(dfd, f->name, target, s->keep_old);
 		if (!r)
 			link_attributes(s, dfd, f);
 		dir_unpin(f->parent->dir);
@@ -527,7 +527,8 @@ static void set_link(struct sink *s, struct kfile *f, const char *target)
 		kfile_named(s, f, &s->named);
 		return;
 	}
-	snprintf(text, sizeof(text), "%s: symbolic link: %s", printable(f->name), strerror(-r));
+	snprintf(text, sizeof(text), "%s: symbolic link: %s", printable(f->name),
+		 put_link_why(r, s->keep_old));
 	kfile_failed(s, f, r, text);
 }
 

@@ -76,7 +76,7 @@ static void make_hardlink(struct sink *s, struct kfile *f, struct linkable *l,
 
 	if (from >= 0) {
 		to = dir_pin(f->parent->dir);
-		r = to < 0 ? to : put_hardlink(from, l->name, to, f->name);
+		r = to < 0 ? to : put_hardlink(from, l->name, to, f->name, s->keep_old);
 		if (to >= 0)
 			dir_unpin(f->parent->dir);
 		dir_unpin(l->dir);
@@ -86,7 +86,7 @@ static void make_hardlink(struct sink *s, struct kfile *f, struct linkable *l,
 		return;
 	}
 	snprintf(text, sizeof(text), "%s: hard link to %s: %s", printable(f->name),
-		 printable(l->name), strerror(-r));
+		 printable(l->name), put_link_why(r, s->keep_old));
 	kfile_failed(s, f, r, text);
 }
 

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 static void temporary(char name[64])
@@ -26,13 +27,13 @@ static int settle(int dfd, const char *tmp, const char *name)
 	return r;
 }
 
-int put_symlink(int dfd, const char *name, const char *target)
+int put_symlink(int dfd, const char *name, const char *target, bool keep_old)
 {
 	char tmp[64];
 
 	if (!symlinkat(target, dfd, name))
 		return 0;
-	if (errno != EEXIST)
+	if (errno != EEXIST || keep_old)
 		return -errno;
 	temporary(tmp);
 	if (symlinkat(target, dfd, tmp))
@@ -40,16 +41,21 @@ int put_symlink(int dfd, const char *name, const char *target)
 	return settle(dfd, tmp, name);
 }
 
-int put_hardlink(int from_dfd, const char *from, int dfd, const char *name)
+int put_hardlink(int from_dfd, const char *from, int dfd, const char *name, bool keep_old)
 {
 	char tmp[64];
 
 	if (!linkat(from_dfd, from, dfd, name, 0))
 		return 0;
-	if (errno != EEXIST)
+	if (errno != EEXIST || keep_old)
 		return -errno;
 	temporary(tmp);
 	if (linkat(from_dfd, from, dfd, tmp, 0))
 		return -errno;
 	return settle(dfd, tmp, name);
+}
+
+const char *put_link_why(int r, bool keep_old)
+{
+	return r == -EEXIST && keep_old ? "exists, and may not be replaced" : strerror(-r);
 }

@@ -114,6 +114,7 @@ struct transfer_server_config {
 	struct root *root;               /* what the session may see */
 	const char *cwd;                 /* relative paths of the request start here */
 	bool can_write;                  /* otherwise a put ends with -EROFS */
+	bool keep_old;                   /* files and links that exist are not replaced */
 	const char *data_addr;           /* listener's; "": the control connection's own */
 	int family;                      /* AF_INET or AF_INET6, used when data_addr is "" */
 	uint16_t port_lo, port_hi;       /* 0, 0: any */

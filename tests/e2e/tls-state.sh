@@ -145,8 +145,28 @@ check "carol may write" status_is 0
 run rftp rm --netrc "$tmp/netrc" "rftp://carol@$at/c"
 check "but not remove" status_is 1
 check "it is there" test -e "$tmp/root/c"
-put --netrc "$tmp/netrc" "$tmp/big" "rftp://carol@$at/c"
-echo "# carol replaces a file of hers: status $status"
+# What exists is not deleted by way of replacing it either: small, big, links, in place.
+mkdir -p "$tmp/tree/d" && echo small >"$tmp/tree/d/small" && random "$tmp/tree/big" 20000000
+ln -s small "$tmp/tree/d/link" && ln "$tmp/tree/big" "$tmp/tree/hard"
+put --netrc "$tmp/netrc" -r "$tmp/tree" "rftp://carol@$at/t"
+check "carol may write a tree" status_is 0
+check "it is there" diff -r --no-dereference "$tmp/tree" "$tmp/root/t"
+cp -a "$tmp/tree" "$tmp/other"
+echo other >"$tmp/other/d/small" && echo new >"$tmp/other/d/new" && random "$tmp/other/big" 20000000
+ln -sf elsewhere "$tmp/other/d/link"
+for how in "--ack synced" "--ack written" "--inplace" "--no-resume"; do
+	rm -f "$tmp/root/t/d/new"
+	# shellcheck disable=SC2086
+	put --netrc "$tmp/netrc" $how -r "$tmp/other" "rftp://carol@$at/t"
+	check "nor replace, $how" status_is 1
+	check "each is told, $how" test "$(grep -c 'exists, and may not be replaced\|was not written' "$tmp/err")" -eq 4
+	check "what is new is there, $how" same "$tmp/other/d/new" "$tmp/root/t/d/new"
+	rm -f "$tmp/root/t/d/new"
+	check "the rest is as it was, $how" diff -r --no-dereference "$tmp/tree" "$tmp/root/t"
+	check "and no parts, $how" no_parts "$tmp/root/t"
+done
+put --netrc "$tmp/netrc" --skip-existing -r "$tmp/other" "rftp://carol@$at/t"
+check "carol passes over what exists" status_is 0
 for user in alice:wrong alice: nobody:right nologin:! "nologin:" "alice:right "; do
 	netrc "${user%%:*}" "\"${user#*:}\""
 	put --netrc "$tmp/netrc" "$tmp/file" "rftp://$at/no"

@@ -323,6 +323,9 @@ static void test_no_delete(void **state)
 	static const struct exchange table[] = {
 		{ "MKD x", 257, NULL }, { "RMD x", 550, NULL }, { "DELE hello", 550, NULL },
 		{ "RNFR hello", 550, NULL }, { "RMDA x", 550, NULL },
+		{ "STOR hello", 550, "not permitted" }, { "TYPE I", 200, NULL },
+		{ "REST 1", 350, NULL },
+		{ "STOR hello", 550, "not permitted" },
 	};
 	struct world *w = *state;
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Direct I/O: where it may pay, what it must be aligned to, and what goes through the
  * page cache all the same. */
+#include "storage/device.h"
 #include "storage/engine.h"
 
 #include <errno.h>
@@ -8,139 +9,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/sysmacros.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 /* Less is often legal (the device's sector) and always slow: the filesystem then reads
  * the rest of its block. Blocks and runs are multiples of it anyway. */
 #define DIRECT_ALIGN 4096u
 #define BOUNCE_MAX (1u << 20)
-
-/* ---- kinds of storage ---- */
-
-/* f_type, see statfs(2); some have no name in <linux/magic.h>. */
-static const struct {
-	uint32_t magic;
-	enum storage_class class;
-} known[] = {
-	{ 0x01021994, STORAGE_MEMORY },  /* tmpfs */
-	{ 0x858458f6, STORAGE_MEMORY },  /* ramfs */
-	{ 0x958458f6, STORAGE_MEMORY },  /* hugetlbfs */
-	{ 0x00006969, STORAGE_NETWORK }, /* NFS */
-	{ 0x0000517b, STORAGE_NETWORK }, /* SMB */
-	{ 0xff534d42, STORAGE_NETWORK }, /* CIFS */
-	{ 0xfe534d42, STORAGE_NETWORK }, /* SMB2 */
-	{ 0x00c36400, STORAGE_NETWORK }, /* Ceph */
-	{ 0x5346414f, STORAGE_NETWORK }, /* OpenAFS */
-	{ 0x6b414653, STORAGE_NETWORK }, /* kAFS */
-	{ 0x01021997, STORAGE_NETWORK }, /* 9p */
-	{ 0x0bd00bd0, STORAGE_NETWORK }, /* Lustre */
-	{ 0x47504653, STORAGE_NETWORK }, /* GPFS */
-	{ 0x19830326, STORAGE_NETWORK }, /* BeeGFS */
-	{ 0x7461636f, STORAGE_NETWORK }, /* OCFS2 */
-	{ 0x01161970, STORAGE_NETWORK }, /* GFS2 */
-};
-
-/* What the filesystem's kind tells; UNKNOWN: its device decides. */
-static enum storage_class class_by_magic(int fd)
-{
-	struct statfs fs;
-	struct stat st;
-
-	/* A block device's node lies on devtmpfs, which says nothing about the device. */
-	if (fstat(fd, &st) < 0 || S_ISBLK(st.st_mode) || fstatfs(fd, &fs) < 0)
-		return STORAGE_UNKNOWN;
-	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
-		if (known[i].magic == (uint32_t)fs.f_type)
-			return known[i].class;
-	return STORAGE_UNKNOWN;
-}
-
-/* The device that the filesystem around fd was mounted from, for filesystems whose
- * st_dev is none (btrfs); 0: there is none. */
-static dev_t mounted_from(int fd)
-{
-	CLEANUP_FREE char *line = NULL;
-	unsigned long long id = 0, this;
-	char info[64], source[256];
-	struct stat st;
-	size_t size = 0;
-	FILE *f;
-
-	snprintf(info, sizeof(info), "/proc/self/fdinfo/%d", fd);
-	f = fopen(info, "re");
-	while (f && getline(&line, &size, f) > 0)
-		if (sscanf(line, "mnt_id: %llu", &id) == 1)
-			break;
-	if (f)
-		fclose(f);
-	f = fopen("/proc/self/mountinfo", "re");
-	source[0] = '\0';
-	while (f && getline(&line, &size, f) > 0) {
-		char *rest = strstr(line, " - ");
-
-		if (rest && sscanf(line, "%llu", &this) == 1 && this == id) {
-			if (sscanf(rest, " - %*s %255s", source) != 1)
-				source[0] = '\0';
-			break;
-		}
-	}
-	if (f)
-		fclose(f);
-	if (source[0] != '/' || stat(source, &st) < 0 || !S_ISBLK(st.st_mode))
-		return 0;
-	return st.st_rdev;
-}
-
-/* The block device below fd; 0: none is known. */
-static dev_t device_of(int fd)
-{
-	struct stat st;
-
-	if (fstat(fd, &st) < 0)
-		return 0;
-	if (S_ISBLK(st.st_mode))
-		return st.st_rdev;
-	return major(st.st_dev) ? st.st_dev : mounted_from(fd);
-}
-
-/* A number of the request queue of dev; a partition has its disk's. -1: not told. */
-static long queue_number(dev_t dev, const char *name)
-{
-	static const char *const up[] = { "", "../" };
-	char path[128];
-	long v = -1;
-	FILE *f;
-
-	for (int i = 0; i < 2 && dev && v < 0; i++) {
-		snprintf(path, sizeof(path), "/sys/dev/block/%u:%u/%squeue/%s", major(dev),
-			 minor(dev), up[i], name);
-		f = fopen(path, "re");
-		if (!f)
-			continue;
-		if (fscanf(f, "%ld", &v) != 1)
-			v = -1;
-		fclose(f);
-	}
-	return v;
-}
-
-enum storage_class storage_class_of(int fd)
-{
-	enum storage_class class = class_by_magic(fd);
-
-	if (class != STORAGE_UNKNOWN)
-		return class;
-	switch (queue_number(device_of(fd), "rotational")) {
-	case 0:
-		return STORAGE_SSD;
-	case 1:
-		return STORAGE_ROTATING;
-	default:
-		return STORAGE_UNKNOWN;
-	}
-}
 
 /* ---- alignment ---- */
 
@@ -179,7 +53,7 @@ uint32_t direct_alignment(int fd)
 		if (align == 0)
 			return 0;
 	} else {
-		sector = queue_number(device_of(fd), "logical_block_size");
+		sector = queue_number(SYSFS, device_of(fd), "logical_block_size");
 		if (sector <= 0)
 			return 0;
 		align = (uint32_t)sector;

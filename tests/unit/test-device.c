@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Whether a device rotates, from trees that look like sysfs; and where a file begins. */
+#include "storage/device.h"
+#include "tests/support/tmptree.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <sys/mman.h>
+#include <sys/sysmacros.h>
+
+#include <cmocka.h>
+
+static char sysfs[sizeof(tmp_dir) + 8];
+
+/* All directories above and at path. */
+static void make_path(const char *path)
+{
+	assert_int_equal(make_dirs(path, 0755), 0);
+}
+
+/* devices/WHERE is a disk with this line in queue/rotational, or with none. */
+static void disk(const char *where, const char *rotational)
+{
+	char path[sizeof(sysfs) + 256];
+
+	snprintf(path, sizeof(path), "%s/devices/%s/slaves", sysfs, where);
+	make_path(path);
+	snprintf(path, sizeof(path), "%s/devices/%s/queue", sysfs, where);
+	make_path(path);
+	if (!rotational)
+		return;
+	strcat(path, "/rotational");
+	assert_int_equal(write_file_atomic(path, rotational, strlen(rotational), 0644), 0);
+}
+
+static void partition(const char *where)
+{
+	char path[sizeof(sysfs) + 256];
+
+	snprintf(path, sizeof(path), "%s/devices/%s", sysfs, where);
+	make_path(path);
+}
+
+/* dev/block/NUMBERS leads to devices/WHERE, as the kernel's links do. */
+static void number(const char *numbers, const char *where)
+{
+	char path[sizeof(sysfs) + 256], to[256];
+
+	snprintf(path, sizeof(path), "%s/dev/block", sysfs);
+	make_path(path);
+	snprintf(path, sizeof(path), "%s/dev/block/%s", sysfs, numbers);
+	snprintf(to, sizeof(to), "../../devices/%s", where);
+	assert_int_equal(symlink(to, path), 0);
+}
+
+/* devices/WHERE has devices/TO among its slaves; both are two directories deep. */
+static void slave(const char *where, const char *name, const char *to)
+{
+	char path[sizeof(sysfs) + 256], link[300];
+
+	snprintf(path, sizeof(path), "%s/devices/%s/slaves/%s", sysfs, where, name);
+	snprintf(link, sizeof(link), "../../../../%s", to);
+	assert_int_equal(symlink(link, path), 0);
+}
+
+/* A machine: sda turns and has a partition, sdb does not; LVM over sda1, RAID 1 of both,
+ * LVM over a partition of that RAID, a stripe of flash alone. */
+static int set_up(void **state)
+{
+	if (tmp_setup(state))
+		return -1;
+	snprintf(sysfs, sizeof(sysfs), "%s/sys", tmp_dir);
+	disk("ata1/block/sda", "1\n");
+	partition("ata1/block/sda/sda1");
+	disk("ata2/block/sdb", "0\n");
+	partition("ata2/block/sdb/sdb1");
+	disk("pci/block/odd", NULL);
+	disk("pci/block/text", "fast\n");
+	disk("virtual/block/dm-0", "0\n");
+	slave("virtual/block/dm-0", "sda1", "ata1/block/sda/sda1");
+	disk("virtual/block/md0", "0\n");
+	slave("virtual/block/md0", "sdb", "ata2/block/sdb");
+	slave("virtual/block/md0", "sda", "ata1/block/sda");
+	partition("virtual/block/md0/md0p1");
+	disk("virtual/block/dm-1", "0\n");
+	slave("virtual/block/dm-1", "md0p1", "virtual/block/md0/md0p1");
+	disk("virtual/block/dm-2", "1\n");
+	slave("virtual/block/dm-2", "sdb1", "ata2/block/sdb/sdb1");
+	disk("virtual/block/dm-3", "1\n");
+	slave("virtual/block/dm-3", "odd", "pci/block/odd");
+	disk("virtual/block/dm-4", "0\n");
+	slave("virtual/block/dm-4", "dm-4", "virtual/block/dm-4");
+	number("8:0", "ata1/block/sda");
+	number("8:1", "ata1/block/sda/sda1");
+	number("8:16", "ata2/block/sdb");
+	number("8:17", "ata2/block/sdb/sdb1");
+	number("252:0", "pci/block/odd");
+	number("252:1", "pci/block/text");
+	number("253:0", "virtual/block/dm-0");
+	number("253:1", "virtual/block/dm-1");
+	number("253:2", "virtual/block/dm-2");
+	number("253:3", "virtual/block/dm-3");
+	number("253:4", "virtual/block/dm-4");
+	number("9:0", "virtual/block/md0");
+	number("259:0", "virtual/block/md0/md0p1");
+	return 0;
+}
+
+static void test_rotates(void **state)
+{
+	static const struct {
+		unsigned major, minor;
+		int rotates;
+	} cases[] = {
+		{ 8, 0, 1 },
+		{ 8, 1, 1 },    /* a partition: its disk */
+		{ 8, 16, 0 },
+		{ 8, 17, 0 },
+		{ 252, 0, -1 }, /* no such file */
+		{ 252, 1, -1 }, /* not a number */
+		{ 253, 0, 1 },  /* whatever the mapper says of itself */
+		{ 9, 0, 1 },    /* one of two */
+		{ 259, 0, 1 },
+		{ 253, 1, 1 },  /* through a partition of the RAID */
+		{ 253, 2, 0 },
+		{ 253, 3, 1 },  /* what is below does not tell: its own word */
+		{ 253, 4, 0 },  /* a circle comes to an end */
+		{ 8, 32, -1 },  /* not there */
+		{ 0, 0, -1 },   /* tmpfs and the like have no device */
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		dev_t dev = makedev(cases[i].major, cases[i].minor);
+		int r = device_rotates(sysfs, dev);
+
+		if (r != cases[i].rotates)
+			fail_msg("%u:%u is %d, not %d", cases[i].major, cases[i].minor, r,
+				 cases[i].rotates);
+	}
+	assert_int_equal(device_rotates("/nonexistent", makedev(8, 0)), -1);
+}
+
+static void test_queue_number(void **state)
+{
+	(void)state;
+	assert_int_equal(queue_number(sysfs, makedev(8, 1), "rotational"), 1);
+	assert_int_equal(queue_number(sysfs, makedev(253, 0), "rotational"), 0); /* its own */
+	assert_int_equal(queue_number(sysfs, makedev(8, 1), "logical_block_size"), -1);
+	assert_int_equal(queue_number(sysfs, 0, "rotational"), -1);
+}
+
+/* Filesystems without a block device of their own. */
+static void test_no_device(void **state)
+{
+	int proc = open("/proc/self/status", O_RDONLY);
+	int mem = memfd_create("test", MFD_CLOEXEC);
+
+	(void)state;
+	assert_int_equal(device_of(-1), 0);
+	assert_int_equal(storage_class_of(mem), STORAGE_MEMORY);
+	if (proc >= 0) {
+		assert_int_equal(device_of(proc), 0);
+		assert_int_equal(storage_class_of(proc), STORAGE_UNKNOWN);
+	}
+	close(proc);
+	close(mem);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_rotates),
+		cmocka_unit_test(test_queue_number),
+		cmocka_unit_test(test_no_device),
+	};
+
+	return cmocka_run_group_tests_name("device", tests, set_up, tmp_teardown);
+}

@@ -95,6 +95,7 @@ static void fill_tuning(const struct options *o, struct transfer_tuning *t)
 	transfer_tuning_default(t);
 	t->io = (enum io_kind)o->io;
 	t->direct = o->direct;
+	t->sort = o->sort;
 	t->readers = (unsigned)o->readers;
 	t->writers = (unsigned)o->writers;
 	t->memory = o->memory;

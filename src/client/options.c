@@ -17,6 +17,7 @@ static const char *const transports[] = { "auto", "rdma", "tcp", NULL };
 static const char *const ops[] = { "auto", "write", "read", NULL };
 static const char *const ios[] = { "auto", "posix", "uring", NULL };
 static const char *const directs[] = { "auto", "on", "off", NULL };
+static const char *const sorts[] = { "auto", "physical", "none", NULL };
 static const char *const prots[] = { "clear", "safe", "private", NULL };
 static const char *const acks[] = { "received", "written", "synced", "verified", NULL };
 static const char *const progresses[] = { "auto", "always", "never", NULL };
@@ -77,6 +78,8 @@ static const struct option_def table[] = {
 	CHOICE("io", ios, ON_BULK | IN_CONF, io, "how files are read and written (auto)"),
 	CHOICE("direct", directs, ON_BULK | IN_CONF, direct,
 	       "direct I/O past the page cache (auto)"),
+	CHOICE("sort", sorts, ON_PUT | IN_CONF, sort,
+	       "read files in the order of their places on the disk (auto)"),
 	CHOICE("prot", prots, ON_BULK | IN_CONF, prot,
 	       "protection of the data on the wire (private)"),
 	CHOICE("ack", acks, ON_BULK | IN_CONF, ack,

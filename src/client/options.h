@@ -23,7 +23,7 @@ struct options {
 	char *files_from;
 
 	/* how it goes */
-	int transport, op, io, direct, prot, ack;
+	int transport, op, io, direct, sort, prot, ack;
 	char *nic, *numa;
 	uint64_t channels, block, inflight;       /* 0: negotiated */
 	uint64_t readers, writers, memory;        /* 0: chosen */

@@ -162,6 +162,12 @@ enum storage_class { STORAGE_UNKNOWN, STORAGE_MEMORY, STORAGE_SSD, STORAGE_ROTAT
 		     STORAGE_NETWORK };
 enum storage_class storage_class_of(int fd);
 
+/* Where the data of fd's file begins on its device, in bytes, for putting files in the
+ * order in which a disk's heads come by them (FIEMAP); ADDRESS_UNKNOWN: the filesystem does
+ * not tell, or there is nothing on the disk. Any thread. */
+#define ADDRESS_UNKNOWN UINT64_MAX
+uint64_t file_address(int fd);
+
 /* What IO_AUTO should mean for files of this class, by what was measured: IO_POSIX, or
  * IO_AUTO for io_new() to take io_uring where it can. *said as in io_new(). Any thread. */
 enum io_kind io_pick(enum storage_class class, bool direct, const char **said);

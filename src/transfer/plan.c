@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Hands out what is to be read. */
 #include "transfer/plan.h"
+#include "transfer/sweep.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -9,11 +10,12 @@
 
 struct plan {
 	uint32_t block;
-	bool stripe;
+	bool stripe, sorted;
 	pthread_mutex_t lock;
 	pthread_cond_t more;
 	/* Guarded by lock. */
-	struct sfile *ready, **ready_end; /* in the order of the walk */
+	struct sfile *ready, **ready_end; /* in the order of the walk; or, if sorted: */
+	struct sweep sweep;
 	struct sfile *active, **active_end; /* big files that have been begun */
 	uint32_t expected;                /* files that wait for a verdict */
 	uint32_t waiting;                 /* readers asleep */
@@ -31,6 +33,7 @@ struct sfile *sfile_new(uint64_t id, enum sfile_kind kind, struct dir *dir, cons
 	f->dir = dir ? dir_ref(dir) : NULL;
 	f->name = strcpy((char *)(f + 1), name);
 	f->fd = -1;
+	f->address = ADDRESS_UNKNOWN;
 	atomic_init(&f->refs, 1);
 	pthread_mutex_init(&f->fd_lock, NULL);
 	return f;
@@ -65,6 +68,11 @@ struct plan *plan_new(uint32_t block, bool stripe)
 	return p;
 }
 
+void plan_sort(struct plan *p)
+{
+	p->sorted = true;
+}
+
 static void put_list(struct sfile *f)
 {
 	while (f) {
@@ -80,6 +88,8 @@ void plan_free(struct plan *p)
 	if (!p)
 		return;
 	put_list(p->ready);
+	while (sweep_first(&p->sweep))
+		sfile_put(sweep_take(&p->sweep));
 	put_list(p->active);
 	pthread_cond_destroy(&p->more);
 	pthread_mutex_destroy(&p->lock);
@@ -109,13 +119,42 @@ static bool is_small(const struct plan *p, const struct sfile *f)
 	return f->kind == SFILE_PATH && !f->ranges && !f->runs && f->size <= p->block;
 }
 
+/* ---- files that are ready ---- */
+
+static void add_ready(struct plan *p, struct sfile *first, struct sfile *last)
+{
+	struct sfile *next;
+
+	last->next = NULL;
+	if (!p->sorted) {
+		append(&p->ready_end, first, last);
+		return;
+	}
+	for (; first; first = next) {
+		next = first->next;
+		first->next = NULL;
+		sweep_add(&p->sweep, first);
+	}
+}
+
+static struct sfile *first_ready(struct plan *p)
+{
+	return p->sorted ? sweep_first(&p->sweep) : p->ready;
+}
+
+static struct sfile *take_ready(struct plan *p)
+{
+	return p->sorted ? sweep_take(&p->sweep) : take_first(&p->ready, &p->ready_end);
+}
+
 void plan_ready_list(struct plan *p, struct sfile *first, struct sfile *last, uint32_t n)
 {
 	LOCK_GUARD(guard, &p->lock);
-
-	append(&p->ready_end, first, last);
 	/* Pieces of a big file are work for several, too. */
-	if (p->waiting && (n > 1 || !is_small(p, first)))
+	bool several = n > 1 || !is_small(p, first);
+
+	add_ready(p, first, last);
+	if (p->waiting && several)
 		pthread_cond_broadcast(&p->more);
 	else if (p->waiting)
 		pthread_cond_signal(&p->more);
@@ -210,7 +249,7 @@ static enum plan_answer piece_of(struct plan *p, struct sfile *f, struct plan_wo
 
 static enum plan_answer begin_big(struct plan *p, struct plan_work *w)
 {
-	struct sfile *f = take_first(&p->ready, &p->ready_end);
+	struct sfile *f = take_ready(p);
 
 	append(&p->active_end, f, f);
 	return piece_of(p, f, w);
@@ -218,24 +257,26 @@ static enum plan_answer begin_big(struct plan *p, struct plan_work *w)
 
 static enum plan_answer take_small(struct plan *p, uint32_t room, struct plan_work *w)
 {
-	w->nfiles = 0;
-	while (p->ready && is_small(p, p->ready) && p->ready->size <= room &&
-	       w->nfiles < PLAN_BATCH) {
-		struct sfile *f = take_first(&p->ready, &p->ready_end);
+	struct sfile *f;
 
+	w->nfiles = 0;
+	while ((f = first_ready(p)) && is_small(p, f) && f->size <= room &&
+	       w->nfiles < PLAN_BATCH) {
 		room -= (uint32_t)f->size;
-		w->files[w->nfiles++] = f;
+		w->files[w->nfiles++] = take_ready(p);
 	}
 	return w->nfiles ? PLAN_SMALL : PLAN_FULL;
 }
 
 static enum plan_answer begin_next(struct plan *p, uint32_t room, struct plan_work *w)
 {
-	if (p->ready->runs) {
-		w->file = take_first(&p->ready, &p->ready_end);
+	const struct sfile *f = first_ready(p);
+
+	if (f->runs) {
+		w->file = take_ready(p);
 		return PLAN_CHECK;
 	}
-	return is_small(p, p->ready) ? take_small(p, room, w) : begin_big(p, w);
+	return is_small(p, f) ? take_small(p, room, w) : begin_big(p, w);
 }
 
 static struct sfile *still_active(struct plan *p, const struct sfile *mine)
@@ -257,7 +298,7 @@ static enum plan_answer choose(struct plan *p, const struct sfile *mine, uint32_
 	f = still_active(p, mine);
 	if (f)
 		return piece_of(p, f, w);
-	if (p->ready)
+	if (first_ready(p))
 		return begin_next(p, room, w);
 	if (p->active)
 		return piece_of(p, p->active, w);

@@ -2,7 +2,9 @@
 /* What to read next. Small files are handed out in runs that fill a block, big ones in
  * pieces of a block. In pipelining mode a reader keeps to one file while there are
  * files enough; in striping mode all readers share the first one. Either way a reader
- * with nothing of its own helps with what others have begun. */
+ * with nothing of its own helps with what others have begun. Files go in the order of the
+ * walk or, on disks whose heads move, in that of their addresses: of those that are ready
+ * the next one upwards, so that the first is not held up for the last. */
 #ifndef RFTP_TRANSFER_PLAN_H
 #define RFTP_TRANSFER_PLAN_H
 
@@ -38,6 +40,7 @@ struct sfile {
 	_Atomic uint32_t refs;
 	atomic_bool failed;         /* told already: no more of it is sent */
 	bool asked;                 /* waits for a verdict; the source's lock */
+	uint64_t address;           /* on its disk; set before it is ready */
 
 	struct bulk_range *ranges;  /* data to send, nranges of them; NULL: all of 0..size */
 	uint32_t nranges;
@@ -48,6 +51,8 @@ struct sfile {
 
 	/* Guarded by the plan's lock. */
 	struct sfile *next;         /* in ready or active */
+	struct sfile *left, *right; /* in a sweep's heap */
+	uint32_t rank;
 	uint32_t range;             /* cursor: index into ranges and bytes of it given out */
 	uint64_t at;
 	uint32_t outstanding;       /* pieces given out and not finished */
@@ -97,6 +102,8 @@ struct plan_work {
 /* block: bytes of a payload; files up to it are small. */
 struct plan *plan_new(uint32_t block, bool stripe);
 void plan_free(struct plan *p);
+/* Give files out by their addresses; before any is ready. */
+void plan_sort(struct plan *p);
 /* f is wanted by the sink and may be read; takes a reference over. Any thread. */
 void plan_ready(struct plan *p, struct sfile *f);
 /* Several at once, linked by next, in order. */

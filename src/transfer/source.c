@@ -555,9 +555,33 @@ static int start_senders(struct source *s, struct err *e)
 	return 0;
 }
 
+/* In which order the plan gives files out: the walk's, or the disk's. Where they go one
+ * behind the other into a pipe it can only be the walk's. */
+static bool choose_sort(const struct source *s, bool rotating)
+{
+	/* A server's log has one line for a transfer. */
+	enum log_level level = s->x.req->op == BULK_PUT ? LOG_LV_INFO : LOG_LV_DEBUG;
+
+	if (s->x.req->flags & (BULK_F_SEQUENTIAL | BULK_F_DRY_RUN))
+		return false;
+	switch (s->x.tuning->sort) {
+	case SORT_NONE:
+		return false;
+	case SORT_PHYSICAL:
+		log_at(level, "files are read in the order in which they lie on their disk");
+		return true;
+	default:
+		if (rotating)
+			log_at(level, "a rotating disk: files are read one at a time, in the "
+			       "order in which they lie there");
+		return rotating;
+	}
+}
+
 /* By the first source: they seldom lie apart. */
 static void look_at_storage(struct source *s)
 {
+	bool rotating;
 	int fd = -1;
 
 	s->io = IO_POSIX;
@@ -570,8 +594,9 @@ static void look_at_storage(struct source *s)
 		fd = root_open(s->root, s->cwd, O_PATH, 0);
 	s->io = setup_io(s->x.tuning, fd, s->x.tuning->direct == DIRECT_ON);
 	/* One file at a time keeps the heads of a disk from running between several. */
-	if (fd >= 0 && storage_class_of(fd) == STORAGE_ROTATING)
-		s->stripe = true;
+	rotating = fd >= 0 && storage_class_of(fd) == STORAGE_ROTATING;
+	s->stripe |= rotating;
+	s->sort = choose_sort(s, rotating);
 	cleanup_close(&fd);
 }
 
@@ -587,6 +612,8 @@ static int make_tables(struct source *s, struct err *e)
 	s->plan = plan_new(s->x.agr.block, s->stripe);
 	if (!s->slots || !s->out || !s->weights || !s->dirs || !s->plan)
 		return err_set(e, -ENOMEM, "out of memory");
+	if (s->sort)
+		plan_sort(s->plan);
 	for (uint32_t i = 0; i < s->x.nroutes; i++) {
 		s->ready[i] = bq_new(0);
 		if (!s->ready[i])

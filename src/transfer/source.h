@@ -24,6 +24,7 @@ struct source {
 	const char *cwd;               /* relative paths start here; "" */
 	enum io_kind io;               /* engine of the readers */
 	bool stripe;                   /* all readers on one file */
+	bool sort;                     /* files by their addresses */
 	struct dirs *dirs;
 	struct plan *plan;
 	struct bq *ready[NICS_MAX + 1]; /* filled blocks, per path */

@@ -449,6 +449,14 @@ static int describe_xattrs(struct walk *w, struct bulk_entry *e, const struct sf
 	return r;
 }
 
+/* Should it not open, its reader will say so. */
+static uint64_t find_address(struct source *s, const struct sfile *f)
+{
+	int fd CLEANUP_CLOSE = source_open(s, f, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+
+	return fd < 0 ? ADDRESS_UNKNOWN : file_address(fd);
+}
+
 /* What only the file itself tells. */
 static int describe(struct walk *w, struct bulk_entry *e, struct sfile *f,
 		    const struct meta *m, uint64_t *data, uint8_t **wire)
@@ -460,6 +468,8 @@ static int describe(struct walk *w, struct bulk_entry *e, struct sfile *f,
 		r = describe_holes(w, e, f, data, wire);
 	if (!r && (w->s->x.req->flags & BULK_F_XATTRS))
 		r = describe_xattrs(w, e, f);
+	if (!r && *data && w->s->sort)
+		f->address = find_address(w->s, f);
 	return r;
 }
 

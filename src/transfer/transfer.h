@@ -20,6 +20,7 @@
 struct transfer_tuning {
 	enum io_kind io;
 	enum { DIRECT_AUTO, DIRECT_ON, DIRECT_OFF } direct;
+	enum { SORT_AUTO, SORT_PHYSICAL, SORT_NONE } sort; /* files that a source reads */
 	unsigned readers, writers;  /* threads; 0: chosen */
 	unsigned depth;             /* I/O operations in flight per thread; 0: chosen */
 	bool hugepages;

@@ -169,12 +169,55 @@ static void test_no_device(void **state)
 	close(mem);
 }
 
+static int filled(const char *name, size_t len)
+{
+	static const uint8_t data[64 << 10] = { 1 };
+	int fd = open(tmp_at(name), O_RDWR | O_CREAT | O_EXCL, 0600);
+
+	assert_true(fd >= 0);
+	assert_int_equal(pwrite_full(fd, data, len, 0), 0);
+	assert_int_equal(fsync(fd), 0);
+	return fd;
+}
+
+static void test_address(void **state)
+{
+	int a = filled("a", 64 << 10), b = filled("b", 64 << 10), empty = filled("empty", 0);
+	int mem = memfd_create("test", MFD_CLOEXEC);
+	uint64_t at = file_address(a);
+
+	(void)state;
+	assert_true(file_address(-1) == ADDRESS_UNKNOWN);
+	assert_true(file_address(mem) == ADDRESS_UNKNOWN); /* tmpfs has no FIEMAP */
+	assert_true(file_address(empty) == ADDRESS_UNKNOWN);
+	close(mem);
+	close(empty);
+	if (at == ADDRESS_UNKNOWN) {
+		close(a);
+		close(b);
+		skip();
+	}
+	/* Two files cannot begin in the same place; and one keeps its own. */
+	assert_true(file_address(b) != ADDRESS_UNKNOWN && file_address(b) != at);
+	assert_true(file_address(a) == at);
+	/* A hole before the data changes nothing: there is nothing to read in it. */
+	assert_int_equal(ftruncate(b, 0), 0);
+	assert_int_equal(ftruncate(b, 1 << 20), 0);
+	assert_true(file_address(b) == ADDRESS_UNKNOWN);
+	assert_int_equal(pwrite_full(b, "x", 1, 512 << 10), 0);
+	assert_int_equal(fsync(b), 0);
+	assert_true(file_address(b) != ADDRESS_UNKNOWN);
+	close(a);
+	close(b);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_rotates),
 		cmocka_unit_test(test_queue_number),
 		cmocka_unit_test(test_no_device),
+		cmocka_unit_test(test_address),
 	};
 
 	return cmocka_run_group_tests_name("device", tests, set_up, tmp_teardown);

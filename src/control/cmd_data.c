@@ -11,7 +11,10 @@
 #include <strings.h>
 #include <unistd.h>
 
-enum { COPY_BYTES = 256 << 10 };
+enum {
+	COPY_BYTES = 256 << 10,
+	SENDFILE_BYTES = 1 << 20, /* between looks for ABOR */
+};
 
 /* ---- EPSV, REST, ABOR ---- */
 
@@ -117,11 +120,22 @@ static size_t to_ascii(const uint8_t *in, size_t n, uint8_t *out)
 	return (size_t)(o - out);
 }
 
-static int send_file(struct ftp_session *s, struct copy *c, int fd, uint64_t from)
+/* From the page cache to the socket; -EOPNOTSUPP: it does not go that way (any more). */
+static int send_uncopied(struct ftp_session *s, struct copy *c, int fd, uint64_t from)
+{
+	for (;;) {
+		ssize_t n = data_sendfile(s, fd, from + c->bytes, SENDFILE_BYTES);
+
+		if (n <= 0)
+			return (int)n;
+		c->bytes += (uint64_t)n;
+	}
+}
+
+static int send_copied(struct ftp_session *s, struct copy *c, int fd, uint64_t from)
 {
 	int rc = 0;
 
-	posix_fadvise(fd, (off_t)from, 0, POSIX_FADV_SEQUENTIAL);
 	while (rc == 0) {
 		ssize_t n = pread_full(fd, c->buf, COPY_BYTES, (off_t)(from + c->bytes));
 
@@ -134,6 +148,15 @@ static int send_file(struct ftp_session *s, struct copy *c, int fd, uint64_t fro
 			rc = data_write(s, c->buf, (size_t)n);
 	}
 	return rc;
+}
+
+static int send_file(struct ftp_session *s, struct copy *c, int fd, uint64_t from)
+{
+	int rc;
+
+	posix_fadvise(fd, (off_t)from, 0, POSIX_FADV_SEQUENTIAL);
+	rc = s->ascii ? -EOPNOTSUPP : send_uncopied(s, c, fd, from);
+	return rc == -EOPNOTSUPP ? send_copied(s, c, fd, from) : rc;
 }
 
 /* A descriptor of the plain file at path, with the offset within; or the reply has been

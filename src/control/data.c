@@ -95,6 +95,17 @@ static int accept_one(struct ftp_session *s)
 	return -EAGAIN;
 }
 
+/* A connection from an address of our own. */
+static bool from_here(int fd)
+{
+	struct sockaddr_storage us = { 0 }, them = { 0 };
+	socklen_t len = sizeof(us), their_len = sizeof(them);
+
+	return getsockname(fd, (struct sockaddr *)&us, &len) == 0 &&
+	       getpeername(fd, (struct sockaddr *)&them, &their_len) == 0 &&
+	       same_host(&us, &them);
+}
+
 static int accept_client(struct ftp_session *s)
 {
 	uint64_t end = now_ns() + (uint64_t)ACCEPT_MS * 1000000;
@@ -124,6 +135,7 @@ static int start_data(struct ftp_session *s, int fd)
 	int one = 1;
 
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	s->data_stays = from_here(fd);
 	if (!s->prot_p) {
 		s->data = stream_plain(fd, fd);
 		return s->data ? 0 : -ENOMEM;
@@ -216,6 +228,27 @@ int data_write(struct ftp_session *s, const void *p, size_t len)
 		} else {
 			rc = n == -ETIMEDOUT ? go_on(s, since) : (int)n;
 		}
+	}
+	return rc;
+}
+
+ssize_t data_sendfile(struct ftp_session *s, int fd, uint64_t from, size_t len)
+{
+	uint64_t since = now_ns();
+	ssize_t n;
+	int rc;
+
+	/* Within one host a receiver has to copy from pages that lie scattered and in no
+	 * cache: that costs more than the copy of ours that is saved (bench/README.md). */
+	if (!s->data->ops->sendfile || s->data_stays)
+		return -EOPNOTSUPP;
+	/* Not before: an ABOR that is seen must be told. */
+	rc = session_poll_control(s);
+	while (rc == 0) {
+		n = s->data->ops->sendfile(s->data, fd, from, len, SLICE_MS);
+		if (n != -ETIMEDOUT)
+			return n;
+		rc = go_on(s, since);
 	}
 	return rc;
 }

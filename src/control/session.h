@@ -44,6 +44,7 @@ struct ftp_session {
 
 	int lfd;                     /* EPSV's listener; -1: none */
 	struct stream *data;         /* the data connection of the command under way */
+	bool data_stays;             /* it does not leave this host */
 	uint64_t control_checked;    /* now_ns() of the last look for ABOR */
 	struct dirs *dirs;
 
@@ -111,6 +112,9 @@ int data_open(struct ftp_session *s, const char *what);
 /* As read and write of streams, all len bytes for the latter; -ECANCELED when ABOR came. */
 ssize_t data_read(struct ftp_session *s, void *p, size_t len);
 int data_write(struct ftp_session *s, const void *p, size_t len);
+/* As sendfile of streams; -EOPNOTSUPP also where the stream never can, or where reading and
+ * writing is cheaper. */
+ssize_t data_sendfile(struct ftp_session *s, int fd, uint64_t from, size_t len);
 /* Close; in good order when ok. */
 void data_close(struct ftp_session *s, bool ok);
 void data_forget(struct ftp_session *s);

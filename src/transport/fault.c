@@ -8,7 +8,7 @@
 #define STALL_NS 100000000
 #define NUMBER_END 15 /* the last byte of the block number in a head, proto/bulk.h */
 
-static const char *const points[] = { "connect", "accept", "send", "recv", NULL };
+static const char *const points[] = { "connect", "accept", "send", "recv", "sendfile", NULL };
 static const char *const bare[] = { "corrupt", "corrupt-head", "cut", "stall", NULL };
 
 bool fault_transport_on;

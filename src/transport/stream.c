@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Byte streams: sockets and pipes as they are, and TLS over a socket. */
+#include "transport/fault.h"
 #include "transport/transport.h"
 
 #include <errno.h>
@@ -8,6 +9,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
+#include <sys/sendfile.h>
 #include <unistd.h>
 
 /* ---- plain descriptors ---- */
@@ -120,6 +122,50 @@ static ssize_t plain_write(struct stream *s, const void *buf, size_t len, int ti
 	}
 }
 
+static ssize_t sendfile_once(int out, int fd, uint64_t offset, size_t len)
+{
+	off_t at = (off_t)offset;
+	ssize_t n = FAULT("sendfile", 0);
+
+	if (!n)
+		n = sendfile(out, fd, &at, len);
+	else
+		errno = (int)-n;
+	return n < 0 ? -errno : n;
+}
+
+static ssize_t plain_sendfile(struct stream *s, int fd, uint64_t offset, size_t len,
+			      int timeout_ms)
+{
+	struct plain *p = plain(s);
+
+	/* It has no MSG_DONTWAIT: the descriptor itself must not sleep. */
+	if (!p->out.socket || set_nonblock(p->out.fd, true) < 0)
+		return -EOPNOTSUPP;
+	for (;;) {
+		ssize_t n;
+		int r;
+
+		if (atomic_load(&p->aborted))
+			return -ECANCELED;
+		n = sendfile_once(p->out.fd, fd, offset, len);
+		switch (n) {
+		case -EINTR:
+			continue;
+		case -EAGAIN:
+			break;
+		case -EINVAL: /* the filesystem cannot */
+		case -ENOSYS:
+			return -EOPNOTSUPP;
+		default:
+			return n < 0 ? stream_error((int)-n) : n;
+		}
+		r = plain_wait(p, p->out.fd, POLLOUT, timeout_ms);
+		if (r < 0)
+			return r;
+	}
+}
+
 static size_t plain_pending(struct stream *s)
 {
 	(void)s;
@@ -180,6 +226,7 @@ static const struct stream_ops plain_ops = {
 	.name = "plain",
 	.read = plain_read,
 	.write = plain_write,
+	.sendfile = plain_sendfile,
 	.pending = plain_pending,
 	.shutdown = plain_shutdown,
 	.abort = plain_abort,

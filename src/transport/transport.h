@@ -26,6 +26,11 @@ struct stream_ops {
 	 * when cut, -ETIMEDOUT after timeout_ms (-1: never) without a byte. */
 	ssize_t (*read)(struct stream *s, void *p, size_t len, int timeout_ms);
 	ssize_t (*write)(struct stream *s, const void *p, size_t len, int timeout_ms);
+	/* Up to len bytes of fd's file from offset on, which do not pass through this
+	 * process; otherwise as write. 0: the file ends there; -EOPNOTSUPP: not from this
+	 * file or to this descriptor, so read and write them. NULL: this stream never can. */
+	ssize_t (*sendfile)(struct stream *s, int fd, uint64_t offset, size_t len,
+			    int timeout_ms);
 	size_t (*pending)(struct stream *s);
 	int (*shutdown)(struct stream *s);  /* say a proper end; reading may go on */
 	/* Wake both directions for good, with -ECANCELED; any thread. */
@@ -244,10 +249,10 @@ void receiver_free(struct receiver *r); /* after the join */
 
 /* ---- faults, for tests ---- */
 
-/* RFTP_FAULT_TRANSPORT, the grammar of util/fault.h: points connect accept send recv, and
- * without an action corrupt (a bit of an arriving block flips) corrupt-head (one of its
- * number) cut (a channel is closed) stall (a channel's thread sleeps 100 ms). 0 or the
- * negative errno to fail with. Any thread. */
+/* RFTP_FAULT_TRANSPORT, the grammar of util/fault.h: points connect accept send recv
+ * sendfile, and without an action corrupt (a bit of an arriving block flips) corrupt-head
+ * (one of its number) cut (a channel is closed) stall (a channel's thread sleeps 100 ms).
+ * 0 or the negative errno to fail with. Any thread. */
 int fault_transport(const char *point, uint64_t bytes);
 /* Take these rules in place of those there are; NULL or "": none. */
 int fault_transport_set(const char *rules, struct err *e);

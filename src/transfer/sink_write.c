@@ -184,12 +184,26 @@ static int admit(struct sink *s, struct kfile *f, const struct extent *x)
 	return 0;
 }
 
+/* How many pieces f may come in when x is one of them: a block each, cut by its ranges
+ * and by the runs that need not come. Smaller crumbs would fill our memory. */
+static uint64_t most_pieces(struct sink *s, const struct kfile *f, const struct extent *x)
+{
+	const struct agreement *a = &s->x.agr;
+
+	if (!(f->flags & ENTRY_F_NOSIZE))
+		return 2 * (f->meta.size / a->block + 1) + BULK_RANGES_MAX;
+	/* Blocks overtake each other by as many as are under way. */
+	return (x->offset + x->length) / a->block + 1 + (uint64_t)a->paths * a->inflight;
+}
+
 static int add_check(struct sink *s, struct kfile *f, const struct extent *x,
 		     const uint8_t *data)
 {
 	struct check c = { .offset = x->offset, .length = x->length };
 	LOCK_GUARD(guard, stripe_of(s, f->id));
 
+	if (f->came.n >= most_pieces(s, f, x))
+		return -EPROTO;
 	crypto_run_digest(c.digest, data, x->length);
 	return checks_add(&f->came, &c);
 }

@@ -369,6 +369,31 @@ static void test_pieces_that_do_not_fit(void **state)
 	}
 }
 
+/* A file in pieces of one byte, each of which --ack verified has to remember: it fails
+ * before they take the memory of a multiple of it. */
+static void test_crumbs(void **state)
+{
+	struct piece v[BLOCK_WIRE_EXTENTS];
+	uint64_t at_byte = 0;
+	struct peer p;
+
+	want_ack = ACK_VERIFIED;
+	begin(&p, BULK_PUT, at("crumbs/"), 0, POLICY_OVERWRITE);
+	want_ack = ACK_SYNCED;
+	file_entry(&p, 1, "a", 20000, 0);
+	entries(&p);
+	while (at_byte < 20000) {
+		for (int i = 0; i < BLOCK_WIRE_EXTENTS; i++)
+			v[i] = (struct piece){ 1, at_byte++, 1 };
+		send_block(&p, v, BLOCK_WIRE_EXTENTS);
+		wait_frame(&p, BULK_CREDIT);
+	}
+	send_counts(&p, BULK_SENT, 1);
+	expect_end(&p, 0);
+	assert_int_equal(p.r.failed, 1);
+	assert_false(there("crumbs/a"));
+}
+
 static void test_window_of_entries(void **state)
 {
 	struct peer p;
@@ -830,6 +855,7 @@ int main(void)
 		cmocka_unit_test(test_bytes_missing_at_the_end),
 		cmocka_unit_test(test_pieces_that_do_not_fit),
 		cmocka_unit_test(test_window_of_entries),
+		cmocka_unit_test(test_crumbs),
 		cmocka_unit_test(test_entries_out_of_order),
 		cmocka_unit_test(test_hardlink_to_nothing),
 		cmocka_unit_test(test_last_hardlink),

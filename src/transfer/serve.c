@@ -84,6 +84,12 @@ static int open_listeners(struct serving *v, struct err *e)
 	return 0;
 }
 
+static void close_listeners(struct serving *v)
+{
+	for (; v->nlfds; v->nlfds--)
+		close(v->lfds[v->nlfds - 1]);
+}
+
 /* No port is to be had: data goes in-band when the client is able to. */
 static int agree_inband(struct serving *v, struct err *e)
 {
@@ -94,8 +100,7 @@ static int agree_inband(struct serving *v, struct err *e)
 		return e->code;
 	log_warn("%s: data goes over the control connection", why.text);
 	*e = (struct err)ERR_INIT;
-	for (; v->nlfds; v->nlfds--)
-		close(v->lfds[v->nlfds - 1]);
+	close_listeners(v);
 	v->ag.nports = 0;
 	v->ag.offer.transports = TRANSPORT_INBAND;
 	return negotiate(&c->request->offer, &v->ag.offer, &v->ag.agreement, e);
@@ -285,6 +290,8 @@ static int serve(struct serving *v, struct transfer_result *r, bool *in_line, st
 		*in_line = setup_abort(v->c->ms, aborted ? 0 : rc, e->text);
 		return rc;
 	}
+	/* All who are expected have come: strangers need not queue up there. */
+	close_listeners(v);
 	fds = inband ? NULL : v->fds;
 	if (inband)
 		setup_inband(&v->ag.agreement);
@@ -307,8 +314,7 @@ int transfer_serve(struct transfer_server_config *c, struct transfer_result *r,
 	v->started = now_ns();
 	v->stop = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	rc = v->stop < 0 ? err_sys(e, -errno, "eventfd") : serve(v, r, in_line, e);
-	for (uint32_t i = 0; i < v->nlfds; i++)
-		close(v->lfds[i]);
+	close_listeners(v);
 	cleanup_close(&v->stop);
 	free(v->fds);
 	xkeys_wipe(&v->keys);

@@ -263,7 +263,22 @@ struct ender {
 	enum ending how;
 	volatile sig_atomic_t stop;
 	int flags;                 /* of standard output while it is being written */
+	int listening;             /* sockets then */
 };
+
+static int count_listeners(void)
+{
+	int n = 0;
+
+	for (int fd = 0; fd < 256; fd++) {
+		int on = 0;
+		socklen_t len = sizeof(on);
+
+		if (!getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &on, &len))
+			n += on;
+	}
+	return n;
+}
 
 static void *end_soon(void *arg)
 {
@@ -271,6 +286,7 @@ static void *end_soon(void *arg)
 
 	usleep(500000);
 	n->flags = fcntl(STDOUT_FILENO, F_GETFL);
+	n->listening = count_listeners();
 	if (n->how == BY_SIGNAL)
 		__atomic_store_n(&n->stop, 1, __ATOMIC_RELAXED);
 	else
@@ -309,6 +325,8 @@ static int get_to_nobody(int out, enum ending how)
 	dup2(old, STDOUT_FILENO);
 	close(old);
 	assert_int_equal(n.flags & O_NONBLOCK, 0);
+	/* The data port is closed once all channels have come. */
+	assert_int_equal(n.listening, 0);
 	stop(&p);
 	return r;
 }

@@ -99,9 +99,9 @@ static void start(struct pair *p)
 
 static void stop(struct pair *p)
 {
-	fault_transport_set(NULL, NULL);
 	ms_free(p->ms);
 	pthread_join(p->server, NULL);
+	fault_transport_set(NULL, NULL);
 	ms_free(p->server_ms);
 	root_free(p->c.root);
 }
@@ -181,9 +181,9 @@ static void test_damaged_block(void **state)
 	for (int i = 0; i < 12; i++) {
 		struct pair p;
 
+		faults(rules[i % 2]);
 		start(&p);
 		p.c.request.offer.prot_min = (uint8_t)(i / 4); /* clear, safe, private */
-		faults(rules[i % 2]);
 		if (move(&p, both_ways[i / 2 % 2]))
 			fail_msg("%d: %s", i, p.e.text);
 		assert_int_equal(p.r.agreement.prot, i / 4);
@@ -204,8 +204,8 @@ static void test_all_channels_die(void **state)
 	for (int i = 0; i < 4; i++) {
 		struct pair p;
 
-		start(&p);
 		faults(i < 2 ? "cut:after=5M" : "corrupt:after=5M:count=3");
+		start(&p);
 		if (move(&p, both_ways[i % 2]))
 			fail_msg("%d: %s", i, p.e.text);
 		assert_true(p.r.fell_back && p.server_r.fell_back);
@@ -230,6 +230,7 @@ static void test_all_channels_of_a_stream_die(void **state)
 		int fd = open(at(i ? "b" : "a"), i ? O_CREAT | O_WRONLY | O_TRUNC : O_RDONLY, 0600);
 		struct pair p;
 
+		faults("cut:after=5M");
 		start(&p);
 		fflush(stdout);
 		assert_int_equal(dup2(fd, std), std);
@@ -241,7 +242,6 @@ static void test_all_channels_of_a_stream_die(void **state)
 		p.c.request.nsources = (uint32_t)i;
 		p.c.items = &item;
 		p.c.nitems = 1;
-		faults("cut:after=5M");
 		r = transfer_client(&p.c, &p.r, &p.e);
 		dup2(old, std);
 		close(old);

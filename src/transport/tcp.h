@@ -42,6 +42,7 @@ struct tcp_channel {
 	struct block *filling;
 	uint32_t table;        /* its extent table's bytes */
 	uint32_t got;          /* bytes of table and payload that are there */
+	uint64_t grown_ns;     /* when bytes came last */
 	struct block_head h;
 	uint8_t *out;          /* a credit list on its way, CREDIT_LIST_BYTES */
 	size_t out_len, out_sent;
@@ -73,6 +74,7 @@ struct tcp_path {
 	/* sink */
 	uint32_t batch;          /* so many answers are sent even while data comes */
 	bool stalled;            /* a head has come for which there was no free block */
+	uint64_t look_ns;        /* when to look for half blocks that do not grow */
 	pthread_mutex_t lock;    /* guards box: poller and whoever releases */
 	struct credit_box *box;
 

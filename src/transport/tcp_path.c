@@ -16,6 +16,7 @@
 /* Answers wait for others while they are fewer than this share of the credits: measured,
  * a source with few credits goes idle when each of its answers is held back. */
 #define BATCH_SHARE 32u
+#define STALL_MS 120000u
 
 static struct tcp_path *tcp(struct path *path)
 {
@@ -70,6 +71,42 @@ static void drop_damaged(struct tcp_path *p)
 	for (i = 0; i < p->path.nchannels; i++)
 		if (atomic_load(&p->ch[i].damaged))
 			tcp_channel_down(p, &p->ch[i], -EBADMSG);
+}
+
+/* A piece of a block has come, and it is not we who keep the rest waiting. */
+static bool half_block(const struct tcp_channel *c)
+{
+	return c->up && (c->filling ? c->got < c->table + c->h.payload :
+			 c->head_have && c->head_have < BLOCK_WIRE_HEAD);
+}
+
+/* A source that lives goes on with what it has begun. TCP alone does not tell: the other
+ * host may answer for a process that never sends the rest. */
+static void drop_stalled(struct tcp_path *p)
+{
+	uint64_t now = now_ns(), limit = (uint64_t)p->cfg.stall_ms * 1000000;
+	uint32_t i;
+
+	if (now < p->look_ns)
+		return;
+	p->look_ns = now + limit / 4;
+	for (i = 0; i < p->path.nchannels; i++)
+		if (half_block(&p->ch[i]) && now - p->ch[i].grown_ns > limit)
+			tcp_channel_down(p, &p->ch[i], -ETIMEDOUT);
+}
+
+/* timeout_ms, but not beyond the next look at half blocks. */
+static int until_look(const struct tcp_path *p, int timeout_ms)
+{
+	int look = (int)(p->cfg.stall_ms / 4 + 1);
+	uint32_t i;
+
+	if (timeout_ms >= 0 && timeout_ms <= look)
+		return timeout_ms;
+	for (i = 0; i < p->path.nchannels; i++)
+		if (half_block(&p->ch[i]))
+			return look;
+	return timeout_ms;
 }
 
 /* Blocks of dead channels first, so that who hears of the death has them all. */
@@ -262,8 +299,11 @@ static int tcp_poll(struct path *path, struct path_event *ev, int max, int timeo
 
 	for (;;) {
 		bool over = false;
-		int n = one_round(p, ev, max, left, &over);
+		int n;
 
+		if (!p->cfg.source)
+			drop_stalled(p);
+		n = one_round(p, ev, max, p->cfg.source ? left : until_look(p, left), &over);
 		if (n < 0 || over)
 			return n;
 		if (timeout_ms > 0)
@@ -493,6 +533,8 @@ struct path *tcp_path_new(const struct path_config *c, const int *fds, uint32_t 
 	p->path.nchannels = n;
 	p->path.pool = c->pool;
 	p->cfg = *c;
+	if (!c->stall_ms)
+		p->cfg.stall_ms = STALL_MS;
 	p->ep = p->efd = -1;
 	p->batch = c->inflight / BATCH_SHARE ? c->inflight / BATCH_SHARE : 1;
 	pthread_mutex_init(&p->lock, NULL);

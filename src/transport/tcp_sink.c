@@ -199,6 +199,7 @@ static int read_some(struct tcp_path *p, struct tcp_channel *c)
 	if ((size_t)got < want)
 		c->readable = c->hup;
 	tcp_count(p, c, (size_t)got);
+	c->grown_ns = now_ns();
 	account(c, (size_t)got);
 	return FAULT("cut", (uint64_t)got) ? -ECONNRESET : 0;
 }

@@ -158,6 +158,9 @@ struct path_config {
 	struct pool *pool;
 	uint32_t payload;            /* agreement's block */
 	uint32_t inflight;           /* blocks unacknowledged at most */
+	uint32_t stall_ms;           /* sink: a block that has begun to come and grows no more
+				      * for so long takes its channel down, and frees its
+				      * buffer; 0: two minutes */
 };
 
 /* Who a data channel belongs to and how it proves it, rftp-protocol(7). */

@@ -988,6 +988,41 @@ static void test_wake(void **state)
 	phony_free(&p);
 }
 
+/* Half a head or half a block, and then nothing: its buffer does not stay there for ever.
+ * A channel that has nothing to say may be silent. */
+static void test_half_a_block(void **state)
+{
+	static const size_t sizes[] = { 0, 10, BLOCK_WIRE_HEAD + 5 };
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		struct pool *pool = make_pool(1);
+		struct path_config c = { .pool = pool, .payload = PAYLOAD, .inflight = 1,
+					 .stall_ms = 200 };
+		uint8_t wire[BLOCK_WIRE_HEAD + 5] = { 0 };
+		struct block_head h = { .number = 1, .extents = 1, .payload = 1000 };
+		struct path_event ev;
+		int ours[1], theirs[1];
+		struct path *p;
+
+		make_sockets(ours, theirs, 1);
+		p = tcp_path_new(&c, theirs, 1, NULL);
+		block_head_put(wire, &h);
+		assert_int_equal(send(ours[0], wire, sizes[i], 0), sizes[i]);
+		if (i) {
+			alarm(20);
+			expect_down(p, -ETIMEDOUT);
+			alarm(0);
+		} else {
+			assert_int_equal(p->ops->poll(p, &ev, 1, 700), 0);
+		}
+		assert_int_equal(pool_free_blocks(pool), 1);
+		p->ops->free(p);
+		pool_free(pool);
+		close(ours[0]);
+	}
+}
+
 /* Others look whether a path lives while its own thread finds that it does not: for a
  * thread sanitizer. */
 static void *wait_until_dead(void *arg)
@@ -1035,6 +1070,7 @@ int main(void)
 		cmocka_unit_test(test_finish),
 		cmocka_unit_test(test_wake),
 		cmocka_unit_test(test_alive_is_for_all),
+		cmocka_unit_test(test_half_a_block),
 	};
 
 	signal(SIGPIPE, SIG_IGN);

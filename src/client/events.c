@@ -59,7 +59,7 @@ static const char *op_name(const struct agreement *a)
 
 json_t *event_started(const struct agreement *a)
 {
-	return json_pack("{s:s, s:s, s:s, s:s, s:s, s:b, s:i, s:i, s:I, s:I}",
+	return json_pack("{s:s, s:s, s:s, s:s, s:s, s:b, s:i, s:i, s:I, s:I, s:I, s:I}",
 			 "event", "started",
 			 "transport", transport_name(a->transport),
 			 "op", op_name(a),
@@ -69,7 +69,9 @@ json_t *event_started(const struct agreement *a)
 			 "paths", a->paths,
 			 "channels", a->channels,
 			 "block", (json_int_t)a->block,
-			 "inflight", (json_int_t)a->inflight);
+			 "inflight", (json_int_t)a->inflight,
+			 "pool_source", (json_int_t)agreement_pool(a, true),
+			 "pool_sink", (json_int_t)agreement_pool(a, false));
 }
 
 json_t *event_progress(const struct transfer_progress *p)

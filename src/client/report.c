@@ -43,6 +43,7 @@ struct report *report_new(const struct options *o)
 static void on_started(void *arg, const struct agreement *a)
 {
 	struct report *r = arg;
+	char source[32], sink[32];
 
 	r->agreement = *a;
 	atomic_store(&r->begun, true);
@@ -52,6 +53,9 @@ static void on_started(void *arg, const struct agreement *a)
 		 "done when %s", transport_name(a->transport), a->paths, a->paths == 1 ? "" : "s",
 		 a->channels, a->channels == 1 ? "" : "s", a->block >> 10, a->inflight,
 		 prot_name(a->prot), ack_name(a->ack));
+	format_size(source, sizeof(source), agreement_pool(a, true));
+	format_size(sink, sizeof(sink), agreement_pool(a, false));
+	log_info("memory for blocks: %s at the source, %s at the sink", source, sink);
 	if (a->capped)
 		log_info("%s", a->capped);
 }

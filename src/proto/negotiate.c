@@ -447,11 +447,18 @@ static int check_shape(const struct agreement *a, const struct offer *own, struc
 	return 0;
 }
 
+uint64_t agreement_pool(const struct agreement *a, bool source)
+{
+	uint64_t blocks = source ? a->source_blocks : a->sink_blocks;
+
+	return blocks * a->paths * (a->block + HEAD_BYTES);
+}
+
 static int check_memory(const struct agreement *a, const struct offer *own, struct err *e)
 {
 	uint32_t least = PER_CHANNEL * a->channels;
 	uint64_t pool = max_u32(a->source_blocks, a->sink_blocks);
-	uint64_t bytes = pool * a->paths * (a->block + HEAD_BYTES);
+	uint64_t bytes = agreement_pool(a, a->source_blocks > a->sink_blocks);
 
 	if (a->inflight < least || a->inflight > inflight_limit(a))
 		return refuse(e, "a number of blocks in flight of", a->inflight, least,

@@ -70,6 +70,8 @@ int negotiate(const struct offer *client, const struct offer *server, struct agr
 	      struct err *e);
 /* True when both say the same (but for capped). */
 bool agreement_equal(const struct agreement *a, const struct agreement *b);
+/* Bytes of all pools of the source, or of the sink. */
+uint64_t agreement_pool(const struct agreement *a, bool source);
 /* Every number within the bounds of this header and of the offer of who checks. */
 int agreement_check(const struct agreement *a, const struct offer *own, struct err *e);
 

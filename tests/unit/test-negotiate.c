@@ -65,6 +65,8 @@ static struct agreement agree(const struct offer *c, const struct offer *s)
 	assert_true(a.source_blocks > a.inflight && a.source_blocks <= a.inflight + 16);
 	assert_int_equal(a.entries_ahead, 65536);
 	assert_true(a.run && a.block % a.run == 0); /* a writer finds whole runs in a block */
+	assert_int_equal(agreement_pool(&a, true), (a.block + 4096ull) * a.source_blocks * a.paths);
+	assert_int_equal(agreement_pool(&a, false), (a.block + 4096ull) * a.inflight * a.paths);
 	return a;
 }
 

@@ -26,6 +26,7 @@ sees "a name" 'mv names/-- names/---'
 sees "a link that was cut" 'cp -p hardlinks/small3 x && mv x hardlinks/small3'
 sees "a hole that was filled" 't=$(stat -c %y sparse/middle) && cp --sparse=never sparse/middle x && cat x >sparse/middle && rm x && touch -d "$t" sparse/middle'
 sees "a directory's time" 'touch -d @5 times'
+sees "what is allocated and not written" 'fallocate -n -l 40M sparse/end'
 
 # there WHAT OPTION...: put, compared
 there() {
@@ -73,6 +74,27 @@ check "ls -0 names every file" status_is 0
 find "$src/names" -mindepth 1 -maxdepth 1 -printf '%f\0' | LC_ALL=C sort -z >"$tmp/names"
 LC_ALL=C sort -z "$tmp/out" >"$tmp/listed"
 check "and each as it is" same "$tmp/names" "$tmp/listed"
+
+missing=$("$lib/make-tree" "$tmp/attributes" attributes)
+if [[ $missing == *user.* ]]; then
+	skip "extended attributes" "the filesystem of $tmp has none"
+else
+	cp -a "$tmp/attributes" "$tmp/copy"
+	python3 -c 'import os, sys; os.removexattr(sys.argv[1], "user.none")' \
+		"$tmp/copy/attributes/dir"
+	check "compare-trees sees a missing attribute" not same_trees --xattrs \
+		"$tmp/attributes" "$tmp/copy"
+	owner=()
+	is_root && owner=(--owner)
+	put -r --xattrs "${owner[@]}" "$tmp/attributes" "$url/attributes"
+	check "put --xattrs" status_is 0
+	check "put --xattrs: attributes and ACLs, too" same_trees --xattrs "${owner[@]}" \
+		"$tmp/attributes" "$tmp/root/attributes"
+	get -r --xattrs "${owner[@]}" "$url/attributes" "$tmp/back/attributes"
+	check "get --xattrs" status_is 0
+	check "get --xattrs: attributes and ACLs, too" same_trees --xattrs "${owner[@]}" \
+		"$tmp/attributes" "$tmp/back/attributes"
+fi
 
 if is_root; then
 	chown -h 12345:54321 "$src/links/dangling" "$src/names/-rf" "$src/empty/d"

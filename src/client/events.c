@@ -23,6 +23,7 @@ int totals_add(struct totals *t, const struct transfer_result *r)
 	t->failed += r->failed;
 	t->skipped += r->skipped;
 	t->resumed += r->resumed;
+	t->left_out += r->local.left_out + r->remote.left_out; /* one of them was the source */
 	t->cpu_local_ns += r->local.cpu_ns;
 	t->cpu_remote_ns += r->remote.cpu_ns;
 	t->wall_ns += r->wall_ns;
@@ -166,6 +167,7 @@ json_t *event_summary(const struct totals *t, int exit_status, const struct err 
 	json_object_set_new(obj, "failed", number(t->failed));
 	json_object_set_new(obj, "skipped", number(t->skipped));
 	json_object_set_new(obj, "resumed", number(t->resumed));
+	json_object_set_new(obj, "left_out", number(t->left_out));
 	json_object_set_new(obj, "cpu_seconds_local", seconds(t->cpu_local_ns));
 	json_object_set_new(obj, "cpu_seconds_remote", seconds(t->cpu_remote_ns));
 	add_agreement(obj, t);

@@ -12,7 +12,7 @@
 struct totals {
 	struct agreement agreement;     /* of the last one */
 	bool agreed;
-	uint64_t bytes, files, failed, skipped, resumed;
+	uint64_t bytes, files, failed, skipped, resumed, left_out;
 	uint64_t cpu_local_ns, cpu_remote_ns, wall_ns;
 	uint32_t nchannels;             /* one after another, of all transfers */
 	uint64_t *channel_bytes;        /* [nchannels] */

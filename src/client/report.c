@@ -137,9 +137,15 @@ bool report_begun(const struct report *r)
 
 void report_result(struct report *r, const struct transfer_result *res)
 {
+	uint64_t n = res->remote.left_out;
+
 	progress_pause(r->progress);
 	if (totals_add(&r->totals, res))
 		log_warn("out of memory: the summary is not complete");
+	/* When we are the source each has been named. */
+	if (n)
+		log_warn("%llu name%s on the server, not of a file, directory or link: left out",
+			 (unsigned long long)n, n == 1 ? "" : "s");
 }
 
 void report_retry(struct report *r, unsigned attempt, unsigned wait, const struct err *e)

@@ -215,6 +215,7 @@ struct bulk_counts {
 	uint64_t stamp_ns;    /* BEAT: sender's clock */
 	uint64_t echo_ns;     /* BEAT: the last stamp got from the other, 0: none */
 	uint64_t resumed;     /* bytes that were there already */
+	uint64_t left_out;    /* names found that are no file, directory or link */
 };
 int bulk_counts_put(struct buf *b, const struct bulk_counts *c);
 int bulk_counts_get(struct buf *b, struct bulk_counts *c);

@@ -277,6 +277,7 @@ static void encode_counts(struct wire_out *o, const void *msg)
 	out_u64(o, c->stamp_ns);
 	out_u64(o, c->echo_ns);
 	out_u64(o, c->resumed);
+	out_u64(o, c->left_out);
 }
 
 int bulk_counts_put(struct buf *b, const struct bulk_counts *c)
@@ -298,6 +299,7 @@ int bulk_counts_get(struct buf *b, struct bulk_counts *c)
 	c->stamp_ns = in_u64(&in);
 	c->echo_ns = in_u64(&in);
 	c->resumed = in_u64(&in);
+	c->left_out = in_u64(&in);
 	if (in.bad)
 		memset(c, 0, sizeof(*c));
 	return wire_in_end(&in, b);

@@ -376,6 +376,7 @@ static void source_counts(struct xfer *x, struct bulk_counts *c)
 	c->bytes = atomic_load(&s->bytes_acked);
 	c->blocks = atomic_load(&s->next_block);
 	c->resumed = atomic_load(&s->bytes_kept);
+	c->left_out = atomic_load(&s->left_out);
 }
 
 static const char *source_bottleneck(struct source *s)

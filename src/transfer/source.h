@@ -57,7 +57,7 @@ struct source {
 	pthread_cond_t acked_more;
 	_Atomic uint64_t next_block;   /* changed under lock */
 
-	_Atomic uint64_t entries, files, done_files, failed, skipped;
+	_Atomic uint64_t entries, files, done_files, failed, skipped, left_out;
 	_Atomic uint64_t bytes_known, bytes_acked, bytes_kept;
 	atomic_bool walked;            /* all entries are out */
 	atomic_bool sent;              /* BULK_SENT is out */

@@ -88,6 +88,16 @@ static const char *last_name(const char *path, char name[256])
 	return name;
 }
 
+/* Found below a directory it would be left out; who names it wants it. */
+static int not_sendable(struct walk *w, const char *path)
+{
+	char text[ERR_TEXT];
+
+	snprintf(text, sizeof(text), "%s: not a file, directory or link", printable(path));
+	source_file_failed(w->s, NULL, path, -EINVAL, text);
+	return 0;
+}
+
 static int walk_path(struct walk *w, const char *named)
 {
 	char *path CLEANUP_FREE = full_path(w->s, named);
@@ -110,8 +120,7 @@ static int walk_path(struct walk *w, const char *named)
 		return walk_dir(w, path, last_name(path, name), &m, means_contents(named));
 	if (m.type == FT_FILE)
 		return walk_put_name(w, NULL, path, last_name(path, name), &m);
-	walk_failed(w, path, -EINVAL);
-	return 0;
+	return not_sendable(w, path);
 }
 
 /* Standard input, or zeros. */

@@ -154,6 +154,16 @@ void walk_failed(struct walk *w, const char *path, int code)
 	source_file_failed(w->s, NULL, path, code, text);
 }
 
+/* A device, a pipe or a socket. */
+static void leave_out(struct walk *w, const struct walk_item *it)
+{
+	char *path CLEANUP_FREE = dir_path(it->parent, it->name);
+
+	atomic_fetch_add_explicit(&w->s->left_out, 1, memory_order_relaxed);
+	log_warn("%s: not a file, directory or link: left out",
+		 printable(path ? path : it->name));
+}
+
 static void item_failed(struct walk *w, const struct walk_item *it, int code)
 {
 	char *path CLEANUP_FREE = it->parent ? dir_path(it->parent, it->name) : NULL;
@@ -590,7 +600,7 @@ int walk_on_item(void *arg, const struct walk_item *it)
 	case FT_FILE:
 		return found_file(w, it);
 	default:
-		log_info("%s: not a file, directory or link: left out", printable(it->name));
+		leave_out(w, it);
 		return 0;
 	}
 }

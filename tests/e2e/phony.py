@@ -94,7 +94,7 @@ def entry(kind, id, name=b'x', parent=0, flags=0, mode=0o644, size=0, ns=0, tail
 
 
 def counts(entries=0, files=0, failed=0, skipped=0, size=0, blocks=0):
-    return struct.pack('>10Q', entries, files, failed, skipped, size, blocks, 0, 0, 0, 0)
+    return struct.pack('>11Q', entries, files, failed, skipped, size, blocks, 0, 0, 0, 0, 0)
 
 
 def failure(id=0, code=5, text=b'because', length=None):

@@ -68,6 +68,25 @@ there "by posix, past the cache, one reader" --io posix --direct on --readers 1 
 back "by posix, one writer, no parts" --io posix --writers 1 --no-resume
 rm -rf "$tmp/back/tree"
 
+# What cannot be sent is left out with a word, and whoever names it is refused.
+"$lib/make-tree" "$tmp/odd" special >/dev/null
+n=$(find "$tmp/odd" ! -type f ! -type d -printf x | wc -c)
+named() { [ "$(grep -c ': warning: .*: not a file, directory or link: left out$' "$tmp/err")" -eq "$n" ]; }
+counted() { grep -q ": warning: $n names on the server, .*: left out\$" "$tmp/err"; }
+run rftp put -r --accept-new --json "$tmp/odd/" "$url/odd/"
+check "put a tree with pipes and sockets" status_is 0
+check "each is named" named
+check "and counted" [ "$(summary left_out)" = "$n" ]
+check "the rest of it is there" same_trees --no-special "$tmp/odd" "$tmp/root/odd"
+cp -a "$tmp/odd" "$tmp/root/odd2"
+run rftp get -r --accept-new --json "$url/odd2/" "$tmp/odd2/"
+check "get such a tree" status_is 0
+check "what is left out is told by its number" counted
+check "and counted" [ "$(summary left_out)" = "$n" ]
+check "the rest of it came" same_trees --no-special "$tmp/odd" "$tmp/odd2"
+put "$tmp/odd/special/fifo" "$url/odd/"
+check "a pipe cannot be put" fails_with 1 'fifo: not a file, directory or link$'
+
 # Not all of it is in the way of names on FTP lines.
 run rftp ls -1 -0 "$url/tree/names"
 check "ls -0 names every file" status_is 0

@@ -469,13 +469,13 @@ static int get_counts(struct buf *b, void *out)
 
 static void test_counts(void **state)
 {
-	const struct bulk_counts c = { 1, 2, 3, 4, 5, 6, 7, 8, 9, UINT64_MAX };
-	struct buf *b CLEANUP_BUF = buf_new(80);
+	const struct bulk_counts c = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, UINT64_MAX };
+	struct buf *b CLEANUP_BUF = buf_new(88);
 	struct bulk_counts back;
 
 	assert_int_equal(bulk_counts_put(b, &c), 0);
-	assert_int_equal(buf_len(b), 80);
-	assert_int_equal(codec_truncations(b, get_counts, &back, sizeof(back)), 80);
+	assert_int_equal(buf_len(b), 88);
+	assert_int_equal(codec_truncations(b, get_counts, &back, sizeof(back)), 88);
 	assert_int_equal(bulk_counts_get(b, &back), 0);
 	assert_memory_equal(&back, &c, sizeof(c));
 }

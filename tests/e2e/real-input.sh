@@ -1,0 +1,77 @@
+#!/bin/bash
+# scripts/real-input on its smaller inputs: it finds no difference where there is none, sees
+# those that are made, and cleans up. TAP.
+
+. "${top_srcdir:?}/tests/e2e/lib.sh"
+need find awk diff python3 setsid
+
+# shellcheck disable=SC2034 # of lib.sh: seconds that a command may take
+limit=600
+mkdir "$tmp/place"
+real_input() { run "$top_srcdir/scripts/real-input" --dir "$tmp/place" "$@"; }
+printed() { grep -Eq -e "$1" "$tmp/out"; }
+no_trace() {
+	! grep -lsa "$tmp/pla[c]e/rftp" /proc/[0-9]*/cmdline | comment | grep . &&
+		! find "$tmp/place" -mindepth 1 | comment | grep .
+}
+
+# fake RFTP: a build of this script and the server; $rftp is the real one.
+export rftp
+rftp=$(command -v rftp)
+mkdir "$tmp/fake"
+ln -s "$(command -v rftpd)" "$tmp/fake/rftpd"
+fake() {
+	printf '#!/bin/bash\n%s\n' "$1" >"$tmp/fake/rftp"
+	chmod +x "$tmp/fake/rftp"
+}
+
+real_input --build "${top_builddir:?}" deep names special
+check "it ends well" status_is 0
+check "each input came back identical" [ "$(grep -c ' identical$' "$tmp/out")" = 3 ]
+check "it leaves nothing" no_trace
+
+# shellcheck disable=SC2016
+fake '"$rftp" "$@" && [ "$1" = put ] || exit
+find "$(dirname "${@: -2:1}")/root" -name -rf -type f -exec touch -d @1 {} +'
+real_input --build "$tmp/fake" names
+check "a time that is another on the server: status 1" [ "$status" = 1 ]
+check "and it says which" printed " there: 'names/-rf' time .*, 1000000000$"
+check "what came back with it, too" printed "back: 'names/-rf' time"
+check "and leaves nothing" no_trace
+
+# shellcheck disable=SC2016
+fake '"$rftp" "$@" && [ "$1" = get ] || exit
+mkfifo "${!#}/special/another"'
+real_input --build "$tmp/fake" special
+check "a pipe that should have been left out: status 1" [ "$status" = 1 ]
+check "and it says so" printed "'special/another' is too much$"
+
+# shellcheck disable=SC2016
+fake '[ "$1" = get ] || exec "$rftp" "$@"
+python3 -c "bytes(1) * (300 << 20)"; exec "$rftp" "$@"'
+real_input --build "$tmp/fake" names
+check "too much memory: status 1" [ "$status" = 1 ]
+check "and it says how much" printed 'get: rftp took 3[0-9][0-9] MiB of memory, .* for blocks$'
+
+fake 'exit 3'
+real_input --build "$tmp/fake" deep
+check "rftp that fails: status 1" [ "$status" = 1 ]
+check "and it says so" printed ' put: status 3:'
+check "and that nothing arrived" printed '^    there: nothing arrived$'
+check "and leaves nothing" no_trace
+
+fake 'sleep 300 & wait'
+"$top_srcdir/scripts/real-input" --dir "$tmp/place" --build "$tmp/fake" names \
+	</dev/null >"$tmp/out" 2>"$tmp/err" &
+real=$!
+others+=("$real")
+waits_for_us() { grep -lsqa "$tmp/fa[k]e/rftp.put" /proc/[0-9]*/cmdline; }
+check "it runs rftp put" patience 60 waits_for_us
+kill "$real"
+wait "$real"
+check "a signal ends it" [ $? = 143 ]
+check "and leaves nothing" no_trace
+
+real_input --build "$tmp/fake" everything
+check "an unknown input: status 2" [ "$status" = 2 ]
+finish

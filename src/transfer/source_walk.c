@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The source's first stage: turns what was named into entries, with no answer from the
  * sink, and says what is to be read. */
+#include "transfer/range_list.h"
 #include "transfer/source_walk.h"
 #include "transfer/xattrs.h"
 
@@ -277,35 +278,9 @@ int walk_leave_dir(struct walk *w)
 
 /* ---- files ---- */
 
-struct ranges {
-	struct bulk_range *v;
-	uint32_t n, room;
-	uint64_t bytes;
-};
-
 static int add_range(void *arg, uint64_t off, uint64_t len)
 {
-	struct ranges *g = arg;
-
-	if (g->n == BULK_RANGES_MAX) { /* too many to tell: what lies between is sent too */
-		struct bulk_range *last = &g->v[g->n - 1];
-
-		g->bytes += off + len - (last->offset + last->length);
-		last->length = off + len - last->offset;
-		return 0;
-	}
-	if (g->n == g->room) {
-		uint32_t room = g->room ? 2 * g->room : 16;
-		struct bulk_range *v = realloc(g->v, room * sizeof(*v));
-
-		if (!v)
-			return -ENOMEM;
-		g->v = v;
-		g->room = room;
-	}
-	g->v[g->n++] = (struct bulk_range){ off, len };
-	g->bytes += len;
-	return 0;
+	return range_list_add(arg, off, len);
 }
 
 /* A stream has no place for holes: it gets their zeros. */
@@ -316,7 +291,7 @@ static bool may_be_sparse(struct walk *w, const struct meta *m)
 }
 
 /* The data of a sparse file; *sparse false for one without holes. */
-static int find_ranges(struct source *s, const struct sfile *f, struct ranges *g, bool *sparse)
+static int find_ranges(struct source *s, const struct sfile *f, struct range_list *g, bool *sparse)
 {
 	int fd CLEANUP_CLOSE = source_open(s, f, O_RDONLY | O_NONBLOCK);
 	int r = fd < 0 ? fd : data_ranges(fd, f->size, add_range, g);
@@ -392,7 +367,7 @@ static bool must_ask(struct source *s, const struct sfile *f)
 }
 
 /* Encode ranges as they travel. */
-static uint8_t *wire_ranges(const struct ranges *g)
+static uint8_t *wire_ranges(const struct range_list *g)
 {
 	uint8_t *p = malloc((size_t)g->n * 16 + 1);
 
@@ -430,7 +405,7 @@ int walk_put_file(struct walk *w, struct bulk_entry *e, struct sfile *f, uint64_
 static int describe_holes(struct walk *w, struct bulk_entry *e, struct sfile *f,
 			  uint64_t *data, uint8_t **wire)
 {
-	struct ranges g = { 0 };
+	struct range_list g = { 0 };
 	bool sparse = false;
 	int r = find_ranges(w->s, f, &g, &sparse);
 

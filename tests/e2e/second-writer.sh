@@ -105,7 +105,10 @@ check "the first one ends well" test $? -eq 0
 check "with all of it" same "$tmp/src/big1" "$tmp/here/f"
 
 patience 60 gone "$waiter"
-check "the put while another client was frozen" test "$(cat "$tmp/gone.status")" -eq 0
+ran="the put while another client was frozen"
+cp "$tmp/gone.err" "$tmp/err"
+status=$(cat "$tmp/gone.status")
+check "$ran" status_is 0
 cp "$tmp/gone.out" "$tmp/out"
 check "goes on where that was" test "$(summary resumed)" -gt 0
 check "all of it is there" same "$tmp/src/big1" "$tmp/root/gone"

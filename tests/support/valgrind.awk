@@ -2,7 +2,7 @@
 # What matters in the logs of valgrind --quiet --track-fds=yes: nothing when all is well.
 # Left out are headings, descriptors that came from whoever started the program, and that
 # valgrind does not know openat2 (437 everywhere), for which there is another way then.
-# -v only=PID: the descriptors of that process alone.
+# -v only=PID: descriptors and lost memory of that process alone.
 
 {
 	text = $0
@@ -11,8 +11,8 @@
 
 text ~ /^FILE DESCRIPTORS: / || text ~ /^ *$/ { next }
 
-# A descriptor, and below it where it was opened.
-text ~ /^Open (file|AF_)/ {
+# A descriptor or lost memory, and below it where it was opened or allocated.
+text ~ /^Open (file|AF_)/ || text ~ / lost in loss record / {
 	opened = $0
 	ours = !only || $1 == "==" only "=="
 	next

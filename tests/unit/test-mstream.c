@@ -518,6 +518,7 @@ static void test_injection(void **state)
 					 strchr(behind[i], '\n') ? 0 : -ETIMEDOUT);
 		if (i == 3) {
 			assert_int_equal(ms_replace(p.m, s), 0);
+			close(p.fd); /* given up for s */
 		} else {
 			assert_int_equal(ms_replace(p.m, s), -EPROTO);
 			stream_free(s);
@@ -577,7 +578,7 @@ static void test_auth_tls(void **state)
 	assert_int_equal(thread_start(&t, "client", client_main, &c), 0);
 	expect_line(&p, "AUTH TLS");
 	assert_int_equal(ms_write(p.m, "234\r\n", 5), 0);
-	tls = tls_start(ctx, p.fd, NULL, NULL, 5000, &e);
+	tls = tls_start(ctx, p.fd, NULL, NULL, 30000, &e);
 	assert_non_null(tls);
 	assert_int_equal(ms_replace(p.m, stream_tls(p.fd, tls)), 0);
 	assert_ptr_not_equal(ms_stream(p.m), plain);

@@ -214,18 +214,24 @@ static void *stop_soon(void *arg)
 	return NULL;
 }
 
-/* Put from to to, and stop it half way. */
+static void stop_half_way(void *arg, const struct transfer_progress *p)
+{
+	if (p->bytes > 40000000)
+		__atomic_store_n((volatile sig_atomic_t *)arg, 1, __ATOMIC_RELAXED);
+}
+
+/* Put from, of 100 MB, to to, and stop it half way. */
 static void interrupt(struct pair *p, const char *from, const char *to)
 {
 	static volatile sig_atomic_t stopped;
-	pthread_t t;
 
 	stopped = 0;
 	p->c.stop = &stopped;
 	p->c.request.rate = 50000000;
-	assert_int_equal(thread_start(&t, "stopper", stop_soon, (void *)(uintptr_t)&stopped), 0);
+	p->c.events = (struct transfer_events){ .progress = stop_half_way,
+						.arg = (void *)(uintptr_t)&stopped };
 	assert_int_equal(put(p, from, to), -EINTR);
-	pthread_join(t, NULL);
+	p->c.events = (struct transfer_events){ 0 };
 	p->c.stop = NULL;
 	p->c.request.rate = 0;
 }

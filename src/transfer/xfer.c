@@ -62,10 +62,12 @@ int xfer_send_failure(struct xfer *x, uint8_t type, uint64_t id, int code, const
 	return r ? r : xfer_send(x, type, b);
 }
 
-/* The same names may be here and there, so it is said where. */
+/* The same names may be here and there, so it is said where; unless all has been said. */
 static void say_there(const struct xfer *x, char text[ERR_TEXT], const char *said)
 {
-	snprintf(text, ERR_TEXT, "on the %s: %.1000s", x->client ? "server" : "client", said);
+	text[0] = '\0';
+	if (*said)
+		snprintf(text, ERR_TEXT, "on the %s: %.1000s", x->client ? "server" : "client", said);
 }
 
 void xfer_file_failed_there(struct xfer *x, const char *path, const struct bulk_failure *f)

@@ -335,7 +335,7 @@ check "a directory that is missing" fails_with 1 'on the server: .*missing/x.*No
 run rftp mkdir "$url/missing/x/y"
 check "a directory that is missing: mkdir" fails_with 1 'missing/x/y: No such file.*-p makes'
 run rftp ls ftp://127.0.0.1/
-check "FTP without TLS" fails_with 3 '127.0.0.1: ftp:// .* not spoken yet'
+check "FTP without TLS" fails_with 2 'ftp://127.0.0.1/: .*cannot be talked to yet'
 put "$tmp/file" "$url/../../../../../escape"
 check "nothing goes outside of the root" test ! -e "$tmp/escape" -a ! -e /escape
 rm -f "$tmp/root/escape"

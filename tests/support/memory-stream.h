@@ -67,8 +67,9 @@ static void memory_free(struct stream *s)
 static inline struct stream *memory_stream(const void *data, size_t len, size_t most)
 {
 	static const struct stream_ops ops = {
-		"memory", memory_read, memory_write, memory_pending, memory_shutdown,
-		memory_abort, memory_disown, memory_free,
+		.name = "memory", .read = memory_read, .write = memory_write,
+		.pending = memory_pending, .shutdown = memory_shutdown,
+		.abort = memory_abort, .disown = memory_disown, .free = memory_free,
 	};
 	struct memory_stream *m = calloc(1, sizeof(*m));
 

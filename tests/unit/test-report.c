@@ -38,7 +38,7 @@ static void test_events(void **state)
 	json_is(event_started(&agreed),
 		"{\"event\":\"started\",\"transport\":\"tcp\",\"op\":\"write\",\"prot\":\"safe\","
 		"\"ack\":\"written\",\"crc\":true,\"paths\":1,\"channels\":2,\"block\":65536,"
-		"\"inflight\":16}");
+		"\"inflight\":16,\"pool_source\":0,\"pool_sink\":0}");
 	json_is(event_progress(&p),
 		"{\"event\":\"progress\",\"seconds\":1.5,\"bytes\":5000000000,"
 		"\"bytes_known\":6000000000,\"walked\":false,\"entries\":5,\"files\":4,"
@@ -73,10 +73,11 @@ static void test_totals(void **state)
 	assert_int_equal(totals_add(&t, &r), 0);
 	json_is(event_summary(&t, 1, NULL),
 		"{\"event\":\"summary\",\"exit\":1,\"bytes\":2000,\"seconds\":4.0,"
-		"\"bytes_per_second\":500.0,\"files\":6,\"failed\":2,\"skipped\":4,\"resumed\":20,"
+		"\"bytes_per_second\":500.0,\"files\":6,\"failed\":2,\"skipped\":4,\"resumed\":20,\"left_out\":0,"
 		"\"cpu_seconds_local\":1.0,\"cpu_seconds_remote\":0.5,\"transport\":\"tcp\","
 		"\"op\":\"write\",\"prot\":\"safe\",\"ack\":\"written\","
-		"\"channels\":[600,400,600,400],\"channels_lost\":2,\"retries\":1}");
+		"\"channels\":[600,400,600,400],\"channels_lost\":2,"
+		"\"fell_back\":false,\"retries\":1}");
 	totals_clear(&t);
 }
 

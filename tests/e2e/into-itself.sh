@@ -1,4 +1,5 @@
 #!/bin/bash
+# shellcheck disable=SC2034 # limit is for lib.sh
 # Trees that are copied to a place inside themselves, on one machine. TAP.
 
 . "${top_srcdir:?}/tests/e2e/lib.sh"

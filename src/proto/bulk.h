@@ -49,6 +49,8 @@ enum bulk_type {
 	BULK_READY = 16,    /* client → server, its first: u8 transport of the agreement, or
 			     * TRANSPORT_INBAND when no data channel could be opened */
 	BULK_PLACE = 128,   /* sink → source, on one host: which directory a named one became */
+	BULK_WALKED = 129,  /* source → sink, empty: no more entries follow, so that the sink
+			     * knows how much there is while it comes */
 };
 
 /* The head of a frame. get: -EBADMSG for a type below 128 that is not known, for flags

@@ -61,6 +61,14 @@ static bool blocks_wait(struct sink *s)
 	return s->parked;
 }
 
+static int on_walked(struct sink *s, const struct buf *p)
+{
+	if (buf_len(p))
+		return -EBADMSG;
+	atomic_store(&s->walked, true);
+	return 0;
+}
+
 static int on_sent(struct sink *s, struct buf *p, struct err *e)
 {
 	struct bulk_counts c;
@@ -84,13 +92,15 @@ static int sink_frame(struct xfer *x, uint8_t type, struct buf *p, struct err *e
 		return -EPROTO;
 	switch (type) {
 	case BULK_ENTRIES:
-		return sink_entries(s, p, e);
+		return atomic_load(&s->walked) ? -EPROTO : sink_entries(s, p, e);
 	case BULK_SIZES:
 		return sink_sizes(s, p, false);
 	case BULK_KEPT:
 		return sink_sizes(s, p, true);
 	case BULK_FAILED:
 		return sink_source_failed(s, p);
+	case BULK_WALKED:
+		return on_walked(s, p);
 	case BULK_SENT:
 		return on_sent(s, p, e);
 	default:
@@ -148,7 +158,7 @@ static void sink_progress(struct xfer *x, struct transfer_progress *p)
 	p->files_skipped = atomic_load(&s->skipped);
 	p->bytes = atomic_load(&s->bytes) + atomic_load(&s->bytes_kept);
 	p->bytes_known = atomic_load(&s->bytes_known);
-	p->walked = atomic_load(&s->sent);
+	p->walked = atomic_load(&s->walked) || atomic_load(&s->sent);
 	p->bottleneck = atomic_load(&s->writer_wait_ns) > all / 2 ? "source or network" :
 			"sink";
 }
@@ -162,6 +172,7 @@ static bool all_over(struct xfer *x)
 
 static const struct xfer_role sink_role = {
 	.frame = sink_frame,
+	.optional = BULK_WALKED,
 	.tick = sink_tick,
 	.cancel = sink_cancel,
 	.may_end = all_over,

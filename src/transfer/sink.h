@@ -172,6 +172,7 @@ struct sink {
 	uint64_t stream_next;
 	struct block *stream_held;
 
+	atomic_bool walked;            /* BULK_WALKED came */
 	atomic_bool sent;              /* BULK_SENT came */
 	_Atomic uint64_t live;         /* entries that are not over */
 	_Atomic uint64_t details;      /* bytes of ranges and attributes of files */

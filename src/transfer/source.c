@@ -411,6 +411,7 @@ static bool source_may_end(struct xfer *x)
 
 static const struct xfer_role source_role = {
 	.frame = source_frame,
+	.optional = BULK_PLACE,
 	.tick = source_tick,
 	.cancel = source_cancel,
 	.may_end = source_may_end,

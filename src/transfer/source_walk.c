@@ -608,6 +608,8 @@ void *source_walk(void *arg)
 		r = r2;
 	if (!r)
 		r = flush(&w);
+	if (!r)
+		r = xfer_send(&s->x, BULK_WALKED, NULL);
 	if (r && r != -ECANCELED)
 		xfer_fail(&s->x, r, "reading the names: %s", strerror(-r));
 	walk_clear(&w);

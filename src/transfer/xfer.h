@@ -26,6 +26,8 @@ struct xfer;
 struct xfer_role {
 	/* A frame of the role's; -EPROTO for one that has no place here. */
 	int (*frame)(struct xfer *x, uint8_t type, struct buf *p, struct err *e);
+	/* The type from 128 on that it takes; others are skipped. */
+	uint8_t optional;
 	/* Every TICK_MS: send what is due. */
 	int (*tick)(struct xfer *x);
 	/* The transfer has failed: close queues, pools and paths so that threads end. */

@@ -487,6 +487,8 @@ wrong_frame('kept_unasked', frame(KEPT, struct.pack('>QQ', 1, 5)))
 wrong_frame('sent_wrong', frame(SENT, counts(entries=99)))
 wrong_frame('entries_after_sent', frame(SENT, counts(entries=1)),
             frame(ENTRIES, entry(FILE, 2, b'y', flags=TOP)))
+wrong_frame('walked_long', frame(WALKED, b'x'))
+wrong_frame('entries_after_walked', frame(WALKED), frame(ENTRIES, entry(FILE, 2, b'y', flags=TOP)))
 wrong_frame('summary_first', frame(SUMMARY, counts()), frame(END))
 
 

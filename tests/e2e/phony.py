@@ -4,6 +4,7 @@ import hashlib, hmac, os, socket, struct, time
 
 AGREE, ENTRIES, VERDICTS, RUNS, SIZES, FAILED, DONE, SENT, BEAT, ABORT, SUMMARY, END, DATA, \
     CREDIT, KEPT, READY = range(1, 17)
+WALKED = 129
 FILE, DIR, LINK, HARD, DIREND = range(1, 6)
 ASK, NOSIZE, TOP, SPARSE, CONTENTS, LINKED = 1, 2, 4, 8, 16, 64
 TCP, INBAND = 1, 4

@@ -164,6 +164,7 @@ static void put_from_source(struct buf *out, struct buf *p)
 
 	put_entries(p);
 	frame(out, BULK_ENTRIES, p);
+	frame(out, BULK_WALKED, p);
 	check(bulk_pair_put(p, 6, 12345));
 	frame(out, BULK_SIZES, p);
 	check(bulk_pair_put(p, 2, 4096));

@@ -1,0 +1,30 @@
+#!/bin/bash
+# shellcheck disable=SC2154 # lib.sh sets them
+# What users are told of transfers: how far they are, what they would do, what is wrong with
+# a command, what was broken off. TAP.
+
+. "${top_srcdir:?}/tests/e2e/lib.sh"
+need python3
+
+mkdir "$tmp/root" "$tmp/here"
+random "$tmp/root/big" 6000000
+start_server d --root "$tmp/root" --anonymous rw
+
+# events WHAT EXPRESSION: how many events WHAT of the last command's --json make the Python
+# EXPRESSION, of e, true
+events() {
+	python3 -c '
+import json, sys
+print(sum(bool(eval(sys.argv[3])) for e in map(json.loads, open(sys.argv[1], errors="replace"))
+          if e["event"] == sys.argv[2]))' "$tmp/out" "$@"
+}
+
+# ---- how far it is ----
+
+get --json --rate 2M "$url/big" "$tmp/here/"
+check "a get" status_is 0
+check "knows on the way how much there is" \
+	test "$(events progress 'e["walked"] and e["bytes"] < e["bytes_known"] == 6000000')" -ge 1
+
+check "the server ends well" stops_well
+finish

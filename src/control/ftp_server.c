@@ -86,12 +86,8 @@ int session_reply_about(struct ftp_session *s, int code, const char *path, const
 
 int session_reply_errno(struct ftp_session *s, int rc, const char *path)
 {
-	char reason[128];
-
 	/* The client finds the errno by these words. */
-	return session_reply_about(s, errno_reply_code(rc), path,
-				   rc == -EXDEV ? "Permission denied (it leads out of the root)" :
-				   strerror_r(-rc, reason, sizeof(reason)));
+	return session_reply_about(s, errno_reply_code(rc), path, root_why(rc));
 }
 
 char *session_name(struct ftp_session *s, const char *path)

@@ -137,6 +137,11 @@ int root_stat(struct root *r, const char *path, bool follow, struct stat *st)
 	return fstat(fd, st) ? -errno : 0;
 }
 
+const char *root_why(int rc)
+{
+	return rc == -EXDEV ? "Permission denied (it leads out of the root)" : strerror(-rc);
+}
+
 int root_mkdir(struct root *r, const char *path, mode_t mode)
 {
 	char name[256];

@@ -35,6 +35,8 @@ int root_open(struct root *r, const char *path, int flags, mode_t mode);
  * namebuf gets ".". A descriptor or a negative errno. Any thread, as all below. */
 int root_open_parent(struct root *r, const char *path, char namebuf[256]);
 int root_stat(struct root *r, const char *path, bool follow, struct stat *st);
+/* What people are told of a negative errno from one of these: strerror, but for -EXDEV. */
+const char *root_why(int rc);
 int root_mkdir(struct root *r, const char *path, mode_t mode);
 int root_unlink(struct root *r, const char *path);  /* file or link */
 int root_rmdir(struct root *r, const char *path);

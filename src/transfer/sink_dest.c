@@ -116,8 +116,8 @@ static int open_base(struct sink *s, bool make, struct err *e)
 	if (make) {
 		r = make_path(s, s->dest_path);
 		if (r)
-			return err_sys(e, r, "%s: cannot make the directory",
-				       printable(s->dest_path));
+			return err_set(e, r, "%s: cannot make the directory: %s",
+				       printable(s->dest_path), root_why(r));
 		s->dest.exists = s->dest.is_dir = true;
 		s->base->made = true;
 		s->base->meta.mode = 0777;
@@ -126,7 +126,7 @@ static int open_base(struct sink *s, bool make, struct err *e)
 	if (fd == -EACCES) /* it may be one to write into only */
 		fd = root_open(s->root, s->dest_path, O_PATH | O_DIRECTORY, 0);
 	if (fd < 0)
-		return err_sys(e, fd, "%s", printable(s->dest_path));
+		return err_set(e, fd, "%s: %s", printable(s->dest_path), root_why(fd));
 	s->base->dir = dir_top(s->dirset, fd, s->dest_path);
 	return s->base->dir ? 0 : err_set(e, -ENOMEM, "out of memory");
 }
@@ -152,7 +152,7 @@ static int open_above(struct sink *s, char name[256], struct kdir **above, struc
 		}
 	}
 	if (fd < 0)
-		return err_sys(e, fd, "%s", printable(s->dest_path));
+		return err_set(e, fd, "%s: %s", printable(s->dest_path), root_why(fd));
 	slash = strrchr(dirname, '/');
 	if (slash)
 		slash[slash == dirname] = '\0';
@@ -178,7 +178,7 @@ int sink_place_top(struct sink *s, const struct bulk_entry *en, char namebuf[256
 	int r = s->base_known ? 0 : look_at_dest(s);
 
 	if (r)
-		return err_sys(e, r, "destination");
+		return err_set(e, r, "destination: %s", root_why(r));
 	r = dest_resolve(&s->dest, s->dest_path, dir, en->flags & ENTRY_F_CONTENTS, &place,
 			 &make, e);
 	if (r)

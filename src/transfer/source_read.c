@@ -109,7 +109,7 @@ void reader_file_failed(struct reader *r, struct sfile *f, int code, const char 
 		return;
 	path = sfile_path(f);
 	snprintf(text, sizeof(text), "%s: %s", printable(path ? path : f->name),
-		 what ? what : strerror(-code));
+		 what ? what : root_why(code));
 	source_file_failed(r->s, f, path ? path : f->name, code, text);
 }
 

@@ -151,7 +151,7 @@ void walk_failed(struct walk *w, const char *path, int code)
 {
 	char text[ERR_TEXT];
 
-	snprintf(text, sizeof(text), "%s: %s", printable(path), strerror(-code));
+	snprintf(text, sizeof(text), "%s: %s", printable(path), root_why(code));
 	source_file_failed(w->s, NULL, path, code, text);
 }
 

@@ -26,5 +26,25 @@ check "a get" status_is 0
 check "knows on the way how much there is" \
 	test "$(events progress 'e["walked"] and e["bytes"] < e["bytes_known"] == 6000000')" -ge 1
 
+# ---- what leads out of the root ----
+
+out='on the server: .*Permission denied \(it leads out of the root\)$'
+ln -s /etc/passwd "$tmp/root/out"
+ln -s / "$tmp/root/up"
+mkdir "$tmp/root/sub"
+for path in ../../etc/passwd sub/../../x up/x; do
+	get -r "$url/$path" "$tmp/here/"
+	check "get $path" fails_with 1 "$out"
+	put "$tmp/root/big" "$url/$path"
+	check "put $path" fails_with 1 "$out"
+	put -r "$tmp/root/sub" "$url/$path/"
+	check "put -r to $path/" fails_with 1 "$out"
+done
+get "$url/out" "$tmp/here/"
+check "get of a link that leads out" fails_with 1 "$out"
+get -r --follow "$url/" "$tmp/here/"
+check "of a tree with one, followed" fails_with 1 "$out"
+rm "$tmp/root/up" "$tmp/root/out"
+
 check "the server ends well" stops_well
 finish

@@ -120,6 +120,20 @@ static enum log_level level_of(const struct options *o)
 	return o->verbose >= 2 ? LOG_LV_DEBUG : o->verbose ? LOG_LV_INFO : LOG_LV_WARN;
 }
 
+/* What the command line and files come to, for this command. */
+static int job_options(struct job *j, const char *host, struct err *e)
+{
+	int rc = args_options(j->args, host, &j->o, e);
+
+	if (rc)
+		return rc;
+	if (j->cmd->bit & ON_BULK)
+		rc = options_check(&j->o, e);
+	if (rc)
+		options_clear(&j->o);
+	return rc;
+}
+
 static enum exit_status run_job(struct job *j)
 {
 	CLEANUP_FREE char *host = NULL;
@@ -129,7 +143,7 @@ static enum exit_status run_job(struct job *j)
 	if (!check_options(j) || !check_words(j))
 		return EXIT_USAGE;
 	host = first_host(j->words);
-	if (args_options(j->args, host, &j->o, &e)) {
+	if (job_options(j, host, &e)) {
 		log_error("%s", e.text);
 		return EXIT_USAGE;
 	}

@@ -329,6 +329,13 @@ int option_set(struct options *o, const struct option_def *def, const char *valu
 	return rc;
 }
 
+int options_check(const struct options *o, struct err *e)
+{
+	if (o->transport == USE_RDMA && !strstr(RFTP_FEATURES, "+rdma"))
+		return err_set(e, -EINVAL, "--transport rdma: this build has no RDMA transport");
+	return 0;
+}
+
 bool option_given(const struct options *o, const char *name)
 {
 	const struct option_def *def = option_find(name, strlen(name));

@@ -99,6 +99,8 @@ void options_clear(struct options *o);
  * -EINVAL with a text that does not name the option. */
 int option_set(struct options *o, const struct option_def *def, const char *value,
 	       struct err *e);
+/* Can this build do what a transfer with o asks for? 0, or -EINVAL with text. */
+int options_check(const struct options *o, struct err *e);
 /* Has name been set by the command line or a file? name must be in the table. */
 bool option_given(const struct options *o, const char *name);
 

@@ -46,5 +46,19 @@ get -r --follow "$url/" "$tmp/here/"
 check "of a tree with one, followed" fails_with 1 "$out"
 rm "$tmp/root/up" "$tmp/root/out"
 
+# ---- what is wrong with a command ----
+
+# Nobody listens there: it is said before anybody is asked.
+nobody=rftp://127.0.0.1:1
+if ! rftp --version | grep -q +rdma; then
+	put --transport rdma "$tmp/root/big" "$nobody/x"
+	check "--transport rdma where there is none" fails_with 2 '--transport rdma: this build has no RDMA'
+	echo 'transport rdma' >"$tmp/conf"
+	get --config "$tmp/conf" "$nobody/x" "$tmp/here/"
+	check "the same in rftp.conf" fails_with 2 '--transport rdma: this build has no RDMA'
+	run rftp ls -q --accept-new --config "$tmp/conf" "$url/"
+	check "which other commands do not mind" status_is 0
+fi
+
 check "the server ends well" stops_well
 finish

@@ -159,8 +159,11 @@ static void sink_progress(struct xfer *x, struct transfer_progress *p)
 	p->bytes = atomic_load(&s->bytes) + atomic_load(&s->bytes_kept);
 	p->bytes_known = atomic_load(&s->bytes_known);
 	p->walked = atomic_load(&s->walked) || atomic_load(&s->sent);
-	p->bottleneck = atomic_load(&s->writer_wait_ns) > all / 2 ? "source or network" :
-			"sink";
+	if (xfer_at_rate(x, atomic_load(&s->bytes)))
+		p->bottleneck = "rate";
+	else
+		p->bottleneck = atomic_load(&s->writer_wait_ns) > all / 2 ? "source or network" :
+				"sink";
 }
 
 static bool all_over(struct xfer *x)

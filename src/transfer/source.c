@@ -385,6 +385,8 @@ static const char *source_bottleneck(struct source *s)
 	uint64_t plan = atomic_load(&s->plan_wait_ns);
 	uint64_t all = (now_ns() - s->x.started_ns) * s->nreaders;
 
+	if (xfer_at_rate(&s->x, atomic_load(&s->bytes_acked)))
+		return "rate";
 	if (plan > all / 2)
 		return "entries";
 	return blocks > all / 3 ? "network or sink" : "source";

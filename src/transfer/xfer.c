@@ -527,6 +527,15 @@ void xfer_fell_back(struct xfer *x)
 			 "which is slower");
 }
 
+/* Of bytes there are only those of whole blocks: one more may be almost there. */
+bool xfer_at_rate(const struct xfer *x, uint64_t bytes)
+{
+	double seconds = (double)(now_ns() - x->started_ns) / 1e9;
+
+	return x->req->rate &&
+	       (double)(bytes + x->agr.block) >= (double)x->req->rate * seconds * 7 / 8;
+}
+
 const char *xfer_lost_why(int error)
 {
 	return error == -EBADMSG ? "what came by it was damaged or forged" : strerror(-error);

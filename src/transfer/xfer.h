@@ -133,6 +133,8 @@ static inline struct path *xfer_standby(const struct xfer *x)
 void xfer_fell_back(struct xfer *x);
 /* For people: what took a data channel down. */
 const char *xfer_lost_why(int error);
+/* Is it the rate that was asked for that so many bytes until now are not more? */
+bool xfer_at_rate(const struct xfer *x, uint64_t bytes);
 /* Channels of all paths. */
 uint32_t xfer_channels(const struct xfer *x);
 /* Fill r from what both sides said; after xfer_finish. */

@@ -25,6 +25,13 @@ get --json --rate 2M "$url/big" "$tmp/here/"
 check "a get" status_is 0
 check "knows on the way how much there is" \
 	test "$(events progress 'e["walked"] and e["bytes"] < e["bytes_known"] == 6000000')" -ge 1
+check "and that --rate holds it up" test "$(events progress 'e["bottleneck"] == "rate"')" -ge 1
+put --json --rate 2M "$tmp/root/big" "$url/p"
+check "a put" status_is 0
+check "knows that, too" test "$(events progress 'e["bottleneck"] == "rate"')" -ge 1
+run_stdin rftp put -q --json --rate 100M - "$url/p" < <(head -c 1000000 "$tmp/root/big" && sleep 2)
+check "a rate that is not reached" test "$(events progress True)" -ge 1
+check "holds nothing up" test "$(events progress 'e["bottleneck"] == "rate"')" -eq 0
 
 # ---- what leads out of the root ----
 

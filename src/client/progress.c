@@ -204,15 +204,14 @@ static bool is_terminal(void)
 
 struct progress *progress_new(enum progress_mode mode)
 {
-	bool terminal = is_terminal();
 	struct progress *p;
 
-	if (mode == PROGRESS_NEVER || (mode == PROGRESS_AUTO && !terminal))
+	if (mode == PROGRESS_NEVER)
 		return NULL;
 	p = calloc(1, sizeof(*p));
 	if (!p)
 		return NULL;
-	p->over = terminal;
+	p->over = is_terminal();
 	pthread_mutex_init(&p->lock, NULL);
 	p->said_ns = now_ns();
 	shown = p;

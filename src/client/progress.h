@@ -31,8 +31,8 @@ double rate_meter_feed(struct rate_meter *m, double seconds, uint64_t bytes);
 
 struct progress;
 
-/* On stderr. NULL when nothing is to be shown: never, or auto and stderr is no terminal.
- * Log lines clear the line and draw it again. One at a time. */
+/* On stderr; where that is no terminal, plain lines for what takes long. NULL when nothing
+ * is to be shown. Log lines clear the line and draw it again. One at a time. */
 struct progress *progress_new(enum progress_mode mode);
 /* Any thread, one at a time. */
 void progress_update(struct progress *p, const struct transfer_progress *now);

@@ -184,7 +184,7 @@ void report_error(struct report *r, const struct err *e)
 		r->error = *e;
 }
 
-/* One line for people who saw the progress line, or asked. */
+/* One line for people, unless they asked for none. */
 static void say_summary(const struct report *r)
 {
 	const struct totals *t = &r->totals;

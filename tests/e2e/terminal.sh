@@ -171,14 +171,21 @@ rm "$tmp/root/$evil"
 # ---- no terminal ----
 
 run rftp put "${rate[@]}" "$tmp/big" "$url/p"
-check "no terminal: silence" test "$status" -eq 0 -a ! -s "$tmp/out" -a ! -s "$tmp/err"
+check "no terminal: a summary" grep -q '^38.1 MiB in .*, 1 file$' "$tmp/err"
+check "on standard error, and nothing else" test "$status" -eq 0 -a ! -s "$tmp/out" -a "$(wc -l <"$tmp/err")" -eq 1
+for options in -q "--progress never" "-q --progress always"; do
+	# shellcheck disable=SC2086
+	run rftp put "${rate[@]}" $options "$tmp/big" "$url/p"
+	check "$options: silence" test "$status" -eq 0 -a ! -s "$tmp/out" -a ! -s "$tmp/err"
+done
 run rftp put "${rate[@]}" -v "$tmp/big" "$url/p"
 check "-v: lines" test "$(grep -c '^rftp: ' "$tmp/err")" -ge 3
 check "with a summary" grep -q '^38.1 MiB in .*, 1 file$' "$tmp/err"
 check "without codes" no_codes "$tmp/err" "$tmp/out"
-run rftp put --progress always --rate 3300K "$tmp/big" "$url/p"
-check "--progress always: a line now and then" test "$(grep -c '^ *[0-9]*%  .* left  .*$' "$tmp/err")" -eq 1
+run rftp put --rate 3300K "$tmp/big" "$url/p"
+check "what takes long: a line now and then" test "$(grep -c '^ *[0-9]*%  .* left  .*$' "$tmp/err")" -eq 1
 check "without codes" no_codes "$tmp/err" "$tmp/out"
+check "and a summary" test "$(tail -n 1 "$tmp/err" | grep -c '^38.1 MiB in .*, 1 file$')" -eq 1
 run rftp bench --time 2 "$url"
 check "bench: a line per second and what it came to" test "$(wc -l <"$tmp/out")" -ge 3
 check "without codes" no_codes "$tmp/err" "$tmp/out"

@@ -142,6 +142,19 @@ static json_t *channel_list(const struct totals *t)
 	return list;
 }
 
+/* What only the results of transfers tell. */
+static void add_results(json_t *obj, const struct totals *t)
+{
+	if (t->broken_off)
+		return;
+	json_object_set_new(obj, "resumed", number(t->resumed));
+	json_object_set_new(obj, "left_out", number(t->left_out));
+	json_object_set_new(obj, "cpu_seconds_remote", seconds(t->cpu_remote_ns));
+	json_object_set_new(obj, "channels", channel_list(t));
+	json_object_set_new(obj, "channels_lost", number(t->channels_lost));
+	json_object_set_new(obj, "fell_back", json_boolean(t->fell_back));
+}
+
 static void add_agreement(json_t *obj, const struct totals *t)
 {
 	const struct agreement *a = &t->agreement;
@@ -166,14 +179,9 @@ json_t *event_summary(const struct totals *t, int exit_status, const struct err 
 	json_object_set_new(obj, "files", number(t->files));
 	json_object_set_new(obj, "failed", number(t->failed));
 	json_object_set_new(obj, "skipped", number(t->skipped));
-	json_object_set_new(obj, "resumed", number(t->resumed));
-	json_object_set_new(obj, "left_out", number(t->left_out));
 	json_object_set_new(obj, "cpu_seconds_local", seconds(t->cpu_local_ns));
-	json_object_set_new(obj, "cpu_seconds_remote", seconds(t->cpu_remote_ns));
 	add_agreement(obj, t);
-	json_object_set_new(obj, "channels", channel_list(t));
-	json_object_set_new(obj, "channels_lost", number(t->channels_lost));
-	json_object_set_new(obj, "fell_back", json_boolean(t->fell_back));
+	add_results(obj, t);
 	json_object_set_new(obj, "retries", number(t->retries));
 	if (e)
 		json_set_name(obj, "error", e->text);

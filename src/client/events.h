@@ -18,6 +18,7 @@ struct totals {
 	uint64_t *channel_bytes;        /* [nchannels] */
 	uint32_t channels_lost, retries;
 	bool fell_back;                 /* data went in-band in the middle of one */
+	bool broken_off;                /* one has no result: what only that tells is not known */
 };
 
 /* 0 or -ENOMEM. */

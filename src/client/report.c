@@ -167,6 +167,7 @@ static void add_last(struct report *r)
 		return;
 	t->agreement = r->agreement;
 	t->agreed = true;
+	t->broken_off = true;
 	t->bytes += r->last.bytes;
 	t->files += r->last.files_done;
 	t->failed += r->last.files_failed;

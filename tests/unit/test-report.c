@@ -73,9 +73,10 @@ static void test_totals(void **state)
 	assert_int_equal(totals_add(&t, &r), 0);
 	json_is(event_summary(&t, 1, NULL),
 		"{\"event\":\"summary\",\"exit\":1,\"bytes\":2000,\"seconds\":4.0,"
-		"\"bytes_per_second\":500.0,\"files\":6,\"failed\":2,\"skipped\":4,\"resumed\":20,\"left_out\":0,"
-		"\"cpu_seconds_local\":1.0,\"cpu_seconds_remote\":0.5,\"transport\":\"tcp\","
+		"\"bytes_per_second\":500.0,\"files\":6,\"failed\":2,\"skipped\":4,"
+		"\"cpu_seconds_local\":1.0,\"transport\":\"tcp\","
 		"\"op\":\"write\",\"prot\":\"safe\",\"ack\":\"written\","
+		"\"resumed\":20,\"left_out\":0,\"cpu_seconds_remote\":0.5,"
 		"\"channels\":[600,400,600,400],\"channels_lost\":2,"
 		"\"fell_back\":false,\"retries\":1}");
 	totals_clear(&t);
@@ -115,6 +116,8 @@ static void burn(uint64_t ns)
 /* What was broken off has no result: as far as its last progress, and what it has cost. */
 static void test_broken_off(void **state)
 {
+	static const char *const unknown[] = { "resumed", "left_out", "cpu_seconds_remote",
+					       "channels", "channels_lost", "fell_back" };
 	struct transfer_progress p = { .bytes = 700, .files_done = 2, .seconds = 3 };
 	struct options o = { .json = true, .quiet = true };
 	struct report *r = report_new(&o);
@@ -139,6 +142,8 @@ static void test_broken_off(void **state)
 	assert_string_equal(json_string_value(json_object_get(obj, "error")), "interrupted");
 	assert_string_equal(json_string_value(json_object_get(obj, "prot")), "safe");
 	assert_true(json_real_value(json_object_get(obj, "cpu_seconds_local")) >= 0.01);
+	for (size_t i = 0; i < sizeof(unknown) / sizeof(unknown[0]); i++)
+		assert_null(json_object_get(obj, unknown[i]));
 	json_decref(obj);
 }
 

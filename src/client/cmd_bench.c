@@ -226,6 +226,7 @@ static enum exit_status conclude(const struct job *j, struct way *w, int n, uint
 			say_way(&w[i]);
 	if (!j->o.json && t.agreed)
 		say_cost(&t);
+	signals_last_words(NULL);
 	obj = j->o.json ? event_summary(&t, status, why) : NULL;
 	if (obj) {
 		json_object_set_new(obj, "ways", ways_of(w, n));
@@ -235,16 +236,38 @@ static enum exit_status conclude(const struct job *j, struct way *w, int n, uint
 	return status;
 }
 
+/* The summary of what a signal ends before it has begun. */
+static void leave_words(const struct job *j)
+{
+	const struct totals none = { 0 };
+	struct err e = ERR_INIT;
+
+	err_set(&e, -EINTR, "interrupted");
+	if (j->o.json)
+		signals_last_words(json_line(event_summary(&none, EXIT_INTERRUPTED, &e)));
+}
+
+static enum exit_status not_connected(const struct job *j, const struct err *e)
+{
+	const struct totals none = { 0 };
+
+	signals_last_words(NULL);
+	if (j->o.json)
+		json_emit(stdout, event_summary(&none, EXIT_CONNECT, e));
+	return EXIT_CONNECT;
+}
+
 static enum exit_status bench(const struct job *j, struct way *w, int n)
 {
 	struct err e = ERR_INIT;
 	uint64_t cpu;
 
+	leave_words(j);
 	/* One after the other: a question on the terminal is asked once. */
 	for (int i = 0; i < n; i++) {
 		if (server_connect(w[i].server, &e)) {
 			log_error("%s", e.text);
-			return EXIT_CONNECT;
+			return not_connected(j, &e);
 		}
 	}
 	cpu = cpu_ns();

@@ -2,6 +2,9 @@
 /* Receives the events of transfers and passes them on in the form that was asked for. */
 #include "client/report.h"
 
+#include "client/signals.h"
+
+#include <errno.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -122,12 +125,43 @@ struct transfer_events report_events(struct report *r)
 
 /* ---- the command's own thread ---- */
 
+/* How far it got, as far as is known: for the summary of what has no result. */
+static void add_last(const struct report *r, struct totals *t)
+{
+	if (!atomic_load(&r->begun))
+		return;
+	t->agreement = r->agreement;
+	t->agreed = true;
+	t->broken_off = true;
+	t->bytes += r->last.bytes;
+	t->files += r->last.files_done;
+	t->failed += r->last.files_failed;
+	t->skipped += r->last.files_skipped;
+	t->wall_ns += (uint64_t)(r->last.seconds * 1e9);
+	t->cpu_local_ns += cpu_ns() - r->cpu_start_ns;
+}
+
+/* Outside of transfers a signal ends the program where it stands: the last event must be
+ * there by then. */
+static void leave_words(struct report *r)
+{
+	struct totals t = r->totals;
+	struct err e = ERR_INIT;
+
+	if (!r->o->json)
+		return;
+	add_last(r, &t);
+	err_set(&e, -EINTR, "interrupted");
+	signals_last_words(json_line(event_summary(&t, EXIT_INTERRUPTED, &e)));
+}
+
 void report_begin(struct report *r)
 {
 	atomic_store(&r->begun, false);
 	r->json_at = 0;
 	r->cpu_start_ns = cpu_ns();
 	memset(&r->last, 0, sizeof(r->last));
+	leave_words(r);
 }
 
 bool report_begun(const struct report *r)
@@ -142,6 +176,8 @@ void report_result(struct report *r, const struct transfer_result *res)
 	progress_pause(r->progress);
 	if (totals_add(&r->totals, res))
 		log_warn("out of memory: the summary is not complete");
+	atomic_store(&r->begun, false);
+	leave_words(r);
 	/* When we are the source each has been named. */
 	if (n)
 		log_warn("%llu name%s on the server, not of a file, directory or link: left out",
@@ -152,34 +188,17 @@ void report_retry(struct report *r, unsigned attempt, unsigned wait, const struc
 {
 	progress_pause(r->progress);
 	r->totals.retries++;
+	leave_words(r);
 	if (r->o->json)
 		json_emit(stdout, event_retry(attempt, wait, e->text));
 	log_warn("%s; trying again in %u s (%u of %llu)", e->text, wait, attempt,
 		 (unsigned long long)r->o->retries);
 }
 
-/* How far it got, as far as is known: for the summary of what has no result. */
-static void add_last(struct report *r)
-{
-	struct totals *t = &r->totals;
-
-	if (!report_begun(r))
-		return;
-	t->agreement = r->agreement;
-	t->agreed = true;
-	t->broken_off = true;
-	t->bytes += r->last.bytes;
-	t->files += r->last.files_done;
-	t->failed += r->last.files_failed;
-	t->skipped += r->last.files_skipped;
-	t->wall_ns += (uint64_t)(r->last.seconds * 1e9);
-	t->cpu_local_ns += cpu_ns() - r->cpu_start_ns;
-}
-
 void report_error(struct report *r, const struct err *e)
 {
 	progress_pause(r->progress);
-	add_last(r);
+	add_last(r, &r->totals);
 	log_error("%s", e->text);
 	if (!r->error.code)
 		r->error = *e;
@@ -214,6 +233,7 @@ enum exit_status report_end(struct report *r, enum exit_status status)
 {
 	progress_free(r->progress);
 	say_summary(r);
+	signals_last_words(NULL);
 	if (r->o->json)
 		json_emit(stdout, event_summary(&r->totals, status,
 						r->error.code ? &r->error : NULL));

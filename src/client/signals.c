@@ -6,6 +6,8 @@
 
 #include <stdatomic.h>
 #include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 /* The handler runs in the main thread, other threads look: always by __atomic. */
@@ -19,8 +21,11 @@ static struct termios terminal;
 /* Behind a question, or a progress line. */
 static bool on_terminal;
 
+static _Atomic(char *) last_words;
+
 static void end_now(void)
 {
+	const char *words = atomic_load(&last_words);
 	static const char text[] = "\nrftp: interrupted\n";
 	size_t skip = on_terminal ? 0 : 1;
 
@@ -28,6 +33,8 @@ static void end_now(void)
 		tcsetattr(terminal_fd, TCSANOW, &terminal);
 	/* Whether anybody hears it makes no difference. */
 	(void)!write(STDERR_FILENO, text + skip, sizeof(text) - 1 - skip);
+	if (words)
+		(void)!write(STDOUT_FILENO, words, strlen(words));
 	_exit(EXIT_INTERRUPTED);
 }
 
@@ -59,6 +66,11 @@ void signals_init(void)
 void signals_graceful(bool on)
 {
 	atomic_fetch_add(&graceful, on ? 1 : -1);
+}
+
+void signals_last_words(char *text)
+{
+	free(atomic_exchange(&last_words, text));
 }
 
 const volatile sig_atomic_t *signals_stop(void)

@@ -11,6 +11,9 @@
 void signals_init(void);
 /* A transfer looks at the flag from now on (true), or no more (false). Any thread. */
 void signals_graceful(bool on);
+/* What to write on standard output when a signal ends the program; malloc'd, taken over.
+ * NULL: nothing. The main thread's, where the handler runs. */
+void signals_last_words(char *text);
 /* Non-zero once a signal has come; to be read by __atomic_load_n. */
 const volatile sig_atomic_t *signals_stop(void);
 bool signals_stopped(void); /* any thread, and the handler */

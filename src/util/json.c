@@ -77,19 +77,27 @@ int json_set_name(json_t *obj, const char *key, const char *name)
 	return json_object_set_new(obj, hex_key, hex_of(name)) < 0 ? -ENOMEM : 0;
 }
 
-int json_emit(FILE *out, json_t *obj)
+char *json_line(json_t *obj)
 {
 	/* As many digits as a double has for sure: 17 would make 0.10000000000000001 of 0.1. */
 	CLEANUP_FREE char *text = json_dumps(obj, JSON_COMPACT | JSON_REAL_PRECISION(15));
-	int rc = 0;
+	char *line;
 
 	json_decref(obj);
-	if (!text)
+	return !text || asprintf(&line, "%s\n", text) < 0 ? NULL : line;
+}
+
+int json_emit(FILE *out, json_t *obj)
+{
+	CLEANUP_FREE char *line = json_line(obj);
+	int rc = 0;
+
+	if (!line)
 		return -ENOMEM;
 	/* One line whole, however many threads have something to say. */
 	flockfile(out);
 	errno = 0;
-	if (fputs(text, out) < 0 || putc('\n', out) < 0 || fflush(out) < 0)
+	if (fputs(line, out) < 0 || fflush(out) < 0)
 		rc = errno ? -errno : -EIO;
 	funlockfile(out);
 	return rc;

@@ -12,6 +12,8 @@ json_t *json_name(const char *name);
 /* obj[key] = json_name(name); and when the name is not UTF-8, obj[key "_hex"] = its
  * bytes in hex, so that programs can tell names apart. 0 or -ENOMEM. */
 int json_set_name(json_t *obj, const char *key, const char *name);
+/* obj on one line, newline too; malloc'd; drops the reference. NULL: memory is out. */
+char *json_line(json_t *obj);
 /* Write obj on one line, flush, and drop the reference. 0 or a negative errno. */
 int json_emit(FILE *out, json_t *obj);
 

@@ -8,6 +8,7 @@ need python3
 
 mkdir "$tmp/root" "$tmp/here"
 random "$tmp/root/big" 6000000
+nobody=rftp://127.0.0.1:1
 start_server d --root "$tmp/root" --anonymous rw
 
 # events WHAT EXPRESSION: how many events WHAT of the last command's --json make the Python
@@ -33,6 +34,62 @@ run_stdin rftp put -q --json --rate 100M - "$url/p" < <(head -c 1000000 "$tmp/ro
 check "a rate that is not reached" test "$(events progress True)" -ge 1
 check "holds nothing up" test "$(events progress 'e["bottleneck"] == "rate"')" -eq 0
 
+# ---- what a signal ends where it stands ----
+
+# stops WHEN COMMAND...: SIGTERM as soon as WHEN succeeds
+stops() {
+	local when=$1 pid
+	shift
+	ran="$*"
+	"$@" >"$tmp/out" 2>"$tmp/err" &
+	pid=$!
+	others+=("$pid")
+	patience 20 "$when"
+	kill "$pid"
+	wait "$pid"
+	status=$?
+}
+# A server that takes connections and says nothing.
+python3 -c '
+import os, socket, sys
+s, kept = socket.create_server(("127.0.0.1", 0)), []
+with open(sys.argv[1] + ".new", "w") as f:
+    f.write(f"rftp://127.0.0.1:{s.getsockname()[1]}")
+os.rename(sys.argv[1] + ".new", sys.argv[1])
+while True:
+    kept.append(s.accept())
+    open(sys.argv[2], "w").close()' "$tmp/mute" "$tmp/called" &
+others+=($!)
+patience 20 test -s "$tmp/mute"
+called() { test -e "$tmp/called"; }
+stops called rftp put -q --json "$tmp/root/big" "$(cat "$tmp/mute")/x"
+check "SIGTERM while it connects: 4" status_is 4
+check "--json: a summary all the same" test "$(summary exit)" = 4
+check "with the reason" test "$(summary error)" = interrupted
+rm "$tmp/called"
+stops called rftp bench -q --json "$(cat "$tmp/mute")"
+check "bench: 4" status_is 4
+check "--json: a summary all the same" test "$(summary exit)" = 4
+run rftp bench --json "$nobody"
+check "bench that cannot connect" test "$status" -eq 3 -a "$(summary exit)" = 3
+
+main_server=$server main_url=$url
+start_server gone --root "$tmp/root" --anonymous rw
+gone_server=$server
+# The server dies in the middle, and does not come back.
+waits_again() {
+	if grep -q '"event":"progress"' "$tmp/out"; then
+		for p in $(children "$gone_server"); do kill -KILL "$gone_server" "$p"; done
+	fi
+	grep -q '"event":"retry"' "$tmp/out"
+}
+stops waits_again rftp put -q --accept-new --json --rate 1M "$tmp/root/big" "$url/gone"
+check "SIGTERM while it waits to connect again: 4" status_is 4
+check "--json: a summary" test "$(summary exit)" = 4
+check "with the attempts there were" test "$(summary retries)" -ge 1
+check "and how far it got" test "$(summary bytes)" -ge 1
+server=$main_server url=$main_url
+
 # ---- what leads out of the root ----
 
 out='on the server: .*Permission denied \(it leads out of the root\)$'
@@ -55,8 +112,7 @@ rm "$tmp/root/up" "$tmp/root/out"
 
 # ---- what is wrong with a command ----
 
-# Nobody listens there: it is said before anybody is asked.
-nobody=rftp://127.0.0.1:1
+# It is said before anybody is asked.
 if ! rftp --version | grep -q +rdma; then
 	put --transport rdma "$tmp/root/big" "$nobody/x"
 	check "--transport rdma where there is none" fails_with 2 '--transport rdma: this build has no RDMA'

@@ -107,24 +107,12 @@ static void signal_children(const struct listener *l, int sig)
 			kill(l->children[i].pid, sig);
 }
 
-static bool same_host(const struct sockaddr_storage *a, const struct sockaddr_storage *b)
-{
-	const struct sockaddr_in *a4 = (const void *)a, *b4 = (const void *)b;
-	const struct sockaddr_in6 *a6 = (const void *)a, *b6 = (const void *)b;
-
-	if (a->ss_family != b->ss_family)
-		return false;
-	if (a->ss_family == AF_INET)
-		return a4->sin_addr.s_addr == b4->sin_addr.s_addr;
-	return !memcmp(&a6->sin6_addr, &b6->sin6_addr, sizeof(a6->sin6_addr));
-}
-
 static int sessions_of(const struct listener *l, const struct sockaddr_storage *peer)
 {
 	int n = 0;
 
 	for (int i = 0; i < SESSIONS_MAX; i++)
-		n += l->children[i].pid && same_host(&l->children[i].peer, peer);
+		n += l->children[i].pid && srv_same_host(&l->children[i].peer, peer);
 	return n;
 }
 

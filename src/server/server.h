@@ -7,6 +7,7 @@
 #include "server/state.h"
 
 #include <signal.h>
+#include <stdbool.h>
 #include <sys/socket.h>
 
 /* Exit statuses, rftpd(8). */
@@ -22,6 +23,10 @@ extern volatile sig_atomic_t srv_stop;
 
 /* "192.0.2.1:99", "[2001:db8::1]:99", or "stdio" for NULL. */
 const char *srv_peer_text(const struct sockaddr_storage *peer, char out[80]);
+
+/* Do two addresses count as one host, as far as its sessions are limited? For IPv6 when
+ * they are of one /64. */
+bool srv_same_host(const struct sockaddr_storage *a, const struct sockaddr_storage *b);
 
 /* Serve one connection on fd, which it takes over, to its end. The process's status. */
 int srv_session(const struct server *sv, int fd, const struct sockaddr_storage *peer);

@@ -35,12 +35,15 @@ static struct options *target_of(struct reading *r, const char *section, struct 
 static int take(void *arg, const char *section, const char *key, const char *value,
 		struct err *e)
 {
-	const struct option_def *def = option_find(key, strlen(key));
 	struct options *o = target_of(arg, section, e);
+	const struct option_def *def;
 	int rc;
 
 	if (!o)
 		return -EINVAL;
+	if (!key)
+		return 0;
+	def = option_find(key, strlen(key));
 	if (!def)
 		return err_set(e, -EINVAL, "there is no setting \"%s\"", printable(key));
 	if (!(def->where & IN_CONF))

@@ -100,7 +100,7 @@ static int call_back(struct conf *c, const char *key, const char *value)
 	if (rc >= 0)
 		return 0;
 	if (c->e && c->e->code == 0)
-		return err_sys(c->e, rc, "%s", printable(key));
+		return err_sys(c->e, rc, "%s", printable(key ? key : c->section));
 	return rc;
 }
 
@@ -133,7 +133,7 @@ static int read_section(struct conf *c, char *s)
 		return err_set(c->e, -EINVAL, "the section has no name");
 	free(c->section);
 	c->section = strdup(s);
-	return c->section ? 0 : err_sys(c->e, -ENOMEM, "section");
+	return c->section ? call_back(c, NULL, NULL) : err_sys(c->e, -ENOMEM, "section");
 }
 
 static int read_line(struct conf *c, char *line)

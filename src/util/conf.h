@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Configuration files: "key value" or "key = value" lines, "#" comments,
  * "[section name]" headers, "..." quotes with \" and \\ inside. The reader calls
- * back once per setting; errors name file and line. */
+ * back once per header and setting; errors name file and line. */
 #ifndef RFTP_UTIL_CONF_H
 #define RFTP_UTIL_CONF_H
 
 #include "util/err.h"
 
-/* section is "" before the first header. A negative errno, with the reason in e,
+/* section is "" before the first header; key and value are NULL for a header itself. A
+ * negative errno, with the reason in e,
  * ends the reading; conf_read puts "FILE:LINE: " before it. */
 typedef int conf_fn(void *arg, const char *section, const char *key, const char *value,
 		    struct err *e);

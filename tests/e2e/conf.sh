@@ -86,9 +86,11 @@ wrong 'json perhaps' 'json: "perhaps" is neither yes nor no'
 wrong '= yes' 'no key'
 wrong '[host' 'closing \]'
 wrong '[]' 'no name'
-printf '\n[nonsense x]\nprot safe\n' >"$conf"
+wrong '[nonsense x]' 'there is no section \[nonsense x\]'
+wrong '[host]' 'there is no section \[host\]'
+printf '[hosts a]\n' >"$conf"
 read_conf
-check "what is in a section that makes no sense" fails_with 2 "$conf:3: there is no section"
+check "a section that makes no sense, and is empty" fails_with 2 "$conf:1: there is no section"
 printf '\n[host other.example.org]\n\nprot nonsense\n' >"$conf"
 read_conf
 check "in a section of another host, too" fails_with 2 "$conf:4: prot: "

@@ -15,7 +15,7 @@
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
-/* Every setting as "section|key|value;". */
+/* Every setting as "section|key|value;", a header as "section:". */
 static char seen[4096];
 
 static int note(void *arg, const char *section, const char *key, const char *value, struct err *e)
@@ -24,7 +24,10 @@ static int note(void *arg, const char *section, const char *key, const char *val
 
 	(void)arg;
 	(void)e;
-	snprintf(seen + n, sizeof(seen) - n, "%s|%s|%s;", section, key, value);
+	if (key)
+		snprintf(seen + n, sizeof(seen) - n, "%s|%s|%s;", section, key, value);
+	else
+		snprintf(seen + n, sizeof(seen) - n, "%s:", section);
 	return 0;
 }
 
@@ -56,7 +59,8 @@ static void test_good(void **state)
 		{ "key a\"b\"", "|key|a\"b\";" },
 		{ "key \\n", "|key|\\n;" },
 		{ "a 1\n[one]\nb 2\n [ two words ] # why\nc 3\n",
-		  "|a|1;one|b|2;two words|c|3;" },
+		  "|a|1;one:one|b|2;two words:two words|c|3;" },
+		{ "[empty]\n", "empty:" },
 		{ "a 1\na 2\n", "|a|1;|a|2;" },
 	};
 	struct err e = ERR_INIT;
@@ -109,8 +113,9 @@ static int refuse(void *arg, const char *section, const char *key, const char *v
 {
 	int *calls = arg;
 
-	(void)section;
 	++*calls;
+	if (!key)
+		return strcmp(section, "bad") ? 0 : -EDOM;
 	if (strcmp(key, "silent") == 0)
 		return -ERANGE;
 	if (strcmp(key, "bad") == 0)
@@ -127,6 +132,10 @@ static void test_callback_refuses(void **state)
 	assert_int_equal(conf_parse("f", "a 1\nbad 2\nc 3\n", refuse, &calls, &e), -EDOM);
 	assert_string_equal(e.text, "f:2: \"2\" is no good");
 	assert_int_equal(calls, 2);
+
+	e = (struct err)ERR_INIT;
+	assert_int_equal(conf_parse("f", "[good]\n[bad]\n", refuse, &calls, &e), -EDOM);
+	assert_memory_equal(e.text, "f:2: bad: ", 10);
 
 	e = (struct err)ERR_INIT;
 	assert_int_equal(conf_parse("f", "silent 1\n", refuse, &calls, &e), -ERANGE);
@@ -158,7 +167,7 @@ static void test_file(void **state)
 	assert_int_equal(write_full(fd, "[s]\nkey value\n", 14), 0);
 	seen[0] = '\0';
 	assert_int_equal(conf_read(path, note, NULL, &e), 0);
-	assert_string_equal(seen, "s|key|value;");
+	assert_string_equal(seen, "s:s|key|value;");
 
 	assert_int_equal(write_full(fd, "key\n", 4), 0);
 	assert_int_equal(conf_read(path, note, NULL, &e), -EINVAL);

@@ -139,8 +139,12 @@ static int check(const struct get *g, const struct options *o, struct err *e)
 
 static int read_words(struct job *j, struct get *g, struct err *e)
 {
-	int n, rc = find_destination(j, g, &n, e);
+	int n, rc;
 
+	if (!names_server(j->words[0]) && names_server(j->words[j->nwords - 1]))
+		return err_set(e, -EINVAL, "%s is not on a server: rftp put copies to there",
+			       printable(j->words[0]));
+	rc = find_destination(j, g, &n, e);
 	if (rc)
 		return rc;
 	if (n < 1)

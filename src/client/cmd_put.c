@@ -105,9 +105,12 @@ static int check(const struct put *p, const struct options *o, struct err *e)
 
 static int read_words(struct job *j, struct put *p, struct err *e)
 {
-	int last = j->nwords - 1;
-	int rc = place_of_server(j->words[last], &p->to, e);
+	int last = j->nwords - 1, rc;
 
+	if (last > 0 && names_server(j->words[0]) && !names_server(j->words[last]))
+		return err_set(e, -EINVAL, "%s is on a server: rftp get copies from there",
+			       printable(j->words[0]));
+	rc = place_of_server(j->words[last], &p->to, e);
 	if (rc)
 		return rc;
 	if (j->o.files_from && last != 1)

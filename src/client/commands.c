@@ -73,6 +73,19 @@ int place_of_server(const char *word, struct place *p, struct err *e)
 		       "expected", printable(word));
 }
 
+bool names_server(const char *word)
+{
+	struct err e = ERR_INIT;
+	struct place p;
+	bool remote;
+
+	if (place_parse(word, &p, &e))
+		return false;
+	remote = place_is_remote(&p);
+	place_clear(&p);
+	return remote;
+}
+
 /* The first word that names a server decides which [host] section holds; malloc'd. A
  * word that cannot be parsed is the command's to complain about. */
 static char *first_host(char **words)

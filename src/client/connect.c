@@ -212,6 +212,19 @@ bool server_is(const struct server *s, const struct place *p)
 	       !strcasecmp(s->place.host, p->host) && same_text(s->place.user, p->user);
 }
 
+/* What may be behind the failure that e tells. */
+static void add_hint(const struct server *s, struct err *e)
+{
+	const struct place *p = &s->place;
+
+	if (e->code == -EACCES && s->by_netrc && !s->o.plain)
+		err_set(e, e->code, "%s (with the password in %s)", e->text,
+			s->o.netrc ? printable(s->o.netrc) : "~/.netrc");
+	else if (p->kind == PLACE_SSH && !strcasecmp(p->host, "rftp"))
+		err_set(e, e->code, "%s (%s is a host here, by ssh: was %s:// meant?)", e->text,
+			p->host, p->host);
+}
+
 int server_connect(struct server *s, struct err *e)
 {
 	struct place as;
@@ -237,11 +250,10 @@ int server_connect(struct server *s, struct err *e)
 	if (!as.user)
 		as.user = s->login;
 	s->client = ftp_connect(&c, e);
-	if (!s->client && e->code == -EACCES && s->by_netrc && !s->o.plain)
-		err_set(e, e->code, "%s (with the password in %s)", e->text,
-			s->o.netrc ? printable(s->o.netrc) : "~/.netrc");
-	if (!s->client)
+	if (!s->client) {
+		add_hint(s, e);
 		return e->code;
+	}
 	log_info("connected to %s", ftp_client_describe(s->client));
 	return 0;
 }

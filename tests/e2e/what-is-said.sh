@@ -123,5 +123,12 @@ if ! rftp --version | grep -q +rdma; then
 	check "which other commands do not mind" status_is 0
 fi
 
+run rftp get "$tmp/root/big" "$url/x"
+check "get where put was meant" fails_with 2 'is not on a server: rftp put '
+run rftp put "$url/big" "$tmp/here/"
+check "put where get was meant" fails_with 2 'is on a server: rftp get '
+run rftp ls --ssh false rftp:/x
+check "a slash too few" fails_with 3 'was rftp:// meant'
+
 check "the server ends well" stops_well
 finish

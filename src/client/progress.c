@@ -66,7 +66,7 @@ static void put_eta(char *out, size_t n, const struct progress_view *v)
 
 static void put_files(char *out, size_t n, const struct progress_view *v)
 {
-	if (v->files != 1 || v->entries != 1)
+	if (v->files && (v->files != 1 || v->entries != 1))
 		snprintf(out, n, "%llu file%s", (unsigned long long)v->files,
 			 v->files == 1 ? "" : "s");
 }

@@ -213,10 +213,12 @@ static void say_summary(const struct report *r)
 
 	if (!r->talks || !t->agreed)
 		return;
-	n = snprintf(text, sizeof(text), "%s in %.2f s, %s, %llu file%s",
+	/* Without bytes there is no rate to speak of. */
+	n = snprintf(text, sizeof(text), "%s in %.2f s, %s%s%llu file%s",
 		     format_size(size, sizeof(size), t->bytes), (double)t->wall_ns / 1e9,
-		     format_rate(rate, sizeof(rate), totals_rate(t)),
-		     (unsigned long long)t->files, t->files == 1 ? "" : "s");
+		     t->bytes ? format_rate(rate, sizeof(rate), totals_rate(t)) : "",
+		     t->bytes ? ", " : "", (unsigned long long)t->files,
+		     t->files == 1 ? "" : "s");
 	if (t->skipped)
 		n += snprintf(text + n, sizeof(text) - (size_t)n, ", %llu left alone",
 			      (unsigned long long)t->skipped);

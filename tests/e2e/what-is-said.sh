@@ -130,5 +130,12 @@ check "put where get was meant" fails_with 2 'is on a server: rftp get '
 run rftp ls --ssh false rftp:/x
 check "a slash too few" fails_with 3 'was rftp:// meant'
 
+# ---- what it came to ----
+
+mkdir "$tmp/root/dir"
+run rftp get --accept-new "$url/big" "$tmp/here/same"
+run rftp get --skip-same "$url/big" "$tmp/here/same"
+check "all left alone: no rate" grep -qx '0 B in [0-9.]* s, 0 files, 1 left alone' "$tmp/err"
+
 check "the server ends well" stops_well
 finish

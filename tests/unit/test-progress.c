@@ -38,6 +38,8 @@ static void test_text(void **state)
 	v.failed = 0;
 	v.bottleneck = NULL;
 	assert_string_equal(line(&v, 200), "512 MiB of 1.0 GiB+  64.0 MiB/s  1234 files");
+	v.files = 0; /* the first is on its way */
+	assert_string_equal(line(&v, 200), "512 MiB of 1.0 GiB+  64.0 MiB/s");
 	v.walked = true;
 	v.rate = 0;
 	assert_non_null(strstr(line(&v, 200), "-:-- left"));

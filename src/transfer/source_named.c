@@ -11,11 +11,13 @@
 
 static char *full_path(struct source *s, const char *path)
 {
+	size_t n = s->cwd ? strlen(s->cwd) : 0;
 	char *out;
 
-	if (path[0] == '/' || !s->cwd || !s->cwd[0])
+	if (path[0] == '/' || !n)
 		return strdup(path[0] ? path : ".");
-	return asprintf(&out, "%s/%s", s->cwd, path) < 0 ? NULL : out;
+	return asprintf(&out, "%s%s%s", s->cwd, s->cwd[n - 1] == '/' ? "" : "/", path) < 0 ?
+		NULL : out;
 }
 
 /* "a/", "a/.", ".", "..", "/": what is in it rather than itself. */

@@ -136,6 +136,9 @@ mkdir "$tmp/root/dir"
 run rftp get --accept-new "$url/big" "$tmp/here/same"
 run rftp get --skip-same "$url/big" "$tmp/here/same"
 check "all left alone: no rate" grep -qx '0 B in [0-9.]* s, 0 files, 1 left alone' "$tmp/err"
+printf 'nothing\n' >"$tmp/names"
+get --files-from "$tmp/names" "$url/dir/" "$tmp/here/"
+check "a name of a list is told with one slash" fails_with 1 ': /dir/nothing: No such file'
 
 check "the server ends well" stops_well
 finish

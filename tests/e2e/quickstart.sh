@@ -32,6 +32,7 @@ fake() {
 quickstart --build "${top_builddir:?}" --size 64M
 check "it ends well" status_is 0
 check "it shows four rates" [ "$(grep -Ec '^  (put|get) (file|tree) ( +[0-9.]+){4}' "$tmp/out")" = 4 ]
+check "it says first what it needs" test "$(head -n 1 "$tmp/out" | grep -c 'takes a few minutes.*room')" = 1
 check "it says what was compared" printed 'same there and back'
 check "it leaves nothing" no_trace
 
@@ -62,6 +63,15 @@ kept=$(sed -n 's/^The files are in //p' "$tmp/out")
 check "--keep keeps the files" test -s "${kept:-none}/root/big"
 rm -rf "${kept:?}"
 check "and nothing else" no_trace
+
+# shellcheck disable=SC2016
+fake '"$rftp" "$@" && case "$*" in get*/tree) for f; do :; done
+	rm "$f/odd/first"; cp -p "$f/odd/-rf/second" "$f/odd/first"
+	touch -r "$(dirname "$f")/odd" "$f/odd" ;; esac' 'exec "$rftpd" "$@"'
+quickstart --build "$tmp/fake" --size 1M
+check "a hard link that came back as a file: status 1" [ "$status" = 1 ]
+check "and it says so" grep -q 'came back: a hard link' "$tmp/err"
+check "and leaves nothing" no_trace
 
 fake 'exit 0' 'echo cannot >&2; exit 3'
 quickstart --build "$tmp/fake" --size 1M

@@ -75,18 +75,28 @@ static void on_progress(void *arg, const struct transfer_progress *p)
 	json_emit(stdout, event_progress(p));
 }
 
+static bool ends_in_slash(const char *path)
+{
+	size_t n = strlen(path);
+
+	return n && path[n - 1] == '/';
+}
+
 static void on_file_done(void *arg, const char *path, uint64_t bytes, bool skipped)
 {
 	struct report *r = arg;
-	char size[32];
+	char size[32], what[40];
 
 	if (r->o->json && (r->o->verbose || r->o->dry_run))
 		json_emit(stdout, event_file(path, bytes, skipped));
 	format_size(size, sizeof(size), bytes);
+	snprintf(what, sizeof(what), " (%s)", size);
+	if (ends_in_slash(path)) /* a directory */
+		what[0] = '\0';
 	if (r->o->dry_run && !r->o->json && !r->o->quiet)
-		printf("%s (%s)%s\n", printable(path), size, skipped ? ", left alone" : "");
+		printf("%s%s%s\n", printable(path), what, skipped ? ", left alone" : "");
 	else
-		log_info("%s (%s)%s", printable(path), size, skipped ? ", left alone" : "");
+		log_info("%s%s%s", printable(path), what, skipped ? ", left alone" : "");
 }
 
 /* The text may name the file already, as the other side knows it. */

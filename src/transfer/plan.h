@@ -20,7 +20,15 @@ enum sfile_kind {
 	SFILE_PATH,   /* name in dir; without dir name is a path that was named */
 	SFILE_STREAM, /* read to its end by the reader that gets its one piece */
 	SFILE_ZERO,
+	/* No files, nothing is read of them: in dry runs their names are told. */
+	SFILE_LINK,   /* a symbolic link, or a further name of a file */
+	SFILE_DIR,    /* dir itself, its name is empty; without dir: by its name */
 };
+
+static inline bool sfile_kind_counts(enum sfile_kind k)
+{
+	return k != SFILE_LINK && k != SFILE_DIR;
+}
 
 struct run_digest {
 	uint64_t run;

@@ -30,6 +30,7 @@ struct kdir {
 	bool made;               /* by us: its name must be synced too */
 	atomic_bool name_synced;
 	int error;               /* why dir is NULL; 0: dry run */
+	char *path;              /* in a dry run, where dir is NULL: what it would be */
 	_Atomic uint32_t refs;
 	UT_hash_handle hh;       /* in sink.dirs while entries may name it */
 };
@@ -245,6 +246,8 @@ void kdir_put(struct sink *s, struct kdir *d);
 /* d's names are on stable storage after this, and so is its own, up to what was there
  * before us. */
 int kdir_sync(struct kdir *d);
+/* The path of name in d; of d itself, with a slash behind it, for "". */
+char *kdir_path(const struct kdir *d, const char *name);
 char *kfile_path(const struct kfile *f);
 static inline pthread_mutex_t *stripe_of(struct sink *s, uint64_t id)
 {

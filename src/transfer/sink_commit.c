@@ -14,10 +14,23 @@
 /* Files that are synced together. */
 #define BATCH 128
 
+char *kdir_path(const struct kdir *d, const char *name)
+{
+	char *dir CLEANUP_FREE = d->dir ? dir_path(d->dir, NULL) : strdup(d->path ? d->path : "");
+	char *out;
+	size_t n;
+
+	if (!dir)
+		return NULL;
+	n = strlen(dir);
+	return asprintf(&out, "%s%s%s", dir, n && dir[n - 1] != '/' ? "/" : "", name) < 0 ?
+		NULL : out;
+}
+
 char *kfile_path(const struct kfile *f)
 {
-	if (f->parent && f->parent->dir)
-		return dir_path(f->parent->dir, f->name);
+	if (f->parent && (f->parent->dir || f->parent->path))
+		return kdir_path(f->parent, f->name);
 	return strdup(f->name);
 }
 
@@ -106,6 +119,7 @@ void kdir_put(struct sink *s, struct kdir *d)
 			dir_put(d->dir);
 		atomic_fetch_sub(&s->dir_details, d->xattrs_len);
 		free(d->xattrs);
+		free(d->path);
 		free(d);
 		d = parent;
 	}

@@ -111,8 +111,10 @@ static int open_base(struct sink *s, bool make, struct err *e)
 	s->base = kdir_new(s, 0, NULL);
 	if (!s->base)
 		return err_set(e, -ENOMEM, "out of memory");
-	if (make && s->dry)
-		return 0;
+	if (make && s->dry) {
+		s->base->path = strdup(s->dest_path);
+		return s->base->path ? 0 : err_set(e, -ENOMEM, "out of memory");
+	}
 	if (make) {
 		r = make_path(s, s->dest_path);
 		if (r)

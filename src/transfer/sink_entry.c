@@ -172,6 +172,41 @@ static int keep_dir_xattrs(struct sink *s, const struct bulk_entry *en, struct k
 	return 0;
 }
 
+static void tell_dir(struct sink *s, const struct kdir *d)
+{
+	char *path CLEANUP_FREE = s->x.events->file_done ? kdir_path(d, "") : NULL;
+
+	if (path)
+		XFER_EVENT(&s->x, file_done, path, 0, false);
+}
+
+/* Of a dry run: is d there already? */
+static bool dir_exists(struct sink *s, const struct kdir *parent, const char *name)
+{
+	struct stat st;
+	int dfd;
+	bool is;
+
+	if (!name)
+		return s->dest.exists;
+	dfd = parent->dir ? dir_pin(parent->dir) : -ENOENT;
+	is = dfd >= 0 && !fstatat(dfd, name, &st, AT_SYMLINK_NOFOLLOW) && S_ISDIR(st.st_mode);
+	if (dfd >= 0)
+		dir_unpin(parent->dir);
+	return is;
+}
+
+/* What a dry run would do: nothing, or make it. */
+static int answer_dir(struct sink *s, const struct kdir *d, bool exists)
+{
+	int r = sink_verdict(s, d->id, exists ? VERDICT_SKIP : VERDICT_SEND);
+
+	if (r || exists)
+		return r;
+	tell_dir(s, d);
+	return done_add(&s->done, d->id);
+}
+
 static int on_dir(struct sink *s, const struct bulk_entry *en, struct err *e)
 {
 	struct kdir *parent, *d;
@@ -202,11 +237,17 @@ static int on_dir(struct sink *s, const struct bulk_entry *en, struct err *e)
 	} else if (parent->dir) {
 		d->dir = dir_sub(parent->dir, name); /* may not exist: stat tells */
 	}
+	if (s->dry && !d->dir)
+		d->path = kdir_path(parent, name ? name : "");
 	HASH_ADD(hh, s->dirs, id, sizeof(d->id), d);
 	if (d->error)
 		dir_failed(s, d, parent, name ? name : en->name);
+	else if (en->flags & ENTRY_F_ASK)
+		r = answer_dir(s, d, dir_exists(s, parent, name));
+	else
+		r = done_add(&s->done, en->id);
 	kdir_put(s, parent); /* d holds its own */
-	return d->error ? 0 : done_add(&s->done, en->id);
+	return r;
 }
 
 /* The source must not walk into what it makes us make: which directory did this become? d
@@ -553,6 +594,8 @@ static int on_link(struct sink *s, const struct bulk_entry *en, struct err *e)
 	r = enter_slot(s, f);
 	if (!r && f->parent->error)
 		parent_missing(s, f);
+	else if (!r && (f->flags & ENTRY_F_ASK))
+		r = answer(s, f);
 	else if (!r && (s->dry || policy_skips(s, f)))
 		kfile_done(s, f, true);
 	else if (!r && en->type == ENTRY_HARDLINK)
@@ -570,6 +613,8 @@ static int on_entry(struct sink *s, const struct bulk_entry *en, struct err *e)
 	if (en->type == ENTRY_DIR_END)
 		return s->discard || s->stream ? 0 : on_dir_end(s, en);
 	if (en->id != atomic_load(&s->highest) + 1)
+		return -EPROTO;
+	if (en->type != ENTRY_FILE && (en->flags & ENTRY_F_ASK) && !s->dry)
 		return -EPROTO;
 	atomic_fetch_add(&s->entries, 1);
 	switch (en->type) {

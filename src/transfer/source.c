@@ -17,7 +17,14 @@ static struct source *of(struct xfer *x)
 
 char *sfile_path(const struct sfile *f)
 {
-	return f->dir ? dir_path(f->dir, f->name) : strdup(f->name);
+	char *path CLEANUP_FREE = f->dir ? dir_path(f->dir, f->name) : strdup(f->name);
+	char *out;
+	size_t n;
+
+	if (!path || f->kind != SFILE_DIR)
+		return steal_ptr(&path);
+	n = strlen(path);
+	return asprintf(&out, "%s%s", path, n && path[n - 1] == '/' ? "" : "/") < 0 ? NULL : out;
 }
 
 /* What was named is resolved as a path, links and all; what was found below it is opened
@@ -137,7 +144,8 @@ static void one_done(struct source *s, uint64_t id)
 		return;
 	let_go(s, f);
 	if (!atomic_load(&f->failed)) {
-		atomic_fetch_add(&s->done_files, 1);
+		if (sfile_kind_counts(f->kind))
+			atomic_fetch_add(&s->done_files, 1);
 		tell_done(s, f, false);
 	}
 	sfile_put(f);
@@ -196,8 +204,10 @@ static void verdict_skip(struct source *s, struct sfile *f)
 {
 	bool was;
 
-	atomic_fetch_add(&s->skipped, 1);
-	tell_done(s, f, true);
+	if (sfile_kind_counts(f->kind))
+		atomic_fetch_add(&s->skipped, 1);
+	if (f->kind != SFILE_DIR) /* that one is there is nothing to tell */
+		tell_done(s, f, true);
 	sfile_put(entry_over(s, f->id, &was));
 	plan_unexpect(s->plan);
 }

@@ -172,6 +172,26 @@ static void item_failed(struct walk *w, const struct walk_item *it, int code)
 	walk_failed(w, path ? path : w->top, code);
 }
 
+/* An entry of what is no file becomes visible here. In a dry run the sink is asked about
+ * it, so that what it would do can be told. */
+static int publish_name(struct walk *w, struct bulk_entry *e, enum sfile_kind kind,
+			struct dir *dir, const char *name)
+{
+	struct sfile *f = NULL;
+
+	if (w->s->x.req->flags & BULK_F_DRY_RUN) {
+		f = sfile_new(e->id, kind, dir, name);
+		if (!f)
+			return -ENOMEM;
+		e->flags |= ENTRY_F_ASK;
+		f->asked = true;
+		f->size = e->size;
+		plan_expect(w->s->plan);
+	}
+	walk_publish(w->s, e->id, f);
+	return 0;
+}
+
 /* ---- directories ---- */
 
 int walk_wait_places(struct walk *w)
@@ -259,8 +279,9 @@ int walk_enter_dir(struct walk *w, struct dir *dir, const char *name, const stru
 		return r;
 	e.xattrs = extra.xattrs;
 	e.xattrs_len = extra.xattrs_len;
-	walk_publish(w->s, e.id, NULL);
-	r = walk_put_entry(w, &e);
+	r = publish_name(w, &e, SFILE_DIR, dir, dir ? "" : name);
+	if (!r)
+		r = walk_put_entry(w, &e);
 	return r ? r : walk_push_dir(w, e.id);
 }
 
@@ -343,8 +364,8 @@ static bool is_linked(struct walk *w, const struct meta *m)
 	return m->nlink > 1 && (w->s->x.req->flags & BULK_F_HARDLINKS);
 }
 
-static int put_hardlink(struct walk *w, const char *name, const struct meta *m, uint64_t to,
-			bool last)
+static int put_hardlink(struct walk *w, struct dir *parent, const char *path,
+			const char *name, const struct meta *m, uint64_t to, bool last)
 {
 	struct bulk_entry e;
 	int r = walk_begin_entry(w, &e, ENTRY_HARDLINK, name, m);
@@ -354,8 +375,8 @@ static int put_hardlink(struct walk *w, const char *name, const struct meta *m, 
 	e.link_id = to;
 	if (last)
 		e.flags |= ENTRY_F_LAST;
-	walk_publish(w->s, e.id, NULL);
-	return walk_put_entry(w, &e);
+	r = publish_name(w, &e, SFILE_LINK, parent, path);
+	return r ? r : walk_put_entry(w, &e);
 }
 
 static bool must_ask(struct source *s, const struct sfile *f)
@@ -516,8 +537,8 @@ static int put_link(struct walk *w, const struct walk_item *it)
 	if (r)
 		return r;
 	e.target = it->target;
-	walk_publish(w->s, e.id, NULL);
-	return walk_put_entry(w, &e);
+	r = publish_name(w, &e, SFILE_LINK, it->parent, it->name);
+	return r ? r : walk_put_entry(w, &e);
 }
 
 int walk_put_name(struct walk *w, struct dir *parent, const char *path, const char *name,
@@ -526,7 +547,8 @@ int walk_put_name(struct walk *w, struct dir *parent, const char *path, const ch
 	bool last;
 	uint64_t to = is_linked(w, m) ? known_link(w, m, &last) : 0;
 
-	return to ? put_hardlink(w, name, m, to, last) : put_regular(w, parent, path, name, m);
+	return to ? put_hardlink(w, parent, path, name, m, to, last) :
+		    put_regular(w, parent, path, name, m);
 }
 
 /* With --follow what a link points to has been looked at the kernel's way; where the root

@@ -1,5 +1,5 @@
 #!/bin/bash
-# shellcheck disable=SC2154 # lib.sh sets them
+# shellcheck disable=SC2154,SC2317 # lib.sh sets and calls them
 # What users are told of transfers: how far they are, what they would do, what is wrong with
 # a command, what was broken off. TAP.
 
@@ -139,6 +139,44 @@ check "all left alone: no rate" grep -qx '0 B in [0-9.]* s, 0 files, 1 left alon
 printf 'nothing\n' >"$tmp/names"
 get --files-from "$tmp/names" "$url/dir/" "$tmp/here/"
 check "a name of a list is told with one slash" fails_with 1 ': /dir/nothing: No such file'
+
+# ---- what would be done ----
+
+mkdir -p "$tmp/tree/dir/empty" "$tmp/root/from" "$tmp/root/to/tree/dir"
+random "$tmp/tree/file" 1000
+ln "$tmp/tree/file" "$tmp/tree/dir/name"
+ln -s file "$tmp/tree/dir/link"
+ln -s file "$tmp/tree/kept"
+ln -s old "$tmp/root/to/tree/kept"
+cp -a "$tmp/tree" "$tmp/root/from/"
+cp -a "$tmp/root/to" "$tmp/here/to"
+# dry WHAT OF TO LINES COMMAND...: it prints LINES, each below the directory TO
+dry() {
+	local what=$1 to=$2 wanted=$3
+	shift 3
+	run "$@"
+	check "$what --dry-run" status_is 0
+	check "$what --dry-run tells of all" test "$(sed "s,^$to,," "$tmp/out" | sort)" = "$wanted"
+}
+all='/dir/
+/dir/empty/
+/dir/link (4 B)
+/dir/name (1000 B)
+/file (1000 B)
+/kept (4 B)'
+some='/dir/empty/
+/dir/link (4 B)
+/dir/name (1000 B)
+/file (1000 B)
+/kept (4 B), left alone'
+dry put "$tmp/tree" "/
+$all" rftp put --dry-run -r "$tmp/tree" "$url/new"
+dry get "$tmp/here/new" "/
+$all" rftp get --dry-run -r "$url/from/tree" "$tmp/here/new"
+dry "put --skip-existing" "$tmp/tree" "$some" rftp put --dry-run --skip-existing -r "$tmp/tree" "$url/to/"
+dry "get --skip-existing" "$tmp/here/to/tree" "$some" \
+	rftp get --dry-run --skip-existing -r "$url/from/tree" "$tmp/here/to/"
+check "nothing is made" test ! -e "$tmp/here/new" -a ! -e "$tmp/root/new" -a ! -e "$tmp/root/to/tree/dir/link"
 
 check "the server ends well" stops_well
 finish

@@ -4,10 +4,7 @@
 /* The file itself, to see inside: nobody waits for 2^36 bytes to be sealed. */
 #include "transfer/seal.c"
 
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
+#include "tests/support/block.h"
 
 static const uint8_t master[KEY_BYTES] = "a master secret of 32 bytes, no";
 static const uint8_t client_nonce[NONCE_BYTES] = "client", server_nonce[NONCE_BYTES] = "server";
@@ -30,11 +27,10 @@ static void keys_of(struct xkeys *k, uint64_t session)
 
 static int setup(void **state)
 {
-	struct pool_config c = { .blocks = 1, .payload = BLOCK_MIN };
 	struct fixture *x = calloc(1, sizeof(*x));
 
 	keys_of(&x->keys, 7);
-	x->pool = pool_new(&c, NULL);
+	x->pool = make_pool(1, BLOCK_MIN);
 	x->b = pool_get(x->pool);
 	*state = x;
 	return 0;

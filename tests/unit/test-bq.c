@@ -1,29 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Block queues: order, bound, ends with and without an error, wake-ups, random
  * operations against a model, and many threads at once. */
-#include "block/block.h"
+#include "tests/support/block.h"
 
 #include <errno.h>
 #include <poll.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 enum { BLOCKS = 16 };
 
 static struct pool *pool;
 
-static int make_pool(void **state)
+static int setup(void **state)
 {
-	struct pool_config c = { .blocks = BLOCKS, .payload = BLOCK_MIN };
-
 	(void)state;
-	pool = pool_new(&c, NULL);
-	return pool ? 0 : -1;
+	pool = make_pool(BLOCKS, BLOCK_MIN);
+	return 0;
 }
 
 /* Every test must have brought its blocks back. */
@@ -539,5 +533,5 @@ int main(void)
 	};
 
 	alarm(240); /* a lost wake-up ends here, not never */
-	return cmocka_run_group_tests_name("bq", tests, make_pool, free_pool);
+	return cmocka_run_group_tests_name("bq", tests, setup, free_pool);
 }

@@ -1,18 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A path through the message stream: whole between two threads' streams, and against
  * frames that a peer must not send. */
+#include "tests/support/block.h"
 #include "transport/credit.h"
 #include "transport/transport.h"
 
 #include <errno.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #define PAYLOAD BLOCK_MIN
 #define INFLIGHT 4u
@@ -47,12 +43,11 @@ static void *reader_main(void *arg)
 
 static void end_init(struct end *e, bool source, int fd, uint32_t blocks)
 {
-	const struct pool_config pc = { .blocks = blocks, .payload = PAYLOAD };
 	struct path_config c = { .source = source, .payload = PAYLOAD, .inflight = INFLIGHT };
 
 	memset(e, 0, sizeof(*e));
 	e->m = ms_new(stream_plain(fd, fd));
-	e->pool = c.pool = pool_new(&pc, NULL);
+	e->pool = c.pool = make_pool(blocks, PAYLOAD);
 	e->path = inband_path_new(&c, e->m, NULL);
 	assert_true(e->m && e->pool && e->path);
 }
@@ -78,18 +73,12 @@ static void pair_init(struct end *source, struct end *sink)
 
 static void fill(struct block *b, uint64_t number)
 {
-	struct block_head h = { .number = number, .extents = number % 3 };
 	uint32_t i, len = (uint32_t)(number * 7919 % (PAYLOAD / 2));
 
-	block_reset(b);
-	b->number = number;
-	for (i = 0; i < h.extents; i++) {
-		memset(block_payload(b) + b->len, (int)(number + i), len);
-		block_extent_put(b->base + BLOCK_WIRE_HEAD + i * BLOCK_WIRE_EXTENT, number, i, len);
-		block_add(b, number, i, len);
-	}
-	h.payload = b->len;
-	block_head_put(b->base, &h);
+	hand_block(b, number);
+	for (i = 0; i < number % 3; i++)
+		hand_block_add(b, number, i, (uint8_t)(number + i), len);
+	hand_block_end(b, 0);
 }
 
 static bool good(const struct block *b)
@@ -260,8 +249,7 @@ static void test_stream_breaks(void **state)
 static struct buf *block_frame(uint64_t number)
 {
 	struct buf *f = buf_new(FRAME_MAX);
-	const struct pool_config pc = { .blocks = 1, .payload = PAYLOAD };
-	struct pool *pool = pool_new(&pc, NULL);
+	struct pool *pool = make_pool(1, PAYLOAD);
 	struct block *b = pool_try_get(pool);
 
 	fill(b, number);

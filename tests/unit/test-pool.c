@@ -1,27 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Pools: the region and its hooks, the stack of free blocks, sleepers, and many
  * threads that must never hold the same block. */
-#include "block/block.h"
+#include "tests/support/block.h"
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
-
-#include <cmocka.h>
-
-static struct pool *make_pool(uint32_t blocks)
-{
-	struct pool_config c = { .blocks = blocks, .payload = BLOCK_MIN };
-	struct err e = ERR_INIT;
-	struct pool *p = pool_new(&c, &e);
-
-	if (!p)
-		fail_msg("%s", e.text);
-	return p;
-}
 
 /* ---- making ---- */
 
@@ -90,7 +75,7 @@ static void test_bad_config(void **state)
  * user's node is. */
 static void test_untouched(void **state)
 {
-	struct pool *p = make_pool(64);
+	struct pool *p = make_pool(64, BLOCK_MIN);
 	size_t pages = pool_bytes(p) / (size_t)sysconf(_SC_PAGESIZE), i, touched = 0;
 	unsigned char *there = calloc(pages, 1);
 
@@ -173,7 +158,7 @@ static void test_hooks(void **state)
 
 static void test_add(void **state)
 {
-	struct pool *p = make_pool(1);
+	struct pool *p = make_pool(1, BLOCK_MIN);
 	struct block *b = pool_get(p);
 	uint32_t i;
 
@@ -207,7 +192,7 @@ static void test_add(void **state)
 
 static void test_put_resets(void **state)
 {
-	struct pool *p = make_pool(1);
+	struct pool *p = make_pool(1, BLOCK_MIN);
 	struct block *b = pool_get(p);
 
 	(void)state;
@@ -234,7 +219,7 @@ static void test_put_resets(void **state)
 /* The block used last comes first. */
 static void test_lifo(void **state)
 {
-	struct pool *p = make_pool(4);
+	struct pool *p = make_pool(4, BLOCK_MIN);
 	struct block *a = pool_get(p), *b = pool_get(p), *c = pool_get(p);
 
 	(void)state;
@@ -265,7 +250,7 @@ static void *get_one(void *arg)
 
 static void test_sleeper_gets_it(void **state)
 {
-	struct pool *p = make_pool(1);
+	struct pool *p = make_pool(1, BLOCK_MIN);
 	struct block *b = pool_get(p);
 	pthread_t t;
 	void *got;
@@ -282,7 +267,7 @@ static void test_sleeper_gets_it(void **state)
 
 static void test_close_wakes_all(void **state)
 {
-	struct pool *p = make_pool(1);
+	struct pool *p = make_pool(1, BLOCK_MIN);
 	struct block *b = pool_get(p);
 	pthread_t t[3];
 	void *got;
@@ -340,7 +325,7 @@ static void *hammer(void *arg)
 
 static void test_one_owner_at_a_time(void **state)
 {
-	struct hammer h = { .pool = make_pool(FEW) };
+	struct hammer h = { .pool = make_pool(FEW, BLOCK_MIN) };
 	pthread_t t[HAMMERS];
 	int i;
 

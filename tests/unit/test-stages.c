@@ -1,19 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Sender and receiver over a path, with faults on the way: every block is acknowledged
  * or handed on, and none is lost. */
+#include "tests/support/block.h"
 #include "transport/transport.h"
 
 #include <errno.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #define PAYLOAD BLOCK_MIN
 #define CHANNELS 4u
@@ -44,15 +40,9 @@ struct run {
 
 static void fill(struct block *b, uint64_t number)
 {
-	struct block_head h = { .number = number, .extents = 1, .payload = PAYLOAD };
-
-	block_reset(b);
-	b->number = number;
-	memset(block_payload(b), (int)number, PAYLOAD);
-	block_add(b, 1, number, PAYLOAD);
-	h.crc = crypto_crc32c(0, block_payload(b), PAYLOAD);
-	block_head_put(b->base, &h);
-	block_extent_put(b->base + BLOCK_WIRE_HEAD, 1, number, PAYLOAD);
+	hand_block(b, number);
+	hand_block_add(b, 1, number, (uint8_t)number, PAYLOAD);
+	hand_block_end(b, crypto_crc32c(0, block_payload(b), PAYLOAD));
 }
 
 static void *filler_main(void *arg)
@@ -139,13 +129,6 @@ static void on_sink_down(void *arg, uint32_t channel, int error)
 	atomic_fetch_add(&r->sink_downs, 1);
 }
 
-static struct pool *make_pool(void)
-{
-	const struct pool_config c = { .blocks = INFLIGHT, .payload = PAYLOAD };
-
-	return pool_new(&c, NULL);
-}
-
 static void run_start(struct run *r)
 {
 	int ours[CHANNELS], theirs[CHANNELS], fds[2];
@@ -157,10 +140,10 @@ static void run_start(struct run *r)
 		ours[i] = fds[0];
 		theirs[i] = fds[1];
 	}
-	c.pool = r->sink_pool = make_pool();
+	c.pool = r->sink_pool = make_pool(INFLIGHT, PAYLOAD);
 	r->sink_path = tcp_path_new(&c, theirs, CHANNELS, NULL);
 	c.source = true;
-	c.pool = r->source_pool = make_pool();
+	c.pool = r->source_pool = make_pool(INFLIGHT, PAYLOAD);
 	r->source_path = tcp_path_new(&c, ours, CHANNELS, NULL);
 	r->source_q = bq_new(3);
 	r->sink_q = bq_new(0);
@@ -440,7 +423,7 @@ static void test_lowest_goes_first(void **state)
 	static const uint64_t want[] = { 0, 1, 2, 0, 1, 2, 3, 4, 5 };
 	struct fickle f = { .path = { .ops = &ops } };
 	struct sender_config c = { .path = &f.path, .q = bq_new(0) };
-	struct pool *pool = make_pool();
+	struct pool *pool = make_pool(INFLIGHT, PAYLOAD);
 	struct sender *s;
 
 	(void)state;

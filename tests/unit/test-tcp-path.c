@@ -1,19 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A TCP path between two threads, and either end of it against a peer that we play. */
+#include "tests/support/block.h"
 #include "transport/credit.h"
 #include "transport/transport.h"
 
 #include <errno.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #define PAYLOAD BLOCK_MIN
 #define CHANNELS 3u
@@ -48,15 +44,6 @@ static void make_sockets(int *ours, int *theirs, uint32_t n)
 		ours[i] = fds[0];
 		theirs[i] = fds[1];
 	}
-}
-
-static struct pool *make_pool(uint32_t blocks)
-{
-	const struct pool_config c = { .blocks = blocks, .payload = PAYLOAD };
-	struct pool *p = pool_new(&c, NULL);
-
-	assert_non_null(p);
-	return p;
 }
 
 static struct path *make_path(bool source, struct pool *pool, const int *fds, uint32_t n,
@@ -95,20 +82,12 @@ static uint32_t want_length(uint64_t number, uint32_t extent)
 
 static void fill(struct block *b, uint64_t number)
 {
-	struct block_head h = { .number = number, .extents = (uint16_t)want_extents(number) };
-	uint32_t i;
+	uint32_t i, n = want_extents(number);
 
-	block_reset(b);
-	b->number = number;
-	for (i = 0; i < h.extents; i++) {
-		uint32_t len = want_length(number, i);
-
-		memset(block_payload(b) + b->len, (int)mix(number + i), len);
-		block_extent_put(b->base + BLOCK_WIRE_HEAD + i * BLOCK_WIRE_EXTENT, number, i, len);
-		assert_int_equal(block_add(b, number, i, len), 0);
-	}
-	h.payload = b->len;
-	block_head_put(b->base, &h);
+	hand_block(b, number);
+	for (i = 0; i < n; i++)
+		hand_block_add(b, number, i, (uint8_t)mix(number + i), want_length(number, i));
+	hand_block_end(b, 0);
 }
 
 /* NULL, or what is wrong with a block as it came. */
@@ -223,7 +202,7 @@ static void *sink_main(void *arg)
 
 static void sink_start(struct sink *s, const int *fds, uint64_t numbers)
 {
-	s->pool = make_pool(INFLIGHT);
+	s->pool = make_pool(INFLIGHT, PAYLOAD);
 	s->path = make_path(false, s->pool, fds, CHANNELS, INFLIGHT);
 	s->numbers = numbers;
 	s->seen = calloc(numbers, sizeof(*s->seen));
@@ -340,7 +319,7 @@ static void source_free(struct source *s)
 static void source_init(struct source *s, const int *fds, uint32_t n)
 {
 	memset(s, 0, sizeof(*s));
-	s->pool = make_pool(INFLIGHT + 5);
+	s->pool = make_pool(INFLIGHT + 5, PAYLOAD);
 	s->path = make_path(true, s->pool, fds, n, INFLIGHT);
 }
 
@@ -713,8 +692,8 @@ static void phony_init(struct phony *p, uint32_t inflight, uint32_t blocks)
 
 	make_sockets(ours, theirs, 1);
 	p->fd = ours[0];
-	p->pool = make_pool(blocks);
-	p->own = make_pool(1);
+	p->pool = make_pool(blocks, PAYLOAD);
+	p->own = make_pool(1, PAYLOAD);
 	p->path = make_path(false, p->pool, theirs, 1, inflight);
 }
 
@@ -996,7 +975,7 @@ static void test_half_a_block(void **state)
 
 	(void)state;
 	for (int i = 0; i < 3; i++) {
-		struct pool *pool = make_pool(1);
+		struct pool *pool = make_pool(1, PAYLOAD);
 		struct path_config c = { .pool = pool, .payload = PAYLOAD, .inflight = 1,
 					 .stall_ms = 200 };
 		uint8_t wire[BLOCK_WIRE_HEAD + 5] = { 0 };

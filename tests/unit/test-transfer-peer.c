@@ -1,34 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 /* One side of a transfer against a peer that breaks the rules: the server's sink and
  * source, and a client that is written down here frame by frame. Blocks go in-band. */
+#include "tests/support/pair.h"
 #include "transfer/keys.h"
 #include "transfer/seal.h"
-#include "transfer/transfer.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #define WAIT_MS 20000
 
-static char top[] = "/tmp/rftp-test-peer-XXXXXX";
 /* What the next peer asks for. */
 static uint8_t want_ack = ACK_SYNCED;
 static char fill = 'x';    /* what its files consist of */
 
 struct peer {
-	struct mstream *ms, *server_ms;
-	pthread_t server;
+	struct pair_server v;
+	struct mstream *ms;
 	struct bulk_request q;
 	struct bulk_agree ag;
 	struct xkeys keys;
@@ -37,44 +31,7 @@ struct peer {
 	struct buf *b, *in;        /* being built; just read */
 	uint64_t next_block;
 	bool damage;               /* of the next blocks' numbers, on the way */
-	/* What the server came to. */
-	struct transfer_result r;
-	struct err e;
-	int result;
-	bool in_line;
 };
-
-static void *server_main(void *arg)
-{
-	struct peer *p = arg;
-	struct bulk_request q = { 0 };
-	struct transfer_server_config c = { .ms = p->server_ms, .request = &q, .cwd = top,
-					    .can_write = true, .data_addr = "127.0.0.1",
-					    .family = AF_INET };
-	char line[100];
-	uint8_t *body;
-	struct buf *b;
-	size_t n;
-
-	transfer_tuning_default(&c.tuning);
-	if (ms_read_line(p->server_ms, line, sizeof(line), WAIT_MS) < 0 ||
-	    sscanf(line, "BULK %zu", &n) != 1)
-		abort();
-	body = malloc(n);
-	if (ms_read(p->server_ms, body, n, WAIT_MS))
-		abort();
-	b = buf_from(body, n);
-	if (bulk_request_get(b, &q, &p->e))
-		abort();
-	c.root = root_new("/", false, &p->e);
-	p->result = transfer_serve(&c, &p->r, &p->in_line, &p->e);
-	ms_abort(p->server_ms);
-	buf_free(b);
-	free(body);
-	root_free(c.root);
-	bulk_request_clear(&q);
-	return NULL;
-}
 
 static void send_frame(struct peer *p, uint8_t type)
 {
@@ -89,12 +46,9 @@ static void begin(struct peer *p, uint8_t op, const char *path, uint32_t flags, 
 	struct err e = ERR_INIT;
 	uint8_t type, ready = TRANSPORT_INBAND;
 	char line[40];
-	int sv[2];
 
 	memset(p, 0, sizeof(*p));
-	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, sv), 0);
-	p->ms = ms_new(stream_plain(sv[0], sv[0]));
-	p->server_ms = ms_new(stream_plain(sv[1], sv[1]));
+	p->ms = pair_server_start(&p->v);
 	p->b = buf_new(BULK_REQUEST_MAX);
 	p->in = buf_new(2 * BULK_FRAME_MAX);
 	sources[0] = (char *)(uintptr_t)path;
@@ -112,7 +66,7 @@ static void begin(struct peer *p, uint8_t op, const char *path, uint32_t flags, 
 	ms_write(p->ms, line, strlen(line));
 	ms_write(p->ms, buf_ptr(p->b), buf_len(p->b));
 	buf_reset(p->b);
-	assert_int_equal(thread_start(&p->server, "server", server_main, p), 0);
+	assert_true(ms_read_line(p->ms, line, sizeof(line), WAIT_MS) > 0); /* 150 */
 	assert_int_equal(ms_read_frame(p->ms, &type, p->in, BULK_FRAME_MAX, WAIT_MS), 0);
 	assert_int_equal(type, BULK_AGREE);
 	assert_int_equal(bulk_agree_get(p->in, &p->ag, &e), 0);
@@ -140,15 +94,13 @@ static void expect_end(struct peer *p, int code)
 	ms_write_frame(p->ms, BULK_END, NULL, 0);
 	if (type != BULK_END)
 		ms_abort(p->ms);
-	pthread_join(p->server, NULL);
-	if (p->result != code)
-		fail_msg("%d, not %d: %s", p->result, code, p->e.text);
+	pair_server_stop(&p->v, p->ms);
+	if (p->v.result != code)
+		fail_msg("%d, not %d: %s", p->v.result, code, p->v.e.text);
 	seal_free(p->seal);
 	pool_free(p->pool);
 	buf_free(p->b);
 	buf_free(p->in);
-	ms_free(p->ms);
-	ms_free(p->server_ms);
 }
 
 static void file_entry(struct peer *p, uint64_t id, const char *name, uint64_t size,
@@ -233,19 +185,9 @@ static void send_pair(struct peer *p, uint8_t type, uint64_t x, uint64_t y)
 
 static bool there(const char *name)
 {
-	char path[200];
 	struct stat st;
 
-	snprintf(path, sizeof(path), "%s/%s", top, name);
-	return !stat(path, &st);
-}
-
-static const char *at(const char *name)
-{
-	static char out[200];
-
-	snprintf(out, sizeof(out), "%s/%s", top, name);
-	return out;
+	return !stat(at("%s", name), &st);
 }
 
 /* ---- a source against the sink ---- */
@@ -273,7 +215,7 @@ static void test_good_source(void **state)
 	one_piece(&p, 1, 60, 40);
 	send_sent(&p, 2, 2);
 	expect_end(&p, 0);
-	assert_int_equal(p.r.files, 2);
+	assert_int_equal(p.v.r.files, 2);
 	assert_true(there("good/a") && there("good/empty"));
 }
 
@@ -330,7 +272,7 @@ static void test_empty_pieces(void **state)
 	send_block(&p, none, 100);
 	send_sent(&p, 2, 4);
 	expect_end(&p, 0);
-	assert_int_equal(p.r.files, 2);
+	assert_int_equal(p.v.r.files, 2);
 }
 
 static void test_bytes_missing_at_the_end(void **state)
@@ -390,7 +332,7 @@ static void test_crumbs(void **state)
 	}
 	send_counts(&p, BULK_SENT, 1);
 	expect_end(&p, 0);
-	assert_int_equal(p.r.failed, 1);
+	assert_int_equal(p.v.r.failed, 1);
 	assert_false(there("crumbs/a"));
 }
 
@@ -600,8 +542,8 @@ static void test_verified_resume(void **state)
 		send_pair(&p, BULK_KEPT, 1, 2 * RUN);
 		send_sent(&p, 1, 0);
 		expect_end(&p, 0);
-		assert_int_equal(p.r.resumed, 2 * RUN);
-		assert_int_equal(p.r.failed, spoilt);
+		assert_int_equal(p.v.r.resumed, 2 * RUN);
+		assert_int_equal(p.v.r.failed, spoilt);
 		assert_int_equal(there(spoilt ? "spoilt/big" : "sound/big"), !spoilt);
 	}
 	want_ack = ACK_SYNCED;
@@ -627,7 +569,7 @@ static void test_verified_resume_of_another(void **state)
 	send_pair(&p, BULK_KEPT, 1, RUN);
 	send_sent(&p, 1, 0);
 	expect_end(&p, 0);
-	assert_int_equal(p.r.failed, 0);
+	assert_int_equal(p.v.r.failed, 0);
 	assert_true(there("other/big"));
 	want_ack = ACK_SYNCED;
 }
@@ -636,13 +578,8 @@ static void test_verified_resume_of_another(void **state)
 
 static void make_source(void)
 {
-	char cmd[400];
-
-	snprintf(cmd, sizeof(cmd), "cd %s && mkdir -p src && truncate -s 40M src/big && "
-		 "echo x | dd of=src/big bs=1 seek=1000 conv=notrunc 2>/dev/null && echo a > src/a",
-		 top);
-	if (system(cmd))
-		fail_msg("%s", cmd);
+	shell("mkdir -p src && truncate -s 40M src/big && "
+	      "echo x | dd of=src/big bs=1 seek=1000 conv=notrunc 2>/dev/null && echo a > src/a");
 }
 
 static void begin_get(struct peer *p)
@@ -825,24 +762,14 @@ static void test_wrong_ids(void **state)
 	send_counts(&p, BULK_BEAT, 0);
 	ms_write_frame(p.ms, BULK_SENT, NULL, 0); /* not a sink's word: the end */
 	expect_end(&p, -EPROTO);
-	assert_int_equal(p.r.skipped, 0);
-	assert_int_equal(p.r.failed, 0);
+	assert_int_equal(p.v.r.skipped, 0);
+	assert_int_equal(p.v.r.failed, 0);
 }
 
 static int setup(void **state)
 {
 	(void)state;
-	log_init("test", getenv("DBG") ? LOG_LV_DEBUG : LOG_LV_ERROR, false);
-	return mkdtemp(top) ? 0 : -1;
-}
-
-static int teardown(void **state)
-{
-	char cmd[100];
-
-	(void)state;
-	snprintf(cmd, sizeof(cmd), "rm -rf %s", top);
-	return system(cmd);
+	return pair_setup("/tmp");
 }
 
 int main(void)
@@ -872,7 +799,5 @@ int main(void)
 		cmocka_unit_test(test_wrong_ids),
 	};
 
-	if (getenv("TEST_ONLY"))
-		cmocka_set_test_filter(getenv("TEST_ONLY"));
-	return cmocka_run_group_tests(tests, setup, teardown);
+	return cmocka_run_group_tests(tests, setup, pair_teardown);
 }

@@ -120,7 +120,6 @@ int bulk_agree_get(struct buf *b, struct bulk_agree *a, struct err *e);
 enum bulk_entry_type {
 	ENTRY_FILE = 1, ENTRY_DIR = 2, ENTRY_LINK = 3, ENTRY_HARDLINK = 4,
 	ENTRY_DIR_END = 5,      /* only id: nothing more goes into that directory */
-	ENTRY_GONE = 6,         /* id was given to a name that could not be read: nothing */
 };
 enum {
 	ENTRY_F_ASK = 1 << 0,     /* send nothing before the sink's verdict */
@@ -129,7 +128,7 @@ enum {
 	ENTRY_F_SPARSE = 1 << 3,  /* ranges lists all data; the rest is holes */
 	ENTRY_F_CONTENTS = 1 << 4,/* with TOP on a DIR: named with "/": its contents go
 				   * into the destination itself */
-	ENTRY_F_MORE = 1 << 5,    /* further ranges follow in another entry of this id */
+	ENTRY_F_RESERVED = 1 << 5,/* refused */
 	ENTRY_F_LINKED = 1 << 6,  /* a HARDLINK to this one may follow */
 	ENTRY_F_LAST = 1 << 7,    /* of a HARDLINK: no further one to its target follows */
 };

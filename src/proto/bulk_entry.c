@@ -93,11 +93,6 @@ int bulk_xattr_next(const uint8_t *x, uint32_t len, uint32_t *pos, const char **
 
 /* ---- what makes sense, the same for both directions ---- */
 
-static bool only_id(uint8_t type)
-{
-	return type == ENTRY_DIR_END || type == ENTRY_GONE;
-}
-
 static bool xattrs_ok(const struct bulk_entry *e)
 {
 	const uint8_t *value;
@@ -136,11 +131,11 @@ static bool flags_ok(const struct bulk_entry *e)
 {
 	uint8_t f = e->flags;
 
+	if (f & ENTRY_F_RESERVED)
+		return false;
 	if ((f & (ENTRY_F_NOSIZE | ENTRY_F_SPARSE)) && e->type != ENTRY_FILE)
 		return false;
 	if ((f & ENTRY_F_NOSIZE) && ((f & ENTRY_F_SPARSE) || e->size))
-		return false;
-	if ((f & ENTRY_F_MORE) && !(f & ENTRY_F_SPARSE))
 		return false;
 	if ((f & ENTRY_F_CONTENTS) && (e->type != ENTRY_DIR || !(f & ENTRY_F_TOP)))
 		return false;
@@ -159,10 +154,10 @@ static bool target_ok(const struct bulk_entry *e)
 
 static bool entry_ok(const struct bulk_entry *e)
 {
-	if (!e->id || e->type < ENTRY_FILE || e->type > ENTRY_GONE)
+	if (!e->id || e->type < ENTRY_FILE || e->type > ENTRY_DIR_END)
 		return false;
-	if (only_id(e->type))
-		return true;
+	if (e->type == ENTRY_DIR_END)
+		return !(e->flags & ENTRY_F_RESERVED);
 	/* What an entry refers to has come before it. */
 	if (e->parent >= e->id)
 		return false;
@@ -213,7 +208,7 @@ static void encode_entry(struct wire_out *o, const void *msg)
 	out_u8(o, e->flags);
 	out_u16(o, 0);
 	out_u64(o, e->id);
-	if (!only_id(e->type))
+	if (e->type != ENTRY_DIR_END)
 		encode_details(o, e);
 	out_patch_length(o, at);
 }
@@ -286,7 +281,7 @@ int bulk_entry_get(struct buf *b, struct bulk_entry *e)
 	e->flags = in_u8(&body);
 	in_u16(&body);
 	e->id = in_u64(&body);
-	if (!only_id(e->type))
+	if (e->type != ENTRY_DIR_END)
 		decode_details(&body, e);
 	in.bad |= body.bad || !entry_ok(e);
 	if (in.bad)

@@ -45,7 +45,8 @@ static void check_again(const struct bulk_entry *e)
 
 static void check_entry(const struct bulk_entry *e)
 {
-	MUST(e->id && e->type >= ENTRY_FILE && e->type <= ENTRY_GONE);
+	MUST(e->id && e->type >= ENTRY_FILE && e->type <= ENTRY_DIR_END);
+	MUST(!(e->flags & ENTRY_F_RESERVED));
 	if (e->type < ENTRY_DIR_END) {
 		MUST(e->parent < e->id && e->size <= INT64_MAX);
 		MUST(bulk_name_ok(e->name) && !strchr(e->name, '/'));

@@ -119,7 +119,6 @@ static void put_entries(struct buf *b)
 		{ .id = 5, .parent = 1, .type = ENTRY_HARDLINK, .name = "hard", .link_id = 2 },
 		{ .id = 6, .parent = 1, .type = ENTRY_FILE, .flags = ENTRY_F_NOSIZE,
 		  .name = "pipe" },
-		{ .id = 7, .type = ENTRY_GONE },
 		{ .id = 1, .type = ENTRY_DIR_END },
 	};
 

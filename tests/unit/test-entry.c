@@ -79,7 +79,6 @@ static void test_types(void **state)
 	struct bulk_entry hard = { .id = 9, .parent = 1, .type = ENTRY_HARDLINK, .name = "h",
 				   .link_id = 8 };
 	struct bulk_entry end = { .id = 1, .type = ENTRY_DIR_END };
-	struct bulk_entry gone = { .id = 1, .type = ENTRY_GONE };
 	struct bulk_entry pipe = { .id = 1, .type = ENTRY_FILE, .name = "p",
 				   .flags = ENTRY_F_NOSIZE | ENTRY_F_TOP };
 
@@ -88,7 +87,6 @@ static void test_types(void **state)
 	check_round_trip(&link);
 	check_round_trip(&hard);
 	check_round_trip(&end);
-	check_round_trip(&gone);
 	check_round_trip(&pipe);
 }
 
@@ -120,7 +118,7 @@ static void test_ranges(void **state)
 		bulk_range_set(ranges, i, (struct bulk_range){ i * 10ull, 10 });
 	assert_true(bulk_range_at(ranges, 5).offset == 50);
 	assert_true(bulk_range_at(ranges, 5).length == 10);
-	e.flags = ENTRY_F_SPARSE | ENTRY_F_MORE;
+	e.flags = ENTRY_F_SPARSE;
 	e.ranges = ranges;
 	e.nranges = 3;
 	e.size = 30;
@@ -364,9 +362,9 @@ static void test_hostile(void **state)
 {
 	static const struct raw good[] = {
 		{ .type = ENTRY_FILE, .id = 2, .parent = 1 },
-		{ .type = ENTRY_FILE, .id = 1, .flags = 0x80 },  /* for later versions */
+		{ .type = ENTRY_FILE, .id = 1, .flags = ENTRY_F_LAST },  /* says nothing here */
 		{ .type = ENTRY_FILE, .id = 1, .size = INT64_MAX, .mode = 07777 },
-		{ .type = ENTRY_FILE, .id = 1, .flags = ENTRY_F_SPARSE | ENTRY_F_MORE },
+		{ .type = ENTRY_FILE, .id = 1, .flags = ENTRY_F_SPARSE },
 		{ .type = ENTRY_FILE, .id = 1, .flags = ENTRY_F_LINKED },
 		{ .type = ENTRY_DIR, .id = 1, .flags = ENTRY_F_TOP | ENTRY_F_CONTENTS },
 		{ .type = ENTRY_LINK, .id = 1, .target = "x" },
@@ -375,10 +373,9 @@ static void test_hostile(void **state)
 	};
 	static const struct raw bad[] = {
 		{ .type = 0, .id = 1 },
-		{ .type = ENTRY_GONE + 1, .id = 1 },
+		{ .type = ENTRY_DIR_END + 1, .id = 1 },
 		{ .type = ENTRY_FILE, .id = 0 },
 		{ .type = ENTRY_DIR_END, .id = 0 },
-		{ .type = ENTRY_GONE, .id = 0 },
 		{ .type = ENTRY_FILE, .id = 2, .parent = 2 },
 		{ .type = ENTRY_FILE, .id = 2, .parent = 3 },
 		{ .type = ENTRY_FILE, .id = 2, .parent = UINT64_MAX },
@@ -390,7 +387,9 @@ static void test_hostile(void **state)
 		{ .type = ENTRY_DIR, .id = 1, .flags = ENTRY_F_CONTENTS },
 		{ .type = ENTRY_DIR, .id = 1, .flags = ENTRY_F_SPARSE },
 		{ .type = ENTRY_DIR, .id = 1, .flags = ENTRY_F_NOSIZE },
-		{ .type = ENTRY_FILE, .id = 1, .flags = ENTRY_F_MORE },
+		{ .type = ENTRY_FILE, .id = 1, .flags = ENTRY_F_RESERVED },
+		{ .type = ENTRY_FILE, .id = 1, .flags = ENTRY_F_SPARSE | ENTRY_F_RESERVED },
+		{ .type = ENTRY_DIR_END, .id = 1, .flags = ENTRY_F_RESERVED },
 		{ .type = ENTRY_FILE, .id = 1, .flags = ENTRY_F_NOSIZE, .size = 1 },
 		{ .type = ENTRY_FILE, .id = 1, .flags = ENTRY_F_NOSIZE | ENTRY_F_SPARSE },
 		{ .type = ENTRY_LINK, .id = 1, .target = "" },

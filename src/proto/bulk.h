@@ -53,10 +53,10 @@ enum bulk_type {
 			     * knows how much there is while it comes */
 };
 
-/* The head of a frame. get: -EBADMSG for a type below 128 that is not known, for flags
- * set, and for a length over BULK_FRAME_MAX; what has a type from 128 on is skipped. */
+/* The head of a frame. get: -EBADMSG for a type below 128 that is not known and for flags
+ * set; -EMSGSIZE for a length over max. What has a type from 128 on is skipped. */
 void bulk_frame_put(uint8_t p[BULK_FRAME_HEAD], uint8_t type, uint32_t length);
-int bulk_frame_get(const uint8_t p[BULK_FRAME_HEAD], uint8_t *type, uint32_t *length);
+int bulk_frame_get(const uint8_t p[BULK_FRAME_HEAD], size_t max, uint8_t *type, uint32_t *length);
 
 enum bulk_op { BULK_PUT, BULK_GET, BULK_BENCH_PUT, BULK_BENCH_GET };
 /* What becomes of a name that is there: replaced; left alone; replaced when the source is

@@ -20,15 +20,16 @@ void bulk_frame_put(uint8_t p[BULK_FRAME_HEAD], uint8_t type, uint32_t length)
 	put_be32(p + 4, length);
 }
 
-int bulk_frame_get(const uint8_t p[BULK_FRAME_HEAD], uint8_t *type, uint32_t *length)
+int bulk_frame_get(const uint8_t p[BULK_FRAME_HEAD], size_t max, uint8_t *type, uint32_t *length)
 {
 	bool known = p[0] >= BULK_AGREE && p[0] <= BULK_READY;
 
 	*type = 0;
 	*length = 0;
-	if ((p[0] < TYPE_SKIPPED && !known) || p[1] || get_be16(p + 2) ||
-	    get_be32(p + 4) > BULK_FRAME_MAX)
+	if ((p[0] < TYPE_SKIPPED && !known) || p[1] || get_be16(p + 2))
 		return -EBADMSG;
+	if (get_be32(p + 4) > max)
+		return -EMSGSIZE;
 	*type = p[0];
 	*length = get_be32(p + 4);
 	return 0;

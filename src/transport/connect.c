@@ -175,8 +175,7 @@ static int race_run(struct race *r, int timeout_ms)
 	int fd = -1;
 
 	while (fd < 0 && (r->open || r->begun < r->n)) {
-		uint64_t now = now_ns();
-		int left = now < end ? (int)((end - now + 999999) / 1000000) : 0;
+		int left = ms_to(end);
 
 		if (timeout_ms < 0)
 			left = INT32_MAX;

@@ -39,7 +39,7 @@ struct mstream {
 	enum telnet telnet;
 	bool in_frame;            /* the head has been taken; type and left are true */
 	uint8_t type;
-	size_t left;
+	uint32_t left;
 };
 
 struct mstream *ms_new(struct stream *s)
@@ -247,11 +247,9 @@ ssize_t ms_read_line(struct mstream *m, char *line, size_t max, int timeout_ms)
 			if (take_byte(m, m->in[m->in_pos++], max))
 				return give_line(m, line, max);
 		if (timeout_ms > 0) {
-			uint64_t now = now_ns();
-
-			if (now >= end)
+			left = ms_to(end);
+			if (!left)
 				return -ETIMEDOUT;
-			left = (int)((end - now + 999999) / 1000000);
 		}
 		r = fill(m, left);
 		if (r < 0)
@@ -305,7 +303,6 @@ int ms_skip(struct mstream *m, size_t len, int timeout_ms)
 
 static int frame_head(struct mstream *m, size_t max, int timeout_ms)
 {
-	const uint8_t *h;
 	int r;
 
 	while (m->in_end - m->in_pos < BULK_FRAME_HEAD) {
@@ -313,13 +310,9 @@ static int frame_head(struct mstream *m, size_t max, int timeout_ms)
 		if (r < 0)
 			return r;
 	}
-	h = m->in + m->in_pos;
-	if (h[1] || get_be16(h + 2))
-		return -EBADMSG;
-	if (get_be32(h + 4) > max)
-		return -EMSGSIZE;
-	m->type = h[0];
-	m->left = get_be32(h + 4);
+	r = bulk_frame_get(m->in + m->in_pos, max, &m->type, &m->left);
+	if (r < 0)
+		return r;
 	m->in_pos += BULK_FRAME_HEAD;
 	m->in_frame = true;
 	return 0;
@@ -352,7 +345,7 @@ int ms_read_frame(struct mstream *m, uint8_t *type, struct buf *payload, size_t 
 		if (r < 0)
 			return r;
 		m->in_pos += n;
-		m->left -= n;
+		m->left -= (uint32_t)n;
 	}
 	m->in_frame = false;
 	*type = m->type;
@@ -388,7 +381,7 @@ int ms_write(struct mstream *m, const void *p, size_t len)
 
 int ms_write_framev(struct mstream *m, uint8_t type, const struct iovec *iov, int n)
 {
-	uint8_t first[GATHER] = { type };
+	uint8_t first[GATHER];
 	size_t have = BULK_FRAME_HEAD, total = 0, part;
 	int i, r;
 
@@ -396,7 +389,7 @@ int ms_write_framev(struct mstream *m, uint8_t type, const struct iovec *iov, in
 		total += iov[i].iov_len;
 	if (n > MS_PIECES || total > UINT32_MAX)
 		return -EMSGSIZE;
-	put_be32(first + 4, (uint32_t)total);
+	bulk_frame_put(first, type, (uint32_t)total);
 
 	LOCK_GUARD(held, &m->writing);
 	for (i = 0; i < n; i++) {

@@ -54,11 +54,8 @@ static int plain_wait(struct plain *p, int fd, short events, int timeout_ms)
 			return -ETIMEDOUT;
 		if (errno != EINTR)
 			return -errno;
-		if (timeout_ms > 0) {
-			uint64_t now = now_ns();
-
-			timeout_ms = now < end ? (int)((end - now + 999999) / 1000000) : 0;
-		}
+		if (timeout_ms > 0)
+			timeout_ms = ms_to(end);
 	}
 }
 

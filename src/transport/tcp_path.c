@@ -248,17 +248,6 @@ static int serve_all(struct tcp_path *p, struct path_event *ev, int max)
 	return n + tell_lost(p, ev + n, max - n);
 }
 
-static int ms_left(uint64_t deadline)
-{
-	uint64_t now = now_ns();
-	uint64_t ms;
-
-	if (now >= deadline)
-		return 0;
-	ms = (deadline - now + 999999) / 1000000;
-	return ms > INT_MAX ? INT_MAX : (int)ms;
-}
-
 static bool room_came(struct tcp_path *p)
 {
 	if (!p->want_room || !tcp_source_room(p))
@@ -307,7 +296,7 @@ static int tcp_poll(struct path *path, struct path_event *ev, int max, int timeo
 		if (n < 0 || over)
 			return n;
 		if (timeout_ms > 0)
-			left = ms_left(deadline);
+			left = ms_to(deadline);
 		/* With no time left work that is ready is still done: a caller that
 		 * never waits would get nowhere otherwise. */
 		if (timeout_ms >= 0 && !left && !anything_runnable(p))
@@ -364,7 +353,7 @@ static int tcp_finish(struct path *path, int timeout_ms)
 		return -EBUSY;
 	while (atomic_load(&path->alive) || lost_to_tell(p)) {
 		bool over;
-		int i, n, left = ms_left(deadline);
+		int i, n, left = ms_to(deadline);
 
 		if (!left)
 			return -ETIMEDOUT;

@@ -32,30 +32,13 @@ void buf_seek(struct buf *b, size_t pos);
 
 /* Putters: 0; -ENOBUFS at the cap; -ENOMEM. Nothing is written on failure. */
 int buf_put(struct buf *b, const void *data, size_t len);
-int buf_put_u8(struct buf *b, uint8_t v);
-int buf_put_u16(struct buf *b, uint16_t v);
-int buf_put_u32(struct buf *b, uint32_t v);
-int buf_put_u64(struct buf *b, uint64_t v);
-/* u32 length, then the bytes. */
-int buf_put_string(struct buf *b, const void *data, size_t len);
-int buf_put_cstring(struct buf *b, const char *s);
 /* Room for len bytes at the end, to be filled by the caller at once. */
 int buf_reserve(struct buf *b, size_t len, uint8_t **room);
-/* Overwrite a u32 put before at offset pos from the beginning. */
-int buf_poke_u32(struct buf *b, size_t pos, uint32_t v);
 
-/* Getters: 0; -EBADMSG when there are not enough bytes, or a length is over
- * its cap, or a C string holds a NUL. The read position moves only on success. */
+/* Getters: 0; -EBADMSG when there are not enough bytes. The read position moves only on
+ * success. What messages consist of is encoded and decoded in proto. */
 int buf_get(struct buf *b, void *out, size_t len);
 int buf_get_u8(struct buf *b, uint8_t *v);
-int buf_get_u16(struct buf *b, uint16_t *v);
-int buf_get_u32(struct buf *b, uint32_t *v);
-int buf_get_u64(struct buf *b, uint64_t *v);
-/* A u32 length of at most max and that many bytes: a pointer into the buffer,
- * good until the buffer changes. */
-int buf_get_view(struct buf *b, const uint8_t **data, size_t *len, size_t max);
-/* The same as a fresh NUL-terminated string that the caller frees. */
-int buf_get_cstring(struct buf *b, char **s, size_t max);
 int buf_skip(struct buf *b, size_t len);
 
 /* Big-endian at a fixed place, for headers that are never grown. */

@@ -3,6 +3,7 @@
 #ifndef RFTP_UTIL_CLOCK_H
 #define RFTP_UTIL_CLOCK_H
 
+#include <limits.h>
 #include <stdint.h>
 #include <time.h>
 
@@ -13,6 +14,14 @@ static inline uint64_t now_ns(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* Milliseconds from now to end, rounded up; 0 when it has passed. For poll(). */
+static inline int ms_to(uint64_t end)
+{
+	uint64_t now = now_ns(), ms = now < end ? (end - now + 999999) / 1000000 : 0;
+
+	return ms < INT_MAX ? (int)ms : INT_MAX;
 }
 
 /* User and system CPU time of this process so far, in nanoseconds. */

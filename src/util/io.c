@@ -16,14 +16,6 @@
 
 /* ---- short reads and writes ---- */
 
-/* Milliseconds from now to end, at least 0. */
-static int ms_until(uint64_t end)
-{
-	uint64_t now = now_ns();
-
-	return now < end ? (int)((end - now + 999999) / 1000000) : 0;
-}
-
 int poll_fd(int fd, short events, int timeout_ms)
 {
 	struct pollfd p = { .fd = fd, .events = events };
@@ -32,7 +24,7 @@ int poll_fd(int fd, short events, int timeout_ms)
 
 	while ((rc = poll(&p, 1, timeout_ms)) < 0 && errno == EINTR)
 		if (timeout_ms > 0)
-			timeout_ms = ms_until(end); /* signals must not stretch it */
+			timeout_ms = ms_to(end); /* signals must not stretch it */
 	return rc < 0 ? -errno : rc > 0;
 }
 

@@ -118,7 +118,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	uint32_t length;
 	uint8_t type;
 
-	while (size >= BULK_FRAME_HEAD && !bulk_frame_get(data, &type, &length)) {
+	while (size >= BULK_FRAME_HEAD && !bulk_frame_get(data, BULK_FRAME_MAX, &type, &length)) {
 		struct buf *b;
 
 		MUST(length <= BULK_FRAME_MAX);

@@ -4,6 +4,7 @@
  * not change what is read. */
 #include "tests/support/fuzz.h"
 #include "tests/support/memory-stream.h"
+#include "tests/support/wire.h"
 
 #define LINE_ROOM 200
 #define FRAME_MAX 1000

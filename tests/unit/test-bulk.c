@@ -3,6 +3,7 @@
 #include "proto/bulk.h"
 
 #include "tests/support/codec.h"
+#include "tests/support/wire.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -299,15 +300,15 @@ static void test_frame_head(void **state)
 	static const struct { uint8_t p[8]; int err; uint8_t type; uint32_t length; } cases[] = {
 		{ { BULK_AGREE, 0, 0, 0, 0, 0, 0, 5 }, 0, BULK_AGREE, 5 },
 		{ { BULK_READY, 0, 0, 0, 0, 0x10, 0, 0 }, 0, BULK_READY, BULK_FRAME_MAX },
-		{ { BULK_END, 0, 0, 0, 0, 0x10, 0, 1 }, -EBADMSG, 0, 0 },
-		{ { BULK_END, 0, 0, 0, 0xff, 0xff, 0xff, 0xff }, -EBADMSG, 0, 0 },
+		{ { BULK_END, 0, 0, 0, 0, 0x10, 0, 1 }, -EMSGSIZE, 0, 0 },
+		{ { BULK_END, 0, 0, 0, 0xff, 0xff, 0xff, 0xff }, -EMSGSIZE, 0, 0 },
 		{ { 0, 0, 0, 0, 0, 0, 0, 0 }, -EBADMSG, 0, 0 },
 		{ { BULK_READY + 1, 0, 0, 0, 0, 0, 0, 0 }, -EBADMSG, 0, 0 },
 		{ { 127, 0, 0, 0, 0, 0, 0, 0 }, -EBADMSG, 0, 0 },
 		{ { 128, 0, 0, 0, 0, 0, 0, 9 }, 0, 128, 9 },
 		{ { 255, 0, 0, 0, 0, 0, 0, 0 }, 0, 255, 0 },
 		{ { 255, 1, 0, 0, 0, 0, 0, 0 }, -EBADMSG, 0, 0 },
-		{ { 255, 0, 0, 0, 0, 0x10, 0, 1 }, -EBADMSG, 0, 0 },
+		{ { 255, 0, 0, 0, 0, 0x10, 0, 1 }, -EMSGSIZE, 0, 0 },
 		{ { BULK_END, 1, 0, 0, 0, 0, 0, 0 }, -EBADMSG, 0, 0 },
 		{ { BULK_END, 0, 1, 0, 0, 0, 0, 0 }, -EBADMSG, 0, 0 },
 		{ { BULK_END, 0, 0, 1, 0, 0, 0, 0 }, -EBADMSG, 0, 0 },
@@ -318,7 +319,7 @@ static void test_frame_head(void **state)
 		uint8_t type = 99;
 		uint32_t length = 99;
 
-		assert_int_equal(bulk_frame_get(cases[i].p, &type, &length), cases[i].err);
+		assert_int_equal(bulk_frame_get(cases[i].p, BULK_FRAME_MAX, &type, &length), cases[i].err);
 		assert_int_equal(type, cases[i].type);
 		assert_int_equal(length, cases[i].length);
 	}

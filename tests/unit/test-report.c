@@ -147,12 +147,52 @@ static void test_broken_off(void **state)
 	json_decref(obj);
 }
 
+/* What is written to standard error of a file that failed so. */
+static const char *says(const char *path, const char *why)
+{
+	struct options o = { .quiet = true };
+	struct report *r = report_new(&o);
+	struct transfer_events ev = report_events(r);
+	int err = dup(STDERR_FILENO), pipes[2];
+	static char text[4096];
+	ssize_t n;
+
+	assert_int_equal(pipe(pipes), 0);
+	dup2(pipes[1], STDERR_FILENO);
+	close(pipes[1]);
+	ev.file_failed(ev.arg, path, -EACCES, why);
+	dup2(err, STDERR_FILENO);
+	close(err);
+	n = read(pipes[0], text, sizeof(text) - 1);
+	close(pipes[0]);
+	text[n < 0 ? 0 : n] = '\0';
+	report_end(r, EXIT_SOME_FAILED);
+	return text;
+}
+
+/* A name stands before what does not tell it; nothing is said twice. */
+static void test_names_of_failed(void **state)
+{
+	assert_string_equal(says("a/b", "No such file"), "test: a/b: No such file\n");
+	assert_string_equal(says("a/b", "/root/a/b: No such file"),
+			    "test: /root/a/b: No such file\n");
+	assert_string_equal(says("a/b", "b: is busy"), "test: b: is busy\n");
+	assert_string_equal(says("dir/", "cannot be made"), "test: dir/: cannot be made\n");
+	assert_string_equal(says("dir/", "dir/: cannot be made"), "test: dir/: cannot be made\n");
+	/* Compared as they are shown: bytes that no terminal should see are escaped in both. */
+	assert_string_equal(says("d/a\n", "full"), "test: d/a\\x0a: full\n");
+	assert_string_equal(says("d/a\n", "a\\x0a: full"), "test: a\\x0a: full\n");
+	/* Of a directory above it all has been said. */
+	assert_string_equal(says("a/b", ""), "");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_events),
 		cmocka_unit_test(test_totals),
 		cmocka_unit_test(test_broken_off),
+		cmocka_unit_test(test_names_of_failed),
 	};
 
 	log_init("test", LOG_LV_ERROR, false);

@@ -344,6 +344,40 @@ char *dir_path(struct dir *d, const char *name)
 	return path;
 }
 
+char *dir_below(struct dir *d, const char *name, struct dir **top)
+{
+	size_t len = strlen(name) + 1;
+	char *path, *at;
+
+	for (*top = d; (*top)->parent; *top = (*top)->parent)
+		len += strlen((*top)->name) + 1;
+	path = malloc(len);
+	if (!path)
+		return NULL;
+	at = path + len - strlen(name) - 1;
+	strcpy(at, name);
+	for (; d->parent; d = d->parent) {
+		*--at = '/';
+		at -= strlen(d->name);
+		memcpy(at, d->name, strlen(d->name));
+	}
+	return path;
+}
+
+struct dir *dir_at(struct dir *top, const char *path)
+{
+	char *names CLEANUP_FREE = strdup(path), *rest = names, *name;
+	struct dir *d = names ? dir_ref(top) : NULL;
+
+	while (d && (name = strsep(&rest, "/"))) {
+		struct dir *sub = *name ? dir_sub(d, name) : dir_ref(d);
+
+		dir_put(d);
+		d = sub;
+	}
+	return d;
+}
+
 /* ---- for walking and for making files ---- */
 
 void dir_know(struct dir *d, const struct stat *st)

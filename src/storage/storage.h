@@ -70,6 +70,11 @@ void dir_unpin(struct dir *d);
 int sync_dir(int dfd);
 /* "a/b/c" below the top with the top's path before it; malloc'd. */
 char *dir_path(struct dir *d, const char *name);
+/* "a/b/c" of name in d below the top, which is *top; malloc'd. */
+char *dir_below(struct dir *d, const char *name, struct dir **top);
+/* A reference to what "a/b" below top is; not opened yet, as of dir_sub. "": top itself.
+ * NULL: memory is out. */
+struct dir *dir_at(struct dir *top, const char *path);
 
 /* ---- walking ---- */
 

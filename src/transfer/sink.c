@@ -199,6 +199,7 @@ void sink_init(struct sink *s)
 	pthread_condattr_destroy(&a);
 	s->jobs_end = &s->jobs;
 	done_init(&s->done);
+	places_init(&s->places);
 }
 
 static void put_blocks(struct block *b)
@@ -230,6 +231,7 @@ void sink_destroy(struct sink *s)
 	for (uint32_t i = 0; s->slots && i < s->ahead; i++)
 		kfile_put(s, s->slots[i]);
 	sink_entries_end(s);
+	places_destroy(&s->places);
 	dirs_free(s->dirset);
 	buf_free(s->verdicts);
 	free(s->slots);

@@ -9,6 +9,7 @@
 #include "transfer/inodes.h"
 #include "transfer/numbers.h"
 #include "transfer/outlet.h"
+#include "transfer/places.h"
 #include "transfer/seal.h"
 #include "transfer/xfer.h"
 
@@ -103,9 +104,11 @@ struct jobs {
 #define NOSIZE_TOKEN (INT64_MAX / 2)
 #define KEPT_TOKEN 1
 
-/* A file that hard links may name: there can be many. Guarded by lock, but for what does
- * not change. */
+/* A file that hard links may name, until it has come to its end. Guarded by lock, but for
+ * what does not change. */
 enum link_state { LINK_PENDING, LINK_THERE, LINK_FAILED };
+
+#define LINK_GONE 2
 
 struct linkable {
 	struct dir *dir;         /* a reference; NULL: there is none */
@@ -151,7 +154,10 @@ struct sink {
 	_Atomic uint64_t highest;      /* last entry id that came */
 	struct block *parked;          /* guarded by lock: blocks before their entries */
 	struct numbers *numbers;       /* guarded by lock */
-	struct inodes linkables;       /* guarded by lock: addresses of those, by entry id */
+	/* Guarded by lock. By entry id: addresses of struct linkable; of those that have come
+	 * to their end, which can be many, numbers of places, which are odd, or LINK_GONE. */
+	struct inodes linkables;
+	struct places places;
 	struct buf *verdicts;          /* guarded by lock: not sent yet */
 
 	pthread_mutex_t job_lock;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Hard links, which wait for the file that they name. What is remembered of it goes when no
- * further link comes. */
+/* Hard links, which wait for the file that they name. What is remembered of it is put away
+ * once it is there, and goes when no further link comes. */
 #include "transfer/sink.h"
 
 #include <errno.h>
@@ -16,18 +16,15 @@ static struct inode *slot_of(struct sink *s, uint64_t id)
 	return inodes_find(&s->linkables, 0, id);
 }
 
-static struct linkable *linkable_in(const struct inode *slot)
+static bool is_place(uint64_t what)
 {
-	return (struct linkable *)(uintptr_t)slot->id;
+	return what & 1;
 }
 
-/* The slot's reference goes to the caller. */
-static struct linkable *take(struct sink *s, struct inode *slot)
+/* NULL: it has come to its end and been put away. */
+static struct linkable *linkable_in(uint64_t what)
 {
-	struct linkable *l = linkable_in(slot);
-
-	inodes_remove(&s->linkables, slot);
-	return l;
+	return is_place(what) || what == LINK_GONE ? NULL : (struct linkable *)(uintptr_t)what;
 }
 
 /* ---- without it ---- */
@@ -46,18 +43,30 @@ static void linkable_put(struct sink *s, struct linkable *l)
 	free(l);
 }
 
+/* dir: a reference that it takes, also when memory is out, or NULL. */
+static struct linkable *linkable_new(struct dir *dir, const char *name)
+{
+	struct linkable *l = calloc(1, sizeof(*l) + strlen(name) + 1);
+
+	if (!l) {
+		dir_put(dir);
+		return NULL;
+	}
+	strcpy(l->name, name);
+	l->dir = dir;
+	l->refs = 1;
+	return l;
+}
+
 int linkable_add(struct sink *s, const struct kfile *f)
 {
 	struct linkable *l;
 
 	if (s->discard || s->stream || s->dry)
 		return 0;
-	l = calloc(1, sizeof(*l) + strlen(f->name) + 1);
+	l = linkable_new(f->parent->dir ? dir_ref(f->parent->dir) : NULL, f->name);
 	if (!l)
 		return -ENOMEM;
-	strcpy(l->name, f->name);
-	l->dir = f->parent->dir ? dir_ref(f->parent->dir) : NULL;
-	l->refs = 1;
 	pthread_mutex_lock(&s->lock);
 	if (s->linkables.n < BULK_LINKED_MAX &&
 	    inodes_add(&s->linkables, 0, f->id, (uint64_t)(uintptr_t)l))
@@ -108,33 +117,86 @@ static void make_or_fail(struct sink *s, struct kfile *f, struct linkable *l,
 		hardlink_orphan(s, f);
 }
 
+/* To one that has been put away. */
+static void link_to_place(struct sink *s, struct kfile *f, uint64_t what)
+{
+	struct linkable *l;
+	struct dir *dir = NULL;
+	char *name CLEANUP_FREE = NULL;
+	char text[ERR_TEXT];
+	int r;
+
+	if (!is_place(what)) {
+		hardlink_orphan(s, f);
+		return;
+	}
+	r = places_get(&s->places, what, &dir, &name);
+	l = r ? NULL : linkable_new(dir, name);
+	if (l) {
+		make_hardlink(s, f, l, &s->named);
+		linkable_put(s, l);
+		return;
+	}
+	r = r ? r : -ENOMEM;
+	snprintf(text, sizeof(text), "%s: the file it is a hard link to is not to be found: %s",
+		 printable(f->name), strerror(-r));
+	kfile_failed(s, f, r, text);
+}
+
 int kfile_hardlink(struct sink *s, struct kfile *f)
 {
 	struct linkable *l = NULL;
 	struct inode *slot;
 	enum link_state state = LINK_PENDING;
+	uint64_t what = 0;
 
 	pthread_mutex_lock(&s->lock);
 	slot = slot_of(s, f->link_id);
 	if (slot) {
-		l = linkable_in(slot);
-		state = l->state;
+		what = slot->id;
+		l = linkable_in(what);
 	}
-	if (slot && state == LINK_PENDING) {
+	if (l)
+		state = l->state;
+	if (l && state == LINK_PENDING) {
 		atomic_fetch_add(&f->refs, 1);
 		f->next = l->waiting;
 		l->waiting = f;
-	} else if (slot) {
+	} else if (l) {
 		l->refs++;
 	}
 	pthread_mutex_unlock(&s->lock);
-	if (!slot)
+	if (!what)
 		return -EPROTO;
-	if (state != LINK_PENDING) {
+	if (!l) {
+		link_to_place(s, f, what);
+	} else if (state != LINK_PENDING) {
 		make_or_fail(s, f, l, state, &s->named);
 		linkable_put(s, l);
 	}
 	return 0;
+}
+
+/* Memory for those that settle would grow with the tree. l, which the table may have dropped
+ * meanwhile, stays in it where it cannot be put away. */
+static void put_away(struct sink *s, uint64_t id, struct linkable *l, enum link_state state)
+{
+	uint64_t what = LINK_GONE;
+	struct inode *slot;
+
+	if (state == LINK_THERE)
+		what = l->dir ? places_put(&s->places, l->dir, l->name) : 0;
+	if (!what)
+		return;
+	pthread_mutex_lock(&s->lock);
+	slot = slot_of(s, id);
+	if (slot) {
+		slot->id = what;
+		l->refs--; /* the table's; the caller has one, too */
+	}
+	pthread_mutex_unlock(&s->lock);
+	if (!slot && is_place(what))
+		places_drop(&s->places, what);
 }
 
 void linkable_settle(struct sink *s, const struct kfile *f, enum link_state state)
@@ -143,15 +205,17 @@ void linkable_settle(struct sink *s, const struct kfile *f, enum link_state stat
 	struct kfile *waiting = NULL;
 	struct jobs later = { 0 };
 	struct inode *slot;
+	bool last = true;
 
 	pthread_mutex_lock(&s->lock);
 	slot = slot_of(s, f->id);
 	if (slot) {
-		l = linkable_in(slot);
+		l = linkable_in(slot->id);
 		l->state = state;
 		waiting = steal_ptr(&l->waiting);
-		if (l->last)
-			take(s, slot);
+		last = l->last;
+		if (last)
+			inodes_remove(&s->linkables, slot); /* its reference is ours */
 		else
 			l->refs++;
 	}
@@ -164,6 +228,8 @@ void linkable_settle(struct sink *s, const struct kfile *f, enum link_state stat
 		waiting = next;
 	}
 	sink_jobs(s, &later);
+	if (!last)
+		put_away(s, f->id, l, state);
 	if (l)
 		linkable_put(s, l);
 }
@@ -172,23 +238,32 @@ void linkable_last(struct sink *s, uint64_t id)
 {
 	struct linkable *l = NULL;
 	struct inode *slot;
+	uint64_t what = 0;
 
 	pthread_mutex_lock(&s->lock);
 	slot = slot_of(s, id);
-	if (slot && linkable_in(slot)->state == LINK_PENDING)
-		linkable_in(slot)->last = true; /* who settles it forgets it */
-	else if (slot)
-		l = take(s, slot);
+	if (slot)
+		l = linkable_in(what = slot->id);
+	if (l && l->state == LINK_PENDING) {
+		l->last = true; /* who settles it forgets it */
+		l = NULL;
+		what = 0;
+	} else if (slot) {
+		inodes_remove(&s->linkables, slot);
+	}
 	pthread_mutex_unlock(&s->lock);
 	if (l)
 		linkable_put(s, l);
+	else if (is_place(what))
+		places_drop(&s->places, what);
 }
 
 /* At the end, when nobody else is there. */
 void linkables_free(struct sink *s)
 {
 	for (size_t i = 0; i < s->linkables.room; i++) {
-		struct linkable *l = linkable_in(&s->linkables.v[i]);
+		uint64_t what = s->linkables.v[i].id;
+		struct linkable *l = what ? linkable_in(what) : NULL;
 
 		while (l && l->waiting) {
 			struct kfile *f = l->waiting;

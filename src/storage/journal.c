@@ -24,6 +24,8 @@
 #define HEADER_BYTES 64
 #define RECORD_BYTES 28
 #define CHUNK_RECORDS 4096
+/* Runs whose digests are in memory at once when an old journal is gone through. */
+#define WINDOW_RUNS (1u << 17)
 /* A batch is synced and recorded when it is this old, or this big and not too young:
  * what a crash costs, against a sync of the data each time. */
 #define BATCH_NS 1000000000u
@@ -34,7 +36,6 @@ static const char magic[8] = { 'R', 'F', 'T', 'P', 'J', 'R', 'N', 'L' };
 
 struct note {
 	uint64_t run;
-	size_t nth;             /* in the journal it was read from */
 	uint8_t digest[RUN_DIGEST_BYTES];
 };
 
@@ -48,7 +49,8 @@ struct journal {
 	uint32_t run;
 	uint64_t size;
 	uint32_t seed;          /* the header's CRC */
-	struct notes old;       /* taken over; belongs to the opener's thread */
+	uint64_t old_end;       /* of what was taken over; this and the next belong to the */
+	uint64_t old_last;      /* opener's thread. No run in it is greater */
 	pthread_mutex_t lock;   /* guards all below */
 	pthread_cond_t flushed;
 	struct notes pending;
@@ -124,33 +126,53 @@ static bool header_fits(struct journal *j, const struct part_spec *s)
 	return memcmp(is, want, sizeof(is)) == 0;
 }
 
-/* Every good record to j->old; the rest is cut off. */
-static int load_records(struct journal *j)
+typedef void record_fn(void *arg, const struct note *note);
+
+/* Call fn for each good record from the header up to end; *good is where they end. */
+static int each_record(struct journal *j, uint64_t end, record_fn *fn, void *arg, uint64_t *good)
 {
 	uint8_t *chunk CLEANUP_FREE = malloc(CHUNK_RECORDS * RECORD_BYTES);
 	size_t n, i;
 
 	if (!chunk)
 		return -ENOMEM;
-	j->end = HEADER_BYTES;
+	*good = HEADER_BYTES;
 	do {
 		ssize_t got = pread_full(j->fd, chunk, CHUNK_RECORDS * RECORD_BYTES,
-					 (off_t)j->end);
+					 (off_t)*good);
 
 		if (got < 0)
 			return (int)got;
 		n = (size_t)got / RECORD_BYTES;
-		for (i = 0; i < n; i++) {
+		for (i = 0; i < n && *good + (i + 1) * RECORD_BYTES <= end; i++) {
 			struct note note;
 
 			if (!decode_record(chunk + i * RECORD_BYTES, &note, j->seed))
 				break;
-			note.nth = j->old.n;
-			if (note.run < runs_of(j) && notes_add(&j->old, &note))
-				return -ENOMEM;
+			if (note.run < runs_of(j))
+				fn(arg, &note);
 		}
-		j->end += i * RECORD_BYTES;
+		*good += i * RECORD_BYTES;
 	} while (n == CHUNK_RECORDS && i == n);
+	return 0;
+}
+
+static void note_last(void *arg, const struct note *note)
+{
+	uint64_t *last = arg;
+
+	if (note->run > *last)
+		*last = note->run;
+}
+
+/* How far the records are good; the rest is cut off. */
+static int look_at_records(struct journal *j)
+{
+	int r = each_record(j, UINT64_MAX, note_last, &j->old_last, &j->end);
+
+	if (r)
+		return r;
+	j->old_end = j->end;
 	return ftruncate(j->fd, (off_t)j->end) ? -errno : 0;
 }
 
@@ -208,7 +230,7 @@ struct journal *journal_open(int dirfd, const struct part_spec *s, int datafd, b
 	r = j->fd < 0 ? j->fd : 0;
 	if (r == 0) {
 		*taken = !fresh && !made && header_fits(j, s);
-		r = *taken ? load_records(j) : start_anew(j, s);
+		r = *taken ? look_at_records(j) : start_anew(j, s);
 	}
 	if (r == 0)
 		return j;
@@ -226,33 +248,28 @@ void journal_close(struct journal *j)
 	cleanup_close(&j->fd);
 	pthread_cond_destroy(&j->flushed);
 	pthread_mutex_destroy(&j->lock);
-	free(j->old.v);
 	free(j->pending.v);
 	free(j);
 }
 
 /* ---- what is down ---- */
 
-static int by_run(const void *a, const void *b)
+/* The digests of some runs, one behind the other. */
+struct window {
+	uint64_t first, n;
+	struct note *v;
+	bool *there;
+};
+
+/* Of several for a run the last holds. */
+static void into_window(void *arg, const struct note *note)
 {
-	const struct note *x = a, *y = b;
+	struct window *w = arg;
 
-	if (x->run != y->run)
-		return x->run < y->run ? -1 : 1;
-	return (x->nth > y->nth) - (x->nth < y->nth);
-}
-
-/* In order of runs, and of several for a run the last alone. */
-static void sort_old(struct notes *v)
-{
-	size_t kept = 0;
-
-	if (v->n)
-		qsort(v->v, v->n, sizeof(*v->v), by_run);
-	for (size_t i = 0; i < v->n; i++)
-		if (i + 1 == v->n || v->v[i].run != v->v[i + 1].run)
-			v->v[kept++] = v->v[i];
-	v->n = kept;
+	if (note->run < w->first || note->run - w->first >= w->n)
+		return;
+	w->v[note->run - w->first] = *note;
+	w->there[note->run - w->first] = true;
 }
 
 static bool run_holds(struct journal *j, const struct note *note, uint8_t *room)
@@ -267,27 +284,44 @@ static bool run_holds(struct journal *j, const struct note *note, uint8_t *room)
 	return memcmp(digest, note->digest, sizeof(digest)) == 0;
 }
 
-int64_t journal_runs(struct journal *j, int (*fn)(void *arg, uint64_t run,
-		     const uint8_t digest[RUN_DIGEST_BYTES]), void *arg)
+typedef int run_fn(void *arg, uint64_t run, const uint8_t digest[RUN_DIGEST_BYTES]);
+
+/* Those in the window that hold. */
+static int window_runs(struct journal *j, const struct window *w, uint8_t *room, run_fn *fn,
+		       void *arg, int64_t *good)
 {
+	int r = 0;
+
+	for (uint64_t i = 0; i < w->n && !r; i++) {
+		if (!w->there[i] || !run_holds(j, &w->v[i], room))
+			continue;
+		++*good;
+		r = fn ? fn(arg, w->v[i].run, w->v[i].digest) : 0;
+	}
+	return r;
+}
+
+/* The journal is read once for each window: that is little beside the data, and a file of
+ * any size takes the same memory. */
+int64_t journal_runs(struct journal *j, run_fn *fn, void *arg)
+{
+	uint64_t runs = j->old_end ? j->old_last + 1 : 0, end;
+	uint64_t n = runs < WINDOW_RUNS ? runs : WINDOW_RUNS;
+	struct note *v CLEANUP_FREE = malloc((n + 1) * sizeof(*v));
+	bool *there CLEANUP_FREE = malloc(n + 1);
 	uint8_t *room CLEANUP_FREE = malloc(j->run);
 	int64_t good = 0;
+	int r = room && v && there ? 0 : -ENOMEM;
 
-	if (!room)
-		return -ENOMEM;
-	sort_old(&j->old);
-	for (size_t i = 0; i < j->old.n; i++) {
-		const struct note *note = &j->old.v[i];
-		int r;
+	for (uint64_t at = 0; at < runs && !r; at += n) {
+		struct window w = { .first = at, .n = n, .v = v, .there = there };
 
-		if (!run_holds(j, note, room))
-			continue;
-		good++;
-		r = fn ? fn(arg, note->run, note->digest) : 0;
-		if (r)
-			return r;
+		memset(there, 0, n);
+		r = each_record(j, j->old_end, into_window, &w, &end);
+		if (!r)
+			r = window_runs(j, &w, room, fn, arg, &good);
 	}
-	return good;
+	return r ? r : good;
 }
 
 /* ---- noting ---- */

@@ -4,6 +4,7 @@
 #ifndef RFTP_TRANSFER_SINK_H
 #define RFTP_TRANSFER_SINK_H
 
+#include "transfer/checks.h"
 #include "transfer/dest.h"
 #include "transfer/done.h"
 #include "transfer/inodes.h"
@@ -34,18 +35,6 @@ struct kdir {
 	char *path;              /* in a dry run, where dir is NULL: what it would be */
 	_Atomic uint32_t refs;
 	UT_hash_handle hh;       /* in sink.dirs while entries may name it */
-};
-
-/* What --ack verified compares: pieces of a file, as they are to be. */
-struct check {
-	uint64_t offset;
-	uint32_t length;
-	uint8_t digest[RUN_DIGEST_BYTES];
-};
-
-struct checks {
-	struct check *v;
-	uint32_t n;
 };
 
 enum kjob { JOB_NONE, JOB_EMPTY, JOB_BEGIN, JOB_COMMIT };
@@ -83,6 +72,7 @@ struct kfile {
 	uint8_t *ranges;         /* as they came, until the part has its holes; guarded by the
 				  * stripe once a part may be made */
 	uint32_t nranges;
+	/* What --ack verified compares: pieces of the file, as they are to be. */
 	struct checks came;      /* guarded by the stripe until all is down */
 	struct checks kept;      /* what an earlier transfer left; the clerk's that begins */
 	uint8_t *xattrs;
@@ -261,8 +251,6 @@ static inline pthread_mutex_t *stripe_of(struct sink *s, uint64_t id)
 }
 
 /* sink_verify.c */
-/* Append new. 0 or -ENOMEM. */
-int checks_add(struct checks *c, const struct check *new);
 /* All of f, which has been synced and has size bytes, lies on the medium as it came, or as
  * it was found to be. Its holes are zeros. The committer's. */
 int kfile_verify(struct kfile *f, uint64_t size, struct err *e);

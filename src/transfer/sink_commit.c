@@ -158,8 +158,8 @@ void kfile_put(struct sink *s, struct kfile *f)
 	part_free(f->part);
 	kdir_put(s, f->parent);
 	drop_details(s, f);
-	free(f->came.v);
-	free(f->kept.v);
+	checks_clear(&f->came);
+	checks_clear(&f->kept);
 	free(f);
 }
 
@@ -413,7 +413,7 @@ static int keep_check(struct runs_frame *rf, uint64_t run,
 	if (rf->f->meta.size - c.offset < bytes)
 		c.length = (uint32_t)(rf->f->meta.size - c.offset);
 	memcpy(c.digest, digest, sizeof(c.digest));
-	return checks_add(&rf->f->kept, &c);
+	return checks_add(&rf->f->kept, &c, rf->f->parent->dir);
 }
 
 static int add_run(void *arg, uint64_t run, const uint8_t digest[RUN_DIGEST_BYTES])

@@ -10,54 +10,37 @@
 
 #define ZEROS_AT_ONCE (1u << 20)
 
-int checks_add(struct checks *c, const struct check *new)
-{
-	if (!(c->n & (c->n - 1))) { /* a power of two: grow */
-		uint32_t room = c->n ? 2 * c->n : 1;
-		struct check *v = reallocarray(c->v, room, sizeof(*v));
-
-		if (!v)
-			return -ENOMEM;
-		c->v = v;
-	}
-	c->v[c->n++] = *new;
-	return 0;
-}
-
-static uint64_t end_of(const struct check *c)
-{
-	return c->offset + c->length;
-}
-
-static int by_offset(const void *a, const void *b)
-{
-	uint64_t x = ((const struct check *)a)->offset, y = ((const struct check *)b)->offset;
-
-	return x < y ? -1 : x > y;
-}
-
-static void sort(struct checks *c)
-{
-	if (c->n)
-		qsort(c->v, c->n, sizeof(*c->v), by_offset);
-}
-
-/* Runs that were there go to what came, but those of which something came again: the
+/* What came, and the runs that were there, but for those of which something came again: the
  * source did not find its own bytes in them. */
-static int add_kept(struct checks *came, const struct checks *kept)
+struct pieces {
+	struct checks_reader *came, *kept;
+	uint64_t end;              /* of what came before */
+};
+
+/* The next by offset. 1; 0: the end; or a negative errno. */
+static int next_piece(struct pieces *p, struct check *out)
 {
-	uint32_t n = came->n, at = 0;
-	int r = 0;
+	for (;;) {
+		int r, rk;
+		const struct check *c = checks_peek(p->came, &r), *k = checks_peek(p->kept, &rk);
+		bool again = k && (k->offset < p->end || (c && c->offset < check_end(k)));
 
-	for (uint32_t i = 0; i < kept->n && !r; i++) {
-		const struct check *k = &kept->v[i];
-
-		while (at < n && end_of(&came->v[at]) <= k->offset)
-			at++;
-		if (at == n || came->v[at].offset >= end_of(k))
-			r = checks_add(came, k);
+		if (r || rk)
+			return r ? r : rk;
+		if (c && (!k || check_end(c) <= k->offset || (again && c->offset <= k->offset))) {
+			*out = *c;
+			checks_take(p->came);
+			if (check_end(out) > p->end)
+				p->end = check_end(out);
+			return 1;
+		}
+		if (!k)
+			return 0;
+		*out = *k;
+		checks_take(p->kept);
+		if (!again)
+			return 1;
 	}
-	return r;
 }
 
 static int read_back(struct kfile *f, uint64_t at, void *p, uint32_t n, struct err *e)
@@ -129,25 +112,32 @@ static int verify_hole(struct kfile *f, uint64_t at, uint64_t end, struct err *e
 	return r;
 }
 
-int kfile_verify(struct kfile *f, uint64_t size, struct err *e)
+static int verify_pieces(struct kfile *f, struct pieces *p, uint64_t size, struct err *e)
 {
 	uint8_t *room CLEANUP_FREE = NULL;
+	struct check c;
 	uint64_t at = 0;
-	int r = 0;
+	int r = 0, more;
 
-	sort(&f->came);
-	sort(&f->kept);
-	if (add_kept(&f->came, &f->kept))
-		return err_set(e, -ENOMEM, "out of memory");
-	sort(&f->came);
-	for (uint32_t i = 0; i < f->came.n && !r; i++) {
-		const struct check *c = &f->came.v[i];
-
-		r = verify_hole(f, at, c->offset, e);
+	while (!r && (more = next_piece(p, &c)) > 0) {
+		r = verify_hole(f, at, c.offset, e);
 		if (!r)
-			r = verify_piece(f, c, &room, e);
-		if (end_of(c) > at)
-			at = end_of(c);
+			r = verify_piece(f, &c, &room, e);
+		if (check_end(&c) > at)
+			at = check_end(&c);
 	}
+	if (!r && more < 0)
+		return err_sys(e, more, "%s: what was to be compared", printable(f->name));
 	return r ? r : verify_hole(f, at, size, e);
+}
+
+int kfile_verify(struct kfile *f, uint64_t size, struct err *e)
+{
+	struct pieces p = { .came = checks_read(&f->came), .kept = checks_read(&f->kept) };
+	int r = p.came && p.kept ? verify_pieces(f, &p, size, e) :
+				   err_set(e, -ENOMEM, "out of memory");
+
+	checks_done(p.came);
+	checks_done(p.kept);
+	return r;
 }

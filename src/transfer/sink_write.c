@@ -202,10 +202,10 @@ static int add_check(struct sink *s, struct kfile *f, const struct extent *x,
 	struct check c = { .offset = x->offset, .length = x->length };
 	LOCK_GUARD(guard, stripe_of(s, f->id));
 
-	if (f->came.n >= most_pieces(s, f, x))
+	if (checks_count(&f->came) >= most_pieces(s, f, x))
 		return -EPROTO;
 	crypto_run_digest(c.digest, data, x->length);
-	return checks_add(&f->came, &c);
+	return checks_add(&f->came, &c, f->parent->dir);
 }
 
 /* Runs that x covers wholly go into the journal. */

@@ -812,6 +812,55 @@ static void only_what_fits_is_taken_over(void **state)
 	}
 }
 
+struct far_runs {
+	uint64_t run[8];
+	unsigned n;
+};
+
+static int note_far(void *arg, uint64_t run, const uint8_t digest[RUN_DIGEST_BYTES])
+{
+	struct far_runs *f = arg;
+	uint8_t zeros[4096] = { 0 }, want[RUN_DIGEST_BYTES];
+
+	crypto_run_digest(want, zeros, sizeof(zeros));
+	assert_memory_equal(digest, want, sizeof(want));
+	assert_true(f->n < 8);
+	f->run[f->n++] = run;
+	return 0;
+}
+
+/* More runs than are looked at together: each is found, in order, and the last note of
+ * several holds, however far apart they are. */
+static void many_runs(void **state)
+{
+	static const uint64_t runs[] = { 0, 131071, 131072, 262143, 262144, 299999 };
+	enum { N = sizeof(runs) / sizeof(runs[0]) };
+	static const uint8_t wrong[RUN_DIGEST_BYTES];
+	uint8_t zeros[4096] = { 0 }, digest[RUN_DIGEST_BYTES];
+	struct part_spec s = journalled("many");
+	struct far_runs far = { .n = 0 };
+	struct part *p;
+
+	(void)state;
+	s.run = 4096;
+	s.meta.size = 300000ull * 4096;
+	crypto_run_digest(digest, zeros, sizeof(zeros));
+	p = begin(&s);
+	assert_int_equal(part_note_run(p, runs[2], wrong), 0);
+	for (int i = N - 1; i >= 0; i--)
+		assert_int_equal(part_note_run(p, runs[i], digest), 0);
+	assert_int_equal(part_note_run(p, 7, digest), 0);
+	assert_int_equal(part_note_run(p, 7, wrong), 0);
+	part_abandon(p, true);
+	part_free(p);
+	p = begin(&s);
+	assert_int_equal(part_runs(p, note_far, &far, NULL), N);
+	assert_int_equal(far.n, N);
+	assert_memory_equal(far.run, runs, sizeof(runs));
+	part_abandon(p, false);
+	part_free(p);
+}
+
 static void kept_and_noted_twice(void **state)
 {
 	static const uint8_t wrong[RUN_DIGEST_BYTES];
@@ -1094,6 +1143,7 @@ int main(void)
 		T(crashed_in_place_too),
 		T(only_what_fits_is_taken_over),
 		T(kept_and_noted_twice),
+		T(many_runs),
 		T(threads_note_together),
 		T(in_place),
 		T(faults_leave_the_old_file),

@@ -188,6 +188,10 @@ int sink_entries(struct sink *s, struct buf *p, struct err *e);
 int sink_sizes(struct sink *s, struct buf *p, bool kept);
 int sink_source_failed(struct sink *s, struct buf *p);
 void sink_entries_end(struct sink *s);
+
+/* sink_verdict.c */
+/* Is what stands at f's name left alone? */
+bool sink_passes_over(struct sink *s, struct kfile *f);
 int sink_flush_verdicts(struct sink *s);
 int sink_verdict(struct sink *s, uint64_t id, uint8_t verdict);
 /* The same for a file of which something may come from now on. */

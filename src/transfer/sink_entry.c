@@ -11,53 +11,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Verdicts are sent when there are this many bytes of them. */
-#define VERDICTS_MAX 65536
-
-/* ---- verdicts ---- */
-
-int sink_flush_verdicts(struct sink *s)
-{
-	struct buf *b = NULL;
-	int r = 0;
-
-	pthread_mutex_lock(&s->lock);
-	if (buf_len(s->verdicts)) {
-		b = s->verdicts;
-		s->verdicts = buf_new(BULK_FRAME_MAX);
-		if (!s->verdicts) {
-			s->verdicts = b;
-			b = NULL;
-			r = -ENOMEM;
-		}
-	}
-	pthread_mutex_unlock(&s->lock);
-	if (b)
-		r = xfer_send(&s->x, BULK_VERDICTS, b);
-	buf_free(b);
-	return r;
-}
-
-int sink_wants(struct sink *s, struct kfile *f, uint8_t verdict)
-{
-	atomic_store(&f->asks, false);
-	return sink_verdict(s, f->id, verdict);
-}
-
-int sink_verdict(struct sink *s, uint64_t id, uint8_t verdict)
-{
-	size_t len;
-	int r;
-
-	pthread_mutex_lock(&s->lock);
-	r = bulk_verdict_put(s->verdicts, id, verdict);
-	len = buf_len(s->verdicts);
-	pthread_mutex_unlock(&s->lock);
-	if (!r && len > VERDICTS_MAX)
-		r = sink_flush_verdicts(s);
-	return r;
-}
-
 static struct kdir *find_dir(struct sink *s, uint64_t id)
 {
 	struct kdir *d;
@@ -372,55 +325,6 @@ static int enter_slot(struct sink *s, struct kfile *f)
 	return 0;
 }
 
-/* What stands at the name now. */
-static int look(struct kfile *f, struct stat *st)
-{
-	int dfd, r;
-
-	if (!f->parent->dir)
-		return f->parent->error ? f->parent->error : -ENOENT;
-	dfd = dir_pin(f->parent->dir);
-	if (dfd < 0)
-		return dfd;
-	r = fstatat(dfd, f->name, st, AT_SYMLINK_NOFOLLOW) ? -errno : 0;
-	dir_unpin(f->parent->dir);
-	return r;
-}
-
-static bool not_older(const struct stat *st, const struct meta *m)
-{
-	return st->st_mtim.tv_sec > m->mtime_s ||
-	       (st->st_mtim.tv_sec == m->mtime_s &&
-		(uint32_t)st->st_mtim.tv_nsec >= m->mtime_ns);
-}
-
-static bool same(const struct stat *st, const struct meta *m)
-{
-	return (m->type == FT_LINK ? S_ISLNK(st->st_mode) : S_ISREG(st->st_mode)) &&
-	       (uint64_t)st->st_size == m->size && st->st_mtim.tv_sec == m->mtime_s &&
-	       (uint32_t)st->st_mtim.tv_nsec == m->mtime_ns;
-}
-
-/* Is what stands at f's name left alone? */
-static bool policy_skips(struct sink *s, struct kfile *f)
-{
-	struct stat st;
-
-	if (s->discard || s->stream || s->x.req->policy == POLICY_OVERWRITE)
-		return false;
-	if (look(f, &st) || S_ISDIR(st.st_mode))
-		return false;
-	f->other = !same(&st, &f->meta);
-	switch (s->x.req->policy) {
-	case POLICY_SAME:
-		return !f->other;
-	case POLICY_UPDATE:
-		return not_older(&st, &f->meta);
-	default:
-		return true;
-	}
-}
-
 /* A file that is begun before anything of it may come: it may be resumed, or held by
  * another writer for a while. */
 static bool begins_first(struct sink *s, const struct kfile *f)
@@ -437,7 +341,7 @@ static bool resumable(struct sink *s)
 /* The answer to an entry that asks. */
 static int answer(struct sink *s, struct kfile *f)
 {
-	if (policy_skips(s, f)) {
+	if (sink_passes_over(s, f)) {
 		kfile_done(s, f, true);
 		return sink_verdict(s, f->id, VERDICT_SKIP);
 	}
@@ -596,7 +500,7 @@ static int on_link(struct sink *s, const struct bulk_entry *en, struct err *e)
 		parent_missing(s, f);
 	else if (!r && (f->flags & ENTRY_F_ASK))
 		r = answer(s, f);
-	else if (!r && (s->dry || policy_skips(s, f)))
+	else if (!r && (s->dry || sink_passes_over(s, f)))
 		kfile_done(s, f, true);
 	else if (!r && en->type == ENTRY_HARDLINK)
 		r = kfile_hardlink(s, f);

@@ -56,6 +56,7 @@ struct kfile {
 	 * refused, so that left cannot reach 0 while a piece is being written. */
 	_Atomic int64_t unreceived;
 	atomic_bool asks;        /* its verdict is not out: nothing of it may come */
+	atomic_bool offered;     /* runs of it: the source is to say, once, what it keeps */
 	atomic_bool over;        /* done, skipped or failed */
 	bool other;              /* passed over, and what has its name is another file */
 	bool counts;             /* as a file, as the source counts them: not links */

@@ -455,6 +455,7 @@ static int begin_big(struct sink *s, struct kfile *f, struct err *e)
 	/* Before the source can answer. */
 	atomic_fetch_add(&f->left, KEPT_TOKEN);
 	atomic_fetch_add(&f->unreceived, KEPT_TOKEN);
+	atomic_store(&f->offered, true);
 	r = xfer_send(&s->x, BULK_RUNS, b);
 	return r ? r : sink_wants(s, f, VERDICT_RUNS);
 }

@@ -567,7 +567,8 @@ int sink_sizes(struct sink *s, struct buf *p, bool kept)
 		if (!f)
 			continue;
 		if (n > INT64_MAX / 4 || atomic_load(&f->asks) ||
-		    (kept ? !f->journal : !(f->flags & ENTRY_F_NOSIZE))) {
+		    (kept ? !atomic_exchange(&f->offered, false) :
+			    !(f->flags & ENTRY_F_NOSIZE))) {
 			kfile_put(s, f);
 			return -EPROTO;
 		}

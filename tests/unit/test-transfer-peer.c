@@ -239,6 +239,20 @@ static void test_data_before_the_verdict(void **state)
 	expect_end(&p, -EPROTO);
 }
 
+/* What was not offered cannot be kept: it would complete a file of nothing. */
+static void test_kept_without_runs(void **state)
+{
+	struct peer p;
+
+	begin(&p, BULK_PUT, at("kept/"), BULK_F_RESUME, POLICY_OVERWRITE);
+	file_entry(&p, 1, "a", 3u << 20, ENTRY_F_ASK);
+	entries(&p);
+	wait_frame(&p, BULK_VERDICTS);
+	send_pair(&p, BULK_KEPT, 1, (3u << 20) - 1);
+	expect_end(&p, -EPROTO);
+	assert_false(there("kept/a"));
+}
+
 static void test_dry_run_writes_nothing(void **state)
 {
 	struct peer p;
@@ -777,6 +791,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_good_source),
 		cmocka_unit_test(test_data_before_the_verdict),
+		cmocka_unit_test(test_kept_without_runs),
 		cmocka_unit_test(test_dry_run_writes_nothing),
 		cmocka_unit_test(test_empty_pieces),
 		cmocka_unit_test(test_bytes_missing_at_the_end),

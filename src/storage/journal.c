@@ -366,6 +366,9 @@ static int flush_locked(struct journal *j)
 	j->last_ns = now_ns();
 	if (data && !j->data_error)
 		j->data_error = data;
+	if (r && !data && !j->error)
+		log_warn("a journal cannot be written (%s): its file could not be resumed",
+			 strerror(-r));
 	if (r && !j->error)
 		j->error = r;
 	pthread_cond_broadcast(&j->flushed);
@@ -388,15 +391,18 @@ int journal_note(struct journal *j, uint64_t run, const uint8_t digest[RUN_DIGES
 	struct note note = { .run = run };
 	int r;
 
+	/* Without a journal the file is as good; only a later transfer would miss it. */
 	if (j->error)
-		return j->error;
+		return j->data_error;
 	if (run >= runs_of(j))
 		return -ERANGE;
 	memcpy(note.digest, digest, RUN_DIGEST_BYTES);
 	r = notes_add(&j->pending, &note);
-	if (r == 0 && due(j))
-		r = flush_locked(j);
-	return r;
+	if (r)
+		return r;
+	if (due(j))
+		flush_locked(j);
+	return j->data_error;
 }
 
 int journal_flush(struct journal *j)

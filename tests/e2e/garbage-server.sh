@@ -56,6 +56,7 @@ done
 
 # Who waits for a server that says nothing more can be ended, by one signal.
 patient=(-q --plain --prot clear --channels 1 --block 64K --inflight 16 --memory 64M --connect-timeout 60s)
+is_rftp() { [ "$(cat "/proc/$1/comm" 2>/dev/null)" = rftp ]; }
 # stopped SIGNAL DIRECTION NAME PORT
 stopped() {
 	local words what="$2 from a server that is silent_$3: SIG$1"
@@ -67,6 +68,7 @@ stopped() {
 signal.signal(signal.SIGINT, signal.SIG_DFL)
 os.execvp(sys.argv[1], sys.argv[1:])' rftp "$2" "${patient[@]}" "${words[@]}" </dev/null >"$tmp/out" 2>"$tmp/err" &
 	others+=($!)
+	patience 20 is_rftp "${others[-1]}" # python ignores SIGINT, too, until it is told
 	sleep 0.7
 	kill "-$1" "${others[-1]}"
 	check "$what: it ends" patience 5 gone "${others[-1]}"

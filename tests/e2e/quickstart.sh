@@ -37,7 +37,7 @@ check "it says what was compared" printed 'same there and back'
 check "it leaves nothing" no_trace
 
 on_terminal() { # COMMAND...
-	run python3 -c 'import os, pty, sys
+	run env TERM=xterm python3 -c 'import os, pty, sys
 sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))' "$@"
 }
 on_terminal "$top_srcdir/scripts/quickstart" --build "${top_builddir:?}" --size 512M

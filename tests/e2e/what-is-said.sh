@@ -40,6 +40,7 @@ check "holds nothing up" test "$(events progress 'e["bottleneck"] == "rate"')" -
 stops() {
 	local when=$1 pid
 	shift
+	# shellcheck disable=SC2034 # lib.sh shows it
 	ran="$*"
 	"$@" >"$tmp/out" 2>"$tmp/err" &
 	pid=$!

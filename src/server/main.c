@@ -2,6 +2,7 @@
 /* rftpd: reads its options and does what they say. */
 #include "server/server.h"
 #include "server/users.h"
+#include "util/util.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -147,6 +148,7 @@ int main(int argc, char **argv)
 	struct server sv = { 0 };
 	struct err e = ERR_INIT;
 
+	hold_standard_fds();
 	log_init("rftpd", LOG_LV_INFO, false);
 	if (srv_options_parse(&sv.opt, argc, argv, &e) < 0) {
 		log_error("%s (rftpd --help lists the options)", e.text);

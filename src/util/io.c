@@ -285,3 +285,11 @@ unsigned raise_fd_limit(void)
 	}
 	return r.rlim_cur > 1u << 20 ? 1u << 20 : (unsigned)r.rlim_cur;
 }
+
+void hold_standard_fds(void)
+{
+	for (int fd = 0; fd < 3; fd++)
+		/* The lowest that is free is fd. 0 cannot be read from, 1 and 2 not written to. */
+		if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd ? O_RDONLY : O_WRONLY) < 0)
+			return;
+}

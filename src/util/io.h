@@ -17,6 +17,9 @@ ssize_t pread_full(int fd, void *p, size_t len, off_t at);
 int pwrite_full(int fd, const void *p, size_t len, off_t at);
 
 int set_nonblock(int fd, bool on);
+/* First thing in main: descriptors 0 to 2 that are closed become ones that can only fail
+ * (-EBADF), so that no socket takes their place. */
+void hold_standard_fds(void);
 /* 1: ready; 0: timeout_ms passed (-1: never); or a negative errno. */
 int poll_fd(int fd, short events, int timeout_ms);
 

@@ -1,0 +1,75 @@
+# shellcheck shell=bash disable=SC2034 # slow, port: for who sources this and lib.sh
+# SPDX-License-Identifier: Apache-2.0
+# A test that runs in the guest begins with
+#
+#	vm_options="--nodes 2"            # for tests/vm/run, may be empty
+#	. "${top_srcdir:?}/tests/vm/guest.sh"
+#
+# On the host this line starts the guest with the script and ends with its status; in the
+# guest it goes on, with this build's programs in PATH, tests/e2e/lib.sh and tests/vm/net.sh.
+
+if [ -z "${RFTP_GUEST:-}" ]; then
+	if ! "${top_builddir:?}/rftp" --version | grep -q '+rdma'; then
+		echo "1..0 # SKIP built without RDMA"
+		exit 0
+	fi
+	seen_in_guest() {
+		local path
+		path=$(realpath -- "$1") || exit 1
+		case $path in
+		/tmp/* | /run/* | /dev/shm/*) echo "/host$path" ;;
+		*) echo "$path" ;;
+		esac
+	}
+	# shellcheck disable=SC2086,SC2154 # words; set by who sources this
+	"$top_srcdir/tests/vm/run" $vm_options --env RFTP_GUEST=1 \
+		--env "top_srcdir=$(seen_in_guest "$top_srcdir")" \
+		--env "top_builddir=$(seen_in_guest "$top_builddir")" -- "$0" "$@"
+	status=$?
+	if [ "$status" = 77 ]; then
+		echo "1..0 # SKIP no QEMU or no Debian kernel here"
+		exit 0
+	fi
+	exit "$status"
+fi
+
+PATH=$top_builddir:$PATH
+TMPDIR=/dev/shm
+. "$top_srcdir/tests/e2e/lib.sh"
+. "$top_srcdir/tests/vm/net.sh"
+
+# Emulated processors are slow.
+slow=5
+
+# counter DEV NAME...: sum of hardware counters of an RDMA device
+counter() {
+	local dev=$1 name sum=0
+	shift
+	for name; do
+		sum=$((sum + $(cat "/sys/class/infiniband/$dev/ports/1/hw_counters/$name")))
+	done
+	echo "$sum"
+}
+
+# leftovers: RDMA resources that belong to programs (the kernel has its own queue pair and
+# completion queue for each device)
+leftovers() {
+	rdma resource show qp | grep -c 'comm rftp'
+	rdma resource show mr | grep -c 'comm rftp'
+	rdma resource show cq | grep -c 'comm rftp'
+	rdma resource show pd | grep -c 'comm rftp'
+}
+nothing_left() { [ "$(leftovers | sort -u)" = 0 ]; }
+
+# open_server NAME ADDRESS: as start_server, for clients on other addresses than loopback; its
+# root is $tmp/NAME.root
+open_server() {
+	mkdir -p "$tmp/$1.root"
+	rm -f "$tmp/$1.port"
+	rftpd --listen "$2:0" --root "$tmp/$1.root" --anonymous rw --state "$tmp/$1.state" \
+		--port-file "$tmp/$1.port" -v </dev/null >>"$tmp/$1.log" 2>&1 &
+	server=$!
+	servers+=("$server")
+	patience 20 server_is_up "$1"
+	port=$(head -n 1 "$tmp/$1.port")
+}

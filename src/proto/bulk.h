@@ -258,6 +258,8 @@ void block_extent_get(const uint8_t *p, uint64_t *file, uint64_t *offset, uint32
 #define CREDIT_HEAD 8
 #define CREDIT_BYTES 16
 #define CREDITS_MAX 256
+/* As number, over RDMA_WRITE: it answers nothing, the buffer is given anew. */
+#define CREDIT_GRANT UINT64_MAX
 struct credit {
 	uint64_t number;
 	uint32_t buffer;
@@ -268,11 +270,29 @@ int credit_head_get(const uint8_t *p, uint32_t *count); /* -EBADMSG over CREDITS
 void credit_put(uint8_t *p, const struct credit *c);
 void credit_get(const uint8_t *p, struct credit *c);
 
+/* Announcements, over RDMA_READ: blocks that wait in the source's buffers.
+ * u32 magic "RFTA", u32 count; then count times: u64 block number, u32 buffer, u32 bytes of
+ * head and table, u32 bytes of payload, u32 zero. */
+#define ANNOUNCE_MAGIC 0x52465441u
+#define ANNOUNCE_HEAD 8
+#define ANNOUNCE_BYTES 24
+#define ANNOUNCES_MAX 256
+struct announce {
+	uint64_t number;
+	uint32_t buffer;
+	uint32_t head, payload;
+};
+void announce_head_put(uint8_t *p, uint32_t count);
+int announce_head_get(const uint8_t *p, uint32_t *count); /* -EBADMSG over ANNOUNCES_MAX */
+void announce_put(uint8_t *p, const struct announce *a);
+void announce_get(const uint8_t *p, struct announce *a);
+
 /* ---- opening a data channel ---- */
 
 /* 56 bytes, so that it fits the private data of rdma_connect:
- * u32 magic "RFTH", u16 major, u16 channel, u64 session, u8[32] proof, u64 zero.
- * proof = HMAC-SHA-256(token, label | nonces | session | channel), with label
+ * u32 magic "RFTH", u16 major, u16 channel, u64 session, u8[32] proof, u32 key, u32 zero.
+ * key: the remote key of the memory that the other side may write to or read from; 0 over
+ * TCP. proof = HMAC-SHA-256(token, label | nonces | session | channel | key), with label
  * "rftp client channel" or "rftp server channel". */
 #define HELLO_MAGIC 0x52465448u
 #define HELLO_BYTES 56
@@ -281,6 +301,7 @@ struct channel_hello {
 	uint16_t channel;
 	uint64_t session;
 	uint8_t proof[32];
+	uint32_t key;
 };
 void hello_put(uint8_t p[HELLO_BYTES], const struct channel_hello *h);
 /* -EBADMSG: magic, or channel not below CHANNELS_MAX; -EPROTO: another major, which is

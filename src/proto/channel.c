@@ -36,6 +36,40 @@ void credit_get(const uint8_t *p, struct credit *c)
 	c->status = get_be32(p + 12);
 }
 
+/* ---- announcements ---- */
+
+void announce_head_put(uint8_t *p, uint32_t count)
+{
+	put_be32(p, ANNOUNCE_MAGIC);
+	put_be32(p + 4, count);
+}
+
+int announce_head_get(const uint8_t *p, uint32_t *count)
+{
+	*count = 0;
+	if (get_be32(p) != ANNOUNCE_MAGIC || get_be32(p + 4) > ANNOUNCES_MAX)
+		return -EBADMSG;
+	*count = get_be32(p + 4);
+	return 0;
+}
+
+void announce_put(uint8_t *p, const struct announce *a)
+{
+	put_be64(p, a->number);
+	put_be32(p + 8, a->buffer);
+	put_be32(p + 12, a->head);
+	put_be32(p + 16, a->payload);
+	put_be32(p + 20, 0);
+}
+
+void announce_get(const uint8_t *p, struct announce *a)
+{
+	a->number = get_be64(p);
+	a->buffer = get_be32(p + 8);
+	a->head = get_be32(p + 12);
+	a->payload = get_be32(p + 16);
+}
+
 /* ---- opening ---- */
 
 void hello_put(uint8_t p[HELLO_BYTES], const struct channel_hello *h)
@@ -45,7 +79,8 @@ void hello_put(uint8_t p[HELLO_BYTES], const struct channel_hello *h)
 	put_be16(p + 6, h->channel);
 	put_be64(p + 8, h->session);
 	memcpy(p + 16, h->proof, sizeof(h->proof));
-	put_be64(p + 48, 0);
+	put_be32(p + 48, h->key);
+	put_be32(p + 52, 0);
 }
 
 int hello_get(const uint8_t p[HELLO_BYTES], struct channel_hello *h)
@@ -63,5 +98,6 @@ int hello_get(const uint8_t p[HELLO_BYTES], struct channel_hello *h)
 	h->channel = get_be16(p + 6);
 	h->session = get_be64(p + 8);
 	memcpy(h->proof, p + 16, sizeof(h->proof));
+	h->key = get_be32(p + 48);
 	return 0;
 }

@@ -283,9 +283,18 @@ static uint32_t readers(uint32_t inflight)
 	return clamp_u32(inflight / 4, READERS_LOWEST, READERS_HIGHEST);
 }
 
+/* Sealed blocks that the other side reaches by RDMA are opened, or made, elsewhere: one side
+ * has each of them twice. */
+static uint64_t block_bytes(const struct agreement *a)
+{
+	bool twice = a->transport == TRANSPORT_RDMA && a->prot != PROT_CLEAR;
+
+	return (a->block + (uint64_t)HEAD_BYTES) * (twice ? 2 : 1);
+}
+
 static uint64_t blocks_in(uint64_t memory, const struct agreement *a)
 {
-	return memory / a->paths / (a->block + HEAD_BYTES);
+	return memory / a->paths / block_bytes(a);
 }
 
 /* Fewer channels, then smaller blocks, until two blocks for each channel and the readers'

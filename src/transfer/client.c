@@ -21,7 +21,44 @@ static bool is_put(const struct bulk_request *r)
 	return r->op == BULK_PUT || r->op == BULK_BENCH_PUT;
 }
 
-static int send_request(struct transfer_client_config *c, struct err *e)
+/* Whether the way to the server leads by an RDMA device of ours, which only the kernel's
+ * routes can tell. */
+static int find_rdma(struct transfer_client_config *c, int stop, struct err *e)
+{
+	const struct endpoint_config ec = { .tos = -1 };
+	struct endpoint *ep;
+	int r;
+
+	if (!c->peer_len)
+		return err_set(e, -EHOSTUNREACH, "the server's address is not known");
+	ep = c->tuning.rdma(&ec, e);
+	if (!ep)
+		return e->code;
+	r = ep->ops->resolve(ep, &c->peer, c->peer_len, stop, c->connect_timeout_ms, e);
+	ep->ops->free(ep);
+	return r;
+}
+
+/* Offer no RDMA that we have not; without it nothing may be left. */
+static int check_rdma(struct transfer_client_config *c, int stop, struct err *e)
+{
+	uint8_t *offered = &c->request.offer.transports;
+	struct err why = ERR_INIT;
+	int r;
+
+	if (!(*offered & TRANSPORT_RDMA))
+		return 0;
+	r = find_rdma(c, stop, &why);
+	if (!r)
+		return 0;
+	*offered &= (uint8_t)~TRANSPORT_RDMA;
+	if (!*offered || r == -ECANCELED)
+		return err_set(e, r, "%s", why.text);
+	log_info("no RDMA: %s", why.text);
+	return 0;
+}
+
+static int send_request(struct transfer_client_config *c, int stop, struct err *e)
 {
 	struct buf *b CLEANUP_BUF = buf_new(BULK_REQUEST_MAX);
 	struct bulk_request *q = &c->request;
@@ -35,6 +72,9 @@ static int send_request(struct transfer_client_config *c, struct err *e)
 	if (q->has_key)
 		crypto_random(q->key, sizeof(q->key));
 	setup_offer(&q->offer, &c->tuning);
+	r = check_rdma(c, stop, e);
+	if (r)
+		return r;
 	setup_host(q->offer.host, q->nonce);
 	r = b ? bulk_request_put(b, q) : -ENOMEM;
 	if (r == -ENOBUFS)
@@ -145,32 +185,29 @@ static int data_address(struct transfer_client_config *c, const struct bulk_agre
 	return 0;
 }
 
-static void close_all(int *fds, uint32_t n)
-{
-	for (uint32_t i = 0; i < n; i++)
-		cleanup_close(&fds[i]);
-}
-
 /* All channels of all paths, or none. */
 static int open_channels(struct transfer_client_config *c, const struct bulk_agree *ag,
-			 const struct xkeys *k, int stop, int *fds, struct err *e)
+			 const struct xkeys *k, int stop, struct ends *d, struct err *e)
 {
-	uint16_t n = ag->agreement.channels;
+	bool source = is_put(&c->request);
+	int r = ends_new(d, &ag->agreement, &k->auth, source, &c->tuning,
+			 c->request.offer.rtt_ns, e);
 
-	for (uint32_t i = 0; i < ag->agreement.paths; i++) {
+	for (uint32_t i = 0; !r && i < d->n; i++) {
 		struct sockaddr_storage ss;
 		socklen_t len = 0;
-		int r = data_address(c, ag, i, &ss, &len, e);
 
+		r = data_address(c, ag, i, &ss, &len, e);
 		if (!r)
-			r = tcp_channels_connect(&ss, len, &k->auth, (uint16_t)(i * n), n,
-						 fds + (size_t)i * n, stop, c->connect_timeout_ms, e);
-		if (r) {
-			close_all(fds, i * n);
-			return r;
-		}
+			r = d->ep[i]->ops->resolve(d->ep[i], &ss, len, stop,
+						   c->connect_timeout_ms, e);
 	}
-	return 0;
+	if (!r)
+		r = ends_open(d, &ag->agreement, source, &c->tuning, stop,
+			      c->connect_timeout_ms, e);
+	if (r)
+		ends_free(d);
+	return r;
 }
 
 static int say_ready(struct mstream *ms, uint8_t transport, struct err *e)
@@ -180,28 +217,31 @@ static int say_ready(struct mstream *ms, uint8_t transport, struct err *e)
 	return r ? err_sys(e, r, "control connection") : 0;
 }
 
-/* Data channels as agreed; in-band, with a word, when there can be none. *inband tells
- * which. */
+/* Data channels as agreed; in-band, with a word, when there can be none: then d is empty. */
 static int connect_data(struct transfer_client_config *c, const struct bulk_agree *ag,
-			const struct xkeys *k, int stop, int *fds, bool *inband, struct err *e)
+			const struct xkeys *k, int stop, struct ends *d, struct err *e)
 {
+	bool inband = ag->agreement.transport == TRANSPORT_INBAND;
 	struct err why = ERR_INIT;
 	int r;
 
-	*inband = ag->agreement.transport == TRANSPORT_INBAND;
-	if (*inband && (c->request.offer.transports & TRANSPORT_TCP))
+	memset(d, 0, sizeof(*d));
+	if (inband && (c->request.offer.transports & TRANSPORT_TCP))
 		log_warn("the server has no data port free: data goes over the control "
 			 "connection, which is slower; give it more --data-ports");
-	if (!*inband) {
-		r = open_channels(c, ag, k, stop, fds, &why);
+	if (!inband) {
+		r = open_channels(c, ag, k, stop, d, &why);
 		if (!r)
 			return say_ready(c->ms, ag->agreement.transport, e);
+		/* Then not by RDMA: whoever asked begins anew. */
+		if (ag->agreement.transport == TRANSPORT_RDMA && r != -ECANCELED &&
+		    (c->request.offer.transports & TRANSPORT_TCP))
+			return err_set(e, -ENOLINK, "%s", why.text);
 		if (!c->inband_ok || !(ag->offer.transports & TRANSPORT_INBAND) ||
 		    r == -EPROTO || r == -EKEYREJECTED || r == -ECANCELED)
 			return err_set(e, r, "%s", why.text);
 		log_warn("no data channel (%s): data goes over the control connection, which "
 			 "is slower; open the server's --data-ports", why.text);
-		*inband = true;
 	}
 	return say_ready(c->ms, TRANSPORT_INBAND, e);
 }
@@ -233,7 +273,7 @@ static int run_nothing(struct mstream *ms, struct err *e)
 }
 
 static int run_source(struct transfer_client_config *c, const struct bulk_agree *ag,
-		      const struct xkeys *k, const int *fds, uint64_t started,
+		      const struct xkeys *k, struct ends *d, uint64_t started,
 		      struct transfer_result *r, struct err *e)
 {
 	struct source *s = calloc(1, sizeof(*s));
@@ -248,7 +288,7 @@ static int run_source(struct transfer_client_config *c, const struct bulk_agree 
 	s->items = c->items;
 	s->nitems = c->nitems;
 	s->targets = c->targets;
-	rc = setup_paths(&s->x, true, fds, e);
+	rc = setup_paths(&s->x, true, d, e);
 	rc = rc ? run_nothing(c->ms, e) : source_run(s, r, &in_line, e);
 	if (rc && !in_line && rc != -EINTR)
 		rc = e->code = rc == -EPROTO || rc == -ETIMEDOUT ? rc : -EPIPE;
@@ -258,7 +298,7 @@ static int run_source(struct transfer_client_config *c, const struct bulk_agree 
 }
 
 static int run_sink(struct transfer_client_config *c, const struct bulk_agree *ag,
-		    const struct xkeys *k, const int *fds, uint64_t started,
+		    const struct xkeys *k, struct ends *d, uint64_t started,
 		    struct transfer_result *r, struct err *e)
 {
 	struct sink *s = calloc(1, sizeof(*s));
@@ -271,7 +311,7 @@ static int run_sink(struct transfer_client_config *c, const struct bulk_agree *a
 	fill_xfer(&s->x, c, ag, k, started);
 	s->root = c->root;
 	s->item = &c->items[0];
-	rc = setup_paths(&s->x, false, fds, e);
+	rc = setup_paths(&s->x, false, d, e);
 	rc = rc ? run_nothing(c->ms, e) : sink_run(s, r, &in_line, e);
 	if (rc && !in_line && rc != -EINTR)
 		rc = e->code = rc == -EPROTO || rc == -ETIMEDOUT ? rc : -EPIPE;
@@ -306,27 +346,26 @@ static int run_agreed(struct transfer_client_config *c, struct bulk_agree *ag,
 		      struct err *e)
 {
 	struct xkeys k;
-	bool inband;
-	uint32_t n = (uint32_t)ag->agreement.paths * ag->agreement.channels;
-	int *fds CLEANUP_FREE = malloc(n * sizeof(*fds));
-	int rc = fds ? 0 : err_set(e, -ENOMEM, "out of memory");
+	struct ends d;
+	int rc = 0;
 
-	if (!rc && xkeys_init(&k, c->master ? c->master : c->request.key, c->request.nonce,
-			      ag->nonce, ag->session))
+	if (xkeys_init(&k, c->master ? c->master : c->request.key, c->request.nonce,
+		       ag->nonce, ag->session))
 		rc = err_set(e, -EIO, "deriving keys");
 	if (!rc)
-		rc = connect_data(c, ag, &k, l->fd, fds, &inband, e);
+		rc = connect_data(c, ag, &k, l->fd, &d, e);
 	if (rc)
 		return run_nothing(c->ms, e);
-	if (inband)
+	if (!d.n)
 		setup_inband(&ag->agreement);
 	leash_begun(l);
 	if (c->events.started)
 		c->events.started(c->events.arg, &ag->agreement);
 	if (is_put(&c->request))
-		rc = run_source(c, ag, &k, inband ? NULL : fds, started, r, e);
+		rc = run_source(c, ag, &k, &d, started, r, e);
 	else
-		rc = run_sink(c, ag, &k, inband ? NULL : fds, started, r, e);
+		rc = run_sink(c, ag, &k, &d, started, r, e);
+	ends_free(&d); /* what nobody took */
 	xkeys_wipe(&k);
 	return rc;
 }
@@ -359,7 +398,7 @@ static int converse(struct transfer_client_config *c, struct leash *l,
 
 	if (!ag)
 		return err_set(e, -ENOMEM, "out of memory");
-	rc = send_request(c, e);
+	rc = send_request(c, l->fd, e);
 	if (!rc)
 		rc = read_go(c, e);
 	if (rc)
@@ -380,6 +419,12 @@ int transfer_client(struct transfer_client_config *c, struct transfer_result *r,
 	rc = leash_start(&l, c->stop, c->ms, e);
 	if (!rc)
 		rc = converse(c, &l, r, e);
+	if (rc == -ENOLINK) {
+		log_warn("%s: data goes by TCP", e->text);
+		c->request.offer.transports &= (uint8_t)~TRANSPORT_RDMA;
+		*e = (struct err)ERR_INIT;
+		rc = converse(c, &l, r, e);
+	}
 	crypto_wipe(c->request.key, sizeof(c->request.key));
 	/* What failed because it was woken has that one reason. */
 	if (leash_end(&l) && rc)

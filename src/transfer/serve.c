@@ -5,7 +5,9 @@
 #include "transfer/sink.h"
 #include "transfer/source.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,9 +23,7 @@ struct serving {
 	struct transfer_server_config *c;
 	struct bulk_agree ag;
 	struct xkeys keys;
-	int lfds[NICS_MAX];
-	uint32_t nlfds;
-	int *fds;          /* the channels, when accepted */
+	struct ends ends;  /* they listen; their paths, when accepted */
 	int stop;          /* eventfd: accept no more */
 	int accepted;      /* what became of it */
 	struct err why;    /* of accepted */
@@ -64,46 +64,86 @@ static int agree(struct serving *v, struct err *e)
 	return r ? err_sys(e, r, "deriving keys") : 0;
 }
 
-static int open_listeners(struct serving *v, struct err *e)
+static bool is_any(const struct sockaddr_storage *a)
 {
-	struct transfer_server_config *c = v->c;
+	const struct in6_addr *in6 = &((const struct sockaddr_in6 *)a)->sin6_addr;
 
-	if (v->ag.agreement.transport == TRANSPORT_INBAND)
-		return 0;
-	for (uint32_t i = 0; i < v->ag.agreement.paths; i++) {
-		const char *addr = c->data_addr ? c->data_addr : "";
-		int fd = tcp_listen(addr, c->family, c->port_lo, c->port_hi,
-				    &v->ag.ports[i].port, e);
+	if (a->ss_family == AF_INET)
+		return ((const struct sockaddr_in *)a)->sin_addr.s_addr == htonl(INADDR_ANY);
+	return a->ss_family != AF_INET6 || !memcmp(in6, &in6addr_any, sizeof(*in6));
+}
 
-		if (fd < 0)
-			return fd;
-		snprintf(v->ag.ports[i].addr, sizeof(v->ag.ports[i].addr), "%s", addr);
-		v->lfds[v->nlfds++] = fd;
-		v->ag.nports = v->nlfds;
-	}
+/* What was said, or any address of the family; RDMA needs a device's own: the one that the
+ * client has reached us by. */
+static int listen_address(const struct serving *v, struct sockaddr_storage *ss)
+{
+	const struct transfer_server_config *c = v->c;
+	const char *addr = c->data_addr ? c->data_addr : "";
+
+	memset(ss, 0, sizeof(*ss));
+	ss->ss_family = (sa_family_t)c->family;
+	if (inet_pton(AF_INET, addr, &((struct sockaddr_in *)ss)->sin_addr) == 1)
+		ss->ss_family = AF_INET;
+	else if (inet_pton(AF_INET6, addr, &((struct sockaddr_in6 *)ss)->sin6_addr) == 1)
+		ss->ss_family = AF_INET6;
+	else if (*addr)
+		return -EINVAL;
+	if (v->ag.agreement.transport == TRANSPORT_RDMA && is_any(ss))
+		*ss = c->local;
 	return 0;
 }
 
-static void close_listeners(struct serving *v)
-{
-	for (; v->nlfds; v->nlfds--)
-		close(v->lfds[v->nlfds - 1]);
-}
-
-/* No port is to be had: data goes in-band when the client is able to. */
-static int agree_inband(struct serving *v, struct err *e)
+static int open_listeners(struct serving *v, struct err *e)
 {
 	struct transfer_server_config *c = v->c;
+	const struct agreement *a = &v->ag.agreement;
+	const char *addr = c->data_addr ? c->data_addr : "";
+	struct sockaddr_storage ss;
+	int r;
+
+	if (a->transport == TRANSPORT_INBAND)
+		return 0;
+	if (listen_address(v, &ss))
+		return err_set(e, -EINVAL, "\"%s\" is not a numeric address for data", addr);
+	r = ends_new(&v->ends, a, &v->keys.auth, !is_put(c->request), &c->tuning,
+		     c->request->offer.rtt_ns, e);
+	for (uint32_t i = 0; !r && i < v->ends.n; i++) {
+		struct endpoint *ep = v->ends.ep[i];
+
+		r = ep->ops->listen(ep, &ss, c->port_lo, c->port_hi, &v->ag.ports[i].port, e);
+		snprintf(v->ag.ports[i].addr, sizeof(v->ag.ports[i].addr), "%s", addr);
+		v->ag.nports = i + 1;
+	}
+	return r;
+}
+
+/* Nothing is to be had of what was agreed; *e says why. What else the client can do is
+ * agreed then. */
+static int agree_again(struct serving *v, struct err *e)
+{
+	const struct offer *theirs = &v->c->request->offer;
+	uint8_t *ours = &v->ag.offer.transports;
 	struct err why = *e;
 
-	if (!(c->request->offer.transports & TRANSPORT_INBAND))
+	*ours &= (uint8_t)~v->ag.agreement.transport;
+	if (!(theirs->transports & *ours))
 		return e->code;
-	log_warn("%s: data goes over the control connection", why.text);
+	log_warn("%s: data goes %s", why.text, theirs->transports & *ours & TRANSPORT_TCP ?
+		 "by TCP" : "over the control connection");
 	*e = (struct err)ERR_INIT;
-	close_listeners(v);
+	ends_free(&v->ends);
 	v->ag.nports = 0;
-	v->ag.offer.transports = TRANSPORT_INBAND;
-	return negotiate(&c->request->offer, &v->ag.offer, &v->ag.agreement, e);
+	return negotiate(theirs, &v->ag.offer, &v->ag.agreement, e);
+}
+
+static int listen_and_agree(struct serving *v, struct err *e)
+{
+	int r;
+
+	while ((r = open_listeners(v, e)))
+		if (agree_again(v, e))
+			return e->code;
+	return 0;
 }
 
 static int send_agree(struct serving *v, struct err *e)
@@ -119,15 +159,9 @@ static int send_agree(struct serving *v, struct err *e)
 static void *accept_main(void *arg)
 {
 	struct serving *v = arg;
-	uint16_t n = v->ag.agreement.channels;
 
-	for (uint32_t i = 0; i < v->nlfds && !v->accepted; i++) {
-		v->accepted = tcp_channels_accept(v->lfds[i], &v->keys.auth, (uint16_t)(i * n),
-						  n, v->fds + (size_t)i * n, v->stop, ACCEPT_MS,
-						  &v->why);
-		for (uint32_t k = 0; v->accepted && k < i * n; k++)
-			cleanup_close(&v->fds[k]);
-	}
+	v->accepted = ends_open(&v->ends, &v->ag.agreement, !is_put(v->c->request),
+				&v->c->tuning, v->stop, ACCEPT_MS, &v->why);
 	return NULL;
 }
 
@@ -163,10 +197,8 @@ static int accept_channels(struct serving *v, bool *inband, bool *aborted, struc
 	pthread_join(t, NULL);
 	if (!r && !*inband && v->accepted)
 		r = err_set(e, v->accepted, "%s", v->why.text);
-	if ((r || *inband) && !v->accepted)
-		for (uint32_t k = 0; k < (uint32_t)v->ag.agreement.paths *
-				     v->ag.agreement.channels && v->nlfds; k++)
-			cleanup_close(&v->fds[k]);
+	if (r || *inband)
+		ends_free(&v->ends);
 	return r;
 }
 
@@ -191,8 +223,8 @@ static int run_nothing(struct serving *v, bool *in_line, struct err *e)
 	return e->code;
 }
 
-static int serve_sink(struct serving *v, const int *fds, struct transfer_result *r,
-		      bool *in_line, struct err *e)
+static int serve_sink(struct serving *v, struct transfer_result *r, bool *in_line,
+		      struct err *e)
 {
 	struct sink *s = calloc(1, sizeof(*s));
 	struct bulk_request *q = v->c->request;
@@ -209,7 +241,7 @@ static int serve_sink(struct serving *v, const int *fds, struct transfer_result 
 	s->cwd = v->c->cwd;
 	s->keep_old = v->c->keep_old;
 	s->item = &item;
-	rc = setup_paths(&s->x, false, fds, e);
+	rc = setup_paths(&s->x, false, &v->ends, e);
 	rc = rc ? run_nothing(v, in_line, e) : sink_run(s, r, in_line, e);
 	sink_destroy(s);
 	free(s);
@@ -239,8 +271,8 @@ static char *join(const char *dir, const char *name)
 	return asprintf(&out, "%s/%s", dir, name) < 0 ? NULL : out;
 }
 
-static int serve_source(struct serving *v, const int *fds, struct transfer_result *r,
-			bool *in_line, struct err *e)
+static int serve_source(struct serving *v, struct transfer_result *r, bool *in_line,
+			struct err *e)
 {
 	struct source *s = calloc(1, sizeof(*s));
 	struct bulk_request *q = v->c->request;
@@ -261,7 +293,7 @@ static int serve_source(struct serving *v, const int *fds, struct transfer_resul
 	s->nitems = n;
 	if (q->op == BULK_GET && (q->flags & BULK_F_INTO))
 		s->targets = (const char *const *)q->sources;
-	rc = setup_paths(&s->x, true, fds, e);
+	rc = setup_paths(&s->x, true, &v->ends, e);
 	rc = rc ? run_nothing(v, in_line, e) : source_run(s, r, in_line, e);
 	source_destroy(s);
 	free(s);
@@ -271,17 +303,12 @@ static int serve_source(struct serving *v, const int *fds, struct transfer_resul
 static int serve(struct serving *v, struct transfer_result *r, bool *in_line, struct err *e)
 {
 	bool inband = false, aborted = false;
-	const int *fds;
 	int rc = agree(v, e);
 
 	if (!rc && is_put(v->c->request) && v->c->request->op == BULK_PUT && !v->c->can_write)
 		rc = err_set(e, -EROFS, "you may not write here");
-	if (!rc && open_listeners(v, e))
-		rc = agree_inband(v, e);
-	v->fds = calloc((size_t)v->ag.agreement.paths * v->ag.agreement.channels + 1,
-			sizeof(*v->fds));
-	if (!rc && !v->fds)
-		rc = err_set(e, -ENOMEM, "out of memory");
+	if (!rc)
+		rc = listen_and_agree(v, e);
 	if (!rc)
 		rc = send_agree(v, e);
 	if (!rc)
@@ -290,14 +317,11 @@ static int serve(struct serving *v, struct transfer_result *r, bool *in_line, st
 		*in_line = setup_abort(v->c->ms, aborted ? 0 : rc, e->text);
 		return rc;
 	}
-	/* All who are expected have come: strangers need not queue up there. */
-	close_listeners(v);
-	fds = inband ? NULL : v->fds;
 	if (inband)
 		setup_inband(&v->ag.agreement);
 	if (is_put(v->c->request))
-		return serve_sink(v, fds, r, in_line, e);
-	return serve_source(v, fds, r, in_line, e);
+		return serve_sink(v, r, in_line, e);
+	return serve_source(v, r, in_line, e);
 }
 
 int transfer_serve(struct transfer_server_config *c, struct transfer_result *r,
@@ -314,9 +338,8 @@ int transfer_serve(struct transfer_server_config *c, struct transfer_result *r,
 	v->started = now_ns();
 	v->stop = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	rc = v->stop < 0 ? err_sys(e, -errno, "eventfd") : serve(v, r, in_line, e);
-	close_listeners(v);
+	ends_free(&v->ends);
 	cleanup_close(&v->stop);
-	free(v->fds);
 	xkeys_wipe(&v->keys);
 	free(v);
 	return rc;

@@ -18,6 +18,7 @@ void transfer_tuning_default(struct transfer_tuning *t)
 	uint64_t ram = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
 
 	*t = (struct transfer_tuning){ .io = IO_AUTO, .direct = DIRECT_AUTO, .hugepages = true,
+					.tos = -1,
 					.umask = 022 };
 	t->memory = ram / 4 < MEMORY_MAX ? ram / 4 : MEMORY_MAX;
 }
@@ -28,7 +29,7 @@ void setup_offer(struct offer *o, const struct transfer_tuning *t)
 
 	transfer_tuning_default(&d);
 	if (!o->transports)
-		o->transports = TRANSPORT_TCP | TRANSPORT_INBAND;
+		o->transports = TRANSPORT_TCP | TRANSPORT_INBAND | (t->rdma ? TRANSPORT_RDMA : 0);
 	if (!o->ops)
 		o->ops = OP_WRITE | OP_READ;
 	o->cpus = (uint16_t)cpus_allowed();
@@ -59,14 +60,17 @@ bool setup_same_host(const struct offer *a, const struct offer *b)
 	return !memcmp(a->host, b->host, sizeof(none)) && memcmp(a->host, none, sizeof(none));
 }
 
-static void close_fds(const int *fds, uint32_t n)
+/* What was opened is x's from here on. */
+static void take_ends(struct xfer *x, struct ends *d)
 {
-	for (uint32_t i = 0; fds && i < n; i++)
-		close(fds[i]);
+	x->npaths = x->nroutes = d->n;
+	memcpy(x->ends, d->ep, sizeof(d->ep));
+	memcpy(x->pools, d->pool, sizeof(d->pool));
+	memcpy(x->paths, d->path, sizeof(d->path));
+	memset(d, 0, sizeof(*d));
 }
 
-/* Takes fds over, also on failure. */
-static int setup_path(struct xfer *x, bool source, uint32_t i, const int *fds, struct err *e)
+static int setup_inband_path(struct xfer *x, bool source, struct err *e)
 {
 	const struct agreement *a = &x->agr;
 	struct pool_config pc = {
@@ -77,16 +81,11 @@ static int setup_path(struct xfer *x, bool source, uint32_t i, const int *fds, s
 	struct path_config c = { .source = source, .payload = a->block,
 				 .inflight = a->inflight };
 
-	x->npaths = x->nroutes = i + 1;
-	c.pool = x->pools[i] = pool_new(&pc, e);
-	if (c.pool && fds)
-		x->paths[i] = tcp_path_new(&c, fds, a->channels, e);
-	else if (c.pool)
-		x->paths[i] = x->inband = inband_path_new(&c, x->ms, e);
-	if (x->paths[i])
-		return 0;
-	close_fds(fds, a->channels);
-	return e->code;
+	x->npaths = x->nroutes = 1;
+	c.pool = x->pools[0] = pool_new(&pc, e);
+	if (c.pool)
+		x->paths[0] = x->inband = inband_path_new(&c, x->ms, e);
+	return x->paths[0] ? 0 : e->code;
 }
 
 /* In-band, beside the others, with a few blocks of its own on the sink, which cost nothing
@@ -109,22 +108,17 @@ static int setup_standby(struct xfer *x, bool source, struct err *e)
 	return x->paths[i] ? 0 : e->code;
 }
 
-int setup_paths(struct xfer *x, bool source, const int *fds, struct err *e)
+int setup_paths(struct xfer *x, bool source, struct ends *d, struct err *e)
 {
-	uint32_t n = fds ? x->agr.paths : 1, per = x->agr.channels;
-	int r = 0;
-
-	for (uint32_t i = 0; i < n; i++) {
-		const int *own = fds ? fds + (size_t)i * per : NULL;
-
-		if (r)
-			close_fds(own, per);
-		else
-			r = setup_path(x, source, i, own, e);
+	if (!d->n)
+		return setup_inband_path(x, source, e);
+	take_ends(x, d);
+	for (uint32_t i = 0; shelter_needed(&x->agr, source) && i < x->npaths; i++) {
+		x->shelters[i] = shelter_new(x->pools[i], e);
+		if (!x->shelters[i])
+			return e->code;
 	}
-	if (!r && fds && x->inband_ok)
-		r = setup_standby(x, source, e);
-	return r;
+	return x->inband_ok ? setup_standby(x, source, e) : 0;
 }
 
 enum io_kind setup_io(const struct transfer_tuning *t, int fd, bool direct)

@@ -4,13 +4,14 @@
 #ifndef RFTP_TRANSFER_SETUP_H
 #define RFTP_TRANSFER_SETUP_H
 
+#include "transfer/ends.h"
 #include "transfer/xfer.h"
 
 /* Fill in what this machine and tuning say; keeps what the caller has set. */
 void setup_offer(struct offer *o, const struct transfer_tuning *t);
-/* Pools and paths of x from its agreement: over fds (paths * channels of them, taken
- * over) with the standby behind them, or in-band when fds is NULL. */
-int setup_paths(struct xfer *x, bool source, const int *fds, struct err *e);
+/* Pools and paths of x from its agreement: those that were opened, which are x's then, with
+ * the standby behind them; in-band when there are none. */
+int setup_paths(struct xfer *x, bool source, struct ends *d, struct err *e);
 /* The I/O engine for files that lie where fd does (-1: nowhere in particular), past the
  * page cache when direct. */
 enum io_kind setup_io(const struct transfer_tuning *t, int fd, bool direct);

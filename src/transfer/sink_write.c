@@ -36,21 +36,41 @@ static char checked; /* block.user of a block that has been checked: its address
 
 /* ---- blocks back ---- */
 
-static struct path *path_of(struct sink *s, const struct block *b)
+/* The path that *b came by; if *b only stands for another block, *b becomes that one. */
+static struct path *path_of(struct sink *s, struct block **b)
 {
 	uint32_t i = 0;
 
-	while (i + 1 < s->x.nroutes && s->x.pools[i] != b->pool)
-		i++;
+	for (;; i++) {
+		struct shelter *shelter = s->x.shelters[i];
+
+		if (shelter && shelter_pool(shelter) == (*b)->pool) {
+			(*b)->user = NULL;
+			*b = shelter_leave(shelter, *b);
+			break;
+		}
+		if (s->x.pools[i] == (*b)->pool || i + 1 == s->x.nroutes)
+			break;
+	}
 	return s->x.paths[i];
 }
 
 static void release(struct sink *s, struct block *b, uint32_t status)
 {
-	struct path *p = path_of(s, b);
+	struct path *p = path_of(s, &b);
 
 	b->user = NULL;
 	p->ops->release(p, b, status);
+}
+
+/* In place of b, its copy where the peer cannot change it any more. NULL: the transfer is
+ * over. */
+static struct block *sheltered(struct sink *s, struct block *b)
+{
+	for (uint32_t i = 0; i < s->x.npaths; i++)
+		if (s->x.shelters[i] && s->x.pools[i] == b->pool)
+			return shelter_enter(s->x.shelters[i], b);
+	return b;
 }
 
 /* ---- checking ---- */
@@ -60,7 +80,7 @@ static void release(struct sink *s, struct block *b, uint32_t status)
  * so many channels, which keeps a path that damages all from going on for ever. */
 static void bad_block(struct sink *s, struct block *b)
 {
-	struct path *p = path_of(s, b);
+	struct path *p = path_of(s, &b);
 
 	log_warn("a block that came by %s channel %u is not what was sent (damaged, or an "
 		 "attack; %llu so far): the channel is dropped", p->ops->name, b->channel,
@@ -78,14 +98,19 @@ static int note_number(struct sink *s, uint64_t number)
 	return numbers_add(s->numbers, number);
 }
 
-/* 0: b is what was sent, and new; 1: it has been dealt with; negative: the end. */
-static int check_block(struct writer *w, struct block *b)
+/* 0: *b is what was sent, and new; 1: it has been dealt with; negative: the end. */
+static int check_block(struct writer *w, struct block **at)
 {
 	struct sink *s = w->s;
+	struct block *b = *at;
 	int r;
 
 	if (b->user == &checked)
 		return 0;
+	b = sheltered(s, b);
+	if (!b)
+		return -ECANCELED;
+	*at = b;
 	r = unseal_block(w->unseal, b);
 	if (r) {
 		bad_block(s, b);
@@ -557,7 +582,7 @@ static int put_stream(struct writer *w, struct block *b)
 static int put_block(struct writer *w, struct block *b)
 {
 	struct sink *s = w->s;
-	int r = check_block(w, b);
+	int r = check_block(w, &b);
 
 	if (r < 0)
 		pool_put(b);

@@ -361,8 +361,11 @@ static void source_cancel(struct xfer *x)
 	struct source *s = of(x);
 
 	plan_abort(s->plan);
-	for (uint32_t i = 0; i < x->npaths; i++)
+	for (uint32_t i = 0; i < x->npaths; i++) {
 		pool_close(x->pools[i]);
+		if (x->shelters[i])
+			pool_close(shelter_pool(x->shelters[i]));
+	}
 	for (uint32_t i = 0; i < x->nroutes; i++) {
 		struct sender *sender = sender_at(s, i);
 

@@ -33,6 +33,14 @@ static uint32_t best_path(struct source *s)
 	return best;
 }
 
+/* Where files are read into: not before the eyes of the peer. */
+static struct pool *filled_pool(struct source *s, uint32_t path)
+{
+	struct shelter *shelter = s->x.shelters[path];
+
+	return shelter ? shelter_pool(shelter) : s->x.pools[path];
+}
+
 static int send_block(struct reader *r, struct block *b)
 {
 	struct source *s = r->s;
@@ -49,8 +57,12 @@ static int send_block(struct reader *r, struct block *b)
 		pool_put(b);
 		return xfer_fail(&s->x, rc, "sealing a block: %s", strerror(-rc));
 	}
-	while (path + 1 < s->x.npaths && s->x.pools[path] != b->pool)
+	while (path + 1 < s->x.npaths && filled_pool(s, path) != b->pool)
 		path++;
+	if (s->x.shelters[path])
+		b = shelter_show(s->x.shelters[path], b);
+	if (!b)
+		return -ECANCELED;
 	rc = bq_push(s->ready[path], b);
 	if (rc)
 		pool_put(b);
@@ -76,7 +88,7 @@ static int reap(struct reader *r, int min);
 static struct block *get_block(struct reader *r)
 {
 	struct source *s = r->s;
-	struct pool *pool = s->x.pools[best_path(s)];
+	struct pool *pool = filled_pool(s, best_path(s));
 	struct block *b = pool_try_get(pool);
 	uint64_t t;
 

@@ -25,6 +25,8 @@ struct transfer_tuning {
 	unsigned depth;             /* I/O operations in flight per thread; 0: chosen */
 	bool hugepages;
 	mode_t umask;               /* taken off modes that are not preserved */
+	int tos;                    /* of RDMA connections; -1: as the system has it */
+	endpoint_maker *rdma;       /* NULL: none here */
 	uint64_t memory;            /* bytes for pools; 0: a quarter of RAM, at most 4 GiB */
 	uint32_t link_groups;       /* of hard links that a source knows at once; 0: as many
 				     * as may be, BULK_LINKED_MAX */
@@ -118,6 +120,7 @@ struct transfer_server_config {
 	bool keep_old;                   /* files and links that exist are not replaced */
 	const char *data_addr;           /* listener's; "": the control connection's own */
 	int family;                      /* AF_INET or AF_INET6, used when data_addr is "" */
+	struct sockaddr_storage local;   /* where the client has reached us; for RDMA then */
 	uint16_t port_lo, port_hi;       /* 0, 0: any */
 	uint8_t prot_min;
 	struct transfer_tuning tuning;

@@ -34,8 +34,13 @@ void xfer_destroy(struct xfer *x)
 	for (uint32_t i = 0; i < x->nroutes; i++)
 		if (x->paths[i])
 			x->paths[i]->ops->free(x->paths[i]);
-	for (uint32_t i = 0; i < x->nroutes; i++)
+	for (uint32_t i = 0; i < x->nroutes; i++) {
+		shelter_free(x->shelters[i]);
 		pool_free(x->pools[i]);
+	}
+	for (uint32_t i = 0; i < NICS_MAX; i++)
+		if (x->ends[i])
+			x->ends[i]->ops->free(x->ends[i]);
 	xkeys_wipe(&x->keys);
 	pthread_cond_destroy(&x->tick);
 	pthread_cond_destroy(&x->changed);
@@ -452,7 +457,9 @@ void xfer_data_lost(struct xfer *x, int code)
 		if (pthread_cond_timedwait(&x->changed, &x->lock, &until))
 			break;
 	pthread_mutex_unlock(&x->lock);
-	xfer_fail(x, code, "data channels: %s", strerror(-code));
+	/* Whatever took them, a device's own errors too: another connection may live. */
+	xfer_fail(x, code == -EBADMSG || code == -EPROTO || code == -ETIMEDOUT ? code :
+		  -ECONNRESET, "data channels: %s", strerror(-code));
 }
 
 static void stop_ticker(struct xfer *x)

@@ -4,6 +4,7 @@
 #ifndef RFTP_TRANSFER_XFER_H
 #define RFTP_TRANSFER_XFER_H
 
+#include "transfer/shelter.h"
 #include "transfer/keys.h"
 #include "transfer/transfer.h"
 
@@ -58,6 +59,8 @@ struct xfer {
 	uint32_t nroutes;
 	struct path *paths[NICS_MAX + 1];
 	struct pool *pools[NICS_MAX + 1];
+	struct endpoint *ends[NICS_MAX];     /* of paths that are not in-band */
+	struct shelter *shelters[NICS_MAX + 1]; /* of pools that the peer can reach */
 	struct path *inband;                 /* the one of paths that goes through ms; or NULL */
 	bool inband_ok;                      /* both offers have it */
 	uint64_t started_ns, cpu_start_ns;

@@ -20,60 +20,6 @@
 /* A peer that answers nothing for so long takes its channel down; others go on. */
 #define USER_TIMEOUT_MS 120000
 
-static const char client_label[] = "rftp client channel";
-static const char server_label[] = "rftp server channel";
-
-static int make_proof(uint8_t proof[MAC_BYTES], const char *label, const struct channel_auth *a,
-		      uint16_t channel)
-{
-	uint8_t number[10];
-	const struct iovec iov[] = {
-		{ .iov_base = (void *)label, .iov_len = strlen(label) },
-		{ .iov_base = (void *)a->client_nonce, .iov_len = NONCE_BYTES },
-		{ .iov_base = (void *)a->server_nonce, .iov_len = NONCE_BYTES },
-		{ .iov_base = number, .iov_len = sizeof(number) },
-	};
-
-	put_be64(number, a->session);
-	put_be16(number + 8, channel);
-	return crypto_hmac(proof, a->token, sizeof(a->token), iov, 4);
-}
-
-static int make_hello(uint8_t p[HELLO_BYTES], const char *label, const struct channel_auth *a,
-		      uint16_t channel)
-{
-	struct channel_hello h = { .major = BULK_MAJOR, .channel = channel, .session = a->session };
-	int r = make_proof(h.proof, label, a, channel);
-
-	if (r < 0)
-		return r;
-	hello_put(p, &h);
-	return 0;
-}
-
-/* NULL, or why this hello is not to be believed. */
-static const char *check_hello(const uint8_t p[HELLO_BYTES], const char *label,
-			       const struct channel_auth *a, uint16_t *channel)
-{
-	struct channel_hello h;
-	uint8_t proof[MAC_BYTES];
-
-	int r = hello_get(p, &h);
-
-	if (r == -EPROTO)
-		return "it speaks another version of this protocol";
-	if (r < 0)
-		return "it does not speak this protocol";
-	if (h.session != a->session)
-		return "it belongs to another session";
-	if (make_proof(proof, label, a, h.channel) < 0)
-		return "its proof cannot be computed";
-	if (!crypto_equal(proof, h.proof, sizeof(proof)))
-		return "its proof is wrong";
-	*channel = h.channel;
-	return NULL;
-}
-
 static void channel_options(int fd)
 {
 	unsigned ms = USER_TIMEOUT_MS;
@@ -119,7 +65,7 @@ static int say_hello(int fd, const struct channel_auth *a, uint16_t channel)
 	int r = connect_result(fd);
 
 	if (!r)
-		r = make_hello(hello, client_label, a, channel);
+		r = channel_hello_put(hello, false, a, channel, 0);
 	if (r < 0)
 		return r;
 	n = send(fd, hello, sizeof(hello), MSG_NOSIGNAL);
@@ -133,6 +79,7 @@ static int hear_reply(int fd, struct opening *o, const struct channel_auth *a, u
 {
 	ssize_t n = recv(fd, o->reply + o->have, HELLO_BYTES - o->have, 0);
 	uint16_t number;
+	uint32_t key; /* means nothing here */
 
 	if (n < 0)
 		return errno == EAGAIN || errno == EINTR ? 0 : -errno;
@@ -144,7 +91,7 @@ static int hear_reply(int fd, struct opening *o, const struct channel_auth *a, u
 	o->have += (size_t)n;
 	if (o->have < HELLO_BYTES)
 		return 0;
-	*why = check_hello(o->reply, server_label, a, &number);
+	*why = channel_hello_check(o->reply, true, a, &number, &key);
 	if (!*why && number != channel)
 		*why = "it answers for another channel";
 	if (*why)
@@ -267,7 +214,8 @@ static const char *admit(struct door *d, struct guest *g)
 {
 	uint8_t reply[HELLO_BYTES];
 	uint16_t channel;
-	const char *why = check_hello(g->hello, client_label, d->auth, &channel);
+	uint32_t key; /* means nothing here */
+	const char *why = channel_hello_check(g->hello, false, d->auth, &channel, &key);
 
 	if (why)
 		return why;
@@ -275,7 +223,7 @@ static const char *admit(struct door *d, struct guest *g)
 		return "its channel number is not of this path";
 	if (d->fds[channel - d->first] >= 0)
 		return "its channel number has been used";
-	if (make_hello(reply, server_label, d->auth, channel) < 0)
+	if (channel_hello_put(reply, true, d->auth, channel, 0) < 0)
 		return "our proof cannot be computed";
 	if (send(g->fd, reply, sizeof(reply), MSG_NOSIGNAL) != HELLO_BYTES)
 		return "it went away";

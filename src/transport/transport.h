@@ -201,6 +201,56 @@ struct path *inband_path_new(const struct path_config *c, struct mstream *m, str
 int inband_path_data(struct path *p, struct buf *payload);
 int inband_path_credit(struct path *p, struct buf *payload);
 
+/* What both ends of a fresh data channel say first: 56 bytes that prove the session, and
+ * name the memory that the other may reach (RDMA's remote key; 0 over TCP). 0 or -EIO. */
+int channel_hello_put(uint8_t p[HELLO_BYTES], bool server, const struct channel_auth *a,
+		      uint16_t channel, uint32_t key);
+/* NULL, or why what the server (or client) said is not to be believed. */
+const char *channel_hello_check(const uint8_t p[HELLO_BYTES], bool server,
+				const struct channel_auth *a, uint16_t *channel, uint32_t *key);
+
+/* ---- endpoints: what other transports hook in by ---- */
+
+struct endpoint_config {
+	bool source;
+	const struct agreement *agr;     /* outlives the endpoint; NULL: only to resolve */
+	const struct channel_auth *auth; /* the same */
+	uint16_t first;                  /* its channels: first .. first + agr->channels - 1 */
+	uint64_t rtt_ns;                 /* measured; 0: not known */
+	int tos;                         /* type of service; -1: as the system has it */
+};
+
+/* One side's end of one path, from before its pool exists until after its path is gone:
+ * listen or resolve, then the pool with its hooks, then open, then free path, pool, endpoint. */
+struct endpoint;
+
+struct endpoint_ops {
+	const char *name;
+	/* Server: wait for the client at a (its port is not looked at; AF_UNSPEC, or zeros:
+	 * at any) on a port in [lo, hi]. 0 with *port, or a negative errno with text. */
+	int (*listen)(struct endpoint *p, const struct sockaddr_storage *a, uint16_t lo,
+		      uint16_t hi, uint16_t *port, struct err *e);
+	/* Client: find the way to a. */
+	int (*resolve)(struct endpoint *p, const struct sockaddr_storage *a, socklen_t len,
+		       int stop, int timeout_ms, struct err *e);
+	/* How the path's pool is registered; NULL: it need not be. Lives as long as the
+	 * endpoint. */
+	const struct pool_hooks *(*hooks)(struct endpoint *p);
+	/* Connect, or accept, all channels. stop as in tcp_channels_accept. */
+	struct path *(*open)(struct endpoint *p, const struct path_config *c, int stop,
+			     int timeout_ms, struct err *e);
+	void (*free)(struct endpoint *p);
+};
+
+struct endpoint {
+	const struct endpoint_ops *ops;
+};
+
+/* What makes them for one transport. NULL with the reason in e. */
+typedef struct endpoint *endpoint_maker(const struct endpoint_config *c, struct err *e);
+
+endpoint_maker tcp_endpoint;
+
 /* ---- stages ---- */
 
 /* The source's last stage: takes filled blocks from q and sees them acknowledged. */

@@ -57,7 +57,7 @@ def hkdf(key, salt, info):
 
 
 def proof(token, label, c, s, session, channel):
-    return hmac.new(token, label + c + s + struct.pack('>QH', session, channel),
+    return hmac.new(token, label + c + s + struct.pack('>QHI', session, channel, 0),
                     hashlib.sha256).digest()
 
 

@@ -131,7 +131,8 @@ static void test_credit(void **state)
 
 static void test_hello(void **state)
 {
-	struct channel_hello h = { BULK_MAJOR, CHANNELS_MAX - 1, 0x0102030405060708, { 0 } }, g;
+	struct channel_hello h = { BULK_MAJOR, CHANNELS_MAX - 1, 0x0102030405060708, { 0 },
+				   0x0a0b0c0d }, g;
 	uint8_t p[HELLO_BYTES];
 
 	memset(h.proof, 0x5a, sizeof(h.proof));
@@ -139,12 +140,13 @@ static void test_hello(void **state)
 	hello_put(p, &h);
 	assert_memory_equal(p, "RFTH\0\1\0\377\1\2\3\4\5\6\7\10", 16);
 	assert_memory_equal(p + 16, h.proof, 32);
-	assert_memory_equal(p + 48, "\0\0\0\0\0\0\0\0", 8);
+	assert_memory_equal(p + 48, "\12\13\14\15\0\0\0\0", 8);
 	assert_int_equal(hello_get(p, &g), 0);
 	assert_int_equal(g.major, h.major);
 	assert_int_equal(g.channel, h.channel);
 	assert_true(g.session == h.session);
 	assert_memory_equal(g.proof, h.proof, 32);
+	assert_int_equal(g.key, h.key);
 
 	p[6] = CHANNELS_MAX >> 8;
 	p[7] = 0;

@@ -299,9 +299,27 @@ static void *sink_main(void *arg)
 	return NULL;
 }
 
+/* One that is connected already. */
+static void join_path(struct ends *d, uint32_t i, const struct agreement *a, bool source, int fd,
+		      struct err *e)
+{
+	struct pool_config pc = { .blocks = source ? a->source_blocks : a->sink_blocks,
+				  .payload = a->block };
+	struct path_config c = { .source = source, .payload = a->block,
+				 .inflight = a->inflight };
+
+	c.pool = d->pool[i] = pool_new(&pc, e);
+	if (c.pool)
+		d->path[i] = tcp_path_new(&c, &fd, 1, e);
+	if (!d->path[i])
+		fail_msg("%s", e->text);
+	d->n = i + 1;
+}
+
 static void fill_end(struct two *t, struct xfer *x, int end, const int *fds)
 {
 	static const uint8_t master[KEY_BYTES], nonce[NONCE_BYTES];
+	struct ends d = { 0 };
 
 	x->ms = t->ms[end];
 	x->agr = (struct agreement){ .transport = TRANSPORT_TCP, .op = OP_WRITE, .crc = true,
@@ -313,7 +331,9 @@ static void fill_end(struct two *t, struct xfer *x, int end, const int *fds)
 	x->req = &t->q;
 	x->tuning = &t->tuning;
 	x->events = &t->events;
-	if (setup_paths(x, end == 0, fds, &t->e[end]))
+	for (uint32_t i = 0; i < PATHS; i++)
+		join_path(&d, i, &x->agr, end == 0, fds[i], &t->e[end]);
+	if (setup_paths(x, end == 0, &d, &t->e[end]))
 		fail_msg("%s", t->e[end].text);
 }
 

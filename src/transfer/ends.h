@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+/* This side's ends of all paths, from the agreement until the stages take them. */
+#ifndef RFTP_TRANSFER_ENDS_H
+#define RFTP_TRANSFER_ENDS_H
+
+#include "transfer/transfer.h"
+
+struct ends {
+	uint32_t n;
+	struct endpoint *ep[NICS_MAX];
+	struct pool *pool[NICS_MAX];
+	struct path *path[NICS_MAX];
+};
+
+/* Ends for what was agreed, which outlives them, as auth does. 0, or a negative errno with
+ * text; ends_free either way. */
+int ends_new(struct ends *d, const struct agreement *a, const struct channel_auth *auth,
+	     bool source, const struct transfer_tuning *t, uint64_t rtt_ns, struct err *e);
+/* Once all listen or are resolved: pools, registered where they must be, and the channels.
+ * stop as in tcp_channels_accept. */
+int ends_open(struct ends *d, const struct agreement *a, bool source,
+	      const struct transfer_tuning *t, int stop, int timeout_ms, struct err *e);
+void ends_free(struct ends *d); /* d is empty after it */
+
+#endif

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Blocks where the peer cannot reach them. */
+#include "transfer/shelter.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct shelter {
+	struct pool *outer, *inner;
+	struct block **stands_for; /* by the index of the inner block; its owner's */
+};
+
+bool shelter_needed(const struct agreement *a, bool source)
+{
+	return a->transport == TRANSPORT_RDMA && a->prot != PROT_CLEAR &&
+	       a->op == (source ? OP_READ : OP_WRITE);
+}
+
+struct shelter *shelter_new(struct pool *outer, struct err *e)
+{
+	struct pool_config c = { .blocks = pool_blocks(outer), .payload = pool_payload(outer),
+				 .hugepages = true };
+	struct shelter *s = calloc(1, sizeof(*s));
+
+	if (s) {
+		s->outer = outer;
+		s->stands_for = calloc(c.blocks, sizeof(*s->stands_for));
+		s->inner = s->stands_for ? pool_new(&c, e) : NULL;
+	}
+	if (s && s->inner)
+		return s;
+	if (!e->code)
+		err_sys(e, -ENOMEM, "memory for blocks");
+	shelter_free(s);
+	return NULL;
+}
+
+void shelter_free(struct shelter *s)
+{
+	if (!s)
+		return;
+	for (uint32_t i = 0; s->inner && i < pool_blocks(s->inner); i++)
+		if (s->stands_for[i])
+			pool_put(s->stands_for[i]);
+	pool_free(s->inner);
+	free(s->stands_for);
+	free(s);
+}
+
+struct pool *shelter_pool(struct shelter *s)
+{
+	return s->inner;
+}
+
+/* Head first: what it says of lengths is read once, from the copy. A head that makes no sense
+ * stays one, and is refused by who opens the block. */
+static void copy_wire(struct block *to, const struct block *from)
+{
+	struct block_head h;
+
+	memcpy(to->base, from->base, BLOCK_WIRE_HEAD);
+	to->number = from->number;
+	to->channel = from->channel;
+	to->len = 0;
+	to->nextents = 0;
+	if (block_head_get(to->base, to->cap, &h))
+		return;
+	memcpy(to->base + BLOCK_WIRE_HEAD, from->base + BLOCK_WIRE_HEAD,
+	       h.extents * (size_t)BLOCK_WIRE_EXTENT);
+	memcpy(block_payload(to), block_payload(from), h.payload);
+	to->len = h.payload;
+	to->nextents = h.extents;
+}
+
+struct block *shelter_enter(struct shelter *s, struct block *b)
+{
+	struct block *inner = pool_get(s->inner); /* one for each of the others */
+
+	if (!inner)
+		return NULL;
+	copy_wire(inner, b);
+	s->stands_for[inner->index] = b;
+	return inner;
+}
+
+struct block *shelter_leave(struct shelter *s, struct block *inner)
+{
+	struct block *b = steal_ptr(&s->stands_for[inner->index]);
+
+	b->number = inner->number;
+	pool_put(inner);
+	return b;
+}
+
+struct block *shelter_show(struct shelter *s, struct block *inner)
+{
+	struct block *b = pool_get(s->outer);
+
+	if (b) {
+		copy_wire(b, inner);
+		memcpy(b->extents, inner->extents, inner->nextents * sizeof(*b->extents));
+	}
+	pool_put(inner);
+	return b;
+}

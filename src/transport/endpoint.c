@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+/* An end of a TCP path: a listener, or the address of one. */
+#include "transport/transport.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct tcp_endpoint {
+	struct endpoint ep;
+	struct endpoint_config cfg;
+	int lfd;                  /* server; -1 on the client */
+	struct sockaddr_storage to;
+	socklen_t to_len;
+};
+
+static struct tcp_endpoint *tcp(struct endpoint *ep)
+{
+	return (struct tcp_endpoint *)ep;
+}
+
+/* "" for any. */
+static void numeric(const struct sockaddr_storage *a, char out[INET6_ADDRSTRLEN])
+{
+	static const uint8_t any[sizeof(struct in6_addr)];
+	const void *in = &((const struct sockaddr_in6 *)a)->sin6_addr;
+	size_t len = sizeof(struct in6_addr);
+
+	out[0] = '\0';
+	if (a->ss_family == AF_INET) {
+		in = &((const struct sockaddr_in *)a)->sin_addr;
+		len = sizeof(struct in_addr);
+	}
+	if (a->ss_family != AF_UNSPEC && memcmp(in, any, len))
+		inet_ntop(a->ss_family, in, out, INET6_ADDRSTRLEN);
+}
+
+static int tcp_end_listen(struct endpoint *ep, const struct sockaddr_storage *a, uint16_t lo,
+			  uint16_t hi, uint16_t *port, struct err *e)
+{
+	char addr[INET6_ADDRSTRLEN];
+	int fd;
+
+	numeric(a, addr);
+	fd = tcp_listen(addr, a->ss_family, lo, hi, port, e);
+	if (fd < 0)
+		return fd;
+	tcp(ep)->lfd = fd;
+	return 0;
+}
+
+static int tcp_end_resolve(struct endpoint *ep, const struct sockaddr_storage *a, socklen_t len,
+			   int stop, int timeout_ms, struct err *e)
+{
+	tcp(ep)->to = *a;
+	tcp(ep)->to_len = len;
+	return 0;
+}
+
+static const struct pool_hooks *tcp_end_hooks(struct endpoint *ep)
+{
+	return NULL;
+}
+
+static struct path *tcp_end_open(struct endpoint *endpoint, const struct path_config *c,
+				 int stop, int timeout_ms, struct err *e)
+{
+	struct tcp_endpoint *ep = tcp(endpoint);
+	uint16_t n = ep->cfg.agr->channels;
+	int fds[CHANNELS_MAX], r;
+	struct path *p;
+
+	if (ep->lfd >= 0)
+		r = tcp_channels_accept(ep->lfd, ep->cfg.auth, ep->cfg.first, n, fds, stop,
+					timeout_ms, e);
+	else
+		r = tcp_channels_connect(&ep->to, ep->to_len, ep->cfg.auth, ep->cfg.first, n, fds,
+					 stop, timeout_ms, e);
+	if (r)
+		return NULL;
+	/* All have come; what else does is a stranger. */
+	cleanup_close(&ep->lfd);
+	p = tcp_path_new(c, fds, n, e);
+	for (uint16_t i = 0; !p && i < n; i++)
+		close(fds[i]);
+	return p;
+}
+
+static void tcp_end_free(struct endpoint *ep)
+{
+	cleanup_close(&tcp(ep)->lfd);
+	free(ep);
+}
+
+static const struct endpoint_ops tcp_ops = {
+	.name = "tcp",
+	.listen = tcp_end_listen,
+	.resolve = tcp_end_resolve,
+	.hooks = tcp_end_hooks,
+	.open = tcp_end_open,
+	.free = tcp_end_free,
+};
+
+struct endpoint *tcp_endpoint(const struct endpoint_config *c, struct err *e)
+{
+	struct tcp_endpoint *ep = calloc(1, sizeof(*ep));
+
+	if (!ep) {
+		err_sys(e, -ENOMEM, "data channels");
+		return NULL;
+	}
+	ep->ep.ops = &tcp_ops;
+	ep->cfg = *c;
+	ep->lfd = -1;
+	return &ep->ep;
+}

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* How fast blocks cross a TCP path over loopback, with nothing at either end: two
- * processes, a source that fills nothing and a sink that gives each block back at once. */
+/* How fast blocks cross a path, by TCP over loopback or by RDMA, with nothing at either end:
+ * two processes, a source that fills nothing and a sink that gives each block back at once. */
 #include "transport/transport.h"
+#ifdef HAVE_VERBS
+#include "rdma/rdma.h"
+#endif
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <signal.h>
@@ -14,6 +18,8 @@
 
 struct options {
 	uint64_t channels, block, inflight, warm_ms, ms, runs;
+	uint8_t op;        /* of RDMA; 0: TCP */
+	const char *addr;  /* of the RDMA device that the sink listens on */
 	bool check;        /* CRC32C of each block at both ends, as `--prot clear` has it */
 };
 
@@ -26,10 +32,11 @@ static void die(const char *what, int code)
 	exit(1);
 }
 
-static struct pool *new_pool(void)
+static struct pool *new_pool(const struct pool_hooks *hooks)
 {
 	const struct pool_config c = { .blocks = (uint32_t)opt.inflight,
-				       .payload = (uint32_t)opt.block, .hugepages = true };
+				       .payload = (uint32_t)opt.block, .hugepages = true,
+				       .hooks = hooks };
 	struct err e = ERR_INIT;
 	struct pool *p = pool_new(&c, &e);
 
@@ -39,11 +46,16 @@ static struct pool *new_pool(void)
 	return p;
 }
 
+static struct path_config path_config(bool source, struct pool *pool)
+{
+	return (struct path_config){ .source = source, .pool = pool,
+				     .payload = (uint32_t)opt.block,
+				     .inflight = (uint32_t)opt.inflight };
+}
+
 static struct path *new_path(bool source, struct pool *pool, const int *fds)
 {
-	const struct path_config c = { .source = source, .pool = pool,
-				       .payload = (uint32_t)opt.block,
-				       .inflight = (uint32_t)opt.inflight };
+	const struct path_config c = path_config(source, pool);
 	struct err e = ERR_INIT;
 	struct path *p = tcp_path_new(&c, fds, (uint32_t)opt.channels, &e);
 
@@ -52,10 +64,8 @@ static struct path *new_path(bool source, struct pool *pool, const int *fds)
 	return p;
 }
 
-static void sink(const int *fds)
+static int drink(struct path *p)
 {
-	struct pool *pool = new_pool();
-	struct path *p = new_path(false, pool, fds);
 	struct path_event ev[64];
 	uint32_t left = (uint32_t)opt.channels, sum = 0;
 
@@ -75,9 +85,7 @@ static void sink(const int *fds)
 			p->ops->release(p, ev[i].block, 0);
 		}
 	}
-	p->ops->free(p);
-	pool_free(pool);
-	_exit(sum == 1);
+	return sum == 1;
 }
 
 static void fill(struct block *b, uint64_t number)
@@ -129,10 +137,8 @@ static uint64_t pump(struct path *p, uint64_t *number, uint64_t end)
 	return bytes;
 }
 
-static void source(const int *fds)
+static void measure(struct path *p)
 {
-	struct pool *pool = new_pool();
-	struct path *p = new_path(true, pool, fds);
 	uint64_t number = 0, begin, bytes, run;
 
 	pump(p, &number, now_ns() + opt.warm_ms * 1000000);
@@ -143,8 +149,24 @@ static void source(const int *fds)
 		fflush(stdout);
 	}
 	p->ops->finish(p, 5000);
+}
+
+/* ---- TCP ---- */
+
+static void tcp_end(bool is_source, const int *fds)
+{
+	struct pool *pool = new_pool(NULL);
+	struct path *p = new_path(is_source, pool, fds);
+	int status = 0;
+
+	if (is_source)
+		measure(p);
+	else
+		status = drink(p);
 	p->ops->free(p);
 	pool_free(pool);
+	if (!is_source)
+		_exit(status);
 }
 
 static void make_channels(int *ours, int *theirs)
@@ -173,6 +195,86 @@ static void close_all(int *fds)
 		close(fds[i]);
 }
 
+/* ---- RDMA ---- */
+
+#ifdef HAVE_VERBS
+static void fill_address(struct sockaddr_storage *a, socklen_t *len, uint16_t port)
+{
+	struct sockaddr_in *in = (struct sockaddr_in *)a;
+	struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)a;
+
+	memset(a, 0, sizeof(*a));
+	if (inet_pton(AF_INET, opt.addr, &in->sin_addr) == 1) {
+		in->sin_family = AF_INET;
+		in->sin_port = htons(port);
+		*len = sizeof(*in);
+	} else if (inet_pton(AF_INET6, opt.addr, &in6->sin6_addr) == 1) {
+		in6->sin6_family = AF_INET6;
+		in6->sin6_port = htons(port);
+		*len = sizeof(*in6);
+	} else {
+		die("addr=", -EINVAL);
+	}
+}
+
+static void rdma_end(bool is_source, int to_source[2])
+{
+	const struct agreement agr = {
+		.op = opt.op, .channels = (uint16_t)opt.channels, .block = (uint32_t)opt.block,
+		.inflight = (uint32_t)opt.inflight, .source_blocks = (uint32_t)opt.inflight,
+		.sink_blocks = (uint32_t)opt.inflight,
+	};
+	const struct channel_auth auth = { .session = 1 };
+	const struct endpoint_config c = { .source = is_source, .agr = &agr, .auth = &auth,
+					   .tos = -1 };
+	struct err e = ERR_INIT;
+	struct endpoint *ep = verbs_endpoint(&c, &e);
+	struct sockaddr_storage a;
+	socklen_t len;
+	uint16_t port = 0;
+	struct path_config pc;
+	struct pool *pool;
+	struct path *p;
+	int status = 0;
+
+	if (!ep)
+		die(e.text, e.code);
+	fill_address(&a, &len, 0);
+	if (!is_source) {
+		if (ep->ops->listen(ep, &a, 0, 0, &port, &e))
+			die(e.text, e.code);
+		pool = new_pool(ep->ops->hooks(ep));
+		if (write(to_source[1], &port, sizeof(port)) != sizeof(port))
+			die("pipe", -errno);
+	} else {
+		if (read(to_source[0], &port, sizeof(port)) != sizeof(port))
+			die("the sink went away", -EPIPE);
+		fill_address(&a, &len, port);
+		if (ep->ops->resolve(ep, &a, len, -1, 5000, &e))
+			die(e.text, e.code);
+		pool = new_pool(ep->ops->hooks(ep));
+	}
+	pc = path_config(is_source, pool);
+	p = ep->ops->open(ep, &pc, -1, 10000, &e);
+	if (!p)
+		die(e.text, e.code);
+	if (is_source)
+		measure(p);
+	else
+		status = drink(p);
+	p->ops->free(p);
+	pool_free(pool);
+	ep->ops->free(ep);
+	if (!is_source)
+		_exit(status);
+}
+#else
+static void rdma_end(bool is_source, int to_source[2])
+{
+	die("built without libibverbs", -ENOSYS);
+}
+#endif
+
 static void set_option(const char *word)
 {
 	static const struct {
@@ -195,8 +297,16 @@ static void set_option(const char *word)
 		opt.check = true;
 		return;
 	}
+	if (strcmp(word, "write") == 0 || strcmp(word, "read") == 0) {
+		opt.op = word[0] == 'w' ? OP_WRITE : OP_READ;
+		return;
+	}
+	if (strncmp(word, "addr=", 5) == 0) {
+		opt.addr = word + 5;
+		return;
+	}
 	fprintf(stderr, "usage: path-bench [channels=4] [block=1M] [inflight=8] [warm-ms=500] "
-		"[ms=3000] [runs=1] [crc]\nPrints Gbit/s of each run.\n");
+		"[ms=3000] [runs=1] [crc] [write|read addr=A]\nPrints Gbit/s of each run.\n");
 	exit(2);
 }
 
@@ -210,17 +320,23 @@ int main(int argc, char **argv)
 		set_option(argv[i]);
 	if (!opt.channels || opt.channels > CHANNELS_MAX)
 		set_option("channels");
+	if (getenv("DEBUG"))
+		log_set_level(LOG_LV_DEBUG);
 	signal(SIGPIPE, SIG_IGN);
-	make_channels(ours, theirs);
-	child = fork();
+	if (opt.op && !opt.addr)
+		set_option("addr");
+	if (opt.op ? pipe(ours) : (make_channels(ours, theirs), 0))
+		die("pipe", -errno);
+	fflush(NULL);
+	child = fork(); /* before any call of verbs */
 	if (child < 0)
 		die("fork", -errno);
-	if (child == 0) {
-		close_all(ours);
-		sink(theirs);
+	if (opt.op) {
+		rdma_end(child, ours);
+	} else {
+		close_all(child ? theirs : ours);
+		tcp_end(child, child ? ours : theirs);
 	}
-	close_all(theirs);
-	source(ours);
 	waitpid(child, &status, 0);
 	return status != 0;
 }

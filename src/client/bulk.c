@@ -3,6 +3,7 @@
 #include "client/bulk.h"
 
 #include "client/signals.h"
+#include "rdma/rdma.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -39,15 +40,17 @@ static uint32_t request_flags(const struct options *o)
 static int fill_transports(const struct options *o, struct offer *f, struct err *e)
 {
 	static const uint8_t sets[] = {
-		[USE_AUTO] = TRANSPORT_TCP | TRANSPORT_INBAND,
+		[USE_AUTO] = TRANSPORT_RDMA | TRANSPORT_TCP | TRANSPORT_INBAND,
 		[USE_TCP] = TRANSPORT_TCP,
-		[USE_RDMA] = 0,
+		[USE_RDMA] = TRANSPORT_RDMA,
 	};
+	endpoint_maker *rdma = verbs_endpoint;
 
 	f->transports = sets[o->transport];
+	if (!rdma)
+		f->transports &= (uint8_t)~TRANSPORT_RDMA;
 	if (!f->transports)
-		return err_set(e, -EPROTONOSUPPORT,
-			       "this build has no RDMA transport: leave --transport rdma away");
+		return err_set(e, -EINVAL, "--transport rdma: rftp was built without libibverbs");
 	return 0;
 }
 
@@ -99,6 +102,7 @@ static void fill_tuning(const struct options *o, struct transfer_tuning *t)
 	t->readers = (unsigned)o->readers;
 	t->writers = (unsigned)o->writers;
 	t->memory = o->memory;
+	t->rdma = verbs_endpoint;
 	/* Files are made with the very modes they should have; rftp's own ones have modes
 	 * that need no mask. */
 	t->umask = first_umask();

@@ -27,6 +27,7 @@ static const struct {
 	{ -EPROTONOSUPPORT, false, EXIT_CONNECT, EXIT_CONNECT },
 	{ -EKEYREJECTED, false, EXIT_CONNECT, EXIT_CONNECT },
 	{ -EKEYEXPIRED, false, EXIT_CONNECT, EXIT_CONNECT },
+	{ -ENODEV, false, EXIT_CONNECT, EXIT_CONNECT }, /* no RDMA device leads there */
 };
 
 enum exit_status exit_of(int code, bool begun)

@@ -2,6 +2,7 @@
 /* One connection: policy for control's server half, and the bulk mode. */
 #include "server/server.h"
 #include "control/control.h"
+#include "rdma/rdma.h"
 #include "server/users.h"
 #include "transfer/transfer.h"
 
@@ -19,6 +20,7 @@
 struct session {
 	const struct server *sv;
 	const struct sockaddr_storage *peer;  /* NULL: stdio */
+	struct sockaddr_storage local;        /* where it has reached us */
 	char peer_text[80];
 };
 
@@ -223,6 +225,7 @@ static int serve_request(struct session *s, struct ftp_session *fs, struct bulk_
 		.keep_old = !ftp_session_account(fs)->can_delete,
 		.data_addr = "",
 		.family = s->peer ? s->peer->ss_family : AF_UNSPEC,
+		.local = s->local,
 		.port_lo = s->sv->opt.port_lo,
 		.port_hi = s->sv->opt.port_hi,
 		.prot_min = s->sv->opt.prot_min,
@@ -233,6 +236,7 @@ static int serve_request(struct session *s, struct ftp_session *fs, struct bulk_
 	int rc;
 
 	transfer_tuning_default(&c.tuning);
+	c.tuning.rdma = s->local.ss_family == AF_UNSPEC ? NULL : verbs_endpoint;
 	if (s->sv->opt.memory)
 		c.tuning.memory = s->sv->opt.memory;
 	rc = ftp_session_reply(fs, 150, "Frames follow");
@@ -303,6 +307,24 @@ static void configure(struct session *s, struct ftp_server_config *c)
 	}
 }
 
+/* As the devices know it: IPv4 is IPv4, also on a socket for both. */
+static void note_local(struct session *s, int fd)
+{
+	struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)&s->local;
+	struct sockaddr_in in = { .sin_family = AF_INET };
+	socklen_t len = sizeof(s->local);
+
+	if (!s->peer || getsockname(fd, (struct sockaddr *)&s->local, &len)) {
+		memset(&s->local, 0, sizeof(s->local));
+		return;
+	}
+	if (in6->sin6_family != AF_INET6 || !IN6_IS_ADDR_V4MAPPED(&in6->sin6_addr))
+		return;
+	memcpy(&in.sin_addr, &in6->sin6_addr.s6_addr[12], sizeof(in.sin_addr));
+	memset(&s->local, 0, sizeof(s->local));
+	memcpy(&s->local, &in, sizeof(in));
+}
+
 static int serve(struct session *s, int rfd, int wfd)
 {
 	struct stream *st = stream_plain(rfd, wfd);
@@ -317,6 +339,7 @@ static int serve(struct session *s, int rfd, int wfd)
 		return EXIT_FAILURE;
 	}
 	configure(s, &c);
+	note_local(s, rfd);
 	rc = ftp_serve(&c, ms, rfd, s->peer, &e);
 	if (rc < 0)
 		log_info("%s: %s", s->peer_text, *e.text ? e.text : strerror(-rc));

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+/* One channel: its queue pair, the messages it sends and receives, its end. */
+#include "rdma/path.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define INLINE_BYTES 64u
+/* min_rnr_timer 1: 0.01 ms. rdma_cm leaves 0, which means 655 ms; receives are never short,
+ * but a peer's bug should not look like a slow network. */
+#define RNR_TIMER 1
+
+uint32_t rd_head_bytes(const struct block *b)
+{
+	return BLOCK_WIRE_HEAD + b->nextents * BLOCK_WIRE_EXTENT;
+}
+
+/* ---- receives ---- */
+
+/* What is received has bytes of its own unless it is an RDMA_WRITE's immediate. */
+static bool receives_messages(const struct rd_path *p)
+{
+	return p->cfg.source || p->read;
+}
+
+int rd_repost(struct rd_path *p, struct rd_channel *c, uint32_t index)
+{
+	struct ibv_sge sge = {
+		.addr = (uintptr_t)rd_received_at(c, index),
+		.length = RD_MESSAGE,
+		.lkey = p->message_mr ? p->message_mr->lkey : 0,
+	};
+	struct ibv_recv_wr wr = {
+		.wr_id = rd_work_id(RD_WORK_RECEIVE, c->index, index),
+		.sg_list = &sge,
+		.num_sge = receives_messages(p) ? 1 : 0,
+	};
+
+	return p->v->post_recv(c->id, &wr);
+}
+
+/* ---- messages ---- */
+
+uint8_t *rd_message_get(struct rd_path *p, struct rd_channel *c, uint32_t *index)
+{
+	(void)p;
+	if (!c->spare_messages)
+		return NULL;
+	*index = (uint32_t)__builtin_ctz(c->spare_messages);
+	c->spare_messages &= ~(1u << *index);
+	return c->messages + (size_t)*index * RD_MESSAGE;
+}
+
+int rd_message_send(struct rd_path *p, struct rd_channel *c, uint32_t index, uint32_t len)
+{
+	struct ibv_sge sge = {
+		.addr = (uintptr_t)(c->messages + (size_t)index * RD_MESSAGE),
+		.length = len,
+		.lkey = p->message_mr->lkey,
+	};
+	struct ibv_send_wr wr = {
+		.wr_id = rd_work_id(RD_WORK_MESSAGE, c->index, index),
+		.sg_list = &sge,
+		.num_sge = 1,
+		.opcode = IBV_WR_SEND,
+		.send_flags = IBV_SEND_SIGNALED,
+	};
+	int r = FAULT("send", len);
+
+	if (!r && len <= c->inline_max)
+		wr.send_flags |= IBV_SEND_INLINE;
+	return r ? r : p->v->post_send(c->id, &wr);
+}
+
+/* ---- beginning ---- */
+
+int rd_channel_make(struct rd_path *p, struct rd_channel *c, struct rdma_cm_id *id)
+{
+	struct ibv_qp_init_attr attr = {
+		.send_cq = p->cq,
+		.recv_cq = p->cq,
+		.cap = {
+			.max_send_wr = c->sends_max + RD_MESSAGES_OUT,
+			.max_recv_wr = c->receives,
+			.max_send_sge = 2,
+			.max_recv_sge = 1,
+			.max_inline_data = INLINE_BYTES,
+		},
+		.qp_type = IBV_QPT_RC,
+	};
+	int r = p->v->qp_new(id, p->pd, &attr);
+
+	if (r == -EINVAL || r == -ENOMEM) { /* a device without inline sends */
+		attr.cap.max_inline_data = 0;
+		r = p->v->qp_new(id, p->pd, &attr);
+	}
+	if (r)
+		return r;
+	c->inline_max = attr.cap.max_inline_data;
+	c->id = id;
+	for (uint32_t i = 0; !r && i < c->receives; i++)
+		r = rd_repost(p, c, i);
+	if (r)
+		p->v->qp_free(id);
+	return r;
+}
+
+int rd_channel_up(struct rd_path *p, struct rd_channel *c)
+{
+	int r = p->v->qp_rnr_timer(c->id, RNR_TIMER);
+
+	/* Some devices refuse the change in this state; then only the time-out is longer. */
+	if (r)
+		log_debug("channel %u keeps the RNR timer of rdma_cm: %s", c->index, strerror(-r));
+	pthread_mutex_lock(&p->lock);
+	c->state = RD_UP;
+	pthread_mutex_unlock(&p->lock);
+	c->counted = true;
+	atomic_fetch_add(&p->path.alive, 1);
+	return 0;
+}
+
+/* ---- end ---- */
+
+void rd_channel_down(struct rd_path *p, struct rd_channel *c, int error)
+{
+	if (c->state == RD_DOWN)
+		return;
+	if (c->state != RD_NEW)
+		log_debug("%s channel %u goes down: %s", p->cfg.source ? "source's" : "sink's",
+			  c->index, error ? strerror(-error) : "in good order");
+	pthread_mutex_lock(&p->lock);
+	c->state = RD_DOWN;
+	pthread_mutex_unlock(&p->lock);
+	if (c->id && c->id->qp) {
+		/* To the peer this is the end of the connection; once the queue pair is gone
+		 * nobody reads from or writes to our blocks any more. Its completions that
+		 * are still in the queue are known by their channel and dropped. */
+		p->v->qp_error(c->id);
+		p->v->disconnect(c->id);
+		p->v->qp_free(c->id);
+	}
+	if (!c->counted)
+		return;
+	atomic_fetch_sub(&p->path.alive, 1);
+	if (p->cfg.source)
+		rd_source_drop(p, c);
+	else
+		rd_sink_drop(p, c);
+	c->down_error = error;
+	c->down_due = true;
+}

@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The device under an endpoint: what it can, the memory registered with it, and the path
+ * that its limits allow. */
+#include "rdma/endpoint.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+/* ---- what was chosen ---- */
+
+static unsigned mtu_bytes(enum ibv_mtu m)
+{
+	return m < IBV_MTU_256 || m > IBV_MTU_4096 ? 0 : 128u << m;
+}
+
+static const char *gid_kind(struct rd_endpoint *ep, const union ibv_gid *gid)
+{
+	struct ibv_gid_entry g;
+
+	for (uint32_t i = 0; i < 256; i++) {
+		if (ibv_query_gid_ex(ep->ctx, ep->id->port_num, i, &g, 0) ||
+		    memcmp(&g.gid, gid, sizeof(*gid)))
+			continue;
+		return g.gid_type == IBV_GID_TYPE_ROCE_V2 ? "RoCE v2" :
+		       g.gid_type == IBV_GID_TYPE_ROCE_V1 ? "RoCE v1" : "InfiniBand";
+	}
+	return "unknown kind";
+}
+
+/* rdma_cm chose it; people want to know. */
+static void say_device(struct rd_endpoint *ep, const struct ibv_port_attr *port)
+{
+	const union ibv_gid *gid = &ep->id->route.addr.addr.ibaddr.sgid;
+	char text[INET6_ADDRSTRLEN];
+
+	if (!inet_ntop(AF_INET6, gid, text, sizeof(text)))
+		return;
+	log_info("RDMA by %s: GID %s (%s), MTU %u, reads in flight %d", ep->name, text,
+		 ep->v == &verbs_real ? gid_kind(ep, gid) : "?", mtu_bytes(port->active_mtu),
+		 ep->attr.max_qp_init_rd_atom);
+}
+
+static int check_port(struct rd_endpoint *ep, const struct ibv_port_attr *port, struct err *e)
+{
+	uint64_t block = (ep->cfg.agr ? ep->cfg.agr->block : 0ull) + BLOCK_HEAD;
+
+	if (port->state != IBV_PORT_ACTIVE)
+		return err_set(e, -ENETDOWN, "RDMA by %s: the port is not active", ep->name);
+	if (port->max_msg_sz < block)
+		return err_set(e, -EMSGSIZE, "RDMA by %s: it takes messages of %u bytes at most: "
+			       "set --block below that", ep->name, port->max_msg_sz);
+	return 0;
+}
+
+int rd_use_device(struct rd_endpoint *ep, struct err *e)
+{
+	struct ibv_port_attr port;
+	int r;
+
+	ep->ctx = ep->id->verbs;
+	snprintf(ep->name, sizeof(ep->name), "%.60s port %u",
+		 ep->ctx->device ? ep->ctx->device->name : "?", ep->id->port_num);
+	r = ep->v->query_device(ep->ctx, &ep->attr);
+	if (!r)
+		r = ep->v->query_port(ep->ctx, ep->id->port_num, &port);
+	if (!r)
+		r = ep->v->pd_new(ep->ctx, &ep->pd);
+	if (r)
+		return err_sys(e, r, "RDMA device %s", ep->name);
+	if (ep->cfg.agr)
+		say_device(ep, &port);
+	return check_port(ep, &port, e);
+}
+
+/* ---- the pool's memory ---- */
+
+static void say_memlock(size_t bytes)
+{
+	struct rlimit l;
+
+	if (getrlimit(RLIMIT_MEMLOCK, &l) || l.rlim_cur == RLIM_INFINITY)
+		return;
+	log_error("%zu MiB cannot be locked in memory, the limit is %llu MiB: set \"ulimit -l %zu\", "
+		  "a line \"* - memlock %zu\" in /etc/security/limits.d/, or LimitMEMLOCK= in the "
+		  "service's unit; or set less --memory",
+		  (bytes + (1 << 20) - 1) >> 20, (unsigned long long)l.rlim_cur >> 20,
+		  (bytes >> 10) + 65536, (bytes >> 10) + 65536);
+}
+
+/* What the other side may do with the pool: nothing, but write a sink's (WRITE) or read a
+ * source's (READ). */
+static int access_of(const struct rd_endpoint *ep)
+{
+	bool read = ep->cfg.agr->op == OP_READ;
+	int access = IBV_ACCESS_LOCAL_WRITE;
+
+	if (ep->cfg.source && read)
+		access |= IBV_ACCESS_REMOTE_READ;
+	if (!ep->cfg.source && !read)
+		access |= IBV_ACCESS_REMOTE_WRITE;
+	return access;
+}
+
+static int register_pool(void *arg, void *base, size_t bytes)
+{
+	struct rd_endpoint *ep = arg;
+	int access = access_of(ep);
+	/* Called by its offset on both sides, so that no address of ours is told. The order
+	 * of a block's bytes does not matter, the completion comes after all. */
+	int r = ep->v->mr_new(ep->pd, base, bytes, 0, access | IBV_ACCESS_RELAXED_ORDERING,
+			      &ep->mr);
+
+	if (r)
+		r = ep->v->mr_new(ep->pd, base, bytes, 0, access, &ep->mr);
+	if (r == -ENOMEM || r == -EPERM)
+		say_memlock(bytes);
+	return r;
+}
+
+static void unregister_pool(void *arg, void *base, size_t bytes)
+{
+	struct rd_endpoint *ep = arg;
+
+	ep->v->mr_free(steal_ptr(&ep->mr));
+}
+
+const struct pool_hooks *rd_hooks(struct endpoint *endpoint)
+{
+	struct rd_endpoint *ep = (struct rd_endpoint *)endpoint;
+
+	ep->hooks = (struct pool_hooks){ .arg = ep, .reg = register_pool,
+					 .unreg = unregister_pool };
+	return &ep->hooks;
+}
+
+/* ---- an empty path ---- */
+
+static uint32_t clamp(uint32_t want, int device)
+{
+	uint32_t most = device < 32 ? 32 : (uint32_t)device;
+
+	return want < most ? want : most;
+}
+
+/* How deep the queues of each channel are: see the head of path.h. */
+static void size_channel(const struct rd_path *p, const struct rd_endpoint *ep,
+			 struct rd_channel *c)
+{
+	const struct agreement *a = ep->cfg.agr;
+	int room = ep->attr.max_qp_wr - (int)RD_MESSAGES_OUT;
+
+	c->receives = clamp(p->read ? p->cfg.inflight : a->sink_blocks, ep->attr.max_qp_wr);
+	c->sends_max = 1;
+	if (p->cfg.source && !p->read)
+		c->sends_max = clamp(2 * p->cfg.inflight, room);
+	if (!p->cfg.source && p->read)
+		c->sends_max = RD_READS_MAX;
+	c->spare_messages = (1u << RD_MESSAGES_OUT) - 1;
+}
+
+static void *zeroed(size_t n, size_t size, int *r)
+{
+	void *p = calloc(n ? n : 1, size);
+
+	if (!p)
+		*r = -ENOMEM;
+	return p;
+}
+
+static int make_books(struct rd_path *p, const struct rd_endpoint *ep)
+{
+	const struct agreement *a = ep->cfg.agr;
+	uint32_t blocks = pool_blocks(p->cfg.pool);
+	int r = 0;
+
+	p->path.channel_bytes = zeroed(p->path.nchannels, sizeof(uint64_t), &r);
+	p->nat = p->read ? a->source_blocks : a->sink_blocks;
+	p->source_blocks = a->source_blocks;
+	p->nanswers = (p->read ? p->cfg.inflight : blocks) + 1;
+	if (p->cfg.source)
+		p->at = zeroed(p->nat, sizeof(struct block *), &r);
+	else if (p->read)
+		p->reading = zeroed(blocks, sizeof(struct block *), &r);
+	else
+		p->granted = zeroed(blocks, sizeof(struct block *), &r);
+	for (uint32_t i = 0; i < p->path.nchannels; i++) {
+		struct rd_channel *c = &p->ch[i];
+
+		if (p->cfg.source && !p->read)
+			c->credits = zeroed(p->nat, sizeof(uint32_t), &r);
+		if (!p->cfg.source)
+			c->answers = zeroed(p->nanswers, sizeof(struct credit), &r);
+		if (!p->cfg.source && p->read)
+			c->announced = zeroed(p->cfg.inflight, sizeof(struct rd_announced), &r);
+	}
+	return r;
+}
+
+/* Memory for messages of all channels, registered at once. */
+static int make_messages(struct rd_path *p)
+{
+	bool in = p->cfg.source || p->read;
+	size_t each = (RD_MESSAGES_OUT + (in ? p->ch[0].receives : 0)) * RD_MESSAGE;
+	void *memory;
+
+	p->message_bytes = each * p->path.nchannels;
+	if (posix_memalign(&memory, 4096, p->message_bytes))
+		return -ENOMEM;
+	memset(memory, 0, p->message_bytes);
+	p->message_memory = memory;
+	for (uint32_t i = 0; i < p->path.nchannels; i++)
+		p->ch[i].messages = p->message_memory + i * each;
+	return p->v->mr_new(p->pd, memory, p->message_bytes, (uintptr_t)memory,
+			    IBV_ACCESS_LOCAL_WRITE, &p->message_mr);
+}
+
+static int make_queue(struct rd_path *p, const struct rd_endpoint *ep)
+{
+	const struct rd_channel *c = &p->ch[0];
+	uint64_t most = (uint64_t)p->path.nchannels *
+			(c->receives + c->sends_max + RD_MESSAGES_OUT);
+
+	if (most > (uint64_t)ep->attr.max_cqe)
+		return -E2BIG;
+	return p->v->cq_new(p->ctx, (int)most, 0, &p->completions, &p->cq);
+}
+
+static int watch(struct rd_path *p, int fd, void *mark, uint32_t events)
+{
+	struct epoll_event e = { .events = events, .data.ptr = mark };
+
+	return epoll_ctl(p->ep, EPOLL_CTL_ADD, fd, &e) < 0 ? -errno : 0;
+}
+
+static int make_poller(struct rd_path *p)
+{
+	int r;
+
+	p->ep = epoll_create1(EPOLL_CLOEXEC);
+	p->efd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (p->ep < 0 || p->efd < 0)
+		return -errno;
+	r = watch(p, p->efd, NULL, EPOLLIN | EPOLLET); /* never read */
+	if (!r)
+		r = watch(p, p->completions->fd, p->completions, EPOLLIN);
+	return r ? r : watch(p, p->events->fd, p->events, EPOLLIN);
+}
+
+static void init_path(struct rd_path *p, struct rd_endpoint *ep, const struct path_config *c)
+{
+	p->path.ops = c->source ? &rd_source_ops : &rd_sink_ops;
+	p->path.nchannels = ep->cfg.agr->channels;
+	p->path.pool = c->pool;
+	p->cfg = *c;
+	p->v = ep->v;
+	p->read = ep->cfg.agr->op == OP_READ;
+	p->stride = pool_stride(c->pool);
+	p->ctx = ep->ctx;
+	p->pd = ep->pd;
+	p->mr = ep->mr;
+	p->events = ep->events;
+	p->ep = p->efd = -1;
+	p->acked_end = &p->acked;
+	p->returned_end = &p->returned;
+	p->received_end = &p->received;
+	pthread_mutex_init(&p->lock, NULL);
+	for (uint32_t i = 0; i < p->path.nchannels; i++) {
+		p->ch[i].index = i;
+		size_channel(p, ep, &p->ch[i]);
+	}
+}
+
+struct rd_path *rd_path_new(struct rd_endpoint *ep, const struct path_config *c, struct err *e)
+{
+	uint32_t n = ep->cfg.agr->channels;
+	struct rd_path *p = calloc(1, sizeof(*p) + n * sizeof(p->ch[0]));
+	int r;
+
+	if (!p) {
+		err_sys(e, -ENOMEM, "an RDMA path of %u channels", n);
+		return NULL;
+	}
+	init_path(p, ep, c);
+	r = make_books(p, ep);
+	if (!r)
+		r = make_messages(p);
+	if (!r)
+		r = make_queue(p, ep);
+	if (!r)
+		r = make_poller(p);
+	if (!r)
+		return p;
+	if (r == -E2BIG)
+		err_set(e, r, "RDMA by %s: its completion queues hold %d entries: set less "
+			"--channels or --inflight", ep->name, ep->attr.max_cqe);
+	else
+		err_sys(e, r, "an RDMA path of %u channels on %s", n, ep->name);
+	rd_path_free(&p->path);
+	return NULL;
+}

@@ -1,0 +1,449 @@
+// SPDX-License-Identifier: Apache-2.0
+/* From an address to a path: finds the device, registers the pool on it, connects or accepts
+ * the queue pairs. One loop over rdma_cm's events drives all channels at once, so that
+ * opening many costs the round trips of one. */
+#include "rdma/endpoint.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define RESOLVE_MS 5000
+#define RETRIES 7        /* 3 bits: the most there are */
+
+/* ---- a channel's parameters ---- */
+
+/* The first exponent with 4.096 µs × 2^n of at least four round trips: the answer comes
+ * after one, and a path under load takes longer than when it was measured. 67 ms at least,
+ * 17 s at most. */
+uint8_t rd_ack_timeout(uint64_t rtt_ns)
+{
+	uint8_t n = 14;
+
+	while (n < 22 && (4096ull << n) < 4 * rtt_ns)
+		n++;
+	return n;
+}
+
+static void set_options(struct rd_endpoint *ep, struct rdma_cm_id *id)
+{
+	int r = ep->v->set_ack_timeout(id, rd_ack_timeout(ep->cfg.rtt_ns));
+
+	if (r)
+		log_debug("the ACK time-out stays as it is: %s", strerror(-r));
+	if (ep->cfg.tos < 0)
+		return;
+	r = ep->v->set_tos(id, (uint8_t)ep->cfg.tos);
+	if (r)
+		log_warn("type of service %d is not set: %s", ep->cfg.tos, strerror(-r));
+}
+
+static uint8_t read_depth(int device)
+{
+	return (uint8_t)(device < 1 ? 0 : device < RD_READS_MAX ? device : RD_READS_MAX);
+}
+
+static int fill_param(struct rd_endpoint *ep, const struct rd_channel *c, bool server,
+		      struct rdma_conn_param *param, uint8_t hello[HELLO_BYTES])
+{
+	*param = (struct rdma_conn_param){
+		.private_data = hello,
+		.private_data_len = HELLO_BYTES,
+		.responder_resources = read_depth(ep->attr.max_qp_rd_atom),
+		.initiator_depth = read_depth(ep->attr.max_qp_init_rd_atom),
+		.retry_count = RETRIES,
+		.rnr_retry_count = RETRIES,
+	};
+	return channel_hello_put(hello, server, ep->cfg.auth, (uint16_t)(ep->cfg.first + c->index),
+				 ep->mr->rkey);
+}
+
+static uint8_t min_u8(uint8_t a, uint8_t b)
+{
+	return a < b ? a : b;
+}
+
+/* ---- client ---- */
+
+static int begin_resolving(struct rd_endpoint *ep, struct rd_path *p, struct rd_channel *c)
+{
+	int r;
+
+	if (!c->index) { /* that was done to learn the device */
+		c->id = ep->id;
+		ep->id = NULL;
+		c->id->context = c;
+		c->state = RD_ROUTE;
+		set_options(ep, c->id);
+		return ep->v->resolve_route(c->id, RESOLVE_MS);
+	}
+	r = ep->v->id_new(ep->events, &c->id, c);
+	if (r)
+		return r;
+	c->state = RD_ADDRESS;
+	/* From the same address, so by the same device. */
+	return ep->v->resolve_addr(c->id, (struct sockaddr *)&ep->from,
+				   (struct sockaddr *)&ep->to, RESOLVE_MS);
+}
+
+static int connect_channel(struct rd_endpoint *ep, struct rd_path *p, struct rd_channel *c)
+{
+	struct rdma_conn_param param;
+	uint8_t hello[HELLO_BYTES];
+	int r = rd_channel_make(p, c, c->id);
+
+	if (!r)
+		r = fill_param(ep, c, false, &param, hello);
+	c->state = RD_CONNECTING;
+	return r ? r : ep->v->connect(c->id, &param);
+}
+
+static int check_answer(struct rd_endpoint *ep, struct rd_path *p, struct rd_channel *c,
+			const struct rdma_conn_param *param, struct err *e)
+{
+	const char *why = "it does not speak this protocol";
+	uint16_t number = 0;
+
+	if (param->private_data_len >= HELLO_BYTES)
+		why = channel_hello_check(param->private_data, true, ep->cfg.auth, &number,
+					  &c->peer_key);
+	if (!why && number != ep->cfg.first + c->index)
+		why = "it answers for another channel";
+	if (why)
+		return err_set(e, -EKEYREJECTED, "RDMA channel %u: %s", ep->cfg.first + c->index,
+			       why);
+	c->reads_max = min_u8(read_depth(ep->attr.max_qp_init_rd_atom), param->initiator_depth);
+	return rd_channel_up(p, c);
+}
+
+static int client_event(struct rd_endpoint *ep, struct rd_path *p, struct rd_channel *c,
+			const struct rdma_cm_event *ev, struct err *e)
+{
+	switch (ev->event) {
+	case RDMA_CM_EVENT_ADDR_RESOLVED:
+		if (ev->id->verbs != ep->ctx)
+			return err_set(e, -EHOSTUNREACH, "the way to one address leads by two RDMA "
+				       "devices: name one with --nic");
+		set_options(ep, c->id);
+		c->state = RD_ROUTE;
+		return ep->v->resolve_route(c->id, RESOLVE_MS);
+	case RDMA_CM_EVENT_ROUTE_RESOLVED:
+		return connect_channel(ep, p, c);
+	case RDMA_CM_EVENT_ESTABLISHED:
+		return check_answer(ep, p, c, &ev->param.conn, e);
+	case RDMA_CM_EVENT_REJECTED:
+		/* 28: the peer's program said no; else nobody listens there. */
+		return ev->status == 28 ?
+			err_set(e, -EKEYREJECTED, "the server refused RDMA channel %u",
+				ep->cfg.first + c->index) :
+			-ECONNREFUSED;
+	case RDMA_CM_EVENT_ADDR_ERROR:
+	case RDMA_CM_EVENT_ROUTE_ERROR:
+	case RDMA_CM_EVENT_UNREACHABLE:
+	case RDMA_CM_EVENT_CONNECT_ERROR:
+		return ev->status < 0 ? ev->status : -EHOSTUNREACH;
+	case RDMA_CM_EVENT_DEVICE_REMOVAL:
+		return -ENODEV;
+	case RDMA_CM_EVENT_DISCONNECTED:
+		return -ECONNRESET;
+	default:
+		return 0;
+	}
+}
+
+/* ---- server ---- */
+
+static const char *check_request(struct rd_endpoint *ep, struct rd_path *p,
+				 const struct rdma_cm_event *ev, struct rd_channel **c)
+{
+	const struct rdma_conn_param *param = &ev->param.conn;
+	const char *why = "it does not speak this protocol";
+	uint16_t number = 0;
+	uint32_t key = 0;
+
+	if (ev->id->verbs != ep->ctx)
+		return "it came by another device";
+	if (param->private_data_len >= HELLO_BYTES)
+		why = channel_hello_check(param->private_data, false, ep->cfg.auth, &number, &key);
+	if (why)
+		return why;
+	if (number < ep->cfg.first || (uint32_t)(number - ep->cfg.first) >= p->path.nchannels)
+		return "it is a channel of another path";
+	*c = &p->ch[number - ep->cfg.first];
+	if ((*c)->state != RD_NEW)
+		return "that channel is open";
+	(*c)->peer_key = key;
+	(*c)->reads_max = min_u8(read_depth(ep->attr.max_qp_init_rd_atom),
+				 param->initiator_depth);
+	return NULL;
+}
+
+static int accept_channel(struct rd_endpoint *ep, struct rd_path *p, struct rdma_cm_event *ev)
+{
+	struct rdma_conn_param param;
+	uint8_t hello[HELLO_BYTES];
+	struct rd_channel *c = NULL;
+	const char *why = check_request(ep, p, ev, &c);
+	int r;
+
+	if (why) {
+		log_warn("an RDMA connection was refused: %s", why);
+		ep->v->reject(ev->id, NULL, 0);
+		ep->refused = ev->id; /* freed once its event is done */
+		return 0;
+	}
+	ev->id->context = c;
+	c->id = ev->id;
+	c->state = RD_CONNECTING;
+	set_options(ep, ev->id);
+	r = rd_channel_make(p, c, ev->id);
+	if (!r)
+		r = fill_param(ep, c, true, &param, hello);
+	if (r)
+		return r;
+	param.responder_resources = min_u8(param.responder_resources,
+					   ev->param.conn.responder_resources);
+	param.initiator_depth = min_u8(param.initiator_depth, ev->param.conn.initiator_depth);
+	return ep->v->accept(ev->id, &param);
+}
+
+static int server_event(struct rd_endpoint *ep, struct rd_path *p, struct rd_channel *c,
+			struct rdma_cm_event *ev)
+{
+	switch (ev->event) {
+	case RDMA_CM_EVENT_CONNECT_REQUEST:
+		return accept_channel(ep, p, ev);
+	case RDMA_CM_EVENT_ESTABLISHED:
+		return c ? rd_channel_up(p, c) : 0;
+	case RDMA_CM_EVENT_CONNECT_ERROR:
+	case RDMA_CM_EVENT_UNREACHABLE:
+	case RDMA_CM_EVENT_DISCONNECTED:
+		return -ECONNRESET;
+	case RDMA_CM_EVENT_DEVICE_REMOVAL:
+		return -ENODEV;
+	default:
+		return 0;
+	}
+}
+
+/* ---- the loop ---- */
+
+/* One event: 0; -EAGAIN: there is none now; or why it fails, e set or not. */
+static int next_event(struct rd_endpoint *ep, struct rd_path *p, struct err *e)
+{
+	struct rdma_cm_event *ev;
+	struct rd_channel *c;
+	int r = ep->v->event_next(ep->events, &ev);
+
+	if (r)
+		return r;
+	c = ev->id->context;
+	if (ep->server)
+		r = server_event(ep, p, c, ev);
+	else
+		r = c ? client_event(ep, p, c, ev, e) : 0;
+	ep->v->event_done(ev);
+	if (ep->refused)
+		ep->v->id_free(steal_ptr(&ep->refused));
+	return r;
+}
+
+static int ms_until(uint64_t deadline)
+{
+	uint64_t now = now_ns();
+	uint64_t ms = now >= deadline ? 0 : (deadline - now + 999999) / 1000000;
+
+	return ms > INT_MAX ? INT_MAX : (int)ms;
+}
+
+/* Sleep for an event: 0, or a negative errno. */
+static int await_event(struct rd_endpoint *ep, int stop, uint64_t deadline)
+{
+	struct pollfd fds[2] = { { .fd = ep->events->fd, .events = POLLIN },
+				 { .fd = stop, .events = POLLIN } };
+	int n = poll(fds, 2, ms_until(deadline));
+
+	if (n < 0)
+		return errno == EINTR ? 0 : -errno;
+	if (!n)
+		return -ETIMEDOUT;
+	return fds[1].revents ? -ECANCELED : 0;
+}
+
+static int open_channels(struct rd_endpoint *ep, struct rd_path *p, int stop, int timeout_ms,
+			 struct err *e)
+{
+	uint64_t deadline = now_ns() + (uint64_t)timeout_ms * 1000000;
+	int r = 0;
+
+	for (uint32_t i = 0; !ep->server && !r && i < p->path.nchannels; i++)
+		r = begin_resolving(ep, p, &p->ch[i]);
+	while (!r && atomic_load(&p->path.alive) < p->path.nchannels) {
+		r = next_event(ep, p, e);
+		if (r == -EAGAIN)
+			r = await_event(ep, stop, deadline);
+	}
+	return r;
+}
+
+static struct path *rd_open(struct endpoint *endpoint, const struct path_config *c, int stop,
+		     int timeout_ms, struct err *e)
+{
+	struct rd_endpoint *ep = (struct rd_endpoint *)endpoint;
+	struct rd_path *p = rd_path_new(ep, c, e);
+	int r;
+
+	if (!p)
+		return NULL;
+	r = open_channels(ep, p, stop, timeout_ms, e);
+	if (!r && !c->source)
+		r = rd_sink_grant(p);
+	if (!r)
+		return &p->path;
+	if (!e->code)
+		err_set(e, r, "RDMA connections on %s: %s", ep->name,
+			r == -ETIMEDOUT ? "not all were there in time" : strerror(-r));
+	rd_path_free(&p->path);
+	return NULL;
+}
+
+/* ---- where it begins ---- */
+
+static const char *text_of(const struct sockaddr_storage *a, char out[64])
+{
+	const void *in = a->ss_family == AF_INET6 ?
+		(const void *)&((const struct sockaddr_in6 *)a)->sin6_addr :
+		(const void *)&((const struct sockaddr_in *)a)->sin_addr;
+
+	return inet_ntop(a->ss_family, in, out, 64) ? out : "?";
+}
+
+static void set_port(struct sockaddr_storage *a, uint16_t port)
+{
+	if (a->ss_family == AF_INET6)
+		((struct sockaddr_in6 *)a)->sin6_port = htons(port);
+	else
+		((struct sockaddr_in *)a)->sin_port = htons(port);
+}
+
+static int try_port(struct rd_endpoint *ep, const struct sockaddr_storage *a)
+{
+	int r = ep->v->id_new(ep->events, &ep->id, NULL);
+
+	if (r)
+		return r;
+	r = ep->v->bind(ep->id, (const struct sockaddr *)a);
+	if (!r && !ep->id->verbs)
+		r = -ENODEV; /* an address that is no one device's */
+	if (!r)
+		r = ep->v->listen(ep->id, 64);
+	if (r)
+		ep->v->id_free(steal_ptr(&ep->id));
+	return r;
+}
+
+static int rd_listen(struct endpoint *endpoint, const struct sockaddr_storage *a, uint16_t lo,
+		     uint16_t hi, uint16_t *port, struct err *e)
+{
+	struct rd_endpoint *ep = (struct rd_endpoint *)endpoint;
+	struct sockaddr_storage own = *a;
+	char text[64];
+	int r = -EADDRINUSE;
+
+	for (uint32_t n = lo; r == -EADDRINUSE && n <= hi; n++) {
+		set_port(&own, (uint16_t)n);
+		r = try_port(ep, &own);
+	}
+	if (r == -ENODEV || r == -EADDRNOTAVAIL)
+		return err_set(e, -ENODEV, "no RDMA device has the address %s", text_of(a, text));
+	if (r)
+		return err_set(e, r, "listening for RDMA on %s, ports %u to %u: %s",
+			       text_of(a, text), lo, hi, strerror(-r));
+	ep->server = true;
+	*port = ep->v->port(ep->id);
+	return rd_use_device(ep, e);
+}
+
+static int rd_resolve(struct endpoint *endpoint, const struct sockaddr_storage *a, socklen_t len,
+		      int stop, int timeout_ms, struct err *e)
+{
+	struct rd_endpoint *ep = (struct rd_endpoint *)endpoint;
+	uint64_t deadline = now_ns() + (uint64_t)timeout_ms * 1000000;
+	struct rdma_cm_event *ev;
+	char text[64];
+	int r = ep->v->id_new(ep->events, &ep->id, NULL);
+
+	memcpy(&ep->to, a, len);
+	if (!r)
+		r = ep->v->resolve_addr(ep->id, NULL, (const struct sockaddr *)a, RESOLVE_MS);
+	while (!r && (r = ep->v->event_next(ep->events, &ev)) == -EAGAIN)
+		r = await_event(ep, stop, deadline);
+	if (!r) {
+		r = ev->event == RDMA_CM_EVENT_ADDR_RESOLVED ? 0 :
+		    ev->status < 0 ? ev->status : -EHOSTUNREACH;
+		ep->v->event_done(ev);
+	}
+	if (!r && !ep->id->verbs)
+		r = -ENODEV;
+	if (r)
+		return err_set(e, r, "no way by RDMA to %s: %s", text_of(a, text),
+			       r == -ENODEV ? "the route does not lead by an RDMA device" :
+					      strerror(-r));
+	memcpy(&ep->from, &ep->id->route.addr.src_storage, sizeof(ep->from));
+	set_port(&ep->from, 0);
+	return rd_use_device(ep, e);
+}
+
+static void rd_endpoint_free(struct endpoint *endpoint)
+{
+	struct rd_endpoint *ep = (struct rd_endpoint *)endpoint;
+
+	if (!ep)
+		return;
+	ep->v->id_free(ep->id);
+	ep->v->mr_free(ep->mr);
+	ep->v->pd_free(ep->pd);
+	ep->v->channel_free(ep->events);
+	free(ep);
+}
+
+static const struct endpoint_ops endpoint_ops = {
+	.name = "rdma",
+	.listen = rd_listen,
+	.resolve = rd_resolve,
+	.hooks = rd_hooks,
+	.open = rd_open,
+	.free = rd_endpoint_free,
+};
+
+struct endpoint *rd_endpoint_new(const struct endpoint_config *c, const struct verbs *v,
+				 struct err *e)
+{
+	struct rd_endpoint *ep = calloc(1, sizeof(*ep));
+	int r = ep ? 0 : -ENOMEM;
+
+	if (!r) {
+		ep->ep.ops = &endpoint_ops;
+		ep->cfg = *c;
+		ep->v = v;
+		r = v->channel_new(&ep->events);
+	}
+	if (!r)
+		return &ep->ep;
+	free(ep);
+	if (r == -ENOENT || r == -ENODEV || r == -ENOSYS)
+		err_set(e, r, "this kernel has no RDMA connections: load rdma_ucm (and, without an "
+			"RDMA card, see scripts/softroce)");
+	else
+		err_sys(e, r, "RDMA connections");
+	return NULL;
+}
+
+struct endpoint *verbs_endpoint(const struct endpoint_config *c, struct err *e)
+{
+	return rd_endpoint_new(c, &verbs_real, e);
+}

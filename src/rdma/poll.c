@@ -1,0 +1,458 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The path's one thread: completions, events of the connections, sleep. */
+#include "rdma/path.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#define COMPLETIONS 32
+
+static struct rd_path *rd(struct path *path)
+{
+	return (struct rd_path *)path;
+}
+
+/* ---- completions ---- */
+
+/* Why a work request failed, as an errno; opcode and lengths of such a completion mean
+ * nothing. */
+static int work_error(enum ibv_wc_status s)
+{
+	switch (s) {
+	case IBV_WC_WR_FLUSH_ERR:
+		return -ECONNRESET;
+	case IBV_WC_RETRY_EXC_ERR:
+		return -ETIMEDOUT;
+	case IBV_WC_RNR_RETRY_EXC_ERR:
+		return -ENOBUFS;
+	case IBV_WC_REM_ACCESS_ERR:
+	case IBV_WC_REM_INV_REQ_ERR:
+	case IBV_WC_LOC_PROT_ERR:
+		return -EACCES;
+	default:
+		return -EIO;
+	}
+}
+
+static int received(struct rd_path *p, struct rd_channel *c, const struct ibv_wc *wc)
+{
+	uint32_t index = rd_work_index(wc->wr_id);
+	bool imm = wc->wc_flags & IBV_WC_WITH_IMM;
+	int r;
+
+	if (p->cfg.source)
+		r = imm ? -EPROTO : rd_source_credits(p, c, rd_received_at(c, index), wc->byte_len);
+	else if (p->read)
+		r = imm ? -EPROTO : rd_sink_announced(p, c, rd_received_at(c, index), wc->byte_len);
+	else
+		r = imm ? rd_sink_written(p, c, ntohl(wc->imm_data), wc->byte_len) : -EPROTO;
+	return r ? r : rd_repost(p, c, index);
+}
+
+/* A message has gone: what waited for its place goes on. */
+static int message_sent(struct rd_path *p, struct rd_channel *c, uint32_t index)
+{
+	c->spare_messages |= 1u << index;
+	if (p->cfg.source)
+		return p->read ? rd_source_announce(p, c) : 0;
+	return rd_sink_answer(p, c);
+}
+
+static int completed(struct rd_path *p, struct rd_channel *c, const struct ibv_wc *wc)
+{
+	uint32_t index = rd_work_index(wc->wr_id);
+
+	switch (rd_work_kind(wc->wr_id)) {
+	case RD_WORK_DATA:
+		c->sends -= index; /* so many it stands for */
+		return 0;
+	case RD_WORK_MESSAGE:
+		return message_sent(p, c, index);
+	case RD_WORK_READ:
+		return rd_sink_was_read(p, c, index);
+	case RD_WORK_RECEIVE:
+		return received(p, c, wc);
+	}
+	return 0;
+}
+
+static void handle_completion(struct rd_path *p, const struct ibv_wc *wc)
+{
+	struct rd_channel *c = &p->ch[rd_work_channel(wc->wr_id)];
+	int r;
+
+	if (c->state == RD_DOWN)
+		return; /* left in the queue by a queue pair that is gone */
+	if (wc->status == IBV_WC_SUCCESS) {
+		r = FAULT("cut", wc->byte_len) ? -ECONNRESET : completed(p, c, wc);
+	} else {
+		r = work_error(wc->status);
+		if (wc->status != IBV_WC_WR_FLUSH_ERR)
+			log_debug("channel %u: %s (vendor's code 0x%x)", c->index,
+				  ibv_wc_status_str(wc->status), wc->vendor_err);
+	}
+	/* What is flushed after the two of us have said goodbye is the receives. */
+	if (r)
+		rd_channel_down(p, c, c->state == RD_CLOSING && r == -ECONNRESET ? 0 : r);
+}
+
+/* How many completions there were. */
+static int drain(struct rd_path *p)
+{
+	struct ibv_wc wc[COMPLETIONS];
+	int n = p->v->poll(p->cq, COMPLETIONS, wc);
+
+	for (int i = 0; i < n; i++)
+		handle_completion(p, &wc[i]);
+	return n;
+}
+
+/* ---- events of the connections ---- */
+
+/* The peer leaves. In good order a source does so once all is answered. */
+static int goodbye(struct rd_path *p, struct rd_channel *c)
+{
+	if (c->state == RD_CLOSING)
+		return 0;
+	if (p->cfg.source)
+		return c->blocks ? -ECONNRESET : 0;
+	return rd_sink_unanswered(p, c) || c->nannounced || c->reads ? -ECONNRESET : 0;
+}
+
+static void channel_event(struct rd_path *p, struct rd_channel *c, enum rdma_cm_event_type type)
+{
+	switch (type) {
+	case RDMA_CM_EVENT_DISCONNECTED:
+		while (drain(p) > 0)
+			;
+		rd_channel_down(p, c, goodbye(p, c));
+		break;
+	case RDMA_CM_EVENT_DEVICE_REMOVAL:
+		rd_channel_down(p, c, -ENODEV);
+		break;
+	case RDMA_CM_EVENT_TIMEWAIT_EXIT:
+	case RDMA_CM_EVENT_ADDR_CHANGE:
+		break;
+	default:
+		log_debug("channel %u: %s", c->index, rdma_event_str(type));
+	}
+}
+
+static void handle_events(struct rd_path *p)
+{
+	struct rdma_cm_event *ev;
+
+	while (!p->v->event_next(p->events, &ev)) {
+		struct rd_channel *c = ev->id->context;
+		enum rdma_cm_event_type type = ev->event;
+
+		if (type == RDMA_CM_EVENT_CONNECT_REQUEST) {
+			p->v->reject(ev->id, NULL, 0); /* all channels are here */
+			p->v->event_done(ev);
+			continue;
+		}
+		p->v->event_done(ev);
+		if (c)
+			channel_event(p, c, type);
+	}
+}
+
+/* ---- telling the stage ---- */
+
+static int tell_blocks(struct block **list, struct block ***end, enum path_event_kind kind,
+		       struct path_event *ev, int max)
+{
+	int n = 0;
+
+	while (*list && n < max) {
+		struct block *b = *list;
+
+		*list = b->next;
+		b->next = NULL;
+		ev[n++] = (struct path_event){ .kind = kind, .channel = b->channel, .block = b };
+		if (kind == PATH_RETURNED) {
+			ev[n - 1].status = b->sent_at;
+			ev[n - 1].error = b->sent_at ? 0 : -EPIPE;
+		}
+	}
+	if (!*list)
+		*end = list;
+	return n;
+}
+
+/* Blocks before the death of their channel, so that who hears of it has them all. */
+static int tell(struct rd_path *p, struct path_event *ev, int max)
+{
+	int n = tell_blocks(&p->acked, &p->acked_end, PATH_ACKED, ev, max);
+
+	n += tell_blocks(&p->returned, &p->returned_end, PATH_RETURNED, ev + n, max - n);
+	n += tell_blocks(&p->received, &p->received_end, PATH_RECEIVED, ev + n, max - n);
+	for (uint32_t i = 0; i < p->path.nchannels && n < max; i++) {
+		struct rd_channel *c = &p->ch[i];
+
+		if (!c->down_due)
+			continue;
+		c->down_due = false;
+		ev[n++] = (struct path_event){ .kind = PATH_DOWN, .channel = i,
+					       .error = c->down_error };
+	}
+	return n;
+}
+
+/* ---- sleeping and waking ---- */
+
+void rd_kick(struct rd_path *p)
+{
+	uint64_t one = 1;
+
+	if (!atomic_exchange(&p->sleeping, false))
+		return;
+	/* Cannot fail: the counter would have to overflow. */
+	if (write(p->efd, &one, sizeof(one)) < 0)
+		return;
+}
+
+static void rd_wake(struct path *path)
+{
+	struct rd_path *p = rd(path);
+
+	atomic_store(&p->woken, true);
+	rd_kick(p);
+}
+
+/* Sleep until something completes or happens, or timeout_ms pass. */
+static int sleep_on(struct rd_path *p, int timeout_ms)
+{
+	struct epoll_event e[4];
+	int n, r = p->v->cq_arm(p->cq);
+
+	if (r)
+		return r;
+	/* What completed before it was armed makes no event. */
+	r = drain(p);
+	if (r)
+		return r < 0 ? r : 0;
+	atomic_store(&p->sleeping, true);
+	if (atomic_load(&p->woken) || atomic_load(&p->due))
+		timeout_ms = 0;
+	n = epoll_wait(p->ep, e, 4, timeout_ms);
+	atomic_store(&p->sleeping, false);
+	if (n < 0)
+		return errno == EINTR ? 0 : -errno;
+	for (int i = 0; i < n; i++) {
+		if (e[i].data.ptr == p->completions)
+			p->v->cq_woken(p->completions);
+		else if (e[i].data.ptr == p->events)
+			handle_events(p);
+	}
+	return 0;
+}
+
+/* Answers that are due, and reads that waited for a buffer. */
+static void serve_due(struct rd_path *p)
+{
+	if (!atomic_exchange(&p->due, 0))
+		return;
+	for (uint32_t i = 0; i < p->path.nchannels; i++) {
+		struct rd_channel *c = &p->ch[i];
+		int r = c->state == RD_UP ? rd_sink_answer(p, c) : 0;
+
+		if (!r && c->state == RD_UP && p->stalled)
+			r = rd_sink_read(p, c);
+		if (r)
+			rd_channel_down(p, c, r);
+	}
+	p->stalled = false;
+}
+
+static bool room_came(struct rd_path *p)
+{
+	if (!p->want_room || !rd_source_room(p))
+		return false;
+	p->want_room = false;
+	return true;
+}
+
+static int ms_left(uint64_t deadline)
+{
+	uint64_t now = now_ns();
+	uint64_t ms = now >= deadline ? 0 : (deadline - now + 999999) / 1000000;
+
+	return ms > INT_MAX ? INT_MAX : (int)ms;
+}
+
+/* Look without sleeping. True: the caller is to be told, *n events of it. */
+static bool look(struct rd_path *p, struct path_event *ev, int max, int *n)
+{
+	int done = drain(p);
+
+	if (done < 0) {
+		*n = done;
+		return true;
+	}
+	if (done)
+		p->quiet_since = 0;
+	if (!p->cfg.source)
+		serve_due(p);
+	*n = tell(p, ev, max);
+	if (*n || room_came(p))
+		return true;
+	return atomic_load(&p->woken) && atomic_exchange(&p->woken, false);
+}
+
+/* Whether to look once more rather than sleep: a sleep costs an interrupt, a wake-up and two
+ * system calls, so for a moment after the last completion the next is waited for awake. */
+static bool spin(struct rd_path *p)
+{
+	uint64_t now;
+
+	if (!p->spin_ns)
+		return false;
+	now = now_ns();
+	if (!p->quiet_since)
+		p->quiet_since = now;
+	return now - p->quiet_since < p->spin_ns;
+}
+
+static int rd_poll(struct path *path, struct path_event *ev, int max, int timeout_ms)
+{
+	struct rd_path *p = rd(path);
+	uint64_t deadline = timeout_ms > 0 ? now_ns() + (uint64_t)timeout_ms * 1000000 : 0;
+	int left = timeout_ms;
+
+	for (;;) {
+		int n, r;
+
+		if (look(p, ev, max, &n))
+			return n;
+		if (timeout_ms > 0)
+			left = ms_left(deadline);
+		if (left && spin(p))
+			continue;
+		r = sleep_on(p, left);
+		if (r < 0)
+			return r;
+		if (!left)
+			return look(p, ev, max, &n) ? n : 0;
+	}
+}
+
+/* ---- the end ---- */
+
+/* Nothing that we owe is still with us. */
+static bool all_flushed(struct rd_path *p, struct rd_channel *c)
+{
+	if (c->spare_messages != (1u << RD_MESSAGES_OUT) - 1)
+		return false;
+	return p->cfg.source ? !c->blocks : !rd_sink_unanswered(p, c);
+}
+
+/* The source says goodbye; the sink waits for it. */
+static void say_goodbye(struct rd_path *p)
+{
+	for (uint32_t i = 0; i < p->path.nchannels; i++) {
+		struct rd_channel *c = &p->ch[i];
+
+		if (c->state != RD_UP || !all_flushed(p, c))
+			continue;
+		pthread_mutex_lock(&p->lock);
+		c->state = RD_CLOSING;
+		pthread_mutex_unlock(&p->lock);
+		if (p->cfg.source && p->v->disconnect(c->id))
+			rd_channel_down(p, c, 0);
+	}
+}
+
+static int rd_finish(struct path *path, int timeout_ms)
+{
+	struct rd_path *p = rd(path);
+	uint64_t deadline = now_ns() + (uint64_t)(timeout_ms < 0 ? INT_MAX : timeout_ms) * 1000000;
+	struct path_event ev[16];
+	int result = 0;
+
+	if (p->cfg.source && p->unacked)
+		return -EBUSY;
+	while (atomic_load(&path->alive)) {
+		int n, left = ms_left(deadline);
+
+		if (!left)
+			return -ETIMEDOUT;
+		say_goodbye(p);
+		n = rd_poll(path, ev, 16, left < 50 ? left : 50);
+		if (n < 0)
+			return n;
+		for (int i = 0; i < n; i++) {
+			if (ev[i].kind != PATH_DOWN)
+				pool_put(ev[i].block);
+			else if (ev[i].error && !result)
+				result = ev[i].error;
+		}
+	}
+	return result;
+}
+
+static void put_list(struct block *b)
+{
+	while (b) {
+		struct block *next = b->next;
+
+		b->next = NULL;
+		pool_put(b);
+		b = next;
+	}
+}
+
+void rd_path_free(struct path *path)
+{
+	struct rd_path *p = rd(path);
+
+	for (uint32_t i = 0; i < path->nchannels; i++)
+		rd_channel_down(p, &p->ch[i], -ECANCELED);
+	put_list(p->acked);
+	put_list(p->returned);
+	put_list(p->received);
+	put_list(p->homeless);
+	for (uint32_t i = 0; i < path->nchannels; i++) {
+		p->v->id_free(p->ch[i].id);
+		free(p->ch[i].credits);
+		free(p->ch[i].announced);
+		free(p->ch[i].answers);
+	}
+	p->v->cq_free(p->completions, p->cq);
+	p->v->mr_free(p->message_mr);
+	free(p->message_memory);
+	if (p->ep >= 0)
+		close(p->ep);
+	if (p->efd >= 0)
+		close(p->efd);
+	pthread_mutex_destroy(&p->lock);
+	free(p->at);
+	free(p->granted);
+	free(p->reading);
+	free(path->channel_bytes);
+	free(p);
+}
+
+const struct path_ops rd_source_ops = {
+	.name = "rdma",
+	.post = rd_source_post,
+	.poll = rd_poll,
+	.wake = rd_wake,
+	.finish = rd_finish,
+	.free = rd_path_free,
+};
+
+const struct path_ops rd_sink_ops = {
+	.name = "rdma",
+	.poll = rd_poll,
+	.release = rd_sink_release,
+	.refuse = rd_sink_refuse,
+	.wake = rd_wake,
+	.finish = rd_finish,
+	.free = rd_path_free,
+};

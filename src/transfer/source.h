@@ -70,6 +70,9 @@ int source_run(struct source *s, struct transfer_result *r, bool *in_line, struc
 void source_init(struct source *s);
 void source_destroy(struct source *s);
 
+/* source_frames.c: xfer_role.frame */
+int source_frame(struct xfer *x, uint8_t type, struct buf *p, struct err *e);
+
 /* source_walk.c */
 void *source_walk(void *arg);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A reader's own state and steps, shared by what reads (source_read.c) and what compares
- * files with what the sink has of them (source_resume.c). The reader's thread alone. */
+/* A reader's own state and steps, shared by what packs small files (source_read.c), what reads
+ * the others (source_piece.c) and what compares files with what the sink has of them
+ * (source_resume.c). The reader's thread alone. */
 #ifndef RFTP_TRANSFER_SOURCE_READ_H
 #define RFTP_TRANSFER_SOURCE_READ_H
 
@@ -9,7 +10,6 @@
 #define SOURCE_CHANGED "changed while it was being read; not sent, run again"
 
 #define DEPTH_MAX 64
-#define STDIN_POLL_MS 200
 
 /* A read under way. */
 struct piece {
@@ -34,12 +34,25 @@ struct reader {
 	char name[16];
 };
 
+/* A free block; while there is none, what we hold is finished first, because others
+ * may be waiting for it as we do. NULL: the transfer has failed. */
+struct block *reader_block(struct reader *r);
+/* Number b, seal it, and hand it to its path. Takes b over. */
+int reader_send(struct reader *r, struct block *b);
+/* A descriptor of f, or a negative errno. */
+int reader_open(struct reader *r, const struct sfile *f);
 /* what: NULL for strerror(-code). */
 void reader_file_failed(struct reader *r, struct sfile *f, int code, const char *what);
-/* The descriptor that all readers of f share, or a negative errno. */
-int reader_fd(struct reader *r, struct sfile *f);
 /* Is the file still what its entry said? */
 bool sfile_unchanged(int fd, const struct sfile *f);
+
+/* source_piece.c */
+/* The piece of a file that w is; takes its reference over. */
+int reader_piece(struct reader *r, struct plan_work *w);
+/* Finish at least min reads. */
+int reader_reap(struct reader *r, int min);
+/* The descriptor that all readers of f share, or a negative errno. */
+int reader_fd(struct reader *r, struct sfile *f);
 
 /* source_resume.c: compare what the sink says it has of f with our bytes, then have the
  * rest sent. Takes f's reference over. */

@@ -1,29 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The source's first stage: turns what was named into entries, with no answer from the
  * sink, and says what is to be read. */
-#include "transfer/range_list.h"
 #include "transfer/source_walk.h"
 #include "transfer/xattrs.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/sysmacros.h>
-#include <unistd.h>
+#include <sys/stat.h>
 
 /* Entries are sent when there are this many bytes of them, or this old. */
 #define FLUSH_BYTES 16384
 #define FLUSH_NS 5000000ull
-/* Files from this size on are asked about before they are sent: the sink may have a
- * part of them. */
-#define RESUME_MIN (16ull << 20)
 
 /* ---- sending entries ---- */
 
-static int flush(struct walk *w)
+int walk_flush(struct walk *w)
 {
 	int r;
 
@@ -42,7 +35,7 @@ static int flush(struct walk *w)
 	return 0;
 }
 
-static void read_later(struct walk *w, struct sfile *f)
+void walk_read_later(struct walk *w, struct sfile *f)
 {
 	f->next = NULL;
 	if (w->last)
@@ -70,7 +63,7 @@ static uint64_t new_id(struct walk *w)
 	if (window_full(s, w->weight)) {
 		/* The sink can finish only what it has heard of. */
 		pthread_mutex_unlock(&s->lock);
-		if (flush(w))
+		if (walk_flush(w))
 			return 0;
 		pthread_mutex_lock(&s->lock);
 		while (window_full(s, w->weight))
@@ -104,12 +97,12 @@ int walk_put_entry(struct walk *w, const struct bulk_entry *e)
 	int r = bulk_entry_put(w->frame, e);
 
 	if (r == -ENOBUFS) {
-		r = flush(w);
+		r = walk_flush(w);
 		if (!r)
 			r = bulk_entry_put(w->frame, e);
 	}
 	if (!r && (buf_len(w->frame) >= FLUSH_BYTES || now_ns() - w->flushed_ns > FLUSH_NS))
-		r = flush(w);
+		r = walk_flush(w);
 	return r;
 }
 
@@ -174,8 +167,8 @@ static void item_failed(struct walk *w, const struct walk_item *it, int code)
 
 /* An entry of what is no file becomes visible here. In a dry run the sink is asked about
  * it, so that what it would do can be told. */
-static int publish_name(struct walk *w, struct bulk_entry *e, enum sfile_kind kind,
-			struct dir *dir, const char *name)
+int walk_publish_name(struct walk *w, struct bulk_entry *e, enum sfile_kind kind,
+		      struct dir *dir, const char *name)
 {
 	struct sfile *f = NULL;
 
@@ -197,7 +190,7 @@ static int publish_name(struct walk *w, struct bulk_entry *e, enum sfile_kind ki
 int walk_wait_places(struct walk *w)
 {
 	struct source *s = w->s;
-	int r = s->x.same_host ? flush(w) : 0;
+	int r = s->x.same_host ? walk_flush(w) : 0;
 	LOCK_GUARD(guard, &s->lock);
 
 	while (!r && s->places_due && !xfer_failed(&s->x))
@@ -279,7 +272,7 @@ int walk_enter_dir(struct walk *w, struct dir *dir, const char *name, const stru
 		return r;
 	e.xattrs = extra.xattrs;
 	e.xattrs_len = extra.xattrs_len;
-	r = publish_name(w, &e, SFILE_DIR, dir, dir ? "" : name);
+	r = walk_publish_name(w, &e, SFILE_DIR, dir, dir ? "" : name);
 	if (!r)
 		r = walk_put_entry(w, &e);
 	return r ? r : walk_push_dir(w, e.id);
@@ -297,237 +290,7 @@ int walk_leave_dir(struct walk *w)
 	return walk_end_dir(w, w->ids[--w->depth]);
 }
 
-/* ---- files ---- */
-
-static int add_range(void *arg, uint64_t off, uint64_t len)
-{
-	return range_list_add(arg, off, len);
-}
-
-/* A stream has no place for holes: it gets their zeros. */
-static bool may_be_sparse(struct walk *w, const struct meta *m)
-{
-	return (w->s->x.req->flags & (BULK_F_SPARSE | BULK_F_SEQUENTIAL)) == BULK_F_SPARSE &&
-	       m->size && m->blocks * 512 < m->size;
-}
-
-/* The data of a sparse file; *sparse false for one without holes. */
-static int find_ranges(struct source *s, const struct sfile *f, struct range_list *g, bool *sparse)
-{
-	int fd CLEANUP_CLOSE = source_open(s, f, O_RDONLY | O_NONBLOCK);
-	int r = fd < 0 ? fd : data_ranges(fd, f->size, add_range, g);
-
-	*sparse = !r && !(g->n == 1 && g->v[0].offset == 0 && g->v[0].length == f->size);
-	return r;
-}
-
-/* The entry of the group's first name when this is a later one, else 0. When it is the last
- * the group is forgotten. */
-static uint64_t known_link(struct walk *w, const struct meta *m, bool *last)
-{
-	struct inode *l = inodes_find(&w->links, m->dev, m->ino);
-	uint64_t id = l ? l->id : 0;
-
-	*last = l && --l->left == 0;
-	if (*last)
-		inodes_remove(&w->links, l);
-	return id;
-}
-
-/* Names of files that have others outside of what is copied are never all seen, so there
- * must be an end to what is remembered. */
-static bool links_full(struct walk *w)
-{
-	uint32_t max = w->s->x.tuning->link_groups;
-
-	if (w->links.n < (max ? max : BULK_LINKED_MAX))
-		return false;
-	if (!w->links_full)
-		log_warn("more than %zu files have names that were not seen yet: further hard "
-			 "links become files of their own", w->links.n);
-	w->links_full = true;
-	return true;
-}
-
-static int remember_link(struct walk *w, const struct meta *m, uint64_t id)
-{
-	struct inode *l = inodes_add(&w->links, m->dev, m->ino, id);
-
-	if (!l)
-		return -ENOMEM;
-	l->left = m->nlink > UINT32_MAX ? UINT32_MAX : (uint32_t)m->nlink - 1;
-	return 0;
-}
-
-static bool is_linked(struct walk *w, const struct meta *m)
-{
-	return m->nlink > 1 && (w->s->x.req->flags & BULK_F_HARDLINKS);
-}
-
-static int put_hardlink(struct walk *w, struct dir *parent, const char *path,
-			const char *name, const struct meta *m, uint64_t to, bool last)
-{
-	struct bulk_entry e;
-	int r = walk_begin_entry(w, &e, ENTRY_HARDLINK, name, m);
-
-	if (r)
-		return r;
-	e.link_id = to;
-	if (last)
-		e.flags |= ENTRY_F_LAST;
-	r = publish_name(w, &e, SFILE_LINK, parent, path);
-	return r ? r : walk_put_entry(w, &e);
-}
-
-static bool must_ask(struct source *s, const struct sfile *f)
-{
-	if (s->x.req->policy != POLICY_OVERWRITE || (s->x.req->flags & BULK_F_DRY_RUN))
-		return true;
-	return f->kind == SFILE_PATH && (s->x.req->flags & BULK_F_RESUME) &&
-	       f->size >= RESUME_MIN;
-}
-
-/* Encode ranges as they travel. */
-static uint8_t *wire_ranges(const struct range_list *g)
-{
-	uint8_t *p = malloc((size_t)g->n * 16 + 1);
-
-	for (uint32_t i = 0; p && i < g->n; i++)
-		bulk_range_set(p, i, g->v[i]);
-	return p;
-}
-
-/* Send f's entry and see that it is read: at once, after the verdict, or not at all
- * when there is nothing in it. */
-int walk_put_file(struct walk *w, struct bulk_entry *e, struct sfile *f, uint64_t data)
-{
-	struct source *s = w->s;
-	bool ask = must_ask(s, f);
-	int r;
-
-	if (ask) {
-		e->flags |= ENTRY_F_ASK;
-		f->asked = true;
-		plan_expect(s->plan);
-	}
-	atomic_fetch_add_explicit(&s->files, 1, memory_order_relaxed);
-	atomic_fetch_add_explicit(&s->bytes_known, data, memory_order_relaxed);
-	walk_publish(s, e->id, sfile_ref(f));
-	r = walk_put_entry(w, e);
-	if (!r && !ask && (data || f->kind != SFILE_PATH))
-		read_later(w, sfile_ref(f));
-	if (!r && f->kind != SFILE_PATH)
-		r = flush(w);
-	sfile_put(f);
-	return r;
-}
-
-/* Holes of f, as f and its entry need them. */
-static int describe_holes(struct walk *w, struct bulk_entry *e, struct sfile *f,
-			  uint64_t *data, uint8_t **wire)
-{
-	struct range_list g = { 0 };
-	bool sparse = false;
-	int r = find_ranges(w->s, f, &g, &sparse);
-
-	if (r || !sparse) {
-		free(g.v);
-		return r;
-	}
-	*wire = wire_ranges(&g);
-	/* Without any data, too: NULL would mean all of it. */
-	f->ranges = g.v ? g.v : calloc(1, sizeof(*g.v));
-	f->nranges = g.n;
-	*data = g.bytes;
-	e->flags |= ENTRY_F_SPARSE;
-	e->nranges = g.n;
-	e->ranges = *wire;
-	return *wire && f->ranges ? 0 : -ENOMEM;
-}
-
-static int describe_xattrs(struct walk *w, struct bulk_entry *e, const struct sfile *f)
-{
-	int fd CLEANUP_CLOSE = source_open(w->s, f, O_PATH);
-	int r = fd < 0 ? fd : xattrs_get(fd, w->xattrs);
-
-	e->xattrs = buf_ptr(w->xattrs);
-	e->xattrs_len = (uint32_t)buf_len(w->xattrs);
-	return r;
-}
-
-/* Should it not open, its reader will say so. */
-static uint64_t find_address(struct source *s, const struct sfile *f)
-{
-	int fd CLEANUP_CLOSE = source_open(s, f, O_RDONLY | O_NONBLOCK | O_NOCTTY);
-
-	return fd < 0 ? ADDRESS_UNKNOWN : file_address(fd);
-}
-
-/* What only the file itself tells. */
-static int describe(struct walk *w, struct bulk_entry *e, struct sfile *f,
-		    const struct meta *m, uint64_t *data, uint8_t **wire)
-{
-	int r = 0;
-
-	*data = m->size;
-	if (may_be_sparse(w, m))
-		r = describe_holes(w, e, f, data, wire);
-	if (!r && (w->s->x.req->flags & BULK_F_XATTRS))
-		r = describe_xattrs(w, e, f);
-	if (!r && *data && w->s->sort)
-		f->address = find_address(w->s, f);
-	return r;
-}
-
-static void describe_failed(struct walk *w, struct sfile *f, int code)
-{
-	char *path CLEANUP_FREE = sfile_path(f);
-
-	walk_failed(w, path ? path : f->name, code);
-}
-
-/* A file found as name in parent; or, without a parent, named by a path that goes under
- * name. */
-static int put_regular(struct walk *w, struct dir *parent, const char *path,
-		       const char *name, const struct meta *m)
-{
-	struct sfile *f = sfile_new(0, SFILE_PATH, parent, path);
-	uint8_t *wire CLEANUP_FREE = NULL;
-	struct bulk_entry e = { 0 };
-	struct bulk_entry extra = { 0 };
-	uint64_t data;
-	int r;
-
-	if (!f)
-		return -ENOMEM;
-	f->size = m->size;
-	f->mtime_s = m->mtime_s;
-	f->mtime_ns = m->mtime_ns;
-	buf_reset(w->xattrs);
-	r = describe(w, &extra, f, m, &data, &wire);
-	if (r) {
-		describe_failed(w, f, r);
-		sfile_put(f);
-		return 0;
-	}
-	w->weight = bulk_entry_details(&extra);
-	r = walk_begin_entry(w, &e, ENTRY_FILE, name, m);
-	e.flags |= extra.flags;
-	e.nranges = extra.nranges;
-	e.ranges = extra.ranges;
-	e.xattrs = extra.xattrs;
-	e.xattrs_len = extra.xattrs_len;
-	f->id = e.id;
-	if (!r && is_linked(w, m) && !links_full(w)) {
-		e.flags |= ENTRY_F_LINKED;
-		r = remember_link(w, m, e.id);
-	}
-	if (r) {
-		sfile_put(f);
-		return r;
-	}
-	return walk_put_file(w, &e, f, data);
-}
+/* ---- what the walk finds ---- */
 
 static int put_link(struct walk *w, const struct walk_item *it)
 {
@@ -537,18 +300,8 @@ static int put_link(struct walk *w, const struct walk_item *it)
 	if (r)
 		return r;
 	e.target = it->target;
-	r = publish_name(w, &e, SFILE_LINK, it->parent, it->name);
+	r = walk_publish_name(w, &e, SFILE_LINK, it->parent, it->name);
 	return r ? r : walk_put_entry(w, &e);
-}
-
-int walk_put_name(struct walk *w, struct dir *parent, const char *path, const char *name,
-		    const struct meta *m)
-{
-	bool last;
-	uint64_t to = is_linked(w, m) ? known_link(w, m, &last) : 0;
-
-	return to ? put_hardlink(w, parent, path, name, m, to, last) :
-		    put_regular(w, parent, path, name, m);
 }
 
 /* With --follow what a link points to has been looked at the kernel's way; where the root
@@ -629,7 +382,7 @@ void *source_walk(void *arg)
 	if (!r)
 		r = r2;
 	if (!r)
-		r = flush(&w);
+		r = walk_flush(&w);
 	if (!r)
 		r = xfer_send(&s->x, BULK_WALKED, NULL);
 	if (r && r != -ECANCELED)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The walk's own state and steps, shared by what walks a tree (source_walk.c) and what
- * begins with the things that were named (source_named.c). The walker's thread alone. */
+/* The walk's own state and steps, shared by what walks a tree (source_walk.c), what tells of
+ * a file (source_file.c) and what begins with the things that were named (source_named.c).
+ * The walker's thread alone. */
 #ifndef RFTP_TRANSFER_SOURCE_WALK_H
 #define RFTP_TRANSFER_SOURCE_WALK_H
 
@@ -39,6 +40,14 @@ int walk_begin_entry(struct walk *w, struct bulk_entry *e, uint8_t type, const c
 /* The id becomes visible to the control reader, with its file (a reference) or NULL. */
 void walk_publish(struct source *s, uint64_t id, struct sfile *f);
 int walk_put_entry(struct walk *w, const struct bulk_entry *e);
+/* The same for what is no file: it becomes visible, and in a dry run the sink is asked about
+ * it, so that what it would do can be told. */
+int walk_publish_name(struct walk *w, struct bulk_entry *e, enum sfile_kind kind,
+		      struct dir *dir, const char *name);
+/* Send what there is of entries, then have their files read. */
+int walk_flush(struct walk *w);
+/* Have f, a reference, read once its entry is out. */
+void walk_read_later(struct walk *w, struct sfile *f);
 /* Send f's entry, take its reference, and see that its data bytes are read. */
 int walk_put_file(struct walk *w, struct bulk_entry *e, struct sfile *f, uint64_t data);
 int walk_push_dir(struct walk *w, uint64_t id);

@@ -209,6 +209,7 @@ int sink_place_top(struct sink *s, const struct bulk_entry *en, char namebuf[256
 /* sink_write.c */
 int writers_start(struct sink *s, struct err *e);
 void writers_join(struct sink *s);
+/* sink_check.c */
 /* Blocks whose entries have come since. */
 void sink_unpark(struct sink *s);
 

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+/* One extent of a block: whether it fits its file, how it gets there, and what is noted of
+ * it once it is down. */
+#include "transfer/sink_write.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+/* --ack received: all of f is in memory, checked. */
+static void tell_received(struct sink *s, struct kfile *f)
+{
+	f->told = true;
+	if (done_add(&s->done, f->id))
+		xfer_fail(&s->x, -ENOMEM, "out of memory");
+}
+
+/* What may be written of x: 0; 1: its file is over, drop it; -EPROTO: it does not fit. */
+int extent_admit(struct sink *s, struct kfile *f, const struct extent *x)
+{
+	int64_t before;
+
+	/* A piece of nothing would complete a file that is being completed. */
+	if (atomic_load(&f->over) || !x->length)
+		return 1;
+	if (atomic_load(&f->asks))
+		return -EPROTO;
+	if (!(f->flags & ENTRY_F_NOSIZE) && x->offset + x->length > f->meta.size)
+		return -EPROTO;
+	before = atomic_fetch_sub(&f->unreceived, x->length);
+	if (before < x->length)
+		return -EPROTO;
+	if (s->early && before == x->length)
+		tell_received(s, f);
+	return 0;
+}
+
+/* How many pieces f may come in when x is one of them: a block each, cut by its ranges
+ * and by the runs that need not come. Smaller crumbs would fill our memory. */
+static uint64_t most_pieces(struct sink *s, const struct kfile *f, const struct extent *x)
+{
+	const struct agreement *a = &s->x.agr;
+
+	if (!(f->flags & ENTRY_F_NOSIZE))
+		return 2 * (f->meta.size / a->block + 1) + BULK_RANGES_MAX;
+	/* Blocks overtake each other by as many as are under way. */
+	return (x->offset + x->length) / a->block + 1 + (uint64_t)a->paths * a->inflight;
+}
+
+static int add_check(struct sink *s, struct kfile *f, const struct extent *x,
+		     const uint8_t *data)
+{
+	struct check c = { .offset = x->offset, .length = x->length };
+	LOCK_GUARD(guard, stripe_of(s, f->id));
+
+	if (checks_count(&f->came) >= most_pieces(s, f, x))
+		return -EPROTO;
+	crypto_run_digest(c.digest, data, x->length);
+	return checks_add(&f->came, &c, f->parent->dir);
+}
+
+/* Runs that x covers wholly go into the journal. */
+static int note_runs(struct sink *s, struct kfile *f, const struct extent *x,
+		     const uint8_t *data)
+{
+	uint64_t run = s->x.agr.run, size = f->meta.size, end = x->offset + x->length;
+	uint64_t i = (x->offset + run - 1) / run;
+	uint8_t digest[RUN_DIGEST_BYTES];
+	int r = 0;
+
+	for (; !r; i++) {
+		uint64_t lo = i * run, hi = lo + run < size ? lo + run : size;
+
+		if (lo >= end || hi > end)
+			break;
+		crypto_run_digest(digest, data + (lo - x->offset), hi - lo);
+		r = part_note_run(f->part, i, digest);
+	}
+	return r;
+}
+
+void kfile_write_failed(struct sink *s, struct kfile *f, int code)
+{
+	char *path CLEANUP_FREE = NULL;
+	char text[ERR_TEXT];
+
+	if (xfer_failed(&s->x)) /* then it is the transfer that failed */
+		return;
+	path = kfile_path(f);
+	snprintf(text, sizeof(text), "%s: %s", printable(path ? path : f->name),
+		 strerror(-code));
+	kfile_failed(s, f, code, text);
+}
+
+/* x lies in the file. */
+void extent_down(struct sink *s, struct kfile *f, const struct extent *x,
+		 const uint8_t *data)
+{
+	int r = 0;
+
+	if (s->verify)
+		r = add_check(s, f, x, data);
+	if (!r && f->journal && f->part)
+		r = note_runs(s, f, x, data);
+	if (r) {
+		kfile_write_failed(s, f, r);
+		return;
+	}
+	atomic_fetch_add_explicit(&s->bytes, x->length, memory_order_relaxed);
+	if (atomic_fetch_sub(&f->left, x->length) == x->length)
+		kfile_complete(s, f);
+}
+
+bool extent_is_whole(struct sink *s, const struct kfile *f, const struct extent *x)
+{
+	return x->offset == 0 && x->length == f->meta.size && !s->sync && !s->verify &&
+	       !f->journal && !(f->flags & (ENTRY_F_NOSIZE | ENTRY_F_SPARSE)) &&
+	       !f->xattrs_len && !(s->x.req->flags & BULK_F_INPLACE);
+}
+
+/* The short way: the whole file is here. False: another writer is at it; the long way waits
+ * for him at its end. */
+static bool put_whole(struct sink *s, struct kfile *f, const struct extent *x,
+		      const uint8_t *data)
+{
+	struct part_spec spec = kfile_spec(s, f);
+	struct err e = ERR_INIT;
+	int r = part_write_whole(&spec, data, x->length, &e);
+
+	if (r == -EBUSY)
+		return false;
+	if (r) {
+		kfile_failed(s, f, r, e.text);
+		return true;
+	}
+	atomic_fetch_add_explicit(&s->bytes, x->length, memory_order_relaxed);
+	kfile_done(s, f, false);
+	return true;
+}
+
+void extent_put(struct sink *s, struct kfile *f, const struct extent *x,
+		const uint8_t *data)
+{
+	struct err e = ERR_INIT;
+	struct part *p;
+	int r;
+
+	if (s->discard) {
+		extent_down(s, f, x, data);
+		return;
+	}
+	if (extent_is_whole(s, f, x) && put_whole(s, f, x, data))
+		return;
+	p = kfile_part(s, f, &e);
+	if (!p) {
+		kfile_failed(s, f, e.code, e.text);
+		return;
+	}
+	r = FAULT("write", x->length);
+	if (!r)
+		r = pwrite_full(part_fd(p), data, x->length, (off_t)x->offset);
+	if (r)
+		kfile_write_failed(s, f, r);
+	else
+		extent_down(s, f, x, data);
+}
+
+int extent_lost(struct sink *s, const struct extent *x, int r)
+{
+	return xfer_fail(&s->x, r, "a block holds bytes %llu+%u of entry %llu, which has none "
+			 "there", (unsigned long long)x->offset, x->length,
+			 (unsigned long long)x->file);
+}

@@ -188,6 +188,7 @@ int sink_run(struct sink *s, struct transfer_result *r, bool *in_line, struct er
 int sink_entries(struct sink *s, struct buf *p, struct err *e);
 int sink_sizes(struct sink *s, struct buf *p, bool kept);
 int sink_source_failed(struct sink *s, struct buf *p);
+/* sink_dir.c: no entry comes any more. */
 void sink_entries_end(struct sink *s);
 
 /* sink_verdict.c */

@@ -99,11 +99,6 @@ int ms_replace(struct mstream *m, struct stream *s)
 	return 0;
 }
 
-struct stream *ms_stream(struct mstream *m)
-{
-	return m->s;
-}
-
 void ms_abort(struct mstream *m)
 {
 	pthread_mutex_lock(&m->swap);

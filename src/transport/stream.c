@@ -220,7 +220,6 @@ static void plain_free(struct stream *s)
 }
 
 static const struct stream_ops plain_ops = {
-	.name = "plain",
 	.read = plain_read,
 	.write = plain_write,
 	.sendfile = plain_sendfile,
@@ -344,7 +343,6 @@ static void secure_free(struct stream *s)
 }
 
 static const struct stream_ops secure_ops = {
-	.name = "tls",
 	.read = secure_read,
 	.write = secure_write,
 	.pending = secure_pending,

@@ -21,7 +21,6 @@
 struct stream;
 
 struct stream_ops {
-	const char *name;
 	/* As tls_read and tls_write of crypto.h: bytes done, 0 at a proper end, -EPIPE
 	 * when cut, -ETIMEDOUT after timeout_ms (-1: never) without a byte. */
 	ssize_t (*read)(struct stream *s, void *p, size_t len, int timeout_ms);
@@ -64,7 +63,6 @@ void ms_free(struct mstream *m);
  * caller's then. Ask ms_readable before the handshake too, to fail early. Only while
  * no other thread reads or writes; ms_abort may come. */
 int ms_replace(struct mstream *m, struct stream *s);
-struct stream *ms_stream(struct mstream *m);
 /* A line without CRLF (a lone LF is taken too), NUL-terminated, Telnet IAC sequences
  * removed (RFC 959 §5.3, RFC 1123 §4.1.2.10). Its length; 0 length lines are possible,
  * so the end of the stream is -EPIPE; -EMSGSIZE: longer than max - 1, the line has been
@@ -138,10 +136,6 @@ struct path_ops {
 	 * order. */
 	int (*finish)(struct path *p, int timeout_ms);
 	void (*free)(struct path *p);
-};
-
-struct path_stats {
-	uint64_t bytes[CHANNELS_MAX];  /* payload and heads per channel */
 };
 
 struct path {

@@ -67,7 +67,7 @@ static void memory_free(struct stream *s)
 static inline struct stream *memory_stream(const void *data, size_t len, size_t most)
 {
 	static const struct stream_ops ops = {
-		.name = "memory", .read = memory_read, .write = memory_write,
+		.read = memory_read, .write = memory_write,
 		.pending = memory_pending, .shutdown = memory_shutdown,
 		.abort = memory_abort, .disown = memory_disown, .free = memory_free,
 	};

@@ -33,10 +33,8 @@ int cmd_epsv(struct ftp_session *s, char *arg)
 	if (!s->has_peer)
 		return ftp_session_reply(s, 502, "No data connections beside this stream; "
 					 "OPTS INLINE MLSD and BULK need none");
-	if (!strcasecmp(arg, "ALL")) {
-		s->epsv_all = true;
+	if (!strcasecmp(arg, "ALL")) /* there is nothing else here that it could forbid */
 		return ftp_session_reply(s, 200, "EPSV it is");
-	}
 	if (*arg && strcmp(arg, "1") && strcmp(arg, "2"))
 		return ftp_session_reply(s, 501, "Syntax: EPSV [1|2|ALL]");
 	if (*arg && strcmp(arg, own_protocol(s)))

@@ -36,7 +36,7 @@ struct ftp_session {
 	bool percent;                /* names are percent-encoded, OPTS NAMES PERCENT */
 	bool inline_list;            /* MLSD answers in its reply, OPTS INLINE MLSD */
 	bool ascii;                  /* TYPE A */
-	bool epsv_all, pbsz, prot_p;
+	bool pbsz, prot_p;
 	unsigned facts;
 	const char *hash;            /* algorithm of HASH */
 	uint64_t rest;               /* of REST, for the next RETR or STOR */

@@ -229,7 +229,6 @@ static int serve_request(struct session *s, struct ftp_session *fs, struct bulk_
 		.port_lo = s->sv->opt.port_lo,
 		.port_hi = s->sv->opt.port_hi,
 		.prot_min = s->sv->opt.prot_min,
-		.stop = &srv_stop,
 	};
 	struct err e = ERR_INIT;
 	bool in_line = false;

@@ -124,7 +124,6 @@ struct transfer_server_config {
 	uint16_t port_lo, port_hi;       /* 0, 0: any */
 	uint8_t prot_min;
 	struct transfer_tuning tuning;
-	const volatile sig_atomic_t *stop; /* graceful: no new ones; running ones end */
 };
 
 /* Serve one request, after "150 " has been sent: from BULK_AGREE to BULK_END. 0, or a

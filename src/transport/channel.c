@@ -28,13 +28,6 @@ static void channel_options(int fd)
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof(ms));
 }
 
-static int ms_until(uint64_t end)
-{
-	uint64_t now = now_ns();
-
-	return now < end ? (int)((end - now + 999999) / 1000000) : 0;
-}
-
 static uint64_t deadline(int timeout_ms)
 {
 	/* "Never" is a month; nobody opens channels that long. */
@@ -132,7 +125,7 @@ static int open_all(const struct channel_auth *a, uint16_t first, uint16_t n, co
 			if (!o[i].done)
 				*bad = i;
 		}
-		r = poll(p, n + 1u, ms_until(end));
+		r = poll(p, n + 1u, ms_to(end));
 		if (r == 0)
 			return -ETIMEDOUT;
 		if (r > 0 && p[n].revents)
@@ -343,7 +336,7 @@ int tcp_channels_accept(int lfd, const struct channel_auth *a, uint16_t first, u
 	if (!r)
 		r = set_nonblock(lfd, true);
 	while (!r && d->left) {
-		int left = ms_until(end);
+		int left = ms_to(end);
 
 		r = left ? door_round(d, lfd, stop, left) : -ETIMEDOUT;
 	}

@@ -44,7 +44,7 @@ static int fill_transports(const struct options *o, struct offer *f, struct err 
 		[USE_TCP] = TRANSPORT_TCP,
 		[USE_RDMA] = TRANSPORT_RDMA,
 	};
-	endpoint_maker *rdma = verbs_endpoint;
+	const struct device_transport *rdma = VERBS_TRANSPORT;
 
 	f->transports = sets[o->transport];
 	if (!rdma)
@@ -102,7 +102,7 @@ static void fill_tuning(const struct options *o, struct transfer_tuning *t)
 	t->readers = (unsigned)o->readers;
 	t->writers = (unsigned)o->writers;
 	t->memory = o->memory;
-	t->rdma = verbs_endpoint;
+	t->rdma = VERBS_TRANSPORT;
 	/* Files are made with the very modes they should have; rftp's own ones have modes
 	 * that need no mask. */
 	t->umask = first_umask();

@@ -115,6 +115,28 @@ static int choose_op(const struct offer *c, const struct offer *s)
 	return both & OP_WRITE ? OP_WRITE : both & OP_READ;
 }
 
+/* RDMA needs NICs that reach each other; TCP goes by the control connection's way if by no
+ * other. */
+static bool has_pairs(const struct offer *c, const struct offer *s)
+{
+	uint8_t cn[NICS_MAX], sn[NICS_MAX];
+
+	return nic_pairs(c, s, TRANSPORT_RDMA, cn, sn);
+}
+
+static int no_transport(const struct offer *c, const struct offer *s, struct err *e)
+{
+	if (!(c->transports & s->transports & TRANSPORT_RDMA))
+		return err_set(e, -EPROTONOSUPPORT, "client and server have no transport in "
+			       "common: allow the same one (rdma, tcp) on both");
+	if (!choose_op(c, s))
+		return err_set(e, -EPROTONOSUPPORT, "client and server have no RDMA operation in "
+			       "common: allow the same one, or TCP, on both");
+	return err_set(e, -EPROTONOSUPPORT, "no RDMA card of the client shares a network with one "
+		       "of the server: name them with --nic on both sides if they reach each "
+		       "other nevertheless");
+}
+
 static int choose_transport(const struct offer *c, const struct offer *s, struct agreement *a,
 			    struct err *e)
 {
@@ -122,19 +144,15 @@ static int choose_transport(const struct offer *c, const struct offer *s, struct
 	int op = choose_op(c, s);
 
 	a->op = OP_WRITE;
-	if ((both & TRANSPORT_RDMA) && op) {
+	if ((both & TRANSPORT_RDMA) && op && has_pairs(c, s)) {
 		a->transport = TRANSPORT_RDMA;
 		a->op = (uint8_t)op;
 	} else if (both & TRANSPORT_TCP) {
 		a->transport = TRANSPORT_TCP;
 	} else if (both & TRANSPORT_INBAND) {
 		a->transport = TRANSPORT_INBAND;
-	} else if (both & TRANSPORT_RDMA) {
-		return err_set(e, -EPROTONOSUPPORT, "client and server have no RDMA operation in "
-			       "common: allow the same one, or TCP, on both");
 	} else {
-		return err_set(e, -EPROTONOSUPPORT, "client and server have no transport in "
-			       "common: allow the same one (rdma, tcp) on both");
+		return no_transport(c, s, e);
 	}
 	return 0;
 }
@@ -167,23 +185,14 @@ static uint32_t usable_nics(const struct offer *o, uint8_t transport)
 	return n;
 }
 
-/* Link speed of the NIC of path i; 0: not known. */
-static uint32_t path_mbps(const struct offer *o, uint8_t transport, uint32_t path)
-{
-	for (uint32_t i = 0; i < o->nnics && i < NICS_MAX; i++) {
-		if (transport == TRANSPORT_RDMA && !o->nics[i].rdma)
-			continue;
-		if (!path--)
-			return o->nics[i].mbps;
-	}
-	return 0;
-}
-
 static void choose_paths(const struct offer *c, const struct offer *s, struct agreement *a)
 {
-	uint32_t pairs = min_u32(usable_nics(c, a->transport), usable_nics(s, a->transport));
+	uint32_t n = a->transport == TRANSPORT_INBAND ? 0 :
+		     nic_pairs(c, s, a->transport, a->client_nic, a->server_nic);
 
-	a->paths = a->transport == TRANSPORT_INBAND ? 1 : (uint16_t)max_u32(pairs, 1);
+	a->paths = (uint16_t)max_u32(n, 1);
+	for (uint32_t i = n; i < NICS_MAX; i++)
+		a->client_nic[i] = a->server_nic[i] = NIC_NONE;
 }
 
 static uint32_t default_channels(const struct offer *c, const struct offer *s, uint8_t transport)
@@ -236,13 +245,18 @@ static int choose_block(const struct offer *c, const struct offer *s, struct agr
 	return 0;
 }
 
+static uint32_t nic_mbps(const struct offer *o, uint8_t nic)
+{
+	return nic == NIC_NONE ? 0 : o->nics[nic].mbps;
+}
+
 /* The speed both ends of path i can keep up; a side that does not know its speed leaves
  * it to the other. 0: nobody knows. */
-static uint32_t pair_mbps(const struct offer *c, const struct offer *s, uint8_t transport,
-			  uint32_t path)
+static uint32_t pair_mbps(const struct offer *c, const struct offer *s,
+			  const struct agreement *a, uint32_t path)
 {
-	uint32_t ours = path_mbps(c, transport, path);
-	uint32_t theirs = path_mbps(s, transport, path);
+	uint32_t ours = nic_mbps(c, a->client_nic[path]);
+	uint32_t theirs = nic_mbps(s, a->server_nic[path]);
 
 	return ours && theirs ? min_u32(ours, theirs) : wish(ours, theirs);
 }
@@ -254,7 +268,7 @@ static uint32_t fastest_mbps(const struct offer *c, const struct offer *s,
 	uint32_t mbps = 0;
 
 	for (uint32_t i = 0; i < a->paths; i++)
-		mbps = max_u32(mbps, pair_mbps(c, s, a->transport, i));
+		mbps = max_u32(mbps, pair_mbps(c, s, a, i));
 	if (!mbps && c->rtt_ns > NEAR_RTT_NS)
 		mbps = UNKNOWN_MBPS;
 	return min_u32(mbps, MBPS_HIGHEST);

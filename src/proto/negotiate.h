@@ -20,10 +20,13 @@ enum ack { ACK_RECEIVED, ACK_WRITTEN, ACK_SYNCED, ACK_VERIFIED };    /* ascendin
 
 struct nic_offer {
 	char name[16];
-	char addr[64];      /* numeric; "": the address of the control connection */
+	char addr[64];      /* numeric */
 	uint32_t mbps;      /* link speed; 0: not known */
 	int16_t node;       /* NUMA node; -1: not known */
+	uint8_t prefix;     /* bits of addr that its network has; 0: not known */
 	bool rdma;
+	bool control;       /* the control connection comes and goes by addr */
+	bool named;         /* by a person, to be used */
 };
 
 struct offer {
@@ -47,6 +50,8 @@ struct offer {
 				      * zeros: not told. See setup_host. */
 };
 
+#define NIC_NONE 0xff
+
 struct agreement {
 	uint8_t transport;      /* one bit */
 	uint8_t op;
@@ -61,6 +66,9 @@ struct agreement {
 	uint32_t sink_blocks;   /* pool of a sink path */
 	uint32_t entries_ahead; /* entries beyond the oldest that is not done */
 	uint32_t run;           /* bytes of a journalled run */
+	/* Of each path: the places in the offers of its NICs. Not sent, both sides come to the
+	 * same. NIC_NONE: that of the control connection, whichever it is. */
+	uint8_t client_nic[NICS_MAX], server_nic[NICS_MAX];
 	const char *capped;     /* which limit cut inflight and what to set, static; NULL:
 				 * none. Not sent. */
 };
@@ -68,7 +76,10 @@ struct agreement {
 /* 0, or -EPROTONOSUPPORT with the reason in e (no transport both may use, prot...). */
 int negotiate(const struct offer *client, const struct offer *server, struct agreement *a,
 	      struct err *e);
-/* True when both say the same (but for capped). */
+/* Which NICs of both offers make paths under this transport: their places, and how many. */
+uint32_t nic_pairs(const struct offer *client, const struct offer *server, uint8_t transport,
+		   uint8_t client_nic[NICS_MAX], uint8_t server_nic[NICS_MAX]);
+/* True when both say the same, of what is sent. */
 bool agreement_equal(const struct agreement *a, const struct agreement *b);
 /* Bytes of all pools of the source, or of the sink. */
 uint64_t agreement_pool(const struct agreement *a, bool source);

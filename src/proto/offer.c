@@ -31,20 +31,30 @@ static void in_short(struct wire_in *in, char *s, size_t room)
 	}
 }
 
+enum { NIC_F_RDMA = 1, NIC_F_CONTROL = 2, NIC_F_NAMED = 4 };
+
 static void encode_nic(struct wire_out *o, const struct nic_offer *n)
 {
 	out_u32(o, n->mbps);
 	out_u16(o, (uint16_t)n->node);
-	out_u8(o, n->rdma);
+	out_u8(o, (uint8_t)(n->rdma * NIC_F_RDMA | n->control * NIC_F_CONTROL |
+			    n->named * NIC_F_NAMED));
+	out_u8(o, n->prefix);
 	out_short(o, n->name, sizeof(n->name));
 	out_short(o, n->addr, sizeof(n->addr));
 }
 
 static void decode_nic(struct wire_in *in, struct nic_offer *n)
 {
+	uint8_t flags;
+
 	n->mbps = in_u32(in);
 	n->node = (int16_t)in_u16(in);
-	n->rdma = in_u8_max(in, 1);
+	flags = in_u8(in); /* others may come with a later version */
+	n->rdma = flags & NIC_F_RDMA;
+	n->control = flags & NIC_F_CONTROL;
+	n->named = flags & NIC_F_NAMED;
+	n->prefix = in_u8_max(in, 128);
 	in_short(in, n->name, sizeof(n->name));
 	in_short(in, n->addr, sizeof(n->addr));
 }

@@ -368,31 +368,71 @@ static int rd_listen(struct endpoint *endpoint, const struct sockaddr_storage *a
 	return rd_use_device(ep, e);
 }
 
+/* The device that has the address which we connect from, if there is one that we must. */
+static int bind_source(struct rd_endpoint *ep, struct ibv_context **device)
+{
+	int r;
+
+	*device = NULL;
+	if (ep->cfg.from.ss_family == AF_UNSPEC)
+		return 0;
+	r = ep->v->bind(ep->id, (const struct sockaddr *)&ep->cfg.from);
+	*device = ep->id->verbs;
+	return !r && !*device ? -ENODEV : r;
+}
+
+static int await_resolved(struct rd_endpoint *ep, int stop, uint64_t deadline)
+{
+	struct rdma_cm_event *ev;
+	int r;
+
+	while ((r = ep->v->event_next(ep->events, &ev)) == -EAGAIN)
+		if ((r = await_event(ep, stop, deadline)))
+			break;
+	if (r)
+		return r;
+	r = ev->event == RDMA_CM_EVENT_ADDR_RESOLVED ? 0 :
+	    ev->status < 0 ? ev->status : -EHOSTUNREACH;
+	ep->v->event_done(ev);
+	return r;
+}
+
+static const char *why_no_way(int r)
+{
+	switch (r) {
+	case -ENODEV:
+		return "the way there does not lead by an RDMA device";
+	case -EXDEV:
+		return "the way there leads by another RDMA device than the one with the address "
+		       "to come from: give each network card routes of its own";
+	default:
+		return strerror(-r);
+	}
+}
+
 static int rd_resolve(struct endpoint *endpoint, const struct sockaddr_storage *a, socklen_t len,
 		      int stop, int timeout_ms, struct err *e)
 {
 	struct rd_endpoint *ep = (struct rd_endpoint *)endpoint;
 	uint64_t deadline = now_ns() + (uint64_t)timeout_ms * 1000000;
-	struct rdma_cm_event *ev;
+	struct ibv_context *device = NULL;
 	char text[64];
 	int r = ep->v->id_new(ep->events, &ep->id, NULL);
 
 	memcpy(&ep->to, a, len);
 	if (!r)
+		r = bind_source(ep, &device);
+	if (!r)
 		r = ep->v->resolve_addr(ep->id, NULL, (const struct sockaddr *)a, RESOLVE_MS);
-	while (!r && (r = ep->v->event_next(ep->events, &ev)) == -EAGAIN)
-		r = await_event(ep, stop, deadline);
-	if (!r) {
-		r = ev->event == RDMA_CM_EVENT_ADDR_RESOLVED ? 0 :
-		    ev->status < 0 ? ev->status : -EHOSTUNREACH;
-		ep->v->event_done(ev);
-	}
+	if (!r)
+		r = await_resolved(ep, stop, deadline);
 	if (!r && !ep->id->verbs)
 		r = -ENODEV;
+	/* Where several cards share a network the kernel may choose another. */
+	if (!r && device && ep->id->verbs != device)
+		r = -EXDEV;
 	if (r)
-		return err_set(e, r, "no way by RDMA to %s: %s", text_of(a, text),
-			       r == -ENODEV ? "the route does not lead by an RDMA device" :
-					      strerror(-r));
+		return err_set(e, r, "no way by RDMA to %s: %s", text_of(a, text), why_no_way(r));
 	memcpy(&ep->from, &ep->id->route.addr.src_storage, sizeof(ep->from));
 	set_port(&ep->from, 0);
 	return rd_use_device(ep, e);
@@ -435,15 +475,7 @@ struct endpoint *rd_endpoint_new(const struct endpoint_config *c, const struct v
 	if (!r)
 		return &ep->ep;
 	free(ep);
-	if (r == -ENOENT || r == -ENODEV || r == -ENOSYS)
-		err_set(e, r, "this kernel has no RDMA connections: load rdma_ucm (and, without an "
-			"RDMA card, see scripts/softroce)");
-	else
-		err_sys(e, r, "RDMA connections");
+	rd_no_events(r, e);
 	return NULL;
 }
 
-struct endpoint *verbs_endpoint(const struct endpoint_config *c, struct err *e)
-{
-	return rd_endpoint_new(c, &verbs_real, e);
-}

@@ -28,6 +28,8 @@ struct rd_endpoint {
 struct endpoint *rd_endpoint_new(const struct endpoint_config *c, const struct verbs *v,
 				 struct err *e);
 uint8_t rd_ack_timeout(uint64_t rtt_ns);
+/* There is no channel for rdma_cm's events, for reason r: say it. Returns r. */
+int rd_no_events(int r, struct err *e);
 
 /* ep->id has a device: check it against the agreement and take a protection domain there
  * (device.c). 0 or a negative errno with text. */

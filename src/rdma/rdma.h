@@ -6,12 +6,15 @@
 
 #include "transport/transport.h"
 
-/* An end of a path on whichever RDMA device has the address that it listens on, or the route
- * to the one that it connects to. */
 #ifdef HAVE_VERBS
+/* An end of a path on whichever RDMA device has the address that it listens on, or that it
+ * connects from. */
 endpoint_maker verbs_endpoint;
+nic_device verbs_device;
+extern const struct device_transport verbs_transport;
+#define VERBS_TRANSPORT (&verbs_transport)
 #else
-#define verbs_endpoint NULL /* this build has none */
+#define VERBS_TRANSPORT NULL /* this build has none */
 #endif
 
 #endif

@@ -235,7 +235,7 @@ static int serve_request(struct session *s, struct ftp_session *fs, struct bulk_
 	int rc;
 
 	transfer_tuning_default(&c.tuning);
-	c.tuning.rdma = s->local.ss_family == AF_UNSPEC ? NULL : verbs_endpoint;
+	c.tuning.rdma = VERBS_TRANSPORT;
 	if (s->sv->opt.memory)
 		c.tuning.memory = s->sv->opt.memory;
 	rc = ftp_session_reply(fs, 150, "Frames follow");
@@ -306,6 +306,17 @@ static void configure(struct session *s, struct ftp_server_config *c)
 	}
 }
 
+/* sshd(8): "client port server port". What it says of the server helps to choose a network
+ * card, no more. */
+static void note_ssh(struct session *s)
+{
+	const char *said = getenv("SSH_CONNECTION");
+	char server[INET6_ADDRSTRLEN];
+
+	if (said && sscanf(said, "%*s %*s %45s", server) == 1)
+		address_parse(server, &s->local);
+}
+
 /* As the devices know it: IPv4 is IPv4, also on a socket for both. */
 static void note_local(struct session *s, int fd)
 {
@@ -313,7 +324,11 @@ static void note_local(struct session *s, int fd)
 	struct sockaddr_in in = { .sin_family = AF_INET };
 	socklen_t len = sizeof(s->local);
 
-	if (!s->peer || getsockname(fd, (struct sockaddr *)&s->local, &len)) {
+	if (!s->peer) {
+		note_ssh(s);
+		return;
+	}
+	if (getsockname(fd, (struct sockaddr *)&s->local, &len)) {
 		memset(&s->local, 0, sizeof(s->local));
 		return;
 	}

@@ -21,44 +21,28 @@ static bool is_put(const struct bulk_request *r)
 	return r->op == BULK_PUT || r->op == BULK_BENCH_PUT;
 }
 
-/* Whether the way to the server leads by an RDMA device of ours, which only the kernel's
- * routes can tell. */
-static int find_rdma(struct transfer_client_config *c, int stop, struct err *e)
+/* The cards that we have; with them it is known whether there is RDMA. */
+static int offer_nics(struct transfer_client_config *c, struct err *e)
 {
-	const struct endpoint_config ec = { .tos = -1 };
-	struct endpoint *ep;
-	int r;
-
-	if (!c->peer_len)
-		return err_set(e, -EHOSTUNREACH, "the server's address is not known");
-	ep = c->tuning.rdma(&ec, e);
-	if (!ep)
-		return e->code;
-	r = ep->ops->resolve(ep, &c->peer, c->peer_len, stop, c->connect_timeout_ms, e);
-	ep->ops->free(ep);
-	return r;
-}
-
-/* Offer no RDMA that we have not; without it nothing may be left. */
-static int check_rdma(struct transfer_client_config *c, int stop, struct err *e)
-{
-	uint8_t *offered = &c->request.offer.transports;
+	struct offer *o = &c->request.offer;
+	struct sockaddr_storage local;
 	struct err why = ERR_INIT;
 	int r;
 
-	if (!(*offered & TRANSPORT_RDMA))
-		return 0;
-	r = find_rdma(c, stop, &why);
-	if (!r)
-		return 0;
-	*offered &= (uint8_t)~TRANSPORT_RDMA;
-	if (!*offered || r == -ECANCELED)
-		return err_set(e, r, "%s", why.text);
-	log_info("no RDMA: %s", why.text);
+	memset(&local, 0, sizeof(local));
+	if (c->peer_len)
+		address_source(&c->peer, c->peer_len, &local);
+	r = setup_nics(o, &c->tuning, &local, &why, e);
+	if (r)
+		return r;
+	if (!o->transports)
+		return err_set(e, why.code, "no RDMA: %s", why.text);
+	if (why.code)
+		log_info("no RDMA: %s", why.text);
 	return 0;
 }
 
-static int send_request(struct transfer_client_config *c, int stop, struct err *e)
+static int send_request(struct transfer_client_config *c, struct err *e)
 {
 	struct buf *b CLEANUP_BUF = buf_new(BULK_REQUEST_MAX);
 	struct bulk_request *q = &c->request;
@@ -72,9 +56,6 @@ static int send_request(struct transfer_client_config *c, int stop, struct err *
 	if (q->has_key)
 		crypto_random(q->key, sizeof(q->key));
 	setup_offer(&q->offer, &c->tuning);
-	r = check_rdma(c, stop, e);
-	if (r)
-		return r;
 	setup_host(q->offer.host, q->nonce);
 	r = b ? bulk_request_put(b, q) : -ENOMEM;
 	if (r == -ENOBUFS)
@@ -136,8 +117,29 @@ static int read_go(struct transfer_client_config *c, struct err *e)
 	return err_set(e, refusal(code), "the server refuses: %d %s", code, text);
 }
 
-/* The server computed it; do we come to the same, and within our bounds? */
-static int check_agreement(struct transfer_client_config *c, const struct bulk_agree *ag,
+/* What people may wonder about. */
+static void say_agreement(const struct bulk_request *q, const struct bulk_agree *ag)
+{
+	const struct agreement *a = &ag->agreement;
+
+	if (a->capped)
+		log_info("%s", a->capped);
+	if (a->transport != TRANSPORT_RDMA &&
+	    q->offer.transports & ag->offer.transports & TRANSPORT_RDMA)
+		log_info("no RDMA: no device here and there in one network, nor on the way of the "
+			 "control connection; name them with --nic on both sides");
+	for (uint32_t i = 0; i < a->paths; i++)
+		if (a->client_nic[i] != NIC_NONE)
+			log_info("path %u: %s (%s) - %s (%s)", i,
+				 q->offer.nics[a->client_nic[i]].name,
+				 q->offer.nics[a->client_nic[i]].addr,
+				 ag->offer.nics[a->server_nic[i]].name,
+				 ag->offer.nics[a->server_nic[i]].addr);
+}
+
+/* The server computed it; do we come to the same, and within our bounds? What is not sent is
+ * ours. */
+static int check_agreement(struct transfer_client_config *c, struct bulk_agree *ag,
 			   struct err *e)
 {
 	struct agreement own;
@@ -149,39 +151,34 @@ static int check_agreement(struct transfer_client_config *c, const struct bulk_a
 		return err_set(e, -EPROTO,
 			       "the server's agreement is not what both offers come to");
 	r = agreement_check(&ag->agreement, &c->request.offer, e);
-	if (!r && own.capped)
-		log_info("%s", own.capped);
-	return r;
+	if (r)
+		return r;
+	ag->agreement = own;
+	say_agreement(&c->request, ag);
+	return 0;
 }
 
 static int data_address(struct transfer_client_config *c, const struct bulk_agree *ag,
 			uint32_t i, struct sockaddr_storage *ss, socklen_t *len, struct err *e)
 {
-	struct sockaddr_in *in = (struct sockaddr_in *)ss;
-	struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)ss;
+	uint16_t port;
 
 	if (i >= ag->nports)
 		return err_set(e, -EPROTO, "the server names no data port for path %u", i);
-	memset(ss, 0, sizeof(*ss));
-	if (!ag->ports[i].addr[0]) {
-		*ss = c->peer;
-		*len = c->peer_len;
-	} else if (inet_pton(AF_INET, ag->ports[i].addr, &in->sin_addr) == 1) {
-		in->sin_family = AF_INET;
-		*len = sizeof(*in);
-	} else if (inet_pton(AF_INET6, ag->ports[i].addr, &in6->sin6_addr) == 1) {
-		in6->sin6_family = AF_INET6;
-		*len = sizeof(*in6);
-	} else {
+	*ss = c->peer;
+	*len = c->peer_len;
+	if (ag->ports[i].addr[0])
+		*len = address_parse(ag->ports[i].addr, ss);
+	if (!*len && ag->ports[i].addr[0])
 		return err_set(e, -EPROTO, "the server names \"%s\" as a data address",
 			       printable(ag->ports[i].addr));
-	}
-	if (ss->ss_family == AF_INET6)
-		in6->sin6_port = htons(ag->ports[i].port);
-	else if (ss->ss_family == AF_INET)
-		in->sin_port = htons(ag->ports[i].port);
-	else
+	if (!*len)
 		return err_set(e, -EHOSTUNREACH, "there is no address to send data to");
+	port = htons(ag->ports[i].port);
+	if (ss->ss_family == AF_INET6)
+		((struct sockaddr_in6 *)ss)->sin6_port = port;
+	else
+		((struct sockaddr_in *)ss)->sin_port = port;
 	return 0;
 }
 
@@ -190,13 +187,16 @@ static int open_channels(struct transfer_client_config *c, const struct bulk_agr
 			 const struct xkeys *k, int stop, struct ends *d, struct err *e)
 {
 	bool source = is_put(&c->request);
-	int r = ends_new(d, &ag->agreement, &k->auth, source, &c->tuning,
-			 c->request.offer.rtt_ns, e);
+	struct ends_config ec = { .agr = &ag->agreement, .auth = &k->auth, .tuning = &c->tuning,
+				  .own = &c->request.offer, .client = true, .source = source,
+				  .rtt_ns = c->request.offer.rtt_ns };
+	int r = ends_new(d, &ec, e);
 
 	for (uint32_t i = 0; !r && i < d->n; i++) {
 		struct sockaddr_storage ss;
 		socklen_t len = 0;
 
+		d->failed = i;
 		r = data_address(c, ag, i, &ss, &len, e);
 		if (!r)
 			r = d->ep[i]->ops->resolve(d->ep[i], &ss, len, stop,
@@ -205,9 +205,32 @@ static int open_channels(struct transfer_client_config *c, const struct bulk_agr
 	if (!r)
 		r = ends_open(d, &ag->agreement, source, &c->tuning, stop,
 			      c->connect_timeout_ms, e);
-	if (r)
+	if (r) {
+		uint32_t failed = d->failed;
+
 		ends_free(d);
+		d->failed = failed;
+	}
 	return r;
+}
+
+/* By what else data may go when path failed could not be had; false: by nothing. */
+static bool go_without(struct transfer_client_config *c, const struct agreement *a,
+		       uint32_t failed, const char *why)
+{
+	struct offer *o = &c->request.offer;
+	uint32_t nic = a->client_nic[failed];
+
+	if (a->paths > 1) {
+		log_warn("%s: data goes by the other network cards", why);
+		memmove(&o->nics[nic], &o->nics[nic + 1], (--o->nnics - nic) * sizeof(o->nics[0]));
+		return true;
+	}
+	if (a->transport != TRANSPORT_RDMA || !(o->transports & TRANSPORT_TCP))
+		return false;
+	log_warn("%s: data goes by TCP", why);
+	o->transports &= (uint8_t)~TRANSPORT_RDMA;
+	return true;
 }
 
 static int say_ready(struct mstream *ms, uint8_t transport, struct err *e)
@@ -233,9 +256,8 @@ static int connect_data(struct transfer_client_config *c, const struct bulk_agre
 		r = open_channels(c, ag, k, stop, d, &why);
 		if (!r)
 			return say_ready(c->ms, ag->agreement.transport, e);
-		/* Then not by RDMA: whoever asked begins anew. */
-		if (ag->agreement.transport == TRANSPORT_RDMA && r != -ECANCELED &&
-		    (c->request.offer.transports & TRANSPORT_TCP))
+		/* Whoever asked begins anew. */
+		if (r != -ECANCELED && go_without(c, &ag->agreement, d->failed, why.text))
 			return err_set(e, -ENOLINK, "%s", why.text);
 		if (!c->inband_ok || !(ag->offer.transports & TRANSPORT_INBAND) ||
 		    r == -EPROTO || r == -EKEYREJECTED || r == -ECANCELED)
@@ -398,7 +420,7 @@ static int converse(struct transfer_client_config *c, struct leash *l,
 
 	if (!ag)
 		return err_set(e, -ENOMEM, "out of memory");
-	rc = send_request(c, l->fd, e);
+	rc = send_request(c, e);
 	if (!rc)
 		rc = read_go(c, e);
 	if (rc)
@@ -412,19 +434,21 @@ static int converse(struct transfer_client_config *c, struct leash *l,
 int transfer_client(struct transfer_client_config *c, struct transfer_result *r,
 		    struct err *e)
 {
+	uint8_t wanted = c->request.offer.transports;
 	struct leash l;
 	int rc;
 
 	memset(r, 0, sizeof(*r));
 	rc = leash_start(&l, c->stop, c->ms, e);
 	if (!rc)
+		rc = offer_nics(c, e);
+	if (!rc)
 		rc = converse(c, &l, r, e);
-	if (rc == -ENOLINK) {
-		log_warn("%s: data goes by TCP", e->text);
-		c->request.offer.transports &= (uint8_t)~TRANSPORT_RDMA;
+	while (rc == -ENOLINK) {
 		*e = (struct err)ERR_INIT;
 		rc = converse(c, &l, r, e);
 	}
+	c->request.offer.transports = wanted; /* the next time may be better */
 	crypto_wipe(c->request.key, sizeof(c->request.key));
 	/* What failed because it was woken has that one reason. */
 	if (leash_end(&l) && rc)

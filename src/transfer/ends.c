@@ -5,25 +5,40 @@
 #include <errno.h>
 #include <string.h>
 
-int ends_new(struct ends *d, const struct agreement *a, const struct channel_auth *auth,
-	     bool source, const struct transfer_tuning *t, uint64_t rtt_ns, struct err *e)
+/* Where path i's connections come from. What the control connection shows to be a way needs
+ * no address of ours, by TCP: behind NAT it may be another's. */
+static void source_address(const struct ends_config *c, uint32_t i, struct sockaddr_storage *ss)
 {
-	endpoint_maker *make = a->transport == TRANSPORT_RDMA ? t->rdma : tcp_endpoint;
+	uint8_t nic = c->agr->client_nic[i];
+
+	memset(ss, 0, sizeof(*ss));
+	if (!c->client || nic == NIC_NONE)
+		return;
+	if (c->agr->transport == TRANSPORT_RDMA || !c->own->nics[nic].control)
+		address_parse(c->own->nics[nic].addr, ss);
+}
+
+int ends_new(struct ends *d, const struct ends_config *c, struct err *e)
+{
+	const struct device_transport *rdma = c->tuning->rdma;
+	endpoint_maker *make = c->agr->transport != TRANSPORT_RDMA ? tcp_endpoint :
+			       rdma ? rdma->endpoint : NULL;
 
 	memset(d, 0, sizeof(*d));
 	if (!make)
 		return err_set(e, -EPROTONOSUPPORT, "this build has no RDMA");
-	for (uint32_t i = 0; i < a->paths; i++) {
-		struct endpoint_config c = {
-			.source = source,
-			.agr = a,
-			.auth = auth,
-			.first = (uint16_t)(i * a->channels),
-			.rtt_ns = rtt_ns,
-			.tos = t->tos,
+	for (uint32_t i = 0; i < c->agr->paths; i++) {
+		struct endpoint_config ec = {
+			.source = c->source,
+			.agr = c->agr,
+			.auth = c->auth,
+			.first = (uint16_t)(i * c->agr->channels),
+			.rtt_ns = c->rtt_ns,
+			.tos = c->tuning->tos,
 		};
 
-		d->ep[i] = make(&c, e);
+		source_address(c, i, &ec.from);
+		d->ep[i] = make(&ec, e);
 		if (!d->ep[i])
 			return e->code;
 		d->n = i + 1;
@@ -54,8 +69,10 @@ int ends_open(struct ends *d, const struct agreement *a, bool source,
 {
 	int r = 0;
 
-	for (uint32_t i = 0; i < d->n && !r; i++)
+	for (uint32_t i = 0; i < d->n && !r; i++) {
+		d->failed = i;
 		r = open_one(d, i, a, source, t, stop, timeout_ms, e);
+	}
 	return r;
 }
 

@@ -7,15 +7,24 @@
 
 struct ends {
 	uint32_t n;
+	uint32_t failed;          /* whose fault it was that ends_open failed */
 	struct endpoint *ep[NICS_MAX];
 	struct pool *pool[NICS_MAX];
 	struct path *path[NICS_MAX];
 };
 
-/* Ends for what was agreed, which outlives them, as auth does. 0, or a negative errno with
- * text; ends_free either way. */
-int ends_new(struct ends *d, const struct agreement *a, const struct channel_auth *auth,
-	     bool source, const struct transfer_tuning *t, uint64_t rtt_ns, struct err *e);
+/* What they are made from. All of it outlives them. */
+struct ends_config {
+	const struct agreement *agr;
+	const struct channel_auth *auth;
+	const struct transfer_tuning *tuning;
+	const struct offer *own;  /* ours; client: to come from its NICs */
+	bool client, source;
+	uint64_t rtt_ns;
+};
+
+/* 0, or a negative errno with text; ends_free either way. */
+int ends_new(struct ends *d, const struct ends_config *c, struct err *e);
 /* Once all listen or are resolved: pools, registered where they must be, and the channels.
  * stop as in tcp_channels_accept. */
 int ends_open(struct ends *d, const struct agreement *a, bool source,

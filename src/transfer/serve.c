@@ -5,7 +5,6 @@
 #include "transfer/sink.h"
 #include "transfer/source.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -39,6 +38,7 @@ static int agree(struct serving *v, struct err *e)
 {
 	struct transfer_server_config *c = v->c;
 	struct offer *o = &v->ag.offer;
+	struct err why = ERR_INIT;
 	int r;
 
 	if (c->prot_min > o->prot_min)
@@ -48,6 +48,11 @@ static int agree(struct serving *v, struct err *e)
 	if (c->request->op == BULK_PUT || c->request->op == BULK_GET)
 		o->no_crc = false;
 	setup_offer(o, &c->tuning);
+	r = setup_nics(o, &c->tuning, &c->local, &why, e);
+	if (r)
+		return r;
+	if (why.code)
+		log_debug("no RDMA: %s", why.text);
 	setup_host(o->host, c->request->nonce);
 	/* Who is elsewhere need not be able to tell us from others. */
 	if (!setup_same_host(o, &c->request->offer))
@@ -64,56 +69,60 @@ static int agree(struct serving *v, struct err *e)
 	return r ? err_sys(e, r, "deriving keys") : 0;
 }
 
-static bool is_any(const struct sockaddr_storage *a)
-{
-	const struct in6_addr *in6 = &((const struct sockaddr_in6 *)a)->sin6_addr;
-
-	if (a->ss_family == AF_INET)
-		return ((const struct sockaddr_in *)a)->sin_addr.s_addr == htonl(INADDR_ANY);
-	return a->ss_family != AF_INET6 || !memcmp(in6, &in6addr_any, sizeof(*in6));
-}
-
-/* What was said, or any address of the family; RDMA needs a device's own: the one that the
- * client has reached us by. */
-static int listen_address(const struct serving *v, struct sockaddr_storage *ss)
+/* Where path i's channels come to: at the card that it is to go by. The control connection's
+ * own needs no name, by TCP: what was said, or any address of the family; the client knows how
+ * to reach us. */
+static int listen_address(struct serving *v, uint32_t i, struct sockaddr_storage *ss)
 {
 	const struct transfer_server_config *c = v->c;
+	const struct agreement *a = &v->ag.agreement;
+	const struct nic_offer *nic = a->server_nic[i] == NIC_NONE ? NULL :
+				      &v->ag.offer.nics[a->server_nic[i]];
 	const char *addr = c->data_addr ? c->data_addr : "";
 
-	memset(ss, 0, sizeof(*ss));
-	ss->ss_family = (sa_family_t)c->family;
-	if (inet_pton(AF_INET, addr, &((struct sockaddr_in *)ss)->sin_addr) == 1)
-		ss->ss_family = AF_INET;
-	else if (inet_pton(AF_INET6, addr, &((struct sockaddr_in6 *)ss)->sin6_addr) == 1)
-		ss->ss_family = AF_INET6;
-	else if (*addr)
+	if (nic && (a->transport == TRANSPORT_RDMA || !nic->control))
+		addr = nic->addr;
+	if (*addr && !address_parse(addr, ss))
 		return -EINVAL;
-	if (v->ag.agreement.transport == TRANSPORT_RDMA && is_any(ss))
-		*ss = c->local;
+	if (!*addr) {
+		memset(ss, 0, sizeof(*ss));
+		ss->ss_family = (sa_family_t)c->family;
+	}
+	if (nic && nic->control && addr == nic->addr)
+		addr = ""; /* known to the client, maybe by another name */
+	snprintf(v->ag.ports[i].addr, sizeof(v->ag.ports[i].addr), "%s", addr);
 	return 0;
+}
+
+static int open_listener(struct serving *v, uint32_t i, struct err *e)
+{
+	struct transfer_server_config *c = v->c;
+	struct endpoint *ep = v->ends.ep[i];
+	struct sockaddr_storage ss;
+	int r;
+
+	if (listen_address(v, i, &ss))
+		return err_set(e, -EINVAL, "\"%s\" is not a numeric address for data",
+			       c->data_addr);
+	r = ep->ops->listen(ep, &ss, c->port_lo, c->port_hi, &v->ag.ports[i].port, e);
+	v->ag.nports = i + 1;
+	return r;
 }
 
 static int open_listeners(struct serving *v, struct err *e)
 {
 	struct transfer_server_config *c = v->c;
-	const struct agreement *a = &v->ag.agreement;
-	const char *addr = c->data_addr ? c->data_addr : "";
-	struct sockaddr_storage ss;
+	struct ends_config ec = { .agr = &v->ag.agreement, .auth = &v->keys.auth,
+				  .tuning = &c->tuning, .own = &v->ag.offer,
+				  .source = !is_put(c->request),
+				  .rtt_ns = c->request->offer.rtt_ns };
 	int r;
 
-	if (a->transport == TRANSPORT_INBAND)
+	if (v->ag.agreement.transport == TRANSPORT_INBAND)
 		return 0;
-	if (listen_address(v, &ss))
-		return err_set(e, -EINVAL, "\"%s\" is not a numeric address for data", addr);
-	r = ends_new(&v->ends, a, &v->keys.auth, !is_put(c->request), &c->tuning,
-		     c->request->offer.rtt_ns, e);
-	for (uint32_t i = 0; !r && i < v->ends.n; i++) {
-		struct endpoint *ep = v->ends.ep[i];
-
-		r = ep->ops->listen(ep, &ss, c->port_lo, c->port_hi, &v->ag.ports[i].port, e);
-		snprintf(v->ag.ports[i].addr, sizeof(v->ag.ports[i].addr), "%s", addr);
-		v->ag.nports = i + 1;
-	}
+	r = ends_new(&v->ends, &ec, e);
+	for (uint32_t i = 0; !r && i < v->ends.n; i++)
+		r = open_listener(v, i, e);
 	return r;
 }
 

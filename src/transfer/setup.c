@@ -41,6 +41,25 @@ void setup_offer(struct offer *o, const struct transfer_tuning *t)
 		o->channels_max = 64;
 }
 
+int setup_nics(struct offer *o, const struct transfer_tuning *t,
+	       const struct sockaddr_storage *local, struct err *why, struct err *e)
+{
+	struct nic_wish w = { .names = t->nics, .local = *local,
+			      .device = t->rdma ? t->rdma->device : NULL };
+	uint32_t able = 0;
+	int r = nics_find(o->nics, &o->nnics, &w, why, e);
+
+	for (uint32_t i = 0; i < o->nnics; i++)
+		able += o->nics[i].rdma;
+	if (able || !(o->transports & TRANSPORT_RDMA))
+		return r;
+	o->transports &= (uint8_t)~TRANSPORT_RDMA;
+	if (!why->code)
+		err_set(why, -ENODEV, "%s has an address here", t->nics && *t->nics ?
+			"no RDMA device among those of --nic" : "no RDMA device");
+	return r;
+}
+
 void setup_host(uint8_t host[HOST_ID_BYTES], const uint8_t client_nonce[NONCE_BYTES])
 {
 	static const char label[] = "rftp host";

@@ -26,7 +26,8 @@ struct transfer_tuning {
 	bool hugepages;
 	mode_t umask;               /* taken off modes that are not preserved */
 	int tos;                    /* of RDMA connections; -1: as the system has it */
-	endpoint_maker *rdma;       /* NULL: none here */
+	const struct device_transport *rdma; /* NULL: none here */
+	const char *nics;           /* "a,b": cards to be used; NULL or "": as it suits */
 	uint64_t memory;            /* bytes for pools; 0: a quarter of RAM, at most 4 GiB */
 	uint32_t link_groups;       /* of hard links that a source knows at once; 0: as many
 				     * as may be, BULK_LINKED_MAX */
@@ -86,7 +87,7 @@ struct transfer_client_config {
 					  * (only on a stream that is secret, as over ssh) */
 	/* Where data listeners are when they name no address of their own; the path to
 	 * them unreachable falls back to in-band with a warning, if inband_ok. */
-	struct sockaddr_storage peer;
+	struct sockaddr_storage peer;    /* its way there is our end's, too */
 	socklen_t peer_len;
 	bool inband_ok;
 	/* PUT: sources here; GET: one destination here. */
@@ -120,7 +121,7 @@ struct transfer_server_config {
 	bool keep_old;                   /* files and links that exist are not replaced */
 	const char *data_addr;           /* listener's; "": the control connection's own */
 	int family;                      /* AF_INET or AF_INET6, used when data_addr is "" */
-	struct sockaddr_storage local;   /* where the client has reached us; for RDMA then */
+	struct sockaddr_storage local;   /* where the client has reached us; AF_UNSPEC: not known */
 	uint16_t port_lo, port_hi;       /* 0, 0: any */
 	uint8_t prot_min;
 	struct transfer_tuning tuning;

@@ -148,8 +148,9 @@ static int open_all(const struct channel_auth *a, uint16_t first, uint16_t n, co
 }
 
 int tcp_channels_connect(const struct sockaddr_storage *addr, socklen_t len,
-			 const struct channel_auth *a, uint16_t first, uint16_t n, int *fds,
-			 int stop, int timeout_ms, struct err *e)
+			 const struct sockaddr_storage *from, const struct channel_auth *a,
+			 uint16_t first, uint16_t n, int *fds, int stop, int timeout_ms,
+			 struct err *e)
 {
 	CLEANUP_FREE struct opening *o = calloc(n, sizeof(*o));
 	char text[ADDRESS_TEXT];
@@ -160,7 +161,8 @@ int tcp_channels_connect(const struct sockaddr_storage *addr, socklen_t len,
 	memset(fds, -1, n * sizeof(*fds));
 	for (i = 0; !r && i < n; i++) {
 		bad = i;
-		r = connect_begin((const struct sockaddr *)addr, len, &fds[i]);
+		r = connect_begin((const struct sockaddr *)addr, len,
+				  (const struct sockaddr *)from, &fds[i]);
 		if (!r)
 			channel_options(fds[i]);
 	}

@@ -70,7 +70,7 @@ void socket_options(int fd)
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof(probes));
 }
 
-int connect_begin(const struct sockaddr *a, socklen_t len, int *out)
+int connect_begin(const struct sockaddr *a, socklen_t len, const struct sockaddr *from, int *out)
 {
 	int fd, r;
 
@@ -82,7 +82,7 @@ int connect_begin(const struct sockaddr *a, socklen_t len, int *out)
 	if (fd < 0)
 		return -errno;
 	socket_options(fd);
-	if (connect(fd, a, len) < 0 && errno != EINPROGRESS) {
+	if ((from && bind(fd, from, len) < 0) || (connect(fd, a, len) < 0 && errno != EINPROGRESS)) {
 		r = -errno;
 		close(fd);
 		return r;
@@ -142,7 +142,7 @@ static void race_begin_next(struct race *r)
 {
 	struct addrinfo *a = r->to[r->begun];
 	struct pollfd *p = &r->fds[r->begun++];
-	int error = connect_begin(a->ai_addr, a->ai_addrlen, &p->fd);
+	int error = connect_begin(a->ai_addr, a->ai_addrlen, NULL, &p->fd);
 
 	p->events = POLLOUT;
 	if (error < 0)

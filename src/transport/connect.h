@@ -14,8 +14,9 @@ const char *net_reason(int code);
 const char *address_text(const struct sockaddr_storage *a, socklen_t len, char out[ADDRESS_TEXT]);
 /* No Nagle, keepalive. */
 void socket_options(int fd);
-/* A non-blocking socket on its way to a; 0 or a negative errno. */
-int connect_begin(const struct sockaddr *a, socklen_t len, int *out);
+/* A non-blocking socket on its way to a, from an address of ours (NULL: by the routes); 0 or
+ * a negative errno. */
+int connect_begin(const struct sockaddr *a, socklen_t len, const struct sockaddr *from, int *out);
 /* Once it is writable: 0 or the negative errno it failed with. */
 int connect_result(int fd);
 

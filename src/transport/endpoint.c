@@ -68,6 +68,7 @@ static struct path *tcp_end_open(struct endpoint *endpoint, const struct path_co
 				 int stop, int timeout_ms, struct err *e)
 {
 	struct tcp_endpoint *ep = tcp(endpoint);
+	const struct sockaddr_storage *from = &ep->cfg.from;
 	uint16_t n = ep->cfg.agr->channels;
 	int fds[CHANNELS_MAX], r;
 	struct path *p;
@@ -76,8 +77,9 @@ static struct path *tcp_end_open(struct endpoint *endpoint, const struct path_co
 		r = tcp_channels_accept(ep->lfd, ep->cfg.auth, ep->cfg.first, n, fds, stop,
 					timeout_ms, e);
 	else
-		r = tcp_channels_connect(&ep->to, ep->to_len, ep->cfg.auth, ep->cfg.first, n, fds,
-					 stop, timeout_ms, e);
+		r = tcp_channels_connect(&ep->to, ep->to_len,
+					 from->ss_family == AF_UNSPEC ? NULL : from, ep->cfg.auth,
+					 ep->cfg.first, n, fds, stop, timeout_ms, e);
 	if (r)
 		return NULL;
 	/* All have come; what else does is a stranger. */

@@ -172,13 +172,14 @@ int tcp_listen(const char *addr, int family, uint16_t lo, uint16_t hi, uint16_t 
  * families, within timeout_ms. TCP_NODELAY and keepalive are set. A descriptor or a
  * negative errno with a text that names host, port and reason. */
 int tcp_connect(const char *host, uint16_t port, int timeout_ms, struct err *e);
-/* Open channels first..first+n-1 to the data listener at addr, all at once, prove the
- * session and check the server's proof. fds[n] are the caller's. 0, or -EHOSTUNREACH
+/* Open channels first..first+n-1 to the data listener at addr, all at once and from an
+ * address of ours (NULL: by the routes), prove the session and check the server's proof. fds[n] are the caller's. 0, or -EHOSTUNREACH
  * and the like with text when one of them cannot be had (all are closed then). stop: a
  * descriptor that becomes readable when it should give up (-ECANCELED), or -1. */
 int tcp_channels_connect(const struct sockaddr_storage *addr, socklen_t len,
-			 const struct channel_auth *a, uint16_t first, uint16_t n, int *fds,
-			 int stop, int timeout_ms, struct err *e);
+			 const struct sockaddr_storage *from, const struct channel_auth *a,
+			 uint16_t first, uint16_t n, int *fds, int stop, int timeout_ms,
+			 struct err *e);
 /* The server's half: accept on lfd until channels first..first+n-1 have proved
  * themselves; strangers and repeats are dropped with a log line. stop as above. */
 int tcp_channels_accept(int lfd, const struct channel_auth *a, uint16_t first, uint16_t n,
@@ -205,6 +206,32 @@ const char *channel_hello_check(const uint8_t p[HELLO_BYTES], bool server,
 
 /* ---- endpoints: what other transports hook in by ---- */
 
+#define NIC_DEVICE_NAME 64
+
+/* 1 with the name of the RDMA device that has address a; 0: none has; or a negative errno
+ * with text: there can be none here. */
+typedef int nic_device(const struct sockaddr_storage *a, char name[NIC_DEVICE_NAME],
+			struct err *why);
+
+struct nic_wish {
+	const char *names;              /* "a,b": of cards, devices, or addresses; NULL or "":
+					 * no preference */
+	struct sockaddr_storage local;  /* this side's end of the control connection;
+					 * AF_UNSPEC: not known */
+	nic_device *device;             /* NULL: no RDMA in this build */
+};
+
+/* This machine's cards for an offer: those that are named; or that of the control connection
+ * and all that do RDMA. *why: why there is no RDMA at all. 0, or a negative errno with text:
+ * a name that there is not. */
+int nics_find(struct nic_offer nics[NICS_MAX], uint32_t *n, const struct nic_wish *w,
+	      struct err *why, struct err *e);
+/* A numeric address, its port 0; 0 when it is none. */
+socklen_t address_parse(const char *text, struct sockaddr_storage *ss);
+/* The address by which this machine's routes lead to another; AF_UNSPEC on failure. */
+int address_source(const struct sockaddr_storage *to, socklen_t len,
+		   struct sockaddr_storage *from);
+
 struct endpoint_config {
 	bool source;
 	const struct agreement *agr;     /* outlives the endpoint; NULL: only to resolve */
@@ -212,6 +239,7 @@ struct endpoint_config {
 	uint16_t first;                  /* its channels: first .. first + agr->channels - 1 */
 	uint64_t rtt_ns;                 /* measured; 0: not known */
 	int tos;                         /* type of service; -1: as the system has it */
+	struct sockaddr_storage from;    /* client: connect from there; AF_UNSPEC: by the routes */
 };
 
 /* One side's end of one path, from before its pool exists until after its path is gone:
@@ -242,6 +270,12 @@ struct endpoint {
 
 /* What makes them for one transport. NULL with the reason in e. */
 typedef struct endpoint *endpoint_maker(const struct endpoint_config *c, struct err *e);
+
+/* A transport that needs devices of its own. */
+struct device_transport {
+	endpoint_maker *endpoint;
+	nic_device *device;
+};
 
 endpoint_maker tcp_endpoint;
 

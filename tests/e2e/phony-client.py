@@ -314,9 +314,9 @@ channel('http', lambda c: b'GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: clo
 def channel_twice():
     c = Client().agreed()
     c.channel().exactly(56)
-    d = c.channel()
-    d.s.settimeout(3)
     try:
+        d = c.channel()
+        d.s.settimeout(3)
         got = d.s.recv(100)
     except TimeoutError:
         got = b'?'

@@ -86,7 +86,7 @@ static int connect_n(struct server *s, const struct channel_auth *a, uint16_t fi
 	struct sockaddr_storage to;
 
 	memcpy(&to, &s->addr, sizeof(s->addr));
-	return tcp_channels_connect(&to, sizeof(s->addr), a, first, n, fds, -1, 5000, e);
+	return tcp_channels_connect(&to, sizeof(s->addr), NULL, a, first, n, fds, -1, 5000, e);
 }
 
 static void close_n(int *fds, int n)

@@ -31,6 +31,7 @@ static struct offer plain(void)
 	return o;
 }
 
+/* They are named, and no two are in one network: so they pair in their order. */
 static struct offer with_nics(uint32_t n, uint32_t mbps, bool rdma)
 {
 	struct offer o = plain();
@@ -41,6 +42,8 @@ static struct offer with_nics(uint32_t n, uint32_t mbps, bool rdma)
 		snprintf(o.nics[i].addr, sizeof(o.nics[i].addr), "192.0.2.%u", i);
 		o.nics[i].mbps = mbps;
 		o.nics[i].rdma = rdma;
+		o.nics[i].named = true;
+		o.nics[i].prefix = (uint8_t)(24 + i);
 		o.nics[i].node = (int16_t)(i ? (int)i : -1);
 	}
 	if (rdma)
@@ -568,6 +571,9 @@ static void test_offer_wire(void **state)
 	o.channels = 4;
 	o.inflight = 99;
 	o.rtt_ns = 95 * MS;
+	o.nics[2].rdma = false;
+	o.nics[5].control = true;
+	o.nics[6].named = false;
 	memset(o.nics[3].name, 'n', sizeof(o.nics[3].name) - 1);
 	memset(o.nics[4].addr, 'a', sizeof(o.nics[4].addr) - 1);
 	assert_int_equal(offer_put(b, &o), 0);
@@ -581,6 +587,9 @@ static void test_offer_wire(void **state)
 		assert_int_equal(back.nics[i].mbps, o.nics[i].mbps);
 		assert_int_equal(back.nics[i].node, o.nics[i].node);
 		assert_int_equal(back.nics[i].rdma, o.nics[i].rdma);
+		assert_int_equal(back.nics[i].prefix, o.nics[i].prefix);
+		assert_int_equal(back.nics[i].control, o.nics[i].control);
+		assert_int_equal(back.nics[i].named, o.nics[i].named);
 	}
 	assert_int_equal(back.nnics, o.nnics);
 	assert_int_equal(back.transports, o.transports);

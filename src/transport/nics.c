@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The network cards of this machine, as an offer names them. */
+#include "transport/transport.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define FOUND_MAX 128 /* addresses that are looked at */
+
+struct found {
+	struct nic_offer nic;
+	struct sockaddr_storage addr;
+	char device[NIC_DEVICE_NAME]; /* of RDMA; "": none */
+	bool loopback;
+	bool taken;
+};
+
+struct finding {
+	struct found *f;
+	uint32_t n;
+	struct nic_offer *out;
+	uint32_t nout;
+};
+
+/* ---- addresses ---- */
+
+socklen_t address_parse(const char *text, struct sockaddr_storage *ss)
+{
+	memset(ss, 0, sizeof(*ss));
+	if (inet_pton(AF_INET, text, &((struct sockaddr_in *)ss)->sin_addr) == 1) {
+		ss->ss_family = AF_INET;
+		return sizeof(struct sockaddr_in);
+	}
+	if (inet_pton(AF_INET6, text, &((struct sockaddr_in6 *)ss)->sin6_addr) == 1) {
+		ss->ss_family = AF_INET6;
+		return sizeof(struct sockaddr_in6);
+	}
+	return 0;
+}
+
+int address_source(const struct sockaddr_storage *to, socklen_t len,
+		   struct sockaddr_storage *from)
+{
+	socklen_t room = sizeof(*from);
+	int fd CLEANUP_CLOSE = socket(to->ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	memset(from, 0, sizeof(*from));
+	/* Sends nothing, but looks the route up. */
+	if (fd < 0 || connect(fd, (const struct sockaddr *)to, len) < 0 ||
+	    getsockname(fd, (struct sockaddr *)from, &room) < 0) {
+		memset(from, 0, sizeof(*from));
+		return errno ? -errno : -EHOSTUNREACH;
+	}
+	return 0;
+}
+
+static const void *address_bytes(const struct sockaddr_storage *a, size_t *len)
+{
+	*len = a->ss_family == AF_INET ? 4 : 16;
+	return a->ss_family == AF_INET ?
+		(const void *)&((const struct sockaddr_in *)a)->sin_addr :
+		(const void *)&((const struct sockaddr_in6 *)a)->sin6_addr;
+}
+
+static bool same_address(const struct sockaddr_storage *a, const struct sockaddr_storage *b)
+{
+	size_t len;
+	const void *x = address_bytes(a, &len), *y = address_bytes(b, &len);
+
+	return a->ss_family == b->ss_family && !memcmp(x, y, len);
+}
+
+static uint8_t mask_bits(const struct sockaddr *mask, sa_family_t family)
+{
+	struct sockaddr_storage m = { .ss_family = family };
+	size_t len;
+	const uint8_t *bytes = address_bytes(&m, &len);
+	uint8_t bits = 0;
+
+	if (!mask)
+		return 0;
+	memcpy(&m, mask, family == AF_INET ? sizeof(struct sockaddr_in) :
+					     sizeof(struct sockaddr_in6));
+	for (size_t i = 0; i < len; i++)
+		bits = (uint8_t)(bits + __builtin_popcount(bytes[i]));
+	return bits;
+}
+
+/* ---- what there is ---- */
+
+/* Mbit/s, or 0: virtual cards say -1, those without a link cannot be read. */
+static uint32_t link_speed(const char *name)
+{
+	char path[64 + IFNAMSIZ], text[32] = "";
+	FILE *f;
+	long mbps;
+
+	snprintf(path, sizeof(path), "/sys/class/net/%s/speed", name);
+	f = fopen(path, "re");
+	if (!f)
+		return 0;
+	mbps = fgets(text, sizeof(text), f) ? strtol(text, NULL, 10) : 0;
+	fclose(f);
+	return mbps > 0 && mbps < UINT32_MAX ? (uint32_t)mbps : 0;
+}
+
+static bool is_usable(const struct ifaddrs *i, int family)
+{
+	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)i->ifa_addr;
+
+	if (!i->ifa_addr || !(i->ifa_flags & IFF_UP))
+		return false;
+	if (family != AF_UNSPEC && i->ifa_addr->sa_family != family)
+		return false;
+	if (i->ifa_addr->sa_family == AF_INET6) /* without its scope it is of no use to others */
+		return !IN6_IS_ADDR_LINKLOCAL(&in6->sin6_addr);
+	return i->ifa_addr->sa_family == AF_INET;
+}
+
+static void note(struct finding *d, const struct ifaddrs *i)
+{
+	struct found *f = &d->f[d->n++];
+	size_t len;
+
+	memcpy(&f->addr, i->ifa_addr, i->ifa_addr->sa_family == AF_INET ?
+	       sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6));
+	inet_ntop(f->addr.ss_family, address_bytes(&f->addr, &len), f->nic.addr,
+		  sizeof(f->nic.addr));
+	snprintf(f->nic.name, sizeof(f->nic.name), "%s", i->ifa_name);
+	f->nic.prefix = mask_bits(i->ifa_netmask, f->addr.ss_family);
+	f->nic.mbps = link_speed(i->ifa_name);
+	f->nic.node = -1;
+	f->loopback = i->ifa_flags & IFF_LOOPBACK;
+}
+
+static int look_around(struct finding *d, int family)
+{
+	struct ifaddrs *all;
+
+	if (getifaddrs(&all) < 0)
+		return -errno;
+	for (const struct ifaddrs *i = all; i && d->n < FOUND_MAX; i = i->ifa_next)
+		if (is_usable(i, family))
+			note(d, i);
+	freeifaddrs(all);
+	return 0;
+}
+
+/* Not finding out is the same as having none; *why tells. */
+static void find_devices(struct finding *d, nic_device *device, struct err *why)
+{
+	for (uint32_t i = 0; device && i < d->n; i++) {
+		int r = device(&d->f[i].addr, d->f[i].device, why);
+
+		if (r < 0)
+			return;
+		d->f[i].nic.rdma = r;
+	}
+}
+
+/* ---- which of them ---- */
+
+static void take(struct finding *d, struct found *f)
+{
+	if (f->taken || d->nout == NICS_MAX)
+		return;
+	f->taken = true;
+	d->out[d->nout++] = f->nic;
+}
+
+static bool is_called(const struct found *f, const char *name, size_t len)
+{
+	const char *names[] = { f->nic.name, f->nic.addr, f->device };
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (strlen(names[i]) == len && !memcmp(names[i], name, len))
+			return true;
+	return false;
+}
+
+static int no_such_nic(const struct finding *d, const char *name, size_t len, struct err *e)
+{
+	char there[400] = "";
+	size_t at = 0;
+
+	for (uint32_t i = 0; i < d->n && at < sizeof(there) - 100; i++)
+		at += (size_t)snprintf(there + at, sizeof(there) - at, "%s%s (%s%s%s)",
+				       at ? ", " : "", d->f[i].nic.name, d->f[i].nic.addr,
+				       d->f[i].device[0] ? ", RDMA by " : "", d->f[i].device);
+	return err_set(e, -ENODEV, "--nic %.*s: there is no such network card or address here; "
+		       "there are %s", (int)len, name, there);
+}
+
+/* A card's name stands for its first address. */
+static int take_named(struct finding *d, const char *names, struct err *e)
+{
+	for (const char *name = names; *name;) {
+		size_t len = strcspn(name, ",");
+		uint32_t i = 0;
+
+		while (i < d->n && !is_called(&d->f[i], name, len))
+			i++;
+		if (i == d->n)
+			return no_such_nic(d, name, len, e);
+		d->f[i].nic.named = true;
+		take(d, &d->f[i]);
+		name += len;
+		name += *name == ',';
+	}
+	return 0;
+}
+
+static void take_others(struct finding *d)
+{
+	for (uint32_t i = 0; i < d->n; i++)
+		if (d->f[i].nic.control)
+			take(d, &d->f[i]);
+	for (uint32_t i = 0; i < d->n; i++)
+		if (d->f[i].nic.rdma && !d->f[i].loopback)
+			take(d, &d->f[i]);
+}
+
+int nics_find(struct nic_offer nics[NICS_MAX], uint32_t *n, const struct nic_wish *w,
+	      struct err *why, struct err *e)
+{
+	struct found *f CLEANUP_FREE = calloc(FOUND_MAX, sizeof(*f));
+	struct finding d = { .f = f, .out = nics };
+	int r = f ? look_around(&d, w->local.ss_family) : -ENOMEM;
+
+	*n = 0;
+	if (r)
+		return err_sys(e, r, "looking for network cards");
+	find_devices(&d, w->device, why);
+	for (uint32_t i = 0; i < d.n; i++)
+		f[i].nic.control = same_address(&f[i].addr, &w->local);
+	if (w->names && *w->names)
+		r = take_named(&d, w->names, e);
+	else
+		take_others(&d);
+	*n = r ? 0 : d.nout;
+	return r;
+}

@@ -86,6 +86,9 @@ struct block *pool_try_get(struct pool *p);
 void pool_put(struct block *b);
 /* Wake every sleeper in pool_get, now and later, with NULL. */
 void pool_close(struct pool *p);
+/* fn(arg) is called after a put into an empty pool and after a close, with locks of the pool
+ * held: it must not call the pool. Set before others put. */
+void pool_set_notify(struct pool *p, void (*fn)(void *arg), void *arg);
 uint32_t pool_blocks(const struct pool *p);
 uint32_t pool_payload(const struct pool *p);
 uint32_t pool_free_blocks(const struct pool *p); /* a snapshot */

@@ -18,12 +18,14 @@ struct pool {
 	struct pool_hooks hooks;
 	bool registered;
 
-	pthread_mutex_t lock; /* guards all below; no other lock is taken under it */
+	pthread_mutex_t lock; /* guards all below; under it only what notify takes */
 	pthread_cond_t freed; /* a block came back, or the pool was closed */
 	struct block *free;   /* linked by next, the one used last on top */
 	uint32_t nfree;       /* read without the lock for snapshots: atomic stores */
 	uint32_t sleepers;    /* in pool_get(): nobody is woken when there are none */
 	bool closed;
+	void (*notify)(void *arg);
+	void *notify_arg;
 };
 
 /* ---- making ---- */
@@ -215,6 +217,8 @@ void pool_put(struct block *b)
 	/* Under the lock, for p may be freed as soon as it is open. */
 	if (p->sleepers)
 		pthread_cond_signal(&p->freed);
+	if (p->notify && p->nfree == 1)
+		p->notify(p->notify_arg);
 }
 
 void pool_close(struct pool *p)
@@ -223,6 +227,16 @@ void pool_close(struct pool *p)
 
 	p->closed = true;
 	pthread_cond_broadcast(&p->freed);
+	if (p->notify)
+		p->notify(p->notify_arg);
+}
+
+void pool_set_notify(struct pool *p, void (*fn)(void *arg), void *arg)
+{
+	LOCK_GUARD(guard, &p->lock);
+
+	p->notify = fn;
+	p->notify_arg = arg;
 }
 
 /* ---- asking ---- */

@@ -2,6 +2,8 @@
 /* Blocks where the peer cannot reach them. */
 #include "transfer/shelter.h"
 
+#include "transfer/block_copy.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,33 +55,13 @@ struct pool *shelter_pool(struct shelter *s)
 	return s->inner;
 }
 
-/* Head first: what it says of lengths is read once, from the copy. A head that makes no sense
- * stays one, and is refused by who opens the block. */
-static void copy_wire(struct block *to, const struct block *from)
-{
-	struct block_head h;
-
-	memcpy(to->base, from->base, BLOCK_WIRE_HEAD);
-	to->number = from->number;
-	to->channel = from->channel;
-	to->len = 0;
-	to->nextents = 0;
-	if (block_head_get(to->base, to->cap, &h))
-		return;
-	memcpy(to->base + BLOCK_WIRE_HEAD, from->base + BLOCK_WIRE_HEAD,
-	       h.extents * (size_t)BLOCK_WIRE_EXTENT);
-	memcpy(block_payload(to), block_payload(from), h.payload);
-	to->len = h.payload;
-	to->nextents = h.extents;
-}
-
 struct block *shelter_enter(struct shelter *s, struct block *b)
 {
 	struct block *inner = pool_get(s->inner); /* one for each of the others */
 
 	if (!inner)
 		return NULL;
-	copy_wire(inner, b);
+	block_copy_wire(inner, b);
 	s->stands_for[inner->index] = b;
 	return inner;
 }
@@ -98,8 +80,7 @@ struct block *shelter_show(struct shelter *s, struct block *inner)
 	struct block *b = pool_get(s->outer);
 
 	if (b) {
-		copy_wire(b, inner);
-		memcpy(b->extents, inner->extents, inner->nextents * sizeof(*b->extents));
+		block_copy(b, inner);
 	}
 	pool_put(inner);
 	return b;

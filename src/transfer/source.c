@@ -153,6 +153,8 @@ void source_init(struct source *s)
 	pthread_mutex_init(&s->lock, NULL);
 	pthread_cond_init(&s->moved, NULL);
 	pthread_cond_init(&s->acked_more, NULL);
+	pthread_mutex_init(&s->room_lock, NULL);
+	pthread_cond_init(&s->room, NULL);
 }
 
 void source_destroy(struct source *s)
@@ -169,6 +171,8 @@ void source_destroy(struct source *s)
 	for (uint32_t i = 0; i < s->x.nroutes; i++)
 		sender_free(s->senders[i]);
 	dirs_free(s->dirs);
+	pthread_cond_destroy(&s->room);
+	pthread_mutex_destroy(&s->room_lock);
 	pthread_cond_destroy(&s->acked_more);
 	pthread_cond_destroy(&s->moved);
 	pthread_mutex_destroy(&s->lock);
@@ -194,91 +198,6 @@ void source_acked(struct source *s, uint64_t number)
 	numbers_add(&s->acked, number);
 	if (s->acked.low != low)
 		pthread_cond_broadcast(&s->acked_more);
-}
-
-static void block_acked(void *arg, struct block *b)
-{
-	struct source *s = arg;
-
-	source_acked(s, b->number);
-	atomic_fetch_add_explicit(&s->bytes_acked, b->len, memory_order_relaxed);
-}
-
-/* b has lost its path: any other that lives takes it, with the same sealed bytes; at last
- * the control stream. */
-static int block_returned(void *arg, struct block *b)
-{
-	struct source *s = arg;
-
-	for (uint32_t i = 0; i < s->x.npaths; i++)
-		if (atomic_load(&s->x.paths[i]->alive) && !bq_push(s->ready[i], b))
-			return 0;
-	if (!xfer_standby(&s->x))
-		return -EPIPE;
-	xfer_fell_back(&s->x);
-	return bq_push(s->ready[s->x.npaths], b);
-}
-
-static void channel_down(void *arg, uint32_t channel, int error)
-{
-	struct source *s = arg;
-
-	bool last = atomic_fetch_add(&s->x.channels_down, 1) + 1 == xfer_channels(&s->x);
-
-	/* Closed in good order: the sink has given up, and says why on the control stream. */
-	if (error && !xfer_failed(&s->x)) {
-		atomic_fetch_add(&s->x.channels_lost, 1);
-		log_warn("data channel %u is lost (%s)%s", channel, xfer_lost_why(error),
-			 last ? "" : "; its blocks go by the others");
-	}
-	/* With the last the readers would wait for blocks that nobody sends. */
-	if (last && !xfer_standby(&s->x))
-		xfer_data_lost(&s->x, error ? error : -EPIPE);
-}
-
-/* The peer's ABORT, or a sender that runs already, may cancel the transfer meanwhile. That
- * looks for senders after it has set failed; one that it misses we abort here. */
-static void add_sender(struct source *s, uint32_t path, struct sender *sender)
-{
-	pthread_mutex_lock(&s->x.lock);
-	s->senders[path] = sender;
-	pthread_mutex_unlock(&s->x.lock);
-	if (xfer_failed(&s->x))
-		sender_abort(sender);
-}
-
-static void sender_failed(void *arg, int error)
-{
-	struct source *s = arg;
-
-	if (error == -EPIPE)
-		xfer_data_lost(&s->x, error);
-	else
-		xfer_fail(&s->x, error, "sending blocks: %s", strerror(-error));
-}
-
-static int start_senders(struct source *s, struct err *e)
-{
-	for (uint32_t i = 0; i < s->x.nroutes; i++) {
-		bool standby = i == s->x.npaths;
-		struct sender *sender;
-		struct sender_config c = {
-			.path = s->x.paths[i],
-			.q = s->ready[i],
-			.rate = standby ? s->x.req->rate : s->x.req->rate / s->x.npaths,
-			.acked = block_acked,
-			.returned = standby ? NULL : block_returned,
-			.down = standby ? NULL : channel_down,
-			.failed = sender_failed,
-			.arg = s,
-		};
-
-		sender = sender_start(&c, standby ? "standby" : "sender", e);
-		if (!sender)
-			return e->code;
-		add_sender(s, i, sender);
-	}
-	return 0;
 }
 
 /* In which order the plan gives files out: the walk's, or the disk's. Where they go one
@@ -353,7 +272,7 @@ static int start(struct source *s, struct err *e)
 	int r = xfer_start(&s->x, e);
 
 	if (!r)
-		r = start_senders(s, e);
+		r = source_send(s, e);
 	if (!r)
 		r = readers_start(s, e);
 	if (r)

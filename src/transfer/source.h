@@ -6,12 +6,22 @@
 #include "transfer/inodes.h"
 #include "transfer/numbers.h"
 #include "transfer/plan.h"
+#include "transfer/sched.h"
 #include "transfer/seal.h"
 #include "transfer/xfer.h"
 
 #define READERS_MAX 64
 
 struct reader;
+struct source;
+
+/* One of the source's paths, for its sender. */
+struct route {
+	struct source *s;
+	uint32_t path;
+	struct sched_rate rate;
+	bool detour;                   /* blocks of this lost path find no room on others */
+};
 
 struct source {
 	struct xfer x;                 /* first: roles cast back */
@@ -34,6 +44,11 @@ struct source {
 	bool walker_on;
 
 	struct sender *senders[NICS_MAX + 1]; /* guarded by x.lock until all are started */
+	struct route routes[NICS_MAX + 1];
+	/* For who waits for a block of whichever of several paths. */
+	pthread_mutex_t room_lock;
+	pthread_cond_t room;
+	uint64_t room_turn;            /* guarded by room_lock */
 
 	/* Entries that the sink has not finished, guarded by lock. A slot holds the file, or
 	 * NULL for an entry that has none; state tells whether the id is out. */
@@ -80,6 +95,16 @@ void *source_walk(void *arg);
 unsigned readers_wanted(const struct source *s);
 int readers_start(struct source *s, struct err *e);
 void readers_join(struct source *s);
+
+/* source_route.c */
+/* Start the senders of all paths. */
+int source_send(struct source *s, struct err *e);
+/* A block to be filled, of the path that it is to go by: one that is free now, or NULL; one
+ * that is waited for, NULL once the transfer has failed. */
+struct block *source_try_block(struct source *s);
+struct block *source_block(struct source *s);
+/* The path of such a block. */
+uint32_t source_path_of(const struct source *s, const struct block *b);
 
 /* The next block's number; sleeps while it would be too far ahead of one that is still
  * under way, as on a channel that has stalled. -ECANCELED: the transfer has failed. */

@@ -13,36 +13,10 @@
 
 /* ---- blocks out ---- */
 
-/* The path whose queue of ready blocks is shortest. */
-static uint32_t best_path(struct source *s)
-{
-	uint32_t best = 0, least = UINT32_MAX;
-
-	if (s->x.npaths == 1)
-		return 0;
-	for (uint32_t i = 0; i < s->x.npaths; i++) {
-		uint32_t busy = pool_blocks(s->x.pools[i]) - pool_free_blocks(s->x.pools[i]);
-
-		if (atomic_load(&s->x.paths[i]->alive) && busy < least) {
-			least = busy;
-			best = i;
-		}
-	}
-	return best;
-}
-
-/* Where files are read into: not before the eyes of the peer. */
-static struct pool *filled_pool(struct source *s, uint32_t path)
-{
-	struct shelter *shelter = s->x.shelters[path];
-
-	return shelter ? shelter_pool(shelter) : s->x.pools[path];
-}
-
 int reader_send(struct reader *r, struct block *b)
 {
 	struct source *s = r->s;
-	uint32_t path = 0;
+	uint32_t path = source_path_of(s, b);
 	int rc;
 
 	rc = source_number(s, &b->number);
@@ -55,8 +29,6 @@ int reader_send(struct reader *r, struct block *b)
 		pool_put(b);
 		return xfer_fail(&s->x, rc, "sealing a block: %s", strerror(-rc));
 	}
-	while (path + 1 < s->x.npaths && filled_pool(s, path) != b->pool)
-		path++;
 	if (s->x.shelters[path])
 		b = shelter_show(s->x.shelters[path], b);
 	if (!b)
@@ -84,8 +56,7 @@ static int flush_open(struct reader *r)
 struct block *reader_block(struct reader *r)
 {
 	struct source *s = r->s;
-	struct pool *pool = filled_pool(s, best_path(s));
-	struct block *b = pool_try_get(pool);
+	struct block *b = source_try_block(s);
 	uint64_t t;
 
 	if (b)
@@ -93,7 +64,7 @@ struct block *reader_block(struct reader *r)
 	while (io_inflight(r->io)) {
 		if (reader_reap(r, 1))
 			return NULL;
-		b = pool_try_get(pool);
+		b = source_try_block(s);
 		if (b)
 			return b;
 	}
@@ -101,7 +72,7 @@ struct block *reader_block(struct reader *r)
 	if (flush_open(r))
 		return NULL;
 	t = now_ns();
-	b = pool_get(pool);
+	b = source_block(s);
 	atomic_fetch_add_explicit(&s->reader_wait_ns, now_ns() - t, memory_order_relaxed);
 	return b;
 }

@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The source's paths: by which of them a block goes, and what becomes of it when that one
+ * dies. */
+#include "transfer/block_copy.h"
+#include "transfer/source.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+/* How long a block without a path may wait for a buffer of another before it goes in-band:
+ * those may all be full of blocks that the sink puts down only after this one. */
+#define DETOUR_MS 1000
+
+/* ---- before the read: a block, and with it a path ---- */
+
+/* Where files are read into: not before the eyes of the peer. */
+static struct pool *filled_pool(const struct source *s, uint32_t path)
+{
+	struct shelter *shelter = s->x.shelters[path];
+
+	return shelter ? shelter_pool(shelter) : s->x.pools[path];
+}
+
+uint32_t source_path_of(const struct source *s, const struct block *b)
+{
+	uint32_t path = 0;
+
+	while (path + 1 < s->x.npaths && filled_pool(s, path) != b->pool)
+		path++;
+	return path;
+}
+
+static uint32_t blocks_out(const struct pool *p)
+{
+	return pool_blocks(p) - pool_free_blocks(p);
+}
+
+static void look_at(const struct source *s, uint32_t path, struct sched_load *l)
+{
+	const struct pool *p = s->x.pools[path], *filled = filled_pool(s, path);
+	uint32_t out = blocks_out(p) + (filled != p ? blocks_out(filled) : 0);
+
+	*l = (struct sched_load){
+		.outstanding = out * (uint64_t)s->x.agr.block,
+		.rate = atomic_load_explicit(&s->routes[path].rate.rate, memory_order_relaxed),
+		.alive = atomic_load(&s->x.paths[path]->alive),
+		.room = pool_free_blocks(filled),
+	};
+}
+
+/* npaths: none now. */
+static uint32_t choose_path(const struct source *s)
+{
+	struct sched_load l[NICS_MAX];
+	bool alive = false;
+
+	for (uint32_t i = 0; i < s->x.npaths; i++) {
+		look_at(s, i, &l[i]);
+		alive |= l[i].alive;
+	}
+	/* With none alive the first one's sender hands blocks on to the standby. */
+	return alive ? sched_choose(l, s->x.npaths, s->x.agr.block) : 0;
+}
+
+struct block *source_try_block(struct source *s)
+{
+	uint32_t path = s->x.npaths == 1 ? 0 : choose_path(s);
+
+	return path < s->x.npaths ? pool_try_get(filled_pool(s, path)) : NULL;
+}
+
+/* Something has changed for those who wait for a block of whichever path. */
+static void room_moved(void *arg)
+{
+	struct source *s = arg;
+	LOCK_GUARD(guard, &s->room_lock);
+
+	s->room_turn++;
+	pthread_cond_broadcast(&s->room);
+}
+
+static uint64_t room_turn(struct source *s)
+{
+	LOCK_GUARD(guard, &s->room_lock);
+
+	return s->room_turn;
+}
+
+static void room_wait(struct source *s, uint64_t turn)
+{
+	LOCK_GUARD(guard, &s->room_lock);
+
+	while (s->room_turn == turn)
+		pthread_cond_wait(&s->room, &s->room_lock);
+}
+
+struct block *source_block(struct source *s)
+{
+	if (s->x.npaths == 1)
+		return pool_get(filled_pool(s, 0));
+	while (!xfer_failed(&s->x)) {
+		uint64_t turn = room_turn(s);
+		struct block *b = source_try_block(s);
+
+		if (b)
+			return b;
+		room_wait(s, turn);
+	}
+	return NULL;
+}
+
+/* ---- what becomes of it ---- */
+
+static void block_acked(void *arg, struct block *b)
+{
+	struct route *r = arg;
+	struct source *s = r->s;
+
+	source_acked(s, b->number);
+	atomic_fetch_add_explicit(&s->bytes_acked, b->len, memory_order_relaxed);
+	if (s->x.npaths > 1 && r->path < s->x.npaths)
+		sched_rate_acked(&r->rate, b->len, blocks_out(s->x.pools[r->path]) > 1, now_ns());
+}
+
+/* The next path that lives; npaths: there is none. */
+static uint32_t other_path(const struct source *s)
+{
+	uint32_t i = 0;
+
+	while (i < s->x.npaths && !atomic_load(&s->x.paths[i]->alive))
+		i++;
+	return i;
+}
+
+/* A free block of any path that lives, *path; waits for one, but not for long. */
+static struct block *block_elsewhere(struct source *s, struct route *r, uint32_t *path)
+{
+	uint64_t until = now_ns() + DETOUR_MS * 1000000ull;
+
+	for (;;) {
+		for (*path = 0; *path < s->x.npaths; ++*path) {
+			struct block *b = NULL;
+
+			if (atomic_load(&s->x.paths[*path]->alive))
+				b = pool_try_get(s->x.pools[*path]);
+			if (b)
+				return b;
+		}
+		if (xfer_failed(&s->x) || r->detour || now_ns() > until ||
+		    other_path(s) == s->x.npaths)
+			break;
+		usleep(1000); /* who comes here has lost its path, and nothing else to do */
+	}
+	r->detour = true;
+	return NULL;
+}
+
+/* A device sends from the pool that is registered with it: b's bytes go over to another
+ * path's. 0: b has been taken. */
+static int move_block(struct source *s, struct route *r, struct block *b)
+{
+	uint32_t path;
+	struct block *other = block_elsewhere(s, r, &path);
+	int rc;
+
+	if (!other)
+		return -EAGAIN;
+	block_copy(other, b);
+	rc = bq_push(s->ready[path], other);
+	pool_put(rc ? other : b);
+	return rc;
+}
+
+static int send_in_band(struct source *s, struct block *b)
+{
+	if (!xfer_standby(&s->x))
+		return -EPIPE;
+	if (other_path(s) == s->x.npaths)
+		xfer_fell_back(&s->x);
+	return bq_push(s->ready[s->x.npaths], b);
+}
+
+/* b has lost its path: any other that lives takes it, with the same sealed bytes; at last
+ * the control stream. */
+static int block_returned(void *arg, struct block *b)
+{
+	struct route *r = arg;
+	struct source *s = r->s;
+	uint32_t path = other_path(s);
+	int rc = -EAGAIN;
+
+	if (path < s->x.npaths && s->x.agr.transport == TRANSPORT_RDMA)
+		rc = move_block(s, r, b);
+	else if (path < s->x.npaths)
+		rc = bq_push(s->ready[path], b);
+	return rc == -EAGAIN ? send_in_band(s, b) : rc;
+}
+
+/* ---- senders ---- */
+
+static void say_lost(struct route *r, uint32_t channel, int error, bool last)
+{
+	struct source *s = r->s;
+	bool path = s->x.npaths > 1 && !atomic_load(&s->x.paths[r->path]->alive);
+
+	log_warn("data channel %u is lost (%s)%s", r->path * s->x.agr.channels + channel,
+		 xfer_lost_why(error), last ? "" : "; its blocks go by the others");
+	if (path && !last)
+		log_warn("path %u has no channel left; the others go on", r->path);
+}
+
+static void channel_down(void *arg, uint32_t channel, int error)
+{
+	struct route *r = arg;
+	struct source *s = r->s;
+	bool last = atomic_fetch_add(&s->x.channels_down, 1) + 1 == xfer_channels(&s->x);
+
+	/* Closed in good order: the sink has given up, and says why on the control stream. */
+	if (error && !xfer_failed(&s->x)) {
+		atomic_fetch_add(&s->x.channels_lost, 1);
+		say_lost(r, channel, error, last);
+	}
+	room_moved(s);
+	/* With the last the readers would wait for blocks that nobody sends. */
+	if (last && !xfer_standby(&s->x))
+		xfer_data_lost(&s->x, error ? error : -EPIPE);
+}
+
+/* The peer's ABORT, or a sender that runs already, may cancel the transfer meanwhile. That
+ * looks for senders after it has set failed; one that it misses we abort here. */
+static void add_sender(struct source *s, uint32_t path, struct sender *sender)
+{
+	pthread_mutex_lock(&s->x.lock);
+	s->senders[path] = sender;
+	pthread_mutex_unlock(&s->x.lock);
+	if (xfer_failed(&s->x))
+		sender_abort(sender);
+}
+
+static void sender_failed(void *arg, int error)
+{
+	struct route *r = arg;
+	struct xfer *x = &r->s->x;
+
+	if (error == -EPIPE)
+		xfer_data_lost(x, error);
+	else
+		xfer_fail(x, error, "sending blocks: %s", strerror(-error));
+}
+
+static int start_sender(struct source *s, uint32_t path, struct err *e)
+{
+	bool standby = path == s->x.npaths;
+	struct sender *sender;
+	struct sender_config c = {
+		.path = s->x.paths[path],
+		.q = s->ready[path],
+		.rate = standby ? s->x.req->rate : s->x.req->rate / s->x.npaths,
+		.acked = block_acked,
+		.returned = standby ? NULL : block_returned,
+		.down = standby ? NULL : channel_down,
+		.failed = sender_failed,
+		.arg = &s->routes[path],
+	};
+
+	sender = sender_start(&c, standby ? "standby" : "sender", e);
+	if (!sender)
+		return e->code;
+	add_sender(s, path, sender);
+	return 0;
+}
+
+/* The client's NIC will do to begin with. */
+static uint32_t link_mbps(const struct source *s, uint32_t path)
+{
+	uint8_t nic = s->x.agr.client_nic[path];
+
+	return nic == NIC_NONE ? 0 : s->x.req->offer.nics[nic].mbps;
+}
+
+int source_send(struct source *s, struct err *e)
+{
+	uint64_t now = now_ns();
+	int r = 0;
+
+	for (uint32_t i = 0; i < s->x.nroutes; i++) {
+		s->routes[i] = (struct route){ .s = s, .path = i };
+		if (i < s->x.npaths)
+			sched_rate_init(&s->routes[i].rate, link_mbps(s, i), now);
+	}
+	for (uint32_t i = 0; s->x.npaths > 1 && i < s->x.npaths; i++)
+		pool_set_notify(filled_pool(s, i), room_moved, s);
+	for (uint32_t i = 0; !r && i < s->x.nroutes; i++)
+		r = start_sender(s, i, e);
+	return r;
+}

@@ -138,7 +138,8 @@ static const struct option_def table[] = {
 	{ .name = NULL },
 };
 
-_Static_assert(COUNT(table) <= 64, "options.given has a bit for each row");
+_Static_assert(COUNT(table) <= 8 * sizeof(((struct options *)0)->given),
+	       "options.given has a bit for each row");
 
 const struct option_def *option_table(void)
 {
@@ -325,7 +326,7 @@ int option_set(struct options *o, const struct option_def *def, const char *valu
 		return err_set(e, -EINVAL, "needs a value");
 	rc = setters[def->type]((char *)o + def->at, def, value, e);
 	if (rc == 0)
-		o->given |= 1ull << (def - table);
+		o->given[(def - table) / 64] |= 1ull << (def - table) % 64;
 	return rc;
 }
 
@@ -341,5 +342,5 @@ bool option_given(const struct options *o, const char *name)
 	const struct option_def *def = option_find(name, strlen(name));
 
 	assert(def);
-	return o->given >> (def - table) & 1;
+	return o->given[(def - table) / 64] >> (def - table) % 64 & 1;
 }

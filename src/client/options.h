@@ -49,7 +49,7 @@ struct options {
 	char *config;
 	bool help, version;
 
-	uint64_t given;           /* bit i: row i of the table has been set */
+	uint64_t given[2];        /* bit i: row i of the table has been set */
 };
 
 /* Where an option may stand: with which commands, and in rftp.conf. */

@@ -103,6 +103,9 @@ static void fill_tuning(const struct options *o, struct transfer_tuning *t)
 	t->writers = (unsigned)o->writers;
 	t->memory = o->memory;
 	t->rdma = VERBS_TRANSPORT;
+	t->poll = (enum poll_mode)o->poll;
+	if (option_given(o, "tos"))
+		t->tos = (int)o->tos;
 	/* Files are made with the very modes they should have; rftp's own ones have modes
 	 * that need no mask. */
 	t->umask = first_umask();

@@ -4,6 +4,7 @@
 
 #include "proto/proto.h"
 #include "storage/storage.h"
+#include "transport/transport.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -15,6 +16,7 @@
 /* In the order of the enums that the indexes become. */
 static const char *const transports[] = { "auto", "rdma", "tcp", NULL };
 static const char *const ops[] = { "auto", "write", "read", NULL };
+static const char *const polls[] = { "auto", "always", "never", NULL };
 static const char *const ios[] = { "auto", "posix", "uring", NULL };
 static const char *const directs[] = { "auto", "on", "off", NULL };
 static const char *const sorts[] = { "auto", "physical", "none", NULL };
@@ -23,6 +25,7 @@ static const char *const acks[] = { "received", "written", "synced", "verified",
 static const char *const progresses[] = { "auto", "always", "never", NULL };
 
 _Static_assert(IO_AUTO == 0 && IO_POSIX == 1 && IO_URING == 2, "as ios[]");
+_Static_assert(POLL_AUTO == 0 && POLL_ALWAYS == 1 && POLL_NEVER == 2, "as polls[]");
 _Static_assert(PROT_CLEAR == 0 && PROT_SAFE == 1 && PROT_PRIVATE == 2, "as prots[]");
 _Static_assert(ACK_RECEIVED == 0 && ACK_VERIFIED == 3, "as acks[]");
 
@@ -74,6 +77,10 @@ static const struct option_def table[] = {
 	       "bytes of data per block, 64K to 64M"),
 	NUMBER("inflight", "N", OPT_UINT, ON_BULK | IN_CONF, inflight, 2, 65536,
 	       "blocks on the way at once"),
+	CHOICE("poll", polls, ON_BULK | IN_CONF, poll,
+	       "look for RDMA's completions awake before sleeping (auto)"),
+	NUMBER("tos", "N", OPT_TOS, ON_BULK | IN_CONF, tos, 0, 255,
+	       "type of service of data packets, 0 to 255, or a class like cs1, af41, ef"),
 	STRING("numa", "WHERE", ON_BULK | IN_CONF, numa, "off, auto or node:N"),
 	CHOICE("io", ios, ON_BULK | IN_CONF, io, "how files are read and written (auto)"),
 	CHOICE("direct", directs, ON_BULK | IN_CONF, direct,
@@ -237,6 +244,7 @@ static const struct {
 	[OPT_SIZE] = { parse_size, "a size like 64K or 1G" },
 	[OPT_RATE] = { parse_rate, "a rate like 100M or 10Gbit" },
 	[OPT_TIME] = { parse_duration, "a time like 10s or 5m" },
+	[OPT_TOS] = { parse_tos, "a number or a class like cs1, af41 or ef" },
 };
 
 /* bound as it would be typed: the table's are round, so that nothing is cut off. */
@@ -313,6 +321,7 @@ static int (*const setters[])(void *at, const struct option_def *def, const char
 	[OPT_SIZE] = set_quantity,
 	[OPT_RATE] = set_quantity,
 	[OPT_TIME] = set_quantity,
+	[OPT_TOS] = set_quantity,
 	[OPT_STRING] = set_string,
 	[OPT_CHOICE] = set_choice,
 };

@@ -23,12 +23,13 @@ struct options {
 	char *files_from;
 
 	/* how it goes */
-	int transport, op, io, direct, sort, prot, ack;
+	int transport, op, poll, io, direct, sort, prot, ack;
 	char *nic, *numa;
 	uint64_t channels, block, inflight;       /* 0: negotiated */
 	uint64_t readers, writers, memory;        /* 0: chosen */
 	uint64_t rate;                            /* bytes per second; 0: no limit */
 	uint64_t retries;
+	uint64_t tos;             /* counts when given */
 
 	/* which server */
 	char *known_hosts, *ca, *netrc, *ssh, *rftpd_path;
@@ -71,6 +72,7 @@ enum option_type {
 	OPT_SIZE,
 	OPT_RATE,
 	OPT_TIME,   /* ns */
+	OPT_TOS,
 	OPT_STRING,
 	OPT_CHOICE, /* int: index into choices */
 };

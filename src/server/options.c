@@ -109,6 +109,32 @@ static int set_memory(struct srv_options *o, const char *value, struct err *e)
 	return 0;
 }
 
+static int set_poll(struct srv_options *o, const char *value, struct err *e)
+{
+	static const char *const words[] = {
+		[POLL_AUTO] = "auto", [POLL_ALWAYS] = "always", [POLL_NEVER] = "never",
+	};
+
+	for (unsigned i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+		if (!strcmp(words[i], value)) {
+			o->poll = (enum poll_mode)i;
+			return 0;
+		}
+	}
+	return err_set(e, -EINVAL, "\"%s\" is not auto, always or never", printable(value));
+}
+
+static int set_tos(struct srv_options *o, const char *value, struct err *e)
+{
+	uint64_t tos;
+
+	if (parse_tos(value, &tos) < 0)
+		return err_set(e, -EINVAL, "\"%s\" is neither a number from 0 to 255 nor a class "
+			       "like cs1, af41 or ef", printable(value));
+	o->tos = (int)tos;
+	return 0;
+}
+
 #define SET_STRING(member)                                                                  \
 	static int set_##member(struct srv_options *o, const char *value, struct err *e)    \
 	{                                                                                   \
@@ -161,6 +187,10 @@ static const struct option_def options[] = {
 	{ "prot-min", 0, "clear|safe|private", set_prot_min,
 	  "refuse data that is protected less (clear)" },
 	{ "memory", 'm', "SIZE", set_memory, "memory for the blocks of a transfer (chosen)" },
+	{ "poll", 0, "auto|always|never", set_poll,
+	  "look for RDMA's completions awake before sleeping (auto)" },
+	{ "tos", 0, "N", set_tos,
+	  "type of service of data packets, 0 to 255, or a class like cs1, af41, ef" },
 	{ "plain", 0, NULL, set_plain, "allow logins without TLS" },
 	{ "foreground", 'f', NULL, set_foreground, "do not detach (it never does, for now)" },
 	{ "stdio", 0, NULL, set_stdio,
@@ -289,7 +319,7 @@ int srv_options_parse(struct srv_options *o, int argc, char **argv, struct err *
 	char shorts[2 * NOPTIONS + 2];
 	int c, rc = 0;
 
-	*o = (struct srv_options){ .prot_min = PROT_CLEAR };
+	*o = (struct srv_options){ .prot_min = PROT_CLEAR, .tos = -1 };
 	make_getopt(longs, shorts);
 	optind = 0; /* glibc: begin anew */
 	opterr = 0;

@@ -3,6 +3,7 @@
 #ifndef RFTP_SERVER_OPTIONS_H
 #define RFTP_SERVER_OPTIONS_H
 
+#include "transport/transport.h"
 #include "util/util.h"
 
 #include <stdbool.h>
@@ -27,6 +28,8 @@ struct srv_options {
 	uint16_t port_lo, port_hi;   /* of data listeners; 0, 0: any */
 	uint8_t prot_min;
 	uint64_t memory;             /* bytes for pools per transfer; 0: chosen */
+	int tos;                     /* of data connections; -1: as the system has it */
+	enum poll_mode poll;
 	bool foreground, stdio, plain;
 	int verbosity;               /* -1 quiet, 0, 1 verbose */
 	bool hash_password, help, version;

@@ -35,6 +35,7 @@ int ends_new(struct ends *d, const struct ends_config *c, struct err *e)
 			.first = (uint16_t)(i * c->agr->channels),
 			.rtt_ns = c->rtt_ns,
 			.tos = c->tuning->tos,
+			.poll = c->tuning->poll,
 		};
 
 		source_address(c, i, &ec.from);

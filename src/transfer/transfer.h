@@ -25,7 +25,8 @@ struct transfer_tuning {
 	unsigned depth;             /* I/O operations in flight per thread; 0: chosen */
 	bool hugepages;
 	mode_t umask;               /* taken off modes that are not preserved */
-	int tos;                    /* of RDMA connections; -1: as the system has it */
+	int tos;                    /* of data connections; -1: as the system has it */
+	enum poll_mode poll;
 	const struct device_transport *rdma; /* NULL: none here */
 	const char *nics;           /* "a,b": cards to be used; NULL or "": as it suits */
 	uint64_t memory;            /* bytes for pools; 0: a quarter of RAM, at most 4 GiB */

@@ -70,6 +70,21 @@ void socket_options(int fd)
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof(probes));
 }
 
+void socket_tos(int fd, int tos)
+{
+	int family = AF_INET;
+	socklen_t len = sizeof(family);
+	int r;
+
+	(void)getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &len);
+	r = setsockopt(fd, IPPROTO_IP, IP_TOS, &tos, sizeof(tos));
+	/* An IPv6 socket has both: it may carry IPv4, too. */
+	if (family == AF_INET6)
+		r = setsockopt(fd, IPPROTO_IPV6, IPV6_TCLASS, &tos, sizeof(tos));
+	if (r)
+		log_warn("type of service %d is not set: %s", tos, strerror(errno));
+}
+
 int connect_begin(const struct sockaddr *a, socklen_t len, const struct sockaddr *from, int *out)
 {
 	int fd, r;

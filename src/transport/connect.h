@@ -14,6 +14,8 @@ const char *net_reason(int code);
 const char *address_text(const struct sockaddr_storage *a, socklen_t len, char out[ADDRESS_TEXT]);
 /* No Nagle, keepalive. */
 void socket_options(int fd);
+/* The type of service of what fd sends, and of what it accepts. */
+void socket_tos(int fd, int tos);
 /* A non-blocking socket on its way to a, from an address of ours (NULL: by the routes); 0 or
  * a negative errno. */
 int connect_begin(const struct sockaddr *a, socklen_t len, const struct sockaddr *from, int *out);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* An end of a TCP path: a listener, or the address of one. */
-#include "transport/transport.h"
+#include "transport/connect.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -48,6 +48,8 @@ static int tcp_end_listen(struct endpoint *ep, const struct sockaddr_storage *a,
 	if (fd < 0)
 		return fd;
 	tcp(ep)->lfd = fd;
+	if (tcp(ep)->cfg.tos >= 0)
+		socket_tos(fd, tcp(ep)->cfg.tos); /* what is accepted has it, too */
 	return 0;
 }
 
@@ -82,6 +84,8 @@ static struct path *tcp_end_open(struct endpoint *endpoint, const struct path_co
 					 ep->cfg.first, n, fds, stop, timeout_ms, e);
 	if (r)
 		return NULL;
+	for (uint16_t i = 0; ep->lfd < 0 && ep->cfg.tos >= 0 && i < n; i++)
+		socket_tos(fds[i], ep->cfg.tos);
 	/* All have come; what else does is a stranger. */
 	cleanup_close(&ep->lfd);
 	p = tcp_path_new(c, fds, n, e);

@@ -206,6 +206,10 @@ const char *channel_hello_check(const uint8_t p[HELLO_BYTES], bool server,
 
 /* ---- endpoints: what other transports hook in by ---- */
 
+/* What a path's thread does when nothing is to be done: sleep at once (NEVER); look on for a
+ * moment (ALWAYS); do so while it pays (AUTO). */
+enum poll_mode { POLL_AUTO, POLL_ALWAYS, POLL_NEVER };
+
 #define NIC_DEVICE_NAME 64
 
 /* 1 with the name of the RDMA device that has address a; 0: none has; or a negative errno
@@ -239,6 +243,7 @@ struct endpoint_config {
 	uint16_t first;                  /* its channels: first .. first + agr->channels - 1 */
 	uint64_t rtt_ns;                 /* measured; 0: not known */
 	int tos;                         /* type of service; -1: as the system has it */
+	enum poll_mode poll;             /* RDMA's */
 	struct sockaddr_storage from;    /* client: connect from there; AF_UNSPEC: by the routes */
 };
 

@@ -108,6 +108,35 @@ int parse_rate(const char *s, uint64_t *bytes_per_second)
 	return 0;
 }
 
+/* A code point stands in the byte's upper six bits. */
+static int parse_class(const char *s, uint64_t *point)
+{
+	size_t len = strlen(s);
+
+	if (!strcmp(s, "ef"))
+		*point = 46;
+	else if (!strcmp(s, "le"))
+		*point = 1;
+	else if (len == 3 && !strncmp(s, "cs", 2) && s[2] >= '0' && s[2] <= '7')
+		*point = (uint64_t)(s[2] - '0') << 3;
+	else if (len == 4 && !strncmp(s, "af", 2) && s[2] >= '1' && s[2] <= '4' && s[3] >= '1' &&
+		 s[3] <= '3')
+		*point = (uint64_t)(s[2] - '0') << 3 | (uint64_t)(s[3] - '0') << 1;
+	else
+		return -EINVAL;
+	return 0;
+}
+
+int parse_tos(const char *s, uint64_t *byte)
+{
+	uint64_t point;
+
+	if (parse_class(s, &point))
+		return parse_uint(s, 0, UINT8_MAX, byte);
+	*byte = point << 2;
+	return 0;
+}
+
 int parse_uint(const char *s, uint64_t lo, uint64_t hi, uint64_t *v)
 {
 	uint64_t number;

@@ -16,6 +16,9 @@ int parse_duration(const char *s, uint64_t *ns);
 int parse_rate(const char *s, uint64_t *bytes_per_second);
 /* A decimal number in [lo, hi]. 0; -EINVAL; -ERANGE. */
 int parse_uint(const char *s, uint64_t lo, uint64_t hi, uint64_t *v);
+/* An IP packet's type of service: 0 to 255, or its class by name: "cs0" to "cs7", "af11" to
+ * "af43" (RFC 2474, 2597), "ef" (3246), "le" (8622). 0; -EINVAL; -ERANGE. */
+int parse_tos(const char *s, uint64_t *byte);
 /* on|yes|true|1, off|no|false|0. */
 int parse_bool(const char *s, bool *v);
 

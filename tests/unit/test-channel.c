@@ -397,6 +397,106 @@ static void test_connect(void **state)
 	assert_non_null(strstr(e.text, "no such host"));
 }
 
+/* ---- endpoints ---- */
+
+struct end {
+	struct endpoint *ep;
+	struct path_config cfg;
+	struct path *path;
+	pthread_t thread;
+};
+
+static void *end_open(void *arg)
+{
+	struct end *d = arg;
+
+	d->path = d->ep->ops->open(d->ep, &d->cfg, -1, 5000, NULL);
+	return NULL;
+}
+
+static void end_new(struct end *d, const struct endpoint_config *c)
+{
+	const struct pool_config pool = { .blocks = 4, .payload = 65536 };
+
+	d->ep = tcp_endpoint(c, NULL);
+	d->cfg = (struct path_config){ .source = c->source, .pool = pool_new(&pool, NULL),
+				       .payload = 65536, .inflight = 4 };
+	assert_true(d->ep && d->cfg.pool);
+}
+
+static void end_free(struct end *d)
+{
+	d->path->ops->free(d->path);
+	pool_free(d->cfg.pool);
+	d->ep->ops->free(d->ep);
+}
+
+/* Connected sockets of this process that send with this type of service. */
+static int sockets_with(int tos)
+{
+	int n = 0;
+
+	for (int fd = 0; fd < 256; fd++) {
+		struct sockaddr_storage peer;
+		socklen_t len = sizeof(peer), size = sizeof(int);
+		int is = -1;
+
+		if (getpeername(fd, (struct sockaddr *)&peer, &len))
+			continue;
+		if (peer.ss_family == AF_INET6)
+			getsockopt(fd, IPPROTO_IPV6, IPV6_TCLASS, &is, &size);
+		else
+			getsockopt(fd, IPPROTO_IP, IP_TOS, &is, &size);
+		n += is == tos;
+	}
+	return n;
+}
+
+static void type_of_service(struct sockaddr_storage *a, socklen_t len, in_port_t *port)
+{
+	const struct agreement agr = { .transport = TRANSPORT_TCP, .channels = N };
+	const struct channel_auth auth = { .session = 1 };
+	const struct endpoint_config sink = { .agr = &agr, .auth = &auth, .tos = 0x88 };
+	const struct endpoint_config source = { .source = true, .agr = &agr, .auth = &auth,
+						.tos = 0xb8 };
+	struct end server = { 0 }, client = { 0 };
+	uint16_t at;
+
+	end_new(&server, &sink);
+	end_new(&client, &source);
+	assert_int_equal(server.ep->ops->listen(server.ep, a, 0, 0, &at, NULL), 0);
+	*port = htons(at);
+	assert_int_equal(client.ep->ops->resolve(client.ep, a, len, -1, 5000, NULL), 0);
+	assert_int_equal(thread_start(&server.thread, "server", end_open, &server), 0);
+	end_open(&client);
+	pthread_join(server.thread, NULL);
+	assert_true(server.path && client.path);
+	assert_int_equal(sockets_with(0x88), N);
+	assert_int_equal(sockets_with(0xb8), N);
+	end_free(&client);
+	end_free(&server);
+}
+
+/* Each side's own, by IPv4 and by IPv6. */
+static void test_type_of_service(void **state)
+{
+	struct sockaddr_storage a = { .ss_family = AF_INET };
+	struct sockaddr_in *in = (struct sockaddr_in *)&a;
+	struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)&a;
+	int fd;
+
+	in->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	type_of_service(&a, sizeof(*in), &in->sin_port);
+	fd = tcp_listen("::1", AF_INET6, 0, 0, &(uint16_t){ 0 }, NULL);
+	if (fd < 0)
+		return; /* a machine without IPv6 */
+	close(fd);
+	memset(&a, 0, sizeof(a));
+	in6->sin6_family = AF_INET6;
+	in6->sin6_addr = in6addr_loopback;
+	type_of_service(&a, sizeof(*in6), &in6->sin6_port);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -411,6 +511,7 @@ int main(void)
 		cmocka_unit_test(test_gives_up),
 		cmocka_unit_test(test_listen),
 		cmocka_unit_test(test_connect),
+		cmocka_unit_test(test_type_of_service),
 	};
 
 	signal(SIGPIPE, SIG_IGN);

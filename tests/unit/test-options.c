@@ -64,6 +64,9 @@ static void test_values(void **state)
 		{ "connect-timeout", "2h", -EINVAL },
 		{ "prot", "clear", 0 }, { "prot", "Clear", -EINVAL }, { "prot", "", -EINVAL },
 		{ "crc", "off", 0 }, { "crc", "maybe", -EINVAL },
+		{ "poll", "never", 0 }, { "poll", "often", -EINVAL },
+		{ "tos", "ef", 0 }, { "tos", "255", 0 }, { "tos", "256", -EINVAL },
+		{ "tos", "best", -EINVAL },
 		{ "json", NULL, 0 }, { "json", "no", 0 }, { "json", "2", -EINVAL },
 		{ "verbose", NULL, 0 }, { "verbose", "2", 0 }, { "verbose", "9", -EINVAL },
 	};
@@ -74,6 +77,24 @@ static void test_values(void **state)
 		if (set(&o, cases[i].name, cases[i].value) != cases[i].rc)
 			fail_msg("%s %s", cases[i].name, cases[i].value);
 	options_clear(&o);
+}
+
+/* Each option is known to have been given by itself, also the last of the table. */
+static void test_given(void **state)
+{
+	const struct option_def *def, *other;
+	struct options o;
+
+	for (def = option_table(); def->name || def->help; def++) {
+		if (!def->name || def->type != OPT_FLAG)
+			continue;
+		options_default(&o);
+		assert_int_equal(set(&o, def->name, NULL), 0);
+		for (other = option_table(); other->name || other->help; other++)
+			if (other->name)
+				assert_int_equal(option_given(&o, other->name), other == def);
+		options_clear(&o);
+	}
 }
 
 /* What is allowed stands in the text, as one would type it. */
@@ -351,6 +372,7 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_table_is_sound),
 		cmocka_unit_test(test_values),
+		cmocka_unit_test(test_given),
 		cmocka_unit_test(test_bounds_are_told),
 		cmocka_unit_test(test_where_values_go),
 		cmocka_unit_test(test_command_line),

@@ -70,6 +70,35 @@ static void test_parse_size(void **state)
 	check_parser(parse_size, cases, COUNT(cases));
 }
 
+static void test_parse_tos(void **state)
+{
+	static const struct parse_case cases[] = {
+		{ "0", 0, 0 },
+		{ "255", 0, 255 },
+		{ "256", -ERANGE, 0 },
+		{ "cs0", 0, 0 },
+		{ "cs1", 0, 0x20 },
+		{ "cs7", 0, 0xe0 },
+		{ "cs8", -EINVAL, 0 },
+		{ "af11", 0, 0x28 },
+		{ "af23", 0, 0x58 },
+		{ "af41", 0, 0x88 },
+		{ "af43", 0, 0x98 },
+		{ "af40", -EINVAL, 0 },
+		{ "af44", -EINVAL, 0 },
+		{ "af51", -EINVAL, 0 },
+		{ "af1", -EINVAL, 0 },
+		{ "ef", 0, 0xb8 },
+		{ "le", 0, 4 },
+		{ "EF", -EINVAL, 0 },
+		{ "cs", -EINVAL, 0 },
+		{ "-1", -EINVAL, 0 },
+		{ "", -EINVAL, 0 },
+	};
+
+	check_parser(parse_tos, cases, COUNT(cases));
+}
+
 static void test_parse_duration(void **state)
 {
 	static const struct parse_case cases[] = {
@@ -245,6 +274,7 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_parse_size),
+		cmocka_unit_test(test_parse_tos),
 		cmocka_unit_test(test_parse_duration),
 		cmocka_unit_test(test_parse_rate),
 		cmocka_unit_test(test_parse_uint),

@@ -262,6 +262,8 @@ static void init_path(struct rd_path *p, struct rd_endpoint *ep, const struct pa
 	p->v = ep->v;
 	p->read = ep->cfg.agr->op == OP_READ;
 	p->stride = pool_stride(c->pool);
+	/* Besides, each end has readers or writers, and packets that come in. */
+	spin_init(&p->spin, ep->cfg.poll, cpus_allowed(), ep->cfg.agr->paths + 1u);
 	p->ctx = ep->ctx;
 	p->pd = ep->pd;
 	p->mr = ep->mr;

@@ -16,6 +16,7 @@
 #ifndef RFTP_RDMA_PATH_H
 #define RFTP_RDMA_PATH_H
 
+#include "rdma/spin.h"
 #include "rdma/verbs.h"
 #include "transport/transport.h"
 
@@ -107,8 +108,7 @@ struct rd_path {
 	uint32_t turn;
 	bool want_room;              /* post said -EAGAIN */
 	bool finishing;
-	uint64_t spin_ns;            /* poll so long before sleeping; 0: not */
-	uint64_t quiet_since;        /* the last completion */
+	struct spin spin;
 
 	/* As in the TCP path: see src/transport/tcp.h for why no wake-up is lost. */
 	atomic_bool sleeping, woken;

@@ -109,6 +109,8 @@ static int drain(struct rd_path *p)
 
 	for (int i = 0; i < n; i++)
 		handle_completion(p, &wc[i]);
+	if (n > 0 && p->spin.limit_ns)
+		spin_found(&p->spin, now_ns());
 	return n;
 }
 
@@ -237,6 +239,8 @@ static int sleep_on(struct rd_path *p, int timeout_ms)
 	r = drain(p);
 	if (r)
 		return r < 0 ? r : 0;
+	if (!p->spin.sleeps)
+		timeout_ms = 0;
 	atomic_store(&p->sleeping, true);
 	if (atomic_load(&p->woken) || atomic_load(&p->due))
 		timeout_ms = 0;
@@ -295,28 +299,12 @@ static bool look(struct rd_path *p, struct path_event *ev, int max, int *n)
 		*n = done;
 		return true;
 	}
-	if (done)
-		p->quiet_since = 0;
 	if (!p->cfg.source)
 		serve_due(p);
 	*n = tell(p, ev, max);
 	if (*n || room_came(p))
 		return true;
 	return atomic_load(&p->woken) && atomic_exchange(&p->woken, false);
-}
-
-/* Whether to look once more rather than sleep: a sleep costs an interrupt, a wake-up and two
- * system calls, so for a moment after the last completion the next is waited for awake. */
-static bool spin(struct rd_path *p)
-{
-	uint64_t now;
-
-	if (!p->spin_ns)
-		return false;
-	now = now_ns();
-	if (!p->quiet_since)
-		p->quiet_since = now;
-	return now - p->quiet_since < p->spin_ns;
 }
 
 static int rd_poll(struct path *path, struct path_event *ev, int max, int timeout_ms)
@@ -332,7 +320,7 @@ static int rd_poll(struct path *path, struct path_event *ev, int max, int timeou
 			return n;
 		if (timeout_ms > 0)
 			left = ms_left(deadline);
-		if (left && spin(p))
+		if (left && p->spin.limit_ns && spin_on(&p->spin, now_ns()))
 			continue;
 		r = sleep_on(p, left);
 		if (r < 0)

@@ -103,6 +103,7 @@ static void fill_tuning(const struct options *o, struct transfer_tuning *t)
 	t->writers = (unsigned)o->writers;
 	t->memory = o->memory;
 	t->rdma = VERBS_TRANSPORT;
+	t->nics = o->nic;
 	t->poll = (enum poll_mode)o->poll;
 	if (option_given(o, "tos"))
 		t->tos = (int)o->tos;

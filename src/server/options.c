@@ -145,6 +145,7 @@ SET_STRING(root)
 SET_STRING(users)
 SET_STRING(state)
 SET_STRING(port_file)
+SET_STRING(nic)
 
 #define SET_FLAG(member, value_)                                                            \
 	static int set_##member(struct srv_options *o, const char *value, struct err *e)    \
@@ -187,6 +188,7 @@ static const struct option_def options[] = {
 	{ "prot-min", 0, "clear|safe|private", set_prot_min,
 	  "refuse data that is protected less (clear)" },
 	{ "memory", 'm', "SIZE", set_memory, "memory for the blocks of a transfer (chosen)" },
+	{ "nic", 0, "LIST", set_nic, "network cards for data, with commas" },
 	{ "poll", 0, "auto|always|never", set_poll,
 	  "look for RDMA's completions awake before sleeping (auto)" },
 	{ "tos", 0, "N", set_tos,

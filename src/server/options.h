@@ -24,6 +24,7 @@ struct srv_options {
 	struct listen_addr listen[LISTEN_MAX];
 	int nlisten;
 	const char *root, *users, *state, *port_file;
+	const char *nic;             /* cards for data, "a,b"; NULL: as it suits */
 	enum anonymous anonymous;
 	uint16_t port_lo, port_hi;   /* of data listeners; 0, 0: any */
 	uint8_t prot_min;

@@ -238,6 +238,7 @@ static int serve_request(struct session *s, struct ftp_session *fs, struct bulk_
 	c.tuning.rdma = VERBS_TRANSPORT;
 	if (s->sv->opt.memory)
 		c.tuning.memory = s->sv->opt.memory;
+	c.tuning.nics = s->sv->opt.nic;
 	c.tuning.poll = s->sv->opt.poll;
 	c.tuning.tos = s->sv->opt.tos;
 	rc = ftp_session_reply(fs, 150, "Frames follow");

@@ -32,7 +32,7 @@ static int offer_nics(struct transfer_client_config *c, struct err *e)
 	memset(&local, 0, sizeof(local));
 	if (c->peer_len)
 		address_source(&c->peer, c->peer_len, &local);
-	r = setup_nics(o, &c->tuning, &local, &why, e);
+	r = setup_nics(o, &c->tuning, &local, false, &why, e);
 	if (r)
 		return r;
 	if (!o->transports)

@@ -48,7 +48,7 @@ static int agree(struct serving *v, struct err *e)
 	if (c->request->op == BULK_PUT || c->request->op == BULK_GET)
 		o->no_crc = false;
 	setup_offer(o, &c->tuning);
-	r = setup_nics(o, &c->tuning, &c->local, &why, e);
+	r = setup_nics(o, &c->tuning, &c->local, true, &why, e);
 	if (r)
 		return r;
 	if (why.code)

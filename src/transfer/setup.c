@@ -42,10 +42,12 @@ void setup_offer(struct offer *o, const struct transfer_tuning *t)
 }
 
 int setup_nics(struct offer *o, const struct transfer_tuning *t,
-	       const struct sockaddr_storage *local, struct err *why, struct err *e)
+	       const struct sockaddr_storage *local, bool lenient, struct err *why,
+	       struct err *e)
 {
 	struct nic_wish w = { .names = t->nics, .local = *local,
-			      .device = t->rdma ? t->rdma->device : NULL };
+			      .device = t->rdma ? t->rdma->device : NULL,
+			      .lenient = lenient };
 	uint32_t able = 0;
 	int r = nics_find(o->nics, &o->nnics, &w, why, e);
 

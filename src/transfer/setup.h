@@ -11,9 +11,10 @@
 void setup_offer(struct offer *o, const struct transfer_tuning *t);
 /* Our network cards into o; without an RDMA device among them o offers no RDMA, which *why
  * tells. local: our end of the control connection, AF_UNSPEC when it is not known. 0, or a
- * negative errno with text. */
+ * negative errno with text: a card was named that there is not, and not lenient. */
 int setup_nics(struct offer *o, const struct transfer_tuning *t,
-	       const struct sockaddr_storage *local, struct err *why, struct err *e);
+	       const struct sockaddr_storage *local, bool lenient, struct err *why,
+	       struct err *e);
 /* Pools and paths of x from its agreement: those that were opened, which are x's then, with
  * the standby behind them; in-band when there are none. */
 int setup_paths(struct xfer *x, bool source, struct ends *d, struct err *e);

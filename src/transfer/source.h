@@ -49,6 +49,8 @@ struct source {
 	pthread_mutex_t room_lock;
 	pthread_cond_t room;
 	uint64_t room_turn;            /* guarded by room_lock */
+	_Atomic uint32_t stranded;     /* senders that look for room for a block of a lost path;
+					* readers let them pass */
 
 	/* Entries that the sink has not finished, guarded by lock. A slot holds the file, or
 	 * NULL for an entry that has none; state tells whether the id is out. */

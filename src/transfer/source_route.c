@@ -65,8 +65,10 @@ static uint32_t choose_path(const struct source *s)
 
 struct block *source_try_block(struct source *s)
 {
-	uint32_t path = s->x.npaths == 1 ? 0 : choose_path(s);
+	uint32_t path = 0;
 
+	if (s->x.npaths > 1)
+		path = atomic_load(&s->stranded) ? s->x.npaths : choose_path(s);
 	return path < s->x.npaths ? pool_try_get(filled_pool(s, path)) : NULL;
 }
 
@@ -136,7 +138,7 @@ static uint32_t other_path(const struct source *s)
 /* A free block of any path that lives, *path; waits for one, but not for long. */
 static struct block *block_elsewhere(struct source *s, struct route *r, uint32_t *path)
 {
-	uint64_t until = now_ns() + DETOUR_MS * 1000000ull;
+	uint64_t until = xfer_standby(&s->x) ? now_ns() + DETOUR_MS * 1000000ull : UINT64_MAX;
 
 	for (;;) {
 		for (*path = 0; *path < s->x.npaths; ++*path) {
@@ -160,10 +162,15 @@ static struct block *block_elsewhere(struct source *s, struct route *r, uint32_t
  * path's. 0: b has been taken. */
 static int move_block(struct source *s, struct route *r, struct block *b)
 {
+	struct block *other;
 	uint32_t path;
-	struct block *other = block_elsewhere(s, r, &path);
 	int rc;
 
+	/* Before what the readers would fill: the sink may wait for it. */
+	atomic_fetch_add(&s->stranded, 1);
+	other = block_elsewhere(s, r, &path);
+	if (atomic_fetch_sub(&s->stranded, 1) == 1)
+		room_moved(s);
 	if (!other)
 		return -EAGAIN;
 	block_copy(other, b);

@@ -199,7 +199,7 @@ static int no_such_nic(const struct finding *d, const char *name, size_t len, st
 }
 
 /* A card's name stands for its first address. */
-static int take_named(struct finding *d, const char *names, struct err *e)
+static int take_named(struct finding *d, const char *names, bool lenient, struct err *e)
 {
 	for (const char *name = names; *name;) {
 		size_t len = strcspn(name, ",");
@@ -207,10 +207,15 @@ static int take_named(struct finding *d, const char *names, struct err *e)
 
 		while (i < d->n && !is_called(&d->f[i], name, len))
 			i++;
-		if (i == d->n)
-			return no_such_nic(d, name, len, e);
-		d->f[i].nic.named = true;
-		take(d, &d->f[i]);
+		if (i == d->n && no_such_nic(d, name, len, e) && !lenient)
+			return e->code;
+		if (i == d->n) {
+			log_warn("%s", e->text);
+			*e = (struct err)ERR_INIT;
+		} else {
+			d->f[i].nic.named = true;
+			take(d, &d->f[i]);
+		}
 		name += len;
 		name += *name == ',';
 	}
@@ -241,7 +246,7 @@ int nics_find(struct nic_offer nics[NICS_MAX], uint32_t *n, const struct nic_wis
 	for (uint32_t i = 0; i < d.n; i++)
 		f[i].nic.control = same_address(&f[i].addr, &w->local);
 	if (w->names && *w->names)
-		r = take_named(&d, w->names, e);
+		r = take_named(&d, w->names, w->lenient, e);
 	else
 		take_others(&d);
 	*n = r ? 0 : d.nout;

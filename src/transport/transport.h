@@ -223,6 +223,7 @@ struct nic_wish {
 	struct sockaddr_storage local;  /* this side's end of the control connection;
 					 * AF_UNSPEC: not known */
 	nic_device *device;             /* NULL: no RDMA in this build */
+	bool lenient;                   /* a name that there is not costs a warning */
 };
 
 /* This machine's cards for an offer: those that are named; or that of the control connection

@@ -61,15 +61,18 @@ leftovers() {
 }
 nothing_left() { [ "$(leftovers | sort -u)" = 0 ]; }
 
-# open_server NAME ADDRESS: as start_server, for clients on other addresses than loopback; its
+# open_server NAME ADDRESS OPTION...: as start_server, for clients on other addresses than loopback; its
 # root is $tmp/NAME.root
 open_server() {
-	mkdir -p "$tmp/$1.root"
-	rm -f "$tmp/$1.port"
-	rftpd --listen "$2:0" --root "$tmp/$1.root" --anonymous rw --state "$tmp/$1.state" \
-		--port-file "$tmp/$1.port" -v </dev/null >>"$tmp/$1.log" 2>&1 &
+	local name=$1 address=$2
+	shift 2
+	mkdir -p "$tmp/$name.root"
+	rm -f "$tmp/$name.port"
+	rftpd --listen "$address:0" --root "$tmp/$name.root" --anonymous rw \
+		--state "$tmp/$name.state" --port-file "$tmp/$name.port" -v "$@" </dev/null \
+		>>"$tmp/$name.log" 2>&1 &
 	server=$!
 	servers+=("$server")
-	patience 20 server_is_up "$1"
-	port=$(head -n 1 "$tmp/$1.port")
+	patience 20 server_is_up "$name"
+	port=$(head -n 1 "$tmp/$name.port")
 }

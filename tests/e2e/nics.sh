@@ -1,0 +1,141 @@
+#!/bin/bash
+# Several network cards in one transfer, by TCP, between two network namespaces: which are
+# paired, that all carry data, and what becomes of a transfer when one is not to be reached or
+# goes away. TAP.
+
+if [ -z "${RFTP_OWN_NET:-}" ]; then
+	if [ "$(id -u)" -ne 0 ] || ! command -v ip >/dev/null || ! unshare -n true 2>/dev/null; then
+		echo "1..0 # SKIP needs root, ip and network namespaces"
+		exit 0
+	fi
+	RFTP_OWN_NET=1 exec unshare -n "$BASH" "$0"
+fi
+. "${top_srcdir:?}/tests/e2e/lib.sh"
+
+ip link set lo up
+unshare -n sleep 600 &
+others=($!)
+far=$!
+patience 10 test "$(readlink /proc/$far/ns/net)" != "$(readlink /proc/self/ns/net)"
+there() { nsenter -t "$far" -n "$@"; }
+there ip link set lo up
+for k in 1 2 3; do
+	ip link add "near$k" type veth peer name "far$k" netns "$far" ||
+		skip_all "no virtual network cards here"
+	ip addr add "10.9.$k.1/24" dev "near$k"
+	ip link set "near$k" up
+	there ip addr add "10.9.$k.2/24" dev "far$k"
+	there ip link set "far$k" up
+done
+mac2=$(there ip -br link show far2 | awk '{ print $3 }')
+
+serve() { # OPTION...
+	rm -f "$tmp/port"
+	nsenter -t "$far" -n rftpd --listen 10.9.1.2:7321 --root "$tmp/root" --anonymous rw --state "$tmp/state" \
+		--port-file "$tmp/port" -v "$@" </dev/null >>"$tmp/rftpd.log" 2>&1 &
+	server=$!
+	servers+=("$server")
+	patience 20 test -s "$tmp/port"
+}
+mkdir "$tmp/root"
+url=rftp://10.9.1.2
+random "$tmp/big" 50000000
+
+# Bytes that have gone either way by a card since the last reset.
+count() { awk -v card="$1:" '$1 == card { print $2 + $10 }' /proc/net/dev; }
+declare -A before
+reset() { for k in 1 2 3; do before[near$k]=$(count "near$k"); done; }
+carried() { # CARD: a good part of the file
+	test $(($(count "$1") - before[$1])) -gt 3000000
+}
+carried_nothing() { test $(($(count "$1") - before[$1])) -lt 1000000; }
+
+# ---- which are paired ----
+
+serve
+reset
+run rftp put -v --accept-new "$tmp/big" "$url/one"
+check "by default TCP goes the way of the control connection" status_is 0
+check "the same" same "$tmp/big" "$tmp/root/one"
+check "and by no other card" carried_nothing near2
+
+reset
+run rftp put -v --nic near2 "$tmp/big" "$url/one"
+check "a card that only the client names, of which the server tells nothing" status_is 0
+check "goes the way of the control connection" carried near1
+stop_server
+
+serve --nic far1,far2
+for what in put get; do
+	reset
+	if [ $what = put ]; then
+		run rftp put -v --nic near1,near2 "$tmp/big" "$url/two"
+	else
+		run rftp get -v --nic near1,near2 "$url/two" "$tmp/two"
+	fi
+	check "$what by two" status_is 0
+	check "it says which" grep -q 'path 1: near2 (10.9.2.1) - far2 (10.9.2.2)' "$tmp/err"
+	check "the first carries" carried near1
+	check "the second carries" carried near2
+	check "the third does not" carried_nothing near3
+done
+check "the same there" same "$tmp/big" "$tmp/root/two"
+check "the same back" same "$tmp/big" "$tmp/two"
+stop_server
+
+serve --nic 10.9.2.2,far3
+reset
+run rftp put -v --nic near3,10.9.2.1 "$tmp/big" "$url/three"
+check "by neither of the control connection's, named by card and address" status_is 0
+check "neighbours are paired" grep -q 'path 0: near3 (10.9.3.1) - far3' "$tmp/err"
+check "both" grep -q 'path 1: near2 (10.9.2.1) - far2' "$tmp/err"
+check "the same" same "$tmp/big" "$tmp/root/three"
+stop_server
+
+# ---- what is not there ----
+
+serve --nic far1,nosuch,far2
+run rftp put -q --nic near1,nosuch "$tmp/big" "$url/x"
+check "a card of the client's that there is not" fails_with 3 'nosuch: there is no such network card or address here; there are'
+run rftp put -v --nic near1,near2 "$tmp/big" "$url/four"
+check "one of the server's is left out" status_is 0
+check "both others are used" grep -q 'path 1: near2' "$tmp/err"
+check "with a word in its log" grep -q 'nosuch' "$tmp/rftpd.log"
+
+ip neigh replace 10.9.2.2 lladdr 02:00:00:00:00:01 dev near2 nud permanent
+reset
+run rftp put -v --nic near1,near2 --connect-timeout 3s "$tmp/big" "$url/five"
+check "a path that leads nowhere is left out" status_is 0
+check "with a warning" grep -q 'warning.*10.9.2.2.*other network cards' "$tmp/err"
+check "the same" same "$tmp/big" "$tmp/root/five"
+check "by the other" carried near1
+ip neigh replace 10.9.2.2 lladdr "$mac2" dev near2 nud permanent
+
+# ---- what goes away ----
+
+for what in put get; do
+	rm -f "$tmp/six" "$tmp/root/six"
+	[ $what = put ] || cp "$tmp/big" "$tmp/root/six"
+	if [ $what = put ]; then
+		set -- rftp put -v --rate 20M --nic near1,near2 "$tmp/big" "$url/six"
+	else
+		set -- rftp get -v --rate 20M --nic near1,near2 "$url/six" "$tmp/six"
+	fi
+	lines=$(wc -l <"$tmp/rftpd.log")
+	"$@" </dev/null >"$tmp/out" 2>"$tmp/err" &
+	client=$!
+	sleep 1
+	# Its channels are cut as by a router that lost its table: both ends hear a reset.
+	there ss -K src 10.9.2.2 >/dev/null 2>&1
+	wait $client
+	status=$? ran="$*"
+	if tail -n +$((lines + 1)) "$tmp/rftpd.log" | cat - "$tmp/err" | grep -q 'is lost'; then
+		check "$what: a path is lost in the middle: whole nevertheless" status_is 0
+		check "$what: the same" cmp "$tmp/big" "$([ $what = put ] && echo "$tmp/root/six" || echo "$tmp/six")"
+	else
+		skip "$what: a path is lost in the middle" "sockets cannot be closed from outside here"
+	fi
+done
+
+kill "${others[@]}"
+finish

@@ -1,0 +1,98 @@
+#!/bin/bash
+# Two paths in one transfer, each a pair of devices: both carry; when one goes the other takes
+# its blocks. TAP.
+
+# shellcheck disable=SC2034 # for guest.sh and lib.sh
+vm_options="--timeout 600"
+. "${top_srcdir:?}/tests/vm/guest.sh"
+
+rdma_modules || skip_all "the guest's kernel has no RDMA"
+rdma_veth v0 v1 10.0.0.1 10.0.0.2
+rdma_veth w0 w1 10.1.0.1 10.1.0.2
+head -c 25165824 /dev/urandom >"$tmp/big"
+open_server main 0.0.0.0 --nic v1,w1
+root=$tmp/main.root
+url=rftp://10.0.0.2:$port
+nics=(--accept-new --transport rdma --nic v0,w0)
+
+sent() { counter rxe_$1 sent_pkts; }
+declare -A before
+reset() { for k in v0 v1 w0 w1; do before[$k]=$(sent $k); done; }
+# The data of a third of the file, in packets of 4096 bytes.
+carried() { test $(($(sent "$1") - before[$1])) -gt 2000; }
+
+# ---- both carry ----
+
+for cell in "put write clear 256K" "get read private 64K" "put read safe 1M" "get write clear 1M"; do
+	# shellcheck disable=SC2086 # words
+	set -- $cell
+	case $1:$2 in
+	put:write) from=v0 from2=w0 ;;      # who sends the data's packets
+	put:read) from=v0 from2=w0 ;;
+	*) from=v1 from2=w1 ;;
+	esac
+	rm -f "$tmp/back"
+	[ "$1" = get ] || rm -f "$root/big"
+	reset
+	if [ "$1" = put ]; then
+		run rftp put -v "${nics[@]}" --op "$2" --prot "$3" --block "$4" "$tmp/big" "$url/big"
+		result=$root/big
+	else
+		run rftp get -v "${nics[@]}" --op "$2" --prot "$3" --block "$4" "$url/big" "$tmp/back"
+		result=$tmp/back
+	fi
+	check "$cell" status_is 0
+	check "$cell: the same" cmp "$tmp/big" "$result"
+	check "$cell: the first path carries" carried $from
+	check "$cell: the second too" carried $from2
+done
+check "it says which" grep -q 'path 1: w0 (10.1.0.1) - w1 (10.1.0.2)' "$tmp/err"
+
+# ---- one goes ----
+
+# under WHAT COMMAND...: a transfer, WHAT done in its middle; $op and $dir say which
+under() {
+	local what=$1
+	shift
+	rm -f "$tmp/back"
+	[ "$dir" = get ] && cp "$tmp/big" "$root/big" || rm -f "$root/big"
+	if [ "$dir" = put ]; then
+		set -- rftp put -v "${nics[@]}" --op "$op" --prot clear --block 64K --rate 5M --retries 0 "$tmp/big" "$url/big" -- "$@"
+	else
+		set -- rftp get -v "${nics[@]}" --op "$op" --prot clear --block 64K --rate 5M --retries 0 "$url/big" "$tmp/back" -- "$@"
+	fi
+	local command=()
+	while [ "$1" != -- ]; do command+=("$1"); shift; done
+	shift
+	"${command[@]}" </dev/null >"$tmp/out" 2>"$tmp/err" &
+	local client=$!
+	sleep 2
+	"$@"
+	wait $client
+	status=$? ran="${command[*]}"
+	local result=$tmp/back
+	[ "$dir" = put ] && result=$root/big
+	check "$dir $op, $what: it ends well" status_is 0
+	check "$dir $op, $what: the same" cmp "$tmp/big" "$result"
+	check "$dir $op, $what: it is said" said_lost
+	check "$dir $op, $what: not over the control connection" not grep -q 'control connection' "$tmp/err"
+	check "$dir $op, $what: nothing is left" patience 15 nothing_left
+}
+said_lost() { grep -q 'is lost' "$tmp/err" || tail -n 40 "$tmp/main.log" | grep -q 'is lost'; }
+link_back() {
+	ip link set w0 up
+	rdma_wire_again w0 w1 10.1.0.1 10.1.0.2
+}
+
+for dir in put get; do
+	for op in write read; do
+		under "link gone for good" ip link set w0 down
+		link_back
+	done
+done
+dir=put op=write
+under "the client's device deleted" rdma link delete rxe_w0
+rdma_rxe w0
+dir=get op=read
+under "the server's device deleted" rdma link delete rxe_w1
+finish

@@ -252,26 +252,34 @@ ssize_t ms_read_line(struct mstream *m, char *line, size_t max, int timeout_ms)
 	}
 }
 
+/* How many of the next len bytes, at least one, lie at in_pos now; a negative errno. */
+static ssize_t some(struct mstream *m, size_t len, int timeout_ms)
+{
+	size_t n;
+
+	while (m->in_pos == m->in_end) {
+		int r = fill(m, timeout_ms);
+
+		if (r < 0)
+			return r;
+	}
+	n = m->in_end - m->in_pos;
+	return (ssize_t)(n < len ? n : len);
+}
+
 int ms_read(struct mstream *m, void *p, size_t len, int timeout_ms)
 {
 	uint8_t *to = p;
 
 	while (len) {
-		size_t n = m->in_end - m->in_pos;
-		int r;
+		ssize_t n = some(m, len, timeout_ms);
 
-		if (!n) {
-			r = fill(m, timeout_ms);
-			if (r < 0)
-				return r;
-			continue;
-		}
-		if (n > len)
-			n = len;
-		memcpy(to, m->in + m->in_pos, n);
-		m->in_pos += n;
+		if (n < 0)
+			return (int)n;
+		memcpy(to, m->in + m->in_pos, (size_t)n);
+		m->in_pos += (size_t)n;
 		to += n;
-		len -= n;
+		len -= (size_t)n;
 	}
 	return 0;
 }
@@ -279,19 +287,12 @@ int ms_read(struct mstream *m, void *p, size_t len, int timeout_ms)
 int ms_skip(struct mstream *m, size_t len, int timeout_ms)
 {
 	while (len) {
-		size_t n = m->in_end - m->in_pos;
-		int r;
+		ssize_t n = some(m, len, timeout_ms);
 
-		if (!n) {
-			r = fill(m, timeout_ms);
-			if (r < 0)
-				return r;
-			continue;
-		}
-		if (n > len)
-			n = len;
-		m->in_pos += n;
-		len -= n;
+		if (n < 0)
+			return (int)n;
+		m->in_pos += (size_t)n;
+		len -= (size_t)n;
 	}
 	return 0;
 }
@@ -326,20 +327,14 @@ int ms_read_frame(struct mstream *m, uint8_t *type, struct buf *payload, size_t 
 	}
 	/* The buffer grows as bytes come, not as the length promises. */
 	while (m->left) {
-		size_t n = m->in_end - m->in_pos;
+		ssize_t n = some(m, m->left, timeout_ms);
 
-		if (!n) {
-			r = fill(m, timeout_ms);
-			if (r < 0)
-				return r;
-			continue;
-		}
-		if (n > m->left)
-			n = m->left;
-		r = buf_put(payload, m->in + m->in_pos, n);
+		if (n < 0)
+			return (int)n;
+		r = buf_put(payload, m->in + m->in_pos, (size_t)n);
 		if (r < 0)
 			return r;
-		m->in_pos += n;
+		m->in_pos += (size_t)n;
 		m->left -= (uint32_t)n;
 	}
 	m->in_frame = false;

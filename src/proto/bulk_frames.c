@@ -118,16 +118,21 @@ int bulk_run_get(struct buf *b, uint64_t *run, uint8_t digest[16])
 
 /* ---- pairs ---- */
 
-int bulk_pair_put(struct buf *b, uint64_t x, uint64_t y)
+static int put_numbers(struct buf *b, unsigned n, const uint64_t *numbers)
 {
 	uint8_t *p;
-	int r = buf_reserve(b, 16, &p);
+	int r = buf_reserve(b, n * 8, &p);
 
-	if (r < 0)
-		return r;
-	put_be64(p, x);
-	put_be64(p + 8, y);
-	return 0;
+	for (unsigned i = 0; !r && i < n; i++)
+		put_be64(p + i * 8, numbers[i]);
+	return r;
+}
+
+int bulk_pair_put(struct buf *b, uint64_t x, uint64_t y)
+{
+	const uint64_t pair[] = { x, y };
+
+	return put_numbers(b, 2, pair);
 }
 
 int bulk_pair_get(struct buf *b, uint64_t *x, uint64_t *y)
@@ -145,15 +150,9 @@ int bulk_pair_get(struct buf *b, uint64_t *x, uint64_t *y)
 
 int bulk_place_put(struct buf *b, uint64_t id, uint64_t dev, uint64_t ino)
 {
-	uint8_t *p;
-	int r = buf_reserve(b, 24, &p);
+	const uint64_t place[] = { id, dev, ino };
 
-	if (r < 0)
-		return r;
-	put_be64(p, id);
-	put_be64(p + 8, dev);
-	put_be64(p + 16, ino);
-	return 0;
+	return put_numbers(b, 3, place);
 }
 
 int bulk_place_get(struct buf *b, uint64_t *id, uint64_t *dev, uint64_t *ino)

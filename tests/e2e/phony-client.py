@@ -372,8 +372,7 @@ def wrong_entry(name, *e):
     def _(c): c.entries(*e)
 
 
-for what, n in {'dotdot': b'..', 'dot': b'.', 'empty': b'', 'slash': b'a/b', 'climb': b'../x',
-                'absolute': OUTSIDE, 'nul': b'a\0b', 'long': b'x' * 256}.items():
+for what, n in bad_names(b'../x', OUTSIDE).items():
     wrong_entry('name_' + what, entry(FILE, 1, n, size=1))
     wrong_entry('dir_' + what, entry(DIR, 1, n))
     wrong_entry('link_' + what, entry(LINK, 1, n, tail=s32z(b'x')))

@@ -181,8 +181,7 @@ def bad_entry(name, *e):
     def _(c): c.entries(*e)
 
 
-for what, n in {'dotdot': b'..', 'dot': b'.', 'empty': b'', 'slash': b'a/b', 'climb': b'../stolen',
-                'absolute': b'/tmp/rftp-stolen', 'nul': b'a\0b', 'long': b'x' * 256}.items():
+for what, n in bad_names(b'../stolen', b'/tmp/rftp-stolen').items():
     bad_entry('name_' + what, entry(FILE, 1, n, flags=TOP, size=0))
     bad_entry('dir_' + what, entry(DIR, 1, n, flags=TOP), entry(FILE, 2, b'x', parent=1))
     bad_entry('inside_' + what, entry(DIR, 1, b'd', flags=TOP), entry(FILE, 2, n, parent=1))
@@ -355,7 +354,7 @@ def _(c):
     c.send(frame(SUMMARY, counts()) + frame(END))
 
 
-def serve(listener, fn):
+def talk(fn):
     def one(s):
         c = Server(s, 20)
         try:
@@ -363,14 +362,7 @@ def serve(listener, fn):
         except (EOFError, OSError, AssertionError):
             pass
         c.close()
-    while True:
-        threading.Thread(target=one, args=(listener.accept()[0],), daemon=True).start()
+    return one
 
 
-with open(sys.argv[1] + '.new', 'w') as out:
-    for name, fn in cases.items():
-        s = socket.create_server(('127.0.0.1', 0))
-        out.write(f'{name} {s.getsockname()[1]}\n')
-        threading.Thread(target=serve, args=(s, fn), daemon=True).start()
-os.rename(sys.argv[1] + '.new', sys.argv[1])
-sys.stdin.read()
+listen(sys.argv[1], {name: talk(fn) for name, fn in cases.items()})

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 # phony-speakers.py FILE: listeners that are no rftpd. One port per way to be something
 # else, "NAME PORT" lines in FILE when all are there; ends when its standard input does.
-import os, socket, sys, threading, time
+import os, sys, time
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from phony import listen
 
 
 def http(c):
@@ -80,25 +82,18 @@ def dribbles(c):
         time.sleep(0.2)
 
 
-def serve(listener, fn):
+def talk(fn):
     def one(c):
         try:
             fn(c)
         except OSError:
             pass
         c.close()
-    while True:
-        threading.Thread(target=one, args=(listener.accept()[0],), daemon=True).start()
+    return one
 
 
-with open(sys.argv[1] + '.new', 'w') as out:
-    for fn in (http, ssh, silence, closes, binary, endless, lines, number, nul, busy, plain,
-               no_tls, injects, dribbles):
-        s = socket.create_server(('127.0.0.1', 0))
-        out.write(f'{fn.__name__} {s.getsockname()[1]}\n')
-        threading.Thread(target=serve, args=(s, fn), daemon=True).start()
-    # In the queue of one that never accepts.
-    s = socket.create_server(('127.0.0.1', 0))
-    out.write(f'stuck {s.getsockname()[1]}\n')
-os.rename(sys.argv[1] + '.new', sys.argv[1])
-sys.stdin.read()
+speakers = {fn.__name__: talk(fn) for fn in (
+    http, ssh, silence, closes, binary, endless, lines, number, nul, busy, plain, no_tls, injects,
+    dribbles)}
+speakers['stuck'] = None
+listen(sys.argv[1], speakers)

@@ -1,6 +1,6 @@
 # Both ends of rftp's protocol, written from rftp-protocol(7) alone: just enough to say
-# anything right or wrong. For phony-client.py and phony-server.py.
-import hashlib, hmac, os, socket, struct, time
+# anything right or wrong. For the other phony-*.py.
+import hashlib, hmac, os, socket, struct, sys, threading
 
 AGREE, ENTRIES, VERDICTS, RUNS, SIZES, FAILED, DONE, SENT, BEAT, ABORT, SUMMARY, END, DATA, \
     CREDIT, KEPT, READY = range(1, 17)
@@ -120,6 +120,31 @@ def block(number, extents, crc=None, magic=0x52465442, version=1, prot=0, count=
     return head(crc) + table + data
 
 
+def bad_names(climb, absolute):
+    """Names that no entry may have. The two are paths that nothing may be written to."""
+    return {'dotdot': b'..', 'dot': b'.', 'empty': b'', 'slash': b'a/b', 'climb': climb,
+            'absolute': absolute, 'nul': b'a\0b', 'long': b'x' * 256}
+
+
+def listen(file, talkers):
+    """A port on 127.0.0.1 for each, which gets a socket a connection; for None nobody accepts.
+    "NAME PORT" lines in file when all are there; until standard input ends."""
+    def accept(listener, talk):
+        while True:
+            threading.Thread(target=talk, args=(listener.accept()[0],), daemon=True).start()
+
+    listeners = []
+    with open(file + '.new', 'w') as out:
+        for name, talk in talkers.items():
+            s = socket.create_server(('127.0.0.1', 0))
+            listeners.append(s)
+            out.write(f'{name} {s.getsockname()[1]}\n')
+            if talk:
+                threading.Thread(target=accept, args=(s, talk), daemon=True).start()
+    os.rename(file + '.new', file)
+    sys.stdin.read()
+
+
 class Stream:
     def __init__(self, sock, timeout=10):
         self.s = sock
@@ -179,7 +204,3 @@ class Stream:
 
     def close(self):
         self.s.close()
-
-
-def wait(seconds):
-    time.sleep(seconds)

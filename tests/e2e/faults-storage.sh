@@ -61,9 +61,4 @@ for dir in put get; do
 	check "$dir, short reads: as it was" same "$tmp/big" "$target"
 done
 
-run env RFTP_FAULT_STORAGE=nonsense rftp ls "$good/"
-check "rules that are not understood end the program" status_is 2
-
-server=${servers[0]}
-check "the server ends well" stops_well
-finish
+faults_end

@@ -63,4 +63,11 @@ completes() {
 	check "$1: the next run completes" status_is 0
 	check "$1: nothing is left" no_parts "$(dirname "$target")"
 }
-
+# What both end with.
+faults_end() {
+	run env "RFTP_FAULT_$layer=nonsense" rftp ls "$good/"
+	check "rules that are not understood end the program" status_is 2
+	server=${servers[0]}
+	check "the server ends well" stops_well
+	finish
+}

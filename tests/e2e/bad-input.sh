@@ -4,7 +4,7 @@
 # half-visible, and nothing hangs. TAP.
 
 . "${top_srcdir:?}/tests/e2e/lib.sh"
-need python3 setsid openssl
+need python3 setsid
 
 limit=20
 mkdir "$tmp/root" "$tmp/here"
@@ -94,40 +94,6 @@ check "and it is told" grep -q 'HAS CHANGED' "$tmp/err"
 check "with what to do" grep -q "sed -i 1d $tmp/hosts" "$tmp/err"
 check "and no file" absent "$tmp/root/f"
 
-expired() {
-	mkdir -m 700 "$tmp/expired.state" "$tmp/ca" && cd "$tmp/ca" || return
-	: >index.txt && echo 01 >serial
-	cat >cnf <<-'CNF'
-		[ca]
-		default_ca = c
-		[c]
-		database = index.txt
-		serial = serial
-		new_certs_dir = .
-		default_md = sha256
-		policy = p
-		[p]
-		commonName = supplied
-		[req]
-		distinguished_name = dn
-		[dn]
-	CNF
-	openssl req -config cnf -new -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes \
-		-keyout "$tmp/expired.state/key.pem" -subj /CN=localhost -out csr &&
-		chmod 600 "$tmp/expired.state/key.pem" &&
-		openssl ca -config cnf -batch -selfsign -keyfile "$tmp/expired.state/key.pem" \
-			-in csr -startdate 20200101000000Z -enddate 20200201000000Z \
-			-notext -out "$tmp/expired.state/cert.pem"
-}
-if (expired) >"$tmp/openssl" 2>&1; then
-	start_server expired --root "$tmp/root" --anonymous rw
-	put "$tmp/file" "$url/f"
-	check "an expired certificate" fails_with 3 'valid until 2020-02-01'
-	check "and no file" absent "$tmp/root/f"
-	stop_server
-else
-	skip "an expired certificate" "openssl cannot make one"
-fi
 url=$anonymous
 
 # ---- the wrong file ----

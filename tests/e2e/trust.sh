@@ -66,6 +66,7 @@ make_all() {
 		issue address "$now" "$later" top 'subjectAltName=IP:127.0.0.1' && state address address &&
 		issue nobody "$now" "$later" top 'basicConstraints=CA:false' && state nobody nobody &&
 		issue expired 20200101000000Z 20200201000000Z top "$host" && state expired expired &&
+		issue alone 20200101000000Z 20200201000000Z alone "$host" && state alone alone &&
 		issue early "$later" "$much_later" top "$host" && state early early
 }
 if (make_all) >"$tmp/openssl" 2>&1; then
@@ -118,10 +119,13 @@ if (make_all) >"$tmp/openssl" 2>&1; then
 	# Nor without a CA.
 	meet expired localhost --accept-new
 	check "an expired certificate without --ca" fails_with 3 'valid until 2020-02-01'
+	meet alone localhost --accept-new
+	check "one that has signed itself" fails_with 3 'valid until 2020-02-01'
+	check "and no file" no_file
 	meet early localhost --accept-new
 	check "one that is not valid yet without --ca" fails_with 3 "not valid before $(date -u -d '+2 days' +%F)"
 	check "and no file" no_file
-	check "neither is remembered" test ! -e "$HOME/.config/rftp/known_hosts"
+	check "none of them is remembered" test ! -e "$HOME/.config/rftp/known_hosts"
 	meet right localhost --ca "$tmp/nothing"
 	check "a CA file that is not there: 3" fails_with 3 "$tmp/nothing.*No such file"
 	meet right localhost --ca "$tmp/file"

@@ -129,7 +129,7 @@ int bulk_init(struct bulk *b, struct server *s, struct report *r, enum bulk_op o
 	fill_tuning(o, &b->c.tuning);
 	if (r)
 		b->c.events = report_events(r);
-	b->c.stop = signals_stop();
+	b->c.stop = signals_fd();
 	b->c.inband_ok = o->transport == USE_AUTO;
 	b->c.connect_timeout_ms = (int)(o->connect_timeout / 1000000);
 	rc = check_numa(o, e);

@@ -1,19 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The signal handler and its flags. */
+/* The signal handler, its flags, and the descriptor by which it wakes others. */
 #include "client/signals.h"
 
 #include "client/exit.h"
 
+#include <errno.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 /* The handler runs in the main thread, other threads look: always by __atomic. */
 static volatile sig_atomic_t stop;
 static volatile sig_atomic_t terminal_fd = -1;
-/* Transfers that look at stop. */
+/* An eventfd that nobody reads: a handler may write(2), but not wake by a condition. */
+static int stop_fd = -1;
+/* Transfers that look at stop_fd. */
 static atomic_int graceful;
 /* Written only while terminal_fd is -1. */
 static struct termios terminal;
@@ -40,10 +46,16 @@ static void end_now(void)
 
 static void on_signal(int sig)
 {
+	static const uint64_t one = 1;
+	int old = errno;
+
 	(void)sig;
-	if (signals_stopped() || !atomic_load(&graceful))
+	if (signals_stopped() || !atomic_load(&graceful) || stop_fd < 0)
 		end_now();
-	__atomic_store_n(&stop, 1, __ATOMIC_RELAXED);
+	/* First: who is woken asks for it. */
+	__atomic_store_n(&stop, 1, __ATOMIC_RELEASE);
+	(void)!write(stop_fd, &one, sizeof(one)); /* a counter far from its end: it cannot fail */
+	errno = old;
 }
 
 void signals_init(void)
@@ -53,6 +65,7 @@ void signals_init(void)
 	struct sigaction old;
 
 	on_terminal = isatty(STDERR_FILENO);
+	stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	sigemptyset(&a.sa_mask);
 	for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
 		/* nohup(1), and shells that start background jobs, have them ignored. */
@@ -73,14 +86,14 @@ void signals_last_words(char *text)
 	free(atomic_exchange(&last_words, text));
 }
 
-const volatile sig_atomic_t *signals_stop(void)
+int signals_fd(void)
 {
-	return &stop;
+	return stop_fd;
 }
 
 bool signals_stopped(void)
 {
-	return __atomic_load_n(&stop, __ATOMIC_RELAXED);
+	return __atomic_load_n(&stop, __ATOMIC_ACQUIRE);
 }
 
 void signals_restore(int fd, const struct termios *t)

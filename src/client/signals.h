@@ -4,18 +4,18 @@
 #ifndef RFTP_CLIENT_SIGNALS_H
 #define RFTP_CLIENT_SIGNALS_H
 
-#include <signal.h>
 #include <stdbool.h>
 #include <termios.h>
 
 void signals_init(void);
-/* A transfer looks at the flag from now on (true), or no more (false). Any thread. */
+/* A transfer looks at signals_fd() from now on (true), or no more (false). Any thread. */
 void signals_graceful(bool on);
 /* What to write on standard output when a signal ends the program; malloc'd, taken over.
  * NULL: nothing. The main thread's, where the handler runs. */
 void signals_last_words(char *text);
-/* Non-zero once a signal has come; to be read by __atomic_load_n. */
-const volatile sig_atomic_t *signals_stop(void);
+/* Readable for good once a signal has come, for poll(2). -1: there is none, and every signal
+ * ends the program. */
+int signals_fd(void);
 bool signals_stopped(void); /* any thread, and the handler */
 /* Settings to give back to the terminal on fd when a signal ends the program; t NULL:
  * none. */

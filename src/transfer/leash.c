@@ -1,92 +1,78 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A thread that watches the flag. */
+/* A thread that sleeps until the user wants to stop, or nothing is left to be stopped. */
 #include "transfer/leash.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <time.h>
 #include <unistd.h>
 
-/* A signal handler can wake nobody by a condition: the flag is looked at this often. */
-#define LOOK_MS 20
-
-static void pull(struct leash *l)
+/* fd, an eventfd, is readable from now on. */
+static void signal_fd(int fd)
 {
 	uint64_t one = 1;
 
-	l->pulled = true;
-	ms_abort(l->ms);
-	if (write(l->fd, &one, sizeof(one)) < 0)
+	if (write(fd, &one, sizeof(one)) < 0)
 		log_debug("eventfd: %s", strerror(errno));
 }
 
-static void look_later(struct leash *l)
+/* True: the user wants to stop. False: there is nothing to stop any more. */
+static bool wait_stop(const struct leash *l)
 {
-	struct timespec t;
+	struct pollfd p[] = { { .fd = l->over, .events = POLLIN },
+			      { .fd = l->stop, .events = POLLIN } };
+	int n;
 
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	t.tv_nsec += LOOK_MS * 1000000l;
-	t.tv_sec += t.tv_nsec / 1000000000;
-	t.tv_nsec %= 1000000000;
-	pthread_cond_timedwait(&l->changed, &l->lock, &t);
+	do {
+		n = poll(p, 2, -1);
+	} while (n < 0 && errno == EINTR);
+	return n > 0 && !p[0].revents;
 }
 
 static void *leash_main(void *arg)
 {
 	struct leash *l = arg;
-	uint64_t since = 0; /* when the stop was seen */
-	LOCK_GUARD(guard, &l->lock);
 
-	while (!l->over && !l->pulled) {
-		if (!since && __atomic_load_n(l->stop, __ATOMIC_RELAXED))
-			since = now_ns();
-		if (since && (!l->begun || now_ns() - since > LEAVE_MS * 1000000ull))
-			pull(l);
-		else
-			look_later(l);
-	}
+	if (!wait_stop(l))
+		return NULL;
+	if (atomic_load(&l->begun) && poll_fd(l->over, POLLIN, LEAVE_MS) > 0)
+		return NULL;
+	l->pulled = true;
+	ms_abort(l->ms);
+	signal_fd(l->fd);
 	return NULL;
 }
 
-int leash_start(struct leash *l, const volatile sig_atomic_t *stop, struct mstream *ms,
-		struct err *e)
+int leash_start(struct leash *l, int stop, struct mstream *ms, struct err *e)
 {
-	pthread_condattr_t a;
-	int r;
+	int r = 0;
 
-	*l = (struct leash){ .stop = stop, .ms = ms, .fd = -1 };
-	pthread_mutex_init(&l->lock, NULL);
-	pthread_condattr_init(&a);
-	pthread_condattr_setclock(&a, CLOCK_MONOTONIC);
-	pthread_cond_init(&l->changed, &a);
-	pthread_condattr_destroy(&a);
-	if (!stop)
+	*l = (struct leash){ .stop = stop, .ms = ms, .fd = -1, .over = -1 };
+	if (stop < 0)
 		return 0;
 	l->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	r = l->fd < 0 ? -errno : thread_start(&l->thread, "leash", leash_main, l);
+	l->over = l->fd < 0 ? -1 : eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (l->over < 0)
+		r = -errno;
+	else
+		r = thread_start(&l->thread, "leash", leash_main, l);
 	l->on = !r;
 	return r ? err_sys(e, r, "cannot watch for signals") : 0;
 }
 
 void leash_begun(struct leash *l)
 {
-	LOCK_GUARD(guard, &l->lock);
-
-	l->begun = true;
+	atomic_store(&l->begun, true);
 }
 
 bool leash_end(struct leash *l)
 {
 	if (l->on) {
-		pthread_mutex_lock(&l->lock);
-		l->over = true;
-		pthread_cond_signal(&l->changed);
-		pthread_mutex_unlock(&l->lock);
+		signal_fd(l->over);
 		pthread_join(l->thread, NULL);
 	}
+	cleanup_close(&l->over);
 	cleanup_close(&l->fd);
-	pthread_cond_destroy(&l->changed);
-	pthread_mutex_destroy(&l->lock);
 	return l->pulled;
 }

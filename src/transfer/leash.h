@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Ends the client's waits for a server when the user wants to stop. A transfer under way
- * looks at the flag itself and takes leave of the peer; what comes before and after it
+ * looks for that itself and takes leave of the peer; what comes before and after it
  * sleeps in the message stream, or connects, and is woken from here. */
 #ifndef RFTP_TRANSFER_LEASH_H
 #define RFTP_TRANSFER_LEASH_H
@@ -8,29 +8,28 @@
 #include "transport/transport.h"
 
 #include <pthread.h>
-#include <signal.h>
+#include <stdatomic.h>
 
 /* How long taking leave may last: a peer that is there needs a round trip. */
 #define LEAVE_MS 2000
 
 struct leash {
 	/* Set before the thread starts. */
-	const volatile sig_atomic_t *stop;
+	int stop;              /* readable once the user wants to stop */
 	struct mstream *ms;
 	int fd;                /* readable once it has been pulled, for connecting; or -1 */
+	int over;              /* readable once nothing is to be watched any more; or -1 */
 	pthread_t thread;
 	bool on;               /* there is a thread */
 
-	pthread_mutex_t lock;
-	pthread_cond_t changed;
-	bool begun;            /* guarded by lock: the transfer is under way, or was */
-	bool over, pulled;     /* guarded by lock */
+	atomic_bool begun;     /* the transfer is under way, or was */
+	bool pulled;           /* the thread's, until it is joined */
 };
 
-/* stop: the flag, NULL: there is none, and nothing is watched. 0, or a negative errno with
- * text. leash_end() is harmless after either. */
-int leash_start(struct leash *l, const volatile sig_atomic_t *stop, struct mstream *ms,
-		struct err *e);
+/* stop: a descriptor that becomes, and stays, readable when the user wants to stop; -1: there
+ * is none, and nothing is watched. 0, or a negative errno with text. leash_end() is harmless
+ * after either. */
+int leash_start(struct leash *l, int stop, struct mstream *ms, struct err *e);
 /* From now on a stop leaves LEAVE_MS for the end of the conversation. */
 void leash_begun(struct leash *l);
 /* Watch no longer. True when ms was aborted: nothing more can be said or heard on it. */

@@ -10,7 +10,6 @@
 #include "transport/transport.h"
 #include "util/util.h"
 
-#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/socket.h>
@@ -100,7 +99,8 @@ struct transfer_client_config {
 	const char *const *targets;
 	struct transfer_tuning tuning;
 	struct transfer_events events;
-	const volatile sig_atomic_t *stop; /* becomes non-zero: stop, resumable (-EINTR) */
+	int stop;                        /* a descriptor that becomes, and stays, readable: stop,
+					  * resumable (-EINTR); -1: it cannot be stopped */
 	int connect_timeout_ms;
 };
 

@@ -3,6 +3,7 @@
 #include "transfer/xfer.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,6 +15,7 @@ int xfer_init(struct xfer *x)
 {
 	pthread_condattr_t a;
 
+	x->stop = -1;
 	pthread_mutex_init(&x->lock, NULL);
 	pthread_mutex_init(&x->event_lock, NULL);
 	pthread_mutex_init(&x->words_lock, NULL);
@@ -379,6 +381,11 @@ static bool stamp_waits(struct xfer *x)
 	return x->peer_stamp_ns != 0;
 }
 
+static bool is_stopped(const struct xfer *x)
+{
+	return x->stop >= 0 && poll_fd(x->stop, POLLIN, 0) > 0;
+}
+
 static void *ticker_main(void *arg)
 {
 	struct xfer *x = arg;
@@ -390,8 +397,7 @@ static void *ticker_main(void *arg)
 
 		ticker_sleep(x);
 		now = now_ns();
-		/* A signal's handler sets it, in another thread. */
-		if (x->stop && __atomic_load_n(x->stop, __ATOMIC_RELAXED) && !xfer_failed(x))
+		if (!xfer_failed(x) && is_stopped(x))
 			xfer_fail(x, -EINTR, "interrupted");
 		if (!xfer_failed(x))
 			r = x->role->tick(x);

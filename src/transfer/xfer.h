@@ -51,7 +51,7 @@ struct xfer {
 	const struct bulk_request *req;
 	const struct transfer_tuning *tuning;
 	const struct transfer_events *events; /* never NULL; its functions may be */
-	const volatile sig_atomic_t *stop;   /* NULL: cannot be stopped */
+	int stop;                            /* readable: to be stopped; -1: it cannot be */
 	bool same_host;                      /* device and inode mean the same to the peer */
 	uint32_t npaths;                     /* what was agreed */
 	/* One more than npaths when both sides offer in-band: the standby, last of all, takes

@@ -16,8 +16,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -174,6 +176,7 @@ static inline void pair_start(struct pair *p)
 	p->c.ms = p->ms;
 	p->c.peer_len = sizeof(*in);
 	p->c.connect_timeout_ms = 5000;
+	p->c.stop = -1;
 	p->c.root = root_new("/", false, NULL);
 	transfer_tuning_default(&p->c.tuning);
 	p->c.request.flags = BULK_F_RECURSIVE | BULK_F_MODES | BULK_F_TIMES | BULK_F_HARDLINKS |
@@ -186,6 +189,24 @@ static inline void pair_stop(struct pair *p)
 {
 	pair_server_stop(&p->v, p->ms);
 	root_free(p->c.root);
+}
+
+/* From here to pair_unstoppable() moves can be stopped: by pair_interrupt(), any thread's. */
+static inline void pair_stoppable(struct pair *p)
+{
+	p->c.stop = eventfd(0, EFD_CLOEXEC);
+	assert_true(p->c.stop >= 0);
+}
+
+static inline void pair_interrupt(struct pair *p)
+{
+	assert_int_equal(eventfd_write(p->c.stop, 1), 0);
+}
+
+static inline void pair_unstoppable(struct pair *p)
+{
+	close(p->c.stop);
+	p->c.stop = -1;
 }
 
 /* Put item to the path to. */

@@ -73,29 +73,25 @@ static void test_sparse_in_place(void **state)
 static void *stop_soon(void *arg)
 {
 	usleep(1200000);
-	__atomic_store_n((volatile sig_atomic_t *)arg, 1, __ATOMIC_RELAXED);
+	pair_interrupt(arg);
 	return NULL;
 }
 
 static void stop_half_way(void *arg, const struct transfer_progress *p)
 {
 	if (p->bytes > 40000000)
-		__atomic_store_n((volatile sig_atomic_t *)arg, 1, __ATOMIC_RELAXED);
+		pair_interrupt(arg);
 }
 
 /* Put from, of 100 MB, to to, and stop it half way. */
 static void interrupt(struct pair *p, const char *from, const char *to)
 {
-	static volatile sig_atomic_t stopped;
-
-	stopped = 0;
-	p->c.stop = &stopped;
+	pair_stoppable(p);
 	p->c.request.rate = 50000000;
-	p->c.events = (struct transfer_events){ .progress = stop_half_way,
-						.arg = (void *)(uintptr_t)&stopped };
+	p->c.events = (struct transfer_events){ .progress = stop_half_way, .arg = p };
 	assert_int_equal(pair_put(p, from, to), -EINTR);
 	p->c.events = (struct transfer_events){ 0 };
-	p->c.stop = NULL;
+	pair_unstoppable(p);
 	p->c.request.rate = 0;
 }
 
@@ -313,7 +309,6 @@ static void test_readers_share_few_blocks(void **state)
 static void test_stop_while_stdin_is_silent(void **state)
 {
 	struct transfer_item in = { .kind = ITEM_STDIO };
-	static volatile sig_atomic_t stopped;
 	int pipe_fds[2], old = dup(STDIN_FILENO);
 	struct pair p;
 	pthread_t t;
@@ -323,11 +318,11 @@ static void test_stop_while_stdin_is_silent(void **state)
 	assert_int_equal(pipe(pipe_fds), 0);
 	dup2(pipe_fds[0], STDIN_FILENO);
 	pair_start(&p);
-	stopped = 0;
-	p.c.stop = &stopped;
-	assert_int_equal(thread_start(&t, "stopper", stop_soon, (void *)(uintptr_t)&stopped), 0);
+	pair_stoppable(&p);
+	assert_int_equal(thread_start(&t, "stopper", stop_soon, &p), 0);
 	assert_int_equal(pair_put_item(&p, &in, at("b")), -EINTR);
 	pthread_join(t, NULL);
+	pair_unstoppable(&p);
 	pair_stop(&p);
 	dup2(old, STDIN_FILENO);
 	close(old);

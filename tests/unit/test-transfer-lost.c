@@ -143,7 +143,6 @@ enum ending { BY_SIGNAL, BY_PEER };
 struct ender {
 	struct pair *p;
 	enum ending how;
-	volatile sig_atomic_t stop;
 	int flags;                 /* of standard output while it is being written */
 	int listening;             /* sockets then */
 };
@@ -170,7 +169,7 @@ static void *end_soon(void *arg)
 	n->flags = fcntl(STDOUT_FILENO, F_GETFL);
 	n->listening = count_listeners();
 	if (n->how == BY_SIGNAL)
-		__atomic_store_n(&n->stop, 1, __ATOMIC_RELAXED);
+		pair_interrupt(n->p);
 	else
 		shutdown(n->p->v.fd, SHUT_RDWR);
 	return NULL;
@@ -190,7 +189,7 @@ static int get_to_nobody(int out, enum ending how)
 	old = dup(STDOUT_FILENO);
 	dup2(out, STDOUT_FILENO);
 	n.p = &p;
-	p.c.stop = &n.stop;
+	pair_stoppable(&p);
 	p.c.request.flags |= BULK_F_SEQUENTIAL;
 	assert_int_equal(thread_start(&t, "ender", end_soon, &n), 0);
 	alarm(30);
@@ -202,6 +201,7 @@ static int get_to_nobody(int out, enum ending how)
 	assert_int_equal(n.flags & O_NONBLOCK, 0);
 	/* The data port is closed once all channels have come. */
 	assert_int_equal(n.listening, 0);
+	pair_unstoppable(&p);
 	stop(&p);
 	return r;
 }

@@ -202,7 +202,7 @@ static void test_bench(void **state)
 static void stop_in_the_middle(void *arg, const struct transfer_progress *p)
 {
 	if (p->bytes > 60000000)
-		__atomic_store_n((volatile sig_atomic_t *)arg, 1, __ATOMIC_RELAXED);
+		pair_interrupt(arg);
 }
 
 static void test_named_link_and_xattrs(void **state)
@@ -231,20 +231,17 @@ static void test_named_link_and_xattrs(void **state)
 
 static void test_interrupt_and_resume(void **state)
 {
-	static volatile sig_atomic_t stop;
 	struct pair p;
 
 	shell("rm -rf r s && mkdir r s && head -c 200000000 /dev/urandom > r/big");
 	pair_start(&p);
-	p.c.stop = &stop;
+	pair_stoppable(&p);
 	p.c.request.rate = 100000000;
-	stop = 0;
-	p.c.events = (struct transfer_events){ .progress = stop_in_the_middle,
-					       .arg = (void *)(uintptr_t)&stop };
+	p.c.events = (struct transfer_events){ .progress = stop_in_the_middle, .arg = &p };
 	expect_code(pair_put(&p, at("r/big"), at("s/big")), -EINTR, &p.e);
 	p.c.events = (struct transfer_events){ 0 };
 	shell("! test -e s/big && ls -A s | grep -q '^.rftp-'");
-	stop = 0;
+	pair_unstoppable(&p);
 	p.c.request.rate = 0;
 	pair_put_ok(&p, at("r/big"), at("s/big"));
 	assert_true(p.r.resumed > 20000000);

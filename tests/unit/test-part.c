@@ -920,6 +920,69 @@ static void threads_note_together(void **state)
 	assert_int_equal(resume(&s), ALL);
 }
 
+static void journals_fail(bool on)
+{
+	fault_storage_on = on;
+	fail_at = on ? "journal" : NULL;
+}
+
+/* As on a disk that is full but for the file itself: what was recorded until then is what
+ * can be resumed, and the file is as good as any. */
+static void journal_that_fails(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		struct part_spec s = journalled("f");
+		struct part *p = begin(&s);
+
+		write_run(p, 2, true);
+		assert_int_equal(part_checkpoint(p), 0);
+		journals_fail(true);
+		write_run(p, 3, true);
+		assert_int_equal(part_checkpoint(p), -EIO);
+		journals_fail(false);
+		/* Nothing more is recorded, and that is no error. */
+		for (uint64_t run = 0; run < RUNS; run++)
+			write_run(p, run, true);
+		assert_int_equal(part_checkpoint(p), -EIO);
+		if (i) {
+			commit(p);
+		} else {
+			part_abandon(p, true);
+			part_free(p);
+			assert_int_equal(litter(), 2);
+			assert_int_equal(resume(&s), 1u << 2);
+		}
+		check_content("d/f");
+		assert_int_equal(litter(), 0);
+		unlink(tmp_at("d/f"));
+	}
+}
+
+/* The same when it is a note that finds the batch big and old enough to be written. */
+static void journal_that_fails_while_noting(void **state)
+{
+	static const uint8_t digest[RUN_DIGEST_BYTES];
+	struct part_spec s = journalled("f");
+	struct part *p;
+
+	(void)state;
+	s.run = 64u << 20;
+	s.meta.size = 4ull * s.run;
+	p = begin(&s);
+	journals_fail(true);
+	usleep(300000);
+	assert_int_equal(part_note_run(p, 0, digest), 0);
+	assert_int_equal(part_note_run(p, 1, digest), 0);
+	/* That was tried: with nothing pending there would be no error. */
+	journals_fail(false);
+	assert_int_equal(part_checkpoint(p), -EIO);
+	put(p, "whole", 0);
+	commit(p);
+	assert_int_equal(stat_of("d/f").st_size, s.meta.size);
+	assert_int_equal(litter(), 0);
+}
+
 /* ---- in place ---- */
 
 static void in_place(void **state)
@@ -1145,6 +1208,8 @@ int main(void)
 		T(kept_and_noted_twice),
 		T(many_runs),
 		T(threads_note_together),
+		T(journal_that_fails),
+		T(journal_that_fails_while_noting),
 		T(in_place),
 		T(faults_leave_the_old_file),
 		T(kills_leave_the_old_file),

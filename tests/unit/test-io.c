@@ -19,6 +19,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/time.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -380,6 +381,72 @@ static void test_make_dirs(void **state)
 	assert_int_equal(make_dirs(at("m/file/sub"), 0700), -ENOTDIR);
 }
 
+/* ---- standard descriptors ---- */
+
+/* In a process of its own, without the descriptors of closed: what is wrong afterwards, or
+ * NULL. keep[] are copies of 0 to 2, above them. */
+static const char *hold_without(unsigned closed, const int keep[3])
+{
+	int fresh CLEANUP_CLOSE = -1;
+	char c;
+
+	for (int fd = 0; fd < 3; fd++)
+		if (closed >> fd & 1)
+			close(fd);
+	hold_standard_fds();
+	for (int fd = 0; fd < 3; fd++) {
+		struct stat is, was;
+
+		if (fstat(fd, &is) || fstat(keep[fd], &was))
+			return "one is closed";
+		if (!(closed >> fd & 1)) {
+			if (is.st_dev != was.st_dev || is.st_ino != was.st_ino)
+				return "one that was open is another";
+			continue;
+		}
+		if ((fd ? write(fd, "x", 1) : read(fd, &c, 1)) >= 0 || errno != EBADF)
+			return "one that was closed can be used";
+	}
+	fresh = open("/dev/null", O_RDWR | O_CLOEXEC);
+	return fresh < 3 ? "a new one takes the place of a standard one" : NULL;
+}
+
+static void test_hold_standard_fds(void **state)
+{
+	(void)state;
+	for (unsigned closed = 0; closed < 8; closed++) {
+		int said[2];
+		char text[64] = "";
+		pid_t pid;
+
+		assert_int_equal(pipe2(said, O_CLOEXEC), 0);
+		pid = fork();
+		if (pid == 0) {
+			static const char *const files[] = { dir, "/", "/dev" };
+			const char *wrong;
+			int keep[3];
+
+			/* Each a file of its own, by which it is known again. */
+			for (int fd = 0; fd < 3; fd++) {
+				keep[fd] = open(files[fd], O_RDONLY | O_CLOEXEC);
+				dup2(keep[fd], fd);
+			}
+			wrong = hold_without(closed, keep);
+			if (wrong)
+				(void)!write(said[1], wrong, strlen(wrong));
+			_exit(!!wrong);
+		}
+		close(said[1]);
+		assert_true(pid > 0);
+		assert_true(read_full(said[0], text, sizeof(text) - 1) >= 0);
+		close(said[0]);
+		assert_int_equal(waitpid(pid, NULL, 0), pid);
+		if (*text)
+			fail_msg("without %s%s%s: %s", closed & 1 ? "0 " : "", closed & 2 ? "1 " : "",
+				 closed & 4 ? "2 " : "", text);
+	}
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -394,6 +461,7 @@ int main(void)
 		cmocka_unit_test(test_write_file_atomic),
 		cmocka_unit_test(test_write_file_relative),
 		cmocka_unit_test(test_make_dirs),
+		cmocka_unit_test(test_hold_standard_fds),
 	};
 
 	return cmocka_run_group_tests_name("io", tests, make_temp, remove_temp);

@@ -190,6 +190,8 @@ static int make_books(struct rd_path *p, const struct rd_endpoint *ep)
 		p->reading = zeroed(blocks, sizeof(struct block *), &r);
 	else
 		p->granted = zeroed(blocks, sizeof(struct block *), &r);
+	if (p->cfg.source && !p->read)
+		p->holder = zeroed(p->nat, sizeof(uint32_t), &r);
 	for (uint32_t i = 0; i < p->path.nchannels; i++) {
 		struct rd_channel *c = &p->ch[i];
 

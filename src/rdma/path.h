@@ -117,6 +117,8 @@ struct rd_path {
 	/* source: who lies where. WRITE: by the sink's buffer; READ: by our own. */
 	struct block **at;           /* [nat] */
 	uint32_t nat;
+	uint32_t *holder;            /* WRITE: by the sink's buffer, the channel that it was
+				      * granted to and one; 0: none that lives */
 	uint32_t unacked;
 	struct block *acked, **acked_end;       /* to be told */
 	struct block *returned, **returned_end; /* to be told; status in sent_at */

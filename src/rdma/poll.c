@@ -420,6 +420,7 @@ void rd_path_free(struct path *path)
 		close(p->efd);
 	pthread_mutex_destroy(&p->lock);
 	free(p->at);
+	free(p->holder);
 	free(p->granted);
 	free(p->reading);
 	free(path->channel_bytes);

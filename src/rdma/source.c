@@ -220,37 +220,45 @@ static void give_back(struct rd_path *p, struct rd_channel *c, uint32_t buffer, 
 	tell(b, &p->returned_end, status);
 }
 
-/* The sink gives a buffer of ours away anew: the channel that had it is dead there. */
-static void outlived(struct rd_path *p, uint32_t buffer)
+static int take_answer(struct rd_path *p, struct rd_channel *c, const struct credit *k)
 {
-	struct block *b = p->at[buffer];
+	struct block *b = p->at[k->buffer];
 
-	if (b)
-		rd_channel_down(p, &p->ch[b->channel], -ECONNRESET);
+	if (!b || b->channel != c->index || b->number != k->number)
+		return -EPROTO;
+	give_back(p, c, k->buffer, k->status, true);
+	return 0;
 }
 
+/* A buffer is given to c. When we know it to be another channel's, filled or not, that one is
+ * dead at the sink: were it used on both, two blocks would be in one place. */
+static int take_grant(struct rd_path *p, struct rd_channel *c, uint32_t buffer)
+{
+	uint32_t holder = p->holder[buffer];
+
+	if (holder == c->index + 1)
+		return -EPROTO;
+	if (holder)
+		rd_channel_down(p, &p->ch[holder - 1], -ECONNRESET);
+	p->holder[buffer] = c->index + 1;
+	return 0;
+}
+
+/* An answer over WRITE gives the buffer to the same channel again. There is room for what
+ * each buffer is granted for once. */
 static int take_credit(struct rd_path *p, struct rd_channel *c, const struct credit *k)
 {
-	struct block *b;
+	int r = -EPROTO;
 
 	if (k->buffer >= p->nat)
 		return -EPROTO;
-	b = p->at[k->buffer];
-	if (k->number != CREDIT_GRANT) {
-		if (!b || b->channel != c->index || b->number != k->number)
-			return -EPROTO;
-		give_back(p, c, k->buffer, k->status, true);
-	} else if (p->read || (b && b->channel == c->index)) {
-		return -EPROTO;
-	} else {
-		outlived(p, k->buffer);
-	}
-	if (p->read)
-		return 0;
-	if (c->ncredits == p->nat)
-		return -EPROTO;
-	c->credits[c->ncredits++] = k->buffer;
-	return 0;
+	if (k->number != CREDIT_GRANT)
+		r = take_answer(p, c, k);
+	else if (!p->read)
+		r = take_grant(p, c, k->buffer);
+	if (!r && !p->read)
+		c->credits[c->ncredits++] = k->buffer;
+	return r;
 }
 
 int rd_source_credits(struct rd_path *p, struct rd_channel *c, const uint8_t *m, uint32_t len)
@@ -273,7 +281,10 @@ void rd_source_drop(struct rd_path *p, struct rd_channel *c)
 {
 	c->announce = c->announce_last = NULL;
 	c->ncredits = 0;
-	for (uint32_t i = 0; i < p->nat && c->blocks; i++)
+	for (uint32_t i = 0; i < p->nat; i++) {
 		if (p->at[i] && p->at[i]->channel == c->index)
 			give_back(p, c, i, 0, false);
+		if (p->holder && p->holder[i] == c->index + 1)
+			p->holder[i] = 0;
+	}
 }

@@ -260,18 +260,21 @@ static int sleep_on(struct rd_path *p, int timeout_ms)
 /* Answers that are due, and reads that waited for a buffer. */
 static void serve_due(struct rd_path *p)
 {
+	bool stalled;
+
 	if (!atomic_exchange(&p->due, 0))
 		return;
+	stalled = p->stalled;
+	p->stalled = false; /* unless one finds no buffer again */
 	for (uint32_t i = 0; i < p->path.nchannels; i++) {
 		struct rd_channel *c = &p->ch[i];
 		int r = c->state == RD_UP ? rd_sink_answer(p, c) : 0;
 
-		if (!r && c->state == RD_UP && p->stalled)
+		if (!r && c->state == RD_UP && stalled)
 			r = rd_sink_read(p, c);
 		if (r)
 			rd_channel_down(p, c, r);
 	}
-	p->stalled = false;
 }
 
 static bool room_came(struct rd_path *p)

@@ -110,6 +110,8 @@ static const struct death deaths[] = {
 	  .slow = 8 },
 	{ .op = OP_READ, .channels = 3, .status = IBV_WC_GENERAL_ERR, .gives_up = true,
 	  .slow = 3 },
+	{ .op = OP_READ, .channels = 3, .status = IBV_WC_WR_FLUSH_ERR, .late = true,
+	  .slow = 3 },
 };
 
 static void test_every_completion(void **state)

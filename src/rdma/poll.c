@@ -101,17 +101,27 @@ static void handle_completion(struct rd_path *p, const struct ibv_wc *wc)
 		rd_channel_down(p, c, c->state == RD_CLOSING && r == -ECONNRESET ? 0 : r);
 }
 
+/* The completion queue is of no use any more: no channel is, and what was on them must not
+ * be waited for. */
+static void lose_all(struct rd_path *p, int error)
+{
+	for (uint32_t i = 0; i < p->path.nchannels; i++)
+		rd_channel_down(p, &p->ch[i], error);
+}
+
 /* How many completions there were. */
 static int drain(struct rd_path *p)
 {
 	struct ibv_wc wc[COMPLETIONS];
 	int n = p->v->poll(p->cq, COMPLETIONS, wc);
 
+	if (n < 0)
+		lose_all(p, n);
 	for (int i = 0; i < n; i++)
 		handle_completion(p, &wc[i]);
 	if (n > 0 && p->spin.limit_ns)
 		spin_found(&p->spin, now_ns());
-	return n;
+	return n < 0 ? 0 : n;
 }
 
 /* ---- events of the connections ---- */
@@ -231,14 +241,16 @@ static void rd_wake(struct path *path)
 static int sleep_on(struct rd_path *p, int timeout_ms)
 {
 	struct epoll_event e[4];
-	int n, r = p->v->cq_arm(p->cq);
+	int n, r = atomic_load(&p->path.alive) ? p->v->cq_arm(p->cq) : 0;
 
-	if (r)
-		return r;
+	if (r) {
+		handle_events(p); /* they know why, if the device is gone */
+		lose_all(p, r);
+		return 0;
+	}
 	/* What completed before it was armed makes no event. */
-	r = drain(p);
-	if (r)
-		return r < 0 ? r : 0;
+	if (drain(p))
+		return 0;
 	if (!p->spin.sleeps)
 		timeout_ms = 0;
 	atomic_store(&p->sleeping, true);
@@ -296,12 +308,7 @@ static int ms_left(uint64_t deadline)
 /* Look without sleeping. True: the caller is to be told, *n events of it. */
 static bool look(struct rd_path *p, struct path_event *ev, int max, int *n)
 {
-	int done = drain(p);
-
-	if (done < 0) {
-		*n = done;
-		return true;
-	}
+	drain(p);
 	if (!p->cfg.source)
 		serve_due(p);
 	*n = tell(p, ev, max);

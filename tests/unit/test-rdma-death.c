@@ -212,7 +212,7 @@ static void test_late_completions(void **state)
 
 /* ---- the device goes ---- */
 
-static void remove_at(uint8_t op, bool source, int turn)
+static void remove_at(uint8_t op, bool source, bool arm_fails, int turn)
 {
 	const struct death d = { .op = op, .channels = 3, .slow = 4 };
 	struct ends x;
@@ -223,6 +223,8 @@ static void remove_at(uint8_t op, bool source, int turn)
 	for (int i = 0; i < turn; i++)
 		flow_turn(f);
 	fake_remove(mine, false);
+	if (arm_fails)
+		fake_fail(FAKE_CQ_ARM, 1, -EIO);
 	if (source)
 		flow_poll_source(f);
 	else
@@ -243,8 +245,8 @@ static void test_device_removal(void **state)
 {
 	(void)state;
 	for (int turn = 0; turn < 10; turn++)
-		for (int how = 0; how < 4; how++)
-			remove_at(how & 1 ? OP_READ : OP_WRITE, how & 2, turn);
+		for (int how = 0; how < 8; how++)
+			remove_at(how & 1 ? OP_READ : OP_WRITE, how & 2, how & 4, turn);
 }
 
 /* Told only by its ids' events, an idle path says why. */

@@ -108,8 +108,11 @@ int rd_channel_make(struct rd_path *p, struct rd_channel *c, struct rdma_cm_id *
 
 int rd_channel_up(struct rd_path *p, struct rd_channel *c)
 {
-	int r = p->v->qp_rnr_timer(c->id, RNR_TIMER);
+	int r;
 
+	if (c->state != RD_CONNECTING)
+		return 0; /* it was told twice: counted once */
+	r = p->v->qp_rnr_timer(c->id, RNR_TIMER);
 	/* Some devices refuse the change in this state; then only the time-out is longer. */
 	if (r)
 		log_debug("channel %u keeps the RNR timer of rdma_cm: %s", c->index, strerror(-r));

@@ -24,6 +24,7 @@ struct end {
 	struct endpoint *ep;
 	struct pool *pool;
 	struct path *path;
+	bool tried;                 /* to open it */
 	struct err e;               /* of what failed last */
 };
 
@@ -122,6 +123,7 @@ static inline int end_open(struct ends *x, struct end *n)
 	const struct path_config c = { .source = n->cfg.source, .pool = n->pool,
 				       .payload = x->agr.block, .inflight = x->agr.inflight };
 
+	n->tried = true;
 	n->path = n->ep->ops->open(n->ep, &c, -1, x->timeout_ms, &n->e);
 	return n->path ? 0 : -1;
 }

@@ -164,8 +164,11 @@ static void handle_events(struct rd_path *p)
 		enum rdma_cm_event_type type = ev->event;
 
 		if (type == RDMA_CM_EVENT_CONNECT_REQUEST) {
-			p->v->reject(ev->id, NULL, 0); /* all channels are here */
+			struct rdma_cm_id *late = ev->id;
+
+			p->v->reject(late, NULL, 0); /* all channels are here */
 			p->v->event_done(ev);
+			p->v->id_free(late);
 			continue;
 		}
 		p->v->event_done(ev);

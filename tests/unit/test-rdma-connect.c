@@ -328,6 +328,37 @@ static void test_strangers(void **state)
 	}
 }
 
+/* One that comes when all channels are there is refused, and leaves nothing behind. */
+static void test_too_late(void **state)
+{
+	struct fake_census before;
+	struct path_event ev;
+	uint8_t hello[HELLO_BYTES];
+	struct phony ph;
+	struct ends x;
+	struct path *p;
+
+	(void)state;
+	start(&x, OP_WRITE, true);
+	phony_to_server(&ph, &x);
+	p = x.end[SERVER].path;
+	before = fake_census();
+	for (int i = 0; i < 3; i++) {
+		uint32_t id = phony_id(&ph);
+
+		phony_hello(&ph, 5, hello);
+		phony_connect(&ph, id, hello, HELLO_BYTES);
+		assert_int_equal(p->ops->poll(p, &ev, 1, 0), 0);
+		phony_answers(&ph);
+	}
+	assert_int_equal(ph.unanswered, 0);
+	assert_int_equal(p->alive, CHANNELS);
+	assert_int_equal(fake_census().ids, before.ids + 3); /* the phony's own */
+	end_free(&x.end[SERVER]);
+	phony_free(&ph);
+	fake_end();
+}
+
 static enum lie server_lie;
 static unsigned server_lies_at;
 
@@ -407,6 +438,7 @@ int main(void)
 		cmocka_unit_test(test_ports),
 		cmocka_unit_test(test_limits),
 		cmocka_unit_test(test_strangers),
+		cmocka_unit_test(test_too_late),
 		cmocka_unit_test(test_false_server),
 		cmocka_unit_test(test_refusing_server),
 		cmocka_unit_test(test_ack_timeout),

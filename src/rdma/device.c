@@ -53,6 +53,10 @@ static int check_port(struct rd_endpoint *ep, const struct ibv_port_attr *port, 
 
 	if (port->state != IBV_PORT_ACTIVE)
 		return err_set(e, -ENETDOWN, "RDMA by %s: the port is not active", ep->name);
+	if (ep->cfg.agr && ep->cfg.agr->op == OP_READ &&
+	    (ep->cfg.source ? ep->attr.max_qp_rd_atom : ep->attr.max_qp_init_rd_atom) < 1)
+		return err_set(e, -EOPNOTSUPP, "RDMA by %s: it can do no RDMA_READ: set --op write",
+			       ep->name);
 	if (port->max_msg_sz < block)
 		return err_set(e, -EMSGSIZE, "RDMA by %s: it takes messages of %u bytes at most: "
 			       "set --block below that", ep->name, port->max_msg_sz);

@@ -102,6 +102,12 @@ static int connect_channel(struct rd_endpoint *ep, struct rd_path *p, struct rd_
 	return r ? r : ep->v->connect(c->id, &param);
 }
 
+/* A sink that reads, but not one block at a time, would wait for ever. */
+static bool cannot_read(const struct rd_path *p, const struct rd_channel *c)
+{
+	return p->read && !p->cfg.source && !c->reads_max;
+}
+
 static int check_answer(struct rd_endpoint *ep, struct rd_path *p, struct rd_channel *c,
 			const struct rdma_conn_param *param, struct err *e)
 {
@@ -117,6 +123,9 @@ static int check_answer(struct rd_endpoint *ep, struct rd_path *p, struct rd_cha
 		return err_set(e, -EKEYREJECTED, "RDMA channel %u: %s", ep->cfg.first + c->index,
 			       why);
 	c->reads_max = min_u8(read_depth(ep->attr.max_qp_init_rd_atom), param->initiator_depth);
+	if (cannot_read(p, c))
+		return err_set(e, -EOPNOTSUPP, "RDMA channel %u: the server lets nobody read",
+			       ep->cfg.first + c->index);
 	return rd_channel_up(p, c);
 }
 
@@ -179,7 +188,7 @@ static const char *check_request(struct rd_endpoint *ep, struct rd_path *p,
 	(*c)->peer_key = key;
 	(*c)->reads_max = min_u8(read_depth(ep->attr.max_qp_init_rd_atom),
 				 param->initiator_depth);
-	return NULL;
+	return cannot_read(p, *c) ? "it lets nobody read" : NULL;
 }
 
 static int accept_channel(struct rd_endpoint *ep, struct rd_path *p, struct rdma_cm_event *ev)

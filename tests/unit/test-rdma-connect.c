@@ -247,6 +247,62 @@ static void test_limits(void **state)
 	one_limit("--channels", short_completions);
 }
 
+/* Reads that a device cannot do at all: rather a word than a transfer that stands still. */
+static void test_no_reads(void **state)
+{
+	(void)state;
+	for (int put = 0; put < 2; put++) {
+		for (int which = 0; which < 2; which++) {
+			unsigned sink = put ? 1 : 2;
+			struct ends x;
+
+			start(&x, OP_READ, put);
+			if (which)
+				fake_device_attr(sink)->max_qp_init_rd_atom = 0;
+			else
+				fake_device_attr(3 - sink)->max_qp_rd_atom = 0;
+			assert_int_not_equal(ends_open(&x), 0);
+			assert_true(strstr(x.end[SERVER].e.text, "RDMA_READ") ||
+				    strstr(x.end[CLIENT].e.text, "RDMA_READ"));
+			ends_free(&x);
+			fake_end();
+		}
+	}
+}
+
+/* The other side may say so by the connection's parameters. */
+static void test_unreadable_peer(void **state)
+{
+	uint8_t hello[HELLO_BYTES];
+	struct phony ph;
+	struct ends x;
+
+	(void)state;
+	start(&x, OP_READ, false);
+	phony_init(&ph, &x, true);
+	ph.depth = 0;
+	assert_int_equal(phony_from_client(&ph, &x), -1);
+	assert_non_null(strstr(x.end[CLIENT].e.text, "lets nobody read"));
+	end_free(&x.end[CLIENT]);
+	phony_free(&ph);
+
+	ends_init(&x, OP_READ, 1, 6);
+	x.timeout_ms = 20;
+	if (end_make(&x, &x.end[SERVER]) || end_listen(&x) || end_pool(&x, &x.end[SERVER]))
+		fail_msg("%s", x.end[SERVER].e.text);
+	phony_init(&ph, &x, false);
+	ph.depth = 0;
+	phony_id(&ph);
+	phony_hello(&ph, 5, hello);
+	phony_connect(&ph, 0, hello, HELLO_BYTES);
+	assert_int_equal(end_open(&x, &x.end[SERVER]), -1);
+	phony_answers(&ph);
+	assert_int_equal(ph.last_status, 28);
+	end_free(&x.end[SERVER]);
+	phony_free(&ph);
+	fake_end();
+}
+
 /* ---- hellos ---- */
 
 enum lie {
@@ -437,6 +493,8 @@ int main(void)
 		cmocka_unit_test(test_no_way),
 		cmocka_unit_test(test_ports),
 		cmocka_unit_test(test_limits),
+		cmocka_unit_test(test_no_reads),
+		cmocka_unit_test(test_unreadable_peer),
 		cmocka_unit_test(test_strangers),
 		cmocka_unit_test(test_too_late),
 		cmocka_unit_test(test_false_server),

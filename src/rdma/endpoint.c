@@ -6,7 +6,6 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <limits.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -261,20 +260,12 @@ static int next_event(struct rd_endpoint *ep, struct rd_path *p, struct err *e)
 	return r;
 }
 
-static int ms_until(uint64_t deadline)
-{
-	uint64_t now = now_ns();
-	uint64_t ms = now >= deadline ? 0 : (deadline - now + 999999) / 1000000;
-
-	return ms > INT_MAX ? INT_MAX : (int)ms;
-}
-
 /* Sleep for an event: 0, or a negative errno. */
 static int await_event(struct rd_endpoint *ep, int stop, uint64_t deadline)
 {
 	struct pollfd fds[2] = { { .fd = ep->events->fd, .events = POLLIN },
 				 { .fd = stop, .events = POLLIN } };
-	int n = poll(fds, 2, ms_until(deadline));
+	int n = poll(fds, 2, ms_to(deadline));
 
 	if (n < 0)
 		return errno == EINTR ? 0 : -errno;

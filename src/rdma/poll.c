@@ -300,14 +300,6 @@ static bool room_came(struct rd_path *p)
 	return true;
 }
 
-static int ms_left(uint64_t deadline)
-{
-	uint64_t now = now_ns();
-	uint64_t ms = now >= deadline ? 0 : (deadline - now + 999999) / 1000000;
-
-	return ms > INT_MAX ? INT_MAX : (int)ms;
-}
-
 /* Look without sleeping. True: the caller is to be told, *n events of it. */
 static bool look(struct rd_path *p, struct path_event *ev, int max, int *n)
 {
@@ -332,7 +324,7 @@ static int rd_poll(struct path *path, struct path_event *ev, int max, int timeou
 		if (look(p, ev, max, &n))
 			return n;
 		if (timeout_ms > 0)
-			left = ms_left(deadline);
+			left = ms_to(deadline);
 		if (left && p->spin.limit_ns && spin_on(&p->spin, now_ns()))
 			continue;
 		r = sleep_on(p, left);
@@ -379,7 +371,7 @@ static int rd_finish(struct path *path, int timeout_ms)
 	if (p->cfg.source && p->unacked)
 		return -EBUSY;
 	while (atomic_load(&path->alive)) {
-		int n, left = ms_left(deadline);
+		int n, left = ms_to(deadline);
 
 		if (!left)
 			return -ETIMEDOUT;

@@ -73,6 +73,23 @@ int rd_message_send(struct rd_path *p, struct rd_channel *c, uint32_t index, uin
 	return r ? r : p->v->post_send(c->id, &wr);
 }
 
+/* ---- signs of life ---- */
+
+/* A write of no bytes needs no memory on either side and takes no receive, so it may be sent
+ * at any time; but the other device must acknowledge it. */
+int rd_probe(struct rd_path *p, struct rd_channel *c)
+{
+	struct ibv_send_wr wr = {
+		.wr_id = rd_work_id(RD_WORK_PROBE, c->index, 0),
+		.opcode = IBV_WR_RDMA_WRITE,
+		.send_flags = IBV_SEND_SIGNALED,
+		.wr.rdma.rkey = c->peer_key,
+	};
+
+	c->probing = true;
+	return p->v->post_send(c->id, &wr);
+}
+
 /* ---- beginning ---- */
 
 int rd_channel_make(struct rd_path *p, struct rd_channel *c, struct rdma_cm_id *id)
@@ -81,7 +98,7 @@ int rd_channel_make(struct rd_path *p, struct rd_channel *c, struct rdma_cm_id *
 		.send_cq = p->cq,
 		.recv_cq = p->cq,
 		.cap = {
-			.max_send_wr = c->sends_max + RD_MESSAGES_OUT,
+			.max_send_wr = c->sends_max + RD_OTHERS_OUT,
 			.max_recv_wr = c->receives,
 			.max_send_sge = 2,
 			.max_recv_sge = 1,
@@ -119,7 +136,7 @@ int rd_channel_up(struct rd_path *p, struct rd_channel *c)
 	pthread_mutex_lock(&p->lock);
 	c->state = RD_UP;
 	pthread_mutex_unlock(&p->lock);
-	c->counted = true;
+	c->counted = c->heard = true;
 	atomic_fetch_add(&p->path.alive, 1);
 	return 0;
 }

@@ -158,7 +158,7 @@ static void size_channel(const struct rd_path *p, const struct rd_endpoint *ep,
 			 struct rd_channel *c)
 {
 	const struct agreement *a = ep->cfg.agr;
-	int room = ep->attr.max_qp_wr - (int)RD_MESSAGES_OUT;
+	int room = ep->attr.max_qp_wr - (int)RD_OTHERS_OUT;
 
 	c->receives = clamp(p->read ? p->cfg.inflight : a->sink_blocks, ep->attr.max_qp_wr);
 	c->sends_max = 1;
@@ -231,7 +231,7 @@ static int make_queue(struct rd_path *p, const struct rd_endpoint *ep)
 {
 	const struct rd_channel *c = &p->ch[0];
 	uint64_t most = (uint64_t)p->path.nchannels *
-			(c->receives + c->sends_max + RD_MESSAGES_OUT);
+			(c->receives + c->sends_max + RD_OTHERS_OUT);
 
 	if (most > (uint64_t)ep->attr.max_cqe)
 		return -E2BIG;

@@ -30,6 +30,7 @@
 
 #define RD_MESSAGE 512u           /* bytes of a message between the sides */
 #define RD_MESSAGES_OUT 16u       /* of one channel under way at once */
+#define RD_OTHERS_OUT (RD_MESSAGES_OUT + 1) /* sends that are not of data: and a probe */
 #define RD_CREDITS ((RD_MESSAGE - CREDIT_HEAD) / CREDIT_BYTES) /* in one message */
 #define RD_ANNOUNCES ((RD_MESSAGE - ANNOUNCE_HEAD) / ANNOUNCE_BYTES)
 
@@ -45,13 +46,15 @@ enum rd_state {
 };
 
 /* What a completion is of: bits 56.. of wr_id; bits 32.. name the channel. */
-enum rd_work { RD_WORK_DATA = 1, RD_WORK_MESSAGE, RD_WORK_RECEIVE, RD_WORK_READ };
+enum rd_work { RD_WORK_DATA = 1, RD_WORK_MESSAGE, RD_WORK_RECEIVE, RD_WORK_READ, RD_WORK_PROBE };
 
 struct rd_channel {
 	struct rdma_cm_id *id;
 	uint32_t index;              /* in its path */
 	enum rd_state state;
 	bool counted;                /* was up: its end is to be told */
+	bool heard;                  /* something completed since it was last looked at */
+	bool probing;                /* a probe is under way */
 	bool down_due;
 	int down_error;
 	uint32_t peer_key;           /* of the other's pool */
@@ -109,6 +112,7 @@ struct rd_path {
 	bool want_room;              /* post said -EAGAIN */
 	bool finishing;
 	struct spin spin;
+	uint64_t probe_at;           /* when channels are next looked at */
 
 	/* As in the TCP path: see src/transport/tcp.h for why no wake-up is lost. */
 	atomic_bool sleeping, woken;
@@ -160,6 +164,8 @@ int rd_channel_up(struct rd_path *p, struct rd_channel *c);
  * are where they belong. */
 void rd_channel_down(struct rd_path *p, struct rd_channel *c, int error);
 int rd_repost(struct rd_path *p, struct rd_channel *c, uint32_t index);
+/* Ask the other side's device whether it is there: its completion says so, or fails. */
+int rd_probe(struct rd_path *p, struct rd_channel *c);
 /* A free message of c's, or NULL; then send its first len bytes. */
 uint8_t *rd_message_get(struct rd_path *p, struct rd_channel *c, uint32_t *index);
 int rd_message_send(struct rd_path *p, struct rd_channel *c, uint32_t index, uint32_t len);

@@ -11,6 +11,9 @@
 #include <unistd.h>
 
 #define COMPLETIONS 32
+/* A channel on which nothing has completed for so long is probed. A side that waits for the
+ * other has nothing posted that could fail, and would wait for ever on a way that is cut. */
+#define PROBE_NS 1000000000ull
 
 static struct rd_path *rd(struct path *path)
 {
@@ -77,6 +80,9 @@ static int completed(struct rd_path *p, struct rd_channel *c, const struct ibv_w
 		return rd_sink_was_read(p, c, index);
 	case RD_WORK_RECEIVE:
 		return received(p, c, wc);
+	case RD_WORK_PROBE:
+		c->probing = false;
+		return 0;
 	}
 	return 0;
 }
@@ -89,6 +95,7 @@ static void handle_completion(struct rd_path *p, const struct ibv_wc *wc)
 	if (c->state == RD_DOWN)
 		return; /* left in the queue by a queue pair that is gone */
 	if (wc->status == IBV_WC_SUCCESS) {
+		c->heard = true;
 		r = FAULT("cut", wc->byte_len) ? -ECONNRESET : completed(p, c, wc);
 	} else {
 		r = work_error(wc->status);
@@ -300,6 +307,34 @@ static bool room_came(struct rd_path *p)
 	return true;
 }
 
+/* Ask where nothing has been heard for a while. */
+static void probe_silent(struct rd_path *p)
+{
+	uint64_t now = now_ns();
+
+	if (now < p->probe_at)
+		return;
+	p->probe_at = now + PROBE_NS;
+	for (uint32_t i = 0; i < p->path.nchannels; i++) {
+		struct rd_channel *c = &p->ch[i];
+		int r = 0;
+
+		if (c->state == RD_UP && !c->heard && !c->probing)
+			r = rd_probe(p, c);
+		c->heard = false;
+		if (r)
+			rd_channel_down(p, c, r);
+	}
+}
+
+/* Milliseconds to sleep where left are (-1: any time): no longer than to the next look. */
+static int nap(const struct rd_path *p, int left)
+{
+	int most = ms_to(p->probe_at);
+
+	return left < 0 || left > most ? most : left;
+}
+
 /* Look without sleeping. True: the caller is to be told, *n events of it. */
 static bool look(struct rd_path *p, struct path_event *ev, int max, int *n)
 {
@@ -321,13 +356,14 @@ static int rd_poll(struct path *path, struct path_event *ev, int max, int timeou
 	for (;;) {
 		int n, r;
 
+		probe_silent(p);
 		if (look(p, ev, max, &n))
 			return n;
 		if (timeout_ms > 0)
 			left = ms_to(deadline);
 		if (left && p->spin.limit_ns && spin_on(&p->spin, now_ns()))
 			continue;
-		r = sleep_on(p, left);
+		r = sleep_on(p, nap(p, left));
 		if (r < 0)
 			return r;
 		if (!left)

@@ -11,12 +11,19 @@
 #                                  packets stay inside rxe: no netem, no netdev counters
 #   rdma_veth A B ADDRA ADDRB      a new veth pair, rxe_A and rxe_B
 #   rdma_cards A B ADDRA ADDRB     two cards of the guest on one wire, the same way
+#   rdma_cable A B ADDRA ADDRB     a veth pair for each end and a bridge between them, so that
+#                                  a plug can be pulled: what is set down itself loses its
+#                                  routes, too, and rdma_rxe of 6.1 does not live through a
+#                                  packet of rdma_cm that has none: queue pair 1 hears no
+#                                  more until the device is made anew
+#   rdma_pull A, rdma_plug A       then: A has no carrier, and has it again
+#   rdma_cut DEV..., rdma_join DEV...      RoCE's packets get lost, all others pass
 #   rdma_delay MS DEV...           each DEV sends MS later; MS may be a fraction; more words
 #                                  of netem after the first, in quotes: '10 loss 1%'
 # ADDR may be IPv4 or IPv6 (rdma_self only), without a prefix length. MTU (9000) may be set before.
 
 rdma_modules() {
-	modprobe -a rdma_rxe rdma_ucm ib_uverbs veth sch_netem || return
+	modprobe -a rdma_rxe rdma_ucm ib_uverbs veth bridge sch_netem sch_prio cls_u32 || return
 	echo 100000 >/proc/sys/net/core/netdev_max_backlog
 	local end
 	for end in rmem wmem; do
@@ -99,16 +106,29 @@ rdma_delay() {
 	done
 }
 
-# rdma_wire_again A B ADDRA ADDRB: what the kernel forgot while A or B was down
-rdma_wire_again() {
-	local table
-	for table in $(seq 100 $((rdma_table - 1))); do
-		ip route show table "$table" 2>/dev/null | grep -q . && continue
-		case $(ip rule show | grep "lookup $table\$") in
-		*"to $4 "*) ip route add "$4" dev "$1" src "$3" table "$table" ;;
-		*"to $3 "*) ip route add "$3" dev "$2" src "$4" table "$table" ;;
-		esac
+rdma_cable() {
+	local end
+	ip link add "$1$2" type bridge && ip link set "$1$2" mtu "${MTU:-9000}" up || return
+	for end in "$1" "$2"; do
+		ip link add "$end" type veth peer name "far.$end" || return
+		ip link set "far.$end" mtu "${MTU:-9000}" master "$1$2" up
 	done
-	ip neigh replace "$4" lladdr "$(cat "/sys/class/net/$2/address")" dev "$1" nud permanent
-	ip neigh replace "$3" lladdr "$(cat "/sys/class/net/$1/address")" dev "$2" nud permanent
+	rdma_cards "$@"
+}
+rdma_pull() { ip link set "far.$1" down; }
+rdma_plug() { ip link set "far.$1" up; }
+
+rdma_cut() {
+	local dev
+	for dev; do
+		tc qdisc replace dev "$dev" root handle 1: prio
+		tc qdisc add dev "$dev" parent 1:3 netem loss 100%
+		tc filter add dev "$dev" parent 1: protocol ip u32 match ip dport 4791 0xffff flowid 1:3
+	done
+}
+rdma_join() {
+	local dev
+	for dev; do
+		tc qdisc del dev "$dev" root
+	done
 }

@@ -1,6 +1,6 @@
 #!/bin/bash
-# What goes wrong under an RDMA transfer: a peer killed, the link gone for a while or for
-# good, packets lost, the device deleted, memory that may not be locked, forged tokens. TAP.
+# What goes wrong at the ends of an RDMA transfer: a peer killed, memory that may not be
+# locked, an address that has no device. TAP.
 
 # shellcheck disable=SC2034 # for guest.sh and lib.sh
 vm_options="--timeout 900"
@@ -46,30 +46,7 @@ for op in write read; do
 	check "$op: with the same bytes" cmp "$tmp/big" "$root/big"
 done
 
-# ---- the link ----
-
-for how in "link down for 2 s" "1 % loss"; do
-	rm -f "$root"/big
-	case $how in *loss) rdma_delay '1 loss 1%' v0 v1 ;; esac
-	rftp put --transport rdma --prot clear --block 64K --rate 3M -q "$tmp/big" "$url/big" </dev/null >"$tmp/out" 2>"$tmp/err" &
-	client=$!
-	sleep 2
-	case $how in link*)
-		ip link set v0 down
-		sleep 2
-		ip link set v0 up
-		rdma_wire_again v0 v1 10.0.0.1 10.0.0.2
-		;;
-	esac
-	wait $client
-	status=$? ran="put under: $how"
-	check "$how: the transfer ends" status_is 0
-	check "$how: with the same bytes" cmp "$tmp/big" "$root/big"
-	tc qdisc del dev v0 root 2>/dev/null
-	tc qdisc del dev v1 root 2>/dev/null
-done
-
-# ---- limits and strangers ----
+# ---- limits ----
 
 run setpriv --reuid 65534 --regid 65534 --clear-groups prlimit --memlock=65536 \
 	env HOME=/tmp rftp put --accept-new --transport rdma --prot clear -q "$tmp/big" "$url/limited"
@@ -85,15 +62,4 @@ check "an address without a device: rdma ends with 3" fails_with 3 'RDMA'
 run rftp put --accept-new -q "$tmp/big" "rftp://127.0.0.1:$port/lo"
 check "and auto takes TCP" status_is 0
 
-# ---- the device goes away ----
-
-rm -f "$root"/big
-rftp put --transport rdma --prot clear --block 64K --rate 3M --retries 0 -q "$tmp/big" "$url/big" </dev/null >"$tmp/out" 2>"$tmp/err" &
-client=$!
-sleep 2
-begin=$(date +%s)
-rdma link delete rxe_v0
-check "the device is deleted under way, and lets go within 10 s" test $(($(date +%s) - begin)) -le 10
-wait $client
-check "whole or absent" whole_or_absent
 finish

@@ -1,0 +1,140 @@
+#!/bin/bash
+# A link that fails under an RDMA transfer: a plug pulled for a moment, for a while, for good;
+# packets lost; RoCE's packets alone lost, with the control connection alive. What can be
+# bridged is, and what cannot ends whole by another way or with a word, and is resumed. TAP.
+
+# shellcheck disable=SC2034 # for guest.sh and lib.sh
+vm_options="--timeout 600"
+. "${top_srcdir:?}/tests/vm/guest.sh"
+
+rdma_modules || skip_all "the guest's kernel has no RDMA"
+rdma_cable v0 v1 10.0.0.1 10.0.0.2
+head -c 6291456 /dev/urandom >"$tmp/big"
+head -c 16777216 /dev/urandom >"$tmp/huge" # the least that is resumed
+file=big
+open_server main 0.0.0.0
+root=$tmp/main.root
+url=rftp://10.0.0.2:$port
+cp "$tmp/big" "$root/from"
+run rftp ls --accept-new "$url/"
+
+# begin DIR OPTION...: a put or get that takes three seconds, in the background
+begin() {
+	local way=$1
+	shift
+	set -- --prot clear --block 64K --rate 2M --json "$@"
+	rm -f "$root/big" "$tmp/back"
+	if [ "$way" = put ]; then
+		set -- rftp put "$@" "$tmp/$file" "$url/big"
+		target=$root/big
+	else
+		set -- rftp get "$@" "$url/from" "$tmp/back"
+		target=$tmp/back
+	fi
+	ran="$*"
+	"$@" </dev/null >"$tmp/out" 2>"$tmp/err" &
+	client=$!
+}
+end() {
+	wait "$client"
+	status=$?
+}
+is_whole() { cmp -s "$tmp/$file" "$target"; }
+# retries: packets that were sent again, and requests that came after a lost one
+retries() {
+	echo $(($(counter rxe_v0 completer_retry_err out_of_seq_request duplicate_request) +
+		$(counter rxe_v1 completer_retry_err out_of_seq_request duplicate_request)))
+}
+sessions_gone() { no_children "$server"; }
+
+# ---- what the queue pairs bridge ----
+
+for what in "put write" "put read" "get write"; do
+	begin "${what% *}" --transport rdma --op "${what#* }" --retries 0
+	sleep 2
+	rdma_pull v0
+	sleep 2
+	rdma_plug v0
+	end
+	check "$what, the plug is pulled for 2 s: it goes on" status_is 0
+	check "$what, the plug is pulled for 2 s: by the same queue pairs" test "$(summary channels_lost)" = 0
+	check "$what, the plug is pulled for 2 s: the same bytes" is_whole
+done
+
+rdma_delay '0 loss 1%' v0 v1
+for op in write read; do
+	before=$(retries)
+	begin put --transport rdma --op $op --retries 0 --rate 20M
+	end
+	check "$op, 1 % loss: it ends" status_is 0
+	check "$op, 1 % loss: by the same queue pairs" test "$(summary channels_lost)" = 0
+	check "$op, 1 % loss: the same bytes" is_whole
+	check "$op, 1 % loss: packets were sent again" test "$(retries)" -gt "$before"
+done
+rdma_join v0 v1
+
+# ---- RoCE alone is cut: the control connection has the rest ----
+
+for what in "put write" "put read" "get write" "get read"; do
+	begin "${what% *}" --op "${what#* }" --retries 0
+	sleep 1.5
+	rdma_cut v0 v1
+	end
+	check "$what, RoCE is cut: the rest goes over the control connection" status_is 0
+	check "$what, RoCE is cut: the same bytes" is_whole
+	check "$what, RoCE is cut: the summary says so" test "$(summary fell_back)" = True
+	check "$what, RoCE is cut: and how many channels were lost" test "$(summary channels_lost)" = 2
+	check "$what, RoCE is cut: a word is said" grep -q 'no data channel is left' "$tmp/err"
+	check "$what, RoCE is cut: no resources are left" patience 10 nothing_left
+	rdma_join v0 v1
+done
+
+file=huge
+begin put --transport rdma --retries 0 --rate 6M
+sleep 2
+rdma_cut v0 v1
+end
+check "RoCE is cut, nothing but RDMA is allowed: status 4" status_is 4
+check "it says what to do" grep -q 'same command goes on' "$tmp/err"
+check "nothing under the name" test ! -e "$root/big"
+rdma_join v0 v1
+check "its session ends" patience 20 sessions_gone
+begin put --transport rdma --rate 0
+end
+check "the next run ends" status_is 0
+check "and has not sent all again" test "$(summary resumed)" -gt 0
+check "the same bytes" is_whole
+file=big
+
+# ---- longer than the queue pairs wait ----
+
+begin put --transport rdma --connect-timeout 3s
+sleep 1.5
+rdma_pull v0
+sleep 9
+rdma_plug v0
+end
+check "the plug is pulled for 9 s: it ends after another try" status_is 0
+check "it says so" grep -q 'trying again' "$tmp/err"
+check "the same bytes" is_whole
+
+begin get --transport rdma --retries 2 --connect-timeout 2s
+sleep 1.5
+rdma_pull v0
+begun=$SECONDS
+end
+check "the plug is pulled for good: status 4" status_is 4
+check "within 90 s" test $((SECONDS - begun)) -le 90
+check "nothing under the name" test ! -e "$target"
+rdma_plug v0
+check "its session ends" patience 20 sessions_gone
+check "and leaves no resources" patience 10 nothing_left
+begin get --transport rdma
+end
+check "the next run ends" status_is 0
+check "the same bytes" is_whole
+
+for dev in rxe_v0 rxe_v1; do
+	check "$dev: nobody had to wait for a receive" test "$(counter $dev rcvd_rnr_err send_rnr_err)" = 0
+done
+finish

@@ -5,6 +5,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,11 +64,76 @@ static int check_port(struct rd_endpoint *ep, const struct ibv_port_attr *port, 
 	return 0;
 }
 
+/* ---- who uses which device ---- */
+
+/* A process has one context for each device, whatever number of endpoints. */
+struct user {
+	struct user *next;
+	struct ibv_context *ctx;
+	unsigned count;
+	bool gone;
+};
+
+static struct user *users; /* guarded by users_lock */
+static pthread_mutex_t users_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static struct user **find_user(const struct ibv_context *ctx)
+{
+	struct user **u = &users;
+
+	while (*u && (*u)->ctx != ctx)
+		u = &(*u)->next;
+	return u;
+}
+
+static int hold_device(struct ibv_context *ctx)
+{
+	LOCK_GUARD(held, &users_lock);
+	struct user **u = find_user(ctx);
+
+	if (!*u)
+		*u = calloc(1, sizeof(**u));
+	if (!*u)
+		return -ENOMEM;
+	(*u)->ctx = ctx;
+	(*u)->count++;
+	return 0;
+}
+
+/* True: it is being removed, and this was the last who used it. */
+static bool drop_device(struct ibv_context *ctx, bool gone)
+{
+	LOCK_GUARD(held, &users_lock);
+	struct user **u = find_user(ctx), *last = *u;
+
+	last->gone |= gone;
+	if (--last->count)
+		return false;
+	gone = last->gone;
+	*u = last->next;
+	free(last);
+	return gone;
+}
+
+void rd_leave_device(struct rd_endpoint *ep)
+{
+	struct ibv_context *ctx = steal_ptr(&ep->ctx);
+
+	ep->v->id_free(steal_ptr(&ep->id));
+	ep->v->mr_free(steal_ptr(&ep->mr));
+	ep->v->pd_free(steal_ptr(&ep->pd));
+	ep->v->channel_free(steal_ptr(&ep->events));
+	if (ctx && drop_device(ctx, ep->gone))
+		ep->v->device_gone(ctx);
+}
+
 int rd_use_device(struct rd_endpoint *ep, struct err *e)
 {
 	struct ibv_port_attr port;
-	int r;
+	int r = hold_device(ep->id->verbs);
 
+	if (r)
+		return err_sys(e, r, "RDMA device");
 	ep->ctx = ep->id->verbs;
 	snprintf(ep->name, sizeof(ep->name), "%.60s port %u",
 		 ep->ctx->device ? ep->ctx->device->name : "?", ep->id->port_num);
@@ -256,7 +322,12 @@ static int make_poller(struct rd_path *p)
 	r = watch(p, p->efd, NULL, EPOLLIN | EPOLLET); /* never read */
 	if (!r)
 		r = watch(p, p->completions->fd, p->completions, EPOLLIN);
-	return r ? r : watch(p, p->events->fd, p->events, EPOLLIN);
+	if (!r)
+		r = watch(p, p->events->fd, p->events, EPOLLIN);
+	p->async = p->v->async_fd(p->ctx);
+	if (r || p->async < 0)
+		return r ? r : p->async;
+	return watch(p, p->async, p->ctx, EPOLLIN);
 }
 
 static void init_path(struct rd_path *p, struct rd_endpoint *ep, const struct path_config *c)
@@ -270,6 +341,7 @@ static void init_path(struct rd_path *p, struct rd_endpoint *ep, const struct pa
 	p->stride = pool_stride(c->pool);
 	/* Besides, each end has readers or writers, and packets that come in. */
 	spin_init(&p->spin, ep->cfg.poll, cpus_allowed(), ep->cfg.agr->paths + 1u);
+	p->endpoint = ep;
 	p->ctx = ep->ctx;
 	p->pd = ep->pd;
 	p->mr = ep->mr;

@@ -254,6 +254,7 @@ static int next_event(struct rd_endpoint *ep, struct rd_path *p, struct err *e)
 	if (r)
 		return r;
 	c = ev->id->context;
+	ep->gone |= ev->event == RDMA_CM_EVENT_DEVICE_REMOVAL;
 	if (ep->server)
 		r = server_event(ep, p, c, ev);
 	else
@@ -448,10 +449,7 @@ static void rd_endpoint_free(struct endpoint *endpoint)
 
 	if (!ep)
 		return;
-	ep->v->id_free(ep->id);
-	ep->v->mr_free(ep->mr);
-	ep->v->pd_free(ep->pd);
-	ep->v->channel_free(ep->events);
+	rd_leave_device(ep);
 	free(ep);
 }
 

@@ -21,6 +21,7 @@ struct rd_endpoint {
 	struct ibv_device_attr attr;
 	struct ibv_pd *pd;
 	struct ibv_mr *mr;          /* of the pool, between its hooks */
+	bool gone;                  /* the device is being removed */
 	struct pool_hooks hooks;
 	char name[80];              /* device and port, for people */
 };
@@ -34,6 +35,9 @@ int rd_no_events(int r, struct err *e);
 /* ep->id has a device: check it against the agreement and take a protection domain there
  * (device.c). 0 or a negative errno with text. */
 int rd_use_device(struct rd_endpoint *ep, struct err *e);
+/* Free all that the endpoint has of its device, and with gone set see that the device can be
+ * removed. The pool's memory stays, and is registered no more. Not while a path has anything. */
+void rd_leave_device(struct rd_endpoint *ep);
 const struct pool_hooks *rd_hooks(struct endpoint *endpoint);
 /* A path without connections; its channels are RD_NEW. */
 struct rd_path *rd_path_new(struct rd_endpoint *ep, const struct path_config *c, struct err *e);

@@ -92,9 +92,12 @@ struct rd_announced {
 	uint32_t head, payload;      /* bytes */
 };
 
+struct rd_endpoint;
+
 struct rd_path {
 	struct path path;
 	struct path_config cfg;
+	struct rd_endpoint *endpoint; /* outlives it */
 	const struct verbs *v;
 	bool read;                   /* READ, else WRITE */
 	size_t stride;               /* from one block to the next, in both pools */
@@ -108,7 +111,9 @@ struct rd_path {
 	struct ibv_comp_channel *completions;
 	struct ibv_cq *cq;
 	int ep, efd;
+	int async;                   /* the device's own events; not owned */
 	uint32_t turn;
+	bool gone;                   /* the device was removed: there is nothing of it here */
 	bool want_room;              /* post said -EAGAIN */
 	bool finishing;
 	struct spin spin;
@@ -216,7 +221,6 @@ void rd_sink_drop(struct rd_path *p, struct rd_channel *c);
 /* ---- the path (poll.c) ---- */
 
 extern const struct path_ops rd_source_ops, rd_sink_ops;
-/* For the time before it is a path: handle what has completed. 0 or a negative errno. */
 void rd_path_free(struct path *path);
 
 #endif

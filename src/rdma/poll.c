@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The path's one thread: completions, events of the connections, sleep. */
-#include "rdma/path.h"
+#include "rdma/endpoint.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -120,7 +120,7 @@ static void lose_all(struct rd_path *p, int error)
 static int drain(struct rd_path *p)
 {
 	struct ibv_wc wc[COMPLETIONS];
-	int n = p->v->poll(p->cq, COMPLETIONS, wc);
+	int n = p->gone ? 0 : p->v->poll(p->cq, COMPLETIONS, wc);
 
 	if (n < 0)
 		lose_all(p, n);
@@ -143,6 +143,29 @@ static int goodbye(struct rd_path *p, struct rd_channel *c)
 	return rd_sink_unanswered(p, c) || c->nannounced || c->reads ? -ECONNRESET : 0;
 }
 
+/* What the path itself has of its device. */
+static void free_resources(struct rd_path *p)
+{
+	for (uint32_t i = 0; i < p->path.nchannels; i++)
+		p->v->id_free(steal_ptr(&p->ch[i].id));
+	p->v->cq_free(steal_ptr(&p->completions), steal_ptr(&p->cq));
+	p->v->mr_free(steal_ptr(&p->message_mr));
+}
+
+/* The device is being removed, and whoever does it waits until nobody uses it: nothing of it
+ * may be kept, though the path itself is, until the transfer ends. */
+static void leave_device(struct rd_path *p)
+{
+	log_warn("RDMA by %s: the device is being removed", p->endpoint->name);
+	p->gone = true;
+	for (uint32_t i = 0; i < p->path.nchannels; i++)
+		rd_channel_down(p, &p->ch[i], -ENODEV);
+	epoll_ctl(p->ep, EPOLL_CTL_DEL, p->async, NULL);
+	free_resources(p);
+	p->endpoint->gone = true;
+	rd_leave_device(p->endpoint);
+}
+
 static void channel_event(struct rd_path *p, struct rd_channel *c, enum rdma_cm_event_type type)
 {
 	switch (type) {
@@ -150,9 +173,6 @@ static void channel_event(struct rd_path *p, struct rd_channel *c, enum rdma_cm_
 		while (drain(p) > 0)
 			;
 		rd_channel_down(p, c, goodbye(p, c));
-		break;
-	case RDMA_CM_EVENT_DEVICE_REMOVAL:
-		rd_channel_down(p, c, -ENODEV);
 		break;
 	case RDMA_CM_EVENT_TIMEWAIT_EXIT:
 	case RDMA_CM_EVENT_ADDR_CHANGE:
@@ -166,7 +186,7 @@ static void handle_events(struct rd_path *p)
 {
 	struct rdma_cm_event *ev;
 
-	while (!p->v->event_next(p->events, &ev)) {
+	while (!p->gone && !p->v->event_next(p->events, &ev)) {
 		struct rd_channel *c = ev->id->context;
 		enum rdma_cm_event_type type = ev->event;
 
@@ -179,8 +199,45 @@ static void handle_events(struct rd_path *p)
 			continue;
 		}
 		p->v->event_done(ev);
-		if (c)
+		if (type == RDMA_CM_EVENT_DEVICE_REMOVAL)
+			leave_device(p);
+		else if (c)
 			channel_event(p, c, type);
+	}
+}
+
+/* ---- events of the device ---- */
+
+/* Which of the port, when it says so. */
+static void say_port(struct rd_path *p, const struct ibv_async_event *ev)
+{
+	if (ev->element.port_num != p->ch[0].id->port_num)
+		return;
+	if (ev->event_type == IBV_EVENT_PORT_ERR)
+		log_warn("RDMA by %s: the link is down", p->endpoint->name);
+	else
+		log_info("RDMA by %s: the link is up", p->endpoint->name);
+}
+
+/* Other paths of this process have the same device, and its events come to one of us only: so
+ * nothing may depend on them that rdma_cm, or a flushed queue pair, does not tell each. */
+static void handle_async(struct rd_path *p)
+{
+	struct ibv_async_event ev;
+
+	while (!p->gone && !p->v->async_event(p->ctx, &ev)) {
+		switch (ev.event_type) {
+		case IBV_EVENT_DEVICE_FATAL:
+			leave_device(p);
+			break;
+		case IBV_EVENT_PORT_ERR:
+		case IBV_EVENT_PORT_ACTIVE:
+			say_port(p, &ev);
+			break;
+		default:
+			log_debug("RDMA by %s: %s", p->endpoint->name,
+				  ibv_event_type_str(ev.event_type));
+		}
 	}
 }
 
@@ -251,7 +308,7 @@ static void rd_wake(struct path *path)
 static int sleep_on(struct rd_path *p, int timeout_ms)
 {
 	struct epoll_event e[4];
-	int n, r = atomic_load(&p->path.alive) ? p->v->cq_arm(p->cq) : 0;
+	int n, r = !p->gone && atomic_load(&p->path.alive) ? p->v->cq_arm(p->cq) : 0;
 
 	if (r) {
 		handle_events(p); /* they know why, if the device is gone */
@@ -270,11 +327,13 @@ static int sleep_on(struct rd_path *p, int timeout_ms)
 	atomic_store(&p->sleeping, false);
 	if (n < 0)
 		return errno == EINTR ? 0 : -errno;
-	for (int i = 0; i < n; i++) {
+	for (int i = 0; i < n && !p->gone; i++) {
 		if (e[i].data.ptr == p->completions)
 			p->v->cq_woken(p->completions);
 		else if (e[i].data.ptr == p->events)
 			handle_events(p);
+		else if (e[i].data.ptr == p->ctx)
+			handle_async(p);
 	}
 	return 0;
 }
@@ -436,24 +495,34 @@ static void put_list(struct block *b)
 	}
 }
 
+/* It may have come after the path's thread has ended. */
+static void look_for_removal(struct rd_path *p)
+{
+	struct rdma_cm_event *ev;
+
+	while (!p->gone && !p->v->event_next(p->events, &ev)) {
+		p->endpoint->gone |= ev->event == RDMA_CM_EVENT_DEVICE_REMOVAL;
+		p->v->event_done(ev);
+	}
+}
+
 void rd_path_free(struct path *path)
 {
 	struct rd_path *p = rd(path);
 
+	look_for_removal(p);
 	for (uint32_t i = 0; i < path->nchannels; i++)
 		rd_channel_down(p, &p->ch[i], -ECANCELED);
 	put_list(p->acked);
 	put_list(p->returned);
 	put_list(p->received);
 	put_list(p->homeless);
+	free_resources(p);
 	for (uint32_t i = 0; i < path->nchannels; i++) {
-		p->v->id_free(p->ch[i].id);
 		free(p->ch[i].credits);
 		free(p->ch[i].announced);
 		free(p->ch[i].answers);
 	}
-	p->v->cq_free(p->completions, p->cq);
-	p->v->mr_free(p->message_mr);
 	free(p->message_memory);
 	if (p->ep >= 0)
 		close(p->ep);

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <unistd.h>
 
 /* rdma_*: -1 and errno. */
 static int cm(int r)
@@ -270,6 +271,28 @@ static int async_event(struct ibv_context *ctx, struct ibv_async_event *ev)
 	return 0;
 }
 
+static int async_fd(struct ibv_context *ctx)
+{
+	int r = nonblocking(ctx->async_fd);
+
+	return r ? r : ctx->async_fd;
+}
+
+/* librdmacm keeps a context for as long as the process lives, and there are drivers, rdma_rxe
+ * for one, under which a device is not removed before its last descriptor is closed: whoever
+ * removes it would wait for us. So the descriptors go, but for their numbers, which librdmacm
+ * closes when it misses the device. */
+static void device_gone(struct ibv_context *ctx)
+{
+	int fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	if (fd < 0)
+		return;
+	dup3(fd, ctx->async_fd, O_CLOEXEC);
+	dup3(fd, ctx->cmd_fd, O_CLOEXEC);
+	close(fd);
+}
+
 const struct verbs verbs_real = {
 	.channel_new = channel_new,
 	.channel_free = channel_free,
@@ -306,4 +329,6 @@ const struct verbs verbs_real = {
 	.post_send = post_send,
 	.post_recv = post_recv,
 	.async_event = async_event,
+	.async_fd = async_fd,
+	.device_gone = device_gone,
 };

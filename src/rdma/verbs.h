@@ -55,6 +55,10 @@ struct verbs {
 	int (*post_send)(struct rdma_cm_id *id, struct ibv_send_wr *wr);
 	int (*post_recv)(struct rdma_cm_id *id, struct ibv_recv_wr *wr);
 	int (*async_event)(struct ibv_context *ctx, struct ibv_async_event *ev); /* -EAGAIN */
+	int (*async_fd)(struct ibv_context *ctx); /* readable when there is one; not blocking */
+	/* Its device is being removed, and nothing of ours is left on it: ctx is of no more
+	 * use, and lets the device go. */
+	void (*device_gone)(struct ibv_context *ctx);
 };
 
 extern const struct verbs verbs_real;

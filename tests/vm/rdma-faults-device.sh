@@ -1,0 +1,73 @@
+#!/bin/bash
+# The RDMA device is removed under a transfer, at the client's end and at the server's: it is
+# let go at once, the rest goes over the control connection, or a word says why not. TAP.
+
+# shellcheck disable=SC2034 # for guest.sh and lib.sh
+vm_options="--timeout 600"
+. "${top_srcdir:?}/tests/vm/guest.sh"
+
+rdma_modules || skip_all "the guest's kernel has no RDMA"
+rdma_veth v0 v1 10.0.0.1 10.0.0.2
+head -c 6291456 /dev/urandom >"$tmp/big"
+open_server main 0.0.0.0
+root=$tmp/main.root
+url=rftp://10.0.0.2:$port
+cp "$tmp/big" "$root/from"
+run rftp ls --accept-new "$url/"
+
+# remove DEV WAY OPTION...: in the midst of a put or get; seconds: how long it took
+remove() {
+	local dev=$1 way=$2 client begun
+	shift 2
+	set -- --prot clear --block 64K --rate 2M --retries 0 --json "$@"
+	rm -f "$root/big" "$tmp/back"
+	if [ "$way" = put ]; then
+		set -- rftp put "$@" "$tmp/big" "$url/big"
+		target=$root/big
+	else
+		set -- rftp get "$@" "$url/from" "$tmp/back"
+		target=$tmp/back
+	fi
+	ran="$*"
+	"$@" </dev/null >"$tmp/out" 2>"$tmp/err" &
+	client=$!
+	sleep 1.5
+	begun=$SECONDS
+	timeout 20 rdma link delete "rxe_$dev"
+	seconds=$((SECONDS - begun))
+	gone_meanwhile=
+	kill -0 "$client" 2>/dev/null || gone_meanwhile=1
+	wait "$client"
+	status=$?
+	rdma link show "rxe_$dev/1" >/dev/null 2>&1 || rdma_rxe "$dev"
+}
+is_whole() { cmp -s "$tmp/big" "$target"; }
+sessions_gone() { no_children "$server"; }
+
+for what in "v0 put write" "v0 get read" "v1 put read" "v1 get write"; do
+	read -r dev way op <<<"$what"
+	remove "$dev" "$way" --op "$op"
+	check "$what: the device is let go within 5 s" test "$seconds" -le 5
+	check "$what: while the transfer goes on" test -z "$gone_meanwhile"
+	check "$what: it ends" status_is 0
+	check "$what: the same bytes" is_whole
+	# Here; to a source whose sink leaves, a channel with nothing on it ends in good order.
+	[ "$dev" = v1 ] || check "$what: the summary says that the channels were lost" test "$(summary channels_lost)" = 2
+	check "$what: and that the rest went in-band" test "$(summary fell_back)" = True
+	check "$what: a word is said" grep -q 'no data channel is left' "$tmp/err"
+	[ "$dev" = v1 ] || check "$what: and of the device" grep -q 'is being removed' "$tmp/err"
+done
+check "the server's log tells of its device" grep -q 'is being removed' "$tmp/main.log"
+
+remove v0 put --transport rdma
+check "nothing but RDMA is allowed: the device is let go within 5 s" test "$seconds" -le 5
+check "nothing but RDMA is allowed: status 3 or 4" test "$status" = 3 -o "$status" = 4
+check "nothing but RDMA is allowed: it says why" grep -q 'is being removed' "$tmp/err"
+check "nothing under the name" test ! -e "$root/big"
+run rftp put --transport rdma --retries 0 -q "$tmp/big" "$url/big"
+check "with a new device the next run ends" status_is 0
+check "with the same bytes" is_whole
+
+check "the sessions end" patience 20 sessions_gone
+check "no resources are left" patience 10 nothing_left
+finish

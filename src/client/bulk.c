@@ -207,14 +207,22 @@ static unsigned backoff(unsigned attempt)
 	return attempt > 5 ? BACKOFF_MOST : attempt < 1 ? 0 : 1u << (attempt - 1);
 }
 
-/* May the next attempt do better? tried: the server has been reached before. */
+/* No way there now, be it to the server or, for the data, by RDMA. */
+static bool no_way(int rc)
+{
+	return rc == -ECONNREFUSED || rc == -EHOSTUNREACH || rc == -ENETUNREACH ||
+	       rc == -ENETDOWN || rc == -ENODEV;
+}
+
+/* May the next attempt do better? reached: the server has been, before. */
 static bool worth_again(const struct bulk *b, int rc, unsigned attempt, bool reached)
 {
 	if (b->once || signals_stopped() || attempt >= b->server->o.retries || !reached)
 		return false;
-	/* While the server comes up again, it may be away. */
-	return exit_is_lost(rc) || (!b->server->client &&
-		(rc == -ECONNREFUSED || rc == -EHOSTUNREACH || rc == -ENETUNREACH));
+	/* While the server comes up again, it may be away; and so may an RDMA device that data
+	 * has gone by before. */
+	return exit_is_lost(rc) ||
+	       (no_way(rc) && (!b->server->client || report_begun(b->report)));
 }
 
 static enum exit_status finish(struct bulk *b, const struct transfer_result *r)

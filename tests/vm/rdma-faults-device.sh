@@ -35,6 +35,7 @@ remove() {
 	begun=$SECONDS
 	timeout 20 rdma link delete "rxe_$dev"
 	seconds=$((SECONDS - begun))
+	[ -z "${back_after:-}" ] || { sleep "$back_after" && rdma_rxe "$dev"; }
 	gone_meanwhile=
 	kill -0 "$client" 2>/dev/null || gone_meanwhile=1
 	wait "$client"
@@ -67,6 +68,11 @@ check "nothing under the name" test ! -e "$root/big"
 run rftp put --transport rdma --retries 0 -q "$tmp/big" "$url/big"
 check "with a new device the next run ends" status_is 0
 check "with the same bytes" is_whole
+
+back_after=9 remove v0 put --transport rdma --retries 5
+check "the device is back while rftp tries again: the transfer ends" status_is 0
+check "with the same bytes" is_whole
+check "it was not there when it tried first" grep -q 'route does not lead by an RDMA device.*trying again' "$tmp/err"
 
 check "the sessions end" patience 20 sessions_gone
 check "no resources are left" patience 10 nothing_left

@@ -70,6 +70,17 @@ static uint8_t min_u8(uint8_t a, uint8_t b)
 	return a < b ? a : b;
 }
 
+/* ---- addresses ---- */
+
+static const char *text_of(const struct sockaddr_storage *a, char out[64])
+{
+	const void *in = a->ss_family == AF_INET6 ?
+		(const void *)&((const struct sockaddr_in6 *)a)->sin6_addr :
+		(const void *)&((const struct sockaddr_in *)a)->sin_addr;
+
+	return inet_ntop(a->ss_family, in, out, 64) ? out : "?";
+}
+
 /* ---- client ---- */
 
 static int begin_resolving(struct rd_endpoint *ep, struct rd_path *p, struct rd_channel *c)
@@ -200,10 +211,12 @@ static int accept_channel(struct rd_endpoint *ep, struct rd_path *p, struct rdma
 	uint8_t hello[HELLO_BYTES];
 	struct rd_channel *c = NULL;
 	const char *why = check_request(ep, p, ev, &c);
+	char text[64];
 	int r;
 
 	if (why) {
-		log_warn("an RDMA connection was refused: %s", why);
+		log_warn("an RDMA connection from %s was refused: %s",
+			 text_of(&ev->id->route.addr.dst_storage, text), why);
 		ep->v->reject(ev->id, NULL, 0);
 		ep->refused = ev->id; /* freed once its event is done */
 		return 0;
@@ -307,6 +320,9 @@ static struct path *rd_open(struct endpoint *endpoint, const struct path_config 
 	r = open_channels(ep, p, stop, timeout_ms, e);
 	if (!r && !c->source)
 		r = rd_sink_grant(p);
+	/* All have come; what else does is a stranger. */
+	if (!r)
+		ep->v->id_free(steal_ptr(&ep->id));
 	if (!r)
 		return &p->path;
 	if (!e->code)
@@ -317,15 +333,6 @@ static struct path *rd_open(struct endpoint *endpoint, const struct path_config 
 }
 
 /* ---- where it begins ---- */
-
-static const char *text_of(const struct sockaddr_storage *a, char out[64])
-{
-	const void *in = a->ss_family == AF_INET6 ?
-		(const void *)&((const struct sockaddr_in6 *)a)->sin6_addr :
-		(const void *)&((const struct sockaddr_in *)a)->sin_addr;
-
-	return inet_ntop(a->ss_family, in, out, 64) ? out : "?";
-}
 
 static void set_port(struct sockaddr_storage *a, uint16_t port)
 {

@@ -59,6 +59,11 @@ void bulk_frame_put(uint8_t p[BULK_FRAME_HEAD], uint8_t type, uint32_t length);
 int bulk_frame_get(const uint8_t p[BULK_FRAME_HEAD], size_t max, uint8_t *type, uint32_t *length);
 
 enum bulk_op { BULK_PUT, BULK_GET, BULK_BENCH_PUT, BULK_BENCH_GET };
+
+static inline bool bulk_is_bench(int op)
+{
+	return op == BULK_BENCH_PUT || op == BULK_BENCH_GET;
+}
 /* What becomes of a name that is there: replaced; left alone; replaced when the source is
  * newer; left alone when size and time are the same. */
 enum bulk_policy { POLICY_OVERWRITE, POLICY_SKIP, POLICY_UPDATE, POLICY_SAME };

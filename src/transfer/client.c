@@ -380,6 +380,8 @@ static int run_agreed(struct transfer_client_config *c, struct bulk_agree *ag,
 		return run_nothing(c->ms, e);
 	if (!d.n)
 		setup_inband(&ag->agreement);
+	if (bulk_is_bench(c->request.op))
+		started = now_ns();
 	leash_begun(l);
 	if (c->events.started)
 		c->events.started(c->events.arg, &ag->agreement);

@@ -326,6 +326,8 @@ static int serve(struct serving *v, struct transfer_result *r, bool *in_line, st
 		*in_line = setup_abort(v->c->ms, aborted ? 0 : rc, e->text);
 		return rc;
 	}
+	if (bulk_is_bench(v->c->request->op))
+		v->started = now_ns();
 	if (inband)
 		setup_inband(&v->ag.agreement);
 	if (is_put(v->c->request))

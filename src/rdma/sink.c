@@ -23,7 +23,8 @@ static bool grant(struct rd_path *p, struct block *b)
 	for (uint32_t i = 0; i < p->path.nchannels; i++) {
 		struct rd_channel *c = &p->ch[i];
 
-		if (c->state == RD_UP && c->granted < c->receives &&
+		/* Those with the writers are granted again when they are released. */
+		if (c->state == RD_UP && c->granted + c->working < c->receives &&
 		    (!best || c->granted < best->granted))
 			best = c;
 	}

@@ -210,6 +210,47 @@ static void test_late_completions(void **state)
 	flow_end(f);
 }
 
+/* All that can be sent is, before the sink looks. */
+static void burst(struct flow *f, uint32_t keep)
+{
+	flow_post(f);
+	do {
+		f->idle = true;
+		flow_poll_sink(f);
+	} while (!f->idle);
+	while (f->nheld > keep)
+		flow_release_one(f, 0);
+	flow_poll_sink(f);
+	do {
+		f->idle = true;
+		flow_poll_source(f);
+	} while (!f->idle);
+}
+
+/* More buffers than receives: those of a dead channel go to others only as far as these
+ * have receives for them, for what they already have and for what is with the writers. */
+static void test_short_queues(void **state)
+{
+	struct flow *f;
+	struct ends x;
+
+	(void)state;
+	fake_begin();
+	fake_device_attr(1)->max_qp_wr = 64; /* the sink's */
+	ends_init(&x, OP_WRITE, 3, 200);
+	ends_open_ok(&x);
+	f = flow_new(&x, 1500);
+	flow_poll_sink(f);
+	flow_poll_source(f);
+	burst(f, 150);
+	fake_kill(rd_path_of(sink_end(&x))->ch[1].id);
+	while (f->acked < f->numbers)
+		burst(f, f->nheld / 2);
+	assert_int_equal(f->downs[0] + f->downs[1], 2);
+	flow_finish(f);
+	flow_end(f);
+}
+
 /* ---- the device goes ---- */
 
 static void remove_at(uint8_t op, bool source, bool arm_fails, int turn)
@@ -361,6 +402,7 @@ int main(void)
 		cmocka_unit_test(test_killed),
 		cmocka_unit_test(test_all_die),
 		cmocka_unit_test(test_late_completions),
+		cmocka_unit_test(test_short_queues),
 		cmocka_unit_test(test_device_removal),
 		cmocka_unit_test(test_removal_of_idle),
 		cmocka_unit_test(test_lost_goodbye),

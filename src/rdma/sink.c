@@ -110,6 +110,8 @@ void rd_sink_refuse(struct path *path, struct block *b)
 		b->next = p->homeless;
 		p->homeless = b;
 	}
+	if (c->state == RD_DOWN)
+		grant_homeless(p); /* else when it goes */
 	pthread_mutex_unlock(&p->lock);
 	if (p->read)
 		pool_put(b);

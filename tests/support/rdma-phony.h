@@ -32,7 +32,7 @@ struct phony {
 	/* server: changes what it answers; NULL: nothing */
 	void (*forge)(struct phony *ph, uint8_t *hello, struct rdma_conn_param *param);
 	bool refuses;
-	enum ibv_wc_status failed;   /* of the last work that did */
+	enum ibv_wc_status failed;   /* of the first work that did */
 };
 
 static inline void phony_init(struct phony *ph, struct ends *x, bool server)
@@ -252,7 +252,7 @@ static inline void phony_drain(struct phony *ph)
 		uint32_t channel = (uint32_t)wc.wr_id >> 8, slot = wc.wr_id & 0xff;
 
 		if (wc.status)
-			ph->failed = wc.status;
+			ph->failed = ph->failed ? ph->failed : wc.status;
 		else if (wc.wr_id >> 32)
 			phony_receive(ph, channel, slot);
 	}

@@ -208,7 +208,8 @@ int rd_sink_written(struct rd_path *p, struct rd_channel *c, uint32_t imm, uint3
 		return -EPROTO;
 	pthread_mutex_lock(&p->lock);
 	b = p->granted[buffer];
-	if (b && b->channel != c->index)
+	/* With as many answers due as there are buffers, its own grant has not gone yet. */
+	if (b && (b->channel != c->index || c->working + c->nanswers >= pool_blocks(p->cfg.pool)))
 		b = NULL;
 	if (b) {
 		p->granted[buffer] = NULL;

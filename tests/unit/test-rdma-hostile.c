@@ -580,6 +580,38 @@ static void test_lies_to_sink(void **state)
 	}
 }
 
+/* A source that takes no credits, but knows what is in them: the answers that it is owed stay
+ * within their bounds. */
+static void test_deaf_source(void **state)
+{
+	struct path_event ev[2];
+	uint32_t buffer, i;
+	struct host h;
+
+	(void)state;
+	host_start(&h, OP_WRITE, false);
+	fake.may_starve = true;
+	assert_int_equal(poll_host(&h, ev, 2), 0);
+	buffer = granted_to(&h, 0);
+	for (i = 0; i < 200 && h.p->ch[0].state == RD_UP; i++) {
+		uint32_t bytes = phony_block(&h.ph, 0, i, 1, 100);
+		struct ibv_sge sge = { BLOCK_HEAD - 84, bytes, h.ph.mr->lkey };
+		struct ibv_send_wr wr = {
+			.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
+			.imm_data = htonl(1u << 24 | buffer),
+			.wr.rdma = { .remote_addr = begin_of(buffer, 84), .rkey = h.ph.key },
+		};
+
+		assert_int_equal(fake_verbs.post_send(h.ph.id[0], &wr), 0);
+		if (poll_host(&h, ev, 1) == 1 && ev[0].kind == PATH_RECEIVED)
+			h.end->path->ops->release(h.end->path, ev[0].block, 0);
+		assert_true(h.p->ch[0].nanswers <= INFLIGHT);
+	}
+	assert_int_equal(h.p->ch[0].state, RD_DOWN);
+	assert_int_equal(h.p->ch[0].down_error, -EPROTO);
+	host_end(&h);
+}
+
 /* ---- a sink that reads, and a source that lies ---- */
 
 static struct announce true_announce(struct host *h, uint32_t buffer, uint64_t number)
@@ -784,6 +816,7 @@ int main(void)
 		cmocka_unit_test(test_granted_twice),
 		cmocka_unit_test(test_flood),
 		cmocka_unit_test(test_lies_to_sink),
+		cmocka_unit_test(test_deaf_source),
 		cmocka_unit_test(test_lies_to_reader),
 		cmocka_unit_test(test_refused),
 	};

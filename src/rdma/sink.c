@@ -168,8 +168,12 @@ int rd_sink_answer(struct rd_path *p, struct rd_channel *c)
 uint32_t rd_sink_unanswered(struct rd_path *p, struct rd_channel *c)
 {
 	LOCK_GUARD(held, &p->lock);
+	uint32_t n = c->working + c->nanswers;
 
-	return c->working + c->nanswers;
+	/* A grant, which comes with WRITE only, answers nothing. */
+	for (uint32_t i = 0; !p->read && i < c->nanswers; i++)
+		n -= c->answers[(c->first_answer + i) % p->nanswers].number == CREDIT_GRANT;
+	return n;
 }
 
 /* ---- arrivals ---- */

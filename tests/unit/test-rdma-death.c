@@ -340,6 +340,26 @@ static void test_lost_goodbye(void **state)
 	}
 }
 
+/* A source that says goodbye on all channels leaves each of them in good order, whichever
+ * the sink hears of first. */
+static void test_goodbye(void **state)
+{
+	(void)state;
+	for (uint8_t op = OP_WRITE; op <= OP_READ; op++) {
+		const struct death d = { .op = op, .channels = 3, .slow = 2 };
+		struct ends x;
+		struct flow *f = flow_begin(&x, &d);
+		struct path *p = source_end(&x)->path;
+
+		flow_run_all(f);
+		assert_int_equal(p->ops->finish(p, 1000), 0);
+		flow_run(f);
+		assert_int_equal(f->downs[1], 3);
+		assert_int_equal(f->error[1], 0);
+		flow_end(f);
+	}
+}
+
 /* Not while blocks are under way. */
 static void test_finish_too_early(void **state)
 {
@@ -406,6 +426,7 @@ int main(void)
 		cmocka_unit_test(test_device_removal),
 		cmocka_unit_test(test_removal_of_idle),
 		cmocka_unit_test(test_lost_goodbye),
+		cmocka_unit_test(test_goodbye),
 		cmocka_unit_test(test_finish_too_early),
 		cmocka_unit_test(test_leaving),
 	};

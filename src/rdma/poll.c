@@ -182,6 +182,16 @@ static void channel_event(struct rd_path *p, struct rd_channel *c, enum rdma_cm_
 	}
 }
 
+/* All channels are here. */
+static void refuse(struct rd_path *p, struct rdma_cm_event *ev)
+{
+	struct rdma_cm_id *late = ev->id;
+
+	p->v->reject(late, NULL, 0);
+	p->v->event_done(ev);
+	p->v->id_free(late);
+}
+
 static void handle_events(struct rd_path *p)
 {
 	struct rdma_cm_event *ev;
@@ -191,11 +201,7 @@ static void handle_events(struct rd_path *p)
 		enum rdma_cm_event_type type = ev->event;
 
 		if (type == RDMA_CM_EVENT_CONNECT_REQUEST) {
-			struct rdma_cm_id *late = ev->id;
-
-			p->v->reject(late, NULL, 0); /* all channels are here */
-			p->v->event_done(ev);
-			p->v->id_free(late);
+			refuse(p, ev);
 			continue;
 		}
 		p->v->event_done(ev);
@@ -502,7 +508,10 @@ static void look_for_removal(struct rd_path *p)
 
 	while (!p->gone && !p->v->event_next(p->events, &ev)) {
 		p->endpoint->gone |= ev->event == RDMA_CM_EVENT_DEVICE_REMOVAL;
-		p->v->event_done(ev);
+		if (ev->event == RDMA_CM_EVENT_CONNECT_REQUEST)
+			refuse(p, ev);
+		else
+			p->v->event_done(ev);
 	}
 }
 

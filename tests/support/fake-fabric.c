@@ -102,6 +102,7 @@ static const char *const call_names[FAKE_CALLS] = {
 	"resolve_route", "set_tos", "set_ack_timeout", "connect", "accept", "reject",
 	"disconnect", "query_device", "query_port", "pd_new", "mr_new", "cq_new", "cq_arm",
 	"poll", "qp_new", "qp_error", "qp_rnr_timer", "post_send", "post_recv",
+	"async_fd",
 };
 
 const char *fake_call_name(enum fake_call call)
@@ -220,6 +221,21 @@ static int async_event(struct ibv_context *ctx, struct ibv_async_event *ev)
 	fake_readable(ctx->async_fd, false);
 	*ev = (struct ibv_async_event){ .event_type = IBV_EVENT_DEVICE_FATAL };
 	return 0;
+}
+
+static int async_fd(struct ibv_context *ctx)
+{
+	LOCK_GUARD(held, &fake_lock);
+	int r = fake_count(FAKE_ASYNC_FD);
+
+	return r ? r : ctx->async_fd;
+}
+
+static void device_gone(struct ibv_context *ctx)
+{
+	LOCK_GUARD(held, &fake_lock);
+
+	device_of(ctx)->gone = true; /* for us, whatever became of it */
 }
 
 void fake_remove(unsigned n, bool quiet)
@@ -369,4 +385,6 @@ const struct verbs fake_verbs = {
 	.post_send = fake_post_send,
 	.post_recv = fake_post_recv,
 	.async_event = async_event,
+	.async_fd = async_fd,
+	.device_gone = device_gone,
 };

@@ -73,6 +73,16 @@ int rd_message_send(struct rd_path *p, struct rd_channel *c, uint32_t index, uin
 	return r ? r : p->v->post_send(c->id, &wr);
 }
 
+/* ---- the other's memory ---- */
+
+#define NOWHERE (1ull << 44)
+
+void rd_aim(struct ibv_send_wr *wr, const struct rd_channel *c, uint64_t at, uint32_t bytes)
+{
+	wr->wr.rdma.remote_addr = at + (FAULT("wrong-place", bytes) ? NOWHERE : 0);
+	wr->wr.rdma.rkey = c->peer_key ^ (FAULT("wrong-key", bytes) ? 1u : 0);
+}
+
 /* ---- signs of life ---- */
 
 /* A write of no bytes needs no memory on either side and takes no receive, so it may be sent

@@ -112,6 +112,8 @@ static int connect_channel(struct rd_endpoint *ep, struct rd_path *p, struct rd_
 
 	if (!r)
 		r = fill_param(ep, c, false, &param, hello);
+	if (!r)
+		r = FAULT("connect", 0);
 	c->state = RD_CONNECTING;
 	return r ? r : ep->v->connect(c->id, &param);
 }
@@ -210,7 +212,7 @@ static int accept_channel(struct rd_endpoint *ep, struct rd_path *p, struct rdma
 	struct rdma_conn_param param;
 	uint8_t hello[HELLO_BYTES];
 	struct rd_channel *c = NULL;
-	const char *why = check_request(ep, p, ev, &c);
+	const char *why = FAULT("accept", 0) ? "of a fault" : check_request(ep, p, ev, &c);
 	char text[64];
 	int r;
 

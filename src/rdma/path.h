@@ -169,6 +169,8 @@ int rd_channel_up(struct rd_path *p, struct rd_channel *c);
  * are where they belong. */
 void rd_channel_down(struct rd_path *p, struct rd_channel *c, int error);
 int rd_repost(struct rd_path *p, struct rd_channel *c, uint32_t index);
+/* wr is about bytes of the other side's memory, from at on. */
+void rd_aim(struct ibv_send_wr *wr, const struct rd_channel *c, uint64_t at, uint32_t bytes);
 /* Ask the other side's device whether it is there: its completion says so, or fails. */
 int rd_probe(struct rd_path *p, struct rd_channel *c);
 /* A free message of c's, or NULL; then send its first len bytes. */

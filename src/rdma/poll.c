@@ -46,8 +46,10 @@ static int received(struct rd_path *p, struct rd_channel *c, const struct ibv_wc
 {
 	uint32_t index = rd_work_index(wc->wr_id);
 	bool imm = wc->wc_flags & IBV_WC_WITH_IMM;
-	int r;
+	int r = FAULT("recv", wc->byte_len);
 
+	if (r)
+		return r;
 	if (p->cfg.source)
 		r = imm ? -EPROTO : rd_source_credits(p, c, rd_received_at(c, index), wc->byte_len);
 	else if (p->read)
@@ -124,6 +126,8 @@ static int drain(struct rd_path *p)
 
 	if (n < 0)
 		lose_all(p, n);
+	if (n > 0)
+		FAULT("stall", 0);
 	for (int i = 0; i < n; i++)
 		handle_completion(p, &wc[i]);
 	if (n > 0 && p->spin.limit_ns)

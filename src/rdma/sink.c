@@ -178,6 +178,17 @@ uint32_t rd_sink_unanswered(struct rd_path *p, struct rd_channel *c)
 
 /* ---- arrivals ---- */
 
+#define NUMBER_END 15 /* of a head: the last byte of its number */
+
+/* A fault may have it that the block is not what was sent. */
+static void damage(struct block *b, uint32_t payload)
+{
+	if (FAULT("corrupt", payload) && payload)
+		block_payload(b)[payload / 2] ^= 0x20;
+	if (FAULT("corrupt-head", payload))
+		b->base[NUMBER_END] ^= 1;
+}
+
 /* The block of c is in b, head and table at its begin: does the head say what the
  * transport said? What it holds is checked, and believed, by the next stage. */
 static int arrived(struct rd_path *p, struct rd_channel *c, struct block *b, uint32_t extents,
@@ -185,8 +196,7 @@ static int arrived(struct rd_path *p, struct rd_channel *c, struct block *b, uin
 {
 	struct block_head h;
 
-	if (FAULT("corrupt", payload) && payload)
-		block_payload(b)[payload / 2] ^= 0x20;
+	damage(b, payload);
 	if (block_head_get(b->base, b->cap, &h) || h.extents != extents || h.payload != payload ||
 	    (p->read && h.number != b->number))
 		return -EBADMSG;
@@ -285,10 +295,10 @@ static int read_block(struct rd_path *p, struct rd_channel *c, const struct rd_a
 		.num_sge = a->payload ? 2 : 1,
 		.opcode = IBV_WR_RDMA_READ,
 		.send_flags = IBV_SEND_SIGNALED,
-		.wr.rdma.remote_addr = a->buffer * (uint64_t)p->stride + BLOCK_HEAD - a->head,
-		.wr.rdma.rkey = c->peer_key,
 	};
 
+	rd_aim(&wr, c, a->buffer * (uint64_t)p->stride + BLOCK_HEAD - a->head,
+	       a->head + a->payload);
 	/* Until it has arrived: what was announced. */
 	b->number = a->number;
 	b->len = a->payload;

@@ -87,12 +87,11 @@ static int write_block(struct rd_path *p, struct rd_channel *c, struct block *b)
 		.num_sge = b->len ? 2 : 1,
 		.opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
 		.imm_data = htonl(b->nextents << 24 | buffer),
-		/* Head and table right before the payload, which stays aligned. */
-		.wr.rdma.remote_addr = buffer * (uint64_t)p->stride + BLOCK_HEAD - head,
-		.wr.rdma.rkey = c->peer_key,
 	};
 	int r;
 
+	/* Head and table right before the payload, which stays aligned. */
+	rd_aim(&wr, c, buffer * (uint64_t)p->stride + BLOCK_HEAD - head, head + b->len);
 	if (signal_due(c)) {
 		wr.send_flags = IBV_SEND_SIGNALED;
 		wr.wr_id = rd_work_id(RD_WORK_DATA, c->index, c->unsignaled);

@@ -9,7 +9,8 @@
 #define NUMBER_END 15 /* the last byte of the block number in a head, proto/bulk.h */
 
 static const char *const points[] = { "connect", "accept", "send", "recv", "sendfile", NULL };
-static const char *const bare[] = { "corrupt", "corrupt-head", "cut", "stall", NULL };
+static const char *const bare[] = { "corrupt", "corrupt-head", "cut", "stall", "wrong-key",
+				   "wrong-place", NULL };
 
 bool fault_transport_on;
 

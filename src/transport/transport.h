@@ -338,7 +338,8 @@ void receiver_free(struct receiver *r); /* after the join */
 
 /* RFTP_FAULT_TRANSPORT, the grammar of util/fault.h: points connect accept send recv
  * sendfile, and without an action corrupt (a bit of an arriving block flips) corrupt-head
- * (one of its number) cut (a channel is closed) stall (a channel's thread sleeps 100 ms).
+ * (one of its number) cut (a channel is closed) stall (a channel's thread sleeps 100 ms)
+ * wrong-key, wrong-place (RDMA: the other's memory is reached for where it may not be).
  * 0 or the negative errno to fail with. Any thread. */
 int fault_transport(const char *point, uint64_t bytes);
 /* Take these rules in place of those there are; NULL or "": none. */

@@ -165,6 +165,8 @@ int rd_sink_answer(struct rd_path *p, struct rd_channel *c)
 	}
 }
 
+/* Credits that answer no block are owed to nobody: when a source leaves, the buffers of its
+ * first channel are granted to the next, which it is about to leave, too. */
 uint32_t rd_sink_unanswered(struct rd_path *p, struct rd_channel *c)
 {
 	LOCK_GUARD(held, &p->lock);

@@ -51,13 +51,13 @@ counter() {
 	echo "$sum"
 }
 
-# leftovers: RDMA resources that belong to programs (the kernel has its own queue pair and
-# completion queue for each device)
+# leftovers: RDMA resources that belong to programs (the kernel, which has no pid, has its own
+# queue pair and completion queue for each device)
 leftovers() {
-	rdma resource show qp | grep -c 'comm rftp'
-	rdma resource show mr | grep -c 'comm rftp'
-	rdma resource show cq | grep -c 'comm rftp'
-	rdma resource show pd | grep -c 'comm rftp'
+	local kind
+	for kind in qp mr cq pd cm_id; do
+		rdma resource show $kind | grep -c ' pid [0-9]'
+	done
 }
 nothing_left() { [ "$(leftovers | sort -u)" = 0 ]; }
 
@@ -68,9 +68,9 @@ open_server() {
 	shift 2
 	mkdir -p "$tmp/$name.root"
 	rm -f "$tmp/$name.port"
-	rftpd --listen "$address:0" --root "$tmp/$name.root" --anonymous rw \
-		--state "$tmp/$name.state" --port-file "$tmp/$name.port" -v "$@" </dev/null \
-		>>"$tmp/$name.log" 2>&1 &
+	${as_server[@]+"${as_server[@]}"} rftpd --listen "$address:0" \
+		--root "$tmp/$name.root" --anonymous rw --state "$tmp/$name.state" \
+		--port-file "$tmp/$name.port" -v "$@" </dev/null >>"$tmp/$name.log" 2>&1 &
 	server=$!
 	servers+=("$server")
 	patience 20 server_is_up "$name"

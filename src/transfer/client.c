@@ -203,8 +203,9 @@ static int open_channels(struct transfer_client_config *c, const struct bulk_agr
 						   c->connect_timeout_ms, e);
 	}
 	if (!r)
-		r = ends_open(d, &ag->agreement, source, &c->tuning, stop,
-			      c->connect_timeout_ms, e);
+		r = ends_pools(d, e);
+	if (!r)
+		r = ends_open(d, stop, c->connect_timeout_ms, e);
 	if (r) {
 		uint32_t failed = d->failed;
 
@@ -240,6 +241,13 @@ static int say_ready(struct mstream *ms, uint8_t transport, struct err *e)
 	return r ? err_sys(e, r, "control connection") : 0;
 }
 
+/* To whoever wants nothing but RDMA, whatever stands in its way is one thing. */
+static int no_rdma(int code)
+{
+	return code == -ENOMEM || code == -EPERM || code == -E2BIG || code == -EMSGSIZE ?
+		-ENODEV : code;
+}
+
 /* Data channels as agreed; in-band, with a word, when there can be none: then d is empty. */
 static int connect_data(struct transfer_client_config *c, const struct bulk_agree *ag,
 			const struct xkeys *k, int stop, struct ends *d, struct err *e)
@@ -261,7 +269,8 @@ static int connect_data(struct transfer_client_config *c, const struct bulk_agre
 			return err_set(e, -ENOLINK, "%s", why.text);
 		if (!c->inband_ok || !(ag->offer.transports & TRANSPORT_INBAND) ||
 		    r == -EPROTO || r == -EKEYREJECTED || r == -ECANCELED)
-			return err_set(e, r, "%s", why.text);
+			return err_set(e, ag->agreement.transport == TRANSPORT_RDMA ? no_rdma(r) : r,
+				       "%s", why.text);
 		log_warn("no data channel (%s): data goes over the control connection, which "
 			 "is slower; open the server's --data-ports", why.text);
 	}

@@ -24,7 +24,7 @@ int ends_new(struct ends *d, const struct ends_config *c, struct err *e)
 	endpoint_maker *make = c->agr->transport != TRANSPORT_RDMA ? tcp_endpoint :
 			       rdma ? rdma->endpoint : NULL;
 
-	memset(d, 0, sizeof(*d));
+	*d = (struct ends){ .cfg = *c };
 	if (!make)
 		return err_set(e, -EPROTONOSUPPORT, "this build has no RDMA");
 	for (uint32_t i = 0; i < c->agr->paths; i++) {
@@ -47,34 +47,37 @@ int ends_new(struct ends *d, const struct ends_config *c, struct err *e)
 	return 0;
 }
 
-static int open_one(struct ends *d, uint32_t i, const struct agreement *a, bool source,
-		    const struct transfer_tuning *t, int stop, int timeout_ms, struct err *e)
+int ends_pools(struct ends *d, struct err *e)
 {
-	struct pool_config pc = {
-		.blocks = source ? a->source_blocks : a->sink_blocks,
+	const struct agreement *a = d->cfg.agr;
+	struct pool_config c = {
+		.blocks = d->cfg.source ? a->source_blocks : a->sink_blocks,
 		.payload = a->block,
-		.hugepages = t->hugepages,
-		.hooks = d->ep[i]->ops->hooks(d->ep[i]),
+		.hugepages = d->cfg.tuning->hugepages,
 	};
-	struct path_config c = { .source = source, .payload = a->block,
-				 .inflight = a->inflight };
 
-	c.pool = d->pool[i] = pool_new(&pc, e);
-	if (c.pool)
-		d->path[i] = d->ep[i]->ops->open(d->ep[i], &c, stop, timeout_ms, e);
-	return d->path[i] ? 0 : e->code;
+	for (uint32_t i = 0; i < d->n; i++) {
+		c.hooks = d->ep[i]->ops->hooks(d->ep[i]);
+		d->pool[i] = pool_new(&c, e);
+		if (!d->pool[i])
+			return e->code;
+	}
+	return 0;
 }
 
-int ends_open(struct ends *d, const struct agreement *a, bool source,
-	      const struct transfer_tuning *t, int stop, int timeout_ms, struct err *e)
+int ends_open(struct ends *d, int stop, int timeout_ms, struct err *e)
 {
-	int r = 0;
+	struct path_config c = { .source = d->cfg.source, .payload = d->cfg.agr->block,
+				 .inflight = d->cfg.agr->inflight };
 
-	for (uint32_t i = 0; i < d->n && !r; i++) {
+	for (uint32_t i = 0; i < d->n; i++) {
 		d->failed = i;
-		r = open_one(d, i, a, source, t, stop, timeout_ms, e);
+		c.pool = d->pool[i];
+		d->path[i] = d->ep[i]->ops->open(d->ep[i], &c, stop, timeout_ms, e);
+		if (!d->path[i])
+			return e->code;
 	}
-	return r;
+	return 0;
 }
 
 void ends_free(struct ends *d)

@@ -5,14 +5,6 @@
 
 #include "transfer/transfer.h"
 
-struct ends {
-	uint32_t n;
-	uint32_t failed;          /* whose fault it was that ends_open failed */
-	struct endpoint *ep[NICS_MAX];
-	struct pool *pool[NICS_MAX];
-	struct path *path[NICS_MAX];
-};
-
 /* What they are made from. All of it outlives them. */
 struct ends_config {
 	const struct agreement *agr;
@@ -23,12 +15,21 @@ struct ends_config {
 	uint64_t rtt_ns;
 };
 
+struct ends {
+	struct ends_config cfg;
+	uint32_t n;
+	uint32_t failed;          /* whose fault it was that ends_open failed */
+	struct endpoint *ep[NICS_MAX];
+	struct pool *pool[NICS_MAX];
+	struct path *path[NICS_MAX];
+};
+
 /* 0, or a negative errno with text; ends_free either way. */
 int ends_new(struct ends *d, const struct ends_config *c, struct err *e);
-/* Once all listen or are resolved: pools, registered where they must be, and the channels.
- * stop as in tcp_channels_accept. */
-int ends_open(struct ends *d, const struct agreement *a, bool source,
-	      const struct transfer_tuning *t, int stop, int timeout_ms, struct err *e);
+/* Once all listen or are resolved: their pools, registered where they must be. */
+int ends_pools(struct ends *d, struct err *e);
+/* Then the channels. stop as in tcp_channels_accept. */
+int ends_open(struct ends *d, int stop, int timeout_ms, struct err *e);
 void ends_free(struct ends *d); /* d is empty after it */
 
 #endif

@@ -123,7 +123,9 @@ static int open_listeners(struct serving *v, struct err *e)
 	r = ends_new(&v->ends, &ec, e);
 	for (uint32_t i = 0; !r && i < v->ends.n; i++)
 		r = open_listener(v, i, e);
-	return r;
+	/* Before the client is told: memory that cannot be registered is a reason for another
+	 * transport. */
+	return r ? r : ends_pools(&v->ends, e);
 }
 
 /* Nothing is to be had of what was agreed; *e says why. What else the client can do is
@@ -135,8 +137,11 @@ static int agree_again(struct serving *v, struct err *e)
 	struct err why = *e;
 
 	*ours &= (uint8_t)~v->ag.agreement.transport;
-	if (!(theirs->transports & *ours))
+	if (!(theirs->transports & *ours)) {
+		if (v->ag.agreement.transport == TRANSPORT_RDMA)
+			e->code = -ENODEV; /* be it memory: for the client it is one thing */
 		return e->code;
+	}
 	log_warn("%s: data goes %s", why.text, theirs->transports & *ours & TRANSPORT_TCP ?
 		 "by TCP" : "over the control connection");
 	*e = (struct err)ERR_INIT;
@@ -169,8 +174,7 @@ static void *accept_main(void *arg)
 {
 	struct serving *v = arg;
 
-	v->accepted = ends_open(&v->ends, &v->ag.agreement, !is_put(v->c->request),
-				&v->c->tuning, v->stop, ACCEPT_MS, &v->why);
+	v->accepted = ends_open(&v->ends, v->stop, ACCEPT_MS, &v->why);
 	return NULL;
 }
 

@@ -46,20 +46,58 @@ for op in write read; do
 	check "$op: with the same bytes" cmp "$tmp/big" "$root/big"
 done
 
+# A session whose listener has died ends what it has begun.
+for op in write read; do
+	rm -f "$root"/big
+	"${slow_put[@]}" --op $op </dev/null >"$tmp/out" 2>"$tmp/err" &
+	client=$!
+	sleep 3
+	kill -KILL "$server"
+	wait "$server" 2>/dev/null
+	wait $client
+	status=$? ran="put, rftpd killed"
+	check "$op: rftpd is killed: the session goes on and ends" status_is 0
+	check "$op: with the same bytes" cmp "$tmp/big" "$root/big"
+	check "$op: and leaves no RDMA resources" patience 10 nothing_left
+	open_server main 0.0.0.0
+	url=rftp://10.0.0.2:$port
+	slow_put[${#slow_put[@]} - 1]=$url/big
+done
+
 # ---- limits ----
 
-run setpriv --reuid 65534 --regid 65534 --clear-groups prlimit --memlock=65536 \
-	env HOME=/tmp rftp put --accept-new --transport rdma --prot clear -q "$tmp/big" "$url/limited"
-check "64 KiB of memory to lock: it says what to set" grep -q 'ulimit -l' "$tmp/err"
-check "and does not fall to TCP" test "$status" -ne 0
-run setpriv --reuid 65534 --regid 65534 --clear-groups prlimit --memlock=65536 \
-	env HOME=/tmp rftp put --accept-new --prot clear -q "$tmp/big" "$url/limited"
-check "auto falls to TCP, with a word" status_is 0
+# Root may lock whatever it likes; others not.
+unprivileged=(setpriv --reuid 65534 --regid 65534 --clear-groups prlimit --memlock=65536 env HOME=/tmp)
+words='limit is 0 MiB: set "ulimit -l [0-9]*", a line ".* memlock [0-9]*" in .*, or LimitMEMLOCK='
+
+run "${unprivileged[@]}" rftp put --accept-new --transport rdma --prot clear -q "$tmp/big" "$url/limited"
+check "64 KiB of memory to lock, client: rdma ends with 3" status_is 3
+check "it says what to set" grep -q "$words" "$tmp/err"
+run "${unprivileged[@]}" rftp put --accept-new --prot clear "$tmp/big" "$url/limited"
+check "64 KiB of memory to lock, client: auto takes TCP" status_is 0
+check "with a word" grep -q 'data goes by TCP' "$tmp/err"
+check "and says what to set" grep -q "$words" "$tmp/err"
 check "the same bytes" cmp "$tmp/big" "$root/limited"
 
-run rftp put --accept-new --transport rdma -q "$tmp/big" "rftp://127.0.0.1:$port/lo"
-check "an address without a device: rdma ends with 3" fails_with 3 'RDMA'
-run rftp put --accept-new -q "$tmp/big" "rftp://127.0.0.1:$port/lo"
-check "and auto takes TCP" status_is 0
+mkdir "$tmp/poor.root" "$tmp/poor.state" && chown 65534 "$tmp/poor.root" "$tmp/poor.state"
+chmod 777 "$tmp"
+as_server=("${unprivileged[@]}")
+open_server poor 0.0.0.0
+as_server=()
+poor=rftp://10.0.0.2:$port
+run rftp put --accept-new --transport rdma --prot clear -q "$tmp/big" "$poor/limited"
+check "64 KiB of memory to lock, server: rdma ends with 3" fails_with 3 'register'
+check "the server's log says what to set" grep -q "$words" "$tmp/poor.log"
+run rftp put --accept-new --prot clear -q --json "$tmp/big" "$poor/limited"
+check "64 KiB of memory to lock, server: auto takes TCP" status_is 0
+check "as the summary says" test "$(summary transport)" = tcp
+check "and the server's log" grep -q 'register.*data goes by TCP' "$tmp/poor.log"
+check "the same bytes" cmp "$tmp/big" "$tmp/poor.root/limited"
 
+# ---- where no device leads ----
+
+run rftp put --accept-new --transport rdma -q "$tmp/big" "rftp://127.0.0.1:${url##*:}/lo"
+check "an address without a device: rdma ends with 3" fails_with 3 'RDMA'
+run rftp put --accept-new -q "$tmp/big" "rftp://127.0.0.1:${url##*:}/lo"
+check "and auto takes TCP" status_is 0
 finish

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Input: what comes over a data channel, taken as a block's head and table, as a list of
- * credits and as the opening of a channel. */
+ * credits or announcements and as the opening of a channel. */
 #include "proto/proto.h"
 #include "transfer/seal.h"
 
@@ -71,6 +71,26 @@ static void take_credits(const uint8_t *p, size_t size)
 	}
 }
 
+static void take_announces(const uint8_t *p, size_t size)
+{
+	uint8_t copy[ANNOUNCE_BYTES];
+	struct announce a, again;
+	uint32_t count;
+
+	if (size < ANNOUNCE_HEAD || announce_head_get(p, &count))
+		return;
+	MUST(count <= ANNOUNCES_MAX);
+	for (size_t i = 0, at = ANNOUNCE_HEAD; i < count; i++, at += ANNOUNCE_BYTES) {
+		if (size - at < ANNOUNCE_BYTES)
+			return;
+		announce_get(p + at, &a);
+		announce_put(copy, &a);
+		announce_get(copy, &again);
+		MUST(again.number == a.number && again.buffer == a.buffer &&
+		     again.head == a.head && again.payload == a.payload);
+	}
+}
+
 static void take_hello(const uint8_t *p, size_t size)
 {
 	struct channel_hello h;
@@ -84,6 +104,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	take_block(data, size);
 	take_table(data, size);
 	take_credits(data, size);
+	take_announces(data, size);
 	take_hello(data, size);
 	return 0;
 }

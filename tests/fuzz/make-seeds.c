@@ -220,8 +220,9 @@ static void block_seeds(void)
 {
 	struct block_head h = { .prot = PROT_PRIVATE, .extents = 2, .number = 9, .payload = 5000,
 				.key = 65537, .nonce = 3, .crc = 7, .tag = { 1 } };
-	struct channel_hello hello = { BULK_MAJOR, 3, 0x1234, { 1, 2, 3 } };
+	struct channel_hello hello = { BULK_MAJOR, 3, 0x1234, { 1, 2, 3 }, 5 };
 	struct credit credit = { 9, 2, 0 };
+	struct announce announce = { 9, 2, 84, 5000 };
 	uint8_t p[BLOCK_WIRE_HEAD + 2 * BLOCK_WIRE_EXTENT];
 
 	block_head_put(p, &h);
@@ -231,8 +232,47 @@ static void block_seeds(void)
 	credit_head_put(p, 1);
 	credit_put(p + CREDIT_HEAD, &credit);
 	seed("block", "credits", p, CREDIT_HEAD + CREDIT_BYTES);
+	announce_head_put(p, 1);
+	announce_put(p + ANNOUNCE_HEAD, &announce);
+	seed("block", "announces", p, ANNOUNCE_HEAD + ANNOUNCE_BYTES);
 	hello_put(p, &hello);
 	seed("block", "hello", p, HELLO_BYTES);
+}
+
+/* Steps of fuzz-rdma.c. First byte: 0 a sink that is written to, 1 a source that writes, 2 a
+ * sink that reads, 3 a source that is read. */
+#define STEPS(name, ...) do { \
+	const uint8_t steps_[] = { __VA_ARGS__ }; \
+	seed("rdma", name, steps_, sizeof(steps_)); \
+} while (0)
+#define LOOK 0
+#define POST 2
+#define RELEASE 4, 0
+#define REFUSE 4, 0x80
+#define ON(channel, what) ((channel) == 2 ? (what) : 0x10 | (channel) << 5 | (what))
+#define GRANT(channel, buffer) ON(channel, 6), 1, 1, buffer
+#define ANSWER(channel, buffer) ON(channel, 6), 1, 0, buffer
+#define ANNOUNCE(channel, buffer) ON(channel, 8), 1, 1, buffer
+#define WRITE(channel, buffer) ON(channel, 10), 1, buffer
+#define KILL(channel) ON(channel, 12)
+#define HOLD 15
+
+static void rdma_seeds(void)
+{
+	STEPS("write-source", 1, GRANT(0, 0), GRANT(1, 1), LOOK, POST, POST, ANSWER(0, 0), LOOK,
+	      POST, ANSWER(1, 1), ANSWER(0, 0), LOOK);
+	STEPS("write-sink", 0, LOOK, WRITE(0, 0), WRITE(1, 1), LOOK, RELEASE, LOOK, RELEASE, LOOK,
+	      WRITE(0, 0), LOOK, RELEASE);
+	STEPS("read-sink", 2, ANNOUNCE(0, 0), ANNOUNCE(1, 1), LOOK, LOOK, RELEASE, RELEASE, LOOK,
+	      ANNOUNCE(0, 2), LOOK, RELEASE);
+	STEPS("read-source", 3, POST, POST, LOOK, ANSWER(0, 0), ANSWER(1, 1), LOOK, POST, LOOK);
+	STEPS("granted-to-two", 1, GRANT(0, 3), LOOK, POST, GRANT(1, 3), GRANT(1, 2), LOOK, POST,
+	      POST, ANSWER(1, 3), LOOK);
+	STEPS("granted-twice", 1, GRANT(0, 3), GRANT(0, 3), LOOK, POST, POST, LOOK);
+	STEPS("refused-late", 0, LOOK, WRITE(0, 0), WRITE(0, 3), LOOK, KILL(0), LOOK, REFUSE,
+	      REFUSE, LOOK, WRITE(1, 1), LOOK, RELEASE);
+	STEPS("dies-held", 2, HOLD, ANNOUNCE(0, 0), ANNOUNCE(0, 1), LOOK, KILL(0), LOOK, HOLD,
+	      ANNOUNCE(1, 0), LOOK, RELEASE);
 }
 
 /* ---- lines ---- */
@@ -326,6 +366,7 @@ int main(int argc, char **argv)
 	entry_seeds(b);
 	frame_seeds(b);
 	block_seeds();
+	rdma_seeds();
 	line_seeds();
 	talk_seeds();
 	journal_seeds();

@@ -294,6 +294,16 @@ static int await_event(struct rd_endpoint *ep, int stop, uint64_t deadline)
 	return fds[1].revents ? -ECANCELED : 0;
 }
 
+/* Strangers that knock without a pause must not keep us. 0, or why it is over. */
+static int is_over(int stop, uint64_t deadline)
+{
+	struct pollfd fd = { .fd = stop, .events = POLLIN };
+
+	if (poll(&fd, 1, 0) > 0)
+		return -ECANCELED;
+	return now_ns() < deadline ? 0 : -ETIMEDOUT;
+}
+
 static int open_channels(struct rd_endpoint *ep, struct rd_path *p, int stop, int timeout_ms,
 			 struct err *e)
 {
@@ -303,7 +313,9 @@ static int open_channels(struct rd_endpoint *ep, struct rd_path *p, int stop, in
 	for (uint32_t i = 0; !ep->server && !r && i < p->path.nchannels; i++)
 		r = begin_resolving(ep, p, &p->ch[i]);
 	while (!r && atomic_load(&p->path.alive) < p->path.nchannels) {
-		r = next_event(ep, p, e);
+		r = is_over(stop, deadline);
+		if (!r)
+			r = next_event(ep, p, e);
 		if (r == -EAGAIN)
 			r = await_event(ep, stop, deadline);
 	}

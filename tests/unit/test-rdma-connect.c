@@ -3,8 +3,11 @@
 #include "tests/support/rdma-phony.h"
 
 #include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #define CHANNELS 3
+#define INFLIGHT 6
 
 /* ---- each call of the seam fails ---- */
 
@@ -41,7 +44,7 @@ static void try_blocks(struct ends *x)
 static void start(struct ends *x, uint8_t op, bool put)
 {
 	fake_begin();
-	ends_init(x, op, CHANNELS, 6);
+	ends_init(x, op, CHANNELS, INFLIGHT);
 	x->put = put;
 	x->timeout_ms = 20;
 }
@@ -415,6 +418,53 @@ static void test_too_late(void **state)
 	fake_end();
 }
 
+/* One stranger after the other, for ever. */
+static void knock(void *arg)
+{
+	struct phony *ph = arg;
+	void (*idle)(void *) = fake.idle;
+
+	fake.idle = NULL;
+	if (ph->n) {
+		phony_answers(ph);
+		fake_verbs.qp_free(ph->id[0]);
+		fake_verbs.id_free(ph->id[0]);
+		ph->id[0] = NULL;
+		ph->n = 0;
+	}
+	phony_id(ph);
+	phony_connect(ph, 0, "who is there?", 13);
+	fake.idle = idle;
+}
+
+/* They do not keep an end from giving up in time, or when it is told to. */
+static void test_knocking(void **state)
+{
+	(void)state;
+	for (int stopped = 0; stopped < 2; stopped++) {
+		struct path_config c = { .payload = ENDS_BLOCK, .inflight = INFLIGHT };
+		struct phony ph;
+		struct ends x;
+		struct end *n = &x.end[SERVER];
+		int stop = eventfd(stopped, EFD_CLOEXEC);
+
+		start(&x, OP_WRITE, true);
+		if (end_make(&x, n) || end_listen(&x) || end_pool(&x, n))
+			fail_msg("%s", n->e.text);
+		phony_init(&ph, &x, false);
+		c.pool = n->pool;
+		fake.idle = knock;
+		fake.idle_arg = &ph;
+		assert_null(n->ep->ops->open(n->ep, &c, stop, stopped ? 10000 : 20, &n->e));
+		fake.idle = NULL;
+		assert_int_equal(n->e.code, stopped ? -ECANCELED : -ETIMEDOUT);
+		end_free(n);
+		phony_free(&ph);
+		fake_end();
+		close(stop);
+	}
+}
+
 static enum lie server_lie;
 static unsigned server_lies_at;
 
@@ -497,6 +547,7 @@ int main(void)
 		cmocka_unit_test(test_unreadable_peer),
 		cmocka_unit_test(test_strangers),
 		cmocka_unit_test(test_too_late),
+		cmocka_unit_test(test_knocking),
 		cmocka_unit_test(test_false_server),
 		cmocka_unit_test(test_refusing_server),
 		cmocka_unit_test(test_ack_timeout),

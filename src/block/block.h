@@ -70,7 +70,7 @@ struct pool_hooks {
 struct pool_config {
 	uint32_t blocks;    /* how many, at least 1 */
 	uint32_t payload;   /* bytes each, BLOCK_MIN..BLOCK_MAX, a multiple of 4096 */
-	bool hugepages;     /* advise transparent huge pages */
+	bool hugepages;     /* take huge pages that are set aside, else advise transparent ones */
 	const struct pool_hooks *hooks; /* copied; NULL: plain memory */
 };
 

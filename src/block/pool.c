@@ -4,7 +4,10 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <linux/mman.h>
 #include <sys/mman.h>
+
+#define HUGE_PAGE (2u << 20)
 
 struct pool {
 	/* Set by pool_new() and never changed. */
@@ -12,6 +15,7 @@ struct pool {
 	uint32_t payload;
 	size_t stride;
 	size_t bytes;
+	size_t mapped;          /* with what huge pages have more */
 	uint8_t *base;
 	struct block *blocks;
 	struct extent *extents; /* BLOCK_EXTENTS for each block */
@@ -41,13 +45,29 @@ static int check_config(const struct pool_config *c, struct err *e)
 	return 0;
 }
 
+/* Out of those that an administrator has set aside, if they are enough. */
+static void *map_huge(struct pool *p)
+{
+	size_t bytes = (p->bytes + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+	void *base = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | MAP_HUGE_2MB, -1, 0);
+
+	if (base != MAP_FAILED)
+		p->mapped = bytes;
+	return base;
+}
+
 /* Pages are not touched here: they come when a stage first fills them, on the node
  * that the bind hook chose. */
 static int map_region(struct pool *p, bool hugepages, struct err *e)
 {
-	void *base = mmap(NULL, p->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-			  -1, 0);
+	void *base = hugepages ? map_huge(p) : MAP_FAILED;
 
+	if (base == MAP_FAILED) {
+		p->mapped = p->bytes;
+		base = mmap(NULL, p->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+			    -1, 0);
+	}
 	if (base == MAP_FAILED)
 		return err_sys(e, -errno, "cannot map %zu bytes for %u blocks", p->bytes,
 			       p->nblocks);
@@ -107,7 +127,7 @@ static void release(struct pool *p)
 	if (p->registered && p->hooks.unreg)
 		p->hooks.unreg(p->hooks.arg, p->base, p->bytes);
 	if (p->base)
-		munmap(p->base, p->bytes);
+		munmap(p->base, p->mapped);
 	free(p->blocks);
 	free(p->extents);
 	pthread_cond_destroy(&p->freed);

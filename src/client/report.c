@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <stdatomic.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,7 +60,9 @@ static void on_started(void *arg, const struct agreement *a)
 	format_size(source, sizeof(source), agreement_pool(a, true));
 	format_size(sink, sizeof(sink), agreement_pool(a, false));
 	log_info("memory for blocks: %s at the source, %s at the sink", source, sink);
-	if (a->capped)
+	if (a->capped && a->capped_bytes)
+		log_info("%s to %" PRIu64 " KiB", a->capped, (a->capped_bytes + 1023) >> 10);
+	else if (a->capped)
 		log_info("%s", a->capped);
 }
 

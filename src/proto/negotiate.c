@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What both sides will do: one pure function of their offers (rftp-protocol(7)). */
+#include "proto/budget.h"
 #include "proto/bulk.h"
 #include "proto/negotiate.h"
 
@@ -297,25 +298,11 @@ static uint32_t readers(uint32_t inflight)
 	return clamp_u32(inflight / 4, READERS_LOWEST, READERS_HIGHEST);
 }
 
-/* Sealed blocks that the other side reaches by RDMA are opened, or made, elsewhere: one side
- * has each of them twice. */
-static uint64_t block_bytes(const struct agreement *a)
-{
-	bool twice = a->transport == TRANSPORT_RDMA && a->prot != PROT_CLEAR;
-
-	return (a->block + (uint64_t)HEAD_BYTES) * (twice ? 2 : 1);
-}
-
-static uint64_t blocks_in(uint64_t memory, const struct agreement *a)
-{
-	return memory / a->paths / block_bytes(a);
-}
-
 /* Fewer channels, then smaller blocks, until two blocks for each channel and the readers'
  * fit into memory on every path. */
-static bool shrink_to(uint64_t memory, struct agreement *a)
+static bool shrink(const struct offer *c, const struct offer *s, struct agreement *a)
 {
-	while (blocks_in(memory, a) < PER_CHANNEL + READERS_LOWEST) {
+	while (budget_blocks(c, s, a) < PER_CHANNEL + READERS_LOWEST) {
 		a->channels = 1;
 		if (a->block == BLOCK_LOWEST)
 			return false;
@@ -324,7 +311,7 @@ static bool shrink_to(uint64_t memory, struct agreement *a)
 	for (;; a->channels--) {
 		uint32_t least = PER_CHANNEL * a->channels;
 
-		if (a->channels == 1 || blocks_in(memory, a) >= least + readers(least))
+		if (a->channels == 1 || budget_blocks(c, s, a) >= least + readers(least))
 			return true;
 	}
 }
@@ -339,42 +326,34 @@ static uint32_t wanted_inflight(const struct offer *c, const struct offer *s,
 	return max_u32(n, PER_CHANNEL * a->channels);
 }
 
-static const char *memory_cap(const struct offer *c, const struct offer *s)
-{
-	return c->memory < s->memory ?
-		"blocks in flight are limited by the client's memory budget: raise its --memory" :
-		"blocks in flight are limited by the server's memory budget: raise rftpd's "
-		"--memory";
-}
-
 /* Neither side knows here which of them is the source, so each must be able to hold the
  * source's pool, the greater one; and neither reserves what the other cannot match. */
 static int choose_inflight(const struct offer *c, const struct offer *s, struct agreement *a,
 			   struct err *e)
 {
-	uint64_t memory = min_u64(c->memory, s->memory);
-	struct agreement unlimited = *a;
-	uint32_t n;
+	struct agreement wanted = *a;
+	uint32_t n = wanted_inflight(c, s, a);
 
-	if (!shrink_to(memory, a))
-		return err_set(e, -EPROTONOSUPPORT, "the %s's memory budget of %llu bytes does "
-			       "not hold the smallest buffers of %u path%s: raise %s --memory",
-			       c->memory < s->memory ? "client" : "server",
-			       (unsigned long long)memory, a->paths, a->paths == 1 ? "" : "s",
-			       c->memory < s->memory ? "its" : "rftpd's");
-	if (a->channels != unlimited.channels || a->block != unlimited.block)
-		a->capped = memory_cap(c, s);
+	if (!shrink(c, s, a)) {
+		budget_capped(c, s, a, PER_CHANNEL + READERS_LOWEST, &wanted);
+		return err_set(e, -EPROTONOSUPPORT, "the smallest buffers of %u path%s need more "
+			       "memory: %s to %llu KiB", a->paths, a->paths == 1 ? "" : "s",
+			       wanted.capped, (unsigned long long)(wanted.capped_bytes + 1023) >> 10);
+	}
+	if (a->channels != wanted.channels || a->block != wanted.block)
+		budget_capped(c, s, &wanted, n + readers(n), a);
 
 	n = wanted_inflight(c, s, a);
 	if (n > inflight_limit(a)) {
 		n = inflight_limit(a);
 		a->capped = "blocks in flight are limited by the protocol: set a larger block";
+		a->capped_bytes = 0;
 	}
-	if (n + readers(n) > blocks_in(memory, a)) {
-		n = (uint32_t)blocks_in(memory, a) - READERS_LOWEST;
-		while (n + readers(n) > blocks_in(memory, a))
+	if (n + readers(n) > budget_blocks(c, s, a)) {
+		budget_capped(c, s, a, n + readers(n), a);
+		n = (uint32_t)budget_blocks(c, s, a) - READERS_LOWEST;
+		while (n + readers(n) > budget_blocks(c, s, a))
 			n--;
-		a->capped = memory_cap(c, s);
 	}
 	a->inflight = n;
 	a->sink_blocks = n;
@@ -490,7 +469,7 @@ static int check_memory(const struct agreement *a, const struct offer *own, stru
 		return refuse(e, "a sink pool of", a->sink_blocks, a->inflight, UINT32_MAX);
 	if (a->source_blocks <= a->inflight)
 		return refuse(e, "a source pool of", a->source_blocks, a->inflight + 1, UINT32_MAX);
-	if (pool > inflight_limit(a) + READERS_HIGHEST || bytes > own->memory)
+	if (pool > inflight_limit(a) + READERS_HIGHEST || pool > budget_blocks(own, own, a))
 		return refuse(e, "a need of memory of", bytes, 1, own->memory);
 	return 0;
 }

@@ -38,6 +38,8 @@ struct offer {
 	bool no_crc;            /* bench: give up the CRC when the other agrees too */
 	uint16_t cpus;
 	uint64_t memory;        /* bytes this side may spend on pools of this transfer */
+	uint64_t locked;        /* bytes of them that may be registered with RDMA devices;
+				 * UINT64_MAX: any number */
 	uint32_t block;         /* wanted payload; 0: no opinion */
 	uint32_t block_max;
 	uint16_t channels;      /* wanted per NIC; 0: no opinion */
@@ -69,8 +71,10 @@ struct agreement {
 	/* Of each path: the places in the offers of its NICs. Not sent, both sides come to the
 	 * same. NIC_NONE: that of the control connection, whichever it is. */
 	uint8_t client_nic[NICS_MAX], server_nic[NICS_MAX];
-	const char *capped;     /* which limit cut inflight and what to set, static; NULL:
-				 * none. Not sent. */
+	/* Which limit cut inflight, and what to set, static; NULL: none. Then, if not 0, what
+	 * it should be. Not sent. */
+	const char *capped;
+	uint64_t capped_bytes;
 };
 
 /* 0, or -EPROTONOSUPPORT with the reason in e (no transport both may use, prot...). */

@@ -81,6 +81,7 @@ static void encode_offer(struct wire_out *o, const void *msg)
 	out_u16(o, f->channels_max);
 	out_u32(o, f->inflight);
 	out_u64(o, f->rtt_ns);
+	out_u64(o, f->locked);
 	out_u32(o, f->nnics);
 	for (uint32_t i = 0; i < f->nnics; i++)
 		encode_nic(o, &f->nics[i]);
@@ -112,6 +113,7 @@ static void decode_offer(struct wire_in *in, struct offer *f)
 	f->channels_max = in_u16(in);
 	f->inflight = in_u32(in);
 	f->rtt_ns = in_u64(in);
+	f->locked = in_u64(in);
 	f->nnics = in_u32(in);
 	if (f->nnics > NICS_MAX)
 		in->bad = true;

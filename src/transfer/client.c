@@ -122,8 +122,6 @@ static void say_agreement(const struct bulk_request *q, const struct bulk_agree 
 {
 	const struct agreement *a = &ag->agreement;
 
-	if (a->capped)
-		log_info("%s", a->capped);
 	if (a->transport != TRANSPORT_RDMA &&
 	    q->offer.transports & ag->offer.transports & TRANSPORT_RDMA)
 		log_info("no RDMA: no device here and there in one network, nor on the way of the "

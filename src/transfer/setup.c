@@ -10,6 +10,8 @@
 
 #define SETUP_MS 60000
 #define MEMORY_MAX (4ull << 30)
+#define LOCK_KIB_LEAST 1024u
+#define LOCK_KIB 1048576u     /* enough for a fast and long path */
 /* rftp-protocol(7), Lost channels. */
 #define STANDBY_BLOCKS 16u
 
@@ -35,10 +37,24 @@ void setup_offer(struct offer *o, const struct transfer_tuning *t)
 	o->cpus = (uint16_t)cpus_allowed();
 	if (!o->memory)
 		o->memory = t->memory ? t->memory : d.memory;
+	o->locked = raise_lock_limit();
 	if (!o->block_max)
 		o->block_max = BLOCK_MAX;
 	if (!o->channels_max)
 		o->channels_max = 64;
+}
+
+/* Enough for the smallest transfer, and for the devices' own queues. */
+static int check_lock_limit(struct err *why)
+{
+	uint64_t kib = raise_lock_limit() >> 10;
+
+	if (kib >= LOCK_KIB_LEAST)
+		return 0;
+	return err_set(why, -ENOMEM, "too little memory may be locked, the limit is %llu KiB: set "
+		       "\"ulimit -l %u\", a line \"* - memlock %u\" in /etc/security/limits.d/, "
+		       "or LimitMEMLOCK= in the service's unit", (unsigned long long)kib,
+		       LOCK_KIB, LOCK_KIB);
 }
 
 int setup_nics(struct offer *o, const struct transfer_tuning *t,
@@ -53,7 +69,7 @@ int setup_nics(struct offer *o, const struct transfer_tuning *t,
 
 	for (uint32_t i = 0; i < o->nnics; i++)
 		able += o->nics[i].rdma;
-	if (able || !(o->transports & TRANSPORT_RDMA))
+	if (!(o->transports & TRANSPORT_RDMA) || (able && !check_lock_limit(why)))
 		return r;
 	o->transports &= (uint8_t)~TRANSPORT_RDMA;
 	if (!why->code)

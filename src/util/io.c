@@ -7,11 +7,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 /* ---- short reads and writes ---- */
@@ -284,6 +286,32 @@ unsigned raise_fd_limit(void)
 			r.rlim_cur = soft;
 	}
 	return r.rlim_cur > 1u << 20 ? 1u << 20 : (unsigned)r.rlim_cur;
+}
+
+/* Whoever has CAP_IPC_LOCK is not limited. */
+static bool may_lock_all(void)
+{
+	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct data[2] = { { 0 } };
+
+	return !syscall(SYS_capget, &head, data) &&
+	       data[0].effective & 1u << CAP_IPC_LOCK;
+}
+
+uint64_t raise_lock_limit(void)
+{
+	struct rlimit r;
+
+	if (may_lock_all() || getrlimit(RLIMIT_MEMLOCK, &r))
+		return UINT64_MAX;
+	if (r.rlim_cur < r.rlim_max) {
+		rlim_t soft = r.rlim_cur;
+
+		r.rlim_cur = r.rlim_max;
+		if (setrlimit(RLIMIT_MEMLOCK, &r))
+			r.rlim_cur = soft;
+	}
+	return r.rlim_cur == RLIM_INFINITY ? UINT64_MAX : r.rlim_cur;
 }
 
 void hold_standard_fds(void)

@@ -32,5 +32,7 @@ int write_file_atomic(const char *path, const void *data, size_t len, mode_t mod
 int make_dirs(const char *path, mode_t mode);
 /* Raise this process's limit of open descriptors as far as it may be; what it is then. */
 unsigned raise_fd_limit(void);
+/* The same for memory that may be locked (RLIMIT_MEMLOCK), in bytes; UINT64_MAX: any number. */
+uint64_t raise_lock_limit(void);
 
 #endif

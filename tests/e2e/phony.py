@@ -68,8 +68,8 @@ def token_of(master, c, s, session):
 
 def offer(transports=TCP | INBAND, prot=0, ack=1, channels=1, block=65536, inflight=16,
           memory=64 << 20, rest=b''):
-    return sized(struct.pack('>BBBBBBHQIIHHIQI', transports, 1, prot, ack, 0, 0, 2, memory,
-                             block, block, channels, 256, inflight, 0, 0) + rest)
+    return sized(struct.pack('>BBBBBBHQIIHHIQQI', transports, 1, prot, ack, 0, 0, 2, memory,
+                             block, block, channels, 256, inflight, 0, memory, 0) + rest)
 
 
 def agreement(transport=INBAND, prot=0, ack=1, crc=1, paths=1, channels=1, block=65536,

@@ -24,7 +24,7 @@ static struct offer plain(void)
 {
 	struct offer o = {
 		.transports = TRANSPORT_TCP | TRANSPORT_INBAND, .ops = OP_WRITE | OP_READ,
-		.prot_min = PROT_CLEAR, .ack = ACK_SYNCED, .cpus = 16, .memory = 4ull << 30,
+		.prot_min = PROT_CLEAR, .ack = ACK_SYNCED, .cpus = 16, .memory = 4ull << 30, .locked = UINT64_MAX,
 		.block_max = 64 * MIB, .channels_max = CHANNELS_MAX,
 	};
 
@@ -113,7 +113,7 @@ static void test_transport(void **state)
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		struct offer c = plain(), s = plain();
+		struct offer c = with_nics(1, 0, true), s = with_nics(1, 0, true);
 		struct err e = ERR_INIT;
 		struct agreement a;
 
@@ -426,6 +426,36 @@ static void test_little_memory(void **state)
 	}
 }
 
+/* What may be registered counts under RDMA only: no sealed copies, but messages. */
+static void test_locked(void **state)
+{
+	const uint64_t each = 256 * KIB + 4096ull + 512 * 2, fixed = 16 * 512ull * 2;
+	struct offer c = with_nics(1, 0, true), s = with_nics(1, 0, true);
+	struct err e = ERR_INIT;
+	struct agreement a;
+
+	c.block = 256 * KIB;
+	c.prot_min = PROT_PRIVATE;
+	s.locked = (fixed + 20 * each) / 7 * 8 + 8;
+	a = agree(&c, &s);
+	assert_int_equal(a.inflight, 16);
+	assert_null(a.capped);
+	s.locked -= 64;
+	a = agree(&c, &s);
+	assert_int_equal(a.inflight, 15);
+	assert_non_null(strstr(a.capped, "rftpd's \"ulimit -l\""));
+	assert_true(a.capped_bytes > s.locked && a.capped_bytes <= s.locked + 64);
+	s.locked = a.capped_bytes; /* what it is told to be suffices */
+	assert_null(agree(&c, &s).capped);
+	c.locked = 2 * MIB;
+	assert_non_null(strstr(agree(&c, &s).capped, "the client may lock"));
+	c.locked = 65536;
+	assert_int_equal(negotiate(&c, &s, &a, &e), -EPROTONOSUPPORT);
+	assert_non_null(strstr(e.text, "raise its \"ulimit -l\" to"));
+	c.transports = TRANSPORT_TCP;
+	assert_null(agree(&c, &s).capped);
+}
+
 static void test_no_memory(void **state)
 {
 	struct offer c = plain(), s = plain();
@@ -457,6 +487,7 @@ static struct offer random_offer(void)
 	o.no_crc = rand() % 2;
 	o.cpus = (uint16_t)any();
 	o.memory = any();
+	o.locked = any();
 	o.block = (uint32_t)any();
 	o.block_max = (uint32_t)any();
 	o.channels = (uint16_t)any();
@@ -599,7 +630,8 @@ static void test_offer_wire(void **state)
 	assert_int_equal(back.storage, 3);
 	assert_true(back.no_crc);
 	assert_int_equal(back.cpus, o.cpus);
-	assert_true(back.memory == o.memory && back.rtt_ns == o.rtt_ns);
+	assert_true(back.memory == o.memory && back.rtt_ns == o.rtt_ns &&
+		    back.locked == o.locked);
 	assert_int_equal(back.block, o.block);
 	assert_int_equal(back.block_max, o.block_max);
 	assert_int_equal(back.channels, o.channels);
@@ -642,8 +674,8 @@ static int offer_with(int at, uint8_t value, struct offer *back)
 
 static void test_offer_hostile(void **state)
 {
-	/* Length 0, numbers from 4 on, how many NICs 44; mbps 48, node 52, rdma 54, the
-	 * lengths of name 55 and address 60. */
+	/* Length 0, numbers from 4 on, how many NICs 52; mbps 56, node 60, flags 62, prefix 63,
+	 * the lengths of name 64 and address 69. */
 	static const struct { int at; uint8_t value; } bad[] = {
 		{ 0, 1 },        /* length over the cap */
 		{ 3, 255 },      /* length over what is there */
@@ -651,21 +683,23 @@ static void test_offer_hostile(void **state)
 		{ 6, 3 },        /* prot_min */
 		{ 7, 4 },        /* ack */
 		{ 9, 2 },        /* no_crc */
-		{ 47, 17 },      /* number of NICs */
-		{ 44, 255 },
-		{ 54, 2 },       /* rdma */
-		{ 55, 16 },      /* length of the name */
-		{ 56, 0 },       /* NUL in the name */
-		{ 56, '\n' }, { 56, ' ' }, { 56, 0x7f }, { 56, 0xc3 },
-		{ 60, 64 },      /* length of the address */
+		{ 55, 17 },      /* number of NICs */
+		{ 52, 255 },
+		{ 63, 129 },     /* prefix */
+		{ 64, 16 },      /* length of the name */
+		{ 65, 0 },       /* NUL in the name */
+		{ 65, '\n' }, { 65, ' ' }, { 65, 0x7f }, { 65, 0xc3 },
+		{ 69, 64 },      /* length of the address */
 		{ -1, 0x1b },
 	};
 	struct offer back;
 
 	assert_int_equal(offer_with(5, OP_READ, &back), 0);
 	assert_int_equal(back.ops, OP_READ);
-	assert_int_equal(offer_with(56, 'E', &back), 0);
+	assert_int_equal(offer_with(65, 'E', &back), 0);
 	assert_string_equal(back.nics[0].name, "Eth0");
+	assert_int_equal(offer_with(62, 0xf8, &back), 0); /* flags of a later version */
+	assert_false(back.nics[0].rdma || back.nics[0].control || back.nics[0].named);
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		assert_int_equal(offer_with(bad[i].at, bad[i].value, &back), -EBADMSG);
 		assert_true(codec_all_zero(&back, sizeof(back)));
@@ -772,6 +806,7 @@ int main(void)
 		cmocka_unit_test(test_inflight_wish),
 		cmocka_unit_test(test_memory),
 		cmocka_unit_test(test_little_memory),
+		cmocka_unit_test(test_locked),
 		cmocka_unit_test(test_no_memory),
 		cmocka_unit_test(test_random),
 		cmocka_unit_test(test_check),

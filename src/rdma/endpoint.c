@@ -327,16 +327,14 @@ static struct path *rd_open(struct endpoint *endpoint, const struct path_config 
 {
 	struct rd_endpoint *ep = (struct rd_endpoint *)endpoint;
 	struct rd_path *p = rd_path_new(ep, c, e);
-	int r;
+	int r = p ? open_channels(ep, p, stop, timeout_ms, e) : e->code;
 
+	/* All have come, or none is welcome any more: who else does hears so at once. */
+	ep->v->id_free(steal_ptr(&ep->id));
 	if (!p)
 		return NULL;
-	r = open_channels(ep, p, stop, timeout_ms, e);
 	if (!r && !c->source)
 		r = rd_sink_grant(p);
-	/* All have come; what else does is a stranger. */
-	if (!r)
-		ep->v->id_free(steal_ptr(&ep->id));
 	if (!r)
 		return &p->path;
 	if (!e->code)

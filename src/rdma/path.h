@@ -117,7 +117,7 @@ struct rd_path {
 	bool want_room;              /* post said -EAGAIN */
 	bool finishing;
 	struct spin spin;
-	uint64_t probe_at;           /* when channels are next looked at */
+	uint64_t round_at;           /* when channels are next looked at */
 
 	/* As in the TCP path: see src/transport/tcp.h for why no wake-up is lost. */
 	atomic_bool sleeping, woken;

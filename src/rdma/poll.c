@@ -11,9 +11,7 @@
 #include <unistd.h>
 
 #define COMPLETIONS 32
-/* A channel on which nothing has completed for so long is probed. A side that waits for the
- * other has nothing posted that could fail, and would wait for ever on a way that is cut. */
-#define PROBE_NS 1000000000ull
+#define ROUND_NS 1000000000ull /* from one look at all channels to the next */
 
 static struct rd_path *rd(struct path *path)
 {
@@ -376,19 +374,21 @@ static bool room_came(struct rd_path *p)
 	return true;
 }
 
-/* Ask where nothing has been heard for a while. */
+/* A queue pair that could be used: a sink's until the source has left. */
+static bool works(const struct rd_path *p, const struct rd_channel *c)
+{
+	return c->state == RD_UP || (c->state == RD_CLOSING && !p->cfg.source);
+}
+
+/* Probe channels on which nothing has completed since the last round: a side that waits for
+ * the other has nothing posted that could fail, and would wait for ever on a way that is cut. */
 static void probe_silent(struct rd_path *p)
 {
-	uint64_t now = now_ns();
-
-	if (now < p->probe_at)
-		return;
-	p->probe_at = now + PROBE_NS;
 	for (uint32_t i = 0; i < p->path.nchannels; i++) {
 		struct rd_channel *c = &p->ch[i];
 		int r = 0;
 
-		if (c->state == RD_UP && !c->heard && !c->probing)
+		if (works(p, c) && !c->heard && !c->probing)
 			r = rd_probe(p, c);
 		c->heard = false;
 		if (r)
@@ -396,10 +396,23 @@ static void probe_silent(struct rd_path *p)
 	}
 }
 
-/* Milliseconds to sleep where left are (-1: any time): no longer than to the next look. */
+/* Once a second what is not in the completion queue; who never sleeps would miss it. */
+static void make_round(struct rd_path *p)
+{
+	uint64_t now = now_ns();
+
+	if (now < p->round_at)
+		return;
+	p->round_at = now + ROUND_NS;
+	handle_events(p);
+	handle_async(p);
+	probe_silent(p);
+}
+
+/* Milliseconds to sleep where left are (-1: any time): no longer than to the next round. */
 static int nap(const struct rd_path *p, int left)
 {
-	int most = ms_to(p->probe_at);
+	int most = ms_to(p->round_at);
 
 	return left < 0 || left > most ? most : left;
 }
@@ -425,7 +438,7 @@ static int rd_poll(struct path *path, struct path_event *ev, int max, int timeou
 	for (;;) {
 		int n, r;
 
-		probe_silent(p);
+		make_round(p);
 		if (look(p, ev, max, &n))
 			return n;
 		if (timeout_ms > 0)

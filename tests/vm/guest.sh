@@ -51,6 +51,12 @@ counter() {
 	echo "$sum"
 }
 
+# carried DEV: packets that an RDMA device has sent and received
+carried() { counter "$1" sent_pkts rcvd_pkts; }
+# under_way DEV: half a megabyte has gone since before=$(carried DEV). Waits for it.
+under_way() { patience 10 has_carried "$1"; }
+has_carried() { [ $(($(carried "$1") - before)) -gt 120 ]; }
+
 # leftovers: RDMA resources that belong to programs (the kernel, which has no pid, has its own
 # queue pair and completion queue for each device)
 leftovers() {

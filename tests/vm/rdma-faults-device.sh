@@ -19,7 +19,7 @@ run rftp ls --accept-new "$url/"
 remove() {
 	local dev=$1 way=$2 client begun
 	shift 2
-	set -- --prot clear --block 64K --rate 2M --retries 0 --json "$@"
+	set -- --prot clear --block 64K --rate 1M --retries 0 --json "$@"
 	rm -f "$root/big" "$tmp/back"
 	if [ "$way" = put ]; then
 		set -- rftp put "$@" "$tmp/big" "$url/big"
@@ -29,9 +29,10 @@ remove() {
 		target=$tmp/back
 	fi
 	ran="$*"
+	before=$(carried rxe_v0)
 	"$@" </dev/null >"$tmp/out" 2>"$tmp/err" &
 	client=$!
-	sleep 1.5
+	under_way rxe_v0
 	begun=$SECONDS
 	timeout 20 rdma link delete "rxe_$dev"
 	seconds=$((SECONDS - begun))

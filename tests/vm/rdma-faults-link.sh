@@ -18,11 +18,11 @@ url=rftp://10.0.0.2:$port
 cp "$tmp/big" "$root/from"
 run rftp ls --accept-new "$url/"
 
-# begin DIR OPTION...: a put or get that takes three seconds, in the background
+# begin DIR OPTION...: a put or get that takes six seconds, in the background
 begin() {
 	local way=$1
 	shift
-	set -- --prot clear --block 64K --rate 2M --json "$@"
+	set -- --prot clear --block 64K --rate 1M --json "$@"
 	rm -f "$root/big" "$tmp/back"
 	if [ "$way" = put ]; then
 		set -- rftp put "$@" "$tmp/$file" "$url/big"
@@ -32,6 +32,7 @@ begin() {
 		target=$tmp/back
 	fi
 	ran="$*"
+	before=$(carried rxe_v0)
 	"$@" </dev/null >"$tmp/out" 2>"$tmp/err" &
 	client=$!
 }
@@ -51,7 +52,7 @@ sessions_gone() { no_children "$server"; }
 
 for what in "put write" "put read" "get write"; do
 	begin "${what% *}" --transport rdma --op "${what#* }" --retries 0
-	sleep 2
+	under_way rxe_v0
 	rdma_pull v0
 	sleep 2
 	rdma_plug v0
@@ -63,13 +64,13 @@ done
 
 rdma_delay '0 loss 1%' v0 v1
 for op in write read; do
-	before=$(retries)
+	resent=$(retries)
 	begin put --transport rdma --op $op --retries 0 --rate 20M
 	end
 	check "$op, 1 % loss: it ends" status_is 0
 	check "$op, 1 % loss: by the same queue pairs" test "$(summary channels_lost)" = 0
 	check "$op, 1 % loss: the same bytes" is_whole
-	check "$op, 1 % loss: packets were sent again" test "$(retries)" -gt "$before"
+	check "$op, 1 % loss: packets were sent again" test "$(retries)" -gt "$resent"
 done
 rdma_join v0 v1
 
@@ -77,7 +78,7 @@ rdma_join v0 v1
 
 for what in "put write" "put read" "get write" "get read"; do
 	begin "${what% *}" --op "${what#* }" --retries 0
-	sleep 1.5
+	under_way rxe_v0
 	rdma_cut v0 v1
 	end
 	check "$what, RoCE is cut: the rest goes over the control connection" status_is 0
@@ -90,8 +91,8 @@ for what in "put write" "put read" "get write" "get read"; do
 done
 
 file=huge
-begin put --transport rdma --retries 0 --rate 6M
-sleep 2
+begin put --transport rdma --retries 0 --rate 3M
+under_way rxe_v0
 rdma_cut v0 v1
 end
 check "RoCE is cut, nothing but RDMA is allowed: status 4" status_is 4
@@ -109,7 +110,7 @@ file=big
 # ---- longer than the queue pairs wait ----
 
 begin put --transport rdma --connect-timeout 3s
-sleep 1.5
+under_way rxe_v0
 rdma_pull v0
 sleep 9
 rdma_plug v0
@@ -119,7 +120,7 @@ check "it says so" grep -q 'trying again' "$tmp/err"
 check "the same bytes" is_whole
 
 begin get --transport rdma --retries 2 --connect-timeout 2s
-sleep 1.5
+under_way rxe_v0
 rdma_pull v0
 begun=$SECONDS
 end

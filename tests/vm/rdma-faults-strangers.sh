@@ -89,9 +89,10 @@ check "with the same bytes as well" cmp "$tmp/big" "$root/big"
 
 # Once its channels are there, nobody listens for more.
 rm -f "$root/big"
-rftp put --transport rdma --prot clear --rate 1M --retries 0 -q "$tmp/big" "$url/big" </dev/null >"$tmp/out" 2>"$tmp/err" &
+before=$(carried rxe_v0)
+rftp put --transport rdma --prot clear --block 64K --rate 1M --retries 0 -q "$tmp/big" "$url/big" </dev/null >"$tmp/out" 2>"$tmp/err" &
 client=$!
-sleep 2
+under_way rxe_v0
 check "in mid-transfer nobody listens" test -z "$(rdma resource show cm_id | grep LISTEN)"
 check "and nobody answers" knocks "$hello" nobody
 wait $client

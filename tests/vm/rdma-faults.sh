@@ -22,18 +22,20 @@ sessions_gone() { no_children "$server"; }
 
 for op in write read; do
 	rm -f "$root"/big "$root"/.rftp-*
+	before=$(carried rxe_v0)
 	"${slow_put[@]}" --op $op </dev/null >/dev/null 2>&1 &
 	client=$!
-	sleep 3
+	under_way rxe_v0
 	kill -KILL $client
 	wait $client 2>/dev/null
 	check "$op: the client is killed: whole or absent" whole_or_absent
 	check "$op: its session ends" patience 20 sessions_gone
 	check "$op: and leaves no RDMA resources" patience 10 nothing_left
 
+	before=$(carried rxe_v0)
 	"${slow_put[@]}" --op $op </dev/null >"$tmp/out" 2>"$tmp/err" &
 	client=$!
-	sleep 3
+	under_way rxe_v0
 	session=$(children "$server" | head -n 1)
 	kill -KILL "$session"
 	wait $client
@@ -49,9 +51,10 @@ done
 # A session whose listener has died ends what it has begun.
 for op in write read; do
 	rm -f "$root"/big
+	before=$(carried rxe_v0)
 	"${slow_put[@]}" --op $op </dev/null >"$tmp/out" 2>"$tmp/err" &
 	client=$!
-	sleep 3
+	under_way rxe_v0
 	kill -KILL "$server"
 	wait "$server" 2>/dev/null
 	wait $client

@@ -65,19 +65,24 @@ int ends_pools(struct ends *d, struct err *e)
 	return 0;
 }
 
-int ends_open(struct ends *d, int stop, int timeout_ms, struct err *e)
+static int open_one(struct ends *d, uint32_t i, int stop, int timeout_ms, struct err *e)
 {
 	struct path_config c = { .source = d->cfg.source, .payload = d->cfg.agr->block,
-				 .inflight = d->cfg.agr->inflight };
+				 .inflight = d->cfg.agr->inflight, .pool = d->pool[i] };
 
-	for (uint32_t i = 0; i < d->n; i++) {
+	d->path[i] = d->ep[i]->ops->open(d->ep[i], &c, stop, timeout_ms, e);
+	return d->path[i] ? 0 : e->code;
+}
+
+int ends_open(struct ends *d, int stop, int timeout_ms, struct err *e)
+{
+	int r = 0;
+
+	for (uint32_t i = 0; !r && i < d->n; i++) {
 		d->failed = i;
-		c.pool = d->pool[i];
-		d->path[i] = d->ep[i]->ops->open(d->ep[i], &c, stop, timeout_ms, e);
-		if (!d->path[i])
-			return e->code;
+		r = open_one(d, i, stop, timeout_ms, e);
 	}
-	return 0;
+	return r;
 }
 
 void ends_free(struct ends *d)

@@ -1,68 +1,134 @@
 #!/bin/bash
-# Put and get over RDMA, pairwise over operation, protection, block size, queue pairs and
-# address family, on one device that talks to itself, on a veth pair and on two cards: every
-# byte is compared, and the devices' counters show that it was RDMA that carried it. TAP.
+# Put and get over RDMA, pairwise over topology, direction, operation, protection, block size
+# and queue pairs: every byte is compared, and the devices' counters show that it was RDMA that
+# carried it. A big file, a tree, both directions at once. TAP.
 
 # shellcheck disable=SC2034 # for guest.sh and lib.sh
-vm_options="--nodes 2 --timeout 900"
+vm_options="--nics 3 --timeout 900"
 . "${top_srcdir:?}/tests/vm/guest.sh"
 
 rdma_modules || skip_all "the guest's kernel has no RDMA"
 rdma_self eth0 10.3.0.1
 ip addr add fd00:3::1/64 dev eth0 nodad
 rdma_veth v0 v1 10.0.0.1 10.0.0.2
+rdma_veth w0 w1 10.1.0.1 10.1.0.2
+rdma_cards eth1 eth2 10.4.0.1 10.4.0.2
 sleep 1 # for the GIDs of the address that came later
 
-head -c 8388608 /dev/urandom >"$tmp/big"
-mkdir -p "$tmp/tree/a/b" && for i in $(seq 150); do head -c $((i * 37)) "$tmp/big" >"$tmp/tree/a/$i"; done
-ln -s 7 "$tmp/tree/a/link"
-ln "$tmp/tree/a/9" "$tmp/tree/a/b/nine"
+head -c 16777216 /dev/urandom >"$tmp/big"
+head -c 8388608 "$tmp/big" >"$tmp/half" # emulated processors seal slowly
 
+# Where the topologies are reached, and how.
 open_server v4 0.0.0.0
 port4=$port root4=$tmp/v4.root
 open_server v6 '[::]'
 port6=$port root6=$tmp/v6.root
+open_server two 0.0.0.0 --nic v1,w1
+declare -A url=(
+	[self]=rftp://10.3.0.1:$port4 [self6]=rftp://[fd00:3::1]:$port6 [veth]=rftp://10.0.0.2:$port4
+	[cards]=rftp://10.4.0.2:$port4 [paths]=rftp://10.0.0.2:$port)
+declare -A root=([self]=$root4 [self6]=$root6 [veth]=$root4 [cards]=$root4 [paths]=$tmp/two.root)
+for to in "${url[@]}"; do run rftp ls -q --accept-new "$to/"; done
 
 packets() { cat /sys/class/infiniband/*/ports/1/hw_counters/sent_pkts | awk '{ n += $1 } END { print n }'; }
+# was_rdma BYTES BEFORE: packets have gone that carry so much, of at most 4096 bytes each
+was_rdma() { test $(($(packets) - $2)) -ge $(($1 / 4096)); }
 
-# cell HOST OP PROT BLOCK CHANNELS
+# cell TOPOLOGY put|get OP PROT BLOCK CHANNELS
 cell() {
-	local host=$1 op=$2 prot=$3 block=$4 channels=$5 root=$root4 before what
-	local to=rftp://$host:$port4
-	case $host in '['*) root=$root6 to=rftp://$host:$port6 ;; esac
-	local options=(--accept-new --transport rdma --op "$op" --prot "$prot" --block "$block"
-		--channels "$channels" --ack written -q)
-	what="$host $op $prot $block x$channels"
+	local to=${url[$1]} there=${root[$1]}/big file=$tmp/big before what="$*"
+	local options=(--transport rdma --op "$3" --prot "$4" --block "$5" --channels "$6" --ack written -v)
+	[ "$4" = private ] && file=$tmp/half
+	[ "$1" = paths ] && options+=(--nic v0,w0)
 	before=$(packets)
-	run rftp put "${options[@]}" "$tmp/big" "$to/big"
-	check "put $what" status_is 0
-	check "put $what: the same" cmp "$tmp/big" "$root/big"
-	run rftp get "${options[@]}" "$to/big" "$tmp/back"
-	check "get $what" status_is 0
-	check "get $what: the same" cmp "$tmp/big" "$tmp/back"
-	check "it was RDMA" test $(($(packets) - before)) -gt 4000
-	rm -f "$root/big" "$tmp/back"
+	if [ "$2" = put ]; then
+		run rftp put "${options[@]}" "$file" "$to/big"
+		check "$what" status_is 0
+		check "$what: the same" cmp "$file" "$there"
+	else
+		cp "$file" "$there"
+		run rftp get "${options[@]}" "$to/big" "$tmp/back"
+		check "$what" status_is 0
+		check "$what: the same" cmp "$file" "$tmp/back"
+	fi
+	check "$what: by RDMA" was_rdma "$(stat -c %s "$file")" "$before"
+	rm -f "$there" "$tmp/back"
 }
 
-cell 10.3.0.1 write clear 256K 2
-cell 10.3.0.1 read private 1M 1
-cell 10.0.0.2 write private 64K 4
-cell 10.0.0.2 read clear 256K 8
-cell 10.0.0.2 write safe 1M 2
-cell 10.3.0.1 read safe 64K 3
-cell '[fd00:3::1]' write clear 4M 1
-cell '[fd00:3::1]' read private 256K 2
+cell self put read private 4M 2
+cell self put write clear 64K 8
+cell self get write safe 1M 1
+cell self put write safe 256K 4
+cell self6 get write private 1M 8
+cell self6 get read clear 64K 4
+cell self6 put read safe 256K 2
+cell self6 get read clear 4M 1
+cell veth get write safe 4M 1
+cell veth put read clear 1M 4
+cell veth get write private 256K 8
+cell veth get read safe 64K 2
+cell cards get read clear 256K 1
+cell cards put write clear 64K 2
+cell cards put write private 4M 4
+cell cards get read safe 1M 8
+cell paths put write safe 256K 4
+cell paths get read safe 1M 2
+cell paths put read private 64K 1
+cell paths get read clear 4M 8
+check "-v says which device, GID, kind and MTU" \
+	grep -Eq 'RDMA by rxe_v0 port 1: GID ::ffff:10.0.0.1 \(RoCE v2\), MTU [0-9]+' "$tmp/err"
 
+# ---- a big file, by both operations ----
+
+for ((i = 0; i < 16; i++)); do cat "$tmp/big"; done >"$tmp/huge"
+before=$(packets)
+run rftp put --transport rdma --op write --prot clear -v "$tmp/huge" "${url[veth]}/huge"
+check "256 MiB by WRITE" status_is 0
+check "256 MiB by WRITE: the same" cmp "$tmp/huge" "${root[veth]}/huge"
+check "256 MiB by WRITE: by RDMA" was_rdma 268435456 "$before"
+rm "$tmp/huge"
+before=$(packets)
+run rftp get --transport rdma --op read --prot clear -v "${url[veth]}/huge" "$tmp/back"
+check "256 MiB by READ" status_is 0
+check "256 MiB by READ: the same" cmp "$tmp/back" "${root[veth]}/huge"
+check "256 MiB by READ: by RDMA" was_rdma 268435456 "$before"
+rm "$tmp/back" "${root[veth]}/huge"
+
+# ---- trees ----
+
+mkdir -p "$tmp/tree/a/b"
+for i in $(seq 150); do head -c $((i * 37)) "$tmp/big" >"$tmp/tree/a/$i"; done
+ln -s 7 "$tmp/tree/a/link"
+ln "$tmp/tree/a/9" "$tmp/tree/a/b/nine"
 for op in write read; do
-	run rftp put -r --accept-new --transport rdma --op $op -q "$tmp/tree" "rftp://10.0.0.2:$port4/tree-$op"
+	run rftp put -r --transport rdma --op $op -q "$tmp/tree" "${url[veth]}/tree-$op"
 	check "a tree, $op" status_is 0
-	check "a tree, $op: the same" "$lib/compare-trees" "$tmp/tree" "$root4/tree-$op"
-	run rftp get -r --accept-new --transport rdma --op $op -q "rftp://10.0.0.2:$port4/tree-$op" "$tmp/back-$op"
+	check "a tree, $op: the same" "$lib/compare-trees" "$tmp/tree" "${root[veth]}/tree-$op"
+	run rftp get -r --transport rdma --op $op -q "${url[veth]}/tree-$op" "$tmp/back-$op"
 	check "a tree back, $op" status_is 0
 	check "a tree back, $op: the same" "$lib/compare-trees" "$tmp/tree" "$tmp/back-$op"
 done
 
-for dev in rxe_eth0 rxe_v0 rxe_v1; do
+# ---- both directions at once ----
+
+run rftp bench --both --time 3 --transport rdma --prot clear --json "${url[veth]}"
+check "bench in both directions" status_is 0
+cp "$tmp/big" "${root[veth]}/from"
+rftp put --transport rdma --op write --prot clear -q "$tmp/big" "${url[veth]}/to" </dev/null >"$tmp/put.out" 2>&1 &
+putting=$!
+run rftp get --transport rdma --op read --prot clear -q "${url[veth]}/from" "$tmp/back"
+check "a get beside a put" status_is 0
+wait $putting
+status=$?
+check "a put beside a get" status_is 0
+check "the one is the same" cmp "$tmp/big" "${root[veth]}/to"
+check "the other, too" cmp "$tmp/big" "$tmp/back"
+
+# ---- what the kernel says of it all ----
+
+rdma statistic show link rxe_v0/1 | tr ' ' '\n' | grep -A1 -E '^(sent_pkts|rcvd_pkts|send_rnr_err|rcvd_rnr_err)$' |
+	paste -sd' ' | comment
+for dev in rxe_eth0 rxe_v0 rxe_v1 rxe_w0 rxe_w1 rxe_eth1 rxe_eth2; do
 	check "$dev: nobody had to wait for a receive" test "$(counter $dev rcvd_rnr_err send_rnr_err retry_rnr_exceeded_err)" = 0
 done
 check "no queue pair, memory region, completion queue or domain is left" patience 10 nothing_left

@@ -80,7 +80,7 @@ static const struct option_def table[] = {
 	CHOICE("poll", polls, ON_BULK | IN_CONF, poll,
 	       "look for RDMA's completions awake before sleeping (auto)"),
 	NUMBER("tos", "N", OPT_TOS, ON_BULK | IN_CONF, tos, 0, 255,
-	       "type of service of data packets, 0 to 255, or a class like cs1, af41, ef"),
+	       "type of service of data: 0 to 255, or cs1, af41, ef"),
 	STRING("numa", "WHERE", ON_BULK | IN_CONF, numa, "off, auto or node:N"),
 	CHOICE("io", ios, ON_BULK | IN_CONF, io, "how files are read and written (auto)"),
 	CHOICE("direct", directs, ON_BULK | IN_CONF, direct,

@@ -192,7 +192,7 @@ static const struct option_def options[] = {
 	{ "poll", 0, "auto|always|never", set_poll,
 	  "look for RDMA's completions awake before sleeping (auto)" },
 	{ "tos", 0, "N", set_tos,
-	  "type of service of data packets, 0 to 255, or a class like cs1, af41, ef" },
+	  "type of service of data: 0 to 255, or cs1, af41, ef" },
 	{ "plain", 0, NULL, set_plain, "allow logins without TLS" },
 	{ "foreground", 'f', NULL, set_foreground, "do not detach (it never does, for now)" },
 	{ "stdio", 0, NULL, set_stdio,

@@ -37,7 +37,9 @@ static int offer_nics(struct transfer_client_config *c, struct err *e)
 		return r;
 	if (!o->transports)
 		return err_set(e, why.code, "no RDMA: %s", why.text);
-	if (why.code)
+	if (why.code == -EPROTONOSUPPORT)
+		log_warn("no RDMA: %s; data goes by TCP", why.text);
+	else if (why.code)
 		log_info("no RDMA: %s", why.text);
 	return 0;
 }

@@ -52,7 +52,8 @@ static int agree(struct serving *v, struct err *e)
 	if (r)
 		return r;
 	if (why.code)
-		log_debug("no RDMA: %s", why.text);
+		log_at(why.code == -EPROTONOSUPPORT ? LOG_LV_WARN : LOG_LV_DEBUG, "no RDMA: %s",
+		       why.text);
 	setup_host(o->host, c->request->nonce);
 	/* Who is elsewhere need not be able to tell us from others. */
 	if (!setup_same_host(o, &c->request->offer))

@@ -44,14 +44,15 @@ void setup_offer(struct offer *o, const struct transfer_tuning *t)
 		o->channels_max = 64;
 }
 
-/* Enough for the smallest transfer, and for the devices' own queues. */
+/* Enough for the smallest transfer, and for the devices' own queues. -EPROTONOSUPPORT: there
+ * are devices, but they cannot be used. */
 static int check_lock_limit(struct err *why)
 {
 	uint64_t kib = raise_lock_limit() >> 10;
 
 	if (kib >= LOCK_KIB_LEAST)
 		return 0;
-	return err_set(why, -ENOMEM, "too little memory may be locked, the limit is %llu KiB: set "
+	return err_set(why, -EPROTONOSUPPORT, "too little memory may be locked, the limit is %llu KiB: set "
 		       "\"ulimit -l %u\", a line \"* - memlock %u\" in /etc/security/limits.d/, "
 		       "or LimitMEMLOCK= in the service's unit", (unsigned long long)kib,
 		       LOCK_KIB, LOCK_KIB);

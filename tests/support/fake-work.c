@@ -347,6 +347,8 @@ static bool move_pieces(const struct fake_qp *qp, const struct fake_work *w, uin
 {
 	const uint8_t *inlined = w->inlined;
 
+	if (!work_bytes(w))
+		return true;
 	for (int i = 0; i < w->wr.num_sge; at += w->sge[i++].length) {
 		const struct ibv_sge *s = &w->sge[i];
 		uint8_t *own;
@@ -522,7 +524,7 @@ static int check_work(const struct fake_qp *qp, const struct ibv_send_wr *wr)
 	    wr->num_sge > (int)qp->cap.max_send_sge)
 		return -EINVAL;
 	if (wr->opcode != IBV_WR_SEND && wr->opcode != IBV_WR_RDMA_WRITE_WITH_IMM &&
-	    wr->opcode != IBV_WR_RDMA_READ)
+	    wr->opcode != IBV_WR_RDMA_WRITE && wr->opcode != IBV_WR_RDMA_READ)
 		return -EINVAL;
 	return qp->places == qp->cap.max_send_wr ? -ENOMEM : 0;
 }
@@ -543,7 +545,8 @@ int fake_post_send(struct rdma_cm_id *id, struct ibv_send_wr *wr)
 	w = &qp->work[(qp->first_work + qp->nwork) % qp->cap.max_send_wr];
 	w->wr = *wr;
 	w->starved = false;
-	memcpy(w->sge, wr->sg_list, (size_t)wr->num_sge * sizeof(w->sge[0]));
+	for (int i = 0; i < wr->num_sge; i++)
+		w->sge[i] = wr->sg_list[i];
 	w->wr.sg_list = NULL;
 	if (wr->send_flags & IBV_SEND_INLINE) {
 		if (work_bytes(w) > qp->cap.max_inline_data)

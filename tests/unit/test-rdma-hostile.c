@@ -57,6 +57,14 @@ static int poll_host(struct host *h, struct path_event *ev, int max)
 	return n;
 }
 
+/* It does what there is to do, and tells nothing yet. */
+static void look(struct host *h)
+{
+	struct path_event none;
+
+	assert_int_equal(h->end->path->ops->poll(h->end->path, &none, 0, 0), 0);
+}
+
 /* Channel 0 alone is down, for that reason; what else came is in the events. */
 static void check_down(struct host *h, const struct path_event *ev, int n, int error)
 {
@@ -243,7 +251,13 @@ static void read_beyond(struct host *h)
 	assert_int_equal(h->ph.failed, IBV_WC_REM_ACCESS_ERR);
 }
 
+static void leave(struct host *h)
+{
+	assert_int_equal(fake_verbs.disconnect(h->ph.id[0]), 0);
+}
+
 static const struct lie to_source[] = {
+	{ "nothing more", leave, -ECONNRESET },
 	{ "an empty message", say_nothing, -EPROTO },
 	{ "half a head", say_half_a_head, -EPROTO },
 	{ "another magic", say_other_magic, -EPROTO },
@@ -453,7 +467,7 @@ static void write_twice(struct host *h)
 	phony_put(&h->ph, 0, 7, buffer, 100);
 	assert_int_equal(poll_host(h, &ev, 1), 1);
 	phony_put(&h->ph, 0, 8, buffer, 100);
-	h->end->path->ops->poll(h->end->path, NULL, 0, 0);
+	look(h);
 	h->end->path->ops->release(h->end->path, ev.block, 0);
 }
 
@@ -690,7 +704,19 @@ static void hide_buffers(struct host *h)
 	announce_with(h, 0, 84, 4000);
 }
 
+/* A read of it is under way, and comes to nothing. */
+static void leave_while_read(struct host *h)
+{
+	announce_with(h, 0, 84, 4000);
+	fake.hold = true;
+	look(h);
+	assert_int_equal(h->p->ch[0].reads, 1);
+	leave(h);
+	fake.hold = false;
+}
+
 static const struct lie to_reader[] = {
+	{ "nothing more", leave_while_read, -ECONNRESET },
 	{ "an empty message", say_nothing, -EPROTO },
 	{ "half a head", say_half_a_head, -EPROTO },
 	{ "another magic", say_other_magic, -EPROTO },

@@ -3,7 +3,7 @@
 # and queue pairs: every byte is compared, and the devices' counters show that it was RDMA that
 # carried it. A big file, a tree, both directions at once. TAP.
 
-# shellcheck disable=SC2034 # for guest.sh and lib.sh
+# shellcheck disable=SC2034,SC2054 # for guest.sh and lib.sh; lists with commas
 vm_options="--nics 3 --timeout 900"
 . "${top_srcdir:?}/tests/vm/guest.sh"
 

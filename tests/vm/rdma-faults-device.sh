@@ -54,7 +54,8 @@ for what in "v0 put write" "v0 get read" "v1 put read" "v1 get write"; do
 	check "$what: it ends" status_is 0
 	check "$what: the same bytes" is_whole
 	# Here; to a source whose sink leaves, a channel with nothing on it ends in good order.
-	[ "$dev" = v1 ] || check "$what: the summary says that the channels were lost" test "$(summary channels_lost)" = 2
+	[ "$dev" = v1 ] ||
+		check "$what: the summary tells of lost channels" test "$(summary channels_lost)" = 2
 	check "$what: and that the rest went in-band" test "$(summary fell_back)" = True
 	check "$what: a word is said" grep -q 'no data channel is left' "$tmp/err"
 	[ "$dev" = v1 ] || check "$what: and of the device" grep -q 'is being removed' "$tmp/err"
@@ -73,7 +74,8 @@ check "with the same bytes" is_whole
 back_after=9 remove v0 put --transport rdma --retries 5
 check "the device is back while rftp tries again: the transfer ends" status_is 0
 check "with the same bytes" is_whole
-check "it was not there when it tried first" grep -q 'route does not lead by an RDMA device.*trying again' "$tmp/err"
+check "it was not there when it tried first" \
+	grep -q 'route does not lead by an RDMA device.*trying again' "$tmp/err"
 
 check "the sessions end" patience 20 sessions_gone
 check "no resources are left" patience 10 nothing_left

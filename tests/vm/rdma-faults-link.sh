@@ -57,9 +57,11 @@ for what in "put write" "put read" "get write"; do
 	sleep 2
 	rdma_plug v0
 	end
-	check "$what, the plug is pulled for 2 s: it goes on" status_is 0
-	check "$what, the plug is pulled for 2 s: by the same queue pairs" test "$(summary channels_lost)" = 0
-	check "$what, the plug is pulled for 2 s: the same bytes" is_whole
+	case="$what, the plug is pulled for 2 s"
+	check "$case: it goes on" status_is 0
+	check "$case: by the same queue pairs" test "$(summary channels_lost)" = 0
+	check "$case: the same bytes" is_whole
+	check "$case: it is told of" grep -q 'by rxe_v0 port 1: the link is down' "$tmp/err"
 done
 
 rdma_delay '0 loss 1%' v0 v1

@@ -43,7 +43,7 @@ while read -r rule ways ops lost; do
 			check "$way, $op, $rule: whole" is_whole
 			case $lost in
 			none) check "$way, $op, $rule: no channel is lost" test "$(number channels_lost)" -eq 0 ;;
-			*) check "$way, $op, $rule: $lost channels are lost" test "$(number channels_lost)" -eq "$lost" ;;
+			*) check "$way, $op, $rule: $lost are lost" test "$(number channels_lost)" -eq "$lost" ;;
 			esac
 		done
 	done
@@ -51,6 +51,8 @@ done <<-'RULES'
 	corrupt:after=1M:count=1 get write,read 1
 	corrupt-head:after=1M:count=2 get write,read 2
 	cut:after=30:count=1 put,get write,read 1
+	cut:count=1 get write 1
+	cut:after=200K:count=2 get write 2
 	cut:after=1M:count=2 get write,read 2
 	send:ECONNRESET:after=1K:count=1 get write,read 1
 	send:ECONNRESET:after=100K:count=2 put write 2

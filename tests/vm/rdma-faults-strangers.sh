@@ -40,7 +40,8 @@ begin() {
 	client=$!
 	others+=("$client")
 	patience 10 has_stopped
-	data_port=$(rdma resource show cm_id | sed -n 's/.*LISTEN.*src-addr 10\.0\.0\.2:\([0-9]*\).*/\1/p' | head -n 1)
+	data_port=$(rdma resource show cm_id |
+		sed -n 's/.*LISTEN.*src-addr 10\.0\.0\.2:\([0-9]*\).*/\1/p' | head -n 1)
 }
 has_stopped() { [[ $(ps -o stat= -p "$client") == T* ]]; }
 has_heard() { [ -s "$tmp/heard" ]; }
@@ -71,12 +72,16 @@ check "nothing said: refused" knocks "" refused
 check "words without a meaning: refused" knocks "$zeros" refused
 check "too few of them: refused" knocks "${hello:0:80}" refused
 check "what was heard, again: refused" knocks "$hello" refused
-check "it is told that the channel is open" grep -q 'from 10.0.0.1 was refused: that channel is open' "$tmp/main.log"
+check "it is told that the channel is open" \
+	grep -q 'from 10.0.0.1 was refused: that channel is open' "$tmp/main.log"
 check "with another channel's number: refused" knocks "$(changed "$hello" 7)" refused
 check "with another session: refused" knocks "$(changed "$hello" 12)" refused
 check "with another proof: refused" knocks "$(changed "$hello" 20)" refused
 check "with another key of memory: refused" knocks "$(changed "$hello" 50)" refused
-check "all of them are in the log" test "$(grep -c 'RDMA connection from 10.0.0.1 was refused' "$tmp/main.log")" -eq 8
+all_are_logged() {
+	[ "$(grep -c 'RDMA connection from 10.0.0.1 was refused' "$tmp/main.log")" -eq 8 ]
+}
+check "all of them are in the log" all_are_logged
 end
 check "then the client goes on, and ends" status_is 0
 check "with the same bytes" cmp "$tmp/big" "$root/big"
@@ -90,7 +95,8 @@ check "with the same bytes as well" cmp "$tmp/big" "$root/big"
 # Once its channels are there, nobody listens for more.
 rm -f "$root/big"
 before=$(carried rxe_v0)
-rftp put --transport rdma --prot clear --block 64K --rate 1M --retries 0 -q "$tmp/big" "$url/big" </dev/null >"$tmp/out" 2>"$tmp/err" &
+rftp put --transport rdma --prot clear --block 64K --rate 1M --retries 0 -q \
+	"$tmp/big" "$url/big" </dev/null >"$tmp/out" 2>"$tmp/err" &
 client=$!
 under_way rxe_v0
 check "in mid-transfer nobody listens" test -z "$(rdma resource show cm_id | grep LISTEN)"

@@ -2,7 +2,7 @@
 # Two paths in one transfer, each a pair of devices: both carry; when one goes the other takes
 # its blocks. TAP.
 
-# shellcheck disable=SC2034 # for guest.sh and lib.sh
+# shellcheck disable=SC2034,SC2054 # for guest.sh and lib.sh; lists with commas
 vm_options="--timeout 600"
 . "${top_srcdir:?}/tests/vm/guest.sh"
 

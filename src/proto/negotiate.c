@@ -16,6 +16,11 @@
 #define BLOCK_INBAND (BULK_FRAME_MAX - HEAD_BYTES) /* with its head it fills one frame */
 
 #define CHANNELS_RDMA 2u              /* per path, when nobody has a wish */
+#define CHANNELS_RDMA_FAR 8u          /* the same, at most, on a path that is not short */
+/* One more for each so much of a round trip. Where software makes the packets a queue pair
+ * has few of them under way (rdma_rxe: 128); cards have more, and lose nothing by more
+ * queue pairs. On a shorter path many only cost CPU time: bench/README.md. */
+#define QUEUE_PAIR_RTT_NS 12000000u
 #define CHANNELS_TCP 4u
 #define CHANNELS_TCP_NEAR 2u          /* a short path and few CPUs: streams cost CPU time */
 #define NEAR_RTT_NS 1000000u
@@ -196,10 +201,18 @@ static void choose_paths(const struct offer *c, const struct offer *s, struct ag
 		a->client_nic[i] = a->server_nic[i] = NIC_NONE;
 }
 
+static uint32_t queue_pairs(const struct offer *client)
+{
+	uint64_t n = client->rtt_ns / QUEUE_PAIR_RTT_NS;
+
+	return clamp_u32((uint32_t)min_u64(n, CHANNELS_RDMA_FAR), CHANNELS_RDMA,
+			 CHANNELS_RDMA_FAR);
+}
+
 static uint32_t default_channels(const struct offer *c, const struct offer *s, uint8_t transport)
 {
 	if (transport == TRANSPORT_RDMA)
-		return CHANNELS_RDMA;
+		return queue_pairs(c);
 	if (is_near(c) && min_u32(c->cpus, s->cpus) <= FEW_CPUS)
 		return CHANNELS_TCP_NEAR;
 	return CHANNELS_TCP;

@@ -264,6 +264,28 @@ static void test_channels_near(void **state)
 	}
 }
 
+/* A queue pair has little under way where software makes its packets: a long path has more
+ * of them. */
+static void test_queue_pairs(void **state)
+{
+	static const struct {
+		uint64_t rtt;
+		int channels;
+	} cases[] = {
+		{ 0, 2 }, { MS, 2 }, { 10 * MS, 2 }, { 36 * MS - 1, 2 }, { 36 * MS, 3 },
+		{ 95 * MS, 7 }, { 96 * MS, 8 }, { UINT64_MAX, 8 },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct offer c = with_nics(1, 10000, true), s = with_nics(1, 10000, true);
+
+		c.rtt_ns = cases[i].rtt;
+		assert_int_equal(agree(&c, &s).channels, cases[i].channels);
+		s.channels = 1;
+		assert_int_equal(agree(&c, &s).channels, 1);
+	}
+}
+
 static void test_block(void **state)
 {
 	static const struct {
@@ -799,6 +821,7 @@ int main(void)
 		cmocka_unit_test(test_rdma_paths),
 		cmocka_unit_test(test_channels),
 		cmocka_unit_test(test_channels_near),
+		cmocka_unit_test(test_queue_pairs),
 		cmocka_unit_test(test_block),
 		cmocka_unit_test(test_block_near),
 		cmocka_unit_test(test_block_too_small),

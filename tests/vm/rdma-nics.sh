@@ -94,4 +94,37 @@ under "the client's device deleted" rdma link delete rxe_w0
 rdma_rxe w0
 dir=get op=read
 under "the server's device deleted" rdma link delete rxe_w1
+rdma_rxe w1
+
+# ---- over ssh: nobody listens but sshd, the data goes by RDMA all the same ----
+
+PATH=$PATH:/usr/sbin
+if command -v sshd >/dev/null; then
+	mkdir -p "$tmp/ssh" /run/sshd
+	chmod 700 "$tmp/ssh"
+	ssh-keygen -q -t ed25519 -N '' -f "$tmp/ssh/host"
+	ssh-keygen -q -t ed25519 -N '' -f "$tmp/ssh/user"
+	cat >"$tmp/ssh/sshd_config" <<-CONFIG
+		Port 2222
+		ListenAddress 10.0.0.2
+		HostKey $tmp/ssh/host
+		AuthorizedKeysFile $tmp/ssh/user.pub
+		StrictModes no
+		UsePAM no
+		PermitRootLogin yes
+	CONFIG
+	"$(command -v sshd)" -D -f "$tmp/ssh/sshd_config" -E "$tmp/sshd.log" &
+	others+=($!)
+	ssh="ssh -i $tmp/ssh/user -p 2222 -o StrictHostKeyChecking=no -o UserKnownHostsFile=$tmp/ssh/known -o LogLevel=ERROR"
+	ssh_up() { $ssh root@10.0.0.2 true 2>/dev/null; }
+	patience 20 ssh_up || comment <"$tmp/sshd.log"
+	reset
+	run rftp put -v --ssh "$ssh" --rftpd-path "$(command -v rftpd)" --transport rdma --prot clear \
+		"$tmp/big" "root@10.0.0.2:$tmp/ssh/big"
+	check "over ssh" status_is 0
+	check "over ssh: the same" cmp "$tmp/big" "$tmp/ssh/big"
+	check "over ssh: by RDMA" carried v0
+else
+	skip "over ssh" "no sshd here"
+fi
 finish

@@ -124,6 +124,23 @@ check "a put beside a get" status_is 0
 check "the one is the same" cmp "$tmp/big" "${root[veth]}/to"
 check "the other, too" cmp "$tmp/big" "$tmp/back"
 
+# ---- the type of service ----
+
+# Packets of this class that left by v0, the client's: rxe makes them as IP says.
+modprobe -a sch_ingress cls_flower act_gact
+tc qdisc add dev v0 clsact
+tc filter add dev v0 egress protocol ip flower ip_tos 0xb8/0xff action ok
+marked() { tc -s filter show dev v0 egress | sed -n 's/.*Sent [0-9]* bytes \([0-9]*\) pkt.*/\1/p'; }
+for tos in cs0 ef; do
+	run rftp put --transport rdma --prot clear --tos $tos --poll always -q "$tmp/big" \
+		"${url[veth]}/marked"
+	check "put --tos $tos, --poll always" status_is 0
+	check "the same" cmp "$tmp/big" "${root[veth]}/marked"
+	[ $tos = ef ] || check "nothing is marked that need not be" test "$(marked)" = 0
+	rm -f "${root[veth]}/marked"
+done
+check "--tos ef marks RDMA's packets" test "$(marked)" -gt 1000
+
 # ---- what the kernel says of it all ----
 
 rdma statistic show link rxe_v0/1 | tr ' ' '\n' | grep -A1 -E '^(sent_pkts|rcvd_pkts|send_rnr_err|rcvd_rnr_err)$' |

@@ -29,6 +29,9 @@ struct rd_endpoint {
 struct endpoint *rd_endpoint_new(const struct endpoint_config *c, const struct verbs *v,
 				 struct err *e);
 uint8_t rd_ack_timeout(uint64_t rtt_ns);
+/* As nic_device, with sysfs mounted there. */
+int rd_device_of(const char *sysfs, const struct sockaddr_storage *a, const char *ifname,
+		 char name[NIC_DEVICE_NAME], struct err *why);
 /* There is no channel for rdma_cm's events, for reason r: say it. Returns r. */
 int rd_no_events(int r, struct err *e);
 

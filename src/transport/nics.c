@@ -157,7 +157,7 @@ static int look_around(struct finding *d, int family)
 static void find_devices(struct finding *d, nic_device *device, struct err *why)
 {
 	for (uint32_t i = 0; device && i < d->n; i++) {
-		int r = device(&d->f[i].addr, d->f[i].device, why);
+		int r = device(&d->f[i].addr, d->f[i].nic.name, d->f[i].device, why);
 
 		if (r < 0)
 			return;

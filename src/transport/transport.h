@@ -212,10 +212,10 @@ enum poll_mode { POLL_AUTO, POLL_ALWAYS, POLL_NEVER };
 
 #define NIC_DEVICE_NAME 64
 
-/* 1 with the name of the RDMA device that has address a; 0: none has; or a negative errno
- * with text: there can be none here. */
-typedef int nic_device(const struct sockaddr_storage *a, char name[NIC_DEVICE_NAME],
-			struct err *why);
+/* 1 with the name of the RDMA device that has address a, which is network interface ifname's;
+ * 0: none has; or a negative errno with text: there can be none here. Opens no device. */
+typedef int nic_device(const struct sockaddr_storage *a, const char *ifname,
+		       char name[NIC_DEVICE_NAME], struct err *why);
 
 struct nic_wish {
 	const char *names;              /* "a,b": of cards, devices, or addresses; NULL or "":

@@ -17,10 +17,11 @@ url=rftp://10.0.0.2:$port
 run rftp ls --accept-new "$url/"
 
 # What clients say first, as whoever is on the wire hears it: 56 bytes in hexadecimal a line.
-python3 - >"$tmp/heard" <<'PYTHON' &
-import socket
+python3 - "$tmp/listens" >"$tmp/heard" <<'PYTHON' &
+import socket, sys
 s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3)) # both ways
 s.bind(("v0", 3))
+open(sys.argv[1], "w").close()
 while True:
     packet, where = s.recvfrom(65536)
     at = packet.find(b"RFTH")
@@ -28,6 +29,7 @@ while True:
         print(packet[at:at + 56].hex(), flush=True)
 PYTHON
 others+=($!)
+patience 20 test -e "$tmp/listens"
 
 # begin N OPTION...: a put that stops before its Nth connection, the control connection counted
 begin() {

@@ -138,7 +138,8 @@ static int no_transport(const struct offer *c, const struct offer *s, struct err
 	if (!choose_op(c, s))
 		return err_set(e, -EPROTONOSUPPORT, "client and server have no RDMA operation in "
 			       "common: allow the same one, or TCP, on both");
-	return err_set(e, -EPROTONOSUPPORT, "no RDMA card of the client shares a network with one "
+	/* Another time there may be one. */
+	return err_set(e, -ENODEV, "no RDMA card of the client shares a network with one "
 		       "of the server: name them with --nic on both sides if they reach each "
 		       "other nevertheless");
 }

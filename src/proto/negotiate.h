@@ -77,7 +77,8 @@ struct agreement {
 	uint64_t capped_bytes;
 };
 
-/* 0, or -EPROTONOSUPPORT with the reason in e (no transport both may use, prot...). */
+/* 0; -EPROTONOSUPPORT with the reason in e (no transport both may use, prot...); -ENODEV: the
+ * only transport is RDMA, and no devices reach each other. */
 int negotiate(const struct offer *client, const struct offer *server, struct agreement *a,
 	      struct err *e);
 /* Which NICs of both offers make paths under this transport: their places, and how many. */

@@ -75,7 +75,7 @@ back_after=9 remove v0 put --transport rdma --retries 5
 check "the device is back while rftp tries again: the transfer ends" status_is 0
 check "with the same bytes" is_whole
 check "it was not there when it tried first" \
-	grep -q 'route does not lead by an RDMA device.*trying again' "$tmp/err"
+	grep -q 'no RDMA card.*trying again' "$tmp/err"
 
 check "the sessions end" patience 20 sessions_gone
 check "no resources are left" patience 10 nothing_left

@@ -22,20 +22,26 @@ void block_head_put(uint8_t *p, const struct block_head *h)
 	memcpy(p + 48, h->tag, sizeof(h->tag));
 }
 
+/* Each field is looked at once: the peer may be able to write to p meanwhile, and what was
+ * checked must be what is returned. */
 int block_head_get(const uint8_t *p, uint32_t payload_max, struct block_head *h)
 {
+	struct block_head got = {
+		.prot = p[5],
+		.extents = get_be16(p + 6),
+		.number = get_be64(p + 8),
+		.payload = get_be32(p + 16),
+		.key = get_be32(p + 20),
+		.nonce = get_be64(p + 24),
+		.crc = get_be32(p + 32),
+	};
+
 	memset(h, 0, sizeof(*h));
-	if (get_be32(p) != BLOCK_MAGIC || p[4] != BLOCK_VERSION || p[5] > PROT_PRIVATE ||
-	    get_be16(p + 6) > BLOCK_WIRE_EXTENTS || get_be32(p + 16) > payload_max)
+	if (get_be32(p) != BLOCK_MAGIC || p[4] != BLOCK_VERSION || got.prot > PROT_PRIVATE ||
+	    got.extents > BLOCK_WIRE_EXTENTS || got.payload > payload_max)
 		return -EBADMSG;
-	h->prot = p[5];
-	h->extents = get_be16(p + 6);
-	h->number = get_be64(p + 8);
-	h->payload = get_be32(p + 16);
-	h->key = get_be32(p + 20);
-	h->nonce = get_be64(p + 24);
-	h->crc = get_be32(p + 32);
-	memcpy(h->tag, p + 48, sizeof(h->tag));
+	memcpy(got.tag, p + 48, sizeof(got.tag));
+	*h = got;
 	return 0;
 }
 

@@ -6,8 +6,11 @@
 
 #include <errno.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -74,6 +77,57 @@ static void test_head_refused(void **state)
 	block_head_put(p, &h);
 	assert_int_equal(block_head_get(p, h.payload, &out), 0);
 	assert_int_equal(block_head_get(p, h.payload - 1, &out), -EBADMSG);
+}
+
+/* ---- a head that changes while it is looked at, as a peer can make it over RDMA ---- */
+
+static size_t page, before;
+static uint8_t *pages;         /* two; the second is closed until it is looked at */
+static uint8_t *head, changed[BLOCK_WIRE_HEAD];
+
+static void change_head(int sig)
+{
+	(void)sig;
+	mprotect(pages + page, page, PROT_READ | PROT_WRITE);
+	memcpy(head, changed, before);
+}
+
+/* The bytes before at change once somebody has come as far as that. What is taken is what was
+ * checked, whichever of the two it was. */
+static void look_while_it_changes(size_t at)
+{
+	struct block_head h;
+	int r;
+
+	before = at;
+	head = pages + page - at;
+	block_head_put(head, &sample);
+	assert_int_equal(mprotect(pages + page, page, PROT_NONE), 0);
+	r = block_head_get(head, sample.payload, &h);
+	assert_int_equal(mprotect(pages + page, page, PROT_READ | PROT_WRITE), 0);
+	assert_true(r == 0 || r == -EBADMSG);
+	assert_in_range(h.extents, 0, BLOCK_WIRE_EXTENTS);
+	assert_in_range(h.payload, 0, sample.payload);
+	assert_in_range(h.prot, 0, PROT_PRIVATE);
+}
+
+static void test_head_changes(void **state)
+{
+	struct sigaction old, sa = { .sa_handler = change_head };
+	struct block_head bad = sample;
+
+	bad.extents = UINT16_MAX;
+	bad.payload = UINT32_MAX;
+	bad.prot = UINT8_MAX;
+	block_head_put(changed, &bad);
+	page = (size_t)sysconf(_SC_PAGESIZE);
+	pages = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	assert_true(pages != MAP_FAILED);
+	sigaction(SIGSEGV, &sa, &old);
+	for (size_t at = 1; at < BLOCK_WIRE_HEAD; at++)
+		look_while_it_changes(at);
+	sigaction(SIGSEGV, &old, NULL);
+	munmap(pages, 2 * page);
 }
 
 /* The table of the most extents ends within the 4096 bytes before the payload. */
@@ -166,6 +220,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_head_layout),
 		cmocka_unit_test(test_head_refused),
+		cmocka_unit_test(test_head_changes),
 		cmocka_unit_test(test_table_fits),
 		cmocka_unit_test(test_extent),
 		cmocka_unit_test(test_credit),

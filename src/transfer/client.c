@@ -57,7 +57,6 @@ static int send_request(struct transfer_client_config *c, struct err *e)
 	q->has_key = !c->master;
 	if (q->has_key)
 		crypto_random(q->key, sizeof(q->key));
-	setup_offer(&q->offer, &c->tuning);
 	setup_host(q->offer.host, q->nonce);
 	r = b ? bulk_request_put(b, q) : -ENOMEM;
 	if (r == -ENOBUFS)
@@ -442,6 +441,24 @@ static int converse(struct transfer_client_config *c, struct leash *l,
 	return stream_is_gone(rc) ? rc : read_closing(c, rc, e);
 }
 
+/* With what is left, as long as there is less from one time to the next: the code alone may
+ * be the server's. */
+static int converse_until_agreed(struct transfer_client_config *c, struct leash *l,
+				 struct transfer_result *r, struct err *e)
+{
+	const struct offer *o = &c->request.offer;
+
+	for (;;) {
+		uint8_t transports = o->transports;
+		uint32_t nnics = o->nnics;
+		int rc = converse(c, l, r, e);
+
+		if (rc != -ENOLINK || (o->transports == transports && o->nnics == nnics))
+			return rc;
+		*e = (struct err)ERR_INIT;
+	}
+}
+
 int transfer_client(struct transfer_client_config *c, struct transfer_result *r,
 		    struct err *e)
 {
@@ -450,15 +467,12 @@ int transfer_client(struct transfer_client_config *c, struct transfer_result *r,
 	int rc;
 
 	memset(r, 0, sizeof(*r));
+	setup_offer(&c->request.offer, &c->tuning);
 	rc = leash_start(&l, c->stop, c->ms, e);
 	if (!rc)
 		rc = offer_nics(c, e);
 	if (!rc)
-		rc = converse(c, &l, r, e);
-	while (rc == -ENOLINK) {
-		*e = (struct err)ERR_INIT;
-		rc = converse(c, &l, r, e);
-	}
+		rc = converse_until_agreed(c, &l, r, e);
 	c->request.offer.transports = wanted; /* the next time may be better */
 	crypto_wipe(c->request.key, sizeof(c->request.key));
 	/* What failed because it was woken has that one reason. */

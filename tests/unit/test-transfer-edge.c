@@ -414,6 +414,58 @@ static int setup(void **state)
 	return pair_setup("/var/tmp");
 }
 
+/* ---- a server that refuses ---- */
+
+/* Refuses each request with the code by which a client knows that it should ask again for
+ * less; ends after the third. */
+static void *refuser_main(void *arg)
+{
+	struct bulk_failure f = { .code = -ENOLINK, .text = "no" };
+	struct buf *p = buf_new(BULK_FRAME_MAX);
+	struct pair_server *v = arg;
+	uint8_t type;
+	char line[100];
+	size_t n;
+
+	while (v->result < 3 && ms_read_line(v->ms, line, sizeof(line), PAIR_WAIT_MS) > 0 &&
+	       sscanf(line, "BULK %zu", &n) == 1 && !ms_skip(v->ms, n, PAIR_WAIT_MS)) {
+		v->result++;
+		buf_reset(p);
+		bulk_failure_put(p, &f);
+		ms_write(v->ms, "150 go\r\n", 8);
+		ms_write_frame(v->ms, BULK_ABORT, buf_ptr(p), buf_len(p));
+		ms_write_frame(v->ms, BULK_END, NULL, 0);
+		while (!ms_read_frame(v->ms, &type, p, BULK_FRAME_MAX, PAIR_WAIT_MS) &&
+		       type != BULK_END)
+			;
+		ms_write(v->ms, "451 no\r\n", 8);
+	}
+	buf_free(p);
+	shutdown(v->fd, SHUT_RDWR);
+	return NULL;
+}
+
+static void test_refusal_is_no_reason_to_ask_again(void **state)
+{
+	struct pair p;
+	int sv[2];
+
+	(void)state;
+	shell("rm -rf a && mkdir a");
+	pair_start(&p);
+	pair_server_stop(&p.v, p.ms);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sv), 0);
+	p.v.fd = sv[1];
+	p.v.ms = ms_new(stream_plain(sv[1], sv[1]));
+	p.c.ms = p.ms = ms_new(stream_plain(sv[0], sv[0]));
+	p.v.result = 0;
+	assert_int_equal(thread_start(&p.v.thread, "server", refuser_main, &p.v), 0);
+	assert_int_equal(pair_put(&p, at("a"), at("b")), -ENOLINK);
+	assert_string_equal(p.e.text, "no");
+	pair_stop(&p);
+	assert_int_equal(p.v.result, 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -432,6 +484,7 @@ int main(void)
 		cmocka_unit_test(test_window_of_blocks),
 		cmocka_unit_test(test_stop_while_stdin_is_silent),
 		cmocka_unit_test(test_sink_that_cannot_start),
+		cmocka_unit_test(test_refusal_is_no_reason_to_ask_again),
 	};
 
 	return cmocka_run_group_tests(tests, setup, pair_teardown);

@@ -89,8 +89,11 @@ static int listen_address(struct serving *v, uint32_t i, struct sockaddr_storage
 		memset(ss, 0, sizeof(*ss));
 		ss->ss_family = (sa_family_t)c->family;
 	}
-	if (nic && nic->control && addr == nic->addr)
-		addr = ""; /* known to the client, maybe by another name */
+	/* The client has come that way, maybe to another name of it. One that comes by another
+	 * card, or has a host in between, as with ssh's -J, knows only what it is told. */
+	if (nic && addr == nic->addr && nic->control &&
+	    c->request->offer.nics[a->client_nic[i]].control)
+		addr = "";
 	snprintf(v->ag.ports[i].addr, sizeof(v->ag.ports[i].addr), "%s", addr);
 	return 0;
 }

@@ -87,6 +87,7 @@ struct pair_server {
 	int fd;                            /* what ms stands on */
 	pthread_t thread;
 	struct transfer_tuning tuning;
+	struct sockaddr_storage local;     /* where the client has come to, if it is known */
 	struct transfer_result r;
 	struct err e;
 	int result;
@@ -98,7 +99,8 @@ static inline void pair_serve(struct pair_server *v, size_t n)
 	struct bulk_request q = { 0 };
 	struct transfer_server_config c = { .ms = v->ms, .request = &q, .cwd = pair_top,
 					    .can_write = true, .data_addr = "127.0.0.1",
-					    .family = AF_INET, .tuning = v->tuning };
+					    .family = AF_INET, .local = v->local,
+					    .tuning = v->tuning };
 	uint8_t *body = malloc(n);
 	struct buf *b;
 

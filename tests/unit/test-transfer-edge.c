@@ -414,6 +414,42 @@ static int setup(void **state)
 	return pair_setup("/var/tmp");
 }
 
+/* ---- RDMA's addresses ---- */
+
+/* All have a device, which is none: it moves data by TCP. */
+static int any_device(const struct sockaddr_storage *a, char name[NIC_DEVICE_NAME],
+		      struct err *why)
+{
+	(void)a;
+	(void)why;
+	snprintf(name, NIC_DEVICE_NAME, "phony0");
+	return 1;
+}
+
+static const struct device_transport phony_rdma = { tcp_endpoint, any_device };
+
+/* The server knows which of its cards the client has come to, the client does not: there may
+ * be a host in between. Then it is told. */
+static void test_address_of_the_control_connection(void **state)
+{
+	struct sockaddr_in *local;
+	struct pair p;
+
+	(void)state;
+	shell("rm -rf a b && mkdir a && echo x >a/x");
+	pair_start(&p);
+	local = (struct sockaddr_in *)&p.v.local;
+	*local = *(struct sockaddr_in *)&p.c.peer;
+	p.c.peer_len = 0;
+	p.c.request.offer.transports = TRANSPORT_RDMA;
+	p.c.tuning.rdma = p.v.tuning.rdma = &phony_rdma;
+	p.c.tuning.nics = p.v.tuning.nics = "127.0.0.1";
+	pair_put_ok(&p, at("a"), at("b"));
+	assert_int_equal(p.r.agreement.transport, TRANSPORT_RDMA);
+	shell("cmp a/x b/x");
+	pair_stop(&p);
+}
+
 /* ---- a server that refuses ---- */
 
 /* Refuses each request with the code by which a client knows that it should ask again for
@@ -484,6 +520,7 @@ int main(void)
 		cmocka_unit_test(test_window_of_blocks),
 		cmocka_unit_test(test_stop_while_stdin_is_silent),
 		cmocka_unit_test(test_sink_that_cannot_start),
+		cmocka_unit_test(test_address_of_the_control_connection),
 		cmocka_unit_test(test_refusal_is_no_reason_to_ask_again),
 	};
 

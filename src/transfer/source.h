@@ -52,6 +52,8 @@ struct source {
 	_Atomic uint32_t stranded;     /* senders that look for room for a block of a lost path;
 					* readers let them pass */
 
+	uint32_t in_turn;              /* path of a stream's blocks; its reader's alone */
+
 	/* Entries that the sink has not finished, guarded by lock. A slot holds the file, or
 	 * NULL for an entry that has none; state tells whether the id is out. */
 	pthread_mutex_t lock;

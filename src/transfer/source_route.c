@@ -49,6 +49,16 @@ static void look_at(const struct source *s, uint32_t path, struct sched_load *l)
 	};
 }
 
+/* The next path that lives; npaths: there is none. */
+static uint32_t other_path(const struct source *s)
+{
+	uint32_t i = 0;
+
+	while (i < s->x.npaths && !atomic_load(&s->x.paths[i]->alive))
+		i++;
+	return i;
+}
+
 /* npaths: none now. */
 static uint32_t choose_path(const struct source *s)
 {
@@ -63,11 +73,41 @@ static uint32_t choose_path(const struct source *s)
 	return alive ? sched_choose(l, s->x.npaths, s->x.agr.block) : 0;
 }
 
+/* Does the sink put blocks in order, and keep what comes early? */
+static bool is_stream(const struct source *s)
+{
+	return s->x.req->flags & BULK_F_SEQUENTIAL;
+}
+
+static bool all_acked(struct source *s)
+{
+	LOCK_GUARD(guard, &s->lock);
+
+	return s->acked.low == atomic_load(&s->next_block);
+}
+
+/* A stream goes by one path at a time: were it spread, the sink's buffers of a path that lives
+ * could all be full of what comes after the blocks of one that has died, and these would find
+ * no room there. The next path begins when all that was sent is there. npaths: not yet. */
+static uint32_t path_in_turn(struct source *s)
+{
+	uint32_t next = other_path(s);
+
+	if (next == s->x.npaths || atomic_load(&s->x.paths[s->in_turn]->alive))
+		return s->in_turn;
+	if (!all_acked(s))
+		return s->x.npaths;
+	s->in_turn = next;
+	return next;
+}
+
 struct block *source_try_block(struct source *s)
 {
 	uint32_t path = 0;
 
-	if (s->x.npaths > 1)
+	if (s->x.npaths > 1 && is_stream(s))
+		path = path_in_turn(s);
+	else if (s->x.npaths > 1)
 		path = atomic_load(&s->stranded) ? s->x.npaths : choose_path(s);
 	return path < s->x.npaths ? pool_try_get(filled_pool(s, path)) : NULL;
 }
@@ -123,16 +163,8 @@ static void block_acked(void *arg, struct block *b)
 	atomic_fetch_add_explicit(&s->bytes_acked, b->len, memory_order_relaxed);
 	if (s->x.npaths > 1 && r->path < s->x.npaths)
 		sched_rate_acked(&r->rate, b->len, blocks_out(s->x.pools[r->path]) > 1, now_ns());
-}
-
-/* The next path that lives; npaths: there is none. */
-static uint32_t other_path(const struct source *s)
-{
-	uint32_t i = 0;
-
-	while (i < s->x.npaths && !atomic_load(&s->x.paths[i]->alive))
-		i++;
-	return i;
+	if (s->x.npaths > 1 && is_stream(s))
+		room_moved(s); /* the next path may begin */
 }
 
 /* A free block of any path that lives, *path; waits for one, but not for long. */

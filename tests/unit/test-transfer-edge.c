@@ -414,6 +414,61 @@ static int setup(void **state)
 	return pair_setup("/var/tmp");
 }
 
+/* ---- a stream by several paths ---- */
+
+static void stream_begin(struct source *s, struct bulk_request *q, struct path paths[2])
+{
+	const struct pool_config c = { .blocks = 2, .payload = BLOCK_MIN };
+
+	source_init(s);
+	q->flags = BULK_F_SEQUENTIAL;
+	s->x.req = q;
+	s->x.npaths = s->x.nroutes = 2;
+	for (int i = 0; i < 2; i++) {
+		s->x.pools[i] = pool_new(&c, NULL);
+		s->x.paths[i] = &paths[i];
+		atomic_store(&paths[i].alive, 1);
+	}
+}
+
+static struct block *stream_block(struct source *s)
+{
+	struct block *b = source_try_block(s);
+
+	if (b)
+		assert_int_equal(source_number(s, &b->number), 0);
+	return b;
+}
+
+/* What comes after the blocks of a path that has died would fill the sink's buffers of the
+ * other, and keep these from coming: it waits until they are there. */
+static void test_stream_goes_by_one_path(void **state)
+{
+	struct path paths[2] = { 0 };
+	struct bulk_request q = { 0 };
+	struct block *b[3];
+	struct source s;
+
+	(void)state;
+	memset(&s, 0, sizeof(s));
+	stream_begin(&s, &q, paths);
+	b[0] = stream_block(&s);
+	b[1] = stream_block(&s);
+	assert_true(b[0]->pool == s.x.pools[0] && b[1]->pool == s.x.pools[0]);
+	assert_null(stream_block(&s));
+	atomic_store(&paths[0].alive, 0);
+	assert_null(stream_block(&s));
+	source_acked(&s, 1);
+	assert_null(stream_block(&s));
+	source_acked(&s, 0);
+	b[2] = stream_block(&s);
+	assert_ptr_equal(b[2]->pool, s.x.pools[1]);
+	for (int i = 0; i < 3; i++)
+		pool_put(b[i]);
+	s.x.paths[0] = s.x.paths[1] = NULL;
+	source_destroy(&s);
+}
+
 /* ---- RDMA's addresses ---- */
 
 /* All have a device, which is none: it moves data by TCP. */
@@ -520,6 +575,7 @@ int main(void)
 		cmocka_unit_test(test_window_of_blocks),
 		cmocka_unit_test(test_stop_while_stdin_is_silent),
 		cmocka_unit_test(test_sink_that_cannot_start),
+		cmocka_unit_test(test_stream_goes_by_one_path),
 		cmocka_unit_test(test_address_of_the_control_connection),
 		cmocka_unit_test(test_refusal_is_no_reason_to_ask_again),
 	};

@@ -472,10 +472,11 @@ static void test_stream_goes_by_one_path(void **state)
 /* ---- RDMA's addresses ---- */
 
 /* All have a device, which is none: it moves data by TCP. */
-static int any_device(const struct sockaddr_storage *a, char name[NIC_DEVICE_NAME],
-		      struct err *why)
+static int any_device(const struct sockaddr_storage *a, const char *ifname,
+		      char name[NIC_DEVICE_NAME], struct err *why)
 {
 	(void)a;
+	(void)ifname;
 	(void)why;
 	snprintf(name, NIC_DEVICE_NAME, "phony0");
 	return 1;

@@ -57,6 +57,7 @@ int ends_pools(struct ends *d, struct err *e)
 	};
 
 	for (uint32_t i = 0; i < d->n; i++) {
+		d->failed = i;
 		c.hooks = d->ep[i]->ops->hooks(d->ep[i]);
 		d->pool[i] = pool_new(&c, e);
 		if (!d->pool[i])

@@ -18,7 +18,7 @@ struct ends_config {
 struct ends {
 	struct ends_config cfg;
 	uint32_t n;
-	uint32_t failed;          /* whose fault it was that ends_open failed */
+	uint32_t failed;          /* whose fault it was that ends_pools or ends_open failed */
 	struct endpoint *ep[NICS_MAX];
 	struct pool *pool[NICS_MAX];
 	struct path *path[NICS_MAX];

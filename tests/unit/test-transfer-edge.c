@@ -506,6 +506,72 @@ static void test_address_of_the_control_connection(void **state)
 	pair_stop(&p);
 }
 
+static unsigned registrations;
+
+static int first_fails(void *arg, void *base, size_t bytes)
+{
+	(void)arg;
+	(void)base;
+	(void)bytes;
+	return registrations++ ? 0 : -EIO;
+}
+
+static const struct pool_hooks *failing_hooks(struct endpoint *ep)
+{
+	static const struct pool_hooks hooks = { .reg = first_fails };
+
+	(void)ep;
+	return &hooks;
+}
+
+/* TCP's, whose first memory cannot be registered. */
+static struct endpoint *failing_endpoint(const struct endpoint_config *c, struct err *e)
+{
+	static struct endpoint_ops ops;
+	struct endpoint *ep = tcp_endpoint(c, e);
+
+	if (ep) {
+		ops = *ep->ops;
+		ops.hooks = failing_hooks;
+		ep->ops = &ops;
+	}
+	return ep;
+}
+
+static const struct device_transport failing_rdma = { failing_endpoint, any_device };
+
+static bool has_ipv6(void)
+{
+	struct err e = ERR_INIT;
+	uint16_t port;
+	int fd = tcp_listen("::1", AF_INET6, 0, 0, &port, &e);
+
+	cleanup_close(&fd);
+	return !e.code;
+}
+
+/* The card that is given up is the one that failed. */
+static void test_memory_that_one_card_cannot_have(void **state)
+{
+	struct pair p;
+
+	(void)state;
+	if (!has_ipv6())
+		skip();
+	shell("rm -rf a b && mkdir a && echo x >a/x");
+	pair_start(&p);
+	p.c.peer_len = 0;
+	p.c.request.offer.transports = TRANSPORT_RDMA;
+	p.c.tuning.rdma = &failing_rdma;
+	p.v.tuning.rdma = &phony_rdma;
+	p.c.tuning.nics = p.v.tuning.nics = "127.0.0.1,::1";
+	registrations = 0;
+	pair_put_ok(&p, at("a"), at("b"));
+	assert_int_equal(p.c.request.offer.nnics, 1);
+	assert_string_equal(p.c.request.offer.nics[0].addr, "::1");
+	pair_stop(&p);
+}
+
 /* ---- a server that refuses ---- */
 
 /* Refuses each request with the code by which a client knows that it should ask again for
@@ -578,6 +644,7 @@ int main(void)
 		cmocka_unit_test(test_sink_that_cannot_start),
 		cmocka_unit_test(test_stream_goes_by_one_path),
 		cmocka_unit_test(test_address_of_the_control_connection),
+		cmocka_unit_test(test_memory_that_one_card_cannot_have),
 		cmocka_unit_test(test_refusal_is_no_reason_to_ask_again),
 	};
 

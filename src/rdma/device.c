@@ -301,6 +301,7 @@ static int make_queue(struct rd_path *p, const struct rd_endpoint *ep)
 
 	if (most > (uint64_t)ep->attr.max_cqe)
 		return -E2BIG;
+	p->cq_entries = (uint32_t)most;
 	return p->v->cq_new(p->ctx, (int)most, 0, &p->completions, &p->cq);
 }
 

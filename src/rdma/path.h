@@ -110,6 +110,7 @@ struct rd_path {
 	struct rdma_event_channel *events;
 	struct ibv_comp_channel *completions;
 	struct ibv_cq *cq;
+	uint32_t cq_entries;
 	int ep, efd;
 	int async;                   /* the device's own events; not owned */
 	uint32_t turn;

@@ -172,7 +172,9 @@ static void channel_event(struct rd_path *p, struct rd_channel *c, enum rdma_cm_
 {
 	switch (type) {
 	case RDMA_CM_EVENT_DISCONNECTED:
-		while (drain(p) > 0)
+		/* What it brought before; no more than there was room for, for another channel
+		 * may bring more all the time. */
+		for (uint32_t n = 0; n <= p->cq_entries / COMPLETIONS && drain(p) > 0; n++)
 			;
 		rd_channel_down(p, c, goodbye(p, c));
 		break;
@@ -312,6 +314,16 @@ static void rd_wake(struct path *path)
 	rd_kick(p);
 }
 
+/* The queue has failed: that is to be told. */
+static bool any_down_due(const struct rd_path *p)
+{
+	bool due = false;
+
+	for (uint32_t i = 0; i < p->path.nchannels; i++)
+		due |= p->ch[i].down_due;
+	return due;
+}
+
 /* Sleep until something completes or happens, or timeout_ms pass. */
 static int sleep_on(struct rd_path *p, int timeout_ms)
 {
@@ -326,7 +338,7 @@ static int sleep_on(struct rd_path *p, int timeout_ms)
 	/* What completed before it was armed makes no event. */
 	if (drain(p))
 		return 0;
-	if (!p->spin.sleeps)
+	if (!p->spin.sleeps || any_down_due(p))
 		timeout_ms = 0;
 	atomic_store(&p->sleeping, true);
 	if (atomic_load(&p->woken) || atomic_load(&p->due))

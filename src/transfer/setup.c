@@ -52,10 +52,10 @@ static int check_lock_limit(struct err *why)
 
 	if (kib >= LOCK_KIB_LEAST)
 		return 0;
-	return err_set(why, -EPROTONOSUPPORT, "too little memory may be locked, the limit is %llu KiB: set "
-		       "\"ulimit -l %u\", a line \"* - memlock %u\" in /etc/security/limits.d/, "
-		       "or LimitMEMLOCK= in the service's unit", (unsigned long long)kib,
-		       LOCK_KIB, LOCK_KIB);
+	return err_set(why, -EPROTONOSUPPORT, "too little memory may be locked, the limit is %llu "
+		       "KiB: set \"ulimit -l %u\", a line \"* - memlock %u\" in "
+		       "/etc/security/limits.d/, or LimitMEMLOCK= in the service's unit",
+		       (unsigned long long)kib, LOCK_KIB, LOCK_KIB);
 }
 
 int setup_nics(struct offer *o, const struct transfer_tuning *t,

@@ -173,9 +173,10 @@ int tcp_listen(const char *addr, int family, uint16_t lo, uint16_t hi, uint16_t 
  * negative errno with a text that names host, port and reason. */
 int tcp_connect(const char *host, uint16_t port, int timeout_ms, struct err *e);
 /* Open channels first..first+n-1 to the data listener at addr, all at once and from an
- * address of ours (NULL: by the routes), prove the session and check the server's proof. fds[n] are the caller's. 0, or -EHOSTUNREACH
- * and the like with text when one of them cannot be had (all are closed then). stop: a
- * descriptor that becomes readable when it should give up (-ECANCELED), or -1. */
+ * address of ours (NULL: by the routes), prove the session and check the server's proof.
+ * fds[n] are the caller's. 0, or -EHOSTUNREACH and the like with text when one of them cannot
+ * be had (all are closed then). stop: a descriptor that becomes readable when it should give
+ * up (-ECANCELED), or -1. */
 int tcp_channels_connect(const struct sockaddr_storage *addr, socklen_t len,
 			 const struct sockaddr_storage *from, const struct channel_auth *a,
 			 uint16_t first, uint16_t n, int *fds, int stop, int timeout_ms,

@@ -1,4 +1,5 @@
 #!/bin/bash
+# shellcheck disable=SC2034 # status and ran are for lib.sh
 # Several network cards in one transfer, by TCP, between two network namespaces: which are
 # paired, that all carry data, and what becomes of a transfer when one is not to be reached or
 # goes away. TAP.

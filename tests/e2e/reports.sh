@@ -24,9 +24,12 @@ if [ -n "${E2E_UNDER:-}" ]; then
 	PATH=$tmp/under:$PATH
 fi
 
-# Nothing has been found by now, in processes that have ended.
+# Nothing has been found by now, in processes that have ended. A thread that has been joined is
+# listed by the kernel for a moment more; the leak check says that it could not look at its
+# registers, and goes on. That is no finding.
 no_reports() {
-	found=$(find "$reports" -type f ! -name 'valgrind.*' -exec cat {} +
+	found=$(find "$reports" -type f ! -name 'valgrind.*' -exec cat {} + |
+		sed '/^==[0-9]*==Unable to get registers from thread [0-9]*\.$/d'
 		find "$reports" -name 'valgrind.*' \
 			-exec awk -f "${top_srcdir:?}/tests/support/valgrind.awk" {} +)
 	[ -n "$found" ] || return 0

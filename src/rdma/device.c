@@ -9,8 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -305,30 +303,21 @@ static int make_queue(struct rd_path *p, const struct rd_endpoint *ep)
 	return p->v->cq_new(p->ctx, (int)most, 0, &p->completions, &p->cq);
 }
 
-static int watch(struct rd_path *p, int fd, void *mark, uint32_t events)
+static int watch(struct rd_path *p, int fd, void *mark)
 {
-	struct epoll_event e = { .events = events, .data.ptr = mark };
-
-	return epoll_ctl(p->ep, EPOLL_CTL_ADD, fd, &e) < 0 ? -errno : 0;
+	return sleeper_watch(&p->sleeper, fd, EPOLLIN, (epoll_data_t){ .ptr = mark });
 }
 
-static int make_poller(struct rd_path *p)
+static int watch_all(struct rd_path *p)
 {
-	int r;
+	int r = watch(p, p->completions->fd, p->completions);
 
-	p->ep = epoll_create1(EPOLL_CLOEXEC);
-	p->efd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (p->ep < 0 || p->efd < 0)
-		return -errno;
-	r = watch(p, p->efd, NULL, EPOLLIN | EPOLLET); /* never read */
 	if (!r)
-		r = watch(p, p->completions->fd, p->completions, EPOLLIN);
-	if (!r)
-		r = watch(p, p->events->fd, p->events, EPOLLIN);
+		r = watch(p, p->events->fd, p->events);
 	p->async = p->v->async_fd(p->ctx);
 	if (r || p->async < 0)
 		return r ? r : p->async;
-	return watch(p, p->async, p->ctx, EPOLLIN);
+	return watch(p, p->async, p->ctx);
 }
 
 static void init_path(struct rd_path *p, struct rd_endpoint *ep, const struct path_config *c)
@@ -347,7 +336,6 @@ static void init_path(struct rd_path *p, struct rd_endpoint *ep, const struct pa
 	p->pd = ep->pd;
 	p->mr = ep->mr;
 	p->events = ep->events;
-	p->ep = p->efd = -1;
 	p->acked_end = &p->acked;
 	p->returned_end = &p->returned;
 	p->received_end = &p->received;
@@ -369,13 +357,15 @@ struct rd_path *rd_path_new(struct rd_endpoint *ep, const struct path_config *c,
 		return NULL;
 	}
 	init_path(p, ep, c);
-	r = make_books(p, ep);
+	r = sleeper_open(&p->sleeper);
+	if (!r)
+		r = make_books(p, ep);
 	if (!r)
 		r = make_messages(p);
 	if (!r)
 		r = make_queue(p, ep);
 	if (!r)
-		r = make_poller(p);
+		r = watch_all(p);
 	if (!r)
 		return p;
 	if (r == -E2BIG)

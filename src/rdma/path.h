@@ -37,7 +37,6 @@
 enum rd_state {
 	RD_NEW,
 	RD_ADDRESS,    /* client: address being resolved */
-	RD_KNOWN,      /* client: resolved */
 	RD_ROUTE,      /* client: route being resolved */
 	RD_CONNECTING, /* both: the answer is awaited */
 	RD_UP,
@@ -111,18 +110,14 @@ struct rd_path {
 	struct ibv_comp_channel *completions;
 	struct ibv_cq *cq;
 	uint32_t cq_entries;
-	int ep, efd;
+	struct sleeper sleeper;
 	int async;                   /* the device's own events; not owned */
-	uint32_t turn;
 	bool gone;                   /* the device was removed: there is nothing of it here */
 	bool want_room;              /* post said -EAGAIN */
-	bool finishing;
 	struct spin spin;
 	uint64_t round_at;           /* when channels are next looked at */
 
-	/* As in the TCP path: see src/transport/tcp.h for why no wake-up is lost. */
-	atomic_bool sleeping, woken;
-	atomic_uint due;
+	atomic_uint due;             /* left for the poller before it is kicked */
 
 	/* source: who lies where. WRITE: by the sink's buffer; READ: by our own. */
 	struct block **at;           /* [nat] */
@@ -181,7 +176,6 @@ static inline const uint8_t *rd_received_at(const struct rd_channel *c, uint32_t
 {
 	return c->messages + (size_t)(RD_MESSAGES_OUT + index) * RD_MESSAGE;
 }
-void rd_kick(struct rd_path *p);
 uint32_t rd_head_bytes(const struct block *b);
 
 /* The pool is registered as if it began at 0. */

@@ -7,8 +7,6 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <unistd.h>
 
 #define COMPLETIONS 32
 #define ROUND_NS 1000000000ull /* from one look at all channels to the next */
@@ -162,7 +160,7 @@ static void leave_device(struct rd_path *p)
 	p->gone = true;
 	for (uint32_t i = 0; i < p->path.nchannels; i++)
 		rd_channel_down(p, &p->ch[i], -ENODEV);
-	epoll_ctl(p->ep, EPOLL_CTL_DEL, p->async, NULL);
+	sleeper_unwatch(&p->sleeper, p->async);
 	free_resources(p);
 	p->endpoint->gone = true;
 	rd_leave_device(p->endpoint);
@@ -295,23 +293,9 @@ static int tell(struct rd_path *p, struct path_event *ev, int max)
 
 /* ---- sleeping and waking ---- */
 
-void rd_kick(struct rd_path *p)
-{
-	uint64_t one = 1;
-
-	if (!atomic_exchange(&p->sleeping, false))
-		return;
-	/* Cannot fail: the counter would have to overflow. */
-	if (write(p->efd, &one, sizeof(one)) < 0)
-		return;
-}
-
 static void rd_wake(struct path *path)
 {
-	struct rd_path *p = rd(path);
-
-	atomic_store(&p->woken, true);
-	rd_kick(p);
+	sleeper_wake(&rd(path)->sleeper);
 }
 
 /* The queue has failed: that is to be told. */
@@ -338,15 +322,10 @@ static int sleep_on(struct rd_path *p, int timeout_ms)
 	/* What completed before it was armed makes no event. */
 	if (drain(p))
 		return 0;
-	if (!p->spin.sleeps || any_down_due(p))
+	if (!p->spin.sleeps || any_down_due(p) || !sleeper_lie_down(&p->sleeper) ||
+	    atomic_load(&p->due))
 		timeout_ms = 0;
-	atomic_store(&p->sleeping, true);
-	if (atomic_load(&p->woken) || atomic_load(&p->due))
-		timeout_ms = 0;
-	n = epoll_wait(p->ep, e, 4, timeout_ms);
-	atomic_store(&p->sleeping, false);
-	if (n < 0)
-		return errno == EINTR ? 0 : -errno;
+	n = sleeper_sleep(&p->sleeper, e, 4, timeout_ms);
 	for (int i = 0; i < n && !p->gone; i++) {
 		if (e[i].data.ptr == p->completions)
 			p->v->cq_woken(p->completions);
@@ -355,7 +334,7 @@ static int sleep_on(struct rd_path *p, int timeout_ms)
 		else if (e[i].data.ptr == p->ctx)
 			handle_async(p);
 	}
-	return 0;
+	return n < 0 ? n : 0;
 }
 
 /* Answers that are due, and reads that waited for a buffer. */
@@ -438,7 +417,7 @@ static bool look(struct rd_path *p, struct path_event *ev, int max, int *n)
 	*n = tell(p, ev, max);
 	if (*n || room_came(p))
 		return true;
-	return atomic_load(&p->woken) && atomic_exchange(&p->woken, false);
+	return sleeper_woken(&p->sleeper);
 }
 
 static int rd_poll(struct path *path, struct path_event *ev, int max, int timeout_ms)
@@ -562,10 +541,7 @@ void rd_path_free(struct path *path)
 		free(p->ch[i].answers);
 	}
 	free(p->message_memory);
-	if (p->ep >= 0)
-		close(p->ep);
-	if (p->efd >= 0)
-		close(p->efd);
+	sleeper_close(&p->sleeper);
 	pthread_mutex_destroy(&p->lock);
 	free(p->at);
 	free(p->holder);

@@ -94,7 +94,7 @@ void rd_sink_release(struct path *path, struct block *b, uint32_t status)
 	}
 	pthread_mutex_unlock(&p->lock);
 	atomic_fetch_add(&p->due, 1);
-	rd_kick(p);
+	sleeper_kick(&p->sleeper);
 }
 
 void rd_sink_refuse(struct path *path, struct block *b)
@@ -116,7 +116,7 @@ void rd_sink_refuse(struct path *path, struct block *b)
 	if (p->read)
 		pool_put(b);
 	atomic_fetch_add(&p->due, 1);
-	rd_kick(p);
+	sleeper_kick(&p->sleeper);
 }
 
 static bool is_damaged(struct rd_path *p, struct rd_channel *c)

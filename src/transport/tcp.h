@@ -52,18 +52,12 @@ struct tcp_channel {
 struct tcp_path {
 	struct path path;
 	struct path_config cfg;
-	int ep, efd;
+	struct sleeper sleeper;
 	bool shut;               /* finish has closed our direction */
 	bool want_room;          /* post said -EAGAIN */
 	uint32_t turn;           /* channel served first next time */
 
-	/* Between the poller and wake/release/refuse. Each of them first stores what it has
-	 * to say (woken, due, damage), then takes sleeping away and writes to efd if it was
-	 * set. The poller stores sleeping first and looks at the others after that. All are
-	 * sequentially consistent, so of the two at least one sees the other's store: no
-	 * wake-up is lost, and none costs a system call while the poller is busy. */
-	atomic_bool sleeping;
-	atomic_bool woken;
+	/* Left for the poller by release and refuse, before they kick it. */
 	atomic_uint due;         /* sink: answers since the poller last looked */
 	atomic_bool damage;      /* sink: a channel has become damaged */
 
@@ -96,7 +90,6 @@ void tcp_sink_refuse(struct path *path, struct block *b);
 void tcp_channel_down(struct tcp_path *p, struct tcp_channel *c, int error);
 void tcp_source_drop(struct tcp_path *p, struct tcp_channel *c);
 void tcp_sink_drop(struct tcp_path *p, struct tcp_channel *c);
-void tcp_kick(struct tcp_path *p);
 
 /* For progress displays of other threads. */
 static inline void tcp_count(struct tcp_path *p, struct tcp_channel *c, size_t bytes)

@@ -7,8 +7,6 @@
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -149,33 +147,18 @@ static bool lost_to_tell(const struct tcp_path *p)
 
 /* ---- sleeping and waking ---- */
 
-void tcp_kick(struct tcp_path *p)
-{
-	uint64_t one = 1;
-
-	if (!atomic_exchange(&p->sleeping, false))
-		return;
-	/* Cannot fail: the counter would have to overflow. It is never read, each write
-	 * makes a new edge. */
-	if (write(p->efd, &one, sizeof(one)) < 0)
-		return;
-}
-
 static void tcp_wake(struct path *path)
 {
-	struct tcp_path *p = tcp(path);
-
-	atomic_store(&p->woken, true);
-	tcp_kick(p);
+	sleeper_wake(&tcp(path)->sleeper);
 }
 
 static void note_ready(struct tcp_path *p, const struct epoll_event *e)
 {
 	struct tcp_channel *c;
 
-	if (e->data.u32 >= p->path.nchannels)
-		return;          /* efd */
-	c = &p->ch[e->data.u32];
+	if (e->data.u64 == SLEEPER_WOKEN)
+		return;
+	c = &p->ch[e->data.u64];
 	if (e->events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR))
 		c->readable = true;
 	if (e->events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR))
@@ -190,15 +173,12 @@ static int wait_ready(struct tcp_path *p, int timeout_ms)
 	struct epoll_event e[EVENTS];
 	int i, n;
 
-	if (timeout_ms) {
-		atomic_store(&p->sleeping, true);
-		if (atomic_load(&p->woken) || atomic_load(&p->due) || atomic_load(&p->damage))
-			timeout_ms = 0;
-	}
-	n = epoll_wait(p->ep, e, EVENTS, timeout_ms);
-	atomic_store(&p->sleeping, false);
+	if (timeout_ms && (!sleeper_lie_down(&p->sleeper) || atomic_load(&p->due) ||
+			   atomic_load(&p->damage)))
+		timeout_ms = 0;
+	n = sleeper_sleep(&p->sleeper, e, EVENTS, timeout_ms);
 	if (n < 0)
-		return errno == EINTR ? 0 : -errno;
+		return n;
 	for (i = 0; i < n; i++)
 		note_ready(p, &e[i]);
 	return 0;
@@ -275,7 +255,7 @@ static int one_round(struct tcp_path *p, struct path_event *ev, int max, int tim
 		return r;
 	n = serve_all(p, ev, max);
 	*over = n || room_came(p);
-	if (atomic_load(&p->woken) && atomic_exchange(&p->woken, false))
+	if (sleeper_woken(&p->sleeper))
 		*over = true;
 	return n;
 }
@@ -383,10 +363,7 @@ static void tcp_free(struct path *path)
 		free(p->ch[i].in);
 		free(p->ch[i].out);
 	}
-	if (p->ep >= 0)
-		close(p->ep);
-	if (p->efd >= 0)
-		close(p->efd);
+	sleeper_close(&p->sleeper);
 	unacked_free(p->unacked);
 	credit_box_free(p->box);
 	pthread_mutex_destroy(&p->lock);
@@ -438,24 +415,6 @@ static int make_books(struct tcp_path *p, uint32_t n)
 	return 0;
 }
 
-static int watch(struct tcp_path *p, int fd, uint32_t mark, uint32_t events)
-{
-	struct epoll_event e = { .events = events | EPOLLET, .data.u32 = mark };
-
-	return epoll_ctl(p->ep, EPOLL_CTL_ADD, fd, &e) < 0 ? -errno : 0;
-}
-
-static int make_poller(struct tcp_path *p)
-{
-	p->ep = epoll_create1(EPOLL_CLOEXEC);
-	if (p->ep < 0)
-		return -errno;
-	p->efd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (p->efd < 0)
-		return -errno;
-	return watch(p, p->efd, UINT32_MAX, EPOLLIN);
-}
-
 /* Bytes that a stream within this host may have on the way. The kernel would let it grow to
  * megabytes, which leave the cache before the other end reads them: measured, a quarter of
  * the CPU time of both sides (bench/README.md). */
@@ -499,7 +458,8 @@ static int take_channel(struct tcp_path *p, uint32_t i, int fd)
 		keep_in_cache(fd);
 	c->index = i;
 	c->readable = c->writable = true;
-	return watch(p, fd, i, EPOLLIN | EPOLLOUT | EPOLLRDHUP);
+	return sleeper_watch(&p->sleeper, fd, EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET,
+			     (epoll_data_t){ .u64 = i });
 }
 
 struct path *tcp_path_new(const struct path_config *c, const int *fds, uint32_t n, struct err *e)
@@ -524,12 +484,11 @@ struct path *tcp_path_new(const struct path_config *c, const int *fds, uint32_t 
 	p->cfg = *c;
 	if (!c->stall_ms)
 		p->cfg.stall_ms = STALL_MS;
-	p->ep = p->efd = -1;
 	p->batch = c->inflight / BATCH_SHARE ? c->inflight / BATCH_SHARE : 1;
 	pthread_mutex_init(&p->lock, NULL);
-	r = make_books(p, n);
+	r = sleeper_open(&p->sleeper);
 	if (!r)
-		r = make_poller(p);
+		r = make_books(p, n);
 	for (i = 0; !r && i < n; i++)
 		r = take_channel(p, i, fds[i]);
 	if (r < 0) {

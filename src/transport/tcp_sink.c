@@ -25,7 +25,7 @@ void tcp_sink_release(struct path *path, struct block *b, uint32_t status)
 	credit_box_add(p->box, channel, &credit); /* -EPIPE: the channel died meanwhile */
 	pthread_mutex_unlock(&p->lock);
 	atomic_fetch_add(&p->due, 1);
-	tcp_kick(p);
+	sleeper_kick(&p->sleeper);
 }
 
 void tcp_sink_refuse(struct path *path, struct block *b)
@@ -36,7 +36,7 @@ void tcp_sink_refuse(struct path *path, struct block *b)
 	pool_put(b);
 	atomic_store(&c->damaged, true);
 	atomic_store(&p->damage, true);
-	tcp_kick(p);
+	sleeper_kick(&p->sleeper);
 }
 
 /* Fill the out buffer with the answers that wait. False: there are none. */

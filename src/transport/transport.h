@@ -13,6 +13,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
@@ -285,6 +286,37 @@ struct device_transport {
 };
 
 endpoint_maker tcp_endpoint;
+
+/* ---- a path's one thread asleep ---- */
+
+/* It sleeps in epoll; others wake it when they have left something for it. Each of them first
+ * stores what it has to say, then kicks: that takes sleeping away, and writes to efd if it was
+ * set. The thread lies down (stores sleeping) first and looks at what was left after that. All
+ * are sequentially consistent, so of the two at least one sees the other's store: no wake-up is
+ * lost, and none costs a system call while the thread is busy. */
+struct sleeper {
+	int ep, efd;
+	atomic_bool sleeping, woken;
+};
+
+#define SLEEPER_WOKEN UINT64_MAX /* data of the event that only wakes */
+
+int sleeper_open(struct sleeper *s);   /* 0 or a negative errno; close it either way */
+void sleeper_close(struct sleeper *s);
+/* As EPOLL_CTL_ADD and _DEL; 0 or a negative errno. */
+int sleeper_watch(struct sleeper *s, int fd, uint32_t events, epoll_data_t data);
+void sleeper_unwatch(struct sleeper *s, int fd);
+/* Any thread: end its sleep, for what was stored before; the same, and leave word that it was
+ * woken. */
+void sleeper_kick(struct sleeper *s);
+void sleeper_wake(struct sleeper *s);
+/* The thread's own: has it been woken since this was last asked? */
+bool sleeper_woken(struct sleeper *s);
+/* From now on who kicks will be heard. False: it was woken meanwhile; then, or when anything
+ * else was left, it is not to sleep longer than 0 ms. */
+bool sleeper_lie_down(struct sleeper *s);
+/* As epoll_wait(2); 0 also for a signal. */
+int sleeper_sleep(struct sleeper *s, struct epoll_event *e, int max, int timeout_ms);
 
 /* ---- stages ---- */
 

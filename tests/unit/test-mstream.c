@@ -405,7 +405,7 @@ static void test_write_timeout(void **state)
 
 /* ---- abort ---- */
 
-struct sleeper {
+struct reader {
 	struct mstream *m;
 	bool writes;
 	ssize_t result;
@@ -414,7 +414,7 @@ struct sleeper {
 static void *sleep_in_it(void *arg)
 {
 	static uint8_t big[8 << 20];
-	struct sleeper *s = arg;
+	struct reader *s = arg;
 	char line[64];
 
 	s->result = s->writes ? ms_write(s->m, big, sizeof(big)) :
@@ -425,7 +425,7 @@ static void *sleep_in_it(void *arg)
 /* deaf: the peer reads nothing, so a writer sleeps too. */
 static void abort_wakes(struct mstream *m, bool deaf)
 {
-	struct sleeper s[2] = { { m, false, 0 }, { m, true, 0 } };
+	struct reader s[2] = { { m, false, 0 }, { m, true, 0 } };
 	char line[64];
 	pthread_t t[2];
 

@@ -155,6 +155,7 @@ void source_init(struct source *s)
 	pthread_cond_init(&s->acked_more, NULL);
 	pthread_mutex_init(&s->room_lock, NULL);
 	pthread_cond_init(&s->room, NULL);
+	pace_init(&s->pace);
 }
 
 void source_destroy(struct source *s)
@@ -171,6 +172,7 @@ void source_destroy(struct source *s)
 	for (uint32_t i = 0; i < s->x.nroutes; i++)
 		sender_free(s->senders[i]);
 	dirs_free(s->dirs);
+	pace_destroy(&s->pace);
 	pthread_cond_destroy(&s->room);
 	pthread_mutex_destroy(&s->room_lock);
 	pthread_cond_destroy(&s->acked_more);

@@ -45,6 +45,7 @@ struct source {
 
 	struct sender *senders[NICS_MAX + 1]; /* guarded by x.lock until all are started */
 	struct route routes[NICS_MAX + 1];
+	struct pace pace;              /* of all of them together */
 	/* For who waits for a block of whichever of several paths. */
 	pthread_mutex_t room_lock;
 	pthread_cond_t room;

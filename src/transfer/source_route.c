@@ -295,7 +295,7 @@ static int start_sender(struct source *s, uint32_t path, struct err *e)
 	struct sender_config c = {
 		.path = s->x.paths[path],
 		.q = s->ready[path],
-		.rate = standby ? s->x.req->rate : s->x.req->rate / s->x.npaths,
+		.pace = s->x.req->rate ? &s->pace : NULL,
 		.acked = block_acked,
 		.returned = standby ? NULL : block_returned,
 		.down = standby ? NULL : channel_down,
@@ -323,6 +323,7 @@ int source_send(struct source *s, struct err *e)
 	uint64_t now = now_ns();
 	int r = 0;
 
+	pace_start(&s->pace, s->x.req->rate, now);
 	for (uint32_t i = 0; i < s->x.nroutes; i++) {
 		s->routes[i] = (struct route){ .s = s, .path = i };
 		if (i < s->x.npaths)

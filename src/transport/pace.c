@@ -2,12 +2,25 @@
 /* Token bucket: fills with time, is emptied by what is sent, may go into debt. */
 #include "transport/pace.h"
 
+#include "util/util.h"
+
 #define NS 1000000000u
 /* What may go at once after a pause: 20 ms' worth, or one small block. */
 #define BURST_PER_SECOND 50
 #define BURST_MIN (64u << 10)
 
-void pace_init(struct pace *p, uint64_t rate, uint64_t now)
+void pace_init(struct pace *p)
+{
+	*p = (struct pace){ 0 };
+	pthread_mutex_init(&p->lock, NULL);
+}
+
+void pace_destroy(struct pace *p)
+{
+	pthread_mutex_destroy(&p->lock);
+}
+
+void pace_start(struct pace *p, uint64_t rate, uint64_t now)
 {
 	p->rate = rate;
 	p->burst = rate / BURST_PER_SECOND;
@@ -41,6 +54,7 @@ uint64_t pace_wait_ns(struct pace *p, uint64_t now)
 
 	if (!p->rate)
 		return 0;
+	LOCK_GUARD(held, &p->lock);
 	fill(p, now);
 	if (p->tokens > 0)
 		return 0;
@@ -50,6 +64,8 @@ uint64_t pace_wait_ns(struct pace *p, uint64_t now)
 
 void pace_take(struct pace *p, uint64_t bytes)
 {
-	if (p->rate)
-		p->tokens -= (int64_t)bytes;
+	if (!p->rate)
+		return;
+	LOCK_GUARD(held, &p->lock);
+	p->tokens -= (int64_t)bytes;
 }

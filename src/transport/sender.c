@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The source's last stage: filled blocks go out by their path and are seen acknowledged. */
-#include "transport/pace.h"
 #include "transport/transport.h"
 
 #include <errno.h>
@@ -19,7 +18,6 @@ struct sender {
 	char name[16];
 	pthread_t thread;
 	atomic_bool abort;          /* any thread: end now */
-	struct pace pace;
 	struct block *first, *last; /* to be sent before anything of the queue */
 	uint32_t unacked;           /* with the path */
 	uint32_t refused;
@@ -99,7 +97,8 @@ static int post(struct sender *s, struct block *b)
 
 	if (r == 0) {
 		s->unacked++;
-		pace_take(&s->pace, bytes);
+		if (s->cfg.pace)
+			pace_take(s->cfg.pace, bytes);
 	} else if (r == -EAGAIN) {
 		hold(s, b); /* no room now */
 	} else if (r == -EPIPE) {
@@ -117,7 +116,7 @@ static int post_all(struct sender *s)
 {
 	while (!s->error) {
 		struct block *b;
-		uint64_t wait = pace_wait_ns(&s->pace, s->cfg.rate ? now_ns() : 0);
+		uint64_t wait = s->cfg.pace ? pace_wait_ns(s->cfg.pace, now_ns()) : 0;
 		int r;
 
 		if (wait && !s->lost)
@@ -265,7 +264,6 @@ struct sender *sender_start(const struct sender_config *c, const char *name, str
 	}
 	s->cfg = *c;
 	snprintf(s->name, sizeof(s->name), "%s", name);
-	pace_init(&s->pace, c->rate, now_ns());
 	bq_set_notify(c->q, wake_path, c->path);
 	r = thread_start(&s->thread, name, sender_main, s);
 	if (r < 0) {

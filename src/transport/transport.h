@@ -8,6 +8,7 @@
 #include "block/block.h"
 #include "crypto/crypto.h"
 #include "proto/proto.h"
+#include "transport/pace.h"
 #include "util/util.h"
 
 #include <stdatomic.h>
@@ -326,7 +327,7 @@ struct sender_config {
 	struct bq *q;                /* not owned; its closing ends the stage. Its notify
 				      * is set at the start and stays, on the path: start
 				      * before others push, free the path after it */
-	uint64_t rate;               /* bytes per second at most, 0: no limit */
+	struct pace *pace;           /* NULL: no limit; others may share it; not owned */
 	/* Called by the sender's thread. acked: b is back in its pool after this.
 	 * returned: no channel of this path is left to send b by; whoever takes it owns
 	 * it (0), or negative: nobody can, the transfer fails. */

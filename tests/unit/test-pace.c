@@ -4,6 +4,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 
 #include <cmocka.h>
@@ -16,7 +17,8 @@ static void test_no_limit(void **state)
 	int i;
 
 	(void)state;
-	pace_init(&p, 0, 5);
+	pace_init(&p);
+	pace_start(&p, 0, 5);
 	for (i = 0; i < 1000; i++) {
 		pace_take(&p, 1u << 30);
 		assert_int_equal(pace_wait_ns(&p, 5), 0);
@@ -47,7 +49,8 @@ static void test_mean(void **state)
 		long double allowed;
 		struct pace p;
 
-		pace_init(&p, cases[i].rate, now);
+		pace_init(&p);
+		pace_start(&p, cases[i].rate, now);
 		for (k = 0; k < cases[i].blocks; k++) {
 			uint64_t wait = pace_wait_ns(&p, now);
 
@@ -74,7 +77,8 @@ static void test_burst_after_pause(void **state)
 	uint64_t now = 0, sent = 0;
 
 	(void)state;
-	pace_init(&p, 100 << 20, now);
+	pace_init(&p);
+	pace_start(&p, 100 << 20, now);
 	now = 3600 * SECOND;             /* an hour saves up no more than the bucket */
 	while (!pace_wait_ns(&p, now)) {
 		pace_take(&p, 4096);
@@ -89,7 +93,8 @@ static void test_debt(void **state)
 	struct pace p;
 
 	(void)state;
-	pace_init(&p, 1 << 20, 0);
+	pace_init(&p);
+	pace_start(&p, 1 << 20, 0);
 	pace_take(&p, p.burst + (1 << 20));
 	/* A second's worth of debt, and one byte to have something. */
 	assert_in_range(pace_wait_ns(&p, 0), SECOND, SECOND + 1000);
@@ -105,7 +110,8 @@ static void test_fine_steps(void **state)
 	struct pace p;
 
 	(void)state;
-	pace_init(&p, 1000, now);
+	pace_init(&p);
+	pace_start(&p, 1000, now);
 	pace_take(&p, p.burst);
 	for (now = 0; now < 10 * SECOND; now += SECOND / 10000) {
 		if (pace_wait_ns(&p, now))
@@ -116,6 +122,52 @@ static void test_fine_steps(void **state)
 	assert_in_range(sent, 9990, 10000);
 }
 
+struct crowd {
+	struct pace p;
+	_Atomic uint64_t now, sent;
+};
+
+#define CROWD 4
+#define CROWD_BLOCK 65536ull
+
+/* Sends whenever it may, and lets the common time pass when it may not. */
+static void *one_of_crowd(void *arg)
+{
+	struct crowd *c = arg;
+
+	for (int i = 0; i < 5000; i++) {
+		uint64_t now = atomic_load(&c->now), wait = pace_wait_ns(&c->p, now);
+
+		if (wait) {
+			atomic_compare_exchange_strong(&c->now, &now, now + wait);
+		} else {
+			pace_take(&c->p, CROWD_BLOCK);
+			atomic_fetch_add(&c->sent, CROWD_BLOCK);
+		}
+	}
+	return NULL;
+}
+
+/* Together they keep to the rate, and use all of it. */
+static void test_shared(void **state)
+{
+	struct crowd c = { .now = 1 };
+	pthread_t t[CROWD];
+	double allowed;
+
+	(void)state;
+	pace_init(&c.p);
+	pace_start(&c.p, 10 << 20, 1);
+	for (int i = 0; i < CROWD; i++)
+		assert_int_equal(pthread_create(&t[i], NULL, one_of_crowd, &c), 0);
+	for (int i = 0; i < CROWD; i++)
+		pthread_join(t[i], NULL);
+	allowed = (double)(10 << 20) * (double)c.now / SECOND;
+	assert_true((double)c.sent <= allowed + (double)(c.p.burst + CROWD * CROWD_BLOCK));
+	assert_true((double)c.sent + CROWD * CROWD_BLOCK >= allowed);
+	pace_destroy(&c.p);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -123,6 +175,7 @@ int main(void)
 		cmocka_unit_test(test_mean),
 		cmocka_unit_test(test_burst_after_pause),
 		cmocka_unit_test(test_debt),
+		cmocka_unit_test(test_shared),
 		cmocka_unit_test(test_fine_steps),
 	};
 

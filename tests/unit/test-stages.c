@@ -24,7 +24,8 @@ struct run {
 	struct sender *sender;
 	struct receiver *receiver;
 	pthread_t filler, writer;
-	uint64_t rate;
+	struct pace pace; /* test_rate */
+	bool paced;
 	uint64_t numbers;
 	bool refuse_all;
 	int close_cause;          /* of the source's queue after half; 0: at the end */
@@ -153,7 +154,7 @@ static void run_start(struct run *r)
 	const struct receiver_config rc = { .path = r->sink_path, .q = r->sink_q,
 					    .down = on_sink_down, .arg = r };
 	const struct sender_config sc = { .path = r->source_path, .q = r->source_q,
-					  .rate = r->rate, .acked = on_acked,
+					  .pace = r->paced ? &r->pace : NULL, .acked = on_acked,
 					  .returned = on_returned, .down = on_source_down,
 					  .failed = on_failed, .arg = r };
 	r->receiver = receiver_start(&rc, "receiver", NULL);
@@ -357,7 +358,9 @@ static void test_rate(void **state)
 
 	(void)state;
 	r->numbers = 400;
-	r->rate = 50 << 20;       /* half a second */
+	r->paced = true;
+	pace_init(&r->pace);
+	pace_start(&r->pace, 50 << 20, now_ns()); /* half a second */
 	run_well(r);
 	ns = now_ns() - begin;
 	rate = 400.0 * PAYLOAD / (double)ns * 1e9;

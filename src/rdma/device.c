@@ -12,6 +12,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#define LOCK_SPARE_KIB 65536u /* beside the pool: queues, messages */
+
 /* ---- what was chosen ---- */
 
 static unsigned mtu_bytes(enum ibv_mtu m)
@@ -19,31 +21,33 @@ static unsigned mtu_bytes(enum ibv_mtu m)
 	return m < IBV_MTU_256 || m > IBV_MTU_4096 ? 0 : 128u << m;
 }
 
-static const char *gid_kind(struct rd_endpoint *ep, const union ibv_gid *gid)
+static const char *gid_kind(uint32_t type)
 {
-	struct ibv_gid_entry g;
-
-	for (uint32_t i = 0; i < 256; i++) {
-		if (ibv_query_gid_ex(ep->ctx, ep->id->port_num, i, &g, 0) ||
-		    memcmp(&g.gid, gid, sizeof(*gid)))
-			continue;
-		return g.gid_type == IBV_GID_TYPE_ROCE_V2 ? "RoCE v2" :
-		       g.gid_type == IBV_GID_TYPE_ROCE_V1 ? "RoCE v1" : "InfiniBand";
+	switch (type) {
+	case IBV_GID_TYPE_ROCE_V2:
+		return "RoCE v2";
+	case IBV_GID_TYPE_ROCE_V1:
+		return "RoCE v1";
+	case IBV_GID_TYPE_IB:
+		return "InfiniBand";
 	}
-	return "unknown kind";
+	return "of unknown kind";
 }
 
 /* rdma_cm chose it; people want to know. */
-static void say_device(struct rd_endpoint *ep, const struct ibv_port_attr *port)
+void rd_say_way(const struct rd_endpoint *ep, const struct rd_channel *c)
 {
-	const union ibv_gid *gid = &ep->id->route.addr.addr.ibaddr.sgid;
+	struct ibv_gid_entry gid;
+	enum ibv_mtu mtu;
 	char text[INET6_ADDRSTRLEN];
+	int r = ep->v->qp_way(c->id, &gid, &mtu);
 
-	if (!inet_ntop(AF_INET6, gid, text, sizeof(text)))
-		return;
-	log_info("RDMA by %s: GID %s (%s), MTU %u, reads in flight %d", ep->name, text,
-		 ep->v == &verbs_real ? gid_kind(ep, gid) : "?", mtu_bytes(port->active_mtu),
-		 ep->attr.max_qp_init_rd_atom);
+	if (!r && inet_ntop(AF_INET6, &gid.gid, text, sizeof(text)))
+		log_info("RDMA by %s: GID %s (%s), MTU %u, reads in flight %d", ep->name, text,
+			 gid_kind(gid.gid_type), mtu_bytes(mtu), ep->attr.max_qp_init_rd_atom);
+	else
+		log_info("RDMA by %s: the device does not tell its GID: %s", ep->name,
+			 strerror(-r));
 }
 
 static int check_port(struct rd_endpoint *ep, const struct ibv_port_attr *port, struct err *e)
@@ -142,24 +146,23 @@ int rd_use_device(struct rd_endpoint *ep, struct err *e)
 		r = ep->v->pd_new(ep->ctx, &ep->pd);
 	if (r)
 		return err_sys(e, r, "RDMA device %s", ep->name);
-	if (ep->cfg.agr)
-		say_device(ep, &port);
 	return check_port(ep, &port, e);
 }
 
 /* ---- the pool's memory ---- */
 
-static void say_memlock(size_t bytes)
+/* Registering bytes has failed for r: when a limit may be why, say which and what to do. */
+static void say_lock_limit(int r, size_t bytes)
 {
+	char text[LOCK_ADVICE];
 	struct rlimit l;
 
-	if (getrlimit(RLIMIT_MEMLOCK, &l) || l.rlim_cur == RLIM_INFINITY)
+	if ((r != -ENOMEM && r != -EPERM) || getrlimit(RLIMIT_MEMLOCK, &l) ||
+	    l.rlim_cur == RLIM_INFINITY)
 		return;
-	log_error("%zu MiB cannot be locked in memory, the limit is %llu MiB: set \"ulimit -l %zu\", "
-		  "a line \"* - memlock %zu\" in /etc/security/limits.d/, or LimitMEMLOCK= in the "
-		  "service's unit; or set less --memory",
-		  (bytes + (1 << 20) - 1) >> 20, (unsigned long long)l.rlim_cur >> 20,
-		  (bytes >> 10) + 65536, (bytes >> 10) + 65536);
+	log_error("%zu KiB cannot be locked in memory, the limit for all is %llu KiB: %s; or set "
+		  "less --memory", bytes >> 10, (unsigned long long)l.rlim_cur >> 10,
+		  lock_advice(text, (l.rlim_cur + bytes) / 1024 + LOCK_SPARE_KIB));
 }
 
 /* What the other side may do with the pool: nothing, but write a sink's (WRITE) or read a
@@ -187,8 +190,8 @@ static int register_pool(void *arg, void *base, size_t bytes)
 
 	if (r)
 		r = ep->v->mr_new(ep->pd, base, bytes, 0, access, &ep->mr);
-	if (r == -ENOMEM || r == -EPERM)
-		say_memlock(bytes);
+	if (r)
+		say_lock_limit(r, bytes);
 	return r;
 }
 
@@ -279,6 +282,7 @@ static int make_messages(struct rd_path *p)
 	bool in = p->cfg.source || p->read;
 	size_t each = (RD_MESSAGES_OUT + (in ? p->ch[0].receives : 0)) * RD_MESSAGE;
 	void *memory;
+	int r;
 
 	p->message_bytes = each * p->path.nchannels;
 	if (posix_memalign(&memory, 4096, p->message_bytes))
@@ -287,8 +291,11 @@ static int make_messages(struct rd_path *p)
 	p->message_memory = memory;
 	for (uint32_t i = 0; i < p->path.nchannels; i++)
 		p->ch[i].messages = p->message_memory + i * each;
-	return p->v->mr_new(p->pd, memory, p->message_bytes, (uintptr_t)memory,
-			    IBV_ACCESS_LOCAL_WRITE, &p->message_mr);
+	r = p->v->mr_new(p->pd, memory, p->message_bytes, (uintptr_t)memory,
+			 IBV_ACCESS_LOCAL_WRITE, &p->message_mr);
+	if (r)
+		say_lock_limit(r, p->message_bytes);
+	return r;
 }
 
 static int make_queue(struct rd_path *p, const struct rd_endpoint *ep)

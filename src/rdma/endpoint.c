@@ -335,8 +335,10 @@ static struct path *rd_open(struct endpoint *endpoint, const struct path_config 
 		return NULL;
 	if (!r && !c->source)
 		r = rd_sink_grant(p);
-	if (!r)
+	if (!r) {
+		rd_say_way(ep, &p->ch[0]);
 		return &p->path;
+	}
 	if (!e->code)
 		err_set(e, r, "RDMA connections on %s: %s", ep->name,
 			r == -ETIMEDOUT ? "not all were there in time" : strerror(-r));

@@ -42,6 +42,8 @@ int rd_use_device(struct rd_endpoint *ep, struct err *e);
  * removed. The pool's memory stays, and is registered no more. Not while a path has anything. */
 void rd_leave_device(struct rd_endpoint *ep);
 const struct pool_hooks *rd_hooks(struct endpoint *endpoint);
+/* Log which GID and MTU c has, which is up. */
+void rd_say_way(const struct rd_endpoint *ep, const struct rd_channel *c);
 /* A path without connections; its channels are RD_NEW. */
 struct rd_path *rd_path_new(struct rd_endpoint *ep, const struct path_config *c, struct err *e);
 

@@ -242,6 +242,18 @@ static int qp_error(struct rdma_cm_id *id)
 	return vb(ibv_modify_qp(id->qp, &attr, IBV_QP_STATE));
 }
 
+static int qp_way(struct rdma_cm_id *id, struct ibv_gid_entry *gid, enum ibv_mtu *mtu)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+	int r = vb(ibv_query_qp(id->qp, &attr, IBV_QP_AV | IBV_QP_PATH_MTU, &init));
+
+	if (r)
+		return r;
+	*mtu = attr.path_mtu;
+	return vb(ibv_query_gid_ex(id->verbs, id->port_num, attr.ah_attr.grh.sgid_index, gid, 0));
+}
+
 static int qp_rnr_timer(struct rdma_cm_id *id, uint8_t code)
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTS, .min_rnr_timer = code };
@@ -325,6 +337,7 @@ const struct verbs verbs_real = {
 	.qp_new = qp_new,
 	.qp_free = qp_free,
 	.qp_error = qp_error,
+	.qp_way = qp_way,
 	.qp_rnr_timer = qp_rnr_timer,
 	.post_send = post_send,
 	.post_recv = post_recv,

@@ -51,6 +51,8 @@ struct verbs {
 	int (*qp_new)(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *attr);
 	void (*qp_free)(struct rdma_cm_id *id); /* after it no memory of ours is touched */
 	int (*qp_error)(struct rdma_cm_id *id); /* flush what is posted */
+	/* Of one that is connected: the GID that its packets go out with, and their MTU. */
+	int (*qp_way)(struct rdma_cm_id *id, struct ibv_gid_entry *gid, enum ibv_mtu *mtu);
 	int (*qp_rnr_timer)(struct rdma_cm_id *id, uint8_t code); /* IBTA 9.7.5.2.8 */
 	int (*post_send)(struct rdma_cm_id *id, struct ibv_send_wr *wr);
 	int (*post_recv)(struct rdma_cm_id *id, struct ibv_recv_wr *wr);

@@ -46,16 +46,14 @@ void setup_offer(struct offer *o, const struct transfer_tuning *t)
 
 /* Enough for the smallest transfer, and for the devices' own queues. -EPROTONOSUPPORT: there
  * are devices, but they cannot be used. */
-static int check_lock_limit(struct err *why)
+static int check_lock_limit(const struct offer *o, struct err *why)
 {
-	uint64_t kib = raise_lock_limit() >> 10;
+	char text[LOCK_ADVICE];
 
-	if (kib >= LOCK_KIB_LEAST)
+	if (o->locked >> 10 >= LOCK_KIB_LEAST)
 		return 0;
 	return err_set(why, -EPROTONOSUPPORT, "too little memory may be locked, the limit is %llu "
-		       "KiB: set \"ulimit -l %u\", a line \"* - memlock %u\" in "
-		       "/etc/security/limits.d/, or LimitMEMLOCK= in the service's unit",
-		       (unsigned long long)kib, LOCK_KIB, LOCK_KIB);
+		       "KiB: %s", (unsigned long long)o->locked >> 10, lock_advice(text, LOCK_KIB));
 }
 
 int setup_nics(struct offer *o, const struct transfer_tuning *t,
@@ -70,7 +68,7 @@ int setup_nics(struct offer *o, const struct transfer_tuning *t,
 
 	for (uint32_t i = 0; i < o->nnics; i++)
 		able += o->nics[i].rdma;
-	if (!(o->transports & TRANSPORT_RDMA) || (able && !check_lock_limit(why)))
+	if (!(o->transports & TRANSPORT_RDMA) || (able && !check_lock_limit(o, why)))
 		return r;
 	o->transports &= (uint8_t)~TRANSPORT_RDMA;
 	if (!why->code)

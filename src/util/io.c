@@ -314,6 +314,15 @@ uint64_t raise_lock_limit(void)
 	return r.rlim_cur == RLIM_INFINITY ? UINT64_MAX : r.rlim_cur;
 }
 
+const char *lock_advice(char text[LOCK_ADVICE], uint64_t kib)
+{
+	unsigned long long n = kib;
+
+	snprintf(text, LOCK_ADVICE, "set \"ulimit -l %llu\", a line \"* - memlock %llu\" in "
+		 "/etc/security/limits.d/, or LimitMEMLOCK= in the service's unit", n, n);
+	return text;
+}
+
 void hold_standard_fds(void)
 {
 	for (int fd = 0; fd < 3; fd++)

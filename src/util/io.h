@@ -34,5 +34,8 @@ int make_dirs(const char *path, mode_t mode);
 unsigned raise_fd_limit(void);
 /* The same for memory that may be locked (RLIMIT_MEMLOCK), in bytes; UINT64_MAX: any number. */
 uint64_t raise_lock_limit(void);
+/* What to do so that kib KiB may be locked, for an error's text. */
+#define LOCK_ADVICE 192
+const char *lock_advice(char text[LOCK_ADVICE], uint64_t kib);
 
 #endif

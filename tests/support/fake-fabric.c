@@ -101,8 +101,8 @@ static const char *const call_names[FAKE_CALLS] = {
 	"channel_new", "event_next", "id_new", "bind", "listen", "resolve_addr",
 	"resolve_route", "set_tos", "set_ack_timeout", "connect", "accept", "reject",
 	"disconnect", "query_device", "query_port", "pd_new", "mr_new", "cq_new", "cq_arm",
-	"poll", "qp_new", "qp_error", "qp_rnr_timer", "post_send", "post_recv",
-	"async_fd",
+	"poll", "qp_new", "qp_error", "qp_way", "qp_rnr_timer", "post_send",
+	"post_recv", "async_fd",
 };
 
 const char *fake_call_name(enum fake_call call)
@@ -381,6 +381,7 @@ const struct verbs fake_verbs = {
 	.qp_new = fake_qp_new,
 	.qp_free = fake_qp_free,
 	.qp_error = fake_qp_error,
+	.qp_way = fake_qp_way,
 	.qp_rnr_timer = fake_qp_rnr_timer,
 	.post_send = fake_post_send,
 	.post_recv = fake_post_recv,

@@ -177,6 +177,7 @@ int fake_disconnect(struct rdma_cm_id *id);
 int fake_qp_new(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *attr);
 void fake_qp_free(struct rdma_cm_id *id);
 int fake_qp_error(struct rdma_cm_id *id);
+int fake_qp_way(struct rdma_cm_id *id, struct ibv_gid_entry *gid, enum ibv_mtu *mtu);
 int fake_qp_rnr_timer(struct rdma_cm_id *id, uint8_t code);
 int fake_post_send(struct rdma_cm_id *id, struct ibv_send_wr *wr);
 int fake_post_recv(struct rdma_cm_id *id, struct ibv_recv_wr *wr);

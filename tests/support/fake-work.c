@@ -224,6 +224,19 @@ void fake_qp_ready(struct fake_qp *qp)
 		qp->state = QP_READY;
 }
 
+int fake_qp_way(struct rdma_cm_id *id, struct ibv_gid_entry *gid, enum ibv_mtu *mtu)
+{
+	LOCK_GUARD(held, &fake_lock);
+	int r = fake_count(FAKE_QP_WAY);
+
+	FAKE_MUST(qp_of(id)->state == QP_READY, "the way of a queue pair that has none");
+	if (r)
+		return r;
+	*gid = (struct ibv_gid_entry){ .gid_type = IBV_GID_TYPE_ROCE_V2 };
+	*mtu = IBV_MTU_1024;
+	return 0;
+}
+
 int fake_qp_rnr_timer(struct rdma_cm_id *id, uint8_t code)
 {
 	LOCK_GUARD(held, &fake_lock);

@@ -10,7 +10,12 @@
 
 static void queue_answer(struct rd_path *p, struct rd_channel *c, const struct credit *k)
 {
-	/* There is room: each answers a buffer of its own (WRITE) or an announced block. */
+	/* Each answers a buffer of its own (WRITE) or an announced block, so there is room; but
+	 * for a source that writes into buffers again before they are granted again. */
+	if (c->nanswers == p->nanswers) {
+		c->damaged = true;
+		return;
+	}
 	c->answers[(c->first_answer + c->nanswers++) % p->nanswers] = *k;
 }
 

@@ -12,6 +12,9 @@
 #include <time.h>
 
 enum { BACKOFF_MOST = 30 }; /* seconds */
+/* So many bytes are better left to the data channels of a new connection than sent over the
+ * control connection: about the second that the new one takes. */
+#define ANEW_FROM (1ull << 30)
 
 /* ---- options into numbers ---- */
 
@@ -225,6 +228,15 @@ static bool worth_again(const struct bulk *b, int rc, unsigned attempt, bool rea
 	       (no_way(rc) && (!b->server->client || report_begun(b->report)));
 }
 
+/* Where this attempt has got to, another would go on. */
+static bool may_come_again(const struct bulk *b, unsigned attempt)
+{
+	uint8_t op = b->c.request.op;
+
+	return !b->once && attempt <= b->server->o.retries && !b->server->o.no_resume &&
+	       (op == BULK_PUT || op == BULK_GET);
+}
+
 static enum exit_status finish(struct bulk *b, const struct transfer_result *r)
 {
 	report_result(b->report, r);
@@ -270,6 +282,7 @@ enum exit_status bulk_run(struct bulk *b)
 		if (rc == 0) {
 			reached = true;
 			memset(&r, 0, sizeof(r));
+			b->c.anew_from = may_come_again(b, attempt) ? ANEW_FROM : 0;
 			rc = bulk_once(b, &r, &e);
 			if (exit_is_lost(rc))
 				err_prefix(&e, "%s", printable(b->server->place.host));

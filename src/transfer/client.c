@@ -181,7 +181,7 @@ static int data_address(struct transfer_client_config *c, const struct bulk_agre
 	return 0;
 }
 
-/* All channels of all paths, or none. */
+/* All channels of all paths, or none. Of the time for it the pools' making is no part. */
 static int open_channels(struct transfer_client_config *c, const struct bulk_agree *ag,
 			 const struct xkeys *k, int stop, struct ends *d, struct err *e)
 {
@@ -189,7 +189,8 @@ static int open_channels(struct transfer_client_config *c, const struct bulk_agr
 	struct ends_config ec = { .agr = &ag->agreement, .auth = &k->auth, .tuning = &c->tuning,
 				  .own = &c->request.offer, .client = true, .source = source,
 				  .rtt_ns = c->request.offer.rtt_ns };
-	int r = ends_new(d, &ec, e);
+	uint64_t deadline = now_ns() + (uint64_t)c->connect_timeout_ms * 1000000;
+	int r = ends_new(d, &ec, e), left;
 
 	for (uint32_t i = 0; !r && i < d->n; i++) {
 		struct sockaddr_storage ss;
@@ -198,13 +199,13 @@ static int open_channels(struct transfer_client_config *c, const struct bulk_agr
 		d->failed = i;
 		r = data_address(c, ag, i, &ss, &len, e);
 		if (!r)
-			r = d->ep[i]->ops->resolve(d->ep[i], &ss, len, stop,
-						   c->connect_timeout_ms, e);
+			r = d->ep[i]->ops->resolve(d->ep[i], &ss, len, stop, ms_to(deadline), e);
 	}
+	left = ms_to(deadline);
 	if (!r)
 		r = ends_pools(d, e);
 	if (!r)
-		r = ends_open(d, stop, c->connect_timeout_ms, e);
+		r = ends_open(d, stop, left, e);
 	if (r) {
 		uint32_t failed = d->failed;
 
@@ -290,6 +291,7 @@ static void fill_xfer(struct xfer *x, struct transfer_client_config *c,
 	x->stop = c->stop;
 	x->same_host = setup_same_host(&c->request.offer, &ag->offer);
 	x->client = true;
+	x->anew_from = c->anew_from;
 	x->started_ns = started;
 }
 

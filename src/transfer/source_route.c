@@ -217,6 +217,8 @@ static int send_in_band(struct source *s, struct block *b)
 		return -EPIPE;
 	if (other_path(s) == s->x.npaths)
 		xfer_fell_back(&s->x);
+	if (xfer_failed(&s->x))
+		return -EPIPE;
 	return bq_push(s->ready[s->x.npaths], b);
 }
 

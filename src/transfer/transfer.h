@@ -102,6 +102,10 @@ struct transfer_client_config {
 	int stop;                        /* a descriptor that becomes, and stays, readable: stop,
 					  * resumable (-EINTR); -1: it cannot be stopped */
 	int connect_timeout_ms;
+	/* When no data channel is left and so many bytes or more are to go, the transfer ends,
+	 * resumable (-ECONNRESET): the caller comes again, which is faster than in-band. 0: he
+	 * does not. */
+	uint64_t anew_from;
 };
 
 /* Run one transfer. 0: it came to its end, r tells how many files failed; or a

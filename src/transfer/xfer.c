@@ -533,9 +533,21 @@ int xfer_finish(struct xfer *x, bool *in_line, struct err *e)
 	return 0;
 }
 
+static uint64_t bytes_to_go(struct xfer *x)
+{
+	struct transfer_progress p = { 0 };
+
+	x->role->progress(x, &p);
+	return p.bytes_known > p.bytes ? p.bytes_known - p.bytes : 0;
+}
+
 void xfer_fell_back(struct xfer *x)
 {
-	if (!atomic_exchange(&x->fell_back, true))
+	if (atomic_exchange(&x->fell_back, true))
+		return;
+	if (x->anew_from && bytes_to_go(x) >= x->anew_from)
+		xfer_fail(x, -ECONNRESET, "no data channel is left");
+	else
 		log_warn("no data channel is left: the rest goes over the control connection, "
 			 "which is slower");
 }

@@ -63,6 +63,7 @@ struct xfer {
 	struct shelter *shelters[NICS_MAX + 1]; /* of pools that the peer can reach */
 	struct path *inband;                 /* the one of paths that goes through ms; or NULL */
 	bool inband_ok;                      /* both offers have it */
+	uint64_t anew_from;                  /* as transfer_client_config.anew_from */
 	uint64_t started_ns, cpu_start_ns;
 
 	/* Held while ABORT, or SUMMARY and END, are sent: in this order, nothing after END. */
@@ -132,7 +133,7 @@ static inline struct path *xfer_standby(const struct xfer *x)
 {
 	return x->nroutes > x->npaths ? x->paths[x->npaths] : NULL;
 }
-/* The standby is in use: said once. */
+/* The standby is about to be used. The transfer has failed when it is not worth it. */
 void xfer_fell_back(struct xfer *x);
 /* For people: what took a data channel down. */
 const char *xfer_lost_why(int error);

@@ -50,6 +50,23 @@ for dir in put get; do
 	check "$dir, a channel is not accepted: it ends" test "$status" -ne 124
 	completes "$dir, a channel is not accepted"
 done
+# With more than 1 GiB to go the client comes again, for data channels.
+{ cat "$tmp/big"; head -c 1100M /dev/zero; } >"$tmp/huge"
+ln "$tmp/huge" "$tmp/root/from/huge"
+for dir in put get; do
+	side=source # the client's, so that what it has cut once is whole when it comes again
+	if [ "$dir" = get ]; then side=sink; fi
+	faulty "$dir" "$layer" "cut:after=20M:count=2"
+	target=$(dirname "$target")/huge
+	move huge --channels 2
+	check "$dir, all channels cut, much to go: whole" status_is 0
+	check "$dir, all channels cut, much to go: as it was" same "$tmp/huge" "$target"
+	check "$dir, all channels cut, much to go: it came again" test "$(summary retries)" -eq 1
+	check "$dir, all channels cut, much to go: and went on" test "$(summary resumed)" -gt 0
+	check "$dir, all channels cut, much to go: by data channels" test "$(summary fell_back)" = False
+done
+rm "$tmp/huge" "$tmp/root/from/huge" "$target" "$tmp/root/to/huge"
+
 # A client that cannot connect its channels goes in-band.
 rules=connect:ECONNREFUSED
 for dir in put get; do

@@ -106,6 +106,49 @@ static void test_all_channels_die(void **state)
 	}
 }
 
+/* Much is left, and we come again: by the data channels of another attempt. */
+static void test_all_channels_die_early(void **state)
+{
+	(void)state;
+	shell("head -c 30000000 /dev/urandom > a");
+	for (int i = 0; i < 2; i++) {
+		struct pair p;
+
+		faults("cut:after=5M");
+		start(&p);
+		p.c.anew_from = 1 << 20;
+		assert_int_equal(move(&p, both_ways[i]), -ECONNRESET);
+		assert_non_null(strstr(p.e.text, "no data channel is left"));
+		stop(&p);
+		start(&p);
+		p.c.anew_from = 1 << 20;
+		if (pair_move(&p, both_ways[i], at("a"), at("b")))
+			fail_msg("%d: %s", i, p.e.text);
+		assert_false(p.r.fell_back);
+		assert_in_range(p.r.resumed, 1, 29999999);
+		assert_int_equal(p.r.bytes + p.r.resumed, 30000000);
+		shell("cmp a b");
+		stop(&p);
+	}
+}
+
+/* Less is left than makes it worth while. */
+static void test_all_channels_die_late(void **state)
+{
+	struct pair p;
+
+	(void)state;
+	shell("head -c 30000000 /dev/urandom > a");
+	faults("cut:after=5M");
+	start(&p);
+	p.c.anew_from = 30000001;
+	if (move(&p, BULK_PUT))
+		fail_msg("%s", p.e.text);
+	assert_true(p.r.fell_back);
+	shell("cmp a b");
+	stop(&p);
+}
+
 /* Standard input and output cannot be begun again: the same bytes, each once. */
 static void test_all_channels_of_a_stream_die(void **state)
 {
@@ -421,6 +464,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_damaged_block),
 		cmocka_unit_test(test_all_channels_die),
+		cmocka_unit_test(test_all_channels_die_early),
+		cmocka_unit_test(test_all_channels_die_late),
 		cmocka_unit_test(test_all_channels_of_a_stream_die),
 		cmocka_unit_test(test_path_dies_at_the_end),
 		cmocka_unit_test(test_consumer_that_stopped),

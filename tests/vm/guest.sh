@@ -41,6 +41,12 @@ TMPDIR=/dev/shm
 # Emulated processors are slow.
 slow=5
 
+# As lib.sh has it; Python takes a second to start here.
+summary() {
+	sed -n '/"event": *"summary"/s/.*"'"$1"'": *"\{0,1\}\([^",}]*\).*/\1/p' "$tmp/out" |
+		sed 's/^true$/True/; s/^false$/False/'
+}
+
 # counter DEV NAME...: sum of hardware counters of an RDMA device
 counter() {
 	local dev=$1 name sum=0

@@ -5,33 +5,17 @@
 # shellcheck disable=SC2034 # for guest.sh and lib.sh
 vm_options="--timeout 600"
 . "${top_srcdir:?}/tests/vm/guest.sh"
+. "$top_srcdir/tests/vm/faults.bash"
 
 rdma_modules || skip_all "the guest's kernel has no RDMA"
 rdma_veth v0 v1 10.0.0.1 10.0.0.2
-head -c 6291456 /dev/urandom >"$tmp/big"
-open_server main 0.0.0.0
-root=$tmp/main.root
-url=rftp://10.0.0.2:$port
-cp "$tmp/big" "$root/from"
-run rftp ls --accept-new "$url/"
+serve 10.0.0.2 6291456
 
 # remove DEV WAY OPTION...: in the midst of a put or get; seconds: how long it took
 remove() {
-	local dev=$1 way=$2 client begun
+	local dev=$1 way=$2 begun
 	shift 2
-	set -- --prot clear --block 64K --rate 1M --retries 0 --json "$@"
-	rm -f "$root/big" "$tmp/back"
-	if [ "$way" = put ]; then
-		set -- rftp put "$@" "$tmp/big" "$url/big"
-		target=$root/big
-	else
-		set -- rftp get "$@" "$url/from" "$tmp/back"
-		target=$tmp/back
-	fi
-	ran="$*"
-	before=$(carried rxe_v0)
-	"$@" </dev/null >"$tmp/out" 2>"$tmp/err" &
-	client=$!
+	begin "$way" --retries 0 "$@"
 	under_way rxe_v0
 	begun=$SECONDS
 	timeout 20 rdma link delete "rxe_$dev"
@@ -39,12 +23,9 @@ remove() {
 	[ -z "${back_after:-}" ] || { sleep "$back_after" && rdma_rxe "$dev"; }
 	gone_meanwhile=
 	kill -0 "$client" 2>/dev/null || gone_meanwhile=1
-	wait "$client"
-	status=$?
+	end
 	rdma link show "rxe_$dev/1" >/dev/null 2>&1 || rdma_rxe "$dev"
 }
-is_whole() { cmp -s "$tmp/big" "$target"; }
-sessions_gone() { no_children "$server"; }
 
 for what in "v0 put write" "v0 get read" "v1 put read" "v1 get write"; do
 	read -r dev way op <<<"$what"
@@ -66,8 +47,9 @@ remove v0 put --transport rdma
 check "nothing but RDMA is allowed: the device is let go within 5 s" test "$seconds" -le 5
 check "nothing but RDMA is allowed: status 3 or 4" test "$status" = 3 -o "$status" = 4
 check "nothing but RDMA is allowed: it says why" grep -q 'is being removed' "$tmp/err"
-check "nothing under the name" test ! -e "$root/big"
-run rftp put --transport rdma --retries 0 -q "$tmp/big" "$url/big"
+check "nothing under the name" is_absent
+words put --transport rdma --retries 0 -q
+run "${command[@]}"
 check "with a new device the next run ends" status_is 0
 check "with the same bytes" is_whole
 

@@ -6,47 +6,18 @@
 # shellcheck disable=SC2034 # for guest.sh and lib.sh
 vm_options="--timeout 600"
 . "${top_srcdir:?}/tests/vm/guest.sh"
+. "$top_srcdir/tests/vm/faults.bash"
 
 rdma_modules || skip_all "the guest's kernel has no RDMA"
 rdma_cable v0 v1 10.0.0.1 10.0.0.2
-head -c 6291456 /dev/urandom >"$tmp/big"
+serve 10.0.0.2 6291456
 head -c 16777216 /dev/urandom >"$tmp/huge" # the least that is resumed
-file=big
-open_server main 0.0.0.0
-root=$tmp/main.root
-url=rftp://10.0.0.2:$port
-cp "$tmp/big" "$root/from"
-run rftp ls --accept-new "$url/"
 
-# begin DIR OPTION...: a put or get that takes six seconds, in the background
-begin() {
-	local way=$1
-	shift
-	set -- --prot clear --block 64K --rate 1M --json "$@"
-	rm -f "$root/big" "$tmp/back"
-	if [ "$way" = put ]; then
-		set -- rftp put "$@" "$tmp/$file" "$url/big"
-		target=$root/big
-	else
-		set -- rftp get "$@" "$url/from" "$tmp/back"
-		target=$tmp/back
-	fi
-	ran="$*"
-	before=$(carried rxe_v0)
-	"$@" </dev/null >"$tmp/out" 2>"$tmp/err" &
-	client=$!
-}
-end() {
-	wait "$client"
-	status=$?
-}
-is_whole() { cmp -s "$tmp/$file" "$target"; }
 # retries: packets that were sent again, and requests that came after a lost one
 retries() {
 	echo $(($(counter rxe_v0 completer_retry_err out_of_seq_request duplicate_request) +
 		$(counter rxe_v1 completer_retry_err out_of_seq_request duplicate_request)))
 }
-sessions_gone() { no_children "$server"; }
 
 # ---- what the queue pairs bridge ----
 
@@ -99,7 +70,7 @@ rdma_cut v0 v1
 end
 check "RoCE is cut, nothing but RDMA is allowed: status 4" status_is 4
 check "it says what to do" grep -q 'same command goes on' "$tmp/err"
-check "nothing under the name" test ! -e "$root/big"
+check "nothing under the name" is_absent
 rdma_join v0 v1
 check "its session ends" patience 20 sessions_gone
 begin put --transport rdma --rate 0
@@ -128,7 +99,7 @@ begun=$SECONDS
 end
 check "the plug is pulled for good: status 4" status_is 4
 check "within 90 s" test $((SECONDS - begun)) -le 90
-check "nothing under the name" test ! -e "$target"
+check "nothing under the name" is_absent
 rdma_plug v0
 check "its session ends" patience 20 sessions_gone
 check "and leaves no resources" patience 10 nothing_left

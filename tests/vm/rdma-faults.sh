@@ -5,67 +5,52 @@
 # shellcheck disable=SC2034 # for guest.sh and lib.sh
 vm_options="--timeout 900"
 . "${top_srcdir:?}/tests/vm/guest.sh"
+. "$top_srcdir/tests/vm/faults.bash"
 
 rdma_modules || skip_all "the guest's kernel has no RDMA"
 rdma_veth v0 v1 10.0.0.1 10.0.0.2
-head -c 16777216 /dev/urandom >"$tmp/big"
-open_server main 0.0.0.0
-root=$tmp/main.root
-url=rftp://10.0.0.2:$port
-slow_put=(rftp put --accept-new --transport rdma --prot clear --block 64K --rate 3M --retries 0
-	-q "$tmp/big" "$url/big")
+serve 10.0.0.2 16777216
 
-# intact: nothing, or all of it, under the final name
-whole_or_absent() { [ ! -e "$root/big" ] || cmp -s "$tmp/big" "$root/big"; }
-sessions_gone() { no_children "$server"; }
+slow_put() { # OP
+	begin put --transport rdma --op "$1" --rate 3M --retries 0
+	under_way rxe_v0
+}
 
 # ---- peers that die ----
 
 for op in write read; do
-	rm -f "$root"/big "$root"/.rftp-*
-	before=$(carried rxe_v0)
-	"${slow_put[@]}" --op $op </dev/null >/dev/null 2>&1 &
-	client=$!
-	under_way rxe_v0
-	kill -KILL $client
-	wait $client 2>/dev/null
+	rm -f "$root"/.rftp-*
+	slow_put $op
+	kill -KILL "$client"
+	end 2>/dev/null
 	check "$op: the client is killed: whole or absent" whole_or_absent
 	check "$op: its session ends" patience 20 sessions_gone
 	check "$op: and leaves no RDMA resources" patience 10 nothing_left
 
-	before=$(carried rxe_v0)
-	"${slow_put[@]}" --op $op </dev/null >"$tmp/out" 2>"$tmp/err" &
-	client=$!
-	under_way rxe_v0
+	slow_put $op
 	session=$(children "$server" | head -n 1)
 	kill -KILL "$session"
-	wait $client
-	status=$? ran="put, session killed"
+	end
 	check "$op: the session is killed: status 3 or 4" test "$status" = 3 -o "$status" = 4
 	check "$op: whole or absent then" whole_or_absent
 	check "$op: nothing is left" patience 10 nothing_left
-	run rftp put --transport rdma --op $op --prot clear -q "$tmp/big" "$url/big"
+	run rftp put --transport rdma --op $op --prot clear -q "$tmp/big" "$url/to"
 	check "$op: the next run goes on and ends" status_is 0
-	check "$op: with the same bytes" cmp "$tmp/big" "$root/big"
+	check "$op: with the same bytes" is_whole
 done
 
 # A session whose listener has died ends what it has begun.
 for op in write read; do
-	rm -f "$root"/big
-	before=$(carried rxe_v0)
-	"${slow_put[@]}" --op $op </dev/null >"$tmp/out" 2>"$tmp/err" &
-	client=$!
-	under_way rxe_v0
+	slow_put $op
 	kill -KILL "$server"
 	wait "$server" 2>/dev/null
-	wait $client
-	status=$? ran="put, rftpd killed"
+	end
 	check "$op: rftpd is killed: the session goes on and ends" status_is 0
-	check "$op: with the same bytes" cmp "$tmp/big" "$root/big"
+	check "$op: with the same bytes" is_whole
 	check "$op: and leaves no RDMA resources" patience 10 nothing_left
 	open_server main 0.0.0.0
 	url=rftp://10.0.0.2:$port
-	slow_put[${#slow_put[@]} - 1]=$url/big
+	run rftp ls --accept-new "$url/"
 done
 
 # ---- limits ----
@@ -73,16 +58,16 @@ done
 # Root may lock whatever it likes; others not.
 unprivileged=(setpriv --reuid 65534 --regid 65534 --clear-groups prlimit --memlock=65536
 	env HOME=/tmp)
-words='limit is 64 KiB: set "ulimit -l [0-9]*", a line ".* memlock [0-9]*" in .*, or LimitMEMLOCK='
+advice='limit is 64 KiB: set "ulimit -l [0-9]*", a line ".* memlock [0-9]*" in .*, or LimitMEMLOCK='
 
 run "${unprivileged[@]}" rftp put --accept-new --transport rdma --prot clear -q \
 	"$tmp/big" "$url/limited"
 check "64 KiB of memory to lock, client: rdma ends with 3" status_is 3
-check "it says what to set" grep -q "$words" "$tmp/err"
+check "it says what to set" grep -q "$advice" "$tmp/err"
 run "${unprivileged[@]}" rftp put --accept-new --prot clear "$tmp/big" "$url/limited"
 check "64 KiB of memory to lock, client: auto takes TCP" status_is 0
 check "with a word" grep -q 'data goes by TCP' "$tmp/err"
-check "and says what to set" grep -q "$words" "$tmp/err"
+check "and says what to set" grep -q "$advice" "$tmp/err"
 check "the same bytes" cmp "$tmp/big" "$root/limited"
 
 mkdir "$tmp/poor.root" "$tmp/poor.state" && chown 65534 "$tmp/poor.root" "$tmp/poor.state"
@@ -93,7 +78,7 @@ as_server=()
 poor=rftp://10.0.0.2:$port
 run rftp put --accept-new --transport rdma --prot clear -q "$tmp/big" "$poor/limited"
 check "64 KiB of memory to lock, server: rdma ends with 3" fails_with 3 'no transport in common'
-check "the server's log says what to set" grep -q "$words" "$tmp/poor.log"
+check "the server's log says what to set" grep -q "$advice" "$tmp/poor.log"
 run rftp put --accept-new --prot clear -q --json "$tmp/big" "$poor/limited"
 check "64 KiB of memory to lock, server: auto takes TCP" status_is 0
 check "as the summary says" test "$(summary transport)" = tcp

@@ -1,0 +1,51 @@
+# shellcheck shell=bash disable=SC2034 # for who sources this
+# SPDX-License-Identifier: Apache-2.0
+# What the tests of faults share: a server with a file, and transfers that take long enough for
+# something to happen to them. Sourced after guest.sh.
+
+# serve ADDRESS BYTES: a server that can be reached there. So many bytes are here, $tmp/big,
+# and there, $url/from.
+serve() {
+	head -c "$2" /dev/urandom >"$tmp/big"
+	open_server main 0.0.0.0
+	root=$tmp/main.root
+	url=rftp://$1:$port
+	cp "$tmp/big" "$root/from"
+	run rftp ls --accept-new "$url/"
+}
+
+# words put|get OPTION...: what runs it; target is the file that comes of it, and is not there
+file=big # what is put
+words() {
+	local way=$1
+	shift
+	rm -f "$root/to" "$tmp/back"
+	if [ "$way" = put ]; then
+		command=(rftp put "$@" "$tmp/$file" "$url/to")
+		target=$root/to
+	else
+		command=(rftp get "$@" "$url/from" "$tmp/back")
+		target=$tmp/back
+	fi
+}
+
+# begin put|get OPTION...: in the background, a second for each MiB; under_way waits until some
+# of it has gone, end for its end
+begin() {
+	local way=$1
+	shift
+	words "$way" --prot clear --block 64K --rate 1M --json "$@"
+	ran="${command[*]}"
+	before=$(carried rxe_v0)
+	"${command[@]}" </dev/null >"$tmp/out" 2>"$tmp/err" &
+	client=$!
+}
+end() {
+	wait "$client"
+	status=$?
+}
+
+is_whole() { cmp -s "$tmp/$file" "$target"; }
+whole_or_absent() { [ ! -e "$target" ] || is_whole; }
+is_absent() { [ ! -e "$target" ]; }
+sessions_gone() { no_children "$server"; }

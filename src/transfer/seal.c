@@ -125,7 +125,7 @@ static int additional(const struct block *b, uint8_t prot, struct iovec iov[3])
 	return prot == PROT_SAFE ? 3 : 2;
 }
 
-static int seal_gcm(struct seal *s, struct block *b, struct block_head *h)
+static int seal_gcm(struct seal *s, const uint8_t *payload, struct block *b, struct block_head *h)
 {
 	struct iovec iov[3];
 	int n, r;
@@ -143,24 +143,37 @@ static int seal_gcm(struct seal *s, struct block *b, struct block_head *h)
 	if (s->prot == PROT_SAFE)
 		r = sealer_seal(s->sealer, h->nonce, iov, n, NULL, NULL, 0, h->tag);
 	else
-		r = sealer_seal(s->sealer, h->nonce, iov, n, block_payload(b),
-				block_payload(b), b->len, h->tag);
+		r = sealer_seal(s->sealer, h->nonce, iov, n, payload, block_payload(b), b->len,
+				h->tag);
 	block_head_put(b->base, h);
 	return r;
 }
 
-int seal_block(struct seal *s, struct block *b)
+/* What we know of b, and what is not going to be written there by the encryption. */
+static void take_over(const struct seal *s, struct block *to, const struct block *b)
+{
+	to->number = b->number;
+	to->len = b->len;
+	to->nextents = b->nextents;
+	memcpy(to->extents, b->extents, b->nextents * sizeof(*b->extents));
+	if (s->prot != PROT_PRIVATE)
+		memcpy(block_payload(to), block_payload(b), b->len);
+}
+
+int seal_block(struct seal *s, struct block *b, struct block *to)
 {
 	struct block_head h = { .prot = s->prot, .extents = (uint16_t)b->nextents,
 				.number = b->number, .payload = b->len };
 
-	put_table(b);
+	if (to != b)
+		take_over(s, to, b);
+	put_table(to);
 	if (s->prot != PROT_CLEAR)
-		return seal_gcm(s, b, &h);
-	block_head_put(b->base, &h);
+		return seal_gcm(s, block_payload(b), to, &h);
+	block_head_put(to->base, &h);
 	if (s->crc) {
-		h.crc = block_crc(b);
-		block_head_put(b->base, &h);
+		h.crc = block_crc(to);
+		block_head_put(to->base, &h);
 	}
 	return 0;
 }

@@ -16,9 +16,10 @@ struct seal;
 struct seal *seal_new(const struct xkeys *k, const struct agreement *a, enum direction dir,
 		      uint16_t lane);
 void seal_free(struct seal *s);
-/* Write head and table of b (number, extents and payload are set) and protect it, in
- * place. 0 or -EIO. */
-int seal_block(struct seal *s, struct block *b);
+/* Put b (number, extents and payload are set) into to, with head and table, protected; to may
+ * be b itself. Under private no byte of the payload is in to unencrypted at any time unless it
+ * is b. 0 or -EIO. */
+int seal_block(struct seal *s, struct block *b, struct block *to);
 
 /* One checking thread's keys. */
 struct unseal;

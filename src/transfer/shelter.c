@@ -4,6 +4,7 @@
 
 #include "transfer/block_copy.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,8 +16,10 @@ struct shelter {
 
 bool shelter_needed(const struct agreement *a, bool source)
 {
+	bool reached = a->op == (source ? OP_READ : OP_WRITE);
+
 	return a->transport == TRANSPORT_RDMA && a->prot != PROT_CLEAR &&
-	       a->op == (source ? OP_READ : OP_WRITE);
+	       (reached || (source && a->prot == PROT_PRIVATE));
 }
 
 struct shelter *shelter_new(struct pool *outer, struct err *e)
@@ -62,6 +65,7 @@ struct block *shelter_enter(struct shelter *s, struct block *b)
 	if (!inner)
 		return NULL;
 	block_copy_wire(inner, b);
+	assert(!s->stands_for[inner->index]);
 	s->stands_for[inner->index] = b;
 	return inner;
 }
@@ -75,13 +79,7 @@ struct block *shelter_leave(struct shelter *s, struct block *inner)
 	return b;
 }
 
-struct block *shelter_show(struct shelter *s, struct block *inner)
+struct block *shelter_outside(struct shelter *s)
 {
-	struct block *b = pool_get(s->outer);
-
-	if (b) {
-		block_copy(b, inner);
-	}
-	pool_put(inner);
-	return b;
+	return pool_get(s->outer);
 }

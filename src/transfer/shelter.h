@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Memory that the other side can reach, by RDMA, holds sealed bytes only, and nothing in it
- * is believed: it may change under our eyes. A shelter holds as many blocks that it cannot
- * reach. There a sink checks and opens copies of what arrived, there a source reads and seals
- * what will be read from it. */
+ * is believed: it may change under our eyes. The same holds for memory from which a card sends
+ * what must not be seen on the way: it may send it again after the block has been answered, when
+ * an acknowledgement of its own was lost, and by then the next block is being made there. A
+ * shelter holds as many blocks that neither reaches. There a sink checks and opens copies of
+ * what arrived; out of there a source seals what goes or will be read. */
 #ifndef RFTP_TRANSFER_SHELTER_H
 #define RFTP_TRANSFER_SHELTER_H
 
@@ -13,7 +15,7 @@
 
 struct shelter;
 
-/* Whether a side's pool is reachable and holds what must not be seen there. */
+/* Whether a side's pool may not hold what it would without a shelter. */
 bool shelter_needed(const struct agreement *a, bool source);
 /* Beside the pool outer. NULL with text: memory is out. */
 struct shelter *shelter_new(struct pool *outer, struct err *e);
@@ -27,8 +29,8 @@ struct block *shelter_enter(struct shelter *s, struct block *b);
 /* Done with inner: the block that it stood for. Any thread. */
 struct block *shelter_leave(struct shelter *s, struct block *inner);
 
-/* Source: sealed inner in a block of the outer pool, for which this waits; inner is back in
- * its pool. NULL: the pool has been closed. */
-struct block *shelter_show(struct shelter *s, struct block *inner);
+/* Source: a block of the outer pool to seal into, for which this waits. NULL: the pool has been
+ * closed. */
+struct block *shelter_outside(struct shelter *s);
 
 #endif

@@ -13,24 +13,37 @@
 
 /* ---- blocks out ---- */
 
+/* Sealed b: itself, or a block in which it may be seen; b is back in its pool then. NULL: the
+ * transfer has failed, and b is back as well. */
+static struct block *sealed(struct reader *r, struct block *b)
+{
+	struct source *s = r->s;
+	struct shelter *shelter = s->x.shelters[source_path_of(s, b)];
+	struct block *to = shelter ? shelter_outside(shelter) : b;
+	int rc = to ? seal_block(r->seal, b, to) : 0;
+
+	if (rc)
+		xfer_fail(&s->x, rc, "sealing a block: %s", strerror(-rc));
+	if (to != b || rc)
+		pool_put(b);
+	if (!rc)
+		return to;
+	if (to != b)
+		pool_put(to);
+	return NULL;
+}
+
 int reader_send(struct reader *r, struct block *b)
 {
 	struct source *s = r->s;
 	uint32_t path = source_path_of(s, b);
-	int rc;
+	int rc = source_number(s, &b->number);
 
-	rc = source_number(s, &b->number);
 	if (rc) {
 		pool_put(b);
 		return rc;
 	}
-	rc = seal_block(r->seal, b);
-	if (rc) {
-		pool_put(b);
-		return xfer_fail(&s->x, rc, "sealing a block: %s", strerror(-rc));
-	}
-	if (s->x.shelters[path])
-		b = shelter_show(s->x.shelters[path], b);
+	b = sealed(r, b);
 	if (!b)
 		return -ECANCELED;
 	rc = bq_push(s->ready[path], b);

@@ -89,7 +89,7 @@ static void seal_with(const struct xkeys *k, const struct agreement *a, enum dir
 	struct seal *s = seal_new(k, a, dir, lane);
 
 	assert_non_null(s);
-	assert_int_equal(seal_block(s, b), 0);
+	assert_int_equal(seal_block(s, b, b), 0);
 	seal_free(s);
 }
 
@@ -117,6 +117,33 @@ static bool plain_inside(const struct block *b)
 		if (block_payload(b)[i] != (uint8_t)(i * 5 + 1))
 			return false;
 	return true;
+}
+
+/* What goes is in another block, where it never was as plain as it is in the first. */
+static void test_apart(void **state)
+{
+	struct fixture *x = *state;
+	struct pool *pool = make_pool(1, BLOCK_MIN);
+	struct block *to = pool_get(pool);
+
+	for (uint8_t prot = PROT_CLEAR; prot <= PROT_PRIVATE; prot++) {
+		struct agreement a = agreed(prot, prot == PROT_CLEAR);
+		struct seal *s = seal_new(&x->keys, &a, CLIENT_TO_SERVER, 3);
+
+		fill(x->b);
+		block_reset(to);
+		memset(to->base, 0x55, BLOCK_HEAD + BLOCK_MIN);
+		assert_int_equal(seal_block(s, x->b, to), 0);
+		assert_true(plain_inside(x->b));
+		assert_int_equal(plain_inside(to), prot != PROT_PRIVATE);
+		assert_int_equal(to->number, x->b->number);
+		assert_int_equal(to->len, 64);
+		assert_int_equal(open_with(&x->keys, &a, CLIENT_TO_SERVER, to), 0);
+		check_content(to);
+		seal_free(s);
+	}
+	pool_put(to);
+	pool_free(pool);
 }
 
 static void test_round_trip(void **state)
@@ -268,7 +295,7 @@ static void test_nonces_and_lanes(void **state)
 
 	for (uint64_t i = 0; i < 5; i++) {
 		fill(x->b);
-		assert_int_equal(seal_block(s, x->b), 0);
+		assert_int_equal(seal_block(s, x->b, x->b), 0);
 		assert_int_equal(block_head_get(x->b->base, BLOCK_MIN, &h), 0);
 		assert_int_equal(h.nonce, i);
 		if (!i)
@@ -336,15 +363,15 @@ static void test_epochs(void **state)
 	uint8_t old[512];
 
 	fill(x->b);
-	assert_int_equal(seal_block(s, x->b), 0);
+	assert_int_equal(seal_block(s, x->b, x->b), 0);
 	wire_get(x->b, old);
 	s->sealed = EPOCH_BYTES - 64;
 	fill(x->b);
-	assert_int_equal(seal_block(s, x->b), 0);
+	assert_int_equal(seal_block(s, x->b, x->b), 0);
 	assert_int_equal(block_head_get(x->b->base, BLOCK_MIN, &h), 0);
 	assert_int_equal(h.key, 5u << 16); /* fills it to the byte */
 	fill(x->b);
-	assert_int_equal(seal_block(s, x->b), 0);
+	assert_int_equal(seal_block(s, x->b, x->b), 0);
 	assert_int_equal(block_head_get(x->b->base, BLOCK_MIN, &h), 0);
 	assert_int_equal(h.key, 5u << 16 | 1);
 	assert_int_equal(h.nonce, 0);
@@ -386,6 +413,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_round_trip, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_apart, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_empty_payload, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_every_bit_counts, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_other_protection_is_refused, setup, teardown),

@@ -131,7 +131,7 @@ static void send_block(struct peer *p, const struct piece *v, int n)
 	b->number = p->next_block++;
 	for (int i = 0; i < n; i++)
 		assert_int_equal(block_add(b, v[i].id, v[i].offset, v[i].length), 0);
-	assert_int_equal(seal_block(p->seal, b), 0);
+	assert_int_equal(seal_block(p->seal, b, b), 0);
 	b->base[15] ^= p->damage;
 	head = BLOCK_WIRE_HEAD + (size_t)b->nextents * BLOCK_WIRE_EXTENT;
 	buf_put(p->b, b->base, head);

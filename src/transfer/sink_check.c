@@ -28,6 +28,13 @@ static struct path *path_of(struct sink *s, struct block **b)
 	return s->x.paths[i];
 }
 
+void sink_drop(struct sink *s, struct block *b)
+{
+	path_of(s, &b);
+	b->user = NULL;
+	pool_put(b);
+}
+
 void sink_release(struct sink *s, struct block *b, uint32_t status)
 {
 	struct path *p = path_of(s, &b);
@@ -147,6 +154,6 @@ void sink_unpark(struct sink *s)
 		go = b->next;
 		b->next = NULL;
 		if (bq_push(s->arrived, b))
-			pool_put(b);
+			sink_drop(s, b);
 	}
 }

@@ -271,7 +271,7 @@ static int put_block(struct writer *w, struct block *b)
 	int r = sink_check(s, w->unseal, &b);
 
 	if (r < 0)
-		pool_put(b);
+		sink_drop(s, b);
 	if (r)
 		return r < 0 ? r : 0;
 	if (sink_park(s, b))

@@ -14,6 +14,8 @@ int sink_check(struct sink *s, struct unseal *u, struct block **b);
 bool sink_park(struct sink *s, struct block *b);
 /* All of b has been dealt with: back to the path that it came by. */
 void sink_release(struct sink *s, struct block *b, uint32_t status);
+/* b is answered by nobody any more: the transfer has failed. */
+void sink_drop(struct sink *s, struct block *b);
 
 /* sink_extent.c */
 /* What may be written of x: 0; 1: its file is over, drop it; -EPROTO: it does not fit. */

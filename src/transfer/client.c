@@ -241,11 +241,18 @@ static int say_ready(struct mstream *ms, uint8_t transport, struct err *e)
 	return r ? err_sys(e, r, "control connection") : 0;
 }
 
-/* To whoever wants nothing but RDMA, whatever stands in its way is one thing. */
+/* To whoever wants nothing but RDMA, whatever of this host stands in its way is one thing;
+ * what the network or the peer does has a meaning of its own. */
 static int no_rdma(int code)
 {
-	return code == -ENOMEM || code == -EPERM || code == -E2BIG || code == -EMSGSIZE ?
-		-ENODEV : code;
+	static const int others[] = { -ECANCELED, -EPROTO, -EKEYREJECTED, -ECONNREFUSED,
+				      -ECONNRESET, -ETIMEDOUT, -EHOSTUNREACH, -ENETUNREACH,
+				      -ENETDOWN };
+
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+		if (code == others[i])
+			return code;
+	return -ENODEV;
 }
 
 /* Data channels as agreed; in-band, with a word, when there can be none: then d is empty. */
@@ -386,8 +393,10 @@ static int run_agreed(struct transfer_client_config *c, struct bulk_agree *ag,
 		rc = err_set(e, -EIO, "deriving keys");
 	if (!rc)
 		rc = connect_data(c, ag, &k, l->fd, &d, e);
-	if (rc)
+	if (rc) {
+		crypto_wipe(&k, sizeof(k));
 		return run_nothing(c->ms, e);
+	}
 	if (!d.n)
 		setup_inband(&ag->agreement);
 	if (bulk_is_bench(c->request.op))

@@ -77,11 +77,12 @@ static int open_one(struct ends *d, uint32_t i, int stop, int timeout_ms, struct
 
 int ends_open(struct ends *d, int stop, int timeout_ms, struct err *e)
 {
+	uint64_t deadline = now_ns() + (uint64_t)timeout_ms * 1000000;
 	int r = 0;
 
 	for (uint32_t i = 0; !r && i < d->n; i++) {
 		d->failed = i;
-		r = open_one(d, i, stop, timeout_ms, e);
+		r = open_one(d, i, stop, ms_to(deadline), e);
 	}
 	return r;
 }

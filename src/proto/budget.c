@@ -8,18 +8,26 @@
 #define MESSAGE_BYTES 512u   /* between the ends of a channel; one for each block, and */
 #define MESSAGES 16u         /* so many more */
 
+/* Every channel can hear of every block. */
+static uint64_t message_bytes(const struct agreement *a)
+{
+	return (uint64_t)MESSAGE_BYTES * a->channels;
+}
+
 /* One side has sealed blocks that the other reaches by RDMA twice: they are opened, or made,
  * elsewhere. */
 static uint64_t block_bytes(const struct agreement *a)
 {
-	bool twice = a->transport == TRANSPORT_RDMA && a->prot != PROT_CLEAR;
+	bool rdma = a->transport == TRANSPORT_RDMA;
+	uint64_t bytes = a->block + (uint64_t)HEAD_BYTES;
 
-	return (a->block + (uint64_t)HEAD_BYTES) * (twice ? 2 : 1);
+	return rdma && a->prot != PROT_CLEAR ? 2 * bytes + message_bytes(a) :
+	       rdma ? bytes + message_bytes(a) : bytes;
 }
 
 static uint64_t registered_bytes(const struct agreement *a)
 {
-	return a->block + HEAD_BYTES + (uint64_t)MESSAGE_BYTES * a->channels;
+	return a->block + HEAD_BYTES + message_bytes(a);
 }
 
 static uint64_t by_memory(const struct offer *o, const struct agreement *a)

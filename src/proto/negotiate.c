@@ -21,6 +21,7 @@
  * has few of them under way (rdma_rxe: 128); cards have more, and lose nothing by more
  * queue pairs. On a shorter path many only cost CPU time: bench/README.md. */
 #define QUEUE_PAIR_RTT_NS 12000000u
+#define READS_EACH 16u                /* reads that most devices have under way on a queue pair */
 #define CHANNELS_TCP 4u
 #define CHANNELS_TCP_NEAR 2u          /* a short path and few CPUs: streams cost CPU time */
 #define NEAR_RTT_NS 1000000u
@@ -219,6 +220,12 @@ static uint32_t default_channels(const struct offer *c, const struct offer *s, u
 	return CHANNELS_TCP;
 }
 
+static uint32_t most_channels(const struct offer *c, const struct offer *s,
+			      const struct agreement *a)
+{
+	return min_u32(min_u32(c->channels_max, s->channels_max), CHANNELS_MAX / a->paths);
+}
+
 static void choose_channels(const struct offer *c, const struct offer *s, struct agreement *a)
 {
 	uint32_t n = wish(c->channels, s->channels);
@@ -227,9 +234,7 @@ static void choose_channels(const struct offer *c, const struct offer *s, struct
 		n = default_channels(c, s, a->transport);
 	if (a->transport == TRANSPORT_INBAND)
 		n = 1;
-	n = min_u32(n, min_u32(c->channels_max, s->channels_max));
-	n = min_u32(n, CHANNELS_MAX / a->paths);
-	a->channels = (uint16_t)max_u32(n, 1);
+	a->channels = (uint16_t)max_u32(min_u32(n, most_channels(c, s, a)), 1);
 }
 
 /* ---- blocks ---- */
@@ -304,6 +309,16 @@ static uint32_t covering(const struct offer *c, const struct offer *s, const str
 	uint64_t blocks = bytes ? (padded + a->block - 1) / a->block + 2u * a->channels : 0;
 
 	return (uint32_t)min_u64(blocks, INFLIGHT_HIGHEST + 1);
+}
+
+/* READ: all that is on the way is asked for by reads. */
+static void add_readers(const struct offer *c, const struct offer *s, struct agreement *a)
+{
+	uint32_t n = (covering(c, s, a) + READS_EACH - 1) / READS_EACH;
+
+	if (a->transport == TRANSPORT_RDMA && a->op == OP_READ && !wish(c->channels, s->channels))
+		a->channels = (uint16_t)clamp_u32(n, a->channels,
+						  max_u32(most_channels(c, s, a), a->channels));
 }
 
 /* What a source's readers fill while all others wait for acknowledgement. */
@@ -391,6 +406,8 @@ int negotiate(const struct offer *client, const struct offer *server, struct agr
 	choose_paths(client, server, a);
 	choose_channels(client, server, a);
 	r = choose_block(client, server, a, e);
+	if (!r)
+		add_readers(client, server, a);
 	if (!r)
 		r = choose_inflight(client, server, a, e);
 	if (r < 0)

@@ -286,6 +286,36 @@ static void test_queue_pairs(void **state)
 	}
 }
 
+/* READ asks for all that is on the way, by sixteen reads of each queue pair. */
+static void test_readers(void **state)
+{
+	static const struct {
+		uint64_t rtt;
+		uint32_t mbps;
+		int channels;
+	} cases[] = {
+		{ 0, 40000, 2 },
+		{ 10 * MS, 10000, 2 },  /* 12.5 MB: 15 blocks and 4 */
+		{ 10 * MS, 40000, 4 },  /* 60 and 4 */
+		{ 95 * MS, 40000, 37 }, /* 567 and 14 */
+		{ 95 * MS, 100000, 64 },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct offer c = with_nics(1, cases[i].mbps, true);
+		struct offer s = with_nics(1, cases[i].mbps, true);
+
+		c.rtt_ns = cases[i].rtt;
+		c.ops = OP_READ;
+		c.memory = s.memory = 64ull << 30;
+		c.channels_max = s.channels_max = 64;
+		assert_int_equal(agree(&c, &s).op, OP_READ);
+		assert_int_equal(agree(&c, &s).channels, cases[i].channels);
+		s.channels = 3;
+		assert_int_equal(agree(&c, &s).channels, 3);
+	}
+}
+
 static void test_block(void **state)
 {
 	static const struct {
@@ -822,6 +852,7 @@ int main(void)
 		cmocka_unit_test(test_channels),
 		cmocka_unit_test(test_channels_near),
 		cmocka_unit_test(test_queue_pairs),
+		cmocka_unit_test(test_readers),
 		cmocka_unit_test(test_block),
 		cmocka_unit_test(test_block_near),
 		cmocka_unit_test(test_block_too_small),

@@ -222,13 +222,22 @@ static int take_named(struct finding *d, const char *names, bool lenient, struct
 	return 0;
 }
 
+/* One address of a card is enough: another would be a second path over the same wire. */
+static bool has_card(const struct finding *d, const char *name)
+{
+	for (uint32_t i = 0; i < d->nout; i++)
+		if (!strcmp(d->out[i].name, name))
+			return true;
+	return false;
+}
+
 static void take_others(struct finding *d)
 {
 	for (uint32_t i = 0; i < d->n; i++)
 		if (d->f[i].nic.control)
 			take(d, &d->f[i]);
 	for (uint32_t i = 0; i < d->n; i++)
-		if (d->f[i].nic.rdma && !d->f[i].loopback)
+		if (d->f[i].nic.rdma && !d->f[i].loopback && !has_card(d, d->f[i].nic.name))
 			take(d, &d->f[i]);
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #define INLINE_BYTES 64u
+#define SENDS_LEAST 32u
 /* min_rnr_timer 1: 0.01 ms. rdma_cm leaves 0, which means 655 ms; receives are never short,
  * but a peer's bug should not look like a slow network. */
 #define RNR_TIMER 1
@@ -42,9 +43,8 @@ int rd_repost(struct rd_path *p, struct rd_channel *c, uint32_t index)
 
 /* ---- messages ---- */
 
-uint8_t *rd_message_get(struct rd_path *p, struct rd_channel *c, uint32_t *index)
+uint8_t *rd_message_get(struct rd_channel *c, uint32_t *index)
 {
-	(void)p;
 	if (!c->spare_messages)
 		return NULL;
 	*index = (uint32_t)__builtin_ctz(c->spare_messages);
@@ -102,26 +102,51 @@ int rd_probe(struct rd_path *p, struct rd_channel *c)
 
 /* ---- beginning ---- */
 
+static bool is_too_much(int r)
+{
+	return r == -EINVAL || r == -ENOMEM;
+}
+
+/* What a device says it takes (max_qp_wr) may count smaller requests than ours: so fewer sends
+ * are tried, and a device without inline sends, which is the same error. */
+static int make_queue_pair(struct rd_path *p, struct rd_channel *c, struct rdma_cm_id *id,
+			   struct ibv_qp_init_attr *attr)
+{
+	struct ibv_qp_cap cap = attr->cap;
+	uint32_t sends = c->sends_max;
+	int r;
+
+	for (;; sends /= 2) {
+		cap.max_send_wr = sends + RD_OTHERS_OUT;
+		for (cap.max_inline_data = INLINE_BYTES;; cap.max_inline_data = 0) {
+			attr->cap = cap;
+			r = p->v->qp_new(id, p->pd, attr);
+			if (!is_too_much(r) || !cap.max_inline_data)
+				break;
+		}
+		if (!is_too_much(r) || sends / 2 < SENDS_LEAST)
+			break;
+	}
+	if (!r && sends < c->sends_max)
+		log_debug("channel %u: a send queue of %u, not %u", c->index, sends, c->sends_max);
+	c->sends_max = sends;
+	return r;
+}
+
 int rd_channel_make(struct rd_path *p, struct rd_channel *c, struct rdma_cm_id *id)
 {
 	struct ibv_qp_init_attr attr = {
 		.send_cq = p->cq,
 		.recv_cq = p->cq,
 		.cap = {
-			.max_send_wr = c->sends_max + RD_OTHERS_OUT,
 			.max_recv_wr = c->receives,
 			.max_send_sge = 2,
 			.max_recv_sge = 1,
-			.max_inline_data = INLINE_BYTES,
 		},
 		.qp_type = IBV_QPT_RC,
 	};
-	int r = p->v->qp_new(id, p->pd, &attr);
+	int r = make_queue_pair(p, c, id, &attr);
 
-	if (r == -EINVAL || r == -ENOMEM) { /* a device without inline sends */
-		attr.cap.max_inline_data = 0;
-		r = p->v->qp_new(id, p->pd, &attr);
-	}
 	if (r)
 		return r;
 	c->inline_max = attr.cap.max_inline_data;

@@ -39,15 +39,16 @@ void rd_say_way(const struct rd_endpoint *ep, const struct rd_channel *c)
 {
 	struct ibv_gid_entry gid;
 	enum ibv_mtu mtu;
-	char text[INET6_ADDRSTRLEN];
+	char text[INET6_ADDRSTRLEN], reads[48] = "";
 	int r = ep->v->qp_way(c->id, &gid, &mtu);
 
+	if (ep->cfg.agr->op == OP_READ && !ep->cfg.source)
+		snprintf(reads, sizeof(reads), ", %u reads at once of each queue pair", c->reads_max);
 	if (!r && inet_ntop(AF_INET6, &gid.gid, text, sizeof(text)))
-		log_info("RDMA by %s: GID %s (%s), MTU %u, reads in flight %d", ep->name, text,
-			 gid_kind(gid.gid_type), mtu_bytes(mtu), ep->attr.max_qp_init_rd_atom);
+		log_info("RDMA by %s: GID %s (%s), MTU %u%s", ep->name, text,
+			 gid_kind(gid.gid_type), mtu_bytes(mtu), reads);
 	else
-		log_info("RDMA by %s: the device does not tell its GID: %s", ep->name,
-			 strerror(-r));
+		log_info("RDMA by %s: the device does not tell its GID", ep->name);
 }
 
 static int check_port(struct rd_endpoint *ep, const struct ibv_port_attr *port, struct err *e)
@@ -271,7 +272,7 @@ static int make_books(struct rd_path *p, const struct rd_endpoint *ep)
 		if (!p->cfg.source)
 			c->answers = zeroed(p->nanswers, sizeof(struct credit), &r);
 		if (!p->cfg.source && p->read)
-			c->announced = zeroed(p->cfg.inflight, sizeof(struct rd_announced), &r);
+			c->announced = zeroed(p->cfg.inflight, sizeof(struct announce), &r);
 	}
 	return r;
 }

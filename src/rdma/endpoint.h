@@ -6,7 +6,7 @@
 #include "rdma/path.h"
 #include "rdma/rdma.h"
 
-#define RD_READS_MAX 16 /* of one queue pair under way; devices have 16, some 128 */
+#define RD_READS_MAX 128 /* of one queue pair under way; devices have 16, some 128 */
 
 struct rd_endpoint {
 	struct endpoint ep;

@@ -78,17 +78,10 @@ struct rd_channel {
 	bool damaged;                /* it brought what was not sent; guarded */
 	uint32_t reads;              /* under way */
 	uint32_t reads_max;
-	struct rd_announced *announced; /* READ: a ring of what is to be read */
+	struct announce *announced;  /* READ: a ring of what is to be read */
 	uint32_t nannounced, first_announced;
 	struct credit *answers;      /* a ring of the path's nanswers; guarded */
 	uint32_t nanswers, first_answer;
-};
-
-/* A block that waits at the source (READ). */
-struct rd_announced {
-	uint64_t number;
-	uint32_t buffer;
-	uint32_t head, payload;      /* bytes */
 };
 
 struct rd_endpoint;
@@ -170,7 +163,7 @@ void rd_aim(struct ibv_send_wr *wr, const struct rd_channel *c, uint64_t at, uin
 /* Ask the other side's device whether it is there: its completion says so, or fails. */
 int rd_probe(struct rd_path *p, struct rd_channel *c);
 /* A free message of c's, or NULL; then send its first len bytes. */
-uint8_t *rd_message_get(struct rd_path *p, struct rd_channel *c, uint32_t *index);
+uint8_t *rd_message_get(struct rd_channel *c, uint32_t *index);
 int rd_message_send(struct rd_path *p, struct rd_channel *c, uint32_t index, uint32_t len);
 static inline const uint8_t *rd_received_at(const struct rd_channel *c, uint32_t index)
 {

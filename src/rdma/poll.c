@@ -523,6 +523,14 @@ static void look_for_removal(struct rd_path *p)
 	}
 }
 
+static void rd_tend(struct path *path)
+{
+	struct rd_path *p = rd(path);
+
+	handle_events(p);
+	handle_async(p);
+}
+
 void rd_path_free(struct path *path)
 {
 	struct rd_path *p = rd(path);
@@ -557,6 +565,7 @@ const struct path_ops rd_source_ops = {
 	.poll = rd_poll,
 	.wake = rd_wake,
 	.finish = rd_finish,
+	.tend = rd_tend,
 	.free = rd_path_free,
 };
 
@@ -567,5 +576,6 @@ const struct path_ops rd_sink_ops = {
 	.refuse = rd_sink_refuse,
 	.wake = rd_wake,
 	.finish = rd_finish,
+	.tend = rd_tend,
 	.free = rd_path_free,
 };

@@ -151,7 +151,7 @@ int rd_sink_answer(struct rd_path *p, struct rd_channel *c)
 	for (;;) {
 		struct credit list[RD_CREDITS];
 		uint32_t slot, n;
-		uint8_t *m = rd_message_get(p, c, &slot);
+		uint8_t *m = rd_message_get(c, &slot);
 		int r;
 
 		if (!m)
@@ -261,7 +261,7 @@ static uint32_t owed(struct rd_path *p, struct rd_channel *c)
 
 static int note_announced(struct rd_path *p, struct rd_channel *c, const struct announce *a)
 {
-	struct rd_announced *slot;
+	struct announce *slot;
 
 	if (a->payload > p->cfg.payload || a->head < BLOCK_WIRE_HEAD ||
 	    (a->head - BLOCK_WIRE_HEAD) % BLOCK_WIRE_EXTENT ||
@@ -269,7 +269,7 @@ static int note_announced(struct rd_path *p, struct rd_channel *c, const struct 
 	    a->buffer >= p->source_blocks || owed(p, c) >= p->cfg.inflight)
 		return -EPROTO;
 	slot = &c->announced[(c->first_announced + c->nannounced++) % p->cfg.inflight];
-	*slot = (struct rd_announced){ a->number, a->buffer, a->head, a->payload };
+	*slot = *a;
 	return 0;
 }
 
@@ -289,7 +289,7 @@ int rd_sink_announced(struct rd_path *p, struct rd_channel *c, const uint8_t *m,
 	return r ? r : rd_sink_read(p, c);
 }
 
-static int read_block(struct rd_path *p, struct rd_channel *c, const struct rd_announced *a,
+static int read_block(struct rd_path *p, struct rd_channel *c, const struct announce *a,
 		      struct block *b)
 {
 	struct ibv_sge sge[2] = {
@@ -317,8 +317,8 @@ static int read_block(struct rd_path *p, struct rd_channel *c, const struct rd_a
 
 int rd_sink_read(struct rd_path *p, struct rd_channel *c)
 {
-	while (c->nannounced && c->reads < c->reads_max) {
-		struct rd_announced *a = &c->announced[c->first_announced];
+	while (c->nannounced && c->reads < c->reads_max && c->reads < c->sends_max) {
+		struct announce *a = &c->announced[c->first_announced];
 		struct block *b = pool_try_get(p->cfg.pool);
 		int r;
 

@@ -69,9 +69,7 @@ static void taken(struct rd_path *p, struct rd_channel *c, struct block *b, uint
  * and the credits tell of the data anyway. */
 static bool signal_due(struct rd_channel *c)
 {
-	if (++c->unsignaled < (c->sends_max + 3) / 4)
-		return false;
-	return true;
+	return ++c->unsignaled >= (c->sends_max + 3) / 4;
 }
 
 static int write_block(struct rd_path *p, struct rd_channel *c, struct block *b)
@@ -142,7 +140,7 @@ int rd_source_announce(struct rd_path *p, struct rd_channel *c)
 {
 	while (c->announce) {
 		uint32_t slot, n = 0;
-		uint8_t *m = rd_message_get(p, c, &slot);
+		uint8_t *m = rd_message_get(c, &slot);
 		int r;
 
 		if (!m)

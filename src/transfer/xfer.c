@@ -386,6 +386,17 @@ static bool is_stopped(const struct xfer *x)
 	return x->stop >= 0 && poll_fd(x->stop, POLLIN, 0) > 0;
 }
 
+/* What data has gone by may be wanted by others while the sink still syncs or reads back. */
+static void tend_paths(struct xfer *x)
+{
+	for (uint32_t i = 0; i < x->npaths; i++) {
+		struct path *p = x->paths[i];
+
+		if (p && p->ops->tend && atomic_load(&p->left))
+			p->ops->tend(p);
+	}
+}
+
 static void *ticker_main(void *arg)
 {
 	struct xfer *x = arg;
@@ -411,6 +422,7 @@ static void *ticker_main(void *arg)
 			xfer_fail(x, r, "control connection: %s", strerror(-r));
 		if (now - shown > PROGRESS_NS) {
 			show_progress(x);
+			tend_paths(x);
 			shown = now;
 		}
 	}

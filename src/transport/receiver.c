@@ -61,6 +61,7 @@ static void *receiver_main(void *arg)
 		if (rc < 0)
 			log_debug("%s: closing channels: %d", r->name, rc);
 	}
+	atomic_store(&p->left, true);
 	return NULL;
 }
 

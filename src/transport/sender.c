@@ -242,6 +242,7 @@ static void *sender_main(void *arg)
 		if (r < 0)
 			log_debug("%s: closing channels: %d", s->name, r);
 	}
+	atomic_store(&p->left, true);
 	return NULL;
 }
 

@@ -137,6 +137,9 @@ struct path_ops {
 	/* No more posts or releases come: flush what is queued, close channels in good
 	 * order. */
 	int (*finish)(struct path *p, int timeout_ms);
+	/* Now and then, once the stage that drove the path has ended (left), until it is freed:
+	 * let go of a device that is being removed. One thread. May be NULL. */
+	void (*tend)(struct path *p);
 	void (*free)(struct path *p);
 };
 
@@ -144,6 +147,7 @@ struct path {
 	const struct path_ops *ops;
 	uint32_t nchannels;
 	_Atomic uint32_t alive;      /* channels still up: the path's thread writes, any reads */
+	atomic_bool left;            /* its thread has ended; the stage's */
 	struct pool *pool;           /* not owned */
 	uint64_t *channel_bytes;     /* [nchannels], written by the path's thread; others
 				      * read them with __atomic_load_n */
@@ -230,8 +234,8 @@ struct nic_wish {
 };
 
 /* This machine's cards for an offer: those that are named; or that of the control connection
- * and all that do RDMA. *why: why there is no RDMA at all. 0, or a negative errno with text:
- * a name that there is not. */
+ * and all that do RDMA, each by one address. *why: why there is no RDMA at all. 0, or a
+ * negative errno with text: a name that there is not. */
 int nics_find(struct nic_offer nics[NICS_MAX], uint32_t *n, const struct nic_wish *w,
 	      struct err *why, struct err *e);
 /* A numeric address, its port 0; 0 when it is none. */

@@ -235,7 +235,14 @@ static void device_gone(struct ibv_context *ctx)
 {
 	LOCK_GUARD(held, &fake_lock);
 
-	device_of(ctx)->gone = true; /* for us, whatever became of it */
+	device_of(ctx)->gone = device_of(ctx)->let_go = true; /* for us, whatever became of it */
+}
+
+bool fake_let_go(unsigned n)
+{
+	LOCK_GUARD(held, &fake_lock);
+
+	return fake_device(n)->let_go;
 }
 
 void fake_remove(unsigned n, bool quiet)

@@ -32,7 +32,7 @@ struct fake_device {
 	struct ibv_context ctx;
 	struct ibv_device_attr attr;
 	struct ibv_port_attr port;
-	bool gone, fatal_due;
+	bool gone, fatal_due, let_go;
 };
 
 struct fake_channel {

@@ -37,6 +37,7 @@ struct fake_settings {
 	bool exact_data;        /* private data as long as it was sent (iWARP), not as the room
 				 * that messages have for it (InfiniBand, RoCE) */
 	uint32_t inline_max;    /* most bytes of an inline send: 64; 0: no queue pair with any */
+	uint32_t send_wr_max;   /* most sends of a queue pair, whatever the device says; 0: that */
 	bool purge;             /* a queue pair takes its completions out of the queue when it
 				 * goes (mlx5 does, rxe does not) */
 	bool may_starve;        /* a message may meet no receive, and waits for one */
@@ -89,6 +90,8 @@ void fake_kill(struct rdma_cm_id *id);
 /* The device goes: its queue pairs fail, nothing can be posted, and all its ids are told.
  * quiet: the ids are not. */
 void fake_remove(unsigned device, bool quiet);
+/* Whoever had it has been told so, and has given all of it back. */
+bool fake_let_go(unsigned device);
 
 /* ---- what there is ---- */
 

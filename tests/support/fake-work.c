@@ -174,6 +174,7 @@ int fake_qp_new(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_att
 	if (i->qp || attr->cap.max_inline_data > fake.inline_max || !i->dev || i->dev->gone ||
 	    pd->context != id->verbs ||
 	    attr->cap.max_send_wr > (uint32_t)i->dev->attr.max_qp_wr ||
+	    (fake.send_wr_max && attr->cap.max_send_wr > fake.send_wr_max) ||
 	    attr->cap.max_recv_wr > (uint32_t)i->dev->attr.max_qp_wr)
 		return -EINVAL;
 	qp = fake_obj_new(OBJ_QP, sizeof(*qp));

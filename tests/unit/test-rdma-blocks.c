@@ -89,8 +89,6 @@ static void test_shapes(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < SHAPES; i++) {
-		if (getenv("DBG"))
-			print_message("# %s\n", shapes[i].name);
 		run_shape(&shapes[i]);
 	}
 }
@@ -123,7 +121,7 @@ static void test_short_queues(void **state)
 static void test_read_depth(void **state)
 {
 	static const struct { int reader, read; unsigned depth; } rows[] = {
-		{ 16, 16, 16 }, { 4, 16, 4 }, { 16, 3, 3 }, { 128, 128, 16 }, { 1, 1, 1 },
+		{ 16, 16, 16 }, { 4, 16, 4 }, { 16, 3, 3 }, { 128, 128, 40 /* all there are */ }, { 1, 1, 1 },
 	};
 
 	(void)state;
@@ -147,6 +145,29 @@ static void test_read_depth(void **state)
 			fake_run(1000);
 			flow_run_all(f);
 			assert_int_equal(fake_reads_at_once(), rows[i].depth);
+			flow_free(f);
+			ends_free(&x);
+			fake_end();
+		}
+	}
+}
+
+/* A device may take fewer sends than it says. */
+static void test_fewer_sends(void **state)
+{
+	(void)state;
+	for (uint8_t op = OP_WRITE; op <= OP_READ; op++) {
+		for (int inlines = 0; inlines < 2; inlines++) {
+			struct flow *f;
+			struct ends x;
+
+			fake_begin();
+			fake.send_wr_max = 70;
+			fake.inline_max = inlines ? 64 : 0;
+			ends_init(&x, op, 2, 200);
+			ends_open_ok(&x);
+			f = flow_new(&x, 600);
+			flow_run_all(f);
 			flow_free(f);
 			ends_free(&x);
 			fake_end();
@@ -253,6 +274,7 @@ int main(void)
 		cmocka_unit_test(test_shapes),
 		cmocka_unit_test(test_short_queues),
 		cmocka_unit_test(test_read_depth),
+		cmocka_unit_test(test_fewer_sends),
 		cmocka_unit_test(test_held_work),
 		cmocka_unit_test(test_wakes),
 		cmocka_unit_test(test_given_up),

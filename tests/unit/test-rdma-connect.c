@@ -67,9 +67,6 @@ static void fail_call(uint8_t op, bool put, enum fake_call call, unsigned nth, i
 	struct ends x;
 	int r;
 
-	if (getenv("DBG"))
-		print_message("# op %u put %d: %s number %u: %s\n", op, put, fake_call_name(call),
-			      nth, strerror(-error));
 	start(&x, op, put);
 	fake_fail(call, nth, error);
 	r = ends_open(&x);
@@ -128,8 +125,6 @@ static void with_fate(uint8_t op, const struct happening *h, unsigned nth, unsig
 {
 	struct ends x;
 
-	if (getenv("DBG"))
-		print_message("# %s number %u, fate %u\n", rdma_event_str(h->type), nth, how);
 	start(&x, op, true);
 	if (how < 4)
 		fake_event_instead(h->type, nth, h->other[how].type, h->other[how].status);
@@ -561,7 +556,5 @@ int main(void)
 		cmocka_unit_test(test_ack_timeout),
 	};
 
-	if (getenv("TEST_ONLY"))
-		cmocka_set_test_filter(getenv("TEST_ONLY"));
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -288,8 +288,6 @@ static void lie_to_source(uint8_t op, const struct lie *l)
 	struct host h;
 	int n;
 
-	if (getenv("DBG"))
-		print_message("# op %u: %s\n", op, l->name);
 	host_start(&h, op, true);
 	fill_channels(&h);
 	l->tell(&h);
@@ -581,8 +579,6 @@ static void test_lies_to_sink(void **state)
 		struct path_event ev[8];
 		struct host h;
 
-		if (getenv("DBG"))
-			print_message("# %s\n", to_sink[i].name);
 		host_start(&h, OP_WRITE, false);
 		assert_int_equal(poll_host(&h, ev, 8), 0); /* it grants */
 		to_sink[i].tell(&h);
@@ -767,8 +763,6 @@ static void test_lies_to_reader(void **state)
 		struct path_event ev[8];
 		struct host h;
 
-		if (getenv("DBG"))
-			print_message("# %s\n", to_reader[i].name);
 		host_start(&h, OP_READ, false);
 		assert_int_equal(poll_host(&h, ev, 8), 0);
 		to_reader[i].tell(&h);
@@ -847,7 +841,5 @@ int main(void)
 		cmocka_unit_test(test_refused),
 	};
 
-	if (getenv("TEST_ONLY"))
-		cmocka_set_test_filter(getenv("TEST_ONLY"));
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

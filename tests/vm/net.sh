@@ -132,3 +132,16 @@ rdma_join() {
 		tc qdisc del dev "$dev" root
 	done
 }
+
+# rdma_topology KIND MS LOSS: as tests/vm/run --help tells; vm_far: we are the one that connects
+rdma_topology() {
+	local devs
+	rdma_modules || return
+	case $1 in
+	self) devs=() && rdma_self eth0 10.0.0.1 ;;
+	guest) devs=(eth0) && rdma_self eth0 "10.0.0.$((1 + ${vm_far:-0}))" ;;
+	veth | cable) devs=(v0 v1) && "rdma_$1" v0 v1 10.0.0.1 10.0.0.2 ;;
+	cards) devs=(eth0 eth1) && rdma_cards eth0 eth1 10.0.0.1 10.0.0.2 ;;
+	esac || { echo "tests/vm: the topology $1 cannot be had"; return 1; }
+	[ "$2:$3" = 0:0 ] || rdma_delay "$2 loss $3%" "${devs[@]}"
+}

@@ -28,6 +28,7 @@
 #define FEW_CPUS 4u
 
 #define INFLIGHT_FLOOR 16u            /* blocks */
+#define INFLIGHT_FLOOR_READ 32u       /* a block also waits to be read: bench/README.md */
 /* Of all paths together. A sink notes which of at most 65536 blocks beyond the oldest
  * missing one have come; with the readers' blocks these are less. */
 #define INFLIGHT_HIGHEST 60000u
@@ -348,10 +349,12 @@ static bool shrink(const struct offer *c, const struct offer *s, struct agreemen
 static uint32_t wanted_inflight(const struct offer *c, const struct offer *s,
 				const struct agreement *a)
 {
+	bool read = a->transport == TRANSPORT_RDMA && a->op == OP_READ;
+	uint32_t floor = read ? INFLIGHT_FLOOR_READ : INFLIGHT_FLOOR;
 	uint32_t n = wish(c->inflight, s->inflight);
 
 	if (!n)
-		n = max_u32(covering(c, s, a), INFLIGHT_FLOOR);
+		n = max_u32(covering(c, s, a), floor);
 	return max_u32(n, PER_CHANNEL * a->channels);
 }
 

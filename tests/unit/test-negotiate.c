@@ -293,12 +293,13 @@ static void test_readers(void **state)
 		uint64_t rtt;
 		uint32_t mbps;
 		int channels;
+		uint32_t inflight;
 	} cases[] = {
-		{ 0, 40000, 2 },
-		{ 10 * MS, 10000, 2 },  /* 12.5 MB: 15 blocks and 4 */
-		{ 10 * MS, 40000, 4 },  /* 60 and 4 */
-		{ 95 * MS, 40000, 37 }, /* 567 and 14 */
-		{ 95 * MS, 100000, 64 },
+		{ 0, 40000, 2, 32 },
+		{ 10 * MS, 10000, 2, 32 },   /* 12.5 MB: 15 blocks and 4 */
+		{ 10 * MS, 40000, 4, 68 },   /* 60 and 4; then 8 for 4 channels */
+		{ 95 * MS, 40000, 37, 641 }, /* 567 and 14; then 74 */
+		{ 95 * MS, 100000, 64, 1544 },
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -311,6 +312,7 @@ static void test_readers(void **state)
 		c.channels_max = s.channels_max = 64;
 		assert_int_equal(agree(&c, &s).op, OP_READ);
 		assert_int_equal(agree(&c, &s).channels, cases[i].channels);
+		assert_int_equal(agree(&c, &s).inflight, cases[i].inflight);
 		s.channels = 3;
 		assert_int_equal(agree(&c, &s).channels, 3);
 	}

@@ -124,6 +124,24 @@ check "a put beside a get" status_is 0
 check "the one is the same" cmp "$tmp/big" "${root[veth]}/to"
 check "the other, too" cmp "$tmp/big" "$tmp/back"
 
+# ---- huge pages ----
+
+# Pools lie in those that are set aside, on both sides, and give them back.
+pages() { awk '/^HugePages_Free/ { print $2 }' /proc/meminfo; }
+echo 64 >/proc/sys/vm/nr_hugepages
+all=$(pages)
+rftp bench --time 3 --transport rdma --prot clear --block 1M --inflight 20 -q "${url[veth]}" \
+	</dev/null >"$tmp/out" 2>"$tmp/err" &
+client=$!
+fewer_pages() { [ "$(pages)" -le $((all - 20)) ]; }
+check "pools of 20 MiB and more take huge pages" patience 10 fewer_pages
+wait $client
+status=$?
+check "a bench out of huge pages" status_is 0
+all_pages() { [ "$(pages)" = "$all" ]; }
+check "they are given back" patience 10 all_pages
+echo 0 >/proc/sys/vm/nr_hugepages
+
 # ---- the type of service ----
 
 # Packets of this class that left by v0, the client's: rxe makes them as IP says.

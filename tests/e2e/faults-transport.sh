@@ -56,7 +56,7 @@ ln "$tmp/huge" "$tmp/root/from/huge"
 for dir in put get; do
 	side=source # the client's, so that what it has cut once is whole when it comes again
 	if [ "$dir" = get ]; then side=sink; fi
-	faulty "$dir" "$layer" "cut:after=20M:count=2"
+	faulty "$dir" "$layer" "cut:after=40M:count=2"
 	target=$(dirname "$target")/huge
 	move huge --channels 2
 	check "$dir, all channels cut, much to go: whole" status_is 0

@@ -134,7 +134,9 @@ static bool has_pairs(const struct offer *c, const struct offer *s)
 
 static int no_transport(const struct offer *c, const struct offer *s, struct err *e)
 {
-	if (!(c->transports & s->transports & TRANSPORT_RDMA))
+	if (c->transports & TRANSPORT_RDMA && !(s->transports & TRANSPORT_RDMA))
+		return err_set(e, -EPROTONOSUPPORT, "the server offers no RDMA: its log says why");
+	if (!(c->transports & TRANSPORT_RDMA))
 		return err_set(e, -EPROTONOSUPPORT, "client and server have no transport in "
 			       "common: allow the same one (rdma, tcp) on both");
 	if (!choose_op(c, s))

@@ -341,7 +341,8 @@ static struct path *rd_open(struct endpoint *endpoint, const struct path_config 
 	}
 	if (!e->code)
 		err_set(e, r, "RDMA connections on %s: %s", ep->name,
-			r == -ETIMEDOUT ? "not all were there in time" : strerror(-r));
+			r == -ETIMEDOUT ? "not all were there in time (or a firewall drops RoCE's "
+			"packets, UDP port 4791)" : strerror(-r));
 	rd_path_free(&p->path);
 	return NULL;
 }
@@ -427,7 +428,9 @@ static const char *why_no_way(int r)
 {
 	switch (r) {
 	case -ENODEV:
-		return "the way there does not lead by an RDMA device";
+		return rd_devices_forbidden() ?
+			"/dev/infiniband/uverbs* may not be used by this user" :
+			"the way there does not lead by an RDMA device";
 	case -EXDEV:
 		return "the way there leads by another RDMA device than the one with the address "
 		       "to come from: give each network card routes of its own";

@@ -34,6 +34,8 @@ int rd_device_of(const char *sysfs, const struct sockaddr_storage *a, const char
 		 char name[NIC_DEVICE_NAME], struct err *why);
 /* There is no channel for rdma_cm's events, for reason r: say it. Returns r. */
 int rd_no_events(int r, struct err *e);
+/* There are devices, but this user may use none. */
+bool rd_devices_forbidden(void);
 
 /* ep->id has a device: check it against the agreement and take a protection domain there
  * (device.c). 0 or a negative errno with text. */

@@ -7,13 +7,38 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <net/if.h>
+#include <glob.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+/* Of what is there in /dev/infiniband by the name pattern we may not use anything. */
+static bool is_forbidden(const char *pattern)
+{
+	bool forbidden = false;
+	glob_t g;
+
+	if (glob(pattern, GLOB_NOSORT, NULL, &g))
+		return false;
+	for (size_t i = 0; i < g.gl_pathc; i++) {
+		forbidden = faccessat(AT_FDCWD, g.gl_pathv[i], R_OK | W_OK, AT_EACCESS) < 0;
+		if (!forbidden)
+			break;
+	}
+	globfree(&g);
+	return forbidden;
+}
+
+bool rd_devices_forbidden(void)
+{
+	return is_forbidden("/dev/infiniband/uverbs*");
+}
+
 int rd_no_events(int r, struct err *e)
 {
+	if (is_forbidden("/dev/infiniband/rdma_cm"))
+		return err_set(e, -EACCES, "/dev/infiniband/rdma_cm may not be used by this user");
 	if (r == -ENOENT || r == -ENODEV || r == -ENOSYS)
 		return err_set(e, r, "this kernel has no RDMA connections: load rdma_ucm (and, "
 			       "without an RDMA card, see scripts/softroce)");
@@ -135,7 +160,8 @@ int rd_device_of(const char *sysfs, const struct sockaddr_storage *a, const char
 	uint8_t gid[16];
 
 	name[0] = '\0';
-	if (sys < 0 || faccessat(sys, "class/infiniband", F_OK, 0) < 0)
+	find_name(sys, "class/infiniband", is_any, NULL, name);
+	if (sys < 0 || !name[0])
 		return err_set(why, -ENODEV, "there is no RDMA device here (without a card, see "
 			       "scripts/softroce)");
 	gid_of(a, gid);

@@ -127,6 +127,8 @@ static void say_agreement(const struct bulk_request *q, const struct bulk_agree 
 	    q->offer.transports & ag->offer.transports & TRANSPORT_RDMA)
 		log_info("no RDMA: no device here and there in one network, nor on the way of the "
 			 "control connection; name them with --nic on both sides");
+	if (q->offer.transports & ~ag->offer.transports & TRANSPORT_RDMA)
+		log_info("no RDMA: the server offers none; its log says why");
 	for (uint32_t i = 0; i < a->paths; i++)
 		if (a->client_nic[i] != NIC_NONE)
 			log_info("path %u: %s (%s) - %s (%s)", i,

@@ -77,7 +77,7 @@ open_server poor 0.0.0.0
 as_server=()
 poor=rftp://10.0.0.2:$port
 run rftp put --accept-new --transport rdma --prot clear -q "$tmp/big" "$poor/limited"
-check "64 KiB of memory to lock, server: rdma ends with 3" fails_with 3 'no transport in common'
+check "64 KiB of memory to lock, server: rdma ends with 3" fails_with 3 'the server offers no RDMA'
 check "the server's log says what to set" grep -q "$advice" "$tmp/poor.log"
 run rftp put --accept-new --prot clear -q --json "$tmp/big" "$poor/limited"
 check "64 KiB of memory to lock, server: auto takes TCP" status_is 0

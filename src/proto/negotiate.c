@@ -360,13 +360,25 @@ static uint32_t wanted_inflight(const struct offer *c, const struct offer *s,
 	return max_u32(n, PER_CHANNEL * a->channels);
 }
 
+/* The most that the protocol lets be in flight, told when that is less than is wanted. */
+static uint32_t allowed_inflight(const struct offer *c, const struct offer *s, struct agreement *a)
+{
+	uint32_t n = wanted_inflight(c, s, a), most = inflight_limit(a);
+
+	if (n <= most)
+		return n;
+	a->capped = "blocks in flight are limited by the protocol: set a larger block";
+	return most;
+}
+
 /* Neither side knows here which of them is the source, so each must be able to hold the
- * source's pool, the greater one; and neither reserves what the other cannot match. */
+ * source's pool, the greater one; and neither reserves what the other cannot match. What is
+ * told of a limit is what it takes for all that was wanted, not for the next step. */
 static int choose_inflight(const struct offer *c, const struct offer *s, struct agreement *a,
 			   struct err *e)
 {
+	uint32_t want = allowed_inflight(c, s, a), n;
 	struct agreement wanted = *a;
-	uint32_t n = wanted_inflight(c, s, a);
 
 	if (!shrink(c, s, a)) {
 		budget_capped(c, s, a, PER_CHANNEL + READERS_LOWEST, &wanted);
@@ -374,21 +386,14 @@ static int choose_inflight(const struct offer *c, const struct offer *s, struct 
 			       "memory: %s to %llu KiB", a->paths, a->paths == 1 ? "" : "s",
 			       wanted.capped, (unsigned long long)(wanted.capped_bytes + 1023) >> 10);
 	}
-	if (a->channels != wanted.channels || a->block != wanted.block)
-		budget_capped(c, s, &wanted, n + readers(n), a);
-
-	n = wanted_inflight(c, s, a);
-	if (n > inflight_limit(a)) {
-		n = inflight_limit(a);
-		a->capped = "blocks in flight are limited by the protocol: set a larger block";
-		a->capped_bytes = 0;
-	}
-	if (n + readers(n) > budget_blocks(c, s, a)) {
-		budget_capped(c, s, a, n + readers(n), a);
+	n = allowed_inflight(c, s, a);
+	if (a->channels != wanted.channels || a->block != wanted.block ||
+	    n + readers(n) > budget_blocks(c, s, a))
+		budget_capped(c, s, &wanted, want + readers(want), a);
+	if (n + readers(n) > budget_blocks(c, s, a))
 		n = (uint32_t)budget_blocks(c, s, a) - READERS_LOWEST;
-		while (n + readers(n) > budget_blocks(c, s, a))
-			n--;
-	}
+	while (n + readers(n) > budget_blocks(c, s, a))
+		n--;
 	a->inflight = n;
 	a->sink_blocks = n;
 	a->source_blocks = n + readers(n);

@@ -501,6 +501,23 @@ static void test_locked(void **state)
 	assert_true(a.capped_bytes > s.locked && a.capped_bytes <= s.locked + 64);
 	s.locked = a.capped_bytes; /* what it is told to be suffices */
 	assert_null(agree(&c, &s).capped);
+	/* It is told at once, however little there is: for the blocks and channels wanted. */
+	s.block = c.block = 4 * MIB;
+	s.locked = MIB;
+	a = agree(&c, &s);
+	assert_int_equal(a.channels, 1);
+	assert_true(a.block < 4 * MIB);
+	s.locked = a.capped_bytes;
+	a = agree(&c, &s);
+	assert_null(a.capped);
+	assert_int_equal(a.block, 4 * MIB);
+	c.block = 256 * KIB;
+	c.memory = s.memory = 2 * MIB;
+	a = agree(&c, &s);
+	assert_non_null(strstr(a.capped, "--memory"));
+	c.memory = s.memory = a.capped_bytes;
+	assert_null(agree(&c, &s).capped);
+	c.memory = s.memory = 8ull << 30;
 	c.locked = 2 * MIB;
 	assert_non_null(strstr(agree(&c, &s).capped, "the client may lock"));
 	c.locked = 65536;

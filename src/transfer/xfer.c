@@ -386,17 +386,6 @@ static bool is_stopped(const struct xfer *x)
 	return x->stop >= 0 && poll_fd(x->stop, POLLIN, 0) > 0;
 }
 
-/* What data has gone by may be wanted by others while the sink still syncs or reads back. */
-static void tend_paths(struct xfer *x)
-{
-	for (uint32_t i = 0; i < x->npaths; i++) {
-		struct path *p = x->paths[i];
-
-		if (p && p->ops->tend && atomic_load(&p->left))
-			p->ops->tend(p);
-	}
-}
-
 static void *ticker_main(void *arg)
 {
 	struct xfer *x = arg;
@@ -422,7 +411,7 @@ static void *ticker_main(void *arg)
 			xfer_fail(x, r, "control connection: %s", strerror(-r));
 		if (now - shown > PROGRESS_NS) {
 			show_progress(x);
-			tend_paths(x);
+			xfer_tend_paths(x);
 			shown = now;
 		}
 	}
@@ -545,25 +534,6 @@ int xfer_finish(struct xfer *x, bool *in_line, struct err *e)
 	return 0;
 }
 
-static uint64_t bytes_to_go(struct xfer *x)
-{
-	struct transfer_progress p = { 0 };
-
-	x->role->progress(x, &p);
-	return p.bytes_known > p.bytes ? p.bytes_known - p.bytes : 0;
-}
-
-void xfer_fell_back(struct xfer *x)
-{
-	if (atomic_exchange(&x->fell_back, true))
-		return;
-	if (x->anew_from && bytes_to_go(x) >= x->anew_from)
-		xfer_fail(x, -ECONNRESET, "no data channel is left");
-	else
-		log_warn("no data channel is left: the rest goes over the control connection, "
-			 "which is slower");
-}
-
 /* Of bytes there are only those of whole blocks: one more may be almost there. */
 bool xfer_at_rate(const struct xfer *x, uint64_t bytes)
 {
@@ -571,20 +541,6 @@ bool xfer_at_rate(const struct xfer *x, uint64_t bytes)
 
 	return x->req->rate &&
 	       (double)(bytes + x->agr.block) >= (double)x->req->rate * seconds * 7 / 8;
-}
-
-const char *xfer_lost_why(int error)
-{
-	return error == -EBADMSG ? "what came by it was damaged or forged" : strerror(-error);
-}
-
-uint32_t xfer_channels(const struct xfer *x)
-{
-	uint32_t n = 0;
-
-	for (uint32_t i = 0; i < x->npaths; i++)
-		n += x->paths[i]->nchannels;
-	return n;
 }
 
 void xfer_result(struct xfer *x, struct transfer_result *r)

@@ -135,6 +135,9 @@ static inline struct path *xfer_standby(const struct xfer *x)
 }
 /* The standby is about to be used. The transfer has failed when it is not worth it. */
 void xfer_fell_back(struct xfer *x);
+/* What data has gone by may be wanted by others while a sink still syncs or reads back: paths
+ * whose stages have ended let go of devices that are being removed. The ticker. */
+void xfer_tend_paths(struct xfer *x);
 /* For people: what took a data channel down. */
 const char *xfer_lost_why(int error);
 /* Is it the rate that was asked for that so many bytes until now are not more? */

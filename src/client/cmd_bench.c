@@ -286,8 +286,10 @@ static enum exit_status bench_place(struct job *j, const struct place *p)
 	int rc = way_init(&w[0], j, p, j->o.bench_way != WAY_GET, &e);
 	enum exit_status status;
 
-	if (rc == 0 && both)
+	if (rc == 0 && both) {
 		rc = way_init(&w[1], j, p, false, &e);
+		w[0].bulk.c.tuning.at_once = w[1].bulk.c.tuning.at_once = 2;
+	}
 	if (rc == -EINVAL)
 		status = usage_error(j, "%s", e.text);
 	else if (rc)

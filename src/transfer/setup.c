@@ -27,6 +27,7 @@ void transfer_tuning_default(struct transfer_tuning *t)
 
 void setup_offer(struct offer *o, const struct transfer_tuning *t)
 {
+	unsigned share = t->at_once ? t->at_once : 1;
 	struct transfer_tuning d;
 
 	transfer_tuning_default(&d);
@@ -36,8 +37,10 @@ void setup_offer(struct offer *o, const struct transfer_tuning *t)
 		o->ops = OP_WRITE | OP_READ;
 	o->cpus = (uint16_t)cpus_allowed();
 	if (!o->memory)
-		o->memory = t->memory ? t->memory : d.memory;
+		o->memory = (t->memory ? t->memory : d.memory) / share;
 	o->locked = raise_lock_limit();
+	if (o->locked != UINT64_MAX)
+		o->locked /= share;
 	if (!o->block_max)
 		o->block_max = BLOCK_MAX;
 	if (!o->channels_max)
@@ -46,14 +49,15 @@ void setup_offer(struct offer *o, const struct transfer_tuning *t)
 
 /* Enough for the smallest transfer, and for the devices' own queues. -EPROTONOSUPPORT: there
  * are devices, but they cannot be used. */
-static int check_lock_limit(const struct offer *o, struct err *why)
+static int check_lock_limit(const struct offer *o, bool shared, struct err *why)
 {
 	char text[LOCK_ADVICE];
 
 	if (o->locked >> 10 >= LOCK_KIB_LEAST)
 		return 0;
-	return err_set(why, -EPROTONOSUPPORT, "too little memory may be locked, the limit is %llu "
-		       "KiB: %s", (unsigned long long)o->locked >> 10, lock_advice(text, LOCK_KIB));
+	return err_set(why, -EPROTONOSUPPORT, "too little memory may be locked, the %s is %llu "
+		       "KiB: %s", shared ? "transfer's share of the limit" : "limit",
+		       (unsigned long long)o->locked >> 10, lock_advice(text, LOCK_KIB));
 }
 
 int setup_nics(struct offer *o, const struct transfer_tuning *t,
@@ -68,7 +72,7 @@ int setup_nics(struct offer *o, const struct transfer_tuning *t,
 
 	for (uint32_t i = 0; i < o->nnics; i++)
 		able += o->nics[i].rdma;
-	if (!(o->transports & TRANSPORT_RDMA) || (able && !check_lock_limit(o, why)))
+	if (!(o->transports & TRANSPORT_RDMA) || (able && !check_lock_limit(o, t->at_once > 1, why)))
 		return r;
 	o->transports &= (uint8_t)~TRANSPORT_RDMA;
 	if (!why->code)

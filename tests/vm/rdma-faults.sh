@@ -70,6 +70,17 @@ check "with a word" grep -q 'data goes by TCP' "$tmp/err"
 check "and says what to set" grep -q "$advice" "$tmp/err"
 check "the same bytes" cmp "$tmp/big" "$root/limited"
 
+# Two transfers of one process share what it may lock: neither is left half-way.
+few=(setpriv --reuid 65534 --regid 65534 --clear-groups prlimit --memlock=1048576 env HOME=/tmp)
+run "${few[@]}" rftp bench --both --size 8M --accept-new --transport rdma --prot clear "$url"
+check "1 MiB of memory to lock, both ways: rdma ends with 3" status_is 3
+check "it says whose share it is" grep -q "transfer's share of the limit is 512 KiB: set" "$tmp/err"
+run "${few[@]}" rftp bench --both --size 8M --accept-new --prot clear --json "$url"
+check "1 MiB of memory to lock, both ways: auto takes TCP" status_is 0
+check "both of them" test "$(grep -c '"transport":"tcp"' <(grep '"started"' "$tmp/out"))" = 2
+run "${few[@]}" rftp bench --size 8M --accept-new --prot clear --json "$url"
+check "1 MiB of memory to lock, one way: RDMA" grep -q '"transport":"rdma"' "$tmp/out"
+
 mkdir "$tmp/poor.root" "$tmp/poor.state" && chown 65534 "$tmp/poor.root" "$tmp/poor.state"
 chmod 777 "$tmp"
 as_server=("${unprivileged[@]}")

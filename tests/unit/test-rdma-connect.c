@@ -46,6 +46,12 @@ static void start(struct ends *x, uint8_t op, bool put)
 	fake_begin();
 	ends_init(x, op, CHANNELS, INFLIGHT);
 	x->put = put;
+}
+
+/* Where somebody may wait for what does not come. */
+static void start_brief(struct ends *x, uint8_t op, bool put)
+{
+	start(x, op, put);
 	x->timeout_ms = 20;
 }
 
@@ -67,7 +73,7 @@ static void fail_call(uint8_t op, bool put, enum fake_call call, unsigned nth, i
 	struct ends x;
 	int r;
 
-	start(&x, op, put);
+	start_brief(&x, op, put);
 	fake_fail(call, nth, error);
 	r = ends_open(&x);
 	check_told(&x);
@@ -125,7 +131,7 @@ static void with_fate(uint8_t op, const struct happening *h, unsigned nth, unsig
 {
 	struct ends x;
 
-	start(&x, op, true);
+	start_brief(&x, op, true);
 	if (how < 4)
 		fake_event_instead(h->type, nth, h->other[how].type, h->other[how].status);
 	else

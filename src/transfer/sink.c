@@ -185,18 +185,13 @@ static const struct xfer_role sink_role = {
 
 void sink_init(struct sink *s)
 {
-	pthread_condattr_t a;
-
 	xfer_init(&s->x);
 	s->x.role = &sink_role;
 	pthread_mutex_init(&s->lock, NULL);
 	for (int i = 0; i < STRIPES; i++)
 		pthread_mutex_init(&s->stripes[i], NULL);
 	pthread_mutex_init(&s->job_lock, NULL);
-	pthread_condattr_init(&a);
-	pthread_condattr_setclock(&a, CLOCK_MONOTONIC);
-	pthread_cond_init(&s->job_more, &a);
-	pthread_condattr_destroy(&a);
+	cond_init(&s->job_more);
 	s->jobs_end = &s->jobs;
 	done_init(&s->done);
 	places_init(&s->places);

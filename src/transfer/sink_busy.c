@@ -78,11 +78,5 @@ void busy_due(struct sink *s)
 
 void busy_wait(struct sink *s)
 {
-	struct timespec t = { .tv_sec = (time_t)(s->later_ns / 1000000000),
-			      .tv_nsec = (long)(s->later_ns % 1000000000) };
-
-	if (s->later)
-		pthread_cond_timedwait(&s->job_more, &s->job_lock, &t);
-	else
-		pthread_cond_wait(&s->job_more, &s->job_lock);
+	cond_wait_until(&s->job_more, &s->job_lock, s->later ? s->later_ns : UINT64_MAX);
 }

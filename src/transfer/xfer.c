@@ -13,17 +13,12 @@
 
 int xfer_init(struct xfer *x)
 {
-	pthread_condattr_t a;
-
 	x->stop = -1;
 	pthread_mutex_init(&x->lock, NULL);
 	pthread_mutex_init(&x->event_lock, NULL);
 	pthread_mutex_init(&x->words_lock, NULL);
-	pthread_condattr_init(&a);
-	pthread_condattr_setclock(&a, CLOCK_MONOTONIC);
-	pthread_cond_init(&x->changed, &a);
-	pthread_cond_init(&x->tick, &a);
-	pthread_condattr_destroy(&a);
+	cond_init(&x->changed);
+	cond_init(&x->tick);
 	x->started_ns = now_ns();
 	x->cpu_start_ns = cpu_ns();
 	atomic_store(&x->heard_ns, x->started_ns);
@@ -351,25 +346,14 @@ static void show_progress(struct xfer *x)
 	XFER_EVENT(x, progress, &p);
 }
 
-static struct timespec after_ms(unsigned ms)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	t.tv_nsec += (long)ms * 1000000;
-	t.tv_sec += t.tv_nsec / 1000000000;
-	t.tv_nsec %= 1000000000;
-	return t;
-}
-
 /* Until the next tick, a kick or the end. */
 static void ticker_sleep(struct xfer *x)
 {
-	struct timespec until = after_ms(TICK_MS);
+	uint64_t until = ns_after(TICK_MS);
 	LOCK_GUARD(guard, &x->lock);
 
 	while (atomic_load(&x->ticking) && !atomic_load(&x->kick))
-		if (pthread_cond_timedwait(&x->tick, &x->lock, &until))
+		if (cond_wait_until(&x->tick, &x->lock, until))
 			break;
 	atomic_store(&x->kick, false);
 }
@@ -457,11 +441,11 @@ void xfer_wait(struct xfer *x, bool (*until)(struct xfer *x))
 
 void xfer_data_lost(struct xfer *x, int code)
 {
-	struct timespec until = after_ms(ABORT_GRACE_MS);
+	uint64_t until = ns_after(ABORT_GRACE_MS);
 
 	pthread_mutex_lock(&x->lock);
 	while (!xfer_failed(x) && !x->peer_ended)
-		if (pthread_cond_timedwait(&x->changed, &x->lock, &until))
+		if (cond_wait_until(&x->changed, &x->lock, until))
 			break;
 	pthread_mutex_unlock(&x->lock);
 	/* Whatever took them, a device's own errors too: another connection may live. */
@@ -502,11 +486,11 @@ static int say_goodbye(struct xfer *x)
 /* True when the peer's END has come; after a failure it gets only so long. */
 static bool wait_peer_end(struct xfer *x)
 {
-	struct timespec until = after_ms(xfer_failed(x) ? ABORT_GRACE_MS : SILENCE_MS);
+	uint64_t until = ns_after(xfer_failed(x) ? ABORT_GRACE_MS : SILENCE_MS);
 	LOCK_GUARD(guard, &x->lock);
 
 	while (!x->peer_ended && x->reader_on)
-		if (pthread_cond_timedwait(&x->changed, &x->lock, &until))
+		if (cond_wait_until(&x->changed, &x->lock, until))
 			break;
 	return x->peer_ended;
 }

@@ -164,17 +164,10 @@ static void send_answers(struct inband *p)
 	}
 }
 
-static struct timespec at_ns(uint64_t ns)
-{
-	return (struct timespec){ .tv_sec = (time_t)(ns / 1000000000),
-				  .tv_nsec = (long)(ns % 1000000000) };
-}
-
 static int inband_poll(struct path *path, struct path_event *ev, int max, int timeout_ms)
 {
 	struct inband *p = inband(path);
-	uint64_t ms = timeout_ms < 0 ? 0 : (uint64_t)timeout_ms;
-	struct timespec end = at_ns(now_ns() + ms * 1000000);
+	uint64_t end = ns_after(timeout_ms);
 	int n, r = 0;
 
 	for (;;) {
@@ -184,12 +177,11 @@ static int inband_poll(struct path *path, struct path_event *ev, int max, int ti
 		n = take_events(p, ev, max);
 		if (other_news(p) || n)
 			return n;
-		if (!timeout_ms || r == ETIMEDOUT)
+		if (!timeout_ms || r == -ETIMEDOUT)
 			return 0;
 		if (p->box && !p->over && credit_box_pending(p->box, 0))
 			continue;
-		r = timeout_ms < 0 ? pthread_cond_wait(&p->news, &p->lock) :
-				     pthread_cond_timedwait(&p->news, &p->lock, &end);
+		r = cond_wait_until(&p->news, &p->lock, end);
 	}
 }
 
@@ -372,16 +364,6 @@ static const struct path_ops sink_ops = {
 	.free = inband_free,
 };
 
-static void init_condition(pthread_cond_t *c)
-{
-	pthread_condattr_t a;
-
-	pthread_condattr_init(&a);
-	pthread_condattr_setclock(&a, CLOCK_MONOTONIC);
-	pthread_cond_init(c, &a);
-	pthread_condattr_destroy(&a);
-}
-
 struct path *inband_path_new(const struct path_config *c, struct mstream *m, struct err *e)
 {
 	struct inband *p = calloc(1, sizeof(*p));
@@ -398,7 +380,7 @@ struct path *inband_path_new(const struct path_config *c, struct mstream *m, str
 	p->cfg = *c;
 	p->m = m;
 	pthread_mutex_init(&p->lock, NULL);
-	init_condition(&p->news);
+	cond_init(&p->news);
 	p->path.channel_bytes = calloc(1, sizeof(*p->path.channel_bytes));
 	p->ring = calloc(c->inflight, sizeof(*p->ring));
 	if (c->source)

@@ -16,6 +16,12 @@ static inline uint64_t now_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
+/* The time ms milliseconds from now; UINT64_MAX when ms is negative, which means never. */
+static inline uint64_t ns_after(int ms)
+{
+	return ms < 0 ? UINT64_MAX : now_ns() + (uint64_t)ms * 1000000;
+}
+
 /* Milliseconds from now to end, rounded up; 0 when it has passed. For poll(). */
 static inline int ms_to(uint64_t end)
 {

@@ -61,6 +61,26 @@ int thread_start(pthread_t *t, const char *name, void *(*fn)(void *), void *arg)
 	return -rc;
 }
 
+void cond_init(pthread_cond_t *c)
+{
+	pthread_condattr_t a;
+
+	pthread_condattr_init(&a);
+	pthread_condattr_setclock(&a, CLOCK_MONOTONIC);
+	pthread_cond_init(c, &a);
+	pthread_condattr_destroy(&a);
+}
+
+int cond_wait_until(pthread_cond_t *c, pthread_mutex_t *m, uint64_t end)
+{
+	struct timespec t = { .tv_sec = (time_t)(end / 1000000000),
+			      .tv_nsec = (long)(end % 1000000000) };
+
+	if (end == UINT64_MAX)
+		return -pthread_cond_wait(c, m);
+	return -pthread_cond_timedwait(c, m, &t);
+}
+
 /* CPUs in the mask of this process when it has room for cpus; 0 when that is too
  * small for the kernel, -1 when there is no telling. */
 static int count_allowed(int cpus)

@@ -48,6 +48,10 @@ enum bulk_type {
 			     * digests fit, which therefore are not sent again */
 	BULK_READY = 16,    /* client → server, its first: u8 transport of the agreement, or
 			     * TRANSPORT_INBAND when no data channel could be opened */
+	BULK_LANE_DATA = 17,  /* both ways, between LANES and its closing reply, where there
+			     * are no others than these: u8 lane, its bytes */
+	BULK_LANE_ROOM = 18, /* u8 lane, u32 bytes that were read: so many more may come */
+	BULK_LANE_END = 19, /* u8 lane: nothing more from here, and nothing is read */
 	BULK_PLACE = 128,   /* sink → source, on one host: which directory a named one became */
 	BULK_WALKED = 129,  /* source → sink, empty: no more entries follow, so that the sink
 			     * knows how much there is while it comes */
@@ -57,6 +61,25 @@ enum bulk_type {
  * set; -EMSGSIZE for a length over max. What has a type from 128 on is skipped. */
 void bulk_frame_put(uint8_t p[BULK_FRAME_HEAD], uint8_t type, uint32_t length);
 int bulk_frame_get(const uint8_t p[BULK_FRAME_HEAD], size_t max, uint8_t *type, uint32_t *length);
+
+/* Lanes: byte streams side by side on one control connection. */
+#define LANES_MAX 8
+#define LANE_WINDOW (4u << 20)     /* bytes of a lane that may come before ROOM was given */
+#define LANE_PIECE (64u << 10)     /* bytes in one BULK_LANE_DATA at most */
+
+/* The heads of their payloads. get: -EBADMSG, also for a lane that is not below lanes. */
+#define LANE_HEAD 1
+#define LANE_ROOM_BYTES 5
+void lane_room_put(uint8_t p[LANE_ROOM_BYTES], uint8_t lane, uint32_t bytes);
+/* data: what follows the head of BULK_LANE_DATA, a view; room: of BULK_LANE_ROOM. */
+struct lane_frame {
+	uint8_t type, lane;
+	uint32_t room;
+	const uint8_t *data;
+	size_t len;
+};
+int lane_frame_get(uint8_t type, const uint8_t *p, size_t len, unsigned lanes,
+		   struct lane_frame *f);
 
 enum bulk_op { BULK_PUT, BULK_GET, BULK_BENCH_PUT, BULK_BENCH_GET };
 

@@ -22,7 +22,7 @@ void bulk_frame_put(uint8_t p[BULK_FRAME_HEAD], uint8_t type, uint32_t length)
 
 int bulk_frame_get(const uint8_t p[BULK_FRAME_HEAD], size_t max, uint8_t *type, uint32_t *length)
 {
-	bool known = p[0] >= BULK_AGREE && p[0] <= BULK_READY;
+	bool known = p[0] >= BULK_AGREE && p[0] <= BULK_LANE_END;
 
 	*type = 0;
 	*length = 0;
@@ -33,6 +33,36 @@ int bulk_frame_get(const uint8_t p[BULK_FRAME_HEAD], size_t max, uint8_t *type, 
 	*type = p[0];
 	*length = get_be32(p + 4);
 	return 0;
+}
+
+/* ---- lanes ---- */
+
+void lane_room_put(uint8_t p[LANE_ROOM_BYTES], uint8_t lane, uint32_t bytes)
+{
+	p[0] = lane;
+	put_be32(p + 1, bytes);
+}
+
+int lane_frame_get(uint8_t type, const uint8_t *p, size_t len, unsigned lanes,
+		   struct lane_frame *f)
+{
+	*f = (struct lane_frame){ .type = type };
+	if (len < LANE_HEAD || p[0] >= lanes)
+		return -EBADMSG;
+	f->lane = p[0];
+	switch (type) {
+	case BULK_LANE_DATA:
+		f->data = p + LANE_HEAD;
+		f->len = len - LANE_HEAD;
+		return f->len && f->len <= LANE_PIECE ? 0 : -EBADMSG;
+	case BULK_LANE_ROOM:
+		f->room = len == LANE_ROOM_BYTES ? get_be32(p + 1) : 0;
+		return f->room && f->room <= LANE_WINDOW ? 0 : -EBADMSG;
+	case BULK_LANE_END:
+		return len == LANE_HEAD ? 0 : -EBADMSG;
+	default:
+		return -EBADMSG;
+	}
 }
 
 /* ---- verdicts ---- */

@@ -94,6 +94,23 @@ void ms_abort(struct mstream *m);
 /* Bytes could be read without sleeping. */
 bool ms_readable(struct mstream *m);
 
+/* ---- lanes: several streams in one message stream ---- */
+
+/* What comes for a lane is kept until it is read, up to LANE_WINDOW bytes, beyond which its
+ * sender waits: no lane waits for another's reader. */
+struct lanes;
+
+/* m carries frames of lanes only from now on, and has no other reader until lanes_end. NULL
+ * with text; m is never taken over. */
+struct lanes *lanes_new(struct mstream *m, unsigned n, struct err *e);
+/* Lane i; each is taken, and freed before lanes_end, once. One reader and one writer at a time.
+ * Its end is told to the other side when it is freed, and seen as -EPIPE by whoever writes,
+ * as the stream's end by whoever reads. Its abort is m's, too, when it is amid a write. */
+struct stream *lanes_take(struct lanes *l, unsigned i);
+/* Wait until the other side has ended its lanes, too, at most timeout_ms, and free l. 0: m is
+ * what it was before; or a negative errno, and m is of no more use. */
+int lanes_end(struct lanes *l, int timeout_ms);
+
 /* ---- paths ---- */
 
 enum path_event_kind {

@@ -20,7 +20,7 @@ struct ftp_client {
 	struct ssh *ssh;           /* NULL: a socket of our own */
 	struct sockaddr_storage peer;
 	socklen_t peer_len;        /* 0: not known */
-	bool bulk, percent, inline_list, prot_p;
+	bool bulk, lanes, percent, inline_list, prot_p;
 	bool lost;                 /* no command can be sent any more */
 	uint64_t rtt_ns;
 	struct ftp_reply reply;
@@ -48,6 +48,8 @@ int client_login(struct ftp_client *c, const struct ftp_client_config *cfg, stru
 
 /* ---- client_cmd.c ---- */
 
+/* No command can be sent any more, for rc, a negative errno; rc, with text. */
+int client_lost(struct ftp_client *c, int rc, struct err *e);
 /* One reply, preliminary ones (1xx) too, into c->reply. Its code, or a negative errno with
  * text. */
 int client_read_reply(struct ftp_client *c, int timeout_ms, struct err *e);

@@ -11,7 +11,7 @@ enum { REPLY_MS = 10 * 60 * 1000 };
 
 /* ---- replies ---- */
 
-static int lost(struct ftp_client *c, int rc, struct err *e)
+int client_lost(struct ftp_client *c, int rc, struct err *e)
 {
 	c->lost = true;
 	switch (rc) {
@@ -40,7 +40,7 @@ int client_read_reply(struct ftp_client *c, int timeout_ms, struct err *e)
 		rc = n < 0 ? (int)n : ftp_reply_line(&c->reply, c->line);
 	}
 	if (rc < 0)
-		return lost(c, rc, e);
+		return client_lost(c, rc, e);
 	if (c->reply.code == 421)
 		c->lost = true;
 	return c->reply.code;
@@ -207,7 +207,7 @@ int client_send(struct ftp_client *c, enum ftp_verb v, const char *arg, struct e
 		return err_set(e, -ENAMETOOLONG, "%s: too long for a command", printable(arg));
 	if (rc == 0)
 		rc = ms_write(c->ms, buf_ptr(b), buf_len(b));
-	return rc == -ENOMEM ? err_sys(e, rc, "command") : rc < 0 ? lost(c, rc, e) : 0;
+	return rc == -ENOMEM ? err_sys(e, rc, "command") : rc < 0 ? client_lost(c, rc, e) : 0;
 }
 
 /* Digests and removals of trees take as long as they take. */

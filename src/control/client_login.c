@@ -81,14 +81,21 @@ static int send_steps(struct ftp_client *c, const struct login *l, struct err *e
 
 /* ---- reading ---- */
 
+static bool is_feature(const char *line, const char *name)
+{
+	size_t n = strlen(name);
+
+	return !strncasecmp(line, name, n) && (!line[n] || line[n] == ' ');
+}
+
 static void take_features(struct ftp_client *c)
 {
 	char *rest = c->reply.text, *line;
 
 	while ((line = strsep(&rest, "\n"))) {
 		line += strspn(line, " ");
-		if (!strncasecmp(line, "BULK", 4) && (!line[4] || line[4] == ' '))
-			c->bulk = true;
+		c->bulk |= is_feature(line, "BULK");
+		c->lanes |= is_feature(line, "LANES");
 	}
 }
 

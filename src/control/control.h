@@ -61,6 +61,7 @@ int ftp_session_reply(struct ftp_session *s, int code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 struct mstream *ftp_session_stream(struct ftp_session *s);
 const struct ftp_account *ftp_session_account(struct ftp_session *s); /* NULL: no login */
+unsigned ftp_session_lanes(const struct ftp_session *s); /* transfers that it may run at once */
 const char *ftp_session_cwd(struct ftp_session *s);
 /* EXPORTER-rftp-bulk-1 of the connection; -ENOENT when it is not under TLS. */
 int ftp_session_key(struct ftp_session *s, uint8_t key[KEY_BYTES]);
@@ -113,6 +114,13 @@ int ftp_list(struct ftp_client *c, const char *path,
 	     int (*fn)(void *arg, const struct ftp_facts *f), void *arg, struct err *e);
 bool ftp_has_bulk(const struct ftp_client *c);  /* FEAT announced BULK */
 struct mstream *ftp_client_stream(struct ftp_client *c);
+/* Run transfers at the same time: n streams (at most LANES_MAX), on each of which BULK may be
+ * said, and no other command on the connection until ftp_lanes_end. NULL with text:
+ * -EOPNOTSUPP, the server is one that cannot; l is freed by ftp_lanes_end only. */
+struct lanes *ftp_lanes(struct ftp_client *c, unsigned n, struct err *e);
+/* After all lanes are freed; the server has timeout_ms to end its own. 0: commands may follow;
+ * or a negative errno with text. */
+int ftp_lanes_end(struct ftp_client *c, struct lanes *l, int timeout_ms, struct err *e);
 /* The exporter; -ENOENT over ssh and plain. */
 int ftp_client_key(struct ftp_client *c, uint8_t key[KEY_BYTES]);
 bool ftp_client_secret(const struct ftp_client *c); /* nobody else reads the stream (ssh) */

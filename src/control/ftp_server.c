@@ -33,6 +33,7 @@ static ftp_handler *const handlers[FTP_VERBS] = {
 	[FTP_RNFR] = cmd_rnfr, [FTP_RNTO] = cmd_rnto, [FTP_SITE] = cmd_site,
 	[FTP_ABOR] = cmd_abor, [FTP_NOOP] = cmd_noop, [FTP_HELP] = cmd_help,
 	[FTP_QUIT] = cmd_quit, [FTP_BULK] = cmd_bulk, [FTP_RMDA] = cmd_rmda,
+	[FTP_LANES] = cmd_lanes,
 };
 
 /* ---- replies ---- */
@@ -137,7 +138,14 @@ const char *ftp_session_cwd(struct ftp_session *s)
 
 int ftp_session_key(struct ftp_session *s, uint8_t key[KEY_BYTES])
 {
+	if (s->whole)
+		return ftp_session_key(s->whole, key);
 	return s->tls ? tls_export(s->tls, "EXPORTER-rftp-bulk-1", key, KEY_BYTES) : -ENOENT;
+}
+
+unsigned ftp_session_lanes(const struct ftp_session *s)
+{
+	return s->whole ? s->lanes : 1;
 }
 
 char *ftp_session_path(struct ftp_session *s, const char *arg)
@@ -230,6 +238,9 @@ static int run_command(struct ftp_session *s, const struct ftp_command *cmd, cha
 	/* RNTO must follow RNFR at once (RFC 959 §4.1.3). */
 	if (cmd->verb != FTP_RNTO)
 		free(steal_ptr(&s->rename_from));
+	if (s->whole && cmd->verb != FTP_BULK && cmd->verb != FTP_NOOP &&
+	    cmd->verb != FTP_QUIT)
+		return ftp_session_reply(s, 503, "A lane is for BULK");
 	/* BULK looks for itself: its body must be read whatever is answered. */
 	if (cmd->login && !s->logged_in && cmd->verb != FTP_BULK)
 		return ftp_session_reply(s, 530, "Log in first, with USER and PASS");
@@ -275,7 +286,7 @@ static int line_error(struct ftp_session *s, int rc)
 	}
 }
 
-static int serve_commands(struct ftp_session *s)
+int session_commands(struct ftp_session *s)
 {
 	int rc = 0;
 
@@ -372,7 +383,7 @@ int ftp_serve(const struct ftp_server_config *c, struct mstream *ms, int fd,
 	else
 		rc = ftp_session_reply(s, 220, "%s", c->greeting ? c->greeting : "ready");
 	if (rc == 0)
-		rc = serve_commands(s);
+		rc = session_commands(s);
 	session_free(s);
 	return rc;
 }

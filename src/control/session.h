@@ -48,6 +48,10 @@ struct ftp_session {
 	uint64_t control_checked;    /* now_ns() of the last look for ABOR */
 	struct dirs *dirs;
 
+	struct ftp_session *whole;   /* of a lane: the session it is one of, which owns
+				      * account and cwd; NULL: no lane */
+	unsigned lanes;              /* of a lane: how many there are */
+
 	char *stash;                 /* a command that came during a transfer */
 	bool quit;
 	char line[FTP_LINE_MAX];
@@ -63,7 +67,7 @@ ftp_handler cmd_pwd, cmd_cwd, cmd_cdup, cmd_size, cmd_mdtm, cmd_hash, cmd_mkd, c
 	cmd_rmda, cmd_rnfr, cmd_rnto, cmd_site;
 ftp_handler cmd_epsv, cmd_rest, cmd_retr, cmd_stor, cmd_abor;
 ftp_handler cmd_mlsd, cmd_mlst;
-ftp_handler cmd_bulk;
+ftp_handler cmd_bulk, cmd_lanes;
 
 /* ---- ftp_server.c ---- */
 
@@ -71,6 +75,8 @@ ftp_handler cmd_bulk;
 int session_login_trusted(struct ftp_session *s);
 /* The account is filled: the session is this user's from now on. */
 int session_login_done(struct ftp_session *s);
+/* Serve commands until QUIT, the end of s->ms (-EPIPE) or an error. */
+int session_commands(struct ftp_session *s);
 /* Sleep, but not beyond the server's stop. */
 void session_pause(struct ftp_session *s, int ms);
 bool session_stopping(const struct ftp_session *s);

@@ -238,6 +238,7 @@ static int serve_request(struct session *s, struct ftp_session *fs, struct bulk_
 	c.tuning.rdma = VERBS_TRANSPORT;
 	if (s->sv->opt.memory)
 		c.tuning.memory = s->sv->opt.memory;
+	c.tuning.at_once = ftp_session_lanes(fs);
 	c.tuning.nics = s->sv->opt.nic;
 	c.tuning.poll = s->sv->opt.poll;
 	c.tuning.tos = s->sv->opt.tos;

@@ -687,6 +687,126 @@ for escape in b'../../../../../../etc/passwd', b'/../etc/passwd', OUTSIDE, b'evi
             return 'not sent'
 
 
+# ---- lanes ----
+
+class Lane(Client):
+    """One of them: what is sent and read goes in frames of the session's."""
+    def __init__(self, session, number):
+        self.session_, self.number, self.buf, self.data, self.over = session, number, b'', [], False
+        session.lanes[number] = self
+
+    def send(self, data):
+        for i in range(0, len(data), 60000):
+            self.session_.send(frame(LANE_DATA, bytes([self.number]) + data[i:i + 60000]))
+
+    def more(self):
+        """Whatever comes next, for whomever."""
+        kind, p = self.session_.frame()
+        lane = self.session_.lanes[p[0]]
+        if kind == LANE_DATA:
+            lane.buf += p[1:]
+        elif kind == LANE_END:
+            lane.over = True
+        else:
+            assert kind == LANE_ROOM, kind
+
+    def exactly(self, n):
+        while len(self.buf) < n:
+            self.more()
+        out, self.buf = self.buf[:n], self.buf[n:]
+        return out
+
+    def line(self):
+        while b'\n' not in self.buf:
+            self.more()
+        out, self.buf = self.buf.split(b'\n', 1)
+        return out.rstrip(b'\r')
+
+    def end(self):
+        self.session_.send(frame(LANE_END, bytes([self.number])))
+        while not self.over:
+            self.more()
+
+
+def lanes(n=2):
+    c = Client()
+    c.lanes = {}
+    c.send(b'LANES %d\r\n' % n)
+    assert c.reply()[0] == 150
+    return c, [Lane(c, i) for i in range(n)]
+
+
+@case
+def lanes_two_puts():
+    """Side by side, step by step, over data channels of their own; and lines after it."""
+    c, two = lanes()
+    for l in two:
+        l.begin(base=b'evil-lane%d' % l.number)
+    for l in two:
+        l.entries(entry(FILE, 1, b'lane', flags=TOP, size=10))
+    for l in reversed(two):
+        l.d.send(block(0, [(1, 0, b'%010d' % l.number)]))
+    for l in two:
+        l.frames_until(DONE)
+    codes = [l.finish(1, blocks=1) for l in two]
+    for l in two:
+        l.end()
+    codes.append(c.reply()[0])
+    c.send(b'NOOP\r\n')
+    codes.append(c.reply()[0])
+    c.close()
+    return f'{codes}' + ('' if codes == [226, 226, 226, 200] else ' bad')
+
+
+@case
+def lanes_one_breaks():
+    """Garbage in one's transfer is its own loss."""
+    c, two = lanes()
+    for l in two:
+        l.begin(base=b'evil-lane%d' % (2 + l.number))
+    two[0].send(frame(127, b'x'))
+    two[1].entries(entry(FILE, 1, b'lane', flags=TOP, size=10))
+    two[1].d.send(block(0, [(1, 0, b'0123456789')]))
+    two[1].frames_until(DONE)
+    code = two[1].finish(1, blocks=1)
+    for l in two:
+        l.end()
+    end = c.reply()[0]
+    c.close()
+    return f'{code} {end}' + ('' if (code, end) == (226, 226) else ' bad')
+
+
+def bad_lanes(name, *frames):
+    def fn():
+        c, two = lanes()
+        c.s.settimeout(10)
+        try:
+            for f in frames:
+                c.send(f)
+            c.drain()
+            return 'closed'
+        except ConnectionError:
+            return 'reset'
+        finally:
+            c.close()
+    fn.__name__ = 'lanes_' + name
+    case(fn)
+
+
+bad_lanes('third', frame(LANE_DATA, b'\2NOOP\r\n'))
+bad_lanes('empty', frame(LANE_DATA))
+bad_lanes('no_bytes', frame(LANE_DATA, b'\0'))
+bad_lanes('long', frame(LANE_DATA, bytes(65538)))
+bad_lanes('4G', frame(LANE_DATA, b'\0', length=2**32 - 1))
+bad_lanes('flood', *[frame(LANE_DATA, b'\0BULK 4000000\r\n')] + [frame(LANE_DATA, bytes(65537))] * 140)
+bad_lanes('room', frame(LANE_ROOM, b'\0' + struct.pack('>I', 1)))
+bad_lanes('room_4G', frame(LANE_ROOM, b'\0' + b'\xff' * 4))
+bad_lanes('two_ends', frame(LANE_END, b'\0'), frame(LANE_END, b'\0'))
+bad_lanes('after_end', frame(LANE_END, b'\0'), frame(LANE_DATA, b'\0NOOP\r\n'))
+bad_lanes('line', b'NOOP\r\n' * 4)
+bad_lanes('beat', frame(BEAT, counts()))
+
+
 class Late(Exception):
     pass
 

@@ -3,7 +3,7 @@
 import hashlib, hmac, os, socket, struct, sys, threading
 
 AGREE, ENTRIES, VERDICTS, RUNS, SIZES, FAILED, DONE, SENT, BEAT, ABORT, SUMMARY, END, DATA, \
-    CREDIT, KEPT, READY = range(1, 17)
+    CREDIT, KEPT, READY, LANE_DATA, LANE_ROOM, LANE_END = range(1, 20)
 WALKED = 129
 FILE, DIR, LINK, HARD, DIREND = range(1, 6)
 ASK, NOSIZE, TOP, SPARSE, CONTENTS, LINKED = 1, 2, 4, 8, 16, 64

@@ -62,7 +62,8 @@ static int bulk(void *arg, struct ftp_session *s, struct buf *body)
 
 	w->body_len = buf_len(body);
 	buf_get(body, w->body, w->body_len < sizeof(w->body) ? w->body_len : sizeof(w->body));
-	w->stop = w->body_len == 4 && !memcmp(w->body, "stop", 4);
+	if (w->body_len == 4 && !memcmp(w->body, "stop", 4))
+		w->stop = 1;
 	return ftp_session_reply(s, 226, "bulk as %s", ftp_session_account(s)->name);
 }
 
@@ -523,6 +524,89 @@ static void test_bulk_bad_length(void **state)
 	}
 }
 
+/* ---- LANES ---- */
+
+static void test_lanes_refused(void **state)
+{
+	static const struct exchange table[] = {
+		{ "LANES", 501, NULL }, { "LANES 0", 501, "1 to 8" }, { "LANES 9", 501, NULL },
+		{ "LANES -1", 501, NULL }, { "LANES two", 501, NULL }, { "NOOP", 200, NULL },
+		{ "FEAT", 211, " LANES" },
+	};
+	struct world *w = *state;
+
+	start(w);
+	assert_int_equal(ask(w, "LANES 2"), 530);
+	log_in(w);
+	RUN(w, table);
+}
+
+static void test_lanes_without_bulk(void **state)
+{
+	struct world *w = *state;
+
+	w->c.bulk = NULL;
+	start(w);
+	log_in(w);
+	assert_int_equal(ask(w, "LANES 2"), 502);
+	assert_int_equal(ask(w, "FEAT"), 211);
+	assert_null(strstr(w->reply.text, "LANES"));
+}
+
+/* Both lanes are what the session is, and no more than BULK needs; then there are lines
+ * again. */
+static void test_lanes(void **state)
+{
+	static const struct exchange table[] = {
+		{ "BULK 0", 226, "as alice" }, { "PWD", 503, NULL }, { "DELE hello", 503, NULL },
+		{ "LANES 2", 503, NULL }, { "NOOP", 200, NULL }, { "nonsense", 500, NULL },
+	};
+	struct world *w = *state;
+	struct mstream *session, *lane[2];
+	struct err e = ERR_INIT;
+	struct lanes *l;
+
+	start(w);
+	log_in(w);
+	session = w->ms;
+	for (int again = 0; again < 2; again++) {
+		assert_int_equal(ask(w, "LANES 2"), 150);
+		l = lanes_new(w->ms, 2, &e);
+		assert_non_null(l);
+		for (unsigned i = 0; i < 2; i++) {
+			lane[i] = ms_new(lanes_take(l, i));
+			assert_non_null(lane[i]);
+		}
+		for (unsigned i = 0; i < 2; i++) {
+			w->ms = lane[1 - i];
+			RUN(w, table);
+		}
+		/* One leaves, the other stays. */
+		assert_int_equal(ask(w, "QUIT"), 221);
+		ms_free(lane[0]);
+		w->ms = lane[1];
+		assert_int_equal(ask(w, "BULK 0"), 226);
+		ms_free(lane[1]);
+		assert_int_equal(lanes_end(l, REPLY_MS), 0);
+		w->ms = session;
+		assert_int_equal(next_reply(w), 226);
+		assert_int_equal(ask(w, "PWD"), 257);
+	}
+}
+
+/* What is no lane's frame ends the session. */
+static void test_lanes_broken(void **state)
+{
+	struct world *w = *state;
+
+	start(w);
+	log_in(w);
+	assert_int_equal(ask(w, "LANES 2"), 150);
+	send_bytes(w, "NOOP\r\nNOOP\r\n", 12);
+	finish(w);
+	assert_int_equal(w->served, -EBADMSG);
+}
+
 /* ---- login ---- */
 
 static void test_wrong_password(void **state)
@@ -697,6 +781,10 @@ int main(void)
 		TEST(test_bulk_before_login),
 		TEST(test_bulk),
 		TEST(test_bulk_bad_length),
+		TEST(test_lanes_refused),
+		TEST(test_lanes_without_bulk),
+		TEST(test_lanes),
+		TEST(test_lanes_broken),
 		TEST(test_wrong_password),
 		TEST(test_trusted),
 		TEST(test_login_timeout),

@@ -153,7 +153,7 @@ static int fill_stream(struct bulk *b, uint8_t key[KEY_BYTES], struct err *e)
 	const struct sockaddr_storage *peer;
 	int rc;
 
-	b->c.ms = ftp_client_stream(client);
+	b->c.ms = b->lane ? b->lane : ftp_client_stream(client);
 	b->c.request.offer.rtt_ns = ftp_client_rtt_ns(client);
 	b->c.peer_len = 0;
 	peer = ftp_client_peer(client, &b->c.peer_len);
@@ -197,7 +197,9 @@ int bulk_once(struct bulk *b, struct transfer_result *r, struct err *e)
 		signals_graceful(false);
 	crypto_wipe(key, sizeof(key));
 	/* The stream may still be in line mode, but with a connection that hiccups a new
-	 * one is the safe way on. */
+	 * one is the safe way on. Of a lane it is not ours alone. */
+	if (b->lane)
+		return rc;
 	if (rc == -EPROTO || rc == -EBADMSG || exit_is_lost(rc))
 		server_close(b->server);
 	return rc;

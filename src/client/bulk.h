@@ -10,6 +10,7 @@
 
 struct bulk {
 	struct server *server;              /* not owned */
+	struct mstream *lane;               /* not owned; NULL: all the connection */
 	struct report *report;              /* not owned; NULL: only for bulk_once() */
 	struct transfer_client_config c;    /* all but the stream's own facts */
 	bool once;                          /* a pipe is in it: it cannot be run again */

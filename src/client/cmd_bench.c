@@ -11,13 +11,15 @@
 
 #define DEFAULT_NS 10000000000ull
 #define LINE_SECONDS 1.0
+/* For the server to be through, too; there may be none any more. */
+#define END_MS 60000
+#define END_LOST_MS 2000
 
-/* One direction: a session, a transfer and, with --both, a thread. */
+/* One direction: a transfer and, with --both, its lane of the session and a thread. */
 struct way {
 	const char *name;
 	enum bulk_op op;
 	const struct job *job;
-	struct server *server;
 	struct bulk bulk;
 	struct transfer_item item;
 	pthread_t thread;
@@ -77,7 +79,7 @@ static void on_progress(void *arg, const struct transfer_progress *p)
 
 /* ---- one direction ---- */
 
-static int way_init(struct way *w, const struct job *j, const struct place *p, bool put,
+static int way_init(struct way *w, const struct job *j, struct server *s, bool put,
 		    struct err *e)
 {
 	struct bulk_request *q = &w->bulk.c.request;
@@ -87,13 +89,7 @@ static int way_init(struct way *w, const struct job *j, const struct place *p, b
 		.name = put ? "put" : "get", .op = put ? BULK_BENCH_PUT : BULK_BENCH_GET,
 		.job = j,
 	};
-	w->server = server_new(j, p, e);
-	if (!w->server)
-		return e->code;
-	/* Zeros are no secret, and without CRC was asked for. */
-	if (!j->o.crc && !option_given(&j->o, "prot"))
-		w->server->o.prot = PROT_CLEAR;
-	rc = bulk_init(&w->bulk, w->server, NULL, w->op, e);
+	rc = bulk_init(&w->bulk, s, NULL, w->op, e);
 	q->bench_bytes = j->o.bench_bytes;
 	q->bench_ns = j->o.bench_bytes ? 0 : j->o.bench_ns ? j->o.bench_ns : DEFAULT_NS;
 	q->offer.no_crc = !j->o.crc;
@@ -108,30 +104,66 @@ static int way_init(struct way *w, const struct job *j, const struct place *p, b
 	return rc;
 }
 
-static void way_clear(struct way *w)
-{
-	if (w->server)
-		bulk_clear(&w->bulk);
-	server_free(w->server);
-}
-
 static void *way_run(void *arg)
 {
 	struct way *w = arg;
 
 	w->rc = bulk_once(&w->bulk, &w->result, &w->error);
+	/* The other way goes on without it. */
+	ms_free(steal_ptr(&w->bulk.lane));
 	return NULL;
 }
 
-static void way_start_both(struct way w[2])
+/* ---- both directions ---- */
+
+static void ways_start(struct way w[2])
 {
 	int rc = thread_start(&w[1].thread, "bench", way_run, &w[1]);
 
-	if (rc)
+	if (rc) {
 		w[1].rc = err_sys(&w[1].error, rc, "cannot start a thread");
+		ms_free(steal_ptr(&w[1].bulk.lane));
+	}
 	way_run(&w[0]);
 	if (rc == 0)
 		pthread_join(w[1].thread, NULL);
+}
+
+static int ways_take(struct way w[2], struct lanes *l, struct err *e)
+{
+	int rc = 0;
+
+	for (unsigned i = 0; i < 2; i++) {
+		struct stream *s = lanes_take(l, i);
+
+		w[i].bulk.lane = ms_new(s);
+		if (w[i].bulk.lane)
+			continue;
+		stream_free(s);
+		rc = err_sys(e, -ENOMEM, "lane");
+	}
+	for (unsigned i = 0; rc && i < 2; i++)
+		ms_free(steal_ptr(&w[i].bulk.lane));
+	return rc;
+}
+
+/* In one session, a lane for each. What becomes of it is each way's own; but for one that has
+ * not begun, for want of lanes. */
+static int ways_run(struct server *s, struct way w[2], struct err *e)
+{
+	struct lanes *l = ftp_lanes(s->client, 2, e);
+	struct err late = ERR_INIT;
+	int rc = l ? ways_take(w, l, e) : e->code;
+	bool lost;
+
+	if (rc == 0)
+		ways_start(w);
+	lost = rc || w[0].rc || w[1].rc;
+	if (l && ftp_lanes_end(s->client, l, lost ? END_LOST_MS : END_MS, &late)) {
+		log_debug("the lanes do not end in good order: %s", late.text);
+		server_close(s);
+	}
+	return rc;
 }
 
 /* ---- the outcome ---- */
@@ -169,7 +201,7 @@ static void say_cost(const struct totals *t)
 
 static int add_ways(struct totals *t, const struct way *w, int n, uint64_t cpu)
 {
-	uint64_t wall = 0;
+	uint64_t wall = 0, there = 0;
 
 	for (int i = 0; i < n; i++) {
 		if (w[i].rc)
@@ -178,11 +210,14 @@ static int add_ways(struct totals *t, const struct way *w, int n, uint64_t cpu)
 			return -ENOMEM;
 		if (w[i].result.wall_ns > wall)
 			wall = w[i].result.wall_ns;
+		if (w[i].result.remote.cpu_ns > there)
+			there = w[i].result.remote.cpu_ns;
 	}
-	/* They ran at the same time, in one process. */
+	/* They ran at the same time, in one process here and one there. */
 	if (n > 1) {
 		t->wall_ns = wall;
 		t->cpu_local_ns = cpu;
+		t->cpu_remote_ns = there;
 	}
 	return 0;
 }
@@ -247,47 +282,43 @@ static void leave_words(const struct job *j)
 		signals_last_words(json_line(event_summary(&none, EXIT_INTERRUPTED, &e)));
 }
 
-static enum exit_status not_connected(const struct job *j, const struct err *e)
+static enum exit_status not_begun(const struct job *j, const struct err *e)
 {
 	const struct totals none = { 0 };
 
+	log_error("%s", e->text);
 	signals_last_words(NULL);
 	if (j->o.json)
 		json_emit(stdout, event_summary(&none, EXIT_CONNECT, e));
 	return EXIT_CONNECT;
 }
 
-static enum exit_status bench(const struct job *j, struct way *w, int n)
+static enum exit_status bench(const struct job *j, struct server *s, struct way *w, int n)
 {
 	struct err e = ERR_INIT;
 	uint64_t cpu;
 
 	leave_words(j);
-	/* One after the other: a question on the terminal is asked once. */
-	for (int i = 0; i < n; i++) {
-		if (server_connect(w[i].server, &e)) {
-			log_error("%s", e.text);
-			return not_connected(j, &e);
-		}
-	}
+	if (server_connect(s, &e))
+		return not_begun(j, &e);
 	cpu = cpu_ns();
-	if (n > 1)
-		way_start_both(w);
-	else
+	if (n == 1)
 		way_run(w);
+	else if (ways_run(s, w, &e))
+		return not_begun(j, &e);
 	return conclude(j, w, n, cpu_ns() - cpu);
 }
 
-static enum exit_status bench_place(struct job *j, const struct place *p)
+static enum exit_status bench_server(struct job *j, struct server *s)
 {
 	bool both = j->o.bench_way == WAY_BOTH;
 	struct way w[2] = { 0 };
 	struct err e = ERR_INIT;
-	int rc = way_init(&w[0], j, p, j->o.bench_way != WAY_GET, &e);
+	int rc = way_init(&w[0], j, s, j->o.bench_way != WAY_GET, &e);
 	enum exit_status status;
 
 	if (rc == 0 && both) {
-		rc = way_init(&w[1], j, p, false, &e);
+		rc = way_init(&w[1], j, s, false, &e);
 		w[0].bulk.c.tuning.at_once = w[1].bulk.c.tuning.at_once = 2;
 	}
 	if (rc == -EINVAL)
@@ -295,9 +326,25 @@ static enum exit_status bench_place(struct job *j, const struct place *p)
 	else if (rc)
 		status = failed(&e, false);
 	else
-		status = bench(j, w, both ? 2 : 1);
-	way_clear(&w[0]);
-	way_clear(&w[1]);
+		status = bench(j, s, w, both ? 2 : 1);
+	bulk_clear(&w[0].bulk);
+	bulk_clear(&w[1].bulk);
+	return status;
+}
+
+static enum exit_status bench_place(struct job *j, const struct place *p)
+{
+	struct err e = ERR_INIT;
+	struct server *s = server_new(j, p, &e);
+	enum exit_status status;
+
+	if (!s)
+		return e.code == -EINVAL ? usage_error(j, "%s", e.text) : failed(&e, false);
+	/* Zeros are no secret, and without CRC was asked for. */
+	if (!j->o.crc && !option_given(&j->o, "prot"))
+		s->o.prot = PROT_CLEAR;
+	status = bench_server(j, s);
+	server_free(s);
 	return status;
 }
 

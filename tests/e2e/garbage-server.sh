@@ -20,19 +20,24 @@ options=(-q --plain --prot clear --channels 1 --block 64K --inflight 16 --memory
 meet() {
 	local words out=$tmp/met/$1.$2
 	mkdir -p "$out/here/in" && echo old >"$out/here/in/x" && mkdir "$out/here/in/d"
-	if [ "$1" = put ]; then words=(put "${options[@]}" "$tmp/source" "rftp://127.0.0.1:$3/x"); else
-		words=(get -r "${options[@]}" "rftp://127.0.0.1:$3/x" "$out/here/in/"); fi
+	case $1 in
+	put) words=(put "${options[@]}" "$tmp/source" "rftp://127.0.0.1:$3/x") ;;
+	get) words=(get -r "${options[@]}" "rftp://127.0.0.1:$3/x" "$out/here/in/") ;;
+	both) words=(bench --both --time 1 "${options[@]}" "rftp://127.0.0.1:$3") ;;
+	esac
 	setsid --wait timeout -k 2 "$limit" rftp "${words[@]}" </dev/null >"$out/out" 2>"$out/err"
 	echo $? >"$out/status"
 }
 mkdir "$tmp/met"
 pids=()
 while read -r name at; do
-	for dir in put get; do
+	for dir in put get both; do
 		case $name in
 		silent_*) continue ;;
+		both_*) [ $dir = both ] || continue ;;
 		put_*) [ $dir = put ] || continue ;;
 		get_*) [ $dir = get ] || continue ;;
+		*) [ $dir != both ] || continue ;;
 		esac
 		meet $dir "$name" "$at" &
 		pids+=($!)

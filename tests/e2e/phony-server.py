@@ -304,6 +304,37 @@ def _(c):
         c.send(frame(CREDIT, struct.pack('>IIQII', 0x52465443, 1, struct.unpack('>Q', p[8:16])[0], 0, 74)))
 
 
+def lanes(name, *frames, answer=b'150 lanes\r\n', drain=True, feat=b' LANES 8\r\n'):
+    """For bench --both."""
+    @case('both_' + name)
+    def _(c):
+        c.send(b'220 phony\r\n')
+        while True:
+            got = c.line().upper()
+            if got.startswith(b'LANES'):
+                break
+            c.send(b'211-f\r\n BULK\r\n' + feat + b'211 end\r\n' if got.startswith(b'FEAT') else
+                   b'331 and?\r\n' if got.startswith(b'USER') else b'230 in\r\n')
+        c.send(answer + b''.join(frames))
+        if drain:
+            c.drain()
+
+
+lanes('refused', answer=b'502 none\r\n')
+lanes('old', feat=b'')
+lanes('line', answer=b'150 lanes\r\n226 over\r\n')
+lanes('third', frame(LANE_DATA, b'\2150 x\r\n'))
+lanes('flood', *[frame(LANE_DATA, bytes(65537))] * 140)
+lanes('room', frame(LANE_ROOM, b'\0\0\0\0\1'))
+lanes('4G', frame(LANE_DATA, b'\0', length=2**32 - 1))
+lanes('one_ends', frame(LANE_END, b'\0'), frame(LANE_DATA, b'\1550 no\r\n'), frame(LANE_END, b'\1'))
+lanes('both_end', frame(LANE_END, b'\0'), frame(LANE_END, b'\1'), b'226 over\r\n')
+lanes('refuse', frame(LANE_DATA, b'\0550 no\r\n'), frame(LANE_DATA, b'\1550 no\r\n'),
+      frame(LANE_END, b'\0'), frame(LANE_END, b'\1'), b'226 over\r\n')
+lanes('close', drain=False)
+lanes('random', os.urandom(3000))
+
+
 def silent(name):
     """Says nothing more from some point on, for whoever stops to wait for it."""
     def deco(fn):

@@ -111,8 +111,15 @@ done
 
 # ---- both directions at once ----
 
-run rftp bench --both --time 3 --transport rdma --prot clear --json "${url[veth]}"
-check "bench in both directions" status_is 0
+logins() { grep -c 'login of' "$tmp/v4.log"; }
+logins=$(logins)
+for op in write read; do
+	run rftp bench --both --time 3 --transport rdma --op $op --prot clear --json "${url[veth]}"
+	check "bench in both directions, $op" status_is 0
+	check "$op: RDMA, twice" test "$(grep -c '"started","transport":"rdma"' "$tmp/out")" -eq 2
+	check "$op: in one session" test $(($(logins) - logins)) -eq 1
+	logins=$(logins)
+done
 cp "$tmp/big" "${root[veth]}/from"
 rftp put --transport rdma --op write --prot clear -q "$tmp/big" "${url[veth]}/to" </dev/null >"$tmp/put.out" 2>&1 &
 putting=$!

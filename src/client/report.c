@@ -22,8 +22,10 @@ struct report {
 	double json_at;               /* of the last progress event */
 	struct agreement agreement;
 	struct transfer_progress last;
+	struct { uint64_t bytes, files; } before; /* by attempts that were broken off */
 	/* The main thread's. */
-	uint64_t cpu_start_ns;        /* when the transfer under way began */
+	bool again;                   /* the transfer under way is not at its first attempt */
+	uint64_t start_ns, cpu_start_ns; /* when it began */
 	struct totals totals;
 	struct err error;             /* code 0: none */
 };
@@ -44,11 +46,35 @@ struct report *report_new(const struct options *o)
 
 /* ---- callbacks, from threads of the transfer, one at a time ---- */
 
+static uint64_t least(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+/* Files of this command: those that this attempt left alone because one before it had done
+ * them are among them. */
+static uint64_t files_of(const struct report *r, uint64_t done, uint64_t skipped)
+{
+	uint64_t files = done + least(skipped, r->before.files);
+
+	return files > r->before.files ? files : r->before.files;
+}
+
+/* Another attempt begins: what the one before has done is done. */
+static void keep_before(struct report *r)
+{
+	r->before.bytes += r->last.bytes - r->last.bytes_kept;
+	r->before.files = files_of(r, r->last.files_done, r->last.files_skipped);
+	memset(&r->last, 0, sizeof(r->last));
+	r->json_at = 0;
+}
+
 static void on_started(void *arg, const struct agreement *a)
 {
 	struct report *r = arg;
 	char source[32], sink[32];
 
+	keep_before(r);
 	r->agreement = *a;
 	atomic_store(&r->begun, true);
 	if (r->o->json)
@@ -141,17 +167,35 @@ struct transfer_events report_events(struct report *r)
 /* How far it got, as far as is known: for the summary of what has no result. */
 static void add_last(const struct report *r, struct totals *t)
 {
+	const struct transfer_progress *p = &r->last;
+
 	if (!atomic_load(&r->begun))
 		return;
 	t->agreement = r->agreement;
 	t->agreed = true;
 	t->broken_off = true;
-	t->bytes += r->last.bytes;
-	t->files += r->last.files_done;
-	t->failed += r->last.files_failed;
-	t->skipped += r->last.files_skipped;
-	t->wall_ns += (uint64_t)(r->last.seconds * 1e9);
+	t->bytes += r->before.bytes + p->bytes - p->bytes_kept;
+	t->files += files_of(r, p->files_done, p->files_skipped);
+	t->failed += p->files_failed;
+	t->skipped += p->files_skipped - least(p->files_skipped, r->before.files);
+	t->wall_ns += r->again ? now_ns() - r->start_ns : (uint64_t)(p->seconds * 1e9);
 	t->cpu_local_ns += cpu_ns() - r->cpu_start_ns;
+}
+
+/* What came of all attempts together: what they carried, and the time since the first began.
+ * Channels, and what was there already, are the last one's. */
+static struct transfer_result with_before(const struct report *r, const struct transfer_result *res)
+{
+	struct transfer_result all = *res;
+
+	if (!r->again)
+		return all;
+	all.bytes += r->before.bytes;
+	all.files = files_of(r, res->files, res->skipped);
+	all.skipped -= least(all.skipped, r->before.files);
+	all.wall_ns = now_ns() - r->start_ns;
+	all.local.cpu_ns = cpu_ns() - r->cpu_start_ns;
+	return all;
 }
 
 /* Outside of transfers a signal ends the program where it stands: the last event must be
@@ -172,8 +216,11 @@ void report_begin(struct report *r)
 {
 	atomic_store(&r->begun, false);
 	r->json_at = 0;
+	r->again = false;
+	r->start_ns = now_ns();
 	r->cpu_start_ns = cpu_ns();
 	memset(&r->last, 0, sizeof(r->last));
+	memset(&r->before, 0, sizeof(r->before));
 	leave_words(r);
 }
 
@@ -184,10 +231,11 @@ bool report_begun(const struct report *r)
 
 void report_result(struct report *r, const struct transfer_result *res)
 {
+	struct transfer_result all = with_before(r, res);
 	uint64_t n = res->remote.left_out;
 
 	progress_pause(r->progress);
-	if (totals_add(&r->totals, res))
+	if (totals_add(&r->totals, &all))
 		log_warn("out of memory: the summary is not complete");
 	atomic_store(&r->begun, false);
 	leave_words(r);
@@ -201,6 +249,7 @@ void report_retry(struct report *r, unsigned attempt, unsigned wait, const struc
 {
 	progress_pause(r->progress);
 	r->totals.retries++;
+	r->again = true;
 	leave_words(r);
 	if (r->o->json)
 		json_emit(stdout, event_retry(attempt, wait, e->text));
@@ -236,8 +285,9 @@ static void say_summary(const struct report *r)
 		n += snprintf(text + n, sizeof(text) - (size_t)n, ", %llu left alone",
 			      (unsigned long long)t->skipped);
 	if (t->resumed)
-		n += snprintf(text + n, sizeof(text) - (size_t)n, ", %s were there already",
-			      format_size(size, sizeof(size), t->resumed));
+		n += snprintf(text + n, sizeof(text) - (size_t)n, ", %s were there %s",
+			      format_size(size, sizeof(size), t->resumed),
+			      t->retries ? "when it was tried again" : "already");
 	if (t->failed)
 		snprintf(text + n, sizeof(text) - (size_t)n, ", %llu failed",
 			 (unsigned long long)t->failed);

@@ -156,7 +156,8 @@ static void sink_progress(struct xfer *x, struct transfer_progress *p)
 	p->files_done = atomic_load(&s->files);
 	p->files_failed = atomic_load(&s->failed);
 	p->files_skipped = atomic_load(&s->skipped);
-	p->bytes = atomic_load(&s->bytes) + atomic_load(&s->bytes_kept);
+	p->bytes_kept = atomic_load(&s->bytes_kept);
+	p->bytes = atomic_load(&s->bytes) + p->bytes_kept;
 	p->bytes_known = atomic_load(&s->bytes_known);
 	p->walked = atomic_load(&s->walked) || atomic_load(&s->sent);
 	if (xfer_at_rate(x, atomic_load(&s->bytes)))

@@ -122,7 +122,8 @@ static void source_progress(struct xfer *x, struct transfer_progress *p)
 	p->files_done = atomic_load(&s->done_files);
 	p->files_failed = atomic_load(&s->failed);
 	p->files_skipped = atomic_load(&s->skipped);
-	p->bytes = atomic_load(&s->bytes_acked) + atomic_load(&s->bytes_kept);
+	p->bytes_kept = atomic_load(&s->bytes_kept);
+	p->bytes = atomic_load(&s->bytes_acked) + p->bytes_kept;
 	p->bytes_known = atomic_load(&s->bytes_known);
 	p->walked = atomic_load(&s->walked);
 	p->bottleneck = source_bottleneck(s);

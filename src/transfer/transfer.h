@@ -48,7 +48,8 @@ struct transfer_item {
 
 struct transfer_progress {
 	uint64_t entries, files_done, files_failed, files_skipped;
-	uint64_t bytes;         /* acknowledged */
+	uint64_t bytes;         /* acknowledged, or there already: */
+	uint64_t bytes_kept;    /* these of them */
 	uint64_t bytes_known;   /* of all entries so far; final when walked */
 	bool walked;
 	double seconds;         /* since the transfer began */

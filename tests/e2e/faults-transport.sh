@@ -63,6 +63,10 @@ for dir in put get; do
 	check "$dir, all channels cut, much to go: as it was" same "$tmp/huge" "$target"
 	check "$dir, all channels cut, much to go: it came again" test "$(summary retries)" -eq 1
 	check "$dir, all channels cut, much to go: and went on" test "$(summary resumed)" -gt 0
+	all=$(stat -c %s "$tmp/huge")
+	check "$dir, all channels cut, much to go: bytes of both attempts" test $(($(summary bytes) + $(summary resumed))) -ge "$all"
+	check "$dir, all channels cut, much to go: one file" test "$(summary files)/$(summary skipped)" = 1/0
+	check "$dir, all channels cut, much to go: the second between is counted" python3 -c 'import sys; sys.exit(float(sys.argv[1]) < 1)' "$(summary seconds)"
 	check "$dir, all channels cut, much to go: by data channels" test "$(summary fell_back)" = False
 done
 rm "$tmp/huge" "$tmp/root/from/huge" "$target" "$tmp/root/to/huge"

@@ -147,6 +147,62 @@ static void test_broken_off(void **state)
 	json_decref(obj);
 }
 
+static uint64_t number_of(json_t *obj, const char *key)
+{
+	return (uint64_t)json_integer_value(json_object_get(obj, key));
+}
+
+/* Attempts of one command are one piece of work: what each carried adds up, a file that one
+ * of them has done and the next leaves alone was not there before. */
+static void test_again(void **state)
+{
+	struct transfer_progress first = { .bytes = 1000, .bytes_kept = 300, .files_done = 5,
+					   .files_skipped = 1, .seconds = 1 };
+	struct transfer_progress second = { .bytes = 900, .bytes_kept = 850, .files_done = 1,
+					    .files_skipped = 6, .files_failed = 1, .seconds = 1 };
+	struct transfer_result end = { .agreement = agreed, .wall_ns = 5, .files = 3,
+				       .failed = 1, .skipped = 8, .bytes = 400,
+				       .resumed = 900 };
+	(void)state;
+	for (int whole = 0; whole < 2; whole++) {
+		struct options o = { .quiet = true, .retries = 5 };
+		struct report *r = report_new(&o);
+		struct transfer_events ev = report_events(r);
+		struct err e = ERR_INIT;
+		json_t *obj;
+
+		err_set(&e, -EPIPE, "gone");
+		report_begin(r);
+		ev.started(ev.arg, &agreed);
+		ev.progress(ev.arg, &first);
+		report_retry(r, 1, 0, &e);
+		/* One that comes to nothing counts as nothing. */
+		report_retry(r, 2, 0, &e);
+		ev.started(ev.arg, &agreed);
+		ev.progress(ev.arg, &second);
+		burn(10000000);
+		if (whole) {
+			report_retry(r, 3, 0, &e);
+			ev.started(ev.arg, &agreed);
+			report_result(r, &end);
+		} else {
+			report_error(r, &e);
+		}
+		o.json = true;
+		obj = last_line(r, whole ? EXIT_SOME_FAILED : EXIT_INTERRUPTED);
+		assert_int_equal(number_of(obj, "bytes"), whole ? 700 + 50 + 400 : 700 + 50);
+		assert_int_equal(number_of(obj, "files"), whole ? 9 : 6);
+		assert_int_equal(number_of(obj, "skipped"), whole ? 2 : 1);
+		assert_int_equal(number_of(obj, "failed"), 1);
+		assert_int_equal(number_of(obj, "retries"), whole ? 3 : 2);
+		assert_int_equal(number_of(obj, "resumed"), whole ? 900 : 0);
+		assert_true(json_real_value(json_object_get(obj, "seconds")) >= 0.01);
+		assert_true(json_real_value(json_object_get(obj, "seconds")) < 60);
+		assert_true(json_real_value(json_object_get(obj, "cpu_seconds_local")) >= 0.01);
+		json_decref(obj);
+	}
+}
+
 /* What is written to standard error of a file that failed so. */
 static const char *says(const char *path, const char *why)
 {
@@ -192,6 +248,7 @@ int main(void)
 		cmocka_unit_test(test_events),
 		cmocka_unit_test(test_totals),
 		cmocka_unit_test(test_broken_off),
+		cmocka_unit_test(test_again),
 		cmocka_unit_test(test_names_of_failed),
 	};
 

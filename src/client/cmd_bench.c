@@ -58,6 +58,7 @@ static void on_started(void *arg, const struct agreement *a)
 	LOCK_GUARD(guard, &output);
 
 	w->begun = true;
+	report_op(&w->job->o, a);
 	if (w->job->o.json)
 		json_emit(stdout, event_started(a));
 	log_info("%s: %s, %u channels, blocks of %u KiB, %u in flight, %s%s", w->name,

@@ -46,6 +46,12 @@ struct report *report_new(const struct options *o)
 
 /* ---- callbacks, from threads of the transfer, one at a time ---- */
 
+void report_op(const struct options *o, const struct agreement *a)
+{
+	if (option_given(o, "op") && a->transport != TRANSPORT_RDMA)
+		log_warn("--op is for RDMA, and this goes by %s", transport_name(a->transport));
+}
+
 static uint64_t least(uint64_t a, uint64_t b)
 {
 	return a < b ? a : b;
@@ -83,6 +89,7 @@ static void on_started(void *arg, const struct agreement *a)
 		 "done when %s", transport_name(a->transport), a->paths, a->paths == 1 ? "" : "s",
 		 a->channels, a->channels == 1 ? "" : "s", a->block >> 10, a->inflight,
 		 prot_name(a->prot), ack_name(a->ack));
+	report_op(r->o, a);
 	format_size(source, sizeof(source), agreement_pool(a, true));
 	format_size(sink, sizeof(sink), agreement_pool(a, false));
 	log_info("memory for blocks: %s at the source, %s at the sink", source, sink);

@@ -23,6 +23,8 @@ void report_result(struct report *r, const struct transfer_result *res);
 void report_retry(struct report *r, unsigned attempt, unsigned wait, const struct err *e);
 /* It has not, and that is that. */
 void report_error(struct report *r, const struct err *e);
+/* --op was given, and a has no use for it: say so. */
+void report_op(const struct options *o, const struct agreement *a);
 /* The last words. Frees r. Returns status. */
 enum exit_status report_end(struct report *r, enum exit_status status);
 

@@ -2,6 +2,7 @@
 /* rftpd: reads its options and does what they say. */
 #include "server/server.h"
 #include "server/users.h"
+#include "transfer/transfer.h"
 #include "util/util.h"
 
 #include <errno.h>
@@ -113,6 +114,7 @@ static int serve_stdio(struct server *sv)
 
 static int serve(struct server *sv)
 {
+	struct transfer_tuning tuning;
 	struct err e = ERR_INIT;
 	int rc;
 
@@ -127,6 +129,8 @@ static int serve(struct server *sv)
 	if (sv->opt.stdio)
 		return serve_stdio(sv);
 	log_info("certificate %s", sv->state.pin);
+	srv_tuning(sv, &tuning);
+	transfer_say_cards(&tuning);
 	rc = srv_listen(sv);
 	state_close(&sv->state);
 	return rc;

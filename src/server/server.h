@@ -21,6 +21,10 @@ struct server {
 /* Raised by SIGTERM, in the listener and in every session of its own. */
 extern volatile sig_atomic_t srv_stop;
 
+struct transfer_tuning;
+/* How a session of sv does its part of a transfer. */
+void srv_tuning(const struct server *sv, struct transfer_tuning *t);
+
 /* "192.0.2.1:99", "[2001:db8::1]:99", or "stdio" for NULL. */
 const char *srv_peer_text(const struct sockaddr_storage *peer, char out[80]);
 

@@ -212,6 +212,17 @@ static int check_request(const struct session *s, struct ftp_session *fs,
 	return 0;
 }
 
+void srv_tuning(const struct server *sv, struct transfer_tuning *t)
+{
+	transfer_tuning_default(t);
+	t->rdma = VERBS_TRANSPORT;
+	if (sv->opt.memory)
+		t->memory = sv->opt.memory;
+	t->nics = sv->opt.nic;
+	t->poll = sv->opt.poll;
+	t->tos = sv->opt.tos;
+}
+
 static int serve_request(struct session *s, struct ftp_session *fs, struct bulk_request *r,
 			 const uint8_t *master, struct transfer_result *res)
 {
@@ -234,14 +245,8 @@ static int serve_request(struct session *s, struct ftp_session *fs, struct bulk_
 	bool in_line = false;
 	int rc;
 
-	transfer_tuning_default(&c.tuning);
-	c.tuning.rdma = VERBS_TRANSPORT;
-	if (s->sv->opt.memory)
-		c.tuning.memory = s->sv->opt.memory;
+	srv_tuning(s->sv, &c.tuning);
 	c.tuning.at_once = ftp_session_lanes(fs);
-	c.tuning.nics = s->sv->opt.nic;
-	c.tuning.poll = s->sv->opt.poll;
-	c.tuning.tos = s->sv->opt.tos;
 	rc = ftp_session_reply(fs, 150, "Frames follow");
 	if (rc < 0)
 		return rc;

@@ -36,6 +36,9 @@ struct transfer_tuning {
 };
 
 void transfer_tuning_default(struct transfer_tuning *t);
+/* For a server's start: the log gets the cards that data can go by, and what is in the way of
+ * RDMA. Opens no device. */
+void transfer_say_cards(const struct transfer_tuning *t);
 
 enum item_kind { ITEM_PATH, ITEM_STDIO, ITEM_ZERO, ITEM_NULL };
 

@@ -96,6 +96,7 @@ stop_server
 # ---- what is not there ----
 
 serve --nic far1,nosuch,far2
+check "a name that there is not is told at the server's start" grep -q -e '--nic nosuch: there is no such network card' "$tmp"/*.log
 run rftp put -q --nic near1,nosuch "$tmp/big" "$url/x"
 check "a card of the client's that there is not" fails_with 3 'nosuch: there is no such network card or address here; there are'
 run rftp put -v --nic near1,near2 "$tmp/big" "$url/four"

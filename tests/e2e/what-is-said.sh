@@ -111,6 +111,14 @@ get -r --follow "$url/" "$tmp/here/"
 check "of a tree with one, followed" fails_with 1 "$out"
 rm "$tmp/root/up" "$tmp/root/out"
 
+# ---- what an option does not do ----
+
+run rftp put --accept-new --transport tcp --op read "$tmp/root/big" "$url/by-tcp"
+check "--op by TCP: a word, and it goes on" test "$status" -eq 0 -a "$(grep -c -e '--op is for RDMA, and this goes by tcp' "$tmp/err")" -eq 1
+run rftp bench --accept-new --transport tcp --op read --size 1M "$url"
+check "bench says so, too" test "$status" -eq 0 -a "$(grep -c -e '--op is for RDMA' "$tmp/err")" -eq 1
+rm "$tmp/root/by-tcp"
+
 # ---- what is wrong with a command ----
 
 # It is said before anybody is asked.

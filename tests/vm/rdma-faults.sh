@@ -87,6 +87,7 @@ as_server=("${unprivileged[@]}")
 open_server poor 0.0.0.0
 as_server=()
 poor=rftp://10.0.0.2:$port
+check "64 KiB of memory to lock, server: its log says so at the start" grep -q "$advice" "$tmp/poor.log"
 run rftp put --accept-new --transport rdma --prot clear -q "$tmp/big" "$poor/limited"
 check "64 KiB of memory to lock, server: rdma ends with 3" fails_with 3 'the server offers no RDMA'
 check "the server's log says what to set" grep -q "$advice" "$tmp/poor.log"

@@ -13,5 +13,6 @@ void cleanup_close(int *fd)
 	 * another thread may have it by now. */
 	if (*fd >= 0)
 		close(*fd);
+	*fd = -1; /* by the next time it may be somebody else's */
 	errno = saved;
 }

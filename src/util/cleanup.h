@@ -31,7 +31,7 @@ static inline void cleanup_free(void *p)
 	free(*(void **)p);
 }
 
-/* Closes *fd unless it is negative; keeps errno. */
+/* Closes *fd unless it is negative, and makes it -1; keeps errno. */
 void cleanup_close(int *fd);
 
 static inline void cleanup_unlock(pthread_mutex_t **m)

@@ -178,16 +178,23 @@ static bool ends_gracefully(const struct bulk *b)
 	return !(b->once && b->c.request.op == BULK_GET);
 }
 
+int bulk_possible(const struct server *s, struct err *e)
+{
+	if (ftp_has_bulk(s->client))
+		return 0;
+	return err_set(e, -EPROTONOSUPPORT, "%s is no rftpd, or one without bulk mode",
+		       printable(s->place.host));
+}
+
 int bulk_once(struct bulk *b, struct transfer_result *r, struct err *e)
 {
 	bool graceful = ends_gracefully(b);
 	uint8_t key[KEY_BYTES];
 	int rc;
 
-	if (!ftp_has_bulk(b->server->client))
-		return err_set(e, -EPROTONOSUPPORT, "%s is no rftpd, or one without bulk mode",
-			       printable(b->server->place.host));
-	rc = fill_stream(b, key, e);
+	rc = bulk_possible(b->server, e);
+	if (!rc)
+		rc = fill_stream(b, key, e);
 	if (rc)
 		return rc;
 	if (graceful)

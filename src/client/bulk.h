@@ -24,6 +24,8 @@ int bulk_init(struct bulk *b, struct server *s, struct report *r, enum bulk_op o
 void bulk_clear(struct bulk *b);
 /* Run it; everything has been said and added to the report afterwards. */
 enum exit_status bulk_run(struct bulk *b);
+/* Does the server, connected, have bulk mode? 0, or a negative errno with text. */
+int bulk_possible(const struct server *s, struct err *e);
 /* Once, without saying or adding anything; the stream stays connected or is closed. */
 int bulk_once(struct bulk *b, struct transfer_result *r, struct err *e);
 

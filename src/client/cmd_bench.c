@@ -12,7 +12,7 @@
 #define DEFAULT_NS 10000000000ull
 #define LINE_SECONDS 1.0
 /* For the server to be through, too; there may be none any more. */
-#define END_MS 60000
+#define END_MS 10000
 #define END_LOST_MS 2000
 
 /* One direction: a transfer and, with --both, its lane of the session and a thread. */
@@ -26,6 +26,7 @@ struct way {
 	/* The callbacks' own. */
 	double said_at;
 	uint64_t said_bytes;
+	uint64_t start_ns;          /* when its clock started */
 	/* The outcome. */
 	struct transfer_result result;
 	struct err error;
@@ -37,6 +38,13 @@ struct way {
 static pthread_mutex_t output = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- second by second ---- */
+
+static json_t *event_of_way(json_t *obj, const char *name)
+{
+	if (obj)
+		json_object_set_new(obj, "way", json_string(name));
+	return obj;
+}
 
 static void say_interval(struct way *w, double at, double length, uint64_t bytes)
 {
@@ -58,9 +66,10 @@ static void on_started(void *arg, const struct agreement *a)
 	LOCK_GUARD(guard, &output);
 
 	w->begun = true;
+	w->start_ns = now_ns();
 	report_op(&w->job->o, a);
 	if (w->job->o.json)
-		json_emit(stdout, event_started(a));
+		json_emit(stdout, event_of_way(event_started(a), w->name));
 	log_info("%s: %s, %u channels, blocks of %u KiB, %u in flight, %s%s", w->name,
 		 transport_name(a->transport), a->paths * a->channels, a->block >> 10,
 		 a->inflight, prot_name(a->prot),
@@ -148,23 +157,27 @@ static int ways_take(struct way w[2], struct lanes *l, struct err *e)
 	return rc;
 }
 
-/* In one session, a lane for each. What becomes of it is each way's own; but for one that has
- * not begun, for want of lanes. */
-static int ways_run(struct server *s, struct way w[2], struct err *e)
+/* In one session, a lane for each, in *l until ways_end. What becomes of it is each way's own;
+ * but for one that has not begun, for want of lanes. */
+static int ways_run(struct server *s, struct way w[2], struct lanes **l, struct err *e)
 {
-	struct lanes *l = ftp_lanes(s->client, 2, e);
-	struct err late = ERR_INIT;
-	int rc = l ? ways_take(w, l, e) : e->code;
-	bool lost;
+	int rc = bulk_possible(s, e);
 
+	*l = rc ? NULL : ftp_lanes(s->client, 2, e);
+	rc = *l ? ways_take(w, *l, e) : e->code;
 	if (rc == 0)
 		ways_start(w);
-	lost = rc || w[0].rc || w[1].rc;
-	if (l && ftp_lanes_end(s->client, l, lost ? END_LOST_MS : END_MS, &late)) {
-		log_debug("the lanes do not end in good order: %s", late.text);
-		server_close(s);
-	}
 	return rc;
+}
+
+static void ways_end(struct server *s, const struct way w[2], struct lanes *l)
+{
+	struct err e = ERR_INIT;
+
+	if (!l || !ftp_lanes_end(s->client, l, w[0].rc || w[1].rc ? END_LOST_MS : END_MS, &e))
+		return;
+	log_debug("the lanes do not end in good order: %s", e.text);
+	server_close(s);
 }
 
 /* ---- the outcome ---- */
@@ -202,21 +215,23 @@ static void say_cost(const struct totals *t)
 
 static int add_ways(struct totals *t, const struct way *w, int n, uint64_t cpu)
 {
-	uint64_t wall = 0, there = 0;
+	uint64_t first = UINT64_MAX, last = 0, there = 0;
 
 	for (int i = 0; i < n; i++) {
 		if (w[i].rc)
 			continue;
 		if (totals_add(t, &w[i].result))
 			return -ENOMEM;
-		if (w[i].result.wall_ns > wall)
-			wall = w[i].result.wall_ns;
+		if (w[i].start_ns < first)
+			first = w[i].start_ns;
+		if (w[i].start_ns + w[i].result.wall_ns > last)
+			last = w[i].start_ns + w[i].result.wall_ns;
 		if (w[i].result.remote.cpu_ns > there)
 			there = w[i].result.remote.cpu_ns;
 	}
 	/* They ran at the same time, in one process here and one there. */
-	if (n > 1) {
-		t->wall_ns = wall;
+	if (n > 1 && last) {
+		t->wall_ns = last - first;
 		t->cpu_local_ns = cpu;
 		t->cpu_remote_ns = there;
 	}
@@ -296,18 +311,22 @@ static enum exit_status not_begun(const struct job *j, const struct err *e)
 
 static enum exit_status bench(const struct job *j, struct server *s, struct way *w, int n)
 {
+	enum exit_status status;
+	struct lanes *l = NULL;
 	struct err e = ERR_INIT;
 	uint64_t cpu;
+	int rc;
 
 	leave_words(j);
-	if (server_connect(s, &e))
-		return not_begun(j, &e);
+	rc = server_connect(s, &e);
 	cpu = cpu_ns();
-	if (n == 1)
+	if (rc == 0 && n == 1)
 		way_run(w);
-	else if (ways_run(s, w, &e))
-		return not_begun(j, &e);
-	return conclude(j, w, n, cpu_ns() - cpu);
+	else if (rc == 0)
+		rc = ways_run(s, w, &l, &e);
+	status = rc ? not_begun(j, &e) : conclude(j, w, n, cpu_ns() - cpu);
+	ways_end(s, w, l);
+	return status;
 }
 
 static enum exit_status bench_server(struct job *j, struct server *s)

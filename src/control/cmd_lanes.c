@@ -43,12 +43,14 @@ static void lane_init(struct lane_server *v, struct ftp_session *s, unsigned lan
 	v->s.account = s->account;
 	v->s.cwd = s->cwd;
 	memcpy(v->s.peer_text, s->peer_text, sizeof(v->s.peer_text));
-	if (!v->s.ms)
-		stream_free(st);
-	else if (thread_start(&v->thread, "lane", serve_lane, v))
+	v->on = v->s.ms && !thread_start(&v->thread, "lane", serve_lane, v);
+	if (v->on)
+		return;
+	log_error("%s: out of memory, or of threads, for a lane", s->peer_text);
+	if (v->s.ms)
 		ms_free(steal_ptr(&v->s.ms));
 	else
-		v->on = true;
+		stream_free(st);
 }
 
 static void lane_wait(struct lane_server *v)

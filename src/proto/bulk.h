@@ -52,6 +52,7 @@ enum bulk_type {
 			     * are no others than these: u8 lane, its bytes */
 	BULK_LANE_ROOM = 18, /* u8 lane, u32 bytes that were read: so many more may come */
 	BULK_LANE_END = 19, /* u8 lane: nothing more from here, and nothing is read */
+	BULK_SKIPPED = 128, /* from here on what is not known is skipped */
 	BULK_PLACE = 128,   /* sink → source, on one host: which directory a named one became */
 	BULK_WALKED = 129,  /* source → sink, empty: no more entries follow, so that the sink
 			     * knows how much there is while it comes */
@@ -73,7 +74,7 @@ int bulk_frame_get(const uint8_t p[BULK_FRAME_HEAD], size_t max, uint8_t *type, 
 void lane_room_put(uint8_t p[LANE_ROOM_BYTES], uint8_t lane, uint32_t bytes);
 /* data: what follows the head of BULK_LANE_DATA, a view; room: of BULK_LANE_ROOM. */
 struct lane_frame {
-	uint8_t type, lane;
+	uint8_t lane;
 	uint32_t room;
 	const uint8_t *data;
 	size_t len;

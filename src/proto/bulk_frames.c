@@ -5,7 +5,6 @@
 
 #include <string.h>
 
-#define TYPE_SKIPPED 128          /* from here on what is not known is skipped */
 #define RUN_UNIT 4096u
 #define FAILURE_TEXT_MAX 65536u   /* accepted; kept is what struct bulk_failure holds */
 #define ERRNO_LAST 133            /* EHWPOISON, the last of Linux's */
@@ -26,7 +25,7 @@ int bulk_frame_get(const uint8_t p[BULK_FRAME_HEAD], size_t max, uint8_t *type, 
 
 	*type = 0;
 	*length = 0;
-	if ((p[0] < TYPE_SKIPPED && !known) || p[1] || get_be16(p + 2))
+	if ((p[0] < BULK_SKIPPED && !known) || p[1] || get_be16(p + 2))
 		return -EBADMSG;
 	if (get_be32(p + 4) > max)
 		return -EMSGSIZE;
@@ -46,7 +45,7 @@ void lane_room_put(uint8_t p[LANE_ROOM_BYTES], uint8_t lane, uint32_t bytes)
 int lane_frame_get(uint8_t type, const uint8_t *p, size_t len, unsigned lanes,
 		   struct lane_frame *f)
 {
-	*f = (struct lane_frame){ .type = type };
+	*f = (struct lane_frame){ 0 };
 	if (len < LANE_HEAD || p[0] >= lanes)
 		return -EBADMSG;
 	f->lane = p[0];

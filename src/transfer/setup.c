@@ -196,10 +196,10 @@ void setup_inband(struct agreement *a)
 	a->paths = a->channels = 1;
 }
 
-unsigned setup_open_dirs(void)
+unsigned setup_open_dirs(const struct transfer_tuning *t)
 {
 	/* Files, parts and channels need theirs too. */
-	unsigned n = raise_fd_limit() / 4;
+	unsigned n = raise_fd_limit() / 4 / (t->at_once ? t->at_once : 1);
 
 	return n < 16 ? 16 : n > 1024 ? 1024 : n;
 }

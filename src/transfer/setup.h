@@ -23,7 +23,7 @@ int setup_paths(struct xfer *x, bool source, struct ends *d, struct err *e);
  * page cache when direct. */
 enum io_kind setup_io(const struct transfer_tuning *t, int fd, bool direct);
 /* How many directories of a tree may be open at once. */
-unsigned setup_open_dirs(void);
+unsigned setup_open_dirs(const struct transfer_tuning *t);
 /* No data channel could be opened: what was agreed, by way of the control stream. */
 void setup_inband(struct agreement *a);
 /* Who we run on, the same for all processes of a kernel from its start to its end (copies

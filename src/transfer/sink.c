@@ -276,7 +276,7 @@ static int make_tables(struct sink *s, struct err *e)
 	s->slots = calloc(s->ahead, sizeof(*s->slots));
 	s->numbers = calloc(1, sizeof(*s->numbers));
 	s->verdicts = buf_new(BULK_FRAME_MAX);
-	s->dirset = dirs_new(setup_open_dirs());
+	s->dirset = dirs_new(setup_open_dirs(s->x.tuning));
 	s->arrived = bq_new(0);
 	if (!s->slots || !s->numbers || !s->verdicts || !s->dirset || !s->arrived)
 		return err_set(e, -ENOMEM, "out of memory");

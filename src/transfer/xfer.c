@@ -212,7 +212,7 @@ static int on_frame(struct xfer *x, uint8_t type, struct buf *p, struct err *e)
 	case BULK_CREDIT:
 		return x->inband ? inband_path_credit(x->inband, p) : -EPROTO;
 	default:
-		if (type >= 128 && type != x->role->optional)
+		if (type >= BULK_SKIPPED && type != x->role->optional)
 			return 0;
 		/* What is on its way when a transfer fails has no one to take it. */
 		return xfer_failed(x) ? 0 : x->role->frame(x, type, p, e);

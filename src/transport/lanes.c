@@ -14,9 +14,11 @@
 /* The peer is told of room not byte by byte. */
 #define TELL_FROM (LANE_WINDOW / 4)
 #define FIRST_ROOM 4096u
-/* Once a lane has been given up, nobody waits long for a peer that takes nothing. */
+/* So long a lane that has been given up waits for what it shares with others. */
 #define GIVEN_UP_MS 2000
 
+/* Locks, in the order they are taken: one lane's, or that of all; and none while the message
+ * stream is written to, which has its own. */
 struct lane {
 	struct stream stream;
 	struct lanes *all;
@@ -28,13 +30,14 @@ struct lane {
 	size_t untold;               /* bytes read since the peer was last given room */
 	size_t room;                 /* bytes that the peer takes */
 	bool over_here, over_there;
-	bool writing;                /* to the message stream, without the lock */
+	unsigned writing;            /* threads of it that are in the message stream */
 	bool aborted;
 	int error;                   /* of all lanes */
 };
 
 struct lanes {
 	struct mstream *m;
+	int write_timeout;           /* m's own */
 	pthread_t reader;
 	pthread_mutex_t lock;        /* guards done */
 	pthread_cond_t changed;
@@ -172,24 +175,31 @@ static void fail_all(struct lanes *l, int error)
 
 static int read_frames(struct lanes *l)
 {
-	struct buf *payload CLEANUP_BUF = buf_new(LANE_HEAD + LANE_PIECE);
+	struct buf *payload CLEANUP_BUF = buf_new(BULK_FRAME_MAX);
 	int r = payload ? 0 : -ENOMEM;
 
 	while (!r && !all_over(l)) {
 		uint8_t type;
 
-		r = ms_read_frame(l->m, &type, payload, LANE_HEAD + LANE_PIECE, -1);
-		if (!r && type < BULK_PLACE)
+		r = ms_read_frame(l->m, &type, payload, BULK_FRAME_MAX, -1);
+		if (!r && type < BULK_SKIPPED)
 			r = take_frame(l, type, payload);
 	}
 	return r;
+}
+
+/* What the lanes' users are told, now and whenever they ask: no time-out and no wish to stop
+ * of theirs, but that the connection is gone. */
+static int lasting(int error)
+{
+	return error == -ETIMEDOUT || error == -ECANCELED ? -EPIPE : error;
 }
 
 static void *reader_main(void *arg)
 {
 	struct lanes *l = arg;
 
-	l->error = read_frames(l);
+	l->error = lasting(read_frames(l));
 	if (l->error) {
 		fail_all(l, l->error);
 		ms_abort(l->m); /* whoever writes gets no answer any more */
@@ -198,6 +208,72 @@ static void *reader_main(void *arg)
 	l->done = true;
 	pthread_cond_broadcast(&l->changed);
 	return NULL;
+}
+
+/* ---- to the message stream ---- */
+
+static void writes(struct lane *n, int more)
+{
+	LOCK_GUARD(guard, &n->lock);
+
+	n->writing += (unsigned)more;
+	if (!n->writing)
+		pthread_cond_broadcast(&n->changed);
+}
+
+/* A message of lane n. When one cannot be sent, no other can. */
+static int send_frame(struct lane *n, uint8_t type, const struct iovec *iov, int pieces)
+{
+	int r;
+
+	writes(n, 1);
+	r = ms_write_framev(n->all->m, type, iov, pieces);
+	writes(n, -1);
+	if (r < 0)
+		ms_abort(n->all->m);
+	return r;
+}
+
+/* Nobody is to sleep in the message stream for a lane that was given up; if somebody still
+ * does after a while, it takes nothing any more, and that ends all lanes. */
+static void await_writer(struct lane *n)
+{
+	uint64_t end = ns_after(GIVEN_UP_MS);
+	bool stuck;
+
+	pthread_mutex_lock(&n->lock);
+	while (n->writing && !cond_wait_until(&n->changed, &n->lock, end))
+		;
+	stuck = n->writing;
+	pthread_mutex_unlock(&n->lock);
+	if (stuck)
+		ms_abort(n->all->m);
+}
+
+static bool nobody_left(struct lanes *l)
+{
+	bool aborted = false;
+
+	for (unsigned i = 0; i < l->n; i++) {
+		LOCK_GUARD(guard, &l->lane[i].lock);
+		if (!l->lane[i].aborted && !l->lane[i].over_here)
+			return false;
+		aborted |= l->lane[i].aborted;
+	}
+	return aborted;
+}
+
+/* With all of them given up or ended, their last messages are not worth minutes. */
+static void hurry(struct lane *n)
+{
+	struct lanes *l = n->all;
+
+	if (!nobody_left(l))
+		return;
+	ms_set_write_timeout(l->m, GIVEN_UP_MS);
+	for (unsigned i = 0; i < l->n; i++)
+		if (&l->lane[i] != n)
+			await_writer(&l->lane[i]);
 }
 
 /* ---- a lane as a stream ---- */
@@ -237,7 +313,7 @@ static ssize_t lane_read(struct stream *s, void *p, size_t len, int timeout_ms)
 	if (told) {
 		lane_room_put(more, n->number, (uint32_t)told);
 		/* An error is the reader's, too; what has come is good. */
-		ms_write_frame(n->all->m, BULK_LANE_ROOM, more, sizeof(more));
+		send_frame(n, BULK_LANE_ROOM, &(struct iovec){ more, sizeof(more) }, 1);
 	}
 	return r;
 }
@@ -257,15 +333,7 @@ static ssize_t wait_room(struct lane *n, size_t len, uint64_t end)
 	len = len < LANE_PIECE ? len : LANE_PIECE;
 	len = len < n->room ? len : n->room;
 	n->room -= len;
-	n->writing = true;
 	return (ssize_t)len;
-}
-
-static void write_done(struct lane *n)
-{
-	LOCK_GUARD(guard, &n->lock);
-
-	n->writing = false;
 }
 
 static ssize_t lane_write(struct stream *s, const void *p, size_t len, int timeout_ms)
@@ -277,8 +345,7 @@ static ssize_t lane_write(struct stream *s, const void *p, size_t len, int timeo
 
 	if (now <= 0)
 		return now;
-	r = ms_write_framev(n->all->m, BULK_LANE_DATA, piece, 2);
-	write_done(n);
+	r = send_frame(n, BULK_LANE_DATA, piece, 2);
 	return r < 0 ? r : now;
 }
 
@@ -297,20 +364,17 @@ static int lane_shutdown(struct stream *s)
 	return 0;
 }
 
-/* The others go on, unless its writer may be asleep in what they share. */
+/* The others go on, unless its writer is stuck in what they share. */
 static void lane_abort(struct stream *s)
 {
 	struct lane *n = lane(s);
-	bool writing;
 
-	ms_set_write_timeout(n->all->m, GIVEN_UP_MS);
 	pthread_mutex_lock(&n->lock);
 	n->aborted = true;
-	writing = n->writing;
 	pthread_cond_broadcast(&n->changed);
 	pthread_mutex_unlock(&n->lock);
-	if (writing)
-		ms_abort(n->all->m);
+	await_writer(n);
+	hurry(n);
 }
 
 static void lane_disown(struct stream *s)
@@ -330,8 +394,9 @@ static void lane_free(struct stream *s)
 	n->size = 0;
 	error = n->error;
 	pthread_mutex_unlock(&n->lock);
+	hurry(n);
 	if (!error)
-		ms_write_frame(n->all->m, BULK_LANE_END, &n->number, 1);
+		send_frame(n, BULK_LANE_END, &(struct iovec){ &n->number, 1 }, 1);
 }
 
 static const struct stream_ops lane_ops = {
@@ -365,6 +430,7 @@ struct lanes *lanes_new(struct mstream *m, unsigned n, struct err *e)
 
 	if (l) {
 		l->m = m;
+		l->write_timeout = ms_write_timeout(m);
 		l->n = n;
 		pthread_mutex_init(&l->lock, NULL);
 		cond_init(&l->changed);
@@ -402,6 +468,7 @@ int lanes_end(struct lanes *l, int timeout_ms)
 		ms_abort(l->m);
 	pthread_join(l->reader, NULL);
 	r = r ? r : l->error;
+	ms_set_write_timeout(l->m, l->write_timeout);
 	lanes_free(l);
 	return r;
 }

@@ -112,6 +112,11 @@ bool ms_readable(struct mstream *m)
 	return m->in_pos < m->in_end || m->s->ops->pending(m->s);
 }
 
+int ms_write_timeout(struct mstream *m)
+{
+	return atomic_load(&m->write_timeout);
+}
+
 void ms_set_write_timeout(struct mstream *m, int ms)
 {
 	atomic_store(&m->write_timeout, ms);

@@ -89,6 +89,7 @@ int ms_write_framev(struct mstream *m, uint8_t type, const struct iovec *iov, in
 /* Writers give up with -ETIMEDOUT after ms without a byte taken by the peer (-1: never).
  * At first 5 minutes. */
 void ms_set_write_timeout(struct mstream *m, int ms);
+int ms_write_timeout(struct mstream *m);
 /* Wake whoever sleeps in it, now and later, with -ECANCELED. Any thread. */
 void ms_abort(struct mstream *m);
 /* Bytes could be read without sleeping. */
@@ -105,7 +106,8 @@ struct lanes;
 struct lanes *lanes_new(struct mstream *m, unsigned n, struct err *e);
 /* Lane i; each is taken, and freed before lanes_end, once. One reader and one writer at a time.
  * Its end is told to the other side when it is freed, and seen as -EPIPE by whoever writes,
- * as the stream's end by whoever reads. Its abort is m's, too, when it is amid a write. */
+ * as the stream's end by whoever reads. Its abort is m's, too, when its writer is asleep in m
+ * and stays so for two seconds. */
 struct stream *lanes_take(struct lanes *l, unsigned i);
 /* Wait until the other side has ended its lanes, too, at most timeout_ms, and free l. 0: m is
  * what it was before; or a negative errno, and m is of no more use. */

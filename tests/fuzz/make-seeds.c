@@ -177,6 +177,19 @@ static void put_from_source(struct buf *out, struct buf *p)
 	frame(out, BULK_END, p);
 }
 
+static void put_lanes(struct buf *out, struct buf *p)
+{
+	uint8_t room[LANE_ROOM_BYTES];
+
+	check(buf_put(p, "\0BULK 4\r\nbody", 13));
+	frame(out, BULK_LANE_DATA, p);
+	lane_room_put(room, 1, LANE_WINDOW);
+	check(buf_put(p, room, sizeof(room)));
+	frame(out, BULK_LANE_ROOM, p);
+	check(buf_put(p, "\1", 1));
+	frame(out, BULK_LANE_END, p);
+}
+
 static void put_from_sink(struct buf *out, struct buf *p)
 {
 	static const uint8_t digest[16] = { 1, 2, 3 };
@@ -210,6 +223,8 @@ static void frame_seeds(struct buf *b)
 
 	put_from_source(b, p);
 	seed_buf("frames", "source", b);
+	put_lanes(b, p);
+	seed_buf("frames", "lanes", b);
 	put_from_sink(b, p);
 	seed_buf("frames", "sink", b);
 }
@@ -306,6 +321,7 @@ static void talk_seeds(void)
 		{ "session", "data",
 		  "USER x\r\nPASS y\r\nTYPE I\r\nMODE S\r\nSTRU F\r\nEPSV\r\nEPSV ALL\r\nREST 3\r\nRETR d/f\r\n"
 		  "STOR g\r\nAPPE g\r\nMLSD .\r\nABOR\r\nALLO 5\r\nNOOP\r\nHELP\r\n" },
+		{ "session", "lanes", "USER x\r\nPASS y\r\nLANES 2\r\nwhat is no frame\r\n" },
 		{ "session", "bulk", "USER x\r\nPASS y\r\nBULK 5\r\nhelloOPTS MLST type;size;\r\nAUTH TLS\r\n" },
 		{ "client", "server",
 		  "220 hello\r\n331 password\r\n230 in\r\n211-Features\r\n BULK 1\r\n MLST type*;\r\n"

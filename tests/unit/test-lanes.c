@@ -301,10 +301,12 @@ static void test_abort(void **state)
 {
 	struct flow f = { 0 };
 	struct both x;
+	int timeout;
 	char p[10];
 
 	(void)state;
 	both_init(&x);
+	timeout = ms_write_timeout(x.a.m);
 	f.s = x.a.lane[1];
 	assert_int_equal(thread_start(&f.thread, "flow", flow_in, &f), 0);
 	usleep(20000);
@@ -319,10 +321,61 @@ static void test_abort(void **state)
 	assert_int_equal(get(x.a.lane[0], p, sizeof(p), LONG_MS), 6);
 	stream_free(steal_ptr(&x.a.lane[1]));
 	assert_int_equal(get(x.b.lane[1], p, sizeof(p), LONG_MS), 0);
+	/* Nor are they in a hurry for it; once all are given up there is no reason to wait, and
+	 * afterwards all is as it was. */
+	assert_int_equal(ms_write_timeout(x.a.m), timeout);
+	x.a.lane[0]->ops->abort(x.a.lane[0]);
+	assert_int_equal(ms_write_timeout(x.a.m), timeout);
+	x.a.lane[2]->ops->abort(x.a.lane[2]);
+	assert_true(ms_write_timeout(x.a.m) < timeout);
 	side_close(&x.a);
 	side_close(&x.b);
 	expect_lines(&x);
+	assert_int_equal(ms_write_timeout(x.a.m), timeout);
 	both_free(&x);
+}
+
+/* A connection that the kernel gives up ends with ETIMEDOUT: for who asks with a time-out of
+ * his own that would mean to ask again, for ever. */
+static ssize_t times_out(struct stream *s, void *p, size_t len, int timeout_ms)
+{
+	(void)s;
+	(void)p;
+	(void)len;
+	(void)timeout_ms;
+	return -ETIMEDOUT;
+}
+
+static ssize_t takes_all(struct stream *s, const void *p, size_t len, int timeout_ms)
+{
+	(void)s;
+	(void)p;
+	(void)timeout_ms;
+	return (ssize_t)len;
+}
+
+static void ignores(struct stream *s)
+{
+	(void)s;
+}
+
+static void test_time_out(void **state)
+{
+	static const struct stream_ops ops = { .read = times_out, .write = takes_all,
+					       .abort = ignores, .free = ignores };
+	struct stream dead = { &ops };
+	struct mstream *m = ms_new(&dead);
+	struct err e = ERR_INIT;
+	struct lanes *l = lanes_new(m, 1, &e);
+	struct stream *s = lanes_take(l, 0);
+	char p[1];
+
+	(void)state;
+	assert_int_equal(get(s, p, 1, LONG_MS), -EPIPE);
+	assert_int_equal(get(s, p, 1, LONG_MS), -EPIPE);
+	stream_free(s);
+	assert_int_equal(lanes_end(l, LONG_MS), -EPIPE);
+	ms_free(m);
 }
 
 static void *write_on(void *arg)
@@ -356,9 +409,9 @@ static void test_abort_amid_write(void **state)
 	assert_true(now < LANE_WINDOW);
 	s.lane[0]->ops->abort(s.lane[0]);
 	pthread_join(f.thread, NULL);
-	assert_int_equal(get(s.lane[1], p, 1, LONG_MS), -ECANCELED);
+	assert_int_equal(get(s.lane[1], p, 1, LONG_MS), -EPIPE);
 	side_close(&s);
-	assert_int_equal(lanes_end(s.l, LONG_MS), -ECANCELED);
+	assert_int_equal(lanes_end(s.l, LONG_MS), -EPIPE);
 	ms_free(s.m);
 	close(fds[1]);
 }
@@ -382,7 +435,8 @@ static const struct lie lies[] = {
 	{ "lane 255", BULK_LANE_END, BYTES("\377"), 1, -EBADMSG },
 	{ "nothing", BULK_LANE_DATA, BYTES(""), 1, -EBADMSG },
 	{ "no bytes", BULK_LANE_DATA, BYTES("\0"), 1, -EBADMSG },
-	{ "a piece too long", BULK_LANE_DATA, piece, sizeof(piece), 1, -EMSGSIZE },
+	{ "a piece too long", BULK_LANE_DATA, piece, sizeof(piece), 1, -EBADMSG },
+	{ "from the future, and long", 200, piece, sizeof(piece), 1, 0 },
 	{ "a window", BULK_LANE_DATA, piece, sizeof(piece) - 1, LANE_WINDOW / LANE_PIECE, 0 },
 	{ "more than a window", BULK_LANE_DATA, piece, sizeof(piece) - 1,
 	  LANE_WINDOW / LANE_PIECE + 1, -EPROTO },
@@ -486,6 +540,7 @@ int main(void)
 		cmocka_unit_test(test_no_end),
 		cmocka_unit_test(test_abort),
 		cmocka_unit_test(test_abort_amid_write),
+		cmocka_unit_test(test_time_out),
 		cmocka_unit_test(test_lies),
 		cmocka_unit_test(test_too_much),
 		cmocka_unit_test(test_number),

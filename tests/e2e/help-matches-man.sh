@@ -68,5 +68,6 @@ program rftp 1
 commands
 synopsis
 program rftpd 8
+program rftp-numa 1
 echo "1..$count"
 exit $failed

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+/* On which node a device is. What has one says it in numa_node, which sits on the PCI
+ * function; everything else is found from there down, or stands on other devices. */
+#include "numa/topo.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/types.h>
+
+/* Of devices that stand on others, which stand on others: a loop among them is an error of
+ * somebody's, and must not be ours. */
+#define DEPTH_MAX 8
+
+static struct ids netdev_nodes(const struct topo *t, const char *ifname, int depth);
+static struct ids block_nodes(const struct topo *t, const char *name, int depth);
+
+/* ---- up the tree ---- */
+
+/* Without links; "" when it is not there. */
+static void real_path(const struct topo *t, char out[PATH_MAX], const char *dir, const char *name)
+{
+	char path[PATH_MAX];
+	int n = snprintf(path, sizeof(path), "%s/%s/%s", t->sys, dir, name);
+
+	out[0] = '\0';
+	if (n > 0 && (size_t)n < sizeof(path) && !realpath(path, out))
+		out[0] = '\0';
+}
+
+/* The first node on the way from the device at path up to the top. */
+static struct ids nodes_above(const struct topo *t, const char *path)
+{
+	size_t top = strlen(t->sys);
+	char at[PATH_MAX], text[SYS_TEXT];
+	struct ids s = { 0 };
+	uint64_t id;
+
+	snprintf(at, sizeof(at), "%s", path);
+	while (strlen(at) > top && !strncmp(at, t->sys, top)) {
+		if (!sys_line(t, text, "%s/numa_node", at)) {
+			/* -1: firmware did not say; a bridge above may. */
+			if (!parse_uint(text, 0, IDS_MAX - 1, &id) && topo_find(t, (int)id)) {
+				ids_add(&s, (unsigned)id);
+				return s;
+			}
+		}
+		*strrchr(at, '/') = '\0';
+	}
+	return s;
+}
+
+/* ---- what stands on others ---- */
+
+typedef struct ids nodes_of(const struct topo *t, const char *name, int depth);
+
+/* The nodes of all entries of a directory whose names begin with prefix, without it. */
+static struct ids nodes_of_each(const struct topo *t, const char *dir, const char *prefix,
+				nodes_of *of, int depth)
+{
+	size_t skip = strlen(prefix);
+	struct ids all = { 0 };
+	struct dirent *e;
+	DIR *d = opendir(dir);
+
+	while (d && (e = readdir(d))) {
+		struct ids one;
+
+		if (e->d_name[0] == '.' || strncmp(e->d_name, prefix, skip))
+			continue;
+		one = of(t, e->d_name + skip, depth + 1);
+		ids_unite(&all, &one);
+	}
+	if (d)
+		closedir(d);
+	return all;
+}
+
+/* ---- network ---- */
+
+static struct ids netdev_nodes(const struct topo *t, const char *ifname, int depth)
+{
+	char path[PATH_MAX];
+	struct ids s = { 0 };
+
+	real_path(t, path, "class/net", ifname);
+	if (!*path || depth > DEPTH_MAX)
+		return s;
+	s = nodes_above(t, path);
+	return ids_count(&s) ? s : nodes_of_each(t, path, "lower_", netdev_nodes, depth);
+}
+
+int topo_netdev(const struct topo *t, const char *ifname)
+{
+	struct ids s = netdev_nodes(t, ifname, 0);
+
+	return ids_only(&s);
+}
+
+/* A soft one has no device below it, but a network interface: rxe names it in parent, any in
+ * the attributes of its GIDs. */
+int topo_rdma(const struct topo *t, const char *device)
+{
+	char path[PATH_MAX], text[SYS_TEXT];
+	struct ids s = { 0 };
+
+	real_path(t, path, "class/infiniband", device);
+	if (!*path)
+		return NODE_UNKNOWN;
+	s = nodes_above(t, path);
+	if (!ids_count(&s) &&
+	    (!sys_line(t, text, "%s/parent", path) ||
+	     !sys_line(t, text, "%s/ports/1/gid_attrs/ndevs/0", path))) {
+		s = netdev_nodes(t, text, 0);
+	}
+	return ids_only(&s);
+}
+
+/* ---- disks ---- */
+
+/* The directory of the path that has a part that begins with prefix and a digit, for class
+ * devices whose names count up: "host" in ".../host3/session1/..." is "host3". */
+static bool part_of(const char *path, const char *prefix, char name[64])
+{
+	size_t n = strlen(prefix);
+
+	for (const char *p = strchr(path, '/'); p; p = strchr(p + 1, '/')) {
+		if (strncmp(p + 1, prefix, n) || p[n + 1] < '0' || p[n + 1] > '9')
+			continue;
+		snprintf(name, 64, "%.*s", (int)strcspn(p + 1, "/"), p + 1);
+		return true;
+	}
+	return false;
+}
+
+/* iSCSI and iSER: the disk is where the initiator's card is. */
+static struct ids iscsi_nodes(const struct topo *t, const char *path, int depth)
+{
+	char host[64], text[SYS_TEXT];
+	struct ids s = { 0 };
+
+	if (!part_of(path, "session", host) || !part_of(path, "host", host) ||
+	    sys_line(t, text, "class/iscsi_host/%s/netdev", host))
+		return s;
+	return netdev_nodes(t, text, depth + 1);
+}
+
+static struct ids nvme_nodes(const struct topo *t, const char *name, int depth)
+{
+	char path[PATH_MAX], controller[32];
+	struct ids none = { 0 };
+
+	(void)depth;
+	snprintf(controller, sizeof(controller), "nvme%.*s", (int)strspn(name, "0123456789"), name);
+	if (name[strspn(name, "0123456789")])
+		return none; /* a namespace, no controller */
+	real_path(t, path, "class/nvme", controller);
+	return *path ? nodes_above(t, path) : none;
+}
+
+/* NVMe with several paths: the disk belongs to a subsystem, which links to its controllers. */
+static struct ids subsystem_nodes(const struct topo *t, const char *path, int depth)
+{
+	const char *at = strstr(path, "/nvme-subsys");
+	char dir[PATH_MAX];
+	struct ids none = { 0 };
+
+	while (at && (at[12] < '0' || at[12] > '9'))
+		at = strstr(at + 1, "/nvme-subsys");
+	if (!at)
+		return none;
+	snprintf(dir, sizeof(dir), "%.*s", (int)(at - path + 1 + (ptrdiff_t)strcspn(at + 1, "/")),
+		 path);
+	return nodes_of_each(t, dir, "nvme", nvme_nodes, depth);
+}
+
+/* A partition knows its disk by being in its directory. */
+static void disk_of(char path[PATH_MAX])
+{
+	char part[PATH_MAX + 16];
+	struct stat st;
+
+	snprintf(part, sizeof(part), "%s/partition", path);
+	if (!stat(part, &st))
+		*strrchr(path, '/') = '\0';
+}
+
+static struct ids loop_nodes(const struct topo *t, const char *path)
+{
+	char text[SYS_TEXT];
+	struct ids none = { 0 };
+
+	if (sys_line(t, text, "%s/loop/backing_file", path))
+		return none;
+	return *text == '/' ? topo_path(t, text) : none;
+}
+
+static struct ids block_nodes(const struct topo *t, const char *name, int depth)
+{
+	char path[PATH_MAX], slaves[PATH_MAX + 8];
+	struct ids s = { 0 };
+
+	real_path(t, path, "class/block", name);
+	if (!*path || depth > DEPTH_MAX)
+		return s;
+	disk_of(path);
+	s = nodes_above(t, path);
+	if (!ids_count(&s))
+		s = iscsi_nodes(t, path, depth);
+	if (!ids_count(&s))
+		s = subsystem_nodes(t, path, depth);
+	snprintf(slaves, sizeof(slaves), "%s/slaves", path);
+	if (!ids_count(&s))
+		s = nodes_of_each(t, slaves, "", block_nodes, depth);
+	return ids_count(&s) ? s : loop_nodes(t, path);
+}
+
+struct ids topo_block(const struct topo *t, const char *name)
+{
+	return block_nodes(t, name, 0);
+}

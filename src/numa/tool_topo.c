@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+/* rftp-numa topo: the nodes of this machine and what is on each. */
+#include "numa/parts.h"
+#include "numa/tool.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+static const char *const titles[PART_KINDS] = {
+	[PART_NETWORK] = "network", [PART_RDMA] = "RDMA", [PART_DISK] = "disks",
+};
+
+/* Is p on the node with this number, or, for NODE_UNKNOWN, on none that is known? */
+static bool is_on(const struct part *p, int node)
+{
+	return node == NODE_UNKNOWN ? !ids_count(&p->nodes) : ids_has(&p->nodes, (unsigned)node);
+}
+
+/* ---- for people ---- */
+
+static void say_part(const struct part *p, bool first)
+{
+	char text[64];
+
+	printf("%s%s", first ? "" : ", ", p->name);
+	if (p->kind == PART_NETWORK && p->size >= 1000)
+		printf(" %g Gbit/s", (double)p->size / 1000);
+	else if (p->kind == PART_NETWORK && p->size)
+		printf(" %llu Mbit/s", (unsigned long long)p->size);
+	else if (p->kind == PART_DISK)
+		printf(" %s", format_size(text, sizeof(text), p->size));
+	if (ids_count(&p->nodes) > 1)
+		printf(" (nodes %s)", ids_format(text, sizeof(text), &p->nodes));
+}
+
+static void say_parts(const struct parts *all, int node)
+{
+	for (int kind = 0; kind < PART_KINDS; kind++) {
+		bool first = true;
+
+		for (size_t i = 0; i < all->n; i++) {
+			if (all->v[i].kind != (enum part_kind)kind || !is_on(&all->v[i], node))
+				continue;
+			if (first)
+				printf("    %-9s", titles[kind]);
+			say_part(&all->v[i], first);
+			first = false;
+		}
+		if (!first)
+			putchar('\n');
+	}
+}
+
+static void say_node(const struct topo *t, const struct node *n)
+{
+	char cpus[128], all[32], left[32];
+
+	printf("node %d\n", n->id);
+	printf("    %-9s%s\n", "CPUs", ids_count(&n->cpus) ?
+	       ids_format(cpus, sizeof(cpus), &n->cpus) : "none");
+	printf("    %-9s%s, %s free", "memory", format_size(all, sizeof(all), n->memory),
+	       format_size(left, sizeof(left), n->memory_free));
+	if (n->huge)
+		printf("; in huge pages %s, %s free", format_size(all, sizeof(all), n->huge),
+		       format_size(left, sizeof(left), n->huge_free));
+	putchar('\n');
+	if (topo_nodes(t) == 1)
+		return;
+	printf("    %-9s", "distance");
+	for (unsigned i = 0; i < topo_nodes(t); i++)
+		printf("%s%d: %u", i ? ", " : "", topo_node(t, i)->id, n->distance[i]);
+	putchar('\n');
+}
+
+static bool has_unknown(const struct parts *all)
+{
+	for (size_t i = 0; i < all->n; i++)
+		if (is_on(&all->v[i], NODE_UNKNOWN))
+			return true;
+	return false;
+}
+
+static void say(const struct topo *t, const struct parts *all)
+{
+	for (unsigned i = 0; i < topo_nodes(t); i++) {
+		say_node(t, topo_node(t, i));
+		say_parts(all, topo_node(t, i)->id);
+	}
+	if (!has_unknown(all))
+		return;
+	puts("no node, or not known");
+	say_parts(all, NODE_UNKNOWN);
+}
+
+/* ---- for programs ---- */
+
+static json_t *part_json(const struct part *p)
+{
+	json_t *obj = json_pack("{s:o}", "name", json_name(p->name));
+	char text[128];
+
+	if (obj && p->size)
+		json_object_set_new(obj, p->kind == PART_DISK ? "bytes" : "mbps",
+				    json_integer((json_int_t)p->size));
+	if (obj && ids_count(&p->nodes) > 1)
+		json_object_set_new(obj, "nodes",
+				    json_string(ids_format(text, sizeof(text), &p->nodes)));
+	return obj;
+}
+
+static void set_parts(json_t *obj, const struct parts *all, int node)
+{
+	static const char *const keys[PART_KINDS] = { "network", "rdma", "disks" };
+
+	for (int kind = 0; kind < PART_KINDS; kind++) {
+		json_t *list = json_array();
+
+		for (size_t i = 0; i < all->n; i++)
+			if (all->v[i].kind == (enum part_kind)kind && is_on(&all->v[i], node))
+				json_array_append_new(list, part_json(&all->v[i]));
+		json_object_set_new(obj, keys[kind], list);
+	}
+}
+
+static json_t *node_json(const struct topo *t, const struct node *n, const struct parts *all)
+{
+	json_t *distances = json_array(), *obj;
+	char cpus[IDS_MAX];
+
+	for (unsigned i = 0; i < topo_nodes(t); i++)
+		json_array_append_new(distances, json_integer(n->distance[i]));
+	obj = json_pack("{s:i, s:s, s:I, s:I, s:I, s:I, s:o}", "id", n->id, "cpus",
+			ids_format(cpus, sizeof(cpus), &n->cpus), "memory",
+			(json_int_t)n->memory, "memory_free", (json_int_t)n->memory_free,
+			"huge", (json_int_t)n->huge, "huge_free", (json_int_t)n->huge_free,
+			"distances", distances);
+	if (obj)
+		set_parts(obj, all, n->id);
+	return obj;
+}
+
+static int emit(const struct topo *t, const struct parts *all)
+{
+	json_t *nodes = json_array(), *unknown = json_object(), *obj;
+
+	for (unsigned i = 0; i < topo_nodes(t); i++)
+		json_array_append_new(nodes, node_json(t, topo_node(t, i), all));
+	if (unknown)
+		set_parts(unknown, all, NODE_UNKNOWN);
+	obj = json_pack("{s:o, s:o}", "nodes", nodes, "unknown", unknown);
+	return obj ? json_emit(stdout, obj) : -ENOMEM;
+}
+
+enum tool_status tool_topo(const struct tool_options *o)
+{
+	struct err e = ERR_INIT;
+	struct topo *t = topo_read(o->sysfs, &e);
+	struct parts all = { 0 };
+	int r = t ? parts_find(t, &all) : e.code;
+
+	if (!r && o->json)
+		r = emit(t, &all);
+	else if (!r)
+		say(t, &all);
+	if (!r && fflush(stdout))
+		r = -errno;
+	if (r)
+		log_error("%s", *e.text ? e.text : strerror(-r));
+	parts_free(&all);
+	topo_free(t);
+	return r ? TOOL_FAILED : TOOL_DONE;
+}

@@ -1,0 +1,76 @@
+#!/bin/bash
+# rftp-numa topo, on this machine and on descriptions of others. TAP.
+
+. "${top_srcdir:?}/tests/e2e/lib.sh"
+need python3
+
+# machine NAME: described by tests/unit/sysfs, into $tmp/NAME
+machine() { "$lib/make-sysfs" "$top_srcdir/tests/unit/sysfs/$1" "$tmp/$1"; }
+# topo OPTION...: what it prints is in $tmp/out
+topo() { run rftp-numa topo "$@"; }
+# is EXPRESSION: of Python, over the JSON m that it printed
+is() {
+	python3 -c 'import json, sys
+m = json.load(open(sys.argv[1]))
+names = lambda node, kind: [d["name"] for d in node[kind]]
+sys.exit(not eval(sys.argv[2]))' "$tmp/out" "$1"
+}
+
+topo
+check "this machine" status_is 0
+check "has a node with CPUs" grep -q 'CPUs  *[0-9]' "$tmp/out"
+topo --json
+check "this machine, for programs" status_is 0
+check "nodes, and what has none" is 'len(m["nodes"]) >= 1 and "lo" in names(m["unknown"], "network")'
+check "memory of all nodes" is '0 < sum(n["memory_free"] for n in m["nodes"]) <= sum(n["memory"] for n in m["nodes"])'
+
+machine two
+topo --sysfs "$tmp/two"
+check "two nodes" status_is 0
+check "nothing on standard error" test ! -s "$tmp/err"
+cat >"$tmp/want" <<'END'
+node 0
+    CPUs     0-7,16-23
+    memory   128 MiB, 64.0 MiB free
+    distance 0: 10, 1: 21
+    network  ens1f0 100 Gbit/s
+    RDMA     mlx5_0
+    disks    md0 2.0 GiB (nodes 0-1), nvme0n1 1.0 GiB
+node 1
+    CPUs     8-15,24-31
+    memory   256 MiB, 1.0 MiB free
+    distance 0: 21, 1: 10
+    network  bond1, br1, ens2f0, ens2f0.100, ens3, eth0
+    RDMA     mlx5_1, rxe0, siw0
+    disks    md0 2.0 GiB (nodes 0-1), sdc 4.0 KiB
+no node, or not known
+    network  bond0, ens4, lo, snake, tail
+    RDMA     rxe1
+    disks    sdd 4.0 KiB
+END
+check "what is where" diff "$tmp/want" "$tmp/out"
+topo --sysfs "$tmp/two" --json
+check "the same for programs" is '[names(n, "rdma") for n in m["nodes"]] == [["mlx5_0"], ["mlx5_1", "rxe0", "siw0"]]'
+check "speed and size" is 'm["nodes"][0]["network"] == [{"name": "ens1f0", "mbps": 100000}] and m["nodes"][0]["disks"][1]["bytes"] == 1 << 30'
+check "a disk on two" is 'm["nodes"][1]["disks"][0] == {"name": "md0", "bytes": 2 << 30, "nodes": "0-1"}'
+RFTP_SYSFS=$tmp/two topo
+check "by the environment" diff "$tmp/want" "$tmp/out"
+
+machine four
+topo --sysfs "$tmp/four" --json
+check "nodes with gaps" is '[n["id"] for n in m["nodes"]] == [0, 2, 3, 4]'
+check "one has memory only" is 'm["nodes"][3]["cpus"] == ""'
+check "distances in their order" is 'm["nodes"][0]["distances"] == [10, 21, 31, 17]'
+
+topo --sysfs "$tmp/nowhere"
+check "a sysfs that there is not" test "$status" -eq 1 -a "$(grep -c 'rftp-numa: .*nowhere: No such file' "$tmp/err")" -eq 1
+for wrong in "" nonsense "topo more" "topo --nonsense" "topo --sysfs"; do
+	# shellcheck disable=SC2086 # words
+	run rftp-numa $wrong
+	check "misused: \"$wrong\"" test "$status" -eq 2 -a "$(wc -l <"$tmp/err")" -eq 1 -a ! -s "$tmp/out"
+done
+run rftp-numa --help
+check "help" test "$status" -eq 0 -a "$(grep -c topo "$tmp/out")" -ge 1
+run sh -c 'rftp-numa topo >/dev/full'
+check "output that cannot be written" test "$status" -eq 1 -a "$(grep -c 'No space' "$tmp/err")" -eq 1
+finish

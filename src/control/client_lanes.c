@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Transfers at the same time in one session: LANES. */
+/* Transfers at the same time in one session: LANE. */
 #include "control/client.h"
 
 #include <errno.h>
@@ -18,7 +18,7 @@ struct lanes *ftp_lanes(struct ftp_client *c, unsigned n, struct err *e)
 		return NULL;
 	}
 	snprintf(arg, sizeof(arg), "%u", n);
-	rc = client_send(c, FTP_LANES, arg, e);
+	rc = client_send(c, FTP_LANE, arg, e);
 	if (rc == 0)
 		rc = client_read_reply(c, REPLY_MS, e);
 	if (rc > 0 && rc != 150)

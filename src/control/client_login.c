@@ -95,7 +95,7 @@ static void take_features(struct ftp_client *c)
 	while ((line = strsep(&rest, "\n"))) {
 		line += strspn(line, " ");
 		c->bulk |= is_feature(line, "BULK");
-		c->lanes |= is_feature(line, "LANES");
+		c->lanes |= is_feature(line, "LANE");
 	}
 }
 

@@ -28,7 +28,7 @@ static bool has_command(const struct ftp_session *s, enum ftp_verb v)
 	case FTP_EPSV:
 		return s->has_peer;
 	case FTP_BULK:
-	case FTP_LANES:
+	case FTP_LANE:
 		return s->c->bulk;
 	default:
 		return true;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* LANES <n>: transfers at the same time in one session. Each lane has a thread that serves
+/* LANE <n>: transfers at the same time in one session. Each lane has a thread that serves
  * BULK on it, as the session itself does on the control connection. */
 #include "control/session.h"
 
@@ -91,6 +91,6 @@ int cmd_lanes(struct ftp_session *s, char *arg)
 	if (!s->c->bulk)
 		return ftp_session_reply(s, 502, "There is no bulk mode here");
 	if (parse_uint(arg, 1, LANES_MAX, &n))
-		return ftp_session_reply(s, 501, "Syntax: LANES <1 to %u>", LANES_MAX);
+		return ftp_session_reply(s, 501, "Syntax: LANE <1 to %u>", LANES_MAX);
 	return serve_lanes(s, (unsigned)n);
 }

@@ -33,7 +33,7 @@ static ftp_handler *const handlers[FTP_VERBS] = {
 	[FTP_RNFR] = cmd_rnfr, [FTP_RNTO] = cmd_rnto, [FTP_SITE] = cmd_site,
 	[FTP_ABOR] = cmd_abor, [FTP_NOOP] = cmd_noop, [FTP_HELP] = cmd_help,
 	[FTP_QUIT] = cmd_quit, [FTP_BULK] = cmd_bulk, [FTP_RMDA] = cmd_rmda,
-	[FTP_LANES] = cmd_lanes,
+	[FTP_LANE] = cmd_lanes,
 };
 
 /* ---- replies ---- */

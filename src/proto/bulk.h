@@ -48,7 +48,7 @@ enum bulk_type {
 			     * digests fit, which therefore are not sent again */
 	BULK_READY = 16,    /* client → server, its first: u8 transport of the agreement, or
 			     * TRANSPORT_INBAND when no data channel could be opened */
-	BULK_LANE_DATA = 17,  /* both ways, between LANES and its closing reply, where there
+	BULK_LANE_DATA = 17,  /* both ways, between LANE and its closing reply, where there
 			     * are no others than these: u8 lane, its bytes */
 	BULK_LANE_ROOM = 18, /* u8 lane, u32 bytes that were read: so many more may come */
 	BULK_LANE_END = 19, /* u8 lane: nothing more from here, and nothing is read */

@@ -20,7 +20,7 @@ enum ftp_verb {
 	FTP_MKD, FTP_RMD, FTP_DELE, FTP_RNFR, FTP_RNTO, FTP_SITE, FTP_ABOR, FTP_NOOP,
 	FTP_HELP, FTP_QUIT,
 	FTP_BULK,   /* ours: BULK <bytes>, see bulk.h */
-	FTP_LANES,  /* ours: LANES <n>, see bulk.h */
+	FTP_LANE,  /* ours: LANE <n>, see bulk.h */
 	FTP_RMDA,   /* RMDA <path>: remove a tree, as other servers spell it */
 	FTP_VERBS
 };

@@ -49,7 +49,7 @@ static const struct ftp_command commands[FTP_VERBS] = {
 	[FTP_HELP] = { FTP_HELP, "HELP", OPTIONAL, false, false, "HELP [<command>]" },
 	[FTP_QUIT] = { FTP_QUIT, "QUIT", NONE, false, false, "QUIT" },
 	[FTP_BULK] = { FTP_BULK, "BULK", REQUIRED, true, true, "BULK <bytes>" },
-	[FTP_LANES] = { FTP_LANES, "LANES", REQUIRED, true, true, "LANES <n>" },
+	[FTP_LANE] = { FTP_LANE, "LANE", REQUIRED, true, true, "LANE <n>" },
 	[FTP_RMDA] = { FTP_RMDA, "RMDA", REQUIRED, true, true, "RMDA <path>" },
 };
 

@@ -731,7 +731,7 @@ class Lane(Client):
 def lanes(n=2):
     c = Client()
     c.lanes = {}
-    c.send(b'LANES %d\r\n' % n)
+    c.send(b'LANE %d\r\n' % n)
     assert c.reply()[0] == 150
     return c, [Lane(c, i) for i in range(n)]
 

@@ -304,14 +304,14 @@ def _(c):
         c.send(frame(CREDIT, struct.pack('>IIQII', 0x52465443, 1, struct.unpack('>Q', p[8:16])[0], 0, 74)))
 
 
-def lanes(name, *frames, answer=b'150 lanes\r\n', drain=True, feat=b' LANES 8\r\n'):
+def lanes(name, *frames, answer=b'150 lanes\r\n', drain=True, feat=b' LANE\r\n'):
     """For bench --both."""
     @case('both_' + name)
     def _(c):
         c.send(b'220 phony\r\n')
         while True:
             got = c.line().upper()
-            if got.startswith(b'LANES'):
+            if got.startswith(b'LANE'):
                 break
             c.send(b'211-f\r\n BULK\r\n' + feat + b'211 end\r\n' if got.startswith(b'FEAT') else
                    b'331 and?\r\n' if got.startswith(b'USER') else b'230 in\r\n')

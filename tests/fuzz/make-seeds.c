@@ -321,7 +321,7 @@ static void talk_seeds(void)
 		{ "session", "data",
 		  "USER x\r\nPASS y\r\nTYPE I\r\nMODE S\r\nSTRU F\r\nEPSV\r\nEPSV ALL\r\nREST 3\r\nRETR d/f\r\n"
 		  "STOR g\r\nAPPE g\r\nMLSD .\r\nABOR\r\nALLO 5\r\nNOOP\r\nHELP\r\n" },
-		{ "session", "lanes", "USER x\r\nPASS y\r\nLANES 2\r\nwhat is no frame\r\n" },
+		{ "session", "lanes", "USER x\r\nPASS y\r\nLANE 2\r\nwhat is no frame\r\n" },
 		{ "session", "bulk", "USER x\r\nPASS y\r\nBULK 5\r\nhelloOPTS MLST type;size;\r\nAUTH TLS\r\n" },
 		{ "client", "server",
 		  "220 hello\r\n331 password\r\n230 in\r\n211-Features\r\n BULK 1\r\n MLST type*;\r\n"

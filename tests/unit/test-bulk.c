@@ -300,10 +300,11 @@ static void test_frame_head(void **state)
 	static const struct { uint8_t p[8]; int err; uint8_t type; uint32_t length; } cases[] = {
 		{ { BULK_AGREE, 0, 0, 0, 0, 0, 0, 5 }, 0, BULK_AGREE, 5 },
 		{ { BULK_READY, 0, 0, 0, 0, 0x10, 0, 0 }, 0, BULK_READY, BULK_FRAME_MAX },
+		{ { BULK_LANE_DATA, 0, 0, 0, 0, 0, 0, 1 }, 0, BULK_LANE_DATA, 1 },
 		{ { BULK_END, 0, 0, 0, 0, 0x10, 0, 1 }, -EMSGSIZE, 0, 0 },
 		{ { BULK_END, 0, 0, 0, 0xff, 0xff, 0xff, 0xff }, -EMSGSIZE, 0, 0 },
 		{ { 0, 0, 0, 0, 0, 0, 0, 0 }, -EBADMSG, 0, 0 },
-		{ { BULK_READY + 1, 0, 0, 0, 0, 0, 0, 0 }, -EBADMSG, 0, 0 },
+		{ { BULK_LANE_END + 1, 0, 0, 0, 0, 0, 0, 0 }, -EBADMSG, 0, 0 },
 		{ { 127, 0, 0, 0, 0, 0, 0, 0 }, -EBADMSG, 0, 0 },
 		{ { 128, 0, 0, 0, 0, 0, 0, 9 }, 0, 128, 9 },
 		{ { 255, 0, 0, 0, 0, 0, 0, 0 }, 0, 255, 0 },

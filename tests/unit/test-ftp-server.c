@@ -524,19 +524,19 @@ static void test_bulk_bad_length(void **state)
 	}
 }
 
-/* ---- LANES ---- */
+/* ---- LANE ---- */
 
 static void test_lanes_refused(void **state)
 {
 	static const struct exchange table[] = {
-		{ "LANES", 501, NULL }, { "LANES 0", 501, "1 to 8" }, { "LANES 9", 501, NULL },
-		{ "LANES -1", 501, NULL }, { "LANES two", 501, NULL }, { "NOOP", 200, NULL },
-		{ "FEAT", 211, " LANES" },
+		{ "LANE", 501, NULL }, { "LANE 0", 501, "1 to 8" }, { "LANE 9", 501, NULL },
+		{ "LANE -1", 501, NULL }, { "LANE two", 501, NULL }, { "NOOP", 200, NULL },
+		{ "FEAT", 211, " LANE" },
 	};
 	struct world *w = *state;
 
 	start(w);
-	assert_int_equal(ask(w, "LANES 2"), 530);
+	assert_int_equal(ask(w, "LANE 2"), 530);
 	log_in(w);
 	RUN(w, table);
 }
@@ -548,9 +548,9 @@ static void test_lanes_without_bulk(void **state)
 	w->c.bulk = NULL;
 	start(w);
 	log_in(w);
-	assert_int_equal(ask(w, "LANES 2"), 502);
+	assert_int_equal(ask(w, "LANE 2"), 502);
 	assert_int_equal(ask(w, "FEAT"), 211);
-	assert_null(strstr(w->reply.text, "LANES"));
+	assert_null(strstr(w->reply.text, "LANE"));
 }
 
 /* Both lanes are what the session is, and no more than BULK needs; then there are lines
@@ -559,7 +559,7 @@ static void test_lanes(void **state)
 {
 	static const struct exchange table[] = {
 		{ "BULK 0", 226, "as alice" }, { "PWD", 503, NULL }, { "DELE hello", 503, NULL },
-		{ "LANES 2", 503, NULL }, { "NOOP", 200, NULL }, { "nonsense", 500, NULL },
+		{ "LANE 2", 503, NULL }, { "NOOP", 200, NULL }, { "nonsense", 500, NULL },
 	};
 	struct world *w = *state;
 	struct mstream *session, *lane[2];
@@ -570,7 +570,7 @@ static void test_lanes(void **state)
 	log_in(w);
 	session = w->ms;
 	for (int again = 0; again < 2; again++) {
-		assert_int_equal(ask(w, "LANES 2"), 150);
+		assert_int_equal(ask(w, "LANE 2"), 150);
 		l = lanes_new(w->ms, 2, &e);
 		assert_non_null(l);
 		for (unsigned i = 0; i < 2; i++) {
@@ -601,7 +601,7 @@ static void test_lanes_broken(void **state)
 
 	start(w);
 	log_in(w);
-	assert_int_equal(ask(w, "LANES 2"), 150);
+	assert_int_equal(ask(w, "LANE 2"), 150);
 	send_bytes(w, "NOOP\r\nNOOP\r\n", 12);
 	finish(w);
 	assert_int_equal(w->served, -EBADMSG);

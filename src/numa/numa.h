@@ -84,4 +84,32 @@ struct ids topo_block(const struct topo *t, const char *name);
  * its memory comes from, when it says so (mpol). */
 struct ids topo_path(const struct topo *t, const char *path);
 
+/* ---- placement ---- */
+
+/* Without libnuma in the build, or in a container that forbids it, all of these are -ENOSYS or
+ * -EPERM, and nothing is changed. */
+
+/* Pages of [base, base + bytes) that have not been touched yet come from node: strict, from
+ * nowhere else, so that the kernel rather ends the process than take another node's when it is
+ * full; otherwise from others then, too. base is page-aligned. -EINVAL: there is no such node,
+ * or this process may have no memory of it. */
+int place_memory(void *base, size_t bytes, int node, bool strict);
+/* What a node could give without taking it from anybody but the page cache; 0: not known. */
+uint64_t place_room(const struct topo *t, int node);
+
+struct place_count {
+	size_t there;       /* bytes on the node */
+	size_t elsewhere;
+	size_t untouched;   /* no page yet */
+};
+
+/* Where the pages of a region are; of more than 1 GiB every so many-th is looked at, and
+ * stands for those behind it. */
+int place_count(const void *base, size_t bytes, int node, struct place_count *c);
+
+/* The CPUs that this thread may run on, or may not run beyond from now on: of cpus those that
+ * it is allowed (cpuset, affinity). -EINVAL: none of them is; it stays as it is. */
+int place_cpus(struct ids *cpus);
+int place_thread(const struct ids *cpus);
+
 #endif

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Puts memory and threads where they belong, and looks where they are. */
+#include "numa/topo.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#ifdef HAVE_NUMA
+#include <numaif.h>
+#endif
+
+#define NODES_MAX 1024u
+#define LOOK_AT 262144u  /* pages of a region, at most */
+#define CHUNK 1024u      /* pages asked for at once */
+
+/* ---- memory ---- */
+
+#ifdef HAVE_NUMA
+
+int place_memory(void *base, size_t bytes, int node, bool strict)
+{
+	unsigned long mask[NODES_MAX / (8 * sizeof(long))] = { 0 };
+	const unsigned bits = 8 * sizeof(long);
+
+	if (node < 0 || (unsigned)node >= NODES_MAX)
+		return -EINVAL;
+	mask[(unsigned)node / bits] = 1ul << (unsigned)node % bits;
+	/* The kernel takes one bit less than it is told there are. */
+	return mbind(base, bytes, strict ? MPOL_BIND : MPOL_PREFERRED, mask, NODES_MAX + 1, 0) ?
+	       -errno : 0;
+}
+
+static void count(struct place_count *c, int status, int node, size_t bytes)
+{
+	if (status == node)
+		c->there += bytes;
+	else if (status >= 0)
+		c->elsewhere += bytes;
+	else
+		c->untouched += bytes; /* -ENOENT, or the zero page */
+}
+
+int place_count(const void *base, size_t bytes, int node, struct place_count *c)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE), pages = (bytes + page - 1) / page;
+	size_t step = (pages + LOOK_AT - 1) / LOOK_AT;
+	void *at[CHUNK];
+	int status[CHUNK];
+
+	*c = (struct place_count){ 0 };
+	for (size_t i = 0; i < pages;) {
+		size_t first = i, n = 0;
+
+		for (; n < CHUNK && i < pages; i += step)
+			at[n++] = (char *)(uintptr_t)base + i * page;
+		/* Without a list of nodes nothing is moved. */
+		if (move_pages(0, n, at, NULL, status, 0))
+			return -errno;
+		for (size_t k = 0; k < n; k++) {
+			size_t from = (first + k * step) * page, len = step * page;
+
+			count(c, status[k], node, len < bytes - from ? len : bytes - from);
+		}
+	}
+	return 0;
+}
+
+#else
+
+int place_memory(void *base, size_t bytes, int node, bool strict)
+{
+	(void)base;
+	(void)bytes;
+	(void)node;
+	(void)strict;
+	return -ENOSYS;
+}
+
+int place_count(const void *base, size_t bytes, int node, struct place_count *c)
+{
+	(void)base;
+	(void)bytes;
+	(void)node;
+	*c = (struct place_count){ 0 };
+	return -ENOSYS;
+}
+
+#endif
+
+uint64_t place_room(const struct topo *t, int node)
+{
+	static const char *const given[] = { "MemFree:", "Active(file):", "Inactive(file):" };
+	char text[SYS_TEXT];
+	uint64_t room = 0;
+
+	/* Now, and not when t was read. */
+	if (!topo_find(t, node) ||
+	    sys_text(t, text, "devices/system/node/node%d/meminfo", node))
+		return 0;
+	for (size_t i = 0; i < sizeof(given) / sizeof(given[0]); i++) {
+		const char *at = strstr(text, given[i]);
+
+		if (at)
+			room += strtoull(at + strlen(given[i]), NULL, 10) << 10;
+	}
+	return room;
+}
+
+/* ---- threads ---- */
+
+_Static_assert(sizeof(struct ids) * 8 == IDS_MAX, "a set is a bit for each");
+
+/* The kernel's masks are of longs, sets of 64 bits: the same on 64-bit machines, and on
+ * little-endian ones. */
+int place_cpus(struct ids *cpus)
+{
+	memset(cpus, 0, sizeof(*cpus));
+	return sched_getaffinity(0, sizeof(*cpus), (cpu_set_t *)cpus) < 0 ? -errno : 0;
+}
+
+int place_thread(const struct ids *cpus)
+{
+	struct ids allowed;
+	int r = place_cpus(&allowed);
+
+	if (r)
+		return r;
+	ids_intersect(&allowed, cpus);
+	if (!ids_count(&allowed))
+		return -EINVAL;
+	return sched_setaffinity(0, sizeof(allowed), (const cpu_set_t *)&allowed) < 0 ? -errno : 0;
+}

@@ -122,6 +122,7 @@ static int read_go(struct transfer_client_config *c, struct err *e)
 static void say_agreement(const struct bulk_request *q, const struct bulk_agree *ag)
 {
 	const struct agreement *a = &ag->agreement;
+	char ours[NIC_TEXT], theirs[NIC_TEXT];
 
 	if (a->transport != TRANSPORT_RDMA &&
 	    q->offer.transports & ag->offer.transports & TRANSPORT_RDMA)
@@ -131,11 +132,9 @@ static void say_agreement(const struct bulk_request *q, const struct bulk_agree 
 		log_info("no RDMA: the server offers none; its log says why");
 	for (uint32_t i = 0; i < a->paths; i++)
 		if (a->client_nic[i] != NIC_NONE)
-			log_info("path %u: %s (%s) - %s (%s)", i,
-				 q->offer.nics[a->client_nic[i]].name,
-				 q->offer.nics[a->client_nic[i]].addr,
-				 ag->offer.nics[a->server_nic[i]].name,
-				 ag->offer.nics[a->server_nic[i]].addr);
+			log_info("path %u: %s - %s", i,
+				 nic_text(&q->offer.nics[a->client_nic[i]], ours),
+				 nic_text(&ag->offer.nics[a->server_nic[i]], theirs));
 }
 
 /* The server computed it; do we come to the same, and within our bounds? What is not sent is

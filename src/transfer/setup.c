@@ -86,12 +86,13 @@ void transfer_say_cards(const struct transfer_tuning *t)
 	struct sockaddr_storage unknown = { .ss_family = AF_UNSPEC };
 	struct err why = ERR_INIT, e = ERR_INIT;
 	struct offer o = { 0 };
+	char text[NIC_TEXT];
 
 	setup_offer(&o, t);
 	if (setup_nics(&o, t, &unknown, true, &why, &e))
 		log_warn("network cards: %s", e.text);
 	for (uint32_t i = 0; i < o.nnics; i++)
-		log_info("data goes by %s (%s)%s", o.nics[i].name, o.nics[i].addr,
+		log_info("data goes by %s%s", nic_text(&o.nics[i], text),
 			 o.nics[i].rdma && o.transports & TRANSPORT_RDMA ? ", RDMA" : "");
 	if (why.code)
 		log_at(why.code == -EPROTONOSUPPORT ? LOG_LV_WARN : LOG_LV_INFO, "no RDMA: %s",

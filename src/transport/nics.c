@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The network cards of this machine, as an offer names them. */
+#include "numa/numa.h"
 #include "transport/transport.h"
 
 #include <arpa/inet.h>
@@ -136,7 +137,7 @@ static void note(struct finding *d, const struct ifaddrs *i)
 	snprintf(f->nic.name, sizeof(f->nic.name), "%s", i->ifa_name);
 	f->nic.prefix = mask_bits(i->ifa_netmask, f->addr.ss_family);
 	f->nic.mbps = link_speed(i->ifa_name);
-	f->nic.node = -1;
+	f->nic.node = NODE_UNKNOWN;
 	f->loopback = i->ifa_flags & IFF_LOOPBACK;
 }
 
@@ -241,6 +242,31 @@ static void take_others(struct finding *d)
 			take(d, &d->f[i]);
 }
 
+/* Which node each is on; where there is only one that is no matter. */
+static void find_nodes(struct nic_offer *nics, uint32_t n)
+{
+	struct err e = ERR_INIT;
+	struct topo *t = topo_read(NULL, &e);
+
+	if (!t)
+		log_debug("NUMA nodes: %s", e.text);
+	for (uint32_t i = 0; t && topo_nodes(t) > 1 && i < n; i++) {
+		nics[i].node = (int16_t)topo_netdev(t, nics[i].name);
+		if (nics[i].node == NODE_UNKNOWN)
+			log_info("%s: its NUMA node is not known; any will do", nics[i].name);
+	}
+	topo_free(t);
+}
+
+const char *nic_text(const struct nic_offer *n, char text[NIC_TEXT])
+{
+	int len = snprintf(text, NIC_TEXT, "%s (%s)", n->name, n->addr);
+
+	if (n->node != NODE_UNKNOWN)
+		snprintf(text + len, NIC_TEXT - (size_t)len, " on node %d", n->node);
+	return text;
+}
+
 int nics_find(struct nic_offer nics[NICS_MAX], uint32_t *n, const struct nic_wish *w,
 	      struct err *why, struct err *e)
 {
@@ -259,5 +285,6 @@ int nics_find(struct nic_offer nics[NICS_MAX], uint32_t *n, const struct nic_wis
 	else
 		take_others(&d);
 	*n = r ? 0 : d.nout;
+	find_nodes(nics, *n);
 	return r;
 }

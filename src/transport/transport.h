@@ -257,6 +257,9 @@ struct nic_wish {
  * negative errno with text: a name that there is not. */
 int nics_find(struct nic_offer nics[NICS_MAX], uint32_t *n, const struct nic_wish *w,
 	      struct err *why, struct err *e);
+/* "eth0 (192.0.2.1) on node 1", as far as it is known. text. */
+#define NIC_TEXT 128
+const char *nic_text(const struct nic_offer *n, char text[NIC_TEXT]);
 /* A numeric address, its port 0; 0 when it is none. */
 socklen_t address_parse(const char *text, struct sockaddr_storage *ss);
 /* The address by which this machine's routes lead to another; AF_UNSPEC on failure. */

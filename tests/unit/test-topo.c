@@ -199,6 +199,8 @@ static void test_this(void **state)
 	assert_true(cpus >= cpus_allowed());
 	assert_int_equal(topo_distance(t, topo_node(t, 0)->id, topo_node(t, 0)->id), 10);
 	s = topo_path(t, tmp_dir);
+	if (getenv("TEST_NODES"))
+		nodes_are(&s, tmp_dir, getenv("TEST_NODES"));
 	for (int id = -1; (id = ids_next(&s, (unsigned)(id + 1))) >= 0;)
 		assert_non_null(topo_find(t, id));
 	s = topo_path(t, "/nowhere/at/all");

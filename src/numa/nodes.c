@@ -15,6 +15,7 @@
 
 /* ---- files ---- */
 
+__attribute__((format(printf, 3, 0)))
 static int read_at(const struct topo *t, char text[SYS_TEXT], const char *fmt, va_list ap)
 {
 	char name[PATH_MAX], path[PATH_MAX];

@@ -42,7 +42,9 @@ struct lanes {
 	pthread_mutex_t lock;        /* guards done */
 	pthread_cond_t changed;
 	bool done;                   /* the reader reads no more */
-	int error;                   /* the reader's; good once it is joined */
+	/* The reader's: */
+	unsigned ended;              /* lanes that the other side has ended */
+	int error;                   /* good once it is joined */
 	unsigned n;
 	struct lane lane[LANES_MAX];
 };
@@ -139,24 +141,16 @@ static int take_frame(struct lanes *l, uint8_t type, struct buf *payload)
 	LOCK_GUARD(guard, &n->lock);
 	if (n->over_there)
 		return -EPROTO;
-	if (type == BULK_LANE_DATA)
+	if (type == BULK_LANE_DATA) {
 		r = take_data(n, &f);
-	else if (type == BULK_LANE_ROOM)
+	} else if (type == BULK_LANE_ROOM) {
 		r = take_room(n, &f);
-	else
+	} else {
 		n->over_there = true;
+		l->ended++;
+	}
 	pthread_cond_broadcast(&n->changed);
 	return r;
-}
-
-static bool all_over(struct lanes *l)
-{
-	for (unsigned i = 0; i < l->n; i++) {
-		LOCK_GUARD(guard, &l->lane[i].lock);
-		if (!l->lane[i].over_there)
-			return false;
-	}
-	return true;
 }
 
 static int error_of(const struct lane *n)
@@ -178,7 +172,7 @@ static int read_frames(struct lanes *l)
 	struct buf *payload CLEANUP_BUF = buf_new(BULK_FRAME_MAX);
 	int r = payload ? 0 : -ENOMEM;
 
-	while (!r && !all_over(l)) {
+	while (!r && l->ended < l->n) {
 		uint8_t type;
 
 		r = ms_read_frame(l->m, &type, payload, BULK_FRAME_MAX, -1);
@@ -423,29 +417,35 @@ static void lanes_free(struct lanes *l)
 	free(l);
 }
 
+static void lanes_init(struct lanes *l, struct mstream *m, unsigned n)
+{
+	l->m = m;
+	l->write_timeout = ms_write_timeout(m);
+	l->n = n;
+	pthread_mutex_init(&l->lock, NULL);
+	cond_init(&l->changed);
+	for (unsigned i = 0; i < n; i++) {
+		l->lane[i] = (struct lane){ .stream = { &lane_ops }, .all = l,
+					    .number = (uint8_t)i, .room = LANE_WINDOW };
+		pthread_mutex_init(&l->lane[i].lock, NULL);
+		cond_init(&l->lane[i].changed);
+	}
+}
+
 struct lanes *lanes_new(struct mstream *m, unsigned n, struct err *e)
 {
 	struct lanes *l = n >= 1 && n <= LANES_MAX ? calloc(1, sizeof(*l)) : NULL;
-	int r = l ? 0 : -ENOMEM;
+	int r;
 
-	if (l) {
-		l->m = m;
-		l->write_timeout = ms_write_timeout(m);
-		l->n = n;
-		pthread_mutex_init(&l->lock, NULL);
-		cond_init(&l->changed);
-		for (unsigned i = 0; i < n; i++) {
-			l->lane[i] = (struct lane){ .stream = { &lane_ops }, .all = l,
-						    .number = (uint8_t)i, .room = LANE_WINDOW };
-			pthread_mutex_init(&l->lane[i].lock, NULL);
-			cond_init(&l->lane[i].changed);
-		}
-		r = thread_start(&l->reader, "lanes", reader_main, l);
-		if (r)
-			lanes_free(l);
+	if (!l) {
+		err_set(e, -ENOMEM, "no room for %u lanes", n);
+		return NULL;
 	}
+	lanes_init(l, m, n);
+	r = thread_start(&l->reader, "lanes", reader_main, l);
 	if (!r)
 		return l;
+	lanes_free(l);
 	err_sys(e, r, "lanes of the control connection");
 	return NULL;
 }

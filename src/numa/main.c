@@ -1,87 +1,49 @@
 // SPDX-License-Identifier: Apache-2.0
-/* rftp-numa: what this machine's topology is. */
+/* rftp-numa: what this machine's topology is, what it costs, and where to put things. */
 #include "numa/tool.h"
 
-#include <getopt.h>
 #include <stdio.h>
 #include <string.h>
 
 static const struct command {
 	const char *name, *about;
-	enum tool_status (*run)(const struct tool_options *o);
+	tool_command *run;
 } commands[] = {
 	{ "topo", "the nodes of this machine and what is on each", tool_topo },
 };
 
-static const struct option options[] = {
-	{ "json", no_argument, NULL, 'j' },
-	{ "sysfs", required_argument, NULL, 's' },
-	{ "help", no_argument, NULL, 'h' },
-	{ "version", no_argument, NULL, 'V' },
-	{ NULL, 0, NULL, 0 },
-};
-
-static void help(void)
+static int help(void)
 {
 	puts("Usage: rftp-numa COMMAND [OPTIONS]\n\nCommands:");
 	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
-		printf("  %-16s %s\n", commands[i].name, commands[i].about);
-	puts("\nOptions:\n"
-	     "      --json       one JSON object for programs\n"
-	     "      --sysfs DIR  another machine's sysfs, copied there\n"
-	     "  -h, --help       print this help, and exit\n"
-	     "  -V, --version    print the version, and exit");
+		printf("  %-12s %s\n", commands[i].name, commands[i].about);
+	puts("\nrftp-numa COMMAND --help lists a command's options.\n\n"
+	     "Options:\n"
+	     "  -h, --help     print this help, and exit\n"
+	     "  -V, --version  print the version, and exit");
+	return TOOL_DONE;
 }
 
-static const struct command *find_command(const char *name)
+static bool is(const char *word, const char *letter, const char *name)
 {
-	for (size_t i = 0; name && i < sizeof(commands) / sizeof(commands[0]); i++)
-		if (!strcmp(commands[i].name, name))
-			return &commands[i];
-	return NULL;
-}
-
-static enum tool_status misused(const char *what, const char *word)
-{
-	log_error("%s%s%s (rftp-numa --help lists commands and options)", what,
-		  word ? ": " : "", word ? printable(word) : "");
-	return TOOL_USAGE;
+	return !strcmp(word, letter) || !strcmp(word, name);
 }
 
 int main(int argc, char **argv)
 {
-	struct tool_options o = { 0 };
-	const struct command *c;
-	int opt;
-
 	hold_standard_fds();
 	log_init("rftp-numa", LOG_LV_INFO, false);
-	opterr = 0;
-	while ((opt = getopt_long(argc, argv, "hV", options, NULL)) != -1) {
-		switch (opt) {
-		case 'j':
-			o.json = true;
-			break;
-		case 's':
-			o.sysfs = optarg;
-			break;
-		case 'h':
-			help();
-			return TOOL_DONE;
-		case 'V':
-			printf("rftp-numa %s\n", PACKAGE_VERSION);
-			return TOOL_DONE;
-		default:
-			return misused("an option that there is not, or one without its value",
-				       argv[optind - 1]);
-		}
+	if (argc < 2)
+		return tool_misused("no command", NULL);
+	if (is(argv[1], "-h", "--help"))
+		return help();
+	if (is(argv[1], "-V", "--version")) {
+		printf("rftp-numa %s\n", PACKAGE_VERSION);
+		return TOOL_DONE;
 	}
-	if (optind == argc)
-		return misused("no command", NULL);
-	c = find_command(argv[optind]);
-	if (!c)
-		return misused("no such command", argv[optind]);
-	if (optind + 1 < argc)
-		return misused("too many words", argv[optind + 1]);
-	return c->run(&o);
+	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
+		if (!strcmp(commands[i].name, argv[1]))
+			return (int)commands[i].run(argc - 1, argv + 1);
+	return tool_misused(*argv[1] == '-' ? "no such option before a command" : "no such command",
+			    argv[1]);
 }

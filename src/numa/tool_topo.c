@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 
 static const char *const titles[PART_KINDS] = {
 	[PART_NETWORK] = "network", [PART_RDMA] = "RDMA", [PART_DISK] = "disks",
@@ -151,12 +152,22 @@ static int emit(const struct topo *t, const struct parts *all)
 	return obj ? json_emit(stdout, obj) : -ENOMEM;
 }
 
-enum tool_status tool_topo(const struct tool_options *o)
+struct topo_options {
+	const char *sysfs;
+	bool json;
+};
+
+static const struct tool_option options[] = {
+	TOOL_JSON(struct topo_options),
+	TOOL_SYSFS(struct topo_options),
+	{ 0 },
+};
+
+static int show(const struct topo_options *o, struct err *e)
 {
-	struct err e = ERR_INIT;
-	struct topo *t = topo_read(o->sysfs, &e);
+	struct topo *t = topo_read(o->sysfs, e);
 	struct parts all = { 0 };
-	int r = t ? parts_find(t, &all) : e.code;
+	int r = t ? parts_find(t, &all) : e->code;
 
 	if (!r && o->json)
 		r = emit(t, &all);
@@ -164,9 +175,25 @@ enum tool_status tool_topo(const struct tool_options *o)
 		say(t, &all);
 	if (!r && fflush(stdout))
 		r = -errno;
-	if (r)
-		log_error("%s", *e.text ? e.text : strerror(-r));
 	parts_free(&all);
 	topo_free(t);
+	return r;
+}
+
+enum tool_status tool_topo(int argc, char **argv)
+{
+	struct topo_options o = { 0 };
+	struct err e = ERR_INIT;
+	bool helped;
+	enum tool_status status = tool_options(argc, argv,
+					       "The nodes of this machine, and what is on each.",
+					       options, &o, &helped);
+	int r;
+
+	if (status || helped)
+		return status;
+	r = show(&o, &e);
+	if (r)
+		log_error("%s", *e.text ? e.text : strerror(-r));
 	return r ? TOOL_FAILED : TOOL_DONE;
 }

@@ -71,6 +71,8 @@ for wrong in "" nonsense "topo more" "topo --nonsense" "topo --sysfs"; do
 done
 run rftp-numa --help
 check "help" test "$status" -eq 0 -a "$(grep -c topo "$tmp/out")" -ge 1
+run rftp-numa topo --help
+check "a command's help" test "$status" -eq 0 -a "$(grep -c -e '--sysfs DIR' "$tmp/out")" -eq 1
 run sh -c 'rftp-numa topo >/dev/full'
 check "output that cannot be written" test "$status" -eq 1 -a "$(grep -c 'No space' "$tmp/err")" -eq 1
 finish

@@ -3,6 +3,7 @@
  * function; everything else is found from there down, or stands on other devices. */
 #include "numa/topo.h"
 
+#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <limits.h>
@@ -11,7 +12,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
-#include <sys/types.h>
 
 /* Of devices that stand on others, which stand on others: a loop among them is an error of
  * somebody's, and must not be ours. */
@@ -102,6 +102,14 @@ int topo_netdev(const struct topo *t, const char *ifname)
 	return ids_only(&s);
 }
 
+/* Virtual cards say -1, those without a link cannot be read. */
+uint32_t topo_netdev_mbps(const struct topo *t, const char *ifname)
+{
+	uint64_t mbps = sys_number(t, "class/net", ifname, "speed");
+
+	return mbps < UINT32_MAX ? (uint32_t)mbps : 0;
+}
+
 /* A soft one has no device below it, but a network interface: rxe names it in parent, any in
  * the attributes of its GIDs. */
 int topo_rdma(const struct topo *t, const char *device)
@@ -190,14 +198,26 @@ static void disk_of(char path[PATH_MAX])
 		*strrchr(path, '/') = '\0';
 }
 
-static struct ids loop_nodes(const struct topo *t, const char *path)
+static struct ids number_nodes(const struct topo *t, dev_t dev, int depth)
+{
+	char path[PATH_MAX], number[32];
+	struct ids none = { 0 };
+
+	snprintf(number, sizeof(number), "%u:%u", major(dev), minor(dev));
+	real_path(t, path, "dev/block", number);
+	return *path ? block_nodes(t, strrchr(path, '/') + 1, depth) : none;
+}
+
+/* On a filesystem that has a device of its own; what others are on, no driver asks. */
+static struct ids loop_nodes(const struct topo *t, const char *path, int depth)
 {
 	char text[SYS_TEXT];
 	struct ids none = { 0 };
+	struct stat st;
 
-	if (sys_line(t, text, "%s/loop/backing_file", path))
+	if (sys_line(t, text, "%s/loop/backing_file", path) || stat(text, &st))
 		return none;
-	return *text == '/' ? topo_path(t, text) : none;
+	return number_nodes(t, st.st_dev, depth + 1);
 }
 
 static struct ids block_nodes(const struct topo *t, const char *name, int depth)
@@ -217,10 +237,38 @@ static struct ids block_nodes(const struct topo *t, const char *name, int depth)
 	snprintf(slaves, sizeof(slaves), "%s/slaves", path);
 	if (!ids_count(&s))
 		s = nodes_of_each(t, slaves, "", block_nodes, depth);
-	return ids_count(&s) ? s : loop_nodes(t, path);
+	return ids_count(&s) ? s : loop_nodes(t, path, depth);
 }
 
 struct ids topo_block(const struct topo *t, const char *name)
 {
 	return block_nodes(t, name, 0);
+}
+
+struct ids topo_device(const struct topo *t, dev_t dev)
+{
+	return number_nodes(t, dev, 0);
+}
+
+/* ---- tmpfs ---- */
+
+/* "bind:0,2-3": the list has commas as the options have. "local" has none. */
+struct ids tmpfs_nodes(const char *options)
+{
+	const char *at = strstr(options, "mpol=");
+	char list[256];
+	struct ids s = { 0 };
+	size_t n = 0;
+
+	if (!at || (at > options && at[-1] != ','))
+		return s;
+	at += strcspn(at, ":, \n");
+	if (*at++ != ':')
+		return s;
+	while (n < sizeof(list) - 1 && (isdigit((unsigned char)at[n]) ||
+		(strchr(",-", at[n]) && isdigit((unsigned char)at[n + 1]))))
+		n++;
+	snprintf(list, sizeof(list), "%.*s", (int)n, at);
+	ids_parse(list, &s);
+	return s;
 }

@@ -3,58 +3,47 @@
 #include "numa/topo.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define NODES "devices/system/node"
 
 /* ---- files ---- */
 
-__attribute__((format(printf, 3, 0)))
-static int read_at(const struct topo *t, char text[SYS_TEXT], const char *fmt, va_list ap)
-{
-	char name[PATH_MAX], path[PATH_MAX];
-	int n = vsnprintf(name, sizeof(name), fmt, ap), fd CLEANUP_CLOSE = -1;
-	ssize_t got;
-
-	text[0] = '\0';
-	if (n >= 0 && (size_t)n < sizeof(name))
-		n = snprintf(path, sizeof(path), "%s%s%s", name[0] == '/' ? "" : t->sys,
-			     name[0] == '/' ? "" : "/", name);
-	if (n < 0 || (size_t)n >= sizeof(path))
-		return -ENAMETOOLONG;
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	got = fd < 0 ? -errno : read_full(fd, text, SYS_TEXT - 1);
-	text[got < 0 ? 0 : got] = '\0';
-	return got < 0 ? (int)got : 0;
-}
-
-int sys_text(const struct topo *t, char text[SYS_TEXT], const char *fmt, ...)
-{
-	va_list ap;
-	int r;
-
-	va_start(ap, fmt);
-	r = read_at(t, text, fmt, ap);
-	va_end(ap);
-	return r;
-}
-
 int sys_line(const struct topo *t, char text[SYS_TEXT], const char *fmt, ...)
 {
+	CLEANUP_FREE char *all = NULL, *path = NULL;
+	char name[PATH_MAX];
 	va_list ap;
-	int r;
+	int n, r;
 
+	text[0] = '\0';
 	va_start(ap, fmt);
-	r = read_at(t, text, fmt, ap);
+	n = vsnprintf(name, sizeof(name), fmt, ap);
 	va_end(ap);
-	text[strcspn(text, "\n")] = '\0';
+	if (n < 0 || (size_t)n >= sizeof(name))
+		return -ENAMETOOLONG;
+	if (name[0] != '/' && asprintf(&path, "%s/%s", t->sys, name) < 0) {
+		path = NULL;
+		return -ENOMEM;
+	}
+	r = read_file(path ? path : name, SYS_TEXT - 1, &all, NULL);
+	if (!r)
+		snprintf(text, SYS_TEXT, "%.*s", (int)strcspn(all, "\n"), all);
 	return r;
+}
+
+uint64_t sys_number(const struct topo *t, const char *dir, const char *name, const char *file)
+{
+	char text[SYS_TEXT];
+	uint64_t v;
+
+	if (sys_line(t, text, "%s/%s/%s", dir, name, file) || parse_uint(text, 0, UINT64_MAX, &v))
+		return 0;
+	return v;
 }
 
 static int read_ids(const struct topo *t, const char *dir, const char *file, struct ids *s)
@@ -67,34 +56,6 @@ static int read_ids(const struct topo *t, const char *dir, const char *file, str
 }
 
 /* ---- a node ---- */
-
-/* "Node 0 MemTotal:       131072 kB" among its lines: the number behind key; 0: none. */
-static uint64_t number_at(const char *text, const char *key)
-{
-	const char *at = strstr(text, key);
-
-	return at ? strtoull(at + strlen(key), NULL, 10) : 0;
-}
-
-/* The default huge page's size is the machine's, not a node's. */
-static uint64_t huge_bytes(void)
-{
-	CLEANUP_FREE char *text = NULL;
-
-	return read_file("/proc/meminfo", 1 << 16, &text, NULL) ? 0 :
-	       number_at(text, "Hugepagesize:") << 10;
-}
-
-static void read_memory(const struct topo *t, struct node *n, const char *dir)
-{
-	char text[SYS_TEXT];
-
-	sys_text(t, text, "%s/meminfo", dir);
-	n->memory = number_at(text, "MemTotal:") << 10;
-	n->memory_free = number_at(text, "MemFree:") << 10;
-	n->huge = number_at(text, "HugePages_Total:") * huge_bytes();
-	n->huge_free = number_at(text, "HugePages_Free:") * huge_bytes();
-}
 
 static int read_distances(const struct topo *t, struct node *n, const char *dir)
 {
@@ -118,7 +79,6 @@ static int read_node(const struct topo *t, struct node *n)
 
 	snprintf(dir, sizeof(dir), NODES "/node%d", n->id);
 	read_ids(t, dir, "cpulist", &n->cpus);
-	read_memory(t, n, dir);
 	return read_distances(t, n, dir);
 }
 
@@ -132,9 +92,6 @@ static int make_only_node(struct topo *t)
 	if (!t->node)
 		return -ENOMEM;
 	read_ids(t, "devices/system/cpu", "online", &t->node->cpus);
-	t->node->memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
-	t->node->memory_free = (uint64_t)sysconf(_SC_AVPHYS_PAGES) *
-			       (uint64_t)sysconf(_SC_PAGESIZE);
 	t->node->distance = calloc(1, sizeof(unsigned));
 	if (!t->node->distance)
 		return -ENOMEM;

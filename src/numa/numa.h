@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 /* ---- sets of CPUs and of nodes ---- */
 
@@ -50,8 +51,6 @@ char *ids_format(char *out, size_t room, const struct ids *s);
 struct node {
 	int id;               /* the kernel's number; they may have gaps */
 	struct ids cpus;      /* online; empty for a node that is memory only */
-	uint64_t memory, memory_free; /* bytes */
-	uint64_t huge, huge_free;     /* bytes, in huge pages of the default size */
 	unsigned *distance;   /* to each node, in the order of topo_node(); 10 is itself */
 };
 
@@ -69,6 +68,16 @@ const struct node *topo_find(const struct topo *t, int id);
 /* From node to node, by their numbers; DISTANCE_UNKNOWN when either is not there. */
 unsigned topo_distance(const struct topo *t, int from, int to);
 
+/* Bytes. */
+struct node_memory {
+	uint64_t total, free;
+	uint64_t room;            /* what it could give: free, or the page cache's */
+	uint64_t huge, huge_free; /* in huge pages that were set aside, of any size */
+};
+
+/* Now, not when t was read. 0; or -ENOENT: it is not known. */
+int topo_memory(const struct topo *t, int node, struct node_memory *m);
+
 /* ---- what is where ---- */
 
 /* The node of a network interface, or of an RDMA device; NODE_UNKNOWN when the firmware does
@@ -76,13 +85,16 @@ unsigned topo_distance(const struct topo *t, int from, int to);
  * a soft-RoCE device) is where all of those are. */
 int topo_netdev(const struct topo *t, const char *ifname);
 int topo_rdma(const struct topo *t, const char *device);
-/* The nodes of a block device, by its name in class/block: a partition has its disk's; RAID,
- * LVM and multipath those of all their members, iSCSI and iSER that of the initiator's card.
- * Empty: not known. */
+/* A network interface's speed in Mbit/s; 0: not known, or no link. */
+uint32_t topo_netdev_mbps(const struct topo *t, const char *ifname);
+/* The nodes of a block device, by its name in class/block, or its number: a partition has its
+ * disk's; RAID, LVM and multipath those of all their members, iSCSI and iSER that of the
+ * initiator's card, a loop device those of what its file is on. Empty: not known. */
 struct ids topo_block(const struct topo *t, const char *name);
-/* Those of the block device that the file or directory at path is on; of a tmpfs those that
- * its memory comes from, when it says so (mpol). */
-struct ids topo_path(const struct topo *t, const char *path);
+struct ids topo_device(const struct topo *t, dev_t dev);
+/* Those that a tmpfs takes its memory from, as the options of its mount tell, "size=1g,mpol=
+ * bind:0,2" (tmpfs(5)). Empty: they do not. */
+struct ids tmpfs_nodes(const char *options);
 
 /* ---- placement ---- */
 
@@ -94,9 +106,6 @@ struct ids topo_path(const struct topo *t, const char *path);
  * full; otherwise from others then, too. base is page-aligned. -EINVAL: there is no such node,
  * or this process may have no memory of it. */
 int place_memory(void *base, size_t bytes, int node, bool strict);
-/* What a node could give without taking it from anybody but the page cache; 0: not known. */
-uint64_t place_room(const struct topo *t, int node);
-
 struct place_count {
 	size_t there;       /* bytes on the node */
 	size_t elsewhere;

@@ -11,18 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The number in a file of sysfs; 0 when there is none, or one that is not positive. */
-static uint64_t number_in(const struct topo *t, const char *dir, const char *name,
-			  const char *file)
-{
-	char text[SYS_TEXT];
-	uint64_t v;
-
-	if (sys_line(t, text, "%s/%s/%s", dir, name, file) || parse_uint(text, 0, UINT64_MAX, &v))
-		return 0;
-	return v;
-}
-
 static bool is_disk(const struct topo *t, const char *name)
 {
 	static const char *const none[] = { "loop", "ram", "zram" };
@@ -32,7 +20,7 @@ static bool is_disk(const struct topo *t, const char *name)
 		if (!strncmp(name, none[i], strlen(none[i])))
 			return false;
 	return sys_line(t, text, "class/block/%s/partition", name) &&
-	       number_in(t, "class/block", name, "size");
+	       sys_number(t, "class/block", name, "size");
 }
 
 static bool fill(const struct topo *t, struct part *p)
@@ -41,7 +29,7 @@ static bool fill(const struct topo *t, struct part *p)
 
 	switch (p->kind) {
 	case PART_NETWORK:
-		p->size = number_in(t, "class/net", p->name, "speed");
+		p->size = topo_netdev_mbps(t, p->name);
 		node = topo_netdev(t, p->name);
 		break;
 	case PART_RDMA:
@@ -50,7 +38,7 @@ static bool fill(const struct topo *t, struct part *p)
 	default:
 		if (!is_disk(t, p->name))
 			return false;
-		p->size = number_in(t, "class/block", p->name, "size") * 512;
+		p->size = sys_number(t, "class/block", p->name, "size") * 512;
 		p->nodes = topo_block(t, p->name);
 		break;
 	}

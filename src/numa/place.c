@@ -90,25 +90,6 @@ int place_count(const void *base, size_t bytes, int node, struct place_count *c)
 
 #endif
 
-uint64_t place_room(const struct topo *t, int node)
-{
-	static const char *const given[] = { "MemFree:", "Active(file):", "Inactive(file):" };
-	char text[SYS_TEXT];
-	uint64_t room = 0;
-
-	/* Now, and not when t was read. */
-	if (!topo_find(t, node) ||
-	    sys_text(t, text, "devices/system/node/node%d/meminfo", node))
-		return 0;
-	for (size_t i = 0; i < sizeof(given) / sizeof(given[0]); i++) {
-		const char *at = strstr(text, given[i]);
-
-		if (at)
-			room += strtoull(at + strlen(given[i]), NULL, 10) << 10;
-	}
-	return room;
-}
-
 /* ---- threads ---- */
 
 _Static_assert(sizeof(struct ids) * 8 == IDS_MAX, "a set is a bit for each");

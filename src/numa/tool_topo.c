@@ -55,15 +55,19 @@ static void say_parts(const struct parts *all, int node)
 static void say_node(const struct topo *t, const struct node *n)
 {
 	char cpus[128], all[32], left[32];
+	struct node_memory m;
 
 	printf("node %d\n", n->id);
 	printf("    %-9s%s\n", "CPUs", ids_count(&n->cpus) ?
 	       ids_format(cpus, sizeof(cpus), &n->cpus) : "none");
-	printf("    %-9s%s, %s free", "memory", format_size(all, sizeof(all), n->memory),
-	       format_size(left, sizeof(left), n->memory_free));
-	if (n->huge)
-		printf("; in huge pages %s, %s free", format_size(all, sizeof(all), n->huge),
-		       format_size(left, sizeof(left), n->huge_free));
+	if (topo_memory(t, n->id, &m))
+		printf("    %-9s%s", "memory", "not known");
+	else
+		printf("    %-9s%s, %s free", "memory", format_size(all, sizeof(all), m.total),
+		       format_size(left, sizeof(left), m.free));
+	if (m.huge)
+		printf("; in huge pages %s, %s free", format_size(all, sizeof(all), m.huge),
+		       format_size(left, sizeof(left), m.huge_free));
 	putchar('\n');
 	if (topo_nodes(t) == 1)
 		return;
@@ -126,15 +130,19 @@ static void set_parts(json_t *obj, const struct parts *all, int node)
 static json_t *node_json(const struct topo *t, const struct node *n, const struct parts *all)
 {
 	json_t *distances = json_array(), *obj;
+	struct node_memory m;
 	char cpus[IDS_MAX];
 
 	for (unsigned i = 0; i < topo_nodes(t); i++)
 		json_array_append_new(distances, json_integer(n->distance[i]));
-	obj = json_pack("{s:i, s:s, s:I, s:I, s:I, s:I, s:o}", "id", n->id, "cpus",
-			ids_format(cpus, sizeof(cpus), &n->cpus), "memory",
-			(json_int_t)n->memory, "memory_free", (json_int_t)n->memory_free,
-			"huge", (json_int_t)n->huge, "huge_free", (json_int_t)n->huge_free,
-			"distances", distances);
+	obj = json_pack("{s:i, s:s, s:o}", "id", n->id, "cpus",
+			ids_format(cpus, sizeof(cpus), &n->cpus), "distances", distances);
+	if (obj && !topo_memory(t, n->id, &m)) {
+		json_object_set_new(obj, "memory", json_integer((json_int_t)m.total));
+		json_object_set_new(obj, "memory_free", json_integer((json_int_t)m.free));
+		json_object_set_new(obj, "huge", json_integer((json_int_t)m.huge));
+		json_object_set_new(obj, "huge_free", json_integer((json_int_t)m.huge_free));
+	}
 	if (obj)
 		set_parts(obj, all, n->id);
 	return obj;

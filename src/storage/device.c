@@ -53,38 +53,56 @@ enum storage_class class_by_magic(int fd)
 
 /* ---- its device ---- */
 
-/* The device that the filesystem around fd was mounted from, for filesystems whose
- * st_dev is none (btrfs); 0: there is none. */
-static dev_t mounted_from(int fd)
+#define FDINFO_MAX 4096u
+#define MOUNTINFO_MAX (8u << 20)
+
+/* The number of the mount that fd is below; 0: not known. */
+static unsigned long long mount_of(int fd)
 {
-	CLEANUP_FREE char *line = NULL;
-	unsigned long long id = 0, this;
-	char info[64], source[256];
-	struct stat st;
-	size_t size = 0;
-	FILE *f;
+	CLEANUP_FREE char *info = NULL;
+	unsigned long long id = 0;
+	const char *at = NULL;
+	char path[64];
 
-	snprintf(info, sizeof(info), "/proc/self/fdinfo/%d", fd);
-	f = fopen(info, "re");
-	while (f && getline(&line, &size, f) > 0)
-		if (sscanf(line, "mnt_id: %llu", &id) == 1)
-			break;
-	if (f)
-		fclose(f);
-	f = fopen("/proc/self/mountinfo", "re");
-	source[0] = '\0';
-	while (f && getline(&line, &size, f) > 0) {
-		char *rest = strstr(line, " - ");
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
+	if (!read_file(path, FDINFO_MAX, &info, NULL))
+		at = strstr(info, "mnt_id:");
+	return at && sscanf(at, "mnt_id: %llu", &id) == 1 ? id : 0;
+}
 
-		if (rest && sscanf(line, "%llu", &this) == 1 && this == id) {
-			if (sscanf(rest, " - %*s %255s", source) != 1)
-				source[0] = '\0';
+bool mount_find(const char *mountinfo, unsigned long long id, struct mount_source *m)
+{
+	for (const char *line = mountinfo; *line; line += strcspn(line, "\n") + 1) {
+		CLEANUP_FREE char *one = strndup(line, strcspn(line, "\n"));
+		const char *rest = one ? strstr(one, " - ") : NULL;
+		unsigned long long this;
+
+		if (rest && sscanf(one, "%llu", &this) == 1 && this == id)
+			return sscanf(rest, " - %63s %255s %1023s", m->type, m->source,
+				      m->options) == 3;
+		if (!line[strcspn(line, "\n")])
 			break;
-		}
 	}
-	if (f)
-		fclose(f);
-	if (source[0] != '/' || stat(source, &st) < 0 || !S_ISBLK(st.st_mode))
+	return false;
+}
+
+static bool mounted_from(int fd, struct mount_source *m)
+{
+	CLEANUP_FREE char *mountinfo = NULL;
+	unsigned long long id = mount_of(fd);
+
+	return id && !read_file("/proc/self/mountinfo", MOUNTINFO_MAX, &mountinfo, NULL) &&
+	       mount_find(mountinfo, id, m);
+}
+
+/* Of a filesystem whose st_dev is none (btrfs); 0: it is on no device. */
+static dev_t mounted_device(int fd)
+{
+	struct mount_source m;
+	struct stat st;
+
+	if (!mounted_from(fd, &m) || m.source[0] != '/' || stat(m.source, &st) < 0 ||
+	    !S_ISBLK(st.st_mode))
 		return 0;
 	return st.st_rdev;
 }
@@ -97,7 +115,7 @@ dev_t device_of(int fd)
 		return 0;
 	if (S_ISBLK(st.st_mode))
 		return st.st_rdev;
-	return major(st.st_dev) ? st.st_dev : mounted_from(fd);
+	return major(st.st_dev) ? st.st_dev : mounted_device(fd);
 }
 
 /* ---- sysfs ---- */
@@ -209,4 +227,15 @@ enum storage_class storage_class_of(int fd)
 	default:
 		return STORAGE_UNKNOWN;
 	}
+}
+
+struct ids storage_nodes(const struct topo *t, int fd)
+{
+	struct ids none = { 0 };
+	struct mount_source m;
+	dev_t dev = device_of(fd);
+
+	if (dev)
+		return topo_device(t, dev);
+	return mounted_from(fd, &m) && !strcmp(m.type, "tmpfs") ? tmpfs_nodes(m.options) : none;
 }

@@ -7,6 +7,7 @@
 
 #include "block/block.h"
 #include "crypto/crypto.h"
+#include "numa/numa.h"
 #include "util/util.h"
 
 #include <stdbool.h>
@@ -168,6 +169,9 @@ uint32_t direct_alignment(int fd);
 enum storage_class { STORAGE_UNKNOWN, STORAGE_MEMORY, STORAGE_SSD, STORAGE_ROTATING,
 		     STORAGE_NETWORK };
 enum storage_class storage_class_of(int fd);
+/* The NUMA nodes of the device that fd's file is on; of a tmpfs those that its memory comes
+ * from, when it says so. Empty: not known. Any thread. */
+struct ids storage_nodes(const struct topo *t, int fd);
 
 /* Where the data of fd's file begins on its device, in bytes, for putting files in the
  * order in which a disk's heads come by them (FIEMAP); ADDRESS_UNKNOWN: the filesystem does

@@ -96,22 +96,6 @@ static uint8_t mask_bits(const struct sockaddr *mask, sa_family_t family)
 
 /* ---- what there is ---- */
 
-/* Mbit/s, or 0: virtual cards say -1, those without a link cannot be read. */
-static uint32_t link_speed(const char *name)
-{
-	char path[64 + IFNAMSIZ], text[32] = "";
-	FILE *f;
-	long mbps;
-
-	snprintf(path, sizeof(path), "/sys/class/net/%s/speed", name);
-	f = fopen(path, "re");
-	if (!f)
-		return 0;
-	mbps = fgets(text, sizeof(text), f) ? strtol(text, NULL, 10) : 0;
-	fclose(f);
-	return mbps > 0 && mbps < UINT32_MAX ? (uint32_t)mbps : 0;
-}
-
 static bool is_usable(const struct ifaddrs *i, int family)
 {
 	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)i->ifa_addr;
@@ -136,7 +120,6 @@ static void note(struct finding *d, const struct ifaddrs *i)
 		  sizeof(f->nic.addr));
 	snprintf(f->nic.name, sizeof(f->nic.name), "%s", i->ifa_name);
 	f->nic.prefix = mask_bits(i->ifa_netmask, f->addr.ss_family);
-	f->nic.mbps = link_speed(i->ifa_name);
 	f->nic.node = NODE_UNKNOWN;
 	f->loopback = i->ifa_flags & IFF_LOOPBACK;
 }
@@ -242,15 +225,18 @@ static void take_others(struct finding *d)
 			take(d, &d->f[i]);
 }
 
-/* Which node each is on; where there is only one that is no matter. */
-static void find_nodes(struct nic_offer *nics, uint32_t n)
+/* How fast each is, and on which node; where there is only one that is no matter. */
+static void describe(struct nic_offer *nics, uint32_t n)
 {
 	struct err e = ERR_INIT;
 	struct topo *t = topo_read(NULL, &e);
 
 	if (!t)
-		log_debug("NUMA nodes: %s", e.text);
-	for (uint32_t i = 0; t && topo_nodes(t) > 1 && i < n; i++) {
+		log_debug("network cards: %s", e.text);
+	for (uint32_t i = 0; t && i < n; i++) {
+		nics[i].mbps = topo_netdev_mbps(t, nics[i].name);
+		if (topo_nodes(t) == 1)
+			continue;
 		nics[i].node = (int16_t)topo_netdev(t, nics[i].name);
 		if (nics[i].node == NODE_UNKNOWN)
 			log_info("%s: its NUMA node is not known; any will do", nics[i].name);
@@ -285,6 +271,6 @@ int nics_find(struct nic_offer nics[NICS_MAX], uint32_t *n, const struct nic_wis
 	else
 		take_others(&d);
 	*n = r ? 0 : d.nout;
-	find_nodes(nics, *n);
+	describe(nics, *n);
 	return r;
 }

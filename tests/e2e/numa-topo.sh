@@ -38,7 +38,7 @@ node 0
     disks    md0 2.0 GiB (nodes 0-1), nvme0n1 1.0 GiB
 node 1
     CPUs     8-15,24-31
-    memory   256 MiB, 1.0 MiB free
+    memory   256 MiB, 1.0 MiB free; in huge pages 2.0 GiB, 1.0 GiB free
     distance 0: 21, 1: 10
     network  bond1, br1, ens2f0, ens2f0.100, ens3, eth0
     RDMA     mlx5_1, rxe0, siw0
@@ -55,6 +55,10 @@ check "speed and size" is 'm["nodes"][0]["network"] == [{"name": "ens1f0", "mbps
 check "a disk on two" is 'm["nodes"][1]["disks"][0] == {"name": "md0", "bytes": 2 << 30, "nodes": "0-1"}'
 RFTP_SYSFS=$tmp/two topo
 check "by the environment" diff "$tmp/want" "$tmp/out"
+
+rm "$tmp/two/devices/system/node/node1/meminfo"
+topo --sysfs "$tmp/two"
+check "memory that is not told" grep -q '^    memory   not known$' "$tmp/out"
 
 machine four
 topo --sysfs "$tmp/four" --json

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Whether a device rotates, from trees that look like sysfs; and where a file begins. */
+/* Whether a device rotates, from trees that look like sysfs; on which node it is; and
+ * where a file begins. */
 #include "storage/device.h"
 #include "tests/support/tmptree.h"
 
@@ -169,6 +170,50 @@ static void test_no_device(void **state)
 	close(mem);
 }
 
+static void test_mounts(void **state)
+{
+	static const char mountinfo[] =
+		"22 1 259:1 / / rw,relatime shared:1 - xfs /dev/nvme0n1p1 rw,attr2\n"
+		"24 22 0:22 / /t1 rw shared:3 - tmpfs tmpfs rw,size=1g,mpol=bind:1\n"
+		"29 22 0:27 / /b rw - btrfs /dev/sda1 rw\n"
+		"30 22 0:28 / /torn";
+	struct mount_source m;
+
+	(void)state;
+	assert_true(mount_find(mountinfo, 24, &m));
+	assert_string_equal(m.type, "tmpfs");
+	assert_string_equal(m.options, "rw,size=1g,mpol=bind:1");
+	assert_true(mount_find(mountinfo, 29, &m));
+	assert_string_equal(m.source, "/dev/sda1");
+	assert_false(mount_find(mountinfo, 2, &m));
+	assert_false(mount_find(mountinfo, 30, &m));
+	assert_false(mount_find("", 0, &m));
+}
+
+/* Of this machine; TEST_NODES: those that the test's directory is on. */
+static void test_nodes(void **state)
+{
+	int fd = open(tmp_dir, O_RDONLY | O_DIRECTORY);
+	const char *want = getenv("TEST_NODES");
+	struct err e = ERR_INIT;
+	struct topo *t = topo_read(NULL, &e);
+	struct ids s, none;
+	char text[64];
+
+	(void)state;
+	assert_non_null(t);
+	assert_true(fd >= 0);
+	s = storage_nodes(t, fd);
+	if (want)
+		assert_string_equal(ids_format(text, sizeof(text), &s), want);
+	for (int id = -1; (id = ids_next(&s, (unsigned)(id + 1))) >= 0;)
+		assert_non_null(topo_find(t, id));
+	none = storage_nodes(t, -1);
+	assert_int_equal(ids_count(&none), 0);
+	close(fd);
+	topo_free(t);
+}
+
 static int filled(const char *name, size_t len)
 {
 	static const uint8_t data[64 << 10] = { 1 };
@@ -217,6 +262,8 @@ int main(void)
 		cmocka_unit_test(test_rotates),
 		cmocka_unit_test(test_queue_number),
 		cmocka_unit_test(test_no_device),
+		cmocka_unit_test(test_mounts),
+		cmocka_unit_test(test_nodes),
 		cmocka_unit_test(test_address),
 	};
 

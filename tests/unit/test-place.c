@@ -95,10 +95,13 @@ static void test_no_such_node(void **state)
 
 static void test_room(void **state)
 {
+	struct node_memory m;
+
 	(void)state;
-	assert_true(place_room(topo, last) > BYTES);
-	assert_true(place_room(topo, last) <= topo_find(topo, last)->memory);
-	assert_int_equal(place_room(topo, last + 1), 0);
+	if (topo_memory(topo, last, &m))
+		skip();
+	assert_true(m.room > BYTES && m.room <= m.total && m.free <= m.room);
+	assert_int_equal(topo_memory(topo, last + 1, &m), -ENOENT);
 }
 
 static void test_threads(void **state)

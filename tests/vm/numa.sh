@@ -38,7 +38,7 @@ for node in 0 1; do
 	mkdir "$tmp/t$node"
 	mount -t tmpfs -o "size=64m,mpol=bind:$node" none "$tmp/t$node"
 	mounts+=("$tmp/t$node")
-	run env TMPDIR="$tmp/t$node" TEST_NODES="$node" "$top_builddir/tests/unit/test-topo"
+	run env TMPDIR="$tmp/t$node" TEST_NODES="$node" "$top_builddir/tests/unit/test-device"
 	check "a file of node $node's memory" status_is 0
 done
 

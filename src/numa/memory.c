@@ -87,3 +87,12 @@ int topo_memory(const struct topo *t, int node, struct node_memory *m)
 	find_huge(t, dir, m);
 	return 0;
 }
+
+uint64_t topo_huge_free(const struct topo *t, int node, uint64_t size)
+{
+	char dir[96];
+
+	snprintf(dir, sizeof(dir), "node%d/hugepages/hugepages-%llukB", node,
+		 (unsigned long long)(size >> 10));
+	return sys_number(t, "devices/system/node", dir, "free_hugepages") * size;
+}

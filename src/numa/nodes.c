@@ -129,6 +129,7 @@ struct topo *topo_read(const char *sysfs, struct err *e)
 	if (!sysfs || !*sysfs)
 		sysfs = "/sys";
 	if (t) {
+		t->proc = getenv("RFTP_PROC") ? getenv("RFTP_PROC") : "/proc";
 		t->sys = realpath(sysfs, NULL);
 		r = t->sys ? read_nodes(t) : -errno;
 	}
@@ -173,4 +174,19 @@ unsigned topo_distance(const struct topo *t, int from, int to)
 	const struct node *a = topo_find(t, from), *b = topo_find(t, to);
 
 	return a && b ? a->distance[b - t->node] : DISTANCE_UNKNOWN;
+}
+
+unsigned topo_sibling(const struct topo *t, unsigned cpu)
+{
+	struct ids threads;
+	char dir[64];
+	unsigned before = 0;
+
+	snprintf(dir, sizeof(dir), "devices/system/cpu/cpu%u/topology", cpu);
+	if (read_ids(t, dir, "thread_siblings_list", &threads))
+		return 0;
+	for (int id = ids_next(&threads, 0); id >= 0 && (unsigned)id < cpu;
+	     id = ids_next(&threads, (unsigned)id + 1))
+		before++;
+	return before;
 }

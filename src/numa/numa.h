@@ -68,6 +68,9 @@ const struct node *topo_find(const struct topo *t, int id);
 /* From node to node, by their numbers; DISTANCE_UNKNOWN when either is not there. */
 unsigned topo_distance(const struct topo *t, int from, int to);
 
+/* How many threads of cpu's core come before it: 0 for the first of each core. */
+unsigned topo_sibling(const struct topo *t, unsigned cpu);
+
 /* Bytes. */
 struct node_memory {
 	uint64_t total, free;
@@ -77,6 +80,8 @@ struct node_memory {
 
 /* Now, not when t was read. 0; or -ENOENT: it is not known. */
 int topo_memory(const struct topo *t, int node, struct node_memory *m);
+/* Free bytes in huge pages of size, that were set aside on the node; 0: none, or not known. */
+uint64_t topo_huge_free(const struct topo *t, int node, uint64_t size);
 
 /* ---- what is where ---- */
 
@@ -87,6 +92,10 @@ int topo_netdev(const struct topo *t, const char *ifname);
 int topo_rdma(const struct topo *t, const char *device);
 /* A network interface's speed in Mbit/s; 0: not known, or no link. */
 uint32_t topo_netdev_mbps(const struct topo *t, const char *ifname);
+/* Of the completion vectors 0 to vectors - 1 of an RDMA device the nth, counted around, whose
+ * interrupt is handled on one of cpus, as far as that is known; a guess where it is not. */
+unsigned topo_vector(const struct topo *t, const char *device, const struct ids *cpus,
+		     unsigned vectors, unsigned nth);
 /* The nodes of a block device, by its name in class/block, or its number: a partition has its
  * disk's; RAID, LVM and multipath those of all their members, iSCSI and iSER that of the
  * initiator's card, a loop device those of what its file is on. Empty: not known. */
@@ -95,6 +104,31 @@ struct ids topo_device(const struct topo *t, dev_t dev);
 /* Those that a tmpfs takes its memory from, as the options of its mount tell, "size=1g,mpol=
  * bind:0,2" (tmpfs(5)). Empty: they do not. */
 struct ids tmpfs_nodes(const char *options);
+
+/* ---- what is wanted ---- */
+
+enum place_mode {
+	PLACE_AUTO,    /* each path on its card's node, files by their storage's */
+	PLACE_OFF,     /* wherever the kernel puts it */
+	PLACE_NODE,    /* all on one node */
+	PLACE_NIC,     /* files by the cards' nodes, too */
+	PLACE_STORAGE, /* paths on the storage's node, too */
+};
+
+struct place_wish {
+	enum place_mode mode;
+	int node;         /* PLACE_NODE's */
+	bool cores;       /* each thread has a CPU of its own, as far as they go */
+	const char *nics; /* "eth0=1,eth1=any": the nodes of cards, whatever sysfs says; or NULL */
+};
+
+/* "auto", "off", "node:N", "nic" or "storage" into mode and node. 0, or -EINVAL with text. */
+int place_wish_parse(struct place_wish *w, const char *text, struct err *e);
+/* Are the nodes that it names there, and is nics as it has to be? 0, or -EINVAL with text. */
+int place_wish_check(const struct place_wish *w, struct err *e);
+/* The node that list (or NULL) gives to a card, maybe NODE_UNKNOWN; false: it does not name
+ * it. */
+bool place_nic(const char *list, const char *ifname, int *node);
 
 /* ---- placement ---- */
 
@@ -106,6 +140,13 @@ struct ids tmpfs_nodes(const char *options);
  * full; otherwise from others then, too. base is page-aligned. -EINVAL: there is no such node,
  * or this process may have no memory of it. */
 int place_memory(void *base, size_t bytes, int node, bool strict);
+/* Have all pages of [base, base + bytes) now, by whatever was said with place_memory. 0;
+ * or -ENOMEM or -EFAULT, when some are not to be had, and a touch would end the process. */
+int place_fault_in(void *base, size_t bytes);
+/* What this thread allocates from now on, and the kernel for it, comes from node as long as it
+ * has any; NODE_UNKNOWN: from wherever the thread is. */
+int place_prefer(int node);
+
 struct place_count {
 	size_t there;       /* bytes on the node */
 	size_t elsewhere;
@@ -120,5 +161,8 @@ int place_count(const void *base, size_t bytes, int node, struct place_count *c)
  * it is allowed (cpuset, affinity). -EINVAL: none of them is; it stays as it is. */
 int place_cpus(struct ids *cpus);
 int place_thread(const struct ids *cpus);
+/* For a thread to begin with: on cpus, or wherever it is when there are none in it, or none that
+ * it may use, which is logged. */
+void place_self(const struct ids *cpus);
 
 #endif

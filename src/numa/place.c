@@ -6,6 +6,7 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #ifdef HAVE_NUMA
@@ -15,6 +16,10 @@
 #define NODES_MAX 1024u
 #define LOOK_AT 262144u  /* pages of a region, at most */
 #define CHUNK 1024u      /* pages asked for at once */
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
 
 /* ---- memory ---- */
 
@@ -31,6 +36,19 @@ int place_memory(void *base, size_t bytes, int node, bool strict)
 	/* The kernel takes one bit less than it is told there are. */
 	return mbind(base, bytes, strict ? MPOL_BIND : MPOL_PREFERRED, mask, NODES_MAX + 1, 0) ?
 	       -errno : 0;
+}
+
+int place_prefer(int node)
+{
+	unsigned long mask[NODES_MAX / (8 * sizeof(long))] = { 0 };
+	const unsigned bits = 8 * sizeof(long);
+
+	if (node == NODE_UNKNOWN)
+		return set_mempolicy(MPOL_DEFAULT, NULL, 0) ? -errno : 0;
+	if (node < 0 || (unsigned)node >= NODES_MAX)
+		return -EINVAL;
+	mask[(unsigned)node / bits] = 1ul << (unsigned)node % bits;
+	return set_mempolicy(MPOL_PREFERRED, mask, NODES_MAX + 1) ? -errno : 0;
 }
 
 static void count(struct place_count *c, int status, int node, size_t bytes)
@@ -79,6 +97,12 @@ int place_memory(void *base, size_t bytes, int node, bool strict)
 	return -ENOSYS;
 }
 
+int place_prefer(int node)
+{
+	(void)node;
+	return -ENOSYS;
+}
+
 int place_count(const void *base, size_t bytes, int node, struct place_count *c)
 {
 	(void)base;
@@ -89,6 +113,28 @@ int place_count(const void *base, size_t bytes, int node, struct place_count *c)
 }
 
 #endif
+
+/* Before Linux 5.14. */
+static void touch(uint8_t *base, size_t bytes)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+
+	for (size_t at = 0; at < bytes; at += page) {
+		volatile uint8_t *byte = base + at;
+
+		*byte = *byte;
+	}
+}
+
+int place_fault_in(void *base, size_t bytes)
+{
+	if (!madvise(base, bytes, MADV_POPULATE_WRITE))
+		return 0;
+	if (errno != EINVAL)
+		return -errno;
+	touch(base, bytes);
+	return 0;
+}
 
 /* ---- threads ---- */
 
@@ -113,4 +159,14 @@ int place_thread(const struct ids *cpus)
 	if (!ids_count(&allowed))
 		return -EINVAL;
 	return sched_setaffinity(0, sizeof(allowed), (const cpu_set_t *)&allowed) < 0 ? -errno : 0;
+}
+
+void place_self(const struct ids *cpus)
+{
+	char text[64];
+	int r = ids_count(cpus) ? place_thread(cpus) : 0;
+
+	if (r)
+		log_warn("a thread cannot be put on CPUs %s: %s",
+			 ids_format(text, sizeof(text), cpus), strerror(-r));
 }

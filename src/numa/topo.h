@@ -7,6 +7,7 @@
 
 struct topo {
 	char *sys;           /* sysfs, without links */
+	const char *proc;    /* RFTP_PROC of the environment, or /proc */
 	unsigned n;
 	struct node *node;   /* by rising id */
 };

@@ -157,6 +157,10 @@ static void test_four(void **state)
 	assert_int_equal(topo_distance(t, 3, 0), 31);
 	assert_int_equal(topo_distance(t, 2, 1), DISTANCE_UNKNOWN);
 	assert_int_equal(topo_netdev(t, "p1"), 3);
+	assert_int_equal(topo_sibling(t, 0), 0);
+	assert_int_equal(topo_sibling(t, 13), 1);
+	assert_int_equal(topo_sibling(t, 14), 2);
+	assert_int_equal(topo_sibling(t, 999), 0); /* not told */
 	topo_free(t);
 }
 

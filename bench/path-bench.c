@@ -35,7 +35,7 @@ static void die(const char *what, int code)
 static struct pool *new_pool(const struct pool_hooks *hooks)
 {
 	const struct pool_config c = { .blocks = (uint32_t)opt.inflight,
-				       .payload = (uint32_t)opt.block, .hugepages = true,
+				       .payload = (uint32_t)opt.block, .pages = PAGES_AUTO,
 				       .hooks = hooks };
 	struct err e = ERR_INIT;
 	struct pool *p = pool_new(&c, &e);

@@ -370,7 +370,7 @@ static void measure(struct net *n, uint32_t block)
 static void make_memory(struct net *n)
 {
 	const struct pool_config c = { .blocks = (uint32_t)opt.blocks, .payload = 1 << 20,
-				       .hugepages = true };
+				       .pages = PAGES_AUTO };
 	struct err e = ERR_INIT;
 
 	n->pool = pool_new(&c, &e);

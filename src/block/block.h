@@ -57,21 +57,33 @@ int block_add(struct block *b, uint64_t file, uint64_t offset, uint32_t length);
 
 /* ---- pools ---- */
 
-/* How a pool's memory is got, placed and registered; any may be NULL. Each gets
- * arg. reg is called once for the whole region, before the first block is handed
- * out; unreg after the last came back. 0 or a negative errno. */
+/* How a pool's memory is registered; any may be NULL. Each gets arg. reg is called once for
+ * the whole region, before the first block is handed out; unreg after the last came back. 0 or
+ * a negative errno. */
 struct pool_hooks {
 	void *arg;
-	int (*bind)(void *arg, void *base, size_t bytes);
 	int (*reg)(void *arg, void *base, size_t bytes);
 	void (*unreg)(void *arg, void *base, size_t bytes);
+};
+
+#define POOL_HUGE_PAGE (2u << 20)
+
+enum page_choice {
+	PAGES_SMALL,
+	PAGES_AUTO,        /* huge ones that were set aside if they suffice, else transparent ones */
+	PAGES_TRANSPARENT, /* the kernel is asked for huge pages; small ones where it has none */
+	PAGES_HUGE,        /* that were set aside, or no pool */
 };
 
 struct pool_config {
 	uint32_t blocks;    /* how many, at least 1 */
 	uint32_t payload;   /* bytes each, BLOCK_MIN..BLOCK_MAX, a multiple of 4096 */
-	bool hugepages;     /* take huge pages that are set aside, else advise transparent ones */
+	enum page_choice pages;
 	const struct pool_hooks *hooks; /* copied; NULL: plain memory */
+	/* Called once before any page is touched, with the whole mapping: say which node it is
+	 * to come from. 0 or a negative errno; NULL: it comes from any. */
+	int (*bind)(void *arg, void *base, size_t bytes, bool huge);
+	void *bind_arg;
 };
 
 /* One mapping for all blocks. NULL with the reason in e. */
@@ -95,6 +107,7 @@ uint32_t pool_free_blocks(const struct pool *p); /* a snapshot */
 /* The whole region, for registration with the kernel or a device. */
 void *pool_base(const struct pool *p);
 size_t pool_bytes(const struct pool *p);
+bool pool_is_huge(const struct pool *p); /* out of pages that were set aside */
 size_t pool_stride(const struct pool *p); /* bytes from one block's base to the next */
 
 /* ---- queues ---- */

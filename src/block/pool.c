@@ -7,8 +7,6 @@
 #include <linux/mman.h>
 #include <sys/mman.h>
 
-#define HUGE_PAGE (2u << 20)
-
 struct pool {
 	/* Set by pool_new() and never changed. */
 	uint32_t nblocks;
@@ -20,6 +18,7 @@ struct pool {
 	struct block *blocks;
 	struct extent *extents; /* BLOCK_EXTENTS for each block */
 	struct pool_hooks hooks;
+	bool huge;
 	bool registered;
 
 	pthread_mutex_t lock; /* guards all below; under it only what notify takes */
@@ -48,21 +47,25 @@ static int check_config(const struct pool_config *c, struct err *e)
 /* Out of those that an administrator has set aside, if they are enough. */
 static void *map_huge(struct pool *p)
 {
-	size_t bytes = (p->bytes + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+	size_t bytes = (p->bytes + POOL_HUGE_PAGE - 1) / POOL_HUGE_PAGE * POOL_HUGE_PAGE;
 	void *base = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
 			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | MAP_HUGE_2MB, -1, 0);
 
-	if (base != MAP_FAILED)
+	p->huge = base != MAP_FAILED;
+	if (p->huge)
 		p->mapped = bytes;
 	return base;
 }
 
 /* Pages are not touched here: they come when a stage first fills them, on the node
- * that the bind hook chose. */
-static int map_region(struct pool *p, bool hugepages, struct err *e)
+ * that bind chose. */
+static int map_region(struct pool *p, enum page_choice pages, struct err *e)
 {
-	void *base = hugepages ? map_huge(p) : MAP_FAILED;
+	void *base = pages == PAGES_AUTO || pages == PAGES_HUGE ? map_huge(p) : MAP_FAILED;
 
+	if (base == MAP_FAILED && pages == PAGES_HUGE)
+		return err_sys(e, -errno, "cannot have %zu MiB in huge pages: set vm.nr_hugepages "
+			       "%zu higher", p->bytes >> 20, p->bytes / POOL_HUGE_PAGE + 1);
 	if (base == MAP_FAILED) {
 		p->mapped = p->bytes;
 		base = mmap(NULL, p->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
@@ -72,7 +75,7 @@ static int map_region(struct pool *p, bool hugepages, struct err *e)
 		return err_sys(e, -errno, "cannot map %zu bytes for %u blocks", p->bytes,
 			       p->nblocks);
 	p->base = base;
-	if (hugepages)
+	if (!p->huge && pages != PAGES_SMALL)
 		(void)madvise(base, p->bytes, MADV_HUGEPAGE); /* advice: a kernel may lack it */
 	return 0;
 }
@@ -107,12 +110,12 @@ static void fill_stack(struct pool *p)
 }
 
 /* Bind before register: registration pins pages where they are. */
-static int run_hooks(struct pool *p, struct err *e)
+static int run_hooks(struct pool *p, const struct pool_config *c, struct err *e)
 {
 	const struct pool_hooks *h = &p->hooks;
 	int rc;
 
-	rc = h->bind ? h->bind(h->arg, p->base, p->bytes) : 0;
+	rc = c->bind ? c->bind(c->bind_arg, p->base, p->mapped, p->huge) : 0;
 	if (rc)
 		return err_sys(e, rc, "cannot place %zu bytes of block memory", p->bytes);
 	rc = h->reg ? h->reg(h->arg, p->base, p->bytes) : 0;
@@ -163,7 +166,7 @@ struct pool *pool_new(const struct pool_config *c, struct err *e)
 		err_sys(e, -ENOMEM, "cannot make a pool");
 		return NULL;
 	}
-	if (map_region(p, c->hugepages, e) || make_blocks(p, e) || run_hooks(p, e)) {
+	if (map_region(p, c->pages, e) || make_blocks(p, e) || run_hooks(p, c, e)) {
 		release(p);
 		return NULL;
 	}
@@ -284,6 +287,11 @@ void *pool_base(const struct pool *p)
 size_t pool_bytes(const struct pool *p)
 {
 	return p->bytes;
+}
+
+bool pool_is_huge(const struct pool *p)
+{
+	return p->huge;
 }
 
 size_t pool_stride(const struct pool *p)

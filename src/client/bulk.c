@@ -72,17 +72,6 @@ static int fill_offer(const struct options *o, struct offer *f, struct err *e)
 	return fill_transports(o, f, e);
 }
 
-static int check_numa(const struct options *o, struct err *e)
-{
-	uint64_t node;
-
-	if (!o->numa || !strcmp(o->numa, "off") || !strcmp(o->numa, "auto") ||
-	    (!strncmp(o->numa, "node:", 5) && !parse_uint(o->numa + 5, 0, 1023, &node)))
-		return 0;
-	return err_set(e, -EINVAL, "--numa: \"%s\" is none of off, auto, node:N",
-		       printable(o->numa));
-}
-
 /* The mask rftp was started with, also for the second session of a process. */
 static mode_t first_umask(void)
 {
@@ -94,6 +83,19 @@ static mode_t first_umask(void)
 		mask = now;
 	known = true;
 	return mask;
+}
+
+static int fill_place(const struct options *o, struct transfer_tuning *t, struct err *e)
+{
+	static const enum page_choice pages[] = { PAGES_AUTO, PAGES_HUGE, PAGES_SMALL };
+	int r = o->numa ? place_wish_parse(&t->place, o->numa, e) : 0;
+
+	t->pages = pages[o->hugepages];
+	t->place.cores = o->pin;
+	t->balance_percent = (unsigned)o->balance;
+	t->balance_ns = o->balance_ns;
+	t->place.nics = o->nic_node;
+	return r ? r : place_wish_check(&t->place, e);
 }
 
 static void fill_tuning(const struct options *o, struct transfer_tuning *t)
@@ -135,7 +137,7 @@ int bulk_init(struct bulk *b, struct server *s, struct report *r, enum bulk_op o
 	b->c.stop = signals_fd();
 	b->c.inband_ok = o->transport == USE_AUTO;
 	b->c.connect_timeout_ms = (int)(o->connect_timeout / 1000000);
-	rc = check_numa(o, e);
+	rc = fill_place(o, &b->c.tuning, e);
 	return rc ? rc : fill_offer(o, &q->offer, e);
 }
 

@@ -17,6 +17,8 @@
 static const char *const transports[] = { "auto", "rdma", "tcp", NULL };
 static const char *const ops[] = { "auto", "write", "read", NULL };
 static const char *const polls[] = { "auto", "always", "never", NULL };
+static const char *const pins[] = { "node", "cores", NULL };
+static const char *const hugepages[] = { "auto", "on", "off", NULL };
 static const char *const ios[] = { "auto", "posix", "uring", NULL };
 static const char *const directs[] = { "auto", "on", "off", NULL };
 static const char *const sorts[] = { "auto", "physical", "none", NULL };
@@ -81,7 +83,18 @@ static const struct option_def table[] = {
 	       "look for RDMA's completions awake before sleeping (auto)"),
 	NUMBER("tos", "N", OPT_TOS, ON_BULK | IN_CONF, tos, 0, 255,
 	       "type of service of data: 0 to 255, or cs1, af41, ef"),
-	STRING("numa", "WHERE", ON_BULK | IN_CONF, numa, "off, auto or node:N"),
+	STRING("numa", "WHERE", ON_BULK | IN_CONF, numa,
+	       "nodes of memory and threads: auto, off, node:N, nic, storage"),
+	NUMBER("numa-balance", "PERCENT", OPT_UINT, ON_BULK | IN_CONF, balance, 1, 100,
+	       "use all nodes' paths when one's are so much fuller (60)"),
+	NUMBER("numa-interval", "TIME", OPT_TIME, ON_BULK | IN_CONF, balance_ns, 100000000,
+	       3600000000000, "look for that so often (5s)"),
+	CHOICE("pin", pins, ON_BULK | IN_CONF, pin,
+	       "threads may run on any CPU of their node, or have one each (node)"),
+	STRING("nic-node", "LIST", ON_BULK | IN_CONF, nic_node,
+	       "the nodes of network devices, as in eth0=1,eth1=any"),
+	CHOICE("hugepages", hugepages, ON_BULK | IN_CONF, hugepages,
+	       "blocks in huge pages that were set aside (auto)"),
 	CHOICE("io", ios, ON_BULK | IN_CONF, io, "how files are read and written (auto)"),
 	CHOICE("direct", directs, ON_BULK | IN_CONF, direct,
 	       "direct I/O past the page cache (auto)"),

@@ -23,9 +23,10 @@ struct options {
 	char *files_from;
 
 	/* how it goes */
-	int transport, op, poll, io, direct, sort, prot, ack;
-	char *nic, *numa;
+	int transport, op, poll, pin, hugepages, io, direct, sort, prot, ack;
+	char *nic, *numa, *nic_node;
 	uint64_t channels, block, inflight;       /* 0: negotiated */
+	uint64_t balance, balance_ns;             /* 0: default */
 	uint64_t readers, writers, memory;        /* 0: chosen */
 	uint64_t rate;                            /* bytes per second; 0: no limit */
 	uint64_t retries;

@@ -299,6 +299,23 @@ static int make_messages(struct rd_path *p)
 	return r;
 }
 
+/* Whose interrupt comes to the node of the path, and another for each path. */
+static int vector_of(const struct rd_endpoint *ep)
+{
+	unsigned nth = ep->cfg.first / (ep->cfg.agr->channels ? ep->cfg.agr->channels : 1u);
+	unsigned vectors = ep->ctx->num_comp_vectors > 0 ? (unsigned)ep->ctx->num_comp_vectors : 1;
+	struct err e = ERR_INIT;
+	struct topo *t = ep->cfg.node == NODE_UNKNOWN ? NULL : topo_read(NULL, &e);
+	const struct node *n = t ? topo_find(t, ep->cfg.node) : NULL;
+	unsigned vector = nth % vectors;
+
+	if (n && ep->ctx->device)
+		vector = topo_vector(t, ep->ctx->device->name, &n->cpus, vectors, nth);
+	topo_free(t);
+	log_debug("RDMA by %s: completion vector %u of %u", ep->name, vector, vectors);
+	return (int)vector;
+}
+
 static int make_queue(struct rd_path *p, const struct rd_endpoint *ep)
 {
 	const struct rd_channel *c = &p->ch[0];
@@ -308,7 +325,7 @@ static int make_queue(struct rd_path *p, const struct rd_endpoint *ep)
 	if (most > (uint64_t)ep->attr.max_cqe)
 		return -E2BIG;
 	p->cq_entries = (uint32_t)most;
-	return p->v->cq_new(p->ctx, (int)most, 0, &p->completions, &p->cq);
+	return p->v->cq_new(p->ctx, (int)most, vector_of(ep), &p->completions, &p->cq);
 }
 
 static int watch(struct rd_path *p, int fd, void *mark)

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #define MEMORY_MIN (1u << 20)
+#define BALANCE_NS_MIN 100000000u
 
 struct option_def {
 	const char *name;
@@ -124,6 +125,60 @@ static int set_poll(struct srv_options *o, const char *value, struct err *e)
 	return err_set(e, -EINVAL, "\"%s\" is not auto, always or never", printable(value));
 }
 
+static int set_numa(struct srv_options *o, const char *value, struct err *e)
+{
+	int r = place_wish_parse(&o->place, value, e);
+
+	return r ? r : place_wish_check(&o->place, e);
+}
+
+static int set_nic_node(struct srv_options *o, const char *value, struct err *e)
+{
+	o->place.nics = value;
+	return place_wish_check(&o->place, e);
+}
+
+static int set_numa_balance(struct srv_options *o, const char *value, struct err *e)
+{
+	uint64_t percent;
+
+	if (parse_uint(value, 1, 100, &percent))
+		return err_set(e, -EINVAL, "\"%s\" is not a number from 1 to 100", printable(value));
+	o->balance_percent = (unsigned)percent;
+	return 0;
+}
+
+static int set_numa_interval(struct srv_options *o, const char *value, struct err *e)
+{
+	if (parse_duration(value, &o->balance_ns) || o->balance_ns < BALANCE_NS_MIN)
+		return err_set(e, -EINVAL, "\"%s\" is not a time of 100ms or more, as in 5s",
+			       printable(value));
+	return 0;
+}
+
+static int set_pin(struct srv_options *o, const char *value, struct err *e)
+{
+	if (strcmp(value, "node") && strcmp(value, "cores"))
+		return err_set(e, -EINVAL, "\"%s\" is neither node nor cores", printable(value));
+	o->place.cores = *value == 'c';
+	return 0;
+}
+
+static int set_hugepages(struct srv_options *o, const char *value, struct err *e)
+{
+	static const struct { const char *word; enum page_choice pages; } words[] = {
+		{ "auto", PAGES_AUTO }, { "on", PAGES_HUGE }, { "off", PAGES_SMALL },
+	};
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+		if (!strcmp(words[i].word, value)) {
+			o->pages = words[i].pages;
+			return 0;
+		}
+	}
+	return err_set(e, -EINVAL, "\"%s\" is not auto, on or off", printable(value));
+}
+
 static int set_tos(struct srv_options *o, const char *value, struct err *e)
 {
 	uint64_t tos;
@@ -191,6 +246,17 @@ static const struct option_def options[] = {
 	{ "nic", 0, "LIST", set_nic, "network cards for data, with commas" },
 	{ "poll", 0, "auto|always|never", set_poll,
 	  "look for RDMA's completions awake before sleeping (auto)" },
+	{ "numa", 0, "WHERE", set_numa,
+	  "nodes of memory and threads: auto, off, node:N, nic, storage" },
+	{ "numa-balance", 0, "PERCENT", set_numa_balance,
+	  "use all nodes' paths when one's are so much fuller (60)" },
+	{ "numa-interval", 0, "TIME", set_numa_interval, "look for that so often (5s)" },
+	{ "pin", 0, "node|cores", set_pin,
+	  "threads may run on any CPU of their node, or have one each (node)" },
+	{ "nic-node", 0, "LIST", set_nic_node,
+	  "the nodes of network cards, as in eth0=1,eth1=any" },
+	{ "hugepages", 0, "auto|on|off", set_hugepages,
+	  "blocks in huge pages that were set aside (auto)" },
 	{ "tos", 0, "N", set_tos,
 	  "type of service of data: 0 to 255, or cs1, af41, ef" },
 	{ "plain", 0, NULL, set_plain, "allow logins without TLS" },
@@ -321,7 +387,8 @@ int srv_options_parse(struct srv_options *o, int argc, char **argv, struct err *
 	char shorts[2 * NOPTIONS + 2];
 	int c, rc = 0;
 
-	*o = (struct srv_options){ .prot_min = PROT_CLEAR, .tos = -1 };
+	*o = (struct srv_options){ .prot_min = PROT_CLEAR, .tos = -1,
+				   .pages = PAGES_AUTO };
 	make_getopt(longs, shorts);
 	optind = 0; /* glibc: begin anew */
 	opterr = 0;

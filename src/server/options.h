@@ -31,6 +31,10 @@ struct srv_options {
 	uint64_t memory;             /* bytes for pools per transfer; 0: chosen */
 	int tos;                     /* of data connections; -1: as the system has it */
 	enum poll_mode poll;
+	struct place_wish place;     /* NUMA nodes */
+	unsigned balance_percent;    /* 0: default */
+	uint64_t balance_ns;         /* 0: default */
+	enum page_choice pages;      /* for blocks */
 	bool foreground, stdio, plain;
 	int verbosity;               /* -1 quiet, 0, 1 verbose */
 	bool hash_password, help, version;

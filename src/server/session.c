@@ -220,6 +220,10 @@ void srv_tuning(const struct server *sv, struct transfer_tuning *t)
 		t->memory = sv->opt.memory;
 	t->nics = sv->opt.nic;
 	t->poll = sv->opt.poll;
+	t->place = sv->opt.place;
+	t->balance_percent = sv->opt.balance_percent;
+	t->balance_ns = sv->opt.balance_ns;
+	t->pages = sv->opt.pages;
 	t->tos = sv->opt.tos;
 }
 

@@ -16,6 +16,16 @@
 
 #define REPLY_MS 60000
 
+/* A transfer that both sides have agreed on, while it is set up and run. */
+struct agreed {
+	struct transfer_client_config *c;
+	struct bulk_agree *ag;
+	struct placement *placement;
+	struct xkeys keys;
+	struct ends ends;
+	uint64_t started;
+};
+
 static bool is_put(const struct bulk_request *r)
 {
 	return r->op == BULK_PUT || r->op == BULK_BENCH_PUT;
@@ -183,13 +193,15 @@ static int data_address(struct transfer_client_config *c, const struct bulk_agre
 }
 
 /* All channels of all paths, or none. Of the time for it the pools' making is no part. */
-static int open_channels(struct transfer_client_config *c, const struct bulk_agree *ag,
-			 const struct xkeys *k, int stop, struct ends *d, struct err *e)
+static int open_channels(struct agreed *a, int stop, struct err *e)
 {
-	bool source = is_put(&c->request);
-	struct ends_config ec = { .agr = &ag->agreement, .auth = &k->auth, .tuning = &c->tuning,
-				  .own = &c->request.offer, .client = true, .source = source,
-				  .rtt_ns = c->request.offer.rtt_ns };
+	struct transfer_client_config *c = a->c;
+	struct ends *d = &a->ends;
+	struct ends_config ec = {
+		.agr = &a->ag->agreement, .auth = &a->keys.auth, .tuning = &c->tuning,
+		.own = &c->request.offer, .placement = a->placement, .client = true,
+		.source = is_put(&c->request), .rtt_ns = c->request.offer.rtt_ns,
+	};
 	uint64_t deadline = now_ns() + (uint64_t)c->connect_timeout_ms * 1000000;
 	int r = ends_new(d, &ec, e), left;
 
@@ -198,7 +210,7 @@ static int open_channels(struct transfer_client_config *c, const struct bulk_agr
 		socklen_t len = 0;
 
 		d->failed = i;
-		r = data_address(c, ag, i, &ss, &len, e);
+		r = data_address(c, a->ag, i, &ss, &len, e);
 		if (!r)
 			r = d->ep[i]->ops->resolve(d->ep[i], &ss, len, stop, ms_to(deadline), e);
 	}
@@ -257,23 +269,25 @@ static int no_rdma(int code)
 }
 
 /* Data channels as agreed; in-band, with a word, when there can be none: then d is empty. */
-static int connect_data(struct transfer_client_config *c, const struct bulk_agree *ag,
-			const struct xkeys *k, int stop, struct ends *d, struct err *e)
+static int connect_data(struct agreed *a, int stop, struct err *e)
 {
+	struct transfer_client_config *c = a->c;
+	const struct bulk_agree *ag = a->ag;
 	bool inband = ag->agreement.transport == TRANSPORT_INBAND;
 	struct err why = ERR_INIT;
 	int r;
 
-	memset(d, 0, sizeof(*d));
 	if (inband && (c->request.offer.transports & TRANSPORT_TCP))
 		log_warn("the server has no data port free: data goes over the control "
 			 "connection, which is slower; give it more --data-ports");
 	if (!inband) {
-		r = open_channels(c, ag, k, stop, d, &why);
+		r = open_channels(a, stop, &why);
 		if (!r)
 			return say_ready(c->ms, ag->agreement.transport, e);
+		if (r == -ENOMEM && c->tuning.pages == PAGES_HUGE)
+			return err_set(e, r, "%s", why.text);
 		/* Whoever asked begins anew. */
-		if (r != -ECANCELED && go_without(c, &ag->agreement, d->failed, why.text))
+		if (r != -ECANCELED && go_without(c, &ag->agreement, a->ends.failed, why.text))
 			return err_set(e, -ENOLINK, "%s", why.text);
 		if (!c->inband_ok || !(ag->offer.transports & TRANSPORT_INBAND) ||
 		    r == -EPROTO || r == -EKEYREJECTED || r == -ECANCELED)
@@ -285,12 +299,15 @@ static int connect_data(struct transfer_client_config *c, const struct bulk_agre
 	return say_ready(c->ms, TRANSPORT_INBAND, e);
 }
 
-static void fill_xfer(struct xfer *x, struct transfer_client_config *c,
-		      const struct bulk_agree *ag, const struct xkeys *k, uint64_t started)
+static void fill_xfer(struct xfer *x, const struct agreed *a)
 {
+	struct transfer_client_config *c = a->c;
+	const struct bulk_agree *ag = a->ag;
+
 	x->ms = c->ms;
 	x->agr = ag->agreement;
-	x->keys = *k;
+	x->keys = a->keys;
+	x->placement = a->placement;
 	x->inband_ok = c->request.offer.transports & ag->offer.transports & TRANSPORT_INBAND;
 	x->dir = is_put(&c->request) ? CLIENT_TO_SERVER : SERVER_TO_CLIENT;
 	x->req = &c->request;
@@ -300,7 +317,7 @@ static void fill_xfer(struct xfer *x, struct transfer_client_config *c,
 	x->same_host = setup_same_host(&c->request.offer, &ag->offer);
 	x->client = true;
 	x->anew_from = c->anew_from;
-	x->started_ns = started;
+	x->started_ns = a->started;
 }
 
 /* Failed before any frame of the role's: tell the peer, and say whether FTP's lines are
@@ -312,10 +329,9 @@ static int run_nothing(struct mstream *ms, struct err *e)
 	return e->code;
 }
 
-static int run_source(struct transfer_client_config *c, const struct bulk_agree *ag,
-		      const struct xkeys *k, struct ends *d, uint64_t started,
-		      struct transfer_result *r, struct err *e)
+static int run_source(struct agreed *a, struct transfer_result *r, struct err *e)
 {
+	struct transfer_client_config *c = a->c;
 	struct source *s = calloc(1, sizeof(*s));
 	bool in_line = true;
 	int rc;
@@ -323,12 +339,12 @@ static int run_source(struct transfer_client_config *c, const struct bulk_agree 
 	if (!s)
 		return err_set(e, -ENOMEM, "out of memory");
 	source_init(s);
-	fill_xfer(&s->x, c, ag, k, started);
+	fill_xfer(&s->x, a);
 	s->root = c->root;
 	s->items = c->items;
 	s->nitems = c->nitems;
 	s->targets = c->targets;
-	rc = setup_paths(&s->x, true, d, e);
+	rc = setup_paths(&s->x, true, &a->ends, e);
 	rc = rc ? run_nothing(c->ms, e) : source_run(s, r, &in_line, e);
 	if (rc && !in_line && rc != -EINTR)
 		rc = e->code = rc == -EPROTO || rc == -ETIMEDOUT ? rc : -EPIPE;
@@ -337,10 +353,9 @@ static int run_source(struct transfer_client_config *c, const struct bulk_agree 
 	return rc;
 }
 
-static int run_sink(struct transfer_client_config *c, const struct bulk_agree *ag,
-		    const struct xkeys *k, struct ends *d, uint64_t started,
-		    struct transfer_result *r, struct err *e)
+static int run_sink(struct agreed *a, struct transfer_result *r, struct err *e)
 {
+	struct transfer_client_config *c = a->c;
 	struct sink *s = calloc(1, sizeof(*s));
 	bool in_line = true;
 	int rc;
@@ -348,10 +363,10 @@ static int run_sink(struct transfer_client_config *c, const struct bulk_agree *a
 	if (!s)
 		return err_set(e, -ENOMEM, "out of memory");
 	sink_init(s);
-	fill_xfer(&s->x, c, ag, k, started);
+	fill_xfer(&s->x, a);
 	s->root = c->root;
 	s->item = &c->items[0];
-	rc = setup_paths(&s->x, false, d, e);
+	rc = setup_paths(&s->x, false, &a->ends, e);
 	rc = rc ? run_nothing(c->ms, e) : sink_run(s, r, &in_line, e);
 	if (rc && !in_line && rc != -EINTR)
 		rc = e->code = rc == -EPROTO || rc == -ETIMEDOUT ? rc : -EPIPE;
@@ -381,36 +396,61 @@ static int read_agree(struct transfer_client_config *c, struct bulk_agree *ag, s
 	return r ? run_nothing(c->ms, e) : 0;
 }
 
+static struct placement *place(struct transfer_client_config *c, const struct agreement *agr,
+			       struct err *e)
+{
+	bool put = is_put(&c->request);
+	int fd CLEANUP_CLOSE = put ? setup_source_storage(c->root, NULL, c->items, c->nitems) :
+				     setup_sink_storage(c->root, NULL, &c->items[0]);
+	struct placement_config pc = {
+		.wish = &c->tuning.place, .pages = c->tuning.pages, .own = &c->request.offer,
+		.agr = agr, .client = true, .storage = fd,
+	};
+
+	return placement_new(&pc, e);
+}
+
+static int prepare(struct agreed *a, struct err *e)
+{
+	struct transfer_client_config *c = a->c;
+	const struct bulk_agree *ag = a->ag;
+
+	if (xkeys_init(&a->keys, c->master ? c->master : c->request.key, c->request.nonce,
+		       ag->nonce, ag->session))
+		return err_set(e, -EIO, "deriving keys");
+	a->placement = place(c, &ag->agreement, e);
+	return a->placement ? 0 : e->code;
+}
+
+static int run(struct agreed *a, struct leash *l, struct transfer_result *r, struct err *e)
+{
+	struct transfer_client_config *c = a->c;
+	int rc = prepare(a, e);
+
+	if (!rc)
+		rc = connect_data(a, l->fd, e);
+	if (rc)
+		return run_nothing(c->ms, e);
+	if (!a->ends.n)
+		setup_inband(&a->ag->agreement);
+	if (bulk_is_bench(c->request.op))
+		a->started = now_ns();
+	leash_begun(l);
+	if (c->events.started)
+		c->events.started(c->events.arg, &a->ag->agreement);
+	return is_put(&c->request) ? run_source(a, r, e) : run_sink(a, r, e);
+}
+
 static int run_agreed(struct transfer_client_config *c, struct bulk_agree *ag,
 		      struct leash *l, uint64_t started, struct transfer_result *r,
 		      struct err *e)
 {
-	struct xkeys k;
-	struct ends d;
-	int rc = 0;
+	struct agreed a = { .c = c, .ag = ag, .started = started };
+	int rc = run(&a, l, r, e);
 
-	if (xkeys_init(&k, c->master ? c->master : c->request.key, c->request.nonce,
-		       ag->nonce, ag->session))
-		rc = err_set(e, -EIO, "deriving keys");
-	if (!rc)
-		rc = connect_data(c, ag, &k, l->fd, &d, e);
-	if (rc) {
-		crypto_wipe(&k, sizeof(k));
-		return run_nothing(c->ms, e);
-	}
-	if (!d.n)
-		setup_inband(&ag->agreement);
-	if (bulk_is_bench(c->request.op))
-		started = now_ns();
-	leash_begun(l);
-	if (c->events.started)
-		c->events.started(c->events.arg, &ag->agreement);
-	if (is_put(&c->request))
-		rc = run_source(c, ag, &k, &d, started, r, e);
-	else
-		rc = run_sink(c, ag, &k, &d, started, r, e);
-	ends_free(&d); /* what nobody took */
-	xkeys_wipe(&k);
+	ends_free(&a.ends); /* what nobody took */
+	placement_free(a.placement);
+	xkeys_wipe(&a.keys);
 	return rc;
 }
 

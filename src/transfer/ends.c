@@ -36,6 +36,7 @@ int ends_new(struct ends *d, const struct ends_config *c, struct err *e)
 			.rtt_ns = c->rtt_ns,
 			.tos = c->tuning->tos,
 			.poll = c->tuning->poll,
+			.node = placement_node(c->placement, i),
 		};
 
 		source_address(c, i, &ec.from);
@@ -53,15 +54,15 @@ int ends_pools(struct ends *d, struct err *e)
 	struct pool_config c = {
 		.blocks = d->cfg.source ? a->source_blocks : a->sink_blocks,
 		.payload = a->block,
-		.hugepages = d->cfg.tuning->hugepages,
 	};
 
 	for (uint32_t i = 0; i < d->n; i++) {
 		d->failed = i;
 		c.hooks = d->ep[i]->ops->hooks(d->ep[i]);
-		d->pool[i] = pool_new(&c, e);
+		d->pool[i] = placement_pool(d->cfg.placement, i, &c, e);
 		if (!d->pool[i])
 			return e->code;
+		placement_say(d->cfg.placement, i, d->pool[i]);
 	}
 	return 0;
 }
@@ -71,7 +72,10 @@ static int open_one(struct ends *d, uint32_t i, int stop, int timeout_ms, struct
 	struct path_config c = { .source = d->cfg.source, .payload = d->cfg.agr->block,
 				 .inflight = d->cfg.agr->inflight, .pool = d->pool[i] };
 
+	/* Queues, and what the kernel and the device's library have for them, are near, too. */
+	place_prefer(placement_node(d->cfg.placement, i));
 	d->path[i] = d->ep[i]->ops->open(d->ep[i], &c, stop, timeout_ms, e);
+	place_prefer(NODE_UNKNOWN);
 	return d->path[i] ? 0 : e->code;
 }
 

@@ -3,7 +3,7 @@
 #ifndef RFTP_TRANSFER_ENDS_H
 #define RFTP_TRANSFER_ENDS_H
 
-#include "transfer/transfer.h"
+#include "transfer/placement.h"
 
 /* What they are made from. All of it outlives them. */
 struct ends_config {
@@ -11,6 +11,7 @@ struct ends_config {
 	const struct channel_auth *auth;
 	const struct transfer_tuning *tuning;
 	const struct offer *own;  /* ours; client: to come from its NICs */
+	struct placement *placement; /* outlives them, too */
 	bool client, source;
 	uint64_t rtt_ns;
 };

@@ -73,7 +73,9 @@ static double time_ns(const struct sched_load *l, uint64_t unknown, uint64_t byt
 	return (double)(l->outstanding + bytes) * 1e9 / (double)(l->rate ? l->rate : unknown);
 }
 
-uint32_t sched_choose(const struct sched_load *l, uint32_t n, uint64_t bytes)
+/* Of those at this distance. */
+static uint32_t choose_at(const struct sched_load *l, uint32_t n, enum sched_distance d,
+			  uint64_t bytes)
 {
 	uint64_t unknown = unknown_rate(l, n);
 	uint32_t best = n;
@@ -82,7 +84,7 @@ uint32_t sched_choose(const struct sched_load *l, uint32_t n, uint64_t bytes)
 	for (uint32_t i = 0; i < n; i++) {
 		double t = l[i].alive ? time_ns(&l[i], unknown, bytes) : 0;
 
-		if (!l[i].alive)
+		if (!l[i].alive || l[i].distance != d)
 			continue;
 		if (first == 0 || t < first)
 			first = t;
@@ -93,5 +95,45 @@ uint32_t sched_choose(const struct sched_load *l, uint32_t n, uint64_t bytes)
 	}
 	if (best < n && best_time > SLOWER * first + (double)LATER_NS)
 		return n;
+	return best;
+}
+
+static bool any_alive(const struct sched_load *l, uint32_t n, enum sched_distance d)
+{
+	for (uint32_t i = 0; i < n; i++)
+		if (l[i].alive && l[i].distance == d)
+			return true;
+	return false;
+}
+
+uint32_t sched_choose(const struct sched_load *l, uint32_t n, uint64_t bytes)
+{
+	bool other = false;
+	uint32_t i = n;
+
+	for (int d = SCHED_LOCAL; d < SCHED_DISTANCES && i == n; d++) {
+		if (d == SCHED_FAR && other)
+			break;
+		i = choose_at(l, n, (enum sched_distance)d, bytes);
+		other |= any_alive(l, n, (enum sched_distance)d);
+	}
+	return i;
+}
+
+uint32_t sched_spread(const struct sched_load *l, uint32_t n, const uint64_t *shares,
+		      uint64_t bytes)
+{
+	uint64_t unknown = unknown_rate(l, n);
+	uint32_t best = n;
+	double least = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		double turn = (double)(shares[i] + bytes) / (double)(l[i].rate ? l[i].rate : unknown);
+
+		if (l[i].alive && l[i].room && (best == n || turn < least)) {
+			best = i;
+			least = turn;
+		}
+	}
 	return best;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Which path the next block goes by: the one that would have it over first, as its
- * outstanding bytes and the rate at which it was seen to deliver tell (Tyche, section 5).
- * Pure: the caller brings the time. */
+/* Which path the next block goes by: of those on its storage's node the one that would have it
+ * over first, as its outstanding bytes and the rate at which it was seen to deliver tell (Tyche,
+ * section 5). Pure: the caller brings the time. */
 #ifndef RFTP_TRANSFER_SCHED_H
 #define RFTP_TRANSFER_SCHED_H
 
@@ -27,15 +27,24 @@ void sched_rate_init(struct sched_rate *r, uint32_t mbps, uint64_t now);
 /* So many bytes were acknowledged; busy: others are still outstanding. One thread. */
 void sched_rate_acked(struct sched_rate *r, uint64_t bytes, bool busy, uint64_t now);
 
+/* How far a path's node is from the storage's. */
+enum sched_distance { SCHED_LOCAL, SCHED_NEAR, SCHED_FAR, SCHED_DISTANCES };
+
 struct sched_load {
 	uint64_t outstanding;    /* bytes */
 	uint64_t rate;
 	bool alive;
 	bool room;               /* it has a free block */
+	enum sched_distance distance;
 };
 
-/* The path for the next block of so many bytes; n: wait, since none has room, or those that
- * have are so much slower that a place on another comes sooner. */
+/* The path for the next block of so many bytes: a local one; a near one while those have no
+ * room; a far one only when there is no other. n: wait, since none has room, or those that have
+ * are so much slower that a place on another comes sooner. */
 uint32_t sched_choose(const struct sched_load *l, uint32_t n, uint64_t bytes);
+/* The next one in a round robin over all that live and have room, weighted by their rates;
+ * shares: bytes that each has had of it. */
+uint32_t sched_spread(const struct sched_load *l, uint32_t n, const uint64_t *shares,
+		      uint64_t bytes);
 
 #endif

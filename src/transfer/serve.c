@@ -22,6 +22,7 @@ struct serving {
 	struct transfer_server_config *c;
 	struct bulk_agree ag;
 	struct xkeys keys;
+	struct placement *placement;
 	struct ends ends;  /* they listen; their paths, when accepted */
 	int stop;          /* eventfd: accept no more */
 	int accepted;      /* what became of it */
@@ -69,6 +70,73 @@ static int agree(struct serving *v, struct err *e)
 		       v->ag.nonce, v->ag.session);
 	return r ? err_sys(e, r, "deriving keys") : 0;
 }
+
+/* ---- what is sent, or comes ---- */
+
+/* The request's sources; below its base when it names one. */
+static struct transfer_item *make_items(struct bulk_request *q, uint32_t *n)
+{
+	struct transfer_item *it;
+
+	*n = q->op == BULK_BENCH_GET ? 1 : q->nsources;
+	it = calloc(*n ? *n : 1, sizeof(*it));
+	if (it && q->op == BULK_BENCH_GET)
+		it[0] = (struct transfer_item){ .kind = ITEM_ZERO, .size = q->bench_bytes };
+	for (uint32_t i = 0; it && q->op == BULK_GET && i < *n; i++)
+		it[i] = (struct transfer_item){ .kind = ITEM_PATH, .path = q->sources[i] };
+	return it;
+}
+
+static char *join(const char *dir, const char *name)
+{
+	char *out;
+
+	if (name[0] == '/' || !dir || !dir[0])
+		return strdup(name);
+	return asprintf(&out, "%s/%s", dir, name) < 0 ? NULL : out;
+}
+
+static struct transfer_item sink_item(const struct bulk_request *q)
+{
+	struct transfer_item item = { .kind = ITEM_PATH, .path = q->base ? q->base : "" };
+
+	if (q->op == BULK_BENCH_PUT)
+		item.kind = ITEM_NULL;
+	return item;
+}
+
+static int open_storage(struct serving *v)
+{
+	struct transfer_server_config *c = v->c;
+	struct bulk_request *q = c->request;
+	struct transfer_item *items CLEANUP_FREE = NULL;
+	struct transfer_item item = sink_item(q);
+	char *cwd CLEANUP_FREE = NULL;
+	uint32_t n;
+
+	if (is_put(q))
+		return setup_sink_storage(c->root, c->cwd, &item);
+	items = make_items(q, &n);
+	cwd = join(c->cwd, q->base ? q->base : "");
+	return items && cwd ? setup_source_storage(c->root, cwd, items, n) : -1;
+}
+
+/* Anew when something else is agreed. */
+static int place(struct serving *v, struct err *e)
+{
+	struct transfer_server_config *c = v->c;
+	int fd CLEANUP_CLOSE = open_storage(v);
+	struct placement_config pc = {
+		.wish = &c->tuning.place, .pages = c->tuning.pages, .own = &v->ag.offer,
+		.agr = &v->ag.agreement, .storage = fd,
+	};
+
+	placement_free(v->placement);
+	v->placement = placement_new(&pc, e);
+	return v->placement ? 0 : e->code;
+}
+
+/* ---- listeners ---- */
 
 /* Where path i's channels come to: at the card that it is to go by. The control connection's
  * own needs no name, by TCP: what was said, or any address of the family; the client knows how
@@ -122,8 +190,10 @@ static int open_listeners(struct serving *v, struct err *e)
 				  .rtt_ns = c->request->offer.rtt_ns };
 	int r;
 
-	if (v->ag.agreement.transport == TRANSPORT_INBAND)
-		return 0;
+	r = place(v, e);
+	if (r || v->ag.agreement.transport == TRANSPORT_INBAND)
+		return r;
+	ec.placement = v->placement;
 	r = ends_new(&v->ends, &ec, e);
 	for (uint32_t i = 0; !r && i < v->ends.n; i++)
 		r = open_listener(v, i, e);
@@ -140,6 +210,8 @@ static int agree_again(struct serving *v, struct err *e)
 	uint8_t *ours = &v->ag.offer.transports;
 	struct err why = *e;
 
+	if (e->code == -ENOMEM && v->c->tuning.pages == PAGES_HUGE)
+		return e->code;
 	*ours &= (uint8_t)~v->ag.agreement.transport;
 	if (!(theirs->transports & *ours)) {
 		if (v->ag.agreement.transport == TRANSPORT_RDMA)
@@ -224,6 +296,7 @@ static void fill_xfer(struct xfer *x, struct serving *v)
 	x->ms = v->c->ms;
 	x->agr = v->ag.agreement;
 	x->keys = v->keys;
+	x->placement = v->placement;
 	x->inband_ok = v->c->request->offer.transports & v->ag.offer.transports &
 		       TRANSPORT_INBAND;
 	x->dir = is_put(v->c->request) ? CLIENT_TO_SERVER : SERVER_TO_CLIENT;
@@ -245,13 +318,11 @@ static int serve_sink(struct serving *v, struct transfer_result *r, bool *in_lin
 {
 	struct sink *s = calloc(1, sizeof(*s));
 	struct bulk_request *q = v->c->request;
-	struct transfer_item item = { .kind = ITEM_PATH, .path = q->base ? q->base : "" };
+	struct transfer_item item = sink_item(q);
 	int rc;
 
 	if (!s)
 		return err_set(e, -ENOMEM, "out of memory");
-	if (q->op == BULK_BENCH_PUT)
-		item.kind = ITEM_NULL;
 	sink_init(s);
 	fill_xfer(&s->x, v);
 	s->root = v->c->root;
@@ -263,29 +334,6 @@ static int serve_sink(struct serving *v, struct transfer_result *r, bool *in_lin
 	sink_destroy(s);
 	free(s);
 	return rc;
-}
-
-/* The request's sources; below its base when it names one. */
-static struct transfer_item *make_items(struct bulk_request *q, uint32_t *n)
-{
-	struct transfer_item *it;
-
-	*n = q->op == BULK_BENCH_GET ? 1 : q->nsources;
-	it = calloc(*n ? *n : 1, sizeof(*it));
-	if (it && q->op == BULK_BENCH_GET)
-		it[0] = (struct transfer_item){ .kind = ITEM_ZERO, .size = q->bench_bytes };
-	for (uint32_t i = 0; it && q->op == BULK_GET && i < *n; i++)
-		it[i] = (struct transfer_item){ .kind = ITEM_PATH, .path = q->sources[i] };
-	return it;
-}
-
-static char *join(const char *dir, const char *name)
-{
-	char *out;
-
-	if (name[0] == '/' || !dir || !dir[0])
-		return strdup(name);
-	return asprintf(&out, "%s/%s", dir, name) < 0 ? NULL : out;
 }
 
 static int serve_source(struct serving *v, struct transfer_result *r, bool *in_line,
@@ -358,6 +406,7 @@ int transfer_serve(struct transfer_server_config *c, struct transfer_result *r,
 	v->stop = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	rc = v->stop < 0 ? err_sys(e, -errno, "eventfd") : serve(v, r, in_line, e);
 	ends_free(&v->ends);
+	placement_free(v->placement);
 	cleanup_close(&v->stop);
 	xkeys_wipe(&v->keys);
 	free(v);

@@ -19,9 +19,8 @@ void transfer_tuning_default(struct transfer_tuning *t)
 {
 	uint64_t ram = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
 
-	*t = (struct transfer_tuning){ .io = IO_AUTO, .direct = DIRECT_AUTO, .hugepages = true,
-					.tos = -1,
-					.umask = 022 };
+	*t = (struct transfer_tuning){ .io = IO_AUTO, .direct = DIRECT_AUTO,
+					.pages = PAGES_AUTO, .tos = -1, .umask = 022 };
 	t->memory = ram / 4 < MEMORY_MAX ? ram / 4 : MEMORY_MAX;
 }
 
@@ -66,7 +65,7 @@ int setup_nics(struct offer *o, const struct transfer_tuning *t,
 {
 	struct nic_wish w = { .names = t->nics, .local = *local,
 			      .device = t->rdma ? t->rdma->device : NULL,
-			      .lenient = lenient };
+			      .nodes = t->place.nics, .lenient = lenient };
 	uint32_t able = 0;
 	int r = nics_find(o->nics, &o->nnics, &w, why, e);
 
@@ -134,13 +133,12 @@ static int setup_inband_path(struct xfer *x, bool source, struct err *e)
 	struct pool_config pc = {
 		.blocks = source ? a->source_blocks : a->sink_blocks,
 		.payload = a->block,
-		.hugepages = x->tuning->hugepages,
 	};
 	struct path_config c = { .source = source, .payload = a->block,
 				 .inflight = a->inflight };
 
 	x->npaths = x->nroutes = 1;
-	c.pool = x->pools[0] = pool_new(&pc, e);
+	c.pool = x->pools[0] = placement_pool(x->placement, 0, &pc, e);
 	if (c.pool)
 		x->paths[0] = x->inband = inband_path_new(&c, x->ms, e);
 	return x->paths[0] ? 0 : e->code;
@@ -166,17 +164,51 @@ static int setup_standby(struct xfer *x, bool source, struct err *e)
 	return x->paths[i] ? 0 : e->code;
 }
 
+/* On the node of the path it stands before. */
+static struct shelter *make_shelter(struct xfer *x, uint32_t i, struct err *e)
+{
+	struct pool_config c = { .blocks = pool_blocks(x->pools[i]),
+				 .payload = pool_payload(x->pools[i]) };
+	struct pool *inner = placement_pool(x->placement, i, &c, e);
+
+	return inner ? shelter_new(x->pools[i], inner, e) : NULL;
+}
+
 int setup_paths(struct xfer *x, bool source, struct ends *d, struct err *e)
 {
 	if (!d->n)
 		return setup_inband_path(x, source, e);
 	take_ends(x, d);
 	for (uint32_t i = 0; shelter_needed(&x->agr, source) && i < x->npaths; i++) {
-		x->shelters[i] = shelter_new(x->pools[i], e);
+		x->shelters[i] = make_shelter(x, i, e);
 		if (!x->shelters[i])
 			return e->code;
 	}
 	return x->inband_ok ? setup_standby(x, source, e) : 0;
+}
+
+int setup_source_storage(struct root *root, const char *cwd, const struct transfer_item *items,
+			 uint32_t n)
+{
+	if (!n || items[0].kind != ITEM_PATH)
+		return -1;
+	return root_open(root, items[0].path[0] == '/' || !cwd || !cwd[0] ? items[0].path : cwd,
+			 O_PATH, 0);
+}
+
+int setup_sink_storage(struct root *root, const char *cwd, const struct transfer_item *item)
+{
+	const char *p = item->path && item->path[0] ? item->path : ".";
+	char *full CLEANUP_FREE = NULL;
+	char name[256];
+	int fd;
+
+	if (item->kind != ITEM_PATH)
+		return -1;
+	if (cwd && cwd[0] && p[0] != '/' && asprintf(&full, "%s/%s", cwd, p) < 0)
+		full = NULL;
+	fd = root_open(root, full ? full : p, O_PATH, 0);
+	return fd < 0 ? root_open_parent(root, full ? full : p, name) : fd;
 }
 
 enum io_kind setup_io(const struct transfer_tuning *t, int fd, bool direct)

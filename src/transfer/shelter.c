@@ -22,23 +22,21 @@ bool shelter_needed(const struct agreement *a, bool source)
 	       (reached || (source && a->prot == PROT_PRIVATE));
 }
 
-struct shelter *shelter_new(struct pool *outer, struct err *e)
+struct shelter *shelter_new(struct pool *outer, struct pool *inner, struct err *e)
 {
-	struct pool_config c = { .blocks = pool_blocks(outer), .payload = pool_payload(outer),
-				 .hugepages = true };
 	struct shelter *s = calloc(1, sizeof(*s));
 
-	if (s) {
-		s->outer = outer;
-		s->stands_for = calloc(c.blocks, sizeof(*s->stands_for));
-		s->inner = s->stands_for ? pool_new(&c, e) : NULL;
-	}
-	if (s && s->inner)
-		return s;
-	if (!e->code)
+	if (s)
+		s->stands_for = calloc(pool_blocks(outer), sizeof(*s->stands_for));
+	if (!s || !s->stands_for) {
 		err_sys(e, -ENOMEM, "memory for blocks");
-	shelter_free(s);
-	return NULL;
+		free(s);
+		pool_free(inner);
+		return NULL;
+	}
+	s->outer = outer;
+	s->inner = inner;
+	return s;
 }
 
 void shelter_free(struct shelter *s)

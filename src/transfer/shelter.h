@@ -17,8 +17,9 @@ struct shelter;
 
 /* Whether a side's pool may not hold what it would without a shelter. */
 bool shelter_needed(const struct agreement *a, bool source);
-/* Beside the pool outer. NULL with text: memory is out. */
-struct shelter *shelter_new(struct pool *outer, struct err *e);
+/* inner, which is its own from now on, stands before outer: as many blocks of the same size.
+ * NULL with text: memory is out. */
+struct shelter *shelter_new(struct pool *outer, struct pool *inner, struct err *e);
 /* Blocks that are still sheltered are back in their pools after this; frees NULL, too. */
 void shelter_free(struct shelter *s);
 struct pool *shelter_pool(struct shelter *s);

@@ -246,20 +246,13 @@ void sink_destroy(struct sink *s)
  * lies in memory anyway buys nothing. */
 static void look_at_storage(struct sink *s)
 {
-	const char *p = s->item->path && s->item->path[0] ? s->item->path : ".";
-	char *full CLEANUP_FREE = NULL;
 	enum storage_class class;
-	char name[256];
-	int fd = -1;
+	int fd;
 
 	s->io = IO_POSIX;
 	if (s->discard || s->stream)
 		return;
-	if (s->cwd && s->cwd[0] && p[0] != '/' && asprintf(&full, "%s/%s", s->cwd, p) < 0)
-		full = NULL;
-	fd = root_open(s->root, full ? full : p, O_PATH, 0);
-	if (fd < 0)
-		fd = root_open_parent(s->root, full ? full : p, name);
+	fd = setup_sink_storage(s->root, s->cwd, s->item);
 	class = fd < 0 ? STORAGE_UNKNOWN : storage_class_of(fd);
 	s->sync = s->x.agr.ack >= ACK_SYNCED && class != STORAGE_MEMORY;
 	/* What is to be synced has to reach the device anyway: past the cache it costs less
@@ -352,6 +345,7 @@ static int start_receivers(struct sink *s, struct err *e)
 		bool standby = i == s->x.npaths;
 		struct receiver_config c = { .path = s->x.paths[i], .q = s->arrived,
 					     .down = standby ? standby_down : channel_down,
+					     .cpus = placement_path_cpus(s->x.placement, i),
 					     .arg = s };
 		struct receiver *receiver = receiver_start(&c, standby ? "standby" : "receiver",
 							   e);

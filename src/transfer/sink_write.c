@@ -23,6 +23,7 @@ struct put {
 struct writer {
 	struct sink *s;
 	pthread_t thread;
+	struct ids cpus;        /* it runs on; empty: any */
 	struct io *io;
 	unsigned depth;
 	struct unseal *unseal;
@@ -310,6 +311,7 @@ static void *writer_main(void *arg)
 	struct block *b;
 	int r;
 
+	place_self(&w->cpus);
 	do {
 		r = next_block(w, &b);
 		if (!r)
@@ -339,6 +341,7 @@ static struct writer *writer_new(struct sink *s, bool first, struct err *e)
 		return NULL;
 	}
 	w->s = s;
+	w->cpus = placement_io_cpus(s->x.placement);
 	w->depth = s->x.tuning->depth ? s->x.tuning->depth : 8;
 	if (w->depth > DEPTH_MAX)
 		w->depth = DEPTH_MAX;

@@ -54,7 +54,7 @@ int source_open(struct source *s, const struct sfile *f, int flags)
 
 static int source_tick(struct xfer *x)
 {
-	(void)x;
+	source_rebalance(of(x));
 	return 0;
 }
 
@@ -226,20 +226,15 @@ static bool choose_sort(const struct source *s, bool rotating)
 	}
 }
 
-/* By the first source: they seldom lie apart. */
 static void look_at_storage(struct source *s)
 {
+	int fd = setup_source_storage(s->root, s->cwd, s->items, s->nitems);
 	bool rotating;
-	int fd = -1;
 
 	s->io = IO_POSIX;
 	s->stripe = s->x.req->flags & BULK_F_SEQUENTIAL;
 	if (!s->nitems || s->items[0].kind != ITEM_PATH)
 		return;
-	if (s->items[0].path[0] == '/' || !s->cwd || !s->cwd[0])
-		fd = root_open(s->root, s->items[0].path, O_PATH, 0);
-	else
-		fd = root_open(s->root, s->cwd, O_PATH, 0);
 	s->io = setup_io(s->x.tuning, fd, s->x.tuning->direct == DIRECT_ON);
 	/* One file at a time keeps the heads of a disk from running between several. */
 	rotating = fd >= 0 && storage_class_of(fd) == STORAGE_ROTATING;

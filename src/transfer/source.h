@@ -3,6 +3,7 @@
 #ifndef RFTP_TRANSFER_SOURCE_H
 #define RFTP_TRANSFER_SOURCE_H
 
+#include "transfer/balance.h"
 #include "transfer/inodes.h"
 #include "transfer/numbers.h"
 #include "transfer/plan.h"
@@ -20,6 +21,7 @@ struct route {
 	struct source *s;
 	uint32_t path;
 	struct sched_rate rate;
+	enum sched_distance distance;  /* from the storage's node */
 	bool detour;                   /* blocks of this lost path find no room on others */
 };
 
@@ -45,6 +47,7 @@ struct source {
 
 	struct sender *senders[NICS_MAX + 1]; /* guarded by x.lock until all are started */
 	struct route routes[NICS_MAX + 1];
+	struct balance balance;        /* of paths on several nodes */
 	struct pace pace;              /* of all of them together */
 	/* For who waits for a block of whichever of several paths. */
 	pthread_mutex_t room_lock;
@@ -108,6 +111,8 @@ int source_send(struct source *s, struct err *e);
  * that is waited for, NULL once the transfer has failed. */
 struct block *source_try_block(struct source *s);
 struct block *source_block(struct source *s);
+/* Now and then: shall blocks stay by their storage's node? The ticker. */
+void source_rebalance(struct source *s);
 /* The path of such a block. */
 uint32_t source_path_of(const struct source *s, const struct block *b);
 

@@ -241,6 +241,7 @@ static void *reader_main(void *arg)
 	bool end = false;
 	int rc = 0;
 
+	place_self(&r->cpus);
 	while (!end && !rc)
 		rc = step(r, &end);
 	if (rc && rc != -ECANCELED && rc != -EPIPE)
@@ -269,6 +270,7 @@ static struct reader *reader_new(struct source *s, unsigned i, struct err *e)
 		return NULL;
 	}
 	r->s = s;
+	r->cpus = placement_io_cpus(s->x.placement);
 	r->depth = s->x.tuning->depth ? s->x.tuning->depth : 8;
 	if (s->x.req->flags & BULK_F_SEQUENTIAL)
 		r->depth = 1;

@@ -22,6 +22,7 @@ struct piece {
 struct reader {
 	struct source *s;
 	pthread_t thread;
+	struct ids cpus;               /* it runs on; empty: any */
 	struct io *io;
 	unsigned depth;
 	struct seal *seal;

@@ -45,6 +45,7 @@ static void look_at(const struct source *s, uint32_t path, struct sched_load *l)
 		.outstanding = out * (uint64_t)s->x.agr.block,
 		.rate = atomic_load_explicit(&s->routes[path].rate.rate, memory_order_relaxed),
 		.alive = atomic_load(&s->x.paths[path]->alive),
+		.distance = s->routes[path].distance,
 		.room = pool_free_blocks(filled),
 	};
 }
@@ -63,12 +64,16 @@ static uint32_t other_path(const struct source *s)
 static uint32_t choose_path(const struct source *s)
 {
 	struct sched_load l[NICS_MAX];
+	uint64_t shares[NICS_MAX];
 	bool alive = false;
 
 	for (uint32_t i = 0; i < s->x.npaths; i++) {
 		look_at(s, i, &l[i]);
+		shares[i] = balance_share(&s->balance, i);
 		alive |= l[i].alive;
 	}
+	if (alive && atomic_load_explicit(&s->balance.spread, memory_order_relaxed))
+		return sched_spread(l, s->x.npaths, shares, s->x.agr.block);
 	/* With none alive the first one's sender hands blocks on to the standby. */
 	return alive ? sched_choose(l, s->x.npaths, s->x.agr.block) : 0;
 }
@@ -101,6 +106,16 @@ static uint32_t path_in_turn(struct source *s)
 	return next;
 }
 
+static struct block *block_of(struct source *s, uint32_t path)
+{
+	struct block *b = pool_try_get(filled_pool(s, path));
+
+	if (b && s->balance.n)
+		balance_chosen(&s->balance, path, placement_storage(s->x.placement),
+			       s->x.agr.block);
+	return b;
+}
+
 struct block *source_try_block(struct source *s)
 {
 	uint32_t path = 0;
@@ -109,7 +124,7 @@ struct block *source_try_block(struct source *s)
 		path = path_in_turn(s);
 	else if (s->x.npaths > 1)
 		path = atomic_load(&s->stranded) ? s->x.npaths : choose_path(s);
-	return path < s->x.npaths ? pool_try_get(filled_pool(s, path)) : NULL;
+	return path < s->x.npaths ? block_of(s, path) : NULL;
 }
 
 /* Something has changed for those who wait for a block of whichever path. */
@@ -163,6 +178,8 @@ static void block_acked(void *arg, struct block *b)
 	atomic_fetch_add_explicit(&s->bytes_acked, b->len, memory_order_relaxed);
 	if (s->x.npaths > 1 && r->path < s->x.npaths)
 		sched_rate_acked(&r->rate, b->len, blocks_out(s->x.pools[r->path]) > 1, now_ns());
+	if (r->path < s->balance.n)
+		balance_acked(&s->balance, r->path, b->len);
 	if (s->x.npaths > 1 && is_stream(s))
 		room_moved(s); /* the next path may begin */
 }
@@ -238,6 +255,35 @@ static int block_returned(void *arg, struct block *b)
 	return rc == -EAGAIN ? send_in_band(s, b) : rc;
 }
 
+/* ---- nodes ---- */
+
+static void start_balance(struct source *s, uint64_t now)
+{
+	const struct transfer_tuning *t = s->x.tuning;
+	bool apart = false;
+	int node[NICS_MAX];
+
+	for (uint32_t i = 0; i < s->x.npaths; i++) {
+		s->routes[i].distance = placement_distance(s->x.placement, i);
+		node[i] = placement_node(s->x.placement, i);
+		apart |= s->routes[i].distance != SCHED_LOCAL;
+	}
+	if (apart && s->x.npaths > 1 && !is_stream(s))
+		balance_init(&s->balance, node, s->x.npaths, t->balance_percent, t->balance_ns, now);
+}
+
+void source_rebalance(struct source *s)
+{
+	uint64_t rate[NICS_MAX];
+	const char *why;
+
+	for (uint32_t i = 0; i < s->balance.n; i++)
+		rate[i] = atomic_load_explicit(&s->routes[i].rate.rate, memory_order_relaxed);
+	if (balance_check(&s->balance, rate, now_ns(), &why))
+		log_info("%s: blocks %s", why, atomic_load(&s->balance.spread) ?
+			 "go by the paths of all nodes" : "stay on their storage's node");
+}
+
 /* ---- senders ---- */
 
 static void say_lost(struct route *r, uint32_t channel, int error, bool last)
@@ -302,6 +348,7 @@ static int start_sender(struct source *s, uint32_t path, struct err *e)
 		.returned = standby ? NULL : block_returned,
 		.down = standby ? NULL : channel_down,
 		.failed = sender_failed,
+		.cpus = placement_path_cpus(s->x.placement, path),
 		.arg = &s->routes[path],
 	};
 
@@ -331,6 +378,7 @@ int source_send(struct source *s, struct err *e)
 		if (i < s->x.npaths)
 			sched_rate_init(&s->routes[i].rate, link_mbps(s, i), now);
 	}
+	start_balance(s, now);
 	for (uint32_t i = 0; s->x.npaths > 1 && i < s->x.npaths; i++)
 		pool_set_notify(filled_pool(s, i), room_moved, s);
 	for (uint32_t i = 0; !r && i < s->x.nroutes; i++)

@@ -5,6 +5,8 @@
 #ifndef RFTP_TRANSFER_H
 #define RFTP_TRANSFER_H
 
+#include "block/block.h"
+#include "numa/numa.h"
 #include "proto/proto.h"
 #include "storage/storage.h"
 #include "transport/transport.h"
@@ -22,7 +24,10 @@ struct transfer_tuning {
 	enum { SORT_AUTO, SORT_PHYSICAL, SORT_NONE } sort; /* files that a source reads */
 	unsigned readers, writers;  /* threads; 0: chosen */
 	unsigned depth;             /* I/O operations in flight per thread; 0: chosen */
-	bool hugepages;
+	enum page_choice pages;     /* for blocks */
+	struct place_wish place;    /* NUMA nodes */
+	unsigned balance_percent;   /* as balance_init takes them */
+	uint64_t balance_ns;
 	mode_t umask;               /* taken off modes that are not preserved */
 	int tos;                    /* of data connections; -1: as the system has it */
 	enum poll_mode poll;

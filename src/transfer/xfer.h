@@ -6,6 +6,7 @@
 
 #include "transfer/shelter.h"
 #include "transfer/keys.h"
+#include "transfer/placement.h"
 #include "transfer/transfer.h"
 
 #include <pthread.h>
@@ -52,6 +53,7 @@ struct xfer {
 	const struct transfer_tuning *tuning;
 	const struct transfer_events *events; /* never NULL; its functions may be */
 	int stop;                            /* readable: to be stopped; -1: it cannot be */
+	struct placement *placement;         /* not owned; of this side */
 	bool same_host;                      /* device and inode mean the same to the peer */
 	uint32_t npaths;                     /* what was agreed */
 	/* One more than npaths when both sides offer in-band: the standby, last of all, takes

@@ -226,10 +226,11 @@ static void take_others(struct finding *d)
 }
 
 /* How fast each is, and on which node; where there is only one that is no matter. */
-static void describe(struct nic_offer *nics, uint32_t n)
+static void describe(struct nic_offer *nics, uint32_t n, const char *nodes)
 {
 	struct err e = ERR_INIT;
 	struct topo *t = topo_read(NULL, &e);
+	int node;
 
 	if (!t)
 		log_debug("network cards: %s", e.text);
@@ -237,6 +238,10 @@ static void describe(struct nic_offer *nics, uint32_t n)
 		nics[i].mbps = topo_netdev_mbps(t, nics[i].name);
 		if (topo_nodes(t) == 1)
 			continue;
+		if (place_nic(nodes, nics[i].name, &node)) {
+			nics[i].node = (int16_t)node;
+			continue;
+		}
 		nics[i].node = (int16_t)topo_netdev(t, nics[i].name);
 		if (nics[i].node == NODE_UNKNOWN)
 			log_info("%s: its NUMA node is not known; any will do", nics[i].name);
@@ -271,6 +276,6 @@ int nics_find(struct nic_offer nics[NICS_MAX], uint32_t *n, const struct nic_wis
 	else
 		take_others(&d);
 	*n = r ? 0 : d.nout;
-	describe(nics, *n);
+	describe(nics, *n, w->nodes);
 	return r;
 }

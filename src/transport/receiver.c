@@ -46,6 +46,7 @@ static void *receiver_main(void *arg)
 	struct path *p = r->cfg.path;
 	struct path_event ev[EVENTS];
 
+	place_self(&r->cfg.cpus);
 	/* Once no channel is left, nothing can come and nobody waits for answers. */
 	while (!atomic_load(&r->stop) && !r->error && r->channels) {
 		int i, n = p->ops->poll(p, ev, EVENTS, -1);

@@ -218,6 +218,7 @@ static void *sender_main(void *arg)
 	struct sender *s = arg;
 	struct path *p = s->cfg.path;
 
+	place_self(&s->cfg.cpus);
 	while (!done(s)) {
 		int timeout_ms;
 

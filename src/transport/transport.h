@@ -7,6 +7,7 @@
 
 #include "block/block.h"
 #include "crypto/crypto.h"
+#include "numa/numa.h"
 #include "proto/proto.h"
 #include "transport/pace.h"
 #include "util/util.h"
@@ -249,6 +250,7 @@ struct nic_wish {
 	struct sockaddr_storage local;  /* this side's end of the control connection;
 					 * AF_UNSPEC: not known */
 	nic_device *device;             /* NULL: no RDMA in this build */
+	const char *nodes;              /* struct place_wish's nics; NULL: as sysfs says */
 	bool lenient;                   /* a name that there is not costs a warning */
 };
 
@@ -274,6 +276,7 @@ struct endpoint_config {
 	uint64_t rtt_ns;                 /* measured; 0: not known */
 	int tos;                         /* type of service; -1: as the system has it */
 	enum poll_mode poll;             /* RDMA's */
+	int node;                        /* NUMA node of the card; NODE_UNKNOWN */
 	struct sockaddr_storage from;    /* client: connect from there; AF_UNSPEC: by the routes */
 };
 
@@ -365,6 +368,7 @@ struct sender_config {
 	 * was told to end. Whoever waits for room or for acknowledgements waits in vain. */
 	void (*failed)(void *arg, int error);
 	void *arg;
+	struct ids cpus;             /* its thread's; empty: any */
 };
 
 struct sender;
@@ -382,6 +386,7 @@ struct receiver_config {
 	struct bq *q;                /* unbounded: the pool bounds it */
 	void (*down)(void *arg, uint32_t channel, int error);
 	void *arg;
+	struct ids cpus;             /* its thread's; empty: any */
 };
 
 struct receiver;

@@ -26,6 +26,7 @@ value_of() {
 	case $1 in
 	list) echo eth0,eth1 ;;
 	n) echo 4 ;;
+	percent) echo 50 ;;
 	size) echo 4M ;;
 	where) echo node:0 ;;
 	rate) echo 10Gbit ;;

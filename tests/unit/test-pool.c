@@ -20,7 +20,7 @@ static void test_geometry(void **state)
 	(void)state;
 	for (i = 0; i < 4; i++) {
 		struct pool_config c = {
-			.blocks = 3, .payload = payloads[i], .hugepages = i & 1,
+			.blocks = 3, .payload = payloads[i], .pages = i & 1 ? PAGES_AUTO : PAGES_SMALL,
 		};
 
 		p = pool_new(&c, NULL);
@@ -104,8 +104,9 @@ static void note(struct hook_log *l, const char *name, void *base, size_t bytes)
 	l->bytes = bytes;
 }
 
-static int on_bind(void *arg, void *base, size_t bytes)
+static int on_bind(void *arg, void *base, size_t bytes, bool huge)
 {
+	assert_false(huge);
 	note(arg, "bind ", base, bytes);
 	return ((struct hook_log *)arg)->bind_rc;
 }
@@ -137,8 +138,9 @@ static void test_hooks(void **state)
 	(void)state;
 	for (i = 0; i < 3; i++) {
 		struct hook_log l = { .bind_rc = cases[i].bind_rc, .reg_rc = cases[i].reg_rc };
-		struct pool_hooks hooks = { &l, on_bind, on_reg, on_unreg };
-		struct pool_config c = { .blocks = 2, .payload = BLOCK_MIN, .hooks = &hooks };
+		struct pool_hooks hooks = { &l, on_reg, on_unreg };
+		struct pool_config c = { .blocks = 2, .payload = BLOCK_MIN, .pages = PAGES_SMALL,
+					 .hooks = &hooks, .bind = on_bind, .bind_arg = &l };
 		struct err e = ERR_INIT;
 		struct pool *p = pool_new(&c, &e);
 

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #define MIB (1ull << 20)
+#define L SCHED_LOCAL
 #define MS 1000000ull
 #define SECOND 1000000000ull
 
@@ -22,25 +23,25 @@ static void test_choice(void **state)
 		struct sched_load l[3];
 		uint32_t best;
 	} cases[] = {
-		{ "one", 1, { { 0, 0, true, true } }, 0 },
+		{ "one", 1, { { 0, 0, true, true, L } }, 0 },
 		{ "nothing known: the emptiest", 2,
-		  { { 4 * MIB, 0, true, true }, { 2 * MIB, 0, true, true } }, 1 },
+		  { { 4 * MIB, 0, true, true, L }, { 2 * MIB, 0, true, true, L } }, 1 },
 		{ "ten times as fast, with five times as much", 2,
-		  { { 5 * MIB, 10000 * MIB, true, true }, { MIB, 1000 * MIB, true, true } }, 0 },
+		  { { 5 * MIB, 10000 * MIB, true, true, L }, { MIB, 1000 * MIB, true, true, L } }, 0 },
 		{ "and with thirty times as much", 2,
-		  { { 30 * MIB, 10000 * MIB, true, true }, { MIB, 1000 * MIB, true, true } }, 1 },
+		  { { 30 * MIB, 10000 * MIB, true, true, L }, { MIB, 1000 * MIB, true, true, L } }, 1 },
 		{ "dead ones do not count", 2,
-		  { { 0, 10000 * MIB, false, true }, { 9 * MIB, 10 * MIB, true, true } }, 1 },
-		{ "all dead", 2, { { 0, 0, false, true }, { 0, 0, false, true } }, 2 },
+		  { { 0, 10000 * MIB, false, true, L }, { 9 * MIB, 10 * MIB, true, true, L } }, 1 },
+		{ "all dead", 2, { { 0, 0, false, true, L }, { 0, 0, false, true, L } }, 2 },
 		{ "the best is full: the next", 2,
-		  { { 2 * MIB, 1000 * MIB, true, false }, { 3 * MIB, 1000 * MIB, true, true } }, 1 },
+		  { { 2 * MIB, 1000 * MIB, true, false, L }, { 3 * MIB, 1000 * MIB, true, true, L } }, 1 },
 		{ "the best is full, the other much slower: wait", 2,
-		  { { 2 * MIB, 1000 * MIB, true, false }, { 3 * MIB, 10 * MIB, true, true } }, 2 },
+		  { { 2 * MIB, 1000 * MIB, true, false, L }, { 3 * MIB, 10 * MIB, true, true, L } }, 2 },
 		{ "all full", 2,
-		  { { MIB, 0, true, false }, { MIB, 0, true, false } }, 2 },
+		  { { MIB, 0, true, false, L }, { MIB, 0, true, false, L } }, 2 },
 		{ "the new one is tried", 3,
-		  { { 8 * MIB, 100 * MIB, true, true }, { 8 * MIB, 1000 * MIB, true, true },
-		    { 0, 0, true, true } }, 2 },
+		  { { 8 * MIB, 100 * MIB, true, true, L }, { 8 * MIB, 1000 * MIB, true, true, L },
+		    { 0, 0, true, true, L } }, 2 },
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -133,7 +134,7 @@ static double run(struct link *l, uint32_t n, uint64_t end)
 			for (uint32_t i = 0; i < n; i++)
 				load[i] = (struct sched_load){ l[i].out * BLOCK,
 							       atomic_load(&l[i].seen.rate), true,
-							       l[i].out < l[i].room };
+							       l[i].out < l[i].room, L };
 			at = sched_choose(load, n, BLOCK);
 			if (at == n)
 				break;

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+/* See balance.h. */
+#include "transfer/balance.h"
+
+#include <string.h>
+
+/* The first interval, as a share of a whole one; each is twice as long as the one before. */
+#define FIRST_SHARE 10
+/* In points of percent: below the threshold by so much they stay again; and so much may the
+ * difference have moved since they are spread, before it is tried again how it is when they
+ * stay. */
+#define BACK_POINTS 15
+#define MOVED_POINTS 20
+/* More throughput than by so much is worth crossing nodes. */
+#define GAIN 1.05
+#define PATIENCE_MAX 12
+
+void balance_init(struct balance *b, const int *node, uint32_t n, unsigned percent,
+		  uint64_t interval_ns, uint64_t now)
+{
+	memset(b, 0, sizeof(*b));
+	b->n = n;
+	b->percent = percent ? percent : BALANCE_PERCENT;
+	b->interval_ns = interval_ns ? interval_ns : BALANCE_NS;
+	b->step = b->interval_ns / FIRST_SHARE;
+	b->checked = now;
+	b->next = now + b->step;
+	b->patience = 1;
+	for (uint32_t i = 0; i < n; i++)
+		b->path[i].node = node[i];
+}
+
+void balance_chosen(struct balance *b, uint32_t path, const struct ids *storage, uint64_t bytes)
+{
+	struct balance_path *p = &b->path[path];
+
+	atomic_fetch_add_explicit(&p->chosen, bytes, memory_order_relaxed);
+	if (p->node != NODE_UNKNOWN && ids_has(storage, (unsigned)p->node))
+		atomic_fetch_add_explicit(&p->local, bytes, memory_order_relaxed);
+}
+
+uint64_t balance_share(const struct balance *b, uint32_t path)
+{
+	const struct balance_path *p = &b->path[path];
+
+	return atomic_load_explicit(&p->chosen, memory_order_relaxed) -
+	       __atomic_load_n(&p->spread_from, __ATOMIC_RELAXED);
+}
+
+/* ---- what an interval has shown ---- */
+
+struct shown {
+	double throughput;      /* bytes per second, of all paths */
+	double difference;      /* percent, between the fullest node's links and the emptiest's */
+	bool crossed;           /* some blocks went by another node than theirs */
+};
+
+/* Of path i in seconds: bytes of its own node's blocks that went, and bytes that could. */
+static void look_at(struct balance *b, uint32_t i, struct shown *s, double *local)
+{
+	struct balance_path *p = &b->path[i];
+	uint64_t chosen = atomic_load(&p->chosen), near = atomic_load(&p->local);
+	uint64_t acked = atomic_load(&p->acked);
+	double share = chosen > p->chosen_seen ? (double)(near - p->local_seen) /
+						 (double)(chosen - p->chosen_seen) : 0;
+
+	*local = (double)(acked - p->acked_seen) * share;
+	s->throughput += (double)(acked - p->acked_seen);
+	s->crossed |= near - p->local_seen < chosen - p->chosen_seen;
+	p->chosen_seen = chosen;
+	p->local_seen = near;
+	p->acked_seen = acked;
+}
+
+static bool is_first_of_node(const struct balance *b, uint32_t i)
+{
+	for (uint32_t k = 0; k < i; k++)
+		if (b->path[k].node == b->path[i].node)
+			return false;
+	return b->path[i].node != NODE_UNKNOWN;
+}
+
+static double use_of_node(const struct balance *b, int node, const double *local,
+			  const uint64_t *rate, double seconds)
+{
+	double done = 0, could = 0;
+
+	for (uint32_t i = 0; i < b->n; i++) {
+		if (b->path[i].node != node)
+			continue;
+		done += local[i];
+		could += (double)rate[i] * seconds;
+	}
+	return could > 0 ? 100 * done / could : 0;
+}
+
+static struct shown look(struct balance *b, const uint64_t *rate, double seconds)
+{
+	struct shown s = { 0 };
+	double local[NICS_MAX], most = 0, least = -1;
+
+	for (uint32_t i = 0; i < b->n; i++)
+		look_at(b, i, &s, &local[i]);
+	for (uint32_t i = 0; i < b->n; i++) {
+		double use;
+
+		if (!is_first_of_node(b, i))
+			continue;
+		use = use_of_node(b, b->path[i].node, local, rate, seconds);
+		most = use > most ? use : most;
+		least = least < 0 || use < least ? use : least;
+	}
+	s.throughput /= seconds;
+	s.difference = least < 0 ? 0 : most - least;
+	return s;
+}
+
+/* ---- what follows from it ---- */
+
+static void set_spread(struct balance *b, bool spread)
+{
+	for (uint32_t i = 0; spread && i < b->n; i++)
+		__atomic_store_n(&b->path[i].spread_from, atomic_load(&b->path[i].chosen),
+				 __ATOMIC_RELAXED);
+	b->entered = -1;
+	atomic_store(&b->spread, spread);
+}
+
+static const char *while_they_stay(struct balance *b, const struct shown *s)
+{
+	b->before = s->throughput;
+	if (b->hold) {
+		b->hold--;
+		return NULL;
+	}
+	if (s->difference <= b->percent)
+		return NULL;
+	set_spread(b, true);
+	return "one node's links are much fuller";
+}
+
+static const char *while_spread(struct balance *b, const struct shown *s)
+{
+	if (s->crossed && s->throughput < b->before * GAIN) {
+		b->hold = b->patience;
+		b->patience = b->patience * 2 < PATIENCE_MAX ? b->patience * 2 : PATIENCE_MAX;
+		set_spread(b, false);
+		return "crossing nodes made nothing faster";
+	}
+	if (s->difference < (double)b->percent - BACK_POINTS) {
+		b->patience = 1;
+		set_spread(b, false);
+		return "the nodes' links are used alike";
+	}
+	if (b->entered < 0) {
+		b->entered = s->difference;
+		return NULL;
+	}
+	if (s->difference <= b->entered + MOVED_POINTS && s->difference >= b->entered - MOVED_POINTS)
+		return NULL;
+	set_spread(b, false);
+	return "the load has moved";
+}
+
+bool balance_check(struct balance *b, const uint64_t *rate, uint64_t now, const char **why)
+{
+	struct shown s;
+
+	*why = NULL;
+	if (b->n < 2 || now < b->next)
+		return false;
+	s = look(b, rate, (double)(now - b->checked) / 1e9);
+	*why = atomic_load(&b->spread) ? while_spread(b, &s) : while_they_stay(b, &s);
+	b->checked = now;
+	b->step = b->step * 2 < b->interval_ns ? b->step * 2 : b->interval_ns;
+	b->next = now + b->step;
+	return *why;
+}

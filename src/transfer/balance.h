@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Whether blocks stay on the paths near their storage, or are spread over all (Tyche, section
+ * 6.3). As long as the nodes' links are used alike, or have room, they stay; when those of one
+ * node are much fuller, they are spread, and come back when that buys nothing. Pure: the caller
+ * brings the time. */
+#ifndef RFTP_TRANSFER_BALANCE_H
+#define RFTP_TRANSFER_BALANCE_H
+
+#include "numa/numa.h"
+#include "proto/proto.h"
+
+#include <stdatomic.h>
+
+#define BALANCE_PERCENT 60u
+#define BALANCE_NS 5000000000ull
+
+struct balance_path {
+	int node;
+	_Atomic uint64_t chosen, local; /* bytes that were to go by it; of them those of its node */
+	_Atomic uint64_t acked;         /* bytes that have gone by it */
+	uint64_t chosen_seen, local_seen, acked_seen; /* at the last check */
+	uint64_t spread_from;           /* chosen when spreading began */
+};
+
+struct balance {
+	/* Set before threads start. */
+	uint32_t n;
+	unsigned percent;        /* difference in use from which blocks are spread */
+	uint64_t interval_ns;
+	struct balance_path path[NICS_MAX];
+
+	atomic_bool spread;      /* any thread reads, balance_check writes */
+
+	/* balance_check's. */
+	uint64_t checked, next, step; /* times; between this check and the next */
+	double before;           /* bytes per second while they stayed */
+	double entered;          /* difference in the first interval of spreading; < 0: not yet */
+	unsigned patience, hold; /* checks to stay for when spreading bought nothing; left of it */
+};
+
+/* node: of each of n paths. percent 0: BALANCE_PERCENT; interval_ns 0: BALANCE_NS. The first
+ * checks come sooner: what takes less than an interval may be spread, too. */
+void balance_init(struct balance *b, const int *node, uint32_t n, unsigned percent,
+		  uint64_t interval_ns, uint64_t now);
+
+/* A block from storage on these nodes is to go by a path. Any thread. */
+void balance_chosen(struct balance *b, uint32_t path, const struct ids *storage, uint64_t bytes);
+/* So many bytes have gone by it. Any thread. */
+static inline void balance_acked(struct balance *b, uint32_t path, uint64_t bytes)
+{
+	atomic_fetch_add_explicit(&b->path[path].acked, bytes, memory_order_relaxed);
+}
+/* Bytes that were to go by it since they are spread. Any thread. */
+uint64_t balance_share(const struct balance *b, uint32_t path);
+
+/* Look whether it is time, and decide. rate: what each path can, bytes per second; 0: not
+ * known. True: it has changed; *why, static, says in a few words. One thread. */
+bool balance_check(struct balance *b, const uint64_t *rate, uint64_t now, const char **why);
+
+#endif

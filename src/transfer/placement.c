@@ -1,0 +1,344 @@
+// SPDX-License-Identifier: Apache-2.0
+/* See placement.h. */
+#include "transfer/placement.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What a node keeps when a pool is taken from it and nowhere else: the kernel's reserve, and
+ * what others take meanwhile. */
+#define NODE_SPARE (64ull << 20)
+#define NODE_SPARE_SHARE 64
+
+struct spot {
+	int node;
+	struct ids cpus;  /* that may be used; empty: any */
+	char name[NIC_TEXT];
+};
+
+struct placement {
+	struct topo *topo;      /* NULL: nothing is placed */
+	bool cores;
+	enum page_choice pages;
+	uint32_t npaths;
+	struct spot path[NICS_MAX];
+	struct ids storage, storage_cpus;
+	struct ids near;        /* nodes as good for the storage, by the I/O model */
+	struct ids allowed;     /* CPUs of this process */
+	struct ids bare;        /* nodes that have none of them, and of which it was said */
+	uint8_t used[IDS_MAX];  /* threads that have the CPU for their own */
+};
+
+static bool placed(const struct placement *p)
+{
+	return p && p->topo;
+}
+
+/* ---- nodes ---- */
+
+static struct ids only(int node)
+{
+	struct ids s = { 0 };
+
+	if (node != NODE_UNKNOWN)
+		ids_add(&s, (unsigned)node);
+	return s;
+}
+
+/* Of nodes the one that is nearest to node; its own when it is among them. */
+static int nearest(const struct topo *t, const struct ids *nodes, int node)
+{
+	int best = ids_next(nodes, 0);
+
+	if (node == NODE_UNKNOWN || !t || !ids_count(nodes))
+		return ids_count(nodes) ? best : node;
+	for (int i = best; i >= 0; i = ids_next(nodes, (unsigned)i + 1))
+		if (topo_distance(t, node, i) < topo_distance(t, node, best))
+			best = i;
+	return best;
+}
+
+/* The card of a path, or NULL: it is whatever the routes say. */
+static const struct nic_offer *card_of(const struct placement_config *c, uint32_t path)
+{
+	uint8_t i = c->client ? c->agr->client_nic[path] : c->agr->server_nic[path];
+
+	return i == NIC_NONE ? NULL : &c->own->nics[i];
+}
+
+static void find_nodes(struct placement *p, const struct placement_config *c)
+{
+	const struct place_wish *w = c->wish;
+
+	if (c->storage >= 0 && p->topo)
+		p->storage = storage_nodes(p->topo, c->storage);
+	for (uint32_t i = 0; i < p->npaths; i++) {
+		const struct nic_offer *nic = card_of(c, i);
+		struct spot *s = &p->path[i];
+
+		s->node = nic ? nic->node : NODE_UNKNOWN;
+		if (nic)
+			nic_text(nic, s->name);
+		if (w->mode == PLACE_STORAGE)
+			s->node = nearest(p->topo, &p->storage, s->node);
+	}
+}
+
+static void all_on(struct placement *p, int node)
+{
+	p->storage = only(node);
+	for (uint32_t i = 0; i < p->npaths; i++)
+		p->path[i].node = node;
+}
+
+/* Files are near the cards. */
+static void storage_by_cards(struct placement *p)
+{
+	memset(&p->storage, 0, sizeof(p->storage));
+	for (uint32_t i = 0; i < p->npaths; i++) {
+		struct ids s = only(p->path[i].node);
+
+		ids_unite(&p->storage, &s);
+	}
+}
+
+/* ---- CPUs ---- */
+
+static struct ids cpus_of(const struct placement *p, int node)
+{
+	const struct node *n = topo_find(p->topo, node);
+	struct ids cpus = n ? n->cpus : (struct ids){ 0 };
+
+	ids_intersect(&cpus, &p->allowed);
+	return cpus;
+}
+
+/* Those of the node; where it has none, or none that we may use, those of the nearest one that
+ * has. */
+static struct ids cpus_near(struct placement *p, int node)
+{
+	struct ids with = { 0 }, own = cpus_of(p, node);
+	int other;
+
+	if (node == NODE_UNKNOWN || ids_count(&own))
+		return own;
+	for (unsigned i = 0; i < topo_nodes(p->topo); i++) {
+		struct ids cpus = cpus_of(p, topo_node(p->topo, i)->id);
+
+		if (ids_count(&cpus))
+			ids_add(&with, (unsigned)topo_node(p->topo, i)->id);
+	}
+	other = nearest(p->topo, &with, node);
+	if (!ids_has(&p->bare, (unsigned)node))
+		log_info("node %d has no CPU that may be used here: threads run on node %d", node,
+			 other);
+	ids_add(&p->bare, (unsigned)node);
+	return cpus_of(p, other);
+}
+
+static void find_cpus(struct placement *p)
+{
+	for (uint32_t i = 0; i < p->npaths; i++)
+		p->path[i].cpus = cpus_near(p, p->path[i].node);
+	for (int n = ids_next(&p->storage, 0); n >= 0; n = ids_next(&p->storage, (unsigned)n + 1)) {
+		struct ids cpus = cpus_near(p, n);
+
+		ids_unite(&p->storage_cpus, &cpus);
+	}
+}
+
+/* The CPU that fewest have for their own, whole cores before their second threads. */
+static struct ids next_cpu(struct placement *p, const struct ids *of)
+{
+	unsigned least = UINT32_MAX;
+	int best = -1;
+
+	for (int cpu = ids_next(of, 0); cpu >= 0; cpu = ids_next(of, (unsigned)cpu + 1)) {
+		unsigned rank = p->used[cpu] * 256u + topo_sibling(p->topo, (unsigned)cpu);
+
+		if (rank < least) {
+			least = rank;
+			best = cpu;
+		}
+	}
+	if (best >= 0 && p->used[best] < UINT8_MAX)
+		p->used[best]++;
+	return only(best);
+}
+
+static struct ids cpus_for(struct placement *p, const struct ids *of)
+{
+	if (!p->cores)
+		return *of;
+	return next_cpu(p, ids_count(of) ? of : &p->allowed);
+}
+
+struct ids placement_path_cpus(struct placement *p, uint32_t path)
+{
+	struct ids none = { 0 };
+
+	return placed(p) && path < p->npaths ? cpus_for(p, &p->path[path].cpus) : none;
+}
+
+struct ids placement_io_cpus(struct placement *p)
+{
+	struct ids none = { 0 };
+
+	return placed(p) ? cpus_for(p, &p->storage_cpus) : none;
+}
+
+/* ---- making ---- */
+
+/* With one node there is nothing to choose, but which core a thread has. */
+static bool has_choice(const struct placement *p, const struct place_wish *w)
+{
+	return w->cores || (w->mode != PLACE_OFF && topo_nodes(p->topo) > 1);
+}
+
+static void decide(struct placement *p, const struct place_wish *w)
+{
+	if (!has_choice(p, w)) {
+		topo_free(steal_ptr(&p->topo));
+		return;
+	}
+	if (place_cpus(&p->allowed))
+		memset(&p->allowed, 0xff, sizeof(p->allowed));
+	if (w->mode == PLACE_OFF || topo_nodes(p->topo) == 1)
+		all_on(p, NODE_UNKNOWN);
+	else if (w->mode == PLACE_NODE)
+		all_on(p, w->node);
+	else if (w->mode == PLACE_NIC)
+		storage_by_cards(p);
+	find_cpus(p);
+}
+
+struct placement *placement_new(const struct placement_config *c, struct err *e)
+{
+	struct placement *p = calloc(1, sizeof(*p));
+	struct err why = ERR_INIT;
+
+	if (!p) {
+		err_sys(e, -ENOMEM, "NUMA nodes");
+		return NULL;
+	}
+	p->cores = c->wish->cores;
+	p->pages = c->pages;
+	p->npaths = c->agr->transport == TRANSPORT_INBAND ? 0 : c->agr->paths;
+	p->topo = topo_read(NULL, &why);
+	if (!p->topo)
+		log_debug("NUMA nodes: %s", why.text);
+	find_nodes(p, c);
+	if (p->topo)
+		decide(p, c->wish);
+	return p;
+}
+
+void placement_free(struct placement *p)
+{
+	if (p)
+		topo_free(p->topo);
+	free(p);
+}
+
+int placement_node(const struct placement *p, uint32_t path)
+{
+	return placed(p) && path < p->npaths ? p->path[path].node : NODE_UNKNOWN;
+}
+
+const struct ids *placement_storage(const struct placement *p)
+{
+	return &p->storage;
+}
+
+enum sched_distance placement_distance(const struct placement *p, uint32_t path)
+{
+	int node = placement_node(p, path);
+
+	if (node == NODE_UNKNOWN || !ids_count(&p->storage) || ids_has(&p->storage, (unsigned)node))
+		return SCHED_LOCAL;
+	return ids_has(&p->near, (unsigned)node) ? SCHED_NEAR : SCHED_FAR;
+}
+
+/* ---- memory ---- */
+
+struct binding {
+	const struct topo *topo;
+	int node;
+};
+
+/* From the node alone, the page cache there making room, as long as there is enough: asked for
+ * less strictly, the kernel takes another node's free page first. */
+static bool has_room(const struct binding *b, size_t bytes, bool huge)
+{
+	struct node_memory m;
+
+	if (huge)
+		return true; /* it was looked at before */
+	return !topo_memory(b->topo, b->node, &m) &&
+	       m.room >= bytes + NODE_SPARE + m.total / NODE_SPARE_SHARE;
+}
+
+static int bind_pool(void *arg, void *base, size_t bytes, bool huge)
+{
+	const struct binding *b = arg;
+	char text[32];
+	int r;
+
+	if (has_room(b, bytes, huge)) {
+		r = place_memory(base, bytes, b->node, true);
+		if (!r && !place_fault_in(base, bytes))
+			return 0;
+	}
+	r = place_memory(base, bytes, b->node, false);
+	if (r)
+		log_warn("memory cannot be put on node %d: %s; it comes from any", b->node,
+			 r == -EINVAL ? "it may not be used here (cpuset)" : strerror(-r));
+	else
+		log_warn("node %d has not %s to spare: some of the blocks may be on others",
+			 b->node, format_size(text, sizeof(text), bytes));
+	return 0;
+}
+
+/* Huge pages were set aside for nodes: those of another are of no use. */
+static enum page_choice pages_for(const struct placement *p, int node, uint64_t bytes)
+{
+	if (p->pages != PAGES_AUTO || node == NODE_UNKNOWN ||
+	    topo_huge_free(p->topo, node, POOL_HUGE_PAGE) >= bytes + POOL_HUGE_PAGE)
+		return p->pages;
+	return PAGES_TRANSPARENT;
+}
+
+struct pool *placement_pool(const struct placement *p, uint32_t path, struct pool_config *c,
+			    struct err *e)
+{
+	struct binding b = { p->topo, placement_node(p, path) };
+
+	c->pages = pages_for(p, b.node, (uint64_t)c->blocks * (c->payload + BLOCK_HEAD));
+	if (b.node != NODE_UNKNOWN) {
+		c->bind = bind_pool;
+		c->bind_arg = &b;
+	}
+	return pool_new(c, e);
+}
+
+void placement_say(const struct placement *p, uint32_t path, const struct pool *pool)
+{
+	const struct spot *s = &p->path[path];
+	struct place_count n;
+	char bytes[32], cpus[128] = "", there[64] = "";
+	int node = placement_node(p, path);
+
+	if (ids_count(&s->cpus))
+		snprintf(cpus, sizeof(cpus), "; threads on CPUs ");
+	if (*cpus)
+		ids_format(cpus + strlen(cpus), sizeof(cpus) - strlen(cpus), &s->cpus);
+	if (node != NODE_UNKNOWN && !place_count(pool_base(pool), pool_bytes(pool), node, &n) &&
+	    n.there + n.elsewhere)
+		snprintf(there, sizeof(there), ", %.3g %% of its pages on node %d",
+			 100.0 * (double)n.there / (double)(n.there + n.elsewhere), node);
+	log_info("path %u: %s%s; pool of %s%s%s", path, *s->name ? s->name : "in-band", cpus,
+		 format_size(bytes, sizeof(bytes), pool_bytes(pool)),
+		 pool_is_huge(pool) ? " in huge pages" : "", there);
+}

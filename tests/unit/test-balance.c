@@ -1,0 +1,354 @@
+// SPDX-License-Identifier: Apache-2.0
+/* When blocks are spread over the nodes' paths: the experiment of Tyche's section 6.3, replayed,
+ * and loads on which it must not flap. */
+#include "transfer/balance.h"
+#include "transfer/sched.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define US 1000ull
+#define MS 1000000ull
+#define GBIT 125000000.0 /* bytes per second */
+
+/* Fifty times as fast as there: intervals of 1.2 s instead of 60, checks every 100 ms. */
+#define INTERVAL (1200 * MS)
+#define CHECK (100 * MS)
+
+#define LINKS 4
+#define THREADS 32
+static const int node_of[LINKS] = { 0, 0, 0, 1 };
+
+struct link {
+	uint64_t busy_until;
+	uint64_t out;             /* bytes */
+	struct sched_rate rate;
+};
+
+/* One request at a time, with a pause after it. */
+struct thread {
+	int node;
+	uint32_t bytes;
+	uint64_t pause;
+	uint64_t ready;           /* when it goes on */
+	int link;                 /* its request's; -1: none is under way */
+};
+
+struct machine {
+	struct link link[LINKS];
+	struct thread thread[THREADS];
+	struct balance balance;
+	bool dynamic;
+	double sink;              /* bytes per second that the other side takes; 0: any */
+	uint64_t sink_until;
+	uint64_t now, done;       /* done: bytes */
+	unsigned turns;           /* how often it was decided otherwise */
+	uint64_t spread_ns;
+};
+
+static void begin(struct machine *m, bool dynamic)
+{
+	memset(m, 0, sizeof(*m));
+	m->dynamic = dynamic;
+	balance_init(&m->balance, node_of, LINKS, 0, CHECK, 0);
+	for (unsigned i = 0; i < LINKS; i++)
+		sched_rate_init(&m->link[i].rate, 10000, 0);
+	for (unsigned i = 0; i < THREADS; i++)
+		m->thread[i].link = -1;
+}
+
+/* The first so many threads read on node 1, the rest on node 0. */
+static void load(struct machine *m, unsigned on_one, uint32_t bytes_one, uint64_t pause_one,
+		 uint32_t bytes_zero, uint64_t pause_zero)
+{
+	for (unsigned i = 0; i < THREADS; i++) {
+		struct thread *t = &m->thread[i];
+
+		t->node = i < on_one;
+		t->bytes = i < on_one ? bytes_one : bytes_zero;
+		t->pause = i < on_one ? pause_one : pause_zero;
+	}
+}
+
+static uint32_t choose(struct machine *m, const struct thread *t)
+{
+	struct sched_load l[LINKS];
+	uint64_t shares[LINKS];
+
+	for (uint32_t i = 0; i < LINKS; i++) {
+		l[i] = (struct sched_load){ m->link[i].out, atomic_load(&m->link[i].rate.rate), true,
+					    true, node_of[i] == t->node ? SCHED_LOCAL : SCHED_FAR };
+		shares[i] = balance_share(&m->balance, i);
+	}
+	if (atomic_load(&m->balance.spread))
+		return sched_spread(l, LINKS, shares, t->bytes);
+	return sched_choose(l, LINKS, t->bytes);
+}
+
+static void issue(struct machine *m, struct thread *t)
+{
+	uint32_t i = choose(m, t);
+	struct link *k = &m->link[i];
+	uint64_t start = k->busy_until > m->now ? k->busy_until : m->now;
+	struct ids storage = { { 0 } };
+
+	assert_true(i < LINKS);
+	ids_add(&storage, (unsigned)t->node);
+	balance_chosen(&m->balance, i, &storage, t->bytes);
+	k->busy_until = start + (uint64_t)(t->bytes * 1e9 / (10 * GBIT));
+	t->ready = k->busy_until;
+	if (m->sink > 0) {
+		start = m->sink_until > t->ready ? m->sink_until : t->ready;
+		m->sink_until = t->ready = start + (uint64_t)(t->bytes * 1e9 / m->sink);
+	}
+	t->link = (int)i;
+	k->out += t->bytes;
+}
+
+static void end_of(struct machine *m, struct thread *t)
+{
+	struct link *k = &m->link[t->link];
+
+	k->out -= t->bytes;
+	m->done += t->bytes;
+	balance_acked(&m->balance, (uint32_t)t->link, t->bytes);
+	sched_rate_acked(&k->rate, t->bytes, k->out, m->now);
+	t->link = -1;
+	t->ready = m->now + t->pause;
+}
+
+static void check(struct machine *m)
+{
+	uint64_t rate[LINKS];
+	const char *why;
+
+	for (unsigned i = 0; i < LINKS; i++)
+		rate[i] = atomic_load(&m->link[i].rate.rate);
+	m->turns += balance_check(&m->balance, rate, m->now, &why);
+}
+
+/* Gbit/s over so long. */
+static double run(struct machine *m, uint64_t ns)
+{
+	uint64_t end = m->now + ns, before = m->done;
+
+	for (;;) {
+		struct thread *next = &m->thread[0];
+
+		for (unsigned i = 1; i < THREADS; i++)
+			if (m->thread[i].ready < next->ready)
+				next = &m->thread[i];
+		if (next->ready >= end)
+			break;
+		if (atomic_load(&m->balance.spread) && next->ready > m->now)
+			m->spread_ns += next->ready - m->now;
+		m->now = next->ready > m->now ? next->ready : m->now;
+		if (m->dynamic)
+			check(m);
+		if (next->link < 0)
+			issue(m, next);
+		else
+			end_of(m, next);
+	}
+	m->now = end;
+	return (double)(m->done - before) * 1e9 / (double)ns / GBIT;
+}
+
+/* ---- the experiment ---- */
+
+#define BIG 131072u
+#define SMALL 4096u
+#define QUICK (20 * US)
+/* With so much between their requests, 8 threads of 4 KiB use 45 % or 35 % of 10 Gbit/s. */
+#define PAUSE_45 (55 * US)
+#define PAUSE_35 (72 * US)
+
+static const struct interval {
+	const char *what;
+	unsigned on_one;
+	uint32_t bytes_one;
+	uint64_t pause_one;
+	uint32_t bytes_zero;
+	uint64_t pause_zero;
+	double affine, affine_most, dynamic; /* Gbit/s of 40, at least and at most */
+} intervals[] = {
+	{ "1: even", 16, BIG, QUICK, BIG, QUICK, 39, 40.1, 39 },
+	{ "2: all on node 1", 32, BIG, QUICK, BIG, QUICK, 9.5, 10.1, 35 },
+	{ "3: all on node 0", 0, BIG, QUICK, BIG, QUICK, 29, 30.1, 38 },
+	{ "4: all on node 1", 32, BIG, QUICK, BIG, QUICK, 9.5, 10.1, 35 },
+	{ "5: three quarters on node 0", 8, BIG, QUICK, BIG, QUICK, 38, 40.1, 38 },
+	{ "6: three quarters on node 1, the rest small", 24, BIG, QUICK, SMALL, PAUSE_45, 13, 15, 35 },
+	{ "7: even", 16, BIG, QUICK, BIG, QUICK, 38, 40.1, 38 },
+	{ "8: as 5, the rest small, and nearly as busy", 8, SMALL, PAUSE_45, BIG, QUICK, 33, 35, 33 },
+	{ "8: and less so", 8, SMALL, PAUSE_35, BIG, QUICK, 32, 34.5, 37 },
+};
+
+static void test_experiment(void **state)
+{
+	struct machine *affine = malloc(sizeof(*affine)), *dynamic = malloc(sizeof(*dynamic));
+
+	(void)state;
+	assert_true(affine && dynamic);
+	begin(affine, false);
+	begin(dynamic, true);
+	for (size_t i = 0; i < sizeof(intervals) / sizeof(intervals[0]); i++) {
+		const struct interval *v = &intervals[i];
+		uint64_t ns = v->what[0] == '8' ? INTERVAL / 2 : INTERVAL;
+		double a, d;
+
+		load(affine, v->on_one, v->bytes_one, v->pause_one, v->bytes_zero, v->pause_zero);
+		load(dynamic, v->on_one, v->bytes_one, v->pause_one, v->bytes_zero, v->pause_zero);
+		a = run(affine, ns);
+		d = run(dynamic, ns);
+		print_message("%-45s affinity %5.1f, dynamic %5.1f Gbit/s, %u turns\n", v->what, a, d,
+			      dynamic->turns);
+		if (a < v->affine || a > v->affine_most)
+			fail_msg("%s: %.1f Gbit/s by affinity alone", v->what, a);
+		if (d < v->dynamic)
+			fail_msg("%s: %.1f Gbit/s", v->what, d);
+	}
+	/* As 5 and 7 are alike by affinity, nothing crosses there: eight decisions, and one or two
+	 * when the load moves. */
+	assert_true(dynamic->turns >= 5 && dynamic->turns <= 12);
+	free(affine);
+	free(dynamic);
+}
+
+/* ---- loads that stay ---- */
+
+/* The other side takes no more than one link brings: spreading is tried, more and more
+ * seldom, and given up. */
+static void test_slow_sink(void **state)
+{
+	struct machine *m = malloc(sizeof(*m));
+	double rate;
+
+	(void)state;
+	assert_non_null(m);
+	begin(m, true);
+	m->sink = 10 * GBIT;
+	load(m, 32, BIG, QUICK, BIG, QUICK);
+	rate = run(m, 100 * CHECK);
+	print_message("%.1f Gbit/s, %u turns, spread for %.0f %%\n", rate, m->turns,
+		      100.0 * (double)m->spread_ns / (double)m->now);
+	assert_true(rate > 9.8);
+	assert_true(m->turns >= 2 && m->turns <= 30);
+	assert_true(m->spread_ns < m->now / 5);
+	free(m);
+}
+
+/* Spreading pays and goes on paying: it is left alone. */
+static void test_steady(void **state)
+{
+	struct machine *m = malloc(sizeof(*m));
+	double rate;
+
+	(void)state;
+	assert_non_null(m);
+	begin(m, true);
+	load(m, 32, BIG, QUICK, BIG, QUICK);
+	rate = run(m, 100 * CHECK);
+	assert_int_equal(m->turns, 1);
+	assert_true(rate > 39);
+	free(m);
+}
+
+/* Links that have room for all: nothing ever crosses. */
+static void test_idle(void **state)
+{
+	struct machine *m = malloc(sizeof(*m));
+
+	(void)state;
+	assert_non_null(m);
+	begin(m, true);
+	load(m, 32, SMALL, 200 * US, SMALL, 200 * US);
+	run(m, 50 * CHECK);
+	assert_int_equal(m->turns, 0);
+	assert_int_equal(m->spread_ns, 0);
+	free(m);
+}
+
+/* What takes less than an interval is spread, too. */
+static void test_short(void **state)
+{
+	struct machine *m = malloc(sizeof(*m));
+
+	(void)state;
+	assert_non_null(m);
+	begin(m, true);
+	load(m, 32, BIG, QUICK, BIG, QUICK);
+	assert_true(run(m, CHECK) > 33);
+	free(m);
+}
+
+/* ---- choices ---- */
+
+static void test_distance(void **state)
+{
+	const enum sched_distance L = SCHED_LOCAL, N = SCHED_NEAR, F = SCHED_FAR;
+	const struct {
+		const char *what;
+		struct sched_load l[3];
+		uint32_t best;
+	} cases[] = {
+		{ "local, though it has more to do",
+		  { { 9000, 1, true, true, L }, { 0, 1, true, true, N }, { 0, 1, true, true, F } }, 0 },
+		{ "it is full: near",
+		  { { 9000, 1, true, false, L }, { 0, 1, true, true, N }, { 0, 1, true, true, F } }, 1 },
+		{ "both are: wait",
+		  { { 9000, 1, true, false, L }, { 0, 1, true, false, N }, { 0, 1, true, true, F } }, 3 },
+		{ "local is dead: near",
+		  { { 0, 1, false, true, L }, { 0, 1, true, true, N }, { 0, 1, true, true, F } }, 1 },
+		{ "only far ones live",
+		  { { 0, 1, false, true, L }, { 0, 1, false, true, N }, { 0, 1, true, true, F } }, 2 },
+		{ "near, dead, far: wait for the near one",
+		  { { 0, 1, true, false, N }, { 0, 1, false, true, L }, { 0, 1, true, true, F } }, 3 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		uint32_t best = sched_choose(cases[i].l, 3, 100);
+
+		if (best != cases[i].best)
+			fail_msg("%s: %u", cases[i].what, best);
+	}
+}
+
+/* 10 and 100 Gbit/s have a tenth and nine tenths; one without room has its turn later. */
+static void test_round(void **state)
+{
+	struct sched_load l[3] = { { 0, 1250, true, true, SCHED_FAR },
+				   { 0, 12500, true, true, SCHED_LOCAL },
+				   { 0, 12500, false, true, SCHED_LOCAL } };
+	uint64_t shares[3] = { 0 };
+
+	(void)state;
+	for (unsigned i = 0; i < 1100; i++)
+		shares[sched_spread(l, 3, shares, 1000)] += 1000;
+	assert_true(shares[0] >= 99000 && shares[0] <= 101000);
+	assert_int_equal(shares[0] + shares[1], 1100000);
+	l[1].room = false;
+	assert_int_equal(sched_spread(l, 3, shares, 1000), 0);
+	l[0].room = false;
+	assert_int_equal(sched_spread(l, 3, shares, 1000), 3);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_distance),
+		cmocka_unit_test(test_round),
+		cmocka_unit_test(test_experiment),
+		cmocka_unit_test(test_slow_sink),
+		cmocka_unit_test(test_steady),
+		cmocka_unit_test(test_idle),
+		cmocka_unit_test(test_short),
+	};
+
+	return cmocka_run_group_tests_name("balance", tests, NULL, NULL);
+}

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Which node each part of a transfer gets: a machine of two nodes, of which the first has the
+ * first CPU that this process may use, and the second the second. */
+#include "transfer/placement.h"
+#include "tests/support/sysfs.h"
+
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+static struct offer own;
+static struct agreement agr;
+static char top[8192];
+static int cpu[2];
+
+static void write_cpus(unsigned node, int id)
+{
+	char path[sizeof(top) + 64], text[16] = "\n";
+
+	snprintf(path, sizeof(path), "%s/devices/system/node/node%u/cpulist", top, node);
+	if (id >= 0)
+		snprintf(text, sizeof(text), "%d\n", id);
+	assert_int_equal(write_file_atomic(path, text, strlen(text), 0644), 0);
+}
+
+static int set_up(void **state)
+{
+	struct ids allowed;
+
+	if (tmp_setup(state) || place_cpus(&allowed))
+		return -1;
+	cpu[0] = ids_next(&allowed, 0);
+	cpu[1] = ids_next(&allowed, (unsigned)cpu[0] + 1);
+	snprintf(top, sizeof(top), "%s", sysfs_make("two"));
+	setenv("RFTP_SYSFS", top, 1);
+	/* Three cards: of node 0, of node 1, and one that is not known. */
+	own.nnics = 3;
+	for (unsigned i = 0; i < 3; i++) {
+		snprintf(own.nics[i].name, sizeof(own.nics[i].name), "eth%u", i);
+		own.nics[i].node = (int16_t)(i < 2 ? (int)i : NODE_UNKNOWN);
+		agr.client_nic[i] = (uint8_t)i;
+		agr.server_nic[i] = (uint8_t)(2 - i);
+	}
+	agr.transport = TRANSPORT_TCP;
+	agr.paths = 3;
+	agr.channels = 1;
+	return 0;
+}
+
+static int take_down(void **state)
+{
+	unsetenv("RFTP_SYSFS");
+	return tmp_teardown(state);
+}
+
+static struct placement *made(const struct place_wish *w, bool client, int storage)
+{
+	struct placement_config c = { .wish = w, .own = &own, .agr = &agr, .client = client,
+				      .storage = storage };
+	struct err e = ERR_INIT;
+	struct placement *p = placement_new(&c, &e);
+
+	if (!p)
+		fail_msg("%s", e.text);
+	return p;
+}
+
+static void test_modes(void **state)
+{
+	static const struct {
+		struct place_wish wish;
+		bool client;
+		int node[4]; /* of paths 0 to 2, and of one that there is not */
+	} cases[] = {
+		{ { .mode = PLACE_AUTO }, true, { 0, 1, -1, -1 } },
+		{ { .mode = PLACE_AUTO }, false, { -1, 1, 0, -1 } },
+		{ { .mode = PLACE_OFF }, true, { -1, -1, -1, -1 } },
+		{ { .mode = PLACE_OFF, .cores = true }, true, { -1, -1, -1, -1 } },
+		{ { .mode = PLACE_NODE, .node = 1 }, true, { 1, 1, 1, -1 } },
+		{ { .mode = PLACE_NIC }, true, { 0, 1, -1, -1 } },
+		{ { .mode = PLACE_STORAGE }, true, { 0, 1, -1, -1 } }, /* which is not known */
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct placement *p = made(&cases[i].wish, cases[i].client, -1);
+
+		for (uint32_t k = 0; k < 4; k++)
+			if (placement_node(p, k) != cases[i].node[k])
+				fail_msg("case %zu: path %u is on %d, not %d", i, k,
+					 placement_node(p, k), cases[i].node[k]);
+		placement_free(p);
+	}
+}
+
+static void storage_is(const struct placement *p, const char *want)
+{
+	char text[64];
+
+	assert_string_equal(ids_format(text, sizeof(text), placement_storage(p)), want);
+}
+
+static void test_storage(void **state)
+{
+	struct place_wish w = { .mode = PLACE_NIC };
+	struct placement *p = made(&w, true, -1);
+
+	(void)state;
+	storage_is(p, "0-1");
+	placement_free(p);
+	w = (struct place_wish){ .mode = PLACE_NODE, .node = 1 };
+	p = made(&w, true, -1);
+	storage_is(p, "1");
+	placement_free(p);
+	w.mode = PLACE_AUTO;
+	p = made(&w, true, -1);
+	storage_is(p, "");
+	placement_free(p);
+}
+
+/* want: -1: any */
+static void on_cpu(struct ids got, int want)
+{
+	assert_int_equal(ids_count(&got), want >= 0);
+	assert_int_equal(ids_only(&got), want);
+}
+
+static void test_cpus(void **state)
+{
+	struct place_wish w = { .mode = PLACE_AUTO };
+	struct placement *p;
+
+	(void)state;
+	if (cpu[1] < 0)
+		skip();
+	write_cpus(0, cpu[0]);
+	write_cpus(1, cpu[1]);
+	p = made(&w, true, -1);
+	on_cpu(placement_path_cpus(p, 0), cpu[0]);
+	on_cpu(placement_path_cpus(p, 1), cpu[1]);
+	on_cpu(placement_path_cpus(p, 2), -1); /* its node is not known */
+	on_cpu(placement_path_cpus(p, 3), -1); /* the standby */
+	on_cpu(placement_io_cpus(p), -1);
+	placement_free(p);
+	w.mode = PLACE_NODE;
+	w.node = 1;
+	p = made(&w, true, -1);
+	on_cpu(placement_path_cpus(p, 0), cpu[1]);
+	on_cpu(placement_io_cpus(p), cpu[1]);
+	placement_free(p);
+}
+
+/* Node 1 has none that we may use: its threads run next to it, its memory stays. */
+static void test_no_cpus(void **state)
+{
+	struct place_wish w = { .mode = PLACE_AUTO };
+	struct placement *p;
+
+	(void)state;
+	write_cpus(0, cpu[0]);
+	write_cpus(1, -1);
+	p = made(&w, true, -1);
+	assert_int_equal(placement_node(p, 1), 1);
+	on_cpu(placement_path_cpus(p, 1), cpu[0]);
+	placement_free(p);
+}
+
+static void test_cores(void **state)
+{
+	struct place_wish w = { .mode = PLACE_OFF, .cores = true };
+	struct ids all;
+	struct placement *p = made(&w, true, -1);
+
+	(void)state;
+	assert_int_equal(place_cpus(&all), 0);
+	/* As many as there are, each once, and then from the start. */
+	for (unsigned round = 0; round < 2; round++) {
+		struct ids seen = { 0 };
+
+		for (unsigned i = 0; i < ids_count(&all); i++) {
+			struct ids one = i % 2 ? placement_io_cpus(p) : placement_path_cpus(p, 0);
+
+			assert_int_equal(ids_count(&one), 1);
+			assert_false(ids_has(&seen, (unsigned)ids_only(&one)));
+			ids_unite(&seen, &one);
+		}
+	}
+	placement_free(p);
+}
+
+/* A pool that no node is wanted for is as any other. */
+static void test_pool(void **state)
+{
+	struct place_wish w = { .mode = PLACE_AUTO };
+	struct placement *p = made(&w, true, -1);
+	struct pool_config c = { .blocks = 2, .payload = BLOCK_MIN };
+	struct err e = ERR_INIT;
+	struct pool *pool = placement_pool(p, 2, &c, &e);
+
+	(void)state;
+	assert_non_null(pool);
+	assert_null(c.bind);
+	pool_free(pool);
+	placement_free(p);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_modes),
+		cmocka_unit_test(test_storage),
+		cmocka_unit_test(test_cpus),
+		cmocka_unit_test(test_no_cpus),
+		cmocka_unit_test(test_cores),
+		cmocka_unit_test(test_pool),
+	};
+
+	return cmocka_run_group_tests_name("placement", tests, set_up, take_down);
+}

@@ -1,0 +1,156 @@
+#!/bin/bash
+# Two NUMA nodes with two cards each: the pool, the threads and the queues of each path are on its
+# card's node, on both sides, and what the options, a full node and a cpuset make of it. TAP.
+
+# shellcheck disable=SC2034,SC2054 # for guest.sh and lib.sh; lists with commas
+vm_options="--nodes 2 --cpus 4 --nics 4"
+. "${top_srcdir:?}/tests/vm/guest.sh"
+
+rdma_modules || skip_all "the guest's kernel has no RDMA"
+rdma_cards eth0 eth1 10.0.0.1 10.0.0.2 # on node 0, as PCI's buses come
+rdma_cards eth2 eth3 10.1.0.1 10.1.0.2 # on node 1
+for node in 0 1; do
+	mkdir "$tmp/t$node"
+	mount -t tmpfs -o "size=512m,mpol=bind:$node" none "$tmp/t$node"
+	mounts+=("$tmp/t$node")
+	head -c 1048576 /dev/urandom >"$tmp/t$node/small"
+	head -c 160M /dev/zero >"$tmp/t$node/big" # more than all pools hold
+done
+open_server main 0.0.0.0 --nic eth1,eth3
+root=$tmp/main.root
+mount -t tmpfs -o "size=512m,mpol=bind:0" none "$root"
+mounts+=("$root")
+url=rftp://10.0.0.2:$port
+# Slow enough to be looked at.
+crawl=(--accept-new -v --prot clear --block 64K --rate 500K --retries 0)
+both=(--transport rdma --nic eth0,eth2)
+
+# begin COMMAND...: a transfer in the background; once it runs, where it is: $tmp/here, $tmp/there
+begin() {
+	"$@" >"$tmp/out" 2>"$tmp/err" &
+	client=$!
+	patience 30 running
+	python3 "$top_srcdir/tests/vm/where.py" "$client" >"$tmp/here"
+	python3 "$top_srcdir/tests/vm/where.py" "$(session)" >"$tmp/there"
+}
+session() { ps -o pid= --ppid "$server" | tail -n 1 | tr -d ' '; }
+# Bytes are on their way, so that all threads are there.
+running() { grep -qs '% .* of 160 MiB' "$tmp/err" && has_threads "$client" && has_threads "$(session)"; }
+has_threads() {
+	[ -n "$1" ] && grep -qs '^receiver\|^sender' /proc/"$1"/task/*/comm &&
+		grep -qs '^read[0-9]\|^write[0-9]' /proc/"$1"/task/*/comm
+}
+stop() { kill -TERM "$client"; wait "$client"; patience 10 no_session; }
+no_session() { [ -z "$(session)" ]; }
+
+# cpus FILE NAME: of all threads with that name, sorted
+cpus() { awk -v name="^$2" '$1 == "thread" && $2 ~ name { print $3 }' "$1" | sort -u | paste -sd ' '; }
+# all_on FILE NODE: there is memory bound to it, and none of that is elsewhere
+all_on() { awk -v node="$2" '$1 == "memory" && $2 == node && $3 > 60 && $4 == 0 { ok = 1 } END { exit !ok }' "$1"; }
+# bound FILE: the nodes that memory is bound to
+bound() { awk '$1 == "memory" { print $2 }' "$1" | paste -sd ' '; }
+is() { [ "$1" = "$2" ] || { echo "# $1, not $2"; return 1; }; }
+
+# ---- by the cards ----
+
+for op in write read; do
+	begin rftp put "${crawl[@]}" "${both[@]}" --op $op "$tmp/t1/big" "$url/big"
+	for side in here there; do
+		check "$op, $side: a pool on each node" is "$(bound "$tmp/$side")" "0 1"
+		check "$op, $side: all of node 0's is there" all_on "$tmp/$side" 0
+		check "$op, $side: all of node 1's is there" all_on "$tmp/$side" 1
+	done
+	check "$op: the client's threads are by its cards" is "$(cpus "$tmp/here" sender)" "0-1 2-3"
+	check "$op: the server's by its own" is "$(cpus "$tmp/there" receiver)" "0-1 2-3"
+	check "$op: the readers are by the storage" is "$(cpus "$tmp/here" read)" "2-3"
+	check "$op: the writers by theirs" is "$(cpus "$tmp/there" write)" "0-1"
+	stop
+done
+check "-v says it of node 0" grep -q 'path 0: eth0 (10.0.0.1) on node 0; threads on CPUs 0-1; pool of .*, 100 % of its pages on node 0' "$tmp/err"
+check "and of node 1" grep -q 'path 1: eth2 (10.1.0.1) on node 1; threads on CPUs 2-3; pool of .*, 100 % of its pages on node 1' "$tmp/err"
+check "the server's log, too" grep -q 'path 1: eth3 (10.1.0.2) on node 1; threads on CPUs 2-3; pool of .*, 100 % of its pages on node 1' "$tmp/main.log"
+
+cp "$tmp/t0/big" "$root/big"
+begin rftp get "${crawl[@]}" "${both[@]}" --prot private "$url/big" "$tmp/t1/back"
+check "a get, encrypted: the client's pools" all_on "$tmp/here" 1
+check "the server's" all_on "$tmp/there" 0
+check "the client's receivers" is "$(cpus "$tmp/here" receiver)" "0-1 2-3"
+check "the writers" is "$(cpus "$tmp/here" write)" "2-3"
+check "the server's readers" is "$(cpus "$tmp/there" read)" "0-1"
+stop
+
+# ---- by what is asked for ----
+
+begin rftp put "${crawl[@]}" "${both[@]}" --numa node:1 "$tmp/t0/big" "$url/a"
+check "--numa node:1: memory" is "$(bound "$tmp/here")" "1"
+check "all of it" all_on "$tmp/here" 1
+check "and threads" is "$(cpus "$tmp/here" 'sender|read')" "2-3"
+check "the server is its own master" is "$(bound "$tmp/there")" "0 1"
+stop
+begin rftp put "${crawl[@]}" "${both[@]}" --numa nic "$tmp/t0/big" "$url/a"
+check "--numa nic: readers by the cards" is "$(cpus "$tmp/here" read)" "0-3"
+stop
+begin rftp put "${crawl[@]}" "${both[@]}" --numa storage "$tmp/t1/big" "$url/a"
+check "--numa storage: memory" is "$(bound "$tmp/here")" "1"
+check "and threads" is "$(cpus "$tmp/here" 'sender|read')" "2-3"
+stop
+begin rftp put "${crawl[@]}" "${both[@]}" --numa off "$tmp/t1/big" "$url/a"
+check "--numa off: no memory is bound" is "$(bound "$tmp/here")" ""
+check "nor any thread" is "$(cpus "$tmp/here" 'sender|read')" "0-3"
+stop
+begin rftp put "${crawl[@]}" "${both[@]}" --nic-node eth0=1,eth2=any "$tmp/t1/big" "$url/a"
+check "--nic-node: memory" is "$(bound "$tmp/here")" "1"
+check "and threads" is "$(cpus "$tmp/here" sender)" "0-3 2-3"
+stop
+begin rftp put "${crawl[@]}" "${both[@]}" --pin cores --readers 2 "$tmp/t1/big" "$url/a"
+check "--pin cores: the cards' threads have one each" is "$(cpus "$tmp/here" sender)" "0 2"
+check "and the readers" is "$(cpus "$tmp/here" read)" "2 3"
+stop
+begin rftp put "${crawl[@]}" --transport tcp --nic eth0,eth2 "$tmp/t1/big" "$url/a"
+check "by TCP: memory on the card's node" all_on "$tmp/here" 0
+check "and its thread" is "$(cpus "$tmp/here" sender | grep -o '^0-1')" "0-1"
+stop
+
+run rftp put --numa node:7 "$tmp/t1/big" "$url/a"
+check "a node that there is not" test "$status" -eq 2 -a "$(grep -c 'node:7: there is no such node' "$tmp/err")" -eq 1
+run rftp put --nic-node eth0:1 "$tmp/t1/big" "$url/a"
+check "a list that is none" test "$status" -eq 2
+
+# ---- a cpuset ----
+
+mkdir -p "$tmp/cg"
+mount -t cgroup2 none "$tmp/cg"
+mounts+=("$tmp/cg")
+echo +cpuset >"$tmp/cg/cgroup.subtree_control"
+mkdir "$tmp/cg/some"
+echo 2-3 >"$tmp/cg/some/cpuset.cpus"
+within() { echo "$BASHPID" >"$tmp/cg/some/cgroup.procs" && exec "$@"; } # in the background
+begin within rftp put "${crawl[@]}" "${both[@]}" "$tmp/t1/big" "$url/a"
+check "without node 0's CPUs: its memory" all_on "$tmp/here" 0
+check "its thread is on node 1" is "$(cpus "$tmp/here" sender)" "2-3"
+stop
+check "with a word" grep -q 'node 0 has no CPU that may be used here: threads run on node 1' "$tmp/err"
+echo 1 >"$tmp/cg/some/cpuset.mems"
+begin within rftp put "${crawl[@]}" "${both[@]}" "$tmp/t1/big" "$url/a"
+check "without node 0's memory: node 1's pool" all_on "$tmp/here" 1
+stop
+check "with a warning" grep -q 'warning: memory cannot be put on node 0: it may not be used here (cpuset)' "$tmp/err"
+
+# ---- a node that is full ----
+
+free_mib() { awk '/MemFree/ { print int($4 / 1024) }' /sys/devices/system/node/node1/meminfo; }
+mount -o remount,size=3g "$tmp/t1"
+dd if=/dev/zero of="$tmp/t1/fill" bs=1M count=$(($(free_mib) - 48)) status=none
+begin rftp put "${crawl[@]}" "${both[@]}" "$tmp/t1/big" "$url/a"
+check "node 1 is full: a warning" patience 5 grep -q 'warning: node 1 has not .* to spare: some of the blocks may be on others' "$tmp/err"
+check "node 0 is not" all_on "$tmp/here" 0
+check "threads stay" is "$(cpus "$tmp/here" sender)" "0-1 2-3"
+stop
+rm "$tmp/t1/fill"
+
+# ---- data ----
+
+run rftp put --accept-new -v "${both[@]}" --prot clear "$tmp/t1/small" "$url/whole"
+check "all arrives" cmp "$tmp/t1/small" "$root/whole"
+check "nothing stays" patience 10 nothing_left
+finish

@@ -10,6 +10,7 @@ static const struct command {
 	tool_command *run;
 } commands[] = {
 	{ "topo", "the nodes of this machine and what is on each", tool_topo },
+	{ "plan", "how many threads should carry what by which nodes", tool_plan },
 };
 
 static int help(void)
@@ -38,7 +39,7 @@ int main(int argc, char **argv)
 	if (is(argv[1], "-h", "--help"))
 		return help();
 	if (is(argv[1], "-V", "--version")) {
-		printf("rftp-numa %s\n", PACKAGE_VERSION);
+		printf("rftp-numa %s\nfeatures: %s\n", PACKAGE_VERSION, RFTP_FEATURES);
 		return TOOL_DONE;
 	}
 	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)

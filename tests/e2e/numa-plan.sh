@@ -1,0 +1,204 @@
+#!/bin/bash
+# rftp-numa plan: the manual's example, problems with known answers, this machine and another,
+# what is wrong with a problem, and searches that are ended. TAP.
+
+. "${top_srcdir:?}/tests/e2e/lib.sh"
+need python3 taskset
+
+man=$top_srcdir/man/rftp-numa.1
+
+# problem FILE FIELD...: of one node, with what is given in place of its own
+problem() {
+	local file=$1
+	shift
+	python3 -c 'import json, sys
+fields = {"nodes": "[0]", "threads": "6", "data": "[100]", "disk": "[[2]]", "network": "[[1]]"}
+fields.update(f.split("=", 1) for f in sys.argv[1:])
+print("{", ", ".join(json.dumps(k) + ": " + v for k, v in fields.items() if v), "}")' \
+		"$@" >"$tmp/$file"
+}
+plan() { run rftp-numa plan "$@"; }
+# is EXPRESSION: of Python, over the JSON p that it printed
+is() {
+	python3 -c 'import json, sys
+p = json.load(open(sys.argv[1]))
+near = lambda a, b: abs(a - b) <= 1e-5 * abs(b)
+sys.exit(not eval(sys.argv[2]))' "$tmp/out" "$1"
+}
+# warned TEXT: one line on standard error
+warned() { [ "$(wc -l <"$tmp/err")" -eq 1 ] && grep -q -e "^rftp-numa: .*$1" "$tmp/err"; }
+# fails STATUS TEXT: nothing on standard output besides
+fails() { status_is "$1" && [ ! -s "$tmp/out" ] && warned "$2"; }
+
+problem one.json
+if ! rftp-numa --version | grep -q '[+]lpsolve'; then
+	plan --problem "$tmp/one.json"
+	check "a build without lp_solve says so" fails 1 'no lp_solve'
+	finish
+fi
+
+# ---- the manual's example ----
+
+# literal N: the N-th example that is set off in the manual
+literal() {
+	awk -v n="$1" '/^\.Bd/ { b++; next } /^\.Ed/ { on = 0 } b == n && !on { on = 1 }
+		b == n && !done { if (/^\.Ed/) done = 1; else print }' "$man"
+}
+literal 1 >"$tmp/problem.json"
+literal 2 | tail -n +2 >"$tmp/want"
+words=$(literal 2 | sed -n '1s/^\$ rftp-numa plan //p')
+cd "$tmp" || exit 99
+# shellcheck disable=SC2086 # words
+plan $words
+check "the manual's example" status_is 0
+check "nothing on standard error" test ! -s "$tmp/err"
+# Which of several plans that are equally good it is may differ from lp_solve to lp_solve.
+what_counts() { sed -nE 's/^(all is sent after [0-9.]+ s);.*/\1/p; /^spread evenly/p' "$1"; }
+what_counts want >want.counts
+what_counts out >out.counts
+check "takes as long as the manual says" diff want.counts out.counts
+check "which is said in two lines" test "$(wc -l <want.counts)" -eq 2
+check "in the manual's words" diff <(sed -E 's/[0-9.]+/N/g' want | grep -v ^bottleneck | sort -u) <(sed -E 's/[0-9.]+/N/g' out | grep -v ^bottleneck | sort -u)
+# shellcheck disable=SC2086
+plan $words --json
+check "the same for programs" is 'p["objective"] == "makespan" and p["proven"] and near(p["bound"], p["makespan"])'
+check "all bytes, by paths and by stages" is 'sum(x["bytes"] for x in p["paths"]) == sum(x["bytes"] for x in p["disk"]) == sum(x["bytes"] for x in p["network"]) == 150 << 30'
+check "no node has more threads than it has" is 'all(sum(x["threads"] for x in p["disk"] + p["network"] if x["memory"] == v) <= 8 for v in (0, 1))'
+check "times are bytes by threads by bandwidth" is 'all(near(x["seconds"], x["bytes"] / x["threads"] / (2 << 30 if x["storage"] == x["memory"] else 1200 << 20)) for x in p["disk"])'
+check "the end is that of the slowest path" is 'near(p["makespan"], max(x["seconds"] for x in p["paths"]))'
+check "better than no plan" is 'p["makespan"] < p["spread"]["makespan"]'
+makespan=$(python3 -c 'import json; print(json.load(open("out"))["makespan"])')
+plan --problem problem.json --objective sum --json
+check "the sum" is "p['objective'] == 'sum' and near(p['sum'], sum(x['seconds'] for x in p['paths'])) and p['makespan'] > $makespan"
+
+# ---- known answers ----
+
+# 100 bytes, a disk thread 2/s, a network thread 1/s, 6 threads: 2 and 4.
+plan --problem one.json --objective sum --json
+check "one node" is 'near(p["sum"], 25) and [x["threads"] for x in p["disk"] + p["network"]] == [2, 4]'
+check "no plan: three threads each" is 'near(p["spread"]["makespan"], 100 / 3)'
+problem card.json 'threads=[64]' 'network_limit=["20bit"]'
+plan --problem card.json --json
+check "a card's limit" is 'near(p["makespan"], 100 / 3) and p["bottlenecks"] == [{"part": "network_limit", "from": 0, "to": 0}]'
+plan --problem card.json
+check "is the bottleneck" grep -q '^bottleneck: the cards of network 0 (3 B/s)$' out
+
+# ---- the machine ----
+
+"$lib/make-sysfs" "$top_srcdir/tests/unit/sysfs/two" "$tmp/two"
+cat >rates.json <<'JSON'
+{ "nodes": [0, 1], "disk": [["1G", "1G"], ["1G", "1G"]], "network": [["1G", "1G"], ["1G", "1G"]] }
+JSON
+plan --problem rates.json --data 1:1T --sysfs two --json
+check "its cards are the limit" is 'near(p["makespan"], 2**40 / 12.5e9) and {x["network"] for x in p["paths"]} == {0}'
+plan --problem rates.json --data 1:1T --sysfs two
+check "its CPUs are the threads" grep -q '^threads: node 0 [0-9]* of 16, node 1 [0-9]* of 16$' out
+echo 10000 >two/devices/pci0000:80/0000:80:02.0/0000:83:00.0/net/ens2f0/speed
+plan --problem rates.json --data 0:1T,1:0 --sysfs two --nic ens2f0 --json
+check "the card that is named" is '{x["network"] for x in p["paths"]} == {1} and near(p["makespan"], 2**40 / 1.25e9)'
+echo 20000 >two/devices/virtual/net/bond1/speed
+plan --problem rates.json --data 0:1T --sysfs two --json
+check "all cards, those that stand on others not counted" is '{x["network"] for x in p["paths"]} == {0, 1} and near(p["makespan"], 2**40 / 13.75e9)'
+cpu=$(taskset -cp $$ | sed 's/.*: //; s/[,-].*//')
+problem here.json threads= 'network_limit=[1]'
+run taskset -c "$cpu" rftp-numa plan --problem here.json --data 0:1
+check "threads of CPUs that are allowed, and no others" fails 1 'two threads'
+
+# ---- what is wrong ----
+
+while IFS='|' read -r field text; do
+	problem wrong.json "$field"
+	plan --problem wrong.json
+	check "wrong: ${field:0:60}" fails 1 "$text"
+done <<'END_OF_WRONG'
+disk=|wrong.json: disk is missing
+data=|data is missing
+threads=|threads is missing
+nodes=|nodes must be a list
+nodes=[]|nodes must be a list
+nodes=[0.5]|nodes\[0\] must be a number
+nodes=[0, 0]|nodes\[1\]: 0 is there twice
+nodes=[0, 1]|there are 2 nodes
+threads=[1.5]|threads\[0\] must be a number of threads
+threads=100000|threads must be a number of threads
+threads="6"|threads must be a number of threads
+data=[-1]|data\[0\] must be bytes
+data=[NaN]|no JSON
+data=["2000P"]|data\[0\] must be bytes
+data=["1Z"]|data\[0\] must be bytes
+data=[0]|no data
+disk=[[1, 1]]|disk\[0\] has 2 entries
+disk=[1]|disk\[0\] must be a list
+disk=[[-1]]|disk\[0\]\[0\] must be bytes per second
+disk=[[1e16]]|disk\[0\]\[0\] must be bytes per second
+disk=[[null]]|disk\[0\]\[0\] must be bytes per second
+disk=[[0]]|data of node 0 cannot be read
+disk=[[1e-9]]|less than a millionth
+network=[[0]]|data of node 0 cannot leave
+network_limit=[0]|data of node 0 cannot leave
+network_limit=["fast"]|network_limit\[0\] must be bytes per second
+link_limit=[[-1]]|link_limit\[0\]\[0\] must be bytes per second
+disk_limit=[null, 1]|disk_limit has 2 entries
+threads=1|two threads
+limits=[1]|no field limits
+END_OF_WRONG
+echo '{ "nodes": [0], "nodes": [1] }' >wrong.json
+plan --problem wrong.json
+check "a field that is there twice" fails 1 'wrong.json:1: no JSON: duplicate'
+echo '[]' >wrong.json
+plan --problem wrong.json
+check "no object" fails 1 'not an object'
+plan --problem nowhere.json
+check "a file that there is not" fails 1 'nowhere.json: No such file'
+plan --problem rates.json --data 0:1G --sysfs nowhere
+check "a sysfs that there is not" fails 1 'nowhere: No such file'
+problem far.json 'nodes=[5]' threads=
+plan --problem far.json --data 5:1G --sysfs two
+check "a node that there is not" fails 1 'no node 5'
+run sh -c 'rftp-numa plan --problem one.json >/dev/full'
+check "output that cannot be written" test "$status" -eq 1 -a "$(grep -c 'No space' err)" -eq 1
+
+while IFS='|' read -r words text; do
+	# shellcheck disable=SC2086 # words
+	plan $words
+	check "misused: $words" fails 2 "$text"
+done <<'END_OF_MISUSED'
+|--problem FILE
+--problem one.json --objective fastest|sum or makespan, not: fastest
+--problem one.json --limit 0|--limit takes
+--problem one.json --data 7:1G|node 7 is not among
+--problem one.json --data 0:1G,0:1G|node 0 is there twice
+--problem one.json --data 0:much|NODE:SIZE,.* not 0:much
+--problem one.json --data 0|NODE:SIZE,.* not 0 
+--problem rates.json --data 0:1G --sysfs two --nic ens9|no network interface ens9
+--problem rates.json --data 0:1G --sysfs two --nic lo|the node of lo is not known
+--problem rates.json --data 0:1G --sysfs two --nic ens3|ens3 does not tell its speed
+--problem rates.json --data 0:1G --sysfs two --nic ens1f0,ens1f0|ens1f0 is there twice
+END_OF_MISUSED
+
+# ---- ended ----
+
+python3 - >eight.json <<'PY'
+import json
+n = range(8)
+near = lambda i, k: i == k
+print(json.dumps({"nodes": list(n), "threads": 16,
+    "data": [int(1e11 + i * 1e9) if i < 3 else 0 for i in n],
+    "disk": [[2e9 if near(i, k) else 1e9 + 7e7 * ((i * 5 + k * 3) % 7) for k in n] for i in n],
+    "network": [[0 if k < 5 else 1.9e9 if near(i, k) else 9e8 + 5e7 * ((i * 3 + k * 5) % 11)
+                 for k in n] for i in n]}))
+PY
+plan --problem eight.json --limit 1 --json
+check "out of time" status_is 0
+check "which is said" warned 'out of time after [0-9]* linear programmes: .*at most [0-9.]* % above'
+check "a plan all the same" is 'not p["proven"] and 0 < p["bound"] < p["makespan"] and sum(x["bytes"] for x in p["paths"]) > 302.9e9'
+run timeout --preserve-status -s INT 2 rftp-numa plan --problem eight.json --json
+check "interrupted" status_is 0
+check "which is said, too" warned 'interrupted after [0-9]* linear programmes'
+check "with what was found" is 'not p["proven"] and p["bound"] < p["makespan"]'
+"$lib/on-terminal" "$tmp/seen" -- rftp-numa plan --problem eight.json --limit 2
+status=$?
+check "on a terminal" status_is 0
+check "it shows how far it is" grep -q '[1-9][0-9]* linear programmes; best [0-9.]* s, none is below [0-9.]* s' seen
+check "and takes that away again" not grep -q 'linear programmes; best' seen.screen
+finish

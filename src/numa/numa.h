@@ -83,6 +83,25 @@ int topo_memory(const struct topo *t, int node, struct node_memory *m);
 /* Free bytes in huge pages of size, that were set aside on the node; 0: none, or not known. */
 uint64_t topo_huge_free(const struct topo *t, int node, uint64_t size);
 
+/* ---- what CPUs share ---- */
+
+#define PACKAGE_UNKNOWN (-1)
+
+/* The package (socket) that all of a node's CPUs are in; PACKAGE_UNKNOWN: the firmware does not
+ * tell, the node has no CPUs, or they are in several. */
+int topo_package(const struct topo *t, int node);
+/* One CPU, the first, of each core that has any of cpus. */
+struct ids topo_cores(const struct topo *t, const struct ids *cpus);
+
+/* The last level's caches, in bytes; 0: not known. */
+struct caches {
+	uint64_t all;     /* of all there are */
+	uint64_t biggest; /* of one */
+};
+
+/* Those that cpus stand on, each counted once. */
+struct caches topo_caches(const struct topo *t, const struct ids *cpus);
+
 /* ---- what is where ---- */
 
 /* The node of a network interface, or of an RDMA device; NODE_UNKNOWN when the firmware does

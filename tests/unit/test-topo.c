@@ -177,6 +177,65 @@ static void test_eight(void **state)
 	topo_free(t);
 }
 
+static void test_packages(void **state)
+{
+	struct topo *t = machine("eight");
+
+	(void)state;
+	assert_int_equal(topo_package(t, 7), 3);
+	assert_int_equal(topo_package(t, 6), 3);
+	assert_int_equal(topo_package(t, 5), 2);
+	assert_int_equal(topo_package(t, 8), PACKAGE_UNKNOWN);
+	topo_free(t);
+	t = machine("two");
+	assert_int_equal(topo_package(t, 0), 0);
+	assert_int_equal(topo_package(t, 1), PACKAGE_UNKNOWN); /* one of its CPUs does not say */
+	topo_free(t);
+	t = machine("four");
+	assert_int_equal(topo_package(t, 0), PACKAGE_UNKNOWN); /* nothing says */
+	assert_int_equal(topo_package(t, 4), PACKAGE_UNKNOWN); /* no CPUs */
+	topo_free(t);
+}
+
+static void test_cores(void **state)
+{
+	static const struct { const char *cpus, *firsts; } cases[] = {
+		{ "0-7,16-23", "0-7" }, { "16-23", "16-23" }, { "3,19", "3" }, { "4,18,20", "4,18" },
+		{ "", "" }, { "100", "100" },
+	};
+	struct topo *t = machine("two");
+	struct ids cpus;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		assert_int_equal(ids_parse(cases[i].cpus, &cpus), 0);
+		cpus = topo_cores(t, &cpus);
+		nodes_are(&cpus, cases[i].cpus, cases[i].firsts);
+	}
+	topo_free(t);
+}
+
+static void test_caches(void **state)
+{
+	static const struct { const char *cpus; unsigned all, biggest; } cases[] = {
+		{ "0-7,16-23", 32, 16 }, { "0", 16, 16 }, { "8-15", 24, 24 }, { "0-31", 56, 24 },
+		{ "100", 0, 0 }, { "", 0, 0 },
+	};
+	struct topo *t = machine("two");
+	struct ids cpus;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct caches c;
+
+		assert_int_equal(ids_parse(cases[i].cpus, &cpus), 0);
+		c = topo_caches(t, &cpus);
+		assert_int_equal(c.all, (uint64_t)cases[i].all << 20);
+		assert_int_equal(c.biggest, (uint64_t)cases[i].biggest << 20);
+	}
+	topo_free(t);
+}
+
 /* A kernel that knows nothing of nodes, and none at all. */
 static void test_none(void **state)
 {
@@ -231,6 +290,9 @@ int main(void)
 		cmocka_unit_test(test_memory),
 		cmocka_unit_test(test_four),
 		cmocka_unit_test(test_eight),
+		cmocka_unit_test(test_packages),
+		cmocka_unit_test(test_cores),
+		cmocka_unit_test(test_caches),
 		cmocka_unit_test(test_none),
 		cmocka_unit_test(test_this),
 	};

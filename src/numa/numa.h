@@ -184,4 +184,34 @@ int place_thread(const struct ids *cpus);
  * it may use, which is logged. */
 void place_self(const struct ids *cpus);
 
+/* ---- the I/O model ---- */
+
+/* What rftp-numa model measured: the bandwidth of copies between a node that a device hangs on,
+ * with threads there, and each other node. Nodes alike are in one class; class 1 has the node
+ * itself and those of its package, and all when no classes were seen. Nothing in it changes.
+ * Any thread. */
+struct model;
+
+enum model_op {
+	MODEL_WRITE, /* to the device: from the other node to the device's */
+	MODEL_READ,  /* from the device: from its node to the other */
+	MODEL_OPS
+};
+
+/* Where one is looked for: RFTP_NUMA_MODEL of the environment, or else MODEL_FILE. */
+#define MODEL_FILE "/var/lib/rftp/numa-model.json"
+const char *model_default(void);
+
+/* file: NULL for the default. t: the machine it must have been made on. NULL with text and e's
+ * code: -ENOENT when there is none, which is no error for who can do without; -EBADMSG when it
+ * is damaged; -ESTALE when it was made on another machine, or before this one changed. */
+struct model *model_read(const char *file, const struct topo *t, struct err *e);
+void model_free(struct model *m);
+/* The nodes whose memory a device on node may as well use when its own is full: those in class
+ * 1 of it, itself among them. Itself alone without a model (m NULL), or when the model has
+ * nothing of it. */
+struct ids model_near(const struct model *m, int node, enum model_op op);
+/* The class that memory of node is in for a device on target, from 1; 0: not known. */
+unsigned model_class(const struct model *m, int target, enum model_op op, int node);
+
 #endif

@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The model's file: written and read again, absent, another machine's, damaged. */
+#include "numa/model.h"
+#include "tests/support/sysfs.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static struct topo *topo, *other;
+static char path[8192];
+
+static int setup(void **state)
+{
+	if (tmp_setup(state))
+		return -1;
+	topo = topo_read(sysfs_make("two"), NULL);
+	other = topo_read(sysfs_make("four"), NULL);
+	snprintf(path, sizeof(path), "%s/model.json", tmp_dir);
+	return topo && other ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+	topo_free(topo);
+	topo_free(other);
+	return tmp_teardown(state);
+}
+
+/* Two nodes, of which the remote one is half as fast to write to and as fast to read from. */
+static struct model *two_nodes(void)
+{
+	struct model *m = model_new(topo);
+	struct target *t = model_add(m, 1);
+
+	t->threads = 8;
+	t->copies = 10;
+	t->bytes = 1 << 25;
+	t->placed = 3 << 25;
+	for (int op = 0; op < MODEL_OPS; op++)
+		for (int i = 0; i < 2; i++) {
+			double v[] = { 99e8, 100e8, 101e8, 102e8, 103e8 };
+
+			for (int k = 0; k < 5; k++)
+				v[k] /= op == MODEL_WRITE && i == 0 ? 2 : 1;
+			t->row[op].cell[i].node = i;
+			cell_sum(&t->row[op].cell[i], v, 5);
+			t->row[op].n = 2;
+		}
+	assert_int_equal(model_classify(m, topo), 0);
+	return m;
+}
+
+static char *text_of(const struct model *m)
+{
+	char *line = json_line(model_json(m));
+
+	assert_non_null(line);
+	return line;
+}
+
+/* ---- there and back ---- */
+
+static void test_round_trip(void **state)
+{
+	struct model *m = two_nodes(), *again;
+	struct err e = ERR_INIT;
+	char *before = text_of(m), *after;
+
+	(void)state;
+	assert_int_equal(model_write(m, path, &e), 0);
+	again = model_read(path, topo, &e);
+	if (!again)
+		fail_msg("%s", e.text);
+	after = text_of(again);
+	assert_string_equal(before, after);
+	assert_int_equal(model_class(again, 1, MODEL_WRITE, 0), 2);
+	assert_int_equal(model_class(again, 1, MODEL_READ, 0), 1);
+	assert_true(again->target[0].row[MODEL_WRITE].cell[0].median == 101e8 / 2);
+	assert_int_equal(again->target[0].row[MODEL_READ].cell[1].rounds, 5);
+	assert_int_equal(again->target[0].bytes, 1 << 25);
+	assert_int_equal(again->target[0].placed, 3 << 25);
+	free(before);
+	free(after);
+	model_free(m);
+	model_free(again);
+}
+
+static void test_default(void **state)
+{
+	struct model *m = two_nodes();
+	struct err e = ERR_INIT;
+
+	(void)state;
+	assert_int_equal(model_write(m, path, &e), 0);
+	model_free(m);
+	unsetenv("RFTP_NUMA_MODEL");
+	assert_string_equal(model_default(), MODEL_FILE);
+	assert_int_equal(setenv("RFTP_NUMA_MODEL", path, 1), 0);
+	m = model_read(NULL, topo, &e);
+	assert_non_null(m);
+	model_free(m);
+	unlink(path);
+	assert_null(model_read(NULL, topo, &e));
+	assert_int_equal(e.code, -ENOENT);
+	assert_null(model_read(NULL, topo, NULL));
+	unsetenv("RFTP_NUMA_MODEL");
+}
+
+static void test_other_machine(void **state)
+{
+	struct model *m = two_nodes();
+	struct err e = ERR_INIT;
+
+	(void)state;
+	assert_int_equal(model_write(m, path, &e), 0);
+	assert_null(model_read(path, other, &e));
+	assert_int_equal(e.code, -ESTALE);
+	assert_non_null(strstr(e.text, "another machine"));
+	assert_non_null(strstr(e.text, path));
+	model_free(m);
+}
+
+static void test_not_written(void **state)
+{
+	struct model *m = two_nodes();
+	struct err e = ERR_INIT;
+	char nowhere[8300];
+
+	(void)state;
+	snprintf(nowhere, sizeof(nowhere), "%s/nowhere/model.json", tmp_dir);
+	assert_int_equal(model_write(m, nowhere, &e), -ENOENT);
+	assert_non_null(strstr(e.text, "nowhere"));
+	model_free(m);
+}
+
+/* ---- damage ---- */
+
+static void refused(const char *text, size_t len, const char *what)
+{
+	struct err e = ERR_INIT;
+	struct model *m = model_parse("file", text, len, &e);
+
+	if (m || e.code != -EBADMSG || strncmp(e.text, "file: ", 6))
+		fail_msg("%s: %s", what, m ? "is taken" : e.text);
+}
+
+/* As a whole it is good; cut anywhere it is not. */
+static void test_cut(void **state)
+{
+	struct model *m = two_nodes();
+	char *text = text_of(m);
+	size_t len = strlen(text) - 1;
+
+	(void)state;
+	for (size_t n = 0; n < len; n++)
+		refused(text, n, "cut");
+	free(text);
+	model_free(m);
+}
+
+/* text with its first from replaced. */
+static void replaced(const char *text, const char *from, const char *to, char *out, size_t room)
+{
+	const char *at = strstr(text, from);
+
+	if (!at)
+		fail_msg("no %s in %s", from, text);
+	snprintf(out, room, "%.*s%s%s", (int)(at - text), text, to, at + strlen(from));
+}
+
+static void test_damaged(void **state)
+{
+	static const struct { const char *from, *to, *said; } cases[] = {
+		{ "\"rftp_numa_model\":1", "\"other\":1", "no model" },
+		{ "\"rftp_numa_model\":1", "\"rftp_numa_model\":2", "version 2" },
+		{ "\"rftp_numa_model\":1", "\"rftp_numa_model\":\"1\"", "no model" },
+		{ "\"date\":\"", "\"date\":\"0123456789012345678901234567890123456789", "date" },
+		{ "\"date\":\"", "\"date\":7,\"x\":\"", "date" },
+		{ "\"date\":\"", "\"date\":\"a\",\"date\":\"", "line 1" },
+		{ "\"nodes\":[", "\"nodes\":[1,", "nodes[0]" },
+		{ "\"nodes\":[", "\"nodes\":{},\"x\":[", "\"nodes\" is not a list" },
+		{ "\"nodes\":[", "\"nodes\":[],\"x\":[", "\"nodes\" is not a list" },
+		{ "\"id\":1", "\"id\":0", "nodes[1]: \"id\"" },
+		{ "\"id\":1", "\"id\":1024", "nodes[1]: \"id\"" },
+		{ "\"id\":1", "\"id\":1.0", "nodes[1]: \"id\"" },
+		{ "\"id\":0", "\"id\":-1", "nodes[0]: \"id\"" },
+		{ "\"id\":0", "\"id\":99999999999999999999999", "line 1" },
+		{ "\"cpus\":\"0", "\"cpus\":\"x", "nodes[0]: \"cpus\"" },
+		{ "\"cpus\":\"0", "\"cpus\":\"9999999-0", "nodes[0]: \"cpus\"" },
+		{ "\"memory\":", "\"memory\":-1,\"x\":", "nodes[0]: \"memory\"" },
+		{ "[10,21]", "[10]", "1 distances" },
+		{ "[10,21]", "[10,21,31]", "\"distances\" is not a list" },
+		{ "[10,21]", "[10,-1]", "distance 1" },
+		{ "[10,21]", "[10,\"21\"]", "distance 1" },
+		{ "[10,21]", "10", "\"distances\"" },
+		{ "\"targets\":[", "\"targets\":[7,", "targets[0]" },
+		{ "\"targets\":[", "\"targets\":[],\"x\":[", "\"targets\" is not a list" },
+		{ "\"node\":1,\"threads\"", "\"node\":2,\"threads\"", "no node 2" },
+		{ "\"threads\":8", "\"threads\":0", "\"threads\"" },
+		{ "\"threads\":8", "\"threads\":8193", "\"threads\"" },
+		{ "\"copies\":10", "\"copies\":null", "\"copies\"" },
+		{ "\"buffer\":", "\"buffer\":0,\"x\":", "\"buffer\"" },
+		{ "\"placed\":", "\"placed\":-1,\"x\":", "\"placed\"" },
+		{ "\"write\":[", "\"write\":[],\"x\":[", "\"write\" is not a list" },
+		{ "\"write\":[", "\"write\":[null,", "\"write\" is not a list" },
+		{ "{\"node\":0,\"median\"", "{\"node\":3,\"median\"", "no node 3" },
+		{ "{\"node\":0,\"median\"", "{\"node\":1,\"median\"", "write[1]: \"node\"" },
+		{ "\"median\":5050000000", "\"median\":0", "\"median\"" },
+		{ "\"median\":5050000000", "\"median\":1e300", "\"median\"" },
+		{ "\"median\":5050000000", "\"median\":1e400", "line 1" },
+		{ "\"median\":5050000000", "\"median\":\"fast\"", "\"median\"" },
+		{ "\"median\":5050000000", "\"median\":9050000000", "do not rise" },
+		{ "\"median\":5050000000", "\"median\":1", "do not rise" },
+		{ "\"low\":", "\"low\":0,\"x\":", "\"low\"" },
+		{ "\"high\":", "\"x\":", "\"high\"" },
+		{ "\"rounds\":5", "\"rounds\":0", "\"rounds\"" },
+		{ "\"rounds\":5", "\"rounds\":[]", "\"rounds\"" },
+		{ "\"class\":2", "\"class\":3", "\"class\"" },
+		{ "\"class\":2", "\"class\":0", "\"class\"" },
+		{ "\"class\":1", "\"class\":2", "class 1" },
+	};
+	struct model *m = two_nodes();
+	char *text = text_of(m), out[4096];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct err e = ERR_INIT;
+
+		replaced(text, cases[i].from, cases[i].to, out, sizeof(out));
+		refused(out, strlen(out), cases[i].to);
+		assert_null(model_parse("file", out, strlen(out), &e));
+		if (!strstr(e.text, cases[i].said))
+			fail_msg("%s: %s", cases[i].to, e.text);
+	}
+	free(text);
+	model_free(m);
+}
+
+/* A target twice; the local node in no class of its own. */
+static void test_not_local(void **state)
+{
+	struct model *m = two_nodes();
+	char *text;
+
+	(void)state;
+	m->target[0].row[MODEL_WRITE].cell[1].class = 2;
+	m->target[0].row[MODEL_WRITE].cell[0].class = 1;
+	text = text_of(m);
+	refused(text, strlen(text), "the target in class 2");
+	free(text);
+	m->target[0].row[MODEL_WRITE].n = 1; /* node 0, without the target */
+	text = text_of(m);
+	refused(text, strlen(text), "a row without its target");
+	free(text);
+	model_free(m);
+	m = two_nodes();
+	assert_non_null(model_add(m, 1));
+	m->target[1].threads = m->target[1].copies = 1;
+	m->target[1].bytes = 1;
+	text = text_of(m);
+	refused(text, strlen(text), "a target twice");
+	free(text);
+	model_free(m);
+}
+
+/* Any byte another: refused, or a model that can be asked, and written and read again. */
+static void test_bytes(void **state)
+{
+	static const char others[] = "\0 \"0-9,.:[]{}eEx\xff\x80\n";
+	struct model *m = two_nodes();
+	char *text = text_of(m);
+	size_t len = strlen(text), taken = 0;
+
+	(void)state;
+	model_free(m);
+	for (size_t i = 0; i < len; i++) {
+		char was = text[i];
+
+		for (size_t k = 0; k < sizeof(others) - 1; k++) {
+			struct err e = ERR_INIT;
+			char *again;
+
+			text[i] = others[k];
+			m = model_parse("file", text, len, &e);
+			assert_true(m || e.text[0]);
+			if (!m)
+				continue;
+			taken++;
+			assert_true(model_class(m, m->target[0].node, MODEL_READ,
+						m->target[0].node) < 2);
+			again = text_of(m);
+			model_free(m);
+			m = model_parse("file", again, strlen(again), &e);
+			if (!m)
+				fail_msg("%s", e.text);
+			model_free(m);
+			free(again);
+		}
+		text[i] = was;
+	}
+	assert_true(taken > 0);
+	free(text);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_round_trip),
+		cmocka_unit_test(test_default),
+		cmocka_unit_test(test_other_machine),
+		cmocka_unit_test(test_not_written),
+		cmocka_unit_test(test_cut),
+		cmocka_unit_test(test_damaged),
+		cmocka_unit_test(test_not_local),
+		cmocka_unit_test(test_bytes),
+	};
+
+	return cmocka_run_group_tests(tests, setup, teardown);
+}

@@ -8,13 +8,23 @@
 #include <string.h>
 #include <sys/mman.h>
 
+/* So far behind a huge page's start, times its turn, each buffer of a thread begins: at like
+ * places of their pages, two would get in each other's way in whatever goes by some bits of the
+ * address (caches, TLBs, banks of memory), and one cell more than the other. */
+#define STAGGER (67u << 12)
+
+struct buffer {
+	void *map;           /* whole huge pages, which are all or none huge */
+	uint8_t *at;
+};
+
 struct worker {
 	struct crew *crew;
 	unsigned cpu;
 	pthread_t thread;
 	/* Its own, but for the time between two jobs. */
-	uint8_t *home;       /* on the target */
-	uint8_t **away;      /* on each node */
+	struct buffer home;  /* on the target */
+	struct buffer *away; /* on each node */
 	uint64_t placed;     /* bytes that are where they should be */
 	uint64_t began, ended; /* now_ns() */
 	struct err err;
@@ -38,10 +48,30 @@ struct crew {
 
 /* ---- a thread's memory ---- */
 
-static void unmap(void *p, size_t bytes)
+static size_t map_bytes(const struct crew_config *c)
 {
-	if (p)
-		munmap(p, bytes);
+	return c->bytes + CREW_SLACK;
+}
+
+static void unmap(struct buffer *b, const struct crew_config *c)
+{
+	if (b->map)
+		munmap(b->map, map_bytes(c));
+}
+
+/* turn: the how manieth of its thread. */
+static int map(struct buffer *b, const struct crew_config *c, unsigned turn)
+{
+	void *p = mmap(NULL, map_bytes(c), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uintptr_t at = ((uintptr_t)p + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+
+	if (p == MAP_FAILED)
+		return -errno;
+	b->map = p;
+	b->at = (uint8_t *)at + (size_t)turn * STAGGER % HUGE_PAGE;
+	/* If there are any: what is asked is what memory costs, not what the TLB does. */
+	madvise(p, map_bytes(c), MADV_HUGEPAGE);
+	return 0;
 }
 
 int crew_check(const struct place_count *count, int node, size_t bytes, struct err *e)
@@ -69,24 +99,20 @@ static int look_where(struct worker *w, const void *p, int node)
 }
 
 /* A buffer on node, with all of its pages. */
-static int buffer(struct worker *w, int node, uint8_t **out)
+static int buffer(struct worker *w, int node, unsigned turn, struct buffer *b)
 {
 	const struct crew_config *c = w->crew->config;
-	void *p = mmap(NULL, c->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	int r = map(b, c, turn);
 	char text[32];
-	int r;
 
-	if (p == MAP_FAILED)
-		return err_sys(&w->err, -errno, "no memory for a buffer of %s",
+	if (r)
+		return err_sys(&w->err, r, "no memory for a buffer of %s",
 			       format_size(text, sizeof(text), c->bytes));
-	*out = p;
-	/* If there are any: what is asked is what memory costs, not what the TLB does. */
-	madvise(p, c->bytes, MADV_HUGEPAGE);
-	r = c->bind ? place_memory(p, c->bytes, node, true) : 0;
+	r = c->bind ? place_memory(b->map, map_bytes(c), node, true) : 0;
 	if (r)
 		return err_sys(&w->err, r, "cannot bind memory to node %d", node);
-	memset(p, (int)w->cpu + 1, c->bytes);
-	return c->bind ? look_where(w, p, node) : 0;
+	memset(b->at, (int)w->cpu + 1, c->bytes);
+	return c->bind ? look_where(w, b->at, node) : 0;
 }
 
 static void prepare(struct worker *w)
@@ -100,9 +126,9 @@ static void prepare(struct worker *w)
 	if (r)
 		err_sys(&w->err, r, "cannot run a thread on CPU %u", w->cpu);
 	if (!r)
-		r = buffer(w, c->target, &w->home);
+		r = buffer(w, c->target, 0, &w->home);
 	for (unsigned i = 0; !r && i < c->n; i++)
-		r = buffer(w, c->nodes[i], &w->away[i]);
+		r = buffer(w, c->nodes[i], i + 1, &w->away[i]);
 }
 
 /* ---- a thread's work ---- */
@@ -112,8 +138,8 @@ static void prepare(struct worker *w)
 static void copy(struct worker *w, unsigned node, enum model_op op)
 {
 	const struct crew_config *c = w->crew->config;
-	const uint8_t *from = op == MODEL_WRITE ? w->away[node] : w->home;
-	uint8_t *to = op == MODEL_WRITE ? w->home : w->away[node];
+	const uint8_t *from = op == MODEL_WRITE ? w->away[node].at : w->home.at;
+	uint8_t *to = op == MODEL_WRITE ? w->home.at : w->away[node].at;
 
 	pthread_barrier_wait(&w->crew->together);
 	w->began = now_ns();
@@ -265,9 +291,9 @@ void crew_end(struct crew *c)
 		struct worker *w = &c->worker[i];
 
 		pthread_join(w->thread, NULL);
-		unmap(w->home, c->config->bytes);
+		unmap(&w->home, c->config);
 		for (unsigned k = 0; k < c->config->n; k++)
-			unmap(w->away[k], c->config->bytes);
+			unmap(&w->away[k], c->config);
 		free(w->away);
 	}
 	pthread_barrier_destroy(&c->together);

@@ -6,6 +6,10 @@
 #include "numa/numa.h"
 #include "numa/stop.h"
 
+#define HUGE_PAGE ((size_t)2 << 20)
+/* What a buffer may take beside its bytes, for its start and end lie within huge pages. */
+#define CREW_SLACK (3 * HUGE_PAGE)
+
 struct crew;
 
 struct crew_config {
@@ -14,7 +18,7 @@ struct crew_config {
 	unsigned threads;
 	const int *nodes;       /* whose memory is copied from and to; the target may be one */
 	unsigned n;
-	size_t bytes;           /* of each buffer */
+	size_t bytes;           /* of each buffer: whole pages */
 	unsigned copies;        /* of a buffer by each thread in a round */
 	bool bind;              /* false: there is one node, and no choice */
 	const struct stop *stop;

@@ -40,7 +40,7 @@ void measure_plan_free(struct measure_plan *p);
 /* A thread's buffer, so large that caches do not matter. */
 uint64_t measure_bytes(const struct caches *c, unsigned threads);
 /* The largest that it may have on a node with so much room, of which half is taken, for so many
- * buffers; whole huge pages. */
+ * buffers with their slack; whole huge pages. */
 uint64_t measure_fit(uint64_t room, unsigned buffers);
 /* One CPU for each of so many threads, out of allowed: cores first, then their other threads.
  * Into cpus; false: there are not so many. */

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* How a target is measured: on which CPUs, with which nodes, and how much memory. */
+#include "numa/crew.h"
 #include "numa/measure.h"
 
 #include <errno.h>
@@ -8,7 +9,6 @@
 #include <unistd.h>
 
 #define BYTES_FLOOR (32u << 20)
-#define HUGE_PAGE (2u << 20)
 /* Of what caches hold for a thread, a buffer is so many times as much: then most of it is
  * never in one. */
 #define TIMES_CACHE 4
@@ -22,6 +22,14 @@ static uint64_t whole(uint64_t bytes)
 	return bytes / HUGE_PAGE * HUGE_PAGE;
 }
 
+/* A user's size. */
+static uint64_t pages(uint64_t bytes)
+{
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+
+	return (bytes + page - 1) / page * page;
+}
+
 uint64_t measure_bytes(const struct caches *c, unsigned threads)
 {
 	uint64_t bytes = TIMES_CACHE * c->all / threads;
@@ -33,7 +41,9 @@ uint64_t measure_bytes(const struct caches *c, unsigned threads)
 
 uint64_t measure_fit(uint64_t room, unsigned buffers)
 {
-	return whole(room / 2 / buffers);
+	uint64_t each = whole(room / 2 / buffers);
+
+	return each > CREW_SLACK ? each - CREW_SLACK : 0;
 }
 
 /* ---- which CPUs ---- */
@@ -167,7 +177,7 @@ static int plan_nodes(const struct topo *t, struct measure_plan *p, uint64_t lea
 static void plan_bytes(const struct topo *t, const struct measure_config *c, struct measure_plan *p,
 		       const struct caches *caches)
 {
-	uint64_t want = c->bytes ? c->bytes : measure_bytes(caches, p->threads);
+	uint64_t want = c->bytes ? pages(c->bytes) : measure_bytes(caches, p->threads);
 	char less[32], size[32];
 
 	p->bytes = want;
@@ -201,7 +211,7 @@ int measure_plan(const struct topo *t, const struct measure_config *c, int targe
 		r = plan_cpus(t, c, p, &cpus, e);
 	/* What the user wants is taken as it is, or not at all. */
 	if (!r)
-		r = plan_nodes(t, p, c->bytes ? c->bytes : BYTES_FLOOR, e);
+		r = plan_nodes(t, p, c->bytes ? pages(c->bytes) : BYTES_FLOOR, e);
 	if (!r) {
 		caches = topo_caches(t, &cpus);
 		plan_bytes(t, c, p, &caches);

@@ -41,9 +41,11 @@ static void test_bytes(void **state)
 static void test_fit(void **state)
 {
 	(void)state;
-	assert_int_equal(measure_fit(1024 * MIB, 8), 64 * MIB);
-	assert_int_equal(measure_fit(1024 * MIB, 16), 32 * MIB);
-	assert_int_equal(measure_fit(1024 * MIB, 7), 72 * MIB); /* 73.1 */
+	assert_int_equal(measure_fit(1024 * MIB, 8), 58 * MIB);
+	assert_int_equal(measure_fit(1024 * MIB, 16), 26 * MIB);
+	assert_int_equal(measure_fit(1024 * MIB, 7), 66 * MIB); /* 73.1, whole huge pages: 72 */
+	assert_int_equal(measure_fit(128 * MIB, 8), 2 * MIB);
+	assert_int_equal(measure_fit(96 * MIB, 8), 0);
 	assert_int_equal(measure_fit(2 * MIB, 1), 0);
 	assert_int_equal(measure_fit(0, 1), 0);
 }

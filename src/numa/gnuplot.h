@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Runs gnuplot. */
+#ifndef RFTP_NUMA_GNUPLOT_H
+#define RFTP_NUMA_GNUPLOT_H
+
+#include "util/util.h"
+
+/* Run script, as standard input; what it prints is *out, which the caller frees. 0, or a negative
+ * errno with text: -ENOENT when there is no gnuplot. */
+int gnuplot(const char *script, size_t script_len, char **out, size_t *len, struct err *e);
+
+#endif

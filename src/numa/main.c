@@ -10,6 +10,7 @@ static const struct command {
 	tool_command *run;
 } commands[] = {
 	{ "topo", "the nodes of this machine and what is on each", tool_topo },
+	{ "model", "what copies between nodes cost, and which are alike", tool_model },
 	{ "plan", "how many threads should carry what by which nodes", tool_plan },
 };
 

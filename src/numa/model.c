@@ -79,6 +79,28 @@ struct target *model_add(struct model *m, int node)
 	return one;
 }
 
+static void target_clear(struct target *t)
+{
+	for (int op = 0; op < MODEL_OPS; op++)
+		free(t->row[op].cell);
+}
+
+int model_only(struct model *m, int node)
+{
+	struct target kept;
+
+	if (!model_target(m, node))
+		return -ENOENT;
+	for (unsigned i = 0; i < m->targets; i++)
+		if (m->target[i].node == node)
+			kept = m->target[i];
+		else
+			target_clear(&m->target[i]);
+	m->target[0] = kept;
+	m->targets = 1;
+	return 0;
+}
+
 void model_free(struct model *m)
 {
 	if (!m)
@@ -86,8 +108,7 @@ void model_free(struct model *m)
 	for (unsigned i = 0; m->node && i < m->nodes; i++)
 		free(m->node[i].distance);
 	for (unsigned i = 0; i < m->targets; i++)
-		for (int op = 0; op < MODEL_OPS; op++)
-			free(m->target[i].row[op].cell);
+		target_clear(&m->target[i]);
 	free(m->node);
 	free(m->memory);
 	free(m->target);

@@ -39,6 +39,8 @@ struct model *model_new(const struct topo *t);
 struct target *model_add(struct model *m, int node);
 /* Draw the classes of all rows. 0 or -ENOMEM. */
 int model_classify(struct model *m, const struct topo *t);
+/* Forget all targets but node. 0, or -ENOENT: it is none, and nothing is changed. */
+int model_only(struct model *m, int node);
 /* The nodes in class 1 of a target by definition. */
 struct ids model_package(const struct topo *t, int target);
 

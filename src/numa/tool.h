@@ -11,6 +11,7 @@ enum tool_status { TOOL_DONE = 0, TOOL_FAILED = 1, TOOL_USAGE = 2 };
 typedef enum tool_status tool_command(int argc, char **argv);
 
 tool_command tool_topo;
+tool_command tool_model;
 tool_command tool_plan;
 
 /* ---- options ---- */

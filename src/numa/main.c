@@ -12,6 +12,7 @@ static const struct command {
 	{ "topo", "the nodes of this machine and what is on each", tool_topo },
 	{ "model", "what copies between nodes cost, and which are alike", tool_model },
 	{ "plan", "how many threads should carry what by which nodes", tool_plan },
+	{ "affinity", "what it costs when buffers or threads are on another node", tool_affinity },
 };
 
 static int help(void)

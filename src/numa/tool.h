@@ -13,6 +13,7 @@ typedef enum tool_status tool_command(int argc, char **argv);
 tool_command tool_topo;
 tool_command tool_model;
 tool_command tool_plan;
+tool_command tool_affinity;
 
 /* ---- options ---- */
 

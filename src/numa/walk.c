@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A thread on one CPU that reads all of a piece of memory, in two orders. */
+#include "numa/walk.h"
+
+#include "numa/factor.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#define LINE_WORDS (WALK_LINE / sizeof(uint64_t))
+
+struct walker {
+	const struct walk *w;
+	struct walk_result *result;
+	struct err *e;
+	uint64_t *memory; /* each line's first word is the index of the next in a random cycle */
+	size_t lines;
+	struct perf_counters counters[WALK_COUNTED];
+	double prefetch[WALK_RUNS_MAX], load[WALK_RUNS_MAX], count[WALK_COUNTED][WALK_RUNS_MAX];
+};
+
+/* ---- memory ---- */
+
+static uint64_t random_below(uint64_t *state, uint64_t n)
+{
+	*state ^= *state << 13;
+	*state ^= *state >> 7;
+	*state ^= *state << 17;
+	return *state % n;
+}
+
+/* One cycle through all lines (Sattolo): no prefetcher can guess the next. */
+static void make_cycle(struct walker *k)
+{
+	uint64_t state = 88172645463325252u; /* any but 0 */
+
+	for (size_t i = 0; i < k->lines; i++)
+		k->memory[i * LINE_WORDS] = i;
+	for (size_t i = k->lines - 1; i > 0; i--) {
+		size_t j = (size_t)random_below(&state, i);
+		uint64_t one = k->memory[i * LINE_WORDS];
+
+		k->memory[i * LINE_WORDS] = k->memory[j * LINE_WORDS];
+		k->memory[j * LINE_WORDS] = one;
+	}
+}
+
+static int get_memory(struct walker *k)
+{
+	const struct walk *w = k->w;
+	struct place_count c;
+	int r;
+
+	k->lines = w->bytes / WALK_LINE;
+	k->memory = mmap(NULL, w->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+			 0);
+	if (k->memory == MAP_FAILED) {
+		k->memory = NULL;
+		return err_sys(k->e, -errno, "%" PRIu64 " bytes of memory", w->bytes);
+	}
+	r = place_memory(k->memory, w->bytes, w->node, true);
+	if (r)
+		return err_sys(k->e, r, "%" PRIu64 " bytes of node %d's memory", w->bytes,
+			       w->node);
+	make_cycle(k);
+	r = place_count(k->memory, w->bytes, w->node, &c);
+	if (r || c.elsewhere || c.untouched)
+		return err_set(k->e, r ? r : -EIO, "of %" PRIu64 " bytes that were to be on "
+			       "node %d %zu are", w->bytes, w->node, c.there);
+	return 0;
+}
+
+/* ---- walks ---- */
+
+/* The sum, so that no read can be left out. */
+static uint64_t in_order(const struct walker *k)
+{
+	const volatile uint64_t *m = k->memory;
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < k->lines; i++)
+		sum += m[i * LINE_WORDS];
+	return sum;
+}
+
+static uint64_t by_chase(const struct walker *k)
+{
+	const volatile uint64_t *m = k->memory;
+	uint64_t at = 0;
+
+	for (size_t i = 0; i < k->lines; i++)
+		at = m[at * LINE_WORDS];
+	return at;
+}
+
+/* A walk must have been over all lines: their indices sum up, and a cycle ends where it began. */
+static int check(const struct walker *k, uint64_t sum, uint64_t end)
+{
+	uint64_t n = k->lines;
+
+	return sum == n / 2 * (n - 1 + n % 2) && !end ? 0 :
+	       err_set(k->e, -EIO, "memory was not read as it was written");
+}
+
+static int run_once(struct walker *k, unsigned run)
+{
+	uint64_t begin, sum, end;
+	int r = 0;
+
+	for (unsigned i = 0; i < WALK_COUNTED; i++)
+		perf_start(&k->counters[i]);
+	begin = now_ns();
+	sum = in_order(k);
+	k->prefetch[run] = (double)(now_ns() - begin) / (double)k->lines;
+	for (unsigned i = 0; !r && i < WALK_COUNTED; i++)
+		r = perf_stop(&k->counters[i], &k->count[i][run]);
+	if (r)
+		return err_sys(k->e, r, "a counter cannot be read");
+	begin = now_ns();
+	end = by_chase(k);
+	k->load[run] = (double)(now_ns() - begin) / (double)k->lines;
+	return check(k, sum, end);
+}
+
+static int open_counters(struct walker *k)
+{
+	for (unsigned i = 0; i < WALK_COUNTED; i++) {
+		const struct walk_counted *c = &k->w->counted[i];
+		char why[PERF_WHY];
+		int r = perf_open(c->events, c->n, &k->counters[i]);
+
+		if (r)
+			return err_set(k->e, r, "%s: %s", c->events->name,
+				       perf_why(r, perf_paranoid(), why));
+	}
+	return 0;
+}
+
+static int walk(struct walker *k)
+{
+	const struct walk *w = k->w;
+	struct ids cpu = { 0 };
+	unsigned i;
+	int r;
+
+	ids_add(&cpu, (unsigned)w->cpu);
+	r = place_thread(&cpu);
+	if (r)
+		return err_sys(k->e, r, "a thread on CPU %d", w->cpu);
+	r = get_memory(k);
+	if (!r)
+		r = open_counters(k);
+	for (i = 0; !r && i < w->runs; i++)
+		r = run_once(k, i);
+	return r;
+}
+
+static void *walk_thread(void *arg)
+{
+	return (void *)(intptr_t)walk(arg);
+}
+
+/* ---- the outside ---- */
+
+static void take_medians(struct walker *k)
+{
+	const struct walk *w = k->w;
+
+	*k->result = (struct walk_result){
+		.prefetch_ns = factor_median(k->prefetch, w->runs),
+		.load_ns = factor_median(k->load, w->runs), .lines = (double)k->lines,
+	};
+	for (unsigned i = 0; i < WALK_COUNTED; i++)
+		k->result->count[i] = w->counted[i].n ? factor_median(k->count[i], w->runs) : -1;
+}
+
+int walk_run(const struct walk *w, struct walk_result *r, struct err *e)
+{
+	CLEANUP_FREE struct walker *k = calloc(1, sizeof(*k));
+	pthread_t thread;
+	void *result;
+	int rc;
+
+	if (!k)
+		return err_set(e, -ENOMEM, "out of memory");
+	k->w = w;
+	k->result = r;
+	k->e = e;
+	rc = thread_start(&thread, "walk", walk_thread, k);
+	if (rc)
+		return err_sys(e, rc, "a thread");
+	pthread_join(thread, &result);
+	rc = (int)(intptr_t)result;
+	for (unsigned i = 0; i < WALK_COUNTED; i++)
+		perf_close(&k->counters[i]);
+	if (k->memory)
+		munmap(k->memory, w->bytes);
+	if (!rc)
+		take_medians(k);
+	return rc;
+}

@@ -13,6 +13,7 @@ static const struct command {
 	{ "model", "what copies between nodes cost, and which are alike", tool_model },
 	{ "plan", "how many threads should carry what by which nodes", tool_plan },
 	{ "affinity", "what it costs when buffers or threads are on another node", tool_affinity },
+	{ "factor", "how much worse the memory of other nodes is", tool_factor },
 };
 
 static int help(void)

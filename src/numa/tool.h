@@ -14,6 +14,7 @@ tool_command tool_topo;
 tool_command tool_model;
 tool_command tool_plan;
 tool_command tool_affinity;
+tool_command tool_factor;
 
 /* ---- options ---- */
 

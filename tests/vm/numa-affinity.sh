@@ -1,5 +1,5 @@
 #!/bin/bash
-# rftp-numa affinity on two NUMA nodes: the four placements are measured, and fio's
+# rftp-numa affinity and factor on two NUMA nodes: the four placements are measured, and fio's
 # threads and buffers really are where each says. TAP.
 
 # shellcheck disable=SC2034 # for guest.sh
@@ -119,5 +119,25 @@ run taskset -c 2,3 rftp-numa affinity --path "$tmp/disk" --size 4M --jobs 1 --se
 check "without the other node's CPUs" is 'm["remote_node"] is None and len(p) == 2'
 run taskset -c 2,3 rftp-numa affinity --path "$tmp/disk" --size 4M --device-node 0
 check "nor the device's" test "$status" -eq 1 -a "$(grep -c 'node 0 has no CPU that this process may use' "$tmp/err")" -eq 1
+
+# ---- factor ----
+
+# Emulated processors count nothing of this kind; two nodes they have.
+run rftp-numa factor
+check "no counters" test "$status" -eq 1 -a ! -s "$tmp/out"
+check "is all that is in the way" grep -q 'not measurable here: nothing counts coherency traffic (snoops: .*node-load-misses' "$tmp/err"
+# With the clock for snoops: what is measured and made of it, without meaning anything.
+run rftp-numa factor --snoop-event msr/tsc/ --size 4M --runs 3 --link-width 2G --json
+check "a factor of something else" status_is 0
+check "of each node to each" is '[(n["cpu_node"], [c["memory_node"] for c in n["memory"]]) for n in m["nodes"]] == [(0, [0, 1]), (1, [0, 1])]'
+check "traffic × latency ÷ width, of what is remote" is 'all(abs(c["factor"] - c["traffic_per_line"] * c["prefetch_ns"] / 2.147483648) < 1e-6 * c["factor"] and c["rank"] == 1 for n in m["nodes"] for c in n["memory"] if c["memory_node"] != n["cpu_node"])'
+check "and of nothing else" is 'all(c["factor"] is None and c["rank"] is None and c["traffic_per_line"] > 0 for n in m["nodes"] for c in n["memory"] if c["memory_node"] == n["cpu_node"])'
+check "what was counted, and was not" is '(m["traffic"], m["approximate"], m["link_bytes_per_second"]) == ("msr/tsc/", False, 2 << 30) and {x["event"] for x in m["missing"]} >= {"LLC-load-misses", "node-loads"}'
+run rftp-numa factor --snoop-event msr/tsc/ --size 4M --runs 1
+check "as a table" test "$(grep -cE '^[01] +local +- ' "$tmp/out")" -eq 2 -a "$(grep -cE '^[01] +[0-9.e+]+ +1 ' "$tmp/out")" -eq 2
+check "without a width it is for comparison only" grep -q 'link width: not known' "$tmp/out"
+run "$top_builddir/tests/unit/test-perf"
+check "walks over memory of each node, counted" status_is 0
+check "none left out" not grep -qi skip "$tmp/out" "$tmp/err"
 
 finish

@@ -78,16 +78,18 @@ static void keep_before(struct report *r)
 static void on_started(void *arg, const struct agreement *a)
 {
 	struct report *r = arg;
-	char source[32], sink[32];
+	char source[32], sink[32], speed[32] = "";
 
 	keep_before(r);
 	r->agreement = *a;
 	atomic_store(&r->begun, true);
 	if (r->o->json)
 		json_emit(stdout, event_started(a));
-	log_info("%s, %u path%s of %u channel%s, blocks of %u KiB, %u in flight, %s, files are "
+	if (a->mbps)
+		snprintf(speed, sizeof(speed), " for %g Gbit/s", (double)a->mbps / 1000);
+	log_info("%s, %u path%s of %u channel%s%s, blocks of %u KiB, %u in flight, %s, files are "
 		 "done when %s", transport_name(a->transport), a->paths, a->paths == 1 ? "" : "s",
-		 a->channels, a->channels == 1 ? "" : "s", a->block >> 10, a->inflight,
+		 a->channels, a->channels == 1 ? "" : "s", speed, a->block >> 10, a->inflight,
 		 prot_name(a->prot), ack_name(a->ack));
 	report_op(r->o, a);
 	format_size(source, sizeof(source), agreement_pool(a, true));

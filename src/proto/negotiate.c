@@ -284,6 +284,15 @@ static uint32_t pair_mbps(const struct offer *c, const struct offer *s,
 	return ours && theirs ? min_u32(ours, theirs) : wish(ours, theirs);
 }
 
+static uint64_t all_mbps(const struct offer *c, const struct offer *s, const struct agreement *a)
+{
+	uint64_t sum = 0;
+
+	for (uint32_t i = 0; i < a->paths; i++)
+		sum += pair_mbps(c, s, a, i);
+	return sum;
+}
+
 /* One number of blocks holds for every path: what the fastest pair needs. */
 static uint32_t fastest_mbps(const struct offer *c, const struct offer *s,
 			     const struct agreement *a)
@@ -414,6 +423,7 @@ int negotiate(const struct offer *client, const struct offer *server, struct agr
 	if (r < 0)
 		return r;
 	choose_paths(client, server, a);
+	a->mbps = all_mbps(client, server, a);
 	choose_channels(client, server, a);
 	r = choose_block(client, server, a, e);
 	if (!r)

@@ -27,6 +27,7 @@ struct nic_offer {
 	bool rdma;
 	bool control;       /* the control connection comes and goes by addr */
 	bool named;         /* by a person, to be used */
+	bool near;          /* on the NUMA node of its side's storage, as far as is known */
 };
 
 struct offer {
@@ -75,6 +76,8 @@ struct agreement {
 	 * it should be. Not sent. */
 	const char *capped;
 	uint64_t capped_bytes;
+	/* Mbit/s that all pairs together keep up, as far as their speeds are known. Not sent. */
+	uint64_t mbps;
 };
 
 /* 0; -EPROTONOSUPPORT with the reason in e (no transport both may use, prot...); -ENODEV: the

@@ -31,14 +31,14 @@ static void in_short(struct wire_in *in, char *s, size_t room)
 	}
 }
 
-enum { NIC_F_RDMA = 1, NIC_F_CONTROL = 2, NIC_F_NAMED = 4 };
+enum { NIC_F_RDMA = 1, NIC_F_CONTROL = 2, NIC_F_NAMED = 4, NIC_F_NEAR = 8 };
 
 static void encode_nic(struct wire_out *o, const struct nic_offer *n)
 {
 	out_u32(o, n->mbps);
 	out_u16(o, (uint16_t)n->node);
 	out_u8(o, (uint8_t)(n->rdma * NIC_F_RDMA | n->control * NIC_F_CONTROL |
-			    n->named * NIC_F_NAMED));
+			    n->named * NIC_F_NAMED | n->near * NIC_F_NEAR));
 	out_u8(o, n->prefix);
 	out_short(o, n->name, sizeof(n->name));
 	out_short(o, n->addr, sizeof(n->addr));
@@ -54,6 +54,7 @@ static void decode_nic(struct wire_in *in, struct nic_offer *n)
 	n->rdma = flags & NIC_F_RDMA;
 	n->control = flags & NIC_F_CONTROL;
 	n->named = flags & NIC_F_NAMED;
+	n->near = flags & NIC_F_NEAR;
 	n->prefix = in_u8_max(in, 128);
 	in_short(in, n->name, sizeof(n->name));
 	in_short(in, n->addr, sizeof(n->addr));

@@ -92,17 +92,64 @@ static void take_all(struct pairing *p, bool (*fits)(const struct pairing *p,
 	}
 }
 
+/* Of two pairs that could be made the better one: what both ends keep up is more; what one end
+ * has in excess is less; more of the two are near their storage. */
+struct worth {
+	uint32_t both, excess;
+	unsigned near;
+};
+
+static struct worth worth_of(const struct nic_offer *a, const struct nic_offer *b)
+{
+	uint32_t more = a->mbps > b->mbps ? a->mbps : b->mbps;
+	uint32_t less = a->mbps > b->mbps ? b->mbps : a->mbps;
+
+	/* Who does not know leaves it to the other. */
+	if (!less)
+		less = more;
+	return (struct worth){ less, more - less, (unsigned)a->near + b->near };
+}
+
+static bool is_better(const struct worth *x, const struct worth *y)
+{
+	if (x->both != y->both)
+		return x->both > y->both;
+	if (x->excess != y->excess)
+		return x->excess < y->excess;
+	return x->near > y->near;
+}
+
+/* The best neighbours that are left; false: there are none. Among equals those that come first. */
+static bool take_best(struct pairing *p)
+{
+	uint32_t ci = 0, si = 0;
+	struct worth best = { 0 };
+	bool found = false;
+
+	for (uint32_t c = 0; c < nics_of(p->c); c++) {
+		for (uint32_t s = 0; s < nics_of(p->s); s++) {
+			const struct nic_offer *a = &p->c->nics[c], *b = &p->s->nics[s];
+			struct worth w = worth_of(a, b);
+
+			if (!is_able(p, c, s) || !is_wanted(p, a, b) || !same_network(a, b) ||
+			    (found && !is_better(&w, &best)))
+				continue;
+			found = true;
+			best = w;
+			ci = c;
+			si = s;
+		}
+	}
+	if (found)
+		take(p, ci, si);
+	return found;
+}
+
 /* The control connection shows that these reach each other. */
 static bool are_control(const struct pairing *p, const struct nic_offer *a,
 			const struct nic_offer *b)
 {
 	return a->control && b->control;
-}
-
-static bool are_neighbours(const struct pairing *p, const struct nic_offer *a,
-			   const struct nic_offer *b)
-{
-	return is_wanted(p, a, b) && same_network(a, b);
 }
 
 /* Over routers. */
@@ -124,7 +171,8 @@ uint32_t nic_pairs(const struct offer *client, const struct offer *server, uint8
 	};
 
 	take_all(&p, are_control);
-	take_all(&p, are_neighbours);
+	while (take_best(&p))
+		;
 	take_all(&p, are_named);
 	return p.n;
 }

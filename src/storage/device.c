@@ -213,6 +213,17 @@ int device_rotates(const char *sysfs, dev_t dev)
 
 /* ---- both ---- */
 
+const char *storage_class_text(unsigned class)
+{
+	static const char *const texts[] = {
+		[STORAGE_MEMORY] = "memory", [STORAGE_SSD] = "an SSD",
+		[STORAGE_ROTATING] = "a rotating disk", [STORAGE_NETWORK] = "a network filesystem",
+	};
+
+	return class && class < sizeof(texts) / sizeof(texts[0]) ? texts[class] :
+	       "storage of unknown kind";
+}
+
 enum storage_class storage_class_of(int fd)
 {
 	enum storage_class class = class_by_magic(fd);

@@ -169,6 +169,8 @@ uint32_t direct_alignment(int fd);
 enum storage_class { STORAGE_UNKNOWN, STORAGE_MEMORY, STORAGE_SSD, STORAGE_ROTATING,
 		     STORAGE_NETWORK };
 enum storage_class storage_class_of(int fd);
+/* "an SSD", for people; of a number that there is none for: "storage of unknown kind". */
+const char *storage_class_text(unsigned class);
 /* The NUMA nodes of the device that fd's file is on; of a tmpfs those that its memory comes
  * from, when it says so. Empty: not known. Any thread. */
 struct ids storage_nodes(const struct topo *t, int fd);

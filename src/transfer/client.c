@@ -31,12 +31,20 @@ static bool is_put(const struct bulk_request *r)
 	return r->op == BULK_PUT || r->op == BULK_BENCH_PUT;
 }
 
+static int open_storage(const struct transfer_client_config *c)
+{
+	if (is_put(&c->request))
+		return setup_source_storage(c->root, NULL, c->items, c->nitems);
+	return setup_sink_storage(c->root, NULL, &c->items[0]);
+}
+
 /* The cards that we have; with them it is known whether there is RDMA. */
 static int offer_nics(struct transfer_client_config *c, struct err *e)
 {
 	struct offer *o = &c->request.offer;
 	struct sockaddr_storage local;
 	struct err why = ERR_INIT;
+	int fd CLEANUP_CLOSE = open_storage(c);
 	int r;
 
 	memset(&local, 0, sizeof(local));
@@ -45,6 +53,7 @@ static int offer_nics(struct transfer_client_config *c, struct err *e)
 	r = setup_nics(o, &c->tuning, &local, false, &why, e);
 	if (r)
 		return r;
+	placement_offer(o, fd);
 	if (!o->transports)
 		return err_set(e, why.code, "no RDMA: %s", why.text);
 	if (why.code == -EPROTONOSUPPORT)
@@ -145,6 +154,8 @@ static void say_agreement(const struct bulk_request *q, const struct bulk_agree 
 			log_info("path %u: %s - %s", i,
 				 nic_text(&q->offer.nics[a->client_nic[i]], ours),
 				 nic_text(&ag->offer.nics[a->server_nic[i]], theirs));
+	log_info("files are on %s here, on %s there", storage_class_text(q->offer.storage),
+		 storage_class_text(ag->offer.storage));
 }
 
 /* The server computed it; do we come to the same, and within our bounds? What is not sent is
@@ -400,11 +411,10 @@ static struct placement *place(struct transfer_client_config *c, const struct ag
 			       struct err *e)
 {
 	bool put = is_put(&c->request);
-	int fd CLEANUP_CLOSE = put ? setup_source_storage(c->root, NULL, c->items, c->nitems) :
-				     setup_sink_storage(c->root, NULL, &c->items[0]);
+	int fd CLEANUP_CLOSE = open_storage(c);
 	struct placement_config pc = {
 		.wish = &c->tuning.place, .pages = c->tuning.pages, .own = &c->request.offer,
-		.agr = agr, .client = true, .storage = fd,
+		.agr = agr, .client = true, .source = put, .storage = fd,
 	};
 
 	return placement_new(&pc, e);

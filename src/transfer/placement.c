@@ -20,7 +20,8 @@ struct spot {
 
 struct placement {
 	struct topo *topo;      /* NULL: nothing is placed */
-	bool cores;
+	struct model *model;    /* NULL: there is none */
+	bool cores, source;
 	enum page_choice pages;
 	uint32_t npaths;
 	struct spot path[NICS_MAX];
@@ -58,6 +59,23 @@ static int nearest(const struct topo *t, const struct ids *nodes, int node)
 		if (topo_distance(t, node, i) < topo_distance(t, node, best))
 			best = i;
 	return best;
+}
+
+void placement_offer(struct offer *o, int fd)
+{
+	struct err why = ERR_INIT;
+	struct topo *t;
+
+	o->storage = (uint8_t)(fd < 0 ? STORAGE_UNKNOWN : storage_class_of(fd));
+	t = fd < 0 ? NULL : topo_read(NULL, &why);
+	if (t && topo_nodes(t) > 1) {
+		struct ids nodes = storage_nodes(t, fd);
+
+		for (uint32_t i = 0; i < o->nnics; i++)
+			o->nics[i].near = o->nics[i].node != NODE_UNKNOWN &&
+					  ids_has(&nodes, (unsigned)o->nics[i].node);
+	}
+	topo_free(t);
 }
 
 /* The card of a path, or NULL: it is whatever the routes say. */
@@ -101,6 +119,30 @@ static void storage_by_cards(struct placement *p)
 		struct ids s = only(p->path[i].node);
 
 		ids_unite(&p->storage, &s);
+	}
+}
+
+/* ---- the I/O model ---- */
+
+static struct model *read_model(const struct topo *t)
+{
+	struct err e = ERR_INIT;
+	struct model *m = model_read(NULL, t, &e);
+
+	if (!m && e.code != -ENOENT)
+		log_warn("%s: a node is near to itself alone", e.text);
+	return m;
+}
+
+/* What a source reads into, a sink writes from. */
+static void find_near(struct placement *p, const struct placement_config *c)
+{
+	enum model_op op = c->source ? MODEL_READ : MODEL_WRITE;
+
+	for (int n = ids_next(&p->storage, 0); n >= 0; n = ids_next(&p->storage, (unsigned)n + 1)) {
+		struct ids s = model_near(p->model, n, op);
+
+		ids_unite(&p->near, &s);
 	}
 }
 
@@ -182,6 +224,11 @@ struct ids placement_path_cpus(struct placement *p, uint32_t path)
 	return placed(p) && path < p->npaths ? cpus_for(p, &p->path[path].cpus) : none;
 }
 
+unsigned placement_io_width(const struct placement *p)
+{
+	return placed(p) ? ids_count(&p->storage_cpus) : 0;
+}
+
 struct ids placement_io_cpus(struct placement *p)
 {
 	struct ids none = { 0 };
@@ -197,8 +244,10 @@ static bool has_choice(const struct placement *p, const struct place_wish *w)
 	return w->cores || (w->mode != PLACE_OFF && topo_nodes(p->topo) > 1);
 }
 
-static void decide(struct placement *p, const struct place_wish *w)
+static void decide(struct placement *p, const struct placement_config *c)
 {
+	const struct place_wish *w = c->wish;
+
 	if (!has_choice(p, w)) {
 		topo_free(steal_ptr(&p->topo));
 		return;
@@ -211,6 +260,8 @@ static void decide(struct placement *p, const struct place_wish *w)
 		all_on(p, w->node);
 	else if (w->mode == PLACE_NIC)
 		storage_by_cards(p);
+	p->model = read_model(p->topo);
+	find_near(p, c);
 	find_cpus(p);
 }
 
@@ -224,6 +275,7 @@ struct placement *placement_new(const struct placement_config *c, struct err *e)
 		return NULL;
 	}
 	p->cores = c->wish->cores;
+	p->source = c->source;
 	p->pages = c->pages;
 	p->npaths = c->agr->transport == TRANSPORT_INBAND ? 0 : c->agr->paths;
 	p->topo = topo_read(NULL, &why);
@@ -231,14 +283,16 @@ struct placement *placement_new(const struct placement_config *c, struct err *e)
 		log_debug("NUMA nodes: %s", why.text);
 	find_nodes(p, c);
 	if (p->topo)
-		decide(p, c->wish);
+		decide(p, c);
 	return p;
 }
 
 void placement_free(struct placement *p)
 {
-	if (p)
-		topo_free(p->topo);
+	if (!p)
+		return;
+	model_free(p->model);
+	topo_free(p->topo);
 	free(p);
 }
 
@@ -264,20 +318,40 @@ enum sched_distance placement_distance(const struct placement *p, uint32_t path)
 /* ---- memory ---- */
 
 struct binding {
-	const struct topo *topo;
+	const struct placement *p;
 	int node;
 };
 
 /* From the node alone, the page cache there making room, as long as there is enough: asked for
  * less strictly, the kernel takes another node's free page first. */
-static bool has_room(const struct binding *b, size_t bytes, bool huge)
+static bool has_room(const struct placement *p, int node, size_t bytes)
 {
 	struct node_memory m;
 
-	if (huge)
-		return true; /* it was looked at before */
-	return !topo_memory(b->topo, b->node, &m) &&
+	return !topo_memory(p->topo, node, &m) &&
 	       m.room >= bytes + NODE_SPARE + m.total / NODE_SPARE_SHARE;
+}
+
+static bool bind_to(int node, void *base, size_t bytes)
+{
+	return !place_memory(base, bytes, node, true) && !place_fault_in(base, bytes);
+}
+
+/* On another node whose memory the card uses as well. */
+static bool bind_near(const struct binding *b, void *base, size_t bytes)
+{
+	enum model_op op = b->p->source ? MODEL_WRITE : MODEL_READ; /* to the card, or from it */
+	struct ids near = model_near(b->p->model, b->node, op);
+	char text[32];
+
+	for (int n = ids_next(&near, 0); n >= 0; n = ids_next(&near, (unsigned)n + 1)) {
+		if (n == b->node || !has_room(b->p, n, bytes) || !bind_to(n, base, bytes))
+			continue;
+		log_warn("node %d has not %s to spare: blocks are on node %d, which is as near",
+			 b->node, format_size(text, sizeof(text), bytes), n);
+		return true;
+	}
+	return false;
 }
 
 static int bind_pool(void *arg, void *base, size_t bytes, bool huge)
@@ -286,11 +360,11 @@ static int bind_pool(void *arg, void *base, size_t bytes, bool huge)
 	char text[32];
 	int r;
 
-	if (has_room(b, bytes, huge)) {
-		r = place_memory(base, bytes, b->node, true);
-		if (!r && !place_fault_in(base, bytes))
-			return 0;
-	}
+	/* Huge pages were counted before. */
+	if ((huge || has_room(b->p, b->node, bytes)) && bind_to(b->node, base, bytes))
+		return 0;
+	if (bind_near(b, base, bytes))
+		return 0;
 	r = place_memory(base, bytes, b->node, false);
 	if (r)
 		log_warn("memory cannot be put on node %d: %s; it comes from any", b->node,
@@ -313,7 +387,7 @@ static enum page_choice pages_for(const struct placement *p, int node, uint64_t 
 struct pool *placement_pool(const struct placement *p, uint32_t path, struct pool_config *c,
 			    struct err *e)
 {
-	struct binding b = { p->topo, placement_node(p, path) };
+	struct binding b = { p, placement_node(p, path) };
 
 	c->pages = pages_for(p, b.node, (uint64_t)c->blocks * (c->payload + BLOCK_HEAD));
 	if (b.node != NODE_UNKNOWN) {
@@ -341,4 +415,15 @@ void placement_say(const struct placement *p, uint32_t path, const struct pool *
 	log_info("path %u: %s%s; pool of %s%s%s", path, *s->name ? s->name : "in-band", cpus,
 		 format_size(bytes, sizeof(bytes), pool_bytes(pool)),
 		 pool_is_huge(pool) ? " in huge pages" : "", there);
+}
+
+void placement_say_io(const struct placement *p, const char *what, unsigned threads)
+{
+	char cpus[128];
+
+	if (!placed(p) || !ids_count(&p->storage_cpus))
+		log_info("files are %s by %u threads", what, threads);
+	else
+		log_info("files are %s by %u threads on CPUs %s", what, threads,
+			 ids_format(cpus, sizeof(cpus), &p->storage_cpus));
 }

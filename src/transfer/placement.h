@@ -7,12 +7,16 @@
 #include "transfer/sched.h"
 #include "transfer/transfer.h"
 
+/* Of an offer: what kind of storage fd (negative: none) lies on, and which of its cards are on
+ * that one's node. */
+void placement_offer(struct offer *o, int fd);
+
 struct placement_config {
 	const struct place_wish *wish;
 	enum page_choice pages;
 	const struct offer *own;     /* our cards */
 	const struct agreement *agr; /* which of them are used, none when in-band */
-	bool client;
+	bool client, source;
 	int storage;                 /* a descriptor where the files are; -1: nowhere */
 };
 
@@ -34,9 +38,14 @@ enum sched_distance placement_distance(const struct placement *p, uint32_t path)
 struct ids placement_path_cpus(struct placement *p, uint32_t path);
 struct ids placement_io_cpus(struct placement *p);
 
+/* How many CPUs threads that read or write files may have; 0: any. */
+unsigned placement_io_width(const struct placement *p);
+
 /* A pool of c's blocks on the path's node; of c, pages and bind are filled in. As pool_new. */
 struct pool *placement_pool(const struct placement *p, uint32_t path, struct pool_config *c,
 			    struct err *e);
+/* Tell how many threads read, or write, files, and where: "read". */
+void placement_say_io(const struct placement *p, const char *what, unsigned threads);
 /* Tell, as what log_info shows, where a path and its pool really are. */
 void placement_say(const struct placement *p, uint32_t path, const struct pool *pool);
 

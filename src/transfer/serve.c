@@ -35,42 +35,6 @@ static bool is_put(const struct bulk_request *r)
 	return r->op == BULK_PUT || r->op == BULK_BENCH_PUT;
 }
 
-static int agree(struct serving *v, struct err *e)
-{
-	struct transfer_server_config *c = v->c;
-	struct offer *o = &v->ag.offer;
-	struct err why = ERR_INIT;
-	int r;
-
-	if (c->prot_min > o->prot_min)
-		o->prot_min = c->prot_min;
-	o->ack = ACK_VERIFIED;
-	o->no_crc = true; /* only a bench asks for it */
-	if (c->request->op == BULK_PUT || c->request->op == BULK_GET)
-		o->no_crc = false;
-	setup_offer(o, &c->tuning);
-	r = setup_nics(o, &c->tuning, &c->local, true, &why, e);
-	if (r)
-		return r;
-	if (why.code)
-		log_at(why.code == -EPROTONOSUPPORT ? LOG_LV_WARN : LOG_LV_DEBUG, "no RDMA: %s",
-		       why.text);
-	setup_host(o->host, c->request->nonce);
-	/* Who is elsewhere need not be able to tell us from others. */
-	if (!setup_same_host(o, &c->request->offer))
-		memset(o->host, 0, sizeof(o->host));
-	r = negotiate(&c->request->offer, o, &v->ag.agreement, e);
-	if (r)
-		return r;
-	v->ag.major = BULK_MAJOR;
-	v->ag.minor = BULK_MINOR;
-	crypto_random(&v->ag.session, sizeof(v->ag.session));
-	crypto_random(v->ag.nonce, sizeof(v->ag.nonce));
-	r = xkeys_init(&v->keys, c->master ? c->master : c->request->key, c->request->nonce,
-		       v->ag.nonce, v->ag.session);
-	return r ? err_sys(e, r, "deriving keys") : 0;
-}
-
 /* ---- what is sent, or comes ---- */
 
 /* The request's sources; below its base when it names one. */
@@ -121,6 +85,46 @@ static int open_storage(struct serving *v)
 	return items && cwd ? setup_source_storage(c->root, cwd, items, n) : -1;
 }
 
+/* ---- what is agreed ---- */
+
+static int agree(struct serving *v, struct err *e)
+{
+	struct transfer_server_config *c = v->c;
+	struct offer *o = &v->ag.offer;
+	struct err why = ERR_INIT;
+	int fd CLEANUP_CLOSE = open_storage(v);
+	int r;
+
+	if (c->prot_min > o->prot_min)
+		o->prot_min = c->prot_min;
+	o->ack = ACK_VERIFIED;
+	o->no_crc = true; /* only a bench asks for it */
+	if (c->request->op == BULK_PUT || c->request->op == BULK_GET)
+		o->no_crc = false;
+	setup_offer(o, &c->tuning);
+	r = setup_nics(o, &c->tuning, &c->local, true, &why, e);
+	if (r)
+		return r;
+	placement_offer(o, fd);
+	if (why.code)
+		log_at(why.code == -EPROTONOSUPPORT ? LOG_LV_WARN : LOG_LV_DEBUG, "no RDMA: %s",
+		       why.text);
+	setup_host(o->host, c->request->nonce);
+	/* Who is elsewhere need not be able to tell us from others. */
+	if (!setup_same_host(o, &c->request->offer))
+		memset(o->host, 0, sizeof(o->host));
+	r = negotiate(&c->request->offer, o, &v->ag.agreement, e);
+	if (r)
+		return r;
+	v->ag.major = BULK_MAJOR;
+	v->ag.minor = BULK_MINOR;
+	crypto_random(&v->ag.session, sizeof(v->ag.session));
+	crypto_random(v->ag.nonce, sizeof(v->ag.nonce));
+	r = xkeys_init(&v->keys, c->master ? c->master : c->request->key, c->request->nonce,
+		       v->ag.nonce, v->ag.session);
+	return r ? err_sys(e, r, "deriving keys") : 0;
+}
+
 /* Anew when something else is agreed. */
 static int place(struct serving *v, struct err *e)
 {
@@ -128,7 +132,7 @@ static int place(struct serving *v, struct err *e)
 	int fd CLEANUP_CLOSE = open_storage(v);
 	struct placement_config pc = {
 		.wish = &c->tuning.place, .pages = c->tuning.pages, .own = &v->ag.offer,
-		.agr = &v->ag.agreement, .storage = fd,
+		.agr = &v->ag.agreement, .source = !is_put(c->request), .storage = fd,
 	};
 
 	placement_free(v->placement);

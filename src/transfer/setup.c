@@ -12,6 +12,9 @@
 #define MEMORY_MAX (4ull << 30)
 #define LOCK_KIB_LEAST 1024u
 #define LOCK_KIB 1048576u     /* enough for a fast and long path */
+#define THREADS_LEAST 2u      /* one reads while another waits */
+#define THREADS_SLOW 8u       /* at most, on paths that are not fast */
+#define THREAD_MBPS 25000u    /* that a thread can be expected to read, seal or write */
 /* rftp-protocol(7), Lost channels. */
 #define STANDBY_BLOCKS 16u
 
@@ -221,6 +224,18 @@ enum io_kind setup_io(const struct transfer_tuning *t, int fd, bool direct)
 	k = io_pick(fd < 0 ? STORAGE_UNKNOWN : storage_class_of(fd), direct, &said);
 	log_debug("I/O engine: %s", said);
 	return k;
+}
+
+unsigned setup_threads(const struct xfer *x)
+{
+	uint64_t most = x->agr.mbps / THREAD_MBPS + THREADS_LEAST;
+	unsigned cpus = placement_io_width(x->placement);
+
+	if (!cpus)
+		cpus = cpus_allowed();
+	if (most < THREADS_SLOW)
+		most = THREADS_SLOW; /* small files keep them busy, however slow the path is */
+	return cpus < THREADS_LEAST ? THREADS_LEAST : cpus > most ? (unsigned)most : cpus;
 }
 
 void setup_inband(struct agreement *a)

@@ -2,6 +2,7 @@
 /* The sink's writers: they take blocks that have arrived, have them checked (sink_check.c),
  * and put their extents where they belong, one by one (sink_extent.c) or, where a block has
  * only one, by the I/O engine. */
+#include "transfer/setup.h"
 #include "transfer/sink_write.h"
 
 #include <errno.h>
@@ -370,13 +371,14 @@ static unsigned writers_wanted(const struct sink *s)
 	if (s->stream)
 		return 1;
 	if (!n)
-		n = cpus_allowed() < 2 ? 2 : cpus_allowed() > 8 ? 8 : cpus_allowed();
+		n = setup_threads(&s->x);
 	return n > WRITERS_MAX ? WRITERS_MAX : n;
 }
 
 int writers_start(struct sink *s, struct err *e)
 {
 	s->nwriters = writers_wanted(s);
+	placement_say_io(s->x.placement, "written", s->nwriters);
 	for (unsigned i = 0; i < s->nwriters; i++) {
 		struct writer *w = writer_new(s, !i, e);
 		int r;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The source's readers: blocks are filled from files, sealed and handed to a path. Small
  * files share a block; how big ones are read is in source_piece.c. */
+#include "transfer/setup.h"
 #include "transfer/source_read.h"
 
 #include <errno.h>
@@ -301,12 +302,13 @@ unsigned readers_wanted(const struct source *s)
 	if (s->nitems == 1 && s->items[0].kind != ITEM_PATH)
 		return 1;
 	if (!n)
-		n = cpus_allowed() < 2 ? 2 : cpus_allowed() > 8 ? 8 : cpus_allowed();
+		n = setup_threads(&s->x);
 	return n > READERS_MAX ? READERS_MAX : n;
 }
 
 int readers_start(struct source *s, struct err *e)
 {
+	placement_say_io(s->x.placement, "read", s->nreaders);
 	for (unsigned i = 0; i < s->nreaders; i++) {
 		struct reader *r = reader_new(s, i, e);
 		int rc;

@@ -10,7 +10,8 @@
 
 #include <cmocka.h>
 
-/* "rcn:ADDRESS/PREFIX ...": r can do RDMA, c is the control connection's, n is named. */
+/* "rcns:ADDRESS/PREFIX@GBIT ...": r can do RDMA, c is the control connection's, n is named, s is
+ * near its storage; without a speed it is not known. */
 static void add_nic(struct offer *o, const char *word)
 {
 	struct nic_offer *n = &o->nics[o->nnics++];
@@ -19,11 +20,14 @@ static void add_nic(struct offer *o, const char *word)
 
 	snprintf(address, sizeof(address), "%s", colon + 1);
 	*strchr(address, '/') = '\0';
+	if (strchr(word, '@'))
+		n->mbps = (uint32_t)atoi(strchr(word, '@') + 1) * 1000;
 	snprintf(n->addr, sizeof(n->addr), "%s", address);
 	n->prefix = (uint8_t)atoi(strrchr(word, '/') + 1);
 	n->rdma = memchr(word, 'r', (size_t)(colon - word));
 	n->control = memchr(word, 'c', (size_t)(colon - word));
 	n->named = memchr(word, 'n', (size_t)(colon - word));
+	n->near = memchr(word, 's', (size_t)(colon - word));
 }
 
 static struct offer nics(const char *words)
@@ -92,6 +96,20 @@ static const struct {
 	{ "a prefix beyond the address", TRANSPORT_RDMA, false,
 	  "r:10.1.0.1/128", "r:10.1.0.2/128", "" },
 	{ "no prefix", TRANSPORT_RDMA, false, "r:10.1.0.1/0", "r:10.1.0.2/0", "" },
+	{ "the fast with the fast", TRANSPORT_RDMA, false,
+	  "r:10.1.0.1/24@10 r:10.1.0.3/24@100", "r:10.1.0.2/24@100 r:10.1.0.4/24@10", "1-0 0-1" },
+	{ "the slow one is served by a slow one", TRANSPORT_RDMA, false,
+	  "r:10.1.0.1/24@400 r:10.1.0.3/24@25", "r:10.1.0.2/24@25", "1-0" },
+	{ "one here, two there: by the one near the storage", TRANSPORT_RDMA, false,
+	  "r:10.1.0.1/24@100", "r:10.1.0.2/24@100 rs:10.1.0.4/24@100", "0-1" },
+	{ "speed before nearness", TRANSPORT_RDMA, false,
+	  "rs:10.1.0.1/24@10 r:10.1.0.3/24@100", "r:10.1.0.2/24@100", "1-0" },
+	{ "both sides' storage", TRANSPORT_RDMA, false,
+	  "r:10.1.0.1/24@100 rs:10.1.0.3/24@100", "r:10.1.0.2/24@100 rs:10.1.0.4/24@100", "1-1 0-0" },
+	{ "a speed that is not known", TRANSPORT_RDMA, false,
+	  "r:10.1.0.1/24 r:10.1.0.3/24@100", "r:10.1.0.2/24@100", "0-0" },
+	{ "the named stay in their order", TRANSPORT_RDMA, false,
+	  "rn:10.1.0.1/24@10 rn:10.2.0.1/24@100", "rn:10.3.0.1/24@100 rn:10.4.0.1/24@10", "0-0 1-1" },
 };
 
 static void test_pairs(void **state)
@@ -129,6 +147,8 @@ static void test_random(void **state)
 				k->prefix = (uint8_t)(22 + rand() % 4);
 				k->rdma = rand() % 2;
 				k->named = rand() % 2;
+				k->near = rand() % 2;
+				k->mbps = (uint32_t)(rand() % 3) * 10000;
 				k->control = !(rand() % 4);
 			}
 		}

@@ -66,8 +66,9 @@ for op in write read; do
 	check "$op: the writers by theirs" is "$(cpus "$tmp/there" write)" "0-1"
 	stop
 done
-check "-v says it of node 0" grep -q 'path 0: eth0 (10.0.0.1) on node 0; threads on CPUs 0-1; pool of .*, 100 % of its pages on node 0' "$tmp/err"
-check "and of node 1" grep -q 'path 1: eth2 (10.1.0.1) on node 1; threads on CPUs 2-3; pool of .*, 100 % of its pages on node 1' "$tmp/err"
+check "-v says it of the readers" grep -q 'files are read by 2 threads on CPUs 2-3' "$tmp/err"
+check "and of node 0" grep -q 'path 0: eth0 (10.0.0.1) on node 0; threads on CPUs 0-1; pool of .*, 100 % of its pages on node 0' "$tmp/err"
+check "of node 1" grep -q 'path 1: eth2 (10.1.0.1) on node 1; threads on CPUs 2-3; pool of .*, 100 % of its pages on node 1' "$tmp/err"
 check "the server's log, too" grep -q 'path 1: eth3 (10.1.0.2) on node 1; threads on CPUs 2-3; pool of .*, 100 % of its pages on node 1' "$tmp/main.log"
 
 cp "$tmp/t0/big" "$root/big"
@@ -102,7 +103,7 @@ begin rftp put "${crawl[@]}" "${both[@]}" --nic-node eth0=1,eth2=any "$tmp/t1/bi
 check "--nic-node: memory" is "$(bound "$tmp/here")" "1"
 check "and threads" is "$(cpus "$tmp/here" sender)" "0-3 2-3"
 stop
-begin rftp put "${crawl[@]}" "${both[@]}" --pin cores --readers 2 "$tmp/t1/big" "$url/a"
+begin rftp put "${crawl[@]}" "${both[@]}" --pin cores --readers 2 "$tmp/t1/big" "$url/b"
 check "--pin cores: the cards' threads have one each" is "$(cpus "$tmp/here" sender)" "0 2"
 check "and the readers" is "$(cpus "$tmp/here" read)" "2 3"
 stop
@@ -148,9 +149,39 @@ check "threads stay" is "$(cpus "$tmp/here" sender)" "0-1 2-3"
 stop
 rm "$tmp/t1/fill"
 
-# ---- data ----
+# ---- several cards ----
 
 run rftp put --accept-new -v "${both[@]}" --prot clear "$tmp/t1/small" "$url/whole"
 check "all arrives" cmp "$tmp/t1/small" "$root/whole"
+
+# From storage of no known node all paths are alike.
+open_server plain 0.0.0.0 --nic eth1,eth3
+mkdir "$tmp/plain.root/tree"
+for i in 1 2 3 4; do head -c 6M /dev/urandom >"$tmp/plain.root/tree/$i"; done
+one=$(counter rxe_eth1 sent_pkts)
+two=$(counter rxe_eth3 sent_pkts)
+run rftp get -r --accept-new -v "${both[@]}" --prot clear "rftp://10.0.0.2:$port/tree" "$tmp/t0/tree"
+check "several files by both cards at once" test "$status" -eq 0 -a "$(grep -c 'path 1: eth2' "$tmp/err")" -ge 1
+check "are the same" diff -r "$tmp/plain.root/tree" "$tmp/t0/tree"
+check "node 0's card had its part" test $(($(counter rxe_eth1 sent_pkts) - one)) -gt 1000
+check "and node 1's" test $(($(counter rxe_eth3 sent_pkts) - two)) -gt 1000
+
+# Cards of 40 Mbit/s, and files on node 1.
+for nic in eth0 eth2; do tc qdisc replace dev $nic root netem limit 100000 rate 40mbit; done
+sent() { cat "/sys/class/net/$1/statistics/tx_bytes"; }
+crosses() { # OPTION...: KiB that went by node 0's card, of 24 MiB
+	local before
+	before=$(sent eth0)
+	run rftp put --accept-new -v --prot clear --transport tcp --nic eth0,eth2 --block 64K --inflight 16 \
+		"$@" "$tmp/t1/some" "rftp://10.0.0.2:$port/some$RANDOM"
+	kib=$((($(sent eth0) - before) / 1024))
+}
+head -c 24M /dev/urandom >"$tmp/t1/some"
+crosses --numa-balance 100
+check "blocks stay on their storage's node" test "$status" -eq 0 -a $kib -lt 1000
+crosses --numa-interval 500ms
+check "when that is full they go by the others, too" test "$status" -eq 0 -a $kib -gt 6000
+check "with a word" grep -q 'one node.s links are much fuller: blocks go by the paths of all nodes' "$tmp/err"
+for nic in eth0 eth2; do tc qdisc del dev $nic root; done
 check "nothing stays" patience 10 nothing_left
 finish

@@ -34,6 +34,7 @@ void balance_chosen(struct balance *b, uint32_t path, const struct ids *storage,
 {
 	struct balance_path *p = &b->path[path];
 
+	atomic_fetch_add_explicit(&p->turns, 1, memory_order_relaxed);
 	atomic_fetch_add_explicit(&p->chosen, bytes, memory_order_relaxed);
 	if (p->node != NODE_UNKNOWN && ids_has(storage, (unsigned)p->node))
 		atomic_fetch_add_explicit(&p->local, bytes, memory_order_relaxed);
@@ -55,21 +56,41 @@ struct shown {
 	bool crossed;           /* some blocks went by another node than theirs */
 };
 
-/* Of path i in seconds: bytes of its own node's blocks that went, and bytes that could. */
-static void look_at(struct balance *b, uint32_t i, struct shown *s, double *local)
+/* What went by a path, and what could have. */
+struct used {
+	double local;           /* bytes of its own node's blocks */
+	double could;           /* bytes */
+};
+
+/* Whoever wanted a block had to wait for it half of the times, and more: what went is what the
+ * path can, whatever it could for a moment. */
+static bool was_full(struct balance_path *p)
+{
+	uint64_t turns = atomic_load(&p->turns), full = atomic_load(&p->full);
+	bool yes = full > p->full_seen && 2 * (full - p->full_seen) >= turns - p->turns_seen;
+
+	p->turns_seen = turns;
+	p->full_seen = full;
+	return yes;
+}
+
+static struct used look_at(struct balance *b, uint32_t i, struct shown *s, double rate,
+			   double seconds)
 {
 	struct balance_path *p = &b->path[i];
 	uint64_t chosen = atomic_load(&p->chosen), near = atomic_load(&p->local);
 	uint64_t acked = atomic_load(&p->acked);
 	double share = chosen > p->chosen_seen ? (double)(near - p->local_seen) /
 						 (double)(chosen - p->chosen_seen) : 0;
+	struct used u = { .local = (double)(acked - p->acked_seen) * share };
 
-	*local = (double)(acked - p->acked_seen) * share;
+	u.could = was_full(p) ? (double)(acked - p->acked_seen) : rate * seconds;
 	s->throughput += (double)(acked - p->acked_seen);
 	s->crossed |= near - p->local_seen < chosen - p->chosen_seen;
 	p->chosen_seen = chosen;
 	p->local_seen = near;
 	p->acked_seen = acked;
+	return u;
 }
 
 static bool is_first_of_node(const struct balance *b, uint32_t i)
@@ -80,16 +101,15 @@ static bool is_first_of_node(const struct balance *b, uint32_t i)
 	return b->path[i].node != NODE_UNKNOWN;
 }
 
-static double use_of_node(const struct balance *b, int node, const double *local,
-			  const uint64_t *rate, double seconds)
+static double use_of_node(const struct balance *b, int node, const struct used *used)
 {
 	double done = 0, could = 0;
 
 	for (uint32_t i = 0; i < b->n; i++) {
 		if (b->path[i].node != node)
 			continue;
-		done += local[i];
-		could += (double)rate[i] * seconds;
+		done += used[i].local;
+		could += used[i].could;
 	}
 	return could > 0 ? 100 * done / could : 0;
 }
@@ -97,16 +117,17 @@ static double use_of_node(const struct balance *b, int node, const double *local
 static struct shown look(struct balance *b, const uint64_t *rate, double seconds)
 {
 	struct shown s = { 0 };
-	double local[NICS_MAX], most = 0, least = -1;
+	struct used used[NICS_MAX];
+	double most = 0, least = -1;
 
 	for (uint32_t i = 0; i < b->n; i++)
-		look_at(b, i, &s, &local[i]);
+		used[i] = look_at(b, i, &s, (double)rate[i], seconds);
 	for (uint32_t i = 0; i < b->n; i++) {
 		double use;
 
 		if (!is_first_of_node(b, i))
 			continue;
-		use = use_of_node(b, b->path[i].node, local, rate, seconds);
+		use = use_of_node(b, b->path[i].node, used);
 		most = use > most ? use : most;
 		least = least < 0 || use < least ? use : least;
 	}

@@ -18,7 +18,8 @@ struct balance_path {
 	int node;
 	_Atomic uint64_t chosen, local; /* bytes that were to go by it; of them those of its node */
 	_Atomic uint64_t acked;         /* bytes that have gone by it */
-	uint64_t chosen_seen, local_seen, acked_seen; /* at the last check */
+	_Atomic uint64_t turns, full;   /* blocks; how often one was wanted that there was not */
+	uint64_t chosen_seen, local_seen, acked_seen, turns_seen, full_seen; /* at the last check */
 	uint64_t spread_from;           /* chosen when spreading began */
 };
 
@@ -45,6 +46,11 @@ void balance_init(struct balance *b, const int *node, uint32_t n, unsigned perce
 
 /* A block from storage on these nodes is to go by a path. Any thread. */
 void balance_chosen(struct balance *b, uint32_t path, const struct ids *storage, uint64_t bytes);
+/* A block was wanted, and it had none free. Any thread. */
+static inline void balance_full(struct balance *b, uint32_t path)
+{
+	atomic_fetch_add_explicit(&b->path[path].full, 1, memory_order_relaxed);
+}
 /* So many bytes have gone by it. Any thread. */
 static inline void balance_acked(struct balance *b, uint32_t path, uint64_t bytes)
 {

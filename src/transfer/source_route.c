@@ -60,22 +60,36 @@ static uint32_t other_path(const struct source *s)
 	return i;
 }
 
+/* Who wants a block has to wait: for those that it could have been of. */
+static void note_full(struct source *s, const struct sched_load *l, bool spread)
+{
+	for (uint32_t i = 0; i < s->balance.n; i++)
+		if (l[i].alive && !l[i].room && (spread || l[i].distance == SCHED_LOCAL))
+			balance_full(&s->balance, i);
+}
+
 /* npaths: none now. */
-static uint32_t choose_path(const struct source *s)
+static uint32_t choose_path(struct source *s)
 {
 	struct sched_load l[NICS_MAX];
 	uint64_t shares[NICS_MAX];
+	bool spread = atomic_load_explicit(&s->balance.spread, memory_order_relaxed);
 	bool alive = false;
+	uint32_t path;
 
 	for (uint32_t i = 0; i < s->x.npaths; i++) {
 		look_at(s, i, &l[i]);
 		shares[i] = balance_share(&s->balance, i);
 		alive |= l[i].alive;
 	}
-	if (alive && atomic_load_explicit(&s->balance.spread, memory_order_relaxed))
-		return sched_spread(l, s->x.npaths, shares, s->x.agr.block);
 	/* With none alive the first one's sender hands blocks on to the standby. */
-	return alive ? sched_choose(l, s->x.npaths, s->x.agr.block) : 0;
+	if (!alive)
+		return 0;
+	path = spread ? sched_spread(l, s->x.npaths, shares, s->x.agr.block) :
+			sched_choose(l, s->x.npaths, s->x.agr.block);
+	if (path == s->x.npaths)
+		note_full(s, l, spread);
+	return path;
 }
 
 /* Does the sink put blocks in order, and keep what comes early? */

@@ -286,6 +286,39 @@ static void test_short(void **state)
 	free(m);
 }
 
+/* So much went by a path of node 0, whose best is known, in a tenth of a check; whoever wanted a
+ * block had to wait so often, of ten times. */
+static bool spreads(uint64_t went, uint64_t best, unsigned waits)
+{
+	static const int nodes[] = { 0, 1 };
+	uint64_t rate[] = { best, best };
+	struct ids storage = { { 1 } };
+	struct balance b;
+	const char *why;
+
+	balance_init(&b, nodes, 2, 0, SCHED_MEMORY_NS, 0);
+	for (unsigned i = 0; i < 10; i++)
+		balance_chosen(&b, 0, &storage, went / 10);
+	for (unsigned i = 0; i < waits; i++)
+		balance_full(&b, 0);
+	balance_acked(&b, 0, went);
+	return balance_check(&b, rate, SCHED_MEMORY_NS / 10, &why);
+}
+
+/* A path that has no room is full, though it has been faster for a moment; one that has is used
+ * by its best. */
+static void test_full(void **state)
+{
+	const uint64_t second = 10000000000ull / SCHED_MEMORY_NS;
+
+	(void)state;
+	assert_false(spreads(100000, 200000 * second, 0));
+	assert_false(spreads(100000, 200000 * second, 4));
+	assert_true(spreads(100000, 200000 * second, 5));
+	assert_true(spreads(100000, 200000 * second, 30));
+	assert_true(spreads(100000, 150000 * second, 0));
+}
+
 /* ---- choices ---- */
 
 static void test_distance(void **state)
@@ -348,6 +381,7 @@ int main(void)
 		cmocka_unit_test(test_steady),
 		cmocka_unit_test(test_idle),
 		cmocka_unit_test(test_short),
+		cmocka_unit_test(test_full),
 	};
 
 	return cmocka_run_group_tests_name("balance", tests, NULL, NULL);

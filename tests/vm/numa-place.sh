@@ -139,6 +139,8 @@ check "with a warning" grep -q 'warning: memory cannot be put on node 0: it may 
 
 # ---- a node that is full ----
 
+run rftp-numa model --size 2M --copies 2 --rounds 5 --save "$tmp/model.json"
+check "a model of this machine" status_is 0
 free_mib() { awk '/MemFree/ { print int($4 / 1024) }' /sys/devices/system/node/node1/meminfo; }
 mount -o remount,size=3g "$tmp/t1"
 dd if=/dev/zero of="$tmp/t1/fill" bs=1M count=$(($(free_mib) - 48)) status=none
@@ -146,6 +148,11 @@ begin rftp put "${crawl[@]}" "${both[@]}" "$tmp/t1/big" "$url/a"
 check "node 1 is full: a warning" patience 5 grep -q 'warning: node 1 has not .* to spare: some of the blocks may be on others' "$tmp/err"
 check "node 0 is not" all_on "$tmp/here" 0
 check "threads stay" is "$(cpus "$tmp/here" sender)" "0-1 2-3"
+stop
+# Emulated nodes are all alike, which the model finds: each is as good as the other.
+begin env RFTP_NUMA_MODEL="$tmp/model.json" rftp put "${crawl[@]}" "${both[@]}" "$tmp/t1/big" "$url/c"
+check "by the model another node is as near" grep -q 'warning: node 1 has not .* to spare: blocks are on node 0, which is as near' "$tmp/err"
+check "both pools are there" is "$(bound "$tmp/here")" 0
 stop
 rm "$tmp/t1/fill"
 

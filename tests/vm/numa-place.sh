@@ -30,8 +30,7 @@ begin() {
 	"$@" >"$tmp/out" 2>"$tmp/err" &
 	client=$!
 	patience 30 running
-	python3 "$top_srcdir/tests/vm/where.py" "$client" >"$tmp/here"
-	python3 "$top_srcdir/tests/vm/where.py" "$(session)" >"$tmp/there"
+	python3 "$top_srcdir/tests/vm/where.py" "$client" "$tmp/here" "$(session)" "$tmp/there"
 }
 session() { ps -o pid= --ppid "$server" | tail -n 1 | tr -d ' '; }
 # Bytes are on their way, so that all threads are there.

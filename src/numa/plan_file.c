@@ -167,10 +167,28 @@ static int read_rates(const json_t *v, double rates[STAGED_NODES][STAGED_NODES],
 	int r;
 
 	if (!v)
-		return err_set(e, -EBADMSG, "%s is missing: the bandwidth of a thread from each "
-			       "node to each", field);
+		return 0;
 	r = matrix(v, n, &a_rate, field, flat, e);
 	return r ? r : plan_rates(rates, n, flat, field, e);
+}
+
+void plan_unlimited(struct staged_problem *p)
+{
+	for (unsigned i = 0; i < p->n; i++) {
+		p->disk_limit[i] = p->network_limit[i] = INFINITY;
+		for (unsigned k = 0; k < p->n; k++)
+			p->link_limit[i][k] = INFINITY;
+	}
+}
+
+static int read_links(const json_t *list, struct staged_problem *p, struct err *e)
+{
+	double flat[STAGED_NODES * STAGED_NODES];
+	int r = matrix(list, p->n, NULL, "link_limit", flat, e);
+
+	for (unsigned i = 0; !r && i < p->n * p->n; i++)
+		p->link_limit[i / p->n][i % p->n] = flat[i];
+	return r;
 }
 
 static int read_limits(const json_t *obj, struct staged_problem *p, struct err *e)
@@ -178,21 +196,15 @@ static int read_limits(const json_t *obj, struct staged_problem *p, struct err *
 	const json_t *disk = json_object_get(obj, "disk_limit");
 	const json_t *network = json_object_get(obj, "network_limit");
 	const json_t *links = json_object_get(obj, "link_limit");
-	double flat[STAGED_NODES * STAGED_NODES];
 	int r = 0;
 
-	for (unsigned i = 0; i < p->n; i++)
-		p->disk_limit[i] = p->network_limit[i] = INFINITY;
-	for (unsigned i = 0; i < p->n * p->n; i++)
-		flat[i] = INFINITY;
+	plan_unlimited(p);
 	if (disk)
 		r = row(disk, p->n, NULL, "disk_limit", p->disk_limit, e);
 	if (!r && network)
 		r = row(network, p->n, NULL, "network_limit", p->network_limit, e);
 	if (!r && links)
-		r = matrix(links, p->n, NULL, "link_limit", flat, e);
-	for (unsigned i = 0; i < p->n * p->n; i++)
-		p->link_limit[i / p->n][i % p->n] = flat[i];
+		r = read_links(links, p, e);
 	return r;
 }
 
@@ -219,6 +231,18 @@ static int only_known(json_t *obj, struct err *e)
 	return 0;
 }
 
+static struct plan_lacks missing(const json_t *obj)
+{
+	return (struct plan_lacks){
+		.data = !json_object_get(obj, "data"),
+		.threads = !json_object_get(obj, "threads"),
+		.disk = !json_object_get(obj, "disk"),
+		.network = !json_object_get(obj, "network"),
+		.link_limit = !json_object_get(obj, "link_limit"),
+		.network_limit = !json_object_get(obj, "network_limit"),
+	};
+}
+
 static int read_object(json_t *obj, struct staged_problem *p, struct plan_lacks *lacks,
 		       struct err *e)
 {
@@ -237,7 +261,7 @@ static int read_object(json_t *obj, struct staged_problem *p, struct plan_lacks 
 	r = r ? r : read_rates(json_object_get(obj, "disk"), p->disk, p->n, "disk", e);
 	r = r ? r : read_rates(json_object_get(obj, "network"), p->network, p->n, "network", e);
 	r = r ? r : read_limits(obj, p, e);
-	*lacks = (struct plan_lacks){ !data, !threads, !json_object_get(obj, "network_limit") };
+	*lacks = missing(obj);
 	return r;
 }
 

@@ -184,39 +184,95 @@ static int set_cards(struct staged_problem *p, const struct topo *t, const char 
 	return r;
 }
 
-static int ask_machine(const struct plan_source *from, const struct plan_lacks *lacks,
-		       struct staged_problem *p, struct err *e)
-{
-	const char *env = getenv("RFTP_SYSFS");
-	bool here = !from->sysfs && !(env && *env);
-	struct topo *t = topo_read(from->sysfs, e);
-	int r = t ? 0 : e->code;
+/* ---- the model ---- */
 
-	if (!r && lacks->threads)
-		r = set_threads(p, t, here, e);
-	if (!r && (from->nics || lacks->network_limit))
-		r = set_cards(p, t, from->nics, e);
-	topo_free(t);
+static bool has_model(const struct plan_source *from)
+{
+	return from->model || !from->file;
+}
+
+/* All of the machine, nothing of which is known yet. */
+static int set_nodes(struct staged_problem *p, const struct topo *t, struct err *e)
+{
+	*p = (struct staged_problem){ 0 };
+	if (topo_nodes(t) > STAGED_NODES)
+		return err_set(e, -E2BIG, "this machine has %u nodes, and a plan at most %d: give those "
+			       "that count as nodes in a file, --problem FILE", topo_nodes(t),
+			       STAGED_NODES);
+	p->n = topo_nodes(t);
+	for (unsigned i = 0; i < p->n; i++)
+		p->id[i] = topo_node(t, i)->id;
+	plan_unlimited(p);
+	return 0;
+}
+
+static int ask_model(const char *file, const struct topo *t, const struct plan_lacks *lacks,
+		     struct staged_problem *p, struct err *e)
+{
+	struct model *m = model_read(file, t, e);
+	int r = m ? plan_model(m, t, lacks, p, e) : e->code;
+
+	if (m && r)
+		err_prefix(e, "%s", printable(file ? file : model_default()));
+	if (!m && !file && r == -ENOENT)
+		err_prefix(e, "this machine has no model yet (rftp-numa model --install makes one; "
+			   "--model FILE takes another, --problem FILE does without)");
+	model_free(m);
 	return r;
 }
 
 /* ---- all of it ---- */
 
+static int check_file(const struct plan_source *from, const struct plan_lacks *lacks, struct err *e)
+{
+	const char *file = printable(from->file);
+
+	if (!from->model && (lacks->disk || lacks->network))
+		return err_set(e, -EBADMSG, "%s: %s is missing: the bandwidth of a thread from each "
+			       "node to each, or --model", file, lacks->disk ? "disk" : "network");
+	if (!from->data && lacks->data)
+		return err_set(e, -EBADMSG, "%s: data is missing: the bytes of each node, or "
+			       "--data", file);
+	if (!from->data && !from->nics && !from->model && lacks->threads)
+		return err_set(e, -EBADMSG, "%s: threads is missing: how many each node can run; "
+			       "or say --data to plan for this machine", file);
+	return 0;
+}
+
+static int ask_machine(const struct plan_source *from, const struct plan_lacks *lacks,
+		       const struct topo *t, struct staged_problem *p, struct err *e)
+{
+	const char *env = getenv("RFTP_SYSFS");
+	bool here = !from->sysfs && !(env && *env);
+	int r = lacks->threads ? set_threads(p, t, here, e) : 0;
+
+	if (!r && (from->nics || lacks->network_limit))
+		r = set_cards(p, t, from->nics, e);
+	return r || !has_model(from) ? r : ask_model(from->model, t, lacks, p, e);
+}
+
+static int with_machine(const struct plan_source *from, const struct plan_lacks *lacks,
+			struct staged_problem *p, struct err *e)
+{
+	struct topo *t = topo_read(from->sysfs, e);
+	int r = t ? 0 : e->code;
+
+	if (!r && !from->file)
+		r = set_nodes(p, t, e);
+	if (!r && from->data)
+		r = set_data(p, from->data, e);
+	r = r ? r : ask_machine(from, lacks, t, p, e);
+	topo_free(t);
+	return r;
+}
+
 int plan_problem(const struct plan_source *from, struct staged_problem *p, struct err *e)
 {
-	struct plan_lacks lacks;
-	bool machine = from->data || from->nics;
-	int r = plan_file(from->file, p, &lacks, e);
+	struct plan_lacks lacks = { true, true, true, true, true, true };
+	bool machine = from->data || from->nics || has_model(from);
+	int r = from->file ? plan_file(from->file, p, &lacks, e) : 0;
 
-	if (r)
-		return r;
-	if (!from->data && lacks.data)
-		return err_set(e, -EBADMSG, "%s: data is missing: the bytes of each node, or "
-			       "--data", printable(from->file));
-	if (!machine && lacks.threads)
-		return err_set(e, -EBADMSG, "%s: threads is missing: how many each node can run; "
-			       "or say --data to plan for this machine", printable(from->file));
-	if (from->data)
-		r = set_data(p, from->data, e);
-	return r || !machine ? r : ask_machine(from, &lacks, p, e);
+	if (!r && from->file)
+		r = check_file(from, &lacks, e);
+	return r || !machine ? r : with_machine(from, &lacks, p, e);
 }

@@ -25,6 +25,8 @@ struct plan_options {
 static const struct tool_option options[] = {
 	{ "problem", TOOL_TEXT, offsetof(struct plan_options, from.file), "FILE",
 	  "nodes, bandwidths and data as JSON (see rftp-numa(1))", 0, 0 },
+	{ "model", TOOL_TEXT, offsetof(struct plan_options, from.model), "FILE",
+	  "bandwidths by this I/O model (the installed one)", 0, 0 },
 	{ "data", TOOL_TEXT, offsetof(struct plan_options, from.data), "NODE:SIZE,...",
 	  "what is on the disks of each node, as 0:100G,1:50G", 0, 0 },
 	{ "nic", TOOL_TEXT, offsetof(struct plan_options, from.nics), "NAME,...",
@@ -162,8 +164,9 @@ enum tool_status tool_plan(int argc, char **argv)
 
 	if (status || helped)
 		return status;
-	if (!o.from.file)
-		return tool_misused("plan takes its bandwidths from a file, --problem FILE", NULL);
+	if (!o.from.file && !o.from.data)
+		return tool_misused("plan takes what there is from a file, --problem FILE, or by the "
+				    "I/O model, --data NODE:SIZE,...", NULL);
 	if (objective_of(o.objective, &objective))
 		return tool_misused("--objective takes sum or makespan, not", o.objective);
 	r = plan(&o, objective, &e);

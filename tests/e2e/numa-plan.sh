@@ -4,6 +4,7 @@
 
 . "${top_srcdir:?}/tests/e2e/lib.sh"
 need python3 taskset
+unset RFTP_NUMA_MODEL RFTP_SYSFS
 
 man=$top_srcdir/man/rftp-numa.1
 
@@ -104,6 +105,63 @@ problem here.json threads= 'network_limit=[1]'
 run taskset -c "$cpu" rftp-numa plan --problem here.json --data 0:1
 check "threads of CPUs that are allowed, and no others" fails 1 'two threads'
 
+# ---- the I/O model ----
+
+description=$top_srcdir/tests/unit/sysfs/two
+"$lib/make-sysfs" "$description" joint
+# GB/s of a thread of eight: from 0 to 0 and 1, from 1 to 0 and 1: disks 4.5 3, 2 6; cards 5 2.5,
+# 1.5 5.5. All from 1 to 0: 16.
+zero=(0/8 "320:1 96:1" "288:1 192:1") one=(1/8 "160:1 352:1" "128:1 384:1")
+"$lib/make-model" "$description" "${zero[@]}" "${one[@]}" >model.json
+"$lib/make-model" "$description" "${zero[@]}" >zero.json
+"$lib/make-model" "$description" 0/1 "${zero[@]:1}" 1/1 "${one[@]:1}" >few.json
+by_model=(--sysfs joint --json)
+# Three threads a node, a card that keeps up: 4 GB/s by memory 0, 3 by memory 1.
+echo 400000 >joint/devices/pci0000:00/0000:00:02.0/0000:03:00.0/net/ens1f0/speed
+echo '{ "nodes": [0, 1], "threads": 3 }' >three.json
+plan --problem three.json --model model.json --data 1:70G "${by_model[@]}"
+check "by a model, with the threads of a file" is 'near(p["makespan"], 10 * 2**30 / 1e9)'
+check "its bandwidths" is '[(x["storage"], x["memory"], x["threads"]) for x in p["disk"]] == [(1, 0, 2), (1, 1, 1)] and all(near(x["seconds"], x["bytes"] / x["threads"] / (2e9 if x["memory"] == 0 else 6e9)) for x in p["disk"]) and all(near(x["seconds"], x["bytes"] / x["threads"] / (5e9 if x["memory"] == 0 else 1.5e9)) for x in p["network"])'
+plan --model model.json --data 1:160G "${by_model[@]}"
+check "and with the CPUs of the machine" is 'near(p["makespan"], 10 * 2**30 / 1e9) and {"part": "link_limit", "from": 1, "to": 0} in p["bottlenecks"]'
+run env RFTP_NUMA_MODEL="$tmp/model.json" rftp-numa plan --data 1:160G "${by_model[@]}"
+check "the model that is installed" is 'near(p["makespan"], 10 * 2**30 / 1e9)'
+echo '{ "nodes": [1, 0], "threads": 3, "data": ["60G", 0], "disk": [["6G", 0], [0, 0]], "link_limit": [[null, "1G"], [null, null]] }' >wins.json
+plan --problem wins.json --model model.json "${by_model[@]}"
+check "what the file gives is taken, in its order" is 'near(p["makespan"], 60) and {x["memory"] for x in p["paths"]} == {1} and p["bottlenecks"][0]["part"] == "link_limit"'
+plan --problem three.json --model zero.json --data 0:70G "${by_model[@]}"
+check "a node that was not measured is no matter without data and cards" status_is 0
+plan --model few.json --data 1:1G "${by_model[@]}"
+check "a model of few threads says so" test "$status" -eq 0 -a "$(grep -c 'fewer threads than cores on node 0-1' err)" -eq 1
+check "and no link holds it up" is 'all(b["part"] == "network_limit" for b in p["bottlenecks"])'
+
+# fails_by WORDS TEXT
+fails_by() {
+	# shellcheck disable=SC2086 # words
+	run env RFTP_NUMA_MODEL="$tmp/none.json" rftp-numa plan $1 --sysfs joint
+	check "no plan: $1" fails 1 "$2"
+}
+fails_by '--data 1:1G' 'this machine has no model yet (rftp-numa model --install makes one; .*none.json: No such file'
+fails_by '--model nowhere.json --data 1:1G' 'nowhere.json: No such file'
+fails_by '--model problem.json --data 1:1G' 'problem.json: is no model'
+fails_by '--model zero.json --data 1:1G' 'zero.json: has no device reads of node 1, where data is: measure it'
+echo 10000 >joint/devices/pci0000:80/0000:80:02.0/0000:83:00.0/net/ens2f0/speed
+fails_by '--model zero.json --data 0:1G' 'zero.json: has no device writes of node 1, where network cards are: .*--nic'
+plan --model zero.json --data 0:1G --nic ens1f0 "${by_model[@]}"
+check "which other cards are the way out of" is '{x["network"] for x in p["paths"]} == {0}'
+sed 's/\[10, 21\]/[10, 22]/' model.json >other.json
+fails_by '--model other.json --data 1:1G' 'other.json: was made on another machine.*distance of node 0 was 22'
+"$lib/make-model" "$top_srcdir/tests/unit/sysfs/eight" 7 '23.2:2 23.2:2 17.0:3 17.1:3 23.3:2 23.3:2 23.3:1 23.3:1' \
+	'18.036:3 18.036:3 21.998:2 21.998:2 16.1:4 18.036:3 22.0:1 22.0:1' >published.json
+fails_by '--model published.json --data 1:1G' 'published.json: was made on another machine.*it had 8 nodes'
+"$lib/make-sysfs" "$top_srcdir/tests/unit/sysfs/eight" published
+echo 40000 >published/devices/pci0000:40/0000:40:0b.0/0000:42:00.0/net/eth4/speed
+echo '{ "nodes": [7, 2, 4], "threads": 4 }' >some.json
+plan --problem some.json --model published.json --data 7:10G --sysfs published --json
+check "some of eight nodes" is 'p["proven"] and {x["storage"] for x in p["paths"]} == {7} == {x["network"] for x in p["paths"]}'
+plan --problem some.json --model published.json --data 4:10G --sysfs published
+check "and one of them that was no target" fails 1 'no device reads of node 4'
+
 # ---- what is wrong ----
 
 while IFS='|' read -r field text; do
@@ -111,7 +169,8 @@ while IFS='|' read -r field text; do
 	plan --problem wrong.json
 	check "wrong: ${field:0:60}" fails 1 "$text"
 done <<'END_OF_WRONG'
-disk=|wrong.json: disk is missing
+disk=|wrong.json: disk is missing.*or --model
+network=|wrong.json: network is missing.*or --model
 data=|data is missing
 threads=|threads is missing
 nodes=|nodes must be a list
@@ -163,7 +222,10 @@ while IFS='|' read -r words text; do
 	plan $words
 	check "misused: $words" fails 2 "$text"
 done <<'END_OF_MISUSED'
-|--problem FILE
+|--problem FILE, or by the I/O model, --data
+--model model.json|--problem FILE, or by the I/O model, --data
+--nic ens1f0|--problem FILE, or by the I/O model, --data
+--model model.json --data 5:1G --sysfs joint|node 5 is not among
 --problem one.json --objective fastest|sum or makespan, not: fastest
 --problem one.json --limit 0|--limit takes
 --problem one.json --data 7:1G|node 7 is not among

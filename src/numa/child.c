@@ -9,41 +9,11 @@
 #include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #define CHUNK 65536u
 #define GRACE_MS 5000 /* from the polite signal to the other one */
-
-static const int stops[] = { SIGINT, SIGTERM, SIGHUP };
-
-/* ---- signals ---- */
-
-static void stop_set(sigset_t *set)
-{
-	sigemptyset(set);
-	for (size_t i = 0; i < sizeof(stops) / sizeof(stops[0]); i++)
-		sigaddset(set, stops[i]);
-}
-
-int child_stop_fd(void)
-{
-	sigset_t set;
-	int fd;
-
-	stop_set(&set);
-	fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-	if (fd < 0)
-		return -errno;
-	sigprocmask(SIG_BLOCK, &set, NULL);
-	return fd;
-}
-
-bool child_stopped(int stop)
-{
-	return poll_fd(stop, POLLIN, 0) > 0;
-}
 
 /* ---- start ---- */
 
@@ -51,19 +21,15 @@ bool child_stopped(int stop)
  * to us alone, and one of ours reaches what it has started, too. */
 static int set_attributes(posix_spawnattr_t *a)
 {
-	sigset_t none, set;
+	sigset_t none;
 	int r;
 
 	sigemptyset(&none);
-	stop_set(&set);
 	r = posix_spawnattr_setsigmask(a, &none);
-	if (!r)
-		r = posix_spawnattr_setsigdefault(a, &set);
 	if (!r)
 		r = posix_spawnattr_setpgroup(a, 0);
 	if (!r)
-		r = posix_spawnattr_setflags(a, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
-						POSIX_SPAWN_SETPGROUP);
+		r = posix_spawnattr_setflags(a, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
 	return r;
 }
 
@@ -194,13 +160,17 @@ static int run(char *const argv[], int fds[2], int out, int err, int hand_on, in
 	return r;
 }
 
-int child_run(char *const argv[], int hand_on, int stop, struct child_said *said, struct err *e)
+int child_run(char *const argv[], int hand_on, const struct stop *stop, struct child_said *said,
+	      struct err *e)
 {
+	CLEANUP_CLOSE int asked = stop_fd(stop);
 	int out[2], err[2], r;
 
 	*said = (struct child_said){ .out = strdup(""), .err = strdup("") };
 	if (!said->out || !said->err)
 		return err_set(e, -ENOMEM, "out of memory");
+	if (asked < 0)
+		return err_sys(e, asked, "a descriptor for signals");
 	if (pipe2(out, O_CLOEXEC))
 		return err_sys(e, -errno, "a pipe for %s", argv[0]);
 	if (pipe2(err, O_CLOEXEC)) {
@@ -209,7 +179,7 @@ int child_run(char *const argv[], int hand_on, int stop, struct child_said *said
 		close(out[1]);
 		return err_sys(e, r, "a pipe for %s", argv[0]);
 	}
-	r = run(argv, (int []){ out[0], err[0] }, out[1], err[1], hand_on, stop, said);
+	r = run(argv, (int []){ out[0], err[0] }, out[1], err[1], hand_on, asked, said);
 	if (r == -EINTR)
 		return err_set(e, r, "stopped by a signal");
 	return r ? err_sys(e, r, "%s", argv[0]) : 0;

@@ -3,6 +3,7 @@
 #ifndef RFTP_NUMA_CHILD_H
 #define RFTP_NUMA_CHILD_H
 
+#include "numa/stop.h"
 #include "util/util.h"
 
 #define CHILD_FD 9 /* under this number the program has what it is handed */
@@ -15,17 +16,12 @@ struct child_said {
 
 #define CHILD_SAID_MAX (4u << 20)
 
-/* SIGINT, SIGTERM and SIGHUP of this process from now on only make the descriptor readable
- * that this returns; the caller closes it. Before threads start. Or a negative errno. */
-int child_stop_fd(void);
-/* Has one of them come? */
-bool child_stopped(int stop);
-
 /* argv[0] is looked for in PATH. hand_on: an open descriptor for the program's CHILD_FD; -1:
- * none. When stop becomes readable, the program and its process group are ended. 0: it has
- * ended by itself; -EINTR: it was stopped; -ENOENT: there is no such program; or another
- * negative errno; with text. said is child_clear's in any case. */
-int child_run(char *const argv[], int hand_on, int stop, struct child_said *said, struct err *e);
+ * none. When stop is asked for, the program and its process group are ended. 0: it has ended by
+ * itself; -EINTR: it was stopped; -ENOENT: there is no such program; or another negative errno;
+ * with text. said is child_clear's in any case. */
+int child_run(char *const argv[], int hand_on, const struct stop *stop, struct child_said *said,
+	      struct err *e);
 void child_clear(struct child_said *said);
 
 #endif

@@ -170,7 +170,7 @@ static int explain(int r, struct err *e)
 					    "the package fio (Debian, RHEL)") : r;
 }
 
-int fio_check(int stop, struct err *e)
+int fio_check(const struct stop *stop, struct err *e)
 {
 	char *argv[] = { (char []){ FIO }, (char []){ "--cmdhelp=numa_mem_policy" }, NULL };
 	struct child_said said;
@@ -197,7 +197,8 @@ static int failed(const struct fio_job *j, struct child_said *said, struct err *
 	return err_set(e, -EIO, "fio failed (%s, exit status %d)", j->name, said->status);
 }
 
-int fio_run(const struct fio_job *job, int fd, int stop, struct fio_result *r, struct err *e)
+int fio_run(const struct fio_job *job, int fd, const struct stop *stop, struct fio_result *r,
+	    struct err *e)
 {
 	struct child_said said = { 0 };
 	struct args a = { 0 };

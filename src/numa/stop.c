@@ -2,8 +2,10 @@
 /* Pending signals. */
 #include "numa/stop.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stddef.h>
+#include <sys/signalfd.h>
 
 void stop_begin(struct stop *s)
 {
@@ -27,6 +29,13 @@ bool stop_asked(const struct stop *s)
 	sigpending(&pending);
 	sigandset(&pending, &pending, &s->asked);
 	return !sigisemptyset(&pending);
+}
+
+int stop_fd(const struct stop *s)
+{
+	int fd = signalfd(-1, &s->asked, SFD_CLOEXEC | SFD_NONBLOCK);
+
+	return fd < 0 ? -errno : fd;
 }
 
 void stop_end(const struct stop *s)

@@ -15,6 +15,8 @@ struct stop {
 void stop_begin(struct stop *s);
 /* Has one come? Any thread that was started since. */
 bool stop_asked(const struct stop *s);
+/* A descriptor that is readable once one has come, for the caller to close; or a negative errno. */
+int stop_fd(const struct stop *s);
 /* As it was: one that has come is delivered now. */
 void stop_end(const struct stop *s);
 

@@ -2,8 +2,6 @@
 /* Opens what is to be measured, or makes it. */
 #include "numa/target.h"
 
-#include "numa/child.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -101,7 +99,8 @@ static void fill_chunk(uint64_t *chunk, uint64_t *state)
 struct filler {
 	const struct target_wish *w;
 	const struct ids *cpus; /* of the device's node: memory that is a file comes from there */
-	int fd, stop;
+	int fd;
+	const struct stop *stop;
 };
 
 static int fill(const struct filler *f)
@@ -117,7 +116,7 @@ static int fill(const struct filler *f)
 
 		fill_chunk(chunk, &state);
 		r = pwrite_full(f->fd, chunk, left < CHUNK ? left : CHUNK, (off_t)at);
-		if (!r && child_stopped(f->stop))
+		if (!r && stop_asked(f->stop))
 			r = -EINTR;
 	}
 	/* What is still being written must not be in the way of the first run. */
@@ -130,7 +129,7 @@ static void *fill_thread(void *arg)
 }
 
 static int fill_on_node(const struct target *f, const struct target_wish *w,
-			const struct topo *t, int stop)
+			const struct topo *t, const struct stop *stop)
 {
 	const struct node *n = topo_find(t, f->node);
 	struct filler filler = { w, n ? &n->cpus : NULL, f->fd, stop };
@@ -145,7 +144,7 @@ static int fill_on_node(const struct target *f, const struct target_wish *w,
 }
 
 static int make_file(struct target *f, const struct target_wish *w, const struct topo *t,
-		     int stop, struct err *e)
+		     const struct stop *stop, struct err *e)
 {
 	char name[PATH_MAX], size[32];
 	int r;
@@ -189,8 +188,8 @@ static int open_there(struct target *f, const struct target_wish *w, bool disk,
 	return find_node(f, w, t, e);
 }
 
-int target_open(struct target *f, const struct target_wish *w, const struct topo *t, int stop,
-		struct err *e)
+int target_open(struct target *f, const struct target_wish *w, const struct topo *t,
+		const struct stop *stop, struct err *e)
 {
 	struct stat st;
 	int r;

@@ -4,6 +4,7 @@
 #define RFTP_NUMA_TARGET_H
 
 #include "numa/numa.h"
+#include "numa/stop.h"
 
 struct target {
 	int fd;            /* -1: not open */
@@ -22,9 +23,9 @@ struct target_wish {
 
 /* A directory: a file without a name is made in it, of so many bytes that are no zeros, and is
  * gone with its last descriptor, whatever ends this process. A file or a disk is only read. 0;
- * -EINTR: stop is readable; or another negative errno; with text. Also then target_close. */
-int target_open(struct target *f, const struct target_wish *w, const struct topo *t, int stop,
-		struct err *e);
+ * -EINTR: it was stopped; or another negative errno; with text. Also then target_close. */
+int target_open(struct target *f, const struct target_wish *w, const struct topo *t,
+		const struct stop *stop, struct err *e);
 /* Drop its pages from the page cache: the next reader's or writer's come from where that one's
  * memory comes from. Files that are memory keep theirs. */
 void target_drop_cache(const struct target *f);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* rftp-numa affinity: what it costs a disk when buffers or threads are on another node. */
 #include "numa/affinity_show.h"
-#include "numa/child.h"
 #include "numa/target.h"
 #include "numa/tool.h"
 
@@ -106,7 +105,8 @@ static int choose_nodes(struct affinity *a, const struct affinity_options *o,
 /* ---- runs ---- */
 
 static int run_one(const struct affinity *a, const struct placement *p, const struct topo *t,
-		   const struct target *f, int stop, struct fio_result *out, struct err *e)
+		   const struct target *f, const struct stop *stop, struct fio_result *out,
+		   struct err *e)
 {
 	struct fio_job job = {
 		.name = p->name, .write = a->write, .direct = f->direct, .block = a->block,
@@ -125,8 +125,8 @@ static int run_one(const struct affinity *a, const struct placement *p, const st
 }
 
 /* There and back again, so that what drifts hits all placements alike. */
-static int run_all(struct affinity *a, const struct topo *t, const struct target *f, int stop,
-		   struct err *e)
+static int run_all(struct affinity *a, const struct topo *t, const struct target *f,
+		   const struct stop *stop, struct err *e)
 {
 	int r = 0;
 
@@ -155,7 +155,7 @@ static void tell(const struct affinity *a, const struct target *f)
 }
 
 static int measure(struct affinity *a, const struct affinity_options *o, const struct topo *t,
-		   struct target *f, int stop, struct err *e)
+		   struct target *f, const struct stop *stop, struct err *e)
 {
 	struct target_wish wish = {
 		.path = o->path, .bytes = o->size, .block = o->block, .write = a->write,
@@ -190,15 +190,17 @@ static int run(const struct affinity_options *o, struct err *e)
 		.path = o->path, .write = !strcmp(o->op, "write"), .block = o->block,
 		.jobs = o->jobs, .seconds = o->seconds, .runs = o->runs,
 	};
-	int stop CLEANUP_CLOSE = child_stop_fd();
 	struct target f = { .fd = -1 };
+	struct stop stop;
 	struct topo *t;
-	int r = stop < 0 ? stop : place_cpus(&a.allowed);
+	int r = place_cpus(&a.allowed);
 
 	if (r)
-		return err_sys(e, r, "signals, or the CPUs that are allowed");
+		return err_sys(e, r, "asking for the CPUs that are allowed");
+	/* To the end: a second one must not leave fio behind, either. */
+	stop_begin(&stop);
 	t = topo_read(NULL, e);
-	r = t ? measure(&a, o, t, &f, stop, e) : e->code;
+	r = t ? measure(&a, o, t, &f, &stop, e) : e->code;
 	if (!r)
 		r = o->json ? affinity_emit(&a) : affinity_say(&a);
 	if (r && !e->code)

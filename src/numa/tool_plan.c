@@ -2,11 +2,11 @@
 /* rftp-numa plan: how many threads should carry what by which nodes. */
 #include "numa/plan_problem.h"
 #include "numa/plan_show.h"
+#include "numa/stop.h"
 #include "numa/tool.h"
 
 #include <errno.h>
 #include <math.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -47,34 +47,24 @@ struct watch {
 	uint64_t end, said;
 	bool terminal;
 	bool timed_out, interrupted;
-	sigset_t signals, before;  /* those that end the search, and the mask without them */
+	struct stop stop;
 };
 
-/* Blocked and looked for, rather than handled: no handler, no flag that is everybody's. */
 static void watch_start(struct watch *w, unsigned limit)
 {
-	static const int ends[] = { SIGINT, SIGTERM };
-
 	*w = (struct watch){ .end = now_ns() + limit * 1000000000ull,
 			     .said = now_ns(), .terminal = isatty(STDERR_FILENO) };
-	sigemptyset(&w->signals);
-	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
-		struct sigaction a;
-
-		if (!sigaction(ends[i], NULL, &a) && a.sa_handler != SIG_IGN)
-			sigaddset(&w->signals, ends[i]);
-	}
-	sigprocmask(SIG_BLOCK, &w->signals, &w->before);
+	stop_begin(&w->stop);
 }
 
 static void watch_end(struct watch *w)
 {
 	if (w->terminal)
 		fputs("\r\033[K", stderr);
-	/* A second signal, which timeout(1) sends at once, must not take away what the first one
-	 * asked for. */
+	/* Who asked for the end is told what was found; a second signal, which timeout(1) sends at
+	 * once, must not take that away. */
 	if (!w->interrupted)
-		sigprocmask(SIG_SETMASK, &w->before, NULL);
+		stop_end(&w->stop);
 }
 
 static void progress(struct watch *w, const struct staged_state *s)
@@ -89,12 +79,11 @@ static void progress(struct watch *w, const struct staged_state *s)
 
 static bool go_on(void *arg, const struct staged_state *s)
 {
-	static const struct timespec at_once;
 	struct watch *w = arg;
 	uint64_t now = now_ns();
 
 	w->timed_out |= now >= w->end;
-	w->interrupted |= sigtimedwait(&w->signals, NULL, &at_once) > 0;
+	w->interrupted |= stop_asked(&w->stop);
 	if (w->terminal && now - w->said >= SAY_NS)
 		progress(w, s);
 	return !w->timed_out && !w->interrupted;

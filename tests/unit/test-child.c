@@ -14,19 +14,19 @@
 
 #include <cmocka.h>
 
-static int stop = -1;
+static struct stop stop;
 
 static int begin(void **state)
 {
 	(void)state;
-	stop = child_stop_fd();
-	return stop < 0 ? -1 : 0;
+	stop_begin(&stop);
+	return 0;
 }
 
 static int shell(const char *script, int hand_on, struct child_said *said, struct err *e)
 {
 	char *argv[] = { (char []){ "sh" }, (char []){ "-c" }, strdup(script), NULL };
-	int r = child_run(argv, hand_on, stop, said, e);
+	int r = child_run(argv, hand_on, &stop, said, e);
 
 	free(argv[2]);
 	return r;
@@ -96,7 +96,7 @@ static void test_no_such(void **state)
 	struct child_said said;
 
 	(void)state;
-	assert_int_equal(child_run(argv, -1, stop, &said, &e), -ENOENT);
+	assert_int_equal(child_run(argv, -1, &stop, &said, &e), -ENOENT);
 	assert_non_null(strstr(e.text, "no-such-program"));
 	child_clear(&said);
 }
@@ -111,12 +111,12 @@ static void test_stops(void **state)
 	long left;
 
 	(void)state;
-	assert_false(child_stopped(stop));
+	assert_false(stop_asked(&stop));
 	snprintf(script, sizeof(script), "trap 'echo; echo bye; exit' TERM; sleep 60 & echo $!; "
-		 "kill -INT %ld; wait", (long)getpid());
+		 "kill -TERM %ld; wait", (long)getpid());
 	assert_int_equal(shell(script, -1, &said, &e), -EINTR);
 	assert_true(now_ns() - begun < 30000000000u);
-	assert_true(child_stopped(stop));
+	assert_true(stop_asked(&stop));
 	left = strtol(said.out, NULL, 10);
 	assert_true(left > 1);
 	/* Its last words are heard. */

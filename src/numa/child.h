@@ -14,7 +14,7 @@ struct child_said {
 	int status;        /* its exit status; 128 + signal when one ended it */
 };
 
-#define CHILD_SAID_MAX (4u << 20)
+#define CHILD_SAID_MAX (64u << 20) /* a picture of 64 nodes is some megabytes */
 
 /* argv[0] is looked for in PATH. hand_on: an open descriptor for the program's CHILD_FD; -1:
  * none. When stop is asked for, the program and its process group are ended. 0: it has ended by

@@ -5,7 +5,7 @@
 
 #include "util/util.h"
 
-/* Run script, as standard input; what it prints is *out, which the caller frees. 0, or a negative
+/* Run script; what it prints is *out, which the caller frees. 0, or a negative
  * errno with text: -ENOENT when there is no gnuplot. */
 int gnuplot(const char *script, size_t script_len, char **out, size_t *len, struct err *e);
 

@@ -167,6 +167,13 @@ ln -s /bin/sh "$tmp/bin/sh"
 run env PATH="$tmp/bin" rftp-numa model "${published[@]}" --plot "$tmp/none.svg"
 check "a gnuplot that cannot" fails 1 'status 3: line 1: no such terminal'
 check "no picture, then" test ! -e "$tmp/none.svg"
+printf '#!/bin/sh\nexit 0\n' >"$tmp/bin/gnuplot"
+run env PATH="$tmp/bin" rftp-numa model "${published[@]}" --plot "$tmp/none.svg"
+check "one that prints nothing" fails 1 'made no picture'
+printf '#!/bin/sh\nkill -TERM $PPID\nexec sleep 60\n' >"$tmp/bin/gnuplot"
+ln -s "$(command -v sleep)" "$tmp/bin/sleep"
+run env PATH="$tmp/bin" rftp-numa model "${published[@]}" --plot "$tmp/none.svg"
+check "a signal ends it, and gnuplot" test "$status" -eq 143 -a ! -e "$tmp/none.svg"
 
 # ---- misused ----
 

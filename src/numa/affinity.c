@@ -2,9 +2,10 @@
 /* The placements, and the medians. */
 #include "numa/affinity.h"
 
+#include "numa/stats.h"
+
 #include <math.h>
 #include <stddef.h>
-#include <stdlib.h>
 
 unsigned placements(int device, int remote, struct placement out[PLACEMENTS_MAX])
 {
@@ -44,13 +45,6 @@ int farthest_node(const struct topo *t, int node, const struct ids *cpus)
 
 /* ---- many runs ---- */
 
-static int compare(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
 /* Of the field at offset. */
 static double median(const struct fio_result *runs, unsigned n, size_t offset)
 {
@@ -58,8 +52,7 @@ static double median(const struct fio_result *runs, unsigned n, size_t offset)
 
 	for (unsigned i = 0; i < n; i++)
 		v[i] = *(const double *)((const char *)&runs[i] + offset);
-	qsort(v, n, sizeof(*v), compare);
-	return n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
+	return stats_median(v, n);
 }
 
 static double deviation(const struct fio_result *runs, unsigned n)

@@ -2,6 +2,8 @@
 /* Sums up repetitions, and draws the borders. */
 #include "numa/classes.h"
 
+#include "numa/stats.h"
+
 #include <errno.h>
 #include <stdlib.h>
 
@@ -10,29 +12,12 @@
 
 /* ---- a cell ---- */
 
-static int by_value(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
-/* Between the two values that are nearest to that share of the sorted ones, in proportion. */
-static double quantile(const double *v, unsigned n, double share)
-{
-	double at = (n - 1) * share;
-	unsigned i = (unsigned)at;
-
-	return i + 1 < n ? v[i] + (v[i + 1] - v[i]) * (at - i) : v[i];
-}
-
 void cell_sum(struct cell *c, double *v, unsigned n)
 {
-	qsort(v, n, sizeof(*v), by_value);
+	c->median = stats_median(v, n);
 	c->rounds = n;
-	c->median = quantile(v, n, 0.5);
-	c->low = quantile(v, n, LOW_SHARE);
-	c->high = quantile(v, n, HIGH_SHARE);
+	c->low = stats_quantile(v, n, LOW_SHARE);
+	c->high = stats_quantile(v, n, HIGH_SHARE);
 }
 
 double class_average(const struct cell *v, unsigned n, unsigned class)

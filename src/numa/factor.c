@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <math.h>
 #include <stdbool.h>
-#include <stdlib.h>
 
 #define GIGA 1e9
 
@@ -37,17 +36,4 @@ void factor_ranks(const double *factor, unsigned n, unsigned *rank)
 			if (factor[k] >= 0 && factor[k] < factor[i])
 				rank[i]++;
 	}
-}
-
-static int compare(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
-double factor_median(double *v, unsigned n)
-{
-	qsort(v, n, sizeof(*v), compare);
-	return n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
 }

@@ -24,7 +24,4 @@ int factor_of(const struct factor_counts *c, uint64_t link, double *factor);
  * is none, and gets 0. */
 void factor_ranks(const double *factor, unsigned n, unsigned *rank);
 
-/* The middle of n > 0 numbers, which are put in order. */
-double factor_median(double *v, unsigned n);
-
 #endif

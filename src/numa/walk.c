@@ -2,7 +2,7 @@
 /* A thread on one CPU that reads all of a piece of memory, in two orders. */
 #include "numa/walk.h"
 
-#include "numa/factor.h"
+#include "numa/stats.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -169,11 +169,11 @@ static void take_medians(struct walker *k)
 	const struct walk *w = k->w;
 
 	*k->result = (struct walk_result){
-		.prefetch_ns = factor_median(k->prefetch, w->runs),
-		.load_ns = factor_median(k->load, w->runs), .lines = (double)k->lines,
+		.prefetch_ns = stats_median(k->prefetch, w->runs),
+		.load_ns = stats_median(k->load, w->runs), .lines = (double)k->lines,
 	};
 	for (unsigned i = 0; i < WALK_COUNTED; i++)
-		k->result->count[i] = w->counted[i].n ? factor_median(k->count[i], w->runs) : -1;
+		k->result->count[i] = w->counted[i].n ? stats_median(k->count[i], w->runs) : -1;
 }
 
 int walk_run(const struct walk *w, struct walk_result *r, struct err *e)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The scheduling factor: its units, what makes it larger, what has none, and ranks. */
 #include "numa/factor.h"
+#include "numa/stats.h"
 
 #include <errno.h>
 #include <float.h>
@@ -107,9 +108,9 @@ static void test_ranks(void **state)
 static void test_median(void **state)
 {
 	(void)state;
-	assert_true(near(factor_median((double []){ 9, 1, 4 }, 3), 4));
-	assert_true(near(factor_median((double []){ 9, 1, 4, 6 }, 4), 5));
-	assert_true(near(factor_median((double []){ 2 }, 1), 2));
+	assert_true(near(stats_median((double []){ 9, 1, 4 }, 3), 4));
+	assert_true(near(stats_median((double []){ 9, 1, 4, 6 }, 4), 5));
+	assert_true(near(stats_median((double []){ 2 }, 1), 2));
 }
 
 int main(void)

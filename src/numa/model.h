@@ -53,7 +53,7 @@ int model_fits(const struct model *m, const struct topo *t, struct err *e);
 
 /* ---- mixed access ---- */
 
-#define SHARES_MAX 1024  /* one for each node that a kernel can have */
+#define SHARES_MAX (NODE_MOST + 1)
 #define SHARE_ALL 1000000u
 
 struct share {

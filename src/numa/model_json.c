@@ -9,7 +9,6 @@
 #define FORMAT_VERSION 1
 
 /* Beyond any machine; what is larger is damage. */
-#define NODES_MOST 1024
 #define BYTES_MOST ((json_int_t)1 << 60)
 #define COUNT_MOST 1000000000
 #define DISTANCE_MOST 65535
@@ -163,7 +162,7 @@ static int parse_node(const json_t *obj, struct model *m, unsigned which, int le
 	struct node *n = &m->node[which];
 	const char *cpus = json_string_value(json_object_get(obj, "cpus"));
 	json_int_t id, memory;
-	int r = take_int(obj, "id", least, NODES_MOST - 1, &id, e);
+	int r = take_int(obj, "id", least, NODE_MOST, &id, e);
 
 	if (!r)
 		r = take_int(obj, "memory", 0, BYTES_MOST, &memory, e);
@@ -178,7 +177,7 @@ static int parse_node(const json_t *obj, struct model *m, unsigned which, int le
 
 static int parse_nodes(const json_t *root, struct model *m, struct err *e)
 {
-	const json_t *list = take_array(root, "nodes", NODES_MOST, e);
+	const json_t *list = take_array(root, "nodes", NODE_MOST + 1, e);
 	int r = 0, least = 0;
 
 	if (!list)
@@ -211,7 +210,7 @@ static int parse_cell(const json_t *obj, const struct model *m, struct cell *c, 
 		      struct err *e)
 {
 	json_int_t node;
-	int r = take_int(obj, "node", least, NODES_MOST - 1, &node, e);
+	int r = take_int(obj, "node", least, NODE_MOST, &node, e);
 
 	if (!r && !has_node(m, node))
 		r = err_set(e, -EBADMSG, "\"nodes\" has no node %lld", (long long)node);
@@ -274,7 +273,7 @@ static int parse_target(const json_t *obj, struct model *m, struct err *e)
 {
 	struct target *t;
 	json_int_t node, bytes, placed;
-	int r = take_int(obj, "node", 0, NODES_MOST - 1, &node, e);
+	int r = take_int(obj, "node", 0, NODE_MOST, &node, e);
 
 	if (!r && !has_node(m, node))
 		r = err_set(e, -EBADMSG, "\"nodes\" has no node %lld", (long long)node);

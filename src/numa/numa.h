@@ -14,7 +14,8 @@
 
 /* ---- sets of CPUs and of nodes ---- */
 
-#define IDS_MAX 8192 /* the kernel's most CPUs; nodes are at most 1024 */
+#define IDS_MAX 8192   /* the kernel's most CPUs */
+#define NODE_MOST 1023 /* its greatest number of a node */
 
 struct ids {
 	uint64_t word[IDS_MAX / 64];

@@ -13,7 +13,7 @@
 #include <numaif.h>
 #endif
 
-#define NODES_MAX 1024u
+#define NODES_MAX (NODE_MOST + 1u)
 #define LOOK_AT 262144u  /* pages of a region, at most */
 #define CHUNK 1024u      /* pages asked for at once */
 

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #define FILE_MAX (1u << 20)
-#define NODE_MAX 1023       /* the kernel's greatest number */
 #define DATA_MAX 0x1p60     /* bytes */
 #define FIELD 80            /* bytes of "link_limit[31][31]" and the like */
 
@@ -129,9 +128,9 @@ static int read_nodes(const json_t *list, struct staged_problem *p, struct err *
 		const json_t *v = json_array_get(list, i);
 		json_int_t id = json_integer_value(v);
 
-		if (!json_is_integer(v) || id < 0 || id > NODE_MAX)
+		if (!json_is_integer(v) || id < 0 || id > NODE_MOST)
 			return err_set(e, -EBADMSG, "nodes[%zu] must be a number from 0 to %d", i,
-				       NODE_MAX);
+				       NODE_MOST);
 		for (size_t k = 0; k < i; k++)
 			if (p->id[k] == id)
 				return err_set(e, -EBADMSG, "nodes[%zu]: %d is there twice", i,

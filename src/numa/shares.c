@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <string.h>
 
-#define NODE_MAX 1023
 #define PERCENT (SHARE_ALL / 100)
 
 /* "33.25", up to a whole, as a part of SHARE_ALL; *p moves behind it. */
@@ -41,7 +40,7 @@ static int take_node(const char **p, int *node)
 		return -EINVAL;
 	for (; isdigit((unsigned char)**p); ++*p) {
 		v = v * 10 + (unsigned)(**p - '0');
-		if (v > NODE_MAX)
+		if (v > NODE_MOST)
 			return -EINVAL;
 	}
 	*node = (int)v;

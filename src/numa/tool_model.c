@@ -14,7 +14,6 @@
 #define SIZE_MOST (1ull << 40)
 #define COPIES_MOST 1000000
 #define ROUNDS_MOST 1000
-#define NODE_MOST 1023
 #define DIR_MODE 0755
 
 struct model_options {

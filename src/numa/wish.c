@@ -5,8 +5,6 @@
 #include <errno.h>
 #include <string.h>
 
-#define NODE_MOST 1023
-
 int place_wish_parse(struct place_wish *w, const char *text, struct err *e)
 {
 	static const struct { const char *word; enum place_mode mode; } words[] = {

@@ -27,17 +27,16 @@ int farthest_node(const struct topo *t, int node, const struct ids *cpus)
 	int found = NODE_UNKNOWN;
 
 	for (unsigned i = 0; i < topo_nodes(t); i++) {
-		const struct node *n = topo_node(t, i);
-		struct ids usable = n->cpus;
+		int id = topo_node(t, i)->id;
+		struct ids usable = topo_cpus(t, id, cpus);
 		struct node_memory m;
 
-		ids_intersect(&usable, cpus);
-		topo_memory(t, n->id, &m);
-		if (n->id == node || !m.total || !ids_count(&usable))
+		topo_memory(t, id, &m);
+		if (id == node || !m.total || !ids_count(&usable))
 			continue;
-		if (found == NODE_UNKNOWN || topo_distance(t, node, n->id) > most) {
-			most = topo_distance(t, node, n->id);
-			found = n->id;
+		if (found == NODE_UNKNOWN || topo_distance(t, node, id) > most) {
+			most = topo_distance(t, node, id);
+			found = id;
 		}
 	}
 	return found;

@@ -169,6 +169,15 @@ const struct node *topo_find(const struct topo *t, int id)
 	return NULL;
 }
 
+struct ids topo_cpus(const struct topo *t, int id, const struct ids *allowed)
+{
+	const struct node *n = topo_find(t, id);
+	struct ids cpus = n ? n->cpus : (struct ids){ 0 };
+
+	ids_intersect(&cpus, allowed);
+	return cpus;
+}
+
 unsigned topo_distance(const struct topo *t, int from, int to)
 {
 	const struct node *a = topo_find(t, from), *b = topo_find(t, to);

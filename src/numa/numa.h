@@ -66,6 +66,8 @@ unsigned topo_nodes(const struct topo *t);
 const struct node *topo_node(const struct topo *t, unsigned i); /* i < topo_nodes */
 /* By the kernel's number; NULL: there is no such node. */
 const struct node *topo_find(const struct topo *t, int id);
+/* Those of a node's CPUs that are in allowed; empty also when there is no such node. */
+struct ids topo_cpus(const struct topo *t, int id, const struct ids *allowed);
 /* From node to node, by their numbers; DISTANCE_UNKNOWN when either is not there. */
 unsigned topo_distance(const struct topo *t, int from, int to);
 

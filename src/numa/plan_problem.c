@@ -74,9 +74,7 @@ static int set_threads(struct staged_problem *p, const struct topo *t, bool here
 		if (!n)
 			return err_set(e, -ENOENT, "this machine has no node %d: give the problem "
 				       "threads, or leave that node out", p->id[i]);
-		cpus = n->cpus;
-		if (here)
-			ids_intersect(&cpus, &allowed);
+		cpus = here ? topo_cpus(t, p->id[i], &allowed) : n->cpus;
 		p->threads[i] = ids_count(&cpus) < STAGED_THREADS ? ids_count(&cpus) :
 				STAGED_THREADS;
 	}

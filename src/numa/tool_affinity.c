@@ -67,15 +67,12 @@ static int given(unsigned node)
 /* Threads of ours can run there, and there is memory. */
 static int check_node(const struct topo *t, int id, const struct ids *allowed, struct err *e)
 {
-	const struct node *n = topo_find(t, id);
+	struct ids usable = topo_cpus(t, id, allowed);
 	struct node_memory m;
-	struct ids usable;
 
-	if (!n)
+	if (!topo_find(t, id))
 		return err_set(e, -EINVAL, "this machine has no node %d (rftp-numa topo lists "
 			       "them)", id);
-	usable = n->cpus;
-	ids_intersect(&usable, allowed);
 	if (!ids_count(&usable))
 		return err_set(e, -EINVAL, "node %d has no CPU that this process may use (cpuset, "
 			       "taskset)", id);
@@ -116,8 +113,7 @@ static int run_one(const struct affinity *a, const struct placement *p, const st
 	struct ids cpus;
 
 	if (p->cpu_node != NODE_UNKNOWN) {
-		cpus = topo_find(t, p->cpu_node)->cpus;
-		ids_intersect(&cpus, &a->allowed);
+		cpus = topo_cpus(t, p->cpu_node, &a->allowed);
 		job.cpus = &cpus;
 	}
 	target_drop_cache(f);

@@ -48,16 +48,15 @@ static int find_usable(const struct topo *t, struct usable *u)
 	*u = (struct usable){ .t = t };
 	r = place_cpus(&u->cpus);
 	for (unsigned i = 0; i < topo_nodes(t); i++) {
-		const struct node *n = topo_node(t, i);
-		struct ids cpus = n->cpus;
+		int id = topo_node(t, i)->id;
+		struct ids cpus = topo_cpus(t, id, &u->cpus);
 		struct node_memory m;
 
-		ids_intersect(&cpus, &u->cpus);
-		topo_memory(t, n->id, &m);
+		topo_memory(t, id, &m);
 		if (ids_count(&cpus))
-			ids_add(&u->run, (unsigned)n->id);
+			ids_add(&u->run, (unsigned)id);
 		if (m.total)
-			ids_add(&u->have, (unsigned)n->id);
+			ids_add(&u->have, (unsigned)id);
 	}
 	return r;
 }
@@ -75,7 +74,7 @@ static bool has_remote(const struct usable *u)
 static int measure_cell(const struct factor *f, const struct usable *u, int cpu_node,
 			struct factor_cell *c, struct err *e)
 {
-	struct ids cpus = topo_find(u->t, cpu_node)->cpus;
+	struct ids cpus = topo_cpus(u->t, cpu_node, &u->cpus);
 	struct node_memory m;
 	struct walk w = { .node = c->memory_node, .bytes = f->bytes, .runs = f->runs };
 	char size[32];
@@ -85,7 +84,6 @@ static int measure_cell(const struct factor *f, const struct usable *u, int cpu_
 	if (!topo_memory(u->t, c->memory_node, &m) && m.room < f->bytes)
 		return err_set(e, -ENOMEM, "node %d has not %s of memory to spare (--size)",
 			       c->memory_node, format_size(size, sizeof(size), f->bytes));
-	ids_intersect(&cpus, &u->cpus);
 	w.cpu = ids_next(&cpus, 0);
 	w.counted[COUNT_TRAFFIC] = (struct walk_counted){ f->events.traffic, f->events.traffic_n };
 	for (int i = COUNT_LLC_MISSES; i < (int)WALK_COUNTED; i++)

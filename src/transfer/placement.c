@@ -148,26 +148,17 @@ static void find_near(struct placement *p, const struct placement_config *c)
 
 /* ---- CPUs ---- */
 
-static struct ids cpus_of(const struct placement *p, int node)
-{
-	const struct node *n = topo_find(p->topo, node);
-	struct ids cpus = n ? n->cpus : (struct ids){ 0 };
-
-	ids_intersect(&cpus, &p->allowed);
-	return cpus;
-}
-
 /* Those of the node; where it has none, or none that we may use, those of the nearest one that
  * has. */
 static struct ids cpus_near(struct placement *p, int node)
 {
-	struct ids with = { 0 }, own = cpus_of(p, node);
+	struct ids with = { 0 }, own = topo_cpus(p->topo, node, &p->allowed);
 	int other;
 
 	if (node == NODE_UNKNOWN || ids_count(&own))
 		return own;
 	for (unsigned i = 0; i < topo_nodes(p->topo); i++) {
-		struct ids cpus = cpus_of(p, topo_node(p->topo, i)->id);
+		struct ids cpus = topo_cpus(p->topo, topo_node(p->topo, i)->id, &p->allowed);
 
 		if (ids_count(&cpus))
 			ids_add(&with, (unsigned)topo_node(p->topo, i)->id);
@@ -177,7 +168,7 @@ static struct ids cpus_near(struct placement *p, int node)
 		log_info("node %d has no CPU that may be used here: threads run on node %d", node,
 			 other);
 	ids_add(&p->bare, (unsigned)node);
-	return cpus_of(p, other);
+	return topo_cpus(p->topo, other, &p->allowed);
 }
 
 static void find_cpus(struct placement *p)

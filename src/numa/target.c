@@ -87,13 +87,9 @@ static void choose_direct(struct target *f, const struct target_wish *w)
 
 static void fill_chunk(uint64_t *chunk, uint64_t *state)
 {
-	/* Xorshift: no zeros to be left out, and nothing to compress. */
-	for (size_t i = 0; i < CHUNK / sizeof(*chunk); i++) {
-		*state ^= *state << 13;
-		*state ^= *state >> 7;
-		*state ^= *state << 17;
-		chunk[i] = *state;
-	}
+	/* No zeros to be left out, and nothing to compress. */
+	for (size_t i = 0; i < CHUNK / sizeof(*chunk); i++)
+		chunk[i] = random_next(state);
 }
 
 struct filler {
@@ -106,7 +102,7 @@ struct filler {
 static int fill(const struct filler *f)
 {
 	CLEANUP_FREE uint64_t *chunk = malloc(CHUNK);
-	uint64_t state = 88172645463325252u; /* any but 0 */
+	uint64_t state = 0;
 	int r = chunk ? 0 : -ENOMEM;
 
 	if (f->cpus)

@@ -23,23 +23,15 @@ struct walker {
 
 /* ---- memory ---- */
 
-static uint64_t random_below(uint64_t *state, uint64_t n)
-{
-	*state ^= *state << 13;
-	*state ^= *state >> 7;
-	*state ^= *state << 17;
-	return *state % n;
-}
-
 /* One cycle through all lines (Sattolo): no prefetcher can guess the next. */
 static void make_cycle(struct walker *k)
 {
-	uint64_t state = 88172645463325252u; /* any but 0 */
+	uint64_t state = 0;
 
 	for (size_t i = 0; i < k->lines; i++)
 		k->memory[i * LINE_WORDS] = i;
 	for (size_t i = k->lines - 1; i > 0; i--) {
-		size_t j = (size_t)random_below(&state, i);
+		size_t j = (size_t)(random_next(&state) % i);
 		uint64_t one = k->memory[i * LINE_WORDS];
 
 		k->memory[i * LINE_WORDS] = k->memory[j * LINE_WORDS];

@@ -4,6 +4,7 @@
 
 #include "util/cleanup.h"
 #include "util/log.h"
+#include "util/random.h"
 #include "util/units.h"
 
 #include <errno.h>
@@ -241,16 +242,6 @@ void faults_from_env(struct faults *f)
 
 /* ---- striking ---- */
 
-/* splitmix64: each seed its own sequence, and every seed is a good one. */
-static uint64_t next_random(uint64_t *state)
-{
-	uint64_t z = *state += 0x9e3779b97f4a7c15u;
-
-	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-	z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-	return z ^ (z >> 31);
-}
-
 /* Does r, whose point has been reached with so many bytes, strike? */
 static bool strikes(struct fault_rule *r, uint64_t bytes)
 {
@@ -259,7 +250,7 @@ static bool strikes(struct fault_rule *r, uint64_t bytes)
 	r->passed += bytes ? bytes : 1;
 	if (r->passed <= r->after || r->count == 0)
 		return false;
-	if (next_random(&r->random) >> 11 >= r->threshold)
+	if (random_next(&r->random) >> 11 >= r->threshold)
 		return false;
 	r->count--;
 	return true;

@@ -13,6 +13,7 @@
 #include "util/io.h"
 #include "util/json.h"
 #include "util/log.h"
+#include "util/random.h"
 #include "util/thread.h"
 #include "util/units.h"
 #include "util/url.h"

@@ -29,7 +29,7 @@ static struct ids disk_nodes(const struct topo *t, int fd)
 	return topo_device(t, S_ISBLK(st.st_mode) ? st.st_rdev : st.st_dev);
 }
 
-static int find_node(struct target *f, const struct target_wish *w, const struct topo *t,
+static int find_node(struct io_target *f, const struct target_wish *w, const struct topo *t,
 		     struct err *e)
 {
 	struct ids nodes;
@@ -77,7 +77,7 @@ static const char *try_direct(int fd, uint64_t block)
 	return errno == EINVAL ? "not in blocks of this size" : strerror(errno);
 }
 
-static void choose_direct(struct target *f, const struct target_wish *w)
+static void choose_direct(struct io_target *f, const struct target_wish *w)
 {
 	f->why_not_direct = w->buffered ? NULL : try_direct(f->fd, w->block);
 	f->direct = !w->buffered && !f->why_not_direct;
@@ -124,7 +124,7 @@ static void *fill_thread(void *arg)
 	return (void *)(intptr_t)fill(arg);
 }
 
-static int fill_on_node(const struct target *f, const struct target_wish *w,
+static int fill_on_node(const struct io_target *f, const struct target_wish *w,
 			const struct topo *t, const struct stop *stop)
 {
 	const struct node *n = topo_find(t, f->node);
@@ -139,7 +139,7 @@ static int fill_on_node(const struct target *f, const struct target_wish *w,
 	return (int)(intptr_t)result;
 }
 
-static int make_file(struct target *f, const struct target_wish *w, const struct topo *t,
+static int make_file(struct io_target *f, const struct target_wish *w, const struct topo *t,
 		     const struct stop *stop, struct err *e)
 {
 	char name[PATH_MAX], size[32];
@@ -167,7 +167,7 @@ static int make_file(struct target *f, const struct target_wish *w, const struct
 
 /* ---- what there is ---- */
 
-static int open_there(struct target *f, const struct target_wish *w, bool disk,
+static int open_there(struct io_target *f, const struct target_wish *w, bool disk,
 		      const struct topo *t, struct err *e)
 {
 	off_t end;
@@ -184,13 +184,13 @@ static int open_there(struct target *f, const struct target_wish *w, bool disk,
 	return find_node(f, w, t, e);
 }
 
-int target_open(struct target *f, const struct target_wish *w, const struct topo *t,
+int target_open(struct io_target *f, const struct target_wish *w, const struct topo *t,
 		const struct stop *stop, struct err *e)
 {
 	struct stat st;
 	int r;
 
-	*f = (struct target){ .fd = -1, .node = NODE_UNKNOWN };
+	*f = (struct io_target){ .fd = -1, .node = NODE_UNKNOWN };
 	if (stat(w->path, &st))
 		return err_sys(e, -errno, "%s", printable(w->path));
 	if (S_ISDIR(st.st_mode))
@@ -206,14 +206,14 @@ int target_open(struct target *f, const struct target_wish *w, const struct topo
 	return 0;
 }
 
-void target_drop_cache(const struct target *f)
+void target_drop_cache(const struct io_target *f)
 {
 	/* Only what has been written down can be dropped. */
 	if (!fdatasync(f->fd))
 		posix_fadvise(f->fd, 0, 0, POSIX_FADV_DONTNEED);
 }
 
-void target_close(struct target *f)
+void target_close(struct io_target *f)
 {
 	cleanup_close(&f->fd);
 }

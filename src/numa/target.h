@@ -6,7 +6,7 @@
 #include "numa/numa.h"
 #include "numa/stop.h"
 
-struct target {
+struct io_target {
 	int fd;            /* -1: not open */
 	uint64_t bytes;    /* there to be read, or to be written */
 	int node;          /* the device's */
@@ -24,11 +24,11 @@ struct target_wish {
 /* A directory: a file without a name is made in it, of so many bytes that are no zeros, and is
  * gone with its last descriptor, whatever ends this process. A file or a disk is only read. 0;
  * -EINTR: it was stopped; or another negative errno; with text. Also then target_close. */
-int target_open(struct target *f, const struct target_wish *w, const struct topo *t,
+int target_open(struct io_target *f, const struct target_wish *w, const struct topo *t,
 		const struct stop *stop, struct err *e);
 /* Drop its pages from the page cache: the next reader's or writer's come from where that one's
  * memory comes from. Files that are memory keep theirs. */
-void target_drop_cache(const struct target *f);
-void target_close(struct target *f);
+void target_drop_cache(const struct io_target *f);
+void target_close(struct io_target *f);
 
 #endif

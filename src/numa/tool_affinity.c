@@ -81,7 +81,7 @@ static int check_node(const struct topo *t, int id, const struct ids *allowed, s
 }
 
 static int choose_nodes(struct affinity *a, const struct affinity_options *o,
-			const struct target *f, const struct topo *t, struct err *e)
+			const struct io_target *f, const struct topo *t, struct err *e)
 {
 	int r;
 
@@ -102,7 +102,7 @@ static int choose_nodes(struct affinity *a, const struct affinity_options *o,
 /* ---- runs ---- */
 
 static int run_one(const struct affinity *a, const struct placement *p, const struct topo *t,
-		   const struct target *f, const struct stop *stop, struct fio_result *out,
+		   const struct io_target *f, const struct stop *stop, struct fio_result *out,
 		   struct err *e)
 {
 	struct fio_job job = {
@@ -121,7 +121,7 @@ static int run_one(const struct affinity *a, const struct placement *p, const st
 }
 
 /* There and back again, so that what drifts hits all placements alike. */
-static int run_all(struct affinity *a, const struct topo *t, const struct target *f,
+static int run_all(struct affinity *a, const struct topo *t, const struct io_target *f,
 		   const struct stop *stop, struct err *e)
 {
 	int r = 0;
@@ -136,7 +136,7 @@ static int run_all(struct affinity *a, const struct topo *t, const struct target
 	return r;
 }
 
-static void tell(const struct affinity *a, const struct target *f)
+static void tell(const struct affinity *a, const struct io_target *f)
 {
 	char left[32];
 
@@ -151,7 +151,7 @@ static void tell(const struct affinity *a, const struct target *f)
 }
 
 static int measure(struct affinity *a, const struct affinity_options *o, const struct topo *t,
-		   struct target *f, const struct stop *stop, struct err *e)
+		   struct io_target *f, const struct stop *stop, struct err *e)
 {
 	struct target_wish wish = {
 		.path = o->path, .bytes = o->size, .block = o->block, .write = a->write,
@@ -186,7 +186,7 @@ static int run(const struct affinity_options *o, struct err *e)
 		.path = o->path, .write = !strcmp(o->op, "write"), .block = o->block,
 		.jobs = o->jobs, .seconds = o->seconds, .runs = o->runs,
 	};
-	struct target f = { .fd = -1 };
+	struct io_target f = { .fd = -1 };
 	struct stop stop;
 	struct topo *t;
 	int r = place_cpus(&a.allowed);

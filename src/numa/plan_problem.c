@@ -204,19 +204,22 @@ static int set_nodes(struct staged_problem *p, const struct topo *t, struct err 
 	return 0;
 }
 
-static int ask_model(const char *file, const struct topo *t, const struct plan_lacks *lacks,
-		     struct staged_problem *p, struct err *e)
+static struct model *get_model(const char *file, const struct topo *t, struct err *e)
 {
 	struct model *m = model_read(file, t, e);
-	int r = m ? plan_model(m, t, lacks, p, e) : e->code;
 
-	if (m && r)
-		err_prefix(e, "%s", printable(file ? file : model_default()));
-	if (!m && !file && r == -ENOENT)
+	if (!m && !file && e->code == -ENOENT)
 		err_prefix(e, "this machine has no model yet (rftp-numa model --install makes one; "
 			   "--model FILE takes another, --problem FILE does without)");
-	model_free(m);
-	return r;
+	return m;
+}
+
+static int ask_model(const char *file, const struct model *m, const struct topo *t,
+		     const struct plan_lacks *lacks, struct staged_problem *p, struct err *e)
+{
+	int r = plan_model(m, t, lacks, p, e);
+
+	return r ? err_prefix(e, "%s", printable(file ? file : model_default())) : 0;
 }
 
 /* ---- all of it ---- */
@@ -242,24 +245,33 @@ static int ask_machine(const struct plan_source *from, const struct plan_lacks *
 {
 	const char *env = getenv("RFTP_SYSFS");
 	bool here = !from->sysfs && !(env && *env);
-	int r = lacks->threads ? set_threads(p, t, here, e) : 0;
+	int r = from->file ? 0 : set_nodes(p, t, e);
 
+	if (!r && from->data)
+		r = set_data(p, from->data, e);
+	if (!r && lacks->threads)
+		r = set_threads(p, t, here, e);
 	if (!r && (from->nics || lacks->network_limit))
 		r = set_cards(p, t, from->nics, e);
-	return r || !has_model(from) ? r : ask_model(from->model, t, lacks, p, e);
+	return r;
 }
 
 static int with_machine(const struct plan_source *from, const struct plan_lacks *lacks,
 			struct staged_problem *p, struct err *e)
 {
 	struct topo *t = topo_read(from->sysfs, e);
+	struct model *m = NULL;
 	int r = t ? 0 : e->code;
 
-	if (!r && !from->file)
-		r = set_nodes(p, t, e);
-	if (!r && from->data)
-		r = set_data(p, from->data, e);
+	/* First: with another machine's all else is beside the point. */
+	if (!r && has_model(from)) {
+		m = get_model(from->model, t, e);
+		r = m ? 0 : e->code;
+	}
 	r = r ? r : ask_machine(from, lacks, t, p, e);
+	if (!r && m)
+		r = ask_model(from->model, m, t, lacks, p, e);
+	model_free(m);
 	topo_free(t);
 	return r;
 }

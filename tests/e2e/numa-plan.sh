@@ -153,8 +153,10 @@ sed 's/\[10, 21\]/[10, 22]/' model.json >other.json
 fails_by '--model other.json --data 1:1G' 'other.json: was made on another machine.*distance of node 0 was 22'
 "$lib/make-model" "$top_srcdir/tests/unit/sysfs/eight" 7 '23.2:2 23.2:2 17.0:3 17.1:3 23.3:2 23.3:2 23.3:1 23.3:1' \
 	'18.036:3 18.036:3 21.998:2 21.998:2 16.1:4 18.036:3 22.0:1 22.0:1' >published.json
-fails_by '--model published.json --data 1:1G' 'published.json: was made on another machine.*it had 8 nodes'
+fails_by '--model published.json --data 7:1G' 'published.json: was made on another machine.*it had 8 nodes'
 "$lib/make-sysfs" "$top_srcdir/tests/unit/sysfs/eight" published
+run env RFTP_NUMA_MODEL="$tmp/none.json" rftp-numa plan --data 7:1G --sysfs published
+check "no model is said before that no card tells its speed" fails 1 'no model yet'
 echo 40000 >published/devices/pci0000:40/0000:40:0b.0/0000:42:00.0/net/eth4/speed
 echo '{ "nodes": [7, 2, 4], "threads": 4 }' >some.json
 plan --problem some.json --model published.json --data 7:10G --sysfs published --json

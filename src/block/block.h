@@ -72,7 +72,7 @@ enum page_choice {
 	PAGES_SMALL,
 	PAGES_AUTO,        /* huge ones that were set aside if they suffice, else transparent ones */
 	PAGES_TRANSPARENT, /* the kernel is asked for huge pages; small ones where it has none */
-	PAGES_HUGE,        /* that were set aside, or no pool */
+	PAGES_HUGE,        /* that were set aside, or no pool: -ENOSPC */
 };
 
 struct pool_config {

@@ -64,8 +64,9 @@ static int map_region(struct pool *p, enum page_choice pages, struct err *e)
 	void *base = pages == PAGES_AUTO || pages == PAGES_HUGE ? map_huge(p) : MAP_FAILED;
 
 	if (base == MAP_FAILED && pages == PAGES_HUGE)
-		return err_sys(e, -errno, "cannot have %zu MiB in huge pages: set vm.nr_hugepages "
-			       "%zu higher", p->bytes >> 20, p->bytes / POOL_HUGE_PAGE + 1);
+		return err_set(e, -ENOSPC, "cannot have %zu MiB in huge pages (%s): set "
+			       "vm.nr_hugepages %zu higher", p->bytes >> 20, strerror(errno),
+			       p->bytes / POOL_HUGE_PAGE + 1);
 	if (base == MAP_FAILED) {
 		p->mapped = p->bytes;
 		base = mmap(NULL, p->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,

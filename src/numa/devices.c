@@ -59,26 +59,29 @@ static struct ids nodes_above(const struct topo *t, const char *path)
 
 typedef struct ids nodes_of(const struct topo *t, const char *name, int depth);
 
-/* The nodes of all entries of a directory whose names begin with prefix, without it. */
+/* The nodes of all entries of a directory whose names begin with prefix, without it; with all_known
+ * none, when one of them is not known. */
 static struct ids nodes_of_each(const struct topo *t, const char *dir, const char *prefix,
-				nodes_of *of, int depth)
+				nodes_of *of, bool all_known, int depth)
 {
 	size_t skip = strlen(prefix);
 	struct ids all = { 0 };
+	bool known = true;
 	struct dirent *e;
 	DIR *d = opendir(dir);
 
-	while (d && (e = readdir(d))) {
+	while (d && known && (e = readdir(d))) {
 		struct ids one;
 
 		if (e->d_name[0] == '.' || strncmp(e->d_name, prefix, skip))
 			continue;
 		one = of(t, e->d_name + skip, depth + 1);
 		ids_unite(&all, &one);
+		known = !all_known || ids_count(&one);
 	}
 	if (d)
 		closedir(d);
-	return all;
+	return known ? all : (struct ids){ 0 };
 }
 
 /* ---- network ---- */
@@ -92,7 +95,7 @@ static struct ids netdev_nodes(const struct topo *t, const char *ifname, int dep
 	if (!*path || depth > DEPTH_MAX)
 		return s;
 	s = nodes_above(t, path);
-	return ids_count(&s) ? s : nodes_of_each(t, path, "lower_", netdev_nodes, depth);
+	return ids_count(&s) ? s : nodes_of_each(t, path, "lower_", netdev_nodes, true, depth);
 }
 
 int topo_netdev(const struct topo *t, const char *ifname)
@@ -184,7 +187,7 @@ static struct ids subsystem_nodes(const struct topo *t, const char *path, int de
 		return none;
 	snprintf(dir, sizeof(dir), "%.*s", (int)(at - path + 1 + (ptrdiff_t)strcspn(at + 1, "/")),
 		 path);
-	return nodes_of_each(t, dir, "nvme", nvme_nodes, depth);
+	return nodes_of_each(t, dir, "nvme", nvme_nodes, false, depth);
 }
 
 /* A partition knows its disk by being in its directory. */
@@ -236,7 +239,7 @@ static struct ids block_nodes(const struct topo *t, const char *name, int depth)
 		s = subsystem_nodes(t, path, depth);
 	snprintf(slaves, sizeof(slaves), "%s/slaves", path);
 	if (!ids_count(&s))
-		s = nodes_of_each(t, slaves, "", block_nodes, depth);
+		s = nodes_of_each(t, slaves, "", block_nodes, true, depth);
 	return ids_count(&s) ? s : loop_nodes(t, path, depth);
 }
 

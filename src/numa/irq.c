@@ -46,8 +46,10 @@ static bool parse_line(const char *line, size_t len, const char *pci, unsigned *
 {
 	char one[256], function[64];
 	const char *last;
+	char *end;
 
-	if (sscanf(line, "%u:", irq) != 1)
+	*irq = (unsigned)strtoul(line, &end, 10);
+	if (end == line || *end != ':')
 		return false;
 	/* The counters between, one for each CPU, may be many. */
 	last = memrchr(line, ' ', len);

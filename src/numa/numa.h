@@ -162,12 +162,23 @@ bool place_nic(const char *list, const char *ifname, int *node);
  * full; otherwise from others then, too. base is page-aligned. -EINVAL: there is no such node,
  * or this process may have no memory of it. */
 int place_memory(void *base, size_t bytes, int node, bool strict);
+/* Untouched pages of it come from anywhere again. */
+void place_anywhere(void *base, size_t bytes);
 /* Have all pages of [base, base + bytes) now, by whatever was said with place_memory. 0;
- * or -ENOMEM or -EFAULT, when some are not to be had, and a touch would end the process. */
+ * -ENOMEM or -EFAULT, when some are not to be had, and a touch would end the process; -EINVAL
+ * before Linux 5.14. */
 int place_fault_in(void *base, size_t bytes);
+
+/* A thread's policy (set_mempolicy(2)). */
+struct place_policy {
+	int mode;            /* < 0: none was kept */
+	unsigned long nodes[(NODE_MOST + 1) / (8 * sizeof(long))];
+};
+
 /* What this thread allocates from now on, and the kernel for it, comes from node as long as it
- * has any; NODE_UNKNOWN: from wherever the thread is. */
-int place_prefer(int node);
+ * has any; until place_back, which takes what was before from old. */
+void place_prefer(int node, struct place_policy *old);
+void place_back(const struct place_policy *old);
 
 struct place_count {
 	size_t there;       /* bytes on the node */

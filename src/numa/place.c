@@ -38,17 +38,30 @@ int place_memory(void *base, size_t bytes, int node, bool strict)
 	       -errno : 0;
 }
 
-int place_prefer(int node)
+void place_anywhere(void *base, size_t bytes)
 {
-	unsigned long mask[NODES_MAX / (8 * sizeof(long))] = { 0 };
+	(void)mbind(base, bytes, MPOL_DEFAULT, NULL, 0, 0);
+}
+
+void place_prefer(int node, struct place_policy *old)
+{
+	struct place_policy p = { .mode = MPOL_PREFERRED };
 	const unsigned bits = 8 * sizeof(long);
 
-	if (node == NODE_UNKNOWN)
-		return set_mempolicy(MPOL_DEFAULT, NULL, 0) ? -errno : 0;
-	if (node < 0 || (unsigned)node >= NODES_MAX)
-		return -EINVAL;
-	mask[(unsigned)node / bits] = 1ul << (unsigned)node % bits;
-	return set_mempolicy(MPOL_PREFERRED, mask, NODES_MAX + 1) ? -errno : 0;
+	old->mode = -1;
+	if (node < 0 || (unsigned)node >= NODES_MAX ||
+	    get_mempolicy(&old->mode, old->nodes, NODES_MAX + 1, NULL, 0)) {
+		old->mode = -1;
+		return;
+	}
+	p.nodes[(unsigned)node / bits] = 1ul << (unsigned)node % bits;
+	(void)set_mempolicy(p.mode, p.nodes, NODES_MAX + 1);
+}
+
+void place_back(const struct place_policy *old)
+{
+	if (old->mode >= 0)
+		(void)set_mempolicy(old->mode, old->nodes, NODES_MAX + 1);
 }
 
 static void count(struct place_count *c, int status, int node, size_t bytes)
@@ -97,10 +110,21 @@ int place_memory(void *base, size_t bytes, int node, bool strict)
 	return -ENOSYS;
 }
 
-int place_prefer(int node)
+void place_anywhere(void *base, size_t bytes)
+{
+	(void)base;
+	(void)bytes;
+}
+
+void place_prefer(int node, struct place_policy *old)
 {
 	(void)node;
-	return -ENOSYS;
+	old->mode = -1;
+}
+
+void place_back(const struct place_policy *old)
+{
+	(void)old;
 }
 
 int place_count(const void *base, size_t bytes, int node, struct place_count *c)
@@ -114,26 +138,9 @@ int place_count(const void *base, size_t bytes, int node, struct place_count *c)
 
 #endif
 
-/* Before Linux 5.14. */
-static void touch(uint8_t *base, size_t bytes)
-{
-	size_t page = (size_t)sysconf(_SC_PAGESIZE);
-
-	for (size_t at = 0; at < bytes; at += page) {
-		volatile uint8_t *byte = base + at;
-
-		*byte = *byte;
-	}
-}
-
 int place_fault_in(void *base, size_t bytes)
 {
-	if (!madvise(base, bytes, MADV_POPULATE_WRITE))
-		return 0;
-	if (errno != EINVAL)
-		return -errno;
-	touch(base, bytes);
-	return 0;
+	return madvise(base, bytes, MADV_POPULATE_WRITE) ? -errno : 0;
 }
 
 /* ---- threads ---- */

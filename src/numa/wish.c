@@ -68,9 +68,12 @@ static int check_nics(const char *list, const struct topo *t, struct err *e)
 
 int place_wish_check(const struct place_wish *w, struct err *e)
 {
-	struct topo *t = w->mode == PLACE_NODE || w->nics ? topo_read(NULL, e) : NULL;
+	struct topo *t;
 	int r = 0;
 
+	if (w->mode != PLACE_NODE && !w->nics)
+		return 0;
+	t = topo_read(NULL, e);
 	if (!t)
 		return e->code;
 	if (w->mode == PLACE_NODE && !topo_find(t, w->node))

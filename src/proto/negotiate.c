@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
+#define STORAGE_TOLD_ROTATING 3       /* enum storage_class, which lies above */
 #define UNIT 4096u                    /* page; block sizes are multiples of it */
 #define HEAD_BYTES 4096u              /* of a block in a pool, before its payload */
 #define BLOCK_LOWEST (64u << 10)
@@ -289,7 +290,8 @@ static uint64_t all_mbps(const struct offer *c, const struct offer *s, const str
 	uint64_t sum = 0;
 
 	for (uint32_t i = 0; i < a->paths; i++)
-		sum += pair_mbps(c, s, a, i);
+		if (nic_mbps(c, a->client_nic[i]) && nic_mbps(s, a->server_nic[i]))
+			sum += min_u32(pair_mbps(c, s, a, i), MBPS_HIGHEST);
 	return sum;
 }
 
@@ -424,6 +426,8 @@ int negotiate(const struct offer *client, const struct offer *server, struct agr
 		return r;
 	choose_paths(client, server, a);
 	a->mbps = all_mbps(client, server, a);
+	a->rotating = client->storage == STORAGE_TOLD_ROTATING ||
+		      server->storage == STORAGE_TOLD_ROTATING;
 	choose_channels(client, server, a);
 	r = choose_block(client, server, a, e);
 	if (!r)

@@ -76,8 +76,9 @@ struct agreement {
 	 * it should be. Not sent. */
 	const char *capped;
 	uint64_t capped_bytes;
-	/* Mbit/s that all pairs together keep up, as far as their speeds are known. Not sent. */
+	/* Mbit/s that all pairs together keep up, of those whose both ends know. Not sent. */
 	uint64_t mbps;
+	bool rotating;          /* storage of either end, as far as it is told. Not sent */
 };
 
 /* 0; -EPROTONOSUPPORT with the reason in e (no transport both may use, prot...); -ENODEV: the

@@ -62,8 +62,8 @@ struct used {
 	double could;           /* bytes */
 };
 
-/* Whoever wanted a block had to wait for it half of the times, and more: what went is what the
- * path can, whatever it could for a moment. */
+/* Half of its blocks, or more, were waited for: what went is what the path can, whatever it could
+ * for a moment. */
 static bool was_full(struct balance_path *p)
 {
 	uint64_t turns = atomic_load(&p->turns), full = atomic_load(&p->full);
@@ -93,20 +93,21 @@ static struct used look_at(struct balance *b, uint32_t i, struct shown *s, doubl
 	return u;
 }
 
-static bool is_first_of_node(const struct balance *b, uint32_t i)
+static bool is_first_of_node(const struct balance *b, uint32_t i, const bool *alive)
 {
 	for (uint32_t k = 0; k < i; k++)
-		if (b->path[k].node == b->path[i].node)
+		if (alive[k] && b->path[k].node == b->path[i].node)
 			return false;
-	return b->path[i].node != NODE_UNKNOWN;
+	return alive[i] && b->path[i].node != NODE_UNKNOWN;
 }
 
-static double use_of_node(const struct balance *b, int node, const struct used *used)
+static double use_of_node(const struct balance *b, int node, const struct used *used,
+			  const bool *alive)
 {
 	double done = 0, could = 0;
 
 	for (uint32_t i = 0; i < b->n; i++) {
-		if (b->path[i].node != node)
+		if (!alive[i] || b->path[i].node != node)
 			continue;
 		done += used[i].local;
 		could += used[i].could;
@@ -114,7 +115,8 @@ static double use_of_node(const struct balance *b, int node, const struct used *
 	return could > 0 ? 100 * done / could : 0;
 }
 
-static struct shown look(struct balance *b, const uint64_t *rate, double seconds)
+static struct shown look(struct balance *b, const uint64_t *rate, const bool *alive,
+			 double seconds)
 {
 	struct shown s = { 0 };
 	struct used used[NICS_MAX];
@@ -125,9 +127,9 @@ static struct shown look(struct balance *b, const uint64_t *rate, double seconds
 	for (uint32_t i = 0; i < b->n; i++) {
 		double use;
 
-		if (!is_first_of_node(b, i))
+		if (!is_first_of_node(b, i, alive))
 			continue;
-		use = use_of_node(b, b->path[i].node, used);
+		use = use_of_node(b, b->path[i].node, used, alive);
 		most = use > most ? use : most;
 		least = least < 0 || use < least ? use : least;
 	}
@@ -183,14 +185,15 @@ static const char *while_spread(struct balance *b, const struct shown *s)
 	return "the load has moved";
 }
 
-bool balance_check(struct balance *b, const uint64_t *rate, uint64_t now, const char **why)
+bool balance_check(struct balance *b, const uint64_t *rate, const bool *alive, uint64_t now,
+		   const char **why)
 {
 	struct shown s;
 
 	*why = NULL;
 	if (b->n < 2 || now < b->next)
 		return false;
-	s = look(b, rate, (double)(now - b->checked) / 1e9);
+	s = look(b, rate, alive, (double)(now - b->checked) / 1e9);
 	*why = atomic_load(&b->spread) ? while_spread(b, &s) : while_they_stay(b, &s);
 	b->checked = now;
 	b->step = b->step * 2 < b->interval_ns ? b->step * 2 : b->interval_ns;

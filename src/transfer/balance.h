@@ -18,7 +18,7 @@ struct balance_path {
 	int node;
 	_Atomic uint64_t chosen, local; /* bytes that were to go by it; of them those of its node */
 	_Atomic uint64_t acked;         /* bytes that have gone by it */
-	_Atomic uint64_t turns, full;   /* blocks; how often one was wanted that there was not */
+	_Atomic uint64_t turns, full;   /* blocks; how often one was waited for */
 	uint64_t chosen_seen, local_seen, acked_seen, turns_seen, full_seen; /* at the last check */
 	uint64_t spread_from;           /* chosen when spreading began */
 };
@@ -46,7 +46,7 @@ void balance_init(struct balance *b, const int *node, uint32_t n, unsigned perce
 
 /* A block from storage on these nodes is to go by a path. Any thread. */
 void balance_chosen(struct balance *b, uint32_t path, const struct ids *storage, uint64_t bytes);
-/* A block was wanted, and it had none free. Any thread. */
+/* Somebody has to wait for a block of it. Any thread. */
 static inline void balance_full(struct balance *b, uint32_t path)
 {
 	atomic_fetch_add_explicit(&b->path[path].full, 1, memory_order_relaxed);
@@ -60,7 +60,8 @@ static inline void balance_acked(struct balance *b, uint32_t path, uint64_t byte
 uint64_t balance_share(const struct balance *b, uint32_t path);
 
 /* Look whether it is time, and decide. rate: what each path can, bytes per second; 0: not
- * known. True: it has changed; *why, static, says in a few words. One thread. */
-bool balance_check(struct balance *b, const uint64_t *rate, uint64_t now, const char **why);
+ * known. alive: the others are left out. True: it has changed; *why, static, says in a few words. One thread. */
+bool balance_check(struct balance *b, const uint64_t *rate, const bool *alive, uint64_t now,
+		   const char **why);
 
 #endif

@@ -295,7 +295,7 @@ static int connect_data(struct agreed *a, int stop, struct err *e)
 		r = open_channels(a, stop, &why);
 		if (!r)
 			return say_ready(c->ms, ag->agreement.transport, e);
-		if (r == -ENOMEM && c->tuning.pages == PAGES_HUGE)
+		if (r == -ENOSPC) /* huge pages, on which somebody insists */
 			return err_set(e, r, "%s", why.text);
 		/* Whoever asked begins anew. */
 		if (r != -ECANCELED && go_without(c, &ag->agreement, a->ends.failed, why.text))

@@ -72,10 +72,12 @@ static int open_one(struct ends *d, uint32_t i, int stop, int timeout_ms, struct
 	struct path_config c = { .source = d->cfg.source, .payload = d->cfg.agr->block,
 				 .inflight = d->cfg.agr->inflight, .pool = d->pool[i] };
 
+	struct place_policy policy;
+
 	/* Queues, and what the kernel and the device's library have for them, are near, too. */
-	place_prefer(placement_node(d->cfg.placement, i));
+	place_prefer(placement_node(d->cfg.placement, i), &policy);
 	d->path[i] = d->ep[i]->ops->open(d->ep[i], &c, stop, timeout_ms, e);
-	place_prefer(NODE_UNKNOWN);
+	place_back(&policy);
 	return d->path[i] ? 0 : e->code;
 }
 

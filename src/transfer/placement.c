@@ -2,15 +2,14 @@
 /* See placement.h. */
 #include "transfer/placement.h"
 
+#include "transfer/bind.h"
+
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* What a node keeps when a pool is taken from it and nowhere else: the kernel's reserve, and
- * what others take meanwhile. */
-#define NODE_SPARE (64ull << 20)
-#define NODE_SPARE_SHARE 64
+#include <unistd.h>
 
 struct spot {
 	int node;
@@ -22,6 +21,7 @@ struct placement {
 	struct topo *topo;      /* NULL: nothing is placed */
 	struct model *model;    /* NULL: there is none */
 	bool cores, source;
+	bool pinned;            /* a device has the pools: all of them is in memory */
 	enum page_choice pages;
 	uint32_t npaths;
 	struct spot path[NICS_MAX];
@@ -29,7 +29,8 @@ struct placement {
 	struct ids near;        /* nodes as good for the storage, by the I/O model */
 	struct ids allowed;     /* CPUs of this process */
 	struct ids bare;        /* nodes that have none of them, and of which it was said */
-	uint8_t used[IDS_MAX];  /* threads that have the CPU for their own */
+	uint8_t owned[IDS_MAX]; /* threads of this transfer that have the CPU for their own */
+	unsigned turn;          /* which of equal ones comes first */
 };
 
 static bool placed(const struct placement *p)
@@ -48,15 +49,22 @@ static struct ids only(int node)
 	return s;
 }
 
+static unsigned distance(const struct topo *t, int from, int to)
+{
+	unsigned d = topo_distance(t, from, to);
+
+	return d == DISTANCE_UNKNOWN ? UINT32_MAX : d;
+}
+
 /* Of nodes the one that is nearest to node; its own when it is among them. */
 static int nearest(const struct topo *t, const struct ids *nodes, int node)
 {
 	int best = ids_next(nodes, 0);
 
-	if (node == NODE_UNKNOWN || !t || !ids_count(nodes))
-		return ids_count(nodes) ? best : node;
-	for (int i = best; i >= 0; i = ids_next(nodes, (unsigned)i + 1))
-		if (topo_distance(t, node, i) < topo_distance(t, node, best))
+	if (best < 0 || (node != NODE_UNKNOWN && ids_has(nodes, (unsigned)node)))
+		return node;
+	for (int i = best; i >= 0 && node != NODE_UNKNOWN; i = ids_next(nodes, (unsigned)i + 1))
+		if (distance(t, node, i) < distance(t, node, best))
 			best = i;
 	return best;
 }
@@ -86,21 +94,23 @@ static const struct nic_offer *card_of(const struct placement_config *c, uint32_
 	return i == NIC_NONE ? NULL : &c->own->nics[i];
 }
 
+static void find_storage(struct placement *p, const struct placement_config *c)
+{
+	p->storage = storage_nodes(p->topo, c->storage);
+	if (!ids_count(&p->storage))
+		log_info("on which NUMA node the files' storage is, is not known; any will do");
+}
+
 static void find_nodes(struct placement *p, const struct placement_config *c)
 {
-	const struct place_wish *w = c->wish;
-
-	if (c->storage >= 0 && p->topo)
-		p->storage = storage_nodes(p->topo, c->storage);
+	if (c->storage >= 0)
+		find_storage(p, c);
 	for (uint32_t i = 0; i < p->npaths; i++) {
 		const struct nic_offer *nic = card_of(c, i);
-		struct spot *s = &p->path[i];
 
-		s->node = nic ? nic->node : NODE_UNKNOWN;
-		if (nic)
-			nic_text(nic, s->name);
-		if (w->mode == PLACE_STORAGE)
-			s->node = nearest(p->topo, &p->storage, s->node);
+		p->path[i].node = nic ? nic->node : NODE_UNKNOWN;
+		if (c->wish->mode == PLACE_STORAGE)
+			p->path[i].node = nearest(p->topo, &p->storage, p->path[i].node);
 	}
 }
 
@@ -182,23 +192,44 @@ static void find_cpus(struct placement *p)
 	}
 }
 
-/* The CPU that fewest have for their own, whole cores before their second threads. */
+/* How many threads of this process, in whatever transfers, have each CPU for their own. */
+static struct {
+	pthread_mutex_t lock;
+	uint16_t of[IDS_MAX]; /* guarded by lock */
+} owners = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+/* The CPU that fewest have for their own, whole cores before their second threads; among equals
+ * each server process begins with another. */
 static struct ids next_cpu(struct placement *p, const struct ids *of)
 {
-	unsigned least = UINT32_MAX;
+	LOCK_GUARD(held, &owners.lock);
+	unsigned n = ids_count(of), nth = 0;
+	uint64_t least = UINT64_MAX;
 	int best = -1;
 
-	for (int cpu = ids_next(of, 0); cpu >= 0; cpu = ids_next(of, (unsigned)cpu + 1)) {
-		unsigned rank = p->used[cpu] * 256u + topo_sibling(p->topo, (unsigned)cpu);
+	for (int cpu = ids_next(of, 0); cpu >= 0; cpu = ids_next(of, (unsigned)cpu + 1), nth++) {
+		uint64_t rank = ((uint64_t)owners.of[cpu] << 32) +
+				((uint64_t)topo_sibling(p->topo, (unsigned)cpu) << 16) +
+				(nth + p->turn) % n;
 
 		if (rank < least) {
 			least = rank;
 			best = cpu;
 		}
 	}
-	if (best >= 0 && p->used[best] < UINT8_MAX)
-		p->used[best]++;
+	if (best >= 0 && p->owned[best] < UINT8_MAX) {
+		p->owned[best]++;
+		owners.of[best]++;
+	}
 	return only(best);
+}
+
+static void give_back_cpus(struct placement *p)
+{
+	LOCK_GUARD(held, &owners.lock);
+
+	for (unsigned i = 0; i < IDS_MAX; i++)
+		owners.of[i] = (uint16_t)(owners.of[i] - p->owned[i]);
 }
 
 static struct ids cpus_for(struct placement *p, const struct ids *of)
@@ -239,17 +270,17 @@ static void decide(struct placement *p, const struct placement_config *c)
 {
 	const struct place_wish *w = c->wish;
 
-	if (!has_choice(p, w)) {
-		topo_free(steal_ptr(&p->topo));
-		return;
-	}
 	if (place_cpus(&p->allowed))
 		memset(&p->allowed, 0xff, sizeof(p->allowed));
-	if (w->mode == PLACE_OFF || topo_nodes(p->topo) == 1)
+	if (w->mode == PLACE_OFF || topo_nodes(p->topo) == 1) {
 		all_on(p, NODE_UNKNOWN);
-	else if (w->mode == PLACE_NODE)
+		return;
+	}
+	if (w->mode == PLACE_NODE)
 		all_on(p, w->node);
-	else if (w->mode == PLACE_NIC)
+	else
+		find_nodes(p, c);
+	if (w->mode == PLACE_NIC)
 		storage_by_cards(p);
 	p->model = read_model(p->topo);
 	find_near(p, c);
@@ -267,12 +298,18 @@ struct placement *placement_new(const struct placement_config *c, struct err *e)
 	}
 	p->cores = c->wish->cores;
 	p->source = c->source;
+	p->turn = c->client ? 0 : (unsigned)getpid();
+	p->pinned = c->agr->transport == TRANSPORT_RDMA;
 	p->pages = c->pages;
 	p->npaths = c->agr->transport == TRANSPORT_INBAND ? 0 : c->agr->paths;
+	for (uint32_t i = 0; i < p->npaths; i++)
+		if (card_of(c, i))
+			nic_text(card_of(c, i), p->path[i].name);
 	p->topo = topo_read(NULL, &why);
 	if (!p->topo)
 		log_debug("NUMA nodes: %s", why.text);
-	find_nodes(p, c);
+	if (p->topo && !has_choice(p, c->wish))
+		topo_free(steal_ptr(&p->topo));
 	if (p->topo)
 		decide(p, c);
 	return p;
@@ -282,6 +319,8 @@ void placement_free(struct placement *p)
 {
 	if (!p)
 		return;
+	if (p->cores)
+		give_back_cpus(p);
 	model_free(p->model);
 	topo_free(p->topo);
 	free(p);
@@ -294,7 +333,9 @@ int placement_node(const struct placement *p, uint32_t path)
 
 const struct ids *placement_storage(const struct placement *p)
 {
-	return &p->storage;
+	static const struct ids none;
+
+	return p ? &p->storage : &none;
 }
 
 enum sched_distance placement_distance(const struct placement *p, uint32_t path)
@@ -308,64 +349,6 @@ enum sched_distance placement_distance(const struct placement *p, uint32_t path)
 
 /* ---- memory ---- */
 
-struct binding {
-	const struct placement *p;
-	int node;
-};
-
-/* From the node alone, the page cache there making room, as long as there is enough: asked for
- * less strictly, the kernel takes another node's free page first. */
-static bool has_room(const struct placement *p, int node, size_t bytes)
-{
-	struct node_memory m;
-
-	return !topo_memory(p->topo, node, &m) &&
-	       m.room >= bytes + NODE_SPARE + m.total / NODE_SPARE_SHARE;
-}
-
-static bool bind_to(int node, void *base, size_t bytes)
-{
-	return !place_memory(base, bytes, node, true) && !place_fault_in(base, bytes);
-}
-
-/* On another node whose memory the card uses as well. */
-static bool bind_near(const struct binding *b, void *base, size_t bytes)
-{
-	enum model_op op = b->p->source ? MODEL_WRITE : MODEL_READ; /* to the card, or from it */
-	struct ids near = model_near(b->p->model, b->node, op);
-	char text[32];
-
-	for (int n = ids_next(&near, 0); n >= 0; n = ids_next(&near, (unsigned)n + 1)) {
-		if (n == b->node || !has_room(b->p, n, bytes) || !bind_to(n, base, bytes))
-			continue;
-		log_warn("node %d has not %s to spare: blocks are on node %d, which is as near",
-			 b->node, format_size(text, sizeof(text), bytes), n);
-		return true;
-	}
-	return false;
-}
-
-static int bind_pool(void *arg, void *base, size_t bytes, bool huge)
-{
-	const struct binding *b = arg;
-	char text[32];
-	int r;
-
-	/* Huge pages were counted before. */
-	if ((huge || has_room(b->p, b->node, bytes)) && bind_to(b->node, base, bytes))
-		return 0;
-	if (bind_near(b, base, bytes))
-		return 0;
-	r = place_memory(base, bytes, b->node, false);
-	if (r)
-		log_warn("memory cannot be put on node %d: %s; it comes from any", b->node,
-			 r == -EINVAL ? "it may not be used here (cpuset)" : strerror(-r));
-	else
-		log_warn("node %d has not %s to spare: some of the blocks may be on others",
-			 b->node, format_size(text, sizeof(text), bytes));
-	return 0;
-}
-
 /* Huge pages were set aside for nodes: those of another are of no use. */
 static enum page_choice pages_for(const struct placement *p, int node, uint64_t bytes)
 {
@@ -375,37 +358,67 @@ static enum page_choice pages_for(const struct placement *p, int node, uint64_t 
 	return PAGES_TRANSPARENT;
 }
 
-struct pool *placement_pool(const struct placement *p, uint32_t path, struct pool_config *c,
+struct pool *placement_pool(const struct placement *p, uint32_t path, const struct pool_config *c,
 			    struct err *e)
 {
-	struct binding b = { p, placement_node(p, path) };
+	struct pool_config mine = *c;
+	int node = placement_node(p, path);
+	struct bind_wish w = { .node = node };
 
-	c->pages = pages_for(p, b.node, (uint64_t)c->blocks * (c->payload + BLOCK_HEAD));
-	if (b.node != NODE_UNKNOWN) {
-		c->bind = bind_pool;
-		c->bind_arg = &b;
+	mine.pages = p ? pages_for(p, node, (uint64_t)c->blocks * (c->payload + BLOCK_HEAD)) :
+			 PAGES_SMALL;
+	if (node != NODE_UNKNOWN) {
+		w.topo = p->topo;
+		w.model = p->model;
+		w.op = p->source ? MODEL_WRITE : MODEL_READ;
+		w.now = p->pinned;
+		mine.bind = bind_pool;
+		mine.bind_arg = &w;
 	}
-	return pool_new(c, e);
+	return pool_new(&mine, e);
+}
+
+/* Where the pages are; "" when there are none yet. Never "100 %" when one is elsewhere. */
+static void say_pages(char out[64], const struct pool *pool, int node)
+{
+	struct place_count n;
+	double all;
+
+	out[0] = '\0';
+	if (node == NODE_UNKNOWN || place_count(pool_base(pool), pool_bytes(pool), node, &n))
+		return;
+	all = (double)(n.there + n.elsewhere);
+	if (n.there + n.elsewhere)
+		snprintf(out, 64, ", %.5g %% of its pages on node %d",
+			 (double)(uint64_t)(1000 * (double)n.there / all) / 10, node);
 }
 
 void placement_say(const struct placement *p, uint32_t path, const struct pool *pool)
 {
 	const struct spot *s = &p->path[path];
-	struct place_count n;
-	char bytes[32], cpus[128] = "", there[64] = "";
-	int node = placement_node(p, path);
+	char bytes[32], cpus[128] = "", there[64];
 
-	if (ids_count(&s->cpus))
+	if (!log_enabled(LOG_LV_INFO))
+		return;
+	if (placed(p) && ids_count(&s->cpus))
 		snprintf(cpus, sizeof(cpus), "; threads on CPUs ");
 	if (*cpus)
 		ids_format(cpus + strlen(cpus), sizeof(cpus) - strlen(cpus), &s->cpus);
-	if (node != NODE_UNKNOWN && !place_count(pool_base(pool), pool_bytes(pool), node, &n) &&
-	    n.there + n.elsewhere)
-		snprintf(there, sizeof(there), ", %.3g %% of its pages on node %d",
-			 100.0 * (double)n.there / (double)(n.there + n.elsewhere), node);
+	say_pages(there, pool, placement_node(p, path));
 	log_info("path %u: %s%s; pool of %s%s%s", path, *s->name ? s->name : "in-band", cpus,
 		 format_size(bytes, sizeof(bytes), pool_bytes(pool)),
 		 pool_is_huge(pool) ? " in huge pages" : "", there);
+}
+
+void placement_say_used(const struct placement *p, uint32_t path, const struct pool *pool)
+{
+	char there[64];
+
+	if (!placed(p) || p->pinned || !log_enabled(LOG_LV_INFO))
+		return;
+	say_pages(there, pool, placement_node(p, path));
+	if (*there)
+		log_info("path %u: %s, as far as its pool was used", path, there + 2);
 }
 
 void placement_say_io(const struct placement *p, const char *what, unsigned threads)

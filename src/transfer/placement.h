@@ -41,12 +41,14 @@ struct ids placement_io_cpus(struct placement *p);
 /* How many CPUs threads that read or write files may have; 0: any. */
 unsigned placement_io_width(const struct placement *p);
 
-/* A pool of c's blocks on the path's node; of c, pages and bind are filled in. As pool_new. */
-struct pool *placement_pool(const struct placement *p, uint32_t path, struct pool_config *c,
+/* A pool of c's blocks on the path's node, whatever c says of pages and bind. As pool_new. */
+struct pool *placement_pool(const struct placement *p, uint32_t path, const struct pool_config *c,
 			    struct err *e);
 /* Tell how many threads read, or write, files, and where: "read". */
 void placement_say_io(const struct placement *p, const char *what, unsigned threads);
 /* Tell, as what log_info shows, where a path and its pool really are. */
 void placement_say(const struct placement *p, uint32_t path, const struct pool *pool);
+/* At the end, where what was used of it was, if it was not had before it was used. */
+void placement_say_used(const struct placement *p, uint32_t path, const struct pool *pool);
 
 #endif

@@ -214,7 +214,7 @@ static int agree_again(struct serving *v, struct err *e)
 	uint8_t *ours = &v->ag.offer.transports;
 	struct err why = *e;
 
-	if (e->code == -ENOMEM && v->c->tuning.pages == PAGES_HUGE)
+	if (e->code == -ENOSPC) /* huge pages, on which somebody insists */
 		return e->code;
 	*ours &= (uint8_t)~v->ag.agreement.transport;
 	if (!(theirs->transports & *ours)) {

@@ -13,6 +13,7 @@
 #define LOCK_KIB_LEAST 1024u
 #define LOCK_KIB 1048576u     /* enough for a fast and long path */
 #define THREADS_LEAST 2u      /* one reads while another waits */
+#define THREADS_ROTATING 4u   /* at most: more only make a disk's heads run */
 #define THREADS_SLOW 8u       /* at most, on paths that are not fast */
 #define THREAD_MBPS 25000u    /* that a thread can be expected to read, seal or write */
 /* rftp-protocol(7), Lost channels. */
@@ -193,10 +194,14 @@ int setup_paths(struct xfer *x, bool source, struct ends *d, struct err *e)
 int setup_source_storage(struct root *root, const char *cwd, const struct transfer_item *items,
 			 uint32_t n)
 {
+	char *full CLEANUP_FREE = NULL;
+
 	if (!n || items[0].kind != ITEM_PATH)
 		return -1;
-	return root_open(root, items[0].path[0] == '/' || !cwd || !cwd[0] ? items[0].path : cwd,
-			 O_PATH, 0);
+	if (cwd && cwd[0] && items[0].path[0] != '/' &&
+	    asprintf(&full, "%s/%s", cwd, items[0].path) < 0)
+		full = NULL;
+	return root_open(root, full ? full : items[0].path, O_PATH, 0);
 }
 
 int setup_sink_storage(struct root *root, const char *cwd, const struct transfer_item *item)
@@ -235,8 +240,12 @@ unsigned setup_threads(const struct xfer *x)
 		cpus = cpus_allowed();
 	if (most < THREADS_SLOW)
 		most = THREADS_SLOW; /* small files keep them busy, however slow the path is */
+	if (x->agr.rotating)
+		most = THREADS_ROTATING;
 	return cpus < THREADS_LEAST ? THREADS_LEAST : cpus > most ? (unsigned)most : cpus;
 }
+
+_Static_assert(STORAGE_ROTATING == 3, "as negotiate.c has it");
 
 void setup_inband(struct agreement *a)
 {

@@ -245,6 +245,7 @@ static void look_at_storage(struct source *s)
 
 static int make_tables(struct source *s, struct err *e)
 {
+	source_routes(s);
 	look_at_storage(s);
 	s->nreaders = readers_wanted(s);
 	s->ahead = s->x.agr.entries_ahead;

@@ -105,6 +105,8 @@ int readers_start(struct source *s, struct err *e);
 void readers_join(struct source *s);
 
 /* source_route.c */
+/* Before any thread is there: what is known of each path. */
+void source_routes(struct source *s);
 /* Start the senders of all paths. */
 int source_send(struct source *s, struct err *e);
 /* A block to be filled, of the path that it is to go by: one that is free now, or NULL; one

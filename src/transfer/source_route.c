@@ -61,21 +61,23 @@ static uint32_t other_path(const struct source *s)
 }
 
 /* Who wants a block has to wait: for those that it could have been of. */
-static void note_full(struct source *s, const struct sched_load *l, bool spread)
+static void note_full(struct source *s)
 {
+	bool spread = atomic_load_explicit(&s->balance.spread, memory_order_relaxed);
+
 	for (uint32_t i = 0; i < s->balance.n; i++)
-		if (l[i].alive && !l[i].room && (spread || l[i].distance == SCHED_LOCAL))
+		if (atomic_load(&s->x.paths[i]->alive) && !pool_free_blocks(filled_pool(s, i)) &&
+		    (spread || s->routes[i].distance == SCHED_LOCAL))
 			balance_full(&s->balance, i);
 }
 
 /* npaths: none now. */
-static uint32_t choose_path(struct source *s)
+static uint32_t choose_path(const struct source *s)
 {
 	struct sched_load l[NICS_MAX];
 	uint64_t shares[NICS_MAX];
 	bool spread = atomic_load_explicit(&s->balance.spread, memory_order_relaxed);
 	bool alive = false;
-	uint32_t path;
 
 	for (uint32_t i = 0; i < s->x.npaths; i++) {
 		look_at(s, i, &l[i]);
@@ -85,11 +87,8 @@ static uint32_t choose_path(struct source *s)
 	/* With none alive the first one's sender hands blocks on to the standby. */
 	if (!alive)
 		return 0;
-	path = spread ? sched_spread(l, s->x.npaths, shares, s->x.agr.block) :
+	return spread ? sched_spread(l, s->x.npaths, shares, s->x.agr.block) :
 			sched_choose(l, s->x.npaths, s->x.agr.block);
-	if (path == s->x.npaths)
-		note_full(s, l, spread);
-	return path;
 }
 
 /* Does the sink put blocks in order, and keep what comes early? */
@@ -168,6 +167,8 @@ static void room_wait(struct source *s, uint64_t turn)
 
 struct block *source_block(struct source *s)
 {
+	bool waits = false;
+
 	if (s->x.npaths == 1)
 		return pool_get(filled_pool(s, 0));
 	while (!xfer_failed(&s->x)) {
@@ -176,6 +177,9 @@ struct block *source_block(struct source *s)
 
 		if (b)
 			return b;
+		if (!waits)
+			note_full(s);
+		waits = true;
 		room_wait(s, turn);
 	}
 	return NULL;
@@ -289,11 +293,14 @@ static void start_balance(struct source *s, uint64_t now)
 void source_rebalance(struct source *s)
 {
 	uint64_t rate[NICS_MAX];
+	bool alive[NICS_MAX];
 	const char *why;
 
-	for (uint32_t i = 0; i < s->balance.n; i++)
+	for (uint32_t i = 0; i < s->balance.n; i++) {
+		alive[i] = atomic_load(&s->x.paths[i]->alive);
 		rate[i] = atomic_load_explicit(&s->routes[i].rate.rate, memory_order_relaxed);
-	if (balance_check(&s->balance, rate, now_ns(), &why))
+	}
+	if (balance_check(&s->balance, rate, alive, now_ns(), &why))
 		log_info("%s: blocks %s", why, atomic_load(&s->balance.spread) ?
 			 "go by the paths of all nodes" : "stay on their storage's node");
 }
@@ -381,18 +388,23 @@ static uint32_t link_mbps(const struct source *s, uint32_t path)
 	return nic == NIC_NONE ? 0 : s->x.req->offer.nics[nic].mbps;
 }
 
-int source_send(struct source *s, struct err *e)
+void source_routes(struct source *s)
 {
 	uint64_t now = now_ns();
-	int r = 0;
 
-	pace_start(&s->pace, s->x.req->rate, now);
 	for (uint32_t i = 0; i < s->x.nroutes; i++) {
 		s->routes[i] = (struct route){ .s = s, .path = i };
 		if (i < s->x.npaths)
 			sched_rate_init(&s->routes[i].rate, link_mbps(s, i), now);
 	}
 	start_balance(s, now);
+}
+
+int source_send(struct source *s, struct err *e)
+{
+	int r = 0;
+
+	pace_start(&s->pace, s->x.req->rate, now_ns());
 	for (uint32_t i = 0; s->x.npaths > 1 && i < s->x.npaths; i++)
 		pool_set_notify(filled_pool(s, i), room_moved, s);
 	for (uint32_t i = 0; !r && i < s->x.nroutes; i++)

@@ -500,6 +500,9 @@ int xfer_finish(struct xfer *x, bool *in_line, struct err *e)
 	int r;
 
 	stop_ticker(x);
+	for (uint32_t i = 0; i < x->npaths; i++)
+		if (x->pools[i])
+			placement_say_used(x->placement, i, x->pools[i]);
 	r = say_goodbye(x);
 	*in_line = !r && wait_peer_end(x);
 	if (!*in_line) {

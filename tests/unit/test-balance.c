@@ -124,12 +124,13 @@ static void end_of(struct machine *m, struct thread *t)
 
 static void check(struct machine *m)
 {
+	static const bool alive[LINKS] = { true, true, true, true };
 	uint64_t rate[LINKS];
 	const char *why;
 
 	for (unsigned i = 0; i < LINKS; i++)
 		rate[i] = atomic_load(&m->link[i].rate.rate);
-	m->turns += balance_check(&m->balance, rate, m->now, &why);
+	m->turns += balance_check(&m->balance, rate, alive, m->now, &why);
 }
 
 /* Gbit/s over so long. */
@@ -287,10 +288,11 @@ static void test_short(void **state)
 }
 
 /* So much went by a path of node 0, whose best is known, in a tenth of a check; whoever wanted a
- * block had to wait so often, of ten times. */
-static bool spreads(uint64_t went, uint64_t best, unsigned waits)
+ * block had to wait so often, of ten times; the other node's path lives or not. */
+static bool spreads(uint64_t went, uint64_t best, unsigned waits, bool other)
 {
 	static const int nodes[] = { 0, 1 };
+	const bool alive[] = { true, other };
 	uint64_t rate[] = { best, best };
 	struct ids storage = { { 1 } };
 	struct balance b;
@@ -302,7 +304,7 @@ static bool spreads(uint64_t went, uint64_t best, unsigned waits)
 	for (unsigned i = 0; i < waits; i++)
 		balance_full(&b, 0);
 	balance_acked(&b, 0, went);
-	return balance_check(&b, rate, SCHED_MEMORY_NS / 10, &why);
+	return balance_check(&b, rate, alive, SCHED_MEMORY_NS / 10, &why);
 }
 
 /* A path that has no room is full, though it has been faster for a moment; one that has is used
@@ -312,11 +314,13 @@ static void test_full(void **state)
 	const uint64_t second = 10000000000ull / SCHED_MEMORY_NS;
 
 	(void)state;
-	assert_false(spreads(100000, 200000 * second, 0));
-	assert_false(spreads(100000, 200000 * second, 4));
-	assert_true(spreads(100000, 200000 * second, 5));
-	assert_true(spreads(100000, 200000 * second, 30));
-	assert_true(spreads(100000, 150000 * second, 0));
+	assert_false(spreads(100000, 200000 * second, 0, true));
+	assert_false(spreads(100000, 200000 * second, 4, true));
+	assert_true(spreads(100000, 200000 * second, 5, true));
+	assert_true(spreads(100000, 200000 * second, 30, true));
+	assert_true(spreads(100000, 150000 * second, 0, true));
+	/* There is nobody to share with. */
+	assert_false(spreads(100000, 150000 * second, 30, false));
 }
 
 /* ---- choices ---- */

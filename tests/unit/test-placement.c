@@ -190,6 +190,23 @@ static void test_cores(void **state)
 	placement_free(p);
 }
 
+/* Two transfers of one process share the CPUs out. */
+static void test_cores_together(void **state)
+{
+	struct place_wish w = { .mode = PLACE_OFF, .cores = true };
+	struct placement *a = made(&w, true, -1), *b = made(&w, true, -1);
+	struct ids x = placement_path_cpus(a, 0), y = placement_path_cpus(b, 0);
+
+	(void)state;
+	if (cpu[1] >= 0)
+		assert_int_not_equal(ids_only(&x), ids_only(&y));
+	placement_free(a);
+	placement_free(b);
+	a = made(&w, true, -1);
+	on_cpu(placement_path_cpus(a, 0), cpu[0]); /* they gave them back */
+	placement_free(a);
+}
+
 /* A pool that no node is wanted for is as any other. */
 static void test_pool(void **state)
 {
@@ -201,7 +218,17 @@ static void test_pool(void **state)
 
 	(void)state;
 	assert_non_null(pool);
-	assert_null(c.bind);
+	pool_free(pool);
+	/* Nor when the same was asked for a path with a node before: nothing of that stays. */
+	pool = placement_pool(p, 0, &c, &e);
+	assert_non_null(pool);
+	pool_free(pool);
+	assert_true(!c.bind && !c.bind_arg && c.pages == PAGES_SMALL);
+	pool = placement_pool(p, 2, &c, &e);
+	assert_non_null(pool);
+	pool_free(pool);
+	pool = placement_pool(NULL, 0, &c, &e);
+	assert_non_null(pool);
 	pool_free(pool);
 	placement_free(p);
 }
@@ -214,6 +241,7 @@ int main(void)
 		cmocka_unit_test(test_cpus),
 		cmocka_unit_test(test_no_cpus),
 		cmocka_unit_test(test_cores),
+		cmocka_unit_test(test_cores_together),
 		cmocka_unit_test(test_pool),
 	};
 

@@ -100,6 +100,7 @@ check "nor any thread" is "$(cpus "$tmp/here" 'sender|read')" "0-3"
 stop
 begin rftp put "${crawl[@]}" "${both[@]}" --nic-node eth0=1,eth2=any "$tmp/t1/big" "$url/a"
 check "--nic-node: memory" is "$(bound "$tmp/here")" "1"
+check "none is where it cannot be" not grep -q 'cannot be put' "$tmp/err"
 check "and threads" is "$(cpus "$tmp/here" sender)" "0-3 2-3"
 stop
 begin rftp put "${crawl[@]}" "${both[@]}" --pin cores --readers 2 "$tmp/t1/big" "$url/b"
@@ -110,6 +111,7 @@ begin rftp put "${crawl[@]}" --transport tcp --nic eth0,eth2 "$tmp/t1/big" "$url
 check "by TCP: memory on the card's node" all_on "$tmp/here" 0
 check "and its thread" is "$(cpus "$tmp/here" sender | grep -o '^0-1')" "0-1"
 stop
+check "which is said at the end" grep -q 'path 0: 100 % of its pages on node 0, as far as its pool was used' "$tmp/err"
 
 run rftp put --numa node:7 "$tmp/t1/big" "$url/a"
 check "a node that there is not" test "$status" -eq 2 -a "$(grep -c 'node:7: there is no such node' "$tmp/err")" -eq 1
@@ -146,6 +148,9 @@ dd if=/dev/zero of="$tmp/t1/fill" bs=1M count=$(($(free_mib) - 48)) status=none
 begin rftp put "${crawl[@]}" "${both[@]}" "$tmp/t1/big" "$url/a"
 check "node 1 is full: a warning" patience 5 grep -q 'warning: node 1 has not .* to spare: some of the blocks may be on others' "$tmp/err"
 check "node 0 is not" all_on "$tmp/here" 0
+check "and node 1 is asked first all the same" is "$(bound "$tmp/here")" "0 1"
+check "-v says how much is elsewhere" grep -q 'path 1: .*, [0-9.]* % of its pages on node 1' "$tmp/err"
+check "which is not all" not grep -q 'path 1: .*, 100 % of its pages on node 1' "$tmp/err"
 check "threads stay" is "$(cpus "$tmp/here" sender)" "0-1 2-3"
 stop
 # Emulated nodes are all alike, which the model finds: each is as good as the other.

@@ -20,6 +20,7 @@
 struct agreed {
 	struct transfer_client_config *c;
 	struct bulk_agree *ag;
+	int storage;        /* where our files are; not owned */
 	struct placement *placement;
 	struct xkeys keys;
 	struct ends ends;
@@ -39,12 +40,11 @@ static int open_storage(const struct transfer_client_config *c)
 }
 
 /* The cards that we have; with them it is known whether there is RDMA. */
-static int offer_nics(struct transfer_client_config *c, struct err *e)
+static int offer_nics(struct transfer_client_config *c, int storage, struct err *e)
 {
 	struct offer *o = &c->request.offer;
 	struct sockaddr_storage local;
 	struct err why = ERR_INIT;
-	int fd CLEANUP_CLOSE = open_storage(c);
 	int r;
 
 	memset(&local, 0, sizeof(local));
@@ -53,7 +53,7 @@ static int offer_nics(struct transfer_client_config *c, struct err *e)
 	r = setup_nics(o, &c->tuning, &local, false, &why, e);
 	if (r)
 		return r;
-	placement_offer(o, fd);
+	placement_offer(o, storage);
 	if (!o->transports)
 		return err_set(e, why.code, "no RDMA: %s", why.text);
 	if (why.code == -EPROTONOSUPPORT)
@@ -319,6 +319,7 @@ static void fill_xfer(struct xfer *x, const struct agreed *a)
 	x->agr = ag->agreement;
 	x->keys = a->keys;
 	x->placement = a->placement;
+	x->storage = a->storage;
 	x->inband_ok = c->request.offer.transports & ag->offer.transports & TRANSPORT_INBAND;
 	x->dir = is_put(&c->request) ? CLIENT_TO_SERVER : SERVER_TO_CLIENT;
 	x->req = &c->request;
@@ -407,14 +408,13 @@ static int read_agree(struct transfer_client_config *c, struct bulk_agree *ag, s
 	return r ? run_nothing(c->ms, e) : 0;
 }
 
-static struct placement *place(struct transfer_client_config *c, const struct agreement *agr,
-			       struct err *e)
+static struct placement *place(const struct agreed *a, struct err *e)
 {
-	bool put = is_put(&c->request);
-	int fd CLEANUP_CLOSE = open_storage(c);
+	struct transfer_client_config *c = a->c;
 	struct placement_config pc = {
 		.wish = &c->tuning.place, .pages = c->tuning.pages, .own = &c->request.offer,
-		.agr = agr, .client = true, .source = put, .storage = fd,
+		.agr = &a->ag->agreement, .client = true, .source = is_put(&c->request),
+		.storage = a->storage,
 	};
 
 	return placement_new(&pc, e);
@@ -428,7 +428,7 @@ static int prepare(struct agreed *a, struct err *e)
 	if (xkeys_init(&a->keys, c->master ? c->master : c->request.key, c->request.nonce,
 		       ag->nonce, ag->session))
 		return err_set(e, -EIO, "deriving keys");
-	a->placement = place(c, &ag->agreement, e);
+	a->placement = place(a, e);
 	return a->placement ? 0 : e->code;
 }
 
@@ -451,11 +451,11 @@ static int run(struct agreed *a, struct leash *l, struct transfer_result *r, str
 	return is_put(&c->request) ? run_source(a, r, e) : run_sink(a, r, e);
 }
 
-static int run_agreed(struct transfer_client_config *c, struct bulk_agree *ag,
+static int run_agreed(struct transfer_client_config *c, struct bulk_agree *ag, int storage,
 		      struct leash *l, uint64_t started, struct transfer_result *r,
 		      struct err *e)
 {
-	struct agreed a = { .c = c, .ag = ag, .started = started };
+	struct agreed a = { .c = c, .ag = ag, .storage = storage, .started = started };
 	int rc = run(&a, l, r, e);
 
 	ends_free(&a.ends); /* what nobody took */
@@ -483,7 +483,7 @@ static bool stream_is_gone(int rc)
 	       rc == -EBADMSG;
 }
 
-static int converse(struct transfer_client_config *c, struct leash *l,
+static int converse(struct transfer_client_config *c, int storage, struct leash *l,
 		    struct transfer_result *r, struct err *e)
 {
 	struct bulk_agree *ag CLEANUP_FREE = calloc(1, sizeof(*ag));
@@ -499,21 +499,21 @@ static int converse(struct transfer_client_config *c, struct leash *l,
 		return rc;
 	rc = read_agree(c, ag, e);
 	if (!rc)
-		rc = run_agreed(c, ag, l, started, r, e);
+		rc = run_agreed(c, ag, storage, l, started, r, e);
 	return stream_is_gone(rc) ? rc : read_closing(c, rc, e);
 }
 
 /* With what is left, as long as there is less from one time to the next: the code alone may
  * be the server's. */
-static int converse_until_agreed(struct transfer_client_config *c, struct leash *l,
-				 struct transfer_result *r, struct err *e)
+static int converse_until_agreed(struct transfer_client_config *c, int storage,
+				 struct leash *l, struct transfer_result *r, struct err *e)
 {
 	const struct offer *o = &c->request.offer;
 
 	for (;;) {
 		uint8_t transports = o->transports;
 		uint32_t nnics = o->nnics;
-		int rc = converse(c, l, r, e);
+		int rc = converse(c, storage, l, r, e);
 
 		if (rc != -ENOLINK || (o->transports == transports && o->nnics == nnics))
 			return rc;
@@ -525,6 +525,7 @@ int transfer_client(struct transfer_client_config *c, struct transfer_result *r,
 		    struct err *e)
 {
 	uint8_t wanted = c->request.offer.transports;
+	int storage CLEANUP_CLOSE = open_storage(c);
 	struct leash l;
 	int rc;
 
@@ -532,9 +533,9 @@ int transfer_client(struct transfer_client_config *c, struct transfer_result *r,
 	setup_offer(&c->request.offer, &c->tuning);
 	rc = leash_start(&l, c->stop, c->ms, e);
 	if (!rc)
-		rc = offer_nics(c, e);
+		rc = offer_nics(c, storage, e);
 	if (!rc)
-		rc = converse_until_agreed(c, &l, r, e);
+		rc = converse_until_agreed(c, storage, &l, r, e);
 	c->request.offer.transports = wanted; /* the next time may be better */
 	crypto_wipe(c->request.key, sizeof(c->request.key));
 	/* What failed because it was woken has that one reason. */

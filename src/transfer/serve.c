@@ -22,6 +22,7 @@ struct serving {
 	struct transfer_server_config *c;
 	struct bulk_agree ag;
 	struct xkeys keys;
+	int storage;       /* where our files are; negative: nowhere */
 	struct placement *placement;
 	struct ends ends;  /* they listen; their paths, when accepted */
 	int stop;          /* eventfd: accept no more */
@@ -92,7 +93,6 @@ static int agree(struct serving *v, struct err *e)
 	struct transfer_server_config *c = v->c;
 	struct offer *o = &v->ag.offer;
 	struct err why = ERR_INIT;
-	int fd CLEANUP_CLOSE = open_storage(v);
 	int r;
 
 	if (c->prot_min > o->prot_min)
@@ -105,7 +105,8 @@ static int agree(struct serving *v, struct err *e)
 	r = setup_nics(o, &c->tuning, &c->local, true, &why, e);
 	if (r)
 		return r;
-	placement_offer(o, fd);
+	v->storage = open_storage(v);
+	placement_offer(o, v->storage);
 	if (why.code)
 		log_at(why.code == -EPROTONOSUPPORT ? LOG_LV_WARN : LOG_LV_DEBUG, "no RDMA: %s",
 		       why.text);
@@ -129,10 +130,9 @@ static int agree(struct serving *v, struct err *e)
 static int place(struct serving *v, struct err *e)
 {
 	struct transfer_server_config *c = v->c;
-	int fd CLEANUP_CLOSE = open_storage(v);
 	struct placement_config pc = {
 		.wish = &c->tuning.place, .pages = c->tuning.pages, .own = &v->ag.offer,
-		.agr = &v->ag.agreement, .source = !is_put(c->request), .storage = fd,
+		.agr = &v->ag.agreement, .source = !is_put(c->request), .storage = v->storage,
 	};
 
 	placement_free(v->placement);
@@ -301,6 +301,7 @@ static void fill_xfer(struct xfer *x, struct serving *v)
 	x->agr = v->ag.agreement;
 	x->keys = v->keys;
 	x->placement = v->placement;
+	x->storage = v->storage;
 	x->inband_ok = v->c->request->offer.transports & v->ag.offer.transports &
 		       TRANSPORT_INBAND;
 	x->dir = is_put(v->c->request) ? CLIENT_TO_SERVER : SERVER_TO_CLIENT;
@@ -406,12 +407,14 @@ int transfer_serve(struct transfer_server_config *c, struct transfer_result *r,
 	if (!v)
 		return err_set(e, -ENOMEM, "out of memory");
 	v->c = c;
+	v->storage = -1;
 	v->started = now_ns();
 	v->stop = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	rc = v->stop < 0 ? err_sys(e, -errno, "eventfd") : serve(v, r, in_line, e);
 	ends_free(&v->ends);
 	placement_free(v->placement);
 	cleanup_close(&v->stop);
+	cleanup_close(&v->storage);
 	xkeys_wipe(&v->keys);
 	free(v);
 	return rc;

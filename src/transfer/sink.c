@@ -247,12 +247,11 @@ void sink_destroy(struct sink *s)
 static void look_at_storage(struct sink *s)
 {
 	enum storage_class class;
-	int fd;
+	int fd = s->x.storage;
 
 	s->io = IO_POSIX;
 	if (s->discard || s->stream)
 		return;
-	fd = setup_sink_storage(s->root, s->cwd, s->item);
 	class = fd < 0 ? STORAGE_UNKNOWN : storage_class_of(fd);
 	s->sync = s->x.agr.ack >= ACK_SYNCED && class != STORAGE_MEMORY;
 	/* What is to be synced has to reach the device anyway: past the cache it costs less
@@ -260,7 +259,6 @@ static void look_at_storage(struct sink *s)
 	s->direct = s->x.tuning->direct == DIRECT_ON ||
 		    (s->x.tuning->direct == DIRECT_AUTO && s->sync && class == STORAGE_SSD);
 	s->io = setup_io(s->x.tuning, fd, s->direct);
-	cleanup_close(&fd);
 }
 
 static int make_tables(struct sink *s, struct err *e)

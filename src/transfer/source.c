@@ -228,7 +228,7 @@ static bool choose_sort(const struct source *s, bool rotating)
 
 static void look_at_storage(struct source *s)
 {
-	int fd = setup_source_storage(s->root, s->cwd, s->items, s->nitems);
+	int fd = s->x.storage;
 	bool rotating;
 
 	s->io = IO_POSIX;
@@ -240,7 +240,6 @@ static void look_at_storage(struct source *s)
 	rotating = fd >= 0 && storage_class_of(fd) == STORAGE_ROTATING;
 	s->stripe |= rotating;
 	s->sort = choose_sort(s, rotating);
-	cleanup_close(&fd);
 }
 
 static int make_tables(struct source *s, struct err *e)

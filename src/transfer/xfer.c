@@ -14,6 +14,7 @@
 int xfer_init(struct xfer *x)
 {
 	x->stop = -1;
+	x->storage = -1;
 	pthread_mutex_init(&x->lock, NULL);
 	pthread_mutex_init(&x->event_lock, NULL);
 	pthread_mutex_init(&x->words_lock, NULL);

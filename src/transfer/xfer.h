@@ -54,6 +54,7 @@ struct xfer {
 	const struct transfer_events *events; /* never NULL; its functions may be */
 	int stop;                            /* readable: to be stopped; -1: it cannot be */
 	struct placement *placement;         /* not owned; of this side */
+	int storage;                         /* where the files are (O_PATH), not owned; < 0: nowhere */
 	bool same_host;                      /* device and inode mean the same to the peer */
 	uint32_t npaths;                     /* what was agreed */
 	/* One more than npaths when both sides offer in-band: the standby, last of all, takes

@@ -269,7 +269,7 @@ struct ids tmpfs_nodes(const char *options)
 	if (*at++ != ':')
 		return s;
 	while (n < sizeof(list) - 1 && (isdigit((unsigned char)at[n]) ||
-		(strchr(",-", at[n]) && isdigit((unsigned char)at[n + 1]))))
+		((at[n] == ',' || at[n] == '-') && isdigit((unsigned char)at[n + 1]))))
 		n++;
 	snprintf(list, sizeof(list), "%.*s", (int)n, at);
 	ids_parse(list, &s);

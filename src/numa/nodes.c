@@ -184,18 +184,3 @@ unsigned topo_distance(const struct topo *t, int from, int to)
 
 	return a && b ? a->distance[b - t->node] : DISTANCE_UNKNOWN;
 }
-
-unsigned topo_sibling(const struct topo *t, unsigned cpu)
-{
-	struct ids threads;
-	char dir[64];
-	unsigned before = 0;
-
-	snprintf(dir, sizeof(dir), "devices/system/cpu/cpu%u/topology", cpu);
-	if (read_ids(t, dir, "thread_siblings_list", &threads))
-		return 0;
-	for (int id = ids_next(&threads, 0); id >= 0 && (unsigned)id < cpu;
-	     id = ids_next(&threads, (unsigned)id + 1))
-		before++;
-	return before;
-}

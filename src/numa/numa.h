@@ -71,9 +71,6 @@ struct ids topo_cpus(const struct topo *t, int id, const struct ids *allowed);
 /* From node to node, by their numbers; DISTANCE_UNKNOWN when either is not there. */
 unsigned topo_distance(const struct topo *t, int from, int to);
 
-/* How many threads of cpu's core come before it: 0 for the first of each core. */
-unsigned topo_sibling(const struct topo *t, unsigned cpu);
-
 /* Bytes. */
 struct node_memory {
 	uint64_t total, free;

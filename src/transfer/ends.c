@@ -71,7 +71,6 @@ static int open_one(struct ends *d, uint32_t i, int stop, int timeout_ms, struct
 {
 	struct path_config c = { .source = d->cfg.source, .payload = d->cfg.agr->block,
 				 .inflight = d->cfg.agr->inflight, .pool = d->pool[i] };
-
 	struct place_policy policy;
 
 	/* Queues, and what the kernel and the device's library have for them, are near, too. */

@@ -28,6 +28,7 @@ struct placement {
 	struct ids storage, storage_cpus;
 	struct ids near;        /* nodes as good for the storage, by the I/O model */
 	struct ids allowed;     /* CPUs of this process */
+	struct ids cores_first; /* one of each core; with cores */
 	struct ids bare;        /* nodes that have none of them, and of which it was said */
 	uint8_t owned[IDS_MAX]; /* threads of this transfer that have the CPU for their own */
 	unsigned turn;          /* which of equal ones comes first */
@@ -209,7 +210,7 @@ static struct ids next_cpu(struct placement *p, const struct ids *of)
 
 	for (int cpu = ids_next(of, 0); cpu >= 0; cpu = ids_next(of, (unsigned)cpu + 1), nth++) {
 		uint64_t rank = ((uint64_t)owners.of[cpu] << 32) +
-				((uint64_t)topo_sibling(p->topo, (unsigned)cpu) << 16) +
+				((uint64_t)!ids_has(&p->cores_first, (unsigned)cpu) << 16) +
 				(nth + p->turn) % n;
 
 		if (rank < least) {
@@ -272,6 +273,8 @@ static void decide(struct placement *p, const struct placement_config *c)
 
 	if (place_cpus(&p->allowed))
 		memset(&p->allowed, 0xff, sizeof(p->allowed));
+	if (p->cores)
+		p->cores_first = topo_cores(p->topo, &p->allowed);
 	if (w->mode == PLACE_OFF || topo_nodes(p->topo) == 1) {
 		all_on(p, NODE_UNKNOWN);
 		return;
@@ -395,11 +398,12 @@ static void say_pages(char out[64], const struct pool *pool, int node)
 
 void placement_say(const struct placement *p, uint32_t path, const struct pool *pool)
 {
-	const struct spot *s = &p->path[path];
+	const struct spot *s;
 	char bytes[32], cpus[128] = "", there[64];
 
-	if (!log_enabled(LOG_LV_INFO))
+	if (!p || !log_enabled(LOG_LV_INFO))
 		return;
+	s = &p->path[path];
 	if (placed(p) && ids_count(&s->cpus))
 		snprintf(cpus, sizeof(cpus), "; threads on CPUs ");
 	if (*cpus)

@@ -146,6 +146,7 @@ static void test_memory(void **state)
 static void test_four(void **state)
 {
 	struct topo *t = machine("four");
+	struct ids cpus;
 
 	(void)state;
 	assert_int_equal(topo_nodes(t), 4);
@@ -157,10 +158,9 @@ static void test_four(void **state)
 	assert_int_equal(topo_distance(t, 3, 0), 31);
 	assert_int_equal(topo_distance(t, 2, 1), DISTANCE_UNKNOWN);
 	assert_int_equal(topo_netdev(t, "p1"), 3);
-	assert_int_equal(topo_sibling(t, 0), 0);
-	assert_int_equal(topo_sibling(t, 13), 1);
-	assert_int_equal(topo_sibling(t, 14), 2);
-	assert_int_equal(topo_sibling(t, 999), 0); /* not told */
+	assert_int_equal(ids_parse("0,13-14,999", &cpus), 0);
+	cpus = topo_cores(t, &cpus);
+	nodes_are(&cpus, "a core of three, of which two may be used", "0,13,999");
 	topo_free(t);
 }
 

@@ -110,19 +110,27 @@ static int set_memory(struct srv_options *o, const char *value, struct err *e)
 	return 0;
 }
 
+/* Which of words, which end in NULL, value is: *choice; text names them all. */
+static int set_word(unsigned *choice, const char *const *words, const char *text,
+		    const char *value, struct err *e)
+{
+	for (*choice = 0; words[*choice]; ++*choice)
+		if (!strcmp(words[*choice], value))
+			return 0;
+	return err_set(e, -EINVAL, "\"%s\" is not %s", printable(value), text);
+}
+
 static int set_poll(struct srv_options *o, const char *value, struct err *e)
 {
 	static const char *const words[] = {
-		[POLL_AUTO] = "auto", [POLL_ALWAYS] = "always", [POLL_NEVER] = "never",
+		[POLL_AUTO] = "auto", [POLL_ALWAYS] = "always", [POLL_NEVER] = "never", NULL,
 	};
+	unsigned i;
+	int r = set_word(&i, words, "auto, always or never", value, e);
 
-	for (unsigned i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
-		if (!strcmp(words[i], value)) {
-			o->poll = (enum poll_mode)i;
-			return 0;
-		}
-	}
-	return err_set(e, -EINVAL, "\"%s\" is not auto, always or never", printable(value));
+	if (!r)
+		o->poll = (enum poll_mode)i;
+	return r;
 }
 
 static int set_numa(struct srv_options *o, const char *value, struct err *e)
@@ -158,25 +166,24 @@ static int set_numa_interval(struct srv_options *o, const char *value, struct er
 
 static int set_pin(struct srv_options *o, const char *value, struct err *e)
 {
-	if (strcmp(value, "node") && strcmp(value, "cores"))
-		return err_set(e, -EINVAL, "\"%s\" is neither node nor cores", printable(value));
-	o->place.cores = *value == 'c';
-	return 0;
+	static const char *const words[] = { "node", "cores", NULL };
+	unsigned i;
+	int r = set_word(&i, words, "node or cores", value, e);
+
+	o->place.cores = !r && i;
+	return r;
 }
 
 static int set_hugepages(struct srv_options *o, const char *value, struct err *e)
 {
-	static const struct { const char *word; enum page_choice pages; } words[] = {
-		{ "auto", PAGES_AUTO }, { "on", PAGES_HUGE }, { "off", PAGES_SMALL },
-	};
+	static const char *const words[] = { "auto", "on", "off", NULL };
+	static const enum page_choice pages[] = { PAGES_AUTO, PAGES_HUGE, PAGES_SMALL };
+	unsigned i;
+	int r = set_word(&i, words, "auto, on or off", value, e);
 
-	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
-		if (!strcmp(words[i].word, value)) {
-			o->pages = words[i].pages;
-			return 0;
-		}
-	}
-	return err_set(e, -EINVAL, "\"%s\" is not auto, on or off", printable(value));
+	if (!r)
+		o->pages = pages[i];
+	return r;
 }
 
 static int set_tos(struct srv_options *o, const char *value, struct err *e)

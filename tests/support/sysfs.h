@@ -4,6 +4,7 @@
 #ifndef RFTP_TESTS_SYSFS_H
 #define RFTP_TESTS_SYSFS_H
 
+#include "numa/numa.h"
 #include "tests/support/tmptree.h"
 
 static inline void sysfs_parent(char *path)
@@ -63,6 +64,17 @@ static inline const char *sysfs_make(const char *name)
 	}
 	fclose(f);
 	return top;
+}
+
+/* The machine it describes. */
+static inline struct topo *sysfs_topo(const char *name)
+{
+	struct err e = ERR_INIT;
+	struct topo *t = topo_read(sysfs_make(name), &e);
+
+	if (!t)
+		abort();
+	return t;
 }
 
 #endif

@@ -12,16 +12,6 @@
 
 #define GBIT 125e6
 
-static struct topo *machine(const char *name)
-{
-	struct err e = ERR_INIT;
-	struct topo *t = topo_read(sysfs_make(name), &e);
-
-	if (!t)
-		fail_msg("%s", e.text);
-	return t;
-}
-
 /* The published bandwidths for a device on node 7 of eight, as RDMA has them (Gbit/s). */
 static const double rdma_write[8] = { 23.2, 23.2, 17.0, 17.1, 23.3, 23.3, 23.3, 23.3 };
 static const double rdma_read[8] = { 18.036, 18.036, 21.998, 21.998, 16.1, 18.036, 22, 22 };
@@ -60,7 +50,7 @@ static void near_are(const struct model *m, int node, enum model_op op, const ch
 
 static void test_near(void **state)
 {
-	struct topo *t = machine("eight");
+	struct topo *t = sysfs_topo("eight");
 	struct model *m = model_of(t);
 
 	(void)state;
@@ -76,7 +66,7 @@ static void test_near(void **state)
 static void test_near_all(void **state)
 {
 	static const double same[8] = { 20, 20.1, 20, 20, 19.9, 20, 20, 20 };
-	struct topo *t = machine("eight");
+	struct topo *t = sysfs_topo("eight");
 	struct model *m = model_of(t);
 
 	(void)state;
@@ -94,7 +84,7 @@ static void test_class(void **state)
 		[MODEL_WRITE] = { 2, 2, 3, 3, 2, 2, 1, 1 },
 		[MODEL_READ] = { 3, 3, 2, 2, 4, 3, 1, 1 },
 	};
-	struct topo *t = machine("eight");
+	struct topo *t = sysfs_topo("eight");
 	struct model *m = model_of(t);
 
 	(void)state;
@@ -125,7 +115,7 @@ static double predict(const struct model *m, enum model_op op, const char *text)
 
 static void test_predict(void **state)
 {
-	struct topo *t = machine("eight");
+	struct topo *t = sysfs_topo("eight");
 	struct model *m = model_of(t);
 
 	(void)state;
@@ -169,7 +159,7 @@ static void test_shares(void **state)
 
 static void test_not_measured(void **state)
 {
-	struct topo *t = machine("eight");
+	struct topo *t = sysfs_topo("eight");
 	struct model *m = model_of(t);
 	struct share s = { 8, SHARE_ALL };
 	struct err e = ERR_INIT;
@@ -186,7 +176,7 @@ static void test_not_measured(void **state)
 
 static void test_fits(void **state)
 {
-	struct topo *eight = machine("eight"), *two = machine("two"), *four = machine("four");
+	struct topo *eight = sysfs_topo("eight"), *two = sysfs_topo("two"), *four = sysfs_topo("four");
 	struct model *m = model_of(eight), *of_two = model_new(two);
 	struct err e = ERR_INIT;
 

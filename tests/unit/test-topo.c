@@ -10,16 +10,6 @@
 
 #include <cmocka.h>
 
-static struct topo *machine(const char *name)
-{
-	struct err e = ERR_INIT;
-	struct topo *t = topo_read(sysfs_make(name), &e);
-
-	if (!t)
-		fail_msg("%s", e.text);
-	return t;
-}
-
 static void cpus_are(const struct topo *t, int id, const char *want)
 {
 	char text[64];
@@ -30,7 +20,7 @@ static void cpus_are(const struct topo *t, int id, const char *want)
 
 static void test_one(void **state)
 {
-	struct topo *t = machine("one");
+	struct topo *t = sysfs_topo("one");
 
 	(void)state;
 	assert_int_equal(topo_nodes(t), 1);
@@ -55,7 +45,7 @@ static void test_two(void **state)
 		{ "mlx5_0", 0 }, { "mlx5_1", 1 }, { "rxe0", 1 }, { "siw0", 1 },
 		{ "rxe1", NODE_UNKNOWN },
 	};
-	struct topo *t = machine("two");
+	struct topo *t = sysfs_topo("two");
 
 	(void)state;
 	assert_int_equal(topo_nodes(t), 2);
@@ -87,7 +77,7 @@ static void test_disks(void **state)
 		{ "dm-0", "0" }, { "dm-1", "0-1" }, { "ram0", "" }, { "sdc", "1" }, { "sdd", "" },
 		{ "none", "" },
 	};
-	struct topo *t = machine("two");
+	struct topo *t = sysfs_topo("two");
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(disks) / sizeof(disks[0]); i++) {
@@ -123,7 +113,7 @@ static void test_tmpfs(void **state)
 
 static void test_memory(void **state)
 {
-	struct topo *t = machine("two");
+	struct topo *t = sysfs_topo("two");
 	struct node_memory m;
 
 	(void)state;
@@ -145,7 +135,7 @@ static void test_memory(void **state)
 
 static void test_four(void **state)
 {
-	struct topo *t = machine("four");
+	struct topo *t = sysfs_topo("four");
 	struct ids cpus;
 
 	(void)state;
@@ -166,7 +156,7 @@ static void test_four(void **state)
 
 static void test_eight(void **state)
 {
-	struct topo *t = machine("eight");
+	struct topo *t = sysfs_topo("eight");
 
 	(void)state;
 	assert_int_equal(topo_nodes(t), 8);
@@ -179,7 +169,7 @@ static void test_eight(void **state)
 
 static void test_packages(void **state)
 {
-	struct topo *t = machine("eight");
+	struct topo *t = sysfs_topo("eight");
 
 	(void)state;
 	assert_int_equal(topo_package(t, 7), 3);
@@ -187,11 +177,11 @@ static void test_packages(void **state)
 	assert_int_equal(topo_package(t, 5), 2);
 	assert_int_equal(topo_package(t, 8), PACKAGE_UNKNOWN);
 	topo_free(t);
-	t = machine("two");
+	t = sysfs_topo("two");
 	assert_int_equal(topo_package(t, 0), 0);
 	assert_int_equal(topo_package(t, 1), PACKAGE_UNKNOWN); /* one of its CPUs does not say */
 	topo_free(t);
-	t = machine("four");
+	t = sysfs_topo("four");
 	assert_int_equal(topo_package(t, 0), PACKAGE_UNKNOWN); /* nothing says */
 	assert_int_equal(topo_package(t, 4), PACKAGE_UNKNOWN); /* no CPUs */
 	topo_free(t);
@@ -203,7 +193,7 @@ static void test_cores(void **state)
 		{ "0-7,16-23", "0-7" }, { "16-23", "16-23" }, { "3,19", "3" }, { "4,18,20", "4,18" },
 		{ "", "" }, { "100", "100" },
 	};
-	struct topo *t = machine("two");
+	struct topo *t = sysfs_topo("two");
 	struct ids cpus;
 
 	(void)state;
@@ -221,7 +211,7 @@ static void test_caches(void **state)
 		{ "0-7,16-23", 32, 16 }, { "0", 16, 16 }, { "8-15", 24, 24 }, { "0-31", 56, 24 },
 		{ "100", 0, 0 }, { "", 0, 0 },
 	};
-	struct topo *t = machine("two");
+	struct topo *t = sysfs_topo("two");
 	struct ids cpus;
 
 	(void)state;

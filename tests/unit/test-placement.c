@@ -2,11 +2,13 @@
 /* Which node each part of a transfer gets: a machine of two nodes, of which the first has the
  * first CPU that this process may use, and the second the second. */
 #include "transfer/placement.h"
+#include "numa/model.h"
 #include "tests/support/sysfs.h"
 
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <sys/sysmacros.h>
 
 #include <cmocka.h>
 
@@ -14,6 +16,7 @@ static struct offer own;
 static struct agreement agr;
 static char top[8192];
 static int cpu[2];
+static bool source;
 
 static void write_cpus(unsigned node, int id)
 {
@@ -58,7 +61,7 @@ static int take_down(void **state)
 static struct placement *made(const struct place_wish *w, bool client, int storage)
 {
 	struct placement_config c = { .wish = w, .own = &own, .agr = &agr, .client = client,
-				      .storage = storage };
+				      .source = source, .storage = storage };
 	struct err e = ERR_INIT;
 	struct placement *p = placement_new(&c, &e);
 
@@ -118,6 +121,97 @@ static void test_storage(void **state)
 	p = made(&w, true, -1);
 	storage_is(p, "");
 	placement_free(p);
+}
+
+/* A descriptor of the fixture's disk 259:1, on node 0; negative: only root can have it. */
+static int open_disk(void)
+{
+	mknod(tmp_at("disk"), S_IFBLK | 0600, makedev(259, 1));
+	return open(tmp_at("disk"), O_PATH);
+}
+
+static void distances_are(const struct placement *p, enum sched_distance zero,
+			  enum sched_distance one)
+{
+	assert_int_equal(placement_distance(p, 0), zero);
+	assert_int_equal(placement_distance(p, 1), one);
+	assert_int_equal(placement_distance(p, 2), SCHED_LOCAL); /* its node is not known */
+	assert_int_equal(placement_distance(p, 3), SCHED_LOCAL); /* the standby */
+}
+
+static void test_known_storage(void **state)
+{
+	struct place_wish w = { .mode = PLACE_AUTO };
+	int fd = open_disk();
+	struct placement *p;
+
+	(void)state;
+	if (fd < 0)
+		skip();
+	write_cpus(0, cpu[0]);
+	p = made(&w, true, fd);
+	storage_is(p, "0");
+	distances_are(p, SCHED_LOCAL, SCHED_FAR);
+	assert_int_equal(placement_io_width(p), 1);
+	placement_free(p);
+	/* All paths come to it; of those whose node is not known, too. */
+	w.mode = PLACE_STORAGE;
+	p = made(&w, true, fd);
+	for (uint32_t i = 0; i < 3; i++)
+		assert_int_equal(placement_node(p, i), 0);
+	distances_are(p, SCHED_LOCAL, SCHED_LOCAL);
+	placement_free(p);
+	w.mode = PLACE_OFF;
+	p = made(&w, true, fd);
+	storage_is(p, "");
+	placement_free(p);
+	close(fd);
+}
+
+/* Reads of node 0's disk into node 1 are as fast as into node 0, as the model has it; writes are
+ * not. */
+static void test_near(void **state)
+{
+	struct place_wish w = { .mode = PLACE_AUTO };
+	struct err e = ERR_INIT;
+	struct topo *t = topo_read(NULL, &e);
+	struct model *m = model_new(t);
+	struct target *target = model_add(m, 0);
+	int fd = open_disk();
+	struct placement *p;
+
+	(void)state;
+	assert_non_null(target);
+	target->threads = target->copies = 1;
+	target->bytes = 1 << 20;
+	for (int op = 0; op < MODEL_OPS; op++) {
+		target->row[op].n = 2;
+		for (int node = 0; node < 2; node++)
+			target->row[op].cell[node] = (struct cell){
+				.node = node, .low = 1e9, .median = 1e9, .high = 1e9, .rounds = 9,
+			};
+	}
+	target->row[MODEL_WRITE].cell[1].low = target->row[MODEL_WRITE].cell[1].median =
+		target->row[MODEL_WRITE].cell[1].high = 1e8;
+	assert_int_equal(model_classify(m, t), 0);
+	assert_int_equal(model_write(m, tmp_at("model"), &e), 0);
+	model_free(m);
+	topo_free(t);
+	setenv("RFTP_NUMA_MODEL", tmp_at("model"), 1);
+	source = true;
+	p = fd < 0 ? NULL : made(&w, true, fd);
+	if (p)
+		distances_are(p, SCHED_LOCAL, SCHED_NEAR);
+	placement_free(p);
+	source = false;
+	p = fd < 0 ? NULL : made(&w, true, fd);
+	if (p)
+		distances_are(p, SCHED_LOCAL, SCHED_FAR);
+	placement_free(p);
+	unsetenv("RFTP_NUMA_MODEL");
+	if (fd < 0)
+		skip();
+	close(fd);
 }
 
 /* want: -1: any */
@@ -238,6 +332,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_modes),
 		cmocka_unit_test(test_storage),
+		cmocka_unit_test(test_known_storage),
+		cmocka_unit_test(test_near),
 		cmocka_unit_test(test_cpus),
 		cmocka_unit_test(test_no_cpus),
 		cmocka_unit_test(test_cores),

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What people say of where things should be. */
-#include "numa/numa.h"
+#include "numa/topo.h"
 
 #include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 int place_wish_parse(struct place_wish *w, const char *text, struct err *e)
 {
@@ -50,6 +53,20 @@ static int take_pair(const char *list, struct nic_node *n)
 	return 0;
 }
 
+/* A card may come later: no error. */
+static void say_missing(const struct nic_node *n, const struct topo *t)
+{
+	CLEANUP_FREE char *path = NULL;
+
+	if (asprintf(&path, "%s/class/net/%.*s", t->sys, (int)n->len, n->name) < 0) {
+		path = NULL;
+		return;
+	}
+	if (access(path, F_OK))
+		log_warn("%.*s: there is no such network interface now", (int)n->len,
+			 printable(n->name));
+}
+
 static int check_nics(const char *list, const struct topo *t, struct err *e)
 {
 	struct nic_node n;
@@ -61,6 +78,7 @@ static int check_nics(const char *list, const struct topo *t, struct err *e)
 		if (n.node != NODE_UNKNOWN && !topo_find(t, n.node))
 			return err_set(e, -EINVAL, "%.*s=%d: there is no node %d here", (int)n.len,
 				       printable(n.name), n.node, n.node);
+		say_missing(&n, t);
 		list = n.next;
 	}
 	return 0;

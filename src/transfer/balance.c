@@ -4,7 +4,8 @@
 
 #include <string.h>
 
-/* The first interval, as a share of a whole one; each is twice as long as the one before. */
+/* The first interval, as a share of a whole one; each is twice as long as the one before. After
+ * a change, so long nothing is judged. */
 #define FIRST_SHARE 10
 /* In points of percent: below the threshold by so much they stay again; and so much may the
  * difference have moved since they are spread, before it is tried again how it is when they
@@ -146,25 +147,39 @@ static void set_spread(struct balance *b, bool spread)
 		__atomic_store_n(&b->path[i].spread_from, atomic_load(&b->path[i].chosen),
 				 __ATOMIC_RELAXED);
 	b->entered = -1;
+	b->settling = true;
 	atomic_store(&b->spread, spread);
+}
+
+static const char *spread_them(struct balance *b)
+{
+	set_spread(b, true);
+	return "one node's links are much fuller";
 }
 
 static const char *while_they_stay(struct balance *b, const struct shown *s)
 {
+	bool fuller = s->difference > b->percent;
+
 	b->before = s->throughput;
+	b->brief = b->step < b->interval_ns;
+	/* They came back for a start that was faster than staying is. */
+	if (b->tried > b->before * GAIN) {
+		b->hold = 0;
+		b->patience = 1;
+	}
+	b->tried = 0;
 	if (b->hold) {
 		b->hold--;
 		return NULL;
 	}
-	if (s->difference <= b->percent)
-		return NULL;
-	set_spread(b, true);
-	return "one node's links are much fuller";
+	return fuller ? spread_them(b) : NULL;
 }
 
 static const char *while_spread(struct balance *b, const struct shown *s)
 {
 	if (s->crossed && s->throughput < b->before * GAIN) {
+		b->tried = b->brief ? s->throughput : 0;
 		b->hold = b->patience;
 		b->patience = b->patience * 2 < PATIENCE_MAX ? b->patience * 2 : PATIENCE_MAX;
 		set_spread(b, false);
@@ -185,6 +200,20 @@ static const char *while_spread(struct balance *b, const struct shown *s)
 	return "the load has moved";
 }
 
+/* When to look next: soon after a change, to begin anew there; then after a whole interval. */
+static void set_next(struct balance *b, bool changed, uint64_t now)
+{
+	b->checked = now;
+	if (changed)
+		b->step = b->interval_ns / FIRST_SHARE;
+	else if (b->settling)
+		b->step = b->interval_ns;
+	else
+		b->step = b->step * 2 < b->interval_ns ? b->step * 2 : b->interval_ns;
+	b->settling = changed;
+	b->next = now + b->step;
+}
+
 bool balance_check(struct balance *b, const uint64_t *rate, const bool *alive, uint64_t now,
 		   const char **why)
 {
@@ -194,9 +223,8 @@ bool balance_check(struct balance *b, const uint64_t *rate, const bool *alive, u
 	if (b->n < 2 || now < b->next)
 		return false;
 	s = look(b, rate, alive, (double)(now - b->checked) / 1e9);
-	*why = atomic_load(&b->spread) ? while_spread(b, &s) : while_they_stay(b, &s);
-	b->checked = now;
-	b->step = b->step * 2 < b->interval_ns ? b->step * 2 : b->interval_ns;
-	b->next = now + b->step;
+	if (!b->settling)
+		*why = atomic_load(&b->spread) ? while_spread(b, &s) : while_they_stay(b, &s);
+	set_next(b, *why, now);
 	return *why;
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Whether blocks stay on the paths near their storage, or are spread over all (Tyche, section
  * 6.3). As long as the nodes' links are used alike, or have room, they stay; when those of one
- * node are much fuller, they are spread, and come back when that buys nothing. Pure: the caller
- * brings the time. */
+ * node are much fuller, they are spread, and come back when a whole interval of that has bought
+ * nothing. Pure: the caller brings the time. */
 #ifndef RFTP_TRANSFER_BALANCE_H
 #define RFTP_TRANSFER_BALANCE_H
 
@@ -34,7 +34,10 @@ struct balance {
 
 	/* balance_check's. */
 	uint64_t checked, next, step; /* times; between this check and the next */
+	bool settling;           /* what is acked until the next check was chosen before a change */
 	double before;           /* bytes per second while they stayed */
+	bool brief;              /* that was measured over less than an interval */
+	double tried;            /* bytes per second when that was enough to come back; or 0 */
 	double entered;          /* difference in the first interval of spreading; < 0: not yet */
 	unsigned patience, hold; /* checks to stay for when spreading bought nothing; left of it */
 };
@@ -60,7 +63,8 @@ static inline void balance_acked(struct balance *b, uint32_t path, uint64_t byte
 uint64_t balance_share(const struct balance *b, uint32_t path);
 
 /* Look whether it is time, and decide. rate: what each path can, bytes per second; 0: not
- * known. alive: the others are left out. True: it has changed; *why, static, says in a few words. One thread. */
+ * known. alive: the others are left out. True: it has changed; *why, static, says in a few
+ * words. One thread. */
 bool balance_check(struct balance *b, const uint64_t *rate, const bool *alive, uint64_t now,
 		   const char **why);
 

@@ -287,6 +287,98 @@ static void test_short(void **state)
 	free(m);
 }
 
+/* ---- what is judged ---- */
+
+/* Two paths of a node each, the first one full. In each millisecond each takes what `pace` says
+ * while blocks are spread, else the first alone. */
+struct course {
+	unsigned ms;
+	uint64_t (*pace)(unsigned ms, unsigned changed); /* bytes; changed: when, last; 0: never */
+	unsigned turns, spread; /* how often it changed; ms that they were spread */
+};
+
+static void take(struct balance *b, uint32_t path, uint64_t bytes)
+{
+	const struct ids storage = { { 1 } };
+
+	balance_chosen(b, path, &storage, bytes);
+	balance_full(b, path);
+	balance_acked(b, path, bytes);
+}
+
+static void follow(struct course *c)
+{
+	static const int nodes[] = { 0, 1 };
+	static const bool alive[] = { true, true };
+	static const uint64_t rate[] = { 1000000, 1000000 };
+	unsigned changed = 0;
+	struct balance b;
+	const char *why;
+
+	balance_init(&b, nodes, 2, 0, 500 * MS, 0);
+	for (unsigned ms = 0; ms < c->ms; ms++) {
+		bool spread = atomic_load(&b.spread);
+		uint64_t bytes = c->pace(ms, changed);
+
+		take(&b, 0, bytes);
+		if (spread)
+			take(&b, 1, bytes);
+		c->spread += spread;
+		if (balance_check(&b, rate, alive, (ms + 1) * MS, &why)) {
+			c->turns++;
+			changed = ms + 1;
+		}
+	}
+}
+
+static uint64_t even(unsigned ms, unsigned changed)
+{
+	(void)ms, (void)changed;
+	return 1000;
+}
+
+/* The first of those that were chosen since are not over yet. */
+static uint64_t filling(unsigned ms, unsigned changed)
+{
+	return changed && ms - changed < 50 ? 0 : 1000;
+}
+
+static uint64_t hiccup(unsigned ms, unsigned changed)
+{
+	return changed && ms - changed >= 60 && ms - changed < 160 ? 0 : 1000;
+}
+
+/* The start is three times as fast: buffers are filled. */
+static uint64_t burst(unsigned ms, unsigned changed)
+{
+	(void)changed;
+	return ms < 50 ? 3000 : 1000;
+}
+
+static void test_judged(void **state)
+{
+	const struct {
+		const char *what;
+		uint64_t (*pace)(unsigned ms, unsigned changed);
+		unsigned turns, spread; /* at most; at least */
+	} cases[] = {
+		{ "even", even, 1, 4900 },
+		{ "the change takes time", filling, 1, 4900 },
+		{ "a hiccup", hiccup, 1, 4900 },
+		{ "a start that was faster", burst, 3, 4000 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct course c = { .ms = 5000, .pace = cases[i].pace };
+
+		follow(&c);
+		print_message("%s: %u turns, spread for %u ms\n", cases[i].what, c.turns, c.spread);
+		if (c.turns > cases[i].turns || c.spread < cases[i].spread)
+			fail_msg("%s", cases[i].what);
+	}
+}
+
 /* So much went by a path of node 0, whose best is known, in a tenth of a check; whoever wanted a
  * block had to wait so often, of ten times; the other node's path lives or not. */
 static bool spreads(uint64_t went, uint64_t best, unsigned waits, bool other)
@@ -385,6 +477,7 @@ int main(void)
 		cmocka_unit_test(test_steady),
 		cmocka_unit_test(test_idle),
 		cmocka_unit_test(test_short),
+		cmocka_unit_test(test_judged),
 		cmocka_unit_test(test_full),
 	};
 

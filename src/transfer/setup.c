@@ -22,7 +22,9 @@
 void transfer_tuning_default(struct transfer_tuning *t)
 {
 	uint64_t ram = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+	uint64_t limit = cgroup_memory_limit("/proc/self/cgroup", "/sys/fs/cgroup");
 
+	ram = limit < ram ? limit : ram;
 	*t = (struct transfer_tuning){ .io = IO_AUTO, .direct = DIRECT_AUTO,
 					.pages = PAGES_AUTO, .tos = -1, .umask = 022 };
 	t->memory = ram / 4 < MEMORY_MAX ? ram / 4 : MEMORY_MAX;

@@ -33,7 +33,8 @@ struct transfer_tuning {
 	enum poll_mode poll;
 	const struct device_transport *rdma; /* NULL: none here */
 	const char *nics;           /* "a,b": cards to be used; NULL or "": as it suits */
-	uint64_t memory;            /* bytes for pools; 0: a quarter of RAM, at most 4 GiB */
+	uint64_t memory;            /* bytes for pools; 0: a quarter of RAM or of the
+	                             * control group's limit, at most 4 GiB */
 	unsigned at_once;           /* transfers of this process at a time, which share memory
 				     * and what of it may be locked; 0: one */
 	uint32_t link_groups;       /* of hard links that a source knows at once; 0: as many

@@ -4,6 +4,7 @@
 #define RFTP_UTIL_H
 
 #include "util/buf.h"
+#include "util/cgroup.h"
 #include "util/cleanup.h"
 #include "util/clock.h"
 #include "util/conf.h"

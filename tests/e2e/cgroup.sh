@@ -1,0 +1,47 @@
+#!/bin/bash
+# shellcheck disable=SC2034 # status and ran are for lib.sh
+# A control group that has less memory than the machine: blocks take a quarter of that. TAP.
+
+. "${top_srcdir:?}/tests/e2e/lib.sh"
+is_root || skip_all "only root makes control groups here"
+
+# group BYTES: a new one below ours with this limit, $group; of whichever version has memory
+group() {
+	local at file
+	if at=$(sed -n 's/^[0-9]*:\([^:]*,\)\?memory\(,[^:]*\)\?://p' /proc/self/cgroup) && [ -n "$at" ]; then
+		group=/sys/fs/cgroup/memory$at/rftp-test-$$ file=memory.limit_in_bytes
+	else
+		group=/sys/fs/cgroup$(sed -n 's/^0:://p' /proc/self/cgroup)/rftp-test-$$ file=memory.max
+	fi
+	mkdir "$group" 2>/dev/null && echo "$1" 2>/dev/null >"$group/$file"
+}
+leave() {
+	[ -z "$group" ] || rmdir "$group" 2>/dev/null
+	cleanup
+}
+group=
+trap leave EXIT
+group 67108864 || skip_all "no control group can be given a memory limit here"
+
+mkdir "$tmp/root"
+start_server d --root "$tmp/root" --anonymous rw
+random "$tmp/big" 40000000
+within() { # COMMAND...: in that group
+	# shellcheck disable=SC2016 # expanded by the inner shell
+	run sh -c 'echo $$ >"$1/cgroup.procs" && shift && exec "$@"' sh "$group" "$@"
+}
+options=(-v --accept-new --prot clear --block 1M --inflight 64)
+# pool: KiB of path 0's
+pool() { sed -nE 's/.*path 0: .*; pool of ([0-9.]+) MiB.*/\1/p' "$tmp/err" | awk '{ print int($1 * 1024) }'; }
+
+run rftp put "${options[@]}" "$tmp/big" "$url/a"
+check "without it: as many blocks as were asked for" test "$(pool)" -ge 65536
+within rftp put "${options[@]}" "$tmp/big" "$url/b"
+check "with it" status_is 0
+check "a quarter of its memory is for blocks" test "$(pool)" -gt 8192 -a "$(pool)" -le 16384
+check "which -v says" grep -q "limited by the client's memory budget: raise its --memory to" "$tmp/err"
+check "all arrives" cmp "$tmp/big" "$tmp/root/b"
+within rftp put "${options[@]}" --memory 24M "$tmp/big" "$url/c"
+check "--memory is obeyed all the same" test "$(pool)" -gt 16384 -a "$(pool)" -le 24576
+
+finish

@@ -132,34 +132,49 @@ int topo_rdma(const struct topo *t, const char *device)
 	return ids_only(&s);
 }
 
-/* ---- disks ---- */
+/* ---- parts of a path ---- */
 
-/* The directory of the path that has a part that begins with prefix and a digit, for class
- * devices whose names count up: "host" in ".../host3/session1/..." is "host3". */
-static bool part_of(const char *path, const char *prefix, char name[64])
+/* The directory in path that is called prefix and a number: for "host" in ".../host3/session1"
+ * it is "host3/session1". Those above sysfs, of a copy, may have any name. NULL: there is none. */
+static const char *part_of(const struct topo *t, const char *path, const char *prefix)
 {
-	size_t n = strlen(prefix);
+	size_t n = strlen(prefix), top = strlen(t->sys);
 
-	for (const char *p = strchr(path, '/'); p; p = strchr(p + 1, '/')) {
-		if (strncmp(p + 1, prefix, n) || p[n + 1] < '0' || p[n + 1] > '9')
-			continue;
-		snprintf(name, 64, "%.*s", (int)strcspn(p + 1, "/"), p + 1);
-		return true;
-	}
-	return false;
+	if (strncmp(path, t->sys, top))
+		return NULL;
+	for (const char *p = strchr(path + top, '/'); p; p = strchr(p + 1, '/'))
+		if (!strncmp(p + 1, prefix, n) && isdigit((unsigned char)p[n + 1]))
+			return p + 1;
+	return NULL;
 }
 
-/* iSCSI and iSER: the disk is where the initiator's card is. */
+static int part_length(const char *part)
+{
+	return (int)strcspn(part, "/");
+}
+
+/* path up to the end of the part of it. */
+static void path_to(char out[PATH_MAX], const char *path, const char *part)
+{
+	snprintf(out, PATH_MAX, "%.*s", (int)(part - path) + part_length(part), path);
+}
+
+/* ---- iSCSI and iSER ---- */
+
+/* The disk is where the initiator's card is. */
 static struct ids iscsi_nodes(const struct topo *t, const char *path, int depth)
 {
-	char host[64], text[SYS_TEXT];
-	struct ids s = { 0 };
+	const char *host = part_of(t, path, "host");
+	char text[SYS_TEXT];
+	struct ids none = { 0 };
 
-	if (!part_of(path, "session", host) || !part_of(path, "host", host) ||
-	    sys_line(t, text, "class/iscsi_host/%s/netdev", host))
-		return s;
+	if (!host || !part_of(t, path, "session") ||
+	    sys_line(t, text, "class/iscsi_host/%.*s/netdev", part_length(host), host))
+		return none;
 	return netdev_nodes(t, text, depth + 1);
 }
+
+/* ---- NVMe ---- */
 
 static struct ids nvme_nodes(const struct topo *t, const char *name, int depth)
 {
@@ -174,21 +189,20 @@ static struct ids nvme_nodes(const struct topo *t, const char *name, int depth)
 	return *path ? nodes_above(t, path) : none;
 }
 
-/* NVMe with several paths: the disk belongs to a subsystem, which links to its controllers. */
+/* With several paths: the disk belongs to a subsystem, which links to its controllers. */
 static struct ids subsystem_nodes(const struct topo *t, const char *path, int depth)
 {
-	const char *at = strstr(path, "/nvme-subsys");
+	const char *subsystem = part_of(t, path, "nvme-subsys");
 	char dir[PATH_MAX];
 	struct ids none = { 0 };
 
-	while (at && (at[12] < '0' || at[12] > '9'))
-		at = strstr(at + 1, "/nvme-subsys");
-	if (!at)
+	if (!subsystem)
 		return none;
-	snprintf(dir, sizeof(dir), "%.*s", (int)(at - path + 1 + (ptrdiff_t)strcspn(at + 1, "/")),
-		 path);
+	path_to(dir, path, subsystem);
 	return nodes_of_each(t, dir, "nvme", nvme_nodes, false, depth);
 }
+
+/* ---- disks ---- */
 
 /* A partition knows its disk by being in its directory. */
 static void disk_of(char path[PATH_MAX])

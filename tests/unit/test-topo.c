@@ -88,6 +88,26 @@ static void test_disks(void **state)
 	topo_free(t);
 }
 
+/* Copies are kept under the names of the machines they are of. */
+static void test_copy(void **state)
+{
+	struct err e = ERR_INIT;
+	char path[5000];
+	struct ids s;
+	struct topo *t;
+
+	(void)state;
+	snprintf(path, sizeof(path), "%s/host12/session3", tmp_dir);
+	assert_int_equal(make_dirs(path, 0755), 0);
+	snprintf(path, sizeof(path), "%s/host12/session3/sys", tmp_dir);
+	assert_int_equal(rename(sysfs_make("two"), path), 0);
+	t = topo_read(path, &e);
+	assert_non_null(t);
+	s = topo_block(t, "sdc");
+	nodes_are(&s, "sdc", "1");
+	topo_free(t);
+}
+
 static void test_tmpfs(void **state)
 {
 	static const struct { const char *options, *nodes; } cases[] = {
@@ -276,6 +296,7 @@ int main(void)
 		cmocka_unit_test(test_one),
 		cmocka_unit_test(test_two),
 		cmocka_unit_test(test_disks),
+		cmocka_unit_test(test_copy),
 		cmocka_unit_test(test_tmpfs),
 		cmocka_unit_test(test_memory),
 		cmocka_unit_test(test_four),

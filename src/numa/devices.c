@@ -161,17 +161,39 @@ static void path_to(char out[PATH_MAX], const char *path, const char *part)
 
 /* ---- iSCSI and iSER ---- */
 
-/* The disk is where the initiator's card is. */
-static struct ids iscsi_nodes(const struct topo *t, const char *path, int depth)
+/* "3:0" is session 3's: the card that its packets go out by. While it is down it has no address
+ * but the one it is to be connected to again. */
+static struct ids connection_nodes(const struct topo *t, const char *name, int depth)
 {
-	const char *host = part_of(t, path, "host");
-	char text[SYS_TEXT];
+	static const char *const addresses[] = { "address", "persistent_address" };
+	char text[SYS_TEXT], ifname[IF_NAMESIZE];
 	struct ids none = { 0 };
 
-	if (!host || !part_of(t, path, "session") ||
-	    sys_line(t, text, "class/iscsi_host/%.*s/netdev", part_length(host), host))
+	for (size_t i = 0; i < sizeof(addresses) / sizeof(addresses[0]); i++)
+		if (!sys_line(t, text, "class/iscsi_connection/connection%s/%s", name,
+			      addresses[i]) && !route_netdev(text, ifname))
+			return netdev_nodes(t, ifname, depth);
+	return none;
+}
+
+/* The disk is where the initiator's card is. Initiators are seldom told to use a certain one: the
+ * routes decide then, and netdev is "default" or whatever else is none. */
+static struct ids iscsi_nodes(const struct topo *t, const char *path, int depth)
+{
+	const char *host = part_of(t, path, "host"), *session = part_of(t, path, "session");
+	char text[SYS_TEXT], found[PATH_MAX];
+	struct ids none = { 0 };
+
+	if (!host || !session)
 		return none;
-	return netdev_nodes(t, text, depth + 1);
+	sys_line(t, text, "class/iscsi_host/%.*s/netdev", part_length(host), host);
+	real_path(t, found, "class/net", text);
+	if (*text && *found)
+		return netdev_nodes(t, text, depth + 1);
+	if (!sys_is_own(t))
+		return none;
+	path_to(found, path, session);
+	return nodes_of_each(t, found, "connection", connection_nodes, true, depth);
 }
 
 /* ---- NVMe ---- */

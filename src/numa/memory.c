@@ -64,7 +64,7 @@ static int read_meminfo(const struct topo *t, int node, char **text)
 		return -ENOMEM;
 	}
 	r = read_file(path, MEMINFO_MAX, text, NULL);
-	if (r == -ENOENT && t->n == 1 && !strcmp(t->sys, "/sys"))
+	if (r == -ENOENT && t->n == 1 && sys_is_own(t))
 		r = read_file("/proc/meminfo", MEMINFO_MAX, text, NULL);
 	return r;
 }

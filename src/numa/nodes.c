@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define SYS "/sys"
 #define NODES "devices/system/node"
 
 /* ---- files ---- */
@@ -44,6 +45,11 @@ uint64_t sys_number(const struct topo *t, const char *dir, const char *name, con
 	if (sys_line(t, text, "%s/%s/%s", dir, name, file) || parse_uint(text, 0, UINT64_MAX, &v))
 		return 0;
 	return v;
+}
+
+bool sys_is_own(const struct topo *t)
+{
+	return !strcmp(t->sys, SYS);
 }
 
 static int read_ids(const struct topo *t, const char *dir, const char *file, struct ids *s)
@@ -127,7 +133,7 @@ struct topo *topo_read(const char *sysfs, struct err *e)
 	if (!sysfs)
 		sysfs = getenv("RFTP_SYSFS");
 	if (!sysfs || !*sysfs)
-		sysfs = "/sys";
+		sysfs = SYS;
 	if (t) {
 		t->proc = getenv("RFTP_PROC") ? getenv("RFTP_PROC") : "/proc";
 		t->sys = realpath(sysfs, NULL);

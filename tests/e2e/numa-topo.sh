@@ -46,7 +46,7 @@ node 1
 no node, or not known
     network  bond0, ens4, lo, snake, tail
     RDMA     rxe1
-    disks    sdd 4.0 KiB
+    disks    sdd 4.0 KiB, sde 4.0 KiB, sdf 4.0 KiB
 END
 check "what is where" diff "$tmp/want" "$tmp/out"
 topo --sysfs "$tmp/two" --json
@@ -65,6 +65,36 @@ topo --sysfs "$tmp/four" --json
 check "nodes with gaps" is '[n["id"] for n in m["nodes"]] == [0, 2, 3, 4]'
 check "one has memory only" is 'm["nodes"][3]["cpus"] == ""'
 check "distances in their order" is 'm["nodes"][0]["distances"] == [10, 21, 31, 17]'
+
+# ---- iSCSI by the routes ----
+
+# What would be another machine's: its sysfs, and its cards' names in a network of our own.
+# routed ROUTE...: each "card destination", and then topo
+routed() {
+	run unshare --mount --net "$BASH" -e -c '
+		for card in ens1f0 ens2f0; do
+			ip link add "$card" type veth peer name "$card.far"
+			ip link set "$card" up
+			ip link set "$card.far" up
+		done
+		mount --bind "$1" /sys
+		shift
+		for route in "$@"; do ip route add "${route#* }" dev "${route% *}"; done
+		rftp-numa topo --json' bash "$tmp/routes" "$@"
+}
+disks_on() { is "[[d for d in names(n, 'disks') if d[:2] == 'sd'] for n in m['nodes'] + [m['unknown']]] == $1"; }
+if is_root && command -v ip >/dev/null && unshare --mount --net true 2>/dev/null; then
+	"$lib/make-sysfs" "$top_srcdir/tests/unit/sysfs/two" "$tmp/routes"
+	routed "ens1f0 198.51.100.0/24" "ens2f0 2001:db8::/64"
+	check "routes to two targets" status_is 0
+	check "a disk is where the card is that the route to its target goes by" disks_on '[["sdd", "sde"], ["sdc", "sde"], ["sdf"]]'
+	routed "ens2f0 198.51.100.0/24"
+	check "with no way to one of its targets nothing is said" disks_on '[[], ["sdc", "sdd"], ["sde", "sdf"]]'
+	routed
+	check "without routes nothing is known" disks_on '[[], ["sdc"], ["sdd", "sde", "sdf"]]'
+else
+	skip "iSCSI by the routes" "no network of our own"
+fi
 
 topo --sysfs "$tmp/nowhere"
 check "a sysfs that there is not" test "$status" -eq 1 -a "$(grep -c 'rftp-numa: .*nowhere: No such file' "$tmp/err")" -eq 1

@@ -75,7 +75,7 @@ static void test_disks(void **state)
 	static const struct { const char *name, *nodes; } disks[] = {
 		{ "nvme0n1", "0" }, { "nvme0n1p1", "0" }, { "nvme1n1", "1" }, { "md0", "0-1" },
 		{ "dm-0", "0" }, { "dm-1", "0-1" }, { "ram0", "" }, { "sdc", "1" }, { "sdd", "" },
-		{ "none", "" },
+		{ "sde", "" }, { "sdf", "" }, { "none", "" },
 	};
 	struct topo *t = sysfs_topo("two");
 

@@ -25,9 +25,9 @@ static void help(const char *command, const char *about, const struct tool_optio
 
 		snprintf(left, sizeof(left), "%s%s%s", o->name, o->value ? " " : "",
 			 o->value ? o->value : "");
-		printf("      --%-20s %s\n", left, o->about);
+		printf("      --%-22s %s\n", left, o->about);
 	}
-	printf("  -h, --%-20s %s\n", "help", "print this help, and exit");
+	printf("  -h, --%-22s %s\n", "help", "print this help, and exit");
 }
 
 static int set(const struct tool_option *o, void *into, const char *value)

@@ -1,6 +1,6 @@
 #!/bin/bash
 # shellcheck disable=SC2034,SC2154,SC2317 # lib.sh and bash know them
-# What bash offers behind rftp and rftpd: all commands and options that --help has, words
+# What bash offers behind rftp, rftpd and rftp-numa: all commands and options that --help has, words
 # of their arguments, local names. TAP.
 
 . "${top_srcdir:?}/tests/e2e/lib.sh"
@@ -29,7 +29,8 @@ offers() {
 options_of() {
 	"$@" --help | grep -E '^ +-' | tr -s ' ,' '\n' | grep -E '^(-[a-zA-Z0-9]|--[a-z0-9-]+)$' | sort -u | tr '\n' ' '
 }
-commands=$(rftp --help | sed -nE '/^Commands:/,/^$/s/^  ([a-z]+) .*/\1/p' | tr '\n' ' ')
+commands_of() { "$1" --help | sed -nE '/^Commands:/,/^$/s/^  ([a-z]+) .*/\1/p' | tr '\n' ' '; }
+commands=$(commands_of rftp)
 
 check "there are commands" test "$(wc -w <<<"$commands")" -ge 9
 check "the commands" offers "$commands" rftp ''
@@ -55,6 +56,28 @@ check "a directory" offers "dir" rftpd --root ''
 check "local names for put" test "$(offered rftp put '')" = "$(printf '.hidden\ndir\nfile\ntwo words')"
 check "below a directory" offers "dir/inside" rftp get dir/
 check "none for what is on the server" offers "" rftp rm ''
+
+# ---- rftp-numa ----
+
+commands=$(commands_of rftp-numa)
+check "rftp-numa has commands" test "$(wc -w <<<"$commands")" -ge 5
+check "all are offered" offers "$commands" rftp-numa ''
+check "one of its commands" offers "affinity" rftp-numa a
+check "its own options" offers "-h --help -V --version" rftp-numa -
+for c in $commands; do
+	check "the options of rftp-numa $c" offers "$(options_of rftp-numa "$c")" rftp-numa "$c" -
+	check "which go with --json" offers "--json" rftp-numa "$c" --js
+	check "and no other words" offers "" rftp-numa "$c" ''
+done
+check "read or write" offers "read write" rftp-numa affinity --op ''
+check "or behind =" offers "write" rftp-numa model --op = w
+check "what is to be least" offers "makespan sum" rftp-numa plan --objective ''
+check "a problem's file" offers "file" rftp-numa plan --problem f
+check "a model's" offers "file" rftp-numa model --save f
+check "a directory to measure on, or a file" test "$(offered rftp-numa affinity --path '')" = "$(printf '.hidden\ndir\nfile\ntwo words')"
+check "another machine's sysfs" offers "dir" rftp-numa topo --sysfs ''
+check "nothing for a node" offers "" rftp-numa affinity --device-node ''
+check "nor behind what has no argument" offers "" rftp-numa affinity --buffered ''
 
 # As it is typed.
 if command -v python3 >/dev/null; then

@@ -21,7 +21,7 @@ unsigned placements(int device, int remote, struct placement out[PLACEMENTS_MAX]
 	return n;
 }
 
-int farthest_node(const struct topo *t, int node, const struct ids *cpus)
+int farthest_node(const struct topo *t, int node, const struct ids *cpus, const struct ids *memory)
 {
 	unsigned most = 0;
 	int found = NODE_UNKNOWN;
@@ -32,7 +32,7 @@ int farthest_node(const struct topo *t, int node, const struct ids *cpus)
 		struct node_memory m;
 
 		topo_memory(t, id, &m);
-		if (id == node || !m.total || !ids_count(&usable))
+		if (id == node || !m.total || !ids_has(memory, (unsigned)id) || !ids_count(&usable))
 			continue;
 		if (found == NODE_UNKNOWN || topo_distance(t, node, id) > most) {
 			most = topo_distance(t, node, id);

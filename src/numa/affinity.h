@@ -18,9 +18,10 @@ struct placement {
 
 /* TRLCPL first, "none" last; with remote == NODE_UNKNOWN only these two. How many. */
 unsigned placements(int device, int remote, struct placement out[PLACEMENTS_MAX]);
-/* The node farthest from node, by distance, that has memory and any of the CPUs; of several
- * the first. NODE_UNKNOWN: there is no other. */
-int farthest_node(const struct topo *t, int node, const struct ids *cpus);
+/* The node farthest from node, by distance, that has memory, is among memory, and has any of the
+ * CPUs; of several the first. NODE_UNKNOWN: there is no other. */
+int farthest_node(const struct topo *t, int node, const struct ids *cpus,
+		  const struct ids *memory);
 
 struct summary {
 	double bytes_per_second;   /* medians */

@@ -12,6 +12,7 @@ struct affinity {
 	unsigned jobs, seconds, runs;
 	int device, remote;      /* nodes; NODE_UNKNOWN: there is no remote one */
 	struct ids allowed;      /* CPUs */
+	struct ids memory;       /* nodes whose memory we may have */
 	unsigned n;
 	struct placement placement[PLACEMENTS_MAX];
 	struct fio_result result[PLACEMENTS_MAX][RUNS_MAX];

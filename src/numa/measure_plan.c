@@ -5,7 +5,6 @@
 
 #include <errno.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #define BYTES_FLOOR (32u << 20)
@@ -103,18 +102,6 @@ static int plan_cpus(const struct topo *t, const struct measure_config *c, struc
 
 /* ---- which nodes ---- */
 
-/* May we have memory of a node? 0, or what binding a page to it says. */
-static int may_have(int node)
-{
-	size_t page = (size_t)sysconf(_SC_PAGESIZE);
-	void *p = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	int r = p == MAP_FAILED ? -errno : place_memory(p, page, node, true);
-
-	if (p != MAP_FAILED)
-		munmap(p, page);
-	return r;
-}
-
 /* The buffers of a thread that are on a node: the target has its end of each copy, too. */
 static unsigned buffers_on(const struct measure_plan *p, int node)
 {
@@ -134,7 +121,7 @@ static int check_node(const struct topo *t, const struct measure_plan *p, int no
 		      struct err *e)
 {
 	char room[32], need[32];
-	int r = topo_nodes(t) > 1 ? may_have(node) : 0;
+	int r = topo_nodes(t) > 1 ? place_may_have(node) : 0;
 	struct node_memory m;
 
 	if (topo_memory(t, node, &m) || !m.total)
@@ -217,7 +204,7 @@ int measure_plan(const struct topo *t, const struct measure_config *c, int targe
 		plan_bytes(t, c, p, &caches);
 		/* Of one node there is no choice; where it can be bound all the same, it is
 		 * looked for, too. */
-		p->bind = topo_nodes(t) > 1 || !may_have(target);
+		p->bind = topo_nodes(t) > 1 || !place_may_have(target);
 	}
 	return r;
 }

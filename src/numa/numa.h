@@ -159,6 +159,8 @@ bool place_nic(const char *list, const char *ifname, int *node);
  * full; otherwise from others then, too. base is page-aligned. -EINVAL: there is no such node,
  * or this process may have no memory of it. */
 int place_memory(void *base, size_t bytes, int node, bool strict);
+/* May this process have memory of node? 0; or what place_memory says of it. */
+int place_may_have(int node);
 /* Untouched pages of it come from anywhere again. */
 void place_anywhere(void *base, size_t bytes);
 /* Have all pages of [base, base + bytes) now, by whatever was said with place_memory. 0;

@@ -138,6 +138,17 @@ int place_count(const void *base, size_t bytes, int node, struct place_count *c)
 
 #endif
 
+int place_may_have(int node)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	void *p = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	int r = p == MAP_FAILED ? -errno : place_memory(p, page, node, true);
+
+	if (p != MAP_FAILED)
+		munmap(p, page);
+	return r;
+}
+
 int place_fault_in(void *base, size_t bytes)
 {
 	return madvise(base, bytes, MADV_POPULATE_WRITE) ? -errno : 0;

@@ -64,11 +64,25 @@ static int given(unsigned node)
 
 /* ---- the machine ---- */
 
-/* Threads of ours can run there, and there is memory. */
+/* Without libnuma we cannot ask; fio, which has it, will tell. */
+static bool may_bind(int r)
+{
+	return !r || r == -ENOSYS;
+}
+
+static void find_memory(struct affinity *a, const struct topo *t)
+{
+	for (unsigned i = 0; i < topo_nodes(t); i++)
+		if (may_bind(place_may_have(topo_node(t, i)->id)))
+			ids_add(&a->memory, (unsigned)topo_node(t, i)->id);
+}
+
+/* Threads of ours can run there, and there is memory that we may have. */
 static int check_node(const struct topo *t, int id, const struct ids *allowed, struct err *e)
 {
 	struct ids usable = topo_cpus(t, id, allowed);
 	struct node_memory m;
+	int r;
 
 	if (!topo_find(t, id))
 		return err_set(e, -EINVAL, "this machine has no node %d (rftp-numa topo lists "
@@ -77,7 +91,11 @@ static int check_node(const struct topo *t, int id, const struct ids *allowed, s
 		return err_set(e, -EINVAL, "node %d has no CPU that this process may use (cpuset, "
 			       "taskset)", id);
 	topo_memory(t, id, &m);
-	return m.total ? 0 : err_set(e, -EINVAL, "node %d has no memory", id);
+	if (!m.total)
+		return err_set(e, -EINVAL, "node %d has no memory", id);
+	r = place_may_have(id);
+	return may_bind(r) ? 0 : err_set(e, r, "this process may not have memory of node %d "
+					 "(cpuset, container): %s", id, strerror(-r));
 }
 
 static int choose_nodes(struct affinity *a, const struct affinity_options *o,
@@ -95,7 +113,8 @@ static int choose_nodes(struct affinity *a, const struct affinity_options *o,
 			       "another", a->remote);
 	if (a->remote != NODE_UNKNOWN)
 		return check_node(t, a->remote, &a->allowed, e);
-	a->remote = farthest_node(t, a->device, &a->allowed);
+	find_memory(a, t);
+	a->remote = farthest_node(t, a->device, &a->allowed, &a->memory);
 	return 0;
 }
 

@@ -38,7 +38,7 @@ static const struct tool_option options[] = {
 struct usable {
 	const struct topo *t;
 	struct ids cpus;       /* that we are allowed */
-	struct ids run, have;  /* nodes with any of them; nodes with memory */
+	struct ids run, have;  /* nodes with any of them; nodes with memory that we may have */
 };
 
 static int find_usable(const struct topo *t, struct usable *u)
@@ -55,7 +55,8 @@ static int find_usable(const struct topo *t, struct usable *u)
 		topo_memory(t, id, &m);
 		if (ids_count(&cpus))
 			ids_add(&u->run, (unsigned)id);
-		if (m.total)
+		/* What else is in the way is the same for all nodes, and told when it comes. */
+		if (m.total && place_may_have(id) != -EINVAL)
 			ids_add(&u->have, (unsigned)id);
 	}
 	return r;

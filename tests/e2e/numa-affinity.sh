@@ -88,6 +88,17 @@ affinity --path "$tmp/disk" "${small[@]}" --device-node 0 --remote-node 1
 if [ "$(nproc --all)" -le 8 ]; then
 	check "a node without a CPU for us" failed 'node 1 has no CPU that this process may use'
 fi
+# A node with a CPU that we have, and memory that we have not, as a cpuset may be.
+if [ "$(nproc)" -ge 2 ] && [ "$node" = 0 ]; then
+	cpu=$(python3 -c 'import os; print(max(os.sched_getaffinity(0)))')
+	echo "$cpu" >"$tmp/two/devices/system/node/node1/cpulist"
+	affinity --path "$tmp/disk" "${small[@]}" --device-node 0 --remote-node 1
+	check "a node whose memory is not for us" failed 'this process may not have memory of node 1 .cpuset, container.: '
+	affinity --path "$tmp/disk" "${small[@]}" --device-node 0 --json
+	check "is not chosen, either" is '[x["name"] for x in p] == ["TRLCPL", "none"]'
+else
+	skip "a node whose memory is not for us" "a single CPU"
+fi
 unset RFTP_SYSFS
 if [ "${#as_other[@]}" -gt 0 ] || ! is_root; then
 	mkdir "$tmp/closed"

@@ -57,8 +57,7 @@ if [ -r "$msr/events/tsc" ] && is_root && [ ! -d /sys/devices/system/node/node1 
 	done
 	export RFTP_SYSFS=$tmp/two
 	factor --snoop-event msr/tsc/ --size 1M --runs 1
-	check "a node that there is not" grep -q 'a thread on node 0, memory of node 1: 1048576 bytes of node 1.s memory: ' "$tmp/err"
-	check "is a failure" test "$status" -eq 1 -a ! -s "$tmp/out"
+	check "memory that we may not have" failed 'not measurable here: only one node has CPUs and memory that this process may use$'
 	if [ "${#as_other[@]}" -gt 0 ] && [ "$(cat /proc/sys/kernel/perf_event_paranoid)" -ge 1 ]; then
 		run "${as_other[@]}" "$(command -v rftp-numa)" factor --snoop-event msr/tsc/
 		check "what is not allowed" failed 'nothing counts coherency traffic .msr/tsc/: not allowed .kernel.perf_event_paranoid is [0-9]'

@@ -155,32 +155,37 @@ static void test_placements(void **state)
 	assert_string_equal(p[1].name, "none");
 }
 
-static void farthest_is(const char *machine, int node, const char *cpus, int want)
+static void farthest_is(const char *machine, int node, const char *cpus, const char *memory,
+			int want)
 {
 	struct err e = ERR_INIT;
 	struct topo *t = topo_read(sysfs_make(machine), &e);
-	struct ids allowed;
+	struct ids allowed, have;
 
 	assert_non_null(t);
 	assert_int_equal(ids_parse(cpus, &allowed), 0);
-	if (farthest_node(t, node, &allowed) != want)
-		fail_msg("%s, from %d with %s: %d", machine, node, cpus,
-			 farthest_node(t, node, &allowed));
+	assert_int_equal(ids_parse(memory, &have), 0);
+	if (farthest_node(t, node, &allowed, &have) != want)
+		fail_msg("%s, from %d with %s, memory of %s: %d", machine, node, cpus, memory,
+			 farthest_node(t, node, &allowed, &have));
 	topo_free(t);
 }
 
 static void test_farthest(void **state)
 {
 	(void)state;
-	farthest_is("one", 0, "0-3", NODE_UNKNOWN);
-	farthest_is("two", 0, "0-31", 1);
-	farthest_is("two", 1, "0-31", 0);
+	farthest_is("one", 0, "0-3", "0-4", NODE_UNKNOWN);
+	farthest_is("two", 0, "0-31", "0-4", 1);
+	farthest_is("two", 1, "0-31", "0-4", 0);
 	/* Where no thread of ours can run. */
-	farthest_is("two", 0, "0-7,16-23", NODE_UNKNOWN);
-	farthest_is("reach", 0, "0-15", 1);
-	farthest_is("reach", 1, "0-15", 2);
-	farthest_is("reach", 1, "0-7,12-15", 0);
-	farthest_is("reach", 3, "0-15", 0);
+	farthest_is("two", 0, "0-7,16-23", "0-4", NODE_UNKNOWN);
+	farthest_is("reach", 0, "0-15", "0-4", 1);
+	farthest_is("reach", 1, "0-15", "0-4", 2);
+	farthest_is("reach", 1, "0-7,12-15", "0-4", 0);
+	farthest_is("reach", 3, "0-15", "0-4", 0);
+	/* Where no memory is to be had. */
+	farthest_is("two", 0, "0-31", "0", NODE_UNKNOWN);
+	farthest_is("reach", 1, "0-15", "0-1,3-4", 0);
 }
 
 /* ---- medians ---- */

@@ -90,14 +90,16 @@ static int read_node(const struct topo *t, struct node *n)
 
 /* ---- the machine ---- */
 
-/* A kernel that knows no nodes. */
-static int make_only_node(struct topo *t)
+/* A kernel that knows no nodes; it knows its CPUs. Ours may hide all of it in a container. */
+static int make_only_node(struct topo *t, struct err *e)
 {
 	t->n = 1;
 	t->node = calloc(1, sizeof(*t->node));
 	if (!t->node)
 		return -ENOMEM;
-	read_ids(t, "devices/system/cpu", "online", &t->node->cpus);
+	if (read_ids(t, "devices/system/cpu", "online", &t->node->cpus) && !sys_is_own(t))
+		return err_set(e, -ENOENT, "%s is no sysfs: there is neither " NODES "/online nor "
+			       "devices/system/cpu/online in it", printable(t->sys));
 	t->node->distance = calloc(1, sizeof(unsigned));
 	if (!t->node->distance)
 		return -ENOMEM;
@@ -105,13 +107,16 @@ static int make_only_node(struct topo *t)
 	return 0;
 }
 
-static int read_nodes(struct topo *t)
+static int read_nodes(struct topo *t, struct err *e)
 {
 	struct ids online;
 	int r = read_ids(t, NODES, "online", &online);
 
+	if (r == -EINVAL || r == -ERANGE)
+		return err_set(e, r, "%s/" NODES "/online is no list of nodes up to %d",
+			       printable(t->sys), IDS_MAX - 1);
 	if (r || !ids_count(&online))
-		return make_only_node(t);
+		return make_only_node(t, e);
 	t->n = ids_count(&online);
 	t->node = calloc(t->n, sizeof(*t->node));
 	if (!t->node)
@@ -128,21 +133,24 @@ static int read_nodes(struct topo *t)
 struct topo *topo_read(const char *sysfs, struct err *e)
 {
 	struct topo *t = calloc(1, sizeof(*t));
+	const char *named = getenv("RFTP_SYSFS");
+	struct err why = ERR_INIT;
 	int r = t ? 0 : -ENOMEM;
 
 	if (!sysfs)
-		sysfs = getenv("RFTP_SYSFS");
-	if (!sysfs || !*sysfs)
-		sysfs = SYS;
+		sysfs = named && *named ? named : SYS;
 	if (t) {
 		t->proc = getenv("RFTP_PROC") ? getenv("RFTP_PROC") : "/proc";
 		t->sys = realpath(sysfs, NULL);
-		r = t->sys ? read_nodes(t) : -errno;
+		r = t->sys ? read_nodes(t, &why) : -errno;
 	}
 	if (!r)
 		return t;
 	topo_free(t);
-	err_sys(e, r, "%s", printable(sysfs));
+	if (!why.code)
+		err_sys(&why, r, "%s", *sysfs ? printable(sysfs) : "\"\"");
+	if (e)
+		*e = why;
 	return NULL;
 }
 

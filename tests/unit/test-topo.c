@@ -272,6 +272,28 @@ static void test_none(void **state)
 	snprintf(path, sizeof(path), "%s/nowhere", tmp_dir);
 	assert_null(topo_read(path, &e));
 	assert_int_equal(e.code, -ENOENT);
+	assert_null(topo_read("", &e));
+}
+
+/* What is none, or says nonsense, is no machine of one node. */
+static void test_no_sysfs(void **state)
+{
+	static const char *const nonsense[] = { "0-", "1-0\n", "0-9000\n", "nodes", "-1\n" };
+	struct err e = ERR_INIT;
+	char path[9000], top[8192];
+
+	(void)state;
+	assert_null(topo_read(tmp_dir, &e));
+	assert_int_equal(e.code, -ENOENT);
+	assert_non_null(strstr(e.text, "is no sysfs"));
+	snprintf(top, sizeof(top), "%s", sysfs_make("two"));
+	snprintf(path, sizeof(path), "%s/devices/system/node/online", top);
+	for (size_t i = 0; i < sizeof(nonsense) / sizeof(nonsense[0]); i++) {
+		assert_int_equal(write_file_atomic(path, nonsense[i], strlen(nonsense[i]), 0644), 0);
+		if (topo_read(top, &e))
+			fail_msg("\"%s\" is a list of nodes", nonsense[i]);
+		assert_non_null(strstr(e.text, "node/online is no list of nodes"));
+	}
 }
 
 /* This one, whatever it is. */
@@ -305,6 +327,7 @@ int main(void)
 		cmocka_unit_test(test_cores),
 		cmocka_unit_test(test_caches),
 		cmocka_unit_test(test_none),
+		cmocka_unit_test(test_no_sysfs),
 		cmocka_unit_test(test_this),
 	};
 

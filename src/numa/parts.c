@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static bool is_disk(const struct topo *t, const char *name)
 {
@@ -19,8 +20,10 @@ static bool is_disk(const struct topo *t, const char *name)
 	for (size_t i = 0; i < sizeof(none) / sizeof(none[0]); i++)
 		if (!strncmp(name, none[i], strlen(none[i])))
 			return false;
+	/* hidden: one path of several to an NVMe disk, which is listed itself. */
 	return sys_line(t, text, "class/block/%s/partition", name) &&
-	       sys_number(t, "class/block", name, "size");
+	       sys_number(t, "class/block", name, "size") &&
+	       !sys_number(t, "class/block", name, "hidden");
 }
 
 static bool fill(const struct topo *t, struct part *p)
@@ -61,6 +64,14 @@ static int add(const struct topo *t, struct parts *p, enum part_kind kind, const
 	return 0;
 }
 
+/* Of the class itself, as bonding_masters in class/net; devices are directories. */
+static bool is_attribute(DIR *d, const char *name)
+{
+	struct stat st;
+
+	return !fstatat(dirfd(d), name, &st, 0) && S_ISREG(st.st_mode);
+}
+
 static int find_kind(const struct topo *t, struct parts *p, enum part_kind kind,
 		     const char *class)
 {
@@ -72,7 +83,7 @@ static int find_kind(const struct topo *t, struct parts *p, enum part_kind kind,
 	snprintf(path, sizeof(path), "%.*s/class/%s", PATH_MAX - 64, t->sys, class);
 	d = opendir(path);
 	while (!r && d && (e = readdir(d)))
-		if (e->d_name[0] != '.')
+		if (e->d_name[0] != '.' && !is_attribute(d, e->d_name))
 			r = add(t, p, kind, e->d_name);
 	if (d)
 		closedir(d);

@@ -21,7 +21,7 @@ static bool is_on(const struct part *p, int node)
 
 static void say_part(const struct part *p, bool first)
 {
-	char text[64];
+	char text[IDS_MAX];
 
 	printf("%s%s", first ? "" : ", ", p->name);
 	if (p->kind == PART_NETWORK && p->size >= 1000)
@@ -54,7 +54,7 @@ static void say_parts(const struct parts *all, int node)
 
 static void say_node(const struct topo *t, const struct node *n)
 {
-	char cpus[128], all[32], left[32];
+	char cpus[IDS_MAX], all[32], left[32];
 	struct node_memory m;
 
 	printf("node %d\n", n->id);
@@ -102,7 +102,7 @@ static void say(const struct topo *t, const struct parts *all)
 static json_t *part_json(const struct part *p)
 {
 	json_t *obj = json_pack("{s:o}", "name", json_name(p->name));
-	char text[128];
+	char text[IDS_MAX];
 
 	if (obj && p->size)
 		json_object_set_new(obj, p->kind == PART_DISK ? "bytes" : "mbps",

@@ -60,6 +60,12 @@ rm "$tmp/two/devices/system/node/node1/meminfo"
 topo --sysfs "$tmp/two"
 check "memory that is not told" grep -q '^    memory   not known$' "$tmp/out"
 
+# As firmware numbers them that deals them out in turn.
+cpus=$(seq -s, 1 2 255)
+echo "$cpus" >"$tmp/two/devices/system/node/node1/cpulist"
+topo --sysfs "$tmp/two"
+check "a long list of CPUs is shown whole" grep -qx "    CPUs     $cpus" "$tmp/out"
+
 machine four
 topo --sysfs "$tmp/four" --json
 check "nodes with gaps" is '[n["id"] for n in m["nodes"]] == [0, 2, 3, 4]'

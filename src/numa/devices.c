@@ -254,7 +254,8 @@ static struct ids loop_nodes(const struct topo *t, const char *path, int depth)
 	struct ids none = { 0 };
 	struct stat st;
 
-	if (sys_line(t, text, "%s/loop/backing_file", path) || stat(text, &st))
+	/* Of a copy it would be a file of ours that has the same name. */
+	if (!sys_is_own(t) || sys_line(t, text, "%s/loop/backing_file", path) || stat(text, &st))
 		return none;
 	return number_nodes(t, st.st_dev, depth + 1);
 }

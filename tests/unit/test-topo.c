@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <sys/stat.h>
 #include <sys/sysmacros.h>
 
 #include <cmocka.h>
@@ -105,6 +106,35 @@ static void test_copy(void **state)
 	assert_non_null(t);
 	s = topo_block(t, "sdc");
 	nodes_are(&s, "sdc", "1");
+	topo_free(t);
+}
+
+/* A file that a copy names is not one of this machine's. */
+static void test_loop(void **state)
+{
+	char top[8192], path[9000], disk[9000];
+	struct err e = ERR_INIT;
+	struct stat st;
+	struct topo *t;
+	struct ids s;
+
+	(void)state;
+	snprintf(top, sizeof(top), "%s", sysfs_make("two"));
+	snprintf(path, sizeof(path), "%s/class/block/loop9/loop", top);
+	assert_int_equal(make_dirs(path, 0755), 0);
+	snprintf(path, sizeof(path), "%s/class/block/loop9/loop/backing_file", top);
+	assert_int_equal(write_file_atomic(path, tmp_dir, strlen(tmp_dir), 0644), 0);
+	assert_int_equal(stat(tmp_dir, &st), 0);
+	snprintf(path, sizeof(path), "%s/dev/block/%u:%u", top, major(st.st_dev),
+		 minor(st.st_dev));
+	snprintf(disk, sizeof(disk), "%s/class/block/nvme0n1", top);
+	assert_int_equal(symlink(disk, path), 0);
+	t = topo_read(top, &e);
+	assert_non_null(t);
+	s = topo_device(t, st.st_dev);
+	nodes_are(&s, "the disk with its number", "0");
+	s = topo_block(t, "loop9");
+	nodes_are(&s, "loop9", "");
 	topo_free(t);
 }
 
@@ -319,6 +349,7 @@ int main(void)
 		cmocka_unit_test(test_two),
 		cmocka_unit_test(test_disks),
 		cmocka_unit_test(test_copy),
+		cmocka_unit_test(test_loop),
 		cmocka_unit_test(test_tmpfs),
 		cmocka_unit_test(test_memory),
 		cmocka_unit_test(test_four),

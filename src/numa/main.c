@@ -2,6 +2,7 @@
 /* rftp-numa: what this machine's topology is, what it costs, and where to put things. */
 #include "numa/tool.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -33,10 +34,8 @@ static bool is(const char *word, const char *letter, const char *name)
 	return !strcmp(word, letter) || !strcmp(word, name);
 }
 
-int main(int argc, char **argv)
+static int run(int argc, char **argv)
 {
-	hold_standard_fds();
-	log_init("rftp-numa", LOG_LV_INFO, false);
 	if (argc < 2)
 		return tool_misused("no command", NULL);
 	if (is(argv[1], "-h", "--help"))
@@ -50,4 +49,19 @@ int main(int argc, char **argv)
 			return (int)commands[i].run(argc - 1, argv + 1);
 	return tool_misused(*argv[1] == '-' ? "no such option before a command" : "no such command",
 			    argv[1]);
+}
+
+int main(int argc, char **argv)
+{
+	int status;
+
+	hold_standard_fds();
+	log_init("rftp-numa", LOG_LV_INFO, false);
+	status = run(argc, argv);
+	/* Help is not looked after by whoever printed it. */
+	if (status == TOOL_DONE && fflush(stdout)) {
+		log_error("standard output: %s", strerror(errno));
+		status = TOOL_FAILED;
+	}
+	return status;
 }

@@ -75,6 +75,20 @@ static enum tool_status bad_value(const struct tool_option *o, const char *value
 	return tool_misused(what, value);
 }
 
+/* What getopt has found wrong, opt being its answer. */
+static enum tool_status bad_option(int opt, char *const *argv)
+{
+	const char letter[] = { '-', (char)optopt, '\0' };
+
+	if (opt == ':')
+		return tool_misused("this option takes a value", argv[optind - 1]);
+	if (optopt >= FIRST || optopt == HELP)
+		return tool_misused("this option takes no value", argv[optind - 1]);
+	if (optopt)
+		return tool_misused("no such option", letter);
+	return tool_misused("no such option, or several that begin so", argv[optind - 1]);
+}
+
 static void table_of(const struct tool_option *options, struct option out[OPTIONS_MAX + 2])
 {
 	unsigned n = 0;
@@ -99,15 +113,14 @@ enum tool_status tool_options(int argc, char **argv, const char *about,
 	table_of(options, table);
 	optind = 0; /* GNU: begin again */
 	opterr = 0;
-	while ((opt = getopt_long(argc, argv, "h", table, NULL)) != -1) {
+	while ((opt = getopt_long(argc, argv, ":h", table, NULL)) != -1) {
 		if (opt == HELP) {
 			help(argv[0], about, options);
 			*helped = true;
 			return TOOL_DONE;
 		}
 		if (opt < FIRST)
-			return tool_misused("an option that there is not, or one without its value",
-					    argv[optind - 1]);
+			return bad_option(opt, argv);
 		if (set(&options[opt - FIRST], into, optarg))
 			return bad_value(&options[opt - FIRST], optarg);
 	}

@@ -109,10 +109,26 @@ for wrong in "" nonsense "topo more" "topo --nonsense" "topo --sysfs"; do
 	run rftp-numa $wrong
 	check "misused: \"$wrong\"" test "$status" -eq 2 -a "$(wc -l <"$tmp/err")" -eq 1 -a ! -s "$tmp/out"
 done
+# says WORDS: of the command line, on standard error
+says() { grep -qF -- "rftp-numa: $1 (rftp-numa --help" "$tmp/err"; }
+topo --nonsense
+check "which option there is not" says 'no such option, or several that begin so: --nonsense'
+topo --json -xy
+check "or which letter" says 'no such option: -x'
+topo --sysfs
+check "which lacks its value" says 'this option takes a value: --sysfs'
+topo --json=yes
+check "which has one too many" says 'this option takes no value: --json=yes'
+topo --help=topo
+check "as help has" says 'this option takes no value: --help=topo'
+run rftp-numa affinity --r 3
+check "which is not one alone" says 'no such option, or several that begin so: --r'
 run rftp-numa --help
 check "help" test "$status" -eq 0 -a "$(grep -c topo "$tmp/out")" -ge 1
 run rftp-numa topo --help
 check "a command's help" test "$status" -eq 0 -a "$(grep -c -e '--sysfs DIR' "$tmp/out")" -eq 1
-run sh -c 'rftp-numa topo >/dev/full'
-check "output that cannot be written" test "$status" -eq 1 -a "$(grep -c 'No space' "$tmp/err")" -eq 1
+for words in topo "topo --json" "topo --help" --help --version; do
+	run sh -c "rftp-numa $words >/dev/full"
+	check "output that cannot be written: $words" test "$status" -eq 1 -a "$(grep -c 'No space' "$tmp/err")" -eq 1
+done
 finish

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #define CHUNK (1u << 20)
@@ -139,6 +140,23 @@ static int fill_on_node(const struct io_target *f, const struct target_wish *w,
 	return (int)(intptr_t)result;
 }
 
+/* Rather than to take what others need before it turns out to be too little. A filesystem that
+ * does not count tells of no blocks at all. */
+static int check_room(int fd, const struct target_wish *w, struct err *e)
+{
+	char size[32], room[32];
+	struct statvfs s;
+	uint64_t left;
+
+	if (fstatvfs(fd, &s) || !s.f_blocks)
+		return 0;
+	left = (uint64_t)s.f_bavail * s.f_frsize;
+	return left >= w->bytes ? 0 :
+	       err_set(e, -ENOSPC, "%s: a file of %s (--size) does not fit: %s are free",
+		       printable(w->path), format_size(size, sizeof(size), w->bytes),
+		       format_size(room, sizeof(room), left));
+}
+
 static int make_file(struct io_target *f, const struct target_wish *w, const struct topo *t,
 		     const struct stop *stop, struct err *e)
 {
@@ -155,6 +173,8 @@ static int make_file(struct io_target *f, const struct target_wish *w, const str
 	if (unlink(name))
 		return err_sys(e, -errno, "%s: cannot be removed", printable(name));
 	r = find_node(f, w, t, e);
+	if (!r)
+		r = check_room(f->fd, w, e);
 	if (r)
 		return r;
 	r = fill_on_node(f, w, t, stop);

@@ -58,10 +58,12 @@ static int get_memory(struct walker *k)
 			       w->node);
 	make_cycle(k);
 	r = place_count(k->memory, w->bytes, w->node, &c);
-	if (r || c.elsewhere || c.untouched)
-		return err_set(k->e, r ? r : -EIO, "of %" PRIu64 " bytes that were to be on "
-			       "node %d %zu are", w->bytes, w->node, c.there);
-	return 0;
+	if (r)
+		return err_sys(k->e, r, "looking where %" PRIu64 " bytes are that were to be on "
+			       "node %d", w->bytes, w->node);
+	return c.elsewhere || c.untouched ?
+	       err_set(k->e, -EIO, "of %" PRIu64 " bytes that were to be on node %d %zu are",
+		       w->bytes, w->node, c.there) : 0;
 }
 
 /* ---- walks ---- */

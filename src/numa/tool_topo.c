@@ -23,7 +23,7 @@ static void say_part(const struct part *p, bool first)
 {
 	char text[IDS_MAX];
 
-	printf("%s%s", first ? "" : ", ", p->name);
+	printf("%s%s", first ? "" : ", ", printable(p->name));
 	if (p->kind == PART_NETWORK && p->size >= 1000)
 		printf(" %g Gbit/s", (double)p->size / 1000);
 	else if (p->kind == PART_NETWORK && p->size)

@@ -60,6 +60,11 @@ rm "$tmp/two/devices/system/node/node1/meminfo"
 topo --sysfs "$tmp/two"
 check "memory that is not told" grep -q '^    memory   not known$' "$tmp/out"
 
+mkdir "$tmp/two/class/net/"$'\e[31mred'
+topo --sysfs "$tmp/two"
+check "a name with control characters is no command to the terminal" grep -qF '  \x1b[31mred, bond0,' "$tmp/out"
+rmdir "$tmp/two/class/net/"$'\e[31mred'
+
 # As firmware numbers them that deals them out in turn.
 cpus=$(seq -s, 1 2 255)
 echo "$cpus" >"$tmp/two/devices/system/node/node1/cpulist"

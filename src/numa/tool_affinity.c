@@ -43,7 +43,7 @@ static const struct tool_option options[] = {
 
 static enum tool_status check(const struct affinity_options *o)
 {
-	if (!o->path)
+	if (!o->path || !*o->path)
 		return tool_misused("--path is missing: a directory on the disk to be measured, or "
 				    "a file or disk to be read", NULL);
 	if (strcmp(o->op, "read") && strcmp(o->op, "write"))

@@ -146,6 +146,9 @@ for wrong in "" "--path" "--path $tmp more" "--path $tmp --op erase" "--path $tm
 	check "misused: \"${wrong//$tmp/DIR}\"" test "$status" -eq 2 -a "$(wc -l <"$tmp/err")" -eq 1 -a ! -s "$tmp/out"
 done
 
+affinity --path ''
+check "misused: an empty path" test "$status" -eq 2 -a "$(grep -c 'path is missing' "$tmp/err")" -eq 1
+
 # ---- a signal ----
 
 # starts: in the background, and a run of fio is under way; its pid is in $pid

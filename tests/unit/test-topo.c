@@ -319,7 +319,8 @@ static void test_no_sysfs(void **state)
 	snprintf(top, sizeof(top), "%s", sysfs_make("two"));
 	snprintf(path, sizeof(path), "%s/devices/system/node/online", top);
 	for (size_t i = 0; i < sizeof(nonsense) / sizeof(nonsense[0]); i++) {
-		assert_int_equal(write_file_atomic(path, nonsense[i], strlen(nonsense[i]), 0644), 0);
+		assert_int_equal(write_file_atomic(path, nonsense[i], strlen(nonsense[i]), 0644),
+				 0);
 		if (topo_read(top, &e))
 			fail_msg("\"%s\" is a list of nodes", nonsense[i]);
 		assert_non_null(strstr(e.text, "node/online is no list of nodes"));

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define GBIT 125e6 /* bytes per second */
@@ -201,29 +202,40 @@ static int say(const struct model_options *o, const struct model *m, const struc
 	return r;
 }
 
-/* Can a file be put there? The directory that a model is installed in may be made for it. */
-static int check_place(const char *file, bool make, struct err *e)
+/* Can a file be made there, or take the place of one? The directory may be made for it. A device
+ * would be lost to it, and what is /dev/stdout for all would be a file. */
+static int check_place(const char *file, bool make)
 {
 	CLEANUP_FREE char *dir = strdup(file);
 	char *slash = dir ? strrchr(dir, '/') : NULL;
-	int r = dir ? 0 : -ENOMEM;
+	struct stat st;
+	int r;
 
+	if (!dir)
+		return -ENOMEM;
+	if (!stat(file, &st) && !S_ISREG(st.st_mode))
+		return S_ISDIR(st.st_mode) ? -EISDIR : -EEXIST;
+	if (!*(slash ? slash + 1 : dir))
+		return -ENOENT; /* no name */
 	if (slash > dir)
 		*slash = '\0';
-	if (make && slash > dir)
-		r = make_dirs(dir, DIR_MODE);
+	r = make && slash > dir ? make_dirs(dir, DIR_MODE) : 0;
 	if (!r && access(slash > dir ? dir : slash ? "/" : ".", W_OK))
 		r = -errno;
-	return r ? err_sys(e, r, "the model cannot be kept as %s (--save FILE keeps it elsewhere)",
-			   printable(file)) : 0;
+	return r;
 }
 
 /* Said before what takes minutes, and not after it. */
 static int check_places(const struct model_options *o, struct err *e)
 {
-	if (o->save)
-		return check_place(o->save, false, e);
-	return o->install ? check_place(model_default(), true, e) : 0;
+	const char *model = o->install ? model_default() : o->save;
+	int r = model ? check_place(model, o->install) : 0;
+
+	if (r)
+		return err_sys(e, r, "the model cannot be kept as %s (--save FILE keeps it elsewhere)",
+			       printable(model));
+	r = o->plot ? check_place(o->plot, false) : 0;
+	return r ? err_sys(e, r, "the picture cannot be kept as %s", printable(o->plot)) : 0;
 }
 
 static int keep(const struct model_options *o, const struct model *m, struct err *e)

@@ -42,6 +42,17 @@ RFTP_NUMA_MODEL=$tmp/state/rftp/model.json model "${quick[@]}" --install
 check "installed, with its directory" test "$status" -eq 0 -a -s "$tmp/state/rftp/model.json"
 model "${quick[@]}" --save "$tmp/nowhere/model.json"
 check "a place that there is not" fails 1 'cannot be kept as .*nowhere/model.json.*No such file'
+mkfifo "$tmp/fifo.png"
+for where in "$tmp/fifo.png" "$tmp" "" "$tmp/kept.json/" "$tmp/"; do
+	model "${quick[@]}" --save "$where"
+	check "not in the place of no file: ${where##*/}" fails 1 'cannot be kept as'
+	check "which is said before it is measured" test ! -s "$tmp/out"
+done
+RFTP_NUMA_MODEL=$tmp/fifo.png model "${quick[@]}" --install
+check "nor installed there" fails 1 'cannot be kept as .*fifo.png.*File exists'
+model "${quick[@]}" --plot "$tmp/fifo.png"
+check "nor drawn" fails 1 'cannot be kept as .*fifo.png.*File exists'
+check "what is there stays" test -p "$tmp/fifo.png"
 model --target 1000 "${quick[@]}"
 check "a node that there is not" fails 1 'no node 1000'
 model --threads 8000 --size 1M
@@ -151,6 +162,7 @@ if command -v gnuplot >/dev/null; then
 	check "one of what was measured" test "$status" -eq 0 -a -s "$tmp/here.png"
 	model "${published[@]}" --plot "$tmp/nowhere/x.png"
 	check "where it cannot be" fails 1 'nowhere/x.png: No such file'
+	check "which is said first" test ! -s "$tmp/out"
 else
 	skip "pictures" "gnuplot is missing"
 fi

@@ -245,20 +245,23 @@ static int keep(const struct model_options *o, const struct model *m, struct err
 	return o->install ? model_write(m, model_default(), e) : 0;
 }
 
+/* What could not be kept is shown all the same, and the other way round: it took minutes. */
 static int show(const struct model_options *o, const struct topo *t, struct err *e)
 {
+	struct err unkept = ERR_INIT;
 	int r = check_places(o, e);
 	struct model *m = r ? NULL : get(o, t, e);
 
 	if (!m)
 		return r ? r : e->code;
-	r = keep(o, m, e);
-	if (!r)
-		r = o->json ? emit(o, m, e) : say(o, m, t, e);
+	keep(o, m, &unkept);
+	r = o->json ? emit(o, m, e) : say(o, m, t, e);
 	if (!r && o->plot)
 		r = model_plot(m, o->plot, e);
 	model_free(m);
-	return r;
+	if (r && unkept.code)
+		log_error("%s", unkept.text);
+	return r || !unkept.code ? r : err_set(e, unkept.code, "%s", unkept.text);
 }
 
 enum tool_status tool_model(int argc, char **argv)

@@ -137,12 +137,32 @@ static struct model *get(const struct model_options *o, const struct topo *t, st
 
 /* ---- predictions ---- */
 
+static int take_shares(const struct model_options *o, struct share *v, unsigned *n, struct err *e)
+{
+	*n = 0;
+	return v ? shares_parse(o->predict, v, n, e) : err_set(e, -ENOMEM, "out of memory");
+}
+
+/* What is to be measured must have their nodes. */
+static int check_shares(const struct model_options *o, const struct topo *t, struct err *e)
+{
+	CLEANUP_FREE struct share *v = calloc(SHARES_MAX, sizeof(*v));
+	unsigned n;
+	int r = take_shares(o, v, &n, e);
+
+	for (unsigned i = 0; !r && i < n; i++)
+		if (!topo_find(t, v[i].node))
+			r = err_set(e, -ENOENT, "no prediction: there is no node %d (rftp-numa topo "
+				    "lists them)", v[i].node);
+	return r;
+}
+
 static int predict_row(const struct model_options *o, const struct target *t, enum model_op op,
 		       double *bw, struct err *e)
 {
 	CLEANUP_FREE struct share *v = calloc(SHARES_MAX, sizeof(*v));
 	unsigned n;
-	int r = v ? shares_parse(o->predict, v, &n, e) : err_set(e, -ENOMEM, "out of memory");
+	int r = take_shares(o, v, &n, e);
 
 	return r ? r : shares_predict(&t->row[op], v, n, bw, e);
 }
@@ -150,6 +170,8 @@ static int predict_row(const struct model_options *o, const struct target *t, en
 /* Says each, or puts it into list. */
 static int predict(const struct model_options *o, const struct model *m, json_t *list, struct err *e)
 {
+	bool any = false;
+
 	for (unsigned i = 0; i < m->targets; i++)
 		for (int k = 0; k < MODEL_OPS; k++) {
 			const struct target *t = &m->target[i];
@@ -161,6 +183,7 @@ static int predict(const struct model_options *o, const struct model *m, json_t 
 			if (predict_row(o, t, op, &bw, e))
 				return err_prefix(e, "no prediction for device %s on node %d",
 						  model_op_name(op), t->node);
+			any = true;
 			if (!list)
 				printf("device %s on node %d with %s: %.3f Gbit/s\n",
 				       model_op_name(op), t->node, o->predict, bw / GBIT);
@@ -169,7 +192,7 @@ static int predict(const struct model_options *o, const struct model *m, json_t 
 						      t->node, "op", model_op_name(op),
 						      "bytes_per_second", bw));
 		}
-	return 0;
+	return any ? 0 : err_set(e, -ENOENT, "no prediction: no device %ss were measured", o->op);
 }
 
 /* ---- what comes of it ---- */
@@ -250,8 +273,11 @@ static int show(const struct model_options *o, const struct topo *t, struct err 
 {
 	struct err unkept = ERR_INIT;
 	int r = check_places(o, e);
-	struct model *m = r ? NULL : get(o, t, e);
+	struct model *m;
 
+	if (!r && o->predict && !o->from)
+		r = check_shares(o, t, e);
+	m = r ? NULL : get(o, t, e);
 	if (!m)
 		return r ? r : e->code;
 	keep(o, m, &unkept);

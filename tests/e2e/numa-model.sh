@@ -55,6 +55,9 @@ check "nor drawn" fails 1 'cannot be kept as .*fifo.png.*File exists'
 check "what is there stays" test -p "$tmp/fifo.png"
 model --target 1000 "${quick[@]}"
 check "a node that there is not" fails 1 'no node 1000'
+model "${quick[@]}" --predict 0:50,1000:50
+check "a prediction for one" fails 1 'no prediction: there is no node 1000'
+check "which is said before it is measured" test ! -s "$tmp/out"
 model --threads 8000 --size 1M
 check "threads that do not fit" fails 1 'fewer --threads'
 model --size 1T
@@ -118,6 +121,11 @@ model "${published[@]}" --target 6
 check "a target that was not measured" fails 1 'nothing of node 6'
 model "${published[@]}" --predict 9:100
 check "a node that was not" fails 1 'node 9 was not measured'
+sed 's/"write": /"once": /' "$tmp/eight.json" >"$tmp/reads.json"
+model --from "$tmp/reads.json" --sysfs "$tmp/eight" --predict 2:50,0:50
+check "of a model of device reads alone those" test "$status" -eq 0 -a "$(grep -c '^device' "$tmp/out")" -eq 1
+model --from "$tmp/reads.json" --sysfs "$tmp/eight" --predict 2:50,0:50 --op write
+check "and none of the other" fails 1 'no prediction: no device writes were measured'
 model --from "$tmp/eight.json"
 check "a model of another machine" fails 1 'eight.json: was made on another machine.*measure again'
 sed 's/"distances": \[10, 16/"distances": [10, 20/' "$tmp/eight.json" >"$tmp/before.json"

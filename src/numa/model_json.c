@@ -297,6 +297,8 @@ static int parse_target(const json_t *obj, struct model *m, struct err *e)
 	t->placed = (uint64_t)placed;
 	for (int op = 0; !r && op < MODEL_OPS; op++)
 		r = parse_row(obj, m, t, (enum model_op)op, e);
+	if (!r && !t->row[MODEL_WRITE].n && !t->row[MODEL_READ].n)
+		r = err_set(e, -EBADMSG, "has neither \"write\" nor \"read\"");
 	return r;
 }
 

@@ -266,6 +266,12 @@ static void test_not_local(void **state)
 	refused(text, strlen(text), "a target twice");
 	free(text);
 	model_free(m);
+	m = two_nodes();
+	m->target[0].row[MODEL_WRITE].n = m->target[0].row[MODEL_READ].n = 0;
+	text = text_of(m);
+	refused(text, strlen(text), "a target with nothing");
+	free(text);
+	model_free(m);
 }
 
 /* Any byte another: refused, or a model that can be asked, and written and read again. */

@@ -120,7 +120,7 @@ static void say_threads(const struct plan_found *f)
 	putchar('\n');
 }
 
-void plan_say(const struct plan_found *f)
+int plan_say(const struct plan_found *f)
 {
 	const struct staged_problem *p = f->problem;
 
@@ -134,6 +134,7 @@ void plan_say(const struct plan_found *f)
 	       plan_objective(f->objective));
 	say_bottlenecks(f);
 	say_spread(f);
+	return fflush(stdout) ? -errno : 0;
 }
 
 /* ---- for programs ---- */

@@ -13,7 +13,8 @@ struct plan_found {
 };
 
 const char *plan_objective(enum staged_objective o); /* its word on the command line */
-void plan_say(const struct plan_found *f);
-int plan_emit(const struct plan_found *f); /* JSON on stdout; 0 or a negative errno */
+/* On stdout, for people, or as JSON; 0 or a negative errno. */
+int plan_say(const struct plan_found *f);
+int plan_emit(const struct plan_found *f);
 
 #endif

@@ -110,7 +110,7 @@ static int plan(const struct plan_options *o, enum staged_objective objective, s
 	CLEANUP_FREE struct staged_problem *p = malloc(sizeof(*p));
 	CLEANUP_FREE struct plan_found *f = malloc(sizeof(*f));
 	struct watch w;
-	int r = p && f ? plan_problem(&o->from, p, e) : -ENOMEM;
+	int r = p && f ? plan_problem(&o->from, p, e) : err_set(e, -ENOMEM, "out of memory");
 
 	if (r)
 		return r;
@@ -123,10 +123,8 @@ static int plan(const struct plan_options *o, enum staged_objective objective, s
 		return r;
 	if (!f->state.proven)
 		say_unproven(&w, &f->state);
-	if (o->json)
-		return plan_emit(f);
-	plan_say(f);
-	return fflush(stdout) ? -errno : 0;
+	r = o->json ? plan_emit(f) : plan_say(f);
+	return r ? err_sys(e, r, "standard output") : 0;
 }
 
 static int objective_of(const char *word, enum staged_objective *out)
@@ -163,6 +161,6 @@ enum tool_status tool_plan(int argc, char **argv)
 	if (r == -EINVAL)
 		return tool_misused(e.text, NULL);
 	if (r)
-		log_error("%s", *e.text ? e.text : strerror(-r));
+		log_error("%s", e.text);
 	return r ? TOOL_FAILED : TOOL_DONE;
 }

@@ -216,8 +216,10 @@ check "a sysfs that there is not" fails 1 'nowhere: No such file'
 problem far.json 'nodes=[5]' threads=
 plan --problem far.json --data 5:1G --sysfs two
 check "a node that there is not" fails 1 'no node 5'
-run sh -c 'rftp-numa plan --problem one.json >/dev/full'
-check "output that cannot be written" test "$status" -eq 1 -a "$(grep -c 'No space' err)" -eq 1
+for json in "" --json; do
+	run sh -c "rftp-numa plan --problem one.json $json >/dev/full"
+	check "output that cannot be written $json" fails 1 'standard output: No space'
+done
 
 while IFS='|' read -r words text; do
 	# shellcheck disable=SC2086 # words

@@ -13,6 +13,7 @@
 #define STAGED_NODES 32
 #define STAGED_THREADS 4096u  /* of a node, at most */
 #define STAGED_RATE 1e15      /* bytes per second, at most */
+#define STAGED_DATA 0x1p62    /* bytes of all nodes together, at most */
 #define STAGED_LEAST 1e-6     /* of the greatest; what is smaller is to be 0 */
 
 /* Nodes go by their place in id; rates are bytes per second. */
@@ -47,7 +48,7 @@ struct staged_plan {
 
 /* ---- is there a way at all ---- */
 
-/* That there is data, and that all of it has a way out by nodes with two threads at least; and
+/* That there is data, no more than can be counted, and that all of it has a way out by nodes with two threads at least; and
  * that nothing is lost beside the rest. 0; -EDOM, with text. */
 int staged_check(const struct staged_problem *p, struct err *e);
 

@@ -94,6 +94,10 @@ plan --problem rates.json --data 1:1T --sysfs two --json
 check "its cards are the limit" is 'near(p["makespan"], 2**40 / 12.5e9) and {x["network"] for x in p["paths"]} == {0}'
 plan --problem rates.json --data 1:1T --sysfs two
 check "its CPUs are the threads" grep -q '^threads: node 0 [0-9]* of 16, node 1 [0-9]* of 16$' out
+plan --problem rates.json --data 1:4096P --sysfs two --json
+check "as many bytes as can be counted" is 'near(sum(x["bytes"] for x in p["paths"]), 2**62)'
+plan --problem rates.json --data 1:4097P --sysfs two --json
+check "and no more" fails 1 'more than 2^62'
 echo 10000 >two/devices/pci0000:80/0000:80:02.0/0000:83:00.0/net/ens2f0/speed
 plan --problem rates.json --data 0:1T,1:0 --sysfs two --nic ens2f0 --json
 check "the card that is named" is '{x["network"] for x in p["paths"]} == {1} and near(p["makespan"], 2**40 / 1.25e9)'

@@ -6,8 +6,6 @@
 #include <math.h>
 #include <stdio.h>
 
-#define PARTS_MAX 64
-
 const char *plan_objective(enum staged_objective o)
 {
 	return o == STAGED_SUM ? "sum" : "makespan";
@@ -78,8 +76,8 @@ static void say_part(const struct plan_found *f, const struct staged_part *part)
 
 static void say_bottlenecks(const struct plan_found *f)
 {
-	struct staged_part part[PARTS_MAX];
-	unsigned n = staged_bottlenecks(f->problem, &f->plan, part, PARTS_MAX);
+	struct staged_part part[STAGED_PARTS];
+	unsigned n = staged_bottlenecks(f->problem, &f->plan, part, STAGED_PARTS);
 
 	printf("bottleneck: ");
 	for (unsigned i = 0; i < n; i++) {
@@ -193,8 +191,8 @@ static json_t *bottlenecks_json(const struct plan_found *f)
 		[STAGED_DISK] = "disk_limit", [STAGED_LINK] = "link_limit",
 		[STAGED_NETWORK] = "network_limit",
 	};
-	struct staged_part part[PARTS_MAX];
-	unsigned n = staged_bottlenecks(f->problem, &f->plan, part, PARTS_MAX);
+	struct staged_part part[STAGED_PARTS];
+	unsigned n = staged_bottlenecks(f->problem, &f->plan, part, STAGED_PARTS);
 	json_t *list = json_array();
 
 	for (unsigned i = 0; i < n; i++)

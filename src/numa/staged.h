@@ -79,6 +79,8 @@ struct staged_part {
 	unsigned from, to;
 };
 
+#define STAGED_PARTS (3u * STAGED_NODES * STAGED_NODES + 2u * STAGED_NODES) /* that there can be */
+
 /* The parts that hold up the last byte: links, and stages that can have no further thread. At
  * most room of them; how many. */
 unsigned staged_bottlenecks(const struct staged_problem *p, const struct staged_plan *plan,

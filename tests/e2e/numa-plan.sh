@@ -84,6 +84,17 @@ check "a card's limit" is 'near(p["makespan"], 100 / 3) and p["bottlenecks"] == 
 plan --problem card.json
 check "is the bottleneck" grep -q '^bottleneck: the cards of network 0 (3 B/s)$' out
 
+# Nodes that have nothing to do with each other, in each of which everything is as slow.
+python3 - >alike.json <<'PY'
+import json
+n = 20
+own = [[1e9 if i == k else 0 for k in range(n)] for i in range(n)]
+print(json.dumps({"nodes": list(range(n)), "threads": 2, "data": [10**9] * n, "disk": own, "network": own,
+    "disk_limit": [1e9] * n, "network_limit": [1e9] * n}))
+PY
+plan --problem alike.json --json
+check "all bottlenecks, however many" is 'len(p["bottlenecks"]) == 4 * 20'
+
 # ---- the machine ----
 
 "$lib/make-sysfs" "$top_srcdir/tests/unit/sysfs/two" "$tmp/two"

@@ -121,6 +121,12 @@ static double of_stage(const struct staged_flow *f, double rate)
 	return f->bytes > 0 ? f->bytes / (f->threads * rate) : 0;
 }
 
+/* A limit of 0 with nothing that goes there is no matter. */
+static double of_link(double bytes, double rate)
+{
+	return bytes > 0 ? bytes / rate : 0;
+}
+
 static double read_from(const struct staged_plan *plan, unsigned n, unsigned u)
 {
 	double sum = 0;
@@ -150,13 +156,11 @@ double staged_time(const struct staged_problem *p, const struct staged_plan *pla
 	case STAGED_NETWORK_THREADS:
 		return of_stage(net, p->network[from][to]);
 	case STAGED_DISK:
-		return read_from(plan, p->n, from) / p->disk_limit[from];
+		return of_link(read_from(plan, p->n, from), p->disk_limit[from]);
 	case STAGED_LINK:
-		return disk->bytes + net->bytes > 0 ?
-		       (disk->bytes + net->bytes) / p->link_limit[from][to] : 0;
+		return of_link(disk->bytes + net->bytes, p->link_limit[from][to]);
 	default:
-		return sent_by(plan, p->n, to) > 0 ?
-		       sent_by(plan, p->n, to) / p->network_limit[to] : 0;
+		return of_link(sent_by(plan, p->n, to), p->network_limit[to]);
 	}
 }
 

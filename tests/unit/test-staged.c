@@ -240,8 +240,10 @@ static void test_link(void **state)
 	assert_int_equal(part[0].kind, STAGED_LINK);
 	assert_int_equal(part[0].from, 0);
 	assert_int_equal(part[0].to, 1);
-	/* Nothing goes back. */
+	/* Nothing goes back, and node 1 has no disks. */
 	problem.link_limit[1][0] = 0;
+	problem.disk_limit[1] = 0;
+	assert_true(staged_time(&problem, &plan, STAGED_DISK, 1, 1) == 0);
 	solve(STAGED_MAKESPAN);
 	near(found.best, 200, "the makespan");
 	problem.link_limit[0][1] = 0;

@@ -10,6 +10,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #define BYTES_OF_MBIT (1e6 / 8)
 
@@ -81,22 +82,38 @@ static int set_threads(struct staged_problem *p, const struct topo *t, bool here
 	return 0;
 }
 
-/* What stands on others, or on nothing, must not be counted beside them. */
+/* What stands on others, or on nothing, must not be counted beside them; nor a virtual function
+ * beside the card that it is a part of. */
 static bool is_card(const struct topo *t, const struct part *nic)
 {
 	char path[PATH_MAX], real[PATH_MAX];
 
 	snprintf(path, sizeof(path), "%.*s/class/net/%s", PATH_MAX - 96, t->sys, nic->name);
-	return realpath(path, real) && !strstr(real, "/devices/virtual/");
+	if (!realpath(path, real) || strstr(real, "/devices/virtual/"))
+		return false;
+	snprintf(path, sizeof(path), "%.*s/class/net/%s/device/physfn", PATH_MAX - 96, t->sys,
+		 nic->name);
+	return access(path, F_OK) != 0;
+}
+
+/* Where its node is in the problem; firmware need not tell it of the only one. */
+static int place_of_card(const struct staged_problem *p, const struct topo *t,
+			 const struct part *nic)
+{
+	bool only = topo_nodes(t) == 1 && !ids_count(&nic->nodes);
+
+	return place_of(p, only ? topo_node(t, 0)->id : ids_only(&nic->nodes));
 }
 
 static void set_all_nics(struct staged_problem *p, const struct topo *t, const struct parts *all)
 {
 	for (size_t i = 0; i < all->n; i++) {
 		const struct part *nic = &all->v[i];
-		int at = nic->kind == PART_NETWORK ? place_of(p, ids_only(&nic->nodes)) : -1;
+		int at = -1;
 
-		if (at >= 0 && is_card(t, nic))
+		if (nic->kind == PART_NETWORK && is_card(t, nic))
+			at = place_of_card(p, t, nic);
+		if (at >= 0)
 			p->network_limit[at] += (double)nic->size * BYTES_OF_MBIT;
 	}
 }
@@ -109,8 +126,8 @@ static const struct part *find_nic(const struct parts *all, const char *name)
 	return NULL;
 }
 
-static int take_nic(struct staged_problem *p, const struct parts *all, const char *name,
-		    struct err *e)
+static int take_nic(struct staged_problem *p, const struct topo *t, const struct parts *all,
+		    const char *name, struct err *e)
 {
 	const struct part *nic = find_nic(all, name);
 	int at;
@@ -118,7 +135,7 @@ static int take_nic(struct staged_problem *p, const struct parts *all, const cha
 	if (!nic)
 		return err_set(e, -EINVAL, "--nic: there is no network interface %s (rftp-numa "
 			       "topo lists them)", printable(name));
-	at = place_of(p, ids_only(&nic->nodes));
+	at = place_of_card(p, t, nic);
 	if (at < 0)
 		return err_set(e, -EINVAL, "--nic: the node of %s is not known, or not among those "
 			       "of the problem; give the problem network_limit instead",
@@ -141,8 +158,8 @@ static bool is_before(const char *list, const char *end, const char *word)
 	return false;
 }
 
-static int set_nics(struct staged_problem *p, const struct parts *all, const char *option,
-		    struct err *e)
+static int set_nics(struct staged_problem *p, const struct topo *t, const struct parts *all,
+		    const char *option, struct err *e)
 {
 	CLEANUP_FREE char *text = strdup(option);
 	char *rest = text, *word;
@@ -152,7 +169,7 @@ static int set_nics(struct staged_problem *p, const struct parts *all, const cha
 		if (is_before(option, option + (word - text), word))
 			r = err_set(e, -EINVAL, "--nic: %s is there twice", printable(word));
 		else
-			r = take_nic(p, all, word, e);
+			r = take_nic(p, t, all, word, e);
 	}
 	return r;
 }
@@ -169,7 +186,7 @@ static int set_cards(struct staged_problem *p, const struct topo *t, const char 
 	if (r)
 		err_sys(e, r, "looking for network cards");
 	else if (option)
-		r = set_nics(p, &all, option, e);
+		r = set_nics(p, t, &all, option, e);
 	else
 		set_all_nics(p, t, &all);
 	for (unsigned i = 0; i < p->n; i++)

@@ -115,6 +115,26 @@ check "the card that is named" is '{x["network"] for x in p["paths"]} == {1} and
 echo 20000 >two/devices/virtual/net/bond1/speed
 plan --problem rates.json --data 0:1T --sysfs two --json
 check "all cards, those that stand on others not counted" is '{x["network"] for x in p["paths"]} == {0, 1} and near(p["makespan"], 2**40 / 13.75e9)'
+# A part of ens1f0, of its speed, that would make it two.
+function=two/devices/pci0000:00/0000:00:02.0/0000:03:00.1
+mkdir -p "$function/net/ens1f0v0"
+echo 0 >"$function/numa_node"
+echo 100000 >"$function/net/ens1f0v0/speed"
+ln -s ../../../0000:03:00.1 "$function/net/ens1f0v0/device"
+ln -s ../0000:03:00.0 "$function/physfn"
+ln -s "../../${function#two/}/net/ens1f0v0" two/class/net/ens1f0v0
+plan --problem rates.json --data 0:1T --sysfs two --json
+check "nor virtual functions of theirs" is 'near(p["makespan"], 2**40 / 13.75e9)'
+plan --problem rates.json --data 0:1T --nic ens1f0v0 --sysfs two --json
+check "but one that is named" is 'near(p["makespan"], 2**40 / 12.5e9)'
+"$lib/make-sysfs" "$top_srcdir/tests/unit/sysfs/one" alone
+echo 10000 >alone/devices/pci0000:00/0000:00:1c.0/0000:02:00.0/net/eth0/speed
+echo '{ "nodes": [0], "disk": [["1G"]], "network": [["1G"]] }' >alone.json
+for nic in "" "--nic eth0"; do
+	# shellcheck disable=SC2086 # words
+	plan --problem alone.json --data 0:1T --sysfs alone --json $nic
+	check "the only node has the card of which no node is known $nic" is 'near(p["makespan"], 2**40 / 1.25e9)'
+done
 cpu=$(taskset -cp $$ | sed 's/.*: //; s/[,-].*//')
 problem here.json threads= 'network_limit=[1]'
 run taskset -c "$cpu" rftp-numa plan --problem here.json --data 0:1

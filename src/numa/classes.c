@@ -167,7 +167,9 @@ int classes_find(struct cell *v, unsigned n, int target, const struct ids *near,
 		return 0;
 	borders = part(&remote, s);
 	if (borders || (local && apart(local, &remote, s))) {
-		*s = (struct class_sight){ .view = CLASSES_SEEN, .classes = borders + 2 };
+		s->hidden = s->view == CLASSES_NOISE;
+		s->view = CLASSES_SEEN;
+		s->classes = borders + 2;
 		return 0;
 	}
 	for (unsigned i = 0; i < remote.n; i++)

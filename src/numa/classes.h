@@ -42,10 +42,12 @@ enum class_view {
 	CLASSES_NOISE, /* one would be, but for the spread */
 };
 
-/* What was seen, and what there is to say when it is one class: the widest gap there was. */
+/* What was seen, and the widest gap that has no border: what there is to say when it is one class,
+ * or when the spread hides one more. */
 struct class_sight {
 	enum class_view view;
 	unsigned classes;     /* at least 1 */
+	bool hidden;          /* classes are seen, and but for the spread there would be one more */
 	int above, below;     /* the nodes on its sides */
 	double gap, spread;   /* and the wider of their spreads; both as parts of the higher
 			       * bandwidth */

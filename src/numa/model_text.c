@@ -93,12 +93,21 @@ static void say_none(const struct class_sight *s)
 	}
 }
 
+/* Classes that there are would otherwise hide that there may be more. */
+static void say_hidden(const struct class_sight *s)
+{
+	printf("\n    perhaps more: between nodes %d and %d the gap is %.1f %%, but the rounds of a node "
+	       "spread over %.1f %%\n    or reach across; measure when the machine is idle", s->above,
+	       s->below, s->gap * PERCENT, s->spread * PERCENT);
+}
+
 static void say_row(const struct target *t, enum model_op op, const struct topo *topo)
 {
 	const struct row *r = &t->row[op];
 	CLEANUP_FREE struct cell *copy = NULL;
 	struct ids near = model_package(topo, t->node);
-	struct class_sight s;
+	struct class_sight s = { 0 };
+	bool sight;
 
 	if (!r->n)
 		return;
@@ -106,10 +115,13 @@ static void say_row(const struct target *t, enum model_op op, const struct topo 
 	copy = calloc(r->n, sizeof(*copy));
 	if (copy)
 		memcpy(copy, r->cell, r->n * sizeof(*copy));
-	if (r->classes == 1 && copy && !classes_find(copy, r->n, t->node, &near, &s))
+	sight = copy && !classes_find(copy, r->n, t->node, &near, &s);
+	if (r->classes == 1 && sight)
 		say_none(&s);
 	else
 		say_classes(r);
+	if (s.hidden && s.classes == r->classes)
+		say_hidden(&s);
 	putchar('\n');
 }
 

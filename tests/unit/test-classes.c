@@ -240,6 +240,25 @@ static void test_why(void **state)
 	assert_int_equal(classify(v, 1, 0, "0", "0").view, CLASSES_ALONE);
 }
 
+/* A border that is seen is not all there may be. */
+static void test_hidden(void **state)
+{
+	struct cell v[4] = { exact(0, 50, 0), exact(1, 50, 0), exact(2, 30, 0.4),
+			     exact(3, 24, 0.4) };
+	struct class_sight s = classify(v, 4, 0, "0", "0 | 1 | 2-3");
+
+	(void)state;
+	assert_true(s.hidden);
+	assert_int_equal(s.above, 2);
+	assert_int_equal(s.below, 3);
+	assert_true(fabs(s.gap - 0.2) < 1e-9);
+	v[3] = exact(3, 29, 0.4);
+	assert_false(classify(v, 4, 0, "0", "0 | 1 | 2-3").hidden);
+	v[3] = exact(3, 24, 0.01);
+	v[2] = exact(2, 30, 0.01);
+	assert_false(classify(v, 4, 0, "0", "0 | 1 | 2 | 3").hidden);
+}
+
 /* ---- noise ---- */
 
 /* All nodes are the same, the machine is more or less restless. */
@@ -341,6 +360,7 @@ int main(void)
 		cmocka_unit_test(test_rule),
 		cmocka_unit_test(test_one_sided),
 		cmocka_unit_test(test_why),
+		cmocka_unit_test(test_hidden),
 		cmocka_unit_test(test_noise),
 		cmocka_unit_test(test_through_noise),
 		cmocka_unit_test(test_sum),

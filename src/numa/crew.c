@@ -62,7 +62,8 @@ static void unmap(struct buffer *b, const struct crew_config *c)
 /* turn: the how manieth of its thread. */
 static int map(struct buffer *b, const struct crew_config *c, unsigned turn)
 {
-	void *p = mmap(NULL, map_bytes(c), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	void *p = mmap(NULL, map_bytes(c), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+		       -1, 0);
 	uintptr_t at = ((uintptr_t)p + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
 
 	if (p == MAP_FAILED)
@@ -80,8 +81,8 @@ int crew_check(const struct place_count *count, int node, size_t bytes, struct e
 
 	if (count->there == bytes)
 		return 0;
-	return err_set(e, -EIO, "of a buffer that is bound to node %d, %s of %s are there: the node "
-		       "may have been short of memory; give a smaller --size", node,
+	return err_set(e, -EIO, "of a buffer that is bound to node %d, %s of %s are there: the "
+		       "node may have been short of memory; give a smaller --size", node,
 		       format_size(there, sizeof(there), count->there),
 		       format_size(all, sizeof(all), bytes));
 }

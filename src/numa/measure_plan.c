@@ -80,8 +80,8 @@ static int usable(const struct topo *t, int node, struct ids *cpus, struct err *
 		return err_set(e, -EINVAL, "node %d has no CPUs: no thread can run there", node);
 	ids_intersect(cpus, &n->cpus);
 	if (!ids_count(cpus))
-		return err_set(e, -EINVAL, "none of node %d's CPUs may be used (affinity or cpuset)",
-			       node);
+		return err_set(e, -EINVAL, "none of node %d's CPUs may be used (affinity or "
+			       "cpuset)", node);
 	return 0;
 }
 
@@ -129,14 +129,15 @@ static int check_node(const struct topo *t, const struct measure_plan *p, int no
 	if (r == -EINVAL)
 		return err_set(e, r, "this process may not have node %d's memory (cpuset)", node);
 	if (r == -ENOSYS)
-		return err_set(e, r, "this rftp-numa cannot bind memory: it was built without libnuma");
+		return err_set(e, r, "this rftp-numa cannot bind memory: it was built without "
+			       "libnuma");
 	if (r)
 		return err_sys(e, r, "cannot bind memory to node %d", node);
 	if (fit_on(t, p, node) >= least)
 		return 0;
-	return err_set(e, -ENOMEM, "node %d has room for %s, half of it for us, and %u buffers of %s "
-		       "are needed; free some, or give a smaller --size or fewer --threads", node,
-		       format_size(room, sizeof(room), m.room), buffers_on(p, node),
+	return err_set(e, -ENOMEM, "node %d has room for %s, half of it for us, and %u buffers of "
+		       "%s are needed; free some, or give a smaller --size or fewer --threads",
+		       node, format_size(room, sizeof(room), m.room), buffers_on(p, node),
 		       format_size(need, sizeof(need), least));
 }
 

@@ -79,8 +79,8 @@ json_t *model_json(const struct model *m)
 		r = json_array_append_new(nodes, node_json(m, i));
 	for (unsigned i = 0; !r && i < m->targets; i++)
 		r = json_array_append_new(targets, target_json(&m->target[i]));
-	obj = json_pack("{s:i, s:s, s:o, s:o}", VERSION_KEY, FORMAT_VERSION, "date", m->date, "nodes",
-			nodes, "targets", targets);
+	obj = json_pack("{s:i, s:s, s:o, s:o}", VERSION_KEY, FORMAT_VERSION, "date", m->date,
+			"nodes", nodes, "targets", targets);
 	if (!r)
 		return obj;
 	json_decref(obj);
@@ -325,8 +325,8 @@ static int parse_root(const json_t *root, struct model *m, struct err *e)
 	if (take_int(root, VERSION_KEY, 1, COUNT_MOST, &version, NULL))
 		return err_set(e, -EBADMSG, "is no model of rftp-numa's");
 	if (version != FORMAT_VERSION)
-		return err_set(e, -EBADMSG, "has version %lld of the format, this program knows %d; "
-			       "measure again", (long long)version, FORMAT_VERSION);
+		return err_set(e, -EBADMSG, "has version %lld of the format, this program knows "
+			       "%d; measure again", (long long)version, FORMAT_VERSION);
 	if (!date || !*date || strlen(date) >= sizeof(m->date))
 		return err_set(e, -EBADMSG, "\"date\" is none");
 	snprintf(m->date, sizeof(m->date), "%s", date);

@@ -38,8 +38,9 @@ static const struct format *format_of(const char *file)
 
 int model_plot_name(const char *file, struct err *e)
 {
-	return format_of(file) ? 0 : err_set(e, -EINVAL, "a picture's name ends in .png or .svg, not "
-					     "as \"%s\"", printable(file));
+	return format_of(file) ? 0 :
+	       err_set(e, -EINVAL, "a picture's name ends in .png or .svg, not as \"%s\"",
+		       printable(file));
 }
 
 /* ---- the script ---- */

@@ -15,13 +15,14 @@ static void say_head(const struct target *t)
 {
 	char bytes[32], placed[32];
 
-	printf("target node %d: %u thread%s, a buffer of %s each, copied %u time%s a round\n", t->node,
-	       t->threads, t->threads == 1 ? "" : "s", format_size(bytes, sizeof(bytes), t->bytes),
-	       t->copies, t->copies == 1 ? "" : "s");
+	printf("target node %d: %u thread%s, a buffer of %s each, copied %u time%s a round\n",
+	       t->node, t->threads, t->threads == 1 ? "" : "s",
+	       format_size(bytes, sizeof(bytes), t->bytes), t->copies, t->copies == 1 ? "" : "s");
 	if (t->placed)
 		printf("    all pages of %s of buffers are on their nodes\n",
 		       format_size(placed, sizeof(placed), t->placed));
-	printf("    %-6s%-34s%s\n", "", "device write: node to target", "device read: target to node");
+	printf("    %-6s%-34s%s\n", "", "device write: node to target",
+	       "device read: target to node");
 	printf("    %-6s%-34s%s\n", "node", "Gbit/s  deciles          class",
 	       "Gbit/s  deciles          class");
 }
@@ -79,13 +80,13 @@ static void say_none(const struct class_sight *s)
 		printf(" none: they take %u rounds at least", CLASS_ROUNDS_MIN);
 		break;
 	case CLASSES_ALIKE:
-		printf(" none: the nodes are alike; the widest gap, between nodes %d and %d, is %.1f "
-		       "%%, and it takes %.0f %%", s->above, s->below, gap, least);
+		printf(" none: the nodes are alike; the widest gap, between nodes %d and %d, is "
+		       "%.1f %%, and it takes %.0f %%", s->above, s->below, gap, least);
 		break;
 	case CLASSES_NOISE:
-		printf(" none: too noisy; between nodes %d and %d the gap is %.1f %%, but the rounds of "
-		       "a node spread over %.1f %% or reach across; measure when the machine is idle",
-		       s->above, s->below, gap, spread);
+		printf(" none: too noisy; between nodes %d and %d the gap is %.1f %%, but the "
+		       "rounds of a node spread over %.1f %% or reach across; measure when the "
+		       "machine is idle", s->above, s->below, gap, spread);
 		break;
 	case CLASSES_SEEN: /* the file's word, and not ours */
 		printf(" all nodes in one");
@@ -96,9 +97,9 @@ static void say_none(const struct class_sight *s)
 /* Classes that there are would otherwise hide that there may be more. */
 static void say_hidden(const struct class_sight *s)
 {
-	printf("\n    perhaps more: between nodes %d and %d the gap is %.1f %%, but the rounds of a node "
-	       "spread over %.1f %%\n    or reach across; measure when the machine is idle", s->above,
-	       s->below, s->gap * PERCENT, s->spread * PERCENT);
+	printf("\n    perhaps more: between nodes %d and %d the gap is %.1f %%, but the rounds of "
+	       "a node spread over %.1f %%\n    or reach across; measure when the machine is idle",
+	       s->above, s->below, s->gap * PERCENT, s->spread * PERCENT);
 }
 
 static void say_row(const struct target *t, enum model_op op, const struct topo *topo)

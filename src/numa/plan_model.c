@@ -32,7 +32,8 @@ static int set_rates(const struct model *m, enum model_op op, const struct stage
 	for (unsigned i = 0; i < p->n * p->n; i++) {
 		int from = p->id[i / p->n], to = p->id[i % p->n];
 
-		flat[i] = op == MODEL_READ ? of_thread(m, from, op, to) : of_thread(m, to, op, from);
+		flat[i] = op == MODEL_READ ? of_thread(m, from, op, to) :
+			  of_thread(m, to, op, from);
 	}
 	return plan_rates(rates, p->n, flat, what, e);
 }
@@ -106,9 +107,9 @@ static int no_row(int node, enum model_op op, struct err *e)
 {
 	bool read = op == MODEL_READ;
 
-	return err_set(e, -ENOENT, "has no device %ss of node %d, where %s: measure it, too (rftp-numa "
-		       "model; a node needs CPUs for it), %sor give %s with --problem FILE",
-		       model_op_name(op), node, read ? "data is" : "network cards are",
+	return err_set(e, -ENOENT, "has no device %ss of node %d, where %s: measure it, too "
+		       "(rftp-numa model; a node needs CPUs for it), %sor give %s with --problem "
+		       "FILE", model_op_name(op), node, read ? "data is" : "network cards are",
 		       read ? "" : "name other cards with --nic, ", read ? "disk" : "network");
 }
 

@@ -211,8 +211,8 @@ static int set_nodes(struct staged_problem *p, const struct topo *t, struct err 
 {
 	*p = (struct staged_problem){ 0 };
 	if (topo_nodes(t) > STAGED_NODES)
-		return err_set(e, -E2BIG, "this machine has %u nodes, and a plan at most %d: give those "
-			       "that count as nodes in a file, --problem FILE", topo_nodes(t),
+		return err_set(e, -E2BIG, "this machine has %u nodes, and a plan at most %d: give "
+			       "those that count as nodes in a file, --problem FILE", topo_nodes(t),
 			       STAGED_NODES);
 	p->n = topo_nodes(t);
 	for (unsigned i = 0; i < p->n; i++)
@@ -246,8 +246,9 @@ static int check_file(const struct plan_source *from, const struct plan_lacks *l
 	const char *file = printable(from->file);
 
 	if (!from->model && (lacks->disk || lacks->network))
-		return err_set(e, -EBADMSG, "%s: %s is missing: the bandwidth of a thread from each "
-			       "node to each, or --model", file, lacks->disk ? "disk" : "network");
+		return err_set(e, -EBADMSG, "%s: %s is missing: the bandwidth of a thread from "
+			       "each node to each, or --model", file,
+			       lacks->disk ? "disk" : "network");
 	if (!from->data && lacks->data)
 		return err_set(e, -EBADMSG, "%s: data is missing: the bytes of each node, or "
 			       "--data", file);

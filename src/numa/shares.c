@@ -65,8 +65,8 @@ int shares_parse(const char *text, struct share v[SHARES_MAX], unsigned *n, stru
 		struct share s;
 
 		if (take_node(&p, &s.node) || take_part(&p, &s.part) || (*p && *p != ','))
-			return err_set(e, -EINVAL, "shares are NODE:PERCENT,..., as 2:50,0:50, not \"%s\"",
-				       printable(text));
+			return err_set(e, -EINVAL, "shares are NODE:PERCENT,..., as 2:50,0:50, "
+				       "not \"%s\"", printable(text));
 		/* No node twice: there is room for as many as there are numbers. */
 		if (has_node(v, *n, s.node))
 			return err_set(e, -EINVAL, "node %d has two shares in \"%s\"", s.node,

@@ -28,16 +28,20 @@ struct model_options {
 
 static const struct tool_option options[] = {
 	{ "target", TOOL_COUNT, FIELD(target), "NODE", "only this node as target", 0, NODE_MOST },
-	{ "threads", TOOL_COUNT, FIELD(threads), "N", "threads on the target (its cores)", 1, IDS_MAX },
+	{ "threads", TOOL_COUNT, FIELD(threads), "N", "threads on the target (its cores)", 1,
+	  IDS_MAX },
 	{ "size", TOOL_SIZE, FIELD(size), "SIZE", "a thread's buffer (by the caches, 32M or more)",
 	  1 << 20, SIZE_MOST },
-	{ "copies", TOOL_COUNT, FIELD(copies), "N", "copies of it in a round (10)", 1, COPIES_MOST },
-	{ "rounds", TOOL_COUNT, FIELD(rounds), "N", "repetitions (10)", CLASS_ROUNDS_MIN, ROUNDS_MOST },
+	{ "copies", TOOL_COUNT, FIELD(copies), "N", "copies of it in a round (10)", 1,
+	  COPIES_MOST },
+	{ "rounds", TOOL_COUNT, FIELD(rounds), "N", "repetitions (10)", CLASS_ROUNDS_MIN,
+	  ROUNDS_MOST },
 	{ "save", TOOL_TEXT, FIELD(save), "FILE", "keep what was measured there", 0, 0 },
 	{ "install", TOOL_SWITCH, FIELD(install), NULL, "keep it where rftp and rftpd look", 0, 0 },
-	{ "from", TOOL_TEXT, FIELD(from), "FILE", "measure nothing, take what was kept there", 0, 0 },
-	{ "predict", TOOL_TEXT, FIELD(predict), "LIST", "bandwidth of mixed access, NODE:PERCENT,...",
-	  0, 0 },
+	{ "from", TOOL_TEXT, FIELD(from), "FILE", "measure nothing, take what was kept there", 0,
+	  0 },
+	{ "predict", TOOL_TEXT, FIELD(predict), "LIST",
+	  "bandwidth of mixed access, NODE:PERCENT,...", 0, 0 },
 	{ "op", TOOL_TEXT, FIELD(op), "write|read", "predict this (both)", 0, 0 },
 	{ "plot", TOOL_TEXT, FIELD(plot), "FILE", "draw it, FILE.png or FILE.svg", 0, 0 },
 	TOOL_JSON(struct model_options),
@@ -74,16 +78,16 @@ static enum tool_status check_options(const struct model_options *o)
 	bool measuring = o->threads || o->size || o->copies || o->rounds;
 
 	if (o->from && measuring)
-		return tool_misused("with --from nothing is measured: no --threads, --size, --copies, "
-				    "--rounds", NULL);
+		return tool_misused("with --from nothing is measured: no --threads, --size, "
+				    "--copies, --rounds", NULL);
 	if (o->from && (o->save || o->install))
-		return tool_misused("--save and --install keep what is measured, not what comes --from "
-				    "a file", NULL);
+		return tool_misused("--save and --install keep what is measured, not what comes "
+				    "--from a file", NULL);
 	if (o->save && o->install)
 		return tool_misused("either --save or --install", NULL);
 	if (o->sysfs && !o->from)
-		return tool_misused("--sysfs is another machine's, which cannot be measured here: it "
-				    "goes with --from", NULL);
+		return tool_misused("--sysfs is another machine's, which cannot be measured here: "
+				    "it goes with --from", NULL);
 	return check_words(o);
 }
 
@@ -99,7 +103,8 @@ static void show_progress(unsigned target, unsigned targets, unsigned round, uns
 	fprintf(stderr, "\r\033[Ktarget %u of %u, round %u of %u", target, targets, round, rounds);
 }
 
-static struct model *measure_here(const struct model_options *o, const struct topo *t, struct err *e)
+static struct model *measure_here(const struct model_options *o, const struct topo *t,
+				  struct err *e)
 {
 	bool terminal = isatty(STDERR_FILENO);
 	struct stop stop;
@@ -152,8 +157,8 @@ static int check_shares(const struct model_options *o, const struct topo *t, str
 
 	for (unsigned i = 0; !r && i < n; i++)
 		if (!topo_find(t, v[i].node))
-			r = err_set(e, -ENOENT, "no prediction: there is no node %d (rftp-numa topo "
-				    "lists them)", v[i].node);
+			r = err_set(e, -ENOENT, "no prediction: there is no node %d (rftp-numa "
+				    "topo lists them)", v[i].node);
 	return r;
 }
 
@@ -168,7 +173,8 @@ static int predict_row(const struct model_options *o, const struct target *t, en
 }
 
 /* Says each, or puts it into list. */
-static int predict(const struct model_options *o, const struct model *m, json_t *list, struct err *e)
+static int predict(const struct model_options *o, const struct model *m, json_t *list,
+		   struct err *e)
 {
 	bool any = false;
 
@@ -255,8 +261,8 @@ static int check_places(const struct model_options *o, struct err *e)
 	int r = model ? check_place(model, o->install) : 0;
 
 	if (r)
-		return err_sys(e, r, "the model cannot be kept as %s (--save FILE keeps it elsewhere)",
-			       printable(model));
+		return err_sys(e, r, "the model cannot be kept as %s (--save FILE keeps it "
+			       "elsewhere)", printable(model));
 	r = o->plot ? check_place(o->plot, false) : 0;
 	return r ? err_sys(e, r, "the picture cannot be kept as %s", printable(o->plot)) : 0;
 }
@@ -295,9 +301,9 @@ enum tool_status tool_model(int argc, char **argv)
 	struct model_options o = { .target = (unsigned)NODE_UNKNOWN };
 	struct err e = ERR_INIT;
 	bool helped;
-	enum tool_status status = tool_options(argc, argv,
-					       "What copies between nodes cost, and which are alike.",
-					       options, &o, &helped);
+	enum tool_status status = tool_options(
+		argc, argv, "What copies between nodes cost, and which are alike.", options, &o,
+		&helped);
 	struct topo *t;
 
 	if (status || helped)

@@ -153,8 +153,8 @@ enum tool_status tool_plan(int argc, char **argv)
 	if (status || helped)
 		return status;
 	if (!o.from.file && !o.from.data)
-		return tool_misused("plan takes what there is from a file, --problem FILE, or by the "
-				    "I/O model, --data NODE:SIZE,...", NULL);
+		return tool_misused("plan takes what there is from a file, --problem FILE, or by "
+				    "the I/O model, --data NODE:SIZE,...", NULL);
 	if (objective_of(o.objective, &objective))
 		return tool_misused("--objective takes sum or makespan, not", o.objective);
 	r = plan(&o, objective, &e);

@@ -73,8 +73,8 @@ static int check_nics(const char *list, const struct topo *t, struct err *e)
 
 	while (*list) {
 		if (take_pair(list, &n))
-			return err_set(e, -EINVAL, "\"%.*s\" is not CARD=NODE, as in eth0=1 or eth0=any",
-				       (int)strcspn(list, ","), printable(list));
+			return err_set(e, -EINVAL, "\"%.*s\" is not CARD=NODE, as in eth0=1 or "
+				       "eth0=any", (int)strcspn(list, ","), printable(list));
 		if (n.node != NODE_UNKNOWN && !topo_find(t, n.node))
 			return err_set(e, -EINVAL, "%.*s=%d: there is no node %d here", (int)n.len,
 				       printable(n.name), n.node, n.node);

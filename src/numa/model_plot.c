@@ -5,6 +5,7 @@
 #include "numa/model.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -13,6 +14,9 @@
 #define WIDTH 1200 /* pixels, of two columns */
 #define HEIGHT 420 /* of a row */
 #define FILE_MODE 0644
+/* Of the highest bandwidth: what all colours are for at least. Nodes that are alike but for noise
+ * would else be red and green; those that are a class apart are half of that. */
+#define COLOURS (2 * CLASS_GAP)
 
 /* ---- the file's name ---- */
 
@@ -70,6 +74,19 @@ static bool has_row(const struct model *m, enum model_op op)
 	return false;
 }
 
+static void put_colours(FILE *f, const struct model *m, enum model_op op)
+{
+	double least = INFINITY, most = 0;
+
+	for (unsigned i = 0; i < m->targets; i++)
+		for (unsigned k = 0; k < m->target[i].row[op].n; k++) {
+			least = fmin(least, m->target[i].row[op].cell[k].median);
+			most = fmax(most, m->target[i].row[op].cell[k].median);
+		}
+	least = fmin(least, (1 - COLOURS) * most);
+	fprintf(f, "set cbrange [%.9g:%.9g]\n", least / GBIT, most / GBIT);
+}
+
 /* A box and a number for each cell. */
 static void put_map(FILE *f, const struct model *m, enum model_op op)
 {
@@ -88,6 +105,7 @@ static void put_map(FILE *f, const struct model *m, enum model_op op)
 	fprintf(f, "EOD\nset title \"device %s, Gbit/s\"\n", model_op_name(op));
 	put_node_tics(f, m);
 	put_target_tics(f, m);
+	put_colours(f, m, op);
 	fprintf(f, "plot $map%d using 1:2:(0.5):(0.5):3 with boxxyerror fillstyle solid "
 		"fillcolor palette notitle, $map%d using 1:2:(sprintf(\"%%.1f\", $3)) with labels "
 		"notitle\n", op, op);

@@ -184,6 +184,14 @@ if command -v gnuplot >/dev/null; then
 		cp "$tmp/$name" "$file" 2>/dev/null
 		check "a picture: $name" picture "$file"
 	done
+	# red FILE: of the worst colour
+	red() { grep -qiE 'rgb\( *224, *96, *96\)|#e06060' "$1"; }
+	model "${published[@]}" --plot "$tmp/worst.svg"
+	check "the slowest of them is red" red "$tmp/worst.svg"
+	"$lib/make-model" "$eight" 7 "${write//17./23.}" "${write//17./23.}" >"$tmp/alike.json"
+	model --from "$tmp/alike.json" --sysfs "$tmp/eight" --plot "$tmp/alike.svg"
+	check "nodes that are alike, drawn" test "$status" -eq 0 -a -s "$tmp/alike.svg"
+	check "are all of like colour" not red "$tmp/alike.svg"
 	check "a name is no command" test ! -e "$tmp/hacked"
 	model "${quick[@]}" --plot "$tmp/here.png"
 	check "one of what was measured" test "$status" -eq 0 -a -s "$tmp/here.png"

@@ -79,3 +79,12 @@ int gnuplot(const char *script, size_t script_len, char **out, size_t *len, stru
 	child_clear(&said);
 	return r;
 }
+
+int gnuplot_check(struct err *e)
+{
+	static const char script[] = "set print '-'\nprint 'here'\n";
+	CLEANUP_FREE char *out = NULL;
+	size_t len;
+
+	return gnuplot(script, strlen(script), &out, &len, e);
+}

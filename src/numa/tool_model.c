@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* rftp-numa model: what copies between nodes cost, and which nodes are alike. */
+#include "numa/gnuplot.h"
 #include "numa/measure.h"
 #include "numa/tool.h"
 
@@ -264,7 +265,9 @@ static int check_places(const struct model_options *o, struct err *e)
 		return err_sys(e, r, "the model cannot be kept as %s (--save FILE keeps it "
 			       "elsewhere)", printable(model));
 	r = o->plot ? check_place(o->plot, false) : 0;
-	return r ? err_sys(e, r, "the picture cannot be kept as %s", printable(o->plot)) : 0;
+	if (r)
+		return err_sys(e, r, "the picture cannot be kept as %s", printable(o->plot));
+	return o->plot && !o->from ? gnuplot_check(e) : 0;
 }
 
 static int keep(const struct model_options *o, const struct model *m, struct err *e)

@@ -208,6 +208,8 @@ done
 ln -s "$(command -v rftp-numa)" "$tmp/bin"
 run env PATH="$tmp/bin" rftp-numa model "${published[@]}" --plot "$tmp/none.svg"
 check "without gnuplot" fails 1 'install the package gnuplot'
+run env PATH="$tmp/bin" rftp-numa model "${quick[@]}" --plot "$tmp/none.svg"
+check "which is said before it is measured" test "$status" -eq 1 -a ! -s "$tmp/out"
 printf '#!/bin/sh\nprintf "\\n   ^\\nline 1: no such terminal\\n" >&2\nexit 3\n' >"$tmp/bin/gnuplot"
 chmod +x "$tmp/bin/gnuplot"
 ln -s /bin/sh "$tmp/bin/sh"

@@ -161,14 +161,31 @@ static int plan_nodes(const struct topo *t, struct measure_plan *p, uint64_t lea
 	return 0;
 }
 
+/* What a control group has is for the buffers of all nodes together: beyond it the kernel would
+ * end the process. */
+static int fit_in_group(struct measure_plan *p, uint64_t least, uint64_t *fit, struct err *e)
+{
+	uint64_t limit = cgroup_memory_limit("/proc/self/cgroup", "/sys/fs/cgroup");
+	unsigned buffers = p->threads * (p->n + 1);
+	char room[32], need[32];
+
+	*fit = measure_fit(limit, buffers);
+	if (*fit >= least)
+		return 0;
+	return err_set(e, -ENOMEM, "this process's control group may have %s, half of it for us, "
+		       "and %u buffers of %s are needed; give a smaller --size or fewer --threads",
+		       format_size(room, sizeof(room), limit), buffers,
+		       format_size(need, sizeof(need), least));
+}
+
 /* Without a size of the user's, as much as the caches ask for, or less where memory is short. */
 static void plan_bytes(const struct topo *t, const struct measure_config *c, struct measure_plan *p,
-		       const struct caches *caches)
+		       const struct caches *caches, uint64_t most)
 {
 	uint64_t want = c->bytes ? pages(c->bytes) : measure_bytes(caches, p->threads);
 	char less[32], size[32];
 
-	p->bytes = want;
+	p->bytes = most < want ? most : want;
 	for (unsigned i = 0; i < p->n; i++) {
 		uint64_t fit = fit_on(t, p, p->nodes[i]);
 
@@ -189,6 +206,8 @@ void measure_plan_free(struct measure_plan *p)
 int measure_plan(const struct topo *t, const struct measure_config *c, int target,
 		 struct measure_plan *p, struct err *e)
 {
+	/* What the user wants is taken as it is, or not at all. */
+	uint64_t least = c->bytes ? pages(c->bytes) : BYTES_FLOOR, most;
 	struct caches caches;
 	struct ids cpus;
 	int r;
@@ -197,12 +216,13 @@ int measure_plan(const struct topo *t, const struct measure_config *c, int targe
 	r = usable(t, target, &cpus, e);
 	if (!r)
 		r = plan_cpus(t, c, p, &cpus, e);
-	/* What the user wants is taken as it is, or not at all. */
 	if (!r)
-		r = plan_nodes(t, p, c->bytes ? pages(c->bytes) : BYTES_FLOOR, e);
+		r = plan_nodes(t, p, least, e);
+	if (!r)
+		r = fit_in_group(p, least, &most, e);
 	if (!r) {
 		caches = topo_caches(t, &cpus);
-		plan_bytes(t, c, p, &caches);
+		plan_bytes(t, c, p, &caches, most);
 		/* Of one node there is no choice; where it can be bound all the same, it is
 		 * looked for, too. */
 		p->bind = topo_nodes(t) > 1 || !place_may_have(target);

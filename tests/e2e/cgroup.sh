@@ -1,6 +1,7 @@
 #!/bin/bash
 # shellcheck disable=SC2034 # status and ran are for lib.sh
-# A control group that has less memory than the machine: blocks take a quarter of that. TAP.
+# A control group that has less memory than the machine: blocks take a quarter of that, and what
+# the I/O model copies half. TAP.
 
 . "${top_srcdir:?}/tests/e2e/lib.sh"
 is_root || skip_all "only root makes control groups here"
@@ -43,5 +44,14 @@ check "which -v says" grep -q "limited by the client's memory budget: raise its 
 check "all arrives" cmp "$tmp/big" "$tmp/root/b"
 within rftp put "${options[@]}" --memory 24M "$tmp/big" "$url/c"
 check "--memory is obeyed all the same" test "$(pool)" -gt 16384 -a "$(pool)" -le 24576
+
+numa() { within rftp-numa model --target 0 --threads 1 --copies 1 --rounds 5 "$@"; }
+numa --size 1M
+check "buffers that fit are measured with" status_is 0
+numa --size 128M
+check "those that do not would be the end" status_is 1
+check "which is said" grep -q 'control group may have 64.0 MiB, half of it for us, and [0-9]* buffers of 128 MiB are needed' "$tmp/err"
+numa
+check "also of those that nobody asked for" test "$status" -eq 1 -a "$(grep -c 'control group' "$tmp/err")" -eq 1
 
 finish

@@ -174,7 +174,8 @@ static void test_rule(void **state)
 		{ "just a tenth", { 50, 45, 45, 45 }, { 0 }, "0", "0 | 1-3", CLASSES_SEEN },
 		{ "not quite", { 50, 45.1, 45.1, 45.1 }, { 0 }, "0", "0-3", CLASSES_ALIKE },
 		{ "two borders", { 50, 40, 30, 20 }, { 0 }, "0", "0 | 1 | 2 | 3", CLASSES_SEEN },
-		{ "near by definition", { 50, 20, 40, 40 }, { 0 }, "0-1", "0-1 | 2-3", CLASSES_SEEN },
+		{ "near by definition", { 50, 20, 40, 40 }, { 0 }, "0-1", "0-1 | 2-3",
+		  CLASSES_SEEN },
 		{ "as good as local", { 50, 50, 50, 40 }, { 0 }, "0", "0 | 1-2 | 3", CLASSES_SEEN },
 		{ "none but near ones", { 50, 20, 30, 40 }, { 0 }, "0-3", "0-3", CLASSES_ALONE },
 		{ "the upper one is noisy", { 50, 50, 50, 40 }, { 0, 0.25, 0.25, 0 }, "0", "0-3",
@@ -189,8 +190,8 @@ static void test_rule(void **state)
 		  CLASSES_NOISE },
 		{ "noise that is elsewhere", { 50, 50, 30, 20 }, { 0, 0, 0.7, 0 }, "0", "0-3",
 		  CLASSES_NOISE },
-		{ "a border all the same", { 50, 50, 30, 20 }, { 0, 0, 0.4, 0.4 }, "0", "0 | 1 | 2-3",
-		  CLASSES_SEEN },
+		{ "a border all the same", { 50, 50, 30, 20 }, { 0, 0, 0.4, 0.4 }, "0",
+		  "0 | 1 | 2-3", CLASSES_SEEN },
 	};
 
 	(void)state;
@@ -342,7 +343,8 @@ static void test_sum(void **state)
 static void test_average(void **state)
 {
 	struct cell v[] = {
-		{ .median = 10, .class = 1 }, { .median = 30, .class = 2 }, { .median = 20, .class = 1 },
+		{ .median = 10, .class = 1 }, { .median = 30, .class = 2 },
+		{ .median = 20, .class = 1 },
 	};
 
 	(void)state;

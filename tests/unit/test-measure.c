@@ -184,7 +184,8 @@ static void test_crew_fails(void **state)
 
 static void test_crew_looks(void **state)
 {
-	const struct place_count all = { .there = MIB }, some = { .there = MIB / 2, .elsewhere = MIB / 2 },
+	const struct place_count all = { .there = MIB },
+		some = { .there = MIB / 2, .elsewhere = MIB / 2 },
 		gone = { .there = MIB - 4096, .untouched = 4096 };
 	struct err e = ERR_INIT;
 

@@ -137,7 +137,8 @@ static void test_shares(void **state)
 	static const char *const good[] = {
 		"0:100", "0:50,1:50", "0:33.3333,1:33.3333,2:33.3334", "1023:100.0000", "0:100.",
 	}, *const bad[] = {
-		"", "0", "0:", ":100", "0:50", "0:50,1:51", "0:100,", ",0:100", "0:50,0:50", "a:100",
+		"", "0", "0:", ":100", "0:50", "0:50,1:51", "0:100,", ",0:100", "0:50,0:50",
+		"a:100",
 		"0:-100", "0:+100", "0:1e2", "0: 100", "0:100 ", " 0:100", "1024:100", "0:101",
 		"0:99999999999999999999,1:1", "99999999999999999999:100", "0:0x64", "0:nan",
 		"0:33.33333,1:66.66667", "0:50;1:50", "0:50.1,1:50", "0:100,1:0.0001", "0:100.5",
@@ -176,7 +177,8 @@ static void test_not_measured(void **state)
 
 static void test_fits(void **state)
 {
-	struct topo *eight = sysfs_topo("eight"), *two = sysfs_topo("two"), *four = sysfs_topo("four");
+	struct topo *eight = sysfs_topo("eight"), *two = sysfs_topo("two");
+	struct topo *four = sysfs_topo("four");
 	struct model *m = model_of(eight), *of_two = model_new(two);
 	struct err e = ERR_INIT;
 

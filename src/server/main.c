@@ -53,6 +53,15 @@ static bool read_password_twice(char out[PASSWORD_MAX])
 	return ok;
 }
 
+/* What was asked for has to arrive. */
+static int printed(void)
+{
+	if (!fflush(stdout))
+		return EXIT_SUCCESS;
+	log_error("cannot write to standard output: %s", strerror(errno));
+	return EXIT_START;
+}
+
 static int hash_password(void)
 {
 	CLEANUP_FREE char *hash = NULL;
@@ -70,7 +79,7 @@ static int hash_password(void)
 		return EXIT_START;
 	}
 	puts(hash);
-	return fflush(stdout) ? EXIT_START : EXIT_SUCCESS;
+	return printed();
 }
 
 /* ---- serving ---- */
@@ -160,11 +169,11 @@ int main(int argc, char **argv)
 	}
 	if (sv.opt.help) {
 		srv_options_help(stdout);
-		return EXIT_SUCCESS;
+		return printed();
 	}
 	if (sv.opt.version) {
 		printf("rftpd %s\nfeatures: %s\n", PACKAGE_VERSION, RFTP_FEATURES);
-		return EXIT_SUCCESS;
+		return printed();
 	}
 	if (sv.opt.hash_password)
 		return hash_password();

@@ -70,6 +70,11 @@ check "nor is a pipe a source" fails_with 1 'pipe'
 rm -f "$tmp/root/pipe"
 run bash -c 'rftp get -q "$1" - >/dev/full' - "$url/data"
 check "a full standard output" fails_with 1 'No space'
+for words in "rftp --help" "rftp put --help" "rftp --version" "rftpd --help" "rftpd --version"; do
+	run bash -c "$words >/dev/full"
+	check "$words is not said to have been printed" \
+		test "$status" -ne 0 -a "$(grep -c 'cannot write to standard output: No space' "$tmp/err")" -eq 1
+done
 run bash -c 'rftp put -q - "$1" <&-' - "$url/closed"
 check "a closed standard input" test "$status" -ne 0 -a "$status" -ne 124
 check "and no file" test ! -e "$tmp/root/closed"

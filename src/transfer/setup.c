@@ -233,17 +233,16 @@ enum io_kind setup_io(const struct transfer_tuning *t, int fd, bool direct)
 	return k;
 }
 
-unsigned setup_threads(const struct xfer *x)
+unsigned setup_threads(const struct agreement *a, unsigned cpus)
 {
-	uint64_t most = x->agr.mbps / THREAD_MBPS + THREADS_LEAST;
-	unsigned cpus = placement_io_width(x->placement);
+	uint64_t most = a->mbps / THREAD_MBPS + THREADS_LEAST;
 
-	if (!cpus)
-		cpus = cpus_allowed();
 	if (most < THREADS_SLOW)
 		most = THREADS_SLOW; /* small files keep them busy, however slow the path is */
-	if (x->agr.rotating)
+	if (a->rotating)
 		most = THREADS_ROTATING;
+	if (!cpus)
+		cpus = cpus_allowed();
 	return cpus < THREADS_LEAST ? THREADS_LEAST : cpus > most ? (unsigned)most : cpus;
 }
 

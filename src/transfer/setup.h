@@ -27,9 +27,9 @@ int setup_sink_storage(struct root *root, const char *cwd, const struct transfer
 /* The I/O engine for files that lie where fd does (-1: nowhere in particular), past the
  * page cache when direct. */
 enum io_kind setup_io(const struct transfer_tuning *t, int fd, bool direct);
-/* How many threads read or write files: as many as there are CPUs on the storage's node, but no
- * more than what the paths carry can need. */
-unsigned setup_threads(const struct xfer *x);
+/* How many threads read or write files: as many as there are CPUs for them (0: those of this
+ * process), but no more than what the paths carry can need. */
+unsigned setup_threads(const struct agreement *a, unsigned cpus);
 /* How many directories of a tree may be open at once. */
 unsigned setup_open_dirs(const struct transfer_tuning *t);
 /* No data channel could be opened: what was agreed, by way of the control stream. */

@@ -371,7 +371,7 @@ static unsigned writers_wanted(const struct sink *s)
 	if (s->stream)
 		return 1;
 	if (!n)
-		n = setup_threads(&s->x);
+		n = setup_threads(&s->x.agr, placement_io_width(s->x.placement));
 	return n > WRITERS_MAX ? WRITERS_MAX : n;
 }
 

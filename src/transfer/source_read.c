@@ -302,7 +302,7 @@ unsigned readers_wanted(const struct source *s)
 	if (s->nitems == 1 && s->items[0].kind != ITEM_PATH)
 		return 1;
 	if (!n)
-		n = setup_threads(&s->x);
+		n = setup_threads(&s->x.agr, placement_io_width(s->x.placement));
 	return n > READERS_MAX ? READERS_MAX : n;
 }
 

@@ -2,6 +2,7 @@
 /* Which node each part of a transfer gets: a machine of two nodes, of which the first has the
  * first CPU that this process may use, and the second the second. */
 #include "transfer/placement.h"
+#include "transfer/setup.h"
 #include "numa/model.h"
 #include "tests/support/sysfs.h"
 
@@ -327,6 +328,35 @@ static void test_pool(void **state)
 	placement_free(p);
 }
 
+/* Threads for files: the storage's CPUs, as far as the paths and its disks have use for them. */
+static void test_threads(void **state)
+{
+	static const struct {
+		unsigned cpus;
+		uint32_t mbps;
+		bool rotating;
+		unsigned threads;
+	} cases[] = {
+		{ 1, 10000, false, 2 },
+		{ 6, 10000, false, 6 },
+		{ 64, 10000, false, 8 },
+		{ 64, 0, false, 8 },
+		{ 64, 400000, false, 18 },
+		{ 12, 400000, false, 12 },
+		{ 64, 400000, true, 4 },
+		{ 1, 400000, true, 2 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct agreement a = { .mbps = cases[i].mbps, .rotating = cases[i].rotating };
+
+		assert_int_equal(setup_threads(&a, cases[i].cpus), cases[i].threads);
+	}
+	/* Any CPU will do: those that there are. */
+	assert_in_range(setup_threads(&(struct agreement){ .mbps = 10000 }, 0), 2, 8);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -339,6 +369,7 @@ int main(void)
 		cmocka_unit_test(test_cores),
 		cmocka_unit_test(test_cores_together),
 		cmocka_unit_test(test_pool),
+		cmocka_unit_test(test_threads),
 	};
 
 	return cmocka_run_group_tests_name("placement", tests, set_up, take_down);

@@ -65,11 +65,11 @@ watch=$!
 others+=("$watch")
 
 mkdir "$tmp/disk"
-run rftp-numa affinity --path "$tmp/disk" --size 16M --block 3M --jobs 2 --seconds 2 --runs 1 --op write \
+run rftp-numa affinity --path "$tmp/disk" --size 16M --block 3M --jobs 2 --seconds 1 --op write \
 	--device-node 1 --json
 check "four placements and none" status_is 0
 check "with node 1 for the device" is '[(x["name"], x["memory_node"], x["cpu_node"]) for x in p] == [("TRLCPL", 1, 1), ("TRLCPR", 1, 0), ("TRRCPL", 0, 0), ("TRRCPR", 0, 1), ("none", None, None)]'
-check "all of them were measured" is 'all(len(x["runs"]) == 1 and x["bytes_per_second"] > 0 and x["p99_ns"] >= x["mean_ns"] / 2 for x in p)'
+check "all of them were measured" is 'all(len(x["runs"]) == 3 and x["bytes_per_second"] > 0 and x["p99_ns"] >= x["mean_ns"] / 2 for x in p)'
 check "the remote node was found" is '(m["device_node"], m["remote_node"]) == (1, 0)'
 
 kill "$watch"

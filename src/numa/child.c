@@ -70,10 +70,33 @@ static int spawn(char *const argv[], int out, int err, int hand_on, pid_t *pid)
 
 /* ---- what it says ---- */
 
+/* Bytes that are had for a text that long and its NUL: CHUNK, and doubled as it grows. */
+static size_t space_for(size_t len)
+{
+	size_t n = CHUNK;
+
+	while (n <= len)
+		n *= 2;
+	return n;
+}
+
+static int make_space(char **text, size_t len, size_t more)
+{
+	char *bigger;
+
+	if (space_for(len + more) == space_for(len))
+		return 0;
+	bigger = realloc(*text, space_for(len + more));
+	if (!bigger)
+		return -ENOMEM;
+	*text = bigger;
+	return 0;
+}
+
 /* What has come on *fd; at its end *fd is closed. More than we keep is read and dropped. */
 static int take(int *fd, char **text, size_t *len)
 {
-	char chunk[CHUNK], *more;
+	char chunk[CHUNK];
 	ssize_t got = read(*fd, chunk, sizeof(chunk));
 	size_t keep;
 
@@ -84,13 +107,11 @@ static int take(int *fd, char **text, size_t *len)
 		return 0;
 	}
 	keep = (size_t)got < CHILD_SAID_MAX - *len ? (size_t)got : CHILD_SAID_MAX - *len;
-	more = realloc(*text, *len + keep + 1);
-	if (!more)
+	if (make_space(text, *len, keep))
 		return -ENOMEM;
-	memcpy(more + *len, chunk, keep);
+	memcpy(*text + *len, chunk, keep);
 	*len += keep;
-	more[*len] = '\0';
-	*text = more;
+	(*text)[*len] = '\0';
 	return 0;
 }
 
@@ -166,7 +187,7 @@ int child_run(char *const argv[], int hand_on, const struct stop *stop, struct c
 	CLEANUP_CLOSE int asked = stop_fd(stop);
 	int out[2], err[2], r;
 
-	*said = (struct child_said){ .out = strdup(""), .err = strdup("") };
+	*said = (struct child_said){ .out = calloc(1, CHUNK), .err = calloc(1, CHUNK) };
 	if (!said->out || !said->err)
 		return err_set(e, -ENOMEM, "out of memory");
 	if (asked < 0)

@@ -4,6 +4,8 @@
 
 . "${top_srcdir:?}/tests/e2e/lib.sh"
 need find numfmt python3 setsid
+# It is the script that is looked at here.
+! rftp --version | grep -q '+asan' || skip_all "a build with sanitizers finds nothing here that it would not elsewhere"
 
 # shellcheck disable=SC2034 # of lib.sh: seconds that a command may take
 limit=600

@@ -15,6 +15,8 @@
 /* More throughput than by so much is worth crossing nodes. */
 #define GAIN 1.05
 #define PATIENCE_MAX 12
+/* Fewer blocks than that tell nothing: on slow paths an interval is longer. */
+#define BLOCKS_LEAST 32
 
 void balance_init(struct balance *b, const int *node, uint32_t n, unsigned percent,
 		  uint64_t interval_ns, uint64_t now)
@@ -200,6 +202,15 @@ static const char *while_spread(struct balance *b, const struct shown *s)
 	return "the load has moved";
 }
 
+static bool has_shown_enough(const struct balance *b)
+{
+	uint64_t blocks = 0;
+
+	for (uint32_t i = 0; i < b->n; i++)
+		blocks += atomic_load(&b->path[i].turns) - b->path[i].turns_seen;
+	return blocks >= BLOCKS_LEAST;
+}
+
 /* When to look next: soon after a change, to begin anew there; then after a whole interval. */
 static void set_next(struct balance *b, bool changed, uint64_t now)
 {
@@ -220,7 +231,7 @@ bool balance_check(struct balance *b, const uint64_t *rate, const bool *alive, u
 	struct shown s;
 
 	*why = NULL;
-	if (b->n < 2 || now < b->next)
+	if (b->n < 2 || now < b->next || !has_shown_enough(b))
 		return false;
 	s = look(b, rate, alive, (double)(now - b->checked) / 1e9);
 	if (!b->settling)

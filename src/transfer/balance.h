@@ -43,7 +43,8 @@ struct balance {
 };
 
 /* node: of each of n paths. percent 0: BALANCE_PERCENT; interval_ns 0: BALANCE_NS. The first
- * checks come sooner: what takes less than an interval may be spread, too. */
+ * checks come sooner: what takes less than an interval may be spread, too; and on slow paths all
+ * come later, when enough blocks have gone. */
 void balance_init(struct balance *b, const int *node, uint32_t n, unsigned percent,
 		  uint64_t interval_ns, uint64_t now);
 

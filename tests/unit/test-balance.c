@@ -293,17 +293,19 @@ static void test_short(void **state)
  * while blocks are spread, else the first alone. */
 struct course {
 	unsigned ms;
-	uint64_t (*pace)(unsigned ms, unsigned changed); /* bytes; changed: when, last; 0: never */
+	unsigned (*pace)(unsigned ms, unsigned changed); /* blocks; changed: when, last; 0: never */
 	unsigned turns, spread; /* how often it changed; ms that they were spread */
 };
 
-static void take(struct balance *b, uint32_t path, uint64_t bytes)
+static void take(struct balance *b, uint32_t path, unsigned blocks)
 {
 	const struct ids storage = { { 1 } };
 
-	balance_chosen(b, path, &storage, bytes);
-	balance_full(b, path);
-	balance_acked(b, path, bytes);
+	for (; blocks; blocks--) {
+		balance_chosen(b, path, &storage, 1000);
+		balance_full(b, path);
+		balance_acked(b, path, 1000);
+	}
 }
 
 static void follow(struct course *c)
@@ -318,11 +320,11 @@ static void follow(struct course *c)
 	balance_init(&b, nodes, 2, 0, 500 * MS, 0);
 	for (unsigned ms = 0; ms < c->ms; ms++) {
 		bool spread = atomic_load(&b.spread);
-		uint64_t bytes = c->pace(ms, changed);
+		unsigned blocks = c->pace(ms, changed);
 
-		take(&b, 0, bytes);
+		take(&b, 0, blocks);
 		if (spread)
-			take(&b, 1, bytes);
+			take(&b, 1, blocks);
 		c->spread += spread;
 		if (balance_check(&b, rate, alive, (ms + 1) * MS, &why)) {
 			c->turns++;
@@ -331,35 +333,35 @@ static void follow(struct course *c)
 	}
 }
 
-static uint64_t even(unsigned ms, unsigned changed)
+static unsigned even(unsigned ms, unsigned changed)
 {
 	(void)ms, (void)changed;
-	return 1000;
+	return 1;
 }
 
 /* The first of those that were chosen since are not over yet. */
-static uint64_t filling(unsigned ms, unsigned changed)
+static unsigned filling(unsigned ms, unsigned changed)
 {
-	return changed && ms - changed < 50 ? 0 : 1000;
+	return changed && ms - changed < 50 ? 0 : 1;
 }
 
-static uint64_t hiccup(unsigned ms, unsigned changed)
+static unsigned hiccup(unsigned ms, unsigned changed)
 {
-	return changed && ms - changed >= 60 && ms - changed < 160 ? 0 : 1000;
+	return changed && ms - changed >= 60 && ms - changed < 160 ? 0 : 1;
 }
 
 /* The start is three times as fast: buffers are filled. */
-static uint64_t burst(unsigned ms, unsigned changed)
+static unsigned burst(unsigned ms, unsigned changed)
 {
 	(void)changed;
-	return ms < 50 ? 3000 : 1000;
+	return ms < 50 ? 3 : 1;
 }
 
 static void test_judged(void **state)
 {
 	const struct {
 		const char *what;
-		uint64_t (*pace)(unsigned ms, unsigned changed);
+		unsigned (*pace)(unsigned ms, unsigned changed);
 		unsigned turns, spread; /* at most; at least */
 	} cases[] = {
 		{ "even", even, 1, 4900 },
@@ -379,8 +381,28 @@ static void test_judged(void **state)
 	}
 }
 
+/* Paths that carry a block in 128 ms each, four of them side by side, so that they come in heaps:
+ * an interval of 500 ms has few of them, and what it shows depends on where it begins. */
+static unsigned heaps(unsigned ms, unsigned changed)
+{
+	(void)changed;
+	return ms % 128 ? 0 : 4;
+}
+
+static void test_slow(void **state)
+{
+	struct course c = { .ms = 60000, .pace = heaps };
+
+	(void)state;
+	follow(&c);
+	print_message("%u turns, spread for %u ms\n", c.turns, c.spread);
+	assert_int_equal(c.turns, 1);
+	assert_true(c.spread > 50000);
+}
+
 /* So much went by a path of node 0, whose best is known, in a tenth of a check; whoever wanted a
- * block had to wait so often, of ten times; the other node's path lives or not. */
+ * block had to wait so often, of ten times, all that four times over; the other node's path lives or not. */
+#define TIMES 4
 static bool spreads(uint64_t went, uint64_t best, unsigned waits, bool other)
 {
 	static const int nodes[] = { 0, 1 };
@@ -391,9 +413,9 @@ static bool spreads(uint64_t went, uint64_t best, unsigned waits, bool other)
 	const char *why;
 
 	balance_init(&b, nodes, 2, 0, SCHED_MEMORY_NS, 0);
-	for (unsigned i = 0; i < 10; i++)
-		balance_chosen(&b, 0, &storage, went / 10);
-	for (unsigned i = 0; i < waits; i++)
+	for (unsigned i = 0; i < 10 * TIMES; i++)
+		balance_chosen(&b, 0, &storage, went / 10 / TIMES);
+	for (unsigned i = 0; i < waits * TIMES; i++)
 		balance_full(&b, 0);
 	balance_acked(&b, 0, went);
 	return balance_check(&b, rate, alive, SCHED_MEMORY_NS / 10, &why);
@@ -478,6 +500,7 @@ int main(void)
 		cmocka_unit_test(test_idle),
 		cmocka_unit_test(test_short),
 		cmocka_unit_test(test_judged),
+		cmocka_unit_test(test_slow),
 		cmocka_unit_test(test_full),
 	};
 

@@ -140,6 +140,7 @@ run rftp-numa model --target 1 --size 2M --copies 2 --rounds 5 --save "$tmp/mode
 check "a model of this machine" status_is 0
 free_mib() { awk '/MemFree/ { print int($4 / 1024) }' /sys/devices/system/node/node1/meminfo; }
 mount -o remount,size=3g "$tmp/t1"
+echo 1 >/proc/sys/vm/drop_caches # which would make room
 dd if=/dev/zero of="$tmp/t1/fill" bs=1M count=$(($(free_mib) - 48)) status=none
 begin rftp put "${crawl[@]}" "${both[@]}" "$tmp/t1/big" "$url/a"
 check "node 1 is full: a warning" patience 5 grep -q 'warning: node 1 has not .* to spare: some of the blocks may be on others' "$tmp/err"

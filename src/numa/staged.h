@@ -48,8 +48,8 @@ struct staged_plan {
 
 /* ---- is there a way at all ---- */
 
-/* That there is data, no more than can be counted, and that all of it has a way out by nodes with two threads at least; and
- * that nothing is lost beside the rest. 0; -EDOM, with text. */
+/* That there is data, no more than can be counted, and that all of it has a way out by nodes with
+ * two threads at least; and that nothing is lost beside the rest. 0; -EDOM, with text. */
 int staged_check(const struct staged_problem *p, struct err *e);
 
 /* ---- what a plan takes ---- */

@@ -95,8 +95,8 @@ static int check_data(const struct staged_problem *p, struct err *e)
 	if (all <= 0)
 		return err_set(e, -EDOM, "there is no data to plan for: all of it is 0 bytes");
 	if (all > STAGED_DATA)
-		return err_set(e, -EDOM, "the data of all nodes, %.3g bytes, is more than 2^62: plan "
-			       "for a part of it, which takes that part of the time", all);
+		return err_set(e, -EDOM, "the data of all nodes, %.3g bytes, is more than 2^62: "
+			       "plan for a part of it, which takes that part of the time", all);
 	for (unsigned u = 0; u < p->n; u++)
 		if (p->data[u] > 0 && p->data[u] < all * STAGED_LEAST)
 			return err_set(e, -EDOM, "the data of node %d, %.0f bytes, is less than a "

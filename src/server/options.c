@@ -151,7 +151,8 @@ static int set_numa_balance(struct srv_options *o, const char *value, struct err
 	uint64_t percent;
 
 	if (parse_uint(value, 1, 100, &percent))
-		return err_set(e, -EINVAL, "\"%s\" is not a number from 1 to 100", printable(value));
+		return err_set(e, -EINVAL, "\"%s\" is not a number from 1 to 100",
+			       printable(value));
 	o->balance_percent = (unsigned)percent;
 	return 0;
 }

@@ -196,7 +196,8 @@ static const char *while_spread(struct balance *b, const struct shown *s)
 		b->entered = s->difference;
 		return NULL;
 	}
-	if (s->difference <= b->entered + MOVED_POINTS && s->difference >= b->entered - MOVED_POINTS)
+	if (s->difference <= b->entered + MOVED_POINTS &&
+	    s->difference >= b->entered - MOVED_POINTS)
 		return NULL;
 	set_spread(b, false);
 	return "the load has moved";

@@ -77,7 +77,8 @@ int setup_nics(struct offer *o, const struct transfer_tuning *t,
 
 	for (uint32_t i = 0; i < o->nnics; i++)
 		able += o->nics[i].rdma;
-	if (!(o->transports & TRANSPORT_RDMA) || (able && !check_lock_limit(o, t->at_once > 1, why)))
+	if (!(o->transports & TRANSPORT_RDMA) ||
+	    (able && !check_lock_limit(o, t->at_once > 1, why)))
 		return r;
 	o->transports &= (uint8_t)~TRANSPORT_RDMA;
 	if (!why->code)

@@ -4,7 +4,6 @@
 #define RFTP_NUMA_CREW_H
 
 #include "numa/numa.h"
-#include "numa/stop.h"
 
 #define HUGE_PAGE ((size_t)2 << 20)
 /* What a buffer may take beside its bytes, for its start and end lie within huge pages. */

@@ -5,7 +5,6 @@
  * them is older than the policy. Pages of the page cache come by the same policy. */
 #include "numa/fio.h"
 
-#include "numa/child.h"
 
 #include <errno.h>
 #include <inttypes.h>

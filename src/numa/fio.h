@@ -4,7 +4,6 @@
 #define RFTP_NUMA_FIO_H
 
 #include "numa/numa.h"
-#include "numa/stop.h"
 
 struct fio_job {
 	const char *name;

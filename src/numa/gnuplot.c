@@ -3,7 +3,6 @@
  * it, and no file is left of it. */
 #include "numa/gnuplot.h"
 
-#include "numa/child.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -4,7 +4,6 @@
 #define RFTP_NUMA_MEASURE_H
 
 #include "numa/model.h"
-#include "numa/stop.h"
 
 struct measure_config {
 	int target;        /* NODE_UNKNOWN: each node that can be one */

@@ -4,7 +4,6 @@
 #define RFTP_NUMA_TARGET_H
 
 #include "numa/numa.h"
-#include "numa/stop.h"
 
 struct io_target {
 	int fd;            /* -1: not open */

@@ -2,7 +2,6 @@
 /* rftp-numa plan: how many threads should carry what by which nodes. */
 #include "numa/plan_problem.h"
 #include "numa/plan_show.h"
-#include "numa/stop.h"
 #include "numa/tool.h"
 
 #include <errno.h>

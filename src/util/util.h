@@ -5,6 +5,7 @@
 
 #include "util/buf.h"
 #include "util/cgroup.h"
+#include "util/child.h"
 #include "util/cleanup.h"
 #include "util/clock.h"
 #include "util/conf.h"
@@ -15,7 +16,9 @@
 #include "util/json.h"
 #include "util/log.h"
 #include "util/random.h"
+#include "util/stop.h"
 #include "util/thread.h"
+#include "util/tool.h"
 #include "util/units.h"
 #include "util/url.h"
 

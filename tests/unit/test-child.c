@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Another program: its outputs, its status, and its end before its time. */
-#include "numa/child.h"
+#include "util/util.h"
 
 #include <errno.h>
 #include <fcntl.h>

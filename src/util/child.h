@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Runs another program to its end, without a shell, and keeps what it says. */
-#ifndef RFTP_NUMA_CHILD_H
-#define RFTP_NUMA_CHILD_H
+#ifndef RFTP_UTIL_CHILD_H
+#define RFTP_UTIL_CHILD_H
 
-#include "numa/stop.h"
-#include "util/util.h"
+#include "util/stop.h"
+#include "util/err.h"
 
 #define CHILD_FD 9 /* under this number the program has what it is handed */
 

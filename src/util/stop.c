@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Pending signals. */
-#include "numa/stop.h"
+#include "util/stop.h"
 
 #include <errno.h>
 #include <pthread.h>

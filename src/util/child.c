@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A program, its two outputs, and a signal that may end it. */
-#include "numa/child.h"
+#include "util/util.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Signals that ask for the end are looked for between steps, so that what was begun is put back
  * first. */
-#ifndef RFTP_NUMA_STOP_H
-#define RFTP_NUMA_STOP_H
+#ifndef RFTP_UTIL_STOP_H
+#define RFTP_UTIL_STOP_H
 
 #include <signal.h>
 #include <stdbool.h>

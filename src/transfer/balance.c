@@ -81,14 +81,18 @@ static struct used look_at(struct balance *b, uint32_t i, struct shown *s, doubl
 			   double seconds)
 {
 	struct balance_path *p = &b->path[i];
-	uint64_t chosen = atomic_load(&p->chosen), near = atomic_load(&p->local);
+	/* In this order there is never more that is local than there is. */
+	uint64_t near = atomic_load(&p->local), chosen = atomic_load(&p->chosen);
 	uint64_t acked = atomic_load(&p->acked);
 	double share = chosen > p->chosen_seen ? (double)(near - p->local_seen) /
 						 (double)(chosen - p->chosen_seen) : 0;
-	struct used u = { .local = (double)(acked - p->acked_seen) * share };
+	double went = (double)(acked - p->acked_seen);
+	struct used u = { .local = went * share, .could = rate * seconds };
 
-	u.could = was_full(p) ? (double)(acked - p->acked_seen) : rate * seconds;
-	s->throughput += (double)(acked - p->acked_seen);
+	/* What it could of late may be less than what it did in all the interval. */
+	if (was_full(p) || u.could < went)
+		u.could = went;
+	s->throughput += went;
 	s->crossed |= near - p->local_seen < chosen - p->chosen_seen;
 	p->chosen_seen = chosen;
 	p->local_seen = near;

@@ -437,6 +437,39 @@ static void test_full(void **state)
 	assert_false(spreads(100000, 150000 * second, 30, false));
 }
 
+/* The cards of two nodes carry 1 MB/s each, of their own nodes' blocks; rate0, rate1: the most that
+ * either could of late. How often it changes. */
+static unsigned turns_at(unsigned percent, uint64_t rate0, uint64_t rate1)
+{
+	static const int nodes[] = { 0, 1 };
+	static const bool alive[] = { true, true };
+	const uint64_t rate[] = { rate0, rate1 };
+	const struct ids storage = { { 3 } };
+	unsigned turns = 0;
+	struct balance b;
+	const char *why;
+
+	balance_init(&b, nodes, 2, percent, 500 * MS, 0);
+	for (unsigned ms = 1; ms <= 5000; ms++) {
+		for (uint32_t i = 0; i < 2; i++) {
+			balance_chosen(&b, i, &storage, 1000);
+			balance_acked(&b, i, 1000);
+		}
+		turns += balance_check(&b, rate, alive, ms * MS, &why);
+	}
+	return turns;
+}
+
+/* No link is used by more than all of it. */
+static void test_most(void **state)
+{
+	(void)state;
+	assert_int_equal(turns_at(0, 1000000, 1000000), 0);
+	assert_int_equal(turns_at(0, 500000, 250000), 0);
+	assert_int_equal(turns_at(100, 1000000, 100000), 0);
+	assert_true(turns_at(60, 1000000, 4000000) > 0);
+}
+
 /* ---- choices ---- */
 
 static void test_distance(void **state)
@@ -502,6 +535,7 @@ int main(void)
 		cmocka_unit_test(test_judged),
 		cmocka_unit_test(test_slow),
 		cmocka_unit_test(test_full),
+		cmocka_unit_test(test_most),
 	};
 
 	return cmocka_run_group_tests_name("balance", tests, NULL, NULL);

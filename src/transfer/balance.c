@@ -33,13 +33,13 @@ void balance_init(struct balance *b, const int *node, uint32_t n, unsigned perce
 		b->path[i].node = node[i];
 }
 
-void balance_chosen(struct balance *b, uint32_t path, const struct ids *storage, uint64_t bytes)
+void balance_chosen(struct balance *b, uint32_t path, bool local, uint64_t bytes)
 {
 	struct balance_path *p = &b->path[path];
 
 	atomic_fetch_add_explicit(&p->turns, 1, memory_order_relaxed);
 	atomic_fetch_add_explicit(&p->chosen, bytes, memory_order_relaxed);
-	if (p->node != NODE_UNKNOWN && ids_has(storage, (unsigned)p->node))
+	if (local)
 		atomic_fetch_add_explicit(&p->local, bytes, memory_order_relaxed);
 }
 
@@ -56,12 +56,12 @@ uint64_t balance_share(const struct balance *b, uint32_t path)
 struct shown {
 	double throughput;      /* bytes per second, of all paths */
 	double difference;      /* percent, between the fullest node's links and the emptiest's */
-	bool crossed;           /* some blocks went by another node than theirs */
+	bool crossed;           /* some blocks went by a path that is not local to them */
 };
 
 /* What went by a path, and what could have. */
 struct used {
-	double local;           /* bytes of its own node's blocks */
+	double local;           /* bytes of blocks that it is local to */
 	double could;           /* bytes */
 };
 
@@ -105,7 +105,7 @@ static bool is_first_of_node(const struct balance *b, uint32_t i, const bool *al
 	for (uint32_t k = 0; k < i; k++)
 		if (alive[k] && b->path[k].node == b->path[i].node)
 			return false;
-	return alive[i] && b->path[i].node != NODE_UNKNOWN;
+	return alive[i];
 }
 
 static double use_of_node(const struct balance *b, int node, const struct used *used,

@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Whether blocks stay on the paths near their storage, or are spread over all (Tyche, section
+/* Whether blocks stay on the paths nearest to their storage, or are spread over all (Tyche, section
  * 6.3). As long as the nodes' links are used alike, or have room, they stay; when those of one
  * node are much fuller, they are spread, and come back when a whole interval of that has bought
  * nothing. Pure: the caller brings the time. */
 #ifndef RFTP_TRANSFER_BALANCE_H
 #define RFTP_TRANSFER_BALANCE_H
 
-#include "numa/numa.h"
 #include "proto/proto.h"
 
 #include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
 
 #define BALANCE_PERCENT 60u
 #define BALANCE_NS 5000000000ull
 
 struct balance_path {
 	int node;
-	_Atomic uint64_t chosen, local; /* bytes that were to go by it; of them those of its node */
+	_Atomic uint64_t chosen, local; /* bytes that were to go by it; of them local ones */
 	_Atomic uint64_t acked;         /* bytes that have gone by it */
 	_Atomic uint64_t turns, full;   /* blocks; how often one was waited for */
 	uint64_t chosen_seen, local_seen, acked_seen, turns_seen, full_seen; /* at the last check */
@@ -42,14 +43,15 @@ struct balance {
 	unsigned patience, hold; /* checks to stay for when spreading bought nothing; left of it */
 };
 
-/* node: of each of n paths. percent 0: BALANCE_PERCENT; interval_ns 0: BALANCE_NS. The first
- * checks come sooner: what takes less than an interval may be spread, too; and on slow paths all
- * come later, when enough blocks have gone. */
+/* node: of each of n paths; those of no known one are taken for one node's. percent 0:
+ * BALANCE_PERCENT; interval_ns 0: BALANCE_NS. The first checks come sooner: what takes less than
+ * an interval may be spread, too; and on slow paths all come later, when enough blocks have
+ * gone. */
 void balance_init(struct balance *b, const int *node, uint32_t n, unsigned percent,
 		  uint64_t interval_ns, uint64_t now);
 
-/* A block from storage on these nodes is to go by a path. Any thread. */
-void balance_chosen(struct balance *b, uint32_t path, const struct ids *storage, uint64_t bytes);
+/* A block is to go by a path; local: none that lives is nearer to its storage. Any thread. */
+void balance_chosen(struct balance *b, uint32_t path, bool local, uint64_t bytes);
 /* Somebody has to wait for a block of it. Any thread. */
 static inline void balance_full(struct balance *b, uint32_t path)
 {

@@ -106,6 +106,15 @@ static bool any_alive(const struct sched_load *l, uint32_t n, enum sched_distanc
 	return false;
 }
 
+enum sched_distance sched_nearest(const struct sched_load *l, uint32_t n)
+{
+	enum sched_distance d = SCHED_LOCAL;
+
+	while (d < SCHED_FAR && !any_alive(l, n, d))
+		d++;
+	return d;
+}
+
 uint32_t sched_choose(const struct sched_load *l, uint32_t n, uint64_t bytes)
 {
 	bool other = false;

@@ -38,6 +38,8 @@ struct sched_load {
 	enum sched_distance distance;
 };
 
+/* Of those that live the nearest one's. */
+enum sched_distance sched_nearest(const struct sched_load *l, uint32_t n);
 /* The path for the next block of so many bytes: a local one; a near one while those have no
  * room; a far one only when there is no other. n: wait, since none has room, or those that have
  * are so much slower that a place on another comes sooner. */

@@ -60,35 +60,52 @@ static uint32_t other_path(const struct source *s)
 	return i;
 }
 
+static void look_at_all(const struct source *s, struct sched_load *l)
+{
+	for (uint32_t i = 0; i < s->x.npaths; i++)
+		look_at(s, i, &l[i]);
+}
+
+static bool is_spread(const struct source *s)
+{
+	return atomic_load_explicit(&s->balance.spread, memory_order_relaxed);
+}
+
 /* Who wants a block has to wait: for those that it could have been of. */
 static void note_full(struct source *s)
 {
-	bool spread = atomic_load_explicit(&s->balance.spread, memory_order_relaxed);
+	struct sched_load l[NICS_MAX];
+	enum sched_distance most;
 
+	if (!s->balance.n)
+		return;
+	look_at_all(s, l);
+	most = is_spread(s) ? SCHED_FAR : sched_nearest(l, s->x.npaths);
 	for (uint32_t i = 0; i < s->balance.n; i++)
-		if (atomic_load(&s->x.paths[i]->alive) && !pool_free_blocks(filled_pool(s, i)) &&
-		    (spread || s->routes[i].distance == SCHED_LOCAL))
+		if (l[i].alive && !l[i].room && l[i].distance <= most)
 			balance_full(&s->balance, i);
 }
 
-/* npaths: none now. */
-static uint32_t choose_path(const struct source *s)
+/* npaths: none now. *local: no other that lives is nearer. */
+static uint32_t choose_path(const struct source *s, bool *local)
 {
 	struct sched_load l[NICS_MAX];
 	uint64_t shares[NICS_MAX];
-	bool spread = atomic_load_explicit(&s->balance.spread, memory_order_relaxed);
-	bool alive = false;
+	uint32_t n = s->x.npaths, path;
+	bool spread = is_spread(s), alive = false;
 
-	for (uint32_t i = 0; i < s->x.npaths; i++) {
-		look_at(s, i, &l[i]);
+	look_at_all(s, l);
+	for (uint32_t i = 0; i < n; i++) {
 		shares[i] = balance_share(&s->balance, i);
 		alive |= l[i].alive;
 	}
 	/* With none alive the first one's sender hands blocks on to the standby. */
 	if (!alive)
 		return 0;
-	return spread ? sched_spread(l, s->x.npaths, shares, s->x.agr.block) :
-			sched_choose(l, s->x.npaths, s->x.agr.block);
+	path = spread ? sched_spread(l, n, shares, s->x.agr.block) :
+			sched_choose(l, n, s->x.agr.block);
+	*local = path < n && l[path].distance == sched_nearest(l, n);
+	return path;
 }
 
 /* Does the sink put blocks in order, and keep what comes early? */
@@ -119,25 +136,25 @@ static uint32_t path_in_turn(struct source *s)
 	return next;
 }
 
-static struct block *block_of(struct source *s, uint32_t path)
+static struct block *block_of(struct source *s, uint32_t path, bool local)
 {
 	struct block *b = pool_try_get(filled_pool(s, path));
 
 	if (b && s->balance.n)
-		balance_chosen(&s->balance, path, placement_storage(s->x.placement),
-			       s->x.agr.block);
+		balance_chosen(&s->balance, path, local, s->x.agr.block);
 	return b;
 }
 
 struct block *source_try_block(struct source *s)
 {
 	uint32_t path = 0;
+	bool local = false;
 
 	if (s->x.npaths > 1 && is_stream(s))
 		path = path_in_turn(s);
 	else if (s->x.npaths > 1)
-		path = atomic_load(&s->stranded) ? s->x.npaths : choose_path(s);
-	return path < s->x.npaths ? block_of(s, path) : NULL;
+		path = atomic_load(&s->stranded) ? s->x.npaths : choose_path(s, &local);
+	return path < s->x.npaths ? block_of(s, path, local) : NULL;
 }
 
 /* Something has changed for those who wait for a block of whichever path. */

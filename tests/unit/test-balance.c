@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* When blocks are spread over the nodes' paths: the experiment of Tyche's section 6.3, replayed,
  * and loads on which it must not flap. */
+#include "numa/numa.h"
 #include "transfer/balance.h"
 #include "transfer/sched.h"
 
@@ -95,11 +96,9 @@ static void issue(struct machine *m, struct thread *t)
 	uint32_t i = choose(m, t);
 	struct link *k = &m->link[i];
 	uint64_t start = k->busy_until > m->now ? k->busy_until : m->now;
-	struct ids storage = { { 0 } };
 
 	assert_true(i < LINKS);
-	ids_add(&storage, (unsigned)t->node);
-	balance_chosen(&m->balance, i, &storage, t->bytes);
+	balance_chosen(&m->balance, i, node_of[i] == t->node, t->bytes);
 	k->busy_until = start + (uint64_t)(t->bytes * 1e9 / (10 * GBIT));
 	t->ready = k->busy_until;
 	if (m->sink > 0) {
@@ -292,6 +291,7 @@ static void test_short(void **state)
 /* Two paths of a node each, the first one full. In each millisecond each takes what `pace` says
  * while blocks are spread, else the first alone. */
 struct course {
+	int node;              /* of the first */
 	unsigned ms;
 	unsigned (*pace)(unsigned ms, unsigned changed); /* blocks; changed: when, last; 0: never */
 	unsigned turns, spread; /* how often it changed; ms that they were spread */
@@ -299,10 +299,8 @@ struct course {
 
 static void take(struct balance *b, uint32_t path, unsigned blocks)
 {
-	const struct ids storage = { { 1 } };
-
 	for (; blocks; blocks--) {
-		balance_chosen(b, path, &storage, 1000);
+		balance_chosen(b, path, path == 0, 1000);
 		balance_full(b, path);
 		balance_acked(b, path, 1000);
 	}
@@ -310,7 +308,7 @@ static void take(struct balance *b, uint32_t path, unsigned blocks)
 
 static void follow(struct course *c)
 {
-	static const int nodes[] = { 0, 1 };
+	const int nodes[] = { c->node, 1 };
 	static const bool alive[] = { true, true };
 	static const uint64_t rate[] = { 1000000, 1000000 };
 	unsigned changed = 0;
@@ -381,6 +379,17 @@ static void test_judged(void **state)
 	}
 }
 
+/* The full one is a card of which nobody knows the node: others help it, too. */
+static void test_unknown(void **state)
+{
+	struct course c = { .node = NODE_UNKNOWN, .ms = 5000, .pace = even };
+
+	(void)state;
+	follow(&c);
+	assert_int_equal(c.turns, 1);
+	assert_true(c.spread >= 4900);
+}
+
 /* Paths that carry a block in 128 ms each, four of them side by side, so that they come in heaps:
  * an interval of 500 ms has few of them, and what it shows depends on where it begins. */
 static unsigned heaps(unsigned ms, unsigned changed)
@@ -408,13 +417,12 @@ static bool spreads(uint64_t went, uint64_t best, unsigned waits, bool other)
 	static const int nodes[] = { 0, 1 };
 	const bool alive[] = { true, other };
 	uint64_t rate[] = { best, best };
-	struct ids storage = { { 1 } };
 	struct balance b;
 	const char *why;
 
 	balance_init(&b, nodes, 2, 0, SCHED_MEMORY_NS, 0);
 	for (unsigned i = 0; i < 10 * TIMES; i++)
-		balance_chosen(&b, 0, &storage, went / 10 / TIMES);
+		balance_chosen(&b, 0, true, went / 10 / TIMES);
 	for (unsigned i = 0; i < waits * TIMES; i++)
 		balance_full(&b, 0);
 	balance_acked(&b, 0, went);
@@ -444,7 +452,6 @@ static unsigned turns_at(unsigned percent, uint64_t rate0, uint64_t rate1)
 	static const int nodes[] = { 0, 1 };
 	static const bool alive[] = { true, true };
 	const uint64_t rate[] = { rate0, rate1 };
-	const struct ids storage = { { 3 } };
 	unsigned turns = 0;
 	struct balance b;
 	const char *why;
@@ -452,7 +459,7 @@ static unsigned turns_at(unsigned percent, uint64_t rate0, uint64_t rate1)
 	balance_init(&b, nodes, 2, percent, 500 * MS, 0);
 	for (unsigned ms = 1; ms <= 5000; ms++) {
 		for (uint32_t i = 0; i < 2; i++) {
-			balance_chosen(&b, i, &storage, 1000);
+			balance_chosen(&b, i, true, 1000);
 			balance_acked(&b, i, 1000);
 		}
 		turns += balance_check(&b, rate, alive, ms * MS, &why);
@@ -493,6 +500,7 @@ static void test_distance(void **state)
 		{ "near, dead, far: wait for the near one",
 		  { { 0, 1, true, false, N }, { 0, 1, false, true, L }, { 0, 1, true, true, F } }, 3 },
 	};
+	const enum sched_distance nearest[] = { L, L, L, N, F, N };
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -500,6 +508,7 @@ static void test_distance(void **state)
 
 		if (best != cases[i].best)
 			fail_msg("%s: %u", cases[i].what, best);
+		assert_int_equal(sched_nearest(cases[i].l, 3), nearest[i]);
 	}
 }
 
@@ -534,6 +543,7 @@ int main(void)
 		cmocka_unit_test(test_short),
 		cmocka_unit_test(test_judged),
 		cmocka_unit_test(test_slow),
+		cmocka_unit_test(test_unknown),
 		cmocka_unit_test(test_full),
 		cmocka_unit_test(test_most),
 	};

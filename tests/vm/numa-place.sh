@@ -191,6 +191,8 @@ check "blocks stay on their storage's node" test "$status" -eq 0 -a $kib -lt 500
 crosses --numa-interval 500ms
 check "when that is full they go by the others, too" test "$status" -eq 0 -a $kib -gt 3000
 check "with a word" grep -q 'one node.s links are much fuller: blocks go by the paths of all nodes' "$tmp/err"
+crosses --numa-interval 500ms --nic-node eth2=any
+check "also when they go by a card of no known node at first" test "$status" -eq 0 -a $kib -gt 1500
 for nic in eth0 eth2; do tc qdisc del dev $nic root; done
 check "nothing stays" patience 10 nothing_left
 finish

@@ -7,9 +7,9 @@
 /* The first interval, as a share of a whole one; each is twice as long as the one before. After
  * a change, so long nothing is judged. */
 #define FIRST_SHARE 10
-/* In points of percent: below the threshold by so much they stay again; and so much may the
- * difference have moved since they are spread, before it is tried again how it is when they
- * stay. */
+/* In points of percent: below the threshold by so much, or by half of it, they stay again; and so
+ * much may the difference have moved since they are spread, before it is tried again how it is
+ * when they stay. */
 #define BACK_POINTS 15
 #define MOVED_POINTS 20
 /* More throughput than by so much is worth crossing nodes. */
@@ -182,6 +182,11 @@ static const char *while_they_stay(struct balance *b, const struct shown *s)
 	return fuller ? spread_them(b) : NULL;
 }
 
+static double back_below(double percent)
+{
+	return percent > 2 * BACK_POINTS ? percent - BACK_POINTS : percent / 2;
+}
+
 static const char *while_spread(struct balance *b, const struct shown *s)
 {
 	if (s->crossed && s->throughput < b->before * GAIN) {
@@ -191,7 +196,7 @@ static const char *while_spread(struct balance *b, const struct shown *s)
 		set_spread(b, false);
 		return "crossing nodes made nothing faster";
 	}
-	if (s->difference < (double)b->percent - BACK_POINTS) {
+	if (s->difference < back_below(b->percent)) {
 		b->patience = 1;
 		set_spread(b, false);
 		return "the nodes' links are used alike";

@@ -477,6 +477,33 @@ static void test_most(void **state)
 	assert_true(turns_at(60, 1000000, 4000000) > 0);
 }
 
+/* For a second the links of one node are used by 15 points more than another's, then all alike: a
+ * threshold of 10 lets blocks stay again. */
+static void test_low_threshold(void **state)
+{
+	static const int nodes[] = { 0, 1, 2 };
+	static const bool alive[] = { true, true, true };
+	static const uint64_t rate[] = { 1000000, 1000000, 1000000 };
+	unsigned turns = 0;
+	struct balance b;
+	const char *why;
+
+	(void)state;
+	balance_init(&b, nodes, 3, 10, 500 * MS, 0);
+	for (unsigned ms = 1; ms <= 5000; ms++) {
+		for (uint32_t i = 0; i < 3; i++) {
+			uint64_t bytes = ms <= 1000 ? 450 + 75 * i : 600;
+
+			balance_chosen(&b, i, true, bytes);
+			balance_acked(&b, i, bytes);
+		}
+		turns += balance_check(&b, rate, alive, ms * MS, &why);
+		assert_true(ms != 1000 || atomic_load(&b.spread));
+	}
+	assert_false(atomic_load(&b.spread));
+	assert_int_equal(turns, 2);
+}
+
 /* ---- choices ---- */
 
 static void test_distance(void **state)
@@ -546,6 +573,7 @@ int main(void)
 		cmocka_unit_test(test_unknown),
 		cmocka_unit_test(test_full),
 		cmocka_unit_test(test_most),
+		cmocka_unit_test(test_low_threshold),
 	};
 
 	return cmocka_run_group_tests_name("balance", tests, NULL, NULL);

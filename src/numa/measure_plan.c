@@ -162,7 +162,7 @@ static int plan_nodes(const struct topo *t, struct measure_plan *p, uint64_t lea
 }
 
 /* What a control group has is for the buffers of all nodes together: beyond it the kernel would
- * end the process. */
+ * end the process, or slow it down. */
 static int fit_in_group(struct measure_plan *p, uint64_t least, uint64_t *fit, struct err *e)
 {
 	uint64_t limit = cgroup_memory_limit("/proc/self/cgroup", "/sys/fs/cgroup");

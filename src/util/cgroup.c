@@ -14,34 +14,50 @@
 #define LIST_MAX 65536
 #define NUMBER_MAX 64
 
-/* "max" is no number, and no limit. */
-static uint64_t limit_in(const char *dir, const char *group, const char *file)
+/* The first len bytes of group. "max" is no number, and no limit. */
+static uint64_t limit_in(const char *dir, const char *group, int len, const char *file)
 {
 	CLEANUP_FREE char *text = NULL;
 	char path[PATH_MAX];
 	uint64_t bytes;
 
-	if ((size_t)snprintf(path, sizeof(path), "%s%s/%s", dir, group, file) >= sizeof(path) ||
-	    read_file(path, NUMBER_MAX, &text, NULL))
+	if ((size_t)snprintf(path, sizeof(path), "%s%.*s/%s", dir, len, group, file) >=
+		    sizeof(path) || read_file(path, NUMBER_MAX, &text, NULL))
 		return UINT64_MAX;
 	text[strcspn(text, "\n")] = '\0';
 	return parse_uint(text, 0, UINT64_MAX, &bytes) ? UINT64_MAX : bytes;
 }
 
-/* group: "/a/b" below dir, which is cut. A group may have less than those above it, or more. */
-static uint64_t least_upwards(const char *dir, char *group, const char *file)
+/* group: "/a/b" below dir. A group may have less than those above it, or more. */
+static uint64_t least_upwards(const char *dir, const char *group, const char *file)
 {
+	int len = (int)strlen(group);
 	uint64_t least = UINT64_MAX;
 
 	for (;;) {
-		char *last = strrchr(group, '/');
-		uint64_t limit = limit_in(dir, group, file);
+		uint64_t limit = limit_in(dir, group, len, file);
 
 		least = limit < least ? limit : least;
-		if (!last)
+		if (!len)
 			return least;
-		*last = '\0';
+		while (--len && group[len] != '/')
+			;
 	}
+}
+
+/* Above memory.max a process is ended; above memory.high it is made to wait for memory to be
+ * reclaimed, and blocks that are locked cannot be. */
+static uint64_t least_of_v2(const char *sys, const char *group)
+{
+	static const char *const files[] = { "memory.max", "memory.high" };
+	uint64_t least = UINT64_MAX;
+
+	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+		uint64_t limit = least_upwards(sys, group, files[i]);
+
+		least = limit < least ? limit : least;
+	}
+	return least;
 }
 
 /* "memory" in "cpu,memory"? */
@@ -71,7 +87,7 @@ static uint64_t limit_of_line(char *line, const char *sys)
 	if (strstr(group, "/.."))
 		*group = '\0';
 	if (!*list)
-		return least_upwards(sys, group, "memory.max");
+		return least_of_v2(sys, group);
 	if (!names_memory(list) ||
 	    (size_t)snprintf(dir, sizeof(dir), "%s/memory", sys) >= sizeof(dir))
 		return UINT64_MAX;

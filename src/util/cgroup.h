@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What the control groups leave this process of the machine (kernel documentation,
- * admin-guide/cgroup-v2, "memory.max"; v1: memory.limit_in_bytes). */
+ * admin-guide/cgroup-v2, "memory.max" and "memory.high"; v1: memory.limit_in_bytes). */
 #ifndef RFTP_UTIL_CGROUP_H
 #define RFTP_UTIL_CGROUP_H
 

@@ -27,4 +27,19 @@ check "no half of an initramfs is kept" test -z "$(find "$tmp/cache" -type f)"
 check "nor anything else" test -z "$(ls -A "$tmp/temp")"
 rm "$tmp/bin/modprobe"
 
+# A machine that takes its time to end, and writes into the directory that it shares with run.
+# shellcheck disable=SC2016 # expanded in there
+stand_in qemu-system-x86_64 '[[ $* =~ id=vm,path=([^ ]*),security ]] && shared=${BASH_REMATCH[1]}' \
+	'trap "sleep 1; : >\"$shared/last\"; exit 1" TERM' \
+	'echo $$ >"'"$tmp/machine"'"' 'while :; do sleep 0.1; done'
+"${guest[@]}" "$tmp/bin/script" >"$tmp/out" 2>"$tmp/err" &
+runner=$!
+check "a guest is there" patience 20 test -s "$tmp/machine"
+kill -TERM $runner
+wait $runner
+status=$?
+check "it can be ended" status_is 143
+check "and is gone then" not kill -0 "$(cat "$tmp/machine")"
+check "with all that was made for it" test -z "$(ls -A "$tmp/temp")"
+
 finish

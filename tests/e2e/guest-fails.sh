@@ -27,6 +27,17 @@ check "no half of an initramfs is kept" test -z "$(find "$tmp/cache" -type f)"
 check "nor anything else" test -z "$(ls -A "$tmp/temp")"
 rm "$tmp/bin/modprobe"
 
+# What is handed to QEMU.
+run "${guest[@]}" --nodes 2 --cpus 3 "$tmp/bin/script"
+check "three processors are not shared out evenly" test "$status" -eq 2 -a -s "$tmp/err"
+run "${guest[@]}" --env NAME "$tmp/bin/script"
+check "a variable without a value" test "$status" -eq 2 -a -s "$tmp/err"
+stand_in qemu-system-x86_64 'printf "%s\n" "$@" >"'"$tmp/machine"'"'
+run "${guest[@]}" --logs "$tmp/a,b" --wire "listen:$tmp/c,d" "$tmp/bin/script"
+check "a directory with a comma" grep -q "path=.*/a,,b,security" "$tmp/machine"
+check "a socket with one" grep -q "addr.path=.*/c,,d\$" "$tmp/machine"
+rm "$tmp/machine"
+
 # A machine that takes its time to end, and writes into the directory that it shares with run.
 # shellcheck disable=SC2016 # expanded in there
 stand_in qemu-system-x86_64 '[[ $* =~ id=vm,path=([^ ]*),security ]] && shared=${BASH_REMATCH[1]}' \
@@ -39,7 +50,7 @@ kill -TERM $runner
 wait $runner
 status=$?
 check "it can be ended" status_is 143
-check "and is gone then" not kill -0 "$(cat "$tmp/machine")"
+check "and is gone then" gone "$(cat "$tmp/machine")"
 check "with all that was made for it" test -z "$(ls -A "$tmp/temp")"
 
 finish

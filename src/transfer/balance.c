@@ -65,22 +65,31 @@ struct used {
 	double could;           /* bytes */
 };
 
-/* Half of its blocks, or more, were waited for: what went is what the path can, whatever it could
- * for a moment. */
-static bool was_full(struct balance_path *p)
+/* Blocks that have had their turn since the last check. */
+static uint64_t blocks_since(const struct balance *b)
 {
-	uint64_t turns = atomic_load(&p->turns), full = atomic_load(&p->full);
-	bool yes = full > p->full_seen && 2 * (full - p->full_seen) >= turns - p->turns_seen;
+	uint64_t blocks = 0;
 
-	p->turns_seen = turns;
+	for (uint32_t i = 0; i < b->n; i++)
+		blocks += atomic_load(&b->path[i].turns) - b->path[i].turns_seen;
+	return blocks;
+}
+
+/* For half of all blocks, or more, there was no room by it nor by another: what went is what the
+ * path can, whatever it could for a moment. */
+static bool was_full(struct balance_path *p, uint64_t blocks)
+{
+	uint64_t full = atomic_load(&p->full);
+	bool yes = full > p->full_seen && 2 * (full - p->full_seen) >= blocks;
+
+	p->turns_seen = atomic_load(&p->turns);
 	p->full_seen = full;
 	return yes;
 }
 
-static struct used look_at(struct balance *b, uint32_t i, struct shown *s, double rate,
+static struct used look_at(struct balance_path *p, struct shown *s, uint64_t blocks, double rate,
 			   double seconds)
 {
-	struct balance_path *p = &b->path[i];
 	/* In this order there is never more that is local than there is. */
 	uint64_t near = atomic_load(&p->local), chosen = atomic_load(&p->chosen);
 	uint64_t acked = atomic_load(&p->acked);
@@ -90,7 +99,7 @@ static struct used look_at(struct balance *b, uint32_t i, struct shown *s, doubl
 	struct used u = { .local = went * share, .could = rate * seconds };
 
 	/* What it could of late may be less than what it did in all the interval. */
-	if (was_full(p) || u.could < went)
+	if (was_full(p, blocks) || u.could < went)
 		u.could = went;
 	s->throughput += went;
 	s->crossed |= near - p->local_seen < chosen - p->chosen_seen;
@@ -127,10 +136,11 @@ static struct shown look(struct balance *b, const uint64_t *rate, const bool *al
 {
 	struct shown s = { 0 };
 	struct used used[NICS_MAX];
+	uint64_t blocks = blocks_since(b);
 	double most = 0, least = -1;
 
 	for (uint32_t i = 0; i < b->n; i++)
-		used[i] = look_at(b, i, &s, (double)rate[i], seconds);
+		used[i] = look_at(&b->path[i], &s, blocks, (double)rate[i], seconds);
 	for (uint32_t i = 0; i < b->n; i++) {
 		double use;
 
@@ -212,15 +222,6 @@ static const char *while_spread(struct balance *b, const struct shown *s)
 	return "the load has moved";
 }
 
-static bool has_shown_enough(const struct balance *b)
-{
-	uint64_t blocks = 0;
-
-	for (uint32_t i = 0; i < b->n; i++)
-		blocks += atomic_load(&b->path[i].turns) - b->path[i].turns_seen;
-	return blocks >= BLOCKS_LEAST;
-}
-
 /* When to look next: soon after a change, to begin anew there; then after a whole interval. */
 static void set_next(struct balance *b, bool changed, uint64_t now)
 {
@@ -241,7 +242,7 @@ bool balance_check(struct balance *b, const uint64_t *rate, const bool *alive, u
 	struct shown s;
 
 	*why = NULL;
-	if (b->n < 2 || now < b->next || !has_shown_enough(b))
+	if (b->n < 2 || now < b->next || blocks_since(b) < BLOCKS_LEAST)
 		return false;
 	s = look(b, rate, alive, (double)(now - b->checked) / 1e9);
 	if (!b->settling)

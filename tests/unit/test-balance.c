@@ -410,7 +410,8 @@ static void test_slow(void **state)
 }
 
 /* So much went by a path of node 0, whose best is known, in a tenth of a check; whoever wanted a
- * block had to wait so often, of ten times, all that four times over; the other node's path lives or not. */
+ * block had to wait so often, of ten times, all that four times over; the other node's path lives
+ * or not. */
 #define TIMES 4
 static bool spreads(uint64_t went, uint64_t best, unsigned waits, bool other)
 {

@@ -186,7 +186,7 @@ if ! is_root || [ ${#as_other[@]} -gt 0 ]; then
 	stop_server
 	url=$anonymous
 else
-	skip "unreadable files" "root reads all, and setpriv is missing"
+	skip "unreadable files" "root reads all, and others have no setpriv, or may not come here"
 fi
 
 # ---- no room ----

@@ -232,8 +232,9 @@ same_trees() { "$lib/compare-trees" "$@" | comment; return "${PIPESTATUS[0]}"; }
 # random FILE SIZE
 random() { head -c "$2" /dev/urandom >"$1"; }
 
-# as_other COMMAND...: as somebody without privileges, when we are root
-as_other=()
-if is_root && command -v setpriv >/dev/null; then
-	as_other=(setpriv --reuid=65534 --regid=65534 --clear-groups --)
+# as_other COMMAND...: as somebody without privileges, when we are root, and when others get as
+# far as the programs and the files of a test
+as_other=(setpriv --reuid=65534 --regid=65534 --clear-groups --)
+if ! is_root || ! "${as_other[@]}" test -x "$(command -v rftp)" -a -x "${tmp%/*}" 2>/dev/null; then
+	as_other=()
 fi

@@ -92,8 +92,10 @@ static int walk(const char *name, bool follow, struct log *l)
 {
 	struct dirs *s = dirs_new(MAX_OPEN);
 	int r, fd = open(tmp_at(name), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	struct dir *top = dir_top(s, fd, name);
+	struct dir *top;
 
+	assert_true(fd >= 0);
+	top = dir_top(s, fd, name);
 	assert_non_null(top);
 	r = walk_tree(s, top, follow, note, l);
 	dir_put(top);

@@ -12,6 +12,7 @@
 
 #define MEMORY_MIN (1u << 20)
 #define BALANCE_NS_MIN 100000000u
+#define BALANCE_NS_MAX 3600000000000u
 
 struct option_def {
 	const char *name;
@@ -159,8 +160,9 @@ static int set_numa_balance(struct srv_options *o, const char *value, struct err
 
 static int set_numa_interval(struct srv_options *o, const char *value, struct err *e)
 {
-	if (parse_duration(value, &o->balance_ns) || o->balance_ns < BALANCE_NS_MIN)
-		return err_set(e, -EINVAL, "\"%s\" is not a time of 100ms or more, as in 5s",
+	if (parse_duration(value, &o->balance_ns) || o->balance_ns < BALANCE_NS_MIN ||
+	    o->balance_ns > BALANCE_NS_MAX)
+		return err_set(e, -EINVAL, "\"%s\" is not a time from 100ms to 1h, as in 5s",
 			       printable(value));
 	return 0;
 }

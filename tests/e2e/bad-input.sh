@@ -426,6 +426,7 @@ for words in "" "--anonymous ro" "--root $tmp" "--root $tmp --anonymous maybe" "
 	"--nonsense" "--root $tmp --anonymous ro --listen localhost:7321" \
 	"--root $tmp --anonymous ro --data-ports 5" "--root $tmp --anonymous ro --data-ports 9-8" \
 	"--root $tmp --anonymous ro --prot-min most" "--root $tmp --anonymous ro --memory 1023K" \
+	"--root $tmp --anonymous ro --numa-interval 99ms" "--root $tmp --anonymous ro --numa-interval 61m" \
 	"--stdio --listen 127.0.0.1:0" "--stdio --users $tmp/users" "--stdio --anonymous ro"; do
 	# shellcheck disable=SC2086
 	run rftpd $words

@@ -11,7 +11,9 @@ rdma_modules || skip_all "the guest's kernel has no RDMA"
 rdma_veth v0 v1 10.0.0.1 10.0.0.2
 serve 10.0.0.2 16777216
 
+# Of all of it: what an earlier one has left would make it too short to be killed in the middle.
 slow_put() { # OP
+	rm -f "$root"/.rftp-*
 	begin put --transport rdma --op "$1" --rate 3M --retries 0
 	under_way rxe_v0
 }
@@ -19,7 +21,6 @@ slow_put() { # OP
 # ---- peers that die ----
 
 for op in write read; do
-	rm -f "$root"/.rftp-*
 	slow_put $op
 	kill -KILL "$client"
 	end 2>/dev/null

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+/* rftp-iser: storage of a host, bound to its NUMA nodes, served by iSER, and used. */
+#include "iser_setup/tool.h"
+
+static const struct tool_command commands[] = {
+	{ 0 }
+};
+
+int main(int argc, char **argv)
+{
+	return tool_main("rftp-iser", commands, argc, argv);
+}

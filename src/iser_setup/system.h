@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What the kernel's target (LIO) serves now, and what it stands on: read from configfs
+ * (/sys/kernel/config/target), /proc and the filesystems; changes nothing, and needs neither
+ * targetcli nor rtslib. */
+#ifndef RFTP_ISER_SYSTEM_H
+#define RFTP_ISER_SYSTEM_H
+
+#include "iser_setup/plan.h"
+
+struct lio_store {
+	char *plugin, *name;  /* "fileio", "node0-disk0" */
+	char *dir;            /* its directory in configfs */
+	char *path;           /* the file or device; "" for a ramdisk */
+	char *serial;         /* "" as long as it is not enabled */
+	uint64_t size;        /* bytes */
+	bool enabled, write_back;
+};
+
+struct lio_portal {
+	char *address;        /* without brackets */
+	unsigned port;
+	bool iser;
+};
+
+struct lio_lun {
+	unsigned lun;
+	char *plugin, *store; /* NULL: its link is broken */
+};
+
+struct lio_acl {
+	char *initiator;
+	char *user, *secret, *mutual_user, *mutual_secret; /* "": none; never to be printed */
+	unsigned *luns;       /* those it is given, of the portal group */
+	size_t n_luns;
+	bool logged_in;
+	char *session;        /* what LIO tells of the session, one line; "" without */
+};
+
+struct lio_target {
+	char *iqn;
+	unsigned tag;         /* of the portal group; a target of ours has one, 1 */
+	char *dir;            /* the portal group's directory */
+	bool enabled;
+	struct lio_portal *portals;
+	size_t n_portals;
+	struct lio_lun *luns;
+	size_t n_luns;
+	struct lio_acl *acls;
+	size_t n_acls;
+	unsigned dynamic;     /* sessions of initiators without an ACL */
+};
+
+struct tmpfs_mount {
+	char *path, *source, *options;
+	struct ids nodes;     /* mpol's; empty: it has none */
+};
+
+struct lio {
+	bool there;           /* configfs has target at all: target_core_mod is loaded */
+	bool iscsi;           /* and the fabric: iscsi_target_mod */
+	char *cpus;           /* cpus_allowed_list; NULL: this kernel has none */
+	struct lio_store *stores;
+	size_t n_stores;
+	struct lio_target *targets; /* one per portal group */
+	size_t n_targets;
+	struct tmpfs_mount *mounts;
+	size_t n_mounts;
+};
+
+/* configfs: NULL for RFTP_CONFIGFS of the environment or else /sys/kernel/config; mounts likewise
+ * by RFTP_PROC or /proc. A kernel without LIO is no error. NULL with text. */
+struct lio *lio_read(const char *configfs, struct err *e);
+void lio_free(struct lio *l); /* wipes secrets */
+void cleanup_lio(struct lio **l);
+#define CLEANUP_LIO CLEANUP(cleanup_lio)
+
+/* NULL: there is none. */
+const struct lio_store *lio_store(const struct lio *l, const char *plugin, const char *name);
+const struct lio_target *lio_target(const struct lio *l, const char *iqn);
+const struct lio_portal *lio_portal(const struct lio_target *t, const char *address,
+				    unsigned port);
+const struct lio_lun *lio_lun(const struct lio_target *t, unsigned lun);
+const struct lio_acl *lio_acl(const struct lio_target *t, const char *initiator);
+const struct tmpfs_mount *lio_mount(const struct lio *l, const char *path);
+/* An attribute's value, of what has dir: 0; -ENOENT: it has none of this name; -EINVAL. */
+int lio_attribute(const char *dir, const char *name, unsigned long long *value);
+
+#endif

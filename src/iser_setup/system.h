@@ -13,7 +13,9 @@ struct lio_store {
 	char *path;           /* the file or device; "" for a ramdisk */
 	char *serial;         /* "" as long as it is not enabled */
 	uint64_t size;        /* bytes */
-	bool enabled, write_back;
+	bool enabled;
+	bool write_back;      /* what was written may be lost until it is flushed, and initiators
+	                       * are told; an iblock's is its device's, which LIO leaves alone */
 };
 
 struct lio_portal {
@@ -36,9 +38,12 @@ struct lio_acl {
 	char *session;        /* what LIO tells of the session, one line; "" without */
 };
 
+#define LIO_TAG 1u      /* of the one portal group that a target of ours has */
+#define LIO_NO_GROUP 0u
+
 struct lio_target {
 	char *iqn;
-	unsigned tag;         /* of the portal group; a target of ours has one, 1 */
+	unsigned tag;         /* of the portal group; LIO_NO_GROUP: it has none, and nothing else */
 	char *dir;            /* the portal group's directory */
 	bool enabled;
 	struct lio_portal *portals;
@@ -74,7 +79,8 @@ void lio_free(struct lio *l); /* wipes secrets */
 void cleanup_lio(struct lio **l);
 #define CLEANUP_LIO CLEANUP(cleanup_lio)
 
-/* NULL: there is none. */
+/* NULL: there is none. Of several portal groups lio_target is LIO_TAG's, if there is that one.
+ * An address is the same however it is written. */
 const struct lio_store *lio_store(const struct lio *l, const char *plugin, const char *name);
 const struct lio_target *lio_target(const struct lio *l, const char *iqn);
 const struct lio_portal *lio_portal(const struct lio_target *t, const char *address,
@@ -83,6 +89,7 @@ const struct lio_lun *lio_lun(const struct lio_target *t, unsigned lun);
 const struct lio_acl *lio_acl(const struct lio_target *t, const char *initiator);
 const struct tmpfs_mount *lio_mount(const struct lio *l, const char *path);
 /* An attribute's value, of what has dir: 0; -ENOENT: it has none of this name; -EINVAL. */
+#define LIO_ATTRIBUTE_MAX 4096u /* bytes */
 int lio_attribute(const char *dir, const char *name, unsigned long long *value);
 
 #endif

@@ -8,6 +8,13 @@
 #include "numa/numa.h"
 #include "util/util.h"
 
+/* The program: RFTP_ISER_LIO of the environment, or else the one that was installed. */
+#define WORKER_PROGRAM "rftp-iser-lio"
+#define WORKER_LINE_MAX (1u << 20) /* bytes of a request, and of an answer */
+/* So long, in seconds, an answer is waited for; RFTP_ISER_LIMIT of the environment is another
+ * number. The memory of a big back store takes its time, as do sessions that end. */
+#define WORKER_LIMIT 1800u
+
 struct worker;
 
 /* Whose CPUs and memory it has, for what it allocates in the kernel: node, or NODE_UNKNOWN for
@@ -18,8 +25,10 @@ struct worker *worker_new(int node, struct err *e);
 void worker_free(struct worker *w);
 
 /* One request, {"do": "create-target", "iqn": ...}; its reference is taken. 0; or -EIO with what
- * went wrong as rtslib told it; -EPIPE: it has died. What it did of a request that failed it has
- * taken back. */
+ * went wrong as rtslib told it, and then it has taken back what it did of the request. Half of it
+ * may be left of these: -EPIPE: it has died; the next request finds a new one. -EPROTO: what it
+ * said is no answer; likewise. -ETIMEDOUT: it has not answered, may still be at it, and will not be
+ * asked again. No signal that comes meanwhile ends what is begun. */
 int worker_do(struct worker *w, json_t *request, struct err *e);
 
 #endif

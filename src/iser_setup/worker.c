@@ -12,14 +12,14 @@
 #include <unistd.h>
 
 #define END_MS 10000     /* from its input's end to its own, with nothing to do */
-#define ARGS_MAX 5
+#define ARGS_MAX 6
 #define ARG_MAX_LEN 40
 #define NUMACTL "numactl (package numactl)"
 
 struct worker {
 	char *program;
 	char nodes[2][ARG_MAX_LEN];  /* numactl's options */
-	char *argv[ARGS_MAX];        /* with one place for an option at the end */
+	char *argv[ARGS_MAX];        /* with a place for an option before the NULL */
 	unsigned argc;
 	struct process process;
 	bool stuck;                  /* it has not answered in time */

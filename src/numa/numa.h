@@ -109,6 +109,11 @@ struct caches topo_caches(const struct topo *t, const struct ids *cpus);
  * a soft-RoCE device) is where all of those are. */
 int topo_netdev(const struct topo *t, const char *ifname);
 int topo_rdma(const struct topo *t, const char *device);
+/* The RDMA device that network interface ifname is used by: its card's, a soft one that stands on
+ * it, or, of a VLAN or a bond, one that has a GID by it; the card's own when there are several.
+ * 0; -ENOENT: there is none, or no such interface. */
+#define RDMA_NAME 64
+int topo_netdev_rdma(const struct topo *t, const char *ifname, char device[RDMA_NAME]);
 /* A network interface's speed in Mbit/s; 0: not known, or no link. */
 uint32_t topo_netdev_mbps(const struct topo *t, const char *ifname);
 /* Of the completion vectors 0 to vectors - 1 of an RDMA device the nth, counted around, whose

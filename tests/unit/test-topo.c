@@ -63,6 +63,31 @@ static void test_two(void **state)
 	topo_free(t);
 }
 
+static void test_rdma_of(void **state)
+{
+	static const struct { const char *machine, *netdev, *device; } cases[] = {
+		{ "two", "ens1f0", "mlx5_0" },
+		{ "two", "ens2f0", "mlx5_1" }, /* and not rxe0, which stands on it, too */
+		{ "two", "bond1", "siw0" },    /* by a GID */
+		{ "two", "lo", "rxe1" },
+		{ "two", "eth0", "" }, { "two", "ens2f0.100", "" }, { "two", "none", "" },
+		{ "two", "..", "" }, { "two", "", "" },
+		{ "eight", "eth4", "mlx4_0" }, { "one", "eth0", "" }, { "four", "p1", "" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct topo *t = sysfs_topo(cases[i].machine);
+		char device[RDMA_NAME] = "?";
+		int r = topo_netdev_rdma(t, cases[i].netdev, device);
+
+		if (strcmp(device, cases[i].device) != 0)
+			fail_msg("%s of %s has \"%s\"", cases[i].netdev, cases[i].machine, device);
+		assert_int_equal(r, *device ? 0 : -ENOENT);
+		topo_free(t);
+	}
+}
+
 static void nodes_are(const struct ids *s, const char *what, const char *want)
 {
 	char text[64];
@@ -348,6 +373,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_one),
 		cmocka_unit_test(test_two),
+		cmocka_unit_test(test_rdma_of),
 		cmocka_unit_test(test_disks),
 		cmocka_unit_test(test_copy),
 		cmocka_unit_test(test_loop),

@@ -52,7 +52,8 @@ const char *iser_attribute_wrong(const char *name)
 
 const char *iser_serial_wrong(const char *serial)
 {
-	static const char form[] = "is no UUID, as 6d9f1f6e-5a0c-4a5e-9d0b-3f1a2b4c5d6e";
+	static const char form[] = "is no UUID in lower case, as "
+				   "6d9f1f6e-5a0c-4a5e-9d0b-3f1a2b4c5d6e";
 
 	if (!serial || !*serial)
 		return missing;
@@ -62,8 +63,7 @@ const char *iser_serial_wrong(const char *serial)
 		const bool dash = i == 8 || i == 13 || i == 18 || i == 23;
 
 		if (dash ? serial[i] != '-' : !strchr(HEX, serial[i]))
-			return strchr(HEX "-" UPPER, serial[i]) && isupper((unsigned char)serial[i]) ?
-				"is a UUID with upper case letters: write it in lower case" : form;
+			return form;
 	}
 	return NULL;
 }
@@ -94,7 +94,8 @@ static const char *domain_wrong(const char *s)
 /* What is behind "iqn." */
 static const char *dated_wrong(const char *s)
 {
-	static const char date[] = "has no date behind \"iqn.\", as in iqn.2026-01.org.example:disk";
+	static const char date[] = "has no date behind \"iqn.\", as in "
+				   "iqn.2026-01.org.example:disk";
 	const char *wrong, *rest;
 
 	if (strspn(s, DIGITS) != 4 || s[4] != '-' || strspn(s + 5, DIGITS) != 2 || s[7] != '.')

@@ -101,8 +101,8 @@ static int check_size(const struct iser_store *s, const struct where *at, struct
 	char what[64];
 
 	if (s->kind == ISER_BLOCK)
-		return s->size ? wrong(e, at, "size", "is there, but a block device is served whole")
-			       : 0;
+		return s->size ? wrong(e, at, "size", "is there, but a block device is served "
+				       "whole") : 0;
 	if (!s->size)
 		return wrong(e, at, "size", "is missing");
 	if (s->size < SIZE_LEAST)

@@ -3,6 +3,7 @@
 #include "iser_setup/tool.h"
 
 static const struct tool_command commands[] = {
+	{ "plan", "what this host is to serve: a file to read, change and apply", tool_plan },
 	{ 0 }
 };
 

@@ -1,7 +1,7 @@
 #!/bin/bash
 # shellcheck disable=SC2034,SC2154,SC2317 # lib.sh and bash know them
-# What bash offers behind rftp, rftpd and rftp-numa: all commands and options that --help has, words
-# of their arguments, local names. TAP.
+# What bash offers behind rftp, rftpd, rftp-numa and rftp-iser: all commands and options that --help
+# has, words of their arguments, local names. TAP.
 
 . "${top_srcdir:?}/tests/e2e/lib.sh"
 
@@ -78,6 +78,25 @@ check "a directory to measure on, or a file" test "$(offered rftp-numa affinity 
 check "another machine's sysfs" offers "dir" rftp-numa topo --sysfs ''
 check "nothing for a node" offers "" rftp-numa affinity --device-node ''
 check "nor behind what has no argument" offers "" rftp-numa affinity --buffered ''
+
+# ---- rftp-iser ----
+
+commands=$(commands_of rftp-iser)
+check "rftp-iser has commands" test "$(wc -w <<<"$commands")" -ge 1
+check "all are offered" offers "$commands" rftp-iser ''
+check "one of its commands" offers "plan" rftp-iser pl
+check "its own options" offers "-h --help -V --version" rftp-iser -
+for c in $commands; do
+	check "the options of rftp-iser $c" offers "$(options_of rftp-iser "$c")" rftp-iser "$c" -
+done
+check "a file that says what is wanted" test "$(offered rftp-iser plan '')" = "$(printf '.hidden\ndir\nfile\ntwo words')"
+check "how it is written" offers "through back" rftp-iser plan --write ''
+check "a secret is generated" offers "generate" rftp-iser plan --chap g
+check "or in a file" offers "file" rftp-iser plan --mutual-chap f
+check "a plan to check" offers "file" rftp-iser plan --check f
+check "where secrets go" offers "dir" rftp-iser plan --secrets ''
+check "a device" offers "/dev/null" rftp-iser plan --block /dev/nul
+check "nothing for a size" offers "" rftp-iser plan --tmpfs ''
 
 # As it is typed.
 if command -v python3 >/dev/null; then

@@ -49,14 +49,14 @@ program() {
 # The commands that a program's help lists.
 commands_of() { "$1" --help | sed -nE '/^Commands:/,/^$/s/^  ([a-z]+) .*/\1/p'; }
 
-# tool NAME: of those whose commands have options of their own.
+# tool NAME SECTION: of those whose commands have options of their own.
 tool() {
 	{
 		"$1" --help
 		commands_of "$1" | while read -r command; do "$1" "$command" --help; done
 	} | help_options | LC_ALL=C sort -u >"$tmp/help"
-	man_options "$man/$1.1" | LC_ALL=C sort -u >"$tmp/man"
-	say "the help of $1's commands and $1(1) have the same options"
+	man_options "$man/$1.$2" | LC_ALL=C sort -u >"$tmp/man"
+	say "the help of $1's commands and $1($2) have the same options"
 }
 
 # Each command's own help has no option that the whole help lacks, and together they have
@@ -81,6 +81,7 @@ program rftp 1
 commands
 synopsis
 program rftpd 8
-tool rftp-numa
+tool rftp-numa 1
+tool rftp-iser 8
 echo "1..$count"
 exit $failed

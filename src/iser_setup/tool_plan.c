@@ -1,0 +1,475 @@
+// SPDX-License-Identifier: Apache-2.0
+/* rftp-iser plan: what a host is to serve, as a file to read, change and apply. */
+#include "iser_setup/planner.h"
+#include "iser_setup/secret_file.h"
+#include "iser_setup/tool.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define HOST_NAME 256
+#define MONTH sizeof("2026-11")
+#define PLAN_INDENT 2
+
+struct plan_options {
+	const char *name, *domain, *iqn, *node, *policy, *write, *chap, *mutual, *secrets, *mounts;
+	const char *sysfs, *addresses, *out, *check;
+	struct tool_list tmpfs, ramdisk, file, block, portal, initiator;
+	bool open, tcp, force;
+};
+
+static const struct tool_option options[] = {
+	{ "tmpfs", TOOL_LIST, offsetof(struct plan_options, tmpfs), "SIZE",
+	  "a file in memory of each node that has an RDMA card", 0, 0 },
+	{ "ramdisk", TOOL_LIST, offsetof(struct plan_options, ramdisk), "SIZE",
+	  "the kernel's own disk in memory, likewise", 0, 0 },
+	{ "file", TOOL_LIST, offsetof(struct plan_options, file), "FILE:SIZE",
+	  "a file, served by the node that it is on", 0, 0 },
+	{ "block", TOOL_LIST, offsetof(struct plan_options, block), "DEVICE",
+	  "a disk, served by the node that it is on", 0, 0 },
+	{ "node", TOOL_TEXT, offsetof(struct plan_options, node), "LIST",
+	  "these nodes only, as 0,1", 0, 0 },
+	{ "policy", TOOL_TEXT, offsetof(struct plan_options, policy), "bind|prefer",
+	  "a tmpfs has memory of its node only, or of others', too (bind)", 0, 0 },
+	{ "write", TOOL_TEXT, offsetof(struct plan_options, write), "through|back",
+	  "what is written is kept at once, or when it is flushed (through)", 0, 0 },
+	{ "portal", TOOL_LIST, offsetof(struct plan_options, portal), "NODE=ADDRESS",
+	  "where a node is served, or the interface: 1=ens2f0", 0, 0 },
+	{ "tcp", TOOL_SWITCH, offsetof(struct plan_options, tcp), NULL,
+	  "plain iSCSI where there is no RDMA", 0, 0 },
+	{ "initiator", TOOL_LIST, offsetof(struct plan_options, initiator), "IQN",
+	  "a host that may log in", 0, 0 },
+	{ "open", TOOL_SWITCH, offsetof(struct plan_options, open), NULL,
+	  "anyone may log in, and write", 0, 0 },
+	{ "chap", TOOL_TEXT, offsetof(struct plan_options, chap), "generate|FILE",
+	  "initiators prove who they are by a secret", 0, 0 },
+	{ "mutual-chap", TOOL_TEXT, offsetof(struct plan_options, mutual), "generate|FILE",
+	  "and the targets do", 0, 0 },
+	{ "secrets", TOOL_TEXT, offsetof(struct plan_options, secrets), "DIR",
+	  "generated secrets go there (" PLANNER_SECRETS ")", 0, 0 },
+	{ "mounts", TOOL_TEXT, offsetof(struct plan_options, mounts), "DIR",
+	  "tmpfs are mounted below it (" PLANNER_MOUNTS ")", 0, 0 },
+	{ "name", TOOL_TEXT, offsetof(struct plan_options, name), "NAME",
+	  "of the plan (the host's name up to its first dot)", 0, 0 },
+	{ "domain", TOOL_TEXT, offsetof(struct plan_options, domain), "DOMAIN",
+	  "of the targets' names (the host's name)", 0, 0 },
+	{ "iqn", TOOL_TEXT, offsetof(struct plan_options, iqn), "PREFIX",
+	  "the targets' names up to the colon, as iqn.2026-01.org.example", 0, 0 },
+	{ "out", TOOL_TEXT, offsetof(struct plan_options, out), "FILE",
+	  "write the plan there (standard output)", 0, 0 },
+	{ "force", TOOL_SWITCH, offsetof(struct plan_options, force), NULL,
+	  "also over a file that is there", 0, 0 },
+	{ "check", TOOL_TEXT, offsetof(struct plan_options, check), "FILE",
+	  "only check this plan; - is standard input", 0, 0 },
+	{ "addresses", TOOL_TEXT, offsetof(struct plan_options, addresses), "FILE",
+	  "another machine's: lines of NETDEV ADDRESS", 0, 0 },
+	TOOL_SYSFS(struct plan_options),
+	{ 0 },
+};
+
+/* ---- reading ---- */
+
+/* A file, or standard input for "-", malloc'd. name: for texts. NULL with text. */
+static char *read_text(const char *path, const char **name, struct err *e)
+{
+	CLEANUP_FREE char *text = NULL;
+	ssize_t n;
+
+	*name = strcmp(path, "-") ? printable(path) : "standard input";
+	if (strcmp(path, "-") != 0) {
+		size_t len;
+		int r = read_file(path, ISER_PLAN_MAX, &text, &len);
+
+		if (r) {
+			err_sys(e, r, "%s", *name);
+			return NULL;
+		}
+		n = (ssize_t)len;
+	} else {
+		text = malloc(ISER_PLAN_MAX + 1);
+		n = text ? read_full(STDIN_FILENO, text, ISER_PLAN_MAX + 1) : -ENOMEM;
+		if (n > ISER_PLAN_MAX)
+			n = -EFBIG;
+		if (n < 0) {
+			err_sys(e, (int)n, "%s", *name);
+			return NULL;
+		}
+		text[n] = '\0';
+	}
+	if (strlen(text) == (size_t)n)
+		return steal_ptr(&text);
+	err_set(e, -EINVAL, "%s has a NUL in it", *name);
+	return NULL;
+}
+
+/* ---- what was asked for by options ---- */
+
+/* A path from here on, for those in a plan are read elsewhere; malloc'd. NULL: memory is out, or
+ * there is no here. */
+static char *whole_path(const char *path)
+{
+	CLEANUP_FREE char *here = *path == '/' ? NULL : getcwd(NULL, 0);
+	char *out;
+
+	if (*path == '/')
+		return strdup(path);
+	return here && asprintf(&out, "%s/%s", here, path) >= 0 ? out : NULL;
+}
+
+/* One option with its value; NULL: it was not given. */
+static int set(struct spec *s, const char *option, const char *section, const char *key,
+	       const char *value, struct err *e)
+{
+	if (!value || !spec_set(s, section, key, value, e))
+		return 0;
+	return err_prefix(e, "--%s", option);
+}
+
+static int set_path(struct spec *s, const char *option, const char *section, const char *key,
+		    const char *value, struct err *e)
+{
+	CLEANUP_FREE char *path = value ? whole_path(value) : NULL;
+
+	if (value && !path)
+		return err_sys(e, errno ? -errno : -ENOMEM, "--%s %s", option, printable(value));
+	return set(s, option, section, key, path, e);
+}
+
+static int set_list(struct spec *s, const char *option, const char *key,
+		    const struct tool_list *l, struct err *e)
+{
+	for (unsigned i = 0; i < l->n; i++)
+		if (set(s, option, "node *", key, l->word[i], e))
+			return e->code;
+	return 0;
+}
+
+/* "PATH:SIZE", of which spec_set wants "PATH SIZE". */
+static int set_files(struct spec *s, const struct tool_list *l, struct err *e)
+{
+	for (unsigned i = 0; i < l->n; i++) {
+		CLEANUP_FREE char *text = whole_path(l->word[i]);
+		char *colon = text ? strrchr(text, ':') : NULL;
+
+		if (!text)
+			return err_set(e, -ENOMEM, "out of memory");
+		if (!colon)
+			return err_set(e, -EINVAL, "--file %s: its size is missing, as in "
+				       "FILE:100G", printable(l->word[i]));
+		*colon = ' ';
+		if (set(s, "file", "node *", "file", text, e))
+			return e->code;
+	}
+	return 0;
+}
+
+static int set_portals(struct spec *s, const struct tool_list *l, struct err *e)
+{
+	for (unsigned i = 0; i < l->n; i++) {
+		const char *equals = strchr(l->word[i], '=');
+		CLEANUP_FREE char *section = NULL;
+
+		if (!equals)
+			return err_set(e, -EINVAL, "--portal %s: is no NODE=ADDRESS",
+				       printable(l->word[i]));
+		if (asprintf(&section, "node %.*s", (int)(equals - l->word[i]), l->word[i]) < 0) {
+			section = NULL; /* asprintf leaves it undefined */
+			return err_set(e, -ENOMEM, "out of memory");
+		}
+		if (set(s, "portal", section, "portal", equals + 1, e))
+			return e->code;
+	}
+	return 0;
+}
+
+/* For each initiator that the file says nothing else of. */
+static int set_secret(struct spec *s, const char *option, const char *key, bool mutual,
+		      const char *value, struct err *e)
+{
+	if (value && !s->n_initiators)
+		return err_set(e, -EINVAL, "--%s is for initiators, and there are none: "
+			       "--initiator names one", option);
+	for (size_t i = 0; value && i < s->n_initiators; i++) {
+		const struct spec_initiator *in = &s->initiators[i];
+		CLEANUP_FREE char *section = NULL;
+		int r;
+
+		if (mutual ? in->mutual_secret : in->chap_secret)
+			continue;
+		if (asprintf(&section, "initiator %s", in->name) < 0) {
+			section = NULL; /* asprintf leaves it undefined */
+			return err_set(e, -ENOMEM, "out of memory");
+		}
+		r = strcmp(value, SPEC_GENERATE) ? set_path(s, option, section, key, value, e) :
+		    set(s, option, section, key, value, e);
+		if (r)
+			return r;
+	}
+	return 0;
+}
+
+static int set_initiators(struct spec *s, const struct plan_options *o, struct err *e)
+{
+	for (unsigned i = 0; i < o->initiator.n; i++) {
+		CLEANUP_FREE char *section = NULL;
+
+		if (asprintf(&section, "initiator %s", o->initiator.word[i]) < 0) {
+			section = NULL; /* asprintf leaves it undefined */
+			return err_set(e, -ENOMEM, "out of memory");
+		}
+		if (spec_set(s, section, NULL, NULL, e))
+			return err_prefix(e, "--initiator");
+	}
+	if (set_secret(s, "chap", "chap-secret", false, o->chap, e))
+		return e->code;
+	return set_secret(s, "mutual-chap", "mutual-secret", true, o->mutual, e);
+}
+
+static int set_options(struct spec *s, const struct plan_options *o, struct err *e)
+{
+	if (o->node && (ids_parse(o->node, &s->only) || !ids_count(&s->only)))
+		return err_set(e, -EINVAL, "--node %s: is no list of nodes, as 0,2-3",
+			       printable(o->node));
+	if (set(s, "name", "plan", "name", o->name, e) ||
+	    set(s, "domain", "plan", "domain", o->domain, e) ||
+	    set(s, "iqn", "plan", "iqn", o->iqn, e) ||
+	    set_path(s, "secrets", "plan", "secrets", o->secrets, e) ||
+	    set_path(s, "mounts", "plan", "mounts", o->mounts, e) ||
+	    set(s, "open", "plan", "open", o->open ? "yes" : NULL, e) ||
+	    set(s, "tcp", "plan", "tcp", o->tcp ? "yes" : NULL, e) ||
+	    set_list(s, "tmpfs", "tmpfs", &o->tmpfs, e) ||
+	    set_list(s, "ramdisk", "ramdisk", &o->ramdisk, e) || set_files(s, &o->file, e) ||
+	    set_list(s, "block", "block", &o->block, e) ||
+	    set(s, "policy", "node *", "policy", o->policy, e) ||
+	    set(s, "write", "node *", "write", o->write, e) || set_portals(s, &o->portal, e))
+		return e->code;
+	return set_initiators(s, o, e);
+}
+
+/* file: NULL for none. */
+static int ask(struct spec *s, const struct plan_options *o, const char *file, struct err *e)
+{
+	CLEANUP_FREE char *text = NULL;
+	const char *name;
+
+	if (file) {
+		text = read_text(file, &name, e);
+		if (!text || spec_parse(s, name, text, e))
+			return e->code;
+	}
+	return set_options(s, o, e);
+}
+
+/* ---- the plan ---- */
+
+static struct iser_plan *make(struct spec *s, const struct plan_options *o, struct notes *notes,
+			      struct err *e)
+{
+	const bool own = !o->sysfs && !getenv("RFTP_SYSFS");
+	char name[HOST_NAME] = "", month[MONTH];
+	struct host_addresses addresses = { 0 };
+	struct iser_plan *p = NULL;
+	const time_t now = time(NULL);
+	struct topo *t = topo_read(o->sysfs, e);
+	struct tm tm;
+	int r = t ? 0 : e->code;
+
+	gethostname(name, sizeof(name) - 1);
+	strftime(month, sizeof(month), "%Y-%m", gmtime_r(&now, &tm));
+	/* This host's would not be those of another one's cards. */
+	if (!r && (own || o->addresses))
+		r = host_addresses_read(o->addresses, &addresses, e);
+	if (!r) {
+		const struct planner_host h = { t, &addresses, name, month };
+
+		spec_locate(s, t, own);
+		p = planner_plan(s, &h, notes, e);
+	}
+	host_addresses_clear(&addresses);
+	topo_free(t);
+	return p;
+}
+
+static void say(const struct iser_plan *p, const struct notes *notes)
+{
+	struct notes stores CLEANUP_NOTES = { 0 };
+
+	iser_plan_stores(p, &stores);
+	for (size_t i = 0; i < stores.n; i++)
+		log_info("%s", printable(stores.line[i]));
+	for (size_t i = 0; i < notes->n; i++)
+		log_warn("%s", printable(notes->line[i]));
+}
+
+/* ---- secrets ---- */
+
+/* Takes back what was made for a plan that comes to nothing. */
+static void unmake(const struct notes *made)
+{
+	for (size_t i = 0; i < made->n; i++)
+		unlink(made->line[i]);
+}
+
+/* One secret of an initiator: NULL for none, SPEC_GENERATE, or a file, which may be still to
+ * come. */
+static int provide(const struct spec *s, const char *initiator, const char *secret, bool mutual,
+		   struct notes *made, struct err *e)
+{
+	CLEANUP_FREE char *path = NULL;
+	struct err why = ERR_INIT;
+	bool fresh;
+	int r;
+
+	if (secret && strcmp(secret, SPEC_GENERATE) != 0 && secret_check(secret, &why))
+		log_warn("%s", why.text);
+	if (!secret || strcmp(secret, SPEC_GENERATE) != 0)
+		return 0;
+	path = planner_secret(s, initiator, mutual);
+	if (!path)
+		return err_set(e, -ENOMEM, "out of memory");
+	r = secret_make(path, &fresh, e);
+	if (!r && fresh)
+		notes_add(made, "%s", path);
+	return r;
+}
+
+static int provide_all(const struct spec *s, struct notes *made, struct err *e)
+{
+	for (size_t i = 0; i < s->n_initiators; i++) {
+		const struct spec_initiator *in = &s->initiators[i];
+
+		if (provide(s, in->name, in->chap_secret, false, made, e) ||
+		    provide(s, in->name, in->mutual_secret, true, made, e))
+			return e->code;
+	}
+	return 0;
+}
+
+/* ---- out ---- */
+
+/* Before anything is made. */
+static int may_write(const struct plan_options *o, struct err *e)
+{
+	struct stat st;
+
+	if (!o->out || o->force || lstat(o->out, &st))
+		return 0;
+	return err_set(e, -EEXIST, "%s is there already; --force writes over it",
+		       printable(o->out));
+}
+
+static int write_plan(const struct iser_plan *p, const char *out, struct err *e)
+{
+	json_t *json = iser_plan_json(p);
+	char *dumped = json ? json_dumps(json, JSON_INDENT(PLAN_INDENT)) : NULL;
+	CLEANUP_FREE char *text = NULL;
+	int r = 0;
+
+	json_decref(json);
+	if (!dumped || asprintf(&text, "%s\n", dumped) < 0) {
+		text = NULL; /* asprintf leaves it undefined */
+		free(dumped);
+		return err_set(e, -ENOMEM, "out of memory");
+	}
+	free(dumped);
+	if (out)
+		r = write_file_atomic(out, text, strlen(text), 0644);
+	else if (fputs(text, stdout) < 0 || fflush(stdout))
+		r = -errno;
+	return r ? err_sys(e, r, "%s", out ? printable(out) : "standard output") : 0;
+}
+
+/* All or nothing. */
+static int finish(const struct spec *s, const struct iser_plan *p, const struct plan_options *o,
+		  struct err *e)
+{
+	struct notes made CLEANUP_NOTES = { 0 };
+
+	if (may_write(o, e))
+		return e->code;
+	if (provide_all(s, &made, e) || write_plan(p, o->out, e)) {
+		unmake(&made);
+		return e->code;
+	}
+	for (size_t i = 0; i < made.n; i++)
+		log_info("a new secret is in %s", printable(made.line[i]));
+	return 0;
+}
+
+/* ---- the command ---- */
+
+static int plan(const struct plan_options *o, const char *file, struct err *e)
+{
+	CLEANUP_SPEC struct spec *s = spec_new();
+	CLEANUP_ISER_PLAN struct iser_plan *p = NULL;
+	struct notes notes CLEANUP_NOTES = { 0 };
+	int r;
+
+	if (!s)
+		return err_set(e, -ENOMEM, "out of memory");
+	if (ask(s, o, file, e))
+		return e->code;
+	p = make(s, o, &notes, e);
+	if (!p)
+		return e->code;
+	r = finish(s, p, o, e);
+	if (!r)
+		say(p, &notes);
+	return r;
+}
+
+static int check(const char *path, struct err *e)
+{
+	CLEANUP_ISER_PLAN struct iser_plan *p = NULL;
+	struct notes notes CLEANUP_NOTES = { 0 };
+	CLEANUP_FREE char *text = NULL;
+	const char *name;
+
+	text = read_text(path, &name, e);
+	p = text ? iser_plan_parse(name, text, e) : NULL;
+	if (!p)
+		return e->code;
+	iser_plan_doubts(p, &notes);
+	say(p, &notes);
+	return 0;
+}
+
+/* Was anything said but --check? */
+static bool checks_only(const struct plan_options *o, const struct tool_words *words)
+{
+	struct plan_options rest;
+
+	memset(&rest, 0, sizeof(rest)); /* padding, too */
+	rest.check = o->check;
+	return !words->n && !memcmp(&rest, o, sizeof(rest));
+}
+
+enum tool_status tool_plan(int argc, char **argv)
+{
+	struct plan_options o;
+	struct tool_words words = { .names = "[SPEC]", .most = 1 };
+	struct err e = ERR_INIT;
+	enum tool_status status;
+	bool helped;
+	int r;
+
+	memset(&o, 0, sizeof(o)); /* as checks_only compares it */
+	status = tool_options_words(argc, argv, "What this host is to serve, by the file SPEC and "
+				    "by "
+				    "options, as a plan for rftp-iser apply.", options, &o, &words,
+				    &helped);
+	if (status || helped)
+		return status;
+	if (o.check && !checks_only(&o, &words))
+		return tool_misused("--check takes no other option, and no word", NULL);
+	r = o.check ? check(o.check, &e) : plan(&o, words.n ? words.word[0] : NULL, &e);
+	if (r)
+		log_error("%s", *e.text ? e.text : strerror(-r));
+	return r ? TOOL_FAILED : TOOL_DONE;
+}

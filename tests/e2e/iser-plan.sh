@@ -1,0 +1,250 @@
+#!/bin/bash
+# rftp-iser plan: by a file and by options, on descriptions of other machines; its secrets; what is
+# wrong is said in one line, and nothing is written then. TAP.
+
+. "${top_srcdir:?}/tests/e2e/lib.sh"
+need python3
+unset RFTP_SYSFS
+umask 022
+
+man=$top_srcdir/man/rftp-iser.8
+me=iqn.2026-01.org.example:me
+"$lib/make-sysfs" "$top_srcdir/tests/unit/sysfs/two" "$tmp/two"
+printf '%s\n' 'ens1f0 192.0.2.1' 'ens2f0 192.0.2.2' 'eth0 192.0.2.9' >"$tmp/addresses"
+
+# plan OPTION...: of a machine of two nodes; what it prints is in $tmp/out
+plan() { run rftp-iser plan --sysfs "$tmp/two" --addresses "$tmp/addresses" "$@"; }
+# The same with what each plan needs.
+full() { plan --name s --iqn iqn.2026-01.org.example --secrets "$tmp/secrets" "$@"; }
+# is EXPRESSION: of Python, over the plan p in $tmp/out, t its targets
+is() {
+	python3 -c 'import json, sys
+p = json.load(open(sys.argv[1]))
+t = p["targets"]
+sys.exit(not eval(sys.argv[2]))' "${plan_file:-$tmp/out}" "$1"
+}
+# warned TEXT; told TEXT: a line on standard error
+warned() { grep -q -e "^rftp-iser: warning: .*$1" "$tmp/err"; }
+told() { grep -q -e "^rftp-iser: $1" "$tmp/err"; }
+# fails STATUS TEXT: one line, and nothing besides
+fails() {
+	status_is "$1" && [ ! -s "$tmp/out" ] && [ "$(wc -l <"$tmp/err")" -eq 1 ] &&
+		grep -qF -e "$2" "$tmp/err" && grep -q '^rftp-iser: ' "$tmp/err"
+}
+
+# ---- by options ----
+
+full --tmpfs 4M --initiator "$me" --chap generate
+check "a tmpfs on each node" status_is 0
+check "a target per node, by the node's card" is '[(x["node"], x["portals"][0]["address"], x["portals"][0]["netdev"], x["portals"][0]["iser"], x["luns"][0]["node"]) for x in t] == [(0, "192.0.2.1", "ens1f0", True, 0), (1, "192.0.2.2", "ens2f0", True, 1)]'
+check "called after plan and node" is '[x["iqn"] for x in t] == ["iqn.2026-01.org.example:s-node%d" % n for n in (0, 1)]'
+check "bound to it" is 't[1]["luns"][0]["policy"] == "bind" and t[1]["luns"][0]["size"] == 4 << 20'
+check "closed, by CHAP" is 'not t[0]["open"] and t[0]["initiators"][0]["chap"]["user"] == "'"$me"'"'
+check "how it is written is said" told 's-node1-disk0: tmpfs .*; write-through, and forgotten'
+check "nothing to warn of" not warned ''
+cp "$tmp/out" "$tmp/first.json"
+
+secret=$tmp/secrets/$me.chap
+mode() { stat -c %a "$1"; }
+check "its secret is for its owner alone" test "$(mode "$secret")" = 600 -a "$(mode "$tmp/secrets")" = 700
+check "of 16 letters and digits" grep -Eqx '[A-Za-z0-9]{16}' "$secret"
+check "never shown" not grep -qF -f "$secret" "$tmp/out" "$tmp/err"
+cp "$secret" "$tmp/kept"
+full --tmpfs 4M --initiator "$me" --chap generate
+check "again the same" same "$tmp/out" "$tmp/first.json"
+check "and the same secret" same "$secret" "$tmp/kept"
+full --tmpfs 4M --initiator "$me" --initiator "${me}2" --chap generate --mutual-chap generate
+check "a secret for each initiator, each way" test "$(sort -u "$tmp/secrets"/* | wc -l)" -eq 4 -a "$(find "$tmp/secrets" -type f -perm 600 | wc -l)" -eq 4
+
+full --node 1 --tmpfs 4M --ramdisk 1M --open --policy prefer --write back
+check "one node" is '[x["node"] for x in t] == [1] and t[0]["open"] and not t[0]["initiators"]'
+check "two back stores, one written back" is '[(x["lun"], x["kind"], x["write-back"]) for x in t[0]["luns"]] == [(0, "tmpfs", True), (1, "ramdisk", False)]'
+check "which is warned of" warned 's-node1-disk0 is written back into memory'
+check "as it is that anyone may log in" warned 's-node1 is open'
+full --block /dev/nvme0n1p1 --block /dev/nvme1n1 --initiator "$me"
+check "a disk is served by its node" is '[x["luns"][0]["path"] for x in t] == ["/dev/nvme0n1p1", "/dev/nvme1n1"]'
+check "an initiator without CHAP is warned of" warned "s-node0 lets in whoever says to be $me"
+full --node 0 --tmpfs 1M --open --portal 0=192.0.2.1:3261 --portal 0=ens2f0
+check "portals of one's own" is '[(x["address"], x["port"]) for x in t[0]["portals"]] == [("192.0.2.1", 3261), ("192.0.2.2", 3260)]'
+check "on another node's card" warned 'ens2f0, which is on node 1'
+full --node 0 --tmpfs 65M --open
+check "too much memory" warned 'memory does not suffice: node 0'
+grep -v ens1f0 "$tmp/addresses" >"$tmp/one-card"
+run rftp-iser plan --sysfs "$tmp/two" --addresses "$tmp/one-card" --name s --domain a.b --node 0 --tmpfs 1M --open
+check "storage on a node without RDMA" is 't[0]["portals"][0]["netdev"] == "ens2f0"'
+check "is never served from another in silence" warned 'node 0 is served by ens2f0'
+echo 'eth0 192.0.2.9' >"$tmp/no-rdma"
+run rftp-iser plan --sysfs "$tmp/two" --addresses "$tmp/no-rdma" --name s --domain a.b --node 1 --tmpfs 1M --open --tcp
+check "nor by TCP" warned 'by plain iSCSI over TCP'
+check "which it is then" is 't[0]["portals"] == [{"address": "192.0.2.9", "port": 3260, "netdev": "eth0", "iser": False}]'
+run rftp-iser plan --sysfs "$tmp/two" --addresses "$tmp/no-rdma" --name s --domain a.b --node 1 --tmpfs 1M --open
+check "or else not at all" fails 1 'has an RDMA device'
+
+# ---- by a file ----
+
+# literal N: the N-th example that is set off in the manual
+literal() {
+	awk -v n="$1" '/^\.Bd/ { b++; next } /^\.Ed/ { on = 0 } b == n && !done { if (/^\.Ed/) done = 1; else print }' "$man"
+}
+literal 1 >"$tmp/spec"
+plan --secrets "$tmp/secrets" "$tmp/spec"
+check "the manual's example" status_is 0
+check "node 1 has what is for each, and its own" is '[[x["kind"] for x in y["luns"]] for y in t] == [["tmpfs"], ["tmpfs", "block", "file"]]'
+check "written back there" is '[x["write-back"] for x in t[1]["luns"]] == [True, False, True]'
+check "its attributes" is 'all(x["attributes"] == {"emulate_tpu": 1} for x in t[1]["luns"]) and "attributes" not in t[0]["luns"][0]'
+check "a portal that no interface has" warned 'no interface that is up has 192.0.2.12'
+cp "$tmp/out" "$tmp/by-file.json"
+run_stdin rftp-iser plan --sysfs "$tmp/two" --addresses "$tmp/addresses" --secrets "$tmp/secrets" - <"$tmp/spec"
+check "from standard input" same "$tmp/out" "$tmp/by-file.json"
+plan --secrets "$tmp/secrets" --name other --tmpfs 2M "$tmp/spec"
+check "options beside it" is 'p["name"] == "other" and len(t[0]["luns"]) == 2'
+cat >"$tmp/secret-spec" <<END
+[plan]
+name = s
+domain = example.org
+[node 0]
+tmpfs = 4M
+[initiator $me]
+chap-user = me
+chap-secret = $tmp/mine
+END
+plan "$tmp/secret-spec"
+check "a secret's file that is not there yet" warned "$tmp/mine: No such file"
+check "is in the plan" is 't[0]["initiators"][0]["chap"] == {"user": "me", "secret-file": "'"$tmp"'/mine"}'
+echo 0123456789abcdef >"$tmp/mine"
+plan "$tmp/secret-spec"
+check "one that others may read" warned "may be read by others than its owner"
+chmod 600 "$tmp/mine"
+plan "$tmp/secret-spec"
+check "one that is as it should be" test "$status" -eq 0 -a "$(grep -c warning "$tmp/err")" -eq 0
+check "is not shown" not grep -q 0123456789abcdef "$tmp/out" "$tmp/err"
+
+# ---- to a file ----
+
+full --tmpfs 4M --open --out "$tmp/plan.json"
+check "to a file" test "$status" -eq 0 -a ! -s "$tmp/out"
+plan_file=$tmp/plan.json
+check "which holds it" is 'len(t) == 2'
+cp "$tmp/plan.json" "$tmp/before.json"
+full --tmpfs 8M --open --out "$tmp/plan.json"
+check "which is not written over" fails 1 'is there already; --force writes over it'
+check "nor touched" same "$tmp/plan.json" "$tmp/before.json"
+full --tmpfs 8M --open --out "$tmp/plan.json" --force
+check "unless by force" is 't[0]["luns"][0]["size"] == 8 << 20'
+plan_file=
+full --tmpfs 4M --initiator "$me" --chap generate --secrets "$tmp/never" --out "$tmp/none/plan.json"
+check "a directory that is not there" fails 1 "none/plan.json: No such file"
+check "leaves no secret behind" test -z "$(find "$tmp/never" -type f)"
+full --tmpfs 4M --initiator "$me" --chap generate --secrets "$tmp/never2" --out "$tmp/plan.json"
+check "nor does a plan that is there" test "$status" -eq 1 -a ! -e "$tmp/never2"
+chmod 644 "$secret"
+full --tmpfs 4M --initiator "$me" --chap generate
+check "a secret that others may read is not used" fails 1 'chmod 600 it'
+chmod 600 "$secret"
+mkdir "$tmp/shared" && chmod 777 "$tmp/shared"
+full --tmpfs 4M --initiator "$me" --chap generate --secrets "$tmp/shared"
+check "nor a directory that others may write" fails 1 'may be written by others'
+check "and nothing is in it" test -z "$(find "$tmp/shared" -type f)"
+mkfifo -m 600 "$tmp/secrets/${me}3.chap"
+full --tmpfs 4M --initiator "${me}3" --chap generate
+check "a pipe is no secret" fails 1 'is no file'
+
+# ---- check ----
+
+run bash -c "rftp-iser plan --sysfs '$tmp/two' --addresses '$tmp/addresses' --name s --domain a.b --tmpfs 4M --open | rftp-iser plan --check -"
+check "what it makes is good" status_is 0
+check "and warned of again" test "$(grep -c 's-node1 is open' "$tmp/err")" -eq 2
+run rftp-iser plan --check "$tmp/first.json"
+check "a file" test "$status" -eq 0 -a ! -s "$tmp/out"
+check "says how it is written" told 's-node0-disk0: tmpfs'
+sed 's/"size": 4194304/"size": 4194305/' "$tmp/first.json" >"$tmp/broken.json"
+run rftp-iser plan --check "$tmp/broken.json"
+check "a broken one" fails 1 'broken.json: targets[0].luns[0].size is no multiple of 512 bytes'
+sed 's/"policy"/"polciy"/' "$tmp/first.json" >"$tmp/broken.json"
+run rftp-iser plan --check "$tmp/broken.json"
+check "a member misspelt" fails 1 'broken.json: targets[0].luns[0].polciy is not known'
+head -c 100 "$tmp/first.json" >"$tmp/broken.json"
+run rftp-iser plan --check "$tmp/broken.json"
+check "half of one" fails 1 'broken.json:'
+printf '{}\0' >"$tmp/broken.json"
+run rftp-iser plan --check "$tmp/broken.json"
+check "with a NUL" fails 1 'has a NUL in it'
+run rftp-iser plan --check "$tmp/none.json"
+check "none" fails 1 'none.json: No such file'
+run rftp-iser plan --check -
+check "nothing on standard input" fails 1 'standard input:1:'
+run rftp-iser plan --check - --open
+check "it takes nothing else" fails 2 '--check takes no other option'
+
+# ---- what is wrong ----
+
+# wrong TEXT OPTION...: of a plan that is good without OPTION...
+wrong() {
+	local text=$1
+	shift
+	full --tmpfs 4M --open "$@"
+	check "wrong: $*" fails 1 "$text"
+}
+wrong '--tmpfs: "big" is no size' --tmpfs big
+wrong 'size is less than 1 MiB' --tmpfs 512
+wrong '--file /srv/x: its size is missing' --file /srv/x
+wrong '--file: "/srv/x,y" has a comma' --file /srv/x,y:1G
+wrong '--block: "nvme0n1" is not below /dev' --block nvme0n1
+wrong '/dev/md0: its node is not known, or it has several' --block /dev/md0
+wrong '--node x: is no list of nodes' --node x
+wrong 'there is no node 7 here, but 0-1' --node 7
+wrong '--policy: "local" is none of bind, prefer' --policy local
+wrong '--write: "now" is none of through, back' --write now
+wrong '--portal 192.0.2.1: is no NODE=ADDRESS' --portal 192.0.2.1
+wrong '--portal: "x" is no node' --portal x=192.0.2.1
+wrong '0.0.0.0" stands for all addresses' --portal 0=0.0.0.0
+wrong '"0" is no port' --portal 0=192.0.2.1:0
+wrong 'eth0 (192.0.2.9), for node 0, has no RDMA device' --portal 0=eth0
+wrong '--initiator: the initiator "me" is no iSCSI name' --initiator me
+wrong 'which is it?' --initiator "$me"
+wrong '--chap is for initiators, and there are none' --chap generate
+wrong '--name: "a/b" has other characters' --name a/b
+wrong '--iqn: "org.example" is no iSCSI name' --iqn org.example
+wrong '--secrets: ' --secrets '/a b'
+wrong 'No such file' "$tmp/nowhere"
+printf '[node 0]\n\ntmpfs = big\n' >"$tmp/bad"
+wrong 'bad:3: "big" is no size' "$tmp/bad"
+plan --iqn iqn.2026-01.org.example --tmpfs 4M
+check "who may log in" fails 1 'who may log in?'
+plan --name s --domain localhost --tmpfs 4M --open
+check "a domain without a dot" fails 1 'has a domain without a dot'
+plan --name s --domain a.b --open
+check "nothing to serve" fails 1 'what is to be served?'
+run rftp-iser plan --sysfs "$tmp/two" --tmpfs 1M --open --name s --domain a.b
+check "addresses that are not known" fails 1 'RDMA device'
+echo 'ens1f0 storage1' >"$tmp/bad"
+run rftp-iser plan --sysfs "$tmp/two" --addresses "$tmp/bad" --tmpfs 1M --open
+check "addresses that are none" fails 1 'bad:1: "storage1" is no numerical address'
+run rftp-iser plan --sysfs "$tmp/nowhere" --tmpfs 1M --open --name s --domain a.b
+check "a sysfs that there is not" fails 1 'nowhere: No such file'
+plan --tmpfs 4M --nonsense
+check "an option that there is not" fails 2 'no such option'
+plan one two
+check "too many words" fails 2 'too many words: two'
+
+# ---- this machine ----
+
+run rftp-iser plan --tmpfs 1M --open --tcp --name s --domain a.b
+if [ "$status" -eq 0 ]; then
+	check "this machine" is 'len(t) >= 1 and t[0]["luns"][0]["size"] == 1 << 20'
+else
+	check "this machine, which has no card" fails 1 'network'
+fi
+
+for words in "plan --help" --help --version "plan --sysfs $tmp/two --addresses $tmp/addresses --name s --domain a.b --tmpfs 4M --open"; do
+	run sh -c "rftp-iser $words >/dev/full"
+	check "output that cannot be written: ${words%% --sys*}" test "$status" -eq 1 -a "$(grep -c 'No space' "$tmp/err")" -eq 1
+done
+run rftp-iser --version
+check "its version" grep -q '^rftp-iser [0-9]' "$tmp/out"
+for words in "" nonsense; do
+	# shellcheck disable=SC2086 # words
+	run rftp-iser $words
+	check "misused: \"$words\"" fails 2 'rftp-iser --help lists commands'
+done
+finish

@@ -160,6 +160,14 @@ static int check_store(const struct iser_store *s, const struct where *at, struc
 
 /* ---- portals ---- */
 
+static bool is_interface(const char *netdev)
+{
+	for (const char *s = netdev; *s; s++)
+		if (*s <= ' ' || *s > '~' || *s == '/')
+			return false;
+	return *netdev;
+}
+
 static int check_portal(const struct iser_target *t, size_t i, const struct where *at,
 			struct err *e)
 {
@@ -170,7 +178,7 @@ static int check_portal(const struct iser_target *t, size_t i, const struct wher
 		return named(e, at, "address", p->address, address);
 	if (!p->port || p->port > UINT16_MAX)
 		return wrong(e, at, "port", "is not between 1 and 65535");
-	if (p->netdev && (!*p->netdev || strpbrk(p->netdev, "/ \t\n")))
+	if (p->netdev && !is_interface(p->netdev))
 		return named(e, at, "netdev", p->netdev, "is no network interface's name");
 	/* Of other targets it may be: the kernel looks for the target by its name at login. */
 	for (size_t k = 0; k < i; k++)

@@ -13,6 +13,8 @@
 #include <cmocka.h>
 
 #define ME "iqn.2026-01.org.example:me"
+#define LAST_GROUP 24    /* of a UUID */
+#define VERSION_DIGIT 14
 #define WHO "[initiator " ME "]\nchap-secret = generate\n"
 
 /* One planned: of the machine, its addresses, what was asked. */
@@ -127,8 +129,14 @@ static void test_serials(void **state)
 		for (int i = 0; i < 2; i++)
 			assert_string_equal(p.p->targets[t].stores[i].serial,
 					    again.p->targets[t].stores[i].serial);
+	/* In each half, so that neither is for nothing. */
 	assert_string_not_equal(p.p->targets[0].stores[0].serial,
 				other.p->targets[0].stores[0].serial);
+	assert_string_not_equal(p.p->targets[0].stores[0].serial + LAST_GROUP,
+				other.p->targets[0].stores[0].serial + LAST_GROUP);
+	assert_string_not_equal(p.p->targets[0].stores[0].serial + LAST_GROUP,
+				p.p->targets[0].stores[1].serial + LAST_GROUP);
+	assert_int_equal(p.p->targets[0].stores[0].serial[VERSION_DIGIT], '8');
 	clear(&p);
 	clear(&again);
 	clear(&other);
@@ -446,7 +454,7 @@ static void test_host_without_domain(void **state)
 	topo_free(t);
 }
 
-/* The faster of two on a node, where both can do RDMA. */
+/* Of several that can do RDMA. */
 static void test_best(void **state)
 {
 	struct planned p;
@@ -463,6 +471,45 @@ static void test_best(void **state)
 	p = good("two", "lo 192.0.2.3\n", "[node 1]\ntmpfs = 4M\n" WHO);
 	assert_true(noted(&p, "node 1 is served by lo, which is on no node that is known"));
 	clear(&p);
+}
+
+/* One line of a file in class/. */
+static void put_class(const char *top, const char *name, const char *text)
+{
+	char path[9000];
+
+	snprintf(path, sizeof(path), "%s/class/%s", top, name);
+	sysfs_parent(path);
+	assert_int_equal(write_file_atomic(path, text, strlen(text), 0644), 0);
+}
+
+static void test_fastest(void **state)
+{
+	struct host_address at[] = { { "slow", "192.0.2.1" }, { "fast", "192.0.2.2" },
+				     { "slower", "192.0.2.3" } };
+	struct host_addresses a = { at, 3 };
+	const char *top = sysfs_make("two");
+	struct err e = ERR_INIT;
+	struct cards c;
+	struct topo *t;
+
+	(void)state;
+	for (size_t i = 0; i < a.n; i++) {
+		char name[256];
+
+		snprintf(name, sizeof(name), "net/%s/numa_node", at[i].netdev);
+		put_class(top, name, "1\n");
+		snprintf(name, sizeof(name), "net/%s/speed", at[i].netdev);
+		put_class(top, name, i == 1 ? "100000\n" : i ? "10000\n" : "25000\n");
+		snprintf(name, sizeof(name), "infiniband/rxe1%zu/parent", i);
+		put_class(top, name, at[i].netdev);
+	}
+	t = topo_read(top, &e);
+	assert_int_equal(cards_find(t, &a, &c), 0);
+	assert_int_equal(c.n, 3);
+	assert_string_equal(cards_best(&c, t, 1)->at->netdev, "fast");
+	cards_clear(&c);
+	topo_free(t);
 }
 
 static void test_stores_said(void **state)
@@ -510,6 +557,7 @@ int main(void)
 		cmocka_unit_test(test_only),
 		cmocka_unit_test(test_host_without_domain),
 		cmocka_unit_test(test_best),
+		cmocka_unit_test(test_fastest),
 		cmocka_unit_test(test_stores_said),
 	};
 

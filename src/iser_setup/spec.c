@@ -443,14 +443,6 @@ int spec_set(struct spec *s, const char *section, const char *key, const char *v
 	return take(s, section, key, value, e ? e : &own);
 }
 
-int spec_read(struct spec *s, const char *path, struct err *e)
-{
-	struct err own = ERR_INIT;
-	int r = conf_read(path, take, s, e ? e : &own);
-
-	return r == -ENOENT ? err_sys(e, r, "%s", printable(path)) : r;
-}
-
 int spec_parse(struct spec *s, const char *name, const char *text, struct err *e)
 {
 	struct err own = ERR_INIT;

@@ -54,8 +54,8 @@ void spec_free(struct spec *s); /* NULL is harmless */
 void cleanup_spec(struct spec **s);
 #define CLEANUP_SPEC CLEANUP(cleanup_spec)
 
-/* What a file says, added to s. 0, or a negative errno with text that names file and line. */
-int spec_read(struct spec *s, const char *path, struct err *e);
+/* What a file's text says, added to s. 0, or a negative errno with text that names file, by name,
+ * and line. */
 int spec_parse(struct spec *s, const char *name, const char *text, struct err *e);
 /* One line of it: section "node 0", key "tmpfs", value "4G". Of what may be there once the last
  * counts. 0, -EINVAL or -ENOMEM with text. */

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* rftp-iser plan: what a host is to serve, as a file to read, change and apply. */
+#include "iser_setup/plan_ask.h"
 #include "iser_setup/planner.h"
 #include "iser_setup/secret_file.h"
 #include "iser_setup/tool.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,13 +16,6 @@
 #define HOST_NAME 256
 #define MONTH sizeof("2026-11")
 #define PLAN_INDENT 2
-
-struct plan_options {
-	const char *name, *domain, *iqn, *node, *policy, *write, *chap, *mutual, *secrets, *mounts;
-	const char *sysfs, *addresses, *out, *check;
-	struct tool_list tmpfs, ramdisk, file, block, portal, initiator;
-	bool open, tcp, force;
-};
 
 static const struct tool_option options[] = {
 	{ "tmpfs", TOOL_LIST, offsetof(struct plan_options, tmpfs), "SIZE",
@@ -72,199 +65,6 @@ static const struct tool_option options[] = {
 	TOOL_SYSFS(struct plan_options),
 	{ 0 },
 };
-
-/* ---- reading ---- */
-
-/* A file, or standard input for "-", malloc'd. name: for texts. NULL with text. */
-static char *read_text(const char *path, const char **name, struct err *e)
-{
-	CLEANUP_FREE char *text = NULL;
-	ssize_t n;
-
-	*name = strcmp(path, "-") ? printable(path) : "standard input";
-	if (strcmp(path, "-") != 0) {
-		size_t len;
-		int r = read_file(path, ISER_PLAN_MAX, &text, &len);
-
-		if (r) {
-			err_sys(e, r, "%s", *name);
-			return NULL;
-		}
-		n = (ssize_t)len;
-	} else {
-		text = malloc(ISER_PLAN_MAX + 1);
-		n = text ? read_full(STDIN_FILENO, text, ISER_PLAN_MAX + 1) : -ENOMEM;
-		if (n > ISER_PLAN_MAX)
-			n = -EFBIG;
-		if (n < 0) {
-			err_sys(e, (int)n, "%s", *name);
-			return NULL;
-		}
-		text[n] = '\0';
-	}
-	if (strlen(text) == (size_t)n)
-		return steal_ptr(&text);
-	err_set(e, -EINVAL, "%s has a NUL in it", *name);
-	return NULL;
-}
-
-/* ---- what was asked for by options ---- */
-
-/* A path from here on, for those in a plan are read elsewhere; malloc'd. NULL: memory is out, or
- * there is no here. */
-static char *whole_path(const char *path)
-{
-	CLEANUP_FREE char *here = *path == '/' ? NULL : getcwd(NULL, 0);
-	char *out;
-
-	if (*path == '/')
-		return strdup(path);
-	return here && asprintf(&out, "%s/%s", here, path) >= 0 ? out : NULL;
-}
-
-/* One option with its value; NULL: it was not given. */
-static int set(struct spec *s, const char *option, const char *section, const char *key,
-	       const char *value, struct err *e)
-{
-	if (!value || !spec_set(s, section, key, value, e))
-		return 0;
-	return err_prefix(e, "--%s", option);
-}
-
-static int set_path(struct spec *s, const char *option, const char *section, const char *key,
-		    const char *value, struct err *e)
-{
-	CLEANUP_FREE char *path = value ? whole_path(value) : NULL;
-
-	if (value && !path)
-		return err_sys(e, errno ? -errno : -ENOMEM, "--%s %s", option, printable(value));
-	return set(s, option, section, key, path, e);
-}
-
-static int set_list(struct spec *s, const char *option, const char *key,
-		    const struct tool_list *l, struct err *e)
-{
-	for (unsigned i = 0; i < l->n; i++)
-		if (set(s, option, "node *", key, l->word[i], e))
-			return e->code;
-	return 0;
-}
-
-/* "PATH:SIZE", of which spec_set wants "PATH SIZE". */
-static int set_files(struct spec *s, const struct tool_list *l, struct err *e)
-{
-	for (unsigned i = 0; i < l->n; i++) {
-		CLEANUP_FREE char *text = whole_path(l->word[i]);
-		char *colon = text ? strrchr(text, ':') : NULL;
-
-		if (!text)
-			return err_set(e, -ENOMEM, "out of memory");
-		if (!colon)
-			return err_set(e, -EINVAL, "--file %s: its size is missing, as in "
-				       "FILE:100G", printable(l->word[i]));
-		*colon = ' ';
-		if (set(s, "file", "node *", "file", text, e))
-			return e->code;
-	}
-	return 0;
-}
-
-static int set_portals(struct spec *s, const struct tool_list *l, struct err *e)
-{
-	for (unsigned i = 0; i < l->n; i++) {
-		const char *equals = strchr(l->word[i], '=');
-		CLEANUP_FREE char *section = NULL;
-
-		if (!equals)
-			return err_set(e, -EINVAL, "--portal %s: is no NODE=ADDRESS",
-				       printable(l->word[i]));
-		if (asprintf(&section, "node %.*s", (int)(equals - l->word[i]), l->word[i]) < 0) {
-			section = NULL; /* asprintf leaves it undefined */
-			return err_set(e, -ENOMEM, "out of memory");
-		}
-		if (set(s, "portal", section, "portal", equals + 1, e))
-			return e->code;
-	}
-	return 0;
-}
-
-/* For each initiator that the file says nothing else of. */
-static int set_secret(struct spec *s, const char *option, const char *key, bool mutual,
-		      const char *value, struct err *e)
-{
-	if (value && !s->n_initiators)
-		return err_set(e, -EINVAL, "--%s is for initiators, and there are none: "
-			       "--initiator names one", option);
-	for (size_t i = 0; value && i < s->n_initiators; i++) {
-		const struct spec_initiator *in = &s->initiators[i];
-		CLEANUP_FREE char *section = NULL;
-		int r;
-
-		if (mutual ? in->mutual_secret : in->chap_secret)
-			continue;
-		if (asprintf(&section, "initiator %s", in->name) < 0) {
-			section = NULL; /* asprintf leaves it undefined */
-			return err_set(e, -ENOMEM, "out of memory");
-		}
-		r = strcmp(value, SPEC_GENERATE) ? set_path(s, option, section, key, value, e) :
-		    set(s, option, section, key, value, e);
-		if (r)
-			return r;
-	}
-	return 0;
-}
-
-static int set_initiators(struct spec *s, const struct plan_options *o, struct err *e)
-{
-	for (unsigned i = 0; i < o->initiator.n; i++) {
-		CLEANUP_FREE char *section = NULL;
-
-		if (asprintf(&section, "initiator %s", o->initiator.word[i]) < 0) {
-			section = NULL; /* asprintf leaves it undefined */
-			return err_set(e, -ENOMEM, "out of memory");
-		}
-		if (spec_set(s, section, NULL, NULL, e))
-			return err_prefix(e, "--initiator");
-	}
-	if (set_secret(s, "chap", "chap-secret", false, o->chap, e))
-		return e->code;
-	return set_secret(s, "mutual-chap", "mutual-secret", true, o->mutual, e);
-}
-
-static int set_options(struct spec *s, const struct plan_options *o, struct err *e)
-{
-	if (o->node && (ids_parse(o->node, &s->only) || !ids_count(&s->only)))
-		return err_set(e, -EINVAL, "--node %s: is no list of nodes, as 0,2-3",
-			       printable(o->node));
-	if (set(s, "name", "plan", "name", o->name, e) ||
-	    set(s, "domain", "plan", "domain", o->domain, e) ||
-	    set(s, "iqn", "plan", "iqn", o->iqn, e) ||
-	    set_path(s, "secrets", "plan", "secrets", o->secrets, e) ||
-	    set_path(s, "mounts", "plan", "mounts", o->mounts, e) ||
-	    set(s, "open", "plan", "open", o->open ? "yes" : NULL, e) ||
-	    set(s, "tcp", "plan", "tcp", o->tcp ? "yes" : NULL, e) ||
-	    set_list(s, "tmpfs", "tmpfs", &o->tmpfs, e) ||
-	    set_list(s, "ramdisk", "ramdisk", &o->ramdisk, e) || set_files(s, &o->file, e) ||
-	    set_list(s, "block", "block", &o->block, e) ||
-	    set(s, "policy", "node *", "policy", o->policy, e) ||
-	    set(s, "write", "node *", "write", o->write, e) || set_portals(s, &o->portal, e))
-		return e->code;
-	return set_initiators(s, o, e);
-}
-
-/* file: NULL for none. */
-static int ask(struct spec *s, const struct plan_options *o, const char *file, struct err *e)
-{
-	CLEANUP_FREE char *text = NULL;
-	const char *name;
-
-	if (file) {
-		text = read_text(file, &name, e);
-		if (!text || spec_parse(s, name, text, e))
-			return e->code;
-	}
-	return set_options(s, o, e);
-}
 
 /* ---- the plan ---- */
 
@@ -413,7 +213,7 @@ static int plan(const struct plan_options *o, const char *file, struct err *e)
 
 	if (!s)
 		return err_set(e, -ENOMEM, "out of memory");
-	if (ask(s, o, file, e))
+	if (plan_ask(s, o, file, e))
 		return e->code;
 	p = make(s, o, &notes, e);
 	if (!p)
@@ -431,7 +231,7 @@ static int check(const char *path, struct err *e)
 	CLEANUP_FREE char *text = NULL;
 	const char *name;
 
-	text = read_text(path, &name, e);
+	text = plan_text(path, &name, e);
 	p = text ? iser_plan_parse(name, text, e) : NULL;
 	if (!p)
 		return e->code;

@@ -160,19 +160,6 @@ static void test_set(void **state)
 	assert_int_equal(spec_set(s, "node 3", "tmpfs", "", NULL), -EINVAL);
 }
 
-static void test_file(void **state)
-{
-	CLEANUP_SPEC struct spec *s = spec_new();
-	struct err e = ERR_INIT;
-
-	(void)state;
-	tmp_put("spec", "[plan]\nname = x\n");
-	assert_int_equal(spec_read(s, tmp_at("spec"), &e), 0);
-	assert_string_equal(s->name, "x");
-	assert_int_equal(spec_read(s, tmp_at("none"), &e), -ENOENT);
-	assert_non_null(strstr(e.text, "none: No such file"));
-}
-
 static void test_locate(void **state)
 {
 	struct topo *t = sysfs_topo("two");
@@ -228,7 +215,6 @@ int main(void)
 		cmocka_unit_test(test_whole),
 		cmocka_unit_test(test_wrong),
 		cmocka_unit_test(test_set),
-		cmocka_unit_test(test_file),
 		cmocka_unit_test(test_locate),
 		cmocka_unit_test(test_locate_file),
 	};

@@ -26,6 +26,11 @@ if rdma_modules; then
 	rdma_cards eth0 eth1 10.0.0.1 10.0.0.2
 	run rftp-numa topo --json
 	check "a soft device is where its card is" is 'names(a, "rdma") == ["rxe_eth0"] and names(b, "rdma") == ["rxe_eth1"]'
+	run rftp-iser plan --name s --iqn iqn.2026-01.org.example --tmpfs 64M --open
+	check "storage of each node is planned for the node's own card" python3 -c 'import json, sys
+of = lambda t: (t["luns"][0]["node"], t["portals"][0]["netdev"], t["portals"][0]["address"], t["portals"][0]["iser"])
+sys.exit([of(t) for t in json.load(open(sys.argv[1]))["targets"]] != [(0, "eth0", "10.0.0.1", True), (1, "eth1", "10.0.0.2", True)])' "$tmp/out"
+	check "and by nothing from node to node" not grep -q 'node to node\|does not suffice' "$tmp/err"
 	open_server main 0.0.0.0
 	check "the server says where its cards are" grep -q 'data goes by eth1 (10.0.0.2) on node 1, RDMA' "$tmp/main.log"
 	random "$tmp/file" 1000000

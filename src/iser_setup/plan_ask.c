@@ -17,13 +17,13 @@ char *plan_text(const char *path, const char **name, struct err *e)
 	CLEANUP_FREE char *text = NULL;
 	ssize_t n;
 
-	*name = strcmp(path, "-") ? printable(path) : "standard input";
+	*name = strcmp(path, "-") ? path : "standard input";
 	if (strcmp(path, "-") != 0) {
 		size_t len;
 		int r = read_file(path, ISER_PLAN_MAX, &text, &len);
 
 		if (r) {
-			err_sys(e, r, "%s", *name);
+			err_sys(e, r, "%s", printable(path));
 			return NULL;
 		}
 		n = (ssize_t)len;
@@ -40,7 +40,7 @@ char *plan_text(const char *path, const char **name, struct err *e)
 	}
 	if (strlen(text) == (size_t)n)
 		return steal_ptr(&text);
-	err_set(e, -EINVAL, "%s has a NUL in it", *name);
+	err_set(e, -EINVAL, "%s has a NUL in it", printable(*name));
 	return NULL;
 }
 

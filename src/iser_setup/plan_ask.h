@@ -17,8 +17,8 @@ struct plan_options {
 /* Puts into s what file says (NULL: none; "-": standard input), and over it what o does. 0, or a
  * negative errno with text. */
 int plan_ask(struct spec *s, const struct plan_options *o, const char *file, struct err *e);
-/* All of a text file, or of standard input for "-"; malloc'd. *name: what to call it. NULL with
- * text. */
+/* All of a text file, or of standard input for "-"; malloc'd. *name: what to call it, for
+ * printable(). NULL with text. */
 char *plan_text(const char *path, const char **name, struct err *e);
 
 #endif

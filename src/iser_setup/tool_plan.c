@@ -102,9 +102,9 @@ static void say(const struct iser_plan *p, const struct notes *notes)
 
 	iser_plan_stores(p, &stores);
 	for (size_t i = 0; i < stores.n; i++)
-		log_info("%s", printable(stores.line[i]));
+		log_info("%s", stores.line[i]);
 	for (size_t i = 0; i < notes->n; i++)
-		log_warn("%s", printable(notes->line[i]));
+		log_warn("%s", notes->line[i]);
 }
 
 /* ---- secrets ---- */
@@ -119,7 +119,7 @@ static void unmake(const struct notes *made)
 /* One secret of an initiator: NULL for none, SPEC_GENERATE, or a file, which may be still to
  * come. */
 static int provide(const struct spec *s, const char *initiator, const char *secret, bool mutual,
-		   struct notes *made, struct err *e)
+		   struct notes *made, struct notes *notes, struct err *e)
 {
 	CLEANUP_FREE char *path = NULL;
 	struct err why = ERR_INIT;
@@ -127,7 +127,7 @@ static int provide(const struct spec *s, const char *initiator, const char *secr
 	int r;
 
 	if (secret && strcmp(secret, SPEC_GENERATE) != 0 && secret_check(secret, &why))
-		log_warn("%s", why.text);
+		notes_add(notes, "%s", why.text);
 	if (!secret || strcmp(secret, SPEC_GENERATE) != 0)
 		return 0;
 	path = planner_secret(s, initiator, mutual);
@@ -139,13 +139,14 @@ static int provide(const struct spec *s, const char *initiator, const char *secr
 	return r;
 }
 
-static int provide_all(const struct spec *s, struct notes *made, struct err *e)
+static int provide_all(const struct spec *s, struct notes *made, struct notes *notes,
+		       struct err *e)
 {
 	for (size_t i = 0; i < s->n_initiators; i++) {
 		const struct spec_initiator *in = &s->initiators[i];
 
-		if (provide(s, in->name, in->chap_secret, false, made, e) ||
-		    provide(s, in->name, in->mutual_secret, true, made, e))
+		if (provide(s, in->name, in->chap_secret, false, made, notes, e) ||
+		    provide(s, in->name, in->mutual_secret, true, made, notes, e))
 			return e->code;
 	}
 	return 0;
@@ -187,13 +188,13 @@ static int write_plan(const struct iser_plan *p, const char *out, struct err *e)
 
 /* All or nothing. */
 static int finish(const struct spec *s, const struct iser_plan *p, const struct plan_options *o,
-		  struct err *e)
+		  struct notes *notes, struct err *e)
 {
 	struct notes made CLEANUP_NOTES = { 0 };
 
 	if (may_write(o, e))
 		return e->code;
-	if (provide_all(s, &made, e) || write_plan(p, o->out, e)) {
+	if (provide_all(s, &made, notes, e) || write_plan(p, o->out, e)) {
 		unmake(&made);
 		return e->code;
 	}
@@ -218,7 +219,7 @@ static int plan(const struct plan_options *o, const char *file, struct err *e)
 	p = make(s, o, &notes, e);
 	if (!p)
 		return e->code;
-	r = finish(s, p, o, e);
+	r = finish(s, p, o, &notes, e);
 	if (!r)
 		say(p, &notes);
 	return r;
@@ -232,7 +233,7 @@ static int check(const char *path, struct err *e)
 	const char *name;
 
 	text = plan_text(path, &name, e);
-	p = text ? iser_plan_parse(name, text, e) : NULL;
+	p = text ? iser_plan_parse(printable(name), text, e) : NULL;
 	if (!p)
 		return e->code;
 	iser_plan_doubts(p, &notes);

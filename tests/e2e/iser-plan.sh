@@ -169,6 +169,14 @@ check "half of one" fails 1 'broken.json:'
 printf '{}\0' >"$tmp/broken.json"
 run rftp-iser plan --check "$tmp/broken.json"
 check "with a NUL" fails 1 'has a NUL in it'
+cp "$tmp/broken.json" "$tmp/"$'odd\e[31m'
+run rftp-iser plan --check "$tmp/"$'odd\e[31m'
+check "a name with control characters is no command to the terminal" fails 1 '/odd\x1b[31m has a NUL'
+full --open "$tmp/"$'odd\e[31m'
+check "nor is a file's that asks" fails 1 '/odd\x1b[31m has a NUL'
+printf '[x]\n' >"$tmp/"$'odd\e[31m'
+full --open "$tmp/"$'odd\e[31m'
+check "whatever is wrong with it" fails 1 '/odd\x1b[31m:1: [x] is none of'
 run rftp-iser plan --check "$tmp/none.json"
 check "none" fails 1 'none.json: No such file'
 run rftp-iser plan --check -

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+/* child_run(), for programs whose failure is told in a line. */
+#include "iser_setup/run.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define WORDS_MOST 96 /* mdadm is told of up to TOOL_LIST_MOST devices */
+#define REASON_ROOM 300
+
+static const struct { const char *program, *package; } packages[] = {
+	{ "iscsiadm", "open-iscsi (iscsi-initiator-utils on RHEL)" },
+	{ "iscsid", "open-iscsi (iscsi-initiator-utils on RHEL)" },
+	{ "iscsi-iname", "open-iscsi (iscsi-initiator-utils on RHEL)" },
+	{ "modprobe", "kmod" }, { "mdadm", "mdadm" }, { "mkfs.xfs", "xfsprogs" },
+	{ "pvs", "lvm2" }, { "pvcreate", "lvm2" }, { "vgcreate", "lvm2" }, { "lvcreate", "lvm2" },
+	{ "vgchange", "lvm2" }, { "lvs", "lvm2" }, { "wipefs", "util-linux" },
+};
+
+/* Of iscsiadm's own search for systemd, and what only repeats that it failed. */
+static const char *const noise[] = {
+	"System has not been booted with systemd", "Failed to connect to bus",
+	"Could not log into all portals", "can not connect to iSCSI daemon",
+	"Maybe you are not root", "Could not login to [", "Logging in to [",
+	"Could not logout of [", "Could not execute operation on all",
+};
+
+static bool is_noise(const char *line)
+{
+	for (size_t i = 0; i < sizeof(noise) / sizeof(noise[0]); i++)
+		if (strstr(line, noise[i]))
+			return true;
+	return false;
+}
+
+void run_reason(const char *said, char *reason, size_t room)
+{
+	const char *at = said, *line = "";
+	size_t len = 0;
+
+	while (at && *at) {
+		size_t n = strcspn(at, "\n");
+		CLEANUP_FREE char *copy = strndup(at, n);
+
+		if (copy && copy[strspn(copy, " \t\r")] && (!len || !is_noise(copy))) {
+			line = at;
+			len = n;
+		}
+		at += n + (at[n] == '\n');
+	}
+	snprintf(reason, room, "%.*s", (int)(len < room ? len : room - 1), line);
+	snprintf(reason, room, "%.*s", (int)room - 1, printable(reason));
+}
+
+static int missing(const char *program, struct err *e)
+{
+	for (size_t i = 0; i < sizeof(packages) / sizeof(packages[0]); i++)
+		if (!strcmp(packages[i].program, program))
+			return err_set(e, -ENOENT, "%s is not in PATH: install %s", program,
+				       packages[i].package);
+	return err_set(e, -ENOENT, "%s is not in PATH", program);
+}
+
+static int failed(const char *program, const struct child_said *said, struct err *e)
+{
+	const char *name = strrchr(program, '/');
+	char reason[REASON_ROOM], own[80];
+	const char *text = reason;
+
+	run_reason(*said->err ? said->err : said->out, reason, sizeof(reason));
+	name = name ? name + 1 : program;
+	snprintf(own, sizeof(own), "%s: ", name);
+	if (!strncmp(text, own, strlen(own)))
+		text += strlen(own);
+	if (*text)
+		err_set(e, -EIO, "%s: %s", name, text);
+	else
+		err_set(e, -EIO, "%s ended with status %d and said nothing", name, said->status);
+	return said->status;
+}
+
+int run_program(const struct stop *stop, char **out, struct err *e, const char *program, ...)
+{
+	const char *argv[WORDS_MOST + 2] = { program };
+	struct child_said said = { 0 };
+	size_t n = 1;
+	va_list words;
+	int r;
+
+	va_start(words, program);
+	while (n <= WORDS_MOST && (argv[n] = va_arg(words, const char *)))
+		n++;
+	va_end(words);
+	argv[n] = NULL;
+	r = child_run((char *const *)argv, -1, stop, &said, e);
+	if (r == -ENOENT)
+		missing(program, e);
+	else if (!r && said.status)
+		r = failed(program, &said, e);
+	if (!r && out)
+		*out = steal_ptr(&said.out);
+	child_clear(&said);
+	return r;
+}
+
+void run_settle(const struct stop *stop, unsigned seconds)
+{
+	struct err ignored = ERR_INIT;
+	char timeout[24];
+
+	if (access("/run/udev/control", F_OK))
+		return;
+	snprintf(timeout, sizeof(timeout), "--timeout=%u", seconds);
+	run_program(stop, NULL, &ignored, "udevadm", "settle", timeout, NULL);
+}

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Other people's programs, run to their end, and what they complain of as one line. */
+#ifndef RFTP_ISER_RUN_H
+#define RFTP_ISER_RUN_H
+
+#include "util/util.h"
+
+/* The words after program, up to a NULL, are its arguments: nothing secret may be among them. *out,
+ * which may be NULL, gets its standard output, which the caller frees. 0; its exit status, above 0,
+ * with the reason it gave as text; or a negative errno with text, -ENOENT also with the package to
+ * install. */
+int run_program(const struct stop *stop, char **out, struct err *e, const char *program, ...)
+	__attribute__((sentinel));
+
+/* Waits until udev, where there is one, has dealt with the devices that have come or changed, for so
+ * many seconds at most. */
+void run_settle(const struct stop *stop, unsigned seconds);
+
+/* The line of what a program said that tells most of why it failed: into reason, made harmless. ""
+ * when it said nothing. */
+void run_reason(const char *said, char *reason, size_t room);
+
+#endif

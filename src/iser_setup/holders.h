@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Who has a disk, so that taking it away would take it from under somebody: filesystems, swap,
+ * other block devices on it, programs. */
+#ifndef RFTP_ISER_HOLDERS_H
+#define RFTP_ISER_HOLDERS_H
+
+#include "util/util.h"
+
+#include <sys/types.h>
+
+#define HOLDERS_MOST 32
+
+/* A device and what stands on it, by the kernel's names: itself, partitions, md, device-mapper. */
+struct holders_stack {
+	char name[HOLDERS_MOST][32];
+	unsigned n;
+};
+
+/* sysfs: NULL for this machine's. */
+void holders_stack(const char *sysfs, const char *name, struct holders_stack *s);
+/* device-mapper's name of "dm-0", "rftp--iser-data"; "" when it is none. */
+void holders_dm_name(const char *sysfs, const char *name, char out[128]);
+
+/* Pure. Where the device with this number is mounted, by the text of mountinfo: into out; false: it
+ * is not. */
+bool holders_mounted(const char *mountinfo, dev_t dev, char *out, size_t room);
+/* Is path in the text of /proc/swaps? */
+bool holders_swapped(const char *swaps, const char *path);
+
+/* Does anybody use one of the stack? 0; -EBUSY with text: who, and how it is released. sysfs: NULL
+ * for this machine's. */
+int holders_check(const char *sysfs, const struct holders_stack *s, struct err *e);
+
+#endif

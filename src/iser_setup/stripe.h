@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Several disks as one, by md (RAID 0) or by LVM: made once, and put together again ever after,
+ * for what is on it is there once. */
+#ifndef RFTP_ISER_STRIPE_H
+#define RFTP_ISER_STRIPE_H
+
+#include "util/util.h"
+
+#define STRIPE_NAME_ROOM 80
+#define STRIPE_ID_ROOM 64
+#define STRIPE_MEMBERS_MOST 64
+#define STRIPE_DEVICE_ROOM 256
+#define STRIPE_CHUNK (512u << 10) /* bytes, when none is asked for: mdadm's own */
+
+enum stripe_kind {
+	STRIPE_NONE,
+	STRIPE_MD,
+	STRIPE_LVM,
+	STRIPE_KINDS
+};
+
+extern const char *const stripe_kinds[STRIPE_KINDS]; /* "none", "md", "lvm" */
+
+struct stripe {
+	enum stripe_kind kind;
+	char name[STRIPE_NAME_ROOM];   /* md's, or the volume group's */
+	char id[STRIPE_ID_ROOM];       /* its UUID, "" when it is not known */
+};
+
+struct stripe_disks {
+	const char *path[STRIPE_MEMBERS_MOST]; /* /dev/..., the caller's */
+	unsigned n;
+};
+
+/* What a disk says of itself, out of mdadm --examine --export or pvs. */
+struct stripe_member {
+	enum stripe_kind kind;         /* STRIPE_NONE: it is in none */
+	char name[STRIPE_NAME_ROOM];
+	char id[STRIPE_ID_ROOM];
+	unsigned of;                   /* how many there are in all */
+	bool striped;                  /* it is RAID 0; of LVM it is not known here */
+};
+
+/* Pure. */
+void stripe_md_member(const char *exported, struct stripe_member *m);
+void stripe_lvm_member(const char *line, struct stripe_member *m);
+/* 1: they are the members of one stripe of this kind, and all of them; 0: none is in any;
+ * -EEXIST with text: they are something else. */
+int stripe_whole(enum stripe_kind kind, const struct stripe_member *m, unsigned n, struct err *e);
+/* NAME of the text "/dev/md/NAME" is: a plan's name, or "iser", after "rftp-". out. */
+const char *stripe_name(const char *plan, char out[STRIPE_NAME_ROOM]);
+
+/* The types of what wipefs prints ("xfs\nlinux_raid_member\n"), in a line; "" when it prints
+ * none. */
+void stripe_signatures(const char *printed, char *out, size_t room);
+
+/* What has been found on device, as "xfs, dos"; "" when it is empty. 0, or a negative errno with
+ * text. */
+int stripe_look(const char *device, const struct stop *stop, char *out, size_t room,
+		struct err *e);
+
+/* Is there a stripe on these disks? 1: *s is it, and device is where it is, put together now if
+ * need be (*started then); 0: the disks are in none; negative errno with text. */
+int stripe_find(enum stripe_kind kind, const struct stripe_disks *d, const struct stop *stop,
+		struct stripe *s, char device[STRIPE_DEVICE_ROOM], bool *started, struct err *e);
+/* Takes all signatures off the disks. */
+int stripe_wipe(const struct stripe_disks *d, const struct stop *stop, struct err *e);
+/* Makes one of name out of the disks, over whatever is on them. device is where it is. On failure
+ * nothing of it is left. */
+int stripe_make(const struct stripe *s, const struct stripe_disks *d, uint64_t chunk,
+		const struct stop *stop, char device[STRIPE_DEVICE_ROOM], char id[STRIPE_ID_ROOM],
+		struct err *e);
+/* Takes it away from the kernel; what is on the disks stays. device: where it is. */
+int stripe_stop(const struct stripe *s, const char *device, const struct stop *stop,
+		struct err *e);
+
+/* XFS on device, whose stripe has a unit of chunk bytes over n disks (0: it is none), over whatever
+ * is there. */
+int stripe_mkfs(const char *device, uint64_t chunk, unsigned n, const struct stop *stop,
+		struct err *e);
+/* The chunk of a stripe that is there, in bytes; 0: not known. kernel: its name, "md127". */
+uint64_t stripe_chunk(const char *kernel);
+
+#endif

@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: Apache-2.0
+/* mdadm's and LVM's commands: looking for a stripe, making it, starting and stopping it. */
+#include "iser_setup/stripe.h"
+
+#include "iser_setup/run.h"
+#include "iser_setup/sessions.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define VOLUME "data" /* the logical volume, in a group of our name */
+#define WORDS_MOST (STRIPE_MEMBERS_MOST + 20)
+
+/* A command with all disks as its last words. */
+static int run_disks(const struct stop *stop, const char *const *words, unsigned n,
+		     const struct stripe_disks *d, struct err *e)
+{
+	const char *w[WORDS_MOST + 2] = { 0 };
+	struct child_said said = { 0 };
+	char reason[300];
+	unsigned at = 0;
+	int r;
+
+	while (at < n && at < WORDS_MOST - STRIPE_MEMBERS_MOST) {
+		w[at] = words[at];
+		at++;
+	}
+	for (unsigned i = 0; i < d->n; i++)
+		w[at++] = d->path[i];
+	r = child_run((char *const *)w, -1, stop, &said, e);
+	if (!r && said.status) {
+		run_reason(*said.err ? said.err : said.out, reason, sizeof(reason));
+		r = err_set(e, -EIO, "%s: %s", w[0], *reason ? reason : "failed without a word");
+	}
+	child_clear(&said);
+	return r;
+}
+
+#define RUN_DISKS(stop, d, e, ...) \
+	run_disks(stop, (const char *const []){ __VA_ARGS__ }, \
+		  sizeof((const char *const []){ __VA_ARGS__ }) / sizeof(char *), d, e)
+
+/* ---- asking ---- */
+
+static int ask_md(const char *path, const struct stop *stop, struct stripe_member *m,
+		  struct err *e)
+{
+	CLEANUP_FREE char *out = NULL;
+	/* Its status is 1 for a disk that is in no array. */
+	int r = run_program(stop, &out, e, "mdadm", "--examine", "--export", path, NULL);
+
+	if (r < 0)
+		return r;
+	stripe_md_member(r ? "" : out, m);
+	return 0;
+}
+
+static int ask_lvm(const char *path, const struct stop *stop, struct stripe_member *m,
+		   struct err *e)
+{
+	CLEANUP_FREE char *out = NULL;
+	int r = run_program(stop, &out, e, "pvs", "--noheadings", "--separator", "|", "-o",
+			    "vg_name,vg_uuid,pv_count", path, NULL);
+
+	if (r < 0)
+		return r;
+	stripe_lvm_member(r ? "" : out, m);
+	return 0;
+}
+
+static int ask_all(enum stripe_kind kind, const struct stripe_disks *d, const struct stop *stop,
+		   struct stripe_member *m, struct err *e)
+{
+	for (unsigned i = 0; i < d->n; i++) {
+		int r = kind == STRIPE_MD ? ask_md(d->path[i], stop, &m[i], e) :
+					    ask_lvm(d->path[i], stop, &m[i], e);
+
+		if (r)
+			return r;
+	}
+	return stripe_whole(kind, m, d->n, e);
+}
+
+/* ---- md ---- */
+
+/* The array that the kernel has put the disk into, "md127"; "" for none. udev's rules start what
+ * is whole by themselves. */
+static void md_holding(const char *path, char out[DISK_ROOM])
+{
+	char real[PATH_MAX], dir[PATH_MAX + 64];
+	struct dirent *d;
+	const char *name;
+	DIR *dirp;
+
+	*out = '\0';
+	if (!realpath(path, real))
+		return;
+	name = strrchr(real, '/') + 1;
+	snprintf(dir, sizeof(dir), "%s/class/block/%s/holders", sysfs_or(NULL), name);
+	dirp = opendir(dir);
+	while (dirp && (d = readdir(dirp)))
+		if (!strncmp(d->d_name, "md", 2) && strlen(d->d_name) < DISK_ROOM)
+			strcpy(out, d->d_name);
+	if (dirp)
+		closedir(dirp);
+}
+
+static bool md_runs(const char *kernel)
+{
+	char state[32];
+
+	sysfs_text(NULL, state, sizeof(state), "class/block/%s/md/array_state", kernel);
+	return *state && strcmp(state, "inactive") && strcmp(state, "clear");
+}
+
+/* Where an array is: by its name when that leads there, which takes udev or mdadm itself. */
+static int md_device(const char *name, const char *disk, char device[STRIPE_DEVICE_ROOM],
+		     struct err *e)
+{
+	char kernel[DISK_ROOM], real[PATH_MAX], want[64];
+
+	md_holding(disk, kernel);
+	if (!*kernel)
+		return err_set(e, -ENODEV, "md did not take %s", disk);
+	snprintf(device, STRIPE_DEVICE_ROOM, "/dev/md/%s", name);
+	snprintf(want, sizeof(want), "/dev/%s", kernel);
+	if (!realpath(device, real) || strcmp(real, want))
+		snprintf(device, STRIPE_DEVICE_ROOM, "%s", want);
+	return 0;
+}
+
+static int md_start(const struct stripe *s, const struct stripe_disks *d, const struct stop *stop,
+		    char device[STRIPE_DEVICE_ROOM], bool *started, struct err *e)
+{
+	char kernel[DISK_ROOM], uuid[STRIPE_ID_ROOM + 8], path[STRIPE_DEVICE_ROOM];
+	int r = 0;
+
+	md_holding(d->path[0], kernel);
+	if (!*kernel || !md_runs(kernel)) {
+		snprintf(uuid, sizeof(uuid), "--uuid=%s", s->id);
+		snprintf(path, sizeof(path), "/dev/md/%s", s->name);
+		r = RUN_DISKS(stop, d, e, "mdadm", "--assemble", path, uuid);
+		*started = !r;
+	}
+	return r ? r : md_device(s->name, d->path[0], device, e);
+}
+
+static int md_make(const struct stripe *s, const struct stripe_disks *d, uint64_t chunk,
+		   const struct stop *stop, char device[STRIPE_DEVICE_ROOM], struct err *e)
+{
+	char path[STRIPE_DEVICE_ROOM], name[STRIPE_NAME_ROOM + 8], number[40], size[40];
+
+	snprintf(path, sizeof(path), "/dev/md/%s", s->name);
+	snprintf(name, sizeof(name), "--name=%s", s->name);
+	snprintf(number, sizeof(number), "--raid-devices=%u", d->n);
+	snprintf(size, sizeof(size), "--chunk=%llu", (unsigned long long)(chunk >> 10));
+	/* It is the disks' owner's, whichever host logs in to them. --run: nobody is asked. */
+	if (RUN_DISKS(stop, d, e, "mdadm", "--create", path, "--run", "--metadata=1.2", "--level=0",
+		      "--homehost=any", name, number, size))
+		return e->code;
+	if (!md_device(s->name, d->path[0], device, e))
+		return 0;
+	run_program(stop, NULL, NULL, "mdadm", "--stop", path, NULL);
+	RUN_DISKS(stop, d, NULL, "mdadm", "--zero-superblock");
+	return e->code;
+}
+
+/* ---- LVM ---- */
+
+static int lvm_device(const char *group, const struct stop *stop, char device[STRIPE_DEVICE_ROOM],
+		      struct err *e)
+{
+	CLEANUP_FREE char *out = NULL;
+	char *at;
+	size_t n;
+	int r = run_program(stop, &out, e, "lvs", "--noheadings", "-o", "lv_path", group, NULL);
+
+	if (r)
+		return err_prefix(e, "the volume group %s", printable(group));
+	at = out + strspn(out, " \t\n");
+	n = strcspn(at, " \t\n");
+	if (!n || n >= STRIPE_DEVICE_ROOM || at[n + strspn(at + n, " \t\n")])
+		return err_set(e, -EEXIST, "the volume group %s has not one volume, but none or "
+			       "several: it is not login's", printable(group));
+	snprintf(device, STRIPE_DEVICE_ROOM, "%.*s", (int)n, at);
+	return 0;
+}
+
+static int lvm_start(const struct stripe *s, const struct stop *stop,
+		     char device[STRIPE_DEVICE_ROOM], bool *started, struct err *e)
+{
+	int r = lvm_device(s->name, stop, device, e);
+
+	if (r || disk_is_there(device))
+		return r;
+	r = run_program(stop, NULL, e, "vgchange", "--activate", "y", s->name, NULL);
+	*started = !r;
+	return r ? err_prefix(e, "the volume group %s", printable(s->name)) : 0;
+}
+
+/* How far making has come is how much may be taken back: a group of this name that was there before
+ * is somebody else's. */
+enum lvm_made { LVM_NOTHING, LVM_DISKS, LVM_GROUP };
+
+static void lvm_unmake(const struct stripe *s, const struct stripe_disks *d, enum lvm_made made,
+		       const struct stop *stop)
+{
+	struct err ignored = ERR_INIT;
+
+	if (made >= LVM_GROUP)
+		run_program(stop, NULL, &ignored, "vgremove", "--force", "--force", "--yes",
+			    s->name, NULL);
+	if (made >= LVM_DISKS)
+		RUN_DISKS(stop, d, &ignored, "pvremove", "--yes", "--quiet");
+}
+
+static int lvm_volume(const struct stripe *s, unsigned n, uint64_t chunk, const struct stop *stop,
+		      struct err *e)
+{
+	char number[16], size[40];
+
+	snprintf(number, sizeof(number), "%u", n);
+	snprintf(size, sizeof(size), "%lluk", (unsigned long long)(chunk >> 10));
+	return run_program(stop, NULL, e, "lvcreate", "--yes", "--quiet", "--wipesignatures", "y",
+			   "--type", "striped", "--stripes", number, "--stripesize", size,
+			   "--extents", "100%FREE", "--name", VOLUME, s->name, NULL);
+}
+
+static int lvm_make(const struct stripe *s, const struct stripe_disks *d, uint64_t chunk,
+		    const struct stop *stop, char device[STRIPE_DEVICE_ROOM], struct err *e)
+{
+	enum lvm_made made = LVM_NOTHING;
+	int r = RUN_DISKS(stop, d, e, "pvcreate", "--yes", "-ff", "--quiet");
+
+	if (!r) {
+		made = LVM_DISKS;
+		r = RUN_DISKS(stop, d, e, "vgcreate", "--yes", "--quiet", s->name);
+	}
+	if (!r) {
+		made = LVM_GROUP;
+		r = lvm_volume(s, d->n, chunk, stop, e);
+	}
+	if (!r)
+		r = lvm_device(s->name, stop, device, e);
+	if (r)
+		lvm_unmake(s, d, made, stop);
+	return r;
+}
+
+/* ---- either ---- */
+
+int stripe_find(enum stripe_kind kind, const struct stripe_disks *d, const struct stop *stop,
+		struct stripe *s, char device[STRIPE_DEVICE_ROOM], bool *started, struct err *e)
+{
+	CLEANUP_FREE struct stripe_member *m = calloc(d->n ? d->n : 1, sizeof(*m));
+	int found = m ? ask_all(kind, d, stop, m, e) : err_set(e, -ENOMEM, "out of memory"), r;
+
+	*started = false;
+	if (found <= 0)
+		return found;
+	*s = (struct stripe){ .kind = kind };
+	memcpy(s->name, m[0].name, sizeof(s->name));
+	memcpy(s->id, m[0].id, sizeof(s->id));
+	r = kind == STRIPE_MD ? md_start(s, d, stop, device, started, e) :
+				lvm_start(s, stop, device, started, e);
+	return r ? (r < 0 ? r : -EIO) : 1;
+}
+
+int stripe_make(const struct stripe *s, const struct stripe_disks *d, uint64_t chunk,
+		const struct stop *stop, char device[STRIPE_DEVICE_ROOM], char id[STRIPE_ID_ROOM],
+		struct err *e)
+{
+	struct stripe_member m = { 0 };
+	int r = s->kind == STRIPE_MD ? md_make(s, d, chunk, stop, device, e) :
+				       lvm_make(s, d, chunk, stop, device, e);
+
+	if (r)
+		return r < 0 ? r : -EIO;
+	r = s->kind == STRIPE_MD ? ask_md(d->path[0], stop, &m, e) :
+				   ask_lvm(d->path[0], stop, &m, e);
+	memcpy(id, m.id, STRIPE_ID_ROOM);
+	return r;
+}
+
+int stripe_wipe(const struct stripe_disks *d, const struct stop *stop, struct err *e)
+{
+	return RUN_DISKS(stop, d, e, "wipefs", "--quiet", "--all");
+}
+
+int stripe_stop(const struct stripe *s, const char *device, const struct stop *stop,
+		struct err *e)
+{
+	int r;
+
+	if (s->kind == STRIPE_MD)
+		r = run_program(stop, NULL, e, "mdadm", "--stop", device, NULL);
+	else
+		r = run_program(stop, NULL, e, "vgchange", "--activate", "n", s->name, NULL);
+	return r ? err_prefix(e, "the stripe %s on %s", printable(s->name), device) : 0;
+}

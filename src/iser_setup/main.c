@@ -4,6 +4,8 @@
 
 static const struct tool_command commands[] = {
 	{ "plan", "what this host is to serve: a file to read, change and apply", tool_plan },
+	{ "login", "log this host in to targets, and have their disks", tool_login },
+	{ "logout", "log it out again", tool_logout },
 	{ 0 }
 };
 

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #define RECORD_MAX 65536u /* bytes; 3 KiB are usual */
+#define SECRET_ROOM 512u   /* more than a secret may have, so that one too long is seen */
 #define LOCK_WAIT_MS 10000
 #define LOCK_POLL_US 20000
 
@@ -126,11 +127,11 @@ void cleanup_secret(char **secret)
 	secret_free(*secret);
 }
 
-static int check_owner(const char *path, struct err *e)
+static int check_owner(int fd, const char *path, struct err *e)
 {
 	struct stat st;
 
-	if (stat(path, &st))
+	if (fstat(fd, &st))
 		return err_sys(e, -errno, "the secret file %s", printable(path));
 	if (!S_ISREG(st.st_mode))
 		return err_set(e, -EINVAL, "the secret file %s is no file", printable(path));
@@ -145,14 +146,20 @@ static int check_owner(const char *path, struct err *e)
 
 char *secret_read(const char *path, struct err *e)
 {
-	CLEANUP_SECRET char *text = NULL;
-	int r = check_owner(path, e);
+	/* Not to hang where a file is none. */
+	CLEANUP_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	CLEANUP_SECRET char *text = calloc(1, SECRET_ROOM + 1);
+	ssize_t n;
 
-	if (r)
+	if (fd < 0 || !text) {
+		err_sys(e, fd < 0 ? -errno : -ENOMEM, "the secret file %s", printable(path));
 		return NULL;
-	r = read_file(path, RECORD_MAX, &text, NULL);
-	if (r) {
-		err_sys(e, r, "the secret file %s", printable(path));
+	}
+	if (check_owner(fd, path, e))
+		return NULL;
+	n = read_full(fd, text, SECRET_ROOM);
+	if (n < 0) {
+		err_sys(e, (int)n, "the secret file %s", printable(path));
 		return NULL;
 	}
 	text[strcspn(text, "\r\n")] = '\0';

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Waiting for disks, with udev and without; and their settings. */
+#include "iser_setup/attach.h"
+
+#include "iser_setup/prepare.h"
+#include "iser_setup/run.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define POLL_US 100000
+/* How long the number of a target's disks must stay the same when it is not known how many there
+ * are. */
+#define SETTLE_MS 500
+
+/* ---- waiting ---- */
+
+/* How many disks there are of all targets, when each has all of its own; 0: not yet. Why not is in
+ * e. */
+static size_t complete(const struct attach *a, const struct sessions *s, struct err *e)
+{
+	size_t all = 0;
+
+	for (size_t i = 0; i < a->list.n; i++) {
+		const struct login_target *t = &a->list.v[i];
+		const struct session *one = sessions_find(s, t->iqn);
+		char path[64];
+
+		*e = (struct err)ERR_INIT;
+		if (!one || strcmp(one->state, "LOGGED_IN"))
+			err_set(e, -ETIMEDOUT, "%s: the session is %s", printable(t->iqn), one ?
+				printable(one->state) : "gone");
+		else if (!one->luns)
+			err_set(e, -ETIMEDOUT, "%s: the target shows no disk: it has no LUN, or "
+				"none for this host", printable(t->iqn));
+		else if (one->n_disks < one->luns)
+			err_set(e, -ETIMEDOUT, "%s: %u disks, but %zu block devices: is the "
+				"kernel's sd_mod loaded?", printable(t->iqn), one->luns,
+				one->n_disks);
+		else if (one->n_disks < t->luns)
+			err_set(e, -ETIMEDOUT, "%s: %zu disks of %u that the plan has",
+				printable(t->iqn), one->n_disks, t->luns);
+		for (size_t k = 0; !e->code && k < one->n_disks; k++) {
+			snprintf(path, sizeof(path), "/dev/%s", one->disks[k].name);
+			if (!disk_is_there(path))
+				err_set(e, -ETIMEDOUT, "%s has not appeared: neither udev nor "
+					"devtmpfs made it", path);
+			else if (!one->disks[k].size)
+				err_set(e, -ETIMEDOUT, "%s has no size yet", path);
+		}
+		if (e->code)
+			return 0;
+		all += one->n_disks;
+	}
+	return all;
+}
+
+static int wait_for_all(const struct attach *a, struct sessions *s, struct err *e)
+{
+	uint64_t until = ns_after((int)a->o->wait * 1000), same = 0;
+	struct err why = ERR_INIT;
+	size_t last = 0;
+
+	for (;;) {
+		size_t n;
+		int r = sessions_read(NULL, s, e);
+
+		if (r)
+			return r;
+		n = complete(a, s, &why);
+		if (n != last || !n)
+			same = ns_after(SETTLE_MS);
+		last = n;
+		if (n && now_ns() >= same)
+			break;
+		if (stop_asked(&a->stop))
+			return err_set(e, -EINTR, "stopped by a signal");
+		if (!n && now_ns() > until)
+			return err_set(e, -ETIMEDOUT, "%s (after %u s; --wait has more patience)",
+				       why.text, a->o->wait);
+		sessions_clear(s);
+		usleep(POLL_US);
+	}
+	/* udev's names come a moment later. */
+	run_settle(&a->stop, (unsigned)ms_to(until) / 1000 + 1);
+	return 0;
+}
+
+/* ---- what has come ---- */
+
+static int take_disk(struct attach *a, const struct topo *t, const struct login_target *target,
+		     const struct session *s, const struct session_disk *from, struct err *e)
+{
+	struct attach_disk *d = iser_plan_add(a->disks, a->n_disks);
+	int node;
+
+	if (!d)
+		return err_set(e, -ENOMEM, "out of memory");
+	d->target = target;
+	d->lun = from->lun;
+	d->size = from->size;
+	d->host = s->host;
+	strcpy(d->kernel, from->name);
+	strcpy(d->transport, s->transport);
+	disk_path(NULL, from->name, d->path);
+	prepare_netdev(s->portal.address, d->netdev);
+	d->nodes = topo_block(t, from->name);
+	/* The route to an address of this host's own is by no card. */
+	node = topo_netdev(t, d->netdev);
+	if (!ids_count(&d->nodes) && node >= 0)
+		ids_add(&d->nodes, (unsigned)node);
+	return 0;
+}
+
+static int take_all(struct attach *a, const struct topo *t, const struct sessions *s,
+		    struct err *e)
+{
+	for (size_t i = 0; i < a->list.n; i++) {
+		const struct session *one = sessions_find(s, a->list.v[i].iqn);
+
+		for (size_t k = 0; one && k < one->n_disks; k++)
+			if (take_disk(a, t, &a->list.v[i], one, &one->disks[k], e))
+				return e->code;
+		if (one && strcmp(one->transport, login_transports[a->o->with]))
+			return err_set(e, -EPROTONOSUPPORT, "%s: the session is over %s, not %s",
+				       printable(one->iqn), printable(one->transport),
+				       login_transports[a->o->with]);
+	}
+	return 0;
+}
+
+int attach_disks(struct attach *a, const struct topo *t, struct err *e)
+{
+	struct sessions s = { 0 };
+	int r = wait_for_all(a, &s, e);
+
+	if (!r)
+		r = take_all(a, t, &s, e);
+	sessions_clear(&s);
+	return r;
+}
+
+const char *attach_kernel_name(const char *path, char out[DISK_ROOM])
+{
+	char real[PATH_MAX];
+	const char *slash = realpath(path, real) ? strrchr(real, '/') : NULL;
+
+	snprintf(out, DISK_ROOM, "%.*s", DISK_ROOM - 1, slash ? slash + 1 : "");
+	return out;
+}
+
+/* ---- settings ---- */
+
+void attach_tune(struct attach *a)
+{
+	struct tune_step *all;
+	char stripe[DISK_ROOM];
+	size_t n = 0;
+
+	if (!a->o->tune)
+		return;
+	all = calloc(a->n_disks + 1, TUNE_STEPS_MOST * sizeof(*all));
+	if (!all)
+		return;
+	for (size_t i = 0; i < a->n_disks; i++)
+		n += tune_disk(a->disks[i].kernel, tune_can_queue(NULL, a->disks[i].host), &all[n]);
+	if (a->stripe.kind && *attach_kernel_name(a->device, stripe))
+		n += tune_stripe(stripe, (unsigned)a->n_disks, &all[n]);
+	tune_do(NULL, all, (unsigned)n);
+	a->tuned = all;
+	a->n_tuned = n;
+}

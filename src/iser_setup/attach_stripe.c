@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+/* One device of all disks, and a filesystem; over nothing that somebody may want, without having
+ * been told to. */
+#include "iser_setup/attach.h"
+
+#include "iser_setup/holders.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define ANSWER_ROOM 16
+
+/* A line from the terminal; "" when the end was asked for instead. */
+static void ask(const struct stop *stop, char *answer, int room)
+{
+	CLEANUP_CLOSE int fd = stop_fd(stop);
+	struct pollfd p[] = { { STDIN_FILENO, POLLIN, 0 }, { fd, POLLIN, 0 } };
+
+	*answer = '\0';
+	while (poll(p, 2, -1) < 0)
+		if (errno != EINTR)
+			return;
+	if (!p[1].revents && !fgets(answer, room, stdin))
+		*answer = '\0';
+}
+
+/* May what is on device be lost? what: what would be made. 0; a negative errno with text. */
+static int may_lose(const struct attach *a, const char *device, const char *what,
+		    const char *found, struct err *e)
+{
+	char answer[ANSWER_ROOM];
+
+	if (!*found || a->o->yes)
+		return 0;
+	if (!isatty(STDIN_FILENO) || !isatty(STDERR_FILENO))
+		return err_set(e, -EEXIST, "%s holds data (%s), which %s would destroy: --yes does "
+			       "so", device, found, what);
+	fprintf(stderr, "%s holds data (%s), which %s destroys. Type yes to go on: ", device, found,
+		what);
+	ask(&a->stop, answer, sizeof(answer));
+	if (!strcmp(answer, "yes\n"))
+		return 0;
+	return err_set(e, -ECANCELED, "%s was left as it is", device);
+}
+
+static int check_unused(const char *device, struct err *e)
+{
+	char kernel[DISK_ROOM];
+	struct holders_stack s;
+
+	if (!*attach_kernel_name(device, kernel))
+		return err_set(e, -ENODEV, "%s is gone", device);
+	holders_stack(NULL, kernel, &s);
+	return holders_check(NULL, &s, e);
+}
+
+/* ---- the stripe ---- */
+
+static int check_members(const struct attach *a, bool *wipe, struct err *e)
+{
+	char found[128];
+
+	*wipe = false;
+	for (size_t i = 0; i < a->n_disks; i++) {
+		const char *path = a->disks[i].path;
+		int r = check_unused(path, e);
+
+		if (!r)
+			r = stripe_look(path, &a->stop, found, sizeof(found), e);
+		if (!r)
+			r = may_lose(a, path, "making a stripe", found, e);
+		if (r)
+			return r < 0 ? r : -EIO;
+		*wipe |= *found;
+	}
+	return 0;
+}
+
+static int make_stripe(struct attach *a, const struct stripe_disks *d, const char *name,
+		       struct err *e)
+{
+	bool wipe;
+	int r = check_members(a, &wipe, e);
+
+	if (r)
+		return r;
+	a->stripe = (struct stripe){ .kind = a->o->kind };
+	stripe_name(name, a->stripe.name);
+	if (wipe)
+		r = stripe_wipe(d, &a->stop, e);
+	if (!r && kept_add_stripe(&a->kept, &a->stripe))
+		r = err_set(e, -ENOMEM, "out of memory");
+	if (!r)
+		r = kept_write(&a->kept, e);
+	if (!r)
+		r = stripe_make(&a->stripe, d, a->o->chunk, &a->stop, a->device, a->stripe.id, e);
+	if (r) {
+		kept_drop_stripe(&a->kept, a->stripe.kind, a->stripe.name);
+		a->stripe.kind = STRIPE_NONE;
+		return r;
+	}
+	a->stripe_new = a->stripe_started = true;
+	return 0;
+}
+
+int attach_stripe(struct attach *a, const char *name, struct err *e)
+{
+	struct stripe_disks d = { .n = 0 };
+	int found;
+
+	if (!a->o->kind)
+		return 0;
+	if (a->n_disks < 2 || a->n_disks > STRIPE_MEMBERS_MOST)
+		return err_set(e, -EINVAL, "a stripe takes 2 to %d disks, and there %s %zu",
+			       STRIPE_MEMBERS_MOST, a->n_disks == 1 ? "is" : "are", a->n_disks);
+	for (size_t i = 0; i < a->n_disks; i++)
+		d.path[d.n++] = a->disks[i].path;
+	found = stripe_find(a->o->kind, &d, &a->stop, &a->stripe, a->device, &a->stripe_started, e);
+	if (found < 0)
+		return found;
+	if (!found && make_stripe(a, &d, name, e))
+		return e->code;
+	/* One that is known by now, with its id. */
+	if (kept_add_stripe(&a->kept, &a->stripe))
+		return err_set(e, -ENOMEM, "out of memory");
+	return kept_write(&a->kept, e);
+}
+
+/* ---- the filesystem ---- */
+
+static int make_fs(struct attach *a, const char *device, unsigned n, struct err *e)
+{
+	char kernel[DISK_ROOM], found[128];
+	uint64_t chunk;
+	int r = check_unused(device, e);
+
+	if (!r)
+		r = stripe_look(device, &a->stop, found, sizeof(found), e);
+	if (!r)
+		r = may_lose(a, device, "mkfs.xfs", found, e);
+	if (r)
+		return r < 0 ? r : -EIO;
+	chunk = n > 1 ? stripe_chunk(attach_kernel_name(device, kernel)) : 0;
+	r = stripe_mkfs(device, chunk, n, &a->stop, e);
+	a->made_fs |= !r;
+	return r < 0 ? r : r ? -EIO : 0;
+}
+
+/* All are looked at before the first is written to. */
+static int check_all(const struct attach *a, struct err *e)
+{
+	char found[128];
+
+	for (size_t i = 0; i < a->n_disks; i++) {
+		const char *path = a->disks[i].path;
+		int r = check_unused(path, e);
+
+		if (!r)
+			r = stripe_look(path, &a->stop, found, sizeof(found), e);
+		if (!r && *found && !a->o->yes && !isatty(STDIN_FILENO))
+			r = may_lose(a, path, "mkfs.xfs", found, e);
+		if (r)
+			return r < 0 ? r : -EIO;
+	}
+	return 0;
+}
+
+int attach_mkfs(struct attach *a, struct err *e)
+{
+	int r = 0;
+
+	if (a->o->mkfs && a->stripe.kind) {
+		r = make_fs(a, a->device, (unsigned)a->n_disks, e);
+	} else if (a->o->mkfs) {
+		r = check_all(a, e);
+		for (size_t i = 0; !r && i < a->n_disks; i++)
+			r = make_fs(a, a->disks[i].path, 1, e);
+	}
+	return r;
+}

@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: Apache-2.0
+/* rftp-iser logout: what login made is taken away, unless somebody uses it. */
+#include "iser_setup/holders.h"
+#include "iser_setup/initiator.h"
+#include "iser_setup/kept.h"
+#include "iser_setup/prepare.h"
+#include "iser_setup/run.h"
+#include "iser_setup/sessions.h"
+#include "iser_setup/tool.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ADDRESSES_MOST 64
+#define SETTLE_SECONDS 10
+
+struct logout_options {
+	const char *plan, *state;
+	struct tool_list targets;
+	bool all, json;
+};
+
+static const struct tool_option options[] = {
+	{ "plan", TOOL_TEXT, offsetof(struct logout_options, plan), "FILE",
+	  "out of the targets of this plan", 0, 0 },
+	{ "target", TOOL_LIST, offsetof(struct logout_options, targets), "IQN",
+	  "out of this one; may be there several times", 0, 0 },
+	{ "all", TOOL_SWITCH, offsetof(struct logout_options, all), NULL,
+	  "out of all that login has logged in to", 0, 0 },
+	{ "state", TOOL_TEXT, offsetof(struct logout_options, state), "DIR",
+	  "where it is kept what login made", 0, 0 },
+	TOOL_JSON(struct logout_options),
+	{ 0 },
+};
+
+struct leaving {
+	const struct logout_options *o;
+	struct stop stop;
+	struct kept kept;
+	struct sessions there;
+	struct kept_session *out;   /* copies of the kept's */
+	size_t n_out;
+	struct stripe *stopped;
+	size_t n_stopped;
+};
+
+/* ---- out of which ---- */
+
+static int add(struct leaving *l, const struct kept_session *s, struct err *e)
+{
+	struct kept_session *copy;
+
+	for (size_t i = 0; i < l->n_out; i++)
+		if (!strcmp(l->out[i].iqn, s->iqn))
+			return 0;
+	copy = iser_plan_add(l->out, l->n_out);
+	if (!copy)
+		return err_set(e, -ENOMEM, "out of memory");
+	*copy = *s;
+	return 0;
+}
+
+/* A target that is not login's, but there, is somebody else's; one that is not there is what logout
+ * is for. */
+static int add_named(struct leaving *l, const char *iqn, struct err *e)
+{
+	const struct kept_session *s = kept_find(&l->kept, iqn);
+
+	if (s)
+		return add(l, s, e);
+	if (sessions_find(&l->there, iqn))
+		return err_set(e, -EPERM, "%s was not logged in to by rftp-iser login, so it is "
+			       "left as it is; iscsiadm -m node -T %s --logout ends it",
+			       printable(iqn), printable(iqn));
+	return 0;
+}
+
+static int add_plan(struct leaving *l, struct err *e)
+{
+	CLEANUP_ISER_PLAN struct iser_plan *p = iser_plan_read(l->o->plan, e);
+	int r = p ? 0 : e->code;
+
+	for (size_t i = 0; !r && i < p->n_targets; i++)
+		if (kept_find(&l->kept, p->targets[i].iqn))
+			r = add_named(l, p->targets[i].iqn, e);
+	return r;
+}
+
+static int add_address(struct leaving *l, const char *word, struct err *e)
+{
+	CLEANUP_FREE char *host = NULL;
+	struct login_portal p;
+	int r = login_address(word, &host, &p.port, e);
+
+	if (!r)
+		r = prepare_resolve(host, &p, e);
+	for (size_t i = 0; !r && i < l->kept.n_sessions; i++)
+		if (login_same_portal(&l->kept.sessions[i].portal, &p))
+			r = add(l, &l->kept.sessions[i], e);
+	return r;
+}
+
+static int choose(struct leaving *l, const struct tool_words *words, struct err *e)
+{
+	int r = l->o->plan ? add_plan(l, e) : 0;
+
+	for (unsigned i = 0; !r && i < l->o->targets.n; i++)
+		r = add_named(l, l->o->targets.word[i], e);
+	for (unsigned i = 0; !r && i < words->n; i++)
+		r = add_address(l, words->word[i], e);
+	for (size_t i = 0; !r && l->o->all && i < l->kept.n_sessions; i++)
+		r = add(l, &l->kept.sessions[i], e);
+	return r;
+}
+
+/* ---- what stands on their disks ---- */
+
+/* "rftp--iser-data" is volume data of the group rftp-iser. */
+static bool in_group(const char *dm, const char *group)
+{
+	for (; *group; group++) {
+		if (*dm++ != *group)
+			return false;
+		if (*group == '-' && *dm++ != '-')
+			return false;
+	}
+	return dm[0] == '-' && dm[1] != '-';
+}
+
+/* The stripe of login's that the device is; NULL: it is none. */
+static const struct stripe *stripe_of(const struct leaving *l, const char *name)
+{
+	char dm[128], uuid[STRIPE_ID_ROOM], plain[STRIPE_ID_ROOM] = "", known[STRIPE_ID_ROOM];
+
+	holders_dm_name(NULL, name, dm);
+	sysfs_text(NULL, uuid, sizeof(uuid), "class/block/%s/md/uuid", name);
+	for (char *from = uuid, *to = plain; *from; from++)
+		if (*from != '-' && *from != ':') {
+			*to++ = *from;
+			*to = '\0';
+		}
+	for (size_t i = 0; i < l->kept.n_stripes; i++) {
+		const struct stripe *s = &l->kept.stripes[i];
+		char *to = known;
+
+		for (const char *from = s->id; *from; from++)
+			if (*from != '-' && *from != ':')
+				*to++ = *from;
+		*to = '\0';
+		if (s->kind == STRIPE_LVM ? *dm && in_group(dm, s->name) :
+		    *plain && !strcmp(plain, known))
+			return s;
+	}
+	return NULL;
+}
+
+/* Of one disk: the stripe it is in, "" without. -EBUSY: it is in another's. */
+static int look_above(const struct leaving *l, const char *disk, struct holders_stack *stack,
+		      char stripe[32], const struct stripe **which, struct err *e)
+{
+	int r;
+
+	holders_stack(NULL, disk, stack);
+	*stripe = '\0';
+	*which = NULL;
+	r = holders_check(NULL, stack, e);
+	for (unsigned i = 1; !r && i < stack->n; i++) {
+		const char *name = stack->name[i];
+
+		if (!*which && (*which = stripe_of(l, name)))
+			strcpy(stripe, name);
+		else if (strncmp(name, disk, strlen(disk)) && !*which)
+			r = err_set(e, -EBUSY, "/dev/%s is part of /dev/%s, which is not login's: "
+				    "stop that first", disk, name);
+	}
+	return r;
+}
+
+typedef int disk_fn(struct leaving *l, const char *disk, struct err *e);
+
+static int each_disk(struct leaving *l, disk_fn *fn, struct err *e)
+{
+	int r = 0;
+
+	for (size_t i = 0; !r && i < l->n_out; i++) {
+		const struct session *s = sessions_find(&l->there, l->out[i].iqn);
+
+		for (size_t k = 0; s && !r && k < s->n_disks; k++)
+			r = fn(l, s->disks[k].name, e);
+	}
+	return r;
+}
+
+static int check_disk(struct leaving *l, const char *disk, struct err *e)
+{
+	const struct stripe *which;
+	struct holders_stack stack;
+	char stripe[32];
+
+	return look_above(l, disk, &stack, stripe, &which, e);
+}
+
+static int stop_above(struct leaving *l, const char *disk, struct err *e)
+{
+	const struct stripe *which;
+	struct holders_stack stack;
+	char stripe[32], device[64];
+	struct stripe *copy, gone;
+	int r = look_above(l, disk, &stack, stripe, &which, e);
+
+	if (r || !which)
+		return r;
+	gone = *which;
+	snprintf(device, sizeof(device), "/dev/%s", stripe);
+	r = stripe_stop(&gone, device, &l->stop, e);
+	if (r)
+		return r;
+	kept_drop_stripe(&l->kept, gone.kind, gone.name);
+	copy = iser_plan_add(l->stopped, l->n_stopped);
+	if (copy)
+		*copy = gone;
+	return kept_write(&l->kept, e);
+}
+
+/* ---- out ---- */
+
+static int leave(struct leaving *l, const struct kept_session *s, struct err *e)
+{
+	int r = sessions_find(&l->there, s->iqn) ?
+		initiator_logout(s->iqn, &s->portal, s->transport, &l->stop, e) : 0;
+
+	if (!r && s->record)
+		r = initiator_forget(s->iqn, &s->portal, s->transport, &l->stop, e);
+	if (r)
+		return r;
+	kept_drop(&l->kept, s->iqn);
+	return kept_write(&l->kept, e);
+}
+
+/* Nothing is taken away unless all can be. */
+static int leave_all(struct leaving *l, struct err *e)
+{
+	int r;
+
+	/* udev has a look into what has just been closed, and would be taken for its user. */
+	run_settle(&l->stop, SETTLE_SECONDS);
+	r = each_disk(l, check_disk, e);
+	if (!r)
+		r = each_disk(l, stop_above, e);
+	for (size_t i = 0; !r && i < l->n_out; i++)
+		r = leave(l, &l->out[i], e);
+	/* Stripes whose disks were not there any more. */
+	if (!r && !l->kept.n_sessions && l->kept.n_stripes) {
+		l->kept.n_stripes = 0;
+		r = kept_write(&l->kept, e);
+	}
+	return r;
+}
+
+static int show(const struct leaving *l)
+{
+	json_t *out, *stopped;
+
+	if (!l->o->json) {
+		for (size_t i = 0; i < l->n_stopped; i++)
+			printf("stopped the %s stripe %s\n", stripe_kinds[l->stopped[i].kind],
+			       l->stopped[i].name);
+		for (size_t i = 0; i < l->n_out; i++)
+			printf("logged out of %s\n", printable(l->out[i].iqn));
+		if (!l->n_out)
+			puts("nothing to log out of");
+		return 0;
+	}
+	out = json_array();
+	stopped = json_array();
+	for (size_t i = 0; i < l->n_out; i++)
+		json_array_append_new(out, json_string(l->out[i].iqn));
+	for (size_t i = 0; i < l->n_stopped; i++)
+		json_array_append_new(stopped, json_string(l->stopped[i].name));
+	return json_emit(stdout, json_pack("{s:o, s:o}", "targets", out, "stripes", stopped));
+}
+
+static int logout(const struct logout_options *o, const struct tool_words *words, struct err *e)
+{
+	struct leaving l = { .o = o, .kept = { .lock = -1 } };
+	int r;
+
+	stop_begin(&l.stop);
+	r = initiator_there(&l.stop, e);
+	if (!r)
+		r = kept_open(&l.kept, o->state, e);
+	if (!r)
+		r = sessions_read(NULL, &l.there, e);
+	if (!r)
+		r = choose(&l, words, e);
+	if (!r && l.n_out)
+		r = prepare_daemon(&l.stop, e);
+	if (!r)
+		r = leave_all(&l, e);
+	if (!r)
+		r = show(&l);
+	stop_end(&l.stop);
+	kept_close(&l.kept);
+	sessions_clear(&l.there);
+	free(l.out);
+	free(l.stopped);
+	return r;
+}
+
+enum tool_status tool_logout(int argc, char **argv)
+{
+	struct logout_options o = { 0 };
+	struct tool_words words = { .names = "[ADDRESS[:PORT]...]", .most = ADDRESSES_MOST };
+	struct err e = ERR_INIT;
+	bool helped;
+	enum tool_status status = tool_options_words(argc, argv,
+		"Logs this host out of targets that login has logged it in to.", options, &o,
+		&words, &helped);
+
+	if (status != TOOL_DONE || helped)
+		return status;
+	if (!o.plan && !o.targets.n && !words.n && !o.all)
+		return tool_misused("logout wants --plan, --target, addresses, or --all", NULL);
+	if (logout(&o, &words, &e)) {
+		log_error("%s", e.code ? e.text : "the output cannot be written");
+		return TOOL_FAILED;
+	}
+	return TOOL_DONE;
+}

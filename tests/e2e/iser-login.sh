@@ -1,0 +1,126 @@
+#!/bin/bash
+# rftp-iser login and logout as far as they come without a kernel that has iSCSI: one line for
+# each thing that is wrong, and nothing done. TAP.
+
+. "${top_srcdir:?}/tests/e2e/lib.sh"
+
+export RFTP_ISER_STATE=$tmp/state
+login() { run rftp-iser login "$@"; }
+logout() { run rftp-iser logout "$@"; }
+# one_line N TEXT: status N and one line with TEXT
+one_line() {
+	status_is "$1" && [ "$(wc -l <"$tmp/err")" -eq 1 ] && [ ! -s "$tmp/out" ] &&
+		grep -q '^rftp-iser: ' "$tmp/err" && grep -qe "$2" "$tmp/err"
+}
+
+# ---- the command line ----
+
+login
+check "nowhere to log in to" one_line 2 'addresses, or --plan'
+login --transport udp 10.0.0.1
+check "no such transport" one_line 2 'iser or tcp, not: udp'
+login --stripe raid5 10.0.0.1
+check "no such stripe" one_line 2 'md or lvm, not: raid5'
+login --chunk 96K 10.0.0.1
+check "a chunk that is no power of two" one_line 2 'power of two'
+login --chunk 1K 10.0.0.1
+check "a chunk that is too small" one_line 2 'from 4.0 KiB'
+login --wait 0 10.0.0.1
+check "no patience at all" one_line 2 'from 1'
+login --user me 10.0.0.1
+check "a user without a secret" one_line 2 '--user and --secret-file'
+login --user me --secret-file x --mutual-user you 10.0.0.1
+check "one half of mutual CHAP" one_line 2 '--mutual-user and --mutual-secret-file'
+login --mutual-user you --mutual-secret-file x 10.0.0.1
+check "mutual CHAP alone" one_line 2 'wants --user'
+login --user me --secret-file x --plan "$tmp/plan"
+check "a plan's secrets and others" one_line 2 'of its own'
+login --target 'Not An IQN' 10.0.0.1
+check "no target's name" one_line 2 'iSCSI name'
+logout
+check "out of nothing" one_line 2 '--all'
+for command in login logout; do
+	run rftp-iser $command --help
+	check "$command --help" test "$status" -eq 0 -a "$(grep -c -e '--plan FILE' "$tmp/out")" -eq 1
+done
+
+# ---- what is given ----
+
+for word in 10.0.0.1:0 10.0.0.1:x '[fd00::1' ''; do
+	login "$word"
+	check "no address: \"$word\"" one_line 1 'is no ADDRESS'
+done
+login no-such-host.invalid
+check "a name that does not resolve" one_line 1 'no-such-host.invalid is no address'
+echo topmost-secret >"$tmp/secret"
+chmod 644 "$tmp/secret"
+login --user me --secret-file "$tmp/secret" 10.0.0.1
+check "a secret for all to read" one_line 1 'chmod 600'
+check "is not told" not grep -q topmost "$tmp/err"
+chmod 600 "$tmp/secret"
+login --user me --secret-file "$tmp/none" 10.0.0.1
+check "a secret that is not there" one_line 1 'No such file'
+: >"$tmp/empty"
+chmod 600 "$tmp/empty"
+login --user me --secret-file "$tmp/empty" 10.0.0.1
+check "an empty one" one_line 1 'is empty'
+login --user $'me\nnode.startup = automatic' --secret-file "$tmp/secret" 10.0.0.1
+check "a user that would be two lines of a record" one_line 1 'control character'
+login --plan "$tmp/none"
+check "no plan" one_line 1 'none: No such file'
+echo '{}' >"$tmp/plan"
+login --plan "$tmp/plan"
+check "a plan that is none" one_line 1 'is no plan'
+
+# ---- what is here ----
+
+# The tools' own names, in a place with nothing else.
+mkdir "$tmp/bin"
+ln -s "$(command -v rftp-iser)" "$tmp/bin"
+run env PATH="$tmp/bin" rftp-iser login 10.0.0.1
+check "no iscsiadm" one_line 1 'iscsiadm is not in PATH: install open-iscsi'
+run env PATH="$tmp/bin" rftp-iser logout --all
+check "nor for a logout" one_line 1 'iscsiadm is not in PATH: install open-iscsi'
+
+# One that is found, but fails.
+cat >"$tmp/bin/iscsiadm" <<'END'
+#!/bin/sh
+case $* in --version) exit 0 ;; esac
+echo "iscsiadm: $*: no luck" >&2
+exit 6
+END
+chmod +x "$tmp/bin/iscsiadm"
+PATH=$tmp/bin:$PATH
+mkdir -p "$tmp/state/initiator"
+echo '{"rftp-iser-login": 1, "sessions": "x", "stripes": []}' >"$tmp/state/initiator/login.json"
+logout --all
+check "what is kept is damaged" one_line 1 'login.json is damaged'
+rm "$tmp/state/initiator/login.json"
+logout --all
+check "logged in to nothing" test "$status" -eq 0 -a "$(cat "$tmp/out")" = "nothing to log out of"
+logout --all --json
+check "for programs" test "$(cat "$tmp/out")" = '{"targets":[],"stripes":[]}'
+exec 7>"$tmp/state/initiator/login.lock"
+if flock -n 7; then
+	logout --all
+	check "one at a time" one_line 1 'another login or logout is at work'
+	flock -u 7
+fi
+if is_root; then
+	chmod 700 "$tmp"
+	ran_as=("${as_other[@]}")
+	if [ "${#ran_as[@]}" -gt 0 ]; then
+		chmod 755 "$tmp"
+		chmod -R go+rX "$tmp/bin"
+		run "${as_other[@]}" env PATH="$PATH" rftp-iser login 10.0.0.1
+		check "without privileges" status_is 1
+		check "in one line" test "$(wc -l <"$tmp/err")" -eq 1
+	fi
+fi
+# Where the kernel has it, the address is asked, and nobody answers; elsewhere the module is
+# named.
+if is_root && [ -e /etc/iscsi/initiatorname.iscsi ]; then
+	login --transport tcp --wait 1 127.0.0.1:1
+	check "nobody there" one_line 1 'iscsi_tcp\|127.0.0.1:1\|iscsid'
+fi
+finish

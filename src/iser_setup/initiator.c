@@ -11,7 +11,7 @@
 #include <string.h>
 
 #define SETTINGS_MOST 12
-#define LOGIN_RETRIES "1" /* of a connection that does not come about */
+#define LOGIN_RETRIES "3" /* iscsid has a question refused by the kernel now and then */
 #define NUMBER_ROOM 16
 
 /* iscsiadm(8), EXIT STATUS */

@@ -26,7 +26,10 @@ static const char *const noise[] = {
 	"Could not log into all portals", "can not connect to iSCSI daemon",
 	"Maybe you are not root", "Could not login to [", "Logging in to [",
 	"Could not logout of [", "Could not execute operation on all",
+	"--help' for more information",
 };
+
+static const char usage[] = "Usage:";
 
 static bool is_noise(const char *line)
 {
@@ -45,6 +48,9 @@ void run_reason(const char *said, char *reason, size_t room)
 		size_t n = strcspn(at, "\n");
 		CLEANUP_FREE char *copy = strndup(at, n);
 
+		/* Some recite their manual behind what was wrong. */
+		if (len && !strncmp(at, usage, strlen(usage)))
+			break;
 		if (copy && copy[strspn(copy, " \t\r")] && (!len || !is_noise(copy))) {
 			line = at;
 			len = n;

@@ -52,8 +52,8 @@ void run_reason(const char *said, char *reason, size_t room)
 		if (len && !strncmp(at, usage, strlen(usage)))
 			break;
 		if (copy && copy[strspn(copy, " \t\r")] && (!len || !is_noise(copy))) {
-			line = at;
-			len = n;
+			line = at + strspn(at, " \t");
+			len = n - (size_t)(line - at);
 		}
 		at += n + (at[n] == '\n');
 	}

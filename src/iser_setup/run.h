@@ -12,8 +12,8 @@
 int run_program(const struct stop *stop, char **out, struct err *e, const char *program, ...)
 	__attribute__((sentinel));
 
-/* Waits until udev, where there is one, has dealt with the devices that have come or changed, for so
- * many seconds at most. */
+/* Waits until udev, where there is one, has dealt with the devices that have come or changed, for
+ * so many seconds at most. */
 void run_settle(const struct stop *stop, unsigned seconds);
 
 /* The line of what a program said that tells most of why it failed: into reason, made harmless. ""

@@ -171,6 +171,14 @@ static int md_make(const struct stripe *s, const struct stripe_disks *d, uint64_
 
 /* ---- LVM ---- */
 
+/* Built with udev, LVM leaves the devices' nodes to it, and waits for them in vain where it does
+ * not run. */
+static const char *lvm_config(void)
+{
+	return access("/run/udev/control", F_OK) ?
+		"activation{udev_sync=0 udev_rules=0}" : "activation{udev_sync=1}";
+}
+
 static int lvm_device(const char *group, const struct stop *stop, char device[STRIPE_DEVICE_ROOM],
 		      struct err *e)
 {
@@ -197,7 +205,8 @@ static int lvm_start(const struct stripe *s, const struct stop *stop,
 
 	if (r || disk_is_there(device))
 		return r;
-	r = run_program(stop, NULL, e, "vgchange", "--activate", "y", s->name, NULL);
+	r = run_program(stop, NULL, e, "vgchange", "--config", lvm_config(), "--activate", "y",
+			s->name, NULL);
 	*started = !r;
 	return r ? err_prefix(e, "the volume group %s", printable(s->name)) : 0;
 }
@@ -212,8 +221,8 @@ static void lvm_unmake(const struct stripe *s, const struct stripe_disks *d, enu
 	struct err ignored = ERR_INIT;
 
 	if (made >= LVM_GROUP)
-		run_program(stop, NULL, &ignored, "vgremove", "--force", "--force", "--yes",
-			    s->name, NULL);
+		run_program(stop, NULL, &ignored, "vgremove", "--config", lvm_config(), "--force",
+			    "--force", "--yes", s->name, NULL);
 	if (made >= LVM_DISKS)
 		RUN_DISKS(stop, d, &ignored, "pvremove", "--yes", "--quiet");
 }
@@ -225,9 +234,10 @@ static int lvm_volume(const struct stripe *s, unsigned n, uint64_t chunk, const 
 
 	snprintf(number, sizeof(number), "%u", n);
 	snprintf(size, sizeof(size), "%lluk", (unsigned long long)(chunk >> 10));
-	return run_program(stop, NULL, e, "lvcreate", "--yes", "--quiet", "--wipesignatures", "y",
-			   "--type", "striped", "--stripes", number, "--stripesize", size,
-			   "--extents", "100%FREE", "--name", VOLUME, s->name, NULL);
+	return run_program(stop, NULL, e, "lvcreate", "--config", lvm_config(), "--yes", "--quiet",
+			   "--wipesignatures", "y", "--type", "striped", "--stripes", number,
+			   "--stripesize", size, "--extents", "100%FREE", "--name", VOLUME,
+			   s->name, NULL);
 }
 
 static int lvm_make(const struct stripe *s, const struct stripe_disks *d, uint64_t chunk,
@@ -299,6 +309,7 @@ int stripe_stop(const struct stripe *s, const char *device, const struct stop *s
 	if (s->kind == STRIPE_MD)
 		r = run_program(stop, NULL, e, "mdadm", "--stop", device, NULL);
 	else
-		r = run_program(stop, NULL, e, "vgchange", "--activate", "n", s->name, NULL);
+		r = run_program(stop, NULL, e, "vgchange", "--config", lvm_config(), "--activate",
+				"n", s->name, NULL);
 	return r ? err_prefix(e, "the stripe %s on %s", printable(s->name), device) : 0;
 }

@@ -276,7 +276,7 @@ static void test_reason(void **state)
 		  "iscsiadm: initiator reported error (24 - refused)" },
 		{ "too small\nUsage: mkfs.xfs\n<num> is xxx (bytes)\n", "too small" },
 		{ "Usage: x\n", "Usage: x" },
-		{ "  no kernel\n  Run `lvcreate --help' for more information.\n", "  no kernel" },
+		{ "  no kernel\n  Run `lvcreate --help' for more information.\n", "no kernel" },
 		{ "iscsiadm: Could not log into all portals\n",
 		  "iscsiadm: Could not log into all portals" },
 		{ "a \033[31mred\n", "a \\x1b[31mred" },

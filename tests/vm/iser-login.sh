@@ -1,0 +1,228 @@
+#!/bin/bash
+# rftp-iser login and logout: two targets, each behind a card of its own, over Soft-RoCE; CHAP,
+# striping, and what must not be lost. TAP.
+
+# shellcheck disable=SC2034 # for guest.sh
+vm_options="--nodes 2 --cpus 2 --nics 2"
+. "${top_srcdir:?}/tests/vm/guest.sh"
+
+need iscsiadm iscsid mdadm mkfs.xfs
+/usr/bin/python3 -c 'import rtslib_fb' 2>/dev/null || skip_all "rtslib is missing"
+rdma_modules || skip_all "the guest's kernel has no RDMA"
+modprobe -a target_core_mod iscsi_target_mod ib_isert ib_iser iscsi_tcp raid0 xfs 2>/dev/null ||
+	skip_all "the guest's kernel has no iSER"
+
+# libiscsi hands an answer of the target's to iscsid before it is done with the question. Where
+# processors are emulated and wait for each other, iscsid's next question often comes in between,
+# and is refused ("Login/Text in progress").
+echo 0 >/sys/devices/system/cpu/cpu1/online
+
+iqn=iqn.2026-01.org.test:node
+host=iqn.2026-01.org.test:ini
+export RFTP_ISER_STATE=$tmp/state
+limit=120
+
+# ---- the storage host, which is this one, too ----
+
+rdma_self eth0 10.0.0.1
+rdma_self eth1 10.0.1.1
+ip addr add fd00::1/64 dev eth0 nodad
+# An initiator that has never been used.
+rm -rf /etc/iscsi/nodes /etc/iscsi/send_targets /etc/iscsi/static /var/lib/iscsi
+mkdir -p /etc/iscsi /run/lock
+echo "InitiatorName=$host" >/etc/iscsi/initiatorname.iscsi
+(
+	umask 077
+	echo topmost-secret-0 >"$tmp/secret"
+	echo returned-secret-1 >"$tmp/mutual"
+	echo not-that-secret-2 >"$tmp/wrong"
+)
+cat >"$tmp/target.py" <<'END'
+import sys, rtslib_fb as r
+iqn, host, secret, mutual = sys.argv[1:]
+r.RTSRoot()
+for k, addresses in enumerate((["10.0.0.1", "[fd00::1]"], ["10.0.1.1"])):
+    store = r.RDMCPStorageObject("disk%d" % k, size=320 << 20)
+    tpg = r.TPG(r.Target(r.FabricModule("iscsi"), iqn + str(k)), 1)
+    tpg.set_attribute("authentication", 1)
+    lun = r.LUN(tpg, 0, store)
+    for a in addresses:
+        r.NetworkPortal(tpg, a, 3260).iser = a[0] != "["
+    acl = r.NodeACL(tpg, host)
+    r.MappedLUN(acl, 0, lun)
+    acl.chap_userid, acl.chap_password = "front", open(secret).readline().strip()
+    acl.chap_mutual_userid, acl.chap_mutual_password = "back", open(mutual).readline().strip()
+    tpg.enable = True
+END
+/usr/bin/python3 "$tmp/target.py" $iqn $host "$tmp/secret" "$tmp/mutual" 2>&1 | comment
+target() { # K ADDRESS
+	cat <<END
+{ "iqn": "$iqn$1", "portals": [{ "address": "$2" }],
+  "initiators": [{ "name": "$3", "chap": { "user": "front", "secret-file": "$tmp/secret" },
+                   "mutual-chap": { "user": "back", "secret-file": "$tmp/mutual" } }],
+  "luns": [{ "lun": 0, "name": "disk$1", "kind": "ramdisk", "size": 335544320,
+             "serial": "4d2f8f2e-0000-4000-8000-00000000000$1" }] }
+END
+}
+plan() { # INITIATOR
+	echo "{ \"rftp-iser-plan\": 1, \"name\": \"two\", \"targets\": ["
+	target 0 10.0.0.1 "$1"
+	echo ,
+	target 1 10.0.1.1 "$1"
+	echo "] }"
+}
+plan $host >"$tmp/plan"
+plan iqn.2026-01.org.test:other >"$tmp/plan-other"
+
+# ---- what is looked at ----
+
+login() { run rftp-iser login "$@"; }
+logout() { run rftp-iser logout "$@"; }
+sessions() { ls /sys/class/iscsi_session 2>/dev/null | wc -l; }
+records() { find /etc/iscsi/nodes /var/lib/iscsi -type f 2>/dev/null | wc -l; }
+arrays() { grep -c '^md' /proc/mdstat; }
+nothing_stays() { [ "$(sessions) $(records) $(arrays)" = "0 0 0" ]; }
+fails() { # TEXT
+	status_is 1 && [ "$(grep -vc 'started open-iscsi' "$tmp/err")" = 1 ] && grep -qe "$1" "$tmp/err"
+}
+has() { grep -qe "$1" "$tmp/out"; }
+chap=(--user front --secret-file "$tmp/secret" --mutual-user back --mutual-secret-file "$tmp/mutual")
+
+# ---- CHAP ----
+
+login --user front --secret-file "$tmp/wrong" 10.0.0.1
+check "a wrong secret is told in a line" fails "$iqn""0 at 10.0.0.1:3260: CHAP failed"
+check "and nothing stays of it" nothing_stays
+login --transport tcp --user front --secret-file "$tmp/secret" --mutual-user back --mutual-secret-file "$tmp/wrong" 10.0.1.1
+check "a target that proves nothing is not believed" fails "$iqn""1 at 10.0.1.1:3260: .*CHAP failed"
+check "and nothing stays of it" nothing_stays
+login --plan "$tmp/plan-other"
+check "a plan for another host: both are named" fails "plan-other.*two.*$host"
+
+# ---- by the plan, tuned; secrets are seen by nobody ----
+
+cat "$tmp/secret" "$tmp/mutual" >"$tmp/secrets"
+while :; do grep -laf "$tmp/secrets" /proc/[0-9]*/cmdline /proc/[0-9]*/environ; sleep 0.1; done >>"$tmp/seen" 2>/dev/null &
+watcher=$!
+others+=("$watcher")
+bash -c 'sleep 1000; :' "$(cat "$tmp/secret")" &
+control=$!
+check "a secret in arguments would be seen" patience 10 test -s "$tmp/seen"
+kill $control
+before=$(carried rxe_eth1)
+login --plan "$tmp/plan" --tune
+kill $watcher
+comment <"$tmp/out"
+comment <"$tmp/err"
+check "login by the plan" status_is 0 || {
+	dmesg | tail -n 20 | comment
+	finish
+}
+check "two sessions" test "$(sessions)" = 2
+check "by iSER" test "$(cat /sys/class/iscsi_session/*/device/../scsi_host/*/proc_name | sort -u)" = iscsi_iser
+check "which has gone by the other card, too" test "$(($(carried rxe_eth1) - before))" -gt 20
+check "secrets were in no arguments and no environment" not grep -v "^/proc/$control/" "$tmp/seen"
+check "records are root's alone" test "$(find /etc/iscsi/nodes -type f -perm 0600 | wc -l)" = 2
+check "what is kept has no secret" not grep -rqf "$tmp/secrets" "$RFTP_ISER_STATE"
+check "portal and transport are shown" has 'portal   10.0.0.1:3260 by iser$'
+check "and the card with its node" has 'card     eth1, node 1'
+check "and how to mount it there" has 'mount    numactl --cpunodebind=1 mount -o noatime /dev/'
+disk=$(sed -n 's,^\(/dev/[^ ]*\).*,\1,p' "$tmp/out" | head -n 1)
+queue=/sys/class/block/${disk##*/}
+check "tuned" test "$(cat "$queue/queue/read_ahead_kb" "$queue/device/queue_depth" "$queue/queue/rq_affinity" | xargs)" = "4096 64 2"
+check "the scheduler" grep -qF '[none]' "$queue/queue/scheduler"
+check "old and new are told" has "tuned ${disk##*/}: read_ahead_kb 128 -> 4096"
+check "no setting has failed" test ! -s "$tmp/err"
+ids=$(echo /sys/class/iscsi_session/*)
+login --plan "$tmp/plan" --json
+check "once more: no change" test "$status $(echo /sys/class/iscsi_session/*)" = "0 $ids"
+check "but the same for programs" python3 -c '
+import json, sys
+m = json.load(open(sys.argv[1]))
+sys.exit([(d["target"][-1], d["transport"], d["new"], d["bytes"], d["nodes"]) for d in m["disks"]] !=
+         [("0", "iser", False, 320 << 20, "0"), ("1", "iser", False, 320 << 20, "1")])' "$tmp/out"
+login --transport tcp "${chap[@]}" 10.0.0.1
+check "no other transport beside it" fails "over iser and not tcp"
+
+# ---- a stripe ----
+
+login --plan "$tmp/plan" --stripe md --chunk 64K --mkfs
+comment <"$tmp/out"
+check "a stripe with a filesystem" status_is 0
+stripe=$(sed -n 's,^\(/dev/md[^ ]*\)$,\1,p' "$tmp/out")
+check "mounted" mount "$stripe" /mnt
+check "which knows the stripe's geometry" eval "xfs_info /mnt | grep -q 'sunit=16 *swidth=32 blks'"
+random "$tmp/file" 20000000
+before=$(carried rxe_eth1)
+cp "$tmp/file" /mnt/file && sync -f /mnt/file
+check "written through both cards" has_carried rxe_eth1
+logout --all
+check "no logout while it is mounted" fails "is mounted on /mnt: umount"
+check "all sessions are there" test "$(sessions)" = 2
+umount /mnt
+# shellcheck disable=SC2217 # to have it open
+sleep 1000 <"$stripe" &
+others+=($!)
+logout --target ${iqn}0
+check "nor while a program has it open" fails "is open in sleep (pid $!)"
+kill $!
+wait $! 2>/dev/null
+logout --all
+check "logout" status_is 0
+check "nothing stays" nothing_stays
+logout --all --json
+check "once more: nothing to do" test "$status $(cat "$tmp/out")" = '0 {"targets":[],"stripes":[]}'
+
+login --plan "$tmp/plan" --mkfs --stripe md
+check "no filesystem over one that is there" fails 'holds data (xfs)'
+check "what that run has done is taken back" nothing_stays
+if command -v lvcreate >/dev/null; then
+	login --plan "$tmp/plan" --stripe lvm
+	check "nor LVM over md" fails 'holds data (linux_raid_member)'
+	check "and nothing stays" nothing_stays
+fi
+login --plan "$tmp/plan" --stripe md --json
+check "the stripe is put together again" grep -q '"path":"[^"]*","new":false' "$tmp/out"
+stripe=$(sed -n 's/.*"path":"\(\/dev\/md[^"]*\)".*/\1/p' "$tmp/out")
+mount "$stripe" /mnt
+check "with its data" cmp /mnt/file "$tmp/file"
+umount /mnt
+logout 10.0.0.1 10.0.1.1
+check "logout by addresses" status_is 0
+check "nothing stays" nothing_stays
+
+# ---- TCP, and LVM ----
+
+login --transport tcp "${chap[@]}" '[fd00::1]'
+comment <"$tmp/out"
+check "over TCP to an address of IPv6" has 'portal   \[fd00::1\]:3260 by tcp'
+logout --target ${iqn}0
+check "and out" nothing_stays
+limit=60
+login --wait 5 "${chap[@]}" '[fd00::1]'
+comment <"$tmp/err"
+check "a portal without iSER is no TCP in disguise" fails 'does no iSER'
+check "and nothing stays" nothing_stays
+if command -v lvcreate >/dev/null && modprobe dm-mod 2>/dev/null; then
+	login "${chap[@]}" --stripe lvm --yes --mkfs 10.0.0.1 10.0.1.1
+	comment <"$tmp/out"
+	comment <"$tmp/err"
+	check "LVM instead, when told to" status_is 0
+	stripe=$(sed -n 's,^\(/dev/rftp[^ ]*\)$,\1,p' "$tmp/out")
+	check "mounted" mount "$stripe" /mnt
+	logout --all
+	check "no logout while it is mounted" fails "is mounted on /mnt: umount"
+	umount /mnt
+	logout --all
+	check "logout" status_is 0
+	check "nothing stays" test "$(nothing_stays; echo $?) $(ls /dev/rftp-iser 2>/dev/null)" = "0 "
+	login "${chap[@]}" --stripe lvm 10.0.0.1 10.0.1.1
+	check "and again" mount "$stripe" /mnt
+	umount /mnt
+	logout --all
+	check "out" nothing_stays
+else
+	skip "LVM" "no lvm2 or no device-mapper here"
+fi
+
+finish

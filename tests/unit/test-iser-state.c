@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What apply keeps: there and back, locked, whole, and damaged. */
+#include "iser_setup/state.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define PLAN(iqn) \
+	"{\"rftp-iser-plan\": 1, \"name\": \"p\", \"targets\": [{\"iqn\": \"" iqn "\", \"open\": " \
+	"true, \"portals\": [{\"address\": \"192.0.2.1\"}], \"luns\": [{\"lun\": 0, \"name\": " \
+	"\"r\", \"kind\": \"ramdisk\", \"size\": 1048576, \"serial\": " \
+	"\"00000000-0000-4000-8000-000000000000\"}]}]}"
+#define A "iqn.2026-01.org.example:a"
+#define B "iqn.2026-01.org.example:b"
+#define C "iqn.2026-01.org.example:c"
+
+static char top[64], dir[80];
+
+static int setup(void **state)
+{
+	(void)state;
+	snprintf(top, sizeof(top), "/tmp/test-iser-state.XXXXXX");
+	if (!mkdtemp(top))
+		return -1;
+	snprintf(dir, sizeof(dir), "%s/new/state", top);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	char command[128];
+
+	(void)state;
+	snprintf(command, sizeof(command), "rm -rf %s", top);
+	return system(command);
+}
+
+static struct iser_plan *plan(const char *text)
+{
+	struct iser_plan *p = iser_plan_parse("test", text, NULL);
+
+	assert_non_null(p);
+	return p;
+}
+
+static void opened(struct iser_state *s, const char *name, bool change)
+{
+	struct err e = ERR_INIT;
+
+	if (iser_state_open(s, dir, name, change, &e))
+		fail_msg("%s", e.text);
+}
+
+static mode_t mode_of(const char *path)
+{
+	struct stat st;
+
+	if (stat(path, &st))
+		fail_msg("%s: %s", path, strerror(errno));
+	return st.st_mode & 07777;
+}
+
+static void file_path(char out[128], const char *name)
+{
+	snprintf(out, 128, "%s/%s", dir, name);
+}
+
+static void test_there_and_back(void **state)
+{
+	struct iser_plan *a = plan(PLAN(A)), *b = plan(PLAN(B)), *c = plan(PLAN(C));
+	struct iser_state s, again;
+	char path[128];
+
+	(void)state;
+	opened(&s, "p", true);
+	assert_null(s.applied);
+	assert_string_equal(s.boot, "");
+	assert_int_equal(iser_state_begin_boot(&s, NULL), 0);
+	assert_int_equal(iser_state_applying(&s, a), 0);
+	iser_state_applied(&s);
+	assert_int_equal(iser_state_applying(&s, b), 0);
+	/* Killed, and another one; what b has made stays known. */
+	assert_int_equal(iser_state_applying(&s, c), 0);
+	assert_int_equal(iser_state_applying(&s, c), 0);
+	assert_int_equal(iser_state_made(&s, "/m"), 0);
+	assert_int_equal(iser_state_made(&s, "/m/t"), 0);
+	assert_int_equal(iser_state_made(&s, "/m"), 0);
+	s.cpus = strdup("0-7");
+	s.irqs = calloc(1, sizeof(*s.irqs));
+	s.n_irqs = 1;
+	s.irqs[0] = (struct iser_irq){ 45, strdup("eth0"), strdup("0-3"), strdup("0-1") };
+	assert_int_equal(iser_state_write(&s, NULL), 0);
+	file_path(path, "p.json");
+	assert_int_equal(mode_of(path), 0600);
+	assert_int_equal(mode_of(dir), 0700);
+	snprintf(path, sizeof(path), "%s/new", top);
+	assert_int_equal(mode_of(path), 0755);
+
+	opened(&again, "p", false);
+	assert_non_null(iser_plan_target(again.applied, A));
+	assert_non_null(iser_plan_target(again.applying, C));
+	assert_int_equal(again.n_older, 1);
+	assert_int_equal(iser_state_plans(&again), 3);
+	assert_non_null(iser_plan_target(iser_state_plan(&again, 2), B));
+	assert_int_equal(again.n_made, 2);
+	assert_string_equal(again.made[1], "/m/t");
+	assert_string_equal(again.cpus, "0-7");
+	assert_int_equal(again.n_irqs, 1);
+	assert_int_equal(again.irqs[0].irq, 45);
+	assert_string_equal(again.irqs[0].was, "0-3");
+	assert_string_equal(again.irqs[0].set, "0-1");
+	assert_false(iser_state_restarted(&again));
+	iser_state_close(&again);
+
+	iser_state_applied(&s);
+	assert_int_equal(s.n_older, 0);
+	assert_int_equal(iser_state_remove(&s, NULL), 0);
+	file_path(path, "p.json");
+	assert_int_equal(access(path, F_OK), -1);
+	iser_state_close(&s);
+	iser_plan_free(a);
+	iser_plan_free(b);
+	iser_plan_free(c);
+}
+
+static void test_boots(void **state)
+{
+	struct iser_state s;
+
+	(void)state;
+	opened(&s, "p", true);
+	assert_false(iser_state_restarted(&s)); /* nothing was applied */
+	free(s.boot);
+	s.boot = strdup("another");
+	s.cpus = strdup("0-7");
+	s.irqs = calloc(1, sizeof(*s.irqs));
+	s.n_irqs = 1;
+	assert_true(iser_state_restarted(&s));
+	assert_int_equal(iser_state_begin_boot(&s, NULL), 0);
+	assert_false(iser_state_restarted(&s));
+	assert_null(s.cpus);
+	assert_int_equal(s.n_irqs, 0);
+	iser_state_close(&s);
+}
+
+static void put(const char *name, const char *text)
+{
+	char path[128];
+
+	file_path(path, name);
+	assert_int_equal(write_file_atomic(path, text, strlen(text), 0600), 0);
+}
+
+static void test_names(void **state)
+{
+	struct iser_state s;
+	char **names;
+	size_t n;
+
+	(void)state;
+	assert_int_equal(iser_state_names("/nonexistent", &names, &n, NULL), 0);
+	assert_int_equal(n, 0);
+	opened(&s, "p", true);
+	iser_state_close(&s);
+	put("zwei.json", "{}");
+	put("eins.json", "{}");
+	put("eins.lio.json", "{}");
+	put("eins.json.AbCdEf", "{}");
+	put(".json", "{}");
+	assert_int_equal(iser_state_names(dir, &names, &n, NULL), 0);
+	assert_int_equal(n, 2);
+	assert_string_equal(names[0], "eins");
+	assert_string_equal(names[1], "zwei");
+	free(names[0]);
+	free(names[1]);
+	free(names);
+}
+
+static void test_bad_names(void **state)
+{
+	static const char *const bad[] = {
+		"", ".", "..", "a/b", "../p", "-p", "a b", "p.lio", "\n",
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		struct err e = ERR_INIT;
+		struct iser_state s;
+
+		if (iser_state_open(&s, dir, bad[i], false, &e) != -EINVAL)
+			fail_msg("\"%s\" is a name", bad[i]);
+		iser_state_close(&s);
+	}
+}
+
+static void test_damaged(void **state)
+{
+	static const char *const bad[] = {
+		"", "{", "[]", "{}", "{\"rftp-iser-state\": 2}",
+		"{\"rftp-iser-state\": 1, \"applied\": {}}",
+		"{\"rftp-iser-state\": 1, \"applied\": \"p\"}",
+		"{\"rftp-iser-state\": 1, \"applying\": 1}",
+		"{\"rftp-iser-state\": 1, \"older\": [1]}",
+		"{\"rftp-iser-state\": 1, \"boot\": 1}",
+		"{\"rftp-iser-state\": 1, \"cpus\": []}",
+		"{\"rftp-iser-state\": 1, \"made\": \"/m\"}",
+		"{\"rftp-iser-state\": 1, \"made\": [\"m\"]}",
+		"{\"rftp-iser-state\": 1, \"irqs\": [1]}",
+		"{\"rftp-iser-state\": 1, \"irqs\": [{\"irq\": -1}]}",
+		"{\"rftp-iser-state\": 1, \"irqs\": [{\"irq\": 1, \"netdev\": \"e\"}]}",
+	};
+
+	struct iser_state s;
+
+	(void)state;
+	opened(&s, "p", true);
+	iser_state_close(&s);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		struct err e = ERR_INIT;
+
+		put("p.json", bad[i]);
+		if (iser_state_open(&s, dir, "p", false, &e) != -EBADMSG)
+			fail_msg("%s is taken, or %s", bad[i], e.text);
+		assert_non_null(strstr(e.text, "/p.json"));
+		assert_non_null(strstr(e.text, "move it away"));
+		iser_state_close(&s);
+	}
+	put("p.json", "{\"rftp-iser-state\": 1}");
+	opened(&s, "p", false);
+	iser_state_close(&s);
+}
+
+/* Another process finds it locked, whatever its plan's name; looking is free. */
+static void test_lock(void **state)
+{
+	struct iser_state s, other;
+	int status;
+	pid_t pid;
+
+	(void)state;
+	opened(&s, "p", true);
+	opened(&other, "p", false);
+	iser_state_close(&other);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (!pid) {
+		struct err e = ERR_INIT;
+		char who[32];
+		int r;
+
+		close(s.lock);
+		r = iser_state_open(&other, dir, "q", true, &e);
+		snprintf(who, sizeof(who), "process %ld", (long)getppid());
+		_exit(r == -EBUSY && strstr(e.text, who) ? 0 : 1);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	iser_state_close(&s);
+	opened(&s, "q", true);
+	iser_state_close(&s);
+}
+
+/* A directory that others may write to is not trusted. */
+static void test_open_directory(void **state)
+{
+	struct err e = ERR_INIT;
+	struct iser_state s;
+
+	(void)state;
+	opened(&s, "p", true);
+	iser_state_close(&s);
+	assert_int_equal(chmod(dir, 0777), 0);
+	assert_int_equal(iser_state_open(&s, dir, "p", true, &e), -EPERM);
+	assert_non_null(strstr(e.text, "chmod 700"));
+	iser_state_close(&s);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+#define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
+		TEST(test_there_and_back), TEST(test_boots), TEST(test_names),
+		cmocka_unit_test(test_bad_names), TEST(test_lock), TEST(test_open_directory),
+		cmocka_unit_test_setup_teardown(test_damaged, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

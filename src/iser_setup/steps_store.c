@@ -1,0 +1,446 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Back stores: which stay, and which go, come, or are made again. */
+#include "iser_setup/maker.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SIZE_TEXT 32
+
+/* ---- whose ---- */
+
+static const struct iser_store *in_plan(const struct iser_plan *p, const char *plugin,
+					const char *name)
+{
+	const struct iser_store *s = p ? iser_plan_store(p, name) : NULL;
+
+	return s && !strcmp(iser_store_plugin(s), plugin) ? s : NULL;
+}
+
+/* In the first so many plans of ours. */
+static const struct iser_store *in_first(const struct maker *m, size_t plans, const char *plugin,
+					 const char *name)
+{
+	const struct iser_store *s = NULL;
+
+	for (size_t o = 0; !s && o < plans; o++)
+		s = in_plan(ours(m, o), plugin, name);
+	return s;
+}
+
+const struct iser_store *store_ours(const struct maker *m, const char *plugin, const char *name)
+{
+	return in_first(m, ours_count(m), plugin, name);
+}
+
+static bool same_path(const char *a, const char *b)
+{
+	return a && b && !strcmp(a, b);
+}
+
+static bool has_path(const struct iser_plan *p, const char *path)
+{
+	for (size_t t = 0; p && t < p->n_targets; t++)
+		for (size_t k = 0; k < p->targets[t].n_stores; k++)
+			if (same_path(p->targets[t].stores[k].path, path))
+				return true;
+	return false;
+}
+
+/* Another plan of this host has it, or what it stands on. */
+static void check_other(struct maker *m, const struct iser_store *s,
+			const struct iser_state *other)
+{
+	for (size_t i = 0; i < iser_state_plans(other); i++) {
+		const struct iser_plan *p = iser_state_plan(other, i);
+
+		if (in_plan(p, iser_store_plugin(s), s->name)) {
+			maker_problem(m, "back store %s: the plan %s has one of this name; call it "
+				      "something else", s->name, other->name);
+			return;
+		}
+		if (has_path(p, s->path)) {
+			maker_problem(m, "back store %s: the plan %s has one at %s, too", s->name,
+				      other->name, printable(s->path));
+			return;
+		}
+	}
+}
+
+/* A file that was there before it is served is taken as it is. */
+static void check_file(struct maker *m, const struct iser_store *s)
+{
+	int64_t has = m->a->look->size(s->path);
+
+	if (has >= 0 && has != (int64_t)s->size && !store_ours(m, iser_store_plugin(s), s->name))
+		maker_problem(m, "back store %s: %s is there already, and has %lld bytes, not "
+			      "%llu; "
+			      "have the plan say its size, or use another path", s->name,
+			      printable(s->path), (long long)has, (unsigned long long)s->size);
+}
+
+static void check_owner(struct maker *m, const struct iser_store *s, const struct lio_store *there)
+{
+	const char *plugin = iser_store_plugin(s);
+	const struct tmpfs_mount *mount;
+
+	for (size_t i = 0; i < m->a->n_others; i++)
+		check_other(m, s, &m->a->others[i]);
+	if (there && !store_ours(m, plugin, s->name))
+		maker_problem(m, "back store %s: LIO has a %s of this name that this plan did not "
+			      "make; call it something else, or take that one out with targetcli",
+			      s->name, plugin);
+	mount = s->kind == ISER_TMPFS ? lio_mount(m->a->now, s->path) : NULL;
+	if (mount && !mount_ours(m, mount, ours_count(m)))
+		maker_problem(m, "back store %s: a tmpfs that this plan did not mount is at %s; "
+			      "unmount it, or use another path", s->name, printable(s->path));
+	if (s->kind == ISER_FILE)
+		check_file(m, s);
+}
+
+/* ---- fates ---- */
+
+/* How the store that is there differs in what it holds; NULL: not at all. */
+static const char *other_data(const struct iser_store *s, const struct lio_store *there,
+			      const struct tmpfs_mount *mount)
+{
+	CLEANUP_FREE char *file = iser_store_file(s);
+
+	if (!file || strcmp(file, there->path))
+		return "another path";
+	if (s->kind == ISER_TMPFS && !mount)
+		return "its tmpfs was unmounted";
+	if (s->kind != ISER_BLOCK && there->size != s->size &&
+	    (s->kind != ISER_FILE || s->size < there->size))
+		return "another size";
+	if (s->kind == ISER_TMPFS && !mount_fits(s, mount))
+		return "another size, node or policy of its tmpfs";
+	return NULL;
+}
+
+static bool same_ways(const struct iser_store *s, const struct lio_store *there)
+{
+	if (!there->enabled || (s->serial && strcmp(s->serial, there->serial)))
+		return false;
+	if (s->kind != ISER_BLOCK && s->size != there->size)
+		return false;
+	return s->kind == ISER_BLOCK || s->kind == ISER_RAMDISK ||
+	       s->write_back == there->write_back;
+}
+
+/* Is there a tmpfs with data that LIO does not serve at the moment? */
+static bool keeps_file(const struct maker *m, const struct iser_store *s)
+{
+	CLEANUP_FREE char *file = s->kind == ISER_TMPFS ? iser_store_file(s) : NULL;
+
+	return file && in_plan(m->a->state->applied, iser_store_plugin(s), s->name) &&
+	       lio_mount(m->a->now, s->path) && m->a->look->size(file) > 0;
+}
+
+static void refuse_loss(struct maker *m, const struct iser_store *s, const char *why)
+{
+	if (m->a->destroy)
+		maker_note(m, "back store %s: %s: what it held is lost", s->name, why);
+	else
+		maker_problem(m, "back store %s: %s: what it holds would be lost, which only "
+			      "--destroy-data allows", s->name, why);
+}
+
+static enum fate fate_of_absent(struct maker *m, const struct iser_store *s,
+				const struct tmpfs_mount *mount)
+{
+	if (mount && !mount_fits(s, mount)) {
+		if (keeps_file(m, s))
+			refuse_loss(m, s, "another size, node or policy of its tmpfs");
+		return FATE_AFRESH;
+	}
+	return FATE_MAKE;
+}
+
+static enum fate fate_of(struct maker *m, const struct iser_store *s,
+			 const struct lio_store *there)
+{
+	const struct tmpfs_mount *mount = s->kind == ISER_TMPFS ? lio_mount(m->a->now, s->path) :
+					  NULL;
+	const char *why;
+
+	if (!there)
+		return fate_of_absent(m, s, mount);
+	why = other_data(s, there, mount);
+	if (!why && same_ways(s, there))
+		return FATE_KEEP;
+	if (!why && s->kind == ISER_RAMDISK)
+		why = "another serial";
+	if (!why)
+		return FATE_AGAIN;
+	if (there->enabled)
+		refuse_loss(m, s, why);
+	return FATE_AFRESH;
+}
+
+/* Of an applied store that only memory held. */
+static void note_loss(struct maker *m, const struct iser_store *s)
+{
+	if (iser_store_forgets(s) && !keeps_file(m, s) &&
+	    in_plan(m->a->state->applied, iser_store_plugin(s), s->name))
+		maker_note(m, "back store %s: what it held is gone: it was in memory, and %s",
+			   s->name, m->a->restarted ?
+			   "the host was started again" : "somebody has taken it away");
+}
+
+/* ---- those that are not wanted ---- */
+
+typedef void store_fn(struct maker *m, const struct iser_store *s, const struct lio_store *there);
+
+/* Each store of ours that is not wanted, once. there: NULL when LIO has it no more. */
+static void for_unwanted(struct maker *m, store_fn *fn)
+{
+	for (size_t o = 0; o < ours_count(m); o++) {
+		const struct iser_plan *p = ours(m, o);
+
+		for (size_t i = 0; p && i < p->n_targets; i++)
+			for (size_t k = 0; k < p->targets[i].n_stores; k++) {
+				const struct iser_store *s = &p->targets[i].stores[k];
+				const char *plugin = iser_store_plugin(s);
+
+				if (!in_plan(m->a->want, plugin, s->name) &&
+				    !in_first(m, o, plugin, s->name))
+					fn(m, s, lio_store(m->a->now, plugin, s->name));
+			}
+	}
+}
+
+static void decide_unwanted(struct maker *m, const struct iser_store *s,
+			    const struct lio_store *there)
+{
+	char size[SIZE_TEXT];
+	bool held = there || keeps_file(m, s);
+
+	if (!iser_store_forgets(s) || !held)
+		return;
+	if (m->a->want)
+		refuse_loss(m, s, "the plan has it no more");
+	else
+		maker_note(m, "back store %s: what it held, up to %s, is lost with it", s->name,
+			   format_size(size, sizeof(size), there ? there->size : s->size));
+}
+
+/* ---- all ---- */
+
+void stores_decide(struct maker *m)
+{
+	const struct iser_plan *p = m->a->want;
+	size_t nth = 0;
+
+	for (size_t i = 0; p && i < p->n_targets; i++)
+		for (size_t k = 0; k < p->targets[i].n_stores; k++) {
+			const struct iser_store *s = &p->targets[i].stores[k];
+			const struct lio_store *there = lio_store(m->a->now, iser_store_plugin(s),
+								  s->name);
+
+			check_owner(m, s, there);
+			m->fates[nth] = fate_of(m, s, there);
+			if (!there)
+				note_loss(m, s);
+			nth++;
+		}
+	for_unwanted(m, decide_unwanted);
+}
+
+bool store_ends(const struct maker *m, const char *plugin, const char *name)
+{
+	const struct iser_plan *p = m->a->want;
+	size_t nth = 0;
+
+	for (size_t i = 0; p && i < p->n_targets; i++)
+		for (size_t k = 0; k < p->targets[i].n_stores; k++, nth++)
+			if (!strcmp(p->targets[i].stores[k].name, name) &&
+			    !strcmp(iser_store_plugin(&p->targets[i].stores[k]), plugin))
+				return m->fates[nth] != FATE_KEEP;
+	return store_ours(m, plugin, name);
+}
+
+/* ---- away ---- */
+
+static json_t *attribute_request(const char *plugin, const char *name, const char *attribute,
+				 unsigned long long value)
+{
+	return json_pack("{s:s, s:s, s:s, s:s, s:I}", "do", "set-store-attribute", "plugin",
+			 plugin, "name", name, "attribute", attribute, "value",
+			 (json_int_t)value);
+}
+
+static json_t *create_request(const char *plugin, const char *name, const char *path,
+			      uint64_t size, bool write_back, const char *serial)
+{
+	/* What caches a block device is not ours to say; LIO tells initiators of it. */
+	bool back = write_back || !strcmp(plugin, "iblock");
+
+	return json_pack("{s:s, s:s, s:s, s:s, s:I, s:b, s:s}", "do", "create-store", "plugin",
+			 plugin, "name", name, "path", path, "size", (json_int_t)size,
+			 "write-back", (int)back, "serial", serial ? serial : "");
+}
+
+static json_t *delete_request(const char *plugin, const char *name)
+{
+	return json_pack("{s:s, s:s, s:s}", "do", "delete-store", "plugin", plugin, "name", name);
+}
+
+static void check_users(struct maker *m, const struct lio_store *there)
+{
+	for (size_t i = 0; i < m->a->now->n_targets; i++) {
+		const struct lio_target *t = &m->a->now->targets[i];
+
+		for (size_t k = 0; k < t->n_luns; k++)
+			if (same_path(t->luns[k].store, there->name) &&
+			    same_path(t->luns[k].plugin, there->plugin) &&
+			    !target_ours(m, t->iqn, ours_count(m)))
+				maker_problem(m, "back store %s: the target %s, which this plan "
+					      "did not make, serves it; take LUN %u out there "
+					      "with targetcli", there->name, printable(t->iqn),
+					      t->luns[k].lun);
+	}
+}
+
+static void take(struct maker *m, const struct iser_store *s, const struct lio_store *there)
+{
+	struct iser_step *step;
+
+	if (!there)
+		return;
+	check_users(m, there);
+	for (size_t i = 0; i < s->n_attributes; i++) {
+		unsigned long long value;
+
+		if (!m->a->look->attribute(there->dir, s->attributes[i].name, &value))
+			maker_undo(m, attribute_request(there->plugin, there->name,
+							s->attributes[i].name, value));
+	}
+	step = maker_add(m, delete_request(there->plugin, there->name),
+			 there->enabled ? create_request(there->plugin, there->name, there->path,
+							 s->kind == ISER_BLOCK ? 0 :
+							 there->size, there->write_back,
+							 there->serial) : NULL,
+			 "take the back store %s away", there->name);
+	if (s->kind == ISER_RAMDISK) {
+		step->lossy = true;
+		step->memory = -(int64_t)there->size;
+		step->node = s->node;
+	}
+}
+
+void stores_take(struct maker *m)
+{
+	const struct iser_plan *p = m->a->want;
+	size_t nth = 0;
+
+	for_unwanted(m, take);
+	for (size_t i = 0; p && i < p->n_targets; i++)
+		for (size_t k = 0; k < p->targets[i].n_stores; k++, nth++) {
+			const struct iser_store *s = &p->targets[i].stores[k];
+			const char *plugin = iser_store_plugin(s);
+			const struct iser_store *old = store_ours(m, plugin, s->name);
+
+			if (old && m->fates[nth] != FATE_KEEP)
+				take(m, old, lio_store(m->a->now, plugin, s->name));
+		}
+}
+
+/* ---- made ---- */
+
+/* "tmpfs of 1.0 GiB on node 0, write-back" */
+static void describe(const struct iser_store *s, char *out, size_t room)
+{
+	char size[SIZE_TEXT], node[32] = "";
+
+	if (s->node != NODE_UNKNOWN)
+		snprintf(node, sizeof(node), " on node %d", s->node);
+	if (s->kind == ISER_BLOCK)
+		snprintf(out, room, "%s%s", printable(s->path), node);
+	else if (s->kind == ISER_RAMDISK)
+		snprintf(out, room, "ramdisk of %s%s", format_size(size, sizeof(size), s->size),
+			 node);
+	else
+		snprintf(out, room, "%s of %s%s, %s", iser_kinds[s->kind],
+			 format_size(size, sizeof(size), s->size), node,
+			 s->write_back ? "write-back" : "write-through");
+}
+
+static void set_attributes(struct maker *m, const struct iser_store *s,
+			   const struct lio_store *there)
+{
+	const char *plugin = iser_store_plugin(s);
+
+	for (size_t i = 0; i < s->n_attributes; i++) {
+		const struct iser_attribute *a = &s->attributes[i];
+		unsigned long long now;
+		bool known = there && !m->a->look->attribute(there->dir, a->name, &now);
+
+		if (!known || now != a->value)
+			maker_add(m, attribute_request(plugin, s->name, a->name, a->value),
+				  known ? attribute_request(plugin, s->name, a->name, now) : NULL,
+				  "set %s of the back store %s to %llu", printable(a->name),
+				  s->name, a->value);
+	}
+}
+
+/* What the plan names no more stays as it is: what LIO had before it is not known. */
+static void note_dropped(struct maker *m, const struct iser_store *s)
+{
+	const struct iser_store *old = in_plan(m->a->state->applied, iser_store_plugin(s), s->name);
+
+	for (size_t i = 0; old && i < old->n_attributes; i++) {
+		const char *name = old->attributes[i].name;
+		size_t k = 0;
+
+		while (k < s->n_attributes && strcmp(s->attributes[k].name, name))
+			k++;
+		if (k == s->n_attributes)
+			maker_note(m, "back store %s: %s stays %llu, though the plan names it no "
+				   "more", s->name, printable(name),
+				   old->attributes[i].value);
+	}
+}
+
+static void make(struct maker *m, const struct iser_store *s, enum fate fate)
+{
+	const char *plugin = iser_store_plugin(s);
+	CLEANUP_FREE char *file = iser_store_file(s);
+	struct iser_step *step;
+	char text[800];
+
+	if (!file) {
+		m->failed = true;
+		return;
+	}
+	store_ground(m, s, fate == FATE_AFRESH);
+	describe(s, text, sizeof(text));
+	step = maker_add(m, create_request(plugin, s->name, file, s->size, s->write_back,
+					   s->serial), delete_request(plugin, s->name),
+			 "create the back store %s: %s", s->name, text);
+	step->node = s->node;
+	if (s->kind == ISER_RAMDISK) {
+		step->memory = (int64_t)s->size;
+		step->strictly = s->node != NODE_UNKNOWN;
+	}
+	set_attributes(m, s, NULL);
+}
+
+void stores_make(struct maker *m)
+{
+	const struct iser_plan *p = m->a->want;
+	size_t nth = 0;
+
+	for (size_t i = 0; p && i < p->n_targets; i++)
+		for (size_t k = 0; k < p->targets[i].n_stores; k++, nth++) {
+			const struct iser_store *s = &p->targets[i].stores[k];
+
+			if (m->fates[nth] != FATE_KEEP) {
+				make(m, s, m->fates[nth]);
+				continue;
+			}
+			set_attributes(m, s, lio_store(m->a->now, iser_store_plugin(s), s->name));
+			note_dropped(m, s);
+		}
+}

@@ -6,6 +6,8 @@ static const struct tool_command commands[] = {
 	{ "plan", "what this host is to serve: a file to read, change and apply", tool_plan },
 	{ "login", "log this host in to targets, and have their disks", tool_login },
 	{ "logout", "log it out again", tool_logout },
+	{ "apply", "make this host serve what a plan says", tool_apply },
+	{ "remove", "take away what was made for a plan", tool_remove },
 	{ 0 }
 };
 

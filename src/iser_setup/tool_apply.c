@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+/* rftp-iser apply: this host serves what a plan says. */
+#include "iser_setup/tool.h"
+
+#include "iser_setup/tool_change.h"
+
+static const struct tool_option options[] = {
+	TOOL_CHANGE("what back stores hold may be lost",
+		    "also where initiators are logged in"),
+	{ 0 },
+};
+
+static int apply(const void *subject, const struct change_options *o, struct change_report *r,
+		 struct err *e)
+{
+	return change_apply(subject, o, r, e);
+}
+
+enum tool_status tool_apply(int argc, char **argv)
+{
+	struct tool_words words = { .names = "PLAN", .least = 1, .most = 1 };
+	CLEANUP_ISER_PLAN struct iser_plan *plan = NULL;
+	struct tool_change o = { 0 };
+	struct err e = ERR_INIT;
+	bool helped;
+	enum tool_status status = tool_options_words(argc, argv, "Make this host serve what a plan "
+						     "says: only what differs is changed.",
+						     options, &o, &words, &helped);
+
+	if (status || helped)
+		return status;
+	plan = iser_plan_read(words.word[0], &e);
+	if (!plan) {
+		log_error("%s", e.text);
+		return TOOL_FAILED;
+	}
+	return tool_change(&o, plan->name, plan, apply, "is applied",
+			   "is applied already: there is nothing to change");
+}

@@ -7,6 +7,7 @@ static const struct tool_command commands[] = {
 	{ "login", "log this host in to targets, and have their disks", tool_login },
 	{ "logout", "log it out again", tool_logout },
 	{ "apply", "make this host serve what a plan says", tool_apply },
+	{ "status", "what is up, and where it really is", tool_status },
 	{ "remove", "take away what was made for a plan", tool_remove },
 	{ 0 }
 };

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+/* rftp-iser status: what is up. */
+#include "iser_setup/tool.h"
+
+#include "iser_setup/seen.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+struct status_options {
+	const char *state;
+	bool json;
+};
+
+static const struct tool_option options[] = {
+	TOOL_JSON(struct status_options),
+	{ "state", TOOL_TEXT, offsetof(struct status_options, state), "DIR",
+	  "where it is kept what was applied", 0, 0 },
+	{ 0 },
+};
+
+static int show(const struct status_options *o, const char *name, struct err *e)
+{
+	struct seen s;
+	int r = seen_read(&s, o->state, name, e);
+
+	if (!r && o->json)
+		r = status_emit(&s, !name);
+	else if (!r)
+		status_show(&s, !name);
+	if (!r && fflush(stdout))
+		r = err_sys(e, -errno, "standard output");
+	seen_clear(&s);
+	return r;
+}
+
+enum tool_status tool_status(int argc, char **argv)
+{
+	struct tool_words words = { .names = "[NAME]", .least = 0, .most = 1 };
+	struct status_options o = { 0 };
+	struct err e = ERR_INIT;
+	bool helped;
+	enum tool_status status = tool_options_words(argc, argv, "What is up of the plans that "
+						     "were applied: targets, who is logged in, "
+						     "where things really are.", options, &o,
+						     &words,
+						     &helped);
+	int r;
+
+	if (status || helped)
+		return status;
+	r = show(&o, words.n ? words.word[0] : NULL, &e);
+	if (r)
+		log_error("%s", *e.text ? e.text : strerror(-r));
+	return r ? TOOL_FAILED : TOOL_DONE;
+}

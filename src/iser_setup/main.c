@@ -8,6 +8,7 @@ static const struct tool_command commands[] = {
 	{ "logout", "log it out again", tool_logout },
 	{ "apply", "make this host serve what a plan says", tool_apply },
 	{ "status", "what is up, and where it really is", tool_status },
+	{ "verify", "is what is up what was applied?", tool_verify },
 	{ "remove", "take away what was made for a plan", tool_remove },
 	{ 0 }
 };

@@ -82,11 +82,12 @@ check "or else not at all" fails 1 'has an RDMA device'
 
 # ---- by a file ----
 
-# literal N: the N-th example that is set off in the manual
+# literal SECTION: the first example that is set off in a section of the manual
 literal() {
-	awk -v n="$1" '/^\.Bd/ { b++; next } /^\.Ed/ { on = 0 } b == n && !done { if (/^\.Ed/) done = 1; else print }' "$man"
+	awk -v head=".Sh $1" '$0 == head { there = 1 } there && /^\.Ed/ { exit } on { print }
+		there && /^\.Bd/ { on = 1 }' "$man"
 }
-literal 1 >"$tmp/spec"
+literal "SPEC FORMAT" >"$tmp/spec"
 plan --secrets "$tmp/secrets" "$tmp/spec"
 check "the manual's example" status_is 0
 check "node 1 has what is for each, and its own" is '[[x["kind"] for x in y["luns"]] for y in t] == [["tmpfs"], ["tmpfs", "block", "file"]]'

@@ -116,7 +116,7 @@ static int do_step(struct carry *c, const struct iser_step *s, struct err *e)
 		return err_sys(e, r, "a fault on purpose");
 	if (c->stop && stop_asked(c->stop))
 		return err_set(e, -EINTR, "stopped by a signal");
-	r = s->request ? carry_one(c, json_incref(s->request), s->node, e) : 0;
+	r = carry_one(c, json_incref(s->request), s->node, e);
 	if (r && s->may_fail && r != -EINTR) {
 		refuse(c, s, e);
 		return 0;
@@ -147,10 +147,10 @@ int carry_out(struct carry *c, const struct iser_steps *s, size_t *done, struct 
 		const struct iser_step *one = &s->v[*done];
 
 		*e = (struct err)ERR_INIT;
-		r = do_step(c, one, e);
+		r = one->request ? do_step(c, one, e) : 0;
 		if (!r) {
 			++*done;
-			r = look_after(c, one, e);
+			r = one->request ? look_after(c, one, e) : 0;
 		}
 		if (r && r != -EINTR)
 			err_prefix(e, "%s", one->text ? one->text : "between steps");

@@ -7,12 +7,14 @@ vm_options="--nodes 2 --nics 2 --topology cards"
 . "${top_srcdir:?}/tests/vm/guest.sh"
 . "$top_srcdir/tests/vm/iser.bash"
 
+# run, without what this shell says of those that are killed
+quietly() { { run "$@"; } 2>/dev/null; }
 # to_the_end COMMAND...: again and again, each killed after its first steps; until it has none
 # to do. Sets runs. What it leaves may be foreign to nobody.
 to_the_end() {
 	runs=0
 	while [ $runs -lt 60 ]; do
-		run "$@"
+		quietly "$@"
 		[ "$status" -eq 137 ] || break
 		runs=$((runs + 1))
 	done
@@ -20,7 +22,7 @@ to_the_end() {
 plan one.json one "$(target 0 "$who" "$(tmpfs 0 0 4)")"
 
 export RFTP_FAULT_ISER=kill:SIGKILL:at=kept
-run rftp-iser apply "$tmp/one.json"
+quietly rftp-iser apply "$tmp/one.json"
 check "killed before its first step" status_is 137
 check "it has done nothing" unchanged
 export RFTP_FAULT_ISER=kill:SIGKILL:at=after
@@ -47,10 +49,10 @@ check "theirs is as it was" unchanged
 check "interrupts are where they were" same "$tmp/irqs" <(irqs)
 
 # Another plan, or none, after a kill in the midst of it.
-RFTP_FAULT_ISER=kill:SIGKILL:at=before:after=9 run rftp-iser apply "$tmp/one.json"
+RFTP_FAULT_ISER=kill:SIGKILL:at=before:after=9 quietly rftp-iser apply "$tmp/one.json"
 check "killed with half of it done" status_is 137
 plan one.json one "$(target 1 "$who" "$(tmpfs 1 0 4)")"
-RFTP_FAULT_ISER=kill:SIGKILL:at=kept run rftp-iser apply --destroy-data "$tmp/one.json"
+RFTP_FAULT_ISER=kill:SIGKILL:at=kept quietly rftp-iser apply --destroy-data "$tmp/one.json"
 check "then another plan, killed too" status_is 137
 remove
 check "removed" status_is 0
@@ -59,7 +61,7 @@ check "theirs is as it was" unchanged
 
 # A tmpfs that is bound to a node by now, with pages of another.
 plan one.json one "$(target 0 "$who" "$(tmpfs 0 0 4)")"
-RFTP_FAULT_ISER=kill:SIGKILL:at=after:after=2 run rftp-iser apply "$tmp/one.json"
+RFTP_FAULT_ISER=kill:SIGKILL:at=after:after=2 quietly rftp-iser apply "$tmp/one.json"
 disk=$tmp/iser/node0-disk0
 check "killed with its tmpfs mounted" mountpoint -q "$disk"
 options=$(awk -v dir="$disk" '$2 == dir { print $4 }' /proc/mounts)

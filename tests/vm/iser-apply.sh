@@ -151,7 +151,12 @@ check "the file is there, with its" same "$tmp/files/f" "$tmp/f"
 apply "$tmp/one.json"
 check "applied again, it is taken" same "$tmp/files/f" "$tmp/f"
 remove --destroy-data
-check "removed with what it held, there is no file" test ! -e "$tmp/files/f"
+check "one that was there before is never removed" same "$tmp/files/f" "$tmp/f"
+rm -r "$tmp/files"
+apply "$tmp/one.json"
+remove --destroy-data
+check "one that was made is, when that is asked for" test "$status" -eq 0 -a ! -e "$tmp/files"
+check "the device has its data still" same "$loop" "$tmp/data"
 remove
 check "there is nothing to remove" one_line 'no plan was applied here'
 losetup -d "$loop"

@@ -23,7 +23,8 @@ static bool any_in(const struct topo *t, const char *dir, const char *ifname, ha
 	bool found = false;
 	DIR *d;
 
-	snprintf(path, sizeof(path), "%s/%s", t->sys, dir);
+	if ((size_t)snprintf(path, sizeof(path), "%s/%s", t->sys, dir) >= sizeof(path))
+		return false;
 	d = opendir(path);
 	while (d && !found && (e = readdir(d)))
 		found = e->d_name[0] != '.' && is(t, dir, e->d_name, ifname);

@@ -32,10 +32,14 @@ run "${guest[@]}" --nodes 2 --cpus 3 "$tmp/bin/script"
 check "three processors are not shared out evenly" test "$status" -eq 2 -a -s "$tmp/err"
 run "${guest[@]}" --env NAME "$tmp/bin/script"
 check "a variable without a value" test "$status" -eq 2 -a -s "$tmp/err"
+run "${guest[@]}" --disk "$tmp/nowhere" "$tmp/bin/script"
+check "no such disk" test "$status" -eq 2 -a -s "$tmp/err" -a ! -e "$tmp/nowhere"
 stand_in qemu-system-x86_64 'printf "%s\n" "$@" >"'"$tmp/machine"'"'
-run "${guest[@]}" --logs "$tmp/a,b" --wire "listen:$tmp/c,d" "$tmp/bin/script"
+: >"$tmp/e,f"
+run "${guest[@]}" --logs "$tmp/a,b" --wire "listen:$tmp/c,d" --disk "$tmp/e,f" "$tmp/bin/script"
 check "a directory with a comma" grep -q "path=.*/a,,b,security" "$tmp/machine"
 check "a socket with one" grep -q "addr.path=.*/c,,d\$" "$tmp/machine"
+check "a disk with one" grep -q "file=.*/e,,f\$" "$tmp/machine"
 rm "$tmp/machine"
 
 # A machine that takes its time to end, and writes into the directory that it shares with run.

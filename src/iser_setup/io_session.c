@@ -15,6 +15,7 @@
 #define WORDS_MAX 24
 #define DISK_WAIT_MS 30000
 #define STEP_MS 50
+#define IFACE "rftp-verify-io" /* one test at a time has it */
 #define TEXT_MAX 4096u
 
 /* ---- iscsiadm ---- */
@@ -60,7 +61,7 @@ static int tell(const char *const *words, const struct stop *stop, struct err *e
 static int set_iface(const struct io_session *s, const char *name, const char *value,
 		     struct err *e)
 {
-	const char *const words[] = { "-m", "iface", "-I", s->iface, "-o", "update", "-n", name,
+	const char *const words[] = { "-m", "iface", "-I", IFACE, "-o", "update", "-n", name,
 				      "-v", value, NULL };
 
 	return tell(words, s->stop, e);
@@ -69,17 +70,23 @@ static int set_iface(const struct io_session *s, const char *name, const char *v
 static int set_node(const struct io_session *s, const char *name, const char *value,
 		    struct err *e)
 {
-	const char *const words[] = { "-m", "node", "-T", s->iqn, "-p", s->address, "-I", s->iface,
+	const char *const words[] = { "-m", "node", "-T", s->iqn, "-p", s->address, "-I", IFACE,
 				      "-o", "update", "-n", name, "-v", value, NULL };
 
 	return tell(words, s->stop, e);
 }
 
+/* One that a killed test has left goes first. */
 static int make_iface(struct io_session *s, struct err *e)
 {
-	const char *const words[] = { "-m", "iface", "-I", s->iface, "-o", "new", NULL };
-	int r = tell(words, s->stop, e);
+	const char *const gone[] = { "-m", "iface", "-I", IFACE, "-o", "delete", NULL };
+	const char *const words[] = { "-m", "iface", "-I", IFACE, "-o", "new", NULL };
+	struct err none = ERR_INIT;
+	int r;
 
+	if (tell(gone, s->stop, &none) == -EINTR)
+		return err_set(e, -EINTR, "stopped by a signal");
+	r = tell(words, s->stop, e);
 	if (r)
 		return r;
 	s->iface_made = true;
@@ -95,7 +102,7 @@ static int make_node(struct io_session *s, struct err *e)
 		{ "node.session.initial_login_retry_max", "1" },
 		{ "node.session.scan", "auto" },
 	};
-	const char *const words[] = { "-m", "node", "-T", s->iqn, "-p", s->address, "-I", s->iface,
+	const char *const words[] = { "-m", "node", "-T", s->iqn, "-p", s->address, "-I", IFACE,
 				      "-o", "new", NULL };
 	int r = tell(words, s->stop, e);
 
@@ -109,7 +116,7 @@ static int make_node(struct io_session *s, struct err *e)
 
 static int log_in(const struct io_session *s, struct err *e)
 {
-	const char *const words[] = { "-m", "node", "-T", s->iqn, "-p", s->address, "-I", s->iface,
+	const char *const words[] = { "-m", "node", "-T", s->iqn, "-p", s->address, "-I", IFACE,
 				      "--login", NULL };
 
 	return tell(words, s->stop, e);
@@ -257,7 +264,6 @@ int io_session_begin(struct io_session *s, struct err *e)
 	const bool v6 = strchr(s->portal->address, ':');
 	int r;
 
-	snprintf(s->iface, sizeof(s->iface), "rftp-io-%ld", (long)getpid());
 	snprintf(s->address, sizeof(s->address), "%s%s%s:%u", v6 ? "[" : "", s->portal->address,
 		 v6 ? "]" : "", s->portal->port);
 	r = load_modules(s, e);
@@ -285,7 +291,7 @@ void io_session_forget(const char *iqn)
 
 void io_session_end(struct io_session *s)
 {
-	const char *const words[] = { "-m", "iface", "-I", s->iface, "-o", "delete", NULL };
+	const char *const words[] = { "-m", "iface", "-I", IFACE, "-o", "delete", NULL };
 	struct err e = ERR_INIT;
 
 	if (s->node_made)

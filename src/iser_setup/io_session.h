@@ -18,7 +18,7 @@ struct io_session {
 	char device[64];         /* "/dev/sda" */
 	char transport[32];      /* sysfs's name of what carries it */
 	/* its own */
-	char iface[32], address[80];
+	char address[80];
 	bool iface_made, node_made;
 };
 

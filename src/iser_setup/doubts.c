@@ -4,18 +4,18 @@
 
 #include <stdio.h>
 
-static void doubt_target(const struct iser_target *t, struct notes *notes)
+static void doubt_target(const struct iser_target *t, struct lines *notes)
 {
 	if (t->open)
-		notes_add(notes, "%s is open: whoever reaches its port may log in, read and write; "
+		lines_add(notes, "%s is open: whoever reaches its port may log in, read and write; "
 			  "--initiator names those who may", t->iqn);
 	for (size_t i = 0; i < t->n_initiators; i++)
 		if (!t->initiators[i].chap.user)
-			notes_add(notes, "%s lets in whoever says to be %s, without CHAP; "
+			lines_add(notes, "%s lets in whoever says to be %s, without CHAP; "
 				  "--chap generate makes secrets", t->iqn, t->initiators[i].name);
 }
 
-void iser_plan_doubts(const struct iser_plan *p, struct notes *notes)
+void iser_plan_doubts(const struct iser_plan *p, struct lines *notes)
 {
 	for (size_t t = 0; t < p->n_targets; t++) {
 		const struct iser_target *target = &p->targets[t];
@@ -23,7 +23,7 @@ void iser_plan_doubts(const struct iser_plan *p, struct notes *notes)
 		doubt_target(target, notes);
 		for (size_t i = 0; i < target->n_stores; i++)
 			if (target->stores[i].write_back && iser_store_forgets(&target->stores[i]))
-				notes_add(notes, "%s is written back into memory: nothing of it "
+				lines_add(notes, "%s is written back into memory: nothing of it "
 					  "outlasts the host, flushed or not",
 					  target->stores[i].name);
 	}
@@ -42,7 +42,7 @@ static const char *kept(const struct iser_store *s)
 				       "write-back: what is not flushed is lost when the host ends";
 }
 
-void iser_plan_stores(const struct iser_plan *p, struct notes *notes)
+void iser_plan_stores(const struct iser_plan *p, struct lines *notes)
 {
 	for (size_t t = 0; t < p->n_targets; t++)
 		for (size_t i = 0; i < p->targets[t].n_stores; i++) {
@@ -53,7 +53,7 @@ void iser_plan_stores(const struct iser_plan *p, struct notes *notes)
 				format_size(size, sizeof(size), s->size);
 			if (s->node != NODE_UNKNOWN)
 				snprintf(node, sizeof(node), " on node %d", s->node);
-			notes_add(notes, "%s: %s%s%s%s%s%s; %s", s->name, iser_kinds[s->kind],
+			lines_add(notes, "%s: %s%s%s%s%s%s; %s", s->name, iser_kinds[s->kind],
 				  s->path ? " " : "", s->path ? s->path : "", *size ? " of " : "",
 				  size, node, kept(s));
 		}

@@ -15,5 +15,6 @@ void lines_add(struct lines *l, const char *fmt, ...) __attribute__((format(prin
 /* New reference; NULL: memory is out. */
 json_t *lines_json(const struct lines *l);
 void lines_clear(struct lines *l);
+#define CLEANUP_LINES CLEANUP(lines_clear)
 
 #endif

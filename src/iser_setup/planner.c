@@ -19,7 +19,7 @@ struct work {
 	const struct planner_host *h;
 	const struct spec_node *each; /* [node *], or NULL */
 	struct cards cards;
-	struct notes *notes;
+	struct lines *notes;
 	struct err *e;
 	char *prefix;                 /* of IQNs */
 	struct iser_plan *p;
@@ -117,7 +117,7 @@ static int check_nodes(struct work *w)
 				       "[node 0], %s = %s", printable(s->path), iser_kinds[s->kind],
 				       printable(s->path));
 		if (!is_movable(s) && is_left_out(w, s->found))
-			notes_add(w->notes, "%s is on node %d, which is not planned for",
+			lines_add(w->notes, "%s is on node %d, which is not planned for",
 				  printable(s->path), s->found);
 	}
 	return 0;
@@ -170,7 +170,7 @@ static void note_distance(struct work *w, const struct iser_target *t,
 			  const struct spec_store *from)
 {
 	if (!is_movable(from) && from->found != NODE_UNKNOWN && from->found != t->node)
-		notes_add(w->notes, "%s is on node %d, but is served by node %d, as was asked for",
+		lines_add(w->notes, "%s is on node %d, but is served by node %d, as was asked for",
 			  printable(from->path), from->found, t->node);
 }
 
@@ -234,13 +234,13 @@ static void note_memory(struct work *w, const struct iser_target *t)
 		return;
 	format_size(wanted, sizeof(wanted), sum);
 	if (topo_memory(w->h->topo, t->node, &m))
-		notes_add(w->notes, "how much memory node %d has is not known; %s of it are "
+		lines_add(w->notes, "how much memory node %d has is not known; %s of it are "
 			  "planned for", t->node, wanted);
 	else if (sum > m.room)
-		notes_add(w->notes, "memory does not suffice: node %d has %s to give, and %s are "
+		lines_add(w->notes, "memory does not suffice: node %d has %s to give, and %s are "
 			  "planned for", t->node, format_size(room, sizeof(room), m.room), wanted);
 	else if (m.room - sum < m.total / RESERVE)
-		notes_add(w->notes, "memory is tight: of %s that node %d has to give, %s are "
+		lines_add(w->notes, "memory is tight: of %s that node %d has to give, %s are "
 			  "planned for, which leaves less than a tenth of the node's",
 			  format_size(room, sizeof(room), m.room), t->node, wanted);
 }
@@ -379,7 +379,7 @@ static int make(struct work *w)
 }
 
 struct iser_plan *planner_plan(const struct spec *s, const struct planner_host *h,
-			       struct notes *notes, struct err *e)
+			       struct lines *notes, struct err *e)
 {
 	struct err own = ERR_INIT;
 	struct work w = { .s = s, .h = h, .each = spec_node(s, SPEC_EACH), .notes = notes,

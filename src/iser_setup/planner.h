@@ -4,7 +4,7 @@
 #define RFTP_ISER_PLANNER_H
 
 #include "iser_setup/cards.h"
-#include "iser_setup/notes.h"
+#include "iser_setup/lines.h"
 #include "iser_setup/plan.h"
 #include "iser_setup/spec.h"
 
@@ -23,7 +23,7 @@ struct planner_host {
  * from the names. s: spec_locate was there. notes: what an administrator should think about, is
  * added. NULL with text. */
 struct iser_plan *planner_plan(const struct spec *s, const struct planner_host *h,
-			       struct notes *notes, struct err *e);
+			       struct lines *notes, struct err *e);
 
 /* The plan's name as planner_plan chooses it; malloc'd. NULL: memory is out. */
 char *planner_name(const struct spec *s, const struct planner_host *h);
@@ -32,8 +32,8 @@ char *planner_name(const struct spec *s, const struct planner_host *h);
 char *planner_secret(const struct spec *s, const char *initiator, bool mutual);
 
 /* What to think about in any plan: who may log in, and what may be lost. */
-void iser_plan_doubts(const struct iser_plan *p, struct notes *notes);
+void iser_plan_doubts(const struct iser_plan *p, struct lines *notes);
 /* A line for each back store: what it is, where, and how what is written to it is kept. */
-void iser_plan_stores(const struct iser_plan *p, struct notes *notes);
+void iser_plan_stores(const struct iser_plan *p, struct lines *notes);
 
 #endif

@@ -18,14 +18,14 @@ static void note_card(const struct planner_portals *p, const struct iser_target 
 	char where[48] = "is on no node that is known";
 
 	if (!*c->rdma)
-		notes_add(p->notes, "node %d is served by plain iSCSI over TCP: %s has no RDMA "
+		lines_add(p->notes, "node %d is served by plain iSCSI over TCP: %s has no RDMA "
 			  "device",
 			  t->node, c->at->netdev);
 	if (c->node == t->node)
 		return;
 	if (c->node != NODE_UNKNOWN)
 		snprintf(where, sizeof(where), "is on node %d", c->node);
-	notes_add(p->notes, "node %d is served by %s, which %s: all of its data goes from node to "
+	lines_add(p->notes, "node %d is served by %s, which %s: all of its data goes from node to "
 		  "node", t->node, c->at->netdev, where);
 }
 
@@ -49,7 +49,7 @@ static int add_portal(const struct planner_portals *p, struct iser_target *t, co
 	if (c)
 		note_card(p, t, c);
 	else
-		notes_add(p->notes, "no interface that is up has %s, on which node %d is to be "
+		lines_add(p->notes, "no interface that is up has %s, on which node %d is to be "
 			  "served", address, t->node);
 	return 0;
 }

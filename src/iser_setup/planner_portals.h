@@ -4,7 +4,7 @@
 #define RFTP_ISER_PLANNER_PORTALS_H
 
 #include "iser_setup/cards.h"
-#include "iser_setup/notes.h"
+#include "iser_setup/lines.h"
 #include "iser_setup/plan.h"
 #include "iser_setup/spec.h"
 
@@ -13,7 +13,7 @@ struct planner_portals {
 	const struct host_addresses *addresses;
 	const struct cards *cards;
 	bool tcp;            /* plain iSCSI will do where there is no RDMA */
-	struct notes *notes; /* is added to: what is not as it should be */
+	struct lines *notes; /* is added to: what is not as it should be */
 };
 
 /* Gives t its portals: those that n (NULL: no section) asks for, or the address of the card that is

@@ -68,7 +68,7 @@ static const struct tool_option options[] = {
 
 /* ---- the plan ---- */
 
-static struct iser_plan *make(struct spec *s, const struct plan_options *o, struct notes *notes,
+static struct iser_plan *make(struct spec *s, const struct plan_options *o, struct lines *notes,
 			      struct err *e)
 {
 	const bool own = !o->sysfs && !getenv("RFTP_SYSFS");
@@ -96,30 +96,30 @@ static struct iser_plan *make(struct spec *s, const struct plan_options *o, stru
 	return p;
 }
 
-static void say(const struct iser_plan *p, const struct notes *notes)
+static void say(const struct iser_plan *p, const struct lines *notes)
 {
-	struct notes stores CLEANUP_NOTES = { 0 };
+	struct lines stores CLEANUP_LINES = { 0 };
 
 	iser_plan_stores(p, &stores);
 	for (size_t i = 0; i < stores.n; i++)
-		log_info("%s", stores.line[i]);
+		log_info("%s", stores.v[i]);
 	for (size_t i = 0; i < notes->n; i++)
-		log_warn("%s", notes->line[i]);
+		log_warn("%s", notes->v[i]);
 }
 
 /* ---- secrets ---- */
 
 /* Takes back what was made for a plan that comes to nothing. */
-static void unmake(const struct notes *made)
+static void unmake(const struct lines *made)
 {
 	for (size_t i = 0; i < made->n; i++)
-		unlink(made->line[i]);
+		unlink(made->v[i]);
 }
 
 /* One secret of an initiator: NULL for none, SPEC_GENERATE, or a file, which may be still to
  * come. */
 static int provide(const struct spec *s, const char *initiator, const char *secret, bool mutual,
-		   struct notes *made, struct notes *notes, struct err *e)
+		   struct lines *made, struct lines *notes, struct err *e)
 {
 	CLEANUP_FREE char *path = NULL;
 	struct err why = ERR_INIT;
@@ -127,7 +127,7 @@ static int provide(const struct spec *s, const char *initiator, const char *secr
 	int r;
 
 	if (secret && strcmp(secret, SPEC_GENERATE) != 0 && secret_check(secret, &why))
-		notes_add(notes, "%s", why.text);
+		lines_add(notes, "%s", why.text);
 	if (!secret || strcmp(secret, SPEC_GENERATE) != 0)
 		return 0;
 	path = planner_secret(s, initiator, mutual);
@@ -135,11 +135,11 @@ static int provide(const struct spec *s, const char *initiator, const char *secr
 		return err_set(e, -ENOMEM, "out of memory");
 	r = secret_make(path, &fresh, e);
 	if (!r && fresh)
-		notes_add(made, "%s", path);
+		lines_add(made, "%s", path);
 	return r;
 }
 
-static int provide_all(const struct spec *s, struct notes *made, struct notes *notes,
+static int provide_all(const struct spec *s, struct lines *made, struct lines *notes,
 		       struct err *e)
 {
 	for (size_t i = 0; i < s->n_initiators; i++) {
@@ -188,9 +188,9 @@ static int write_plan(const struct iser_plan *p, const char *out, struct err *e)
 
 /* All or nothing. */
 static int finish(const struct spec *s, const struct iser_plan *p, const struct plan_options *o,
-		  struct notes *notes, struct err *e)
+		  struct lines *notes, struct err *e)
 {
-	struct notes made CLEANUP_NOTES = { 0 };
+	struct lines made CLEANUP_LINES = { 0 };
 
 	if (may_write(o, e))
 		return e->code;
@@ -199,7 +199,7 @@ static int finish(const struct spec *s, const struct iser_plan *p, const struct 
 		return e->code;
 	}
 	for (size_t i = 0; i < made.n; i++)
-		log_info("a new secret is in %s", printable(made.line[i]));
+		log_info("a new secret is in %s", printable(made.v[i]));
 	return 0;
 }
 
@@ -209,7 +209,7 @@ static int plan(const struct plan_options *o, const char *file, struct err *e)
 {
 	CLEANUP_SPEC struct spec *s = spec_new();
 	CLEANUP_ISER_PLAN struct iser_plan *p = NULL;
-	struct notes notes CLEANUP_NOTES = { 0 };
+	struct lines notes CLEANUP_LINES = { 0 };
 	int r;
 
 	if (!s)
@@ -228,7 +228,7 @@ static int plan(const struct plan_options *o, const char *file, struct err *e)
 static int check(const char *path, struct err *e)
 {
 	CLEANUP_ISER_PLAN struct iser_plan *p = NULL;
-	struct notes notes CLEANUP_NOTES = { 0 };
+	struct lines notes CLEANUP_LINES = { 0 };
 	CLEANUP_FREE char *text = NULL;
 	const char *name;
 

@@ -20,7 +20,7 @@
 /* One planned: of the machine, its addresses, what was asked. */
 struct planned {
 	struct iser_plan *p;
-	struct notes notes;
+	struct lines notes;
 	struct err e;
 };
 
@@ -47,7 +47,7 @@ static void plan_into(struct planned *out, const char *machine, const char *addr
 static void clear(struct planned *p)
 {
 	iser_plan_free(p->p);
-	notes_clear(&p->notes);
+	lines_clear(&p->notes);
 }
 
 static struct planned good(const char *machine, const char *addresses, const char *text)
@@ -73,7 +73,7 @@ static void fails(const char *machine, const char *addresses, const char *text, 
 static bool noted(const struct planned *p, const char *text)
 {
 	for (size_t i = 0; i < p->notes.n; i++)
-		if (strstr(p->notes.line[i], text))
+		if (strstr(p->notes.v[i], text))
 			return true;
 	return false;
 }
@@ -83,7 +83,7 @@ static void notes_are(const struct planned *p, size_t n)
 	if (p->notes.n == n)
 		return;
 	for (size_t i = 0; i < p->notes.n; i++)
-		print_message("%s\n", p->notes.line[i]);
+		print_message("%s\n", p->notes.v[i]);
 	fail_msg("%zu notes, not %zu", p->notes.n, n);
 }
 
@@ -341,7 +341,7 @@ static void test_memory(void **state)
 		snprintf(text, sizeof(text), "%s%s", cases[i].text, WHO);
 		p = good("two", two, text);
 		if (cases[i].says && !noted(&p, cases[i].says))
-			fail_msg("%s: %s", cases[i].text, p.notes.n ? p.notes.line[0] : "no note");
+			fail_msg("%s: %s", cases[i].text, p.notes.n ? p.notes.v[0] : "no note");
 		notes_are(&p, cases[i].says ? 1 : 0);
 		clear(&p);
 	}
@@ -410,7 +410,7 @@ static void test_nothing(void **state)
 static void test_only(void **state)
 {
 	struct topo *t = sysfs_topo("two");
-	struct notes notes CLEANUP_NOTES = { 0 };
+	struct lines notes CLEANUP_LINES = { 0 };
 	CLEANUP_SPEC struct spec *s = spec_new();
 	CLEANUP_ISER_PLAN struct iser_plan *p = NULL;
 	struct host_address at[] = { { "ens1f0", "192.0.2.1" }, { "ens2f0", "192.0.2.2" } };
@@ -429,7 +429,7 @@ static void test_only(void **state)
 	assert_int_equal(p->targets[0].node, 1);
 	assert_int_equal(p->targets[0].n_stores, 1);
 	assert_int_equal(notes.n, 1);
-	assert_string_equal(notes.line[0], "/dev/nvme0n1 is on node 0, which is not planned for");
+	assert_string_equal(notes.v[0], "/dev/nvme0n1 is on node 0, which is not planned for");
 	ids_add(&s->only, 5);
 	assert_null(planner_plan(s, &h, &notes, &e));
 	assert_string_equal(e.text, "there is no node 5 here, but 0-1");
@@ -440,7 +440,7 @@ static void test_only(void **state)
 static void test_host_without_domain(void **state)
 {
 	struct topo *t = sysfs_topo("two");
-	struct notes notes CLEANUP_NOTES = { 0 };
+	struct lines notes CLEANUP_LINES = { 0 };
 	CLEANUP_SPEC struct spec *s = spec_new();
 	struct host_address at = { "ens1f0", "192.0.2.1" };
 	struct host_addresses a = { &at, 1 };
@@ -528,13 +528,13 @@ static void test_stores_said(void **state)
 		"store1-node1-disk0: file /srv/x of 1.0 GiB on node 1; write-back: what is not "
 		"flushed is lost when the host ends",
 	};
-	struct notes said CLEANUP_NOTES = { 0 };
+	struct lines said CLEANUP_LINES = { 0 };
 
 	(void)state;
 	iser_plan_stores(p.p, &said);
 	assert_int_equal(said.n, 4);
 	for (size_t i = 0; i < said.n; i++)
-		assert_string_equal(said.line[i], want[i]);
+		assert_string_equal(said.v[i], want[i]);
 	clear(&p);
 }
 

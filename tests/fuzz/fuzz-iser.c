@@ -41,7 +41,7 @@ static void comes_again(const struct iser_plan *p)
 
 static void look_at(const struct iser_plan *p)
 {
-	struct notes notes CLEANUP_NOTES = { 0 };
+	struct lines notes CLEANUP_LINES = { 0 };
 
 	comes_again(p);
 	iser_plan_doubts(p, &notes);
@@ -131,7 +131,7 @@ static void take_spec(const char *text)
 	struct host_address at[] = { { "n0", "192.0.2.1" }, { "n1", "2001:db8::1" } };
 	struct host_addresses addresses = { at, 2 };
 	const struct planner_host h = { machine(), &addresses, "host.example.org", "2026-11" };
-	struct notes notes CLEANUP_NOTES = { 0 };
+	struct lines notes CLEANUP_LINES = { 0 };
 	CLEANUP_SPEC struct spec *s = spec_new();
 	struct err e = ERR_INIT;
 	struct iser_plan *p;

@@ -92,7 +92,7 @@ refused "an address that is not here" 'portal 10.0.0.9 .*: this host has no such
 one '{"lun": 0, "name": "b", "kind": "block", "path": "/dev/nonexistent", "serial": "00000000-0000-4000-8000-000000000001"}'
 refused "a device that is not there" 'back store b: /dev/nonexistent: No such file' "$tmp/one.json"
 one "$(tmpfs 0 0 1000000)"
-refused "too much memory" 'need 976.* GiB more of the memory of node 0' "$tmp/one.json"
+refused "too much memory" 'need 977 GiB more of the memory of node 0' "$tmp/one.json"
 one "$(tmpfs 0 0 16)"
 sed 's/:node0/:theirs/' "$tmp/one.json" >"$tmp/theirs.json"
 refused "a target that is somebody else's" 'target iqn.2026-01.org.example:theirs: LIO has it already' "$tmp/theirs.json"
@@ -104,6 +104,8 @@ printf 'a-secret-of-mine\n' >"$tmp/secret"
 chmod 600 "$tmp/secret"
 mkdir -p /etc/modprobe.d
 echo 'install target_core_iblock /bin/false' >/etc/modprobe.d/rftp-test.conf
+# rtslib has the kernel load all of its plugins.
+modprobe -r target_core_iblock
 modprobe loop
 truncate -s 8M "$tmp/disk"
 loop=$(losetup --find --show "$tmp/disk")

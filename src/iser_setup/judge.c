@@ -32,6 +32,7 @@ const char *judging_mend(struct judging *j, const char *fmt, ...)
 	return j->mend;
 }
 
+__attribute__((format(printf, 5, 0)))
 static void add(struct judging *j, enum judged judged, const char *check, const char *mend,
 		const char *fmt, va_list args)
 {

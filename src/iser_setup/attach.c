@@ -107,22 +107,11 @@ static int drop(struct attach *a, const struct kept_session *s, const struct sto
 	return kept_write(&a->kept, e);
 }
 
-/* Signals that ask for the end are what led here: they must not end this, too. */
-static struct stop deaf(void)
-{
-	struct stop s;
-
-	sigemptyset(&s.asked);
-	sigemptyset(&s.before);
-	return s;
-}
-
 static int log_in(struct attach *a, size_t i, struct err *e)
 {
 	const struct login_target *t = &a->list.v[i];
 	struct kept_session s = { .portal = t->portal, .tag = t->tag, .transport = a->o->with };
 	struct err also = ERR_INIT;
-	struct stop none = deaf();
 	int r;
 
 	snprintf(s.iqn, sizeof(s.iqn), "%s", t->iqn);
@@ -132,10 +121,11 @@ static int log_in(struct attach *a, size_t i, struct err *e)
 	a->new[i] = !r;
 	if (!r || !kept_find(&a->kept, s.iqn))
 		return r;
-	/* It may have come about just when we stopped waiting. */
-	initiator_logout(s.iqn, &s.portal, s.transport, &none, &also);
+	/* It may have come about just when we stopped waiting. Signals are what may have led here:
+	 * they must not end this, too. */
+	initiator_logout(s.iqn, &s.portal, s.transport, NULL, &also);
 	also = (struct err)ERR_INIT;
-	if (drop(a, &s, &none, &also))
+	if (drop(a, &s, NULL, &also))
 		log_warn("%s", also.text);
 	return r;
 }
@@ -162,7 +152,7 @@ int attach_sessions(struct attach *a, struct err *e)
 
 /* ---- back ---- */
 
-static void undo_session(struct attach *a, const char *iqn, const struct stop *stop)
+static void undo_session(struct attach *a, const char *iqn)
 {
 	const struct kept_session *found = kept_find(&a->kept, iqn);
 	struct err e = ERR_INIT;
@@ -171,21 +161,20 @@ static void undo_session(struct attach *a, const char *iqn, const struct stop *s
 	if (!found)
 		return;
 	s = *found;
-	if (initiator_logout(s.iqn, &s.portal, s.transport, stop, &e) || drop(a, &s, stop, &e))
+	if (initiator_logout(s.iqn, &s.portal, s.transport, NULL, &e) || drop(a, &s, NULL, &e))
 		log_warn("not taken back: %s", e.text);
 }
 
 void attach_undo(struct attach *a)
 {
-	struct stop none = deaf();
 	struct err e = ERR_INIT;
 
 	if (a->stripe_started) {
-		if (stripe_stop(&a->stripe, a->device, &none, &e))
+		if (stripe_stop(&a->stripe, a->device, NULL, &e))
 			log_warn("not taken back: %s", e.text);
 		kept_drop_stripe(&a->kept, a->stripe.kind, a->stripe.name);
 	}
 	for (size_t i = a->list.n; a->new && i-- > 0;)
 		if (a->new[i])
-			undo_session(a, a->list.v[i].iqn, &none);
+			undo_session(a, a->list.v[i].iqn);
 }

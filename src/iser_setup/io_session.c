@@ -36,15 +36,13 @@ static void last_line(char *said)
 static int tell(const char *const *words, const struct stop *stop, struct err *e)
 {
 	const char *argv[WORDS_MAX] = { "iscsiadm" };
-	struct stop never = { 0 };
 	struct child_said said;
 	size_t n = 1;
 	int r;
 
 	while (*words && n + 1 < WORDS_MAX)
 		argv[n++] = *words++;
-	sigemptyset(&never.asked);
-	r = child_run((char *const *)(uintptr_t)argv, -1, stop ? stop : &never, &said, e);
+	r = child_run((char *const *)(uintptr_t)argv, -1, stop, &said, e);
 	if (r == -ENOENT)
 		err_set(e, r, "iscsiadm is missing: install open-iscsi (Debian) or "
 			"iscsi-initiator-utils (RHEL)");

@@ -184,13 +184,13 @@ static int run(char *const argv[], int fds[2], int out, int err, int hand_on, in
 int child_run(char *const argv[], int hand_on, const struct stop *stop, struct child_said *said,
 	      struct err *e)
 {
-	CLEANUP_CLOSE int asked = stop_fd(stop);
+	CLEANUP_CLOSE int asked = stop ? stop_fd(stop) : -1;
 	int out[2], err[2], r;
 
 	*said = (struct child_said){ .out = calloc(1, CHUNK), .err = calloc(1, CHUNK) };
 	if (!said->out || !said->err)
 		return err_set(e, -ENOMEM, "out of memory");
-	if (asked < 0)
+	if (stop && asked < 0)
 		return err_sys(e, asked, "a descriptor for signals");
 	if (pipe2(out, O_CLOEXEC))
 		return err_sys(e, -errno, "a pipe for %s", argv[0]);

@@ -17,9 +17,9 @@ struct child_said {
 #define CHILD_SAID_MAX (64u << 20) /* a picture of 64 nodes is some megabytes */
 
 /* argv[0] is looked for in PATH. hand_on: an open descriptor for the program's CHILD_FD; -1:
- * none. When stop is asked for, the program and its process group are ended. 0: it has ended by
- * itself; -EINTR: it was stopped; -ENOENT: there is no such program; or another negative errno;
- * with text. said is child_clear's in any case. */
+ * none. When stop is asked for (NULL: whatever comes, it goes on), the program and its process
+ * group are ended. 0: it has ended by itself; -EINTR: it was stopped; -ENOENT: there is no such
+ * program; or another negative errno; with text. said is child_clear's in any case. */
 int child_run(char *const argv[], int hand_on, const struct stop *stop, struct child_said *said,
 	      struct err *e);
 void child_clear(struct child_said *said);

@@ -137,6 +137,21 @@ static void test_stops(void **state)
 	assert_int_not_equal(kill((pid_t)left, 0), 0);
 }
 
+/* With a signal that is held back, and not asked about. */
+static void test_goes_on(void **state)
+{
+	char *argv[] = { (char []){ "sh" }, (char []){ "-c" }, (char []){ "sleep 0.1; echo here" },
+			 NULL };
+	struct err e = ERR_INIT;
+	struct child_said said;
+
+	(void)state;
+	assert_true(stop_asked(&stop));
+	assert_int_equal(child_run(argv, -1, NULL, &said, &e), 0);
+	assert_string_equal(said.out, "here\n");
+	child_clear(&said);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -146,6 +161,7 @@ int main(void)
 		cmocka_unit_test(test_no_such),
 		/* Last, for the signal stays. */
 		cmocka_unit_test(test_stops),
+		cmocka_unit_test(test_goes_on),
 	};
 
 	return cmocka_run_group_tests(tests, begin, NULL);

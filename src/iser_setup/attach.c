@@ -28,14 +28,14 @@ static int read_secrets(const struct login_target *t, struct initiator_wish *w, 
 			char **mutual, struct err *e)
 {
 	if (t->chap) {
-		*secret = secret_read(t->chap->secret_file, e);
+		*secret = secret_read(t->chap->secret_file, SECRET_THEIRS, e);
 		if (!*secret)
 			return e->code;
 		w->user = t->chap->user;
 		w->secret = *secret;
 	}
 	if (t->mutual) {
-		*mutual = secret_read(t->mutual->secret_file, e);
+		*mutual = secret_read(t->mutual->secret_file, SECRET_THEIRS, e);
 		if (!*mutual)
 			return e->code;
 		w->mutual_user = t->mutual->user;

@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #define RECORD_MAX 65536u /* bytes; 3 KiB are usual */
-#define SECRET_ROOM 512u   /* more than a secret may have, so that one too long is seen */
 #define LOCK_WAIT_MS 10000
 #define LOCK_POLL_US 20000
 
@@ -111,63 +110,6 @@ int record_check(const char *shown, const struct record_setting *set, size_t n, 
 			return err_set(e, -EBADMSG, "open-iscsi did not take %s", set[i].name);
 	}
 	return 0;
-}
-
-/* ---- secrets ---- */
-
-void secret_free(char *secret)
-{
-	if (secret)
-		explicit_bzero(secret, strlen(secret));
-	free(secret);
-}
-
-void cleanup_secret(char **secret)
-{
-	secret_free(*secret);
-}
-
-static int check_owner(int fd, const char *path, struct err *e)
-{
-	struct stat st;
-
-	if (fstat(fd, &st))
-		return err_sys(e, -errno, "the secret file %s", printable(path));
-	if (!S_ISREG(st.st_mode))
-		return err_set(e, -EINVAL, "the secret file %s is no file", printable(path));
-	if (st.st_uid != geteuid() && st.st_uid != 0)
-		return err_set(e, -EPERM, "the secret file %s belongs to somebody else (user %u)",
-			       printable(path), st.st_uid);
-	if (st.st_mode & (S_IRWXG | S_IRWXO))
-		return err_set(e, -EPERM, "the secret file %s can be read or changed by others "
-			       "(mode %04o): chmod 600 it", printable(path), st.st_mode & 07777);
-	return 0;
-}
-
-char *secret_read(const char *path, struct err *e)
-{
-	/* Not to hang where a file is none. */
-	CLEANUP_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	CLEANUP_SECRET char *text = calloc(1, SECRET_ROOM + 1);
-	ssize_t n;
-
-	if (fd < 0 || !text) {
-		err_sys(e, fd < 0 ? -errno : -ENOMEM, "the secret file %s", printable(path));
-		return NULL;
-	}
-	if (check_owner(fd, path, e))
-		return NULL;
-	n = read_full(fd, text, SECRET_ROOM);
-	if (n < 0) {
-		err_sys(e, (int)n, "the secret file %s", printable(path));
-		return NULL;
-	}
-	text[strcspn(text, "\r\n")] = '\0';
-	if (login_check_word("the secret", text, e)) {
-		err_prefix(e, "%s", printable(path));
-		return NULL;
-	}
-	return steal_ptr(&text);
 }
 
 /* ---- files ---- */

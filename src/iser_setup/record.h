@@ -5,6 +5,7 @@
 #define RFTP_ISER_RECORD_H
 
 #include "iser_setup/login.h"
+#include "iser_setup/secret_file.h"
 
 struct record_setting {
 	const char *name, *value; /* value NULL: the record is to say nothing of it */
@@ -30,12 +31,5 @@ int record_file(const struct record_place *at, const struct login_target *t, con
  * errno with text: -EBUSY: somebody else has held the lock for long. */
 int record_set(const struct record_place *at, const char *path, const struct record_setting *set,
 	       size_t n, struct err *e);
-
-/* The first line of a file of a secret, which none but its owner may read. The caller frees it with
- * secret_free. NULL with text that does not hold it. */
-char *secret_read(const char *path, struct err *e);
-void secret_free(char *secret); /* wipes it; NULL is harmless */
-void cleanup_secret(char **secret);
-#define CLEANUP_SECRET CLEANUP(cleanup_secret)
 
 #endif

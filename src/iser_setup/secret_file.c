@@ -2,10 +2,10 @@
 /* Makes and checks secrets; never says one. */
 #include "iser_setup/secret_file.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/stat.h>
@@ -17,6 +17,7 @@
 #define LENGTH_LEAST 12
 #define LENGTH_MOST 255 /* LIO's and open-iscsi's */
 #define OTHERS (S_IRWXG | S_IRWXO)
+#define NOTHING "NULL" /* iscsi_target_configfs.c: the beginning of a value that clears it */
 
 static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
 
@@ -35,65 +36,109 @@ static int draw(char out[LENGTH + 1])
 		/* Each letter as likely as any other. */
 		if (byte < 256 / LETTERS * LETTERS)
 			out[n++] = letters[byte % LETTERS];
-		/* iscsi_target_configfs.c: the beginning of a value that clears it. */
-		if (n == 4 && !strncmp(out, "NULL", 4))
+		if (n == strlen(NOTHING) && !strncmp(out, NOTHING, n))
 			n = 0;
 	}
 	out[LENGTH] = '\n';
 	return 0;
 }
 
-/* ---- check ---- */
+/* ---- read ---- */
 
-static int check_mode(int fd, const char *path, struct err *e)
+void secret_free(char *secret)
+{
+	if (secret)
+		explicit_bzero(secret, strlen(secret));
+	free(secret);
+}
+
+void cleanup_secret(char **secret)
+{
+	secret_free(*secret);
+}
+
+/* NULL, or what is wrong with who may read it. */
+static const char *exposed(int fd)
 {
 	struct stat st;
 
 	if (fstat(fd, &st))
-		return err_sys(e, -errno, "the secret %s", printable(path));
+		return "cannot be looked at";
 	if (!S_ISREG(st.st_mode))
-		return err_set(e, -EINVAL, "the secret %s is no file", printable(path));
+		return "is no file";
+	if (st.st_uid && st.st_uid != geteuid())
+		return "belongs to somebody else; chown root it, and draw a new secret";
 	if (st.st_mode & OTHERS)
-		return err_set(e, -EPERM, "the secret %s may be read by others than its owner: "
-			       "chmod 600 it", printable(path));
-	return 0;
+		return "may be read by others than its owner; chmod 600 it, and draw a new secret";
+	return NULL;
 }
 
-static int check_line(const char *line, const char *path, struct err *e)
+/* NULL, or what is wrong with it for CHAP between LIO and any initiator. */
+static const char *unfit(const char *secret)
 {
-	const size_t n = strcspn(line, "\n");
+	const size_t n = strlen(secret);
 
-	if (n < LENGTH_LEAST || n > LENGTH_MOST)
-		return err_set(e, -EINVAL, "the secret in %s is not of %u to %u bytes",
-			       printable(path), LENGTH_LEAST, LENGTH_MOST);
-	for (size_t i = 0; i < n; i++)
-		if (line[i] <= ' ' || line[i] > '~')
-			return err_set(e, -EINVAL, "the secret in %s has a blank or what is not "
-				       "ASCII in it", printable(path));
-	if (!strncmp(line, "NULL", 4))
-		return err_set(e, -EINVAL, "the secret in %s begins with LIO's word for none",
-			       printable(path));
-	return 0;
+	for (const char *p = secret; *p; p++)
+		if (*p <= ' ' || *p > '~')
+			return "its first line has more in it than visible ASCII characters";
+	if (n < LENGTH_LEAST)
+		return "its first line, the secret, is shorter than 12 characters";
+	if (n > LENGTH_MOST)
+		return "its first line, the secret, is longer than 255 characters";
+	return strncmp(secret, NOTHING, strlen(NOTHING)) ? NULL :
+		"a secret that begins with NULL is none for LIO";
+}
+
+/* What is wrong with it as a line of open-iscsi's. */
+static const char *no_line(const char *secret)
+{
+	const size_t n = strlen(secret);
+
+	if (!n)
+		return "the secret is empty";
+	if (n > LENGTH_MOST)
+		return "the secret is longer than 255 bytes";
+	for (const char *p = secret; *p; p++)
+		if ((unsigned char)*p < ' ' || *p == 0x7f)
+			return "the secret has a control character in it";
+	return secret[0] == ' ' || secret[n - 1] == ' ' ?
+		"the secret begins or ends with a blank, which open-iscsi would drop" : NULL;
+}
+
+char *secret_read(const char *path, enum secret_of of, struct err *e)
+{
+	/* Not blocked by a pipe. */
+	CLEANUP_CLOSE int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	/* So that one too long is seen. */
+	CLEANUP_SECRET char *text = calloc(1, LENGTH_MOST + 3);
+	const char *wrong = fd < 0 ? strerror(errno) : NULL;
+	ssize_t n = 0;
+
+	if (!text) {
+		err_set(e, -ENOMEM, "out of memory");
+		return NULL;
+	}
+	if (!wrong)
+		wrong = exposed(fd);
+	if (!wrong)
+		n = read_full(fd, text, LENGTH_MOST + 2);
+	if (n < 0)
+		wrong = strerror((int)-n);
+	/* A file from elsewhere may have come with the other kind of line. */
+	text[strcspn(text, of == SECRET_THEIRS ? "\r\n" : "\n")] = '\0';
+	if (!wrong)
+		wrong = of == SECRET_THEIRS ? no_line(text) : unfit(text);
+	if (!wrong)
+		return steal_ptr(&text);
+	err_set(e, -EINVAL, "%s, a CHAP secret: %s", printable(path), wrong);
+	return NULL;
 }
 
 int secret_check(const char *path, struct err *e)
 {
-	/* Not blocked by a pipe. */
-	CLEANUP_CLOSE int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-	char line[LENGTH_MOST + 2] = "";
-	ssize_t n;
-	int r;
+	CLEANUP_SECRET char *secret = secret_read(path, SECRET_OURS, e);
 
-	if (fd < 0)
-		return err_sys(e, -errno, "the secret %s", printable(path));
-	r = check_mode(fd, path, e);
-	if (r)
-		return r;
-	n = read_full(fd, line, sizeof(line) - 1);
-	r = n < 0 ? err_sys(e, (int)n, "the secret %s", printable(path)) :
-	    check_line(line, path, e);
-	explicit_bzero(line, sizeof(line));
-	return r;
+	return secret ? 0 : -EINVAL;
 }
 
 /* ---- make ---- */

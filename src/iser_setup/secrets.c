@@ -2,30 +2,19 @@
 /* Files with a secret in their first line, which nobody but root reads. */
 #include "iser_setup/secrets.h"
 
+#include "iser_setup/secret_file.h"
+
 #include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#define NOTHING "NULL" /* by which LIO is told to forget one */
-
-static void wipe(char *text)
-{
-	if (text)
-		explicit_bzero(text, strlen(text));
-	free(text);
-}
 
 void iser_secrets_clear(struct iser_secrets *s)
 {
 	for (size_t i = 0; i < s->n; i++) {
 		free(s->v[i].iqn);
 		free(s->v[i].initiator);
-		wipe(s->v[i].secret);
-		wipe(s->v[i].mutual);
+		secret_free(s->v[i].secret);
+		secret_free(s->v[i].mutual);
 	}
 	free(s->v);
 	*s = (struct iser_secrets){ 0 };
@@ -40,58 +29,21 @@ const struct iser_secret *iser_secret(const struct iser_secrets *s, const char *
 	return NULL;
 }
 
-/* NULL, or what is wrong with who may read it. */
-static const char *exposed(int fd)
-{
-	struct stat st;
-
-	if (fstat(fd, &st))
-		return "cannot be looked at";
-	if (!S_ISREG(st.st_mode))
-		return "is no file";
-	if (st.st_uid && st.st_uid != geteuid())
-		return "belongs to somebody else; chown root it, and draw a new secret";
-	if (st.st_mode & (S_IRWXG | S_IRWXO))
-		return "may be read by others; chmod 600 it, and draw a new secret";
-	return NULL;
-}
-
-/* NULL, or what is wrong with it. */
-static const char *unfit(const char *secret)
-{
-	size_t n = strlen(secret);
-
-	for (const char *p = secret; *p; p++)
-		if (*p <= ' ' || *p > '~')
-			return "its first line has more in it than visible ASCII characters";
-	if (n < ISER_SECRET_LEAST)
-		return "its first line, the secret, is shorter than 12 characters";
-	if (n > ISER_SECRET_MOST)
-		return "its first line, the secret, is longer than 255 characters";
-	return strncmp(secret, NOTHING, strlen(NOTHING)) ? NULL :
-		"a secret that begins with NULL is none for LIO";
-}
-
 /* Its first line into *out; "" with a line in problems when it is not fit. */
 static int read_secret(const char *file, char **out, struct lines *problems)
 {
-	char text[ISER_SECRET_MOST + 3]; /* one too many would be seen, and a newline, and a NUL */
-	CLEANUP_CLOSE int fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	const char *wrong = fd < 0 ? strerror(errno) : exposed(fd);
-	ssize_t n = wrong ? 0 : read_full(fd, text, sizeof(text) - 1);
+	struct err e = ERR_INIT;
+	char *secret = secret_read(file, SECRET_OURS, &e);
 
-	if (n < 0)
-		wrong = strerror((int)-n);
-	text[n > 0 ? n : 0] = '\0';
-	text[strcspn(text, "\n")] = '\0';
-	if (!wrong)
-		wrong = unfit(text);
-	if (wrong)
-		lines_add(problems, "%s, a CHAP secret: %s", printable(file), wrong);
+	if (!secret && e.code == -ENOMEM)
+		return -ENOMEM;
+	if (!secret) {
+		lines_add(problems, "%s", e.text);
+		return 0;
+	}
 	free(*out);
-	*out = strdup(wrong ? "" : text);
-	explicit_bzero(text, sizeof(text));
-	return *out ? 0 : -ENOMEM;
+	*out = secret;
+	return 0;
 }
 
 static int read_both(const struct iser_initiator *i, struct iser_secret *s,

@@ -6,9 +6,6 @@
 #include "iser_setup/lines.h"
 #include "iser_setup/plan.h"
 
-#define ISER_SECRET_LEAST 12u /* RFC 7143 §12.1.3: 96 bits, or IPsec */
-#define ISER_SECRET_MOST 255u /* what LIO keeps */
-
 /* "" where the plan has none. */
 struct iser_secret {
 	char *iqn, *initiator;

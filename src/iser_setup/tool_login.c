@@ -123,7 +123,7 @@ static int check_secret(const char *user, const char *file, struct err *e)
 		return 0;
 	if (login_check_word("CHAP's user", user, e))
 		return e->code;
-	secret = secret_read(file, e);
+	secret = secret_read(file, SECRET_THEIRS, e);
 	secret_free(secret);
 	return secret ? 0 : e->code;
 }

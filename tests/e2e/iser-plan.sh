@@ -110,7 +110,7 @@ chap-user = me
 chap-secret = $tmp/mine
 END
 plan "$tmp/secret-spec"
-check "a secret's file that is not there yet" warned "$tmp/mine: No such file"
+check "a secret's file that is not there yet" warned "$tmp/mine, a CHAP secret: No such file"
 check "is in the plan" is 't[0]["initiators"][0]["chap"] == {"user": "me", "secret-file": "'"$tmp"'/mine"}'
 echo 0123456789abcdef >"$tmp/mine"
 plan "$tmp/secret-spec"

@@ -132,7 +132,7 @@ static void test_file(void **state)
 static void refused(const char *path, const char *want)
 {
 	struct err e = ERR_INIT;
-	char *secret = secret_read(path, &e);
+	char *secret = secret_read(path, SECRET_THEIRS, &e);
 
 	if (secret)
 		fail_msg("%s was taken", path);
@@ -149,7 +149,7 @@ static void test_secret(void **state)
 
 	(void)state;
 	put(path, "hush hush\nsecond line\n", 0600);
-	secret = secret_read(path, &e);
+	secret = secret_read(path, SECRET_THEIRS, &e);
 	assert_string_equal(secret, "hush hush");
 	secret_free(secret);
 	put(path, "hush", 0640);

@@ -4,6 +4,8 @@
 #include "iser_setup/io_session.h"
 
 #include "iser_setup/card.h"
+#include "iser_setup/prepare.h"
+#include "iser_setup/run.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -12,7 +14,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define WORDS_MAX 24
 #define DISK_WAIT_MS 30000
 #define STEP_MS 50
 #define IFACE "rftp-verify-io" /* one test at a time has it */
@@ -20,71 +21,35 @@
 
 /* ---- iscsiadm ---- */
 
-/* The line that tells most of why it failed, its last. */
-static void last_line(char *said)
-{
-	char *end = said + strlen(said), *line;
-
-	while (end > said && (end[-1] == '\n' || end[-1] == ' '))
-		*--end = '\0';
-	line = strrchr(said, '\n');
-	if (line)
-		memmove(said, line + 1, strlen(line + 1) + 1);
-}
-
-/* words: up to NULL. stop: NULL to go on whatever comes. */
-static int tell(const char *const *words, const struct stop *stop, struct err *e)
-{
-	const char *argv[WORDS_MAX] = { "iscsiadm" };
-	struct child_said said;
-	size_t n = 1;
-	int r;
-
-	while (*words && n + 1 < WORDS_MAX)
-		argv[n++] = *words++;
-	r = child_run((char *const *)(uintptr_t)argv, -1, stop, &said, e);
-	if (r == -ENOENT)
-		err_set(e, r, "iscsiadm is missing: install open-iscsi (Debian) or "
-			"iscsi-initiator-utils (RHEL)");
-	if (!r && said.status) {
-		last_line(said.err);
-		r = err_set(e, -EIO, "iscsiadm %s %s: %s%s", argv[2], argv[n - 1], *said.err ?
-			    printable(said.err) : "it failed", strstr(said.err, "iSCSI daemon") ?
-			    "; start it: systemctl start iscsid" : "");
-	}
-	child_clear(&said);
-	return r;
-}
-
 static int set_iface(const struct io_session *s, const char *name, const char *value,
 		     struct err *e)
 {
-	const char *const words[] = { "-m", "iface", "-I", IFACE, "-o", "update", "-n", name,
-				      "-v", value, NULL };
+	const char *const words[] = { "iscsiadm", "-m", "iface", "-I", IFACE, "-o", "update",
+				      "-n", name, "-v", value, NULL };
 
-	return tell(words, s->stop, e);
+	return run_words(s->stop, NULL, e, words);
 }
 
 static int set_node(const struct io_session *s, const char *name, const char *value,
 		    struct err *e)
 {
-	const char *const words[] = { "-m", "node", "-T", s->iqn, "-p", s->address, "-I", IFACE,
-				      "-o", "update", "-n", name, "-v", value, NULL };
+	const char *const words[] = { "iscsiadm", "-m", "node", "-T", s->iqn, "-p", s->address,
+				      "-I", IFACE, "-o", "update", "-n", name, "-v", value, NULL };
 
-	return tell(words, s->stop, e);
+	return run_words(s->stop, NULL, e, words);
 }
 
 /* One that a killed test has left goes first. */
 static int make_iface(struct io_session *s, struct err *e)
 {
-	const char *const gone[] = { "-m", "iface", "-I", IFACE, "-o", "delete", NULL };
-	const char *const words[] = { "-m", "iface", "-I", IFACE, "-o", "new", NULL };
+	const char *const gone[] = { "iscsiadm", "-m", "iface", "-I", IFACE, "-o", "delete", NULL };
+	const char *const words[] = { "iscsiadm", "-m", "iface", "-I", IFACE, "-o", "new", NULL };
 	struct err none = ERR_INIT;
 	int r;
 
-	if (tell(gone, s->stop, &none) == -EINTR)
+	if (run_words(s->stop, NULL, &none, gone) == -EINTR)
 		return err_set(e, -EINTR, "stopped by a signal");
-	r = tell(words, s->stop, e);
+	r = run_words(s->stop, NULL, e, words);
 	if (r)
 		return r;
 	s->iface_made = true;
@@ -100,9 +65,9 @@ static int make_node(struct io_session *s, struct err *e)
 		{ "node.session.initial_login_retry_max", "1" },
 		{ "node.session.scan", "auto" },
 	};
-	const char *const words[] = { "-m", "node", "-T", s->iqn, "-p", s->address, "-I", IFACE,
-				      "-o", "new", NULL };
-	int r = tell(words, s->stop, e);
+	const char *const words[] = { "iscsiadm", "-m", "node", "-T", s->iqn, "-p", s->address,
+				      "-I", IFACE, "-o", "new", NULL };
+	int r = run_words(s->stop, NULL, e, words);
 
 	if (r)
 		return r;
@@ -114,10 +79,10 @@ static int make_node(struct io_session *s, struct err *e)
 
 static int log_in(const struct io_session *s, struct err *e)
 {
-	const char *const words[] = { "-m", "node", "-T", s->iqn, "-p", s->address, "-I", IFACE,
-				      "--login", NULL };
+	const char *const words[] = { "iscsiadm", "-m", "node", "-T", s->iqn, "-p", s->address,
+				      "-I", IFACE, "--login", NULL };
 
-	return tell(words, s->stop, e);
+	return run_words(s->stop, NULL, e, words);
 }
 
 /* ---- sysfs ---- */
@@ -242,21 +207,6 @@ static int wait_for_disk(struct io_session *s, struct err *e)
 
 /* ---- all ---- */
 
-/* Without them the login goes well, and no disk appears. */
-static int load_modules(const struct io_session *s, struct err *e)
-{
-	static const char *const argv[] = { "modprobe", "-a", "ib_iser", "sd_mod", NULL };
-	struct child_said said;
-	int r = child_run((char *const *)(uintptr_t)argv, -1, s->stop, &said, e);
-
-	if (!r && said.status) {
-		last_line(said.err);
-		r = err_set(e, -ENOENT, "modprobe ib_iser sd_mod: %s", printable(said.err));
-	}
-	child_clear(&said);
-	return r;
-}
-
 int io_session_begin(struct io_session *s, struct err *e)
 {
 	const bool v6 = strchr(s->portal->address, ':');
@@ -264,37 +214,42 @@ int io_session_begin(struct io_session *s, struct err *e)
 
 	snprintf(s->address, sizeof(s->address), "%s%s%s:%u", v6 ? "[" : "", s->portal->address,
 		 v6 ? "]" : "", s->portal->port);
-	r = load_modules(s, e);
+	r = prepare_modules(LOGIN_ISER, s->stop, e);
+	if (!r)
+		r = prepare_daemon(s->stop, e);
 	if (!r)
 		r = make_iface(s, e);
 	if (!r)
 		r = make_node(s, e);
 	if (!r)
 		r = log_in(s, e);
-	return r ? r : wait_for_disk(s, e);
+	if (!r)
+		r = wait_for_disk(s, e);
+	return r > 0 ? -EIO : r;
 }
 
 /* Before all others: a session that stays would hang when its target goes. */
 void io_session_forget(const char *iqn)
 {
-	const char *const out[] = { "-m", "node", "-T", iqn, "--logout", NULL };
-	const char *const gone[] = { "-m", "node", "-T", iqn, "-o", "delete", NULL };
+	const char *const out[] = { "iscsiadm", "-m", "node", "-T", iqn, "--logout", NULL };
+	const char *const gone[] = { "iscsiadm", "-m", "node", "-T", iqn, "-o", "delete", NULL };
 	char dir[PATH_MAX];
 	struct err e = ERR_INIT;
 
 	if (find_session(iqn, dir))
-		(void)tell(out, NULL, &e);
-	(void)tell(gone, NULL, &e);
+		(void)run_words(NULL, NULL, &e, out);
+	(void)run_words(NULL, NULL, &e, gone);
 }
 
 void io_session_end(struct io_session *s)
 {
-	const char *const words[] = { "-m", "iface", "-I", IFACE, "-o", "delete", NULL };
+	const char *const words[] = { "iscsiadm", "-m", "iface", "-I", IFACE, "-o", "delete",
+				      NULL };
 	struct err e = ERR_INIT;
 
 	if (s->node_made)
 		io_session_forget(s->iqn);
-	if (s->iface_made && tell(words, NULL, &e))
+	if (s->iface_made && run_words(NULL, NULL, &e, words))
 		log_warn("%s", e.text);
 	s->iface_made = s->node_made = false;
 }

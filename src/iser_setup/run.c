@@ -88,28 +88,33 @@ static int failed(const char *program, const struct child_said *said, struct err
 	return said->status;
 }
 
+int run_words(const struct stop *stop, char **out, struct err *e, const char *const argv[])
+{
+	struct child_said said = { 0 };
+	int r = child_run((char *const *)(uintptr_t)argv, -1, stop, &said, e);
+
+	if (r == -ENOENT)
+		missing(argv[0], e);
+	else if (!r && said.status)
+		r = failed(argv[0], &said, e);
+	if (!r && out)
+		*out = steal_ptr(&said.out);
+	child_clear(&said);
+	return r;
+}
+
 int run_program(const struct stop *stop, char **out, struct err *e, const char *program, ...)
 {
 	const char *argv[WORDS_MOST + 2] = { program };
-	struct child_said said = { 0 };
 	size_t n = 1;
 	va_list words;
-	int r;
 
 	va_start(words, program);
 	while (n <= WORDS_MOST && (argv[n] = va_arg(words, const char *)))
 		n++;
 	va_end(words);
 	argv[n] = NULL;
-	r = child_run((char *const *)argv, -1, stop, &said, e);
-	if (r == -ENOENT)
-		missing(program, e);
-	else if (!r && said.status)
-		r = failed(program, &said, e);
-	if (!r && out)
-		*out = steal_ptr(&said.out);
-	child_clear(&said);
-	return r;
+	return run_words(stop, out, e, argv);
 }
 
 void run_settle(const struct stop *stop, unsigned seconds)

@@ -11,6 +11,8 @@
  * install. */
 int run_program(const struct stop *stop, char **out, struct err *e, const char *program, ...)
 	__attribute__((sentinel));
+/* The same with all words in a list that ends with NULL. */
+int run_words(const struct stop *stop, char **out, struct err *e, const char *const argv[]);
 
 /* Waits until udev, where there is one, has dealt with the devices that have come or changed, for
  * so many seconds at most. */

@@ -20,8 +20,6 @@ static int run_disks(const struct stop *stop, const char *const *words, unsigned
 		     const struct stripe_disks *d, struct err *e)
 {
 	const char *w[WORDS_MOST + 2] = { 0 };
-	struct child_said said = { 0 };
-	char reason[300];
 	unsigned at = 0;
 	int r;
 
@@ -31,13 +29,8 @@ static int run_disks(const struct stop *stop, const char *const *words, unsigned
 	}
 	for (unsigned i = 0; i < d->n; i++)
 		w[at++] = d->path[i];
-	r = child_run((char *const *)w, -1, stop, &said, e);
-	if (!r && said.status) {
-		run_reason(*said.err ? said.err : said.out, reason, sizeof(reason));
-		r = err_set(e, -EIO, "%s: %s", w[0], *reason ? reason : "failed without a word");
-	}
-	child_clear(&said);
-	return r;
+	r = run_words(stop, NULL, e, w);
+	return r > 0 ? -EIO : r;
 }
 
 #define RUN_DISKS(stop, d, e, ...) \

@@ -260,7 +260,8 @@ refused "and goes on" "nobody knows" '{"do": "nothing"}'
 # ---- an initiator ----
 
 echo "InitiatorName=$C" >/etc/iscsi/initiatorname.iscsi
-iscsid -f >"$tmp/iscsid.log" 2>&1 &
+# In a group of its own: it ends all of its group with itself.
+setsid iscsid -f >"$tmp/iscsid.log" 2>&1 &
 others+=($!)
 node() { iscsiadm -m node -T $I -p 10.0.0.1:3260 "$@"; }
 patience 10 iscsiadm -m node -T $I -p 10.0.0.1:3260 -I iser -o new >/dev/null 2>&1

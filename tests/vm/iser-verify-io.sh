@@ -15,7 +15,8 @@ check "applied" status_is 0
 mkdir -p /etc/iscsi /run/lock
 echo "InitiatorName=$me" >/etc/iscsi/initiatorname.iscsi
 modprobe -a ib_iser sd_mod
-iscsid -f >"$tmp/iscsid.log" 2>&1 &
+# In a group of its own: it ends all of its group with itself.
+setsid iscsid -f >"$tmp/iscsid.log" 2>&1 &
 others+=($!)
 session=(iscsiadm -m node -T "${iqn}0" -p 10.0.0.1:3260 -I iser)
 log_in() {

@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What is others', or in use, or holds data, is not touched on the way to a plan unless that was
+ * asked for. */
+#include "tests/support/iser-way.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* The only problem, or the first, has these words; nothing without. */
+static void problem_is(const struct way *w, const char *words, const char *what)
+{
+	if (!words && w->steps.problems.n)
+		fail_msg("%s: %s", what, w->steps.problems.v[0]);
+	if (words && !w->steps.problems.n)
+		fail_msg("%s: is not refused", what);
+	if (words && !strstr(w->steps.problems.v[0], words))
+		fail_msg("%s: %s", what, w->steps.problems.v[0]);
+}
+
+/* The host as the first plan has it, *a, on its way to what differs so, which is returned. */
+static struct iser_plan *arrived(struct way *w, const char *change, struct iser_plan **a)
+{
+	const struct way_change *c = way_named(change);
+
+	*a = way_plan(NULL, NULL);
+	way_begin(w);
+	way_arrive(w, *a);
+	return way_plan(c->what, c->that);
+}
+
+static void leave(struct way *w, struct iser_plan *a, struct iser_plan *b)
+{
+	way_end(w);
+	iser_plan_free(a);
+	iser_plan_free(b);
+}
+
+static void test_data(void **state)
+{
+	static const struct {
+		const char *change, *words;
+	} table[] = {
+		{ "a bigger tmpfs", "back store t: another size" },
+		{ "on the other node", "back store t: another size, node or policy" },
+		{ "preferred", "back store t: another size, node or policy" },
+		{ "another mount point", "back store t: another path" },
+		{ "a bigger ramdisk", "back store r: another size" },
+		{ "another name", "back store r: the plan has it no more" },
+		{ "the other less", "the plan has it no more" },
+		{ "a bigger file", NULL },
+		{ "another serial", NULL },
+		{ "one target less", NULL },
+		{ "write-through", NULL },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+		struct way w;
+		struct iser_plan *a, *b = arrived(&w, table[i].change, &a);
+
+		w.destroy = false;
+		way_steps(&w, b);
+		problem_is(&w, table[i].words, table[i].change);
+		if (table[i].words)
+			assert_non_null(strstr(w.steps.problems.v[0], "--destroy-data"));
+		leave(&w, a, b);
+	}
+}
+
+/* What a file held is cut off when it gets smaller. */
+static void test_smaller_file(void **state)
+{
+	struct iser_plan *a = way_plan("\"kind\": \"file\", \"size\": 1048576",
+				   "\"kind\": \"file\", \"size\": 2097152");
+	struct iser_plan *b = way_plan(NULL, NULL);
+	struct way w;
+
+	(void)state;
+	way_begin(&w);
+	way_arrive(&w, a);
+	w.destroy = false;
+	way_steps(&w, b);
+	problem_is(&w, "back store f: another size", "smaller");
+	w.destroy = true;
+	way_arrive(&w, b);
+	assert_int_equal(model_look.size("/d/f"), 1048576);
+	way_end(&w);
+	iser_plan_free(a);
+	iser_plan_free(b);
+}
+
+static void test_sessions(void **state)
+{
+	static const struct {
+		const char *change, *words;
+	} table[] = {
+		{ "another initiator", "the initiator " ME " is logged in, and is to lose" },
+		{ "another number", "the initiator " ME " is logged in, and a LUN of it" },
+		{ "write-through", "the initiator " ME " is logged in, and a LUN of it" },
+		{ "the other less", "the initiator " ME " is logged in, and it is to go" },
+		{ "one target less", "2 initiators that it does not name are logged in" },
+		{ "another serial", "2 initiators that it does not name are logged in" },
+		{ "one initiator more", NULL },
+		{ "one LUN more", NULL },
+		{ "another port", NULL },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+		struct way w;
+		struct iser_plan *a, *b = arrived(&w, table[i].change, &a);
+
+		for (size_t t = 0; t < model.n_targets; t++) {
+			if (!strcmp(model.targets[t].iqn, NODE0))
+				model.targets[t].acls[0].logged_in = true;
+			if (!strcmp(model.targets[t].iqn, NODE1))
+				model.targets[t].dynamic = 2;
+		}
+		way_steps(&w, b);
+		problem_is(&w, table[i].words, table[i].change);
+		if (table[i].words)
+			assert_non_null(strstr(w.steps.problems.v[0], "--force"));
+		w.force = true;
+		way_steps(&w, b);
+		problem_is(&w, NULL, "forced");
+		leave(&w, a, b);
+	}
+}
+
+/* What is in LIO, or of another plan, before a first plan that wants it, too. */
+static void test_others(void **state)
+{
+	static const struct {
+		const char *there[3], *words;
+	} table[] = {
+		{ { "{\"do\": \"create-target\", \"iqn\": \"" NODE1 "\"}" },
+		  "target " NODE1 ": LIO has it already" },
+		{ { "{\"do\": \"create-store\", \"plugin\": \"rd_mcp\", \"name\": \"r\", \"path\": "
+		    "\"\", \"size\": 4096, \"write-back\": false, \"serial\": \"x\"}" },
+		  "back store r: LIO has a rd_mcp of this name" },
+		{ { "{\"do\": \"make-dir\", \"path\": \"/m/t\"}",
+		    "{\"do\": \"mount\", \"path\": \"/m/t\", \"options\": "
+		    "\"size=1048576,mode=0700,mpol=bind:0\"}" },
+		  "back store t: a tmpfs that this plan did not mount" },
+		{ { "{\"do\": \"make-file\", \"path\": \"/d/f\", \"size\": 5}" },
+		  "/d/f is there already, and has 5 bytes, not 1048576" },
+		{ { "{\"do\": \"create-target\", \"iqn\": \"iqn.2026-01.org.example:wild\"}",
+		    "{\"do\": \"create-portal\", \"iqn\": \"iqn.2026-01.org.example:wild\", "
+		    "\"address\": \"0.0.0.0\", \"port\": 3260, \"iser\": false}" },
+		  "portal 192.0.2.1, port 3260: the target iqn.2026-01.org.example:wild listens" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+		struct iser_plan *a = way_plan(NULL, NULL);
+		struct way w;
+
+		way_begin(&w);
+		for (size_t k = 0; k < 3 && table[i].there[k]; k++) {
+			json_t *r = json_loads(table[i].there[k], 0, NULL);
+
+			model_do(r);
+			json_decref(r);
+		}
+		way_steps(&w, a);
+		problem_is(&w, table[i].words, table[i].words);
+		way_end(&w);
+		iser_plan_free(a);
+	}
+}
+
+static void test_other_plan(void **state)
+{
+	struct iser_plan *a = way_plan(NULL, NULL), *b = way_plan(NULL, NULL);
+	struct way w;
+
+	(void)state;
+	way_begin(&w);
+	w.other = (struct iser_state){ .name = (char *)"q", .boot = (char *)"boot", .applying = b };
+	way_steps(&w, a);
+	assert_int_equal(w.steps.problems.n, 6); /* four stores, two targets */
+	problem_is(&w, "back store t: the plan q has one of this name", "another plan");
+	way_end(&w);
+	iser_plan_free(a);
+	iser_plan_free(b);
+}
+
+/* What others have put into a target of ours stays there. */
+static void test_guests(void **state)
+{
+	static const char acl[] = "{\"do\": \"create-acl\", \"iqn\": \"" NODE0 "\", \"initiator\": "
+		"\"iqn.2026-01.org.example:guest\"}";
+	static const char lun[] = "{\"do\": \"create-lun\", \"iqn\": \"" NODE0 "\", \"lun\": 3, "
+		"\"plugin\": \"rd_mcp\", \"store\": \"theirs\"}";
+	const struct way_change *c = way_named("one LUN more");
+	struct iser_plan *a = way_plan(NULL, NULL), *b = way_plan(c->what, c->that);
+	json_t *r = json_loads(acl, 0, NULL), *s = json_loads(lun, 0, NULL);
+	struct way w;
+
+	(void)state;
+	way_begin(&w);
+	way_arrive(&w, a);
+	model_do(r);
+	model_do(s);
+	way_steps(&w, a);
+	way_no_problems(&w);
+	assert_int_equal(w.steps.n, 0);
+	way_steps(&w, b);
+	problem_is(&w, "its LUN 3 serves the back store theirs", "a LUN that is a guest's");
+	way_end(&w);
+	json_decref(r);
+	json_decref(s);
+	iser_plan_free(a);
+	iser_plan_free(b);
+}
+
+/* ---- another boot ---- */
+
+static void test_restarted(void **state)
+{
+	struct iser_plan *a = way_plan(NULL, NULL);
+	CLEANUP_FREE char *want = way_alone(a);
+	struct way w;
+
+	(void)state;
+	way_begin(&w);
+	way_arrive(&w, a);
+	way_forget_made(&w);
+	way_end(&w);
+	way_begin(&w);
+	model_add_file("/d/f", 1048576);
+	w.state.applied = a;
+	w.destroy = false;
+	w.restarted = true;
+	way_steps(&w, a);
+	way_no_problems(&w);
+	assert_int_equal(w.steps.notes.n, 2);
+	assert_string_equal(w.steps.notes.v[0], "back store t: what it held is gone: it was in "
+			    "memory, and the host was started again");
+	assert_string_equal(w.steps.notes.v[1], "back store r: what it held is gone: it was in "
+			    "memory, and the host was started again");
+	way_do(&w, w.steps.n);
+	way_same(want, "after another boot");
+	way_end(&w);
+	iser_plan_free(a);
+}
+
+/* A tmpfs that somebody has unmounted under a back store, which goes on with what it has open. */
+static void test_unmounted(void **state)
+{
+	struct iser_plan *a = way_plan(NULL, NULL);
+	struct way w;
+
+	(void)state;
+	way_begin(&w);
+	way_arrive(&w, a);
+	model.n_mounts--;
+	free(model.mounts[0].path);
+	free(model.mounts[0].source);
+	free(model.mounts[0].options);
+	w.destroy = false;
+	way_steps(&w, a);
+	problem_is(&w, "back store t: its tmpfs was unmounted", "unmounted");
+	way_end(&w);
+	iser_plan_free(a);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_data), cmocka_unit_test(test_smaller_file),
+		cmocka_unit_test(test_sessions), cmocka_unit_test(test_others),
+		cmocka_unit_test(test_other_plan), cmocka_unit_test(test_guests),
+		cmocka_unit_test(test_restarted), cmocka_unit_test(test_unmounted),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -95,6 +95,75 @@ static void test_smaller_file(void **state)
 	iser_plan_free(b);
 }
 
+/* What is only in a file, for LIO was started again, is no less data. */
+static void test_smaller_file_restarted(void **state)
+{
+	struct iser_plan *a = way_plan("\"kind\": \"file\", \"size\": 1048576",
+				       "\"kind\": \"file\", \"size\": 2097152");
+	struct iser_plan *b = way_plan(NULL, NULL);
+	struct way w;
+
+	(void)state;
+	way_begin(&w);
+	model_add_file("/d/f", 2097152);
+	w.state.applied = a;
+	w.restarted = true;
+	w.destroy = false;
+	way_steps(&w, b);
+	problem_is(&w, "back store f: a smaller size", "smaller");
+	assert_non_null(strstr(w.steps.problems.v[0], "--destroy-data"));
+	w.destroy = true;
+	way_arrive(&w, b);
+	assert_int_equal(model_look.size("/d/f"), 1048576);
+	leave(&w, a, b);
+}
+
+/* A back store that goes to another file takes that as it is, or not at all. */
+static void test_strangers_file(void **state)
+{
+	struct iser_plan *a = way_plan(NULL, NULL), *b = way_plan("/d/f", "/d/g");
+	struct way w;
+
+	(void)state;
+	way_begin(&w);
+	way_arrive(&w, a);
+	model_add_file("/d/g", 5 << 20);
+	way_steps(&w, b);
+	problem_is(&w, "/d/g is there already, and has 5242880 bytes", "a longer file");
+	model_add_file("/d/g", 5);
+	way_steps(&w, b);
+	problem_is(&w, "/d/g is there already, and has 5 bytes", "a shorter file");
+	leave(&w, a, b);
+}
+
+/* Who serves a file whose name is gone lets go of what it held, whatever the reason. */
+static void test_nameless_file(void **state)
+{
+	static const char *const ways[] = { "another serial", "one target less", "a bigger file" };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
+		json_t *gone = json_pack("{s:s, s:s}", "do", "remove-file", "path", "/d/f");
+		struct way w;
+		struct iser_plan *a, *b = arrived(&w, ways[i], &a);
+
+		model_do(gone);
+		w.destroy = false;
+		way_steps(&w, a);
+		problem_is(&w, NULL, "the same plan");
+		assert_int_equal(w.steps.n, 0);
+		way_steps(&w, b);
+		problem_is(&w, "back store f: its file was removed or renamed", ways[i]);
+		way_steps(&w, NULL);
+		problem_is(&w, "back store f: its file was removed or renamed", "remove");
+		w.destroy = true;
+		way_steps(&w, b);
+		problem_is(&w, NULL, "data may be lost");
+		json_decref(gone);
+		leave(&w, a, b);
+	}
+}
+
 static void test_sessions(void **state)
 {
 	static const struct {
@@ -191,6 +260,110 @@ static void test_other_plan(void **state)
 	iser_plan_free(b);
 }
 
+/* One problem, with these words. */
+static void one_problem(const struct way *w, const char *words)
+{
+	problem_is(w, words, words);
+	assert_int_equal(w->steps.problems.n, 1);
+}
+
+/* Another plan's, though called otherwise. */
+static void test_other_plans_store(void **state)
+{
+	static const struct {
+		const char *what, *that, *words;
+	} table[] = {
+		{ "/x/f", "/d/f", "back store f: the plan q has one at /d/f, too" },
+		{ "000000000001\"", "000000000003\"", "back store f: the plan q has one of its serial" },
+		{ "/x/f", "/m/t/f", "back store t: the plan q has one at /m/t/f" },
+		{ "/x/f", "/m/t/disk.img", "back store t: the plan q has one at /m/t/disk.img" },
+		{ "/y/t", "/d", "back store f: the plan q has one at /d" },
+		{ "/x/f", "/m/tt", NULL },
+	};
+	static const char other[] = "{\"rftp-iser-plan\": 1, \"name\": \"q\", \"targets\": [{"
+		"\"iqn\": \"iqn.2026-01.org.example:q\", \"open\": true, \"portals\": "
+		"[{\"address\": \"192.0.2.1\"}], \"luns\": [{\"name\": \"qf\", \"kind\": "
+		"\"file\", \"size\": 1048576, \"path\": \"/x/f\", \"serial\": "
+		"\"10000000-0000-4000-8000-000000000001\"}, {\"lun\": 1, \"name\": \"qt\", "
+		"\"kind\": \"tmpfs\", \"node\": 0, \"size\": 1048576, \"path\": \"/y/t\", "
+		"\"serial\": \"10000000-0000-4000-8000-000000000002\"}]}]}";
+	struct iser_plan *a = way_plan(NULL, NULL);
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+		const char *at = strstr(other, table[i].what);
+		CLEANUP_ISER_PLAN struct iser_plan *q = NULL;
+		CLEANUP_FREE char *text = NULL;
+		struct way w;
+
+		assert_true(asprintf(&text, "%.*s%s%s", (int)(at - other), other, table[i].that,
+				     at + strlen(table[i].what)) > 0);
+		if (strstr(table[i].words ? table[i].words : "", "serial"))
+			*strstr(text, "10000000-") = '0';
+		q = iser_plan_parse("q", text, NULL);
+		assert_non_null(q);
+		way_begin(&w);
+		w.other = (struct iser_state){ .name = (char *)"q", .boot = (char *)"boot",
+					       .applied = q };
+		way_steps(&w, a);
+		if (table[i].words)
+			one_problem(&w, table[i].words);
+		else
+			way_no_problems(&w);
+		way_end(&w);
+	}
+	iser_plan_free(a);
+}
+
+/* By its serial an initiator knows a disk: two of one would be mixed up. */
+static void test_strangers_serial(void **state)
+{
+	struct iser_plan *a = way_plan(NULL, NULL);
+	struct way w;
+
+	(void)state;
+	way_begin(&w);
+	free(model.stores[0].serial);
+	model.stores[0].serial = strdup("00000000-0000-4000-8000-000000000003");
+	way_steps(&w, a);
+	one_problem(&w, "back store f: LIO's back store theirs has its serial");
+	way_end(&w);
+	iser_plan_free(a);
+}
+
+/* A file that this plan once made, and that others use by now, is not this plan's to remove. */
+static void test_made_and_given_away(void **state)
+{
+	struct iser_plan *a = way_plan(NULL, NULL), *b = way_plan("\"lun\": 0, \"name\": \"f\", "
+		"\"kind\": \"file\", \"size\": 1048576, \"path\": \"/d/f\", ", "\"name\": \"f\", "
+		"\"kind\": \"ramdisk\", \"size\": 1048576, ");
+
+	(void)state;
+	for (int lio = 0; lio < 2; lio++) {
+		struct way w;
+
+		way_begin(&w);
+		way_arrive(&w, a);
+		way_arrive(&w, b);
+		assert_int_equal(model_look.size("/d/f"), 1048576);
+		if (lio) {
+			free(model.stores[0].path);
+			model.stores[0].path = strdup("/d/f");
+		} else {
+			w.other = (struct iser_state){ .name = (char *)"q", .boot = (char *)"boot",
+						       .applied = a };
+		}
+		way_steps(&w, NULL);
+		way_no_problems(&w);
+		way_do(&w, w.steps.n);
+		assert_int_equal(model_look.size("/d/f"), 1048576);
+		assert_non_null(strstr(w.steps.notes.v[w.steps.notes.n - 1], "/d/f stays"));
+		way_end(&w);
+	}
+	iser_plan_free(a);
+	iser_plan_free(b);
+}
+
 /* What others have put into a target of ours stays there. */
 static void test_guests(void **state)
 {
@@ -275,6 +448,10 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_data), cmocka_unit_test(test_smaller_file),
+		cmocka_unit_test(test_smaller_file_restarted),
+		cmocka_unit_test(test_strangers_file), cmocka_unit_test(test_nameless_file),
+		cmocka_unit_test(test_other_plans_store), cmocka_unit_test(test_strangers_serial),
+		cmocka_unit_test(test_made_and_given_away),
 		cmocka_unit_test(test_sessions), cmocka_unit_test(test_others),
 		cmocka_unit_test(test_other_plan), cmocka_unit_test(test_guests),
 		cmocka_unit_test(test_restarted), cmocka_unit_test(test_unmounted),

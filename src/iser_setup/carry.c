@@ -35,8 +35,11 @@ static struct worker *worker_on(struct carry *c, int node, struct err *e)
 {
 	struct hand *h = hand_on(c, node, e);
 
-	if (h && !h->worker)
+	if (h && !h->worker) {
 		h->worker = worker_new(node, e);
+		if (h->worker)
+			worker_hold(h->worker, c->hold);
+	}
 	return h ? h->worker : NULL;
 }
 

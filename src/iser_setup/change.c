@@ -114,13 +114,15 @@ int change_begin(struct change *c, const char *name, struct err *e)
 			    .notes = &c->report->notes };
 	int r;
 
-	c->carry = (struct carry){ .stop = c->o->stop, .say = c->o->say, .arg = c->o->arg };
+	c->carry = (struct carry){ .stop = c->o->stop, .say = c->o->say, .arg = c->o->arg,
+				   .hold = -1 };
 	c->state.lock = c->before.lock = -1;
 	c->t = topo_read(NULL, e);
 	if (!c->t)
 		return e->code;
 	k.t = c->carry.t = c->t;
 	r = read_states(c, name, e);
+	c->carry.hold = c->state.lock;
 	if (!r)
 		r = check_first(c, &k, e);
 	if (r || k.problems->n)

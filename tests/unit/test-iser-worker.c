@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What changes LIO, as far as it is a program that is told and answers: here a shell script,
  * which does with each request what its "do" says. */
+#include "iser_setup/state.h"
 #include "iser_setup/worker.h"
 
 #include <errno.h>
@@ -38,7 +39,7 @@ static const char stand_in[] =
 	"	*'\"twice\"'*) printf '%s\\n' '{\"ok\": true}' '{\"ok\": true}' ;;\n"
 	"	*'\"endless\"'*) tr '\\0' x </dev/zero ;;\n"
 	"	*'\"loud\"'*) head -c 300000 /dev/zero >&2; echo '{\"ok\": true}' ;;\n"
-	"	*'\"slow\"'*) sleep 0.3; echo >>\"$here/slept\"; echo '{\"ok\": true}' ;;\n"
+	"	*'\"slow\"'*) sleep 0.7; echo >>\"$here/slept\"; echo '{\"ok\": true}' ;;\n"
 	"	*'\"hangs\"'*) exec sleep 30 ;;\n"
 	"	*'\"parts\"'*) printf '{\"ok\"'; sleep 0.1; echo ': true}' ;;\n"
 	"	*'\"deaf\"'*) exec <&-; sleep 0.1; echo '{\"ok\": true}'; sleep 30 ;;\n"
@@ -375,6 +376,36 @@ static void test_we_die(void **state)
 	assert_int_equal(kill(atoi(tmp_get("started")), 0), -1);
 }
 
+/* Killed, we leave it at what it was told, and what it holds for us is held until it has done it. */
+static void test_holds(void **state)
+{
+	struct iser_state s;
+	struct err e = ERR_INIT;
+	int status;
+	pid_t pid = fork();
+
+	(void)state;
+	assert_true(pid >= 0);
+	if (!pid) {
+		struct worker *w = worker_new(NODE_UNKNOWN, &e);
+
+		if (!w || iser_state_open(&s, tmp_at("state"), "p", true, &e))
+			_exit(1);
+		worker_hold(w, s.lock);
+		if (do_it(w, "ok", &e))
+			_exit(1);
+		signal(SIGALRM, SIG_DFL);
+		setitimer(ITIMER_REAL, &(struct itimerval){ { 0, 0 }, { 0, 100000 } }, NULL);
+		_exit(do_it(w, "slow", &e) ? 2 : 3);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM);
+	assert_int_equal(lines("slept"), 0);
+	assert_int_equal(iser_state_open(&s, tmp_at("state"), "p", true, &e), 0);
+	assert_int_equal(lines("slept"), 1);
+	iser_state_close(&s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -384,7 +415,7 @@ int main(void)
 		cmocka_unit_test_setup(test_surroundings, fresh),
 		cmocka_unit_test_setup(test_secret, fresh), cmocka_unit_test_setup(test_node, fresh),
 		cmocka_unit_test_setup(test_missing, fresh), cmocka_unit_test_setup(test_signals, fresh),
-		cmocka_unit_test_setup(test_we_die, fresh),
+		cmocka_unit_test_setup(test_we_die, fresh), cmocka_unit_test_setup(test_holds, fresh),
 	};
 
 	return cmocka_run_group_tests(tests, begin, tmp_teardown);

@@ -143,6 +143,14 @@ bool iser_stores_overlap(const struct iser_store *a, const struct iser_store *b)
 
 /* ---- looking for one ---- */
 
+bool iser_attribute_in(const struct iser_attribute *list, size_t n, const char *name)
+{
+	for (size_t i = 0; i < n; i++)
+		if (!strcmp(list[i].name, name))
+			return true;
+	return false;
+}
+
 const struct iser_store *iser_plan_store(const struct iser_plan *p, const char *name)
 {
 	for (size_t i = 0; i < p->n_targets; i++)

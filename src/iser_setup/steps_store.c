@@ -444,15 +444,11 @@ static void note_dropped(struct maker *m, const struct iser_store *s)
 	const struct iser_store *old = in_plan(m->a->state->applied, iser_store_plugin(s), s->name);
 
 	for (size_t i = 0; old && i < old->n_attributes; i++) {
-		const char *name = old->attributes[i].name;
-		size_t k = 0;
+		const struct iser_attribute *a = &old->attributes[i];
 
-		while (k < s->n_attributes && strcmp(s->attributes[k].name, name))
-			k++;
-		if (k == s->n_attributes)
+		if (!iser_attribute_in(s->attributes, s->n_attributes, a->name))
 			maker_note(m, "back store %s: %s stays %llu, though the plan names it no "
-				   "more", s->name, printable(name),
-				   old->attributes[i].value);
+				   "more", s->name, printable(a->name), a->value);
 	}
 }
 

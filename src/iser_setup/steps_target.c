@@ -27,10 +27,10 @@ static const struct lio_target *whole_target(const struct maker *m, const char *
 	return t && t->tag == LIO_TAG ? t : NULL;
 }
 
-/* A wildcard that is listened on takes the port of every address. */
+/* A wildcard that is listened on takes the port of every address. targetcli writes [::0]. */
 static bool takes_all(const char *address)
 {
-	return !strcmp(address, "0.0.0.0") || !strcmp(address, "::");
+	return lio_same_address(address, "0.0.0.0") || lio_same_address(address, "::");
 }
 
 static void check_portals(struct maker *m, const struct iser_target *t)
@@ -206,6 +206,21 @@ static void set_attributes(struct maker *m, const char *iqn, const struct iser_a
 	}
 }
 
+/* What the plan names no more stays as it is: what LIO had before it is not known. */
+static void note_dropped(struct maker *m, const struct iser_target *t)
+{
+	const struct iser_plan *applied = m->a->state->applied;
+	const struct iser_target *old = applied ? iser_plan_target(applied, t->iqn) : NULL;
+
+	for (size_t i = 0; old && i < old->n_attributes; i++) {
+		const struct iser_attribute *a = &old->attributes[i];
+
+		if (!iser_attribute_in(t->attributes, t->n_attributes, a->name))
+			maker_note(m, "target %s: %s stays %llu, though the plan names it no more",
+				   t->iqn, printable(a->name), a->value);
+	}
+}
+
 static void undo_attributes(struct maker *m, const struct iser_attribute *list, size_t n,
 			    const struct lio_target *there)
 {
@@ -261,7 +276,8 @@ static const struct iser_portal *wanted_portal(const struct iser_target *t,
 					       const struct lio_portal *p)
 {
 	for (size_t i = 0; i < t->n_portals; i++)
-		if (!strcmp(t->portals[i].address, p->address) && t->portals[i].port == p->port)
+		if (lio_same_address(t->portals[i].address, p->address) &&
+		    t->portals[i].port == p->port)
 			return &t->portals[i];
 	return NULL;
 }
@@ -395,6 +411,8 @@ static void make_target(struct maker *m, const struct iser_target *t,
 	fixed_attributes(t, fixed);
 	set_attributes(m, t->iqn, fixed, FIXED, there);
 	set_attributes(m, t->iqn, t->attributes, t->n_attributes, there);
+	if (there)
+		note_dropped(m, t);
 	make_luns(m, t, there);
 	acls_make(m, t, there);
 	make_portals(m, t, there);

@@ -223,6 +223,10 @@ static void test_others(void **state)
 		    "{\"do\": \"create-portal\", \"iqn\": \"iqn.2026-01.org.example:wild\", "
 		    "\"address\": \"0.0.0.0\", \"port\": 3260, \"iser\": false}" },
 		  "portal 192.0.2.1, port 3260: the target iqn.2026-01.org.example:wild listens" },
+		{ { "{\"do\": \"create-target\", \"iqn\": \"iqn.2026-01.org.example:wild\"}",
+		    "{\"do\": \"create-portal\", \"iqn\": \"iqn.2026-01.org.example:wild\", "
+		    "\"address\": \"::0\", \"port\": 3260, \"iser\": false}" },
+		  "portal 192.0.2.1, port 3260: the target iqn.2026-01.org.example:wild listens" },
 	};
 
 	(void)state;

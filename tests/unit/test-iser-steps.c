@@ -202,6 +202,58 @@ static void test_only_what_differs(void **state)
 	}
 }
 
+/* LIO may have a portal's address as somebody else has written it. */
+static void test_other_spelling(void **state)
+{
+	struct iser_plan *a = way_plan("192.0.2.1\"", "2001:db8::1\"");
+	struct iser_plan *b = way_plan("192.0.2.1\"", "2001:db8::1\", \"iser\": false");
+	CLEANUP_FREE char *want = way_alone(b);
+	struct way w;
+
+	(void)state;
+	way_begin(&w);
+	way_arrive(&w, a);
+	for (size_t t = 0; t < model.n_targets; t++)
+		if (!strcmp(model.targets[t].iqn, NODE0)) {
+			free(model.targets[t].portals[0].address);
+			model.targets[t].portals[0].address = strdup("2001:db8:0:0::1");
+		}
+	way_steps(&w, a);
+	assert_int_equal(w.steps.n, 0);
+	way_arrive(&w, b);
+	way_same(want, "written otherwise");
+	way_end(&w);
+	iser_plan_free(a);
+	iser_plan_free(b);
+}
+
+/* What is not put back is said. */
+static void test_attributes_dropped(void **state)
+{
+	static const char *const told[] = {
+		"back store t: emulate_tpu stays 1, though the plan names it no more",
+		"target " NODE1 ": default_cmdsn_depth stays 32, though the plan names it no more",
+	};
+	static const char *const what[] = { "\"emulate_tpu\": 1", "\"default_cmdsn_depth\": 32" };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(told) / sizeof(told[0]); i++) {
+		struct iser_plan *a = way_plan(NULL, NULL), *b = way_plan(what[i], "");
+		struct way w;
+
+		way_begin(&w);
+		way_arrive(&w, a);
+		way_steps(&w, b);
+		way_no_problems(&w);
+		assert_int_equal(w.steps.n, 0);
+		assert_int_equal(w.steps.notes.n, 1);
+		assert_string_equal(w.steps.notes.v[0], told[i]);
+		way_end(&w);
+		iser_plan_free(a);
+		iser_plan_free(b);
+	}
+}
+
 /* Memory that steps take and give back is what checks go by. */
 static void test_memory(void **state)
 {
@@ -236,6 +288,7 @@ int main(void)
 		cmocka_unit_test(test_arrives), cmocka_unit_test(test_goes_back),
 		cmocka_unit_test(test_halves), cmocka_unit_test(test_killed),
 		cmocka_unit_test(test_only_what_differs), cmocka_unit_test(test_memory),
+		cmocka_unit_test(test_other_spelling), cmocka_unit_test(test_attributes_dropped),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -326,9 +326,10 @@ void store_ground(struct maker *m, const struct iser_store *s, bool afresh)
 			  sized(size, s->size))->lossy = true;
 		return;
 	}
-	step = maker_add(m, json_pack("{s:s, s:s, s:I, s:b, s:b}", "do", "make-file", "path", file,
-				      "size", (json_int_t)s->size, "bound", (int)bound,
-				      "in-tmpfs", (int)(s->kind == ISER_TMPFS)),
+	step = maker_add(m, json_pack("{s:s, s:s, s:I, s:b, s:b, s:b}", "do", "make-file", "path",
+				      file, "size", (json_int_t)s->size, "bound", (int)bound,
+				      "in-tmpfs", (int)(s->kind == ISER_TMPFS), "new",
+				      (int)(there < 0)),
 			 there < 0 ? path_request("remove-file", file) :
 			 size_request("cut-file", file, (uint64_t)there),
 			 there < 0 ? "make the file %s of %s" : "let the file %s grow to %s",

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What changes LIO, as far as it is a program that is told and answers: here a shell script,
  * which does with each request what its "do" says. */
+#include "iser_setup/carry.h"
 #include "iser_setup/state.h"
 #include "iser_setup/worker.h"
 
@@ -406,6 +407,46 @@ static void test_holds(void **state)
 	iser_state_close(&s);
 }
 
+static void say(void *arg, const char *line)
+{
+	(void)arg;
+	(void)line;
+}
+
+/* What may still come is not as good as taken back. */
+static void test_may_come(void **state)
+{
+	static const struct {
+		const char *what;
+		int code;
+		size_t left;
+	} table[] = { { "killed", -EPIPE, 0 }, { "hangs", -ETIMEDOUT, 1 } };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+		struct iser_step step = { .text = (char *)"a step", .node = NODE_UNKNOWN,
+					  .request = json_pack("{s:s}", "do", table[i].what),
+					  .undo = json_pack("{s:s}", "do", "error") };
+		const struct iser_steps steps = { .v = &step, .n = 1 };
+		struct carry c = { .say = say, .hold = -1 };
+		struct lines left CLEANUP_LINES = { 0 };
+		struct err e = ERR_INIT;
+		size_t done;
+
+		unlink(tmp_at("started"));
+		setenv("RFTP_ISER_LIMIT", "1", 1);
+		assert_int_equal(carry_out(&c, &steps, &done, &e), table[i].code);
+		assert_int_equal(done, 0);
+		carry_back(&c, &steps, done, true, &left);
+		unsetenv("RFTP_ISER_LIMIT");
+		assert_int_equal(left.n, table[i].left);
+		carry_end(&c);
+		json_decref(step.request);
+		json_decref(step.undo);
+	}
+	kill(-atoi(tmp_get("started")), SIGKILL);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -416,6 +457,7 @@ int main(void)
 		cmocka_unit_test_setup(test_secret, fresh), cmocka_unit_test_setup(test_node, fresh),
 		cmocka_unit_test_setup(test_missing, fresh), cmocka_unit_test_setup(test_signals, fresh),
 		cmocka_unit_test_setup(test_we_die, fresh), cmocka_unit_test_setup(test_holds, fresh),
+		cmocka_unit_test_setup(test_may_come, fresh),
 	};
 
 	return cmocka_run_group_tests(tests, begin, tmp_teardown);

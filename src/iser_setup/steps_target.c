@@ -10,21 +10,39 @@
 
 /* ---- whose ---- */
 
-bool target_ours(const struct maker *m, const char *iqn, size_t plans)
+/* In the first so many plans of ours. */
+static const struct iser_target *in_first(const struct maker *m, const char *iqn, size_t plans)
 {
-	for (size_t o = 0; o < plans; o++)
-		if (ours(m, o) && iser_plan_target(ours(m, o), iqn))
-			return true;
-	return false;
+	const struct iser_target *t = NULL;
+
+	for (size_t o = 0; !t && o < plans; o++)
+		t = ours(m, o) ? iser_plan_target(ours(m, o), iqn) : NULL;
+	return t;
 }
 
-/* With the portal group that ours have; NULL: it is not there, or only a part of it, which an
- * apply that ended in the midst of a request has left. */
-static const struct lio_target *whole_target(const struct maker *m, const char *iqn)
+bool target_ours(const struct maker *m, const char *iqn, size_t plans)
 {
-	const struct lio_target *t = lio_target(m->a->now, iqn);
+	return in_first(m, iqn, plans);
+}
 
-	return t && t->tag == LIO_TAG ? t : NULL;
+/* LIO keeps the names of all who have logged in while a target was open, and goes on to let them in
+ * until the target is deleted. */
+static bool is_to_close(const struct maker *m, const struct iser_target *want,
+			const struct lio_target *there)
+{
+	unsigned long long open;
+
+	return !want->open && !m->a->look->attribute(there->dir, "generate_node_acls", &open) &&
+	       open;
+}
+
+/* With the portal group that ours have; NULL: it is not there, or not to stay, or only a part of
+ * it is, which an apply that ended in the midst of a request has left. */
+static const struct lio_target *whole_target(const struct maker *m, const struct iser_target *want)
+{
+	const struct lio_target *t = lio_target(m->a->now, want->iqn);
+
+	return t && t->tag == LIO_TAG && !is_to_close(m, want, t) ? t : NULL;
 }
 
 /* A wildcard that is listened on takes the port of every address. targetcli writes [::0]. */
@@ -251,11 +269,11 @@ static void take_lun(struct maker *m, const struct lio_target *t, const struct l
 
 /* Piece by piece, so that each can be put back. */
 static void take_target(struct maker *m, const struct iser_target *ours,
-			const struct lio_target *t)
+			const struct lio_target *t, const char *why)
 {
 	struct iser_attribute fixed[FIXED];
 
-	target_disturbed(m, t, "it is to go");
+	target_disturbed(m, t, why);
 	if (t->enabled)
 		maker_add(m, enable_request(t->iqn, false), enable_request(t->iqn, true),
 			  "disable the target %s", t->iqn);
@@ -353,14 +371,19 @@ void targets_take(struct maker *m)
 			/* Once, whichever plans name it. */
 			if (there && !target_ours(m, t->iqn, o) &&
 			    !(want && iser_plan_target(want, t->iqn)))
-				take_target(m, t, there);
+				take_target(m, t, there, "it is to go");
 		}
 	}
 	for (size_t i = 0; want && i < want->n_targets; i++) {
-		const struct lio_target *there = lio_target(m->a->now, want->targets[i].iqn);
+		const struct iser_target *t = &want->targets[i];
+		const struct lio_target *there = lio_target(m->a->now, t->iqn);
+		const struct iser_target *old = in_first(m, t->iqn, ours_count(m));
 
-		if (there && there->tag == LIO_TAG)
-			take_parts(m, &want->targets[i], there);
+		if (there && there->tag == LIO_TAG && is_to_close(m, t, there))
+			take_target(m, old ? old : t, there, "it is to be closed, and made anew "
+				    "for that");
+		else if (there && there->tag == LIO_TAG)
+			take_parts(m, t, there);
 		else if (there && there->tag == LIO_NO_GROUP)
 			maker_add(m, target_request("delete-target", there->iqn), NULL,
 				  "delete the target %s, which is not whole", there->iqn);
@@ -426,5 +449,5 @@ void targets_make(struct maker *m)
 	const struct iser_plan *p = m->a->want;
 
 	for (size_t i = 0; p && i < p->n_targets; i++)
-		make_target(m, &p->targets[i], whole_target(m, p->targets[i].iqn));
+		make_target(m, &p->targets[i], whole_target(m, &p->targets[i]));
 }

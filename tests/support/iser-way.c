@@ -200,6 +200,7 @@ const struct way_change way_changes[] = {
 	  "\"ramdisk\", \"node\": 0, \"size\": 2097152" },
 	{ "a bigger file", "\"kind\": \"file\", \"size\": 1048576",
 	  "\"kind\": \"file\", \"size\": 2097152" },
+	{ "closed", "\"open\": true", "\"initiators\": [{\"name\": \"" YOU "\"}]" },
 	{ "another attribute", "\"default_cmdsn_depth\": 32", "\"default_cmdsn_depth\": 16" },
 	{ "another of a store", "\"emulate_tpu\": 1", "\"emulate_tpu\": 0" },
 	{ "another name", "\"name\": \"r\"", "\"name\": \"q\"" },

@@ -175,6 +175,7 @@ static void test_sessions(void **state)
 		{ "the other less", "the initiator " ME " is logged in, and it is to go" },
 		{ "one target less", "2 initiators that it does not name are logged in" },
 		{ "another serial", "2 initiators that it does not name are logged in" },
+		{ "closed", "2 initiators that it does not name are logged in, and it is to be" },
 		{ "one initiator more", NULL },
 		{ "one LUN more", NULL },
 		{ "another port", NULL },

@@ -156,7 +156,7 @@ static void test_killed(void **state)
 static void test_only_what_differs(void **state)
 {
 	static const struct {
-		const char *change, *texts[6];
+		const char *change, *texts[17];
 	} table[] = {
 		{ "one initiator more", { "let the initiator " YOU " log in to the target " NODE0,
 		  "ask for the CHAP secret of " YOU " at the target " NODE0 } },
@@ -168,6 +168,21 @@ static void test_only_what_differs(void **state)
 		  ", and give one in return" } },
 		{ "another attribute", { "set default_cmdsn_depth of the target " NODE1
 		  " to 16" } },
+		/* LIO would go on to let in all who were in there before. */
+		{ "closed", { "disable the target " NODE1,
+		  "delete the portal 192.0.2.2, port 3260, of the target " NODE1,
+		  "delete LUN 0 of the target " NODE1, "delete LUN 7 of the target " NODE1,
+		  "delete the target " NODE1, "create the target " NODE1,
+		  "set authentication of the target " NODE1 " to 0",
+		  "set generate_node_acls of the target " NODE1 " to 0",
+		  "set demo_mode_write_protect of the target " NODE1 " to 1",
+		  "set cache_dynamic_acls of the target " NODE1 " to 0",
+		  "set default_cmdsn_depth of the target " NODE1 " to 32",
+		  "create LUN 0 of the target " NODE1 ": the back store f",
+		  "create LUN 7 of the target " NODE1 ": the back store b",
+		  "let the initiator " YOU " log in to the target " NODE1,
+		  "create the portal 192.0.2.2, port 3260, of the target " NODE1 ", for iSER",
+		  "enable the target " NODE1 } },
 		/* What it holds stays in its tmpfs. */
 		{ "write-through", { "delete LUN 0 of the target " NODE0,
 		  "take the back store t away",

@@ -137,6 +137,11 @@ static void take_mount(struct maker *m, const struct iser_store *s,
 
 	if (goes_on(m, s->path))
 		return;
+	if (mount->covered) {
+		maker_problem(m, "back store %s: something else is mounted over its tmpfs at %s; "
+			      "unmount that first", s->name, printable(s->path));
+		return;
+	}
 	held = file ? m->a->look->size(file) : -1;
 	node = ids_only(&mount->nodes);
 	step = maker_add(m, path_request("unmount", s->path), mount_undo(mount),
@@ -148,6 +153,18 @@ static void take_mount(struct maker *m, const struct iser_store *s,
 	}
 }
 
+/* The last that was mounted at path as those of ours are. */
+static const struct tmpfs_mount *mount_like_ours(const struct maker *m, const char *path)
+{
+	const struct lio *l = m->a->now;
+
+	for (size_t i = l->n_mounts; i--;)
+		if (!strcmp(l->mounts[i].path, path) &&
+		    !strcmp(l->mounts[i].source, ISER_MOUNT_SOURCE))
+			return &l->mounts[i];
+	return NULL;
+}
+
 void mounts_take(struct maker *m)
 {
 	for (size_t o = 0; o < ours_count(m); o++) {
@@ -157,7 +174,7 @@ void mounts_take(struct maker *m)
 			for (size_t k = 0; k < p->targets[i].n_stores; k++) {
 				const struct iser_store *s = &p->targets[i].stores[k];
 				const struct tmpfs_mount *mount = s->kind == ISER_TMPFS ?
-					lio_mount(m->a->now, s->path) : NULL;
+					mount_like_ours(m, s->path) : NULL;
 
 				/* Once, whichever plans name it. */
 				if (mount && mount_ours(m, mount, o + 1) &&

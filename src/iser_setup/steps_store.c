@@ -123,6 +123,9 @@ static void check_owner(struct maker *m, const struct iser_store *s, const struc
 	if (mount && !mount_ours(m, mount, ours_count(m)))
 		maker_problem(m, "back store %s: a tmpfs that this plan did not mount is at %s; "
 			      "unmount it, or use another path", s->name, printable(s->path));
+	else if (mount && mount->covered)
+		maker_problem(m, "back store %s: something else is mounted over its tmpfs at %s; "
+			      "unmount that first", s->name, printable(s->path));
 	if (s->kind == ISER_FILE)
 		check_file(m, s);
 }

@@ -58,6 +58,7 @@ struct lio_target {
 struct tmpfs_mount {
 	char *path, *source, *options;
 	struct ids nodes;     /* mpol's; empty: it has none */
+	bool covered;         /* something else is mounted over it */
 };
 
 struct lio {

@@ -449,6 +449,35 @@ static void test_unmounted(void **state)
 	iser_plan_free(a);
 }
 
+/* What others have mounted over a tmpfs of ours is not unmounted for it, nor written to. */
+static void test_covered(void **state)
+{
+	struct iser_plan *a = way_plan(NULL, NULL);
+
+	(void)state;
+	for (int tmpfs = 0; tmpfs < 2; tmpfs++) {
+		struct tmpfs_mount *over;
+		struct way w;
+
+		way_begin(&w);
+		way_arrive(&w, a);
+		model.mounts[0].covered = true;
+		if (tmpfs) {
+			over = iser_plan_add(model.mounts, model.n_mounts);
+			*over = (struct tmpfs_mount){ .path = strdup("/m/t"),
+						      .source = strdup("theirs"),
+						      .options = strdup("rw") };
+		}
+		way_steps(&w, a);
+		problem_is(&w, tmpfs ? "a tmpfs that this plan did not mount is at /m/t" :
+			   "something else is mounted over its tmpfs", "apply");
+		way_steps(&w, NULL);
+		problem_is(&w, "something else is mounted over its tmpfs at /m/t", "remove");
+		way_end(&w);
+	}
+	iser_plan_free(a);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -460,6 +489,7 @@ int main(void)
 		cmocka_unit_test(test_sessions), cmocka_unit_test(test_others),
 		cmocka_unit_test(test_other_plan), cmocka_unit_test(test_guests),
 		cmocka_unit_test(test_restarted), cmocka_unit_test(test_unmounted),
+		cmocka_unit_test(test_covered),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

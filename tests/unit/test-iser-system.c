@@ -236,6 +236,10 @@ static void test_mounts(void **state)
 	assert_string_equal(lio_mount(l, "/a b\\")->source, "my\tsource");
 	assert_int_equal(ids_only(&lio_mount(l, "/a b\\")->nodes), 2);
 	assert_string_equal(lio_mount(l, "/a b\\")->options, "rw,mpol=prefer:2");
+	/* The second there is to be seen; of the other it is a disk. */
+	assert_false(lio_mount(l, "/ram1")->covered);
+	assert_true(l->mounts[1].covered && !strcmp(l->mounts[1].path, "/ram1"));
+	assert_true(lio_mount(l, "/a b\\")->covered);
 	assert_null(lio_mount(l, "/home"));
 	assert_null(lio_mount(l, "/x"));
 }

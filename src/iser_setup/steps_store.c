@@ -265,12 +265,30 @@ static void for_unwanted(struct maker *m, store_fn *fn)
 	}
 }
 
+/* Somebody's who took ours away and made one of the same name: it has none of our serials. */
+static bool is_strange(const struct maker *m, const struct lio_store *there)
+{
+	if (!*there->serial)
+		return false;
+	for (size_t o = 0; o < ours_count(m); o++) {
+		const struct iser_store *s = in_plan(ours(m, o), there->plugin, there->name);
+
+		if (s && same_text(s->serial, there->serial))
+			return false;
+	}
+	return true;
+}
+
 static void decide_unwanted(struct maker *m, const struct iser_store *s,
 			    const struct lio_store *there)
 {
 	char size[SIZE_TEXT];
 	bool held = there || keeps_file(m, s);
 
+	if (there && is_strange(m, there))
+		maker_problem(m, "back store %s: what LIO has by this name has another serial than "
+			      "this plan's, as if somebody else had made it; take it out with "
+			      "targetcli, if it is to go", s->name);
 	if (s->kind == ISER_FILE && there && is_nameless(m, there))
 		refuse_loss(m, s, nameless);
 	if (!iser_store_forgets(s) || !held)

@@ -449,6 +449,25 @@ static void test_unmounted(void **state)
 	iser_plan_free(a);
 }
 
+/* A back store that somebody has made in the place of ours is not ours by its name. */
+static void test_strangers_store(void **state)
+{
+	struct way w;
+	struct iser_plan *a, *b = arrived(&w, "another name", &a);
+
+	(void)state;
+	for (size_t i = 0; i < model.n_stores; i++)
+		if (!strcmp(model.stores[i].name, "r")) {
+			free(model.stores[i].serial);
+			model.stores[i].serial = strdup("somebody's");
+		}
+	way_steps(&w, b);
+	problem_is(&w, "back store r: what LIO has by this name has another serial", "apply");
+	way_steps(&w, NULL);
+	problem_is(&w, "back store r: what LIO has by this name has another serial", "remove");
+	leave(&w, a, b);
+}
+
 /* What others have mounted over a tmpfs of ours is not unmounted for it, nor written to. */
 static void test_covered(void **state)
 {
@@ -489,7 +508,7 @@ int main(void)
 		cmocka_unit_test(test_sessions), cmocka_unit_test(test_others),
 		cmocka_unit_test(test_other_plan), cmocka_unit_test(test_guests),
 		cmocka_unit_test(test_restarted), cmocka_unit_test(test_unmounted),
-		cmocka_unit_test(test_covered),
+		cmocka_unit_test(test_covered), cmocka_unit_test(test_strangers_store),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

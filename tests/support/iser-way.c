@@ -52,7 +52,8 @@ struct iser_plan *way_plan(const char *what, const char *that)
 
 static struct iser_secret secret_list[] = {
 	{ (char *)NODE0, (char *)ME, (char *)"mine-is-a-secret", (char *)"its-is-another" },
-	{ (char *)NODE0, (char *)YOU, (char *)"yours-is-a-third", (char *)"" },
+	{ (char *)NODE0, (char *)YOU, (char *)"yours-is-a-third",
+	  (char *)"its-is-another" },
 };
 static const struct iser_secrets secrets = { secret_list, 2 };
 

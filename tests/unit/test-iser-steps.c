@@ -79,7 +79,7 @@ static void test_goes_back(void **state)
 }
 
 /* A worker that was ended in the midst of a request leaves half of it: an initiator that is not
- * given a LUN, a target without its portal group. */
+ * given a LUN, a user without a secret, a target without its portal group. */
 static void test_halves(void **state)
 {
 	struct iser_plan *a = way_plan(NULL, NULL);
@@ -95,6 +95,15 @@ static void test_halves(void **state)
 			model.targets[t].acls[0].n_luns--;
 	way_arrive(&w, a);
 	way_same(want, "an initiator that lacks a LUN");
+	for (size_t t = 0; t < model.n_targets; t++)
+		if (!strcmp(model.targets[t].iqn, NODE0))
+			*model.targets[t].acls[0].secret = '\0';
+	way_steps(&w, a);
+	assert_int_equal(w.steps.n, 1);
+	/* The worker would not take him as he is. */
+	assert_string_equal(json_string_value(json_object_get(w.steps.v[0].undo, "user")), "");
+	way_arrive(&w, a);
+	way_same(want, "a user without a secret");
 	w.cpus = NULL;
 	way_steps(&w, NULL);
 	way_do(&w, w.steps.n);

@@ -100,7 +100,7 @@ int lio_read_mounts(const char *proc, struct lio *l)
 		return -ENOMEM;
 	f = fopen(path, "re");
 	if (!f)
-		return errno == ENOMEM ? -ENOMEM : 0;
+		return cfs_is_out(errno) ? -ENOMEM : 0;
 	while (!r && getline(&line, &room, f) >= 0)
 		r = read_line(line, l);
 	fclose(f);

@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include <cmocka.h>
 
@@ -271,6 +272,24 @@ static void test_nothing(void **state)
 	lio_free(l);
 }
 
+/* Else remove would take away nothing, and forget all. */
+static void test_no_descriptors(void **state)
+{
+	struct rlimit before, few;
+	struct err e = ERR_INIT;
+	struct lio *l;
+
+	(void)state;
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	few = before;
+	few.rlim_cur = 3;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+	l = lio_read(NULL, &e);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+	assert_null(l);
+	assert_non_null(strstr(e.text, "descriptors"));
+}
+
 static void test_odd_names(void **state)
 {
 	static const char said[] = "InitiatorName: a\x1b[2J\n x: y\nb";
@@ -344,6 +363,7 @@ int main(void)
 		cmocka_unit_test(test_targets), cmocka_unit_test(test_portals),
 		cmocka_unit_test(test_luns), cmocka_unit_test(test_initiators),
 		cmocka_unit_test(test_dynamic), cmocka_unit_test(test_mounts),
+		cmocka_unit_test(test_no_descriptors),
 		cmocka_unit_test(test_nothing), cmocka_unit_test(test_odd_names),
 		cmocka_unit_test(test_vanishes), cmocka_unit_test(test_numbered),
 	};

@@ -99,7 +99,9 @@ static int finish(struct change *c, struct err *e)
 {
 	iser_state_applied(&c->state);
 	change_tidy(c);
-	return iser_state_write(&c->state, e);
+	/* The file still says that it is being applied, which is as good for the next change. */
+	return iser_state_write(&c->state, e) ?
+		err_prefix(e, "all of it is done, but cannot be written down; apply it again") : 0;
 }
 
 static int carry(struct change *c, struct err *e)

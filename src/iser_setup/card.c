@@ -3,11 +3,8 @@
 #include "iser_setup/card.h"
 
 #include <arpa/inet.h>
-#include <dirent.h>
 #include <errno.h>
-#include <ifaddrs.h>
 #include <limits.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,20 +60,27 @@ static void add_irq(struct card_facts *c, unsigned irq)
 }
 
 /* A PCI function lists them; a virtio device, which a card may be, stands one level lower. */
-static void find_irqs(struct card_facts *c)
+DIR *card_interrupts(const char *sysfs, const char *netdev)
 {
 	static const char *const places[] = { "device", "device/.." };
-	struct dirent *entry;
-	uint64_t irq;
 	DIR *d = NULL;
 
 	for (size_t i = 0; !d && i < sizeof(places) / sizeof(places[0]); i++) {
 		char path[PATH_MAX];
 
-		snprintf(path, sizeof(path), "%s/class/net/%s/%s/msi_irqs", host_dirs().sysfs,
-			 c->netdev, places[i]);
+		snprintf(path, sizeof(path), "%s/class/net/%s/%s/msi_irqs", sysfs, netdev,
+			 places[i]);
 		d = opendir(path);
 	}
+	return d;
+}
+
+static void find_irqs(struct card_facts *c)
+{
+	DIR *d = card_interrupts(host_dirs().sysfs, c->netdev);
+	struct dirent *entry;
+	uint64_t irq;
+
 	while (d && (entry = readdir(d)))
 		if (!parse_uint(entry->d_name, 0, UINT_MAX, &irq))
 			add_irq(c, (unsigned)irq);
@@ -86,21 +90,16 @@ static void find_irqs(struct card_facts *c)
 
 /* ---- addresses ---- */
 
-static bool is_address(const struct ifaddrs *a, const char *address)
+bool card_address(const struct ifaddrs *a, char text[INET6_ADDRSTRLEN])
 {
-	char text[INET6_ADDRSTRLEN] = "";
+	const void *bytes = NULL;
+	int family = a->ifa_addr ? a->ifa_addr->sa_family : AF_UNSPEC;
 
-	if (!a->ifa_addr)
-		return false;
-	if (a->ifa_addr->sa_family == AF_INET)
-		inet_ntop(AF_INET,
-			  &((const struct sockaddr_in *)(const void *)a->ifa_addr)->sin_addr,
-			  text, sizeof(text));
-	else if (a->ifa_addr->sa_family == AF_INET6)
-		inet_ntop(AF_INET6,
-			  &((const struct sockaddr_in6 *)(const void *)a->ifa_addr)->sin6_addr,
-			  text, sizeof(text));
-	return !strcmp(text, address);
+	if (family == AF_INET)
+		bytes = &((const struct sockaddr_in *)(const void *)a->ifa_addr)->sin_addr;
+	else if (family == AF_INET6)
+		bytes = &((const struct sockaddr_in6 *)(const void *)a->ifa_addr)->sin6_addr;
+	return bytes && inet_ntop(family, bytes, text, INET6_ADDRSTRLEN);
 }
 
 struct card_facts card_of(const struct topo *t, const char *netdev)
@@ -117,12 +116,13 @@ struct card_facts card_of(const struct topo *t, const char *netdev)
 struct card_facts card_read(const struct topo *t, const char *address)
 {
 	struct card_facts c = { .node = NODE_UNKNOWN };
+	char text[INET6_ADDRSTRLEN];
 	struct ifaddrs *all;
 
 	if (getifaddrs(&all))
 		return c;
 	for (const struct ifaddrs *a = all; a && !c.here; a = a->ifa_next)
-		if (is_address(a, address))
+		if (card_address(a, text) && !strcmp(text, address))
 			c = card_of(t, a->ifa_name);
 	freeifaddrs(all);
 	return c;

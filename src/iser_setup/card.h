@@ -5,6 +5,10 @@
 
 #include "iser_setup/facts.h"
 
+#include <dirent.h>
+#include <ifaddrs.h>
+#include <netinet/in.h>
+
 /* What this host says of itself. */
 struct host_dirs {
 	const char *sysfs, *proc;
@@ -19,6 +23,11 @@ int host_cpus(struct ids *cpus, const char *fmt, ...) __attribute__((format(prin
 struct card_facts card_read(const struct topo *t, const char *address);
 /* What netdev is; the same without the address. */
 struct card_facts card_of(const struct topo *t, const char *netdev);
+/* An interface's address as inet_ntop writes it; false: it is none of IP. */
+bool card_address(const struct ifaddrs *a, char text[INET6_ADDRSTRLEN]);
+/* The directory below sysfs that has an entry for each message-signalled interrupt of netdev, for
+ * the caller to close; NULL: it has none, or sysfs does not tell. */
+DIR *card_interrupts(const char *sysfs, const char *netdev);
 /* The CPUs that may handle an interrupt. 0, or a negative errno. */
 int card_irq(unsigned irq, struct ids *cpus);
 

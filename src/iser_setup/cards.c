@@ -2,11 +2,10 @@
 /* The cards of a host: its addresses, and what sysfs tells of the interfaces that have them. */
 #include "iser_setup/cards.h"
 
+#include "iser_setup/card.h"
 #include "iser_setup/names.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
-#include <ifaddrs.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,15 +29,8 @@ static int add_address(struct host_addresses *a, const char *netdev, const char 
 static int add_interface(struct host_addresses *a, const struct ifaddrs *i)
 {
 	char text[INET6_ADDRSTRLEN];
-	const void *bytes = NULL;
-	int family = i->ifa_addr ? i->ifa_addr->sa_family : AF_UNSPEC;
 
-	if (family == AF_INET)
-		bytes = &((const struct sockaddr_in *)(const void *)i->ifa_addr)->sin_addr;
-	else if (family == AF_INET6)
-		bytes = &((const struct sockaddr_in6 *)(const void *)i->ifa_addr)->sin6_addr;
-	if (!bytes || !(i->ifa_flags & IFF_UP) ||
-	    !inet_ntop(family, bytes, text, sizeof(text)))
+	if (!(i->ifa_flags & IFF_UP) || !card_address(i, text))
 		return 0;
 	return add_address(a, i->ifa_name, text);
 }
@@ -86,7 +78,7 @@ void host_addresses_clear(struct host_addresses *a)
 
 /* ---- cards ---- */
 
-static struct card card_of(const struct topo *t, const struct host_address *at)
+static struct card card_at(const struct topo *t, const struct host_address *at)
 {
 	struct card c = { .at = at, .node = topo_netdev(t, at->netdev),
 			  .mbps = topo_netdev_mbps(t, at->netdev) };
@@ -134,7 +126,7 @@ int cards_find(const struct topo *t, const struct host_addresses *a, struct card
 		if (!v)
 			return -ENOMEM;
 		c->v = v;
-		v[c->n++] = card_of(t, at);
+		v[c->n++] = card_at(t, at);
 	}
 	return 0;
 }
@@ -198,7 +190,7 @@ bool card_of_address(const struct topo *t, const struct host_addresses *a, const
 {
 	for (size_t i = 0; i < a->n; i++)
 		if (!strcmp(a->v[i].address, address)) {
-			*out = card_of(t, &a->v[i]);
+			*out = card_at(t, &a->v[i]);
 			return true;
 		}
 	return false;

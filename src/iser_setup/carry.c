@@ -35,8 +35,11 @@ static struct worker *worker_on(struct carry *c, int node, struct err *e)
 {
 	struct hand *h = hand_on(c, node, e);
 
-	if (h && !h->worker)
+	if (h && !h->worker) {
 		h->worker = worker_new(node, e);
+		if (h->worker)
+			worker_hold(h->worker, c->hold);
+	}
 	return h ? h->worker : NULL;
 }
 
@@ -169,7 +172,8 @@ static void undo(struct carry *c, const struct iser_step *s, bool maybe, struct 
 		err_sys(&e, r, "a fault on purpose");
 	else
 		r = carry_one(c, json_incref(s->undo), s->node, &e);
-	if (r && !maybe && !s->may_fail)
+	/* What has not answered may still do it. */
+	if (r && (!maybe || r == -ETIMEDOUT) && !s->may_fail)
 		lines_add(left, "%s: could not be taken back: %s", s->text ? s->text :
 			  json_string_value(json_object_get(s->undo, "do")), e.text);
 }

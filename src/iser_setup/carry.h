@@ -17,6 +17,7 @@ struct hand {
 struct carry {
 	const struct topo *t;
 	const struct stop *stop;
+	int hold;            /* a descriptor for workers to hold, the lock's; -1: none */
 	iser_say *say;
 	void *arg;
 	struct hand *hands;  /* NULL and 0 at first; carry_end's */

@@ -2,19 +2,11 @@
 /* What apply and remove share: what there is, and what is to be done. */
 #include "iser_setup/change.h"
 
+#include "iser_setup/card.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define SYSFS "/sys"
-#define PROC "/proc"
-
-static const char *from_environment(const char *variable, const char *otherwise)
-{
-	const char *value = getenv(variable);
-
-	return value && *value ? value : otherwise;
-}
 
 /* ---- what there is ---- */
 
@@ -69,11 +61,11 @@ static int check_first(struct change *c, const struct checks *k, struct err *e)
 
 static int plan_cpus(struct change *c, struct err *e)
 {
+	const struct host_dirs dirs = host_dirs();
 	const struct iser_cpus_ask ask = {
 		.want = c->want, .state = &c->state, .others = c->others,
 		.n_others = c->n_others, .now = c->now->cpus, .t = c->t,
-		.proc = from_environment("RFTP_PROC", PROC),
-		.sysfs = from_environment("RFTP_SYSFS", SYSFS),
+		.proc = dirs.proc, .sysfs = dirs.sysfs,
 	};
 	struct lines why = { 0 };
 	int r;
@@ -114,13 +106,15 @@ int change_begin(struct change *c, const char *name, struct err *e)
 			    .notes = &c->report->notes };
 	int r;
 
-	c->carry = (struct carry){ .stop = c->o->stop, .say = c->o->say, .arg = c->o->arg };
+	c->carry = (struct carry){ .stop = c->o->stop, .say = c->o->say, .arg = c->o->arg,
+				   .hold = -1 };
 	c->state.lock = c->before.lock = -1;
 	c->t = topo_read(NULL, e);
 	if (!c->t)
 		return e->code;
 	k.t = c->carry.t = c->t;
 	r = read_states(c, name, e);
+	c->carry.hold = c->state.lock;
 	if (!r)
 		r = check_first(c, &k, e);
 	if (r || k.problems->n)

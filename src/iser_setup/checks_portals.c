@@ -2,37 +2,18 @@
 /* Can the target be reached as the plan says? */
 #include "iser_setup/checks.h"
 
-#include <arpa/inet.h>
+#include "iser_setup/card.h"
+
 #include <errno.h>
-#include <ifaddrs.h>
 #include <net/if.h>
-#include <netinet/in.h>
 #include <string.h>
-
-/* An address of this host as text; false: it is none of IP. */
-static bool address_text(const struct ifaddrs *a, char text[INET6_ADDRSTRLEN])
-{
-	if (!a->ifa_addr)
-		return false;
-	if (a->ifa_addr->sa_family == AF_INET) {
-		const struct sockaddr_in *in = (const void *)a->ifa_addr;
-
-		return inet_ntop(AF_INET, &in->sin_addr, text, INET6_ADDRSTRLEN);
-	}
-	if (a->ifa_addr->sa_family == AF_INET6) {
-		const struct sockaddr_in6 *in = (const void *)a->ifa_addr;
-
-		return inet_ntop(AF_INET6, &in->sin6_addr, text, INET6_ADDRSTRLEN);
-	}
-	return false;
-}
 
 static const struct ifaddrs *find(const struct ifaddrs *all, const char *address)
 {
 	char text[INET6_ADDRSTRLEN];
 
 	for (; all; all = all->ifa_next)
-		if (address_text(all, text) && !strcmp(text, address))
+		if (card_address(all, text) && !strcmp(text, address))
 			return all;
 	return NULL;
 }

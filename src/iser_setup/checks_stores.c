@@ -166,7 +166,8 @@ void check_stores(const struct checks *c, const struct lio *now)
 
 /* ---- memory ---- */
 
-/* Bytes that steps take, less those that they give back: of node alone, or of all of them. */
+/* Bytes that steps take, less those that they give back: of node alone, or of all of them. No more
+ * than can be counted. */
 static int64_t taken(const struct iser_steps *s, int node, bool strictly)
 {
 	int64_t sum = 0;
@@ -174,7 +175,8 @@ static int64_t taken(const struct iser_steps *s, int node, bool strictly)
 	for (size_t i = 0; i < s->n; i++)
 		if (s->v[i].memory && (node == NODE_UNKNOWN || s->v[i].node == node) &&
 		    (!strictly || s->v[i].strictly || s->v[i].memory < 0))
-			sum += s->v[i].memory;
+			sum = sum > 0 && s->v[i].memory > INT64_MAX - sum ? INT64_MAX :
+			      sum + s->v[i].memory;
 	return sum;
 }
 
@@ -220,8 +222,8 @@ void check_memory(const struct checks *c, const struct iser_steps *s)
 		if (takes(s, node, true))
 			room &= compare(c, taken(s, node, true), m.room, where);
 	}
-	if (room && known && takes(s, NODE_UNKNOWN, false) && topo_nodes(c->t) > 1)
-		compare(c, taken(s, NODE_UNKNOWN, false), all, "all nodes");
+	if (room && known && takes(s, NODE_UNKNOWN, false))
+		compare(c, taken(s, NODE_UNKNOWN, false), all, "this host");
 	/* Of such a node nothing could be had. */
 	for (size_t i = 0; i < s->n; i++)
 		if (s->v[i].memory > 0 && s->v[i].node != NODE_UNKNOWN &&

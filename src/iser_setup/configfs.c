@@ -15,6 +15,11 @@
 #define TEXT_MAX (1u << 20) /* bytes of a file; the kernel's have a page */
 #define NUMBER_MAX 32
 
+bool cfs_is_out(int error)
+{
+	return error == ENOMEM || error == EMFILE || error == ENFILE;
+}
+
 char *cfs_path(const char *dir, const char *name)
 {
 	char *path;
@@ -37,7 +42,7 @@ char *cfs_bytes(const char *dir, const char *name, size_t *len)
 	if (!r)
 		return text;
 	*len = 0;
-	return r == -ENOMEM ? NULL : strdup("");
+	return cfs_is_out(-r) ? NULL : strdup("");
 }
 
 char *cfs_text(const char *dir, const char *name)
@@ -91,7 +96,7 @@ int cfs_dirs(const char *dir, cfs_each *each, void *context)
 	int n = scandir(dir, &list, NULL, by_bytes), r = 0;
 
 	if (n < 0)
-		return errno == ENOMEM ? -ENOMEM : 0;
+		return cfs_is_out(errno) ? -ENOMEM : 0;
 	for (int i = 0; i < n; i++) {
 		r = r ? r : one_dir(dir, list[i]->d_name, each, context);
 		free(list[i]);

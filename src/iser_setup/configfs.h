@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Small files and directories of the kernel, of which any may be gone by the time it is read:
- * then it is as if it was empty. */
+ * then it is as if it was empty. But not when there is no memory, or no descriptor, to look: what
+ * is there would be taken for gone. "Memory is out" stands for either. */
 #ifndef RFTP_ISER_CONFIGFS_H
 #define RFTP_ISER_CONFIGFS_H
 
 #include "util/util.h"
 
+/* Is it this errno's fault, and not the file's? */
+bool cfs_is_out(int error);
 /* What dir/name holds, without newlines at its end, malloc'd; "" when it cannot be read or is
  * far too big. NULL: memory is out. */
 char *cfs_text(const char *dir, const char *name);

@@ -3,6 +3,7 @@
 #include "iser_setup/planner.h"
 
 #include <stdio.h>
+#include <string.h>
 
 static void doubt_target(const struct iser_target *t, struct lines *notes)
 {
@@ -15,6 +16,30 @@ static void doubt_target(const struct iser_target *t, struct lines *notes)
 				  "--chap generate makes secrets", t->iqn, t->initiators[i].name);
 }
 
+/* The kernel gives these names in the order in which it finds devices. */
+static bool may_move(const struct iser_store *s)
+{
+	static const char *const names[] = {
+		"/dev/sd", "/dev/nvme", "/dev/vd", "/dev/xvd", "/dev/mmcblk", "/dev/dm-",
+		"/dev/loop",
+	};
+
+	for (size_t i = 0; s->kind == ISER_BLOCK && i < sizeof(names) / sizeof(names[0]); i++)
+		if (!strncmp(s->path, names[i], strlen(names[i])))
+			return true;
+	return false;
+}
+
+static void doubt_store(const struct iser_store *s, struct lines *notes)
+{
+	if (s->write_back && iser_store_forgets(s))
+		lines_add(notes, "%s is written back into memory: nothing of it outlasts the host, "
+			  "flushed or not", s->name);
+	if (may_move(s))
+		lines_add(notes, "%s may be another device after the next start: name it by its "
+			  "link in /dev/disk/by-id", s->path);
+}
+
 void iser_plan_doubts(const struct iser_plan *p, struct lines *notes)
 {
 	for (size_t t = 0; t < p->n_targets; t++) {
@@ -22,10 +47,7 @@ void iser_plan_doubts(const struct iser_plan *p, struct lines *notes)
 
 		doubt_target(target, notes);
 		for (size_t i = 0; i < target->n_stores; i++)
-			if (target->stores[i].write_back && iser_store_forgets(&target->stores[i]))
-				lines_add(notes, "%s is written back into memory: nothing of it "
-					  "outlasts the host, flushed or not",
-					  target->stores[i].name);
+			doubt_store(&target->stores[i], notes);
 	}
 }
 

@@ -4,9 +4,9 @@
  * them to the kernel. Only those are touched that another node's CPU may have. */
 #include "iser_setup/cpus.h"
 
+#include "iser_setup/card.h"
 #include "iser_setup/lines.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -66,26 +66,10 @@ static bool refused(const struct iser_state *s, unsigned irq)
 	return false;
 }
 
-/* The directory of its interrupts; a virtual function's driver may stand one level lower. */
-static DIR *interrupts(const struct iser_cpus_ask *a, const char *netdev)
-{
-	static const char *const places[] = { "device", "device/.." };
-	DIR *d = NULL;
-
-	for (size_t i = 0; !d && i < sizeof(places) / sizeof(places[0]); i++) {
-		char path[PATH_MAX];
-
-		snprintf(path, sizeof(path), "%s/class/net/%s/%s/msi_irqs", a->sysfs, netdev,
-			 places[i]);
-		d = opendir(path);
-	}
-	return d;
-}
-
 static int of_card(const struct iser_cpus_ask *a, const char *netdev, const struct ids *cpus,
 		   struct iser_irq **list, size_t *n, struct lines *why)
 {
-	DIR *d = interrupts(a, netdev);
+	DIR *d = card_interrupts(a->sysfs, netdev);
 	char set[IDS_MAX];
 	struct dirent *entry;
 	int r = 0;

@@ -45,7 +45,7 @@ static bool bytes_of(const char *address, int *family, unsigned char bytes[16])
 	return false;
 }
 
-static bool same_address(const char *a, const char *b)
+bool lio_same_address(const char *a, const char *b)
 {
 	unsigned char of_a[16], of_b[16];
 	int family_a, family_b;
@@ -58,7 +58,7 @@ static bool same_address(const char *a, const char *b)
 const struct lio_portal *lio_portal(const struct lio_target *t, const char *address, unsigned port)
 {
 	for (size_t i = 0; i < t->n_portals; i++)
-		if (t->portals[i].port == port && same_address(t->portals[i].address, address))
+		if (t->portals[i].port == port && lio_same_address(t->portals[i].address, address))
 			return &t->portals[i];
 	return NULL;
 }

@@ -54,6 +54,19 @@ static int add_mount(struct lio *l, const char *path, const char *source, const 
 	return 0;
 }
 
+/* What is mounted at the same place later hides what was. */
+static int cover(struct lio *l, const char *field)
+{
+	CLEANUP_FREE char *path = plain(field);
+
+	if (!path)
+		return -ENOMEM;
+	for (size_t i = 0; i < l->n_mounts; i++)
+		if (!strcmp(l->mounts[i].path, path))
+			l->mounts[i].covered = true;
+	return 0;
+}
+
 /* "36 35 0:30 / /mnt rw,noatime shared:1 - tmpfs source rw,mpol=bind:1" */
 static int read_line(char *line, struct lio *l)
 {
@@ -67,7 +80,11 @@ static int read_line(char *line, struct lio *l)
 	type = word(&line);
 	source = word(&line);
 	options = word(&line);
-	if (!path || !options || strcmp(type, "tmpfs"))
+	if (!path || !options)
+		return 0;
+	if (cover(l, path))
+		return -ENOMEM;
+	if (strcmp(type, "tmpfs"))
 		return 0;
 	return add_mount(l, path, source, options);
 }
@@ -83,7 +100,7 @@ int lio_read_mounts(const char *proc, struct lio *l)
 		return -ENOMEM;
 	f = fopen(path, "re");
 	if (!f)
-		return errno == ENOMEM ? -ENOMEM : 0;
+		return cfs_is_out(errno) ? -ENOMEM : 0;
 	while (!r && getline(&line, &room, f) >= 0)
 		r = read_line(line, l);
 	fclose(f);

@@ -136,8 +136,11 @@ static int allocate(const struct job *j, int fd, off_t from, off_t to)
 static int make_file(const struct job *j)
 {
 	const char *path = path_of(j);
+	/* What somebody has put there since we looked is not ours to fill, nor to take back. */
+	bool fresh = json_is_true(json_object_get(j->request, "new"));
 	bool there = !access(path, F_OK);
-	CLEANUP_CLOSE int fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, FILE_MODE);
+	CLEANUP_CLOSE int fd = open(path, O_RDWR | O_CREAT | (fresh ? O_EXCL : 0) | O_NOFOLLOW |
+				    O_CLOEXEC, FILE_MODE);
 	struct elsewhere x;
 	struct stat st;
 	int r;

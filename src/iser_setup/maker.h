@@ -55,6 +55,8 @@ bool mount_ours(const struct maker *m, const struct tmpfs_mount *mount, size_t p
 void mounts_take(struct maker *m);
 /* The directories, the tmpfs and the file that s stands on. */
 void store_ground(struct maker *m, const struct iser_store *s, bool afresh);
+/* Is it the file of a store of ours? */
+bool file_ours(const struct maker *m, const char *path);
 /* What was made for stores and is needed no more. */
 void made_take(struct maker *m);
 

@@ -122,7 +122,34 @@ bool iser_store_forgets(const struct iser_store *s)
 	return s->kind == ISER_TMPFS || s->kind == ISER_RAMDISK;
 }
 
+/* Is path dir, or below it? */
+static bool is_in(const char *path, const char *dir)
+{
+	const size_t n = strlen(dir);
+
+	return !strncmp(dir, path, n) && (!path[n] || path[n] == '/');
+}
+
+/* A tmpfs that is mounted over another store would hide it. */
+static bool hides(const struct iser_store *a, const struct iser_store *b)
+{
+	return a->kind == ISER_TMPFS && b->path && is_in(b->path, a->path);
+}
+
+bool iser_stores_overlap(const struct iser_store *a, const struct iser_store *b)
+{
+	return hides(a, b) || hides(b, a);
+}
+
 /* ---- looking for one ---- */
+
+bool iser_attribute_in(const struct iser_attribute *list, size_t n, const char *name)
+{
+	for (size_t i = 0; i < n; i++)
+		if (!strcmp(list[i].name, name))
+			return true;
+	return false;
+}
 
 const struct iser_store *iser_plan_store(const struct iser_plan *p, const char *name)
 {

@@ -126,6 +126,10 @@ char *iser_store_file(const struct iser_store *s);
 const char *iser_store_plugin(const struct iser_store *s);
 /* Does it forget what it held when it is taken away, or the host ends? */
 bool iser_store_forgets(const struct iser_store *s);
+/* Is one of this name among them? */
+bool iser_attribute_in(const struct iser_attribute *list, size_t n, const char *name);
+/* Is one of them a tmpfs, and the other at its mount point, or below it? */
+bool iser_stores_overlap(const struct iser_store *a, const struct iser_store *b);
 /* NULL: p has none of that name. */
 const struct iser_store *iser_plan_store(const struct iser_plan *p, const char *name);
 const struct iser_target *iser_plan_target(const struct iser_plan *p, const char *iqn);

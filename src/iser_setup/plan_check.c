@@ -290,20 +290,6 @@ static int check_target(const struct iser_target *t, size_t nth, struct err *e)
 
 /* ---- what must not be there twice in a plan ---- */
 
-/* Does the directory dir hold path? */
-static bool holds(const char *dir, const char *path)
-{
-	const size_t n = strlen(dir);
-
-	return !strncmp(dir, path, n) && path[n] == '/';
-}
-
-/* A tmpfs that is mounted over another store would hide it. */
-static bool hides(const struct iser_store *a, const struct iser_store *b)
-{
-	return a->kind == ISER_TMPFS && b->path && holds(a->path, b->path);
-}
-
 static int check_pair(const struct iser_store *s, const struct iser_store *other,
 		      const struct where *at, struct err *e)
 {
@@ -313,7 +299,7 @@ static int check_pair(const struct iser_store *s, const struct iser_store *other
 		return named(e, at, "serial", s->serial, "is there twice");
 	if (same(s->path, other->path))
 		return named(e, at, "path", s->path, "is there twice");
-	if (hides(s, other) || hides(other, s))
+	if (iser_stores_overlap(s, other))
 		return named(e, at, "path", s->path, "is beneath another store's tmpfs, or above "
 			     "another store");
 	return 0;

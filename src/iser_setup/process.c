@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #define PAUSE_MS 5 /* between looks whether it has ended */
+#define HOLD_FD (STDERR_FILENO + 1)
 #define DEFAULT_PATH "PATH=/usr/sbin:/usr/bin:/sbin:/bin"
 
 /* ---- start ---- */
@@ -35,17 +36,20 @@ static int set_attributes(posix_spawnattr_t *a)
 }
 
 /* A directory that it is in could not be unmounted. */
-static int set_files(posix_spawn_file_actions_t *f, int socket, int err)
+static int set_files(posix_spawn_file_actions_t *f, int socket, int err, int hold)
 {
 	int r = posix_spawn_file_actions_adddup2(f, socket, STDIN_FILENO);
 
 	r = r ? r : posix_spawn_file_actions_adddup2(f, socket, STDOUT_FILENO);
 	r = r ? r : posix_spawn_file_actions_adddup2(f, err, STDERR_FILENO);
-	r = r ? r : posix_spawn_file_actions_addclosefrom_np(f, STDERR_FILENO + 1);
+	/* Last, for this may be the number of one of those. */
+	if (hold >= 0)
+		r = r ? r : posix_spawn_file_actions_adddup2(f, hold, HOLD_FD);
+	r = r ? r : posix_spawn_file_actions_addclosefrom_np(f, HOLD_FD + (hold >= 0));
 	return r ? r : posix_spawn_file_actions_addchdir_np(f, "/");
 }
 
-static int spawn(char *const argv[], char *const envp[], int socket, int err, pid_t *pid)
+static int spawn(char *const argv[], char *const envp[], const int fds[3], pid_t *pid)
 {
 	posix_spawn_file_actions_t files;
 	posix_spawnattr_t attr;
@@ -56,7 +60,7 @@ static int spawn(char *const argv[], char *const envp[], int socket, int err, pi
 	r = posix_spawnattr_init(&attr);
 	if (!r) {
 		r = set_attributes(&attr);
-		r = r ? r : set_files(&files, socket, err);
+		r = r ? r : set_files(&files, fds[0], fds[1], fds[2]);
 		r = r ? r : posix_spawnp(pid, argv[0], &files, &attr, argv, envp);
 		posix_spawnattr_destroy(&attr);
 	}
@@ -64,7 +68,8 @@ static int spawn(char *const argv[], char *const envp[], int socket, int err, pi
 	return -r;
 }
 
-static int spawn_clean(char *const argv[], int socket, int err, pid_t *pid)
+/* fds: its socket, its standard error, and what it holds. */
+static int spawn_clean(char *const argv[], const int fds[3], pid_t *pid)
 {
 	const char *path = getenv("PATH");
 	CLEANUP_FREE char *kept = NULL;
@@ -72,10 +77,10 @@ static int spawn_clean(char *const argv[], int socket, int err, pid_t *pid)
 	if (path && asprintf(&kept, "PATH=%s", path) < 0)
 		return -ENOMEM;
 	return spawn(argv, (char *[]){ kept ? kept : (char []){ DEFAULT_PATH },
-				       (char []){ "LC_ALL=C.UTF-8" }, NULL }, socket, err, pid);
+				       (char []){ "LC_ALL=C.UTF-8" }, NULL }, fds, pid);
 }
 
-int process_start(struct process *p, char *const argv[], struct err *e)
+int process_start(struct process *p, char *const argv[], int hold, struct err *e)
 {
 	int pair[2], err[2], r;
 
@@ -92,7 +97,7 @@ int process_start(struct process *p, char *const argv[], struct err *e)
 	p->err = err[0];
 	r = set_nonblock(p->fd, true);
 	r = r ? r : set_nonblock(p->err, true);
-	r = r ? r : spawn_clean(argv, pair[1], err[1], &p->pid);
+	r = r ? r : spawn_clean(argv, (int []){ pair[1], err[1], hold }, &p->pid);
 	close(pair[1]);
 	close(err[1]);
 	if (!r)

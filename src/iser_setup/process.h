@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A program that runs beside us and is spoken to, over a socket that is its standard input and
  * output. It has a session of its own, so that a terminal's signals do not reach it, none of our
- * descriptors, no directory, and of our environment PATH alone. */
+ * descriptors but one that it may be given to hold, no directory, and of our environment PATH alone. */
 #ifndef RFTP_ISER_PROCESS_H
 #define RFTP_ISER_PROCESS_H
 
@@ -21,8 +21,9 @@ struct process {
 
 #define PROCESS_INIT { .fd = -1, .err = -1 }
 
-/* argv[0] is looked for in PATH. 0, or a negative errno with text. */
-int process_start(struct process *p, char *const argv[], struct err *e);
+/* argv[0] is looked for in PATH. hold: a descriptor, as of a lock, that is open as long as the
+ * program is there, though we may not be; -1: none. 0, or a negative errno with text. */
+int process_start(struct process *p, char *const argv[], int hold, struct err *e);
 /* What it has said on standard error by now. */
 void process_listen(struct process *p);
 /* It will be told no more, and ends when it has understood that; it is killed when it takes

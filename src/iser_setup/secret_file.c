@@ -159,6 +159,9 @@ static int make_directory(const char *path, struct err *e)
 		return err_sys(e, r, "the directory %s for secrets", printable(dir));
 	if (stat(dir, &st))
 		return err_sys(e, -errno, "the directory %s for secrets", printable(dir));
+	if (st.st_uid && st.st_uid != geteuid())
+		return err_set(e, -EPERM, "the directory %s for secrets belongs to somebody else: "
+			       "chown root it, or name another with --secrets", printable(dir));
 	if (st.st_mode & (S_IWGRP | S_IWOTH))
 		return err_set(e, -EPERM, "the directory %s for secrets may be written by others: "
 			       "chmod 700 it, or name another with --secrets", printable(dir));

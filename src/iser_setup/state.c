@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +22,7 @@
 #define SUFFIX ".json"
 #define LIO_SUFFIX ".lio"   /* before SUFFIX */
 #define LOCK_WAIT_MS 5000   /* a small change is over by then */
+#define LOCK_LEFT_MS 60000  /* and so is most of what who was killed has begun */
 #define LOCK_STEP_MS 50
 #define BOOT_FILE "/proc/sys/kernel/random/boot_id"
 #define BOOT_MAX 64u
@@ -87,22 +89,63 @@ static int make_dir(const char *dir, struct err *e)
 	return 0;
 }
 
-static int busy(int fd, const char *dir, struct err *e)
+/* The process that had the lock first; 0: it is not known. */
+static pid_t holder(int fd)
 {
 	char pid[PID_TEXT] = "";
 	ssize_t n = pread_full(fd, pid, sizeof(pid) - 1, 0);
+	uint64_t id;
 
 	pid[n > 0 ? n : 0] = '\0';
 	pid[strspn(pid, "0123456789")] = '\0';
+	return parse_uint(pid, 1, INT32_MAX, &id) ? 0 : (pid_t)id;
+}
+
+/* Was it killed, and its worker, which has the lock, too, is at what it was told last? */
+static bool is_left(pid_t holder)
+{
+	return holder && kill(holder, 0) && errno == ESRCH;
+}
+
+static int busy(pid_t holder, const char *dir, struct err *e)
+{
+	char who[48] = "unknown";
+
+	if (is_left(holder))
+		return err_set(e, -EBUSY, "%s: what an rftp-iser began that is gone (process %ld) "
+			       "still goes on, in a program rftp-iser-lio; try again when that has "
+			       "ended, or see dmesg for what the kernel waits for", printable(dir),
+			       (long)holder);
+	if (holder)
+		snprintf(who, sizeof(who), "%ld", (long)holder);
 	return err_set(e, -EBUSY, "%s: another rftp-iser is changing the targets of this host "
-		       "(process %s); try again when it has ended",
-		       printable(dir), *pid ? pid : "unknown");
+		       "(process %s); try again when it has ended", printable(dir), who);
+}
+
+/* fd is locked, or -EBUSY. */
+static int wait_for_lock(int fd, const char *dir, struct err *e)
+{
+	uint64_t begun = now_ns(), end = ns_after(LOCK_WAIT_MS);
+	bool told = false;
+
+	while (flock(fd, LOCK_EX | LOCK_NB)) {
+		if (errno != EWOULDBLOCK && errno != EINTR)
+			return err_sys(e, -errno, "the lock in %s", printable(dir));
+		if (!told && !ms_to(end) && is_left(holder(fd))) {
+			log_info("waiting for what an rftp-iser began that is gone");
+			end = begun + LOCK_LEFT_MS * 1000000ull;
+			told = true;
+		}
+		if (!ms_to(end))
+			return busy(holder(fd), dir, e);
+		poll_fd(-1, 0, LOCK_STEP_MS);
+	}
+	return 0;
 }
 
 static int lock(struct iser_state *s, struct err *e)
 {
 	CLEANUP_FREE char *path = NULL;
-	uint64_t end = ns_after(LOCK_WAIT_MS);
 	char pid[PID_TEXT];
 
 	if (asprintf(&path, "%s/" LOCK_FILE, s->dir) < 0) {
@@ -112,13 +155,8 @@ static int lock(struct iser_state *s, struct err *e)
 	s->lock = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (s->lock < 0)
 		return err_sys(e, -errno, "%s", printable(path));
-	while (flock(s->lock, LOCK_EX | LOCK_NB)) {
-		if (errno != EWOULDBLOCK && errno != EINTR)
-			return err_sys(e, -errno, "a lock on %s", printable(path));
-		if (!ms_to(end))
-			return busy(s->lock, s->dir, e);
-		poll_fd(-1, 0, LOCK_STEP_MS);
-	}
+	if (wait_for_lock(s->lock, s->dir, e))
+		return e->code;
 	snprintf(pid, sizeof(pid), "%ld\n", (long)getpid());
 	/* Only told to whom it keeps out. */
 	if (ftruncate(s->lock, 0) || pwrite_full(s->lock, pid, strlen(pid), 0))

@@ -212,6 +212,9 @@ int iser_state_write(const struct iser_state *s, struct err *e)
 		path = NULL;
 		return err_set(e, -ENOMEM, "out of memory");
 	}
+	if (strlen(text) > FILE_MAX)
+		return err_set(e, -EFBIG, "%s would be too long to be read again: make the plan "
+			       "smaller, or several of it", printable(path));
 	r = write_file_atomic(path, text, strlen(text), 0600);
 	return r ? err_sys(e, r, "%s", printable(path)) : 0;
 }

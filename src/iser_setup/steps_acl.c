@@ -24,10 +24,13 @@ static bool has_auth(const struct lio_acl *acl)
 	return *acl->user || *acl->secret || *acl->mutual_user || *acl->mutual_secret;
 }
 
+/* A user without a secret, as who was ended between the two leaves him, is nobody. */
 static json_t *auth_as_it_is(const char *iqn, const struct lio_acl *acl)
 {
-	return auth_request(iqn, acl->initiator, acl->user, acl->secret, acl->mutual_user,
-			    acl->mutual_secret);
+	bool one = *acl->user && *acl->secret, other = *acl->mutual_user && *acl->mutual_secret;
+
+	return auth_request(iqn, acl->initiator, one ? acl->user : "", one ? acl->secret : "",
+			    other ? acl->mutual_user : "", other ? acl->mutual_secret : "");
 }
 
 /* ---- away ---- */
@@ -115,7 +118,8 @@ static void set_auth(struct maker *m, const char *iqn, const struct iser_initiat
 {
 	const struct iser_secret *s = iser_secret(m->a->secrets, iqn, i->name);
 	const char *user = text_of(i->chap.user), *mutual_user = text_of(i->mutual.user);
-	const char *secret = s ? s->secret : "", *mutual = s ? s->mutual : "";
+	const char *secret = s && *user ? s->secret : "";
+	const char *mutual = s && *mutual_user ? s->mutual : "";
 
 	if (there ? !strcmp(user, there->user) && !strcmp(secret, there->secret) &&
 		    !strcmp(mutual_user, there->mutual_user) &&

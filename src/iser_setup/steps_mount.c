@@ -137,6 +137,11 @@ static void take_mount(struct maker *m, const struct iser_store *s,
 
 	if (goes_on(m, s->path))
 		return;
+	if (mount->covered) {
+		maker_problem(m, "back store %s: something else is mounted over its tmpfs at %s; "
+			      "unmount that first", s->name, printable(s->path));
+		return;
+	}
 	held = file ? m->a->look->size(file) : -1;
 	node = ids_only(&mount->nodes);
 	step = maker_add(m, path_request("unmount", s->path), mount_undo(mount),
@@ -148,6 +153,18 @@ static void take_mount(struct maker *m, const struct iser_store *s,
 	}
 }
 
+/* The last that was mounted at path as those of ours are. */
+static const struct tmpfs_mount *mount_like_ours(const struct maker *m, const char *path)
+{
+	const struct lio *l = m->a->now;
+
+	for (size_t i = l->n_mounts; i--;)
+		if (!strcmp(l->mounts[i].path, path) &&
+		    !strcmp(l->mounts[i].source, ISER_MOUNT_SOURCE))
+			return &l->mounts[i];
+	return NULL;
+}
+
 void mounts_take(struct maker *m)
 {
 	for (size_t o = 0; o < ours_count(m); o++) {
@@ -157,7 +174,7 @@ void mounts_take(struct maker *m)
 			for (size_t k = 0; k < p->targets[i].n_stores; k++) {
 				const struct iser_store *s = &p->targets[i].stores[k];
 				const struct tmpfs_mount *mount = s->kind == ISER_TMPFS ?
-					lio_mount(m->a->now, s->path) : NULL;
+					mount_like_ours(m, s->path) : NULL;
 
 				/* Once, whichever plans name it. */
 				if (mount && mount_ours(m, mount, o + 1) &&
@@ -167,10 +184,9 @@ void mounts_take(struct maker *m)
 	}
 }
 
-/* Does what is wanted need path, or something below it? */
-static bool needs(const struct maker *m, const char *path)
+/* Does p need path, or something below it? */
+static bool needs(const struct iser_plan *p, const char *path)
 {
-	const struct iser_plan *p = m->a->want;
 	size_t len = strlen(path);
 
 	for (size_t i = 0; p && i < p->n_targets; i++)
@@ -183,8 +199,7 @@ static bool needs(const struct maker *m, const char *path)
 	return false;
 }
 
-/* Is it the file of a file store of ours? */
-static bool is_file(const struct maker *m, const char *path)
+bool file_ours(const struct maker *m, const char *path)
 {
 	for (size_t o = 0; o < ours_count(m); o++) {
 		const struct iser_plan *p = ours(m, o);
@@ -200,6 +215,35 @@ static bool is_file(const struct maker *m, const char *path)
 	return false;
 }
 
+/* What we made may be somebody else's by now; NULL: it is not, as far as can be seen. */
+static const char *user_of(const struct maker *m, const char *path)
+{
+	const struct lio *l = m->a->now;
+
+	for (size_t o = 0; o < m->a->n_others; o++)
+		for (size_t i = 0; i < iser_state_plans(&m->a->others[o]); i++)
+			if (needs(iser_state_plan(&m->a->others[o], i), path))
+				return m->a->others[o].name;
+	for (size_t i = 0; i < l->n_stores; i++)
+		if (!strcmp(l->stores[i].path, path) &&
+		    !store_ours(m, l->stores[i].plugin, l->stores[i].name))
+			return l->stores[i].name;
+	return NULL;
+}
+
+static void take_file(struct maker *m, const char *path)
+{
+	const char *user = user_of(m, path);
+
+	if (user)
+		maker_note(m, "%s stays: %s has it, too", printable(path), printable(user));
+	else if (!m->a->want && m->a->destroy)
+		maker_add(m, path_request("remove-file", path), NULL,
+			  "remove the file %s, with what is in it", printable(path));
+	else if (!m->a->want || file_ours(m, path))
+		maker_note(m, "%s stays, with what is in it", printable(path));
+}
+
 void made_take(struct maker *m)
 {
 	const struct iser_state *s = m->a->state;
@@ -207,17 +251,14 @@ void made_take(struct maker *m)
 	for (size_t i = s->n_made; i--;) {
 		const char *path = s->made[i];
 
-		if (needs(m, path) || m->a->look->size(path) < 0)
+		if (needs(m->a->want, path) || m->a->look->size(path) < 0)
 			continue;
-		if (m->a->look->is_dir(path))
+		if (!m->a->look->is_dir(path))
+			take_file(m, path);
+		else if (!user_of(m, path))
 			maker_add(m, path_request("remove-dir", path),
 				  path_request("make-dir", path), "remove the directory %s",
 				  printable(path))->may_fail = true;
-		else if (!m->a->want && m->a->destroy)
-			maker_add(m, path_request("remove-file", path), NULL,
-				  "remove the file %s, with what is in it", printable(path));
-		else if (!m->a->want || is_file(m, path))
-			maker_note(m, "%s stays, with what is in it", printable(path));
 	}
 }
 
@@ -302,9 +343,10 @@ void store_ground(struct maker *m, const struct iser_store *s, bool afresh)
 			  sized(size, s->size))->lossy = true;
 		return;
 	}
-	step = maker_add(m, json_pack("{s:s, s:s, s:I, s:b, s:b}", "do", "make-file", "path", file,
-				      "size", (json_int_t)s->size, "bound", (int)bound,
-				      "in-tmpfs", (int)(s->kind == ISER_TMPFS)),
+	step = maker_add(m, json_pack("{s:s, s:s, s:I, s:b, s:b, s:b}", "do", "make-file", "path",
+				      file, "size", (json_int_t)s->size, "bound", (int)bound,
+				      "in-tmpfs", (int)(s->kind == ISER_TMPFS), "new",
+				      (int)(there < 0)),
 			 there < 0 ? path_request("remove-file", file) :
 			 size_request("cut-file", file, (uint64_t)there),
 			 there < 0 ? "make the file %s of %s" : "let the file %s grow to %s",

@@ -34,38 +34,64 @@ const struct iser_store *store_ours(const struct maker *m, const char *plugin, c
 	return in_first(m, ours_count(m), plugin, name);
 }
 
-static bool same_path(const char *a, const char *b)
+static bool same_text(const char *a, const char *b)
 {
 	return a && b && !strcmp(a, b);
 }
 
-static bool has_path(const struct iser_plan *p, const char *path)
+/* What s and another plan's store cannot both have; NULL: nothing. */
+static const char *shared(const struct iser_store *s, const struct iser_store *theirs)
 {
-	for (size_t t = 0; p && t < p->n_targets; t++)
-		for (size_t k = 0; k < p->targets[t].n_stores; k++)
-			if (same_path(p->targets[t].stores[k].path, path))
-				return true;
-	return false;
+	if (!strcmp(iser_store_plugin(s), iser_store_plugin(theirs)) &&
+	    !strcmp(s->name, theirs->name))
+		return "of this name; call it something else";
+	if (same_text(s->serial, theirs->serial))
+		return "of its serial, by which initiators know a disk; draw another, as uuidgen "
+		       "does";
+	return NULL;
 }
 
 /* Another plan of this host has it, or what it stands on. */
-static void check_other(struct maker *m, const struct iser_store *s,
-			const struct iser_state *other)
+static bool check_other(struct maker *m, const struct iser_store *s, const char *name,
+			const struct iser_store *theirs)
+{
+	const char *what = shared(s, theirs);
+
+	if (what)
+		maker_problem(m, "back store %s: the plan %s has one %s", s->name, name, what);
+	else if (same_text(s->path, theirs->path) || iser_stores_overlap(s, theirs))
+		maker_problem(m, "back store %s: the plan %s has one at %s, too; use another path",
+			      s->name, name, printable(theirs->path));
+	else
+		return false;
+	return true;
+}
+
+static bool check_others(struct maker *m, const struct iser_store *s,
+			 const struct iser_state *other)
 {
 	for (size_t i = 0; i < iser_state_plans(other); i++) {
 		const struct iser_plan *p = iser_state_plan(other, i);
 
-		if (in_plan(p, iser_store_plugin(s), s->name)) {
-			maker_problem(m, "back store %s: the plan %s has one of this name; call it "
-				      "something else", s->name, other->name);
-			return;
-		}
-		if (has_path(p, s->path)) {
-			maker_problem(m, "back store %s: the plan %s has one at %s, too", s->name,
-				      other->name, printable(s->path));
-			return;
-		}
+		for (size_t t = 0; p && t < p->n_targets; t++)
+			for (size_t k = 0; k < p->targets[t].n_stores; k++)
+				if (check_other(m, s, other->name, &p->targets[t].stores[k]))
+					return true;
 	}
+	return false;
+}
+
+/* What is in LIO beside plans. */
+static void check_serial(struct maker *m, const struct iser_store *s)
+{
+	const struct lio *l = m->a->now;
+
+	for (size_t i = 0; i < l->n_stores; i++)
+		if (same_text(s->serial, l->stores[i].serial) &&
+		    !store_ours(m, l->stores[i].plugin, l->stores[i].name))
+			maker_problem(m, "back store %s: LIO's back store %s has its serial, by "
+				      "which initiators know a disk; draw another, as uuidgen does",
+				      s->name, printable(l->stores[i].name));
 }
 
 /* A file that was there before it is served is taken as it is. */
@@ -73,10 +99,9 @@ static void check_file(struct maker *m, const struct iser_store *s)
 {
 	int64_t has = m->a->look->size(s->path);
 
-	if (has >= 0 && has != (int64_t)s->size && !store_ours(m, iser_store_plugin(s), s->name))
+	if (has >= 0 && has != (int64_t)s->size && !file_ours(m, s->path))
 		maker_problem(m, "back store %s: %s is there already, and has %lld bytes, not "
-			      "%llu; "
-			      "have the plan say its size, or use another path", s->name,
+			      "%llu; have the plan say its size, or use another path", s->name,
 			      printable(s->path), (long long)has, (unsigned long long)s->size);
 }
 
@@ -84,9 +109,12 @@ static void check_owner(struct maker *m, const struct iser_store *s, const struc
 {
 	const char *plugin = iser_store_plugin(s);
 	const struct tmpfs_mount *mount;
+	bool known = false;
 
 	for (size_t i = 0; i < m->a->n_others; i++)
-		check_other(m, s, &m->a->others[i]);
+		known |= check_others(m, s, &m->a->others[i]);
+	if (!known)
+		check_serial(m, s);
 	if (there && !store_ours(m, plugin, s->name))
 		maker_problem(m, "back store %s: LIO has a %s of this name that this plan did not "
 			      "make; call it something else, or take that one out with targetcli",
@@ -95,6 +123,9 @@ static void check_owner(struct maker *m, const struct iser_store *s, const struc
 	if (mount && !mount_ours(m, mount, ours_count(m)))
 		maker_problem(m, "back store %s: a tmpfs that this plan did not mount is at %s; "
 			      "unmount it, or use another path", s->name, printable(s->path));
+	else if (mount && mount->covered)
+		maker_problem(m, "back store %s: something else is mounted over its tmpfs at %s; "
+			      "unmount that first", s->name, printable(s->path));
 	if (s->kind == ISER_FILE)
 		check_file(m, s);
 }
@@ -129,6 +160,23 @@ static bool same_ways(const struct iser_store *s, const struct lio_store *there)
 	       s->write_back == there->write_back;
 }
 
+/* Would its file be cut? */
+static bool is_too_long(const struct maker *m, const struct iser_store *s)
+{
+	CLEANUP_FREE char *file = iser_store_file(s);
+
+	return (s->kind == ISER_FILE || s->kind == ISER_TMPFS) && file &&
+	       m->a->look->size(file) > (int64_t)s->size;
+}
+
+static const char nameless[] = "its file was removed or renamed, and only LIO still has it";
+
+static bool is_nameless(const struct maker *m, const struct lio_store *there)
+{
+	return there->enabled && !strcmp(there->plugin, "fileio") &&
+	       m->a->look->size(there->path) < 0;
+}
+
 /* Is there a tmpfs with data that LIO does not serve at the moment? */
 static bool keeps_file(const struct maker *m, const struct iser_store *s)
 {
@@ -155,6 +203,8 @@ static enum fate fate_of_absent(struct maker *m, const struct iser_store *s,
 			refuse_loss(m, s, "another size, node or policy of its tmpfs");
 		return FATE_AFRESH;
 	}
+	if (is_too_long(m, s) && (s->kind == ISER_TMPFS || file_ours(m, s->path)))
+		refuse_loss(m, s, "a smaller size");
 	return FATE_MAKE;
 }
 
@@ -172,9 +222,13 @@ static enum fate fate_of(struct maker *m, const struct iser_store *s,
 		return FATE_KEEP;
 	if (!why && s->kind == ISER_RAMDISK)
 		why = "another serial";
+	if (!why && is_nameless(m, there))
+		why = nameless;
+	if (!why && is_too_long(m, s))
+		why = "a smaller size";
 	if (!why)
 		return FATE_AGAIN;
-	if (there->enabled)
+	if (there->enabled || keeps_file(m, s))
 		refuse_loss(m, s, why);
 	return FATE_AFRESH;
 }
@@ -211,12 +265,32 @@ static void for_unwanted(struct maker *m, store_fn *fn)
 	}
 }
 
+/* Somebody's who took ours away and made one of the same name: it has none of our serials. */
+static bool is_strange(const struct maker *m, const struct lio_store *there)
+{
+	if (!*there->serial)
+		return false;
+	for (size_t o = 0; o < ours_count(m); o++) {
+		const struct iser_store *s = in_plan(ours(m, o), there->plugin, there->name);
+
+		if (s && same_text(s->serial, there->serial))
+			return false;
+	}
+	return true;
+}
+
 static void decide_unwanted(struct maker *m, const struct iser_store *s,
 			    const struct lio_store *there)
 {
 	char size[SIZE_TEXT];
 	bool held = there || keeps_file(m, s);
 
+	if (there && is_strange(m, there))
+		maker_problem(m, "back store %s: what LIO has by this name has another serial than "
+			      "this plan's, as if somebody else had made it; take it out with "
+			      "targetcli, if it is to go", s->name);
+	if (s->kind == ISER_FILE && there && is_nameless(m, there))
+		refuse_loss(m, s, nameless);
 	if (!iser_store_forgets(s) || !held)
 		return;
 	if (m->a->want)
@@ -293,8 +367,8 @@ static void check_users(struct maker *m, const struct lio_store *there)
 		const struct lio_target *t = &m->a->now->targets[i];
 
 		for (size_t k = 0; k < t->n_luns; k++)
-			if (same_path(t->luns[k].store, there->name) &&
-			    same_path(t->luns[k].plugin, there->plugin) &&
+			if (same_text(t->luns[k].store, there->name) &&
+			    same_text(t->luns[k].plugin, there->plugin) &&
 			    !target_ours(m, t->iqn, ours_count(m)))
 				maker_problem(m, "back store %s: the target %s, which this plan "
 					      "did not make, serves it; take LUN %u out there "
@@ -391,15 +465,11 @@ static void note_dropped(struct maker *m, const struct iser_store *s)
 	const struct iser_store *old = in_plan(m->a->state->applied, iser_store_plugin(s), s->name);
 
 	for (size_t i = 0; old && i < old->n_attributes; i++) {
-		const char *name = old->attributes[i].name;
-		size_t k = 0;
+		const struct iser_attribute *a = &old->attributes[i];
 
-		while (k < s->n_attributes && strcmp(s->attributes[k].name, name))
-			k++;
-		if (k == s->n_attributes)
+		if (!iser_attribute_in(s->attributes, s->n_attributes, a->name))
 			maker_note(m, "back store %s: %s stays %llu, though the plan names it no "
-				   "more", s->name, printable(name),
-				   old->attributes[i].value);
+				   "more", s->name, printable(a->name), a->value);
 	}
 }
 

@@ -10,27 +10,45 @@
 
 /* ---- whose ---- */
 
+/* In the first so many plans of ours. */
+static const struct iser_target *in_first(const struct maker *m, const char *iqn, size_t plans)
+{
+	const struct iser_target *t = NULL;
+
+	for (size_t o = 0; !t && o < plans; o++)
+		t = ours(m, o) ? iser_plan_target(ours(m, o), iqn) : NULL;
+	return t;
+}
+
 bool target_ours(const struct maker *m, const char *iqn, size_t plans)
 {
-	for (size_t o = 0; o < plans; o++)
-		if (ours(m, o) && iser_plan_target(ours(m, o), iqn))
-			return true;
-	return false;
+	return in_first(m, iqn, plans);
 }
 
-/* With the portal group that ours have; NULL: it is not there, or only a part of it, which an
- * apply that ended in the midst of a request has left. */
-static const struct lio_target *whole_target(const struct maker *m, const char *iqn)
+/* LIO keeps the names of all who have logged in while a target was open, and goes on to let them in
+ * until the target is deleted. */
+static bool is_to_close(const struct maker *m, const struct iser_target *want,
+			const struct lio_target *there)
 {
-	const struct lio_target *t = lio_target(m->a->now, iqn);
+	unsigned long long open;
 
-	return t && t->tag == LIO_TAG ? t : NULL;
+	return !want->open && !m->a->look->attribute(there->dir, "generate_node_acls", &open) &&
+	       open;
 }
 
-/* A wildcard that is listened on takes the port of every address. */
+/* With the portal group that ours have; NULL: it is not there, or not to stay, or only a part of
+ * it is, which an apply that ended in the midst of a request has left. */
+static const struct lio_target *whole_target(const struct maker *m, const struct iser_target *want)
+{
+	const struct lio_target *t = lio_target(m->a->now, want->iqn);
+
+	return t && t->tag == LIO_TAG && !is_to_close(m, want, t) ? t : NULL;
+}
+
+/* A wildcard that is listened on takes the port of every address. targetcli writes [::0]. */
 static bool takes_all(const char *address)
 {
-	return !strcmp(address, "0.0.0.0") || !strcmp(address, "::");
+	return lio_same_address(address, "0.0.0.0") || lio_same_address(address, "::");
 }
 
 static void check_portals(struct maker *m, const struct iser_target *t)
@@ -206,6 +224,21 @@ static void set_attributes(struct maker *m, const char *iqn, const struct iser_a
 	}
 }
 
+/* What the plan names no more stays as it is: what LIO had before it is not known. */
+static void note_dropped(struct maker *m, const struct iser_target *t)
+{
+	const struct iser_plan *applied = m->a->state->applied;
+	const struct iser_target *old = applied ? iser_plan_target(applied, t->iqn) : NULL;
+
+	for (size_t i = 0; old && i < old->n_attributes; i++) {
+		const struct iser_attribute *a = &old->attributes[i];
+
+		if (!iser_attribute_in(t->attributes, t->n_attributes, a->name))
+			maker_note(m, "target %s: %s stays %llu, though the plan names it no more",
+				   t->iqn, printable(a->name), a->value);
+	}
+}
+
 static void undo_attributes(struct maker *m, const struct iser_attribute *list, size_t n,
 			    const struct lio_target *there)
 {
@@ -236,11 +269,11 @@ static void take_lun(struct maker *m, const struct lio_target *t, const struct l
 
 /* Piece by piece, so that each can be put back. */
 static void take_target(struct maker *m, const struct iser_target *ours,
-			const struct lio_target *t)
+			const struct lio_target *t, const char *why)
 {
 	struct iser_attribute fixed[FIXED];
 
-	target_disturbed(m, t, "it is to go");
+	target_disturbed(m, t, why);
 	if (t->enabled)
 		maker_add(m, enable_request(t->iqn, false), enable_request(t->iqn, true),
 			  "disable the target %s", t->iqn);
@@ -261,7 +294,8 @@ static const struct iser_portal *wanted_portal(const struct iser_target *t,
 					       const struct lio_portal *p)
 {
 	for (size_t i = 0; i < t->n_portals; i++)
-		if (!strcmp(t->portals[i].address, p->address) && t->portals[i].port == p->port)
+		if (lio_same_address(t->portals[i].address, p->address) &&
+		    t->portals[i].port == p->port)
 			return &t->portals[i];
 	return NULL;
 }
@@ -337,14 +371,19 @@ void targets_take(struct maker *m)
 			/* Once, whichever plans name it. */
 			if (there && !target_ours(m, t->iqn, o) &&
 			    !(want && iser_plan_target(want, t->iqn)))
-				take_target(m, t, there);
+				take_target(m, t, there, "it is to go");
 		}
 	}
 	for (size_t i = 0; want && i < want->n_targets; i++) {
-		const struct lio_target *there = lio_target(m->a->now, want->targets[i].iqn);
+		const struct iser_target *t = &want->targets[i];
+		const struct lio_target *there = lio_target(m->a->now, t->iqn);
+		const struct iser_target *old = in_first(m, t->iqn, ours_count(m));
 
-		if (there && there->tag == LIO_TAG)
-			take_parts(m, &want->targets[i], there);
+		if (there && there->tag == LIO_TAG && is_to_close(m, t, there))
+			take_target(m, old ? old : t, there, "it is to be closed, and made anew "
+				    "for that");
+		else if (there && there->tag == LIO_TAG)
+			take_parts(m, t, there);
 		else if (there && there->tag == LIO_NO_GROUP)
 			maker_add(m, target_request("delete-target", there->iqn), NULL,
 				  "delete the target %s, which is not whole", there->iqn);
@@ -395,6 +434,8 @@ static void make_target(struct maker *m, const struct iser_target *t,
 	fixed_attributes(t, fixed);
 	set_attributes(m, t->iqn, fixed, FIXED, there);
 	set_attributes(m, t->iqn, t->attributes, t->n_attributes, there);
+	if (there)
+		note_dropped(m, t);
 	make_luns(m, t, there);
 	acls_make(m, t, there);
 	make_portals(m, t, there);
@@ -408,5 +449,5 @@ void targets_make(struct maker *m)
 	const struct iser_plan *p = m->a->want;
 
 	for (size_t i = 0; p && i < p->n_targets; i++)
-		make_target(m, &p->targets[i], whole_target(m, p->targets[i].iqn));
+		make_target(m, &p->targets[i], whole_target(m, &p->targets[i]));
 }

@@ -62,7 +62,8 @@ struct lio *lio_read(const char *configfs, struct err *e)
 	if (l && target && !read_target(target, l) &&
 	    !lio_read_mounts(place("RFTP_PROC", "/proc"), l))
 		return steal_ptr(&l);
-	err_set(e, -ENOMEM, "out of memory");
+	err_set(e, -ENOMEM, "what LIO has cannot be looked at: out of memory, or of file "
+		"descriptors");
 	return NULL;
 }
 

@@ -58,6 +58,7 @@ struct lio_target {
 struct tmpfs_mount {
 	char *path, *source, *options;
 	struct ids nodes;     /* mpol's; empty: it has none */
+	bool covered;         /* something else is mounted over it */
 };
 
 struct lio {
@@ -79,6 +80,8 @@ void lio_free(struct lio *l); /* wipes secrets */
 void cleanup_lio(struct lio **l);
 #define CLEANUP_LIO CLEANUP(cleanup_lio)
 
+/* However they are written. */
+bool lio_same_address(const char *a, const char *b);
 /* NULL: there is none. Of several portal groups lio_target is LIO_TAG's, if there is that one.
  * An address is the same however it is written. */
 const struct lio_store *lio_store(const struct lio *l, const char *plugin, const char *name);

@@ -21,6 +21,7 @@ struct worker {
 	char nodes[2][ARG_MAX_LEN];  /* numactl's options */
 	char *argv[ARGS_MAX];        /* with a place for an option before the NULL */
 	unsigned argc;
+	int hold;                    /* what it is given to hold; -1: nothing */
 	struct process process;
 	bool stuck;                  /* it has not answered in time */
 	uint64_t limit_ns;
@@ -119,6 +120,7 @@ struct worker *worker_new(int node, struct err *e)
 		return NULL;
 	}
 	w->process = (struct process)PROCESS_INIT;
+	w->hold = -1;
 	w->limit_ns = limit_ns();
 	if (!find_program(w, e)) {
 		set_argv(w, node);
@@ -127,6 +129,11 @@ struct worker *worker_new(int node, struct err *e)
 	}
 	worker_free(w);
 	return NULL;
+}
+
+void worker_hold(struct worker *w, int fd)
+{
+	w->hold = fd;
 }
 
 void worker_free(struct worker *w)
@@ -271,7 +278,7 @@ static int ask(struct worker *w, char *line, struct err *e)
 	if (len > WORKER_LINE_MAX)
 		r = err_set(e, -EMSGSIZE, "a request of %zu bytes to %s", len, w->program);
 	else if (!w->process.pid)
-		r = process_start(&w->process, w->argv, e);
+		r = process_start(&w->process, w->argv, w->hold, e);
 	if (!r) {
 		r = converse(w, &t, len);
 		r = r ? r : understand(&t, e);

@@ -21,6 +21,10 @@ struct worker;
  * wherever. NULL with text: -ENOENT when python3, rtslib or numactl is missing, with the package
  * to install. It is started by its first worker_do. */
 struct worker *worker_new(int node, struct err *e);
+/* fd, a descriptor that stays the caller's, is open as long as the worker lives: when we are killed
+ * it still ends what it was told, and what fd locks stays locked until then. Before its first
+ * worker_do. */
+void worker_hold(struct worker *w, int fd);
 /* Ends it, when it has done what it was told; NULL is harmless. */
 void worker_free(struct worker *w);
 

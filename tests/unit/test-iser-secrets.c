@@ -2,6 +2,9 @@
 /* Files with secrets: which are taken, and what is said of those that are not. */
 #include "iser_setup/secrets.h"
 
+#include "iser_setup/secret_file.h"
+
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -122,10 +125,36 @@ static void test_secrets(void **state)
 	assert_int_equal(rmdir(one), 0);
 }
 
+/* Who owns the directory could take one away, and put another there. */
+static void test_directory(void **state)
+{
+	struct err e = ERR_INIT;
+	char path[sizeof(one) + 8];
+	bool made;
+
+	(void)state;
+	if (geteuid())
+		skip();
+	snprintf(path, sizeof(path), "%s.d/s", one);
+	assert_int_equal(secret_make(path, &made, &e), 0);
+	assert_true(made);
+	unlink(path);
+	path[strlen(path) - 2] = '\0';
+	assert_int_equal(chown(path, 1, 1), 0);
+	path[strlen(path)] = '/';
+	assert_int_equal(secret_make(path, &made, &e), -EPERM);
+	assert_false(made);
+	assert_non_null(strstr(e.text, "belongs to somebody else"));
+	assert_int_equal(access(path, F_OK), -1);
+	path[strlen(path) - 2] = '\0';
+	assert_int_equal(rmdir(path), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_secrets, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_directory, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

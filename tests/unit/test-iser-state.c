@@ -286,12 +286,35 @@ static void test_open_directory(void **state)
 	iser_state_close(&s);
 }
 
+/* What is too long to be read again is not written over what can be. */
+static void test_too_long(void **state)
+{
+	struct err e = ERR_INIT;
+	struct iser_state s;
+
+	(void)state;
+	opened(&s, "p", true);
+	s.applied = plan(PLAN(A));
+	assert_int_equal(iser_state_write(&s, NULL), 0);
+	free(s.boot);
+	s.boot = calloc(1, 3 * ISER_PLAN_MAX);
+	assert_non_null(s.boot);
+	memset(s.boot, 'x', 3 * ISER_PLAN_MAX - 1);
+	assert_int_equal(iser_state_write(&s, &e), -EFBIG);
+	assert_non_null(strstr(e.text, "/p.json would be too long"));
+	iser_state_close(&s);
+	opened(&s, "p", false);
+	assert_non_null(s.applied);
+	iser_state_close(&s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
 		TEST(test_there_and_back), TEST(test_boots), TEST(test_names),
 		cmocka_unit_test(test_bad_names), TEST(test_lock), TEST(test_open_directory),
+		TEST(test_too_long),
 		cmocka_unit_test_setup_teardown(test_damaged, setup, teardown),
 	};
 

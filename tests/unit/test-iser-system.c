@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include <cmocka.h>
 
@@ -236,6 +237,10 @@ static void test_mounts(void **state)
 	assert_string_equal(lio_mount(l, "/a b\\")->source, "my\tsource");
 	assert_int_equal(ids_only(&lio_mount(l, "/a b\\")->nodes), 2);
 	assert_string_equal(lio_mount(l, "/a b\\")->options, "rw,mpol=prefer:2");
+	/* The second there is to be seen; of the other it is a disk. */
+	assert_false(lio_mount(l, "/ram1")->covered);
+	assert_true(l->mounts[1].covered && !strcmp(l->mounts[1].path, "/ram1"));
+	assert_true(lio_mount(l, "/a b\\")->covered);
 	assert_null(lio_mount(l, "/home"));
 	assert_null(lio_mount(l, "/x"));
 }
@@ -265,6 +270,24 @@ static void test_nothing(void **state)
 	l = read_it(tmp_at("empty"));
 	assert_true(l->there && l->iscsi && !l->cpus);
 	lio_free(l);
+}
+
+/* Else remove would take away nothing, and forget all. */
+static void test_no_descriptors(void **state)
+{
+	struct rlimit before, few;
+	struct err e = ERR_INIT;
+	struct lio *l;
+
+	(void)state;
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	few = before;
+	few.rlim_cur = 3;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+	l = lio_read(NULL, &e);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+	assert_null(l);
+	assert_non_null(strstr(e.text, "descriptors"));
 }
 
 static void test_odd_names(void **state)
@@ -340,6 +363,7 @@ int main(void)
 		cmocka_unit_test(test_targets), cmocka_unit_test(test_portals),
 		cmocka_unit_test(test_luns), cmocka_unit_test(test_initiators),
 		cmocka_unit_test(test_dynamic), cmocka_unit_test(test_mounts),
+		cmocka_unit_test(test_no_descriptors),
 		cmocka_unit_test(test_nothing), cmocka_unit_test(test_odd_names),
 		cmocka_unit_test(test_vanishes), cmocka_unit_test(test_numbered),
 	};

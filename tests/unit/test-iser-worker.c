@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What changes LIO, as far as it is a program that is told and answers: here a shell script,
  * which does with each request what its "do" says. */
+#include "iser_setup/carry.h"
+#include "iser_setup/state.h"
 #include "iser_setup/worker.h"
 
 #include <errno.h>
@@ -38,7 +40,7 @@ static const char stand_in[] =
 	"	*'\"twice\"'*) printf '%s\\n' '{\"ok\": true}' '{\"ok\": true}' ;;\n"
 	"	*'\"endless\"'*) tr '\\0' x </dev/zero ;;\n"
 	"	*'\"loud\"'*) head -c 300000 /dev/zero >&2; echo '{\"ok\": true}' ;;\n"
-	"	*'\"slow\"'*) sleep 0.3; echo >>\"$here/slept\"; echo '{\"ok\": true}' ;;\n"
+	"	*'\"slow\"'*) sleep 0.7; echo >>\"$here/slept\"; echo '{\"ok\": true}' ;;\n"
 	"	*'\"hangs\"'*) exec sleep 30 ;;\n"
 	"	*'\"parts\"'*) printf '{\"ok\"'; sleep 0.1; echo ': true}' ;;\n"
 	"	*'\"deaf\"'*) exec <&-; sleep 0.1; echo '{\"ok\": true}'; sleep 30 ;;\n"
@@ -375,6 +377,76 @@ static void test_we_die(void **state)
 	assert_int_equal(kill(atoi(tmp_get("started")), 0), -1);
 }
 
+/* Killed, we leave it at what it was told, and what it holds for us is held until it has done it. */
+static void test_holds(void **state)
+{
+	struct iser_state s;
+	struct err e = ERR_INIT;
+	int status;
+	pid_t pid = fork();
+
+	(void)state;
+	assert_true(pid >= 0);
+	if (!pid) {
+		struct worker *w = worker_new(NODE_UNKNOWN, &e);
+
+		if (!w || iser_state_open(&s, tmp_at("state"), "p", true, &e))
+			_exit(1);
+		worker_hold(w, s.lock);
+		if (do_it(w, "ok", &e))
+			_exit(1);
+		signal(SIGALRM, SIG_DFL);
+		setitimer(ITIMER_REAL, &(struct itimerval){ { 0, 0 }, { 0, 100000 } }, NULL);
+		_exit(do_it(w, "slow", &e) ? 2 : 3);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM);
+	assert_int_equal(lines("slept"), 0);
+	assert_int_equal(iser_state_open(&s, tmp_at("state"), "p", true, &e), 0);
+	assert_int_equal(lines("slept"), 1);
+	iser_state_close(&s);
+}
+
+static void say(void *arg, const char *line)
+{
+	(void)arg;
+	(void)line;
+}
+
+/* What may still come is not as good as taken back. */
+static void test_may_come(void **state)
+{
+	static const struct {
+		const char *what;
+		int code;
+		size_t left;
+	} table[] = { { "killed", -EPIPE, 0 }, { "hangs", -ETIMEDOUT, 1 } };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+		struct iser_step step = { .text = (char *)"a step", .node = NODE_UNKNOWN,
+					  .request = json_pack("{s:s}", "do", table[i].what),
+					  .undo = json_pack("{s:s}", "do", "error") };
+		const struct iser_steps steps = { .v = &step, .n = 1 };
+		struct carry c = { .say = say, .hold = -1 };
+		struct lines left CLEANUP_LINES = { 0 };
+		struct err e = ERR_INIT;
+		size_t done;
+
+		unlink(tmp_at("started"));
+		setenv("RFTP_ISER_LIMIT", "1", 1);
+		assert_int_equal(carry_out(&c, &steps, &done, &e), table[i].code);
+		assert_int_equal(done, 0);
+		carry_back(&c, &steps, done, true, &left);
+		unsetenv("RFTP_ISER_LIMIT");
+		assert_int_equal(left.n, table[i].left);
+		carry_end(&c);
+		json_decref(step.request);
+		json_decref(step.undo);
+	}
+	kill(-atoi(tmp_get("started")), SIGKILL);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -384,7 +456,8 @@ int main(void)
 		cmocka_unit_test_setup(test_surroundings, fresh),
 		cmocka_unit_test_setup(test_secret, fresh), cmocka_unit_test_setup(test_node, fresh),
 		cmocka_unit_test_setup(test_missing, fresh), cmocka_unit_test_setup(test_signals, fresh),
-		cmocka_unit_test_setup(test_we_die, fresh),
+		cmocka_unit_test_setup(test_we_die, fresh), cmocka_unit_test_setup(test_holds, fresh),
+		cmocka_unit_test_setup(test_may_come, fresh),
 	};
 
 	return cmocka_run_group_tests(tests, begin, tmp_teardown);

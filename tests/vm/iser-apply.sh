@@ -6,6 +6,7 @@
 vm_options="--nodes 2 --nics 2 --topology cards"
 . "${top_srcdir:?}/tests/vm/guest.sh"
 . "$top_srcdir/tests/vm/iser.bash"
+need iscsiadm
 
 # ---- made, and made again ----
 
@@ -135,6 +136,33 @@ RFTP_FAULT_ISER=after:EIO:after=9 apply "$tmp/one.json"
 check "a step that fails" test "$status" -eq 1
 check "is undone with those before it" unchanged
 check "and nothing is left of them" nothing_of_ours
+
+# ---- open, and closed ----
+
+modprobe -a iscsi_tcp sd_mod
+mkdir -p /run/lock
+echo "InitiatorName=iqn.2026-01.org.example:stranger" >/etc/iscsi/initiatorname.iscsi
+# In a group of its own: it ends all of its group with itself.
+setsid iscsid -f >"$tmp/iscsid.log" 2>&1 &
+others+=($!)
+stranger() { run iscsiadm -m node -T iqn.2026-01.org.example:node0 -p 10.0.0.1:3260 "$@"; }
+plan one.json one "$(target 0 "" "$(tmpfs 0 0 4)" | sed 's/"initiators": \[\]/"open": true/')"
+apply "$tmp/one.json"
+check "open to anyone" status_is 0
+patience 10 iscsiadm -m node -T iqn.2026-01.org.example:node0 -p 10.0.0.1:3260 -I default -o new >/dev/null 2>&1
+stranger --login
+check "a stranger logs in" status_is 0
+plan one.json one "$(target 0 "{\"name\": \"$me\"}" "$(tmpfs 0 0 4)")"
+apply "$tmp/one.json"
+check "it is not closed while he is in there" one_line 'initiators that it does not name are logged in, and it is to be closed.*--force'
+stranger --logout
+apply "$tmp/one.json"
+check "closed" status_is 0
+stranger --login
+check "the stranger is known no more" not status_is 0
+stop_all
+remove
+check "nothing is left" nothing_of_ours
 
 # ---- a block device, and a file ----
 

@@ -314,7 +314,14 @@ again() { snapshot | grep -v /np/ | diff "$tmp/target" - | comment >"$tmp/diff";
 # The mount hides the portal from rtslib, too.
 check "which has its LUNs, initiators and secrets again" again
 umount "$tpg/np/10.0.0.1:3260" 2>/dev/null
+# Seen as ever, but not to be removed: all in it goes, and then it does not.
+mount --bind "$tpg" "$tpg"
 known=
+refused "a target, of which all but itself can go" busy "$(q delete-target)"
+umount "$tpg"
+known=
+check "its portal takes iSER again" is "$tpg/np/10.0.0.1:3260/iser" 1
+check "it is enabled again" is "$tpg/enable" 1
 works "a LUN gone" "$(q delete-lun '"lun": 3')"
 check "with its mappings" like 'all(i["luns"] == [0] for i in t["'$I'"]["initiators"])'
 works "an initiator gone" "$(q delete-acl "\"initiator\": \"${C}2\"")"

@@ -153,6 +153,22 @@ static int copy_attributes(struct work *w, const struct iser_attribute *from, si
 	return 0;
 }
 
+static int set_attributes(struct work *w, const struct spec_node *own, struct iser_store *s)
+{
+	char name[] = "is_nonrot";
+	const struct iser_attribute still = { .name = name, .value = 1 };
+
+	/* LIO says of any file or RAM that it turns, and who uses such a disk reads it in order. */
+	if (iser_store_forgets(s) &&
+	    copy_attributes(w, &still, 1, &s->attributes, &s->n_attributes))
+		return w->e->code;
+	if (w->each && copy_attributes(w, w->each->lun_attributes, w->each->n_lun_attributes,
+				       &s->attributes, &s->n_attributes))
+		return w->e->code;
+	return own ? copy_attributes(w, own->lun_attributes, own->n_lun_attributes, &s->attributes,
+				     &s->n_attributes) : 0;
+}
+
 static int name_store(struct work *w, const struct iser_target *t, struct iser_store *s)
 {
 	if (asprintf(&s->name, "%s-node%d-disk%u", w->p->name, t->node, s->lun) < 0) {
@@ -194,13 +210,7 @@ static int add_store(struct work *w, struct iser_target *t, const struct spec_no
 	if (from->path && !(s->path = strdup(from->path)))
 		return no_memory(w);
 	note_distance(w, t, from);
-	if (name_store(w, t, s))
-		return w->e->code;
-	if (w->each && copy_attributes(w, w->each->lun_attributes, w->each->n_lun_attributes,
-				       &s->attributes, &s->n_attributes))
-		return w->e->code;
-	return own ? copy_attributes(w, own->lun_attributes, own->n_lun_attributes, &s->attributes,
-				     &s->n_attributes) : 0;
+	return name_store(w, t, s) ? w->e->code : set_attributes(w, own, s);
 }
 
 static int add_stores(struct work *w, struct iser_target *t, const struct spec_node *own)

@@ -92,7 +92,7 @@ plan --secrets "$tmp/secrets" "$tmp/spec"
 check "the manual's example" status_is 0
 check "node 1 has what is for each, and its own" is '[[x["kind"] for x in y["luns"]] for y in t] == [["tmpfs"], ["tmpfs", "block", "file"]]'
 check "written back there" is '[x["write-back"] for x in t[1]["luns"]] == [True, False, True]'
-check "its attributes" is 'all(x["attributes"] == {"emulate_tpu": 1} for x in t[1]["luns"]) and "attributes" not in t[0]["luns"][0]'
+check "its attributes" is '[x["attributes"] for x in t[1]["luns"]] == [{"is_nonrot": 1, "emulate_tpu": 1}, {"emulate_tpu": 1}, {"emulate_tpu": 1}] and t[0]["luns"][0]["attributes"] == {"is_nonrot": 1}'
 check "a portal that no interface has" warned 'no interface that is up has 192.0.2.12'
 cp "$tmp/out" "$tmp/by-file.json"
 run_stdin rftp-iser plan --sysfs "$tmp/two" --addresses "$tmp/addresses" --secrets "$tmp/secrets" - <"$tmp/spec"

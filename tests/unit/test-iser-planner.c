@@ -172,6 +172,29 @@ static void test_devices(void **state)
 	fails("two", two, "[node *]\nfile = /srv/x 1M\n" WHO, "/srv/x: its node is not known");
 }
 
+static bool has_attribute(const struct iser_store *s, const char *name, unsigned value)
+{
+	for (size_t i = 0; i < s->n_attributes; i++)
+		if (!strcmp(s->attributes[i].name, name))
+			return s->attributes[i].value == value;
+	return false;
+}
+
+static void test_turning(void **state)
+{
+	struct planned p = good("two", two, "[node 0]\ntmpfs = 1M\nramdisk = 1M\nfile = /srv/x 1M\n"
+				"[node 1]\ntmpfs = 1M\nlun-attribute = is_nonrot 0\n" WHO);
+	const struct iser_target *t = p.p->targets;
+
+	(void)state;
+	for (unsigned i = 0; i < 2; i++)
+		assert_true(has_attribute(&t[0].stores[i], "is_nonrot", 1));
+	/* Whether its disk turns is not known here. */
+	assert_int_equal(t[0].stores[2].n_attributes, 0);
+	assert_true(has_attribute(&t[1].stores[0], "is_nonrot", 0));
+	clear(&p);
+}
+
 static void test_sections(void **state)
 {
 	struct planned p = good("two", two, "[node *]\ntmpfs = 4M\npolicy = prefer\nwrite = back\n"
@@ -184,12 +207,12 @@ static void test_sections(void **state)
 	(void)state;
 	assert_int_equal(t[0].n_stores, 1);
 	assert_true(t[0].stores[0].write_back);
-	assert_int_equal(t[0].stores[0].attributes[1].value, 2);
+	assert_true(has_attribute(&t[0].stores[0], "b", 2));
 	assert_int_equal(t[1].n_stores, 2);
 	assert_false(t[1].stores[0].write_back);
 	assert_int_equal(t[1].stores[0].policy, ISER_PREFER);
-	assert_int_equal(t[1].stores[0].n_attributes, 2);
-	assert_int_equal(t[1].stores[0].attributes[1].value, 4);
+	assert_int_equal(t[1].stores[0].n_attributes, 3);
+	assert_true(has_attribute(&t[1].stores[0], "b", 4));
 	assert_int_equal(t[1].stores[1].lun, 1);
 	assert_int_equal(t[1].n_attributes, 2);
 	assert_true(noted(&p, "store1-node0-disk0 is written back into memory"));
@@ -545,7 +568,7 @@ int main(void)
 		cmocka_unit_test(test_two),
 		cmocka_unit_test(test_serials),
 		cmocka_unit_test(test_devices),
-		cmocka_unit_test(test_sections),
+		cmocka_unit_test(test_turning), cmocka_unit_test(test_sections),
 		cmocka_unit_test(test_portals),
 		cmocka_unit_test(test_far),
 		cmocka_unit_test(test_one),

@@ -9,6 +9,7 @@
 struct change_options {
 	const char *state_dir;   /* NULL: the default */
 	bool dry, destroy, force;
+	bool keep;               /* remove: it stays known that the plan was applied */
 	const struct stop *stop;
 	iser_say *say;           /* what is done, as it is; dry: what would be */
 	void *arg;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Remove: what the state names goes, and last the state. */
+/* Remove: what the state names goes, and last the state, unless that is kept. */
 #include "iser_setup/change.h"
 
 #include "iser_setup/fault.h"
@@ -31,7 +31,7 @@ static int carry(struct change *c, struct err *e)
 	}
 	if (!r)
 		r = carry_out(&c->carry, &c->steps, &done, e);
-	return r ? r : iser_state_remove(&c->state, e);
+	return r || c->o->keep ? r : iser_state_remove(&c->state, e);
 }
 
 int change_remove(const char *name, const struct change_options *o, struct change_report *r,

@@ -7,7 +7,7 @@
 
 struct tool_change {
 	const char *state;
-	bool dry, destroy, force, json, verbose;
+	bool dry, destroy, force, json, keep, verbose;
 };
 
 #define TOOL_CHANGE(destroy_about, force_about) \

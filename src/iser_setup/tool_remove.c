@@ -12,6 +12,8 @@
 static const struct tool_option options[] = {
 	TOOL_CHANGE("also the files that were made for back stores",
 		    "also while initiators are logged in"),
+	{ "keep-state", TOOL_SWITCH, offsetof(struct tool_change, keep), NULL,
+	  "it stays known that the plan was applied: the host is shut down", 0, 0 },
 	{ 0 },
 };
 

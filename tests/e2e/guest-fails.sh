@@ -34,6 +34,10 @@ run "${guest[@]}" --env NAME "$tmp/bin/script"
 check "a variable without a value" test "$status" -eq 2 -a -s "$tmp/err"
 run "${guest[@]}" --disk "$tmp/nowhere" "$tmp/bin/script"
 check "no such disk" test "$status" -eq 2 -a -s "$tmp/err" -a ! -e "$tmp/nowhere"
+run "${guest[@]}" --keep "$tmp/nowhere" "$tmp/bin/script"
+check "nor one to keep what is written" test "$status" -eq 2 -a -s "$tmp/err" -a ! -e "$tmp/nowhere"
+run "${guest[@]}" --systemd --terminal
+check "systemd on a terminal" test "$status" -eq 2 -a -s "$tmp/err"
 stand_in qemu-system-x86_64 'printf "%s\n" "$@" >"'"$tmp/machine"'"'
 : >"$tmp/e,f"
 run "${guest[@]}" --logs "$tmp/a,b" --wire "listen:$tmp/c,d" --disk "$tmp/e,f" "$tmp/bin/script"

@@ -7,6 +7,8 @@
 #
 # On the host this line starts the guest with the script and ends with its status; in the
 # guest it goes on, with this build's programs in PATH, tests/e2e/lib.sh and tests/vm/net.sh.
+# With vm_boots=N it is started N times, with what it has written kept, until a test fails; VM_BOOT
+# counts. The script ends with finish each time; cut_power before that ends the guest by that.
 
 if [ -z "${RFTP_GUEST:-}" ]; then
 	if ! "${top_builddir:?}/rftp" --version | grep -q '+rdma'; then
@@ -21,10 +23,50 @@ if [ -z "${RFTP_GUEST:-}" ]; then
 		*) echo "$path" ;;
 		esac
 	}
-	# shellcheck disable=SC2086,SC2154 # words; set by who sources this
-	"$top_srcdir/tests/vm/run" $vm_options --env RFTP_GUEST=1 \
-		--env "top_srcdir=$(seen_in_guest "$top_srcdir")" \
-		--env "top_builddir=$(seen_in_guest "$top_builddir")" -- "$0" "$@"
+	# guest OPTION... -- ARGUMENT...
+	guest() {
+		# shellcheck disable=SC2086,SC2154 # words; set by who sources this
+		"$top_srcdir/tests/vm/run" $vm_options --env RFTP_GUEST=1 \
+			--env "top_srcdir=$(seen_in_guest "$top_srcdir")" \
+			--env "top_builddir=$(seen_in_guest "$top_builddir")" "$@"
+	}
+	# The lines of several guests are those of one test.
+	one_test() {
+		local line n=0 skipped=
+		while IFS= read -r line; do
+			case $line in
+			"1..0 # SKIP"*) skipped=1 ;;
+			1..[1-9]*) continue ;;
+			esac
+			if [[ $line =~ ^((not )?ok )[0-9]+(.*) ]]; then
+				n=$((n + 1))
+				line=${BASH_REMATCH[1]}$n${BASH_REMATCH[3]}
+			fi
+			printf '%s\n' "$line"
+		done
+		[ -n "$skipped" ] || [ $n -eq 0 ] || echo "1..$n"
+	}
+	# guests N ARGUMENT...: one after another, until a test fails
+	guests() (
+		kept=$(mktemp "${TMPDIR:-/tmp}/rftp-vm-keep.XXXXXX") || exit 1
+		trap 'rm -f "$kept" "$kept.out"' EXIT
+		trap 'exit 143' INT TERM HUP
+		truncate -s 4G "$kept" && mkfs.ext4 -q "$kept" || exit 1
+		for ((boot = 1, ended = 0; boot <= $1 && ended == 0; boot++)); do
+			echo "# start $boot"
+			guest --keep "$kept" --env "VM_BOOT=$boot" -- "${@:2}" | tee "$kept.out"
+			ended=${PIPESTATUS[0]}
+			! grep -q -e '^not ok' -e '^1\.\.0' "$kept.out" || break
+		done > >(one_test)
+		wait $!
+		exit "$ended"
+	)
+	PATH=$PATH:/usr/sbin:/sbin
+	if [ -n "${vm_boots:-}" ]; then
+		guests "$vm_boots" "$0" "$@"
+	else
+		guest -- "$0" "$@"
+	fi
 	status=$?
 	if [ "$status" = 77 ]; then
 		echo "1..0 # SKIP no QEMU or no Debian kernel here"
@@ -37,6 +79,9 @@ PATH=$top_builddir:$PATH
 TMPDIR=/dev/shm
 . "$top_srcdir/tests/e2e/lib.sh"
 . "$top_srcdir/tests/vm/net.sh"
+
+# The guest is to end without being shut down, when the script has: nothing more is written.
+cut_power() { : >/run/rftp-vm-cut; }
 
 # Emulated processors are slow.
 slow=5

@@ -1,0 +1,97 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# A storage host in a line: of the memory of each NUMA node a tmpfs bound to it (mpol=bind), served
+# by iSER as a target of its own, through the network card of that node.
+#
+#   scripts/iser-target.sh --size SIZE --initiator IQN [OPTION...]
+#   scripts/iser-target.sh --down [--name NAME] [--force]
+#
+#   --size SIZE      of each node's tmpfs: 16G
+#   --initiator IQN  a host that may log in, as its /etc/iscsi/initiatorname.iscsi has it; may be
+#                    repeated. Each gets a CHAP secret, in /etc/rftp-iser
+#   --name NAME      of the plan (the host's)
+#   --iqn PREFIX     what the targets' names begin with: iqn.2026-01.org.example
+#   --node LIST      only these nodes
+#   --tcp            plain iSCSI where no card has RDMA
+#   --down           take it all away, and what the memory holds; plan and secrets stay
+#   --force          also while initiators are logged in
+#   --help           this text
+#
+# The plan is /etc/rftp-iser/NAME.json: rftp-iser applies and verifies it. The last line that is
+# printed is to be run on the other host. More (disks, files, other addresses) by rftp-iser itself:
+# rftp-iser(8). Status: 0; 1 when it could not be done; 2 for wrong arguments.
+
+set -u
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd) || exit 1
+dir=/etc/rftp-iser
+size='' name='' down='' force=()
+words=() initiators=()
+
+say() { echo "scripts/iser-target.sh: $*" >&2; }
+die() { say "$*"; exit 1; }
+usage() { sed -n '3,23s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
+wrong() { say "$*; --help tells more"; exit 2; }
+
+while [ $# -gt 0 ]; do
+	case $1 in
+	--size | --initiator | --name | --iqn | --node) [ $# -gt 1 ] || wrong "$1 needs a value" ;;
+	esac
+	case $1 in
+	--size) size=$2; shift ;;
+	--initiator) initiators+=("$2"); shift ;;
+	--name) name=$2; shift ;;
+	--iqn | --node) words+=("$1" "$2"); shift ;;
+	--tcp) words+=("$1") ;;
+	--down) down=1 ;;
+	--force) force=(--force) ;;
+	-h | --help) usage; exit 0 ;;
+	*) wrong "'$1' is not known" ;;
+	esac
+	shift
+done
+
+# Beside it, in a tree that was built where its source is, or installed.
+find_iser() {
+	command -v "$here/rftp-iser" || command -v "$here/../rftp-iser" || command -v rftp-iser
+}
+iser=$(find_iser) || die "there is no rftp-iser: build it, and make install"
+# In that tree the part of it that changes LIO is where it was written.
+[ "$iser" != "$here/../rftp-iser" ] ||
+	export RFTP_ISER_LIO="${RFTP_ISER_LIO:-$here/../src/iser_setup/rftp-iser-lio}"
+
+[ -n "$name" ] || { name=$(uname -n) && name=${name%%.*}; }
+plan=$dir/$name.json
+
+if [ -n "$down" ]; then
+	[ ${#words[@]} -eq 0 ] && [ ${#initiators[@]} -eq 0 ] && [ -z "$size" ] ||
+		wrong "--down takes --name and --force alone"
+	"$iser" remove "${force[@]}" "$name"
+	exit
+fi
+
+[ -n "$size" ] || wrong "--size: how much of each node's memory?"
+[ ${#initiators[@]} -gt 0 ] || wrong "--initiator: who may log in?"
+[ ${#force[@]} -eq 0 ] || wrong "--force goes with --down"
+[ "$(id -u)" -eq 0 ] || die "run as root"
+
+# What somebody has changed in the plan is not to be lost.
+(umask 077 && mkdir -p $dir) || exit 1
+new=$(mktemp "$dir/.plan.XXXXXX") || exit 1
+trap 'rm -f "$new"' EXIT
+"$iser" plan --name "$name" --tmpfs "$size" --policy bind --chap generate --secrets $dir \
+	"${initiators[@]/#/--initiator=}" "${words[@]}" --force --out "$new" || exit 1
+if [ -e "$plan" ] && ! cmp -s "$new" "$plan"; then
+	die "$plan is another plan: apply that one (rftp-iser apply $plan), remove it, or take another --name"
+fi
+mv "$new" "$plan" || exit 1
+
+"$iser" apply "$plan" || exit 1
+"$iser" verify "$name" || exit 1
+
+echo
+echo "To have it so at every start: systemctl enable rftp-iser@$name"
+for initiator in "${initiators[@]}"; do
+	echo "On the host of $initiator, as root:"
+	echo "mkdir -p -m 700 $dir && scp -p root@$(uname -n):'$dir/{$name.json,$initiator.chap}' $dir/ && scripts/iser-initiator.sh --plan $plan"
+done

@@ -1,0 +1,55 @@
+#!/bin/bash
+# scripts/iser-target.sh and iser-initiator.sh: what they refuse, and that what rftp-iser says comes
+# through. What they do is for the guest's test, tests/vm/iser-scripts.sh. TAP.
+
+. "${top_srcdir:?}/tests/e2e/lib.sh"
+export RFTP_ISER_STATE=$tmp/state
+me=iqn.2026-01.org.example:me
+
+target() { run "$top_srcdir/scripts/iser-target.sh" "$@"; }
+initiator() { run "$top_srcdir/scripts/iser-initiator.sh" "$@"; }
+# fails STATUS TEXT: with one line
+fails() { status_is "$1" && [ "$(wc -l <"$tmp/err")" -eq 1 ] && [ ! -s "$tmp/out" ] && grep -qF -e "$2" "$tmp/err"; }
+
+for script in target initiator; do
+	$script --help
+	check "$script: --help" test "$status" -eq 0 -a ! -s "$tmp/err"
+	check "$script: tells its options" grep -q '^  --down ' "$tmp/out"
+	check "$script: all of its text" test "$(tail -n 1 "$tmp/out" | grep -c 'wrong arguments\.$')" -eq 1
+	$script --nonsense
+	check "$script: an unknown option" fails 2 "'--nonsense' is not known"
+done
+target
+check "target: no size" fails 2 "--size: how much"
+target --size
+check "target: a size without a value" fails 2 "--size needs a value"
+target --size 1G
+check "target: nobody who may log in" fails 2 "--initiator: who may log in?"
+target --size 1G --initiator $me --force
+check "target: --force is for --down" fails 2 "--force goes with --down"
+target --down --size 1G
+check "target: --down takes no size" fails 2 "--down takes --name and --force alone"
+initiator
+check "initiator: no address" fails 2 "an address of the storage host, or --plan?"
+initiator --mount
+check "initiator: a directory is missing" fails 2 "--mount needs a value"
+initiator --down --mkfs
+check "initiator: --down makes no filesystem" fails 2 "--down takes --mount"
+if is_root; then
+	# Of rtslib or numactl there may be none here.
+	RFTP_ISER_LIO=$top_srcdir/src/iser_setup/rftp-iser-lio target --down --name nowhere
+	check "target: rftp-iser is called" status_is 1
+	check "target: what it says comes through" grep -q '^rftp-iser: ' "$tmp/err"
+	initiator --plan "$tmp/nowhere.json"
+	check "initiator: what rftp-iser says comes through" fails 1 "nowhere.json: No such file"
+fi
+
+# Found beside it, as where the source was built in place.
+mkdir -p "$tmp/tree/scripts"
+cp "$top_srcdir"/scripts/iser-*.sh "$tmp/tree/scripts"
+run env PATH=/usr/bin:/bin "$tmp/tree/scripts/iser-target.sh" --down
+check "no rftp-iser" fails 1 "there is no rftp-iser"
+ln -s "$(command -v rftp-iser)" "$tmp/tree/rftp-iser"
+run env PATH=/usr/bin:/bin "$tmp/tree/scripts/iser-target.sh" --down --name nowhere
+check "found in the tree" grep -q '^rftp-iser: ' "$tmp/err"
+finish

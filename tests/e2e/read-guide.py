@@ -1,0 +1,243 @@
+#!/usr/bin/env python3
+# read-guide.py GUIDE WHAT: what a guide in Markdown has, for guide.sh. WHAT is one of
+#   commands         each command of its blocks, one per line, as "HOST PROMPT COMMAND"
+#   output COMMAND   what it says that this command prints
+#   file PATH        the configuration file of this path that it has
+#   files            the paths of all of them
+#   options HELP     of commands and of `code`, options that are not in the help of their program,
+#                    or whose value is not; HELP is a directory with the help of each
+#   programs         the programs, with their commands, whose options are looked up
+#   texts SRC        what it quotes of messages, as far as no string in SRC's sources fits
+#   links TOP        files and manuals' sections that are not there
+import os, re, shlex, sys
+
+PROGRAMS = ("rftp", "rftpd", "rftp-iser", "rftp-numa")
+WITH_COMMANDS = ("rftp", "rftp-iser", "rftp-numa")
+PROMPT = re.compile(r" *(?P<host>all|(?:store|dtn)\d)(?P<prompt>[#$]) (?P<command>.*)")
+
+text = open(sys.argv[1]).read()
+what, more = sys.argv[2], sys.argv[3:]
+
+
+def blocks():
+    """(its language, its lines) of each fenced block."""
+    for match in re.finditer(r"^ *```(\S*)\n(.*?)^ *```$", text, re.M | re.S):
+        yield match[1], match[2].splitlines()
+
+
+def commands():
+    """(host, prompt, command, what it prints) of each command."""
+    for language, lines in blocks():
+        if language:
+            continue
+        found = None
+        rest = iter(lines)
+        for line in rest:
+            match = PROMPT.fullmatch(line)
+            if not match:
+                if found:
+                    found[3].append(line)
+                continue
+            if found:
+                yield tuple(found)
+            command = match["command"]
+            while command.endswith("\\"):
+                command = command[:-1].rstrip() + " " + next(rest).strip()
+            found = [match["host"], match["prompt"], command, []]
+        if found:
+            yield tuple(found)
+
+
+def files():
+    """The configuration files, by path: that is their first line, behind a #."""
+    return {lines[0][2:]: lines for language, lines in blocks() if language}
+
+
+def prose():
+    return re.sub(r"^ *```.*?^ *```$", "", text, flags=re.M | re.S)
+
+
+def spans():
+    """`code` in the prose."""
+    return [" ".join(span.split()) for span in re.findall(r"`([^`]+)`", prose())]
+
+
+# ---- options -------------------------------------------------------------------------
+
+def uses(command):
+    """(program with its command, words behind it) for each of ours in a line of the shell."""
+    words = []
+    for word in shlex.split(command.replace("$(", "; ").replace(")", " "), comments=False):
+        words += ["|"] if word in ("|", ";", "&&", "||") else \
+            [word.rstrip(";"), "|"] if word.endswith(";") else [word]
+    at = 0
+    while at < len(words):
+        end = words.index("|", at) if "|" in words[at:] else len(words)
+        one = words[at:end]
+        at = end + 1
+        if not one:
+            continue
+        name = one[0].removeprefix("/usr/local/bin/")
+        if name.startswith("scripts/"):
+            yield name, one[1:]
+        elif name in PROGRAMS:
+            has = name in WITH_COMMANDS and len(one) > 1 and not one[1].startswith("-")
+            yield name + (" " + one[1] if has else ""), one[1 + has:]
+
+
+def all_uses():
+    lines = [c[2] for c in commands()]
+    lines += [span for span in spans() if re.match(r"(rftp|scripts/)", span)]
+    for lines_of in files().values():
+        joined = "\n".join(lines_of).replace("\\\n", " ")
+        lines += re.findall(r"^Exec\w+=(.*)$", joined, re.M)
+        lines += re.findall(r"^LOGIN=\"(.*)\"$", joined.replace('="', '="rftp-iser login '), re.M)
+    for line in lines:
+        yield from uses(line)
+
+
+def options_of(help_text):
+    """{option: values or None} of a help."""
+    found = {}
+    for match in re.finditer(r"(?<![\w-])(--?[a-zA-Z0-9][\w-]*)(?: ([a-z]+(?:\|[a-z]+)+)(?= |$))?",
+                             help_text, re.M):
+        values = match[2].split("|") if match[2] else None
+        found[match[1]] = values or found.get(match[1])
+    return found
+
+
+def read_help(directory, program):
+    return options_of(open(os.path.join(directory, program.replace("/", "_"))).read())
+
+
+def wrong_options(directory):
+    known = {}
+    for program, words in all_uses():
+        options = known.setdefault(program, read_help(directory, program))
+        for word, behind in zip(words, words[1:] + [""]):
+            if not re.match(r"--?[A-Za-z]", word):
+                continue
+            if word not in options:
+                yield "%s: %s" % (program, word)
+            elif options[word] and behind not in options[word]:
+                yield "%s: %s %s" % (program, word, behind)
+    everywhere = {}
+    for name in os.listdir(directory):
+        everywhere.update(read_help(directory, name))
+    for span in spans():
+        if span.startswith("--"):
+            option, _, value = span.partition(" ")
+            if option not in everywhere:
+                yield option
+            elif everywhere[option] and value and value not in everywhere[option]:
+                yield span
+
+
+# ---- messages ------------------------------------------------------------------------
+
+def strings(top):
+    """The strings in the sources, those that stand beside each other made one."""
+    for folder, _, names in os.walk(top):
+        for name in names:
+            if name.endswith((".c", ".h")):
+                source = open(os.path.join(folder, name)).read()
+                source = re.sub(r'"\s*\n?\s*(?:PRIu64|PRId64)\s*\n?\s*"', "%s", source)
+                source = re.sub(r'(?<!\\)"\s+"', "", source)
+                for match in re.finditer(r'"((?:[^"\\\n]|\\.)*)"', source):
+                    yield match[1].replace('\\"', '"').replace("\\n", "")
+
+
+# A conversion of printf's. What it stands for is not looked at.
+CONVERSION = re.compile(r"(%[-+ #0-9.*]*(?:hh|h|ll|l|z)?[a-zA-Z%])")
+
+
+def fits(said, template):
+    parts = CONVERSION.split(template)
+    if sum(len(part) for part in parts[::2]) < 10:
+        return said == template
+    return re.fullmatch("".join(".*" if k % 2 else re.escape(part)
+                                for k, part in enumerate(parts)), said)
+
+
+def quoted():
+    """(text, whole): lines that programs print, and parts of them in tables."""
+    for _, _, command, output in commands():
+        if command.startswith("rftp-iser plan"):
+            continue  # compared with what it prints
+        for line in output:
+            match = re.match(r"(?:rftp(?:d|-iser|-numa)?: |.*info: )(.*)", line)
+            if match:
+                yield match[1], True
+    for table in re.findall(r"^\| it says \|.*\n\|-.*\n((?:\|.*\n)+)", text, re.M):
+        for cell in re.findall(r"^\| `([^`]+)`", table, re.M):
+            yield cell, False
+
+
+def strange_texts(top):
+    known = set(strings(top))
+    for said, whole in quoted():
+        if whole:
+            good = any(fits(said, template) for template in known)
+        else:
+            parts = [part.strip() for part in said.split("...")]
+            good = any(all(part in template for part in parts) for template in known)
+        if not good:
+            yield said
+
+
+# ---- links ---------------------------------------------------------------------------
+
+def heads(page):
+    """The sections of a manual page, and parts of them."""
+    return {line.split(" ", 1)[1].strip('"\n') for line in open(page)
+            if line.startswith((".Sh ", ".Ss "))}
+
+
+def missing(top):
+    here = os.path.dirname(os.path.abspath(sys.argv[1]))
+    for link in re.findall(r"\]\(([^)#]+)", text):
+        if "://" not in link and not os.path.exists(os.path.join(here, link)):
+            yield link
+    paths = re.findall(r"(?<![\w/.-])((?:scripts|bench|man|docs|tests)/[\w.-]+[\w])", text)
+    for path in sorted(set(paths)):
+        if not os.path.exists(os.path.join(top, path)):
+            yield path
+    for unit in sorted(set(re.findall(r"\b(rftp[a-z-]*@)store1", text))):
+        if not os.path.exists(os.path.join(top, "systemd", unit + ".service.in")):
+            yield unit
+    flat = " ".join(prose().split())
+    for name, number, section in re.findall(
+            r"(rftp[\w.-]*)\((\d)\)(?:, ([A-Z]{2,}(?: [A-Z]+)*))?", flat):
+        page = os.path.join(top, "man", "%s.%s" % (name, number))
+        if not os.path.exists(page):
+            yield "%s(%s)" % (name, number)
+        elif section and section not in heads(page):
+            yield "%s(%s), %s" % (name, number, section)
+    tuning = heads(os.path.join(top, "man", "rftp.1"))
+    for part in re.findall(r"“([^”]+)”", flat):
+        if part[0].isupper() and part not in tuning and part != "Synced":
+            yield "“%s”" % part
+
+
+if what == "commands":
+    for host, prompt, command, _ in commands():
+        print(host, prompt, command)
+elif what == "output":
+    for _, _, command, output in commands():
+        if command == more[0]:
+            print("\n".join(output))
+            break
+elif what == "files":
+    print("\n".join(files()))
+elif what == "file":
+    print("\n".join(files()[more[0]]))
+elif what == "programs":
+    print("\n".join(sorted({program for program, _ in all_uses()})))
+elif what == "options":
+    print("\n".join(wrong_options(more[0])), end="")
+elif what == "texts":
+    print("\n".join(strange_texts(more[0])), end="")
+elif what == "links":
+    print("\n".join(missing(more[0])), end="")
+else:
+    sys.exit("what?")

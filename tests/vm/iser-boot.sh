@@ -1,0 +1,166 @@
+#!/bin/bash
+# The units of rftp-iser, as systemd runs them: three starts of one host. What it serves is there
+# again after each, and so is the disk that it has of itself; after the first it is shut down while
+# an initiator is logged in, after the second its power is cut. TAP.
+
+if [ -z "${RFTP_GUEST:-}" ]; then
+	stage=$(mktemp -d "${TMPDIR:-/tmp}/rftp-iser-boot.XXXXXX") || exit 99
+	trap 'rm -rf "$stage"' EXIT
+	PATH=$PATH:/usr/sbin:/sbin
+	truncate -s 256M "$stage/disk" && mkfs.ext4 -q -L srv "$stage/disk" &&
+		env -u MAKEFLAGS -u MFLAGS make -s -C "${top_builddir:?}" DESTDIR="$stage/root" \
+			install >"$stage/log" 2>&1 || { cat "$stage/log" >&2; exit 99; }
+	# shellcheck disable=SC2034 # for guest.sh
+	vm_options="--systemd --nodes 2 --nics 1 --topology self --disk $stage/disk --env stage=/host$stage"
+fi
+# shellcheck disable=SC2034 # for guest.sh
+vm_boots=3
+. "${top_srcdir:?}/tests/vm/guest.sh"
+
+need iscsiadm iscsid numactl udevadm mkfs.ext4
+/usr/bin/python3 -c 'import rtslib_fb' 2>/dev/null || skip_all "rtslib is missing"
+PATH=${PATH#*:} # the installed ones
+# shellcheck disable=SC2034 # for lib.sh
+limit=120
+me=iqn.2026-01.org.example:me
+plan=/etc/rftp-iser/store.json
+unit=rftp-iser@store.service
+group=/sys/kernel/config/target/iscsi/iqn.2026-01.org.example:store-node0/tpgt_1
+memory=$(echo /run/rftp-iser/*/disk.img)
+
+has() { grep -q -e "$1" "$tmp/out"; }
+told() { grep -q -e "$1" "$tmp/err"; }
+said() { journalctl --no-pager -o cat "$@" >"$tmp/said"; }
+has_said() { grep -q -e "$1" "$tmp/said" || { tail -n 12 "$tmp/said" | comment; false; }; }
+active() { systemctl -q is-active "$1" || { systemctl --no-pager -l status "$1" | comment; false; }; }
+served() { [ "$(cat $group/enable $group/np/10.0.0.1:3260/iser 2>/dev/null | xargs)" = "1 1" ]; }
+sessions() { ls /sys/class/iscsi_session 2>/dev/null | wc -l; }
+# What follows would say nothing new.
+or_end() { "$@" || finish; }
+right() { run rftp-iser verify store && { [ "$status" -eq 0 ] || { grep WRONG "$tmp/out" | comment; false; }; }; }
+
+# ---- the first start: all is made ----
+
+if [ "$VM_BOOT" = 1 ]; then
+	cp -a "$stage/root/." /
+	mkdir -p /srv /far
+	echo 'LABEL=srv /srv ext4 defaults 0 0' >>/etc/fstab
+	echo "InitiatorName=$me" >/etc/iscsi/initiatorname.iscsi
+	systemctl daemon-reload
+	check "the unit is found where make install puts it" systemctl -q cat $unit
+	check "a disk for files" systemctl start srv.mount
+	run rftp-iser plan --name store --iqn iqn.2026-01.org.example --node 0 --tmpfs 16M \
+		--file /srv/disk.img:64M --write back --initiator $me --chap generate --out $plan
+	or_end check "a plan with memory and a file" status_is 0
+	run systemctl enable --now $unit
+	check "enabled, and started" status_is 0
+	or_end check "active" active $unit
+	check "it serves by iSER" served
+	check "all is as planned" right
+	memory=$(echo /run/rftp-iser/*/disk.img)
+	check "the host sees the tmpfs" test -s "$memory"
+	echo remembered | dd of="$memory" conv=notrunc status=none
+
+	sed 's/10.0.0.1/10.0.0.2/' $plan >/etc/rftp-iser/other.json
+	run systemctl start rftp-iser@other
+	said -u rftp-iser@other
+	check "a unit of another name than the plan's fails" status_is 1
+	check "and says why" has_said 'the plan is called store, not other'
+	rm /etc/rftp-iser/other.json
+
+	/usr/bin/python3 -c 'import json, sys
+p = json.load(open(sys.argv[1]))
+p["targets"][0]["luns"].append({"lun": 9, "name": "ram", "kind": "ramdisk", "size": 1 << 20,
+	"serial": "00000000-0000-4000-8000-000000000001"})
+json.dump(p, open(sys.argv[1], "w"))' $plan
+	run systemctl reload $unit
+	check "reloaded with a LUN more" test "$status" -eq 0 -a -e $group/lun/lun_9
+	check "what memory held is there" grep -q remembered "$memory"
+
+	mkdir /etc/systemd/system/$unit.d
+	printf '[Service]\nExecStartPre=-/bin/sh -c "%s status store >/run/before"\n' \
+		"$(command -v rftp-iser)" >/etc/systemd/system/$unit.d/test.conf
+	# CHAP at half of the speed: see tests/vm/iser-login.sh.
+	mkdir -p /etc/systemd/system/rftp-iser-login@store.service.d
+	cat >/etc/systemd/system/rftp-iser-login@store.service.d/test.conf <<-END
+		[Unit]
+		After=$unit
+		[Service]
+		Environment="LOGIN=--tune --wait 120"
+		ExecStartPre=/bin/sh -c 'echo 0 >/sys/devices/system/cpu/cpu1/online'
+		ExecStartPost=/bin/sh -c 'echo 1 >/sys/devices/system/cpu/cpu1/online'
+	END
+	run systemctl enable --now rftp-iser-login@store
+	check "the initiator's unit" status_is 0
+	said -u rftp-iser-login@store
+	comment <"$tmp/said"
+	or_end check "logs in" active rftp-iser-login@store
+	disk=$(awk '/^\/dev/ { at = $1 } /^ *disk +64/ { print at }' "$tmp/said")
+	run mkfs.ext4 -q -L far "$disk"
+	check "a filesystem on the file's LUN" status_is 0
+	echo 'LABEL=far /far ext4 _netdev,nofail 0 0' >>/etc/fstab
+	systemctl daemon-reload
+	check "mounted" systemctl start far.mount
+	echo kept >/far/first
+	systemctl stop far.mount
+
+	systemctl stop $unit
+	said -u $unit
+	check "while somebody is logged in it is not stopped" served
+	check "which is said" has_said "$me is logged in"
+	run systemctl start $unit
+	check "started again, nothing changes" grep -q remembered "$memory"
+	# By targetcli, say: it has the target, too, and a directory in /run that will not be there.
+	mkdir -p /etc/rtslib-fb-target
+	targetctl save >"$tmp/out" 2>&1
+	check "the distribution saves it, too" grep -q store-node0 /etc/rtslib-fb-target/saveconfig.json
+	ln -sf /lib/systemd/system/rtslib-fb-targetctl.service /etc/systemd/system/multi-user.target.wants/
+	# So that nothing is left to be flushed through a session that is ended at the other side.
+	for one in /sys/class/iscsi_session/*/device/target*/*/delete; do echo 1 >"$one"; done
+	# Until then: an initiator that is not shut down first.
+	mkdir -p /run/systemd/system/rftp-iser-login@store.service.d
+	printf '[Service]\nExecStop=\n' >/run/systemd/system/rftp-iser-login@store.service.d/stay.conf
+	systemctl daemon-reload
+	check "somebody is logged in at the end" test "$(sessions)" -eq 1
+	finish
+fi
+
+# ---- the second and the third: it is there again ----
+
+said -u $unit -b
+comment <"$tmp/said"
+or_end check "up by itself" active $unit
+check "it serves by iSER" served
+check "all is as planned" right
+check "what memory held is gone" not grep -q remembered "$memory"
+check "which it has said" has_said 'node0-disk0: what it held is gone'
+check "and so had status" grep -q 'before this host was started again: what tmpfs and ramdisks held is gone' /run/before
+check "the initiator has logged in" active rftp-iser-login@store
+check "and its disk is mounted" patience 10 systemctl -q is-active far.mount
+check "with what was written" grep -q kept /far/first
+
+if [ "$VM_BOOT" = 2 ]; then
+	said -u rtslib-fb-targetctl -b
+	comment <"$tmp/said"
+	rm /etc/systemd/system/multi-user.target.wants/rtslib-fb-targetctl.service
+	said -u $unit -b -1
+	check "the initiator has not kept the host from shutting down" has_said '^store is removed'
+	check "the file's disk was unmounted" test -z "$(journalctl -q -b -1 -u srv.mount -p err --no-pager)"
+	echo remembered | dd of="$memory" conv=notrunc status=none
+	sync
+	echo kept >/far/second
+	sync -f /far/second
+	cut_power
+	finish
+fi
+
+check "what the initiator had flushed was kept" grep -q kept /far/second
+run systemctl stop far.mount rftp-iser-login@store
+check "unmounted, and logged out" test "$(sessions)" -eq 0
+run systemctl stop $unit
+check "stopped" test "$status" -eq 0 -a "$(systemctl is-active $unit)" = inactive
+check "no target is left" test ! -e $group
+check "nor a mount" not grep -q /run/rftp-iser /proc/mounts
+check "nor a plan" test "$(rftp-iser status store 2>&1 >/dev/null | wc -l)" -eq 1
+check "the file is there" test -s /srv/disk.img
+finish

@@ -2,6 +2,8 @@
 /* Targets with their LUNs, addresses and attributes. */
 #include "iser_setup/maker.h"
 
+#include "iser_setup/facts.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,10 +32,10 @@ bool target_ours(const struct maker *m, const char *iqn, size_t plans)
 static bool is_to_close(const struct maker *m, const struct iser_target *want,
 			const struct lio_target *there)
 {
+	const char *name = fixed_attributes[FIXED_GENERATE];
 	unsigned long long open;
 
-	return !want->open && !m->a->look->attribute(there->dir, "generate_node_acls", &open) &&
-	       open;
+	return !want->open && !m->a->look->attribute(there->dir, name, &open) && open;
 }
 
 /* With the portal group that ours have; NULL: it is not there, or not to stay, or only a part of
@@ -192,21 +194,17 @@ static json_t *delete_portal(const char *iqn, const char *address, unsigned port
 
 /* ---- attributes ---- */
 
-#define FIXED 4u
-
 /* What a plan decides by other words than attributes. */
-static void fixed_attributes(const struct iser_target *t, struct iser_attribute out[FIXED])
+static void fixed_of(const struct iser_target *t, struct iser_attribute out[FIXED_ATTRIBUTES])
 {
-	static char *const names[FIXED] = {
-		(char *)"authentication", (char *)"generate_node_acls",
-		(char *)"demo_mode_write_protect", (char *)"cache_dynamic_acls",
-	};
-	const unsigned long long values[FIXED] = {
-		t->n_initiators && t->initiators[0].chap.user, t->open, !t->open, t->open,
+	const unsigned long long values[FIXED_ATTRIBUTES] = {
+		[FIXED_AUTHENTICATION] = t->n_initiators && t->initiators[0].chap.user,
+		[FIXED_GENERATE] = t->open, [FIXED_PROTECT] = !t->open, [FIXED_CACHE] = t->open,
 	};
 
-	for (unsigned i = 0; i < FIXED; i++)
-		out[i] = (struct iser_attribute){ .name = names[i], .value = values[i] };
+	for (unsigned i = 0; i < FIXED_ATTRIBUTES; i++)
+		out[i] = (struct iser_attribute){ .name = (char *)(uintptr_t)fixed_attributes[i],
+						  .value = values[i] };
 }
 
 static void set_attributes(struct maker *m, const char *iqn, const struct iser_attribute *list,
@@ -271,7 +269,7 @@ static void take_lun(struct maker *m, const struct lio_target *t, const struct l
 static void take_target(struct maker *m, const struct iser_target *ours,
 			const struct lio_target *t, const char *why)
 {
-	struct iser_attribute fixed[FIXED];
+	struct iser_attribute fixed[FIXED_ATTRIBUTES];
 
 	target_disturbed(m, t, why);
 	if (t->enabled)
@@ -283,8 +281,8 @@ static void take_target(struct maker *m, const struct iser_target *ours,
 		acl_take(m, t, &t->acls[i]);
 	for (size_t i = 0; i < t->n_luns; i++)
 		take_lun(m, t, &t->luns[i]);
-	fixed_attributes(ours, fixed);
-	undo_attributes(m, fixed, FIXED, t);
+	fixed_of(ours, fixed);
+	undo_attributes(m, fixed, FIXED_ATTRIBUTES, t);
 	undo_attributes(m, ours->attributes, ours->n_attributes, t);
 	maker_add(m, target_request("delete-target", t->iqn),
 		  target_request("create-target", t->iqn), "delete the target %s", t->iqn);
@@ -426,13 +424,13 @@ static void make_portals(struct maker *m, const struct iser_target *t,
 static void make_target(struct maker *m, const struct iser_target *t,
 			const struct lio_target *there)
 {
-	struct iser_attribute fixed[FIXED];
+	struct iser_attribute fixed[FIXED_ATTRIBUTES];
 
 	if (!there)
 		maker_add(m, target_request("create-target", t->iqn),
 			  target_request("delete-target", t->iqn), "create the target %s", t->iqn);
-	fixed_attributes(t, fixed);
-	set_attributes(m, t->iqn, fixed, FIXED, there);
+	fixed_of(t, fixed);
+	set_attributes(m, t->iqn, fixed, FIXED_ATTRIBUTES, there);
 	set_attributes(m, t->iqn, t->attributes, t->n_attributes, there);
 	if (there)
 		note_dropped(m, t);

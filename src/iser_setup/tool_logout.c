@@ -178,18 +178,31 @@ static int look_above(const struct leaving *l, const char *disk, struct holders_
 	return r;
 }
 
+/* Others may have sessions with the same target, by another way: what is theirs is not looked at,
+ * and not taken for ours. */
+static const struct session *session_of(const struct leaving *l, const struct kept_session *s)
+{
+	return sessions_at(&l->there, s->iqn, &s->portal, s->transport);
+}
+
 typedef int disk_fn(struct leaving *l, const char *disk, struct err *e);
+
+static int disks_of(struct leaving *l, const struct kept_session *kept, disk_fn *fn, struct err *e)
+{
+	const struct session *s = session_of(l, kept);
+	int r = 0;
+
+	for (size_t i = 0; s && !r && i < s->n_disks; i++)
+		r = fn(l, s->disks[i].name, e);
+	return r;
+}
 
 static int each_disk(struct leaving *l, disk_fn *fn, struct err *e)
 {
 	int r = 0;
 
-	for (size_t i = 0; !r && i < l->n_out; i++) {
-		const struct session *s = sessions_find(&l->there, l->out[i].iqn);
-
-		for (size_t k = 0; s && !r && k < s->n_disks; k++)
-			r = fn(l, s->disks[k].name, e);
-	}
+	for (size_t i = 0; !r && i < l->n_out; i++)
+		r = disks_of(l, &l->out[i], fn, e);
 	return r;
 }
 
@@ -226,11 +239,13 @@ static int stop_above(struct leaving *l, const char *disk, struct err *e)
 
 /* ---- out ---- */
 
+/* Looked at once more, for those before it have taken their time. */
 static int leave(struct leaving *l, const struct kept_session *s, struct err *e)
 {
-	int r = sessions_find(&l->there, s->iqn) ?
-		initiator_logout(s->iqn, &s->portal, s->transport, &l->stop, e) : 0;
+	int r = disks_of(l, s, check_disk, e);
 
+	if (!r && session_of(l, s))
+		r = initiator_logout(s->iqn, &s->portal, s->transport, &l->stop, e);
 	if (!r && s->record)
 		r = initiator_forget(s->iqn, &s->portal, s->transport, &l->stop, e);
 	if (r)
@@ -246,7 +261,10 @@ static int leave_all(struct leaving *l, struct err *e)
 
 	/* udev has a look into what has just been closed, and would be taken for its user. */
 	run_settle(&l->stop, SETTLE_SECONDS);
-	r = each_disk(l, check_disk, e);
+	sessions_clear(&l->there);
+	r = sessions_read(NULL, &l->there, e);
+	if (!r)
+		r = each_disk(l, check_disk, e);
 	if (!r)
 		r = each_disk(l, stop_above, e);
 	for (size_t i = 0; !r && i < l->n_out; i++)

@@ -16,17 +16,30 @@
 
 /* ---- sessions ---- */
 
+/* The disk's page of its serial, as a target sends it. */
+static void put_serial(const char *top, const char *device, const char *serial)
+{
+	char page[64] = { 0, (char)0x80, 0, (char)strlen(serial) }, path[9000];
+
+	snprintf(path, sizeof(path), "%s/devices/platform/host5/session1/target5:0:0/%s/vpd_pg80",
+		 top, device);
+	strcpy(page + 4, serial);
+	assert_int_equal(write_file_atomic(path, page, 4 + strlen(serial), 0600), 0);
+}
+
 static void test_sessions(void **state)
 {
 	const char *top = sysfs_make("initiator");
+	static const struct login_portal iser = { "10.0.0.1", 3260 }, other = { "10.0.0.1", 3261 };
 	const struct session *s;
 	struct err e = ERR_INIT;
 	struct sessions all;
 
 	(void)state;
+	put_serial(top, "5:0:0:0", "4d2f8f2e-0000-4000-8000-000000000001 ");
 	assert_int_equal(sessions_read(top, &all, &e), 0);
-	assert_int_equal(all.n, 3);
-	s = sessions_find(&all, "iqn.2026-01.org.example:node0");
+	assert_int_equal(all.n, 4);
+	s = sessions_at(&all, "iqn.2026-01.org.example:node0", &iser, LOGIN_ISER);
 	assert_non_null(s);
 	assert_string_equal(s->transport, "iser");
 	assert_string_equal(s->state, "LOGGED_IN");
@@ -40,6 +53,13 @@ static void test_sessions(void **state)
 	assert_string_equal(s->disks[1].name, "sdb");
 	assert_int_equal(s->disks[1].lun, 10);
 	assert_int_equal(s->disks[0].size, 1024 * 512);
+	assert_string_equal(s->disks[0].serial, "4d2f8f2e-0000-4000-8000-000000000001");
+	assert_string_equal(s->disks[1].serial, "");
+	/* Somebody else's with the same target is not taken for it. */
+	s = sessions_at(&all, "iqn.2026-01.org.example:node0", &iser, LOGIN_TCP);
+	assert_int_equal(s->host, 8);
+	assert_null(sessions_at(&all, "iqn.2026-01.org.example:node0", &other, LOGIN_ISER));
+	assert_null(sessions_at(&all, "iqn.2026-01.org.example:node", &iser, LOGIN_ISER));
 	s = sessions_find(&all, "iqn.2026-01.org.example:node1");
 	assert_string_equal(s->transport, "tcp");
 	assert_string_equal(s->portal.address, "fd00::1");

@@ -156,25 +156,40 @@ static const struct stripe *stripe_of(const struct leaving *l, const char *name)
 	return NULL;
 }
 
-/* Of one disk: the stripe it is in, "" without. -EBUSY: it is in another's. */
-static int look_above(const struct leaving *l, const char *disk, struct holders_stack *stack,
-		      char stripe[32], const struct stripe **which, struct err *e)
+static bool is_in(const struct holders_stack *s, const char *name)
 {
+	for (unsigned i = 0; i < s->n; i++)
+		if (!strcmp(s->name[i], name))
+			return true;
+	return false;
+}
+
+/* Is what stands on the disk a partition, a stripe of login's, or something on that? */
+static bool is_ours(const struct leaving *l, const char *name, const struct holders_stack *stripe)
+{
+	return holders_is_partition(NULL, name) || stripe_of(l, name) || is_in(stripe, name);
+}
+
+/* Of one disk: the stripe it is in, "" without. -EBUSY: it is in another's. */
+static int look_above(const struct leaving *l, const char *disk, char stripe[32],
+		      const struct stripe **which, struct err *e)
+{
+	struct holders_stack stack, above = { .n = 0 };
 	int r;
 
-	holders_stack(NULL, disk, stack);
+	holders_stack(NULL, disk, &stack);
 	*stripe = '\0';
 	*which = NULL;
-	r = holders_check(NULL, stack, e);
-	for (unsigned i = 1; !r && i < stack->n; i++) {
-		const char *name = stack->name[i];
-
-		if (!*which && (*which = stripe_of(l, name)))
-			strcpy(stripe, name);
-		else if (strncmp(name, disk, strlen(disk)) && !*which)
+	r = holders_check(NULL, &stack, e);
+	for (unsigned i = 1; !r && !*which && i < stack.n; i++)
+		if ((*which = stripe_of(l, stack.name[i]))) {
+			strcpy(stripe, stack.name[i]);
+			holders_stack(NULL, stripe, &above);
+		}
+	for (unsigned i = 1; !r && i < stack.n; i++)
+		if (!is_ours(l, stack.name[i], &above))
 			r = err_set(e, -EBUSY, "/dev/%s is part of /dev/%s, which is not login's: "
-				    "stop that first", disk, name);
-	}
+				    "stop that first", disk, stack.name[i]);
 	return r;
 }
 
@@ -209,19 +224,17 @@ static int each_disk(struct leaving *l, disk_fn *fn, struct err *e)
 static int check_disk(struct leaving *l, const char *disk, struct err *e)
 {
 	const struct stripe *which;
-	struct holders_stack stack;
 	char stripe[32];
 
-	return look_above(l, disk, &stack, stripe, &which, e);
+	return look_above(l, disk, stripe, &which, e);
 }
 
 static int stop_above(struct leaving *l, const char *disk, struct err *e)
 {
 	const struct stripe *which;
-	struct holders_stack stack;
 	char stripe[32], device[64];
 	struct stripe *copy, gone;
-	int r = look_above(l, disk, &stack, stripe, &which, e);
+	int r = look_above(l, disk, stripe, &which, e);
 
 	if (r || !which)
 		return r;

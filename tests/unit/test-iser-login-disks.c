@@ -188,8 +188,35 @@ static void test_stack(void **state)
 	assert_string_equal(dm, "rftp--iser-data");
 	holders_dm_name(top, "sdc", dm);
 	assert_string_equal(dm, "");
+	assert_string_equal(holders_above(top, &s), "md127");
+	assert_true(holders_is_partition(top, "sdc1"));
 	holders_stack(top, "sdb", &s);
+	assert_int_equal(s.n, 2);
+	assert_string_equal(s.name[1], "loop3");
+	holders_stack(top, "dm-0", &s);
 	assert_int_equal(s.n, 1);
+	assert_null(holders_above(top, &s));
+}
+
+/* One that nobody looked at could be mounted. */
+static void test_big_stack(void **state)
+{
+	const char *top = sysfs_make("initiator");
+	struct err e = ERR_INIT;
+	struct holders_stack s;
+
+	(void)state;
+	for (unsigned i = 0; i < HOLDERS_MOST + 9; i++) {
+		char path[9000];
+
+		snprintf(path, sizeof(path), "%s/devices/virtual/block/dm-0/holders/dm-%u", top,
+			 i + 1);
+		assert_int_equal(make_dirs(path, 0700), 0);
+	}
+	holders_stack(top, "sdc", &s);
+	assert_true(s.more);
+	assert_int_equal(holders_check(top, &s, &e), -EBUSY);
+	assert_non_null(strstr(e.text, "cannot be told"));
 }
 
 static void test_mounted(void **state)
@@ -302,6 +329,7 @@ int main(void)
 		cmocka_unit_test(test_tune_table),
 		cmocka_unit_test(test_tune_do),
 		cmocka_unit_test(test_stack),
+		cmocka_unit_test(test_big_stack),
 		cmocka_unit_test(test_mounted),
 		cmocka_unit_test(test_members),
 		cmocka_unit_test(test_whole),

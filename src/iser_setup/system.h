@@ -29,11 +29,18 @@ struct lio_lun {
 	char *plugin, *store; /* NULL: its link is broken */
 };
 
+struct lio_mapped {
+	unsigned as, lun;     /* the number that the initiator sees, and the portal group's */
+	bool read_only;
+};
+
 struct lio_acl {
 	char *initiator;
 	char *user, *secret, *mutual_user, *mutual_secret; /* "": none; never to be printed */
 	unsigned *luns;       /* those it is given, of the portal group */
 	size_t n_luns;
+	struct lio_mapped *mapped; /* the same, by the number that it sees */
+	size_t n_mapped;
 	bool logged_in;
 	char *session;        /* what LIO tells of the session, one line; "" without */
 };

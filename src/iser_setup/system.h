@@ -7,12 +7,15 @@
 
 #include "iser_setup/plan.h"
 
+#include <sys/types.h>
+
 struct lio_store {
 	char *plugin, *name;  /* "fileio", "node0-disk0" */
 	char *dir;            /* its directory in configfs */
 	char *path;           /* the file or device; "" for a ramdisk */
 	char *serial;         /* "" as long as it is not enabled */
 	uint64_t size;        /* bytes */
+	dev_t device;         /* that an iblock has open; 0: not known */
 	bool enabled;
 	bool write_back;      /* what was written may be lost until it is flushed, and initiators
 	                       * are told; an iblock's is its device's, which LIO leaves alone */

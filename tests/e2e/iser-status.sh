@@ -189,6 +189,29 @@ else
 	skip "verify" "no tmpfs in /dev/shm, or no libnuma in the build"
 fi
 
+# ---- a device that has changed its name ----
+
+disk=$(find /dev -maxdepth 1 -type b 2>/dev/null | head -n 1)
+if [ -n "$disk" ]; then
+	rm -r "$lio/core/fileio_0/disk" "$group/lun/lun_0"
+	put core/iblock_0/disk/enable 1
+	put core/iblock_0/disk/udev_path "$disk"
+	link "$group/lun/lun_0" "$lio/core/iblock_0/disk"
+	of_lio() {
+		put core/iblock_0/disk/info "Status: ACTIVATED
+        iBlock device: x  UDEV PATH: $disk  readonly: 0
+        Major: $1 Minor: $2  CLAIMED: IBLOCK"
+		status --json
+	}
+	of_lio "$(stat -c %Hr "$disk")" "$(stat -c %Lr "$disk")"
+	check "a device under its name" is 'm["plans"][0]["targets"][0]["luns"][0]["where"] == "device"'
+	of_lio 8 250
+	check "another one that has the name now" is 'm["plans"][0]["targets"][0]["luns"][0]["where"] == "gone" and "another device now" in m["plans"][0]["targets"][0]["luns"][0]["why"]'
+	make_all
+else
+	skip "another device" "there is no block device here"
+fi
+
 # ---- others' ----
 
 mkdir -p "$lio/iscsi/iqn.2026-01.org.example:theirs/tpgt_1"

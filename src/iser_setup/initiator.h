@@ -6,6 +6,9 @@
 
 #include "iser_setup/record.h"
 
+/* How often iscsid tries to log in: now and then the kernel refuses it a question. */
+#define INITIATOR_RETRIES "3"
+
 /* -ENOENT with the package to install, when it is missing. */
 int initiator_there(const struct stop *stop, struct err *e);
 /* What SendTargets says at p, as iscsiadm prints it; nothing of it is kept. It goes over TCP,

@@ -206,6 +206,8 @@ static void test_discovery_garbage(void **state)
 		"nonsense\n", "10.0.0.1:3260 " IQN "a\n", "10.0.0.1:3260,x " IQN "a\n",
 		"10.0.0.1:3260,1\n", "10.0.0.1:3260,1 \n", ",1 " IQN "a\n", "10.0.0.1:0,1 x\n",
 		"10.0.0.1:3260,1 ../../etc\n", "10.0.0.1:3260,1 a b\n", "10.0.0.1:3260,70000 a\n",
+		"10.0.0.1:3260,1 ..\n", "10.0.0.1:3260,1 -oX\n", "10.0.0.1:3260,1 a\x1b[2J\n",
+		"10.0.0.1:3260,1 a\xff\n", "-p:3260,1 a\n", "10.0.0.1\xff:3260,1 a\n",
 	};
 	static const struct login_portal portal = { "10.0.0.1", 3260 };
 	struct login_wish w = { .portals = &portal, .n_portals = 1 };
@@ -213,6 +215,23 @@ static void test_discovery_garbage(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
 		discovered(bad[i], &w, -EBADMSG, "not understood", NULL);
+}
+
+/* Those beyond a bound are not left out in silence. */
+static void test_discovery_many(void **state)
+{
+	static const struct login_portal portal = { "10.0.0.1", 3260 };
+	struct login_wish w = { .portals = &portal, .n_portals = 1 };
+	struct tool_list last = { { IQN "4999" }, 1 };
+	char *text = calloc(5000, 80), *to = text;
+
+	(void)state;
+	for (unsigned i = 0; i < 5000; i++)
+		to += sprintf(to, "10.0.0.1:3260,1 " IQN "%u\n", i);
+	discovered(text, &w, -E2BIG, "--target names", NULL);
+	w.iqns = &last;
+	discovered(text, &w, 0, "4999 10.0.0.1:3260", "");
+	free(text);
 }
 
 static void test_address(void **state)
@@ -299,6 +318,7 @@ int main(void)
 		cmocka_unit_test(test_plan_facts),
 		cmocka_unit_test(test_discovery),
 		cmocka_unit_test(test_discovery_garbage),
+		cmocka_unit_test(test_discovery_many),
 		cmocka_unit_test(test_address),
 		cmocka_unit_test(test_initiator),
 		cmocka_unit_test(test_reason),

@@ -168,7 +168,7 @@ static int take_planned(const struct iser_target *t, const struct iser_initiator
 	new = iser_plan_add(l->v, l->n);
 	if (!new)
 		return err_set(e, -ENOMEM, "out of memory");
-	*new = (struct login_target){ .portal = portal, .tag = 1, .luns = (unsigned)t->n_stores };
+	*new = (struct login_target){ .portal = portal, .tag = 1, .plan = t };
 	snprintf(new->iqn, sizeof(new->iqn), "%s", t->iqn);
 	if (i) {
 		new->chap = given(&i->chap);
@@ -205,6 +205,26 @@ int login_from_plan(const struct iser_plan *p, const char *initiator, const stru
 		r = err_set(e, -ENOENT, "plan %s has no target for this host at the addresses "
 			    "given", printable(p->name));
 	return r;
+}
+
+const struct iser_store *login_store(const struct login_target *t, unsigned lun)
+{
+	for (size_t i = 0; i < t->plan->n_stores; i++)
+		if (t->plan->stores[i].lun == lun)
+			return &t->plan->stores[i];
+	return NULL;
+}
+
+int login_check_disk(const struct login_target *t, unsigned lun, const char *serial,
+		     struct err *e)
+{
+	const struct iser_store *s = t->plan ? login_store(t, lun) : NULL;
+
+	if (!s || !*serial || !strcmp(s->serial, serial))
+		return 0;
+	return err_set(e, -ENXIO, "LUN %u of %s has the serial %s, and the plan says %s: it is "
+		       "another disk than the plan's", lun, printable(t->iqn), printable(serial),
+		       s->serial);
 }
 
 /* ---- from a discovery ---- */

@@ -139,13 +139,24 @@ static void test_plan_facts(void **state)
 
 	(void)state;
 	assert_int_equal(login_from_plan(p, ME, &w, &l, &e), 0);
-	assert_int_equal(l.v[0].luns, 2);
+	assert_int_equal(l.v[0].plan->n_stores, 2);
+	assert_string_equal(login_store(&l.v[0], 1)->name, "b");
+	assert_null(login_store(&l.v[0], 2));
+	/* The disk that is to be written on is the plan's. */
+	assert_int_equal(login_check_disk(&l.v[0], 1, "22222222-2222-2222-2222-222222222222", &e),
+			 0);
+	assert_int_equal(login_check_disk(&l.v[0], 1, "11111111-1111-1111-1111-111111111111", &e),
+			 -ENXIO);
+	assert_non_null(strstr(e.text, "LUN 1 of " IQN "both has the serial 1111"));
+	assert_int_equal(login_check_disk(&l.v[0], 1, "", &e), 0);
 	assert_int_equal(l.v[0].tag, 1);
 	assert_string_equal(l.v[0].chap->secret_file, "/s");
 	assert_null(l.v[0].mutual);
 	assert_null(l.v[1].chap);
 	login_list_clear(&l);
 	iser_plan_free(p);
+	/* Of what is offered nothing is known. */
+	assert_int_equal(login_check_disk(&(struct login_target){ .iqn = "x" }, 0, "any", &e), 0);
 }
 
 static const char offered[] =

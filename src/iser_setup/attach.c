@@ -11,6 +11,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define LATE_MS 5000 /* that a login which nobody waits for any more may take */
+#define LATE_POLL_US 100000
+
 /* ---- one session ---- */
 
 /* One that is there is as it should be? */
@@ -107,22 +110,50 @@ static int drop(struct attach *a, const struct kept_session *s, const struct sto
 	return kept_write(&a->kept, e);
 }
 
+/* iscsiadm was stopped by a signal; iscsid was not, and goes on. */
+static bool comes_late(const struct kept_session *s)
+{
+	const uint64_t until = ns_after(LATE_MS);
+	bool there = false;
+
+	while (!there && now_ns() < until) {
+		struct sessions all;
+		struct err ignored = ERR_INIT;
+		const struct session *one;
+
+		if (sessions_read(NULL, &all, &ignored))
+			return false;
+		one = sessions_at(&all, s->iqn, &s->portal, s->transport);
+		there = one && !strcmp(one->state, "LOGGED_IN");
+		sessions_clear(&all);
+		if (!there)
+			usleep(LATE_POLL_US);
+	}
+	return there;
+}
+
 static int log_in(struct attach *a, size_t i, struct err *e)
 {
 	const struct login_target *t = &a->list.v[i];
 	struct kept_session s = { .portal = t->portal, .tag = t->tag, .transport = a->o->with };
 	struct err also = ERR_INIT;
+	bool begun;
 	int r;
 
 	snprintf(s.iqn, sizeof(s.iqn), "%s", t->iqn);
 	r = make_record(a, t, &s, e);
-	if (!r)
+	begun = !r;
+	if (begun)
 		r = initiator_login(t, a->o->with, &a->stop, e);
 	a->new[i] = !r;
 	if (!r || !kept_find(&a->kept, s.iqn))
 		return r;
-	/* It may have come about just when we stopped waiting. Signals are what may have led here:
-	 * they must not end this, too. */
+	/* Signals are what may have led here: they must not end this, too. */
+	if (begun && r == -EINTR && !comes_late(&s)) {
+		log_warn("iscsid may still be logging in to %s: rftp-iser logout --target %s takes "
+			 "that back", printable(s.iqn), printable(s.iqn));
+		return r;
+	}
 	initiator_logout(s.iqn, &s.portal, s.transport, NULL, &also);
 	also = (struct err)ERR_INIT;
 	if (drop(a, &s, NULL, &also))

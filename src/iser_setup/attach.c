@@ -2,6 +2,7 @@
 /* Sessions: made, and taken back. */
 #include "iser_setup/attach.h"
 
+#include "iser_setup/holders.h"
 #include "iser_setup/run.h"
 
 #include <errno.h>
@@ -11,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define SETTLE_SECONDS 10
 #define LATE_MS 5000 /* that a login which nobody waits for any more may take */
 #define LATE_POLL_US 100000
 
@@ -183,6 +185,19 @@ int attach_sessions(struct attach *a, struct err *e)
 
 /* ---- back ---- */
 
+/* udev may have made something of its disks by now, or somebody have mounted one. */
+static int check_free(const struct kept_session *s, struct err *e)
+{
+	struct sessions there;
+	int r = sessions_read(NULL, &there, e);
+	const struct session *now = sessions_at(&there, s->iqn, &s->portal, s->transport);
+
+	for (size_t i = 0; now && !r && i < now->n_disks; i++)
+		r = holders_free(NULL, now->disks[i].name, e);
+	sessions_clear(&there);
+	return r;
+}
+
 static void undo_session(struct attach *a, const char *iqn)
 {
 	const struct kept_session *found = kept_find(&a->kept, iqn);
@@ -192,19 +207,40 @@ static void undo_session(struct attach *a, const char *iqn)
 	if (!found)
 		return;
 	s = *found;
-	if (initiator_logout(s.iqn, &s.portal, s.transport, NULL, &e) || drop(a, &s, NULL, &e))
+	if (check_free(&s, &e) || initiator_logout(s.iqn, &s.portal, s.transport, NULL, &e) ||
+	    drop(a, &s, NULL, &e))
 		log_warn("not taken back: %s", e.text);
+}
+
+static bool any_new(const struct attach *a)
+{
+	for (size_t i = 0; a->new && i < a->list.n; i++)
+		if (a->new[i])
+			return true;
+	return false;
+}
+
+/* Also one that udev has put together: it was not there before its last session. */
+static void undo_stripe(struct attach *a)
+{
+	struct err e = ERR_INIT;
+
+	if (!a->stripe.kind || !*a->device || !(a->stripe_started || any_new(a)))
+		return;
+	if (stripe_stop(&a->stripe, a->device, NULL, &e)) {
+		log_warn("not taken back: %s", e.text);
+		return;
+	}
+	kept_drop_stripe(&a->kept, &a->stripe);
+	if (kept_write(&a->kept, &e))
+		log_warn("%s", e.text);
 }
 
 void attach_undo(struct attach *a)
 {
-	struct err e = ERR_INIT;
-
-	if (a->stripe_started) {
-		if (stripe_stop(&a->stripe, a->device, NULL, &e))
-			log_warn("not taken back: %s", e.text);
-		kept_drop_stripe(&a->kept, a->stripe.kind, a->stripe.name);
-	}
+	/* udev looks into what is new, and would be taken for its user. */
+	run_settle(NULL, SETTLE_SECONDS);
+	undo_stripe(a);
 	for (size_t i = a->list.n; a->new && i-- > 0;)
 		if (a->new[i])
 			undo_session(a, a->list.v[i].iqn);

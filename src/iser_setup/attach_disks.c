@@ -127,6 +127,7 @@ static int take_disk(struct attach *a, const struct topo *t, const struct login_
 	d->lun = from->lun;
 	d->size = from->size;
 	d->host = s->host;
+	d->session = s->id;
 	strcpy(d->kernel, from->name);
 	strcpy(d->transport, s->transport);
 	disk_path(NULL, from->name, d->path);

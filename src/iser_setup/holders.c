@@ -272,3 +272,16 @@ int holders_check(const char *sysfs, const struct holders_stack *s, struct err *
 		r = check_one(sysfs, s->name[i], !has_holder(sysfs, s->name[i]), &t, e);
 	return r;
 }
+
+int holders_free(const char *sysfs, const char *name, struct err *e)
+{
+	struct holders_stack s;
+	const char *above;
+
+	holders_stack(sysfs, name, &s);
+	above = holders_above(sysfs, &s);
+	if (above)
+		return err_set(e, -EBUSY, "/dev/%s is part of /dev/%s: stop that first", name,
+			       above);
+	return holders_check(sysfs, &s, e);
+}

@@ -36,5 +36,7 @@ const char *holders_above(const char *sysfs, const struct holders_stack *s);
 /* Does anybody use one of the stack? 0; -EBUSY with text: who, and how it is released; another
  * negative errno with text: that cannot be told. sysfs: NULL for this machine's. */
 int holders_check(const char *sysfs, const struct holders_stack *s, struct err *e);
+/* The same of the device called name, of which no other device may be made, either. */
+int holders_free(const char *sysfs, const char *name, struct err *e);
 
 #endif

@@ -129,67 +129,69 @@ static bool in_group(const char *dm, const char *group)
 	return dm[0] == '-' && dm[1] != '-';
 }
 
+/* A UUID as others write it: "1:2-3" is "123". */
+static void plain(const char *id, char out[STRIPE_ID_ROOM])
+{
+	for (; *id; id++)
+		if (*id != '-' && *id != ':')
+			*out++ = *id;
+	*out = '\0';
+}
+
+/* device-mapper calls a volume "LVM-" and its group's UUID and its own. A group that was being made
+ * when login was killed has its name alone. */
+static bool is_volume(const char *dm, const char *dm_uuid, const struct stripe *s)
+{
+	static const char prefix[] = "LVM-";
+	char id[STRIPE_ID_ROOM];
+
+	plain(s->id, id);
+	return *dm && in_group(dm, s->name) &&
+	       (!*id || (!strncmp(dm_uuid, prefix, strlen(prefix)) &&
+			 !strncmp(dm_uuid + strlen(prefix), id, strlen(id))));
+}
+
 /* The stripe of login's that the device is; NULL: it is none. */
 static const struct stripe *stripe_of(const struct leaving *l, const char *name)
 {
-	char dm[128], uuid[STRIPE_ID_ROOM], plain[STRIPE_ID_ROOM] = "", known[STRIPE_ID_ROOM];
+	char dm[128], dm_uuid[160], text[STRIPE_ID_ROOM], uuid[STRIPE_ID_ROOM], id[STRIPE_ID_ROOM];
 
 	holders_dm_name(NULL, name, dm);
-	sysfs_text(NULL, uuid, sizeof(uuid), "class/block/%s/md/uuid", name);
-	for (char *from = uuid, *to = plain; *from; from++)
-		if (*from != '-' && *from != ':') {
-			*to++ = *from;
-			*to = '\0';
-		}
+	sysfs_text(NULL, dm_uuid, sizeof(dm_uuid), "class/block/%s/dm/uuid", name);
+	sysfs_text(NULL, text, sizeof(text), "class/block/%s/md/uuid", name);
+	plain(text, uuid);
 	for (size_t i = 0; i < l->kept.n_stripes; i++) {
 		const struct stripe *s = &l->kept.stripes[i];
-		char *to = known;
 
-		for (const char *from = s->id; *from; from++)
-			if (*from != '-' && *from != ':')
-				*to++ = *from;
-		*to = '\0';
-		if (s->kind == STRIPE_LVM ? *dm && in_group(dm, s->name) :
-		    *plain && !strcmp(plain, known))
+		plain(s->id, id);
+		if (s->kind == STRIPE_LVM ? is_volume(dm, dm_uuid, s) : *uuid && !strcmp(uuid, id))
 			return s;
 	}
 	return NULL;
 }
 
-static bool is_in(const struct holders_stack *s, const char *name)
-{
-	for (unsigned i = 0; i < s->n; i++)
-		if (!strcmp(s->name[i], name))
-			return true;
-	return false;
-}
-
-/* Is what stands on the disk a partition, a stripe of login's, or something on that? */
-static bool is_ours(const struct leaving *l, const char *name, const struct holders_stack *stripe)
-{
-	return holders_is_partition(NULL, name) || stripe_of(l, name) || is_in(stripe, name);
-}
-
-/* Of one disk: the stripe it is in, "" without. -EBUSY: it is in another's. */
+/* Of one disk: the stripe it is in, "" without. -EBUSY: it is in another's, or that is. */
 static int look_above(const struct leaving *l, const char *disk, char stripe[32],
 		      const struct stripe **which, struct err *e)
 {
-	struct holders_stack stack, above = { .n = 0 };
+	struct holders_stack stack;
 	int r;
 
 	holders_stack(NULL, disk, &stack);
 	*stripe = '\0';
 	*which = NULL;
 	r = holders_check(NULL, &stack, e);
-	for (unsigned i = 1; !r && !*which && i < stack.n; i++)
-		if ((*which = stripe_of(l, stack.name[i]))) {
+	for (unsigned i = 1; !r && i < stack.n; i++) {
+		const struct stripe *one = stripe_of(l, stack.name[i]);
+
+		if (one && !*which) {
+			*which = one;
 			strcpy(stripe, stack.name[i]);
-			holders_stack(NULL, stripe, &above);
-		}
-	for (unsigned i = 1; !r && i < stack.n; i++)
-		if (!is_ours(l, stack.name[i], &above))
+		} else if (!one && !holders_is_partition(NULL, stack.name[i])) {
 			r = err_set(e, -EBUSY, "/dev/%s is part of /dev/%s, which is not login's: "
 				    "stop that first", disk, stack.name[i]);
+		}
+	}
 	return r;
 }
 
@@ -243,7 +245,7 @@ static int stop_above(struct leaving *l, const char *disk, struct err *e)
 	r = stripe_stop(&gone, device, &l->stop, e);
 	if (r)
 		return r;
-	kept_drop_stripe(&l->kept, gone.kind, gone.name);
+	kept_drop_stripe(&l->kept, &gone);
 	copy = iser_plan_add(l->stopped, l->n_stopped);
 	if (copy)
 		*copy = gone;

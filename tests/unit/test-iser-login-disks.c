@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Sessions and their disks by sysfs, their settings, who has them, and stripes of them. */
+#include "iser_setup/attach.h"
 #include "iser_setup/holders.h"
 #include "iser_setup/sessions.h"
 #include "iser_setup/stripe.h"
@@ -114,6 +115,31 @@ static void test_names(void **state)
 	is_at("sdb", "dev/disk/by-path/ip-10.0.0.1:3260-lun-1");
 	is_at("sdc", "dev/sdc");
 	is_at("sdd", "dev/sdd");
+}
+
+/* Before something is written to a disk: is it still the one that was found? */
+static void test_same(void **state)
+{
+	struct login_target t = { .iqn = "iqn.2026-01.org.example:node0" };
+	struct attach_disk d = { .target = &t, .kernel = "sdc", .lun = 0, .session = 1 };
+	struct attach a = { .disks = &d, .n_disks = 1 };
+	struct err e = ERR_INIT;
+
+	(void)state;
+	setenv("RFTP_SYSFS", sysfs_make("initiator"), 1);
+	snprintf(d.path, sizeof(d.path), "%s", tmp_at("dev/sdc"));
+	assert_int_equal(attach_same(&a, &e), 0);
+	d.lun = 1;
+	assert_int_equal(attach_same(&a, &e), -ENODEV);
+	assert_non_null(strstr(e.text, "is not LUN 1 of " "iqn.2026-01.org.example:node0 any more"));
+	d.lun = 0;
+	/* The name was given to another session's, or leads to another disk. */
+	d.session = 2;
+	assert_int_equal(attach_same(&a, &e), -ENODEV);
+	d.session = 1;
+	snprintf(d.path, sizeof(d.path), "%s", tmp_at("dev/sdb"));
+	assert_int_equal(attach_same(&a, &e), -ENODEV);
+	unsetenv("RFTP_SYSFS");
 }
 
 /* ---- settings ---- */
@@ -270,6 +296,9 @@ static void test_members(void **state)
 	assert_int_equal(m.of, 2);
 	stripe_lvm_member("", &m);
 	assert_int_equal(m.kind, STRIPE_NONE);
+	/* Made for LVM, and in no group yet. */
+	stripe_lvm_member("  ||0\n", &m);
+	assert_int_equal(m.kind, STRIPE_NONE);
 }
 
 static int whole(enum stripe_kind kind, const char *a, const char *b, const char *c)
@@ -303,6 +332,107 @@ static void test_whole(void **state)
 	assert_int_equal(whole(STRIPE_MD, mirror, mirror, NULL), -EEXIST);
 }
 
+/* ---- programs ---- */
+
+/* One that says this, with its arguments in the file "args". */
+static void program(const char *name, const char *says, int status)
+{
+	char path[9000], text[9000];
+
+	snprintf(path, sizeof(path), "%s/bin/%s", tmp_dir, name);
+	sysfs_parent(path);
+	snprintf(text, sizeof(text), "#!/bin/sh\necho %s \"$@\" >>%s/args\necho '%s'\nexit %d\n",
+		 name, tmp_dir, says, status);
+	assert_int_equal(write_file_atomic(path, text, strlen(text), 0700), 0);
+}
+
+static char *path_before;
+
+static void only_ours(void)
+{
+	char *path;
+
+	path_before = strdup(getenv("PATH"));
+	assert_true(asprintf(&path, "%s/bin:%s", tmp_dir, path_before) > 0);
+	setenv("PATH", path, 1);
+	free(path);
+}
+
+static void path_back(void)
+{
+	setenv("PATH", path_before, 1);
+	free(path_before);
+}
+
+static int find(enum stripe_kind kind, struct err *e)
+{
+	const struct stripe_disks d = { .path = { "/dev/sdy", "/dev/sdz" }, .n = 2 };
+	char device[STRIPE_DEVICE_ROOM];
+	struct stripe s;
+	bool started;
+
+	*e = (struct err)ERR_INIT;
+	return stripe_find(kind, &d, NULL, &s, device, &started, e);
+}
+
+/* That a program fails to tell of a stripe does not make its disks free. */
+static void test_untold(void **state)
+{
+	struct err e;
+
+	(void)state;
+	only_ours();
+	program("pvs", "", 5);
+	program("mdadm", "", 1);
+	program("wipefs", "LVM2_member", 0);
+	assert_int_equal(find(STRIPE_LVM, &e), -EEXIST);
+	assert_non_null(strstr(e.text, "/dev/sdy holds data (LVM2_member), but of which stripe"));
+	/* Another kind's is asked for later. */
+	assert_int_equal(find(STRIPE_MD, &e), 0);
+	program("wipefs", "linux_raid_member", 0);
+	assert_int_equal(find(STRIPE_MD, &e), -EEXIST);
+	assert_int_equal(find(STRIPE_LVM, &e), 0);
+	program("wipefs", "", 1);
+	assert_true(find(STRIPE_LVM, &e) < 0);
+	program("wipefs", "", 0);
+	assert_int_equal(find(STRIPE_LVM, &e), 0);
+	assert_int_equal(find(STRIPE_MD, &e), 0);
+	path_back();
+}
+
+/* What came onto a disk after it was looked at is not written over. */
+static void test_unforced(void **state)
+{
+	const struct stripe_disks d = { .path = { "/dev/sdy", "/dev/sdz" }, .n = 2 };
+	struct stripe s = { .kind = STRIPE_MD, .name = "rftp-iser" };
+	char device[STRIPE_DEVICE_ROOM], id[STRIPE_ID_ROOM];
+	CLEANUP_FREE char *args = NULL;
+	struct err e = ERR_INIT;
+
+	(void)state;
+	only_ours();
+	unlink(tmp_at("args"));
+	program("mkfs.xfs", "", 0);
+	program("mdadm", "", 1);
+	program("pvcreate", "", 5);
+	assert_int_equal(stripe_mkfs("/dev/sdy", 0, 1, false, NULL, &e), 0);
+	assert_int_not_equal(stripe_make(&s, &d, 65536, NULL, device, id, &e), 0);
+	s.kind = STRIPE_LVM;
+	assert_int_not_equal(stripe_make(&s, &d, 65536, NULL, device, id, &e), 0);
+	assert_int_equal(read_file(tmp_at("args"), 10000, &args, NULL), 0);
+	assert_non_null(strstr(args, "mdadm --create"));
+	assert_non_null(strstr(args, "pvcreate"));
+	assert_null(strstr(args, "-f"));
+	assert_null(strstr(args, "--run"));
+	assert_null(strstr(args, "--yes"));
+	free(args);
+	/* But what was found, and is to go, is. */
+	assert_int_equal(stripe_mkfs("/dev/sdy", 65536, 2, true, NULL, &e), 0);
+	assert_int_equal(read_file(tmp_at("args"), 10000, &args, NULL), 0);
+	assert_non_null(strstr(args, "mkfs.xfs -q -f -d su=65536,sw=2 /dev/sdy"));
+	path_back();
+}
+
 static void test_signatures(void **state)
 {
 	char out[16], name[STRIPE_NAME_ROOM];
@@ -326,6 +456,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_sessions),
 		cmocka_unit_test(test_names),
+		cmocka_unit_test(test_same),
 		cmocka_unit_test(test_tune_table),
 		cmocka_unit_test(test_tune_do),
 		cmocka_unit_test(test_stack),
@@ -333,6 +464,8 @@ int main(void)
 		cmocka_unit_test(test_mounted),
 		cmocka_unit_test(test_members),
 		cmocka_unit_test(test_whole),
+		cmocka_unit_test(test_untold),
+		cmocka_unit_test(test_unforced),
 		cmocka_unit_test(test_signatures),
 	};
 

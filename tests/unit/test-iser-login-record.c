@@ -177,7 +177,8 @@ static void test_kept(void **state)
 	struct kept_session a = { .iqn = "iqn.2026-01.org.example:a", .portal = { "fd00::1", 3261 },
 				  .tag = 2, .transport = LOGIN_TCP, .record = true }, b = a;
 	struct stripe md = { STRIPE_MD, "rftp-iser", "1:2:3:4" },
-		      lvm = { STRIPE_LVM, "rftp-iser", "a-b" };
+		      lvm = { STRIPE_LVM, "rftp-iser", "a-b" },
+		      namesake = { STRIPE_MD, "rftp-iser", "5:6:7:8" };
 	struct err e = ERR_INIT;
 	struct kept k, back;
 
@@ -192,6 +193,8 @@ static void test_kept(void **state)
 	assert_int_equal(k.n_sessions, 2);
 	assert_int_equal(kept_add_stripe(&k, &md), 0);
 	assert_int_equal(kept_add_stripe(&k, &lvm), 0);
+	assert_int_equal(kept_add_stripe(&k, &lvm), 0);
+	assert_int_equal(kept_add_stripe(&k, &namesake), 0);
 	assert_int_equal(kept_write(&k, &e), 0);
 	assert_int_equal(mode_of(tmp_at("state/initiator/login.json")), 0600);
 	/* Nobody else meanwhile. */
@@ -203,13 +206,16 @@ static void test_kept(void **state)
 	assert_int_equal(back.n_sessions, 2);
 	assert_memory_equal(kept_find(&back, a.iqn), &a, sizeof(a));
 	assert_false(kept_find(&back, b.iqn)->record);
-	assert_string_equal(kept_stripe(&back, STRIPE_LVM, "rftp-iser")->id, "a-b");
-	assert_null(kept_stripe(&back, STRIPE_LVM, "other"));
+	assert_int_equal(back.n_stripes, 3);
+	assert_non_null(kept_stripe(&back, &lvm));
+	assert_non_null(kept_stripe(&back, &namesake));
+	assert_null(kept_stripe(&back, &(struct stripe){ STRIPE_LVM, "other", "a-b" }));
 	kept_drop(&back, b.iqn);
 	assert_null(kept_find(&back, b.iqn));
 	assert_non_null(kept_find(&back, a.iqn));
-	kept_drop_stripe(&back, STRIPE_MD, "rftp-iser");
-	assert_int_equal(back.n_stripes, 1);
+	kept_drop_stripe(&back, &namesake);
+	assert_int_equal(back.n_stripes, 2);
+	assert_non_null(kept_stripe(&back, &md));
 	kept_close(&back);
 }
 

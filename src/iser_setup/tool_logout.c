@@ -13,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ADDRESSES_MOST 64
 #define SETTLE_SECONDS 10
 
 struct logout_options {
@@ -29,8 +28,7 @@ static const struct tool_option options[] = {
 	  "out of this one; may be there several times", 0, 0 },
 	{ "all", TOOL_SWITCH, offsetof(struct logout_options, all), NULL,
 	  "out of all that login has logged in to", 0, 0 },
-	{ "state", TOOL_TEXT, offsetof(struct logout_options, state), "DIR",
-	  "where it is kept what login made", 0, 0 },
+	ISER_STATE(struct logout_options, "login made"),
 	TOOL_JSON(struct logout_options),
 	{ 0 },
 };
@@ -90,12 +88,9 @@ static int add_plan(struct leaving *l, struct err *e)
 
 static int add_address(struct leaving *l, const char *word, struct err *e)
 {
-	CLEANUP_FREE char *host = NULL;
 	struct login_portal p;
-	int r = login_address(word, &host, &p.port, e);
+	int r = prepare_portal(word, &p, e);
 
-	if (!r)
-		r = prepare_resolve(host, &p, e);
 	for (size_t i = 0; !r && i < l->kept.n_sessions; i++)
 		if (login_same_portal(&l->kept.sessions[i].portal, &p))
 			r = add(l, &l->kept.sessions[i], e);
@@ -345,7 +340,7 @@ static int logout(const struct logout_options *o, const struct tool_words *words
 enum tool_status tool_logout(int argc, char **argv)
 {
 	struct logout_options o = { 0 };
-	struct tool_words words = { .names = "[ADDRESS[:PORT]...]", .most = ADDRESSES_MOST };
+	struct tool_words words = ISER_ADDRESSES;
 	struct err e = ERR_INIT;
 	bool helped;
 	enum tool_status status = tool_options_words(argc, argv,

@@ -3,6 +3,7 @@
 # it. What the kernel's own says is for the guest's test. TAP.
 
 . "${top_srcdir:?}/tests/e2e/lib.sh"
+. "$top_srcdir/tests/e2e/iser-looks.bash"
 need python3
 
 iqn=iqn.2026-01.org.example:disk
@@ -76,23 +77,6 @@ make_all() {
 	echo "41 28 0:35 / $ram rw - tmpfs rftp-iser rw,size=2048k,mpol=prefer:0" \
 		>"$RFTP_PROC/self/mountinfo"
 	state "$boot"
-}
-
-verify() { run rftp-iser verify "$@"; }
-status() { run rftp-iser status "$@"; }
-has() { grep -q -e "$1" "$tmp/out"; }
-wrongs() { grep -c '^WRONG' "$tmp/out"; }
-all_ok() { status_is 0 && [ "$(wrongs)" = 0 ] && has '^ok' && not has '^UNSEEN'; }
-# only WHAT MEND: the one thing that is wrong, and how to mend it
-only() {
-	status_is 1 && [ "$(wrongs)" = 1 ] && not has '^UNSEEN' && has "^WRONG.*$1.* -> .*$2" && return
-	comment <"$tmp/out"
-	return 1
-}
-is() {
-	python3 -c 'import json, sys
-m = json.load(open(sys.argv[1]))
-sys.exit(not eval(sys.argv[2]))' "$tmp/out" "$1"
 }
 
 # A tmpfs of the host's, when it has one: pages are looked for in no other.

@@ -156,7 +156,11 @@ static int log_in(struct attach *a, size_t i, struct err *e)
 			 "that back", printable(s.iqn), printable(s.iqn));
 		return r;
 	}
-	initiator_logout(s.iqn, &s.portal, s.transport, NULL, &also);
+	/* With a session of somebody else's it stays, and so does the record that it is by. */
+	if (begun && r == -EEXIST)
+		s.record = false;
+	else
+		initiator_logout(s.iqn, &s.portal, s.transport, NULL, &also);
 	also = (struct err)ERR_INIT;
 	if (drop(a, &s, NULL, &also))
 		log_warn("%s", also.text);

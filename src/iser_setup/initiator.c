@@ -139,6 +139,10 @@ int initiator_explain(int status, const struct login_target *t, enum login_trans
 
 	login_portal_text(portal, &t->portal);
 	switch (status) {
+	case ISCSIADM_SESS_EXISTS:
+		e->code = -EEXIST;
+		return err_prefix(e, "%s at %s: somebody else has just logged in there",
+				  printable(t->iqn), portal);
 	case ISCSIADM_AUTH:
 		e->code = -EACCES;
 		return err_prefix(e, "%s at %s: %s", printable(t->iqn), portal, t->chap ?

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Which targets a login is for: by a plan, by a discovery, and by words. */
+#include "iser_setup/initiator.h"
 #include "iser_setup/login.h"
 #include "iser_setup/run.h"
 
@@ -321,6 +322,28 @@ static void test_reason(void **state)
 	}
 }
 
+/* What a login's failure means decides what is taken back. */
+static void test_explain(void **state)
+{
+	static const struct { int status, code; const char *says; } cases[] = {
+		{ 24, -EACCES, "it lets this host not in without CHAP" },
+		{ 15, -EEXIST, "somebody else has just logged in there" },
+		{ 8, -EIO, "no answer by RDMA" }, { 19, -EIO, "refused" }, { 99, -EIO, "said so" },
+	};
+	const struct login_target t = { .iqn = IQN "a", .portal = { "10.0.0.1", 3260 } };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct err e = ERR_INIT;
+
+		err_set(&e, -EIO, "iscsiadm: said so");
+		assert_int_equal(initiator_explain(cases[i].status, &t, LOGIN_ISER, &e),
+				 cases[i].code);
+		assert_non_null(strstr(e.text, IQN "a at 10.0.0.1:3260: "));
+		assert_non_null(strstr(e.text, cases[i].says));
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -333,6 +356,7 @@ int main(void)
 		cmocka_unit_test(test_address),
 		cmocka_unit_test(test_initiator),
 		cmocka_unit_test(test_reason),
+		cmocka_unit_test(test_explain),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

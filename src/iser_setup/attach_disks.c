@@ -13,9 +13,10 @@
 #include <unistd.h>
 
 #define POLL_US 100000
-/* How long the number of a target's disks must stay the same when it is not known how many there
- * are. */
+/* How long the number of disks must stay the same when it is not known how many there are; and when
+ * one that comes later would be missing in a stripe. */
 #define SETTLE_MS 500
+#define SETTLE_STRIPE_MS 2000
 
 /* ---- waiting ---- */
 
@@ -25,7 +26,7 @@ static bool is_wanted(const struct login_target *t, const struct session_disk *d
 	return !t->plan || login_store(t, d->lun);
 }
 
-/* Are a target's disks there, all of them? How many of them are wanted; else 0, and why not in e. */
+/* Are all disks of a target there? How many of them are wanted; else 0, and why not in e. */
 static size_t complete_one(const struct login_target *t, const struct session *s, struct err *e)
 {
 	size_t wanted = 0;
@@ -74,6 +75,16 @@ static size_t complete(const struct attach *a, const struct sessions *s, struct 
 	return all;
 }
 
+/* For how long there must be as many, in ms. */
+static int settle_ms(const struct attach *a)
+{
+	bool known = true;
+
+	for (size_t i = 0; i < a->list.n; i++)
+		known &= a->list.v[i].plan != NULL;
+	return known ? 0 : a->o->kind ? SETTLE_STRIPE_MS : SETTLE_MS;
+}
+
 static int wait_for_all(const struct attach *a, struct sessions *s, struct err *e)
 {
 	uint64_t until = ns_after((int)a->o->wait * 1000), same = 0;
@@ -88,7 +99,7 @@ static int wait_for_all(const struct attach *a, struct sessions *s, struct err *
 			return r;
 		n = complete(a, s, &why);
 		if (n != last || !n)
-			same = ns_after(SETTLE_MS);
+			same = ns_after(settle_ms(a));
 		last = n;
 		if (n && now_ns() >= same)
 			break;

@@ -142,7 +142,8 @@ static void verify_end(struct verify *v)
 
 static bool is_right(const struct verified *d)
 {
-	return !d->findings.wrong && !d->findings.unseen && !d->io_failed.n;
+	return !d->findings.wrong && !d->findings.unseen && !d->io_failed.n &&
+	       !d->io_failed.lost;
 }
 
 /* ---- for people ---- */

@@ -162,19 +162,27 @@ bool holders_swapped(const char *swaps, const char *path)
 
 /* ---- programs ---- */
 
+/* As it is known here: to ask a file server that has died would take for ever. */
+static bool is_device(const char *path, dev_t dev)
+{
+	struct statx st;
+
+	return !statx(AT_FDCWD, path, AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT, STATX_TYPE, &st) &&
+	       S_ISBLK(st.stx_mode) && makedev(st.stx_rdev_major, st.stx_rdev_minor) == dev;
+}
+
 static bool has_open(const char *pid, dev_t dev)
 {
 	char dir[64], path[400];
 	bool found = false;
 	struct dirent *d;
-	struct stat st;
 	DIR *dirp;
 
 	snprintf(dir, sizeof(dir), "/proc/%.20s/fd", pid);
 	dirp = opendir(dir);
 	while (dirp && !found && (d = readdir(dirp))) {
 		snprintf(path, sizeof(path), "%s/%s", dir, d->d_name);
-		found = !stat(path, &st) && S_ISBLK(st.st_mode) && st.st_rdev == dev;
+		found = is_device(path, dev);
 	}
 	if (dirp)
 		closedir(dirp);

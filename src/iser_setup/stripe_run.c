@@ -159,6 +159,26 @@ static int md_start(const struct stripe *s, const struct stripe_disks *d, const 
 	return r ? r : md_device(s->name, d->path[0], device, e);
 }
 
+/* Whatever of it there is: a signal may have ended mdadm in its midst, and must not end this. Only
+ * what says by its name that it is the one, for others may have been quicker. */
+static void md_unmake(const struct stripe *s, const struct stripe_disks *d)
+{
+	struct err ignored = ERR_INIT;
+
+	for (unsigned i = 0; i < d->n; i++) {
+		struct stripe_member m = { 0 };
+		char kernel[DISK_ROOM], path[DISK_ROOM + 8];
+
+		if (ask_md(d->path[i], NULL, &m, &ignored) || !m.kind || strcmp(m.name, s->name))
+			continue;
+		md_holding(d->path[i], kernel);
+		snprintf(path, sizeof(path), "/dev/%s", kernel);
+		if (*kernel)
+			run_program(NULL, NULL, &ignored, "mdadm", "--stop", path, NULL);
+		run_program(NULL, NULL, &ignored, "mdadm", "--zero-superblock", d->path[i], NULL);
+	}
+}
+
 static int md_make(const struct stripe *s, const struct stripe_disks *d, uint64_t chunk,
 		   const struct stop *stop, char device[STRIPE_DEVICE_ROOM], struct err *e)
 {
@@ -170,13 +190,11 @@ static int md_make(const struct stripe *s, const struct stripe_disks *d, uint64_
 	snprintf(size, sizeof(size), "--chunk=%llu", (unsigned long long)(chunk >> 10));
 	/* It is the disks' owner's, whichever host logs in to them. When mdadm would ask whether to
 	 * write over something, it hears no. */
-	if (RUN_DISKS(stop, d, e, "mdadm", "--create", path, "--metadata=1.2", "--level=0",
-		      "--homehost=any", name, number, size))
-		return e->code;
-	if (!md_device(s->name, d->path[0], device, e))
+	if (!RUN_DISKS(stop, d, e, "mdadm", "--create", path, "--metadata=1.2", "--level=0",
+		       "--homehost=any", name, number, size) &&
+	    !md_device(s->name, d->path[0], device, e))
 		return 0;
-	run_program(stop, NULL, NULL, "mdadm", "--stop", path, NULL);
-	RUN_DISKS(stop, d, NULL, "mdadm", "--zero-superblock");
+	md_unmake(s, d);
 	return e->code;
 }
 
@@ -226,16 +244,16 @@ static int lvm_start(const struct stripe *s, const struct stop *stop,
  * is somebody else's. */
 enum lvm_made { LVM_NOTHING, LVM_DISKS, LVM_GROUP };
 
-static void lvm_unmake(const struct stripe *s, const struct stripe_disks *d, enum lvm_made made,
-		       const struct stop *stop)
+/* A signal may have led here, and must not end this. */
+static void lvm_unmake(const struct stripe *s, const struct stripe_disks *d, enum lvm_made made)
 {
 	struct err ignored = ERR_INIT;
 
 	if (made >= LVM_GROUP)
-		run_program(stop, NULL, &ignored, "vgremove", "--config", lvm_config(), "--force",
+		run_program(NULL, NULL, &ignored, "vgremove", "--config", lvm_config(), "--force",
 			    "--force", "--yes", s->name, NULL);
 	if (made >= LVM_DISKS)
-		RUN_DISKS(stop, d, &ignored, "pvremove", "--yes", "--quiet");
+		RUN_DISKS(NULL, d, &ignored, "pvremove", "--yes", "--quiet");
 }
 
 static int lvm_volume(const struct stripe *s, unsigned n, uint64_t chunk, const struct stop *stop,
@@ -269,7 +287,7 @@ static int lvm_make(const struct stripe *s, const struct stripe_disks *d, uint64
 	if (!r)
 		r = lvm_device(s->name, stop, device, e);
 	if (r)
-		lvm_unmake(s, d, made, stop);
+		lvm_unmake(s, d, made);
 	return r;
 }
 

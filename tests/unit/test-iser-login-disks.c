@@ -334,16 +334,24 @@ static void test_whole(void **state)
 
 /* ---- programs ---- */
 
-/* One that says this, with its arguments in the file "args". */
-static void program(const char *name, const char *says, int status)
+static void script(const char *name, const char *body)
 {
 	char path[9000], text[9000];
 
 	snprintf(path, sizeof(path), "%s/bin/%s", tmp_dir, name);
 	sysfs_parent(path);
-	snprintf(text, sizeof(text), "#!/bin/sh\necho %s \"$@\" >>%s/args\necho '%s'\nexit %d\n",
-		 name, tmp_dir, says, status);
+	snprintf(text, sizeof(text), "#!/bin/sh\n%s\n", body);
 	assert_int_equal(write_file_atomic(path, text, strlen(text), 0700), 0);
+}
+
+/* One that says this, with its arguments in the file "args". */
+static void program(const char *name, const char *says, int status)
+{
+	char body[8900];
+
+	snprintf(body, sizeof(body), "echo %s \"$@\" >>%s/args\necho '%s'\nexit %d", name,
+		 tmp_dir, says, status);
+	script(name, body);
 }
 
 static char *path_before;
@@ -433,6 +441,42 @@ static void test_unforced(void **state)
 	path_back();
 }
 
+static void take(int sig) { (void)sig; }
+
+/* What a signal has ended in its midst is taken away all the same. */
+static void test_stopped(void **state)
+{
+	const struct stripe_disks d = { .path = { "/dev/sdy", "/dev/sdz" }, .n = 2 };
+	struct stripe s = { .kind = STRIPE_LVM, .name = "rftp-iser" };
+	char device[STRIPE_DEVICE_ROOM], id[STRIPE_ID_ROOM];
+	CLEANUP_FREE char *args = NULL;
+	struct err e = ERR_INIT;
+	struct stop stop;
+
+	(void)state;
+	only_ours();
+	signal(SIGTERM, take); /* it comes when nobody waits for it any more */
+	script("pvcreate", "exit 0");
+	script("vgcreate", "kill -TERM $PPID; sleep 9");
+	script("pvremove", "sleep 0.3; echo took them back >>$0.args");
+	script("mdadm", "case $1 in --create) kill -TERM $PPID; sleep 9;; "
+	       "--examine) echo MD_UUID=1; echo MD_NAME=any:rftp-iser;; "
+	       "*) sleep 0.3; echo \"$@\" >>$0.args;; esac");
+	stop_begin(&stop);
+	assert_int_equal(stripe_make(&s, &d, 65536, &stop, device, id, &e), -EINTR);
+	stop_end(&stop);
+	assert_int_equal(read_file(tmp_at("bin/pvremove.args"), 1000, &args, NULL), 0);
+	free(args);
+	s.kind = STRIPE_MD;
+	stop_begin(&stop);
+	assert_int_equal(stripe_make(&s, &d, 65536, &stop, device, id, &e), -EINTR);
+	stop_end(&stop);
+	assert_int_equal(read_file(tmp_at("bin/mdadm.args"), 1000, &args, NULL), 0);
+	assert_string_equal(args, "--zero-superblock /dev/sdy\n--zero-superblock /dev/sdz\n");
+	signal(SIGTERM, SIG_DFL);
+	path_back();
+}
+
 static void test_signatures(void **state)
 {
 	char out[16], name[STRIPE_NAME_ROOM];
@@ -466,6 +510,7 @@ int main(void)
 		cmocka_unit_test(test_whole),
 		cmocka_unit_test(test_untold),
 		cmocka_unit_test(test_unforced),
+		cmocka_unit_test(test_stopped),
 		cmocka_unit_test(test_signatures),
 	};
 

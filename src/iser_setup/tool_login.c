@@ -261,6 +261,9 @@ static int login(const struct login_options *o, const struct tool_words *words, 
 		r = attach_emit(&a);
 	else if (!r)
 		attach_show(&a);
+	/* Before a signal that was waiting ends us. */
+	if (r)
+		log_error("%s", e->code ? e->text : "the output cannot be written");
 	stop_end(&a.stop);
 	kept_close(&a.kept);
 	login_list_clear(&a.list);
@@ -289,9 +292,5 @@ enum tool_status tool_login(int argc, char **argv)
 	status = check(&o, words.n);
 	if (status != TOOL_DONE)
 		return status;
-	if (login(&o, &words, &e)) {
-		log_error("%s", e.code ? e.text : "the output cannot be written");
-		return TOOL_FAILED;
-	}
-	return TOOL_DONE;
+	return login(&o, &words, &e) ? TOOL_FAILED : TOOL_DONE;
 }

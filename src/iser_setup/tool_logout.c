@@ -329,6 +329,9 @@ static int logout(const struct logout_options *o, const struct tool_words *words
 		r = leave_all(&l, e);
 	if (!r)
 		r = show(&l);
+	/* Before a signal that was waiting ends us. */
+	if (r)
+		log_error("%s", e->code ? e->text : "the output cannot be written");
 	stop_end(&l.stop);
 	kept_close(&l.kept);
 	sessions_clear(&l.there);
@@ -351,9 +354,5 @@ enum tool_status tool_logout(int argc, char **argv)
 		return status;
 	if (!o.plan && !o.targets.n && !words.n && !o.all)
 		return tool_misused("logout wants --plan, --target, addresses, or --all", NULL);
-	if (logout(&o, &words, &e)) {
-		log_error("%s", e.code ? e.text : "the output cannot be written");
-		return TOOL_FAILED;
-	}
-	return TOOL_DONE;
+	return logout(&o, &words, &e) ? TOOL_FAILED : TOOL_DONE;
 }

@@ -229,13 +229,13 @@ int login_check_disk(const struct login_target *t, unsigned lun, const char *ser
 
 /* ---- from a discovery ---- */
 
-/* What comes from the network becomes words of commands, names of files, and JSON. */
+/* What comes from the network becomes words of commands, names and patterns of files, and JSON. */
 static bool is_name(const char *text, size_t room)
 {
 	size_t n = strlen(text);
 
 	for (size_t i = 0; i < n; i++)
-		if (text[i] <= ' ' || text[i] >= 0x7f || strchr(",/", text[i]))
+		if (text[i] <= ' ' || text[i] >= 0x7f || strchr(",/*?[\\", text[i]))
 			return false;
 	return n && n < room && *text != '-' && *text != '.';
 }

@@ -100,7 +100,7 @@ static void test_file(void **state)
 	CLEANUP_FREE char *text = NULL;
 	struct record_place at;
 	struct err e = ERR_INIT;
-	char path[8192], dir[8192];
+	char path[8192], dir[8192], half[9000], other[9000];
 
 	(void)state;
 	snprintf(dir, sizeof(dir), "%s/etc/iscsi/nodes/%s/fd00::1,3260,1", tmp_dir, t.iqn);
@@ -111,7 +111,14 @@ static void test_file(void **state)
 	put(dir, HEAD NONE TAIL, 0644);
 	assert_int_equal(record_file(&at, &t, "iser", path, sizeof(path)), 0);
 	assert_string_equal(path, dir);
+	/* What a run that was killed has left of it goes; another's record stays. */
+	snprintf(half, sizeof(half), "%s.ab12cd", path);
+	put(half, HEAD, 0600);
+	snprintf(other, sizeof(other), "%s.other", path);
+	put(other, HEAD, 0600);
 	assert_int_equal(record_set(&at, path, chap, 4, &e), 0);
+	assert_int_equal(access(half, F_OK), -1);
+	assert_int_equal(access(other, F_OK), 0);
 	assert_int_equal(mode_of(path), 0600);
 	assert_int_equal(read_file(path, 10000, &text, NULL), 0);
 	assert_non_null(strstr(text, "node.session.auth.password = s e c\n"));

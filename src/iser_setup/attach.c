@@ -2,6 +2,7 @@
 /* Sessions: made, and taken back. */
 #include "iser_setup/attach.h"
 
+#include "iser_setup/holders.h"
 #include "iser_setup/run.h"
 
 #include <errno.h>
@@ -10,6 +11,10 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#define SETTLE_SECONDS 10
+#define LATE_MS 5000 /* that a login which nobody waits for any more may take */
+#define LATE_POLL_US 100000
 
 /* ---- one session ---- */
 
@@ -107,23 +112,55 @@ static int drop(struct attach *a, const struct kept_session *s, const struct sto
 	return kept_write(&a->kept, e);
 }
 
+/* iscsiadm was stopped by a signal; iscsid was not, and goes on. */
+static bool comes_late(const struct kept_session *s)
+{
+	const uint64_t until = ns_after(LATE_MS);
+	bool there = false;
+
+	while (!there && now_ns() < until) {
+		struct sessions all;
+		struct err ignored = ERR_INIT;
+		const struct session *one;
+
+		if (sessions_read(NULL, &all, &ignored))
+			return false;
+		one = sessions_at(&all, s->iqn, &s->portal, s->transport);
+		there = one && !strcmp(one->state, "LOGGED_IN");
+		sessions_clear(&all);
+		if (!there)
+			usleep(LATE_POLL_US);
+	}
+	return there;
+}
+
 static int log_in(struct attach *a, size_t i, struct err *e)
 {
 	const struct login_target *t = &a->list.v[i];
 	struct kept_session s = { .portal = t->portal, .tag = t->tag, .transport = a->o->with };
 	struct err also = ERR_INIT;
+	bool begun;
 	int r;
 
 	snprintf(s.iqn, sizeof(s.iqn), "%s", t->iqn);
 	r = make_record(a, t, &s, e);
-	if (!r)
+	begun = !r;
+	if (begun)
 		r = initiator_login(t, a->o->with, &a->stop, e);
 	a->new[i] = !r;
 	if (!r || !kept_find(&a->kept, s.iqn))
 		return r;
-	/* It may have come about just when we stopped waiting. Signals are what may have led here:
-	 * they must not end this, too. */
-	initiator_logout(s.iqn, &s.portal, s.transport, NULL, &also);
+	/* Signals are what may have led here: they must not end this, too. */
+	if (begun && r == -EINTR && !comes_late(&s)) {
+		log_warn("iscsid may still be logging in to %s: rftp-iser logout --target %s takes "
+			 "that back", printable(s.iqn), printable(s.iqn));
+		return r;
+	}
+	/* With a session of somebody else's it stays, and so does the record that it is by. */
+	if (begun && r == -EEXIST)
+		s.record = false;
+	else
+		initiator_logout(s.iqn, &s.portal, s.transport, NULL, &also);
 	also = (struct err)ERR_INIT;
 	if (drop(a, &s, NULL, &also))
 		log_warn("%s", also.text);
@@ -152,6 +189,19 @@ int attach_sessions(struct attach *a, struct err *e)
 
 /* ---- back ---- */
 
+/* udev may have made something of its disks by now, or somebody have mounted one. */
+static int check_free(const struct kept_session *s, struct err *e)
+{
+	struct sessions there;
+	int r = sessions_read(NULL, &there, e);
+	const struct session *now = sessions_at(&there, s->iqn, &s->portal, s->transport);
+
+	for (size_t i = 0; now && !r && i < now->n_disks; i++)
+		r = holders_free(NULL, now->disks[i].name, e);
+	sessions_clear(&there);
+	return r;
+}
+
 static void undo_session(struct attach *a, const char *iqn)
 {
 	const struct kept_session *found = kept_find(&a->kept, iqn);
@@ -161,19 +211,40 @@ static void undo_session(struct attach *a, const char *iqn)
 	if (!found)
 		return;
 	s = *found;
-	if (initiator_logout(s.iqn, &s.portal, s.transport, NULL, &e) || drop(a, &s, NULL, &e))
+	if (check_free(&s, &e) || initiator_logout(s.iqn, &s.portal, s.transport, NULL, &e) ||
+	    drop(a, &s, NULL, &e))
 		log_warn("not taken back: %s", e.text);
+}
+
+static bool any_new(const struct attach *a)
+{
+	for (size_t i = 0; a->new && i < a->list.n; i++)
+		if (a->new[i])
+			return true;
+	return false;
+}
+
+/* Also one that udev has put together: it was not there before its last session. */
+static void undo_stripe(struct attach *a)
+{
+	struct err e = ERR_INIT;
+
+	if (!a->stripe.kind || !*a->device || !(a->stripe_started || any_new(a)))
+		return;
+	if (stripe_stop(&a->stripe, a->device, NULL, &e)) {
+		log_warn("not taken back: %s", e.text);
+		return;
+	}
+	kept_drop_stripe(&a->kept, &a->stripe);
+	if (kept_write(&a->kept, &e))
+		log_warn("%s", e.text);
 }
 
 void attach_undo(struct attach *a)
 {
-	struct err e = ERR_INIT;
-
-	if (a->stripe_started) {
-		if (stripe_stop(&a->stripe, a->device, NULL, &e))
-			log_warn("not taken back: %s", e.text);
-		kept_drop_stripe(&a->kept, a->stripe.kind, a->stripe.name);
-	}
+	/* udev looks into what is new, and would be taken for its user. */
+	run_settle(NULL, SETTLE_SECONDS);
+	undo_stripe(a);
 	for (size_t i = a->list.n; a->new && i-- > 0;)
 		if (a->new[i])
 			undo_session(a, a->list.v[i].iqn);

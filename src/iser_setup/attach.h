@@ -23,7 +23,7 @@ struct login_options {
 struct attach_disk {
 	const struct login_target *target;
 	char kernel[DISK_ROOM], path[256];
-	unsigned lun, host;
+	unsigned lun, host, session; /* numbers; a session's is never given again */
 	uint64_t size;
 	char transport[16];        /* really used */
 	char netdev[IF_NAMESIZE];  /* that leads to the target; "" when it is not known */
@@ -58,6 +58,8 @@ void attach_tune(struct attach *a);
 /* The stripe that was asked for, and the filesystem. name: the plan's; NULL. */
 int attach_stripe(struct attach *a, const char *name, struct err *e);
 int attach_mkfs(struct attach *a, struct err *e);
+/* Is each disk's path still that of the disk that was found? -ENODEV with text: not any more. */
+int attach_same(const struct attach *a, struct err *e);
 
 /* Takes back what this run did, as far as it goes; what does not is said. */
 void attach_undo(struct attach *a);

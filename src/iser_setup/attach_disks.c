@@ -13,11 +13,50 @@
 #include <unistd.h>
 
 #define POLL_US 100000
-/* How long the number of a target's disks must stay the same when it is not known how many there
- * are. */
+/* How long the number of disks must stay the same when it is not known how many there are; and when
+ * one that comes later would be missing in a stripe. */
 #define SETTLE_MS 500
+#define SETTLE_STRIPE_MS 2000
 
 /* ---- waiting ---- */
+
+/* What is served beside the plan may be anybody's. */
+static bool is_wanted(const struct login_target *t, const struct session_disk *d)
+{
+	return !t->plan || login_store(t, d->lun);
+}
+
+/* Are all disks of a target there? How many of them are wanted; else 0, and why not in e. */
+static size_t complete_one(const struct login_target *t, const struct session *s, struct err *e)
+{
+	size_t wanted = 0;
+	char path[64];
+
+	if (!s || strcmp(s->state, "LOGGED_IN"))
+		err_set(e, -ETIMEDOUT, "%s: the session is %s", printable(t->iqn), s ?
+			printable(s->state) : "gone");
+	else if (!s->luns)
+		err_set(e, -ETIMEDOUT, "%s: the target shows no disk: it has no LUN, or "
+			"none for this host", printable(t->iqn));
+	else if (s->n_disks < s->luns)
+		err_set(e, -ETIMEDOUT, "%s: %u disks, but %zu block devices: is the "
+			"kernel's sd_mod loaded?", printable(t->iqn), s->luns, s->n_disks);
+	for (size_t i = 0; !e->code && i < s->n_disks; i++) {
+		if (!is_wanted(t, &s->disks[i]))
+			continue;
+		wanted++;
+		snprintf(path, sizeof(path), "/dev/%s", s->disks[i].name);
+		if (!disk_is_there(path))
+			err_set(e, -ETIMEDOUT, "%s has not appeared: neither udev nor "
+				"devtmpfs made it", path);
+		else if (!s->disks[i].size)
+			err_set(e, -ETIMEDOUT, "%s has no size yet", path);
+	}
+	if (!e->code && t->plan && wanted < t->plan->n_stores)
+		err_set(e, -ETIMEDOUT, "%s: %zu disks of %zu that the plan has",
+			printable(t->iqn), wanted, t->plan->n_stores);
+	return e->code ? 0 : wanted;
+}
 
 /* How many disks there are of all targets, when each has all of its own; 0: not yet. Why not is in
  * e. */
@@ -25,38 +64,25 @@ static size_t complete(const struct attach *a, const struct sessions *s, struct 
 {
 	size_t all = 0;
 
+	*e = (struct err)ERR_INIT;
 	for (size_t i = 0; i < a->list.n; i++) {
 		const struct login_target *t = &a->list.v[i];
-		const struct session *one = sessions_find(s, t->iqn);
-		char path[64];
 
-		*e = (struct err)ERR_INIT;
-		if (!one || strcmp(one->state, "LOGGED_IN"))
-			err_set(e, -ETIMEDOUT, "%s: the session is %s", printable(t->iqn), one ?
-				printable(one->state) : "gone");
-		else if (!one->luns)
-			err_set(e, -ETIMEDOUT, "%s: the target shows no disk: it has no LUN, or "
-				"none for this host", printable(t->iqn));
-		else if (one->n_disks < one->luns)
-			err_set(e, -ETIMEDOUT, "%s: %u disks, but %zu block devices: is the "
-				"kernel's sd_mod loaded?", printable(t->iqn), one->luns,
-				one->n_disks);
-		else if (one->n_disks < t->luns)
-			err_set(e, -ETIMEDOUT, "%s: %zu disks of %u that the plan has",
-				printable(t->iqn), one->n_disks, t->luns);
-		for (size_t k = 0; !e->code && k < one->n_disks; k++) {
-			snprintf(path, sizeof(path), "/dev/%s", one->disks[k].name);
-			if (!disk_is_there(path))
-				err_set(e, -ETIMEDOUT, "%s has not appeared: neither udev nor "
-					"devtmpfs made it", path);
-			else if (!one->disks[k].size)
-				err_set(e, -ETIMEDOUT, "%s has no size yet", path);
-		}
+		all += complete_one(t, sessions_find(s, t->iqn), e);
 		if (e->code)
 			return 0;
-		all += one->n_disks;
 	}
 	return all;
+}
+
+/* For how long there must be as many, in ms. */
+static int settle_ms(const struct attach *a)
+{
+	bool known = true;
+
+	for (size_t i = 0; i < a->list.n; i++)
+		known &= a->list.v[i].plan != NULL;
+	return known ? 0 : a->o->kind ? SETTLE_STRIPE_MS : SETTLE_MS;
 }
 
 static int wait_for_all(const struct attach *a, struct sessions *s, struct err *e)
@@ -73,7 +99,7 @@ static int wait_for_all(const struct attach *a, struct sessions *s, struct err *
 			return r;
 		n = complete(a, s, &why);
 		if (n != last || !n)
-			same = ns_after(SETTLE_MS);
+			same = ns_after(settle_ms(a));
 		last = n;
 		if (n && now_ns() >= same)
 			break;
@@ -95,15 +121,24 @@ static int wait_for_all(const struct attach *a, struct sessions *s, struct err *
 static int take_disk(struct attach *a, const struct topo *t, const struct login_target *target,
 		     const struct session *s, const struct session_disk *from, struct err *e)
 {
-	struct attach_disk *d = iser_plan_add(a->disks, a->n_disks);
-	int node;
+	struct attach_disk *d;
+	int node, r = login_check_disk(target, from->lun, from->serial, e);
 
+	if (r)
+		return r;
+	if (!is_wanted(target, from)) {
+		log_warn("%s serves LUN %u, too, which is not in the plan: it is left alone",
+			 printable(target->iqn), from->lun);
+		return 0;
+	}
+	d = iser_plan_add(a->disks, a->n_disks);
 	if (!d)
 		return err_set(e, -ENOMEM, "out of memory");
 	d->target = target;
 	d->lun = from->lun;
 	d->size = from->size;
 	d->host = s->host;
+	d->session = s->id;
 	strcpy(d->kernel, from->name);
 	strcpy(d->transport, s->transport);
 	disk_path(NULL, from->name, d->path);

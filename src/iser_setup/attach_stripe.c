@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #define ANSWER_ROOM 16
+#define FOUND_ROOM 128
 
 /* A line from the terminal; "" when the end was asked for instead. */
 static void ask(const struct stop *stop, char *answer, int room)
@@ -27,6 +28,11 @@ static void ask(const struct stop *stop, char *answer, int room)
 		*answer = '\0';
 }
 
+static bool can_ask(void)
+{
+	return isatty(STDIN_FILENO) && isatty(STDERR_FILENO);
+}
+
 /* May what is on device be lost? what: what would be made. 0; a negative errno with text. */
 static int may_lose(const struct attach *a, const char *device, const char *what,
 		    const char *found, struct err *e)
@@ -35,7 +41,7 @@ static int may_lose(const struct attach *a, const char *device, const char *what
 
 	if (!*found || a->o->yes)
 		return 0;
-	if (!isatty(STDIN_FILENO) || !isatty(STDERR_FILENO))
+	if (!can_ask())
 		return err_set(e, -EEXIST, "%s holds data (%s), which %s would destroy: --yes does "
 			       "so", device, found, what);
 	fprintf(stderr, "%s holds data (%s), which %s destroys. Type yes to go on: ", device, found,
@@ -46,62 +52,89 @@ static int may_lose(const struct attach *a, const char *device, const char *what
 	return err_set(e, -ECANCELED, "%s was left as it is", device);
 }
 
-static int check_unused(const char *device, struct err *e)
+/* What is on a device that nobody uses: -EBUSY with text: somebody does. */
+static int look(const struct attach *a, const char *device, char found[FOUND_ROOM], struct err *e)
 {
 	char kernel[DISK_ROOM];
-	struct holders_stack s;
+	int r;
 
 	if (!*attach_kernel_name(device, kernel))
 		return err_set(e, -ENODEV, "%s is gone", device);
-	holders_stack(NULL, kernel, &s);
-	return holders_check(NULL, &s, e);
+	r = holders_free(NULL, kernel, e);
+	return r ? r : stripe_look(device, &a->stop, found, FOUND_ROOM, e);
+}
+
+static bool is_same(const struct attach_disk *d, const struct sessions *s)
+{
+	char kernel[DISK_ROOM];
+
+	for (size_t i = 0; i < s->n; i++)
+		for (size_t k = 0; s->v[i].id == d->session && k < s->v[i].n_disks; k++)
+			if (s->v[i].disks[k].lun == d->lun &&
+			    !strcmp(s->v[i].disks[k].name, d->kernel))
+				return !strcmp(attach_kernel_name(d->path, kernel), d->kernel);
+	return false;
+}
+
+int attach_same(const struct attach *a, struct err *e)
+{
+	struct sessions s;
+	int r = sessions_read(NULL, &s, e);
+
+	for (size_t i = 0; !r && i < a->n_disks; i++)
+		if (!is_same(&a->disks[i], &s))
+			r = err_set(e, -ENODEV, "%s is not LUN %u of %s any more: somebody has "
+				    "logged out of it; nothing was written to it",
+				    a->disks[i].path, a->disks[i].lun,
+				    printable(a->disks[i].target->iqn));
+	sessions_clear(&s);
+	return r;
 }
 
 /* ---- the stripe ---- */
 
 static int check_members(const struct attach *a, bool *wipe, struct err *e)
 {
-	char found[128];
+	char found[FOUND_ROOM];
 
 	*wipe = false;
 	for (size_t i = 0; i < a->n_disks; i++) {
 		const char *path = a->disks[i].path;
-		int r = check_unused(path, e);
+		int r = look(a, path, found, e);
 
-		if (!r)
-			r = stripe_look(path, &a->stop, found, sizeof(found), e);
 		if (!r)
 			r = may_lose(a, path, "making a stripe", found, e);
 		if (r)
-			return r < 0 ? r : -EIO;
+			return r;
 		*wipe |= *found;
 	}
-	return 0;
+	return attach_same(a, e);
 }
 
 static int make_stripe(struct attach *a, const struct stripe_disks *d, const char *name,
 		       struct err *e)
 {
+	struct stripe new = { .kind = a->o->kind };
 	bool wipe;
 	int r = check_members(a, &wipe, e);
 
 	if (r)
 		return r;
-	a->stripe = (struct stripe){ .kind = a->o->kind };
-	stripe_name(name, a->stripe.name);
+	stripe_name(name, new.name);
 	if (wipe)
 		r = stripe_wipe(d, &a->stop, e);
-	if (!r && kept_add_stripe(&a->kept, &a->stripe))
+	/* Known before it is there, by its name alone. */
+	if (!r && kept_add_stripe(&a->kept, &new))
 		r = err_set(e, -ENOMEM, "out of memory");
 	if (!r)
 		r = kept_write(&a->kept, e);
 	if (!r)
-		r = stripe_make(&a->stripe, d, a->o->chunk, &a->stop, a->device, a->stripe.id, e);
-	if (r) {
-		kept_drop_stripe(&a->kept, a->stripe.kind, a->stripe.name);
-		a->stripe.kind = STRIPE_NONE;
+		r = stripe_make(&new, d, a->o->chunk, &a->stop, a->device, a->stripe.id, e);
+	kept_drop_stripe(&a->kept, &new);
+	if (r)
 		return r;
-	}
+	a->stripe.kind = new.kind;
+	memcpy(a->stripe.name, new.name, sizeof(new.name));
 	a->stripe_new = a->stripe_started = true;
 	return 0;
 }
@@ -133,37 +166,35 @@ int attach_stripe(struct attach *a, const char *name, struct err *e)
 
 static int make_fs(struct attach *a, const char *device, unsigned n, struct err *e)
 {
-	char kernel[DISK_ROOM], found[128];
+	char kernel[DISK_ROOM], found[FOUND_ROOM];
 	uint64_t chunk;
-	int r = check_unused(device, e);
+	int r = look(a, device, found, e);
 
 	if (!r)
-		r = stripe_look(device, &a->stop, found, sizeof(found), e);
-	if (!r)
 		r = may_lose(a, device, "mkfs.xfs", found, e);
+	if (!r)
+		r = attach_same(a, e);
 	if (r)
-		return r < 0 ? r : -EIO;
+		return r;
 	chunk = n > 1 ? stripe_chunk(attach_kernel_name(device, kernel)) : 0;
-	r = stripe_mkfs(device, chunk, n, &a->stop, e);
+	r = stripe_mkfs(device, chunk, n, *found, &a->stop, e);
 	a->made_fs |= !r;
-	return r < 0 ? r : r ? -EIO : 0;
+	return r;
 }
 
 /* All are looked at before the first is written to. */
 static int check_all(const struct attach *a, struct err *e)
 {
-	char found[128];
+	char found[FOUND_ROOM];
 
 	for (size_t i = 0; i < a->n_disks; i++) {
 		const char *path = a->disks[i].path;
-		int r = check_unused(path, e);
+		int r = look(a, path, found, e);
 
-		if (!r)
-			r = stripe_look(path, &a->stop, found, sizeof(found), e);
-		if (!r && *found && !a->o->yes && !isatty(STDIN_FILENO))
+		if (!r && !can_ask())
 			r = may_lose(a, path, "mkfs.xfs", found, e);
 		if (r)
-			return r < 0 ? r : -EIO;
+			return r;
 	}
 	return 0;
 }

@@ -26,7 +26,7 @@ enum store_where {
 	STORE_CACHED, /* on a disk; what is in memory of it is the page cache's, anywhere */
 	STORE_DEVICE, /* a block device */
 	STORE_HIDDEN, /* a ramdisk, whose pages the kernel shows nobody */
-	STORE_GONE,   /* the file or device that LIO has open has no name any more */
+	STORE_GONE,   /* the file or device that LIO has open has not that name any more */
 	STORE_WHERES
 };
 
@@ -41,7 +41,7 @@ struct store_facts {
 	enum store_where where;
 	struct file_pages pages;  /* STORE_PAGES */
 	struct ids nodes;         /* of the device it is, or that it is on; empty: not known */
-	char *why;                /* STORE_UNSEEN: one line */
+	char *why;                /* STORE_UNSEEN and STORE_GONE: one line */
 	struct attribute_fact *attributes;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* sysfs' holders, /proc's mountinfo, swaps and descriptors, and last an open that nobody else may
- * have. */
+/* sysfs' holders and loop devices, /proc's mountinfo, swaps and descriptors, and last an open that
+ * nobody else may have. */
 #include "iser_setup/holders.h"
 
 #include "iser_setup/sessions.h"
@@ -26,23 +26,64 @@ static void add(struct holders_stack *s, const char *name)
 			return;
 	if (s->n < HOLDERS_MOST && strlen(name) < sizeof(s->name[0]))
 		strcpy(s->name[s->n++], name);
+	else
+		s->more = true;
 }
 
-/* The entries of a directory of sysfs: all, or those that have a file "partition". */
-static void add_entries(const char *sysfs, struct holders_stack *s, const char *below,
-			bool partitions)
+/* Is the entry of dir on the device? */
+typedef bool on_fn(const char *sysfs, const char *dir, const char *entry, const char *name);
+
+static bool is_holder(const char *sysfs, const char *dir, const char *entry, const char *name)
 {
-	char dir[PATH_MAX], file[PATH_MAX + 300];
+	(void)sysfs;
+	(void)dir;
+	(void)name;
+	return *entry != '.';
+}
+
+static bool is_partition(const char *sysfs, const char *dir, const char *entry, const char *name)
+{
+	char file[PATH_MAX + 300];
+
+	(void)sysfs;
+	(void)name;
+	snprintf(file, sizeof(file), "%s/%s/partition", dir, entry);
+	return *entry != '.' && !access(file, F_OK);
+}
+
+/* The kernel counts it to nobody's holders, and lets others open the device all the same. */
+static bool is_loop(const char *sysfs, const char *dir, const char *entry, const char *name)
+{
+	char file[PATH_MAX], path[64], number[32], own[32];
+	struct stat st;
+
+	(void)dir;
+	if (strncmp(entry, "loop", 4))
+		return false;
+	sysfs_text(sysfs, file, sizeof(file), "class/block/%s/loop/backing_file", entry);
+	snprintf(path, sizeof(path), "/dev/%s", name);
+	if (!strcmp(file, path))
+		return true;
+	if (!*file || stat(file, &st) || !S_ISBLK(st.st_mode))
+		return false;
+	sysfs_text(sysfs, number, sizeof(number), "class/block/%s/dev", name);
+	snprintf(own, sizeof(own), "%u:%u", major(st.st_rdev), minor(st.st_rdev));
+	return !strcmp(number, own);
+}
+
+/* The entries of a directory of sysfs that are on the device called name. */
+static void add_entries(const char *sysfs, struct holders_stack *s, const char *below, on_fn *on,
+			const char *name)
+{
+	char dir[PATH_MAX];
 	struct dirent *d;
 	DIR *dirp;
 
 	snprintf(dir, sizeof(dir), "%.2000s/%s", sysfs_or(sysfs), below);
 	dirp = opendir(dir);
-	while (dirp && (d = readdir(dirp))) {
-		snprintf(file, sizeof(file), "%s/%s/partition", dir, d->d_name);
-		if (*d->d_name != '.' && (!partitions || !access(file, F_OK)))
+	while (dirp && (d = readdir(dirp)))
+		if (on(sysfs, dir, d->d_name, name))
 			add(s, d->d_name);
-	}
 	if (dirp)
 		closedir(dirp);
 }
@@ -56,10 +97,27 @@ void holders_stack(const char *sysfs, const char *name, struct holders_stack *s)
 	/* It grows while it is gone through. */
 	for (unsigned i = 0; i < s->n; i++) {
 		snprintf(below, sizeof(below), "class/block/%s/holders", s->name[i]);
-		add_entries(sysfs, s, below, false);
+		add_entries(sysfs, s, below, is_holder, s->name[i]);
 		snprintf(below, sizeof(below), "class/block/%s", s->name[i]);
-		add_entries(sysfs, s, below, true);
+		add_entries(sysfs, s, below, is_partition, s->name[i]);
+		add_entries(sysfs, s, "class/block", is_loop, s->name[i]);
 	}
+}
+
+bool holders_is_partition(const char *sysfs, const char *name)
+{
+	char dir[PATH_MAX];
+
+	snprintf(dir, sizeof(dir), "%.2000s/class/block", sysfs_or(sysfs));
+	return is_partition(sysfs, dir, name, name);
+}
+
+const char *holders_above(const char *sysfs, const struct holders_stack *s)
+{
+	for (unsigned i = 1; i < s->n; i++)
+		if (!holders_is_partition(sysfs, s->name[i]))
+			return s->name[i];
+	return NULL;
 }
 
 void holders_dm_name(const char *sysfs, const char *name, char out[128])
@@ -104,19 +162,27 @@ bool holders_swapped(const char *swaps, const char *path)
 
 /* ---- programs ---- */
 
+/* As it is known here: to ask a file server that has died would take for ever. */
+static bool is_device(const char *path, dev_t dev)
+{
+	struct statx st;
+
+	return !statx(AT_FDCWD, path, AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT, STATX_TYPE, &st) &&
+	       S_ISBLK(st.stx_mode) && makedev(st.stx_rdev_major, st.stx_rdev_minor) == dev;
+}
+
 static bool has_open(const char *pid, dev_t dev)
 {
 	char dir[64], path[400];
 	bool found = false;
 	struct dirent *d;
-	struct stat st;
 	DIR *dirp;
 
 	snprintf(dir, sizeof(dir), "/proc/%.20s/fd", pid);
 	dirp = opendir(dir);
 	while (dirp && !found && (d = readdir(dirp))) {
 		snprintf(path, sizeof(path), "%s/%s", dir, d->d_name);
-		found = !stat(path, &st) && S_ISBLK(st.st_mode) && st.st_rdev == dev;
+		found = is_device(path, dev);
 	}
 	if (dirp)
 		closedir(dirp);
@@ -176,12 +242,14 @@ static int check_one(const char *sysfs, const char *name, bool top, const struct
 	if (!top)
 		return 0;
 	fd = open(path, O_RDONLY | O_EXCL | O_CLOEXEC);
-	if (fd < 0 && errno == EBUSY)
-		return err_set(e, -EBUSY, "%s is held by the kernel: mounted in another namespace, "
-			       "or served on by a target or a loop device; release it first", path);
 	if (fd >= 0)
 		close(fd);
-	return 0;
+	else if (errno == EBUSY)
+		return err_set(e, -EBUSY, "%s is held by the kernel: mounted in another namespace, "
+			       "or served on by a target; release it first", path);
+	else if (errno != ENXIO && errno != ENODEV && errno != EIO && errno != ENOMEDIUM)
+		return err_sys(e, -errno, "%s: whether it is in use cannot be told", path);
+	return 0; /* or the device is dead */
 }
 
 static bool has_holder(const char *sysfs, const char *name)
@@ -196,7 +264,13 @@ int holders_check(const char *sysfs, const struct holders_stack *s, struct err *
 {
 	CLEANUP_FREE char *mounts = NULL, *swaps = NULL;
 	struct tables t;
-	int r = read_file("/proc/self/mountinfo", PROC_MAX, &mounts, NULL);
+	int r;
+
+	if (s->more)
+		return err_set(e, -EBUSY, "more than %d devices stand on /dev/%s, and who uses "
+			       "them cannot be told: stop some first", HOLDERS_MOST - 1,
+			       s->name[0]);
+	r = read_file("/proc/self/mountinfo", PROC_MAX, &mounts, NULL);
 
 	if (r)
 		return err_sys(e, r, "/proc/self/mountinfo");
@@ -205,4 +279,17 @@ int holders_check(const char *sysfs, const struct holders_stack *s, struct err *
 	for (unsigned i = 0; !r && i < s->n; i++)
 		r = check_one(sysfs, s->name[i], !has_holder(sysfs, s->name[i]), &t, e);
 	return r;
+}
+
+int holders_free(const char *sysfs, const char *name, struct err *e)
+{
+	struct holders_stack s;
+	const char *above;
+
+	holders_stack(sysfs, name, &s);
+	above = holders_above(sysfs, &s);
+	if (above)
+		return err_set(e, -EBUSY, "/dev/%s is part of /dev/%s: stop that first", name,
+			       above);
+	return holders_check(sysfs, &s, e);
 }

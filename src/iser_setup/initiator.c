@@ -11,7 +11,6 @@
 #include <string.h>
 
 #define SETTINGS_MOST 12
-#define LOGIN_RETRIES "3" /* iscsid has a question refused by the kernel now and then */
 #define NUMBER_ROOM 16
 
 /* iscsiadm(8), EXIT STATUS */
@@ -76,7 +75,7 @@ static void settings_of(const struct initiator_wish *w, struct settings *s)
 	snprintf(s->commands, sizeof(s->commands), "%u", TUNE_CMDS_MAX);
 	/* Or open-iscsi's own service would log in at the next start, without what comes after. */
 	set(s, "node.startup", "manual");
-	set(s, "node.session.initial_login_retry_max", LOGIN_RETRIES);
+	set(s, "node.session.initial_login_retry_max", INITIATOR_RETRIES);
 	set(s, "node.conn[0].timeo.login_timeout", s->wait);
 	if (w->user) {
 		set(s, "node.session.auth.authmethod", "CHAP");
@@ -140,6 +139,10 @@ int initiator_explain(int status, const struct login_target *t, enum login_trans
 
 	login_portal_text(portal, &t->portal);
 	switch (status) {
+	case ISCSIADM_SESS_EXISTS:
+		e->code = -EEXIST;
+		return err_prefix(e, "%s at %s: somebody else has just logged in there",
+				  printable(t->iqn), portal);
 	case ISCSIADM_AUTH:
 		e->code = -EACCES;
 		return err_prefix(e, "%s at %s: %s", printable(t->iqn), portal, t->chap ?

@@ -6,6 +6,9 @@
 
 #include "iser_setup/record.h"
 
+/* How often iscsid tries to log in: now and then the kernel refuses it a question. */
+#define INITIATOR_RETRIES "3"
+
 /* -ENOENT with the package to install, when it is missing. */
 int initiator_there(const struct stop *stop, struct err *e);
 /* What SendTargets says at p, as iscsiadm prints it; nothing of it is kept. It goes over TCP,
@@ -24,7 +27,8 @@ struct initiator_wish {
 /* The record by which initiator_login logs in. Whatever was at its place is gone. */
 int initiator_record(const struct record_place *at, const struct login_target *t,
 		     const struct initiator_wish *w, const struct stop *stop, struct err *e);
-/* -EACCES: the target or this host would not believe who the other is. */
+/* -EACCES: the target or this host would not believe who the other is; -EEXIST: there is a session
+ * that is not of this call. */
 int initiator_login(const struct login_target *t, enum login_transport transport,
 		    const struct stop *stop, struct err *e);
 int initiator_logout(const char *iqn, const struct login_portal *p, enum login_transport transport,

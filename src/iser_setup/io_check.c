@@ -27,7 +27,7 @@ struct test {
 	const struct stop *stop;
 	int node;
 	struct worker *worker;
-	char iqn[IO_NAME_ROOM], initiator[IO_NAME_ROOM];
+	char iqn[ISCSI_NAME_ROOM], initiator[ISCSI_NAME_ROOM];
 	char serial[40];
 	uint64_t seed;             /* of the pattern */
 	bool store_made, target_made;

@@ -14,7 +14,7 @@ struct io_checked {
 	const char *iqn;       /* the planned target's; the plan's */
 	const struct iser_portal *portal; /* likewise */
 	int node;
-	char transport[32];    /* that carried it, as sysfs tells: "iscsi_iser", "iscsi_tcp" */
+	char transport[16];    /* that carried it: "iser", "tcp" */
 	double write, read;    /* bytes per second */
 };
 

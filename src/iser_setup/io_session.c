@@ -3,21 +3,18 @@
  * carries the initiator name, so that the host's own does not change. */
 #include "iser_setup/io_session.h"
 
-#include "iser_setup/card.h"
+#include "iser_setup/initiator.h"
 #include "iser_setup/prepare.h"
 #include "iser_setup/run.h"
+#include "iser_setup/sessions.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #define DISK_WAIT_MS 30000
 #define STEP_MS 50
 #define IFACE "rftp-verify-io" /* one test at a time has it */
-#define TEXT_MAX 4096u
 
 /* ---- iscsiadm ---- */
 
@@ -62,7 +59,7 @@ static int make_node(struct io_session *s, struct err *e)
 {
 	static const struct { const char *name, *value; } settings[] = {
 		{ "node.startup", "manual" }, { "node.session.auth.authmethod", "None" },
-		{ "node.session.initial_login_retry_max", "1" },
+		{ "node.session.initial_login_retry_max", INITIATOR_RETRIES },
 		{ "node.session.scan", "auto" },
 	};
 	const char *const words[] = { "iscsiadm", "-m", "node", "-T", s->iqn, "-p", s->address,
@@ -85,108 +82,43 @@ static int log_in(const struct io_session *s, struct err *e)
 	return run_words(s->stop, NULL, e, words);
 }
 
-/* ---- sysfs ---- */
+/* ---- the disk ---- */
 
-/* The first name in dir that begins so, into name. */
-static bool first_in(const char *dir, const char *prefix, char name[NAME_MAX + 1])
+/* Is there a session with iqn? What cannot be read is taken for one. */
+static bool is_there(const char *iqn)
 {
-	struct dirent *entry;
-	DIR *d = opendir(dir);
+	struct err ignored = ERR_INIT;
+	struct sessions all;
+	bool there = sessions_read(NULL, &all, &ignored) || sessions_find(&all, iqn);
 
-	*name = '\0';
-	while (d && !*name && (entry = readdir(d)))
-		if (entry->d_name[0] != '.' && !strncmp(entry->d_name, prefix, strlen(prefix)))
-			snprintf(name, NAME_MAX + 1, "%s", entry->d_name);
-	if (d)
-		closedir(d);
-	return *name;
+	sessions_clear(&all);
+	return there;
 }
 
-/* dir becomes the first one in it that begins so. */
-static bool descend(char dir[PATH_MAX], const char *prefix)
+/* What has another serial is somebody's disk. */
+static int take_disk(struct io_session *s, const struct session *from, struct err *e)
 {
-	char name[NAME_MAX + 1];
-	size_t n = strlen(dir);
+	const struct session_disk *d = from->disks;
 
-	if (!first_in(dir, prefix, name) || n + strlen(name) + 2 > PATH_MAX)
-		return false;
-	snprintf(dir + n, PATH_MAX - n, "/%s", name);
-	return true;
-}
-
-static bool holds(const char *path, const char *text)
-{
-	char *is = NULL;
-	size_t len = 0;
-	bool found = !read_file(path, TEXT_MAX, &is, &len) && memmem(is, len, text, strlen(text));
-
-	free(is);
-	return found;
-}
-
-/* The session's directory below class/iscsi_session. */
-static bool find_session(const char *iqn, char dir[PATH_MAX])
-{
-	char classes[PATH_MAX - NAME_MAX - 16], path[PATH_MAX];
-	struct dirent *entry;
-	bool found = false;
-	DIR *d;
-
-	snprintf(classes, sizeof(classes), "%s/class/iscsi_session", host_dirs().sysfs);
-	d = opendir(classes);
-	while (d && !found && (entry = readdir(d))) {
-		char line[IO_NAME_ROOM + 1];
-
-		snprintf(line, sizeof(line), "%s\n", iqn);
-		snprintf(path, sizeof(path), "%s/%s/targetname", classes, entry->d_name);
-		found = entry->d_name[0] != '.' && holds(path, line);
-		if (found)
-			snprintf(dir, PATH_MAX, "%s/%s/device", classes, entry->d_name);
-	}
-	if (d)
-		closedir(d);
-	return found;
-}
-
-static void find_transport(struct io_session *s, const char *disk)
-{
-	CLEANUP_FREE char *text = NULL;
-	char path[PATH_MAX];
-	unsigned host;
-
-	if (sscanf(strrchr(disk, '/') + 1, "%u:", &host) != 1)
-		return;
-	snprintf(path, sizeof(path), "%s/class/scsi_host/host%u/proc_name", host_dirs().sysfs,
-		 host);
-	if (read_file(path, TEXT_MAX, &text, NULL))
-		return;
-	text[strcspn(text, "\n")] = '\0';
-	snprintf(s->transport, sizeof(s->transport), "%.31s", text);
-}
-
-/* -EAGAIN: it is not there yet. What has another serial is somebody's disk. */
-static int find_disk(struct io_session *s, struct err *e)
-{
-	char dir[PATH_MAX], disk[PATH_MAX], page[PATH_MAX + 16], name[NAME_MAX + 1];
-
-	if (!find_session(s->iqn, dir) || !descend(dir, "target"))
-		return -EAGAIN;
-	/* "target2:0:0" has "2:0:0:0", and power and others. */
-	snprintf(name, sizeof(name), "%.200s:", strrchr(dir, '/') + 1 + strlen("target"));
-	if (!descend(dir, name))
-		return -EAGAIN;
-	memcpy(disk, dir, sizeof(disk));
-	if (!descend(dir, "block") || !descend(dir, "sd"))
-		return -EAGAIN;
-	snprintf(s->device, sizeof(s->device), "/dev/%.40s", strrchr(dir, '/') + 1);
-	if (access(s->device, F_OK))
-		return -EAGAIN;
-	snprintf(page, sizeof(page), "%s/vpd_pg80", disk);
-	if (!holds(page, s->serial))
+	snprintf(s->device, sizeof(s->device), "/dev/%s", d->name);
+	snprintf(s->transport, sizeof(s->transport), "%s", from->transport);
+	if (strcmp(d->serial, s->serial))
 		return err_set(e, -ENXIO, "%s has not the serial of the disk that was made for the "
 			       "test: it is left alone", s->device);
-	find_transport(s, disk);
-	return 0;
+	return disk_is_there(s->device) ? 0 : -EAGAIN;
+}
+
+/* -EAGAIN: it is not there yet. */
+static int find_disk(struct io_session *s, struct err *e)
+{
+	struct sessions all;
+	int r = sessions_read(NULL, &all, e);
+	const struct session *one = r ? NULL : sessions_find(&all, s->iqn);
+
+	if (!r)
+		r = one && one->n_disks ? take_disk(s, one, e) : -EAGAIN;
+	sessions_clear(&all);
+	return r;
 }
 
 static int wait_for_disk(struct io_session *s, struct err *e)
@@ -209,11 +141,11 @@ static int wait_for_disk(struct io_session *s, struct err *e)
 
 int io_session_begin(struct io_session *s, struct err *e)
 {
-	const bool v6 = strchr(s->portal->address, ':');
+	struct login_portal at = { .port = s->portal->port };
 	int r;
 
-	snprintf(s->address, sizeof(s->address), "%s%s%s:%u", v6 ? "[" : "", s->portal->address,
-		 v6 ? "]" : "", s->portal->port);
+	snprintf(at.address, sizeof(at.address), "%s", s->portal->address);
+	login_portal_text(s->address, &at);
 	r = prepare_modules(LOGIN_ISER, s->stop, e);
 	if (!r)
 		r = prepare_daemon(s->stop, e);
@@ -228,17 +160,18 @@ int io_session_begin(struct io_session *s, struct err *e)
 	return r > 0 ? -EIO : r;
 }
 
-/* Before all others: a session that stays would hang when its target goes. */
+/* Before all others: a session that stays would hang when its target goes. Its record, too, is
+ * needed as long as it is there. */
 void io_session_forget(const char *iqn)
 {
 	const char *const out[] = { "iscsiadm", "-m", "node", "-T", iqn, "--logout", NULL };
 	const char *const gone[] = { "iscsiadm", "-m", "node", "-T", iqn, "-o", "delete", NULL };
-	char dir[PATH_MAX];
 	struct err e = ERR_INIT;
 
-	if (find_session(iqn, dir))
-		(void)run_words(NULL, NULL, &e, out);
-	(void)run_words(NULL, NULL, &e, gone);
+	if (is_there(iqn) && run_words(NULL, NULL, &e, out) && is_there(iqn))
+		log_warn("the session with %s, made for the test, is left: %s", iqn, e.text);
+	else
+		(void)run_words(NULL, NULL, &e, gone);
 }
 
 void io_session_end(struct io_session *s)

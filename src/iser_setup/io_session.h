@@ -4,9 +4,7 @@
 #ifndef RFTP_ISER_IO_SESSION_H
 #define RFTP_ISER_IO_SESSION_H
 
-#include "iser_setup/plan.h"
-
-#define IO_NAME_ROOM 224 /* RFC 7143 §4.2.7: 223 bytes */
+#include "iser_setup/login.h"
 
 struct io_session {
 	/* for io_session_begin */
@@ -16,9 +14,9 @@ struct io_session {
 	const struct stop *stop;
 	/* out */
 	char device[64];         /* "/dev/sda" */
-	char transport[32];      /* sysfs's name of what carries it */
+	char transport[16];      /* what carries it: "iser", "tcp" */
 	/* its own */
-	char address[80];
+	char address[ISCSI_PORTAL_ROOM];
 	bool iface_made, node_made;
 };
 

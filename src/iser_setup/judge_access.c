@@ -124,11 +124,32 @@ static bool gives(const struct lio_acl *acl, unsigned lun)
 	return false;
 }
 
+/* A LUN that is seen as another is another disk to who uses it. */
+static size_t judge_seen(struct judging *j, const struct iser_target *t,
+			 const struct lio_target *there, const struct lio_acl *acl)
+{
+	size_t wrong = 0;
+
+	for (size_t i = 0; i < acl->n_mapped; i++) {
+		const struct lio_mapped *m = &acl->mapped[i];
+		const char *mend = judging_mend(j, "targetcli /iscsi/%s/tpg%u/acls/%s delete "
+			"mapped_lun%u; then " AGAIN, t->iqn, there->tag,
+			printable(acl->initiator), m->as);
+
+		if (m->as != m->lun)
+			judging_wrong(j, "acl-lun", mend, "sees LUN %u as LUN %u", m->lun, m->as);
+		else if (m->read_only)
+			judging_wrong(j, "acl-lun", mend, "may not write to LUN %u", m->lun);
+		wrong += m->as != m->lun || m->read_only;
+	}
+	return wrong;
+}
+
 /* Those that LIO has; others are judged where they are missed. */
 static void judge_given(struct judging *j, const struct iser_target *t,
 			const struct lio_target *there, const struct lio_acl *acl)
 {
-	size_t missed = 0;
+	size_t missed = judge_seen(j, t, there, acl);
 
 	for (size_t i = 0; i < t->n_stores; i++) {
 		if (!lio_lun(there, t->stores[i].lun) || gives(acl, t->stores[i].lun))

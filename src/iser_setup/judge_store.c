@@ -172,8 +172,9 @@ static void judge_where(struct judging *j, const struct iser_store *s,
 				   "was made under node %d", s->node);
 		break;
 	case STORE_GONE:
-		judging_wrong(j, "file", ANEW, "what it serves is not there any more by its name: "
-			      "LIO has one open that was deleted, and goes with it");
+		judging_wrong(j, "file", ANEW, "what it serves is not there any more by its name "
+			      "(%s): LIO has open what was deleted or is called otherwise now",
+			      f->why ? f->why : "it is gone");
 		break;
 	case STORE_UNSEEN:
 	case STORE_WHERES:

@@ -46,17 +46,18 @@ void kept_drop(struct kept *k, const char *iqn)
 		*at = k->sessions[--k->n_sessions];
 }
 
-struct stripe *kept_stripe(const struct kept *k, enum stripe_kind kind, const char *name)
+struct stripe *kept_stripe(const struct kept *k, const struct stripe *like)
 {
 	for (size_t i = 0; i < k->n_stripes; i++)
-		if (k->stripes[i].kind == kind && !strcmp(k->stripes[i].name, name))
+		if (k->stripes[i].kind == like->kind && !strcmp(k->stripes[i].name, like->name) &&
+		    !strcmp(k->stripes[i].id, like->id))
 			return &k->stripes[i];
 	return NULL;
 }
 
 int kept_add_stripe(struct kept *k, const struct stripe *s)
 {
-	struct stripe *at = kept_stripe(k, s->kind, s->name);
+	struct stripe *at = kept_stripe(k, s);
 
 	if (!at)
 		at = iser_plan_add(k->stripes, k->n_stripes);
@@ -66,9 +67,9 @@ int kept_add_stripe(struct kept *k, const struct stripe *s)
 	return 0;
 }
 
-void kept_drop_stripe(struct kept *k, enum stripe_kind kind, const char *name)
+void kept_drop_stripe(struct kept *k, const struct stripe *s)
 {
-	struct stripe *at = kept_stripe(k, kind, name);
+	struct stripe *at = kept_stripe(k, s);
 
 	if (at)
 		*at = k->stripes[--k->n_stripes];

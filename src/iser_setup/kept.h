@@ -41,8 +41,9 @@ struct kept_session *kept_find(const struct kept *k, const char *iqn);
 /* -ENOMEM, or 0; one that is there is replaced. */
 int kept_add(struct kept *k, const struct kept_session *s);
 void kept_drop(struct kept *k, const char *iqn);
-struct stripe *kept_stripe(const struct kept *k, enum stripe_kind kind, const char *name);
+/* Of one name there may be several: those of hosts without a plan are called the same. */
+struct stripe *kept_stripe(const struct kept *k, const struct stripe *like);
 int kept_add_stripe(struct kept *k, const struct stripe *s);
-void kept_drop_stripe(struct kept *k, enum stripe_kind kind, const char *name);
+void kept_drop_stripe(struct kept *k, const struct stripe *s);
 
 #endif

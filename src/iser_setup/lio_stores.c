@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/sysmacros.h>
 
 #define SERIAL_LABEL "Unit Serial Number: "
 #define BUFFERED "Buffered-WCE"
@@ -75,6 +76,7 @@ static int read_iblock(const char *info, struct lio_store *s)
 
 	if (!labelled(info, "Major: ", &major) || !labelled(info, "Minor: ", &minor) || !major)
 		return 0;
+	s->device = makedev((unsigned)major, (unsigned)minor);
 	snprintf(device, sizeof(device), "%s/dev/block/%llu:%llu", sysfs ? sysfs : "/sys", major,
 		 minor);
 	s->size = cfs_number(device, "size") * SECTOR;

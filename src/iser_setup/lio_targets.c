@@ -88,9 +88,10 @@ static int read_mapped(void *context, const char *path, const char *name)
 	struct lio_acl *a = context;
 	CLEANUP_FREE char *link = NULL;
 	const char *lun;
-	unsigned n, *more;
+	struct lio_mapped *mapped;
+	unsigned n, as, *more;
 
-	if (!cfs_numbered(name, "lun_", UINT_MAX, &n))
+	if (!cfs_numbered(name, "lun_", UINT_MAX, &as))
 		return 0;
 	link = cfs_link(path);
 	if (!link)
@@ -99,9 +100,12 @@ static int read_mapped(void *context, const char *path, const char *name)
 	if (!lun || !cfs_numbered(lun, "/lun_", UINT_MAX, &n))
 		return 0;
 	more = iser_plan_add(a->luns, a->n_luns);
-	if (!more)
+	mapped = iser_plan_add(a->mapped, a->n_mapped);
+	if (!more || !mapped)
 		return -ENOMEM;
 	*more = n;
+	*mapped = (struct lio_mapped){ .as = as, .lun = n,
+				       .read_only = cfs_number(path, "write_protect") != 0 };
 	return 0;
 }
 

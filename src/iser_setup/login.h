@@ -40,9 +40,16 @@ struct login_target {
 	char iqn[ISCSI_NAME_ROOM];
 	struct login_portal portal;
 	unsigned tag;                  /* of the portal group */
-	unsigned luns;                 /* how many disks are to appear; 0: not known */
+	const struct iser_target *plan; /* what it serves, by the plan; NULL: not known */
 	const struct iser_chap *chap, *mutual; /* NULL: none; whoever chose owns them */
 };
+
+/* The plan's back store of this LUN; NULL: it has none. Of a target with a plan. */
+const struct iser_store *login_store(const struct login_target *t, unsigned lun);
+/* Is a disk with this LUN and serial ("": it tells none) what the plan says, as far as it is known?
+ * 0; -ENXIO with text. */
+int login_check_disk(const struct login_target *t, unsigned lun, const char *serial,
+		     struct err *e);
 
 struct login_list {
 	struct login_target *v;

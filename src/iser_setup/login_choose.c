@@ -168,7 +168,7 @@ static int take_planned(const struct iser_target *t, const struct iser_initiator
 	new = iser_plan_add(l->v, l->n);
 	if (!new)
 		return err_set(e, -ENOMEM, "out of memory");
-	*new = (struct login_target){ .portal = portal, .tag = 1, .luns = (unsigned)t->n_stores };
+	*new = (struct login_target){ .portal = portal, .tag = 1, .plan = t };
 	snprintf(new->iqn, sizeof(new->iqn), "%s", t->iqn);
 	if (i) {
 		new->chap = given(&i->chap);
@@ -207,7 +207,38 @@ int login_from_plan(const struct iser_plan *p, const char *initiator, const stru
 	return r;
 }
 
+const struct iser_store *login_store(const struct login_target *t, unsigned lun)
+{
+	for (size_t i = 0; i < t->plan->n_stores; i++)
+		if (t->plan->stores[i].lun == lun)
+			return &t->plan->stores[i];
+	return NULL;
+}
+
+int login_check_disk(const struct login_target *t, unsigned lun, const char *serial,
+		     struct err *e)
+{
+	const struct iser_store *s = t->plan ? login_store(t, lun) : NULL;
+
+	if (!s || !*serial || !strcmp(s->serial, serial))
+		return 0;
+	return err_set(e, -ENXIO, "LUN %u of %s has the serial %s, and the plan says %s: it is "
+		       "another disk than the plan's", lun, printable(t->iqn), printable(serial),
+		       s->serial);
+}
+
 /* ---- from a discovery ---- */
+
+/* What comes from the network becomes words of commands, names and patterns of files, and JSON. */
+static bool is_name(const char *text, size_t room)
+{
+	size_t n = strlen(text);
+
+	for (size_t i = 0; i < n; i++)
+		if (text[i] <= ' ' || text[i] >= 0x7f || strchr(",/*?[\\", text[i]))
+			return false;
+	return n && n < room && *text != '-' && *text != '.';
+}
 
 /* One line, "10.0.0.1:3260,1 iqn..." or "[fd00::1]:3260,1 iqn...". */
 static int parse_line(const char *line, size_t len, struct login_target *t)
@@ -224,11 +255,10 @@ static int parse_line(const char *line, size_t len, struct login_target *t)
 	if (!space)
 		return -EBADMSG;
 	*comma = *space = '\0';
-	if (parse_uint(comma + 1, 0, TAG_MOST, &tag) || strlen(space + 1) >= sizeof(t->iqn) ||
-	    !space[1] || strpbrk(space + 1, " \t,/"))
+	if (parse_uint(comma + 1, 0, TAG_MOST, &tag) || !is_name(space + 1, sizeof(t->iqn)))
 		return -EBADMSG;
 	r = login_address(copy, &host, &t->portal.port, NULL);
-	if (r || strlen(host) >= sizeof(t->portal.address))
+	if (r || !is_name(host, sizeof(t->portal.address)))
 		return r == -ENOMEM ? r : -EBADMSG;
 	snprintf(t->portal.address, sizeof(t->portal.address), "%s", host);
 	snprintf(t->iqn, sizeof(t->iqn), "%s", space + 1);
@@ -243,6 +273,8 @@ static int take_offered(const struct login_target *t, const struct login_wish *w
 	struct login_target *known = find(l, t->iqn);
 
 	if (!known) {
+		if (l->n == DISCOVERY_MOST)
+			return -E2BIG;
 		known = iser_plan_add(l->v, l->n);
 		if (!known)
 			return -ENOMEM;
@@ -291,15 +323,17 @@ int login_from_discovery(const char *text, const struct login_wish *w, struct lo
 		struct login_target t = { 0 };
 		size_t len = strcspn(text, "\n");
 
-		if (len && l->n < DISCOVERY_MOST) {
+		if (len)
 			r = parse_line(text, len, &t);
-			if (!r && wished(w, t.iqn))
-				r = take_offered(&t, w, l);
-		}
+		if (len && !r && wished(w, t.iqn))
+			r = take_offered(&t, w, l);
 		text += len + (text[len] == '\n');
 	}
 	if (!r)
 		r = leave_elsewhere(l, w, left);
+	if (r == -E2BIG)
+		return err_set(e, r, "the storage hosts offer more than %d targets; --target names "
+			       "those that are wanted", DISCOVERY_MOST);
 	if (r == -EBADMSG)
 		return err_set(e, r, "iscsiadm's discovery told what is not understood");
 	if (r)

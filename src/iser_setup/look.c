@@ -46,6 +46,12 @@ int look_store(const struct topo *t, const struct lio_store *s, struct store_fac
 		return asprintf(&f->why, "%s: %s", printable(s->path), strerror(errno)) < 0 ?
 		       -ENOMEM : 0;
 	}
+	/* Devices are given other names when the host or a card was started again. */
+	if (s->device && (!S_ISBLK(st.st_mode) || st.st_rdev != s->device)) {
+		f->where = STORE_GONE;
+		return asprintf(&f->why, "%s: is another device now than LIO has",
+				printable(s->path)) < 0 ? -ENOMEM : 0;
+	}
 	if (S_ISBLK(st.st_mode)) {
 		f->where = STORE_DEVICE;
 		f->nodes = topo_device(t, st.st_rdev);

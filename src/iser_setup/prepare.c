@@ -136,7 +136,7 @@ char *prepare_initiator(const char *file, const struct stop *stop, struct err *e
 
 /* ---- the way ---- */
 
-int prepare_resolve(const char *host, struct login_portal *p, struct err *e)
+static int resolve(const char *host, struct login_portal *p, struct err *e)
 {
 	const struct addrinfo hints = { .ai_socktype = SOCK_STREAM };
 	struct addrinfo *found;
@@ -149,6 +149,14 @@ int prepare_resolve(const char *host, struct login_portal *p, struct err *e)
 			NI_NUMERICHOST);
 	freeaddrinfo(found);
 	return r ? err_set(e, -ENOENT, "%s: %s", printable(host), gai_strerror(r)) : 0;
+}
+
+int prepare_portal(const char *word, struct login_portal *p, struct err *e)
+{
+	CLEANUP_FREE char *host = NULL;
+	int r = login_address(word, &host, &p->port, e);
+
+	return r ? r : resolve(host, p, e);
 }
 
 static bool same_address(const struct sockaddr *a, const struct sockaddr *b)

@@ -13,8 +13,8 @@ int prepare_daemon(const struct stop *stop, struct err *e);
  * NULL with text; else the caller's. */
 char *prepare_initiator(const char *file, const struct stop *stop, struct err *e);
 
-/* host as a numerical address. 0, or -ENOENT with text. */
-int prepare_resolve(const char *host, struct login_portal *p, struct err *e);
+/* What login_address takes, as a numerical address. 0; -EINVAL, -ENOENT, both with text. */
+int prepare_portal(const char *word, struct login_portal *p, struct err *e);
 /* The network interface that leads to a numerical address: of its route, or, for an address of this
  * host's own, that which has it; "" when none does. */
 void prepare_netdev(const char *address, char ifname[IF_NAMESIZE]);

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -166,6 +167,24 @@ static int lock(const struct record_place *at, char *held, size_t room, struct e
 	return 0;
 }
 
+/* What a run that was killed has left beside the record, with secrets: iscsiadm would take it for
+ * another one. The names are write_file_atomic's. */
+static void drop_halves(const char *path)
+{
+	CLEANUP_FREE char *pattern = NULL;
+	glob_t found;
+
+	if (asprintf(&pattern, "%s.??????", path) < 0) {
+		pattern = NULL;
+		return;
+	}
+	if (glob(pattern, GLOB_NOSORT, NULL, &found))
+		return;
+	for (size_t i = 0; i < found.gl_pathc; i++)
+		unlink(found.gl_pathv[i]);
+	globfree(&found);
+}
+
 static int edit_file(const char *path, const struct record_setting *set, size_t n, struct err *e)
 {
 	CLEANUP_SECRET char *text = NULL, *edited = NULL;
@@ -188,6 +207,7 @@ int record_set(const struct record_place *at, const char *path, const struct rec
 
 	if (r)
 		return r;
+	drop_halves(path);
 	r = edit_file(path, set, n, e);
 	unlink(held);
 	return r;

@@ -13,6 +13,7 @@
 
 #define SECTOR 512u
 #define LINE_MAX_BYTES 4096u
+#define PAGE_HEAD 4u /* SPC-4 §7.8: in front of a page of vital product data */
 
 /* ---- sysfs ---- */
 
@@ -78,7 +79,26 @@ static int each_entry(const char *sysfs, const char *path, const char *prefix, e
 struct finding {
 	struct session *session;
 	unsigned lun;
+	char serial[SERIAL_ROOM];
 };
+
+/* The page "unit serial number", which the kernel keeps as it came. */
+static void take_serial(const char *sysfs, const char *device, char serial[SERIAL_ROOM])
+{
+	CLEANUP_FREE char *page = NULL;
+	char path[PATH_MAX + 256];
+	size_t len = 0, n;
+
+	snprintf(path, sizeof(path), "%s/%s/vpd_pg80", sysfs_or(sysfs), device);
+	*serial = '\0';
+	if (read_file(path, LINE_MAX_BYTES, &page, &len) || len <= PAGE_HEAD)
+		return;
+	n = strnlen(page + PAGE_HEAD, len - PAGE_HEAD);
+	while (n && page[PAGE_HEAD + n - 1] == ' ')
+		n--;
+	if (n < SERIAL_ROOM)
+		snprintf(serial, SERIAL_ROOM, "%.*s", (int)n, page + PAGE_HEAD);
+}
 
 static int take_disk(const char *sysfs, const char *path, const char *name, void *arg)
 {
@@ -96,6 +116,7 @@ static int take_disk(const char *sysfs, const char *path, const char *name, void
 	*d = (struct session_disk){ .lun = f->lun,
 				    .size = sysfs_number(sysfs, below, "size") * SECTOR };
 	snprintf(d->name, sizeof(d->name), "%s", name);
+	memcpy(d->serial, f->serial, sizeof(d->serial));
 	return 0;
 }
 
@@ -112,6 +133,9 @@ static int take_device(const char *sysfs, const char *path, const char *name, vo
 	if (strcmp(type, "0"))
 		return 0;
 	f.session->luns++;
+	if (snprintf(below, sizeof(below), "%s/%s", path, name) >= (int)sizeof(below))
+		return 0;
+	take_serial(sysfs, below, f.serial);
 	if (snprintf(below, sizeof(below), "%s/%s/block", path, name) >= (int)sizeof(below))
 		return 0;
 	return each_entry(sysfs, below, "", take_disk, &f);
@@ -232,6 +256,16 @@ const struct session *sessions_find(const struct sessions *s, const char *iqn)
 {
 	for (size_t i = 0; i < s->n; i++)
 		if (!strcmp(s->v[i].iqn, iqn))
+			return &s->v[i];
+	return NULL;
+}
+
+const struct session *sessions_at(const struct sessions *s, const char *iqn,
+				  const struct login_portal *p, enum login_transport transport)
+{
+	for (size_t i = 0; i < s->n; i++)
+		if (!strcmp(s->v[i].iqn, iqn) && login_same_portal(&s->v[i].portal, p) &&
+		    !strcmp(s->v[i].iface, login_ifaces[transport]))
 			return &s->v[i];
 	return NULL;
 }

@@ -6,11 +6,13 @@
 #include "iser_setup/login.h"
 
 #define DISK_ROOM 32
+#define SERIAL_ROOM 64
 
 struct session_disk {
 	char name[DISK_ROOM];  /* "sda" */
 	unsigned lun;
 	uint64_t size;         /* bytes */
+	char serial[SERIAL_ROOM]; /* that the target tells; "" when it tells none */
 };
 
 struct session {
@@ -34,8 +36,12 @@ struct sessions {
  * a negative errno with text. s is sessions_clear's in any case. */
 int sessions_read(const char *sysfs, struct sessions *s, struct err *e);
 void sessions_clear(struct sessions *s);
-/* NULL: there is none. */
+/* The first one with the target, whoever made it; NULL: there is none. */
 const struct session *sessions_find(const struct sessions *s, const char *iqn);
+/* The one that a record of open-iscsi's makes: others have sessions with the same target, by
+ * another way. */
+const struct session *sessions_at(const struct sessions *s, const char *iqn,
+				  const struct login_portal *p, enum login_transport transport);
 
 /* The directory that sysfs means. */
 const char *sysfs_or(const char *sysfs);

@@ -65,7 +65,7 @@ void stripe_md_member(const char *exported, struct stripe_member *m)
 	keep_word(m->name);
 }
 
-/* "  rftp-iser|UUID|2": of pvs. */
+/* "  rftp-iser|UUID|2": of pvs. A disk that is in no group yet has no name of one. */
 void stripe_lvm_member(const char *line, struct stripe_member *m)
 {
 	const char *bar, *last;
@@ -76,7 +76,7 @@ void stripe_lvm_member(const char *line, struct stripe_member *m)
 	line += strspn(line, " \t");
 	bar = strchr(line, '|');
 	last = bar ? strchr(bar + 1, '|') : NULL;
-	if (!last)
+	if (!last || bar == line)
 		return;
 	m->kind = STRIPE_LVM;
 	snprintf(m->name, sizeof(m->name), "%.*s", (int)(bar - line), line);
@@ -161,17 +161,22 @@ uint64_t stripe_chunk(const char *kernel)
 	return parse_uint(text, 0, UINT32_MAX, &bytes) ? 0 : bytes;
 }
 
-int stripe_mkfs(const char *device, uint64_t chunk, unsigned n, const struct stop *stop,
-		struct err *e)
+int stripe_mkfs(const char *device, uint64_t chunk, unsigned n, bool over,
+		const struct stop *stop, struct err *e)
 {
+	const char *words[8] = { "mkfs.xfs", "-q" };
 	char geometry[64];
+	unsigned at = 2;
 	int r;
 
 	snprintf(geometry, sizeof(geometry), "su=%llu,sw=%u", (unsigned long long)chunk, n);
-	if (n > 1 && chunk)
-		r = run_program(stop, NULL, e, "mkfs.xfs", "-q", "-f", "-d", geometry, device,
-				NULL);
-	else
-		r = run_program(stop, NULL, e, "mkfs.xfs", "-q", "-f", device, NULL);
+	if (over)
+		words[at++] = "-f";
+	if (n > 1 && chunk) {
+		words[at++] = "-d";
+		words[at++] = geometry;
+	}
+	words[at++] = device;
+	r = run_words(stop, NULL, e, words);
 	return r ? err_prefix(e, "XFS on %s", device) : 0;
 }

@@ -65,8 +65,8 @@ int stripe_find(enum stripe_kind kind, const struct stripe_disks *d, const struc
 		struct stripe *s, char device[STRIPE_DEVICE_ROOM], bool *started, struct err *e);
 /* Takes all signatures off the disks. */
 int stripe_wipe(const struct stripe_disks *d, const struct stop *stop, struct err *e);
-/* Makes one of name out of the disks, over whatever is on them. device is where it is. On failure
- * nothing of it is left. */
+/* Makes one of name out of the disks, unless mdadm or LVM finds something on them. device is where
+ * it is. On failure nothing of it is left. */
 int stripe_make(const struct stripe *s, const struct stripe_disks *d, uint64_t chunk,
 		const struct stop *stop, char device[STRIPE_DEVICE_ROOM], char id[STRIPE_ID_ROOM],
 		struct err *e);
@@ -74,10 +74,10 @@ int stripe_make(const struct stripe *s, const struct stripe_disks *d, uint64_t c
 int stripe_stop(const struct stripe *s, const char *device, const struct stop *stop,
 		struct err *e);
 
-/* XFS on device, whose stripe has a unit of chunk bytes over n disks (0: it is none), over whatever
- * is there. */
-int stripe_mkfs(const char *device, uint64_t chunk, unsigned n, const struct stop *stop,
-		struct err *e);
+/* XFS on device, whose stripe has a unit of chunk bytes over n disks (0: it is none); over whatever
+ * is there, or else only when mkfs.xfs finds nothing there, either. */
+int stripe_mkfs(const char *device, uint64_t chunk, unsigned n, bool over,
+		const struct stop *stop, struct err *e);
 /* The chunk of a stripe that is there, in bytes; 0: not known. kernel: its name, "md127". */
 uint64_t stripe_chunk(const char *kernel);
 

@@ -39,6 +39,22 @@ static int run_disks(const struct stop *stop, const char *const *words, unsigned
 
 /* ---- asking ---- */
 
+/* Whoever fails to tell of a disk has not told that it is nobody's. */
+static int check_none(const char *path, const char *signature, const struct stop *stop,
+		      struct err *e)
+{
+	char found[256];
+	struct err why = *e;
+	int r;
+
+	*e = (struct err)ERR_INIT;
+	r = stripe_look(path, stop, found, sizeof(found), e);
+	if (r || !strstr(found, signature))
+		return r;
+	return err_set(e, -EEXIST, "%s holds data (%s), but of which stripe it is cannot be "
+		       "told%s%s", path, found, why.code ? ": " : "", why.text);
+}
+
 static int ask_md(const char *path, const struct stop *stop, struct stripe_member *m,
 		  struct err *e)
 {
@@ -49,7 +65,7 @@ static int ask_md(const char *path, const struct stop *stop, struct stripe_membe
 	if (r < 0)
 		return r;
 	stripe_md_member(r ? "" : out, m);
-	return 0;
+	return m->kind ? 0 : check_none(path, "linux_raid_member", stop, e);
 }
 
 static int ask_lvm(const char *path, const struct stop *stop, struct stripe_member *m,
@@ -62,7 +78,8 @@ static int ask_lvm(const char *path, const struct stop *stop, struct stripe_memb
 	if (r < 0)
 		return r;
 	stripe_lvm_member(r ? "" : out, m);
-	return 0;
+	/* Its status is 5 for a disk that is none of LVM's, and for much else. */
+	return r ? check_none(path, "LVM2_member", stop, e) : 0;
 }
 
 static int ask_all(enum stripe_kind kind, const struct stripe_disks *d, const struct stop *stop,
@@ -142,6 +159,26 @@ static int md_start(const struct stripe *s, const struct stripe_disks *d, const 
 	return r ? r : md_device(s->name, d->path[0], device, e);
 }
 
+/* Whatever of it there is: a signal may have ended mdadm in its midst, and must not end this. Only
+ * what says by its name that it is the one, for others may have been quicker. */
+static void md_unmake(const struct stripe *s, const struct stripe_disks *d)
+{
+	struct err ignored = ERR_INIT;
+
+	for (unsigned i = 0; i < d->n; i++) {
+		struct stripe_member m = { 0 };
+		char kernel[DISK_ROOM], path[DISK_ROOM + 8];
+
+		if (ask_md(d->path[i], NULL, &m, &ignored) || !m.kind || strcmp(m.name, s->name))
+			continue;
+		md_holding(d->path[i], kernel);
+		snprintf(path, sizeof(path), "/dev/%s", kernel);
+		if (*kernel)
+			run_program(NULL, NULL, &ignored, "mdadm", "--stop", path, NULL);
+		run_program(NULL, NULL, &ignored, "mdadm", "--zero-superblock", d->path[i], NULL);
+	}
+}
+
 static int md_make(const struct stripe *s, const struct stripe_disks *d, uint64_t chunk,
 		   const struct stop *stop, char device[STRIPE_DEVICE_ROOM], struct err *e)
 {
@@ -151,14 +188,13 @@ static int md_make(const struct stripe *s, const struct stripe_disks *d, uint64_
 	snprintf(name, sizeof(name), "--name=%s", s->name);
 	snprintf(number, sizeof(number), "--raid-devices=%u", d->n);
 	snprintf(size, sizeof(size), "--chunk=%llu", (unsigned long long)(chunk >> 10));
-	/* It is the disks' owner's, whichever host logs in to them. --run: nobody is asked. */
-	if (RUN_DISKS(stop, d, e, "mdadm", "--create", path, "--run", "--metadata=1.2", "--level=0",
-		      "--homehost=any", name, number, size))
-		return e->code;
-	if (!md_device(s->name, d->path[0], device, e))
+	/* It is the disks' owner's, whichever host logs in to them. When mdadm would ask whether to
+	 * write over something, it hears no. */
+	if (!RUN_DISKS(stop, d, e, "mdadm", "--create", path, "--metadata=1.2", "--level=0",
+		       "--homehost=any", name, number, size) &&
+	    !md_device(s->name, d->path[0], device, e))
 		return 0;
-	run_program(stop, NULL, NULL, "mdadm", "--stop", path, NULL);
-	RUN_DISKS(stop, d, NULL, "mdadm", "--zero-superblock");
+	md_unmake(s, d);
 	return e->code;
 }
 
@@ -208,16 +244,16 @@ static int lvm_start(const struct stripe *s, const struct stop *stop,
  * is somebody else's. */
 enum lvm_made { LVM_NOTHING, LVM_DISKS, LVM_GROUP };
 
-static void lvm_unmake(const struct stripe *s, const struct stripe_disks *d, enum lvm_made made,
-		       const struct stop *stop)
+/* A signal may have led here, and must not end this. */
+static void lvm_unmake(const struct stripe *s, const struct stripe_disks *d, enum lvm_made made)
 {
 	struct err ignored = ERR_INIT;
 
 	if (made >= LVM_GROUP)
-		run_program(stop, NULL, &ignored, "vgremove", "--config", lvm_config(), "--force",
+		run_program(NULL, NULL, &ignored, "vgremove", "--config", lvm_config(), "--force",
 			    "--force", "--yes", s->name, NULL);
 	if (made >= LVM_DISKS)
-		RUN_DISKS(stop, d, &ignored, "pvremove", "--yes", "--quiet");
+		RUN_DISKS(NULL, d, &ignored, "pvremove", "--yes", "--quiet");
 }
 
 static int lvm_volume(const struct stripe *s, unsigned n, uint64_t chunk, const struct stop *stop,
@@ -237,11 +273,12 @@ static int lvm_make(const struct stripe *s, const struct stripe_disks *d, uint64
 		    const struct stop *stop, char device[STRIPE_DEVICE_ROOM], struct err *e)
 {
 	enum lvm_made made = LVM_NOTHING;
-	int r = RUN_DISKS(stop, d, e, "pvcreate", "--yes", "-ff", "--quiet");
+	/* Likewise. */
+	int r = RUN_DISKS(stop, d, e, "pvcreate", "--quiet");
 
 	if (!r) {
 		made = LVM_DISKS;
-		r = RUN_DISKS(stop, d, e, "vgcreate", "--yes", "--quiet", s->name);
+		r = RUN_DISKS(stop, d, e, "vgcreate", "--quiet", s->name);
 	}
 	if (!r) {
 		made = LVM_GROUP;
@@ -250,7 +287,7 @@ static int lvm_make(const struct stripe *s, const struct stripe_disks *d, uint64
 	if (!r)
 		r = lvm_device(s->name, stop, device, e);
 	if (r)
-		lvm_unmake(s, d, made, stop);
+		lvm_unmake(s, d, made);
 	return r;
 }
 

@@ -93,6 +93,7 @@ static void clear_acl(struct lio_acl *a)
 	free(a->mutual_user);
 	free_secret(a->mutual_secret);
 	free(a->luns);
+	free(a->mapped);
 	free(a->session);
 }
 

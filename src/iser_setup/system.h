@@ -7,12 +7,15 @@
 
 #include "iser_setup/plan.h"
 
+#include <sys/types.h>
+
 struct lio_store {
 	char *plugin, *name;  /* "fileio", "node0-disk0" */
 	char *dir;            /* its directory in configfs */
 	char *path;           /* the file or device; "" for a ramdisk */
 	char *serial;         /* "" as long as it is not enabled */
 	uint64_t size;        /* bytes */
+	dev_t device;         /* that an iblock has open; 0: not known */
 	bool enabled;
 	bool write_back;      /* what was written may be lost until it is flushed, and initiators
 	                       * are told; an iblock's is its device's, which LIO leaves alone */
@@ -29,11 +32,18 @@ struct lio_lun {
 	char *plugin, *store; /* NULL: its link is broken */
 };
 
+struct lio_mapped {
+	unsigned as, lun;     /* the number that the initiator sees, and the portal group's */
+	bool read_only;
+};
+
 struct lio_acl {
 	char *initiator;
 	char *user, *secret, *mutual_user, *mutual_secret; /* "": none; never to be printed */
 	unsigned *luns;       /* those it is given, of the portal group */
 	size_t n_luns;
+	struct lio_mapped *mapped; /* the same, by the number that it sees */
+	size_t n_mapped;
 	bool logged_in;
 	char *session;        /* what LIO tells of the session, one line; "" without */
 };

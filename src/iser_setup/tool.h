@@ -13,4 +13,11 @@ tool_run tool_remove;
 tool_run tool_login;
 tool_run tool_logout;
 
+/* Options that several have; what: what is kept there. */
+#define ISER_STATE(type, what) \
+	{ "state", TOOL_TEXT, offsetof(type, state), "DIR", "where it is kept what " what, 0, 0 }
+/* The words of login and logout. */
+#define ISER_ADDRESSES_MOST 64
+#define ISER_ADDRESSES { .names = "[ADDRESS[:PORT]...]", .most = ISER_ADDRESSES_MOST }
+
 #endif

@@ -14,7 +14,6 @@
 #define WAIT_MOST 3600
 #define CHUNK_LEAST 4096u
 #define CHUNK_MOST (64u << 20)
-#define ADDRESSES_MOST 64
 
 static const struct tool_option options[] = {
 	{ "plan", TOOL_TEXT, offsetof(struct login_options, plan), "FILE",
@@ -45,8 +44,7 @@ static const struct tool_option options[] = {
 	  "--stripe and --mkfs may destroy what is on the disks", 0, 0 },
 	{ "keep", TOOL_SWITCH, offsetof(struct login_options, keep), NULL,
 	  "leave what was done when something fails after it", 0, 0 },
-	{ "state", TOOL_TEXT, offsetof(struct login_options, state), "DIR",
-	  "where it is kept what login made", 0, 0 },
+	ISER_STATE(struct login_options, "login made"),
 	TOOL_JSON(struct login_options),
 	{ 0 },
 };
@@ -92,7 +90,7 @@ static enum tool_status check(struct login_options *o, unsigned words)
 
 struct source {
 	struct iser_plan *plan;
-	struct login_portal portals[ADDRESSES_MOST];
+	struct login_portal portals[ISER_ADDRESSES_MOST];
 	size_t n_portals;
 	struct iser_chap chap, mutual;  /* of the options, which own what is in it */
 	struct login_wish wish;
@@ -102,12 +100,8 @@ struct source {
 static int resolve(struct source *s, const struct tool_words *words, struct err *e)
 {
 	for (unsigned i = 0; i < words->n; i++) {
-		CLEANUP_FREE char *host = NULL;
-		struct login_portal *p = &s->portals[s->n_portals];
-		int r = login_address(words->word[i], &host, &p->port, e);
+		int r = prepare_portal(words->word[i], &s->portals[s->n_portals], e);
 
-		if (!r)
-			r = prepare_resolve(host, p, e);
 		if (r)
 			return r;
 		s->n_portals++;
@@ -267,6 +261,9 @@ static int login(const struct login_options *o, const struct tool_words *words, 
 		r = attach_emit(&a);
 	else if (!r)
 		attach_show(&a);
+	/* Before a signal that was waiting ends us. */
+	if (r)
+		log_error("%s", e->code ? e->text : "the output cannot be written");
 	stop_end(&a.stop);
 	kept_close(&a.kept);
 	login_list_clear(&a.list);
@@ -283,7 +280,7 @@ enum tool_status tool_login(int argc, char **argv)
 {
 	struct login_options o = { .transport = login_transports[LOGIN_ISER],
 				   .wait = WAIT_SECONDS, .chunk = STRIPE_CHUNK };
-	struct tool_words words = { .names = "[ADDRESS[:PORT]...]", .most = ADDRESSES_MOST };
+	struct tool_words words = ISER_ADDRESSES;
 	struct err e = ERR_INIT;
 	bool helped;
 	enum tool_status status = tool_options_words(argc, argv,
@@ -295,9 +292,5 @@ enum tool_status tool_login(int argc, char **argv)
 	status = check(&o, words.n);
 	if (status != TOOL_DONE)
 		return status;
-	if (login(&o, &words, &e)) {
-		log_error("%s", e.code ? e.text : "the output cannot be written");
-		return TOOL_FAILED;
-	}
-	return TOOL_DONE;
+	return login(&o, &words, &e) ? TOOL_FAILED : TOOL_DONE;
 }

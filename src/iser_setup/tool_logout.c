@@ -13,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ADDRESSES_MOST 64
 #define SETTLE_SECONDS 10
 
 struct logout_options {
@@ -29,8 +28,7 @@ static const struct tool_option options[] = {
 	  "out of this one; may be there several times", 0, 0 },
 	{ "all", TOOL_SWITCH, offsetof(struct logout_options, all), NULL,
 	  "out of all that login has logged in to", 0, 0 },
-	{ "state", TOOL_TEXT, offsetof(struct logout_options, state), "DIR",
-	  "where it is kept what login made", 0, 0 },
+	ISER_STATE(struct logout_options, "login made"),
 	TOOL_JSON(struct logout_options),
 	{ 0 },
 };
@@ -90,12 +88,9 @@ static int add_plan(struct leaving *l, struct err *e)
 
 static int add_address(struct leaving *l, const char *word, struct err *e)
 {
-	CLEANUP_FREE char *host = NULL;
 	struct login_portal p;
-	int r = login_address(word, &host, &p.port, e);
+	int r = prepare_portal(word, &p, e);
 
-	if (!r)
-		r = prepare_resolve(host, &p, e);
 	for (size_t i = 0; !r && i < l->kept.n_sessions; i++)
 		if (login_same_portal(&l->kept.sessions[i].portal, &p))
 			r = add(l, &l->kept.sessions[i], e);
@@ -129,86 +124,114 @@ static bool in_group(const char *dm, const char *group)
 	return dm[0] == '-' && dm[1] != '-';
 }
 
+/* A UUID as others write it: "1:2-3" is "123". */
+static void plain(const char *id, char out[STRIPE_ID_ROOM])
+{
+	for (; *id; id++)
+		if (*id != '-' && *id != ':')
+			*out++ = *id;
+	*out = '\0';
+}
+
+/* device-mapper calls a volume "LVM-" and its group's UUID and its own. A group that was being made
+ * when login was killed has its name alone. */
+static bool is_volume(const char *dm, const char *dm_uuid, const struct stripe *s)
+{
+	static const char prefix[] = "LVM-";
+	char id[STRIPE_ID_ROOM];
+
+	plain(s->id, id);
+	return *dm && in_group(dm, s->name) &&
+	       (!*id || (!strncmp(dm_uuid, prefix, strlen(prefix)) &&
+			 !strncmp(dm_uuid + strlen(prefix), id, strlen(id))));
+}
+
 /* The stripe of login's that the device is; NULL: it is none. */
 static const struct stripe *stripe_of(const struct leaving *l, const char *name)
 {
-	char dm[128], uuid[STRIPE_ID_ROOM], plain[STRIPE_ID_ROOM] = "", known[STRIPE_ID_ROOM];
+	char dm[128], dm_uuid[160], text[STRIPE_ID_ROOM], uuid[STRIPE_ID_ROOM], id[STRIPE_ID_ROOM];
 
 	holders_dm_name(NULL, name, dm);
-	sysfs_text(NULL, uuid, sizeof(uuid), "class/block/%s/md/uuid", name);
-	for (char *from = uuid, *to = plain; *from; from++)
-		if (*from != '-' && *from != ':') {
-			*to++ = *from;
-			*to = '\0';
-		}
+	sysfs_text(NULL, dm_uuid, sizeof(dm_uuid), "class/block/%s/dm/uuid", name);
+	sysfs_text(NULL, text, sizeof(text), "class/block/%s/md/uuid", name);
+	plain(text, uuid);
 	for (size_t i = 0; i < l->kept.n_stripes; i++) {
 		const struct stripe *s = &l->kept.stripes[i];
-		char *to = known;
 
-		for (const char *from = s->id; *from; from++)
-			if (*from != '-' && *from != ':')
-				*to++ = *from;
-		*to = '\0';
-		if (s->kind == STRIPE_LVM ? *dm && in_group(dm, s->name) :
-		    *plain && !strcmp(plain, known))
+		plain(s->id, id);
+		if (s->kind == STRIPE_LVM ? is_volume(dm, dm_uuid, s) : *uuid && !strcmp(uuid, id))
 			return s;
 	}
 	return NULL;
 }
 
-/* Of one disk: the stripe it is in, "" without. -EBUSY: it is in another's. */
-static int look_above(const struct leaving *l, const char *disk, struct holders_stack *stack,
-		      char stripe[32], const struct stripe **which, struct err *e)
+/* Of one disk: the stripe it is in, "" without. -EBUSY: it is in another's, or that is. */
+static int look_above(const struct leaving *l, const char *disk, char stripe[32],
+		      const struct stripe **which, struct err *e)
 {
+	struct holders_stack stack;
 	int r;
 
-	holders_stack(NULL, disk, stack);
+	holders_stack(NULL, disk, &stack);
 	*stripe = '\0';
 	*which = NULL;
-	r = holders_check(NULL, stack, e);
-	for (unsigned i = 1; !r && i < stack->n; i++) {
-		const char *name = stack->name[i];
+	r = holders_check(NULL, &stack, e);
+	for (unsigned i = 1; !r && i < stack.n; i++) {
+		const struct stripe *one = stripe_of(l, stack.name[i]);
 
-		if (!*which && (*which = stripe_of(l, name)))
-			strcpy(stripe, name);
-		else if (strncmp(name, disk, strlen(disk)) && !*which)
+		if (one && !*which) {
+			*which = one;
+			strcpy(stripe, stack.name[i]);
+		} else if (!one && !holders_is_partition(NULL, stack.name[i])) {
 			r = err_set(e, -EBUSY, "/dev/%s is part of /dev/%s, which is not login's: "
-				    "stop that first", disk, name);
+				    "stop that first", disk, stack.name[i]);
+		}
 	}
 	return r;
 }
 
+/* Others may have sessions with the same target, by another way: what is theirs is not looked at,
+ * and not taken for ours. */
+static const struct session *session_of(const struct leaving *l, const struct kept_session *s)
+{
+	return sessions_at(&l->there, s->iqn, &s->portal, s->transport);
+}
+
 typedef int disk_fn(struct leaving *l, const char *disk, struct err *e);
+
+static int disks_of(struct leaving *l, const struct kept_session *kept, disk_fn *fn, struct err *e)
+{
+	const struct session *s = session_of(l, kept);
+	int r = 0;
+
+	for (size_t i = 0; s && !r && i < s->n_disks; i++)
+		r = fn(l, s->disks[i].name, e);
+	return r;
+}
 
 static int each_disk(struct leaving *l, disk_fn *fn, struct err *e)
 {
 	int r = 0;
 
-	for (size_t i = 0; !r && i < l->n_out; i++) {
-		const struct session *s = sessions_find(&l->there, l->out[i].iqn);
-
-		for (size_t k = 0; s && !r && k < s->n_disks; k++)
-			r = fn(l, s->disks[k].name, e);
-	}
+	for (size_t i = 0; !r && i < l->n_out; i++)
+		r = disks_of(l, &l->out[i], fn, e);
 	return r;
 }
 
 static int check_disk(struct leaving *l, const char *disk, struct err *e)
 {
 	const struct stripe *which;
-	struct holders_stack stack;
 	char stripe[32];
 
-	return look_above(l, disk, &stack, stripe, &which, e);
+	return look_above(l, disk, stripe, &which, e);
 }
 
 static int stop_above(struct leaving *l, const char *disk, struct err *e)
 {
 	const struct stripe *which;
-	struct holders_stack stack;
 	char stripe[32], device[64];
 	struct stripe *copy, gone;
-	int r = look_above(l, disk, &stack, stripe, &which, e);
+	int r = look_above(l, disk, stripe, &which, e);
 
 	if (r || !which)
 		return r;
@@ -217,7 +240,7 @@ static int stop_above(struct leaving *l, const char *disk, struct err *e)
 	r = stripe_stop(&gone, device, &l->stop, e);
 	if (r)
 		return r;
-	kept_drop_stripe(&l->kept, gone.kind, gone.name);
+	kept_drop_stripe(&l->kept, &gone);
 	copy = iser_plan_add(l->stopped, l->n_stopped);
 	if (copy)
 		*copy = gone;
@@ -226,11 +249,13 @@ static int stop_above(struct leaving *l, const char *disk, struct err *e)
 
 /* ---- out ---- */
 
+/* Looked at once more, for those before it have taken their time. */
 static int leave(struct leaving *l, const struct kept_session *s, struct err *e)
 {
-	int r = sessions_find(&l->there, s->iqn) ?
-		initiator_logout(s->iqn, &s->portal, s->transport, &l->stop, e) : 0;
+	int r = disks_of(l, s, check_disk, e);
 
+	if (!r && session_of(l, s))
+		r = initiator_logout(s->iqn, &s->portal, s->transport, &l->stop, e);
 	if (!r && s->record)
 		r = initiator_forget(s->iqn, &s->portal, s->transport, &l->stop, e);
 	if (r)
@@ -246,7 +271,10 @@ static int leave_all(struct leaving *l, struct err *e)
 
 	/* udev has a look into what has just been closed, and would be taken for its user. */
 	run_settle(&l->stop, SETTLE_SECONDS);
-	r = each_disk(l, check_disk, e);
+	sessions_clear(&l->there);
+	r = sessions_read(NULL, &l->there, e);
+	if (!r)
+		r = each_disk(l, check_disk, e);
 	if (!r)
 		r = each_disk(l, stop_above, e);
 	for (size_t i = 0; !r && i < l->n_out; i++)
@@ -301,6 +329,9 @@ static int logout(const struct logout_options *o, const struct tool_words *words
 		r = leave_all(&l, e);
 	if (!r)
 		r = show(&l);
+	/* Before a signal that was waiting ends us. */
+	if (r)
+		log_error("%s", e->code ? e->text : "the output cannot be written");
 	stop_end(&l.stop);
 	kept_close(&l.kept);
 	sessions_clear(&l.there);
@@ -312,7 +343,7 @@ static int logout(const struct logout_options *o, const struct tool_words *words
 enum tool_status tool_logout(int argc, char **argv)
 {
 	struct logout_options o = { 0 };
-	struct tool_words words = { .names = "[ADDRESS[:PORT]...]", .most = ADDRESSES_MOST };
+	struct tool_words words = ISER_ADDRESSES;
 	struct err e = ERR_INIT;
 	bool helped;
 	enum tool_status status = tool_options_words(argc, argv,
@@ -323,9 +354,5 @@ enum tool_status tool_logout(int argc, char **argv)
 		return status;
 	if (!o.plan && !o.targets.n && !words.n && !o.all)
 		return tool_misused("logout wants --plan, --target, addresses, or --all", NULL);
-	if (logout(&o, &words, &e)) {
-		log_error("%s", e.code ? e.text : "the output cannot be written");
-		return TOOL_FAILED;
-	}
-	return TOOL_DONE;
+	return logout(&o, &words, &e) ? TOOL_FAILED : TOOL_DONE;
 }

@@ -15,8 +15,7 @@ struct status_options {
 
 static const struct tool_option options[] = {
 	TOOL_JSON(struct status_options),
-	{ "state", TOOL_TEXT, offsetof(struct status_options, state), "DIR",
-	  "where it is kept what was applied", 0, 0 },
+	ISER_STATE(struct status_options, "was applied"),
 	{ 0 },
 };
 

@@ -20,8 +20,7 @@ static const struct tool_option options[] = {
 	{ "io", TOOL_SWITCH, offsetof(struct verify_options, io), NULL,
 	  "write and read a pattern, to a ramdisk made for it, through each portal", 0, 0 },
 	TOOL_JSON(struct verify_options),
-	{ "state", TOOL_TEXT, offsetof(struct verify_options, state), "DIR",
-	  "where it is kept what was applied", 0, 0 },
+	ISER_STATE(struct verify_options, "was applied"),
 	{ 0 },
 };
 
@@ -143,7 +142,8 @@ static void verify_end(struct verify *v)
 
 static bool is_right(const struct verified *d)
 {
-	return !d->findings.wrong && !d->findings.unseen && !d->io_failed.n;
+	return !d->findings.wrong && !d->findings.unseen && !d->io_failed.n &&
+	       !d->io_failed.lost;
 }
 
 /* ---- for people ---- */

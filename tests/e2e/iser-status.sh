@@ -3,6 +3,7 @@
 # it. What the kernel's own says is for the guest's test. TAP.
 
 . "${top_srcdir:?}/tests/e2e/lib.sh"
+. "$top_srcdir/tests/e2e/iser-looks.bash"
 need python3
 
 iqn=iqn.2026-01.org.example:disk
@@ -76,23 +77,6 @@ make_all() {
 	echo "41 28 0:35 / $ram rw - tmpfs rftp-iser rw,size=2048k,mpol=prefer:0" \
 		>"$RFTP_PROC/self/mountinfo"
 	state "$boot"
-}
-
-verify() { run rftp-iser verify "$@"; }
-status() { run rftp-iser status "$@"; }
-has() { grep -q -e "$1" "$tmp/out"; }
-wrongs() { grep -c '^WRONG' "$tmp/out"; }
-all_ok() { status_is 0 && [ "$(wrongs)" = 0 ] && has '^ok' && not has '^UNSEEN'; }
-# only WHAT MEND: the one thing that is wrong, and how to mend it
-only() {
-	status_is 1 && [ "$(wrongs)" = 1 ] && not has '^UNSEEN' && has "^WRONG.*$1.* -> .*$2" && return
-	comment <"$tmp/out"
-	return 1
-}
-is() {
-	python3 -c 'import json, sys
-m = json.load(open(sys.argv[1]))
-sys.exit(not eval(sys.argv[2]))' "$tmp/out" "$1"
 }
 
 # A tmpfs of the host's, when it has one: pages are looked for in no other.
@@ -187,6 +171,29 @@ if [ -n "$pages" ] && rftp-numa --version 2>/dev/null | grep -q '+numa'; then
 	make_all
 else
 	skip "verify" "no tmpfs in /dev/shm, or no libnuma in the build"
+fi
+
+# ---- a device that has changed its name ----
+
+disk=$(find /dev -maxdepth 1 -type b 2>/dev/null | head -n 1)
+if [ -n "$disk" ]; then
+	rm -r "$lio/core/fileio_0/disk" "$group/lun/lun_0"
+	put core/iblock_0/disk/enable 1
+	put core/iblock_0/disk/udev_path "$disk"
+	link "$group/lun/lun_0" "$lio/core/iblock_0/disk"
+	of_lio() {
+		put core/iblock_0/disk/info "Status: ACTIVATED
+        iBlock device: x  UDEV PATH: $disk  readonly: 0
+        Major: $1 Minor: $2  CLAIMED: IBLOCK"
+		status --json
+	}
+	of_lio "$(stat -c %Hr "$disk")" "$(stat -c %Lr "$disk")"
+	check "a device under its name" is 'm["plans"][0]["targets"][0]["luns"][0]["where"] == "device"'
+	of_lio 8 250
+	check "another one that has the name now" is 'm["plans"][0]["targets"][0]["luns"][0]["where"] == "gone" and "another device now" in m["plans"][0]["targets"][0]["luns"][0]["why"]'
+	make_all
+else
+	skip "another device" "there is no block device here"
 fi
 
 # ---- others' ----

@@ -46,6 +46,8 @@ static void other_lun(struct scene *s) { set(&s->lio->targets[0].luns[1].store, 
 static void other_plugin(struct scene *s) { set(&s->lio->targets[0].luns[1].plugin, "pscsi"); }
 static void no_acl(struct scene *s) { set(&s->lio->targets[0].acls[0].initiator, "iqn.x"); }
 static void not_given(struct scene *s) { s->lio->targets[0].acls[0].luns[1] = 7; }
+static void moved_lun(struct scene *s) { s->lio->targets[0].acls[0].mapped[1].as = 5; }
+static void no_writes(struct scene *s) { s->lio->targets[0].acls[0].mapped[0].read_only = true; }
 static void other_user(struct scene *s) { set(&s->lio->targets[0].acls[0].user, "x"); }
 static void no_secret(struct scene *s) { set(&s->lio->targets[0].acls[0].mutual_secret, ""); }
 static void restarted(struct scene *s) { s->facts->restarted = true; }
@@ -277,6 +279,9 @@ static const struct {
 	{ read_only, 1, 0, "write-protect", "initiators cannot write", "apply" },
 	{ uncached, 1, 0, "attribute", "cache_dynamic_acls is 0, and should be 1", "apply" },
 	{ not_given, 1, 0, "acl-lun", INITIATOR " at " IQN " is not given LUN 1", "apply" },
+	{ moved_lun, 1, 0, "acl-lun", INITIATOR " at " IQN " sees LUN 1 as LUN 5",
+	  "/acls/" INITIATOR " delete mapped_lun5; then apply" },
+	{ no_writes, 1, 0, "acl-lun", "may not write to LUN 0", "delete mapped_lun0" },
 	{ other_user, 1, 0, "chap", "the user is \"x\", and should be \"front\"", "apply" },
 	{ no_secret, 1, 0, "chap", "mutual CHAP: it has no secret", "apply" },
 	{ other_secret, 1, 0, "chap", "is not that of /etc/front", "apply" },

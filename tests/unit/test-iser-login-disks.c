@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Sessions and their disks by sysfs, their settings, who has them, and stripes of them. */
+#include "iser_setup/attach.h"
 #include "iser_setup/holders.h"
 #include "iser_setup/sessions.h"
 #include "iser_setup/stripe.h"
@@ -16,17 +17,30 @@
 
 /* ---- sessions ---- */
 
+/* The disk's page of its serial, as a target sends it. */
+static void put_serial(const char *top, const char *device, const char *serial)
+{
+	char page[64] = { 0, (char)0x80, 0, (char)strlen(serial) }, path[9000];
+
+	snprintf(path, sizeof(path), "%s/devices/platform/host5/session1/target5:0:0/%s/vpd_pg80",
+		 top, device);
+	strcpy(page + 4, serial);
+	assert_int_equal(write_file_atomic(path, page, 4 + strlen(serial), 0600), 0);
+}
+
 static void test_sessions(void **state)
 {
 	const char *top = sysfs_make("initiator");
+	static const struct login_portal iser = { "10.0.0.1", 3260 }, other = { "10.0.0.1", 3261 };
 	const struct session *s;
 	struct err e = ERR_INIT;
 	struct sessions all;
 
 	(void)state;
+	put_serial(top, "5:0:0:0", "4d2f8f2e-0000-4000-8000-000000000001 ");
 	assert_int_equal(sessions_read(top, &all, &e), 0);
-	assert_int_equal(all.n, 3);
-	s = sessions_find(&all, "iqn.2026-01.org.example:node0");
+	assert_int_equal(all.n, 4);
+	s = sessions_at(&all, "iqn.2026-01.org.example:node0", &iser, LOGIN_ISER);
 	assert_non_null(s);
 	assert_string_equal(s->transport, "iser");
 	assert_string_equal(s->state, "LOGGED_IN");
@@ -40,6 +54,13 @@ static void test_sessions(void **state)
 	assert_string_equal(s->disks[1].name, "sdb");
 	assert_int_equal(s->disks[1].lun, 10);
 	assert_int_equal(s->disks[0].size, 1024 * 512);
+	assert_string_equal(s->disks[0].serial, "4d2f8f2e-0000-4000-8000-000000000001");
+	assert_string_equal(s->disks[1].serial, "");
+	/* Somebody else's with the same target is not taken for it. */
+	s = sessions_at(&all, "iqn.2026-01.org.example:node0", &iser, LOGIN_TCP);
+	assert_int_equal(s->host, 8);
+	assert_null(sessions_at(&all, "iqn.2026-01.org.example:node0", &other, LOGIN_ISER));
+	assert_null(sessions_at(&all, "iqn.2026-01.org.example:node", &iser, LOGIN_ISER));
 	s = sessions_find(&all, "iqn.2026-01.org.example:node1");
 	assert_string_equal(s->transport, "tcp");
 	assert_string_equal(s->portal.address, "fd00::1");
@@ -94,6 +115,31 @@ static void test_names(void **state)
 	is_at("sdb", "dev/disk/by-path/ip-10.0.0.1:3260-lun-1");
 	is_at("sdc", "dev/sdc");
 	is_at("sdd", "dev/sdd");
+}
+
+/* Before something is written to a disk: is it still the one that was found? */
+static void test_same(void **state)
+{
+	struct login_target t = { .iqn = "iqn.2026-01.org.example:node0" };
+	struct attach_disk d = { .target = &t, .kernel = "sdc", .lun = 0, .session = 1 };
+	struct attach a = { .disks = &d, .n_disks = 1 };
+	struct err e = ERR_INIT;
+
+	(void)state;
+	setenv("RFTP_SYSFS", sysfs_make("initiator"), 1);
+	snprintf(d.path, sizeof(d.path), "%s", tmp_at("dev/sdc"));
+	assert_int_equal(attach_same(&a, &e), 0);
+	d.lun = 1;
+	assert_int_equal(attach_same(&a, &e), -ENODEV);
+	assert_non_null(strstr(e.text, "is not LUN 1 of " "iqn.2026-01.org.example:node0 any more"));
+	d.lun = 0;
+	/* The name was given to another session's, or leads to another disk. */
+	d.session = 2;
+	assert_int_equal(attach_same(&a, &e), -ENODEV);
+	d.session = 1;
+	snprintf(d.path, sizeof(d.path), "%s", tmp_at("dev/sdb"));
+	assert_int_equal(attach_same(&a, &e), -ENODEV);
+	unsetenv("RFTP_SYSFS");
 }
 
 /* ---- settings ---- */
@@ -168,8 +214,35 @@ static void test_stack(void **state)
 	assert_string_equal(dm, "rftp--iser-data");
 	holders_dm_name(top, "sdc", dm);
 	assert_string_equal(dm, "");
+	assert_string_equal(holders_above(top, &s), "md127");
+	assert_true(holders_is_partition(top, "sdc1"));
 	holders_stack(top, "sdb", &s);
+	assert_int_equal(s.n, 2);
+	assert_string_equal(s.name[1], "loop3");
+	holders_stack(top, "dm-0", &s);
 	assert_int_equal(s.n, 1);
+	assert_null(holders_above(top, &s));
+}
+
+/* One that nobody looked at could be mounted. */
+static void test_big_stack(void **state)
+{
+	const char *top = sysfs_make("initiator");
+	struct err e = ERR_INIT;
+	struct holders_stack s;
+
+	(void)state;
+	for (unsigned i = 0; i < HOLDERS_MOST + 9; i++) {
+		char path[9000];
+
+		snprintf(path, sizeof(path), "%s/devices/virtual/block/dm-0/holders/dm-%u", top,
+			 i + 1);
+		assert_int_equal(make_dirs(path, 0700), 0);
+	}
+	holders_stack(top, "sdc", &s);
+	assert_true(s.more);
+	assert_int_equal(holders_check(top, &s, &e), -EBUSY);
+	assert_non_null(strstr(e.text, "cannot be told"));
 }
 
 static void test_mounted(void **state)
@@ -223,6 +296,9 @@ static void test_members(void **state)
 	assert_int_equal(m.of, 2);
 	stripe_lvm_member("", &m);
 	assert_int_equal(m.kind, STRIPE_NONE);
+	/* Made for LVM, and in no group yet. */
+	stripe_lvm_member("  ||0\n", &m);
+	assert_int_equal(m.kind, STRIPE_NONE);
 }
 
 static int whole(enum stripe_kind kind, const char *a, const char *b, const char *c)
@@ -256,6 +332,151 @@ static void test_whole(void **state)
 	assert_int_equal(whole(STRIPE_MD, mirror, mirror, NULL), -EEXIST);
 }
 
+/* ---- programs ---- */
+
+static void script(const char *name, const char *body)
+{
+	char path[9000], text[9000];
+
+	snprintf(path, sizeof(path), "%s/bin/%s", tmp_dir, name);
+	sysfs_parent(path);
+	snprintf(text, sizeof(text), "#!/bin/sh\n%s\n", body);
+	assert_int_equal(write_file_atomic(path, text, strlen(text), 0700), 0);
+}
+
+/* One that says this, with its arguments in the file "args". */
+static void program(const char *name, const char *says, int status)
+{
+	char body[8900];
+
+	snprintf(body, sizeof(body), "echo %s \"$@\" >>%s/args\necho '%s'\nexit %d", name,
+		 tmp_dir, says, status);
+	script(name, body);
+}
+
+static char *path_before;
+
+static void only_ours(void)
+{
+	char *path;
+
+	path_before = strdup(getenv("PATH"));
+	assert_true(asprintf(&path, "%s/bin:%s", tmp_dir, path_before) > 0);
+	setenv("PATH", path, 1);
+	free(path);
+}
+
+static void path_back(void)
+{
+	setenv("PATH", path_before, 1);
+	free(path_before);
+}
+
+static int find(enum stripe_kind kind, struct err *e)
+{
+	const struct stripe_disks d = { .path = { "/dev/sdy", "/dev/sdz" }, .n = 2 };
+	char device[STRIPE_DEVICE_ROOM];
+	struct stripe s;
+	bool started;
+
+	*e = (struct err)ERR_INIT;
+	return stripe_find(kind, &d, NULL, &s, device, &started, e);
+}
+
+/* That a program fails to tell of a stripe does not make its disks free. */
+static void test_untold(void **state)
+{
+	struct err e;
+
+	(void)state;
+	only_ours();
+	program("pvs", "", 5);
+	program("mdadm", "", 1);
+	program("wipefs", "LVM2_member", 0);
+	assert_int_equal(find(STRIPE_LVM, &e), -EEXIST);
+	assert_non_null(strstr(e.text, "/dev/sdy holds data (LVM2_member), but of which stripe"));
+	/* Another kind's is asked for later. */
+	assert_int_equal(find(STRIPE_MD, &e), 0);
+	program("wipefs", "linux_raid_member", 0);
+	assert_int_equal(find(STRIPE_MD, &e), -EEXIST);
+	assert_int_equal(find(STRIPE_LVM, &e), 0);
+	program("wipefs", "", 1);
+	assert_true(find(STRIPE_LVM, &e) < 0);
+	program("wipefs", "", 0);
+	assert_int_equal(find(STRIPE_LVM, &e), 0);
+	assert_int_equal(find(STRIPE_MD, &e), 0);
+	path_back();
+}
+
+/* What came onto a disk after it was looked at is not written over. */
+static void test_unforced(void **state)
+{
+	const struct stripe_disks d = { .path = { "/dev/sdy", "/dev/sdz" }, .n = 2 };
+	struct stripe s = { .kind = STRIPE_MD, .name = "rftp-iser" };
+	char device[STRIPE_DEVICE_ROOM], id[STRIPE_ID_ROOM];
+	CLEANUP_FREE char *args = NULL;
+	struct err e = ERR_INIT;
+
+	(void)state;
+	only_ours();
+	unlink(tmp_at("args"));
+	program("mkfs.xfs", "", 0);
+	program("mdadm", "", 1);
+	program("pvcreate", "", 5);
+	assert_int_equal(stripe_mkfs("/dev/sdy", 0, 1, false, NULL, &e), 0);
+	assert_int_not_equal(stripe_make(&s, &d, 65536, NULL, device, id, &e), 0);
+	s.kind = STRIPE_LVM;
+	assert_int_not_equal(stripe_make(&s, &d, 65536, NULL, device, id, &e), 0);
+	assert_int_equal(read_file(tmp_at("args"), 10000, &args, NULL), 0);
+	assert_non_null(strstr(args, "mdadm --create"));
+	assert_non_null(strstr(args, "pvcreate"));
+	assert_null(strstr(args, "-f"));
+	assert_null(strstr(args, "--run"));
+	assert_null(strstr(args, "--yes"));
+	free(args);
+	/* But what was found, and is to go, is. */
+	assert_int_equal(stripe_mkfs("/dev/sdy", 65536, 2, true, NULL, &e), 0);
+	assert_int_equal(read_file(tmp_at("args"), 10000, &args, NULL), 0);
+	assert_non_null(strstr(args, "mkfs.xfs -q -f -d su=65536,sw=2 /dev/sdy"));
+	path_back();
+}
+
+static void take(int sig) { (void)sig; }
+
+/* What a signal has ended in its midst is taken away all the same. */
+static void test_stopped(void **state)
+{
+	const struct stripe_disks d = { .path = { "/dev/sdy", "/dev/sdz" }, .n = 2 };
+	struct stripe s = { .kind = STRIPE_LVM, .name = "rftp-iser" };
+	char device[STRIPE_DEVICE_ROOM], id[STRIPE_ID_ROOM];
+	CLEANUP_FREE char *args = NULL;
+	struct err e = ERR_INIT;
+	struct stop stop;
+
+	(void)state;
+	only_ours();
+	signal(SIGTERM, take); /* it comes when nobody waits for it any more */
+	script("pvcreate", "exit 0");
+	script("vgcreate", "kill -TERM $PPID; sleep 9");
+	script("pvremove", "sleep 0.3; echo took them back >>$0.args");
+	script("mdadm", "case $1 in --create) kill -TERM $PPID; sleep 9;; "
+	       "--examine) echo MD_UUID=1; echo MD_NAME=any:rftp-iser;; "
+	       "*) sleep 0.3; echo \"$@\" >>$0.args;; esac");
+	stop_begin(&stop);
+	assert_int_equal(stripe_make(&s, &d, 65536, &stop, device, id, &e), -EINTR);
+	stop_end(&stop);
+	assert_int_equal(read_file(tmp_at("bin/pvremove.args"), 1000, &args, NULL), 0);
+	free(args);
+	s.kind = STRIPE_MD;
+	stop_begin(&stop);
+	assert_int_equal(stripe_make(&s, &d, 65536, &stop, device, id, &e), -EINTR);
+	stop_end(&stop);
+	assert_int_equal(read_file(tmp_at("bin/mdadm.args"), 1000, &args, NULL), 0);
+	assert_string_equal(args, "--zero-superblock /dev/sdy\n--zero-superblock /dev/sdz\n");
+	signal(SIGTERM, SIG_DFL);
+	path_back();
+}
+
 static void test_signatures(void **state)
 {
 	char out[16], name[STRIPE_NAME_ROOM];
@@ -279,12 +500,17 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_sessions),
 		cmocka_unit_test(test_names),
+		cmocka_unit_test(test_same),
 		cmocka_unit_test(test_tune_table),
 		cmocka_unit_test(test_tune_do),
 		cmocka_unit_test(test_stack),
+		cmocka_unit_test(test_big_stack),
 		cmocka_unit_test(test_mounted),
 		cmocka_unit_test(test_members),
 		cmocka_unit_test(test_whole),
+		cmocka_unit_test(test_untold),
+		cmocka_unit_test(test_unforced),
+		cmocka_unit_test(test_stopped),
 		cmocka_unit_test(test_signatures),
 	};
 

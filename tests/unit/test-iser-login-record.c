@@ -100,7 +100,7 @@ static void test_file(void **state)
 	CLEANUP_FREE char *text = NULL;
 	struct record_place at;
 	struct err e = ERR_INIT;
-	char path[8192], dir[8192];
+	char path[8192], dir[8192], half[9000], other[9000];
 
 	(void)state;
 	snprintf(dir, sizeof(dir), "%s/etc/iscsi/nodes/%s/fd00::1,3260,1", tmp_dir, t.iqn);
@@ -111,7 +111,14 @@ static void test_file(void **state)
 	put(dir, HEAD NONE TAIL, 0644);
 	assert_int_equal(record_file(&at, &t, "iser", path, sizeof(path)), 0);
 	assert_string_equal(path, dir);
+	/* What a run that was killed has left of it goes; another's record stays. */
+	snprintf(half, sizeof(half), "%s.ab12cd", path);
+	put(half, HEAD, 0600);
+	snprintf(other, sizeof(other), "%s.other", path);
+	put(other, HEAD, 0600);
 	assert_int_equal(record_set(&at, path, chap, 4, &e), 0);
+	assert_int_equal(access(half, F_OK), -1);
+	assert_int_equal(access(other, F_OK), 0);
 	assert_int_equal(mode_of(path), 0600);
 	assert_int_equal(read_file(path, 10000, &text, NULL), 0);
 	assert_non_null(strstr(text, "node.session.auth.password = s e c\n"));
@@ -177,7 +184,8 @@ static void test_kept(void **state)
 	struct kept_session a = { .iqn = "iqn.2026-01.org.example:a", .portal = { "fd00::1", 3261 },
 				  .tag = 2, .transport = LOGIN_TCP, .record = true }, b = a;
 	struct stripe md = { STRIPE_MD, "rftp-iser", "1:2:3:4" },
-		      lvm = { STRIPE_LVM, "rftp-iser", "a-b" };
+		      lvm = { STRIPE_LVM, "rftp-iser", "a-b" },
+		      namesake = { STRIPE_MD, "rftp-iser", "5:6:7:8" };
 	struct err e = ERR_INIT;
 	struct kept k, back;
 
@@ -192,6 +200,8 @@ static void test_kept(void **state)
 	assert_int_equal(k.n_sessions, 2);
 	assert_int_equal(kept_add_stripe(&k, &md), 0);
 	assert_int_equal(kept_add_stripe(&k, &lvm), 0);
+	assert_int_equal(kept_add_stripe(&k, &lvm), 0);
+	assert_int_equal(kept_add_stripe(&k, &namesake), 0);
 	assert_int_equal(kept_write(&k, &e), 0);
 	assert_int_equal(mode_of(tmp_at("state/initiator/login.json")), 0600);
 	/* Nobody else meanwhile. */
@@ -203,13 +213,16 @@ static void test_kept(void **state)
 	assert_int_equal(back.n_sessions, 2);
 	assert_memory_equal(kept_find(&back, a.iqn), &a, sizeof(a));
 	assert_false(kept_find(&back, b.iqn)->record);
-	assert_string_equal(kept_stripe(&back, STRIPE_LVM, "rftp-iser")->id, "a-b");
-	assert_null(kept_stripe(&back, STRIPE_LVM, "other"));
+	assert_int_equal(back.n_stripes, 3);
+	assert_non_null(kept_stripe(&back, &lvm));
+	assert_non_null(kept_stripe(&back, &namesake));
+	assert_null(kept_stripe(&back, &(struct stripe){ STRIPE_LVM, "other", "a-b" }));
 	kept_drop(&back, b.iqn);
 	assert_null(kept_find(&back, b.iqn));
 	assert_non_null(kept_find(&back, a.iqn));
-	kept_drop_stripe(&back, STRIPE_MD, "rftp-iser");
-	assert_int_equal(back.n_stripes, 1);
+	kept_drop_stripe(&back, &namesake);
+	assert_int_equal(back.n_stripes, 2);
+	assert_non_null(kept_stripe(&back, &md));
 	kept_close(&back);
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Which targets a login is for: by a plan, by a discovery, and by words. */
+#include "iser_setup/initiator.h"
 #include "iser_setup/login.h"
 #include "iser_setup/run.h"
 
@@ -139,13 +140,24 @@ static void test_plan_facts(void **state)
 
 	(void)state;
 	assert_int_equal(login_from_plan(p, ME, &w, &l, &e), 0);
-	assert_int_equal(l.v[0].luns, 2);
+	assert_int_equal(l.v[0].plan->n_stores, 2);
+	assert_string_equal(login_store(&l.v[0], 1)->name, "b");
+	assert_null(login_store(&l.v[0], 2));
+	/* The disk that is to be written on is the plan's. */
+	assert_int_equal(login_check_disk(&l.v[0], 1, "22222222-2222-2222-2222-222222222222", &e),
+			 0);
+	assert_int_equal(login_check_disk(&l.v[0], 1, "11111111-1111-1111-1111-111111111111", &e),
+			 -ENXIO);
+	assert_non_null(strstr(e.text, "LUN 1 of " IQN "both has the serial 1111"));
+	assert_int_equal(login_check_disk(&l.v[0], 1, "", &e), 0);
 	assert_int_equal(l.v[0].tag, 1);
 	assert_string_equal(l.v[0].chap->secret_file, "/s");
 	assert_null(l.v[0].mutual);
 	assert_null(l.v[1].chap);
 	login_list_clear(&l);
 	iser_plan_free(p);
+	/* Of what is offered nothing is known. */
+	assert_int_equal(login_check_disk(&(struct login_target){ .iqn = "x" }, 0, "any", &e), 0);
 }
 
 static const char offered[] =
@@ -206,6 +218,9 @@ static void test_discovery_garbage(void **state)
 		"nonsense\n", "10.0.0.1:3260 " IQN "a\n", "10.0.0.1:3260,x " IQN "a\n",
 		"10.0.0.1:3260,1\n", "10.0.0.1:3260,1 \n", ",1 " IQN "a\n", "10.0.0.1:0,1 x\n",
 		"10.0.0.1:3260,1 ../../etc\n", "10.0.0.1:3260,1 a b\n", "10.0.0.1:3260,70000 a\n",
+		"10.0.0.1:3260,1 ..\n", "10.0.0.1:3260,1 a*\n",
+		"10.0.0.1:3260,1 -oX\n", "10.0.0.1:3260,1 a\x1b[2J\n",
+		"10.0.0.1:3260,1 a\xff\n", "-p:3260,1 a\n", "10.0.0.1\xff:3260,1 a\n",
 	};
 	static const struct login_portal portal = { "10.0.0.1", 3260 };
 	struct login_wish w = { .portals = &portal, .n_portals = 1 };
@@ -213,6 +228,23 @@ static void test_discovery_garbage(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
 		discovered(bad[i], &w, -EBADMSG, "not understood", NULL);
+}
+
+/* Those beyond a bound are not left out in silence. */
+static void test_discovery_many(void **state)
+{
+	static const struct login_portal portal = { "10.0.0.1", 3260 };
+	struct login_wish w = { .portals = &portal, .n_portals = 1 };
+	struct tool_list last = { { IQN "4999" }, 1 };
+	char *text = calloc(5000, 80), *to = text;
+
+	(void)state;
+	for (unsigned i = 0; i < 5000; i++)
+		to += sprintf(to, "10.0.0.1:3260,1 " IQN "%u\n", i);
+	discovered(text, &w, -E2BIG, "--target names", NULL);
+	w.iqns = &last;
+	discovered(text, &w, 0, "4999 10.0.0.1:3260", "");
+	free(text);
 }
 
 static void test_address(void **state)
@@ -291,6 +323,28 @@ static void test_reason(void **state)
 	}
 }
 
+/* What a login's failure means decides what is taken back. */
+static void test_explain(void **state)
+{
+	static const struct { int status, code; const char *says; } cases[] = {
+		{ 24, -EACCES, "it lets this host not in without CHAP" },
+		{ 15, -EEXIST, "somebody else has just logged in there" },
+		{ 8, -EIO, "no answer by RDMA" }, { 19, -EIO, "refused" }, { 99, -EIO, "said so" },
+	};
+	const struct login_target t = { .iqn = IQN "a", .portal = { "10.0.0.1", 3260 } };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct err e = ERR_INIT;
+
+		err_set(&e, -EIO, "iscsiadm: said so");
+		assert_int_equal(initiator_explain(cases[i].status, &t, LOGIN_ISER, &e),
+				 cases[i].code);
+		assert_non_null(strstr(e.text, IQN "a at 10.0.0.1:3260: "));
+		assert_non_null(strstr(e.text, cases[i].says));
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -299,9 +353,11 @@ int main(void)
 		cmocka_unit_test(test_plan_facts),
 		cmocka_unit_test(test_discovery),
 		cmocka_unit_test(test_discovery_garbage),
+		cmocka_unit_test(test_discovery_many),
 		cmocka_unit_test(test_address),
 		cmocka_unit_test(test_initiator),
 		cmocka_unit_test(test_reason),
+		cmocka_unit_test(test_explain),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

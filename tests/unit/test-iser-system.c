@@ -181,6 +181,11 @@ static void test_initiators(void **state)
 	assert_int_equal(a->n_luns, 2);
 	assert_int_equal(a->luns[0], 0);
 	assert_int_equal(a->luns[1], 2);
+	assert_int_equal(a->n_mapped, 2);
+	assert_int_equal(a->mapped[0].as, 0);
+	assert_int_equal(a->mapped[0].lun, 2);
+	assert_true(a->mapped[0].read_only);
+	assert_false(a->mapped[1].read_only);
 	assert_true(a->logged_in);
 	assert_string_equal(a->session, "InitiatorName: " INI ", InitiatorAlias: guest, LIO Session "
 			    "ID: 1   ISID: 0x00 02 3d 00 00 01  TSIH: 1  SessionType: Normal, "

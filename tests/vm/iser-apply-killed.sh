@@ -35,7 +35,7 @@ check "all is there" test "$(attribute node0 enable)$(attribute node0 np/10.0.0.
 check "the initiator has its LUN" test -e "$lio/iscsi/iqn.2026-01.org.example:node0/tpgt_1/acls/$me/lun_0"
 snapshot >"$tmp/applied"
 apply "$tmp/one.json"
-check "nothing is to be changed" has_line 'there is nothing to change$'
+check "nothing is to be changed" has 'there is nothing to change$'
 snapshot >"$tmp/now"
 check "and nothing is" same "$tmp/applied" "$tmp/now"
 

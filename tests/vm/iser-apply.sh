@@ -12,7 +12,7 @@ need iscsiadm
 
 apply --dry-run "$tmp/two.json"
 check "it says what it would do" status_is 0
-check "and how many steps that is" has_line '^two: [0-9]* steps, none of which is done$'
+check "and how many steps that is" has '^two: [0-9]* steps, none of which is done$'
 check "and does nothing" unchanged
 apply "$tmp/two.json"
 comment <"$tmp/out"
@@ -43,7 +43,7 @@ check "all pages of node 0's store are there" test "$(on 0)" = N0=4096
 check "and of node 1's" test "$(on 1)" = N1=4096
 snapshot >"$tmp/applied"
 apply "$tmp/two.json"
-check "once more: nothing to change" has_line '^two is applied already: there is nothing to change$'
+check "once more: nothing to change" has '^two is applied already: there is nothing to change$'
 snapshot >"$tmp/now"
 check "and nothing has" same "$tmp/applied" "$tmp/now"
 

@@ -3,6 +3,8 @@
 # What the tests of rftp-iser's targets share: plans, somebody else's target, and looks at what
 # LIO has. Sourced after guest.sh, in a guest of two nodes and the topology "cards".
 
+. "$top_srcdir/tests/e2e/iser-looks.bash"
+
 for program in numactl losetup; do
 	command -v $program >/dev/null || skip_all "$program is missing"
 done
@@ -26,11 +28,12 @@ tmpfs() {
 	\"size\": $(($3 << 20)), \"path\": \"$tmp/iser/node$1-disk$2\", \"write-back\": true,
 	\"serial\": \"00000000-0000-4000-8000-0000000000$1$2\"}"
 }
-# target NODE INITIATORS LUNS [ADDRESS]
+# target NODE INITIATORS LUNS [ADDRESS]: without initiators it is open
 target() {
+	local who=${2:+\"initiators\": [$2]}
 	echo "{\"node\": $1, \"iqn\": \"iqn.2026-01.org.example:node$1\",
 	\"portals\": [{\"address\": \"${4:-10.0.0.$(($1 + 1))}\", \"netdev\": \"eth$1\"}],
-	\"initiators\": [$2], \"luns\": [$3]}"
+	${who:-\"open\": true}, \"luns\": [$3]}"
 }
 who="{\"name\": \"$me\", $chap, $mutual}"
 # plan FILE NAME TARGETS
@@ -61,7 +64,6 @@ unchanged() {
 	diff "$tmp/before" "$tmp/now" | comment | grep . && return 1
 	return 0
 }
-has_line() { grep -q -e "$1" "$tmp/out"; }
 attribute() { cat "$lio/iscsi/iqn.2026-01.org.example:$1/tpgt_1/$2"; }
 
 # Somebody else's target, which nothing here may touch.

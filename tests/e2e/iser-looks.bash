@@ -1,0 +1,22 @@
+# shellcheck shell=bash disable=SC2154 # for who sources this; tmp: lib.sh's
+# SPDX-License-Identifier: Apache-2.0
+# What the tests of rftp-iser's status and verify share, here and in the guest: looks at what they
+# say. Sourced after lib.sh.
+
+verify() { run rftp-iser verify "$@"; }
+status() { run rftp-iser status "$@"; }
+has() { grep -q -e "$1" "$tmp/out"; }
+wrongs() { grep -c '^WRONG' "$tmp/out"; }
+all_ok() { status_is 0 && [ "$(wrongs)" = 0 ] && has '^ok' && not has '^UNSEEN'; }
+# only WHAT MEND: the one thing that is wrong, and how to mend it
+only() {
+	status_is 1 && [ "$(wrongs)" = 1 ] && not has '^UNSEEN' && has "^WRONG.*$1.* -> .*$2" && return
+	comment <"$tmp/out"
+	return 1
+}
+# is EXPRESSION: of Python, over the JSON m that it printed
+is() {
+	python3 -c 'import json, sys
+m = json.load(open(sys.argv[1]))
+sys.exit(not eval(sys.argv[2]))' "$tmp/out" "$1"
+}

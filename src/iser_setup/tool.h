@@ -13,6 +13,10 @@ tool_run tool_remove;
 tool_run tool_login;
 tool_run tool_logout;
 
+/* From here on we are not ended when whoever reads what is done goes: that is no reason to leave it
+ * half done. */
+void tool_go_on(void);
+
 /* Options that several have; what: what is kept there. */
 #define ISER_STATE(type, what) \
 	{ "state", TOOL_TEXT, offsetof(type, state), "DIR", "where it is kept what " what, 0, 0 }

@@ -2,17 +2,11 @@
 /* A change, told. */
 #include "iser_setup/tool_change.h"
 
+#include "iser_setup/tool.h"
+
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
-
-/* Whoever reads what is done may go: that is no reason to leave it half done. A handler, for
- * programs that are run would inherit that it is ignored. */
-static void go_on(int sig)
-{
-	(void)sig;
-}
 
 struct teller {
 	struct change_report *report;
@@ -104,8 +98,7 @@ enum tool_status tool_change(const struct tool_change *o, const char *name, cons
 
 	if (o->verbose)
 		log_set_level(LOG_LV_DEBUG);
-	sigaction(SIGPIPE, &(struct sigaction){ .sa_handler = go_on, .sa_flags = SA_RESTART },
-		  NULL);
+	tool_go_on();
 	stop_begin(&stop);
 	options.stop = &stop;
 	r = fn(subject, &options, &report, &e);

@@ -250,6 +250,7 @@ static int login(const struct login_options *o, const struct tool_words *words, 
 	int r = t ? read_source(&s, o, words, e) : e->code;
 
 	record_place_find(&a.place, "");
+	tool_go_on();
 	stop_begin(&a.stop);
 	if (!r)
 		r = prepare(&a, &s, t, e);

@@ -315,6 +315,7 @@ static int logout(const struct logout_options *o, const struct tool_words *words
 	struct leaving l = { .o = o, .kept = { .lock = -1 } };
 	int r;
 
+	tool_go_on();
 	stop_begin(&l.stop);
 	r = initiator_there(&l.stop, e);
 	if (!r)

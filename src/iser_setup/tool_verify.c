@@ -278,6 +278,7 @@ enum tool_status tool_verify(int argc, char **argv)
 	if (status || helped)
 		return status;
 	name = words.n ? words.word[0] : NULL;
+	tool_go_on();
 	stop_begin(&v.stop);
 	r = verify(&v, name, &e);
 	status = r ? TOOL_FAILED : tell(&v, name, &e);

@@ -5,6 +5,7 @@
 #include "iser_setup/tool_change.h"
 
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -54,9 +55,43 @@ static void test_nobody_reads(void **state)
 	assert_int_equal(WEXITSTATUS(status), DONE);
 }
 
+/* Commands that change something else than a plan's targets. */
+static void test_others(void **state)
+{
+	static const struct {
+		tool_run *run;
+		const char *word[3];
+	} commands[] = {
+		{ tool_login, { "login", "--plan=/dev/null/plan", "--tune" } },
+		{ tool_logout, { "logout", "--all", "--state=/dev/null/state" } },
+		{ tool_verify, { "verify", "--io", "--state=/dev/null/state" } },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
+		char *argv[] = { (char *)(uintptr_t)commands[i].word[0],
+				 (char *)(uintptr_t)commands[i].word[1],
+				 (char *)(uintptr_t)commands[i].word[2], NULL };
+		int status;
+		pid_t pid = fork();
+
+		assert_true(pid >= 0);
+		if (!pid) {
+			commands[i].run(3, argv);
+			raise(SIGPIPE);
+			_exit(DONE);
+		}
+		assert_int_equal(waitpid(pid, &status, 0), pid);
+		if (!WIFEXITED(status) || WEXITSTATUS(status) != DONE)
+			fail_msg("%s: status %#x", argv[0], (unsigned)status);
+	}
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_nobody_reads) };
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_nobody_reads), cmocka_unit_test(test_others),
+	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

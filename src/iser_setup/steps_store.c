@@ -94,11 +94,24 @@ static void check_serial(struct maker *m, const struct iser_store *s)
 				      s->name, printable(l->stores[i].name));
 }
 
+/* One that was served, by LIO as it was before the host was started again, say. An empty one in
+ * its place would be an empty disk to who has a filesystem on it. */
+static bool was_served(const struct maker *m, const struct iser_store *s)
+{
+	const struct iser_store *old = in_plan(m->a->state->applied, iser_store_plugin(s), s->name);
+
+	return old && old->kind == ISER_FILE && same_text(old->path, s->path);
+}
+
 /* A file that was there before it is served is taken as it is. */
-static void check_file(struct maker *m, const struct iser_store *s)
+static void check_file(struct maker *m, const struct iser_store *s, bool serves)
 {
 	int64_t has = m->a->look->size(s->path);
 
+	if (has < 0 && !serves && was_served(m, s) && !m->a->destroy)
+		maker_problem(m, "back store %s: its file %s is not there any more; mount what it "
+			      "is on, or let --destroy-data make a new, empty one", s->name,
+			      printable(s->path));
 	if (has >= 0 && has != (int64_t)s->size && !file_ours(m, s->path))
 		maker_problem(m, "back store %s: %s is there already, and has %lld bytes, not "
 			      "%llu; have the plan say its size, or use another path", s->name,
@@ -127,7 +140,7 @@ static void check_owner(struct maker *m, const struct iser_store *s, const struc
 		maker_problem(m, "back store %s: something else is mounted over its tmpfs at %s; "
 			      "unmount that first", s->name, printable(s->path));
 	if (s->kind == ISER_FILE)
-		check_file(m, s);
+		check_file(m, s, there);
 }
 
 /* ---- fates ---- */

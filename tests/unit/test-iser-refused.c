@@ -429,6 +429,26 @@ static void test_restarted(void **state)
 	iser_plan_free(a);
 }
 
+/* What a file is on may not be mounted yet: below it there is no place for a new one. */
+static void test_not_mounted_yet(void **state)
+{
+	struct iser_plan *a = way_plan(NULL, NULL);
+	struct way w;
+
+	(void)state;
+	way_begin(&w);
+	w.state.applied = a;
+	w.restarted = true;
+	w.destroy = false;
+	way_steps(&w, a);
+	problem_is(&w, "back store f: its file /d/f is not there any more", "not mounted");
+	w.destroy = true;
+	way_arrive(&w, a);
+	assert_int_equal(model_look.size("/d/f"), 1048576);
+	way_end(&w);
+	iser_plan_free(a);
+}
+
 /* A tmpfs that somebody has unmounted under a back store, which goes on with what it has open. */
 static void test_unmounted(void **state)
 {
@@ -507,8 +527,9 @@ int main(void)
 		cmocka_unit_test(test_made_and_given_away),
 		cmocka_unit_test(test_sessions), cmocka_unit_test(test_others),
 		cmocka_unit_test(test_other_plan), cmocka_unit_test(test_guests),
-		cmocka_unit_test(test_restarted), cmocka_unit_test(test_unmounted),
-		cmocka_unit_test(test_covered), cmocka_unit_test(test_strangers_store),
+		cmocka_unit_test(test_not_mounted_yet), cmocka_unit_test(test_restarted),
+		cmocka_unit_test(test_unmounted), cmocka_unit_test(test_covered),
+		cmocka_unit_test(test_strangers_store),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

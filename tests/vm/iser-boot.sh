@@ -10,8 +10,9 @@ if [ -z "${RFTP_GUEST:-}" ]; then
 	truncate -s 256M "$stage/disk" && mkfs.ext4 -q -L srv "$stage/disk" &&
 		env -u MAKEFLAGS -u MFLAGS make -s -C "${top_builddir:?}" DESTDIR="$stage/root" \
 			install >"$stage/log" 2>&1 || { cat "$stage/log" >&2; exit 99; }
+	# One processor: CHAP over iSER is a race where several are emulated, see tests/vm/iser-login.sh.
 	# shellcheck disable=SC2034 # for guest.sh
-	vm_options="--systemd --nodes 2 --nics 1 --topology self --disk $stage/disk --env stage=/host$stage"
+	vm_options="--systemd --cpus 1 --nics 1 --topology self --disk $stage/disk --env stage=/host$stage"
 fi
 # shellcheck disable=SC2034 # for guest.sh
 vm_boots=3
@@ -80,15 +81,12 @@ json.dump(p, open(sys.argv[1], "w"))' $plan
 	mkdir /etc/systemd/system/$unit.d
 	printf '[Service]\nExecStartPre=-/bin/sh -c "%s status store >/run/before"\n' \
 		"$(command -v rftp-iser)" >/etc/systemd/system/$unit.d/test.conf
-	# CHAP at half of the speed: see tests/vm/iser-login.sh.
 	mkdir -p /etc/systemd/system/rftp-iser-login@store.service.d
 	cat >/etc/systemd/system/rftp-iser-login@store.service.d/test.conf <<-END
 		[Unit]
 		After=$unit
 		[Service]
 		Environment="LOGIN=--tune --wait 120"
-		ExecStartPre=/bin/sh -c 'echo 0 >/sys/devices/system/cpu/cpu1/online'
-		ExecStartPost=/bin/sh -c 'echo 1 >/sys/devices/system/cpu/cpu1/online'
 	END
 	run systemctl enable --now rftp-iser-login@store
 	check "the initiator's unit" status_is 0

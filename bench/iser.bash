@@ -1,6 +1,6 @@
 # shellcheck shell=bash disable=SC2034,SC2154 # for who sources this; say, die, build: its
 # SPDX-License-Identifier: Apache-2.0
-# What bench/iser needs of a guest: one of two nodes, in it targets on each node and
+# What bench/iser and bench/spread share: a guest of two nodes, in it targets on each node and
 # an initiator, which is the same guest, with their disks. Sourced.
 
 LC_ALL=C
@@ -35,7 +35,8 @@ in_guest() {
 	[ -z "${VM_NODES:-}" ] || return 0
 	case $build in /tmp/* | /run/* | /dev/shm/*) seen=/host$build ;; esac
 	"$here/../tests/vm/run" --nodes 2 --cpus 2 --nics 2 --topology cards --memory "$memory" \
-		--timeout 7200 ${out:+--logs "$out"} -- "$0" "$@" --build "$seen" ${out:+--out /logs}
+		--timeout 7200 ${out:+--logs "$out"} -- \
+		"$0" "$@" --build "$seen" ${out:+--out /logs}
 	status=$?
 	[ $status != 77 ] || say "no guest here: scripts/deps vm"
 	exit $status

@@ -1,12 +1,13 @@
 #!/bin/bash
-# bench/iser: what it tells, and what it refuses before any guest is started. TAP.
+# bench/iser and bench/spread: what they tell, and what they refuse before any guest is started.
+# TAP.
 
 . "${top_srcdir:?}/tests/e2e/lib.sh"
 need python3
 
 # A guest that says how it was asked for, and is not started.
 mkdir -p "$tmp/tree/tests/vm" "$tmp/tree/bench"
-cp "$top_srcdir"/bench/{iser,iser.bash} "$tmp/tree/bench/"
+cp "$top_srcdir"/bench/{iser,spread,iser.bash} "$tmp/tree/bench/"
 printf '#!/bin/sh\necho "guest $*"\nexit 5\n' >"$tmp/tree/tests/vm/run"
 chmod +x "$tmp/tree/tests/vm/run"
 unset VM_NODES
@@ -29,7 +30,7 @@ known() {
 	done
 }
 
-benches=(iser)
+benches=(iser spread)
 for bench in "${benches[@]}"; do
 	run "$top_srcdir/bench/$bench" --help
 	cp "$tmp/out" "$tmp/help"
@@ -53,4 +54,8 @@ bench=iser
 refuses "--sizes: '64X' is no size" --sizes 4M,64X
 refuses "'0': a number from 1 on" --threads 1,0
 refuses "--ops: write, read or both" --ops trim
+bench=spread
+refuses "--parts: 'disk' is neither memory nor limited" --parts memory,disk
+refuses "--shapes: 'tree' is none of" --shapes tree
+refuses "--files: an even number" --files 3
 finish

@@ -69,6 +69,18 @@ check "with shims" test "$status" -eq 0
 check "numactl on the node, once of two" test "$(grep -c '^numactl --cpunodebind=0 --membind=0 fio ' "$tmp/calls")" -eq 1
 check "two of fio" test "$(grep -Ec '^0.*--rw=read --bs=4096 --numjobs=1' "$tmp/calls")" -eq 2
 
+# One that keeps all processors busy before it begins to measure.
+cat >"$tmp/bin/fio" <<EOF
+#!/bin/bash
+for ((k = 0; k < $(nproc); k++)); do timeout 3 sh -c 'while :; do :; done' & done
+wait
+exec $fio "\$@"
+EOF
+PATH=$tmp/bin:$PATH bound "$tmp/a" "${nodes[@]}" --op read --block 4K --jobs 1 --rounds 1 \
+	--seconds 1 --size 1M --buffered --csv "$tmp/busy.csv"
+check "processors are used for no longer than it takes" awk -F , -v most=$(($(nproc) * 100 + 5)) \
+	'NR > 1 && $8 > most { exit 1 }' "$tmp/busy.csv"
+
 # ---- what is wrong ----
 
 bound

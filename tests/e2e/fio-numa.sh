@@ -110,6 +110,13 @@ if is_root && loop=$(losetup -f --show "$tmp/image" 2>/dev/null); then
 	# It goes with the last who has it open, however this script ends.
 	exec 7<"$loop"
 	losetup -d "$loop"
+	cat >"$tmp/bin/rftp-numa" <<-EOF
+		#!/bin/sh
+		echo '{"nodes": [{"id": 98, "disks": [{"name": "${loop##*/}"}]}, {"id": 0, "disks": [{"name": "${loop##*/}"}]}]}'
+	EOF
+	chmod +x "$tmp/bin/rftp-numa"
+	PATH=$tmp/bin:$PATH bound "$loop" "${small[@]}"
+	check "a stripe is on all nodes of its disks" failed 'there is no node 98 here'
 	bound "$loop" --node "$loop=0" "${small[@]}"
 	check "a device is not written unasked" failed 'destroys what is on it; --destroy-data'
 	mkfs.ext4 -q "$loop" && mkdir "$tmp/mnt" && mount "$loop" "$tmp/mnt"

@@ -84,14 +84,14 @@ trap 'rm -f "$new"' EXIT
 if [ -e "$plan" ] && ! cmp -s "$new" "$plan"; then
 	die "$plan is another plan: apply that one (rftp-iser apply $plan), remove it, or take another --name"
 fi
+# A plan that cannot be applied is not one to stay.
+"$iser" apply "$new" || exit 1
 mv "$new" "$plan" || exit 1
-
-"$iser" apply "$plan" || exit 1
 "$iser" verify "$name" || exit 1
 
 echo
-echo "To have it so at every start: systemctl enable rftp-iser@$name"
 for initiator in "${initiators[@]}"; do
 	echo "On the host of $initiator, as root:"
-	echo "mkdir -p -m 700 $dir && scp -p root@$(uname -n):'$dir/{$name.json,$initiator.chap}' $dir/ && scripts/iser-initiator.sh --plan $plan"
+	from=root@$(uname -n):$dir/$name
+	echo "mkdir -p -m 700 $dir && scp -p '$from.json' '$from.$initiator.chap' $dir/ && scripts/iser-initiator.sh --plan $plan --mkfs --mount /mnt"
 done

@@ -10,6 +10,10 @@ static void doubt_target(const struct iser_target *t, struct lines *notes)
 	if (t->open)
 		lines_add(notes, "%s is open: whoever reaches its port may log in, read and write; "
 			  "--initiator names those who may", t->iqn);
+	if (t->n_initiators > 1)
+		lines_add(notes, "%s lets in %zu initiators, each to all of its LUNs: a filesystem "
+			  "that two hosts mount is destroyed, unless it is made for that", t->iqn,
+			  t->n_initiators);
 	for (size_t i = 0; i < t->n_initiators; i++)
 		if (!t->initiators[i].chap.user)
 			lines_add(notes, "%s lets in whoever says to be %s, without CHAP; "

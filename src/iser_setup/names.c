@@ -120,6 +120,8 @@ const char *iser_iqn_wrong(const char *iqn)
 		return missing;
 	if (strlen(iqn) > IQN_MAX)
 		return "is longer than 223 bytes";
+	if (!strncmp(iqn, "InitiatorName=", strlen("InitiatorName=")))
+		return "is a line of initiatorname.iscsi: write what is behind its '='";
 	if (strpbrk(iqn, UPPER))
 		return "has upper case letters: write it in lower case";
 	if (!only_of(iqn, LOWER DIGITS ".:-"))

@@ -263,7 +263,7 @@ static char *secret_file(struct work *w, const struct spec_initiator *from, bool
 	const char *secret = mutual ? from->mutual_secret : from->chap_secret;
 
 	return strcmp(secret, SPEC_GENERATE) ? strdup(secret) :
-	       planner_secret(w->s, from->name, mutual);
+	       planner_secret(w->s, w->p->name, from->name, mutual);
 }
 
 static int fill_initiator(struct work *w, const struct spec_initiator *from,
@@ -347,6 +347,24 @@ static int add_target(struct work *w, int node)
 				     &t->attributes, &t->n_attributes) : 0;
 }
 
+/* [node *] wants memory of all, and gets that of some: a link may only be down. */
+static void note_left_out(struct work *w)
+{
+	struct ids out = { 0 };
+	char list[256];
+
+	if (!has_movable(w->each) || ids_count(&w->s->only))
+		return;
+	for (unsigned i = 0; i < topo_nodes(w->h->topo); i++)
+		if (!has_target(w, topo_node(w->h->topo, i)->id))
+			ids_add(&out, (unsigned)topo_node(w->h->topo, i)->id);
+	if (ids_count(&out))
+		lines_add(w->notes, "left out: node %s, where no %s has an address; --node names "
+			  "those that are to be served all the same",
+			  ids_format(list, sizeof(list), &out),
+			  cards_any(&w->cards, true) ? "RDMA card" : "card");
+}
+
 static int no_target(struct work *w)
 {
 	if (!w->s->n_nodes)
@@ -385,6 +403,7 @@ static int make(struct work *w)
 			return w->e->code;
 	if (!w->p->n_targets)
 		return no_target(w);
+	note_left_out(w);
 	return iser_plan_check(w->p, w->e);
 }
 

@@ -29,7 +29,7 @@ struct iser_plan *planner_plan(const struct spec *s, const struct planner_host *
 char *planner_name(const struct spec *s, const struct planner_host *h);
 /* The file for a secret that is to be generated, of an initiator's chap, or its mutual-chap;
  * malloc'd. NULL: memory is out. */
-char *planner_secret(const struct spec *s, const char *initiator, bool mutual);
+char *planner_secret(const struct spec *s, const char *plan, const char *initiator, bool mutual);
 
 /* What to think about in any plan: who may log in, and what may be lost. */
 void iser_plan_doubts(const struct iser_plan *p, struct lines *notes);

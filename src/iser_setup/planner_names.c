@@ -24,12 +24,13 @@ char *planner_name(const struct spec *s, const struct planner_host *h)
 	return strndup(h->name, strcspn(h->name, "."));
 }
 
-char *planner_secret(const struct spec *s, const char *initiator, bool mutual)
+char *planner_secret(const struct spec *s, const char *plan, const char *initiator, bool mutual)
 {
 	char *path;
 
-	return asprintf(&path, "%s/%s.%s", s->secrets ? s->secrets : PLANNER_SECRETS, initiator,
-			mutual ? "mutual" : "chap") < 0 ? NULL : path;
+	/* A front end has the secrets of several storage hosts in one directory. */
+	return asprintf(&path, "%s/%s.%s.%s", s->secrets ? s->secrets : PLANNER_SECRETS, plan,
+			initiator, mutual ? "mutual" : "chap") < 0 ? NULL : path;
 }
 
 /* "store1.example.org" into "org.example.store1"; malloc'd. */

@@ -118,8 +118,8 @@ static void unmake(const struct lines *made)
 
 /* One secret of an initiator: NULL for none, SPEC_GENERATE, or a file, which may be still to
  * come. */
-static int provide(const struct spec *s, const char *initiator, const char *secret, bool mutual,
-		   struct lines *made, struct lines *notes, struct err *e)
+static int provide(const struct spec *s, const char *plan_name, const char *initiator,
+		   const char *secret, bool mutual, struct lines *made, struct lines *notes, struct err *e)
 {
 	CLEANUP_FREE char *path = NULL;
 	struct err why = ERR_INIT;
@@ -130,7 +130,7 @@ static int provide(const struct spec *s, const char *initiator, const char *secr
 		lines_add(notes, "%s", why.text);
 	if (!secret || strcmp(secret, SPEC_GENERATE) != 0)
 		return 0;
-	path = planner_secret(s, initiator, mutual);
+	path = planner_secret(s, plan_name, initiator, mutual);
 	if (!path)
 		return err_set(e, -ENOMEM, "out of memory");
 	r = secret_make(path, &fresh, e);
@@ -139,14 +139,14 @@ static int provide(const struct spec *s, const char *initiator, const char *secr
 	return r;
 }
 
-static int provide_all(const struct spec *s, struct lines *made, struct lines *notes,
-		       struct err *e)
+static int provide_all(const struct spec *s, const char *plan_name, struct lines *made,
+		       struct lines *notes, struct err *e)
 {
 	for (size_t i = 0; i < s->n_initiators; i++) {
 		const struct spec_initiator *in = &s->initiators[i];
 
-		if (provide(s, in->name, in->chap_secret, false, made, notes, e) ||
-		    provide(s, in->name, in->mutual_secret, true, made, notes, e))
+		if (provide(s, plan_name, in->name, in->chap_secret, false, made, notes, e) ||
+		    provide(s, plan_name, in->name, in->mutual_secret, true, made, notes, e))
 			return e->code;
 	}
 	return 0;
@@ -159,9 +159,13 @@ static int may_write(const struct plan_options *o, struct err *e)
 {
 	struct stat st;
 
-	if (!o->out || o->force || lstat(o->out, &st))
+	if (!o->out || lstat(o->out, &st))
 		return 0;
-	return err_set(e, -EEXIST, "%s is there already; --force writes over it",
+	/* It would be replaced by a file, a device too. */
+	if (!S_ISREG(st.st_mode))
+		return err_set(e, -EEXIST, "%s is there already, and is no file: without --out the "
+			       "plan goes to standard output", printable(o->out));
+	return o->force ? 0 : err_set(e, -EEXIST, "%s is there already; --force writes over it",
 		       printable(o->out));
 }
 
@@ -194,7 +198,7 @@ static int finish(const struct spec *s, const struct iser_plan *p, const struct 
 
 	if (may_write(o, e))
 		return e->code;
-	if (provide_all(s, &made, notes, e) || write_plan(p, o->out, e)) {
+	if (provide_all(s, p->name, &made, notes, e) || write_plan(p, o->out, e)) {
 		unmake(&made);
 		return e->code;
 	}

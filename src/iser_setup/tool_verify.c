@@ -220,19 +220,26 @@ static json_t *verified_json(const struct verified *d)
 	return NULL;
 }
 
+/* Where there is no plan nothing is as it should be. */
+static bool all_right(const struct verify *v)
+{
+	bool right = v->n_done && !v->seen.unseen.n;
+
+	for (size_t i = 0; i < v->n_done; i++)
+		right &= is_right(&v->done[i]);
+	return right;
+}
+
 static int emit(const struct verify *v)
 {
 	json_t *plans = json_array(), *o;
-	bool right = !v->seen.unseen.n;
 
-	for (size_t i = 0; i < v->n_done; i++) {
-		right &= is_right(&v->done[i]);
+	for (size_t i = 0; i < v->n_done; i++)
 		if (json_array_append_new(plans, verified_json(&v->done[i]))) {
 			json_decref(plans);
 			return -ENOMEM;
 		}
-	}
-	o = json_pack("{s:b, s:o, s:o}", "right", (int)right, "plans", plans, "unseen",
+	o = json_pack("{s:b, s:o, s:o}", "right", (int)all_right(v), "plans", plans, "unseen",
 		      lines_json(&v->seen.unseen));
 	return o ? json_emit(stdout, o) : -ENOMEM;
 }
@@ -241,11 +248,8 @@ static int emit(const struct verify *v)
 
 static enum tool_status tell(const struct verify *v, const char *name, struct err *e)
 {
-	bool right = !v->seen.unseen.n;
 	int r = 0;
 
-	for (size_t i = 0; i < v->n_done; i++)
-		right &= is_right(&v->done[i]);
 	if (v->o.json)
 		r = emit(v);
 	else
@@ -260,7 +264,7 @@ static enum tool_status tell(const struct verify *v, const char *name, struct er
 	if (!r && !v->n_done && !v->seen.unseen.n)
 		err_set(e, -ENOENT, name ? "%s: no plan of this name was applied here" :
 			"no plan was applied here%s", name ? printable(name) : "");
-	return right && !e->code ? TOOL_DONE : TOOL_FAILED;
+	return all_right(v) && !e->code ? TOOL_DONE : TOOL_FAILED;
 }
 
 enum tool_status tool_verify(int argc, char **argv)

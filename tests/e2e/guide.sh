@@ -97,10 +97,10 @@ sys.exit([g[:2] for g in got] != [(0, [("192.0.2.1", "ens1f0", True)]),
 		"$tmp/etc/rftp-iser/$name.json"
 done
 cat "$tmp/etc/rftp-iser"/*:dtn1.* >"$tmp/secrets"
-check "two secrets" test "$(wc -l <"$tmp/secrets")" -eq 2
+check "two secrets of each" test "$(sort -u "$tmp/secrets" | wc -l)" -eq 4
 check "are in no plan" not grep -qFf "$tmp/secrets" "$tmp/etc/rftp-iser"/*.json
 stat -c %a "$tmp/etc/rftp-iser"/*:dtn1.* >"$tmp/modes"
-check "and their owner's alone" test "$(xargs <"$tmp/modes")" = "600 600"
+check "and their owner's alone" test "$(xargs <"$tmp/modes")" = "600 600 600 600"
 
 # ---- rftpd as its unit starts it, and transfers, on loopback ----
 

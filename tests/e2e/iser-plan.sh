@@ -44,7 +44,7 @@ check "how it is written is said" told 's-node1-disk0: tmpfs .*; write-through, 
 check "nothing to warn of" not warned ''
 cp "$tmp/out" "$tmp/first.json"
 
-secret=$tmp/secrets/$me.chap
+secret=$tmp/secrets/s.$me.chap
 mode() { stat -c %a "$1"; }
 check "its secret is for its owner alone" test "$(mode "$secret")" = 600 -a "$(mode "$tmp/secrets")" = 700
 check "of 16 letters and digits" grep -Eqx '[A-Za-z0-9]{16}' "$secret"
@@ -54,6 +54,7 @@ full --tmpfs 4M --initiator "$me" --chap generate
 check "again the same" same "$tmp/out" "$tmp/first.json"
 check "and the same secret" same "$secret" "$tmp/kept"
 full --tmpfs 4M --initiator "$me" --initiator "${me}2" --chap generate --mutual-chap generate
+check "that two have the same disks is warned of" warned 's-node1 lets in 2 initiators, each to all of its LUNs'
 check "a secret for each initiator, each way" test "$(sort -u "$tmp/secrets"/* | wc -l)" -eq 4 -a "$(find "$tmp/secrets" -type f -perm 600 | wc -l)" -eq 4
 
 full --node 1 --tmpfs 4M --ramdisk 1M --open --policy prefer --write back
@@ -146,9 +147,22 @@ mkdir "$tmp/shared" && chmod 777 "$tmp/shared"
 full --tmpfs 4M --initiator "$me" --chap generate --secrets "$tmp/shared"
 check "nor a directory that others may write" fails 1 'may be written by others'
 check "and nothing is in it" test -z "$(find "$tmp/shared" -type f)"
-mkfifo -m 600 "$tmp/secrets/${me}3.chap"
+mkfifo -m 600 "$tmp/secrets/s.${me}3.chap"
 full --tmpfs 4M --initiator "${me}3" --chap generate
 check "a pipe is no secret" fails 1 'is no file'
+
+rm "$tmp/secrets/s.${me}3.chap"
+mkfifo "$tmp/pipe"
+full --tmpfs 4M --open --out "$tmp/pipe" --force
+check "nor a place for a plan" fails 1 'pipe is there already, and is no file'
+check "and is left alone" test -p "$tmp/pipe"
+full --tmpfs 4M --initiator "InitiatorName=$me"
+check "a line of initiatorname.iscsi is no name" fails 1 "write what is behind its '='"
+echo 'ens1f0 192.0.2.1' >"$tmp/one-address"
+full --addresses "$tmp/one-address" --tmpfs 4M --open
+check "a node whose card has no address is not left out in silence" warned 'left out: node 1, where no RDMA card has an address'
+full --addresses "$tmp/one-address" --tmpfs 4M --open --node 0
+check "but where that was asked for" not warned 'left out'
 
 # ---- check ----
 

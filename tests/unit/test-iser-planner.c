@@ -111,7 +111,7 @@ static void test_two(void **state)
 	assert_string_equal(t[1].stores[0].name, "store1-node1-disk0");
 	assert_string_equal(t[1].stores[0].path, PLANNER_MOUNTS "/store1-node1-disk0");
 	assert_string_equal(t[0].initiators[0].chap.user, ME);
-	assert_string_equal(t[0].initiators[0].chap.secret_file, PLANNER_SECRETS "/" ME ".chap");
+	assert_string_equal(t[0].initiators[0].chap.secret_file, PLANNER_SECRETS "/store1." ME ".chap");
 	assert_null(t[0].initiators[0].mutual.user);
 	notes_are(&p, 0);
 	clear(&p);
@@ -390,7 +390,7 @@ static void test_who(void **state)
 	assert_string_equal(p.p->targets[0].initiators[0].chap.user, "me");
 	assert_string_equal(p.p->targets[0].initiators[0].chap.secret_file, "/me");
 	assert_string_equal(p.p->targets[0].initiators[0].mutual.user, "store1");
-	assert_string_equal(p.p->targets[0].initiators[0].mutual.secret_file, "/s/" ME ".mutual");
+	assert_string_equal(p.p->targets[0].initiators[0].mutual.secret_file, "/s/store1." ME ".mutual");
 	clear(&p);
 
 	fails("two", two, "[node 0]\ntmpfs = 4M\n", "who may log in?");

@@ -29,9 +29,19 @@ target --size 320M --initiator $me
 comment <"$tmp/out"
 check "served" status_is 0
 check "from both nodes" test "$(find /sys/kernel/config/target/iscsi -name 'iqn*pair-node*' | wc -l)" -eq 2
-check "the secret is root's" test "$(stat -c %a /etc/rftp-iser /etc/rftp-iser/$me.chap | xargs)" = "700 600"
+check "the secret is root's" test "$(stat -c %a /etc/rftp-iser /etc/rftp-iser/pair.$me.chap | xargs)" = "700 600"
 line=$(tail -n 1 "$tmp/out")
-check "what to run on the other host" eval '[[ $line == *"&& scripts/iser-initiator.sh --plan /etc/rftp-iser/pair.json" ]]'
+check "what to run on the other host" eval '[[ $line == *"&& scripts/iser-initiator.sh --plan /etc/rftp-iser/pair.json --mkfs --mount /mnt" ]]'
+# Copied over sftp, as scp does by itself, but from a server without ssh.
+copy=${line%% /etc/rftp-iser/ && scripts*}
+mkdir "$tmp/there"
+scp() { command scp -D /usr/lib/openssh/sftp-server "$@"; }
+if [ -x /usr/lib/openssh/sftp-server ]; then
+	eval "${copy#*&& } '$tmp/there/'" 2>&1 | comment
+	check "which copies what is needed there" test -s "$tmp/there/pair.json" -a -s "$tmp/there/pair.$me.chap"
+else
+	skip "which copies what is needed there" "no sftp-server"
+fi
 target --size 64M --initiator $me
 check "no other plan over this one" grep -q 'pair.json is another plan' "$tmp/err"
 

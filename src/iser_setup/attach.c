@@ -72,9 +72,10 @@ static int drop_stale(const struct attach *a, const struct kept_session *before,
 	return initiator_forget(before->iqn, &before->portal, before->transport, &a->stop, e);
 }
 
-/* Ours is made anew, for the plan or the options may have changed since a run that was killed. */
+/* Ours is made anew, for the plan or the options may have changed since a run that was killed.
+ * noted: it is known now, and what was known before of the target is not any more. */
 static int make_record(struct attach *a, const struct login_target *t, struct kept_session *kept,
-		       struct err *e)
+		       bool *noted, struct err *e)
 {
 	CLEANUP_SECRET char *secret = NULL, *mutual = NULL;
 	const struct kept_session *before = kept_find(&a->kept, t->iqn);
@@ -98,6 +99,7 @@ static int make_record(struct attach *a, const struct login_target *t, struct ke
 		r = err_set(e, -ENOMEM, "out of memory");
 	if (!r)
 		r = kept_write(&a->kept, e);
+	*noted = !r;
 	return r || !kept->record ? r : initiator_record(&a->place, t, &w, &a->stop, e);
 }
 
@@ -139,16 +141,17 @@ static int log_in(struct attach *a, size_t i, struct err *e)
 	const struct login_target *t = &a->list.v[i];
 	struct kept_session s = { .portal = t->portal, .tag = t->tag, .transport = a->o->with };
 	struct err also = ERR_INIT;
-	bool begun;
+	bool begun, noted = false;
 	int r;
 
 	snprintf(s.iqn, sizeof(s.iqn), "%s", t->iqn);
-	r = make_record(a, t, &s, e);
+	r = make_record(a, t, &s, &noted, e);
 	begun = !r;
 	if (begun)
 		r = initiator_login(t, a->o->with, &a->stop, e);
 	a->new[i] = !r;
-	if (!r || !kept_find(&a->kept, s.iqn))
+	/* What an earlier run has left is still known, and still there. */
+	if (!r || !noted)
 		return r;
 	/* Signals are what may have led here: they must not end this, too. */
 	if (begun && r == -EINTR && !comes_late(&s)) {
@@ -159,7 +162,7 @@ static int log_in(struct attach *a, size_t i, struct err *e)
 	/* With a session of somebody else's it stays, and so does the record that it is by. */
 	if (begun && r == -EEXIST)
 		s.record = false;
-	else
+	else if (begun)
 		initiator_logout(s.iqn, &s.portal, s.transport, NULL, &also);
 	also = (struct err)ERR_INIT;
 	if (drop(a, &s, NULL, &also))

@@ -98,9 +98,14 @@ static void check_serial(struct maker *m, const struct iser_store *s)
  * its place would be an empty disk to who has a filesystem on it. */
 static bool was_served(const struct maker *m, const struct iser_store *s)
 {
-	const struct iser_store *old = in_plan(m->a->state->applied, iser_store_plugin(s), s->name);
+	const struct iser_plan *p = m->a->state->applied;
 
-	return old && old->kind == ISER_FILE && same_text(old->path, s->path);
+	for (size_t i = 0; p && i < p->n_targets; i++)
+		for (size_t k = 0; k < p->targets[i].n_stores; k++)
+			if (p->targets[i].stores[k].kind == ISER_FILE &&
+			    same_text(p->targets[i].stores[k].path, s->path))
+				return true;
+	return false;
 }
 
 /* A file that was there before it is served is taken as it is. */

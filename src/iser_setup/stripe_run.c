@@ -320,8 +320,13 @@ int stripe_make(const struct stripe *s, const struct stripe_disks *d, uint64_t c
 
 	if (r)
 		return r < 0 ? r : -EIO;
-	r = s->kind == STRIPE_MD ? ask_md(d->path[0], stop, &m, e) :
-				   ask_lvm(d->path[0], stop, &m, e);
+	/* It is there: a signal must not have it unknown. */
+	r = s->kind == STRIPE_MD ? ask_md(d->path[0], NULL, &m, e) :
+				   ask_lvm(d->path[0], NULL, &m, e);
+	if (r && s->kind == STRIPE_MD)
+		md_unmake(s, d);
+	else if (r)
+		lvm_unmake(s, d, LVM_GROUP);
 	memcpy(id, m.id, STRIPE_ID_ROOM);
 	return r;
 }

@@ -477,6 +477,33 @@ static void test_stopped(void **state)
 	path_back();
 }
 
+/* What is there and cannot be asked for its id is not left for nobody to know. */
+static void test_made_and_not_known(void **state)
+{
+	const struct stripe_disks d = { .path = { "/dev/sdy", "/dev/sdz" }, .n = 2 };
+	const struct stripe s = { .kind = STRIPE_LVM, .name = "rftp-iser" };
+	char device[STRIPE_DEVICE_ROOM], id[STRIPE_ID_ROOM];
+	CLEANUP_FREE char *args = NULL;
+	struct err e = ERR_INIT;
+
+	(void)state;
+	only_ours();
+	unlink(tmp_at("args"));
+	program("pvcreate", "", 0);
+	program("vgcreate", "", 0);
+	program("lvcreate", "", 0);
+	program("lvs", "/dev/rftp-iser/data", 0);
+	program("pvs", "", 5);
+	program("wipefs", "LVM2_member", 0);
+	program("vgremove", "", 0);
+	program("pvremove", "", 0);
+	assert_int_equal(stripe_make(&s, &d, 65536, NULL, device, id, &e), -EEXIST);
+	assert_int_equal(read_file(tmp_at("args"), 9000, &args, NULL), 0);
+	assert_non_null(strstr(args, "vgremove --config"));
+	assert_non_null(strstr(args, "pvremove "));
+	path_back();
+}
+
 static void test_signatures(void **state)
 {
 	char out[16], name[STRIPE_NAME_ROOM];
@@ -511,6 +538,7 @@ int main(void)
 		cmocka_unit_test(test_untold),
 		cmocka_unit_test(test_unforced),
 		cmocka_unit_test(test_stopped),
+		cmocka_unit_test(test_made_and_not_known),
 		cmocka_unit_test(test_signatures),
 	};
 

@@ -433,6 +433,7 @@ static void test_restarted(void **state)
 static void test_not_mounted_yet(void **state)
 {
 	struct iser_plan *a = way_plan(NULL, NULL);
+	struct iser_plan *b = way_plan("\"name\": \"f\"", "\"name\": \"other\"");
 	struct way w;
 
 	(void)state;
@@ -442,11 +443,15 @@ static void test_not_mounted_yet(void **state)
 	w.destroy = false;
 	way_steps(&w, a);
 	problem_is(&w, "back store f: its file /d/f is not there any more", "not mounted");
+	/* Whatever it is called. */
+	way_steps(&w, b);
+	problem_is(&w, "back store other: its file /d/f is not there any more", "another name");
 	w.destroy = true;
 	way_arrive(&w, a);
 	assert_int_equal(model_look.size("/d/f"), 1048576);
 	way_end(&w);
 	iser_plan_free(a);
+	iser_plan_free(b);
 }
 
 /* A tmpfs that somebody has unmounted under a back store, which goes on with what it has open. */

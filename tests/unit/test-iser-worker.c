@@ -186,6 +186,15 @@ static void test_long(void **state)
 	worker_free(w);
 }
 
+/* The worker with all that it has started; -0 would be ourselves. */
+static void kill_started(void)
+{
+	const int pid = atoi(tmp_get("started"));
+
+	assert_true(pid > 1);
+	assert_int_equal(kill(-pid, SIGKILL), 0);
+}
+
 static void test_hangs(void **state)
 {
 	struct worker *w;
@@ -203,7 +212,7 @@ static void test_hangs(void **state)
 	assert_non_null(strstr(e.text, "still busy"));
 	worker_free(w);
 	assert_true(now_ns() - start < 20000000000ull);
-	kill(-atoi(tmp_get("started")), SIGKILL);
+	kill_started();
 }
 
 /* ---- what it is given ---- */
@@ -344,7 +353,7 @@ static void test_signals(void **state)
 	setitimer(ITIMER_REAL, &never, NULL);
 	assert_true(alarms > 2);
 	assert_int_equal(lines("slept"), 1);
-	assert_int_equal(kill(-atoi(tmp_get("started")), SIGKILL), 0);
+	kill_started();
 	assert_int_equal(do_it(w, "ok", &e), -EPIPE);
 	assert_int_equal(do_it(w, "ok", &e), 0);
 	worker_free(w);
@@ -444,7 +453,7 @@ static void test_may_come(void **state)
 		json_decref(step.request);
 		json_decref(step.undo);
 	}
-	kill(-atoi(tmp_get("started")), SIGKILL);
+	kill_started();
 }
 
 int main(void)

@@ -74,6 +74,10 @@ p = json.load(open(sys.argv[1]))
 p["targets"][0]["luns"].append({"lun": 9, "name": "ram", "kind": "ramdisk", "size": 1 << 20,
 	"serial": "00000000-0000-4000-8000-000000000001"})
 json.dump(p, open(sys.argv[1], "w"))' $plan
+	run rftp-iser plan --name more --iqn iqn.2026-01.org.example --node 0 --ramdisk 1M --open \
+		--portal 0=10.0.0.1:3261 --out /etc/rftp-iser/more.json
+	run systemctl enable --now rftp-iser@more
+	check "another plan beside it" active rftp-iser@more
 	run systemctl reload $unit
 	check "reloaded with a LUN more" test "$status" -eq 0 -a -e $group/lun/lun_9
 	check "what memory held is there" grep -q remembered "$memory"
@@ -130,7 +134,9 @@ comment <"$tmp/said"
 or_end check "up by itself" active $unit
 check "it serves by iSER" served
 check "all is as planned" right
-check "what memory held is gone" not grep -q remembered "$memory"
+check "another plan is up, too, though both began at the same time" active rftp-iser@more
+check "memory is there" test -s "$memory"
+check "what it held is gone" not grep -q remembered "$memory"
 check "which it has said" has_said 'node0-disk0: what it held is gone'
 check "and so had status" grep -q 'before this host was started again: what tmpfs and ramdisks held is gone' /run/before
 check "the initiator has logged in" active rftp-iser-login@store

@@ -89,7 +89,10 @@ for command in "${commands[@]}"; do
 	place=$mount
 	[ ${#commands[@]} -eq 1 ] || place=$mount/$nth
 	device=${command##* }
-	if [ "$(findmnt -n -o SOURCE --mountpoint "$place")" = "$(realpath "$device")" ]; then
+	# By number: what device-mapper calls a device is not what mount does.
+	number=$(lsblk -dno MAJ:MIN "$device" | xargs)
+	there=$(findmnt -n -o MAJ:MIN --mountpoint "$place" | xargs)
+	if [ -n "$number" ] && [ "$there" = "$number" ]; then
 		echo "$device is mounted on $place already"
 		continue
 	fi

@@ -277,6 +277,8 @@ static int leave_all(struct leaving *l, struct err *e)
 		r = each_disk(l, check_disk, e);
 	if (!r)
 		r = each_disk(l, stop_above, e);
+	if (!r && l->n_stopped)
+		run_settle(&l->stop, SETTLE_SECONDS);
 	for (size_t i = 0; !r && i < l->n_out; i++)
 		r = leave(l, &l->out[i], e);
 	/* Stripes whose disks were not there any more. */

@@ -286,4 +286,16 @@ else
 	skip "LVM" "no lvm2 or no device-mapper here"
 fi
 
+# ---- after a restart, which leaves records and what is kept of them ----
+
+authentication 0
+login --transport tcp 10.0.0.1
+iscsiadm -m node -u >"$tmp/out" 2>&1
+check "a record without its session" test "$(sessions) $(records)" = "0 1"
+cp -p "$tmp/secret" "$tmp/same"
+login --transport tcp --user front --secret-file "$tmp/secret" --mutual-user back --mutual-secret-file "$tmp/same" 10.0.0.1
+check "a login that does not begin" status_is 1
+check "leaves the record, and knows it" test "$(records) $(grep -c ${iqn}0 "$RFTP_ISER_STATE/initiator/login.json")" = "1 1"
+logout --all
+check "so that logout takes it away" nothing_stays
 finish

@@ -479,15 +479,21 @@ static int file_node(const struct topo *t, const char *path)
 	return ids_only(&s);
 }
 
+static int store_node(const struct spec_store *s, const struct topo *t, bool own)
+{
+	int found = NODE_UNKNOWN;
+
+	if (s->kind == ISER_BLOCK)
+		found = device_node(t, s->path, own);
+	else if (s->kind == ISER_FILE && own)
+		found = file_node(t, s->path);
+	/* Where there is one node only, firmware seldom says so. */
+	return found == NODE_UNKNOWN && topo_nodes(t) == 1 ? topo_node(t, 0)->id : found;
+}
+
 void spec_locate(struct spec *s, const struct topo *t, bool own)
 {
 	for (size_t i = 0; i < s->n_nodes; i++)
-		for (size_t k = 0; k < s->nodes[i].n_stores; k++) {
-			struct spec_store *store = &s->nodes[i].stores[k];
-
-			if (store->kind == ISER_BLOCK)
-				store->found = device_node(t, store->path, own);
-			else if (store->kind == ISER_FILE && own)
-				store->found = file_node(t, store->path);
-		}
+		for (size_t k = 0; k < s->nodes[i].n_stores; k++)
+			s->nodes[i].stores[k].found = store_node(&s->nodes[i].stores[k], t, own);
 }

@@ -306,6 +306,13 @@ static void test_one(void **state)
 	assert_int_equal(p.p->targets[0].node, 0);
 	notes_are(&p, 1); /* the card is on the only node there is */
 	clear(&p);
+	/* So are files and disks, whatever sysfs says of them. */
+	p = good("one", "eth0 192.0.2.1\n", "[plan]\ntcp = yes\n[node *]\nfile = /srv/x 4M\n"
+		 "block = /dev/disk/by-id/x\n" WHO);
+	assert_int_equal(p.p->targets[0].n_stores, 2);
+	assert_int_equal(p.p->targets[0].stores[0].node, 0);
+	assert_int_equal(p.p->targets[0].stores[1].node, 0);
+	clear(&p);
 }
 
 static void test_four(void **state)

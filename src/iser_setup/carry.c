@@ -83,7 +83,8 @@ int carry_one(struct carry *c, json_t *request, int node, struct err *e)
 
 /* ---- there ---- */
 
-/* The memory policy of a tmpfs is a promise that is looked at. */
+/* The memory policy of a tmpfs is a promise that is looked at. A ramdisk has no file, and shows its
+ * pages to nobody. */
 static int check_pages(struct carry *c, const struct iser_step *s, struct err *e)
 {
 	const char *path = json_string_value(json_object_get(s->request, "path"));
@@ -91,7 +92,7 @@ static int check_pages(struct carry *c, const struct iser_step *s, struct err *e
 	char size[SIZE_TEXT];
 	int r;
 
-	if (!s->strictly || !path)
+	if (!s->strictly || !path || !*path)
 		return 0;
 	r = file_pages_read(c->t, path, &p, e);
 	if (!r && file_pages_elsewhere(&p, s->node))

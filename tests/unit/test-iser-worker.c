@@ -456,12 +456,32 @@ static void test_may_come(void **state)
 	kill_started();
 }
 
+/* A ramdisk's memory is of one node, too, but there is no file to look at. */
+static void test_no_file(void **state)
+{
+	struct iser_step step = { .text = (char *)"a ramdisk", .node = NODE_UNKNOWN,
+				  .strictly = true,
+				  .request = json_pack("{s:s, s:s}", "do", "ok", "path", "") };
+	const struct iser_steps steps = { .v = &step, .n = 1 };
+	struct carry c = { .say = say, .hold = -1 };
+	struct err e = ERR_INIT;
+	size_t done;
+
+	(void)state;
+	if (carry_out(&c, &steps, &done, &e))
+		fail_msg("%s", e.text);
+	assert_int_equal(done, 1);
+	carry_end(&c);
+	json_decref(step.request);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(test_answers, fresh), cmocka_unit_test_setup(test_dies, fresh),
 		cmocka_unit_test_setup(test_nonsense, fresh), cmocka_unit_test_setup(test_long, fresh),
 		cmocka_unit_test_setup(test_hangs, fresh),
+		cmocka_unit_test_setup(test_no_file, fresh),
 		cmocka_unit_test_setup(test_surroundings, fresh),
 		cmocka_unit_test_setup(test_secret, fresh), cmocka_unit_test_setup(test_node, fresh),
 		cmocka_unit_test_setup(test_missing, fresh), cmocka_unit_test_setup(test_signals, fresh),

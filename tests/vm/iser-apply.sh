@@ -50,7 +50,7 @@ check "and nothing has" same "$tmp/applied" "$tmp/now"
 # ---- changed ----
 
 more="$who, {\"name\": \"$you\", $chap}"
-ram='{"lun": 5, "name": "ram", "kind": "ramdisk", "size": 1048576,
+ram='{"lun": 5, "name": "ram", "kind": "ramdisk", "node": 0, "size": 1048576,
 	"serial": "00000000-0000-4000-8000-000000000099"}'
 plan two.json two "$(target 0 "$more" "$(tmpfs 0 0 16), $ram"), $(target 1 "$who" "$(tmpfs 1 0 16)")"
 apply "$tmp/two.json"

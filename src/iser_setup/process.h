@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A program that runs beside us and is spoken to, over a socket that is its standard input and
  * output. It has a session of its own, so that a terminal's signals do not reach it, none of our
- * descriptors but one that it may be given to hold, no directory, and of our environment PATH alone. */
+ * descriptors but one that it may be given to hold, no directory, and of our environment PATH
+ * alone. */
 #ifndef RFTP_ISER_PROCESS_H
 #define RFTP_ISER_PROCESS_H
 

@@ -37,8 +37,9 @@ struct iser_state {
 
 /* dir: NULL for RFTP_ISER_STATE of the environment or else ISER_STATE_DIR; made when change is
  * wanted. change: nobody else may change it meanwhile, nor any other plan of this host; -EBUSY
- * when somebody does, with who, after a wait; a longer one when who had it is gone. -EBADMSG: a file is damaged. 0, or another negative errno with
- * text. An unknown name is a state without plans. s is iser_state_close's in any case. */
+ * when somebody does, with who, after a wait; a longer one when who had it is gone. -EBADMSG: a
+ * file is damaged. 0, or another negative errno with text. An unknown name is a state without
+ * plans. s is iser_state_close's in any case. */
 int iser_state_open(struct iser_state *s, const char *dir, const char *name, bool change,
 		    struct err *e);
 void iser_state_close(struct iser_state *s);

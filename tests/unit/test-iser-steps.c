@@ -16,7 +16,8 @@ static void test_arrives(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < way_n_changes; i++) {
-		struct iser_plan *a = way_plan(NULL, NULL), *b = way_plan(way_changes[i].what, way_changes[i].that);
+		struct iser_plan *a = way_plan(NULL, NULL);
+		struct iser_plan *b = way_plan(way_changes[i].what, way_changes[i].that);
 		CLEANUP_FREE char *want = way_alone(b), *nothing = way_alone(NULL);
 		struct way w;
 
@@ -69,7 +70,8 @@ static void test_goes_back(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < way_n_changes; i++) {
-		struct iser_plan *a = way_plan(NULL, NULL), *b = way_plan(way_changes[i].what, way_changes[i].that);
+		struct iser_plan *a = way_plan(NULL, NULL);
+		struct iser_plan *b = way_plan(way_changes[i].what, way_changes[i].that);
 
 		goes_back(i ? a : NULL, b, way_changes[i].name);
 		goes_back(b, a, way_changes[i].name);

@@ -386,7 +386,7 @@ static void test_we_die(void **state)
 	assert_int_equal(kill(atoi(tmp_get("started")), 0), -1);
 }
 
-/* Killed, we leave it at what it was told, and what it holds for us is held until it has done it. */
+/* Killed, we leave it at what it was told, and what it holds for us is held until that is done. */
 static void test_holds(void **state)
 {
 	struct iser_state s;

@@ -116,14 +116,6 @@ static void judge_chap(struct judging *j, const struct iser_chap *c, const char 
 		judging_ok(j, "chap", "%sCHAP: user and secret are those of the plan", way);
 }
 
-static bool gives(const struct lio_acl *acl, unsigned lun)
-{
-	for (size_t i = 0; i < acl->n_luns; i++)
-		if (acl->luns[i] == lun)
-			return true;
-	return false;
-}
-
 /* A LUN that is seen as another is another disk to who uses it. */
 static size_t judge_seen(struct judging *j, const struct iser_target *t,
 			 const struct lio_target *there, const struct lio_acl *acl)
@@ -152,7 +144,7 @@ static void judge_given(struct judging *j, const struct iser_target *t,
 	size_t missed = judge_seen(j, t, there, acl);
 
 	for (size_t i = 0; i < t->n_stores; i++) {
-		if (!lio_lun(there, t->stores[i].lun) || gives(acl, t->stores[i].lun))
+		if (!lio_lun(there, t->stores[i].lun) || lio_given(acl, t->stores[i].lun))
 			continue;
 		missed++;
 		judging_wrong(j, "acl-lun", AGAIN, "is not given LUN %u", t->stores[i].lun);

@@ -71,6 +71,14 @@ const struct lio_lun *lio_lun(const struct lio_target *t, unsigned lun)
 	return NULL;
 }
 
+bool lio_given(const struct lio_acl *a, unsigned lun)
+{
+	for (size_t i = 0; i < a->n_mapped; i++)
+		if (a->mapped[i].lun == lun)
+			return true;
+	return false;
+}
+
 const struct lio_acl *lio_acl(const struct lio_target *t, const char *initiator)
 {
 	for (size_t i = 0; i < t->n_acls; i++)

@@ -89,7 +89,7 @@ static int read_mapped(void *context, const char *path, const char *name)
 	CLEANUP_FREE char *link = NULL;
 	const char *lun;
 	struct lio_mapped *mapped;
-	unsigned n, as, *more;
+	unsigned n, as;
 
 	if (!cfs_numbered(name, "lun_", UINT_MAX, &as))
 		return 0;
@@ -99,19 +99,17 @@ static int read_mapped(void *context, const char *path, const char *name)
 	lun = strrchr(link, '/');
 	if (!lun || !cfs_numbered(lun, "/lun_", UINT_MAX, &n))
 		return 0;
-	more = iser_plan_add(a->luns, a->n_luns);
 	mapped = iser_plan_add(a->mapped, a->n_mapped);
-	if (!more || !mapped)
+	if (!mapped)
 		return -ENOMEM;
-	*more = n;
 	*mapped = (struct lio_mapped){ .as = as, .lun = n,
 				       .read_only = cfs_number(path, "write_protect") != 0 };
 	return 0;
 }
 
-static int by_value(const void *a, const void *b)
+static int by_lun(const void *a, const void *b)
 {
-	unsigned x = *(const unsigned *)a, y = *(const unsigned *)b;
+	unsigned x = ((const struct lio_mapped *)a)->lun, y = ((const struct lio_mapped *)b)->lun;
 
 	return x < y ? -1 : x > y;
 }
@@ -174,8 +172,8 @@ static int read_acl(void *context, const char *path, const char *name)
 	if (!a->initiator || !a->user || !a->secret || !a->mutual_user || !a->mutual_secret)
 		return -ENOMEM;
 	r = cfs_dirs(path, read_mapped, a);
-	if (a->n_luns)
-		qsort(a->luns, a->n_luns, sizeof(*a->luns), by_value);
+	if (a->n_mapped)
+		qsort(a->mapped, a->n_mapped, sizeof(*a->mapped), by_lun);
 	return r ? r : read_session(path, a);
 }
 

@@ -70,16 +70,9 @@ static bool is_ours(const struct maker *m, const char *iqn, const char *initiato
 static bool is_whole(const struct iser_target *want, const struct lio_target *there,
 		     const struct lio_acl *acl)
 {
-	for (size_t i = 0; i < want->n_stores; i++) {
-		size_t k = 0;
-
-		if (!lio_lun(there, want->stores[i].lun))
-			continue;
-		while (k < acl->n_luns && acl->luns[k] != want->stores[i].lun)
-			k++;
-		if (k == acl->n_luns)
+	for (size_t i = 0; i < want->n_stores; i++)
+		if (lio_lun(there, want->stores[i].lun) && !lio_given(acl, want->stores[i].lun))
 			return false;
-	}
 	return true;
 }
 

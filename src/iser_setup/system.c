@@ -92,7 +92,6 @@ static void clear_acl(struct lio_acl *a)
 	free_secret(a->secret);
 	free(a->mutual_user);
 	free_secret(a->mutual_secret);
-	free(a->luns);
 	free(a->mapped);
 	free(a->session);
 }

@@ -40,9 +40,7 @@ struct lio_mapped {
 struct lio_acl {
 	char *initiator;
 	char *user, *secret, *mutual_user, *mutual_secret; /* "": none; never to be printed */
-	unsigned *luns;       /* those it is given, of the portal group */
-	size_t n_luns;
-	struct lio_mapped *mapped; /* the same, by the number that it sees */
+	struct lio_mapped *mapped; /* LUNs that it is given, in the order of lun */
 	size_t n_mapped;
 	bool logged_in;
 	char *session;        /* what LIO tells of the session, one line; "" without */
@@ -96,6 +94,8 @@ bool lio_same_address(const char *a, const char *b);
  * An address is the same however it is written. */
 const struct lio_store *lio_store(const struct lio *l, const char *plugin, const char *name);
 const struct lio_target *lio_target(const struct lio *l, const char *iqn);
+/* Is the portal group's LUN given to the initiator, as whichever? */
+bool lio_given(const struct lio_acl *a, unsigned lun);
 const struct lio_portal *lio_portal(const struct lio_target *t, const char *address,
 				    unsigned port);
 const struct lio_lun *lio_lun(const struct lio_target *t, unsigned lun);

@@ -324,9 +324,9 @@ static void drop_lun(struct lio_target *t, size_t i)
 	free(t->luns[i].store);
 	drop(t->luns, t->n_luns, i);
 	for (size_t a = 0; a < t->n_acls; a++)
-		for (size_t k = t->acls[a].n_luns; k--;)
-			if (t->acls[a].luns[k] == lun)
-				drop(t->acls[a].luns, t->acls[a].n_luns, k);
+		for (size_t k = t->acls[a].n_mapped; k--;)
+			if (t->acls[a].mapped[k].lun == lun)
+				drop(t->acls[a].mapped, t->acls[a].n_mapped, k);
 }
 
 static void drop_acl(struct lio_target *t, size_t i)
@@ -338,7 +338,7 @@ static void drop_acl(struct lio_target *t, size_t i)
 	free(a->secret);
 	free(a->mutual_user);
 	free(a->mutual_secret);
-	free(a->luns);
+	free(a->mapped);
 	free(a->session);
 	drop(t->acls, t->n_acls, i);
 }
@@ -377,7 +377,8 @@ static void do_enable(const json_t *r)
 
 static void give(struct lio_acl *a, unsigned lun)
 {
-	*(unsigned *)added(iser_plan_add(a->luns, a->n_luns)) = lun;
+	*(struct lio_mapped *)added(iser_plan_add(a->mapped, a->n_mapped)) =
+		(struct lio_mapped){ .as = lun, .lun = lun };
 }
 
 static void do_create_lun(const json_t *r)
@@ -567,8 +568,8 @@ static void text_of_target(struct lines *l, const struct lio_target *t)
 
 		lines_add(l, "%s acl %s %s %s %s %s", t->iqn, a->initiator, a->user, a->secret,
 			  a->mutual_user, a->mutual_secret);
-		for (size_t k = 0; k < a->n_luns; k++)
-			lines_add(l, "%s acl %s lun %u", t->iqn, a->initiator, a->luns[k]);
+		for (size_t k = 0; k < a->n_mapped; k++)
+			lines_add(l, "%s acl %s lun %u", t->iqn, a->initiator, a->mapped[k].lun);
 	}
 }
 

@@ -93,11 +93,10 @@ static inline void make_acl(struct lio_target *out, const struct iser_target *t,
 		.session = copy(""),
 	};
 	for (size_t k = 0; k < t->n_stores; k++) {
-		unsigned *lun = MORE(acl->luns, acl->n_luns);
+		const unsigned lun = t->stores[k].lun;
 		struct lio_mapped *mapped = MORE(acl->mapped, acl->n_mapped);
 
-		*lun = t->stores[k].lun;
-		*mapped = (struct lio_mapped){ *lun, *lun, false };
+		*mapped = (struct lio_mapped){ lun, lun, false };
 	}
 }
 

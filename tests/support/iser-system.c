@@ -14,8 +14,8 @@ static json_t *acl_json(const struct lio_acl *a)
 {
 	json_t *luns = json_array();
 
-	for (size_t i = 0; i < a->n_luns; i++)
-		json_array_append_new(luns, json_integer(a->luns[i]));
+	for (size_t i = 0; i < a->n_mapped; i++)
+		json_array_append_new(luns, json_integer(a->mapped[i].lun));
 	return json_pack("{s:s, s:s, s:b, s:s, s:b, s:o, s:b, s:s}", "initiator", a->initiator,
 			 "user", a->user, "secret", *a->secret != '\0', "mutual-user",
 			 a->mutual_user, "mutual-secret", *a->mutual_secret != '\0', "luns", luns,

@@ -45,7 +45,12 @@ static void no_lun(struct scene *s) { s->lio->targets[0].luns[1].lun = 1000; }
 static void other_lun(struct scene *s) { set(&s->lio->targets[0].luns[1].store, "other"); }
 static void other_plugin(struct scene *s) { set(&s->lio->targets[0].luns[1].plugin, "pscsi"); }
 static void no_acl(struct scene *s) { set(&s->lio->targets[0].acls[0].initiator, "iqn.x"); }
-static void not_given(struct scene *s) { s->lio->targets[0].acls[0].luns[1] = 7; }
+static void not_given(struct scene *s)
+{
+	struct lio_mapped *m = &s->lio->targets[0].acls[0].mapped[1];
+
+	m->as = m->lun = 7;
+}
 static void moved_lun(struct scene *s) { s->lio->targets[0].acls[0].mapped[1].as = 5; }
 static void no_writes(struct scene *s) { s->lio->targets[0].acls[0].mapped[0].read_only = true; }
 static void other_user(struct scene *s) { set(&s->lio->targets[0].acls[0].user, "x"); }

@@ -94,7 +94,7 @@ static void test_halves(void **state)
 	way_arrive(&w, a);
 	for (size_t t = 0; t < model.n_targets; t++)
 		if (!strcmp(model.targets[t].iqn, NODE0))
-			model.targets[t].acls[0].n_luns--;
+			model.targets[t].acls[0].n_mapped--;
 	way_arrive(&w, a);
 	way_same(want, "an initiator that lacks a LUN");
 	for (size_t t = 0; t < model.n_targets; t++)

@@ -178,14 +178,12 @@ static void test_initiators(void **state)
 	assert_string_equal(a->mutual_user, "m");
 	assert_string_equal(a->mutual_secret, "othersecret12");
 	/* By the target's numbers, which may be others than the initiator's; one leads nowhere. */
-	assert_int_equal(a->n_luns, 2);
-	assert_int_equal(a->luns[0], 0);
-	assert_int_equal(a->luns[1], 2);
 	assert_int_equal(a->n_mapped, 2);
-	assert_int_equal(a->mapped[0].as, 0);
-	assert_int_equal(a->mapped[0].lun, 2);
-	assert_true(a->mapped[0].read_only);
-	assert_false(a->mapped[1].read_only);
+	assert_int_equal(a->mapped[0].lun, 0);
+	assert_int_equal(a->mapped[1].lun, 2);
+	assert_int_equal(a->mapped[1].as, 0);
+	assert_true(a->mapped[1].read_only);
+	assert_false(a->mapped[0].read_only);
 	assert_true(a->logged_in);
 	assert_string_equal(a->session, "InitiatorName: " INI ", InitiatorAlias: guest, LIO Session "
 			    "ID: 1   ISID: 0x00 02 3d 00 00 01  TSIH: 1  SessionType: Normal, "
@@ -193,7 +191,7 @@ static void test_initiators(void **state)
 			    "TARG_CONN_STATE_LOGGED_IN, Address 10.0.0.1 SCTP  StatSN: 0x1e443b8b");
 	assert_string_equal(b->user, "");
 	assert_string_equal(b->secret, "");
-	assert_int_equal(b->n_luns, 0);
+	assert_int_equal(b->n_mapped, 0);
 	assert_false(b->logged_in);
 	assert_string_equal(b->session, "");
 	assert_null(lio_acl(t, "iqn.2026-01.org.test:in"));

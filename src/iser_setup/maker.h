@@ -28,6 +28,11 @@ struct iser_step *maker_add(struct maker *m, json_t *request, json_t *undo, cons
 void maker_undo(struct maker *m, json_t *undo);
 #define maker_problem(m, ...) lines_add(&(m)->out->problems, __VA_ARGS__)
 #define maker_note(m, ...) lines_add(&(m)->out->notes, __VA_ARGS__)
+/* Notes each attribute of old that now has not, of the kind ("target") called name: it stays as it
+ * is, for what LIO had before it is not known. */
+void maker_note_dropped(struct maker *m, const char *kind, const char *name,
+			const struct iser_attribute *old, size_t n_old,
+			const struct iser_attribute *now, size_t n_now);
 
 /* Plans that say what is ours; some are NULL. */
 #define ours_count(m) iser_state_plans((m)->a->state)

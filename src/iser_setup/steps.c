@@ -76,6 +76,16 @@ void maker_undo(struct maker *m, json_t *undo)
 	add(m, NULL, undo, NULL);
 }
 
+void maker_note_dropped(struct maker *m, const char *kind, const char *name,
+			const struct iser_attribute *old, size_t n_old,
+			const struct iser_attribute *now, size_t n_now)
+{
+	for (size_t i = 0; i < n_old; i++)
+		if (!iser_attribute_in(now, n_now, old[i].name))
+			maker_note(m, "%s %s: %s stays %llu, though the plan names it no more", kind,
+				   name, printable(old[i].name), old[i].value);
+}
+
 /* ---- the fabric ---- */
 
 static bool same_ids(const char *a, const char *b)

@@ -477,20 +477,6 @@ static void set_attributes(struct maker *m, const struct iser_store *s,
 	}
 }
 
-/* What the plan names no more stays as it is: what LIO had before it is not known. */
-static void note_dropped(struct maker *m, const struct iser_store *s)
-{
-	const struct iser_store *old = in_plan(m->a->state->applied, iser_store_plugin(s), s->name);
-
-	for (size_t i = 0; old && i < old->n_attributes; i++) {
-		const struct iser_attribute *a = &old->attributes[i];
-
-		if (!iser_attribute_in(s->attributes, s->n_attributes, a->name))
-			maker_note(m, "back store %s: %s stays %llu, though the plan names it no "
-				   "more", s->name, printable(a->name), a->value);
-	}
-}
-
 static void make(struct maker *m, const struct iser_store *s, enum fate fate)
 {
 	const char *plugin = iser_store_plugin(s);
@@ -523,12 +509,18 @@ void stores_make(struct maker *m)
 	for (size_t i = 0; p && i < p->n_targets; i++)
 		for (size_t k = 0; k < p->targets[i].n_stores; k++, nth++) {
 			const struct iser_store *s = &p->targets[i].stores[k];
+			const char *plugin = iser_store_plugin(s);
+			const struct iser_store *old = in_plan(m->a->state->applied, plugin,
+							       s->name);
 
 			if (m->fates[nth] != FATE_KEEP) {
 				make(m, s, m->fates[nth]);
 				continue;
 			}
-			set_attributes(m, s, lio_store(m->a->now, iser_store_plugin(s), s->name));
-			note_dropped(m, s);
+			set_attributes(m, s, lio_store(m->a->now, plugin, s->name));
+			if (old)
+				maker_note_dropped(m, "back store", s->name, old->attributes,
+						   old->n_attributes, s->attributes,
+						   s->n_attributes);
 		}
 }

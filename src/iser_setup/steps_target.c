@@ -222,21 +222,6 @@ static void set_attributes(struct maker *m, const char *iqn, const struct iser_a
 	}
 }
 
-/* What the plan names no more stays as it is: what LIO had before it is not known. */
-static void note_dropped(struct maker *m, const struct iser_target *t)
-{
-	const struct iser_plan *applied = m->a->state->applied;
-	const struct iser_target *old = applied ? iser_plan_target(applied, t->iqn) : NULL;
-
-	for (size_t i = 0; old && i < old->n_attributes; i++) {
-		const struct iser_attribute *a = &old->attributes[i];
-
-		if (!iser_attribute_in(t->attributes, t->n_attributes, a->name))
-			maker_note(m, "target %s: %s stays %llu, though the plan names it no more",
-				   t->iqn, printable(a->name), a->value);
-	}
-}
-
 static void undo_attributes(struct maker *m, const struct iser_attribute *list, size_t n,
 			    const struct lio_target *there)
 {
@@ -424,6 +409,8 @@ static void make_portals(struct maker *m, const struct iser_target *t,
 static void make_target(struct maker *m, const struct iser_target *t,
 			const struct lio_target *there)
 {
+	const struct iser_plan *applied = m->a->state->applied;
+	const struct iser_target *old = applied ? iser_plan_target(applied, t->iqn) : NULL;
 	struct iser_attribute fixed[FIXED_ATTRIBUTES];
 
 	if (!there)
@@ -432,8 +419,9 @@ static void make_target(struct maker *m, const struct iser_target *t,
 	fixed_of(t, fixed);
 	set_attributes(m, t->iqn, fixed, FIXED_ATTRIBUTES, there);
 	set_attributes(m, t->iqn, t->attributes, t->n_attributes, there);
-	if (there)
-		note_dropped(m, t);
+	if (there && old)
+		maker_note_dropped(m, "target", t->iqn, old->attributes, old->n_attributes,
+				   t->attributes, t->n_attributes);
 	make_luns(m, t, there);
 	acls_make(m, t, there);
 	make_portals(m, t, there);

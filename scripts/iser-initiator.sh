@@ -26,14 +26,9 @@
 
 set -u
 
-here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd) || exit 1
+. "$(dirname "${BASH_SOURCE[0]}")/iser.bash" || exit 1
 down='' mount='' plan=''
 words=() which=()
-
-say() { echo "scripts/iser-initiator.sh: $*" >&2; }
-die() { say "$*"; exit 1; }
-usage() { sed -n '3,26s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
-wrong() { say "$*; --help tells more"; exit 2; }
 
 while [ $# -gt 0 ]; do
 	case $1 in
@@ -54,11 +49,7 @@ while [ $# -gt 0 ]; do
 	shift
 done
 
-# Beside it, in a tree that was built where its source is, or installed.
-find_iser() {
-	command -v "$here/rftp-iser" || command -v "$here/../rftp-iser" || command -v rftp-iser
-}
-iser=$(find_iser) || die "there is no rftp-iser: build it, and make install"
+find_iser
 
 [ -z "$plan" ] || which+=(--plan "$plan")
 

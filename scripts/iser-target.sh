@@ -23,15 +23,10 @@
 
 set -u
 
-here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd) || exit 1
+. "$(dirname "${BASH_SOURCE[0]}")/iser.bash" || exit 1
 dir=/etc/rftp-iser
 size='' name='' down='' force=()
 words=() initiators=()
-
-say() { echo "scripts/iser-target.sh: $*" >&2; }
-die() { say "$*"; exit 1; }
-usage() { sed -n '3,23s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
-wrong() { say "$*; --help tells more"; exit 2; }
 
 while [ $# -gt 0 ]; do
 	case $1 in
@@ -51,14 +46,7 @@ while [ $# -gt 0 ]; do
 	shift
 done
 
-# Beside it, in a tree that was built where its source is, or installed.
-find_iser() {
-	command -v "$here/rftp-iser" || command -v "$here/../rftp-iser" || command -v rftp-iser
-}
-iser=$(find_iser) || die "there is no rftp-iser: build it, and make install"
-# In that tree the part of it that changes LIO is where it was written.
-[ "$iser" != "$here/../rftp-iser" ] ||
-	export RFTP_ISER_LIO="${RFTP_ISER_LIO:-$here/../src/iser_setup/rftp-iser-lio}"
+find_iser
 
 [ -n "$name" ] || { name=$(uname -n) && name=${name%%.*}; }
 plan=$dir/$name.json

@@ -46,7 +46,7 @@ fi
 
 # Found beside it, as where the source was built in place.
 mkdir -p "$tmp/tree/scripts"
-cp "$top_srcdir"/scripts/iser-*.sh "$tmp/tree/scripts"
+cp "$top_srcdir"/scripts/iser-*.sh "$top_srcdir/scripts/iser.bash" "$tmp/tree/scripts"
 run env PATH=/usr/bin:/bin "$tmp/tree/scripts/iser-target.sh" --down
 check "no rftp-iser" fails 1 "there is no rftp-iser"
 ln -s "$(command -v rftp-iser)" "$tmp/tree/rftp-iser"

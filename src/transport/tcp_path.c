@@ -41,12 +41,23 @@ static bool runnable(const struct tcp_path *p, const struct tcp_channel *c)
 
 /* ---- channels that end ---- */
 
+/* With a reset, for the peer would take an end of the stream for good order when nothing
+ * is under way. What is lost with it, blocks or answers, has been given up already. */
+static void reset_connection(int fd)
+{
+	const struct linger now = { .l_onoff = 1 };
+
+	(void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
+}
+
 void tcp_channel_down(struct tcp_path *p, struct tcp_channel *c, int error)
 {
 	if (!c->up)
 		return;
 	c->up = false;
 	atomic_fetch_sub(&p->path.alive, 1);
+	if (error)
+		reset_connection(c->fd);
 	close(c->fd);        /* leaves the epoll set with it */
 	c->fd = -1;
 	if (p->cfg.source)

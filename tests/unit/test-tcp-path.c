@@ -592,6 +592,33 @@ static void test_bad_answers(void **state)
 	bad_answer(list, len, -EPROTO);
 }
 
+/* A channel that is given up must not look like one that was closed in good order, even
+ * when neither side owes the other anything: the peer is to know that it is lost. */
+static void test_given_up_is_told(void **state)
+{
+	struct block_head h;
+	struct path_event ev;
+	struct source s;
+	int fds[2];
+	char c;
+
+	(void)state;
+	tcp_pair(fds);
+	source_init(&s, &fds[0], 1);
+	post_one(&s, 4);
+	take_block(fds[1], &h);
+	send_credit(fds[1], 4, 0);
+	ev = one_event(s.path);
+	assert_int_equal(ev.kind, PATH_ACKED);
+	pool_put(ev.block);
+	assert_int_equal(write_full(fds[1], "RFTX\0\0\0\0", 8), 0);
+	expect_down(s.path, -EBADMSG);
+	assert_int_equal(recv(fds[1], &c, 1, 0), -1);
+	assert_int_equal(errno, ECONNRESET);
+	close(fds[1]);
+	source_free(&s);
+}
+
 /* An answer to a block that is still being sent would free its memory under the
  * kernel's eyes. */
 static void test_early_answer(void **state)
@@ -1038,6 +1065,7 @@ int main(void)
 		cmocka_unit_test(test_sink_answers),
 		cmocka_unit_test(test_answers_need_no_room),
 		cmocka_unit_test(test_bad_answers),
+		cmocka_unit_test(test_given_up_is_told),
 		cmocka_unit_test(test_early_answer),
 		cmocka_unit_test(test_room_without_answers),
 		cmocka_unit_test(test_bad_post),

@@ -4,6 +4,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -316,7 +317,12 @@ const char *disk_path(const char *dev, const char *name, char out[256])
 
 bool disk_is_there(const char *path)
 {
+	CLEANUP_CLOSE int fd = -1;
 	struct stat st;
 
-	return !stat(path, &st) && S_ISBLK(st.st_mode);
+	if (stat(path, &st) || !S_ISBLK(st.st_mode))
+		return false;
+	/* devtmpfs has the name a little before the kernel lets anybody in. */
+	fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	return fd >= 0;
 }

@@ -117,6 +117,21 @@ static void test_names(void **state)
 	is_at("sdd", "dev/sdd");
 }
 
+/* A name alone, behind which there is no driver yet, is no disk. */
+static void test_opened(void **state)
+{
+	const char *path = tmp_at("disk-to-be");
+
+	(void)state;
+	if (geteuid())
+		skip();
+	assert_int_equal(mknod(path, S_IFBLK | 0600, makedev(4095, 1)), 0);
+	assert_false(disk_is_there(path));
+	assert_int_equal(unlink(path), 0);
+	assert_false(disk_is_there(path));
+	assert_false(disk_is_there("/dev/null"));
+}
+
 /* Before something is written to a disk: is it still the one that was found? */
 static void test_same(void **state)
 {
@@ -527,6 +542,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_sessions),
 		cmocka_unit_test(test_names),
+		cmocka_unit_test(test_opened),
 		cmocka_unit_test(test_same),
 		cmocka_unit_test(test_tune_table),
 		cmocka_unit_test(test_tune_do),

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #define DISK_WAIT_MS 30000
+#define LOGOUT_WAIT_MS 15000
 #define STEP_MS 50
 #define IFACE "rftp-verify-io" /* one test at a time has it */
 
@@ -160,15 +161,31 @@ int io_session_begin(struct io_session *s, struct err *e)
 	return r > 0 ? -EIO : r;
 }
 
+/* Again and again: iscsid refuses while it is still logging in, as it may be for a test that was
+ * killed. */
+static int log_out(const char *iqn, struct err *e)
+{
+	const char *const words[] = { "iscsiadm", "-m", "node", "-T", iqn, "--logout", NULL };
+	const uint64_t end = ns_after(LOGOUT_WAIT_MS);
+
+	for (;;) {
+		*e = (struct err)ERR_INIT;
+		if (!run_words(NULL, NULL, e, words) || !is_there(iqn))
+			return 0;
+		if (!ms_to(end))
+			return e->code;
+		poll_fd(-1, 0, STEP_MS);
+	}
+}
+
 /* Before all others: a session that stays would hang when its target goes. Its record, too, is
  * needed as long as it is there. */
 void io_session_forget(const char *iqn)
 {
-	const char *const out[] = { "iscsiadm", "-m", "node", "-T", iqn, "--logout", NULL };
 	const char *const gone[] = { "iscsiadm", "-m", "node", "-T", iqn, "-o", "delete", NULL };
 	struct err e = ERR_INIT;
 
-	if (is_there(iqn) && run_words(NULL, NULL, &e, out) && is_there(iqn))
+	if (is_there(iqn) && log_out(iqn, &e))
 		log_warn("the session with %s, made for the test, is left: %s", iqn, e.text);
 	else
 		(void)run_words(NULL, NULL, &e, gone);

@@ -46,6 +46,26 @@ check "a socket with one" grep -q "addr.path=.*/c,,d\$" "$tmp/machine"
 check "a disk with one" grep -q "file=.*/e,,f\$" "$tmp/machine"
 rm "$tmp/machine"
 
+# QEMU's own death: once more, but not when the guest may have done something.
+# shellcheck disable=SC2016 # expanded in there
+died=('[[ $* =~ id=vm,path=([^ ]*),security ]] && shared=${BASH_REMATCH[1]}'
+	'echo >>"'"$tmp/machine"'"' 'kill -SEGV $$')
+starts() { wc -l <"$tmp/machine"; }
+stand_in qemu-system-x86_64 "${died[@]::2}" '[ "$(wc -l <"'"$tmp/machine"'")" = 2 ] || kill -SEGV $$' \
+	'echo 5 >"$shared/status"'
+run "${guest[@]}" "$tmp/bin/script"
+check "a machine that crashes is started again" test "$status/$(starts)" = 5/2
+check "which is said" grep -q 'QEMU crashed' "$tmp/err"
+rm "$tmp/machine"
+stand_in qemu-system-x86_64 "${died[@]}"
+run "${guest[@]}" "$tmp/bin/script"
+check "but once" test "$status/$(starts)" = 125/2
+rm "$tmp/machine"
+stand_in qemu-system-x86_64 "${died[0]}" ': >"$shared/begun"' "${died[@]:1}"
+run "${guest[@]}" "$tmp/bin/script"
+check "and not when the guest had begun" test "$status/$(starts)" = 125/1
+rm "$tmp/machine"
+
 # A machine that takes its time to end, and writes into the directory that it shares with run.
 # shellcheck disable=SC2016 # expanded in there
 stand_in qemu-system-x86_64 '[[ $* =~ id=vm,path=([^ ]*),security ]] && shared=${BASH_REMATCH[1]}' \

@@ -10,6 +10,7 @@ struct change_options {
 	const char *state_dir;   /* NULL: the default */
 	bool dry, destroy, force;
 	bool keep;               /* remove: it stays known that the plan was applied */
+	unsigned lock_wait;      /* seconds, for another rftp-iser that is at it */
 	const struct stop *stop;
 	iser_say *say;           /* what is done, as it is; dry: what would be */
 	void *arg;
@@ -26,7 +27,7 @@ struct change_report {
 };
 
 /* 0: this host serves what want says. -EINVAL: nothing was begun, for the problems in r.
- * -EBUSY: another rftp-iser is at it. -EINTR: stopped, and as before. Or another negative errno;
+ * -EBUSY: another rftp-iser still is at it. -EINTR: stopped, and as before. Or another negative errno;
  * all with text. Once it is begun it is either done or taken back, but for what is in r->left;
  * after a kill the next change of the same name finds what there is. */
 int change_apply(const struct iser_plan *want, const struct change_options *o,

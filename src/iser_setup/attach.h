@@ -12,7 +12,7 @@ struct login_options {
 	const char *plan, *transport, *user, *secret_file, *mutual_user, *mutual_secret_file;
 	const char *stripe, *state;
 	struct tool_list targets;
-	unsigned wait;             /* seconds */
+	unsigned wait, lock_wait;  /* seconds */
 	uint64_t chunk;            /* bytes */
 	bool tune, mkfs, yes, keep, json;
 	/* out of the words */

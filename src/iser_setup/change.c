@@ -16,7 +16,7 @@ static int read_other(struct change *c, const char *name, struct err *e)
 
 	if (!slot)
 		return err_set(e, -ENOMEM, "out of memory");
-	return iser_state_open(slot, c->o->state_dir, name, false, e);
+	return iser_state_open(slot, c->o->state_dir, name, NULL, e);
 }
 
 static int read_others(struct change *c, struct err *e)
@@ -36,10 +36,11 @@ static int read_others(struct change *c, struct err *e)
 
 static int read_states(struct change *c, const char *name, struct err *e)
 {
-	int r = iser_state_open(&c->state, c->o->state_dir, name, !c->o->dry, e);
+	const struct lock_wait wait = { c->o->lock_wait, c->o->stop };
+	int r = iser_state_open(&c->state, c->o->state_dir, name, c->o->dry ? NULL : &wait, e);
 
 	if (!r)
-		r = iser_state_open(&c->before, c->o->state_dir, name, false, e);
+		r = iser_state_open(&c->before, c->o->state_dir, name, NULL, e);
 	return r ? r : read_others(c, e);
 }
 

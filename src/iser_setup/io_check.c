@@ -3,6 +3,7 @@
 #include "iser_setup/io_check.h"
 
 #include "iser_setup/io_session.h"
+#include "iser_setup/lock.h"
 #include "iser_setup/system.h"
 #include "iser_setup/worker.h"
 
@@ -11,7 +12,6 @@
 #include <linux/fs.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/random.h>
@@ -258,15 +258,13 @@ static int run_on_node(const struct topo *t, const struct test *x, const char *d
 /* Two at a time would take each other's for left over. */
 static int take_lock(struct err *e)
 {
-	CLEANUP_CLOSE int fd = open(LOCK_FILE, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+	int fd = iser_lock(&(struct lock_ask){
+		.path = LOCK_FILE, .busy = "another verify --io is running",
+	}, e);
 
-	if (fd < 0)
-		return err_sys(e, -errno, LOCK_FILE "%s", errno == EACCES ? " (verify --io is "
-			       "root's)" : "");
-	if (flock(fd, LOCK_EX | LOCK_NB))
-		return errno == EWOULDBLOCK ? err_set(e, -EBUSY, "another verify --io is running") :
-		       err_sys(e, -errno, LOCK_FILE);
-	return steal_fd(&fd);
+	if (fd == -EACCES)
+		err_prefix(e, "verify --io is root's");
+	return fd;
 }
 
 int io_check(const struct topo *t, const struct iser_target *target,

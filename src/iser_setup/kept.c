@@ -6,10 +6,8 @@
 #include "iser_setup/state.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/file.h>
 
 #define KEPT_MAX (1u << 20)
 #define FORMAT_KEY "rftp-iser-login"
@@ -201,22 +199,19 @@ static char *file_of(const struct kept *k, const char *name)
 	return asprintf(&path, "%s/%s", k->dir, name) < 0 ? NULL : path;
 }
 
-static int take_lock(struct kept *k, struct err *e)
+static int take_lock(struct kept *k, const struct lock_wait *wait, struct err *e)
 {
 	CLEANUP_FREE char *path = file_of(k, "login.lock");
 
 	if (!path)
 		return err_set(e, -ENOMEM, "out of memory");
-	k->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-	if (k->lock < 0)
-		return err_sys(e, -errno, "%s", printable(path));
-	if (flock(k->lock, LOCK_EX | LOCK_NB))
-		return err_set(e, -EBUSY, "another login or logout is at work (it has %s locked)",
-			       printable(path));
-	return 0;
+	k->lock = iser_lock(&(struct lock_ask){
+		.path = path, .busy = "another login or logout is at work", .wait = *wait,
+	}, e);
+	return k->lock < 0 ? k->lock : 0;
 }
 
-int kept_open(struct kept *k, const char *dir, struct err *e)
+int kept_open(struct kept *k, const char *dir, const struct lock_wait *wait, struct err *e)
 {
 	CLEANUP_FREE char *path = NULL, *text = NULL;
 	const char *own = getenv("RFTP_ISER_STATE");
@@ -232,7 +227,7 @@ int kept_open(struct kept *k, const char *dir, struct err *e)
 	r = make_dirs(k->dir, 0700);
 	if (r)
 		return err_sys(e, r, "the state's directory %s", printable(k->dir));
-	r = take_lock(k, e);
+	r = take_lock(k, wait, e);
 	if (r)
 		return r;
 	r = read_file(path, KEPT_MAX, &text, NULL);

@@ -4,6 +4,7 @@
 #ifndef RFTP_ISER_KEPT_H
 #define RFTP_ISER_KEPT_H
 
+#include "iser_setup/lock.h"
 #include "iser_setup/login.h"
 #include "iser_setup/stripe.h"
 
@@ -25,9 +26,10 @@ struct kept {
 };
 
 /* dir: NULL for RFTP_ISER_STATE of the environment or else ISER_STATE_DIR; made when it is not
- * there. Nobody else logs in or out meanwhile: -EBUSY. -EBADMSG: the file is damaged. 0, or another
- * negative errno with text. k is kept_close's in any case. */
-int kept_open(struct kept *k, const char *dir, struct err *e);
+ * there. Nobody else logs in or out meanwhile: -EBUSY when one still does after this wait, -EINTR
+ * when that was stopped. -EBADMSG: the file is damaged. 0, or another negative errno with text. k
+ * is kept_close's in any case. */
+int kept_open(struct kept *k, const char *dir, const struct lock_wait *wait, struct err *e);
 void kept_close(struct kept *k);
 /* As it is now, synced. 0, or a negative errno with text. */
 int kept_write(const struct kept *k, struct err *e);

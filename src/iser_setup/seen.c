@@ -22,7 +22,7 @@ static int open_state(struct seen *s, const char *dir, const char *name, struct 
 
 	if (!p)
 		return err_set(e, -ENOMEM, "out of memory");
-	return iser_state_open(&p->state, dir, name, false, e);
+	return iser_state_open(&p->state, dir, name, NULL, e);
 }
 
 /* Those that have no plan are of no use. */

@@ -7,13 +7,10 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <libgen.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -21,12 +18,9 @@
 #define LOCK_FILE "lock"
 #define SUFFIX ".json"
 #define LIO_SUFFIX ".lio"   /* before SUFFIX */
-#define LOCK_WAIT_MS 5000   /* a small change is over by then */
-#define LOCK_LEFT_MS 60000  /* and so is most of what who was killed has begun */
-#define LOCK_STEP_MS 50
+#define LOCK_LEFT 60        /* seconds: most of what who was killed has begun is done by then */
 #define BOOT_FILE "/proc/sys/kernel/random/boot_id"
 #define BOOT_MAX 64u
-#define PID_TEXT 24
 
 /* ---- where ---- */
 
@@ -89,79 +83,19 @@ static int make_dir(const char *dir, struct err *e)
 	return 0;
 }
 
-/* The process that had the lock first; 0: it is not known. */
-static pid_t holder(int fd)
-{
-	char pid[PID_TEXT] = "";
-	ssize_t n = pread_full(fd, pid, sizeof(pid) - 1, 0);
-	uint64_t id;
-
-	pid[n > 0 ? n : 0] = '\0';
-	pid[strspn(pid, "0123456789")] = '\0';
-	return parse_uint(pid, 1, INT32_MAX, &id) ? 0 : (pid_t)id;
-}
-
-/* Was it killed, and its worker, which has the lock, too, is at what it was told last? */
-static bool is_left(pid_t holder)
-{
-	return holder && kill(holder, 0) && errno == ESRCH;
-}
-
-static int busy(pid_t holder, const char *dir, struct err *e)
-{
-	char who[48] = "unknown";
-
-	if (is_left(holder))
-		return err_set(e, -EBUSY, "%s: what an rftp-iser began that is gone (process %ld) "
-			       "still goes on, in a program rftp-iser-lio; try again when that has "
-			       "ended, or see dmesg for what the kernel waits for", printable(dir),
-			       (long)holder);
-	if (holder)
-		snprintf(who, sizeof(who), "%ld", (long)holder);
-	return err_set(e, -EBUSY, "%s: another rftp-iser is changing the targets of this host "
-		       "(process %s); try again when it has ended", printable(dir), who);
-}
-
-/* fd is locked, or -EBUSY. */
-static int wait_for_lock(int fd, const char *dir, struct err *e)
-{
-	uint64_t begun = now_ns(), end = ns_after(LOCK_WAIT_MS);
-	bool told = false;
-
-	while (flock(fd, LOCK_EX | LOCK_NB)) {
-		if (errno != EWOULDBLOCK && errno != EINTR)
-			return err_sys(e, -errno, "the lock in %s", printable(dir));
-		if (!told && !ms_to(end) && is_left(holder(fd))) {
-			log_info("waiting for what an rftp-iser began that is gone");
-			end = begun + LOCK_LEFT_MS * 1000000ull;
-			told = true;
-		}
-		if (!ms_to(end))
-			return busy(holder(fd), dir, e);
-		poll_fd(-1, 0, LOCK_STEP_MS);
-	}
-	return 0;
-}
-
-static int lock(struct iser_state *s, struct err *e)
+static int lock(struct iser_state *s, const struct lock_wait *wait, struct err *e)
 {
 	CLEANUP_FREE char *path = NULL;
-	char pid[PID_TEXT];
 
 	if (asprintf(&path, "%s/" LOCK_FILE, s->dir) < 0) {
 		path = NULL;
 		return err_set(e, -ENOMEM, "out of memory");
 	}
-	s->lock = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-	if (s->lock < 0)
-		return err_sys(e, -errno, "%s", printable(path));
-	if (wait_for_lock(s->lock, s->dir, e))
-		return e->code;
-	snprintf(pid, sizeof(pid), "%ld\n", (long)getpid());
-	/* Only told to whom it keeps out. */
-	if (ftruncate(s->lock, 0) || pwrite_full(s->lock, pid, strlen(pid), 0))
-		log_debug("%s cannot be written to", printable(path));
-	return 0;
+	s->lock = iser_lock(&(struct lock_ask){
+		.path = path, .left = LOCK_LEFT, .wait = *wait,
+		.busy = "another rftp-iser is changing the targets of this host",
+	}, e);
+	return s->lock < 0 ? s->lock : 0;
 }
 
 /* ---- boots ---- */
@@ -290,8 +224,8 @@ void iser_state_applied(struct iser_state *s)
 
 /* ---- open and close ---- */
 
-int iser_state_open(struct iser_state *s, const char *dir, const char *name, bool change,
-		    struct err *e)
+int iser_state_open(struct iser_state *s, const char *dir, const char *name,
+		    const struct lock_wait *change, struct err *e)
 {
 	int r;
 
@@ -303,7 +237,7 @@ int iser_state_open(struct iser_state *s, const char *dir, const char *name, boo
 	if (!r && change)
 		r = make_dir(s->dir, e);
 	if (!r && change)
-		r = lock(s, e);
+		r = lock(s, change, e);
 	return r ? r : iser_state_load(s, e);
 }
 

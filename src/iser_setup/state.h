@@ -6,6 +6,7 @@
 #ifndef RFTP_ISER_STATE_H
 #define RFTP_ISER_STATE_H
 
+#include "iser_setup/lock.h"
 #include "iser_setup/plan.h"
 
 #define ISER_STATE_DIR "/var/lib/rftp/iser"
@@ -37,11 +38,11 @@ struct iser_state {
 
 /* dir: NULL for RFTP_ISER_STATE of the environment or else ISER_STATE_DIR; made when change is
  * wanted. change: nobody else may change it meanwhile, nor any other plan of this host; -EBUSY
- * when somebody does, with who, after a wait; a longer one when who had it is gone. -EBADMSG: a
- * file is damaged. 0, or another negative errno with text. An unknown name is a state without
- * plans. s is iser_state_close's in any case. */
-int iser_state_open(struct iser_state *s, const char *dir, const char *name, bool change,
-		    struct err *e);
+ * when somebody does, with who, after this wait; a longer one when who had it is gone; -EINTR:
+ * stopped. NULL: it is only looked at. -EBADMSG: a file is damaged. 0, or another negative errno
+ * with text. An unknown name is a state without plans. s is iser_state_close's in any case. */
+int iser_state_open(struct iser_state *s, const char *dir, const char *name,
+		    const struct lock_wait *change, struct err *e);
 void iser_state_close(struct iser_state *s);
 /* The names there are, sorted; their number in *n. The list and each name is the caller's. 0, or
  * a negative errno with text. */

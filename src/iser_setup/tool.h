@@ -3,7 +3,7 @@
 #ifndef RFTP_ISER_TOOL_H
 #define RFTP_ISER_TOOL_H
 
-#include "util/util.h"
+#include "iser_setup/lock.h"
 
 tool_run tool_plan;
 tool_run tool_apply;
@@ -20,6 +20,9 @@ void tool_go_on(void);
 /* Options that several have; what: what is kept there. */
 #define ISER_STATE(type, what) \
 	{ "state", TOOL_TEXT, offsetof(type, state), "DIR", "where it is kept what " what, 0, 0 }
+#define ISER_LOCK_WAIT(type, whom) \
+	{ "lock-wait", TOOL_COUNT, offsetof(type, lock_wait), "SECONDS", \
+	  "how long to wait for another " whom, 0, ISER_LOCK_WAIT_MOST }
 /* The words of login and logout. */
 #define ISER_ADDRESSES_MOST 64
 #define ISER_ADDRESSES { .names = "[ADDRESS[:PORT]...]", .most = ISER_ADDRESSES_MOST }

@@ -39,7 +39,7 @@ enum tool_status tool_apply(int argc, char **argv)
 {
 	struct tool_words words = { .names = "PLAN", .least = 1, .most = 1 };
 	CLEANUP_ISER_PLAN struct iser_plan *plan = NULL;
-	struct tool_apply o = { 0 };
+	struct tool_apply o = { .change.lock_wait = TOOL_LOCK_WAIT };
 	struct err e = ERR_INIT;
 	bool helped;
 	enum tool_status status = tool_options_words(argc, argv, "Make this host serve what a plan "

@@ -90,7 +90,7 @@ enum tool_status tool_change(const struct tool_change *o, const char *name, cons
 	struct teller t = { .report = &report, .json = o->json };
 	struct change_options options = {
 		.state_dir = o->state, .dry = o->dry, .destroy = o->destroy, .force = o->force,
-		.keep = o->keep, .say = say, .arg = &t,
+		.keep = o->keep, .lock_wait = o->lock_wait, .say = say, .arg = &t,
 	};
 	struct err e = ERR_INIT;
 	struct stop stop;

@@ -4,11 +4,15 @@
 #define RFTP_ISER_TOOL_CHANGE_H
 
 #include "iser_setup/apply.h"
+#include "iser_setup/tool.h"
 
 struct tool_change {
 	const char *state;
+	unsigned lock_wait; /* TOOL_LOCK_WAIT unless given */
 	bool dry, destroy, force, json, keep, verbose;
 };
+
+#define TOOL_LOCK_WAIT 5 /* seconds: a small change is over by then */
 
 #define TOOL_CHANGE(destroy_about, force_about) \
 	{ "destroy-data", TOOL_SWITCH, offsetof(struct tool_change, destroy), NULL, \
@@ -17,6 +21,7 @@ struct tool_change {
 	  "say what would be done, and do nothing", 0, 0 }, \
 	{ "force", TOOL_SWITCH, offsetof(struct tool_change, force), NULL, force_about, 0, 0 }, \
 	TOOL_JSON(struct tool_change), \
+	ISER_LOCK_WAIT(struct tool_change, "apply or remove (5)"), \
 	{ "state", TOOL_TEXT, offsetof(struct tool_change, state), "DIR", \
 	  "where it is kept what was applied", 0, 0 }, \
 	{ "verbose", TOOL_SWITCH, offsetof(struct tool_change, verbose), NULL, \

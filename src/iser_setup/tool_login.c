@@ -44,6 +44,7 @@ static const struct tool_option options[] = {
 	  "--stripe and --mkfs may destroy what is on the disks", 0, 0 },
 	{ "keep", TOOL_SWITCH, offsetof(struct login_options, keep), NULL,
 	  "leave what was done when something fails after it", 0, 0 },
+	ISER_LOCK_WAIT(struct login_options, "login or logout (0)"),
 	ISER_STATE(struct login_options, "login made"),
 	TOOL_JSON(struct login_options),
 	{ 0 },
@@ -213,7 +214,7 @@ static int prepare(struct attach *a, struct source *s, const struct topo *t, str
 		initiator = prepare_initiator(NULL, &a->stop, e);
 	if (!initiator)
 		return e->code;
-	r = kept_open(&a->kept, a->o->state, e);
+	r = kept_open(&a->kept, a->o->state, &(struct lock_wait){ a->o->lock_wait, &a->stop }, e);
 	if (!r)
 		r = choose(a, s, initiator, e);
 	if (!r && a->o->with == LOGIN_ISER)

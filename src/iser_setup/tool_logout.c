@@ -18,6 +18,7 @@
 struct logout_options {
 	const char *plan, *state;
 	struct tool_list targets;
+	unsigned lock_wait; /* seconds */
 	bool all, json;
 };
 
@@ -28,6 +29,7 @@ static const struct tool_option options[] = {
 	  "out of this one; may be there several times", 0, 0 },
 	{ "all", TOOL_SWITCH, offsetof(struct logout_options, all), NULL,
 	  "out of all that login has logged in to", 0, 0 },
+	ISER_LOCK_WAIT(struct logout_options, "login or logout (0)"),
 	ISER_STATE(struct logout_options, "login made"),
 	TOOL_JSON(struct logout_options),
 	{ 0 },
@@ -321,7 +323,7 @@ static int logout(const struct logout_options *o, const struct tool_words *words
 	stop_begin(&l.stop);
 	r = initiator_there(&l.stop, e);
 	if (!r)
-		r = kept_open(&l.kept, o->state, e);
+		r = kept_open(&l.kept, o->state, &(struct lock_wait){ o->lock_wait, &l.stop }, e);
 	if (!r)
 		r = sessions_read(NULL, &l.there, e);
 	if (!r)

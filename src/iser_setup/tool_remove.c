@@ -48,7 +48,7 @@ enum tool_status tool_remove(int argc, char **argv)
 {
 	struct tool_words words = { .names = "[NAME]", .least = 0, .most = 1 };
 	CLEANUP_FREE char *name = NULL;
-	struct tool_change o = { 0 };
+	struct tool_change o = { .lock_wait = TOOL_LOCK_WAIT };
 	struct err e = ERR_INIT;
 	bool helped;
 	enum tool_status status = tool_options_words(argc, argv, "Take away what was made for a "

@@ -104,8 +104,17 @@ exec 7>"$tmp/state/initiator/login.lock"
 if flock -n 7; then
 	logout --all
 	check "one at a time" one_line 1 'another login or logout is at work'
+	logout --all --lock-wait 1
+	check "also after a wait" one_line 1 'another login or logout is at work'
 	flock -u 7
+	flock "$tmp/state/initiator/login.lock" sh -c 'echo >"$1"; sleep 1' sh "$tmp/held" 7>&- &
+	holder=$!
+	patience 10 test -e "$tmp/held"
+	logout --all --lock-wait 60
+	check "one that ends meanwhile" test "$status" -eq 0 -a "$(cat "$tmp/out")" = "nothing to log out of"
+	wait $holder
 fi
+exec 7>&-
 if is_root; then
 	chmod 700 "$tmp"
 	ran_as=("${as_other[@]}")

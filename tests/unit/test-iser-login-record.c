@@ -181,6 +181,7 @@ static void test_secret(void **state)
 
 static void test_kept(void **state)
 {
+	const struct lock_wait at_once = { 0 };
 	struct kept_session a = { .iqn = "iqn.2026-01.org.example:a", .portal = { "fd00::1", 3261 },
 				  .tag = 2, .transport = LOGIN_TCP, .record = true }, b = a;
 	struct stripe md = { STRIPE_MD, "rftp-iser", "1:2:3:4" },
@@ -190,7 +191,7 @@ static void test_kept(void **state)
 	struct kept k, back;
 
 	(void)state;
-	assert_int_equal(kept_open(&k, tmp_at("state"), &e), 0);
+	assert_int_equal(kept_open(&k, tmp_at("state"), &at_once, &e), 0);
 	assert_int_equal(k.n_sessions, 0);
 	strcpy(b.iqn, "iqn.2026-01.org.example:b");
 	b.record = false;
@@ -205,11 +206,11 @@ static void test_kept(void **state)
 	assert_int_equal(kept_write(&k, &e), 0);
 	assert_int_equal(mode_of(tmp_at("state/initiator/login.json")), 0600);
 	/* Nobody else meanwhile. */
-	assert_int_equal(kept_open(&back, tmp_at("state"), &e), -EBUSY);
+	assert_int_equal(kept_open(&back, tmp_at("state"), &at_once, &e), -EBUSY);
 	kept_close(&back);
 	kept_close(&k);
 
-	assert_int_equal(kept_open(&back, tmp_at("state"), &e), 0);
+	assert_int_equal(kept_open(&back, tmp_at("state"), &at_once, &e), 0);
 	assert_int_equal(back.n_sessions, 2);
 	assert_memory_equal(kept_find(&back, a.iqn), &a, sizeof(a));
 	assert_false(kept_find(&back, b.iqn)->record);

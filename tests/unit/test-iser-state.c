@@ -54,11 +54,14 @@ static struct iser_plan *plan(const char *text)
 	return p;
 }
 
+/* Longer than any of it takes. */
+static const struct lock_wait soon = { .seconds = 20 };
+
 static void opened(struct iser_state *s, const char *name, bool change)
 {
 	struct err e = ERR_INIT;
 
-	if (iser_state_open(s, dir, name, change, &e))
+	if (iser_state_open(s, dir, name, change ? &soon : NULL, &e))
 		fail_msg("%s", e.text);
 }
 
@@ -198,7 +201,7 @@ static void test_bad_names(void **state)
 		struct err e = ERR_INIT;
 		struct iser_state s;
 
-		if (iser_state_open(&s, dir, bad[i], false, &e) != -EINVAL)
+		if (iser_state_open(&s, dir, bad[i], NULL, &e) != -EINVAL)
 			fail_msg("\"%s\" is a name", bad[i]);
 		iser_state_close(&s);
 	}
@@ -230,7 +233,7 @@ static void test_damaged(void **state)
 		struct err e = ERR_INIT;
 
 		put("p.json", bad[i]);
-		if (iser_state_open(&s, dir, "p", false, &e) != -EBADMSG)
+		if (iser_state_open(&s, dir, "p", NULL, &e) != -EBADMSG)
 			fail_msg("%s is taken, or %s", bad[i], e.text);
 		assert_non_null(strstr(e.text, "/p.json"));
 		assert_non_null(strstr(e.text, "move it away"));
@@ -260,7 +263,7 @@ static void test_lock(void **state)
 		int r;
 
 		close(s.lock);
-		r = iser_state_open(&other, dir, "q", true, &e);
+		r = iser_state_open(&other, dir, "q", &(struct lock_wait){ .seconds = 1 }, &e);
 		snprintf(who, sizeof(who), "process %ld", (long)getppid());
 		_exit(r == -EBUSY && strstr(e.text, who) ? 0 : 1);
 	}
@@ -281,7 +284,7 @@ static void test_open_directory(void **state)
 	opened(&s, "p", true);
 	iser_state_close(&s);
 	assert_int_equal(chmod(dir, 0777), 0);
-	assert_int_equal(iser_state_open(&s, dir, "p", true, &e), -EPERM);
+	assert_int_equal(iser_state_open(&s, dir, "p", &soon, &e), -EPERM);
 	assert_non_null(strstr(e.text, "chmod 700"));
 	iser_state_close(&s);
 }

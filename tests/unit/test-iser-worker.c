@@ -399,7 +399,7 @@ static void test_holds(void **state)
 	if (!pid) {
 		struct worker *w = worker_new(NODE_UNKNOWN, &e);
 
-		if (!w || iser_state_open(&s, tmp_at("state"), "p", true, &e))
+		if (!w || iser_state_open(&s, tmp_at("state"), "p", &(struct lock_wait){ .seconds = 5 }, &e))
 			_exit(1);
 		worker_hold(w, s.lock);
 		if (do_it(w, "ok", &e))
@@ -411,7 +411,7 @@ static void test_holds(void **state)
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM);
 	assert_int_equal(lines("slept"), 0);
-	assert_int_equal(iser_state_open(&s, tmp_at("state"), "p", true, &e), 0);
+	assert_int_equal(iser_state_open(&s, tmp_at("state"), "p", &(struct lock_wait){ .seconds = 5 }, &e), 0);
 	assert_int_equal(lines("slept"), 1);
 	iser_state_close(&s);
 }

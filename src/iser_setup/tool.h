@@ -5,6 +5,8 @@
 
 #include "iser_setup/lock.h"
 
+#include <errno.h>
+
 tool_run tool_plan;
 tool_run tool_apply;
 tool_run tool_status;
@@ -16,6 +18,10 @@ tool_run tool_logout;
 /* From here on we are not ended when whoever reads what is done goes: that is no reason to leave it
  * half done. */
 void tool_go_on(void);
+
+/* After iser_plan_read has failed with e: a plan that is wrong stays so, however often it is tried,
+ * as wrong options do. */
+#define TOOL_BAD_PLAN(e) ((e).code == -EINVAL ? TOOL_USAGE : TOOL_FAILED)
 
 /* Options that several have; what: what is kept there. */
 #define ISER_STATE(type, what) \

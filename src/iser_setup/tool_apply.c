@@ -51,7 +51,7 @@ enum tool_status tool_apply(int argc, char **argv)
 	plan = iser_plan_read(words.word[0], &e);
 	if (!plan || check_name(plan, o.name, words.word[0], &e)) {
 		log_error("%s", e.text);
-		return TOOL_FAILED;
+		return TOOL_BAD_PLAN(e);
 	}
 	return tool_change(&o.change, plan->name, plan, apply, "is applied",
 			   "is applied already: there is nothing to change");

@@ -95,6 +95,7 @@ struct source {
 	size_t n_portals;
 	struct iser_chap chap, mutual;  /* of the options, which own what is in it */
 	struct login_wish wish;
+	bool wrong;                     /* the plan is none */
 	char *left;                     /* what is at other addresses only; NULL */
 };
 
@@ -144,6 +145,7 @@ static int read_source(struct source *s, const struct login_options *o,
 	};
 	if (o->plan) {
 		s->plan = iser_plan_read(o->plan, e);
+		s->wrong = !s->plan && TOOL_BAD_PLAN(*e) == TOOL_USAGE;
 		return s->plan ? 0 : e->code;
 	}
 	return 0;
@@ -243,7 +245,8 @@ static int attach(struct attach *a, const struct source *s, const struct topo *t
 	return r;
 }
 
-static int login(const struct login_options *o, const struct tool_words *words, struct err *e)
+static enum tool_status login(const struct login_options *o, const struct tool_words *words,
+			      struct err *e)
 {
 	struct attach a = { .o = o, .kept = { .lock = -1 } };
 	struct source s = { 0 };
@@ -275,7 +278,7 @@ static int login(const struct login_options *o, const struct tool_words *words, 
 	free(s.left);
 	iser_plan_free(s.plan);
 	topo_free(t);
-	return r;
+	return !r ? TOOL_DONE : s.wrong ? TOOL_USAGE : TOOL_FAILED;
 }
 
 enum tool_status tool_login(int argc, char **argv)
@@ -294,5 +297,5 @@ enum tool_status tool_login(int argc, char **argv)
 	status = check(&o, words.n);
 	if (status != TOOL_DONE)
 		return status;
-	return login(&o, &words, &e) ? TOOL_FAILED : TOOL_DONE;
+	return login(&o, &words, &e);
 }

@@ -70,7 +70,7 @@ login --plan "$tmp/none"
 check "no plan" one_line 1 'none: No such file'
 echo '{}' >"$tmp/plan"
 login --plan "$tmp/plan"
-check "a plan that is none" one_line 1 'is no plan'
+check "a plan that is none" one_line 2 'is no plan'
 
 # ---- what is here ----
 

@@ -30,12 +30,13 @@ for unit in rftp-iser rftp-iser-login; do
 	fi
 	# The tmpfs would be seen by nobody else.
 	check "$unit: its mounts are the host's" not grep -Eq '^(Private(Tmp|Devices|Mounts|IPC)|Protect|ReadOnly|ReadWrite|Inaccessible|Bind|TemporaryFile|Mount|Root|Dynamic)' "$tmp/$unit@store.service"
-	grep -Eo "$top_builddir/rftp-iser [a-z]+( --[a-z]+)*" "$tmp/$unit@store.service" | sort -u >"$tmp/calls"
+	grep -Eo "$top_builddir/rftp-iser [a-z]+( --[a-z-]+( [0-9]+)?)*" "$tmp/$unit@store.service" | sort -u >"$tmp/calls"
 	check "$unit: calls rftp-iser" test "$(wc -l <"$tmp/calls")" -eq 2
+	check "$unit: which waits for another" not grep -qv -e ' --lock-wait [1-9]' "$tmp/calls"
 	while read -r _ command options; do
 		run rftp-iser "$command" --help
 		check "$unit: rftp-iser $command" status_is 0
-		for option in $options; do
+		for option in ${options//[0-9]/}; do
 			check "$unit: rftp-iser $command $option" grep -q -e " $option " "$tmp/out"
 		done
 	done <"$tmp/calls"

@@ -14,14 +14,18 @@ else
 		install-systemdsystemunitDATA
 	check "installed below DESTDIR" status_is 0
 	find "$tmp/root" -type f | comment
-	check "a unit to serve, and one to use" test "$(find "$tmp/root" -path '*/system/rftp-iser*@.service' -type f | wc -l)" -eq 2
+	check "units to serve, to end that at shutdown, and to use" test "$(find "$tmp/root" -path '*/system/rftp-iser*@.service' -type f | wc -l)" -eq 3
 	check "with the programs' directory" not grep -r '@bindir@' "$tmp/root"
 fi
 
 # ---- as understood ----
 
-for unit in rftp-iser rftp-iser-login; do
+for unit in rftp-iser rftp-iser-shutdown rftp-iser-login; do
 	sed "s,@bindir@,$top_builddir," "$top_srcdir/systemd/$unit@.service.in" >"$tmp/$unit@store.service"
+done
+for unit in rftp-iser:2 rftp-iser-shutdown:1 rftp-iser-login:2; do
+	calls=${unit#*:}
+	unit=${unit%:*}
 	if command -v systemd-analyze >/dev/null; then
 		run env SYSTEMD_UNIT_PATH="$tmp:" systemd-analyze verify --man=no "$tmp/$unit@store.service"
 		check "$unit: systemd understands it" test "$status" -eq 0 -a ! -s "$tmp/err"
@@ -31,7 +35,7 @@ for unit in rftp-iser rftp-iser-login; do
 	# The tmpfs would be seen by nobody else.
 	check "$unit: its mounts are the host's" not grep -Eq '^(Private(Tmp|Devices|Mounts|IPC)|Protect|ReadOnly|ReadWrite|Inaccessible|Bind|TemporaryFile|Mount|Root|Dynamic)' "$tmp/$unit@store.service"
 	grep -Eo "$top_builddir/rftp-iser [a-z]+( --[a-z-]+( [0-9]+)?)*" "$tmp/$unit@store.service" | sort -u >"$tmp/calls"
-	check "$unit: calls rftp-iser" test "$(wc -l <"$tmp/calls")" -eq 2
+	check "$unit: calls rftp-iser" test "$(wc -l <"$tmp/calls")" -eq "$calls"
 	check "$unit: which waits for another" not grep -qv -e ' --lock-wait [1-9]' "$tmp/calls"
 	while read -r _ command options; do
 		run rftp-iser "$command" --help

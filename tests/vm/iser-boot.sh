@@ -1,7 +1,8 @@
 #!/bin/bash
 # The units of rftp-iser, as systemd runs them: three starts of one host. What it serves is there
 # again after each, and so is the disk that it has of itself; after the first it is shut down while
-# an initiator is logged in, after the second its power is cut. TAP.
+# an initiator is logged in, who has kept the unit from being stopped, after the second its power is
+# cut. TAP.
 
 if [ -z "${RFTP_GUEST:-}" ]; then
 	stage=$(mktemp -d "${TMPDIR:-/tmp}/rftp-iser-boot.XXXXXX") || exit 99
@@ -35,6 +36,7 @@ said() { journalctl --no-pager -o cat "$@" >"$tmp/said"; }
 has_said() { grep -q -e "$1" "$tmp/said" || { tail -n 12 "$tmp/said" | comment; false; }; }
 active() { systemctl -q is-active "$1" || { systemctl --no-pager -l status "$1" | comment; false; }; }
 served() { [ "$(cat $group/enable $group/np/10.0.0.1:3260/iser 2>/dev/null | xargs)" = "1 1" ]; }
+substate() { systemctl show --value -p SubState "$1"; }
 sessions() { ls /sys/class/iscsi_session 2>/dev/null | wc -l; }
 # What follows would say nothing new.
 or_end() { "$@" || finish; }
@@ -110,6 +112,7 @@ json.dump(p, open(sys.argv[1], "w"))' $plan
 	said -u $unit
 	check "while somebody is logged in it is not stopped" served
 	check "which is said" has_said "$me is logged in"
+	check "and what to do" has_said "store: what is there of it is served on .* systemctl start rftp-iser@store "
 	run systemctl start $unit
 	check "started again, nothing changes" grep -q remembered "$memory"
 	# By targetcli, say: it has the target, too, and a directory in /run that will not be there.
@@ -124,6 +127,9 @@ json.dump(p, open(sys.argv[1], "w"))' $plan
 	printf '[Service]\nExecStop=\n' >/run/systemd/system/rftp-iser-login@store.service.d/stay.conf
 	systemctl daemon-reload
 	check "somebody is logged in at the end" test "$(sessions)" -eq 1
+	systemctl stop $unit
+	check "once more it is not stopped, which the unit takes for failed" test "$(substate $unit)" = failed
+	check "and all is served on" served
 	finish
 fi
 
@@ -147,8 +153,11 @@ if [ "$VM_BOOT" = 2 ]; then
 	said -u rtslib-fb-targetctl -b
 	comment <"$tmp/said"
 	rm /etc/systemd/system/multi-user.target.wants/rtslib-fb-targetctl.service
-	said -u $unit -b -1
+	said -u rftp-iser-shutdown@store -b -1
+	comment <"$tmp/said"
 	check "the initiator has not kept the host from shutting down" has_said '^store is removed'
+	said -u rftp-iser-shutdown@more -b -1
+	check "the other plan has gone, too" has_said '^more is removed'
 	check "the file's disk was unmounted" test -z "$(journalctl -q -b -1 -u srv.mount -p err --no-pager)"
 	echo remembered | dd of="$memory" conv=notrunc status=none
 	sync

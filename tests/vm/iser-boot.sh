@@ -38,11 +38,16 @@ has_said() { grep -q -e "$1" "$tmp/said" || { tail -n 12 "$tmp/said" | comment; 
 active() { systemctl -q is-active "$1" || { systemctl --no-pager -l status "$1" | comment; false; }; }
 served() { [ "$(cat $group/enable $group/np/10.0.0.1:3260/iser 2>/dev/null | xargs)" = "1 1" ]; }
 substate() { systemctl show --value -p SubState "$1"; }
+# drop_in UNIT LINE...: in its section [Service]
+drop_in() {
+	mkdir -p "/etc/systemd/system/$1.d"
+	printf '%s\n' '[Service]' "${@:2}" >"/etc/systemd/system/$1.d/test.conf"
+}
 # login_comes Before|After: than what is served
 login_comes() {
 	cat >/etc/systemd/system/rftp-iser-login@store.service.d/test.conf <<-END
 		[Unit]
-		$1=$unit
+		$1=$unit rtslib-fb-targetctl.service
 		[Service]
 		Environment="LOGIN=--tune --wait 120"
 		RestartSec=5
@@ -90,15 +95,18 @@ p["targets"][0]["luns"].append({"lun": 9, "name": "ram", "kind": "ramdisk", "siz
 json.dump(p, open(sys.argv[1], "w"))' $plan
 	run rftp-iser plan --name more --iqn iqn.2026-01.org.example --node 0 --ramdisk 1M --open \
 		--portal 0=10.0.0.1:3261 --out /etc/rftp-iser/more.json
+	sed -i 's/10.0.0.1/10.0.0.7/' /etc/rftp-iser/more.json
+	drop_in rftp-iser@more.service RestartSec=5
 	run systemctl enable --now rftp-iser@more
-	check "another plan beside it" active rftp-iser@more
+	check "another plan, whose address is not there yet" test "$status" -eq 1 -a "$(substate rftp-iser@more)" = auto-restart
+	ip address add 10.0.0.7/24 dev eth0
+	check "is up once that is" patience 10 systemctl -q is-active rftp-iser@more
+	drop_in rftp-iser@more.service "ExecStartPre=-ip address add 10.0.0.7/24 dev eth0"
 	run systemctl reload $unit
 	check "reloaded with a LUN more" test "$status" -eq 0 -a -e $group/lun/lun_9
 	check "what memory held is there" grep -q remembered "$memory"
 
-	mkdir /etc/systemd/system/$unit.d
-	printf '[Service]\nExecStartPre=-/bin/sh -c "%s status store >/run/before; rm -f %s"\n' \
-		"$(command -v rftp-iser)" $early >/etc/systemd/system/$unit.d/test.conf
+	drop_in $unit "ExecStartPre=-/bin/sh -c \"$(command -v rftp-iser) status store >/run/before; rm -f $early\""
 	mkdir -p /etc/systemd/system/rftp-iser-login@store.service.d
 	login_comes After
 	run systemctl enable --now rftp-iser-login@store

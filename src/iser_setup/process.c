@@ -82,9 +82,16 @@ static int spawn_clean(char *const argv[], const int fds[3], pid_t *pid)
 
 int process_start(struct process *p, char *const argv[], int hold, struct err *e)
 {
+	/* Of whoever started us without a standard input, what we opened first has its number, and
+	 * would be overwritten before it is handed on. */
+	CLEANUP_CLOSE int away = hold >= 0 && hold < HOLD_FD ?
+				 fcntl(hold, F_DUPFD_CLOEXEC, HOLD_FD) : -1;
 	int pair[2], err[2], r;
 
 	*p = (struct process)PROCESS_INIT;
+	if (hold >= 0 && hold < HOLD_FD && away < 0)
+		return err_sys(e, -errno, "a descriptor for %s", argv[0]);
+	hold = away >= 0 ? away : hold;
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair))
 		return err_sys(e, -errno, "a socket for %s", argv[0]);
 	if (pipe2(err, O_CLOEXEC)) {

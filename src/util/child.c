@@ -185,11 +185,17 @@ int child_run(char *const argv[], int hand_on, const struct stop *stop, struct c
 	      struct err *e)
 {
 	CLEANUP_CLOSE int asked = stop ? stop_fd(stop) : -1;
+	/* Of whoever started us without a standard input, what we opened first has its number, and
+	 * would be overwritten before it is handed on. */
+	const bool is_low = hand_on >= 0 && hand_on <= STDERR_FILENO;
+	CLEANUP_CLOSE int away = is_low ? fcntl(hand_on, F_DUPFD_CLOEXEC, STDERR_FILENO + 1) : -1;
 	int out[2], err[2], r;
 
 	*said = (struct child_said){ .out = calloc(1, CHUNK), .err = calloc(1, CHUNK) };
 	if (!said->out || !said->err)
 		return err_set(e, -ENOMEM, "out of memory");
+	if (is_low && away < 0)
+		return err_sys(e, -errno, "a descriptor for %s", argv[0]);
 	if (stop && asked < 0)
 		return err_sys(e, asked, "a descriptor for signals");
 	if (pipe2(out, O_CLOEXEC))
@@ -200,7 +206,7 @@ int child_run(char *const argv[], int hand_on, const struct stop *stop, struct c
 		close(out[1]);
 		return err_sys(e, r, "a pipe for %s", argv[0]);
 	}
-	r = run(argv, (int []){ out[0], err[0] }, out[1], err[1], hand_on, asked, said);
+	r = run(argv, (int []){ out[0], err[0] }, out[1], err[1], is_low ? away : hand_on, asked, said);
 	if (r == -EINTR)
 		return err_set(e, r, "stopped by a signal");
 	return r ? err_sys(e, r, "%s", argv[0]) : 0;

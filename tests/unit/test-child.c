@@ -91,6 +91,28 @@ static void test_hands_on(void **state)
 	child_clear(&said);
 }
 
+/* Who was started without a standard input, output or error has what is handed on there. */
+static void test_hands_on_low(void **state)
+{
+	(void)state;
+	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+		int own CLEANUP_CLOSE = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+		int zero CLEANUP_CLOSE = open("/dev/zero", O_RDONLY | O_CLOEXEC);
+		struct err e = ERR_INIT;
+		struct child_said said;
+		char script[80];
+		int r;
+
+		snprintf(script, sizeof(script), "readlink /proc/self/fd/%d", CHILD_FD);
+		assert_true(own >= 0 && zero >= 0 && dup3(zero, fd, O_CLOEXEC) == fd);
+		r = shell(script, fd, &said, &e);
+		assert_int_equal(dup2(own, fd), fd);
+		assert_int_equal(r, 0);
+		assert_string_equal(said.out, "/dev/zero\n");
+		child_clear(&said);
+	}
+}
+
 static void test_no_such(void **state)
 {
 	char *argv[] = { (char []){ "no-such-program" }, NULL };
@@ -158,6 +180,7 @@ int main(void)
 		cmocka_unit_test(test_says),
 		cmocka_unit_test(test_much),
 		cmocka_unit_test(test_hands_on),
+		cmocka_unit_test(test_hands_on_low),
 		cmocka_unit_test(test_no_such),
 		/* Last, for the signal stays. */
 		cmocka_unit_test(test_stops),

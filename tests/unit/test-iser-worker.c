@@ -6,6 +6,7 @@
 #include "iser_setup/worker.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -416,6 +417,29 @@ static void test_holds(void **state)
 	iser_state_close(&s);
 }
 
+/* Whoever was started without a standard input, output or error has its first file there. */
+static void test_holds_low(void **state)
+{
+	(void)state;
+	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+		int own CLEANUP_CLOSE = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+		int held CLEANUP_CLOSE = open(tmp_at("held"), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+		CLEANUP_FREE char *who = NULL;
+		struct worker *w = worker();
+		struct err e;
+		int r;
+
+		assert_true(own >= 0 && held >= 0 && dup3(held, fd, O_CLOEXEC) == fd);
+		worker_hold(w, fd);
+		r = do_it(w, "who", &e);
+		assert_int_equal(dup2(own, fd), fd);
+		assert_int_equal(r, 0);
+		assert_int_equal(read_file(tmp_at("who"), 65536, &who, NULL), 0);
+		assert_non_null(strstr(who, tmp_at("held")));
+		worker_free(w);
+	}
+}
+
 static void say(void *arg, const char *line)
 {
 	(void)arg;
@@ -486,6 +510,7 @@ int main(void)
 		cmocka_unit_test_setup(test_secret, fresh), cmocka_unit_test_setup(test_node, fresh),
 		cmocka_unit_test_setup(test_missing, fresh), cmocka_unit_test_setup(test_signals, fresh),
 		cmocka_unit_test_setup(test_we_die, fresh), cmocka_unit_test_setup(test_holds, fresh),
+		cmocka_unit_test_setup(test_holds_low, fresh),
 		cmocka_unit_test_setup(test_may_come, fresh),
 	};
 

@@ -12,7 +12,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define SETTLE_SECONDS 10
 #define LATE_MS 5000 /* that a login which nobody waits for any more may take */
 #define LATE_POLL_US 100000
 
@@ -246,7 +245,7 @@ static void undo_stripe(struct attach *a)
 void attach_undo(struct attach *a)
 {
 	/* udev looks into what is new, and would be taken for its user. */
-	run_settle(NULL, SETTLE_SECONDS);
+	run_settle(NULL, RUN_SETTLE_SECONDS);
 	undo_stripe(a);
 	for (size_t i = a->list.n; a->new && i-- > 0;)
 		if (a->new[i])

@@ -34,6 +34,17 @@ void maker_note_dropped(struct maker *m, const char *kind, const char *name,
 			const struct iser_attribute *old, size_t n_old,
 			const struct iser_attribute *now, size_t n_now);
 
+/* Attributes of a target or a back store. whose: the request that sets one, without which and to
+ * what; its reference is taken. dir: where it is in configfs; NULL: it is new. */
+
+/* Sets those that are not so by now; the kind ("target") called name is for people. */
+void maker_set_attributes(struct maker *m, json_t *whose, const char *dir,
+			  const struct iser_attribute *list, size_t n, const char *kind,
+			  const char *name);
+/* What is going to be deleted would get back those that it has by now. */
+void maker_undo_attributes(struct maker *m, json_t *whose, const char *dir,
+			   const struct iser_attribute *list, size_t n);
+
 /* Plans that say what is ours; some are NULL. */
 #define ours_count(m) iser_state_plans((m)->a->state)
 #define ours(m, i) iser_state_plan((m)->a->state, i)

@@ -14,6 +14,8 @@ int run_program(const struct stop *stop, char **out, struct err *e, const char *
 /* The same with all words in a list that ends with NULL. */
 int run_words(const struct stop *stop, char **out, struct err *e, const char *const argv[]);
 
+#define RUN_SETTLE_SECONDS 10 /* for devices that are to go */
+
 /* Waits until udev, where there is one, has dealt with the devices that have come or changed, for
  * so many seconds at most. */
 void run_settle(const struct stop *stop, unsigned seconds);

@@ -86,6 +86,50 @@ void maker_note_dropped(struct maker *m, const char *kind, const char *name,
 				   name, printable(old[i].name), old[i].value);
 }
 
+/* ---- attributes ---- */
+
+static json_t *attribute_request(const json_t *whose, const char *attribute,
+				 unsigned long long value)
+{
+	json_t *r = json_copy((json_t *)(uintptr_t)whose);
+
+	if (r && !json_object_set_new(r, "attribute", json_string(attribute)) &&
+	    !json_object_set_new(r, "value", json_integer((json_int_t)value)))
+		return r;
+	json_decref(r);
+	return NULL;
+}
+
+void maker_set_attributes(struct maker *m, json_t *whose, const char *dir,
+			  const struct iser_attribute *list, size_t n, const char *kind,
+			  const char *name)
+{
+	for (size_t i = 0; i < n; i++) {
+		const struct iser_attribute *a = &list[i];
+		unsigned long long now;
+		bool known = dir && !m->a->look->attribute(dir, a->name, &now);
+
+		if (!known || now != a->value)
+			maker_add(m, attribute_request(whose, a->name, a->value),
+				  known ? attribute_request(whose, a->name, now) : NULL,
+				  "set %s of the %s %s to %llu", printable(a->name), kind, name,
+				  a->value);
+	}
+	json_decref(whose);
+}
+
+void maker_undo_attributes(struct maker *m, json_t *whose, const char *dir,
+			   const struct iser_attribute *list, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		unsigned long long now;
+
+		if (!m->a->look->attribute(dir, list[i].name, &now))
+			maker_undo(m, attribute_request(whose, list[i].name, now));
+	}
+	json_decref(whose);
+}
+
 /* ---- the fabric ---- */
 
 static bool same_ids(const char *a, const char *b)

@@ -355,12 +355,10 @@ bool store_ends(const struct maker *m, const char *plugin, const char *name)
 
 /* ---- away ---- */
 
-static json_t *attribute_request(const char *plugin, const char *name, const char *attribute,
-				 unsigned long long value)
+static json_t *attributes_of(const char *plugin, const char *name)
 {
-	return json_pack("{s:s, s:s, s:s, s:s, s:I}", "do", "set-store-attribute", "plugin",
-			 plugin, "name", name, "attribute", attribute, "value",
-			 (json_int_t)value);
+	return json_pack("{s:s, s:s, s:s}", "do", "set-store-attribute", "plugin", plugin, "name",
+			 name);
 }
 
 static json_t *create_request(const char *plugin, const char *name, const char *path,
@@ -402,13 +400,8 @@ static void take(struct maker *m, const struct iser_store *s, const struct lio_s
 	if (!there)
 		return;
 	check_users(m, there);
-	for (size_t i = 0; i < s->n_attributes; i++) {
-		unsigned long long value;
-
-		if (!m->a->look->attribute(there->dir, s->attributes[i].name, &value))
-			maker_undo(m, attribute_request(there->plugin, there->name,
-							s->attributes[i].name, value));
-	}
+	maker_undo_attributes(m, attributes_of(there->plugin, there->name), there->dir,
+			      s->attributes, s->n_attributes);
 	step = maker_add(m, delete_request(there->plugin, there->name),
 			 there->enabled ? create_request(there->plugin, there->name, there->path,
 							 s->kind == ISER_BLOCK ? 0 :
@@ -462,19 +455,9 @@ static void describe(const struct iser_store *s, char *out, size_t room)
 static void set_attributes(struct maker *m, const struct iser_store *s,
 			   const struct lio_store *there)
 {
-	const char *plugin = iser_store_plugin(s);
-
-	for (size_t i = 0; i < s->n_attributes; i++) {
-		const struct iser_attribute *a = &s->attributes[i];
-		unsigned long long now;
-		bool known = there && !m->a->look->attribute(there->dir, a->name, &now);
-
-		if (!known || now != a->value)
-			maker_add(m, attribute_request(plugin, s->name, a->name, a->value),
-				  known ? attribute_request(plugin, s->name, a->name, now) : NULL,
-				  "set %s of the back store %s to %llu", printable(a->name),
-				  s->name, a->value);
-	}
+	maker_set_attributes(m, attributes_of(iser_store_plugin(s), s->name),
+			     there ? there->dir : NULL, s->attributes, s->n_attributes,
+			     "back store", s->name);
 }
 
 static void make(struct maker *m, const struct iser_store *s, enum fate fate)

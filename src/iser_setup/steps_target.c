@@ -163,12 +163,6 @@ static json_t *enable_request(const char *iqn, bool enabled)
 			 (int)enabled);
 }
 
-static json_t *attribute_request(const char *iqn, const char *attribute, unsigned long long value)
-{
-	return json_pack("{s:s, s:s, s:s, s:I}", "do", "set-target-attribute", "iqn", iqn,
-			 "attribute", attribute, "value", (json_int_t)value);
-}
-
 static json_t *create_lun(const char *iqn, unsigned lun, const char *plugin, const char *store)
 {
 	return json_pack("{s:s, s:s, s:i, s:s, s:s}", "do", "create-lun", "iqn", iqn, "lun",
@@ -210,27 +204,15 @@ static void fixed_of(const struct iser_target *t, struct iser_attribute out[FIXE
 static void set_attributes(struct maker *m, const char *iqn, const struct iser_attribute *list,
 			   size_t n, const struct lio_target *there)
 {
-	for (size_t i = 0; i < n; i++) {
-		unsigned long long now;
-		bool known = there && !m->a->look->attribute(there->dir, list[i].name, &now);
-
-		if (!known || now != list[i].value)
-			maker_add(m, attribute_request(iqn, list[i].name, list[i].value),
-				  known ? attribute_request(iqn, list[i].name, now) : NULL,
-				  "set %s of the target %s to %llu", printable(list[i].name), iqn,
-				  list[i].value);
-	}
+	maker_set_attributes(m, target_request("set-target-attribute", iqn),
+			     there ? there->dir : NULL, list, n, "target", iqn);
 }
 
 static void undo_attributes(struct maker *m, const struct iser_attribute *list, size_t n,
 			    const struct lio_target *there)
 {
-	for (size_t i = 0; i < n; i++) {
-		unsigned long long now;
-
-		if (!m->a->look->attribute(there->dir, list[i].name, &now))
-			maker_undo(m, attribute_request(there->iqn, list[i].name, now));
-	}
+	maker_undo_attributes(m, target_request("set-target-attribute", there->iqn), there->dir,
+			      list, n);
 }
 
 /* ---- away ---- */

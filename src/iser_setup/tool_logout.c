@@ -13,8 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SETTLE_SECONDS 10
-
 struct logout_options {
 	const char *plan, *state;
 	struct tool_list targets;
@@ -272,7 +270,7 @@ static int leave_all(struct leaving *l, struct err *e)
 	int r;
 
 	/* udev has a look into what has just been closed, and would be taken for its user. */
-	run_settle(&l->stop, SETTLE_SECONDS);
+	run_settle(&l->stop, RUN_SETTLE_SECONDS);
 	sessions_clear(&l->there);
 	r = sessions_read(NULL, &l->there, e);
 	if (!r)
@@ -280,7 +278,7 @@ static int leave_all(struct leaving *l, struct err *e)
 	if (!r)
 		r = each_disk(l, stop_above, e);
 	if (!r && l->n_stopped)
-		run_settle(&l->stop, SETTLE_SECONDS);
+		run_settle(&l->stop, RUN_SETTLE_SECONDS);
 	for (size_t i = 0; !r && i < l->n_out; i++)
 		r = leave(l, &l->out[i], e);
 	/* Stripes whose disks were not there any more. */

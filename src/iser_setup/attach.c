@@ -65,10 +65,13 @@ static int check_foreign(const struct login_target *t, const char *path, struct 
 static int drop_stale(const struct attach *a, const struct kept_session *before,
 		      const struct kept_session *now, struct err *e)
 {
+	struct login_target t;
+
 	if (!before || !before->record || (before->transport == now->transport &&
 					   login_same_portal(&before->portal, &now->portal)))
 		return 0;
-	return initiator_forget(before->iqn, &before->portal, before->transport, &a->stop, e);
+	t = kept_target(before);
+	return initiator_forget(&a->place, &t, before->transport, &a->stop, e);
 }
 
 /* Ours is made anew, for the plan or the options may have changed since a run that was killed.
@@ -105,7 +108,8 @@ static int make_record(struct attach *a, const struct login_target *t, struct ke
 static int drop(struct attach *a, const struct kept_session *s, const struct stop *stop,
 		struct err *e)
 {
-	int r = s->record ? initiator_forget(s->iqn, &s->portal, s->transport, stop, e) : 0;
+	const struct login_target t = kept_target(s);
+	int r = s->record ? initiator_forget(&a->place, &t, s->transport, stop, e) : 0;
 
 	if (r)
 		return r;

@@ -116,13 +116,16 @@ int initiator_record(const struct record_place *at, const struct login_target *t
 	return r > 0 ? e->code : r;
 }
 
-int initiator_forget(const char *iqn, const struct login_portal *p, enum login_transport transport,
-		     const struct stop *stop, struct err *e)
+int initiator_forget(const struct record_place *at, const struct login_target *t,
+		     enum login_transport transport, const struct stop *stop, struct err *e)
 {
 	char portal[ISCSI_PORTAL_ROOM];
-	int r = NODE(stop, NULL, e, iqn, login_portal_text(portal, p), login_ifaces[transport],
-		     "-o", "delete");
+	int r;
 
+	/* First, for iscsiadm removes directories that are empty then. */
+	record_drop_halves(at, t, login_ifaces[transport]);
+	r = NODE(stop, NULL, e, t->iqn, login_portal_text(portal, &t->portal),
+		 login_ifaces[transport], "-o", "delete");
 	if (r == ISCSIADM_NOTHING) {
 		*e = (struct err)ERR_INIT;
 		return 0;

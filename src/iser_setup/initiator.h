@@ -33,9 +33,10 @@ int initiator_login(const struct login_target *t, enum login_transport transport
 		    const struct stop *stop, struct err *e);
 int initiator_logout(const char *iqn, const struct login_portal *p, enum login_transport transport,
 		     const struct stop *stop, struct err *e);
-/* One that is not there is no error. */
-int initiator_forget(const char *iqn, const struct login_portal *p, enum login_transport transport,
-		     const struct stop *stop, struct err *e);
+/* The record of it, and what initiator_record has left that was killed. One that is not there is no
+ * error. */
+int initiator_forget(const struct record_place *at, const struct login_target *t,
+		     enum login_transport transport, const struct stop *stop, struct err *e);
 
 /* Pure: what a login that ended with this status of iscsiadm's means, before its own words. */
 int initiator_explain(int status, const struct login_target *t, enum login_transport transport,

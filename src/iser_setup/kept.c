@@ -24,6 +24,14 @@ struct kept_session *kept_find(const struct kept *k, const char *iqn)
 	return NULL;
 }
 
+struct login_target kept_target(const struct kept_session *s)
+{
+	struct login_target t = { .portal = s->portal, .tag = s->tag };
+
+	strcpy(t.iqn, s->iqn);
+	return t;
+}
+
 int kept_add(struct kept *k, const struct kept_session *s)
 {
 	struct kept_session *at = kept_find(k, s->iqn);

@@ -39,6 +39,8 @@ int kept_write(const struct kept *k, struct err *e);
 char *kept_text(const struct kept *k);
 int kept_parse(struct kept *k, const char *name, const char *text, struct err *e);
 
+/* As what its record is for. */
+struct login_target kept_target(const struct kept_session *s);
 struct kept_session *kept_find(const struct kept *k, const char *iqn);
 /* -ENOMEM, or 0; one that is there is replaced. */
 int kept_add(struct kept *k, const struct kept_session *s);

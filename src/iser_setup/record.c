@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -130,16 +131,22 @@ void record_place_find(struct record_place *at, const char *root)
 	snprintf(at->lock_dir, sizeof(at->lock_dir), "%s/run/lock/iscsi", root);
 }
 
-int record_file(const struct record_place *at, const struct login_target *t, const char *iface,
-		char *path, size_t room)
+static int path_of(const struct record_place *at, const struct login_target *t, const char *iface,
+		   char *path, size_t room)
 {
-	struct stat st;
 	int n = snprintf(path, room, "%s/%s/%s,%u,%u/%s", at->nodes, t->iqn, t->portal.address,
 			 t->portal.port, t->tag, iface);
 
-	if (n < 0 || (size_t)n >= room)
-		return -ENAMETOOLONG;
-	return stat(path, &st) ? -errno : 0;
+	return n < 0 || (size_t)n >= room ? -ENAMETOOLONG : 0;
+}
+
+int record_file(const struct record_place *at, const struct login_target *t, const char *iface,
+		char *path, size_t room)
+{
+	int r = path_of(at, t, iface, path, room);
+	struct stat st;
+
+	return r ? r : stat(path, &st) ? -errno : 0;
 }
 
 /* iscsiadm makes both as we do: whoever can link the one to the other has the lock. */
@@ -167,8 +174,7 @@ static int lock(const struct record_place *at, char *held, size_t room, struct e
 	return 0;
 }
 
-/* What a run that was killed has left beside the record, with secrets: iscsiadm would take it for
- * another one. The names are write_file_atomic's. */
+/* iscsiadm would take it for another record. The names are write_file_atomic's. */
 static void drop_halves(const char *path)
 {
 	CLEANUP_FREE char *pattern = NULL;
@@ -183,6 +189,15 @@ static void drop_halves(const char *path)
 	for (size_t i = 0; i < found.gl_pathc; i++)
 		unlink(found.gl_pathv[i]);
 	globfree(&found);
+}
+
+void record_drop_halves(const struct record_place *at, const struct login_target *t,
+			const char *iface)
+{
+	char path[PATH_MAX];
+
+	if (!path_of(at, t, iface, path, sizeof(path)))
+		drop_halves(path);
 }
 
 static int edit_file(const char *path, const struct record_setting *set, size_t n, struct err *e)

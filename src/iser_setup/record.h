@@ -27,6 +27,10 @@ void record_place_find(struct record_place *at, const char *root);
 /* The file of a target at a portal with an interface: 0; -ENOENT: there is none. */
 int record_file(const struct record_place *at, const struct login_target *t, const char *iface,
 		char *path, size_t room);
+/* What a record_set that was killed has left beside it, with secrets, is removed. For who has the
+ * record to himself. */
+void record_drop_halves(const struct record_place *at, const struct login_target *t,
+			const char *iface);
 /* Edits path under open-iscsi's lock; whole or not at all, for root alone to read. 0, or a negative
  * errno with text: -EBUSY: somebody else has held the lock for long. */
 int record_set(const struct record_place *at, const char *path, const struct record_setting *set,

@@ -37,6 +37,7 @@ struct leaving {
 	const struct logout_options *o;
 	struct stop stop;
 	struct kept kept;
+	struct record_place place;
 	struct sessions there;
 	struct kept_session *out;   /* copies of the kept's */
 	size_t n_out;
@@ -252,12 +253,13 @@ static int stop_above(struct leaving *l, const char *disk, struct err *e)
 /* Looked at once more, for those before it have taken their time. */
 static int leave(struct leaving *l, const struct kept_session *s, struct err *e)
 {
+	const struct login_target t = kept_target(s);
 	int r = disks_of(l, s, check_disk, e);
 
 	if (!r && session_of(l, s))
 		r = initiator_logout(s->iqn, &s->portal, s->transport, &l->stop, e);
 	if (!r && s->record)
-		r = initiator_forget(s->iqn, &s->portal, s->transport, &l->stop, e);
+		r = initiator_forget(&l->place, &t, s->transport, &l->stop, e);
 	if (r)
 		return r;
 	kept_drop(&l->kept, s->iqn);
@@ -317,6 +319,7 @@ static int logout(const struct logout_options *o, const struct tool_words *words
 	struct leaving l = { .o = o, .kept = { .lock = -1 } };
 	int r;
 
+	record_place_find(&l.place, "");
 	tool_go_on();
 	stop_begin(&l.stop);
 	r = initiator_there(&l.stop, e);

@@ -122,6 +122,12 @@ static void test_file(void **state)
 	assert_int_equal(mode_of(path), 0600);
 	assert_int_equal(read_file(path, 10000, &text, NULL), 0);
 	assert_non_null(strstr(text, "node.session.auth.password = s e c\n"));
+	/* And without another edit. */
+	put(half, HEAD, 0600);
+	record_drop_halves(&at, &t, "iser");
+	assert_int_equal(access(half, F_OK), -1);
+	assert_int_equal(access(other, F_OK), 0);
+	assert_int_equal(access(path, F_OK), 0);
 	/* The lock is given back, and what it is made of is there. */
 	assert_int_equal(mode_of(tmp_at("run/lock/iscsi/lock")) & 0077, 0);
 	assert_int_equal(access(tmp_at("run/lock/iscsi/lock"), F_OK), 0);

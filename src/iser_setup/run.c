@@ -11,14 +11,31 @@
 #define WORDS_MOST 96 /* mdadm is told of up to TOOL_LIST_MOST devices */
 #define REASON_ROOM 300
 
-static const struct { const char *program, *package; } packages[] = {
-	{ "iscsiadm", "open-iscsi (iscsi-initiator-utils on RHEL)" },
-	{ "iscsid", "open-iscsi (iscsi-initiator-utils on RHEL)" },
-	{ "iscsi-iname", "open-iscsi (iscsi-initiator-utils on RHEL)" },
-	{ "modprobe", "kmod" }, { "mdadm", "mdadm" }, { "mkfs.xfs", "xfsprogs" },
-	{ "pvs", "lvm2" }, { "pvcreate", "lvm2" }, { "vgcreate", "lvm2" }, { "lvcreate", "lvm2" },
-	{ "vgchange", "lvm2" }, { "lvs", "lvm2" }, { "wipefs", "util-linux" },
+/* Who lives on when we are killed. None is ended with us: in its midst mdadm, LVM or mkfs would leave
+ * a half, and iscsiadm open-iscsi's lock. */
+enum holding {
+	HOLDS_NOTHING, /* iscsid stays for ever; the others do no harm beside another login */
+	HOLDS,         /* iscsiadm, too: until it ends iscsid is at what it was told */
+	HOLDS_LVM,     /* the same, and closes what it does not know what it is for */
 };
+
+#define OPEN_ISCSI "open-iscsi (iscsi-initiator-utils on RHEL)"
+
+static const struct program {
+	const char *name, *package;
+	enum holding holding;
+} programs[] = {
+	{ "iscsiadm", OPEN_ISCSI, HOLDS }, { "iscsid", OPEN_ISCSI, HOLDS_NOTHING },
+	{ "iscsi-iname", OPEN_ISCSI, HOLDS_NOTHING }, { "modprobe", "kmod", HOLDS_NOTHING },
+	{ "mdadm", "mdadm", HOLDS }, { "mkfs.xfs", "xfsprogs", HOLDS },
+	{ "wipefs", "util-linux", HOLDS }, { "pvs", "lvm2", HOLDS_NOTHING },
+	{ "lvs", "lvm2", HOLDS_NOTHING }, { "pvcreate", "lvm2", HOLDS_LVM },
+	{ "pvremove", "lvm2", HOLDS_LVM }, { "vgcreate", "lvm2", HOLDS_LVM },
+	{ "vgremove", "lvm2", HOLDS_LVM }, { "vgchange", "lvm2", HOLDS_LVM },
+	{ "lvcreate", "lvm2", HOLDS_LVM },
+};
+
+static int held = -1;
 
 /* Of iscsiadm's own search for systemd, and what only repeats that it failed. */
 static const char *const noise[] = {
@@ -61,13 +78,22 @@ void run_reason(const char *said, char *reason, size_t room)
 	snprintf(reason, room, "%.*s", (int)room - 1, printable(reason));
 }
 
-static int missing(const char *program, struct err *e)
+static const struct program *find(const char *name)
 {
-	for (size_t i = 0; i < sizeof(packages) / sizeof(packages[0]); i++)
-		if (!strcmp(packages[i].program, program))
-			return err_set(e, -ENOENT, "%s is not in PATH: install %s", program,
-				       packages[i].package);
-	return err_set(e, -ENOENT, "%s is not in PATH", program);
+	static const struct program unknown = { .holding = HOLDS_NOTHING };
+
+	for (size_t i = 0; i < sizeof(programs) / sizeof(programs[0]); i++)
+		if (!strcmp(programs[i].name, name))
+			return &programs[i];
+	return &unknown;
+}
+
+static int missing(const char *name, struct err *e)
+{
+	const char *package = find(name)->package;
+
+	return err_set(e, -ENOENT, "%s is not in PATH%s%s", name, package ? ": install " : "",
+		       package ? package : "");
 }
 
 static int failed(const char *program, const struct child_said *said, struct err *e)
@@ -88,10 +114,40 @@ static int failed(const char *program, const struct child_said *said, struct err
 	return said->status;
 }
 
+/* ---- what is held ---- */
+
+void run_hold(int fd)
+{
+	held = fd;
+}
+
+/* lvm(8): a descriptor for reports is not closed. Of what holds it none makes any. */
+static const char lvm_keeps[] = "LVM_REPORT_FD";
+
+static int run_holding(const struct stop *stop, const char *const argv[], struct child_said *said,
+		       struct err *e)
+{
+	const enum holding holding = find(argv[0])->holding;
+	const bool keeps = held >= 0 && holding == HOLDS_LVM;
+	char number[16];
+	int r;
+
+	snprintf(number, sizeof(number), "%d", CHILD_FD);
+	if (keeps)
+		setenv(lvm_keeps, number, 1);
+	r = child_run((char *const *)(uintptr_t)argv, holding == HOLDS_NOTHING ? -1 : held, stop,
+		      said, e);
+	if (keeps)
+		unsetenv(lvm_keeps);
+	return r;
+}
+
+/* ---- a run ---- */
+
 int run_words(const struct stop *stop, char **out, struct err *e, const char *const argv[])
 {
 	struct child_said said = { 0 };
-	int r = child_run((char *const *)(uintptr_t)argv, -1, stop, &said, e);
+	int r = run_holding(stop, argv, &said, e);
 
 	if (r == -ENOENT)
 		missing(argv[0], e);

@@ -14,6 +14,11 @@ int run_program(const struct stop *stop, char **out, struct err *e, const char *
 /* The same with all words in a list that ends with NULL. */
 int run_words(const struct stop *stop, char **out, struct err *e, const char *const argv[]);
 
+/* fd, a descriptor that stays the caller's, is open as long as a program lives that is started from
+ * now on and changes disks, sessions or records: when we are killed it goes on, and what fd locks
+ * stays locked until it ends. -1: none is. To be called before there are threads. */
+void run_hold(int fd);
+
 #define RUN_SETTLE_SECONDS 10 /* for devices that are to go */
 
 /* Waits until udev, where there is one, has dealt with the devices that have come or changed, for

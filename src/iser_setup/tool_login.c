@@ -3,6 +3,7 @@
 #include "iser_setup/attach.h"
 #include "iser_setup/names.h"
 #include "iser_setup/prepare.h"
+#include "iser_setup/run.h"
 #include "iser_setup/tool.h"
 
 #include <errno.h>
@@ -217,6 +218,7 @@ static int prepare(struct attach *a, struct source *s, const struct topo *t, str
 	if (!initiator)
 		return e->code;
 	r = kept_open(&a->kept, a->o->state, &(struct lock_wait){ a->o->lock_wait, &a->stop }, e);
+	run_hold(a->kept.lock);
 	if (!r)
 		r = choose(a, s, initiator, e);
 	if (!r && a->o->with == LOGIN_ISER)
@@ -270,6 +272,7 @@ static enum tool_status login(const struct login_options *o, const struct tool_w
 	if (r)
 		log_error("%s", e->code ? e->text : "the output cannot be written");
 	stop_end(&a.stop);
+	run_hold(-1);
 	kept_close(&a.kept);
 	login_list_clear(&a.list);
 	free(a.new);

@@ -325,6 +325,7 @@ static int logout(const struct logout_options *o, const struct tool_words *words
 	r = initiator_there(&l.stop, e);
 	if (!r)
 		r = kept_open(&l.kept, o->state, &(struct lock_wait){ o->lock_wait, &l.stop }, e);
+	run_hold(l.kept.lock);
 	if (!r)
 		r = sessions_read(NULL, &l.there, e);
 	if (!r)
@@ -339,6 +340,7 @@ static int logout(const struct logout_options *o, const struct tool_words *words
 	if (r)
 		log_error("%s", e->code ? e->text : "the output cannot be written");
 	stop_end(&l.stop);
+	run_hold(-1);
 	kept_close(&l.kept);
 	sessions_clear(&l.there);
 	free(l.out);

@@ -115,6 +115,51 @@ if flock -n 7; then
 	wait $holder
 fi
 exec 7>&-
+
+# ---- killed ----
+
+# What it has begun goes on, and no other begins beside that; a daemon that it had to start is no
+# part of it.
+cat >"$tmp/bin/iscsiadm" <<END
+#!/bin/sh
+case \$* in *delete*) ;; *) exit 0 ;; esac
+echo \$\$ >"$tmp/deleting"
+while [ ! -e "$tmp/go-on" ]; do sleep 0.1; done
+END
+cat >"$tmp/bin/iscsid" <<END
+#!/bin/sh
+/usr/bin/python3 - <<'PY' >"$tmp/daemon" 2>&1 &
+import socket, time
+s = socket.socket(socket.AF_UNIX)
+s.bind("\0ISCSIADM_ABSTRACT_NAMESPACE")
+s.listen()
+time.sleep(600)
+PY
+echo \$! >"$tmp/daemon.pid"
+END
+ln -s iscsid "$tmp/bin/systemctl"
+chmod +x "$tmp/bin/iscsid"
+mkdir "$tmp/sys"
+export RFTP_SYSFS=$tmp/sys
+cat >"$tmp/state/initiator/login.json" <<'END'
+{ "rftp-iser-login": 1, "stripes": [], "sessions": [ { "target": "iqn.2026-01.org.test:a",
+  "address": "192.0.2.1", "port": 3260, "tag": 1, "transport": "tcp", "record": true } ] }
+END
+free_again() { flock -n "$tmp/state/initiator/login.lock" true; }
+rftp-iser logout --all >"$tmp/killed" 2>&1 &
+killed=$!
+check "a logout is at work" patience 10 test -s "$tmp/deleting"
+[ ! -s "$tmp/daemon.pid" ] || others+=("$(cat "$tmp/daemon.pid")")
+kill -KILL "$killed"
+wait "$killed" 2>/dev/null
+logout --all
+check "killed, it leaves the lock to what it has begun" one_line 1 'is at work'
+: >"$tmp/go-on"
+check "until that has ended" patience 10 free_again
+logout --all
+check "and then it is done again" test "$status $(cat "$tmp/out")" = "0 logged out of iqn.2026-01.org.test:a"
+unset RFTP_SYSFS
+
 if is_root; then
 	chmod 700 "$tmp"
 	ran_as=("${as_other[@]}")

@@ -2,6 +2,7 @@
 /* Sessions and their disks by sysfs, their settings, who has them, and stripes of them. */
 #include "iser_setup/attach.h"
 #include "iser_setup/holders.h"
+#include "iser_setup/run.h"
 #include "iser_setup/sessions.h"
 #include "iser_setup/stripe.h"
 #include "iser_setup/tune.h"
@@ -519,6 +520,52 @@ static void test_made_and_not_known(void **state)
 	path_back();
 }
 
+static bool is_held(const char *name)
+{
+	static const char body[] = "exec 3>&1; readlink /proc/$$/fd/* >$0.fds 2>/dev/null; "
+				   "echo \"$LVM_REPORT_FD\"";
+	CLEANUP_FREE char *fds = NULL, *out = NULL;
+	struct err e = ERR_INIT;
+	char path[9000];
+	bool held, told;
+
+	script(name, body);
+	assert_int_equal(run_program(NULL, &out, &e, name, NULL), 0);
+	snprintf(path, sizeof(path), "%s/bin/%s.fds", tmp_dir, name);
+	assert_int_equal(read_file(path, 10000, &fds, NULL), 0);
+	held = strstr(fds, tmp_at("the-lock"));
+	told = !strcmp(out, "9\n");
+	/* LVM would close it, and what reports would do so there. */
+	assert_int_equal(told, held && (*name == 'v' || *name == 'p' || *name == 'l'));
+	return held;
+}
+
+/* What changes something has the lock as long as it lives; what stays, or only looks, has not. */
+static void test_lock_held(void **state)
+{
+	static const char *const changes[] = {
+		"iscsiadm", "mdadm", "mkfs.xfs", "wipefs", "pvcreate", "pvremove", "vgcreate",
+		"vgremove", "vgchange", "lvcreate",
+	};
+	static const char *const stays[] = { "iscsid", "systemctl", "modprobe", "pvs", "lvs" };
+	CLEANUP_CLOSE int fd = open(tmp_at("the-lock"), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+
+	(void)state;
+	assert_true(fd >= 0);
+	only_ours();
+	assert_false(is_held("mdadm"));
+	run_hold(fd);
+	for (size_t i = 0; i < sizeof(changes) / sizeof(changes[0]); i++)
+		if (!is_held(changes[i]))
+			fail_msg("%s is without the lock", changes[i]);
+	for (size_t i = 0; i < sizeof(stays) / sizeof(stays[0]); i++)
+		if (is_held(stays[i]))
+			fail_msg("%s has the lock", stays[i]);
+	run_hold(-1);
+	assert_false(is_held("mdadm"));
+	path_back();
+}
+
 static void test_signatures(void **state)
 {
 	char out[16], name[STRIPE_NAME_ROOM];
@@ -555,6 +602,7 @@ int main(void)
 		cmocka_unit_test(test_unforced),
 		cmocka_unit_test(test_stopped),
 		cmocka_unit_test(test_made_and_not_known),
+		cmocka_unit_test(test_lock_held),
 		cmocka_unit_test(test_signatures),
 	};
 

@@ -111,30 +111,60 @@ static int check_members(const struct attach *a, bool *wipe, struct err *e)
 	return attach_same(a, e);
 }
 
+/* Known before it is there, and on which disks. */
+static int note(struct attach *a, const char *name, struct kept_half *new, struct err *e)
+{
+	int r;
+
+	new->stripe.kind = a->o->kind;
+	stripe_name(name, new->stripe.name);
+	r = stripe_draw(new->stripe.kind, new->stripe.id, e);
+	for (size_t i = 0; i < a->n_disks; i++, new->n++) {
+		strcpy(new->disks[i].iqn, a->disks[i].target->iqn);
+		new->disks[i].lun = a->disks[i].lun;
+	}
+	if (!r && kept_add_half(&a->kept, new))
+		r = err_set(e, -ENOMEM, "out of memory");
+	return r ? r : kept_write(&a->kept, e);
+}
+
+/* What could not be taken back stays known. */
+static void forget(struct attach *a, const struct stripe_disks *d, const struct kept_half *new)
+{
+	struct stripe s = new->stripe;
+	struct err also = ERR_INIT;
+
+	if (stripe_left(&s, d, NULL, &also) == STRIPE_GONE) {
+		kept_drop_half(&a->kept, new->stripe.id);
+		kept_write(&a->kept, &also);
+	}
+	if (also.code)
+		log_warn("%s", also.text);
+}
+
 static int make_stripe(struct attach *a, const struct stripe_disks *d, const char *name,
 		       struct err *e)
 {
-	struct stripe new = { .kind = a->o->kind };
+	struct kept_half new = { .n = 0 };
 	bool wipe;
 	int r = check_members(a, &wipe, e);
 
 	if (r)
 		return r;
-	stripe_name(name, new.name);
 	if (wipe)
 		r = stripe_wipe(d, &a->stop, e);
-	/* Known before it is there, by its name alone. */
-	if (!r && kept_add_stripe(&a->kept, &new))
-		r = err_set(e, -ENOMEM, "out of memory");
 	if (!r)
-		r = kept_write(&a->kept, e);
-	if (!r)
-		r = stripe_make(&new, d, a->o->chunk, &a->stop, a->device, a->stripe.id, e);
-	kept_drop_stripe(&a->kept, &new);
+		r = note(a, name, &new, e);
 	if (r)
 		return r;
-	a->stripe.kind = new.kind;
-	memcpy(a->stripe.name, new.name, sizeof(new.name));
+	r = stripe_make(&new.stripe, d, a->o->chunk, &a->stop, a->device, a->stripe.id, e);
+	if (r) {
+		forget(a, d, &new);
+		return r;
+	}
+	kept_drop_half(&a->kept, new.stripe.id);
+	a->stripe.kind = new.stripe.kind;
+	memcpy(a->stripe.name, new.stripe.name, sizeof(new.stripe.name));
 	a->stripe_new = a->stripe_started = true;
 	return 0;
 }

@@ -81,6 +81,25 @@ void kept_drop_stripe(struct kept *k, const struct stripe *s)
 		*at = k->stripes[--k->n_stripes];
 }
 
+int kept_add_half(struct kept *k, const struct kept_half *h)
+{
+	struct kept_half *at = iser_plan_add(k->halves, k->n_halves);
+
+	if (!at)
+		return -ENOMEM;
+	*at = *h;
+	return 0;
+}
+
+void kept_drop_half(struct kept *k, const char *id)
+{
+	for (size_t i = 0; i < k->n_halves; i++)
+		if (!strcmp(k->halves[i].stripe.id, id)) {
+			k->halves[i] = k->halves[--k->n_halves];
+			return;
+		}
+}
+
 /* ---- out ---- */
 
 static json_t *session_json(const struct kept_session *s)
@@ -90,23 +109,41 @@ static json_t *session_json(const struct kept_session *s)
 			 "transport", login_transports[s->transport], "record", s->record);
 }
 
+static json_t *stripe_json(const struct stripe *s)
+{
+	return json_pack("{s:s, s:s, s:s}", "kind", stripe_kinds[s->kind], "name", s->name, "id",
+			 s->id);
+}
+
+static json_t *half_json(const struct kept_half *h)
+{
+	json_t *disks = json_array(), *half = stripe_json(&h->stripe);
+	bool well = true;
+
+	for (unsigned i = 0; i < h->n; i++)
+		well &= !json_array_append_new(disks, json_pack("{s:s, s:i}", "target",
+					       h->disks[i].iqn, "lun", (int)h->disks[i].lun));
+	well &= !json_object_set_new(half, "disks", disks);
+	if (well)
+		return half;
+	json_decref(half);
+	return NULL;
+}
+
 char *kept_text(const struct kept *k)
 {
-	json_t *sessions = json_array(), *stripes = json_array(), *all;
+	json_t *sessions = json_array(), *stripes = json_array(), *halves = json_array(), *all;
 	bool well = true;
 	char *text;
 
 	for (size_t i = 0; i < k->n_sessions; i++)
 		well &= !json_array_append_new(sessions, session_json(&k->sessions[i]));
-	for (size_t i = 0; i < k->n_stripes; i++) {
-		const struct stripe *s = &k->stripes[i];
-
-		well &= !json_array_append_new(stripes,
-			json_pack("{s:s, s:s, s:s}", "kind", stripe_kinds[s->kind], "name",
-				  s->name, "id", s->id));
-	}
-	all = json_pack("{s:i, s:o, s:o}", FORMAT_KEY, FORMAT_VERSION, "sessions", sessions,
-			"stripes", stripes);
+	for (size_t i = 0; i < k->n_stripes; i++)
+		well &= !json_array_append_new(stripes, stripe_json(&k->stripes[i]));
+	for (size_t i = 0; i < k->n_halves; i++)
+		well &= !json_array_append_new(halves, half_json(&k->halves[i]));
+	all = json_pack("{s:i, s:o, s:o, s:o}", FORMAT_KEY, FORMAT_VERSION, "sessions", sessions,
+			"stripes", stripes, "halves", halves);
 	text = all && well ? json_dumps(all, JSON_INDENT(2)) : NULL;
 	json_decref(all);
 	return text;
@@ -148,33 +185,65 @@ static bool take_session(struct kept *k, json_t *item)
 	return s.transport < LOGIN_TRANSPORTS && !kept_add(k, &s);
 }
 
-static bool take_stripe(struct kept *k, json_t *item)
+static bool read_stripe(struct stripe *s, json_t *item)
 {
 	const char *kind, *name, *id;
-	struct stripe s = { .kind = STRIPE_MD };
 
+	*s = (struct stripe){ .kind = STRIPE_MD };
 	if (json_unpack(item, "{s:s, s:s, s:s}", "kind", &kind, "name", &name, "id", &id) ||
-	    !is_word(name, sizeof(s.name)) || strlen(id) >= sizeof(s.id))
+	    !is_word(name, sizeof(s->name)) || strlen(id) >= sizeof(s->id))
 		return false;
-	strcpy(s.name, name);
-	strcpy(s.id, id);
-	while (s.kind < STRIPE_KINDS && strcmp(kind, stripe_kinds[s.kind]))
-		s.kind++;
-	return s.kind < STRIPE_KINDS && !kept_add_stripe(k, &s);
+	strcpy(s->name, name);
+	strcpy(s->id, id);
+	while (s->kind < STRIPE_KINDS && strcmp(kind, stripe_kinds[s->kind]))
+		s->kind++;
+	return s->kind < STRIPE_KINDS;
+}
+
+static bool take_stripe(struct kept *k, json_t *item)
+{
+	struct stripe s;
+
+	return read_stripe(&s, item) && !kept_add_stripe(k, &s);
+}
+
+static bool take_half(struct kept *k, json_t *item)
+{
+	struct kept_half h = { .n = 0 };
+	json_t *disks = json_object_get(item, "disks"), *disk;
+	size_t i;
+
+	if (!read_stripe(&h.stripe, item) || !is_word(h.stripe.id, sizeof(h.stripe.id)) ||
+	    json_array_size(disks) < 2 || json_array_size(disks) > STRIPE_MEMBERS_MOST)
+		return false;
+	json_array_foreach(disks, i, disk) {
+		struct kept_disk *d = &h.disks[h.n++];
+		const char *iqn;
+		int lun;
+
+		if (json_unpack(disk, "{s:s, s:i}", "target", &iqn, "lun", &lun) ||
+		    !is_word(iqn, sizeof(d->iqn)) || lun < 0)
+			return false;
+		strcpy(d->iqn, iqn);
+		d->lun = (unsigned)lun;
+	}
+	return !kept_add_half(k, &h);
 }
 
 static int take_all(struct kept *k, const char *name, json_t *all, struct err *e)
 {
-	json_t *sessions, *stripes, *item;
+	json_t *sessions, *stripes, *halves = NULL, *item;
 	int version;
 	size_t i;
 
-	if (json_unpack(all, "{s:i, s:o, s:o}", FORMAT_KEY, &version, "sessions", &sessions,
-			"stripes", &stripes))
+	/* Halves came later. */
+	if (json_unpack(all, "{s:i, s:o, s:o, s?o}", FORMAT_KEY, &version, "sessions", &sessions,
+			"stripes", &stripes, "halves", &halves))
 		return damaged(name, "it is none of rftp-iser login's", e);
 	if (version != FORMAT_VERSION)
 		return damaged(name, "its format is another", e);
-	if (!json_is_array(sessions) || !json_is_array(stripes))
+	if (!json_is_array(sessions) || !json_is_array(stripes) ||
+	    (halves && !json_is_array(halves)))
 		return damaged(name, "it has no lists", e);
 	json_array_foreach(sessions, i, item)
 		if (!take_session(k, item))
@@ -182,6 +251,9 @@ static int take_all(struct kept *k, const char *name, json_t *all, struct err *e
 	json_array_foreach(stripes, i, item)
 		if (!take_stripe(k, item))
 			return damaged(name, "a stripe in it", e);
+	json_array_foreach(halves, i, item)
+		if (!take_half(k, item))
+			return damaged(name, "a stripe that was being made in it", e);
 	return 0;
 }
 
@@ -250,6 +322,7 @@ void kept_close(struct kept *k)
 	free(k->dir);
 	free(k->sessions);
 	free(k->stripes);
+	free(k->halves);
 	*k = (struct kept){ .lock = -1 };
 }
 

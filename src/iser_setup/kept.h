@@ -16,6 +16,16 @@ struct kept_session {
 	bool record;                 /* the record is login's own, too */
 };
 
+/* A stripe that is being made, or was when login was killed. */
+struct kept_half {
+	struct stripe stripe;        /* its id is what was drawn */
+	struct kept_disk {
+		char iqn[ISCSI_NAME_ROOM];
+		unsigned lun;
+	} disks[STRIPE_MEMBERS_MOST]; /* that it is to be of, in its order */
+	unsigned n;
+};
+
 struct kept {
 	char *dir;
 	int lock;                    /* a descriptor; -1 */
@@ -23,6 +33,8 @@ struct kept {
 	size_t n_sessions;
 	struct stripe *stripes;
 	size_t n_stripes;
+	struct kept_half *halves;
+	size_t n_halves;
 };
 
 /* dir: NULL for RFTP_ISER_STATE of the environment or else ISER_STATE_DIR; made when it is not
@@ -49,5 +61,8 @@ void kept_drop(struct kept *k, const char *iqn);
 struct stripe *kept_stripe(const struct kept *k, const struct stripe *like);
 int kept_add_stripe(struct kept *k, const struct stripe *s);
 void kept_drop_stripe(struct kept *k, const struct stripe *s);
+int kept_add_half(struct kept *k, const struct kept_half *h);
+/* By the id that was drawn. */
+void kept_drop_half(struct kept *k, const char *id);
 
 #endif

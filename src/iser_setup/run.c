@@ -11,8 +11,8 @@
 #define WORDS_MOST 96 /* mdadm is told of up to TOOL_LIST_MOST devices */
 #define REASON_ROOM 300
 
-/* Who lives on when we are killed. None is ended with us: in its midst mdadm, LVM or mkfs would leave
- * a half, and iscsiadm open-iscsi's lock. */
+/* Who lives on when we are killed. None is ended with us: in its midst mdadm, LVM or mkfs would
+ * leave a half, and iscsiadm open-iscsi's lock. */
 enum holding {
 	HOLDS_NOTHING, /* iscsid stays for ever; the others do no harm beside another login */
 	HOLDS,         /* iscsiadm, too: until it ends iscsid is at what it was told */

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/random.h>
 
 #define NUMBER_ROOM 24
 
@@ -111,6 +112,33 @@ int stripe_whole(enum stripe_kind kind, const struct stripe_member *m, unsigned 
 const char *stripe_name(const char *plan, char out[STRIPE_NAME_ROOM])
 {
 	snprintf(out, STRIPE_NAME_ROOM, "rftp-%.64s", plan ? plan : "iser");
+	return out;
+}
+
+/* ---- ids ---- */
+
+int stripe_draw(enum stripe_kind kind, char id[STRIPE_ID_ROOM], struct err *e)
+{
+	/* Divided as each writes them; the rest of LVM's tells volumes apart. */
+	static const char *const forms[STRIPE_KINDS] = {
+		[STRIPE_MD] = "xxxxxxxx:xxxxxxxx:xxxxxxxx:xxxxxxxx",
+		[STRIPE_LVM] = "xxxxxx-xxxx-xxxx-xxxx-xxxx-xxxx",
+	};
+	static const char digits[] = "0123456789abcdef";
+	unsigned char drawn[STRIPE_ID_ROOM];
+	const char *form = forms[kind];
+
+	if (getrandom(drawn, sizeof(drawn), 0) != (ssize_t)sizeof(drawn))
+		return err_sys(e, -errno, "random numbers");
+	for (; *form; form++, id++)
+		*id = *form == 'x' ? digits[drawn[strlen(form)] & 15] : *form;
+	*id = '\0';
+	return 0;
+}
+
+const char *stripe_volume_id(const char *id, unsigned nth, char out[STRIPE_ID_ROOM])
+{
+	snprintf(out, STRIPE_ID_ROOM, "%.48s-%06u", id, nth % 1000000);
 	return out;
 }
 

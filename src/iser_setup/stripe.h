@@ -24,7 +24,7 @@ extern const char *const stripe_kinds[STRIPE_KINDS]; /* "none", "md", "lvm" */
 struct stripe {
 	enum stripe_kind kind;
 	char name[STRIPE_NAME_ROOM];   /* md's, or the volume group's */
-	char id[STRIPE_ID_ROOM];       /* its UUID, "" when it is not known */
+	char id[STRIPE_ID_ROOM];       /* its UUID; before it is made, what was drawn for it */
 };
 
 struct stripe_disks {
@@ -50,6 +50,13 @@ int stripe_whole(enum stripe_kind kind, const struct stripe_member *m, unsigned 
 /* NAME of the text "/dev/md/NAME" is: a plan's name, or "iser", after "rftp-". out. */
 const char *stripe_name(const char *plan, char out[STRIPE_NAME_ROOM]);
 
+/* An id for one that is going to be made, by which what there is of it will be known: md's UUID, or
+ * what the UUIDs of LVM's physical volumes begin with, for LVM draws a group's by itself. 0, or a
+ * negative errno with text. */
+int stripe_draw(enum stripe_kind kind, char id[STRIPE_ID_ROOM], struct err *e);
+/* The UUID of the nth physical volume, out. */
+const char *stripe_volume_id(const char *id, unsigned nth, char out[STRIPE_ID_ROOM]);
+
 /* The types of what wipefs prints ("xfs\nlinux_raid_member\n"), in a line; "" when it prints
  * none. */
 void stripe_signatures(const char *printed, char *out, size_t room);
@@ -65,11 +72,27 @@ int stripe_find(enum stripe_kind kind, const struct stripe_disks *d, const struc
 		struct stripe *s, char device[STRIPE_DEVICE_ROOM], bool *started, struct err *e);
 /* Takes all signatures off the disks. */
 int stripe_wipe(const struct stripe_disks *d, const struct stop *stop, struct err *e);
-/* Makes one of name out of the disks, unless mdadm or LVM finds something on them. device is where
- * it is. On failure nothing of it is left. */
+/* Makes one of the name and the id that was drawn out of the disks, unless mdadm or LVM finds
+ * something on them. device is where it is, id its own. On failure nothing of it is left. */
 int stripe_make(const struct stripe *s, const struct stripe_disks *d, uint64_t chunk,
 		const struct stop *stop, char device[STRIPE_DEVICE_ROOM], char id[STRIPE_ID_ROOM],
 		struct err *e);
+
+/* What a run that was killed has left of s, of the name and the id that was drawn. */
+enum stripe_left {
+	STRIPE_GONE,           /* nothing that is its */
+	STRIPE_HALF,           /* something, and nobody can have put data on it yet */
+	STRIPE_WHOLE,          /* it was made */
+	STRIPE_UNTOLD,         /* not all of its disks are there to tell */
+};
+
+/* d: its disks in their order; NULL: one is not there. WHOLE: s->id is its own from now on. Negative
+ * errno with text. */
+int stripe_left(struct stripe *s, const struct stripe_disks *d, const struct stop *stop,
+		struct err *e);
+/* Takes off the disks what is HALF. 0, or a negative errno with text. */
+int stripe_take_down(const struct stripe *s, const struct stripe_disks *d, struct err *e);
+
 /* Takes it away from the kernel; what is on the disks stays. device: where it is. */
 int stripe_stop(const struct stripe *s, const char *device, const struct stop *stop,
 		struct err *e);

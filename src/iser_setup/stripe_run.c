@@ -15,7 +15,7 @@
 #define VOLUME "data" /* the logical volume, in a group of our name */
 #define WORDS_MOST (STRIPE_MEMBERS_MOST + 20)
 
-/* A command with all disks as its last words. */
+/* A command with all disks as its last words; all are there. */
 static int run_disks(const struct stop *stop, const char *const *words, unsigned n,
 		     const struct stripe_disks *d, struct err *e)
 {
@@ -160,7 +160,7 @@ static int md_start(const struct stripe *s, const struct stripe_disks *d, const 
 }
 
 /* Whatever of it there is: a signal may have ended mdadm in its midst, and must not end this. Only
- * what says by its name that it is the one, for others may have been quicker. */
+ * what says by its id that it is the one, for others may have been quicker. */
 static void md_unmake(const struct stripe *s, const struct stripe_disks *d)
 {
 	struct err ignored = ERR_INIT;
@@ -169,7 +169,7 @@ static void md_unmake(const struct stripe *s, const struct stripe_disks *d)
 		struct stripe_member m = { 0 };
 		char kernel[DISK_ROOM], path[DISK_ROOM + 8];
 
-		if (ask_md(d->path[i], NULL, &m, &ignored) || !m.kind || strcmp(m.name, s->name))
+		if (!d->path[i] || ask_md(d->path[i], NULL, &m, &ignored) || !m.kind || strcmp(m.id, s->id))
 			continue;
 		md_holding(d->path[i], kernel);
 		snprintf(path, sizeof(path), "/dev/%s", kernel);
@@ -183,15 +183,17 @@ static int md_make(const struct stripe *s, const struct stripe_disks *d, uint64_
 		   const struct stop *stop, char device[STRIPE_DEVICE_ROOM], struct err *e)
 {
 	char path[STRIPE_DEVICE_ROOM], name[STRIPE_NAME_ROOM + 8], number[40], size[40];
+	char uuid[STRIPE_ID_ROOM + 8];
 
 	snprintf(path, sizeof(path), "/dev/md/%s", s->name);
 	snprintf(name, sizeof(name), "--name=%s", s->name);
 	snprintf(number, sizeof(number), "--raid-devices=%u", d->n);
 	snprintf(size, sizeof(size), "--chunk=%llu", (unsigned long long)(chunk >> 10));
+	snprintf(uuid, sizeof(uuid), "--uuid=%s", s->id);
 	/* It is the disks' owner's, whichever host logs in to them. When mdadm would ask whether to
 	 * write over something, it hears no. */
 	if (!RUN_DISKS(stop, d, e, "mdadm", "--create", path, "--metadata=1.2", "--level=0",
-		       "--homehost=any", name, number, size) &&
+		       "--homehost=any", name, uuid, number, size) &&
 	    !md_device(s->name, d->path[0], device, e))
 		return 0;
 	md_unmake(s, d);
@@ -240,6 +242,68 @@ static int lvm_start(const struct stripe *s, const struct stop *stop,
 	return r ? err_prefix(e, "the volume group %s", printable(s->name)) : 0;
 }
 
+/* A physical volume. */
+struct volume {
+	char id[STRIPE_ID_ROOM];
+	struct stripe_member group;    /* name and id are "" without one */
+	bool filled;                   /* the group has logical volumes */
+};
+
+/* All is "" when the disk is none. */
+static int ask_volume(const char *path, const struct stop *stop, struct volume *v, struct err *e)
+{
+	CLEANUP_FREE char *out = NULL;
+	char *at, *field[4] = { NULL };
+	/* Its status is 5 for a disk that is none of LVM's, and for much else. */
+	int r = run_program(stop, &out, e, "pvs", "--noheadings", "--separator", "|", "-o",
+			    "pv_uuid,vg_name,vg_uuid,lv_count", path, NULL);
+
+	*v = (struct volume){ .filled = false };
+	if (r)
+		return r < 0 ? r : check_none(path, "LVM2_member", stop, e);
+	at = out + strspn(out, " \t\n");
+	at[strcspn(at, " \t\n")] = '\0';
+	for (unsigned i = 0; i < 4; i++)
+		field[i] = strsep(&at, "|");
+	if (!field[3] || at)
+		return err_set(e, -EBADMSG, "pvs tells of %s what is not understood", path);
+	snprintf(v->id, sizeof(v->id), "%s", field[0]);
+	snprintf(v->group.name, sizeof(v->group.name), "%s", field[1]);
+	snprintf(v->group.id, sizeof(v->group.id), "%s", field[2]);
+	v->filled = *field[3] && strcmp(field[3], "0");
+	return 0;
+}
+
+/* Is it the nth of s, and has nobody made a group of his own of it? */
+static bool is_volume_of(const struct stripe *s, unsigned nth, const struct volume *v)
+{
+	char id[STRIPE_ID_ROOM];
+
+	return !strcmp(v->id, stripe_volume_id(s->id, nth, id)) &&
+	       (!*v->group.name || !strcmp(v->group.name, s->name));
+}
+
+/* What is known by its ids, but for a group that has volumes. */
+static void lvm_take_down(const struct stripe *s, const struct stripe_disks *d)
+{
+	struct err ignored = ERR_INIT;
+	char group[STRIPE_ID_ROOM + 16];
+	struct volume v;
+
+	for (unsigned i = 0; i < d->n; i++) {
+		if (!d->path[i] || ask_volume(d->path[i], NULL, &v, &ignored) ||
+		    !is_volume_of(s, i, &v) || v.filled)
+			continue;
+		/* Others may have groups of this name. */
+		snprintf(group, sizeof(group), "vg_uuid=%s", v.group.id);
+		if (*v.group.name)
+			run_program(NULL, NULL, &ignored, "vgremove", "--config", lvm_config(),
+				    "--quiet", "--select", group, NULL);
+		run_program(NULL, NULL, &ignored, "pvremove", "--yes", "--quiet", d->path[i],
+			    NULL);
+	}
+}
+
 /* How far making has come is how much may be taken back: a group of this name that was there before
  * is somebody else's. */
 enum lvm_made { LVM_NOTHING, LVM_DISKS, LVM_GROUP };
@@ -249,11 +313,26 @@ static void lvm_unmake(const struct stripe *s, const struct stripe_disks *d, enu
 {
 	struct err ignored = ERR_INIT;
 
-	if (made >= LVM_GROUP)
+	lvm_take_down(s, d);
+	if (made == LVM_GROUP)
 		run_program(NULL, NULL, &ignored, "vgremove", "--config", lvm_config(), "--force",
 			    "--force", "--yes", s->name, NULL);
-	if (made >= LVM_DISKS)
+	if (made != LVM_NOTHING)
 		RUN_DISKS(NULL, d, &ignored, "pvremove", "--yes", "--quiet");
+}
+
+/* Each by itself, for each has its own id. */
+static int lvm_disks(const struct stripe *s, const struct stripe_disks *d, const struct stop *stop,
+		     struct err *e)
+{
+	char id[STRIPE_ID_ROOM];
+	int r = 0;
+
+	for (unsigned i = 0; !r && i < d->n; i++)
+		/* When it would ask whether to write over something, it hears no. */
+		r = run_program(stop, NULL, e, "pvcreate", "--quiet", "--norestorefile", "--uuid",
+				stripe_volume_id(s->id, i, id), d->path[i], NULL);
+	return r;
 }
 
 static int lvm_volume(const struct stripe *s, unsigned n, uint64_t chunk, const struct stop *stop,
@@ -273,8 +352,7 @@ static int lvm_make(const struct stripe *s, const struct stripe_disks *d, uint64
 		    const struct stop *stop, char device[STRIPE_DEVICE_ROOM], struct err *e)
 {
 	enum lvm_made made = LVM_NOTHING;
-	/* Likewise. */
-	int r = RUN_DISKS(stop, d, e, "pvcreate", "--quiet");
+	int r = lvm_disks(s, d, stop, e);
 
 	if (!r) {
 		made = LVM_DISKS;
@@ -329,6 +407,84 @@ int stripe_make(const struct stripe *s, const struct stripe_disks *d, uint64_t c
 		lvm_unmake(s, d, LVM_GROUP);
 	memcpy(id, m.id, STRIPE_ID_ROOM);
 	return r;
+}
+
+/* ---- what is left of one ---- */
+
+struct left {
+	unsigned there, has;   /* disks */
+	bool filled;           /* LVM: with a volume */
+	char id[STRIPE_ID_ROOM];
+};
+
+static int look_at(const struct stripe *s, unsigned nth, const char *path, const struct stop *stop,
+		   struct left *l, struct err *e)
+{
+	struct stripe_member m;
+	struct volume v;
+	int r;
+
+	l->there++;
+	if (s->kind == STRIPE_MD) {
+		r = ask_md(path, stop, &m, e);
+		l->has += !r && !strcmp(m.id, s->id);
+		strcpy(l->id, s->id);
+		return r;
+	}
+	r = ask_volume(path, stop, &v, e);
+	if (!r && is_volume_of(s, nth, &v)) {
+		l->has++;
+		l->filled |= v.filled;
+		strcpy(l->id, v.group.id);
+	}
+	return r;
+}
+
+/* An array is whole when each disk tells of it, and had that of any been made, all would. Of LVM it
+ * is the volume that is made last. */
+static enum stripe_left judge(const struct stripe *s, const struct left *l, unsigned n)
+{
+	const bool all = l->has == n;
+
+	if (all && (s->kind == STRIPE_MD || l->filled))
+		return STRIPE_WHOLE;
+	if (l->has && (s->kind == STRIPE_MD ? l->has < l->there : !l->filled))
+		return STRIPE_HALF;
+	return l->has || l->there < n ? STRIPE_UNTOLD : STRIPE_GONE;
+}
+
+int stripe_left(struct stripe *s, const struct stripe_disks *d, const struct stop *stop,
+		struct err *e)
+{
+	struct left l = { .there = 0 };
+	enum stripe_left is;
+
+	for (unsigned i = 0; i < d->n; i++) {
+		int r = d->path[i] ? look_at(s, i, d->path[i], stop, &l, e) : 0;
+
+		if (r)
+			return r;
+	}
+	is = judge(s, &l, d->n);
+	if (is == STRIPE_WHOLE)
+		strcpy(s->id, l.id);
+	return (int)is;
+}
+
+int stripe_take_down(const struct stripe *s, const struct stripe_disks *d, struct err *e)
+{
+	struct stripe now = *s;
+	int r;
+
+	if (s->kind == STRIPE_MD)
+		md_unmake(s, d);
+	else
+		lvm_take_down(s, d);
+	r = stripe_left(&now, d, NULL, e);
+	if (r == STRIPE_HALF)
+		r = err_set(e, -EIO, "the %s stripe %s was being made when login was killed, and "
+			    "cannot be taken off its disks", stripe_kinds[s->kind], s->name);
+	return r < 0 ? r : 0;
 }
 
 int stripe_wipe(const struct stripe_disks *d, const struct stop *stop, struct err *e)

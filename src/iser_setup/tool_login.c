@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* rftp-iser login: this host becomes an initiator of targets, and has their disks. */
 #include "iser_setup/attach.h"
+#include "iser_setup/halves.h"
 #include "iser_setup/names.h"
 #include "iser_setup/prepare.h"
 #include "iser_setup/run.h"
@@ -234,6 +235,8 @@ static int attach(struct attach *a, const struct source *s, const struct topo *t
 
 	if (!r)
 		r = attach_disks(a, t, e);
+	if (!r)
+		r = halves_settle(&a->kept, &a->stop, e);
 	if (!r)
 		r = attach_stripe(a, s->plan ? s->plan->name : NULL, e);
 	if (!r)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* rftp-iser logout: what login made is taken away, unless somebody uses it. */
+#include "iser_setup/halves.h"
 #include "iser_setup/holders.h"
 #include "iser_setup/initiator.h"
 #include "iser_setup/kept.h"
@@ -134,17 +135,15 @@ static void plain(const char *id, char out[STRIPE_ID_ROOM])
 	*out = '\0';
 }
 
-/* device-mapper calls a volume "LVM-" and its group's UUID and its own. A group that was being made
- * when login was killed has its name alone. */
+/* device-mapper calls a volume "LVM-" and its group's UUID and its own. */
 static bool is_volume(const char *dm, const char *dm_uuid, const struct stripe *s)
 {
 	static const char prefix[] = "LVM-";
 	char id[STRIPE_ID_ROOM];
 
 	plain(s->id, id);
-	return *dm && in_group(dm, s->name) &&
-	       (!*id || (!strncmp(dm_uuid, prefix, strlen(prefix)) &&
-			 !strncmp(dm_uuid + strlen(prefix), id, strlen(id))));
+	return *id && in_group(dm, s->name) && !strncmp(dm_uuid, prefix, strlen(prefix)) &&
+	       !strncmp(dm_uuid + strlen(prefix), id, strlen(id));
 }
 
 /* The stripe of login's that the device is; NULL: it is none. */
@@ -271,6 +270,9 @@ static int leave_all(struct leaving *l, struct err *e)
 {
 	int r;
 
+	r = l->n_out ? halves_settle(&l->kept, &l->stop, e) : 0;
+	if (r)
+		return r;
 	/* udev has a look into what has just been closed, and would be taken for its user. */
 	run_settle(&l->stop, RUN_SETTLE_SECONDS);
 	sessions_clear(&l->there);

@@ -233,6 +233,35 @@ static void test_kept(void **state)
 	kept_close(&back);
 }
 
+/* What is going to be made, and of which disks. */
+static void test_kept_halves(void **state)
+{
+	struct kept_half a = { .stripe = { STRIPE_MD, "rftp-two", "1:2:3:4" }, .n = 2,
+			       .disks = { { "iqn.2026-01.org.example:a", 0 },
+					  { "iqn.2026-01.org.example:b", 3 } } }, b = a;
+	struct kept k = { .lock = -1 }, back = { .lock = -1 };
+	CLEANUP_FREE char *text = NULL;
+	struct err e = ERR_INIT;
+
+	(void)state;
+	strcpy(b.stripe.id, "5:6:7:8");
+	assert_int_equal(kept_add_half(&k, &a), 0);
+	assert_int_equal(kept_add_half(&k, &b), 0);
+	text = kept_text(&k);
+	assert_int_equal(kept_parse(&back, "f", text, &e), 0);
+	assert_int_equal(back.n_halves, 2);
+	kept_drop_half(&back, "1:2:3:4");
+	assert_int_equal(back.n_halves, 1);
+	assert_memory_equal(&back.halves[0], &b, sizeof(b));
+	kept_close(&back);
+	kept_close(&k);
+	/* A file from before there were any. */
+	assert_int_equal(kept_parse(&back, "f", "{\"rftp-iser-login\":1,\"sessions\":[],"
+				    "\"stripes\":[]}", &e), 0);
+	assert_int_equal(back.n_halves, 0);
+	kept_close(&back);
+}
+
 static void test_kept_damaged(void **state)
 {
 #define SESSION(iqn, port, transport) \
@@ -240,6 +269,11 @@ static void test_kept_damaged(void **state)
 	"\"transport\":\"" transport "\",\"record\":true}"
 #define FILE_OF(sessions, stripes) \
 	"{\"rftp-iser-login\":1,\"sessions\":[" sessions "],\"stripes\":[" stripes "]}"
+#define HALVES(halves) \
+	"{\"rftp-iser-login\":1,\"sessions\":[],\"stripes\":[],\"halves\":[" halves "]}"
+#define HALF(id, disks) \
+	"{\"kind\":\"md\",\"name\":\"a\",\"id\":\"" id "\",\"disks\":[" disks "]}"
+#define DISK "{\"target\":\"a\",\"lun\":0}"
 	static const char *const bad[] = {
 		"", "[]", "{}", "{\"rftp-iser-login\":1}", "{\"rftp-iser-login\":1",
 		"{\"rftp-iser-login\":2,\"sessions\":[],\"stripes\":[]}",
@@ -253,6 +287,9 @@ static void test_kept_damaged(void **state)
 		FILE_OF("", "{\"kind\":\"none\",\"name\":\"a\",\"id\":\"\"}"),
 		FILE_OF("", "{\"kind\":\"md\",\"name\":\"\",\"id\":\"\"}"),
 		FILE_OF("", "{\"kind\":\"md\",\"name\":\"-f\",\"id\":\"\"}"),
+		HALVES("{}"), HALVES(HALF("1:2", DISK)),
+		HALVES(HALF("1:2", DISK ",{\"target\":\"a\"}")), HALVES(HALF("", DISK "," DISK)),
+		HALVES(HALF("1:2", DISK ",{\"target\":\"-a\",\"lun\":0}")),
 	};
 
 	(void)state;
@@ -274,6 +311,7 @@ int main(void)
 		cmocka_unit_test(test_file),
 		cmocka_unit_test(test_secret),
 		cmocka_unit_test(test_kept),
+		cmocka_unit_test(test_kept_halves),
 		cmocka_unit_test(test_kept_damaged),
 	};
 

@@ -289,6 +289,67 @@ else
 	skip "LVM" "no lvm2 or no device-mapper here"
 fi
 
+# ---- killed while it made a stripe ----
+
+# What it had started is cut off: an array at one of its disks, a group before its volume.
+mkdir "$tmp/cut"
+cat >"$tmp/cut/mdadm" <<END
+#!/bin/bash
+PATH=$PATH
+[ "\$1" = --create ] || exec mdadm "\$@"
+exec >>"$tmp/cut/log" 2>&1
+[ -e "$tmp/cut/whole" ] || kill -KILL \$PPID
+mdadm "\$@"
+[ ! -e "$tmp/cut/whole" ] || exec kill -KILL \$PPID
+mdadm --stop "\$2"
+mdadm --zero-superblock "\${@: -1}"
+sleep 1
+END
+printf '#!/bin/sh\nkill -KILL $PPID\n' >"$tmp/cut/lvcreate"
+chmod +x "$tmp"/cut/*
+killed() { # ARGUMENTS: of a login that does not end
+	PATH=$tmp/cut:$PATH run rftp-iser login --transport tcp "$@"
+}
+let_go() { flock -n "$RFTP_ISER_STATE/initiator/login.lock" true; }
+superblocks() { mdadm --examine /dev/sd? 2>/dev/null | grep -c 'Array UUID'; }
+killed "${plan[@]}" --stripe md --yes
+check "a login that is killed while mdadm is at work" status_is 137
+logout --all
+check "has another wait for mdadm" fails 'another login or logout is at work'
+check "until that has ended" patience 30 let_go
+check "it has left a half" test "$(superblocks)" = 1
+login --transport tcp "${plan[@]}" --stripe md
+comment <"$tmp/err"
+check "which the next one takes down" grep -q 'took down the md stripe rftp-two' "$tmp/err"
+check "and makes anew" test "$status $(superblocks)" = "0 2"
+logout --all
+check "out" nothing_stays
+touch "$tmp/cut/whole"
+killed "${plan[@]}" --stripe md
+check "an array that is there is not made again" test "$status $(superblocks)" = "0 2"
+mdadm --stop /dev/md/rftp-two >"$tmp/out" 2>&1
+wipefs --quiet --all /dev/sd?
+killed "${plan[@]}" --stripe md
+check "one that was made whole when login was killed" test "$status $(superblocks) $(arrays)" = "137 2 1"
+logout --all
+check "is known" test "$status $(nothing_stays; echo $?)" = "0 0"
+login --transport tcp "${plan[@]}" --stripe md --json
+check "and stays" grep -q '"path":"[^"]*","new":false' "$tmp/out"
+logout --all
+if command -v lvcreate >/dev/null && modprobe dm-mod 2>/dev/null; then
+	killed "${plan[@]}" --stripe lvm --yes
+	check "killed while LVM is at work" test "$status $(vgs --noheadings -o vg_name,lv_count 2>/dev/null | xargs)" = "137 rftp-two 0"
+	logout --all
+	comment <"$tmp/err"
+	check "logout takes down the half" grep -q 'took down the lvm stripe rftp-two' "$tmp/err"
+	check "and logs out" nothing_stays
+	login --transport tcp "${plan[@]}" --mkfs
+	check "nothing is left on the disks" status_is 0
+	logout --all
+else
+	skip "LVM" "no lvm2 or no device-mapper here"
+fi
+
 # ---- after a restart, which leaves records and what is kept of them ----
 
 authentication 0

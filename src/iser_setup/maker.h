@@ -91,6 +91,8 @@ void target_disturbed(struct maker *m, const struct lio_target *t, const char *w
 
 /* Of a target that stays: initiators that it is to have no more, or anew. */
 void acls_take(struct maker *m, const struct iser_target *want, const struct lio_target *there);
+/* Does a plan of ours let it in? */
+bool acl_ours(const struct maker *m, const char *iqn, const char *initiator);
 void acl_take(struct maker *m, const struct lio_target *t, const struct lio_acl *acl);
 /* there: NULL when the target is new. */
 void acls_make(struct maker *m, const struct iser_target *want, const struct lio_target *there);

@@ -53,7 +53,7 @@ static const struct iser_initiator *wanted(const struct iser_target *t, const ch
 	return NULL;
 }
 
-static bool is_ours(const struct maker *m, const char *iqn, const char *initiator)
+bool acl_ours(const struct maker *m, const char *iqn, const char *initiator)
 {
 	for (size_t o = 0; o < ours_count(m); o++) {
 		const struct iser_plan *p = ours(m, o);
@@ -80,7 +80,7 @@ static bool goes(const struct maker *m, const struct iser_target *want,
 		 const struct lio_target *there, const struct lio_acl *acl)
 {
 	if (!wanted(want, acl->initiator))
-		return is_ours(m, there->iqn, acl->initiator);
+		return acl_ours(m, there->iqn, acl->initiator);
 	return !is_whole(want, there, acl);
 }
 

@@ -277,6 +277,50 @@ static bool portal_ours(const struct maker *m, const char *iqn, const struct lio
 	return false;
 }
 
+/* What others have put into a target goes with it. That is said, or, when it goes only to be made
+ * anew, which whoever asked for it need not know, refused. */
+static void tell_guest(struct maker *m, const char *iqn, bool anew, const char *guest)
+{
+	if (anew)
+		maker_problem(m, "target %s: it is to be closed, and made anew for that, and %s, "
+			      "which this plan did not make, would be gone; take that out with "
+			      "targetcli", iqn, guest);
+	else
+		maker_note(m, "target %s: %s, which this plan did not make, goes with it", iqn,
+			   guest);
+}
+
+static void tell_guests(struct maker *m, const struct lio_target *t, bool anew)
+{
+	char guest[WHO_MAX];
+
+	for (size_t i = 0; i < t->n_luns; i++) {
+		const struct lio_lun *lun = &t->luns[i];
+
+		if (!lun->store || store_ours(m, lun->plugin, lun->store))
+			continue;
+		snprintf(guest, sizeof(guest), "its LUN %u, the back store %s", lun->lun,
+			 printable(lun->store));
+		tell_guest(m, t->iqn, anew, guest);
+	}
+	for (size_t i = 0; i < t->n_portals; i++) {
+		const struct lio_portal *p = &t->portals[i];
+
+		if (portal_ours(m, t->iqn, p))
+			continue;
+		snprintf(guest, sizeof(guest), "its portal %s, port %u", printable(p->address),
+			 p->port);
+		tell_guest(m, t->iqn, anew, guest);
+	}
+	for (size_t i = 0; i < t->n_acls; i++) {
+		if (acl_ours(m, t->iqn, t->acls[i].initiator))
+			continue;
+		snprintf(guest, sizeof(guest), "the access of %s",
+			 printable(t->acls[i].initiator));
+		tell_guest(m, t->iqn, anew, guest);
+	}
+}
+
 static const struct iser_store *wanted_lun(const struct iser_target *t, unsigned lun)
 {
 	for (size_t i = 0; i < t->n_stores; i++)
@@ -335,8 +379,10 @@ void targets_take(struct maker *m)
 
 			/* Once, whichever plans name it. */
 			if (there && !target_ours(m, t->iqn, o) &&
-			    !(want && iser_plan_target(want, t->iqn)))
+			    !(want && iser_plan_target(want, t->iqn))) {
+				tell_guests(m, there, false);
 				take_target(m, t, there, "it is to go");
+			}
 		}
 	}
 	for (size_t i = 0; want && i < want->n_targets; i++) {
@@ -344,14 +390,16 @@ void targets_take(struct maker *m)
 		const struct lio_target *there = lio_target(m->a->now, t->iqn);
 		const struct iser_target *old = in_first(m, t->iqn, ours_count(m));
 
-		if (there && there->tag == LIO_TAG && is_to_close(m, t, there))
+		if (there && there->tag == LIO_TAG && is_to_close(m, t, there)) {
+			tell_guests(m, there, true);
 			take_target(m, old ? old : t, there, "it is to be closed, and made anew "
 				    "for that");
-		else if (there && there->tag == LIO_TAG)
+		} else if (there && there->tag == LIO_TAG) {
 			take_parts(m, t, there);
-		else if (there && there->tag == LIO_NO_GROUP)
+		} else if (there && there->tag == LIO_NO_GROUP) {
 			maker_add(m, target_request("delete-target", there->iqn), NULL,
 				  "delete the target %s, which is not whole", there->iqn);
+		}
 	}
 }
 

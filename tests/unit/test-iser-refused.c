@@ -398,6 +398,51 @@ static void test_guests(void **state)
 	iser_plan_free(b);
 }
 
+static bool is_noted(const struct way *w, const char *words)
+{
+	for (size_t i = 0; i < w->steps.notes.n; i++)
+		if (strstr(w->steps.notes.v[i], words))
+			return true;
+	return false;
+}
+
+/* But a target that is closed, or goes, has to be taken apart. */
+static void test_guests_go(void **state)
+{
+	static const struct {
+		const char *request, *words;
+	} table[] = {
+		{ "{\"do\": \"create-lun\", \"iqn\": \"" NODE1 "\", \"lun\": 3, "
+		  "\"plugin\": \"rd_mcp\", \"store\": \"theirs\"}",
+		  "its LUN 3, the back store theirs, which this plan did not make" },
+		{ "{\"do\": \"create-portal\", \"iqn\": \"" NODE1 "\", \"address\": "
+		  "\"192.0.2.77\", \"port\": 3260, \"iser\": false}",
+		  "its portal 192.0.2.77, port 3260, which this plan did not make" },
+		{ "{\"do\": \"create-acl\", \"iqn\": \"" NODE1 "\", \"initiator\": "
+		  "\"iqn.2026-01.org.example:guest\"}",
+		  "the access of iqn.2026-01.org.example:guest, which this plan did not make" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+		struct way w;
+		struct iser_plan *a, *b = arrived(&w, "closed", &a);
+		json_t *r = json_loads(table[i].request, 0, NULL);
+
+		way_steps(&w, b);
+		way_no_problems(&w);
+		model_do(r);
+		w.force = true;
+		way_steps(&w, b);
+		problem_is(&w, table[i].words, "closed");
+		way_steps(&w, NULL);
+		way_no_problems(&w);
+		assert_true(is_noted(&w, table[i].words));
+		json_decref(r);
+		leave(&w, a, b);
+	}
+}
+
 /* ---- another boot ---- */
 
 static void test_restarted(void **state)
@@ -532,6 +577,7 @@ int main(void)
 		cmocka_unit_test(test_made_and_given_away),
 		cmocka_unit_test(test_sessions), cmocka_unit_test(test_others),
 		cmocka_unit_test(test_other_plan), cmocka_unit_test(test_guests),
+		cmocka_unit_test(test_guests_go),
 		cmocka_unit_test(test_not_mounted_yet), cmocka_unit_test(test_restarted),
 		cmocka_unit_test(test_unmounted), cmocka_unit_test(test_covered),
 		cmocka_unit_test(test_strangers_store),

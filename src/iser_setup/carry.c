@@ -112,6 +112,20 @@ static void refuse(struct carry *c, const struct iser_step *s, const struct err 
 	json_array_append(c->refused, s->request);
 }
 
+static int do_kept(struct carry *c, const struct iser_step *s, struct err *e)
+{
+	const bool kept = c->keep && local_is(s->request);
+	struct err also = ERR_INIT;
+	int r = kept ? c->keep(c->keeper, s->request, 0, e) : 0;
+
+	if (r)
+		return r;
+	r = carry_one(c, json_incref(s->request), s->node, e);
+	if (r && kept && c->keep(c->keeper, s->request, r, &also))
+		log_warn("%s", also.text);
+	return r;
+}
+
 static int do_step(struct carry *c, const struct iser_step *s, struct err *e)
 {
 	int r = fault_iser("before");
@@ -120,7 +134,7 @@ static int do_step(struct carry *c, const struct iser_step *s, struct err *e)
 		return err_sys(e, r, "a fault on purpose");
 	if (c->stop && stop_asked(c->stop))
 		return err_set(e, -EINTR, "stopped by a signal");
-	r = carry_one(c, json_incref(s->request), s->node, e);
+	r = do_kept(c, s, e);
 	if (r && s->may_fail && r != -EINTR) {
 		refuse(c, s, e);
 		return 0;

@@ -9,6 +9,10 @@
 /* For each line of what is done, as it is. */
 typedef void iser_say(void *arg, const char *line);
 
+/* For who keeps what was made: what is going to be done (code 0), or has failed so. 0, or a negative
+ * errno with text: it is not to be done. */
+typedef int carry_keep(void *arg, const json_t *request, int code, struct err *e);
+
 struct hand {
 	int node;
 	struct worker *worker;
@@ -20,6 +24,8 @@ struct carry {
 	int hold;            /* a descriptor for workers to hold, the lock's; -1: none */
 	iser_say *say;
 	void *arg;
+	carry_keep *keep;    /* of each step that is done here and not by a worker; NULL */
+	void *keeper;        /* its arg */
 	struct hand *hands;  /* NULL and 0 at first; carry_end's */
 	size_t n_hands;
 	json_t *refused;     /* NULL, or a list of requests that may fail, and did; carry_end's */

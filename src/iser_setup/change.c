@@ -108,7 +108,7 @@ int change_begin(struct change *c, const char *name, struct err *e)
 	int r;
 
 	c->carry = (struct carry){ .stop = c->o->stop, .say = c->o->say, .arg = c->o->arg,
-				   .hold = -1 };
+				   .hold = -1, .keep = change_made, .keeper = c };
 	c->state.lock = c->before.lock = -1;
 	c->t = topo_read(NULL, e);
 	if (!c->t)
@@ -178,23 +178,33 @@ void change_tell(struct change *c)
 
 /* ---- what is kept ---- */
 
-static int keep_made(struct change *c)
+/* The path of a directory or file that is made; NULL: it is another request. A tmpfs's file goes
+ * with it. */
+static const char *made_by(const json_t *request)
 {
-	static const char *const makes[] = { "make-dir", "make-file" };
+	const char *what = json_string_value(json_object_get(request, "do"));
 
-	for (size_t i = 0; i < c->steps.n; i++) {
-		const json_t *r = c->steps.v[i].request;
-		const char *what = json_string_value(json_object_get(r, "do"));
-		const char *path = json_string_value(json_object_get(r, "path"));
+	if (!what || (strcmp(what, "make-dir") && strcmp(what, "make-file")) ||
+	    json_is_true(json_object_get(request, "in-tmpfs")))
+		return NULL;
+	return json_string_value(json_object_get(request, "path"));
+}
 
-		for (size_t k = 0; what && path && k < 2; k++)
-			/* A tmpfs's file goes with it, and one that grows was there. */
-			if (!strcmp(what, makes[k]) && iser_look_here.size(path) < 0 &&
-			    !json_is_true(json_object_get(r, "in-tmpfs")) &&
-			    iser_state_made(&c->state, path))
-				return -ENOMEM;
-	}
-	return 0;
+int change_made(void *arg, const json_t *request, int code, struct err *e)
+{
+	const char *path = made_by(request);
+	struct change *c = arg;
+	size_t before = c->state.n_made;
+	bool is_there = path && iser_look_here.size(path) >= 0;
+
+	/* What is there by now is somebody's, or is only to grow. */
+	if (!path || (is_there && code != -EEXIST))
+		return 0;
+	if (code)
+		iser_state_unmade(&c->state, path);
+	else if (iser_state_made(&c->state, path))
+		return err_set(e, -ENOMEM, "out of memory");
+	return c->state.n_made != before ? iser_state_write(&c->state, e) : 0;
 }
 
 static int keep_irqs(struct change *c)
@@ -223,7 +233,7 @@ static int keep_irqs(struct change *c)
 
 int change_keep(struct change *c, struct err *e)
 {
-	if (keep_made(c) || (c->want && keep_irqs(c)))
+	if (c->want && keep_irqs(c))
 		return err_set(e, -ENOMEM, "out of memory");
 	if (c->cpus_before && !c->state.cpus)
 		c->state.cpus = steal_ptr(&c->cpus_before);

@@ -36,6 +36,10 @@ int change_problems(const struct change *c, const char *what, struct err *e);
 void change_tell(struct change *c);
 /* What c->state is to know before anything is made; it is written. 0, or with text. */
 int change_keep(struct change *c, struct err *e);
+/* A carry_keep, whose arg is the change: directories and files are written down one by one, each
+ * right before it is made. All at once they would be taken for ours if this were killed in between
+ * and somebody else made one of them. */
+int change_made(void *arg, const json_t *request, int code, struct err *e);
 /* And what it is to know no more: what is not there any longer, or could not be had. */
 void change_tidy(struct change *c);
 

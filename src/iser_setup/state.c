@@ -167,6 +167,18 @@ int iser_state_made(struct iser_state *s, const char *path)
 	return 0;
 }
 
+void iser_state_unmade(struct iser_state *s, const char *path)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < s->n_made; i++)
+		if (strcmp(s->made[i], path))
+			s->made[n++] = s->made[i];
+		else
+			free(s->made[i]);
+	s->n_made = n;
+}
+
 /* ---- plans ---- */
 
 const struct iser_plan *iser_state_plan(const struct iser_state *s, size_t i)

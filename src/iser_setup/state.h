@@ -76,6 +76,8 @@ bool iser_state_restarted(const struct iser_state *s);
 int iser_state_begin_boot(struct iser_state *s, struct err *e);
 /* One more at the end of made, unless it is there: 0 or -ENOMEM. */
 int iser_state_made(struct iser_state *s, const char *path);
+/* And without it again; harmless when it is not there. */
+void iser_state_unmade(struct iser_state *s, const char *path);
 void iser_irqs_free(struct iser_irq *list, size_t n);
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What apply keeps: there and back, locked, whole, and damaged. */
-#include "iser_setup/state.h"
+#include "iser_setup/change.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -311,13 +311,87 @@ static void test_too_long(void **state)
 	iser_state_close(&s);
 }
 
+/* ---- what apply makes ---- */
+
+static void say(void *arg, const char *line)
+{
+	(void)arg;
+	(void)line;
+}
+
+static struct iser_step file_step(const char *name)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), "%s/%s", top, name);
+	return (struct iser_step){
+		.text = (char *)(uintptr_t)name, .node = NODE_UNKNOWN,
+		.request = json_pack("{s:s, s:s, s:I, s:b}", "do", "make-file", "path", path,
+				     "size", (json_int_t)4096, "new", 1),
+	};
+}
+
+/* The paths that the file says were made, as of now. */
+static void kept_is(const char *want)
+{
+	struct iser_state s;
+	char got[512] = "";
+
+	opened(&s, "made", false);
+	for (size_t i = 0; i < s.n_made; i++) {
+		strcat(got, " ");
+		strcat(got, s.made[i] + strlen(top) + 1);
+	}
+	assert_string_equal(got, want);
+	iser_state_close(&s);
+}
+
+/* What somebody else makes before apply comes to it is never ours, whenever apply ends. */
+static void test_made(void **state)
+{
+	struct iser_step v[] = { file_step("first"), file_step("second"), file_step("third") };
+	struct change c = { .steps = { .v = v, .n = 3 },
+			    .carry = { .say = say, .hold = -1, .keep = change_made,
+				       .keeper = &c } };
+	char theirs[128];
+	struct err e = ERR_INIT;
+	size_t done;
+
+	(void)state;
+	opened(&c.state, "made", true);
+	assert_int_equal(iser_state_begin_boot(&c.state, NULL), 0);
+	assert_int_equal(change_keep(&c, &e), 0);
+	kept_is("");
+	snprintf(theirs, sizeof(theirs), "%s/second", top);
+	assert_int_equal(write_file_atomic(theirs, "x", 1, 0600), 0);
+	assert_int_equal(carry_out(&c.carry, &c.steps, &done, &e), -EEXIST);
+	assert_int_equal(done, 1);
+	kept_is(" first");
+	/* It came between the look and the step. */
+	assert_int_equal(iser_state_made(&c.state, theirs), 0);
+	assert_int_equal(change_made(&c, v[1].request, -EEXIST, &e), 0);
+	kept_is(" first");
+	/* One of ours that could not grow stays ours. */
+	assert_int_equal(change_made(&c, v[0].request, -ENOSPC, &e), 0);
+	kept_is(" first");
+	/* What was never there is no one's. */
+	assert_int_equal(change_made(&c, v[2].request, 0, &e), 0);
+	kept_is(" first third");
+	assert_int_equal(change_made(&c, v[2].request, -ENOSPC, &e), 0);
+	kept_is(" first");
+	carry_end(&c.carry);
+	iser_state_close(&c.state);
+	for (size_t i = 0; i < 3; i++)
+		json_decref(v[i].request);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
 		TEST(test_there_and_back), TEST(test_boots), TEST(test_names),
 		cmocka_unit_test(test_bad_names), TEST(test_lock), TEST(test_open_directory),
-		TEST(test_too_long),
+		TEST(test_too_long), TEST(test_made),
 		cmocka_unit_test_setup_teardown(test_damaged, setup, teardown),
 	};
 

@@ -59,6 +59,18 @@ check "removed" status_is 0
 check "of neither is anything left" nothing_of_ours
 check "theirs is as it was" unchanged
 
+# What somebody makes where a plan would have, had it not been killed.
+plan one.json one "$(target 0 "$who" "{\"lun\": 0, \"name\": \"f\", \"kind\": \"file\", \"size\": 1048576, \"path\": \"$tmp/files/f\", \"serial\": \"00000000-0000-4000-8000-000000000077\"}")"
+RFTP_FAULT_ISER=kill:SIGKILL:at=kept quietly rftp-iser apply "$tmp/one.json"
+check "killed before its first step" status_is 137
+mkdir "$tmp/files"
+echo theirs >"$tmp/files/f"
+remove one --destroy-data
+check "removed" status_is 0
+check "what somebody has made meanwhile stays" grep -q theirs "$tmp/files/f"
+rm -r "$tmp/files"
+check "nothing else is left" nothing_of_ours
+
 # A tmpfs that is bound to a node by now, with a file that keeps to another: it was made while the
 # mount said so.
 plan one.json one "$(target 0 "$who" "$(tmpfs 0 0 4)")"

@@ -156,6 +156,13 @@ plan one.json one "$(target 0 "{\"name\": \"$me\"}" "$(tmpfs 0 0 4)")"
 apply "$tmp/one.json"
 check "it is not closed while he is in there" one_line 'initiators that it does not name are logged in, and it is to be closed.*--force'
 stranger --logout
+guest=$lio/iscsi/iqn.2026-01.org.example:node0/tpgt_1/lun/lun_9
+mkdir "$guest"
+ln -s $lio/core/rd_mcp_77/theirs "$guest/theirs"
+apply "$tmp/one.json"
+check "nor while it serves what others put there" one_line 'its LUN 9, the back store theirs, which this plan did not make, would be gone'
+rm "$guest/theirs"
+rmdir "$guest"
 apply "$tmp/one.json"
 check "closed" status_is 0
 stranger --login

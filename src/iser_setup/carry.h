@@ -9,8 +9,8 @@
 /* For each line of what is done, as it is. */
 typedef void iser_say(void *arg, const char *line);
 
-/* For who keeps what was made: what is going to be done (code 0), or has failed so. 0, or a negative
- * errno with text: it is not to be done. */
+/* For who keeps what was made: what is going to be done (code 0), or has failed so. 0, or a
+ * negative errno with text: it is not to be done. */
 typedef int carry_keep(void *arg, const json_t *request, int code, struct err *e);
 
 struct hand {

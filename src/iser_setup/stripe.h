@@ -83,11 +83,11 @@ enum stripe_left {
 	STRIPE_GONE,           /* nothing that is its */
 	STRIPE_HALF,           /* something, and nobody can have put data on it yet */
 	STRIPE_WHOLE,          /* it was made */
-	STRIPE_UNTOLD,         /* not all of its disks are there to tell */
+	STRIPE_UNTOLD,         /* something, and there may be data on it; or disks are missing */
 };
 
-/* d: its disks in their order; NULL: one is not there. WHOLE: s->id is its own from now on. Negative
- * errno with text. */
+/* d: its disks in their order; NULL: one is not there. WHOLE: s->id is its own from now on.
+ * Negative errno with text. */
 int stripe_left(struct stripe *s, const struct stripe_disks *d, const struct stop *stop,
 		struct err *e);
 /* Takes off the disks what is HALF. 0, or a negative errno with text. */

@@ -169,7 +169,8 @@ static void md_unmake(const struct stripe *s, const struct stripe_disks *d)
 		struct stripe_member m = { 0 };
 		char kernel[DISK_ROOM], path[DISK_ROOM + 8];
 
-		if (!d->path[i] || ask_md(d->path[i], NULL, &m, &ignored) || !m.kind || strcmp(m.id, s->id))
+		if (!d->path[i] || ask_md(d->path[i], NULL, &m, &ignored) || !m.kind ||
+		    strcmp(m.id, s->id))
 			continue;
 		md_holding(d->path[i], kernel);
 		snprintf(path, sizeof(path), "/dev/%s", kernel);
@@ -413,7 +414,7 @@ int stripe_make(const struct stripe *s, const struct stripe_disks *d, uint64_t c
 
 struct left {
 	unsigned there, has;   /* disks */
-	bool filled;           /* LVM: with a volume */
+	bool in_use;           /* the array runs, or the group has volumes */
 	char id[STRIPE_ID_ROOM];
 };
 
@@ -421,34 +422,37 @@ static int look_at(const struct stripe *s, unsigned nth, const char *path, const
 		   struct left *l, struct err *e)
 {
 	struct stripe_member m;
+	char kernel[DISK_ROOM];
 	struct volume v;
 	int r;
 
 	l->there++;
 	if (s->kind == STRIPE_MD) {
 		r = ask_md(path, stop, &m, e);
-		l->has += !r && !strcmp(m.id, s->id);
-		strcpy(l->id, s->id);
+		if (!r && !strcmp(m.id, s->id)) {
+			l->has++;
+			md_holding(path, kernel);
+			l->in_use |= *kernel && md_runs(kernel);
+			strcpy(l->id, s->id);
+		}
 		return r;
 	}
 	r = ask_volume(path, stop, &v, e);
 	if (!r && is_volume_of(s, nth, &v)) {
 		l->has++;
-		l->filled |= v.filled;
+		l->in_use |= v.filled;
 		strcpy(l->id, v.group.id);
 	}
 	return r;
 }
 
-/* An array is whole when each disk tells of it, and had that of any been made, all would. Of LVM it
- * is the volume that is made last. */
+/* An array is whole as soon as each of its disks tells of it. Of LVM it is the volume that is made
+ * last. */
 static enum stripe_left judge(const struct stripe *s, const struct left *l, unsigned n)
 {
-	const bool all = l->has == n;
-
-	if (all && (s->kind == STRIPE_MD || l->filled))
+	if (l->has == n && (s->kind == STRIPE_MD || l->in_use))
 		return STRIPE_WHOLE;
-	if (l->has && (s->kind == STRIPE_MD ? l->has < l->there : !l->filled))
+	if (l->has && !l->in_use && (s->kind == STRIPE_LVM || l->has < l->there))
 		return STRIPE_HALF;
 	return l->has || l->there < n ? STRIPE_UNTOLD : STRIPE_GONE;
 }

@@ -206,7 +206,8 @@ int child_run(char *const argv[], int hand_on, const struct stop *stop, struct c
 		close(out[1]);
 		return err_sys(e, r, "a pipe for %s", argv[0]);
 	}
-	r = run(argv, (int []){ out[0], err[0] }, out[1], err[1], is_low ? away : hand_on, asked, said);
+	r = run(argv, (int []){ out[0], err[0] }, out[1], err[1], is_low ? away : hand_on, asked,
+		said);
 	if (r == -EINTR)
 		return err_set(e, r, "stopped by a signal");
 	return r ? err_sys(e, r, "%s", argv[0]) : 0;

@@ -283,6 +283,31 @@ static void test_left_of_md(void **state)
 	path_back();
 }
 
+/* One that runs was made, whatever its disks say. */
+static void test_left_running(void **state)
+{
+	const char *disk = tmp_at("sdy"), *other = tmp_at("sdz");
+	const char *array = tmp_at("sys/class/block/md127/md/array_state");
+	const struct stripe_disks d = { .path = { disk, other }, .n = 2 };
+	struct stripe s = { STRIPE_MD, "rftp-iser", OURS };
+	struct err e = ERR_INIT;
+
+	(void)state;
+	only_ours();
+	setenv("RFTP_SYSFS", tmp_at("sys"), 1);
+	program("wipefs", "", 0);
+	script("mdadm", "case $* in *sdy) echo MD_UUID=" OURS ";; *) exit 1;; esac");
+	tmp_put("sdy", "");
+	assert_int_equal(make_dirs(tmp_at("sys/class/block/sdy/holders/md127"), 0700), 0);
+	assert_int_equal(make_dirs(tmp_at("sys/class/block/md127/md"), 0700), 0);
+	assert_int_equal(write_file_atomic(array, "clean\n", 6, 0600), 0);
+	assert_int_equal(stripe_left(&s, &d, NULL, &e), STRIPE_UNTOLD);
+	assert_int_equal(write_file_atomic(array, "inactive\n", 9, 0600), 0);
+	assert_int_equal(stripe_left(&s, &d, NULL, &e), STRIPE_HALF);
+	unsetenv("RFTP_SYSFS");
+	path_back();
+}
+
 #define TOKEN "abcdef-0123-0123-0123-0123-0123"
 #define VOLUME(n, group, filled) " " TOKEN "-00000" #n "|" group "|" filled
 
@@ -414,6 +439,7 @@ int main(void)
 		cmocka_unit_test(test_made_and_not_known),
 		cmocka_unit_test(test_lock_held),
 		cmocka_unit_test(test_left_of_md),
+		cmocka_unit_test(test_left_running),
 		cmocka_unit_test(test_left_of_lvm),
 		cmocka_unit_test(test_taken_down),
 		cmocka_unit_test(test_drawn),

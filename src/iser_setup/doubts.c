@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What a person should know of a plan before it is carried out. */
-#include "iser_setup/planner.h"
+#include "iser_setup/doubts_host.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -44,8 +44,9 @@ static void doubt_store(const struct iser_store *s, struct lines *notes)
 			  "link in /dev/disk/by-id", s->path);
 }
 
-void iser_plan_doubts(const struct iser_plan *p, struct lines *notes)
+void iser_plan_doubts(const struct iser_plan *p, const struct planner_host *h, struct lines *notes)
 {
+	doubts_host(p, h, notes);
 	for (size_t t = 0; t < p->n_targets; t++) {
 		const struct iser_target *target = &p->targets[t];
 

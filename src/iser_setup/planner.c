@@ -2,6 +2,7 @@
 /* A target per node: its back stores, the address on the node's card, who may log in. */
 #include "iser_setup/planner.h"
 
+#include "iser_setup/locate.h"
 #include "iser_setup/names.h"
 #include "iser_setup/planner_names.h"
 #include "iser_setup/planner_portals.h"
@@ -10,9 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* Of a node's memory, that a plan should leave: the cards' buffers and the kernel live there. */
-#define RESERVE 10u /* one part in so many */
 
 struct work {
 	const struct spec *s;
@@ -111,12 +109,17 @@ static int check_nodes(struct work *w)
 	for (size_t i = 0; w->each && i < w->each->n_stores; i++) {
 		const struct spec_store *s = &w->each->stores[i];
 
-		if (!is_movable(s) && !topo_find(t, s->found))
+		if (is_movable(s))
+			continue;
+		if (s->kind == ISER_BLOCK && locate_absent(s->path, t, w->h->own))
+			return err_set(w->e, -ENODEV, "%s: %s", printable(s->path),
+				       locate_absent(s->path, t, w->h->own));
+		if (!topo_find(t, s->found))
 			return err_set(w->e, -EINVAL, "%s: its node is not known, or it has "
 				       "several; put it under the one it is to be served by: "
 				       "[node 0], %s = %s", printable(s->path), iser_kinds[s->kind],
 				       printable(s->path));
-		if (!is_movable(s) && is_left_out(w, s->found))
+		if (is_left_out(w, s->found))
 			lines_add(w->notes, "%s is on node %d, which is not planned for",
 				  printable(s->path), s->found);
 	}
@@ -182,14 +185,6 @@ static int name_store(struct work *w, const struct iser_target *t, struct iser_s
 	return s->serial && (s->path || s->kind == ISER_RAMDISK) ? 0 : no_memory(w);
 }
 
-static void note_distance(struct work *w, const struct iser_target *t,
-			  const struct spec_store *from)
-{
-	if (!is_movable(from) && from->found != NODE_UNKNOWN && from->found != t->node)
-		lines_add(w->notes, "%s is on node %d, but is served by node %d, as was asked for",
-			  printable(from->path), from->found, t->node);
-}
-
 static int add_store(struct work *w, struct iser_target *t, const struct spec_node *own,
 		     const struct spec_store *from)
 {
@@ -209,7 +204,6 @@ static int add_store(struct work *w, struct iser_target *t, const struct spec_no
 		s->write_back = said(own ? own->write_back : SPEC_UNSAID, each_write, 0);
 	if (from->path && !(s->path = strdup(from->path)))
 		return no_memory(w);
-	note_distance(w, t, from);
 	return name_store(w, t, s) ? w->e->code : set_attributes(w, own, s);
 }
 
@@ -227,32 +221,6 @@ static int add_stores(struct work *w, struct iser_target *t, const struct spec_n
 	return t->n_stores ? 0 : err_set(w->e, -EINVAL, "node %d is to be a target, but has no "
 					 "storage: give it a tmpfs, a file, a block device or a "
 					 "ramdisk", t->node);
-}
-
-/* ---- memory ---- */
-
-static void note_memory(struct work *w, const struct iser_target *t)
-{
-	char wanted[32], room[32];
-	struct node_memory m;
-	uint64_t sum = 0;
-
-	for (size_t i = 0; i < t->n_stores; i++)
-		if (iser_store_forgets(&t->stores[i]))
-			sum = sum + t->stores[i].size < sum ? UINT64_MAX : sum + t->stores[i].size;
-	if (!sum)
-		return;
-	format_size(wanted, sizeof(wanted), sum);
-	if (topo_memory(w->h->topo, t->node, &m))
-		lines_add(w->notes, "how much memory node %d has is not known; %s of it are "
-			  "planned for", t->node, wanted);
-	else if (sum > m.room)
-		lines_add(w->notes, "memory does not suffice: node %d has %s to give, and %s are "
-			  "planned for", t->node, format_size(room, sizeof(room), m.room), wanted);
-	else if (m.room - sum < m.total / RESERVE)
-		lines_add(w->notes, "memory is tight: of %s that node %d has to give, %s are "
-			  "planned for, which leaves less than a tenth of the node's",
-			  format_size(room, sizeof(room), m.room), t->node, wanted);
 }
 
 /* ---- who may log in ---- */
@@ -327,8 +295,7 @@ static int add_target(struct work *w, int node)
 {
 	const struct spec_node *own = spec_node(w->s, node);
 	struct iser_target *t = iser_plan_add(w->p->targets, w->p->n_targets);
-	const struct planner_portals ask = { w->h->topo, w->h->addresses, &w->cards, w->s->tcp,
-					     w->notes };
+	const struct planner_portals ask = { w->h->topo, w->h->addresses, &w->cards, w->s->tcp };
 
 	if (!t)
 		return no_memory(w);
@@ -338,7 +305,6 @@ static int add_target(struct work *w, int node)
 		return no_memory(w);
 	if (add_stores(w, t, own) || planner_portals(&ask, own, t, w->e) || add_initiators(w, t))
 		return w->e->code;
-	note_memory(w, t);
 	if (w->each && copy_attributes(w, w->each->target_attributes,
 				       w->each->n_target_attributes, &t->attributes,
 				       &t->n_attributes))
@@ -418,7 +384,7 @@ struct iser_plan *planner_plan(const struct spec *s, const struct planner_host *
 	cards_clear(&w.cards);
 	free(w.prefix);
 	if (!r) {
-		iser_plan_doubts(w.p, notes);
+		iser_plan_doubts(w.p, h, notes);
 		return w.p;
 	}
 	iser_plan_free(w.p);

@@ -17,6 +17,7 @@ struct planner_host {
 	const struct host_addresses *addresses;
 	const char *name;  /* "store1.example.org" */
 	const char *month; /* of now, "2026-11" */
+	bool own;          /* it is this one, so that its files and devices may be looked at */
 };
 
 /* The same is planned again of the same: also its serials, by which initiators know disks, come
@@ -31,8 +32,10 @@ char *planner_name(const struct spec *s, const struct planner_host *h);
  * malloc'd. NULL: memory is out. */
 char *planner_secret(const struct spec *s, const char *plan, const char *initiator, bool mutual);
 
-/* What to think about in any plan: who may log in, and what may be lost. */
-void iser_plan_doubts(const struct iser_plan *p, struct lines *notes);
+/* What to think about in any plan, also one that was edited: who may log in, what may be lost, and
+ * what does not go with h, of which name and month do not matter; added to notes. */
+void iser_plan_doubts(const struct iser_plan *p, const struct planner_host *h,
+		      struct lines *notes);
 /* A line for each back store: what it is, where, and how what is written to it is kept. */
 void iser_plan_stores(const struct iser_plan *p, struct lines *notes);
 

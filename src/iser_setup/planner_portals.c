@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Portals: on a card of the target's node that has RDMA, or the nearest to that, said aloud. */
+/* Portals: on a card of the target's node that has RDMA, or the nearest to that. */
 #include "iser_setup/planner_portals.h"
 
 #include "iser_setup/names.h"
@@ -10,24 +10,6 @@
 #include <string.h>
 
 /* ---- one portal ---- */
-
-/* Why a portal on card is not what was hoped for. */
-static void note_card(const struct planner_portals *p, const struct iser_target *t,
-		      const struct card *c)
-{
-	char where[48] = "is on no node that is known";
-
-	if (!*c->rdma)
-		lines_add(p->notes, "node %d is served by plain iSCSI over TCP: %s has no RDMA "
-			  "device",
-			  t->node, c->at->netdev);
-	if (c->node == t->node)
-		return;
-	if (c->node != NODE_UNKNOWN)
-		snprintf(where, sizeof(where), "is on node %d", c->node);
-	lines_add(p->notes, "node %d is served by %s, which %s: all of its data goes from node to "
-		  "node", t->node, c->at->netdev, where);
-}
 
 /* c: the interface with the address; NULL: none is known to have it. */
 static int add_portal(const struct planner_portals *p, struct iser_target *t, const char *address,
@@ -46,11 +28,6 @@ static int add_portal(const struct planner_portals *p, struct iser_target *t, co
 		return err_set(e, -ENOMEM, "out of memory");
 	out->port = port;
 	out->iser = !c || *c->rdma;
-	if (c)
-		note_card(p, t, c);
-	else
-		lines_add(p->notes, "no interface that is up has %s, on which node %d is to be "
-			  "served", address, t->node);
 	return 0;
 }
 

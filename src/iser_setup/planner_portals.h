@@ -4,7 +4,6 @@
 #define RFTP_ISER_PLANNER_PORTALS_H
 
 #include "iser_setup/cards.h"
-#include "iser_setup/lines.h"
 #include "iser_setup/plan.h"
 #include "iser_setup/spec.h"
 
@@ -12,8 +11,7 @@ struct planner_portals {
 	const struct topo *topo;
 	const struct host_addresses *addresses;
 	const struct cards *cards;
-	bool tcp;            /* plain iSCSI will do where there is no RDMA */
-	struct lines *notes; /* is added to: what is not as it should be */
+	bool tcp; /* plain iSCSI will do where there is no RDMA */
 };
 
 /* Gives t its portals: those that n (NULL: no section) asks for, or the address of the card that is

@@ -2,14 +2,13 @@
 /* Reads what is asked of a plan. */
 #include "iser_setup/spec.h"
 
+#include "iser_setup/locate.h"
 #include "iser_setup/names.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 /* ---- memory ---- */
 
@@ -452,48 +451,12 @@ int spec_parse(struct spec *s, const char *name, const char *text, struct err *e
 
 /* ---- where devices are ---- */
 
-/* A link, /dev/disk/by-id/..., leads to the device of whose name sysfs knows. */
-static int device_node(const struct topo *t, const char *path, bool own)
-{
-	char real[PATH_MAX];
-	struct ids s;
-
-	if (!own || !realpath(path, real))
-		snprintf(real, sizeof(real), "%s", path);
-	s = topo_block(t, strrchr(real, '/') + 1);
-	return ids_only(&s);
-}
-
-/* Of the nearest directory above that is there, for the file may be still to be made. */
-static int file_node(const struct topo *t, const char *path)
-{
-	CLEANUP_FREE char *at = strdup(path);
-	struct stat st;
-	struct ids s;
-
-	while (at && *at && stat(at, &st))
-		*strrchr(at, '/') = '\0';
-	if (!at || stat(*at ? at : "/", &st))
-		return NODE_UNKNOWN;
-	s = topo_device(t, st.st_dev);
-	return ids_only(&s);
-}
-
-static int store_node(const struct spec_store *s, const struct topo *t, bool own)
-{
-	int found = NODE_UNKNOWN;
-
-	if (s->kind == ISER_BLOCK)
-		found = device_node(t, s->path, own);
-	else if (s->kind == ISER_FILE && own)
-		found = file_node(t, s->path);
-	/* Where there is one node only, firmware seldom says so. */
-	return found == NODE_UNKNOWN && topo_nodes(t) == 1 ? topo_node(t, 0)->id : found;
-}
-
 void spec_locate(struct spec *s, const struct topo *t, bool own)
 {
 	for (size_t i = 0; i < s->n_nodes; i++)
-		for (size_t k = 0; k < s->nodes[i].n_stores; k++)
-			s->nodes[i].stores[k].found = store_node(&s->nodes[i].stores[k], t, own);
+		for (size_t k = 0; k < s->nodes[i].n_stores; k++) {
+			struct spec_store *store = &s->nodes[i].stores[k];
+
+			store->found = locate_node(store->kind, store->path, t, own);
+		}
 }

@@ -66,33 +66,52 @@ static const struct tool_option options[] = {
 	{ 0 },
 };
 
+/* ---- the host ---- */
+
+/* What a plan is for, or judged by. */
+struct host {
+	struct topo *topo;
+	struct host_addresses addresses;
+	char name[HOST_NAME], month[MONTH];
+	struct planner_host h;
+};
+
+static int host_read(struct host *host, const struct plan_options *o, struct err *e)
+{
+	const bool own = !o->sysfs && !getenv("RFTP_SYSFS");
+	const time_t now = time(NULL);
+	struct tm tm;
+
+	*host = (struct host){ .topo = topo_read(o->sysfs, e) };
+	if (!host->topo)
+		return e->code;
+	gethostname(host->name, sizeof(host->name) - 1);
+	strftime(host->month, sizeof(host->month), "%Y-%m", gmtime_r(&now, &tm));
+	host->h = (struct planner_host){ host->topo, &host->addresses, host->name, host->month,
+					 own };
+	/* This host's would not be those of another one's cards. */
+	return own || o->addresses ? host_addresses_read(o->addresses, &host->addresses, e) : 0;
+}
+
+static void host_clear(struct host *host)
+{
+	host_addresses_clear(&host->addresses);
+	topo_free(host->topo);
+}
+
 /* ---- the plan ---- */
 
 static struct iser_plan *make(struct spec *s, const struct plan_options *o, struct lines *notes,
 			      struct err *e)
 {
-	const bool own = !o->sysfs && !getenv("RFTP_SYSFS");
-	char name[HOST_NAME] = "", month[MONTH];
-	struct host_addresses addresses = { 0 };
 	struct iser_plan *p = NULL;
-	const time_t now = time(NULL);
-	struct topo *t = topo_read(o->sysfs, e);
-	struct tm tm;
-	int r = t ? 0 : e->code;
+	struct host host;
 
-	gethostname(name, sizeof(name) - 1);
-	strftime(month, sizeof(month), "%Y-%m", gmtime_r(&now, &tm));
-	/* This host's would not be those of another one's cards. */
-	if (!r && (own || o->addresses))
-		r = host_addresses_read(o->addresses, &addresses, e);
-	if (!r) {
-		const struct planner_host h = { t, &addresses, name, month };
-
-		spec_locate(s, t, own);
-		p = planner_plan(s, &h, notes, e);
+	if (!host_read(&host, o, e)) {
+		spec_locate(s, host.topo, host.h.own);
+		p = planner_plan(s, &host.h, notes, e);
 	}
-	host_addresses_clear(&addresses);
-	topo_free(t);
+	host_clear(&host);
 	return p;
 }
 
@@ -116,20 +135,41 @@ static void unmake(const struct lines *made)
 		unlink(made->v[i]);
 }
 
+/* Of the initiators of several targets it is one file. */
+static void note_secret(const char *file, struct lines *notes)
+{
+	struct err why = ERR_INIT;
+
+	if (!file || !secret_check(file, &why))
+		return;
+	for (size_t i = 0; i < notes->n; i++)
+		if (!strcmp(notes->v[i], why.text))
+			return;
+	lines_add(notes, "%s", why.text);
+}
+
+static void note_secrets(const struct iser_plan *p, struct lines *notes)
+{
+	for (size_t t = 0; t < p->n_targets; t++)
+		for (size_t i = 0; i < p->targets[t].n_initiators; i++) {
+			note_secret(p->targets[t].initiators[i].chap.secret_file, notes);
+			note_secret(p->targets[t].initiators[i].mutual.secret_file, notes);
+		}
+}
+
 /* One secret of an initiator: NULL for none, SPEC_GENERATE, or a file, which may be still to
  * come. */
 static int provide(const struct spec *s, const char *plan_name, const char *initiator,
 		   const char *secret, bool mutual, struct lines *made, struct lines *notes, struct err *e)
 {
 	CLEANUP_FREE char *path = NULL;
-	struct err why = ERR_INIT;
 	bool fresh;
 	int r;
 
-	if (secret && strcmp(secret, SPEC_GENERATE) != 0 && secret_check(secret, &why))
-		lines_add(notes, "%s", why.text);
-	if (!secret || strcmp(secret, SPEC_GENERATE) != 0)
+	if (!secret || strcmp(secret, SPEC_GENERATE) != 0) {
+		note_secret(secret, notes);
 		return 0;
+	}
 	path = planner_secret(s, plan_name, initiator, mutual);
 	if (!path)
 		return err_set(e, -ENOMEM, "out of memory");
@@ -229,29 +269,39 @@ static int plan(const struct plan_options *o, const char *file, struct err *e)
 	return r;
 }
 
-static int check(const char *path, struct err *e)
+static int check(const struct plan_options *o, struct err *e)
 {
 	CLEANUP_ISER_PLAN struct iser_plan *p = NULL;
 	struct lines notes CLEANUP_LINES = { 0 };
 	CLEANUP_FREE char *text = NULL;
+	struct host host;
 	const char *name;
+	int r;
 
-	text = plan_text(path, &name, e);
+	text = plan_text(o->check, &name, e);
 	p = text ? iser_plan_parse(printable(name), text, e) : NULL;
 	if (!p)
 		return e->code;
-	iser_plan_doubts(p, &notes);
-	say(p, &notes);
-	return 0;
+	r = host_read(&host, o, e);
+	if (!r) {
+		iser_plan_doubts(p, &host.h, &notes);
+		if (host.h.own)
+			note_secrets(p, &notes);
+		say(p, &notes);
+	}
+	host_clear(&host);
+	return r;
 }
 
-/* Was anything said but --check? */
+/* Was anything said but --check, and of which host? */
 static bool checks_only(const struct plan_options *o, const struct tool_words *words)
 {
 	struct plan_options rest;
 
 	memset(&rest, 0, sizeof(rest)); /* padding, too */
 	rest.check = o->check;
+	rest.sysfs = o->sysfs;
+	rest.addresses = o->addresses;
 	return !words->n && !memcmp(&rest, o, sizeof(rest));
 }
 
@@ -272,8 +322,9 @@ enum tool_status tool_plan(int argc, char **argv)
 	if (status || helped)
 		return status;
 	if (o.check && !checks_only(&o, &words))
-		return tool_misused("--check takes no other option, and no word", NULL);
-	r = o.check ? check(o.check, &e) : plan(&o, words.n ? words.word[0] : NULL, &e);
+		return tool_misused("--check takes no other option than --sysfs and --addresses, "
+				    "and no word", NULL);
+	r = o.check ? check(&o, &e) : plan(&o, words.n ? words.word[0] : NULL, &e);
 	if (r)
 		log_error("%s", *e.text ? e.text : strerror(-r));
 	return r ? TOOL_FAILED : TOOL_DONE;

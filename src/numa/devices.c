@@ -290,6 +290,14 @@ struct ids topo_device(const struct topo *t, dev_t dev)
 	return number_nodes(t, dev, 0);
 }
 
+bool topo_has_block(const struct topo *t, const char *name)
+{
+	char path[PATH_MAX];
+
+	real_path(t, path, "class/block", name);
+	return *path;
+}
+
 /* ---- tmpfs ---- */
 
 /* "bind:0,2-3": the list has commas as the options have. "local" has none. */

@@ -124,6 +124,8 @@ unsigned topo_vector(const struct topo *t, const char *device, const struct ids 
  * disk's; RAID, LVM and multipath those of all their members, iSCSI and iSER that of the
  * initiator's card, a loop device those of what its file is on. Empty: not known. */
 struct ids topo_block(const struct topo *t, const char *name);
+/* Is there a block device of this name? */
+bool topo_has_block(const struct topo *t, const char *name);
 struct ids topo_device(const struct topo *t, dev_t dev);
 /* Those that a tmpfs takes its memory from, as the options of its mount tell, "size=1g,mpol=
  * bind:0,2" (tmpfs(5)). Empty: they do not. */

@@ -197,7 +197,42 @@ check "none" fails 1 'none.json: No such file'
 run rftp-iser plan --check -
 check "nothing on standard input" fails 1 'standard input:1:'
 run rftp-iser plan --check - --open
-check "it takes nothing else" fails 2 '--check takes no other option'
+check "it takes nothing else" fails 2 '--check takes no other option than --sysfs and --addresses'
+
+# Edited by hand, of that machine.
+edit() { # EXPRESSION: what of the plan p is changed
+	python3 -c 'import json, sys
+p = json.load(open(sys.argv[1]))
+t = p["targets"]
+exec(sys.argv[2])
+json.dump(p, open(sys.argv[3], "w"))' "$tmp/first.json" "$1" "$tmp/edited.json"
+	plan --check "$tmp/edited.json"
+}
+plan --check "$tmp/first.json"
+check "nothing to warn of where it is for" test "$status" -eq 0 -a "$(grep -c warning "$tmp/err")" -eq 0
+edit 't[0]["luns"][0]["size"] = 65 << 20'
+check "more than the memory is warned of" warned 'memory does not suffice: node 0'
+check "and nothing else" test "$status" -eq 0 -a "$(grep -c warning "$tmp/err")" -eq 1
+edit 't[0]["portals"][0]["address"] = "192.0.2.77"'
+check "an address of no card" warned 'no interface that is up has 192.0.2.77, on which node 0'
+edit 't[0]["portals"][0] = {"address": "192.0.2.2"}'
+check "of another node's" warned 'node 0 is served by ens2f0, which is on node 1'
+edit 't[0]["portals"][0]["netdev"] = "eth0"'
+check "of another one than is said" warned '192.0.2.1, by which .*, is on ens1f0, and not on eth0'
+edit 't[0]["portals"][0] = {"address": "192.0.2.9"}'
+check "of one without RDMA" warned 'node 0 is to be served by iSER, but eth0 has no RDMA device'
+edit 'l = t[0]["luns"][0]; l["kind"] = "block"; l["path"] = "/dev/nvme1n1"; del l["size"], l["policy"]'
+check "a device of another node" warned '/dev/nvme1n1 is on node 1, and not on node 0'
+edit 'l = t[0]["luns"][0]; l["kind"] = "block"; l["path"] = "/dev/nvme7n1"; del l["size"], l["policy"]'
+check "one that is not there" warned '/dev/nvme7n1: no block device is called so'
+run rftp-iser plan --check "$tmp/edited.json"
+check "nor here" warned '/dev/nvme7n1: No such file'
+edit 'for x in t: x["initiators"][0]["chap"]["secret-file"] = "'"$tmp"'/nowhere"'
+check "of another machine's secrets nothing is known" not warned 'nowhere'
+run rftp-iser plan --check "$tmp/edited.json"
+check "but of this one's, once" test "$(grep -c 'nowhere, a CHAP secret: No such file' "$tmp/err")" -eq 1
+run rftp-iser plan --name s --domain a.b --open --block /dev/no-such-device
+check "a device that is not there is not planned" fails 1 '/dev/no-such-device: No such file'
 
 # ---- what is wrong ----
 

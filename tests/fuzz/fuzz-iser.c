@@ -10,6 +10,73 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* ---- the machine ---- */
+
+/* Of two nodes, each with a card that has RDMA; made once. Its cards are read again for each
+ * plan, so it stays until the end. */
+static const char *top;
+static struct topo *topo;
+
+static void put(const char *name, const char *text)
+{
+	char path[512];
+
+	snprintf(path, sizeof(path), "%s/%s", top, name);
+	*strrchr(path, '/') = '\0';
+	MUST(!make_dirs(path, 0755));
+	path[strlen(path)] = '/';
+	MUST(!write_file_atomic(path, text, strlen(text), 0644));
+}
+
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *at)
+{
+	(void)st;
+	(void)type;
+	(void)at;
+	return remove(path);
+}
+
+static void remove_machine(void)
+{
+	topo_free(topo);
+	nftw(top, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+}
+
+static const struct topo *machine(void)
+{
+	static const char *const files[][2] = {
+		{ "devices/system/node/online", "0-1\n" },
+		{ "devices/system/node/node0/cpulist", "0\n" },
+		{ "devices/system/node/node1/cpulist", "1\n" },
+		{ "devices/system/node/node0/distance", "10 20\n" },
+		{ "devices/system/node/node1/distance", "20 10\n" },
+		{ "class/net/n0/numa_node", "0\n" }, { "class/net/n1/numa_node", "1\n" },
+		{ "class/infiniband/r0/parent", "n0\n" },
+		{ "class/infiniband/r1/parent", "n1\n" },
+		{ "class/block/nvme0n1/numa_node", "1\n" },
+	};
+	struct err e = ERR_INIT;
+
+	if (topo)
+		return topo;
+	top = fuzz_directory();
+	atexit(remove_machine);
+	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
+		put(files[i][0], files[i][1]);
+	topo = topo_read(top, &e);
+	MUST(topo && topo_netdev(topo, "n1") == 1);
+	return topo;
+}
+
+static struct planner_host host(void)
+{
+	static struct host_address at[] = { { "n0", "192.0.2.1" }, { "n1", "2001:db8::1" } };
+	static const struct host_addresses addresses = { at, 2 };
+
+	return (struct planner_host){ machine(), &addresses, "host.example.org", "2026-11",
+				      false };
+}
+
 /* ---- plans ---- */
 
 static char *dumped(const struct iser_plan *p)
@@ -41,10 +108,11 @@ static void comes_again(const struct iser_plan *p)
 
 static void look_at(const struct iser_plan *p)
 {
+	const struct planner_host h = host();
 	struct lines notes CLEANUP_LINES = { 0 };
 
 	comes_again(p);
-	iser_plan_doubts(p, &notes);
+	iser_plan_doubts(p, &h, &notes);
 	iser_plan_stores(p, &notes);
 	MUST(notes.n);
 	for (size_t t = 0; t < p->n_targets; t++)
@@ -70,67 +138,9 @@ static void take_plan(const char *text)
 
 /* ---- what is asked ---- */
 
-/* Of two nodes, each with a card that has RDMA; made once. Its cards are read again for each
- * plan, so it stays until the end. */
-static const char *top;
-static struct topo *t;
-
-static void put(const char *name, const char *text)
-{
-	char path[512];
-
-	snprintf(path, sizeof(path), "%s/%s", top, name);
-	*strrchr(path, '/') = '\0';
-	MUST(!make_dirs(path, 0755));
-	path[strlen(path)] = '/';
-	MUST(!write_file_atomic(path, text, strlen(text), 0644));
-}
-
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *at)
-{
-	(void)st;
-	(void)type;
-	(void)at;
-	return remove(path);
-}
-
-static void remove_machine(void)
-{
-	topo_free(t);
-	nftw(top, remove_one, 8, FTW_DEPTH | FTW_PHYS);
-}
-
-static const struct topo *machine(void)
-{
-	static const char *const files[][2] = {
-		{ "devices/system/node/online", "0-1\n" },
-		{ "devices/system/node/node0/cpulist", "0\n" },
-		{ "devices/system/node/node1/cpulist", "1\n" },
-		{ "devices/system/node/node0/distance", "10 20\n" },
-		{ "devices/system/node/node1/distance", "20 10\n" },
-		{ "class/net/n0/numa_node", "0\n" }, { "class/net/n1/numa_node", "1\n" },
-		{ "class/infiniband/r0/parent", "n0\n" },
-		{ "class/infiniband/r1/parent", "n1\n" },
-		{ "class/block/nvme0n1/numa_node", "1\n" },
-	};
-	struct err e = ERR_INIT;
-
-	if (t)
-		return t;
-	top = fuzz_directory();
-	atexit(remove_machine);
-	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
-		put(files[i][0], files[i][1]);
-	t = topo_read(top, &e);
-	MUST(t && topo_netdev(t, "n1") == 1);
-	return t;
-}
-
 static void take_spec(const char *text)
 {
-	struct host_address at[] = { { "n0", "192.0.2.1" }, { "n1", "2001:db8::1" } };
-	struct host_addresses addresses = { at, 2 };
-	const struct planner_host h = { machine(), &addresses, "host.example.org", "2026-11" };
+	const struct planner_host h = host();
 	struct lines notes CLEANUP_LINES = { 0 };
 	CLEANUP_SPEC struct spec *s = spec_new();
 	struct err e = ERR_INIT;

@@ -31,7 +31,7 @@ static void plan_into(struct planned *out, const char *machine, const char *addr
 	struct topo *t = sysfs_topo(machine);
 	CLEANUP_SPEC struct spec *s = spec_new();
 	struct host_addresses a;
-	struct planner_host h = { t, &a, "store1.example.org", "2026-11" };
+	struct planner_host h = { t, &a, "store1.example.org", "2026-11", false };
 
 	*out = (struct planned){ 0 };
 	tmp_put("addresses", addresses);
@@ -446,7 +446,7 @@ static void test_only(void **state)
 	CLEANUP_ISER_PLAN struct iser_plan *p = NULL;
 	struct host_address at[] = { { "ens1f0", "192.0.2.1" }, { "ens2f0", "192.0.2.2" } };
 	struct host_addresses a = { at, 2 };
-	struct planner_host h = { t, &a, "host", "2026-11" };
+	struct planner_host h = { t, &a, "host", "2026-11", false };
 	struct err e = ERR_INIT;
 
 	(void)state;
@@ -475,7 +475,7 @@ static void test_host_without_domain(void **state)
 	CLEANUP_SPEC struct spec *s = spec_new();
 	struct host_address at = { "ens1f0", "192.0.2.1" };
 	struct host_addresses a = { &at, 1 };
-	struct planner_host h = { t, &a, "host", "2026-11" };
+	struct planner_host h = { t, &a, "host", "2026-11", false };
 	struct err e = ERR_INIT;
 
 	(void)state;

@@ -110,6 +110,7 @@ static void test_disks(void **state)
 		struct ids s = topo_block(t, disks[i].name);
 
 		nodes_are(&s, disks[i].name, disks[i].nodes);
+		assert_int_equal(topo_has_block(t, disks[i].name), !!strcmp(disks[i].name, "none"));
 	}
 	topo_free(t);
 }

@@ -41,6 +41,16 @@ const char *iser_name_wrong(const char *name)
 	return NULL;
 }
 
+const char *iser_plan_name_wrong(const char *name)
+{
+	const char *wrong = iser_name_wrong(name);
+	const size_t n = wrong ? 0 : strlen(name), end = strlen(ISER_LIO_SUFFIX);
+
+	if (n >= end && !strcmp(name + n - end, ISER_LIO_SUFFIX))
+		return "ends in " ISER_LIO_SUFFIX ", which is for files beside the plan's";
+	return wrong;
+}
+
 const char *iser_attribute_wrong(const char *name)
 {
 	if (!name || !*name)

@@ -7,8 +7,12 @@
 
 #define ISER_NAME_MAX 64 /* bytes of a plan's or a back store's name */
 
-/* Of a plan or a back store: letters, digits, '.', '_', '-', the first a letter or a digit. */
+#define ISER_LIO_SUFFIX ".lio" /* behind a plan's name: of files beside the plan's own */
+
+/* Of a back store: letters, digits, '.', '_', '-', the first a letter or a digit. */
 const char *iser_name_wrong(const char *name);
+/* Of a plan, by which its files are called: the same, but not with ISER_LIO_SUFFIX at its end. */
+const char *iser_plan_name_wrong(const char *name);
 /* An iSCSI name (RFC 7143 §4.2.7): iqn.YYYY-MM.reversed.domain[:rest], eui., naa.; in lower case,
  * for they are compared as text. */
 const char *iser_iqn_wrong(const char *iqn);

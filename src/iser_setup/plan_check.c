@@ -337,8 +337,8 @@ int iser_plan_check(const struct iser_plan *p, struct err *e)
 
 	if (!e)
 		e = &own;
-	if (iser_name_wrong(p->name))
-		return named(e, &top, "name", p->name, iser_name_wrong(p->name));
+	if (iser_plan_name_wrong(p->name))
+		return named(e, &top, "name", p->name, iser_plan_name_wrong(p->name));
 	if (p->cpus >= ISER_CPUS_KINDS)
 		return wrong(e, &top, "cpus", "is none of nodes, any");
 	if (!p->n_targets)

@@ -351,9 +351,10 @@ static int make(struct work *w)
 	w->p->name = planner_name(w->s, w->h);
 	if (!w->p->name)
 		return no_memory(w);
-	if (iser_name_wrong(w->p->name))
+	if (iser_plan_name_wrong(w->p->name))
 		return err_set(w->e, -EINVAL, "this host's name as the plan's, \"%s\", %s; --name "
-			       "says another", printable(w->p->name), iser_name_wrong(w->p->name));
+			       "says another", printable(w->p->name),
+			       iser_plan_name_wrong(w->p->name));
 	w->p->cpus = w->s->cpus;
 	w->prefix = planner_iqn_prefix(w->s, w->h, w->e);
 	if (!w->prefix)

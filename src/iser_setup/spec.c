@@ -149,7 +149,7 @@ typedef int set_plan(struct spec *s, const char *value, struct err *e);
 
 static int set_name(struct spec *s, const char *value, struct err *e)
 {
-	return put_checked(&s->name, value, iser_name_wrong(value), e);
+	return put_checked(&s->name, value, iser_plan_name_wrong(value), e);
 }
 
 static int set_iqn(struct spec *s, const char *value, struct err *e)

@@ -17,7 +17,7 @@
 #define ENVIRONMENT "RFTP_ISER_STATE"
 #define LOCK_FILE "lock"
 #define SUFFIX ".json"
-#define LIO_SUFFIX ".lio"   /* before SUFFIX */
+#define LIO_SUFFIX ISER_LIO_SUFFIX /* before SUFFIX */
 #define LOCK_LEFT 60        /* seconds: most of what who was killed has begun is done by then */
 #define BOOT_FILE "/proc/sys/kernel/random/boot_id"
 #define BOOT_MAX 64u
@@ -41,10 +41,8 @@ static bool ends_in(const char *text, const char *end)
 /* A name of the command line becomes part of a path. */
 static int check_name(const char *name, struct err *e)
 {
-	const char *wrong = iser_name_wrong(name);
+	const char *wrong = iser_plan_name_wrong(name);
 
-	if (!wrong && ends_in(name, LIO_SUFFIX))
-		wrong = "ends in " LIO_SUFFIX ", which is for files beside the plan's";
 	return wrong ? err_set(e, -EINVAL, "\"%s\" is no plan's name: it %s", printable(name),
 			       wrong) : 0;
 }

@@ -262,6 +262,7 @@ wrong '--initiator: the initiator "me" is no iSCSI name' --initiator me
 wrong 'which is it?' --initiator "$me"
 wrong '--chap is for initiators, and there are none' --chap generate
 wrong '--name: "a/b" has other characters' --name a/b
+wrong '--name: "s.lio" ends in .lio, which is for files beside' --name s.lio
 wrong '--iqn: "org.example" is no iSCSI name' --iqn org.example
 wrong '--secrets: ' --secrets '/a b'
 wrong 'No such file' "$tmp/nowhere"

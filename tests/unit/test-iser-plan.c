@@ -127,6 +127,7 @@ static void test_broken(void **state)
 		{ NAMED("null"), "name is missing" },
 		{ NAMED("\"a/b\""), "name \"a/b\" has other characters" },
 		{ NAMED("\"..\""), "name \"..\" does not begin with" },
+		{ NAMED("\"p.lio\""), "name \"p.lio\" ends in .lio" },
 		{ NAMED("\"a\\u0000b\""), "is not allowed" },
 		{ NAMED("\"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\""),
 		  "is longer than 64 bytes" },

@@ -141,6 +141,9 @@ static int read_line(struct conf *c, char *line)
 	line = skip_space(line);
 	if (at_end(line))
 		return 0;
+	/* Elsewhere it begins one. */
+	if (*line == ';')
+		return err_set(c->e, -EINVAL, "a comment begins with \"#\", not with \";\"");
 	if (*line == '[')
 		return read_section(c, line + 1);
 	return read_setting(c, line);

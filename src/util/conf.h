@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Configuration files: "key value" or "key = value" lines, "#" comments,
+/* Configuration files: "key value" or "key = value" lines, "#" comments (but no ";"),
  * "[section name]" headers, "..." quotes with \" and \\ inside. The reader calls
  * back once per header and setting; errors name file and line. */
 #ifndef RFTP_UTIL_CONF_H

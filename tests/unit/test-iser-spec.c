@@ -122,6 +122,10 @@ static void test_wrong(void **state)
 		{ "[node 0]\nlun-attribute = ../x 1", "\"../x\" is no attribute's name" },
 		{ "[node 0]\ntarget-attribute = a 4294967296",
 		  "wants a number from 0 to 4294967295" },
+		{ "[plan]\n; what it is for", "f:2: a comment begins with \"#\"" },
+		{ "[node 0]\n\n ;tmpfs = 4G", "f:3: a comment begins with \"#\"" },
+		{ "[node 0]\ntmpfs = 4G ; on each", "\"4G ; on each\" is no size" },
+		{ "[node 0]\nblock = /dev/sdb ;mine", "\"/dev/sdb ;mine\" has a comma, a blank" },
 		{ "[initiator me]", "f:1: the initiator \"me\" is no iSCSI name" },
 		{ "[initiator " ME "]\nuser = x", "f:2: [initiator] has no \"user\"" },
 		{ "[initiator " ME "]\nchap-user = \"a b\"", "\"a b\" has a blank" },
@@ -139,6 +143,21 @@ static void test_wrong(void **state)
 			fail_msg("\"%s\" lacks \"%s\"", e.text, cases[i].says);
 		assert_int_equal(spec_parse(s, "f", cases[i].text, NULL), -EINVAL);
 	}
+}
+
+/* A character as others are: the half of a user's name would let nobody in. */
+static void test_semicolon(void **state)
+{
+	CLEANUP_SPEC struct spec *s = spec_new();
+	struct err e = ERR_INIT;
+
+	(void)state;
+	if (spec_parse(s, "f", "[plan]\nmounts = /run/a;b\n[initiator " ME "]\nchap-user = me;you\n"
+		       "mutual-user = \"you;me\" # not ; it\n", &e))
+		fail_msg("%s", e.text);
+	assert_string_equal(s->mounts, "/run/a;b");
+	assert_string_equal(s->initiators[0].chap_user, "me;you");
+	assert_string_equal(s->initiators[0].mutual_user, "you;me");
 }
 
 /* As options do it: over what a file has said. */
@@ -214,6 +233,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_whole),
 		cmocka_unit_test(test_wrong),
+		cmocka_unit_test(test_semicolon),
 		cmocka_unit_test(test_set),
 		cmocka_unit_test(test_locate),
 		cmocka_unit_test(test_locate_file),

@@ -10,6 +10,7 @@
 
 #define ISER_PLAN_MAX (4u << 20) /* bytes of a plan's file */
 #define ISER_PORT 3260u          /* RFC 7143's */
+#define ISER_SIZE_LEAST (1u << 20) /* bytes of a back store; less is a mistake in a unit */
 #define ISER_LUN_MOST 255u     /* as far as every initiator looks */
 
 enum iser_kind {

@@ -167,7 +167,7 @@ static int set_initiators(struct spec *s, const struct plan_options *o, struct e
 	return set_secret(s, "mutual-chap", "mutual-secret", true, o->mutual, e);
 }
 
-static int set_options(struct spec *s, const struct plan_options *o, struct err *e)
+int plan_ask_options(struct spec *s, const struct plan_options *o, struct err *e)
 {
 	if (o->node && (ids_parse(o->node, &s->only) || !ids_count(&s->only)))
 		return err_set(e, -EINVAL, "--node %s: is no list of nodes, as 0,2-3",
@@ -188,15 +188,11 @@ static int set_options(struct spec *s, const struct plan_options *o, struct err 
 	return set_initiators(s, o, e);
 }
 
-int plan_ask(struct spec *s, const struct plan_options *o, const char *file, struct err *e)
+int plan_ask_file(struct spec *s, const char *file, struct err *e)
 {
 	CLEANUP_FREE char *text = NULL;
 	const char *name;
 
-	if (file) {
-		text = plan_text(file, &name, e);
-		if (!text || spec_parse(s, name, text, e))
-			return e->code;
-	}
-	return set_options(s, o, e);
+	text = plan_text(file, &name, e);
+	return text ? spec_parse(s, name, text, e) : e->code;
 }

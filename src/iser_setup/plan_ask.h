@@ -13,10 +13,10 @@ struct plan_options {
 	bool open, tcp, force;
 };
 
-
-/* Puts into s what file says (NULL: none; "-": standard input), and over it what o does. 0, or a
- * negative errno with text. */
-int plan_ask(struct spec *s, const struct plan_options *o, const char *file, struct err *e);
+/* Puts into s what file says ("-": standard input). 0, or a negative errno with text. */
+int plan_ask_file(struct spec *s, const char *file, struct err *e);
+/* And then what o does. 0; -EINVAL: an option is wrong; or another negative errno; with text. */
+int plan_ask_options(struct spec *s, const struct plan_options *o, struct err *e);
 /* All of a text file, or of standard input for "-"; malloc'd. *name: what to call it, for
  * printable(). NULL with text. */
 char *plan_text(const char *path, const char **name, struct err *e);

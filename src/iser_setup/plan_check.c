@@ -9,7 +9,6 @@
 
 #define SECTOR 512u
 #define PAGE 4096u             /* a ramdisk is made of pages */
-#define SIZE_LEAST (1u << 20)  /* smaller ones are mistakes in a unit */
 #define NODE_PLAUSIBLE(n) ((n) >= NODE_UNKNOWN && (n) <= NODE_MOST)
 
 /* Where something stands, "targets[1].luns[0]". */
@@ -105,7 +104,7 @@ static int check_size(const struct iser_store *s, const struct where *at, struct
 				       "whole") : 0;
 	if (!s->size)
 		return wrong(e, at, "size", "is missing");
-	if (s->size < SIZE_LEAST)
+	if (s->size < ISER_SIZE_LEAST)
 		return wrong(e, at, "size", "is less than 1 MiB");
 	if (s->size > INT64_MAX)
 		return wrong(e, at, "size", "is more than a file can have");

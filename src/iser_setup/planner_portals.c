@@ -52,42 +52,15 @@ static int add_best(const struct planner_portals *p, struct iser_target *t, unsi
 
 /* ---- as was asked for ---- */
 
-/* Takes ":PORT" off the end of text; "[2001:db8::1]:3261" loses its brackets. A bare IPv6 address
- * has no port. */
-static int split_port(char *text, unsigned *port, struct err *e)
-{
-	char *close = *text == '[' ? strchr(text, ']') : NULL;
-	char *colon = close ? close + 1 : strchr(text, ':');
-	uint64_t number;
-
-	if (!close && colon && strchr(colon + 1, ':'))
-		return 0;
-	if (close) {
-		memmove(text, text + 1, (size_t)(close - text - 1));
-		close[-1] = '\0';
-		colon = *colon ? colon : NULL;
-	}
-	if (!colon)
-		return 0;
-	if (*colon != ':' || parse_uint(colon + 1, 1, UINT16_MAX, &number))
-		return err_set(e, -EINVAL, "\"%s\" is no port, from 1 to 65535",
-			       printable(colon + (*colon == ':')));
-	*colon = '\0';
-	*port = (unsigned)number;
-	return 0;
-}
-
 static int add_asked(const struct planner_portals *p, struct iser_target *t, const char *asked,
 		     struct err *e)
 {
-	CLEANUP_FREE char *text = strdup(asked);
+	CLEANUP_FREE char *text = NULL;
 	const struct card *named;
-	unsigned port = ISER_PORT;
+	unsigned port;
 	struct card c;
 
-	if (!text)
-		return err_set(e, -ENOMEM, "out of memory");
-	if (split_port(text, &port, e))
+	if (spec_portal(asked, &text, &port, e))
 		return err_prefix(e, "the portal %s of node %d", printable(asked), t->node);
 	if (!strcmp(text, "auto"))
 		return add_best(p, t, port, e);

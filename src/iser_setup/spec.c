@@ -113,7 +113,9 @@ static int word(const char *value, const char *const *words, int n, int *out, st
 
 static int size_of(const char *value, uint64_t *size, struct err *e)
 {
-	return parse_size(value, size) ? err_set(e, -EINVAL, "\"%s\" is no size, as 4G is",
+	if (parse_size(value, size))
+		return err_set(e, -EINVAL, "\"%s\" is no size, as 4G is", printable(value));
+	return *size < ISER_SIZE_LEAST ? err_set(e, -EINVAL, "\"%s\" is less than 1 MiB",
 						 printable(value)) : 0;
 }
 
@@ -270,9 +272,53 @@ static int add_block(struct spec_node *n, const char *value, struct err *e)
 	return add_store(n, ISER_BLOCK, value, 0, e);
 }
 
+/* Takes ":PORT" off the end of text, and the brackets before it. */
+static int split_port(char *text, unsigned *port, struct err *e)
+{
+	char *close = *text == '[' ? strchr(text, ']') : NULL;
+	char *colon = close ? close + 1 : strchr(text, ':');
+	uint64_t number;
+
+	if (!close && colon && strchr(colon + 1, ':'))
+		return 0;
+	if (close) {
+		memmove(text, text + 1, (size_t)(close - text - 1));
+		close[-1] = '\0';
+		colon = *colon ? colon : NULL;
+	}
+	if (!colon)
+		return 0;
+	if (*colon != ':' || parse_uint(colon + 1, 1, UINT16_MAX, &number))
+		return err_set(e, -EINVAL, "\"%s\" is no port, from 1 to 65535",
+			       printable(colon + (*colon == ':')));
+	*colon = '\0';
+	*port = (unsigned)number;
+	return 0;
+}
+
+int spec_portal(const char *value, char **at, unsigned *port, struct err *e)
+{
+	*port = ISER_PORT;
+	*at = strdup(value);
+	return *at ? split_port(*at, port, e) : no_memory(e);
+}
+
+/* Else it is an interface's name. */
+static bool looks_like_address(const char *s)
+{
+	return strchr(s, ':') || !s[strspn(s, "0123456789.")];
+}
+
 static int add_portal(struct spec_node *n, const char *value, struct err *e)
 {
+	CLEANUP_FREE char *at = NULL;
+	unsigned port;
 	char **p;
+
+	if (spec_portal(value, &at, &port, e))
+		return e->code;
+	if (looks_like_address(at) && iser_address_wrong(at))
+		return err_set(e, -EINVAL, "\"%s\" %s", printable(at), iser_address_wrong(at));
 
 	if (n->node == SPEC_EACH && strcmp(value, "auto") != 0)
 		return err_set(e, -EINVAL, "a portal belongs into the section of its node, as "

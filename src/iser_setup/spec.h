@@ -61,6 +61,10 @@ int spec_parse(struct spec *s, const char *name, const char *text, struct err *e
  * counts. 0, -EINVAL or -ENOMEM with text. */
 int spec_set(struct spec *s, const char *section, const char *key, const char *value,
 	     struct err *e);
+/* What a portal is asked for by, "192.0.2.1:3261": at, an address, an interface or "auto", which
+ * the caller frees, and its port, ISER_PORT unless said. An IPv6 address with a port stands in
+ * brackets. 0, -EINVAL or -ENOMEM with text. */
+int spec_portal(const char *value, char **at, unsigned *port, struct err *e);
 /* Of a section; NULL: there is none. */
 const struct spec_node *spec_node(const struct spec *s, int node);
 /* On which nodes its devices are, and the devices that its files are on, as far as t tells. own:

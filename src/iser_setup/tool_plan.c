@@ -249,17 +249,12 @@ static int finish(const struct spec *s, const struct iser_plan *p, const struct 
 
 /* ---- the command ---- */
 
-static int plan(const struct plan_options *o, const char *file, struct err *e)
+static int plan(struct spec *s, const struct plan_options *o, struct err *e)
 {
-	CLEANUP_SPEC struct spec *s = spec_new();
 	CLEANUP_ISER_PLAN struct iser_plan *p = NULL;
 	struct lines notes CLEANUP_LINES = { 0 };
 	int r;
 
-	if (!s)
-		return err_set(e, -ENOMEM, "out of memory");
-	if (plan_ask(s, o, file, e))
-		return e->code;
 	p = make(s, o, &notes, e);
 	if (!p)
 		return e->code;
@@ -269,7 +264,26 @@ static int plan(const struct plan_options *o, const char *file, struct err *e)
 	return r;
 }
 
-static int check(const struct plan_options *o, struct err *e)
+/* file: NULL for none. */
+static enum tool_status ask_and_plan(const struct plan_options *o, const char *file,
+				     struct err *e)
+{
+	CLEANUP_SPEC struct spec *s = spec_new();
+	int r;
+
+	if (!s) {
+		err_set(e, -ENOMEM, "out of memory");
+		return TOOL_FAILED;
+	}
+	if (file && plan_ask_file(s, file, e))
+		return TOOL_FAILED;
+	r = plan_ask_options(s, o, e);
+	if (r)
+		return r == -EINVAL ? TOOL_USAGE : TOOL_FAILED;
+	return plan(s, o, e) ? TOOL_FAILED : TOOL_DONE;
+}
+
+static enum tool_status check(const struct plan_options *o, struct err *e)
 {
 	CLEANUP_ISER_PLAN struct iser_plan *p = NULL;
 	struct lines notes CLEANUP_LINES = { 0 };
@@ -281,7 +295,7 @@ static int check(const struct plan_options *o, struct err *e)
 	text = plan_text(o->check, &name, e);
 	p = text ? iser_plan_parse(printable(name), text, e) : NULL;
 	if (!p)
-		return e->code;
+		return TOOL_FAILED;
 	r = host_read(&host, o, e);
 	if (!r) {
 		iser_plan_doubts(p, &host.h, &notes);
@@ -290,7 +304,7 @@ static int check(const struct plan_options *o, struct err *e)
 		say(p, &notes);
 	}
 	host_clear(&host);
-	return r;
+	return r ? TOOL_FAILED : TOOL_DONE;
 }
 
 /* Was anything said but --check, and of which host? */
@@ -312,7 +326,6 @@ enum tool_status tool_plan(int argc, char **argv)
 	struct err e = ERR_INIT;
 	enum tool_status status;
 	bool helped;
-	int r;
 
 	memset(&o, 0, sizeof(o)); /* as checks_only compares it */
 	status = tool_options_words(argc, argv, "What this host is to serve, by the file SPEC and "
@@ -324,8 +337,10 @@ enum tool_status tool_plan(int argc, char **argv)
 	if (o.check && !checks_only(&o, &words))
 		return tool_misused("--check takes no other option than --sysfs and --addresses, "
 				    "and no word", NULL);
-	r = o.check ? check(&o, &e) : plan(&o, words.n ? words.word[0] : NULL, &e);
-	if (r)
-		log_error("%s", *e.text ? e.text : strerror(-r));
-	return r ? TOOL_FAILED : TOOL_DONE;
+	status = o.check ? check(&o, &e) : ask_and_plan(&o, words.n ? words.word[0] : NULL, &e);
+	if (status == TOOL_USAGE)
+		return tool_misused(e.text, NULL);
+	if (status)
+		log_error("%s", e.text);
+	return status;
 }

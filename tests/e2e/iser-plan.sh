@@ -157,7 +157,7 @@ full --tmpfs 4M --open --out "$tmp/pipe" --force
 check "nor a place for a plan" fails 1 'pipe is there already, and is no file'
 check "and is left alone" test -p "$tmp/pipe"
 full --tmpfs 4M --initiator "InitiatorName=$me"
-check "a line of initiatorname.iscsi is no name" fails 1 "write what is behind its '='"
+check "a line of initiatorname.iscsi is no name" fails 2 "write what is behind its '='"
 echo 'ens1f0 192.0.2.1' >"$tmp/one-address"
 full --addresses "$tmp/one-address" --tmpfs 4M --open
 check "a node whose card has no address is not left out in silence" warned 'left out: node 1, where no RDMA card has an address'
@@ -236,35 +236,38 @@ check "a device that is not there is not planned" fails 1 '/dev/no-such-device: 
 
 # ---- what is wrong ----
 
-# wrong TEXT OPTION...: of a plan that is good without OPTION...
-wrong() {
-	local text=$1
-	shift
+# refused STATUS TEXT OPTION...: of a plan that is good without OPTION...
+refused() {
+	local code=$1 text=$2
+	shift 2
 	full --tmpfs 4M --open "$@"
-	check "wrong: $*" fails 1 "$text"
+	check "refused with $code: $*" fails "$code" "$text"
 }
-wrong '--tmpfs: "big" is no size' --tmpfs big
-wrong 'size is less than 1 MiB' --tmpfs 512
-wrong '--file /srv/x: its size is missing' --file /srv/x
-wrong '--file: "/srv/x,y" has a comma' --file /srv/x,y:1G
-wrong '--block: "nvme0n1" is not below /dev' --block nvme0n1
+# By what is there, or by a file; and by the option itself.
+wrong() { refused 1 "$@"; }
+misused() { refused 2 "$@"; }
+misused '--tmpfs: "big" is no size' --tmpfs big
+misused '--tmpfs: "512" is less than 1 MiB' --tmpfs 512
+misused '--file /srv/x: its size is missing' --file /srv/x
+misused '--file: "/srv/x,y" has a comma' --file /srv/x,y:1G
+misused '--block: "nvme0n1" is not below /dev' --block nvme0n1
 wrong '/dev/md0: its node is not known, or it has several' --block /dev/md0
-wrong '--node x: is no list of nodes' --node x
+misused '--node x: is no list of nodes' --node x
 wrong 'there is no node 7 here, but 0-1' --node 7
-wrong '--policy: "local" is none of bind, prefer' --policy local
-wrong '--write: "now" is none of through, back' --write now
-wrong '--portal 192.0.2.1: is no NODE=ADDRESS' --portal 192.0.2.1
-wrong '--portal: "x" is no node' --portal x=192.0.2.1
-wrong '0.0.0.0" stands for all addresses' --portal 0=0.0.0.0
-wrong '"0" is no port' --portal 0=192.0.2.1:0
+misused '--policy: "local" is none of bind, prefer' --policy local
+misused '--write: "now" is none of through, back' --write now
+misused '--portal 192.0.2.1: is no NODE=ADDRESS' --portal 192.0.2.1
+misused '--portal: "x" is no node' --portal x=192.0.2.1
+misused '0.0.0.0" stands for all addresses' --portal 0=0.0.0.0
+misused '"0" is no port' --portal 0=192.0.2.1:0
 wrong 'eth0 (192.0.2.9), for node 0, has no RDMA device' --portal 0=eth0
-wrong '--initiator: the initiator "me" is no iSCSI name' --initiator me
+misused '--initiator: the initiator "me" is no iSCSI name' --initiator me
 wrong 'which is it?' --initiator "$me"
-wrong '--chap is for initiators, and there are none' --chap generate
-wrong '--name: "a/b" has other characters' --name a/b
-wrong '--name: "s.lio" ends in .lio, which is for files beside' --name s.lio
-wrong '--iqn: "org.example" is no iSCSI name' --iqn org.example
-wrong '--secrets: ' --secrets '/a b'
+misused '--chap is for initiators, and there are none' --chap generate
+misused '--name: "a/b" has other characters' --name a/b
+misused '--name: "s.lio" ends in .lio, which is for files beside' --name s.lio
+misused '--iqn: "org.example" is no iSCSI name' --iqn org.example
+misused '--secrets: ' --secrets '/a b'
 wrong 'No such file' "$tmp/nowhere"
 printf '[node 0]\n\ntmpfs = big\n' >"$tmp/bad"
 wrong 'bad:3: "big" is no size' "$tmp/bad"

@@ -13,7 +13,7 @@ struct checks {
 	struct lines *problems, *notes;
 };
 
-/* Root, python3 with rtslib, numactl. */
+/* python3 with rtslib, numactl. */
 void check_tools(const struct checks *c, struct carry *carry);
 /* The kernel's modules that the plan needs, and configfs. load: they are loaded and mounted;
  * otherwise it is seen whether they could be. */

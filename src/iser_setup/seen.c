@@ -33,10 +33,11 @@ static void drop_last(struct seen *s)
 
 static int open_one(struct seen *s, const char *dir, const char *name, struct err *e)
 {
-	int r = open_state(s, dir, name, e);
+	struct err why = ERR_INIT;
+	int r = open_state(s, dir, name, &why);
 
 	if (r)
-		return r;
+		return err_set(e, r, "%s%s", why.text, r == -EACCES ? "; use sudo" : "");
 	if (!seen_plan(&s->plans[s->n_plans - 1].state)) {
 		drop_last(s);
 		return err_set(e, -ENOENT, "%s: no plan of this name was applied here",

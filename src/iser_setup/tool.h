@@ -22,6 +22,16 @@ void tool_go_on(void);
 /* After iser_plan_read has failed with e: a plan that is wrong stays so, however often it is tried,
  * as wrong options do. */
 #define TOOL_BAD_PLAN(e) ((e).code == -EINVAL ? TOOL_USAGE : TOOL_FAILED)
+/* Is name one that a plan may have? NULL is none, and good. TOOL_DONE, or TOOL_USAGE, which is
+ * said. */
+enum tool_status tool_plan_name(const char *name);
+/* Are the words addresses, as ISER_ADDRESSES has them? The same. */
+enum tool_status tool_addresses(const struct tool_words *words);
+/* Is it root who asks for what? 0, or -EPERM with text. Before anything else is looked at that only
+ * root may see. */
+int tool_root(const char *what, struct err *e);
+/* The command has failed with e, which is said; json: as an object, too, {"error"}. TOOL_FAILED. */
+enum tool_status tool_failed(bool json, const struct err *e);
 
 /* Options that several have; what: what is kept there. */
 #define ISER_STATE(type, what) \

@@ -46,11 +46,14 @@ enum tool_status tool_apply(int argc, char **argv)
 						     "says: only what differs is changed.",
 						     options, &o, &words, &helped);
 
+	if (!status && !helped)
+		status = tool_plan_name(o.name);
 	if (status || helped)
 		return status;
-	plan = iser_plan_read(words.word[0], &e);
+	if (!tool_root("apply", &e))
+		plan = iser_plan_read(words.word[0], &e);
 	if (!plan || check_name(plan, o.name, words.word[0], &e)) {
-		log_error("%s", e.text);
+		tool_change_refused(&o.change, &e);
 		return TOOL_BAD_PLAN(e);
 	}
 	return tool_change(&o.change, plan->name, plan, apply, "is applied",

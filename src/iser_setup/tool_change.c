@@ -27,10 +27,11 @@ static void say(void *arg, const char *line)
 
 /* ---- for programs ---- */
 
+/* name: NULL when it is not known. */
 static int emit(const struct tool_change *o, const char *name, const struct change_report *r,
 		const struct err *e)
 {
-	json_t *obj = json_pack("{s:s, s:b, s:o, s:o}", "name", name, "dry_run", (int)o->dry,
+	json_t *obj = json_pack("{s:s?, s:b, s:o, s:o}", "name", name, "dry_run", (int)o->dry,
 				"steps", lines_json(&r->steps), "notes", lines_json(&r->notes));
 
 	if (!obj)
@@ -81,6 +82,16 @@ static void tell_notes(const struct change_report *r)
 {
 	for (size_t i = 0; i < r->notes.n; i++)
 		log_warn("%s", r->notes.v[i]);
+}
+
+enum tool_status tool_change_refused(const struct tool_change *o, const struct err *e)
+{
+	const struct change_report nothing = { 0 };
+
+	log_error("%s", e->text);
+	if (o->json && emit(o, NULL, &nothing, e))
+		log_error("standard output: %s", strerror(errno));
+	return TOOL_FAILED;
 }
 
 enum tool_status tool_change(const struct tool_change *o, const char *name, const void *subject,

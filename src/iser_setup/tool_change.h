@@ -27,6 +27,8 @@ struct tool_change {
 	{ "verbose", TOOL_SWITCH, offsetof(struct tool_change, verbose), NULL, \
 	  "also why something was left as it is", 0, 0 }
 
+/* Told, too: what is in the way before it is known of which plan. TOOL_FAILED. */
+enum tool_status tool_change_refused(const struct tool_change *o, const struct err *e);
 /* Does what fn does with subject, and tells it: as it is done, or as one JSON object. done: "is
  * applied"; nothing: when there was nothing to do. */
 typedef int tool_change_fn(const void *subject, const struct change_options *o,

@@ -69,8 +69,21 @@ static enum tool_status check_chap(const struct login_options *o)
 	return TOOL_DONE;
 }
 
-static enum tool_status check(struct login_options *o, unsigned words)
+static enum tool_status check_users(const struct login_options *o)
 {
+	struct err e = ERR_INIT;
+
+	if (o->user && login_check_word("CHAP's user", o->user, &e))
+		return tool_misused(e.text, NULL);
+	if (o->mutual_user && login_check_word("CHAP's user", o->mutual_user, &e))
+		return tool_misused(e.text, NULL);
+	return TOOL_DONE;
+}
+
+static enum tool_status check(struct login_options *o, const struct tool_words *words)
+{
+	enum tool_status status;
+
 	for (o->with = 0; strcmp(o->transport, login_transports[o->with]);)
 		if (++o->with == LOGIN_TRANSPORTS)
 			return tool_misused("--transport takes iser or tcp, not", o->transport);
@@ -80,13 +93,16 @@ static enum tool_status check(struct login_options *o, unsigned words)
 			return tool_misused("--stripe takes md or lvm, not", o->stripe);
 	if (o->chunk & (o->chunk - 1))
 		return tool_misused("--chunk takes a power of two", NULL);
-	if (!o->plan && !words)
+	if (!o->plan && !words->n)
 		return tool_misused("login wants the storage hosts' addresses, or --plan", NULL);
 	for (unsigned i = 0; i < o->targets.n; i++)
 		if (iser_iqn_wrong(o->targets.word[i]))
 			return tool_misused("--target takes an iSCSI name, not",
 					    o->targets.word[i]);
-	return check_chap(o);
+	status = check_chap(o);
+	if (!status)
+		status = check_users(o);
+	return status ? status : tool_addresses(words);
 }
 
 /* ---- which targets ---- */
@@ -255,9 +271,13 @@ static enum tool_status login(const struct login_options *o, const struct tool_w
 {
 	struct attach a = { .o = o, .kept = { .lock = -1 } };
 	struct source s = { 0 };
-	struct topo *t = topo_read(NULL, e);
-	int r = t ? read_source(&s, o, words, e) : e->code;
+	struct topo *t = NULL;
+	int r = tool_root("login", e);
 
+	if (!r) {
+		t = topo_read(NULL, e);
+		r = t ? read_source(&s, o, words, e) : e->code;
+	}
 	record_place_find(&a.place, "");
 	tool_go_on();
 	stop_begin(&a.stop);
@@ -271,9 +291,11 @@ static enum tool_status login(const struct login_options *o, const struct tool_w
 		r = attach_emit(&a);
 	else if (!r)
 		attach_show(&a);
+	if (r && !e->code)
+		err_sys(e, r, "standard output");
 	/* Before a signal that was waiting ends us. */
 	if (r)
-		log_error("%s", e->code ? e->text : "the output cannot be written");
+		tool_failed(o->json, e);
 	stop_end(&a.stop);
 	run_hold(-1);
 	kept_close(&a.kept);
@@ -300,7 +322,7 @@ enum tool_status tool_login(int argc, char **argv)
 
 	if (status != TOOL_DONE || helped)
 		return status;
-	status = check(&o, words.n);
+	status = check(&o, &words);
 	if (status != TOOL_DONE)
 		return status;
 	return login(&o, &words, &e);

@@ -324,7 +324,9 @@ static int logout(const struct logout_options *o, const struct tool_words *words
 	record_place_find(&l.place, "");
 	tool_go_on();
 	stop_begin(&l.stop);
-	r = initiator_there(&l.stop, e);
+	r = tool_root("logout", e);
+	if (!r)
+		r = initiator_there(&l.stop, e);
 	if (!r)
 		r = kept_open(&l.kept, o->state, &(struct lock_wait){ o->lock_wait, &l.stop }, e);
 	run_hold(l.kept.lock);
@@ -338,9 +340,11 @@ static int logout(const struct logout_options *o, const struct tool_words *words
 		r = leave_all(&l, e);
 	if (!r)
 		r = show(&l);
+	if (r && !e->code)
+		err_sys(e, r, "standard output");
 	/* Before a signal that was waiting ends us. */
 	if (r)
-		log_error("%s", e->code ? e->text : "the output cannot be written");
+		tool_failed(o->json, e);
 	stop_end(&l.stop);
 	run_hold(-1);
 	kept_close(&l.kept);
@@ -364,5 +368,8 @@ enum tool_status tool_logout(int argc, char **argv)
 		return status;
 	if (!o.plan && !o.targets.n && !words.n && !o.all)
 		return tool_misused("logout wants --plan, --target, addresses, or --all", NULL);
+	status = tool_addresses(&words);
+	if (status)
+		return status;
 	return logout(&o, &words, &e) ? TOOL_FAILED : TOOL_DONE;
 }

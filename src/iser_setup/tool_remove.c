@@ -55,13 +55,16 @@ enum tool_status tool_remove(int argc, char **argv)
 						     "plan, and nothing else.", options, &o,
 						     &words, &helped);
 
+	if (!status && !helped)
+		status = tool_plan_name(words.word[0]);
 	if (status || helped)
 		return status;
-	name = words.n ? strdup(words.word[0]) : only_name(o.state, &e);
-	if (!name) {
-		log_error("%s", *e.text ? e.text : strerror(ENOMEM));
-		return TOOL_FAILED;
-	}
+	if (!tool_root("remove", &e))
+		name = words.n ? strdup(words.word[0]) : only_name(o.state, &e);
+	if (!name && !e.code)
+		err_set(&e, -ENOMEM, "out of memory");
+	if (!name)
+		return tool_change_refused(&o, &e);
 	return tool_change(&o, name, name, take_away, "is removed",
 			   "is removed; nothing of it was there any more");
 }

@@ -29,7 +29,9 @@ static int show(const struct status_options *o, const char *name, struct err *e)
 	else if (!r)
 		status_show(&s, !name);
 	if (!r && fflush(stdout))
-		r = err_sys(e, -errno, "standard output");
+		r = -errno;
+	if (r && !e->code)
+		err_sys(e, r, "standard output");
 	seen_clear(&s);
 	return r;
 }
@@ -45,12 +47,10 @@ enum tool_status tool_status(int argc, char **argv)
 						     "where things really are.", options, &o,
 						     &words,
 						     &helped);
-	int r;
 
+	if (!status && !helped)
+		status = tool_plan_name(words.word[0]);
 	if (status || helped)
 		return status;
-	r = show(&o, words.n ? words.word[0] : NULL, &e);
-	if (r)
-		log_error("%s", *e.text ? e.text : strerror(-r));
-	return r ? TOOL_FAILED : TOOL_DONE;
+	return show(&o, words.word[0], &e) ? tool_failed(o.json, &e) : TOOL_DONE;
 }

@@ -230,7 +230,8 @@ static bool all_right(const struct verify *v)
 	return right;
 }
 
-static int emit(const struct verify *v)
+/* e: why not all could be judged, if that is so. */
+static int emit(const struct verify *v, const struct err *e)
 {
 	json_t *plans = json_array(), *o;
 
@@ -239,31 +240,38 @@ static int emit(const struct verify *v)
 			json_decref(plans);
 			return -ENOMEM;
 		}
-	o = json_pack("{s:b, s:o, s:o}", "right", (int)all_right(v), "plans", plans, "unseen",
-		      lines_json(&v->seen.unseen));
+	o = json_pack("{s:b, s:o, s:o}", "right", (int)(all_right(v) && !e->code), "plans", plans,
+		      "unseen", lines_json(&v->seen.unseen));
+	if (o && e->code && json_object_set_new(o, "error", json_name(e->text))) {
+		json_decref(o);
+		return -ENOMEM;
+	}
 	return o ? json_emit(stdout, o) : -ENOMEM;
 }
 
 /* ---- all ---- */
 
-static enum tool_status tell(const struct verify *v, const char *name, struct err *e)
+/* After failed, which is what verify gave. */
+static enum tool_status tell(const struct verify *v, const char *name, int failed, struct err *e)
 {
 	int r = 0;
 
+	if (!failed && !v->n_done && !v->seen.unseen.n)
+		err_set(e, -ENOENT, name ? "%s: no plan of this name was applied here" :
+			"no plan was applied here%s", name ? printable(name) : "");
 	if (v->o.json)
-		r = emit(v);
+		r = emit(v, e);
 	else
-		for (size_t i = 0; i < v->n_done; i++)
+		for (size_t i = 0; !failed && i < v->n_done; i++)
 			show(&v->done[i]);
 	if (!r && fflush(stdout))
 		r = -errno;
 	if (r)
 		err_sys(e, r, "standard output");
-	for (size_t i = 0; !v->o.json && i < v->seen.unseen.n; i++)
+	for (size_t i = 0; !v->o.json && !failed && i < v->seen.unseen.n; i++)
 		log_error("not seen: %s", v->seen.unseen.v[i]);
-	if (!r && !v->n_done && !v->seen.unseen.n)
-		err_set(e, -ENOENT, name ? "%s: no plan of this name was applied here" :
-			"no plan was applied here%s", name ? printable(name) : "");
+	if (e->code)
+		log_error("%s", e->text);
 	return all_right(v) && !e->code ? TOOL_DONE : TOOL_FAILED;
 }
 
@@ -276,18 +284,19 @@ enum tool_status tool_verify(int argc, char **argv)
 	enum tool_status status = tool_options_words(argc, argv, "Is what is up what was applied? "
 						     "A line for each thing, and how to mend it.",
 						     options, &v.o, &words, &helped);
-	const char *name;
+	const char *name = words.word ? words.word[0] : NULL;
 	int r;
 
+	if (!status && !helped)
+		status = tool_plan_name(name);
 	if (status || helped)
 		return status;
-	name = words.n ? words.word[0] : NULL;
 	tool_go_on();
 	stop_begin(&v.stop);
-	r = verify(&v, name, &e);
-	status = r ? TOOL_FAILED : tell(&v, name, &e);
-	if (e.code)
-		log_error("%s", *e.text ? e.text : strerror(-e.code));
+	r = v.o.io ? tool_root("verify --io", &e) : 0;
+	if (!r)
+		r = verify(&v, name, &e);
+	status = tell(&v, name, r, &e);
 	verify_end(&v);
 	stop_end(&v.stop);
 	return status;

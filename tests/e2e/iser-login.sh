@@ -5,8 +5,8 @@
 . "${top_srcdir:?}/tests/e2e/lib.sh"
 
 export RFTP_ISER_STATE=$tmp/state
-login() { run rftp-iser login "$@"; }
-logout() { run rftp-iser logout "$@"; }
+login() { run "${as_root[@]}" rftp-iser login "$@"; }
+logout() { run "${as_root[@]}" rftp-iser logout "$@"; }
 # one_line N TEXT: status N and one line with TEXT
 one_line() {
 	status_is "$1" && [ "$(wc -l <"$tmp/err")" -eq 1 ] && [ ! -s "$tmp/out" ] &&
@@ -44,12 +44,21 @@ for command in login logout; do
 	check "$command --help" test "$status" -eq 0 -a "$(grep -c -e '--plan FILE' "$tmp/out")" -eq 1
 done
 
-# ---- what is given ----
-
 for word in 10.0.0.1:0 10.0.0.1:x '[fd00::1' ''; do
 	login "$word"
-	check "no address: \"$word\"" one_line 1 'is no ADDRESS'
+	check "no address: \"$word\"" one_line 2 'is no ADDRESS'
+	logout "$word"
+	check "nor for a logout: \"$word\"" one_line 2 'is no ADDRESS'
 done
+login --user $'me\nnode.startup = automatic' --secret-file "$tmp/secret" 10.0.0.1
+check "a user that would be two lines of a record" one_line 2 'control character'
+
+# ---- what is given ----
+
+if ! may_be_root; then
+	skip "what is given" "nobody here is root"
+	finish
+fi
 login no-such-host.invalid
 check "a name that does not resolve" one_line 1 'no-such-host.invalid is no address'
 echo topmost-secret >"$tmp/secret"
@@ -64,10 +73,10 @@ check "a secret that is not there" one_line 1 'No such file'
 chmod 600 "$tmp/empty"
 login --user me --secret-file "$tmp/empty" 10.0.0.1
 check "an empty one" one_line 1 'is empty'
-login --user $'me\nnode.startup = automatic' --secret-file "$tmp/secret" 10.0.0.1
-check "a user that would be two lines of a record" one_line 1 'control character'
 login --plan "$tmp/none"
 check "no plan" one_line 1 'none: No such file'
+login --json --plan "$tmp/none"
+check "for programs" test "$(cat "$tmp/out")" = "{\"error\":\"$tmp/none: No such file or directory\"}"
 echo '{}' >"$tmp/plan"
 login --plan "$tmp/plan"
 check "a plan that is none" one_line 2 'is no plan'
@@ -77,10 +86,12 @@ check "a plan that is none" one_line 2 'is no plan'
 # The tools' own names, in a place with nothing else.
 mkdir "$tmp/bin"
 ln -s "$(command -v rftp-iser)" "$tmp/bin"
-run env PATH="$tmp/bin" rftp-iser login 10.0.0.1
+run "${as_root[@]}" env PATH="$tmp/bin" rftp-iser login 10.0.0.1
 check "no iscsiadm" one_line 1 'iscsiadm is not in PATH: install open-iscsi'
-run env PATH="$tmp/bin" rftp-iser logout --all
+run "${as_root[@]}" env PATH="$tmp/bin" rftp-iser logout --all
 check "nor for a logout" one_line 1 'iscsiadm is not in PATH: install open-iscsi'
+run "${as_root[@]}" env PATH="$tmp/bin" rftp-iser logout --all --json
+check "for programs, too" grep -q '^{"error":"iscsiadm is not in PATH.*"}$' "$tmp/out"
 
 # One that is found, but fails.
 cat >"$tmp/bin/iscsiadm" <<'END'
@@ -166,9 +177,10 @@ if is_root; then
 	if [ "${#ran_as[@]}" -gt 0 ]; then
 		chmod 755 "$tmp"
 		chmod -R go+rX "$tmp/bin"
-		run "${as_other[@]}" env PATH="$PATH" rftp-iser login 10.0.0.1
-		check "without privileges" status_is 1
-		check "in one line" test "$(wc -l <"$tmp/err")" -eq 1
+		run "${as_other[@]}" env PATH="$PATH" rftp-iser login --plan "$tmp/none"
+		check "without privileges" one_line 1 'only root may do what login does: use sudo'
+		run "${as_other[@]}" env PATH="$PATH" rftp-iser logout --all
+		check "nor out" one_line 1 'only root may do what logout does: use sudo'
 	fi
 fi
 # Where the kernel has it, the address is asked, and nobody answers; elsewhere the module is

@@ -16,7 +16,7 @@ only() {
 }
 # is EXPRESSION: of Python, over the JSON m that it printed
 is() {
-	python3 -c 'import json, sys
+	python3 -c 'import json, os, sys
 m = json.load(open(sys.argv[1]))
 sys.exit(not eval(sys.argv[2]))' "$tmp/out" "$1"
 }

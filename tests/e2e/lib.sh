@@ -232,6 +232,11 @@ same_trees() { "$lib/compare-trees" "$@" | comment; return "${PIPESTATUS[0]}"; }
 # random FILE SIZE
 random() { head -c "$2" /dev/urandom >"$1"; }
 
+# as_root COMMAND...: as root, if need be of a user namespace, where may_be_root
+as_root=()
+is_root || as_root=(unshare -r --)
+may_be_root() { "${as_root[@]}" true 2>/dev/null; }
+
 # as_other COMMAND...: as somebody without privileges, when we are root, and when others get as
 # far as the programs and the files of a test
 as_other=(setpriv --reuid=65534 --regid=65534 --clear-groups --)

@@ -1,0 +1,85 @@
+#!/bin/bash
+# What rftp-iser's commands refuse before they begin: by which status, in which words, and for
+# programs. That of plan, login and logout is in iser-plan.sh and iser-login.sh. TAP.
+
+. "${top_srcdir:?}/tests/e2e/lib.sh"
+. "$top_srcdir/tests/e2e/iser-looks.bash"
+need python3
+
+# Nothing of this host's is touched, whoever runs it: what changes LIO is not there.
+export RFTP_ISER_STATE=$tmp/state RFTP_CONFIGFS=$tmp/configfs RFTP_ISER_LIO=$tmp/nowhere
+
+# iser WORD...
+iser() { run "${as_root[@]}" rftp-iser "$@"; }
+# one_line STATUS TEXT: and nothing for programs
+one_line() {
+	status_is "$1" && [ "$(wc -l <"$tmp/err")" -eq 1 ] && [ ! -s "$tmp/out" ] &&
+		grep -qe "^rftp-iser: .*$2" "$tmp/err"
+}
+# says TEXT: one line to people, and the same to programs
+says() {
+	status_is 1 && [ "$(wc -l <"$tmp/err")" -eq 1 ] && [ "$(wc -l <"$tmp/out")" -eq 1 ] &&
+		grep -qe "$1" "$tmp/err" && error=$(cut -d ' ' -f 2- "$tmp/err") is 'm["error"] == os.environ["error"]'
+}
+
+# ---- the command line ----
+
+for command in status verify remove; do
+	for name in '' a/b ../x .x two.lio; do
+		run rftp-iser $command "$name"
+		check "$command: no plan's name: \"$name\"" one_line 2 "no plan's name"
+	done
+	run rftp-iser $command one two
+	check "$command: too many words" one_line 2 'too many words: two'
+	run rftp-iser $command --nonsense
+	check "$command: no such option" one_line 2 'no such option'
+done
+run rftp-iser apply
+check "apply: no plan" one_line 2 'apply wants PLAN'
+run rftp-iser apply --name a/b "$tmp/plan"
+check "apply: no plan's name" one_line 2 "no plan's name"
+
+# ---- who may ----
+
+if [ "${#as_other[@]}" -gt 0 ]; then
+	mkdir -m 700 "$tmp/state"
+	for words in "apply $tmp/none" "apply --dry-run $tmp/none" remove "remove one"; do
+		# shellcheck disable=SC2086 # words
+		run "${as_other[@]}" rftp-iser $words
+		check "root's alone: ${words%%/*}" one_line 1 "only root may do what ${words%% *} does: use sudo"
+	done
+	run "${as_other[@]}" rftp-iser verify --io
+	check "root's alone: verify --io" one_line 1 'only root may do what verify --io does: use sudo'
+	run "${as_other[@]}" rftp-iser remove --json
+	check "for programs" says 'use sudo'
+	run "${as_other[@]}" rftp-iser status one
+	check "what is kept is root's, too" one_line 1 'one.json: Permission denied; use sudo'
+	rmdir "$tmp/state"
+else
+	skip "root's alone" "there is nobody else here"
+fi
+if ! may_be_root; then
+	skip "what is not there" "nobody here is root"
+	finish
+fi
+
+# ---- what is not there ----
+
+iser apply --json "$tmp/none"
+check "a plan's file" says 'none: No such file'
+check "its plan has no name yet" is 'm["name"] is None and m["steps"] == [] and m["undone"] is False'
+iser remove --json
+check "a plan to remove" says 'no plan was applied here'
+iser status --json one
+check "a plan's status" says 'one: no plan of this name'
+iser verify --json one
+check "a plan to verify" says 'one: no plan of this name'
+check "which is not right" is 'm["right"] is False and m["plans"] == []'
+iser verify --json
+check "or any" says 'no plan was applied here'
+mkdir -m 700 "$tmp/state"
+echo nonsense >"$tmp/state/one.json"
+iser status --json one
+check "what is kept is damaged" says 'one.json'
+
+finish

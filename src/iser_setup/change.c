@@ -47,14 +47,11 @@ static int read_states(struct change *c, const char *name, struct err *e)
 static int check_first(struct change *c, const struct checks *k, struct err *e)
 {
 	check_tools(k, &c->carry);
-	if (!c->want || c->report->problems.n)
+	if (!c->want)
 		return 0;
 	if (iser_secrets_read(c->want, &c->secrets, k->problems))
 		return err_set(e, -ENOMEM, "out of memory");
 	check_portals(k);
-	/* Modules last: they stay when something else is wrong. */
-	if (!c->report->problems.n)
-		check_kernel(k, !c->o->dry);
 	return 0;
 }
 
@@ -101,6 +98,42 @@ static void move_lines(struct lines *to, struct lines *from)
 	lines_clear(from);
 }
 
+/* What there is, and the steps from it. */
+static int look(struct change *c, struct err *e)
+{
+	int r;
+
+	c->now = lio_read(NULL, e);
+	if (!c->now)
+		return e->code;
+	r = plan_cpus(c, e);
+	return r ? r : plan_steps(c, e);
+}
+
+static void forget_look(struct change *c)
+{
+	iser_steps_clear(&c->steps);
+	iser_irqs_free(c->irqs, c->n_irqs);
+	c->irqs = NULL;
+	c->n_irqs = 0;
+	free(steal_ptr(&c->cpus));
+	free(steal_ptr(&c->cpus_before));
+	lio_free(steal_ptr(&c->now));
+}
+
+/* Modules last: they stay when something else is wrong. The fabric that they bring has a list of
+ * CPUs, of which steps tell. */
+static int check_last(struct change *c, const struct checks *k, struct err *e)
+{
+	const bool load = !c->o->dry && !k->problems->n;
+
+	check_kernel(k, load);
+	if (!load || k->problems->n || c->now->iscsi)
+		return 0;
+	forget_look(c);
+	return look(c, e);
+}
+
 int change_begin(struct change *c, const char *name, struct err *e)
 {
 	struct checks k = { .plan = c->want, .problems = &c->report->problems,
@@ -118,16 +151,10 @@ int change_begin(struct change *c, const char *name, struct err *e)
 	c->carry.hold = c->state.lock;
 	if (!r)
 		r = check_first(c, &k, e);
-	if (r || k.problems->n)
-		return r;
-	c->now = lio_read(NULL, e);
-	if (!c->now)
-		return e->code;
-	r = iser_state_begin_boot(&c->state, e);
 	if (!r)
-		r = plan_cpus(c, e);
+		r = iser_state_begin_boot(&c->state, e);
 	if (!r)
-		r = plan_steps(c, e);
+		r = look(c, e);
 	if (r)
 		return r;
 	if (c->want) {
@@ -135,8 +162,10 @@ int change_begin(struct change *c, const char *name, struct err *e)
 		check_memory(&k, &c->steps);
 	}
 	move_lines(k.problems, &c->steps.problems);
+	r = c->want ? check_last(c, &k, e) : 0;
+	move_lines(k.problems, &c->steps.problems);
 	move_lines(k.notes, &c->steps.notes);
-	return 0;
+	return r;
 }
 
 void change_end(struct change *c)

@@ -82,4 +82,26 @@ echo nonsense >"$tmp/state/one.json"
 iser status --json one
 check "what is kept is damaged" says 'one.json'
 
+# ---- what is in the way ----
+
+cat >"$tmp/plan" <<END
+{"rftp-iser-plan": 1, "name": "p", "cpus": "any", "targets": [{"node": 0, "iqn": "iqn.2026-01.org.example:t",
+"portals": [{"address": "192.0.2.1", "iser": false}],
+"initiators": [{"name": "iqn.2026-01.org.example:me", "chap": {"user": "me", "secret-file": "$tmp/secret"}}],
+"luns": [{"name": "b", "kind": "block", "path": "/dev/no-such-device",
+	"serial": "00000000-0000-4000-8000-000000000001"},
+	{"lun": 1, "name": "d", "kind": "ramdisk", "node": 0, "size": 1125899906842624,
+	"serial": "00000000-0000-4000-8000-000000000002"}]}]}
+END
+rm "$tmp/state/one.json"
+iser apply --json "$tmp/plan"
+comment <"$tmp/err"
+check "apply refuses" status_is 1
+for text in 'which changes LIO: No such file' "portal 192.0.2.1 of iqn.2026-01.org.example:t: this host has no such address" 'secret, a CHAP secret: No such file' 'back store b: /dev/no-such-device: No such file' 'of the memory of'; do
+	check "and names at once: $text" grep -q "^rftp-iser: .*$text" "$tmp/err"
+done
+check "each in its line" test "$(sort -u "$tmp/err" | wc -l)" -eq "$(wc -l <"$tmp/err")"
+check "for programs, too" is 'len(m["problems"]) >= 5 and "stand in the way" in m["error"]'
+check "nothing is done" is 'm["steps"] == [] and not m["undone"]'
+check "nor kept" test ! -e "$tmp/state/p.json"
 finish

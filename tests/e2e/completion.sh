@@ -96,7 +96,23 @@ check "or in a file" offers "file" rftp-iser plan --mutual-chap f
 check "a plan to check" offers "file" rftp-iser plan --check f
 check "where secrets go" offers "dir" rftp-iser plan --secrets ''
 check "a device" offers "/dev/null" rftp-iser plan --block /dev/nul
+check "a file of a size" offers "file" rftp-iser plan --file f
 check "nothing for a size" offers "" rftp-iser plan --tmpfs ''
+check "the plan to apply" offers "file" rftp-iser apply fil
+check "the plan to log in by" offers "file" rftp-iser login --plan f
+check "or what a stripe is made by" offers "md lvm" rftp-iser login --stripe ''
+check "no address that is not known" offers "" rftp-iser login ''
+
+mkdir -p "$tmp/state/initiator" "$tmp/other"
+touch "$tmp/state/"{mem1.json,mem1.lio.json,store.1.json,lock,"odd name.json",.json} "$tmp/other/third.json"
+export RFTP_ISER_STATE=$tmp/state
+for c in status verify remove; do
+	check "$c: the plans that were applied" offers "mem1 store.1" rftp-iser $c ''
+	check "$c: one of them" offers "mem1" rftp-iser $c --json m
+	check "$c: those of another directory" offers "third" rftp-iser $c --state "$tmp/other" ''
+	check "$c: and so" offers "third" rftp-iser $c --state = "$tmp/other" t
+	check "$c: none are there" offers "" rftp-iser $c --state "$tmp/nowhere" ''
+done
 
 # As it is typed.
 if command -v python3 >/dev/null; then

@@ -18,7 +18,8 @@
 #   --yes            --stripe and --mkfs may destroy what the disks hold
 #   --mount DIR      mount it there; several disks at DIR/1, DIR/2 and so on, each by a program
 #                    on the node of its card
-#   --down           unmount (what --mount DIR says) and log out, of all when none is named
+#   --down           unmount what this has mounted (at DIR of --mount) and log out, of all when none is
+#                    named
 #   --help           this text
 #
 # rftp-iser login does all but the mounting: rftp-iser(8). Status: 0; 1 when it could not be done;
@@ -51,13 +52,17 @@ done
 
 find_iser
 
+# An option that is mount's alone, by which what is mounted here is known until it is unmounted.
+mark=x-rftp-iser
+is_ours() { findmnt --mtab -n -O $mark --mountpoint "$1" >/dev/null; }
+
 [ -z "$plan" ] || which+=(--plan "$plan")
 
 if [ -n "$down" ]; then
 	[ ${#words[@]} -eq 0 ] || wrong "--down takes --mount, and --plan or addresses"
 	if [ -n "$mount" ]; then
 		for place in "$mount"/[0-9]* "$mount"; do
-			! mountpoint -q "$place" || umount "$place" || exit 1
+			! is_ours "$place" || umount "$place" || exit 1
 		done
 	fi
 	[ ${#which[@]} -gt 0 ] || which=(--all)
@@ -89,7 +94,7 @@ for command in "${commands[@]}"; do
 	fi
 	mkdir -p "$place" || exit 1
 	# shellcheck disable=SC2086 # words
-	${command% *} mount -o noatime "$device" "$place" ||
+	${command% *} mount -o noatime,$mark "$device" "$place" ||
 		die "$device is not mounted on $place; it is logged in to all the same"
 	echo "$device is mounted on $place"
 done

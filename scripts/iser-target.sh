@@ -8,16 +8,18 @@
 #
 #   --size SIZE      of each node's tmpfs: 16G
 #   --initiator IQN  a host that may log in, as its /etc/iscsi/initiatorname.iscsi has it; may be
-#                    repeated. Each gets a CHAP secret, in /etc/rftp-iser
+#                    repeated. Each gets a CHAP secret
 #   --name NAME      of the plan (the host's)
-#   --iqn PREFIX     what the targets' names begin with: iqn.2026-01.org.example
+#   --iqn PREFIX     what the targets' names begin with: iqn.2026-01.org.example; by default as in
+#                    the plan that is there, or else this month and the host's domain
 #   --node LIST      only these nodes
 #   --tcp            plain iSCSI where no card has RDMA
+#   --dir DIR        where plan and secrets are: /etc/rftp-iser
 #   --down           take it all away, and what the memory holds; plan and secrets stay
 #   --force          also while initiators are logged in
 #   --help           this text
 #
-# The plan is /etc/rftp-iser/NAME.json: rftp-iser applies and verifies it. The last line that is
+# The plan is DIR/NAME.json: rftp-iser applies and verifies it. The last line that is
 # printed is to be run on the other host. More (disks, files, other addresses) by rftp-iser itself:
 # rftp-iser(8). Status: 0; 1 when it could not be done; 2 for wrong arguments.
 
@@ -25,18 +27,20 @@ set -u
 
 . "$(dirname "${BASH_SOURCE[0]}")/iser.bash" || exit 1
 dir=/etc/rftp-iser
-size='' name='' down='' force=()
+size='' name='' iqn='' down='' force=()
 words=() initiators=()
 
 while [ $# -gt 0 ]; do
 	case $1 in
-	--size | --initiator | --name | --iqn | --node) [ $# -gt 1 ] || wrong "$1 needs a value" ;;
+	--size | --initiator | --name | --iqn | --node | --dir) [ $# -gt 1 ] || wrong "$1 needs a value" ;;
 	esac
 	case $1 in
 	--size) size=$2; shift ;;
 	--initiator) initiators+=("$2"); shift ;;
 	--name) name=$2; shift ;;
-	--iqn | --node) words+=("$1" "$2"); shift ;;
+	--iqn) iqn=$2; shift ;;
+	--node) words+=("$1" "$2"); shift ;;
+	--dir) dir=$2; shift ;;
 	--tcp) words+=("$1") ;;
 	--down) down=1 ;;
 	--force) force=(--force) ;;
@@ -49,10 +53,9 @@ done
 find_iser
 
 [ -n "$name" ] || { name=$(uname -n) && name=${name%%.*}; }
-plan=$dir/$name.json
 
 if [ -n "$down" ]; then
-	[ ${#words[@]} -eq 0 ] && [ ${#initiators[@]} -eq 0 ] && [ -z "$size" ] ||
+	[ ${#words[@]} -eq 0 ] && [ ${#initiators[@]} -eq 0 ] && [ -z "$size$iqn" ] ||
 		wrong "--down takes --name and --force alone"
 	"$iser" remove "${force[@]}" "$name"
 	exit
@@ -64,10 +67,16 @@ fi
 [ "$(id -u)" -eq 0 ] || die "run as root"
 
 # What somebody has changed in the plan is not to be lost.
-(umask 077 && mkdir -p $dir) || exit 1
+(umask 077 && mkdir -p "$dir") || exit 1
+dir=$(cd "$dir" && pwd) || exit 1
+plan=$dir/$name.json
+# Nor are the targets to be others, which hold nothing, because it is another month.
+[ -n "$iqn" ] || [ ! -e "$plan" ] ||
+	iqn=$(sed -n 's/.*"iqn": *"\(iqn\.[^":]*\):.*/\1/p' "$plan" | head -n 1)
+[ -z "$iqn" ] || words+=(--iqn "$iqn")
 new=$(mktemp "$dir/.plan.XXXXXX") || exit 1
 trap 'rm -f "$new"' EXIT
-"$iser" plan --name "$name" --tmpfs "$size" --policy bind --chap generate --secrets $dir \
+"$iser" plan --name "$name" --tmpfs "$size" --policy bind --chap generate --secrets "$dir" \
 	"${initiators[@]/#/--initiator=}" "${words[@]}" --force --out "$new" || exit 1
 if [ -e "$plan" ] && ! cmp -s "$new" "$plan"; then
 	die "$plan is another plan: apply that one (rftp-iser apply $plan), remove it, or take another --name"

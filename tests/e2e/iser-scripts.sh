@@ -44,6 +44,45 @@ if is_root; then
 	check "initiator: what rftp-iser says comes through" fails 1 "nowhere.json: No such file"
 fi
 
+# ---- only what is its own ----
+
+# In a place of its own, where mounts and the table that mount keeps of them are nobody else's.
+mkdir "$tmp/mnt" "$tmp/mnt/1" "$tmp/mnt/2"
+apart() { run unshare -m "$@"; }
+is_root || apart() { run unshare -rm "$@"; }
+apart mount -t tmpfs none /run
+if [ "$status" -eq 0 ]; then
+	# shellcheck disable=SC2016 # for the shell in there
+	apart bash -c 'mount -t tmpfs none /run && mount -t tmpfs none "$1/1" &&
+		mount -t tmpfs -o noatime,x-rftp-iser none "$1/2" || exit 99
+		"$2" --down --mount "$1"
+		grep -c " $1/[12] " /proc/mounts
+		! mountpoint "$1/1"' bash "$tmp/mnt" "$top_srcdir/scripts/iser-initiator.sh"
+	check "initiator: what others have mounted stays" test "$status" -eq 1 -a "$(tail -n 2 "$tmp/out" | head -n 1)" = 1
+else
+	skip "initiator: what others have mounted stays" "no mounts of one's own"
+fi
+
+# ---- the names that are there ----
+
+if is_root; then
+	export RFTP_ISER_LIO=$tmp/nowhere # so that nothing can be applied
+	like=(--name s --tcp)
+	run rftp-iser plan "${like[@]}" --tmpfs 1M --initiator $me --chap generate \
+		--secrets "$tmp/etc" --iqn iqn.2020-01.org.example --out "$tmp/s.json"
+	if [ "$status" -eq 0 ]; then
+		mv "$tmp/s.json" "$tmp/etc"
+		target "${like[@]}" --dir "$tmp/etc" --size 1M --initiator $me
+		check "target: in another month it is the same plan" test "$status" -eq 1 -a "$(grep -c 'is another plan' "$tmp/err")" -eq 0
+		check "target: which is what is to be applied" grep -q "^rftp-iser: $RFTP_ISER_LIO, which changes LIO" "$tmp/err"
+		target "${like[@]}" --dir "$tmp/etc" --size 1M --initiator $me --iqn iqn.2020-02.org.example
+		check "target: but not by another name" grep -q 's.json is another plan' "$tmp/err"
+	else
+		skip "target: in another month it is the same plan" "no card to plan for"
+	fi
+	unset RFTP_ISER_LIO
+fi
+
 # Found beside it, as where the source was built in place.
 mkdir -p "$tmp/tree/scripts"
 cp "$top_srcdir"/scripts/iser-*.sh "$top_srcdir/scripts/iser.bash" "$tmp/tree/scripts"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The model of a host. */
-#include "tests/support/iser-model.h"
+#include "tests/support/iser-model-files.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,75 +11,9 @@
 
 #include <cmocka.h>
 
-#define KEY_MAX 300
-
-struct file {
-	char path[KEY_MAX];
-	int64_t size;      /* a directory: 0 */
-	bool is_dir;
-};
-
-struct value {
-	char key[KEY_MAX]; /* directory/attribute */
-	unsigned long long value;
-};
-
 struct lio model = { .there = true, .iscsi = true };
-static struct file *files;
-static size_t n_files;
-static struct value *values;
-static size_t n_values;
 
-/* ---- looking ---- */
-
-static int attribute(const char *dir, const char *name, unsigned long long *value)
-{
-	char key[KEY_MAX];
-
-	snprintf(key, sizeof(key), "%s/%s", dir, name);
-	for (size_t i = 0; i < n_values; i++)
-		if (!strcmp(values[i].key, key)) {
-			*value = values[i].value;
-			return 0;
-		}
-	return -2;
-}
-
-static struct file *find_file(const char *path)
-{
-	for (size_t i = 0; i < n_files; i++)
-		if (!strcmp(files[i].path, path))
-			return &files[i];
-	return NULL;
-}
-
-static int64_t size(const char *path)
-{
-	const struct file *f = find_file(path);
-
-	return f ? f->size : -1;
-}
-
-static bool is_dir(const char *path)
-{
-	const struct file *f = find_file(path);
-
-	return f && f->is_dir;
-}
-
-const struct iser_look model_look = { .attribute = attribute, .size = size, .is_dir = is_dir };
-
-/* ---- lists ---- */
-
-/* items[i] of n is no more. */
-#define drop(items, n, i) \
-	memmove(&(items)[i], &(items)[(i) + 1], (--(n) - (i)) * sizeof(*(items)))
-
-static void *added(void *slot)
-{
-	assert_non_null(slot);
-	return slot;
-}
+/* ---- requests ---- */
 
 static const char *text(const json_t *r, const char *key)
 {
@@ -102,60 +36,7 @@ static bool flag(const json_t *r, const char *key)
 	return json_is_true(json_object_get(r, key));
 }
 
-static void set_value(const char *dir, const char *name, unsigned long long value)
-{
-	struct value *v = NULL;
-	char key[KEY_MAX];
-
-	snprintf(key, sizeof(key), "%s/%s", dir, name);
-	for (size_t i = 0; i < n_values; i++)
-		if (!strcmp(values[i].key, key))
-			v = &values[i];
-	if (!v) {
-		v = added(iser_plan_add(values, n_values));
-		snprintf(v->key, sizeof(v->key), "%s", key);
-	}
-	v->value = value;
-}
-
-static void drop_values(const char *dir)
-{
-	for (size_t i = n_values; i--;)
-		if (!strncmp(values[i].key, dir, strlen(dir)) &&
-		    values[i].key[strlen(dir)] == '/')
-			drop(values, n_values, i);
-}
-
 /* ---- files and mounts ---- */
-
-static void add_file(const char *path, int64_t bytes, bool is_dir)
-{
-	struct file *f = find_file(path);
-
-	if (!f)
-		f = added(iser_plan_add(files, n_files));
-	snprintf(f->path, sizeof(f->path), "%s", path);
-	f->size = bytes;
-	f->is_dir = is_dir;
-}
-
-void model_add_dir(const char *path)
-{
-	add_file(path, 0, true);
-}
-
-void model_add_file(const char *path, int64_t bytes)
-{
-	add_file(path, bytes, false);
-}
-
-static void drop_file(const char *path)
-{
-	struct file *f = find_file(path);
-
-	if (f)
-		drop(files, n_files, (size_t)(f - files));
-}
 
 static void do_mount(const json_t *r)
 {
@@ -164,12 +45,12 @@ static void do_mount(const json_t *r)
 	struct tmpfs_mount *m;
 	char options[200];
 
-	assert_non_null(find_file(path));
+	assert_non_null(model_file(path));
 	assert_null(lio_mount(&model, path));
 	assert_int_equal(sscanf(asked, "size=%llu", &bytes), 1);
 	mpol = strstr(asked, "mpol=");
 	snprintf(options, sizeof(options), "rw,size=%lluk,mode=700,%s", bytes / 1024, mpol);
-	m = added(iser_plan_add(model.mounts, model.n_mounts));
+	m = model_added(iser_plan_add(model.mounts, model.n_mounts));
 	m->path = strdup(path);
 	m->source = strdup(ISER_MOUNT_SOURCE);
 	m->options = strdup(options);
@@ -187,30 +68,28 @@ static void do_unmount(const json_t *r)
 		if (!strncmp(model.stores[i].path, m->path, len) &&
 		    model.stores[i].path[len] == '/')
 			fail_msg("%s is unmounted below a back store", m->path);
-	for (i = n_files; i--;)
-		if (!strncmp(files[i].path, m->path, len) && files[i].path[len] == '/')
-			drop(files, n_files, i);
+	model_drop_files(m->path);
 	i = (size_t)(m - model.mounts);
 	free(model.mounts[i].path);
 	free(model.mounts[i].source);
 	free(model.mounts[i].options);
-	drop(model.mounts, model.n_mounts, i);
+	model_drop(model.mounts, model.n_mounts, i);
 }
 
 /* Its directory must be there, and a tmpfs for it. */
 static void do_make_file(const json_t *r)
 {
 	const char *path = text(r, "path");
-	char dir[KEY_MAX];
+	char dir[MODEL_KEY_MAX];
 
 	snprintf(dir, sizeof(dir), "%.*s", (int)(strrchr(path, '/') - path), path);
-	assert_non_null(find_file(dir));
+	assert_non_null(model_file(dir));
 	model_add_file(path, number(r, "size"));
 }
 
 static void do_cut_file(const json_t *r)
 {
-	assert_non_null(find_file(text(r, "path")));
+	assert_non_null(model_file(text(r, "path")));
 	model_add_file(text(r, "path"), number(r, "size"));
 }
 
@@ -221,7 +100,7 @@ static void do_make_dir(const json_t *r)
 
 static void do_remove(const json_t *r)
 {
-	drop_file(text(r, "path"));
+	model_drop_file(text(r, "path"));
 }
 
 /* ---- back stores ---- */
@@ -230,21 +109,21 @@ static void do_create_store(const json_t *r)
 {
 	const char *plugin = text(r, "plugin"), *path = text(r, "path");
 	struct lio_store *s;
-	char dir[KEY_MAX];
+	char dir[MODEL_KEY_MAX];
 
 	assert_null(lio_store(&model, plugin, text(r, "name")));
-	if (!strcmp(plugin, "fileio") && !find_file(path))
+	if (!strcmp(plugin, "fileio") && !model_file(path))
 		model_add_file(path, number(r, "size")); /* the worker does, too */
 	if (!strcmp(plugin, "fileio"))
-		assert_int_equal(find_file(path)->size, number(r, "size"));
+		assert_int_equal(model_file(path)->size, number(r, "size"));
 	snprintf(dir, sizeof(dir), "core/%s/%s", plugin, text(r, "name"));
-	s = added(iser_plan_add(model.stores, model.n_stores));
+	s = model_added(iser_plan_add(model.stores, model.n_stores));
 	*s = (struct lio_store){ .plugin = strdup(plugin), .name = strdup(text(r, "name")),
 				 .dir = strdup(dir), .path = strdup(path),
 				 .serial = strdup(text(r, "serial")),
 				 .size = (uint64_t)number(r, "size"), .enabled = true,
 				 .write_back = flag(r, "write-back") };
-	set_value(dir, "emulate_tpu", 0);
+	model_set_value(dir, "emulate_tpu", 0);
 }
 
 static size_t store_at(const json_t *r)
@@ -276,14 +155,14 @@ static void do_delete_store(const json_t *r)
 			    !strcmp(model.targets[t].luns[k].store, s->name) &&
 			    !strcmp(model.targets[t].luns[k].plugin, s->plugin))
 				fail_msg("%s is a LUN, and deleted", s->name);
-	drop_values(s->dir);
+	model_drop_values(s->dir);
 	free_store(&model.stores[i]);
-	drop(model.stores, model.n_stores, i);
+	model_drop(model.stores, model.n_stores, i);
 }
 
 static void do_set_store_attribute(const json_t *r)
 {
-	set_value(model.stores[store_at(r)].dir, text(r, "attribute"),
+	model_set_value(model.stores[store_at(r)].dir, text(r, "attribute"),
 		  (unsigned long long)number(r, "value"));
 }
 
@@ -300,20 +179,20 @@ static struct lio_target *target_of(const json_t *r)
 
 static void do_create_target(const json_t *r)
 {
-	char dir[KEY_MAX];
+	char dir[MODEL_KEY_MAX];
 	struct lio_target *t;
 
 	assert_null(lio_target(&model, text(r, "iqn")));
 	snprintf(dir, sizeof(dir), "iscsi/%s", text(r, "iqn"));
-	t = added(iser_plan_add(model.targets, model.n_targets));
+	t = model_added(iser_plan_add(model.targets, model.n_targets));
 	t->iqn = strdup(text(r, "iqn"));
 	t->dir = strdup(dir);
 	t->tag = LIO_TAG;
-	set_value(dir, "authentication", 1);
-	set_value(dir, "generate_node_acls", 0);
-	set_value(dir, "demo_mode_write_protect", 1);
-	set_value(dir, "cache_dynamic_acls", 0);
-	set_value(dir, "default_cmdsn_depth", 64);
+	model_set_value(dir, "authentication", 1);
+	model_set_value(dir, "generate_node_acls", 0);
+	model_set_value(dir, "demo_mode_write_protect", 1);
+	model_set_value(dir, "cache_dynamic_acls", 0);
+	model_set_value(dir, "default_cmdsn_depth", 64);
 }
 
 static void drop_lun(struct lio_target *t, size_t i)
@@ -322,11 +201,11 @@ static void drop_lun(struct lio_target *t, size_t i)
 
 	free(t->luns[i].plugin);
 	free(t->luns[i].store);
-	drop(t->luns, t->n_luns, i);
+	model_drop(t->luns, t->n_luns, i);
 	for (size_t a = 0; a < t->n_acls; a++)
 		for (size_t k = t->acls[a].n_mapped; k--;)
 			if (t->acls[a].mapped[k].lun == lun)
-				drop(t->acls[a].mapped, t->acls[a].n_mapped, k);
+				model_drop(t->acls[a].mapped, t->acls[a].n_mapped, k);
 }
 
 static void drop_acl(struct lio_target *t, size_t i)
@@ -340,7 +219,7 @@ static void drop_acl(struct lio_target *t, size_t i)
 	free(a->mutual_secret);
 	free(a->mapped);
 	free(a->session);
-	drop(t->acls, t->n_acls, i);
+	model_drop(t->acls, t->n_acls, i);
 }
 
 static void drop_target(struct lio_target *t)
@@ -351,13 +230,13 @@ static void drop_target(struct lio_target *t)
 		drop_acl(t, 0);
 	for (size_t i = 0; i < t->n_portals; i++)
 		free(t->portals[i].address);
-	drop_values(t->dir);
+	model_drop_values(t->dir);
 	free(t->portals);
 	free(t->luns);
 	free(t->acls);
 	free(t->iqn);
 	free(t->dir);
-	drop(model.targets, model.n_targets, (size_t)(t - model.targets));
+	model_drop(model.targets, model.n_targets, (size_t)(t - model.targets));
 }
 
 static void do_delete_target(const json_t *r)
@@ -367,7 +246,7 @@ static void do_delete_target(const json_t *r)
 
 static void do_set_target_attribute(const json_t *r)
 {
-	set_value(target_of(r)->dir, text(r, "attribute"), (unsigned long long)number(r, "value"));
+	model_set_value(target_of(r)->dir, text(r, "attribute"), (unsigned long long)number(r, "value"));
 }
 
 static void do_enable(const json_t *r)
@@ -377,7 +256,7 @@ static void do_enable(const json_t *r)
 
 static void give(struct lio_acl *a, unsigned lun)
 {
-	*(struct lio_mapped *)added(iser_plan_add(a->mapped, a->n_mapped)) =
+	*(struct lio_mapped *)model_added(iser_plan_add(a->mapped, a->n_mapped)) =
 		(struct lio_mapped){ .as = lun, .lun = lun };
 }
 
@@ -388,7 +267,7 @@ static void do_create_lun(const json_t *r)
 
 	assert_null(lio_lun(t, (unsigned)number(r, "lun")));
 	assert_non_null(lio_store(&model, text(r, "plugin"), text(r, "store")));
-	l = added(iser_plan_add(t->luns, t->n_luns));
+	l = model_added(iser_plan_add(t->luns, t->n_luns));
 	l->lun = (unsigned)number(r, "lun");
 	l->plugin = strdup(text(r, "plugin"));
 	l->store = strdup(text(r, "store"));
@@ -411,7 +290,7 @@ static void do_create_portal(const json_t *r)
 	struct lio_portal *p;
 
 	assert_null(lio_portal(t, text(r, "address"), (unsigned)number(r, "port")));
-	p = added(iser_plan_add(t->portals, t->n_portals));
+	p = model_added(iser_plan_add(t->portals, t->n_portals));
 	p->address = strdup(text(r, "address"));
 	p->port = (unsigned)number(r, "port");
 	p->iser = flag(r, "iser");
@@ -425,7 +304,7 @@ static void do_delete_portal(const json_t *r)
 
 	assert_non_null(p);
 	free(p->address);
-	drop(t->portals, t->n_portals, (size_t)(p - t->portals));
+	model_drop(t->portals, t->n_portals, (size_t)(p - t->portals));
 }
 
 static struct lio_acl *acl_of(const json_t *r)
@@ -457,7 +336,7 @@ static void do_create_acl(const json_t *r)
 	struct lio_acl *a;
 
 	assert_null(lio_acl(t, text(r, "initiator")));
-	a = added(iser_plan_add(t->acls, t->n_acls));
+	a = model_added(iser_plan_add(t->acls, t->n_acls));
 	a->initiator = strdup(text(r, "initiator"));
 	a->session = strdup("");
 	set_auth(a, "", "", "", "");
@@ -490,7 +369,7 @@ static void do_set_irq(const json_t *r)
 	char key[32];
 
 	snprintf(key, sizeof(key), "irq/%lld", number(r, "irq"));
-	set_value(key, text(r, "list"), 1);
+	model_set_value(key, text(r, "list"), 1);
 }
 
 /* ---- all ---- */
@@ -528,24 +407,20 @@ void model_clear(void)
 		drop_target(&model.targets[0]);
 	while (model.n_stores) {
 		free_store(&model.stores[0]);
-		drop(model.stores, model.n_stores, 0);
+		model_drop(model.stores, model.n_stores, 0);
 	}
 	while (model.n_mounts) {
 		free(model.mounts[0].path);
 		free(model.mounts[0].source);
 		free(model.mounts[0].options);
-		drop(model.mounts, model.n_mounts, 0);
+		model_drop(model.mounts, model.n_mounts, 0);
 	}
 	free(model.targets);
 	free(model.stores);
 	free(model.mounts);
 	free(model.cpus);
-	free(files);
-	free(values);
+	model_clear_files();
 	model = (struct lio){ .there = true, .iscsi = true };
-	files = NULL;
-	values = NULL;
-	n_files = n_values = 0;
 }
 
 /* ---- as text ---- */
@@ -581,10 +456,7 @@ char *model_text(void)
 	FILE *f = open_memstream(&out, &len);
 
 	assert_non_null(f);
-	for (size_t i = 0; i < n_files; i++)
-		lines_add(&l, "file %s %lld", files[i].path, (long long)files[i].size);
-	for (size_t i = 0; i < n_values; i++)
-		lines_add(&l, "value %s %llu", values[i].key, values[i].value);
+	model_tell_files(&l);
 	for (size_t i = 0; i < model.n_mounts; i++)
 		lines_add(&l, "mount %s %s", model.mounts[i].path, model.mounts[i].options);
 	for (size_t i = 0; i < model.n_stores; i++)

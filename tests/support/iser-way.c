@@ -153,6 +153,21 @@ void way_end(struct way *w)
 	model_clear();
 }
 
+void way_leave(struct way *w, struct iser_plan *a, struct iser_plan *b)
+{
+	way_end(w);
+	iser_plan_free(a);
+	iser_plan_free(b);
+}
+
+void way_begin_again(struct way *w, struct iser_plan *applied)
+{
+	way_begin(w);
+	w->state.applied = applied;
+	w->restarted = true;
+	w->destroy = false;
+}
+
 void way_same(const char *want, const char *what)
 {
 	CLEANUP_FREE char *is = model_text();

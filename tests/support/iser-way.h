@@ -37,6 +37,10 @@ struct way {
 /* A host with others' things, of which these tests are to know nothing. */
 void way_begin(struct way *w);
 void way_end(struct way *w);
+/* And so do plans a and b; NULL is none. */
+void way_leave(struct way *w, struct iser_plan *a, struct iser_plan *b);
+/* The same after a start of the host, which applied was applied before; nothing may be lost. */
+void way_begin_again(struct way *w, struct iser_plan *applied);
 void way_forget_made(struct way *w);
 /* w->steps are those to want; NULL: to nothing of ours. */
 void way_steps(struct way *w, const struct iser_plan *want);

@@ -34,13 +34,6 @@ static struct iser_plan *arrived(struct way *w, const char *change, struct iser_
 	return way_plan(c->what, c->that);
 }
 
-static void leave(struct way *w, struct iser_plan *a, struct iser_plan *b)
-{
-	way_end(w);
-	iser_plan_free(a);
-	iser_plan_free(b);
-}
-
 static void test_data(void **state)
 {
 	static const struct {
@@ -69,7 +62,7 @@ static void test_data(void **state)
 		problem_is(&w, table[i].words, table[i].change);
 		if (table[i].words)
 			assert_non_null(strstr(w.steps.problems.v[0], "--destroy-data"));
-		leave(&w, a, b);
+		way_leave(&w, a, b);
 	}
 }
 
@@ -90,9 +83,7 @@ static void test_smaller_file(void **state)
 	w.destroy = true;
 	way_arrive(&w, b);
 	assert_int_equal(model_look.size("/d/f"), 1048576);
-	way_end(&w);
-	iser_plan_free(a);
-	iser_plan_free(b);
+	way_leave(&w, a, b);
 }
 
 /* What is only in a file, for LIO was started again, is no less data. */
@@ -104,18 +95,15 @@ static void test_smaller_file_restarted(void **state)
 	struct way w;
 
 	(void)state;
-	way_begin(&w);
+	way_begin_again(&w, a);
 	model_add_file("/d/f", 2097152);
-	w.state.applied = a;
-	w.restarted = true;
-	w.destroy = false;
 	way_steps(&w, b);
 	problem_is(&w, "back store f: a smaller size", "smaller");
 	assert_non_null(strstr(w.steps.problems.v[0], "--destroy-data"));
 	w.destroy = true;
 	way_arrive(&w, b);
 	assert_int_equal(model_look.size("/d/f"), 1048576);
-	leave(&w, a, b);
+	way_leave(&w, a, b);
 }
 
 /* A back store that goes to another file takes that as it is, or not at all. */
@@ -133,7 +121,7 @@ static void test_strangers_file(void **state)
 	model_add_file("/d/g", 5);
 	way_steps(&w, b);
 	problem_is(&w, "/d/g is there already, and has 5 bytes", "a shorter file");
-	leave(&w, a, b);
+	way_leave(&w, a, b);
 }
 
 /* Who serves a file whose name is gone lets go of what it held, whatever the reason. */
@@ -160,7 +148,7 @@ static void test_nameless_file(void **state)
 		way_steps(&w, b);
 		problem_is(&w, NULL, "data may be lost");
 		json_decref(gone);
-		leave(&w, a, b);
+		way_leave(&w, a, b);
 	}
 }
 
@@ -199,7 +187,7 @@ static void test_sessions(void **state)
 		w.force = true;
 		way_steps(&w, b);
 		problem_is(&w, NULL, "forced");
-		leave(&w, a, b);
+		way_leave(&w, a, b);
 	}
 }
 
@@ -244,8 +232,7 @@ static void test_others(void **state)
 		}
 		way_steps(&w, a);
 		problem_is(&w, table[i].words, table[i].words);
-		way_end(&w);
-		iser_plan_free(a);
+		way_leave(&w, a, NULL);
 	}
 }
 
@@ -260,9 +247,7 @@ static void test_other_plan(void **state)
 	way_steps(&w, a);
 	assert_int_equal(w.steps.problems.n, 6); /* four stores, two targets */
 	problem_is(&w, "back store t: the plan q has one of this name", "another plan");
-	way_end(&w);
-	iser_plan_free(a);
-	iser_plan_free(b);
+	way_leave(&w, a, b);
 }
 
 /* One problem, with these words. */
@@ -332,8 +317,7 @@ static void test_strangers_serial(void **state)
 	model.stores[0].serial = strdup("00000000-0000-4000-8000-000000000003");
 	way_steps(&w, a);
 	one_problem(&w, "back store f: LIO's back store theirs has its serial");
-	way_end(&w);
-	iser_plan_free(a);
+	way_leave(&w, a, NULL);
 }
 
 /* A file that this plan once made, and that others use by now, is not this plan's to remove. */
@@ -391,11 +375,9 @@ static void test_guests(void **state)
 	assert_int_equal(w.steps.n, 0);
 	way_steps(&w, b);
 	problem_is(&w, "its LUN 3 serves the back store theirs", "a LUN that is a guest's");
-	way_end(&w);
 	json_decref(r);
 	json_decref(s);
-	iser_plan_free(a);
-	iser_plan_free(b);
+	way_leave(&w, a, b);
 }
 
 static bool is_noted(const struct way *w, const char *words)
@@ -439,7 +421,7 @@ static void test_guests_go(void **state)
 		way_no_problems(&w);
 		assert_true(is_noted(&w, table[i].words));
 		json_decref(r);
-		leave(&w, a, b);
+		way_leave(&w, a, b);
 	}
 }
 
@@ -456,11 +438,8 @@ static void test_restarted(void **state)
 	way_arrive(&w, a);
 	way_forget_made(&w);
 	way_end(&w);
-	way_begin(&w);
+	way_begin_again(&w, a);
 	model_add_file("/d/f", 1048576);
-	w.state.applied = a;
-	w.destroy = false;
-	w.restarted = true;
 	way_steps(&w, a);
 	way_no_problems(&w);
 	assert_int_equal(w.steps.notes.n, 2);
@@ -470,8 +449,7 @@ static void test_restarted(void **state)
 			    "memory, and the host was started again");
 	way_do(&w, w.steps.n);
 	way_same(want, "after another boot");
-	way_end(&w);
-	iser_plan_free(a);
+	way_leave(&w, a, NULL);
 }
 
 /* What a file is on may not be mounted yet: below it there is no place for a new one. */
@@ -482,10 +460,7 @@ static void test_not_mounted_yet(void **state)
 	struct way w;
 
 	(void)state;
-	way_begin(&w);
-	w.state.applied = a;
-	w.restarted = true;
-	w.destroy = false;
+	way_begin_again(&w, a);
 	way_steps(&w, a);
 	problem_is(&w, "back store f: its file /d/f is not there any more", "not mounted");
 	/* Whatever it is called. */
@@ -494,9 +469,7 @@ static void test_not_mounted_yet(void **state)
 	w.destroy = true;
 	way_arrive(&w, a);
 	assert_int_equal(model_look.size("/d/f"), 1048576);
-	way_end(&w);
-	iser_plan_free(a);
-	iser_plan_free(b);
+	way_leave(&w, a, b);
 }
 
 /* A tmpfs that somebody has unmounted under a back store, which goes on with what it has open. */
@@ -515,8 +488,7 @@ static void test_unmounted(void **state)
 	w.destroy = false;
 	way_steps(&w, a);
 	problem_is(&w, "back store t: its tmpfs was unmounted", "unmounted");
-	way_end(&w);
-	iser_plan_free(a);
+	way_leave(&w, a, NULL);
 }
 
 /* A back store that somebody has made in the place of ours is not ours by its name. */
@@ -535,7 +507,7 @@ static void test_strangers_store(void **state)
 	problem_is(&w, "back store r: what LIO has by this name has another serial", "apply");
 	way_steps(&w, NULL);
 	problem_is(&w, "back store r: what LIO has by this name has another serial", "remove");
-	leave(&w, a, b);
+	way_leave(&w, a, b);
 }
 
 /* What others have mounted over a tmpfs of ours is not unmounted for it, nor written to. */

@@ -36,9 +36,7 @@ static void test_arrives(void **state)
 		way_no_problems(&w);
 		way_do(&w, w.steps.n);
 		way_same(nothing, "removed");
-		way_end(&w);
-		iser_plan_free(a);
-		iser_plan_free(b);
+		way_leave(&w, a, b);
 	}
 }
 
@@ -116,8 +114,7 @@ static void test_halves(void **state)
 	w.cpus = "0-3";
 	way_arrive(&w, a);
 	way_same(want, "a target without its portal group");
-	way_end(&w);
-	iser_plan_free(a);
+	way_leave(&w, a, NULL);
 }
 
 /* Killed after any number of steps it can go on, go to yet another plan, or go away. */
@@ -222,9 +219,7 @@ static void test_only_what_differs(void **state)
 			k++;
 		}
 		assert_null(table[i].texts[k]);
-		way_end(&w);
-		iser_plan_free(a);
-		iser_plan_free(b);
+		way_leave(&w, a, b);
 	}
 }
 
@@ -248,9 +243,7 @@ static void test_other_spelling(void **state)
 	assert_int_equal(w.steps.n, 0);
 	way_arrive(&w, b);
 	way_same(want, "written otherwise");
-	way_end(&w);
-	iser_plan_free(a);
-	iser_plan_free(b);
+	way_leave(&w, a, b);
 }
 
 /* What is not put back is said. */
@@ -274,9 +267,7 @@ static void test_attributes_dropped(void **state)
 		assert_int_equal(w.steps.n, 0);
 		assert_int_equal(w.steps.notes.n, 1);
 		assert_string_equal(w.steps.notes.v[0], told[i]);
-		way_end(&w);
-		iser_plan_free(a);
-		iser_plan_free(b);
+		way_leave(&w, a, b);
 	}
 }
 
@@ -303,9 +294,7 @@ static void test_memory(void **state)
 	for (size_t i = 0; i < w.steps.n; i++)
 		sum += w.steps.v[i].memory;
 	assert_int_equal(sum, 1 << 20);
-	way_end(&w);
-	iser_plan_free(a);
-	iser_plan_free(b);
+	way_leave(&w, a, b);
 }
 
 int main(void)

@@ -360,49 +360,24 @@ static void test_signals(void **state)
 	worker_free(w);
 }
 
-/* We are ended in the middle of a request: it is done all the same, and then it ends, too. */
-static void test_we_die(void **state)
-{
-	pid_t pid = fork();
-	int status;
-
-	(void)state;
-	if (!pid) {
-		struct worker *w = worker_new(NODE_UNKNOWN, NULL);
-		struct err e;
-
-		if (!w || do_it(w, "ok", &e))
-			_exit(1);
-		signal(SIGALRM, SIG_DFL);
-		setitimer(ITIMER_REAL, &(struct itimerval){ { 0, 0 }, { 0, 100000 } }, NULL);
-		_exit(do_it(w, "slow", &e) ? 2 : 3);
-	}
-	assert_int_equal(waitpid(pid, &status, 0), pid);
-	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM);
-	for (int i = 0; i < 1000 && lines("slept") == 0; i++)
-		usleep(10000);
-	assert_int_equal(lines("slept"), 1);
-	for (int i = 0; i < 1000 && !kill(atoi(tmp_get("started")), 0); i++)
-		usleep(10000);
-	assert_int_equal(kill(atoi(tmp_get("started")), 0), -1);
-}
-
-/* Killed, we leave it at what it was told, and what it holds for us is held until that is done. */
-static void test_holds(void **state)
+/* Of a process with a worker, which holds the state if that is asked for, and which a signal ends in
+ * the middle of a request. */
+static void ended_at_work(bool holds)
 {
 	struct iser_state s;
 	struct err e = ERR_INIT;
 	int status;
 	pid_t pid = fork();
 
-	(void)state;
 	assert_true(pid >= 0);
 	if (!pid) {
 		struct worker *w = worker_new(NODE_UNKNOWN, &e);
 
-		if (!w || iser_state_open(&s, tmp_at("state"), "p", &(struct lock_wait){ .seconds = 5 }, &e))
+		if (!w || (holds && iser_state_open(&s, tmp_at("state"), "p",
+						    &(struct lock_wait){ .seconds = 5 }, &e)))
 			_exit(1);
-		worker_hold(w, s.lock);
+		if (holds)
+			worker_hold(w, s.lock);
 		if (do_it(w, "ok", &e))
 			_exit(1);
 		signal(SIGALRM, SIG_DFL);
@@ -411,6 +386,29 @@ static void test_holds(void **state)
 	}
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM);
+}
+
+/* It is done all the same, and then it ends, too. */
+static void test_we_die(void **state)
+{
+	(void)state;
+	ended_at_work(false);
+	for (int i = 0; i < 1000 && lines("slept") == 0; i++)
+		usleep(10000);
+	assert_int_equal(lines("slept"), 1);
+	for (int i = 0; i < 1000 && !kill(atoi(tmp_get("started")), 0); i++)
+		usleep(10000);
+	assert_int_equal(kill(atoi(tmp_get("started")), 0), -1);
+}
+
+/* What it holds for us is held until that is done. */
+static void test_holds(void **state)
+{
+	struct iser_state s;
+	struct err e = ERR_INIT;
+
+	(void)state;
+	ended_at_work(true);
 	assert_int_equal(lines("slept"), 0);
 	assert_int_equal(iser_state_open(&s, tmp_at("state"), "p", &(struct lock_wait){ .seconds = 5 }, &e), 0);
 	assert_int_equal(lines("slept"), 1);

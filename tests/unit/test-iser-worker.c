@@ -360,8 +360,8 @@ static void test_signals(void **state)
 	worker_free(w);
 }
 
-/* Of a process with a worker, which holds the state if that is asked for, and which a signal ends in
- * the middle of a request. */
+/* A process with a worker, which holds the state for it if that is asked for, is ended by a signal
+ * in the middle of a request. */
 static void ended_at_work(bool holds)
 {
 	struct iser_state s;

@@ -56,7 +56,8 @@ enum tool_status tool_failed(bool json, const struct err *e)
 	const char *text = *e->text ? e->text : strerror(-e->code);
 
 	log_error("%s", text);
-	if (json && json_emit(stdout, json_pack("{s:o}", "error", json_name(text))))
-		log_error("standard output: %s", strerror(errno));
+	/* If that cannot be written, either, it has been said all the same. */
+	if (json)
+		json_emit(stdout, json_pack("{s:o}", "error", json_name(text)));
 	return TOOL_FAILED;
 }

@@ -89,8 +89,9 @@ enum tool_status tool_change_refused(const struct tool_change *o, const struct e
 	const struct change_report nothing = { 0 };
 
 	log_error("%s", e->text);
-	if (o->json && emit(o, NULL, &nothing, e))
-		log_error("standard output: %s", strerror(errno));
+	/* As in tool_failed. */
+	if (o->json)
+		emit(o, NULL, &nothing, e);
 	return TOOL_FAILED;
 }
 

@@ -77,7 +77,11 @@ check "a plan to verify" says 'one: no plan of this name'
 check "which is not right" is 'm["right"] is False and m["plans"] == []'
 iser verify --json
 check "or any" says 'no plan was applied here'
-mkdir -m 700 "$tmp/state"
+for words in "status --json" "status --json one" "apply --json $tmp/none" "logout --all --json"; do
+	run "${as_root[@]}" sh -c "rftp-iser $words >/dev/full"
+	check "and cannot be written, in one line: ${words%%/*}" test "$status" -eq 1 -a "$(wc -l <"$tmp/err")" -eq 1
+done
+mkdir -p -m 700 "$tmp/state"
 echo nonsense >"$tmp/state/one.json"
 iser status --json one
 check "what is kept is damaged" says 'one.json'

@@ -232,7 +232,11 @@ check "of another machine's secrets nothing is known" not warned 'nowhere'
 run rftp-iser plan --check "$tmp/edited.json"
 check "but of this one's, once" test "$(grep -c 'nowhere, a CHAP secret: No such file' "$tmp/err")" -eq 1
 run rftp-iser plan --name s --domain a.b --open --block /dev/no-such-device
-check "a device that is not there is not planned" fails 1 '/dev/no-such-device: No such file'
+check "a device that is not there is on no node" fails 1 '/dev/no-such-device: No such file'
+printf '[node 0]\nblock = /dev/no-such-device\n' >"$tmp/absent"
+run rftp-iser plan --addresses "$tmp/addresses" --tcp --name s --domain a.b --open "$tmp/absent"
+check "but is planned for the node that is said" is 't[0]["luns"][0]["path"] == "/dev/no-such-device"'
+check "which is warned of" warned '/dev/no-such-device: No such file'
 
 # ---- what is wrong ----
 

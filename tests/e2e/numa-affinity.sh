@@ -152,9 +152,10 @@ check "misused: an empty path" test "$status" -eq 2 -a "$(grep -c 'path is missi
 # ---- a signal ----
 
 # starts: in the background, and a run of fio is under way; its pid is in $pid
-# Scripts start what is in the background with SIGINT ignored, which it would stay.
+# Scripts start what is in the background with SIGINT ignored, which it would stay, and nohup with
+# SIGHUP.
 starts() {
-	setsid env --default-signal=INT rftp-numa affinity --path "$tmp/disk" --size 4M --block 64K --jobs 2 --seconds 600 \
+	setsid env --default-signal=INT,TERM,HUP rftp-numa affinity --path "$tmp/disk" --size 4M --block 64K --jobs 2 --seconds 600 \
 		>"$tmp/out" 2>"$tmp/err" </dev/null &
 	pid=$!
 	others+=("$pid")

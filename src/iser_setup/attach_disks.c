@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #define POLL_US 100000
+#define RESCAN_MS 2000
 /* How long the number of disks must stay the same when it is not known how many there are; and when
  * one that comes later would be missing in a stripe. */
 #define SETTLE_MS 500
@@ -75,6 +76,20 @@ static size_t complete(const struct attach *a, const struct sessions *s, struct 
 	return all;
 }
 
+/* The kernel looks for disks when a session begins, and by itself never again: those that a target,
+ * which is just being made, has got since then are only found when it is told to look once more. */
+static void look_again(const struct attach *a, const struct sessions *s)
+{
+	for (size_t i = 0; i < a->list.n; i++) {
+		const struct login_target *t = &a->list.v[i];
+		const struct session *one = sessions_find(s, t->iqn);
+
+		if (one && !strcmp(one->state, "LOGGED_IN") &&
+		    (!one->luns || (t->plan && one->luns < t->plan->n_stores)))
+			session_rescan(NULL, one);
+	}
+}
+
 /* For how long there must be as many, in ms. */
 static int settle_ms(const struct attach *a)
 {
@@ -88,6 +103,7 @@ static int settle_ms(const struct attach *a)
 static int wait_for_all(const struct attach *a, struct sessions *s, struct err *e)
 {
 	uint64_t until = ns_after((int)a->o->wait * 1000), same = 0;
+	uint64_t rescan = ns_after(RESCAN_MS);
 	struct err why = ERR_INIT;
 	size_t last = 0;
 
@@ -108,6 +124,10 @@ static int wait_for_all(const struct attach *a, struct sessions *s, struct err *
 		if (!n && now_ns() > until)
 			return err_set(e, -ETIMEDOUT, "%s (after %u s; --wait has more patience)",
 				       why.text, a->o->wait);
+		if (!n && now_ns() >= rescan) {
+			look_again(a, s);
+			rescan = ns_after(RESCAN_MS);
+		}
 		sessions_clear(s);
 		usleep(POLL_US);
 	}

@@ -315,6 +315,19 @@ const char *disk_path(const char *dev, const char *name, char out[256])
 	return out;
 }
 
+void session_rescan(const char *sysfs, const struct session *s)
+{
+	static const char all[] = "- - -"; /* channels, targets, LUNs */
+	CLEANUP_CLOSE int fd = -1;
+	char path[PATH_MAX];
+
+	snprintf(path, sizeof(path), "%.2000s/class/scsi_host/host%u/scan", sysfs_or(sysfs),
+		 s->host);
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	if (fd >= 0)
+		(void)!write(fd, all, sizeof(all) - 1);
+}
+
 bool disk_is_there(const char *path)
 {
 	CLEANUP_CLOSE int fd = -1;

@@ -43,6 +43,10 @@ const struct session *sessions_find(const struct sessions *s, const char *iqn);
 const struct session *sessions_at(const struct sessions *s, const char *iqn,
 				  const struct login_portal *p, enum login_transport transport);
 
+/* Have the kernel look for disks of s that it does not know. Whether it finds any is seen by reading
+ * the sessions again. */
+void session_rescan(const char *sysfs, const struct session *s);
+
 /* The directory that sysfs means. */
 const char *sysfs_or(const char *sysfs);
 /* The line of a file below it, made of a format; "" when it has none. */

@@ -350,6 +350,35 @@ else
 	skip "LVM" "no lvm2 or no device-mapper here"
 fi
 
+# ---- a disk that comes when the session is there already ----
+
+cat >"$tmp/mapped.py" <<'END'
+import sys, rtslib_fb as r
+iqn, host, on = sys.argv[1:]
+tpg = r.TPG(r.Target(r.FabricModule("iscsi"), iqn), 1)
+acl = r.NodeACL(tpg, host)
+if on == "on":
+    r.MappedLUN(acl, 0, r.LUN(tpg, 0))
+else:
+    for m in list(acl.mapped_luns):
+        m.delete()
+END
+mapped() { /usr/bin/python3 "$tmp/mapped.py" ${iqn}1 $host "$1" 2>&1 | comment; }
+authentication 0
+mapped off
+rftp-iser login --transport tcp "${plan[@]}" --target ${iqn}1 --wait 100 >"$tmp/out" 2>"$tmp/err" &
+late=$!
+there() { [ "$(sessions)" = 1 ]; }
+patience 20 there
+sleep 1
+check "a target without a disk is waited for" kill -0 $late
+mapped on
+wait $late
+status=$?
+comment <"$tmp/err"
+check "until it has one" test "$status $(grep -c '^/dev/sd' "$tmp/out")" = "0 1"
+logout --all
+
 # ---- after a restart, which leaves records and what is kept of them ----
 
 authentication 0

@@ -143,24 +143,31 @@ static void test_in_vain(void **state)
 static void test_left(void **state)
 {
 	struct err e = ERR_INIT;
-	pid_t pid = fork();
-	int status, fd;
+	int status, fd, go_on[2];
+	pid_t pid;
+	char c;
 
 	(void)state;
+	assert_int_equal(pipe(go_on), 0);
+	pid = fork();
 	assert_true(pid >= 0);
 	if (!pid) {
+		close(go_on[1]);
 		if (locked(0, 0, NULL, NULL) < 0)
 			_exit(1);
-		if (!fork())
-			poll_fd(-1, 0, 2500);
+		/* Until a while after the last that is refused: who comes then waits for it. */
+		if (!fork() && !read(go_on[0], &c, 1))
+			poll_fd(-1, 0, 1500);
 		_exit(0);
 	}
+	close(go_on[0]);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);
 	assert_int_equal(locked(0, 60, NULL, &e), -EBUSY);
 	assert_non_null(strstr(e.text, "began that is gone"));
 	assert_int_equal(locked(1, 0, NULL, &e), -EBUSY);
 	assert_non_null(strstr(e.text, "another is at it"));
+	close(go_on[1]);
 	fd = locked(1, 60, NULL, &e);
 	assert_true(fd >= 0);
 	close(fd);

@@ -157,7 +157,8 @@ cat >"$tmp/state/initiator/login.json" <<'END'
   "address": "192.0.2.1", "port": 3260, "tag": 1, "transport": "tcp", "record": true } ] }
 END
 free_again() { flock -n "$tmp/state/initiator/login.lock" true; }
-rftp-iser logout --all >"$tmp/killed" 2>&1 &
+# unshare becomes it, so that this is its number, too
+"${as_root[@]}" rftp-iser logout --all >"$tmp/killed" 2>&1 &
 killed=$!
 check "a logout is at work" patience 10 test -s "$tmp/deleting"
 [ ! -s "$tmp/daemon.pid" ] || others+=("$(cat "$tmp/daemon.pid")")

@@ -287,6 +287,7 @@ static int take_lock(struct kept *k, const struct lock_wait *wait, struct err *e
 		return err_set(e, -ENOMEM, "out of memory");
 	k->lock = iser_lock(&(struct lock_ask){
 		.path = path, .busy = "another login or logout is at work", .wait = *wait,
+		.begun = "iscsiadm, mdadm, wipefs, mkfs.xfs or a program of LVM's",
 	}, e);
 	return k->lock < 0 ? k->lock : 0;
 }

@@ -27,10 +27,10 @@ static pid_t holder(int fd)
 	return parse_uint(pid, 1, INT32_MAX, &id) ? 0 : (pid_t)id;
 }
 
-/* Was it killed, and its worker, which has the lock, too, is at what it was told last? */
+/* Was it killed, and what it began, which has the lock, too, is still at it? */
 static bool is_left(const struct lock_ask *ask, pid_t holder)
 {
-	return ask->left && holder && kill(holder, 0) && errno == ESRCH;
+	return ask->begun && holder && kill(holder, 0) && errno == ESRCH;
 }
 
 static int busy(const struct lock_ask *ask, pid_t holder, struct err *e)
@@ -39,9 +39,9 @@ static int busy(const struct lock_ask *ask, pid_t holder, struct err *e)
 
 	if (is_left(ask, holder))
 		return err_set(e, -EBUSY, "%s: what an rftp-iser began that is gone (process %ld) "
-			       "still goes on, in a program rftp-iser-lio; try again when that has "
-			       "ended, or see dmesg for what the kernel waits for",
-			       printable(ask->path), (long)holder);
+			       "still goes on, in %s; try again when that has ended, or see dmesg "
+			       "for what the kernel waits for", printable(ask->path), (long)holder,
+			       ask->begun);
 	if (holder)
 		snprintf(who, sizeof(who), "%ld", (long)holder);
 	return err_set(e, -EBUSY, "%s (process %s, which has %s locked); try again when it has "
@@ -52,13 +52,14 @@ static int busy(const struct lock_ask *ask, pid_t holder, struct err *e)
  * the wait ends, which is later when that may be done by then. */
 static uint64_t tell(const struct lock_ask *ask, pid_t holder, uint64_t begun, uint64_t end)
 {
-	uint64_t left = begun + ask->left * NS_PER_S;
+	const bool gone = is_left(ask, holder);
+	const uint64_t left = begun + ask->left * NS_PER_S;
 
-	if (is_left(ask, holder)) {
+	if (gone && left > end)
+		end = left;
+	if (ms_to(end) && gone)
 		log_info("waiting for what an rftp-iser began that is gone");
-		return left > end ? left : end;
-	}
-	if (ms_to(end))
+	else if (ms_to(end))
 		log_info("waiting: %s", ask->busy);
 	return end;
 }

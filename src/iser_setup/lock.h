@@ -16,8 +16,9 @@ struct lock_wait {
 struct lock_ask {
 	const char *path;        /* made when it is not there */
 	const char *busy;        /* what is said when another has it: "another login is at work" */
-	unsigned left;           /* at least so many seconds is waited for what its holder has begun
-	                          * who is gone; 0: nobody begins such things. Not when the wait is
+	const char *begun;       /* what still has it when its holder is gone, who began it: "a
+	                          * program mdadm"; NULL: nobody begins such things */
+	unsigned left;           /* for that at least so many seconds is waited, unless the wait is
 	                          * for 0 seconds */
 	struct lock_wait wait;
 };

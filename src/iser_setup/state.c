@@ -92,6 +92,7 @@ static int lock(struct iser_state *s, const struct lock_wait *wait, struct err *
 	s->lock = iser_lock(&(struct lock_ask){
 		.path = path, .left = LOCK_LEFT, .wait = *wait,
 		.busy = "another rftp-iser is changing the targets of this host",
+		.begun = "a program rftp-iser-lio",
 	}, e);
 	return s->lock < 0 ? s->lock : 0;
 }

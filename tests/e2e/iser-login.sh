@@ -165,7 +165,8 @@ check "a logout is at work" patience 10 test -s "$tmp/deleting"
 kill -KILL "$killed"
 wait "$killed" 2>/dev/null
 logout --all
-check "killed, it leaves the lock to what it has begun" one_line 1 'is at work'
+check "killed, it leaves the lock to what it has begun" one_line 1 \
+	"began that is gone (process $killed) still goes on, in iscsiadm, "
 : >"$tmp/go-on"
 check "until that has ended" patience 10 free_again
 logout --all

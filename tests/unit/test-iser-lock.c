@@ -35,12 +35,18 @@ static int teardown(void **state)
 	return rmdir(dir);
 }
 
-static int locked(unsigned seconds, unsigned left, const struct stop *stop, struct err *e)
+static int locked_after(const char *begun, unsigned seconds, unsigned left,
+			const struct stop *stop, struct err *e)
 {
 	return iser_lock(&(struct lock_ask){
-		.path = path, .busy = "another is at it", .left = left,
+		.path = path, .busy = "another is at it", .begun = begun, .left = left,
 		.wait = { .seconds = seconds, .stop = stop },
 	}, e);
+}
+
+static int locked(unsigned seconds, unsigned left, const struct stop *stop, struct err *e)
+{
+	return locked_after("a program sleep", seconds, left, stop, e);
 }
 
 /* A process that has the lock from now on for so many milliseconds; its number. */
@@ -144,8 +150,8 @@ static void test_left(void **state)
 {
 	struct err e = ERR_INIT;
 	int status, fd, go_on[2];
+	char who[96], c;
 	pid_t pid;
-	char c;
 
 	(void)state;
 	assert_int_equal(pipe(go_on), 0);
@@ -164,8 +170,13 @@ static void test_left(void **state)
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);
 	assert_int_equal(locked(0, 60, NULL, &e), -EBUSY);
-	assert_non_null(strstr(e.text, "began that is gone"));
-	assert_int_equal(locked(1, 0, NULL, &e), -EBUSY);
+	snprintf(who, sizeof(who), "began that is gone (process %ld) still goes on, in a program "
+		 "sleep;", (long)pid);
+	assert_non_null(strstr(e.text, who));
+	/* Whether it is waited for longer is another thing. */
+	assert_int_equal(locked(0, 0, NULL, &e), -EBUSY);
+	assert_non_null(strstr(e.text, who));
+	assert_int_equal(locked_after(NULL, 1, 0, NULL, &e), -EBUSY);
 	assert_non_null(strstr(e.text, "another is at it"));
 	close(go_on[1]);
 	fd = locked(1, 60, NULL, &e);

@@ -3,7 +3,7 @@
 #include "iser_setup/kept.h"
 #include "iser_setup/run.h"
 #include "iser_setup/stripe.h"
-#include "tests/support/sysfs.h"
+#include "tests/support/programs.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -12,46 +12,6 @@
 #include <stddef.h>
 
 #include <cmocka.h>
-
-/* ---- programs ---- */
-
-static void script(const char *name, const char *body)
-{
-	char path[9000], text[9000];
-
-	snprintf(path, sizeof(path), "%s/bin/%s", tmp_dir, name);
-	sysfs_parent(path);
-	snprintf(text, sizeof(text), "#!/bin/sh\n%s\n", body);
-	assert_int_equal(write_file_atomic(path, text, strlen(text), 0700), 0);
-}
-
-/* One that says this, with its arguments in the file "args". */
-static void program(const char *name, const char *says, int status)
-{
-	char body[8900];
-
-	snprintf(body, sizeof(body), "echo %s \"$@\" >>%s/args\necho '%s'\nexit %d", name,
-		 tmp_dir, says, status);
-	script(name, body);
-}
-
-static char *path_before;
-
-static void only_ours(void)
-{
-	char *path;
-
-	path_before = strdup(getenv("PATH"));
-	assert_true(asprintf(&path, "%s/bin:%s", tmp_dir, path_before) > 0);
-	setenv("PATH", path, 1);
-	free(path);
-}
-
-static void path_back(void)
-{
-	setenv("PATH", path_before, 1);
-	free(path_before);
-}
 
 static int find(enum stripe_kind kind, struct err *e)
 {

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Programs that a test has instead of this machine's: shell scripts in tmp_dir/bin. */
+#ifndef RFTP_TESTS_PROGRAMS_H
+#define RFTP_TESTS_PROGRAMS_H
+
+#include "tests/support/sysfs.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+/* A new one, or another in its place. */
+static inline void script(const char *name, const char *body)
+{
+	char path[9000], text[9000];
+
+	snprintf(path, sizeof(path), "%s/bin/%s", tmp_dir, name);
+	sysfs_parent(path);
+	snprintf(text, sizeof(text), "#!/bin/sh\n%s\n", body);
+	assert_int_equal(write_file_atomic(path, text, strlen(text), 0700), 0);
+}
+
+/* One that says this, with its arguments in the file "args". */
+static inline void program(const char *name, const char *says, int status)
+{
+	char body[8900];
+
+	snprintf(body, sizeof(body), "echo %s \"$@\" >>%s/args\necho '%s'\nexit %d", name,
+		 tmp_dir, says, status);
+	script(name, body);
+}
+
+static char *path_before;
+
+/* They come before this machine's, until path_back(). */
+static inline void only_ours(void)
+{
+	char *path;
+
+	path_before = strdup(getenv("PATH"));
+	assert_true(asprintf(&path, "%s/bin:%s", tmp_dir, path_before) > 0);
+	setenv("PATH", path, 1);
+	free(path);
+}
+
+static inline void path_back(void)
+{
+	setenv("PATH", path_before, 1);
+	free(path_before);
+}
+
+#endif

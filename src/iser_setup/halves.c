@@ -3,7 +3,6 @@
 #include "iser_setup/halves.h"
 
 #include "iser_setup/run.h"
-#include "iser_setup/sessions.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -15,19 +14,18 @@ struct paths {
 	struct stripe_disks disks;
 };
 
-/* By our own session: others have theirs with the same target. */
-static const char *find_disk(const struct kept *k, const struct sessions *there,
-			     const struct kept_disk *d, char path[DISK_ROOM + 8])
+const char *halves_disk(const struct kept *k, const struct sessions *there,
+			const struct kept_disk *d)
 {
 	const struct kept_session *kept = kept_find(k, d->iqn);
 	const struct session *s = kept ? sessions_at(there, kept->iqn, &kept->portal,
 						     kept->transport) : NULL;
 
+	if (!s)
+		s = sessions_find(there, d->iqn);
 	for (size_t i = 0; s && i < s->n_disks; i++)
-		if (s->disks[i].lun == d->lun) {
-			snprintf(path, DISK_ROOM + 8, "/dev/%s", s->disks[i].name);
-			return disk_is_there(path) ? path : NULL;
-		}
+		if (s->disks[i].lun == d->lun)
+			return s->disks[i].name;
 	return NULL;
 }
 
@@ -38,35 +36,58 @@ static int find_disks(const struct kept *k, const struct kept_half *h, struct pa
 	int r = sessions_read(NULL, &there, e);
 
 	*p = (struct paths){ .disks.n = h->n };
-	for (unsigned i = 0; !r && i < h->n; i++)
-		p->disks.path[i] = find_disk(k, &there, &h->disks[i], p->text[i]);
+	for (unsigned i = 0; !r && i < h->n; i++) {
+		const char *name = halves_disk(k, &there, &h->disks[i]);
+
+		snprintf(p->text[i], sizeof(p->text[i]), "/dev/%s", name ? name : "");
+		if (name && disk_is_there(p->text[i]))
+			p->disks.path[i] = p->text[i];
+	}
 	sessions_clear(&there);
 	return r;
 }
 
-/* 1: it is known no more, or as another's; 0: it stays a half; negative errno with text. */
-static int settle(struct kept *k, const struct kept_half *h, const struct stop *stop,
-		  struct err *e)
+/* Why it stays. */
+static void tell_untold(const struct kept_half *h, const struct stripe_disks *d)
+{
+	unsigned i = 0;
+
+	while (i < d->n && d->path[i])
+		i++;
+	if (i < d->n)
+		log_warn("the %s stripe %s was being made when login was killed, and what there is "
+			 "of it stays until all its disks are there: LUN %u of %s is missing",
+			 stripe_kinds[h->stripe.kind], h->stripe.name, h->disks[i].lun,
+			 printable(h->disks[i].iqn));
+	else
+		log_warn("the %s stripe %s was being made when login was killed, and what there is "
+			 "of it stays, for there may be data on it", stripe_kinds[h->stripe.kind],
+			 h->stripe.name);
+}
+
+int halves_settle_one(struct kept *k, const struct kept_half *h, const struct stripe_disks *d,
+		      const struct stop *stop, struct err *e)
 {
 	struct stripe s = h->stripe;
-	struct paths p;
-	int r = find_disks(k, h, &p, e);
+	int r = stripe_left(&s, d, stop, e);
+	bool half = r == STRIPE_HALF;
 
-	if (!r)
-		r = stripe_left(&s, &p.disks, stop, e);
-	if (r < 0 || r == STRIPE_UNTOLD)
-		return r < 0 ? r : 0;
 	if (r == STRIPE_WHOLE && kept_add_stripe(k, &s))
 		return err_set(e, -ENOMEM, "out of memory");
-	if (r == STRIPE_HALF) {
+	if (half) {
 		/* udev has a look into what is new. */
 		run_settle(stop, RUN_SETTLE_SECONDS);
-		r = stripe_take_down(&s, &p.disks, e);
-		if (r)
-			return r;
+		r = stripe_take_down(&s, d, e);
+	}
+	if (r < 0)
+		return r;
+	if (half ? r != STRIPE_GONE : r == STRIPE_UNTOLD) {
+		tell_untold(h, d);
+		return 0;
+	}
+	if (half)
 		log_info("took down the %s stripe %s, which was being made when login was killed",
 			 stripe_kinds[s.kind], s.name);
-	}
 	kept_drop_half(k, h->stripe.id);
 	return 1;
 }
@@ -78,8 +99,11 @@ int halves_settle(struct kept *k, const struct stop *stop, struct err *e)
 	for (size_t i = k->n_halves; i-- > 0;) {
 		const struct kept_half h = k->halves[i];
 		struct err why = ERR_INIT;
-		int r = settle(k, &h, stop, &why);
+		struct paths p;
+		int r = find_disks(k, &h, &p, &why);
 
+		if (!r)
+			r = halves_settle_one(k, &h, &p.disks, stop, &why);
 		changed |= r > 0;
 		if (r < 0)
 			log_warn("%s", why.text);

@@ -90,7 +90,8 @@ enum stripe_left {
  * Negative errno with text. */
 int stripe_left(struct stripe *s, const struct stripe_disks *d, const struct stop *stop,
 		struct err *e);
-/* Takes off the disks what is HALF. 0, or a negative errno with text. */
+/* Takes off the disks what is HALF. What is left then: GONE, or, of disks that are missing, UNTOLD;
+ * negative errno with text: that cannot be told, or it is HALF still. */
 int stripe_take_down(const struct stripe *s, const struct stripe_disks *d, struct err *e);
 
 /* Takes it away from the kernel; what is on the disks stays. device: where it is. */

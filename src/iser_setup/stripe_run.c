@@ -488,7 +488,7 @@ int stripe_take_down(const struct stripe *s, const struct stripe_disks *d, struc
 	if (r == STRIPE_HALF)
 		r = err_set(e, -EIO, "the %s stripe %s was being made when login was killed, and "
 			    "cannot be taken off its disks", stripe_kinds[s->kind], s->name);
-	return r < 0 ? r : 0;
+	return r;
 }
 
 int stripe_wipe(const struct stripe_disks *d, const struct stop *stop, struct err *e)

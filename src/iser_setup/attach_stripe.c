@@ -134,11 +134,14 @@ static void forget(struct attach *a, const struct stripe_disks *d, const struct 
 	struct stripe s = new->stripe;
 	struct err also = ERR_INIT;
 
-	if (stripe_left(&s, d, NULL, &also) == STRIPE_GONE) {
-		kept_drop_half(&a->kept, new->stripe.id);
-		kept_write(&a->kept, &also);
+	if (stripe_left(&s, d, NULL, &also) != STRIPE_GONE) {
+		log_warn("not taken back: what there is of the %s stripe %s%s%s; the next login or "
+			 "logout takes it down, unless it is whole", stripe_kinds[s.kind], s.name,
+			 also.code ? ": " : "", also.text);
+		return;
 	}
-	if (also.code)
+	kept_drop_half(&a->kept, new->stripe.id);
+	if (kept_write(&a->kept, &also))
 		log_warn("%s", also.text);
 }
 

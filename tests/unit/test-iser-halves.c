@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What a killed login has left of a stripe stays known as long as a disk may carry it. Disks are
  * files that tell what is on them, by mdadm's and LVM's programs that write there. */
+#include "iser_setup/attach.h"
 #include "iser_setup/halves.h"
 #include "tests/support/programs.h"
 
@@ -58,20 +59,32 @@ static void known(struct kept *k, const struct kept_half *h)
 	assert_int_equal(kept_add_half(k, h), 0);
 }
 
+/* What is said until heard() is in "said". */
+static int hear(void)
+{
+	int before = dup(STDERR_FILENO);
+	int said = open(tmp_at("said"), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+
+	assert_int_equal(dup2(said, STDERR_FILENO), STDERR_FILENO);
+	close(said);
+	return before;
+}
+
+static void heard(int before)
+{
+	assert_int_equal(dup2(before, STDERR_FILENO), STDERR_FILENO);
+	close(before);
+}
+
 /* On these disks; NULL: it is not there. What is said is in "said". */
 static int settle(struct kept *k, const struct kept_half *h, const char *one, const char *two,
 		  const char *three)
 {
 	const struct stripe_disks d = { .path = { one, two, three }, .n = h->n };
-	int before = dup(STDERR_FILENO), said = open(tmp_at("said"), O_RDWR | O_CREAT | O_TRUNC,
-						      0600), r;
 	struct err e = ERR_INIT;
+	int before = hear(), r = halves_settle_one(k, h, &d, NULL, &e);
 
-	assert_int_equal(dup2(said, STDERR_FILENO), STDERR_FILENO);
-	r = halves_settle_one(k, h, &d, NULL, &e);
-	assert_int_equal(dup2(before, STDERR_FILENO), STDERR_FILENO);
-	close(said);
-	close(before);
+	heard(before);
 	return r;
 }
 
@@ -195,6 +208,61 @@ static void test_disks(void **state)
 	kept_close(&k);
 }
 
+/* A session with the disks x and y, LUNs 0 and 1. */
+static void put_session(const char *top)
+{
+	static const char *const lines[] = {
+		"class/iscsi_session/session1 -> ../../d/host5/session1/iscsi_session/session1",
+		"d/host5/session1/iscsi_session/session1/targetname = " IQN "0",
+		"d/host5/session1/iscsi_session/session1/device -> ../../../session1",
+		"d/host5/session1/target5:0:0/5:0:0:0/type = 0",
+		"d/host5/session1/target5:0:0/5:0:0:0/block/x/size = 1024",
+		"d/host5/session1/target5:0:0/5:0:0:1/type = 0",
+		"d/host5/session1/target5:0:0/5:0:0:1/block/y/size = 1024",
+	};
+	char line[200];
+
+	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+		snprintf(line, sizeof(line), "%s", lines[i]);
+		sysfs_entry(top, line);
+	}
+}
+
+/* A stripe that cannot be made, nor what there is of it be taken off its disks. */
+static void test_not_taken_back(void **state)
+{
+	const struct login_options o = { .kind = STRIPE_MD, .chunk = 65536 };
+	struct login_target t = { .iqn = IQN "0" };
+	struct attach_disk d[] = { { .target = &t, .kernel = "x", .lun = 0, .session = 1 },
+				   { .target = &t, .kernel = "y", .lun = 1, .session = 1 } };
+	struct attach a = { .o = &o, .disks = d, .n_disks = 2,
+			    .kept = { .lock = -1, .dir = strdup(tmp_dir) } };
+	struct err e = ERR_INIT;
+	int before, r;
+
+	(void)state;
+	snprintf(d[0].path, sizeof(d[0].path), "%.255s", x);
+	snprintf(d[1].path, sizeof(d[1].path), "%.255s", y);
+	setenv("RFTP_SYSFS", tmp_at("sys"), 1);
+	put_session(tmp_at("sys"));
+	tmp_put("x", "");
+	tmp_put("y", "");
+	script("mdadm", "for disk; do case $disk in --uuid=*) id=${disk#*=};; esac; done\n"
+	       "case $1 in --create) echo MD_UUID=$id >\"$disk\"; exit 1;; "
+	       "--examine) [ -s \"$disk\" ] && cat \"$disk\";; *) exit 1;; esac");
+	stop_begin(&a.stop);
+	before = hear();
+	r = attach_stripe(&a, "one", &e);
+	heard(before);
+	stop_end(&a.stop);
+	unsetenv("RFTP_SYSFS");
+	assert_int_equal(r, -EIO);
+	assert_int_equal(a.kept.n_halves, 1);
+	assert_non_null(strstr(tmp_get("said"), "not taken back: what there is of the md stripe "
+						"rftp-one; the next login or logout"));
+	kept_close(&a.kept);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -203,6 +271,7 @@ int main(void)
 		cmocka_unit_test(test_all_there),
 		cmocka_unit_test(test_none_there),
 		cmocka_unit_test(test_disks),
+		cmocka_unit_test(test_not_taken_back),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);

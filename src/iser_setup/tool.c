@@ -51,6 +51,15 @@ int tool_root(const char *what, struct err *e)
 	return geteuid() ? err_set(e, -EPERM, "only root may do what %s does: use sudo", what) : 0;
 }
 
+int tool_written(int written, struct err *e)
+{
+	if (!written && fflush(stdout))
+		written = -errno;
+	if (written && !e->code)
+		err_sys(e, written, "standard output");
+	return written;
+}
+
 enum tool_status tool_failed(bool json, const struct err *e)
 {
 	const char *text = *e->text ? e->text : strerror(-e->code);

@@ -30,6 +30,10 @@ enum tool_status tool_addresses(const struct tool_words *words);
 /* Is it root who asks for what? 0, or -EPERM with text. Before anything else is looked at that only
  * root may see. */
 int tool_root(const char *what, struct err *e);
+/* Standard output is to have by now all that it gets; written: what writing to it gave, 0 or a
+ * negative errno. What has failed becomes e's, unless e has something that failed before, which is
+ * the cause. 0, or a negative errno. */
+int tool_written(int written, struct err *e);
 /* The command has failed with e, which is said; json: as an object, too, {"error"}. TOOL_FAILED. */
 enum tool_status tool_failed(bool json, const struct err *e);
 

@@ -6,7 +6,6 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <string.h>
 
 struct teller {
 	struct change_report *report;
@@ -106,7 +105,7 @@ enum tool_status tool_change(const struct tool_change *o, const char *name, cons
 	};
 	struct err e = ERR_INIT;
 	struct stop stop;
-	int r;
+	int r, written = 0;
 
 	if (o->verbose)
 		log_set_level(LOG_LV_DEBUG);
@@ -118,14 +117,13 @@ enum tool_status tool_change(const struct tool_change *o, const char *name, cons
 	if (r)
 		tell_failure(name, &report, &e);
 	if (o->json)
-		r = emit(o, name, &report, &e) ? -EIO : r;
+		written = emit(o, name, &report, &e);
 	else if (!r)
 		tell_end(o, name, &report, done, nothing);
-	if (fflush(stdout)) {
-		log_error("standard output: %s", strerror(errno));
-		r = -EIO;
-	}
+	written = tool_written(written, &e);
+	if (written && !r)
+		log_error("%s", e.text);
 	change_clear(&report);
 	stop_end(&stop);
-	return r ? TOOL_FAILED : TOOL_DONE;
+	return r || written ? TOOL_FAILED : TOOL_DONE;
 }

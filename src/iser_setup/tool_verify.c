@@ -264,10 +264,7 @@ static enum tool_status tell(const struct verify *v, const char *name, int faile
 	else
 		for (size_t i = 0; !failed && i < v->n_done; i++)
 			show(&v->done[i]);
-	if (!r && fflush(stdout))
-		r = -errno;
-	if (r)
-		err_sys(e, r, "standard output");
+	tool_written(r, e);
 	for (size_t i = 0; !v->o.json && !failed && i < v->seen.unseen.n; i++)
 		log_error("not seen: %s", v->seen.unseen.v[i]);
 	if (e->code)

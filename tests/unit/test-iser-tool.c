@@ -55,6 +55,49 @@ static void test_nobody_reads(void **state)
 	assert_int_equal(WEXITSTATUS(status), DONE);
 }
 
+static void *no_memory(size_t size)
+{
+	(void)size;
+	return NULL;
+}
+
+static int change_and_forget(const void *subject, const struct change_options *o,
+			     struct change_report *r, struct err *e)
+{
+	(void)subject;
+	(void)o;
+	(void)r;
+	(void)e;
+	json_set_alloc_funcs(no_memory, free);
+	return 0;
+}
+
+/* What was done, and cannot be told, is not silently a failure. */
+static void test_no_memory(void **state)
+{
+	char said[200] = "";
+	int fds[2], status;
+	pid_t pid;
+
+	(void)state;
+	assert_int_equal(pipe(fds), 0);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (!pid) {
+		const struct tool_change o = { .json = true };
+
+		dup2(fds[1], STDERR_FILENO);
+		_exit(tool_change(&o, "p", NULL, change_and_forget, "is applied", "is there"));
+	}
+	close(fds[1]);
+	assert_true(read_full(fds[0], said, sizeof(said) - 1) > 0);
+	close(fds[0]);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), TOOL_FAILED);
+	assert_string_equal(said, "rftp: standard output: Cannot allocate memory\n");
+}
+
 /* Commands that change something else than a plan's targets. */
 static void test_others(void **state)
 {
@@ -90,7 +133,8 @@ static void test_others(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_nobody_reads), cmocka_unit_test(test_others),
+		cmocka_unit_test(test_nobody_reads), cmocka_unit_test(test_no_memory),
+		cmocka_unit_test(test_others),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

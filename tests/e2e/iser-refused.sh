@@ -83,7 +83,8 @@ for words in "status --json" "status --json one" "apply --json $tmp/none" "logou
 done
 run "${as_root[@]}" sh -c "rftp-iser verify --json >/dev/full"
 check "nor is the cause forgotten over it" test "$status $(wc -l <"$tmp/err") $(grep -c 'no plan was applied here' "$tmp/err")" = "1 1 1"
-mkdir -p -m 700 "$tmp/state"
+mkdir -p "$tmp/state"
+chmod 700 "$tmp/state"
 echo nonsense >"$tmp/state/one.json"
 iser status --json one
 check "what is kept is damaged" says 'one.json'

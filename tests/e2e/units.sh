@@ -23,7 +23,7 @@ fi
 for unit in rftp-iser rftp-iser-shutdown rftp-iser-login; do
 	sed "s,@bindir@,$top_builddir," "$top_srcdir/systemd/$unit@.service.in" >"$tmp/$unit@store.service"
 done
-for unit in rftp-iser:2 rftp-iser-shutdown:1 rftp-iser-login:2; do
+for unit in rftp-iser:3 rftp-iser-shutdown:1 rftp-iser-login:2; do
 	calls=${unit#*:}
 	unit=${unit%:*}
 	if command -v systemd-analyze >/dev/null; then

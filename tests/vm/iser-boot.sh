@@ -9,11 +9,12 @@ if [ -z "${RFTP_GUEST:-}" ]; then
 	trap 'rm -rf "$stage"' EXIT
 	PATH=$PATH:/usr/sbin:/sbin
 	truncate -s 256M "$stage/disk" && mkfs.ext4 -q -L srv "$stage/disk" &&
+		truncate -s 64M "$stage/late" && mkfs.ext4 -q -L scratch "$stage/late" &&
 		env -u MAKEFLAGS -u MFLAGS make -s -C "${top_builddir:?}" DESTDIR="$stage/root" \
 			install >"$stage/log" 2>&1 || { cat "$stage/log" >&2; exit 99; }
 	# One processor: CHAP over iSER is a race where several are emulated, see tests/vm/iser-login.sh.
 	# shellcheck disable=SC2034 # for guest.sh
-	vm_options="--systemd --cpus 1 --nics 1 --topology self --disk $stage/disk --env stage=/host$stage"
+	vm_options="--systemd --cpus 1 --nics 1 --topology self --disk $stage/disk --disk $stage/late --env stage=/host$stage"
 fi
 # shellcheck disable=SC2034 # for guest.sh
 vm_boots=3
@@ -62,12 +63,13 @@ right() { run rftp-iser verify store && { [ "$status" -eq 0 ] || { grep WRONG "$
 
 if [ "$VM_BOOT" = 1 ]; then
 	cp -a "$stage/root/." /
-	mkdir -p /srv /far
+	mkdir -p /srv /scratch /far
 	echo 'LABEL=srv /srv ext4 defaults 0 0' >>/etc/fstab
 	echo "InitiatorName=$me" >/etc/iscsi/initiatorname.iscsi
 	systemctl daemon-reload
+	echo 'LABEL=scratch /scratch ext4 nofail,x-systemd.before=rtslib-fb-targetctl.service 0 0' >>/etc/fstab
 	check "the unit is found where make install puts it" systemctl -q cat $unit
-	check "a disk for files" systemctl start srv.mount
+	check "disks for files" systemctl start srv.mount scratch.mount
 	run rftp-iser plan --name store --iqn iqn.2026-01.org.example --node 0 --tmpfs 16M \
 		--file /srv/disk.img:64M --write back --initiator $me --chap generate --out $plan
 	or_end check "a plan with memory and a file" status_is 0
@@ -93,12 +95,13 @@ p = json.load(open(sys.argv[1]))
 p["targets"][0]["luns"].append({"lun": 9, "name": "ram", "kind": "ramdisk", "size": 1 << 20,
 	"serial": "00000000-0000-4000-8000-000000000001"})
 json.dump(p, open(sys.argv[1], "w"))' $plan
-	run rftp-iser plan --name more --iqn iqn.2026-01.org.example --node 0 --ramdisk 1M --open \
-		--portal 0=10.0.0.1:3261 --out /etc/rftp-iser/more.json
+	run rftp-iser plan --name more --iqn iqn.2026-01.org.example --node 0 --ramdisk 1M \
+		--file /scratch/disk.img:4M --open --portal 0=10.0.0.1:3261 --out /etc/rftp-iser/more.json
 	sed -i 's/10.0.0.1/10.0.0.7/' /etc/rftp-iser/more.json
 	drop_in rftp-iser@more.service RestartSec=5
 	run systemctl enable --now rftp-iser@more
 	check "another plan, whose address is not there yet" test "$status" -eq 1 -a "$(substate rftp-iser@more)" = auto-restart
+	printf '%s\n' '[Unit]' RequiresMountsFor=/scratch >/etc/systemd/system/rftp-iser@more.service.d/scratch.conf
 	ip address add 10.0.0.7/24 dev eth0
 	check "is up once that is" patience 10 systemctl -q is-active rftp-iser@more
 	drop_in rftp-iser@more.service "ExecStartPre=-ip address add 10.0.0.7/24 dev eth0"
@@ -143,6 +146,14 @@ json.dump(p, open(sys.argv[1], "w"))' $plan
 	systemctl daemon-reload
 	check "somebody is logged in at the end" test "$(sessions)" -eq 1
 	systemctl stop $unit
+	run rftp-iser plan --name old --iqn iqn.2026-01.org.example --node 0 --ramdisk 1M --open \
+		--portal 0=10.0.0.1:3262 --out /etc/rftp-iser/old.json
+	# Started before there was the unit for the shutdown.
+	grep -v rftp-iser-shutdown "$(systemctl show --value -p FragmentPath rftp-iser@old)" >/etc/systemd/system/rftp-iser@old.service
+	run systemctl start rftp-iser@old
+	rm /etc/systemd/system/rftp-iser@old.service
+	systemctl daemon-reload
+	check "a plan that an older unit has begun" test "$status" -eq 0 -a "$(systemctl is-active rftp-iser@old rftp-iser-shutdown@old | xargs)" = "active inactive"
 	check "once more it is not stopped, which the unit takes for failed" test "$(substate $unit)" = failed
 	check "and all is served on" served
 	# Until then, for iscsid tries for three times as long.
@@ -176,7 +187,12 @@ if [ "$VM_BOOT" = 2 ]; then
 	comment <"$tmp/said"
 	check "the initiator has not kept the host from shutting down" has_said '^store is removed'
 	said -u rftp-iser-shutdown@more -b -1
-	check "the other plan has gone, too" has_said '^more is removed'
+	check "so that nothing was left to do later" has_said '^more is removed; nothing of it was there any more'
+	check "which is no failure" has_said 'Deactivated successfully'
+	said -u scratch.mount -b -1
+	check "before its file's filesystem was unmounted" has_said '^Unmounted scratch.mount'
+	said -u rftp-iser@old -b -1
+	check "and what the older unit had begun" has_said '^old is removed, in'
 	check "the file's disk was unmounted" test -z "$(journalctl -q -b -1 -u srv.mount -p err --no-pager)"
 	said -u rftp-iser-login@store -u far.mount -b
 	comment <"$tmp/said"
@@ -185,6 +201,8 @@ if [ "$VM_BOOT" = 2 ]; then
 	login_comes After
 	echo remembered | dd of="$memory" conv=notrunc status=none
 	sync
+	said -u rftp-iser@more -b -1
+	check "the other plan has gone, too" has_said '^more is removed, in'
 	echo kept >/far/second
 	sync -f /far/second
 	cut_power

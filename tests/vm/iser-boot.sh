@@ -31,6 +31,8 @@ unit=rftp-iser@store.service
 early=/etc/rftp-iser/store.login
 group=/sys/kernel/config/target/iscsi/iqn.2026-01.org.example:store-node0/tpgt_1
 memory=$(echo /run/rftp-iser/*/disk.img)
+# A name that systemctl shows in quotes.
+far='far\x2doff.mount'
 
 has() { grep -q -e "$1" "$tmp/out"; }
 told() { grep -q -e "$1" "$tmp/err"; }
@@ -63,11 +65,11 @@ right() { run rftp-iser verify store && { [ "$status" -eq 0 ] || { grep WRONG "$
 
 if [ "$VM_BOOT" = 1 ]; then
 	cp -a "$stage/root/." /
-	mkdir -p /srv /scratch /far
+	mkdir -p /srv /scratch /far-off /aside
 	echo 'LABEL=srv /srv ext4 defaults 0 0' >>/etc/fstab
+	echo 'LABEL=scratch /scratch ext4 nofail,x-systemd.before=rtslib-fb-targetctl.service 0 0' >>/etc/fstab
 	echo "InitiatorName=$me" >/etc/iscsi/initiatorname.iscsi
 	systemctl daemon-reload
-	echo 'LABEL=scratch /scratch ext4 nofail,x-systemd.before=rtslib-fb-targetctl.service 0 0' >>/etc/fstab
 	check "the unit is found where make install puts it" systemctl -q cat $unit
 	check "disks for files" systemctl start srv.mount scratch.mount
 	run rftp-iser plan --name store --iqn iqn.2026-01.org.example --node 0 --tmpfs 16M \
@@ -99,9 +101,9 @@ json.dump(p, open(sys.argv[1], "w"))' $plan
 		--file /scratch/disk.img:4M --open --portal 0=10.0.0.1:3261 --out /etc/rftp-iser/more.json
 	sed -i 's/10.0.0.1/10.0.0.7/' /etc/rftp-iser/more.json
 	drop_in rftp-iser@more.service RestartSec=5
+	printf '%s\n' '[Unit]' RequiresMountsFor=/scratch >/etc/systemd/system/rftp-iser@more.service.d/scratch.conf
 	run systemctl enable --now rftp-iser@more
 	check "another plan, whose address is not there yet" test "$status" -eq 1 -a "$(substate rftp-iser@more)" = auto-restart
-	printf '%s\n' '[Unit]' RequiresMountsFor=/scratch >/etc/systemd/system/rftp-iser@more.service.d/scratch.conf
 	ip address add 10.0.0.7/24 dev eth0
 	check "is up once that is" patience 10 systemctl -q is-active rftp-iser@more
 	drop_in rftp-iser@more.service "ExecStartPre=-ip address add 10.0.0.7/24 dev eth0"
@@ -120,11 +122,17 @@ json.dump(p, open(sys.argv[1], "w"))' $plan
 	disk=$(awk '/^\/dev/ { at = $1 } /^ *disk +64/ { print at }' "$tmp/said")
 	run mkfs.ext4 -q -L far "$disk"
 	check "a filesystem on the file's LUN" status_is 0
-	echo 'LABEL=far /far ext4 _netdev,nofail,x-systemd.requires=rftp-iser-login@store.service 0 0' >>/etc/fstab
+	requires=x-systemd.requires=rftp-iser-login@store.service
+	echo "LABEL=far /far-off ext4 _netdev,nofail,$requires 0 0" >>/etc/fstab
+	echo "LABEL=far /aside ext4 _netdev,noauto,$requires 0 0" >>/etc/fstab
 	systemctl daemon-reload
-	check "mounted" systemctl start far.mount
-	echo kept >/far/first
-	systemctl stop far.mount
+	check "mounted" systemctl start "$far"
+	echo kept >/far-off/first
+	systemctl stop "$far"
+	# Not active any more after it, as what somebody has stopped.
+	printf '%s\n' '[Service]' Type=oneshot 'ExecStart=/bin/sh -c "echo >>/run/counted"' >/etc/systemd/system/count.service
+	mkdir -p /etc/systemd/system/remote-fs.target.wants
+	ln -s ../count.service /etc/systemd/system/remote-fs.target.wants/
 
 	systemctl stop $unit
 	said -u $unit
@@ -138,14 +146,6 @@ json.dump(p, open(sys.argv[1], "w"))' $plan
 	targetctl save >"$tmp/out" 2>&1
 	check "the distribution saves it, too" grep -q store-node0 /etc/rtslib-fb-target/saveconfig.json
 	ln -sf /lib/systemd/system/rtslib-fb-targetctl.service /etc/systemd/system/multi-user.target.wants/
-	# So that nothing is left to be flushed through a session that is ended at the other side.
-	for one in /sys/class/iscsi_session/*/device/target*/*/delete; do echo 1 >"$one"; done
-	# Until then: an initiator that is not shut down first.
-	mkdir -p /run/systemd/system/rftp-iser-login@store.service.d
-	printf '[Service]\nExecStop=\n' >/run/systemd/system/rftp-iser-login@store.service.d/stay.conf
-	systemctl daemon-reload
-	check "somebody is logged in at the end" test "$(sessions)" -eq 1
-	systemctl stop $unit
 	run rftp-iser plan --name old --iqn iqn.2026-01.org.example --node 0 --ramdisk 1M --open \
 		--portal 0=10.0.0.1:3262 --out /etc/rftp-iser/old.json
 	# Started before there was the unit for the shutdown.
@@ -154,6 +154,14 @@ json.dump(p, open(sys.argv[1], "w"))' $plan
 	rm /etc/systemd/system/rftp-iser@old.service
 	systemctl daemon-reload
 	check "a plan that an older unit has begun" test "$status" -eq 0 -a "$(systemctl is-active rftp-iser@old rftp-iser-shutdown@old | xargs)" = "active inactive"
+	# So that nothing is left to be flushed through a session that is ended at the other side.
+	for one in /sys/class/iscsi_session/*/device/target*/*/delete; do echo 1 >"$one"; done
+	# Until then: an initiator that is not shut down first.
+	mkdir -p /run/systemd/system/rftp-iser-login@store.service.d
+	printf '[Service]\nExecStop=\n' >/run/systemd/system/rftp-iser-login@store.service.d/stay.conf
+	systemctl daemon-reload
+	check "somebody is logged in at the end" test "$(sessions)" -eq 1
+	systemctl stop $unit
 	check "once more it is not stopped, which the unit takes for failed" test "$(substate $unit)" = failed
 	check "and all is served on" served
 	# Until then, for iscsid tries for three times as long.
@@ -176,8 +184,10 @@ check "which it has said" has_said 'node0-disk0: what it held is gone'
 check "and so had status" grep -q 'before this host was started again: what tmpfs and ramdisks held is gone' /run/before
 patience 20 systemctl -q is-active rftp-iser-login@store
 check "the initiator has logged in" active rftp-iser-login@store
-check "and its disk is mounted" patience 10 systemctl -q is-active far.mount
-check "with what was written" grep -q kept /far/first
+check "and its disk is mounted" patience 10 systemctl -q is-active "$far"
+check "with what was written" grep -q kept /far-off/first
+check "but not what is not mounted by itself" not systemctl -q is-active aside.mount
+check "nor is anything else started once more" test "$(wc -l </run/counted)" -eq 1
 
 if [ "$VM_BOOT" = 2 ]; then
 	said -u rtslib-fb-targetctl -b
@@ -186,6 +196,8 @@ if [ "$VM_BOOT" = 2 ]; then
 	said -u rftp-iser-shutdown@store -b -1
 	comment <"$tmp/said"
 	check "the initiator has not kept the host from shutting down" has_said '^store is removed'
+	said -u rftp-iser@more -b -1
+	check "the other plan has gone, too" has_said '^more is removed, in'
 	said -u rftp-iser-shutdown@more -b -1
 	check "so that nothing was left to do later" has_said '^more is removed; nothing of it was there any more'
 	check "which is no failure" has_said 'Deactivated successfully'
@@ -194,24 +206,28 @@ if [ "$VM_BOOT" = 2 ]; then
 	said -u rftp-iser@old -b -1
 	check "and what the older unit had begun" has_said '^old is removed, in'
 	check "the file's disk was unmounted" test -z "$(journalctl -q -b -1 -u srv.mount -p err --no-pager)"
-	said -u rftp-iser-login@store -u far.mount -b
+	said -u rftp-iser-login@store -u "$far" -b
 	comment <"$tmp/said"
 	check "the initiator has tried before there was a target" has_said '^Failed to start rftp-iser-login@store'
-	check "and the mount has waited for it" has_said '^Dependency failed for far.mount'
+	check "and the mount has waited for it" has_said '^Dependency failed for far.*mount'
 	login_comes After
 	echo remembered | dd of="$memory" conv=notrunc status=none
 	sync
-	said -u rftp-iser@more -b -1
-	check "the other plan has gone, too" has_said '^more is removed, in'
-	echo kept >/far/second
-	sync -f /far/second
+	echo kept >/far-off/second
+	sync -f /far-off/second
 	cut_power
 	finish
 fi
 
-check "what the initiator had flushed was kept" grep -q kept /far/second
-run systemctl stop far.mount rftp-iser-login@store
+check "what the initiator had flushed was kept" grep -q kept /far-off/second
+run systemctl stop rftp-iser-login@store
 check "unmounted, and logged out" test "$(sessions)" -eq 0
+run systemctl start rftp-iser-login@store
+check "logged in by hand" status_is 0
+check "it is mounted again" patience 10 systemctl -q is-active "$far"
+check "and nothing else" test "$(systemctl is-active aside.mount)" = inactive -a "$(wc -l </run/counted)" -eq 1
+run systemctl stop "$far" rftp-iser-login@store
+check "unmounted, and logged out once more" test "$(sessions)" -eq 0
 run systemctl stop $unit
 check "stopped" test "$status" -eq 0 -a "$(systemctl is-active $unit)" = inactive
 check "no target is left" test ! -e $group

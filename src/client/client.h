@@ -14,6 +14,7 @@ struct job {
 	struct options o;          /* for the host of the first URL */
 	char **words;              /* after the command's name; NULL at the end */
 	int nwords;
+	struct servers *servers;   /* connections are kept there; NULL: they end with the command */
 };
 
 struct command {

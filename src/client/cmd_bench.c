@@ -355,7 +355,7 @@ static enum exit_status bench_server(struct job *j, struct server *s)
 static enum exit_status bench_place(struct job *j, const struct place *p)
 {
 	struct err e = ERR_INIT;
-	struct server *s = server_new(j, p, &e);
+	struct server *s = server_take(j, p, &e);
 	enum exit_status status;
 
 	if (!s)
@@ -364,7 +364,7 @@ static enum exit_status bench_place(struct job *j, const struct place *p)
 	if (!j->o.crc && !option_given(&j->o, "prot"))
 		s->o.prot = PROT_CLEAR;
 	status = bench_server(j, s);
-	server_free(s);
+	server_give(j, s);
 	return status;
 }
 

@@ -129,7 +129,7 @@ static enum exit_status move_places(struct job *j, const struct place *from,
 				    const struct place *to)
 {
 	struct err e = ERR_INIT;
-	struct server *s = server_new(j, from, &e);
+	struct server *s = server_take(j, from, &e);
 	enum exit_status status;
 
 	if (!s)
@@ -141,7 +141,7 @@ static enum exit_status move_places(struct job *j, const struct place *from,
 		status = EXIT_CONNECT;
 	} else
 		status = move(s, from, to, &e) ? failed(&e, false) : EXIT_DONE;
-	server_free(s);
+	server_give(j, s);
 	return status;
 }
 

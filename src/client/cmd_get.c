@@ -27,10 +27,10 @@ struct get {
 	struct transfer_item item;  /* path points into to */
 };
 
-static void get_clear(struct get *g)
+static void get_clear(const struct job *j, struct get *g)
 {
 	for (int i = 0; i < g->ngroups; i++) {
-		server_free(g->groups[i].server);
+		server_give(j, g->groups[i].server);
 		names_clear(&g->groups[i].paths);
 		free(g->groups[i].base);
 	}
@@ -50,7 +50,7 @@ static struct group *group_of(struct job *j, struct get *g, const struct place *
 			return &g->groups[i];
 	n = &g->groups[g->ngroups];
 	n->base = strdup("");
-	n->server = n->base ? server_new(j, p, e) : NULL;
+	n->server = n->base ? server_take(j, p, e) : NULL;
 	if (!n->server) {
 		free(n->base);
 		return NULL;
@@ -225,8 +225,8 @@ static enum exit_status get_batch(struct get *g, struct group *n, size_t first, 
 	return status;
 }
 
-static enum exit_status get_group(struct get *g, struct group *n, struct root *root,
-				  struct report *r)
+static enum exit_status get_group(const struct job *j, struct get *g, struct group *n,
+				  struct root *root, struct report *r)
 {
 	enum exit_status status = EXIT_DONE;
 	size_t count;
@@ -235,12 +235,12 @@ static enum exit_status get_group(struct get *g, struct group *n, struct root *r
 		count = batch(&n->paths, at);
 		status = exit_worse(status, get_batch(g, n, at, count, root, r));
 	}
-	server_close(n->server);
+	server_give(j, steal_ptr(&n->server));
 	return status;
 }
 
 /* One server after the other; after an interrupt no more. */
-static enum exit_status get_all(struct get *g, struct report *r)
+static enum exit_status get_all(const struct job *j, struct get *g, struct report *r)
 {
 	struct err e = ERR_INIT;
 	struct root *root = root_new("/", false, &e);
@@ -251,7 +251,7 @@ static enum exit_status get_all(struct get *g, struct report *r)
 		return EXIT_SOME_FAILED;
 	}
 	for (int i = 0; i < g->ngroups && status != EXIT_INTERRUPTED; i++)
-		status = exit_worse(status, get_group(g, &g->groups[i], root, r));
+		status = exit_worse(status, get_group(j, g, &g->groups[i], root, r));
 	root_free(root);
 	return status;
 }
@@ -268,8 +268,8 @@ enum exit_status rftp_get(struct job *j)
 	} else {
 		r = report_new(&j->o);
 		if (r)
-			status = report_end(r, get_all(&g, r));
+			status = report_end(r, get_all(j, &g, r));
 	}
-	get_clear(&g);
+	get_clear(j, &g);
 	return status;
 }

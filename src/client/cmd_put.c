@@ -177,14 +177,14 @@ static enum exit_status put_all(struct job *j, struct put *p)
 
 	if (p->nitems == 0)
 		return EXIT_DONE; /* an empty list */
-	s = server_new(j, &p->to, &e);
+	s = server_take(j, &p->to, &e);
 	if (!s)
 		return usage_error(j, "%s", e.text);
 	r = report_new(&j->o);
 	status = r ? run(p, s, r) : EXIT_SOME_FAILED;
 	if (r)
 		report_end(r, status);
-	server_free(s);
+	server_give(j, s);
 	return status;
 }
 

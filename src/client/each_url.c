@@ -10,8 +10,8 @@ static enum exit_status reach(struct job *j, struct server **s, const struct pla
 {
 	if (*s && server_is(*s, p) && (*s)->client)
 		return EXIT_DONE;
-	server_free(*s);
-	*s = server_new(j, p, e);
+	server_give(j, *s);
+	*s = server_take(j, p, e);
 	if (!*s)
 		return EXIT_USAGE;
 	return server_connect(*s, e) ? EXIT_CONNECT : EXIT_DONE;
@@ -50,6 +50,6 @@ enum exit_status each_url(struct job *j, int (*fn)(struct job *j, struct server 
 
 	for (int i = 0; i < j->nwords; i++)
 		status = exit_worse(status, one_url(j, &s, j->words[i], fn));
-	server_free(s);
+	server_give(j, s);
 	return status;
 }

@@ -13,6 +13,7 @@ struct server {
 	char *password;             /* for connecting again; NULL: none was needed yet */
 	bool by_netrc;              /* the first password that is tried is the netrc's */
 	struct ftp_client *client;  /* NULL: not connected */
+	uint64_t used_ns;           /* by a command, last */
 };
 
 /* No connection yet. NULL with text: the options for this host make no sense. */
@@ -23,6 +24,15 @@ bool server_is(const struct server *s, const struct place *p);
 /* Connect and log in, unless that is done. 0 or a negative errno with text. */
 int server_connect(struct server *s, struct err *e);
 void server_close(struct server *s);
+
+/* Those that are kept from one command to the next. NULL: memory is out. */
+struct servers *servers_new(void);
+void servers_free(struct servers *k); /* closes */
+/* For one command of j: the one kept that p is on, with this command's options and connected if it
+ * still is, or a new one. It is the caller's until server_give(). As server_new() else. */
+struct server *server_take(const struct job *j, const struct place *p, struct err *e);
+/* The command is done with s (NULL is harmless): it is kept, or freed where j keeps none. */
+void server_give(const struct job *j, struct server *s);
 
 /* The path of p as the server takes it: "." for the place where a login starts. */
 const char *server_path(const struct place *p);

@@ -8,6 +8,8 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -389,6 +391,59 @@ void place_clear(struct place *p)
 	free(p->host);
 	free(p->path);
 	memset(p, 0, sizeof(*p));
+}
+
+static const char *scheme_of(enum place_kind kind)
+{
+	for (size_t i = 0; i < sizeof(schemes) / sizeof(schemes[0]); i++)
+		if (schemes[i].kind == kind)
+			return schemes[i].name;
+	return "";
+}
+
+/* What comes between the authority and the path, so that it is read as it is meant. */
+static const char *path_prefix(const char *path)
+{
+	bool home = path[0] == '~' && (path[1] == '/' || !path[1]);
+
+	if (*path == '/')
+		return path[1] == '~' && (path[2] == '/' || !path[2]) ? "/" : "";
+	return home ? "/" : *path ? "/~/" : "";
+}
+
+static void put_host(FILE *out, const char *host)
+{
+	bool brackets = strchr(host, ':');
+
+	fputs(brackets ? "[" : "", out);
+	for (; *host; host++) {
+		fputc(*host, out);
+		if (*host == '%')
+			fputs("25", out);
+	}
+	fputs(brackets ? "]" : "", out);
+}
+
+char *place_url(const struct place *p, const char *path)
+{
+	CLEANUP_FREE char *user = percent_encode(p->user ? p->user : "");
+	CLEANUP_FREE char *coded = percent_encode(path);
+	char *url = NULL;
+	size_t size;
+	FILE *out = open_memstream(&url, &size);
+
+	if (!out)
+		return NULL;
+	fprintf(out, "%s://%s%s", scheme_of(p->kind), user ? user : "", p->user ? "@" : "");
+	put_host(out, p->host);
+	if (p->port)
+		fprintf(out, ":%u", p->port);
+	fprintf(out, "%s%s", path_prefix(path), coded ? coded : "");
+	if (fclose(out) || !user || !coded) {
+		free(url);
+		return NULL;
+	}
+	return url;
 }
 
 bool place_is_remote(const struct place *p)

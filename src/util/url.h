@@ -40,6 +40,9 @@ struct place {
 int place_parse(const char *word, struct place *p, struct err *e);
 void place_clear(struct place *p);
 bool place_is_remote(const struct place *p);
+/* The word that place_parse() makes p's server and this path of; a path that begins with neither
+ * "/" nor "~" is one below the home. malloc'd; NULL: memory is out. p must be remote. */
+char *place_url(const struct place *p, const char *path);
 
 /* Percent-encode bytes for a URL or an FTP line: everything but unreserved
  * characters and "/". The caller frees it; NULL when memory is out. */

@@ -224,6 +224,45 @@ static void test_percent_bad(void **state)
 	}
 }
 
+/* A URL that was made of a place and a path is taken apart into just these. */
+static void test_url_of(void **state)
+{
+	static const struct { struct place p; const char *path, *url, *back; } rows[] = {
+		{ { .kind = PLACE_RFTP, .host = (char *)"h" }, "/a b", "rftp://h/a%20b", "/a b" },
+		{ { .kind = PLACE_RFTP, .host = (char *)"h" }, "", "rftp://h", "" },
+		{ { .kind = PLACE_RFTP, .host = (char *)"h" }, "x/y", "rftp://h/~/x/y", "~/x/y" },
+		{ { .kind = PLACE_RFTP, .host = (char *)"h" }, "~", "rftp://h/~", "~" },
+		{ { .kind = PLACE_RFTP, .host = (char *)"h" }, "~/x", "rftp://h/~/x", "~/x" },
+		{ { .kind = PLACE_RFTP, .host = (char *)"h" }, "~x", "rftp://h/~/~x", "~/~x" },
+		{ { .kind = PLACE_RFTP, .host = (char *)"h" }, "/~x", "rftp://h/~x", "/~x" },
+		{ { .kind = PLACE_RFTP, .host = (char *)"h" }, "/~/x", "rftp://h//~/x", "//~/x" },
+		{ { .kind = PLACE_RFTP, .host = (char *)"h" }, "/a//b/", "rftp://h/a//b/",
+		  "/a//b/" },
+		{ { .kind = PLACE_SSH, .user = (char *)"joe", .host = (char *)"h", .port = 22 },
+		  "/a", "ssh://joe@h:22/a", "/a" },
+		{ { .kind = PLACE_FTP, .user = (char *)"j@x", .host = (char *)"h" }, "/%",
+		  "ftp://j%40x@h/%25", "/%" },
+		{ { .kind = PLACE_RFTP, .host = (char *)"fe80::1%eth0", .port = 7 }, "/a",
+		  "rftp://[fe80::1%25eth0]:7/a", "/a" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		CLEANUP_FREE char *url = place_url(&rows[i].p, rows[i].path);
+		struct err e = ERR_INIT;
+		struct place p;
+
+		assert_string_equal(url, rows[i].url);
+		assert_int_equal(place_parse(url, &p, &e), 0);
+		assert_int_equal(p.kind, rows[i].p.kind);
+		assert_int_equal(p.port, rows[i].p.port);
+		assert_string_equal(p.host, rows[i].p.host);
+		assert_string_equal(p.user ? p.user : "", rows[i].p.user ? rows[i].p.user : "");
+		assert_string_equal(p.path, rows[i].back);
+		place_clear(&p);
+	}
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -232,6 +271,7 @@ int main(void)
 		cmocka_unit_test(test_password),
 		cmocka_unit_test(test_percent),
 		cmocka_unit_test(test_percent_bad),
+		cmocka_unit_test(test_url_of),
 	};
 
 	return cmocka_run_group_tests_name("url", tests, NULL, NULL);

@@ -45,7 +45,7 @@ static int read_long(struct cursor *c, const char *word, struct err *e)
 	return 0;
 }
 
-/* Letters may share a dash; no letter has an argument. */
+/* Letters may share a dash; one with an argument takes what follows it. */
 static int read_letters(struct cursor *c, const char *word, struct err *e)
 {
 	char text[2] = "";
@@ -57,6 +57,12 @@ static int read_letters(struct cursor *c, const char *word, struct err *e)
 		if (!def)
 			return err_set(e, -EINVAL, "there is no option -%s (rftp --help lists "
 				       "them; a file of that name would be ./-...)", printable(text));
+		if (def->arg && word[1]) {
+			add_setting(c->a, def, word + 1);
+			return 0;
+		}
+		if (def->arg)
+			return take_value(c, def, e);
 		add_setting(c->a, def, NULL);
 	}
 	return 0;

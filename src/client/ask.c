@@ -54,6 +54,14 @@ bool ask_yes(const char *question)
 	return !strcmp(answer, "yes");
 }
 
+char *ask_line(const char *question)
+{
+	CLEANUP_CLOSE int fd = open_terminal();
+	char answer[ANSWER_MAX] = "";
+
+	return fd >= 0 && ask(fd, question, answer, sizeof(answer)) ? strdup(answer) : NULL;
+}
+
 static bool ask_hidden(int fd, const char *question, char *answer, size_t n)
 {
 	struct termios before, quiet;

@@ -14,6 +14,7 @@ struct job {
 	struct options o;          /* for the host of the first URL */
 	char **words;              /* after the command's name; NULL at the end */
 	int nwords;
+	void *arg;                 /* for functions of each_url */
 	struct servers *servers;   /* connections are kept there; NULL: they end with the command */
 };
 
@@ -30,6 +31,13 @@ struct command {
 const struct command *command_table(void);
 const struct command *command_find(const char *name);
 
+/* Run j, of which cmd, args and words are set, with what all places that set options say of it.
+ * What fails has been said. */
+enum exit_status job_run(struct job *j);
+
+/* What is logged, as -q and -v have it. */
+enum log_level job_level(const struct options *o);
+
 /* All of rftp: what main() returns. */
 int client_main(int argc, char **argv);
 
@@ -38,6 +46,8 @@ void help_usage(FILE *out);   /* the commands */
 void help_program(FILE *out); /* with all options */
 void help_command(FILE *out, const struct command *c);
 void help_version(FILE *out);
+/* The options of where (ON_...), below their headings. */
+void help_options(FILE *out, unsigned where);
 
 /* ---- the commands ---- */
 enum exit_status rftp_put(struct job *j);

@@ -2,6 +2,7 @@
 /* The table of commands, and the way from the command line to one of them. */
 #include "client/client.h"
 
+#include "client/shell.h"
 #include "client/signals.h"
 
 #include <errno.h>
@@ -126,7 +127,7 @@ static bool check_words(const struct job *j)
 	return false;
 }
 
-static enum log_level level_of(const struct options *o)
+enum log_level job_level(const struct options *o)
 {
 	if (o->quiet)
 		return LOG_LV_ERROR;
@@ -147,7 +148,7 @@ static int job_options(struct job *j, const char *host, struct err *e)
 	return rc;
 }
 
-static enum exit_status run_job(struct job *j)
+enum exit_status job_run(struct job *j)
 {
 	CLEANUP_FREE char *host = NULL;
 	struct err e = ERR_INIT;
@@ -160,8 +161,7 @@ static enum exit_status run_job(struct job *j)
 		log_error("%s", e.text);
 		return EXIT_USAGE;
 	}
-	log_set_level(level_of(&j->o));
-	signals_init();
+	log_set_level(job_level(&j->o));
 	status = j->cmd->run(j);
 	options_clear(&j->o);
 	return status;
@@ -197,17 +197,14 @@ static enum exit_status run_args(const struct args *a)
 		j.cmd = command_find(a->words[0]);
 	if (only_talk(a, j.cmd))
 		return EXIT_DONE;
-	if (!a->nwords) {
-		help_usage(stderr);
-		fprintf(stderr, "\nrftp --help tells more.\n");
-		return EXIT_USAGE;
-	}
+	if (!a->nwords || (a->nwords == 1 && !j.cmd && names_server(a->words[0])))
+		return shell_main(a);
 	if (!j.cmd) {
 		log_error("there is no command \"%s\" (rftp --help lists them)",
 			  printable(a->words[0]));
 		return EXIT_USAGE;
 	}
-	return run_job(&j);
+	return job_run(&j);
 }
 
 int client_main(int argc, char **argv)
@@ -221,6 +218,7 @@ int client_main(int argc, char **argv)
 		log_error("%s", e.text);
 		return EXIT_USAGE;
 	}
+	signals_init();
 	status = run_args(&a);
 	args_clear(&a);
 	/* A full disk, or a reader that is gone. */

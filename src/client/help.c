@@ -38,7 +38,7 @@ static void print_option(FILE *out, const struct option_def *def)
 }
 
 /* The options of where, below the headings that have any. */
-static void print_options(FILE *out, unsigned where)
+void help_options(FILE *out, unsigned where)
 {
 	const char *heading = NULL;
 
@@ -58,7 +58,8 @@ static void print_options(FILE *out, unsigned where)
 
 void help_usage(FILE *out)
 {
-	fprintf(out, "usage: rftp COMMAND [OPTION...] WORD...\n\n"
+	fprintf(out, "usage: rftp COMMAND [OPTION...] WORD...\n"
+		"       rftp [OPTION...] [-b FILE | -c COMMANDS] [-k] [URL]\n\n"
 		"Moves big files and trees between hosts.\n\nCommands:\n");
 	for (const struct command *c = command_table(); c->name; c++)
 		fprintf(out, "  %-7s  %s\n", c->name, c->help);
@@ -70,13 +71,13 @@ void help_program(FILE *out)
 	fprintf(out, "\nA URL is rftp://[user@]host[:port]/path, or host:path over ssh. For data,\n"
 		"\"-\" is standard input or output, zero:SIZE a source and null: a destination\n"
 		"in memory. A command's own --help shows which of these options it takes.\n");
-	print_options(out, ON_ALL);
+	help_options(out, ON_ALL);
 }
 
 void help_command(FILE *out, const struct command *c)
 {
 	fprintf(out, "usage: rftp %s [OPTION...] %s\n\nTo %s.\n", c->name, c->usage, c->help);
-	print_options(out, c->bit);
+	help_options(out, c->bit);
 }
 
 void help_version(FILE *out)

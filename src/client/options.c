@@ -151,6 +151,13 @@ static const struct option_def table[] = {
 	{ "crc", 0, "on|off", OPT_BOOL, ON_BENCH, AT(crc), 0, 0, NULL,
 	  "off: data is not checked at all" },
 
+	HEADING("Of the shell"),
+	{ "batch", 'b', "FILE", OPT_STRING, ON_SHELL, AT(batch), 0, 0, NULL,
+	  "run the commands in FILE (- is standard input)" },
+	{ "command", 'c', "COMMANDS", OPT_STRING, ON_SHELL, AT(commands), 0, 0, NULL,
+	  "run these commands, with ; between them" },
+	FLAG("keep-going", 'k', ON_SHELL, keep_going, "go on after a command that fails"),
+
 	HEADING("In general"),
 	STRING("config", "FILE", ON_ALL, config, "read FILE instead of the rftp.conf files"),
 	FLAG("help", 'h', ON_ALL, help, "this text; with a command: about it"),

@@ -48,6 +48,10 @@ struct options {
 	uint64_t bench_ns, bench_bytes;
 	int bench_way;
 
+	/* of the shell */
+	char *batch, *commands;
+	bool keep_going;
+
 	char *config;
 	bool help, version;
 
@@ -58,9 +62,10 @@ struct options {
 enum {
 	ON_PUT = 1 << 0, ON_GET = 1 << 1, ON_LS = 1 << 2, ON_STAT = 1 << 3, ON_MKDIR = 1 << 4,
 	ON_RM = 1 << 5, ON_MV = 1 << 6, ON_HASH = 1 << 7, ON_BENCH = 1 << 8,
+	ON_SHELL = 1 << 9,
 	ON_COPY = ON_PUT | ON_GET,
 	ON_BULK = ON_COPY | ON_BENCH,
-	ON_ALL = (1 << 9) - 1,
+	ON_ALL = (1 << 10) - 1,
 	IN_CONF = 1 << 16,
 };
 

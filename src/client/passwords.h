@@ -27,6 +27,8 @@ char *netrc_default(void);
 
 /* Ask on the terminal, without echo; malloc'd. NULL: there is no terminal, or no answer. */
 char *ask_password(const char *user, const char *host);
+/* Ask for a line; malloc'd, without its end. NULL: there is no terminal, or no answer. */
+char *ask_line(const char *question);
 /* Ask a question that only "yes" answers with true; false without a terminal. */
 bool ask_yes(const char *question);
 

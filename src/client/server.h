@@ -28,6 +28,8 @@ void server_close(struct server *s);
 /* Those that are kept from one command to the next. NULL: memory is out. */
 struct servers *servers_new(void);
 void servers_free(struct servers *k); /* closes */
+/* Leave the one that p is on, if it is kept. */
+void servers_drop(struct servers *k, const struct place *p);
 /* For one command of j: the one kept that p is on, with this command's options and connected if it
  * still is, or a new one. It is the caller's until server_give(). As server_new() else. */
 struct server *server_take(const struct job *j, const struct place *p, struct err *e);

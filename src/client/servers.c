@@ -42,6 +42,11 @@ static struct server *pick(struct servers *k, const struct place *p)
 	return NULL;
 }
 
+void servers_drop(struct servers *k, const struct place *p)
+{
+	server_free(pick(k, p));
+}
+
 /* Servers end sessions that are idle, and networks forget them: the command itself should not be
  * the one that finds out, since it may not be one to be said twice. */
 static void drop_dead(struct server *s)

@@ -11,7 +11,7 @@
 
 /* A word being read. Neither text nor pattern can become longer than there is room for. */
 struct reader {
-	const char *at;
+	const char *begin, *at;
 	char *text, *pattern;
 	size_t ntext, npattern;
 	bool wild;
@@ -75,6 +75,7 @@ static int read_word(struct reader *r, struct shell_word *w, struct err *e)
 	r->ntext = r->npattern = 0;
 	r->wild = false;
 	w->tilde = *r->at == '~';
+	w->at = (size_t)(r->at - r->begin);
 	if (!r->text || !r->pattern)
 		rc = err_sys(e, -ENOMEM, "command");
 	while (rc == 0 && !ends_word(*r->at))
@@ -150,7 +151,7 @@ static int take_words(struct reader *r, struct shell_line *l, struct err *e)
 
 int shell_line_take(const char **at, struct shell_line *l, struct err *e)
 {
-	struct reader r = { .at = *at + strspn(*at, BLANKS) };
+	struct reader r = { .begin = *at, .at = *at + strspn(*at, BLANKS) };
 	int rc = 0;
 
 	memset(l, 0, sizeof(*l));

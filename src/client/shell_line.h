@@ -13,6 +13,7 @@ struct shell_word {
 	char *pattern;  /* for fnmatch(3), with a backslash before what was quoted; NULL: nothing
 			 * in it is a wildcard */
 	bool tilde;     /* it begins with "~" that was not quoted */
+	size_t at;      /* where it begins: bytes from what shell_line_take() was given */
 };
 
 /* One command. All zero: an empty one. */

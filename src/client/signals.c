@@ -17,7 +17,8 @@
 /* The handler runs in the main thread, other threads look: always by __atomic. */
 static volatile sig_atomic_t stop;
 static volatile sig_atomic_t terminal_fd = -1;
-/* An eventfd that nobody reads: a handler may write(2), but not wake by a condition. */
+/* An eventfd that is read only to arm it again: a handler may write(2), but not wake by a
+ * condition. */
 static int stop_fd = -1;
 /* Transfers that look at stop_fd. */
 static atomic_int graceful;
@@ -74,6 +75,15 @@ void signals_init(void)
 	}
 	a.sa_handler = SIG_IGN;
 	sigaction(SIGPIPE, &a, NULL);
+}
+
+void signals_rearm(void)
+{
+	uint64_t count;
+
+	__atomic_store_n(&stop, 0, __ATOMIC_RELEASE);
+	if (stop_fd >= 0)
+		(void)!read(stop_fd, &count, sizeof(count)); /* there may be none */
 }
 
 void signals_graceful(bool on)

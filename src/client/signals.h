@@ -8,6 +8,9 @@
 #include <termios.h>
 
 void signals_init(void);
+/* A signal that stopped what is done now has done its work: the next one stops what comes next. Not
+ * while a transfer looks. */
+void signals_rearm(void);
 /* A transfer looks at signals_fd() from now on (true), or no more (false). Any thread. */
 void signals_graceful(bool on);
 /* What to write on standard output when a signal ends the program; malloc'd, taken over.

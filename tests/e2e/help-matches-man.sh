@@ -59,14 +59,15 @@ tool() {
 	say "the help of $1's commands and $1($2) have the same options"
 }
 
-# Each command's own help has no option that the whole help lacks, and together they have
-# all.
+# Each command's own help has no option that the whole help lacks, and together with what is said
+# without a command they have all.
 commands() {
 	rftp --help | help_options | LC_ALL=C sort >"$tmp/man"
 	commands_of rftp >"$tmp/commands"
-	while read -r command; do
-		rftp "$command" --help | help_options
-	done <"$tmp/commands" | LC_ALL=C sort -u >"$tmp/help"
+	{
+		rftp --help | sed -n '/^Of the shell:/,/^$/p'
+		while read -r command; do rftp "$command" --help; done <"$tmp/commands"
+	} | help_options | LC_ALL=C sort -u >"$tmp/help"
 	say "the options of rftp's commands are those of rftp"
 }
 
@@ -77,9 +78,24 @@ synopsis() {
 	say "rftp(1) shows each command, in the order of --help"
 }
 
+# Each command of the shell has its item in rftp-shell(1), in the order of help, with its other names.
+shell() {
+	rftp -c help | sed -nE 's/^  ([a-z]+) .*/\1/p' >"$tmp/commands"
+	while read -r command; do
+		echo "$command"
+		rftp -c "help $command" | sed -n 's/^Also called: //p'
+	done <"$tmp/commands" | tr ' ' '\n' | sed 's/^?$//; /^$/d' >"$tmp/help"
+	sed -nE '/^\.Sh COMMANDS/,/^\.Sh JSON/ {
+		s/^\.It Cm ([a-z]+).*/\1/p
+		s/^\.Pq Cm ([a-z].*)/\1/p
+	}' "$man/rftp-shell.1" | sed 's/ , / /g' | tr ' ' '\n' >"$tmp/man"
+	say "rftp-shell(1) has each command of the shell"
+}
+
 program rftp 1
 commands
 synopsis
+shell
 program rftpd 8
 tool rftp-numa 1
 tool rftp-iser 8

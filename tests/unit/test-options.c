@@ -25,10 +25,8 @@ static void test_table_is_sound(void **state)
 			continue;
 		assert_true(def->where & ON_ALL);
 		assert_ptr_equal(option_find(def->name, strlen(def->name)), def);
-		if (def->letter) {
+		if (def->letter)
 			assert_ptr_equal(option_letter(def->letter), def);
-			assert_null(def->arg); /* args.c counts on it */
-		}
 		for (other = def + 1; other->name || other->help; other++)
 			if (other->name)
 				assert_string_not_equal(def->name, other->name);
@@ -211,6 +209,31 @@ static void test_command_line(void **state)
 	assert_int_equal(PARSE(&a, &e, "put", "--block"), -EINVAL);
 }
 
+/* A letter's argument is the rest of its word, or the next one. */
+static void test_letters_with_arguments(void **state)
+{
+	struct args a;
+	struct err e;
+
+	assert_int_equal(PARSE(&a, &e, "-kcls -l", "-b", "-", "-kb", "-k", "-vcv"), 0);
+	assert_int_equal(a.nwords, 0);
+	assert_int_equal(a.nsettings, 7);
+	assert_string_equal(a.settings[0].def->name, "keep-going");
+	assert_string_equal(a.settings[1].def->name, "command");
+	assert_string_equal(a.settings[1].value, "ls -l");
+	assert_string_equal(a.settings[2].def->name, "batch");
+	assert_string_equal(a.settings[2].value, "-");
+	assert_string_equal(a.settings[3].def->name, "keep-going");
+	assert_string_equal(a.settings[4].def->name, "batch");
+	assert_string_equal(a.settings[4].value, "-k");
+	assert_string_equal(a.settings[5].def->name, "verbose");
+	assert_string_equal(a.settings[6].value, "v");
+	args_clear(&a);
+
+	assert_int_equal(PARSE(&a, &e, "-kb"), -EINVAL);
+	assert_non_null(strstr(e.text, "--batch needs a value"));
+}
+
 static void write_conf(const char *path, const char *text)
 {
 	FILE *f = fopen(path, "w");
@@ -376,6 +399,7 @@ int main(void)
 		cmocka_unit_test(test_bounds_are_told),
 		cmocka_unit_test(test_where_values_go),
 		cmocka_unit_test(test_command_line),
+		cmocka_unit_test(test_letters_with_arguments),
 		cmocka_unit_test(test_conf_sections),
 		cmocka_unit_test(test_conf_errors),
 		cmocka_unit_test(test_order),

@@ -141,7 +141,8 @@ static void test_bad(void **state)
 static void test_quote(void **state)
 {
 	static const char *const words[] = {
-		"a", "", "a b", "it's", "say \"x\"", "back\\slash", "*", "a?", "[x]", "~", "~/a", "a~",
+		"a", "", "a b", "it's", "say \"x\"", "back\\slash", "*", "a?", "[x]", "~", "~/a",
+		"a~",
 		"!x", "#x", "a#", "a;b", "a|b", "tab\there", "-l", "\303\251\377",
 	};
 

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+/* get, put and their like: what is to be copied, and the question about each. */
+#include "client/shell.h"
+
+#include "client/passwords.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The last component of a path or URL, for a person. */
+static const char *last_of(const char *path)
+{
+	size_t n = strlen(path);
+
+	while (n > 1 && path[n - 1] == '/')
+		n--;
+	while (n && path[n - 1] != '/')
+		n--;
+	return path + n;
+}
+
+static enum exit_status give_up(struct names *names, const struct err *e)
+{
+	names_clear(names);
+	log_error("%s", e->text);
+	return e->code == -ENOTCONN ? EXIT_CONNECT : exit_of(e->code, false);
+}
+
+static int add_name(struct names *names, char *name, struct err *e)
+{
+	if (!name)
+		return e->code ? e->code : err_sys(e, -ENOMEM, "names");
+	return names_add(names, name) ? err_sys(e, -ENOMEM, "names") : 0;
+}
+
+static enum exit_status copy(struct call *c, const char *command, struct names *words)
+{
+	enum exit_status status = call_rftp(c, command, words);
+
+	names_clear(words);
+	return status;
+}
+
+/* ---- one, or a pattern and where it goes ---- */
+
+enum exit_status shell_get(struct call *c)
+{
+	const struct shell_word *to = c->nwords > 1 ? call_word(c, 1) : NULL;
+	struct names words = { 0 };
+	struct err e = ERR_INIT;
+	int rc = shell_glob_remote(c, call_word(c, 0), &words, &e);
+
+	/* Down a pipe. */
+	if (rc == 0 && !to && c->line->pipe)
+		rc = add_name(&words, strdup("-"), &e);
+	else if (rc == 0)
+		rc = add_name(&words, to ? shell_local(to, &e) : strdup("./"), &e);
+	return rc ? give_up(&words, &e) : copy(c, "get", &words);
+}
+
+enum exit_status shell_put(struct call *c)
+{
+	struct names words = { 0 };
+	struct err e = ERR_INIT;
+	int rc = shell_glob_local(c, call_word(c, 0), &words, &e);
+
+	if (rc == 0 && !strcmp(words.all[0], "-") && c->sh->reads_stdin)
+		rc = err_set(&e, -EINVAL, "standard input is where the commands come from");
+	if (rc == 0)
+		rc = add_name(&words, shell_url(c->sh, c->nwords > 1 ? c->words[1] : "./", &e), &e);
+	return rc ? give_up(&words, &e) : copy(c, "put", &words);
+}
+
+/* ---- several ---- */
+
+enum answer { ANSWER_YES, ANSWER_NO, ANSWER_ALL, ANSWER_QUIT };
+
+static enum answer ask(const char *what, const char *name)
+{
+	char question[512];
+	char *line;
+	enum answer answer = ANSWER_QUIT;
+
+	snprintf(question, sizeof(question), "%s %s (yes, no, all, quit)? ", what,
+		 printable(last_of(name)));
+	line = ask_line(question);
+	if (line)
+		answer = *line == 'y' || *line == 'Y' || !*line ? ANSWER_YES :
+			 *line == 'a' || *line == 'A' ? ANSWER_ALL :
+			 *line == 'q' || *line == 'Q' ? ANSWER_QUIT : ANSWER_NO;
+	free(line);
+	return answer;
+}
+
+/* Leaves in names what was not said no to. False: nothing is to be done at all. */
+static bool confirm(const struct call *c, const char *what, struct names *names)
+{
+	enum answer answer = ANSWER_YES;
+	size_t kept = 0;
+
+	if (!c->sh->terminal || !c->sh->asks)
+		return true;
+	for (size_t i = 0; i < names->n; i++) {
+		if (answer != ANSWER_ALL && answer != ANSWER_QUIT)
+			answer = ask(what, names->all[i]);
+		if (answer == ANSWER_YES || answer == ANSWER_ALL)
+			names->all[kept++] = names->all[i];
+		else
+			free(names->all[i]);
+	}
+	names->n = kept;
+	return kept > 0;
+}
+
+static enum exit_status several(struct call *c, const char *command, bool remote)
+{
+	struct names words = { 0 };
+	struct err e = ERR_INIT;
+	int rc = 0;
+
+	for (int i = 0; rc == 0 && i < c->nwords; i++)
+		rc = remote ? shell_glob_remote(c, call_word(c, i), &words, &e) :
+		     shell_glob_local(c, call_word(c, i), &words, &e);
+	if (rc == 0 && !confirm(c, c->cmd->name, &words)) {
+		names_clear(&words);
+		return EXIT_DONE;
+	}
+	if (rc == 0)
+		rc = add_name(&words, remote ? strdup("./") : shell_url(c->sh, "./", &e), &e);
+	return rc ? give_up(&words, &e) : copy(c, command, &words);
+}
+
+enum exit_status shell_mget(struct call *c)
+{
+	return several(c, "get", true);
+}
+
+enum exit_status shell_mput(struct call *c)
+{
+	return several(c, "put", false);
+}

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Where the shell's lines come from. */
+#include "client/shell.h"
+
+#include "client/signals.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* A line of a script, and those that it goes on in; malloc'd. NULL at the end. *number counts. */
+static char *read_line(FILE *in, unsigned *number)
+{
+	char *whole = NULL;
+	size_t len = 0;
+
+	for (;;) {
+		CLEANUP_FREE char *line = NULL;
+		size_t room = 0, n;
+		ssize_t got = getline(&line, &room, in);
+		char *more;
+		bool goes_on;
+
+		if (got < 0)
+			return whole;
+		++*number;
+		n = strcspn(line, "\r\n");
+		goes_on = n && line[n - 1] == '\\' && line[n];
+		n -= goes_on;
+		more = realloc(whole, len + n + 1);
+		if (!more) {
+			free(whole);
+			return NULL;
+		}
+		whole = more;
+		memcpy(whole + len, line, n);
+		len += n;
+		whole[len] = '\0';
+		if (!goes_on)
+			return whole;
+	}
+}
+
+/* What fails is said with its file and line. */
+static enum exit_status run_file(struct shell *sh, FILE *in, const char *name, bool keep_going)
+{
+	enum exit_status all = EXIT_DONE;
+	unsigned number = 0;
+
+	while (!sh->leave && (keep_going || all == EXIT_DONE)) {
+		unsigned first = number + 1;
+		CLEANUP_FREE char *line = read_line(in, &number);
+		enum exit_status status;
+
+		if (!line)
+			break;
+		status = shell_do(sh, line, keep_going);
+		if (status)
+			log_error("%s line %u%s", printable(name), first, keep_going ? "" :
+				  ": ended here");
+		all = exit_worse(all, status);
+		if (signals_stopped())
+			return EXIT_INTERRUPTED;
+	}
+	if (ferror(in)) {
+		log_error("cannot read %s: %s", printable(name), strerror(errno));
+		all = exit_worse(all, EXIT_SOME_FAILED);
+	}
+	return all;
+}
+
+static enum exit_status run_batch(struct shell *sh, const char *file, bool keep_going)
+{
+	enum exit_status status;
+	FILE *in;
+
+	if (!strcmp(file, "-")) {
+		sh->reads_stdin = true;
+		return run_file(sh, stdin, "standard input", keep_going);
+	}
+	in = fopen(file, "re");
+	if (!in) {
+		log_error("cannot read %s: %s", printable(file), strerror(errno));
+		return EXIT_USAGE;
+	}
+	status = run_file(sh, in, file, keep_going);
+	fclose(in);
+	return status;
+}
+
+/* The lines of "-c". */
+static enum exit_status run_commands(struct shell *sh, const char *text, bool keep_going)
+{
+	enum exit_status status = EXIT_DONE;
+
+	while (*text && !sh->leave && !signals_stopped() && (keep_going || !status)) {
+		size_t n = strcspn(text, "\n");
+		CLEANUP_FREE char *line = strndup(text, n);
+
+		if (!line)
+			return EXIT_SOME_FAILED;
+		status = exit_worse(status, shell_do(sh, line, keep_going));
+		text += n + (text[n] == '\n');
+	}
+	return signals_stopped() ? EXIT_INTERRUPTED : status;
+}
+
+static enum exit_status run(struct shell *sh, const struct options *o, const char *url)
+{
+	enum exit_status status = url ? shell_begin(sh, url) : EXIT_DONE;
+
+	if (status)
+		return status;
+	if (o->commands)
+		return run_commands(sh, o->commands, o->keep_going);
+	return run_batch(sh, o->batch ? o->batch : "-", o->keep_going);
+}
+
+enum exit_status shell_main(const struct args *a)
+{
+	enum exit_status status = EXIT_SOME_FAILED;
+	struct err e = ERR_INIT;
+	struct options o;
+	struct shell *sh;
+
+	if (args_options(a, NULL, &o, &e)) {
+		log_error("%s", e.text);
+		return EXIT_USAGE;
+	}
+	if (o.commands && o.batch) {
+		log_error("-b and -c exclude each other");
+		options_clear(&o);
+		return EXIT_USAGE;
+	}
+	log_set_level(job_level(&o));
+	sh = shell_new(a);
+	if (sh)
+		status = run(sh, &o, a->nwords ? a->words[0] : NULL);
+	shell_free(sh);
+	options_clear(&o);
+	return status;
+}

@@ -1,0 +1,396 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Where the shell is: servers, directories there and here, and what words mean from there. */
+#include "client/shell.h"
+
+#include <errno.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- paths ---- */
+
+/* Take "." and ".." and what is empty out of path, which begins with "/" or "~". */
+static void tidy(char *path)
+{
+	char *begin = path + (*path == '~'), *out = begin, *in = begin;
+	bool directory = false;
+
+	while (*in) {
+		size_t n;
+
+		in += strspn(in, "/");
+		n = strcspn(in, "/");
+		directory = !n || (n == 1 && in[0] == '.') || (n == 2 && !strncmp(in, "..", 2));
+		if (n == 2 && in[0] == '.' && in[1] == '.') {
+			while (out > begin && *--out != '/')
+				;
+		} else if (!directory) {
+			*out++ = '/';
+			memmove(out, in, n);
+			out += n;
+		}
+		in += n;
+	}
+	/* A "/" at the end says that it is a directory, which names may depend on. */
+	if (out == begin ? *path != '~' : directory)
+		*out++ = '/';
+	*out = '\0';
+}
+
+static bool is_home(const char *word)
+{
+	return word[0] == '~' && (word[1] == '/' || !word[1]);
+}
+
+char *shell_path(const struct shell *sh, const char *word)
+{
+	char *path;
+	int n;
+
+	if (*word == '/' || is_home(word))
+		n = asprintf(&path, "%s", word);
+	else
+		n = asprintf(&path, "%s%s%s", sh->here.path ? sh->here.path : "", *word ? "/" : "",
+			     word);
+	if (n < 0)
+		return NULL;
+	if (*path == '/' || is_home(path))
+		tidy(path);
+	return path;
+}
+
+char *shell_url(const struct shell *sh, const char *word, struct err *e)
+{
+	CLEANUP_FREE char *path = NULL;
+	char *url;
+
+	if (strstr(word, "://") && names_server(word)) {
+		url = strdup(word);
+	} else if (!sh->here.host) {
+		err_set(e, -ENOTCONN, "no server is open: open URL");
+		return NULL;
+	} else {
+		path = shell_path(sh, word);
+		url = path ? place_url(&sh->here, path) : NULL;
+	}
+	if (!url)
+		err_sys(e, -ENOMEM, "%s", printable(word));
+	return url;
+}
+
+/* ---- local words ---- */
+
+/* "~" or "~user" at the start of word, as a path; malloc'd. */
+static char *home_of(const char *word, struct err *e)
+{
+	size_t n = strcspn(word, "/");
+	CLEANUP_FREE char *user = strndup(word + 1, n - 1);
+	const char *home = user && !*user ? getenv("HOME") : NULL;
+	const struct passwd *pw;
+	char *path;
+
+	if (user && !home) {
+		pw = *user ? getpwnam(user) : getpwuid(getuid());
+		home = pw ? pw->pw_dir : NULL;
+	}
+	if (user && !home) {
+		err_set(e, -ENOENT, "%s: there is no such user", printable(word));
+		return NULL;
+	}
+	if (!user || asprintf(&path, "%s%s", home, word + n) < 0) {
+		err_sys(e, -ENOMEM, "%s", printable(word));
+		return NULL;
+	}
+	return path;
+}
+
+char *shell_local(const struct shell_word *w, struct err *e)
+{
+	const char *colon = strchr(w->text, ':');
+	bool host = colon && strcmp(w->text, "null:") && strncmp(w->text, "zero:", 5) &&
+		    !memchr(w->text, '/', (size_t)(colon - w->text));
+	char *path;
+
+	if (w->tilde)
+		return home_of(w->text, e);
+	if (asprintf(&path, "%s%s", host ? "./" : "", w->text) < 0) {
+		err_sys(e, -ENOMEM, "%s", printable(w->text));
+		return NULL;
+	}
+	return path;
+}
+
+/* ---- servers ---- */
+
+/* The word of "open": a bare name is a host. malloc'd. */
+static char *open_word(const struct call *c, struct err *e)
+{
+	const char *word = c->words[0], *port = c->nwords > 1 ? c->words[1] : NULL;
+	uint64_t number;
+	char *text;
+	int n;
+
+	if (strchr(word, '/') || (!port && strchr(word, ':'))) {
+		if (port) {
+			err_set(e, -EINVAL, "a port goes with a host alone");
+			return NULL;
+		}
+		n = asprintf(&text, "%s", word);
+	} else if (port && parse_uint(port, 1, UINT16_MAX, &number)) {
+		err_set(e, -EINVAL, "\"%s\" is not a port (1 to 65535)", printable(port));
+		return NULL;
+	} else {
+		n = asprintf(&text, "rftp://%s%s%s", word, port ? ":" : "", port ? port : "");
+	}
+	if (n >= 0)
+		return text;
+	err_sys(e, -ENOMEM, "%s", printable(word));
+	return NULL;
+}
+
+/* The path between the quotes of a reply to PWD (RFC 959, appendix II); malloc'd. */
+static char *quoted_path(const char *text)
+{
+	const char *from = strchr(text, '"');
+	char *path = from ? strdup(from + 1) : NULL, *out = path;
+
+	for (const char *in = from ? from + 1 : NULL; path && *in; in++) {
+		if (in[0] == '"' && in[1] != '"') {
+			*out = '\0';
+			return path;
+		}
+		in += *in == '"';
+		*out++ = *in;
+	}
+	free(path);
+	return NULL;
+}
+
+/* Where a login to s starts; malloc'd. */
+static char *ask_home(struct server *s, struct err *e)
+{
+	CLEANUP_FREE char *text = NULL;
+	char *path;
+
+	if (ftp_simple(s->client, FTP_PWD, NULL, &text, e) < 0)
+		return NULL;
+	path = quoted_path(text);
+	if (!path || *path != '/') {
+		err_set(e, -EBADMSG, "%s: the server's answer to PWD is no path: %s",
+			printable(s->place.host), printable(text));
+		free(path);
+		return NULL;
+	}
+	return path;
+}
+
+static int check_directory(struct server *s, const char *path, struct err *e)
+{
+	struct ftp_facts f = { 0 };
+	int rc = ftp_stat(s->client, path, &f, e);
+
+	if (rc == 0 && f.type != 'd' && f.type != 'c' && f.type != 'p')
+		rc = err_set(e, -ENOTDIR, "%s is no directory", printable(path));
+	ftp_facts_clear(&f);
+	return rc;
+}
+
+static void move_to(struct shell *sh, char *path)
+{
+	free(sh->before);
+	sh->before = sh->here.path;
+	sh->here.path = path;
+}
+
+/* Goes to path on s, the open server: a directory below it, or its home. */
+static int go(struct shell *sh, struct server *s, const char *word, struct err *e)
+{
+	bool home = !*word || is_home(word);
+	CLEANUP_FREE char *text = NULL;
+	CLEANUP_FREE char *path = NULL;
+	size_t n;
+	int rc;
+
+	if (home && asprintf(&text, "%s%s", sh->home, *word ? word + 1 : "") < 0)
+		return err_sys(e, -ENOMEM, "%s", printable(word));
+	path = shell_path(sh, home ? text : word);
+	if (!path)
+		return err_sys(e, -ENOMEM, "%s", printable(word));
+	n = strlen(path);
+	if (n > 1 && path[n - 1] == '/')
+		path[n - 1] = '\0';
+	rc = check_directory(s, path, e);
+	if (rc == 0)
+		move_to(sh, steal_ptr(&path));
+	return rc;
+}
+
+/* p is open from now on; what was before stays connected. */
+static void settle(struct shell *sh, struct place *p, char *home)
+{
+	place_clear(&sh->here);
+	free(sh->home);
+	free(sh->before);
+	sh->before = NULL;
+	sh->home = home;
+	sh->here = *p;
+	memset(p, 0, sizeof(*p));
+}
+
+/* Takes what p holds over. path: where to go then. */
+static enum exit_status open_place(struct call *c, struct place *p, const char *path)
+{
+	struct shell *sh = c->sh;
+	struct place old = sh->here;
+	struct err e = ERR_INIT;
+	struct server *s;
+	char *home;
+	int rc;
+
+	sh->here = *p;
+	s = call_server(c, &e);
+	home = s ? ask_home(s, &e) : NULL;
+	sh->here = old;
+	if (!home) {
+		call_done(c, s);
+		log_error("%s", e.text);
+		return e.code == -EINVAL ? EXIT_USAGE : EXIT_CONNECT;
+	}
+	free(p->path);
+	p->path = strdup(home);
+	settle(sh, p, home);
+	rc = *path ? go(sh, s, path, &e) : 0;
+	call_done(c, s);
+	return rc ? failed(&e, false) : EXIT_DONE;
+}
+
+enum exit_status shell_open(struct call *c)
+{
+	struct err e = ERR_INIT;
+	CLEANUP_FREE char *word = open_word(c, &e);
+	CLEANUP_FREE char *path = NULL;
+	enum exit_status status;
+	struct place p;
+
+	if (!word || place_of_server(word, &p, &e))
+		return call_usage(c, "%s", e.text);
+	path = steal_ptr(&p.path);
+	p.path = strdup("");
+	status = open_place(c, &p, path);
+	place_clear(&p);
+	return status;
+}
+
+enum exit_status shell_begin(struct shell *sh, const char *word)
+{
+	char *words[] = { (char *)(uintptr_t)word, NULL };
+	struct call c = { .sh = sh, .cmd = shell_command_find("open"), .words = words,
+			  .nwords = 1 };
+
+	return shell_open(&c);
+}
+
+static bool is_open(const struct call *c)
+{
+	if (c->sh->here.host)
+		return true;
+	log_error("no server is open: open URL");
+	return false;
+}
+
+enum exit_status shell_user(struct call *c)
+{
+	const struct place *here = &c->sh->here;
+	enum exit_status status;
+	struct place p;
+
+	if (!is_open(c))
+		return EXIT_CONNECT;
+	p = (struct place){ .kind = here->kind, .port = here->port, .user = strdup(c->words[0]),
+			    .host = strdup(here->host), .path = strdup("") };
+	status = p.user && p.host && p.path ? open_place(c, &p, "") : EXIT_SOME_FAILED;
+	place_clear(&p);
+	return status;
+}
+
+enum exit_status shell_close(struct call *c)
+{
+	const struct job j = { .servers = c->sh->kept };
+	struct place none = { 0 };
+
+	if (!is_open(c))
+		return EXIT_CONNECT;
+	servers_drop(j.servers, &c->sh->here);
+	settle(c->sh, &none, NULL);
+	return EXIT_DONE;
+}
+
+enum exit_status shell_cd(struct call *c)
+{
+	const char *word = c->nwords ? c->words[0] : "~";
+	struct err e = ERR_INIT;
+	struct server *s = call_server(c, &e);
+	int rc;
+
+	if (!s) {
+		log_error("%s", e.text);
+		return EXIT_CONNECT;
+	}
+	if (!strcmp(word, "-") && !c->sh->before)
+		rc = err_set(&e, -EINVAL, "there is no directory to go back to");
+	else
+		rc = go(c->sh, s, strcmp(word, "-") ? word : c->sh->before, &e);
+	call_done(c, s);
+	return rc ? failed(&e, false) : EXIT_DONE;
+}
+
+static void say_path(const struct call *c, const char *event, const char *path)
+{
+	if (c->json)
+		json_emit(stdout, json_pack("{s:s, s:o}", "event", event, "path", json_name(path)));
+	else
+		printf("%s\n", printable(path));
+}
+
+enum exit_status shell_pwd(struct call *c)
+{
+	CLEANUP_FREE char *url = NULL;
+
+	if (!is_open(c))
+		return EXIT_CONNECT;
+	url = place_url(&c->sh->here, c->sh->here.path);
+	if (c->json)
+		json_emit(stdout, json_pack("{s:s, s:o, s:s}", "event", "pwd", "path",
+					    json_name(c->sh->here.path), "url", url ? url : ""));
+	else
+		printf("%s\n", printable(c->sh->here.path));
+	return EXIT_DONE;
+}
+
+/* ---- here ---- */
+
+enum exit_status shell_lcd(struct call *c)
+{
+	static const struct shell_word home = { .text = (char *)(uintptr_t)"~", .tilde = true };
+	struct err e = ERR_INIT;
+	CLEANUP_FREE char *dir = shell_local(c->nwords ? call_word(c, 0) : &home, &e);
+
+	if (dir && chdir(dir))
+		err_sys(&e, -errno, "%s", printable(dir));
+	return e.code ? failed(&e, false) : EXIT_DONE;
+}
+
+enum exit_status shell_lpwd(struct call *c)
+{
+	CLEANUP_FREE char *dir = getcwd(NULL, 0);
+	struct err e = ERR_INIT;
+
+	if (!dir) {
+		err_sys(&e, -errno, "the directory here");
+		return failed(&e, false);
+	}
+	say_path(c, "lpwd", dir);
+	return EXIT_DONE;
+}

@@ -1,0 +1,270 @@
+#!/bin/bash
+# shellcheck disable=SC2034 # limit is for lib.sh
+# The shell's commands, from a file, from -c and from standard input: what each does, what it
+# says when it cannot, and where a script ends. TAP.
+
+. "${top_srcdir:?}/tests/e2e/lib.sh"
+need python3
+
+limit=30
+mkdir -p "$tmp/root/d/deep" "$tmp/root/other" "$tmp/here/sub" "$tmp/elsewhere"
+echo hello >"$tmp/root/f1"
+echo 'with a blank' >"$tmp/root/a b"
+echo one >"$tmp/root/d/one.dat"
+echo two >"$tmp/root/d/two.dat"
+echo star >"$tmp/root/d/*"
+echo hidden >"$tmp/root/d/.hidden.dat"
+random "$tmp/root/big" 5000000
+start_server d --root "$tmp/root" --anonymous rw
+there=$url
+start_server other --root "$tmp/elsewhere" --anonymous rw
+elsewhere=$url
+cd "$tmp/here" || exit 99
+run rftp ls --accept-new "$there/"
+run rftp ls --accept-new "$elsewhere/"
+host=${there#rftp://}
+
+# commands TEXT [OPTION...]: on the server
+commands() { local text=$1; shift; run rftp -c "$text" "$@" "$there"; }
+says() { [ "$(cat "$tmp/out")" = "$1" ]; }
+ends() { [ "$status" -eq "$1" ] && grep -qF -e "$2" "$tmp/err"; }
+
+# ---- where it is ----
+
+commands 'pwd'
+check "it begins in the home there" says /
+commands 'cd d; pwd; cd deep/..; pwd; cd ../other; pwd; cd -; pwd; cd; pwd; cd ~/d; pwd'
+check "cd, by every kind of path" says $'/d\n/d\n/other\n/d\n/\n/d'
+run rftp -c pwd "$there/d/deep"
+check "the URL's directory" says /d/deep
+commands "lcd sub; lpwd; lcd; lpwd; lcd ~; lpwd"
+check "lcd" says "$tmp/here/sub
+$tmp/home
+$tmp/home"
+commands 'cd f1'
+check "a file is no directory" ends 1 'f1 is no directory'
+commands 'cd nowhere; pwd'
+check "one that is not there" ends 1 'No such file'
+check "the next command is not run" says ''
+commands 'lcd nowhere'
+check "nor here" ends 1 'nowhere: No such file or directory'
+commands 'cd -'
+check "nowhere to go back to" ends 1 'no directory to go back to'
+commands '!pwd'
+check "the system's shell" says "$tmp/here"
+commands '!exit 3'
+check "its failure" status_is 1
+commands '!kill -PIPE $$; echo it lives'
+check "it has signals as programs expect them" says ''
+
+# ---- servers ----
+
+run rftp -c 'pwd'
+check "no server is open" ends 3 'no server is open'
+run rftp -c 'ls'
+check "for no command" ends 3 'no server is open'
+run rftp -c "open ${host%:*} ${host##*:}; pwd"
+check "open HOST PORT" says /
+run rftp -c "open $host"
+check "host:path is for ssh, as everywhere" not status_is 0
+run rftp -c "open $there/d; pwd; open $elsewhere; put $tmp/root/f1 x; ls -1; open $there; get f1 f1.here; ls -1 d"
+check "several, one after the other" says $'/d\nx\n*\n.hidden.dat\ndeep\none.dat\ntwo.dat'
+check "the file there" same "$tmp/root/f1" "$tmp/elsewhere/x"
+check "the file here" same "$tmp/root/f1" f1.here
+commands "get $elsewhere/x y"
+check "a URL of another server" same "$tmp/root/f1" y
+commands 'close; pwd'
+check "close" ends 3 'no server is open'
+commands 'open nohost.invalid; pwd'
+check "a host that is not known" ends 3 'nohost.invalid is not known'
+commands 'open a/b:c'
+check "no URL" status_is 2
+
+# ---- files there ----
+
+commands 'ls'
+cp "$tmp/out" "$tmp/ls"
+run rftp ls "$there/"
+check "ls is rftp ls" cmp -s "$tmp/out" "$tmp/ls"
+commands 'ls -1 d/*.dat'
+check "a pattern" says $'/d/one.dat\n/d/two.dat'
+commands 'ls -1 */[ot]?o.dat'
+check "in every component" says /d/two.dat
+commands "cd d; ls -1 '*' \\*"
+check "one that is quoted is a name" says $'/d/*\n/d/*'
+commands 'ls nothing*'
+check "nothing fits" ends 1 'nothing there fits nothing*'
+commands 'size f1 "a b"'
+check "size" says $'6\t/f1\n13\t/a b'
+commands 'size d'
+check "of a directory" ends 1 'no file with a size'
+commands 'stat f1'
+check "stat" grep -q 'size  *6 ' "$tmp/out"
+commands 'hash f1'
+check "hash" says "$(sha256sum <"$tmp/root/f1" | cut -d' ' -f1)  /f1"
+commands 'hash'
+check "which is not ftp's" ends 2 'set progress'
+commands 'mkdir new "new two"; mkdir -p p/q/r; rmdir new; mv "new two" p/n; rename f1 f2; ls -1 p; mv f2 f1'
+check "mkdir, rmdir and mv" says $'n\nq'
+check "what mv did is undone" test -f "$tmp/root/f1" -a ! -e "$tmp/root/new"
+commands 'rmdir p'
+check "rmdir leaves what is in it" ends 1 'not empty'
+commands 'chmod 600 f1 "a b"'
+check "chmod" test "$(stat -c %a "$tmp/root/f1" "$tmp/root/a b" | tr '\n' ' ')" = "600 600 "
+commands 'chmod 999 f1'
+check "no mode" ends 2 '"999" is no mode'
+commands 'rm p'
+check "rm leaves directories" ends 1 'is a directory'
+commands 'rm -r p'
+check "unless with -r" test ! -e "$tmp/root/p"
+commands 'cd d; put ../here/f1.here x1; put ../here/f1.here x2; mdelete x?; ls -1' --quiet
+check "mdelete" test ! -e "$tmp/root/d/x1" -a ! -e "$tmp/root/d/x2"
+
+# ---- copies ----
+
+rm -f f1.here y
+lcd=$tmp/here
+commands 'get f1; get "a b" renamed; cd d; get *.dat; lcd sub; get one.dat' -q
+check "get" same "$tmp/root/f1" f1
+check "to another name" same "$tmp/root/a b" renamed
+check "a pattern's" same "$tmp/root/d/two.dat" two.dat
+check "not what is hidden" test ! -e .hidden.dat
+check "into the directory here" same "$tmp/root/d/one.dat" sub/one.dat
+commands 'put f1; cd other; put renamed; put *.dat; put f1 ../d/deep/f3; mput sub two.dat -r' -q
+check "put to the directory there" same renamed "$tmp/root/other/renamed"
+check "a pattern's, there" same two.dat "$tmp/root/other/two.dat"
+check "to another name, there" same f1 "$tmp/root/d/deep/f3"
+check "a directory" same sub/one.dat "$tmp/root/other/sub/one.dat"
+rm -rf "${lcd:?}"/*
+commands 'mget d/*.dat f1 "a b"' -q
+check "mget" test "$(ls "$lcd" | tr '\n' ' ')" = 'a b f1 one.dat two.dat '
+commands 'get -r d tree; reget big' -q
+check "a tree" same "$tmp/root/d/deep/f3" tree/deep/f3
+check "reget" same "$tmp/root/big" big
+echo colon >'c:d'
+commands 'put c:d' -q
+check "a local name with a colon" same 'c:d' "$tmp/root/c:d"
+commands 'put nothing*'
+check "nothing here fits" ends 1 'nothing here fits nothing*'
+commands 'get f1 | tr a-z A-Z' -q
+check "get to a program" says HELLO
+commands 'ls -1 d | sort -r | head -n 1' -q
+check "and ls" says two.dat
+commands 'get big | head -c 0; pwd' -q
+check "a program that has enough" test "$status" -le 4
+commands 'ls |'
+check "no program" ends 2 '| needs a command'
+
+# ---- options ----
+
+commands 'set channels 2; set skip-existing; set; unset channels; set'
+check "set and unset" says $'channels 2\nskip-existing\nskip-existing'
+commands 'set overwrite; set update; set'
+check "of several that exclude each other the last" says update
+commands 'set channels many'
+check "a bad value" ends 2 'channels: "many" is not a number'
+commands 'set channels'
+check "none" ends 2 'channels needs a value'
+commands 'set json yes'
+check "one too many" ends 2 'json takes no value'
+commands 'set help'
+check "what cannot be set" ends 2 'there is no option help to set'
+commands 'set channels 3; set json; get big big2'
+check "it holds for what comes" grep -q '"channels": *3' "$tmp/out"
+commands 'get --channels 2 big big3; get big big4' --json --channels 1
+check "a command's own comes first" test "$(grep -o '"channels": *[0-9]' "$tmp/out" | tr -d ' ' | tr '\n' ,)" = '"channels":2,"channels":1,'
+commands 'ls --channels 2'
+check "not for all commands" ends 2 'ls does not take --channels'
+commands 'pwd; lpwd; status; size f1; set' --json
+check "all in JSON" python3 -c 'import json, sys
+assert [json.loads(l)["event"] for l in open(sys.argv[1])] == ["pwd", "lpwd", "status", "size"]' "$tmp/out"
+commands 'binary; ascii; prompt; prompt off'
+check "what ftp needs" status_is 0
+check "is not talked about" says ''
+
+# ---- scripts ----
+
+cat >"$tmp/script" <<'SCRIPT'
+# a comment
+pwd; pwd   # and another
+
+cd \
+  d
+pwd
+SCRIPT
+run rftp -b "$tmp/script" "$there"
+check "a script" says $'/\n/\n/d'
+printf 'pwd\r\nfoo\npwd\n' >"$tmp/script"
+run rftp -b "$tmp/script" "$there"
+check "ends where it fails" ends 2 'script line 2: ended here'
+check "and not behind it" says /
+run rftp -k -b "$tmp/script" "$there"
+check "-k goes on" says $'/\n/'
+check "and ends with the failure" ends 2 'script line 2'
+run rftp -k -c 'ls nothing; cd nowhere; foo; pwd' "$there"
+check "with the worst" status_is 2
+run rftp -b "$tmp/nowhere" "$there"
+check "a script that is not there" ends 2 'cannot read'
+run rftp -b "$tmp/script" -c pwd "$there"
+check "-b and -c" ends 2 'exclude each other'
+printf 'pwd\ncd d\nquit\npwd\n' >"$tmp/script"
+rftp "$there" <"$tmp/script" >"$tmp/out" 2>"$tmp/err"
+status=$?
+check "standard input" says /
+check "quit" status_is 0
+printf 'put - x\n' | rftp "$there" >"$tmp/out" 2>"$tmp/err"
+status=$?
+check "which is not data then" ends 1 'where the commands come from'
+rftp </dev/null >"$tmp/out" 2>"$tmp/err"
+status=$?
+check "with nothing in it" status_is 0
+check "no prompt" says ''
+run rftp -c "get 'f1" "$there"
+check "a quote that is not closed" ends 2 "the quote ' is not closed"
+run rftp -c 'nonsense' "$there"
+check "no such command" ends 2 'there is no command "nonsense"'
+run rftp -c 'get' "$there"
+check "too few words" ends 2 'usage: get [-r] NAME [LOCAL]'
+run rftp -c $'\033[31m' "$there"
+check "no escapes to the terminal" test "$(LC_ALL=C grep -c $'\033' "$tmp/err")" = 0
+
+# ---- help ----
+
+run rftp -c help
+cp "$tmp/out" "$tmp/help"
+lacks=
+for name in open user close cd pwd lcd lpwd ls get put mget mput bench stat size hash mkdir rmdir rm \
+	mv chmod set unset status prompt help quit; do
+	grep -q "^  $name " "$tmp/help" || lacks="$lacks $name"
+	run rftp -c "help $name"
+	grep -q "^usage: $name" "$tmp/out" || lacks="$lacks help-$name"
+done
+check "help knows every command" test -z "$lacks"
+for name in dir bye exit mkd recv send reget reput delete rename cwd dele; do
+	run rftp -c "help $name"
+	check "$name, too" grep -q 'Also called' "$tmp/out"
+done
+
+# ---- a server that comes and goes ----
+
+mkfifo "$tmp/pipe"
+rftp -k "$there" <"$tmp/pipe" >"$tmp/out" 2>"$tmp/err" &
+shell=$!
+others+=("$shell")
+exec 5>"$tmp/pipe"
+echo 'cd d
+pwd' >&5
+check "a shell that waits" patience 10 grep -q /d "$tmp/out"
+session=$(children "${servers[0]}" | head -n 1)
+kill -KILL "$session"
+sleep 1.2
+echo 'ls -1 deep
+pwd
+quit' >&5
+exec 5>&-
+wait "$shell"
+status=$?
+check "its server's session ended: it connects again" status_is 0
+check "in the same directory" says $'/d\nf3\n/d'
+
+finish

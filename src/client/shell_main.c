@@ -2,9 +2,12 @@
 /* Where the shell's lines come from. */
 #include "client/shell.h"
 
+#include "client/shell_edit.h"
 #include "client/signals.h"
 
 #include <errno.h>
+#include <locale.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -107,10 +110,45 @@ static enum exit_status run_commands(struct shell *sh, const char *text, bool ke
 	return signals_stopped() ? EXIT_INTERRUPTED : status;
 }
 
+/* Stays until "quit", the end of what is typed, or a signal that is not the terminal's. */
+static enum exit_status run_terminal(struct shell *sh)
+{
+	struct editor *ed;
+
+	setlocale(LC_CTYPE, "");
+	sh->terminal = true;
+	ed = editor_new(sh);
+	/* The first ^C stops what is done now, the second one all. */
+	signals_graceful(true);
+	while (ed && !sh->leave && signals_last() != SIGTERM && signals_last() != SIGHUP) {
+		CLEANUP_FREE char *line = editor_line(ed);
+
+		if (line)
+			shell_do(sh, line, false);
+		else if (!signals_stopped())
+			sh->leave = true;
+		if (!line)
+			putchar('\n');
+		if (signals_last() == SIGINT || !signals_last())
+			signals_rearm();
+	}
+	signals_graceful(false);
+	editor_free(ed);
+	return sh->leave ? EXIT_DONE : EXIT_INTERRUPTED;
+}
+
+static bool at_terminal(const struct options *o)
+{
+	return !o->commands && !o->batch && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
+}
+
 static enum exit_status run(struct shell *sh, const struct options *o, const char *url)
 {
+	bool terminal = at_terminal(o);
 	enum exit_status status = url ? shell_begin(sh, url) : EXIT_DONE;
 
+	if (terminal)
+		return run_terminal(sh);
 	if (status)
 		return status;
 	if (o->commands)

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 /* The handler runs in the main thread, other threads look: always by __atomic. */
-static volatile sig_atomic_t stop;
+static volatile sig_atomic_t stop, last;
 static volatile sig_atomic_t terminal_fd = -1;
 /* An eventfd that is read only to arm it again: a handler may write(2), but not wake by a
  * condition. */
@@ -50,7 +50,7 @@ static void on_signal(int sig)
 	static const uint64_t one = 1;
 	int old = errno;
 
-	(void)sig;
+	__atomic_store_n(&last, sig, __ATOMIC_RELEASE);
 	if (signals_stopped() || !atomic_load(&graceful) || stop_fd < 0)
 		end_now();
 	/* First: who is woken asks for it. */
@@ -82,6 +82,7 @@ void signals_rearm(void)
 	uint64_t count;
 
 	__atomic_store_n(&stop, 0, __ATOMIC_RELEASE);
+	__atomic_store_n(&last, 0, __ATOMIC_RELEASE);
 	if (stop_fd >= 0)
 		(void)!read(stop_fd, &count, sizeof(count)); /* there may be none */
 }
@@ -99,6 +100,11 @@ void signals_last_words(char *text)
 int signals_fd(void)
 {
 	return stop_fd;
+}
+
+int signals_last(void)
+{
+	return __atomic_load_n(&last, __ATOMIC_ACQUIRE);
 }
 
 bool signals_stopped(void)

@@ -19,6 +19,8 @@ void signals_last_words(char *text);
 /* Readable for good once a signal has come, for poll(2). -1: there is none, and every signal
  * ends the program. */
 int signals_fd(void);
+/* The one that came last since the start or signals_rearm(); 0: none. */
+int signals_last(void);
 bool signals_stopped(void); /* any thread, and the handler */
 /* Settings to give back to the terminal on fd when a signal ends the program; t NULL:
  * none. */

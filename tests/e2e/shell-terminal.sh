@@ -1,0 +1,224 @@
+#!/bin/bash
+# shellcheck disable=SC2034,SC2317 # for lib.sh; called by check
+# The shell on a terminal, driven by tmux: what is typed, completed, remembered, stopped, and
+# shown when the window changes; screens are compared. TAP.
+
+. "${top_srcdir:?}/tests/e2e/lib.sh"
+need tmux
+if ! rftp --version | grep -q '+edit'; then skip_all "built without libedit"; fi
+export TERM=screen
+run tmux -S "$tmp/tmux" -f /dev/null new-session -d -s rftp -x 80 -y 24 'exec sleep 600'
+status_is 0 || skip_all "tmux does not run here: $(head -n 1 "$tmp/err")"
+
+mkdir -p "$tmp/root/data/deep" "$tmp/root/döner" "$tmp/here/sub"
+echo one >"$tmp/root/data/one.dat"
+echo two >"$tmp/root/data/two.dat"
+echo blank >"$tmp/root/with blank"
+echo three >"$tmp/root/three"
+random "$tmp/root/big" 40000000
+echo local >"$tmp/here/local.txt"
+start_server d --root "$tmp/root" --anonymous rw
+run rftp ls --accept-new "$url/"
+
+terminal() { tmux -S "$tmp/tmux" "$@"; }
+others+=("$(terminal display-message -p '#{pid}' 2>/dev/null)")
+screen() { terminal capture-pane -p | sed 's/ *$//' | sed -e :a -e '/^\n*$/{$d;N;ba' -e '}'; }
+keys() { terminal send-keys "$@"; }
+# line TEXT: typed, with the key at its end
+line() { keys -l "$1"; keys Enter; }
+last_is() { [ "$(screen | tail -n 1)" = "$1" ]; }
+shows() { screen | grep -qF -e "$1"; }
+# check_last WHAT LINE: the screen's last line becomes this
+check_last() { check "$1" patience 10 last_is "$2" || { screen | comment; return 1; }; }
+check_shows() { check "$1" patience 10 shows "$2" || { screen | comment; return 1; }; }
+clear_screen() { keys C-u C-l; }
+
+prompt="127.0.0.1:/>"
+# Each in a window of its own, the one before gone.
+begin() { # COLUMNS ROWS COMMAND
+	terminal new-window -k -t "$session:0" -c "$tmp/here" \
+		"$3; echo \"status \$?\"; exec sleep 600" || skip_all "tmux opens no window"
+	terminal resize-window -t "$session:0" -x "$1" -y "$2"
+}
+session=rftp
+ran="rftp in tmux"
+
+# ---- typing ----
+
+begin 80 24 "rftp $url"
+check_last "a prompt" "$prompt" || finish
+line pwd
+check_last "a command" "$prompt"
+check "its answer is between" test "$(screen)" = "$prompt pwd
+/
+$prompt"
+line 'cd data'
+check_last "the prompt says where it is" "127.0.0.1:/data>"
+line 'cd ..'
+clear_screen
+line 'nonsense'
+check_shows "what is wrong is said" 'rftp: there is no command "nonsense" (help lists them)'
+check_last "and it goes on" "$prompt"
+
+# ---- completion ----
+
+clear_screen
+keys -l 'pw'
+keys Tab
+check_last "of a command" "$prompt pwd"
+clear_screen
+keys -l 'ls da'
+keys Tab
+check_last "of a directory there" "$prompt ls data/"
+keys Tab
+check_shows "what there is to choose from" 'deep/    one.dat  two.dat'
+check_last "and the line once more" "$prompt ls data/"
+keys -l 'o'
+keys Tab
+check_last "of a file there" "$prompt ls data/one.dat"
+keys Enter
+check_shows "which is the file" '/data/one.dat'
+clear_screen
+keys -l 'get wi'
+keys Tab
+check_last "of a name with a blank" "$prompt get \"with blank\""
+clear_screen
+keys -l 'ls d'
+keys Tab
+keys -l 'ö'
+keys Tab
+check_last "of one that is not ASCII" "$prompt ls döner/"
+clear_screen
+keys -l 'put lo'
+keys Tab
+check_last "of a name here" "$prompt put local.txt"
+clear_screen
+keys -l 'cd '
+keys Tab Tab
+check_shows "cd offers directories" 'data/'
+check "and no files" not shows 'three'
+clear_screen
+keys -l 'get --transp'
+keys Tab
+keys -l 'rd'
+keys Tab
+check_last "of an option, and its value" "$prompt get --transport rdma"
+clear_screen
+keys -l 'set transp'
+keys Tab
+keys -l 't'
+keys Tab
+check_last "of what is set" "$prompt set transport tcp"
+clear_screen
+
+# ---- ^C ----
+
+keys -l 'half a li'
+keys C-c
+check_last "at the prompt it drops the line" "$prompt"
+clear_screen
+line 'get --rate 3M big'
+check_shows "a transfer shows how far it is" '/s'
+sleep 1
+keys C-c
+check_shows "it stops the transfer" 'rftp: interrupted; the same command goes on from there'
+check_last "and not the shell" "$prompt"
+line 'pwd'
+check_last "the session is there" "$prompt"
+line 'get big'
+check_last "and the transfer goes on" "$prompt"
+check "to its end" patience 20 same "$tmp/root/big" "$tmp/here/big"
+clear_screen
+line '!sleep 30'
+sleep 0.5
+keys C-c
+check_last "it ends a program of the system's, too" "$prompt"
+
+# ---- questions ----
+
+rm -f "$tmp/here/"*.dat
+clear_screen
+line 'mget data/*.dat'
+check_shows "mget asks" 'mget one.dat (yes, no, all, quit)?'
+line n
+check_shows "about each" 'mget two.dat (yes, no, all, quit)?'
+line y
+check_last "and is done" "$prompt"
+check "what was said yes to is there" patience 10 same "$tmp/root/data/two.dat" "$tmp/here/two.dat"
+check "and nothing else" test ! -e "$tmp/here/one.dat"
+line 'prompt off'
+line 'mget data/*.dat'
+check "unless it is told not to" patience 10 same "$tmp/root/data/one.dat" "$tmp/here/one.dat"
+
+# ---- windows ----
+
+clear_screen
+line 'cd data/deep'
+check_last "a wide one" "127.0.0.1:/data/deep>"
+terminal resize-window -x 20 -y 10
+sleep 0.3
+clear_screen
+line 'pwd'
+check_last "20 columns" "deep>"
+check_shows "with what was asked for" '/data/deep'
+terminal resize-window -x 8 -y 6
+sleep 0.3
+clear_screen
+check_last "eight" ">"
+terminal resize-window -x 80 -y 24
+sleep 0.3
+clear_screen
+check_last "and wide again" "127.0.0.1:/data/deep>"
+
+# ---- names that obey no terminal ----
+
+mkdir "$tmp/root/evil"
+echo x >"$tmp/root/evil/$(printf 'a\033[31mb\a')"
+line 'cd /evil'
+clear_screen
+keys -l 'ls '
+keys Tab
+check_shows "completion shows no escapes" 'a^[[31mb^G'
+clear_screen
+line 'ls -1'
+check_shows "nor does ls" 'a\x1b[31mb\x07'
+line 'cd /'
+
+# ---- history, and the end ----
+
+line 'size three'
+check_shows "a command" '/three'
+keys -l 'quit'
+keys Enter
+check_last "quit" "status 0"
+mode=$(stat -c %a "$tmp/home/.local/state/rftp/history")
+check "what was typed is kept for its owner alone" test "$mode" = 600
+begin 80 24 "rftp $url"
+check_last "another day" "$prompt"
+keys Up
+check_last "the last one" "$prompt quit"
+keys Up
+check_last "and the one before" "$prompt size three"
+clear_screen
+keys C-d
+check_last "the end of what is typed" "status 0"
+begin 80 24 "rftp rftp://127.0.0.1:1"
+check_shows "a server that is not there" 'rftp: '
+check_last "leaves the shell" "rftp>"
+line "open $url"
+check_last "to open another" "$prompt"
+terminal send-keys C-d
+begin 80 24 "rftp $url"
+check_last "once more" "$prompt"
+served=$(children "${servers[0]}" | head -n 1)
+line 'cd data'
+check_last "somewhere" "127.0.0.1:/data>"
+kill -KILL "$served"
+sleep 1.2
+line 'ls -1'
+check_shows "the server's session went: another is there" 'one.dat'
+pid=$(pgrep -f "^rftp $url\$" | tail -n 1)
+kill -TERM "$pid"
+check_last "SIGTERM" "status 4"
+terminal kill-server
+finish

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,13 +20,28 @@ static int open_terminal(void)
 	return open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY);
 }
 
+/* Waits for input. Has a signal come, where that does not end the program? */
+static bool poll_stopped(int fd)
+{
+	struct pollfd p[2] = { { .fd = fd, .events = POLLIN },
+			       { .fd = signals_fd(), .events = POLLIN } };
+
+	while (poll(p, 2, -1) < 0 && errno == EINTR)
+		;
+	if (!p[1].revents)
+		return false;
+	/* Behind the question. */
+	(void)!write(fd, "\n", 1);
+	return true;
+}
+
 /* A line without its end, cut at n - 1 bytes. False at the end of the file. */
 static bool read_answer(int fd, char *out, size_t n)
 {
 	size_t used = 0;
 	char c;
 
-	while (read_full(fd, &c, 1) == 1) {
+	while (!poll_stopped(fd) && read_full(fd, &c, 1) == 1) {
 		if (c == '\n') {
 			out[used] = '\0';
 			return true;

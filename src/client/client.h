@@ -46,7 +46,7 @@ void help_usage(FILE *out);   /* the commands */
 void help_program(FILE *out); /* with all options */
 void help_command(FILE *out, const struct command *c);
 void help_version(FILE *out);
-/* The options of where (ON_...), below their headings. */
+/* The options of where (ON_...), below their headings; with NOT_IN_SHELL those of the shell. */
 void help_options(FILE *out, unsigned where);
 
 /* ---- the commands ---- */

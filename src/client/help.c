@@ -47,7 +47,9 @@ void help_options(FILE *out, unsigned where)
 			heading = def->help;
 			continue;
 		}
-		if (!(def->where & where))
+		if (!(def->where & where & ~(unsigned)NOT_IN_SHELL))
+			continue;
+		if (where & def->where & NOT_IN_SHELL)
 			continue;
 		if (heading)
 			fprintf(out, "\n%s:\n", heading);

@@ -159,9 +159,10 @@ static const struct option_def table[] = {
 	FLAG("keep-going", 'k', ON_SHELL, keep_going, "go on after a command that fails"),
 
 	HEADING("In general"),
-	STRING("config", "FILE", ON_ALL, config, "read FILE instead of the rftp.conf files"),
+	STRING("config", "FILE", ON_ALL | NOT_IN_SHELL, config,
+	       "read FILE instead of the rftp.conf files"),
 	FLAG("help", 'h', ON_ALL, help, "this text; with a command: about it"),
-	FLAG("version", 'V', ON_ALL, version, "version and what this build can do"),
+	FLAG("version", 'V', ON_ALL | NOT_IN_SHELL, version, "version and what this build can do"),
 	{ .name = NULL },
 };
 

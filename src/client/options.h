@@ -67,6 +67,7 @@ enum {
 	ON_BULK = ON_COPY | ON_BENCH,
 	ON_ALL = (1 << 10) - 1,
 	IN_CONF = 1 << 16,
+	NOT_IN_SHELL = 1 << 17,   /* said to rftp alone, not to a command of its shell */
 };
 
 enum option_type {
@@ -88,7 +89,7 @@ struct option_def {
 	char letter;              /* 0: none */
 	const char *arg;          /* what --help calls the argument; NULL: it has none */
 	enum option_type type;
-	unsigned where;           /* ON_... | IN_CONF */
+	unsigned where;           /* ON_... | IN_CONF | NOT_IN_SHELL */
 	size_t at;                /* offset in struct options */
 	uint64_t low, high;       /* bounds of numbers; high 0: none; low: OPT_SET's number */
 	const char *const *choices; /* NULL at the end */

@@ -4,9 +4,11 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
-/* A connection that was used so lately is not asked whether it is still there. */
-#define FRESH_NS 1000000000ull
+/* A connection that was used so lately, and from which nothing has come since, is not asked whether
+ * it is still there. */
+#define FRESH_NS 200000000ull
 
 struct servers {
 	struct server **all;
@@ -53,11 +55,25 @@ static void drop_dead(struct server *s)
 {
 	struct err e = ERR_INIT;
 
-	if (!s->client || now_ns() - s->used_ns < FRESH_NS ||
-	    ftp_simple(s->client, FTP_NOOP, NULL, NULL, &e) >= 0)
+	bool fresh = s->client && now_ns() - s->used_ns < FRESH_NS &&
+		     !ms_readable(ftp_client_stream(s->client));
+
+	if (!s->client || fresh || ftp_simple(s->client, FTP_NOOP, NULL, NULL, &e) >= 0)
 		return;
 	log_info("%s: %s; connecting again", printable(s->place.host), e.text);
 	server_close(s);
+}
+
+static bool same_text(const char *a, const char *b)
+{
+	return a && b ? !strcmp(a, b) : a == b;
+}
+
+static bool same_trust(const struct options *a, const struct options *b)
+{
+	return a->plain == b->plain && same_text(a->ca, b->ca) &&
+	       same_text(a->known_hosts, b->known_hosts) && same_text(a->ssh, b->ssh) &&
+	       same_text(a->rftpd_path, b->rftpd_path);
 }
 
 /* The options of this command are not those of the last. */
@@ -68,6 +84,9 @@ static int renew(const struct job *j, struct server *s, struct err *e)
 
 	if (rc)
 		return rc;
+	/* Who is trusted, and what may cross in clear, was judged by those. */
+	if (!same_trust(&s->o, &o))
+		server_close(s);
 	options_clear(&s->o);
 	s->o = o;
 	return 0;

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdarg.h>
@@ -89,21 +90,6 @@ int call_settings(const struct call *c, unsigned bits, struct args *out, struct 
 	return 0;
 }
 
-bool call_has(const struct call *c, const char *name)
-{
-	CLEANUP_FREE struct setting *all = NULL;
-	struct err e = ERR_INIT;
-	struct args a;
-
-	if (call_settings(c, ON_ALL, &a, &e))
-		return false;
-	all = a.settings;
-	for (int i = 0; i < a.nsettings; i++)
-		if (!strcmp(a.settings[i].def->name, name))
-			return true;
-	return false;
-}
-
 enum exit_status call_rftp(struct call *c, const char *name, struct names *words)
 {
 	static char *none[] = { NULL };
@@ -165,7 +151,7 @@ static bool takes_options(const struct call *c)
 	for (int i = 0; i < c->args.nsettings; i++) {
 		const struct option_def *def = c->args.settings[i].def;
 
-		if (!(def->where & bits) || !strcmp(def->name, "config")) {
+		if (!(def->where & bits) || (def->where & NOT_IN_SHELL)) {
 			call_usage(c, "%s does not take --%s", c->cmd->name, def->name);
 			return false;
 		}
@@ -181,8 +167,27 @@ static bool asks_help(const struct call *c)
 	return false;
 }
 
+/* What all commands have. */
+static int read_options(struct call *c, struct err *e)
+{
+	CLEANUP_FREE struct setting *all = NULL;
+	struct options o;
+	struct args a;
+
+	if (call_settings(c, ON_ALL, &a, e))
+		return e->code;
+	all = a.settings;
+	if (args_options(&a, c->sh->here.host, &o, e))
+		return e->code;
+	c->json = o.json;
+	log_set_level(job_level(&o));
+	options_clear(&o);
+	return 0;
+}
+
 static enum exit_status run_call(struct call *c)
 {
+	struct err e = ERR_INIT;
 	struct call help = { .sh = c->sh, .cmd = shell_command_find("help"), .line = c->line,
 			     .words = c->args.words, .nwords = 1 };
 
@@ -193,7 +198,10 @@ static enum exit_status run_call(struct call *c)
 	if (c->nwords < c->cmd->min || (c->cmd->max >= 0 && c->nwords > c->cmd->max))
 		return call_usage(c, "usage: %s%s%s", c->cmd->name, *c->cmd->usage ? " " : "",
 				  c->cmd->usage);
-	c->json = call_has(c, "json");
+	if (read_options(c, &e)) {
+		log_error("%s", e.text);
+		return EXIT_USAGE;
+	}
 	return c->cmd->run(c);
 }
 
@@ -268,25 +276,46 @@ static pid_t start(const char *command, int fd, struct err *e)
 	return r ? err_sys(e, -r, "%s", words[0]) : pid;
 }
 
-static enum exit_status wait_for(pid_t pid)
+/* What the terminal's keys send meanwhile is the program's, as with system(3). SIGTERM and SIGHUP
+ * end it with us. */
+static enum exit_status wait_for(pid_t pid, bool *interrupted)
 {
+	const struct sigaction ignore = { .sa_handler = SIG_IGN };
+	struct sigaction intr, quit;
 	int status = 0;
 
+	sigaction(SIGINT, &ignore, &intr);
+	sigaction(SIGQUIT, &ignore, &quit);
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-		;
+		if (signals_last() == SIGTERM || signals_last() == SIGHUP)
+			kill(pid, SIGHUP);
+	sigaction(SIGINT, &intr, NULL);
+	sigaction(SIGQUIT, &quit, NULL);
+	*interrupted = WIFSIGNALED(status) && WTERMSIG(status) == SIGINT;
 	return WIFEXITED(status) && !WEXITSTATUS(status) ? EXIT_DONE : EXIT_SOME_FAILED;
 }
 
 static enum exit_status run_outside(const struct shell *sh, const char *command)
 {
+	/* A program must not read the commands that come behind it. */
+	CLEANUP_CLOSE int nothing = sh->reads_stdin ? open("/dev/null", O_RDONLY | O_CLOEXEC) : -1;
 	struct err e = ERR_INIT;
-	pid_t pid = start(command, -1, &e);
-	enum exit_status status = pid < 0 ? failed(&e, false) : wait_for(pid);
+	pid_t pid = start(command, nothing, &e);
+	bool interrupted = false;
+	enum exit_status status = pid < 0 ? failed(&e, false) : wait_for(pid, &interrupted);
 
 	/* Behind the "^C" that the terminal shows. */
-	if (sh->terminal && signals_stopped())
+	if (sh->terminal && interrupted)
 		putchar('\n');
 	return status;
+}
+
+/* Is fd a pipe whose other end is closed? */
+static bool nobody_reads(int fd)
+{
+	struct pollfd p = { .fd = fd, .events = POLLOUT };
+
+	return poll(&p, 1, 0) > 0 && (p.revents & POLLERR);
 }
 
 /* Standard output goes to what command reads meanwhile. */
@@ -295,6 +324,7 @@ static enum exit_status run_piped(struct shell *sh, const struct shell_line *l)
 	CLEANUP_CLOSE int kept = -1;
 	struct err e = ERR_INIT;
 	enum exit_status status;
+	bool interrupted;
 	int fds[2];
 	pid_t pid;
 
@@ -310,17 +340,19 @@ static enum exit_status run_piped(struct shell *sh, const struct shell_line *l)
 		close(fds[1]);
 		if (pid >= 0) {
 			err_sys(&e, -errno, "pipe");
-			wait_for(pid);
+			wait_for(pid, &interrupted);
 		}
 		return failed(&e, false);
 	}
 	close(fds[1]);
 	status = run_words(sh, l);
-	/* Who reads may have enough: that is no failure of ours. */
 	if (fflush(stdout))
 		clearerr(stdout);
+	/* Who reads may have enough: that is no failure of ours. */
+	if (status != EXIT_USAGE && nobody_reads(STDOUT_FILENO) && !signals_stopped())
+		status = EXIT_DONE;
 	dup2(kept, STDOUT_FILENO);
-	return exit_worse(status, wait_for(pid));
+	return exit_worse(status, wait_for(pid, &interrupted));
 }
 
 /* ---- lines ---- */

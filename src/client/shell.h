@@ -81,17 +81,18 @@ enum exit_status call_rftp(struct call *c, const char *name, struct names *words
  * reached. */
 struct server *call_server(struct call *c, struct err *e);
 void call_done(struct call *c, struct server *s);
-/* Does name stand among the options of c, of "set" or of the command line? */
-bool call_has(const struct call *c, const char *name);
 
 /* ---- places, shell_place.c ---- */
 
-/* The path on the open server that word means: absolute, or "~/..." below the home there; without
- * "." and "..". malloc'd; NULL: memory is out. */
-char *shell_path(const struct shell *sh, const char *word);
+/* The path on the open server that word means: absolute, or, when it may begin with a tilde,
+ * "~/..." below the home there; without "." and "..". "" is the directory that is open. malloc'd;
+ * NULL: memory is out. */
+char *shell_path(const struct shell *sh, const char *word, bool tilde);
 /* word as a URL: of another server if it is one already, or else of the open one's path. malloc'd;
  * NULL with text. */
-char *shell_url(const struct shell *sh, const char *word, struct err *e);
+char *shell_url(const struct shell *sh, const char *word, bool tilde, struct err *e);
+/* The same of a command's word, which may not be empty. */
+char *call_url(const struct call *c, int i, struct err *e);
 /* A local word as rftp's commands take it: "~" is the home, and a colon does not make it a host's.
  * malloc'd; NULL with text. */
 char *shell_local(const struct shell_word *w, struct err *e);

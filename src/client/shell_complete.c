@@ -220,7 +220,7 @@ struct look {
 	struct completion *m;
 	const char *dir;       /* as it was typed, with its "/"; "" */
 	const char *begin;
-	bool only_dirs;
+	bool tilde, only_dirs;
 };
 
 static int offer(const struct look *l, const char *name, bool directory)
@@ -243,7 +243,7 @@ static int look_there(void *arg, const struct ftp_facts *f)
 
 static int there(struct call *c, const struct look *l)
 {
-	CLEANUP_FREE char *path = shell_path(c->sh, l->dir);
+	CLEANUP_FREE char *path = shell_path(c->sh, l->dir, l->tilde);
 	struct err e = ERR_INIT;
 	struct server *s = path && c->sh->here.host ? call_server(c, &e) : NULL;
 	int rc;
@@ -255,10 +255,10 @@ static int there(struct call *c, const struct look *l)
 	return rc;
 }
 
-static int here(const struct look *l, bool tilde)
+static int here(const struct look *l)
 {
 	const struct shell_word w = { .text = (char *)(uintptr_t)(*l->dir ? l->dir : "./"),
-				      .tilde = tilde && *l->dir };
+				      .tilde = l->tilde && *l->dir };
 	struct err e = ERR_INIT;
 	CLEANUP_FREE char *path = shell_local(&w, &e);
 	DIR *d = path ? opendir(path) : NULL;
@@ -282,11 +282,11 @@ static int put_names(struct completion *m, struct call *c, const struct typed *t
 	const char *slash = strrchr(t->word, '/');
 	CLEANUP_FREE char *dir = strndup(t->word, slash ? (size_t)(slash - t->word) + 1 : 0);
 	const struct look l = { .m = m, .dir = dir, .begin = slash ? slash + 1 : t->word,
-				.only_dirs = only_dirs };
+				.tilde = t->tilde, .only_dirs = only_dirs };
 
 	if (!dir)
 		return -ENOMEM;
-	return remote ? there(c, &l) : here(&l, t->tilde);
+	return remote ? there(c, &l) : here(&l);
 }
 
 /* ---- all ---- */

@@ -43,6 +43,16 @@ static enum exit_status copy(struct call *c, const char *command, struct names *
 	return status;
 }
 
+/* Data cannot come from where the commands do. */
+static int check_input(const struct call *c, const struct names *words, struct err *e)
+{
+	for (size_t i = 0; c->sh->reads_stdin && i < words->n; i++)
+		if (!strcmp(words->all[i], "-"))
+			return err_set(e, -EINVAL, "standard input is where the commands come "
+				       "from");
+	return 0;
+}
+
 /* ---- one, or a pattern and where it goes ---- */
 
 enum exit_status shell_get(struct call *c)
@@ -66,10 +76,11 @@ enum exit_status shell_put(struct call *c)
 	struct err e = ERR_INIT;
 	int rc = shell_glob_local(c, call_word(c, 0), &words, &e);
 
-	if (rc == 0 && !strcmp(words.all[0], "-") && c->sh->reads_stdin)
-		rc = err_set(&e, -EINVAL, "standard input is where the commands come from");
 	if (rc == 0)
-		rc = add_name(&words, shell_url(c->sh, c->nwords > 1 ? c->words[1] : "./", &e), &e);
+		rc = check_input(c, &words, &e);
+	if (rc == 0)
+		rc = add_name(&words, c->nwords > 1 ? call_url(c, 1, &e) :
+			      shell_url(c->sh, "./", false, &e), &e);
 	return rc ? give_up(&words, &e) : copy(c, "put", &words);
 }
 
@@ -123,12 +134,15 @@ static enum exit_status several(struct call *c, const char *command, bool remote
 	for (int i = 0; rc == 0 && i < c->nwords; i++)
 		rc = remote ? shell_glob_remote(c, call_word(c, i), &words, &e) :
 		     shell_glob_local(c, call_word(c, i), &words, &e);
+	if (rc == 0 && !remote)
+		rc = check_input(c, &words, &e);
 	if (rc == 0 && !confirm(c, c->cmd->name, &words)) {
 		names_clear(&words);
 		return EXIT_DONE;
 	}
 	if (rc == 0)
-		rc = add_name(&words, remote ? strdup("./") : shell_url(c->sh, "./", &e), &e);
+		rc = add_name(&words, remote ? strdup("./") :
+			      shell_url(c->sh, "./", false, &e), &e);
 	return rc ? give_up(&words, &e) : copy(c, command, &words);
 }
 

@@ -91,12 +91,13 @@ static char *prompt(EditLine *el)
 
 /* ---- keys ---- */
 
-static volatile sig_atomic_t resized;
+static volatile sig_atomic_t redraw;
 
-static void on_resize(int sig)
+/* The window has another size, or the terminal is ours again. */
+static void on_redraw(int sig)
 {
 	(void)sig;
-	resized = 1;
+	redraw = 1;
 }
 
 static int next_byte(EditLine *el, unsigned char *byte)
@@ -107,8 +108,8 @@ static int next_byte(EditLine *el, unsigned char *byte)
 	while (poll(p, 2, -1) < 0) {
 		if (errno != EINTR)
 			return -1;
-		if (resized) {
-			resized = 0;
+		if (redraw) {
+			redraw = 0;
 			el_resize(el);
 			el_set(el, EL_REFRESH);
 		}
@@ -134,9 +135,10 @@ static int next_key(EditLine *el, wchar_t *key)
 		switch (mbrtowc(key, (const char *)&byte, 1, &state)) {
 		case (size_t)-2:
 			continue;
-		case (size_t)-1:
-			*key = L'?';
-			break;
+		case (size_t)-1: /* no character: "?" would be a wildcard */
+			el_beep(el);
+			memset(&state, 0, sizeof(state));
+			continue;
 		case 0:
 			*key = 0;
 			break;
@@ -183,10 +185,15 @@ static void list_names(const struct names *names)
 	fflush(stdout);
 }
 
-/* Put text for what is typed from start to the cursor. False: there is no room for it. */
-static bool replace(EditLine *el, const char *text, size_t typed)
+/* Put text for typed, which is before the cursor. False: it cannot stand on a line, or there is no
+ * room for it. */
+static bool replace(EditLine *el, const char *text, const char *typed)
 {
-	el_deletestr(el, (int)typed);
+	size_t out = mbstowcs(NULL, typed, 0), in = mbstowcs(NULL, text, 0);
+
+	if (out == (size_t)-1 || in == (size_t)-1 || strcmp(text, printable(text)))
+		return false;
+	el_deletestr(el, (int)out);
 	return el_insertstr(el, text) == 0;
 }
 
@@ -204,10 +211,9 @@ static unsigned char complete(EditLine *el, int ch)
 	if (!typed || shell_complete(ed->sh, typed, &m))
 		return CC_ERROR;
 	text = completion_text(&m);
-	if (text && strcmp(text, typed + m.start)) {
-		what = replace(el, text, mbstowcs(NULL, typed + m.start, 0)) ? CC_REFRESH :
-		       CC_ERROR;
-	} else if (m.names.n > 1) {
+	if (text && strcmp(text, typed + m.start) && replace(el, text, typed + m.start)) {
+		what = CC_REFRESH;
+	} else if (m.names.n) {
 		list_names(&m.names);
 		what = CC_REDISPLAY;
 	}
@@ -250,7 +256,7 @@ static void end_history(struct editor *ed)
 
 struct editor *editor_new(struct shell *sh)
 {
-	const struct sigaction resize = { .sa_handler = on_resize };
+	const struct sigaction to_redraw = { .sa_handler = on_redraw };
 	struct editor *ed = calloc(1, sizeof(*ed));
 
 	if (!ed)
@@ -266,7 +272,8 @@ struct editor *editor_new(struct shell *sh)
 	el_set(ed->el, EL_EDITOR, "emacs");
 	el_set(ed->el, EL_SIGNAL, 0);
 	el_set(ed->el, EL_GETCFN, next_key);
-	sigaction(SIGWINCH, &resize, NULL);
+	sigaction(SIGWINCH, &to_redraw, NULL);
+	sigaction(SIGCONT, &to_redraw, NULL);
 	/* Libedit would copy what is not wide, and not free that. */
 	el_wset(ed->el, EL_ADDFN, L"rftp-complete", L"Complete the word", complete);
 	el_set(ed->el, EL_BIND, "^I", "rftp-complete", NULL);

@@ -57,7 +57,7 @@ enum exit_status shell_ls(struct call *c)
 
 	if (c->nwords)
 		return with_urls(c, "ls", 0);
-	here = shell_url(c->sh, "", &e);
+	here = shell_url(c->sh, "", false, &e);
 	if (!here)
 		return no_names(&e);
 	status = names_add(&urls, here) ? EXIT_SOME_FAILED : call_rftp(c, "ls", &urls);
@@ -74,7 +74,7 @@ enum exit_status shell_rename(struct call *c)
 
 	/* Both as they stand: a pattern has no place here. */
 	for (int i = 0; rc == 0 && i < c->nwords; i++) {
-		char *url = shell_url(c->sh, c->words[i], &e);
+		char *url = call_url(c, i, &e);
 
 		rc = url ? names_add(&urls, url) : e.code;
 	}
@@ -88,7 +88,7 @@ enum exit_status shell_bench(struct call *c)
 	struct names urls = { 0 };
 	struct err e = ERR_INIT;
 	enum exit_status status;
-	char *url = shell_url(c->sh, c->nwords ? c->words[0] : "", &e);
+	char *url = c->nwords ? call_url(c, 0, &e) : shell_url(c->sh, "", false, &e);
 
 	if (!url)
 		return no_names(&e);

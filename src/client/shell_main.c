@@ -13,37 +13,55 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A line of a script, and those that it goes on in; malloc'd. NULL at the end. *number counts. */
-static char *read_line(FILE *in, unsigned *number)
+/* The end of a line off it. Does it go on in the next one: is its last backslash not itself one
+ * that is taken as it is? */
+static bool strip_end(char *line, size_t *n)
 {
-	char *whole = NULL;
+	size_t slashes = 0;
+
+	if (!*n || line[*n - 1] != '\n')
+		return false;
+	*n -= 1 + (*n > 1 && line[*n - 2] == '\r');
+	while (slashes < *n && line[*n - 1 - slashes] == '\\')
+		slashes++;
+	*n -= slashes % 2;
+	return slashes % 2;
+}
+
+/* A line of a script, and those that it goes on in; malloc'd. NULL at the end, or with text.
+ * *number counts. */
+static char *read_line(FILE *in, unsigned *number, struct err *e)
+{
+	CLEANUP_FREE char *whole = NULL;
+	bool goes_on = true;
 	size_t len = 0;
 
-	for (;;) {
+	while (goes_on) {
 		CLEANUP_FREE char *line = NULL;
 		size_t room = 0, n;
 		ssize_t got = getline(&line, &room, in);
 		char *more;
-		bool goes_on;
 
 		if (got < 0)
-			return whole;
+			break;
 		++*number;
-		n = strcspn(line, "\r\n");
-		goes_on = n && line[n - 1] == '\\' && line[n];
-		n -= goes_on;
+		n = (size_t)got;
+		goes_on = strip_end(line, &n);
+		if (memchr(line, '\0', n) || memchr(line, '\r', n)) {
+			err_set(e, -EINVAL, "a NUL or CR within a line");
+			return NULL;
+		}
 		more = realloc(whole, len + n + 1);
 		if (!more) {
-			free(whole);
+			err_sys(e, -ENOMEM, "line");
 			return NULL;
 		}
 		whole = more;
 		memcpy(whole + len, line, n);
 		len += n;
 		whole[len] = '\0';
-		if (!goes_on)
-			return whole;
 	}
+	return steal_ptr(&whole);
 }
 
 /* What fails is said with its file and line. */
@@ -54,12 +72,16 @@ static enum exit_status run_file(struct shell *sh, FILE *in, const char *name, b
 
 	while (!sh->leave && (keep_going || all == EXIT_DONE)) {
 		unsigned first = number + 1;
-		CLEANUP_FREE char *line = read_line(in, &number);
-		enum exit_status status;
+		struct err e = ERR_INIT;
+		CLEANUP_FREE char *line = read_line(in, &number, &e);
+		enum exit_status status = EXIT_USAGE;
 
-		if (!line)
+		if (!line && !e.code)
 			break;
-		status = shell_do(sh, line, keep_going);
+		if (line)
+			status = shell_do(sh, line, keep_going);
+		else
+			log_error("%s", e.text);
 		if (status)
 			log_error("%s line %u%s", printable(name), first, keep_going ? "" :
 				  ": ended here");
@@ -115,9 +137,13 @@ static enum exit_status run_terminal(struct shell *sh)
 {
 	struct editor *ed;
 
-	setlocale(LC_CTYPE, "");
+	/* Names are bytes; in a locale of single ones what is typed would not be theirs. */
+	if (!setlocale(LC_CTYPE, "") || MB_CUR_MAX == 1)
+		setlocale(LC_CTYPE, "C.UTF-8");
 	sh->terminal = true;
 	ed = editor_new(sh);
+	if (!ed)
+		log_error("out of memory");
 	/* The first ^C stops what is done now, the second one all. */
 	signals_graceful(true);
 	while (ed && !sh->leave && signals_last() != SIGTERM && signals_last() != SIGHUP) {
@@ -174,6 +200,8 @@ enum exit_status shell_main(const struct args *a)
 	}
 	log_set_level(job_level(&o));
 	sh = shell_new(a);
+	if (!sh)
+		log_error("out of memory");
 	if (sh)
 		status = run(sh, &o, a->nwords ? a->words[0] : NULL);
 	shell_free(sh);

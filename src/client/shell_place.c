@@ -44,24 +44,25 @@ static bool is_home(const char *word)
 	return word[0] == '~' && (word[1] == '/' || !word[1]);
 }
 
-char *shell_path(const struct shell *sh, const char *word)
+char *shell_path(const struct shell *sh, const char *word, bool tilde)
 {
+	bool home = tilde && is_home(word);
 	char *path;
 	int n;
 
-	if (*word == '/' || is_home(word))
+	if (*word == '/' || home)
 		n = asprintf(&path, "%s", word);
 	else
 		n = asprintf(&path, "%s%s%s", sh->here.path ? sh->here.path : "", *word ? "/" : "",
 			     word);
 	if (n < 0)
 		return NULL;
-	if (*path == '/' || is_home(path))
+	if (*path == '/' || home)
 		tidy(path);
 	return path;
 }
 
-char *shell_url(const struct shell *sh, const char *word, struct err *e)
+char *shell_url(const struct shell *sh, const char *word, bool tilde, struct err *e)
 {
 	CLEANUP_FREE char *path = NULL;
 	char *url;
@@ -72,12 +73,22 @@ char *shell_url(const struct shell *sh, const char *word, struct err *e)
 		err_set(e, -ENOTCONN, "no server is open: open URL");
 		return NULL;
 	} else {
-		path = shell_path(sh, word);
+		path = shell_path(sh, word, tilde);
 		url = path ? place_url(&sh->here, path) : NULL;
 	}
 	if (!url)
 		err_sys(e, -ENOMEM, "%s", printable(word));
 	return url;
+}
+
+char *call_url(const struct call *c, int i, struct err *e)
+{
+	const struct shell_word *w = call_word(c, i);
+
+	if (*w->text)
+		return shell_url(c->sh, w->text, w->tilde, e);
+	err_set(e, -EINVAL, "an empty word names no file");
+	return NULL;
 }
 
 /* ---- local words ---- */
@@ -205,9 +216,9 @@ static void move_to(struct shell *sh, char *path)
 }
 
 /* Goes to path on s, the open server: a directory below it, or its home. */
-static int go(struct shell *sh, struct server *s, const char *word, struct err *e)
+static int go(struct shell *sh, struct server *s, const char *word, bool tilde, struct err *e)
 {
-	bool home = !*word || is_home(word);
+	bool home = !*word || (tilde && is_home(word));
 	CLEANUP_FREE char *text = NULL;
 	CLEANUP_FREE char *path = NULL;
 	size_t n;
@@ -215,7 +226,7 @@ static int go(struct shell *sh, struct server *s, const char *word, struct err *
 
 	if (home && asprintf(&text, "%s%s", sh->home, *word ? word + 1 : "") < 0)
 		return err_sys(e, -ENOMEM, "%s", printable(word));
-	path = shell_path(sh, home ? text : word);
+	path = shell_path(sh, home ? text : word, false);
 	if (!path)
 		return err_sys(e, -ENOMEM, "%s", printable(word));
 	n = strlen(path);
@@ -261,7 +272,7 @@ static enum exit_status open_place(struct call *c, struct place *p, const char *
 	free(p->path);
 	p->path = strdup(home);
 	settle(sh, p, home);
-	rc = *path ? go(sh, s, path, &e) : 0;
+	rc = *path ? go(sh, s, path, true, &e) : 0;
 	call_done(c, s);
 	return rc ? failed(&e, false) : EXIT_DONE;
 }
@@ -302,15 +313,18 @@ static bool is_open(const struct call *c)
 
 enum exit_status shell_user(struct call *c)
 {
-	const struct place *here = &c->sh->here;
+	CLEANUP_FREE char *url = NULL;
+	struct place other = c->sh->here, p;
+	struct err e = ERR_INIT;
 	enum exit_status status;
-	struct place p;
 
 	if (!is_open(c))
 		return EXIT_CONNECT;
-	p = (struct place){ .kind = here->kind, .port = here->port, .user = strdup(c->words[0]),
-			    .host = strdup(here->host), .path = strdup("") };
-	status = p.user && p.host && p.path ? open_place(c, &p, "") : EXIT_SOME_FAILED;
+	other.user = c->words[0];
+	url = place_url(&other, "");
+	if (!url || place_parse(url, &p, &e))
+		return call_usage(c, "%s", url ? e.text : "out of memory");
+	status = open_place(c, &p, "");
 	place_clear(&p);
 	return status;
 }
@@ -330,6 +344,7 @@ enum exit_status shell_close(struct call *c)
 enum exit_status shell_cd(struct call *c)
 {
 	const char *word = c->nwords ? c->words[0] : "~";
+	bool tilde = !c->nwords || call_word(c, 0)->tilde;
 	struct err e = ERR_INIT;
 	struct server *s = call_server(c, &e);
 	int rc;
@@ -341,7 +356,8 @@ enum exit_status shell_cd(struct call *c)
 	if (!strcmp(word, "-") && !c->sh->before)
 		rc = err_set(&e, -EINVAL, "there is no directory to go back to");
 	else
-		rc = go(c->sh, s, strcmp(word, "-") ? word : c->sh->before, &e);
+		rc = !*word ? err_set(&e, -EINVAL, "an empty word names no directory") :
+		     go(c->sh, s, strcmp(word, "-") ? word : c->sh->before, tilde, &e);
 	call_done(c, s);
 	return rc ? failed(&e, false) : EXIT_DONE;
 }

@@ -79,8 +79,9 @@ static int keep(struct shell *sh, const struct option_def *def, const char *valu
 static void show(const struct call *c, const struct setting *s)
 {
 	if (c->json)
-		json_emit(stdout, json_pack("{s:s, s:s, s:s?}", "event", "set", "option",
-					    s->def->name, "value", s->value));
+		json_emit(stdout, json_pack("{s:s, s:s, s:o}", "event", "set", "option",
+					    s->def->name, "value", s->value ? json_name(s->value) :
+					    json_null()));
 	else
 		printf("%s%s%s\n", s->def->name, s->value ? " " : "",
 		       s->value ? printable(s->value) : "");
@@ -197,6 +198,6 @@ enum exit_status shell_help(struct call *c)
 	printf("usage: %s%s%s\n\nTo %s.\n", k->name, *k->usage ? " " : "", k->usage, k->help);
 	if (k->also)
 		printf("Also called: %s\n", k->also);
-	help_options(stdout, k->bits & ~(unsigned)ON_STAT);
+	help_options(stdout, (k->bits & ~(unsigned)ON_STAT) | NOT_IN_SHELL);
 	return EXIT_DONE;
 }

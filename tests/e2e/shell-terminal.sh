@@ -129,10 +129,24 @@ line 'get big'
 check_last "and the transfer goes on" "$prompt"
 check "to its end" patience 20 same "$tmp/root/big" "$tmp/here/big"
 clear_screen
+line 'mget data/*.dat'
+check_shows "a question" 'mget one.dat (yes, no, all, quit)?'
+keys C-c
+check_last "it leaves, too" "$prompt"
+check "with nothing copied" test ! -e "$tmp/here/one.dat"
+clear_screen
 line '!sleep 30'
 sleep 0.5
 keys C-c
 check_last "it ends a program of the system's, too" "$prompt"
+clear_screen
+line '!trap "echo not me" INT; sleep 0.6; sleep 0.6; echo over'
+sleep 0.3
+keys C-c
+sleep 0.1
+keys C-c
+check_shows "one that goes on is waited for, however often" 'over'
+check_last "by the shell" "$prompt"
 
 # ---- questions ----
 
@@ -178,7 +192,7 @@ line 'cd /evil'
 clear_screen
 keys -l 'ls '
 keys Tab
-check_shows "completion shows no escapes" 'a^[[31mb^G'
+check_shows "completion shows no escapes" 'a\x1b[31mb\x07'
 clear_screen
 line 'ls -1'
 check_shows "nor does ls" 'a\x1b[31mb\x07'

@@ -120,6 +120,33 @@ check "unless with -r" test ! -e "$tmp/root/p"
 commands 'cd d; put ../here/f1.here x1; put ../here/f1.here x2; mdelete x?; ls -1' --quiet
 check "mdelete" test ! -e "$tmp/root/d/x1" -a ! -e "$tmp/root/d/x2"
 
+# What a pattern means for rm had better be just that.
+tree() { (cd "$tmp/root/rm" && find . ! -name . | sort | tr '\n' ' '); }
+mkdir -p "$tmp/root/rm/d1" "$tmp/root/rm/d2/only" "$tmp/root/rm/*" "$tmp/root/rm/~"
+echo x | tee "$tmp/root/precious" "$tmp/root/rm/d1/x1" "$tmp/root/rm/d2/x2" "$tmp/root/rm/*/x3" \
+	"$tmp/root/rm/~/x4" "$tmp/root/rm/file" >"$tmp/root/rm/~/precious"
+ln -s file "$tmp/root/rm/link"
+commands "cd rm; rm '*'/x?"
+check "a quoted wildcard stays one beside others" test "$(tree)" = './* ./d1 ./d1/x1 ./d2 ./d2/only ./d2/x2 ./file ./link ./~ ./~/precious ./~/x4 '
+commands 'cd rm; rm */precious'
+check "a name ~ is not the home" test -e "$tmp/root/precious" -a ! -e "$tmp/root/rm/~/precious"
+commands "cd rm; ls -1 '~'; ls -1 ~/rm/~; cd '~'; pwd"
+check "nor is one that is quoted" says $'x4\nx4\n/rm/~'
+commands 'cd rm; ls -1 */x?'
+check "what is no directory does not hinder a pattern" says $'/rm/d1/x1\n/rm/d2/x2\n/rm/~/x4'
+commands 'cd rm; ls -1 */only'
+check "nor one that has no such name" status_is 0
+commands 'cd rm; ls -1 */nowhere'
+check "none has" ends 1 'nothing there fits */nowhere'
+commands 'cd rm/d1; rm -r ""; pwd'
+check "an empty word is nothing" ends 1 'an empty word names no file'
+check "and removes nothing" test -e "$tmp/root/rm/d1/x1"
+commands 'cd ""'
+check "nor is it a directory" ends 1 'an empty word'
+commands 'cd rm; rm -r */'
+check "a pattern with / is for directories" test "$(tree)" = './file ./link '
+rm -rf "${tmp:?}/root/rm" "$tmp/root/precious"
+
 # ---- copies ----
 
 rm -f f1.here y
@@ -150,8 +177,12 @@ commands 'get f1 | tr a-z A-Z' -q
 check "get to a program" says HELLO
 commands 'ls -1 d | sort -r | head -n 1' -q
 check "and ls" says two.dat
-commands 'get big | head -c 0; pwd' -q
-check "a program that has enough" test "$status" -le 4
+commands 'get big | head -c 10 >/dev/null' -q
+check "a program that has enough" status_is 0
+commands 'get nowhere | cat' -q
+check "a failure in front of it" ends 1 'nowhere'
+commands 'get f1 | exit 3' -q
+check "and its own" status_is 1
 commands 'ls |'
 check "no program" ends 2 '| needs a command'
 
@@ -178,6 +209,18 @@ check "not for all commands" ends 2 'ls does not take --channels'
 commands 'pwd; lpwd; status; size f1; set' --json
 check "all in JSON" python3 -c 'import json, sys
 assert [json.loads(l)["event"] for l in open(sys.argv[1])] == ["pwd", "lpwd", "status", "size"]' "$tmp/out"
+commands $'set known-hosts \xff; set' --json
+check "a value that is no text" python3 -c 'import json, sys
+assert json.load(open(sys.argv[1]))["option"] == "known-hosts"' "$tmp/out"
+mkdir -p "$HOME/.config/rftp"
+echo 'json = on' >"$HOME/.config/rftp/rftp.conf"
+commands 'pwd; ls'
+rm "$HOME/.config/rftp/rftp.conf"
+check "from rftp.conf it is for all" test "$(grep -vc '^{' "$tmp/out")" = 0
+commands 'ls --version'
+check "what is rftp's own" ends 2 'ls does not take --version'
+commands 'help get'
+check "is not in the help of a command" test "$(grep -c -e '--version' -e '--config' "$tmp/out")" = 0
 commands 'binary; ascii; prompt; prompt off'
 check "what ftp needs" status_is 0
 check "is not talked about" says ''
@@ -215,6 +258,24 @@ check "quit" status_is 0
 printf 'put - x\n' | rftp "$there" >"$tmp/out" 2>"$tmp/err"
 status=$?
 check "which is not data then" ends 1 'where the commands come from'
+printf 'mput - x\n' | rftp "$there" >"$tmp/out" 2>"$tmp/err"
+status=$?
+check "for mput, too" ends 1 'where the commands come from'
+{ echo '!cat >eaten'; seq 3000 | sed 's/^/# /'; echo '!echo reached'; } | rftp "$there" >"$tmp/out" 2>"$tmp/err"
+status=$?
+check "programs do not read the commands" test "$(cat "$tmp/out")" = reached -a ! -s eaten
+printf 'pwd\rcd nowhere\n' >"$tmp/script"
+run rftp -b "$tmp/script" "$there"
+check "a CR within a line" ends 2 'a NUL or CR within a line'
+printf 'pwd\0cd nowhere\npwd\n' >"$tmp/script"
+run rftp -b "$tmp/script" "$there"
+check "a NUL" ends 2 'script line 1: ended here'
+printf 'lcd /\\\\\npwd\n' >"$tmp/script"
+run rftp -b "$tmp/script" "$there"
+check "a backslash that is taken as it is joins no lines" ends 1 'script line 1'
+printf 'pwd; cd d; pwd' >"$tmp/script"
+run rftp -b "$tmp/script" "$there"
+check "no end of the last line" says $'/\n/d'
 rftp </dev/null >"$tmp/out" 2>"$tmp/err"
 status=$?
 check "with nothing in it" status_is 0

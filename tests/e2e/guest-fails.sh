@@ -57,6 +57,13 @@ run "${guest[@]}" "$tmp/bin/script"
 check "a machine that crashes is started again" test "$status/$(starts)" = 5/2
 check "which is said" grep -q 'QEMU crashed' "$tmp/err"
 rm "$tmp/machine"
+# One that stands still, and then does not.
+stand_in qemu-system-x86_64 "${died[@]::2}" '[ "$(wc -l <"'"$tmp/machine"'")" = 2 ] || exec sleep 60' \
+	'echo 6 >"$shared/status"'
+run env VM_BOOT_SECONDS=2 "${guest[@]}" "$tmp/bin/script"
+check "a machine that hangs is started again, too" test "$status/$(starts)" = 6/2
+check "which is said" grep -q 'QEMU hung' "$tmp/err"
+rm "$tmp/machine"
 stand_in qemu-system-x86_64 "${died[@]}"
 run "${guest[@]}" "$tmp/bin/script"
 check "but once" test "$status/$(starts)" = 125/2

@@ -196,11 +196,6 @@ void server_free(struct server *s)
 	free(s);
 }
 
-static bool same_text(const char *a, const char *b)
-{
-	return a && b ? !strcmp(a, b) : a == b;
-}
-
 static uint16_t port_of(const struct place *p)
 {
 	return p->port || p->kind != PLACE_RFTP ? p->port : RFTP_PORT;
@@ -209,7 +204,7 @@ static uint16_t port_of(const struct place *p)
 bool server_is(const struct server *s, const struct place *p)
 {
 	return s->place.kind == p->kind && port_of(&s->place) == port_of(p) &&
-	       !strcasecmp(s->place.host, p->host) && same_text(s->place.user, p->user);
+	       !strcasecmp(s->place.host, p->host) && server_same_text(s->place.user, p->user);
 }
 
 /* What may be behind the failure that e tells. */

@@ -6,6 +6,8 @@
 #include "client/client.h"
 #include "control/control.h"
 
+#include <string.h>
+
 struct server {
 	struct place place;         /* all but the path */
 	struct options o;           /* for this host */
@@ -24,6 +26,12 @@ bool server_is(const struct server *s, const struct place *p);
 /* Connect and log in, unless that is done. 0 or a negative errno with text. */
 int server_connect(struct server *s, struct err *e);
 void server_close(struct server *s);
+
+/* Of what may not have been given: NULL is the same as NULL alone. */
+static inline bool server_same_text(const char *a, const char *b)
+{
+	return a && b ? !strcmp(a, b) : a == b;
+}
 
 /* Those that are kept from one command to the next. NULL: memory is out. */
 struct servers *servers_new(void);

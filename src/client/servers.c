@@ -54,7 +54,6 @@ void servers_drop(struct servers *k, const struct place *p)
 static void drop_dead(struct server *s)
 {
 	struct err e = ERR_INIT;
-
 	bool fresh = s->client && now_ns() - s->used_ns < FRESH_NS &&
 		     !ms_readable(ftp_client_stream(s->client));
 
@@ -64,16 +63,12 @@ static void drop_dead(struct server *s)
 	server_close(s);
 }
 
-static bool same_text(const char *a, const char *b)
-{
-	return a && b ? !strcmp(a, b) : a == b;
-}
-
 static bool same_trust(const struct options *a, const struct options *b)
 {
-	return a->plain == b->plain && same_text(a->ca, b->ca) &&
-	       same_text(a->known_hosts, b->known_hosts) && same_text(a->ssh, b->ssh) &&
-	       same_text(a->rftpd_path, b->rftpd_path);
+	return a->plain == b->plain && server_same_text(a->ca, b->ca) &&
+	       server_same_text(a->known_hosts, b->known_hosts) &&
+	       server_same_text(a->ssh, b->ssh) &&
+	       server_same_text(a->rftpd_path, b->rftpd_path);
 }
 
 /* The options of this command are not those of the last. */

@@ -24,8 +24,7 @@ static const char *last_of(const char *path)
 static enum exit_status give_up(struct names *names, const struct err *e)
 {
 	names_clear(names);
-	log_error("%s", e->text);
-	return e->code == -ENOTCONN ? EXIT_CONNECT : exit_of(e->code, false);
+	return failed(e, false);
 }
 
 static int add_name(struct names *names, char *name, struct err *e)

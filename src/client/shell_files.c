@@ -20,11 +20,6 @@ static int all_urls(struct call *c, int first, struct names *urls, struct err *e
 	return rc;
 }
 
-static enum exit_status no_names(struct err *e)
-{
-	return e->code == -ENOTCONN ? (log_error("%s", e->text), EXIT_CONNECT) : failed(e, false);
-}
-
 static enum exit_status with_urls(struct call *c, const char *command, int first)
 {
 	struct names urls = { 0 };
@@ -32,7 +27,7 @@ static enum exit_status with_urls(struct call *c, const char *command, int first
 	enum exit_status status;
 
 	if (all_urls(c, first, &urls, &e))
-		status = no_names(&e);
+		status = failed(&e, false);
 	else
 		status = call_rftp(c, command, &urls);
 	names_clear(&urls);
@@ -48,21 +43,34 @@ enum exit_status shell_remote(struct call *c)
 	return with_urls(c, c->cmd->name, 0);
 }
 
-enum exit_status shell_ls(struct call *c)
+/* For one URL, which is taken over; NULL: e tells why there is none. */
+static enum exit_status with_url(struct call *c, const char *command, char *url,
+				 const struct err *e)
 {
 	struct names urls = { 0 };
-	struct err e = ERR_INIT;
 	enum exit_status status;
-	char *here;
 
-	if (c->nwords)
-		return with_urls(c, "ls", 0);
-	here = shell_url(c->sh, "", false, &e);
-	if (!here)
-		return no_names(&e);
-	status = names_add(&urls, here) ? EXIT_SOME_FAILED : call_rftp(c, "ls", &urls);
+	if (!url)
+		return failed(e, false);
+	status = names_add(&urls, url) ? EXIT_SOME_FAILED : call_rftp(c, command, &urls);
 	names_clear(&urls);
 	return status;
+}
+
+enum exit_status shell_ls(struct call *c)
+{
+	struct err e = ERR_INIT;
+
+	return c->nwords ? with_urls(c, "ls", 0) :
+	       with_url(c, "ls", shell_url(c->sh, "", false, &e), &e);
+}
+
+enum exit_status shell_bench(struct call *c)
+{
+	struct err e = ERR_INIT;
+	char *url = c->nwords ? call_url(c, 0, &e) : shell_url(c->sh, "", false, &e);
+
+	return with_url(c, "bench", url, &e);
 }
 
 enum exit_status shell_rename(struct call *c)
@@ -78,21 +86,7 @@ enum exit_status shell_rename(struct call *c)
 
 		rc = url ? names_add(&urls, url) : e.code;
 	}
-	status = rc ? no_names(&e) : call_rftp(c, "mv", &urls);
-	names_clear(&urls);
-	return status;
-}
-
-enum exit_status shell_bench(struct call *c)
-{
-	struct names urls = { 0 };
-	struct err e = ERR_INIT;
-	enum exit_status status;
-	char *url = c->nwords ? call_url(c, 0, &e) : shell_url(c->sh, "", false, &e);
-
-	if (!url)
-		return no_names(&e);
-	status = names_add(&urls, url) ? EXIT_SOME_FAILED : call_rftp(c, "bench", &urls);
+	status = rc ? failed(&e, false) : call_rftp(c, "mv", &urls);
 	names_clear(&urls);
 	return status;
 }
@@ -112,7 +106,7 @@ static enum exit_status each(struct call *c, int first,
 
 	if (all_urls(c, first, &urls, &e) || call_settings(c, ON_STAT, &a, &e)) {
 		names_clear(&urls);
-		return no_names(&e);
+		return failed(&e, false);
 	}
 	j.args = &a;
 	j.cmd = command_find("stat");

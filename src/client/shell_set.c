@@ -111,12 +111,14 @@ enum exit_status shell_unset(struct call *c)
 {
 	for (int i = 0; i < c->nwords; i++) {
 		const struct option_def *def = settable(c->words[i]);
+		int at;
 
 		if (!def)
 			return call_usage(c, "there is no option %s to set",
 					  printable(c->words[i]));
-		if (find(c->sh, def) >= 0)
-			forget(c->sh, find(c->sh, def));
+		at = find(c->sh, def);
+		if (at >= 0)
+			forget(c->sh, at);
 	}
 	return EXIT_DONE;
 }

@@ -56,7 +56,8 @@ static int read_letters(struct cursor *c, const char *word, struct err *e)
 		text[0] = *word;
 		if (!def)
 			return err_set(e, -EINVAL, "there is no option -%s (rftp --help lists "
-				       "them; a file of that name would be ./-...)", printable(text));
+				       "them; a file of that name would be ./-...)",
+				       printable(text));
 		if (def->arg && word[1]) {
 			add_setting(c->a, def, word + 1);
 			return 0;

@@ -52,6 +52,12 @@ enum bulk_type {
 			     * are no others than these: u8 lane, its bytes */
 	BULK_LANE_ROOM = 18, /* u8 lane, u32 bytes that were read: so many more may come */
 	BULK_LANE_END = 19, /* u8 lane: nothing more from here, and nothing is read */
+	BULK_KEY = 20,      /* from here to RESULT: copies between servers, third.h */
+	BULK_DOOR = 21,
+	BULK_STARTED = 22,
+	BULK_PROGRESS = 23,
+	BULK_FILE = 24,
+	BULK_RESULT = 25,
 	BULK_SKIPPED = 128, /* from here on what is not known is skipped */
 	BULK_PLACE = 128,   /* sink → source, on one host: which directory a named one became */
 	BULK_WALKED = 129,  /* source → sink, empty: no more entries follow, so that the sink

@@ -2,12 +2,12 @@
 /* The head of frames, and the small messages inside them. */
 #include "proto/bulk.h"
 #include "proto/wire.h"
+#include "proto/wire_text.h"
 
 #include <string.h>
 
 #define RUN_UNIT 4096u
 #define FAILURE_TEXT_MAX 65536u   /* accepted; kept is what struct bulk_failure holds */
-#define ERRNO_LAST 133            /* EHWPOISON, the last of Linux's */
 
 /* ---- heads ---- */
 
@@ -21,7 +21,7 @@ void bulk_frame_put(uint8_t p[BULK_FRAME_HEAD], uint8_t type, uint32_t length)
 
 int bulk_frame_get(const uint8_t p[BULK_FRAME_HEAD], size_t max, uint8_t *type, uint32_t *length)
 {
-	bool known = p[0] >= BULK_AGREE && p[0] <= BULK_LANE_END;
+	bool known = p[0] >= BULK_AGREE && p[0] <= BULK_RESULT;
 
 	*type = 0;
 	*length = 0;
@@ -198,61 +198,6 @@ int bulk_place_get(struct buf *b, uint64_t *id, uint64_t *dev, uint64_t *ino)
 
 /* ---- failures ---- */
 
-static bool is_continuation(uint8_t c)
-{
-	return (c & 0xc0) == 0x80;
-}
-
-/* Length of the UTF-8 character at s (RFC 3629 §4); 0: none, or one that a terminal may
- * obey. */
-static size_t character(const uint8_t *s, size_t left)
-{
-	size_t n = s[0] < 0x80 ? 1 : s[0] < 0xc2 ? 0 : s[0] < 0xe0 ? 2 : s[0] < 0xf0 ? 3 :
-		   s[0] < 0xf5 ? 4 : 0;
-
-	if (!n || n > left)
-		return 0;
-	for (size_t i = 1; i < n; i++) {
-		if (!is_continuation(s[i]))
-			return 0;
-	}
-	if (n == 1)
-		return s[0] >= 0x20 && s[0] != 0x7f;
-	/* C1 controls, overlong forms, surrogates, beyond U+10FFFF. */
-	if ((s[0] == 0xc2 && s[1] < 0xa0) || (s[0] == 0xe0 && s[1] < 0xa0) ||
-	    (s[0] == 0xed && s[1] > 0x9f) || (s[0] == 0xf0 && s[1] < 0x90) ||
-	    (s[0] == 0xf4 && s[1] > 0x8f))
-		return 0;
-	return n;
-}
-
-/* A peer's text as one harmless line, cut between characters. */
-static void take_text(char *out, size_t room, const uint8_t *s, size_t len)
-{
-	size_t n = 0;
-
-	while (len) {
-		size_t step = character(s, len);
-		size_t want = step ? step : 1;
-
-		if (n + want >= room)
-			break;
-		if (step)
-			memcpy(out + n, s, step);
-		else
-			out[n] = '?';
-		n += want;
-		s += want;
-		len -= want;
-	}
-	out[n] = '\0';
-}
-
-static uint32_t wire_errno(int code)
-{
-	return code < 0 && code >= -ERRNO_LAST ? (uint32_t)-code : EIO;
-}
-
 static void encode_failure(struct wire_out *o, const void *msg)
 {
 	const struct bulk_failure *f = msg;
@@ -282,9 +227,9 @@ int bulk_failure_get(struct buf *b, struct bulk_failure *f)
 	if (len > FAILURE_TEXT_MAX)
 		in.bad = true;
 	text = in_view(&in, len);
-	f->code = code && code <= ERRNO_LAST ? -(int)code : -EIO;
+	f->code = wire_code(code);
 	if (text)
-		take_text(f->text, sizeof(f->text), text, len);
+		wire_text(f->text, sizeof(f->text), text, len);
 	else
 		memset(f, 0, sizeof(*f));
 	return wire_in_end(&in, b);

@@ -21,6 +21,8 @@ enum ftp_verb {
 	FTP_HELP, FTP_QUIT,
 	FTP_BULK,   /* ours: BULK <bytes>, see bulk.h */
 	FTP_LANE,  /* ours: LANE <n>, see bulk.h */
+	FTP_GIVE,   /* ours: GIVE <bytes>, TAKE <bytes>, see third.h */
+	FTP_TAKE,
 	FTP_RMDA,   /* RMDA <path>: remove a tree, as other servers spell it */
 	FTP_VERBS
 };

@@ -50,6 +50,8 @@ static const struct ftp_command commands[FTP_VERBS] = {
 	[FTP_QUIT] = { FTP_QUIT, "QUIT", NONE, false, false, "QUIT" },
 	[FTP_BULK] = { FTP_BULK, "BULK", REQUIRED, true, true, "BULK <bytes>" },
 	[FTP_LANE] = { FTP_LANE, "LANE", REQUIRED, true, true, "LANE <n>" },
+	[FTP_GIVE] = { FTP_GIVE, "GIVE", REQUIRED, true, true, "GIVE <bytes>" },
+	[FTP_TAKE] = { FTP_TAKE, "TAKE", REQUIRED, true, true, "TAKE <bytes>" },
 	[FTP_RMDA] = { FTP_RMDA, "RMDA", REQUIRED, true, true, "RMDA <path>" },
 };
 

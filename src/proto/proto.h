@@ -6,5 +6,6 @@
 #include "proto/bulk.h"
 #include "proto/ftp.h"
 #include "proto/negotiate.h"
+#include "proto/third.h"
 
 #endif

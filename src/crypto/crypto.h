@@ -93,6 +93,11 @@ struct tls_ctx *tls_server_new(const char *certfile, const char *keyfile, struct
 /* cafile NULL: the peer's certificate is not checked against any CA, the caller must
  * check the pin; otherwise checked against it and the host name. */
 struct tls_ctx *tls_client_new(const char *cafile, struct err *e);
+/* For a single use between two sides that were told each other's pins: with a key of its own,
+ * made here and gone with it, whose pin it gives in *pin (malloc'd). Both sides show
+ * certificates, which nobody signed: the caller must compare tls_peer_pin. No session of it can
+ * be resumed. */
+struct tls_ctx *tls_pinned_new(bool server, char **pin, struct err *e);
 void tls_ctx_free(struct tls_ctx *c);
 
 /* Wrap a connected socket, which becomes non-blocking and stays the caller's, and

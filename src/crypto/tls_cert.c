@@ -111,9 +111,14 @@ static int write_pem(const char *path, BIO *pem, mode_t mode, struct err *e)
 
 /* ---- making ---- */
 
+EVP_PKEY *tls_new_key(void)
+{
+	return EVP_EC_gen("P-256");
+}
+
 static EVP_PKEY *make_key(const char *keyfile, struct err *e)
 {
-	EVP_PKEY *key = EVP_EC_gen("P-256");
+	EVP_PKEY *key = tls_new_key();
 	BIO *pem = BIO_new(BIO_s_secmem());
 
 	if (!key || !pem || PEM_write_bio_PrivateKey(pem, key, NULL, NULL, 0, NULL, NULL) != 1)
@@ -203,7 +208,7 @@ static bool add_extension(X509 *cert, int nid, const char *value)
 	return ok;
 }
 
-static X509 *self_signed(EVP_PKEY *key, const char *cn)
+X509 *tls_self_signed(EVP_PKEY *key, const char *cn)
 {
 	X509 *cert = X509_new();
 
@@ -221,7 +226,7 @@ static X509 *self_signed(EVP_PKEY *key, const char *cn)
 
 static int make_cert(const char *certfile, EVP_PKEY *key, const char *cn, struct err *e)
 {
-	X509 *cert = self_signed(key, cn);
+	X509 *cert = tls_self_signed(key, cn);
 	BIO *pem = BIO_new(BIO_s_mem());
 	int r;
 
@@ -282,7 +287,7 @@ int tls_make_certificate(const char *certfile, const char *keyfile, const char *
 
 /* ---- looking at them ---- */
 
-static char *pin_of(X509 *cert)
+char *tls_pin_of(X509 *cert)
 {
 	uint8_t hash[SHA256_BYTES];
 	unsigned char *der = NULL;
@@ -312,7 +317,7 @@ static X509 *peer_certificate(struct tls *t)
 char *tls_peer_pin(struct tls *t)
 {
 	X509 *cert = peer_certificate(t);
-	char *pin = cert ? pin_of(cert) : NULL;
+	char *pin = cert ? tls_pin_of(cert) : NULL;
 
 	X509_free(cert);
 	return pin;
@@ -325,7 +330,7 @@ char *tls_certificate_pin(const char *certfile, struct err *e)
 
 	if (!cert)
 		return NULL;
-	pin = pin_of(cert);
+	pin = tls_pin_of(cert);
 	if (!pin)
 		err_set(e, -EIO, "cannot hash the key of %s", printable(certfile));
 	X509_free(cert);

@@ -106,6 +106,47 @@ struct tls_ctx *tls_client_new(const char *cafile, struct err *e)
 	return c;
 }
 
+/* ---- both sides known by their pins ---- */
+
+/* Who it is shows by the pin, which the caller compares; that it has the key, by the handshake. */
+static int take_any(X509_STORE_CTX *store, void *arg)
+{
+	(void)store;
+	(void)arg;
+	return 1;
+}
+
+/* A key, and its certificate: ctx has its own references. */
+static int use_own_key(SSL_CTX *ctx, char **pin, struct err *e)
+{
+	EVP_PKEY *key = tls_new_key();
+	X509 *cert = key ? tls_self_signed(key, "rftp") : NULL;
+	int ok = cert && SSL_CTX_use_certificate(ctx, cert) == 1 &&
+		 SSL_CTX_use_PrivateKey(ctx, key) == 1;
+
+	*pin = ok ? tls_pin_of(cert) : NULL;
+	X509_free(cert);
+	EVP_PKEY_free(key);
+	return *pin ? 0 : err_set(e, -EIO, "cannot make a key: %s", openssl_reason());
+}
+
+struct tls_ctx *tls_pinned_new(bool server, char **pin, struct err *e)
+{
+	struct tls_ctx *c = new_ctx(server, e);
+
+	*pin = NULL;
+	if (!c)
+		return NULL;
+	if (use_own_key(c->ctx, pin, e) < 0) {
+		tls_ctx_free(c);
+		return NULL;
+	}
+	SSL_CTX_set_verify(c->ctx, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
+	SSL_CTX_set_cert_verify_callback(c->ctx, take_any, NULL);
+	SSL_CTX_set_num_tickets(c->ctx, 0);
+	return c;
+}
+
 void tls_ctx_free(struct tls_ctx *c)
 {
 	if (!c)

@@ -64,5 +64,10 @@ const char *openssl_reason(void);
  * that others may read is refused. (tls_cert.c) */
 X509 *tls_load_certificate(const char *certfile, struct err *e);
 EVP_PKEY *tls_load_key(const char *keyfile, struct err *e);
+/* A new P-256 key; a certificate for it that it has signed itself. NULL: see openssl_reason. */
+EVP_PKEY *tls_new_key(void);
+X509 *tls_self_signed(EVP_PKEY *key, const char *cn);
+/* The pin of a certificate, malloc'd; NULL: it cannot be hashed, or memory is out. */
+char *tls_pin_of(X509 *cert);
 
 #endif

@@ -20,7 +20,7 @@ struct ftp_client {
 	struct ssh *ssh;           /* NULL: a socket of our own */
 	struct sockaddr_storage peer;
 	socklen_t peer_len;        /* 0: not known */
-	bool bulk, lanes, percent, inline_list, prot_p;
+	bool bulk, lanes, give, take, percent, inline_list, prot_p;
 	bool lost;                 /* no command can be sent any more */
 	uint64_t rtt_ns;
 	struct ftp_reply reply;

@@ -96,6 +96,8 @@ static void take_features(struct ftp_client *c)
 		line += strspn(line, " ");
 		c->bulk |= is_feature(line, "BULK");
 		c->lanes |= is_feature(line, "LANE");
+		c->give |= is_feature(line, "GIVE");
+		c->take |= is_feature(line, "TAKE");
 	}
 }
 

@@ -30,6 +30,10 @@ static bool has_command(const struct ftp_session *s, enum ftp_verb v)
 	case FTP_BULK:
 	case FTP_LANE:
 		return s->c->bulk;
+	case FTP_GIVE:
+		return s->c->give;
+	case FTP_TAKE:
+		return s->c->take;
 	default:
 		return true;
 	}

@@ -44,6 +44,9 @@ struct ftp_server_config {
 	/* BULK: body is the request's bytes. The handler answers on the session
 	 * (ftp_session_reply) and runs it. A negative errno closes the connection. */
 	int (*bulk)(void *arg, struct ftp_session *s, struct buf *body);
+	/* The same for GIVE and TAKE; NULL: they are not offered. */
+	int (*give)(void *arg, struct ftp_session *s, struct buf *body);
+	int (*take)(void *arg, struct ftp_session *s, struct buf *body);
 	/* A whole file of RETR or STOR went by, for the log. */
 	void (*transferred)(void *arg, struct ftp_session *s, const char *verb,
 			    const char *path, uint64_t bytes, double seconds, int error);
@@ -65,6 +68,8 @@ unsigned ftp_session_lanes(const struct ftp_session *s); /* transfers that it ma
 const char *ftp_session_cwd(struct ftp_session *s);
 /* EXPORTER-rftp-bulk-1 of the connection; -ENOENT when it is not under TLS. */
 int ftp_session_key(struct ftp_session *s, uint8_t key[KEY_BYTES]);
+/* Does nobody but the client read what is said to it? (TLS, or a stream that is trusted) */
+bool ftp_session_secret(const struct ftp_session *s);
 /* The path that arg means below the account's root, from cwd, with "." and ".."
  * resolved as text and "~" as the home; malloc'd. NULL with errno. */
 char *ftp_session_path(struct ftp_session *s, const char *arg);
@@ -113,7 +118,13 @@ int ftp_stat(struct ftp_client *c, const char *path, struct ftp_facts *f, struct
 int ftp_list(struct ftp_client *c, const char *path,
 	     int (*fn)(void *arg, const struct ftp_facts *f), void *arg, struct err *e);
 bool ftp_has_bulk(const struct ftp_client *c);  /* FEAT announced BULK */
+bool ftp_has_third(const struct ftp_client *c); /* FEAT announced GIVE and TAKE */
 struct mstream *ftp_client_stream(struct ftp_client *c);
+/* Say GIVE or TAKE with its request. 0: the server has answered 150, and frames follow; or a
+ * negative errno with text. */
+int ftp_ask(struct ftp_client *c, enum ftp_verb v, const struct buf *body, struct err *e);
+/* After the frames: the closing reply, whatever it says. 0, or a negative errno with text. */
+int ftp_closing(struct ftp_client *c, struct err *e);
 /* Run transfers at the same time: n streams (at most LANES_MAX), on each of which BULK may be
  * said, and no other command on the connection until ftp_lanes_end. NULL with text:
  * -EOPNOTSUPP, the server is one that cannot; l is freed by ftp_lanes_end only. */
@@ -124,6 +135,7 @@ int ftp_lanes_end(struct ftp_client *c, struct lanes *l, int timeout_ms, struct 
 /* The exporter; -ENOENT over ssh and plain. */
 int ftp_client_key(struct ftp_client *c, uint8_t key[KEY_BYTES]);
 bool ftp_client_secret(const struct ftp_client *c); /* nobody else reads the stream (ssh) */
+bool ftp_client_private(const struct ftp_client *c); /* nor this, be it ssh or TLS */
 const struct sockaddr_storage *ftp_client_peer(const struct ftp_client *c, socklen_t *len);
 uint64_t ftp_client_rtt_ns(const struct ftp_client *c); /* least seen, 0: not measured */
 const char *ftp_client_describe(const struct ftp_client *c); /* "host:port, TLSv1.3 ..." */

@@ -6,7 +6,6 @@
 #include "control/client.h"
 
 #include <errno.h>
-#include <linux/tcp.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,19 +35,6 @@ static void learn_peer(struct ftp_client *c)
 	c->peer_len = sizeof(c->peer);
 	if (getpeername(c->fd, (struct sockaddr *)&c->peer, &c->peer_len) < 0)
 		c->peer_len = 0;
-}
-
-/* The kernel times every packet; the least is the path without queues. */
-static void learn_rtt(struct ftp_client *c)
-{
-	struct tcp_info info = { 0 };
-	socklen_t len = sizeof(info);
-
-	if (c->ssh || getsockopt(c->fd, IPPROTO_TCP, TCP_INFO, &info, &len) < 0)
-		return;
-	c->rtt_ns = (uint64_t)info.tcpi_rtt * 1000;
-	if (info.tcpi_min_rtt && info.tcpi_min_rtt != UINT32_MAX)
-		c->rtt_ns = (uint64_t)info.tcpi_min_rtt * 1000;
 }
 
 /* AUTH goes out before the greeting has come, which saves its round trip. Whatever else
@@ -163,7 +149,8 @@ struct ftp_client *ftp_connect(const struct ftp_client_config *cfg, struct err *
 		client_free(c);
 		return NULL;
 	}
-	learn_rtt(c);
+	if (!c->ssh)
+		c->rtt_ns = tcp_rtt_ns(c->fd);
 	describe(c);
 	return c;
 }
@@ -189,6 +176,11 @@ bool ftp_has_bulk(const struct ftp_client *c)
 	return c->bulk;
 }
 
+bool ftp_has_third(const struct ftp_client *c)
+{
+	return c->give && c->take;
+}
+
 struct mstream *ftp_client_stream(struct ftp_client *c)
 {
 	return c->ms;
@@ -202,6 +194,11 @@ int ftp_client_key(struct ftp_client *c, uint8_t key[KEY_BYTES])
 bool ftp_client_secret(const struct ftp_client *c)
 {
 	return c->ssh;
+}
+
+bool ftp_client_private(const struct ftp_client *c)
+{
+	return c->ssh || c->tls;
 }
 
 const struct sockaddr_storage *ftp_client_peer(const struct ftp_client *c, socklen_t *len)

@@ -33,7 +33,7 @@ static ftp_handler *const handlers[FTP_VERBS] = {
 	[FTP_RNFR] = cmd_rnfr, [FTP_RNTO] = cmd_rnto, [FTP_SITE] = cmd_site,
 	[FTP_ABOR] = cmd_abor, [FTP_NOOP] = cmd_noop, [FTP_HELP] = cmd_help,
 	[FTP_QUIT] = cmd_quit, [FTP_BULK] = cmd_bulk, [FTP_RMDA] = cmd_rmda,
-	[FTP_LANE] = cmd_lanes,
+	[FTP_LANE] = cmd_lanes, [FTP_GIVE] = cmd_give, [FTP_TAKE] = cmd_take,
 };
 
 /* ---- replies ---- */
@@ -143,6 +143,11 @@ int ftp_session_key(struct ftp_session *s, uint8_t key[KEY_BYTES])
 	return s->tls ? tls_export(s->tls, "EXPORTER-rftp-bulk-1", key, KEY_BYTES) : -ENOENT;
 }
 
+bool ftp_session_secret(const struct ftp_session *s)
+{
+	return s->whole ? ftp_session_secret(s->whole) : s->tls || s->c->trusted;
+}
+
 unsigned ftp_session_lanes(const struct ftp_session *s)
 {
 	return s->whole ? s->lanes : 1;
@@ -233,16 +238,24 @@ int session_poll_control(struct ftp_session *s)
 
 /* ---- commands ---- */
 
+/* Is followed by bytes that are no command? Who refuses it must read them, or end. */
+static bool has_body(enum ftp_verb v)
+{
+	return v == FTP_BULK || v == FTP_GIVE || v == FTP_TAKE;
+}
+
 static int run_command(struct ftp_session *s, const struct ftp_command *cmd, char *arg)
 {
 	/* RNTO must follow RNFR at once (RFC 959 §4.1.3). */
 	if (cmd->verb != FTP_RNTO)
 		free(steal_ptr(&s->rename_from));
 	if (s->whole && cmd->verb != FTP_BULK && cmd->verb != FTP_NOOP &&
-	    cmd->verb != FTP_QUIT)
+	    cmd->verb != FTP_QUIT) {
+		s->quit |= has_body(cmd->verb);
 		return ftp_session_reply(s, 503, "A lane is for BULK");
-	/* BULK looks for itself: its body must be read whatever is answered. */
-	if (cmd->login && !s->logged_in && cmd->verb != FTP_BULK)
+	}
+	/* What has a body looks for itself: that must be read whatever is answered. */
+	if (cmd->login && !s->logged_in && !has_body(cmd->verb))
 		return ftp_session_reply(s, 530, "Log in first, with USER and PASS");
 	return handlers[cmd->verb](s, arg);
 }
@@ -257,7 +270,7 @@ static int handle_line(struct ftp_session *s)
 	if (rc == -ENOSYS || (rc < 0 && !cmd))
 		return ftp_session_reply(s, 500, "Not a command of this server; HELP lists them");
 	/* Without the length of its body there is no way to find the next command. */
-	if (rc < 0 && cmd->verb == FTP_BULK)
+	if (rc < 0 && has_body(cmd->verb))
 		s->quit = true;
 	if (rc < 0)
 		return ftp_session_reply(s, 501, "Syntax: %s", cmd->syntax);

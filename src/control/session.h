@@ -67,7 +67,7 @@ ftp_handler cmd_pwd, cmd_cwd, cmd_cdup, cmd_size, cmd_mdtm, cmd_hash, cmd_mkd, c
 	cmd_rmda, cmd_rnfr, cmd_rnto, cmd_site;
 ftp_handler cmd_epsv, cmd_rest, cmd_retr, cmd_stor, cmd_abor;
 ftp_handler cmd_mlsd, cmd_mlst;
-ftp_handler cmd_bulk, cmd_lanes;
+ftp_handler cmd_bulk, cmd_give, cmd_take, cmd_lanes;
 
 /* ---- ftp_server.c ---- */
 

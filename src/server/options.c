@@ -134,6 +134,20 @@ static int set_poll(struct srv_options *o, const char *value, struct err *e)
 	return r;
 }
 
+static int set_third_party(struct srv_options *o, const char *value, struct err *e)
+{
+	static const char *const words[] = {
+		[THIRD_PARTY_USERS] = "users", [THIRD_PARTY_ALL] = "all",
+		[THIRD_PARTY_OFF] = "off", NULL,
+	};
+	unsigned i;
+	int r = set_word(&i, words, "users, all or off", value, e);
+
+	if (!r)
+		o->third_party = (enum third_party)i;
+	return r;
+}
+
 static int set_numa(struct srv_options *o, const char *value, struct err *e)
 {
 	int r = place_wish_parse(&o->place, value, e);
@@ -252,6 +266,8 @@ static const struct option_def options[] = {
 	  "write the ports that are listened on to FILE, one per line" },
 	{ "prot-min", 0, "clear|safe|private", set_prot_min,
 	  "refuse data that is protected less (clear)" },
+	{ "third-party", 0, "users|all|off", set_third_party,
+	  "who may copy from here to another server: also anonymous (all), or nobody (users)" },
 	{ "memory", 'm', "SIZE", set_memory, "memory for the blocks of a transfer (chosen)" },
 	{ "nic", 0, "LIST", set_nic, "network cards for data, with commas" },
 	{ "poll", 0, "auto|always|never", set_poll,

@@ -17,6 +17,9 @@ struct listen_addr {
 	bool optional;     /* a default that this host may not have */
 };
 
+/* Who may have files copied from here to another server, and from another to here. */
+enum third_party { THIRD_PARTY_USERS, THIRD_PARTY_ALL, THIRD_PARTY_OFF };
+
 enum anonymous { ANONYMOUS_NO, ANONYMOUS_RO, ANONYMOUS_RW };
 
 /* Strings are views into argv. */
@@ -26,6 +29,7 @@ struct srv_options {
 	const char *root, *users, *state, *port_file;
 	const char *nic;             /* cards for data, "a,b"; NULL: as it suits */
 	enum anonymous anonymous;
+	enum third_party third_party;
 	uint16_t port_lo, port_hi;   /* of data listeners; 0, 0: any */
 	uint8_t prot_min;
 	uint64_t memory;             /* bytes for pools per transfer; 0: chosen */

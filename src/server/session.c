@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* One connection: policy for control's server half, and the bulk mode. */
-#include "server/server.h"
-#include "control/control.h"
+#include "server/session.h"
 #include "rdma/rdma.h"
 #include "server/users.h"
-#include "transfer/transfer.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -16,13 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-struct session {
-	const struct server *sv;
-	const struct sockaddr_storage *peer;  /* NULL: stdio */
-	struct sockaddr_storage local;        /* where it has reached us */
-	char peer_text[80];
-};
 
 const char *srv_peer_text(const struct sockaddr_storage *peer, char out[80])
 {
@@ -74,6 +65,7 @@ static int login_self(struct session *s, struct ftp_account *a, struct err *e)
 
 static int login_anonymous(struct session *s, struct ftp_account *a, struct err *e)
 {
+	s->anonymous = true;
 	a->can_write = a->can_delete = s->sv->opt.anonymous == ANONYMOUS_RW;
 	return fill_account(a, "anonymous", s->sv->opt.root, "/", e);
 }
@@ -128,8 +120,8 @@ static int login(void *arg, const char *user, const char *password, struct ftp_a
 
 /* ---- the log of transfers ---- */
 
-static void log_transfer(const struct session *s, const char *who, const char *what,
-			 const char *path, uint64_t bytes, double seconds, const char *result)
+void srv_log_transfer(const struct session *s, const char *who, const char *what,
+		      const char *path, uint64_t bytes, double seconds, const char *result)
 {
 	char rate[32];
 
@@ -144,8 +136,8 @@ static void transferred(void *arg, struct ftp_session *fs, const char *verb, con
 {
 	const struct ftp_account *a = ftp_session_account(fs);
 
-	log_transfer(arg, a ? a->name : "?", verb, path, bytes, seconds,
-		     error == -ECANCELED ? "aborted" : error < 0 ? strerror(-error) : "ok");
+	srv_log_transfer(arg, a ? a->name : "?", verb, path, bytes, seconds,
+			 error == -ECANCELED ? "aborted" : error < 0 ? strerror(-error) : "ok");
 }
 
 /* ---- bulk ---- */
@@ -183,7 +175,7 @@ static int expand_home(struct ftp_session *fs, char **path)
 	return 0;
 }
 
-static int expand_homes(struct ftp_session *fs, struct bulk_request *r)
+int srv_expand_homes(struct ftp_session *fs, struct bulk_request *r)
 {
 	int rc = expand_home(fs, &r->base);
 
@@ -227,13 +219,11 @@ void srv_tuning(const struct server *sv, struct transfer_tuning *t)
 	t->tos = sv->opt.tos;
 }
 
-static int serve_request(struct session *s, struct ftp_session *fs, struct bulk_request *r,
-			 const uint8_t *master, struct transfer_result *res)
+void srv_transfer_config(const struct session *s, struct ftp_session *fs,
+			 struct transfer_server_config *c)
 {
-	struct transfer_server_config c = {
+	*c = (struct transfer_server_config){
 		.ms = ftp_session_stream(fs),
-		.request = r,
-		.master = master,
 		.root = ftp_session_account(fs)->root,
 		.cwd = ftp_session_cwd(fs),
 		.can_write = ftp_session_account(fs)->can_write,
@@ -244,20 +234,30 @@ static int serve_request(struct session *s, struct ftp_session *fs, struct bulk_
 		.port_lo = s->sv->opt.port_lo,
 		.port_hi = s->sv->opt.port_hi,
 		.prot_min = s->sv->opt.prot_min,
+		.stop = -1,
 	};
+	srv_tuning(s->sv, &c->tuning);
+	c->tuning.at_once = ftp_session_lanes(fs);
+}
+
+static int serve_request(struct session *s, struct ftp_session *fs, struct bulk_request *r,
+			 const uint8_t *master, struct transfer_result *res)
+{
+	struct transfer_server_config c;
 	struct err e = ERR_INIT;
 	bool in_line = false;
 	int rc;
 
-	srv_tuning(s->sv, &c.tuning);
-	c.tuning.at_once = ftp_session_lanes(fs);
+	srv_transfer_config(s, fs, &c);
+	c.request = r;
+	c.master = master;
 	rc = ftp_session_reply(fs, 150, "Frames follow");
 	if (rc < 0)
 		return rc;
 	rc = transfer_serve(&c, res, &in_line, &e);
-	log_transfer(s, ftp_session_account(fs)->name, op_name(r->op), subject(r), res->bytes,
-		     (double)res->wall_ns / 1e9,
-		     rc < 0 ? e.text : res->failed ? "some files failed" : "ok");
+	srv_log_transfer(s, ftp_session_account(fs)->name, op_name(r->op), subject(r),
+			 res->bytes, (double)res->wall_ns / 1e9,
+			 rc < 0 ? e.text : res->failed ? "some files failed" : "ok");
 	if (rc < 0 && !in_line)
 		return rc;
 	if (rc < 0)
@@ -285,7 +285,7 @@ static int bulk(void *arg, struct ftp_session *fs, struct buf *body)
 	code = check_request(s, fs, &r, have_key, &e);
 	if (code)
 		rc = ftp_session_reply(fs, code, "%s", e.text);
-	else if (!res || expand_homes(fs, &r) < 0)
+	else if (!res || srv_expand_homes(fs, &r) < 0)
 		rc = ftp_session_reply(fs, 451, "Out of memory");
 	else
 		rc = serve_request(s, fs, &r, have_key ? key : NULL, res);
@@ -312,6 +312,10 @@ static void configure(struct session *s, struct ftp_server_config *c)
 		.stop = &srv_stop,
 		.trusted = !s->peer,
 	};
+	if (o->third_party != THIRD_PARTY_OFF) {
+		c->give = srv_give;
+		c->take = srv_take;
+	}
 	if (s->peer) {
 		c->tls = s->sv->state.tls;
 		c->require_tls = !o->plain;
@@ -330,26 +334,22 @@ static void note_ssh(struct session *s)
 		address_parse(server, &s->local);
 }
 
-/* As the devices know it: IPv4 is IPv4, also on a socket for both. */
-static void note_local(struct session *s, int fd)
+void srv_local_address(int fd, struct sockaddr_storage *a)
 {
-	struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)&s->local;
+	struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)a;
 	struct sockaddr_in in = { .sin_family = AF_INET };
-	socklen_t len = sizeof(s->local);
+	socklen_t len = sizeof(*a);
 
-	if (!s->peer) {
-		note_ssh(s);
-		return;
-	}
-	if (getsockname(fd, (struct sockaddr *)&s->local, &len)) {
-		memset(&s->local, 0, sizeof(s->local));
+	memset(a, 0, sizeof(*a));
+	if (getsockname(fd, (struct sockaddr *)a, &len)) {
+		memset(a, 0, sizeof(*a));
 		return;
 	}
 	if (in6->sin6_family != AF_INET6 || !IN6_IS_ADDR_V4MAPPED(&in6->sin6_addr))
 		return;
 	memcpy(&in.sin_addr, &in6->sin6_addr.s6_addr[12], sizeof(in.sin_addr));
-	memset(&s->local, 0, sizeof(s->local));
-	memcpy(&s->local, &in, sizeof(in));
+	memset(a, 0, sizeof(*a));
+	memcpy(a, &in, sizeof(in));
 }
 
 static int serve(struct session *s, int rfd, int wfd)
@@ -366,7 +366,10 @@ static int serve(struct session *s, int rfd, int wfd)
 		return EXIT_FAILURE;
 	}
 	configure(s, &c);
-	note_local(s, rfd);
+	if (s->peer)
+		srv_local_address(rfd, &s->local);
+	else
+		note_ssh(s);
 	rc = ftp_serve(&c, ms, rfd, s->peer, &e);
 	if (rc < 0)
 		log_info("%s: %s", s->peer_text, *e.text ? e.text : strerror(-rc));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The server's side of a transfer: agrees, opens data listeners, and runs the sink
  * (put) or the source (get). */
+#include "transfer/leash.h"
 #include "transfer/setup.h"
 #include "transfer/sink.h"
 #include "transfer/source.h"
@@ -15,8 +16,6 @@
 
 #define ACCEPT_MS 30000
 
-static const struct transfer_events no_events;
-
 /* A transfer being set up. */
 struct serving {
 	struct transfer_server_config *c;
@@ -26,6 +25,7 @@ struct serving {
 	struct placement *placement;
 	struct ends ends;  /* they listen; their paths, when accepted */
 	int stop;          /* eventfd: accept no more */
+	struct leash leash;
 	int accepted;      /* what became of it */
 	struct err why;    /* of accepted */
 	uint64_t started;
@@ -307,7 +307,8 @@ static void fill_xfer(struct xfer *x, struct serving *v)
 	x->dir = is_put(v->c->request) ? CLIENT_TO_SERVER : SERVER_TO_CLIENT;
 	x->req = v->c->request;
 	x->tuning = &v->c->tuning;
-	x->events = &no_events;
+	x->events = &v->c->events;
+	x->stop = v->c->stop;
 	x->same_host = setup_same_host(&v->c->request->offer, &v->ag.offer);
 	x->started_ns = v->started;
 }
@@ -391,6 +392,9 @@ static int serve(struct serving *v, struct transfer_result *r, bool *in_line, st
 		v->started = now_ns();
 	if (inband)
 		setup_inband(&v->ag.agreement);
+	leash_begun(&v->leash);
+	if (v->c->events.started)
+		v->c->events.started(v->c->events.arg, &v->ag.agreement);
 	if (is_put(v->c->request))
 		return serve_sink(v, r, in_line, e);
 	return serve_source(v, r, in_line, e);
@@ -410,7 +414,13 @@ int transfer_serve(struct transfer_server_config *c, struct transfer_result *r,
 	v->storage = -1;
 	v->started = now_ns();
 	v->stop = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	rc = v->stop < 0 ? err_sys(e, -errno, "eventfd") : serve(v, r, in_line, e);
+	rc = v->stop < 0 ? err_sys(e, -errno, "eventfd") : leash_start(&v->leash, c->stop, c->ms, e);
+	if (!rc)
+		rc = serve(v, r, in_line, e);
+	if (v->stop >= 0 && leash_end(&v->leash) && rc) {
+		*in_line = false;
+		rc = err_set(e, -EINTR, "interrupted");
+	}
 	ends_free(&v->ends);
 	placement_free(v->placement);
 	cleanup_close(&v->stop);

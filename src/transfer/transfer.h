@@ -142,11 +142,62 @@ struct transfer_server_config {
 	uint16_t port_lo, port_hi;       /* 0, 0: any */
 	uint8_t prot_min;
 	struct transfer_tuning tuning;
+	struct transfer_events events;
+	int stop;                        /* as the client's; -1: only the client stops it */
 };
 
 /* Serve one request, after "150 " has been sent: from BULK_AGREE to BULK_END. 0, or a
  * negative errno with text; *in_line tells whether the stream is in line mode again. */
 int transfer_serve(struct transfer_server_config *c, struct transfer_result *r,
 		   bool *in_line, struct err *e);
+
+/* ---- seen by a third ---- */
+
+/* A transfer between two servers, told to the client that asked for it, on the control
+ * connection that each server has with it (proto/third.h). */
+
+/* The server's part. What the client says meanwhile is read by a thread: watch. */
+struct relay {
+	struct mstream *ms;              /* the client's */
+	bool each_file;                  /* it wants to hear of files that are done, too */
+	struct agreement agreement;      /* once the transfer has begun */
+	bool agreed;
+	int stop;                        /* an eventfd: readable once the client wants to stop,
+					  * or has gone */
+	pthread_t watch;
+	bool watching;
+	bool lost;                       /* the watch's until relay_end: the client has gone */
+};
+
+/* Begin to watch. 0, or a negative errno with text; relay_end() is harmless after either. */
+int relay_start(struct relay *r, struct mstream *ms, bool each_file, struct err *e);
+/* Callbacks that tell the client. r must outlive them. */
+struct transfer_events relay_events(struct relay *r);
+/* Tell how it ended: res of a transfer whose code is rc; where (enum third_where) and text are
+ * of a failure. */
+int relay_result(struct relay *r, const struct transfer_result *res, int rc, uint8_t where,
+		 const char *text);
+/* After relay_result(): wait until the client has said that it is through, and answer it. 0:
+ * FTP's lines again; or a negative errno: the client has gone. */
+int relay_end(struct relay *r);
+
+/* The client's part: read what a server says until its BULK_RESULT, and pass it on to ev, whose
+ * callbacks are called by the calling thread. type: of another frame that is waited for, which
+ * ends it, too, and is in p then. 0, -ETIMEDOUT after THIRD_SILENCE_MS without a word, or
+ * another negative errno: the server has gone. */
+struct relay_reader {
+	struct mstream *ms;
+	const struct transfer_events *ev;
+	uint8_t until;                   /* a type; BULK_RESULT: nothing before that */
+	struct buf *p;                   /* of BULK_FRAME_MAX: the frame that ended it */
+	uint8_t type;                    /* of that */
+};
+int relay_read(struct relay_reader *r, struct err *e);
+/* Any thread: stop, if the server still listens. */
+void relay_stop(struct mstream *ms);
+/* After BULK_RESULT: take leave. 0: FTP's lines again. */
+int relay_leave(struct relay_reader *r, struct err *e);
+/* What a server tells as the client's own transfers tell it. */
+void relay_take(const struct third_result *t, struct transfer_result *out);
 
 #endif

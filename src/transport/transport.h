@@ -198,6 +198,9 @@ int tcp_listen(const char *addr, int family, uint16_t lo, uint16_t hi, uint16_t 
  * families, within timeout_ms. TCP_NODELAY and keepalive are set. A descriptor or a
  * negative errno with a text that names host, port and reason. */
 int tcp_connect(const char *host, uint16_t port, int timeout_ms, struct err *e);
+/* The least round trip time that the kernel has seen on fd: the path without queues. 0: not
+ * known. */
+uint64_t tcp_rtt_ns(int fd);
 /* Open channels first..first+n-1 to the data listener at addr, all at once and from an
  * address of ours (NULL: by the routes), prove the session and check the server's proof.
  * fds[n] are the caller's. 0, or -EHOSTUNREACH and the like with text when one of them cannot

@@ -97,7 +97,7 @@ struct pair_server {
 static inline void pair_serve(struct pair_server *v, size_t n)
 {
 	struct bulk_request q = { 0 };
-	struct transfer_server_config c = { .ms = v->ms, .request = &q, .cwd = pair_top,
+	struct transfer_server_config c = { .ms = v->ms, .request = &q, .cwd = pair_top, .stop = -1,
 					    .can_write = true, .data_addr = "127.0.0.1",
 					    .family = AF_INET, .local = v->local,
 					    .tuning = v->tuning };

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+/* One connection's own view: what session.c, give.c and take.c share. */
+#ifndef RFTP_SERVER_SESSION_H
+#define RFTP_SERVER_SESSION_H
+
+#include "control/control.h"
+#include "server/server.h"
+#include "transfer/transfer.h"
+
+struct session {
+	const struct server *sv;
+	const struct sockaddr_storage *peer;  /* NULL: stdio */
+	struct sockaddr_storage local;        /* where it has reached us */
+	char peer_text[80];
+	bool anonymous;                       /* once logged in */
+};
+
+/* A line of the log. */
+void srv_log_transfer(const struct session *s, const char *who, const char *what,
+		      const char *path, uint64_t bytes, double seconds, const char *result);
+/* "~" in r's paths becomes the account's home. 0 or -ENOMEM. */
+int srv_expand_homes(struct ftp_session *fs, struct bulk_request *r);
+/* How a transfer of fs is served on its own control connection; all but request and master. */
+void srv_transfer_config(const struct session *s, struct ftp_session *fs,
+			 struct transfer_server_config *c);
+/* Our end of fd, as the devices know it: IPv4 is IPv4, also on a socket for both. AF_UNSPEC:
+ * not known. */
+void srv_local_address(int fd, struct sockaddr_storage *a);
+
+/* Handlers of struct ftp_server_config: copies to and from another server. */
+int srv_give(void *arg, struct ftp_session *fs, struct buf *body);
+int srv_take(void *arg, struct ftp_session *fs, struct buf *body);
+
+#endif

@@ -2,6 +2,7 @@
 /* Turns options into a request, and sees it through. */
 #include "client/bulk.h"
 
+#include "client/again.h"
 #include "client/signals.h"
 #include "rdma/rdma.h"
 
@@ -9,9 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 
-enum { BACKOFF_MOST = 30 }; /* seconds */
 /* So many bytes are better left to the data channels of a new connection than sent over the
  * control connection: about the second that the new one takes. */
 #define ANEW_FROM (1ull << 30)
@@ -40,16 +39,10 @@ static uint32_t request_flags(const struct options *o)
 	return flags;
 }
 
-static int fill_transports(const struct options *o, struct offer *f, struct err *e)
+static int check_transports(struct offer *f, struct err *e)
 {
-	static const uint8_t sets[] = {
-		[USE_AUTO] = TRANSPORT_RDMA | TRANSPORT_TCP | TRANSPORT_INBAND,
-		[USE_TCP] = TRANSPORT_TCP,
-		[USE_RDMA] = TRANSPORT_RDMA,
-	};
 	const struct device_transport *rdma = VERBS_TRANSPORT;
 
-	f->transports = sets[o->transport];
 	if (!rdma)
 		f->transports &= (uint8_t)~TRANSPORT_RDMA;
 	if (!f->transports)
@@ -57,19 +50,33 @@ static int fill_transports(const struct options *o, struct offer *f, struct err 
 	return 0;
 }
 
-static int fill_offer(const struct options *o, struct offer *f, struct err *e)
+static void fill_offer(const struct options *o, struct offer *f)
 {
 	static const uint8_t ops[] = {
 		[USE_ANY_OP] = OP_WRITE | OP_READ, [USE_WRITE] = OP_WRITE, [USE_READ] = OP_READ,
 	};
+	static const uint8_t sets[] = {
+		[USE_AUTO] = TRANSPORT_RDMA | TRANSPORT_TCP | TRANSPORT_INBAND,
+		[USE_TCP] = TRANSPORT_TCP,
+		[USE_RDMA] = TRANSPORT_RDMA,
+	};
 
+	f->transports = sets[o->transport];
 	f->ops = ops[o->op];
 	f->prot_min = (uint8_t)o->prot;
 	f->ack = (uint8_t)o->ack;
 	f->block = (uint32_t)o->block;
 	f->channels = (uint16_t)o->channels;
 	f->inflight = (uint32_t)o->inflight;
-	return fill_transports(o, f, e);
+}
+
+void bulk_request_of(const struct options *o, enum bulk_op op, struct bulk_request *q)
+{
+	q->op = (uint8_t)op;
+	q->policy = (uint8_t)o->policy;
+	q->flags = request_flags(o);
+	q->rate = o->rate;
+	fill_offer(o, &q->offer);
 }
 
 /* The mask rftp was started with, also for the second session of a process. */
@@ -127,10 +134,7 @@ int bulk_init(struct bulk *b, struct server *s, struct report *r, enum bulk_op o
 	memset(b, 0, sizeof(*b));
 	b->server = s;
 	b->report = r;
-	q->op = (uint8_t)op;
-	q->policy = (uint8_t)o->policy;
-	q->flags = request_flags(o);
-	q->rate = o->rate;
+	bulk_request_of(o, op, q);
 	fill_tuning(o, &b->c.tuning);
 	if (r)
 		b->c.events = report_events(r);
@@ -138,7 +142,7 @@ int bulk_init(struct bulk *b, struct server *s, struct report *r, enum bulk_op o
 	b->c.inband_ok = o->transport == USE_AUTO;
 	b->c.connect_timeout_ms = (int)(o->connect_timeout / 1000000);
 	rc = fill_place(o, &b->c.tuning, e);
-	return rc ? rc : fill_offer(o, &q->offer, e);
+	return rc ? rc : check_transports(&q->offer, e);
 }
 
 void bulk_clear(struct bulk *b)
@@ -216,18 +220,6 @@ int bulk_once(struct bulk *b, struct transfer_result *r, struct err *e)
 
 /* ---- again and again ---- */
 
-static unsigned backoff(unsigned attempt)
-{
-	return attempt > 5 ? BACKOFF_MOST : attempt < 1 ? 0 : 1u << (attempt - 1);
-}
-
-/* No way there now, be it to the server or, for the data, by RDMA. */
-static bool no_way(int rc)
-{
-	return rc == -ECONNREFUSED || rc == -EHOSTUNREACH || rc == -ENETUNREACH ||
-	       rc == -ENETDOWN || rc == -ENODEV;
-}
-
 /* May the next attempt do better? reached: the server has been, before. */
 static bool worth_again(const struct bulk *b, int rc, unsigned attempt, bool reached)
 {
@@ -236,7 +228,7 @@ static bool worth_again(const struct bulk *b, int rc, unsigned attempt, bool rea
 	/* While the server comes up again, it may be away; and so may an RDMA device that data
 	 * has gone by before. */
 	return exit_is_lost(rc) ||
-	       (no_way(rc) && (!b->server->client || report_begun(b->report)));
+	       (again_no_way(rc) && (!b->server->client || report_begun(b->report)));
 }
 
 /* Where this attempt has got to, another would go on. */
@@ -265,21 +257,6 @@ static enum exit_status give_up(struct bulk *b, bool reached, struct err *e)
 	return status;
 }
 
-static void pause_seconds(unsigned seconds)
-{
-	struct timespec t = { .tv_sec = seconds };
-
-	nanosleep(&t, NULL); /* a signal ends the program, or the pause */
-}
-
-/* Files that the attempt before has finished have their source's size and time. */
-static void keep_what_is_done(struct bulk_request *q)
-{
-	if (q->policy == POLICY_OVERWRITE && (q->flags & BULK_F_TIMES) &&
-	    (q->op == BULK_PUT || q->op == BULK_GET))
-		q->policy = POLICY_SAME;
-}
-
 enum exit_status bulk_run(struct bulk *b)
 {
 	struct transfer_result r;
@@ -302,8 +279,8 @@ enum exit_status bulk_run(struct bulk *b)
 			return finish(b, &r);
 		if (!worth_again(b, rc, attempt - 1, reached))
 			return give_up(b, reached, &e);
-		report_retry(b->report, attempt, backoff(attempt), &e);
-		keep_what_is_done(&b->c.request);
-		pause_seconds(backoff(attempt));
+		report_retry(b->report, attempt, again_wait(attempt), &e);
+		again_keep_done(&b->c.request);
+		again_pause(again_wait(attempt));
 	}
 }

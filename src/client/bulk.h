@@ -16,6 +16,8 @@ struct bulk {
 	bool once;                          /* a pipe is in it: it cannot be run again */
 };
 
+/* What options say of a request: all but what is copied, and the numbers of a host. */
+void bulk_request_of(const struct options *o, enum bulk_op op, struct bulk_request *q);
 /* Fill in what the server's options say. 0; negative errno with text: they ask for what
  * cannot be had. bulk_clear() is harmless after either. */
 int bulk_init(struct bulk *b, struct server *s, struct report *r, enum bulk_op op,

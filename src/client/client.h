@@ -52,6 +52,7 @@ void help_options(FILE *out, unsigned where);
 /* ---- the commands ---- */
 enum exit_status rftp_put(struct job *j);
 enum exit_status rftp_get(struct job *j);
+enum exit_status rftp_cp(struct job *j);
 enum exit_status rftp_ls(struct job *j);
 enum exit_status rftp_stat(struct job *j);
 enum exit_status rftp_mkdir(struct job *j);

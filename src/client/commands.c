@@ -15,6 +15,8 @@ static const struct command table[] = {
 	  "copy files and directories to a server", rftp_put },
 	{ "get", ON_GET, 1, -1, "[-r] URL... [DESTINATION]",
 	  "copy files and directories from servers", rftp_get },
+	{ "cp", ON_CP, 1, -1, "[-r] URL... URL",
+	  "copy from a server to another, directly", rftp_cp },
 	{ "ls", ON_LS, 1, -1, "[-l | -1] URL...", "list directories", rftp_ls },
 	{ "stat", ON_STAT, 1, -1, "URL...", "show what is known about a file", rftp_stat },
 	{ "mkdir", ON_MKDIR, 1, -1, "[-p] URL...", "make directories", rftp_mkdir },

@@ -62,10 +62,11 @@ struct options {
 enum {
 	ON_PUT = 1 << 0, ON_GET = 1 << 1, ON_LS = 1 << 2, ON_STAT = 1 << 3, ON_MKDIR = 1 << 4,
 	ON_RM = 1 << 5, ON_MV = 1 << 6, ON_HASH = 1 << 7, ON_BENCH = 1 << 8,
-	ON_SHELL = 1 << 9,
-	ON_COPY = ON_PUT | ON_GET,
-	ON_BULK = ON_COPY | ON_BENCH,
-	ON_ALL = (1 << 10) - 1,
+	ON_SHELL = 1 << 9, ON_CP = 1 << 10,
+	ON_COPY = ON_PUT | ON_GET | ON_CP,
+	ON_WIRE = ON_COPY | ON_BENCH,
+	ON_BULK = ON_PUT | ON_GET | ON_BENCH, /* what this host has its part in */
+	ON_ALL = (1 << 11) - 1,
 	IN_CONF = 1 << 16,
 	NOT_IN_SHELL = 1 << 17,   /* said to rftp alone, not to a command of its shell */
 };

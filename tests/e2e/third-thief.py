@@ -1,0 +1,201 @@
+#!/usr/bin/env python3
+# third-thief.py PORT DIR: asks an rftpd (--plain, anonymous rw) on 127.0.0.1 to open its door for
+# another server, and comes to it as a thief of tokens would, "NAME: how it ended" for each.
+# DIR/mine.pem and DIR/other.pem hold a key with its certificate each.
+import base64, hashlib, os, re, socket, ssl, struct, subprocess, sys, time
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from phony import *
+
+PORT, DIR = int(sys.argv[1]), sys.argv[2]
+KEY, DOOR, RESULT = 20, 21, 25
+MINE, OTHER = DIR + '/mine.pem', DIR + '/other.pem'
+
+
+def pin_of(pem):
+    key = subprocess.run(['openssl', 'x509', '-in', pem, '-noout', '-pubkey'], check=True,
+                         capture_output=True, text=True).stdout
+    der = base64.b64decode(''.join(key.splitlines()[1:-1]))
+    return pin_of_der(der)
+
+
+def pin_of_der(der):
+    return b'SHA256:' + base64.b64encode(hashlib.sha256(der).digest()).rstrip(b'=')
+
+
+class Session(Stream):
+    """The client's connection, and the door that it had opened."""
+    def __init__(self, base=b'/given', seconds=20, pin=None, prot=0):
+        super().__init__(socket.create_connection(('127.0.0.1', PORT)))
+        self.reply()
+        for line in b'USER anonymous', b'PASS x':
+            self.send(line + b'\r\n')
+            code = self.reply()[0]
+        assert code == 230, code
+        body = struct.pack('>HHBI', 1, 0, prot, seconds) + s8(pin or pin_of(MINE)) + s32(base)
+        self.send(b'TAKE %d\r\n' % len(body) + body)
+        self.code, self.text = self.reply()
+        if self.code != 150:
+            return
+        p = self.frames_until(DOOR)[1]
+        self.port, self.seconds = struct.unpack('>HI', p[:6])
+        n = p[6]
+        self.pin, self.token = p[7:7 + n], p[7 + n:39 + n]
+
+    def knock(self, pem=MINE, token=None):
+        c = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        c.check_hostname, c.verify_mode = False, ssl.CERT_NONE
+        if pem:
+            c.load_cert_chain(pem)
+        s = c.wrap_socket(socket.create_connection(('127.0.0.1', self.port), 10))
+        der = s.getpeercert(True)
+        out = subprocess.run(['openssl', 'x509', '-inform', 'DER', '-noout', '-pubkey'],
+                             input=der, check=True, capture_output=True).stdout.decode()
+        assert pin_of_der(base64.b64decode(''.join(out.splitlines()[1:-1]))) == self.pin
+        d = Stream(s)
+        d.send(self.token if token is None else token)
+        return d
+
+    def result(self):
+        """What the server tells its client: (errno, where, text)."""
+        p = self.frames_until(RESULT)[1]
+        code, where, agreed, fell, n = struct.unpack('>IBBBI', p[:11])
+        self.send(frame(END))
+        self.frames_until(END)
+        return code, where, p[11:11 + n].decode(), self.reply()[0]
+
+
+def request(base=b'/given', op=0, sources=(), key=0):
+    return struct.pack('>HHBBBBIQQQ', 1, 0, op, 0, key, 0, RECURSIVE, 0, 0, 0) + \
+        os.urandom(32) + bytes(32) + s32(base) + struct.pack('>I', len(sources)) + \
+        b''.join(map(s32, sources)) + offer()
+
+
+def ask(d, body):
+    d.send(b'BULK %d\r\n' % len(body) + body)
+    return d.reply()
+
+
+def shut_out(fn):
+    """What who has no right to hears: nothing but the end."""
+    try:
+        d = fn()
+        return 'let in bad' if ask(d, request()) else ''
+    except (EOFError, ConnectionError, ssl.SSLError):
+        return 'shut out'
+
+
+def case(name, fn):
+    try:
+        print(f'{name}: {fn()}', flush=True)
+    except Exception as e:
+        print(f'{name}: {type(e).__name__} {e} bad', flush=True)
+
+
+def strangers():
+    s = Session()
+    out = [shut_out(lambda: s.knock(OTHER)), shut_out(lambda: s.knock(None)),
+           shut_out(lambda: s.knock(MINE, bytes(32))),
+           shut_out(lambda: s.knock(MINE, s.token[:31] + bytes([s.token[31] ^ 1])))]
+    # None of them has shut the door to the right one.
+    code, text = ask(s.knock(), request(b'/elsewhere'))
+    s.result()
+    return f'{sorted(set(out))} then {code}'
+
+
+def other(**kw):
+    s = Session()
+    d = s.knock()
+    code, text = ask(d, request(**kw))
+    r = s.result()
+    return f'{code} {text[4:].decode()}; {r[0]} {r[3]}'
+
+
+def no_bulk():
+    s = Session()
+    d = s.knock()
+    d.send(b'LIST /\r\n')
+    r = s.result()
+    return f'{r[0]} {r[3]}'
+
+
+def twice():
+    """The token opens once, while it is in use, and after."""
+    s = Session()
+    d = s.knock()
+    code, text = ask(d, request())
+    now = shut_out(lambda: s.knock())
+    d.close()
+    r = s.result()
+    return f'{code}, {now}, {shut_out(lambda: s.knock())}; {r[3]}'
+
+
+def late():
+    s = Session(seconds=1)
+    code, where, text, reply = s.result()
+    return f'{s.seconds} s, {text.split(" port ")[0]}, {reply}, {shut_out(lambda: s.knock())}'
+
+
+def long():
+    s = Session(seconds=100000)
+    s.send(frame(ABORT))
+    return f'{s.seconds} s, {s.result()[0]}'
+
+
+def gone():
+    """A client that goes away leaves no door behind."""
+    s = Session()
+    s.close()
+    end = time.monotonic() + 10
+    while time.monotonic() < end:
+        try:
+            socket.create_connection(('127.0.0.1', s.port), 5).close()
+        except ConnectionError:
+            return 'shut'
+        time.sleep(0.1)
+    return 'open bad'
+
+
+def crowd():
+    """Those who connect and say nothing do not keep the right one out."""
+    s = Session()
+    idle = [socket.create_connection(('127.0.0.1', s.port)) for _ in range(7)]
+    code, text = ask(s.knock(), request(b'/elsewhere'))
+    for i in idle:
+        i.close()
+    return code
+
+
+def malformed():
+    out = []
+    for body in b'', b'\0\1', bytes(200), struct.pack('>HHBI', 1, 0, 9, 0) + s8(b'x') + s32(b'y'), \
+            struct.pack('>HHBI', 1, 0, 0, 0) + s8(b'') + s32(b'y'), \
+            struct.pack('>HHBI', 1, 0, 0, 0) + s8(b'x') + s32(b'a\0b'), \
+            struct.pack('>HHBI', 1, 0, 0, 0) + s8(b'x') + s32(b'y') + b'z':
+        s = Stream(socket.create_connection(('127.0.0.1', PORT)))
+        s.reply()
+        for line in b'USER anonymous', b'PASS x':
+            s.send(line + b'\r\n')
+            s.reply()
+        s.send(b'TAKE %d\r\n' % len(body) + body)
+        out.append(s.reply()[0])
+        s.send(b'GIVE %d\r\n' % len(body) + body)
+        out.append(s.reply()[0])
+        s.send(b'NOOP\r\n')
+        out.append(s.reply()[0])
+        s.close()
+    return sorted(set(out))
+
+
+case('strangers', strangers)
+case('another path', lambda: other(base=b'/elsewhere'))
+case('a path below', lambda: other(base=b'/given/x'))
+case('a get', lambda: other(op=1, sources=[b'/secret']))
+case('a bench', lambda: other(op=2))
+case('no bulk', no_bulk)
+case('twice', twice)
+case('late', late)
+case('long', long)
+case('gone', gone)
+case('crowd', crowd)
+case('malformed', malformed)
+case('without tls, private', lambda: Session(prot=2).code)

@@ -127,6 +127,7 @@ enum exit_status shell_bench(struct call *c);
 
 enum exit_status shell_get(struct call *c);
 enum exit_status shell_put(struct call *c);
+enum exit_status shell_cp(struct call *c);
 enum exit_status shell_mget(struct call *c);
 enum exit_status shell_mput(struct call *c);
 

@@ -83,6 +83,21 @@ enum exit_status shell_put(struct call *c)
 	return rc ? give_up(&words, &e) : copy(c, "put", &words);
 }
 
+/* ---- from there to another server ---- */
+
+enum exit_status shell_cp(struct call *c)
+{
+	struct names words = { 0 };
+	struct err e = ERR_INIT;
+	int last = c->nwords - 1, rc = 0;
+
+	for (int i = 0; rc == 0 && i < last; i++)
+		rc = shell_glob_remote(c, call_word(c, i), &words, &e);
+	if (rc == 0)
+		rc = add_name(&words, call_url(c, last, &e), &e);
+	return rc ? give_up(&words, &e) : copy(c, "cp", &words);
+}
+
 /* ---- several ---- */
 
 enum answer { ANSWER_YES, ANSWER_NO, ANSWER_ALL, ANSWER_QUIT };

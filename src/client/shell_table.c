@@ -36,6 +36,8 @@ static const struct shell_command table[] = {
 	  "copy several from there, into the directory here", shell_mget },
 	{ "mput", NULL, ON_PUT, 1, -1, WORDS_LOCAL, WORDS_LOCAL, "[-r] LOCAL...",
 	  "copy several to the directory there", shell_mput },
+	{ "cp", NULL, ON_CP, 2, -1, WORDS_REMOTE, WORDS_REMOTE, "[-r] NAME... URL",
+	  "copy from there to another server, directly", shell_cp },
 	{ "bench", NULL, ON_BENCH, 0, 1, WORDS_REMOTE, WORDS_NONE,
 	  "[--time TIME | --size SIZE] [--put | --get | --both]",
 	  "measure the path, from memory to memory", shell_bench },

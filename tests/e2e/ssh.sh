@@ -101,6 +101,18 @@ check "rm host:path" test "$status" -eq 0 -a ! -e "$tmp/far/stdin"
 run rftp put -q --prot clear "${ssh[@]}" "$tmp/file" "far:$tmp/far/clear"
 check "put --prot clear" same "$tmp/file" "$tmp/far/clear"
 
+# ---- from one to another, without a daemon at either ----
+mkdir "$tmp/third"
+run rftp cp -q --json "${ssh[@]}" "far:$tmp/far/file" "far:$tmp/third/file"
+check "cp host:path host:path" status_is 0
+check "as it was" same "$tmp/file" "$tmp/third/file"
+check "private" test "$(summary prot) $(summary transport)" = "private tcp"
+run rftp cp -q -r "${ssh[@]}" "far:$tmp/far/tree" "far:$tmp/third/"
+check "cp -r" status_is 0
+check "as it was" same_trees "$tmp/tree" "$tmp/third/tree"
+run rftp cp -q "${ssh[@]}" "far:$tmp/far/nothing" "far:$tmp/third/x"
+check "a file that is not there: 1" fails_with 1 'far/nothing: No such file'
+
 # ---- the home directory ----
 at_home=$(ssh -F "$tmp/ssh/config" far pwd)
 run rftp ls -1 "${ssh[@]}" far:

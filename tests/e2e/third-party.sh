@@ -101,6 +101,17 @@ echo changed >"$tmp/sink/into/1"
 copy --skip-existing "$a/few/1" "$b/into/"
 check "what exists is left alone when asked" test "$(cat "$tmp/sink/into/1")" = changed
 
+# ---- in the shell, one session with each ----
+
+logins() { cat "$tmp/source.log" "$tmp/sink.log" | grep -c 'login of'; }
+logins=$(logins)
+run rftp --accept-new -c "cd few; cp 1 $b/shell1; cp [23] $b/into/; pwd; cp nix $b/x; ls" -k "$a/"
+check "cp in the shell, one that fails among them" status_is 1
+check "a file" same "$tmp/source/few/1" "$tmp/sink/shell1"
+check "a pattern" test "$(cat "$tmp/sink/into/3")" = 3
+check "the session goes on" grep -q ' 3$' "$tmp/out"
+check "it is one with each" test $(($(logins) - logins)) -eq 2
+
 # ---- what is said of it ----
 
 for prot in clear safe private; do

@@ -131,6 +131,30 @@ check "a put beside a get" status_is 0
 check "the one is the same" cmp "$tmp/big" "${root[veth]}/to"
 check "the other, too" cmp "$tmp/big" "$tmp/back"
 
+# ---- from one server to another ----
+
+open_server source 10.0.0.1 --third-party all --nic v0
+from=rftp://10.0.0.1:$port
+open_server sink 10.0.0.2 --nic v1
+into=rftp://10.0.0.2:$port
+for to in "$from" "$into"; do run rftp ls -q --accept-new "$to/"; done
+cp "$tmp/big" "$tmp/source.root/big"
+for cell in "write clear 256K" "read private 1M" "write safe 64K"; do
+	# shellcheck disable=SC2086 # words
+	set -- $cell
+	rm -f "$tmp/sink.root/big"
+	before=$(packets)
+	run rftp cp --transport rdma --op "$1" --prot "$2" --block "$3" --json "$from/big" "$into/big"
+	check "cp, $cell" status_is 0
+	check "cp, $cell: the same" cmp "$tmp/big" "$tmp/sink.root/big"
+	check "cp, $cell: by RDMA" was_rdma 16777216 "$before"
+	check "cp, $cell: so it is said" test "$(summary transport) $(summary op) $(summary prot)" = "rdma $1 $2"
+done
+cp -a "$tmp/tree" "$tmp/source.root/tree"
+run rftp cp -r -q --transport rdma "$from/tree" "$into/"
+check "cp of a tree" status_is 0
+check "cp of a tree: the same" "$lib/compare-trees" "$tmp/tree" "$tmp/sink.root/tree"
+
 # ---- huge pages ----
 
 # Pools lie in those that are set aside, on both sides, and give them back.

@@ -389,6 +389,53 @@ static void journal_seeds(void)
 	seed("journal", "lie", p, 1 + 28);
 }
 
+/* ---- copies between servers ---- */
+
+/* The first byte says to the target what it is. */
+static void third_seed(uint8_t kind, const char *name, struct buf *b)
+{
+	struct buf *all CLEANUP_BUF = buf_new(BULK_REQUEST_MAX);
+
+	check(all ? 0 : -ENOMEM);
+	check(buf_put(all, &kind, 1));
+	check(buf_put(all, buf_ptr(b), buf_len(b)));
+	seed_buf("third", name, all);
+	buf_reset(b);
+}
+
+static void third_seeds(struct buf *b)
+{
+	char *sources[] = { (char *)"/data/", (char *)"file", NULL };
+	struct third_give give = { .flags = THIRD_F_EACH_FILE, .connect_ms = 15000,
+				   .request = { .major = BULK_MAJOR, .op = BULK_PUT,
+						.base = (char *)"/in/", .sources = sources,
+						.nsources = 2, .offer = an_offer() } };
+	struct third_take take = { .prot_min = PROT_SAFE, .pin = "SHA256:abcdef",
+				   .base = (char *)"/in/" };
+	struct third_door door = { .port = 50000, .seconds = 60, .pin = "SHA256:fedcba",
+				   .naddrs = 2, .addrs = { "192.0.2.1", "host.example" } };
+	struct third_progress progress = { .bytes = 1 << 20, .bottleneck = "sink" };
+	struct third_file file = { .code = -ENOSPC, .path = (char *)"/x", .text = "it is full" };
+	struct third_result result = { .code = -EPIPE, .where = THIRD_OTHER, .text = "it went",
+				       .agreed = true, .agreement = { .transport = TRANSPORT_TCP },
+				       .nchannels = 2 };
+
+	check(third_give_put(b, &give));
+	third_seed(0, "give", b);
+	check(third_take_put(b, &take));
+	third_seed(1, "take", b);
+	check(third_key_put(b, take.pin));
+	third_seed(2, "key", b);
+	check(third_door_put(b, &door));
+	third_seed(2, "door", b);
+	check(third_progress_put(b, &progress));
+	third_seed(3, "progress", b);
+	check(third_file_put(b, &file));
+	third_seed(3, "file", b);
+	check(third_result_put(b, &result));
+	third_seed(4, "result", b);
+}
+
 int main(int argc, char **argv)
 {
 	struct buf *b CLEANUP_BUF = buf_new(BULK_REQUEST_MAX);
@@ -406,5 +453,6 @@ int main(int argc, char **argv)
 	line_seeds();
 	talk_seeds();
 	journal_seeds();
+	third_seeds(b);
 	return 0;
 }

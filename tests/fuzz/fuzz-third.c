@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Input: a byte that chooses, and a message of a copy between two servers. What is accepted must
+ * come out of our own encoder and go in again the same. */
+#include "proto/proto.h"
+
+#include "tests/support/fuzz.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Encoded once more it must be what it was. */
+static void must_equal(struct buf *a, struct buf *b)
+{
+	buf_seek(a, 0);
+	MUST(buf_len(a) == buf_len(b) && !memcmp(buf_ptr(a), buf_ptr(b), buf_len(a)));
+}
+
+static struct buf *room(void)
+{
+	struct buf *b = buf_new(THIRD_BODY_MAX);
+
+	MUST(b);
+	return b;
+}
+
+static void give(struct buf *in)
+{
+	struct buf *a = room(), *b = room();
+	struct third_give g, back;
+
+	if (!third_give_get(in, &g, NULL)) {
+		MUST(g.request.nsources && g.request.op == BULK_PUT);
+		g.request.minor = BULK_MINOR;
+		MUST(!third_give_put(a, &g));
+		MUST(!third_give_get(a, &back, NULL));
+		MUST(!third_give_put(b, &back));
+		must_equal(a, b);
+		third_give_clear(&back);
+		third_give_clear(&g);
+	}
+	buf_free(b);
+	buf_free(a);
+}
+
+static void take(struct buf *in)
+{
+	struct buf *a = room(), *b = room();
+	struct third_take t, back;
+
+	if (!third_take_get(in, &t, NULL)) {
+		MUST(*t.pin && t.base);
+		MUST(!third_take_put(a, &t));
+		MUST(!third_take_get(a, &back, NULL));
+		MUST(!third_take_put(b, &back));
+		must_equal(a, b);
+		third_take_clear(&back);
+		third_take_clear(&t);
+	}
+	buf_free(b);
+	buf_free(a);
+}
+
+static void key_and_door(struct buf *in)
+{
+	struct buf *a = room(), *b = room();
+	struct third_door d, back;
+	char pin[THIRD_PIN_MAX + 1];
+
+	if (!third_key_get(in, pin))
+		MUST(*pin && strlen(pin) <= THIRD_PIN_MAX);
+	buf_seek(in, 1);
+	if (!third_door_get(in, &d)) {
+		MUST(d.port && d.naddrs <= THIRD_ADDRESSES);
+		MUST(!third_door_put(a, &d));
+		MUST(!third_door_get(a, &back));
+		MUST(!third_door_put(b, &back));
+		must_equal(a, b);
+	}
+	buf_free(b);
+	buf_free(a);
+}
+
+static void told(struct buf *in)
+{
+	struct buf *a = room(), *b = room();
+	struct third_progress p, p_back;
+	struct third_file f, f_back;
+
+	if (!third_progress_get(in, &p)) {
+		MUST(!third_progress_put(a, &p));
+		MUST(!third_progress_get(a, &p_back));
+		MUST(!third_progress_put(b, &p_back));
+		must_equal(a, b);
+	}
+	buf_seek(in, 1);
+	buf_reset(a);
+	buf_reset(b);
+	if (!third_file_get(in, &f)) {
+		MUST(f.path && strlen(f.text) < sizeof(f.text));
+		MUST(!third_file_put(a, &f));
+		MUST(!third_file_get(a, &f_back));
+		MUST(!third_file_put(b, &f_back));
+		must_equal(a, b);
+		third_file_clear(&f_back);
+		third_file_clear(&f);
+	}
+	buf_free(b);
+	buf_free(a);
+}
+
+static void result(struct buf *in)
+{
+	struct third_result *r = calloc(2, sizeof(*r));
+	struct buf *a = room(), *b = room();
+
+	MUST(r);
+	if (!third_result_get(in, &r[0])) {
+		MUST(r[0].nchannels <= CHANNELS_MAX && r[0].where <= THIRD_CLIENT);
+		MUST(!third_result_put(a, &r[0]));
+		MUST(!third_result_get(a, &r[1]));
+		MUST(!third_result_put(b, &r[1]));
+		must_equal(a, b);
+	}
+	free(r);
+	buf_free(b);
+	buf_free(a);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static void (*const kinds[])(struct buf *in) = { give, take, key_and_door, told, result };
+	struct buf *b;
+
+	if (!size)
+		return 0;
+	b = buf_from(data, size);
+	MUST(b);
+	buf_seek(b, 1);
+	kinds[data[0] % (sizeof(kinds) / sizeof(kinds[0]))](b);
+	buf_free(b);
+	return 0;
+}

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # read-guide.py GUIDE WHAT: what a guide in Markdown has, for guide.sh. WHAT is one of
-#   commands         each command of its blocks, one per line, as "HOST PROMPT COMMAND"
+#   commands         each command of its blocks, one per line, as "HOST PROMPT COMMAND"; no HOST is
+#                    this one
 #   output COMMAND   what it says that this command prints
 #   file PATH        the configuration file of this path that it has
 #   files            the paths of all of them
@@ -11,23 +12,25 @@
 #   links TOP        files and manuals' sections that are not there
 import os, re, shlex, sys
 
+from markdown import blocks as blocks_of
+
 PROGRAMS = ("rftp", "rftpd", "rftp-iser", "rftp-numa")
 WITH_COMMANDS = ("rftp", "rftp-iser", "rftp-numa")
-PROMPT = re.compile(r" *(?P<host>all|(?:store|dtn)\d)(?P<prompt>[#$]) (?P<command>.*)")
+PROMPT = re.compile(r" *(?P<host>all|(?:store|dtn)\d|server|)(?P<prompt>[#$]) (?P<command>.*)")
 
 text = open(sys.argv[1]).read()
 what, more = sys.argv[2], sys.argv[3:]
 
 
 def blocks():
-    """(its language, its lines) of each fenced block."""
-    for match in re.finditer(r"^ *```(\S*)\n(.*?)^ *```$", text, re.M | re.S):
-        yield match[1], match[2].splitlines()
+    return blocks_of(text)
 
 
 def commands():
     """(host, prompt, command, what it prints) of each command."""
     for language, lines in blocks():
+        if language == "shell":
+            yield from (("", "$", line, []) for line in lines)
         if language:
             continue
         found = None
@@ -50,7 +53,8 @@ def commands():
 
 def files():
     """The configuration files, by path: that is their first line, behind a #."""
-    return {lines[0][2:]: lines for language, lines in blocks() if language}
+    return {lines[0][2:]: lines for language, lines in blocks()
+            if language and lines[0].startswith("# ")}
 
 
 def prose():
@@ -81,7 +85,7 @@ def uses(command):
         if name.startswith("scripts/"):
             yield name, one[1:]
         elif name in PROGRAMS:
-            has = name in WITH_COMMANDS and len(one) > 1 and not one[1].startswith("-")
+            has = name in WITH_COMMANDS and len(one) > 1 and one[1].isalpha()
             yield name + (" " + one[1] if has else ""), one[1 + has:]
 
 
@@ -161,14 +165,14 @@ def fits(said, template):
 
 def quoted():
     """(text, whole): lines that programs print, and parts of them in tables."""
-    for _, _, command, output in commands():
-        if command.startswith("rftp-iser plan"):
+    for host, _, command, output in commands():
+        if command.startswith("rftp-iser plan") or host in ("", "server"):
             continue  # compared with what it prints
         for line in output:
             match = re.match(r"(?:rftp(?:d|-iser|-numa)?: |.*info: )(.*)", line)
             if match:
                 yield match[1], True
-    for table in re.findall(r"^\| it says \|.*\n\|-.*\n((?:\|.*\n)+)", text, re.M):
+    for table in re.findall(r"^\| it says \|.*\n\| ?-.*\n((?:\|.*\n)+)", text, re.M):
         for cell in re.findall(r"^\| `([^`]+)`", table, re.M):
             yield cell, False
 

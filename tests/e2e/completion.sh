@@ -4,6 +4,7 @@
 # has, words of their arguments, local names. TAP.
 
 . "${top_srcdir:?}/tests/e2e/lib.sh"
+. "$lib/completion.bash"
 
 mkdir "$tmp/work" && cd "$tmp/work" || exit 99
 mkdir dir && touch file 'two words' dir/inside .hidden
@@ -25,11 +26,6 @@ offers() {
 	diff <(tr ' ' '\n' <<<"$expected" | sed '/^$/d' | LC_ALL=C sort) <(offered "$@") | comment
 	[ "${PIPESTATUS[0]}" -eq 0 ]
 }
-# The options of a --help, found in another way than the completion does.
-options_of() {
-	"$@" --help | grep -E '^ +-' | tr -s ' ,' '\n' | grep -E '^(-[a-zA-Z0-9]|--[a-z0-9-]+)$' | sort -u | tr '\n' ' '
-}
-commands_of() { "$1" --help | sed -nE '/^Commands:/,/^$/s/^  ([a-z]+) .*/\1/p' | tr '\n' ' '; }
 commands=$(commands_of rftp)
 
 check "there are commands" test "$(wc -w <<<"$commands")" -ge 9
@@ -49,6 +45,7 @@ check "behind =" offers "clear safe private" rftp put --prot =
 check "and further" offers "safe" rftp put --prot = s
 check "of rftpd" offers "ro rw" rftpd --anonymous ''
 check "by its letter" offers "ro rw" rftpd -a ''
+check "a node" offers "auto off nic storage node:" rftp put --numa ''
 check "on or off" offers "on off" rftp bench --crc ''
 check "nothing for a number" offers "" rftp put --channels ''
 check "a file" offers "file" rftp put --ca f

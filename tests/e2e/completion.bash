@@ -1,0 +1,8 @@
+# shellcheck shell=bash
+# For completion.sh and completion-zsh.sh: what a --help has, found in another way than the
+# completions do.
+
+options_of() { # PROGRAM [COMMAND]
+	"$@" --help | grep -E '^ +-' | tr -s ' ,' '\n' | grep -E '^(-[a-zA-Z0-9]|--[a-z0-9-]+)$' | sort -u | tr '\n' ' '
+}
+commands_of() { "$1" --help | sed -nE '/^Commands:/,/^$/s/^  ([a-z]+) .*/\1/p' | tr '\n' ' '; }

@@ -78,6 +78,17 @@ synopsis() {
 	say "rftp(1) shows each command, in the order of --help"
 }
 
+# The headings are the same, as they are shown: mdoc takes some words for its own.
+headings() {
+	command -v mandoc >/dev/null || {
+		skip "the headings of rftp(1)" "there is no mandoc"
+		return
+	}
+	rftp --help | sed -nE 's/^([A-Z][a-z ]+):$/\1/p' | grep -v '^Commands$' >"$tmp/help"
+	mandoc -T ascii "$man/rftp.1" | sed 's/.\x08//g' | sed -n '/^OPTIONS/,/^SERVERS/s/^   \([^ ].*\)$/\1/p' >"$tmp/man"
+	say "rftp(1) has the headings of --help"
+}
+
 # Each command of the shell has its item in rftp-shell(1), in the order of help, with its other names.
 shell() {
 	rftp -c help | sed -nE 's/^  ([a-z]+) .*/\1/p' >"$tmp/commands"
@@ -95,6 +106,7 @@ shell() {
 program rftp 1
 commands
 synopsis
+headings
 shell
 program rftpd 8
 tool rftp-numa 1

@@ -267,7 +267,7 @@ void progress_update(struct progress *p, const struct transfer_progress *now)
 		say(p, &v);
 }
 
-void progress_pause(struct progress *p)
+void progress_hide(struct progress *p)
 {
 	if (!p)
 		return;
@@ -275,6 +275,14 @@ void progress_pause(struct progress *p)
 	if (p->line[0])
 		clear_line();
 	p->line[0] = '\0';
+}
+
+void progress_pause(struct progress *p)
+{
+	if (!p)
+		return;
+	progress_hide(p);
+	LOCK_GUARD(guard, &p->lock);
 	p->meter = (struct rate_meter){ 0 };
 }
 

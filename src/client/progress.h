@@ -36,6 +36,9 @@ struct progress;
 struct progress *progress_new(enum progress_mode mode);
 /* Any thread, one at a time. */
 void progress_update(struct progress *p, const struct transfer_progress *now);
+/* The line is gone until the next update, for what goes to the same terminal by another way than
+ * the log; no update may run meanwhile. NULL is harmless. */
+void progress_hide(struct progress *p);
 /* The line is gone; another transfer may begin. */
 void progress_pause(struct progress *p);
 /* pause, and free. NULL is harmless. */

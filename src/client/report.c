@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define JSON_EVERY_SECONDS 1.0
 
@@ -17,6 +18,7 @@ struct report {
 	const struct options *o;
 	struct progress *progress;    /* NULL: none is shown */
 	bool talks;                   /* a last line is due */
+	bool one_terminal;            /* standard output may be where the progress is shown */
 	atomic_bool begun;
 	/* The callbacks', and the main thread's when none can come. */
 	double json_at;               /* of the last progress event */
@@ -41,10 +43,24 @@ struct report *report_new(const struct options *o)
 	if (!silent)
 		r->progress = progress_new(o->progress);
 	r->talks = !o->quiet && !o->json && (r->progress || o->verbose);
+	r->one_terminal = isatty(STDOUT_FILENO);
 	return r;
 }
 
 /* ---- callbacks, from threads of the transfer, one at a time ---- */
+
+/* What comes next on standard output begins a line. */
+static void make_room(struct report *r)
+{
+	if (r->one_terminal)
+		progress_hide(r->progress);
+}
+
+static void emit(struct report *r, json_t *event)
+{
+	make_room(r);
+	json_emit(stdout, event);
+}
 
 void report_op(const struct options *o, const struct agreement *a)
 {
@@ -84,7 +100,7 @@ static void on_started(void *arg, const struct agreement *a)
 	r->agreement = *a;
 	atomic_store(&r->begun, true);
 	if (r->o->json)
-		json_emit(stdout, event_started(a));
+		emit(r, event_started(a));
 	if (a->mbps)
 		snprintf(speed, sizeof(speed), " for %g Gbit/s", (double)a->mbps / 1000);
 	log_info("%s, %u path%s of %u channel%s%s, blocks of %u KiB, %u in flight, %s, files are "
@@ -106,11 +122,11 @@ static void on_progress(void *arg, const struct transfer_progress *p)
 	struct report *r = arg;
 
 	r->last = *p;
+	if (r->o->json && p->seconds - r->json_at >= JSON_EVERY_SECONDS) {
+		r->json_at = p->seconds;
+		emit(r, event_progress(p));
+	}
 	progress_update(r->progress, p);
-	if (!r->o->json || p->seconds - r->json_at < JSON_EVERY_SECONDS)
-		return;
-	r->json_at = p->seconds;
-	json_emit(stdout, event_progress(p));
 }
 
 static bool ends_in_slash(const char *path)
@@ -126,15 +142,17 @@ static void on_file_done(void *arg, const char *path, uint64_t bytes, bool skipp
 	char size[32], what[40];
 
 	if (r->o->json && (r->o->verbose || r->o->dry_run))
-		json_emit(stdout, event_file(path, bytes, skipped));
+		emit(r, event_file(path, bytes, skipped));
 	format_size(size, sizeof(size), bytes);
 	snprintf(what, sizeof(what), " (%s)", size);
 	if (ends_in_slash(path)) /* a directory */
 		what[0] = '\0';
-	if (r->o->dry_run && !r->o->json && !r->o->quiet)
+	if (r->o->dry_run && !r->o->json && !r->o->quiet) {
+		make_room(r);
 		printf("%s%s%s\n", printable(path), what, skipped ? ", left alone" : "");
-	else
+	} else {
 		log_info("%s%s%s", printable(path), what, skipped ? ", left alone" : "");
+	}
 }
 
 /* The text may name the file already, as the other side knows it. */
@@ -150,7 +168,7 @@ static void on_file_failed(void *arg, const char *path, int code, const char *te
 	struct report *r = arg;
 
 	if (r->o->json)
-		json_emit(stdout, event_file_failed(path, code, text));
+		emit(r, event_file_failed(path, code, text));
 	if (!*text) /* all has been said of a directory above it */
 		return;
 	if (names_it(text, path))

@@ -195,5 +195,32 @@ for c in "ls $url/" "stat $url/p" "hash $url/p" "--help" "put --help" "--version
 	check "rftp $c: without codes" no_codes "$tmp/err" "$tmp/out"
 done
 
+# ---- standard output is the same terminal ----
+
+# halting: sessions stand still most of the time, so that progress is shown between files
+halting() {
+	local p
+	while :; do
+		for p in $(children "$server"); do kill -STOP "$p"; done
+		sleep 0.3
+		for p in $(children "$server"); do kill -CONT "$p"; done
+		sleep 0.01
+	done 2>/dev/null
+}
+mkdir "$tmp/thousands"
+touch "$tmp/thousands/file"{1..5000}
+halting &
+halter=$!
+others+=("$halter")
+on_terminal -- rftp put -r --dry-run "$tmp/thousands" "$url/"
+check "--dry-run" status_is 0
+check "shows how far it is" grep -q ' of [0-9.]* [KM]*i*B' "$tmp/t"
+check "tells of each file" test "$(grep -c 'file[0-9]* (0 B)$' "$tmp/t.screen")" -eq 5000
+check "on a line of its own" sees_not '/s .*file[0-9]'
+on_terminal -w 200 -- rftp put -r --json --progress always --dry-run "$tmp/thousands" "$url/"
+check "so does --json" test "$(grep -c '^{"event":"file".*}$' "$tmp/t.screen")" -eq 5001
+kill "$halter"
+for p in $(children "$server"); do kill -CONT "$p"; done 2>/dev/null
+
 check "the server ends well" stops_well
 finish

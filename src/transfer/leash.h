@@ -7,7 +7,6 @@
 
 #include "transport/transport.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 
 /* How long taking leave may last: a peer that is there needs a round trip. */
@@ -15,12 +14,9 @@
 
 struct leash {
 	/* Set before the thread starts. */
-	int stop;              /* readable once the user wants to stop */
 	struct mstream *ms;
 	int fd;                /* readable once it has been pulled, for connecting; or -1 */
-	int over;              /* readable once nothing is to be watched any more; or -1 */
-	pthread_t thread;
-	bool on;               /* there is a thread */
+	struct sentry sentry;
 
 	atomic_bool begun;     /* the transfer is under way, or was */
 	bool pulled;           /* the thread's, until it is joined */

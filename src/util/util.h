@@ -16,6 +16,7 @@
 #include "util/json.h"
 #include "util/log.h"
 #include "util/random.h"
+#include "util/sentry.h"
 #include "util/stop.h"
 #include "util/thread.h"
 #include "util/tool.h"

@@ -179,7 +179,7 @@ static void make_channels(int *ours, int *theirs)
 	if (lfd < 0)
 		die(e.text, e.code);
 	for (i = 0; i < opt.channels; i++) {
-		ours[i] = tcp_connect("127.0.0.1", port, 5000, &e);
+		ours[i] = tcp_connect("127.0.0.1", port, -1, 5000, &e);
 		theirs[i] = accept(lfd, NULL, NULL);
 		if (ours[i] < 0 || theirs[i] < 0)
 			die("connecting", ours[i] < 0 ? ours[i] : -errno);

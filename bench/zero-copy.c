@@ -313,7 +313,7 @@ static double one_run(struct net *n, enum mode mode, uint32_t block)
 	int fd;
 
 	tell(n->say, "g", 1);
-	fd = tcp_connect(n->addr, n->port, 5000, &e);
+	fd = tcp_connect(n->addr, n->port, -1, 5000, &e);
 	if (fd < 0)
 		die(e.text, e.code);
 	send_bytes(n, fd, mode, block);

@@ -8,7 +8,22 @@
 
 struct ssh;
 
+enum client_socket { CLIENT_CONTROL, CLIENT_DATA };
+
+/* The user's wish to stop, while one call of control.h lasts: client_stop.c's. */
+struct client_wish {
+	int (*stop)(void *arg);    /* the config's */
+	void *arg;
+	int fd;                    /* what it said for this call */
+	unsigned depth;            /* calls within calls */
+	struct sentry sentry;
+	pthread_mutex_t lock;      /* guards what follows, which the sentry's thread shares */
+	int sockets[2];            /* by enum client_socket; -1: none */
+	bool came;
+};
+
 struct ftp_client {
+	struct client_wish wish;
 	char *host;
 	uint16_t port;             /* 0 over ssh */
 	int timeout_ms;            /* for each step of the connecting */
@@ -27,6 +42,21 @@ struct ftp_client {
 	char line[FTP_LINE_MAX];
 	char describe[256];
 };
+
+/* ---- client_stop.c ---- */
+
+void client_stop_init(struct ftp_client *c, const struct ftp_client_config *cfg);
+void client_stop_clear(struct ftp_client *c);
+/* Around what waits for the server: in between the user's wish to stop ends all waits. Calls nest.
+ * 0; -EINTR with text: it had come before, and nothing must be said; or another negative errno. */
+int client_begin(struct ftp_client *c, struct err *e);
+/* After client_begin() returned 0. rc; or -EINTR with text, when rc is a failure and the wish its
+ * reason. */
+int client_end(struct ftp_client *c, int rc, struct err *e);
+/* From now on this is the socket that is waited on; -1: before it is closed. */
+void client_stop_socket(struct ftp_client *c, enum client_socket which, int fd);
+/* Has the user wished to stop, so that the connection is of no more use? */
+bool client_stopped(struct ftp_client *c);
 
 /* ---- client_greet.c ---- */
 
@@ -71,6 +101,8 @@ int ssh_explain(struct ssh *s, struct err *e);
 /* Where ssh would connect to. *len 0: it cannot be told. */
 void ssh_address(const struct ftp_client_config *cfg, struct sockaddr_storage *a,
 		 socklen_t *len);
+/* The user does not want to wait for its end. */
+void ssh_stop(struct ssh *s);
 /* Ends ssh when it does not end by itself (our end of fd is closed by now). */
 void ssh_free(struct ssh *s);
 

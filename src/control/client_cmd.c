@@ -232,10 +232,13 @@ int ftp_command(struct ftp_client *c, enum ftp_verb v, const char *arg, char **t
 
 	if (text)
 		*text = NULL;
-	rc = client_send(c, v, arg, e);
+	rc = client_begin(c, e);
 	if (rc < 0)
 		return rc;
-	code = client_final_reply(c, reply_timeout(v), e);
+	code = client_send(c, v, arg, e);
+	if (code == 0)
+		code = client_final_reply(c, reply_timeout(v), e);
+	code = client_end(c, code, e);
 	if (code > 0 && hand_text(c, text) < 0)
 		return err_sys(e, -ENOMEM, "reply");
 	return code;

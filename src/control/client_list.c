@@ -119,7 +119,9 @@ static int connect_data(struct ftp_client *c, struct err *e)
 	if (!c->peer_len || getnameinfo((struct sockaddr *)&c->peer, c->peer_len, host,
 					sizeof(host), NULL, 0, NI_NUMERICHOST))
 		return err_set(e, -EADDRNOTAVAIL, "the address of %s is not known", c->host);
-	return tcp_connect(host, port, c->timeout_ms, e);
+	code = tcp_connect(host, port, c->wish.fd, c->timeout_ms, e);
+	client_stop_socket(c, CLIENT_DATA, code);
+	return code;
 }
 
 /* Cut what has come into lines; what is left of the last one moves to the front. */
@@ -171,6 +173,7 @@ static struct stream *open_stream(struct listing *l, int fd)
 					   stream_plain(fd, fd);
 
 	if (!st) {
+		client_stop_socket(l->c, CLIENT_DATA, -1);
 		close(fd);
 		if (!l->e->code)
 			err_sys(l->e, -ENOMEM, "listing");
@@ -187,14 +190,30 @@ static int list_over(struct listing *l, const char *path, int fd)
 	if (code == 0)
 		code = client_read_reply(l->c, LIST_MS, l->e);
 	if (code != 150 && code != 125) {
+		client_stop_socket(l->c, CLIENT_DATA, -1);
 		close(fd);
 		return code < 0 ? code : client_refused(l->c, l->e);
 	}
 	st = open_stream(l, fd);
 	rc = st ? data_lines(l, st) : l->e->code;
+	client_stop_socket(l->c, CLIENT_DATA, -1);
 	stream_free(st);
 	end = finish(l);
 	return rc < 0 ? rc : end;
+}
+
+static int list_by_data(struct listing *l, const char *path)
+{
+	int fd = connect_data(l->c, l->e);
+
+	return fd < 0 ? fd : list_over(l, path, fd);
+}
+
+static int list_by_reply(struct listing *l, const char *path)
+{
+	int rc = client_send(l->c, FTP_MLSD, path, l->e);
+
+	return rc < 0 ? rc : list_inline(l);
 }
 
 int ftp_list(struct ftp_client *c, const char *path,
@@ -204,11 +223,9 @@ int ftp_list(struct ftp_client *c, const char *path,
 	struct listing l = { .c = c, .fn = fn, .arg = arg, .e = e ? e : &own };
 	int rc;
 
-	if (!c->inline_list) {
-		int fd = connect_data(c, l.e);
-
-		return fd < 0 ? fd : list_over(&l, path, fd);
-	}
-	rc = client_send(c, FTP_MLSD, path, l.e);
-	return rc < 0 ? rc : list_inline(&l);
+	rc = client_begin(c, l.e);
+	if (rc < 0)
+		return rc;
+	return client_end(c, c->inline_list ? list_by_reply(&l, path) : list_by_data(&l, path),
+			  l.e);
 }

@@ -95,13 +95,18 @@ struct ftp_client_config {
 				     const char *pin, struct err *e);
 	/* A password for user at host; malloc'd; NULL: none to be had. attempt from 0. */
 	char *(*password)(void *arg, const char *user, const char *host, int attempt);
-	void *arg;
+	/* A descriptor that becomes, and stays, readable when the user wants to stop, or -1:
+	 * there is none now. NULL: never. Asked for each call below; one that is stopped fails
+	 * with -EINTR, and then the connection is lost unless nothing had been said. */
+	int (*stop)(void *arg);
+	void *arg;                   /* of these; outlives the client */
 };
 
 /* Connect, TLS, login, FEAT and the OPTS both sides know. NULL with text; e->code is
  * -EACCES for a refused login, -EKEYREJECTED for a refused pin or certificate. */
 struct ftp_client *ftp_connect(const struct ftp_client_config *c, struct err *e);
 void ftp_close(struct ftp_client *c);  /* QUIT, politely but briefly */
+bool ftp_client_lost(const struct ftp_client *c); /* no command can be sent any more */
 /* Send a command, one reply. Argument bytes that FTP's lines cannot carry (CR, LF) are
  * percent-encoded when the server agreed, else -EILSEQ. The reply's code, or a negative
  * errno. text may be NULL; else malloc'd text of the reply. */

@@ -21,6 +21,7 @@ static int open_messages(struct ftp_client *c, int fd, struct err *e)
 	struct stream *st = stream_plain(fd, fd);
 
 	c->fd = fd;
+	client_stop_socket(c, CLIENT_CONTROL, fd);
 	if (!st)
 		close(fd);
 	else
@@ -42,7 +43,7 @@ static void learn_peer(struct ftp_client *c)
 static int connect_tcp(struct ftp_client *c, const struct ftp_client_config *cfg, struct err *e)
 {
 	static const char auth[] = "AUTH TLS\r\n";
-	int fd = tcp_connect(c->host, c->port, c->timeout_ms, e);
+	int fd = tcp_connect(c->host, c->port, c->wish.fd, c->timeout_ms, e);
 	int rc = fd < 0 ? fd : open_messages(c, fd, e);
 
 	if (rc < 0)
@@ -69,7 +70,7 @@ static int connect_ssh(struct ftp_client *c, const struct ftp_client_config *cfg
 		return rc;
 	ssh_address(cfg, &c->peer, &c->peer_len);
 	rc = client_greeting(c, e);
-	if (rc == -EPIPE || rc == -ECANCELED)
+	if ((rc == -EPIPE || rc == -ECANCELED) && !client_stopped(c))
 		return ssh_explain(c->ssh, e);
 	if (rc == 0)
 		ssh_connected(c->ssh);
@@ -103,7 +104,10 @@ static void describe(struct ftp_client *c)
 static void client_free(struct ftp_client *c)
 {
 	ms_free(c->ms);
+	if (client_stopped(c))
+		ssh_stop(c->ssh);
 	ssh_free(c->ssh);
+	client_stop_clear(c);
 	tls_ctx_free(c->ctx);
 	ftp_reply_clear(&c->reply);
 	free(c->pin);
@@ -126,6 +130,7 @@ static struct ftp_client *client_new(const struct ftp_client_config *cfg)
 		free(c);
 		return NULL;
 	}
+	client_stop_init(c, cfg);
 	return c;
 }
 
@@ -141,9 +146,13 @@ struct ftp_client *ftp_connect(const struct ftp_client_config *cfg, struct err *
 		err_sys(e, -ENOMEM, "connection");
 		return NULL;
 	}
-	rc = connect_place(c, cfg, e);
-	if (rc == 0)
-		rc = client_login(c, cfg, e);
+	rc = client_begin(c, e);
+	if (rc == 0) {
+		rc = connect_place(c, cfg, e);
+		if (rc == 0)
+			rc = client_login(c, cfg, e);
+		rc = client_end(c, rc, e);
+	}
 	if (rc < 0) {
 		e->code = rc;
 		client_free(c);
@@ -170,6 +179,11 @@ void ftp_close(struct ftp_client *c)
 }
 
 /* ---- what is known ---- */
+
+bool ftp_client_lost(const struct ftp_client *c)
+{
+	return c->lost || ms_aborted(c->ms);
+}
 
 bool ftp_has_bulk(const struct ftp_client *c)
 {

@@ -340,6 +340,12 @@ int ssh_explain(struct ssh *s, struct err *e)
 		       s->host, *said ? ": " : "", said);
 }
 
+void ssh_stop(struct ssh *s)
+{
+	if (s && s->pid)
+		kill(s->pid, SIGTERM);
+}
+
 void ssh_free(struct ssh *s)
 {
 	if (!s)

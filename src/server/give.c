@@ -142,7 +142,7 @@ static int reach(struct give *v, struct err *e)
 		int fd;
 
 		*e = (struct err)ERR_INIT;
-		fd = tcp_connect(v->door.addrs[i], v->door.port, ms, e);
+		fd = tcp_connect(v->door.addrs[i], v->door.port, -1, ms, e);
 		rc = fd < 0 ? fd : greet(v, fd, v->door.addrs[i], ms, e);
 		if (rc)
 			log_info("%s: %s", v->s->peer_text, e->text);

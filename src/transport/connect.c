@@ -146,7 +146,7 @@ static int interleave(struct addrinfo *list, struct addrinfo **out, int max)
 
 struct race {
 	struct addrinfo *to[ADDRESSES_MAX];
-	struct pollfd fds[ADDRESSES_MAX];
+	struct pollfd fds[1 + ADDRESSES_MAX]; /* the wish to stop, then one for each address */
 	int n;          /* addresses */
 	int begun;      /* of them */
 	int open;       /* of those: still connecting */
@@ -156,7 +156,7 @@ struct race {
 static void race_begin_next(struct race *r)
 {
 	struct addrinfo *a = r->to[r->begun];
-	struct pollfd *p = &r->fds[r->begun++];
+	struct pollfd *p = &r->fds[++r->begun];
 	int error = connect_begin(a->ai_addr, a->ai_addrlen, NULL, &p->fd);
 
 	p->events = POLLOUT;
@@ -171,7 +171,7 @@ static int race_winner(struct race *r)
 {
 	int i, error;
 
-	for (i = 0; i < r->begun; i++) {
+	for (i = 1; i <= r->begun; i++) {
 		if (r->fds[i].fd < 0 || !r->fds[i].revents)
 			continue;
 		error = connect_result(r->fds[i].fd);
@@ -203,42 +203,25 @@ static int race_run(struct race *r, int timeout_ms)
 			if (r->begun < r->n && left > ATTEMPT_DELAY_MS)
 				left = ATTEMPT_DELAY_MS;
 		}
-		if (r->open && poll(r->fds, (nfds_t)r->begun, left) > 0)
+		if (r->open && poll(r->fds, (nfds_t)r->begun + 1, left) > 0)
 			fd = race_winner(r);
+		if (fd < 0 && r->fds[0].revents) {
+			r->last_error = -ECANCELED;
+			break;
+		}
 	}
-	while (r->begun--)
+	for (; r->begun; r->begun--)
 		if (r->fds[r->begun].fd >= 0)
 			close(r->fds[r->begun].fd);
 	return fd;
 }
 
-static int resolve(const char *host, uint16_t port, struct addrinfo **list, struct err *e)
+int tcp_connect(const char *host, uint16_t port, int stop, int timeout_ms, struct err *e)
 {
-	struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_ADDRCONFIG };
-	char service[8];
-	int r;
-
-	snprintf(service, sizeof(service), "%u", port);
-	r = getaddrinfo(host, service, &hints, list);
-	if (r == EAI_NONAME || r == EAI_ADDRFAMILY) {
-		/* AI_ADDRCONFIG hides loopback addresses on hosts without others. */
-		hints.ai_flags = 0;
-		r = getaddrinfo(host, service, &hints, list);
-	}
-	if (!r)
-		return 0;
-	if (r == EAI_SYSTEM)
-		return err_sys(e, -errno, "looking up %s", printable(host));
-	return err_set(e, r == EAI_AGAIN ? -EAGAIN : -EHOSTUNREACH,
-		       "host %s is not known: %s; check its spelling and the name server",
-		       printable(host), gai_strerror(r));
-}
-
-int tcp_connect(const char *host, uint16_t port, int timeout_ms, struct err *e)
-{
-	struct race race = { .last_error = -EHOSTUNREACH };
+	struct race race = { .last_error = -EHOSTUNREACH,
+			     .fds[0] = { .fd = stop, .events = POLLIN } };
 	struct addrinfo *list;
-	int fd, r = resolve(host, port, &list, e);
+	int fd, r = resolve_name(host, port, stop, &list, e);
 
 	if (r < 0)
 		return r;

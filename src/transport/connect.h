@@ -6,6 +6,8 @@
 #include "transport/fault.h"
 #include "transport/transport.h"
 
+#include <netdb.h>
+
 #define ADDRESS_TEXT 80
 
 /* Why a connection failed, in plain words. */
@@ -21,5 +23,9 @@ void socket_tos(int fd, int tos);
 int connect_begin(const struct sockaddr *a, socklen_t len, const struct sockaddr *from, int *out);
 /* Once it is writable: 0 or the negative errno it failed with. */
 int connect_result(int fd);
+/* The addresses of host, which may be a name, for freeaddrinfo(). -ECANCELED: stop, a descriptor
+ * or -1, was readable before they were known; or another negative errno; with text. */
+int resolve_name(const char *host, uint16_t port, int stop, struct addrinfo **list,
+		 struct err *e);
 
 #endif

@@ -107,6 +107,11 @@ void ms_abort(struct mstream *m)
 	pthread_mutex_unlock(&m->swap);
 }
 
+bool ms_aborted(const struct mstream *m)
+{
+	return atomic_load(&m->aborted);
+}
+
 bool ms_readable(struct mstream *m)
 {
 	return m->in_pos < m->in_end || m->s->ops->pending(m->s);

@@ -93,6 +93,7 @@ void ms_set_write_timeout(struct mstream *m, int ms);
 int ms_write_timeout(struct mstream *m);
 /* Wake whoever sleeps in it, now and later, with -ECANCELED. Any thread. */
 void ms_abort(struct mstream *m);
+bool ms_aborted(const struct mstream *m);
 /* Bytes could be read without sleeping. */
 bool ms_readable(struct mstream *m);
 
@@ -195,9 +196,11 @@ struct channel_auth {
 int tcp_listen(const char *addr, int family, uint16_t lo, uint16_t hi, uint16_t *port,
 	       struct err *e);
 /* Connect to host, which may be a name: all its addresses are tried, interleaved
- * families, within timeout_ms. TCP_NODELAY and keepalive are set. A descriptor or a
- * negative errno with a text that names host, port and reason. */
-int tcp_connect(const char *host, uint16_t port, int timeout_ms, struct err *e);
+ * families, within timeout_ms, which the look-up of the name does not count to. stop: a
+ * descriptor that becomes readable when it should give up (-ECANCELED), or -1. TCP_NODELAY
+ * and keepalive are set. A descriptor or a negative errno with a text that names host, port
+ * and reason. */
+int tcp_connect(const char *host, uint16_t port, int stop, int timeout_ms, struct err *e);
 /* The least round trip time that the kernel has seen on fd: the path without queues. 0: not
  * known. */
 uint64_t tcp_rtt_ns(int fd);

@@ -97,7 +97,7 @@ static void close_n(int *fds, int n)
 
 static int stranger(struct server *s)
 {
-	int fd = tcp_connect("127.0.0.1", s->port, 5000, NULL);
+	int fd = tcp_connect("127.0.0.1", s->port, -1, 5000, NULL);
 
 	assert_true(fd >= 0);
 	return fd;
@@ -373,6 +373,22 @@ static void test_listen(void **state)
 	close(b);
 }
 
+/* One that takes no more connections: what comes gets no answer. */
+static int full_listener(uint16_t *port, int *first)
+{
+	struct sockaddr_in a = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	socklen_t len = sizeof(a);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	assert_int_equal(bind(fd, (struct sockaddr *)&a, len), 0);
+	assert_int_equal(listen(fd, 0), 0);
+	assert_int_equal(getsockname(fd, (struct sockaddr *)&a, &len), 0);
+	*port = ntohs(a.sin_port);
+	*first = tcp_connect("127.0.0.1", *port, -1, 5000, NULL);
+	assert_true(*first >= 0);
+	return fd;
+}
+
 static void test_connect(void **state)
 {
 	struct err e = ERR_INIT;
@@ -384,17 +400,35 @@ static void test_connect(void **state)
 	lfd = tcp_listen("127.0.0.1", AF_INET, 0, 0, &port, &e);
 	/* A name with addresses of both families, of which only one answers. */
 	begin = now_ns();
-	fd = tcp_connect("localhost", port, 5000, &e);
+	fd = tcp_connect("localhost", port, -1, 5000, &e);
 	assert_true(fd >= 0);
 	assert_in_range(now_ns() - begin, 0, 3000000000u);
 	close(fd);
 	close(lfd);
-	assert_int_equal(tcp_connect("127.0.0.1", port, 5000, &e), -ECONNREFUSED);
+	assert_int_equal(tcp_connect("127.0.0.1", port, -1, 5000, &e), -ECONNREFUSED);
 	assert_non_null(strstr(e.text, "127.0.0.1"));
 	assert_non_null(strstr(e.text, "refused"));
 	/* Not looked up anywhere: no such name can be. */
-	assert_true(tcp_connect("no such host", port, 5000, &e) < 0);
+	assert_true(tcp_connect("no such host", port, -1, 5000, &e) < 0);
 	assert_non_null(strstr(e.text, "no such host"));
+}
+
+/* Of what no answer comes to, the wish to stop is the end. */
+static void test_connect_stopped(void **state)
+{
+	int stop = eventfd(1, EFD_CLOEXEC);
+	struct err e = ERR_INIT;
+	int lfd, first, fd;
+	uint16_t port;
+
+	(void)state;
+	lfd = full_listener(&port, &first);
+	fd = tcp_connect("127.0.0.1", port, stop, 60000, &e);
+	assert_int_equal(fd, -ECANCELED);
+	assert_int_equal(tcp_connect("localhost", port, stop, 60000, &e), -ECANCELED);
+	close(first);
+	close(lfd);
+	close(stop);
 }
 
 /* ---- endpoints ---- */
@@ -511,6 +545,7 @@ int main(void)
 		cmocka_unit_test(test_gives_up),
 		cmocka_unit_test(test_listen),
 		cmocka_unit_test(test_connect),
+		cmocka_unit_test(test_connect_stopped),
 		cmocka_unit_test(test_type_of_service),
 	};
 

@@ -20,7 +20,7 @@ static void tcp_pair(int fds[2])
 	uint16_t port;
 	int lfd = tcp_listen("127.0.0.1", AF_INET, 0, 0, &port, NULL);
 
-	fds[0] = tcp_connect("127.0.0.1", port, 5000, NULL);
+	fds[0] = tcp_connect("127.0.0.1", port, -1, 5000, NULL);
 	fds[1] = accept(lfd, NULL, NULL);
 	assert_true(fds[0] >= 0 && fds[1] >= 0);
 	close(lfd);

@@ -246,10 +246,10 @@ static enum exit_status finish(struct bulk *b, const struct transfer_result *r)
 	return r->failed ? EXIT_SOME_FAILED : EXIT_DONE;
 }
 
-static enum exit_status give_up(struct bulk *b, bool reached, struct err *e)
+static enum exit_status give_up(struct bulk *b, struct err *e)
 {
-	enum exit_status status = reached ? exit_of(signals_stopped() ? -EINTR : e->code,
-						    report_begun(b->report)) : EXIT_CONNECT;
+	enum exit_status status = exit_of(signals_stopped() ? -EINTR : e->code,
+					  report_begun(b->report));
 
 	if (status == EXIT_INTERRUPTED && !b->once && !b->server->o.no_resume)
 		err_set(e, e->code, "%s; the same command goes on from there", e->text);
@@ -278,7 +278,7 @@ enum exit_status bulk_run(struct bulk *b)
 		if (rc == 0)
 			return finish(b, &r);
 		if (!worth_again(b, rc, attempt - 1, reached))
-			return give_up(b, reached, &e);
+			return give_up(b, &e);
 		report_retry(b->report, attempt, again_wait(attempt), &e);
 		again_keep_done(&b->c.request);
 		again_pause(again_wait(attempt));

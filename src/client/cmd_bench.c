@@ -300,13 +300,14 @@ static void leave_words(const struct job *j)
 
 static enum exit_status not_begun(const struct job *j, const struct err *e)
 {
+	enum exit_status status = e->code == -EINTR ? EXIT_INTERRUPTED : EXIT_CONNECT;
 	const struct totals none = { 0 };
 
 	log_error("%s", e->text);
 	signals_last_words(NULL);
 	if (j->o.json)
-		json_emit(stdout, event_summary(&none, EXIT_CONNECT, e));
-	return EXIT_CONNECT;
+		json_emit(stdout, event_summary(&none, status, e));
+	return status;
 }
 
 static enum exit_status bench(const struct job *j, struct server *s, struct way *w, int n)

@@ -135,11 +135,9 @@ static bool worth_again(const struct third *t, int rc, unsigned attempt, bool re
 	return exit_is_lost(rc) || (again_no_way(rc) && begun);
 }
 
-static enum exit_status give_up(const struct options *o, struct report *r, bool reached,
-				struct err *e)
+static enum exit_status give_up(const struct options *o, struct report *r, struct err *e)
 {
-	enum exit_status status = reached ? exit_of(signals_stopped() ? -EINTR : e->code,
-						    report_begun(r)) : EXIT_CONNECT;
+	enum exit_status status = exit_of(signals_stopped() ? -EINTR : e->code, report_begun(r));
 
 	if (status == EXIT_INTERRUPTED && !o->no_resume)
 		err_set(e, e->code, "%s; the same command goes on from there", e->text);
@@ -168,7 +166,7 @@ static enum exit_status run(struct third *t, struct report *r)
 			return res.failed ? EXIT_SOME_FAILED : EXIT_DONE;
 		}
 		if (!worth_again(t, rc, attempt, reached, report_begun(r)))
-			return give_up(t->o, r, reached, &e);
+			return give_up(t->o, r, &e);
 		report_retry(r, attempt, again_wait(attempt), &e);
 		again_keep_done(&t->give.request);
 		again_pause(again_wait(attempt));

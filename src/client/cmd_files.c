@@ -136,10 +136,9 @@ static enum exit_status move_places(struct job *j, const struct place *from,
 		return usage_error(j, "%s", e.text);
 	if (!server_is(s, to))
 		status = usage_error(j, "both URLs must be on one server");
-	else if (server_connect(s, &e)) {
-		log_error("%s", e.text);
-		status = EXIT_CONNECT;
-	} else
+	else if (server_connect(s, &e))
+		status = failed(&e, false);
+	else
 		status = move(s, from, to, &e) ? failed(&e, false) : EXIT_DONE;
 	server_give(j, s);
 	return status;

@@ -5,6 +5,7 @@
 #include "client/conf.h"
 #include "client/known_hosts.h"
 #include "client/passwords.h"
+#include "client/signals.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -220,6 +221,21 @@ static void add_hint(const struct server *s, struct err *e)
 			p->host, p->host);
 }
 
+static int wish(void *arg)
+{
+	(void)arg;
+	return signals_wish();
+}
+
+/* Whatever the reason is, it is one of connecting, not of files. */
+static int no_connection(const struct server *s, struct err *e)
+{
+	add_hint(s, e);
+	if (exit_of(e->code, false) == EXIT_SOME_FAILED)
+		e->code = -ENOTCONN;
+	return e->code;
+}
+
 int server_connect(struct server *s, struct err *e)
 {
 	struct place as;
@@ -232,6 +248,7 @@ int server_connect(struct server *s, struct err *e)
 		.connect_timeout_ms = (int)(s->o.connect_timeout / 1000000),
 		.check_pin = check_pin,
 		.password = give_password,
+		.stop = wish,
 		.arg = s,
 	};
 	int rc;
@@ -240,15 +257,13 @@ int server_connect(struct server *s, struct err *e)
 		return 0;
 	rc = choose_user(s, e);
 	if (rc)
-		return rc;
+		return no_connection(s, e);
 	as = s->place;
 	if (!as.user)
 		as.user = s->login;
 	s->client = ftp_connect(&c, e);
-	if (!s->client) {
-		add_hint(s, e);
-		return e->code;
-	}
+	if (!s->client)
+		return no_connection(s, e);
 	log_info("connected to %s", ftp_client_describe(s->client));
 	return 0;
 }

@@ -2,7 +2,7 @@
 /* Commands that do the same thing to each of their URLs. */
 #include "client/server.h"
 
-#include <errno.h>
+#include "client/signals.h"
 
 /* The server of p, connected: the one at hand, or another in its place. */
 static enum exit_status reach(struct job *j, struct server **s, const struct place *p,
@@ -14,7 +14,7 @@ static enum exit_status reach(struct job *j, struct server **s, const struct pla
 	*s = server_take(j, p, e);
 	if (!*s)
 		return EXIT_USAGE;
-	return server_connect(*s, e) ? EXIT_CONNECT : EXIT_DONE;
+	return exit_of(server_connect(*s, e), false);
 }
 
 static enum exit_status one_url(struct job *j, struct server **s, const char *word,
@@ -48,7 +48,8 @@ enum exit_status each_url(struct job *j, int (*fn)(struct job *j, struct server 
 	enum exit_status status = EXIT_DONE;
 	struct server *s = NULL;
 
-	for (int i = 0; i < j->nwords; i++)
+	/* Who stops one means those behind it, too. */
+	for (int i = 0; i < j->nwords && !signals_stopped(); i++)
 		status = exit_worse(status, one_url(j, &s, j->words[i], fn));
 	server_give(j, s);
 	return status;

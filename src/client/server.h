@@ -23,7 +23,8 @@ struct server *server_new(const struct job *j, const struct place *p, struct err
 void server_free(struct server *s);   /* closes */
 /* Is p on s, as the same user? */
 bool server_is(const struct server *s, const struct place *p);
-/* Connect and log in, unless that is done. 0 or a negative errno with text. */
+/* Connect and log in, unless that is done. 0; or a negative errno with text, whose status (exit_of)
+ * is EXIT_CONNECT, or EXIT_INTERRUPTED. */
 int server_connect(struct server *s, struct err *e);
 void server_close(struct server *s);
 

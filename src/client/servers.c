@@ -2,6 +2,8 @@
 /* Servers that stay connected from one command to the next. */
 #include "client/server.h"
 
+#include "client/signals.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,7 +61,8 @@ static void drop_dead(struct server *s)
 
 	if (!s->client || fresh || ftp_simple(s->client, FTP_NOOP, NULL, NULL, &e) >= 0)
 		return;
-	log_info("%s: %s; connecting again", printable(s->place.host), e.text);
+	if (!signals_stopped())
+		log_info("%s: %s; connecting again", printable(s->place.host), e.text);
 	server_close(s);
 }
 
@@ -108,6 +111,8 @@ void server_give(const struct job *j, struct server *s)
 
 	if (!s)
 		return;
+	if (s->client && ftp_client_lost(s->client))
+		server_close(s);
 	more = k ? reallocarray(k->all, k->n + 1, sizeof(struct server *)) : NULL;
 	if (!more) {
 		server_free(s);

@@ -132,20 +132,24 @@ static enum exit_status run_commands(struct shell *sh, const char *text, bool ke
 	return signals_stopped() ? EXIT_INTERRUPTED : status;
 }
 
-/* Stays until "quit", the end of what is typed, or a signal that is not the terminal's. */
-static enum exit_status run_terminal(struct shell *sh)
+/* After what a ^C has stopped comes more. */
+static void rearm(void)
+{
+	if (signals_last() == SIGINT || !signals_last())
+		signals_rearm();
+}
+
+/* Until "quit", the end of what is typed, or a signal that is not the terminal's. */
+static void run_editor(struct shell *sh)
 {
 	struct editor *ed;
 
 	/* Names are bytes; in a locale of single ones what is typed would not be theirs. */
 	if (!setlocale(LC_CTYPE, "") || MB_CUR_MAX == 1)
 		setlocale(LC_CTYPE, "C.UTF-8");
-	sh->terminal = true;
 	ed = editor_new(sh);
 	if (!ed)
 		log_error("out of memory");
-	/* The first ^C stops what is done now, the second one all. */
-	signals_graceful(true);
 	while (ed && !sh->leave && signals_last() != SIGTERM && signals_last() != SIGHUP) {
 		CLEANUP_FREE char *line = editor_line(ed);
 
@@ -155,11 +159,22 @@ static enum exit_status run_terminal(struct shell *sh)
 			sh->leave = true;
 		if (!line)
 			putchar('\n');
-		if (signals_last() == SIGINT || !signals_last())
-			signals_rearm();
+		rearm();
 	}
-	signals_graceful(false);
 	editor_free(ed);
+}
+
+/* Stays whether or not there is a server at url (NULL: none is wanted). */
+static enum exit_status run_terminal(struct shell *sh, const char *url)
+{
+	sh->terminal = true;
+	/* The first ^C stops what is done now, the second one all. */
+	signals_graceful(true);
+	if (url)
+		shell_begin(sh, url);
+	rearm();
+	run_editor(sh);
+	signals_graceful(false);
 	return sh->leave ? EXIT_DONE : EXIT_INTERRUPTED;
 }
 
@@ -170,11 +185,11 @@ static bool at_terminal(const struct options *o)
 
 static enum exit_status run(struct shell *sh, const struct options *o, const char *url)
 {
-	bool terminal = at_terminal(o);
-	enum exit_status status = url ? shell_begin(sh, url) : EXIT_DONE;
+	enum exit_status status;
 
-	if (terminal)
-		return run_terminal(sh);
+	if (at_terminal(o))
+		return run_terminal(sh, url);
+	status = url ? shell_begin(sh, url) : EXIT_DONE;
 	if (status)
 		return status;
 	if (o->commands)

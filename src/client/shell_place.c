@@ -267,7 +267,8 @@ static enum exit_status open_place(struct call *c, struct place *p, const char *
 	if (!home) {
 		call_done(c, s);
 		log_error("%s", e.text);
-		return e.code == -EINVAL ? EXIT_USAGE : EXIT_CONNECT;
+		return e.code == -EINVAL ? EXIT_USAGE : e.code == -EINTR ? EXIT_INTERRUPTED :
+		       EXIT_CONNECT;
 	}
 	free(p->path);
 	p->path = strdup(home);
@@ -349,10 +350,8 @@ enum exit_status shell_cd(struct call *c)
 	struct server *s = call_server(c, &e);
 	int rc;
 
-	if (!s) {
-		log_error("%s", e.text);
-		return EXIT_CONNECT;
-	}
+	if (!s)
+		return failed(&e, false);
 	if (!strcmp(word, "-") && !c->sh->before)
 		rc = err_set(&e, -EINVAL, "there is no directory to go back to");
 	else

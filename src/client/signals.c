@@ -102,6 +102,11 @@ int signals_fd(void)
 	return stop_fd;
 }
 
+int signals_wish(void)
+{
+	return atomic_load(&graceful) ? stop_fd : -1;
+}
+
 int signals_last(void)
 {
 	return __atomic_load_n(&last, __ATOMIC_ACQUIRE);

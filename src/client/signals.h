@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* SIGINT, SIGTERM and SIGHUP: during a transfer the first one stops it so that it can be
- * resumed; the second, and any outside of transfers, ends the program at once. */
+ * resumed, and in a shell on a terminal it stops any command; the second, and any at other times,
+ * ends the program at once. */
 #ifndef RFTP_CLIENT_SIGNALS_H
 #define RFTP_CLIENT_SIGNALS_H
 
@@ -19,6 +20,8 @@ void signals_last_words(char *text);
 /* Readable for good once a signal has come, for poll(2). -1: there is none, and every signal
  * ends the program. */
 int signals_fd(void);
+/* The same where the first signal stops only what is done now; -1 where it ends the program. */
+int signals_wish(void);
 /* The one that came last since the start or signals_rearm(); 0: none. */
 int signals_last(void);
 bool signals_stopped(void); /* any thread, and the handler */

@@ -238,19 +238,18 @@ static int offer(const struct look *l, const char *name, bool directory)
 
 static int look_there(void *arg, const struct ftp_facts *f)
 {
-	return strchr(f->name, '/') ? 0 : offer(arg, f->name, f->type == 'd');
+	return offer(arg, f->name, f->type == 'd');
 }
 
-static int there(struct call *c, const struct look *l)
+static int there(struct call *c, const struct look *l, struct err *e)
 {
 	CLEANUP_FREE char *path = shell_path(c->sh, l->dir, l->tilde);
-	struct err e = ERR_INIT;
-	struct server *s = path && c->sh->here.host ? call_server(c, &e) : NULL;
+	struct server *s = path && c->sh->here.host ? call_server(c, e) : NULL;
 	int rc;
 
 	if (!s)
-		return -ENOENT;
-	rc = ftp_list(s->client, path, look_there, (void *)(uintptr_t)l, &e);
+		return e->code ? e->code : -ENOENT;
+	rc = ftp_list(s->client, path, look_there, (void *)(uintptr_t)l, e);
 	call_done(c, s);
 	return rc;
 }
@@ -277,7 +276,7 @@ static int here(const struct look *l)
 }
 
 static int put_names(struct completion *m, struct call *c, const struct typed *t, bool remote,
-		     bool only_dirs)
+		     bool only_dirs, struct err *e)
 {
 	const char *slash = strrchr(t->word, '/');
 	CLEANUP_FREE char *dir = strndup(t->word, slash ? (size_t)(slash - t->word) + 1 : 0);
@@ -286,12 +285,13 @@ static int put_names(struct completion *m, struct call *c, const struct typed *t
 
 	if (!dir)
 		return -ENOMEM;
-	return remote ? there(c, &l) : here(&l);
+	return remote ? there(c, &l, e) : here(&l);
 }
 
 /* ---- all ---- */
 
-static int complete_word(struct completion *m, struct call *c, const struct typed *t)
+static int complete_word(struct completion *m, struct call *c, const struct typed *t,
+			 struct err *e)
 {
 	enum shell_words kind = t->at ? t->cmd->rest : t->cmd->first;
 
@@ -305,10 +305,10 @@ static int complete_word(struct completion *m, struct call *c, const struct type
 	switch (kind) {
 	case WORDS_REMOTE:
 	case WORDS_REMOTE_DIR:
-		return put_names(m, c, t, true, kind == WORDS_REMOTE_DIR);
+		return put_names(m, c, t, true, kind == WORDS_REMOTE_DIR, e);
 	case WORDS_LOCAL:
 	case WORDS_LOCAL_DIR:
-		return put_names(m, c, t, false, kind == WORDS_LOCAL_DIR);
+		return put_names(m, c, t, false, kind == WORDS_LOCAL_DIR, e);
 	case WORDS_SERVER:
 		return put_servers(m, t->word);
 	case WORDS_OPTION:
@@ -326,7 +326,7 @@ static int by_text(const void *a, const void *b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-int shell_complete(struct shell *sh, const char *text, struct completion *m)
+int shell_complete(struct shell *sh, const char *text, struct completion *m, struct err *e)
 {
 	struct call c = { .sh = sh };
 	struct typed t;
@@ -345,7 +345,7 @@ int shell_complete(struct shell *sh, const char *text, struct completion *m)
 	else if (t.word[0] == '-')
 		rc = put_options(m, t.word, t.cmd->bits, "--");
 	else
-		rc = complete_word(m, &c, &t);
+		rc = complete_word(m, &c, &t, e);
 	shell_line_clear(&t.line);
 	if (rc)
 		completion_clear(m);

@@ -12,8 +12,9 @@ struct completion {
 };
 
 /* text: what stands before the cursor. Names there are asked of the open server, which may take a
- * moment. 0, maybe without any; or a negative errno: nothing can be said. */
-int shell_complete(struct shell *sh, const char *text, struct completion *m);
+ * moment. 0, maybe without any; or a negative errno: nothing can be said; with text where it is the
+ * server's. */
+int shell_complete(struct shell *sh, const char *text, struct completion *m, struct err *e);
 void completion_clear(struct completion *m);
 /* What to put in place of the text from start on: all that the names have in common, quoted, and a
  * blank behind the only one; malloc'd. NULL: there is none, or memory is out. */

@@ -197,19 +197,31 @@ static bool replace(EditLine *el, const char *text, const char *typed)
 	return el_insertstr(el, text) == 0;
 }
 
+/* A directory that is not there is the typist's concern, a server that is not, or lies, a surprise. */
+static unsigned char no_completion(const struct err *e)
+{
+	if (exit_of(e->code, false) != EXIT_CONNECT)
+		return CC_ERROR;
+	putchar('\n');
+	fflush(stdout);
+	log_error("%s", e->text);
+	return CC_REDISPLAY;
+}
+
 static unsigned char complete(EditLine *el, int ch)
 {
 	const LineInfo *line = el_line(el);
 	CLEANUP_FREE char *typed = strndup(line->buffer, (size_t)(line->cursor - line->buffer));
 	CLEANUP_FREE char *text = NULL;
 	unsigned char what = CC_ERROR;
+	struct err e = ERR_INIT;
 	struct completion m;
 	struct editor *ed;
 
 	(void)ch;
 	el_get(el, EL_CLIENTDATA, &ed);
-	if (!typed || shell_complete(ed->sh, typed, &m))
-		return CC_ERROR;
+	if (!typed || shell_complete(ed->sh, typed, &m, &e))
+		return no_completion(&e);
 	text = completion_text(&m);
 	if (text && strcmp(text, typed + m.start) && replace(el, text, typed + m.start)) {
 		what = CC_REFRESH;

@@ -23,19 +23,11 @@ struct search {
 	struct names *found;
 };
 
-/* A name that is a path, or ".", comes from a server that is up to something. */
-static bool is_name(const char *name)
-{
-	return *name && !strchr(name, '/') && strcmp(name, ".") && strcmp(name, "..");
-}
-
 static int look_at(void *arg, const struct ftp_facts *f)
 {
 	struct search *s = arg;
 	char *path;
 
-	if (!is_name(f->name))
-		return -EBADMSG;
 	if (s->only_dirs && f->type != 'd' && (f->type != 'l' || s->last))
 		return 0;
 	if (fnmatch(s->pattern, f->name, FNM_PERIOD))
@@ -56,9 +48,7 @@ static int search_dir(struct call *c, struct server *s, struct search *what, str
 	if (!path)
 		return err_sys(e, -ENOMEM, "names");
 	rc = ftp_list(s->client, path, look_at, what, e);
-	if (rc == -EBADMSG && !e->code)
-		err_set(e, rc, "%s: the server lists what is no name", printable(path));
-	else if (rc == -E2BIG && !e->code)
+	if (rc == -E2BIG && !e->code)
 		err_set(e, rc, "%s: too many names", printable(path));
 	return rc;
 }

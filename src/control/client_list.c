@@ -24,20 +24,37 @@ struct listing {
 	struct err *e;
 };
 
+/* Another one leads elsewhere: below or above, where nobody wanted to look or write. */
+static bool is_name(const char *name)
+{
+	return *name && !strchr(name, '/') && strcmp(name, ".") && strcmp(name, "..");
+}
+
+static int take_facts(struct listing *l, const struct ftp_facts *f)
+{
+	if (f->type == 'c' || f->type == 'p')
+		return 0;
+	if (!is_name(f->name))
+		return err_set(l->e, -EPROTO, "%s lists what is no name of a file: \"%s\"",
+			       l->c->host, printable(f->name));
+	l->rc = l->fn(l->arg, f);
+	return 0;
+}
+
 /* A line without its CRLF. 0, or -EPROTO with text. */
 static int take_line(struct listing *l, const char *line)
 {
 	struct ftp_facts f;
+	int rc;
 
 	if (l->rc < 0 || !*line)
 		return 0;
 	if (ftp_facts_parse(line, l->c->percent, &f) < 0)
 		return err_set(l->e, -EPROTO, "%s lists nonsense: \"%s\"", l->c->host,
 			       printable(line));
-	if (f.type != 'c' && f.type != 'p')
-		l->rc = l->fn(l->arg, &f);
+	rc = take_facts(l, &f);
 	ftp_facts_clear(&f);
-	return 0;
+	return rc;
 }
 
 /* The completion reply behind the listing. */

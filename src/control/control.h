@@ -119,7 +119,8 @@ int ftp_simple(struct ftp_client *c, enum ftp_verb v, const char *arg, char **te
 /* MLST of one path. */
 int ftp_stat(struct ftp_client *c, const char *path, struct ftp_facts *f, struct err *e);
 /* MLSD over a data connection (PROT as the control connection). fn per entry but for
- * cdir and pdir. */
+ * cdir and pdir; their names are never empty, "." or "..", nor have they a "/": a server that
+ * lists such is refused (-EPROTO). What else is in them is the server's choice. */
 int ftp_list(struct ftp_client *c, const char *path,
 	     int (*fn)(void *arg, const struct ftp_facts *f), void *arg, struct err *e);
 bool ftp_has_bulk(const struct ftp_client *c);  /* FEAT announced BULK */

@@ -4,6 +4,8 @@
 # command on:
 #   mute     verbs, one a line, that get no answer: the client waits. GREETING, TLS (AUTH is
 #            answered, and then nothing comes), DATA (a data connection carries nothing)
+#   leave    verbs that are answered by closing the connection
+#   refuse   nobody may log in
 #   by-data  lists come over data connections, not in replies
 # It writes port, and to said every verb that it has taken. Until standard input ends.
 import os, socket, sys, threading
@@ -44,7 +46,7 @@ def facts(name):
     if name.endswith(b'/'):
         return b'type=dir;UNIX.mode=0755; ' + name[:-1]
     if name == b'to':
-        return b'type=OS.unix=slink:' + ESCAPE + b'; to'
+        return b'type=OS.unix=slink:' + ESCAPE.replace(b';', b',') + b'; to'
     return b'type=file;size=4;UNIX.mode=0644;modify=20200102030405; ' + name
 
 
@@ -73,6 +75,8 @@ class Session(Stream):
             verb = verb.decode().upper()
             said(verb)
             self.mute(verb)
+            if has('leave', verb):
+                raise EOFError
             getattr(self, 'do_' + verb, self.unknown)(arg)
 
     def unknown(self, arg): self.say(b'502 no')
@@ -83,8 +87,8 @@ class Session(Stream):
             self.mute('TLS')
         self.say(b'502 no')
 
-    def do_USER(self, arg): self.say(b'530 not you' if arg == b'refused' else b'331 and?')
-    def do_PASS(self, arg): self.say(b'230 in')
+    def do_USER(self, arg): self.say(b'530 not you' if has('refuse') else b'331 and?')
+    def do_PASS(self, arg): self.say(b'530 not in' if has('refuse') else b'230 in')
     def do_FEAT(self, arg): self.say(b'211-f\r\n MLST type*;size*;\r\n211 end')
     def do_TYPE(self, arg): self.say(b'200 I')
     def do_NOOP(self, arg): self.say(b'200 here')

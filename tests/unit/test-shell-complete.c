@@ -23,10 +23,11 @@ static struct shell *sh;
 static char *completed(const char *text)
 {
 	CLEANUP_FREE char *with = NULL;
+	struct err e = ERR_INIT;
 	struct completion m;
 	char *out;
 
-	if (shell_complete(sh, text, &m))
+	if (shell_complete(sh, text, &m, &e))
 		return strdup("-");
 	assert_in_range(m.start, 0, strlen(text));
 	with = completion_text(&m);

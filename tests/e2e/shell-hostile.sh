@@ -1,0 +1,121 @@
+#!/bin/bash
+# shellcheck disable=SC2034 # for lib.sh
+# A server that lists names with "/" or ".." in them, or none, or what a terminal would obey
+# (phony-ftp.py): refused, and told in letters, by all that lists. And one that takes back what it
+# has allowed. TAP.
+
+. "${top_srcdir:?}/tests/e2e/lib.sh"
+need python3 script
+. "${top_srcdir:?}/tests/e2e/tmux.bash"
+
+limit=30
+mkdir -p "$tmp/here" "$tmp/phony"
+mkfifo "$tmp/hold"
+"$lib/phony-ftp.py" "$tmp/phony" <"$tmp/hold" 2>/dev/null &
+others+=($!)
+exec 7>"$tmp/hold"
+patience 20 test -s "$tmp/phony/port" || skip_all "python cannot listen"
+read -r port _ <"$tmp/phony/port"
+url=rftp://127.0.0.1:$port
+cd "$tmp/here" || exit 99
+escape=$(printf '\033')
+no_escapes() { ! LC_ALL=C grep -q "$escape" "$@"; }
+nothing_here() { [ -z "$(ls -A "$tmp/here")" ] && [ ! -e "$tmp/stolen" ] && [ ! -e /tmp/rftp-stolen ]; }
+declare -A lists=([slash]='a/b' [dotdot]='..' [dot]='.' [climb]='../../stolen' [absolute]='/tmp/rftp-stolen')
+
+for way in "in its reply" "over a data connection"; do
+	[ "$way" = "in its reply" ] || touch "$tmp/phony/by-data"
+	run rftp ls --plain "$url/d"
+	check "$way: an honest list" test "$status" -eq 0 -a "$(wc -l <"$tmp/out")" -eq 2
+	for dir in "${!lists[@]}"; do
+		what="$way: \"${lists[$dir]}\""
+		text="lists what is no name of a file: \"${lists[$dir]}\""
+		run rftp ls --plain "$url/$dir"
+		check "$what: ls" test "$status" -eq 3 -a ! -s "$tmp/out"
+		check "$what: it is told" grep -qF -e "$text" "$tmp/err"
+		run rftp --plain -k -c "cd $dir; ls; ls *; size *; rm *; pwd" "$url"
+		check "$what: ls, patterns and rm" test "$(grep -cF -e "$text" "$tmp/err")" -eq 4
+		check "$what: and the shell goes on" test "$(cat "$tmp/out")" = "/$dir"
+		run rftp --plain -c "mget $dir/*" "$url"
+		check "$what: mget" test "$status" -eq 3
+		run rftp --plain -c "get -r $dir" "$url"
+		check "$what: get -r" test "$status" -ge 1 -a "$status" -le 3
+		run rftp --plain -c "mget -r */*" "$url"
+		check "$what: mget of all" test "$status" -eq 3
+		check "$what: nothing is written" nothing_here
+	done
+	what="$way: no name at all"
+	run rftp ls --plain "$url/empty"
+	check "$what: ls" test "$status" -eq 3 -a ! -s "$tmp/out"
+	check "$what: it is told" grep -q 'lists nonsense' "$tmp/err"
+	run rftp --plain -c "mget empty/*" "$url"
+	check "$what: mget" test "$status" -eq 3
+	run rftp --plain -c "cd escape; ls -1 *31m*; mget *31m*" "$url"
+	check "$way: escapes: not in what is said" no_escapes "$tmp/err"
+	run rftp --plain --json -c "ls escape; ls link" "$url"
+	check "$way: escapes: JSON has them in letters" no_escapes "$tmp/out" "$tmp/err"
+done
+check "nothing has been removed" not grep -q -e DELE -e RMD "$tmp/phony/said"
+
+# ---- on a terminal ----
+
+prompt="127.0.0.1:/>"
+# What is sent to it is kept.
+begin 120 24 "script -qc 'rftp --plain $url' $tmp/raw"
+check_last "a prompt" "$prompt"
+for dir in "${!lists[@]}"; do
+	clear_screen
+	keys -l "ls $dir/"
+	keys Tab
+	check_shows "completion: \"${lists[$dir]}\": it is told" "no name of a file: \"${lists[$dir]}\""
+	check_last "completion: \"${lists[$dir]}\": nothing is put in" "$prompt ls $dir/"
+done
+shown='\x1b]0;owned\x07\x1b[31mred'
+clear_screen
+keys -l 'ls escape/'
+keys Tab
+check_shows "completion: escapes in letters" "$shown"
+clear_screen
+line 'ls escape'
+check_shows "ls: escapes in letters" "$shown"
+clear_screen
+line 'ls -1 escape/*'
+check_shows "a pattern: escapes in letters" "$shown"
+clear_screen
+line 'ls link'
+check_shows "ls: the target of a link in letters" "to -> ${shown/;/,}"
+clear_screen
+line 'stat escape/*'
+check_shows "stat: escapes in letters" "$shown"
+clear_screen
+line 'mget escape/*'
+check_shows "mget: escapes in letters" "mget $shown (yes, no, all, quit)?"
+line n
+check_shows "mget: and the next" 'mget good (yes, no, all, quit)?'
+line n
+check_last "and goes on" "$prompt"
+clear_screen
+line 'rm escape/*red'
+check_shows "a failure: answered" 'rftp: 127.0.0.1 answers 502'
+line quit
+check_shows "the end" 'status 0'
+terminal kill-server
+check "what was sent is known" grep -qaF -e "$shown" "$tmp/raw"
+check "and none of it obeyed" not grep -qaF -e "${escape}]0;owned" -e "${escape}[31m" "$tmp/raw"
+
+# ---- a server that changes its mind ----
+
+: >"$tmp/phony/said"
+run rftp --plain -c "cd d; !echo NOOP >$tmp/phony/leave; touch $tmp/phony/refuse
+!sleep 0.4
+ls *.dat" "$url"
+check "a login that is refused on the way to a pattern: 3" status_is 3
+check "which is what is told" grep -q 'refuses the login' "$tmp/err"
+rm "$tmp/phony/refuse"
+run rftp --plain -c "cd d; !sleep 0.4
+ls -1 *.dat" "$url"
+check "one that is not: it connects again, to the same directory" \
+	test "$(tr '\n' ' ' <"$tmp/out")" = "/d/one.dat /d/two.dat "
+
+exec 7>&-
+finish

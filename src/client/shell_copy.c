@@ -9,16 +9,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The last component of a path or URL, for a person. */
-static const char *last_of(const char *path)
+/* The last component of a path, or, of what is there, of a URL, for a person; malloc'd. */
+static char *last_of(const char *path, bool remote)
 {
 	size_t n = strlen(path);
+	char *name;
 
 	while (n > 1 && path[n - 1] == '/')
 		n--;
 	while (n && path[n - 1] != '/')
 		n--;
-	return path + n;
+	return !remote ? strdup(path + n) : percent_decode(path + n, &name) ? NULL : name;
 }
 
 static enum exit_status give_up(struct names *names, const struct err *e)
@@ -102,14 +103,15 @@ enum exit_status shell_cp(struct call *c)
 
 enum answer { ANSWER_YES, ANSWER_NO, ANSWER_ALL, ANSWER_QUIT };
 
-static enum answer ask(const char *what, const char *name)
+static enum answer ask(const char *what, const char *path, bool remote)
 {
+	CLEANUP_FREE char *name = last_of(path, remote);
 	char question[512];
 	char *line;
 	enum answer answer = ANSWER_QUIT;
 
 	snprintf(question, sizeof(question), "%s %s (yes, no, all, quit)? ", what,
-		 printable(last_of(name)));
+		 printable(name ? name : path));
 	line = ask_line(question);
 	if (line)
 		answer = *line == 'y' || *line == 'Y' || !*line ? ANSWER_YES :
@@ -120,7 +122,7 @@ static enum answer ask(const char *what, const char *name)
 }
 
 /* Leaves in names what was not said no to. False: nothing is to be done at all. */
-static bool confirm(const struct call *c, const char *what, struct names *names)
+static bool confirm(const struct call *c, bool remote, struct names *names)
 {
 	enum answer answer = ANSWER_YES;
 	size_t kept = 0;
@@ -129,7 +131,7 @@ static bool confirm(const struct call *c, const char *what, struct names *names)
 		return true;
 	for (size_t i = 0; i < names->n; i++) {
 		if (answer != ANSWER_ALL && answer != ANSWER_QUIT)
-			answer = ask(what, names->all[i]);
+			answer = ask(c->cmd->name, names->all[i], remote);
 		if (answer == ANSWER_YES || answer == ANSWER_ALL)
 			names->all[kept++] = names->all[i];
 		else
@@ -150,7 +152,7 @@ static enum exit_status several(struct call *c, const char *command, bool remote
 		     shell_glob_local(c, call_word(c, i), &words, &e);
 	if (rc == 0 && !remote)
 		rc = check_input(c, &words, &e);
-	if (rc == 0 && !confirm(c, c->cmd->name, &words)) {
+	if (rc == 0 && !confirm(c, remote, &words)) {
 		names_clear(&words);
 		return EXIT_DONE;
 	}

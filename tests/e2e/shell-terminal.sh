@@ -23,8 +23,8 @@ prompt="127.0.0.1:/>"
 begin 80 24 "rftp $url"
 check_last "a prompt" "$prompt" || finish
 line pwd
-check_last "a command" "$prompt"
-check "its answer is between" test "$(screen)" = "$prompt pwd
+screen_is() { [ "$(screen)" = "$1" ]; }
+check "a command, and its answer" patience 10 screen_is "$prompt pwd
 /
 $prompt"
 line 'cd data'
@@ -135,6 +135,11 @@ line y
 check_last "and is done" "$prompt"
 check "what was said yes to is there" patience 10 same "$tmp/root/data/two.dat" "$tmp/here/two.dat"
 check "and nothing else" test ! -e "$tmp/here/one.dat"
+clear_screen
+line 'mget w*'
+check_shows "of a name as it is" 'mget with blank (yes, no, all, quit)?'
+line n
+check_last "and is done" "$prompt"
 line 'prompt off'
 line 'mget data/*.dat'
 check "unless it is told not to" patience 10 same "$tmp/root/data/one.dat" "$tmp/here/one.dat"

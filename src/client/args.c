@@ -5,6 +5,7 @@
 #include "client/conf.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,7 +17,7 @@ struct cursor {
 
 static void add_setting(struct args *a, const struct option_def *def, const char *value)
 {
-	a->settings[a->nsettings++] = (struct setting){ def, value };
+	a->settings[a->nsettings++] = (struct setting){ .def = def, .value = value };
 }
 
 /* The option's argument when none is attached to it: the next word. */
@@ -48,10 +49,11 @@ static int read_long(struct cursor *c, const char *word, struct err *e)
 /* Letters may share a dash; one with an argument takes what follows it. */
 static int read_letters(struct cursor *c, const char *word, struct err *e)
 {
+	bool beside = word[1];
 	char text[2] = "";
 
 	for (; *word; word++) {
-		const struct option_def *def = option_letter(*word);
+		const struct option_def *def = option_letter(*word, 0);
 
 		text[0] = *word;
 		if (!def)
@@ -65,6 +67,8 @@ static int read_letters(struct cursor *c, const char *word, struct err *e)
 		if (def->arg)
 			return take_value(c, def, e);
 		add_setting(c->a, def, NULL);
+		c->a->settings[c->a->nsettings - 1].letter = *word;
+		c->a->settings[c->a->nsettings - 1].beside = beside;
 	}
 	return 0;
 }
@@ -109,6 +113,32 @@ void args_clear(struct args *a)
 	free(a->settings);
 	free(a->words);
 	memset(a, 0, sizeof(*a));
+}
+
+void args_settle(struct args *a, unsigned command)
+{
+	static const char human[] = "human";
+
+	for (int i = 0; i < a->nsettings; i++) {
+		struct setting *s = &a->settings[i];
+
+		/* Alone it asks for help; in "ls -lh" hardly anybody does. */
+		if (s->letter == 'h' && s->beside && command == ON_LS)
+			s->def = option_find(human, strlen(human));
+		else if (s->letter)
+			s->def = option_letter(s->letter, command);
+	}
+}
+
+const char *setting_text(const struct setting *s)
+{
+	static _Thread_local char text[64];
+
+	if (s->letter)
+		snprintf(text, sizeof(text), "-%c", s->letter);
+	else
+		snprintf(text, sizeof(text), "--%s", s->def->name);
+	return text;
 }
 
 static const char *config_file(const struct args *a)

@@ -10,6 +10,8 @@
 struct setting {
 	const struct option_def *def;
 	const char *value;
+	char letter;   /* by which it was given; 0: by its name */
+	bool beside;   /* other letters, behind one dash */
 };
 
 /* Views into argv. */
@@ -23,6 +25,10 @@ struct args {
 /* Options may stand anywhere; what follows "--" are words. -EINVAL with text. */
 int args_parse(struct args *a, int argc, char **argv, struct err *e);
 void args_clear(struct args *a);
+/* The letters are those of this command, an ON_... . */
+void args_settle(struct args *a, unsigned command);
+/* How the option was given, for a message: "-a" or "--owner". Until the next call. */
+const char *setting_text(const struct setting *s);
 
 /* The options for host (NULL: none): defaults, /etc/rftp.conf, the user's rftp.conf, the
  * command line, each over the one before. On failure o is empty. -EINVAL with text. */

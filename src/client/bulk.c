@@ -7,9 +7,11 @@
 #include "rdma/rdma.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 /* So many bytes are better left to the data channels of a new connection than sent over the
  * control connection: about the second that the new one takes. */
@@ -246,11 +248,22 @@ static enum exit_status finish(struct bulk *b, const struct transfer_result *r)
 	return r->failed ? EXIT_SOME_FAILED : EXIT_DONE;
 }
 
+/* What reads our standard output may have enough, as head(1) has: nobody wants to hear of it. */
+static bool reader_left(const struct bulk *b)
+{
+	struct pollfd p = { .fd = STDOUT_FILENO, .events = POLLOUT };
+
+	return b->once && b->c.request.op == BULK_GET && !signals_stopped() &&
+	       poll(&p, 1, 0) > 0 && (p.revents & POLLERR);
+}
+
 static enum exit_status give_up(struct bulk *b, struct err *e)
 {
 	enum exit_status status = exit_of(signals_stopped() ? -EINTR : e->code,
 					  report_begun(b->report));
 
+	if (report_begun(b->report) && reader_left(b))
+		return status;
 	if (status == EXIT_INTERRUPTED && !b->once && !b->server->o.no_resume)
 		err_set(e, e->code, "%s; the same command goes on from there", e->text);
 	report_error(b->report, e);

@@ -14,6 +14,8 @@ struct job {
 	struct options o;          /* for the host of the first URL */
 	char **words;              /* after the command's name; NULL at the end */
 	int nwords;
+	char **typed;              /* what each word, a URL, is called in what is shown; NULL: its path */
+	const char *name;          /* of them, that of the word at hand; NULL */
 	void *arg;                 /* for functions of each_url */
 	struct servers *servers;   /* connections are kept there; NULL: they end with the command */
 };

@@ -19,17 +19,17 @@ static int parse_reply(const char *text, struct hash_reply *r)
 		0 : -EBADMSG;
 }
 
-static void show_hash(const struct job *j, const struct hash_reply *r, const char *path)
+static void show_hash(const struct job *j, const struct hash_reply *r, const struct place *p)
 {
 	json_t *obj;
 
 	if (!j->o.json) {
 		printf("%s  ", r->hex);
-		show_name(stdout, path, show_raw(stdout), '\n');
+		show_name(stdout, server_shown(j, p), show_raw(stdout), '\n');
 		return;
 	}
 	obj = json_pack("{s:s, s:s, s:s}", "event", "hash", "alg", r->alg, "hash", r->hex);
-	json_set_name(obj, "name", path);
+	json_set_name(obj, "name", p->path);
 	json_emit(stdout, obj);
 }
 
@@ -61,7 +61,7 @@ static int hash_one(struct job *j, struct server *s, const struct place *p, stru
 	if (parse_reply(text, &r))
 		return err_set(e, -EBADMSG, "%s: the server's answer is no digest: %s",
 			       printable(p->path), printable(text));
-	show_hash(j, &r, p->path);
+	show_hash(j, &r, p);
 	return 0;
 }
 

@@ -17,7 +17,7 @@ static const struct command table[] = {
 	  "copy files and directories from servers", rftp_get },
 	{ "cp", ON_CP, 1, -1, "[-r] URL... URL",
 	  "copy from a server to another, directly", rftp_cp },
-	{ "ls", ON_LS, 1, -1, "[-l | -1] URL...", "list directories", rftp_ls },
+	{ "ls", ON_LS, 1, -1, "[-l | -1] [-adRrSt] URL...", "list directories", rftp_ls },
 	{ "stat", ON_STAT, 1, -1, "URL...", "show what is known about a file", rftp_stat },
 	{ "mkdir", ON_MKDIR, 1, -1, "[-p] URL...", "make directories", rftp_mkdir },
 	{ "rm", ON_RM, 1, -1, "[-r] URL...", "remove files", rftp_rm },
@@ -114,7 +114,8 @@ static bool check_options(const struct job *j)
 		const struct option_def *def = j->args->settings[i].def;
 
 		if (!(def->where & j->cmd->bit)) {
-			usage_error(j, "%s does not take --%s", j->cmd->name, def->name);
+			usage_error(j, "%s does not take %s", j->cmd->name,
+				    setting_text(&j->args->settings[i]));
 			return false;
 		}
 	}
@@ -191,12 +192,14 @@ static bool only_talk(const struct args *a, const struct command *c)
 	return true;
 }
 
-static enum exit_status run_args(const struct args *a)
+static enum exit_status run_args(struct args *a)
 {
 	struct job j = { .args = a, .words = a->words + 1, .nwords = a->nwords - 1 };
 
 	if (a->nwords)
 		j.cmd = command_find(a->words[0]);
+	if (j.cmd)
+		args_settle(a, j.cmd->bit);
 	if (only_talk(a, j.cmd))
 		return EXIT_DONE;
 	if (!a->nwords || (a->nwords == 1 && !j.cmd && names_server(a->words[0])))

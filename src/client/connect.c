@@ -279,3 +279,8 @@ const char *server_path(const struct place *p)
 {
 	return *p->path ? p->path : ".";
 }
+
+const char *server_shown(const struct job *j, const struct place *p)
+{
+	return j->name ? j->name : server_path(p);
+}

@@ -49,8 +49,10 @@ enum exit_status each_url(struct job *j, int (*fn)(struct job *j, struct server 
 	struct server *s = NULL;
 
 	/* Who stops one means those behind it, too. */
-	for (int i = 0; i < j->nwords && !signals_stopped(); i++)
+	for (int i = 0; i < j->nwords && !signals_stopped(); i++) {
+		j->name = j->typed ? j->typed[i] : NULL;
 		status = exit_worse(status, one_url(j, &s, j->words[i], fn));
+	}
 	server_give(j, s);
 	return status;
 }

@@ -139,6 +139,13 @@ static const struct option_def table[] = {
 	HEADING("Of single commands"),
 	FLAG("long", 'l', ON_LS, longer, "mode, owner, size and time with each name (default)"),
 	FLAG("names", '1', ON_LS, names, "names only, one per line"),
+	FLAG("all", 'a', ON_LS, all, "names that begin with a dot, too: they are always shown"),
+	FLAG("human", 0, ON_LS, human, "sizes like 1.5 GiB; also -h beside other letters"),
+	FLAG("directory", 'd', ON_LS, directory, "directories themselves, not what is in them"),
+	FLAG("tree", 'R', ON_LS, tree, "what is in the directories below, too"),
+	FLAG("by-time", 't', ON_LS, by_time, "the newest first"),
+	FLAG("by-size", 'S', ON_LS, by_size, "the biggest first"),
+	FLAG("reverse", 'r', ON_LS, reverse, "in the other order"),
 	FLAG("parents", 'p', ON_MKDIR, parents, "missing parents too; one that exists is right"),
 	STRING("alg", "NAME", ON_HASH | IN_CONF, alg, "SHA-256, or what else the server has"),
 	NUMBER("time", "TIME", OPT_TIME, ON_BENCH, bench_ns, 100000000, 86400000000000,
@@ -183,12 +190,18 @@ const struct option_def *option_find(const char *name, size_t len)
 	return NULL;
 }
 
-const struct option_def *option_letter(char letter)
+const struct option_def *option_letter(char letter, unsigned command)
 {
-	for (size_t i = 0; letter && i < COUNT(table); i++)
-		if (table[i].letter == letter)
+	const struct option_def *other = NULL;
+
+	for (size_t i = 0; letter && i < COUNT(table); i++) {
+		if (table[i].letter != letter)
+			continue;
+		if (table[i].where & command)
 			return &table[i];
-	return NULL;
+		other = other ? other : &table[i];
+	}
+	return other;
 }
 
 void options_default(struct options *o)

@@ -43,7 +43,8 @@ struct options {
 	int verbose;
 
 	/* of single commands */
-	bool names, longer, parents, crc;
+	bool names, longer, all, human, directory, tree, by_time, by_size, reverse;
+	bool parents, crc;
 	char *alg;
 	uint64_t bench_ns, bench_bytes;
 	int bench_way;
@@ -101,7 +102,9 @@ struct option_def {
 const struct option_def *option_table(void);
 /* NULL: there is none. */
 const struct option_def *option_find(const char *name, size_t len);
-const struct option_def *option_letter(char letter);
+/* Some letters mean another thing to some commands: what it means to command, an ON_..., or else to
+ * those that have it first. */
+const struct option_def *option_letter(char letter, unsigned command);
 
 void options_default(struct options *o);
 void options_clear(struct options *o);

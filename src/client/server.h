@@ -47,6 +47,8 @@ void server_give(const struct job *j, struct server *s);
 
 /* The path of p as the server takes it: "." for the place where a login starts. */
 const char *server_path(const struct place *p);
+/* What the word of j at hand, which is p, is called for a person. */
+const char *server_shown(const struct job *j, const struct place *p);
 
 /* For each word, a URL: fn with the server it is on, connected; the connection is kept for
  * words in a row on the same one. What fails is said and the rest goes on. */

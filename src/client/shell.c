@@ -90,11 +90,13 @@ int call_settings(const struct call *c, unsigned bits, struct args *out, struct 
 	return 0;
 }
 
-enum exit_status call_rftp(struct call *c, const char *name, struct names *words)
+enum exit_status call_rftp(struct call *c, const char *name, struct names *words,
+			   const struct names *typed)
 {
 	static char *none[] = { NULL };
 	struct job j = { .cmd = command_find(name), .servers = c->sh->kept,
-			 .words = words->n ? words->all : none, .nwords = (int)words->n };
+			 .words = words->n ? words->all : none, .nwords = (int)words->n,
+			 .typed = typed && typed->n == words->n ? typed->all : NULL };
 	struct err e = ERR_INIT;
 	enum exit_status status;
 	struct args a;
@@ -152,7 +154,8 @@ static bool takes_options(const struct call *c)
 		const struct option_def *def = c->args.settings[i].def;
 
 		if (!(def->where & bits) || (def->where & NOT_IN_SHELL)) {
-			call_usage(c, "%s does not take --%s", c->cmd->name, def->name);
+			call_usage(c, "%s does not take %s", c->cmd->name,
+				   setting_text(&c->args.settings[i]));
 			return false;
 		}
 	}
@@ -191,6 +194,7 @@ static enum exit_status run_call(struct call *c)
 	struct call help = { .sh = c->sh, .cmd = shell_command_find("help"), .line = c->line,
 			     .words = c->args.words, .nwords = 1 };
 
+	args_settle(&c->args, c->cmd->bits);
 	if (asks_help(c))
 		return shell_help(&help);
 	if (!takes_options(c))

@@ -75,8 +75,10 @@ const struct shell_word *call_word(const struct call *c, int i);
 /* Options of this command by a job for the rftp command name: those of the command line, of "set"
  * and of c that it takes. Freed with free(). */
 int call_settings(const struct call *c, unsigned bits, struct args *out, struct err *e);
-/* Run the rftp command name with these words, and with c's options. */
-enum exit_status call_rftp(struct call *c, const char *name, struct names *words);
+/* Run the rftp command name with these words, and with c's options. typed: the names that they have
+ * in what is shown; NULL: their own. */
+enum exit_status call_rftp(struct call *c, const char *name, struct names *words,
+			   const struct names *typed);
 /* The server that is open, connected; until call_done(). NULL with text: none is, or it cannot be
  * reached. */
 struct server *call_server(struct call *c, struct err *e);
@@ -99,10 +101,10 @@ char *shell_local(const struct shell_word *w, struct err *e);
 
 /* ---- names for patterns, shell_glob.c ---- */
 
-/* To names: what w means on the open server, as URLs; a pattern: all that fit it, sorted. 0;
- * -ENOENT with text: nothing fits. */
+/* To names: what w means on the open server, as URLs; a pattern: all that fit it, sorted. To typed
+ * (NULL: not wanted) the same as one would have typed it. 0; -ENOENT with text: nothing fits. */
 int shell_glob_remote(struct call *c, const struct shell_word *w, struct names *names,
-		      struct err *e);
+		      struct names *typed, struct err *e);
 int shell_glob_local(struct call *c, const struct shell_word *w, struct names *names,
 		     struct err *e);
 

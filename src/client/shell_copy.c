@@ -37,7 +37,7 @@ static int add_name(struct names *names, char *name, struct err *e)
 
 static enum exit_status copy(struct call *c, const char *command, struct names *words)
 {
-	enum exit_status status = call_rftp(c, command, words);
+	enum exit_status status = call_rftp(c, command, words, NULL);
 
 	names_clear(words);
 	return status;
@@ -60,7 +60,7 @@ enum exit_status shell_get(struct call *c)
 	const struct shell_word *to = c->nwords > 1 ? call_word(c, 1) : NULL;
 	struct names words = { 0 };
 	struct err e = ERR_INIT;
-	int rc = shell_glob_remote(c, call_word(c, 0), &words, &e);
+	int rc = shell_glob_remote(c, call_word(c, 0), &words, NULL, &e);
 
 	/* Down a pipe. */
 	if (rc == 0 && !to && c->line->pipe)
@@ -93,7 +93,7 @@ enum exit_status shell_cp(struct call *c)
 	int last = c->nwords - 1, rc = 0;
 
 	for (int i = 0; rc == 0 && i < last; i++)
-		rc = shell_glob_remote(c, call_word(c, i), &words, &e);
+		rc = shell_glob_remote(c, call_word(c, i), &words, NULL, &e);
 	if (rc == 0)
 		rc = add_name(&words, call_url(c, last, &e), &e);
 	return rc ? give_up(&words, &e) : copy(c, "cp", &words);
@@ -148,7 +148,7 @@ static enum exit_status several(struct call *c, const char *command, bool remote
 	int rc = 0;
 
 	for (int i = 0; rc == 0 && i < c->nwords; i++)
-		rc = remote ? shell_glob_remote(c, call_word(c, i), &words, &e) :
+		rc = remote ? shell_glob_remote(c, call_word(c, i), &words, NULL, &e) :
 		     shell_glob_local(c, call_word(c, i), &words, &e);
 	if (rc == 0 && !remote)
 		rc = check_input(c, &words, &e);

@@ -11,26 +11,28 @@
 #include <string.h>
 
 /* All words from the first on, patterns as what fits them. */
-static int all_urls(struct call *c, int first, struct names *urls, struct err *e)
+static int all_urls(struct call *c, int first, struct names *urls, struct names *typed,
+		    struct err *e)
 {
 	int rc = 0;
 
 	for (int i = first; rc == 0 && i < c->nwords; i++)
-		rc = shell_glob_remote(c, call_word(c, i), urls, e);
+		rc = shell_glob_remote(c, call_word(c, i), urls, typed, e);
 	return rc;
 }
 
 static enum exit_status with_urls(struct call *c, const char *command, int first)
 {
-	struct names urls = { 0 };
+	struct names urls = { 0 }, typed = { 0 };
 	struct err e = ERR_INIT;
 	enum exit_status status;
 
-	if (all_urls(c, first, &urls, &e))
+	if (all_urls(c, first, &urls, &typed, &e))
 		status = failed(&e, false);
 	else
-		status = call_rftp(c, command, &urls);
+		status = call_rftp(c, command, &urls, &typed);
 	names_clear(&urls);
+	names_clear(&typed);
 	return status;
 }
 
@@ -52,7 +54,7 @@ static enum exit_status with_url(struct call *c, const char *command, char *url,
 
 	if (!url)
 		return failed(e, false);
-	status = names_add(&urls, url) ? EXIT_SOME_FAILED : call_rftp(c, command, &urls);
+	status = names_add(&urls, url) ? EXIT_SOME_FAILED : call_rftp(c, command, &urls, NULL);
 	names_clear(&urls);
 	return status;
 }
@@ -86,7 +88,7 @@ enum exit_status shell_rename(struct call *c)
 
 		rc = url ? names_add(&urls, url) : e.code;
 	}
-	status = rc ? failed(&e, false) : call_rftp(c, "mv", &urls);
+	status = rc ? failed(&e, false) : call_rftp(c, "mv", &urls, NULL);
 	names_clear(&urls);
 	return status;
 }
@@ -99,24 +101,27 @@ static enum exit_status each(struct call *c, int first,
 				       struct err *e))
 {
 	struct job j = { .servers = c->sh->kept };
-	struct names urls = { 0 };
+	struct names urls = { 0 }, typed = { 0 };
 	struct err e = ERR_INIT;
 	enum exit_status status;
 	struct args a;
 
-	if (all_urls(c, first, &urls, &e) || call_settings(c, ON_STAT, &a, &e)) {
+	if (all_urls(c, first, &urls, &typed, &e) || call_settings(c, ON_STAT, &a, &e)) {
 		names_clear(&urls);
+		names_clear(&typed);
 		return failed(&e, false);
 	}
 	j.args = &a;
 	j.cmd = command_find("stat");
 	j.words = urls.all;
 	j.nwords = (int)urls.n;
+	j.typed = typed.all;
 	j.o.json = c->json;
 	j.arg = c;
 	status = each_url(&j, fn);
 	free(a.settings);
 	names_clear(&urls);
+	names_clear(&typed);
 	return status;
 }
 
@@ -144,8 +149,8 @@ static int size_one(struct job *j, struct server *s, const struct place *p, stru
 		json_emit(stdout, json_pack("{s:s, s:o, s:I}", "event", "size", "path",
 					    json_name(p->path), "bytes", (json_int_t)f.size));
 	else if (rc == 0)
-		printf("%" PRIu64 "\t%s\n", f.size, show_raw(stdout) ? p->path :
-		       printable(p->path));
+		printf("%" PRIu64 "\t%s\n", f.size, show_raw(stdout) ? server_shown(j, p) :
+		       printable(server_shown(j, p)));
 	ftp_facts_clear(&f);
 	return rc;
 }

@@ -180,17 +180,19 @@ static int by_text(const void *a, const void *b)
 }
 
 static int add_url(struct call *c, const char *path, bool tilde, struct names *names,
-		   struct err *e)
+		   struct names *typed, struct err *e)
 {
 	char *url = shell_url(c->sh, path, tilde, e);
 
 	if (!url)
 		return e->code;
-	return names_add(names, url) ? err_sys(e, -ENOMEM, "names") : 0;
+	if (names_add(names, url) || (typed && names_add(typed, strdup(path))))
+		return err_sys(e, -ENOMEM, "names");
+	return 0;
 }
 
 int shell_glob_remote(struct call *c, const struct shell_word *w, struct names *names,
-		      struct err *e)
+		      struct names *typed, struct err *e)
 {
 	struct names found = { 0 };
 	struct server *s;
@@ -199,7 +201,7 @@ int shell_glob_remote(struct call *c, const struct shell_word *w, struct names *
 	if (!*w->text)
 		return err_set(e, -EINVAL, "an empty word names no file");
 	if (!w->pattern || strstr(w->text, "://"))
-		return add_url(c, w->text, w->tilde, names, e);
+		return add_url(c, w->text, w->tilde, names, typed, e);
 	s = call_server(c, e);
 	if (!s)
 		return e->code;
@@ -210,7 +212,7 @@ int shell_glob_remote(struct call *c, const struct shell_word *w, struct names *
 	if (rc == 0)
 		qsort(found.all, found.n, sizeof(*found.all), by_text);
 	for (size_t i = 0; rc == 0 && i < found.n; i++)
-		rc = add_url(c, found.all[i], w->tilde, names, e);
+		rc = add_url(c, found.all[i], w->tilde, names, typed, e);
 	names_clear(&found);
 	return rc;
 }

@@ -72,7 +72,7 @@ static int keep(struct shell *sh, const struct option_def *def, const char *valu
 		free(copy);
 		return err_sys(e, -ENOMEM, "%s", def->name);
 	}
-	sh->set[sh->nset++] = (struct setting){ def, copy };
+	sh->set[sh->nset++] = (struct setting){ .def = def, .value = copy };
 	return 0;
 }
 

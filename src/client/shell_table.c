@@ -24,7 +24,7 @@ static const struct shell_command table[] = {
 	  "go to a directory here", shell_lcd },
 	{ "lpwd", NULL, ON_STAT, 0, 0, WORDS_NONE, WORDS_NONE, "",
 	  "say which directory here it is", shell_lpwd },
-	{ "ls", "dir list", ON_LS, 0, -1, WORDS_REMOTE, WORDS_REMOTE, "[-l | -1] [NAME...]",
+	{ "ls", "dir list", ON_LS, 0, -1, WORDS_REMOTE, WORDS_REMOTE, "[-l | -1] [-adRrSt] [NAME...]",
 	  "list directories there", shell_ls },
 
 	HEADING("Copies"),

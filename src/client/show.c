@@ -57,7 +57,7 @@ void show_name(FILE *out, const char *name, bool raw, char end)
 	putc(end, out);
 }
 
-void show_long(FILE *out, const struct ftp_facts *f, const char *name, bool raw)
+void show_long(FILE *out, const struct ftp_facts *f, const char *name, bool raw, bool human)
 {
 	char mode[11], uid[24], gid[24], size[24], when[32];
 
@@ -65,7 +65,10 @@ void show_long(FILE *out, const struct ftp_facts *f, const char *name, bool raw)
 	put_number(uid, sizeof(uid), f->has_owner, f->uid, "?");
 	put_number(gid, sizeof(gid), f->has_owner, f->gid, "?");
 	/* What is no file has none that could be known. */
-	put_number(size, sizeof(size), f->has_size, f->size, f->type == 'f' ? "?" : "-");
+	if (human && f->has_size)
+		format_size(size, sizeof(size), f->size);
+	else
+		put_number(size, sizeof(size), f->has_size, f->size, f->type == 'f' ? "?" : "-");
 	put_time(when, sizeof(when), f, false);
 	fprintf(out, "%s %5s %5s %12s %16s ", mode, uid, gid, size, when);
 	fputs(raw ? name : printable(name), out);

@@ -10,8 +10,9 @@
 
 /* "drwxr-xr-x"; "?" where it is not known. */
 void show_mode(char out[11], const struct ftp_facts *f);
-/* Like a line of ls -l. name stands for the facts' own; raw: its bytes as they are. */
-void show_long(FILE *out, const struct ftp_facts *f, const char *name, bool raw);
+/* Like a line of ls -l. name stands for the facts' own; raw: its bytes as they are; human: the size
+ * with a unit. */
+void show_long(FILE *out, const struct ftp_facts *f, const char *name, bool raw, bool human);
 /* A name alone, end behind it. */
 void show_name(FILE *out, const char *name, bool raw, char end);
 /* Several lines about one file. */

@@ -52,7 +52,7 @@ keys -l 'o'
 keys Tab
 check_last "of a file there" "$prompt ls data/one.dat"
 keys Enter
-check_shows "which is the file" '/data/one.dat'
+check_shows "which is the file" ' data/one.dat'
 clear_screen
 keys -l 'get wi'
 keys Tab
@@ -181,7 +181,7 @@ line 'cd /'
 # ---- history, and the end ----
 
 line 'size three'
-check_shows "a command" '/three'
+check_shows "a command" '6       three'
 keys -l 'quit'
 keys Enter
 check_last "quit" "status 0"

@@ -87,21 +87,71 @@ cp "$tmp/out" "$tmp/ls"
 run rftp ls "$there/"
 check "ls is rftp ls" cmp -s "$tmp/out" "$tmp/ls"
 commands 'ls -1 d/*.dat'
-check "a pattern" says $'/d/one.dat\n/d/two.dat'
+check "a pattern" says $'d/one.dat\nd/two.dat'
 commands 'ls -1 */[ot]?o.dat'
-check "in every component" says /d/two.dat
+check "in every component" says d/two.dat
 commands "cd d; ls -1 '*' \\*"
-check "one that is quoted is a name" says $'/d/*\n/d/*'
+check "one that is quoted is a name" says $'*\n*'
+commands "ls -1 f1 /f1 ./d/../f1 ~/f1 $there/f1"
+check "files have the names by which they were asked for" says "f1
+/f1
+./d/../f1
+~/f1
+$there/f1"
+commands 'ls -l f1; dir f1; ls /f1'
+check "with all there is to know, too" test "$(sed 's/.* //' "$tmp/out" | tr '\n' ' ')" = 'f1 f1 /f1 '
+commands 'ls -1 d f1'
+check "and directories" test "$(head -n 1 "$tmp/out")" = d:
+commands 'ls --json f1'
+check "in JSON it is the whole path" grep -q '"name": *"/f1"' "$tmp/out"
+commands 'cd d; hash one.dat'
+sed "s,  ,  $tmp/root/d/," "$tmp/out" >"$tmp/sums"
+check "digests are such as sha256sum checks" sha256sum --quiet -c "$tmp/sums"
+
+# What people type from habit.
+touch -d 2001-01-01 "$tmp/root/d/two.dat"
+commands 'ls d'
+cp "$tmp/out" "$tmp/ls"
+commands 'ls -la d'
+check "ls -la shows what is hidden, as ls does" cmp -s "$tmp/out" "$tmp/ls"
+commands 'ls -al1 d'
+check "and -1" says $'*\n.hidden.dat\ndeep\none.dat\ntwo.dat'
+commands 'ls -lh big'
+check "-lh: sizes for people" grep -q ' 4.8 MiB .* big$' "$tmp/out"
+commands 'ls -1t d; ls -1tr d'
+check "-t: the oldest is the last" test "$(sed -n 5p "$tmp/out")" = two.dat
+check "-tr: the first" test "$(sed -n 6p "$tmp/out")" = two.dat
+commands 'ls -1S; ls -1rS'
+check "-S: the biggest is the first" test "$(head -n 1 "$tmp/out")" = big
+check "-rS: the last" test "$(tail -n 1 "$tmp/out")" = big
+commands 'ls -ld d'
+check "-ld: the directory itself" test "$(grep -c '^d.* d$' "$tmp/out")" = 1
+mkdir -p "$tmp/root/tree/a/b" "$tmp/root/tree/c"
+touch "$tmp/root/tree/a/b/f" "$tmp/root/tree/g"
+commands 'ls -1R tree'
+check "-R: all below" says $'tree:\na\nc\ng\ntree/a:\nb\ntree/a/b:\nf\ntree/c:'
+commands 'cd tree; ls -R --json'
+check "-R in JSON: paths" test "$(grep -o '"name": *"[^"]*"' "$tmp/out" | tr -d ' ' | tr '\n' ' ')" = \
+	'"name":"/tree/a" "name":"/tree/c" "name":"/tree/g" "name":"/tree/a/b" "name":"/tree/a/b/f" '
+rm -r "$tmp/root/tree"
+commands 'ls -F d'
+check "what there is not is said plainly" ends 2 'there is no option -F'
+commands 'get -l f1'
+check "and what another command has" ends 2 'get does not take -l'
+commands 'ls -h'
+check "-h alone is for help" grep -q '^usage: ls' "$tmp/out"
+run rftp ls -la1 "$there/d"
+check "rftp ls, too" says $'*\n.hidden.dat\ndeep\none.dat\ntwo.dat'
 commands 'ls nothing*'
 check "nothing fits" ends 1 'nothing there fits nothing*'
 commands 'size f1 "a b"'
-check "size" says $'6\t/f1\n13\t/a b'
+check "size" says $'6\tf1\n13\ta b'
 commands 'size d'
 check "of a directory" ends 1 'no file with a size'
 commands 'stat f1'
 check "stat" grep -q 'size  *6 ' "$tmp/out"
 commands 'hash f1'
-check "hash" says "$(sha256sum <"$tmp/root/f1" | cut -d' ' -f1)  /f1"
+check "hash" says "$(sha256sum <"$tmp/root/f1" | cut -d' ' -f1)  f1"
 commands 'hash'
 check "which is not ftp's" ends 2 'set progress'
 commands 'mkdir new "new two"; mkdir -p p/q/r; rmdir new; mv "new two" p/n; rename f1 f2; ls -1 p; mv f2 f1'
@@ -133,7 +183,7 @@ check "a name ~ is not the home" test -e "$tmp/root/precious" -a ! -e "$tmp/root
 commands "cd rm; ls -1 '~'; ls -1 ~/rm/~; cd '~'; pwd"
 check "nor is one that is quoted" says $'x4\nx4\n/rm/~'
 commands 'cd rm; ls -1 */x?'
-check "what is no directory does not hinder a pattern" says $'/rm/d1/x1\n/rm/d2/x2\n/rm/~/x4'
+check "what is no directory does not hinder a pattern" says $'d1/x1\nd2/x2\n~/x4'
 commands 'cd rm; ls -1 */only'
 check "nor one that has no such name" status_is 0
 commands 'cd rm; ls -1 */nowhere'
@@ -177,8 +227,11 @@ commands 'get f1 | tr a-z A-Z' -q
 check "get to a program" says HELLO
 commands 'ls -1 d | sort -r | head -n 1' -q
 check "and ls" says two.dat
-commands 'get big | head -c 10 >/dev/null' -q
+commands 'get big | head -c 10 >/dev/null'
 check "a program that has enough" status_is 0
+check "is nothing to speak of" test ! -s "$tmp/err"
+commands $'get big | true\nls -R | head -n 1\nhash big | true\npwd'
+check "by whatever it is fed" test "$(tail -n 1 "$tmp/out")" = / -a ! -s "$tmp/err"
 commands 'get nowhere | cat' -q
 check "a failure in front of it" ends 1 'nowhere'
 commands 'get f1 | exit 3' -q

@@ -34,6 +34,7 @@ check "get into a pipe" test "${PIPESTATUS[*]}" = "0 0"
 limit=15
 run bash -c 'rftp get -q "$1" - | head -c 100000 >"$2"; exit ${PIPESTATUS[0]}' - "$url/data" "$tmp/some"
 check "a reader that goes away ends it" test "$status" -ne 0 -a "$status" -ne 124
+check "without a word" test ! -s "$tmp/err"
 check "with what it wanted" cmp -s -n 100000 "$tmp/some" "$tmp/data"
 # A reader that stops reading, and an interrupt.
 # shellcheck disable=SC2216 # that sleep does not read is what is wanted

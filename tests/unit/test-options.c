@@ -26,14 +26,14 @@ static void test_table_is_sound(void **state)
 		assert_true(def->where & ON_ALL);
 		assert_ptr_equal(option_find(def->name, strlen(def->name)), def);
 		if (def->letter)
-			assert_ptr_equal(option_letter(def->letter), def);
+			assert_ptr_equal(option_letter(def->letter, def->where & ON_ALL), def);
 		for (other = def + 1; other->name || other->help; other++)
 			if (other->name)
 				assert_string_not_equal(def->name, other->name);
 	}
 	assert_null(option_find("", 0));
 	assert_null(option_find("bloc", 4));
-	assert_null(option_letter('\0'));
+	assert_null(option_letter('\0', ON_LS));
 }
 
 static int set(struct options *o, const char *name, const char *value)

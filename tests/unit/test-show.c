@@ -58,7 +58,17 @@ static const char *long_line(const struct ftp_facts *f, const char *name, bool r
 	static char text[1024];
 	FILE *out = fmemopen(text, sizeof(text), "w");
 
-	show_long(out, f, name, raw);
+	show_long(out, f, name, raw, false);
+	fclose(out);
+	return text;
+}
+
+static const char *long_human(const struct ftp_facts *f)
+{
+	static char text[1024];
+	FILE *out = fmemopen(text, sizeof(text), "w");
+
+	show_long(out, f, "x", true, true);
 	fclose(out);
 	return text;
 }
@@ -73,6 +83,8 @@ static void test_long(void **state)
 	/* Nothing is known: as many columns all the same. */
 	assert_string_equal(long_line(&none, "x", true),
 			    "-?????????     ?     ?            ?                ? x\n");
+	assert_non_null(strstr(long_human(&file), "      4.7 GiB 2001"));
+	assert_non_null(strstr(long_human(&none), "            ?  "));
 	link.type = 'l';
 	link.has_size = false;
 	link.target = target;

@@ -3,6 +3,7 @@
 #include "client/server.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -68,11 +69,11 @@ static int mkdir_one(struct job *j, struct server *s, const struct place *p, str
 		return err_sys(e, -ENOMEM, "%s", printable(p->path));
 	for (size_t n = strlen(path); n > 1 && path[n - 1] == '/'; n--)
 		path[n - 1] = '\0';
-	if (j->o.parents)
-		return make_all(s, path, e);
-	rc = simple(s, FTP_MKD, path, e);
-	if (rc == -ENOENT)
+	rc = j->o.parents ? make_all(s, path, e) : simple(s, FTP_MKD, path, e);
+	if (rc == -ENOENT && !j->o.parents)
 		err_set(e, rc, "%s (-p makes those above it, too)", e->text);
+	if (rc == 0)
+		each_done(j, "mkdir", p);
 	return rc;
 }
 
@@ -91,7 +92,7 @@ static bool is_everything(const char *path)
 	return path[n] == '\0';
 }
 
-static int rm_one(struct job *j, struct server *s, const struct place *p, struct err *e)
+static int remove_one(const struct job *j, struct server *s, const struct place *p, struct err *e)
 {
 	struct err why = ERR_INIT;
 	int rc;
@@ -110,6 +111,15 @@ static int rm_one(struct job *j, struct server *s, const struct place *p, struct
 	return simple(s, FTP_RMDA, p->path, e);
 }
 
+static int rm_one(struct job *j, struct server *s, const struct place *p, struct err *e)
+{
+	int rc = remove_one(j, s, p, e);
+
+	if (rc == 0)
+		each_done(j, "rm", p);
+	return rc;
+}
+
 enum exit_status rftp_rm(struct job *j)
 {
 	return each_url(j, rm_one);
@@ -117,12 +127,17 @@ enum exit_status rftp_rm(struct job *j)
 
 /* ---- mv ---- */
 
-static int move(struct server *s, const struct place *from, const struct place *to,
-		struct err *e)
+static int move(const struct job *j, struct server *s, const struct place *from,
+		const struct place *to, struct err *e)
 {
 	int rc = simple(s, FTP_RNFR, from->path, e);
 
-	return rc ? rc : simple(s, FTP_RNTO, to->path, e);
+	if (rc == 0)
+		rc = simple(s, FTP_RNTO, to->path, e);
+	if (rc == 0 && j->o.json)
+		json_emit(stdout, json_pack("{s:s, s:o, s:o}", "event", "mv", "path",
+					    json_name(from->path), "to", json_name(to->path)));
+	return rc;
 }
 
 static enum exit_status move_places(struct job *j, const struct place *from,
@@ -139,7 +154,7 @@ static enum exit_status move_places(struct job *j, const struct place *from,
 	else if (server_connect(s, &e))
 		status = failed(&e, false);
 	else
-		status = move(s, from, to, &e) ? failed(&e, false) : EXIT_DONE;
+		status = move(j, s, from, to, &e) ? failed(&e, false) : EXIT_DONE;
 	server_give(j, s);
 	return status;
 }

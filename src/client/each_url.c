@@ -4,6 +4,8 @@
 
 #include "client/signals.h"
 
+#include <stdio.h>
+
 /* The server of p, connected: the one at hand, or another in its place. */
 static enum exit_status reach(struct job *j, struct server **s, const struct place *p,
 			      struct err *e)
@@ -55,4 +57,12 @@ enum exit_status each_url(struct job *j, int (*fn)(struct job *j, struct server 
 	}
 	server_give(j, s);
 	return status;
+}
+
+void each_done(const struct job *j, const char *event, const struct place *p)
+{
+	if (!j->o.json)
+		return;
+	json_emit(stdout, json_pack("{s:s, s:o}", "event", event, "path",
+				    json_name(server_path(p))));
 }

@@ -55,4 +55,7 @@ const char *server_shown(const struct job *j, const struct place *p);
 enum exit_status each_url(struct job *j, int (*fn)(struct job *j, struct server *s,
 						   const struct place *p, struct err *e));
 
+/* With --json: that p has been changed, as an event. */
+void each_done(const struct job *j, const char *event, const struct place *p);
+
 #endif

@@ -129,8 +129,10 @@ static int rmdir_one(struct job *j, struct server *s, const struct place *p, str
 {
 	int rc = ftp_simple(s->client, FTP_RMD, server_path(p), NULL, e);
 
-	(void)j;
-	return rc < 0 ? rc : 0;
+	if (rc < 0)
+		return rc;
+	each_done(j, "rmdir", p);
+	return 0;
 }
 
 enum exit_status shell_rmdir(struct call *c)
@@ -169,6 +171,9 @@ static int chmod_one(struct job *j, struct server *s, const struct place *p, str
 	if (asprintf(&arg, "CHMOD %s %s", c->words[0], server_path(p)) < 0)
 		return err_sys(e, -ENOMEM, "%s", printable(p->path));
 	rc = ftp_simple(s->client, FTP_SITE, arg, NULL, e);
+	if (rc >= 0 && j->o.json)
+		json_emit(stdout, json_pack("{s:s, s:o, s:s}", "event", "chmod", "path",
+					    json_name(server_path(p)), "mode", c->words[0]));
 	return rc < 0 ? rc : 0;
 }
 

@@ -250,6 +250,16 @@ static void settle(struct shell *sh, struct place *p, char *home)
 	memset(p, 0, sizeof(*p));
 }
 
+/* With --json: where the shell is now. */
+static void emit_here(const struct call *c, const char *event)
+{
+	CLEANUP_FREE char *url = place_url(&c->sh->here, c->sh->here.path);
+
+	if (c->json)
+		json_emit(stdout, json_pack("{s:s, s:o, s:s}", "event", event, "path",
+					    json_name(c->sh->here.path), "url", url ? url : ""));
+}
+
 /* Takes what p holds over. path: where to go then. */
 static enum exit_status open_place(struct call *c, struct place *p, const char *path)
 {
@@ -275,6 +285,7 @@ static enum exit_status open_place(struct call *c, struct place *p, const char *
 	settle(sh, p, home);
 	rc = *path ? go(sh, s, path, true, &e) : 0;
 	call_done(c, s);
+	emit_here(c, c->cmd->name);
 	return rc ? failed(&e, false) : EXIT_DONE;
 }
 
@@ -338,6 +349,7 @@ enum exit_status shell_close(struct call *c)
 	if (!is_open(c))
 		return EXIT_CONNECT;
 	servers_drop(j.servers, &c->sh->here);
+	emit_here(c, "close");
 	settle(c->sh, &none, NULL);
 	return EXIT_DONE;
 }
@@ -358,33 +370,39 @@ enum exit_status shell_cd(struct call *c)
 		rc = !*word ? err_set(&e, -EINVAL, "an empty word names no directory") :
 		     go(c->sh, s, strcmp(word, "-") ? word : c->sh->before, tilde, &e);
 	call_done(c, s);
-	return rc ? failed(&e, false) : EXIT_DONE;
-}
-
-static void say_path(const struct call *c, const char *event, const char *path)
-{
-	if (c->json)
-		json_emit(stdout, json_pack("{s:s, s:o}", "event", event, "path", json_name(path)));
-	else
-		printf("%s\n", printable(path));
+	if (rc)
+		return failed(&e, false);
+	emit_here(c, "cd");
+	return EXIT_DONE;
 }
 
 enum exit_status shell_pwd(struct call *c)
 {
-	CLEANUP_FREE char *url = NULL;
-
 	if (!is_open(c))
 		return EXIT_CONNECT;
-	url = place_url(&c->sh->here, c->sh->here.path);
-	if (c->json)
-		json_emit(stdout, json_pack("{s:s, s:o, s:s}", "event", "pwd", "path",
-					    json_name(c->sh->here.path), "url", url ? url : ""));
-	else
+	emit_here(c, "pwd");
+	if (!c->json)
 		printf("%s\n", printable(c->sh->here.path));
 	return EXIT_DONE;
 }
 
 /* ---- here ---- */
+
+static enum exit_status say_here(const struct call *c, const char *event)
+{
+	CLEANUP_FREE char *dir = getcwd(NULL, 0);
+	struct err e = ERR_INIT;
+
+	if (!dir) {
+		err_sys(&e, -errno, "the directory here");
+		return failed(&e, false);
+	}
+	if (c->json)
+		json_emit(stdout, json_pack("{s:s, s:o}", "event", event, "path", json_name(dir)));
+	else
+		printf("%s\n", printable(dir));
+	return EXIT_DONE;
+}
 
 enum exit_status shell_lcd(struct call *c)
 {
@@ -394,18 +412,12 @@ enum exit_status shell_lcd(struct call *c)
 
 	if (dir && chdir(dir))
 		err_sys(&e, -errno, "%s", printable(dir));
-	return e.code ? failed(&e, false) : EXIT_DONE;
+	if (e.code)
+		return failed(&e, false);
+	return c->json ? say_here(c, "lcd") : EXIT_DONE;
 }
 
 enum exit_status shell_lpwd(struct call *c)
 {
-	CLEANUP_FREE char *dir = getcwd(NULL, 0);
-	struct err e = ERR_INIT;
-
-	if (!dir) {
-		err_sys(&e, -errno, "the directory here");
-		return failed(&e, false);
-	}
-	say_path(c, "lpwd", dir);
-	return EXIT_DONE;
+	return say_here(c, "lpwd");
 }

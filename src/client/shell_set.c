@@ -104,7 +104,11 @@ enum exit_status shell_set(struct call *c)
 	if (check_value(def, value, &e))
 		return call_usage(c, "%s", e.text);
 	forget_same(c->sh, def);
-	return keep(c->sh, def, value, &e) ? failed(&e, false) : EXIT_DONE;
+	if (keep(c->sh, def, value, &e))
+		return failed(&e, false);
+	if (c->json)
+		show(c, &c->sh->set[c->sh->nset - 1]);
+	return EXIT_DONE;
 }
 
 enum exit_status shell_unset(struct call *c)
@@ -119,6 +123,9 @@ enum exit_status shell_unset(struct call *c)
 		at = find(c->sh, def);
 		if (at >= 0)
 			forget(c->sh, at);
+		if (c->json)
+			json_emit(stdout, json_pack("{s:s, s:s}", "event", "unset", "option",
+						    def->name));
 	}
 	return EXIT_DONE;
 }
@@ -130,8 +137,9 @@ enum exit_status shell_status(struct call *c)
 	CLEANUP_FREE char *dir = getcwd(NULL, 0);
 
 	if (c->json) {
-		json_emit(stdout, json_pack("{s:s, s:s?, s:o}", "event", "status", "url", url,
-					    "directory", json_name(dir ? dir : "")));
+		json_emit(stdout, json_pack("{s:s, s:s?, s:o, s:b}", "event", "status", "url",
+					    url, "directory", json_name(dir ? dir : ""), "asks",
+					    sh->asks));
 	} else {
 		printf("there  %s\n", url ? printable(url) : "no server is open");
 		printf("here   %s\n", dir ? printable(dir) : "?");
@@ -152,14 +160,19 @@ enum exit_status shell_prompt(struct call *c)
 	if (strcmp(word, "on") && strcmp(word, "off"))
 		return call_usage(c, "on or off was expected");
 	c->sh->asks = !strcmp(word, "on");
-	if (c->sh->terminal)
+	if (c->json)
+		json_emit(stdout, json_pack("{s:s, s:b}", "event", "prompt", "asks",
+					    c->sh->asks));
+	else if (c->sh->terminal)
 		printf("mget and mput %s about each file\n", c->sh->asks ? "ask" : "do not ask");
 	return EXIT_DONE;
 }
 
 enum exit_status shell_nothing(struct call *c)
 {
-	if (c->sh->terminal)
+	if (c->json)
+		json_emit(stdout, json_pack("{s:s}", "event", c->cmd->name));
+	else if (c->sh->terminal)
 		printf("files are always copied byte by byte\n");
 	return EXIT_DONE;
 }
@@ -167,6 +180,8 @@ enum exit_status shell_nothing(struct call *c)
 enum exit_status shell_quit(struct call *c)
 {
 	c->sh->leave = true;
+	if (c->json)
+		json_emit(stdout, json_pack("{s:s}", "event", "quit"));
 	return EXIT_DONE;
 }
 
@@ -184,10 +199,27 @@ static void list_commands(void)
 	printf("\nhelp COMMAND tells more. COMMAND | PROGRAM gives its output to a program.\n");
 }
 
+static void emit_help(const struct shell_command *k)
+{
+	json_emit(stdout, json_pack("{s:s, s:s, s:s, s:s, s:s?}", "event", "help", "command",
+				    k->name, "usage", k->usage, "text", k->help, "also", k->also));
+}
+
+static void emit_commands(void)
+{
+	for (const struct shell_command *k = shell_commands(); k->name || k->help; k++)
+		if (k->name)
+			emit_help(k);
+}
+
 enum exit_status shell_help(struct call *c)
 {
 	const struct shell_command *k;
 
+	if (!c->nwords && c->json) {
+		emit_commands();
+		return EXIT_DONE;
+	}
 	if (!c->nwords) {
 		list_commands();
 		return EXIT_DONE;
@@ -196,6 +228,10 @@ enum exit_status shell_help(struct call *c)
 	if (!k) {
 		log_error("there is no command \"%s\" (help lists them)", printable(c->words[0]));
 		return EXIT_USAGE;
+	}
+	if (c->json) {
+		emit_help(k);
+		return EXIT_DONE;
 	}
 	printf("usage: %s%s%s\n\nTo %s.\n", k->name, *k->usage ? " " : "", k->usage, k->help);
 	if (k->also)

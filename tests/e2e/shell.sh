@@ -262,9 +262,32 @@ check "not for all commands" ends 2 'ls does not take --channels'
 commands 'pwd; lpwd; status; size f1; set' --json
 check "all in JSON" python3 -c 'import json, sys
 assert [json.loads(l)["event"] for l in open(sys.argv[1])] == ["pwd", "lpwd", "status", "size"]' "$tmp/out"
+# Each command has its event.
+events() {
+	python3 -c 'import json, sys
+print(" ".join(json.loads(l)["event"] for l in open(sys.argv[1])))' "$tmp/out"
+}
+field() { # EVENT KEY: its values
+	python3 -c 'import json, sys
+print(" ".join(str(e[sys.argv[3]]) for e in map(json.loads, open(sys.argv[1])) if e["event"] == sys.argv[2]))' "$tmp/out" "$1" "$2"
+}
+run rftp --json -c "open $there/d; user ftp; cd d; cd; mkdir j; mkd -p j/k; chmod 700 j; rename j/k j/l; rmdir j/l
+rm -r j; lcd tree; lpwd; pwd; set channels 2; set; unset channels; status; prompt off; ascii; help get; ls d/deep
+stat f1; size f1; hash f1; get f1; mget f1; put f1 g1; delete g1; bench --size 1M; close; quit"
+check "every command has an event" test "$(events | sed -E 's/ (progress|interval)//g')" = \
+	"open user cd cd mkdir mkdir chmod mv rmdir rm lcd lpwd pwd set set unset status prompt binary help \
+entry stat size hash started summary started summary started summary rm started summary close quit"
+check "and no line that is none" status_is 0
+check "which says what it did" test "$(field rm path)$(field mv path)$(field mv to)$(field chmod mode)$(field lcd path)" = \
+	"/j /g1/j/k/j/l700$tmp/here/tree"
+check "where it went" test "$(field cd path)$(field open url)$(field close path)" = "/d /$there/d/"
+run rftp --json -c help
+check "help in JSON has all" test "$(field help command | wc -w)" -ge 28
+run rftp rm --json "$there/nowhere"
+check "what has failed has none" test "$status" -eq 1 -a ! -s "$tmp/out"
 commands $'set known-hosts \xff; set' --json
 check "a value that is no text" python3 -c 'import json, sys
-assert json.load(open(sys.argv[1]))["option"] == "known-hosts"' "$tmp/out"
+assert [json.loads(l)["option"] for l in open(sys.argv[1])] == ["known-hosts"] * 2' "$tmp/out"
 mkdir -p "$HOME/.config/rftp"
 echo 'json = on' >"$HOME/.config/rftp/rftp.conf"
 commands 'pwd; ls'

@@ -64,6 +64,39 @@ char *shell_history_file(void)
 	return file;
 }
 
+/* ---- without editing ---- */
+
+/* The terminal gives whole lines, one at a time, so that none waits in stdin's buffer. False: a
+ * signal has come. */
+static bool wait_for_line(void)
+{
+	struct pollfd p[2] = { { .fd = STDIN_FILENO, .events = POLLIN },
+			       { .fd = signals_fd(), .events = POLLIN } };
+
+	while (poll(p, 2, -1) < 0)
+		if (errno != EINTR)
+			return true;
+	return !p[1].revents;
+}
+
+/* NULL: the end, or a signal. */
+static char *plain_line(const struct shell *sh)
+{
+	char text[HERE_MOST], *line = NULL;
+	size_t room = 0;
+
+	shell_prompt_text(sh, columns(), text, sizeof(text));
+	fputs(text, stdout);
+	fflush(stdout);
+	if (!wait_for_line() || getline(&line, &room, stdin) < 0) {
+		free(line);
+		clearerr(stdin);
+		return NULL;
+	}
+	line[strcspn(line, "\r\n")] = '\0';
+	return line;
+}
+
 #ifdef HAVE_EDIT
 
 #include "client/shell_complete.h"
@@ -74,7 +107,7 @@ char *shell_history_file(void)
 
 struct editor {
 	struct shell *sh;
-	EditLine *el;
+	EditLine *el;              /* NULL: the terminal cannot even move back */
 	History *history;
 	char *file;                /* NULL: it is not kept */
 	char prompt[HERE_MOST];
@@ -91,13 +124,32 @@ static char *prompt(EditLine *el)
 
 /* ---- keys ---- */
 
-static volatile sig_atomic_t redraw;
+static volatile sig_atomic_t resized, resumed;
 
-/* The window has another size, or the terminal is ours again. */
-static void on_redraw(int sig)
+static void on_resize(int sig)
 {
 	(void)sig;
-	redraw = 1;
+	resized = 1;
+}
+
+static void on_resume(int sig)
+{
+	(void)sig;
+	resumed = 1;
+}
+
+/* The window has another size, or the terminal is ours again, as somebody else has left it. */
+static void redraw(EditLine *el)
+{
+	if (resumed) {
+		el_set(el, EL_PREP_TERM, 0);
+		el_set(el, EL_PREP_TERM, 1);
+	}
+	if (resized || resumed) {
+		resized = resumed = 0;
+		el_resize(el);
+		el_set(el, EL_REFRESH);
+	}
 }
 
 static int next_byte(EditLine *el, unsigned char *byte)
@@ -108,11 +160,7 @@ static int next_byte(EditLine *el, unsigned char *byte)
 	while (poll(p, 2, -1) < 0) {
 		if (errno != EINTR)
 			return -1;
-		if (redraw) {
-			redraw = 0;
-			el_resize(el);
-			el_set(el, EL_REFRESH);
-		}
+		redraw(el);
 	}
 	if (p[1].revents) {
 		errno = EINTR;
@@ -266,14 +314,25 @@ static void end_history(struct editor *ed)
 
 /* ---- all ---- */
 
+/* Editing there would fill the screen with copies of the line. */
+static bool is_dumb(void)
+{
+	const char *term = getenv("TERM");
+
+	return !term || !*term || !strcmp(term, "dumb");
+}
+
 struct editor *editor_new(struct shell *sh)
 {
-	const struct sigaction to_redraw = { .sa_handler = on_redraw };
+	const struct sigaction resize = { .sa_handler = on_resize };
+	const struct sigaction resume = { .sa_handler = on_resume };
 	struct editor *ed = calloc(1, sizeof(*ed));
 
 	if (!ed)
 		return NULL;
 	ed->sh = sh;
+	if (is_dumb())
+		return ed;
 	ed->el = el_init("rftp", stdin, stdout, stderr);
 	if (!ed->el) {
 		free(ed);
@@ -284,8 +343,8 @@ struct editor *editor_new(struct shell *sh)
 	el_set(ed->el, EL_EDITOR, "emacs");
 	el_set(ed->el, EL_SIGNAL, 0);
 	el_set(ed->el, EL_GETCFN, next_key);
-	sigaction(SIGWINCH, &to_redraw, NULL);
-	sigaction(SIGCONT, &to_redraw, NULL);
+	sigaction(SIGWINCH, &resize, NULL);
+	sigaction(SIGCONT, &resume, NULL);
 	/* Libedit would copy what is not wide, and not free that. */
 	el_wset(ed->el, EL_ADDFN, L"rftp-complete", L"Complete the word", complete);
 	el_set(ed->el, EL_BIND, "^I", "rftp-complete", NULL);
@@ -299,8 +358,10 @@ void editor_free(struct editor *ed)
 {
 	if (!ed)
 		return;
-	end_history(ed);
-	el_end(ed->el);
+	if (ed->el) {
+		end_history(ed);
+		el_end(ed->el);
+	}
 	free(ed);
 }
 
@@ -310,6 +371,8 @@ char *editor_line(struct editor *ed)
 	int n = 0;
 	const char *line;
 
+	if (!ed->el)
+		return plain_line(ed->sh);
 	el_resize(ed->el);
 	line = el_gets(ed->el, &n);
 	if (!line || n <= 0)
@@ -341,19 +404,7 @@ void editor_free(struct editor *ed)
 
 char *editor_line(struct editor *ed)
 {
-	char text[HERE_MOST], *line = NULL;
-	size_t room = 0;
-
-	shell_prompt_text(ed->sh, columns(), text, sizeof(text));
-	fputs(text, stdout);
-	fflush(stdout);
-	if (getline(&line, &room, stdin) < 0) {
-		free(line);
-		clearerr(stdin);
-		return NULL;
-	}
-	line[strcspn(line, "\r\n")] = '\0';
-	return line;
+	return plain_line(ed->sh);
 }
 
 #endif

@@ -4,6 +4,7 @@
 # shown when the window changes; screens are compared. TAP.
 
 . "${top_srcdir:?}/tests/e2e/lib.sh"
+need script
 . "${top_srcdir:?}/tests/e2e/tmux.bash"
 
 mkdir -p "$tmp/root/data/deep" "$tmp/root/döner" "$tmp/here/sub"
@@ -163,6 +164,63 @@ terminal resize-window -x 80 -y 24
 sleep 0.3
 clear_screen
 check_last "and wide again" "127.0.0.1:/data/deep>"
+
+# ---- ^Z ----
+
+clear_screen
+begin 80 24 "bash --norc -i"
+clear_screen
+line 'PS1="outside> "'
+check_last "a shell with jobs" "outside>"
+line "rftp $url"
+check_last "and ours in it" "$prompt"
+clear_screen
+keys -l 'ls da'
+check_last "half a line" "$prompt ls da"
+keys C-z
+check_last "^Z leaves for a while" "outside>"
+clear_screen
+line 'echo el"se"where'
+check_shows "other things are done" 'elsewhere'
+clear_screen
+line fg
+check_last "fg: the line is there again" "$prompt ls da"
+keys Tab
+check_last "and is edited" "$prompt ls data/"
+clear_screen
+line pwd
+check_shows "and goes on" '/'
+line 'cd data'
+check_last "with what follows" "127.0.0.1:/data>"
+line quit
+check_last "to the end" "outside>"
+
+# ---- terminals that can do nothing ----
+
+for name in dumb '' unknown-terminal; do
+	what="TERM=$name"
+	begin 80 24 "TERM=$name script -qc 'rftp $url' $tmp/raw"
+	check_last "$what: a prompt" "$prompt"
+	line 'ls -1 data'
+	check_shows "$what: a command" 'two.dat'
+	keys -l 'cd datx'
+	keys BSpace
+	line a
+	check_last "$what: a letter is taken back" "127.0.0.1:/data>"
+	keys -l 'half a li'
+	keys C-c
+	check_last "$what: ^C drops the line" "127.0.0.1:/data>"
+	line 'stat one.dat'
+	check_shows "$what: and nothing else" 'modified'
+	keys C-d
+	check_shows "$what: ^D leaves" 'status 0'
+	check "$what: no escapes" not grep -qa "$(printf '\033')" "$tmp/raw"
+	# Nor a line that is written over.
+	[ "$name" = unknown-terminal ] ||
+		check "$what: what is typed stands there once" test "$(grep -ac 'cd dat' "$tmp/raw")" = 1
+done
+begin 80 24 "rftp $url"
+check_last "a prompt" "$prompt"
 
 # ---- names that obey no terminal ----
 

@@ -147,6 +147,8 @@ static void redraw(EditLine *el)
 	}
 	if (resized || resumed) {
 		resized = resumed = 0;
+		/* Where the line begins, for it is drawn from where the cursor is. */
+		putchar('\r');
 		el_resize(el);
 		el_set(el, EL_REFRESH);
 	}

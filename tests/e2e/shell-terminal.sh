@@ -150,6 +150,12 @@ check "unless it is told not to" patience 10 same "$tmp/root/data/one.dat" "$tmp
 clear_screen
 line 'cd data/deep'
 check_last "a wide one" "127.0.0.1:/data/deep>"
+keys -l 'half a li'
+check_last "with half a line" "127.0.0.1:/data/deep> half a li"
+terminal resize-window -x 70 -y 24
+sleep 0.3
+keys -l 'ne'
+check_last "stands there once when it is narrower" "127.0.0.1:/data/deep> half a line"
 terminal resize-window -x 20 -y 10
 sleep 0.3
 clear_screen

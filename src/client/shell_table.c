@@ -73,7 +73,7 @@ static const struct shell_command table[] = {
 	  "list the commands, or tell about one", shell_help },
 	{ "quit", "exit bye", ON_STAT, 0, 0, WORDS_NONE, WORDS_NONE, "",
 	  "leave", shell_quit },
-	{ "binary", "ascii image type", ON_STAT, 0, 1, WORDS_NONE, WORDS_NONE, "",
+	{ "binary", "bin ascii image type", ON_STAT, 0, 1, WORDS_NONE, WORDS_NONE, "",
 	  "nothing: files are always copied byte by byte", shell_nothing },
 	{ .name = NULL },
 };

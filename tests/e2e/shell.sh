@@ -297,7 +297,7 @@ commands 'ls --version'
 check "what is rftp's own" ends 2 'ls does not take --version'
 commands 'help get'
 check "is not in the help of a command" test "$(grep -c -e '--version' -e '--config' "$tmp/out")" = 0
-commands 'binary; ascii; prompt; prompt off'
+commands 'binary; bin; ascii; prompt; prompt off'
 check "what ftp needs" status_is 0
 check "is not talked about" says ''
 

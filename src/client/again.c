@@ -2,15 +2,35 @@
 /* Back-off, and how what is done is known. */
 #include "client/again.h"
 
+#include "client/signals.h"
+
 #include <errno.h>
 #include <time.h>
 
 enum { BACKOFF_MOST = 30 }; /* seconds */
 
-bool again_no_way(int code)
+/* No way there now, be it to the server or, for the data, by RDMA. */
+static bool no_way(int code)
 {
 	return code == -ECONNREFUSED || code == -EHOSTUNREACH || code == -ENETUNREACH ||
 	       code == -ENETDOWN || code == -ENODEV;
+}
+
+bool again_worth(int code, uint64_t done, uint64_t retries, bool reached, bool away)
+{
+	if (signals_stopped() || done >= retries || !reached)
+		return false;
+	return exit_is_lost(code) || (no_way(code) && away);
+}
+
+enum exit_status again_give_up(struct report *r, bool parts, struct err *e)
+{
+	enum exit_status status = exit_of(signals_stopped() ? -EINTR : e->code, report_begun(r));
+
+	if (status == EXIT_INTERRUPTED && parts)
+		err_set(e, e->code, "%s; the same command goes on from there", e->text);
+	report_error(r, e);
+	return status;
 }
 
 unsigned again_wait(unsigned attempt)

@@ -3,13 +3,17 @@
 #ifndef RFTP_CLIENT_AGAIN_H
 #define RFTP_CLIENT_AGAIN_H
 
+#include "client/report.h"
 #include "proto/proto.h"
 
 #include <stdbool.h>
 
-/* Is there no way there now, be it to the server or, for the data, by RDMA? code: a negative
- * errno. */
-bool again_no_way(int code);
+/* May another attempt do better than the one that ended with code, a negative errno? done: how
+ * many have been made again so far; reached: all servers have been, before; away: one of them, or
+ * an RDMA device that data has gone by before, may be away while it comes up again. */
+bool again_worth(int code, uint64_t done, uint64_t retries, bool reached, bool away);
+/* It is not: say why, and how to go on if the parts are kept. The status. */
+enum exit_status again_give_up(struct report *r, bool parts, struct err *e);
 /* Seconds before attempt, from 1, is made again. */
 unsigned again_wait(unsigned attempt);
 /* Sleep; a signal ends it. */

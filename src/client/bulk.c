@@ -222,17 +222,6 @@ int bulk_once(struct bulk *b, struct transfer_result *r, struct err *e)
 
 /* ---- again and again ---- */
 
-/* May the next attempt do better? reached: the server has been, before. */
-static bool worth_again(const struct bulk *b, int rc, unsigned attempt, bool reached)
-{
-	if (b->once || signals_stopped() || attempt >= b->server->o.retries || !reached)
-		return false;
-	/* While the server comes up again, it may be away; and so may an RDMA device that data
-	 * has gone by before. */
-	return exit_is_lost(rc) ||
-	       (again_no_way(rc) && (!b->server->client || report_begun(b->report)));
-}
-
 /* Where this attempt has got to, another would go on. */
 static bool may_come_again(const struct bulk *b, unsigned attempt)
 {
@@ -259,15 +248,9 @@ static bool reader_left(const struct bulk *b)
 
 static enum exit_status give_up(struct bulk *b, struct err *e)
 {
-	enum exit_status status = exit_of(signals_stopped() ? -EINTR : e->code,
-					  report_begun(b->report));
-
 	if (report_begun(b->report) && reader_left(b))
-		return status;
-	if (status == EXIT_INTERRUPTED && !b->once && !b->server->o.no_resume)
-		err_set(e, e->code, "%s; the same command goes on from there", e->text);
-	report_error(b->report, e);
-	return status;
+		return exit_of(signals_stopped() ? -EINTR : e->code, true);
+	return again_give_up(b->report, !b->once && !b->server->o.no_resume, e);
 }
 
 enum exit_status bulk_run(struct bulk *b)
@@ -290,7 +273,10 @@ enum exit_status bulk_run(struct bulk *b)
 		}
 		if (rc == 0)
 			return finish(b, &r);
-		if (!worth_again(b, rc, attempt - 1, reached))
+		/* While the server comes up again, it may be away; and so may an RDMA device
+		 * that data has gone by before. */
+		if (b->once || !again_worth(rc, attempt - 1, b->server->o.retries, reached,
+					    !b->server->client || report_begun(b->report)))
 			return give_up(b, &e);
 		report_retry(b->report, attempt, again_wait(attempt), &e);
 		again_keep_done(&b->c.request);

@@ -103,6 +103,8 @@ static int fill(struct third_give *g, const struct cp *c, const struct options *
 	bulk_request_of(o, BULK_PUT, q);
 	g->flags = o->verbose || o->dry_run ? THIRD_F_EACH_FILE : 0;
 	g->connect_ms = (uint32_t)(o->connect_timeout / 1000000);
+	if (g->connect_ms > THIRD_CONNECT_MS_MAX)
+		g->connect_ms = THIRD_CONNECT_MS_MAX;
 	q->base = strdup(c->to.path);
 	q->sources = calloc(c->paths.n + c->listed.n + 1, sizeof(*q->sources));
 	if (!q->base || !q->sources)
@@ -127,24 +129,6 @@ static int connect_side(struct server *s, struct err *e)
 	return exit_is_lost(rc) ? err_prefix(e, "%s", printable(s->place.host)) : rc;
 }
 
-static bool worth_again(const struct third *t, int rc, unsigned attempt, bool reached,
-			bool begun)
-{
-	if (signals_stopped() || attempt > t->o->retries || !reached)
-		return false;
-	return exit_is_lost(rc) || (again_no_way(rc) && begun);
-}
-
-static enum exit_status give_up(const struct options *o, struct report *r, struct err *e)
-{
-	enum exit_status status = exit_of(signals_stopped() ? -EINTR : e->code, report_begun(r));
-
-	if (status == EXIT_INTERRUPTED && !o->no_resume)
-		err_set(e, e->code, "%s; the same command goes on from there", e->text);
-	report_error(r, e);
-	return status;
-}
-
 static enum exit_status run(struct third *t, struct report *r)
 {
 	bool reached = false;
@@ -165,8 +149,8 @@ static enum exit_status run(struct third *t, struct report *r)
 			report_result(r, &res);
 			return res.failed ? EXIT_SOME_FAILED : EXIT_DONE;
 		}
-		if (!worth_again(t, rc, attempt, reached, report_begun(r)))
-			return give_up(t->o, r, &e);
+		if (!again_worth(rc, attempt - 1, t->o->retries, reached, report_begun(r)))
+			return again_give_up(r, !t->o->no_resume, &e);
 		report_retry(r, attempt, again_wait(attempt), &e);
 		again_keep_done(&t->give.request);
 		again_pause(again_wait(attempt));

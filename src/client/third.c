@@ -122,7 +122,6 @@ int third_init(struct third *t, struct server *source, struct server *sink,
 	t->to = report_events(r);
 	t->done = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	pthread_mutex_init(&t->lock, NULL);
-	cond_init(&t->changed);
 	rc = t->done < 0 ? -errno : side_init(&t->source, t, source);
 	if (!rc)
 		rc = side_init(&t->sink, t, sink);
@@ -142,7 +141,6 @@ void third_clear(struct third *t)
 	side_clear(&t->sink);
 	third_give_clear(&t->give);
 	cleanup_close(&t->done);
-	pthread_cond_destroy(&t->changed);
 	pthread_mutex_destroy(&t->lock);
 }
 
@@ -200,7 +198,9 @@ static int ask_sink(struct third *t, const char *pin, struct third_door *door, s
 {
 	struct buf *b CLEANUP_BUF = buf_new(THIRD_BODY_MAX);
 	struct third_take take = { .base = t->give.request.base,
-				   .prot_min = t->give.request.offer.prot_min };
+				   .prot_min = t->give.request.offer.prot_min,
+				   .policy = t->give.request.policy,
+				   .request_flags = t->give.request.flags };
 	int rc;
 
 	snprintf(take.pin, sizeof(take.pin), "%s", pin);
@@ -220,6 +220,9 @@ static void add_address(struct third_door *d, const char *addr)
 {
 	if (!*addr || strlen(addr) > THIRD_HOST_MAX || d->naddrs == THIRD_ADDRESSES)
 		return;
+	for (const char *c = addr; *c; c++)
+		if (*c <= ' ' || *c > '~') /* a name of this host's own file, perhaps */
+			return;
 	for (uint32_t i = 0; i < d->naddrs; i++)
 		if (!strcmp(d->addrs[i], addr))
 			return;
@@ -449,16 +452,29 @@ static void side_begin(struct third_side *d)
 	memset(d->result, 0, sizeof(*d->result));
 }
 
+/* A server that does not answer is not waited for when the user wants to stop. */
+static void abort_both(void *arg)
+{
+	const struct third *t = arg;
+
+	ms_abort(ftp_client_stream(t->source.server->client));
+	ms_abort(ftp_client_stream(t->sink.server->client));
+}
+
 static int begin(struct third *t, struct err *e)
 {
 	char pin[THIRD_PIN_MAX + 1];
-	struct third_door door;
-	int rc = ask_source(t, pin, e);
+	struct third_door door = { 0 };
+	struct sentry stop;
+	int rc = sentry_start(&stop, "stop", signals_fd(), abort_both, t, e);
 
+	if (!rc)
+		rc = ask_source(t, pin, e);
 	if (!rc)
 		rc = ask_sink(t, pin, &door, e);
 	if (!rc)
 		rc = tell_door(t, &door, e);
+	sentry_end(&stop);
 	crypto_wipe(&door, sizeof(door));
 	return rc;
 }
@@ -488,8 +504,11 @@ int third_once(struct third *t, struct transfer_result *r, struct err *e)
 	side_close(&t->source);
 	side_close(&t->sink);
 	signals_graceful(false);
-	if (rc && signals_stopped())
+	if (rc && signals_stopped()) {
+		server_close(t->source.server);
+		server_close(t->sink.server);
 		return err_set(e, -EINTR, "interrupted");
+	}
 	/* What was refused tells more than that the other was stopped then. */
 	if (rc && !complains(&t->source, THIRD_HERE) && !complains(&t->sink, THIRD_HERE))
 		return rc;

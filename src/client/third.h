@@ -30,10 +30,9 @@ struct third {
 	struct third_give give;          /* what is asked for; the caller's */
 	const struct options *o;         /* not owned */
 	struct transfer_events to;       /* what people see */
-	/* Guarded by lock while both sides are listened to. */
+	/* Guards what follows, and told and over of both sides, while they are listened to; and
+	 * to's callbacks are called one at a time. */
 	pthread_mutex_t lock;
-	pthread_cond_t changed;
-	bool stopped;                    /* both have been asked to stop */
 	struct transfer_progress at_sink;
 	double sink_said;                /* seconds, of the last event about it */
 	int done;                        /* an eventfd: a side is over */

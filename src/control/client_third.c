@@ -27,7 +27,10 @@ int ftp_ask(struct ftp_client *c, enum ftp_verb v, const struct buf *body, struc
 
 int ftp_closing(struct ftp_client *c, struct err *e)
 {
-	int rc = client_final_reply(c, REPLY_MS, e);
+	int rc = client_begin(c, e);
 
+	if (rc < 0)
+		return rc;
+	rc = client_end(c, client_final_reply(c, REPLY_MS, e), e);
 	return rc < 0 ? rc : 0;
 }

@@ -53,7 +53,8 @@ static int with_body(struct ftp_session *s, enum ftp_verb v, const char *arg, si
 	if (!s->logged_in)
 		return refuse(s, v, n, 530, "Log in first, with USER and PASS");
 	if (!fn)
-		return refuse(s, v, n, 502, "There is no bulk mode here");
+		return refuse(s, v, n, 502, v == FTP_BULK ? "There is no bulk mode here" :
+			      "There are no copies from server to server here");
 	body = buf_new(n ? n : 1);
 	if (!body || buf_reserve(body, n, &room) < 0)
 		return refuse(s, v, n, 451, "Out of memory");

@@ -88,6 +88,9 @@ int negotiate(const struct offer *client, const struct offer *server, struct agr
 /* Which NICs of both offers make paths under this transport: their places, and how many. */
 uint32_t nic_pairs(const struct offer *client, const struct offer *server, uint8_t transport,
 		   uint8_t client_nic[NICS_MAX], uint8_t server_nic[NICS_MAX]);
+/* Is addr, a numeric address, one that our card n is there to talk to: in its own network, or
+ * anywhere when a person has named the card? */
+bool nic_leads_to(const struct nic_offer *n, const char *addr);
 /* True when both say the same, of what is sent. */
 bool agreement_equal(const struct agreement *a, const struct agreement *b);
 /* Bytes of all pools of the source, or of the sink. */

@@ -55,6 +55,16 @@ static bool same_network(const struct nic_offer *a, const struct nic_offer *b)
 	return a->prefix <= bits && same_prefix(x, y, a->prefix) && memcmp(x, y, bits / 8);
 }
 
+bool nic_leads_to(const struct nic_offer *n, const char *addr)
+{
+	struct nic_offer other = { .prefix = n->prefix };
+
+	if (strlen(addr) >= sizeof(other.addr))
+		return false;
+	memcpy(other.addr, addr, strlen(addr) + 1);
+	return n->named ? same_family(n, &other) : same_network(n, &other);
+}
+
 static bool is_able(const struct pairing *p, uint32_t ci, uint32_t si)
 {
 	if (p->c_used[ci] || p->s_used[si])

@@ -117,6 +117,8 @@ int third_give_get(struct buf *b, struct third_give *g, struct err *e)
 	memset(g, 0, sizeof(*g));
 	g->flags = in_u32(&in);
 	g->connect_ms = in_u32(&in);
+	if (g->connect_ms > THIRD_CONNECT_MS_MAX)
+		in.bad = true;
 	r = wire_in_end(&in, b);
 	if (!r)
 		r = bulk_request_get(b, &g->request, e);
@@ -145,6 +147,8 @@ static void encode_take(struct wire_out *o, const void *msg)
 	out_u16(o, BULK_MAJOR);
 	out_u16(o, BULK_MINOR);
 	out_u8(o, t->prot_min);
+	out_u8(o, t->policy);
+	out_u32(o, t->request_flags);
 	out_u32(o, t->seconds);
 	out_string8(o, t->pin, THIRD_PIN_MAX);
 	out_string(o, t->base);
@@ -165,6 +169,8 @@ static int take_fields(struct wire_in *in, struct third_take *t, struct err *e)
 			       "protocol, this side %u.%u: update the older one", major, minor,
 			       BULK_MAJOR, BULK_MINOR);
 	t->prot_min = in_u8_max(in, PROT_PRIVATE);
+	t->policy = in_u8_max(in, POLICY_SAME);
+	t->request_flags = in_u32(in);
 	t->seconds = in_u32(in);
 	in_pin(in, t->pin);
 	t->base = in_path(in);
@@ -243,7 +249,7 @@ int third_door_get(struct buf *b, struct third_door *d)
 		if (!d->addrs[i][0])
 			in.bad = true;
 	}
-	if (!d->port)
+	if (d->port < THIRD_PORT_LEAST)
 		in.bad = true;
 	r = wire_in_end(&in, b);
 	if (r)

@@ -22,6 +22,8 @@
 #define THIRD_PIN_MAX 63        /* "SHA256:" and base64, of a public key */
 #define THIRD_HOST_MAX 255
 #define THIRD_ADDRESSES 4
+#define THIRD_PORT_LEAST 1024   /* a door is no port below: those are of services */
+#define THIRD_CONNECT_MS_MAX 60000
 #define THIRD_BODY_MAX (BULK_REQUEST_MAX + 4096)
 #define THIRD_BEAT_MS 1000      /* each side says something so often */
 #define THIRD_SILENCE_MS 30000  /* and is lost after so long without */
@@ -39,13 +41,20 @@ struct third_give {
 	struct bulk_request request;
 };
 
+/* All of these: put gives 0, or a negative errno with nothing put; get 0, or -EBADMSG (-ENOMEM)
+ * with nothing taken and zeros out. What has a clear function must be cleared after a get that
+ * succeeded, and may be after one that did not. */
+
 void third_give_clear(struct third_give *g);
 int third_give_put(struct buf *b, const struct third_give *g);
-/* -EBADMSG; -EPROTO with text: another major version; -ENOMEM. */
+/* -EPROTO with text: another major version. */
 int third_give_get(struct buf *b, struct third_give *g, struct err *e);
 
-/* TAKE: who may come, the one destination that he may write to, and the weakest protection. */
+/* TAKE: who may come, the one destination that he may write to, how, and the weakest
+ * protection. */
 struct third_take {
+	uint8_t policy;          /* of his request, which must have just these */
+	uint32_t request_flags;
 	uint8_t prot_min;        /* PROT_... */
 	uint32_t seconds;        /* to wait for him; the sink may wait less; 0: as it likes */
 	char pin[THIRD_PIN_MAX + 1];

@@ -6,6 +6,7 @@
 #include "server/session.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +15,7 @@
 enum {
 	DOOR_MS = 60 * 1000,   /* for our client to learn it from the sink */
 	CONNECT_MS = 15 * 1000,
-	PORT_LEAST = 1024,     /* data ports are above; what is below is nobody's to be shaken at */
+	SLICE_MS = 500,        /* how late the server's stop may be seen */
 };
 
 struct give {
@@ -103,10 +104,27 @@ static int check_pin(const struct give *v, struct tls *tls, const char *addr, st
 		       v->door.port);
 }
 
+static void shut_fd(void *arg)
+{
+	shutdown(*(const int *)arg, SHUT_RDWR);
+}
+
+/* tls_start, ended when the client wants to stop. */
+static struct tls *shake_hands(struct give *v, int fd, int ms, struct err *e)
+{
+	struct sentry stop;
+	struct tls *tls = NULL;
+
+	if (!sentry_start(&stop, "stop", v->relay.stop, shut_fd, &fd, e))
+		tls = tls_start(v->tls, fd, NULL, NULL, ms, e);
+	sentry_end(&stop);
+	return tls;
+}
+
 /* fd is taken over. */
 static int greet(struct give *v, int fd, const char *addr, int ms, struct err *e)
 {
-	struct tls *tls = tls_start(v->tls, fd, NULL, NULL, ms, e);
+	struct tls *tls = shake_hands(v, fd, ms, e);
 	struct stream *st = NULL;
 	int rc = tls ? check_pin(v, tls, addr, e) : err_prefix(e, "%s port %u", addr, v->door.port);
 
@@ -119,8 +137,12 @@ static int greet(struct give *v, int fd, const char *addr, int ms, struct err *e
 	if (!rc)
 		st = stream_tls(fd, tls);
 	v->ms = st ? ms_new(st) : NULL;
-	if (v->ms)
-		return ms_write(v->ms, v->door.token, sizeof(v->door.token));
+	if (v->ms) {
+		rc = ms_write(v->ms, v->door.token, sizeof(v->door.token));
+		if (rc)
+			ms_free(steal_ptr(&v->ms));
+		return rc ? err_sys(e, rc, "connection to %s", addr) : 0;
+	}
 	if (st) {
 		stream_free(st);
 	} else {
@@ -130,19 +152,21 @@ static int greet(struct give *v, int fd, const char *addr, int ms, struct err *e
 	return e->code ? e->code : err_sys(e, rc ? rc : -ENOMEM, "connection to %s", addr);
 }
 
+static bool stopped(const struct give *v)
+{
+	return poll_fd(v->relay.stop, POLLIN, 0) > 0;
+}
+
 static int reach(struct give *v, struct err *e)
 {
 	int ms = v->g.connect_ms ? (int)v->g.connect_ms : CONNECT_MS;
 	int rc = err_set(e, -EHOSTUNREACH, "no address of the other server is known");
 
-	if (v->door.port < PORT_LEAST)
-		return err_set(e, -EPERM, "port %u: data ports are above %u", v->door.port,
-			       PORT_LEAST - 1);
-	for (uint32_t i = 0; rc && i < v->door.naddrs; i++) {
+	for (uint32_t i = 0; rc && !stopped(v) && i < v->door.naddrs; i++) {
 		int fd;
 
 		*e = (struct err)ERR_INIT;
-		fd = tcp_connect(v->door.addrs[i], v->door.port, -1, ms, e);
+		fd = tcp_connect(v->door.addrs[i], v->door.port, v->relay.stop, ms, e);
 		rc = fd < 0 ? fd : greet(v, fd, v->door.addrs[i], ms, e);
 		if (rc)
 			log_info("%s: %s", v->s->peer_text, e->text);
@@ -177,6 +201,7 @@ static int fill_config(struct give *v, struct transfer_client_config *c, struct 
 		.inband_ok = q->offer.transports & TRANSPORT_INBAND,
 		.items = v->items, .nitems = v->nitems,
 		.root = ftp_session_account(v->fs)->root,
+		.stranger = true, .port_least = THIRD_PORT_LEAST,
 		.events = relay_events(&v->relay), .stop = v->relay.stop,
 		.connect_timeout_ms = v->g.connect_ms ? (int)v->g.connect_ms : CONNECT_MS,
 		.request = { .op = BULK_PUT, .policy = q->policy, .flags = q->flags,
@@ -214,8 +239,11 @@ static int run(struct give *v, struct transfer_result *res, struct err *e)
 		rc = transfer_client(&c, res, e);
 		v->where = blame(rc);
 	}
-	if (rc == -EINTR)
+	/* What failed on the way there because it was woken has that one reason. */
+	if (rc == -EINTR || (rc && v->where == THIRD_REACH && stopped(v))) {
 		v->where = THIRD_CLIENT;
+		rc = err_set(e, -EINTR, "interrupted");
+	}
 	return rc;
 }
 
@@ -227,13 +255,18 @@ static int read_door(struct give *v)
 {
 	struct buf *p CLEANUP_BUF = buf_new(BULK_FRAME_MAX);
 	uint8_t type = 0;
+	uint64_t end = now_ns() + DOOR_MS * 1000000ull;
 	int rc = p ? 0 : -ENOMEM;
 
-	do {
-		if (!rc)
-			rc = ms_read_frame(ftp_session_stream(v->fs), &type, p, BULK_FRAME_MAX,
-					   DOOR_MS);
-	} while (!rc && (type == BULK_BEAT || type >= BULK_SKIPPED));
+	while (!rc) {
+		rc = ms_read_frame(ftp_session_stream(v->fs), &type, p, BULK_FRAME_MAX, SLICE_MS);
+		if (!rc && type != BULK_BEAT && type < BULK_SKIPPED)
+			break;
+		if (now_ns() >= end || srv_stop)
+			rc = -ETIMEDOUT;
+		else if (rc == -ETIMEDOUT)
+			rc = 0;
+	}
 	if (rc || type == BULK_ABORT)
 		return rc ? rc : -ECANCELED;
 	return type == BULK_DOOR ? third_door_get(p, &v->door) : -EPROTO;
@@ -267,8 +300,11 @@ static int converse(struct give *v, struct transfer_result *res)
 
 	if (!rc)
 		rc = read_door(v);
-	if (rc && rc != -ECANCELED)
+	if (rc && rc != -ECANCELED) {
+		log_warn("%s: a copy to another server ends before it begins: %s",
+			 v->s->peer_text, strerror(-rc));
 		return rc;
+	}
 	done = relay_start(&v->relay, ftp_session_stream(v->fs), v->g.flags & THIRD_F_EACH_FILE, &e);
 	v->where = THIRD_HERE;
 	if (!done && rc == -ECANCELED) {

@@ -17,7 +17,8 @@ struct listen_addr {
 	bool optional;     /* a default that this host may not have */
 };
 
-/* Who may have files copied from here to another server, and from another to here. */
+/* Who may have files sent from here to another server: who has logged in, anonymous too, or
+ * nobody, and then another cannot be told to put any here. */
 enum third_party { THIRD_PARTY_USERS, THIRD_PARTY_ALL, THIRD_PARTY_OFF };
 
 enum anonymous { ANONYMOUS_NO, ANONYMOUS_RO, ANONYMOUS_RW };

@@ -17,8 +17,10 @@
 enum {
 	OPEN_S = 60,           /* the door is, at most */
 	PROVE_MS = 10 * 1000,  /* for who knocks to show who he is */
-	KNOCKS = 8,            /* at a time */
+	KNOCKS = 64,           /* at a time; then the first one has had its time */
 	LINE_MS = 60 * 1000,
+	SLICE_MS = 500,        /* how late the server's stop may be seen */
+	ASKS = 8,              /* requests that may come to nothing */
 };
 
 struct door;
@@ -28,6 +30,7 @@ struct knock {
 	struct door *d;
 	pthread_t thread;
 	int fd;
+	uint64_t since;        /* now_ns() */
 	bool on;               /* there is a thread to be joined */
 	/* Under the door's lock: */
 	bool over;             /* it has nothing more to do */
@@ -94,6 +97,13 @@ static void let_in(struct knock *k, struct mstream *ms, const uint8_t key[KEY_BY
 	srv_local_address(k->fd, &d->local);
 }
 
+static bool came(struct door *d)
+{
+	LOCK_GUARD(guard, &d->lock);
+
+	return d->in;
+}
+
 /* A duplicate of k's descriptor is the stream's, so that k's own can be shut from elsewhere
  * whatever becomes of it. */
 static int prove(struct knock *k, struct err *e)
@@ -158,43 +168,52 @@ static void knock_end(struct knock *k)
 	*k = (struct knock){ 0 };
 }
 
-/* A free place, after those that are over have left theirs; NULL: there is none. */
-static struct knock *free_place(struct door *d)
+static bool is_over(struct knock *k)
 {
-	struct knock *found = NULL;
+	LOCK_GUARD(guard, &k->d->lock);
+
+	return k->over;
+}
+
+/* A free place, if need be that of whoever has been at it for longest: those who only connect
+ * keep nobody out. */
+static struct knock *make_place(struct door *d)
+{
+	struct knock *first = &d->knocks[0];
 
 	for (int i = 0; i < KNOCKS; i++) {
 		struct knock *k = &d->knocks[i];
-		bool over;
 
-		pthread_mutex_lock(&d->lock);
-		over = k->over;
-		pthread_mutex_unlock(&d->lock);
-		if (over)
+		if (k->on && is_over(k))
 			knock_end(k);
 		if (!k->on)
-			found = k;
+			return k;
+		if (k->since < first->since)
+			first = k;
 	}
-	return found;
+	shutdown(first->fd, SHUT_RDWR);
+	knock_end(first);
+	return first;
 }
 
-static void answer(struct door *d, struct knock *k)
+static void answer(struct door *d)
 {
 	int fd = accept4(d->lfd, NULL, NULL, SOCK_CLOEXEC);
+	struct knock *k;
 
-	if (fd < 0)
+	if (fd < 0) { /* who came is still there: not at once again */
+		poll_fd(d->relay.stop, POLLIN, SLICE_MS);
 		return;
-	*k = (struct knock){ .d = d, .fd = fd };
+	}
+	k = make_place(d);
+	if (came(d)) {
+		close(fd);
+		return;
+	}
+	*k = (struct knock){ .d = d, .fd = fd, .since = now_ns() };
 	k->on = !thread_start(&k->thread, "knock", knock_main, k);
 	if (!k->on)
 		close(fd);
-}
-
-static bool came(struct door *d)
-{
-	LOCK_GUARD(guard, &d->lock);
-
-	return d->in;
 }
 
 static void forget_wake(const struct door *d)
@@ -210,21 +229,22 @@ static int wait_for_it(struct door *d, struct err *e)
 	uint64_t end = now_ns() + seconds(d) * 1000000000ull;
 
 	while (!came(d)) {
-		struct knock *k = free_place(d);
 		struct pollfd p[] = { { .fd = d->relay.stop, .events = POLLIN },
 				      { .fd = d->wake, .events = POLLIN },
-				      { .fd = k ? d->lfd : -1, .events = POLLIN } };
-		uint64_t now = now_ns();
+				      { .fd = d->lfd, .events = POLLIN } };
 
-		if (now >= end)
+		if (srv_stop)
+			return err_set(e, -ECONNREFUSED, "the server is about to end");
+		if (now_ns() >= end)
 			return err_set(e, -ETIMEDOUT, "the other server did not come to port %u "
 				       "within %u s", d->port, seconds(d));
-		poll(p, 3, (int)((end - now) / 1000000) + 1);
+		if (poll(p, 3, SLICE_MS) <= 0)
+			continue;
 		if (p[0].revents)
 			return err_set(e, -EINTR, "interrupted");
 		forget_wake(d);
-		if (k && p[2].revents)
-			answer(d, k);
+		if (p[2].revents)
+			answer(d);
 	}
 	return 0;
 }
@@ -261,6 +281,8 @@ static int check_request(const struct door *d, const struct bulk_request *r, str
 		return err_set(e, -EPERM, "The token is for putting something here");
 	if (!r->base || strcmp(r->base, d->t.base))
 		return err_set(e, -EPERM, "The token is for another destination");
+	if (r->policy != d->t.policy || r->flags != d->t.request_flags)
+		return err_set(e, -EPERM, "The token is for another kind of copy");
 	if (r->has_key)
 		return err_set(e, -EPERM, "Under TLS the key is exported, not sent");
 	return 0;
@@ -339,16 +361,36 @@ static int read_bulk(struct door *d, struct buf **body)
 	return ms_read(d->in, room, n, LINE_MS);
 }
 
+static void abort_in(void *arg)
+{
+	const struct door *d = arg;
+
+	ms_abort(d->in);
+}
+
+/* As long as the client is there. */
+static int await_bulk(struct door *d, struct buf **body, struct err *e)
+{
+	struct sentry stop;
+	int rc = sentry_start(&stop, "stop", d->relay.stop, abort_in, d, e);
+
+	if (!rc)
+		rc = read_bulk(d, body);
+	sentry_end(&stop);
+	return rc;
+}
+
 static int serve_it(struct door *d, struct transfer_result *res, struct err *e)
 {
-	bool again = true, any = false;
+	bool again = true;
 	int rc = 0;
 
-	while (again) {
+	for (int i = 0; again && i < ASKS; i++) {
+		struct err why = ERR_INIT;
 		struct buf *body CLEANUP_BUF = NULL;
-		int got = read_bulk(d, &body);
+		int got = await_bulk(d, &body, &why);
 
-		if (got && any)
+		if (got && i)
 			return rc; /* what it came to has been said */
 		if (got) {
 			d->where = THIRD_OTHER;
@@ -356,7 +398,6 @@ static int serve_it(struct door *d, struct transfer_result *res, struct err *e)
 		}
 		*e = (struct err)ERR_INIT;
 		again = false;
-		any = true;
 		rc = serve_bulk(d, body, res, &again, e);
 	}
 	return rc;
@@ -376,8 +417,10 @@ static int run(struct door *d, struct transfer_result *res, struct err *e)
 		if (rc == -EPIPE || rc == -ETIMEDOUT || rc == -ECONNRESET)
 			d->where = THIRD_OTHER;
 	}
-	if (rc == -EINTR)
+	if (rc == -EINTR || (rc && poll_fd(d->relay.stop, POLLIN, 0) > 0)) {
 		d->where = THIRD_CLIENT;
+		rc = err_set(e, -EINTR, "interrupted");
+	}
 	return rc;
 }
 
@@ -428,6 +471,9 @@ static int open_door(struct door *d, struct err *e)
 	if (d->wake < 0)
 		return err_sys(e, -errno, "eventfd");
 	d->lfd = tcp_listen("", AF_UNSPEC, o->port_lo, o->port_hi, &d->port, e);
+	if (d->lfd >= 0 && d->port < THIRD_PORT_LEAST)
+		return err_set(e, -EPERM, "Another server connects to no port below %u: the "
+			       "--data-ports here are", THIRD_PORT_LEAST);
 	return d->lfd < 0 ? d->lfd : 0;
 }
 

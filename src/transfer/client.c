@@ -179,6 +179,21 @@ static int check_agreement(struct transfer_client_config *c, struct bulk_agree *
 	return 0;
 }
 
+/* May data go where the server says, at path i? */
+static bool is_allowed(const struct transfer_client_config *c, const struct bulk_agree *ag,
+		       uint32_t i)
+{
+	const struct agreement *a = &ag->agreement;
+	const char *addr = ag->ports[i].addr;
+	uint8_t ours = a->client_nic[i];
+
+	if (!c->stranger || a->transport != TRANSPORT_TCP)
+		return true;
+	if (ag->ports[i].port < c->port_least)
+		return false;
+	return !*addr || (ours != NIC_NONE && nic_leads_to(&c->request.offer.nics[ours], addr));
+}
+
 static int data_address(struct transfer_client_config *c, const struct bulk_agree *ag,
 			uint32_t i, struct sockaddr_storage *ss, socklen_t *len, struct err *e)
 {
@@ -186,6 +201,10 @@ static int data_address(struct transfer_client_config *c, const struct bulk_agre
 
 	if (i >= ag->nports)
 		return err_set(e, -EPROTO, "the server names no data port for path %u", i);
+	if (!is_allowed(c, ag, i))
+		return err_set(e, -EPROTO, "the server wants data at %s port %u, which it is not "
+			       "to choose", *ag->ports[i].addr ? printable(ag->ports[i].addr) :
+			       "its own address,", ag->ports[i].port);
 	*ss = c->peer;
 	*len = c->peer_len;
 	if (ag->ports[i].addr[0])

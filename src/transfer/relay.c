@@ -52,9 +52,8 @@ static void *watch_main(void *arg)
 	struct relay *r = arg;
 	uint8_t type = 0;
 
-	r->lost = true;
 	while (p && !next_frame(r->ms, &type, p)) {
-		if (type == BULK_END) {
+		if (type == BULK_END && atomic_load(&r->told)) {
 			r->lost = false;
 			return NULL;
 		}
@@ -71,7 +70,10 @@ int relay_start(struct relay *r, struct mstream *ms, bool each_file, struct err 
 {
 	int rc;
 
-	*r = (struct relay){ .ms = ms, .each_file = each_file };
+	*r = (struct relay){ .ms = ms, .each_file = each_file, .lost = true,
+			     .write_ms = ms_write_timeout(ms) };
+	/* A client that does not read is as good as gone. */
+	ms_set_write_timeout(ms, THIRD_SILENCE_MS);
 	r->stop = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	rc = r->stop < 0 ? -errno : thread_start(&r->watch, "watch", watch_main, r);
 	r->watching = !rc;
@@ -164,22 +166,32 @@ static void fill_result(struct third_result *t, const struct transfer_result *re
 	memcpy(t->channel_bytes, res->channel_bytes, sizeof(t->channel_bytes));
 }
 
-int relay_result(struct relay *r, const struct transfer_result *res, int rc, uint8_t where,
-		 const char *text)
+static int send_result(struct relay *r, const struct transfer_result *res, int code,
+		       uint8_t where, const char *text)
 {
 	struct buf *b CLEANUP_BUF = buf_new(BULK_FRAME_MAX);
 	struct third_result *t CLEANUP_FREE = calloc(1, sizeof(*t));
+	int rc;
 
 	if (!b || !t)
 		return -ENOMEM;
 	fill_result(t, res);
 	t->agreed = r->agreed;
 	t->agreement = r->agreement;
-	t->code = rc;
+	t->code = code;
 	t->where = where;
-	snprintf(t->text, sizeof(t->text), "%s", rc ? text : "");
+	snprintf(t->text, sizeof(t->text), "%s", code ? text : "");
 	rc = third_result_put(b, t);
 	return rc ? rc : ms_write_frame(r->ms, BULK_RESULT, buf_ptr(b), buf_len(b));
+}
+
+void relay_result(struct relay *r, const struct transfer_result *res, int rc, uint8_t where,
+		  const char *text)
+{
+	atomic_store(&r->told, true);
+	/* A client that heard of no end would wait for one. */
+	if (send_result(r, res, rc, where, text))
+		ms_abort(r->ms);
 }
 
 int relay_end(struct relay *r)
@@ -188,6 +200,7 @@ int relay_end(struct relay *r)
 		pthread_join(r->watch, NULL);
 	r->watching = false;
 	cleanup_close(&r->stop);
+	ms_set_write_timeout(r->ms, r->write_ms);
 	return r->lost ? -EPIPE : ms_write_frame(r->ms, BULK_END, NULL, 0);
 }
 

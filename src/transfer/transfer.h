@@ -12,6 +12,7 @@
 #include "transport/transport.h"
 #include "util/util.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/socket.h>
@@ -114,6 +115,11 @@ struct transfer_client_config {
 	int stop;                        /* a descriptor that becomes, and stays, readable: stop,
 					  * resumable (-EINTR); -1: it cannot be stopped */
 	int connect_timeout_ms;
+	/* The server is somebody else's choice, who is not to learn by us what there is elsewhere:
+	 * TCP data goes to its own address, or by a card that leads to the one it names
+	 * (nic_leads_to), and to no port below so many. */
+	bool stranger;
+	uint16_t port_least;
 	/* When no data channel is left and so many bytes or more are to go, the transfer ends,
 	 * resumable (-ECONNRESET): the caller comes again, which is faster than in-band. 0: he
 	 * does not. */
@@ -166,7 +172,9 @@ struct relay {
 					  * or has gone */
 	pthread_t watch;
 	bool watching;
+	atomic_bool told;                /* RESULT has been sent, or is about to be */
 	bool lost;                       /* the watch's until relay_end: the client has gone */
+	int write_ms;                    /* of ms, before */
 };
 
 /* Begin to watch. 0, or a negative errno with text; relay_end() is harmless after either. */
@@ -174,8 +182,8 @@ int relay_start(struct relay *r, struct mstream *ms, bool each_file, struct err 
 /* Callbacks that tell the client. r must outlive them. */
 struct transfer_events relay_events(struct relay *r);
 /* Tell how it ended: res of a transfer whose code is rc; where (enum third_where) and text are
- * of a failure. */
-int relay_result(struct relay *r, const struct transfer_result *res, int rc, uint8_t where,
+ * of a failure. When that cannot be, ms is aborted. */
+void relay_result(struct relay *r, const struct transfer_result *res, int rc, uint8_t where,
 		 const char *text);
 /* After relay_result(): wait until the client has said that it is through, and answer it. 0:
  * FTP's lines again; or a negative errno: the client has gone. */

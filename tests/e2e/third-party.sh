@@ -161,7 +161,7 @@ check "nobody is left at work" patience 10 idle
 join
 copy "$b/big" "$a/x"
 check "a sink that may only be read" fails_with 1 '10\.8\.1\.2.*may only read'
-check "the session can be used again" patience 10 idle
+check "nobody is left at work" patience 10 idle
 
 # ---- who may ----
 
@@ -200,7 +200,7 @@ for p in "${pid[@]}"; do kill "$p"; done
 for p in "${pid[@]}"; do patience 15 gone "$p"; done
 serve source 10.8.1.2 --anonymous rw --third-party all
 serve sink 10.8.2.3 --anonymous rw
-random "$tmp/source/long" 60000000
+random "$tmp/source/long" 120000000
 
 begin() { # NAME OPTION...: in the background, until some of it is there
 	local name=$1
@@ -237,13 +237,14 @@ wait "$client" 2>/dev/null
 check "both servers stop when the client is gone" patience 15 idle
 rm -f "$tmp"/sink/.rftp-*
 
+declare -A names=([source]=10.8.1.2 [sink]=10.8.2.3)
 for host in source sink; do
 	begin "$host"
 	kill -KILL "$(children "${pid[$host]}")"
 	ended
 	check "when the $host's session dies, it is tried again" status_is 0
 	check "so it is said" grep -q '"event":"retry"' "$tmp/out"
-	check "with the name of a host" grep -Eq '10\.8\.[12]\.[23].*trying again' "$tmp/err"
+	check "with its name" grep -q "${names[$host]}.*trying again" "$tmp/err"
 	check "to the end" same "$tmp/source/long" "$tmp/sink/$host"
 	check "nobody is left at work" patience 10 idle
 	# The part of the broken attempt has become the file.
@@ -257,16 +258,23 @@ kill -INT "$client"
 ended
 check "an interrupt while the two have lost each other" status_is 4
 check "both servers stop" patience 40 idle
+
+# A door that is open, and a client that waits, do not keep a server from its end.
+at source ip link set w3 down
+ran="rftp cp, the sink out of reach"
+rftp cp --connect-timeout 50s "$a/long" "$b/never" </dev/null >"$tmp/out" 2>"$tmp/err" &
+client=$!
+door_is_open() { at sink ss -Hltn | grep -qv :7321; }
+patience 10 door_is_open
+kill "${pid[sink]}"
+check "a server that is to end shuts its door" patience 10 gone "${pid[sink]}"
+kill -KILL "$client"
+wait "$client" 2>/dev/null
+check "and the other is free again" patience 15 no_children "${pid[source]}"
 at source ip link set w3 up
 at source ip addr add 10.8.3.2/24 dev w3 2>/dev/null
 join
 rm -f "$tmp"/sink/.rftp-*
-
-# ---- by ssh's way: no daemon at the sink, its door is a port of the session's ----
-
-if command -v sshd >/dev/null; then
-	comment <<<"the way by ssh is tested in ssh.sh"
-fi
 
 # ---- who has stolen a token ----
 
@@ -277,7 +285,7 @@ for k in mine other; do
 		-keyout "$tmp/$k.key" -out "$tmp/$k.crt" 2>/dev/null
 	cat "$tmp/$k.key" "$tmp/$k.crt" >"$tmp/$k.pem"
 done
-start_server thief --root "$tmp/sink" --anonymous rw --plain
+start_server thief --root "$tmp/sink" --anonymous rw --plain --third-party all
 echo secret >"$tmp/sink/secret"
 python3 "$lib/third-thief.py" "$port" "$tmp" </dev/null >"$tmp/thief" 2>&1
 ran="third-thief.py"
@@ -291,7 +299,19 @@ check "another path" thief 'another path' '550 The token is for another destinat
 check "a path below it" thief 'a path below' '550 The token is for another destination; .* 451'
 check "a get" thief 'a get' '550 The token is for putting something here; .* 451'
 check "a bench" thief 'a bench' '550 The token is for putting something here; .* 451'
-check "another command" thief 'no bulk' '.* 451'
+check "a copy that replaces differently" thief 'a replacing copy' '550 The token is for another kind of copy; .* 451'
+check "one with more" thief attributes '550 The token is for another kind of copy; .* 451'
+check "another command" thief 'no bulk' '71 451'
+check "a source that dribbles stays no longer than the client" thief dribble ends
+check "a sink does not have us look for services" thief 'bounce to a service' \
+	'the server wants data at its own address, port 25, which it is not to choose; 451'
+check "nor at other hosts" thief 'bounce to a host' \
+	'the server wants data at 192\.0\.2\.1 port 40000, which it is not to choose; 451'
+check "the token goes to nobody but the sink's key" thief 'sink has another key' \
+	'1 at 127.0.0.1 port [0-9]* there is somebody else; None'
+check "a door is at no service's port" thief 'low port' closed
+check "nor may it take for ever to get there" thief 'too long' 501
+check "a sink that says nothing holds us no longer than the client" thief 'gone while shaking' ends
 check "the token twice" thief twice '150, shut out, shut out; 451'
 check "too late" thief late '1 s, the other server did not come to, 451, shut out'
 check "no client has it open for long" thief long '60 s, 4'

@@ -2,7 +2,7 @@
 # third-thief.py PORT DIR: asks an rftpd (--plain, anonymous rw) on 127.0.0.1 to open its door for
 # another server, and comes to it as a thief of tokens would, "NAME: how it ended" for each.
 # DIR/mine.pem and DIR/other.pem hold a key with its certificate each.
-import base64, hashlib, os, re, socket, ssl, struct, subprocess, sys, time
+import base64, hashlib, os, socket, ssl, struct, subprocess, sys, threading, time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from phony import *
 
@@ -31,7 +31,8 @@ class Session(Stream):
             self.send(line + b'\r\n')
             code = self.reply()[0]
         assert code == 230, code
-        body = struct.pack('>HHBI', 1, 0, prot, seconds) + s8(pin or pin_of(MINE)) + s32(base)
+        body = struct.pack('>HHBBII', 1, 0, prot, 0, RECURSIVE, seconds) + \
+            s8(pin or pin_of(MINE)) + s32(base)
         self.send(b'TAKE %d\r\n' % len(body) + body)
         self.code, self.text = self.reply()
         if self.code != 150:
@@ -64,8 +65,8 @@ class Session(Stream):
         return code, where, p[11:11 + n].decode(), self.reply()[0]
 
 
-def request(base=b'/given', op=0, sources=(), key=0):
-    return struct.pack('>HHBBBBIQQQ', 1, 0, op, 0, key, 0, RECURSIVE, 0, 0, 0) + \
+def request(base=b'/given', op=0, sources=(), key=0, policy=0, flags=RECURSIVE):
+    return struct.pack('>HHBBBBIQQQ', 1, 0, op, policy, key, 0, flags, 0, 0, 0) + \
         os.urandom(32) + bytes(32) + s32(base) + struct.pack('>I', len(sources)) + \
         b''.join(map(s32, sources)) + offer()
 
@@ -108,6 +109,22 @@ def other(**kw):
     code, text = ask(d, request(**kw))
     r = s.result()
     return f'{code} {text[4:].decode()}; {r[0]} {r[3]}'
+
+
+def dribble():
+    """A source that is let in, and then hardly says anything, while the client goes."""
+    s = Session()
+    d = s.knock()
+    d.send(b'BULK 4000000\r\n' + bytes(100))
+    s.close()
+    end = time.monotonic() + 20
+    try:
+        while time.monotonic() < end:
+            d.send(b'x')
+            time.sleep(0.2)
+    except OSError:
+        return 'ends'
+    return 'goes on bad'
 
 
 def no_bulk():
@@ -158,7 +175,7 @@ def gone():
 def crowd():
     """Those who connect and say nothing do not keep the right one out."""
     s = Session()
-    idle = [socket.create_connection(('127.0.0.1', s.port)) for _ in range(7)]
+    idle = [socket.create_connection(('127.0.0.1', s.port)) for _ in range(150)]
     code, text = ask(s.knock(), request(b'/elsewhere'))
     for i in idle:
         i.close()
@@ -167,10 +184,12 @@ def crowd():
 
 def malformed():
     out = []
-    for body in b'', b'\0\1', bytes(200), struct.pack('>HHBI', 1, 0, 9, 0) + s8(b'x') + s32(b'y'), \
-            struct.pack('>HHBI', 1, 0, 0, 0) + s8(b'') + s32(b'y'), \
-            struct.pack('>HHBI', 1, 0, 0, 0) + s8(b'x') + s32(b'a\0b'), \
-            struct.pack('>HHBI', 1, 0, 0, 0) + s8(b'x') + s32(b'y') + b'z':
+    for body in b'', b'\0\1', bytes(200), \
+            struct.pack('>HHBBII', 1, 0, 9, 0, 0, 0) + s8(b'x') + s32(b'y'), \
+            struct.pack('>HHBBII', 1, 0, 0, 9, 0, 0) + s8(b'x') + s32(b'y'), \
+            struct.pack('>HHBBII', 1, 0, 0, 0, 0, 0) + s8(b'') + s32(b'y'), \
+            struct.pack('>HHBBII', 1, 0, 0, 0, 0, 0) + s8(b'x') + s32(b'a\0b'), \
+            struct.pack('>HHBBII', 1, 0, 0, 0, 0, 0) + s8(b'x') + s32(b'y') + b'z':
         s = Stream(socket.create_connection(('127.0.0.1', PORT)))
         s.reply()
         for line in b'USER anonymous', b'PASS x':
@@ -186,12 +205,115 @@ def malformed():
     return sorted(set(out))
 
 
+class Sink:
+    """A sink of ours, to which a server is told to give something."""
+    def __init__(self, agree=None, silent=False):
+        self.listener = socket.create_server(('127.0.0.1', 0))
+        self.port = self.listener.getsockname()[1]
+        self.agree, self.silent, self.token, self.ended = agree, silent, None, threading.Event()
+        threading.Thread(target=self.serve, daemon=True).start()
+
+    def serve(self):
+        s = self.listener.accept()[0]
+        try:
+            if self.silent:
+                s.settimeout(30)
+                while s.recv(65536):
+                    pass
+            else:
+                self.answer(s)
+        except (EOFError, OSError):
+            pass
+        self.ended.set()
+
+    def answer(self, s):
+        c = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        c.load_cert_chain(MINE)
+        d = Stream(c.wrap_socket(s, server_side=True))
+        self.token = d.exactly(32)
+        n = int(d.line().split()[1])
+        d.exactly(n)
+        d.send(b'150 frames\r\n' + frame(AGREE, struct.pack('>HHQ', 1, 0, 5) + os.urandom(32) +
+               agreement(transport=TCP, source=20) + offer(transports=TCP) + self.agree))
+        d.drain()
+
+
+class Giver(Stream):
+    def __init__(self, sink, pin=None, ms=5000, port=None):
+        super().__init__(socket.create_connection(('127.0.0.1', PORT)))
+        self.reply()
+        for line in b'USER anonymous', b'PASS x':
+            self.send(line + b'\r\n')
+            self.reply()
+        body = struct.pack('>II', 0, ms) + struct.pack(
+            '>HHBBBBIQQQ', 1, 0, 0, 0, 0, 0, 0, 0, 0, 0) + bytes(64) + s32(b'/x') + \
+            struct.pack('>I', 1) + s32(b'/secret') + offer(transports=TCP, ack=2)
+        self.send(b'GIVE %d\r\n' % len(body) + body)
+        self.code, self.text = self.reply()
+        if self.code != 150:
+            return
+        self.frames_until(KEY)
+        self.send(frame(DOOR, struct.pack('>HI', port or sink.port, 60) + s8(pin or pin_of(MINE)) +
+                        b'T' * 32 + b'\1' + s8(b'127.0.0.1')))
+
+    def result(self):
+        p = self.frames_until(RESULT)[1]
+        code, where, agreed, fell, n = struct.unpack('>IBBBI', p[:11])
+        self.send(frame(END))
+        self.frames_until(END)
+        return code, where, p[11:11 + n].decode(), self.reply()[0]
+
+
+def bounce(ports):
+    sink = Sink(agree=ports)
+    r = Giver(sink).result()
+    return f'{r[2]}; {r[3]}'
+
+
+def other_key():
+    """The token goes to nobody but the key."""
+    sink = Sink(agree=b'')
+    r = Giver(sink, pin=pin_of(OTHER)).result()
+    sink.ended.wait(10)
+    return f'{r[1]} {r[2]}; {sink.token}'
+
+
+def low_port():
+    g = Giver(None, port=25)
+    try:
+        return f'{g.result()} bad'
+    except (EOFError, ConnectionError):
+        return 'closed'
+
+
+def too_long():
+    return Giver(None, ms=0xffffffff, port=2000).code
+
+
+def gone_while_shaking():
+    """A sink that says nothing holds a session whose client has gone no longer."""
+    sink = Sink(silent=True)
+    g = Giver(sink, ms=60000)
+    time.sleep(0.5)
+    g.close()
+    return 'ends' if sink.ended.wait(20) else 'goes on bad'
+
+
 case('strangers', strangers)
+case('bounce to a service', lambda: bounce(b'\0\0\0\1\0\x19' + s8(b'')))
+case('bounce to a host', lambda: bounce(b'\0\0\0\1' + struct.pack('>H', 40000) + s8(b'192.0.2.1')))
+case('sink has another key', other_key)
+case('low port', low_port)
+case('too long', too_long)
+case('gone while shaking', gone_while_shaking)
 case('another path', lambda: other(base=b'/elsewhere'))
 case('a path below', lambda: other(base=b'/given/x'))
 case('a get', lambda: other(op=1, sources=[b'/secret']))
 case('a bench', lambda: other(op=2))
+case('a replacing copy', lambda: other(policy=1))
+case('attributes', lambda: other(flags=RECURSIVE | MODES))
 case('no bulk', no_bulk)
+case('dribble', dribble)
 case('twice', twice)
 case('late', late)
 case('long', long)

@@ -95,7 +95,8 @@ static int get_take(struct buf *b, void *out)
 
 static void test_take(void **state)
 {
-	struct third_take t = { .prot_min = PROT_PRIVATE, .seconds = 7, .pin = PIN,
+	struct third_take t = { .prot_min = PROT_PRIVATE, .policy = POLICY_SKIP,
+				.request_flags = BULK_F_RECURSIVE, .seconds = 7, .pin = PIN,
 				.base = (char *)"/x/\xff y" }, back;
 	struct buf *b CLEANUP_BUF = new_buf();
 
@@ -104,25 +105,28 @@ static void test_take(void **state)
 	assert_int_equal(third_take_get(b, &back, NULL), 0);
 	assert_int_equal(buf_len(b), 0);
 	assert_int_equal(back.prot_min, PROT_PRIVATE);
+	assert_int_equal(back.policy, POLICY_SKIP);
+	assert_int_equal(back.request_flags, BULK_F_RECURSIVE);
 	assert_int_equal(back.seconds, 7);
 	assert_string_equal(back.pin, PIN);
 	assert_string_equal(back.base, t.base);
 	third_take_clear(&back);
 }
 
-/* The fixed part has 9 bytes, then the pin's length at 9. */
+/* The fixed part has 14 bytes, then the pin's length at 14. */
 static void test_take_hostile(void **state)
 {
 	static const struct { size_t at; uint8_t value; int code; } bad[] = {
-		{ 1, 2, -EPROTO }, { 4, PROT_PRIVATE + 1, -EBADMSG }, { 9, 0, -EBADMSG },
-		{ 9, 64, -EBADMSG }, { 12, ' ', -EBADMSG }, { 12, 0x1b, -EBADMSG },
-		{ 60, 1, -EBADMSG }, { 64, 0, -EBADMSG },
+		{ 1, 2, -EPROTO }, { 4, PROT_PRIVATE + 1, -EBADMSG },
+		{ 5, POLICY_SAME + 1, -EBADMSG }, { 14, 0, -EBADMSG }, { 14, 64, -EBADMSG },
+		{ 17, ' ', -EBADMSG }, { 17, 0x1b, -EBADMSG }, { 65, 1, -EBADMSG },
+		{ 69, 0, -EBADMSG },
 	};
 	struct third_take t = { .pin = PIN, .base = (char *)"/xy" }, back;
 	struct buf *b CLEANUP_BUF = new_buf();
 
 	assert_int_equal(third_take_put(b, &t), 0);
-	assert_int_equal(buf_len(b), 10 + strlen(PIN) + 4 + 3);
+	assert_int_equal(buf_len(b), 15 + strlen(PIN) + 4 + 3);
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		uint8_t wire[128];
 		size_t used;
@@ -326,7 +330,7 @@ static void test_told(void **state)
 	res->bytes = 11;
 	res->nchannels = 1;
 	res->channel_bytes[0] = 12;
-	assert_int_equal(relay_result(&t->relay, res, 0, 0, "not shown"), 0);
+	relay_result(&t->relay, res, 0, 0, "not shown");
 	assert_int_equal(relay_read(&r, &e), 0);
 	assert_string_equal(t->heard, "started progress /x done /y failed: no");
 	assert_int_equal(third_result_get(r.p, got), 0);
@@ -353,6 +357,7 @@ static void test_stopped(void **state)
 	assert_int_equal(poll_fd(t->relay.stop, POLLIN, 0), 0);
 	relay_stop(t->client);
 	assert_true(poll_fd(t->relay.stop, POLLIN, 10000) > 0);
+	atomic_store(&t->relay.told, true);
 	assert_int_equal(ms_write_frame(t->client, BULK_END, NULL, 0), 0);
 	assert_int_equal(relay_end(&t->relay), 0);
 }
@@ -363,6 +368,16 @@ static void test_gone(void **state)
 	struct talk *t = *state;
 
 	ms_free(steal_ptr(&t->client));
+	assert_true(poll_fd(t->relay.stop, POLLIN, 10000) > 0);
+	assert_int_equal(relay_end(&t->relay), -EPIPE);
+}
+
+/* There is nothing yet that it could be through with. */
+static void test_end_early(void **state)
+{
+	struct talk *t = *state;
+
+	assert_int_equal(ms_write_frame(t->client, BULK_END, NULL, 0), 0);
 	assert_true(poll_fd(t->relay.stop, POLLIN, 10000) > 0);
 	assert_int_equal(relay_end(&t->relay), -EPIPE);
 }
@@ -396,6 +411,7 @@ static void test_hostile(void **state)
 		assert_int_equal(relay_read(&r, &e), -EPROTO);
 	}
 	assert_string_equal(t->heard, "");
+	atomic_store(&t->relay.told, true);
 	assert_int_equal(ms_write_frame(t->client, BULK_END, NULL, 0), 0);
 	assert_int_equal(relay_end(&t->relay), 0);
 	buf_free(r.p);
@@ -413,6 +429,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_told, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_stopped, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_gone, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_end_early, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_nonsense, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_hostile, set_up, tear_down),
 	};

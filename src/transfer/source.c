@@ -69,19 +69,21 @@ static void source_cancel(struct xfer *x)
 {
 	struct source *s = of(x);
 
+	/* Before the readers end, or it would look as if all had been sent. */
+	for (uint32_t i = 0; i < x->nroutes; i++) {
+		struct sender *sender = sender_at(s, i);
+
+		if (sender)
+			sender_abort(sender);
+	}
 	plan_abort(s->plan);
 	for (uint32_t i = 0; i < x->npaths; i++) {
 		pool_close(x->pools[i]);
 		if (x->shelters[i])
 			pool_close(shelter_pool(x->shelters[i]));
 	}
-	for (uint32_t i = 0; i < x->nroutes; i++) {
-		struct sender *sender = sender_at(s, i);
-
+	for (uint32_t i = 0; i < x->nroutes; i++)
 		bq_close(s->ready[i], -ECANCELED);
-		if (sender)
-			sender_abort(sender);
-	}
 	LOCK_GUARD(guard, &s->lock);
 	pthread_cond_broadcast(&s->moved);
 	pthread_cond_broadcast(&s->acked_more);

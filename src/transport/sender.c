@@ -236,7 +236,8 @@ static void *sender_main(void *arg)
 	}
 	while (s->first)
 		pool_put(unhold(s));
-	if (!s->error && !s->lost) {
+	/* Of a transfer that fails the sink closes nothing before it has heard our END. */
+	if (!s->error && !s->lost && !atomic_load(&s->abort)) {
 		int r = p->ops->finish(p, FINISH_MS);
 
 		/* All is acknowledged; how the channels close changes nothing. */

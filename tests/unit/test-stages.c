@@ -446,6 +446,72 @@ static void test_lowest_goes_first(void **state)
 	pool_free(pool);
 }
 
+/* A path in whose first post the transfer fails: the queue ends as if all had been sent. */
+struct failing {
+	struct path path;
+	struct sender *_Atomic sender;
+	struct bq *q;
+	struct block *posted;
+	unsigned finished;
+};
+
+static int failing_post(struct path *path, struct block *b)
+{
+	struct failing *f = (struct failing *)path;
+
+	while (!atomic_load(&f->sender))
+		usleep(1000);
+	f->posted = b;
+	sender_abort(f->sender);
+	bq_close(f->q, 0);
+	return 0;
+}
+
+static int failing_poll(struct path *path, struct path_event *ev, int max, int timeout_ms)
+{
+	struct failing *f = (struct failing *)path;
+
+	(void)max;
+	(void)timeout_ms;
+	if (!f->posted)
+		return 0;
+	ev[0] = (struct path_event){ .kind = PATH_ACKED, .block = f->posted };
+	f->posted = NULL;
+	return 1;
+}
+
+static int failing_finish(struct path *path, int timeout_ms)
+{
+	(void)timeout_ms;
+	((struct failing *)path)->finished++;
+	return 0;
+}
+
+/* Channels are not closed in good order then, for the sink would wait for our END meanwhile, and
+ * we for the sink. */
+static void test_abort_at_the_end(void **state)
+{
+	static const struct path_ops ops = { .name = "failing", .post = failing_post,
+					     .poll = failing_poll, .wake = fickle_wake,
+					     .finish = failing_finish };
+	struct failing f = { .path = { .ops = &ops }, .q = bq_new(0) };
+	struct sender_config c = { .path = &f.path, .q = f.q };
+	struct pool *pool = make_pool(INFLIGHT, PAYLOAD);
+	struct block *b = pool_get(pool);
+	struct sender *s;
+
+	(void)state;
+	fill(b, 0);
+	assert_int_equal(bq_push(f.q, b), 0);
+	s = sender_start(&c, "sender", NULL);
+	atomic_store(&f.sender, s);
+	sender_join(s);
+	assert_int_equal(f.finished, 0);
+	sender_free(s);
+	bq_free(f.q);
+	pool_free(pool);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -459,6 +525,7 @@ int main(void)
 		cmocka_unit_test(test_abort),
 		cmocka_unit_test(test_rate),
 		cmocka_unit_test(test_lowest_goes_first),
+		cmocka_unit_test(test_abort_at_the_end),
 	};
 
 	signal(SIGPIPE, SIG_IGN);

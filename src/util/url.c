@@ -255,15 +255,21 @@ static size_t scheme_length(const char *word)
 	return strncmp(word + n, "://", 3) == 0 ? n : 0;
 }
 
-/* "/~/x" means x in the home directory: the "/" only separates it from the host. */
+static bool is_ftp(enum place_kind kind)
+{
+	return kind == PLACE_FTP || kind == PLACE_FTPS;
+}
+
+/* "/~/x" means x in the home directory: the "/" only separates it from the host. It always does
+ * so in FTP's URLs. */
 static int take_url_path(struct place *p, const char *s, struct err *e)
 {
 	char *path;
-	int rc = decode(s, &path, "path", e);
+	int rc = decode(is_ftp(p->kind) && *s ? s + 1 : s, &path, "path", e);
 
 	if (rc)
 		return rc;
-	if (strncmp(path, "/~", 2) == 0 && (path[2] == '/' || !path[2]))
+	if (!is_ftp(p->kind) && strncmp(path, "/~", 2) == 0 && (path[2] == '/' || !path[2]))
 		memmove(path, path + 1, strlen(path));
 	p->path = path;
 	return 0;
@@ -278,7 +284,7 @@ static int parse_url(const char *word, size_t n, struct place *p, struct err *e)
 
 	if (!scheme)
 		return err_set(e, -EINVAL,
-			       "\"%.*s://\" is not known (rftp:// and ssh:// are)",
+			       "\"%.*s://\" is not known (rftp://, ssh://, ftp:// and ftps:// are)",
 			       n < 32 ? (int)n : 32, word);
 	p->kind = scheme->kind;
 	authority = strndup(rest, (size_t)(slash - rest));
@@ -393,6 +399,11 @@ void place_clear(struct place *p)
 	memset(p, 0, sizeof(*p));
 }
 
+bool place_is_foreign(const struct place *p)
+{
+	return is_ftp(p->kind);
+}
+
 static const char *scheme_of(enum place_kind kind)
 {
 	for (size_t i = 0; i < sizeof(schemes) / sizeof(schemes[0]); i++)
@@ -409,6 +420,12 @@ static const char *path_prefix(const char *path)
 	if (*path == '/')
 		return path[1] == '~' && (path[2] == '/' || !path[2]) ? "/" : "";
 	return home ? "/" : *path ? "/~/" : "";
+}
+
+/* The same of FTP, whose paths begin at the home. */
+static const char *ftp_prefix(const char *path)
+{
+	return *path == '/' ? "/%2F" : *path ? "/" : "";
 }
 
 static void put_host(FILE *out, const char *host)
@@ -438,7 +455,10 @@ char *place_url(const struct place *p, const char *path)
 	put_host(out, p->host);
 	if (p->port)
 		fprintf(out, ":%u", p->port);
-	fprintf(out, "%s%s", path_prefix(path), coded ? coded : "");
+	if (is_ftp(p->kind))
+		fprintf(out, "%s%s", ftp_prefix(path), coded ? coded + (*path == '/') : "");
+	else
+		fprintf(out, "%s%s", path_prefix(path), coded ? coded : "");
 	if (fclose(out) || !user || !coded) {
 		free(url);
 		return NULL;

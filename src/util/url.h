@@ -26,13 +26,16 @@ struct place {
 	char *host;        /* without the brackets of an IPv6 address; NULL for local kinds */
 	uint16_t port;     /* 0: not given */
 	/* Path bytes after percent-decoding of a URL; "/~/x" is kept as "~/x" and
-	 * "host:x" (relative to the home) as "x". "" when absent. No NUL inside. */
+	 * "host:x" (relative to the home) as "x". "" when absent. No NUL inside. Of ftp:// and
+	 * ftps:// (RFC 1738 §3.2.2) "/x" is "x", "/%2Fx" and "//x" are "/x". */
 	char *path;
 	uint64_t size;     /* PLACE_ZERO */
 };
 
 /* rftp's own control port. */
 #define RFTP_PORT 7321
+#define FTP_PORT 21
+#define FTPS_PORT 990 /* TLS from the first byte on */
 
 /* Parse word. As scp does, a word with a ":" before any "/" is host:path; "./a:b"
  * names a local file with a colon. A password in a URL is refused (-EINVAL): it
@@ -40,6 +43,8 @@ struct place {
 int place_parse(const char *word, struct place *p, struct err *e);
 void place_clear(struct place *p);
 bool place_is_remote(const struct place *p);
+/* On an FTP server that need not be rftpd: ftp:// or ftps://. */
+bool place_is_foreign(const struct place *p);
 /* The word that place_parse() makes p's server and this path of; a path that begins with neither
  * "/" nor "~" is one below the home. malloc'd; NULL: memory is out. p must be remote. */
 char *place_url(const struct place *p, const char *path);

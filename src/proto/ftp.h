@@ -74,6 +74,7 @@ struct ftp_facts {
 	uint32_t mode, uid, gid;
 	int64_t mtime_s;
 	uint32_t mtime_ns;
+	bool time_about;       /* mtime lacks seconds or its time zone (LIST) */
 	char *target;          /* of a link; NULL: not given */
 	char *name;            /* as on the line, percent-decoded when encoded */
 };

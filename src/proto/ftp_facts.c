@@ -184,6 +184,8 @@ static int take_fact(struct ftp_facts *f, struct owner_seen *seen, const char *n
 	} else if (!strcasecmp(name, "modify")) {
 		f->has_mtime = !ftp_time_parse(v, &f->mtime_s, &f->mtime_ns);
 	} else if (!strcasecmp(name, "UNIX.mode")) {
+		/* pyftpdlib writes it as Python does, "0o644". */
+		v += strncmp(v, "0o", 2) ? 0 : 2;
 		f->has_mode = number(v, 8, 0177777, &n);
 		f->mode = f->has_mode ? (uint32_t)n & 07777 : 0;
 	} else if (!strcasecmp(name, "UNIX.uid") || !strcasecmp(name, "UNIX.owner")) {

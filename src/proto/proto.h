@@ -5,6 +5,7 @@
 
 #include "proto/bulk.h"
 #include "proto/ftp.h"
+#include "proto/ftp_list.h"
 #include "proto/negotiate.h"
 #include "proto/third.h"
 

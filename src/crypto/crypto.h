@@ -93,6 +93,8 @@ struct tls_ctx *tls_server_new(const char *certfile, const char *keyfile, struct
 /* cafile NULL: the peer's certificate is not checked against any CA, the caller must
  * check the pin; otherwise checked against it and the host name. */
 struct tls_ctx *tls_client_new(const char *cafile, struct err *e);
+/* The same, and TLS 1.2 will do: for servers that are not ours. */
+struct tls_ctx *tls_client_new_any(const char *cafile, struct err *e);
 /* For a single use between two sides that were told each other's pins: with a key of its own,
  * made here and gone with it, whose pin it gives in *pin (malloc'd). Both sides show
  * certificates, which nobody signed: the caller must compare tls_peer_pin. No session of it can

@@ -16,12 +16,12 @@
 /* A control connection may live long before its next data connection. */
 #define TICKET_SECONDS (24 * 3600)
 
-static struct tls_ctx *new_ctx(bool server, struct err *e)
+static struct tls_ctx *new_ctx(bool server, int least, struct err *e)
 {
 	struct tls_ctx *c = calloc(1, sizeof(*c));
 	SSL_CTX *ctx = SSL_CTX_new(server ? TLS_server_method() : TLS_client_method());
 
-	if (!c || !ctx || SSL_CTX_set_min_proto_version(ctx, TLS1_3_VERSION) != 1) {
+	if (!c || !ctx || SSL_CTX_set_min_proto_version(ctx, least) != 1) {
 		err_set(e, -ENOMEM, "cannot set TLS up: %s", openssl_reason());
 		SSL_CTX_free(ctx);
 		free(c);
@@ -64,7 +64,7 @@ static int use_certificate(SSL_CTX *ctx, const char *certfile, const char *keyfi
 struct tls_ctx *tls_server_new(const char *certfile, const char *keyfile, struct err *e)
 {
 	static const unsigned char session_context[] = "rftp";
-	struct tls_ctx *c = new_ctx(true, e);
+	struct tls_ctx *c = new_ctx(true, TLS1_3_VERSION, e);
 
 	if (!c)
 		return NULL;
@@ -92,9 +92,9 @@ static int trust(SSL_CTX *ctx, const char *cafile, struct err *e)
 		       openssl_reason());
 }
 
-struct tls_ctx *tls_client_new(const char *cafile, struct err *e)
+static struct tls_ctx *new_client(int least, const char *cafile, struct err *e)
 {
-	struct tls_ctx *c = new_ctx(false, e);
+	struct tls_ctx *c = new_ctx(false, least, e);
 
 	if (!c || !cafile)
 		return c;
@@ -104,6 +104,16 @@ struct tls_ctx *tls_client_new(const char *cafile, struct err *e)
 		return NULL;
 	}
 	return c;
+}
+
+struct tls_ctx *tls_client_new(const char *cafile, struct err *e)
+{
+	return new_client(TLS1_3_VERSION, cafile, e);
+}
+
+struct tls_ctx *tls_client_new_any(const char *cafile, struct err *e)
+{
+	return new_client(TLS1_2_VERSION, cafile, e);
 }
 
 /* ---- both sides known by their pins ---- */
@@ -132,7 +142,7 @@ static int use_own_key(SSL_CTX *ctx, char **pin, struct err *e)
 
 struct tls_ctx *tls_pinned_new(bool server, char **pin, struct err *e)
 {
-	struct tls_ctx *c = new_ctx(server, e);
+	struct tls_ctx *c = new_ctx(server, TLS1_3_VERSION, e);
 
 	*pin = NULL;
 	if (!c)

@@ -6,6 +6,9 @@
 
 #include "control/control.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
+
 struct ssh;
 
 enum client_socket { CLIENT_CONTROL, CLIENT_DATA };
@@ -37,11 +40,27 @@ struct ftp_client {
 	socklen_t peer_len;        /* 0: not known */
 	bool bulk, lanes, give, take, percent, inline_list, prot_p;
 	bool lost;                 /* no command can be sent any more */
+	/* Of a server by ftp:// or ftps://, whatever it is: */
+	bool foreign, implicit;    /* implicit: TLS from the first byte on */
+	unsigned has;              /* enum ftp_feature; what turns out not to be is taken out */
+	char *home;                /* where the login started; absolute */
+	bool pasv;                 /* EPSV was refused */
+	bool list_plain;           /* LIST -a was */
+	char digests[128];         /* names that HASH knows, with ";" */
+	pthread_mutex_t lock;      /* guards data, which ftp_client_abort() looks at */
+	struct stream *data;       /* of the data connection under way; NULL: none */
+	atomic_bool aborted;       /* by it, for good */
 	uint64_t rtt_ns;
 	struct ftp_reply reply;
 	char line[FTP_LINE_MAX];
 	char describe[256];
 };
+
+/* ---- ftp_client.c ---- */
+
+/* The message stream over fd, which is taken over. 0, or a negative errno with text. */
+int client_open_messages(struct ftp_client *c, int fd, struct err *e);
+void client_learn_peer(struct ftp_client *c);
 
 /* ---- client_stop.c ---- */
 
@@ -67,6 +86,8 @@ int client_greeting(struct ftp_client *c, struct err *e);
 
 /* AUTH TLS has been sent: its answer, the handshake, the checks. */
 int client_start_tls(struct ftp_client *c, const struct ftp_client_config *cfg, struct err *e);
+/* The same from the handshake on. */
+int client_shake_hands(struct ftp_client *c, const struct ftp_client_config *cfg, struct err *e);
 /* TLS on a data connection: the session of the control connection may be used again, and
  * the key must be the same. fd is taken over on success only. */
 struct stream *client_data_tls(struct ftp_client *c, int fd, struct err *e);
@@ -75,6 +96,31 @@ struct stream *client_data_tls(struct ftp_client *c, int fd, struct err *e);
 
 /* USER, PASS, FEAT and all else that needs to be said, in one round trip. */
 int client_login(struct ftp_client *c, const struct ftp_client_config *cfg, struct err *e);
+
+/* ---- client_foreign.c ---- */
+
+/* From the TCP connection to the login's end, one step after the other: foreign servers need not
+ * take commands before they have answered the last. */
+int client_connect_foreign(struct ftp_client *c, const struct ftp_client_config *cfg,
+			   struct err *e);
+/* After the login: what the server can do, where it starts, how data goes. */
+int client_learn(struct ftp_client *c, const struct ftp_client_config *cfg, struct err *e);
+/* path as such a server is to be asked for it: absolute, no "~", no slash at the end; malloc'd. */
+char *client_absolute(const struct ftp_client *c, const char *path);
+
+/* ---- client_data.c ---- */
+
+/* A data connection, by EPSV or else PASV. A descriptor, or a negative errno with text. */
+int client_connect_data(struct ftp_client *c, struct err *e);
+/* The stream over fd, as PROT has it, while ftp_client_abort() can reach it; takes fd over in any
+ * case. NULL with text. */
+struct stream *client_open_data(struct ftp_client *c, int fd, struct err *e);
+void client_close_data(struct ftp_client *c, struct stream *st);
+
+/* ---- client_stat.c ---- */
+
+/* What MLST tells, of a server that has it not. */
+int client_stat(struct ftp_client *c, const char *path, struct ftp_facts *f, struct err *e);
 
 /* ---- client_cmd.c ---- */
 
@@ -87,6 +133,11 @@ int client_read_reply(struct ftp_client *c, int timeout_ms, struct err *e);
 int client_final_reply(struct ftp_client *c, int timeout_ms, struct err *e);
 /* Send "VERB arg"; arg may be NULL. 0, or a negative errno with text. */
 int client_send(struct ftp_client *c, enum ftp_verb v, const char *arg, struct err *e);
+/* The same of a command by its name. path: arg, or what stands from that byte on, is one. */
+int client_send_word(struct ftp_client *c, const char *verb, const char *arg, const char *path,
+		     struct err *e);
+/* Send it, and its final reply's code; or a negative errno with text. */
+int client_word(struct ftp_client *c, const char *verb, const char *arg, bool path, struct err *e);
 /* Put a reply that refuses something into e, with the errno that fits it best. */
 int client_refused(const struct ftp_client *c, struct err *e);
 

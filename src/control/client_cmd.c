@@ -165,38 +165,39 @@ static const char *path_of_site(const char *arg)
 }
 
 /* A path that begins with "~" is the home's for the server; percent-encoded or not. */
-static int put_arg(const struct ftp_client *c, struct buf *b, enum ftp_verb v, const char *arg)
+static int put_arg(const struct ftp_client *c, struct buf *b, const char *arg, const char *path)
 {
-	const char *path = takes_path(v) ? arg : v == FTP_SITE ? path_of_site(arg) : NULL;
 	CLEANUP_FREE char *encoded = NULL;
 	int rc;
 
-	if (!path || !c->percent)
+	if (path && c->home && strpbrk(path, "\r\n"))
+		return -EILSEQ;
+	if (!path || (!c->percent && !c->home))
 		return strpbrk(arg, "\r\n") ? -EILSEQ : buf_put(b, arg, strlen(arg));
-	encoded = percent_encode(path);
+	encoded = c->home ? client_absolute(c, path) : percent_encode(path);
 	if (!encoded)
 		return -ENOMEM;
 	rc = buf_put(b, arg, (size_t)(path - arg));
 	return rc ? rc : buf_put(b, encoded, strlen(encoded));
 }
 
-static int put_command(const struct ftp_client *c, struct buf *b, enum ftp_verb v,
-		       const char *arg)
+static int put_command(const struct ftp_client *c, struct buf *b, const char *name,
+		       const char *arg, const char *path)
 {
-	const char *name = ftp_command_of(v)->name;
 	int rc = buf_put(b, name, strlen(name));
 
 	if (rc == 0 && arg && *arg)
 		rc = buf_put(b, " ", 1);
 	if (rc == 0 && arg && *arg)
-		rc = put_arg(c, b, v, arg);
+		rc = put_arg(c, b, arg, path);
 	return rc ? rc : buf_put(b, "\r\n", 2);
 }
 
-int client_send(struct ftp_client *c, enum ftp_verb v, const char *arg, struct err *e)
+int client_send_word(struct ftp_client *c, const char *verb, const char *arg, const char *path,
+		     struct err *e)
 {
 	CLEANUP_BUF struct buf *b = buf_new(FTP_LINE_MAX - 1);
-	int rc = b ? put_command(c, b, v, arg) : -ENOMEM;
+	int rc = b ? put_command(c, b, verb, arg, path) : -ENOMEM;
 
 	if (c->lost)
 		return err_set(e, -EPIPE, "the connection to %s is lost", c->host);
@@ -208,6 +209,21 @@ int client_send(struct ftp_client *c, enum ftp_verb v, const char *arg, struct e
 	if (rc == 0)
 		rc = ms_write(c->ms, buf_ptr(b), buf_len(b));
 	return rc == -ENOMEM ? err_sys(e, rc, "command") : rc < 0 ? client_lost(c, rc, e) : 0;
+}
+
+int client_send(struct ftp_client *c, enum ftp_verb v, const char *arg, struct err *e)
+{
+	const char *path = !arg ? NULL : takes_path(v) ? arg :
+			   v == FTP_SITE ? path_of_site(arg) : NULL;
+
+	return client_send_word(c, ftp_command_of(v)->name, arg, path, e);
+}
+
+int client_word(struct ftp_client *c, const char *verb, const char *arg, bool path, struct err *e)
+{
+	int rc = client_send_word(c, verb, arg, path ? arg : NULL, e);
+
+	return rc < 0 ? rc : client_final_reply(c, REPLY_MS, e);
 }
 
 /* Digests and removals of trees take as long as they take. */
@@ -275,9 +291,12 @@ static int facts_of_reply(struct ftp_client *c, struct ftp_facts *f)
 
 int ftp_stat(struct ftp_client *c, const char *path, struct ftp_facts *f, struct err *e)
 {
-	int rc = ftp_simple(c, FTP_MLST, path, NULL, e);
+	int rc;
 
 	memset(f, 0, sizeof(*f));
+	if (c->foreign && !(c->has & FTP_HAS_MLST))
+		return client_stat(c, path, f, e);
+	rc = ftp_simple(c, FTP_MLST, path, NULL, e);
 	if (rc < 0)
 		return rc;
 	rc = facts_of_reply(c, f);

@@ -15,13 +15,13 @@ static const struct {
 	const char *what;
 } others[] = {
 	{ "SSH-", 4, "is an SSH server; to go through it write host:path" },
-	{ "HTTP/", 5, "is a web server, not an rftp server" },
-	{ "<", 1, "is a web server, not an rftp server" },
+	{ "HTTP/", 5, "is a web server, not an FTP server" },
+	{ "<", 1, "is a web server, not an FTP server" },
 	{ "\x15\x03", 2, "speaks TLS from the first byte on (a web server?), which rftp's "
 	  "port does not" },
-	{ "* OK", 4, "is a mail server, not an rftp server" },
-	{ "+OK", 3, "is a mail server, not an rftp server" },
-	{ "@RSYNCD:", 8, "is an rsync server, not an rftp server" },
+	{ "* OK", 4, "is a mail server, not an FTP server" },
+	{ "+OK", 3, "is a mail server, not an FTP server" },
+	{ "@RSYNCD:", 8, "is an rsync server, not an FTP server" },
 };
 
 static int not_ftp(struct ftp_client *c, const char *text, size_t len, struct err *e)
@@ -34,6 +34,12 @@ static int not_ftp(struct ftp_client *c, const char *text, size_t len, struct er
 		       c->port, printable(text));
 }
 
+static const char *right_port(const struct ftp_client *c)
+{
+	return c->foreign ? "an FTP server's port, without TLS (ftps:// is for those with it)" :
+	       "rftpd's port";
+}
+
 /* Without taking bytes off the socket: some peers never send a line. */
 static int look(struct ftp_client *c, struct err *e)
 {
@@ -43,12 +49,12 @@ static int look(struct ftp_client *c, struct err *e)
 
 	if (rc == 0)
 		return err_set(e, -ETIMEDOUT, "%s port %u took the connection but said nothing "
-			       "within %g s: is it rftpd's port?", c->host, c->port,
-			       c->timeout_ms / 1000.0);
+			       "within %g s: is it %s?", c->host, c->port,
+			       c->timeout_ms / 1000.0, right_port(c));
 	n = rc < 0 ? rc : recv(c->fd, text, PEEK_BYTES, MSG_PEEK | MSG_DONTWAIT);
 	if (n == 0 || (n < 0 && errno == ECONNRESET))
 		return err_set(e, -ECONNRESET, "%s port %u closed the connection without a word: "
-			       "is it rftpd's port?", c->host, c->port);
+			       "is it %s?", c->host, c->port, right_port(c));
 	if (n < 0)
 		return err_sys(e, rc < 0 ? rc : -errno, "%s port %u", c->host, c->port);
 	text[n] = '\0';
@@ -58,7 +64,8 @@ static int look(struct ftp_client *c, struct err *e)
 
 int client_greeting(struct ftp_client *c, struct err *e)
 {
-	int code, rc = c->ssh ? 0 : look(c, e);
+	/* Below TLS there is nothing to be seen. */
+	int code, rc = c->ssh || c->tls ? 0 : look(c, e);
 
 	if (rc < 0)
 		return rc;

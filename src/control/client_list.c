@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* MLSD from the client's side: in the reply where the server has agreed to that, else over
- * a data connection (RFC 3659 §7). */
+/* Listings from the client's side: by MLSD (RFC 3659 §7), in the reply where the server has
+ * agreed to that, else over a data connection; by LIST from servers that have no other. */
 #include "control/client.h"
 
 #include <errno.h>
-#include <netdb.h>
-#include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -22,6 +21,9 @@ struct listing {
 	void *arg;
 	int rc;           /* fn's first refusal: what still comes is read and dropped */
 	struct err *e;
+	bool old;         /* by LIST */
+	int64_t now;      /* its years are guessed from that */
+	uint64_t lines;   /* that came */
 };
 
 /* Another one leads elsewhere: below or above, where nobody wanted to look or write. */
@@ -49,9 +51,14 @@ static int take_line(struct listing *l, const char *line)
 
 	if (l->rc < 0 || !*line)
 		return 0;
-	if (ftp_facts_parse(line, l->c->percent, &f) < 0)
+	l->lines++;
+	rc = l->old ? ftp_list_parse(line, l->now, &f) :
+	     ftp_facts_parse(line, l->c->percent, &f) < 0 ? -EBADMSG : 1;
+	if (rc < 0)
 		return err_set(l->e, -EPROTO, "%s lists nonsense: \"%s\"", l->c->host,
 			       printable(line));
+	if (rc == 0)
+		return 0;
 	rc = take_facts(l, &f);
 	ftp_facts_clear(&f);
 	return rc;
@@ -118,29 +125,6 @@ static int list_inline(struct listing *l)
 
 /* ---- over a data connection ---- */
 
-static int connect_data(struct ftp_client *c, struct err *e)
-{
-	char host[NI_MAXHOST];
-	uint16_t port;
-	int code = client_send(c, FTP_EPSV, NULL, e);
-
-	if (code == 0)
-		code = client_final_reply(c, LIST_MS, e);
-	if (code < 0)
-		return code;
-	if (code != 229)
-		return client_refused(c, e);
-	if (ftp_epsv_parse(c->reply.text, &port) < 0)
-		return err_set(e, -EPROTO, "%s answers EPSV with nonsense: \"%s\"", c->host,
-			       printable(c->reply.text));
-	if (!c->peer_len || getnameinfo((struct sockaddr *)&c->peer, c->peer_len, host,
-					sizeof(host), NULL, 0, NI_NUMERICHOST))
-		return err_set(e, -EADDRNOTAVAIL, "the address of %s is not known", c->host);
-	code = tcp_connect(host, port, c->wish.fd, c->timeout_ms, e);
-	client_stop_socket(c, CLIENT_DATA, code);
-	return code;
-}
-
 /* Cut what has come into lines; what is left of the last one moves to the front. */
 static int cut_lines(struct listing *l, char *text, size_t *have)
 {
@@ -183,47 +167,74 @@ static int data_lines(struct listing *l, struct stream *st)
 	return rc;
 }
 
-/* MLSD has been answered by 150: the stream over fd, which it takes over. */
-static struct stream *open_stream(struct listing *l, int fd)
+static int list_over(struct listing *l, const char *verb, const char *arg, const char *path, int fd)
 {
-	struct stream *st = l->c->prot_p ? client_data_tls(l->c, fd, l->e) :
-					   stream_plain(fd, fd);
-
-	if (!st) {
-		client_stop_socket(l->c, CLIENT_DATA, -1);
-		close(fd);
-		if (!l->e->code)
-			err_sys(l->e, -ENOMEM, "listing");
-	}
-	return st;
-}
-
-static int list_over(struct listing *l, const char *path, int fd)
-{
-	int code = client_send(l->c, FTP_MLSD, path, l->e);
+	int code = client_send_word(l->c, verb, arg, path, l->e);
 	struct stream *st;
 	int rc, end;
 
 	if (code == 0)
 		code = client_read_reply(l->c, LIST_MS, l->e);
-	if (code != 150 && code != 125) {
+	if (code / 100 != 1) {
 		client_stop_socket(l->c, CLIENT_DATA, -1);
 		close(fd);
 		return code < 0 ? code : client_refused(l->c, l->e);
 	}
-	st = open_stream(l, fd);
+	st = client_open_data(l->c, fd, l->e);
 	rc = st ? data_lines(l, st) : l->e->code;
-	client_stop_socket(l->c, CLIENT_DATA, -1);
-	stream_free(st);
+	client_close_data(l->c, st);
 	end = finish(l);
 	return rc < 0 ? rc : end;
 }
 
+/* ---- LIST ---- */
+
+/* In the directory that is to be listed: a name among LIST's words could be taken for options or a
+ * pattern. With -a servers name what begins with a dot, too, if they know it: those that do not
+ * refuse it, or find no file of that name. */
+static int list_here(struct listing *l, bool all)
+{
+	int fd = client_connect_data(l->c, l->e), rc;
+
+	if (fd < 0)
+		return fd;
+	rc = list_over(l, "LIST", all ? "-a" : NULL, NULL, fd);
+	/* "450 No files found" */
+	if (rc < 0 && !l->c->lost && l->c->reply.code / 50 == 9 && l->c->reply.text &&
+	    strcasestr(l->c->reply.text, "no files"))
+		return 0;
+	return rc;
+}
+
+static int list_old(struct listing *l, const char *path)
+{
+	struct err why = ERR_INIT, *e = l->e;
+	int rc = ftp_simple(l->c, FTP_CWD, path, NULL, e);
+
+	if (rc < 0)
+		return rc;
+	l->old = true;
+	l->now = (int64_t)time(NULL);
+	if (!l->c->list_plain) {
+		l->e = &why;
+		rc = list_here(l, true);
+		l->e = e;
+		if (l->lines || l->rc < 0 || l->c->lost) {
+			if (rc < 0)
+				*e = why;
+			return rc;
+		}
+		/* An empty directory would have had at least its own name. */
+		l->c->list_plain = rc < 0;
+	}
+	return list_here(l, false);
+}
+
 static int list_by_data(struct listing *l, const char *path)
 {
-	int fd = connect_data(l->c, l->e);
+	int fd = client_connect_data(l->c, l->e);
 
-	return fd < 0 ? fd : list_over(l, path, fd);
+	return fd < 0 ? fd : list_over(l, "MLSD", path, path, fd);
 }
 
 static int list_by_reply(struct listing *l, const char *path)
@@ -243,6 +254,9 @@ int ftp_list(struct ftp_client *c, const char *path,
 	rc = client_begin(c, l.e);
 	if (rc < 0)
 		return rc;
-	return client_end(c, c->inline_list ? list_by_reply(&l, path) : list_by_data(&l, path),
-			  l.e);
+	if (c->foreign && !(c->has & FTP_HAS_MLST))
+		rc = list_old(&l, path);
+	else
+		rc = c->inline_list ? list_by_reply(&l, path) : list_by_data(&l, path);
+	return client_end(c, rc, l.e);
 }

@@ -129,16 +129,47 @@ static int read_steps(struct ftp_client *c, struct login *l, struct err *e)
 	return 0;
 }
 
-/* One attempt. 0; -EACCES: refused, text in e; other errors end it. */
-static int attempt(struct ftp_client *c, struct login *l, struct err *e)
+/* Servers that are not ours may drop what comes before they have answered. Only this is said here:
+ * the rest is client_learn()'s. */
+static int one_by_one(struct ftp_client *c, struct login *l, struct err *e)
 {
-	uint64_t began = now_ns();
-	int rc = send_steps(c, l, e);
+	int rc = client_send_word(c, "USER", l->user, NULL, e);
 
 	memset(l->code, 0, sizeof(l->code));
 	free(steal_ptr(&l->refusal));
 	if (rc == 0)
-		rc = read_steps(c, l, e);
+		rc = l->code[STEP_USER] = client_final_reply(c, c->timeout_ms + PAUSE_MS, e);
+	if (rc == 421)
+		return client_refused(c, e);
+	if (rc > 0)
+		keep_refusal(l, &c->reply);
+	if (rc != 331)
+		return rc < 0 ? rc : 0;
+	rc = client_send_word(c, "PASS", l->password, NULL, e);
+	if (rc == 0)
+		rc = l->code[STEP_PASS] = client_final_reply(c, c->timeout_ms + PAUSE_MS, e);
+	if (rc == 421)
+		return client_refused(c, e);
+	if (rc > 0)
+		keep_refusal(l, &c->reply);
+	return rc < 0 ? rc : 0;
+}
+
+static int pipelined(struct ftp_client *c, struct login *l, struct err *e)
+{
+	int rc = send_steps(c, l, e);
+
+	memset(l->code, 0, sizeof(l->code));
+	free(steal_ptr(&l->refusal));
+	return rc ? rc : read_steps(c, l, e);
+}
+
+/* One attempt. 0; -EACCES: refused, text in e; other errors end it. */
+static int attempt(struct ftp_client *c, struct login *l, struct err *e)
+{
+	uint64_t began = now_ns();
+	int rc = c->foreign ? one_by_one(c, l, e) : pipelined(c, l, e);
+
 	if (rc < 0)
 		return rc;
 	/* By ssh there is no better measure: nothing slow is among those commands. */
@@ -146,6 +177,9 @@ static int attempt(struct ftp_client *c, struct login *l, struct err *e)
 		c->rtt_ns = now_ns() - began;
 	if (!l->named || l->code[STEP_USER] == 230 || l->code[STEP_PASS] / 100 == 2)
 		return 0;
+	if (l->code[STEP_USER] == 332 || l->code[STEP_PASS] == 332)
+		return err_set(e, -EACCES, "%s wants an account (ACCT) besides, which rftp does "
+			       "not have", c->host);
 	return err_set(e, -EACCES, "%s refuses the login of %s: %s", c->host,
 		       printable(l->user), printable(l->refusal ? l->refusal : ""));
 }
@@ -162,8 +196,9 @@ static int may_send_password(const struct ftp_client *c, const struct ftp_client
 {
 	if (c->tls || cfg->plain_password)
 		return 0;
-	return err_set(e, -EACCES, "the password of %s is not sent to %s in clear",
-		       printable(user), c->host);
+	return err_set(e, -EACCES, "the password of %s is not sent to %s in clear%s",
+		       printable(user), c->host,
+		       c->foreign ? "; --plain-password allows it" : "");
 }
 
 static int try_password(struct ftp_client *c, struct login *l, char *password, struct err *e)
@@ -190,8 +225,8 @@ static int login_with_password(struct ftp_client *c, const struct ftp_client_con
 				 cfg->password(cfg->arg, l->user, c->host, i) : NULL;
 
 		if (!password)
-			return i ? rc : err_set(e, -EACCES, "there is no password for %s at %s: put "
-						"it into ~/.netrc, or be at a terminal to be "
+			return i ? rc : err_set(e, -EACCES, "there is no password for %s at %s: "
+						"put it into ~/.netrc, or be at a terminal to be "
 						"asked", printable(l->user), c->host);
 		rc = try_password(c, l, password, e);
 		/* A refused name is not a matter of passwords. */

@@ -53,15 +53,22 @@ static int injected(const struct ftp_client *c, int rc, struct err *e)
 
 int client_start_tls(struct ftp_client *c, const struct ftp_client_config *cfg, struct err *e)
 {
-	struct stream *st = NULL;
-	struct tls *tls;
 	int rc = check_answer(c, e);
 
 	if (rc < 0)
 		return rc;
 	if (ms_readable(c->ms))
 		return injected(c, -EPROTO, e);
-	c->ctx = tls_client_new(cfg->cafile, e);
+	return client_shake_hands(c, cfg, e);
+}
+
+int client_shake_hands(struct ftp_client *c, const struct ftp_client_config *cfg, struct err *e)
+{
+	struct stream *st = NULL;
+	struct tls *tls;
+	int rc;
+
+	c->ctx = c->foreign ? tls_client_new_any(cfg->cafile, e) : tls_client_new(cfg->cafile, e);
 	if (!c->ctx)
 		return e->code;
 	tls = tls_start(c->ctx, c->fd, c->host, NULL, c->timeout_ms, e);

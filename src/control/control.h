@@ -81,13 +81,14 @@ struct ftp_client;
 enum pin_answer { PIN_OK, PIN_REFUSED };
 
 struct ftp_client_config {
-	const struct place *place;   /* PLACE_RFTP, PLACE_SSH (PLACE_FTP* later) */
+	const struct place *place;   /* any that is remote */
 	const char *rftpd_path;      /* over ssh: the remote program, default "rftpd" */
 	const char *ssh_command;     /* default "ssh" */
 	const char *cafile;          /* check against a CA instead of the pin */
 	bool plain;                  /* no TLS; a password is then refused unless
 				      * plain_password */
 	bool plain_password;
+	bool data_clear;             /* foreign servers: PROT C, though control has TLS */
 	int connect_timeout_ms;
 	/* Is this the right key for host:port? Called before anything is sent. Not
 	 * called with cafile. The text of a refusal goes into e. */
@@ -145,5 +146,58 @@ bool ftp_client_private(const struct ftp_client *c); /* nor this, be it ssh or T
 const struct sockaddr_storage *ftp_client_peer(const struct ftp_client *c, socklen_t *len);
 uint64_t ftp_client_rtt_ns(const struct ftp_client *c); /* least seen, 0: not measured */
 const char *ftp_client_describe(const struct ftp_client *c); /* "host:port, TLSv1.3 ..." */
+
+/* ---- of servers that were reached by ftp:// or ftps:// ---- */
+
+/* Each file goes over a data connection of its own, one at a time on a control connection. Paths
+ * are below the home unless they begin with "/". */
+
+enum ftp_feature {
+	FTP_HAS_MLST = 1 << 0, FTP_HAS_SIZE = 1 << 1, FTP_HAS_MDTM = 1 << 2,
+	FTP_HAS_MFMT = 1 << 3, FTP_HAS_REST = 1 << 4, FTP_HAS_HASH = 1 << 5,
+	FTP_HAS_XCRC = 1 << 6, FTP_HAS_XMD5 = 1 << 7, FTP_HAS_XSHA1 = 1 << 8,
+	FTP_HAS_XSHA256 = 1 << 9, FTP_HAS_XSHA512 = 1 << 10,
+	FTP_HAS_MDTM_SET = 1 << 11, FTP_HAS_UTIME = 1 << 12, FTP_HAS_CHMOD = 1 << 13,
+	FTP_HAS_APPE = 1 << 14,
+};
+
+bool ftp_is_foreign(const struct ftp_client *c);
+/* FEAT named it, or it is common without and has not been refused yet. */
+bool ftp_has(const struct ftp_client *c, enum ftp_feature what);
+bool ftp_data_private(const struct ftp_client *c); /* PROT P */
+const char *ftp_client_pin(const struct ftp_client *c); /* NULL: in clear */
+/* Can commands still be sent, as far as is known? */
+bool ftp_client_usable(const struct ftp_client *c);
+/* Wake the thread that waits for the server, with -ECANCELED, for good. Any thread, while c is
+ * there. */
+void ftp_client_abort(struct ftp_client *c);
+
+/* SIZE and MDTM. 0, or a negative errno with text; -EOPNOTSUPP: the server has them not. */
+int ftp_size(struct ftp_client *c, const char *path, uint64_t *size, struct err *e);
+int ftp_mtime(struct ftp_client *c, const char *path, int64_t *sec, uint32_t *ns, struct err *e);
+/* MFMT, MDTM with a time, or SITE UTIME; and SITE CHMOD. As above. */
+int ftp_set_mtime(struct ftp_client *c, const char *path, int64_t sec, struct err *e);
+int ftp_set_mode(struct ftp_client *c, const char *path, uint32_t mode, struct err *e);
+/* The digest of the first len bytes of path (UINT64_MAX: of all), alg as digest_new() has it, in
+ * lower-case hex. Servers that offer only one of alg NULL's choice give that: it is set. As
+ * above. */
+int ftp_digest(struct ftp_client *c, const char *path, const char **alg, uint64_t len,
+	       char hex[2 * DIGEST_MAX + 1], struct err *e);
+
+struct ftp_data; /* a file on its way */
+
+/* RETR from the byte at on. */
+struct ftp_data *ftp_retrieve(struct ftp_client *c, const char *path, uint64_t at, struct err *e);
+/* STOR; at: of a part that has so many bytes, by REST or else APPE. *at is 0 afterwards where it
+ * had to begin anew. NULL with text. */
+struct ftp_data *ftp_store(struct ftp_client *c, const char *path, uint64_t *at, struct err *e);
+/* Bytes read; 0 at the end; or a negative errno with text. */
+ssize_t ftp_data_read(struct ftp_data *d, void *p, size_t len, struct err *e);
+int ftp_data_write(struct ftp_data *d, const void *p, size_t len, struct err *e);
+/* The end, and what the server says to it; frees d. whole: all bytes that there should be have
+ * come, so that a data connection that went without a word of TLS has cut off none. */
+int ftp_data_end(struct ftp_data *d, bool whole, struct err *e);
+/* It is not wanted any more: the connection may be lost for it. Frees d; NULL is harmless. */
+void ftp_data_drop(struct ftp_data *d);
 
 #endif

@@ -16,7 +16,7 @@ enum { TIMEOUT_MS = 30 * 1000 };
 
 /* ---- connecting ---- */
 
-static int open_messages(struct ftp_client *c, int fd, struct err *e)
+int client_open_messages(struct ftp_client *c, int fd, struct err *e)
 {
 	struct stream *st = stream_plain(fd, fd);
 
@@ -31,7 +31,7 @@ static int open_messages(struct ftp_client *c, int fd, struct err *e)
 	return c->ms ? 0 : err_sys(e, -ENOMEM, "connection to %s", c->host);
 }
 
-static void learn_peer(struct ftp_client *c)
+void client_learn_peer(struct ftp_client *c)
 {
 	c->peer_len = sizeof(c->peer);
 	if (getpeername(c->fd, (struct sockaddr *)&c->peer, &c->peer_len) < 0)
@@ -44,11 +44,11 @@ static int connect_tcp(struct ftp_client *c, const struct ftp_client_config *cfg
 {
 	static const char auth[] = "AUTH TLS\r\n";
 	int fd = tcp_connect(c->host, c->port, c->wish.fd, c->timeout_ms, e);
-	int rc = fd < 0 ? fd : open_messages(c, fd, e);
+	int rc = fd < 0 ? fd : client_open_messages(c, fd, e);
 
 	if (rc < 0)
 		return rc;
-	learn_peer(c);
+	client_learn_peer(c);
 	/* An error shows when the greeting is read, with better words. */
 	if (!cfg->plain)
 		ms_write(c->ms, auth, sizeof(auth) - 1);
@@ -65,7 +65,7 @@ static int connect_ssh(struct ftp_client *c, const struct ftp_client_config *cfg
 	c->ssh = ssh_start(cfg, &fd, e);
 	if (!c->ssh)
 		return e->code;
-	rc = open_messages(c, fd, e);
+	rc = client_open_messages(c, fd, e);
 	if (rc < 0)
 		return rc;
 	ssh_address(cfg, &c->peer, &c->peer_len);
@@ -85,9 +85,11 @@ static int connect_place(struct ftp_client *c, const struct ftp_client_config *c
 		return connect_tcp(c, cfg, e);
 	case PLACE_SSH:
 		return connect_ssh(c, cfg, e);
+	case PLACE_FTP:
+	case PLACE_FTPS:
+		return client_connect_foreign(c, cfg, e);
 	default:
-		return err_set(e, -EOPNOTSUPP, "%s: ftp:// and ftps:// are not spoken yet, only "
-			       "rftp://host and host:path", c->host);
+		return err_set(e, -EINVAL, "%s is no server", c->host);
 	}
 }
 
@@ -110,9 +112,18 @@ static void client_free(struct ftp_client *c)
 	client_stop_clear(c);
 	tls_ctx_free(c->ctx);
 	ftp_reply_clear(&c->reply);
+	pthread_mutex_destroy(&c->lock);
 	free(c->pin);
 	free(c->host);
+	free(c->home);
 	free(c);
+}
+
+/* 0: there is none to be known, by ssh. */
+static uint16_t default_port(enum place_kind kind)
+{
+	return kind == PLACE_SSH ? 0 : kind == PLACE_FTP ? FTP_PORT :
+	       kind == PLACE_FTPS ? FTPS_PORT : RFTP_PORT;
 }
 
 static struct ftp_client *client_new(const struct ftp_client_config *cfg)
@@ -124,7 +135,10 @@ static struct ftp_client *client_new(const struct ftp_client_config *cfg)
 		return NULL;
 	c->fd = -1;
 	c->timeout_ms = cfg->connect_timeout_ms > 0 ? cfg->connect_timeout_ms : TIMEOUT_MS;
-	c->port = p->kind == PLACE_SSH ? 0 : p->port ? p->port : RFTP_PORT;
+	c->port = p->kind == PLACE_SSH || !p->port ? default_port(p->kind) : p->port;
+	c->foreign = place_is_foreign(p);
+	c->implicit = p->kind == PLACE_FTPS;
+	pthread_mutex_init(&c->lock, NULL);
 	c->host = strdup(p->host ? p->host : "");
 	if (!c->host) {
 		free(c);
@@ -151,6 +165,8 @@ struct ftp_client *ftp_connect(const struct ftp_client_config *cfg, struct err *
 		rc = connect_place(c, cfg, e);
 		if (rc == 0)
 			rc = client_login(c, cfg, e);
+		if (rc == 0 && c->foreign)
+			rc = client_learn(c, cfg, e);
 		rc = client_end(c, rc, e);
 	}
 	if (rc < 0) {
@@ -183,6 +199,31 @@ void ftp_close(struct ftp_client *c)
 bool ftp_client_lost(const struct ftp_client *c)
 {
 	return c->lost || ms_aborted(c->ms);
+}
+
+bool ftp_is_foreign(const struct ftp_client *c)
+{
+	return c->foreign;
+}
+
+bool ftp_has(const struct ftp_client *c, enum ftp_feature what)
+{
+	return c->has & what;
+}
+
+bool ftp_data_private(const struct ftp_client *c)
+{
+	return c->prot_p;
+}
+
+const char *ftp_client_pin(const struct ftp_client *c)
+{
+	return c->pin;
+}
+
+bool ftp_client_usable(const struct ftp_client *c)
+{
+	return !c->lost && !c->aborted;
 }
 
 bool ftp_has_bulk(const struct ftp_client *c)

@@ -82,7 +82,7 @@ void bulk_request_of(const struct options *o, enum bulk_op op, struct bulk_reque
 }
 
 /* The mask rftp was started with, also for the second session of a process. */
-static mode_t first_umask(void)
+mode_t bulk_umask(void)
 {
 	static mode_t mask;
 	static bool known;
@@ -123,7 +123,7 @@ static void fill_tuning(const struct options *o, struct transfer_tuning *t)
 		t->tos = (int)o->tos;
 	/* Files are made with the very modes they should have; rftp's own ones have modes
 	 * that need no mask. */
-	t->umask = first_umask();
+	t->umask = bulk_umask();
 }
 
 int bulk_init(struct bulk *b, struct server *s, struct report *r, enum bulk_op op,

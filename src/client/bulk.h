@@ -28,6 +28,8 @@ void bulk_clear(struct bulk *b);
 enum exit_status bulk_run(struct bulk *b);
 /* Does the server, connected, have bulk mode? 0, or a negative errno with text. */
 int bulk_possible(const struct server *s, struct err *e);
+/* The mask that rftp was started with; from the first call on it has none. */
+mode_t bulk_umask(void);
 /* Once, without saying or adding anything; the stream stays connected or is closed. */
 int bulk_once(struct bulk *b, struct transfer_result *r, struct err *e);
 

@@ -72,6 +72,8 @@ enum exit_status usage_error(const struct job *j, const char *fmt, ...)
 enum exit_status failed(const struct err *e, bool begun);
 /* Parse a word that must name something on a server. 0, or -EINVAL with text. */
 int place_of_server(const char *word, struct place *p, struct err *e);
+/* The same for what other FTP servers than rftpd cannot do. */
+int place_of_rftpd(const char *word, struct place *p, struct err *e);
 /* Does word name something on a server? */
 bool names_server(const char *word);
 

@@ -380,7 +380,7 @@ enum exit_status rftp_bench(struct job *j)
 	if (!j->o.crc && option_given(&j->o, "prot") && j->o.prot != PROT_CLEAR)
 		return usage_error(j, "--crc off needs --prot clear: the tag of %s is not left out",
 				   prot_name(j->o.prot));
-	if (place_of_server(j->words[0], &p, &e))
+	if (place_of_rftpd(j->words[0], &p, &e))
 		return usage_error(j, "%s", e.text);
 	status = bench_place(j, &p);
 	place_clear(&p);

@@ -37,7 +37,7 @@ static bool same_server(const struct place *a, const struct place *b)
 static int read_source(struct cp *c, const char *word, struct err *e)
 {
 	struct place p;
-	int rc = place_of_server(word, &p, e);
+	int rc = place_of_rftpd(word, &p, e);
 
 	if (rc)
 		return rc;
@@ -69,7 +69,7 @@ static int read_words(const struct job *j, struct cp *c, struct err *e)
 			return not_remote(j->words[i], "put", "from here to a server", e);
 	if (!names_server(j->words[last]) && names_server(j->words[0]))
 		return not_remote(j->words[last], "get", "from a server to here", e);
-	rc = place_of_server(j->words[last], &c->to, e);
+	rc = place_of_rftpd(j->words[last], &c->to, e);
 	for (int i = 0; rc == 0 && i < last; i++)
 		rc = read_source(c, j->words[i], e);
 	if (rc)

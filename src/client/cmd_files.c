@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* rftp mkdir, rftp rm and rftp mv. */
+#include "client/foreign.h"
 #include "client/server.h"
 
 #include <errno.h>
@@ -108,7 +109,8 @@ static int remove_one(const struct job *j, struct server *s, const struct place 
 	if (!j->o.recursive)
 		return err_set(e, -EISDIR, "%s is a directory: rftp rm -r removes it with all "
 			       "that is in it", printable(p->path));
-	return simple(s, FTP_RMDA, p->path, e);
+	return ftp_is_foreign(s->client) ? foreign_remove(s, p->path, e) :
+	       simple(s, FTP_RMDA, p->path, e);
 }
 
 static int rm_one(struct job *j, struct server *s, const struct place *p, struct err *e)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* rftp get: from servers to here. */
 #include "client/bulk.h"
+#include "client/foreign.h"
 #include "client/names.h"
 
 #include <errno.h>
@@ -83,7 +84,9 @@ static int read_source(struct job *j, struct get *g, const char *word, struct er
 
 	if (rc)
 		return rc;
-	rc = add_source(j, g, &p, e);
+	rc = place_is_foreign(&p) ? foreign_check(j, false, e) : 0;
+	if (rc == 0)
+		rc = add_source(j, g, &p, e);
 	place_clear(&p);
 	return rc;
 }
@@ -225,13 +228,28 @@ static enum exit_status get_batch(struct get *g, struct group *n, size_t first, 
 	return status;
 }
 
+static enum exit_status get_foreign(const struct get *g, const struct group *n, struct root *root,
+				    struct report *r, const struct options *o)
+{
+	const struct foreign_job job = {
+		.server = n->server, .report = r, .root = root, .to = &g->item,
+		.several = g->nsources > 1, .into = o->files_from, .base = n->base,
+		.sources = (const char *const *)n->paths.all, .nsources = n->paths.n,
+	};
+
+	return n->paths.n ? foreign_get(&job) : EXIT_DONE;
+}
+
 static enum exit_status get_group(const struct job *j, struct get *g, struct group *n,
 				  struct root *root, struct report *r)
 {
 	enum exit_status status = EXIT_DONE;
 	size_t count;
 
-	for (size_t at = 0; at < n->paths.n && status <= EXIT_SOME_FAILED; at += count) {
+	if (place_is_foreign(&n->server->place))
+		status = get_foreign(g, n, root, r, &j->o);
+	for (size_t at = 0; at < n->paths.n && status <= EXIT_SOME_FAILED &&
+	     !place_is_foreign(&n->server->place); at += count) {
 		count = batch(&n->paths, at);
 		status = exit_worse(status, get_batch(g, n, at, count, root, r));
 	}

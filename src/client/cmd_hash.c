@@ -47,12 +47,29 @@ static int choose_alg(const struct job *j, struct server *s, struct err *e)
 	return rc < 0 ? err_prefix(e, "%s", j->o.alg) : 0;
 }
 
+/* What it is called by default is a good one; else whatever there is. */
+static int hash_foreign(const struct job *j, struct server *s, const struct place *p, struct err *e)
+{
+	struct hash_reply r = { .alg = "" };
+	const char *alg = j->o.alg;
+	int rc = ftp_digest(s->client, server_path(p), &alg, UINT64_MAX, r.hex, e);
+
+	if (rc < 0)
+		return rc;
+	snprintf(r.alg, sizeof(r.alg), "%s", alg);
+	show_hash(j, &r, p);
+	return 0;
+}
+
 static int hash_one(struct job *j, struct server *s, const struct place *p, struct err *e)
 {
 	CLEANUP_FREE char *text = NULL;
 	struct hash_reply r;
-	int rc = choose_alg(j, s, e);
+	int rc;
 
+	if (ftp_is_foreign(s->client))
+		return hash_foreign(j, s, p, e);
+	rc = choose_alg(j, s, e);
 	if (rc)
 		return rc;
 	rc = ftp_simple(s->client, FTP_HASH, p->path, &text, e);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* rftp put: from here to a server. */
 #include "client/bulk.h"
+#include "client/foreign.h"
 #include "client/names.h"
 
 #include <errno.h>
@@ -117,6 +118,9 @@ static int read_words(struct job *j, struct put *p, struct err *e)
 		return err_set(e, -EINVAL, "--files-from needs one directory and one URL");
 	if (last < 1)
 		return err_set(e, -EINVAL, "a source and a URL are needed");
+	rc = place_is_foreign(&p->to) ? foreign_check(j, true, e) : 0;
+	if (rc)
+		return rc;
 	rc = j->o.files_from ? read_list(p, &j->o, j->words[0], e) :
 		read_sources(p, j->words, last, e);
 	return rc ? rc : check(p, &j->o, e);
@@ -143,6 +147,19 @@ static int fill(struct bulk *b, const struct put *p, const struct options *o, st
 	return 0;
 }
 
+static enum exit_status run_foreign(const struct put *p, struct server *s, struct root *root,
+				    struct report *r)
+{
+	const struct foreign_job job = {
+		.server = s, .report = r, .root = root, .path = p->to.path,
+		.several = p->nitems > 1 || p->targets.n, .into = p->targets.n,
+		.items = p->items, .nsources = p->nitems,
+		.targets = p->targets.n ? (const char *const *)p->targets.all : NULL,
+	};
+
+	return foreign_put(&job);
+}
+
 static enum exit_status run(struct put *p, struct server *s, struct report *r)
 {
 	struct err e = ERR_INIT;
@@ -154,6 +171,12 @@ static enum exit_status run(struct put *p, struct server *s, struct report *r)
 	if (!root) {
 		report_error(r, &e);
 		return EXIT_SOME_FAILED;
+	}
+	if (place_is_foreign(&s->place)) {
+		status = run_foreign(p, s, root, r);
+		root_free(root);
+		bulk_clear(&b);
+		return status;
 	}
 	if (rc == 0)
 		rc = fill(&b, p, &s->o, root, &e);

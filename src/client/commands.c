@@ -63,17 +63,23 @@ enum exit_status failed(const struct err *e, bool begun)
 int place_of_server(const char *word, struct place *p, struct err *e)
 {
 	int rc = place_parse(word, p, e);
-	bool foreign = rc == 0 && (p->kind == PLACE_FTP || p->kind == PLACE_FTPS);
 
-	if (rc || (place_is_remote(p) && !foreign))
+	if (rc || place_is_remote(p))
 		return rc;
 	place_clear(p);
-	if (foreign)
-		return err_set(e, -EINVAL, "%s: other FTP servers than rftpd cannot be talked to "
-			       "yet: rftp://host/path or host:path was expected",
-			       printable(word));
 	return err_set(e, -EINVAL, "%s is not on a server: rftp://host/path or host:path was "
 		       "expected", printable(word));
+}
+
+int place_of_rftpd(const char *word, struct place *p, struct err *e)
+{
+	int rc = place_of_server(word, p, e);
+
+	if (rc || !place_is_foreign(p))
+		return rc;
+	place_clear(p);
+	return err_set(e, -EINVAL, "%s: this needs an rftpd at the other end: rftp://host/path or "
+		       "host:path", printable(word));
 }
 
 bool names_server(const char *word)

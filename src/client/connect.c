@@ -192,6 +192,7 @@ void server_free(struct server *s)
 	server_close(s);
 	forget_password(s);
 	free(s->login);
+	free(s->pin);
 	place_clear(&s->place);
 	options_clear(&s->o);
 	free(s);
@@ -199,7 +200,10 @@ void server_free(struct server *s)
 
 static uint16_t port_of(const struct place *p)
 {
-	return p->port || p->kind != PLACE_RFTP ? p->port : RFTP_PORT;
+	static const uint16_t ports[] = { [PLACE_RFTP] = RFTP_PORT, [PLACE_SSH] = 0,
+					  [PLACE_FTP] = FTP_PORT, [PLACE_FTPS] = FTPS_PORT };
+
+	return p->port ? p->port : ports[p->kind];
 }
 
 bool server_is(const struct server *s, const struct place *p)
@@ -236,36 +240,97 @@ static int no_connection(const struct server *s, struct err *e)
 	return e->code;
 }
 
-int server_connect(struct server *s, struct err *e)
+/* as: of the place, with the user that logs in. */
+static struct ftp_client_config config_of(const struct server *s, struct place *as)
 {
-	struct place as;
-	struct ftp_client_config c = {
-		.place = &as,
+	*as = s->place;
+	if (!as->user)
+		as->user = s->login;
+	return (struct ftp_client_config){
+		.place = as,
 		.rftpd_path = s->o.rftpd_path,
 		.ssh_command = s->o.ssh,
 		.cafile = s->o.ca,
 		.plain = s->o.plain,
+		.plain_password = s->o.plain && s->o.plain_password,
+		.data_clear = s->o.prot == PROT_CLEAR,
 		.connect_timeout_ms = (int)(s->o.connect_timeout / 1000000),
-		.check_pin = check_pin,
-		.password = give_password,
 		.stop = wish,
-		.arg = s,
 	};
+}
+
+/* Options that contradict the URL. */
+static int check_place(const struct server *s, struct err *e)
+{
+	if (s->place.kind == PLACE_FTPS && s->o.plain)
+		return err_set(e, -EINVAL, "ftps:// is TLS from the first byte on: --plain goes "
+			       "with ftp://");
+	if (place_is_foreign(&s->place) && s->o.plain && option_given(&s->o, "prot") &&
+	    s->o.prot != PROT_CLEAR)
+		return err_set(e, -EINVAL, "with --plain data goes in clear: --prot %s cannot be "
+			       "had", prot_name((int)s->o.prot));
+	return 0;
+}
+
+int server_connect(struct server *s, struct err *e)
+{
+	struct ftp_client_config c;
+	struct place as;
+	const char *pin;
 	int rc;
 
 	if (s->client)
 		return 0;
-	rc = choose_user(s, e);
+	rc = check_place(s, e);
+	if (rc == 0)
+		rc = choose_user(s, e);
 	if (rc)
 		return no_connection(s, e);
-	as = s->place;
-	if (!as.user)
-		as.user = s->login;
+	c = config_of(s, &as);
+	c.check_pin = check_pin;
+	c.password = give_password;
+	c.arg = s;
 	s->client = ftp_connect(&c, e);
 	if (!s->client)
 		return no_connection(s, e);
+	pin = ftp_client_pin(s->client);
+	free(s->pin);
+	s->pin = pin ? strdup(pin) : NULL;
 	log_info("connected to %s", ftp_client_describe(s->client));
 	return 0;
+}
+
+/* ---- further connections ---- */
+
+static enum pin_answer same_pin(void *arg, const char *host, uint16_t port, const char *pin,
+				struct err *e)
+{
+	const struct server *s = arg;
+
+	if (s->pin && !strcmp(s->pin, pin))
+		return PIN_OK;
+	err_set(e, -EKEYREJECTED, "%s port %u shows another key than before", host, port);
+	return PIN_REFUSED;
+}
+
+static char *same_password(void *arg, const char *user, const char *host, int attempt)
+{
+	const struct server *s = arg;
+
+	(void)user;
+	(void)host;
+	return s->password && attempt == 0 ? strdup(s->password) : NULL;
+}
+
+struct ftp_client *server_another(const struct server *s, struct err *e)
+{
+	struct place as;
+	struct ftp_client_config c = config_of(s, &as);
+
+	c.check_pin = same_pin;
+	c.password = same_password;
+	c.arg = (void *)(uintptr_t)s;
+	return ftp_connect(&c, e);
 }
 
 void server_close(struct server *s)

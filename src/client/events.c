@@ -75,6 +75,13 @@ json_t *event_started(const struct agreement *a)
 			 "pool_sink", (json_int_t)agreement_pool(a, false));
 }
 
+json_t *event_started_foreign(const struct agreement *a, unsigned connections)
+{
+	return json_pack("{s:s, s:s, s:s, s:i, s:b, s:b}", "event", "started",
+			 "transport", "ftp", "prot", prot_name(a->prot),
+			 "connections", (int)connections, "rdma", 0, "block_integrity", 0);
+}
+
 json_t *event_progress(const struct transfer_progress *p)
 {
 	json_t *obj = json_pack("{s:s, s:f, s:I, s:I, s:b, s:I, s:I, s:I, s:I}",
@@ -161,6 +168,11 @@ static void add_agreement(json_t *obj, const struct totals *t)
 
 	if (!t->agreed)
 		return;
+	if (t->foreign) {
+		json_object_set_new(obj, "transport", json_string("ftp"));
+		json_object_set_new(obj, "prot", json_string(prot_name(a->prot)));
+		return;
+	}
 	json_object_set_new(obj, "transport", json_string(transport_name(a->transport)));
 	json_object_set_new(obj, "op", json_string(op_name(a)));
 	json_object_set_new(obj, "prot", json_string(prot_name(a->prot)));

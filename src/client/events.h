@@ -12,6 +12,7 @@
 struct totals {
 	struct agreement agreement;     /* of the last one */
 	bool agreed;
+	bool foreign;                   /* the last one was by FTP */
 	uint64_t bytes, files, failed, skipped, resumed, left_out;
 	uint64_t cpu_local_ns, cpu_remote_ns, wall_ns;
 	uint32_t nchannels;             /* one after another, of all transfers */
@@ -27,6 +28,7 @@ void totals_clear(struct totals *t);
 double totals_rate(const struct totals *t); /* bytes per second */
 
 json_t *event_started(const struct agreement *a);
+json_t *event_started_foreign(const struct agreement *a, unsigned connections);
 json_t *event_progress(const struct transfer_progress *p);
 json_t *event_file(const char *path, uint64_t bytes, bool skipped);
 json_t *event_file_failed(const char *path, int code, const char *text);

@@ -34,7 +34,7 @@ struct options {
 
 	/* which server */
 	char *known_hosts, *ca, *netrc, *ssh, *rftpd_path;
-	bool accept_new, plain;
+	bool accept_new, plain, plain_password;
 	uint64_t connect_timeout; /* ns */
 
 	/* what is said */

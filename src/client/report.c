@@ -23,6 +23,7 @@ struct report {
 	/* The callbacks', and the main thread's when none can come. */
 	double json_at;               /* of the last progress event */
 	struct agreement agreement;
+	bool foreign;                 /* of it only prot means something */
 	struct transfer_progress last;
 	struct { uint64_t bytes, files; } before; /* by attempts that were broken off */
 	/* The main thread's. */
@@ -117,6 +118,18 @@ static void on_started(void *arg, const struct agreement *a)
 		log_info("%s", a->capped);
 }
 
+void report_foreign(struct report *r, bool private_data, unsigned connections)
+{
+	keep_before(r);
+	r->agreement = (struct agreement){ .prot = private_data ? PROT_PRIVATE : PROT_CLEAR };
+	r->foreign = true;
+	atomic_store(&r->begun, true);
+	if (r->o->json)
+		json_emit(stdout, event_started_foreign(&r->agreement, connections));
+	log_info("FTP, at most %u connections, data %s", connections,
+		 private_data ? "under TLS" : "in clear");
+}
+
 static void on_progress(void *arg, const struct transfer_progress *p)
 {
 	struct report *r = arg;
@@ -200,6 +213,7 @@ static void add_last(const struct report *r, struct totals *t)
 		return;
 	t->agreement = r->agreement;
 	t->agreed = true;
+	t->foreign = r->foreign;
 	t->broken_off = true;
 	t->bytes += r->before.bytes + p->bytes - p->bytes_kept;
 	t->files += files_of(r, p->files_done, p->files_skipped);
@@ -242,6 +256,7 @@ static void leave_words(struct report *r)
 void report_begin(struct report *r)
 {
 	atomic_store(&r->begun, false);
+	r->foreign = false;
 	r->json_at = 0;
 	r->again = false;
 	r->start_ns = now_ns();
@@ -262,6 +277,9 @@ void report_result(struct report *r, const struct transfer_result *res)
 	uint64_t n = res->remote.left_out;
 
 	progress_pause(r->progress);
+	r->totals.foreign = r->foreign;
+	if (r->foreign)
+		all.agreement = r->agreement;
 	if (totals_add(&r->totals, &all))
 		log_warn("out of memory: the summary is not complete");
 	atomic_store(&r->begun, false);

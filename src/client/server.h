@@ -13,6 +13,7 @@ struct server {
 	struct options o;           /* for this host */
 	char *login;                /* the netrc's user, where the place names none */
 	char *password;             /* for connecting again; NULL: none was needed yet */
+	char *pin;                  /* of its key, as it was at first; NULL: not known, or no TLS */
 	bool by_netrc;              /* the first password that is tried is the netrc's */
 	struct ftp_client *client;  /* NULL: not connected */
 	uint64_t used_ns;           /* by a command, last */
@@ -27,6 +28,9 @@ bool server_is(const struct server *s, const struct place *p);
  * is EXIT_CONNECT, or EXIT_INTERRUPTED. */
 int server_connect(struct server *s, struct err *e);
 void server_close(struct server *s);
+/* One more connection to s, which has been connected, as the same user and with the same key;
+ * nobody is asked. Any thread, while nothing else is done with s. NULL with text. */
+struct ftp_client *server_another(const struct server *s, struct err *e);
 
 /* Of what may not have been given: NULL is the same as NULL alone. */
 static inline bool server_same_text(const char *a, const char *b)

@@ -68,7 +68,8 @@ static void drop_dead(struct server *s)
 
 static bool same_trust(const struct options *a, const struct options *b)
 {
-	return a->plain == b->plain && server_same_text(a->ca, b->ca) &&
+	return a->plain == b->plain && a->plain_password == b->plain_password &&
+	       server_same_text(a->ca, b->ca) &&
 	       server_same_text(a->known_hosts, b->known_hosts) &&
 	       server_same_text(a->ssh, b->ssh) &&
 	       server_same_text(a->rftpd_path, b->rftpd_path);
@@ -83,7 +84,8 @@ static int renew(const struct job *j, struct server *s, struct err *e)
 	if (rc)
 		return rc;
 	/* Who is trusted, and what may cross in clear, was judged by those. */
-	if (!same_trust(&s->o, &o))
+	if (!same_trust(&s->o, &o) ||
+	    (place_is_foreign(&s->place) && (s->o.prot == PROT_CLEAR) != (o.prot == PROT_CLEAR)))
 		server_close(s);
 	options_clear(&s->o);
 	s->o = o;

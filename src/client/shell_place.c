@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Where the shell is: servers, directories there and here, and what words mean from there. */
+#include "client/foreign.h"
 #include "client/shell.h"
 
 #include <errno.h>
@@ -280,6 +281,7 @@ static enum exit_status open_place(struct call *c, struct place *p, const char *
 		return e.code == -EINVAL ? EXIT_USAGE : e.code == -EINTR ? EXIT_INTERRUPTED :
 		       EXIT_CONNECT;
 	}
+	foreign_note(s);
 	free(p->path);
 	p->path = strdup(home);
 	settle(sh, p, home);

@@ -9,6 +9,7 @@
 #include "numa/numa.h"
 #include "proto/proto.h"
 #include "storage/storage.h"
+#include "transfer/dest.h"
 #include "transport/transport.h"
 #include "util/util.h"
 

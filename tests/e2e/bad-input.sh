@@ -300,8 +300,8 @@ put "$tmp/file" "$url/missing/x"
 check "a directory that is missing" fails_with 1 'on the server: .*missing/x.*No such file'
 run rftp mkdir "$url/missing/x/y"
 check "a directory that is missing: mkdir" fails_with 1 'missing/x/y: No such file.*-p makes'
-run rftp ls ftp://127.0.0.1/
-check "FTP without TLS" fails_with 2 'ftp://127.0.0.1/: .*cannot be talked to yet'
+run rftp bench "ftp://127.0.0.1:$port/"
+check "a bench by ftp://" fails_with 2 'ftp://127.0.0.1:.*needs an rftpd'
 put "$tmp/file" "$url/../../../../../escape"
 check "nothing goes outside of the root" test ! -e "$tmp/escape" -a ! -e /escape
 rm -f "$tmp/root/escape"
@@ -417,7 +417,8 @@ for words in "put" "get" "put $tmp/file" "put $tmp/file $url/x --nonsense" "nons
 	"put --block 1 $tmp/file $url/x" "get $url/a $url/b $tmp/here/c" \
 	"put $tmp/file rftp://127.0.0.1:99999/x" "put $tmp/file rftp:///x" "put null: $url/x" \
 	"get zero:5 $tmp/here/x" "put - $url/" "get $url/a $url/b -" "put $url/a $url/b" \
-	"put $tmp/file ftp://127.0.0.1/x" "get ftps://127.0.0.1/x $tmp/here/x" "ls ftp://127.0.0.1/"; do
+	"put --op read $tmp/file ftp://127.0.0.1/x" "get --block 1M ftps://127.0.0.1/x $tmp/here/x" \
+	"bench ftp://127.0.0.1/"; do
 	# shellcheck disable=SC2086
 	run rftp $words
 	check "usage: rftp ${words//$tmp/}" status_is 2

@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: Apache-2.0
+/* One file from a foreign server: by RETR into a part, from where an earlier run left it. */
+#include "client/foreign.h"
+
+#include "client/names.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* A file under way. */
+struct fetch {
+	struct worker *w;
+	struct ftask *t;
+	const struct ftp_facts *facts;
+	struct part *part;        /* NULL: to standard output, or nowhere */
+	uint64_t at;              /* bytes that are down */
+};
+
+/* ---- what is to be known of it ---- */
+
+/* What the listing has left open. A time is asked for only where it is kept or compared. */
+static int complete(struct worker *w, struct ftask *t, struct err *e)
+{
+	struct ftp_facts *f = &t->facts;
+	struct err why = ERR_INIT;
+
+	if (!f->has_size && ftp_size(w->client, t->remote, &f->size, &why) == 0)
+		f->has_size = true;
+	if ((!f->has_mtime || f->time_about) && ftp_client_usable(w->client) &&
+	    ftp_mtime(w->client, t->remote, &f->mtime_s, &f->mtime_ns, &why) == 0) {
+		f->has_mtime = true;
+		f->time_about = false;
+	}
+	if (!ftp_client_usable(w->client)) {
+		*e = why;
+		return e->code ? e->code : (e->code = -EPIPE);
+	}
+	if (f->has_size)
+		foreign_known(w->f, t, f->size);
+	return 0;
+}
+
+static bool same_time(const struct ftp_facts *f, const struct stat *st)
+{
+	return f->has_mtime && !f->time_about && f->mtime_s == st->st_mtim.tv_sec &&
+	       (!f->mtime_ns || f->mtime_ns == (uint32_t)st->st_mtim.tv_nsec);
+}
+
+/* Is the file that has the name to be left alone? */
+static bool keeps_old(struct worker *w, const struct ftask *t)
+{
+	const struct ftp_facts *f = &t->facts;
+	struct dir *dir = t->dir->local;
+	int dfd = dir ? dir_pin(dir) : -1;
+	struct stat st;
+	bool there;
+
+	if (dfd < 0)
+		return false;
+	there = !fstatat(dfd, t->name, &st, AT_SYMLINK_NOFOLLOW);
+	dir_unpin(dir);
+	if (!there)
+		return false;
+	switch (w->f->o->policy) {
+	case POLICY_SKIP:
+		return true;
+	case POLICY_UPDATE:
+		return f->has_mtime && f->mtime_s <= st.st_mtim.tv_sec;
+	case POLICY_SAME:
+		return S_ISREG(st.st_mode) && f->has_size && f->size == (uint64_t)st.st_size &&
+		       same_time(f, &st);
+	default:
+		return false;
+	}
+}
+
+/* ---- its bytes ---- */
+
+static int count_run(void *arg, uint64_t run, const uint8_t digest[RUN_DIGEST_BYTES])
+{
+	uint64_t *next = arg;
+
+	(void)digest;
+	/* What comes by one stream is down from the front. */
+	*next += run == *next;
+	return 0;
+}
+
+static int resume(struct fetch *f, struct err *e)
+{
+	const uint64_t size = f->facts->size;
+	uint64_t runs = 0;
+
+	if (part_runs(f->part, count_run, &runs, e) < 0)
+		return e->code;
+	f->at = runs * FOREIGN_RUN < size ? runs * FOREIGN_RUN : size;
+	if (!f->at)
+		return 0;
+	if (f->at < size && !ftp_has(f->w->client, FTP_HAS_REST)) {
+		f->at = 0;
+		return 0;
+	}
+	log_info("%s: %llu bytes are there already", printable(f->t->remote),
+		 (unsigned long long)f->at);
+	return foreign_moved(f->w, f->at, true, e);
+}
+
+static int put_down(struct fetch *f, size_t n, struct err *e)
+{
+	uint8_t digest[RUN_DIGEST_BYTES];
+	int rc = 0;
+
+	if (!f->part && f->w->f->job->to->kind == ITEM_STDIO)
+		rc = write_full(STDOUT_FILENO, f->w->room, n);
+	else if (f->part)
+		rc = pwrite_full(part_fd(f->part), f->w->room, n, (off_t)f->at);
+	if (rc)
+		/* Not the server's connection. */
+		return err_sys(e, rc == -EPIPE ? -EIO : rc, "%s: cannot be written",
+			       printable(f->part ? f->t->name : "standard output"));
+	if (f->part && f->facts->has_size) {
+		crypto_run_digest(digest, f->w->room, n);
+		rc = part_note_run(f->part, f->at / FOREIGN_RUN, digest);
+	}
+	f->at += n;
+	return rc ? err_sys(e, rc, "%s: its journal", printable(f->t->name)) : 0;
+}
+
+/* A run, shorter only at the end. */
+static ssize_t read_run(struct fetch *f, struct ftp_data *d, struct err *e)
+{
+	size_t have = 0;
+
+	while (have < FOREIGN_RUN) {
+		ssize_t n = ftp_data_read(d, (char *)f->w->room + have, FOREIGN_RUN - have, e);
+		int rc;
+
+		if (n == 0)
+			break;
+		rc = n < 0 ? (int)n : foreign_moved(f->w, (uint64_t)n, false, e);
+		if (rc < 0)
+			return rc;
+		have += (size_t)n;
+	}
+	return (ssize_t)have;
+}
+
+static int wrong_length(const struct fetch *f, struct err *e)
+{
+	return err_set(e, -EIO, "%s: the server sent %llu bytes and said that all is well, but the "
+		       "file had %llu", printable(f->t->remote), (unsigned long long)f->at,
+		       (unsigned long long)f->facts->size);
+}
+
+static int receive(struct fetch *f, struct err *e)
+{
+	struct ftp_data *d = ftp_retrieve(f->w->client, f->t->remote, f->at, e);
+	const bool sized = f->facts->has_size;
+	ssize_t n;
+	int rc = d ? 0 : e->code;
+
+	while (rc == 0 && (n = read_run(f, d, e)) != 0)
+		rc = n < 0 ? (int)n : sized && f->at + (uint64_t)n > f->facts->size ?
+		     (f->at += (uint64_t)n, wrong_length(f, e)) : put_down(f, (size_t)n, e);
+	if (rc) {
+		ftp_data_drop(d);
+		return rc;
+	}
+	rc = ftp_data_end(d, sized && f->at == f->facts->size, e);
+	return rc || !sized || f->at == f->facts->size ? rc : wrong_length(f, e);
+}
+
+/* ---- the file ---- */
+
+static struct part *begin_part(struct fetch *f, struct err *e)
+{
+	const struct options *o = f->w->f->o;
+	const struct ftp_facts *facts = f->facts;
+	struct part_spec s = {
+		.dir = f->t->dir->local,
+		.name = f->t->name,
+		.meta = { .type = FT_FILE, .size = facts->has_size ? facts->size : 0,
+			  .mtime_s = facts->mtime_s, .mtime_ns = facts->mtime_ns },
+		.set_mode = facts->has_mode && !o->no_modes,
+		.set_times = facts->has_mtime && !facts->time_about && !o->no_times,
+		.inplace = o->inplace,
+		/* Without both it could be another file that is gone on with. */
+		.journal = !o->no_resume && facts->has_size && facts->has_mtime &&
+			   !facts->time_about && facts->size >= FOREIGN_RUN,
+		.run = FOREIGN_RUN,
+		.sync = o->ack >= ACK_SYNCED,
+	};
+
+	s.meta.mode = s.set_mode ? facts->mode & 0777 : 0666 & ~f->w->f->umask;
+	return part_begin(&s, e);
+}
+
+static int commit(struct fetch *f, struct err *e)
+{
+	int rc = f->facts->has_size ? 0 : part_set_size(f->part, f->at);
+
+	if (rc)
+		return err_sys(e, rc, "%s", printable(f->t->name));
+	if (f->w->f->o->ack >= ACK_SYNCED)
+		rc = part_sync(f->part, e);
+	return rc ? rc : part_commit(f->part, e);
+}
+
+static int fetch(struct fetch *f, struct err *e)
+{
+	int rc = 0;
+
+	if (f->w->f->job->to->kind == ITEM_PATH) {
+		f->part = begin_part(f, e);
+		if (!f->part)
+			return e->code;
+		rc = resume(f, e);
+	}
+	if (rc == 0 && !(f->part && f->facts->has_size && f->at == f->facts->size && f->at))
+		rc = receive(f, e);
+	if (rc == 0 && f->part)
+		rc = commit(f, e);
+	/* What is wrong with its bytes is no use to the next run. */
+	if (rc && f->part)
+		part_abandon(f->part, rc != -EIO);
+	part_free(f->part);
+	return rc;
+}
+
+/* ---- links ---- */
+
+static int put_link(const struct ftask *t, struct err *e)
+{
+	char temporary[sizeof(PART_PREFIX) + 2 * RUN_DIGEST_BYTES + 1];
+	char hex[2 * RUN_DIGEST_BYTES + 1];
+	int dfd = dir_pin(t->dir->local), rc = 0;
+
+	if (dfd < 0)
+		return err_sys(e, dfd, "%s", printable(t->dir->shown));
+	/* Not a name that the part of a file has. */
+	foreign_hex(hex, t->remote);
+	snprintf(temporary, sizeof(temporary), "%s%s", PART_PREFIX, hex);
+	unlinkat(dfd, temporary, 0);
+	if (symlinkat(t->facts.target, dfd, temporary)) {
+		rc = -errno;
+	} else if (renameat(dfd, temporary, dfd, t->name)) {
+		rc = -errno;
+		unlinkat(dfd, temporary, 0);
+	}
+	dir_unpin(t->dir->local);
+	return rc ? err_sys(e, rc, "%s: the link cannot be made", printable(t->name)) : 0;
+}
+
+static int get_link(struct worker *w, struct ftask *t, const char *shown, struct err *e)
+{
+	bool kept = keeps_old(w, t);
+	int rc = 0;
+
+	if (!t->facts.target) {
+		foreign_left_out(w->f, shown, "a link, and the server does not say where to "
+				 "(--follow copies what it leads to)");
+		return 0;
+	}
+	if (!kept && !w->f->o->dry_run)
+		rc = put_link(t, e);
+	if (rc == 0)
+		foreign_done(w->f, shown, 0, kept);
+	return rc;
+}
+
+/* ---- a task ---- */
+
+int foreign_get_file(struct worker *w, struct ftask *t, struct err *e)
+{
+	struct fetch f = { .w = w, .t = t, .facts = &t->facts };
+	CLEANUP_FREE char *shown = *t->dir->shown ? name_below(t->dir->shown, t->name) :
+				   strdup(t->name);
+	int rc;
+
+	if (!shown)
+		return err_sys(e, -ENOMEM, "names");
+	if (t->facts.type == 'l' && w->f->job->to->kind == ITEM_PATH)
+		return get_link(w, t, shown, e);
+	rc = complete(w, t, e);
+	if (rc)
+		return rc;
+	if (keeps_old(w, t) || w->f->o->dry_run) {
+		foreign_done(w->f, shown, t->facts.size, keeps_old(w, t));
+		foreign_passed(w->f, t->facts.has_size ? t->facts.size : 0);
+		return 0;
+	}
+	rc = fetch(&f, e);
+	if (rc == 0)
+		foreign_done(w->f, shown, f.at, false);
+	return rc;
+}

@@ -1,0 +1,159 @@
+#!/bin/bash
+# rftp with FTP servers that are old, odd, or up to something. TAP.
+
+. "${top_srcdir:?}/tests/e2e/lib.sh"
+. "$lib/foreign.bash"
+need diff
+
+disk=$tmp/disk
+mkdir -p "$disk/dir/sub"
+random "$disk/dir/file" 5000000
+random "$disk/dir/sub/x y" 1000
+
+odd() { # ODDITY...: sets port and url
+	[ "${#servers[@]}" -eq 0 ] || stop_server
+	rm -f "$tmp/port"
+	: >"$tmp/asked"
+	python3 "$lib/foreign-phony.py" "$tmp/port" "$disk" "$@" </dev/null 2>"$tmp/asked" &
+	server=$!
+	servers+=("$server")
+	patience 20 test -s "$tmp/port"
+	port=$(cat "$tmp/port")
+	url=ftp://127.0.0.1:$port
+}
+asked() { grep -q -- "$1" "$tmp/asked"; }
+getp() { run rftp get -q --plain "$@"; }
+putp() { run rftp put -q --plain "$@"; }
+
+odd
+getp -r "$url/dir" "$tmp/one"
+check "one that is not odd" same_content "$disk/dir" "$tmp/one"
+run rftp put --plain -q "$tmp/one/file" "$url/put"
+check "put" same "$tmp/one/file" "$disk/put"
+
+odd list
+getp -r "$url/dir" "$tmp/list"
+check "without FEAT" same_content "$disk/dir" "$tmp/list"
+check "by a plain LIST" asked '^LIST$'
+check "with the time that MDTM tells" test "$(time_of "$tmp/list/file")" = 1718463845
+run rftp stat --plain -q "$url/dir/file"
+check "stat" grep -q '5000000' "$tmp/out"
+run rftp stat --plain -q "$url/dir/no"
+check "stat of what is not there" fails_with 1 'has no .*dir/no'
+run rftp ls -1 --plain -q "$url/%2Fdir"
+check "an absolute path" printed sub
+
+odd dos
+getp -r "$url/dir" "$tmp/dos"
+check "lists as DOS has them" same_content "$disk/dir" "$tmp/dos"
+
+odd no-epsv
+getp -r "$url/dir" "$tmp/pasv"
+check "PASV, and an address that is not believed" same_content "$disk/dir" "$tmp/pasv"
+check "EPSV was refused once in a session" test "$(grep -c EPSV "$tmp/asked")" -le \
+	"$(grep -c USER "$tmp/asked")"
+
+for how in mlsd list; do
+	mkdir -p "$tmp/names$how/in"
+	printf 'good\n' >"$disk/dir/good"
+	odd names "$how"
+	getp -r "$url/dir" "$tmp/names$how/in/x"
+	check "names that lead elsewhere ($how)" fails_with 1 'lists what is no name of a file'
+	check "nothing came of them" test "$(find "$tmp/names$how" | sort | tr '\n' ' ')" = \
+		"$tmp/names$how $tmp/names$how/in $tmp/names$how/in/x "
+	run rftp rm -r --plain -q "$url/dir"
+	check "and nothing is removed by them" test "$status" -ne 0 -a -e "$disk/dir/file"
+	run rftp --plain -q -c 'cd dir; mget *' "$url"
+	check "nor found by a pattern" test "$status" -ne 0
+	odd control "$how"
+	getp -r "$url/dir" "$tmp/names$how/in/x"
+	check "names with control characters ($how): they fail" status_is 1
+	check "the other one is there" test "$(find "$tmp/names$how/in/x" | sort | tr '\n' ' ')" = \
+		"$tmp/names$how/in/x $tmp/names$how/in/x/good "
+	check "nothing reaches the terminal" not grep -q "$(printf '\033')" "$tmp/err"
+	check "each is told" test "$(grep -c 'no file here may be called' "$tmp/err")" -eq 2
+done
+rm "$disk/dir/good"
+
+for how in short long local-error; do
+	odd "$how"
+	getp --retries 0 "$url/dir/file" "$tmp/$how"
+	check "$how: fails" status_is 1
+	check "$how: nothing stays" test ! -e "$tmp/$how"
+	check "$how: no part of it, either" no_parts "$tmp"
+done
+odd short
+getp --retries 0 "$url/dir/file" "$tmp/short"
+check "which is told" said 'sent 2500000 bytes .* had 5000000'
+
+odd aborted
+getp --retries 0 "$url/dir/file" "$tmp/aborted"
+check "aborted: fails" fails_with 1 '426 gone'
+check "but what came is kept for the next time" has_journal "$tmp"
+odd
+getp --json "$url/dir/file" "$tmp/aborted"
+check "which goes on with it" test "$(summary resumed)" -ge 1048576
+check "the same" same "$disk/dir/file" "$tmp/aborted"
+
+odd cut
+getp --json "$url/dir/file" "$tmp/cut"
+check "a lost connection: all the same" same "$disk/dir/file" "$tmp/cut"
+check "it was connected again" test "$(summary retries)" -ge 1
+check "and gone on with" asked '^REST [1-9]'
+rm "$tmp/cut"
+odd cut
+getp --retries 0 "$url/dir/file" "$tmp/cut"
+check "not with --retries 0" fails_with 4 'closed the connection|cut|Broken pipe'
+
+odd no-rest
+putp "$tmp/one/file" "$url/norest"
+check "without REST" same "$tmp/one/file" "$disk/norest"
+
+odd no-replace
+putp "$tmp/one/sub/x y" "$url/put"
+check "a server that does not replace" same "$tmp/one/sub/x y" "$disk/put"
+check "no part stays" no_parts "$disk"
+
+odd no-rename
+putp "$tmp/one/file" "$url/put"
+check "one that does not rename keeps what it has" same "$tmp/one/sub/x y" "$disk/put"
+rm -f "$disk"/.rftp-*
+putp "$tmp/one/file" "$url/fresh"
+check "one that does not rename" fails_with 1 '--inplace'
+putp --inplace "$tmp/one/file" "$url/fresh"
+check "--inplace" same "$tmp/one/file" "$disk/fresh"
+rm -f "$disk"/.rftp-*
+
+odd full
+putp "$tmp/one/file" "$url/toobig"
+check "a full disk" fails_with 1 'no room'
+check "no file" test ! -e "$disk/toobig"
+
+odd loses
+putp --retries 0 "$tmp/one/file" "$url/lost"
+check "one that loses bytes" fails_with 1 'took 5000000 bytes and has 2500000'
+check "no file, no part" test ! -e "$disk/lost" -a -z "$(find "$disk" -name '.rftp-*')"
+
+odd no-size
+getp "$url/dir/file" "$tmp/nosize"
+check "neither SIZE nor MDTM" same "$disk/dir/file" "$tmp/nosize"
+
+odd vms
+getp "$url/dir/file" "$tmp/vms"
+check "paths without slashes" fails_with 3 'no paths with slashes'
+
+# rftpd is an FTP server, too.
+stop_server
+start_server main --root "$disk" --anonymous rw
+url=ftp://127.0.0.1:$port
+put -r "$tmp/one" "$url/rftpd"
+check "an rftpd by ftp://: put" same_content "$tmp/one" "$disk/rftpd"
+get -r --json "$url/rftpd" "$tmp/rftpd"
+check "get" same_content "$tmp/one" "$tmp/rftpd"
+check "by FTP" test "$(summary transport)" = ftp
+
+odd nothing
+getp --connect-timeout 1s "$url/dir/file" "$tmp/nothing"
+check "one that does not answer" fails_with 3 'did not answer in time'
+
+finish

@@ -1,0 +1,109 @@
+#!/bin/bash
+# rftp with pyftpdlib: machine listings, TLS or not, by a password. TAP.
+
+. "${top_srcdir:?}/tests/e2e/lib.sh"
+. "$lib/foreign.bash"
+need openssl diff
+
+# Debian's packages are for Debian's own Python.
+python=
+for p in python3 /usr/bin/python3; do
+	"$p" -c 'import pyftpdlib.handlers, OpenSSL' 2>/dev/null && python=$p && break
+done
+[ -n "$python" ] || skip_all "pyftpdlib or pyOpenSSL is missing"
+
+foreign_cert
+disk=$tmp/disk
+mkdir "$disk"
+export keeps="times"
+printf 'machine 127.0.0.1 login joe password secret\n' >"$HOME/.netrc"
+chmod 600 "$HOME/.netrc"
+
+serve() { # OPTION...: sets port and url
+	rm -f "$tmp/port"
+	"$python" "$lib/foreign-server.py" "$tmp/port" "$disk" "$tmp/cert.pem" "$@" \
+		</dev/null >>"$tmp/foreign.log" 2>&1 &
+	server=$!
+	servers+=("$server")
+	patience 20 test -s "$tmp/port"
+	port=$(cat "$tmp/port")
+	url=ftp://joe@127.0.0.1:$port
+}
+
+serve --tls
+run rftp ls "$url/"
+check "an unknown key is not trusted" fails_with 3 'is not known'
+run rftp ls --accept-new "$url/"
+check "unless it may be" status_is 0
+foreign_all
+run rftp hash "$url/one/big"
+check "no digests there" fails_with 1 'computes no digests'
+run rftp ls --plain "$url/"
+check "no password in clear" fails_with 3 'is not sent to .* in clear'
+run rftp ls --plain --plain-password "$url/"
+check "a server that wants TLS" fails_with 3 '550 |SSL|TLS'
+
+# The key is another one from now on.
+cp "$HOME/.config/rftp/known_hosts" "$tmp/known" 2>/dev/null || find "$HOME" -name known_hosts \
+	-exec cp {} "$tmp/known" \;
+sed -i 's/SHA256:./SHA256:-/' "$tmp/known"
+run rftp ls --known-hosts "$tmp/known" "$url/"
+check "a key that has changed is refused" status_is 3
+run rftp ls --ca "$tmp/crt.pem" "$url/"
+check "--ca" status_is 0
+stop_server
+
+serve --tls --per-ip 2
+foreign_limited
+stop_server
+
+serve --tls --no-prot
+run rftp ls --accept-new -q "$url/"
+check "a server that does not protect data" fails_with 3 'does not protect data'
+run rftp ls --accept-new --prot clear "$url/one/"
+check "unless that is asked for" status_is 0
+get --prot clear --json "$url/one/big" "$tmp/clear"
+check "files, too" same "$tmp/tree/big" "$tmp/clear"
+check "and said" test "$(summary prot)" = clear
+stop_server
+
+serve --implicit
+url=ftps://joe@127.0.0.1:$port
+run rftp ls --accept-new "$url/"
+check "ftps://" status_is 0
+get "$url/one/big" "$tmp/implicit"
+check "a file" same "$tmp/tree/big" "$tmp/implicit"
+run rftp ls --plain "$url/"
+check "ftps:// and --plain" fails_with 3 'TLS from the first byte'
+run rftp ls --accept-new "ftp://joe@127.0.0.1:$port/"
+check "ftp:// at that port" status_is 3
+stop_server
+
+serve
+run rftp ls "$url/"
+check "a server without TLS" fails_with 3 'offers no TLS'
+run rftp ls --plain "$url/"
+check "--plain sends no password" fails_with 3 'plain-password'
+run rftp ls -1 --plain --plain-password "$url/"
+check "unless told to" printed one
+get --plain --json "ftp://anonymous@127.0.0.1:$port/one/big" "$tmp/plain"
+check "anonymous in clear" same "$tmp/tree/big" "$tmp/plain"
+check "which is said" test "$(summary prot)" = clear
+printf 'machine 127.0.0.1 login joe password wrong\n' >"$HOME/.netrc"
+run rftp ls --plain --plain-password "$url/"
+check "a wrong password" fails_with 3 'refuses the login of joe'
+printf 'machine 127.0.0.1 login joe password secret\n' >"$HOME/.netrc"
+
+# A server that goes away between two commands, and one in the middle.
+cat >"$tmp/commands" <<END
+cd one
+!kill -KILL $server; while kill -0 $server 2>/dev/null; do sleep 0.1; done
+!"$python" "$lib/foreign-server.py" "$tmp/port2" "$disk" "$tmp/cert.pem" --port $port </dev/null >>"$tmp/foreign.log" 2>&1 & until [ -s "$tmp/port2" ]; do sleep 0.1; done; echo \$! >"$tmp/second"
+ls -1 sub
+END
+run rftp --plain --plain-password -b "$tmp/commands" "$url"
+check "it is reconnected" status_is 0
+check "in the same directory" printed deeper
+others+=("$(cat "$tmp/second")")
+
+finish

@@ -154,11 +154,13 @@ static void on_file_done(void *arg, const char *path, uint64_t bytes, bool skipp
 	struct report *r = arg;
 	char size[32], what[40];
 
+	if (ends_in_slash(path)) /* a directory: what the file system needs for it is nobody's */
+		bytes = 0;
 	if (r->o->json && (r->o->verbose || r->o->dry_run))
 		emit(r, event_file(path, bytes, skipped));
 	format_size(size, sizeof(size), bytes);
 	snprintf(what, sizeof(what), " (%s)", size);
-	if (ends_in_slash(path)) /* a directory */
+	if (ends_in_slash(path))
 		what[0] = '\0';
 	if (r->o->dry_run && !r->o->json && !r->o->quiet) {
 		make_room(r);

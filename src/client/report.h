@@ -12,7 +12,8 @@ struct report;
 
 /* o must outlive it. NULL: memory is out. */
 struct report *report_new(const struct options *o);
-/* A transfer with a foreign server begins: private_data by TLS, over at most so many connections. */
+/* A transfer with a foreign server begins: private_data by TLS, over at most so many
+ * connections. */
 void report_foreign(struct report *r, bool private_data, unsigned connections);
 /* Callbacks for transfer_client. */
 struct transfer_events report_events(struct report *r);

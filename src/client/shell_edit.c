@@ -247,7 +247,8 @@ static bool replace(EditLine *el, const char *text, const char *typed)
 	return el_insertstr(el, text) == 0;
 }
 
-/* A directory that is not there is the typist's concern, a server that is not, or lies, a surprise. */
+/* A directory that is not there is the typist's concern; a server that is not, or lies, is a
+ * surprise. */
 static unsigned char no_completion(const struct err *e)
 {
 	if (exit_of(e->code, false) != EXIT_CONNECT)

@@ -288,6 +288,17 @@ static int put_names(struct completion *m, struct call *c, const struct typed *t
 	return remote ? there(c, &l, e) : here(&l);
 }
 
+/* ---- values of options ---- */
+
+/* A "~" in them is what it is. */
+static int put_values(struct completion *m, struct call *c, const struct typed *t,
+		      const struct option_def *def, struct err *e)
+{
+	if (def->type != OPT_STRING || strcmp(def->arg, "FILE"))
+		return put_choices(m, t->word, def);
+	return t->tilde ? 0 : put_names(m, c, t, false, false, e);
+}
+
 /* ---- all ---- */
 
 static int complete_word(struct completion *m, struct call *c, const struct typed *t,
@@ -300,7 +311,7 @@ static int complete_word(struct completion *m, struct call *c, const struct type
 		const char *name = t->line.words[1].text;
 		const struct option_def *def = option_find(name, strlen(name));
 
-		return def ? put_choices(m, t->word, def) : 0;
+		return def ? put_values(m, c, t, def, e) : 0;
 	}
 	switch (kind) {
 	case WORDS_REMOTE:
@@ -341,7 +352,7 @@ int shell_complete(struct shell *sh, const char *text, struct completion *m, str
 	if (!t.cmd)
 		rc = put_commands(m, t.word);
 	else if (t.option)
-		rc = put_choices(m, t.word, t.option);
+		rc = put_values(m, &c, &t, t.option, e);
 	else if (t.word[0] == '-')
 		rc = put_options(m, t.word, t.cmd->bits, "--");
 	else

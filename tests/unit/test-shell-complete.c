@@ -146,6 +146,59 @@ static void test_prompt(void **state)
 	assert_null(strchr(out, '\033'));
 }
 
+/* What text may become; -1: nothing can be said. */
+static int offered(const char *text, const char *wanted)
+{
+	struct err e = ERR_INIT;
+	struct completion m;
+	int found = 0;
+
+	if (shell_complete(sh, text, &m, &e))
+		return -1;
+	for (size_t i = 0; i < m.names.n; i++)
+		found += !strcmp(m.names.all[i], wanted);
+	completion_clear(&m);
+	return found;
+}
+
+/* Each option that can be set, and each word that it may be set to. */
+static void test_every_option(void **state)
+{
+	int n = 0, words = 0;
+
+	for (const struct option_def *d = option_table(); d->name || d->help; d++) {
+		char text[80];
+
+		if (!d->name || !(d->where & IN_CONF))
+			continue;
+		n++;
+		snprintf(text, sizeof(text), "set %.3s", d->name);
+		assert_int_equal(offered(text, d->name), 1);
+		snprintf(text, sizeof(text), "unset ack %s", d->name);
+		assert_int_equal(offered(text, d->name), 1);
+		for (int i = 0; d->choices && d->choices[i]; i++, words++) {
+			snprintf(text, sizeof(text), "set %s %.1s", d->name, d->choices[i]);
+			assert_int_equal(offered(text, d->choices[i]), 1);
+			snprintf(text, sizeof(text), "set %s zz", d->name);
+			assert_int_equal(offered(text, d->choices[i]), 0);
+		}
+	}
+	assert_in_range(n, 30, 100);
+	assert_in_range(words, 25, 200);
+}
+
+static void test_files_of_options(void **state)
+{
+	static const struct row rows[] = {
+		{ "set ca al", "set ca alpha " },
+		{ "get --ca al", "get --ca alpha " },
+		{ "set rftpd-path al", "set rftpd-path al" },
+		{ "set ca ~/", "set ca ~/" },
+	};
+
+	check(rows, sizeof(rows) / sizeof(rows[0]));
+}
+
 static int begin(void **state)
 {
 	(void)state;
@@ -164,6 +217,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_words),
 		cmocka_unit_test(test_names),
+		cmocka_unit_test(test_every_option),
+		cmocka_unit_test(test_files_of_options),
 		cmocka_unit_test(test_prompt),
 	};
 

@@ -3,7 +3,6 @@
 #include "client/foreign.h"
 
 #include "client/names.h"
-#include "util/hash.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -468,7 +468,9 @@ static int init(struct foreign *f, const struct foreign_ops *ops, const struct f
 	cond_init(&f->moved);
 	pace_init(&f->pace);
 	pace_start(&f->pace, o->rate, f->start_ns);
-	f->most = o->channels ? (unsigned)o->channels : FOREIGN_CONNECTIONS;
+	f->most = !o->channels ? FOREIGN_CONNECTIONS :
+		  o->channels < FOREIGN_CONNECTIONS_MOST ? (unsigned)o->channels :
+		  FOREIGN_CONNECTIONS_MOST; /* a file of defaults may say more */
 	f->workers = calloc(f->most, sizeof(*f->workers));
 	f->dirs = dirs_new(DIRS_OPEN);
 	return f->workers && f->dirs ? 0 : -ENOMEM;

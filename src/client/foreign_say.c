@@ -67,6 +67,14 @@ static const struct refusal *refusal_of(const struct setting *s, bool put)
 	return NULL;
 }
 
+static bool is_said(const struct args *a, const char *name)
+{
+	for (int i = 0; i < a->nsettings; i++)
+		if (!strcmp(a->settings[i].def->name, name))
+			return true;
+	return false;
+}
+
 /* What a file of defaults says is for servers that have it; what was said for this command is not
  * passed over. The last one of an option counts. */
 int foreign_check(const struct job *j, bool put, struct err *e)
@@ -85,7 +93,7 @@ int foreign_check(const struct job *j, bool put, struct err *e)
 				       "is not rftpd: %s", s->def->name, s->value ? " " : "",
 				       s->value ? printable(s->value) : "", r->why);
 	}
-	if (j->o.channels > FOREIGN_CONNECTIONS_MOST)
+	if (is_said(a, "channels") && j->o.channels > FOREIGN_CONNECTIONS_MOST)
 		return err_set(e, -EINVAL, "--channels %u: at most %u control connections go to "
 			       "one FTP server", (unsigned)j->o.channels, FOREIGN_CONNECTIONS_MOST);
 	return 0;

@@ -72,6 +72,8 @@ int client_begin(struct ftp_client *c, struct err *e);
 /* After client_begin() returned 0. rc; or -EINTR with text, when rc is a failure and the wish its
  * reason. */
 int client_end(struct ftp_client *c, int rc, struct err *e);
+/* Any thread: as the wish does, for good. */
+void client_stop(struct ftp_client *c);
 /* From now on this is the socket that is waited on; -1: before it is closed. */
 void client_stop_socket(struct ftp_client *c, enum client_socket which, int fd);
 /* Has the user wished to stop, so that the connection is of no more use? */

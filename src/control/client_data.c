@@ -114,6 +114,7 @@ void ftp_client_abort(struct ftp_client *c)
 	ms_abort(c->ms);
 	if (c->data)
 		c->data->ops->abort(c->data);
+	client_stop(c);
 }
 
 /* ---- files ---- */
@@ -133,8 +134,8 @@ static int restart(struct ftp_client *c, uint64_t at, struct err *e)
 }
 
 /* verb has been prepared. The data connection under way, or NULL with text. */
-static struct ftp_data *begin(struct ftp_client *c, const char *verb, const char *path, uint64_t at,
-			      struct err *e)
+static struct ftp_data *open_file(struct ftp_client *c, const char *verb, const char *path,
+				  uint64_t at, struct err *e)
 {
 	struct ftp_data *d = calloc(1, sizeof(*d));
 	int fd = d ? client_connect_data(c, e) : err_sys(e, -ENOMEM, "data connection");
@@ -162,6 +163,19 @@ static struct ftp_data *begin(struct ftp_client *c, const char *verb, const char
 		close(fd);
 	free(d);
 	return NULL;
+}
+
+/* What follows is ended by ftp_client_abort(); this by the user's wish, too. */
+static struct ftp_data *begin(struct ftp_client *c, const char *verb, const char *path, uint64_t at,
+			      struct err *e)
+{
+	struct ftp_data *d;
+
+	if (client_begin(c, e) < 0)
+		return NULL;
+	d = open_file(c, verb, path, at, e);
+	client_end(c, d ? 0 : e->code, e);
+	return d;
 }
 
 struct ftp_data *ftp_retrieve(struct ftp_client *c, const char *path, uint64_t at, struct err *e)

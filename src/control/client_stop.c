@@ -35,6 +35,11 @@ static void shut_all(void *arg)
 		shut(w->sockets[i]);
 }
 
+void client_stop(struct ftp_client *c)
+{
+	shut_all(&c->wish);
+}
+
 void client_stop_socket(struct ftp_client *c, enum client_socket which, int fd)
 {
 	struct client_wish *w = &c->wish;

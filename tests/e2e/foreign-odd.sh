@@ -53,6 +53,27 @@ check "PASV, and an address that is not believed" same_content "$disk/dir" "$tmp
 check "EPSV was refused once in a session" test "$(grep -c EPSV "$tmp/asked")" -le \
 	"$(grep -c USER "$tmp/asked")"
 
+# A signal is not kept waiting by a data connection that is not to be had.
+odd crowded
+ran="rftp get, a data port that does not answer"
+env --default-signal=INT rftp get -q --plain --connect-timeout 60s "$url/dir/file" "$tmp/full" \
+	</dev/null >"$tmp/out" 2>"$tmp/err" &
+client=$!
+patience 20 asked '^crowded$'
+kill -INT "$client"
+check "^C while a data connection is made" patience 15 gone "$client"
+wait "$client"
+status=$?
+check "is an interrupt" status_is 4
+
+# What a file of defaults says is for other servers.
+odd
+echo 'channels = 64' >"$tmp/conf"
+getp --config "$tmp/conf" "$url/dir/file" "$tmp/channels"
+check "many channels in a file of defaults" status_is 0
+getp --channels 64 "$url/dir/file" "$tmp/channels"
+check "many that are asked for" fails_with 2 'at most 32'
+
 for how in mlsd list; do
 	mkdir -p "$tmp/names$how/in"
 	printf 'good\n' >"$disk/dir/good"

@@ -28,6 +28,7 @@ import os
 import socket
 import sys
 import threading
+import time
 
 portfile, root, odd = sys.argv[1], sys.argv[2], set(sys.argv[3:])
 OLD = odd & {"list", "dos"}
@@ -94,7 +95,14 @@ class Session:
         self.say("250 ok")
 
     def listen(self):
-        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.listener = socket.create_server(("127.0.0.1", 0), backlog=0 if "crowded" in odd else 9)
+        if "crowded" in odd:  # it takes no more connections
+            self.others = [socket.socket() for _ in range(3)]
+            for s in self.others:
+                s.setblocking(False)
+                s.connect_ex(self.listener.getsockname())
+            time.sleep(0.2)
+            print("crowded", file=sys.stderr, flush=True)
         return self.listener.getsockname()[1]
 
     def do_epsv(self, arg):

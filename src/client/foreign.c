@@ -3,6 +3,7 @@
  * lost, and what is told meanwhile. */
 #include "client/foreign.h"
 
+#include "client/again.h"
 #include "client/bulk.h"
 #include "client/names.h"
 #include "client/signals.h"
@@ -14,7 +15,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { TICK_MS = 200, BACKOFF_MOST_S = 30, DATA_TRIES = 2 };
+enum { TICK_MS = 200, DATA_TRIES = 2 };
 /* Directories are gone through while there are fewer files than this to be had. */
 #define FILES_AHEAD 256
 #define DIRS_OPEN 256
@@ -93,22 +94,29 @@ static struct ftask *pick(struct foreign *f)
 
 static void *worker_main(void *arg);
 
-/* With the lock held. One more connection, while there is more to do than they can. */
-static void add_worker(struct foreign *f)
+/* With the lock held. 0, or a negative errno. */
+static int add_worker(struct foreign *f)
 {
 	struct worker *w = &f->workers[f->nworkers];
+	int rc;
 
-	if (f->nworkers >= f->most || atomic_load(&f->stop))
-		return;
 	w->f = f;
 	w->room = malloc(FOREIGN_RUN);
-	if (!w->room || thread_start(&w->thread, "ftp", worker_main, w)) {
+	rc = w->room ? thread_start(&w->thread, "ftp", worker_main, w) : -ENOMEM;
+	if (rc) {
 		free(steal_ptr(&w->room));
-		f->most = f->nworkers; /* what there is must do */
-		return;
+		return rc;
 	}
 	f->nworkers++;
 	f->alive++;
+	return 0;
+}
+
+/* With the lock held. One more connection, while there is more to do than they can. */
+static void add_another(struct foreign *f)
+{
+	if (f->nworkers < f->most && !atomic_load(&f->stop) && add_worker(f))
+		f->most = f->nworkers; /* what there is must do */
 }
 
 void foreign_push(struct foreign *f, struct ftask *t)
@@ -174,15 +182,15 @@ static void pause_worker(struct worker *w, unsigned seconds)
 		nanosleep(&tick, NULL);
 }
 
-static unsigned backoff(unsigned fails)
+/* It is to be run again, from its start. */
+static void give_back(struct worker *w, struct ftask *t)
 {
-	return fails > 5 ? BACKOFF_MOST_S : 1u << (fails - 1);
-}
+	struct foreign *f = w->f;
 
-static void give_back(struct foreign *f, struct ftask *t)
-{
+	foreign_unmoved(w);
 	LOCK_GUARD(guard, &f->lock);
-
+	if (w->mine > t->carried)
+		t->carried = w->mine;
 	f->busy--;
 	f->listing -= t->kind != FTASK_FILE;
 	t->next = NULL;
@@ -215,6 +223,15 @@ static bool leave(struct worker *w)
 	return true;
 }
 
+static bool may_connect_again(const struct worker *w, const struct err *e)
+{
+	/* A login that has been taken before is refused while the server counts the connection that
+	 * was lost. */
+	int code = e->code == -EACCES ? -ECONNREFUSED : e->code;
+
+	return again_worth(code, w->fails, w->f->o->retries, w->was_connected, true);
+}
+
 /* The connection is lost, or cannot be had. False: this worker ends. */
 static bool again(struct worker *w, const struct err *e)
 {
@@ -222,7 +239,7 @@ static bool again(struct worker *w, const struct err *e)
 
 	if (atomic_load(&f->stop))
 		return false;
-	if (!w->was_connected || w->fails >= f->o->retries) {
+	if (!may_connect_again(w, e)) {
 		if (leave(w))
 			log_info("one connection less to %s: %s",
 				 printable(f->job->server->place.host), e->text);
@@ -232,9 +249,9 @@ static bool again(struct worker *w, const struct err *e)
 	}
 	w->fails++;
 	pthread_mutex_lock(&f->lock);
-	report_retry(f->job->report, w->fails, backoff(w->fails), e);
+	report_retry(f->job->report, w->fails, again_wait(w->fails), e);
 	pthread_mutex_unlock(&f->lock);
-	pause_worker(w, backoff(w->fails));
+	pause_worker(w, again_wait(w->fails));
 	return true;
 }
 
@@ -257,7 +274,7 @@ static struct ftask *take(struct foreign *f)
 		t->next = NULL;
 		/* For what nobody else is there to take. */
 		if (!f->idle && (f->files || f->dirs_first || f->named))
-			add_worker(f);
+			add_another(f);
 	}
 	return t;
 }
@@ -305,14 +322,31 @@ static void say_failed(struct foreign *f, const struct ftask *t, const struct er
 	foreign_failed(f, path ? path : "", e);
 }
 
+/* May it do better when it is run once more? */
+static bool may_run_again(const struct worker *w, const struct ftask *t, int rc)
+{
+	uint64_t most = w->f->o->retries;
+
+	if (t->once)
+		return false;
+	if (ftp_client_usable(w->client)) /* of the data connection alone */
+		return again_worth(rc, t->attempts, most < DATA_TRIES ? most : DATA_TRIES, true,
+				   true);
+	/* It may be this very file that the server breaks on. With no retries the whole transfer
+	 * ends, not this file alone. */
+	return again_worth(rc, most ? t->attempts : 0, most ? most : 1, true, true);
+}
+
 /* False: this worker ends. */
 static bool one_task(struct worker *w, struct ftask *t)
 {
 	struct err e = ERR_INIT;
+	bool more;
 	int rc = connect_worker(w, &e);
 
+	foreign_begin_task(w, t);
 	if (rc) {
-		give_back(w->f, t);
+		give_back(w, t);
 		return again(w, &e);
 	}
 	rc = run_task(w, t, &e);
@@ -323,18 +357,16 @@ static bool one_task(struct worker *w, struct ftask *t)
 		end_task(w, t);
 		return false;
 	}
+	more = rc && may_run_again(w, t, rc);
+	t->attempts += more;
+	if (more)
+		give_back(w, t);
 	if (rc && !ftp_client_usable(w->client)) {
 		drop_client(w);
-		/* It may be this very file that the server breaks on. */
-		if (t->attempts++ < w->f->o->retries || !w->f->o->retries) {
-			give_back(w->f, t);
+		if (more)
 			return again(w, &e);
-		}
-	} else if (exit_is_lost(rc) && t->attempts < DATA_TRIES && t->attempts < w->f->o->retries) {
-		/* Of the data connection alone. */
-		t->attempts++;
+	} else if (more) {
 		log_info("%s; trying again", e.text);
-		give_back(w->f, t);
 		pause_worker(w, 1);
 		return true;
 	}
@@ -434,6 +466,11 @@ static enum exit_status finish(struct foreign *f, uint64_t cpu)
 	struct transfer_result r;
 	struct err e = f->fatal;
 
+	/* Whoever might have done it has gone. */
+	if (!e.code && !atomic_load(&f->stop) && (looks_for_more(f) || f->files)) {
+		err_set(&e, -ECHILD, "not all of it was done");
+		atomic_store(&f->stop, true);
+	}
 	if (!atomic_load(&f->stop)) {
 		fill_result(f, &r);
 		r.local.cpu_ns = cpu_ns() - cpu;
@@ -510,11 +547,18 @@ static int push_named(struct foreign *f, size_t n)
 /* The connection that is there is the first worker's. */
 static void start(struct foreign *f)
 {
-	LOCK_GUARD(guard, &f->lock);
+	struct server *s = f->job->server;
+	int rc;
 
-	f->workers[0].client = steal_ptr(&f->job->server->client);
+	LOCK_GUARD(guard, &f->lock);
+	f->workers[0].client = steal_ptr(&s->client);
 	f->workers[0].was_connected = true;
-	add_worker(f);
+	rc = add_worker(f);
+	if (!rc)
+		return;
+	s->client = steal_ptr(&f->workers[0].client);
+	err_sys(&f->fatal, rc, "no thread for the transfer");
+	atomic_store(&f->stop, true);
 }
 
 enum exit_status foreign_run(const struct foreign_ops *ops, const struct foreign_job *job,

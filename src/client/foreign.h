@@ -112,7 +112,9 @@ struct ftask {
 	const struct transfer_item *item; /* put: what is no file; NULL */
 	struct ftp_facts facts;    /* get: what was listed of it; its name is not used */
 	bool follow;               /* a link that was named, or --follow */
+	bool once;                 /* what it took or gave is gone: it cannot be run again */
 	unsigned attempts;
+	uint64_t carried;          /* bytes that attempts before have brought, and left there */
 	uint64_t known;            /* bytes that are counted for it */
 };
 
@@ -127,6 +129,10 @@ struct worker {
 	bool left;                 /* it is not among the alive any more; under f->lock */
 	unsigned fails;            /* connections lost since a task was done */
 	uint64_t bytes;            /* by it; under f->lock */
+	/* Of the task under way, under f->lock: what was added to the progress' bytes and
+	 * bytes_kept, and of what is kept the part that its attempts before brought. */
+	uint64_t moved, kept, carried;
+	uint64_t mine;             /* of what was moved, as it was taken back */
 	void *room;                /* FOREIGN_RUN bytes */
 };
 
@@ -184,6 +190,10 @@ void fdir_put(struct worker *w, struct fdir *d);
 /* Bytes have gone; kept: were there already. Waits as --rate wants it. -EINTR with text after a
  * stop. */
 int foreign_moved(struct worker *w, uint64_t bytes, bool kept, struct err *e);
+/* w runs t from its start. */
+void foreign_begin_task(struct worker *w, const struct ftask *t);
+/* All that the task has moved is to be moved again, or found: it is not counted any more. */
+void foreign_unmoved(struct worker *w);
 /* A file of so many bytes was left alone. */
 void foreign_passed(struct foreign *f, uint64_t bytes);
 /* t has so many bytes. */

@@ -115,10 +115,12 @@ static int put_down(struct fetch *f, size_t n, struct err *e)
 	uint8_t digest[RUN_DIGEST_BYTES];
 	int rc = 0;
 
-	if (!f->part && f->w->f->job->to->kind == ITEM_STDIO)
+	if (!f->part && f->w->f->job->to->kind == ITEM_STDIO) {
+		f->t->once = true; /* the reader has had them */
 		rc = write_full(STDOUT_FILENO, f->w->room, n);
-	else if (f->part)
+	} else if (f->part) {
 		rc = pwrite_full(part_fd(f->part), f->w->room, n, (off_t)f->at);
+	}
 	if (rc)
 		/* Not the server's connection. */
 		return err_sys(e, rc == -EPIPE ? -EIO : rc, "%s: cannot be written",

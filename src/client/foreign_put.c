@@ -430,7 +430,8 @@ static int put_named(struct worker *w, struct ftask *t, struct err *e)
 
 	if (item->kind != ITEM_PATH)
 		return begin_stream(w, item, e);
-	t->local = strdup(item->path); /* what a failure names */
+	if (!t->local)
+		t->local = strdup(item->path); /* what a failure names */
 	return begin_path(w, item->path, job->targets ? job->targets[t->index] : NULL, e);
 }
 

@@ -88,6 +88,7 @@ static ssize_t read_stream(struct store *s, struct err *e)
 		n = rc < 0 ? rc : read(s->fd, (char *)s->w->room + have, FOREIGN_RUN - have);
 		if (n < 0)
 			return err_sys(e, rc < 0 ? rc : -errno, "standard input");
+		s->t->once = true; /* what came from a pipe is gone */
 		if (n == 0)
 			break;
 		have += (size_t)n;
@@ -421,9 +422,9 @@ int foreign_put_file(struct worker *w, struct ftask *t, struct err *e)
 		rc = store(&s, e);
 		if (rc == 0)
 			foreign_done(w->f, shown, s.at, false);
-		/* What came from a pipe is gone. */
-		if (exit_is_lost(rc) && s.stream)
-			rc = e->code = -EREMOTEIO;
+		if (exit_is_lost(rc) && t->once)
+			err_set(e, e->code, "%s; what came from standard input cannot be sent "
+				"again", e->text);
 	}
 	if (s.fd > STDIN_FILENO)
 		close(s.fd);

@@ -17,6 +17,36 @@ void foreign_known(struct foreign *f, struct ftask *t, uint64_t bytes)
 	t->known = bytes;
 }
 
+void foreign_begin_task(struct worker *w, const struct ftask *t)
+{
+	LOCK_GUARD(guard, &w->f->lock);
+
+	w->moved = w->kept = w->mine = 0;
+	w->carried = t->carried;
+}
+
+void foreign_unmoved(struct worker *w)
+{
+	struct foreign *f = w->f;
+
+	LOCK_GUARD(guard, &f->lock);
+	f->p.bytes -= w->moved;
+	f->p.bytes_kept -= w->kept;
+	f->resumed -= w->kept;
+	w->mine = w->moved - w->kept;
+	w->moved = w->kept = 0;
+}
+
+/* With the lock held. What an attempt before this one brought, this run has carried. */
+static void keep(struct worker *w, uint64_t bytes)
+{
+	uint64_t own = bytes < w->carried ? bytes : w->carried;
+
+	w->kept += bytes - own;
+	w->f->p.bytes_kept += bytes - own;
+	w->f->resumed += bytes - own;
+}
+
 int foreign_moved(struct worker *w, uint64_t bytes, bool kept, struct err *e)
 {
 	struct foreign *f = w->f;
@@ -24,12 +54,11 @@ int foreign_moved(struct worker *w, uint64_t bytes, bool kept, struct err *e)
 
 	pthread_mutex_lock(&f->lock);
 	f->p.bytes += bytes;
-	if (kept) {
-		f->p.bytes_kept += bytes;
-		f->resumed += bytes;
-	} else {
+	w->moved += bytes;
+	if (kept)
+		keep(w, bytes);
+	else
 		w->bytes += bytes;
-	}
 	pthread_mutex_unlock(&f->lock);
 	if (kept || !bytes)
 		return 0;

@@ -155,6 +155,30 @@ putp --retries 0 "$tmp/one/file" "$url/lost"
 check "one that loses bytes" fails_with 1 'took 5000000 bytes and has 2500000'
 check "no file, no part" test ! -e "$disk/lost" -a -z "$(find "$disk" -name '.rftp-*')"
 
+# A pipe's bytes come once: nobody sends the rest of them as the whole.
+for how in cut-store cut-end; do
+	odd "$how"
+	run_stdin rftp put -q --plain - "$url/$how" < <(cat "$tmp/one/file")
+	check "$how: a pipe is not sent again" fails_with 1 'standard input cannot be sent again'
+	check "$how: no file" test ! -e "$disk/$how"
+	rm -f "$disk"/.rftp-*
+	odd "$how"
+	putp --json "$tmp/one/file" "$url/$how"
+	check "$how: a file is" same "$tmp/one/file" "$disk/$how"
+	check "$how: its bytes are counted once" test "$(summary bytes)" = 5000000
+	check "$how: and none were there before" test "$(summary resumed)" = 0
+	rm -f "$disk/$how"
+done
+odd cut
+getp "$url/dir/file" -
+check "nor is what went to standard output" test "$status" -ne 0 -a "$status" -ne 3
+check "it is the file's beginning" cmp -n "$(stat -c %s "$tmp/out")" "$tmp/out" "$disk/dir/file"
+check "and no more" test "$(stat -c %s "$tmp/out")" -le 2500000
+run rftp --plain -q -c "get dir/file |cat >$tmp/piped" "$url"
+check "nor what went down a pipe" test "$status" -ne 0
+check "it is the file's beginning, too" cmp -n "$(stat -c %s "$tmp/piped")" "$tmp/piped" \
+	"$disk/dir/file"
+
 odd no-size
 getp "$url/dir/file" "$tmp/nosize"
 check "neither SIZE nor MDTM" same "$disk/dir/file" "$tmp/nosize"

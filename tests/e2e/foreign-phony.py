@@ -23,6 +23,8 @@ Files are in ROOT; what it is asked goes to standard error, a line each. Odditie
   vms          has paths without slashes
   no-size      knows neither SIZE nor MDTM
   loses        keeps only half of what it is sent
+  cut-store    drops both connections in the middle of the first file that it is sent
+  cut-end      keeps the first file that it is sent, and drops the control connection before 226
 """
 import os
 import socket
@@ -34,6 +36,17 @@ portfile, root, odd = sys.argv[1], sys.argv[2], set(sys.argv[3:])
 OLD = odd & {"list", "dos"}
 EVIL = [b"good", b"../up", b"a/b", b"/etc/x"]
 CONTROL = [b"tab\there", b"esc\x1b[2J", b"good"]
+
+
+done = set()
+
+
+def first(oddity):
+    """Is it one that this server has, and has not shown yet?"""
+    if oddity not in odd or oddity in done:
+        return False
+    done.add(oddity)
+    return True
 
 
 class Gone(Exception):
@@ -208,10 +221,11 @@ class Session:
         self.say("150 go")
         conn, _ = self.listener.accept()
         content = b""
+        cut = first("cut-store")
         while True:
             piece = conn.recv(1 << 20)
             content += piece
-            if not piece:
+            if not piece or (cut and len(content) > 1500000):
                 break
             if "full" in odd and len(content) > 100000:
                 conn.close()
@@ -223,6 +237,8 @@ class Session:
         with open(path, "r+b" if rest and os.path.exists(path) else mode) as f:
             f.seek(rest)
             f.write(content[:len(content) // 2] if "loses" in odd else content)
+        if cut or first("cut-end"):
+            raise Gone
         self.say("226 done")
 
     def do_appe(self, arg):

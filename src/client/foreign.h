@@ -19,6 +19,9 @@
 #define FOREIGN_RUN (1u << 20)
 /* Behind the name of a part there: rftpd keeps names without it for its own parts. */
 #define FOREIGN_PART ".put"
+/* And behind that of a file which another one is about to replace, on servers that do not replace
+ * one by renaming. */
+#define FOREIGN_OLD ".put.old"
 
 /* ---- what it is about ---- */
 
@@ -85,7 +88,8 @@ int there_add(struct there **all, const struct ftp_facts *f);
 const struct ftp_facts *there_find(const struct there *all, const char *name);
 void there_free(struct there *all);
 
-/* Is it a part, here or there, or its journal? Those are nobody's files. */
+/* Is it a part, here or there, its journal, or what one is about to replace? Those are nobody's
+ * files. */
 bool foreign_is_part(const char *name);
 /* A digest of text in hexadecimal, for such names. */
 void foreign_hex(char out[2 * RUN_DIGEST_BYTES + 1], const char *text);
@@ -114,6 +118,7 @@ struct ftask {
 	bool follow;               /* a link that was named, or --follow */
 	bool once;                 /* what it took or gave is gone: it cannot be run again */
 	unsigned attempts;
+	uint64_t token;            /* put: in the name of a part that nobody goes on with; 0: none */
 	uint64_t carried;          /* bytes that attempts before have brought, and left there */
 	uint64_t known;            /* bytes that are counted for it */
 };

@@ -68,7 +68,8 @@ bool foreign_is_part(const char *name)
 	    strspn(hex, "0123456789abcdef") != 2 * RUN_DIGEST_BYTES)
 		return false;
 	hex += 2 * RUN_DIGEST_BYTES;
-	return !*hex || !strcmp(hex, ".j") || !strcmp(hex, FOREIGN_PART);
+	return !*hex || !strcmp(hex, ".j") || !strcmp(hex, FOREIGN_PART) ||
+	       !strcmp(hex, FOREIGN_OLD);
 }
 
 void foreign_hex(char out[2 * RUN_DIGEST_BYTES + 1], const char *text)

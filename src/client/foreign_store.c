@@ -22,9 +22,14 @@ struct store {
 	int fd;              /* -1: zeros */
 	bool stream;         /* standard input: its end is not known, and it comes once */
 	uint64_t size;       /* when it is no stream */
+	struct stat st;      /* of a file */
 	struct meta meta;
 	char *part;          /* path there; the target's own with --inplace */
+	bool resumable;      /* another run may go on with the part */
 	uint64_t at;         /* bytes that are there */
+	bool went_on;        /* behind what was there */
+	bool changed;        /* the file here, under way */
+	bool differs;        /* the server has not what it was sent */
 };
 
 /* ---- here ---- */
@@ -33,7 +38,6 @@ static int open_file(struct store *s, struct err *e)
 {
 	const struct ftask *t = s->t;
 	int dfd, rc;
-	struct stat st;
 
 	if (t->local) {
 		s->fd = root_open(s->w->f->job->root, t->local, O_RDONLY, 0);
@@ -46,10 +50,11 @@ static int open_file(struct store *s, struct err *e)
 		if (dfd >= 0)
 			dir_unpin(t->dir->local);
 	}
-	rc = s->fd < 0 ? s->fd : fstat(s->fd, &st) ? -errno : S_ISREG(st.st_mode) ? 0 : -EINVAL;
+	rc = s->fd < 0 ? s->fd : fstat(s->fd, &s->st) ? -errno :
+	     S_ISREG(s->st.st_mode) ? 0 : -EINVAL;
 	if (rc)
 		return err_sys(e, rc, "%s", printable(t->local ? t->local : t->name));
-	meta_from_stat(&s->meta, &st);
+	meta_from_stat(&s->meta, &s->st);
 	s->size = s->meta.size;
 	foreign_known(s->w->f, s->t, s->size);
 	return 0;
@@ -112,9 +117,11 @@ static ssize_t read_next(struct store *s, struct err *e)
 	got = n ? pread_full(s->fd, s->w->room, n, (off_t)s->at) : 0;
 	if (got < 0)
 		return err_sys(e, (int)got, "%s", printable(s->t->name));
-	if ((size_t)got < n)
+	if ((size_t)got < n) {
+		s->changed = true;
 		return err_set(e, -EIO, "%s: it became shorter while it was read",
 			       printable(s->t->name));
+	}
 	return got;
 }
 
@@ -160,20 +167,49 @@ static int keeps_old(struct store *s, struct err *e)
 
 /* ---- the part ---- */
 
+static bool has_digests(const struct ftp_client *c)
+{
+	return ftp_has(c, FTP_HAS_HASH) || ftp_has(c, FTP_HAS_XSHA256) ||
+	       ftp_has(c, FTP_HAS_XSHA512) || ftp_has(c, FTP_HAS_XSHA1) ||
+	       ftp_has(c, FTP_HAS_XMD5);
+}
+
+/* APPE goes on only where the part ends, which must be right for that. */
+static bool may_go_on(const struct ftp_client *c)
+{
+	return ftp_has(c, FTP_HAS_REST) || (ftp_has(c, FTP_HAS_APPE) && has_digests(c));
+}
+
+/* The path of a name that text stands for, beside the target; malloc'd. */
+static char *name_beside(const struct store *s, const char *text, const char *suffix)
+{
+	char name[sizeof(PART_PREFIX) + 2 * RUN_DIGEST_BYTES + sizeof(FOREIGN_OLD)];
+	char hex[2 * RUN_DIGEST_BYTES + 1];
+
+	foreign_hex(hex, text);
+	snprintf(name, sizeof(name), "%s%s%s", PART_PREFIX, hex, suffix);
+	return name_below(s->t->dir->remote, name);
+}
+
+/* What no run goes on with is this task's alone: others may put the same file meanwhile. */
 static int name_part(struct store *s, struct err *e)
 {
-	char name[sizeof(PART_PREFIX) + 2 * RUN_DIGEST_BYTES + sizeof(FOREIGN_PART)];
-	char hex[2 * RUN_DIGEST_BYTES + 1];
+	const struct options *o = s->w->f->o;
 	char *text;
 
-	if (s->w->f->o->inplace) {
+	s->resumable = !o->no_resume && !o->inplace && !s->stream && s->fd >= 0 &&
+		       s->size >= FOREIGN_RUN && may_go_on(s->w->client);
+	if (!s->resumable && !s->t->token)
+		crypto_random(&s->t->token, sizeof(s->t->token));
+	if (o->inplace) {
 		s->part = strdup(s->t->remote);
-	} else if (asprintf(&text, "%s/%" PRIu64 "/%" PRId64 ".%" PRIu32, s->t->name, s->size,
-			    s->meta.mtime_s, s->meta.mtime_ns) >= 0) {
-		foreign_hex(hex, text);
+	} else if (asprintf(&text, "%s/%" PRIu64 "/%" PRId64 ".%" PRIu32 "/%ju.%ju/%jd.%09ld/%"
+			    PRIx64, s->t->name, s->size, s->meta.mtime_s, s->meta.mtime_ns,
+			    (uintmax_t)s->st.st_dev, (uintmax_t)s->st.st_ino,
+			    (intmax_t)s->st.st_ctim.tv_sec, s->st.st_ctim.tv_nsec,
+			    s->resumable ? 0 : s->t->token) >= 0) {
+		s->part = name_beside(s, text, FOREIGN_PART);
 		free(text);
-		snprintf(name, sizeof(name), "%s%s%s", PART_PREFIX, hex, FOREIGN_PART);
-		s->part = name_below(s->t->dir->remote, name);
 	}
 	return s->part ? 0 : err_sys(e, -ENOMEM, "names");
 }
@@ -200,36 +236,45 @@ static int digest_here(struct store *s, const char *alg, uint64_t len, char *hex
 	return n < 0 ? err_sys(e, (int)n, "%s", printable(s->t->name)) : 0;
 }
 
-/* Where the server can tell, its part must be the beginning of what is here. */
-static bool part_fits(struct store *s, uint64_t len)
+/* Where to go on when the server cannot tell what it has: what came last need not be down as it was
+ * sent, when either end went without a word. */
+static uint64_t step_back(const struct store *s, uint64_t len)
+{
+	return len > FOREIGN_RUN && ftp_has(s->w->client, FTP_HAS_REST) ? len - FOREIGN_RUN : 0;
+}
+
+/* How many of the part's len bytes are the beginning of what is here. */
+static uint64_t part_fits(struct store *s, uint64_t len, struct err *e)
 {
 	char there[2 * DIGEST_MAX + 1], here[2 * DIGEST_MAX + 1];
 	const char *alg = NULL;
-	struct err e = ERR_INIT;
+	int rc = ftp_digest(s->w->client, s->part, &alg, len, there, e);
 
-	if (ftp_digest(s->w->client, s->part, &alg, len, there, &e)) {
+	if (rc == -EOPNOTSUPP || rc == -ENOSYS) {
 		log_debug("%s: the part's size is all that is compared: %s", printable(s->t->name),
-			  e.text);
-		return true;
+			  e->text);
+		return step_back(s, len);
 	}
-	if (digest_here(s, alg, len, here, &e))
-		return false;
-	if (strcmp(here, there))
-		log_info("%s: what is there of it differs and is sent anew", printable(s->t->name));
-	return !strcmp(here, there);
+	if (rc || digest_here(s, alg, len, here, e)) {
+		log_info("%s: what is there of it cannot be compared and is sent anew: %s",
+			 printable(s->t->name), e->text);
+		return 0;
+	}
+	if (!strcmp(here, there))
+		return len;
+	log_info("%s: what is there of it differs and is sent anew", printable(s->t->name));
+	return 0;
 }
 
 static int find_part(struct store *s, struct err *e)
 {
-	const struct options *o = s->w->f->o;
 	struct err why = ERR_INIT;
 	uint64_t there;
 
-	if (o->no_resume || o->inplace || s->stream || s->fd < 0 || s->size < FOREIGN_RUN)
+	if (!s->resumable)
 		return 0;
-	if (ftp_size(s->w->client, s->part, &there, &why) == 0 && there && there <= s->size &&
-	    part_fits(s, there))
-		s->at = there;
+	if (ftp_size(s->w->client, s->part, &there, &why) == 0 && there && there <= s->size)
+		s->at = part_fits(s, there, &why);
 	if (!ftp_client_usable(s->w->client)) {
 		*e = why;
 		return e->code ? e->code : (e->code = -EPIPE);
@@ -263,16 +308,22 @@ static int check_whole(struct store *s, struct err *e)
 
 	if (!s->t->item && (fstat(s->fd, &st) || (uint64_t)st.st_size != s->size ||
 			    st.st_mtim.tv_sec != s->meta.mtime_s ||
-			    (uint32_t)st.st_mtim.tv_nsec != s->meta.mtime_ns))
+			    (uint32_t)st.st_mtim.tv_nsec != s->meta.mtime_ns)) {
+		s->changed = true;
 		return err_set(e, -EIO, "%s: it changed while it was read", printable(s->t->name));
+	}
 	if (ftp_size(s->w->client, s->part, &there, &why)) {
-		if (ftp_client_usable(s->w->client))
+		if (ftp_client_usable(s->w->client) && !s->went_on)
 			return 0; /* it cannot tell */
 		*e = why;
-		return e->code;
+		/* It could when there was a part to be found. */
+		return ftp_client_usable(s->w->client) ?
+		       err_set(e, -EIO, "%s: the server cannot tell what it has of it: %s",
+			       printable(s->t->name), why.text) : e->code;
 	}
 	if (there == s->at)
 		return 0;
+	s->differs = true;
 	return err_set(e, -EIO, "%s: the server took %" PRIu64 " bytes and has %" PRIu64,
 		       printable(s->t->name), s->at, there);
 }
@@ -284,11 +335,13 @@ static int send_part(struct store *s, struct err *e)
 	int rc;
 
 	/* A part that is whole only lacks its name. */
+	s->went_on = s->at;
 	if (s->at && s->at == s->size)
 		return foreign_moved(s->w, s->at, true, e);
 	d = ftp_store(s->w->client, s->part, &s->at, e);
 	if (!d)
 		return e->code;
+	s->went_on = s->at;
 	if (s->at) {
 		log_info("%s: %" PRIu64 " bytes are there already", printable(s->t->name), there);
 		foreign_moved(s->w, s->at, true, e);
@@ -339,68 +392,162 @@ static int rename_there(struct ftp_client *c, const char *from, const char *to, 
 	return rc < 0 ? rc : 0;
 }
 
-/* Some servers want a file gone before another gets its name. It goes only when that has worked:
- * until then it lies beside. */
-static int rename_over(struct store *s, struct err *e)
+/* Where a file lies while another gets its name; malloc'd. */
+static char *name_old(const struct store *s)
+{
+	return name_beside(s, s->t->name, FOREIGN_OLD);
+}
+
+/* What has the target's name? 0: nothing; 1: a file or a link, which may go; or a negative errno
+ * with text. */
+static int look_at_target(struct store *s, struct err *e)
+{
+	struct ftp_facts facts = { 0 };
+	struct err why = ERR_INIT;
+	char type;
+	int rc = ftp_stat(s->w->client, s->t->remote, &facts, &why);
+
+	if (rc == -ENOENT)
+		return 0;
+	if (rc) {
+		*e = why;
+		return err_prefix(e, "%s: what is there cannot be told", printable(s->t->remote));
+	}
+	type = facts.type;
+	ftp_facts_clear(&facts);
+	if (type == 'f' || type == 'l')
+		return 1;
+	return err_set(e, -EISDIR, "%s: cannot be replaced by a file", printable(s->t->remote));
+}
+
+/* A run that ended between two renames has left a file under another name. */
+static int restore_old(struct store *s, struct err *e)
 {
 	struct ftp_client *c = s->w->client;
 	CLEANUP_FREE char *old = NULL;
 	struct err why = ERR_INIT;
 	int rc;
 
-	if (asprintf(&old, "%s.old", s->part) < 0) {
-		old = NULL;
+	if (s->w->f->o->inplace || s->t->dir->made)
+		return 0;
+	old = name_old(s);
+	if (!old)
 		return err_sys(e, -ENOMEM, "names");
+	if (ftp_simple(c, FTP_RNFR, old, NULL, &why) < 0) {
+		if (ftp_client_usable(c))
+			return 0;
+		*e = why;
+		return e->code;
 	}
-	rc = rename_there(c, s->t->remote, old, &why);
+	rc = look_at_target(s, e);
+	if (rc == 0) {
+		rc = rename_there(c, old, s->t->remote, e);
+		return rc ? err_prefix(e, "%s lies there as %s and cannot get its name back",
+				       printable(s->t->remote), printable(old)) : 0;
+	}
+	if (rc > 0)
+		ftp_simple(c, FTP_DELE, old, NULL, &why);
+	return rc < 0 ? rc : 0;
+}
+
+/* Some servers want a file gone before another gets its name. It goes only when that has worked:
+ * until then it lies beside. */
+static int rename_over(struct store *s, struct err *e)
+{
+	struct ftp_client *c = s->w->client;
+	CLEANUP_FREE char *old = name_old(s);
+	struct err why = ERR_INIT;
+	int rc = old ? rename_there(c, s->t->remote, old, e) : err_sys(e, -ENOMEM, "names");
+
 	if (rc)
 		return rc;
 	rc = rename_there(c, s->part, s->t->remote, e);
-	if (rc)
-		rename_there(c, old, s->t->remote, &why);
-	else
-		ftp_simple(c, FTP_DELE, old, NULL, &why);
+	if (rc == 0) {
+		if (ftp_simple(c, FTP_DELE, old, NULL, &why) < 0)
+			log_warn("%s: the file that had the name lies there as %s: %s",
+				 printable(s->t->remote), printable(old), why.text);
+		return 0;
+	}
+	if (ftp_client_usable(c) && rename_there(c, old, s->t->remote, &why))
+		err_set(e, e->code, "%s; and the file that had the name lies there as %s: %s",
+			e->text, printable(old), why.text);
 	return rc;
 }
 
 static int give_name(struct store *s, struct err *e)
 {
-	struct err first = ERR_INIT;
+	struct ftp_client *c = s->w->client;
+	struct err why = ERR_INIT;
 	int rc;
 
 	if (s->w->f->o->inplace)
 		return 0;
-	rc = rename_there(s->w->client, s->part, s->t->remote, &first);
-	if (rc && ftp_client_usable(s->w->client) && rename_over(s, e) == 0)
-		return 0;
-	if (rc == 0)
-		return 0;
-	*e = first;
-	if (ftp_client_usable(s->w->client))
-		err_set(e, first.code == -EIO ? -EPERM : first.code, "%s: it lies there whole as "
-			"%s but cannot be renamed (--inplace does without): %s",
-			printable(s->t->remote), printable(s->part), first.text);
-	return rc;
+	rc = rename_there(c, s->part, s->t->remote, e);
+	if (rc == 0 || !ftp_client_usable(c))
+		return rc;
+	rc = look_at_target(s, &why);
+	if (rc < 0) {
+		*e = why;
+		if (rc == -EISDIR)
+			ftp_simple(c, FTP_DELE, s->part, NULL, &why);
+		return rc;
+	}
+	if (rc > 0) {
+		rc = rename_over(s, e);
+		if (rc == 0 || !ftp_client_usable(c))
+			return rc;
+	}
+	return err_set(e, e->code == -EIO ? -EPERM : e->code, "%s: it lies there whole as "
+		       "%s but cannot be renamed (--inplace does without): %s",
+		       printable(s->t->remote), printable(s->part), e->text);
 }
 
 /* ---- a task ---- */
 
-static int store(struct store *s, struct err *e)
+static int remove_part(struct store *s)
 {
-	struct err ignored = ERR_INIT;
-	int rc = name_part(s, e);
+	struct err e = ERR_INIT;
 
-	if (rc == 0)
-		rc = find_part(s, e);
+	if (s->part && !s->w->f->o->inplace && ftp_client_usable(s->w->client))
+		ftp_simple(s->w->client, FTP_DELE, s->part, NULL, &e);
+	return ftp_client_usable(s->w->client) ? 0 : -EPIPE;
+}
+
+static int send_whole(struct store *s, struct err *e)
+{
+	int rc = find_part(s, e);
+
 	if (rc == 0)
 		rc = send_part(s, e);
 	if (rc == 0)
 		rc = check_whole(s, e);
+	if (!s->differs || !s->went_on || s->w->f->o->inplace)
+		return rc;
+	/* Some servers append, or begin anew, wherever they were told to go on. */
+	log_info("%s; it is sent anew", e->text);
+	if (remove_part(s))
+		return rc;
+	foreign_unmoved(s->w);
+	s->at = 0;
+	s->differs = false;
+	e->code = 0;
+	rc = send_part(s, e);
+	return rc ? rc : check_whole(s, e);
+}
+
+static int store(struct store *s, struct err *e)
+{
+	int rc = name_part(s, e);
+
+	if (rc == 0)
+		rc = restore_old(s, e);
+	if (rc)
+		return rc;
+	rc = send_whole(s, e);
 	/* What is wrong with its bytes is no use to the next run; what can never be gone on with
 	 * neither. */
-	if (rc && (rc == -EIO || s->stream || s->w->f->o->no_resume || s->size < FOREIGN_RUN) &&
-	    s->part && !s->w->f->o->inplace && ftp_client_usable(s->w->client))
-		ftp_simple(s->w->client, FTP_DELE, s->part, NULL, &ignored);
+	if (rc && (s->changed || s->differs || !s->resumable))
+		remove_part(s);
 	if (rc == 0)
 		rc = dress(s, e);
 	return rc ? rc : give_name(s, e);

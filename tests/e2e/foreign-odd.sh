@@ -9,6 +9,9 @@ disk=$tmp/disk
 mkdir -p "$disk/dir/sub"
 random "$disk/dir/file" 5000000
 random "$disk/dir/sub/x y" 1000
+mkdir "$tmp/twin"
+random "$tmp/twin/file" 5000000
+touch -r "$disk/dir/file" "$tmp/twin/file"
 
 odd() { # ODDITY...: sets port and url
 	[ "${#servers[@]}" -eq 0 ] || stop_server
@@ -178,6 +181,101 @@ run rftp --plain -q -c "get dir/file |cat >$tmp/piped" "$url"
 check "nor what went down a pipe" test "$status" -ne 0
 check "it is the file's beginning, too" cmp -n "$(stat -c %s "$tmp/piped")" "$tmp/piped" \
 	"$disk/dir/file"
+
+# part: of the file one/file there is a part there, as a put has left it that was cut
+part() {
+	odd cut-store
+	putp --retries 0 "$tmp/one/file" "$url/resumed"
+	has_part "$disk" 1500000 || comment <"$tmp/err"
+}
+part_bytes() { stat -c %s "$disk"/.rftp-*.put; }
+all() { odd "$@" && putp --json "$tmp/one/file" "$url/resumed"; }
+
+part
+bytes=$(part_bytes)
+all
+check "a part is gone on with" same "$tmp/one/file" "$disk/resumed"
+check "but its end is not trusted" test "$(summary resumed)" = $((bytes - 1048576))
+check "which is nobody's part" no_parts "$disk"
+part
+all no-rest
+check "what APPE makes of it is seen" same "$tmp/one/file" "$disk/resumed"
+check "and sent anew" test "$(summary resumed)" = 0
+part
+all digest-fails
+check "a digest that fails is not one that fits" test "$(summary resumed)" = 0
+check "the same" same "$tmp/one/file" "$disk/resumed"
+part
+all size-once
+check "a part that nobody knows the size of" fails_with 1 'cannot tell what it has of it'
+check "stays" has_part "$disk" 4000000
+rm -f "$disk"/.rftp-* "$disk/resumed"
+touch -r "$tmp/one/file" "$tmp/twin/file"
+part
+putp --retries 0 "$tmp/twin/file" "$url/resumed"
+check "another file of that name, size and time" same "$tmp/twin/file" "$disk/resumed"
+rm -f "$disk"/.rftp-* "$disk/resumed"
+odd no-rename
+putp "$tmp/one/file" "$url/resumed"
+for name in "$disk"/.rftp-*; do
+	printf x | dd of="$name" bs=1 seek=4999998 conv=notrunc 2>/dev/null
+done
+all
+check "a whole part's end is not trusted, either" same "$tmp/one/file" "$disk/resumed"
+check "though its beginning is" test "$(summary resumed)" = $((5000000 - 1048576))
+rm -f "$disk"/.rftp-* "$disk/resumed"
+odd store-451
+putp "$tmp/one/file" "$url/resumed"
+check "a server that says 451" fails_with 1 '451 disk'
+check "keeps the part" has_part "$disk" 2400000
+putp --json "$tmp/one/file" "$url/resumed"
+check "which is gone on with" test "$(summary resumed)" = $((2500000 - 1048576))
+check "to the same" same "$tmp/one/file" "$disk/resumed"
+
+odd
+putp "$tmp/one/sub/x y" "$url/small"
+putp "$tmp/one/sub/x y" "$url/small"
+check "what is not gone on with has a part of its own each time" \
+	test "$(grep '^STOR' "$tmp/asked" | sort -u | wc -l)" -eq 2
+
+mkdir "$tmp/over" "$disk/over"
+cp "$tmp/one/file" "$tmp/over/"
+mkdir -p "$disk/over/file"
+echo kept >"$disk/over/file/in it"
+odd
+putp "$tmp/over/file" "$url/over/"
+check "a directory is not replaced" fails_with 1 'cannot be replaced by a file'
+check "nor moved" test -e "$disk/over/file/in it"
+check "no part stays" no_parts "$disk/over"
+rm -r "$disk/over/file"
+cp "$tmp/one/sub/x y" "$disk/over/file"
+odd strands
+putp "$tmp/over/file" "$url/over/"
+old=$(echo "$disk"/over/.rftp-*.old)
+check "one that cannot rename back" fails_with 1 "the name lies there as .*${old##*/}"
+check "it does" same "$tmp/one/sub/x y" "$old"
+getp -r "$url/over" "$tmp/over.back"
+check "which is no file of its own" no_parts "$tmp/over.back"
+rm "$disk"/over/.rftp-*.put
+odd loses
+putp "$tmp/over/file" "$url/over/"
+check "the next run puts it back first" same "$tmp/one/sub/x y" "$disk/over/file"
+cp "$disk/over/file" "$old"
+odd no-replace
+putp "$tmp/over/file" "$url/over/"
+check "and then the new one gets its name" same "$tmp/one/file" "$disk/over/file"
+check "nothing else stays" no_parts "$disk/over"
+
+# A stack that no thread can have.
+huge=$((1 << 47))
+if (ulimit -s $huge && rftp --version) >"$tmp/out" 2>&1; then
+	(ulimit -s $huge && putp "$tmp/one/file" "$url/threads"; exit "$status")
+	status=$?
+	check "without a thread nothing is done" fails_with 1 'no thread for the transfer'
+	check "no file" test ! -e "$disk/threads"
+else
+	skip "without a thread nothing is done" "no such limit can be set"
+fi
 
 odd no-size
 getp "$url/dir/file" "$tmp/nosize"

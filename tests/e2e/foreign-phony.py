@@ -24,6 +24,10 @@ Files are in ROOT; what it is asked goes to standard error, a line each. Odditie
   no-size      knows neither SIZE nor MDTM
   loses        keeps only half of what it is sent
   cut-store    drops both connections in the middle of the first file that it is sent
+  store-451    keeps half of the first file that it is sent, and says 451
+  size-once    tells a size once
+  digest-fails offers XSHA256, which fails
+  strands      renames only to what is a name for a file to be replaced
   cut-end      keeps the first file that it is sent, and drops the control connection before 226
 """
 import os
@@ -96,7 +100,12 @@ class Session:
         if OLD:
             return self.say("500 what?")
         sizes = "" if "no-size" in odd else " SIZE\r\n MDTM\r\n"
-        self.say("211-yes\r\n MLST type*;size*;\r\n REST STREAM\r\n" + sizes + "211 end")
+        digests = " XSHA256\r\n" if "digest-fails" in odd else ""
+        self.say("211-yes\r\n MLST type*;size*;\r\n REST STREAM\r\n" + sizes + digests +
+                 "211 end")
+
+    def do_xsha256(self, arg):
+        self.say("451 disk")
 
     def do_pwd(self, arg):
         self.say('257 "DKA0:[JOE]"' if "vms" in odd else '257 "/" here')
@@ -177,6 +186,8 @@ class Session:
         path = self.path(arg)
         if "no-size" in odd:
             self.say("502 not here")
+        elif "size-once" in odd and not first("size-once"):
+            self.say("550 not now")
         elif os.path.isfile(path):
             self.say("213 %d" % os.path.getsize(path))
         else:
@@ -234,12 +245,13 @@ class Session:
         self.listener.close()
         rest, self.rest = self.rest, 0
         path = self.path(arg)
+        broken = first("store-451")
         with open(path, "r+b" if rest and os.path.exists(path) else mode) as f:
             f.seek(rest)
-            f.write(content[:len(content) // 2] if "loses" in odd else content)
+            f.write(content[:len(content) // 2] if broken or "loses" in odd else content)
         if cut or first("cut-end"):
             raise Gone
-        self.say("226 done")
+        self.say("451 disk" if broken else "226 done")
 
     def do_appe(self, arg):
         self.do_stor(arg, "ab")
@@ -265,8 +277,13 @@ class Session:
     def do_rnto(self, arg):
         if "no-rename" in odd or ("no-replace" in odd and os.path.exists(self.path(arg))):
             return self.say("550 no")
-        os.rename(self.path(self.renamed), self.path(arg))
-        self.say("250 ok")
+        if "strands" in odd and not arg.endswith(b".old"):
+            return self.say("553 no")
+        try:
+            os.rename(self.path(self.renamed), self.path(arg))
+            self.say("250 ok")
+        except OSError:
+            self.say("553 no")
 
 
 def serve(sock):

@@ -71,7 +71,8 @@ static int make_there(struct worker *w, struct fdir *d, struct err *e)
 		return 0;
 	}
 	rc = ftp_simple(w->client, FTP_MKD, d->remote, NULL, e);
-	d->made = rc >= 0;
+	/* Before, too: as the destination, or in an attempt that was broken off. */
+	d->made |= rc >= 0;
 	if (rc >= 0 || !ftp_client_usable(w->client))
 		return rc < 0 ? rc : 0;
 	/* Most likely it is there. */
@@ -85,16 +86,31 @@ static int make_there(struct worker *w, struct fdir *d, struct err *e)
 	return look_into(w, d, e);
 }
 
+/* By MFMT alone: the other ways count as not there once they are refused, and files need them. */
+static void keep_time(struct worker *w, const struct fdir *d)
+{
+	struct err e = ERR_INIT;
+
+	if (!ftp_client_usable(w->client) || !ftp_has(w->client, FTP_HAS_MFMT) ||
+	    atomic_load(&w->f->no_dir_times))
+		return;
+	if (ftp_set_mtime(w->client, d->remote, d->meta.mtime_s, &e)) {
+		log_debug("%s", e.text);
+		atomic_store(&w->f->no_dir_times, true);
+	}
+}
+
 static void leave_put(struct worker *w, struct fdir *d)
 {
 	const struct options *o = w->f->o;
 	struct err e = ERR_INIT;
 
-	if (!w->client || !d->made || !d->has_mode || o->dry_run || o->no_modes ||
-	    !ftp_client_usable(w->client))
+	if (!w->client || !d->made || o->dry_run || !ftp_client_usable(w->client))
 		return;
-	if (ftp_set_mode(w->client, d->remote, d->meta.mode, &e))
+	if (d->has_mode && !o->no_modes && ftp_set_mode(w->client, d->remote, d->meta.mode, &e))
 		log_debug("%s", e.text);
+	if (d->has_time && !o->no_times)
+		keep_time(w, d);
 }
 
 /* ---- directories here ---- */
@@ -124,7 +140,7 @@ static int push_dir(struct foreign *f, struct fdir *sub, const struct stat *st)
 	struct ftask *t = ftask_new(FTASK_DIR, sub);
 
 	meta_from_stat(&sub->meta, st);
-	sub->has_mode = true;
+	sub->has_mode = sub->has_time = true;
 	fdir_put(NULL, sub);
 	if (!t)
 		return -ENOMEM;
@@ -380,6 +396,8 @@ static int begin_dir(struct foreign *f, struct fdir *into, const char *name, boo
 	local = dir_top(f->dirs, fd, source);
 	d = local ? fdir_new(into, itself ? strdup(into->remote) : name_below(into->remote, name),
 			     strdup(source), local) : NULL;
+	if (d && itself)
+		d->made = into->made;
 	return !d || push_dir(f, d, st) ? err_sys(e, -ENOMEM, "names") : 0;
 }
 

@@ -18,7 +18,7 @@ foreign_cert
 disk=$tmp/pf/root/d
 mkdir -p "$disk"
 chown -R nobody "$tmp/pf/root"
-export keeps="modes times"
+export keeps="modes times dirtimes"
 printf 'joe:%s:%s:%s::%s:/bin/sh\n' "$(openssl passwd -6 secret)" "$(id -u nobody)" \
 	"$(id -g nobody)" "$tmp/pf/root" >"$tmp/pf/passwd"
 printf 'g:x:%s:\n' "$(id -g nobody)" >"$tmp/pf/group"

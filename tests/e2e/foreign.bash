@@ -5,7 +5,7 @@
 #
 #	url      ftp://... of an empty directory, by which the user logs in
 #	disk     that directory
-#	keeps    what the server keeps: "modes times"
+#	keeps    what the server keeps: "modes times dirtimes"
 
 # foreign_cert: $tmp/cert.pem with certificate and key, for 127.0.0.1
 foreign_cert() {
@@ -115,8 +115,14 @@ shell() { run rftp --accept-new -c "$1" "$url"; }
 printed() { grep -Fxq -- "$1" "$tmp/out"; }
 told() { grep -Eq -- "$1" "$tmp/err"; }
 
+# dirs_of TREE FORMAT: its directories' modes, itself and those below, and what find's FORMAT adds
+dirs_of() { (cd "$1" && find . -type d -printf "%m$2 %P\n" | LC_ALL=C sort); }
+
 foreign_trees() {
 	foreign_tree "$tmp/tree"
+	chmod 750 "$tmp/tree"
+	chmod 710 "$tmp/tree/sub"
+	touch -d '2020-03-04 05:06:07' "$tmp/tree/sub/deeper" "$tmp/tree/sub" "$tmp/tree"
 	put -r "$tmp/tree" "$url/one"
 	check "put -r" status_is 0
 	check "the same there" same_content "$tmp/tree" "$disk/one"
@@ -124,12 +130,17 @@ foreign_trees() {
 	check "get -r" status_is 0
 	check "the same here" same_content "$tmp/tree" "$tmp/back"
 	check "nothing half done stays" no_parts "$disk" "$tmp/back"
+	if [[ $keeps == *dirtimes* ]]; then
+		check "and times of directories" test "$(dirs_of "$disk/one" ' %Ts')" = \
+			"$(dirs_of "$tmp/tree" ' %Ts')"
+	fi
 	if [[ $keeps == *times* ]]; then
 		check "times are kept there" test "$(time_of "$disk/one/sub/deeper/file")" = 1577934245
 	fi
 	check "times are kept here" test "$(time_of "$tmp/back/sub/deeper/file")" = \
 		"$(time_of "$disk/one/sub/deeper/file")"
 	if [[ $keeps == *modes* ]]; then
+		check "of directories, too" test "$(dirs_of "$disk/one" "")" = "$(dirs_of "$tmp/tree" "")"
 		check "modes are kept there" test "$(mode_of "$disk/one/sub/deeper/file")" = 640
 		check "modes are kept here" test "$(mode_of "$tmp/back/sub/deeper/file")" = 640
 	fi

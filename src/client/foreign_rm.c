@@ -34,6 +34,31 @@ static int simple(struct server *s, enum ftp_verb verb, const char *path, struct
 	return rc < 0 ? rc : 0;
 }
 
+/* What is listed as a directory may be a link to one: where MLSD follows links nothing tells them
+ * apart, and what it leads to is not to be emptied. DELE takes a link and refuses a directory. 0:
+ * it is gone; 1: refused; or a negative errno with text. */
+static int remove_link(struct server *s, const char *path, struct err *e)
+{
+	CLEANUP_FREE char *text = NULL;
+	int code = ftp_command(s->client, FTP_DELE, path, &text, e);
+
+	if (code < 0)
+		return code;
+	if (code / 100 == 2 || code / 100 == 5)
+		return code / 100 == 5;
+	return err_set(e, -EBUSY, "%s: it may be a link, and the server does not say: %d %s",
+		       printable(path), code, printable(text));
+}
+
+static int remove_tree(struct server *s, const char *path, unsigned depth, struct err *e);
+
+static int remove_listed(struct server *s, const char *path, unsigned depth, struct err *e)
+{
+	int rc = remove_link(s, path, e);
+
+	return rc == 1 ? remove_tree(s, path, depth, e) : rc;
+}
+
 /* What fails is told by the first reason; the rest goes on. */
 static int remove_tree(struct server *s, const char *path, unsigned depth, struct err *e)
 {
@@ -52,11 +77,8 @@ static int remove_tree(struct server *s, const char *path, unsigned depth, struc
 		first = first ? first : r;
 	}
 	for (size_t i = 0; rc == 0 && i < n.dirs.n && !exit_is_lost(first); i++) {
-		int r = remove_tree(s, n.dirs.all[i], depth + 1, first ? &why : e);
+		int r = remove_listed(s, n.dirs.all[i], depth + 1, first ? &why : e);
 
-		/* Where MLSD follows links, what it calls a directory may be one. */
-		if (r == -ENOTDIR || r == -ELOOP)
-			r = simple(s, FTP_DELE, n.dirs.all[i], first ? &why : e);
 		first = first ? first : r;
 	}
 	names_clear(&n.files);

@@ -36,6 +36,14 @@ check "an unknown key is not trusted" fails_with 3 'is not known'
 run rftp ls --accept-new "$url/"
 check "unless it may be" status_is 0
 foreign_all
+# Its lists follow links: they are directories there.
+mkdir -p "$disk/outside" "$disk/linked/sub"
+random "$disk/outside/kept" 1000
+ln -s ../outside "$disk/linked/link"
+ln -s ../../outside "$disk/linked/sub/link"
+run rftp rm -r "$url/linked"
+check "rm -r of a tree with links" test "$status" -eq 0 -a ! -e "$disk/linked"
+check "leaves what they lead to" test -e "$disk/outside/kept"
 run rftp hash "$url/one/big"
 check "no digests there" fails_with 1 'computes no digests'
 run rftp ls --plain "$url/"

@@ -75,8 +75,13 @@ check "--follow gets what it leads to" same "$disk/one/big" "$tmp/followed/link"
 check "directories, too" same "$disk/one/sub/deeper/file" "$tmp/followed/dirlink/deeper/file"
 get "$url/one/link" "$tmp/named"
 check "so does one that is named" same "$disk/one/big" "$tmp/named"
+mkdir "$disk/outside"
+random "$disk/outside/kept" 1000
+chmod 777 "$disk/outside"
+ln -s ../outside "$disk/one/outlink"
 run rftp rm -r "$url/one"
-check "rm -r leaves what links lead to" test "$status" -eq 0 -a ! -e "$disk/one"
+check "rm -r of a tree with links" test "$status" -eq 0 -a ! -e "$disk/one"
+check "leaves what they lead to" test -e "$disk/outside/kept"
 stop_server
 
 serve limited max_per_ip=2

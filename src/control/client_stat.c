@@ -10,6 +10,8 @@
 #include <string.h>
 #include <time.h>
 
+enum { REPLY_MS = 10 * 60 * 1000 };
+
 /* A verb that is not known need not be tried again. */
 static bool not_known(int code)
 {
@@ -23,7 +25,7 @@ static int try_word(struct ftp_client *c, unsigned what, const char *verb, const
 	int code = client_send_word(c, verb, arg, path, e);
 
 	if (code == 0)
-		code = client_final_reply(c, -1, e);
+		code = client_final_reply(c, REPLY_MS, e);
 	if (not_known(code))
 		c->has &= ~what;
 	if (code < 0 || code / 100 == 2)

@@ -35,19 +35,22 @@ static int simple(struct server *s, enum ftp_verb verb, const char *path, struct
 }
 
 /* What is listed as a directory may be a link to one: where MLSD follows links nothing tells them
- * apart, and what it leads to is not to be emptied. DELE takes a link and refuses a directory. 0:
- * it is gone; 1: refused; or a negative errno with text. */
+ * apart, and what it leads to is not to be emptied. DELE takes a link and refuses a directory;
+ * where it may take neither, RMD has to give another reason, which it has not for a link. 0: it is
+ * gone; 1: a directory; or a negative errno with text. */
 static int remove_link(struct server *s, const char *path, struct err *e)
 {
-	CLEANUP_FREE char *text = NULL;
-	int code = ftp_command(s->client, FTP_DELE, path, &text, e);
+	struct err why = ERR_INIT;
+	int rc = simple(s, FTP_DELE, path, &why);
 
-	if (code < 0)
-		return code;
-	if (code / 100 == 2 || code / 100 == 5)
-		return code / 100 == 5;
-	return err_set(e, -EBUSY, "%s: it may be a link, and the server does not say: %d %s",
-		       printable(path), code, printable(text));
+	if (rc == -EACCES)
+		rc = simple(s, FTP_RMD, path, &why);
+	if (rc == 0)
+		return 0;
+	if (rc != -EACCES && rc != -EBUSY && rc != -EIO && !exit_is_lost(rc) &&
+	    ftp_client_usable(s->client))
+		return 1;
+	return err_set(e, rc, "%s: %s", printable(path), why.text);
 }
 
 static int remove_tree(struct server *s, const char *path, unsigned depth, struct err *e);

@@ -281,6 +281,14 @@ odd no-size
 getp "$url/dir/file" "$tmp/nosize"
 check "neither SIZE nor MDTM" same "$disk/dir/file" "$tmp/nosize"
 
+odd denied
+mkdir "$disk/tree" "$disk/outside"
+printf 'x\n' >"$disk/outside/kept"
+ln -s ../outside "$disk/tree/link"
+run rftp rm -r --plain -q "$url/tree"
+check "what may be a link, and does not go" fails_with 1 'tree/link: .*Permission denied'
+check "is not emptied" test -e "$disk/outside/kept"
+
 odd vms
 getp "$url/dir/file" "$tmp/vms"
 check "paths without slashes" fails_with 3 'no paths with slashes'

@@ -29,6 +29,11 @@ Files are in ROOT; what it is asked goes to standard error, a line each. Odditie
   digest-fails offers XSHA256, which fails
   strands      renames only to what is a name for a file to be replaced
   cut-end      keeps the first file that it is sent, and drops the control connection before 226
+  replaced     as cut, and by then another file of that length has the name
+  links        lists links as such, and drops the control connection at the first CWD to "zlink"
+  dash-a       lists a file that is called as LIST's argument is
+  denied       removes files only, no links to directories and no directories
+  touched      has another time for a file that it has sent
 """
 import os
 import socket
@@ -39,6 +44,7 @@ import time
 portfile, root, odd = sys.argv[1], sys.argv[2], set(sys.argv[3:])
 OLD = odd & {"list", "dos"}
 EVIL = [b"good", b"../up", b"a/b", b"/etc/x"]
+sent = set()
 CONTROL = [b"tab\there", b"esc\x1b[2J", b"good"]
 
 
@@ -111,6 +117,9 @@ class Session:
         self.say('257 "DKA0:[JOE]"' if "vms" in odd else '257 "/" here')
 
     def do_cwd(self, arg):
+        if "links" in odd and arg.endswith(b"zlink") and "zlink" not in sent:
+            sent.add("zlink")
+            raise Gone
         if not os.path.isdir(self.path(arg)):
             return self.say("550 no")
         self.cwd = arg
@@ -159,6 +168,8 @@ class Session:
             b"drwxr-xr-x" if is_dir else b"-rw-r--r--", size, name)
 
     def do_list(self, arg):
+        if "dash-a" in odd and os.path.isfile(self.path(arg)):
+            return self.data(self.list_line(self.path(b""), arg))
         if arg:
             self.listener.close()
             return self.say("550 no such file")
@@ -168,6 +179,8 @@ class Session:
 
     def facts(self, full, name):
         kind = b"dir" if os.path.isdir(full) else b"file"
+        if "links" in odd and os.path.islink(full):
+            kind = b"OS.unix=slink"
         size = os.path.getsize(full) if os.path.exists(full) else 5
         size = b"" if "no-size" in odd else b"size=%d;" % size
         return b"type=%s;%s %s" % (kind, size, name)
@@ -197,7 +210,8 @@ class Session:
         if "no-size" in odd:
             self.say("502 not here")
         elif os.path.isfile(self.path(arg)):
-            self.say("213 20240615150405")
+            later = odd & {"replaced", "touched"} and arg in sent
+            self.say("213 20240615150406" if later else "213 20240615150405")
         else:
             self.say("550 no")
 
@@ -225,7 +239,14 @@ class Session:
         elif "cut" in odd and not rest:
             self.data(half, None)
             raise Gone
+        elif "replaced" in odd and not sent:
+            sent.add(arg)
+            with open(self.path(arg), "wb") as f:
+                f.write(whole[::-1])
+            self.data(half, None)
+            raise Gone
         else:
+            sent.add(arg)
             self.data(whole)
 
     def do_stor(self, arg, mode="wb"):
@@ -263,7 +284,12 @@ class Session:
         except OSError:
             self.say("550 no")
 
+    def do_rmd(self, arg):
+        self.say("550 Permission denied")
+
     def do_dele(self, arg):
+        if "denied" in odd and os.path.isdir(self.path(arg)):
+            return self.say("550 Permission denied")
         try:
             os.unlink(self.path(arg))
             self.say("250 gone")

@@ -15,6 +15,10 @@ enum {
 	READ_BYTES = 64 << 10,
 };
 
+/* More than directories have: a server that lists without end is not to take all memory. */
+#define LINES_MOST 10000000ull
+#define LIST_BYTES_MOST (2ull << 30)
+
 struct listing {
 	struct ftp_client *c;
 	int (*fn)(void *arg, const struct ftp_facts *f);
@@ -23,7 +27,10 @@ struct listing {
 	struct err *e;
 	bool old;         /* by LIST */
 	int64_t now;      /* its years are guessed from that */
-	uint64_t lines;   /* that came */
+	uint64_t lines, bytes; /* that came */
+	bool all;         /* by LIST -a */
+	uint64_t names;   /* taken from it */
+	struct ftp_facts held; /* of a file called "-a"; its name NULL: none */
 };
 
 /* Another one leads elsewhere: below or above, where nobody wanted to look or write. */
@@ -32,15 +39,31 @@ static bool is_name(const char *name)
 	return *name && !strchr(name, '/') && strcmp(name, ".") && strcmp(name, "..");
 }
 
-static int take_facts(struct listing *l, const struct ftp_facts *f)
+static int take_facts(struct listing *l, struct ftp_facts *f)
 {
 	if (f->type == 'c' || f->type == 'p')
 		return 0;
 	if (!is_name(f->name))
 		return err_set(l->e, -EPROTO, "%s lists what is no name of a file: \"%s\"",
 			       l->c->host, printable(f->name));
+	l->names++;
+	if (l->all && !l->held.name && !strcmp(f->name, "-a")) {
+		l->held = *f;
+		*f = (struct ftp_facts){ 0 };
+		return 0;
+	}
 	l->rc = l->fn(l->arg, f);
 	return 0;
+}
+
+static int count_line(struct listing *l, const char *line)
+{
+	l->lines++;
+	l->bytes += strlen(line);
+	if (!l->c->foreign || (l->lines <= LINES_MOST && l->bytes <= LIST_BYTES_MOST))
+		return 0;
+	return err_set(l->e, -EOVERFLOW, "%s lists more than can be true: %llu lines in a "
+		       "directory", l->c->host, (unsigned long long)l->lines);
 }
 
 /* A line without its CRLF. 0, or -EPROTO with text. */
@@ -51,7 +74,9 @@ static int take_line(struct listing *l, const char *line)
 
 	if (l->rc < 0 || !*line)
 		return 0;
-	l->lines++;
+	rc = count_line(l, line);
+	if (rc < 0)
+		return rc;
 	rc = l->old ? ftp_list_parse(line, l->now, &f) :
 	     ftp_facts_parse(line, l->c->percent, &f) < 0 ? -EBADMSG : 1;
 	if (rc < 0)
@@ -206,6 +231,21 @@ static int list_here(struct listing *l, bool all)
 	return rc;
 }
 
+/* LIST -a is through. A file called "-a" may be all that a server has looked for: then the others
+ * are to be listed yet. */
+static bool hides_others(struct listing *l)
+{
+	struct ftp_facts held = l->held;
+	bool alone = held.name && l->names == 1;
+
+	l->all = false;
+	l->held = (struct ftp_facts){ 0 };
+	if (held.name && !alone && l->rc >= 0)
+		l->rc = l->fn(l->arg, &held);
+	ftp_facts_clear(&held);
+	return alone;
+}
+
 static int list_old(struct listing *l, const char *path)
 {
 	struct err why = ERR_INIT, *e = l->e;
@@ -216,16 +256,21 @@ static int list_old(struct listing *l, const char *path)
 	l->old = true;
 	l->now = (int64_t)time(NULL);
 	if (!l->c->list_plain) {
+		bool hides;
+
 		l->e = &why;
+		l->all = true;
 		rc = list_here(l, true);
 		l->e = e;
-		if (l->lines || l->rc < 0 || l->c->lost) {
-			if (rc < 0)
+		hides = hides_others(l) && rc == 0;
+		rc = rc == 0 ? l->rc : rc;
+		if ((l->lines && !hides) || l->rc < 0 || l->c->lost) {
+			if (rc < 0 && why.code)
 				*e = why;
 			return rc;
 		}
 		/* An empty directory would have had at least its own name. */
-		l->c->list_plain = rc < 0;
+		l->c->list_plain = rc < 0 || hides;
 	}
 	return list_here(l, false);
 }

@@ -281,6 +281,16 @@ odd no-size
 getp "$url/dir/file" "$tmp/nosize"
 check "neither SIZE nor MDTM" same "$disk/dir/file" "$tmp/nosize"
 
+mkdir "$disk/dash"
+printf 'one\n' >"$disk/dash/-a"
+printf 'two\n' >"$disk/dash/other"
+odd list dash-a
+getp -r "$url/dash" "$tmp/dash"
+check "a file called -a hides no others" same_content "$disk/dash" "$tmp/dash"
+rm "$disk/dash/other"
+getp -r "$url/dash" "$tmp/dash1"
+check "nor itself" same_content "$disk/dash" "$tmp/dash1"
+
 odd denied
 mkdir "$disk/tree" "$disk/outside"
 printf 'x\n' >"$disk/outside/kept"

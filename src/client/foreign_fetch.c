@@ -16,7 +16,7 @@
 struct fetch {
 	struct worker *w;
 	struct ftask *t;
-	const struct ftp_facts *facts;
+	struct ftp_facts *facts;  /* t's */
 	struct part *part;        /* NULL: to standard output, or nowhere */
 	uint64_t at;              /* bytes that are down */
 };
@@ -45,11 +45,65 @@ static int complete(struct worker *w, struct ftask *t, struct err *e)
 	return 0;
 }
 
+static bool times_differ(const struct ftp_facts *a, const struct ftp_facts *b)
+{
+	return a->has_mtime && b->has_mtime &&
+	       (a->mtime_s != b->mtime_s ||
+		(a->mtime_ns && b->mtime_ns && a->mtime_ns != b->mtime_ns));
+}
+
+/* Is the file there still as its facts have it? What the server cannot tell counts as unchanged.
+ * now: its size and time, where they differ. 1: yes; 0; or a negative errno with text. */
+static int unchanged(struct fetch *f, struct ftp_facts *now, struct err *e)
+{
+	const struct ftp_facts *was = f->facts;
+	struct ftp_client *c = f->w->client;
+	struct err why = ERR_INIT;
+	const char *remote = f->t->remote;
+
+	*now = (struct ftp_facts){ 0 };
+	if (!was->has_mtime || was->time_about)
+		return 1;
+	/* Where the listing's time is from; another way of asking need not give the same. */
+	if (ftp_has(c, FTP_HAS_MLST) && ftp_stat(c, remote, now, &why))
+		*now = (struct ftp_facts){ 0 };
+	if (now->type != 'f') /* a link's own, where it is followed */
+		ftp_facts_clear(now);
+	if (!now->has_size && ftp_client_usable(c))
+		now->has_size = !ftp_size(c, remote, &now->size, &why);
+	if ((!now->has_mtime || times_differ(now, was)) && ftp_client_usable(c))
+		now->has_mtime = !ftp_mtime(c, remote, &now->mtime_s, &now->mtime_ns, &why);
+	if (!ftp_client_usable(c)) {
+		ftp_facts_clear(now);
+		*e = why;
+		return e->code ? e->code : (e->code = -EPIPE);
+	}
+	return !(now->has_size && was->has_size && now->size != was->size) &&
+	       !times_differ(now, was);
+}
+
+/* Behind the last byte. */
+static int check_unchanged(struct fetch *f, struct err *e)
+{
+	struct ftp_facts now;
+	int rc = unchanged(f, &now, e);
+
+	if (rc < 0)
+		return rc;
+	ftp_facts_clear(&now);
+	return rc ? 0 : err_set(e, -EIO, "%s: it changed while it was read",
+				printable(f->t->remote));
+}
+
 static bool same_time(const struct ftp_facts *f, const struct stat *st)
 {
 	return f->has_mtime && !f->time_about && f->mtime_s == st->st_mtim.tv_sec &&
 	       (!f->mtime_ns || f->mtime_ns == (uint32_t)st->st_mtim.tv_nsec);
 }
+
+/* By how much a listing's time may be too early: it may stand for a whole day, and of a time zone
+ * that is not known. */
+#define TIME_ABOUT_S (36 * 3600)
 
 /* Is the file that has the name to be left alone? */
 static bool keeps_old(struct worker *w, const struct ftask *t)
@@ -70,7 +124,8 @@ static bool keeps_old(struct worker *w, const struct ftask *t)
 	case POLICY_SKIP:
 		return true;
 	case POLICY_UPDATE:
-		return f->has_mtime && f->mtime_s <= st.st_mtim.tv_sec;
+		return f->has_mtime &&
+		       f->mtime_s + (f->time_about ? TIME_ABOUT_S : 0) <= st.st_mtim.tv_sec;
 	case POLICY_SAME:
 		return S_ISREG(st.st_mode) && f->has_size && f->size == (uint64_t)st.st_size &&
 		       same_time(f, &st);
@@ -91,10 +146,53 @@ static int count_run(void *arg, uint64_t run, const uint8_t digest[RUN_DIGEST_BY
 	return 0;
 }
 
+static struct part *begin_part(struct fetch *f, struct err *e)
+{
+	const struct options *o = f->w->f->o;
+	const struct ftp_facts *facts = f->facts;
+	struct part_spec s = {
+		.dir = f->t->dir->local,
+		.name = f->t->name,
+		.meta = { .type = FT_FILE, .size = facts->has_size ? facts->size : 0,
+			  .mtime_s = facts->mtime_s, .mtime_ns = facts->mtime_ns },
+		.set_mode = facts->has_mode && !o->no_modes,
+		.set_times = facts->has_mtime && !facts->time_about && !o->no_times,
+		.inplace = o->inplace,
+		/* Without both it could be another file that is gone on with. */
+		.journal = !o->no_resume && facts->has_size && facts->has_mtime &&
+			   !facts->time_about && facts->size >= FOREIGN_RUN,
+		.run = FOREIGN_RUN,
+		.sync = o->ack >= ACK_SYNCED,
+	};
+
+	s.meta.mode = s.set_mode ? facts->mode & 0777 : 0666 & ~f->w->f->umask;
+	return part_begin(&s, e);
+}
+
+/* The file is another one now: take that, from its first byte on. */
+static int begin_anew(struct fetch *f, const struct ftp_facts *now, struct err *e)
+{
+	if (now->has_size)
+		f->facts->size = now->size;
+	if (now->has_mtime) {
+		f->facts->mtime_s = now->mtime_s;
+		f->facts->mtime_ns = now->mtime_ns;
+	}
+	log_info("%s has changed: it is got anew", printable(f->t->remote));
+	foreign_known(f->w->f, f->t, f->facts->size);
+	part_abandon(f->part, false);
+	part_free(f->part);
+	f->at = 0;
+	f->part = begin_part(f, e);
+	return f->part ? 0 : e->code;
+}
+
 static int resume(struct fetch *f, struct err *e)
 {
 	const uint64_t size = f->facts->size;
+	struct ftp_facts now;
 	uint64_t runs = 0;
+	int rc;
 
 	if (part_runs(f->part, count_run, &runs, e) < 0)
 		return e->code;
@@ -105,6 +203,13 @@ static int resume(struct fetch *f, struct err *e)
 		f->at = 0;
 		return 0;
 	}
+	rc = unchanged(f, &now, e);
+	if (rc <= 0) {
+		rc = rc < 0 ? rc : begin_anew(f, &now, e);
+		ftp_facts_clear(&now);
+		return rc;
+	}
+	ftp_facts_clear(&now);
 	log_info("%s: %llu bytes are there already", printable(f->t->remote),
 		 (unsigned long long)f->at);
 	return foreign_moved(f->w, f->at, true, e);
@@ -179,29 +284,6 @@ static int receive(struct fetch *f, struct err *e)
 
 /* ---- the file ---- */
 
-static struct part *begin_part(struct fetch *f, struct err *e)
-{
-	const struct options *o = f->w->f->o;
-	const struct ftp_facts *facts = f->facts;
-	struct part_spec s = {
-		.dir = f->t->dir->local,
-		.name = f->t->name,
-		.meta = { .type = FT_FILE, .size = facts->has_size ? facts->size : 0,
-			  .mtime_s = facts->mtime_s, .mtime_ns = facts->mtime_ns },
-		.set_mode = facts->has_mode && !o->no_modes,
-		.set_times = facts->has_mtime && !facts->time_about && !o->no_times,
-		.inplace = o->inplace,
-		/* Without both it could be another file that is gone on with. */
-		.journal = !o->no_resume && facts->has_size && facts->has_mtime &&
-			   !facts->time_about && facts->size >= FOREIGN_RUN,
-		.run = FOREIGN_RUN,
-		.sync = o->ack >= ACK_SYNCED,
-	};
-
-	s.meta.mode = s.set_mode ? facts->mode & 0777 : 0666 & ~f->w->f->umask;
-	return part_begin(&s, e);
-}
-
 static int commit(struct fetch *f, struct err *e)
 {
 	int rc = f->facts->has_size ? 0 : part_set_size(f->part, f->at);
@@ -225,6 +307,8 @@ static int fetch(struct fetch *f, struct err *e)
 	}
 	if (rc == 0 && !(f->part && f->facts->has_size && f->at == f->facts->size && f->at))
 		rc = receive(f, e);
+	if (rc == 0)
+		rc = check_unchanged(f, e);
 	if (rc == 0 && f->part)
 		rc = commit(f, e);
 	/* What is wrong with its bytes is no use to the next run. */
@@ -282,6 +366,7 @@ int foreign_get_file(struct worker *w, struct ftask *t, struct err *e)
 	struct fetch f = { .w = w, .t = t, .facts = &t->facts };
 	CLEANUP_FREE char *shown = *t->dir->shown ? name_below(t->dir->shown, t->name) :
 				   strdup(t->name);
+	bool kept;
 	int rc;
 
 	if (!shown)
@@ -291,8 +376,9 @@ int foreign_get_file(struct worker *w, struct ftask *t, struct err *e)
 	rc = complete(w, t, e);
 	if (rc)
 		return rc;
-	if (keeps_old(w, t) || w->f->o->dry_run) {
-		foreign_done(w->f, shown, t->facts.size, keeps_old(w, t));
+	kept = keeps_old(w, t);
+	if (kept || w->f->o->dry_run) {
+		foreign_done(w->f, shown, t->facts.size, kept);
 		foreign_passed(w->f, t->facts.has_size ? t->facts.size : 0);
 		return 0;
 	}

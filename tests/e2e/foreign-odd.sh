@@ -129,6 +129,21 @@ odd cut
 getp --retries 0 "$url/dir/file" "$tmp/cut"
 check "not with --retries 0" fails_with 4 'closed the connection|cut|Broken pipe'
 
+mkdir "$disk/other"
+random "$disk/other/file" 5000000
+odd replaced
+getp --json "$url/other/file" "$tmp/replaced"
+check "a file that was replaced meanwhile" same "$disk/other/file" "$tmp/replaced"
+check "not gone on with" not asked '^REST [1-9]'
+mkdir "$tmp/touched"
+odd touched
+getp "$url/other/file" "$tmp/touched/"
+check "one that changes while it is read" fails_with 1 'changed while it was read'
+check "nothing of it stays" test -z "$(ls -A "$tmp/touched")"
+odd touched
+getp "$url/other/file" -
+check "to standard output, too" fails_with 1 'changed while it was read'
+
 odd no-rest
 putp "$tmp/one/file" "$url/norest"
 check "without REST" same "$tmp/one/file" "$disk/norest"
@@ -280,6 +295,17 @@ fi
 odd no-size
 getp "$url/dir/file" "$tmp/nosize"
 check "neither SIZE nor MDTM" same "$disk/dir/file" "$tmp/nosize"
+
+# Lists tell days: it may be newer than a file of that noon, but not than one a week later.
+odd list no-size
+printf 'old\n' >"$tmp/update"
+touch -d '2024-06-15 12:00:00 UTC' "$tmp/update"
+getp --update "$url/other/file" "$tmp/update"
+check "--update by a time that is about right" same "$disk/other/file" "$tmp/update"
+printf 'new\n' >"$tmp/update"
+touch -d '2024-06-22 12:00:00 UTC' "$tmp/update"
+getp --update "$url/other/file" "$tmp/update"
+check "what is surely newer stays" grep -qx new "$tmp/update"
 
 mkdir "$disk/dash"
 printf 'one\n' >"$disk/dash/-a"

@@ -177,6 +177,7 @@ struct listing {
 static int collect(void *arg, const struct ftp_facts *f)
 {
 	struct listing *l = arg;
+	struct ftp_facts *one;
 
 	if (l->n == l->room) {
 		size_t room = l->room ? 2 * l->room : 64;
@@ -187,12 +188,11 @@ static int collect(void *arg, const struct ftp_facts *f)
 		l->all = all;
 		l->room = room;
 	}
-	l->all[l->n] = *f;
-	l->all[l->n].name = strdup(f->name);
-	l->all[l->n].target = f->target ? strdup(f->target) : NULL;
-	if (l->all[l->n].name)
-		l->n++;
-	return l->n && l->all[l->n - 1].name ? 0 : -ENOMEM;
+	one = &l->all[l->n++];
+	*one = *f;
+	one->name = strdup(f->name);
+	one->target = f->target ? strdup(f->target) : NULL;
+	return one->name && (one->target || !f->target) ? 0 : -ENOMEM;
 }
 
 static void listing_clear(struct listing *l)
@@ -217,6 +217,24 @@ static int resolve(struct worker *w, const char *remote, struct ftp_facts *f, st
 	return 0;
 }
 
+/* All links among them. Before the first entry becomes a task: a connection that is lost here has
+ * the whole directory listed again. */
+static int resolve_all(struct worker *w, const struct fdir *d, struct listing *l, struct err *e)
+{
+	int rc = 0;
+
+	for (size_t i = 0; rc == 0 && w->f->o->follow && i < l->n; i++) {
+		struct ftp_facts *facts = &l->all[i];
+		CLEANUP_FREE char *remote = NULL;
+
+		if (facts->type != 'l' || !bulk_name_ok(facts->name))
+			continue;
+		remote = name_below(d->remote, facts->name);
+		rc = remote ? resolve(w, remote, facts, e) : err_sys(e, -ENOMEM, "names");
+	}
+	return rc;
+}
+
 static int take_entry(struct worker *w, struct fdir *d, struct ftp_facts *facts, struct err *e)
 {
 	struct foreign *f = w->f;
@@ -229,10 +247,6 @@ static int take_entry(struct worker *w, struct fdir *d, struct ftp_facts *facts,
 	remote = name_below(d->remote, facts->name);
 	if (!remote)
 		return err_sys(e, -ENOMEM, "names");
-	if (facts->type == 'l' && f->o->follow)
-		rc = resolve(w, remote, facts, e);
-	if (rc)
-		return rc;
 	if (facts->type == 'd') {
 		sub = fdir_sub(d, facts->name, is_dry(f));
 		rc = sub ? make_dir(f, d, facts->name, sub, e) : -ENOMEM;
@@ -265,6 +279,8 @@ static int get_dir(struct worker *w, struct ftask *t, struct err *e)
 	rc = ftp_list(w->client, d->remote, collect, &l, e);
 	if (rc == -ENOMEM && !e->code)
 		err_sys(e, rc, "listing");
+	if (rc == 0)
+		rc = resolve_all(w, d, &l, e);
 	for (size_t i = 0; rc == 0 && i < l.n; i++)
 		rc = take_entry(w, d, &l.all[i], e);
 	listing_clear(&l);
@@ -436,7 +452,8 @@ static int get_named(struct worker *w, struct ftask *t, struct err *e)
 	struct ftp_facts facts = { 0 };
 	int rc = remote ? ftp_stat(w->client, remote, &facts, e) : err_sys(e, -ENOMEM, "names");
 
-	t->local = remote ? strdup(remote) : NULL; /* what a failure names */
+	if (remote && !t->local)
+		t->local = strdup(remote); /* what a failure names */
 	if (rc == 0 && (facts.type == 'c' || facts.type == 'p'))
 		facts.type = 'd';
 	if (rc == 0 && facts.type == 'l')

@@ -317,6 +317,16 @@ rm "$disk/dash/other"
 getp -r "$url/dash" "$tmp/dash1"
 check "nor itself" same_content "$disk/dash" "$tmp/dash1"
 
+mkdir "$disk/links"
+for i in 1 2 3; do
+	printf '%s\n' "$i" >"$disk/links/$i"
+done
+ln -s 1 "$disk/links/zlink"
+odd links
+getp -r --follow --json "$url/links" "$tmp/links"
+check "a connection lost amid links" same "$disk/links/1" "$tmp/links/zlink"
+check "each file is got once" test "$(summary files)" = 4 -a "$(grep -c RETR "$tmp/asked")" = 4
+
 odd denied
 mkdir "$disk/tree" "$disk/outside"
 printf 'x\n' >"$disk/outside/kept"

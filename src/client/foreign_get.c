@@ -399,7 +399,7 @@ static int begin_dir(struct worker *w, struct fdir *into, const char *name, bool
 		return rc;
 	}
 	/* Of the home's own mode and time the user has said nothing. */
-	if (!itself)
+	if (remote[strspn(remote, "./~")])
 		take_dir_facts(d, facts);
 	return push_dir(f, d) ? err_sys(e, -ENOMEM, "names") : 0;
 }
@@ -444,6 +444,46 @@ static int begin_named(struct worker *w, const char *source, const char *remote,
 	return rc;
 }
 
+static int look_for(void *arg, const struct ftp_facts *f)
+{
+	struct ftp_facts *top = arg;
+
+	if (!strcmp(f->name, top->name) && f->type == 'd') {
+		top->has_mode = f->has_mode;
+		top->mode = f->mode;
+	}
+	return 0;
+}
+
+/* The mode of a directory that was named, where only lists tell modes: from that of the one it is
+ * in, if that may be listed. */
+static int mode_from_above(struct worker *w, const char *remote, struct ftp_facts *facts,
+			   struct err *e)
+{
+	CLEANUP_FREE char *above = strdup(remote);
+	struct ftp_facts top = { 0 };
+	struct err why = ERR_INIT;
+	char *slash;
+
+	for (size_t n = above ? strlen(above) : 0; n > 1 && above[n - 1] == '/'; n--)
+		above[n - 1] = '\0';
+	slash = above ? strrchr(above, '/') : NULL;
+	top.name = slash ? slash + 1 : above;
+	if (facts->has_mode || ftp_has(w->client, FTP_HAS_MLST) || !above ||
+	    !bulk_name_ok(top.name) || !strcmp(top.name, "~"))
+		return 0;
+	if (slash)
+		*slash = '\0';
+	if (ftp_list(w->client, !slash ? "." : *above ? above : "/", look_for, &top, &why) &&
+	    !ftp_client_usable(w->client)) {
+		*e = why;
+		return e->code;
+	}
+	facts->has_mode = top.has_mode;
+	facts->mode = top.mode;
+	return 0;
+}
+
 static int get_named(struct worker *w, struct ftask *t, struct err *e)
 {
 	const struct foreign_job *job = w->f->job;
@@ -460,6 +500,8 @@ static int get_named(struct worker *w, struct ftask *t, struct err *e)
 		rc = resolve(w, remote, &facts, e);
 	if (rc == 0 && facts.type != 'd' && facts.type != 'f')
 		rc = err_set(e, -EINVAL, "%s: not a file, directory or link", printable(remote));
+	if (rc == 0 && facts.type == 'd')
+		rc = mode_from_above(w, remote, &facts, e);
 	if (rc == 0)
 		rc = begin_named(w, source, remote, &facts, e);
 	ftp_facts_clear(&facts);

@@ -75,6 +75,10 @@ check "--follow gets what it leads to" same "$disk/one/big" "$tmp/followed/link"
 check "directories, too" same "$disk/one/sub/deeper/file" "$tmp/followed/dirlink/deeper/file"
 get "$url/one/link" "$tmp/named"
 check "so does one that is named" same "$disk/one/big" "$tmp/named"
+chmod 750 "$disk/one/empty"
+chown daemon "$disk/one/empty"
+get -r "$url/one/empty" "$tmp/top"
+check "the mode of a directory that was named" test "$(mode_of "$tmp/top")" = 750
 mkdir "$disk/outside"
 random "$disk/outside/kept" 1000
 chmod 777 "$disk/outside"

@@ -79,6 +79,8 @@ struct fdir {
 	bool has_mode, has_time;
 	bool made;                 /* by us */
 	unsigned depth;
+	uint64_t unique;           /* get: its fact; 0: none */
+	uint64_t content;          /* get: a digest of its list; 0: no files in it, or not known */
 	struct there *there;       /* put: what has been in it; NULL: nothing, or it is not known */
 };
 

@@ -126,10 +126,70 @@ static int make_dir(struct foreign *f, struct fdir *d, const char *name, struct 
 static void take_dir_facts(struct fdir *d, const struct ftp_facts *f)
 {
 	d->has_mode = f->has_mode;
+	d->unique = f->unique;
 	d->meta.mode = f->mode & 0777;
 	d->has_time = f->has_mtime && !f->time_about;
 	d->meta.mtime_s = f->mtime_s;
 	d->meta.mtime_ns = f->mtime_ns;
+}
+
+/* ---- links in circles ---- */
+
+struct listing {
+	struct foreign *f;
+	struct ftp_facts *all;
+	size_t n, room;
+};
+
+/* A server that follows links in its lists says of a circle only that there is one more directory.
+ * So many above one that list the very same are no chance. */
+#define ALIKE_MOST 3
+
+static bool is_above(const struct fdir *d, uint64_t unique)
+{
+	for (; d && unique; d = d->parent)
+		if (d->unique == unique)
+			return true;
+	return false;
+}
+
+static uint64_t mix(uint64_t h, uint64_t v)
+{
+	h = (h ^ v) * 0x9e3779b97f4a7c15;
+	return h ^ h >> 32;
+}
+
+/* The same for the same entries, in whatever order. */
+static uint64_t digest_of(const struct listing *l)
+{
+	uint64_t sum = 0;
+	bool files = false;
+
+	for (size_t i = 0; i < l->n; i++) {
+		const struct ftp_facts *f = &l->all[i];
+		uint64_t h = mix((uint64_t)f->type, f->has_size ? f->size : 0);
+
+		h = mix(h, f->has_mtime ? (uint64_t)f->mtime_s : 0);
+		for (const char *s = f->name; *s; s++)
+			h = mix(h, (unsigned char)*s);
+		sum += h;
+		files |= f->type == 'f';
+	}
+	return files ? sum | 1 : 0;
+}
+
+static int check_circle(struct fdir *d, const struct listing *l, struct err *e)
+{
+	unsigned alike = 0;
+
+	if (d->unique)
+		return 0;
+	d->content = digest_of(l);
+	for (const struct fdir *p = d->parent; p && d->content; p = p->parent)
+		alike += p->content == d->content;
+	return alike < ALIKE_MOST ? 0 :
+	       err_set(e, -ELOOP, "%s: lists just what %u directories above it do: a link there "
+		       "leads in a circle", printable(d->remote), alike);
 }
 
 static int push_dir(struct foreign *f, struct fdir *sub)
@@ -167,12 +227,6 @@ static int push_file(struct foreign *f, struct fdir *d, const char *name, char *
 	foreign_push(f, t);
 	return 0;
 }
-
-struct listing {
-	struct foreign *f;
-	struct ftp_facts *all;
-	size_t n, room;
-};
 
 static int collect(void *arg, const struct ftp_facts *f)
 {
@@ -213,7 +267,9 @@ static int resolve(struct worker *w, const char *remote, struct ftp_facts *f, st
 		return e->code;
 	}
 	f->type = rc >= 0 ? 'd' : 'f';
-	f->has_size = f->has_mtime = f->has_mode = false; /* those were the link's */
+	/* Those were the link's. */
+	f->has_size = f->has_mtime = f->has_mode = false;
+	f->unique = 0;
 	return 0;
 }
 
@@ -249,7 +305,11 @@ static int take_entry(struct worker *w, struct fdir *d, struct ftp_facts *facts,
 		return err_sys(e, -ENOMEM, "names");
 	if (facts->type == 'd') {
 		sub = fdir_sub(d, facts->name, is_dry(f));
-		rc = sub ? make_dir(f, d, facts->name, sub, e) : -ENOMEM;
+		if (sub && is_above(d, facts->unique))
+			rc = err_set(e, -ELOOP, "%s: a link that leads to a directory which it is "
+				     "in: not followed", printable(remote));
+		else
+			rc = sub ? make_dir(f, d, facts->name, sub, e) : -ENOMEM;
 		if (sub && rc) {
 			foreign_failed(f, sub->shown, e);
 			fdir_put(NULL, sub);
@@ -279,6 +339,8 @@ static int get_dir(struct worker *w, struct ftask *t, struct err *e)
 	rc = ftp_list(w->client, d->remote, collect, &l, e);
 	if (rc == -ENOMEM && !e->code)
 		err_sys(e, rc, "listing");
+	if (rc == 0)
+		rc = check_circle(d, &l, e);
 	if (rc == 0)
 		rc = resolve_all(w, d, &l, e);
 	for (size_t i = 0; rc == 0 && i < l.n; i++)
@@ -401,6 +463,7 @@ static int begin_dir(struct worker *w, struct fdir *into, const char *name, bool
 	/* Of the home's own mode and time the user has said nothing. */
 	if (remote[strspn(remote, "./~")])
 		take_dir_facts(d, facts);
+	d->unique = facts->unique;
 	return push_dir(f, d) ? err_sys(e, -ENOMEM, "names") : 0;
 }
 

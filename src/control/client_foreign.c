@@ -51,7 +51,8 @@ static const struct {
 static void choose_facts(const char *offered, char *out, size_t n)
 {
 	static const char *const known[] = { "type", "size", "modify", "unix.mode", "unix.uid",
-					     "unix.gid", "unix.owner", "unix.group" };
+					     "unix.gid", "unix.owner", "unix.group",
+					     "unique" };
 	size_t used = 0;
 
 	*out = '\0';

@@ -75,6 +75,8 @@ struct ftp_facts {
 	int64_t mtime_s;
 	uint32_t mtime_ns;
 	bool time_about;       /* mtime lacks seconds or its time zone (LIST) */
+	uint64_t unique;       /* a digest of that fact: the same file, by whatever name; 0: not
+				* given */
 	char *target;          /* of a link; NULL: not given */
 	char *name;            /* as on the line, percent-decoded when encoded */
 };

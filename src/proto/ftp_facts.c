@@ -167,6 +167,16 @@ static int take_type(struct ftp_facts *f, const char *v, bool encoded)
 	return 0;
 }
 
+/* FNV-1a. Whoever lists chooses what is alike, so that it need not be a strong one. */
+static uint64_t digest_of(const char *s)
+{
+	uint64_t h = 0xcbf29ce484222325;
+
+	for (; *s; s++)
+		h = (h ^ (unsigned char)*s) * 0x100000001b3;
+	return h ? h : 1;
+}
+
 struct owner_seen {
 	bool uid, gid;
 };
@@ -183,6 +193,8 @@ static int take_fact(struct ftp_facts *f, struct owner_seen *seen, const char *n
 		f->has_size = number(v, 10, INT64_MAX, &f->size);
 	} else if (!strcasecmp(name, "modify")) {
 		f->has_mtime = !ftp_time_parse(v, &f->mtime_s, &f->mtime_ns);
+	} else if (!strcasecmp(name, "unique")) {
+		f->unique = *v ? digest_of(v) : 0;
 	} else if (!strcasecmp(name, "UNIX.mode")) {
 		/* pyftpdlib writes it as Python does, "0o644". */
 		v += strncmp(v, "0o", 2) ? 0 : 2;

@@ -327,6 +327,16 @@ getp -r --follow --json "$url/links" "$tmp/links"
 check "a connection lost amid links" same "$disk/links/1" "$tmp/links/zlink"
 check "each file is got once" test "$(summary files)" = 4 -a "$(grep -c RETR "$tmp/asked")" = 4
 
+# Nothing tells that these are links, nor that they are one directory.
+mkdir "$disk/loop"
+printf 'x\n' >"$disk/loop/file"
+ln -s . "$disk/loop/again"
+odd
+getp -r "$url/loop" "$tmp/loop"
+check "a link that leads in a circle" fails_with 1 'again: lists just what .* in a circle'
+check "soon ends" test "$(find "$tmp/loop" -name file | wc -l)" -le 5
+check "with what there is" same "$disk/loop/file" "$tmp/loop/file"
+
 odd denied
 mkdir "$disk/tree" "$disk/outside"
 printf 'x\n' >"$disk/outside/kept"

@@ -44,6 +44,16 @@ ln -s ../../outside "$disk/linked/sub/link"
 run rftp rm -r "$url/linked"
 check "rm -r of a tree with links" test "$status" -eq 0 -a ! -e "$disk/linked"
 check "leaves what they lead to" test -e "$disk/outside/kept"
+mkdir -p "$disk/loop/in"
+random "$disk/loop/in/file" 1000
+ln -s .. "$disk/loop/in/again"
+chmod 750 "$disk/loop"
+touch -d '2020-01-02 03:04:05' "$disk/loop/in" "$disk/loop"
+get -r "$url/loop" "$tmp/loop"
+check "a link that leads in a circle" fails_with 1 'in/again: a link that leads to a directory'
+check "is not gone into" test "$(find "$tmp/loop" -name file)" = "$tmp/loop/in/file"
+check "the mode of what was named" test "$(mode_of "$tmp/loop")" = 750
+check "its time" test "$(time_of "$tmp/loop")" = 1577934245
 run rftp hash "$url/one/big"
 check "no digests there" fails_with 1 'computes no digests'
 run rftp ls --plain "$url/"

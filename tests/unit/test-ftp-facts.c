@@ -226,6 +226,25 @@ static void check_round_trip(const struct ftp_facts *f, bool encoded)
 	free(line);
 }
 
+static void test_unique(void **state)
+{
+	static const char *const lines[] = {
+		"type=dir;unique=801g4e2; a", "Unique=801g4e2;type=dir; b",
+		"type=dir;unique=801g4e3; a", "type=dir;unique=; a", "type=dir; a",
+	};
+	uint64_t u[sizeof(lines) / sizeof(lines[0])];
+	struct ftp_facts f;
+
+	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+		assert_int_equal(ftp_facts_parse(lines[i], false, &f), 0);
+		u[i] = f.unique;
+		ftp_facts_clear(&f);
+	}
+	assert_true(u[0] && u[0] == u[1]);
+	assert_true(u[2] && u[2] != u[0]);
+	assert_true(!u[3] && !u[4]);
+}
+
 static void test_round_trip(void **state)
 {
 	struct ftp_facts f = { .type = 'f', .has_size = true, .size = INT64_MAX,
@@ -277,6 +296,7 @@ int main(void)
 		cmocka_unit_test(test_types),
 		cmocka_unit_test(test_nonsense),
 		cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_unique),
 		cmocka_unit_test(test_round_trip),
 		cmocka_unit_test(test_format),
 	};

@@ -326,6 +326,9 @@ odd links
 getp -r --follow --json "$url/links" "$tmp/links"
 check "a connection lost amid links" same "$disk/links/1" "$tmp/links/zlink"
 check "each file is got once" test "$(summary files)" = 4 -a "$(grep -c RETR "$tmp/asked")" = 4
+odd links
+getp "$url/links/zlink" "$tmp/zlink"
+check "amid what was named" same "$disk/links/1" "$tmp/zlink"
 
 # Nothing tells that these are links, nor that they are one directory.
 mkdir "$disk/loop"

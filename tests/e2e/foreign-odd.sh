@@ -58,6 +58,7 @@ check "EPSV was refused once in a session" test "$(grep -c EPSV "$tmp/asked")" -
 
 # A signal is not kept waiting by a data connection that is not to be had.
 odd crowded
+# shellcheck disable=SC2034 # lib.sh tells it
 ran="rftp get, a data port that does not answer"
 env --default-signal=INT rftp get -q --plain --connect-timeout 60s "$url/dir/file" "$tmp/full" \
 	</dev/null >"$tmp/out" 2>"$tmp/err" &

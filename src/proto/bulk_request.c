@@ -2,6 +2,7 @@
 /* The body of the BULK command, and the versions it begins with. */
 #include "proto/bulk.h"
 #include "proto/wire.h"
+#include "proto/wire_text.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -70,29 +71,6 @@ int bulk_request_put(struct buf *b, const struct bulk_request *r)
 
 /* ---- reading ---- */
 
-static char *decode_path(struct wire_in *in)
-{
-	uint32_t len = in_u32(in);
-	const uint8_t *at;
-	char *s;
-
-	if (len > BULK_PATH_MAX)
-		in->bad = true;
-	at = in_view(in, len);
-	if (!at || memchr(at, 0, len)) {
-		in->bad = true;
-		return NULL;
-	}
-	s = malloc((size_t)len + 1);
-	if (!s) {
-		in->bad = in->no_memory = true;
-		return NULL;
-	}
-	memcpy(s, at, len);
-	s[len] = '\0';
-	return s;
-}
-
 static void decode_sources(struct wire_in *in, struct bulk_request *r)
 {
 	uint32_t n = in_u32(in);
@@ -108,7 +86,7 @@ static void decode_sources(struct wire_in *in, struct bulk_request *r)
 		return;
 	}
 	while (r->nsources < n && !in->bad)
-		r->sources[r->nsources++] = decode_path(in);
+		r->sources[r->nsources++] = wire_path(in);
 }
 
 static void decode_request(struct wire_in *in, struct bulk_request *r)
@@ -125,7 +103,7 @@ static void decode_request(struct wire_in *in, struct bulk_request *r)
 	in_bytes(in, r->key, sizeof(r->key));
 	if (!r->has_key)
 		explicit_bzero(r->key, sizeof(r->key));
-	r->base = decode_path(in);
+	r->base = wire_path(in);
 	decode_sources(in, r);
 }
 

@@ -45,26 +45,6 @@ static void in_pin(struct wire_in *in, char pin[THIRD_PIN_MAX + 1])
 		in->bad = true;
 }
 
-/* Bytes that name something there: any but NUL. */
-static char *in_path(struct wire_in *in)
-{
-	uint32_t len = in_u32(in);
-	const uint8_t *at;
-	char *s;
-
-	if (len > BULK_PATH_MAX)
-		in->bad = true;
-	at = in_view(in, len);
-	if (!at || memchr(at, 0, len)) {
-		in->bad = true;
-		return NULL;
-	}
-	s = strndup((const char *)at, len);
-	if (!s)
-		in->bad = in->no_memory = true;
-	return s;
-}
-
 static void out_text(struct wire_out *o, const char *text, size_t room)
 {
 	size_t len = strnlen(text, room - 1);
@@ -173,7 +153,7 @@ static int take_fields(struct wire_in *in, struct third_take *t, struct err *e)
 	t->request_flags = in_u32(in);
 	t->seconds = in_u32(in);
 	in_pin(in, t->pin);
-	t->base = in_path(in);
+	t->base = wire_path(in);
 	if (in->left && minor <= BULK_MINOR)
 		in->bad = true;
 	if (in->bad)
@@ -341,7 +321,7 @@ int third_file_get(struct buf *b, struct third_file *f)
 	f->code = code ? wire_code(code) : 0;
 	f->skipped = in_u8_max(&in, 1);
 	f->bytes = in_u64(&in);
-	f->path = in_path(&in);
+	f->path = wire_path(&in);
 	in_text(&in, f->text, sizeof(f->text));
 	r = wire_in_end(&in, b);
 	if (r) {

@@ -1,12 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Errors in messages. */
+/* Paths and errors in messages. */
 #include "proto/wire_text.h"
+
+#include "proto/bulk.h"
 
 #include <errno.h>
 #include <stdbool.h>
 #include <string.h>
 
 #define ERRNO_LAST 133            /* EHWPOISON, the last of Linux's */
+
+char *wire_path(struct wire_in *in)
+{
+	uint32_t len = in_u32(in);
+	const uint8_t *at;
+	char *s;
+
+	if (len > BULK_PATH_MAX)
+		in->bad = true;
+	at = in_view(in, len);
+	if (!at || memchr(at, 0, len)) {
+		in->bad = true;
+		return NULL;
+	}
+	s = strndup((const char *)at, len);
+	if (!s)
+		in->bad = in->no_memory = true;
+	return s;
+}
 
 static bool is_continuation(uint8_t c)
 {

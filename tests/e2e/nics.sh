@@ -4,16 +4,9 @@
 # paired, that all carry data, and what becomes of a transfer when one is not to be reached or
 # goes away. TAP.
 
-if [ -z "${RFTP_OWN_NET:-}" ]; then
-	if [ "$(id -u)" -ne 0 ] || ! command -v ip >/dev/null || ! unshare -n true 2>/dev/null; then
-		echo "1..0 # SKIP needs root, ip and network namespaces"
-		exit 0
-	fi
-	RFTP_OWN_NET=1 exec unshare -n "$BASH" "$0"
-fi
+. "${top_srcdir:?}/tests/e2e/own-net.bash"
 . "${top_srcdir:?}/tests/e2e/lib.sh"
 
-ip link set lo up
 unshare -n sleep 600 &
 others=($!)
 far=$!

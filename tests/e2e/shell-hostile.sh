@@ -5,19 +5,11 @@
 # has allowed. TAP.
 
 . "${top_srcdir:?}/tests/e2e/lib.sh"
-need python3 script
+need script
 . "${top_srcdir:?}/tests/e2e/tmux.bash"
 
 limit=30
-mkdir -p "$tmp/here" "$tmp/phony"
-mkfifo "$tmp/hold"
-"$lib/phony-ftp.py" "$tmp/phony" <"$tmp/hold" 2>/dev/null &
-others+=($!)
-exec 7>"$tmp/hold"
-patience 20 test -s "$tmp/phony/port" || skip_all "python cannot listen"
-read -r port _ <"$tmp/phony/port"
-url=rftp://127.0.0.1:$port
-cd "$tmp/here" || exit 99
+. "${top_srcdir:?}/tests/e2e/phony-ftp.bash"
 escape=$(printf '\033')
 no_escapes() { ! LC_ALL=C grep -q "$escape" "$@"; }
 nothing_here() { [ -z "$(ls -A "$tmp/here")" ] && [ ! -e "$tmp/stolen" ] && [ ! -e /tmp/rftp-stolen ]; }

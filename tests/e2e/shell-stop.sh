@@ -5,18 +5,9 @@
 # leaves it. Scripts and rftp's own commands end. TAP.
 
 . "${top_srcdir:?}/tests/e2e/lib.sh"
-need python3
 . "${top_srcdir:?}/tests/e2e/tmux.bash"
 
-mkdir -p "$tmp/here" "$tmp/phony"
-mkfifo "$tmp/hold"
-"$lib/phony-ftp.py" "$tmp/phony" <"$tmp/hold" 2>/dev/null &
-others+=($!)
-exec 7>"$tmp/hold"
-patience 20 test -s "$tmp/phony/port" || skip_all "python cannot listen"
-read -r port full <"$tmp/phony/port"
-url=rftp://127.0.0.1:$port
-phony=$tmp/phony
+. "${top_srcdir:?}/tests/e2e/phony-ftp.bash"
 
 said() { grep -qxF "$1" "$phony/said"; }
 # mute VERB...: to these there is no answer from now on

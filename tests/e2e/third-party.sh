@@ -2,19 +2,12 @@
 # shellcheck disable=SC2034 # status and ran are for lib.sh
 # rftp cp: from a server to another, with the client in a third network namespace. TAP.
 
-if [ -z "${RFTP_OWN_NET:-}" ]; then
-	if [ "$(id -u)" -ne 0 ] || ! command -v ip >/dev/null || ! unshare -n true 2>/dev/null; then
-		echo "1..0 # SKIP needs root, ip and network namespaces"
-		exit 0
-	fi
-	RFTP_OWN_NET=1 exec unshare -n "$BASH" "$0"
-fi
+. "${top_srcdir:?}/tests/e2e/own-net.bash"
 . "${top_srcdir:?}/tests/e2e/lib.sh"
 need openssl python3
 
 # Here is the client. Its networks with the source (10.8.1) and the sink (10.8.2) are not joined;
 # the two have one of their own (10.8.3).
-ip link set lo up
 declare -A space
 for host in source sink; do
 	unshare -n sleep 900 &

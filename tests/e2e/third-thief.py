@@ -22,19 +22,36 @@ def pin_of_der(der):
     return b'SHA256:' + base64.b64encode(hashlib.sha256(der).digest()).rstrip(b'=')
 
 
-class Session(Stream):
-    """The client's connection, and the door that it had opened."""
-    def __init__(self, base=b'/given', seconds=20, pin=None, prot=0):
+class Client(Stream):
+    """Logged in at rftpd, for a copy with another server."""
+    def __init__(self):
         super().__init__(socket.create_connection(('127.0.0.1', PORT)))
         self.reply()
         for line in b'USER anonymous', b'PASS x':
             self.send(line + b'\r\n')
             code = self.reply()[0]
         assert code == 230, code
+
+    def ask(self, verb, body):
+        self.send(verb + b' %d\r\n' % len(body) + body)
+        return self.reply()
+
+    def result(self):
+        """What the server tells its client: (errno, where, text)."""
+        p = self.frames_until(RESULT)[1]
+        code, where, agreed, fell, n = struct.unpack('>IBBBI', p[:11])
+        self.send(frame(END))
+        self.frames_until(END)
+        return code, where, p[11:11 + n].decode(), self.reply()[0]
+
+
+class Session(Client):
+    """The client's connection, and the door that it had opened."""
+    def __init__(self, base=b'/given', seconds=20, pin=None, prot=0):
+        super().__init__()
         body = struct.pack('>HHBBII', 1, 0, prot, 0, RECURSIVE, seconds) + \
             s8(pin or pin_of(MINE)) + s32(base)
-        self.send(b'TAKE %d\r\n' % len(body) + body)
-        self.code, self.text = self.reply()
+        self.code, self.text = self.ask(b'TAKE', body)
         if self.code != 150:
             return
         p = self.frames_until(DOOR)[1]
@@ -55,14 +72,6 @@ class Session(Stream):
         d = Stream(s)
         d.send(self.token if token is None else token)
         return d
-
-    def result(self):
-        """What the server tells its client: (errno, where, text)."""
-        p = self.frames_until(RESULT)[1]
-        code, where, agreed, fell, n = struct.unpack('>IBBBI', p[:11])
-        self.send(frame(END))
-        self.frames_until(END)
-        return code, where, p[11:11 + n].decode(), self.reply()[0]
 
 
 def request(base=b'/given', op=0, sources=(), key=0, policy=0, flags=RECURSIVE):
@@ -190,15 +199,8 @@ def malformed():
             struct.pack('>HHBBII', 1, 0, 0, 0, 0, 0) + s8(b'') + s32(b'y'), \
             struct.pack('>HHBBII', 1, 0, 0, 0, 0, 0) + s8(b'x') + s32(b'a\0b'), \
             struct.pack('>HHBBII', 1, 0, 0, 0, 0, 0) + s8(b'x') + s32(b'y') + b'z':
-        s = Stream(socket.create_connection(('127.0.0.1', PORT)))
-        s.reply()
-        for line in b'USER anonymous', b'PASS x':
-            s.send(line + b'\r\n')
-            s.reply()
-        s.send(b'TAKE %d\r\n' % len(body) + body)
-        out.append(s.reply()[0])
-        s.send(b'GIVE %d\r\n' % len(body) + body)
-        out.append(s.reply()[0])
+        s = Client()
+        out += [s.ask(b'TAKE', body)[0], s.ask(b'GIVE', body)[0]]
         s.send(b'NOOP\r\n')
         out.append(s.reply()[0])
         s.close()
@@ -238,30 +240,18 @@ class Sink:
         d.drain()
 
 
-class Giver(Stream):
+class Giver(Client):
     def __init__(self, sink, pin=None, ms=5000, port=None):
-        super().__init__(socket.create_connection(('127.0.0.1', PORT)))
-        self.reply()
-        for line in b'USER anonymous', b'PASS x':
-            self.send(line + b'\r\n')
-            self.reply()
+        super().__init__()
         body = struct.pack('>II', 0, ms) + struct.pack(
             '>HHBBBBIQQQ', 1, 0, 0, 0, 0, 0, 0, 0, 0, 0) + bytes(64) + s32(b'/x') + \
             struct.pack('>I', 1) + s32(b'/secret') + offer(transports=TCP, ack=2)
-        self.send(b'GIVE %d\r\n' % len(body) + body)
-        self.code, self.text = self.reply()
+        self.code, self.text = self.ask(b'GIVE', body)
         if self.code != 150:
             return
         self.frames_until(KEY)
         self.send(frame(DOOR, struct.pack('>HI', port or sink.port, 60) + s8(pin or pin_of(MINE)) +
                         b'T' * 32 + b'\1' + s8(b'127.0.0.1')))
-
-    def result(self):
-        p = self.frames_until(RESULT)[1]
-        code, where, agreed, fell, n = struct.unpack('>IBBBI', p[:11])
-        self.send(frame(END))
-        self.frames_until(END)
-        return code, where, p[11:11 + n].decode(), self.reply()[0]
 
 
 def bounce(ports):

@@ -241,8 +241,10 @@ static bool again(struct worker *w, const struct err *e)
 		return false;
 	if (!may_connect_again(w, e)) {
 		if (leave(w))
-			log_info("one connection less to %s: %s",
-				 printable(f->job->server->place.host), e->text);
+			/* That another key is there must not be missed. */
+			log_at(e->code == -EKEYREJECTED ? LOG_LV_WARN : LOG_LV_INFO,
+			       "one connection less to %s: %s",
+			       printable(f->job->server->place.host), e->text);
 		else
 			fail_all(f, e);
 		return false;

@@ -14,6 +14,7 @@
 
 #define FOREIGN_CONNECTIONS 4      /* when nobody says otherwise */
 #define FOREIGN_CONNECTIONS_MOST 32
+#define FOREIGN_DEPTH_MOST 200     /* of directories, or they go in a circle */
 /* What is read and written at once, and a run of a part's journal. Smaller files are not
  * resumed. */
 #define FOREIGN_RUN (1u << 20)

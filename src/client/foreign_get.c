@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 /* Links there may lead in circles, which lists do not show. */
-#define DEPTH_MOST 200
 
 static bool is_dry(const struct foreign *f)
 {
@@ -333,9 +332,9 @@ static int get_dir(struct worker *w, struct ftask *t, struct err *e)
 	struct listing l = { .f = w->f };
 	int rc;
 
-	if (d->depth > DEPTH_MOST)
+	if (d->depth > FOREIGN_DEPTH_MOST)
 		return err_set(e, -ELOOP, "%s: deeper than %d directories: links there may lead in "
-			       "a circle", printable(d->remote), DEPTH_MOST);
+			       "a circle", printable(d->remote), FOREIGN_DEPTH_MOST);
 	rc = ftp_list(w->client, d->remote, collect, &l, e);
 	if (rc == -ENOMEM && !e->code)
 		err_sys(e, rc, "listing");
@@ -395,13 +394,6 @@ static struct fdir *parents_of(struct foreign *f, const char *path, struct err *
 	return d;
 }
 
-static const char *last_of(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
-
 /* Where it goes: a directory (a reference) and a name in it; NULL as name: into the directory
  * itself. With the plan's lock held. */
 static struct fdir *place(struct foreign *f, const char *source, bool dir, char name[256],
@@ -425,7 +417,7 @@ static struct fdir *place(struct foreign *f, const char *source, bool dir, char 
 	if (open_base(f, make, e))
 		return NULL;
 	*itself = where == DEST_CONTENTS && !f->job->into;
-	own = last_of(bare);
+	own = name_last(bare);
 	if (!*itself && !bulk_name_ok(own)) {
 		err_set(e, -EINVAL, "%s: has no name of its own", printable(source));
 		return NULL;
@@ -477,7 +469,7 @@ static int begin_stream(struct worker *w, const char *remote, const struct ftp_f
 	if (facts->type == 'd')
 		return err_set(e, -EISDIR, "%s: is a directory", printable(remote));
 	none = fdir_new(NULL, strdup(""), strdup(""), NULL);
-	rc = none ? push_file(w->f, none, last_of(remote), strdup(remote), facts, true) : -ENOMEM;
+	rc = none ? push_file(w->f, none, name_last(remote), strdup(remote), facts, true) : -ENOMEM;
 	fdir_put(NULL, none);
 	return rc ? err_sys(e, rc, "names") : 0;
 }

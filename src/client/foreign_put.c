@@ -15,13 +15,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const char *last_of(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
-
 /* ---- directories there ---- */
 
 static int collect(void *arg, const struct ftp_facts *f)
@@ -357,7 +350,7 @@ static struct fdir *place(struct worker *w, const char *source, const char *targ
 	    dest_resolve(&f->dest, f->dest_path, dir, !target && names_directory(source), &where,
 			 &make, e))
 		return NULL;
-	own = last_of(where == DEST_AS ? f->dest_path : bare);
+	own = name_last(where == DEST_AS ? f->dest_path : bare);
 	snprintf(name, NAME_MAX + 1, "%s", own);
 	if (where == DEST_AS)
 		return above_dest(w, e);

@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DEPTH_MOST 200
-
 struct names_of {
 	struct names files, dirs;
 	const char *path;
@@ -69,7 +67,7 @@ static int remove_tree(struct server *s, const char *path, unsigned depth, struc
 	struct names_of n = { .path = path, .e = e };
 	int rc, first = 0;
 
-	if (depth > DEPTH_MOST)
+	if (depth > FOREIGN_DEPTH_MOST)
 		return err_set(e, -ELOOP, "%s: too deep", printable(path));
 	rc = ftp_list(s->client, path, collect, &n, e);
 	if (rc == -ENOMEM && !e->code)

@@ -115,6 +115,13 @@ int names_read(const char *file, bool nul, struct names *names, struct err *e)
 	return rc;
 }
 
+const char *name_last(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
 char *name_below(const char *dir, const char *name)
 {
 	size_t n = strlen(dir);

@@ -21,6 +21,8 @@ int names_read(const char *file, bool nul, struct names *names, struct err *e);
 int names_add(struct names *names, char *name);
 void names_clear(struct names *names);
 
+/* What is behind the last slash of path: a piece of it. */
+const char *name_last(const char *path);
 /* "DIR/NAME"; malloc'd. */
 char *name_below(const char *dir, const char *name);
 /* Does path, as a destination, stand for what goes into it: "", ".", "x/", "x/.."? */

@@ -28,7 +28,8 @@ struct rd_endpoint {
 
 struct endpoint *rd_endpoint_new(const struct endpoint_config *c, const struct verbs *v,
 				 struct err *e);
-uint8_t rd_ack_timeout(uint64_t rtt_ns);
+/* Both in ns; the exponent n of 4.096 µs × 2^n. */
+uint8_t rd_ack_timeout(uint64_t rtt_ns, uint64_t queued_ns);
 /* As nic_device, with sysfs mounted there. */
 int rd_device_of(const char *sysfs, const struct sockaddr_storage *a, const char *ifname,
 		 char name[NIC_DEVICE_NAME], struct err *why);

@@ -460,6 +460,7 @@ int fake_set_ack_timeout(struct rdma_cm_id *id, uint8_t exponent)
 
 	fake_id_of(id);
 	FAKE_MUST(exponent < 32, "an ACK time-out of 2^%u", exponent);
+	fake.ack_timeout = exponent;
 	return fake_count(FAKE_SET_ACK_TIMEOUT);
 }
 

@@ -43,6 +43,7 @@ struct fake_settings {
 	bool may_starve;        /* a message may meet no receive, and waits for one */
 	bool gives_up;          /* what nobody takes fails at once, not when its queue pair does */
 	bool hold;              /* what is posted waits for fake_run() */
+	uint8_t ack_timeout;    /* told: the exponent that was set last */
 	/* Called when event_next has nothing to say: the other side's turn, where one thread
 	 * drives both. */
 	void (*idle)(void *arg);

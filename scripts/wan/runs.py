@@ -17,7 +17,13 @@ MARGIN = 1                 # seconds at both ends of a run of perftest that are 
 FLIGHT_LEAST, FLIGHT_MOST = 16 << 20, 4 << 30
 DEPTH_LEAST, DEPTH_MOST = 2, 4096
 TIMEOUT_LEAST, TIMEOUT_MOST = 14, 22
+SOFT_RATE = 100e6          # bytes per second of rdma_rxe, as rftp counts
 WARM_SECONDS = 1
+
+
+def is_soft(device):
+    """Soft-RoCE, which tells the network card it is on."""
+    return os.path.exists("/sys/class/infiniband/%s/parent" % device)
 
 
 def failed(status, text):
@@ -47,11 +53,12 @@ def card_with(address):
     return None
 
 
-def ack_timeout(rtt_ms):
-    """perftest's --qp-timeout, 4.096 us x 2^n: four round trips, as rftp has it. By itself it is
-    67 ms: what takes longer to be acknowledged is sent again, and again."""
+def ack_timeout(rtt_ms, queued_ms):
+    """perftest's --qp-timeout, 4.096 us x 2^n: four round trips and what is waited for besides, as
+    rftp has it. By itself it is 67 ms: what takes longer to be acknowledged is sent again, and
+    again."""
     n = TIMEOUT_LEAST
-    while n < TIMEOUT_MOST and 4.096e-3 * 2 ** n < 4 * (rtt_ms or 0):
+    while n < TIMEOUT_MOST and 4.096e-3 * 2 ** n < 4 * (rtt_ms or 0) + queued_ms:
         n += 1
     return n
 
@@ -222,13 +229,14 @@ class Runner:
             return failed(1, why)
         pairs, block = int(cell.channels), size(cell.block)
         depth = self.depth(path, block, pairs)
+        (ours, our_gid), (theirs, their_gid) = path.devices
+        queued = depth * pairs * block / SOFT_RATE * 1e3 if is_soft(ours) else 0
         words = ["-F", "-p", str(random.randrange(20000, 30000)), "-s", str(block),
                  "-q", str(pairs), "-t", str(depth), "-Q", "1",
-                 "-u", str(ack_timeout(path.rtt_ms)),
+                 "-u", str(ack_timeout(path.rtt_ms, queued)),
                  "-D", str(self.options.seconds + 2 * MARGIN), "-f", str(MARGIN)]
         words += ["-b"] if cell.direction == "both" else []
         program = "ib_%s_bw" % cell.op
-        (ours, our_gid), (theirs, their_gid) = path.devices
         ended = self.pair(path, [program, "-d", theirs, "-x", their_gid] + words,
                           [program, "-d", ours, "-x", our_gid] + words + [path.address],
                           2 * self.options.seconds + GRACE_RAW)

@@ -22,6 +22,10 @@ RESULT = ["status", "exit", "bytes", "seconds", "bytes_per_second", "cpu_here", 
           "cpu_host", "agreed_transport", "agreed_block", "agreed_channels", "agreed_inflight",
           "error"]
 FIELDS = CELL + ["round", "rtt_ms"] + RESULT
+WORDS = {"tool": ["rftp", "default", "verbs", "iperf3"], "kind": ["memory", "file"],
+         "op": ["write", "read", "tcp"], "direction": ["put", "get", "both"]}
+NUMBERS = ["rtt_ms", "bytes", "seconds", "bytes_per_second", "cpu_here", "cpu_there", "cpu_host",
+           "agreed_block", "agreed_channels", "agreed_inflight"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -145,7 +149,7 @@ class Record:
 
     def open(self, settings):
         runs = self.name("runs.csv")
-        known = os.path.exists(runs) and os.path.getsize(runs) > 0
+        known = os.path.exists(runs) and cut_torn_line(runs)
         if known:
             self.load(runs)
         # Settings by which nothing was measured, for they were wrong, bind nobody.
@@ -176,7 +180,6 @@ class Record:
                               "%s was %s" % (key, json.dumps(before.get(key))) for key in other)))
 
     def load(self, path):
-        cut_torn_line(path)
         for row in load_runs(path):
             self.rows[self.key(Cell(*(row[f] for f in CELL)), int(row["round"]))] = row
 
@@ -208,12 +211,17 @@ class Record:
 
 
 def cut_torn_line(path):
-    """A run that was being written when the machine or the disk gave up is made again."""
+    """A run that was being written when the machine or the disk gave up is made again. How much
+    there is then; what is not ours is not cut."""
+    head = ",".join(FIELDS).encode() + b"\r\n"
     with open(path, "rb+") as f:
         whole = f.read()
+        if whole[:len(head)] != head[:len(whole)]:
+            raise Failure("%s: is there, and is not of scripts/wan-loopback" % path)
         end = whole.rfind(b"\n") + 1
         if end != len(whole):
             f.truncate(end)
+        return end
 
 
 def load_settings(directory):
@@ -230,6 +238,22 @@ def load_settings(directory):
             directory, e)) from e
 
 
+def is_whole(row):
+    """As it was written: numbers are numbers, and a run that came through has moved something."""
+    if None in row or None in row.values() or not row["round"].isdecimal() or \
+       row["status"] not in ("ok", "failed") or \
+       any(row[key] not in words for key, words in WORDS.items()):
+        return False
+    try:
+        for key, check in (("block", block), ("channels", channels), ("inflight", inflight)):
+            check(row[key])
+        numbers = {key: float(row[key]) for key in NUMBERS if row[key]}
+    except (ValueError, argparse.ArgumentTypeError):
+        return False
+    return all(0 <= n < float("inf") for n in numbers.values()) and \
+        (row["status"] == "failed" or numbers.get("bytes_per_second", 0) > 0)
+
+
 def load_runs(path):
     """Its rows; a run that was made again stands later, and is the one that counts."""
     try:
@@ -240,10 +264,11 @@ def load_runs(path):
             rows = list(reader)
     except OSError as e:
         raise Failure("%s: %s" % (path, e.strerror)) from e
+    except (csv.Error, ValueError) as e:
+        raise Failure("%s: a damaged line: %s" % (path, e)) from e
     latest = {}
     for row in rows:
-        if None in row.values() or not row["round"].isdigit() or \
-           row["status"] not in ("ok", "failed"):
+        if not is_whole(row):
             raise Failure("%s: a damaged line: %s" % (path, row))
         latest[tuple(row[f] for f in CELL) + (row["round"],)] = row
     return list(latest.values())

@@ -126,7 +126,8 @@ class Path:
     """One way from here to a server. why_not: why there is nothing to compare with, or None."""
 
     def __init__(self, label, url, login, words=(), netem=None, far=None, why_not=None):
-        self.label, self.url = label, url.rstrip("/")
+        # host:/ is the root there, and host: the home directory.
+        self.label, self.url = label, url if url.endswith(":/") else url.rstrip("/")
         self.login = list(login)       # words for each rftp
         self.words = list(words)       # and for each that moves data
         self.netem, self.far, self.why_not = netem, far, why_not
@@ -137,7 +138,7 @@ class Path:
 
     def file(self, name):
         """The URL of a file in it; a host's home directory may be all of a URL."""
-        return self.url + ("" if self.url.endswith(":") else "/") + name
+        return self.url + ("" if self.url.endswith((":", "/")) else "/") + name
 
     def measure_rtt(self):
         """By the time that TCP takes to connect; None: it does not, or the way is ssh's."""

@@ -107,6 +107,7 @@ class Loop:
 
     def __init__(self, cards, undo_file):
         self.cards, self.delay = cards, None
+        self.left = None           # a directory that is to be removed in the end
         for card in cards:
             if not os.path.isdir("/sys/class/net/" + card):
                 raise Failure("there is no network card %s here" % card)

@@ -5,10 +5,9 @@ import json
 import statistics
 
 from sweep import columns, number, size
-from wan.cells import AUTO, CELL, Cell
+from wan.cells import AUTO, CELL, WORDS, Cell
 
-ORDER = {"kind": ["memory", "file"], "direction": ["put", "get", "both"],
-         "op": ["write", "read", "tcp"]}
+ORDER = {key: WORDS[key] for key in ("kind", "direction", "op")}
 AGREED = ("block", "channels", "inflight")
 
 
@@ -80,9 +79,11 @@ def ratio(of, to):
 
 
 class Report:
-    def __init__(self, rows, facts, within):
-        self.groups, self.facts, self.within = groups_of(rows), facts, within
-        known = list(facts.get("hosts", {}))
+    def __init__(self, rows, known, within):
+        """known: what settings.json holds."""
+        self.settings, self.facts = known["settings"], known.get("facts", {})
+        self.groups, self.within = groups_of(rows), within
+        known = list(self.facts.get("hosts", {}))
         self.paths = sorted(dict.fromkeys(g.cell.path for g in self.groups),
                             key=lambda path: known.index(path) if path in known else len(known))
 
@@ -175,7 +176,8 @@ class Report:
 
     def recommend(self, path):
         """The cheapest setting, fewest channels first, then least in flight, that is good for
-        all that was measured on a path; and its ratio to the best of each way. Or None."""
+        all that was measured on a path and has not failed, when there is one that has not; and
+        its ratio to the best of each way. Or None."""
         ways = {}
         for g in self.of(path=path, tool="rftp"):
             if not any(same.median for same in self.of(path=path, tool="rftp", kind=g.cell.kind,
@@ -184,14 +186,18 @@ class Report:
             ways.setdefault((g.cell.kind, g.cell.direction), {})[g.setting()] = g
         if not ways:
             return None
-        scores = {}
+        scores, failing = {}, set()
         for setting in dict.fromkeys(s for of in ways.values() for s in of):
             found = [of.get(setting) for of in ways.values()]
             if all(g and g.median for g in found):
                 scores[setting] = min(g.median / best(of.values()).median
                                       for g, of in zip(found, ways.values()))
+                if any(g.errors for g in found):
+                    failing.add(setting)
         if not scores:
             return None
+        # What fails at times is for who has nothing else, however fast it is else.
+        scores = {s: score for s, score in scores.items() if s not in failing} or scores
         enough = max(scores.values()) * (1 - self.within / 100)
 
         def cost(setting):
@@ -201,7 +207,8 @@ class Report:
 
         chosen = min((s for s in scores if scores[s] >= enough), key=cost)
         return {"path": path, "op": chosen[0], "block": chosen[1], "channels": chosen[2],
-                "inflight": chosen[3], "score": scores[chosen],
+                "inflight": chosen[3], "score": scores[chosen], "fails": chosen in failing,
+                "reached": max(scores.values()),
                 "ways": [self.line(of[chosen]) | {"to_best": of[chosen].median /
                                                   best(of.values()).median}
                          for of in ways.values()],
@@ -214,8 +221,14 @@ class Report:
             return ["# %s: nothing to recommend, for no setting came through wherever "
                     "another did" % path]
         rtt = self.of(path=path)[0].rtt_ms
-        lines = ["# %s%s: the cheapest setting within %g %% of the best" % (
-            path, "" if rtt is None else ", RTT %.1f ms" % rtt, self.within)]
+        lines = ["# %s%s: the cheapest setting within %g %% of the best%s" % (
+            path, "" if rtt is None else ", RTT %.1f ms" % rtt, self.within,
+            "" if found["score"] >= 1 - self.within / 100 else
+            " compromise, which has %.2f of the best of each way or more" % found["reached"])]
+        lines += ["# Some of its runs failed, as of all others"] if found["fails"] else []
+        lines += ["# Measured with --prot %s%s" % (
+            self.settings["prot"], ", --crc off" if self.settings.get("crc") == "off" else "")
+                  ] if "prot" in self.settings else []
         for way in found["ways"]:
             lines.append("# %s, %s: %.1f MB/s, %.2f of the best setting, CPU %s s/GB" % (
                 way["kind"], way["direction"], way["bytes_per_second"] / 1e6, way["to_best"],
@@ -230,7 +243,7 @@ class Report:
 
     # ---- JSON ----
 
-    def as_json(self, settings):
+    def as_json(self):
         cells = []
         for group in self.groups:
             rates = sorted(group.rates.values())
@@ -243,7 +256,7 @@ class Report:
                           "cpu_seconds_per_gb": group.cpu_per_gb(),
                           "host_cpu_seconds_per_gb": group.cpu_per_gb(host=True),
                           "errors": group.errors})
-        return {"settings": settings, "facts": self.facts, "cells": cells,
+        return {"settings": self.settings, "facts": self.facts, "cells": cells,
                 "table": self.table(), "not_measured": list(self.not_measured()),
                 "recommended": [self.recommend(path) for path in self.paths]}
 

@@ -76,7 +76,8 @@ sys.exit((started["transport"], started["channels"], started["block"]) !=
     (section["transport"].strip(), int(section["channels"]), sizes[section["block"].strip()]))' "$tmp/out" "$conf"
 }
 check "rftp agrees on what it says" rftp_agrees
-check "without one where nothing came through" grep -q 'nothing to recommend' "$out"/rftp-127.0.0.1-1.conf
+check "without one where nothing came through" grep -q 'nothing to recommend' "$out"/rftp-127.0.0.1-1-*.conf
+check "it says what was measured" grep -qx '# Measured with --prot clear' "$conf"
 
 # ---- going on ----
 
@@ -95,6 +96,19 @@ echo a,b >"$out/runs.csv"
 wan "${sweep[@]}"
 check "somebody else's file" complains 1 'is not of scripts/wan-loopback'
 check "is left alone, too" test "$(cat "$out/runs.csv")" = a,b
+printf 'a,b\nc' >"$out/runs.csv"
+wan "${sweep[@]}"
+check "also without an end of line" test "$status:$(tail -n 1 "$out/runs.csv")" = 1:c
+damaged() { # SED-SCRIPT: of its last line
+	sed "\$ $1" "$tmp/before" >"$out/runs.csv"
+	wan --report --no-plots --out "$out"
+	complains 1 'a damaged line' && not grep -q Traceback "$tmp/err"
+}
+check "a rate that is none" damaged 's/,ok,.*/,ok,0,1,1,fast,,,,,,,,/'
+check "no rate" damaged 's/,ok,.*/,ok,0,1,1,,,,,,,,,/'
+check "too many columns" damaged 's/$/,more/'
+check "bytes that are no text" damaged 's/tcp/\xff/'
+check "zeros, as a crash leaves them" damaged 's/tcp/t\x00p/'
 
 out=$tmp/sweep2
 two=("${small[@]}" --kind memory --block 64K --channels 1,2 --direction put --seconds 2 --no-defaults --no-plots --out "$out" "$url")
@@ -159,8 +173,51 @@ check "ratios are within a round" is '[round(l["to_verbs"], 3) for l in j["table
 check "CPU seconds per GB" is 'all(l["cpu_seconds_per_gb"] == 3 for l in j["table"])'
 check "fewest channels, then least in flight, near the best" printed '^    block 1M'
 check "of the settings within 5 %" same <(grep -v '^#' "$out/95-ms.conf") <(printf '[host dtn.example.org]\nop write\nchannels 4\nblock 1M\ninflight 16\n')
+python3 - "$out/runs.csv" <<'PY'
+import csv, sys
+lines = list(csv.DictReader(open(sys.argv[1])))
+bad = next(l for l in lines if (l["block"], l["channels"], l["kind"]) == ("1M", "4", "memory"))
+w = csv.DictWriter(open(sys.argv[1], "a"), list(bad))
+w.writerow(bad | {"round": 3, "status": "failed", "bytes_per_second": "", "error": "gone"})
+PY
+wan --report --out "$out" --no-plots
+check "what fails at times is not recommended" same <(grep -v '^#' "$out/95-ms.conf") <(printf '[host dtn.example.org]\nop write\nchannels 4\nblock 4M\ninflight 16\n')
+check "nothing is said to be a compromise" not grep -q compromise "$out/95-ms.conf"
+sed -i '/,file,/s/,4[1-3]000000,/,10000000,/; /,file,.*,4M,8,/s/,10000000,/,20000000,/; /,file,.*,4M,4,/s/,10000000,/,18000000,/' "$out/runs.csv"
+wan --report --out "$out" --no-plots --within 12
+check "within 12 % of both" not grep -q compromise "$out/95-ms.conf"
+sed -i '/,memory,.*,4M,8,/s/,\(100\|101\|99\)000000,/,60000000,/; /,file,.*,4M,4,/s/,18000000,/,15000000,/' "$out/runs.csv"
+wan --report --out "$out" --no-plots
+check "best of neither: a compromise, which says so" grep -q 'within 5 % of the best compromise, which has 0.75 of' "$out/95-ms.conf"
+sed -i '/,file,/s/,\(10\|15\|20\)000000,/,42000000,/; /,memory,.*,4M,8,/s/,60000000,/,100000000,/' "$out/runs.csv"
 wan --report --out "$out" --no-plots --within 0.5
 check "nearer to the best" same <(grep -v '^#' "$out/95-ms.conf") <(printf '[host dtn.example.org]\nop write\nchannels 8\nblock 4M\ninflight 64\n')
+
+# ---- small things ----
+
+so() { # EXPRESSION of Python
+	python3 -c 'import sys
+sys.path.insert(0, sys.argv[1])
+sys.dont_write_bytecode = True
+from wan.ends import Path
+from wan.runs import ack_timeout
+sys.exit(not eval(sys.argv[2]))' "$top_srcdir/scripts" "$1"
+}
+names() { # of the sections of URLs
+	python3 -c 'import importlib.machinery, importlib.util, os, sys
+sys.path.insert(0, sys.argv[1])
+loader = importlib.machinery.SourceFileLoader("w", sys.argv[1] + "/wan-loopback")
+w = importlib.util.module_from_spec(importlib.util.spec_from_loader("w", loader))
+sys.dont_write_bytecode = True
+loader.exec_module(w)
+names = [w.conf_name("d", url) for url in sys.argv[2:]]
+sys.exit(len(set(names)) < len(names) or any(len(os.path.basename(n)) > 255 for n in names))' "$top_srcdir/scripts" "$@"
+}
+check "URLs that differ in a sign have a section each" names rftp://h/a/b rftp://h/a-b rftp://h:1 rftp://h-1
+check "also a long one" names "rftp://h/$(printf '%0300d' 1)"
+check "the root of a host by ssh is not its home" so '[Path(u, u, []).file("f") for u in ("h:/", "h:", "h:d/", "ssh://h/d/", "rftp://h/")] == ["h:/f", "h:f", "h:d/f", "ssh://h/d/f", "rftp://h/f"]'
+check "perftest's time-out: round trips" so '[ack_timeout(t, 0) for t in (None, 0, 95, 1e6)] == [14, 14, 17, 22]'
+check "and what is queued" so '4.096e-3 * 2 ** ack_timeout(95, 1340) >= 380 + 1340 and ack_timeout(0, 1e9) == 22'
 
 # ---- a server's host where programs can be started ----
 
@@ -202,6 +259,7 @@ in_namespace() { run unshare -rnm bash "$tmp/loop.sh" "$@"; }
 loop=("$top_srcdir/scripts/wan-loopback" --loop w0,w1 --op tcp --seconds 1 --repeat 1 --kind memory --block 1M --channels 1 --direction put --no-plots)
 as_script() { printf '%s\n' '#!/bin/bash' "$2" >"$tmp/$1" && chmod +x "$tmp/$1"; }
 as_script whole "${loop[*]} --out \$1.out; s=\$?; cat /sys/class/net/w1/statistics/rx_bytes >\$1.bytes; exit \$s"
+as_script served "${loop[*]/#memory/file} --size 1M --server-dir \$1.dir --out \$1.out & until pgrep -af 'rftpd --listen 198.18.95.2' >\$1.rftpd; do sleep 0.1; done; wait \$!"
 as_script stopped "${loop[*]} --seconds 60 --out \$1.out & until grep -q . \$1.out/undo.sh && [ -n \"\$(ip rule show pref 3)\" ]; do sleep 0.1; done; kill -TERM \$!; wait \$!"
 as_script killed "${loop[*]} --seconds 60 --out \$1.out & until [ -n \"\$(ip rule show pref 3)\" ] && pgrep -f 'rftp bench .*198.18.95.2' >/dev/null; do sleep 0.1; done
 kill -KILL \$!; wait \$! 2>/dev/null; ${loop[*]} --seconds 60 --out \$1.out 2>\$1.second
@@ -217,6 +275,11 @@ else
 	check "its bytes went from card to card" test "$(cat "$tmp/l1.bytes")" -gt "$(awk -F , 'NR > 1 { s += $13 } END { printf "%d", s }' "$out/runs.csv")"
 	check "what it set is taken back" same "$tmp/l1.before" "$tmp/l1.after"
 	check "no notes of it are left" not test -e "$out/undo.sh"
+	mkdir "$tmp/l4.dir" && echo mine >"$tmp/l4.dir/mine"
+	in_namespace "$tmp/served" "$tmp/l4"
+	check "--loop with files, into a directory that is there" grep -q ',rftp,file,tcp,put,.*,ok,' "$tmp/l4.out/runs.csv"
+	check "which is not what strangers are let into" grep -q -F -e "--root $tmp/l4.dir/wan-loopback." "$tmp/l4.rftpd"
+	check "and only that is left" test "$(ls "$tmp/l4.dir")" = mine
 	in_namespace "$tmp/stopped" "$tmp/l2"
 	check "--loop, ended by a signal" test "$(cat "$tmp/l2.status")" -eq 143
 	check "takes all back, too" same "$tmp/l2.before" "$tmp/l2.after"
@@ -252,6 +315,10 @@ wrong 'two cards, not twice' --loop eth0,eth0
 wrong 'with --prot clear' --crc off --prot safe "$url"
 wrong 'from memory to memory only' --kind file --direction both "$url"
 wrong '--quick or --paper' --quick --paper "$url"
+wrong 'is no URL of a server' --quick -- -oProxyCommand=x:/
+wrong 'is no URL of a server' "$url/"$'\x1b[31m'
+wrong 'a URL names its directory' --server-dir "$tmp" "$url"
+wrong 'a host, not an option' --peer-ssh=-oProxyCommand=x "$url"
 check "nothing is made of it" not test -e "$tmp/wrong"
 wan --loop nosuch0,nosuch1 --op tcp --out "$tmp/wrong"
 check "no such card" complains 1 'no network card nosuch0'
@@ -259,6 +326,10 @@ wan --build "$tmp" --out "$tmp/wrong2" "$url"
 check "no such build" complains 1 "no rftp and rftpd in $tmp: build first"
 wan --report --out "$tmp/none"
 check "a report of nothing" complains 1 'No such file'
+wan --guest --dry-run --out "$tmp/wrong2"
+check "--guest: what an emulated machine can do" printed '^162 cells, 3 rounds, about [0-9]\{2,3\} minutes'
+wan --guest --dry-run --block 1M --channels 2 --inflight auto
+check "but for what is given" test "$(grep -c 'rftp, .*block 1M, channels 2, inflight auto' "$tmp/out")" -eq 12
 wan --paper --loop a,b --dry-run --out "$tmp/wrong2"
 check "--dry-run" status_is 0
 check "the paper's cells" test "$(grep -c '^a-b: rftp, memory, \(write\|read\), put, block .*, channels .*, inflight auto$' "$tmp/out")" -eq 120

@@ -133,13 +133,17 @@ static int move(const struct job *j, struct server *s, const struct place *from,
 		const struct place *to, struct err *e)
 {
 	int rc = simple(s, FTP_RNFR, from->path, e);
+	json_t *obj;
 
 	if (rc == 0)
 		rc = simple(s, FTP_RNTO, to->path, e);
-	if (rc == 0 && j->o.json)
-		json_emit(stdout, json_pack("{s:s, s:o, s:o}", "event", "mv", "path",
-					    json_name(from->path), "to", json_name(to->path)));
-	return rc;
+	if (rc || !j->o.json)
+		return rc;
+	obj = json_pack("{s:s}", "event", "mv");
+	json_set_name(obj, "path", from->path);
+	json_set_name(obj, "to", to->path);
+	json_emit(stdout, obj);
+	return 0;
 }
 
 static enum exit_status move_places(struct job *j, const struct place *from,

@@ -61,8 +61,11 @@ enum exit_status each_url(struct job *j, int (*fn)(struct job *j, struct server 
 
 void each_done(const struct job *j, const char *event, const struct place *p)
 {
+	json_t *obj;
+
 	if (!j->o.json)
 		return;
-	json_emit(stdout, json_pack("{s:s, s:o}", "event", event, "path",
-				    json_name(server_path(p))));
+	obj = json_pack("{s:s}", "event", event);
+	json_set_name(obj, "path", server_path(p));
+	json_emit(stdout, obj);
 }

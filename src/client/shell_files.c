@@ -147,12 +147,15 @@ static int size_one(struct job *j, struct server *s, const struct place *p, stru
 
 	if (rc == 0 && (f.type == 'd' || !f.has_size))
 		rc = err_set(e, -EISDIR, "%s is no file with a size", printable(p->path));
-	if (rc == 0 && j->o.json)
-		json_emit(stdout, json_pack("{s:s, s:o, s:I}", "event", "size", "path",
-					    json_name(p->path), "bytes", (json_int_t)f.size));
-	else if (rc == 0)
+	if (rc == 0 && j->o.json) {
+		json_t *obj = json_pack("{s:s, s:I}", "event", "size", "bytes", (json_int_t)f.size);
+
+		json_set_name(obj, "path", p->path);
+		json_emit(stdout, obj);
+	} else if (rc == 0) {
 		printf("%" PRIu64 "\t%s\n", f.size, show_raw(stdout) ? server_shown(j, p) :
 		       printable(server_shown(j, p)));
+	}
 	ftp_facts_clear(&f);
 	return rc;
 }
@@ -171,9 +174,12 @@ static int chmod_one(struct job *j, struct server *s, const struct place *p, str
 	if (asprintf(&arg, "CHMOD %s %s", c->words[0], server_path(p)) < 0)
 		return err_sys(e, -ENOMEM, "%s", printable(p->path));
 	rc = ftp_simple(s->client, FTP_SITE, arg, NULL, e);
-	if (rc >= 0 && j->o.json)
-		json_emit(stdout, json_pack("{s:s, s:o, s:s}", "event", "chmod", "path",
-					    json_name(server_path(p)), "mode", c->words[0]));
+	if (rc >= 0 && j->o.json) {
+		json_t *obj = json_pack("{s:s, s:s}", "event", "chmod", "mode", c->words[0]);
+
+		json_set_name(obj, "path", server_path(p));
+		json_emit(stdout, obj);
+	}
 	return rc < 0 ? rc : 0;
 }
 

@@ -254,11 +254,15 @@ static void settle(struct shell *sh, struct place *p, char *home)
 /* With --json: where the shell is now. */
 static void emit_here(const struct call *c, const char *event)
 {
-	CLEANUP_FREE char *url = place_url(&c->sh->here, c->sh->here.path);
+	CLEANUP_FREE char *url = NULL;
+	json_t *obj;
 
-	if (c->json)
-		json_emit(stdout, json_pack("{s:s, s:o, s:s}", "event", event, "path",
-					    json_name(c->sh->here.path), "url", url ? url : ""));
+	if (!c->json)
+		return;
+	url = place_url(&c->sh->here, c->sh->here.path);
+	obj = json_pack("{s:s, s:s}", "event", event, "url", url ? url : "");
+	json_set_name(obj, "path", c->sh->here.path);
+	json_emit(stdout, obj);
 }
 
 /* Takes what p holds over. path: where to go then. */
@@ -399,10 +403,14 @@ static enum exit_status say_here(const struct call *c, const char *event)
 		err_sys(&e, -errno, "the directory here");
 		return failed(&e, false);
 	}
-	if (c->json)
-		json_emit(stdout, json_pack("{s:s, s:o}", "event", event, "path", json_name(dir)));
-	else
+	if (c->json) {
+		json_t *obj = json_pack("{s:s}", "event", event);
+
+		json_set_name(obj, "path", dir);
+		json_emit(stdout, obj);
+	} else {
 		printf("%s\n", printable(dir));
+	}
 	return EXIT_DONE;
 }
 

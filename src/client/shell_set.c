@@ -78,13 +78,17 @@ static int keep(struct shell *sh, const struct option_def *def, const char *valu
 
 static void show(const struct call *c, const struct setting *s)
 {
-	if (c->json)
-		json_emit(stdout, json_pack("{s:s, s:s, s:o}", "event", "set", "option",
-					    s->def->name, "value", s->value ? json_name(s->value) :
-					    json_null()));
-	else
+	json_t *obj;
+
+	if (!c->json) {
 		printf("%s%s%s\n", s->def->name, s->value ? " " : "",
 		       s->value ? printable(s->value) : "");
+		return;
+	}
+	obj = json_pack("{s:s, s:s, s:n}", "event", "set", "option", s->def->name, "value");
+	if (s->value)
+		json_set_name(obj, "value", s->value);
+	json_emit(stdout, obj);
 }
 
 enum exit_status shell_set(struct call *c)
@@ -137,9 +141,11 @@ enum exit_status shell_status(struct call *c)
 	CLEANUP_FREE char *dir = getcwd(NULL, 0);
 
 	if (c->json) {
-		json_emit(stdout, json_pack("{s:s, s:s?, s:o, s:b}", "event", "status", "url",
-					    url, "directory", json_name(dir ? dir : ""), "asks",
-					    sh->asks));
+		json_t *obj = json_pack("{s:s, s:s?, s:b}", "event", "status", "url", url, "asks",
+					sh->asks);
+
+		json_set_name(obj, "directory", dir ? dir : "");
+		json_emit(stdout, obj);
 	} else {
 		printf("there  %s\n", url ? printable(url) : "no server is open");
 		printf("here   %s\n", dir ? printable(dir) : "?");

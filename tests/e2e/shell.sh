@@ -288,6 +288,19 @@ check "what has failed has none" test "$status" -eq 1 -a ! -s "$tmp/out"
 commands $'set known-hosts \xff; set' --json
 check "a value that is no text" python3 -c 'import json, sys
 assert [json.loads(l)["option"] for l in open(sys.argv[1])] == ["known-hosts"] * 2' "$tmp/out"
+cp "$tmp/root/f1" "$tmp/root/odd"$'\xfd'
+mkdir odd$'\xfd'
+commands $'mkdir odd\xff; mv odd\xff odd\xfe; cd odd\xfe; pwd; cd ..; chmod 700 odd\xfe
+rmdir odd\xfe; size odd\xfd; rm odd\xfd; lcd odd\xfd; lpwd; status; set ca \xfd' --json
+rmdir odd$'\xfd'
+check "names that are no text can be told apart" python3 -c 'import json, sys
+got = [(e["event"], key, e.get(key + "_hex", "?")[-2:]) for e in map(json.loads, open(sys.argv[1]))
+       for key in e if "\ufffd" in str(e[key])]
+want = [("mkdir", "path", "ff"), ("mv", "path", "ff"), ("mv", "to", "fe"), ("cd", "path", "fe"),
+        ("pwd", "path", "fe"), ("chmod", "path", "fe"), ("rmdir", "path", "fe"),
+        ("size", "path", "fd"), ("rm", "path", "fd"), ("lcd", "path", "fd"),
+        ("lpwd", "path", "fd"), ("status", "directory", "fd"), ("set", "value", "fd")]
+assert got == want, got' "$tmp/out"
 mkdir -p "$HOME/.config/rftp"
 echo 'json = on' >"$HOME/.config/rftp/rftp.conf"
 commands 'pwd; ls'

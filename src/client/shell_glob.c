@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fnmatch.h>
 #include <glob.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -219,13 +220,14 @@ int shell_glob_remote(struct call *c, const struct shell_word *w, struct names *
 
 /* ---- here ---- */
 
+/* A file that a pattern has found, whatever else its name could mean: "-", "null:", "a:b". */
 static int add_local(const char *path, struct names *names, struct err *e)
 {
-	const struct shell_word w = { .text = (char *)(uintptr_t)path };
-	char *word = shell_local(&w, e);
+	bool other = !strchr(path, '/') && (!strcmp(path, "-") || strchr(path, ':'));
+	char *word;
 
-	if (!word)
-		return e->code;
+	if (asprintf(&word, "%s%s", other ? "./" : "", path) < 0)
+		return err_sys(e, -ENOMEM, "names");
 	return names_add(names, word) ? err_sys(e, -ENOMEM, "names") : 0;
 }
 

@@ -221,6 +221,15 @@ check "reget" same "$tmp/root/big" big
 echo colon >'c:d'
 commands 'put c:d' -q
 check "a local name with a colon" same 'c:d' "$tmp/root/c:d"
+mkdir odd
+echo dash >odd/-
+echo null >odd/null:
+echo zero >odd/zero:5
+commands 'lcd odd; put *' -q
+check "a pattern finds files, whatever else their names mean" status_is 0
+for name in - null: zero:5; do
+	check "so it does $name" same "odd/$name" "$tmp/root/$name"
+done
 commands 'put nothing*'
 check "nothing here fits" ends 1 'nothing here fits nothing*'
 commands 'get f1 | tr a-z A-Z' -q

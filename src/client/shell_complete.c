@@ -19,6 +19,7 @@ struct typed {
 	const struct shell_command *cmd;  /* NULL: the word is the command */
 	const struct option_def *option;  /* whose value the word is; NULL */
 	bool tilde;
+	bool only_words;            /* behind "--" */
 };
 
 static int put(struct completion *m, const char *text)
@@ -98,18 +99,16 @@ static bool takes_value(const char *word, const struct option_def **def)
 /* The words before the one at the cursor. */
 static void walk(struct typed *t, size_t before)
 {
-	bool only_words = false;
-
 	for (size_t i = 1; i < before; i++) {
 		const char *word = t->line.words[i].text;
 		const struct option_def *def = NULL;
 
-		if (!only_words && !strcmp(word, "--"))
-			only_words = true;
-		else if (!only_words && takes_value(word, &def)) {
+		if (!t->only_words && !strcmp(word, "--"))
+			t->only_words = true;
+		else if (!t->only_words && takes_value(word, &def)) {
 			if (++i == before)
 				t->option = def;
-		} else if (only_words || word[0] != '-' || !word[1]) {
+		} else if (t->only_words || word[0] != '-' || !word[1]) {
 			t->at++;
 		}
 	}
@@ -221,17 +220,19 @@ struct look {
 	const char *dir;       /* as it was typed, with its "/"; "" */
 	const char *begin;
 	bool tilde, only_dirs;
+	bool dashes;           /* a name must not be taken for an option */
 };
 
 static int offer(const struct look *l, const char *name, bool directory)
 {
+	const char *dir = !*l->dir && l->dashes && *name == '-' ? "./" : l->dir;
 	char *text;
 
 	if (!begins(name, l->begin) || (*name == '.' && *l->begin != '.'))
 		return 0;
 	if (!strcmp(name, ".") || !strcmp(name, "..") || (l->only_dirs && !directory))
 		return 0;
-	if (asprintf(&text, "%s%s%s", l->dir, name, directory ? "/" : "") < 0)
+	if (asprintf(&text, "%s%s%s", dir, name, directory ? "/" : "") < 0)
 		return -ENOMEM;
 	return names_add(&l->m->names, text);
 }
@@ -281,7 +282,8 @@ static int put_names(struct completion *m, struct call *c, const struct typed *t
 	const char *slash = strrchr(t->word, '/');
 	CLEANUP_FREE char *dir = strndup(t->word, slash ? (size_t)(slash - t->word) + 1 : 0);
 	const struct look l = { .m = m, .dir = dir, .begin = slash ? slash + 1 : t->word,
-				.tilde = t->tilde, .only_dirs = only_dirs };
+				.tilde = t->tilde, .only_dirs = only_dirs,
+				.dashes = !t->only_words };
 
 	if (!dir)
 		return -ENOMEM;
@@ -353,7 +355,7 @@ int shell_complete(struct shell *sh, const char *text, struct completion *m, str
 		rc = put_commands(m, t.word);
 	else if (t.option)
 		rc = put_values(m, &c, &t, t.option, e);
-	else if (t.word[0] == '-')
+	else if (t.word[0] == '-' && !t.only_words)
 		rc = put_options(m, t.word, t.cmd->bits, "--");
 	else
 		rc = complete_word(m, &c, &t, e);

@@ -235,13 +235,24 @@ static void list_names(const struct names *names)
 	fflush(stdout);
 }
 
+/* Can text stand on a line as it is? A backslash can, which printable() would double. */
+static bool can_stand(const char *text)
+{
+	CLEANUP_FREE char *copy = strdup(text);
+
+	for (char *at = copy; at && *at; at++)
+		if (*at == '\\')
+			*at = '/';
+	return copy && !strcmp(copy, printable(copy)) && mbstowcs(NULL, text, 0) != (size_t)-1;
+}
+
 /* Put text for typed, which is before the cursor. False: it cannot stand on a line, or there is no
  * room for it. */
 static bool replace(EditLine *el, const char *text, const char *typed)
 {
-	size_t out = mbstowcs(NULL, typed, 0), in = mbstowcs(NULL, text, 0);
+	size_t out = mbstowcs(NULL, typed, 0);
 
-	if (out == (size_t)-1 || in == (size_t)-1 || strcmp(text, printable(text)))
+	if (out == (size_t)-1 || !can_stand(text))
 		return false;
 	el_deletestr(el, (int)out);
 	return el_insertstr(el, text) == 0;

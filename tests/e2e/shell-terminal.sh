@@ -7,11 +7,14 @@
 need script
 . "${top_srcdir:?}/tests/e2e/tmux.bash"
 
-mkdir -p "$tmp/root/data/deep" "$tmp/root/döner" "$tmp/here/sub"
+mkdir -p "$tmp/root/data/deep" "$tmp/root/döner" "$tmp/root/odd" "$tmp/here/sub"
 echo one >"$tmp/root/data/one.dat"
 echo two >"$tmp/root/data/two.dat"
 echo blank >"$tmp/root/with blank"
 echo three >"$tmp/root/three"
+echo quotes >"$tmp/root/qu\"o\"te"
+echo slash >"$tmp/root/sl\\ash"
+echo dash >"$tmp/root/odd/-n"
 random "$tmp/root/big" 40000000
 echo local >"$tmp/here/local.txt"
 start_server d --root "$tmp/root" --anonymous rw
@@ -58,6 +61,26 @@ clear_screen
 keys -l 'get wi'
 keys Tab
 check_last "of a name with a blank" "$prompt get \"with blank\""
+clear_screen
+keys -l 'get qu'
+keys Tab
+check_last "of one with quotes" "$prompt get \"qu\\\"o\\\"te\""
+keys Enter
+check "which is the file" patience 10 same "$tmp/root/qu\"o\"te" "$tmp/here/qu\"o\"te"
+clear_screen
+keys -l 'get sl'
+keys Tab
+check_last "of one with a backslash" "$prompt get \"sl\\\\ash\""
+clear_screen
+keys -l 'cd odd'
+keys Enter
+check_last "a directory" "127.0.0.1:/odd>"
+keys -l 'get '
+keys Tab
+check_last "of one that would be an option" "127.0.0.1:/odd> get ./-n"
+keys Enter
+check "which is the file, too" patience 10 same "$tmp/root/odd/-n" "$tmp/here/-n"
+line 'cd ..'
 clear_screen
 keys -l 'ls d'
 keys Tab

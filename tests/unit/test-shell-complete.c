@@ -122,6 +122,31 @@ static void test_names(void **state)
 	check(&(const struct row){ "put ~/al", "put ~/alpha " }, 1);
 }
 
+/* Names that would be options where they stand. */
+static void test_dashes(void **state)
+{
+	static const struct row rows[] = {
+		{ "put dashes/", "put dashes/-n " },
+		{ "lcd dashes; put ", "lcd dashes; put " },
+	};
+	static const struct row there[] = {
+		{ "put ", "put ./-n " },
+		{ "put ./-", "put ./-n " },
+		{ "put -- ", "put -- -n " },
+		{ "put -- -", "put -- -n " },
+		{ "put -", "put --" },
+	};
+
+	(void)state;
+	assert_int_equal(chdir(tmp_dir), 0);
+	assert_int_equal(mkdir("dashes", 0700), 0);
+	assert_int_equal(close(open("dashes/-n", O_CREAT | O_WRONLY, 0600)), 0);
+	check(rows, sizeof(rows) / sizeof(rows[0]));
+	assert_int_equal(chdir("dashes"), 0);
+	check(there, sizeof(there) / sizeof(there[0]));
+	assert_int_equal(chdir(".."), 0);
+}
+
 static void test_prompt(void **state)
 {
 	struct shell at = { .here = { .kind = PLACE_RFTP } };
@@ -217,6 +242,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_words),
 		cmocka_unit_test(test_names),
+		cmocka_unit_test(test_dashes),
 		cmocka_unit_test(test_every_option),
 		cmocka_unit_test(test_files_of_options),
 		cmocka_unit_test(test_prompt),

@@ -280,9 +280,17 @@ static pid_t start(const char *command, int fd, struct err *e)
 	return r ? err_sys(e, -r, "%s", words[0]) : pid;
 }
 
+static void interrupted(const struct shell *sh)
+{
+	if (!sh->terminal)
+		raise(SIGINT);
+	else if (!signals_stopped())
+		putchar('\n'); /* behind the "^C" that the terminal shows */
+}
+
 /* What the terminal's keys send meanwhile is the program's, as with system(3). SIGTERM and SIGHUP
- * end it with us. */
-static enum exit_status wait_for(pid_t pid, bool *interrupted)
+ * end it with us, and a ^C that has ended it ends a script. */
+static enum exit_status wait_for(const struct shell *sh, pid_t pid)
 {
 	const struct sigaction ignore = { .sa_handler = SIG_IGN };
 	struct sigaction intr, quit;
@@ -295,7 +303,8 @@ static enum exit_status wait_for(pid_t pid, bool *interrupted)
 			kill(pid, SIGHUP);
 	sigaction(SIGINT, &intr, NULL);
 	sigaction(SIGQUIT, &quit, NULL);
-	*interrupted = WIFSIGNALED(status) && WTERMSIG(status) == SIGINT;
+	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGINT)
+		interrupted(sh);
 	return WIFEXITED(status) && !WEXITSTATUS(status) ? EXIT_DONE : EXIT_SOME_FAILED;
 }
 
@@ -305,13 +314,8 @@ static enum exit_status run_outside(const struct shell *sh, const char *command)
 	CLEANUP_CLOSE int nothing = sh->reads_stdin ? open("/dev/null", O_RDONLY | O_CLOEXEC) : -1;
 	struct err e = ERR_INIT;
 	pid_t pid = start(command, nothing, &e);
-	bool interrupted = false;
-	enum exit_status status = pid < 0 ? failed(&e, false) : wait_for(pid, &interrupted);
 
-	/* Behind the "^C" that the terminal shows. */
-	if (sh->terminal && interrupted)
-		putchar('\n');
-	return status;
+	return pid < 0 ? failed(&e, false) : wait_for(sh, pid);
 }
 
 /* Is fd a pipe whose other end is closed? */
@@ -328,7 +332,6 @@ static enum exit_status run_piped(struct shell *sh, const struct shell_line *l)
 	CLEANUP_CLOSE int kept = -1;
 	struct err e = ERR_INIT;
 	enum exit_status status;
-	bool interrupted;
 	int fds[2];
 	pid_t pid;
 
@@ -344,7 +347,7 @@ static enum exit_status run_piped(struct shell *sh, const struct shell_line *l)
 		close(fds[1]);
 		if (pid >= 0) {
 			err_sys(&e, -errno, "pipe");
-			wait_for(pid, &interrupted);
+			wait_for(sh, pid);
 		}
 		return failed(&e, false);
 	}
@@ -356,7 +359,7 @@ static enum exit_status run_piped(struct shell *sh, const struct shell_line *l)
 	if (status != EXIT_USAGE && nobody_reads(STDOUT_FILENO) && !signals_stopped())
 		status = EXIT_DONE;
 	dup2(kept, STDOUT_FILENO);
-	return exit_worse(status, wait_for(pid, &interrupted));
+	return exit_worse(status, wait_for(sh, pid));
 }
 
 /* ---- lines ---- */

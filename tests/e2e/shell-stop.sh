@@ -199,6 +199,25 @@ os.execvp(sys.argv[1], sys.argv[1:])' rftp "$@" <&0 >"$tmp/out" 2>"$tmp/err" &
 	check "$what: 4, and a line" test "$status" -eq 4 -a "$(cat "$tmp/err")" = "rftp: interrupted"
 	answers
 }
+# interrupted_in WHAT COMMANDS: a ^C goes to all, rftp and the program that it waits for
+interrupted_in() {
+	ran="rftp -k -c '$2'"
+	run python3 -c 'import os, signal, subprocess, sys, time
+ready = sys.argv[1]
+p = subprocess.Popen(sys.argv[2:], start_new_session=True,
+                     preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+while not os.path.exists(ready) and p.poll() is None:
+    time.sleep(0.05)
+os.unlink(ready)
+os.killpg(p.pid, signal.SIGINT)
+sys.exit(p.wait(20))' "$tmp/ready" rftp -k -c "$2" </dev/null
+	check "$1: 4, and a line" test "$status" -eq 4 -a "$(cat "$tmp/err")" = "rftp: interrupted"
+	check "$1: with -k, too, none comes behind it" test ! -s "$tmp/out"
+}
+interrupted_in "a program of the system's" "!touch $tmp/ready; exec sleep 30
+lpwd"
+interrupted_in "one behind a pipe" "help | cat >$tmp/help; touch $tmp/ready; exec sleep 30
+lpwd"
 ends_by_signal "rftp ls" ls --plain "$url/d" </dev/null
 ends_by_signal "a command of -c" --plain -c 'cd d; pwd' "$url" </dev/null
 check "none comes behind it" test ! -s "$tmp/out"

@@ -28,14 +28,10 @@ static bool poll_stopped(int fd)
 
 	while (poll(p, 2, -1) < 0 && errno == EINTR)
 		;
-	if (!p[1].revents)
-		return false;
-	/* Behind the question. */
-	(void)!write(fd, "\n", 1);
-	return true;
+	return p[1].revents;
 }
 
-/* A line without its end, cut at n - 1 bytes. False at the end of the file. */
+/* A line without its end, cut at n - 1 bytes. False at the end of the file, or for a signal. */
 static bool read_answer(int fd, char *out, size_t n)
 {
 	size_t used = 0;
@@ -49,6 +45,8 @@ static bool read_answer(int fd, char *out, size_t n)
 		if (used < n - 1)
 			out[used++] = c;
 	}
+	/* Behind the question. */
+	(void)!write(fd, "\n", 1);
 	return false;
 }
 
@@ -92,7 +90,8 @@ static bool ask_hidden(int fd, const char *question, char *answer, size_t n)
 	ok = ask(fd, question, answer, n);
 	tcsetattr(fd, TCSAFLUSH, &before);
 	signals_restore(-1, NULL);
-	(void)write_full(fd, "\n", 1);
+	if (ok) /* the one that was typed is not shown */
+		(void)write_full(fd, "\n", 1);
 	return ok;
 }
 

@@ -134,6 +134,11 @@ keys C-c
 check_last "it leaves, too" "$prompt"
 check "with nothing copied" test ! -e "$tmp/here/one.dat"
 clear_screen
+line 'mget data/*.dat'
+check_shows "once more" 'mget one.dat (yes, no, all, quit)?'
+keys C-d
+check_last "the end of what is typed leaves it" "$prompt"
+clear_screen
 line '!sleep 30'
 sleep 0.5
 keys C-c

@@ -179,15 +179,15 @@ static int put_options(struct completion *m, const char *word, unsigned where, c
 
 static int put_choices(struct completion *m, const char *word, const struct option_def *def)
 {
+	static const char *const on_off[] = { "on", "off", NULL };
+	static const char *const yes_no[] = { "yes", "no", NULL };
+	const char *const *all = def->choices ? def->choices : def->type == OPT_BOOL ? on_off :
+				 !def->arg ? yes_no : NULL;
 	int rc = 0;
 
-	for (int i = 0; !rc && def->choices && def->choices[i]; i++)
-		if (begins(def->choices[i], word))
-			rc = put(m, def->choices[i]);
-	if (def->type == OPT_BOOL && begins("on", word))
-		rc = put(m, "on");
-	if (def->type == OPT_BOOL && begins("off", word))
-		rc = put(m, "off");
+	for (; !rc && all && *all; all++)
+		if (begins(*all, word))
+			rc = put(m, *all);
 	return rc;
 }
 

@@ -42,9 +42,6 @@ static int check_value(const struct option_def *def, const char *value, struct e
 
 	if (def->arg && !value)
 		return err_set(e, -EINVAL, "%s needs a value (%s)", def->name, def->arg);
-	if (!def->arg && value)
-		return err_set(e, -EINVAL, "%s takes no value: unset %s takes it back", def->name,
-			       def->name);
 	options_default(&o);
 	rc = option_set(&o, def, value, e);
 	options_clear(&o);

@@ -258,8 +258,15 @@ commands 'set channels many'
 check "a bad value" ends 2 'channels: "many" is not a number'
 commands 'set channels'
 check "none" ends 2 'channels needs a value'
-commands 'set json yes'
-check "one too many" ends 2 'json takes no value'
+commands 'set json maybe'
+check "one that is neither yes nor no" ends 2 'json: "maybe" is neither yes nor no'
+commands 'set json yes; set json no; set; pwd'
+check "the last holds" says $'{"event":"set","option":"json","value":"no"}\njson no\n/'
+mkdir -p "$HOME/.config/rftp"
+echo 'quiet = yes' >"$HOME/.config/rftp/rftp.conf"
+commands 'set quiet no; get f1 loud'
+check "also over rftp.conf" grep -q '1 file' "$tmp/err"
+rm "$HOME/.config/rftp/rftp.conf"
 commands 'set help'
 check "what cannot be set" ends 2 'there is no option help to set'
 commands 'set channels 3; set json; get big big2'

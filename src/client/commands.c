@@ -198,6 +198,27 @@ static bool only_talk(const struct args *a, const struct command *c)
 	return true;
 }
 
+/* What stands where a command would, and is none. */
+static enum exit_status no_command(const struct args *a)
+{
+	const char *word = a->words[0];
+	struct err e = ERR_INIT;
+	struct place p;
+
+	if (!strstr(word, "://")) {
+		log_error("there is no command \"%s\" (rftp --help lists them%s%s)",
+			  printable(word), a->nwords > 1 ? "" : "; a server is rftp://",
+			  a->nwords > 1 ? "" : printable(word));
+	} else if (place_of_server(word, &p, &e)) {
+		log_error("%s", e.text);
+	} else {
+		place_clear(&p);
+		log_error("%s stands alone, or behind a command (rftp --help lists them)",
+			  printable(word));
+	}
+	return EXIT_USAGE;
+}
+
 static enum exit_status run_args(struct args *a)
 {
 	struct job j = { .args = a, .words = a->words + 1, .nwords = a->nwords - 1 };
@@ -210,12 +231,7 @@ static enum exit_status run_args(struct args *a)
 		return EXIT_DONE;
 	if (!a->nwords || (a->nwords == 1 && !j.cmd && names_server(a->words[0])))
 		return shell_main(a);
-	if (!j.cmd) {
-		log_error("there is no command \"%s\" (rftp --help lists them)",
-			  printable(a->words[0]));
-		return EXIT_USAGE;
-	}
-	return job_run(&j);
+	return j.cmd ? job_run(&j) : no_command(a);
 }
 
 int client_main(int argc, char **argv)

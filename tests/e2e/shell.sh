@@ -389,6 +389,12 @@ run rftp -c "get 'f1" "$there"
 check "a quote that is not closed" ends 2 "the quote ' is not closed"
 run rftp -c 'nonsense' "$there"
 check "no such command" ends 2 'there is no command "nonsense"'
+run rftp dtn.example.org
+check "a host where a command would stand" ends 2 'a server is rftp://dtn.example.org)'
+run rftp rftp://somebody:word@127.0.0.1/
+check "a URL that is none there" ends 2 'a password in a URL shows'
+run rftp "$there/d" one.dat
+check "words behind it" ends 2 "$there/d stands alone"
 run rftp -c 'get' "$there"
 check "too few words" ends 2 'usage: get [-r] NAME [LOCAL]'
 run rftp -c $'\033[31m' "$there"

@@ -104,7 +104,7 @@ struct fdir *fdir_new(struct fdir *parent, char *remote, char *shown, struct dir
 struct fdir *fdir_sub(struct fdir *d, const char *name, bool dry);
 struct fdir *fdir_ref(struct fdir *d);
 
-/* ---- the engine, foreign.c ---- */
+/* ---- the engine: foreign.c, foreign_queue.c, foreign_worker.c, foreign_tell.c ---- */
 
 enum ftask_kind { FTASK_NAMED, FTASK_DIR, FTASK_FILE };
 
@@ -214,5 +214,22 @@ void foreign_left_out(struct foreign *f, const char *path, const char *why);
 /* A name that no file may get, from a server that is odd or up to something: said, and counted as a
  * failure. True: it is one. */
 bool foreign_bad_name(struct foreign *f, const struct fdir *d, const char *name);
+
+/* ---- within the engine ---- */
+
+/* foreign_queue.c. Behind those of its kind, directories before; with the lock held. */
+void foreign_queue(struct foreign *f, struct ftask *t);
+/* Further tasks may yet be found; with the lock held. */
+bool foreign_looks(const struct foreign *f);
+/* For a worker: NULL when there is nothing left, or it is to stop. */
+struct ftask *foreign_take(struct foreign *f);
+/* The task is to be run again, from its start, or is over and freed. */
+void foreign_give_back(struct worker *w, struct ftask *t);
+void foreign_end_task(struct worker *w, struct ftask *t);
+
+/* foreign_worker.c, with the lock held. 0, or a negative errno. */
+int foreign_add_worker(struct foreign *f);
+/* One more connection, if more are wanted and there can be one. */
+void foreign_add_another(struct foreign *f);
 
 #endif

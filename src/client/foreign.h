@@ -78,7 +78,7 @@ struct fdir {
 	struct dir *local;         /* NULL: not there, as in a dry run */
 	struct meta meta;          /* of the source */
 	bool has_mode, has_time;
-	bool made;                 /* by us */
+	bool made;                 /* by us; in a dry run: it would be */
 	unsigned depth;
 	uint64_t unique;           /* get: its fact; 0: none */
 	uint64_t content;          /* get: a digest of its list; 0: no files in it, or not known */
@@ -208,6 +208,8 @@ void foreign_passed(struct foreign *f, uint64_t bytes);
 /* t has so many bytes. */
 void foreign_known(struct foreign *f, struct ftask *t, uint64_t bytes);
 void foreign_done(struct foreign *f, const char *path, uint64_t bytes, bool skipped);
+/* --dry-run: path would be a new directory. */
+void foreign_would_make(struct foreign *f, const char *path);
 void foreign_failed(struct foreign *f, const char *path, const struct err *e);
 /* Something that is not copied, with a warning. */
 void foreign_left_out(struct foreign *f, const char *path, const char *why);

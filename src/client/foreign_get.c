@@ -129,9 +129,11 @@ static struct fdir *place(struct foreign *f, const char *source, bool dir, char 
 		return NULL;
 	if (where == DEST_AS)
 		return open_above(f, name, e);
+	*itself = where == DEST_CONTENTS && !f->job->into;
+	if (*itself && make && !f->base && f->o->dry_run)
+		foreign_would_make(f, f->dest_path);
 	if (open_base(f, make, e))
 		return NULL;
-	*itself = where == DEST_CONTENTS && !f->job->into;
 	own = name_last(bare);
 	if (!*itself && !bulk_name_ok(own)) {
 		err_set(e, -EINVAL, "%s: has no name of its own", printable(source));

@@ -6,7 +6,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -17,15 +16,12 @@
 int get_make_dir(struct foreign *f, struct fdir *d, const char *name, struct fdir *sub,
 		    struct err *e)
 {
-	CLEANUP_FREE char *shown = NULL;
 	struct stat st;
 	int dfd, rc = 0;
 
 	if (f->o->dry_run) {
-		if (asprintf(&shown, "%s/", sub->shown) < 0)
-			shown = NULL;
-		if ((!d->local || root_stat(f->job->root, sub->shown, false, &st)) && shown)
-			foreign_done(f, shown, 0, false);
+		if (!d->local || root_stat(f->job->root, sub->shown, false, &st))
+			foreign_would_make(f, sub->shown);
 		return 0;
 	}
 	dfd = dir_pin(d->local);

@@ -49,6 +49,25 @@ static bool is_there(struct worker *w, const char *path, struct ftp_facts *f, st
 	return rc == 0;
 }
 
+/* What make_there() would do. */
+static int would_make(struct worker *w, struct fdir *d, struct err *e)
+{
+	struct ftp_facts facts = { 0 };
+	struct err why = ERR_INIT;
+	bool there = is_there(w, d->remote, &facts, &why);
+	bool dir = facts.type == 'd' || facts.type == 'l';
+
+	ftp_facts_clear(&facts);
+	if (!ftp_client_usable(w->client)) {
+		*e = why;
+		return e->code ? e->code : (e->code = -EPIPE);
+	}
+	d->made = !there;
+	if (there && !dir)
+		return err_set(e, -ENOTDIR, "%s: is not a directory", printable(d->remote));
+	return there ? look_into(w, d, e) : 0;
+}
+
 /* A directory is there, or is made. */
 static int make_there(struct worker *w, struct fdir *d, struct err *e)
 {
@@ -56,13 +75,8 @@ static int make_there(struct worker *w, struct fdir *d, struct err *e)
 	struct err why = ERR_INIT;
 	int rc;
 
-	if (w->f->o->dry_run) {
-		if (is_there(w, d->remote, &facts, &why)) {
-			ftp_facts_clear(&facts);
-			return look_into(w, d, e);
-		}
-		return 0;
-	}
+	if (w->f->o->dry_run)
+		return would_make(w, d, e);
 	rc = ftp_simple(w->client, FTP_MKD, d->remote, NULL, e);
 	/* Before, too: as the destination, or in an attempt that was broken off. */
 	d->made |= rc >= 0;
@@ -216,13 +230,10 @@ static int read_here(struct foreign *f, struct fdir *d, struct err *e)
 
 static int put_dir(struct worker *w, struct ftask *t, struct err *e)
 {
-	CLEANUP_FREE char *shown = NULL;
 	int rc = make_there(w, t->dir, e);
 
-	if (rc == 0 && w->f->o->dry_run && asprintf(&shown, "%s/", t->dir->shown) >= 0)
-		foreign_done(w->f, shown, 0, false);
-	else
-		shown = NULL;
+	if (rc == 0 && w->f->o->dry_run && t->dir->made)
+		foreign_would_make(w->f, t->dir->shown);
 	return rc ? rc : read_here(w->f, t->dir, e);
 }
 

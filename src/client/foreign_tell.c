@@ -4,6 +4,8 @@
 #include "client/foreign.h"
 
 #include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -89,6 +91,17 @@ void foreign_done(struct foreign *f, const char *path, uint64_t bytes, bool skip
 	f->p.files_skipped += skipped;
 	if (f->events.file_done)
 		f->events.file_done(f->events.arg, path, bytes, skipped);
+}
+
+void foreign_would_make(struct foreign *f, const char *path)
+{
+	size_t n = strlen(path);
+	CLEANUP_FREE char *shown = NULL;
+
+	if (asprintf(&shown, "%s%s", path, n && path[n - 1] == '/' ? "" : "/") < 0)
+		shown = NULL;
+	if (shown)
+		foreign_done(f, shown, 0, false);
 }
 
 void foreign_failed(struct foreign *f, const char *path, const struct err *e)

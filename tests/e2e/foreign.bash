@@ -155,7 +155,18 @@ foreign_trees() {
 	run rftp put -r --dry-run "$tmp/tree" "$url/dry"
 	check "--dry-run" status_is 0
 	check "it names the files" grep -q 'sub/deeper/file' "$tmp/out"
-	check "and makes nothing" test ! -e "$disk/dry"
+	check "and the directories, that it does not make" test "$(grep -c '/$' "$tmp/out")" = \
+		"$(find "$tmp/tree" -type d | wc -l)" -a ! -e "$disk/dry"
+	mkdir "$tmp/tree/new"
+	run rftp put -r --dry-run "$tmp/tree/" "$url/one"
+	check "of which only those that are to be made" test "$(grep '/$' "$tmp/out")" = \
+		"$tmp/tree/new/"
+	rmdir "$tmp/tree/new"
+	run rftp get -r --dry-run "$url/one" "$tmp/dry"
+	check "get names them, too" test "$(grep '/$' "$tmp/out" | LC_ALL=C sort)" = \
+		"$(cd "$tmp/tree" && find . -type d | sed "s|^\\.|$tmp/dry|; s|\$|/|" | LC_ALL=C sort)"
+	run rftp get -r --dry-run "$url/one/" "$tmp/back"
+	check "and none that is there" not grep -q '/$' "$tmp/out"
 }
 
 foreign_destinations() {

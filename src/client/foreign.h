@@ -56,7 +56,8 @@ int foreign_put_file(struct worker *w, struct ftask *t, struct err *e);
 
 /* ---- foreign_say.c ---- */
 
-/* Options that were given and mean nothing with such a server: 0, or -EINVAL with text. */
+/* Options that were given and mean nothing with such a server: 0, or -EINVAL with text. put false:
+ * get, and whatever copies nothing. */
 int foreign_check(const struct job *j, bool put, struct err *e);
 /* That there is no RDMA and no block integrity: once in a run. */
 void foreign_note(const struct server *s);

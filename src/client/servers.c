@@ -2,6 +2,7 @@
 /* Servers that stay connected from one command to the next. */
 #include "client/server.h"
 
+#include "client/foreign.h"
 #include "client/signals.h"
 
 #include <errno.h>
@@ -94,8 +95,12 @@ static int renew(const struct job *j, struct server *s, struct err *e)
 
 struct server *server_take(const struct job *j, const struct place *p, struct err *e)
 {
-	struct server *s = pick(j->servers, p);
+	struct server *s;
 
+	/* Commands that copy have asked before, for their direction. */
+	if (place_is_foreign(p) && foreign_check(j, false, e))
+		return NULL;
+	s = pick(j->servers, p);
 	if (!s)
 		return server_new(j, p, e);
 	if (renew(j, s, e)) {

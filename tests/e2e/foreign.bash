@@ -277,7 +277,7 @@ foreign_commands() {
 }
 
 foreign_refused() {
-	local option
+	local option command words
 	for option in '--transport rdma' '--op write' '--block 1M' '--nic lo' '--prot safe' \
 		'--ack verified' '--inflight 8' '--numa off' '--xattrs' '--owner' '--io uring' \
 		'--channels 100'; do
@@ -285,6 +285,16 @@ foreign_refused() {
 		put $option "$tmp/tree/exact" "$url/refused"
 		check "$option is refused" fails_with 2 "--${option#--}"
 	done
+	for command in ls stat mkdir rm hash mv; do
+		words=("$url/refused")
+		[ $command != mv ] || words+=("$url/refused2")
+		run rftp $command --accept-new --prot safe "${words[@]}"
+		check "$command --prot safe is refused, too" fails_with 2 '--prot safe cannot be had'
+	done
+	run rftp ls --accept-new --prot safe --prot private "$url/"
+	check "unless another word behind it takes it back" status_is 0
+	run rftp --accept-new --prot safe -c 'ls' "$url"
+	check "in the shell, too" fails_with 2 '--prot safe cannot be had'
 	put --transport tcp --io auto --owner=no "$tmp/tree/exact" "$url/refused"
 	check "what changes nothing is not" status_is 0
 	run rftp put --accept-new "$tmp/tree/exact" "$url/refused"

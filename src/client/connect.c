@@ -241,7 +241,7 @@ static int no_connection(const struct server *s, struct err *e)
 }
 
 /* as: of the place, with the user that logs in. */
-static struct ftp_client_config config_of(const struct server *s, struct place *as)
+static struct ftp_client_config config_of(struct server *s, struct place *as)
 {
 	*as = s->place;
 	if (!as->user)
@@ -256,6 +256,7 @@ static struct ftp_client_config config_of(const struct server *s, struct place *
 		.data_clear = s->o.prot == PROT_CLEAR,
 		.connect_timeout_ms = (int)(s->o.connect_timeout / 1000000),
 		.stop = wish,
+		.said = &s->said,
 	};
 }
 
@@ -322,14 +323,14 @@ static char *same_password(void *arg, const char *user, const char *host, int at
 	return s->password && attempt == 0 ? strdup(s->password) : NULL;
 }
 
-struct ftp_client *server_another(const struct server *s, struct err *e)
+struct ftp_client *server_another(struct server *s, struct err *e)
 {
 	struct place as;
 	struct ftp_client_config c = config_of(s, &as);
 
 	c.check_pin = same_pin;
 	c.password = same_password;
-	c.arg = (void *)(uintptr_t)s;
+	c.arg = s;
 	return ftp_connect(&c, e);
 }
 

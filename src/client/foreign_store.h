@@ -32,7 +32,7 @@ char *store_name_beside(const struct store *s, const char *text, const char *suf
 /* A run that ended between two renames has left the target's file under another name: it gets its
  * own back. Before anything is sent. */
 int store_restore_old(struct store *s, struct err *e);
-/* The part gets mode and time. What the server cannot keep is said once. */
+/* The part gets mode and time. What the server does not keep is said once. */
 int store_dress(struct store *s, struct err *e);
 /* And the target's name. */
 int store_give_name(struct store *s, struct err *e);

@@ -10,27 +10,26 @@
 
 /* ---- attributes ---- */
 
-/* Once for a run of many: nothing can be done about it. */
-static void cannot_keep(struct store *s, const char *what, atomic_bool *said, const struct err *e)
+/* Nothing can be done about it. */
+static void cannot_keep(struct store *s, const char *what, enum ftp_said said, const struct err *e)
 {
-	if (ftp_client_usable(s->w->client) && !atomic_exchange(said, true))
+	if (ftp_client_usable(s->w->client) && ftp_say_once(s->w->client, said))
 		log_warn("%s does not keep %s: %s",
 			 printable(s->w->f->job->server->place.host), what, e->text);
 }
 
 int store_dress(struct store *s, struct err *e)
 {
-	static atomic_bool times_said, modes_said;
 	const struct options *o = s->w->f->o;
 	struct err why = ERR_INIT;
 
 	if (s->t->item)
 		return 0;
 	if (!o->no_modes && ftp_set_mode(s->w->client, s->part, s->meta.mode, &why))
-		cannot_keep(s, "permission bits", &modes_said, &why);
+		cannot_keep(s, "permission bits", FTP_SAID_MODES, &why);
 	if (!o->no_times && ftp_client_usable(s->w->client) &&
 	    ftp_set_mtime(s->w->client, s->part, s->meta.mtime_s, &why))
-		cannot_keep(s, "modification times", &times_said, &why);
+		cannot_keep(s, "modification times", FTP_SAID_TIMES, &why);
 	if (ftp_client_usable(s->w->client))
 		return 0;
 	*e = why;

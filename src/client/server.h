@@ -17,6 +17,7 @@ struct server {
 	bool by_netrc;              /* the first password that is tried is the netrc's */
 	struct ftp_client *client;  /* NULL: not connected */
 	uint64_t used_ns;           /* by a command, last */
+	atomic_uint said;           /* enum ftp_said; its connections set it */
 };
 
 /* No connection yet. NULL with text: the options for this host make no sense. */
@@ -30,7 +31,7 @@ int server_connect(struct server *s, struct err *e);
 void server_close(struct server *s);
 /* One more connection to s, which has been connected, as the same user and with the same key;
  * nobody is asked. Any thread, while nothing else is done with s. NULL with text. */
-struct ftp_client *server_another(const struct server *s, struct err *e);
+struct ftp_client *server_another(struct server *s, struct err *e);
 
 /* Of what may not have been given: NULL is the same as NULL alone. */
 static inline bool server_same_text(const char *a, const char *b)

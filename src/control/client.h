@@ -50,6 +50,7 @@ struct ftp_client {
 	pthread_mutex_t lock;      /* guards data, which ftp_client_abort() looks at */
 	struct stream *data;       /* of the data connection under way; NULL: none */
 	atomic_bool aborted;       /* by it, for good */
+	atomic_uint *said;         /* the config's */
 	uint64_t rtt_ns;
 	struct ftp_reply reply;
 	char line[FTP_LINE_MAX];

@@ -12,6 +12,7 @@
 #include "util/util.h"
 
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/socket.h>
@@ -101,7 +102,16 @@ struct ftp_client_config {
 	 * with -EINTR, and then the connection is lost unless nothing had been said. */
 	int (*stop)(void *arg);
 	void *arg;                   /* of these; outlives the client */
+	/* What has been said of this server, of enum ftp_said: for all connections to it.
+	 * NULL: nothing is said. Outlives the client. */
+	atomic_uint *said;
 };
+
+/* What is told once of a server, however many connections and files there are. */
+enum ftp_said { FTP_SAID_MLST = 1 << 0, FTP_SAID_MODES = 1 << 1, FTP_SAID_TIMES = 1 << 2 };
+/* Is it to be said now? Any thread. */
+bool ftp_say_once(const struct ftp_client *c, enum ftp_said what);
+
 
 /* Connect, TLS, login, FEAT and the OPTS both sides know. NULL with text; e->code is
  * -EACCES for a refused login, -EKEYREJECTED for a refused pin or certificate. */

@@ -144,6 +144,7 @@ static struct ftp_client *client_new(const struct ftp_client_config *cfg)
 		free(c);
 		return NULL;
 	}
+	c->said = cfg->said;
 	client_stop_init(c, cfg);
 	return c;
 }
@@ -204,6 +205,11 @@ bool ftp_client_lost(const struct ftp_client *c)
 bool ftp_is_foreign(const struct ftp_client *c)
 {
 	return c->foreign;
+}
+
+bool ftp_say_once(const struct ftp_client *c, enum ftp_said what)
+{
+	return c->said && !(atomic_fetch_or(c->said, what) & what);
 }
 
 bool ftp_has(const struct ftp_client *c, enum ftp_feature what)

@@ -70,6 +70,20 @@ wait "$client"
 status=$?
 check "is an interrupt" status_is 4
 
+# What is not kept there is said once for each server.
+odd
+first=$server
+also=$url
+servers=()
+odd
+servers+=("$first")
+run rftp --plain -c "put $tmp/one/file a; put $tmp/one/file b; open $also; put $tmp/one/file c; \
+put $tmp/one/file d; open $url; put $tmp/one/file e" "$url"
+check "what is not kept, of two servers" test "$status" -eq 0 -a \
+	"$(grep -c 'does not keep permission bits' "$tmp/err")" = 2 -a \
+	"$(grep -c 'does not keep modification times' "$tmp/err")" = 2
+rm "$disk"/[abcde]
+
 # What a file of defaults says is for other servers.
 odd
 echo 'channels = 64' >"$tmp/conf"

@@ -108,6 +108,8 @@ int client_connect_foreign(struct ftp_client *c, const struct ftp_client_config 
 			   struct err *e);
 /* After the login: what the server can do, where it starts, how data goes. */
 int client_learn(struct ftp_client *c, const struct ftp_client_config *cfg, struct err *e);
+/* verb, of machine listings, was refused: what is done in its place, said once. */
+void client_say_old(struct ftp_client *c, const char *verb, int code);
 /* path as such a server is to be asked for it: absolute, no "~", no slash at the end; malloc'd. */
 char *client_absolute(const struct ftp_client *c, const char *path);
 
@@ -122,6 +124,8 @@ void client_close_data(struct ftp_client *c, struct stream *st);
 
 /* ---- client_stat.c ---- */
 
+/* A verb, or what it would be asked for, that the server has not at all (RFC 959 §4.2). */
+bool client_not_known(int code);
 /* What MLST tells, of a server that has it not. */
 int client_stat(struct ftp_client *c, const char *path, struct ftp_facts *f, struct err *e);
 

@@ -291,12 +291,19 @@ static int facts_of_reply(struct ftp_client *c, struct ftp_facts *f)
 
 int ftp_stat(struct ftp_client *c, const char *path, struct ftp_facts *f, struct err *e)
 {
-	int rc;
+	int rc, code;
 
 	memset(f, 0, sizeof(*f));
 	if (c->foreign && !(c->has & FTP_HAS_MLST))
 		return client_stat(c, path, f, e);
 	rc = ftp_simple(c, FTP_MLST, path, NULL, e);
+	code = c->reply.code;
+	if (rc < 0 && c->foreign && !c->lost && client_not_known(code)) {
+		c->has &= ~(unsigned)FTP_HAS_MLST;
+		client_say_old(c, "MLST", code);
+		e->code = 0;
+		return client_stat(c, path, f, e);
+	}
 	if (rc < 0)
 		return rc;
 	rc = facts_of_reply(c, f);

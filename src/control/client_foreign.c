@@ -40,7 +40,7 @@ static const struct {
 	const char *name;
 	unsigned what;
 } features[] = {
-	{ "MLST", FTP_HAS_MLST }, { "SIZE", FTP_HAS_SIZE }, { "MDTM", FTP_HAS_MDTM },
+	{ "MLST", FTP_HAS_MLST | FTP_HAS_MLSD }, { "SIZE", FTP_HAS_SIZE }, { "MDTM", FTP_HAS_MDTM },
 	{ "MFMT", FTP_HAS_MFMT }, { "REST", FTP_HAS_REST }, { "HASH", FTP_HAS_HASH },
 	{ "XCRC", FTP_HAS_XCRC }, { "XMD5", FTP_HAS_XMD5 }, { "XSHA", FTP_HAS_XSHA1 },
 	{ "XSHA1", FTP_HAS_XSHA1 }, { "XSHA256", FTP_HAS_XSHA256 },
@@ -98,6 +98,13 @@ static int learn_features(struct ftp_client *c, char *facts, size_t n, struct er
 	if (utf8)
 		code = client_word(c, "OPTS", "UTF8 ON", false, e); /* refused or not */
 	return code < 0 ? code : 0;
+}
+
+void client_say_old(struct ftp_client *c, const char *verb, int code)
+{
+	if (ftp_say_once(c, FTP_SAID_MLST))
+		log_warn("%s offers machine listings but answers %s with %d: it is asked by LIST "
+			 "and the like", c->host, verb, code);
 }
 
 /* ---- how data goes ---- */

@@ -31,6 +31,7 @@ struct listing {
 	bool all;         /* by LIST -a */
 	uint64_t names;   /* taken from it */
 	struct ftp_facts held; /* of a file called "-a"; its name NULL: none */
+	int refused;      /* the code that the verb was refused with; 0: it was not */
 };
 
 /* Another one leads elsewhere: below or above, where nobody wanted to look or write. */
@@ -203,6 +204,7 @@ static int list_over(struct listing *l, const char *verb, const char *arg, const
 	if (code / 100 != 1) {
 		client_stop_socket(l->c, CLIENT_DATA, -1);
 		close(fd);
+		l->refused = code < 0 ? 0 : code;
 		return code < 0 ? code : client_refused(l->c, l->e);
 	}
 	st = client_open_data(l->c, fd, l->e);
@@ -282,6 +284,21 @@ static int list_by_data(struct listing *l, const char *path)
 	return fd < 0 ? fd : list_over(l, "MLSD", path, path, fd);
 }
 
+/* MLSD was refused. 501 may be the directory's fault, or that it is none (RFC 3659 §7.2.1): what LIST
+ * makes of it tells. */
+static int list_instead(struct listing *l, const char *path)
+{
+	int code = l->refused, rc;
+
+	l->e->code = 0;
+	rc = list_old(l, path);
+	if (rc < 0)
+		return rc;
+	l->c->has &= ~(unsigned)FTP_HAS_MLSD;
+	client_say_old(l->c, "MLSD", code);
+	return rc;
+}
+
 static int list_by_reply(struct listing *l, const char *path)
 {
 	int rc = client_send(l->c, FTP_MLSD, path, l->e);
@@ -299,9 +316,12 @@ int ftp_list(struct ftp_client *c, const char *path,
 	rc = client_begin(c, l.e);
 	if (rc < 0)
 		return rc;
-	if (c->foreign && !(c->has & FTP_HAS_MLST))
+	if (c->foreign && !(c->has & FTP_HAS_MLSD))
 		rc = list_old(&l, path);
 	else
 		rc = c->inline_list ? list_by_reply(&l, path) : list_by_data(&l, path);
+	if (rc < 0 && c->foreign && !c->lost &&
+	    (client_not_known(l.refused) || l.refused == 501))
+		rc = list_instead(&l, path);
 	return client_end(c, rc, l.e);
 }

@@ -13,7 +13,7 @@
 enum { REPLY_MS = 10 * 60 * 1000 };
 
 /* A verb that is not known need not be tried again. */
-static bool not_known(int code)
+bool client_not_known(int code)
 {
 	return code == 500 || code == 502 || code == 504 || code == 202;
 }
@@ -26,12 +26,12 @@ static int try_word(struct ftp_client *c, unsigned what, const char *verb, const
 
 	if (code == 0)
 		code = client_final_reply(c, REPLY_MS, e);
-	if (not_known(code))
+	if (client_not_known(code))
 		c->has &= ~what;
 	if (code < 0 || code / 100 == 2)
 		return code;
 	client_refused(c, e);
-	return not_known(code) ? (e->code = -EOPNOTSUPP) : e->code;
+	return client_not_known(code) ? (e->code = -EOPNOTSUPP) : e->code;
 }
 
 static int absent(const struct ftp_client *c, const char *verb, struct err *e)

@@ -168,7 +168,7 @@ enum ftp_feature {
 	FTP_HAS_XCRC = 1 << 6, FTP_HAS_XMD5 = 1 << 7, FTP_HAS_XSHA1 = 1 << 8,
 	FTP_HAS_XSHA256 = 1 << 9, FTP_HAS_XSHA512 = 1 << 10,
 	FTP_HAS_MDTM_SET = 1 << 11, FTP_HAS_UTIME = 1 << 12, FTP_HAS_CHMOD = 1 << 13,
-	FTP_HAS_APPE = 1 << 14,
+	FTP_HAS_APPE = 1 << 14, FTP_HAS_MLSD = 1 << 15,
 };
 
 bool ftp_is_foreign(const struct ftp_client *c);

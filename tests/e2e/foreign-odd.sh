@@ -70,6 +70,29 @@ wait "$client"
 status=$?
 check "is an interrupt" status_is 4
 
+# FEAT lists MLST, but there is none.
+mkdir "$disk/wide"
+for i in 1 2 3 4 5 6; do
+	mkdir "$disk/wide/$i"
+	printf '%s\n' "$i" >"$disk/wide/$i/file"
+done
+for how in mlsd-500 mlsd-501 mlsd-502 mlsd-504 'mlsd-502 mlst-502' mlst-500; do
+	# shellcheck disable=SC2086 # words
+	odd $how
+	run rftp get -r --plain "$url/wide" "$tmp/wide"
+	check "a server that has no machine listings ($how)" same_content "$disk/wide" "$tmp/wide"
+	check "said once" test "$(grep -c 'offers machine listings' "$tmp/err")" = 1
+	check "asked once in a session" test "$(grep -c '^MLS' "$tmp/asked")" -ge 1 -a \
+		"$(grep -cxF "MLSD /wide/1" "$tmp/asked")" -le 1
+	rm -r "$tmp/wide"
+	run rftp --plain -c 'ls -1; cd wide; ls -1' "$url"
+	check "in the shell, too" test "$status" -eq 0 -a \
+		"$(grep -c 'offers machine listings' "$tmp/err")" = 1
+done
+odd mlsd-550
+run rftp ls --plain -q "$url/wide"
+check "what is refused for another reason is" fails_with 1 'answers 550'
+
 # What is not kept there is said once for each server.
 odd
 first=$server

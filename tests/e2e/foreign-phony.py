@@ -34,6 +34,7 @@ Files are in ROOT; what it is asked goes to standard error, a line each. Odditie
   dash-a       lists a file that is called as LIST's argument is
   denied       removes files only, no links to directories and no directories
   touched      has another time for a file that it has sent
+  mlst-CODE, mlsd-CODE  answers MLST, or MLSD, with CODE, though FEAT lists them
 """
 import os
 import socket
@@ -185,12 +186,24 @@ class Session:
         size = b"" if "no-size" in odd else b"size=%d;" % size
         return b"type=%s;%s %s" % (kind, size, name)
 
+    def refuses(self, verb):
+        for code in (o[len(verb) + 1:] for o in odd if o.startswith(verb + "-")):
+            if self.listener:
+                self.listener.close()
+            self.say(code + " not " + verb)
+            return True
+        return False
+
     def do_mlst(self, arg):
+        if self.refuses("mlst"):
+            return
         if OLD or not os.path.exists(self.path(arg)):
             return self.say("502 no" if OLD else "550 No such file or directory")
         self.sock.sendall(b"250-here\r\n " + self.facts(self.path(arg), arg) + b"\r\n250 end\r\n")
 
     def do_mlsd(self, arg):
+        if self.refuses("mlsd"):
+            return
         path = self.path(arg)
         self.data(b"".join(self.facts(os.path.join(path, n), n) + b"\r\n"
                            for n in self.names(path)))

@@ -200,6 +200,8 @@ void fdir_put(struct worker *w, struct fdir *d);
 /* Bytes have gone; kept: were there already. Waits as --rate wants it. -EINTR with text after a
  * stop. */
 int foreign_moved(struct worker *w, uint64_t bytes, bool kept, struct err *e);
+/* So many bytes, or fewer, are to be moved at once, of which foreign_moved() is told. */
+size_t foreign_step(const struct foreign *f, size_t bytes);
 /* w runs t from its start. */
 void foreign_begin_task(struct worker *w, const struct ftask *t);
 /* All that the task has moved is to be moved again, or found: it is not counted any more. */

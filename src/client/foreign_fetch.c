@@ -244,7 +244,8 @@ static ssize_t read_run(struct fetch *f, struct ftp_data *d, struct err *e)
 	size_t have = 0;
 
 	while (have < FOREIGN_RUN) {
-		ssize_t n = ftp_data_read(d, (char *)f->w->room + have, FOREIGN_RUN - have, e);
+		ssize_t n = ftp_data_read(d, (char *)f->w->room + have,
+					  foreign_step(f->w->f, FOREIGN_RUN - have), e);
 		int rc;
 
 		if (n == 0)
@@ -266,7 +267,8 @@ static int wrong_length(const struct fetch *f, struct err *e)
 
 static int receive(struct fetch *f, struct err *e)
 {
-	struct ftp_data *d = ftp_retrieve(f->w->client, f->t->remote, f->at, e);
+	struct ftp_data *d = ftp_retrieve(f->w->client, f->t->remote, f->at,
+					  f->w->f->o->rate, e);
 	const bool sized = f->facts->has_size;
 	ssize_t n;
 	int rc = d ? 0 : e->code;

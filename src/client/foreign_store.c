@@ -256,18 +256,29 @@ static int find_part(struct store *s, struct err *e)
 
 /* ---- sending ---- */
 
+/* n bytes that have been read. */
+static int send_run(struct store *s, struct ftp_data *d, size_t n, struct err *e)
+{
+	int rc = 0;
+
+	for (size_t at = 0, step; rc == 0 && at < n; at += step) {
+		step = foreign_step(s->w->f, n - at);
+		rc = ftp_data_write(d, (const char *)s->w->room + at, step, e);
+		if (rc == 0) {
+			s->at += step;
+			rc = foreign_moved(s->w, step, false, e);
+		}
+	}
+	return rc;
+}
+
 static int send_rest(struct store *s, struct ftp_data *d, struct err *e)
 {
 	ssize_t n;
 	int rc = 0;
 
-	while (rc == 0 && (n = read_next(s, e)) != 0) {
-		rc = n < 0 ? (int)n : ftp_data_write(d, s->w->room, (size_t)n, e);
-		if (rc == 0) {
-			s->at += (uint64_t)n;
-			rc = foreign_moved(s->w, (uint64_t)n, false, e);
-		}
-	}
+	while (rc == 0 && (n = read_next(s, e)) != 0)
+		rc = n < 0 ? (int)n : send_run(s, d, (size_t)n, e);
 	return rc;
 }
 

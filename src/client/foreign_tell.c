@@ -10,6 +10,9 @@
 #include <time.h>
 
 #define TICK_NS 200000000ull
+/* With --rate no more than a tenth of a second's worth goes at once; but TLS and TCP have heads. */
+#define STEPS_PER_SECOND 10
+#define STEP_LEAST 512
 
 void foreign_known(struct foreign *f, struct ftask *t, uint64_t bytes)
 {
@@ -47,6 +50,17 @@ static void keep(struct worker *w, uint64_t bytes)
 	w->kept += bytes - own;
 	w->f->p.bytes_kept += bytes - own;
 	w->f->resumed += bytes - own;
+}
+
+size_t foreign_step(const struct foreign *f, size_t bytes)
+{
+	uint64_t most = f->o->rate / STEPS_PER_SECOND;
+
+	if (!f->o->rate)
+		return bytes;
+	if (most < STEP_LEAST)
+		most = STEP_LEAST;
+	return bytes < most ? bytes : (size_t)most;
 }
 
 int foreign_moved(struct worker *w, uint64_t bytes, bool kept, struct err *e)

@@ -46,6 +46,7 @@ struct ftp_client {
 	char *home;                /* where the login started; absolute */
 	bool pasv;                 /* EPSV was refused */
 	bool list_plain;           /* LIST -a was */
+	uint64_t rate;             /* of the file that is read; 0: no limit */
 	char digests[128];         /* names that HASH knows, with ";" */
 	pthread_mutex_t lock;      /* guards data, which ftp_client_abort() looks at */
 	struct stream *data;       /* of the data connection under way; NULL: none */

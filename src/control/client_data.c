@@ -16,6 +16,7 @@ enum {
 	DATA_MS = 2 * 60 * 1000,   /* without a byte */
 	END_MS = 30 * 1000,        /* for the other side to close, too */
 	DROP_MS = 5 * 1000,
+	RATE_LOW = 1 << 20,        /* bytes per second */
 };
 
 struct ftp_data {
@@ -133,6 +134,17 @@ static int restart(struct ftp_client *c, uint64_t at, struct err *e)
 	return code == 350 ? 0 : client_refused(c, e);
 }
 
+/* Half a second's worth may lie in the kernel at low rates, whose buffer would else hold many
+ * seconds'. */
+static void keep_window(const struct ftp_client *c, int fd)
+{
+	const int least = 4096;
+	int bytes = c->rate / 2 > (uint64_t)least ? (int)(c->rate / 2) : least;
+
+	if (c->rate && c->rate < RATE_LOW)
+		(void)setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes));
+}
+
 /* verb has been prepared. The data connection under way, or NULL with text. */
 static struct ftp_data *open_file(struct ftp_client *c, const char *verb, const char *path,
 				  uint64_t at, struct err *e)
@@ -141,6 +153,8 @@ static struct ftp_data *open_file(struct ftp_client *c, const char *verb, const 
 	int fd = d ? client_connect_data(c, e) : err_sys(e, -ENOMEM, "data connection");
 	int rc = fd < 0 ? fd : restart(c, at, e);
 
+	if (rc == 0 && !strcmp(verb, "RETR"))
+		keep_window(c, fd);
 	if (rc == 0)
 		rc = client_send_word(c, verb, path, path, e);
 	if (rc == 0)
@@ -178,8 +192,10 @@ static struct ftp_data *begin(struct ftp_client *c, const char *verb, const char
 	return d;
 }
 
-struct ftp_data *ftp_retrieve(struct ftp_client *c, const char *path, uint64_t at, struct err *e)
+struct ftp_data *ftp_retrieve(struct ftp_client *c, const char *path, uint64_t at, uint64_t rate,
+			      struct err *e)
 {
+	c->rate = rate;
 	return begin(c, "RETR", path, at, e);
 }
 

@@ -196,8 +196,10 @@ int ftp_digest(struct ftp_client *c, const char *path, const char **alg, uint64_
 
 struct ftp_data; /* a file on its way */
 
-/* RETR from the byte at on. */
-struct ftp_data *ftp_retrieve(struct ftp_client *c, const char *path, uint64_t at, struct err *e);
+/* RETR from the byte at on. rate: bytes per second that will be read, so that not much more lies
+ * ready; 0: as they come. */
+struct ftp_data *ftp_retrieve(struct ftp_client *c, const char *path, uint64_t at, uint64_t rate,
+			      struct err *e);
 /* STOR; at: of a part that has so many bytes, by REST or else APPE. *at is 0 afterwards where it
  * had to begin anew. NULL with text. */
 struct ftp_data *ftp_store(struct ftp_client *c, const char *path, uint64_t *at, struct err *e);

@@ -5,9 +5,11 @@
 #include "util/util.h"
 
 #define NS 1000000000u
-/* What may go at once after a pause: 20 ms' worth, or one small block. */
+/* What may go at once after a pause: 20 ms' worth, or one small block, but of that no more than a
+ * tenth of a second's. */
 #define BURST_PER_SECOND 50
 #define BURST_MIN (64u << 10)
+#define BURST_MIN_PER_SECOND 10
 
 void pace_init(struct pace *p)
 {
@@ -22,10 +24,14 @@ void pace_destroy(struct pace *p)
 
 void pace_start(struct pace *p, uint64_t rate, uint64_t now)
 {
+	uint64_t least = rate / BURST_MIN_PER_SECOND + 1;
+
+	if (least > BURST_MIN)
+		least = BURST_MIN;
 	p->rate = rate;
 	p->burst = rate / BURST_PER_SECOND;
-	if (p->burst < BURST_MIN)
-		p->burst = BURST_MIN;
+	if (p->burst < least)
+		p->burst = least;
 	p->tokens = (int64_t)p->burst;
 	p->at_ns = now;
 	p->rest = 0;

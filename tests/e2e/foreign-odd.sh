@@ -26,6 +26,12 @@ odd() { # ODDITY...: sets port and url
 }
 asked() { grep -q -- "$1" "$tmp/asked"; }
 getp() { run rftp get -q --plain "$@"; }
+# slower SECONDS: so long at least the last command's --json says that it took
+slower() {
+	awk -v s="$(summary seconds)" -v least="$1" 'BEGIN { exit !(s >= least) }' && return
+	summary seconds | comment
+	return 1
+}
 putp() { run rftp put -q --plain "$@"; }
 
 odd
@@ -92,6 +98,19 @@ done
 odd mlsd-550
 run rftp ls --plain -q "$url/wide"
 check "what is refused for another reason is" fails_with 1 'answers 550'
+
+# A low rate holds from the first byte on.
+random "$tmp/few" 30000
+odd
+putp --json --rate 10K "$tmp/few" "$url/few"
+check "put keeps to a low rate" slower 2.5
+getp --json --rate 10K "$url/few" "$tmp/few.back"
+check "get, too" slower 2.5
+check "the same" same "$tmp/few" "$tmp/few.back"
+signal=TERM killed "asked ^got\$" rftp put -q --plain --rate 10K "$tmp/one/file" "$url/slow"
+check "of a big file no more goes at once" patience 20 asked '^took [1-9]'
+check "than a low rate lets" test "$(sed -n 's/^took //p' "$tmp/asked" | tail -n 1)" -lt 500000
+rm -f "$disk"/.rftp-*
 
 # What is not kept there is said once for each server.
 odd

@@ -269,12 +269,15 @@ class Session:
         cut = first("cut-store")
         while True:
             piece = conn.recv(1 << 20)
+            if piece and not content:
+                print("got", file=sys.stderr, flush=True)
             content += piece
             if not piece or (cut and len(content) > 1500000):
                 break
             if "full" in odd and len(content) > 100000:
                 conn.close()
                 return self.say("552 no room")
+        print("took %d" % len(content), file=sys.stderr, flush=True)
         conn.close()
         self.listener.close()
         rest, self.rest = self.rest, 0

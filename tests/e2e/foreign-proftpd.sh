@@ -84,8 +84,8 @@ run rftp hash --alg XXH128 "$url/many/1"
 check "hash it has not" fails_with 1 'computes no XXH128'
 
 # A part that is not the file's beginning, though its name says so.
-random "$tmp/spoilt" 6000000
-killed "has_part $disk 3000000" rftp put -q --rate 2M "$tmp/spoilt" "$url/spoilt"
+random "$tmp/spoilt" 24000000
+killed "has_part $disk 1500000" rftp put -q --rate "$slowly" "$tmp/spoilt" "$url/spoilt"
 for part in "$disk"/.rftp-*; do
 	printf x | dd of="$part" bs=1 seek=1000 conv=notrunc 2>/dev/null
 done
@@ -100,7 +100,7 @@ check "TLS 1.2" told 'TLSv1\.2'
 check "its sessions are used again" grep -q 'reused TLS session for data' "$tmp/pf/old.tls"
 
 # Without AllowStoreRestart nothing is gone on with there; the file comes whole all the same.
-killed "has_part $disk 3000000" rftp put -q --rate 2M "$tmp/spoilt" "$url/again"
+killed "has_part $disk 1500000" rftp put -q --rate "$slowly" "$tmp/spoilt" "$url/again"
 put "$tmp/spoilt" "$url/again"
 check "a server that goes on with nothing" same "$tmp/spoilt" "$disk/again"
 check "no part stays" no_parts "$disk"

@@ -86,6 +86,8 @@ has_part() { # DIR N
 	return 1
 }
 
+# At this rate what is to be killed on its way, 24 MB, goes on for most of a minute.
+slowly=500K
 # killed CONDITION COMMAND...: COMMAND in the background, killed when CONDITION (a function and
 # words, separated by blanks) is met
 killed() {
@@ -95,7 +97,7 @@ killed() {
 	"$@" </dev/null >"$tmp/out" 2>"$tmp/err" &
 	pid=$!
 	# shellcheck disable=SC2086 # words
-	patience 60 $until
+	patience 60 $until || echo "# never: $until"
 	kill "-${signal:-KILL}" "$pid" 2>/dev/null
 	wait "$pid" 2>/dev/null
 	status=$?
@@ -199,10 +201,10 @@ foreign_destinations() {
 
 foreign_resume() {
 	local big=$tmp/resume
-	random "$big" 12000000
+	random "$big" 24000000
 	put "$big" "$url/resume"
 	mkdir "$tmp/r"
-	killed "has_journal $tmp/r" rftp get -q --rate 3M "$url/resume" "$tmp/r/"
+	killed "has_journal $tmp/r" rftp get -q --rate "$slowly" "$url/resume" "$tmp/r/"
 	check "get was killed" test ! -e "$tmp/r/resume"
 	get --json "$url/resume" "$tmp/r/"
 	check "get goes on" status_is 0
@@ -212,7 +214,7 @@ foreign_resume() {
 
 	mkdir -p "$disk/r"
 	chmod 777 "$disk/r"
-	killed "has_part $disk/r 3000000" rftp put -q --rate 3M "$big" "$url/r/"
+	killed "has_part $disk/r 2200000" rftp put -q --rate "$slowly" "$big" "$url/r/"
 	check "put was killed" test ! -e "$disk/r/resume"
 	put --json "$big" "$url/r/"
 	check "put goes on" status_is 0
@@ -221,7 +223,7 @@ foreign_resume() {
 	check "no part stays there" no_parts "$disk/r"
 
 	rm "$tmp/r/resume"
-	signal=TERM killed "has_journal $tmp/r" rftp get -q --rate 3M "$url/resume" "$tmp/r/"
+	signal=TERM killed "has_journal $tmp/r" rftp get -q --rate "$slowly" "$url/resume" "$tmp/r/"
 	check "a signal stops it" test "$status" -eq 4
 	check "and tells how to go on" said 'the same command goes on'
 	touch -d '2021-01-01' "$disk/resume"

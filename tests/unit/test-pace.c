@@ -88,6 +88,33 @@ static void test_burst_after_pause(void **state)
 	assert_in_range(p.burst, 1 << 20, 4 << 20);
 }
 
+/* At low rates, too, it is a fraction of a second's worth that goes at once. */
+static void test_low_rates(void **state)
+{
+	static const struct {
+		uint64_t rate, least, most;
+	} cases[] = {
+		{ 1, 1, 1 },
+		{ 1 << 10, 100, 103 },
+		{ 100 << 10, 10 << 10, (10 << 10) + 1 },
+		{ 1 << 20, 64 << 10, 64 << 10 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		uint64_t sent = 0;
+		struct pace p;
+
+		pace_init(&p);
+		pace_start(&p, cases[i].rate, 0);
+		while (!pace_wait_ns(&p, 0)) {
+			pace_take(&p, 1);
+			sent++;
+		}
+		assert_in_range(sent, cases[i].least, cases[i].most);
+	}
+}
+
 static void test_debt(void **state)
 {
 	struct pace p;
@@ -174,6 +201,7 @@ int main(void)
 		cmocka_unit_test(test_no_limit),
 		cmocka_unit_test(test_mean),
 		cmocka_unit_test(test_burst_after_pause),
+		cmocka_unit_test(test_low_rates),
 		cmocka_unit_test(test_debt),
 		cmocka_unit_test(test_shared),
 		cmocka_unit_test(test_fine_steps),

@@ -62,14 +62,10 @@ void there_free(struct there *all)
 
 bool foreign_is_part(const char *name)
 {
-	const char *hex = name + sizeof(PART_PREFIX) - 1;
+	const char *tail = part_tail(name);
 
-	if (strncmp(name, PART_PREFIX, sizeof(PART_PREFIX) - 1) ||
-	    strspn(hex, "0123456789abcdef") != 2 * RUN_DIGEST_BYTES)
-		return false;
-	hex += 2 * RUN_DIGEST_BYTES;
-	return !*hex || !strcmp(hex, ".j") || !strcmp(hex, FOREIGN_PART) ||
-	       !strcmp(hex, FOREIGN_OLD);
+	return part_is_ours(name) ||
+	       (tail && (!strcmp(tail, FOREIGN_PART) || !strcmp(tail, FOREIGN_OLD)));
 }
 
 void foreign_hex(char out[2 * RUN_DIGEST_BYTES + 1], const char *text)

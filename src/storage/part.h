@@ -15,8 +15,6 @@ void name_hash(uint8_t hash[NAME_HASH_BYTES], const char *name);
 /* The part of name, whatever its length, and that part's journal. */
 void part_name(char part[PART_NAME_MAX], const char *name);
 void journal_name(char journal[PART_NAME_MAX], const char *name);
-/* Exactly such a name. */
-bool part_is_ours(const char *name);
 /* 0, or -EINVAL with text: it is none, or a path, or kept for parts. -ENAMETOOLONG. */
 int part_check_name(const struct part_spec *s, struct err *e);
 /* err_sys with the path of what s is about. */

@@ -37,17 +37,19 @@ void journal_name(char journal[PART_NAME_MAX], const char *name)
 	memcpy(journal + PREFIX_LEN + HEX_LEN, journal_suffix, sizeof(journal_suffix));
 }
 
+const char *part_tail(const char *name)
+{
+	if (strncmp(name, PART_PREFIX, PREFIX_LEN) != 0 ||
+	    strspn(name + PREFIX_LEN, "0123456789abcdef") != HEX_LEN)
+		return NULL;
+	return name + PREFIX_LEN + HEX_LEN;
+}
+
 bool part_is_ours(const char *name)
 {
-	const char *tail;
+	const char *tail = part_tail(name);
 
-	if (strncmp(name, PART_PREFIX, PREFIX_LEN) != 0)
-		return false;
-	name += PREFIX_LEN;
-	if (strspn(name, "0123456789abcdef") != HEX_LEN)
-		return false;
-	tail = name + HEX_LEN;
-	return *tail == '\0' || strcmp(tail, journal_suffix) == 0;
+	return tail && (*tail == '\0' || strcmp(tail, journal_suffix) == 0);
 }
 
 int part_name_err(struct err *e, int r, const struct part_spec *s)

@@ -188,6 +188,10 @@ enum io_kind io_pick(enum storage_class class, bool direct, const char **said);
 /* ---- files that appear whole or not at all ---- */
 
 #define PART_PREFIX ".rftp-"
+/* Behind the prefix and the digits of a name that begins as a part's does; NULL: it does not. */
+const char *part_tail(const char *name);
+/* Exactly the name of a part or its journal. */
+bool part_is_ours(const char *name);
 
 struct part;
 

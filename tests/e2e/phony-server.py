@@ -137,8 +137,8 @@ def _(c):
     c.drain()
 
 
-def data(name, answer):
-    """A data listener that answers hellos in its own way."""
+def data(name, answer, then=lambda c: None):
+    """A data listener that answers hellos in its own way; then: what follows on the control connection."""
     @case('data_' + name)
     def _(c):
         s = socket.create_server(('127.0.0.1', 0))
@@ -154,13 +154,22 @@ def data(name, answer):
                 d.close()
         threading.Thread(target=serve, daemon=True).start()
         c.greet().agree(ports=b'\0\0\0\1' + struct.pack('>H', s.getsockname()[1]) + b'\0', **tcp)
+        then(c)
         c.drain()
+
+
+def goes_inband(c):
+    """As where no data port can be reached: then it goes no further."""
+    kind, p = c.frame()
+    assert kind == READY and p == bytes([INBAND]), (kind, p)
+    c.send(frame(ABORT, failure(0, 5, b'in-band it is')) + frame(SUMMARY, counts()) + frame(END) +
+           b'451 it failed\r\n')
 
 
 data('wrong_proof', lambda c, h: h[:16] + os.urandom(32) + h[48:])
 data('own_proof', lambda c, h: h)
 data('random', lambda c, h: os.urandom(56))
-data('close', lambda c, h: b'')
+data('close', lambda c, h: b'', goes_inband)
 data('major', lambda c, h: h[:4] + b'\0\2' + h[6:])
 
 
@@ -197,7 +206,7 @@ def _(c):
               entry(DIR, 3, b'out', parent=1), entry(FILE, 4, b'stolen', parent=3, size=10))
     c.send(frame(DATA, block(0, [(4, 0, good)])))
     time.sleep(1)
-    c.send(frame(ABORT, failure()) + frame(SUMMARY, counts()) + frame(END))
+    c.send(frame(ABORT, failure()) + frame(SUMMARY, counts()) + frame(END) + b'451 it failed\r\n')
 
 
 def bad_frame(name, *frames):
@@ -222,11 +231,19 @@ bad_frame('abort', frame(ABORT, failure(0, 5, b'\x1b[31mbad\nfake: line\r\n\xff'
           frame(END), b'451 it failed\r\n')
 bad_frame('lines', b'226 all is well\r\n')
 for name, b in {'outside': block(0, [(1, 5, good)]), 'offset': block(0, [(1, 2**64 - 2, good)]),
-                'twice': block(0, [(1, 0, good[:5]), (1, 0, good[:5])]),
                 'number': block(2**50, [(1, 0, good)]), 'magic': block(0, [(1, 0, good)], magic=7),
                 'size': block(0, [(1, 0, good)], size=2**32 - 1), 'prot': block(0, [(1, 0, good)], prot=1),
                 'random': os.urandom(1000), 'over': block(0, [(1, 0, bytes(70000))])}.items():
     bad_frame('block_' + name, frame(DATA, b))
+
+
+@get('frame_block_twice')
+def _(c):
+    """Half of a file twice is not the whole."""
+    c.entries(entry(FILE, 1, b'x', flags=TOP, size=10))
+    c.send(frame(DATA, block(0, [(1, 0, good[:5]), (1, 0, good[:5])])))
+    c.frames_until(DONE)
+    c.s.shutdown(socket.SHUT_RDWR)
 
 
 @get('failed_text')
@@ -277,6 +294,11 @@ def bad_sink(name, *frames):
     def _(c): c.send(b''.join(frames))
 
 
+def credit(p, status):
+    """For the block in a DATA frame."""
+    return frame(CREDIT, struct.pack('>IIQII', 0x52465443, 1, struct.unpack('>Q', p[8:16])[0], 0, status))
+
+
 bad_sink('entries', frame(ENTRIES, entry(FILE, 1)))
 bad_sink('verdicts', frame(VERDICTS, struct.pack('>QB', 1, 9)))
 bad_sink('verdicts_half', frame(VERDICTS, b'123'))
@@ -293,7 +315,19 @@ bad_sink('summary_and_end', frame(SUMMARY, counts()), frame(END), b'226 all is w
 bad_sink('end', frame(END), b'226 all is well\r\n')
 bad_sink('abort', frame(ABORT, failure(0, 28, b'no\x1b[0m room\nfake: line')), frame(SUMMARY, counts()), frame(END),
          b'451 it failed\r\n')
-bad_sink('failed', frame(FAILED, failure(1, 28, b'no room\nrftp: fake line')), frame(DONE, struct.pack('>QQ', 1, 1)))
+
+
+@put('failed')
+def _(c):
+    c.send(frame(FAILED, failure(1, 28, b'no room\nrftp: fake line')) + frame(DONE, struct.pack('>QQ', 1, 1)))
+    while True:
+        kind, p = c.frames_until(DATA, SENT)
+        if kind == SENT:
+            break
+        c.send(credit(p, 0))
+    c.send(frame(SUMMARY, counts(entries=1, failed=1)) + frame(END))
+    c.frames_until(END)
+    c.send(b'226 well\r\n')
 
 
 @put('refuses_blocks')
@@ -301,7 +335,7 @@ def _(c):
     """Every block is to be sent again, for ever."""
     while True:
         p = c.frames_until(DATA)[1]
-        c.send(frame(CREDIT, struct.pack('>IIQII', 0x52465443, 1, struct.unpack('>Q', p[8:16])[0], 0, 74)))
+        c.send(credit(p, 74))
 
 
 def lanes(name, *frames, answer=b'150 lanes\r\n', drain=True, feat=b' LANE\r\n'):
@@ -323,13 +357,13 @@ def lanes(name, *frames, answer=b'150 lanes\r\n', drain=True, feat=b' LANE\r\n')
 lanes('refused', answer=b'502 none\r\n')
 lanes('old', feat=b'')
 lanes('line', answer=b'150 lanes\r\n226 over\r\n')
-lanes('third', frame(LANE_DATA, b'\2150 x\r\n'))
+lanes('third', frame(LANE_DATA, b'\2' b'150 x\r\n'))
 lanes('flood', *[frame(LANE_DATA, bytes(65537))] * 140)
 lanes('room', frame(LANE_ROOM, b'\0\0\0\0\1'))
 lanes('4G', frame(LANE_DATA, b'\0', length=2**32 - 1))
-lanes('one_ends', frame(LANE_END, b'\0'), frame(LANE_DATA, b'\1550 no\r\n'), frame(LANE_END, b'\1'))
+lanes('one_ends', frame(LANE_END, b'\0'), frame(LANE_DATA, b'\1' b'550 no\r\n'), frame(LANE_END, b'\1'))
 lanes('both_end', frame(LANE_END, b'\0'), frame(LANE_END, b'\1'), b'226 over\r\n')
-lanes('refuse', frame(LANE_DATA, b'\0550 no\r\n'), frame(LANE_DATA, b'\1550 no\r\n'),
+lanes('refuse', frame(LANE_DATA, b'\0' b'550 no\r\n'), frame(LANE_DATA, b'\1' b'550 no\r\n'),
       frame(LANE_END, b'\0'), frame(LANE_END, b'\1'), b'226 over\r\n')
 lanes('close', drain=False)
 lanes('random', os.urandom(3000))

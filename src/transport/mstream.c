@@ -294,6 +294,17 @@ int ms_read(struct mstream *m, void *p, size_t len, int timeout_ms)
 	return 0;
 }
 
+ssize_t ms_read_some(struct mstream *m, void *p, size_t len, int timeout_ms)
+{
+	ssize_t n = some(m, len, timeout_ms);
+
+	if (n > 0) {
+		memcpy(p, m->in + m->in_pos, (size_t)n);
+		m->in_pos += (size_t)n;
+	}
+	return n;
+}
+
 int ms_skip(struct mstream *m, size_t len, int timeout_ms)
 {
 	while (len) {

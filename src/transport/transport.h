@@ -51,7 +51,14 @@ struct stream {
 struct stream *stream_plain(int rfd, int wfd);
 /* Takes over fd and tls; NULL as above. */
 struct stream *stream_tls(int fd, struct tls *tls);
+/* Takes over fd, one of a pair of SOCK_SEQPACKET whose other end is such a stream, too: so
+ * that a proper end and a cut differ also between processes. NULL as above. */
+struct stream *stream_packets(int fd);
 void stream_free(struct stream *s);
+
+/* Pass on what comes from a to b, and its end: a proper one as such, otherwise both are aborted.
+ * 0 after a proper end, or a negative errno. One thread for each direction. */
+int stream_pass(struct stream *a, struct stream *b);
 
 /* ---- the message stream: FTP's lines and the bulk mode's frames ---- */
 
@@ -75,6 +82,9 @@ ssize_t ms_read_line(struct mstream *m, char *line, size_t max, int timeout_ms);
 /* Exactly len bytes. 0 or a negative errno, after which the place in the stream is
  * lost. timeout_ms here and below: without a byte. */
 int ms_read(struct mstream *m, void *p, size_t len, int timeout_ms);
+/* At least one byte and at most len, as they come, whatever they mean: for who passes them on
+ * from now on. Their number or a negative errno; the end of the stream is -EPIPE. */
+ssize_t ms_read_some(struct mstream *m, void *p, size_t len, int timeout_ms);
 /* len bytes thrown away. */
 int ms_skip(struct mstream *m, size_t len, int timeout_ms);
 /* One frame into payload, which is reset first. -EMSGSIZE over max; -EBADMSG: no frame.

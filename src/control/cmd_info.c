@@ -24,7 +24,7 @@ static bool has_command(const struct ftp_session *s, enum ftp_verb v)
 	switch (v) {
 	case FTP_PBSZ:
 	case FTP_PROT:
-		return s->c->tls;
+		return session_has_tls(s);
 	case FTP_EPSV:
 		return s->has_peer;
 	case FTP_BULK:
@@ -45,7 +45,7 @@ static void feat_lines(struct ftp_session *s, FILE *out)
 
 	facts_text(facts, s->facts, true);
 	fprintf(out, "What there is beyond RFC 959:\n");
-	if (s->c->tls)
+	if (session_has_tls(s))
 		fprintf(out, " AUTH TLS\n");
 	for (int v = 0; v < FTP_VERBS; v++) {
 		const struct ftp_command *cmd = ftp_command_of((enum ftp_verb)v);

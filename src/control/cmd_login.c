@@ -56,8 +56,7 @@ int cmd_pass(struct ftp_session *s, char *arg)
 		ftp_session_reply(s, 421, "Nobody can log in now; try again later");
 		return rc;
 	}
-	rc = session_login_done(s);
-	return rc < 0 ? rc : ftp_session_reply(s, 230, "Welcome, %s", s->account.name);
+	return session_welcome(s, 230);
 }
 
 static int start_tls(struct ftp_session *s)
@@ -93,7 +92,7 @@ int cmd_auth(struct ftp_session *s, char *arg)
 
 	if (strcasecmp(arg, "TLS") && strcasecmp(arg, "TLS-C"))
 		return ftp_session_reply(s, 504, "Only AUTH TLS is known");
-	if (!s->c->tls)
+	if (!session_has_tls(s))
 		return ftp_session_reply(s, 502, "There is no TLS on this stream");
 	if (s->tls || s->logged_in)
 		return ftp_session_reply(s, 503, "It is too late for AUTH");
@@ -103,7 +102,7 @@ int cmd_auth(struct ftp_session *s, char *arg)
 
 int cmd_pbsz(struct ftp_session *s, char *arg)
 {
-	if (!s->tls)
+	if (!session_under_tls(s))
 		return ftp_session_reply(s, 503, "AUTH TLS first");
 	if (!*arg || strspn(arg, "0123456789") != strlen(arg))
 		return ftp_session_reply(s, 501, "Syntax: PBSZ 0");

@@ -29,8 +29,29 @@ struct ftp_account {
 	bool can_write, can_delete;
 };
 
+/* What a client had agreed when it logged in, for the session that goes on in another process
+ * while TLS stays in this one. */
+struct ftp_handed {
+	bool tls;                   /* the control connection is under it; key is its exporter */
+	uint8_t key[KEY_BYTES];
+	bool percent, inline_list, ascii, pbsz, prot_p;
+	uint32_t facts;             /* of MLST, as session.h has them */
+	uint32_t hash;              /* of digest_names() */
+};
+
 struct ftp_server_config {
 	struct tls_ctx *tls;        /* NULL: no AUTH TLS (stdio) */
+	/* The client has logged in: the session goes on elsewhere, its bytes come and go by
+	 * ftp_session_stream (ms_read_some). Returns when the connection is at its end: 0, or a
+	 * negative errno with text in e. NULL: the session goes on here. */
+	int (*handover)(void *arg, struct ftp_session *s, const struct ftp_handed *h,
+			struct err *e);
+	/* The other half: the client has logged in elsewhere, which holds TLS. The account is
+	 * taken from login(arg, NULL, NULL), there is no greeting, and a data connection is
+	 * put under TLS by guard: the stream that takes fd over, or NULL with text. */
+	const struct ftp_handed *handed;
+	struct stream *(*guard)(void *arg, int fd, struct err *e);
+	const struct sockaddr_storage *local; /* where the client has reached us; NULL: fd tells */
 	bool require_tls;           /* USER before AUTH TLS is refused with 522 */
 	bool require_prot;          /* data connections by PROT P only, else 521 */
 	bool trusted;               /* the stream has authenticated its user (ssh): no login,
@@ -71,6 +92,8 @@ const char *ftp_session_cwd(struct ftp_session *s);
 int ftp_session_key(struct ftp_session *s, uint8_t key[KEY_BYTES]);
 /* Does nobody but the client read what is said to it? (TLS, or a stream that is trusted) */
 bool ftp_session_secret(const struct ftp_session *s);
+/* h is what another process sent: 0, or -EPROTO when no session could have agreed that. */
+int ftp_handed_check(const struct ftp_handed *h);
 /* The path that arg means below the account's root, from cwd, with "." and ".."
  * resolved as text and "~" as the home; malloc'd. NULL with errno. */
 char *ftp_session_path(struct ftp_session *s, const char *arg);

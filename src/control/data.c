@@ -14,20 +14,21 @@
 
 enum {
 	ACCEPT_MS = 30 * 1000,
-	HANDSHAKE_MS = 30 * 1000,
 	SLICE_MS = 250, /* between looks at the control connection while nothing moves */
 };
 
 /* ---- listening ---- */
 
 /* The address that the client has reached us by. */
-static int local_address(int fd, char out[INET6_ADDRSTRLEN], int *family)
+static int local_address(const struct ftp_session *s, char out[INET6_ADDRSTRLEN], int *family)
 {
 	struct sockaddr_storage a = { 0 };
 	socklen_t len = sizeof(a);
 	const void *addr = &((struct sockaddr_in6 *)&a)->sin6_addr;
 
-	if (getsockname(fd, (struct sockaddr *)&a, &len) < 0)
+	if (s->c->local)
+		a = *s->c->local;
+	else if (getsockname(s->fd, (struct sockaddr *)&a, &len) < 0)
 		return -errno;
 	if (a.ss_family == AF_INET)
 		addr = &((struct sockaddr_in *)&a)->sin_addr;
@@ -41,7 +42,7 @@ int data_listen(struct ftp_session *s, uint16_t *port, struct err *e)
 {
 	char addr[INET6_ADDRSTRLEN];
 	int family = AF_UNSPEC;
-	int rc = local_address(s->fd, addr, &family);
+	int rc = local_address(s, addr, &family);
 
 	if (rc < 0)
 		return err_sys(e, rc, "address of the control connection");
@@ -126,13 +127,11 @@ static int accept_client(struct ftp_session *s)
 	return -ETIMEDOUT;
 }
 
-/* fd becomes s->data, by TLS when that is agreed. The session of the control connection
- * is named so that no tickets are sent, which would lie unread when an uploader closes. */
+/* fd becomes s->data, by TLS when that is agreed. */
 static int start_data(struct ftp_session *s, int fd)
 {
 	struct err e = ERR_INIT;
-	struct tls *tls;
-	int one = 1;
+	int one = 1, rc;
 
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 	s->data_stays = from_here(fd);
@@ -140,15 +139,10 @@ static int start_data(struct ftp_session *s, int fd)
 		s->data = stream_plain(fd, fd);
 		return s->data ? 0 : -ENOMEM;
 	}
-	tls = tls_start(s->c->tls, fd, NULL, s->tls, HANDSHAKE_MS, &e);
-	if (!tls) {
+	rc = session_guard_data(s, fd, &e);
+	if (rc < 0)
 		log_warn("%s: data connection: %s", s->peer_text, e.text);
-		return e.code;
-	}
-	s->data = stream_tls(fd, tls);
-	if (!s->data)
-		tls_free(tls);
-	return s->data ? 0 : -ENOMEM;
+	return rc;
 }
 
 static int no_data_reply(struct ftp_session *s, int rc)

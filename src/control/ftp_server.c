@@ -136,18 +136,6 @@ const char *ftp_session_cwd(struct ftp_session *s)
 	return s->cwd;
 }
 
-int ftp_session_key(struct ftp_session *s, uint8_t key[KEY_BYTES])
-{
-	if (s->whole)
-		return ftp_session_key(s->whole, key);
-	return s->tls ? tls_export(s->tls, "EXPORTER-rftp-bulk-1", key, KEY_BYTES) : -ENOENT;
-}
-
-bool ftp_session_secret(const struct ftp_session *s)
-{
-	return s->whole ? ftp_session_secret(s->whole) : s->tls || s->c->trusted;
-}
-
 unsigned ftp_session_lanes(const struct ftp_session *s)
 {
 	return s->whole ? s->lanes : 1;
@@ -373,6 +361,8 @@ static struct ftp_session *session_new(const struct ftp_server_config *c, struct
 	s->login_by = now_ns() +
 		(uint64_t)(c->login_timeout_ms > 0 ? c->login_timeout_ms : LOGIN_MS) * 1000000;
 	describe_peer(s, peer);
+	if (c->handed)
+		session_take_over(s);
 	s->dirs = dirs_new(DIRS_OPEN);
 	if (!s->dirs) {
 		session_free(s);
@@ -390,10 +380,10 @@ int ftp_serve(const struct ftp_server_config *c, struct mstream *ms, int fd,
 
 	if (!s)
 		return err_sys(e, -ENOMEM, "session");
-	rc = c->trusted ? session_login_trusted(s) : 0;
+	rc = c->trusted || c->handed ? session_login_trusted(s) : 0;
 	if (rc < 0)
 		ftp_session_reply(s, 421, "%s", s->e->text);
-	else
+	else if (!c->handed)
 		rc = ftp_session_reply(s, 220, "%s", c->greeting ? c->greeting : "ready");
 	if (rc == 0)
 		rc = session_commands(s);

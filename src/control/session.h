@@ -95,6 +95,20 @@ char *session_arg_path(struct ftp_session *s, const char *arg);
  * another negative errno: it is gone. Another command is kept for later. */
 int session_poll_control(struct ftp_session *s);
 
+/* ---- handed.c ---- */
+
+/* Is there TLS for whom it is, and is the control connection under it? Be it here or in the
+ * process that holds it. */
+bool session_has_tls(const struct ftp_session *s);
+bool session_under_tls(const struct ftp_session *s);
+/* s->data from fd, under TLS; fd is the caller's on an error. */
+int session_guard_data(struct ftp_session *s, int fd, struct err *e);
+/* The account is filled: say so with code, and go on with the session, or have it go on
+ * elsewhere until its end. */
+int session_welcome(struct ftp_session *s, int code);
+/* Go on where another process has stopped. */
+void session_take_over(struct ftp_session *s);
+
 /* ---- path.c ---- */
 
 /* arg below cwd, "." and ".." taken out as text ("/.." is "/"), "~" and "~/..." from

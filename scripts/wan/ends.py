@@ -205,7 +205,8 @@ def start_server(programs, rftpd, address, card, root, state, log):
     """rftpd on an address, with a card; its port."""
     port_file = os.path.join(state, "port")
     with open(log, "w", encoding="utf-8") as into:
-        process = programs.start([rftpd, "--listen", address + ":0", "--nic", card, "--root", root,
+        process = programs.start([rftpd, "--one-process", "--listen", address + ":0",
+                                  "--nic", card, "--root", root,
                                   "--anonymous", "rw", "--state", os.path.join(state, "rftpd"),
                                   "--port-file", port_file], into=into)
 

@@ -39,6 +39,9 @@ struct ftp_handed {
 	uint32_t hash;              /* of digest_names() */
 };
 
+/* Free what an account holds. */
+void ftp_account_clear(struct ftp_account *a);
+
 struct ftp_server_config {
 	struct tls_ctx *tls;        /* NULL: no AUTH TLS (stdio) */
 	/* The client has logged in: the session goes on elsewhere, its bytes come and go by
@@ -92,6 +95,8 @@ const char *ftp_session_cwd(struct ftp_session *s);
 int ftp_session_key(struct ftp_session *s, uint8_t key[KEY_BYTES]);
 /* Does nobody but the client read what is said to it? (TLS, or a stream that is trusted) */
 bool ftp_session_secret(const struct ftp_session *s);
+/* TLS of the control connection, which stays the session's; NULL: it is in clear. */
+struct tls *ftp_session_tls(struct ftp_session *s);
 /* h is what another process sent: 0, or -EPROTO when no session could have agreed that. */
 int ftp_handed_check(const struct ftp_handed *h);
 /* The path that arg means below the account's root, from cwd, with "." and ".."

@@ -328,12 +328,17 @@ static void describe_peer(struct ftp_session *s, const struct sockaddr_storage *
 	}
 }
 
+void ftp_account_clear(struct ftp_account *a)
+{
+	root_free(steal_ptr(&a->root));
+	free(steal_ptr(&a->home));
+}
+
 static void session_free(struct ftp_session *s)
 {
 	data_forget(s);
-	root_free(s->account.root);
+	ftp_account_clear(&s->account);
 	dirs_free(s->dirs);
-	free(s->account.home);
 	free(s->user);
 	free(s->cwd);
 	free(s->rename_from);

@@ -55,6 +55,11 @@ int session_guard_data(struct ftp_session *s, int fd, struct err *e)
 	return s->data ? 0 : e->code;
 }
 
+struct tls *ftp_session_tls(struct ftp_session *s)
+{
+	return s->tls;
+}
+
 /* ---- the session moves ---- */
 
 static uint32_t hash_number(const char *name)

@@ -131,6 +131,7 @@ static bool is_dropped(const struct identity *id)
 	return id->uid == 0 || (setuid(0) < 0 && errno == EPERM);
 }
 
+/* Sanitizers look for leaks by tracing themselves. */
 int identity_assume(const struct identity *id, struct err *e)
 {
 	int rc = drop_bounding_set();
@@ -140,7 +141,7 @@ int identity_assume(const struct identity *id, struct err *e)
 	if (rc == 0)
 		rc = drop_capabilities();
 	if (rc == 0 && (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
-			prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0))
+			prctl(PR_SET_DUMPABLE, SANITIZED, 0, 0, 0) < 0))
 		rc = -errno;
 	if (rc == 0 && !is_dropped(id))
 		rc = -EPERM;

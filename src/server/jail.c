@@ -11,13 +11,6 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#ifdef __has_feature
-#define CLANG_SANITIZES (__has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || \
-			 __has_feature(memory_sanitizer))
-#else
-#define CLANG_SANITIZES 0
-#endif
-
 /* Bytes, time, memory, threads: what everybody needs. */
 static const char *const basics[] = {
 	"read", "write", "readv", "writev", "recvmsg", "sendmsg", "recvfrom", "sendto",
@@ -123,15 +116,6 @@ static int add_looked_at(scmp_filter_ctx f, uint32_t others, bool may_load)
 	return rc;
 }
 
-static uint32_t strict_action(void)
-{
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || CLANG_SANITIZES
-	return SCMP_ACT_ALLOW; /* the sanitizers' own calls are many, and change */
-#else
-	return SCMP_ACT_KILL_PROCESS;
-#endif
-}
-
 static int load(scmp_filter_ctx f, int rc, struct err *e)
 {
 	if (rc == 0)
@@ -142,38 +126,55 @@ static int load(scmp_filter_ctx f, int rc, struct err *e)
 	return rc < 0 ? err_set(e, -EINVAL, "filter of system calls: %s", strerror(-rc)) : 0;
 }
 
+/* The sanitizers' own calls are many, and change; tracing is among them. */
+static int loosely(scmp_filter_ctx f, uint32_t others)
+{
+	static const char *const never[] = { "execve", "mount", "setuid", NULL };
+
+	(void)others;
+	return add_all(f, SCMP_ACT_KILL_PROCESS, never);
+}
+
+static int for_fronts(scmp_filter_ctx f, uint32_t others)
+{
+	int rc = add_all(f, SCMP_ACT_ALLOW, basics);
+
+	if (rc == 0)
+		rc = add_looked_at(f, others, false);
+	return rc ? rc : add_all(f, SCMP_ACT_ERRNO(EPERM), useless_to_fronts);
+}
+
+static int for_sessions(scmp_filter_ctx f, uint32_t others)
+{
+	int rc = add_all(f, SCMP_ACT_KILL_PROCESS, deadly);
+
+	if (rc == 0)
+		rc = add_all(f, SCMP_ACT_ALLOW, basics);
+	if (rc == 0)
+		rc = add_all(f, SCMP_ACT_ALLOW, files_and_more);
+	return rc ? rc : add_looked_at(f, others, true);
+}
+
+static int jail(int (*fill)(scmp_filter_ctx f, uint32_t others), uint32_t others, struct err *e)
+{
+	scmp_filter_ctx f;
+
+	if (SANITIZED) {
+		fill = loosely;
+		others = SCMP_ACT_ALLOW;
+	}
+	f = seccomp_init(others);
+	return f ? load(f, fill(f, others), e) : err_sys(e, -ENOMEM, "filter of system calls");
+}
+
 int jail_front(struct err *e)
 {
-	scmp_filter_ctx f = seccomp_init(strict_action());
-	int rc;
-
-	if (!f)
-		return err_sys(e, -ENOMEM, "filter of system calls");
-	rc = add_all(f, SCMP_ACT_ALLOW, basics);
-	if (rc == 0)
-		rc = add_looked_at(f, strict_action(), false);
-	if (rc == 0 && strict_action() != SCMP_ACT_ALLOW)
-		rc = add_all(f, SCMP_ACT_ERRNO(EPERM), useless_to_fronts);
-	return load(f, rc, e);
+	return jail(for_fronts, SCMP_ACT_KILL_PROCESS, e);
 }
 
 int jail_session(struct err *e)
 {
-	uint32_t others = strict_action() == SCMP_ACT_ALLOW ? SCMP_ACT_ALLOW :
-			  SCMP_ACT_ERRNO(ENOSYS);
-	scmp_filter_ctx f = seccomp_init(others);
-	int rc;
-
-	if (!f)
-		return err_sys(e, -ENOMEM, "filter of system calls");
-	rc = add_all(f, SCMP_ACT_KILL_PROCESS, deadly);
-	if (rc == 0 && others != SCMP_ACT_ALLOW)
-		rc = add_all(f, SCMP_ACT_ALLOW, basics);
-	if (rc == 0 && others != SCMP_ACT_ALLOW)
-		rc = add_all(f, SCMP_ACT_ALLOW, files_and_more);
-	if (rc == 0 && others != SCMP_ACT_ALLOW)
-		rc = add_looked_at(f, others, true);
-	return load(f, rc, e);
+	return jail(for_sessions, SCMP_ACT_ERRNO(ENOSYS), e);
 }
 
 #else

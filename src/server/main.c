@@ -2,7 +2,6 @@
 /* rftpd: reads its options and does what they say. */
 #include "server/server.h"
 #include "server/users.h"
-#include "transfer/transfer.h"
 #include "util/util.h"
 
 #include <errno.h>
@@ -123,25 +122,17 @@ static int serve_stdio(struct server *sv)
 
 static int serve(struct server *sv)
 {
-	struct transfer_tuning tuning;
 	struct err e = ERR_INIT;
 	int rc;
 
 	set_process();
 	rc = check_files(&sv->opt, &e);
 	if (rc == 0 && !sv->opt.stdio)
-		rc = state_open(&sv->state, sv->opt.state, &e);
-	if (rc < 0) {
+		rc = srv_prepare(sv, &e);
+	if (rc < 0)
 		log_error("%s", e.text);
-		return EXIT_START;
-	}
-	if (sv->opt.stdio)
-		return serve_stdio(sv);
-	log_info("certificate %s", sv->state.pin);
-	srv_tuning(sv, &tuning);
-	transfer_say_cards(&tuning);
-	rc = srv_listen(sv);
-	state_close(&sv->state);
+	rc = rc < 0 ? EXIT_START : sv->opt.stdio ? serve_stdio(sv) : srv_listen(sv);
+	srv_clear(sv);
 	return rc;
 }
 

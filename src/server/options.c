@@ -121,6 +121,24 @@ static int set_word(unsigned *choice, const char *const *words, const char *text
 	return err_set(e, -EINVAL, "\"%s\" is not %s", printable(value), text);
 }
 
+static int set_user(struct srv_options *o, const char *value, struct err *e)
+{
+	o->user = value;
+	return 0;
+}
+
+static int set_files_user(struct srv_options *o, const char *value, struct err *e)
+{
+	o->files_user = value;
+	return 0;
+}
+
+static int set_one_process(struct srv_options *o, const char *value, struct err *e)
+{
+	o->one_process = true;
+	return 0;
+}
+
 static int set_poll(struct srv_options *o, const char *value, struct err *e)
 {
 	static const char *const words[] = {
@@ -286,6 +304,12 @@ static const struct option_def options[] = {
 	{ "tos", 0, "N", set_tos,
 	  "type of service of data: 0 to 255, or cs1, af41, ef" },
 	{ "plain", 0, NULL, set_plain, "allow logins without TLS" },
+	{ "user", 0, "NAME", set_user,
+	  "run by root: as whom strangers are talked to (rftpd, else nobody)" },
+	{ "files-user", 0, "NAME", set_files_user,
+	  "run by root: as whom those are served who are no system user (ftp)" },
+	{ "one-process", 0, NULL, set_one_process,
+	  "run by root: no process with fewer rights for a connection" },
 	{ "foreground", 'f', NULL, set_foreground, "do not detach (it never does, for now)" },
 	{ "stdio", 0, NULL, set_stdio,
 	  "serve who runs it on standard input and output, as by ssh" },
@@ -414,7 +438,7 @@ int srv_options_parse(struct srv_options *o, int argc, char **argv, struct err *
 	int c, rc = 0;
 
 	*o = (struct srv_options){ .prot_min = PROT_CLEAR, .tos = -1,
-				   .pages = PAGES_AUTO };
+				   .pages = PAGES_AUTO, .files_user = "ftp" };
 	make_getopt(longs, shorts);
 	optind = 0; /* glibc: begin anew */
 	opterr = 0;

@@ -40,6 +40,9 @@ struct srv_options {
 	unsigned balance_percent;    /* 0: default */
 	uint64_t balance_ns;         /* 0: default */
 	enum page_choice pages;      /* for blocks */
+	const char *user;            /* whose the fronts are; NULL: rftpd, or nobody */
+	const char *files_user;      /* whose sessions are that are no system user's */
+	bool one_process;            /* also when run by root */
 	bool foreground, stdio, plain;
 	int verbosity;               /* -1 quiet, 0, 1 verbose */
 	bool hash_password, help, version;

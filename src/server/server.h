@@ -3,6 +3,7 @@
 #ifndef RFTP_SERVER_SERVER_H
 #define RFTP_SERVER_SERVER_H
 
+#include "server/identity.h"
 #include "server/options.h"
 #include "server/state.h"
 
@@ -13,13 +14,26 @@
 /* Exit statuses, rftpd(8). */
 enum { EXIT_USAGE = 2, EXIT_START = 3 };
 
+/* Both ends of a client's control connection. */
+struct ends {
+	struct sockaddr_storage peer, local;
+};
+
 struct server {
 	struct srv_options opt;
-	struct state state;   /* nothing in it with --stdio */
+	struct state state;     /* nothing in it with --stdio, and none when separate */
+	bool separate;          /* monitor, front and session are processes of their own */
+	struct identity front;  /* whose the fronts are */
+	char *empty;            /* the directory that is all they see */
 };
 
 /* Raised by SIGTERM, in the listener and in every session of its own. */
 extern volatile sig_atomic_t srv_stop;
+
+/* What must be there before the first client: the state, the users whom processes become, the
+ * empty directory. 0, or a negative errno with text. */
+int srv_prepare(struct server *sv, struct err *e);
+void srv_clear(struct server *sv);
 
 struct transfer_tuning;
 /* How a session of sv does its part of a transfer. */
@@ -33,12 +47,16 @@ const char *srv_peer_text(const struct sockaddr_storage *peer, char out[80]);
 bool srv_same_host(const struct sockaddr_storage *a, const struct sockaddr_storage *b);
 
 /* Serve one connection on fd, which it takes over, to its end. The process's status. */
-int srv_session(const struct server *sv, int fd, const struct sockaddr_storage *peer);
+int srv_session(const struct server *sv, int fd, const struct ends *ends);
 /* The same on standard input and output, for who runs us. */
 int srv_session_stdio(const struct server *sv);
 
-/* Listen, and serve each connection in a process of its own, until SIGTERM. The process's
- * status. In a session's process it does not return. */
+/* Call jail, unless system calls cannot be filtered here, which was said at the start. 0, or a
+ * negative errno with text. */
+int srv_jail(int (*jail)(struct err *e), struct err *e);
+
+/* Listen, and serve each connection in a process of its own, or in two, until SIGTERM. The
+ * process's status. In the others it does not return. */
 int srv_listen(const struct server *sv);
 
 #endif

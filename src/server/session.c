@@ -2,14 +2,14 @@
 /* One connection: policy for control's server half, and the bulk mode. */
 #include "server/session.h"
 #include "rdma/rdma.h"
-#include "server/users.h"
+#include "server/guard.h"
+#include "server/login.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <netinet/in.h>
-#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,86 +35,25 @@ const char *srv_peer_text(const struct sockaddr_storage *peer, char out[80])
 
 /* ---- login ---- */
 
-static int fill_account(struct ftp_account *a, const char *name, const char *root,
-			const char *home, struct err *e)
-{
-	snprintf(a->name, sizeof(a->name), "%s", name);
-	a->home = strdup(home);
-	if (!a->home)
-		return err_sys(e, -ENOMEM, "account");
-	/* Without a root given it is who runs us, on his own files. */
-	a->root = root_new(root ? root : "/", root != NULL, e);
-	if (a->root)
-		return 0;
-	free(steal_ptr(&a->home));
-	return e->code;
-}
-
-/* Who runs us by ssh: his own rights, and his home where nothing is confined. */
-static int login_self(struct session *s, struct ftp_account *a, struct err *e)
-{
-	const char *root = s->sv->opt.root;
-	struct passwd *pw = getpwuid(geteuid());
-	const char *home = getenv("HOME");
-
-	if (!home || *home != '/')
-		home = pw && pw->pw_dir ? pw->pw_dir : "/";
-	a->can_write = a->can_delete = true;
-	return fill_account(a, pw ? pw->pw_name : "?", root, root ? "/" : home, e);
-}
-
-static int login_anonymous(struct session *s, struct ftp_account *a, struct err *e)
-{
-	s->anonymous = true;
-	a->can_write = a->can_delete = s->sv->opt.anonymous == ANONYMOUS_RW;
-	return fill_account(a, "anonymous", s->sv->opt.root, "/", e);
-}
-
-static int login_user(struct session *s, const char *name, const char *password,
-		      struct ftp_account *a, struct err *e)
-{
-	const char *root = s->sv->opt.root;
-	struct user u;
-	int rc;
-
-	if (!s->sv->opt.users) {
-		password_check(password, NULL); /* takes as long as with users */
-		return -EACCES;
-	}
-	rc = users_check(s->sv->opt.users, name, password, &u, e);
-	if (rc < 0)
-		return rc;
-	if (*u.root)
-		root = u.root;
-	a->can_write = u.can_write;
-	a->can_delete = u.can_delete;
-	rc = root ? fill_account(a, u.name, root, u.home, e) :
-		    err_set(e, -ENOENT, "user \"%s\" has no root, and there is no --root",
-			    printable(name));
-	user_clear(&u);
-	return rc;
-}
-
+/* Into what control wants: the account is opened in this process, or was before. */
 static int login(void *arg, const char *user, const char *password, struct ftp_account *a,
 		 struct err *e)
 {
 	struct session *s = arg;
+	struct login l;
 	int rc;
 
-	if (!user)
-		rc = login_self(s, a, e);
-	else if (s->sv->opt.anonymous && (!strcmp(user, "anonymous") || !strcmp(user, "ftp")))
-		rc = login_anonymous(s, a, e);
-	else
-		rc = login_user(s, user, password, a, e);
+	if (s->handed) {
+		*a = *s->handed->account;
+		*s->handed->account = (struct ftp_account){ .root = NULL };
+		return 0;
+	}
+	rc = user ? login_check(s->sv, s->peer_text, user, password, &l, e) :
+		    login_self(s->sv, &l, e);
 	if (rc == 0)
-		log_info("login of %s from %s", printable(a->name), s->peer_text);
-	else if (rc == -EACCES)
-		log_warn("login of \"%s\" from %s refused", printable(user ? user : ""),
-			 s->peer_text);
-	else
-		log_error("login of \"%s\" from %s: %s", printable(user ? user : ""),
-			  s->peer_text, e->text);
+		rc = login_account(&l, a, e);
+	s->anonymous = rc == 0 && l.anonymous;
+	login_clear(&l);
 	return rc;
 }
 
@@ -237,6 +176,8 @@ void srv_transfer_config(const struct session *s, struct ftp_session *fs,
 		.stop = -1,
 	};
 	srv_tuning(s->sv, &c->tuning);
+	if (s->handed && s->handed->memory)
+		c->tuning.memory = s->handed->memory;
 	c->tuning.at_once = ftp_session_lanes(fs);
 }
 
@@ -296,31 +237,50 @@ static int bulk(void *arg, struct ftp_session *fs, struct buf *body)
 
 /* ---- the connection ---- */
 
-static void configure(struct session *s, struct ftp_server_config *c)
+void srv_ftp_config(const struct server *sv, const struct ends *ends,
+		    struct ftp_server_config *c)
 {
-	const struct srv_options *o = &s->sv->opt;
+	const struct srv_options *o = &sv->opt;
 
 	*c = (struct ftp_server_config){
 		.greeting = "rftpd " PACKAGE_VERSION " ready",
 		.data_addr = "",
 		.port_lo = o->port_lo,
 		.port_hi = o->port_hi,
-		.login = login,
 		.bulk = bulk,
 		.transferred = transferred,
-		.arg = s,
 		.stop = &srv_stop,
-		.trusted = !s->peer,
+		.trusted = !ends,
 	};
 	if (o->third_party != THIRD_PARTY_OFF) {
 		c->give = srv_give;
 		c->take = srv_take;
 	}
-	if (s->peer) {
-		c->tls = s->sv->state.tls;
+	if (ends) {
 		c->require_tls = !o->plain;
 		c->require_prot = o->prot_min > PROT_CLEAR;
+		c->local = &ends->local;
 	}
+}
+
+static struct stream *guard(void *arg, int fd, struct err *e)
+{
+	const struct session *s = arg;
+
+	return guard_data(s->handed->line, fd, e);
+}
+
+static void configure(struct session *s, struct ftp_server_config *c)
+{
+	srv_ftp_config(s->sv, s->ends, c);
+	c->login = login;
+	c->arg = s;
+	if (!s->handed) {
+		c->tls = s->ends ? s->sv->state.tls : NULL;
+		return;
+	}
+	c->handed = &s->handed->handed;
+	c->guard = guard;
 }
 
 /* sshd(8): "client port server port". What it says of the server helps to choose a network
@@ -334,17 +294,12 @@ static void note_ssh(struct session *s)
 		address_parse(server, &s->local);
 }
 
-void srv_local_address(int fd, struct sockaddr_storage *a)
+void srv_unmap(const struct sockaddr_storage *from, struct sockaddr_storage *a)
 {
-	struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)a;
+	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)from;
 	struct sockaddr_in in = { .sin_family = AF_INET };
-	socklen_t len = sizeof(*a);
 
-	memset(a, 0, sizeof(*a));
-	if (getsockname(fd, (struct sockaddr *)a, &len)) {
-		memset(a, 0, sizeof(*a));
-		return;
-	}
+	*a = *from;
 	if (in6->sin6_family != AF_INET6 || !IN6_IS_ADDR_V4MAPPED(&in6->sin6_addr))
 		return;
 	memcpy(&in.sin_addr, &in6->sin6_addr.s6_addr[12], sizeof(in.sin_addr));
@@ -352,9 +307,19 @@ void srv_local_address(int fd, struct sockaddr_storage *a)
 	memcpy(a, &in, sizeof(in));
 }
 
-static int serve(struct session *s, int rfd, int wfd)
+void srv_local_address(int fd, struct sockaddr_storage *a)
 {
-	struct stream *st = stream_plain(rfd, wfd);
+	struct sockaddr_storage own = { 0 };
+	socklen_t len = sizeof(own);
+
+	if (getsockname(fd, (struct sockaddr *)&own, &len))
+		memset(&own, 0, sizeof(own));
+	srv_unmap(&own, a);
+}
+
+/* Takes st over; fd: its descriptor to read from. */
+static int serve(struct session *s, struct stream *st, int fd)
+{
 	struct mstream *ms = st ? ms_new(st) : NULL;
 	struct ftp_server_config c;
 	struct err e = ERR_INIT;
@@ -366,26 +331,39 @@ static int serve(struct session *s, int rfd, int wfd)
 		return EXIT_FAILURE;
 	}
 	configure(s, &c);
-	if (s->peer)
-		srv_local_address(rfd, &s->local);
+	if (s->ends)
+		srv_unmap(&s->ends->local, &s->local);
 	else
 		note_ssh(s);
-	rc = ftp_serve(&c, ms, rfd, s->peer, &e);
+	rc = ftp_serve(&c, ms, fd, s->peer, &e);
 	if (rc < 0)
 		log_info("%s: %s", s->peer_text, *e.text ? e.text : strerror(-rc));
 	else
 		log_debug("%s: the session is over", s->peer_text);
+	/* Elsewhere the end of a process is no end that was meant. */
+	if (s->handed)
+		ms_shutdown(ms);
 	ms_free(ms);
 	return EXIT_SUCCESS;
 }
 
-int srv_session(const struct server *sv, int fd, const struct sockaddr_storage *peer)
+int srv_session(const struct server *sv, int fd, const struct ends *ends)
 {
-	struct session s = { .sv = sv, .peer = peer };
+	struct session s = { .sv = sv, .ends = ends, .peer = &ends->peer };
 
-	srv_peer_text(peer, s.peer_text);
+	srv_peer_text(s.peer, s.peer_text);
 	log_debug("connection from %s", s.peer_text);
-	return serve(&s, fd, fd);
+	return serve(&s, stream_plain(fd, fd), fd);
+}
+
+int srv_session_handed(const struct server *sv, int fd, const struct ends *ends,
+		       const struct srv_handed *handed)
+{
+	struct session s = { .sv = sv, .ends = ends, .peer = &ends->peer, .handed = handed,
+			     .anonymous = handed->anonymous };
+
+	srv_peer_text(s.peer, s.peer_text);
+	return serve(&s, stream_packets(fd), fd);
 }
 
 /* Ours go elsewhere, so that nothing that writes to standard output by accident breaks the
@@ -413,5 +391,5 @@ int srv_session_stdio(const struct server *sv)
 		log_error("standard input and output are not there");
 		return EXIT_FAILURE;
 	}
-	return serve(&s, in, out);
+	return serve(&s, stream_plain(in, out), in);
 }

@@ -7,9 +7,20 @@
 #include "server/server.h"
 #include "transfer/transfer.h"
 
+/* A session that began in another process. */
+struct srv_handed {
+	struct ftp_handed handed;
+	struct ftp_account *account;          /* which the session takes */
+	bool anonymous;
+	int line;                             /* to where TLS is; monitor.h */
+	uint64_t memory;                      /* bytes for pools; 0: chosen */
+};
+
 struct session {
 	const struct server *sv;
-	const struct sockaddr_storage *peer;  /* NULL: stdio */
+	const struct srv_handed *handed;      /* NULL: it begins here */
+	const struct ends *ends;              /* NULL: stdio */
+	const struct sockaddr_storage *peer;  /* of ends */
 	struct sockaddr_storage local;        /* where it has reached us */
 	char peer_text[80];
 	bool anonymous;                       /* once logged in */
@@ -26,6 +37,15 @@ void srv_transfer_config(const struct session *s, struct ftp_session *fs,
 /* Our end of fd, as the devices know it: IPv4 is IPv4, also on a socket for both. AF_UNSPEC:
  * not known. */
 void srv_local_address(int fd, struct sockaddr_storage *a);
+void srv_unmap(const struct sockaddr_storage *from, struct sockaddr_storage *a);
+/* How FTP is served at ends (NULL: stdio), but for what depends on the process: tls, login, arg,
+ * and what hands a session on. */
+void srv_ftp_config(const struct server *sv, const struct ends *ends,
+		    struct ftp_server_config *c);
+/* Serve a session that has logged in in another process, whose plaintext is on fd, which it takes
+ * over, to its end. The process's status. */
+int srv_session_handed(const struct server *sv, int fd, const struct ends *ends,
+		       const struct srv_handed *handed);
 
 /* Handlers of struct ftp_server_config: copies to and from another server. */
 int srv_give(void *arg, struct ftp_session *fs, struct buf *body);

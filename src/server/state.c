@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static char *format_path(const char *dir, const char *name)
@@ -71,6 +72,27 @@ int state_open(struct state *s, const char *dir, struct err *e)
 	if (rc < 0)
 		state_close(s);
 	return rc;
+}
+
+char *state_empty(const char *dir, struct err *e)
+{
+	CLEANUP_FREE char *state = dir ? strdup(dir) : default_dir();
+	CLEANUP_FREE char *path = state ? format_path(state, "empty") : NULL;
+	struct stat st;
+	int rc = path ? make_dirs(path, 0555) : -ENOMEM;
+
+	if (rc == 0 && lstat(path, &st) < 0)
+		rc = -errno;
+	if (rc < 0) {
+		err_sys(e, rc, "empty directory %s", printable(path ? path : ""));
+		return NULL;
+	}
+	if (!S_ISDIR(st.st_mode) || st.st_uid != 0 || st.st_mode & 022) {
+		err_set(e, -EPERM, "%s is no directory that root alone may change",
+			printable(path));
+		return NULL;
+	}
+	return steal_ptr(&path);
 }
 
 void state_close(struct state *s)

@@ -15,5 +15,8 @@ struct state {
  * the directory and the certificate when they are not there. */
 int state_open(struct state *s, const char *dir, struct err *e);
 void state_close(struct state *s);
+/* An empty directory in it, that root alone may change; made when it is not there; malloc'd. NULL
+ * with text. */
+char *state_empty(const char *dir, struct err *e);
 
 #endif

@@ -107,6 +107,13 @@ void ms_abort(struct mstream *m)
 	pthread_mutex_unlock(&m->swap);
 }
 
+int ms_shutdown(struct mstream *m)
+{
+	LOCK_GUARD(guard, &m->writing);
+
+	return m->s->ops->shutdown ? m->s->ops->shutdown(m->s) : 0;
+}
+
 bool ms_aborted(const struct mstream *m)
 {
 	return atomic_load(&m->aborted);

@@ -16,6 +16,7 @@
 #include "util/json.h"
 #include "util/log.h"
 #include "util/random.h"
+#include "util/sanitizer.h"
 #include "util/sentry.h"
 #include "util/stop.h"
 #include "util/thread.h"

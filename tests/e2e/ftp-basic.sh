@@ -37,7 +37,7 @@ skip() {
 # start_server OPTION...: sets server and port
 start_server() {
 	rm -f "$tmp/port"
-	rftpd --listen 127.0.0.1:0 --state "$tmp/state" --root "$tmp/root" \
+	rftpd --one-process --listen 127.0.0.1:0 --state "$tmp/state" --root "$tmp/root" \
 		--port-file "$tmp/port" -v "$@" 2>>"$tmp/log" &
 	server=$!
 	tries=0
@@ -274,11 +274,11 @@ ok $? "the log tells who logged in and what went by"
 rftpd --nonsense 2>"$tmp/out"
 [ $? -eq 2 ]
 ok $? "a wrong option: status 2"
-rftpd --listen 192.0.2.1:7 --root "$tmp" --anonymous ro --state "$tmp/state" 2>"$tmp/out"
+rftpd --one-process --listen 192.0.2.1:7 --root "$tmp" --anonymous ro --state "$tmp/state" 2>"$tmp/out"
 [ $? -eq 3 ]
 ok $? "an address that is not here: status 3"
 chmod 644 "$tmp/state/key.pem"
-rftpd --listen 127.0.0.1:0 --root "$tmp" --anonymous ro --state "$tmp/state" 2>"$tmp/out"
+rftpd --one-process --listen 127.0.0.1:0 --root "$tmp" --anonymous ro --state "$tmp/state" 2>"$tmp/out"
 [ $? -eq 3 ] && grep -q 'open to others' "$tmp/out"
 ok $? "a key that others may read: status 3"
 

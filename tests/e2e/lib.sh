@@ -140,12 +140,17 @@ not() { ! "$@"; }
 # start_server NAME OPTION...: sets server (its pid), port and url; its log is
 # $tmp/NAME.log. Before it, as_server may hold what to run it under.
 as_server=()
+# What root's rftpd is told of its processes. Tests look at files as their owner, so one has all
+# rights, unless E2E_SEPARATE is set: then it is three, and the session is root's without them.
+processes=(--one-process)
+[ -z "${E2E_SEPARATE-}" ] || processes=(--user nobody --files-user root)
 start_server() {
 	local name=$1
 	shift
 	rm -f "$tmp/$name.port"
 	${as_server[@]+"${as_server[@]}"} rftpd --listen 127.0.0.1:0 --state "$tmp/$name.state" \
-		--port-file "$tmp/$name.port" -v "$@" </dev/null >>"$tmp/$name.log" 2>&1 &
+		--port-file "$tmp/$name.port" -v "${processes[@]}" "$@" \
+		</dev/null >>"$tmp/$name.log" 2>&1 &
 	server=$!
 	servers+=("$server")
 	patience 20 server_is_up "$name" || :

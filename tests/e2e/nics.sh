@@ -25,7 +25,7 @@ mac2=$(there ip -br link show far2 | awk '{ print $3 }')
 
 serve() { # OPTION...
 	rm -f "$tmp/port"
-	nsenter -t "$far" -n rftpd --listen 10.9.1.2:7321 --root "$tmp/root" --anonymous rw --state "$tmp/state" \
+	nsenter -t "$far" -n rftpd --one-process --listen 10.9.1.2:7321 --root "$tmp/root" --anonymous rw --state "$tmp/state" \
 		--port-file "$tmp/port" -v "$@" </dev/null >>"$tmp/rftpd.log" 2>&1 &
 	server=$!
 	servers+=("$server")

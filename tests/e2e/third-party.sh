@@ -43,7 +43,7 @@ serve() { # HOST ADDRESS OPTION...
 	local host=$1 addr=$2
 	shift 2
 	rm -f "$tmp/$host.port"
-	nsenter -t "${space[$host]}" -n rftpd --listen "$addr:7321" --root "$tmp/$host" --state "$tmp/$host.state" \
+	nsenter -t "${space[$host]}" -n rftpd --one-process --listen "$addr:7321" --root "$tmp/$host" --state "$tmp/$host.state" \
 		--port-file "$tmp/$host.port" -v "$@" </dev/null >>"$tmp/$host.log" 2>&1 &
 	pid[$host]=$!
 	servers+=("$!")

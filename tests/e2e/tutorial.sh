@@ -79,6 +79,11 @@ if ! ssh_dtn; then
 	skip "with nothing but ssh" "no sshd can be had here"
 fi
 
+# The tutorial is for somebody without privileges, who has one process.
+mkdir -p "$tmp/bin"
+printf '#!/bin/sh\nexec %s --one-process "$@"\n' "$(command -v rftpd)" >"$tmp/bin/rftpd"
+chmod 755 "$tmp/bin/rftpd"
+
 # ---- the terminals ----
 
 umask 022

@@ -101,7 +101,7 @@ done
 
 "$lib/make-tree" "$tmp/tree" names deep empty sizes times links hardlinks
 rm "$tmp/tree/links/long" # XFS has shorter ones
-rftpd --listen 10.0.0.2:0 --root "$tmp/root" --anonymous rw --state "$tmp/d.state" \
+rftpd --one-process --listen 10.0.0.2:0 --root "$tmp/root" --anonymous rw --state "$tmp/d.state" \
 	--port-file "$tmp/d.port" -v </dev/null >>"$tmp/d.log" 2>&1 &
 server=$!
 servers+=("$server")

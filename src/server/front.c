@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The front: TLS and FTP with a stranger, in an empty root, as a user that owns nothing; once
+ * he has logged in, it carries bytes. */
+#include "server/front.h"
+#include "server/guard.h"
+#include "server/jail.h"
+#include "server/monitor.h"
+#include "server/msg.h"
+#include "server/session.h"
+
+#include <errno.h>
+#include <malloc.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+enum {
+	ASK_MS = 120 * 1000,      /* for a password to be checked: PAM may ask far away */
+	FILES_MOST = 64,
+	COPY_BYTES = 64 << 10,
+};
+
+struct front {
+	const struct server *sv;
+	struct state state;
+	int monitor;
+	int line;                 /* to the gate, the session; -1: nobody is there */
+	struct stream *session;   /* its end of the control connection */
+	struct mstream *ms;       /* the client's */
+	char peer_text[80];
+};
+
+/* ---- the rights ---- */
+
+static int set_limits(struct err *e)
+{
+	static const struct {
+		int what;
+		rlim_t most;
+	} limits[] = {
+		{ RLIMIT_NOFILE, FILES_MOST },
+		{ RLIMIT_CORE, 0 },
+		{ RLIMIT_MEMLOCK, 0 },
+		{ RLIMIT_MSGQUEUE, 0 },
+	};
+
+	for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
+		struct rlimit r = { limits[i].most, limits[i].most };
+
+		if (setrlimit((__rlimit_resource_t)limits[i].what, &r) < 0)
+			return err_sys(e, -errno, "limits of a front");
+	}
+	return 0;
+}
+
+/* The filter comes last: it does not let the rest happen. */
+static int give_rights_away(const struct server *sv, struct err *e)
+{
+	pid_t monitor = getppid();
+	int rc = set_limits(e);
+
+	if (rc == 0 && (chroot(sv->empty) < 0 || chdir("/") < 0))
+		rc = err_sys(e, -errno, "empty root %s", printable(sv->empty));
+	if (rc == 0)
+		rc = identity_assume(&sv->front, e);
+	/* It was forgotten with the change of user. */
+	if (rc == 0 && (prctl(PR_SET_PDEATHSIG, SIGTERM) < 0 || getppid() != monitor))
+		rc = err_set(e, -EOWNERDEAD, "the server has gone");
+	if (rc == 0)
+		rc = srv_jail(jail_front, e);
+	return rc;
+}
+
+/* ---- the login ---- */
+
+static int copy_word(char *to, size_t room, const char *from)
+{
+	if (strlen(from) >= room)
+		return -EACCES; /* nobody has such a one */
+	strcpy(to, from);
+	return 0;
+}
+
+static int ask_monitor(struct front *f, const char *user, struct err *e)
+{
+	struct front_ask ask = { { 0 } };
+	struct front_answer a;
+	int rc = copy_word(ask.user, sizeof(ask.user), user);
+
+	if (rc < 0)
+		return rc;
+	rc = msg_send(f->monitor, &ask, sizeof(ask), -1, ASK_MS);
+	if (rc == 0)
+		rc = msg_receive(f->monitor, &a, sizeof(a), &f->line, ASK_MS);
+	if (rc < 0)
+		return err_sys(e, rc, "no answer from the monitor");
+	if (a.code < 0)
+		return err_sys(e, a.code, "login");
+	return f->line < 0 ? err_set(e, -EPROTO, "the monitor gave no line to a gate") : 0;
+}
+
+static int ask_gate(struct front *f, const char *user, const char *password,
+		    struct gate_answer *a, int *control, struct err *e)
+{
+	struct gate_ask ask = { .user = "" };
+	int rc = copy_word(ask.user, sizeof(ask.user), user);
+
+	if (rc == 0)
+		rc = copy_word(ask.password, sizeof(ask.password), password);
+	if (rc == 0)
+		rc = msg_send(f->line, &ask, sizeof(ask), -1, ASK_MS);
+	crypto_wipe(&ask, sizeof(ask));
+	if (rc == 0)
+		rc = msg_receive(f->line, a, sizeof(*a), control, ASK_MS);
+	if (rc == -EACCES)
+		return rc;
+	return rc < 0 ? err_sys(e, rc, "no answer to a login") : 0;
+}
+
+static int take_answer(struct front *f, const struct gate_answer *a, int *control,
+		       struct ftp_account *account, struct err *e)
+{
+	if (a->code < 0)
+		return a->code == -EACCES ? -EACCES : err_sys(e, a->code, "login");
+	if (*control < 0 || !memchr(a->name, '\0', sizeof(a->name)))
+		return err_set(e, -EPROTO, "the gate gave no session");
+	memcpy(account->name, a->name, sizeof(account->name));
+	account->home = strdup("/");
+	f->session = account->home ? stream_packets(*control) : NULL;
+	if (!f->session)
+		return err_sys(e, -ENOMEM, "login");
+	*control = -1;
+	return 0;
+}
+
+static int login(void *arg, const char *user, const char *password, struct ftp_account *account,
+		 struct err *e)
+{
+	struct front *f = arg;
+	int control CLEANUP_CLOSE = -1;
+	struct gate_answer a;
+	int rc = ask_monitor(f, user, e);
+
+	if (rc == 0)
+		rc = ask_gate(f, user, password, &a, &control, e);
+	if (rc == 0)
+		rc = take_answer(f, &a, &control, account, e);
+	if (rc < 0)
+		cleanup_close(&f->line);
+	return rc;
+}
+
+/* ---- carrying ---- */
+
+/* What the client sends, until it has gone: then the session is told. */
+static void *carry_up(void *arg)
+{
+	struct front *f = arg;
+	uint8_t *buf = malloc(COPY_BYTES);
+	ssize_t n = buf ? 1 : -ENOMEM;
+
+	while (n > 0) {
+		n = ms_read_some(f->ms, buf, COPY_BYTES, -1);
+		for (ssize_t at = 0, done; n > 0 && at < n; at += done) {
+			done = f->session->ops->write(f->session, buf + at, (size_t)(n - at), -1);
+			if (done < 0)
+				n = done;
+		}
+	}
+	if (buf)
+		crypto_wipe(buf, COPY_BYTES);
+	free(buf);
+	f->session->ops->shutdown(f->session);
+	return NULL;
+}
+
+/* What the session says, until it is over: then the client is told, if that was the end that
+ * it should be. */
+static void *carry_down(void *arg)
+{
+	struct front *f = arg;
+	uint8_t *buf = malloc(COPY_BYTES);
+	ssize_t n = buf ? 1 : -ENOMEM;
+
+	while (n > 0) {
+		n = f->session->ops->read(f->session, buf, COPY_BYTES, -1);
+		if (n > 0 && ms_write(f->ms, buf, (size_t)n) < 0)
+			n = -EPIPE;
+	}
+	if (n == 0)
+		ms_shutdown(f->ms);
+	if (buf)
+		crypto_wipe(buf, COPY_BYTES);
+	free(buf);
+	/* A session whose client takes nothing more learns it so. */
+	f->session->ops->abort(f->session);
+	ms_abort(f->ms);
+	return NULL;
+}
+
+static int carry(struct front *f, struct tls *control, struct err *e)
+{
+	pthread_t up, down;
+	int rc = thread_start(&up, "up", carry_up, f);
+
+	if (rc < 0)
+		return err_sys(e, rc, "thread");
+	rc = thread_start(&down, "down", carry_down, f);
+	if (rc < 0) {
+		f->session->ops->abort(f->session);
+		ms_abort(f->ms);
+		pthread_join(up, NULL);
+		return err_sys(e, rc, "thread");
+	}
+	guard_serve(f->line, f->state.tls, control, f->peer_text);
+	pthread_join(down, NULL);
+	pthread_join(up, NULL);
+	return 0;
+}
+
+static int handover(void *arg, struct ftp_session *fs, const struct ftp_handed *h, struct err *e)
+{
+	struct front *f = arg;
+	int rc = msg_send(f->line, h, sizeof(*h), -1, ASK_MS);
+
+	f->ms = ftp_session_stream(fs);
+	if (rc < 0)
+		return err_sys(e, rc, "the session went before it began");
+	return carry(f, ftp_session_tls(fs), e);
+}
+
+/* ---- the process ---- */
+
+static int serve(struct front *f, int fd, const struct ends *ends, struct err *e)
+{
+	struct stream *st = stream_plain(fd, fd);
+	struct mstream *ms = st ? ms_new(st) : NULL;
+	struct ftp_server_config c;
+	int rc;
+
+	if (!ms) {
+		stream_free(st);
+		return err_sys(e, -ENOMEM, "connection");
+	}
+	srv_ftp_config(f->sv, ends, &c);
+	c.tls = f->state.tls;
+	c.login = login;
+	c.handover = handover;
+	c.arg = f;
+	rc = ftp_serve(&c, ms, fd, &ends->peer, e);
+	ms_free(ms);
+	stream_free(f->session);
+	cleanup_close(&f->line);
+	return rc;
+}
+
+int front_run(const struct server *sv, int fd, int monitor, const struct ends *ends)
+{
+	struct front f = { .sv = sv, .monitor = monitor, .line = -1 };
+	struct err e = ERR_INIT;
+	int rc;
+
+	mallopt(M_ARENA_MAX, 1); /* its threads do nothing but wait */
+	srv_peer_text(&ends->peer, f.peer_text);
+	rc = state_open(&f.state, sv->opt.state, &e);
+	if (rc == 0)
+		rc = give_rights_away(sv, &e);
+	if (rc < 0) {
+		log_error("%s: %s", f.peer_text, e.text);
+		return EXIT_FAILURE;
+	}
+	log_debug("connection from %s", f.peer_text);
+	rc = serve(&f, fd, ends, &e);
+	if (rc < 0)
+		log_info("%s: %s", f.peer_text, *e.text ? e.text : strerror(-rc));
+	state_close(&f.state);
+	return EXIT_SUCCESS;
+}

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The gate: hears a name and a password, asks whether they are right, becomes the user, and
+ * serves his session. It is root's until then, and reads no byte of a client's. */
+#include "server/gate.h"
+#include "server/identity.h"
+#include "server/jail.h"
+#include "server/login.h"
+#include "server/monitor.h"
+#include "server/msg.h"
+#include "server/session.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { ASK_MS = 60 * 1000 };
+
+/* Of locked memory beside the pools: rings, queues. Bytes. */
+#define LOCK_BESIDE ((rlim_t)64 << 20)
+
+struct gate {
+	const struct server *sv;
+	const struct ends *ends;
+	int line, monitor;
+	char peer_text[80];
+	struct login login;
+	struct gate_orders orders;
+};
+
+/* ---- the password ---- */
+
+static int hear_password(struct gate *g, struct err *e)
+{
+	struct gate_ask ask;
+	int rc = msg_receive(g->line, &ask, sizeof(ask), NULL, ASK_MS);
+
+	if (rc < 0)
+		return err_sys(e, rc, "the front asked for a login and did not say whose");
+	if (!memchr(ask.user, '\0', sizeof(ask.user)) ||
+	    !memchr(ask.password, '\0', sizeof(ask.password)))
+		rc = err_set(e, -EPROTO, "a login without an end");
+	else
+		rc = login_check(g->sv, g->peer_text, ask.user, ask.password, &g->login, e);
+	crypto_wipe(&ask, sizeof(ask));
+	return rc;
+}
+
+static int ask_monitor(struct gate *g, int code, struct err *e)
+{
+	struct gate_report r = { .code = code, .uid = code ? 0 : g->login.as.uid };
+	int rc = msg_send(g->monitor, &r, sizeof(r), -1, ASK_MS);
+
+	if (rc == 0)
+		rc = msg_receive(g->monitor, &g->orders, sizeof(g->orders), NULL, ASK_MS);
+	if (rc < 0)
+		return err_sys(e, rc, "no answer from the monitor");
+	return g->orders.code < 0 ? err_sys(e, g->orders.code, "login") : 0;
+}
+
+/* ---- the session's identity ---- */
+
+/* Locked memory is what pools are made of, once for verbs and once for io_uring. */
+static int set_limits(const struct gate *g, struct err *e)
+{
+	struct rlimit lock, none = { 0, 0 };
+
+	if (setrlimit(RLIMIT_CORE, &none) < 0 || getrlimit(RLIMIT_MEMLOCK, &lock) < 0)
+		return err_sys(e, -errno, "limits of a session");
+	lock.rlim_max = g->orders.memory ? 2 * g->orders.memory + LOCK_BESIDE : RLIM_INFINITY;
+	lock.rlim_cur = lock.rlim_max;
+	/* In a container root may not have more than it has been given. */
+	if (setrlimit(RLIMIT_MEMLOCK, &lock) < 0 && errno != EPERM)
+		return err_sys(e, -errno, "limit of locked memory");
+	return 0;
+}
+
+static int become_user(struct gate *g, struct err *e)
+{
+	pid_t monitor = getppid();
+	int rc = set_limits(g, e);
+
+	if (rc == 0)
+		rc = identity_assume(&g->login.as, e);
+	/* It was forgotten with the change of user. */
+	if (rc == 0 && (prctl(PR_SET_PDEATHSIG, SIGTERM) < 0 || getppid() != monitor))
+		rc = err_set(e, -EOWNERDEAD, "the server has gone");
+	return rc;
+}
+
+/* With the user's own rights: what he cannot enter is no root of his. */
+static int open_account(struct gate *g, struct ftp_account *a, struct err *e)
+{
+	int rc = become_user(g, e);
+
+	return rc < 0 ? rc : login_account(&g->login, a, e);
+}
+
+/* ---- the session ---- */
+
+/* What the front has agreed with the client, from where it goes on. */
+static int hear_front(struct gate *g, struct ftp_handed *h, struct err *e)
+{
+	int rc = msg_receive(g->line, h, sizeof(*h), NULL, ASK_MS);
+
+	if (rc == 0)
+		rc = ftp_handed_check(h);
+	return rc < 0 ? err_sys(e, rc, "the front handed nothing over that is a session") : 0;
+}
+
+static int tell_front(struct gate *g, int code, int control)
+{
+	struct gate_answer a = { .code = code };
+
+	snprintf(a.name, sizeof(a.name), "%s", code ? "" : g->login.name);
+	return msg_send(g->line, &a, sizeof(a), control, ASK_MS);
+}
+
+static int serve(struct gate *g, struct ftp_account *a, int fd, struct err *e)
+{
+	struct srv_handed h = { .account = a, .line = g->line, .memory = g->orders.memory,
+				.anonymous = g->login.anonymous };
+	int rc = hear_front(g, &h.handed, e);
+
+	if (rc == 0)
+		rc = srv_jail(jail_session, e);
+	if (rc < 0) {
+		close(fd);
+		return rc;
+	}
+	srv_session_handed(g->sv, fd, g->ends, &h);
+	crypto_wipe(&h, sizeof(h));
+	return 0;
+}
+
+static int run(struct gate *g, struct err *e)
+{
+	struct ftp_account account = { .name = "" };
+	int pair[2] = { -1, -1 };
+	int rc = hear_password(g, e), told = ask_monitor(g, rc, e);
+
+	if (rc == 0)
+		rc = told;
+	if (rc == 0)
+		rc = open_account(g, &account, e);
+	if (rc == 0)
+		rc = msg_pair(pair);
+	told = tell_front(g, rc, pair[1]);
+	cleanup_close(&pair[1]);
+	if (rc == 0 && told < 0)
+		rc = err_sys(e, told, "the front has gone");
+	if (rc == 0)
+		return serve(g, &account, pair[0], e);
+	ftp_account_clear(&account);
+	cleanup_close(&pair[0]);
+	return rc;
+}
+
+int gate_run(const struct server *sv, int line, int monitor, const struct ends *ends)
+{
+	struct gate g = { .sv = sv, .ends = ends, .line = line, .monitor = monitor };
+	struct err e = ERR_INIT;
+	int rc;
+
+	srv_peer_text(&ends->peer, g.peer_text);
+	rc = run(&g, &e);
+	if (rc < 0 && rc != -EACCES)
+		log_error("%s: %s", g.peer_text, *e.text ? e.text : strerror(-rc));
+	login_clear(&g.login);
+	return EXIT_SUCCESS;
+}

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The sockets that clients connect to. */
+#ifndef RFTP_SERVER_LISTENER_H
+#define RFTP_SERVER_LISTENER_H
+
+#include "server/server.h"
+
+#include <poll.h>
+
+struct listener {
+	struct pollfd fds[LISTEN_MAX];
+	uint16_t ports[LISTEN_MAX];
+	nfds_t nfds;
+};
+
+/* All that o wants, and its port file. 0, or a negative errno with text. */
+int listener_open(struct listener *l, const struct srv_options *o, struct err *e);
+/* A connection of the i-th, and both ends of it. A descriptor; -EAGAIN: none, after all. */
+int listener_accept(struct listener *l, nfds_t i, struct ends *ends);
+void listener_close(struct listener *l);
+
+#endif

@@ -1,0 +1,445 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The process that listens, counts and forks: one connection is one process, or, when run by
+ * root, a front and in time a session. What it knows of a connection no client has written. */
+#include "server/front.h"
+#include "server/gate.h"
+#include "server/listener.h"
+#include "server/monitor.h"
+#include "server/msg.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum {
+	SESSIONS_MAX = 256,
+	SESSIONS_PER_HOST = 64,
+	PAUSE_MS = 100, /* when the system has no processes to give */
+};
+
+/* One of a connection's processes. */
+struct proc {
+	pid_t pid;       /* 0: there is none */
+	int fd;          /* it is heard by; -1: not */
+};
+
+struct conn {
+	bool used;
+	struct ends ends;
+	struct proc front;     /* or the only one */
+	struct proc session;   /* the gate at first */
+	bool waiting;          /* the front wants a gate when the one before has ended */
+};
+
+struct monitor {
+	const struct server *sv;
+	struct listener listener;
+	struct conn conns[SESSIONS_MAX];
+	int nconns;
+	/* of one look: the listener's, then those that are heard */
+	struct pollfd fds[LISTEN_MAX + 2 * SESSIONS_MAX];
+	sigset_t waiting;      /* the signal mask while it sleeps */
+	pid_t pid;
+};
+
+volatile sig_atomic_t srv_stop;
+
+/* ---- signals ---- */
+
+static void on_stop(int sig)
+{
+	srv_stop++;
+}
+
+static void on_child(int sig)
+{
+}
+
+static void handle_signal(int sig, void (*fn)(int))
+{
+	struct sigaction sa = { .sa_handler = fn };
+
+	sigemptyset(&sa.sa_mask);
+	sigaction(sig, &sa, NULL);
+}
+
+/* They come only while ppoll sleeps, so that none is lost between a look and the sleep. */
+static void begin_signals(struct monitor *m)
+{
+	sigset_t ours;
+
+	sigemptyset(&ours);
+	sigaddset(&ours, SIGTERM);
+	sigaddset(&ours, SIGINT);
+	sigaddset(&ours, SIGCHLD);
+	sigprocmask(SIG_BLOCK, &ours, &m->waiting);
+	handle_signal(SIGTERM, on_stop);
+	handle_signal(SIGINT, on_stop);
+	handle_signal(SIGCHLD, on_child);
+}
+
+/* A terminal's ^C reaches the whole group; it is the monitor that passes it on. */
+static void begin_child_signals(const struct monitor *m)
+{
+	handle_signal(SIGINT, SIG_IGN);
+	handle_signal(SIGCHLD, SIG_DFL);
+	sigprocmask(SIG_SETMASK, &m->waiting, NULL);
+}
+
+/* ---- the table ---- */
+
+static void stop_hearing(struct proc *p)
+{
+	cleanup_close(&p->fd);
+}
+
+static int sessions_of(const struct monitor *m, const struct sockaddr_storage *peer)
+{
+	int n = 0;
+
+	for (int i = 0; i < SESSIONS_MAX; i++)
+		n += m->conns[i].used && srv_same_host(&m->conns[i].ends.peer, peer);
+	return n;
+}
+
+static struct conn *free_slot(struct monitor *m)
+{
+	for (int i = 0; i < SESSIONS_MAX; i++)
+		if (!m->conns[i].used)
+			return &m->conns[i];
+	return NULL;
+}
+
+static void signal_children(const struct monitor *m, int sig)
+{
+	for (int i = 0; i < SESSIONS_MAX; i++) {
+		const struct conn *c = &m->conns[i];
+
+		if (c->used && c->front.pid)
+			kill(c->front.pid, sig);
+		if (c->used && c->session.pid)
+			kill(c->session.pid, sig);
+	}
+}
+
+/* ---- a process more ---- */
+
+/* In the child: nothing of the others' is open any more. */
+static void begin_child(struct monitor *m)
+{
+	/* A monitor that was killed takes them with it, in good order. */
+	prctl(PR_SET_PDEATHSIG, SIGTERM);
+	if (getppid() != m->pid)
+		exit(EXIT_FAILURE);
+	listener_close(&m->listener);
+	for (int i = 0; i < SESSIONS_MAX; i++) {
+		if (!m->conns[i].used)
+			continue;
+		stop_hearing(&m->conns[i].front);
+		stop_hearing(&m->conns[i].session);
+	}
+	begin_child_signals(m);
+}
+
+static void refuse(int fd, const struct sockaddr_storage *peer, const char *why)
+{
+	CLEANUP_FREE char *line = NULL;
+	char text[80];
+	int len = asprintf(&line, "421 %s, try again later\r\n", why);
+
+	log_warn("connection from %s refused: %s", srv_peer_text(peer, text), why);
+	if (len < 0)
+		line = NULL;
+	else
+		send(fd, line, (size_t)len, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+/* fork with a pair of sockets between the two: in the parent the child's pid, and *fd hears it;
+ * in the child 0, and *fd is heard. */
+static pid_t fork_heard(int *fd)
+{
+	int pair[2];
+	int rc = msg_pair(pair);
+	pid_t pid;
+
+	if (rc < 0)
+		return rc;
+	pid = fork();
+	if (pid < 0)
+		pid = -errno;
+	if (pid == 0) {
+		close(pair[0]);
+		*fd = pair[1];
+		return 0;
+	}
+	close(pair[1]);
+	if (pid > 0)
+		*fd = pair[0];
+	else
+		close(pair[0]);
+	return pid;
+}
+
+static pid_t fork_front(struct monitor *m, int fd, struct conn *c)
+{
+	int monitor = -1;
+	pid_t pid = m->sv->separate ? fork_heard(&monitor) : fork();
+
+	if (pid == 0) {
+		begin_child(m);
+		/* From where nothing is left to be looked at, as sanitizers do at an exit. */
+		if (m->sv->separate)
+			_exit(front_run(m->sv, fd, monitor, &c->ends));
+		exit(srv_session(m->sv, fd, &c->ends));
+	}
+	c->front.fd = pid > 0 ? monitor : -1;
+	return pid;
+}
+
+static void start_connection(struct monitor *m, struct conn *c, int fd, const struct ends *ends)
+{
+	pid_t pid;
+
+	*c = (struct conn){ .ends = *ends, .front.fd = -1, .session.fd = -1 };
+	pid = fork_front(m, fd, c);
+	if (pid < 0) {
+		refuse(fd, &ends->peer, "No process to be had");
+		poll(NULL, 0, PAUSE_MS);
+		return;
+	}
+	c->used = true;
+	c->front.pid = pid;
+	m->nconns++;
+}
+
+static void accept_connection(struct monitor *m, nfds_t i)
+{
+	struct ends ends;
+	int fd CLEANUP_CLOSE = listener_accept(&m->listener, i, &ends);
+	struct conn *c;
+
+	if (fd < 0)
+		return;
+	c = free_slot(m);
+	if (!c)
+		refuse(fd, &ends.peer, "Too many sessions");
+	else if (sessions_of(m, &ends.peer) >= SESSIONS_PER_HOST)
+		refuse(fd, &ends.peer, "Too many sessions from your host");
+	else
+		start_connection(m, c, fd, &ends);
+}
+
+/* ---- fronts ---- */
+
+/* Ours does nothing of the kind: it is somebody else's by now. */
+static void disown(struct conn *c, struct proc *p, const char *what, int rc)
+{
+	char text[80];
+
+	log_error("%s of %s: %s: ended", what, srv_peer_text(&c->ends.peer, text),
+		  rc == -EPROTO ? "what it asks for is nothing that it may" : strerror(-rc));
+	kill(p->pid, SIGKILL);
+	stop_hearing(p);
+}
+
+/* The gate, and the front's end of the line to it; a negative errno. */
+static int fork_gate(struct monitor *m, struct conn *c)
+{
+	int line[2], monitor;
+	int rc = msg_pair(line);
+	pid_t pid;
+
+	if (rc < 0)
+		return rc;
+	pid = fork_heard(&monitor);
+	if (pid == 0) {
+		close(line[1]);
+		begin_child(m);
+		exit(gate_run(m->sv, line[0], monitor, &c->ends));
+	}
+	close(line[0]);
+	if (pid < 0) {
+		close(line[1]);
+		return pid;
+	}
+	c->session = (struct proc){ .pid = pid, .fd = monitor };
+	return line[1];
+}
+
+static void start_gate(struct monitor *m, struct conn *c)
+{
+	int line CLEANUP_CLOSE = fork_gate(m, c);
+	struct front_answer a = { .code = line < 0 ? -EAGAIN : 0 };
+	int rc;
+
+	c->waiting = false;
+	if (line < 0)
+		log_error("no process for a login: %s", strerror(-line));
+	rc = msg_send(c->front.fd, &a, sizeof(a), line, 0);
+	if (rc < 0 && rc != -EPIPE)
+		disown(c, &c->front, "front", rc);
+}
+
+static void hear_front(struct monitor *m, struct conn *c)
+{
+	struct front_ask ask;
+	int rc = msg_receive(c->front.fd, &ask, sizeof(ask), NULL, 0);
+
+	if (rc == -EAGAIN || rc == -ETIMEDOUT)
+		return;
+	if (rc == 0 && (c->waiting || !memchr(ask.user, '\0', sizeof(ask.user))))
+		rc = -EPROTO;
+	if (rc == -EPIPE)
+		stop_hearing(&c->front);
+	else if (rc < 0)
+		disown(c, &c->front, "front", rc);
+	else if (c->session.pid)
+		c->waiting = true; /* the gate before is on its way out, or it is a lie */
+	else
+		start_gate(m, c);
+}
+
+/* ---- gates ---- */
+
+static void hear_gate(struct monitor *m, struct conn *c)
+{
+	struct gate_orders orders = { .memory = m->sv->opt.memory };
+	struct gate_report r;
+	int rc = msg_receive(c->session.fd, &r, sizeof(r), NULL, 0);
+
+	if (rc == -EAGAIN || rc == -ETIMEDOUT)
+		return;
+	if (rc == 0)
+		rc = msg_send(c->session.fd, &orders, sizeof(orders), -1, 0);
+	if (rc == -EPIPE)
+		stop_hearing(&c->session);
+	else if (rc < 0)
+		disown(c, &c->session, "session", rc);
+}
+
+/* ---- processes that have ended ---- */
+
+static void forget_process(struct monitor *m, struct conn *c, struct proc *p)
+{
+	p->pid = 0;
+	stop_hearing(p);
+	if (!c->front.pid && !c->session.pid) {
+		c->used = false;
+		m->nconns--;
+	} else if (c->waiting && p == &c->session && c->front.fd >= 0) {
+		start_gate(m, c);
+	}
+}
+
+static void find_process(struct monitor *m, pid_t pid)
+{
+	for (int i = 0; i < SESSIONS_MAX; i++) {
+		struct conn *c = &m->conns[i];
+
+		if (!c->used)
+			continue;
+		if (c->front.pid == pid)
+			forget_process(m, c, &c->front);
+		else if (c->session.pid == pid)
+			forget_process(m, c, &c->session);
+	}
+}
+
+static void reap(struct monitor *m)
+{
+	int status;
+	pid_t pid;
+
+	while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+		find_process(m, pid);
+		if (WIFSIGNALED(status))
+			log_error("session process %d died of signal %d (%s)", (int)pid,
+				  WTERMSIG(status), strsignal(WTERMSIG(status)));
+	}
+}
+
+/* ---- the loop ---- */
+
+static void hear(struct pollfd *fds, nfds_t *n, const struct proc *p)
+{
+	if (p->fd >= 0)
+		fds[(*n)++] = (struct pollfd){ .fd = p->fd, .events = POLLIN };
+}
+
+static nfds_t gather(struct monitor *m)
+{
+	nfds_t n = m->listener.nfds;
+
+	memcpy(m->fds, m->listener.fds, n * sizeof(*m->fds));
+	for (int i = 0; i < SESSIONS_MAX; i++) {
+		if (!m->conns[i].used)
+			continue;
+		hear(m->fds, &n, &m->conns[i].front);
+		hear(m->fds, &n, &m->conns[i].session);
+	}
+	return n;
+}
+
+static void hear_whom(struct monitor *m, int fd)
+{
+	for (int i = 0; i < SESSIONS_MAX; i++) {
+		struct conn *c = &m->conns[i];
+
+		if (c->used && c->front.fd == fd)
+			hear_front(m, c);
+		else if (c->used && c->session.fd == fd)
+			hear_gate(m, c);
+	}
+}
+
+/* A look at all that there is, and what comes of it. */
+static void look(struct monitor *m)
+{
+	nfds_t n = gather(m), ports = m->listener.nfds;
+	int ready = ppoll(m->fds, n, NULL, &m->waiting);
+
+	for (nfds_t i = ports; ready > 0 && i < n; i++)
+		if (m->fds[i].revents)
+			hear_whom(m, m->fds[i].fd);
+	reap(m);
+	for (nfds_t i = 0; ready > 0 && i < ports && !srv_stop; i++)
+		if (m->fds[i].revents)
+			accept_connection(m, i);
+}
+
+/* Sessions finish what they are doing; a second signal does not wait for that. */
+static void stop(struct monitor *m)
+{
+	listener_close(&m->listener);
+	if (m->nconns)
+		log_info("stopping; sessions that end what they are doing: %d", m->nconns);
+	signal_children(m, SIGTERM);
+	while (m->nconns && srv_stop < 2)
+		look(m);
+	signal_children(m, SIGKILL);
+	log_info("stopped");
+}
+
+int srv_listen(const struct server *sv)
+{
+	CLEANUP_FREE struct monitor *m = calloc(1, sizeof(*m));
+	struct err e = ERR_INIT;
+
+	if (!m)
+		return EXIT_START;
+	m->sv = sv;
+	m->pid = getpid();
+	begin_signals(m);
+	if (listener_open(&m->listener, &sv->opt, &e) < 0) {
+		log_error("%s", e.text);
+		return EXIT_START;
+	}
+	while (!srv_stop)
+		look(m);
+	stop(m);
+	return EXIT_SUCCESS;
+}

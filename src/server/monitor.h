@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What rftpd's processes say to each other when it is run by root: all of it. docs/TRUST.md
+ * tells who trusts whom with what.
+ *
+ *   monitor  root; listens, counts, forks; never reads what a client sent
+ *   front    one per connection, a user of its own in an empty root; TLS, and FTP until the
+ *            login; afterwards it passes bytes on
+ *   gate     one per attempt to log in; root until it has checked the password, then the
+ *            session, which has the identity of who logged in and nothing else
+ *
+ * Each message is one of the structs below, as it is: both sides are the same program. Nobody
+ * believes what is in one. Strings end with a NUL within their room. */
+#ifndef RFTP_SERVER_MONITOR_H
+#define RFTP_SERVER_MONITOR_H
+
+#include "control/control.h"
+
+#include <stdint.h>
+
+enum { NAME_ROOM = 256, PASSWORD_ROOM = 1024 };
+
+/* ---- front and monitor ---- */
+
+/* Somebody wants to log in. The front then waits for the answer. */
+struct front_ask {
+	char user[NAME_ROOM];
+};
+
+/* With code 0 comes a descriptor: the line to the gate. */
+struct front_answer {
+	int32_t code;           /* 0; -EACCES: refused, for now or for good; -EAGAIN: later */
+};
+
+/* ---- front and gate, on the line ---- */
+
+struct gate_ask {
+	char user[NAME_ROOM];
+	char password[PASSWORD_ROOM];
+};
+
+/* With code 0 comes a descriptor: the session's end of the control connection, in clear, for
+ * stream_packets. The front answers with a struct ftp_handed. */
+struct gate_answer {
+	int32_t code;           /* 0; -EACCES: wrong; -EAGAIN: later; other errors */
+	char name[64];          /* of the account */
+};
+
+/* The session wants a data connection, whose descriptor comes with it, put under TLS. */
+struct guard_ask {
+	uint32_t what;          /* GUARD_DATA */
+};
+
+enum { GUARD_DATA = 1 };
+
+/* With code 0 comes a descriptor, for stream_packets. */
+struct guard_answer {
+	int32_t code;           /* 0 or a negative errno */
+	char why[200];
+};
+
+/* ---- gate and monitor ---- */
+
+/* The password was checked. */
+struct gate_report {
+	int32_t code;           /* 0; -EACCES: it was wrong; other errors */
+	uint32_t uid;           /* whose the session is going to be */
+};
+
+/* The session's share. */
+struct gate_orders {
+	int32_t code;           /* 0; -EAGAIN: there are too many */
+	uint64_t memory;        /* bytes for pools; 0: as the session chooses */
+};
+
+#endif

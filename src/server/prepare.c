@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What a server needs before it listens, and what is said of it in the log. */
+#include "server/jail.h"
+#include "server/server.h"
+#include "transfer/transfer.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define FRONT_USER "rftpd"
+#define FRONT_USER_ELSE "nobody"
+
+static bool may_filter = true;
+
+int srv_jail(int (*jail)(struct err *e), struct err *e)
+{
+	return may_filter ? jail(e) : 0;
+}
+
+/* ---- in a process of its own ---- */
+
+/* fn's 0 or -1, from a child: what it loads, and the devices it opens, no other process has. */
+static int apart(int (*fn)(struct server *sv), struct server *sv)
+{
+	pid_t pid = fork();
+	int status;
+
+	if (pid < 0)
+		return -errno;
+	if (pid == 0)
+		_exit(fn(sv) < 0 ? EXIT_FAILURE : EXIT_SUCCESS);
+	while (waitpid(pid, &status, 0) < 0)
+		if (errno != EINTR)
+			return -errno;
+	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -ECHILD;
+}
+
+static int say_cards(struct server *sv)
+{
+	struct transfer_tuning tuning;
+
+	srv_tuning(sv, &tuning);
+	transfer_say_cards(&tuning);
+	return 0;
+}
+
+/* Is the certificate there, and its key one that we would use? No process but the fronts has
+ * it. */
+static int try_state(struct server *sv)
+{
+	struct err e = ERR_INIT;
+	int rc = state_open(&sv->state, sv->opt.state, &e);
+
+	if (rc < 0)
+		log_error("%s", e.text);
+	else
+		log_info("certificate %s", sv->state.pin);
+	return rc;
+}
+
+static int try_jail(struct server *sv)
+{
+	struct err e = ERR_INIT;
+	int rc = jail_front(&e);
+
+	if (rc < 0)
+		log_warn("%s", e.text);
+	return rc;
+}
+
+/* ---- the three kinds of processes ---- */
+
+static int find_front(struct server *sv, struct err *e)
+{
+	const char *name = sv->opt.user ? sv->opt.user : FRONT_USER;
+	int rc = identity_of(name, &sv->front, e);
+
+	if (rc == -ENOENT && !sv->opt.user) {
+		rc = identity_of(FRONT_USER_ELSE, &sv->front, e);
+		if (rc == 0)
+			log_warn("there is no user " FRONT_USER " to talk to strangers as: it is "
+				 FRONT_USER_ELSE ", who does other things here, too");
+	}
+	if (rc == 0 && sv->front.uid == 0)
+		rc = err_set(e, -EPERM, "--user %s is root: fronts must have no rights",
+			     printable(name));
+	return rc;
+}
+
+/* Whom the users file and anonymous are served as: better now than at the first login. */
+static int check_files_user(const struct server *sv, struct err *e)
+{
+	struct identity id;
+	int rc;
+
+	if (!sv->opt.anonymous && !sv->opt.users)
+		return 0;
+	rc = identity_of(sv->opt.files_user, &id, e);
+	if (rc == 0)
+		identity_clear(&id);
+	if (rc == -ENOENT)
+		return err_set(e, rc, "there is no user \"%s\" to serve those as who are no user of "
+			       "this system: make one (useradd --system %s), name another with "
+			       "--files-user, or give --one-process",
+			       printable(sv->opt.files_user), printable(sv->opt.files_user));
+	return rc;
+}
+
+static int prepare_processes(struct server *sv, struct err *e)
+{
+	int rc = find_front(sv, e);
+
+	if (rc == 0)
+		rc = check_files_user(sv, e);
+	if (rc < 0)
+		return rc;
+	sv->empty = state_empty(sv->opt.state, e);
+	if (!sv->empty)
+		return e->code;
+	if (apart(try_state, sv) < 0)
+		return err_set(e, -EINVAL, "no state to serve with");
+	may_filter = apart(try_jail, sv) == 0;
+	log_info("strangers are talked to as %s, in %s", printable(sv->front.name),
+		 printable(sv->empty));
+	return 0;
+}
+
+int srv_prepare(struct server *sv, struct err *e)
+{
+	int rc;
+
+	/* What we were started with beside the three is nobody's here. */
+	close_range(STDERR_FILENO + 1, ~0u, 0);
+	sv->separate = geteuid() == 0 && !sv->opt.one_process;
+	if (sv->separate)
+		rc = prepare_processes(sv, e);
+	else
+		rc = state_open(&sv->state, sv->opt.state, e);
+	if (rc == 0 && !sv->separate)
+		log_info("certificate %s", sv->state.pin);
+	if (rc == 0)
+		apart(say_cards, sv);
+	return rc;
+}
+
+void srv_clear(struct server *sv)
+{
+	state_close(&sv->state);
+	identity_clear(&sv->front);
+	free(sv->empty);
+}

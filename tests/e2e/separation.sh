@@ -1,0 +1,246 @@
+#!/bin/bash
+# shellcheck disable=SC2034,SC2317 # for lib.sh; check calls them
+# rftpd run by root is three kinds of processes (docs/TRUST.md): who each of them is, what it can
+# see and do, what it knows; and what happens when one of them is ended. TAP.
+. "${top_srcdir:?}/tests/e2e/lib.sh"
+is_root || skip_all "only root's rftpd has more than one process"
+need python3 openssl curl
+
+# Whoever they are, they are on every system.
+front_user=nobody session_user=daemon
+front_uid=$(id -u $front_user) session_uid=$(id -u $session_user)
+processes=(--user $front_user --files-user $session_user)
+
+mkdir -p "$tmp/root/in"
+chmod 755 "$tmp" "$tmp/root"
+chown $session_user "$tmp/root/in"
+random "$tmp/big" 3000000
+cp "$tmp/big" "$tmp/root/big"
+echo secret >"$tmp/root/closed"
+chmod 600 "$tmp/root/closed"
+hash=$(echo s3cret-of-alice | rftpd --hash-password)
+echo "alice:$hash:$tmp/root:/:rw" >"$tmp/users"
+chmod 600 "$tmp/users"
+
+run rftpd --listen 127.0.0.1:0 --root "$tmp/root" --anonymous ro --state "$tmp/s" --user no-such-user
+check "a user who is not there is said" status_is 3
+check "by name" grep -q 'no user "no-such-user"' "$tmp/err"
+run rftpd --listen 127.0.0.1:0 --root "$tmp/root" --anonymous ro --state "$tmp/s" --user root
+check "strangers do not talk to root" status_is 3
+run rftpd --listen 127.0.0.1:0 --root "$tmp/root" --anonymous ro --state "$tmp/s" --user nobody --files-user no-such
+check "nor are files served as nobody in particular" status_is 3
+check "and it says what to do" grep -q -- '--files-user' "$tmp/err"
+
+start_server d --root "$tmp/root" --anonymous rw --users "$tmp/users"
+check "it starts" test -s "$tmp/d.port"
+
+# ---- who they are ----
+
+# Clients that do what they are told, and keep their connections.
+declare -A client to
+hold() { # NAME
+	mkfifo "$tmp/$1.in"
+	exec {fd}<>"$tmp/$1.in"
+	python3 "$lib/ftp-held.py" "$port" <&"$fd" >"$tmp/$1.out" 2>&1 &
+	client[$1]=$! to[$1]=$fd
+	others+=($!)
+	patience 20 has_more "$tmp/$1.out" 0
+}
+tell() { # NAME COMMAND: the code of the reply
+	local before
+	before=$(wc -l <"$tmp/$1.out")
+	echo "$2" >&"${to[$1]}"
+	patience 30 has_more "$tmp/$1.out" "$before"
+	tail -n 1 "$tmp/$1.out"
+}
+has_more() { [ "$(wc -l <"$1")" -gt "$2" ]; }
+leave() { # NAME
+	tell "$1" "end" >/dev/null
+	wait "${client[$1]}"
+	eval "exec ${to[$1]}<&-"
+}
+
+field() { sed -n "s/^$2:[[:space:]]*//p" "/proc/$1/status"; }
+all_four() { [ "$(field "$1" "$2")" = "$(printf '%s\t%s\t%s\t%s' "$3" "$3" "$3" "$3")" ]; }
+no_capabilities() {
+	local c
+	for c in CapInh CapPrm CapEff CapBnd CapAmb; do
+		[ "$(field "$1" $c)" = 0000000000000000 ] || return
+	done
+}
+# Sanitizers trace themselves, and keep what was freed.
+sanitized() { rftpd --version | grep -Eq '[+](asan|tsan|msan)'; }
+nobody_traces() { sanitized || [ "$(stat -c %u "/proc/$1/mem")" = 0 ]; } # not dumpable: proc(5)
+filtered() { [ "$(field "$1" Seccomp)" = 2 ]; }
+limit_is() { [ "$(awk -v n="$2" 'index($0, n) == 1 {print $(NF-1)}' "/proc/$1/limits")" = "$3" ]; }
+# kinds PID: what it has open
+kinds() {
+	find "/proc/$1/fd" -type l -printf '%l\n' | sed 's/:\[.*//' | sort | uniq -c |
+		awk '{print $2 "=" $1}' | LC_ALL=C sort | tr '\n' ' '
+}
+with_uid() { # UID: those of the server's children that are its
+	local p
+	for p in $(children "$server"); do
+		! all_four "$p" Uid "$1" 2>/dev/null || echo "$p"
+	done
+}
+one_with_uid() { [ "$(with_uid "$1" | wc -w)" = 1 ]; }
+
+hold a
+check "a stranger is greeted" grep -qx 220 "$tmp/a.out"
+check "by one process" patience 10 one_with_uid "$front_uid"
+front=$(with_uid "$front_uid")
+check "which is the user for that" all_four "$front" Uid "$front_uid"
+check "with his groups" all_four "$front" Gid "$(id -g $front_user)"
+check "all of them" test "$(field "$front" Groups | xargs)" = "$(id -G $front_user)"
+check "no capability, and none to be had" no_capabilities "$front"
+check "nor by other programs" test "$(field "$front" NoNewPrivs)" = 1
+check "its root is empty" test -z "$(find "/proc/$front/root/" -mindepth 1 2>&1)"
+check "and the one of the state" test "$(readlink "/proc/$front/root")" = "$(readlink -f "$tmp/d.state/empty")"
+check "where nobody can write" test "$(stat -c %u:%a "$tmp/d.state/empty")" = 0:555
+check "nobody can trace it" nobody_traces "$front"
+if rftpd --version | grep -q '+seccomp'; then
+	check "system calls are filtered" filtered "$front"
+else
+	skip "system calls are filtered" "built without libseccomp"
+fi
+check "few files" limit_is "$front" "Max open files" 64
+check "no locked memory" limit_is "$front" "Max locked memory" 0
+check "no core" limit_is "$front" "Max core file size" 0
+kinds "$front" | comment
+check "open: the log, nothing, and two sockets" test "$(kinds "$front")" = \
+	"$(printf "%s\n" "$(readlink -f "$tmp/d.log")=2" /dev/null=1 anon_inode=1 socket=2 | LC_ALL=C sort | tr "\n" " ")"
+
+check "the login" test "$(tell a "login anonymous x")" = "230"
+check "makes a session" patience 10 one_with_uid "$session_uid"
+session=$(with_uid "$session_uid")
+check "of the user for files" all_four "$session" Uid "$session_uid"
+check "with his group" all_four "$session" Gid "$(id -g $session_user)"
+check "and groups" test "$(field "$session" Groups | xargs)" = "$(id -G $session_user | xargs -n1 | sort -n | xargs)"
+check "no capability" no_capabilities "$session"
+check "nor by programs" test "$(field "$session" NoNewPrivs)" = 1
+check "nobody of the same user can trace it" nobody_traces "$session"
+if rftpd --version | grep -q '+seccomp'; then
+	check "its calls are filtered" filtered "$session"
+else
+	skip "its calls are filtered" "built without libseccomp"
+fi
+check "no core of it" limit_is "$session" "Max core file size" 0
+kinds "$session" | comment
+
+# ---- what they know ----
+
+# The scalar of the server's key, in either order of bytes, and passwords.
+python3 "$lib/in-memory.py" key "$tmp/d.state/key.pem" >"$tmp/scalar"
+holds() { [ "$(python3 "$lib/in-memory.py" find "$1" "$2")" = found ]; } # PID FILE
+lacks() { [ "$(python3 "$lib/in-memory.py" find "$1" "$2")" = "not found" ]; }
+if sanitized; then # terabytes of it, and what was freed is kept
+	holds() { true; }
+	lacks() { true; }
+fi
+check "the front has the key" holds "$front" "$tmp/scalar"
+check "the session has it not" lacks "$session" "$tmp/scalar"
+check "the monitor has it not" lacks "$server" "$tmp/scalar"
+hold b
+check "alice logs in" test "$(tell b "login alice s3cret-of-alice")" = "230"
+printf 's3cret-of-alice' >"$tmp/password"
+check "the client knows her password" holds "${client[b]}" "$tmp/password"
+# Her front has read it: it is hers alone, and ends with her connection.
+check "the monitor does not" lacks "$server" "$tmp/password"
+for p in "$front" $(with_uid "$session_uid"); do
+	check "nor process $p" lacks "$p" "$tmp/password"
+done
+leave b
+
+# ---- what they do ----
+
+alone() { [ "$(children "$server" | wc -w)" = 2 ]; } # those of the first
+check "with her go her processes" patience 60 alone
+check "what the user may read is read" test "$(tell a "get big")" = 226
+check "what he may not is not" test "$(tell a "get closed")" = 550
+check "what he may write is written" test "$(tell a "put in/up 100000")" = 226
+check "and is his" test "$(stat -c %U "$tmp/root/in/up")" = $session_user
+check "elsewhere not" test "$(tell a "put up 10")" = 550
+check "lists" test "$(tell a list)" = 226
+check "a command that needs no data" test "$(tell a "do PWD")" = 257
+check "no second login" test "$(tell a "do USER alice")" = 503
+check "and no second TLS" test "$(tell a "do AUTH TLS")" = 503
+put "$tmp/big" "$url/in/bulk"
+check "bulk puts" status_is 0
+check "what was sent" same "$tmp/big" "$tmp/root/in/bulk"
+get "$url/big" "$tmp/got"
+check "and gets" same "$tmp/big" "$tmp/got"
+put --prot clear "$tmp/big" "$url/in/bulk2"
+check "by other protection, too" same "$tmp/big" "$tmp/root/in/bulk2"
+put --transport tcp "$tmp/big" "rftp://alice@127.0.0.1:$port/x" --netrc "$tmp/none"
+check "without a password none is let in" status_is 3
+printf 'machine 127.0.0.1 login alice password s3cret-of-alice\n' >"$tmp/netrc"
+chmod 600 "$tmp/netrc"
+put --netrc "$tmp/netrc" "$tmp/big" "rftp://alice@127.0.0.1:$port/in/hers"
+check "with one she is" same "$tmp/big" "$tmp/root/in/hers"
+
+hold c
+check "a wrong password" test "$(tell c "login alice wrong")" = 530
+check "and another" test "$(tell c "login nobody-there s3cret-of-alice")" = 530
+check "one that is too long" test "$(tell c "login alice $(printf '%01500d' 0)")" = 530
+check "leave the way to the right one" test "$(tell c "login alice s3cret-of-alice")" = 230
+leave c
+check "all of them are in the log" test "$(grep -c 'login of .* refused' "$tmp/d.log")" -ge 2
+
+# Many at once, with TLS on data connections.
+for i in $(seq 100); do
+	printf 'url = "ftp://127.0.0.1:%s/big"\noutput = "%s"\n' "$port" "$tmp/many.$i"
+done >"$tmp/many"
+run curl -sk --ssl-reqd --parallel --parallel-max 30 --fail-early -K "$tmp/many"
+check "a hundred downloads at once" status_is 0
+all_same() {
+	local i
+	for i in $(seq 100); do
+		same "$tmp/big" "$tmp/many.$i" || return
+	done
+}
+check "all whole" all_same
+rm -f "$tmp"/many.*
+
+# ---- when one of them is ended ----
+
+hold d
+check "another has logged in" test "$(tell d "login anonymous x")" = 230
+fronts=$(with_uid "$front_uid") sessions=$(with_uid "$session_uid")
+check "there are two of each" test "$(wc -w <<<"$fronts $sessions")" = 4
+other=$(grep -vx "$session" <<<"$sessions")
+kill -KILL "$other"
+only() { [ "$(with_uid "$front_uid") $(with_uid "$session_uid")" = "$front $session" ]; }
+check "a session that is killed takes its front with it" patience 20 only
+check "its client sees the end" test "$(tell d "do NOOP")" = gone
+check "the others do not" test "$(tell a "do NOOP")" = 200
+check "it is in the log" grep -q "process $other died of signal 9" "$tmp/d.log"
+leave d
+hold e
+check "a third has logged in" test "$(tell e "login anonymous x")" = 230
+other=$(with_uid "$front_uid" | grep -vx "$front")
+kill -SYS "$other"
+check "a front that a filter ends takes its session with it" patience 20 only
+check "its client sees it" test "$(tell e "do NOOP")" = gone
+leave e
+check "no process waits to be reaped" test -z "$(ps -o pid= --ppid "$server" -o stat= | grep ' Z')"
+check "the monitor hears the first's two processes only" test "$(kinds "$server" | grep -o 'socket=[0-9]*')" = socket=3
+check "the first goes on" test "$(tell a "get big")" = 226
+leave a
+check "at last none is left" patience 10 no_children "$server"
+check "it stops well" stops_well
+
+# ---- the stop, in the middle of a transfer ----
+
+start_server e --root "$tmp/root" --anonymous rw
+run_put() { exec rftp put -q --accept-new --rate 1M --block 64K "$tmp/big" "$url/in/late"; }
+run_put &
+putter=$!
+others+=($putter)
+moving() { grep -q 'files are written' "$tmp/e.log"; }
+check "a transfer is under way" patience 20 moving
+kill "$server"
+wait $putter
+check "it is not cut by a stop" same "$tmp/big" "$tmp/root/in/late"
+check "which comes then" patience 20 gone "$server"
+finish

@@ -201,7 +201,7 @@ void server_free(struct server *s)
 static uint16_t port_of(const struct place *p)
 {
 	static const uint16_t ports[] = { [PLACE_RFTP] = RFTP_PORT, [PLACE_SSH] = 0,
-					  [PLACE_FTP] = FTP_PORT, [PLACE_FTPS] = FTPS_PORT };
+					  [PLACE_FTP] = FTP_CONTROL_PORT, [PLACE_FTPS] = FTPS_PORT };
 
 	return p->port ? p->port : ports[p->kind];
 }

@@ -122,7 +122,7 @@ static void client_free(struct ftp_client *c)
 /* 0: there is none to be known, by ssh. */
 static uint16_t default_port(enum place_kind kind)
 {
-	return kind == PLACE_SSH ? 0 : kind == PLACE_FTP ? FTP_PORT :
+	return kind == PLACE_SSH ? 0 : kind == PLACE_FTP ? FTP_CONTROL_PORT :
 	       kind == PLACE_FTPS ? FTPS_PORT : RFTP_PORT;
 }
 

@@ -34,7 +34,7 @@ struct place {
 
 /* rftp's own control port. */
 #define RFTP_PORT 7321
-#define FTP_PORT 21
+#define FTP_CONTROL_PORT 21
 #define FTPS_PORT 990 /* TLS from the first byte on */
 
 /* Parse word. As scp does, a word with a ":" before any "/" is host:path; "./a:b"

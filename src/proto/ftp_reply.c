@@ -111,6 +111,8 @@ int ftp_reply_line(struct ftp_reply *r, const char *line)
 
 /* ---- writing ---- */
 
+enum { IAC = 255 };
+
 struct reply_out {
 	int code;
 	const char *text;
@@ -124,11 +126,14 @@ static void encode_code(struct wire_out *o, int code, char sep)
 	out_bytes(o, head, sizeof(head));
 }
 
-/* A bare CR would be taken by some for the end of the line. */
+/* A bare CR would be taken by some for the end of the line; Telnet's IAC is doubled (RFC 854). */
 static void encode_text(struct wire_out *o, const char *s, size_t len)
 {
-	for (size_t i = 0; i < len; i++)
+	for (size_t i = 0; i < len; i++) {
+		if ((uint8_t)s[i] == IAC)
+			out_u8(o, IAC);
 		out_u8(o, s[i] == '\r' ? '?' : (uint8_t)s[i]);
+	}
 	out_bytes(o, "\r\n", 2);
 }
 

@@ -103,6 +103,7 @@ static void test_format(void **state)
 		{ 550, "a\r\nb", "550-a?\r\n550 b\r\n" },
 		{ 214, "a\n\nb", "214-a\r\n\r\n214 b\r\n" },
 		{ 214, "a\n", "214-a\r\n214 \r\n" },
+		{ 257, "a\xff" "b", "257 a\xff\xff" "b\r\n" }, /* Telnet's IAC */
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Files over a data connection: EPSV (RFC 2428), REST, RETR, STOR, ABOR. */
+/* Files over a data connection: REST, RETR, STOR, APPE, ABOR. */
 #include "control/session.h"
 #include "control/upload.h"
 
@@ -16,42 +16,10 @@ enum {
 	SENDFILE_BYTES = 1 << 20, /* between looks for ABOR */
 };
 
-/* ---- EPSV, REST, ABOR ---- */
-
-/* The protocol number of RFC 2428 §2 for the control connection. */
-static const char *own_protocol(const struct ftp_session *s)
-{
-	return s->peer.ss_family == AF_INET6 ? "2" : "1";
-}
-
-int cmd_epsv(struct ftp_session *s, char *arg)
-{
-	struct err e = ERR_INIT;
-	uint16_t port;
-	int rc;
-
-	if (!s->has_peer)
-		return ftp_session_reply(s, 502, "No data connections beside this stream; "
-					 "OPTS INLINE MLSD and BULK need none");
-	if (!strcasecmp(arg, "ALL")) /* there is nothing else here that it could forbid */
-		return ftp_session_reply(s, 200, "EPSV it is");
-	if (*arg && strcmp(arg, "1") && strcmp(arg, "2"))
-		return ftp_session_reply(s, 501, "Syntax: EPSV [1|2|ALL]");
-	if (*arg && strcmp(arg, own_protocol(s)))
-		return ftp_session_reply(s, 522, "Not this network protocol, use (%s)",
-					 own_protocol(s));
-	rc = data_listen(s, &port, &e);
-	if (rc < 0) {
-		log_warn("%s: no data port: %s", s->peer_text, e.text);
-		return ftp_session_reply(s, 425, "No data port is to be had now");
-	}
-	return ftp_session_reply(s, 229, "Entering Extended Passive Mode (|||%u|)", port);
-}
+/* ---- REST, ABOR ---- */
 
 int cmd_rest(struct ftp_session *s, char *arg)
 {
-	if (s->ascii)
-		return ftp_session_reply(s, 550, "REST is for TYPE I only");
 	if (parse_uint(arg, 0, INT64_MAX, &s->rest) < 0)
 		return ftp_session_reply(s, 501, "Syntax: REST <offset>");
 	return ftp_session_reply(s, 350, "From %" PRIu64 " on", s->rest);
@@ -95,12 +63,19 @@ static int copy_end(struct ftp_session *s, struct copy *c, int rc)
 	return data_reply(s, rc, c->path);
 }
 
-static uint64_t take_rest(struct ftp_session *s)
+/* 0 with REST's offset, which is used up; 1: it cannot be, the reply has been given. What an
+ * offset is in TYPE A nobody can tell without all that is before it (RFC 3659 §5.3). */
+static int take_rest(struct ftp_session *s, uint64_t *rest)
 {
-	uint64_t rest = s->rest;
+	int rc;
 
+	*rest = s->rest;
 	s->rest = 0;
-	return rest;
+	if (!s->ascii || !*rest)
+		return 0;
+	data_forget(s);
+	rc = ftp_session_reply(s, 555, "REST is for TYPE I only");
+	return rc < 0 ? rc : 1;
 }
 
 /* ---- RETR ---- */
@@ -181,12 +156,12 @@ int cmd_retr(struct ftp_session *s, char *arg)
 {
 	CLEANUP_FREE char *path = session_arg_path(s, arg);
 	CLEANUP_CLOSE int fd = -1;
-	uint64_t from = take_rest(s);
+	uint64_t from = 0;
 	struct copy c;
-	int rc;
+	int rc = path ? take_rest(s, &from) : 1;
 
-	if (!path)
-		return 0;
+	if (rc)
+		return rc < 0 ? rc : 0;
 	rc = open_source(s, path, from, &fd);
 	if (rc == 0)
 		rc = data_open(s, "The file");
@@ -198,7 +173,7 @@ int cmd_retr(struct ftp_session *s, char *arg)
 	return copy_end(s, &c, rc);
 }
 
-/* ---- STOR ---- */
+/* ---- STOR, APPE ---- */
 
 /* The inverse of to_ascii; a CR at the end waits for what follows. */
 static size_t from_ascii(struct copy *c, size_t n)
@@ -243,18 +218,14 @@ static int receive_file(struct ftp_session *s, struct copy *c, struct upload *u)
 	return rc;
 }
 
-int cmd_stor(struct ftp_session *s, char *arg)
+/* The file at path, from an offset on or UPLOAD_APPEND. */
+static int receive(struct ftp_session *s, const char *verb, char *path, uint64_t from)
 {
-	CLEANUP_FREE char *path = session_arg_path(s, arg);
-	uint64_t from = take_rest(s);
 	struct upload u;
 	struct copy c;
-	int rc;
+	int rc = s->account.can_write ? upload_begin(&u, s->account.root, s->dirs, path, from,
+						     !s->account.can_delete) : -EROFS;
 
-	if (!path)
-		return 0;
-	rc = s->account.can_write ? upload_begin(&u, s->account.root, s->dirs, path, from,
-						 !s->account.can_delete) : -EROFS;
 	if (rc < 0) {
 		data_forget(s);
 		return rc == -ERANGE ? ftp_session_reply(s, 554, "REST is beyond the end") :
@@ -265,9 +236,28 @@ int cmd_stor(struct ftp_session *s, char *arg)
 		upload_end(&u, -ECANCELED);
 		return rc < 0 ? rc : 0;
 	}
-	rc = copy_begin(&c, "STOR", path);
+	rc = copy_begin(&c, verb, path);
 	if (rc == 0)
 		rc = receive_file(s, &c, &u);
 	rc = upload_end(&u, rc);
 	return copy_end(s, &c, rc);
+}
+
+int cmd_stor(struct ftp_session *s, char *arg)
+{
+	CLEANUP_FREE char *path = session_arg_path(s, arg);
+	uint64_t from = 0;
+	int rc = path ? take_rest(s, &from) : 1;
+
+	if (rc)
+		return rc < 0 ? rc : 0;
+	return receive(s, "STOR", path, from);
+}
+
+int cmd_appe(struct ftp_session *s, char *arg)
+{
+	CLEANUP_FREE char *path = session_arg_path(s, arg);
+
+	s->rest = 0; /* the end of the file is where it goes */
+	return path ? receive(s, "APPE", path, UPLOAD_APPEND) : 0;
 }

@@ -27,14 +27,14 @@ static int check_right(struct ftp_session *s, bool right, const char *what)
 	return right || rc < 0 ? rc : 1;
 }
 
-static int check_write(struct ftp_session *s)
+int session_check_write(struct ftp_session *s)
 {
 	return check_right(s, s->account.can_write, "this account may only read");
 }
 
 static int check_delete(struct ftp_session *s)
 {
-	int rc = check_write(s);
+	int rc = session_check_write(s);
 
 	return rc ? rc : check_right(s, s->account.can_delete, "this account may not delete");
 }
@@ -106,7 +106,7 @@ int cmd_cdup(struct ftp_session *s, char *arg)
 int cmd_mkd(struct ftp_session *s, char *arg)
 {
 	CLEANUP_FREE char *path = session_arg_path(s, arg);
-	int rc = path ? check_write(s) : 1;
+	int rc = path ? session_check_write(s) : 1;
 
 	if (rc)
 		return stop_here(rc);
@@ -211,11 +211,15 @@ int cmd_size(struct ftp_session *s, char *arg)
 
 int cmd_mdtm(struct ftp_session *s, char *arg)
 {
-	CLEANUP_FREE char *path = session_arg_path(s, arg);
+	CLEANUP_FREE char *path = NULL;
 	struct stat st;
 	char text[32];
-	int rc;
+	bool sets;
+	int rc = session_mdtm_sets(s, arg, &sets);
 
+	if (rc < 0 || sets)
+		return rc;
+	path = session_arg_path(s, arg);
 	if (!path)
 		return 0;
 	rc = root_stat(s->account.root, path, true, &st);
@@ -223,42 +227,6 @@ int cmd_mdtm(struct ftp_session *s, char *arg)
 		return session_reply_errno(s, rc, path);
 	ftp_time_format(text, st.st_mtim.tv_sec, (uint32_t)st.st_mtim.tv_nsec);
 	return ftp_session_reply(s, 213, "%s", text);
-}
-
-/* By way of /proc, so that a link at the end is followed by the root's rules and not by
- * the kernel's. */
-static int change_mode(struct root *root, const char *path, mode_t mode)
-{
-	CLEANUP_CLOSE int fd = root_open(root, path, O_PATH | O_CLOEXEC, 0);
-	char proc[40];
-
-	if (fd < 0)
-		return fd;
-	snprintf(proc, sizeof(proc), "/proc/self/fd/%d", fd);
-	return chmod(proc, mode) < 0 ? -errno : 0;
-}
-
-static int site_chmod(struct ftp_session *s, const char *arg)
-{
-	CLEANUP_FREE char *path = NULL;
-	size_t len = strspn(arg, "01234567");
-	int rc;
-
-	if (len < 1 || len > 5 || arg[len] != ' ' || !arg[len + 1])
-		return ftp_session_reply(s, 501, "Syntax: SITE CHMOD <octal mode> <path>");
-	path = session_arg_path(s, arg + len + 1);
-	rc = path ? check_write(s) : 1;
-	if (rc)
-		return stop_here(rc);
-	rc = change_mode(s->account.root, path, (mode_t)strtoul(arg, NULL, 8) & 07777);
-	return rc < 0 ? session_reply_errno(s, rc, path) : ftp_session_reply(s, 200, "Done");
-}
-
-int cmd_site(struct ftp_session *s, char *arg)
-{
-	if (!strncasecmp(arg, "CHMOD ", 6))
-		return site_chmod(s, arg + 6);
-	return ftp_session_reply(s, 504, "Only SITE CHMOD is known");
 }
 
 /* ---- HASH ---- */

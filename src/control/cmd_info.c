@@ -4,10 +4,13 @@
 #include "control/session.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/statvfs.h>
 
 /* ---- FEAT ---- */
 
@@ -22,6 +25,8 @@ static void feat_hash(struct ftp_session *s, FILE *out)
 static bool has_command(const struct ftp_session *s, enum ftp_verb v)
 {
 	switch (v) {
+	case FTP_EPRT:
+		return s->has_peer && s->c->active;
 	case FTP_PBSZ:
 	case FTP_PROT:
 		return session_has_tls(s);
@@ -167,6 +172,18 @@ int cmd_opts(struct ftp_session *s, char *arg)
 
 /* ---- what RFC 959 asks for and has one answer ---- */
 
+/* Where the session is; false: not known. */
+static bool free_space(struct ftp_session *s, uint64_t *bytes)
+{
+	CLEANUP_CLOSE int fd = root_open(s->account.root, s->cwd, O_PATH | O_CLOEXEC, 0);
+	struct statvfs fs;
+
+	if (fd < 0 || fstatvfs(fd, &fs) < 0 || !fs.f_blocks)
+		return false;
+	*bytes = (uint64_t)fs.f_bavail * fs.f_frsize;
+	return true;
+}
+
 int cmd_syst(struct ftp_session *s, char *arg)
 {
 	return ftp_session_reply(s, 215, "UNIX Type: L8");
@@ -196,8 +213,22 @@ int cmd_stru(struct ftp_session *s, char *arg)
 	return ftp_session_reply(s, 200, "Structure F");
 }
 
+/* "ALLO bytes [R record]": no place is kept, but what can never fit is told at once. */
 int cmd_allo(struct ftp_session *s, char *arg)
 {
+	char *record = strcasestr(arg, " R ");
+	uint64_t bytes, of_record, space;
+
+	if (record) {
+		*record = '\0';
+		if (parse_uint(record + 3, 0, INT64_MAX, &of_record) < 0)
+			return ftp_session_reply(s, 501, "Syntax: ALLO <bytes> [R <bytes>]");
+	}
+	if (parse_uint(arg, 0, INT64_MAX, &bytes) < 0)
+		return ftp_session_reply(s, 501, "Syntax: ALLO <bytes> [R <bytes>]");
+	if (free_space(s, &space) && bytes > space)
+		return ftp_session_reply(s, 552, "No space left on device: %" PRIu64
+					 " bytes are free", space);
 	return ftp_session_reply(s, 202, "No need to");
 }
 
@@ -212,9 +243,14 @@ int cmd_help(struct ftp_session *s, char *arg)
 {
 	CLEANUP_FREE char *text = NULL;
 	const struct ftp_command *cmd = *arg ? ftp_command_find(arg) : NULL;
+	char site_help[] = "HELP";
 	size_t len;
 	FILE *out;
 
+	if (cmd && !*cmd->codes)
+		return ftp_session_reply(s, 502, "%s is not done here", cmd->name);
+	if (cmd && cmd->verb == FTP_SITE)
+		return cmd_site(s, site_help);
 	if (cmd)
 		return ftp_session_reply(s, 214, "Syntax: %s", cmd->syntax);
 	if (*arg)
@@ -224,7 +260,8 @@ int cmd_help(struct ftp_session *s, char *arg)
 		return ftp_session_reply(s, 451, "Out of memory");
 	fprintf(out, "Commands:\n");
 	for (int v = 0; v < FTP_VERBS; v++)
-		fprintf(out, " %s\n", ftp_command_of((enum ftp_verb)v)->syntax);
+		if (*ftp_command_of((enum ftp_verb)v)->codes)
+			fprintf(out, " %s\n", ftp_command_of((enum ftp_verb)v)->syntax);
 	fprintf(out, "That is all");
 	if (fclose(out))
 		return ftp_session_reply(s, 451, "Out of memory");

@@ -62,6 +62,7 @@ struct ftp_server_config {
 	const char *greeting;       /* text of 220 */
 	const char *data_addr;      /* for EPSV listeners; "": the control connection's */
 	uint16_t port_lo, port_hi;
+	bool active;                /* PORT and EPRT may be used, to the client's own host */
 	int login_timeout_ms, idle_timeout_ms;
 	/* Who is it? 0 and a filled account; -EACCES: wrong; -EAGAIN: try again later. */
 	int (*login)(void *arg, const char *user, const char *password,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The server's end of FTP's data connections: EPSV's listener, who may connect to it, TLS
+/* The server's end of FTP's data connections: the listener, who may connect to it, dialling, TLS
  * on it, and what the control connection says meanwhile. */
 #include "control/session.h"
 
@@ -19,17 +19,28 @@ enum {
 
 /* ---- listening ---- */
 
-/* The address that the client has reached us by. */
+/* What the client has reached us by. */
+static int own_address(const struct ftp_session *s, struct sockaddr_storage *a)
+{
+	socklen_t len = sizeof(*a);
+
+	memset(a, 0, sizeof(*a));
+	if (s->c->local)
+		*a = *s->c->local;
+	else if (getsockname(s->fd, (struct sockaddr *)a, &len) < 0)
+		return -errno;
+	return 0;
+}
+
+/* Its address as text. */
 static int local_address(const struct ftp_session *s, char out[INET6_ADDRSTRLEN], int *family)
 {
-	struct sockaddr_storage a = { 0 };
-	socklen_t len = sizeof(a);
+	struct sockaddr_storage a;
 	const void *addr = &((struct sockaddr_in6 *)&a)->sin6_addr;
+	int rc = own_address(s, &a);
 
-	if (s->c->local)
-		a = *s->c->local;
-	else if (getsockname(s->fd, (struct sockaddr *)&a, &len) < 0)
-		return -errno;
+	if (rc < 0)
+		return rc;
 	if (a.ss_family == AF_INET)
 		addr = &((struct sockaddr_in *)&a)->sin_addr;
 	else if (a.ss_family != AF_INET6)
@@ -71,7 +82,7 @@ static void address_bytes(const struct sockaddr_storage *a, uint8_t out[16])
 	}
 }
 
-static bool same_host(const struct sockaddr_storage *a, const struct sockaddr_storage *b)
+bool same_host(const struct sockaddr_storage *a, const struct sockaddr_storage *b)
 {
 	uint8_t x[16], y[16];
 
@@ -127,6 +138,65 @@ static int accept_client(struct ftp_session *s)
 	return -ETIMEDOUT;
 }
 
+/* ---- dialling ---- */
+
+/* Until it is connected. A descriptor's error, for -EPIPE would be that of the control
+ * connection. */
+static int wait_connected(struct ftp_session *s, int fd)
+{
+	uint64_t end = now_ns() + (uint64_t)ACCEPT_MS * 1000000;
+	socklen_t len = sizeof(int);
+	int rc = 0, error = 0;
+
+	while (rc == 0 && now_ns() < end) {
+		rc = poll_fd(fd, POLLOUT, SLICE_MS);
+		if (rc == 0)
+			rc = session_poll_control(s);
+	}
+	if (rc <= 0)
+		return rc < 0 ? rc : -ETIMEDOUT;
+	if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len) < 0 || error)
+		return -ENOTCONN;
+	return set_nonblock(fd, false);
+}
+
+/* From the address that the client has reached us by: it lets in no other. */
+static int dial_client(struct ftp_session *s)
+{
+	struct sockaddr_storage from;
+	int rc, fd = socket(s->dial.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	if (fd < 0)
+		return -errno;
+	if (own_address(s, &from) == 0 && from.ss_family == s->dial.ss_family) {
+		if (from.ss_family == AF_INET)
+			((struct sockaddr_in *)&from)->sin_port = 0;
+		else
+			((struct sockaddr_in6 *)&from)->sin6_port = 0;
+		if (bind(fd, (struct sockaddr *)&from, sizeof(from)) < 0)
+			log_debug("%s: bind: %s", s->peer_text, strerror(errno));
+	}
+	rc = connect(fd, (struct sockaddr *)&s->dial, sizeof(s->dial));
+	rc = rc == 0 || errno == EINPROGRESS ? wait_connected(s, fd) : -ENOTCONN;
+	if (rc == 0)
+		return fd;
+	close(fd);
+	return rc;
+}
+
+/* Either way; what it came of is used up. */
+static int connect_client(struct ftp_session *s)
+{
+	int fd = s->lfd < 0 ? dial_client(s) : accept_client(s);
+
+	if (s->lfd >= 0)
+		close(steal_fd(&s->lfd));
+	s->dial.ss_family = AF_UNSPEC;
+	return fd;
+}
+
+/* ---- opening ---- */
+
 /* fd becomes s->data, by TLS when that is agreed. */
 static int start_data(struct ftp_session *s, int fd)
 {
@@ -161,10 +231,11 @@ int data_open(struct ftp_session *s, const char *what)
 		rc = ftp_session_reply(s, 521, "Data goes by PROT P here, or not at all");
 		return rc < 0 ? rc : 1;
 	}
-	if (s->lfd < 0)
+	if (s->lfd < 0 && s->dial.ss_family == AF_UNSPEC)
 		return no_data_reply(s, -ENOTCONN);
-	fd = accept_client(s);
-	close(steal_fd(&s->lfd));
+	s->moved = 0;
+	s->began = now_ns();
+	fd = connect_client(s);
 	if (fd < 0)
 		return no_data_reply(s, fd);
 	rc = ftp_session_reply(s, 150, "%s comes over %s", what, s->prot_p ? "TLS" : "TCP");
@@ -199,6 +270,8 @@ ssize_t data_read(struct ftp_session *s, void *p, size_t len)
 
 	while (rc == 0) {
 		n = s->data->ops->read(s->data, p, len, SLICE_MS);
+		if (n > 0)
+			s->moved += (uint64_t)n;
 		if (n != -ETIMEDOUT)
 			return n;
 		rc = go_on(s, since);
@@ -218,6 +291,7 @@ int data_write(struct ftp_session *s, const void *p, size_t len)
 		if (n > 0) {
 			next += n;
 			len -= (size_t)n;
+			s->moved += (uint64_t)n;
 			since = now_ns();
 		} else {
 			rc = n == -ETIMEDOUT ? go_on(s, since) : (int)n;
@@ -240,6 +314,8 @@ ssize_t data_sendfile(struct ftp_session *s, int fd, uint64_t from, size_t len)
 	rc = session_poll_control(s);
 	while (rc == 0) {
 		n = s->data->ops->sendfile(s->data, fd, from, len, SLICE_MS);
+		if (n > 0)
+			s->moved += (uint64_t)n;
 		if (n != -ETIMEDOUT)
 			return n;
 		rc = go_on(s, since);
@@ -265,6 +341,7 @@ void data_forget(struct ftp_session *s)
 	data_close(s, false);
 	if (s->lfd >= 0)
 		close(steal_fd(&s->lfd));
+	s->dial.ss_family = AF_UNSPEC;
 }
 
 int data_reply(struct ftp_session *s, int rc, const char *path)

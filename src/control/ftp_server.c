@@ -20,15 +20,20 @@ enum {
 	DIRS_OPEN = 16,
 };
 
+/* NULL: not implemented. */
 static ftp_handler *const handlers[FTP_VERBS] = {
 	[FTP_USER] = cmd_user, [FTP_PASS] = cmd_pass, [FTP_AUTH] = cmd_auth,
 	[FTP_PBSZ] = cmd_pbsz, [FTP_PROT] = cmd_prot, [FTP_FEAT] = cmd_feat,
 	[FTP_OPTS] = cmd_opts, [FTP_SYST] = cmd_syst, [FTP_TYPE] = cmd_type,
 	[FTP_MODE] = cmd_mode, [FTP_STRU] = cmd_stru, [FTP_ALLO] = cmd_allo,
 	[FTP_PWD] = cmd_pwd,   [FTP_CWD] = cmd_cwd,   [FTP_CDUP] = cmd_cdup,
-	[FTP_EPSV] = cmd_epsv, [FTP_RETR] = cmd_retr, [FTP_STOR] = cmd_stor,
+	[FTP_EPSV] = cmd_epsv, [FTP_PASV] = cmd_pasv, [FTP_PORT] = cmd_port,
+	[FTP_EPRT] = cmd_eprt,
+	[FTP_RETR] = cmd_retr, [FTP_STOR] = cmd_stor, [FTP_APPE] = cmd_appe,
 	[FTP_REST] = cmd_rest, [FTP_SIZE] = cmd_size, [FTP_MDTM] = cmd_mdtm,
-	[FTP_HASH] = cmd_hash, [FTP_MLSD] = cmd_mlsd, [FTP_MLST] = cmd_mlst,
+	[FTP_MFMT] = cmd_mfmt, [FTP_HASH] = cmd_hash,
+	[FTP_MLSD] = cmd_mlsd, [FTP_MLST] = cmd_mlst,
+	[FTP_LIST] = cmd_list, [FTP_NLST] = cmd_nlst, [FTP_STAT] = cmd_stat,
 	[FTP_MKD] = cmd_mkd,   [FTP_RMD] = cmd_rmd,   [FTP_DELE] = cmd_dele,
 	[FTP_RNFR] = cmd_rnfr, [FTP_RNTO] = cmd_rnto, [FTP_SITE] = cmd_site,
 	[FTP_ABOR] = cmd_abor, [FTP_NOOP] = cmd_noop, [FTP_HELP] = cmd_help,
@@ -45,6 +50,8 @@ int ftp_session_reply(struct ftp_session *s, int code, const char *fmt, ...)
 	va_list ap;
 	int rc;
 
+	if (s->running && !ftp_command_answers(s->running, code))
+		log_warn("%s: %d is no reply to %s", s->peer_text, code, s->running->name);
 	va_start(ap, fmt);
 	rc = vasprintf(&text, fmt, ap);
 	va_end(ap);
@@ -78,6 +85,19 @@ static int errno_reply_code(int rc)
 	}
 }
 
+/* code, or the nearest that the command may be answered with. */
+static int fitting_code(const struct ftp_session *s, int code)
+{
+	static const int refusals[] = { 550, 553, 450 };
+
+	if (!s->running || ftp_command_answers(s->running, code))
+		return code;
+	for (size_t i = 0; i < sizeof(refusals) / sizeof(refusals[0]); i++)
+		if (ftp_command_answers(s->running, refusals[i]))
+			return refusals[i];
+	return 451;
+}
+
 int session_reply_about(struct ftp_session *s, int code, const char *path, const char *why)
 {
 	CLEANUP_FREE char *name = session_name(s, path);
@@ -88,7 +108,7 @@ int session_reply_about(struct ftp_session *s, int code, const char *path, const
 int session_reply_errno(struct ftp_session *s, int rc, const char *path)
 {
 	/* The client finds the errno by these words. */
-	return session_reply_about(s, errno_reply_code(rc), path, root_why(rc));
+	return session_reply_about(s, fitting_code(s, errno_reply_code(rc)), path, root_why(rc));
 }
 
 char *session_name(struct ftp_session *s, const char *path)
@@ -220,6 +240,8 @@ int session_poll_control(struct ftp_session *s)
 		return n == -ETIMEDOUT ? 0 : (int)n;
 	if (!strcasecmp(s->line, "ABOR"))
 		return -ECANCELED;
+	if (!strcasecmp(s->line, "STAT"))
+		return session_reply_progress(s);
 	s->stash = strdup(s->line);
 	return s->stash ? 0 : -ENOMEM;
 }
@@ -234,6 +256,8 @@ static bool has_body(enum ftp_verb v)
 
 static int run_command(struct ftp_session *s, const struct ftp_command *cmd, char *arg)
 {
+	int rc;
+
 	/* RNTO must follow RNFR at once (RFC 959 §4.1.3). */
 	if (cmd->verb != FTP_RNTO)
 		free(steal_ptr(&s->rename_from));
@@ -242,10 +266,15 @@ static int run_command(struct ftp_session *s, const struct ftp_command *cmd, cha
 		s->quit |= has_body(cmd->verb);
 		return ftp_session_reply(s, 503, "A lane is for BULK");
 	}
+	if (!handlers[cmd->verb])
+		return ftp_session_reply(s, 502, "%s is not done here", cmd->name);
 	/* What has a body looks for itself: that must be read whatever is answered. */
 	if (cmd->login && !s->logged_in && !has_body(cmd->verb))
 		return ftp_session_reply(s, 530, "Log in first, with USER and PASS");
-	return handlers[cmd->verb](s, arg);
+	s->running = cmd;
+	rc = handlers[cmd->verb](s, arg);
+	s->running = NULL;
+	return rc;
 }
 
 static int handle_line(struct ftp_session *s)

@@ -32,6 +32,7 @@ struct ftp_session {
 	unsigned failures;           /* wrong passwords so far */
 	uint64_t login_by;           /* now_ns() */
 
+	const struct ftp_command *running; /* whose replies these are; NULL: none's */
 	char *cwd;                   /* absolute, below the account's root */
 	bool percent;                /* names are percent-encoded, OPTS NAMES PERCENT */
 	bool inline_list;            /* MLSD answers in its reply, OPTS INLINE MLSD */
@@ -42,9 +43,13 @@ struct ftp_session {
 	uint64_t rest;               /* of REST, for the next RETR or STOR */
 	char *rename_from;           /* of RNFR, for the RNTO that follows at once */
 
-	int lfd;                     /* EPSV's listener; -1: none */
+	int lfd;                     /* listener of EPSV or PASV; -1: none */
+	struct sockaddr_storage dial; /* of PORT or EPRT; AF_UNSPEC: none */
+	bool epsv_all;               /* EPSV ALL: no other command may set up data */
 	struct stream *data;         /* the data connection of the command under way */
 	bool data_stays;             /* it does not leave this host */
+	uint64_t moved;              /* bytes that it has carried */
+	uint64_t began;              /* now_ns(), when it was opened */
 	uint64_t control_checked;    /* now_ns() of the last look for ABOR */
 	struct dirs *dirs;
 
@@ -64,9 +69,11 @@ ftp_handler cmd_user, cmd_pass, cmd_auth, cmd_pbsz, cmd_prot, cmd_quit;
 ftp_handler cmd_feat, cmd_opts, cmd_syst, cmd_type, cmd_mode, cmd_stru, cmd_allo, cmd_noop,
 	cmd_help;
 ftp_handler cmd_pwd, cmd_cwd, cmd_cdup, cmd_size, cmd_mdtm, cmd_hash, cmd_mkd, cmd_rmd, cmd_dele,
-	cmd_rmda, cmd_rnfr, cmd_rnto, cmd_site;
-ftp_handler cmd_epsv, cmd_rest, cmd_retr, cmd_stor, cmd_abor;
-ftp_handler cmd_mlsd, cmd_mlst;
+	cmd_rmda, cmd_rnfr, cmd_rnto;
+ftp_handler cmd_mfmt, cmd_site;
+ftp_handler cmd_epsv, cmd_pasv, cmd_port, cmd_eprt;
+ftp_handler cmd_rest, cmd_retr, cmd_stor, cmd_appe, cmd_abor;
+ftp_handler cmd_mlsd, cmd_mlst, cmd_list, cmd_nlst, cmd_stat;
 ftp_handler cmd_bulk, cmd_give, cmd_take, cmd_lanes;
 
 /* ---- ftp_server.c ---- */
@@ -92,7 +99,7 @@ char *session_name(struct ftp_session *s, const char *path);
  * been given. */
 char *session_arg_path(struct ftp_session *s, const char *arg);
 /* Look at the control connection during a transfer: 0: go on; -ECANCELED: ABOR came;
- * another negative errno: it is gone. Another command is kept for later. */
+ * another negative errno: it is gone. STAT is answered; another command is kept for later. */
 int session_poll_control(struct ftp_session *s);
 
 /* ---- handed.c ---- */
@@ -109,6 +116,27 @@ int session_welcome(struct ftp_session *s, int code);
 /* Go on where another process has stopped. */
 void session_take_over(struct ftp_session *s);
 
+/* ---- cmd_files.c ---- */
+
+/* 0; 1: this account may only read, the reply has been given; negative: the session ends. */
+int session_check_write(struct ftp_session *s);
+
+/* ---- cmd_ls.c ---- */
+
+/* LIST of arg, which may begin with options, in a reply 212 or 213. */
+int session_stat_path(struct ftp_session *s, char *arg);
+
+/* ---- cmd_attr.c ---- */
+
+/* "MDTM time path", by which clients from before MFMT set a time; *sets: it was that, and has
+ * been answered. */
+int session_mdtm_sets(struct ftp_session *s, const char *arg, bool *sets);
+
+/* ---- cmd_stat.c ---- */
+
+/* To a STAT during a transfer (RFC 959 §4.1.3). */
+int session_reply_progress(struct ftp_session *s);
+
 /* ---- path.c ---- */
 
 /* arg below cwd, "." and ".." taken out as text ("/.." is "/"), "~" and "~/..." from
@@ -124,8 +152,12 @@ unsigned facts_parse(const char *list);
 
 /* ---- data.c ---- */
 
+/* Two addresses of one host; IPv4 mapped by IPv6 is IPv4. */
+bool same_host(const struct sockaddr_storage *a, const struct sockaddr_storage *b);
+
+/* Listen for the next data connection; what was to come of it before is forgotten. */
 int data_listen(struct ftp_session *s, uint16_t *port, struct err *e);
-/* Accept the client on the listener, say 150, start TLS when PROT P. 0: s->data is there;
+/* Accept the client on the listener, or connect to it by s->dial, say 150, start TLS when PROT P. 0: s->data is there;
  * 1: it could not be had, the reply has been given; or a negative errno that ends the
  * session. */
 int data_open(struct ftp_session *s, const char *what);
@@ -137,6 +169,7 @@ int data_write(struct ftp_session *s, const void *p, size_t len);
 ssize_t data_sendfile(struct ftp_session *s, int fd, uint64_t from, size_t len);
 /* Close; in good order when ok. */
 void data_close(struct ftp_session *s, bool ok);
+/* Neither a connection nor what one could come of. */
 void data_forget(struct ftp_session *s);
 /* The reply at the end of a data command: rc 0, or a negative errno about path. */
 int data_reply(struct ftp_session *s, int rc, const char *path);

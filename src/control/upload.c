@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* STOR's file: a part until it is whole, or in place behind REST. */
+/* The file of STOR and APPE: a part until it is whole, or in place behind REST and by APPE. */
 #include "control/upload.h"
 
 #include <errno.h>
@@ -11,16 +11,20 @@ enum { FILE_MODE = 0644 };
 static int begin_in_place(struct upload *u, struct root *root, const char *path, uint64_t from,
 			  bool keep_old)
 {
+	int flags = from == UPLOAD_APPEND ? O_CREAT | O_APPEND : 0;
 	struct stat st;
 	int rc = 0;
 
-	u->fd = root_open(root, path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0);
+	u->fd = root_open(root, path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | flags,
+			  FILE_MODE);
 	if (u->fd < 0)
 		return u->fd;
 	if (fstat(u->fd, &st) < 0)
 		rc = -errno;
 	else if (!S_ISREG(st.st_mode))
 		rc = -EINVAL;
+	else if (from == UPLOAD_APPEND)
+		from = (uint64_t)st.st_size;
 	else if (from > (uint64_t)st.st_size)
 		rc = -ERANGE; /* a hole that nobody asked for */
 	else if (keep_old && from < (uint64_t)st.st_size)

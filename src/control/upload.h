@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Where STOR's bytes go: a part that becomes the file when all is there, or, behind REST,
- * the file itself from an offset on. */
+/* Where the bytes of STOR and APPE go: a part that becomes the file when all is there, or, behind
+ * REST and by APPE, the file itself from an offset on. */
 #ifndef RFTP_CONTROL_UPLOAD_H
 #define RFTP_CONTROL_UPLOAD_H
 
@@ -12,6 +12,9 @@ struct upload {
 	int fd;             /* not owned when there is a part */
 	uint64_t at;        /* offset of the next byte */
 };
+
+/* As from: at the end, whoever else writes there; a file that is not there is made. */
+#define UPLOAD_APPEND UINT64_MAX
 
 /* 0, or a negative errno; -ERANGE: from is beyond the end of the file that is there; -EPERM:
  * bytes that are there would be lost, and keep_old. */

@@ -16,9 +16,12 @@
 enum ftp_verb {
 	FTP_USER, FTP_PASS, FTP_AUTH, FTP_PBSZ, FTP_PROT, FTP_FEAT, FTP_OPTS, FTP_SYST,
 	FTP_TYPE, FTP_MODE, FTP_STRU, FTP_ALLO, FTP_PWD, FTP_CWD, FTP_CDUP, FTP_EPSV,
-	FTP_RETR, FTP_STOR, FTP_REST, FTP_SIZE, FTP_MDTM, FTP_HASH, FTP_MLSD, FTP_MLST,
+	FTP_PASV, FTP_PORT, FTP_EPRT,
+	FTP_RETR, FTP_STOR, FTP_APPE, FTP_REST, FTP_SIZE, FTP_MDTM, FTP_MFMT, FTP_HASH,
+	FTP_MLSD, FTP_MLST, FTP_LIST, FTP_NLST,
 	FTP_MKD, FTP_RMD, FTP_DELE, FTP_RNFR, FTP_RNTO, FTP_SITE, FTP_ABOR, FTP_NOOP,
-	FTP_HELP, FTP_QUIT,
+	FTP_STAT, FTP_HELP, FTP_QUIT,
+	FTP_ACCT, FTP_SMNT, FTP_REIN, FTP_STOU, /* known, and not implemented */
 	FTP_BULK,   /* ours: BULK <bytes>, see bulk.h */
 	FTP_LANE,  /* ours: LANE <n>, see bulk.h */
 	FTP_GIVE,   /* ours: GIVE <bytes>, TAKE <bytes>, see third.h */
@@ -36,11 +39,15 @@ struct ftp_command {
 	bool login;         /* only after login */
 	bool feat;          /* announced by FEAT under its own name */
 	const char *syntax; /* for HELP */
+	const char *codes;  /* what it may be answered with, besides what any command may be;
+			     * "": it is not implemented */
 };
 
-/* NULL: not known. Any case. */
+/* NULL: not known. Any case; also XMKD and its kin of RFC 1123 §4.1.3.1, for MKD and its own. */
 const struct ftp_command *ftp_command_find(const char *name);
 const struct ftp_command *ftp_command_of(enum ftp_verb v);
+/* Is code one that the RFCs have for the command? */
+bool ftp_command_answers(const struct ftp_command *cmd, int code);
 
 /* Cut a command line (without its CRLF; Telnet IAC sequences already taken out) into
  * verb and argument, in place. 0; -EINVAL: no verb, or an argument that must not or

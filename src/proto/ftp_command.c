@@ -3,56 +3,128 @@
 #include "proto/ftp.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #define NONE     FTP_ARG_NONE
 #define OPTIONAL FTP_ARG_OPTIONAL
 #define REQUIRED FTP_ARG_REQUIRED
 
-/* verb, name, argument, only after login, in FEAT under its own name, syntax. What FEAT
+/* Of what moves data: RFC 959 §5.4, and RFC 4217 §10 for what TLS forbids or breaks. */
+#define TRANSFER "125 150 226 250 425 426 521 522"
+#define BULK_CODES "150 226 503 504 522 550 552"
+/* Of any: what was understood or not (RFC 959 §4.2.1), who is not logged in, and that the server
+ * is out of memory, or leaves. */
+#define ANY "421 451 500 501 502 530"
+
+/* verb, name, argument, only after login, in FEAT under its own name, syntax; codes of RFC 959
+ * §5.4, 2228 §5, 2389, 2428, 3659, 4217 and the drafts of HASH and MFMT. What FEAT
  * shows with parameters (AUTH TLS, REST STREAM, MLST and its facts, HASH, UTF8) is put
  * there by who knows the parameters. */
 static const struct ftp_command commands[FTP_VERBS] = {
-	[FTP_USER] = { FTP_USER, "USER", REQUIRED, false, false, "USER <name>" },
+	[FTP_USER] = { FTP_USER, "USER", REQUIRED, false, false, "USER <name>",
+		"230 331 332 503 522" },
 	/* "PASS" alone is how some clients send an empty password. */
-	[FTP_PASS] = { FTP_PASS, "PASS", OPTIONAL, false, false, "PASS <password>" },
-	[FTP_AUTH] = { FTP_AUTH, "AUTH", REQUIRED, false, false, "AUTH TLS" },
-	[FTP_PBSZ] = { FTP_PBSZ, "PBSZ", REQUIRED, false, true, "PBSZ 0" },
-	[FTP_PROT] = { FTP_PROT, "PROT", REQUIRED, false, true, "PROT C|P" },
-	[FTP_FEAT] = { FTP_FEAT, "FEAT", NONE, false, false, "FEAT" },
-	[FTP_OPTS] = { FTP_OPTS, "OPTS", REQUIRED, false, false, "OPTS <command> [<options>]" },
-	[FTP_SYST] = { FTP_SYST, "SYST", NONE, false, false, "SYST" },
-	[FTP_TYPE] = { FTP_TYPE, "TYPE", REQUIRED, true, false, "TYPE A|I|L 8" },
-	[FTP_MODE] = { FTP_MODE, "MODE", REQUIRED, true, false, "MODE S" },
-	[FTP_STRU] = { FTP_STRU, "STRU", REQUIRED, true, false, "STRU F" },
-	[FTP_ALLO] = { FTP_ALLO, "ALLO", REQUIRED, true, false, "ALLO <bytes>" },
-	[FTP_PWD] = { FTP_PWD, "PWD", NONE, true, false, "PWD" },
-	[FTP_CWD] = { FTP_CWD, "CWD", REQUIRED, true, false, "CWD <directory>" },
-	[FTP_CDUP] = { FTP_CDUP, "CDUP", NONE, true, false, "CDUP" },
-	[FTP_EPSV] = { FTP_EPSV, "EPSV", OPTIONAL, true, true, "EPSV [1|2|ALL]" },
-	[FTP_RETR] = { FTP_RETR, "RETR", REQUIRED, true, false, "RETR <file>" },
-	[FTP_STOR] = { FTP_STOR, "STOR", REQUIRED, true, false, "STOR <file>" },
-	[FTP_REST] = { FTP_REST, "REST", REQUIRED, true, false, "REST <offset>" },
-	[FTP_SIZE] = { FTP_SIZE, "SIZE", REQUIRED, true, true, "SIZE <file>" },
-	[FTP_MDTM] = { FTP_MDTM, "MDTM", REQUIRED, true, true, "MDTM <file>" },
-	[FTP_HASH] = { FTP_HASH, "HASH", REQUIRED, true, false, "HASH <file>" },
-	[FTP_MLSD] = { FTP_MLSD, "MLSD", OPTIONAL, true, false, "MLSD [<directory>]" },
-	[FTP_MLST] = { FTP_MLST, "MLST", OPTIONAL, true, false, "MLST [<path>]" },
-	[FTP_MKD] = { FTP_MKD, "MKD", REQUIRED, true, false, "MKD <directory>" },
-	[FTP_RMD] = { FTP_RMD, "RMD", REQUIRED, true, false, "RMD <directory>" },
-	[FTP_DELE] = { FTP_DELE, "DELE", REQUIRED, true, false, "DELE <file>" },
-	[FTP_RNFR] = { FTP_RNFR, "RNFR", REQUIRED, true, false, "RNFR <path>" },
-	[FTP_RNTO] = { FTP_RNTO, "RNTO", REQUIRED, true, false, "RNTO <path>" },
-	[FTP_SITE] = { FTP_SITE, "SITE", REQUIRED, true, false, "SITE <command>" },
-	[FTP_ABOR] = { FTP_ABOR, "ABOR", NONE, false, false, "ABOR" },
-	[FTP_NOOP] = { FTP_NOOP, "NOOP", NONE, false, false, "NOOP" },
-	[FTP_HELP] = { FTP_HELP, "HELP", OPTIONAL, false, false, "HELP [<command>]" },
-	[FTP_QUIT] = { FTP_QUIT, "QUIT", NONE, false, false, "QUIT" },
-	[FTP_BULK] = { FTP_BULK, "BULK", REQUIRED, true, true, "BULK <bytes>" },
-	[FTP_LANE] = { FTP_LANE, "LANE", REQUIRED, true, true, "LANE <n>" },
-	[FTP_GIVE] = { FTP_GIVE, "GIVE", REQUIRED, true, true, "GIVE <bytes>" },
-	[FTP_TAKE] = { FTP_TAKE, "TAKE", REQUIRED, true, true, "TAKE <bytes>" },
-	[FTP_RMDA] = { FTP_RMDA, "RMDA", REQUIRED, true, true, "RMDA <path>" },
+	[FTP_PASS] = { FTP_PASS, "PASS", OPTIONAL, false, false, "PASS <password>",
+		"202 230 332 503" },
+	[FTP_AUTH] = { FTP_AUTH, "AUTH", REQUIRED, false, false, "AUTH TLS",
+		"234 334 431 503 504 533 534" },
+	[FTP_PBSZ] = { FTP_PBSZ, "PBSZ", REQUIRED, false, true, "PBSZ 0",
+		"200 503" },
+	[FTP_PROT] = { FTP_PROT, "PROT", REQUIRED, false, true, "PROT C|P",
+		"200 431 503 504 534 536" },
+	[FTP_FEAT] = { FTP_FEAT, "FEAT", NONE, false, false, "FEAT",
+		"211" },
+	[FTP_OPTS] = { FTP_OPTS, "OPTS", REQUIRED, false, false, "OPTS <command> [<options>]",
+		"200 504" },
+	[FTP_SYST] = { FTP_SYST, "SYST", NONE, false, false, "SYST",
+		"215" },
+	[FTP_TYPE] = { FTP_TYPE, "TYPE", REQUIRED, true, false, "TYPE A|I|L 8",
+		"200 504" },
+	[FTP_MODE] = { FTP_MODE, "MODE", REQUIRED, true, false, "MODE S",
+		"200 504" },
+	[FTP_STRU] = { FTP_STRU, "STRU", REQUIRED, true, false, "STRU F",
+		"200 504" },
+	[FTP_ALLO] = { FTP_ALLO, "ALLO", REQUIRED, true, false, "ALLO <bytes> [R <bytes>]",
+		"200 202 504 552" },
+	[FTP_PWD] = { FTP_PWD, "PWD", NONE, true, false, "PWD",
+		"257 550" },
+	[FTP_CWD] = { FTP_CWD, "CWD", REQUIRED, true, false, "CWD <directory>",
+		"250 550" },
+	[FTP_CDUP] = { FTP_CDUP, "CDUP", NONE, true, false, "CDUP",
+		"200 250 550" },
+	[FTP_EPSV] = { FTP_EPSV, "EPSV", OPTIONAL, true, true, "EPSV [1|2|ALL]",
+		"200 229 425 522" },
+	[FTP_PASV] = { FTP_PASV, "PASV", NONE, true, false, "PASV",
+		"227 425" },
+	[FTP_PORT] = { FTP_PORT, "PORT", REQUIRED, true, false, "PORT <h1,h2,h3,h4,p1,p2>",
+		"200 504" },
+	[FTP_EPRT] = { FTP_EPRT, "EPRT", REQUIRED, true, true, "EPRT |<1|2>|<address>|<port>|",
+		"200 504 522" },
+	[FTP_RETR] = { FTP_RETR, "RETR", REQUIRED, true, false, "RETR <file>",
+		TRANSFER " 450 550 554 555" },
+	[FTP_STOR] = { FTP_STOR, "STOR", REQUIRED, true, false, "STOR <file>",
+		TRANSFER " 450 452 532 551 552 553 554 555" },
+	[FTP_APPE] = { FTP_APPE, "APPE", REQUIRED, true, false, "APPE <file>",
+		TRANSFER " 450 452 532 550 551 552 553 555" },
+	[FTP_REST] = { FTP_REST, "REST", REQUIRED, true, false, "REST <offset>",
+		"350" },
+	[FTP_SIZE] = { FTP_SIZE, "SIZE", REQUIRED, true, true, "SIZE <file>",
+		"213 550" },
+	[FTP_MDTM] = { FTP_MDTM, "MDTM", REQUIRED, true, true, "MDTM <file>",
+		"213 550" },
+	[FTP_MFMT] = { FTP_MFMT, "MFMT", REQUIRED, true, true, "MFMT <YYYYMMDDhhmmss> <path>",
+		"213 550" },
+	[FTP_HASH] = { FTP_HASH, "HASH", REQUIRED, true, false, "HASH <file>",
+		"213 226 426 450 504 550 552 553 556" },
+	[FTP_MLSD] = { FTP_MLSD, "MLSD", OPTIONAL, true, false, "MLSD [<directory>]",
+		TRANSFER " 550" },
+	[FTP_MLST] = { FTP_MLST, "MLST", OPTIONAL, true, false, "MLST [<path>]",
+		"250 550 553" },
+	[FTP_LIST] = { FTP_LIST, "LIST", OPTIONAL, true, false, "LIST [-aAdR1] [<path>]",
+		TRANSFER " 450" },
+	[FTP_NLST] = { FTP_NLST, "NLST", OPTIONAL, true, false, "NLST [-aAdRl] [<path>]",
+		TRANSFER " 450" },
+	[FTP_MKD] = { FTP_MKD, "MKD", REQUIRED, true, false, "MKD <directory>",
+		"257 550" },
+	[FTP_RMD] = { FTP_RMD, "RMD", REQUIRED, true, false, "RMD <directory>",
+		"250 550" },
+	[FTP_DELE] = { FTP_DELE, "DELE", REQUIRED, true, false, "DELE <file>",
+		"250 450 550" },
+	[FTP_RNFR] = { FTP_RNFR, "RNFR", REQUIRED, true, false, "RNFR <path>",
+		"350 450 550" },
+	[FTP_RNTO] = { FTP_RNTO, "RNTO", REQUIRED, true, false, "RNTO <path>",
+		"250 503 532 553" },
+	[FTP_SITE] = { FTP_SITE, "SITE", REQUIRED, true, false, "SITE <command>",
+		"200 202 214 504 550" },
+	[FTP_ABOR] = { FTP_ABOR, "ABOR", NONE, false, false, "ABOR",
+		"225 226" },
+	[FTP_NOOP] = { FTP_NOOP, "NOOP", NONE, false, false, "NOOP",
+		"200" },
+	[FTP_STAT] = { FTP_STAT, "STAT", OPTIONAL, true, false, "STAT [<path>]",
+		"211 212 213 450" },
+	[FTP_HELP] = { FTP_HELP, "HELP", OPTIONAL, false, false, "HELP [<command>]",
+		"211 214" },
+	[FTP_QUIT] = { FTP_QUIT, "QUIT", NONE, false, false, "QUIT",
+		"221" },
+	[FTP_ACCT] = { FTP_ACCT, "ACCT", REQUIRED, true, false, "ACCT <account>",
+		"" },
+	[FTP_SMNT] = { FTP_SMNT, "SMNT", REQUIRED, true, false, "SMNT <directory>",
+		"" },
+	[FTP_REIN] = { FTP_REIN, "REIN", NONE, true, false, "REIN",
+		"" },
+	[FTP_STOU] = { FTP_STOU, "STOU", OPTIONAL, true, false, "STOU [<file>]",
+		"" },
+	[FTP_BULK] = { FTP_BULK, "BULK", REQUIRED, true, true, "BULK <bytes>",
+		BULK_CODES },
+	[FTP_LANE] = { FTP_LANE, "LANE", REQUIRED, true, true, "LANE <n>",
+		"150 226 503" },
+	[FTP_GIVE] = { FTP_GIVE, "GIVE", REQUIRED, true, true, "GIVE <bytes>",
+		BULK_CODES },
+	[FTP_TAKE] = { FTP_TAKE, "TAKE", REQUIRED, true, true, "TAKE <bytes>",
+		BULK_CODES },
+	[FTP_RMDA] = { FTP_RMDA, "RMDA", REQUIRED, true, true, "RMDA <path>",
+		"250 450 550" },
 };
 
 /* ASCII only: toupper() would ask the locale. */
@@ -70,11 +142,24 @@ static bool same_verb(const char *name, const char *given)
 	return !*name && !*given;
 }
 
+/* From before there were the others; clients still send them. */
+static const struct {
+	const char *name;
+	enum ftp_verb verb;
+} aliases[] = {
+	{ "XMKD", FTP_MKD }, { "XRMD", FTP_RMD }, { "XPWD", FTP_PWD }, { "XCUP", FTP_CDUP },
+	{ "XCWD", FTP_CWD },
+};
+
 const struct ftp_command *ftp_command_find(const char *name)
 {
 	for (int v = 0; v < FTP_VERBS; v++) {
 		if (same_verb(commands[v].name, name))
 			return &commands[v];
+	}
+	for (size_t i = 0; i < sizeof(aliases) / sizeof(aliases[0]); i++) {
+		if (same_verb(aliases[i].name, name))
+			return &commands[aliases[i].verb];
 	}
 	return NULL;
 }
@@ -82,6 +167,16 @@ const struct ftp_command *ftp_command_find(const char *name)
 const struct ftp_command *ftp_command_of(enum ftp_verb v)
 {
 	return (unsigned)v < FTP_VERBS ? &commands[v] : NULL;
+}
+
+bool ftp_command_answers(const struct ftp_command *cmd, int code)
+{
+	char text[12];
+
+	if (code < 100 || code > 599)
+		return false;
+	snprintf(text, sizeof(text), "%d", code);
+	return strstr(ANY, text) || strstr(cmd->codes, text);
 }
 
 int ftp_command_parse(char *line, const struct ftp_command **cmd, char **arg)

@@ -22,6 +22,9 @@ static void test_table(void **state)
 		/* HELP shows the verb first, and brackets where the argument may be missing. */
 		assert_int_equal(strncmp(c->syntax, c->name, strlen(c->name)), 0);
 		assert_int_equal(c->arg == FTP_ARG_NONE, !strchr(c->syntax, ' '));
+		assert_int_equal(strspn(c->codes, "0123456789 "), strlen(c->codes));
+		assert_true(ftp_command_answers(c, 501));
+		assert_false(ftp_command_answers(c, 220));
 	}
 	assert_null(ftp_command_of(FTP_VERBS));
 }
@@ -40,6 +43,29 @@ static void test_login(void **state)
 	for (int v = 0; v < FTP_VERBS; v++)
 		open += !ftp_command_of((enum ftp_verb)v)->login;
 	assert_int_equal(open, sizeof(before) / sizeof(before[0]));
+}
+
+static void test_codes(void **state)
+{
+	const struct ftp_command *pasv = ftp_command_find("pasv");
+
+	assert_true(ftp_command_answers(pasv, 227));
+	assert_true(ftp_command_answers(pasv, 502));
+	assert_false(ftp_command_answers(pasv, 229));
+	assert_false(ftp_command_answers(pasv, 22));
+	assert_true(ftp_command_answers(ftp_command_of(FTP_STOR), 553));
+	assert_false(ftp_command_answers(ftp_command_of(FTP_STOR), 550));
+}
+
+/* RFC 775's names are for the commands that came of them. */
+static void test_aliases(void **state)
+{
+	assert_int_equal(ftp_command_find("XMKD")->verb, FTP_MKD);
+	assert_int_equal(ftp_command_find("xrmd")->verb, FTP_RMD);
+	assert_int_equal(ftp_command_find("XPWD")->verb, FTP_PWD);
+	assert_int_equal(ftp_command_find("XCUP")->verb, FTP_CDUP);
+	assert_int_equal(ftp_command_find("XCWD")->verb, FTP_CWD);
+	assert_null(ftp_command_find("XDELE"));
 }
 
 static void test_feat(void **state)
@@ -114,6 +140,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_table),
 		cmocka_unit_test(test_login),
+		cmocka_unit_test(test_codes),
+		cmocka_unit_test(test_aliases),
 		cmocka_unit_test(test_feat),
 		cmocka_unit_test(test_parse),
 	};

@@ -39,6 +39,7 @@ struct world {
 	int fd;                       /* the client's end */
 	struct mstream *ms;
 	struct ftp_reply reply;
+	bool in_lane;                 /* where other commands are out of place */
 };
 
 static int login(void *arg, const char *user, const char *password, struct ftp_account *a,
@@ -180,11 +181,22 @@ static void send_bytes(struct world *w, const void *p, size_t len)
 	assert_int_equal(ms_write(w->ms, p, len), 0);
 }
 
+/* No reply that the table does not have. */
 static int ask(struct world *w, const char *line)
 {
+	const struct ftp_command *cmd;
+	char *copy = strdup(line), *arg;
+	int code;
+
+	assert_non_null(copy);
 	send_bytes(w, line, strlen(line));
 	send_bytes(w, "\r\n", 2);
-	return next_reply(w);
+	code = next_reply(w);
+	ftp_command_parse(copy, &cmd, &arg);
+	free(copy);
+	if (code > 0 && cmd && !w->in_lane && !ftp_command_answers(cmd, code))
+		fail_msg("%s: %d is no reply to it", line, code);
+	return code;
 }
 
 static void log_in(struct world *w)
@@ -235,6 +247,10 @@ static void test_before_login(void **state)
 		{ "AUTH TLS", 502, NULL }, { "AUTH GSSAPI", 504, NULL },
 		{ "PBSZ 0", 503, NULL }, { "PROT P", 503, NULL }, { "PROT X", 504, NULL },
 		{ "OPTS UTF8 ON", 200, NULL }, { "OPTS XYZZY", 501, NULL },
+		{ "PASV", 530, NULL }, { "PORT 1,2,3,4,5,6", 530, NULL }, { "LIST", 530, NULL },
+		{ "STAT", 530, NULL }, { "XPWD", 530, NULL }, { "ACCT x", 502, NULL },
+		{ "REIN", 502, NULL }, { "SMNT x", 502, NULL }, { "STOU", 502, NULL },
+		{ "HELP REIN", 502, NULL }, { "HELP site", 214, "UTIME" },
 		{ "ABOR", 226, NULL }, { "QUIT", 221, NULL },
 	};
 	struct world *w = *state;
@@ -250,7 +266,10 @@ static void test_logged_in(void **state)
 		{ "USER alice", 503, NULL },
 		{ "PWD", 257, "\"/home\"" },
 		{ "TYPE A", 200, NULL }, { "TYPE A N", 200, NULL }, { "TYPE E", 504, NULL },
-		{ "SIZE hello", 550, "TYPE I" }, { "REST 5", 550, NULL },
+		{ "SIZE hello", 550, "TYPE I" },
+		{ "REST 5", 350, NULL }, { "RETR hello", 555, "TYPE I" },
+		{ "REST 5", 350, NULL }, { "STOR x", 555, "TYPE I" },
+		{ "REST 0", 350, NULL }, { "RETR hello", 425, NULL },
 		{ "TYPE L 8", 200, NULL }, { "TYPE I", 200, NULL },
 		{ "MODE S", 200, NULL }, { "MODE B", 504, NULL },
 		{ "STRU F", 200, NULL }, { "STRU R", 504, NULL }, { "ALLO 100", 202, NULL },
@@ -274,8 +293,8 @@ static void test_logged_in(void **state)
 		{ "RMD a \"b\"", 250, NULL }, { "RMD a \"b\"", 550, NULL },
 		{ "RNTO x", 503, NULL }, { "RNFR nope", 550, NULL },
 		{ "RNFR hello", 350, NULL }, { "NOOP", 200, NULL }, { "RNTO x", 503, NULL },
-		{ "RNFR hello", 350, NULL }, { "RNTO t/x", 550, "/home/t/x: No such file" },
-		{ "RNFR hello", 350, NULL }, { "RNTO /home", 550, "/home: " },
+		{ "RNFR hello", 350, NULL }, { "RNTO t/x", 553, "/home/t/x: No such file" },
+		{ "RNFR hello", 350, NULL }, { "RNTO /home", 553, "/home: " },
 		{ "RNFR hello", 350, NULL }, { "RNTO hello2", 250, NULL },
 		{ "MLST hello2", 250, "type=file;size=6;" },
 		{ "MLST hello", 550, NULL },
@@ -306,7 +325,9 @@ static void test_logged_in(void **state)
 static void test_read_only(void **state)
 {
 	static const struct exchange table[] = {
-		{ "STOR x", 550, "Read-only" }, { "MKD x", 550, "Permission denied" },
+		{ "STOR x", 553, "Read-only" }, { "APPE x", 550, "Read-only" },
+		{ "MFMT 20200101000000 hello", 550, NULL },
+		{ "SITE UTIME 202001010000 hello", 550, NULL }, { "MKD x", 550, "Permission denied" },
 		{ "DELE hello", 550, "Permission denied" }, { "RMD /home", 550, NULL },
 		{ "RMDA /home", 550, NULL }, { "RNFR hello", 550, NULL },
 		{ "SITE CHMOD 777 hello", 550, NULL }, { "MLST hello", 250, NULL },
@@ -324,9 +345,9 @@ static void test_no_delete(void **state)
 	static const struct exchange table[] = {
 		{ "MKD x", 257, NULL }, { "RMD x", 550, NULL }, { "DELE hello", 550, NULL },
 		{ "RNFR hello", 550, NULL }, { "RMDA x", 550, NULL },
-		{ "STOR hello", 550, "not permitted" }, { "TYPE I", 200, NULL },
+		{ "STOR hello", 553, "not permitted" }, { "TYPE I", 200, NULL },
 		{ "REST 1", 350, NULL },
-		{ "STOR hello", 550, "not permitted" },
+		{ "STOR hello", 553, "not permitted" }, { "APPE hello", 425, NULL },
 	};
 	struct world *w = *state;
 
@@ -579,7 +600,9 @@ static void test_lanes(void **state)
 		}
 		for (unsigned i = 0; i < 2; i++) {
 			w->ms = lane[1 - i];
+			w->in_lane = true;
 			RUN(w, table);
+			w->in_lane = false;
 		}
 		/* One leaves, the other stays. */
 		assert_int_equal(ask(w, "QUIT"), 221);

@@ -253,6 +253,7 @@ SET_STRING(nic)
 SET_FLAG(foreground, true)
 SET_FLAG(stdio, true)
 SET_FLAG(plain, true)
+SET_FLAG(active, true)
 SET_FLAG(hash_password, true)
 SET_FLAG(version, true)
 SET_FLAG(help, true)
@@ -304,6 +305,8 @@ static const struct option_def options[] = {
 	{ "tos", 0, "N", set_tos,
 	  "type of service of data: 0 to 255, or cs1, af41, ef" },
 	{ "plain", 0, NULL, set_plain, "allow logins without TLS" },
+	{ "active", 0, NULL, set_active,
+	  "let FTP clients have data connections made to them (PORT, EPRT)" },
 	{ "user", 0, "NAME", set_user,
 	  "run by root: as whom strangers are talked to (rftpd, else nobody)" },
 	{ "files-user", 0, "NAME", set_files_user,
@@ -409,10 +412,11 @@ static void default_listeners(struct srv_options *o)
 /* Who trusts in --users there must learn that nobody is asked for a password. */
 static int check_stdio(const struct srv_options *o, struct err *e)
 {
-	if (o->nlisten || o->anonymous || o->users || o->state || o->port_file || o->plain)
+	if (o->nlisten || o->anonymous || o->users || o->state || o->port_file || o->plain ||
+	    o->active)
 		return err_set(e, -EINVAL, "--stdio has no login, no TLS and no port: leave "
-			       "--listen, --anonymous, --users, --state, --port-file and --plain "
-			       "away");
+			       "--listen, --anonymous, --users, --state, --port-file, --plain and "
+			       "--active away");
 	return 0;
 }
 

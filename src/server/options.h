@@ -43,7 +43,7 @@ struct srv_options {
 	const char *user;            /* whose the fronts are; NULL: rftpd, or nobody */
 	const char *files_user;      /* whose sessions are that are no system user's */
 	bool one_process;            /* also when run by root */
-	bool foreground, stdio, plain;
+	bool foreground, stdio, plain, active;
 	int verbosity;               /* -1 quiet, 0, 1 verbose */
 	bool hash_password, help, version;
 };

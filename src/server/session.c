@@ -258,6 +258,7 @@ void srv_ftp_config(const struct server *sv, const struct ends *ends,
 	}
 	if (ends) {
 		c->require_tls = !o->plain;
+		c->active = o->active;
 		c->require_prot = o->prot_min > PROT_CLEAR;
 		c->local = &ends->local;
 	}

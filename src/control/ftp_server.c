@@ -284,6 +284,8 @@ static int handle_line(struct ftp_session *s)
 	char *arg;
 	int rc = ftp_command_parse(s->line, &cmd, &arg);
 
+	if (rc < 0) /* nor may a broken command come between */
+		free(steal_ptr(&s->rename_from));
 	if (rc == -ENOSYS || (rc < 0 && !cmd))
 		return ftp_session_reply(s, 500, "Not a command of this server; HELP lists them");
 	/* Without the length of its body there is no way to find the next command. */

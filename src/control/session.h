@@ -157,9 +157,9 @@ bool same_host(const struct sockaddr_storage *a, const struct sockaddr_storage *
 
 /* Listen for the next data connection; what was to come of it before is forgotten. */
 int data_listen(struct ftp_session *s, uint16_t *port, struct err *e);
-/* Accept the client on the listener, or connect to it by s->dial, say 150, start TLS when PROT P. 0: s->data is there;
- * 1: it could not be had, the reply has been given; or a negative errno that ends the
- * session. */
+/* Accept the client on the listener, or connect to it by s->dial, say 150, start TLS when
+ * PROT P. 0: s->data is there; 1: it could not be had, the reply has been given; or a negative
+ * errno that ends the session. */
 int data_open(struct ftp_session *s, const char *what);
 /* As read and write of streams, all len bytes for the latter; -ECANCELED when ABOR came. */
 ssize_t data_read(struct ftp_session *s, void *p, size_t len);

@@ -1,0 +1,326 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# What people have on their machines, against rftpd: curl, lftp, Python's ftplib, ncftp, GNU
+# inetutils' ftp and tnftp, by TLS where they know it. TAP.
+. "${top_srcdir:?}/tests/e2e/lib.sh"
+
+need curl python3
+
+mkdir -p "$tmp/root/many" "$tmp/here"
+random "$tmp/big" 5000000
+random "$tmp/root/big" 5000000
+printf 'one\ntwo\n' >"$tmp/root/text"
+for i in $(seq 100); do
+	echo "$i" >"$tmp/root/many/$i"
+done
+start_server main --listen '[::1]:0' --root "$tmp/root" --anonymous rw --plain --active
+tls=$port
+port6=$(sed -n 2p "$tmp/main.port")
+url=ftp://127.0.0.1:$tls
+cd "$tmp/here" || exit 99
+
+# ---- curl ----
+
+ftp() { run curl -sS --ssl-reqd -k --max-time 50 "$@"; }
+# curl 7.88 (Debian 12) begins no TLS on data connections that are made to it.
+clear() { run curl -sS --max-time 50 "$@"; }
+is_same() { status_is 0 && same "$1" "$2"; }
+
+for family in 4 6; do
+	for way in "" --disable-epsv "-P -" "-P - --disable-eprt"; do
+		base=$url
+		[ $family = 4 ] || base="ftp://[::1]:$port6"
+		# There is nothing but EPSV and EPRT on IPv6.
+		[ $family = 4 ] || [[ $way != *disable* ]] || continue
+		how=ftp
+		[[ $way != -P* ]] || how=clear
+		# shellcheck disable=SC2086 # several words are meant
+		$how $way -T "$tmp/big" "$base/up"
+		check "curl ${way:-by EPSV}, IPv$family: upload" is_same "$tmp/big" "$tmp/root/up"
+		# shellcheck disable=SC2086
+		$how $way -o down "$base/big"
+		check "download" is_same "$tmp/root/big" down
+		# shellcheck disable=SC2086
+		$how $way -l "$base/many/"
+		check "list of names" test "$(sort -n "$tmp/out" | tr -d '\r' | sha256sum)" = \
+			"$(seq 100 | sha256sum)"
+		rm -f "$tmp/root/up" down
+	done
+done
+
+head -c 2000000 "$tmp/root/big" >down
+ftp -C - -o down "$url/big"
+check "curl resumes a download" is_same "$tmp/root/big" down
+head -c 2000000 "$tmp/big" >"$tmp/root/up"
+ftp -C - -T "$tmp/big" "$url/up"
+check "curl resumes an upload" is_same "$tmp/big" "$tmp/root/up"
+printf 'END' >end
+ftp -a -T end "$url/up"
+cat "$tmp/big" end >both
+check "curl appends" is_same both "$tmp/root/up"
+ftp -r 1000-1999 -o range "$url/big"
+check "curl: a range" is_same range <(tail -c +1001 "$tmp/root/big" | head -c 1000)
+ftp -r -1000 -o range "$url/big"
+check "curl: the end" is_same range <(tail -c 1000 "$tmp/root/big")
+ftp -I "$url/text"
+check "curl: size and time" grep -q '^Content-Length: 8' "$tmp/out"
+ftp -B "$url/text"
+check "curl: TYPE A" same "$tmp/out" "$tmp/root/text" # it takes the CR out itself
+ftp "$url/"
+check "curl: LIST" grep -Eq '^-rw-r--r-- +1 .* 5000000 .* big' "$tmp/out"
+ftp -z "$tmp/big" "$url/text"
+check "curl: MDTM, as a condition" status_is 0
+ftp --ftp-method singlecwd -Q '-SITE CHMOD 640 text' -Q '-SITE UTIME 202001020304 text' "$url/text"
+check "curl: SITE" test "$(stat -c '%a %y' "$tmp/root/text" | cut -c 1-14)" = '640 2020-01-02'
+
+limit=120 ftp --parallel --parallel-max 60 --retry 3 -o "par-#1" "$url/many/[1-100]"
+check "curl: 100 in parallel" status_is 0
+all_there() {
+	local i
+	for i in $(seq 100); do
+		same "par-$i" "$tmp/root/many/$i" || return 1
+	done
+}
+check "and all of them came" all_there
+
+# ---- lftp ----
+
+lftp_do() {
+	run lftp -c "set ssl:verify-certificate no; set ftp:ssl-force yes; set net:max-retries 2;
+		set net:timeout 20; set ftp:ssl-protect-data yes; $1; open -u anonymous,x -p $tls 127.0.0.1; $2"
+}
+mkdir -p tree/a/b "tree/with blank"
+random tree/a/one 100000
+echo two >tree/a/b/two
+echo three >"tree/with blank/three"
+: >tree/a/.hidden
+ln -s a/one tree/link
+ln -s a tree/dirlink
+chmod 640 tree/a/one
+touch -d '2021-02-03 04:05:06 UTC' tree/a/one
+tree_of() { (cd "$1" && find . -printf '%P %y %l\n' | sort && find . -type f -exec sha256sum {} + | sort); }
+same_tree() { status_is 0 && diff <(tree_of "$1") <(tree_of "$2") | comment; }
+if command -v lftp >/dev/null; then
+	# Links are what FTP cannot make: mirror -R -L sends what they point to.
+	cp -rL tree flat
+	for how in "set ftp:use-mlsd yes" "set ftp:use-mlsd no" \
+		"set ftp:use-mlsd no; set ftp:prefer-epsv no" \
+		"set ftp:use-mlsd no; set ftp:passive-mode no" "set ftp:use-stat-for-list yes"; do
+		rm -rf "$tmp/root/tree" back
+		lftp_do "$how" "mirror -R -L tree tree"
+		check "lftp ($how): mirror there" same_tree flat "$tmp/root/tree"
+		check "with modes and times" test \
+			"$(stat -c '%a %Y' "$tmp/root/tree/a/one")" = "$(stat -c '%a %Y' tree/a/one)"
+		rm -rf "$tmp/root/tree"
+		cp -a tree "$tmp/root/tree"
+		lftp_do "$how" "mirror tree back"
+		check "and back, with links" same_tree tree back
+	done
+	lftp_do "" "put $tmp/big -o l; get l -o l.back; cls -1; mv l l2; rm l2; mkdir ld; rmdir ld; \
+		chmod 600 text; find many; du -s many; glob rm -f none*; put -c $tmp/big -o l3; \
+		get -c l3 -o l3.back; pget -n 4 l3 -o l3.p; rm l3"
+	check "lftp: put, get, pget, mv, rm, mkdir, rmdir, chmod, find, du" is_same "$tmp/big" l3.p
+	check "and both came back" cmp -s l.back l3.back
+	rm -rf "$tmp/root/tree"
+else
+	skip "lftp" "it is missing"
+fi
+
+# ---- ftplib ----
+
+cat >everything.py <<'PYTHON'
+import ftplib, io, ssl, sys
+port, kind = int(sys.argv[1]), sys.argv[2]
+def connect(passive=True):
+    if kind == 'clear':
+        f = ftplib.FTP(timeout=50)
+    else:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+        f = ftplib.FTP_TLS(context=context, timeout=50)
+    f.connect('127.0.0.1', port)
+    assert f.getwelcome().startswith('220')
+    f.login()
+    if kind == 'tls':
+        f.prot_p()
+    elif kind == 'prot_c':
+        f.prot_p()  # with PBSZ, which prot_c() leaves out
+        f.prot_c()
+    f.set_pasv(passive)
+    return f
+def lines(run, *args):
+    got = []
+    run(*args, got.append)
+    return got
+for passive in (True, False):
+    f = connect(passive)
+    data = bytes(range(256)) * 4000
+    assert f.storbinary('STOR p', io.BytesIO(data)).startswith('226')
+    assert f.size('p') == len(data)
+    got = io.BytesIO()
+    assert f.retrbinary('RETR p', got.write).startswith('226')
+    assert got.getvalue() == data
+    got = io.BytesIO()
+    f.retrbinary('RETR p', got.write, rest=len(data) - 5)
+    assert got.getvalue() == data[-5:]
+    f.storbinary('STOR p', io.BytesIO(b'END'), rest=len(data))
+    assert f.size('p') == len(data) + 3
+    f.storbinary('APPE p', io.BytesIO(b'AGAIN'))
+    assert f.size('p') == len(data) + 8
+    f.storlines('STOR t', io.BytesIO(b'a\nb\n'))
+    assert lines(f.retrlines, 'RETR t') == ['a', 'b']
+    assert sorted(n for n in f.nlst() if n in 'pt') == ['p', 't']
+    assert f.nlst('many')[0].startswith('many/')
+    assert len(f.nlst('many/1*')) == 12
+    assert len(lines(f.dir, 'many')) == 100
+    assert any(line.startswith('-rw') and line.endswith(' t') for line in lines(f.dir))
+    facts = dict(f.mlsd(facts=['type', 'size', 'modify']))
+    assert facts['t']['size'] == '4' and facts['many']['type'] == 'dir'
+    assert len(dict(f.mlsd('many'))) == 100
+    assert f.mkd('quo"te') == '/quo"te'
+    f.cwd('quo"te')
+    assert f.pwd() == '/quo"te'
+    f.cwd('..')
+    assert f.pwd() == '/'
+    f.rmd('quo"te')
+    f.rename('t', 'u')
+    f.voidcmd('OPTS MLST type;size;modify;UNIX.mode;')
+    assert f.voidcmd('MDTM u').startswith('213 ')
+    assert f.sendcmd('MFMT 20200203040506 u').startswith('213')
+    assert f.sendcmd('MDTM u') == '213 20200203040506'
+    assert f.sendcmd('SITE CHMOD 600 u').startswith('200')
+    assert 'UNIX.mode=0600' in f.sendcmd('MLST u')
+    assert f.sendcmd('HASH u').startswith('213 SHA-256 0-3 ')
+    assert '1 root' not in f.sendcmd('STAT u') and ' u\n' in f.sendcmd('STAT u')
+    assert f.sendcmd('STAT').startswith('211-')
+    for command, code in (('SYST', '215'), ('NOOP', '200'), ('HELP', '214'), ('FEAT', '211'),
+                          ('OPTS UTF8 ON', '200'), ('TYPE I', '200'), ('MODE S', '200'),
+                          ('STRU F', '200'), ('ALLO 100', '202'), ('HELP STOR', '214')):
+        assert f.sendcmd(command).startswith(code), command
+    conn = f.transfercmd('RETR big')
+    conn.recv(10)
+    f.sock.sendall(b'\xff\xf4\xff\xf2ABOR\r\n')
+    assert f.getmultiline()[:3] in ('426', '226')
+    if kind == 'clear':
+        conn.close()
+        assert f.getmultiline()[:3] == '226'
+    else:
+        conn.close()
+        f.getmultiline()
+    f.delete('u')
+    f.delete('p')
+    if kind == 'tls':
+        assert f.sock.session is not None
+    try:
+        f.delete('p')
+        sys.exit('it is still there')
+    except ftplib.error_perm as e:
+        assert str(e).startswith('550')
+    assert f.quit().startswith('221')
+PYTHON
+for kind in clear prot_c tls; do
+	run python3 everything.py "$tls" $kind
+	check "ftplib, $kind: every command" status_is 0
+done
+
+# ---- ncftp, which knows no TLS ----
+
+if command -v ncftpget >/dev/null; then
+	for way in -E -F; do # active, passive
+		run ncftpput $way -V -P "$tls" -m -R 127.0.0.1 nc tree/a
+		check "ncftpput $way -R" same tree/a/one "$tmp/root/nc/a/one"
+		rm -rf nc-back
+		mkdir nc-back
+		run ncftpget $way -V -P "$tls" -R 127.0.0.1 nc-back nc/a
+		check "ncftpget $way -R" diff -r tree/a nc-back/a
+		check "with the time" test "$(stat -c %Y nc-back/a/one)" = "$(stat -c %Y tree/a/one)"
+		rm -rf "$tmp/root/nc"
+	done
+	run ncftpls -P "$tls" "ftp://127.0.0.1/many/"
+	check "ncftpls" test "$(tr -s ' \n' '\n\n' <"$tmp/out" | grep -c .)" -eq 100
+	run ncftpls -l -P "$tls" ftp://127.0.0.1/
+	check "ncftpls -l" grep -Eq '^-rw-r--r-- .* 5000000 .* big$' "$tmp/out"
+	head -c 1000000 "$tmp/root/big" >part
+	cp part big
+	run ncftpget -V -z -P "$tls" 127.0.0.1 . big
+	check "ncftpget goes on" is_same "$tmp/root/big" big
+	# ncftpput -z of Debian 12 says where it goes on, and sends the file from its beginning.
+	run ncftpput -V -A -P "$tls" 127.0.0.1 / end
+	run ncftpput -V -A -P "$tls" 127.0.0.1 / end
+	check "ncftpput appends" test "$(cat "$tmp/root/end")" = ENDEND
+	rm -f "$tmp/root/end"
+else
+	skip "ncftp" "it is missing"
+fi
+
+# ---- the two that are called ftp ----
+
+cat >script <<'SCRIPT'
+user anonymous x
+binary
+cd many
+get 7 got.7
+cd ..
+mkdir idir
+cd idir
+put script
+rename script renamed
+append end renamed
+size renamed
+modtime renamed
+chmod 640 renamed
+ls
+nlist
+pwd
+cdup
+mget many/9*
+get nothing
+reget big part
+system
+status
+rhelp STOR
+ascii
+get text text.ascii
+quit
+SCRIPT
+interactive() { # NAME COMMAND...: with what the script says
+	local name=$1
+	shift
+	rm -rf "$tmp/root/idir" "$name"
+	mkdir -p "$name/many"
+	cp script end part "$name"
+	(cd "$name" && run_stdin "$@" 127.0.0.1 "$tls" <script)
+	check "$name: get in a directory" same "$tmp/root/many/7" "$name/got.7"
+	check "put, rename, append" same "$tmp/root/idir/renamed" <(cat script end)
+	check "chmod" test "$(stat -c %a "$tmp/root/idir/renamed")" = 640
+	check "mget with a pattern" test "$(find "$name/many" -name '9*' -size +0 | wc -l)" -eq 11
+	check "reget" same "$tmp/root/big" "$name/part"
+	check "ascii" same "$tmp/root/text" "$name/text.ascii"
+	check "ls" grep -Eq '^-rw-.* renamed' "$tmp/out"
+}
+if command -v inetutils-ftp >/dev/null; then
+	interactive inetutils-passive inetutils-ftp -n -v -i -p
+	interactive inetutils-active inetutils-ftp -n -v -i -A
+else
+	skip "inetutils-ftp" "it is missing"
+fi
+if command -v tnftp >/dev/null; then
+	interactive tnftp-passive tnftp -n -v -i -p
+	interactive tnftp-active tnftp -n -v -i -A
+	run tnftp -o fetched "ftp://127.0.0.1:$tls/big"
+	check "tnftp of a URL" is_same "$tmp/root/big" fetched
+else
+	skip "tnftp" "it is missing"
+fi
+
+check "no parts are left" no_parts "$tmp/root"
+check "no reply that the table does not have" not grep -F 'is no reply to' "$tmp/main.log"
+check "the server ends well" stops_well
+
+start_server strict --root "$tmp/root" --anonymous ro
+run curl -sS --max-time 20 "ftp://127.0.0.1:$port/text"
+check "curl in clear is refused by default" status_is 67
+ftp "ftp://127.0.0.1:$port/text"
+check "and by TLS is not" is_same "$tmp/out" "$tmp/root/text"
+finish

@@ -1,0 +1,324 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Ways out of the root that a client may try, and names that are none. Each gets a reply, and none
+leads out.
+
+ftp-escape.py PORT DIR: DIR/root is the root, DIR/outside what must not be reached."""
+import os
+import socket
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from raw_ftp import Raw  # noqa: E402
+
+port, top = int(sys.argv[1]), sys.argv[2]
+root, outside = top + '/root', top + '/outside'
+SECRET = b'secret-of-outside'
+
+
+def attempt(what, run):
+    bad = None
+    try:
+        run()
+        look()
+    except Exception as e:  # whatever it is, it is what the test is about
+        bad = '%s: %r' % (type(e).__name__, e)
+        print('# ' + bad)
+    print('%s %s' % ('not ok' if bad else 'ok', what), flush=True)
+
+
+def state():
+    found = {}
+    for where, dirs, files in os.walk(outside):
+        for name in dirs + files:
+            path = os.path.join(where, name)
+            st = os.lstat(path)
+            found[path] = (st.st_mode, st.st_size, st.st_mtime_ns, st.st_nlink)
+    with open(outside + '/secret', 'rb') as f:
+        found['text'] = f.read()
+    return found
+
+
+before = state()
+
+
+def look():
+    now = state()
+    assert now == before, (before, now)
+
+
+def connect():
+    c = Raw(port, login=('anonymous', 'x@'))
+    c.must('TYPE I', 200)
+    return c
+
+
+def said(got):
+    return b'\n'.join(got[1])
+
+
+# Of a path to a file and one to its directory.
+def all_commands(c, path, inside):
+    """Every command that takes a path; inside: it may work, though not on what is outside."""
+    words = [b'CWD', b'SIZE', b'MDTM', b'MLST', b'STAT', b'HASH', b'MKD', b'RMD', b'RNFR',
+             b'SITE CHMOD 777', b'SITE UTIME 202001010101', b'MFMT 20200101000000',
+             b'MDTM 20200101000000', b'DELE', b'RMDA']
+    for word in words:
+        got = c.ask(word + b' ' + path)
+        assert inside or got[0] >= 400, (word, path, got)
+        assert SECRET not in said(got)
+        c.must('CWD /', 250)
+    for word in (b'RETR', b'LIST', b'NLST', b'MLSD', b'LIST -R', b'NLST -la'):
+        conn = socket.create_connection(c.passive())
+        got = c.ask(word + b' ' + path)
+        if got[0] == 150:
+            data = c.take(conn)
+            assert SECRET not in data and b'secret' not in data, (word, path, data)
+            assert c.reply()[0] in (226, 450, 451, 550), word
+        conn.close()
+    for word in (b'STOR', b'APPE'):
+        conn = socket.create_connection(c.passive())
+        got = c.ask(word + b' ' + path)
+        if got[0] == 150:
+            conn.sendall(b'overwritten')
+            conn.close()
+            c.reply()
+        conn.close()
+    c.must('RNFR /file', 350)
+    c.ask(b'RNTO ' + path)
+    if c.code('SIZE /file') != 213:
+        c.must(b'RNFR ' + path, 350)
+        c.must('RNTO /file', 250)
+
+
+def dots():
+    """".." ends at the root, where there is nothing of what is above it."""
+    c = connect()
+    for path in ('../outside/secret', '/../outside/secret', 'd/../../outside/secret',
+                 '/d/../../../outside/secret', '../' * 50 + outside.lstrip('/') + '/secret',
+                 './.././../outside/secret', '..//..//outside/secret', '../outside/../outside/secret',
+                 outside + '/secret', '/' + outside + '/secret', '//etc/passwd', '/etc/passwd',
+                 '~/../../etc/passwd', '~root/.profile', '%2e%2e/outside/secret',
+                 '/proc/self/root/etc/passwd', '/proc/self/cwd', '/proc/1/root', '/dev/sda',
+                 '.../outside/secret'):
+        all_commands(c, path.encode(), False)
+    c.must('CWD ' + '../' * 100, 250)
+    assert b'"/"' in c.must('PWD', 257)[0]
+    for pattern in ('../*', '/../*', '*/../*', '../out*/*', 'd/../../*/secret', '/proc/*/root/*',
+                    '*/../../../../etc/pass*', '..*', '.*/secret', '{..,d}/*'):
+        for word in ('LIST', 'NLST', 'STAT'):
+            if word == 'STAT':
+                got = c.ask('STAT ' + pattern)
+                listed = got[0] != 450 and said(got)  # which names what it has not found
+                assert not listed or (b'secret' not in listed and b'passwd' not in listed), got
+                continue
+            conn = socket.create_connection(c.passive())
+            if c.code('%s %s' % (word, pattern)) == 150:
+                data = c.take(conn)
+                assert b'secret' not in data and b'passwd' not in data, (pattern, data)
+                c.expect_reply(226)
+            conn.close()
+
+
+def links():
+    """Links that lead out, by any way, are not followed; they can be removed."""
+    targets = {'abs': outside, 'rel': '../outside', 'deep': '../../../../../../../..' + outside,
+               'file': outside + '/secret', 'relfile': '../outside/secret', 'proc': '/proc/self/root',
+               'fd': '/proc/self/fd', 'cwd': '/proc/self/cwd', 'top': '/', 'up': '..',
+               'twice': '../one', 'loop': 'loop'}
+    os.mkdir(root + '/links')
+    os.symlink(outside, root + '/one')
+    c = connect()
+    for name, target in targets.items():
+        path = '/links/' + name
+        for below in ('', '/secret', '/etc/passwd', '/../outside/secret', '/new'):
+            os.symlink(target, root + path)
+            # What the link itself is told of or removed by is no way out; nor is "..", a link
+            # to where the root is.
+            all_commands(c, (path + below).encode(), below == '' or name == 'up')
+            if os.path.lexists(root + path):
+                os.unlink(root + path)
+    os.rmdir(root + '/links')
+    os.unlink(root + '/one')
+
+
+def by_client():
+    """No command makes a link; SITE SYMLINK and SITE LINK of other servers do not either."""
+    c = connect()
+    for line in ('SITE SYMLINK /etc/passwd x', 'SITE LINK /etc/passwd x', 'SYMLINK /etc x',
+                 'SITE EXEC ls', 'SITE CPFR /file', 'SITE CPTO /x', 'SITE CHROOT /',
+                 'SITE CHMOD 777 /proc/self/mem'):
+        got = c.ask(line)
+        assert got[0] >= 500, (line, got)
+
+
+def hard_links():
+    """A name in the root for a file outside: an upload does not touch what it was; nor is it
+    written to by who may not. What is done to it by name is done to the file itself, as with any
+    server: that it is there was an administrator's doing."""
+    os.link(outside + '/linked', root + '/hard')
+    before.update(state())
+    c = connect()
+    c.put('STOR hard', b'new', 'EPSV')
+    with open(outside + '/linked', 'rb') as f:
+        assert f.read() == b'linked\n'
+    assert c.get('RETR hard') == b'new'
+    c.must('DELE hard', 250)
+    before.update(state())
+
+
+def names():
+    """Names that are none."""
+    c = connect()
+    for size in (255, 256, 4095, 4096, 8192, 30000):
+        all_commands(c, b'n' * size, size == 255)
+        all_commands(c, b'd/' * (size // 2), size <= 256)
+        all_commands(c, b'../' * (size // 3) + b'outside/secret', False)
+    for word in (b'RETR', b'CWD', b'MKD', b'SITE CHMOD 644', b'LIST', b'STAT', b'HASH', b'USER'):
+        assert c.code(word + b' ' + b'n' * 100000) == 500, word
+        c.must('NOOP', 200)
+    for word in (b'RETR', b'STOR', b'MKD', b'CWD', b'DELE', b'LIST', b'RNTO', b'SITE CHMOD 644'):
+        assert c.code(word + b' file\0x') == 501, word
+        assert c.code(word + b' \0') == 501, word
+        c.must('NOOP', 200)
+    c.must(b'OPTS NAMES PERCENT', 200)
+    for word in (b'RETR', b'STOR', b'MKD', b'CWD', b'DELE', b'LIST', b'STAT', b'SITE CHMOD 644'):
+        c.must(word + b' a%00b', 501)
+        c.must(word + b' %2', 501)
+        c.must(word + b' %zz', 501)
+    c.must(b'CWD %2e%2e%2f%2e%2e', 250)
+    assert b'"/"' in c.must('PWD', 257)[0]
+    all_commands(c, b'%2e%2e/outside/secret', False)
+    # With line ends in names: made by who has agreed on how to write them, and told as one line.
+    c.must('MKD cr%0Dlf%0A200%20forged', 257)
+    c.must('CWD cr%0Dlf%0A200%20forged', 250)
+    c.must('CWD /', 250)
+    c.must('OPTS NAMES PLAIN', 200)
+    for command in ('LIST', 'NLST', 'MLSD', 'LIST -R'):
+        assert b'forged' not in c.get(command), command
+    assert not any(line.startswith(b'200') for line in c.must('STAT /', 212))
+    c.must('OPTS NAMES PERCENT', 200)
+    for command in ('LIST', 'NLST', 'MLSD', 'STAT /'):
+        data = c.get(command) if command != 'STAT /' else b'\n'.join(c.must(command, 212))
+        assert b'cr%0Dlf%0A200%20forged' in data, (command, data)
+    c.must('RMD cr%0Dlf%0A200%20forged', 250)
+    # Two commands in what a client took for one.
+    c.send(b'MKD x\r\nRMD x')
+    c.expect_reply(257)
+    c.expect_reply(250)
+
+
+def telnet():
+    """IAC is doubled in names, and told so; what is a signal is not part of one."""
+    c = connect()
+    c.must(b'MKD i\xff\xffac', 257)
+    assert os.path.isdir(os.fsencode(root) + b'/i\xffac')
+    assert b'"/i\xffac"' in c.must(b'CWD i\xff\xffac', 250)[0] + c.must('PWD', 257)[0]
+    c.must('CWD /', 250)
+    assert b'i\xffac\r\n' in c.get('NLST')
+    c.send(b'STAT /')
+    raw = b''
+    while b'\n212 ' not in raw:
+        raw += c.sock.recv(65536)
+    assert b'i\xff\xffac\r\n' in raw, raw
+    c.must(b'RM\xff\xf1D i\xff\xffac', 250)
+    c.must(b'\xff\xfb\x01\xff\xfd\x03NOOP', 200)
+    c.must(b'NO\xff\xfa\x18\x00abc\xff\xf0OP', 200)
+    c.must(b'NOOP \xff\xff', 501)
+
+
+def swapped():
+    """A directory becomes a link out and back all the time, by rename, while paths go through
+    it."""
+    racer = subprocess.Popen([sys.executable, '-c', '''
+import ctypes, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+root, outside = sys.argv[1:]
+os.symlink(outside, root + "/swap.link")
+os.mkdir(root + "/swap")
+os.mkdir(root + "/swap/sub")
+open(root + "/swap/secret", "w").write("harmless")
+print("ready", flush=True)
+while os.getppid() == int(sys.argv[3]) if len(sys.argv) > 3 else True:
+    # Both names in one step (RENAME_EXCHANGE).
+    if libc.renameat2(-100, (root + "/swap").encode(), -100, (root + "/swap.link").encode(), 2):
+        sys.exit(os.strerror(ctypes.get_errno()))
+''', root, outside], stdout=subprocess.PIPE)
+    try:
+        assert racer.stdout.readline() == b'ready\n'
+        c = connect()
+        end = time.monotonic() + 5
+        rounds = refused = 0
+        while time.monotonic() < end or not (refused and rounds > refused):
+            got = c.ask('CWD /swap')
+            assert got[0] in (250, 550), got
+            rounds += 1
+            refused += got[0] == 550
+            for line in ('SIZE secret', 'MLST secret', 'STAT secret', 'HASH secret',
+                         'SITE CHMOD 777 secret', 'MFMT 20200101000000 secret', 'SIZE ../secret',
+                         'MKD made', 'RMD made', 'STAT /swap/', 'STAT /swap/*', 'SIZE sub/../secret',
+                         'DELE nothing', 'RMD outside-dir', 'RNFR secret', 'RNTO renamed',
+                         'RNFR renamed', 'RNTO secret'):
+                got = c.ask(line)
+                assert SECRET not in said(got), (line, got)
+                assert line[:4] != 'STAT' or b'outside-dir' not in said(got), (line, got)
+            c.must('CWD /', 250)
+            conn = socket.create_connection(c.passive())
+            got = c.ask('RETR /swap/secret')
+            if got[0] == 150:
+                data = c.take(conn)
+                assert SECRET not in data, data
+                assert c.reply()[0] == 226
+            conn.close()
+            conn = socket.create_connection(c.passive())
+            got = c.ask('STOR /swap/up')
+            if got[0] == 150:
+                conn.sendall(b'up')
+                conn.close()
+                c.reply()
+            conn.close()
+            conn = socket.create_connection(c.passive())
+            got = c.ask('LIST -R /swap/')
+            if got[0] == 150:
+                data = c.take(conn)
+                assert b'outside-dir' not in data, data
+                c.reply()
+            conn.close()
+            assert time.monotonic() < end + 50, (rounds, refused)
+        print('# %d rounds, %d refused' % (rounds, refused))
+    finally:
+        racer.kill()
+        racer.wait()
+
+
+def growing():
+    """Parts are neither got nor overwritten in ways that reach elsewhere; a link in an upload's
+    place is replaced, not followed."""
+    os.symlink(outside + '/secret', root + '/victim')
+    c = connect()
+    c.put('STOR victim', b'mine')
+    assert not os.path.islink(root + '/victim')
+    c.must('DELE victim', 250)
+    os.symlink(outside + '/made-by-append', root + '/victim')
+    conn = socket.create_connection(c.passive())
+    got = c.ask('APPE victim')
+    assert got[0] == 550, got
+    conn.close()
+    c.must('REST 1', 350)
+    conn = socket.create_connection(c.passive())
+    got = c.ask('STOR victim')
+    assert got[0] == 553, got
+    conn.close()
+    c.must('DELE victim', 250)
+
+
+attempt('".." and absolute paths', dots)
+attempt('links', links)
+attempt('commands of other servers', by_client)
+attempt('hard links', hard_links)
+attempt('names that are too long, and with NUL, CR, LF', names)
+attempt('IAC', telnet)
+attempt('uploads onto links', growing)
+attempt('a directory that becomes a link', swapped)

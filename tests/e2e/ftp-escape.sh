@@ -1,0 +1,22 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# A hostile FTP client does not get out of the root, whatever it says and whoever changes links
+# meanwhile; and it gets a reply to everything. TAP.
+. "${top_srcdir:?}/tests/e2e/lib.sh"
+. "$lib/numbered.bash"
+
+need python3
+
+mkdir -p "$tmp/root/d" "$tmp/outside/outside-dir"
+echo file >"$tmp/root/file"
+echo secret-of-outside >"$tmp/outside/secret"
+echo linked >"$tmp/outside/linked"
+chmod 640 "$tmp/outside/secret"
+
+start_server main --root "$tmp/root" --anonymous rw --plain
+numbered "$lib/ftp-escape.py" "$port" "$tmp"
+check "nothing outside has changed" grep -qx secret-of-outside "$tmp/outside/secret"
+check "no reply that the table does not have" not grep -F 'is no reply to' "$tmp/main.log"
+check "no session has died" not grep -Eqi 'signal|killed|crash' "$tmp/main.log"
+check "the server ends well" stops_well
+finish

@@ -1,0 +1,16 @@
+# shellcheck shell=bash
+# Behind lib.sh: tests that a script in Python says.
+
+# numbered SCRIPT ARGUMENT...: its lines "ok WHAT" and "not ok WHAT" become tests of ours
+numbered() {
+	local line
+	limit=400 run python3 "$@"
+	while read -r line; do
+		case $line in
+		"ok "*) check "${line#ok }" true ;;
+		"not ok "*) check "${line#not ok }" false ;;
+		*) echo "# ${line#\# }" ;;
+		esac
+	done <"$tmp/out"
+	check "${1##*/} came to its end" status_is 0
+}

@@ -98,7 +98,7 @@ curl -sS "$url/" >"$tmp/out" 2>&1
 [ $? -eq 67 ]
 ok $? "no login without TLS"
 
-# --- ftplib; EPSV also on IPv4, since there is no PASV ---
+# --- ftplib, by EPSV also on IPv4 ---
 
 cat >"$tmp/client.py" <<'PYTHON'
 import ftplib, io, socket, ssl, sys

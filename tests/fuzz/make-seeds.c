@@ -321,6 +321,13 @@ static void talk_seeds(void)
 		{ "session", "data",
 		  "USER x\r\nPASS y\r\nTYPE I\r\nMODE S\r\nSTRU F\r\nEPSV\r\nEPSV ALL\r\nREST 3\r\nRETR d/f\r\n"
 		  "STOR g\r\nAPPE g\r\nMLSD .\r\nABOR\r\nALLO 5\r\nNOOP\r\nHELP\r\n" },
+		{ "session", "listing",
+		  "USER x\r\nPASS y\r\nSTAT -la\r\nSTAT -R *\r\nSTAT d/[a-f]*\r\nSTAT -1d \\?\r\n"
+		  "LIST out/*\r\nNLST -l */../*\r\nSTAT\r\nHELP SITE\r\n" },
+		{ "session", "setting",
+		  "USER x\r\nPASS y\r\nMDTM 20200101000000 d/f\r\nSITE UTIME 202001010101 d/f\r\n"
+		  "SITE UTIME d/f 20200101010101 20200101010101 20200101010101 UTC\r\n"
+		  "PORT 127,0,0,1,100,1\r\nEPRT |2|::1|2000|\r\nPASV\r\nALLO 5 R 1\r\nXMKD x\r\n" },
 		{ "session", "lanes", "USER x\r\nPASS y\r\nLANE 2\r\nwhat is no frame\r\n" },
 		{ "session", "bulk", "USER x\r\nPASS y\r\nBULK 5\r\nhelloOPTS MLST type;size;\r\nAUTH TLS\r\n" },
 		{ "client", "server",

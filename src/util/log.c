@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Lines for people on stderr. */
+/* Lines for the log: which are made, of what, and who gets them. */
 #include "util/log.h"
 
 #include "util/cleanup.h"
-#include "util/io.h"
+#include "util/log_out.h"
 #include "util/text.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { LINE_BYTES = 4096 };
@@ -27,6 +26,9 @@ static void (*after_line)(void);  /* guarded by hook_lock */
 /* Atomic. Whoever has no hook (every server) takes no lock, so that a child forked
  * while another thread logs does not inherit a lock that nobody opens. */
 static bool hooked;
+
+static log_sink_fn *sink; /* set while nobody logs, as is its argument */
+static void *sink_arg;
 
 void log_init(const char *name, enum log_level max, bool stamp)
 {
@@ -54,66 +56,86 @@ void log_set_hook(void (*before)(void), void (*after)(void))
 	__atomic_store_n(&hooked, before || after, __ATOMIC_RELEASE);
 }
 
-/* What one does about a line that cannot be written: nothing. */
-static void write_line(const char *line, size_t len)
+void log_set_sink(log_sink_fn *fn, void *arg)
 {
-	(void)write_full(STDERR_FILENO, line, len);
+	sink = fn;
+	sink_arg = arg;
+}
+
+static void pass_on(const struct log_line *l)
+{
+	uint8_t record[LOG_RECORD_MAX];
+
+	sink(sink_arg, record, log_pack(record, l));
 }
 
 /* The lock keeps another thread's line from landing between a hook and its line.
  * The hooks must not log. */
-static void write_hooked(const char *line, size_t len)
+static void put_hooked(const struct log_line *l)
 {
 	LOCK_GUARD(guard, &hook_lock);
 
 	if (before_line)
 		before_line();
-	write_line(line, len);
+	log_put(l);
 	if (after_line)
 		after_line();
 }
 
-/* A terminal's reader knows an error when he sees one; a log is searched for it. */
-static size_t put_head(char *out, size_t n, enum log_level level)
+static void put(const struct log_line *l)
 {
-	static const char *const plain[] = { "", "warning: ", "", "debug: " };
-	static const char *const full[] = { "error: ", "warning: ", "info: ", "debug: " };
-	char date[40] = "";
-	struct tm tm;
-	time_t now;
-	int len;
+	if (sink)
+		pass_on(l);
+	else if (__atomic_load_n(&hooked, __ATOMIC_ACQUIRE))
+		put_hooked(l);
+	else
+		log_put(l);
+}
 
-	if (!stamped) {
-		len = snprintf(out, n, "%s: %s", ident, plain[level]);
-	} else {
-		now = time(NULL);
-		if (localtime_r(&now, &tm))
-			strftime(date, sizeof(date), "%Y-%m-%dT%H:%M:%S%z", &tm);
-		len = snprintf(out, n, "%s %s[%ld]: %s", date, ident, (long)getpid(), full[level]);
-	}
-	return (size_t)len < n ? (size_t)len : n - 1;
+void log_again(struct log_line *l)
+{
+	if (!log_enabled(l->level))
+		return;
+	l->ident = ident;
+	l->stamped = stamped;
+	put(l);
+}
+
+static void log_v(enum log_level level, const struct log_field *fields, size_t n, const char *fmt,
+		  va_list ap)
+{
+	char text[LINE_BYTES];
+	struct log_line l = { .level = level, .pid = getpid(), .ident = ident, .text = text,
+			      .fields = fields, .nfields = n, .stamped = stamped };
+
+	vsnprintf(text, sizeof(text), fmt, ap);
+	one_line(text);
+	put(&l);
 }
 
 void log_at(enum log_level level, const char *fmt, ...)
 {
-	char line[LINE_BYTES];
 	int saved = errno; /* callers log before they look at it */
-	size_t len;
 	va_list ap;
 
 	if (!log_enabled(level))
 		return;
-	len = put_head(line, sizeof(line) - 1, level);
 	va_start(ap, fmt);
-	vsnprintf(line + len, sizeof(line) - 1 - len, fmt, ap);
+	log_v(level, NULL, 0, fmt, ap);
 	va_end(ap);
-	one_line(line);
-	len = strlen(line);
-	line[len++] = '\n';
+	errno = saved;
+}
 
-	if (__atomic_load_n(&hooked, __ATOMIC_ACQUIRE))
-		write_hooked(line, len);
-	else
-		write_line(line, len);
+void log_event(enum log_level level, const struct log_field *fields, size_t n,
+	       const char *fmt, ...)
+{
+	int saved = errno;
+	va_list ap;
+
+	if (!log_enabled(level))
+		return;
+	va_start(ap, fmt);
+	log_v(level, fields, n, fmt, ap);
+	va_end(ap);
 	errno = saved;
 }

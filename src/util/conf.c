@@ -14,8 +14,7 @@ enum { CONF_MAX = 1 << 20 };
 
 struct conf {
 	const char *name;
-	conf_fn *fn;
-	void *arg;
+	struct conf_reader *r;
 	struct err *e;
 	char *section; /* owned */
 };
@@ -95,7 +94,7 @@ static int read_value(char *s, const char *key, char **value, struct err *e)
 
 static int call_back(struct conf *c, const char *key, const char *value)
 {
-	int rc = c->fn(c->arg, c->section ? c->section : "", key, value, c->e);
+	int rc = c->r->fn(c->r->arg, c->section ? c->section : "", key, value, c->e);
 
 	if (rc >= 0)
 		return 0;
@@ -149,25 +148,36 @@ static int read_line(struct conf *c, char *line)
 	return read_setting(c, line);
 }
 
+/* 0: go on. */
+static int wrong_line(struct conf *c, int rc)
+{
+	err_prefix(c->e, "%s:%u", printable(c->name), c->r->line);
+	if (!c->r->bad || rc == -ENOMEM)
+		return rc;
+	c->r->bad(c->r->arg, c->e);
+	*c->e = (struct err)ERR_INIT;
+	return 0;
+}
+
 static int read_lines(struct conf *c, char *text)
 {
-	unsigned int number = 1;
 	char *line;
 	int rc;
 
-	for (; (line = strsep(&text, "\n")); number++) {
+	for (c->r->line = 1; (line = strsep(&text, "\n")); c->r->line++) {
 		rc = read_line(c, line);
-		if (rc) {
-			err_prefix(c->e, "%s:%u", printable(c->name), number);
+		if (rc)
+			rc = wrong_line(c, rc);
+		if (rc)
 			return rc;
-		}
 	}
 	return 0;
 }
 
-int conf_parse(const char *name, const char *text, conf_fn *fn, void *arg, struct err *e)
+static int parse(const char *name, const char *text, struct conf_reader *r, struct err *e)
 {
-	struct conf c = { .name = name, .fn = fn, .arg = arg, .e = e };
+	struct err own = ERR_INIT;
+	struct conf c = { .name = name, .r = r, .e = e ? e : &own };
 	CLEANUP_FREE char *copy = strdup(text);
 	int rc;
 
@@ -178,7 +188,14 @@ int conf_parse(const char *name, const char *text, conf_fn *fn, void *arg, struc
 	return rc;
 }
 
-int conf_read(const char *path, conf_fn *fn, void *arg, struct err *e)
+int conf_parse(const char *name, const char *text, conf_fn *fn, void *arg, struct err *e)
+{
+	struct conf_reader r = { .fn = fn, .arg = arg };
+
+	return parse(name, text, &r, e);
+}
+
+int conf_read_with(const char *path, struct conf_reader *r, struct err *e)
 {
 	CLEANUP_FREE char *text = NULL;
 	size_t len;
@@ -191,5 +208,12 @@ int conf_read(const char *path, conf_fn *fn, void *arg, struct err *e)
 	if (strlen(text) != len)
 		return err_set(e, -EINVAL, "%s: holds a NUL byte: is it a text file?",
 			       printable(path));
-	return conf_parse(path, text, fn, arg, e);
+	return parse(path, text, r, e);
+}
+
+int conf_read(const char *path, conf_fn *fn, void *arg, struct err *e)
+{
+	struct conf_reader r = { .fn = fn, .arg = arg };
+
+	return conf_read_with(path, &r, e);
 }

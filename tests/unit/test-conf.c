@@ -182,6 +182,48 @@ static void test_file(void **state)
 	unlink(path);
 }
 
+struct all {
+	struct conf_reader r;
+	char bad[512], lines[64];
+};
+
+static int note_line(void *arg, const char *section, const char *key, const char *value,
+		     struct err *e)
+{
+	struct all *a = arg;
+	size_t n = strlen(a->lines);
+
+	snprintf(a->lines + n, sizeof(a->lines) - n, "%u ", a->r.line);
+	return key && !strcmp(key, "wrong") ? err_set(e, -EINVAL, "no such key") : 0;
+}
+
+static void note_bad(void *arg, const struct err *e)
+{
+	struct all *a = arg;
+	size_t n = strlen(a->bad);
+
+	snprintf(a->bad + n, sizeof(a->bad) - n, "%s;", strchr(e->text, ':'));
+}
+
+/* All that is wrong at once, and what is right is read. */
+static void test_all_errors(void **state)
+{
+	static const char text[] = "[s\nkey 1\nkey\nwrong 2\n[t]\nlast 3";
+	struct all a = { .r = { .fn = note_line, .bad = note_bad } };
+	char path[] = "/tmp/rftp-test-conf-XXXXXX";
+	int fd = mkstemp(path);
+
+	(void)state;
+	a.r.arg = &a;
+	assert_int_equal(write_full(fd, text, sizeof(text) - 1), 0);
+	assert_int_equal(conf_read_with(path, &a.r, NULL), 0);
+	assert_string_equal(a.lines, "2 4 5 6 ");
+	assert_string_equal(a.bad, ":1: the closing ] is missing;:3: \"key\" has no value (for an "
+			    "empty one write \"\");:4: no such key;");
+	close(fd);
+	unlink(path);
+}
+
 static void test_directory(void **state)
 {
 	struct err e = ERR_INIT;
@@ -199,6 +241,7 @@ int main(void)
 		cmocka_unit_test(test_callback_refuses),
 		cmocka_unit_test(test_no_file),
 		cmocka_unit_test(test_file),
+		cmocka_unit_test(test_all_errors),
 		cmocka_unit_test(test_directory),
 	};
 

@@ -90,6 +90,16 @@ int tls_make_certificate(const char *certfile, const char *keyfile, const char *
 			 struct err *e);
 /* TLS 1.3 only. */
 struct tls_ctx *tls_server_new(const char *certfile, const char *keyfile, struct err *e);
+/* The same with more to say. */
+struct tls_server_settings {
+	const char *certfile, *keyfile; /* NULL: only to find out whether the rest is good */
+	const char *cafile;    /* ask for the peer's certificate; one that it shows must be signed
+				* by one of these; NULL: none is asked for */
+	const char *ciphers;   /* as OpenSSL names them, with colons, of all versions; NULL: the
+				* system's */
+	bool also_1_2;         /* TLS 1.2 will do */
+};
+struct tls_ctx *tls_server_new_with(const struct tls_server_settings *s, struct err *e);
 /* cafile NULL: the peer's certificate is not checked against any CA, the caller must
  * check the pin; otherwise checked against it and the host name. */
 struct tls_ctx *tls_client_new(const char *cafile, struct err *e);
@@ -120,7 +130,8 @@ ssize_t tls_write(struct tls *t, const void *p, size_t len, int timeout_ms);
 size_t tls_pending(struct tls *t);
 /* close_notify now; reading may go on. */
 int tls_shutdown(struct tls *t);
-/* RFC 8446 §7.5 exporter. */
+/* RFC 8446 §7.5 exporter. -EIO also under a TLS 1.2 without RFC 7627, whose keys could be those of
+ * another connection as well. */
 int tls_export(struct tls *t, const char *label, uint8_t *out, size_t len);
 /* SHA-256 of the peer's public key (SubjectPublicKeyInfo), "SHA256:" and base64
  * without padding, as ssh shows keys. The caller frees it; NULL: no certificate. */

@@ -350,6 +350,8 @@ int tls_export(struct tls *t, const char *label, uint8_t *out, size_t len)
 {
 	LOCK_GUARD(guard, &t->lock);
 
+	if (SSL_version(t->ssl) < TLS1_3_VERSION && SSL_get_extms_support(t->ssl) != 1)
+		return -EIO;
 	if (SSL_export_keying_material(t->ssl, out, len, label, strlen(label), NULL, 0, 0) == 1)
 		return 0;
 	ERR_clear_error();

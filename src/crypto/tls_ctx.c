@@ -61,22 +61,6 @@ static int use_certificate(SSL_CTX *ctx, const char *certfile, const char *keyfi
 		       printable(keyfile), printable(certfile), openssl_reason());
 }
 
-struct tls_ctx *tls_server_new(const char *certfile, const char *keyfile, struct err *e)
-{
-	static const unsigned char session_context[] = "rftp";
-	struct tls_ctx *c = new_ctx(true, TLS1_3_VERSION, e);
-
-	if (!c)
-		return NULL;
-	if (use_certificate(c->ctx, certfile, keyfile, e) < 0) {
-		tls_ctx_free(c);
-		return NULL;
-	}
-	SSL_CTX_set_session_id_context(c->ctx, session_context, sizeof(session_context) - 1);
-	SSL_CTX_set_options(c->ctx, SSL_OP_CIPHER_SERVER_PREFERENCE);
-	return c;
-}
-
 static int trust(SSL_CTX *ctx, const char *cafile, struct err *e)
 {
 	/* A server's own certificate in the file is trusted, whoever signed it. */
@@ -90,6 +74,76 @@ static int trust(SSL_CTX *ctx, const char *cafile, struct err *e)
 		return 0;
 	return err_set(e, -EINVAL, "there are no CA certificates in %s: %s", printable(cafile),
 		       openssl_reason());
+}
+
+/* Names of TLS 1.3's begin with "TLS_", those of 1.2 never do; OpenSSL takes each kind by a call
+ * of its own, and drops names that it does not know from the second. A list of one kind leaves
+ * the other as it is. */
+static int use_ciphers(SSL_CTX *ctx, const char *list, struct err *e)
+{
+	CLEANUP_FREE char *copy = strdup(list), *new = calloc(1, strlen(list) + 2);
+	CLEANUP_FREE char *old = calloc(1, strlen(list) + 2);
+	char *rest = copy, *name;
+
+	if (!copy || !new || !old)
+		return err_sys(e, -ENOMEM, "ciphers");
+	while ((name = strsep(&rest, ":, "))) {
+		char *to = !strncmp(name, "TLS_", 4) ? new : old;
+
+		if (!*name)
+			continue;
+		strcat(to, *to ? ":" : "");
+		strcat(to, name);
+	}
+	if (*new && SSL_CTX_set_ciphersuites(ctx, new) != 1)
+		return err_set(e, -EINVAL, "there is an unknown cipher of TLS 1.3 in %s", new);
+	if (*old && SSL_CTX_set_cipher_list(ctx, old) != 1)
+		return err_set(e, -EINVAL, "there is no cipher of TLS 1.2 in %s", old);
+	return 0;
+}
+
+/* The names are shown to clients, which choose a certificate by them. */
+static int ask_clients(SSL_CTX *ctx, const char *cafile, struct err *e)
+{
+	int rc = trust(ctx, cafile, e);
+
+	if (rc < 0)
+		return rc;
+	SSL_CTX_set_client_CA_list(ctx, SSL_load_client_CA_file(cafile));
+	ERR_clear_error();
+	return 0;
+}
+
+static int configure_server(SSL_CTX *ctx, const struct tls_server_settings *s, struct err *e)
+{
+	static const unsigned char session_context[] = "rftp";
+	int rc = s->certfile ? use_certificate(ctx, s->certfile, s->keyfile, e) : 0;
+
+	if (!rc && s->ciphers)
+		rc = use_ciphers(ctx, s->ciphers, e);
+	if (!rc && s->cafile)
+		rc = ask_clients(ctx, s->cafile, e);
+	SSL_CTX_set_session_id_context(ctx, session_context, sizeof(session_context) - 1);
+	SSL_CTX_set_options(ctx, SSL_OP_CIPHER_SERVER_PREFERENCE);
+	return rc;
+}
+
+struct tls_ctx *tls_server_new_with(const struct tls_server_settings *s, struct err *e)
+{
+	struct tls_ctx *c = new_ctx(true, s->also_1_2 ? TLS1_2_VERSION : TLS1_3_VERSION, e);
+
+	if (c && configure_server(c->ctx, s, e) < 0) {
+		tls_ctx_free(c);
+		return NULL;
+	}
+	return c;
+}
+
+struct tls_ctx *tls_server_new(const char *certfile, const char *keyfile, struct err *e)
+{
+	struct tls_server_settings s = { .certfile = certfile, .keyfile = keyfile };
+
+	return tls_server_new_with(&s, e);
 }
 
 static struct tls_ctx *new_client(int least, const char *cafile, struct err *e)

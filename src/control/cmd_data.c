@@ -160,9 +160,13 @@ int cmd_retr(struct ftp_session *s, char *arg)
 	struct copy c;
 	int rc = path ? take_rest(s, &from) : 1;
 
-	if (rc)
-		return rc < 0 ? rc : 0;
-	rc = open_source(s, path, from, &fd);
+	if (rc == 0) {
+		rc = session_check_read(s);
+		if (rc > 0)
+			data_forget(s);
+	}
+	if (rc == 0)
+		rc = open_source(s, path, from, &fd);
 	if (rc == 0)
 		rc = data_open(s, "The file");
 	if (rc)

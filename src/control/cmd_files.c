@@ -271,8 +271,9 @@ int cmd_hash(struct ftp_session *s, char *arg)
 	uint64_t size;
 	int rc;
 
-	if (!path)
-		return 0;
+	rc = path ? session_check_read(s) : 1;
+	if (rc)
+		return stop_here(rc);
 	fd = root_open(s->account.root, path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0);
 	if (fd < 0)
 		return session_reply_errno(s, fd, path);

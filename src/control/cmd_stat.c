@@ -23,7 +23,7 @@ static int reply_state(struct ftp_session *s)
 				 " TYPE: %s; MODE: Stream; STRU: File; PROT: %s\n"
 				 " Data connection: %s\nThat is all", s->peer_text,
 				 s->account.name, cwd ? cwd : "",
-				 s->tls ? "TLS" : s->c->trusted ? "trusted" : "in clear",
+				 session_under_tls(s) ? "TLS" : s->c->trusted ? "trusted" : "in clear",
 				 s->ascii ? "ASCII Non-print" : "Image",
 				 s->prot_p ? "P" : "C", data_text(s));
 }

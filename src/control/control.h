@@ -27,6 +27,7 @@ struct ftp_account {
 	struct root *root;       /* owned by the session from login on */
 	char *home;              /* where CWD starts and "~" leads, below root; "/" */
 	bool can_write, can_delete;
+	bool upload_only;        /* nothing that is there is shown: neither content nor lists */
 };
 
 /* What a client had agreed when it logged in, for the session that goes on in another process

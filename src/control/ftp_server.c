@@ -111,6 +111,17 @@ int session_reply_errno(struct ftp_session *s, int rc, const char *path)
 	return session_reply_about(s, fitting_code(s, errno_reply_code(rc)), path, root_why(rc));
 }
 
+int session_check_read(struct ftp_session *s)
+{
+	int rc;
+
+	if (!s->account.upload_only)
+		return 0;
+	rc = ftp_session_reply(s, fitting_code(s, 550),
+			       "Permission denied: this account may only upload");
+	return rc < 0 ? rc : 1;
+}
+
 char *session_name(struct ftp_session *s, const char *path)
 {
 	char *name;

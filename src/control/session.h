@@ -88,6 +88,9 @@ int session_commands(struct ftp_session *s);
 void session_pause(struct ftp_session *s, int ms);
 bool session_stopping(const struct ftp_session *s);
 int session_idle_ms(const struct ftp_session *s);
+/* May the account see what is there? 0; 1: refused, the reply has been given; negative: the
+ * session ends. */
+int session_check_read(struct ftp_session *s);
 /* Reply with why it cannot be, about a path. */
 int session_reply_about(struct ftp_session *s, int code, const char *path, const char *why);
 /* The same for rc, a negative errno. */

@@ -26,7 +26,7 @@ struct world {
 	char dir[64];                 /* the root */
 	struct ftp_server_config c;
 	volatile sig_atomic_t stop;
-	bool can_write, can_delete;
+	bool can_write, can_delete, upload_only;
 	char body[64];                /* what the bulk handler got */
 	size_t body_len;
 
@@ -54,6 +54,7 @@ static int login(void *arg, const char *user, const char *password, struct ftp_a
 	a->home = strdup("/home");
 	a->can_write = w->can_write;
 	a->can_delete = w->can_delete;
+	a->upload_only = w->upload_only;
 	return a->root && a->home ? 0 : -ENOMEM;
 }
 
@@ -352,6 +353,27 @@ static void test_no_delete(void **state)
 	struct world *w = *state;
 
 	w->can_delete = false;
+	start(w);
+	log_in(w);
+	RUN(w, table);
+}
+
+static void test_upload_only(void **state)
+{
+	static const struct exchange table[] = {
+		{ "RETR hello", 550, "may only upload" }, { "HASH hello", 550, "may only upload" },
+		{ "MLSD", 550, "may only upload" }, { "OPTS INLINE MLSD", 200, NULL },
+		{ "MLSD", 550, "may only upload" }, { "STOR hello", 550, "not permitted" },
+		{ "MKD in", 257, NULL }, { "CWD in", 250, NULL }, { "CDUP", 250, NULL },
+		{ "DELE /home/hello", 550, NULL },
+		/* to go on with an upload */
+		{ "TYPE I", 200, NULL }, { "SIZE /home/hello", 213, "6" },
+		{ "MLST /home/hello", 250, NULL },
+	};
+	struct world *w = *state;
+
+	w->can_delete = false;
+	w->upload_only = true;
 	start(w);
 	log_in(w);
 	RUN(w, table);
@@ -794,6 +816,7 @@ int main(void)
 		TEST(test_logged_in),
 		TEST(test_read_only),
 		TEST(test_no_delete),
+		TEST(test_upload_only),
 		cmocka_unit_test(test_paths),
 		TEST(test_names_percent),
 		TEST(test_names_plain),

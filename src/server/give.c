@@ -330,6 +330,10 @@ static int refusal(const struct give *v, struct err *e)
 			"(rftpd --third-party all)");
 		return 550;
 	}
+	if (ftp_session_account(v->fs)->upload_only) {
+		err_set(e, -EACCES, "Permission denied: this account may only upload");
+		return 550;
+	}
 	/* Who listens on the line would learn the token, and may change the pins. */
 	if (!ftp_session_secret(v->fs) && v->g.request.offer.prot_min > PROT_CLEAR) {
 		err_set(e, -EPROTO, "Without TLS nothing can be kept private");

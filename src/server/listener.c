@@ -47,6 +47,23 @@ int listener_accept(struct listener *l, nfds_t i, struct ends *ends)
 
 /* ---- the start and the end ---- */
 
+/* -1: none of l's listens as a asks for. */
+static int listening(const struct listener *l, const struct listen_addr *a)
+{
+	for (nfds_t i = 0; i < l->nfds; i++)
+		if (l->fds[i].fd >= 0 && l->addrs[i].port == a->port &&
+		    !strcmp(l->addrs[i].addr, a->addr))
+			return (int)i;
+	return -1;
+}
+
+static void keep(struct listener *l, const struct listen_addr *a, int fd, uint16_t port)
+{
+	l->fds[l->nfds] = (struct pollfd){ .fd = fd, .events = POLLIN };
+	l->addrs[l->nfds] = *a;
+	l->ports[l->nfds++] = port;
+}
+
 static int listen_on(struct listener *l, const struct listen_addr *a, struct err *e)
 {
 	int family = strchr(a->addr, ':') ? AF_INET6 : AF_INET;
@@ -57,18 +74,33 @@ static int listen_on(struct listener *l, const struct listen_addr *a, struct err
 		return fd;
 	/* Whoever was waiting may have gone when we come to accept. */
 	set_nonblock(fd, true);
-	l->fds[l->nfds] = (struct pollfd){ .fd = fd, .events = POLLIN };
-	l->ports[l->nfds++] = port;
+	keep(l, a, fd, port);
 	log_info(family == AF_INET6 ? "listening on [%s]:%u" : "listening on %s:%u", a->addr,
 		 port);
 	return 0;
 }
 
-static int listen_all(struct listener *l, const struct srv_options *o, struct err *e)
+static void close_all(const struct listener *l)
+{
+	for (nfds_t i = 0; i < l->nfds; i++)
+		if (l->fds[i].fd >= 0)
+			close(l->fds[i].fd);
+}
+
+/* Listen as o wants it. What listens already stays, without a gap: those of old, which are l's
+ * afterwards when it succeeds, and old has the others. */
+static int listen_all(struct listener *l, const struct srv_options *o, struct listener *old,
+		      struct err *e)
 {
 	for (int i = 0; i < o->nlisten; i++) {
-		int rc = listen_on(l, &o->listen[i], e);
+		int have = old ? listening(old, &o->listen[i]) : -1, rc = 0;
 
+		if (have >= 0)
+			keep(l, &o->listen[i], old->fds[have].fd, old->ports[have]);
+		else
+			rc = listen_on(l, &o->listen[i], e);
+		if (have >= 0)
+			old->fds[have].fd = -1;
 		if (rc < 0 && o->listen[i].optional && l->nfds)
 			log_info("%s", e->text);
 		else if (rc < 0)
@@ -93,14 +125,44 @@ static int write_ports(const struct listener *l, const char *file, struct err *e
 
 int listener_open(struct listener *l, const struct srv_options *o, struct err *e)
 {
-	int rc = listen_all(l, o, e);
+	int rc = listen_all(l, o, NULL, e);
 
 	return rc < 0 ? rc : write_ports(l, o->port_file, e);
 }
 
 void listener_close(struct listener *l)
 {
-	for (nfds_t i = 0; i < l->nfds; i++)
-		close(l->fds[i].fd);
+	close_all(l);
 	l->nfds = 0;
+}
+
+/* ---- settings anew ---- */
+
+/* Those of new that are not l's as well. */
+static void close_others(const struct listener *new, const struct listener *l)
+{
+	for (nfds_t i = 0; i < new->nfds; i++) {
+		bool kept = false;
+
+		for (nfds_t k = 0; k < l->nfds; k++)
+			kept = kept || l->fds[k].fd == new->fds[i].fd;
+		if (!kept)
+			close(new->fds[i].fd);
+	}
+}
+
+int listener_change(struct listener *l, const struct srv_options *o, struct err *e)
+{
+	struct listener was = *l, new = { .nfds = 0 };
+	int rc = listen_all(&new, o, &was, e);
+
+	if (rc < 0) {
+		close_others(&new, l);
+		return rc;
+	}
+	close_all(&was);
+	*l = new;
+	if (write_ports(l, o->port_file, e) < 0)
+		log_error("%s", e->text);
+	return 0;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Passwords against the users file; anonymous; who runs us. */
 #include "server/login.h"
+#include "server/session.h"
 #include "server/users.h"
 
 #include <errno.h>
@@ -37,21 +38,40 @@ int login_self(const struct server *sv, struct login *l, struct err *e)
 	memset(l, 0, sizeof(*l));
 	if (!home || *home != '/')
 		home = pw && pw->pw_dir ? pw->pw_dir : "/";
-	l->can_write = l->can_delete = true;
+	l->rights = RIGHTS_RW;
 	return fill(l, pw ? pw->pw_name : "?", root, root ? "/" : home, e);
 }
 
 static int check_anonymous(const struct server *sv, struct login *l, struct err *e)
 {
+	const struct srv_options *o = &sv->opt;
+	const struct srv_rules *r = &o->anonymous_rules;
+
 	l->anonymous = true;
-	l->can_write = l->can_delete = sv->opt.anonymous == ANONYMOUS_RW;
-	return fill(l, "anonymous", sv->opt.root, "/", e);
+	l->rights = o->anonymous;
+	return fill(l, "anonymous", r->root ? r->root : o->root, r->home ? r->home : "/", e);
+}
+
+/* What [user NAME] says goes over what the users file does. */
+static int fill_user(const struct srv_options *o, const struct user *u, struct login *l,
+		     struct err *e)
+{
+	const char *root = *u->root ? u->root : o->root;
+	struct srv_rules r;
+
+	srv_account_rules(o, u->name, NULL, 0, &r);
+	if (r.root)
+		root = r.root;
+	if (!root)
+		return err_set(e, -ENOENT, "user \"%s\" has no root, and there is no --root",
+			       printable(u->name));
+	l->rights = r.rights ? r.rights : u->rights;
+	return fill(l, u->name, root, r.home ? r.home : u->home, e);
 }
 
 static int check_user(const struct server *sv, const char *name, const char *password,
 		      struct login *l, struct err *e)
 {
-	const char *root = sv->opt.root;
 	struct user u;
 	int rc;
 
@@ -62,26 +82,29 @@ static int check_user(const struct server *sv, const char *name, const char *pas
 	rc = users_check(sv->opt.users, name, password, &u, e);
 	if (rc < 0)
 		return rc;
-	if (*u.root)
-		root = u.root;
-	l->can_write = u.can_write;
-	l->can_delete = u.can_delete;
-	rc = root ? fill(l, u.name, root, u.home, e) :
-		    err_set(e, -ENOENT, "user \"%s\" has no root, and there is no --root",
-			    printable(name));
+	rc = fill_user(&sv->opt, &u, l, e);
 	user_clear(&u);
 	return rc;
 }
 
-static void log_login(const char *user, const char *peer_text, int rc, const struct login *l,
-		      const struct err *e)
+static void log_login(const char *user, const char *peer_text, int rc, const struct err *e)
 {
+	const char *result = rc == 0 ? "ok" : rc == -EACCES ? "refused" : e->text;
+	struct log_field fields[] = {
+		LOG_NAME("event", "login"), LOG_NAME("user", user), LOG_NAME("peer", peer_text),
+		LOG_NAME("result", result),
+	};
+	size_t n = sizeof(fields) / sizeof(fields[0]);
+
 	if (rc == 0)
-		log_info("login of %s from %s", printable(l->name), peer_text);
+		log_event(LOG_LV_INFO, fields, n, "login of %s from %s", printable(user),
+			  peer_text);
 	else if (rc == -EACCES)
-		log_warn("login of \"%s\" from %s refused", printable(user), peer_text);
+		log_event(LOG_LV_WARN, fields, n, "login of \"%s\" from %s refused",
+			  printable(user), peer_text);
 	else
-		log_error("login of \"%s\" from %s: %s", printable(user), peer_text, e->text);
+		log_event(LOG_LV_ERROR, fields, n, "login of \"%s\" from %s: %s", printable(user),
+			  peer_text, e->text);
 }
 
 int login_check(const struct server *sv, const char *peer_text, const char *user,
@@ -96,18 +119,24 @@ int login_check(const struct server *sv, const char *peer_text, const char *user
 	/* None of them is a user of this system: they share the one for that. */
 	if (rc == 0 && sv->separate)
 		rc = identity_of(sv->opt.files_user, &l->as, e);
-	log_login(user, peer_text, rc, l, e);
+	log_login(rc == 0 ? l->name : user, peer_text, rc, e);
 	if (rc < 0)
 		login_clear(l);
 	return rc;
+}
+
+void srv_set_rights(struct ftp_account *a, enum rights rights)
+{
+	a->can_write = rights > RIGHTS_RO;
+	a->can_delete = rights == RIGHTS_RW;
+	a->upload_only = rights == RIGHTS_UPLOAD;
 }
 
 int login_account(const struct login *l, struct ftp_account *a, struct err *e)
 {
 	memset(a, 0, sizeof(*a));
 	memcpy(a->name, l->name, sizeof(a->name));
-	a->can_write = l->can_write;
-	a->can_delete = l->can_delete;
+	srv_set_rights(a, l->rights);
 	a->home = strdup(l->home);
 	if (!a->home)
 		return err_sys(e, -ENOMEM, "account");

@@ -12,7 +12,7 @@ struct login {
 	char name[64];           /* of the account */
 	struct identity as;      /* whose his session's process is; all 0: whoever runs us */
 	char *root, *home;       /* root NULL: all there is, as who runs us */
-	bool can_write, can_delete;
+	enum rights rights;
 	bool anonymous;
 };
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* rftpd: reads its options and does what they say. */
 #include "server/server.h"
-#include "server/users.h"
 #include "util/util.h"
 
 #include <errno.h>
@@ -92,20 +91,6 @@ static void set_process(void)
 	raise_fd_limit();
 }
 
-static int check_files(const struct srv_options *o, struct err *e)
-{
-	struct stat st;
-	int rc = 0;
-
-	if (o->root && stat(o->root, &st) < 0)
-		rc = err_sys(e, -errno, "root %s", printable(o->root));
-	else if (o->root && !S_ISDIR(st.st_mode))
-		rc = err_sys(e, -ENOTDIR, "root %s", printable(o->root));
-	else if (o->users)
-		rc = users_verify(o->users, e);
-	return rc;
-}
-
 static void on_stop(int sig)
 {
 	srv_stop = 1;
@@ -126,48 +111,87 @@ static int serve(struct server *sv)
 	int rc;
 
 	set_process();
-	rc = check_files(&sv->opt, &e);
+	/* What we were started with beside the three is nobody's here. */
+	if (!sv->opt.stdio)
+		close_range(STDERR_FILENO + 1, ~0u, 0);
+	/* Until the log is open whoever starts us reads it, wherever it goes. */
+	rc = srv_check_files(&sv->opt, &e);
 	if (rc == 0 && !sv->opt.stdio)
 		rc = srv_prepare(sv, &e);
-	if (rc < 0)
+	if (rc == 0)
+		rc = srv_open_log(&sv->opt, &e);
+	if (rc < 0) {
 		log_error("%s", e.text);
-	rc = rc < 0 ? EXIT_START : sv->opt.stdio ? serve_stdio(sv) : srv_listen(sv);
-	srv_clear(sv);
-	return rc;
+		return EXIT_START;
+	}
+	if (sv->opt.stdio)
+		return serve_stdio(sv);
+	srv_say_cards(sv);
+	return srv_listen(sv);
 }
 
-static void begin_log(const struct srv_options *o)
-{
-	static const enum log_level levels[] = { LOG_LV_WARN, LOG_LV_INFO, LOG_LV_DEBUG };
-	int v = o->verbosity;
+/* ---- telling ---- */
 
-	/* By ssh our lines end on the terminal of who called: only what he must see. */
-	if (o->stdio && v < 1)
-		v = -1;
-	log_init("rftpd", levels[v + 1], !o->stdio);
+static bool all_is_well;
+
+static void say_bad(const char *text)
+{
+	log_error("%s", text);
+	all_is_well = false;
+}
+
+static void say_weak(const char *text)
+{
+	log_warn("%s", text);
+}
+
+/* Nothing is made, nothing is opened for long. */
+static int check_config(const struct srv_options *o)
+{
+	all_is_well = true;
+	srv_options_check(o, say_bad, say_weak);
+	if (!all_is_well)
+		return EXIT_USAGE;
+	printf("%s: all is well\n", o->config ? printable(o->config) : "the command line");
+	return printed();
+}
+
+/* What is said and done without serving; -1: nothing was asked for. */
+static int tell(const struct srv_options *o)
+{
+	if (o->help) {
+		srv_options_help(stdout);
+		return printed();
+	}
+	if (o->version) {
+		printf("rftpd %s\nfeatures: %s\n", PACKAGE_VERSION, RFTP_FEATURES);
+		return printed();
+	}
+	if (o->hash_password)
+		return hash_password();
+	if (o->check_config)
+		return check_config(o);
+	if (!o->show_config)
+		return -1;
+	srv_options_show(stdout, o);
+	return printed();
 }
 
 int main(int argc, char **argv)
 {
-	struct server sv = { 0 };
+	struct server sv = { .argc = argc, .argv = argv };
 	struct err e = ERR_INIT;
+	int status;
 
 	hold_standard_fds();
 	log_init("rftpd", LOG_LV_INFO, false);
-	if (srv_options_parse(&sv.opt, argc, argv, &e) < 0) {
+	if (srv_options_load(&sv.opt, argc, argv, &e) < 0) {
 		log_error("%s (rftpd --help lists the options)", e.text);
 		return EXIT_USAGE;
 	}
-	if (sv.opt.help) {
-		srv_options_help(stdout);
-		return printed();
-	}
-	if (sv.opt.version) {
-		printf("rftpd %s\nfeatures: %s\n", PACKAGE_VERSION, RFTP_FEATURES);
-		return printed();
-	}
-	if (sv.opt.hash_password)
-		return hash_password();
-	begin_log(&sv.opt);
-	return serve(&sv);
+	status = tell(&sv.opt);
+	if (status < 0)
+		status = serve(&sv);
+	srv_clear(&sv);
+	return status;
 }

@@ -15,11 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum {
-	SESSIONS_MAX = 256,
-	SESSIONS_PER_HOST = 64,
-	PAUSE_MS = 100, /* when the system has no processes to give */
-};
+enum { PAUSE_MS = 100 }; /* when the system has no processes to give */
 
 /* One of a connection's processes. */
 struct proc {
@@ -36,23 +32,29 @@ struct conn {
 };
 
 struct monitor {
-	const struct server *sv;
+	struct server *sv;
 	struct listener listener;
-	struct conn conns[SESSIONS_MAX];
-	int nconns;
-	/* of one look: the listener's, then those that are heard */
-	struct pollfd fds[LISTEN_MAX + 2 * SESSIONS_MAX];
+	struct conn *conns;    /* [nslots] */
+	unsigned nslots, nconns;
+	/* of one look: the listener's, then those that are heard; [LISTEN_MAX + 2 * nslots] */
+	struct pollfd *fds;
 	sigset_t waiting;      /* the signal mask while it sleeps */
 	pid_t pid;
 };
 
 volatile sig_atomic_t srv_stop;
+static volatile sig_atomic_t reread_wanted;
 
 /* ---- signals ---- */
 
 static void on_stop(int sig)
 {
 	srv_stop++;
+}
+
+static void on_reread(int sig)
+{
+	reread_wanted = 1;
 }
 
 static void on_child(int sig)
@@ -76,7 +78,11 @@ static void begin_signals(struct monitor *m)
 	sigaddset(&ours, SIGTERM);
 	sigaddset(&ours, SIGINT);
 	sigaddset(&ours, SIGCHLD);
+	if (srv_has_reload(m->sv))
+		sigaddset(&ours, SIGHUP);
 	sigprocmask(SIG_BLOCK, &ours, &m->waiting);
+	if (srv_has_reload(m->sv))
+		handle_signal(SIGHUP, on_reread);
 	handle_signal(SIGTERM, on_stop);
 	handle_signal(SIGINT, on_stop);
 	handle_signal(SIGCHLD, on_child);
@@ -87,6 +93,9 @@ static void begin_child_signals(const struct monitor *m)
 {
 	handle_signal(SIGINT, SIG_IGN);
 	handle_signal(SIGCHLD, SIG_DFL);
+	/* One that goes to the whole group is not the sessions' business. */
+	if (srv_has_reload(m->sv))
+		handle_signal(SIGHUP, SIG_IGN);
 	sigprocmask(SIG_SETMASK, &m->waiting, NULL);
 }
 
@@ -97,18 +106,34 @@ static void stop_hearing(struct proc *p)
 	cleanup_close(&p->fd);
 }
 
-static int sessions_of(const struct monitor *m, const struct sockaddr_storage *peer)
+/* Room for n connections; what there is stays. */
+static int make_slots(struct monitor *m, unsigned n)
 {
-	int n = 0;
+	struct pollfd *fds = realloc(m->fds, (LISTEN_MAX + 2 * (size_t)n) * sizeof(*fds));
+	struct conn *conns = fds ? realloc(m->conns, n * sizeof(*conns)) : NULL;
 
-	for (int i = 0; i < SESSIONS_MAX; i++)
+	if (fds)
+		m->fds = fds;
+	if (!conns)
+		return -ENOMEM;
+	m->conns = conns;
+	memset(conns + m->nslots, 0, (n - m->nslots) * sizeof(*conns));
+	m->nslots = n;
+	return 0;
+}
+
+static unsigned sessions_of(const struct monitor *m, const struct sockaddr_storage *peer)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < m->nslots; i++)
 		n += m->conns[i].used && srv_same_host(&m->conns[i].ends.peer, peer);
 	return n;
 }
 
 static struct conn *free_slot(struct monitor *m)
 {
-	for (int i = 0; i < SESSIONS_MAX; i++)
+	for (unsigned i = 0; i < m->nslots; i++)
 		if (!m->conns[i].used)
 			return &m->conns[i];
 	return NULL;
@@ -116,7 +141,7 @@ static struct conn *free_slot(struct monitor *m)
 
 static void signal_children(const struct monitor *m, int sig)
 {
-	for (int i = 0; i < SESSIONS_MAX; i++) {
+	for (unsigned i = 0; i < m->nslots; i++) {
 		const struct conn *c = &m->conns[i];
 
 		if (c->used && c->front.pid)
@@ -136,7 +161,7 @@ static void begin_child(struct monitor *m)
 	if (getppid() != m->pid)
 		exit(EXIT_FAILURE);
 	listener_close(&m->listener);
-	for (int i = 0; i < SESSIONS_MAX; i++) {
+	for (unsigned i = 0; i < m->nslots; i++) {
 		if (!m->conns[i].used)
 			continue;
 		stop_hearing(&m->conns[i].front);
@@ -145,13 +170,33 @@ static void begin_child(struct monitor *m)
 	begin_child_signals(m);
 }
 
+static void log_refused(const char *peer, const char *why)
+{
+	struct log_field fields[] = {
+		LOG_NAME("event", "refused"), LOG_NAME("peer", peer), LOG_NAME("result", why),
+	};
+
+	log_event(LOG_LV_WARN, fields, sizeof(fields) / sizeof(fields[0]),
+		  "connection from %s refused: %s", peer, why);
+}
+
+/* Whom the settings do not let in learns no more. */
+static void turn_away(int fd, const struct sockaddr_storage *peer)
+{
+	static const char line[] = "421 Your address is not served here\r\n";
+	char text[80];
+
+	log_refused(srv_peer_text(peer, text), "the address is not one that may connect");
+	send(fd, line, sizeof(line) - 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
 static void refuse(int fd, const struct sockaddr_storage *peer, const char *why)
 {
 	CLEANUP_FREE char *line = NULL;
 	char text[80];
 	int len = asprintf(&line, "421 %s, try again later\r\n", why);
 
-	log_warn("connection from %s refused: %s", srv_peer_text(peer, text), why);
+	log_refused(srv_peer_text(peer, text), why);
 	if (len < 0)
 		line = NULL;
 	else
@@ -224,10 +269,12 @@ static void accept_connection(struct monitor *m, nfds_t i)
 
 	if (fd < 0)
 		return;
-	c = free_slot(m);
-	if (!c)
+	c = m->nconns < m->sv->opt.max_sessions ? free_slot(m) : NULL;
+	if (!srv_admits(&m->sv->opt, &ends.peer))
+		turn_away(fd, &ends.peer);
+	else if (!c)
 		refuse(fd, &ends.peer, "Too many sessions");
-	else if (sessions_of(m, &ends.peer) >= SESSIONS_PER_HOST)
+	else if (sessions_of(m, &ends.peer) >= m->sv->opt.max_per_host)
 		refuse(fd, &ends.peer, "Too many sessions from your host");
 	else
 		start_connection(m, c, fd, &ends);
@@ -337,7 +384,7 @@ static void forget_process(struct monitor *m, struct conn *c, struct proc *p)
 
 static void find_process(struct monitor *m, pid_t pid)
 {
-	for (int i = 0; i < SESSIONS_MAX; i++) {
+	for (unsigned i = 0; i < m->nslots; i++) {
 		struct conn *c = &m->conns[i];
 
 		if (!c->used)
@@ -362,6 +409,36 @@ static void reap(struct monitor *m)
 	}
 }
 
+/* ---- settings anew ---- */
+
+/* What next needs that there may not be. m is as before when it cannot be had. */
+static int change(struct monitor *m, const struct srv_options *o, struct err *e)
+{
+	if (o->max_sessions > m->nslots && make_slots(m, o->max_sessions) < 0)
+		return err_sys(e, -ENOMEM, "max-sessions");
+	return listener_change(&m->listener, o, e);
+}
+
+static void reread(struct monitor *m)
+{
+	struct err e = ERR_INIT;
+	struct server next;
+	int rc = srv_reload_begin(m->sv, &next, &e);
+
+	reread_wanted = 0;
+	if (rc == 0)
+		rc = change(m, &next.opt, &e);
+	if (rc < 0) {
+		log_error("%s", e.text);
+		log_error("the settings stay as they were");
+		srv_reload_drop(&next);
+		return;
+	}
+	if (srv_reload_end(m->sv, &next, &e) < 0)
+		log_error("%s: the log stays where it was", e.text);
+	log_info("settings read anew");
+}
+
 /* ---- the loop ---- */
 
 static void hear(struct pollfd *fds, nfds_t *n, const struct proc *p)
@@ -375,7 +452,7 @@ static nfds_t gather(struct monitor *m)
 	nfds_t n = m->listener.nfds;
 
 	memcpy(m->fds, m->listener.fds, n * sizeof(*m->fds));
-	for (int i = 0; i < SESSIONS_MAX; i++) {
+	for (unsigned i = 0; i < m->nslots; i++) {
 		if (!m->conns[i].used)
 			continue;
 		hear(m->fds, &n, &m->conns[i].front);
@@ -386,7 +463,7 @@ static nfds_t gather(struct monitor *m)
 
 static void hear_whom(struct monitor *m, int fd)
 {
-	for (int i = 0; i < SESSIONS_MAX; i++) {
+	for (unsigned i = 0; i < m->nslots; i++) {
 		struct conn *c = &m->conns[i];
 
 		if (c->used && c->front.fd == fd)
@@ -406,6 +483,10 @@ static void look(struct monitor *m)
 		if (m->fds[i].revents)
 			hear_whom(m, m->fds[i].fd);
 	reap(m);
+	if (reread_wanted) {
+		reread(m);
+		return; /* what was polled may be closed */
+	}
 	for (nfds_t i = 0; ready > 0 && i < ports && !srv_stop; i++)
 		if (m->fds[i].revents)
 			accept_connection(m, i);
@@ -416,7 +497,7 @@ static void stop(struct monitor *m)
 {
 	listener_close(&m->listener);
 	if (m->nconns)
-		log_info("stopping; sessions that end what they are doing: %d", m->nconns);
+		log_info("stopping; sessions that end what they are doing: %u", m->nconns);
 	signal_children(m, SIGTERM);
 	while (m->nconns && srv_stop < 2)
 		look(m);
@@ -424,17 +505,18 @@ static void stop(struct monitor *m)
 	log_info("stopped");
 }
 
-int srv_listen(const struct server *sv)
+static int run(struct monitor *m)
 {
-	CLEANUP_FREE struct monitor *m = calloc(1, sizeof(*m));
+	const struct srv_options *o = &m->sv->opt;
 	struct err e = ERR_INIT;
+	int rc = make_slots(m, o->max_sessions);
 
-	if (!m)
-		return EXIT_START;
-	m->sv = sv;
-	m->pid = getpid();
 	begin_signals(m);
-	if (listener_open(&m->listener, &sv->opt, &e) < 0) {
+	if (rc < 0)
+		err_sys(&e, rc, "max-sessions");
+	else
+		rc = listener_open(&m->listener, o, &e);
+	if (rc < 0) {
 		log_error("%s", e.text);
 		return EXIT_START;
 	}
@@ -442,4 +524,14 @@ int srv_listen(const struct server *sv)
 		look(m);
 	stop(m);
 	return EXIT_SUCCESS;
+}
+
+int srv_listen(struct server *sv)
+{
+	struct monitor m = { .sv = sv, .pid = getpid() };
+	int status = run(&m);
+
+	free(m.conns);
+	free(m.fds);
+	return status;
 }

@@ -1,330 +1,298 @@
 // SPDX-License-Identifier: Apache-2.0
-/* rftpd's command line, from a table. */
+/* Loads rftpd's settings: defaults, the file, the command line, and what only makes sense
+ * together. */
 #include "server/options.h"
-#include "proto/proto.h"
+#include "server/option_table.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <getopt.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-#define MEMORY_MIN (1u << 20)
-#define BALANCE_NS_MIN 100000000u
-#define BALANCE_NS_MAX 3600000000000u
+#define SECOND_NS 1000000000ull
 
-struct option_def {
-	const char *name;
-	char letter;       /* 0: none */
-	const char *arg;   /* what --help calls it; NULL: none */
-	int (*set)(struct srv_options *o, const char *value, struct err *e);
-	const char *help;
+static void set_defaults(struct srv_options *o)
+{
+	*o = (struct srv_options){
+		.max_sessions = 256, .max_per_host = 64,
+		.login_timeout = 60 * SECOND_NS, .idle_timeout = 15 * 60 * SECOND_NS,
+		.umask = 022, .balance_percent = 60, .balance_ns = 5 * SECOND_NS, .tos = -1,
+		.log_level = LOG_LV_INFO,
+	};
+}
+
+/* ---- freeing ---- */
+
+static void clear_fields(void *base, const struct option_def *d)
+{
+	for (; d->name; d++)
+		if (d->type->clear)
+			d->type->clear((char *)base + d->at);
+}
+
+static void clear_rules(struct srv_rules *r, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		clear_fields(&r[i], srv_user_table);
+		free(r[i].name);
+	}
+}
+
+void srv_options_clear(struct srv_options *o)
+{
+	clear_fields(o, srv_table);
+	clear_rules(o->user_rules, o->nuser_rules);
+	clear_rules(o->group_rules, o->ngroup_rules);
+	clear_rules(&o->anonymous_rules, 1);
+	for (size_t i = 0; i < o->nnics; i++) {
+		clear_fields(&o->nics[i], srv_nic_table);
+		free(o->nics[i].name);
+	}
+	free(o->user_rules);
+	free(o->group_rules);
+	free(o->nics);
+	memset(o, 0, sizeof(*o));
+}
+
+/* ---- errors and settings ---- */
+
+void load_error(struct load *l, const struct err *e)
+{
+	if (l->errors++)
+		log_error("%s", l->last.text);
+	l->last = *e;
+}
+
+int load_take(struct load *l, const struct option_def *d, const char *value, unsigned line,
+	      struct err *e)
+{
+	size_t row = (size_t)(d - srv_table);
+
+	/* The command line's list is instead of the file's. */
+	if ((d->where & IS_LIST) && !line && l->o->line[row]) {
+		d->type->clear((char *)l->o + d->at);
+		l->o->line[row] = 0;
+	}
+	l->o->given[row] = true;
+	l->o->line[row] = line;
+	return option_take(l->o, d, value, line != 0, e);
+}
+
+bool srv_option_given(const struct srv_options *o, const char *name)
+{
+	return o->given[option_named(srv_table, name) - srv_table];
+}
+
+const char *srv_option_where(const struct srv_options *o, const char *name, char out[512])
+{
+	unsigned line = o->line[option_named(srv_table, name) - srv_table];
+
+	if (line)
+		snprintf(out, 512, "%s:%u: %s", printable(o->config), line, name);
+	else
+		snprintf(out, 512, "--%s", name);
+	return out;
+}
+
+/* ---- the command line ---- */
+
+/* getopt's own tables; values are the rows' numbers behind LONG. */
+enum { LONG = 256 };
+
+struct getting {
+	struct option longs[OPTIONS_MAX];
+	char shorts[2 * OPTIONS_MAX + 2];
 };
 
-/* ---- setting ---- */
-
-static int numeric_family(const char *addr)
+/* A flag of the file can be taken back: --plain=no. */
+static int has_argument(const struct option_def *d)
 {
-	uint8_t bytes[16];
-
-	if (inet_pton(AF_INET, addr, bytes) == 1)
-		return AF_INET;
-	return strchr(addr, ':') ? AF_INET6 : -1;
+	if (d->arg)
+		return required_argument;
+	return d->type == &type_flag && (d->where & IN_FILE) ? optional_argument : no_argument;
 }
 
-/* "ADDR:PORT" or "[ADDR]:PORT" into its halves. */
-static int split_address(const char *value, struct listen_addr *l)
+static void make_getopt(struct getting *g)
 {
-	const char *colon = strrchr(value, ':');
-	const char *addr = value;
-	uint64_t port;
-	size_t len;
+	char *s = g->shorts;
+	size_t n = srv_table_rows();
 
-	if (!colon || parse_uint(colon + 1, 0, UINT16_MAX, &port) < 0)
-		return -EINVAL;
-	len = (size_t)(colon - value);
-	if (len >= 2 && addr[0] == '[' && addr[len - 1] == ']') {
-		addr++;
-		len -= 2;
+	*s++ = ':'; /* tell a missing argument from an unknown option */
+	for (size_t i = 0; i < n; i++) {
+		const struct option_def *d = &srv_table[i];
+
+		g->longs[i] = (struct option){ .name = d->name, .has_arg = has_argument(d),
+					       .val = LONG + (int)i };
+		if (d->letter)
+			*s++ = d->letter;
+		if (d->letter && d->arg)
+			*s++ = ':';
 	}
-	if (len >= sizeof(l->addr))
-		return -EINVAL;
-	memcpy(l->addr, addr, len);
-	l->addr[len] = '\0';
-	l->port = (uint16_t)port;
-	l->optional = false;
-	return numeric_family(l->addr) < 0 || (addr == value && strchr(l->addr, ':')) ? -EINVAL : 0;
+	g->longs[n] = (struct option){ 0 };
+	*s = '\0';
 }
 
-static int set_listen(struct srv_options *o, const char *value, struct err *e)
+static const struct option_def *find_option(int c)
 {
-	if (o->nlisten == LISTEN_MAX)
-		return err_set(e, -EINVAL, "more than %d addresses", LISTEN_MAX);
-	if (split_address(value, &o->listen[o->nlisten]) < 0)
-		return err_set(e, -EINVAL, "\"%s\" is not ADDR:PORT with a numeric address, as in "
-			       "0.0.0.0:7321 or [::]:7321", printable(value));
-	o->nlisten++;
-	return 0;
+	if (c >= LONG)
+		return &srv_table[c - LONG];
+	for (const struct option_def *d = srv_table; d->name; d++)
+		if (d->letter == c)
+			return d;
+	return NULL;
 }
 
-static int set_data_ports(struct srv_options *o, const char *value, struct err *e)
+static int take_option(struct load *l, int c, char **argv, struct err *e)
 {
-	CLEANUP_FREE char *copy = strdup(value);
-	char *dash = copy ? strchr(copy, '-') : NULL;
-	uint64_t lo, hi;
+	const struct option_def *d = find_option(c);
+	char letter[3] = { '-', (char)optopt, '\0' };
+	int rc;
 
-	if (dash)
-		*dash = '\0';
-	if (!dash || parse_uint(copy, 1, UINT16_MAX, &lo) < 0 ||
-	    parse_uint(dash + 1, lo, UINT16_MAX, &hi) < 0)
-		return err_set(e, -EINVAL, "\"%s\" is not a range of ports, as in 50000-50100",
-			       printable(value));
-	o->port_lo = (uint16_t)lo;
-	o->port_hi = (uint16_t)hi;
-	return 0;
+	if (c == ':')
+		return err_set(e, -EINVAL, "%s needs an argument", printable(argv[optind - 1]));
+	if (!d)
+		return err_set(e, -EINVAL, "%s is not an option, or takes no argument",
+			       printable(optopt && optopt < LONG ? letter : argv[optind - 1]));
+	rc = load_take(l, d, optarg, 0, e);
+	if (rc < 0)
+		err_prefix(e, "--%s", d->name);
+	return rc;
 }
 
-static int set_anonymous(struct srv_options *o, const char *value, struct err *e)
+/* early: only what says which file there is, and nothing that is wrong. */
+static void read_line(struct load *l, int argc, char **argv, bool early)
 {
-	if (strcmp(value, "ro") && strcmp(value, "rw"))
-		return err_set(e, -EINVAL, "\"%s\" is neither ro nor rw", printable(value));
-	o->anonymous = value[1] == 'o' ? ANONYMOUS_RO : ANONYMOUS_RW;
-	return 0;
-}
+	const struct option_def *d;
+	struct err e = ERR_INIT;
+	struct getting g;
+	int c, rc = 0;
 
-static int set_prot_min(struct srv_options *o, const char *value, struct err *e)
-{
-	if (prot_parse(value, &o->prot_min) < 0)
-		return err_set(e, -EINVAL, "\"%s\" is not clear, safe or private",
-			       printable(value));
-	return 0;
-}
-
-static int set_memory(struct srv_options *o, const char *value, struct err *e)
-{
-	if (parse_size(value, &o->memory) < 0)
-		return err_set(e, -EINVAL, "\"%s\" is not a size, as in 512M", printable(value));
-	/* As rftp has it: with less no transfer can be agreed on. */
-	if (o->memory < MEMORY_MIN)
-		return err_set(e, -EINVAL, "%s is too little, the least is 1M", printable(value));
-	return 0;
-}
-
-/* Which of words, which end in NULL, value is: *choice; text names them all. */
-static int set_word(unsigned *choice, const char *const *words, const char *text,
-		    const char *value, struct err *e)
-{
-	for (*choice = 0; words[*choice]; ++*choice)
-		if (!strcmp(words[*choice], value))
-			return 0;
-	return err_set(e, -EINVAL, "\"%s\" is not %s", printable(value), text);
-}
-
-static int set_user(struct srv_options *o, const char *value, struct err *e)
-{
-	o->user = value;
-	return 0;
-}
-
-static int set_files_user(struct srv_options *o, const char *value, struct err *e)
-{
-	o->files_user = value;
-	return 0;
-}
-
-static int set_one_process(struct srv_options *o, const char *value, struct err *e)
-{
-	o->one_process = true;
-	return 0;
-}
-
-static int set_poll(struct srv_options *o, const char *value, struct err *e)
-{
-	static const char *const words[] = {
-		[POLL_AUTO] = "auto", [POLL_ALWAYS] = "always", [POLL_NEVER] = "never", NULL,
-	};
-	unsigned i;
-	int r = set_word(&i, words, "auto, always or never", value, e);
-
-	if (!r)
-		o->poll = (enum poll_mode)i;
-	return r;
-}
-
-static int set_third_party(struct srv_options *o, const char *value, struct err *e)
-{
-	static const char *const words[] = {
-		[THIRD_PARTY_USERS] = "users", [THIRD_PARTY_ALL] = "all",
-		[THIRD_PARTY_OFF] = "off", NULL,
-	};
-	unsigned i;
-	int r = set_word(&i, words, "users, all or off", value, e);
-
-	if (!r)
-		o->third_party = (enum third_party)i;
-	return r;
-}
-
-static int set_numa(struct srv_options *o, const char *value, struct err *e)
-{
-	int r = place_wish_parse(&o->place, value, e);
-
-	return r ? r : place_wish_check(&o->place, e);
-}
-
-static int set_nic_node(struct srv_options *o, const char *value, struct err *e)
-{
-	o->place.nics = value;
-	return place_wish_check(&o->place, e);
-}
-
-static int set_numa_balance(struct srv_options *o, const char *value, struct err *e)
-{
-	uint64_t percent;
-
-	if (parse_uint(value, 1, 100, &percent))
-		return err_set(e, -EINVAL, "\"%s\" is not a number from 1 to 100",
-			       printable(value));
-	o->balance_percent = (unsigned)percent;
-	return 0;
-}
-
-static int set_numa_interval(struct srv_options *o, const char *value, struct err *e)
-{
-	if (parse_duration(value, &o->balance_ns) || o->balance_ns < BALANCE_NS_MIN ||
-	    o->balance_ns > BALANCE_NS_MAX)
-		return err_set(e, -EINVAL, "\"%s\" is not a time from 100ms to 1h, as in 5s",
-			       printable(value));
-	return 0;
-}
-
-static int set_pin(struct srv_options *o, const char *value, struct err *e)
-{
-	static const char *const words[] = { "node", "cores", NULL };
-	unsigned i;
-	int r = set_word(&i, words, "node or cores", value, e);
-
-	o->place.cores = !r && i;
-	return r;
-}
-
-static int set_hugepages(struct srv_options *o, const char *value, struct err *e)
-{
-	static const char *const words[] = { "auto", "on", "off", NULL };
-	static const enum page_choice pages[] = { PAGES_AUTO, PAGES_HUGE, PAGES_SMALL };
-	unsigned i;
-	int r = set_word(&i, words, "auto, on or off", value, e);
-
-	if (!r)
-		o->pages = pages[i];
-	return r;
-}
-
-static int set_tos(struct srv_options *o, const char *value, struct err *e)
-{
-	uint64_t tos;
-
-	if (parse_tos(value, &tos) < 0)
-		return err_set(e, -EINVAL, "\"%s\" is neither a number from 0 to 255 nor a class "
-			       "like cs1, af41 or ef", printable(value));
-	o->tos = (int)tos;
-	return 0;
-}
-
-#define SET_STRING(member)                                                                  \
-	static int set_##member(struct srv_options *o, const char *value, struct err *e)    \
-	{                                                                                   \
-		o->member = value;                                                          \
-		return *value ? 0 : err_set(e, -EINVAL, "it is empty");                     \
+	make_getopt(&g);
+	optind = 0; /* glibc: begin anew */
+	opterr = 0;
+	while (!rc && (c = getopt_long(argc, argv, g.shorts, g.longs, NULL)) != -1) {
+		d = find_option(c);
+		if (!early)
+			rc = take_option(l, c, argv, &e);
+		else if (d && (d->where & EARLY))
+			load_take(l, d, optarg, 0, NULL);
 	}
-SET_STRING(root)
-SET_STRING(users)
-SET_STRING(state)
-SET_STRING(port_file)
-SET_STRING(nic)
+	if (!early && !rc && optind < argc)
+		rc = err_set(&e, -EINVAL, "\"%s\" is not an option", printable(argv[optind]));
+	if (rc)
+		load_error(l, &e);
+}
 
-#define SET_FLAG(member, value_)                                                            \
-	static int set_##member(struct srv_options *o, const char *value, struct err *e)    \
-	{                                                                                   \
-		o->member = value_;                                                         \
-		return 0;                                                                   \
+/* ---- what only makes sense together ---- */
+
+static void default_listeners(struct srv_options *o)
+{
+	if (o->nlisten)
+		return;
+	o->listen[0] = (struct listen_addr){ "0.0.0.0", RFTP_PORT, false };
+	o->listen[1] = (struct listen_addr){ "::", RFTP_PORT, true };
+	o->nlisten = 2;
+}
+
+static bool only_tells(const struct srv_options *o)
+{
+	return o->help || o->version || o->hash_password;
+}
+
+/* Who trusts in --users there must learn that nobody is asked for a password. */
+static int check_stdio(const struct srv_options *o, struct err *e)
+{
+	char where[512];
+
+	for (const struct option_def *d = srv_table; d->name; d++)
+		if (o->given[d - srv_table] && (d->where & NOT_STDIO))
+			return err_set(e, -EINVAL, "%s: --stdio has no login, no TLS and no port: "
+				       "leave what is about these away",
+				       srv_option_where(o, d->name, where));
+	return 0;
+}
+
+static int check_login(const struct srv_options *o, struct err *e)
+{
+	char where[512];
+
+	if (!o->anonymous && !o->users)
+		return err_set(e, -EINVAL, "nobody could log in: give --anonymous ro|rw or "
+			       "--users FILE");
+	if (o->anonymous && !o->root && !o->anonymous_rules.root)
+		return err_set(e, -EINVAL, "%s needs --root DIR: what may be seen",
+			       srv_option_where(o, "anonymous", where));
+	if (!o->certificate != !o->key)
+		return err_set(e, -EINVAL, "%s needs --%s, too: they belong together",
+			       srv_option_where(o, o->key ? "key" : "certificate", where),
+			       o->key ? "certificate" : "key");
+	return 0;
+}
+
+static void check_together(struct load *l)
+{
+	const struct srv_options *o = l->o;
+	struct err e = ERR_INIT;
+	/* A line that is wrong may have been the one that is missed. */
+	bool unclear = l->errors && (srv_option_given(o, "users") || srv_option_given(o, "anonymous"));
+
+	if (only_tells(o) || unclear)
+		return;
+	if (o->stdio ? check_stdio(o, &e) : check_login(o, &e))
+		load_error(l, &e);
+}
+
+static void default_users(struct load *l)
+{
+	struct srv_options *o = l->o;
+	struct err e = ERR_INIT;
+
+	if (!o->user)
+		o->user = strdup("rftpd");
+	if (!o->files_user)
+		o->files_user = strdup("ftp");
+	if (!o->user || !o->files_user) {
+		err_sys(&e, -ENOMEM, "options");
+		load_error(l, &e);
 	}
-SET_FLAG(foreground, true)
-SET_FLAG(stdio, true)
-SET_FLAG(plain, true)
-SET_FLAG(active, true)
-SET_FLAG(hash_password, true)
-SET_FLAG(version, true)
-SET_FLAG(help, true)
-
-static int set_verbose(struct srv_options *o, const char *value, struct err *e)
-{
-	o->verbosity = 1;
-	return 0;
 }
 
-static int set_quiet(struct srv_options *o, const char *value, struct err *e)
+/* Its strings are o's, whose own do not move. */
+static void fill_place(struct srv_options *o)
 {
-	o->verbosity = -1;
-	return 0;
+	o->place = (struct place_wish){ .nics = o->nic_node, .cores = o->pin };
+	place_wish_parse(&o->place, o->numa ? o->numa : "auto", NULL);
 }
 
-/* rftpd(8) has the same options in the same order. */
-static const struct option_def options[] = {
-	{ "listen", 'l', "ADDR:PORT", set_listen,
-	  "listen there; may be given again; port 0: any (0.0.0.0:7321 and [::]:7321)" },
-	{ "root", 'r', "DIR", set_root, "nothing outside of DIR can be reached" },
-	{ "anonymous", 'a', "ro|rw", set_anonymous,
-	  "let anonymous in, to read (ro) or to write as well (rw)" },
-	{ "users", 'u', "FILE", set_users, "users and their passwords; see rftpd(8)" },
-	{ "state", 's', "DIR", set_state,
-	  "where the certificate is kept ($XDG_STATE_HOME/rftpd; /var/lib/rftpd for root)" },
-	{ "data-ports", 'd', "LO-HI", set_data_ports, "ports of data connections (any)" },
-	{ "port-file", 0, "FILE", set_port_file,
-	  "write the ports that are listened on to FILE, one per line" },
-	{ "prot-min", 0, "clear|safe|private", set_prot_min,
-	  "refuse data that is protected less (clear)" },
-	{ "third-party", 0, "users|all|off", set_third_party,
-	  "who may copy from here to another server: also anonymous (all), or nobody (users)" },
-	{ "memory", 'm', "SIZE", set_memory, "memory for the blocks of a transfer (chosen)" },
-	{ "nic", 0, "LIST", set_nic, "network cards for data, with commas" },
-	{ "poll", 0, "auto|always|never", set_poll,
-	  "look for RDMA's completions awake before sleeping (auto)" },
-	{ "numa", 0, "WHERE", set_numa,
-	  "nodes of memory and threads: auto, off, node:N, nic, storage" },
-	{ "numa-balance", 0, "PERCENT", set_numa_balance,
-	  "use all nodes' paths when one's are so much fuller (60)" },
-	{ "numa-interval", 0, "TIME", set_numa_interval, "look for that so often (5s)" },
-	{ "pin", 0, "node|cores", set_pin,
-	  "threads may run on any CPU of their node, or have one each (node)" },
-	{ "nic-node", 0, "LIST", set_nic_node,
-	  "the nodes of network cards, as in eth0=1,eth1=any" },
-	{ "hugepages", 0, "auto|on|off", set_hugepages,
-	  "blocks in huge pages that were set aside (auto)" },
-	{ "tos", 0, "N", set_tos,
-	  "type of service of data: 0 to 255, or cs1, af41, ef" },
-	{ "plain", 0, NULL, set_plain, "allow logins without TLS" },
-	{ "active", 0, NULL, set_active,
-	  "let FTP clients have data connections made to them (PORT, EPRT)" },
-	{ "user", 0, "NAME", set_user,
-	  "run by root: as whom strangers are talked to (rftpd, else nobody)" },
-	{ "files-user", 0, "NAME", set_files_user,
-	  "run by root: as whom those are served who are no system user (ftp)" },
-	{ "one-process", 0, NULL, set_one_process,
-	  "run by root: no process with fewer rights for a connection" },
-	{ "foreground", 'f', NULL, set_foreground, "do not detach (it never does, for now)" },
-	{ "stdio", 0, NULL, set_stdio,
-	  "serve who runs it on standard input and output, as by ssh" },
-	{ "hash-password", 0, NULL, set_hash_password,
-	  "read a password, print its hash for the users file, and exit" },
-	{ "verbose", 'v', NULL, set_verbose, "log more" },
-	{ "quiet", 'q', NULL, set_quiet, "log warnings and errors only" },
-	{ "version", 'V', NULL, set_version, "print version and features, and exit" },
-	{ "help", 'h', NULL, set_help, "print this, and exit" },
-};
+static void load_all(struct load *l, int argc, char **argv)
+{
+	struct srv_options *o = l->o;
 
-enum { NOPTIONS = sizeof(options) / sizeof(options[0]) };
+	read_line(l, argc, argv, true);
+	if (o->config)
+		load_file(l, o->config, true);
+	else if (!geteuid() && !o->stdio && !only_tells(o))
+		load_file(l, SYSCONFDIR "/rftpd.conf", false);
+	read_line(l, argc, argv, false);
+	check_together(l);
+	default_listeners(o);
+	default_users(l);
+	fill_place(o);
+}
+
+int srv_options_load(struct srv_options *o, int argc, char **argv, struct err *e)
+{
+	struct load l = { .o = o };
+
+	set_defaults(o);
+	load_all(&l, argc, argv);
+	if (!l.errors)
+		return 0;
+	srv_options_clear(o);
+	*e = l.last;
+	return e->code;
+}
 
 /* ---- help ---- */
 
@@ -332,8 +300,7 @@ void srv_options_help(FILE *out)
 {
 	fprintf(out, "Usage: rftpd [OPTION]...\n"
 		     "Serve files to rftp and to FTP clients.\n\n");
-	for (int i = 0; i < NOPTIONS; i++) {
-		const struct option_def *d = &options[i];
+	for (const struct option_def *d = srv_table; d->name; d++) {
 		char left[64], letter[5] = "    ";
 
 		if (d->letter)
@@ -345,114 +312,7 @@ void srv_options_help(FILE *out)
 		else
 			fprintf(out, "  %-28s  %s\n", left, d->help);
 	}
-	fprintf(out, "\nExit status: 0 all is well; 1 with --stdio: not served; 2 usage; 3 it "
+	fprintf(out, "\nWhat rftpd.conf(5) has, too, is the same there, without the dashes.\n"
+		     "\nExit status: 0 all is well; 1 with --stdio: not served; 2 usage; 3 it "
 		     "cannot listen,\nor cannot use its state.\n");
-}
-
-/* ---- the command line ---- */
-
-/* getopt's own tables; values are the rows' numbers behind LONG. */
-enum { LONG = 256 };
-
-static void make_getopt(struct option longs[NOPTIONS + 1], char shorts[2 * NOPTIONS + 2])
-{
-	char *s = shorts;
-
-	*s++ = ':'; /* tell a missing argument from an unknown option */
-	for (int i = 0; i < NOPTIONS; i++) {
-		longs[i] = (struct option){ .name = options[i].name,
-					    .has_arg = options[i].arg ? required_argument :
-									no_argument,
-					    .val = LONG + i };
-		if (options[i].letter)
-			*s++ = options[i].letter;
-		if (options[i].letter && options[i].arg)
-			*s++ = ':';
-	}
-	longs[NOPTIONS] = (struct option){ 0 };
-	*s = '\0';
-}
-
-static const struct option_def *find_option(int c)
-{
-	if (c >= LONG)
-		return &options[c - LONG];
-	for (int i = 0; i < NOPTIONS; i++)
-		if (options[i].letter == c)
-			return &options[i];
-	return NULL;
-}
-
-static int take_option(struct srv_options *o, int c, char **argv, struct err *e)
-{
-	const struct option_def *d = find_option(c);
-	char letter[3] = { '-', (char)optopt, '\0' };
-	int rc;
-
-	if (c == ':')
-		return err_set(e, -EINVAL, "%s needs an argument", printable(argv[optind - 1]));
-	if (!d)
-		return err_set(e, -EINVAL, "%s is not an option, or takes no argument",
-			       printable(optopt && optopt < LONG ? letter : argv[optind - 1]));
-	rc = d->set(o, optarg, e);
-	if (rc < 0)
-		err_prefix(e, "--%s", d->name);
-	return rc;
-}
-
-static void default_listeners(struct srv_options *o)
-{
-	if (o->nlisten)
-		return;
-	o->listen[0] = (struct listen_addr){ "0.0.0.0", RFTP_PORT, false };
-	o->listen[1] = (struct listen_addr){ "::", RFTP_PORT, true };
-	o->nlisten = 2;
-}
-
-/* Who trusts in --users there must learn that nobody is asked for a password. */
-static int check_stdio(const struct srv_options *o, struct err *e)
-{
-	if (o->nlisten || o->anonymous || o->users || o->state || o->port_file || o->plain ||
-	    o->active)
-		return err_set(e, -EINVAL, "--stdio has no login, no TLS and no port: leave "
-			       "--listen, --anonymous, --users, --state, --port-file, --plain and "
-			       "--active away");
-	return 0;
-}
-
-/* What only makes sense together. */
-static int check_together(const struct srv_options *o, struct err *e)
-{
-	if (o->help || o->version || o->hash_password)
-		return 0;
-	if (o->stdio)
-		return check_stdio(o, e);
-	if (!o->anonymous && !o->users)
-		return err_set(e, -EINVAL, "nobody could log in: give --anonymous ro|rw or "
-			       "--users FILE");
-	if (o->anonymous && !o->root)
-		return err_set(e, -EINVAL, "--anonymous needs --root DIR: what may be seen");
-	return 0;
-}
-
-int srv_options_parse(struct srv_options *o, int argc, char **argv, struct err *e)
-{
-	struct option longs[NOPTIONS + 1];
-	char shorts[2 * NOPTIONS + 2];
-	int c, rc = 0;
-
-	*o = (struct srv_options){ .prot_min = PROT_CLEAR, .tos = -1,
-				   .pages = PAGES_AUTO, .files_user = "ftp" };
-	make_getopt(longs, shorts);
-	optind = 0; /* glibc: begin anew */
-	opterr = 0;
-	while (rc == 0 && (c = getopt_long(argc, argv, shorts, longs, NULL)) != -1)
-		rc = take_option(o, c, argv, e);
-	if (rc < 0)
-		return rc;
-	if (optind < argc)
-		return err_set(e, -EINVAL, "\"%s\" is not an option", printable(argv[optind]));
-	rc = check_together(o, e);
-	default_listeners(o);
-	return rc;
 }

@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The options of rftpd: one table for the command line and --help. */
+/* The settings of rftpd: one table for the command line, rftpd.conf(5) and --help. A value that
+ * owns what it holds, and can be loaded again. */
 #ifndef RFTP_SERVER_OPTIONS_H
 #define RFTP_SERVER_OPTIONS_H
 
+#include "server/networks.h"
 #include "transport/transport.h"
 #include "util/util.h"
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #define LISTEN_MAX 16
+#define OPTIONS_MAX 80   /* rows of the table, at most */
 
 struct listen_addr {
 	char addr[64];     /* numeric */
@@ -17,40 +21,124 @@ struct listen_addr {
 	bool optional;     /* a default that this host may not have */
 };
 
+struct port_range {
+	uint16_t lo, hi;   /* 0, 0: any */
+};
+
 /* Who may have files sent from here to another server: who has logged in, anonymous too, or
  * nobody, and then another cannot be told to put any here. */
 enum third_party { THIRD_PARTY_USERS, THIRD_PARTY_ALL, THIRD_PARTY_OFF };
 
-enum anonymous { ANONYMOUS_NO, ANONYMOUS_RO, ANONYMOUS_RW };
+/* What an account may do, rftpd(8). */
+enum rights { RIGHTS_NONE, RIGHTS_RO, RIGHTS_RW, RIGHTS_NODELETE, RIGHTS_UPLOAD };
 
-/* Strings are views into argv. */
-struct srv_options {
-	struct listen_addr listen[LISTEN_MAX];
-	int nlisten;
-	const char *root, *users, *state, *port_file;
-	const char *nic;             /* cards for data, "a,b"; NULL: as it suits */
-	enum anonymous anonymous;
-	enum third_party third_party;
-	uint16_t port_lo, port_hi;   /* of data listeners; 0, 0: any */
-	uint8_t prot_min;
-	uint64_t memory;             /* bytes for pools per transfer; 0: chosen */
-	int tos;                     /* of data connections; -1: as the system has it */
-	enum poll_mode poll;
-	struct place_wish place;     /* NUMA nodes */
-	unsigned balance_percent;    /* 0: default */
-	uint64_t balance_ns;         /* 0: default */
-	enum page_choice pages;      /* for blocks */
-	const char *user;            /* whose the fronts are; NULL: rftpd, or nobody */
-	const char *files_user;      /* whose sessions are that are no system user's */
-	bool one_process;            /* also when run by root */
-	bool foreground, stdio, plain, active;
-	int verbosity;               /* -1 quiet, 0, 1 verbose */
-	bool hash_password, help, version;
+enum tls_least { TLS_LEAST_1_3, TLS_LEAST_1_2 };
+
+/* [user NAME], [group NAME] or [anonymous]: what it says; NULL and RIGHTS_NONE: nothing. */
+struct srv_rules {
+	char *name;              /* NULL: of [anonymous] */
+	char *root, *home;       /* absolute; home is one below root */
+	char *system_user;
+	enum rights rights;
 };
 
-/* Defaults, then the command line. 0, or -EINVAL with text. */
-int srv_options_parse(struct srv_options *o, int argc, char **argv, struct err *e);
+/* [nic NAME] */
+struct srv_nic {
+	char *name;              /* of the interface */
+	char *address;           /* numeric; NULL: its first */
+	struct port_range ports;
+};
+
+struct srv_options {
+	/* who may come */
+	struct listen_addr listen[LISTEN_MAX];
+	int nlisten;
+	struct networks allow, refuse;
+	unsigned max_sessions, max_per_host;
+	unsigned max_per_user;       /* 0: no limit */
+	uint64_t login_timeout, idle_timeout; /* ns */
+
+	/* who may log in, and what he finds */
+	char *root, *users;
+	enum rights anonymous;       /* RIGHTS_NONE: may not come */
+	char *files_user;            /* the system user of who is none */
+	bool allow_root;
+	unsigned umask;
+	enum third_party third_party;
+	struct srv_rules *user_rules, *group_rules, anonymous_rules;
+	size_t nuser_rules, ngroup_rules;
+
+	/* TLS */
+	char *state, *certificate, *key, *ca, *tls_ciphers; /* NULL: default */
+	enum tls_least tls_min;
+	bool plain;
+	unsigned prot_min;           /* enum prot */
+
+	/* data */
+	char *data_address;          /* numeric; NULL: any */
+	struct port_range data_ports;
+	bool active;                 /* FTP's PORT and EPRT */
+	char *nic;                   /* cards for data, "a,b"; NULL: as it suits */
+	struct srv_nic *nics;
+	size_t nnics;
+	uint64_t memory;             /* bytes for pools per transfer; 0: chosen */
+	uint64_t memory_budget;      /* of all sessions' pools; 0: chosen */
+	enum poll_mode poll;
+	char *numa, *nic_node;       /* as they were said; NULL: default */
+	struct place_wish place;     /* what they mean; its strings are nic_node's */
+	unsigned balance_percent;
+	uint64_t balance_ns;
+	unsigned pin;                /* 1: each thread has a CPU */
+	unsigned hugepages;          /* srv_pages() tells */
+	int tos;                     /* of data connections; -1: as the system has it */
+
+	/* the log */
+	char *log;                   /* srv_log_target() tells; NULL: stderr */
+	enum log_format log_format;
+	enum log_level log_level;
+
+	/* the program */
+	char *config;                /* the file that was read; NULL: none */
+	char *port_file;             /* NULL: none */
+	char *user;                  /* the system user before a login */
+	bool one_process, foreground, stdio;
+	bool hash_password, help, version, check_config, show_config;
+
+	/* Where each row of the table was set: a line of the file, or 0: it was not, or not
+	 * there. */
+	unsigned line[OPTIONS_MAX];
+	bool given[OPTIONS_MAX];
+};
+
+/* Defaults, then the file, then the command line. 0; or a negative errno: e has the last thing
+ * that is wrong, all others have been logged; o is empty. */
+int srv_options_load(struct srv_options *o, int argc, char **argv, struct err *e);
+/* Harmless on what is zero. */
+void srv_options_clear(struct srv_options *o);
+/* Files that are to be there. Calls bad for each thing that is wrong with one, and weak for what
+ * is allowed, but not safe. */
+void srv_options_check(const struct srv_options *o, void (*bad)(const char *text),
+		       void (*weak)(const char *text));
 /* --help's text, made from the table. */
 void srv_options_help(FILE *out);
+/* All that is in force, as a file that would make it so. */
+void srv_options_show(FILE *out, const struct srv_options *o);
+
+/* Was option name of the table set, here or there? */
+bool srv_option_given(const struct srv_options *o, const char *name);
+/* What option name of the table was set by, as errors begin: "FILE:LINE: name", or "--name". */
+const char *srv_option_where(const struct srv_options *o, const char *name, char out[512]);
+
+/* stderr, syslog, journal, or else a file that it names; -EINVAL: it can be none. */
+int srv_log_target(const char *value, enum log_target *target);
+
+/* What rftpd.conf has for account name: [user name] first, and where that says nothing, the first
+ * [group] of the file that is one of groups, the names of the system's groups that it is in. The
+ * strings of out are o's. */
+void srv_account_rules(const struct srv_options *o, const char *name, const char *const *groups,
+		       size_t ngroups, struct srv_rules *out);
+
+/* May a connection from peer be served at all? */
+bool srv_admits(const struct srv_options *o, const struct sockaddr_storage *peer);
 
 #endif

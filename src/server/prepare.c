@@ -9,7 +9,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define FRONT_USER "rftpd"
 #define FRONT_USER_ELSE "nobody"
 
 static bool may_filter = true;
@@ -51,7 +50,7 @@ static int say_cards(struct server *sv)
 static int try_state(struct server *sv)
 {
 	struct err e = ERR_INIT;
-	int rc = state_open(&sv->state, sv->opt.state, &e);
+	int rc = state_open(&sv->state, &sv->opt, &e);
 
 	if (rc < 0)
 		log_error("%s", e.text);
@@ -74,13 +73,13 @@ static int try_jail(struct server *sv)
 
 static int find_front(struct server *sv, struct err *e)
 {
-	const char *name = sv->opt.user ? sv->opt.user : FRONT_USER;
+	const char *name = sv->opt.user;
 	int rc = identity_of(name, &sv->front, e);
 
-	if (rc == -ENOENT && !sv->opt.user) {
+	if (rc == -ENOENT && !srv_option_given(&sv->opt, "user")) {
 		rc = identity_of(FRONT_USER_ELSE, &sv->front, e);
 		if (rc == 0)
-			log_warn("there is no user " FRONT_USER " to talk to strangers as: it is "
+			log_warn("there is no user rftpd to talk to strangers as: it is "
 				 FRONT_USER_ELSE ", who does other things here, too");
 	}
 	if (rc == 0 && sv->front.uid == 0)
@@ -116,7 +115,7 @@ static int prepare_processes(struct server *sv, struct err *e)
 		rc = check_files_user(sv, e);
 	if (rc < 0)
 		return rc;
-	sv->empty = state_empty(sv->opt.state, e);
+	sv->empty = state_empty(&sv->opt, e);
 	if (!sv->empty)
 		return e->code;
 	if (apart(try_state, sv) < 0)
@@ -131,23 +130,25 @@ int srv_prepare(struct server *sv, struct err *e)
 {
 	int rc;
 
-	/* What we were started with beside the three is nobody's here. */
-	close_range(STDERR_FILENO + 1, ~0u, 0);
 	sv->separate = geteuid() == 0 && !sv->opt.one_process;
 	if (sv->separate)
 		rc = prepare_processes(sv, e);
 	else
-		rc = state_open(&sv->state, sv->opt.state, e);
+		rc = state_open(&sv->state, &sv->opt, e);
 	if (rc == 0 && !sv->separate)
 		log_info("certificate %s", sv->state.pin);
-	if (rc == 0)
-		apart(say_cards, sv);
 	return rc;
+}
+
+void srv_say_cards(struct server *sv)
+{
+	apart(say_cards, sv);
 }
 
 void srv_clear(struct server *sv)
 {
+	srv_options_clear(&sv->opt);
 	state_close(&sv->state);
 	identity_clear(&sv->front);
-	free(sv->empty);
+	free(steal_ptr(&sv->empty));
 }

@@ -25,15 +25,20 @@ struct server {
 	bool separate;          /* monitor, front and session are processes of their own */
 	struct identity front;  /* whose the fronts are */
 	char *empty;            /* the directory that is all they see */
+	int argc;             /* the command line, to load opt again */
+	char **argv;
 };
 
 /* Raised by SIGTERM, in the listener and in every session of its own. */
 extern volatile sig_atomic_t srv_stop;
 
-/* What must be there before the first client: the state, the users whom processes become, the
+/* What sv's settings need before a client comes: the state, the users whom processes become, the
  * empty directory. 0, or a negative errno with text. */
 int srv_prepare(struct server *sv, struct err *e);
+/* Settings, too. */
 void srv_clear(struct server *sv);
+/* The network cards, into the log. */
+void srv_say_cards(struct server *sv);
 
 struct transfer_tuning;
 /* How a session of sv does its part of a transfer. */
@@ -57,6 +62,24 @@ int srv_jail(int (*jail)(struct err *e), struct err *e);
 
 /* Listen, and serve each connection in a process of its own, or in two, until SIGTERM. The
  * process's status. In the others it does not return. */
-int srv_listen(const struct server *sv);
+int srv_listen(struct server *sv);
+
+/* ---- settings in force, reload.c ---- */
+
+/* The log, as o wants it. 0, or a negative errno with text: it is as before. */
+int srv_open_log(const struct srv_options *o, struct err *e);
+/* Directories and files that o needs. 0, or a negative errno with text. */
+int srv_check_files(const struct srv_options *o, struct err *e);
+
+/* Is there anything that could be read anew: a file of settings, or one of the log? */
+bool srv_has_reload(const struct server *sv);
+/* Read settings, certificate and key anew, into next; sv stays as it is. 0; or a negative errno
+ * with text: next is empty, and of a bad file each error has been logged but the one in e. */
+int srv_reload_begin(const struct server *sv, struct server *next, struct err *e);
+/* next is in force from now on, and the log is opened anew. What sv has had is freed. 0; or a
+ * negative errno with text: the log stays as it was, all else is new. */
+int srv_reload_end(struct server *sv, struct server *next, struct err *e);
+/* Forget next instead. */
+void srv_reload_drop(struct server *next);
 
 #endif

@@ -62,12 +62,18 @@ static int login(void *arg, const char *user, const char *password, struct ftp_a
 void srv_log_transfer(const struct session *s, const char *who, const char *what,
 		      const char *path, uint64_t bytes, double seconds, const char *result)
 {
+	struct log_field fields[] = {
+		LOG_NAME("event", "transfer"), LOG_NAME("verb", what), LOG_NAME("path", path),
+		LOG_NAME("user", who), LOG_NAME("peer", s->peer_text), LOG_NUMBER("bytes", bytes),
+		LOG_REAL("seconds", seconds), LOG_NAME("result", result),
+	};
 	char rate[32];
 
-	log_info("%s \"%s\" by %s from %s: %" PRIu64 " bytes in %.3f s, %s: %s", what,
-		 printable(path), printable(who), s->peer_text, bytes, seconds,
-		 format_rate(rate, sizeof(rate), seconds > 0 ? (double)bytes / seconds : 0),
-		 result);
+	log_event(LOG_LV_INFO, fields, sizeof(fields) / sizeof(fields[0]),
+		  "%s \"%s\" by %s from %s: %" PRIu64 " bytes in %.3f s, %s: %s", what,
+		  printable(path), printable(who), s->peer_text, bytes, seconds,
+		  format_rate(rate, sizeof(rate), seconds > 0 ? (double)bytes / seconds : 0),
+		  result);
 }
 
 static void transferred(void *arg, struct ftp_session *fs, const char *verb, const char *path,
@@ -131,6 +137,10 @@ static int check_request(const struct session *s, struct ftp_session *fs,
 		err_set(e, -EACCES, "Permission denied: this account may only read");
 		return 550;
 	}
+	if (r->op == BULK_GET && ftp_session_account(fs)->upload_only) {
+		err_set(e, -EACCES, "Permission denied: this account may only upload");
+		return 550;
+	}
 	if (!have_key && !r->has_key) {
 		err_set(e, -EPROTO, "The request brings no key, and there is no TLS");
 		return 522;
@@ -145,16 +155,19 @@ static int check_request(const struct session *s, struct ftp_session *fs,
 
 void srv_tuning(const struct server *sv, struct transfer_tuning *t)
 {
+	static const enum page_choice pages[] = { PAGES_AUTO, PAGES_HUGE, PAGES_SMALL };
+
 	transfer_tuning_default(t);
 	t->rdma = VERBS_TRANSPORT;
 	if (sv->opt.memory)
 		t->memory = sv->opt.memory;
+	t->umask = sv->opt.umask;
 	t->nics = sv->opt.nic;
 	t->poll = sv->opt.poll;
 	t->place = sv->opt.place;
 	t->balance_percent = sv->opt.balance_percent;
 	t->balance_ns = sv->opt.balance_ns;
-	t->pages = sv->opt.pages;
+	t->pages = pages[sv->opt.hugepages];
 	t->tos = sv->opt.tos;
 }
 
@@ -167,12 +180,12 @@ void srv_transfer_config(const struct session *s, struct ftp_session *fs,
 		.cwd = ftp_session_cwd(fs),
 		.can_write = ftp_session_account(fs)->can_write,
 		.keep_old = !ftp_session_account(fs)->can_delete,
-		.data_addr = "",
+		.data_addr = s->sv->opt.data_address ? s->sv->opt.data_address : "",
 		.family = s->peer ? s->peer->ss_family : AF_UNSPEC,
 		.local = s->local,
-		.port_lo = s->sv->opt.port_lo,
-		.port_hi = s->sv->opt.port_hi,
-		.prot_min = s->sv->opt.prot_min,
+		.port_lo = s->sv->opt.data_ports.lo,
+		.port_hi = s->sv->opt.data_ports.hi,
+		.prot_min = (uint8_t)s->sv->opt.prot_min,
 		.stop = -1,
 	};
 	srv_tuning(s->sv, &c->tuning);
@@ -245,8 +258,10 @@ void srv_ftp_config(const struct server *sv, const struct ends *ends,
 	*c = (struct ftp_server_config){
 		.greeting = "rftpd " PACKAGE_VERSION " ready",
 		.data_addr = "",
-		.port_lo = o->port_lo,
-		.port_hi = o->port_hi,
+		.port_lo = o->data_ports.lo,
+		.port_hi = o->data_ports.hi,
+		.login_timeout_ms = (int)(o->login_timeout / 1000000),
+		.idle_timeout_ms = (int)(o->idle_timeout / 1000000),
 		.bulk = bulk,
 		.transferred = transferred,
 		.stop = &srv_stop,

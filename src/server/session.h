@@ -47,6 +47,9 @@ void srv_ftp_config(const struct server *sv, const struct ends *ends,
 int srv_session_handed(const struct server *sv, int fd, const struct ends *ends,
 		       const struct srv_handed *handed);
 
+/* What rights mean for an account. */
+void srv_set_rights(struct ftp_account *a, enum rights rights);
+
 /* Handlers of struct ftp_server_config: copies to and from another server. */
 int srv_give(void *arg, struct ftp_session *fs, struct buf *body);
 int srv_take(void *arg, struct ftp_session *fs, struct buf *body);

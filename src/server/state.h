@@ -4,6 +4,7 @@
 #define RFTP_SERVER_STATE_H
 
 #include "crypto/crypto.h"
+#include "server/options.h"
 #include "util/util.h"
 
 struct state {
@@ -11,12 +12,15 @@ struct state {
 	char *pin;   /* of the certificate, as clients show it */
 };
 
-/* dir NULL: $XDG_STATE_HOME/rftpd, ~/.local/state/rftpd, or for root /var/lib/rftpd. Makes
- * the directory and the certificate when they are not there. */
-int state_open(struct state *s, const char *dir, struct err *e);
+/* o's certificate and key; without them those in o's state directory, which are made when they are
+ * not there, as is the directory. state NULL: $XDG_STATE_HOME/rftpd, ~/.local/state/rftpd, or for
+ * root /var/lib/rftpd. */
+int state_open(struct state *s, const struct srv_options *o, struct err *e);
+/* Would state_open() do? Nothing is made: what is missing and would be is no error. */
+int state_check(const struct srv_options *o, struct err *e);
 void state_close(struct state *s);
 /* An empty directory in it, that root alone may change; made when it is not there; malloc'd. NULL
  * with text. */
-char *state_empty(const char *dir, struct err *e);
+char *state_empty(const struct srv_options *o, struct err *e);
 
 #endif

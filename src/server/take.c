@@ -470,7 +470,7 @@ static int open_door(struct door *d, struct err *e)
 	d->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (d->wake < 0)
 		return err_sys(e, -errno, "eventfd");
-	d->lfd = tcp_listen("", AF_UNSPEC, o->port_lo, o->port_hi, &d->port, e);
+	d->lfd = tcp_listen("", AF_UNSPEC, o->data_ports.lo, o->data_ports.hi, &d->port, e);
 	if (d->lfd >= 0 && d->port < THIRD_PORT_LEAST)
 		return err_set(e, -EPERM, "Another server connects to no port below %u: the "
 			       "--data-ports here are", THIRD_PORT_LEAST);

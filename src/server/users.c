@@ -2,6 +2,7 @@
 /* Reads the users file and checks passwords against it. */
 #include "server/users.h"
 #include "crypto/crypto.h"
+#include "server/option_table.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -10,7 +11,8 @@
 
 enum {
 	FILE_MAX = 16 << 20,
-	FIELDS = 5,
+	FIELDS_LEAST = 5,
+	FIELDS = 6,
 	NAME_LEN_MAX = 63,
 };
 
@@ -20,6 +22,7 @@ void user_clear(struct user *u)
 	free(u->hash);
 	free(u->root);
 	free(u->home);
+	free(u->system_user);
 	memset(u, 0, sizeof(*u));
 }
 
@@ -27,12 +30,14 @@ void user_clear(struct user *u)
 
 static int set_rights(struct user *u, const char *rights, struct err *e)
 {
-	if (strcmp(rights, "ro") && strcmp(rights, "rw") && strcmp(rights, "nodelete"))
-		return err_set(e, -EINVAL, "rights \"%s\" are not ro, rw or nodelete",
-			       printable(rights));
-	u->can_write = strcmp(rights, "ro") != 0;
-	u->can_delete = !strcmp(rights, "rw");
-	return 0;
+	for (unsigned i = RIGHTS_RO; srv_rights_words[i]; i++) {
+		if (!strcmp(rights, srv_rights_words[i])) {
+			u->rights = (enum rights)i;
+			return 0;
+		}
+	}
+	return err_set(e, -EINVAL, "rights \"%s\" are not ro, rw, nodelete or upload",
+		       printable(rights));
 }
 
 static int check_fields(char *const field[FIELDS], struct err *e)
@@ -43,6 +48,8 @@ static int check_fields(char *const field[FIELDS], struct err *e)
 	if (*field[2] && *field[2] != '/')
 		return err_set(e, -EINVAL, "root \"%s\" does not begin with a slash",
 			       printable(field[2]));
+	if (field[5] && !*field[5])
+		return err_set(e, -EINVAL, "the system user is empty: leave the last colon away");
 	if (*field[3] && *field[3] != '/')
 		return err_set(e, -EINVAL, "home \"%s\" does not begin with a slash",
 			       printable(field[3]));
@@ -61,7 +68,8 @@ static int fill_user(struct user *u, char *const field[FIELDS], struct err *e)
 	u->hash = strdup(field[1]);
 	u->root = strdup(field[2]);
 	u->home = strdup(*field[3] ? field[3] : "/");
-	if (u->name && u->hash && u->root && u->home)
+	u->system_user = field[5] ? strdup(field[5]) : NULL;
+	if (u->name && u->hash && u->root && u->home && !u->system_user == !field[5])
 		return 1;
 	user_clear(u);
 	return err_sys(e, -ENOMEM, "users");
@@ -70,7 +78,7 @@ static int fill_user(struct user *u, char *const field[FIELDS], struct err *e)
 int user_parse(const char *line, struct user *u, struct err *e)
 {
 	CLEANUP_FREE char *copy = strdup(line);
-	char *field[FIELDS], *rest = copy;
+	char *field[FIELDS] = { NULL }, *rest = copy;
 	int n = 0;
 
 	memset(u, 0, sizeof(*u));
@@ -81,8 +89,9 @@ int user_parse(const char *line, struct user *u, struct err *e)
 		return 0;
 	while (rest && n < FIELDS)
 		field[n++] = strsep(&rest, ":");
-	if (n != FIELDS || rest)
-		return err_set(e, -EINVAL, "not of the form name:hash:root:home:rights");
+	if (n < FIELDS_LEAST || rest)
+		return err_set(e, -EINVAL, "not of the form name:hash:root:home:rights, with "
+			       ":system user behind it or not");
 	return fill_user(u, field, e);
 }
 

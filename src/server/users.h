@@ -3,16 +3,19 @@
 #ifndef RFTP_SERVER_USERS_H
 #define RFTP_SERVER_USERS_H
 
+#include "server/options.h"
 #include "util/util.h"
 
 #include <stdbool.h>
 
-/* A line "name:hash:root:home:rights". root and home may be empty: the server's --root,
- * and "/". rights: "ro", "rw", or "nodelete" (write, but neither remove nor rename).
+/* A line "name:hash:root:home:rights[:system user]". root and home may be empty: the server's
+ * --root, and "/". Without a system user it is the server's --files-user. rights: "ro", "rw",
+ * "nodelete" (write, but neither remove nor rename), or "upload" (that, and see nothing).
  * Empty lines and lines that begin with "#" are passed over. */
 struct user {
 	char *name, *hash, *root, *home;
-	bool can_write, can_delete;
+	char *system_user;   /* NULL: not said */
+	enum rights rights;
 };
 
 void user_clear(struct user *u);

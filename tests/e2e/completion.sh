@@ -43,8 +43,8 @@ check "words of an option" offers "clear safe private" rftp put --prot ''
 check "the one that is meant" offers "private" rftp put --prot pr
 check "behind =" offers "clear safe private" rftp put --prot =
 check "and further" offers "safe" rftp put --prot = s
-check "of rftpd" offers "ro rw" rftpd --anonymous ''
-check "by its letter" offers "ro rw" rftpd -a ''
+check "of rftpd" offers "nodelete off ro rw upload" rftpd --anonymous ''
+check "by its letter" offers "nodelete off ro rw upload" rftpd -a ''
 check "a node" offers "auto off nic storage node:" rftp put --numa ''
 check "on or off" offers "on off" rftp bench --crc ''
 check "nothing for a number" offers "" rftp put --channels ''

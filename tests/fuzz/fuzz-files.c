@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Input: a text file, taken as each of those that people write: known_hosts, a netrc, the
- * users file, rftp.conf. */
+ * users file, rftp.conf, rftpd.conf. */
 #include "client/conf.h"
 #include "client/known_hosts.h"
 #include "client/passwords.h"
@@ -8,6 +8,8 @@
 
 #include "tests/support/fuzz.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -51,7 +53,8 @@ static void take_users(const char *text, const char *file)
 		if (r == 1) {
 			MUST(u.name[0] && strlen(u.name) < 64 && u.home[0] == '/');
 			MUST(!u.root[0] || u.root[0] == '/');
-			MUST(u.can_write || !u.can_delete);
+			MUST(u.rights >= RIGHTS_RO && u.rights <= RIGHTS_UPLOAD);
+			MUST(!u.system_user || u.system_user[0]);
 		}
 		user_clear(&u);
 	}
@@ -90,6 +93,53 @@ static void take_conf(const char *file, const char *host)
 	options_clear(&o);
 }
 
+static void drop(void *arg, const void *record, size_t len)
+{
+	MUST(len && len <= LOG_RECORD_MAX);
+}
+
+/* What it shows of itself makes the same again. */
+static void show_again(const struct srv_options *o)
+{
+	char *first = NULL, *second = NULL, shown[64];
+	char *argv[] = { (char *)"rftpd", (char *)"--config", shown };
+	struct err e = ERR_INIT;
+	struct srv_options again;
+	size_t len, len2;
+	FILE *out = open_memstream(&first, &len);
+	int fd = memfd_create("shown", MFD_CLOEXEC);
+
+	srv_options_show(out, o);
+	fclose(out);
+	MUST(fd >= 0 && write(fd, first, len) == (ssize_t)len);
+	snprintf(shown, sizeof(shown), "/proc/self/fd/%d", fd);
+	MUST(!srv_options_load(&again, 3, argv, &e));
+	out = open_memstream(&second, &len2);
+	srv_options_show(out, &again);
+	fclose(out);
+	MUST(len == len2 && !memcmp(first, second, len));
+	srv_options_clear(&again);
+	close(fd);
+	free(first);
+	free(second);
+}
+
+static void take_server_conf(char *file)
+{
+	char *argv[] = { (char *)"rftpd", (char *)"--config", file };
+	struct err e = ERR_INIT;
+	struct srv_options o;
+
+	log_set_level(LOG_LV_ERROR);
+	log_set_sink(drop, NULL);
+	if (srv_options_load(&o, 3, argv, &e))
+		MUST(e.text[0]);
+	else
+		show_again(&o);
+	srv_options_clear(&o);
+	log_set_sink(NULL, NULL);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	char *text = strndup((const char *)data, size), file[64];
@@ -103,6 +153,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	take_users(text, file);
 	take_conf(file, NULL);
 	take_conf(file, "host");
+	take_server_conf(file);
 	close(fd);
 	free(text);
 	return 0;

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The users file of rftpd: its lines, its passwords, and what is refused; and rftpd's
- * options. */
+/* The users file of rftpd: its lines, its passwords, and what is refused. */
 #include "crypto/crypto.h"
-#include "proto/proto.h"
-#include "server/options.h"
 #include "server/users.h"
 
 #include <errno.h>
@@ -21,23 +18,26 @@
 
 static void test_lines(void **state)
 {
-	static const struct { const char *line; int rc; bool write, del; } table[] = {
-		{ "", 0, false, false },
-		{ "# alice:x:::rw", 0, false, false },
-		{ "alice:h:/srv:/home:rw", 1, true, true },
-		{ "alice:h:/srv:/home:rw\r", 1, true, true },
-		{ "alice:h:::ro", 1, false, false },
-		{ "alice:h:::nodelete", 1, true, false },
-		{ "alice:h::", -EINVAL, false, false },
-		{ "alice", -EINVAL, false, false },
-		{ "alice:h:::rw:", -EINVAL, false, false },
-		{ "alice:h:::RW", -EINVAL, false, false },
-		{ "alice:h:::", -EINVAL, false, false },
-		{ ":h:::rw", -EINVAL, false, false },
-		{ "alice:h:srv::rw", -EINVAL, false, false },
-		{ "alice:h:/srv:home:rw", -EINVAL, false, false },
+	static const struct { const char *line; int rc; enum rights rights; } table[] = {
+		{ "", 0, RIGHTS_NONE },
+		{ "# alice:x:::rw", 0, RIGHTS_NONE },
+		{ "alice:h:/srv:/home:rw", 1, RIGHTS_RW },
+		{ "alice:h:/srv:/home:rw\r", 1, RIGHTS_RW },
+		{ "alice:h:::ro", 1, RIGHTS_RO },
+		{ "alice:h:::nodelete", 1, RIGHTS_NODELETE },
+		{ "alice:h:::upload", 1, RIGHTS_UPLOAD },
+		{ "alice:h:::off", -EINVAL, RIGHTS_NONE },
+		{ "alice:h:::rw:www:x", -EINVAL, RIGHTS_NONE },
+		{ "alice:h::", -EINVAL, RIGHTS_NONE },
+		{ "alice", -EINVAL, RIGHTS_NONE },
+		{ "alice:h:::rw:", -EINVAL, RIGHTS_NONE },
+		{ "alice:h:::RW", -EINVAL, RIGHTS_NONE },
+		{ "alice:h:::", -EINVAL, RIGHTS_NONE },
+		{ ":h:::rw", -EINVAL, RIGHTS_NONE },
+		{ "alice:h:srv::rw", -EINVAL, RIGHTS_NONE },
+		{ "alice:h:/srv:home:rw", -EINVAL, RIGHTS_NONE },
 		{ "0123456789012345678901234567890123456789012345678901234567890123:h:::rw",
-		  -EINVAL, false, false },
+		  -EINVAL, RIGHTS_NONE },
 	};
 
 	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
@@ -53,8 +53,8 @@ static void test_lines(void **state)
 			assert_string_equal(u.name, "alice");
 			assert_string_equal(u.hash, "h");
 			assert_true(*u.home == '/');
-			assert_int_equal(u.can_write, table[i].write);
-			assert_int_equal(u.can_delete, table[i].del);
+			assert_int_equal(u.rights, table[i].rights);
+			assert_null(u.system_user);
 		}
 		user_clear(&u);
 	}
@@ -92,6 +92,18 @@ static int remove_file(void **state)
 	unlink(f->path);
 	free(f);
 	return 0;
+}
+
+static void test_system_user(void **state)
+{
+	struct err e = ERR_INIT;
+	struct user u;
+
+	assert_int_equal(user_parse("alice:h:/srv:/:upload:www-data", &u, &e), 1);
+	assert_string_equal(u.system_user, "www-data");
+	assert_int_equal(u.rights, RIGHTS_UPLOAD);
+	user_clear(&u);
+	assert_null(u.system_user);
 }
 
 static void test_check(void **state)
@@ -137,79 +149,13 @@ static void test_verify(void **state)
 	assert_int_equal(users_verify("/nonexistent/users", &e), -ENOENT);
 }
 
-/* ---- options ---- */
-
-static int parse(struct srv_options *o, struct err *e, const char *line)
-{
-	static char copy[256];
-	char *argv[32] = { (char *)"rftpd" }, *rest = copy, *word;
-	int argc = 1;
-
-	snprintf(copy, sizeof(copy), "%s", line);
-	while ((word = strsep(&rest, " ")))
-		if (*word)
-			argv[argc++] = word;
-	return srv_options_parse(o, argc, argv, e);
-}
-
-static void test_options(void **state)
-{
-	struct srv_options o;
-	struct err e = ERR_INIT;
-
-	assert_int_equal(parse(&o, &e, "--root /srv --anonymous ro"), 0);
-	assert_int_equal(o.nlisten, 2);
-	assert_string_equal(o.listen[0].addr, "0.0.0.0");
-	assert_int_equal(o.listen[1].port, 7321);
-	assert_int_equal(o.anonymous, ANONYMOUS_RO);
-	assert_false(o.plain);
-
-	assert_int_equal(parse(&o, &e, "-l 127.0.0.1:0 -l [::1]:99 -r /x -a rw -d 5000-5001 "
-			       "--prot-min private --memory 64M -v --users u"), 0);
-	assert_int_equal(o.nlisten, 2);
-	assert_string_equal(o.listen[1].addr, "::1");
-	assert_int_equal(o.listen[1].port, 99);
-	assert_int_equal(o.port_lo, 5000);
-	assert_int_equal(o.port_hi, 5001);
-	assert_int_equal(o.prot_min, PROT_PRIVATE);
-	assert_int_equal(o.memory, 64 << 20);
-	assert_int_equal(o.verbosity, 1);
-
-	assert_int_equal(parse(&o, &e, "--stdio"), 0);
-	assert_int_equal(parse(&o, &e, "--help"), 0);
-}
-
-static void test_bad_options(void **state)
-{
-	static const char *const lines[] = {
-		"", "--root /srv", "--anonymous ro", "--anonymous yes --root /", "--root",
-		"--nonsense", "-x", "word --stdio", "--stdio=1", "--stdio --listen 1234",
-		"--stdio --listen localhost:1", "--stdio --listen ::1:1",
-		"--stdio --listen 1.2.3.4:65536", "--stdio --listen [1.2.3.4:1",
-		"--stdio --data-ports 5", "--stdio --data-ports 6-5", "--stdio --data-ports 0-5",
-		"--stdio --memory lots", "--stdio --prot-min none",
-	};
-
-	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
-		struct srv_options o;
-		struct err e = ERR_INIT;
-		int rc = parse(&o, &e, lines[i]);
-
-		if (rc != -EINVAL)
-			print_error("\"%s\": %d\n", lines[i], rc);
-		assert_int_equal(rc, -EINVAL);
-		assert_true(*e.text);
-	}
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_lines),
+		cmocka_unit_test(test_system_user),
 		cmocka_unit_test_setup_teardown(test_check, make_file, remove_file),
 		cmocka_unit_test_setup_teardown(test_verify, make_file, remove_file),
-		cmocka_unit_test(test_options),
-		cmocka_unit_test(test_bad_options),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Settings come into force, at the start and when they are read anew. */
+#include "server/server.h"
+#include "server/users.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+
+int srv_open_log(const struct srv_options *o, struct err *e)
+{
+	enum log_level level = o->log_level;
+	enum log_target target = LOG_TO_STDERR;
+	int rc;
+
+	/* By ssh our lines end on the terminal of who called: only what he must see. */
+	if (o->stdio && !o->log && level == LOG_LV_INFO)
+		level = LOG_LV_WARN;
+	if (o->log)
+		srv_log_target(o->log, &target);
+	rc = log_open(target, o->log, o->log_format, e);
+	if (rc == 0)
+		log_init("rftpd", level, !o->stdio || target == LOG_TO_FILE);
+	return rc;
+}
+
+static int check_directory(const char *what, const char *dir, struct err *e)
+{
+	struct stat st;
+
+	if (stat(dir, &st) < 0)
+		return err_sys(e, -errno, "%s %s", what, printable(dir));
+	return S_ISDIR(st.st_mode) ? 0 : err_sys(e, -ENOTDIR, "%s %s", what, printable(dir));
+}
+
+int srv_check_files(const struct srv_options *o, struct err *e)
+{
+	int rc = o->root ? check_directory("root", o->root, e) : 0;
+
+	if (rc == 0 && o->anonymous && o->anonymous_rules.root)
+		rc = check_directory("[anonymous]: root", o->anonymous_rules.root, e);
+	if (rc == 0 && o->users)
+		rc = users_verify(o->users, e);
+	return rc;
+}
+
+/* ---- anew ---- */
+
+bool srv_has_reload(const struct server *sv)
+{
+	enum log_target target = LOG_TO_STDERR;
+
+	if (sv->opt.log)
+		srv_log_target(sv->opt.log, &target);
+	return sv->opt.config || target == LOG_TO_FILE;
+}
+
+int srv_reload_begin(const struct server *sv, struct server *next, struct err *e)
+{
+	int rc;
+
+	*next = (struct server){ .argc = sv->argc, .argv = sv->argv };
+	rc = srv_options_load(&next->opt, sv->argc, sv->argv, e);
+	if (rc == 0)
+		rc = srv_check_files(&next->opt, e);
+	if (rc == 0)
+		rc = srv_prepare(next, e);
+	if (rc < 0)
+		srv_reload_drop(next);
+	return rc;
+}
+
+int srv_reload_end(struct server *sv, struct server *next, struct err *e)
+{
+	int rc = srv_open_log(&next->opt, e);
+
+	srv_clear(sv);
+	*sv = *next;
+	memset(next, 0, sizeof(*next));
+	return rc;
+}
+
+void srv_reload_drop(struct server *next)
+{
+	srv_clear(next);
+}

@@ -189,7 +189,7 @@ const struct option_def srv_user_table[] = {
 const struct option_def srv_anonymous_table[] = { ROOT_AND_HOME, { 0 } };
 
 #undef AT
-#define AT(member) offsetof(struct srv_nic, member)
+#define AT(member) offsetof(struct nic_rule, member)
 
 const struct option_def srv_nic_table[] = {
 	KIND("data-address", 0, "ADDR", address, type_address, IN_FILE, ""),

@@ -10,7 +10,7 @@
 extern const struct option_def srv_table[];       /* of struct srv_options */
 extern const struct option_def srv_user_table[];  /* of [user] and [group]: struct srv_rules */
 extern const struct option_def srv_anonymous_table[]; /* the same, of [anonymous] */
-extern const struct option_def srv_nic_table[];   /* struct srv_nic */
+extern const struct option_def srv_nic_table[];   /* struct nic_rule */
 
 size_t srv_table_rows(void);
 /* NULL: there is none. */

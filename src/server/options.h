@@ -21,10 +21,6 @@ struct listen_addr {
 	bool optional;     /* a default that this host may not have */
 };
 
-struct port_range {
-	uint16_t lo, hi;   /* 0, 0: any */
-};
-
 /* Who may have files sent from here to another server: who has logged in, anonymous too, or
  * nobody, and then another cannot be told to put any here. */
 enum third_party { THIRD_PARTY_USERS, THIRD_PARTY_ALL, THIRD_PARTY_OFF };
@@ -40,13 +36,6 @@ struct srv_rules {
 	char *root, *home;       /* absolute; home is one below root */
 	char *system_user;
 	enum rights rights;
-};
-
-/* [nic NAME] */
-struct srv_nic {
-	char *name;              /* of the interface */
-	char *address;           /* numeric; NULL: its first */
-	struct port_range ports;
 };
 
 struct srv_options {
@@ -79,7 +68,7 @@ struct srv_options {
 	struct port_range data_ports;
 	bool active;                 /* FTP's PORT and EPRT */
 	char *nic;                   /* cards for data, "a,b"; NULL: as it suits */
-	struct srv_nic *nics;
+	struct nic_rule *nics;       /* [nic NAME] */
 	size_t nnics;
 	uint64_t memory;             /* bytes for pools per transfer; 0: chosen */
 	uint64_t memory_budget;      /* of all sessions' pools; 0: chosen */

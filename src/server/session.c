@@ -163,6 +163,7 @@ void srv_tuning(const struct server *sv, struct transfer_tuning *t)
 		t->memory = sv->opt.memory;
 	t->umask = sv->opt.umask;
 	t->nics = sv->opt.nic;
+	t->nic_rules = (struct nic_rules){ sv->opt.nics, sv->opt.nnics };
 	t->poll = sv->opt.poll;
 	t->place = sv->opt.place;
 	t->balance_percent = sv->opt.balance_percent;

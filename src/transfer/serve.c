@@ -170,17 +170,29 @@ static int listen_address(struct serving *v, uint32_t i, struct sockaddr_storage
 	return 0;
 }
 
+/* Where data of path i may come to: the card's own ports, or all's. */
+static struct port_range ports_of(const struct serving *v, uint32_t i)
+{
+	const struct transfer_server_config *c = v->c;
+	uint32_t nic = v->ag.agreement.server_nic[i];
+	const struct nic_rule *r = nic == NIC_NONE ? NULL :
+		nic_rule_of(&c->tuning.nic_rules, v->ag.offer.nics[nic].name);
+
+	return r && r->ports.hi ? r->ports : (struct port_range){ c->port_lo, c->port_hi };
+}
+
 static int open_listener(struct serving *v, uint32_t i, struct err *e)
 {
 	struct transfer_server_config *c = v->c;
 	struct endpoint *ep = v->ends.ep[i];
+	struct port_range ports = ports_of(v, i);
 	struct sockaddr_storage ss;
 	int r;
 
 	if (listen_address(v, i, &ss))
 		return err_set(e, -EINVAL, "\"%s\" is not a numeric address for data",
 			       c->data_addr);
-	r = ep->ops->listen(ep, &ss, c->port_lo, c->port_hi, &v->ag.ports[i].port, e);
+	r = ep->ops->listen(ep, &ss, ports.lo, ports.hi, &v->ag.ports[i].port, e);
 	v->ag.nports = i + 1;
 	return r;
 }

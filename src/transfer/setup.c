@@ -71,7 +71,8 @@ int setup_nics(struct offer *o, const struct transfer_tuning *t,
 {
 	struct nic_wish w = { .names = t->nics, .local = *local,
 			      .device = t->rdma ? t->rdma->device : NULL,
-			      .nodes = t->place.nics, .lenient = lenient };
+			      .nodes = t->place.nics, .rules = t->nic_rules,
+			      .lenient = lenient };
 	uint32_t able = 0;
 	int r = nics_find(o->nics, &o->nnics, &w, why, e);
 

@@ -35,6 +35,7 @@ struct transfer_tuning {
 	enum poll_mode poll;
 	const struct device_transport *rdma; /* NULL: none here */
 	const char *nics;           /* "a,b": cards to be used; NULL or "": as it suits */
+	struct nic_rules nic_rules; /* of single cards; must outlive the transfer */
 	uint64_t memory;            /* bytes for pools; 0: a quarter of RAM or of the
 	                             * control group's limit, at most 4 GiB */
 	unsigned at_once;           /* transfers of this process at a time, which share memory

@@ -124,14 +124,36 @@ static void note(struct finding *d, const struct ifaddrs *i)
 	f->loopback = i->ifa_flags & IFF_LOOPBACK;
 }
 
-static int look_around(struct finding *d, int family)
+const struct nic_rule *nic_rule_of(const struct nic_rules *rules, const char *name)
+{
+	for (size_t i = 0; i < rules->n; i++)
+		if (!strcmp(rules->at[i].name, name))
+			return &rules->at[i];
+	return NULL;
+}
+
+/* Does a rule of the card want another of its addresses? */
+static bool is_passed_over(const struct nic_rules *rules, const struct ifaddrs *i)
+{
+	const struct nic_rule *r = nic_rule_of(rules, i->ifa_name);
+	struct sockaddr_storage wanted, is = { 0 };
+
+	if (!r || !r->address || !address_parse(r->address, &wanted) ||
+	    wanted.ss_family != i->ifa_addr->sa_family)
+		return false;
+	memcpy(&is, i->ifa_addr, wanted.ss_family == AF_INET ? sizeof(struct sockaddr_in) :
+							       sizeof(struct sockaddr_in6));
+	return !same_address(&is, &wanted);
+}
+
+static int look_around(struct finding *d, int family, const struct nic_rules *rules)
 {
 	struct ifaddrs *all;
 
 	if (getifaddrs(&all) < 0)
 		return -errno;
 	for (const struct ifaddrs *i = all; i && d->n < FOUND_MAX; i = i->ifa_next)
-		if (is_usable(i, family))
+		if (is_usable(i, family) && !is_passed_over(rules, i))
 			note(d, i);
 	freeifaddrs(all);
 	return 0;
@@ -263,7 +285,7 @@ int nics_find(struct nic_offer nics[NICS_MAX], uint32_t *n, const struct nic_wis
 {
 	struct found *f CLEANUP_FREE = calloc(FOUND_MAX, sizeof(*f));
 	struct finding d = { .f = f, .out = nics };
-	int r = f ? look_around(&d, w->local.ss_family) : -ENOMEM;
+	int r = f ? look_around(&d, w->local.ss_family, &w->rules) : -ENOMEM;
 
 	*n = 0;
 	if (r)

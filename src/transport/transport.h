@@ -262,6 +262,26 @@ enum poll_mode { POLL_AUTO, POLL_ALWAYS, POLL_NEVER };
 typedef int nic_device(const struct sockaddr_storage *a, const char *ifname,
 		       char name[NIC_DEVICE_NAME], struct err *why);
 
+struct port_range {
+	uint16_t lo, hi;                /* 0, 0: any */
+};
+
+/* What is wanted of one card. */
+struct nic_rule {
+	char *name;                     /* of its interface */
+	char *address;                  /* numeric: which of its family's is for data; NULL: the
+					 * first */
+	struct port_range ports;        /* of data by it */
+};
+
+struct nic_rules {
+	const struct nic_rule *at;
+	size_t n;
+};
+
+/* NULL: there is none. */
+const struct nic_rule *nic_rule_of(const struct nic_rules *rules, const char *name);
+
 struct nic_wish {
 	const char *names;              /* "a,b": of cards, devices, or addresses; NULL or "":
 					 * no preference */
@@ -269,6 +289,7 @@ struct nic_wish {
 					 * AF_UNSPEC: not known */
 	nic_device *device;             /* NULL: no RDMA in this build */
 	const char *nodes;              /* struct place_wish's nics; NULL: as sysfs says */
+	struct nic_rules rules;
 	bool lenient;                   /* a name that there is not costs a warning */
 };
 

@@ -134,5 +134,30 @@ for what in put get; do
 	fi
 done
 
+# ---- settings of one card ----
+
+stop_server
+there ip addr add 10.9.5.2/24 dev far2
+ip addr add 10.9.5.1/24 dev near2
+printf '[nic far2]\ndata-address 10.9.5.2\ndata-ports 7400-7400\n' >"$tmp/conf"
+serve --nic far1,far2 --config "$tmp/conf"
+run rftp put -v --nic near1,10.9.5.1 "$tmp/big" "$url/seven"
+check "a card's own address" status_is 0
+check "is that for data" grep -q 'path 1: near2 (10.9.5.1) - far2 (10.9.5.2)' "$tmp/err"
+check "the same" same "$tmp/big" "$tmp/root/seven"
+there python3 -c 'import socket, time
+s = socket.create_server(("10.9.5.2", 7400))
+open("'"$tmp"'/taken", "w").close()
+time.sleep(600)' &
+others+=($!)
+patience 20 test -e "$tmp/taken"
+run rftp put -v --nic near1,10.9.5.1 "$tmp/big" "$url/eight"
+check "the card's only port is taken" grep -q 'no data port free' "$tmp/err"
+stop_server
+printf '[nic far2]\ndata-address 10.9.5.2\ndata-ports 7400-7401\n' >"$tmp/conf"
+serve --nic far1,far2 --config "$tmp/conf"
+run rftp put -v --nic near1,10.9.5.1 "$tmp/big" "$url/eight"
+check "until there is one more" grep -q 'path 1: near2 (10.9.5.1) - far2 (10.9.5.2)' "$tmp/err"
+
 kill "${others[@]}"
 finish

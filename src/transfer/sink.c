@@ -196,6 +196,8 @@ void sink_init(struct sink *s)
 	s->jobs_end = &s->jobs;
 	done_init(&s->done);
 	places_init(&s->places);
+	atomic_init(&s->got_room, GOT_MAX);
+	atomic_init(&s->had_room, HAD_MAX);
 }
 
 static void put_blocks(struct block *b)

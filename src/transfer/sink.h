@@ -12,12 +12,19 @@
 #include "transfer/outlet.h"
 #include "transfer/places.h"
 #include "transfer/seal.h"
+#include "transfer/spans.h"
 #include "transfer/xfer.h"
 
 
 #define WRITERS_MAX 64
 #define CLERKS_MAX 16
 #define STRIPES 64
+/* Ranges of files that are noted at once in a transfer, all of them together. What has come and
+ * what not takes turns at most 65536 times, as far as the numbers of blocks may lie apart, and
+ * at each range that was there before; twice that, as the sets' room doubles. At 24 bytes each
+ * it is what a source that sends crumbs can have of our memory. */
+#define GOT_MAX (1 << 18)
+#define HAD_MAX (1 << 16)
 
 /* A directory that entries go into. References: one until ENTRY_DIR_END, one for each
  * child that is not done. Its times and mode are set when the last goes. */
@@ -70,9 +77,14 @@ struct kfile {
 	struct block *queued;    /* guarded by the stripe: for that writer, oldest first */
 	struct block *queued_last;
 	struct part *part;       /* guarded by the stripe until it is set; stays */
-	uint8_t *ranges;         /* as they came, until the part has its holes; guarded by the
-				  * stripe once a part may be made */
+	uint8_t *ranges;         /* as they came; with SPARSE, until it is over. Guarded by the
+				  * stripe once anything of it may come */
 	uint32_t nranges;
+	bool punch;              /* its part needs its holes made; as ranges */
+	/* Which bytes have come or are about to be written, with the holes between them: what
+	 * unreceived counts, but for what comes whole in one piece. And those that an earlier
+	 * transfer left and the source was told of. Guarded by the stripe, until it is over. */
+	struct spans got, had;
 	/* What --ack verified compares: pieces of the file, as they are to be. */
 	struct checks came;      /* guarded by the stripe until all is down */
 	struct checks kept;      /* what an earlier transfer left; the clerk's that begins */
@@ -150,6 +162,7 @@ struct sink {
 	struct inodes linkables;
 	struct places places;
 	struct buf *verdicts;          /* guarded by lock: not sent yet */
+	spans_budget got_room, had_room; /* of all files' got and had */
 
 	pthread_mutex_t job_lock;
 	pthread_cond_t job_more;
@@ -213,6 +226,14 @@ void writers_join(struct sink *s);
 /* sink_check.c */
 /* Blocks whose entries have come since. */
 void sink_unpark(struct sink *s);
+
+/* sink_admit.c */
+/* at up to end of f is there from before: may the source be told? False: it has to be sent
+ * again, there is no room to note it. */
+bool kfile_had(struct sink *s, struct kfile *f, uint64_t at, uint64_t end);
+/* As many bytes of f as are to come are down. Negative: they are not those that were missing,
+ * and the transfer has failed with that. */
+int kfile_check_whole(struct sink *s, struct kfile *f);
 
 /* sink_commit.c: any thread */
 int clerks_start(struct sink *s, struct err *e);

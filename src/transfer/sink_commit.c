@@ -142,6 +142,8 @@ static void drop_details(struct sink *s, struct kfile *f)
 {
 	LOCK_GUARD(guard, stripe_of(s, f->id));
 
+	spans_clear(&f->got, &s->got_room);
+	spans_clear(&f->had, &s->had_room);
 	free(steal_ptr(&f->ranges));
 	free(steal_ptr(&f->xattrs));
 	f->xattrs_len = 0;
@@ -256,15 +258,13 @@ static struct part *begin_part(struct sink *s, struct kfile *f, struct err *e)
 	struct part *p = part_begin(&spec, e);
 	int r = 0;
 
-	if (p && f->ranges)
+	if (p && f->punch && f->ranges)
 		r = make_holes(part_fd(p), f->meta.size, f->ranges, f->nranges);
 	if (r) {
 		err_sys(e, r, "%s: cannot make its holes", printable(f->name));
 		part_free(p);
 		return NULL;
 	}
-	if (p)
-		free(steal_ptr(&f->ranges));
 	return p;
 }
 
@@ -328,7 +328,7 @@ void kfile_named(struct sink *s, struct kfile *f, struct jobs *later)
 
 void kfile_complete(struct sink *s, struct kfile *f)
 {
-	if (atomic_load(&f->over))
+	if (atomic_load(&f->over) || kfile_check_whole(s, f))
 		return;
 	if (s->discard || s->stream)
 		kfile_done(s, f, false);
@@ -419,8 +419,12 @@ static int keep_check(struct runs_frame *rf, uint64_t run,
 static int add_run(void *arg, uint64_t run, const uint8_t digest[RUN_DIGEST_BYTES])
 {
 	struct runs_frame *rf = arg;
-	int r = bulk_run_put(rf->b, run, digest);
+	uint64_t bytes = rf->s->x.agr.run, at = run * bytes, size = rf->f->meta.size;
+	int r;
 
+	if (!kfile_had(rf->s, rf->f, at, size - at < bytes ? size : at + bytes))
+		return 0;
+	r = bulk_run_put(rf->b, run, digest);
 	if (!r && rf->s->verify)
 		r = keep_check(rf, run, digest);
 

@@ -48,16 +48,16 @@ int sink_keep_xattrs(struct sink *s, const struct bulk_entry *en, uint8_t **x, u
 	return 0;
 }
 
-/* What is written into may hold bytes where there are to be holes: in place those of the
- * file that was there, in a part that is taken over those of a file that may have been
- * another one. */
+/* Nothing may come outside of them. And what is written into may hold bytes where there are to
+ * be holes: in place those of the file that was there, in a part that is taken over those of a
+ * file that may have been another one. */
 static int keep_ranges(struct sink *s, const struct bulk_entry *en, struct kfile *f)
 {
 	bool part = (en->flags & ENTRY_F_ASK) && (s->x.req->flags & BULK_F_RESUME);
 
-	if (!(en->flags & ENTRY_F_SPARSE) || s->discard || s->stream ||
-	    (!part && !(s->x.req->flags & BULK_F_INPLACE)))
+	if (!(en->flags & ENTRY_F_SPARSE))
 		return 0;
+	f->punch = part || (s->x.req->flags & BULK_F_INPLACE);
 	f->ranges = malloc(en->nranges * 16ul + 1);
 	if (!f->ranges)
 		return -ENOMEM;

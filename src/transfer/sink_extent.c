@@ -1,39 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* One extent of a block: whether it fits its file, how it gets there, and what is noted of
- * it once it is down. */
+/* One extent of a block: how it gets into its file, and what is noted of it once it is
+ * down. */
 #include "transfer/sink_write.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-
-/* --ack received: all of f is in memory, checked. */
-static void tell_received(struct sink *s, struct kfile *f)
-{
-	f->told = true;
-	if (done_add(&s->done, f->id))
-		xfer_fail(&s->x, -ENOMEM, "out of memory");
-}
-
-/* What may be written of x: 0; 1: its file is over, drop it; -EPROTO: it does not fit. */
-int extent_admit(struct sink *s, struct kfile *f, const struct extent *x)
-{
-	int64_t before;
-
-	/* A piece of nothing would complete a file that is being completed. */
-	if (atomic_load(&f->over) || !x->length)
-		return 1;
-	if (atomic_load(&f->asks))
-		return -EPROTO;
-	if (!(f->flags & ENTRY_F_NOSIZE) && x->offset + x->length > f->meta.size)
-		return -EPROTO;
-	before = atomic_fetch_sub(&f->unreceived, x->length);
-	if (before < x->length)
-		return -EPROTO;
-	if (s->early && before == x->length)
-		tell_received(s, f);
-	return 0;
-}
 
 /* How many pieces f may come in when x is one of them: a block each, cut by its ranges
  * and by the runs that need not come. Smaller crumbs would fill our memory. */
@@ -163,11 +135,4 @@ void extent_put(struct sink *s, struct kfile *f, const struct extent *x,
 		kfile_write_failed(s, f, r);
 	else
 		extent_down(s, f, x, data);
-}
-
-int extent_lost(struct sink *s, const struct extent *x, int r)
-{
-	return xfer_fail(&s->x, r, "a block holds bytes %llu+%u of entry %llu, which has none "
-			 "there", (unsigned long long)x->offset, x->length,
-			 (unsigned long long)x->file);
 }

@@ -181,7 +181,7 @@ static int put_single(struct writer *w, struct block *b)
 	if (r < 0) {
 		kfile_put(s, f);
 		sink_release(s, b, 0);
-		return extent_lost(s, x, r);
+		return r;
 	}
 	if (!r && !s->discard && !extent_is_whole(s, f, x))
 		return put_file(w, f, b);
@@ -203,9 +203,7 @@ static int put_many(struct writer *w, struct block *b)
 
 		/* An entry that came and is over is gone: dropped. */
 		r = f ? extent_admit(s, f, x) : 1;
-		if (r < 0)
-			extent_lost(s, x, r);
-		else if (!r)
+		if (!r)
 			extent_put(s, f, x, block_payload(b) + x->pos);
 		kfile_put(s, f);
 	}
@@ -232,24 +230,47 @@ static struct block *take_next(struct sink *s)
 	return NULL;
 }
 
+/* Before any of it is out. */
+static int admit_all(struct sink *s, const struct block *b)
+{
+	int r = 0;
+
+	for (uint32_t i = 0; i < b->nextents && r >= 0; i++) {
+		struct kfile *f = kfile_get(s, b->extents[i].file);
+
+		r = f ? extent_admit(s, f, &b->extents[i]) : 1;
+		kfile_put(s, f);
+	}
+	return r < 0 ? r : 0;
+}
+
+static void all_down(struct sink *s, const struct block *b)
+{
+	for (uint32_t i = 0; i < b->nextents; i++) {
+		const struct extent *x = &b->extents[i];
+		struct kfile *f = kfile_get(s, x->file);
+
+		/* Not one of nothing, nor of a file that was over: these were not admitted. */
+		if (f && x->length && !atomic_load(&f->over))
+			extent_down(s, f, x, block_payload(b) + x->pos);
+		kfile_put(s, f);
+	}
+}
+
 static int print_block(struct writer *w, struct block *b)
 {
 	struct sink *s = w->s;
-	int r = outlet_write(&s->outlet, block_payload(b), b->len);
+	int r = admit_all(s, b);
 
-	if (r) {
-		sink_release(s, b, 0);
-		return xfer_fail(&s->x, r, "standard output: %s", strerror(-r));
-	}
-	for (uint32_t i = 0; i < b->nextents && !r; i++) {
-		struct kfile *f = kfile_get(s, b->extents[i].file);
-
-		if (f && !extent_admit(s, f, &b->extents[i]))
-			extent_down(s, f, &b->extents[i], block_payload(b));
-		kfile_put(s, f);
+	if (!r) {
+		r = outlet_write(&s->outlet, block_payload(b), b->len);
+		if (r)
+			xfer_fail(&s->x, r, "standard output: %s", strerror(-r));
+		else
+			all_down(s, b);
 	}
 	sink_release(s, b, 0);
-	return 0;
+	return r;
 }
 
 /* There is one writer then: what comes early is held until its turn. */

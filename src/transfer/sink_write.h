@@ -17,9 +17,12 @@ void sink_release(struct sink *s, struct block *b, uint32_t status);
 /* b is answered by nobody any more: the transfer has failed. */
 void sink_drop(struct sink *s, struct block *b);
 
-/* sink_extent.c */
-/* What may be written of x: 0; 1: its file is over, drop it; -EPROTO: it does not fit. */
+/* sink_admit.c */
+/* What may be written of x: 0; 1: its file is over, drop it; negative: it does not fit, or has
+ * come before, and the transfer has failed with that. */
 int extent_admit(struct sink *s, struct kfile *f, const struct extent *x);
+
+/* sink_extent.c */
 /* Is x all of f, and nothing but bytes wanted of it? */
 bool extent_is_whole(struct sink *s, const struct kfile *f, const struct extent *x);
 /* Write x, which was admitted, in the caller's thread. That it failed is f's affair. */
@@ -28,8 +31,6 @@ void extent_put(struct sink *s, struct kfile *f, const struct extent *x,
 /* x lies in the file: note it, and complete the file if it was the last. */
 void extent_down(struct sink *s, struct kfile *f, const struct extent *x,
 		 const uint8_t *data);
-/* x was not admitted: r, with which the transfer fails. */
-int extent_lost(struct sink *s, const struct extent *x, int r);
 void kfile_write_failed(struct sink *s, struct kfile *f, int code);
 
 #endif

@@ -237,13 +237,16 @@ for name, b in {'outside': block(0, [(1, 5, good)]), 'offset': block(0, [(1, 2**
     bad_frame('block_' + name, frame(DATA, b))
 
 
-@get('frame_block_twice')
+# Half of a file twice is not the whole.
+bad_frame('block_twice', frame(DATA, block(0, [(1, 0, good[:5]), (1, 0, good[:5])])))
+
+
+@get('blocks_twice')
 def _(c):
-    """Half of a file twice is not the whole."""
     c.entries(entry(FILE, 1, b'x', flags=TOP, size=10))
-    c.send(frame(DATA, block(0, [(1, 0, good[:5]), (1, 0, good[:5])])))
-    c.frames_until(DONE)
-    c.s.shutdown(socket.SHUT_RDWR)
+    c.send(frame(DATA, block(0, [(1, 0, good[:5])])))
+    c.frames_until(CREDIT)
+    c.send(frame(DATA, block(1, [(1, 0, good[:5])])))
 
 
 @get('failed_text')

@@ -47,8 +47,11 @@ void srv_tuning(const struct server *sv, struct transfer_tuning *t);
 /* "192.0.2.1:99", "[2001:db8::1]:99", or "stdio" for NULL. */
 const char *srv_peer_text(const struct sockaddr_storage *peer, char out[80]);
 
-/* Do two addresses count as one host, as far as its sessions are limited? For IPv6 when
- * they are of one /64. */
+#define HOST_KEY_BYTES 16
+
+/* The same bytes for all addresses that count as one host: for IPv6 those of one /64. */
+void srv_host_key(const struct sockaddr_storage *a, uint8_t key[HOST_KEY_BYTES]);
+/* Do two addresses count as one host? */
 bool srv_same_host(const struct sockaddr_storage *a, const struct sockaddr_storage *b);
 
 /* Serve one connection on fd, which it takes over, to its end. The process's status. */

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Parts of a budget of memory: each user at most what he leaves free. */
+#include "server/share.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PAGE ((uint64_t)4096)
+
+struct part {
+	uint64_t id, bytes;
+	char *user;
+};
+
+struct share {
+	uint64_t budget, least, most;
+	struct part *parts;
+	size_t nparts, room;
+};
+
+static uint64_t whole_pages(uint64_t bytes)
+{
+	return bytes & ~(PAGE - 1);
+}
+
+static uint64_t smaller(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+struct share *share_new(uint64_t budget, uint64_t least, uint64_t most)
+{
+	struct share *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return NULL;
+	s->budget = whole_pages(budget);
+	s->least = least > PAGE ? whole_pages(least + PAGE - 1) : PAGE;
+	s->most = most ? whole_pages(most) : UINT64_MAX;
+	if (s->most < s->least)
+		s->most = s->least;
+	return s;
+}
+
+void share_free(struct share *s)
+{
+	if (!s)
+		return;
+	for (size_t i = 0; i < s->nparts; i++)
+		free(s->parts[i].user);
+	free(s->parts);
+	free(s);
+}
+
+uint64_t share_given(const struct share *s, const char *user)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < s->nparts; i++)
+		if (!user || !strcmp(s->parts[i].user, user))
+			sum += s->parts[i].bytes;
+	return sum;
+}
+
+void share_budget(struct share *s, uint64_t budget)
+{
+	s->budget = whole_pages(budget);
+}
+
+/* What a new session of user gets; 0: nothing that is of use. */
+static uint64_t fair(const struct share *s, const char *user, struct err *e)
+{
+	uint64_t given = share_given(s, NULL), own = share_given(s, user), left, part;
+
+	/* A budget that was made smaller may be overdrawn. */
+	left = given < s->budget ? s->budget - given : 0;
+	if (left < s->least) {
+		err_set(e, -EAGAIN, "the memory for transfers is all in use");
+		return 0;
+	}
+	/* own + part <= left - part */
+	part = left > own ? (left - own) / 2 : 0;
+	if (own && part < s->least) {
+		err_set(e, -EAGAIN, "this user's part of the memory for transfers is in use");
+		return 0;
+	}
+	part = whole_pages(part / 2);
+	return smaller(part > s->least ? part : s->least, s->most);
+}
+
+static int add(struct share *s, uint64_t id, const char *user, uint64_t bytes)
+{
+	size_t room = s->room ? 2 * s->room : 16;
+	struct part *more;
+	char *copy;
+
+	if (s->nparts == s->room) {
+		more = reallocarray(s->parts, room, sizeof(*more));
+		if (!more)
+			return -ENOMEM;
+		s->parts = more;
+		s->room = room;
+	}
+	copy = strdup(user);
+	if (!copy)
+		return -ENOMEM;
+	s->parts[s->nparts++] = (struct part){ id, bytes, copy };
+	return 0;
+}
+
+int share_take(struct share *s, uint64_t id, const char *user, uint64_t want, uint64_t *got,
+	       struct err *e)
+{
+	uint64_t bytes = fair(s, user, e);
+	int rc;
+
+	*got = 0;
+	if (!bytes)
+		return -EAGAIN;
+	if (want)
+		bytes = smaller(bytes, want > s->least ? whole_pages(want) : s->least);
+	rc = add(s, id, user, bytes);
+	if (rc < 0)
+		return err_sys(e, rc, "share of memory");
+	*got = bytes;
+	return 0;
+}
+
+void share_return(struct share *s, uint64_t id)
+{
+	for (size_t i = 0; i < s->nparts; i++) {
+		if (s->parts[i].id != id)
+			continue;
+		free(s->parts[i].user);
+		s->parts[i] = s->parts[--s->nparts];
+		return;
+	}
+}

@@ -53,6 +53,8 @@ static int check_fields(char *const field[FIELDS], struct err *e)
 	if (*field[3] && *field[3] != '/')
 		return err_set(e, -EINVAL, "home \"%s\" does not begin with a slash",
 			       printable(field[3]));
+	if (field[5] && !*field[5])
+		return err_set(e, -EINVAL, "the user of the system is empty");
 	return 0;
 }
 
@@ -117,7 +119,8 @@ static int each_user(const char *file, bool strict, int (*fn)(void *arg, struct 
 			err_prefix(e, "%s:%u", printable(file), line);
 		if (rc < 0 && !strict) {
 			log_warn("%s", e->text);
-			rc = 0;
+			rc = e->code = 0;
+			*e->text = '\0'; /* it is no reason for anything */
 		}
 		if (rc > 0)
 			rc = fn(arg, &u);
@@ -142,14 +145,19 @@ static int is_wanted(void *arg, struct user *u)
 	return 1;
 }
 
+int users_find(const char *file, const char *name, struct user *u, struct err *e)
+{
+	struct wanted w = { name, u };
+
+	memset(u, 0, sizeof(*u));
+	return each_user(file, false, is_wanted, &w, e);
+}
+
 int users_check(const char *file, const char *name, const char *password, struct user *u,
 		struct err *e)
 {
-	struct wanted w = { name, u };
-	int rc;
+	int rc = users_find(file, name, u, e);
 
-	memset(u, 0, sizeof(*u));
-	rc = each_user(file, false, is_wanted, &w, e);
 	if (rc < 0)
 		return rc;
 	/* Without a hash it takes as long, and fails. */

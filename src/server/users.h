@@ -26,6 +26,9 @@ int user_parse(const char *line, struct user *u, struct err *e);
  * read anew each time, so that changes need no restart. */
 int users_check(const char *file, const char *name, const char *password, struct user *u,
 		struct err *e);
+/* Without a password, for who has shown otherwise who he is: 1, 0 (there is no such user), or a
+ * negative errno with text. */
+int users_find(const char *file, const char *name, struct user *u, struct err *e);
 /* Every line is good, nobody else may write it. For the start. */
 int users_verify(const char *file, struct err *e);
 

@@ -132,6 +132,22 @@ static void test_check(void **state)
 	}
 }
 
+static void test_find(void **state)
+{
+	struct file *f = *state;
+	struct err e = ERR_INIT;
+	struct user u;
+
+	assert_int_equal(users_find(f->path, "bob", &u, &e), 1);
+	assert_string_equal(u.name, "bob");
+	user_clear(&u);
+	assert_int_equal(users_find(f->path, "bo", &u, &e), 0);
+	assert_string_equal(e.text, "");
+	assert_null(u.name);
+	assert_int_equal(users_find("/nonexistent", "bob", &u, &e), -ENOENT);
+	assert_non_null(strstr(e.text, "/nonexistent"));
+}
+
 static void test_verify(void **state)
 {
 	struct file *f = *state;
@@ -155,6 +171,7 @@ int main(void)
 		cmocka_unit_test(test_lines),
 		cmocka_unit_test(test_system_user),
 		cmocka_unit_test_setup_teardown(test_check, make_file, remove_file),
+		cmocka_unit_test_setup_teardown(test_find, make_file, remove_file),
 		cmocka_unit_test_setup_teardown(test_verify, make_file, remove_file),
 	};
 

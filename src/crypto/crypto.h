@@ -93,18 +93,24 @@ struct tls_ctx *tls_server_new(const char *certfile, const char *keyfile, struct
 /* The same with more to say. */
 struct tls_server_settings {
 	const char *certfile, *keyfile; /* NULL: only to find out whether the rest is good */
-	const char *cafile;    /* ask for the peer's certificate; one that it shows must be signed
-				* by one of these; NULL: none is asked for */
 	const char *ciphers;   /* as OpenSSL names them, with colons, of all versions; NULL: the
 				* system's */
 	bool also_1_2;         /* TLS 1.2 will do */
 };
 struct tls_ctx *tls_server_new_with(const struct tls_server_settings *s, struct err *e);
+/* Clients are asked for a certificate, which they need not have. cafile NULL: any is taken, for
+ * who knows its pin; otherwise one that no CA of the file vouches for is taken as well, but has
+ * no subject. Before the first connection. 0, or a negative errno with text. */
+int tls_ask_client(struct tls_ctx *c, const char *cafile, struct err *e);
 /* cafile NULL: the peer's certificate is not checked against any CA, the caller must
  * check the pin; otherwise checked against it and the host name. */
 struct tls_ctx *tls_client_new(const char *cafile, struct err *e);
 /* The same, and TLS 1.2 will do: for servers that are not ours. */
 struct tls_ctx *tls_client_new_any(const char *cafile, struct err *e);
+/* Show servers that ask for it this certificate, with its key; keyfile NULL: it is in the same
+ * file. 0, or a negative errno with text. */
+int tls_use_certificate(struct tls_ctx *c, const char *certfile, const char *keyfile,
+			struct err *e);
 /* For a single use between two sides that were told each other's pins: with a key of its own,
  * made here and gone with it, whose pin it gives in *pin (malloc'd). Both sides show
  * certificates, which nobody signed: the caller must compare tls_peer_pin. No session of it can
@@ -136,6 +142,11 @@ int tls_export(struct tls *t, const char *label, uint8_t *out, size_t len);
 /* SHA-256 of the peer's public key (SubjectPublicKeyInfo), "SHA256:" and base64
  * without padding, as ssh shows keys. The caller frees it; NULL: no certificate. */
 char *tls_peer_pin(struct tls *t);
+/* The subject of the peer's certificate, as RFC 2253 writes it ("CN=alice,O=Example"): the caller
+ * frees it. NULL: it has none, or no CA that we trust vouches for it. */
+char *tls_peer_subject(struct tls *t);
+/* text in the form that tls_peer_pin has. */
+bool tls_is_pin(const char *text);
 /* The pin of a certificate file, for the server to print. */
 char *tls_certificate_pin(const char *certfile, struct err *e);
 /* 0; -EKEYEXPIRED with text when the peer's certificate is not yet or no more valid. */

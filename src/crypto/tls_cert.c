@@ -323,6 +323,47 @@ char *tls_peer_pin(struct tls *t)
 	return pin;
 }
 
+bool tls_is_pin(const char *text)
+{
+	uint8_t hash[SHA256_BYTES];
+
+	return !strncmp(text, PIN_PREFIX, strlen(PIN_PREFIX)) &&
+	       base64_decode(hash, sizeof(hash), text + strlen(PIN_PREFIX)) == sizeof(hash);
+}
+
+static char *subject_of(X509 *cert)
+{
+	BIO *b = BIO_new(BIO_s_mem());
+	char *text = NULL, *own = NULL;
+	long len;
+
+	/* A subject that is empty is nobody's name. */
+	if (b && X509_NAME_entry_count(X509_get_subject_name(cert)) > 0 &&
+	    X509_NAME_print_ex(b, X509_get_subject_name(cert), 0, XN_FLAG_RFC2253) > 0) {
+		len = BIO_get_mem_data(b, &text);
+		own = strndup(text, (size_t)len);
+	}
+	BIO_free(b);
+	ERR_clear_error();
+	return own;
+}
+
+static bool is_vouched_for(struct tls *t)
+{
+	LOCK_GUARD(guard, &t->lock);
+
+	return SSL_get_verify_result(t->ssl) == X509_V_OK;
+}
+
+char *tls_peer_subject(struct tls *t)
+{
+	X509 *cert = peer_certificate(t);
+	char *subject = cert && is_vouched_for(t) ? subject_of(cert) : NULL;
+
+	X509_free(cert);
+	return subject;
+}
+
 char *tls_certificate_pin(const char *certfile, struct err *e)
 {
 	X509 *cert = tls_load_certificate(certfile, e);

@@ -37,20 +37,22 @@ static struct tls_ctx *new_ctx(bool server, int least, struct err *e)
 	return c;
 }
 
-static int use_certificate(SSL_CTX *ctx, const char *certfile, const char *keyfile,
-			   struct err *e)
+/* The whole file: a CA's certificate comes with those between. */
+static int use_chain(SSL_CTX *ctx, const char *certfile, struct err *e)
 {
-	EVP_PKEY *key;
-	int ok;
-
 	if (access(certfile, R_OK))
 		return err_sys(e, -errno, "cannot read certificate %s", printable(certfile));
-	/* The whole file: a CA's certificate comes with those between. */
-	if (SSL_CTX_use_certificate_chain_file(ctx, certfile) != 1)
-		return err_set(e, -EINVAL, "there is no certificate, in PEM, in %s (%s): restore "
-			       "it, or remove it with its key %s to have both made anew",
-			       printable(certfile), openssl_reason(), printable(keyfile));
-	key = tls_load_key(keyfile, e);
+	if (SSL_CTX_use_certificate_chain_file(ctx, certfile) == 1)
+		return 0;
+	return err_set(e, -EINVAL, "there is no certificate, in PEM, in %s (%s)",
+		       printable(certfile), openssl_reason());
+}
+
+static int use_key(SSL_CTX *ctx, const char *certfile, const char *keyfile, struct err *e)
+{
+	EVP_PKEY *key = tls_load_key(keyfile, e);
+	int ok;
+
 	if (!key)
 		return -EINVAL;
 	ok = SSL_CTX_use_PrivateKey(ctx, key);
@@ -59,6 +61,27 @@ static int use_certificate(SSL_CTX *ctx, const char *certfile, const char *keyfi
 		return 0;
 	return err_set(e, -EINVAL, "key %s does not fit certificate %s: %s",
 		       printable(keyfile), printable(certfile), openssl_reason());
+}
+
+int tls_use_certificate(struct tls_ctx *c, const char *certfile, const char *keyfile,
+			struct err *e)
+{
+	int rc = use_chain(c->ctx, certfile, e);
+
+	return rc < 0 ? rc : use_key(c->ctx, certfile, keyfile ? keyfile : certfile, e);
+}
+
+static int use_own_files(SSL_CTX *ctx, const char *certfile, const char *keyfile, struct err *e)
+{
+	struct err why = ERR_INIT;
+	int rc = use_chain(ctx, certfile, &why);
+
+	if (rc == -EINVAL)
+		return err_set(e, rc, "%s: restore it, or remove it with its key %s to have both "
+			       "made anew", why.text, printable(keyfile));
+	if (rc < 0)
+		return err_set(e, rc, "%s", why.text);
+	return use_key(ctx, certfile, keyfile, e);
 }
 
 static int trust(SSL_CTX *ctx, const char *cafile, struct err *e)
@@ -102,27 +125,13 @@ static int use_ciphers(SSL_CTX *ctx, const char *list, struct err *e)
 	return 0;
 }
 
-/* The names are shown to clients, which choose a certificate by them. */
-static int ask_clients(SSL_CTX *ctx, const char *cafile, struct err *e)
-{
-	int rc = trust(ctx, cafile, e);
-
-	if (rc < 0)
-		return rc;
-	SSL_CTX_set_client_CA_list(ctx, SSL_load_client_CA_file(cafile));
-	ERR_clear_error();
-	return 0;
-}
-
 static int configure_server(SSL_CTX *ctx, const struct tls_server_settings *s, struct err *e)
 {
 	static const unsigned char session_context[] = "rftp";
-	int rc = s->certfile ? use_certificate(ctx, s->certfile, s->keyfile, e) : 0;
+	int rc = s->certfile ? use_own_files(ctx, s->certfile, s->keyfile, e) : 0;
 
 	if (!rc && s->ciphers)
 		rc = use_ciphers(ctx, s->ciphers, e);
-	if (!rc && s->cafile)
-		rc = ask_clients(ctx, s->cafile, e);
 	SSL_CTX_set_session_id_context(ctx, session_context, sizeof(session_context) - 1);
 	SSL_CTX_set_options(ctx, SSL_OP_CIPHER_SERVER_PREFERENCE);
 	return rc;
@@ -144,6 +153,33 @@ struct tls_ctx *tls_server_new(const char *certfile, const char *keyfile, struct
 	struct tls_server_settings s = { .certfile = certfile, .keyfile = keyfile };
 
 	return tls_server_new_with(&s, e);
+}
+
+/* Whom a CA vouches for is found out, but nobody is turned away for it: FTP has a reply for who
+ * may not log in, TLS only an alert. Without a CA that is nobody. */
+static int note_trust(X509_STORE_CTX *store, void *arg)
+{
+	const struct tls_ctx *c = arg;
+	int ok = c->check ? X509_verify_cert(store) : 0;
+
+	if (ok <= 0 && X509_STORE_CTX_get_error(store) == X509_V_OK)
+		X509_STORE_CTX_set_error(store, X509_V_ERR_CERT_UNTRUSTED);
+	ERR_clear_error();
+	return 1;
+}
+
+/* No list of our CAs is sent: some clients keep a certificate back that none of them has signed,
+ * though it is known here by its pin. */
+int tls_ask_client(struct tls_ctx *c, const char *cafile, struct err *e)
+{
+	int rc = cafile ? trust(c->ctx, cafile, e) : 0;
+
+	if (rc < 0)
+		return rc;
+	c->check = cafile;
+	SSL_CTX_set_verify(c->ctx, SSL_VERIFY_PEER, NULL);
+	SSL_CTX_set_cert_verify_callback(c->ctx, note_trust, c);
+	return 0;
 }
 
 static struct tls_ctx *new_client(int least, const char *cafile, struct err *e)

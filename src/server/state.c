@@ -49,12 +49,12 @@ static int open_certificate(struct state *s, const struct srv_options *o, const 
 			    const char *key, struct err *e)
 {
 	struct tls_server_settings t = {
-		.certfile = cert, .keyfile = key, .cafile = o->ca, .ciphers = o->tls_ciphers,
+		.certfile = cert, .keyfile = key, .ciphers = o->tls_ciphers,
 		.also_1_2 = o->tls_min == TLS_LEAST_1_2,
 	};
 
 	s->tls = tls_server_new_with(&t, e);
-	if (!s->tls)
+	if (!s->tls || (o->ca && tls_ask_client(s->tls, o->ca, e) < 0))
 		return e->code;
 	if (!cert) /* it was for the rest */
 		return 0;

@@ -1,0 +1,372 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Certificates of clients: who is asked, who is vouched for, and what is known of whom. */
+#include "crypto/tls_priv.h"
+
+#include <errno.h>
+#include <openssl/pem.h>
+#include <openssl/x509v3.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define WAIT_MS 20000 /* longer than any test takes, valgrind's too */
+
+static char dir[] = "/tmp/rftp-test-client-XXXXXX";
+static char server_cert[128], server_key[128], ca_file[128], key_file[128];
+static EVP_PKEY *ca_key, *other_key, *key;
+
+static const char *in_dir(char out[128], const char *name)
+{
+	snprintf(out, 128, "%s/%s", dir, name);
+	return out;
+}
+
+/* ---- certificates ---- */
+
+static void extend(X509 *cert, int nid, const char *value)
+{
+	X509V3_CTX ctx;
+	X509_EXTENSION *ext;
+
+	X509V3_set_ctx(&ctx, cert, cert, NULL, NULL, 0);
+	ext = X509V3_EXT_conf_nid(NULL, &ctx, nid, value);
+	assert_non_null(ext);
+	assert_int_equal(X509_add_ext(cert, ext, -1), 1);
+	X509_EXTENSION_free(ext);
+}
+
+struct what {
+	const char *cn, *o, *usage;
+	bool ca, expired;
+};
+
+static void name_it(X509_NAME *name, const char *cn, const char *o)
+{
+	if (o)
+		assert_int_equal(X509_NAME_add_entry_by_txt(name, "O", MBSTRING_UTF8,
+							    (const void *)o, -1, -1, 0), 1);
+	if (cn)
+		assert_int_equal(X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_UTF8,
+							    (const void *)cn, -1, -1, 0), 1);
+}
+
+/* For k, signed by the authority called issuer with by. */
+static void write_cert(const char *path, const struct what *w, EVP_PKEY *k, const char *issuer,
+		       EVP_PKEY *by)
+{
+	X509_NAME *from = X509_NAME_new();
+	X509 *cert = X509_new();
+	FILE *f = fopen(path, "w");
+
+	assert_true(cert && from && f);
+	X509_set_version(cert, X509_VERSION_3);
+	ASN1_INTEGER_set(X509_get_serialNumber(cert), 7);
+	X509_gmtime_adj(X509_getm_notBefore(cert), -7200);
+	X509_gmtime_adj(X509_getm_notAfter(cert), w->expired ? -3600 : 3600);
+	name_it(X509_get_subject_name(cert), w->cn, w->o);
+	name_it(from, issuer, NULL);
+	X509_set_issuer_name(cert, from);
+	X509_set_pubkey(cert, k);
+	extend(cert, NID_basic_constraints, w->ca ? "critical,CA:TRUE" : "critical,CA:FALSE");
+	if (w->usage)
+		extend(cert, NID_ext_key_usage, w->usage);
+	assert_true(X509_sign(cert, by, EVP_sha256()) > 0);
+	assert_int_equal(PEM_write_X509(f, cert), 1);
+	assert_int_equal(fclose(f), 0);
+	X509_NAME_free(from);
+	X509_free(cert);
+}
+
+static void write_key(const char *path, EVP_PKEY *k)
+{
+	FILE *f = fopen(path, "w");
+
+	assert_non_null(f);
+	assert_int_equal(fchmod(fileno(f), 0600), 0);
+	assert_int_equal(PEM_write_PrivateKey(f, k, NULL, NULL, 0, NULL, NULL), 1);
+	assert_int_equal(fclose(f), 0);
+}
+
+static int group_setup(void **state)
+{
+	static const struct what ca = { .cn = "ca", .ca = true };
+	struct err e = ERR_INIT;
+
+	assert_non_null(mkdtemp(dir));
+	ca_key = tls_new_key();
+	other_key = tls_new_key();
+	key = tls_new_key();
+	write_cert(in_dir(ca_file, "ca.pem"), &ca, ca_key, "ca", ca_key);
+	write_key(in_dir(key_file, "key.pem"), key);
+	in_dir(server_cert, "server.pem");
+	in_dir(server_key, "server-key.pem");
+	return tls_make_certificate(server_cert, server_key, "localhost", &e);
+}
+
+static int group_teardown(void **state)
+{
+	char command[64];
+
+	EVP_PKEY_free(ca_key);
+	EVP_PKEY_free(other_key);
+	EVP_PKEY_free(key);
+	snprintf(command, sizeof(command), "rm -rf %s", dir);
+	return system(command);
+}
+
+/* ---- a connection ---- */
+
+struct pair {
+	struct tls_ctx *sctx, *cctx;
+	struct tls *s, *c, *resume;
+	struct err se, ce;
+	int fd[2];
+};
+
+static void *start_server(void *arg)
+{
+	struct pair *p = arg;
+
+	p->s = tls_start(p->sctx, p->fd[0], NULL, NULL, WAIT_MS, &p->se);
+	if (!p->s)
+		shutdown(p->fd[0], SHUT_WR);
+	return NULL;
+}
+
+static void shake(struct pair *p)
+{
+	char byte = 'x';
+	pthread_t t;
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, p->fd), 0);
+	assert_int_equal(thread_start(&t, "server", start_server, p), 0);
+	p->c = tls_start(p->cctx, p->fd[1], "localhost", p->resume, WAIT_MS, &p->ce);
+	pthread_join(t, NULL);
+	assert_string_equal(p->ce.text, "");
+	assert_string_equal(p->se.text, "");
+	assert_true(p->c && p->s);
+	/* So that the client has its ticket. */
+	assert_int_equal(tls_write(p->s, &byte, 1, WAIT_MS), 1);
+	assert_int_equal(tls_read(p->c, &byte, 1, WAIT_MS), 1);
+}
+
+static void part(struct pair *p)
+{
+	tls_free(p->c);
+	tls_free(p->s);
+	close(p->fd[0]);
+	close(p->fd[1]);
+}
+
+static void make_pair(struct pair *p, const char *cafile, bool ask, const char *certfile)
+{
+	struct err e = ERR_INIT;
+
+	*p = (struct pair){ .sctx = tls_server_new(server_cert, server_key, &e),
+			    .cctx = tls_client_new(NULL, &e) };
+	assert_true(p->sctx && p->cctx);
+	if (ask)
+		assert_int_equal(tls_ask_client(p->sctx, cafile, &e), 0);
+	if (certfile)
+		assert_int_equal(tls_use_certificate(p->cctx, certfile, key_file, &e), 0);
+	shake(p);
+}
+
+static void end_pair(struct pair *p)
+{
+	part(p);
+	tls_ctx_free(p->sctx);
+	tls_ctx_free(p->cctx);
+}
+
+/* subject NULL: nobody vouches for it. */
+static void assert_known(struct tls *s, const char *certfile, const char *subject)
+{
+	struct err e = ERR_INIT;
+	char *pin = tls_peer_pin(s), *found = tls_peer_subject(s);
+	char *own = certfile ? tls_certificate_pin(certfile, &e) : NULL;
+
+	if (certfile)
+		assert_string_equal(pin, own);
+	else
+		assert_null(pin);
+	if (subject)
+		assert_string_equal(found, subject);
+	else
+		assert_null(found);
+	free(pin);
+	free(own);
+	free(found);
+}
+
+/* ---- tests ---- */
+
+static const struct what alice = { .cn = "alice", .o = "Example" };
+
+static void none_is_well(void **state)
+{
+	struct pair p;
+
+	make_pair(&p, ca_file, true, NULL);
+	assert_known(p.s, NULL, NULL);
+	end_pair(&p);
+}
+
+static void nobody_asks(void **state)
+{
+	char cert[128];
+	struct pair p;
+
+	write_cert(in_dir(cert, "alice.pem"), &alice, key, "ca", ca_key);
+	make_pair(&p, NULL, false, cert);
+	assert_known(p.s, NULL, NULL);
+	end_pair(&p);
+}
+
+static void vouched_for(void **state)
+{
+	char cert[128];
+	struct pair p;
+
+	write_cert(in_dir(cert, "alice.pem"), &alice, key, "ca", ca_key);
+	make_pair(&p, ca_file, true, cert);
+	assert_known(p.s, cert, "CN=alice,O=Example");
+	end_pair(&p);
+	/* Where there is no CA, its pin is all there is to it. */
+	make_pair(&p, NULL, true, cert);
+	assert_known(p.s, cert, NULL);
+	end_pair(&p);
+}
+
+/* A session that is resumed is the same client's. */
+static void resumed(void **state)
+{
+	struct pair p, q = { 0 };
+	char cert[128];
+
+	write_cert(in_dir(cert, "alice.pem"), &alice, key, "ca", ca_key);
+	make_pair(&p, ca_file, true, cert);
+	q.sctx = p.sctx;
+	q.cctx = p.cctx;
+	q.resume = p.c;
+	shake(&q);
+	assert_int_equal(SSL_session_reused(q.s->ssl), 1);
+	assert_known(q.s, cert, "CN=alice,O=Example");
+	part(&q);
+	end_pair(&p);
+}
+
+/* They are let in, with their keys; but who they say they are nobody believes. */
+static void not_vouched_for(void **state)
+{
+	static const struct what expired = { .cn = "alice", .o = "Example", .expired = true };
+	static const struct what server = { .cn = "alice", .o = "Example", .usage = "serverAuth" };
+	static const struct what nameless = { .cn = NULL };
+	const struct { const struct what *w; const char *issuer; EVP_PKEY *by; } cases[] = {
+		{ &alice, "ca", other_key },    /* says so, but has another key */
+		{ &alice, "alice", key },       /* itself */
+		{ &expired, "ca", ca_key },
+		{ &server, "ca", ca_key },      /* not made for clients */
+		{ &nameless, "ca", ca_key },
+	};
+	char cert[128];
+
+	in_dir(cert, "other.pem");
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct err e = ERR_INIT;
+		struct pair p;
+
+		write_cert(cert, cases[i].w, key, cases[i].issuer, cases[i].by);
+		make_pair(&p, ca_file, true, cert);
+		assert_known(p.s, cert, NULL);
+		assert_int_equal(tls_peer_validity(p.s, &e),
+				 cases[i].w->expired ? -EKEYEXPIRED : 0);
+		end_pair(&p);
+	}
+}
+
+/* What could be taken for more than one part of a name, or end it, is escaped. */
+static void odd_names(void **state)
+{
+	static const struct what odd = { .cn = "a,O=b\n", .o = "E+x" };
+	char cert[128];
+	struct pair p;
+
+	write_cert(in_dir(cert, "odd.pem"), &odd, key, "ca", ca_key);
+	make_pair(&p, ca_file, true, cert);
+	assert_known(p.s, cert, "CN=a\\,O=b\\0A,O=E\\+x");
+	end_pair(&p);
+}
+
+static void bad_files(void **state)
+{
+	char cert[128], wrong[128], open_key[128], both[128], none[128];
+	struct err e = ERR_INIT;
+	struct tls_ctx *c = tls_client_new(NULL, &e);
+	char command[1024];
+
+	write_cert(in_dir(cert, "alice.pem"), &alice, key, "ca", ca_key);
+	write_key(in_dir(wrong, "wrong.pem"), other_key);
+	write_key(in_dir(open_key, "open.pem"), key);
+	assert_int_equal(chmod(open_key, 0640), 0);
+	snprintf(command, sizeof(command), "cat %s %s >%s; chmod 600 %s", cert, key_file,
+		 in_dir(both, "both.pem"), both);
+	assert_int_equal(system(command), 0);
+	in_dir(none, "none.pem");
+
+	assert_int_equal(tls_use_certificate(c, both, NULL, &e), 0);
+	assert_true(tls_use_certificate(c, cert, wrong, &e) < 0);
+	assert_non_null(strstr(e.text, "does not fit"));
+	assert_true(tls_use_certificate(c, cert, open_key, &e) < 0);
+	assert_non_null(strstr(e.text, "chmod 600"));
+	assert_true(tls_use_certificate(c, cert, NULL, &e) < 0);
+	assert_true(tls_use_certificate(c, none, key_file, &e) < 0);
+	assert_non_null(strstr(e.text, "none.pem"));
+	assert_true(tls_use_certificate(c, key_file, key_file, &e) < 0);
+	assert_non_null(strstr(e.text, "no certificate"));
+	assert_true(tls_ask_client(c, none, &e) < 0);
+	assert_true(tls_ask_client(c, key_file, &e) < 0);
+	tls_ctx_free(c);
+}
+
+static void pins(void **state)
+{
+	static const struct { const char *text; bool is; } table[] = {
+		{ "SHA256:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA", true },
+		{ "SHA256:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA", false },
+		{ "SHA256:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA", false },
+		{ "SHA256:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=", false },
+		{ "sha256:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA", false },
+		{ "SHA256:", false }, { "", false },
+	};
+	struct err e = ERR_INIT;
+	char *own = tls_certificate_pin(server_cert, &e);
+
+	assert_true(tls_is_pin(own));
+	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
+		assert_int_equal(tls_is_pin(table[i].text), table[i].is);
+	free(own);
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(none_is_well),
+		cmocka_unit_test(nobody_asks),
+		cmocka_unit_test(vouched_for),
+		cmocka_unit_test(resumed),
+		cmocka_unit_test(not_vouched_for),
+		cmocka_unit_test(odd_names),
+		cmocka_unit_test(bad_files),
+		cmocka_unit_test(pins),
+	};
+
+	return cmocka_run_group_tests_name("certificates of clients", tests, group_setup,
+					   group_teardown);
+}

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Input: a text file, taken as each of those that people write: known_hosts, a netrc, the
- * users file, rftp.conf, rftpd.conf. */
+ * users file, the map of certificates, rftp.conf, rftpd.conf. */
 #include "client/conf.h"
 #include "client/known_hosts.h"
 #include "client/passwords.h"
+#include "crypto/crypto.h"
+#include "server/certs.h"
 #include "server/users.h"
 
 #include "tests/support/fuzz.h"
@@ -57,6 +59,26 @@ static void take_users(const char *text, const char *file)
 			MUST(!u.system_user || u.system_user[0]);
 		}
 		user_clear(&u);
+	}
+	free(copy);
+}
+
+static void take_certs(const char *text, const char *file)
+{
+	char *copy = strdup(text), *rest = copy;
+	struct err e = ERR_INIT;
+
+	certs_verify(file, true, &e);
+	for (char *line; (line = strsep(&rest, "\n"));) {
+		struct cert_line c;
+		int r = cert_line_parse(line, &c, &e);
+
+		if (r == 1) {
+			MUST(c.user[0] && strlen(c.user) < 64 && !strpbrk(c.user, " \t\r\n"));
+			MUST(!c.pin != !c.subject && (!c.pin || tls_is_pin(c.pin)));
+			MUST(!c.subject || c.subject[0]);
+		}
+		cert_line_clear(&c);
 	}
 	free(copy);
 }
@@ -151,6 +173,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	take_netrc(text, NULL);
 	take_netrc(text, "joe");
 	take_users(text, file);
+	take_certs(text, file);
 	take_conf(file, NULL);
 	take_conf(file, "host");
 	take_server_conf(file);

@@ -345,6 +345,9 @@ static void talk_seeds(void)
 		  "machine host login joe password \"a \\\" b\"\nmacdef init\ncd /\n\n"
 		  "default login anonymous password x account y\n" },
 		{ "files", "users", "# users\njoe:scrypt$15$8$1$AAAA$BBBB:/srv:/in:nodelete\nann::::ro\n" },
+		{ "files", "certificates",
+		  "# keys\nSHA256:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA joe\n"
+		  "subject \"CN=a \\\"b\\\",O=c\"\tann\n" },
 		{ "files", "rftp.conf",
 		  "prot = private # best\nblock 1M\n[host *.example]\nrate = \"10G\"\nack synced\n"
 		  "[host host]\nchannels 4\nio=uring\nconnect-timeout 3s\naccept-new on\n" },

@@ -12,6 +12,34 @@ enum {
 	HANDSHAKE_MS = 30 * 1000,
 };
 
+static int logged_in(struct ftp_session *s, int code)
+{
+	free(steal_ptr(&s->user));
+	return session_welcome(s, code);
+}
+
+/* What is neither right nor wrong. */
+static int not_now(struct ftp_session *s, int rc)
+{
+	if (rc == -EKEYEXPIRED)
+		return ftp_session_reply(s, 530, "%s", s->e->text);
+	ftp_session_reply(s, 421, "Nobody can log in now; try again later");
+	return rc;
+}
+
+/* RFC 2228: 232 to USER where the exchange of AUTH has told who it is (RFC 4217, section 4). */
+static int login_by_certificate(struct ftp_session *s, const char *user)
+{
+	int rc = s->tls && s->c->cert_login ?
+		 s->c->cert_login(s->c->arg, user, s->tls, &s->account, s->e) : -EACCES;
+
+	if (rc == 0)
+		return logged_in(s, 232);
+	if (rc != -EACCES)
+		return not_now(s, rc);
+	return ftp_session_reply(s, 331, "And the password?");
+}
+
 int cmd_user(struct ftp_session *s, char *arg)
 {
 	if (s->c->trusted)
@@ -25,7 +53,7 @@ int cmd_user(struct ftp_session *s, char *arg)
 	s->user = strdup(arg);
 	if (!s->user)
 		return ftp_session_reply(s, 451, "Out of memory");
-	return ftp_session_reply(s, 331, "And the password?");
+	return login_by_certificate(s, arg);
 }
 
 /* Each failure costs the guesser a second more than the one before. */
@@ -46,17 +74,15 @@ int cmd_pass(struct ftp_session *s, char *arg)
 
 	if (s->c->trusted)
 		return ftp_session_reply(s, 230, "No password is needed");
+	if (!user && s->logged_in)
+		return ftp_session_reply(s, 202, "No password is needed any more");
 	if (!user)
 		return ftp_session_reply(s, 503, "USER first");
 	rc = s->c->login(s->c->arg, user, arg, &s->account, s->e);
 	crypto_wipe(arg, strlen(arg));
 	if (rc == -EACCES)
 		return login_refused(s);
-	if (rc < 0) {
-		ftp_session_reply(s, 421, "Nobody can log in now; try again later");
-		return rc;
-	}
-	return session_welcome(s, 230);
+	return rc < 0 ? not_now(s, rc) : logged_in(s, 230);
 }
 
 static int start_tls(struct ftp_session *s)

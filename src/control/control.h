@@ -65,9 +65,14 @@ struct ftp_server_config {
 	uint16_t port_lo, port_hi;
 	bool active;                /* PORT and EPRT may be used, to the client's own host */
 	int login_timeout_ms, idle_timeout_ms;
-	/* Who is it? 0 and a filled account; -EACCES: wrong; -EAGAIN: try again later. */
+	/* Who is it? 0 and a filled account; -EACCES: wrong; -EKEYEXPIRED: right, but not let in,
+	 * with a text for the user; -EAGAIN: try again later. */
 	int (*login)(void *arg, const char *user, const char *password,
 		     struct ftp_account *a, struct err *e);
+	/* The same at USER under TLS: does the client's certificate say that it is user? -EACCES:
+	 * no, or there is none, and the password is asked for. NULL: certificates say nothing. */
+	int (*cert_login)(void *arg, const char *user, struct tls *tls,
+			  struct ftp_account *a, struct err *e);
 	/* BULK: body is the request's bytes. The handler answers on the session
 	 * (ftp_session_reply) and runs it. A negative errno closes the connection. */
 	int (*bulk)(void *arg, struct ftp_session *s, struct buf *body);
@@ -116,6 +121,8 @@ struct ftp_client_config {
 	const char *rftpd_path;      /* over ssh: the remote program, default "rftpd" */
 	const char *ssh_command;     /* default "ssh" */
 	const char *cafile;          /* check against a CA instead of the pin */
+	const char *certfile;        /* our own, for servers that ask for one; NULL: none */
+	const char *keyfile;         /* its key; NULL: in certfile */
 	bool plain;                  /* no TLS; a password is then refused unless
 				      * plain_password */
 	bool plain_password;

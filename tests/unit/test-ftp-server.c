@@ -807,6 +807,85 @@ static void test_injection(void **state)
 	tls_ctx_free(ctx);
 }
 
+/* ---- certificates ---- */
+
+static int cert_login(void *arg, const char *user, struct tls *tls, struct ftp_account *a,
+		      struct err *e)
+{
+	CLEANUP_FREE char *pin = tls_peer_pin(tls);
+
+	if (!strcmp(user, "expired"))
+		return err_set(e, -EKEYEXPIRED, "change it first");
+	if (!strcmp(user, "later"))
+		return err_set(e, -EAGAIN, "not now");
+	return pin && !strcmp(user, "alice") ? login(arg, user, "secret", a, e) : -EACCES;
+}
+
+static void start_with_certificate(struct world *w, struct tls_ctx *ctx)
+{
+	struct err e = ERR_INIT;
+	struct tls *tls;
+
+	make_tls(w);
+	assert_int_equal(tls_ask_client(w->c.tls, NULL, &e), 0);
+	w->c.cert_login = cert_login;
+	start(w);
+	/* In clear there is nothing to know him by. */
+	assert_int_equal(ask(w, "USER alice"), 331);
+	assert_int_equal(ask(w, "AUTH TLS"), 234);
+	tls = tls_start(ctx, w->fd, NULL, NULL, REPLY_MS, &e);
+	assert_non_null(tls);
+	assert_int_equal(ms_replace(w->ms, stream_tls(w->fd, tls)), 0);
+}
+
+static void test_certificate(void **state)
+{
+	static const struct exchange known[] = {
+		{ "USER bob", 331, NULL }, { "USER expired", 530, "change it first" },
+		{ "PWD", 530, NULL }, { "USER alice", 232, "alice" }, { "PASS x", 202, NULL },
+		{ "USER bob", 503, NULL }, { "PWD", 257, "\"/home\"" }, { "QUIT", 221, NULL },
+	};
+	char pin_cert[192], pin_key[192];
+	struct err e = ERR_INIT;
+	struct tls_ctx *ctx = tls_client_new(NULL, &e);
+	struct world *w = *state;
+
+	snprintf(pin_cert, sizeof(pin_cert), "%s/client.pem", w->dir);
+	snprintf(pin_key, sizeof(pin_key), "%s/client-key.pem", w->dir);
+	assert_int_equal(tls_make_certificate(pin_cert, pin_key, "alice", &e), 0);
+	assert_int_equal(tls_use_certificate(ctx, pin_cert, pin_key, &e), 0);
+	start_with_certificate(w, ctx);
+	RUN(w, known);
+	finish(w);
+	tls_ctx_free(ctx);
+}
+
+static void test_no_certificate(void **state)
+{
+	static const struct exchange table[] = {
+		{ "USER alice", 331, NULL }, { "PASS secret", 230, NULL }, { "QUIT", 221, NULL },
+	};
+	struct tls_ctx *ctx = tls_client_new(NULL, NULL);
+	struct world *w = *state;
+
+	start_with_certificate(w, ctx);
+	RUN(w, table);
+	finish(w);
+	tls_ctx_free(ctx);
+}
+
+static void test_certificate_later(void **state)
+{
+	struct tls_ctx *ctx = tls_client_new(NULL, NULL);
+	struct world *w = *state;
+
+	start_with_certificate(w, ctx);
+	assert_int_equal(ask(w, "USER later"), 421);
+	finish(w);
+	assert_int_equal(w->served, -EAGAIN);
+	tls_ctx_free(ctx);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -839,6 +918,9 @@ int main(void)
 		TEST(test_needs_prot),
 		TEST(test_tls),
 		TEST(test_injection),
+		TEST(test_certificate),
+		TEST(test_no_certificate),
+		TEST(test_certificate_later),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

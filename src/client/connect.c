@@ -251,6 +251,8 @@ static struct ftp_client_config config_of(struct server *s, struct place *as)
 		.rftpd_path = s->o.rftpd_path,
 		.ssh_command = s->o.ssh,
 		.cafile = s->o.ca,
+		.certfile = s->o.cert,
+		.keyfile = s->o.key,
 		.plain = s->o.plain,
 		.plain_password = s->o.plain && s->o.plain_password,
 		.data_clear = s->o.prot == PROT_CLEAR,
@@ -266,6 +268,9 @@ static int check_place(const struct server *s, struct err *e)
 	if (s->place.kind == PLACE_FTPS && s->o.plain)
 		return err_set(e, -EINVAL, "ftps:// is TLS from the first byte on: --plain goes "
 			       "with ftp://");
+	if (s->o.key && !s->o.cert)
+		return err_set(e, -EINVAL, "--key without --cert: which certificate is it the key "
+			       "of?");
 	if (place_is_foreign(&s->place) && s->o.plain && option_given(&s->o, "prot") &&
 	    s->o.prot != PROT_CLEAR)
 		return err_set(e, -EINVAL, "with --plain data goes in clear: --prot %s cannot be "

@@ -33,7 +33,7 @@ struct options {
 	uint64_t tos;             /* counts when given */
 
 	/* which server */
-	char *known_hosts, *ca, *netrc, *ssh, *rftpd_path;
+	char *known_hosts, *ca, *cert, *key, *netrc, *ssh, *rftpd_path;
 	bool accept_new, plain, plain_password;
 	uint64_t connect_timeout; /* ns */
 

@@ -19,7 +19,7 @@ enum step { STEP_USER, STEP_PASS, STEP_FEAT, STEP_NAMES, STEP_INLINE, STEP_PBSZ,
 struct login {
 	const char *user;
 	const char *password;
-	bool named;               /* by ssh the user is known already */
+	bool named;               /* else the user is known already: by ssh, or the certificate */
 	int code[STEPS];          /* replies; 0: not sent */
 	char *refusal;            /* text of the reply that refused the login */
 };
@@ -175,7 +175,7 @@ static int attempt(struct ftp_client *c, struct login *l, struct err *e)
 	/* By ssh there is no better measure: nothing slow is among those commands. */
 	if (c->ssh)
 		c->rtt_ns = now_ns() - began;
-	if (!l->named || l->code[STEP_USER] == 230 || l->code[STEP_PASS] / 100 == 2)
+	if (!l->named || l->code[STEP_USER] / 100 == 2 || l->code[STEP_PASS] / 100 == 2)
 		return 0;
 	if (l->code[STEP_USER] == 332 || l->code[STEP_PASS] == 332)
 		return err_set(e, -EACCES, "%s wants an account (ACCT) besides, which rftp does "
@@ -213,6 +213,15 @@ static int try_password(struct ftp_client *c, struct login *l, char *password, s
 	return rc;
 }
 
+static int no_password(const struct ftp_client *c, const struct ftp_client_config *cfg,
+		       const struct login *l, struct err *e)
+{
+	return err_set(e, -EACCES, "%sthere is no password for %s at %s: put it into ~/.netrc, or "
+		       "be at a terminal to be asked",
+		       cfg->certfile ? "the certificate is not enough, and " : "",
+		       printable(l->user), c->host);
+}
+
 static int login_with_password(struct ftp_client *c, const struct ftp_client_config *cfg,
 			       struct login *l, struct err *e)
 {
@@ -225,15 +234,48 @@ static int login_with_password(struct ftp_client *c, const struct ftp_client_con
 				 cfg->password(cfg->arg, l->user, c->host, i) : NULL;
 
 		if (!password)
-			return i ? rc : err_set(e, -EACCES, "there is no password for %s at %s: "
-						"put it into ~/.netrc, or be at a terminal to be "
-						"asked", printable(l->user), c->host);
+			return i ? rc : no_password(c, cfg, l, e);
 		rc = try_password(c, l, password, e);
 		/* A refused name is not a matter of passwords. */
 		if (rc != -EACCES || l->code[STEP_USER] / 100 != 3)
 			return rc;
 	}
 	return rc;
+}
+
+/* Is our certificate enough, that no password must be asked for? 1: it is (232), nothing but USER
+ * has been said; 0: a password is wanted; or a negative errno. */
+static int by_certificate(struct ftp_client *c, const struct ftp_client_config *cfg,
+			  struct login *l, struct err *e)
+{
+	int code;
+
+	if (!cfg->certfile || !c->tls)
+		return 0;
+	code = client_send_word(c, "USER", l->user, NULL, e);
+	if (code == 0)
+		code = client_final_reply(c, c->timeout_ms + PAUSE_MS, e);
+	if (code == 421)
+		return client_refused(c, e);
+	if (code / 100 == 2)
+		return 1;
+	if (code < 0 || code / 100 == 3)
+		return code < 0 ? code : 0;
+	return err_set(e, -EACCES, "%s refuses the login of %s: %s", c->host, printable(l->user),
+		       printable(c->reply.text ? c->reply.text : ""));
+}
+
+static int login_as_named(struct ftp_client *c, const struct ftp_client_config *cfg,
+			  struct login *l, struct err *e)
+{
+	int rc = by_certificate(c, cfg, l, e);
+
+	if (rc == 0)
+		return login_with_password(c, cfg, l, e);
+	if (rc < 0)
+		return rc;
+	l->named = false;
+	return c->foreign ? 0 : attempt(c, l, e);
 }
 
 int client_login(struct ftp_client *c, const struct ftp_client_config *cfg, struct err *e)
@@ -250,7 +292,7 @@ int client_login(struct ftp_client *c, const struct ftp_client_config *cfg, stru
 	if (c->ssh || is_anonymous(l.user))
 		rc = attempt(c, &l, e);
 	else
-		rc = login_with_password(c, cfg, &l, e);
+		rc = login_as_named(c, cfg, &l, e);
 	free(l.refusal);
 	return rc;
 }

@@ -71,6 +71,10 @@ int client_shake_hands(struct ftp_client *c, const struct ftp_client_config *cfg
 	c->ctx = c->foreign ? tls_client_new_any(cfg->cafile, e) : tls_client_new(cfg->cafile, e);
 	if (!c->ctx)
 		return e->code;
+	/* On data connections, too: they are made with the same settings. */
+	rc = cfg->certfile ? tls_use_certificate(c->ctx, cfg->certfile, cfg->keyfile, e) : 0;
+	if (rc < 0)
+		return rc;
 	tls = tls_start(c->ctx, c->fd, c->host, NULL, c->timeout_ms, e);
 	if (!tls)
 		return err_prefix(e, "%s port %u", c->host, c->port);

@@ -171,7 +171,7 @@ static int check_line(void *arg, const struct cert_line *c, struct err *e)
 	const bool *have_ca = arg;
 
 	if (c->subject && !*have_ca)
-		return err_set(e, -EINVAL, "a subject is worth nothing without --client-ca");
+		return err_set(e, -EINVAL, "a subject is worth nothing without --ca");
 	return 0;
 }
 

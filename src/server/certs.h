@@ -8,7 +8,7 @@
 #include <stdbool.h>
 
 /* A line 'SHA256:... user', by the certificate's key, whoever signed it; or
- * 'subject "CN=..." user', by its subject as RFC 2253 writes it, if a CA of --client-ca vouches
+ * 'subject "CN=..." user', by its subject as RFC 2253 writes it, if a CA of --ca vouches
  * for it. Several lines may name the same certificate, or user. Empty lines and lines that begin
  * with "#" are passed over. */
 struct cert_line {

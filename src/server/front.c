@@ -101,27 +101,21 @@ static int ask_monitor(struct front *f, const char *user, struct err *e)
 	return f->line < 0 ? err_set(e, -EPROTO, "the monitor gave no line to a gate") : 0;
 }
 
-static int ask_gate(struct front *f, const char *user, const char *password,
-		    struct gate_answer *a, int *control, struct err *e)
+static int ask_gate(struct front *f, const struct gate_ask *ask, struct gate_answer *a,
+		    int *control, struct err *e)
 {
-	struct gate_ask ask = { .user = "" };
-	int rc = copy_word(ask.user, sizeof(ask.user), user);
+	int rc = msg_send(f->line, ask, sizeof(*ask), -1, ASK_MS);
 
 	if (rc == 0)
-		rc = copy_word(ask.password, sizeof(ask.password), password);
-	if (rc == 0)
-		rc = msg_send(f->line, &ask, sizeof(ask), -1, ASK_MS);
-	crypto_wipe(&ask, sizeof(ask));
-	if (rc == 0)
 		rc = msg_receive(f->line, a, sizeof(*a), control, ASK_MS);
-	if (rc == -EACCES)
-		return rc;
 	return rc < 0 ? err_sys(e, rc, "no answer to a login") : 0;
 }
 
 static int take_answer(struct front *f, const struct gate_answer *a, int *control,
 		       struct ftp_account *account, struct err *e)
 {
+	if (a->code == -EKEYEXPIRED && memchr(a->why, '\0', sizeof(a->why)))
+		return err_set(e, a->code, "%s", a->why);
 	if (a->code < 0)
 		return a->code == -EACCES ? -EACCES : err_sys(e, a->code, "login");
 	if (*control < 0 || !memchr(a->name, '\0', sizeof(a->name)))
@@ -135,21 +129,54 @@ static int take_answer(struct front *f, const struct gate_answer *a, int *contro
 	return 0;
 }
 
-static int login(void *arg, const char *user, const char *password, struct ftp_account *account,
-		 struct err *e)
+static int log_in(struct front *f, const struct gate_ask *ask, struct ftp_account *account,
+		  struct err *e)
 {
-	struct front *f = arg;
 	int control CLEANUP_CLOSE = -1;
 	struct gate_answer a;
-	int rc = ask_monitor(f, user, e);
+	int rc = ask_monitor(f, ask->user, e);
 
 	if (rc == 0)
-		rc = ask_gate(f, user, password, &a, &control, e);
+		rc = ask_gate(f, ask, &a, &control, e);
 	if (rc == 0)
 		rc = take_answer(f, &a, &control, account, e);
 	if (rc < 0)
 		cleanup_close(&f->line);
 	return rc;
+}
+
+static int login(void *arg, const char *user, const char *password, struct ftp_account *account,
+		 struct err *e)
+{
+	struct gate_ask ask = { .by_certificate = 0 };
+	int rc = copy_word(ask.user, sizeof(ask.user), user);
+
+	if (rc == 0)
+		rc = copy_word(ask.password, sizeof(ask.password), password);
+	if (rc == 0)
+		rc = log_in(arg, &ask, account, e);
+	crypto_wipe(&ask, sizeof(ask));
+	return rc;
+}
+
+static int cert_login(void *arg, const char *user, struct tls *tls, struct ftp_account *account,
+		      struct err *e)
+{
+	CLEANUP_FREE char *pin = tls_peer_pin(tls);
+	CLEANUP_FREE char *subject = tls_peer_subject(tls);
+	struct gate_ask ask = { .by_certificate = 1 };
+	int rc = pin ? copy_word(ask.user, sizeof(ask.user), user) : -EACCES;
+
+	/* Who has none has said nothing wrong. */
+	if (rc == 0 && tls_peer_validity(tls, e) < 0) {
+		log_warn("a certificate for \"%s\": %s", printable(user), e->text);
+		rc = -EACCES;
+	}
+	if (rc == 0)
+		rc = copy_word(ask.pin, sizeof(ask.pin), pin);
+	if (rc == 0)
+		rc = copy_word(ask.subject, sizeof(ask.subject), subject ? subject : "");
+	return rc < 0 ? rc : log_in(arg, &ask, account, e);
 }
 
 /* ---- carrying ---- */
@@ -247,6 +274,7 @@ static int serve(struct front *f, int fd, const struct ends *ends, struct err *e
 	srv_ftp_config(f->sv, ends, &c);
 	c.tls = f->state.tls;
 	c.login = login;
+	c.cert_login = f->sv->opt.certificates ? cert_login : NULL;
 	c.handover = handover;
 	c.arg = f;
 	rc = ftp_serve(&c, ms, fd, &ends->peer, e);

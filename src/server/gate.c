@@ -27,11 +27,36 @@ struct gate {
 	const struct ends *ends;
 	int line, monitor;
 	char peer_text[80];
-	struct login login;
+	struct auth_answer who;
 	struct gate_orders orders;
 };
 
 /* ---- the password ---- */
+
+static bool is_whole(const struct gate_ask *ask)
+{
+	return memchr(ask->user, '\0', sizeof(ask->user)) &&
+	       memchr(ask->password, '\0', sizeof(ask->password)) &&
+	       memchr(ask->pin, '\0', sizeof(ask->pin)) &&
+	       memchr(ask->subject, '\0', sizeof(ask->subject));
+}
+
+static int check(struct gate *g, const struct gate_ask *ask, struct err *e)
+{
+	const struct srv_options *o = &g->sv->opt;
+	struct auth_ask said = {
+		.user = ask->user,
+		.password = ask->by_certificate ? NULL : ask->password,
+		.pin = *ask->pin ? ask->pin : NULL,
+		.subject = *ask->subject ? ask->subject : NULL,
+	};
+	int rc = login_check(o, g->peer_text, &said, &g->who, e);
+
+	/* Who is no user of this system shares the one for that. */
+	if (rc == 0 && !g->who.is_system)
+		rc = identity_of(o->files_user, &g->who.as, e);
+	return rc;
+}
 
 static int hear_password(struct gate *g, struct err *e)
 {
@@ -40,18 +65,17 @@ static int hear_password(struct gate *g, struct err *e)
 
 	if (rc < 0)
 		return err_sys(e, rc, "the front asked for a login and did not say whose");
-	if (!memchr(ask.user, '\0', sizeof(ask.user)) ||
-	    !memchr(ask.password, '\0', sizeof(ask.password)))
+	if (!is_whole(&ask))
 		rc = err_set(e, -EPROTO, "a login without an end");
 	else
-		rc = login_check(g->sv, g->peer_text, ask.user, ask.password, &g->login, e);
+		rc = check(g, &ask, e);
 	crypto_wipe(&ask, sizeof(ask));
 	return rc;
 }
 
 static int ask_monitor(struct gate *g, int code, struct err *e)
 {
-	struct gate_report r = { .code = code, .uid = code ? 0 : g->login.as.uid };
+	struct gate_report r = { .code = code, .uid = code ? 0 : g->who.as.uid };
 	int rc = msg_send(g->monitor, &r, sizeof(r), -1, ASK_MS);
 
 	if (rc == 0)
@@ -84,7 +108,7 @@ static int become_user(struct gate *g, struct err *e)
 	int rc = set_limits(g, e);
 
 	if (rc == 0)
-		rc = identity_assume(&g->login.as, e);
+		rc = identity_assume(&g->who.as, e);
 	/* It was forgotten with the change of user. */
 	if (rc == 0 && (prctl(PR_SET_PDEATHSIG, SIGTERM) < 0 || getppid() != monitor))
 		rc = err_set(e, -EOWNERDEAD, "the server has gone");
@@ -96,7 +120,7 @@ static int open_account(struct gate *g, struct ftp_account *a, struct err *e)
 {
 	int rc = become_user(g, e);
 
-	return rc < 0 ? rc : login_account(&g->login, a, e);
+	return rc < 0 ? rc : login_account(&g->who, a, e);
 }
 
 /* ---- the session ---- */
@@ -111,18 +135,20 @@ static int hear_front(struct gate *g, struct ftp_handed *h, struct err *e)
 	return rc < 0 ? err_sys(e, rc, "the front handed nothing over that is a session") : 0;
 }
 
-static int tell_front(struct gate *g, int code, int control)
+static int tell_front(struct gate *g, int code, int control, const struct err *why)
 {
 	struct gate_answer a = { .code = code };
 
-	snprintf(a.name, sizeof(a.name), "%s", code ? "" : g->login.name);
+	snprintf(a.name, sizeof(a.name), "%s", code ? "" : g->who.name);
+	snprintf(a.why, sizeof(a.why), "%.*s", (int)sizeof(a.why) - 1,
+		 code == -EKEYEXPIRED ? why->text : "");
 	return msg_send(g->line, &a, sizeof(a), control, ASK_MS);
 }
 
 static int serve(struct gate *g, struct ftp_account *a, int fd, struct err *e)
 {
 	struct srv_handed h = { .account = a, .line = g->line, .memory = g->orders.memory,
-				.anonymous = g->login.anonymous };
+				.anonymous = g->who.method == AUTH_ANONYMOUS };
 	int rc = hear_front(g, &h.handed, e);
 
 	if (rc == 0)
@@ -140,7 +166,10 @@ static int run(struct gate *g, struct err *e)
 {
 	struct ftp_account account = { .name = "" };
 	int pair[2] = { -1, -1 };
-	int rc = hear_password(g, e), told = ask_monitor(g, rc, e);
+	int rc = hear_password(g, e), told;
+	struct err why = *e;
+
+	told = ask_monitor(g, rc, e);
 
 	if (rc == 0)
 		rc = told;
@@ -148,7 +177,7 @@ static int run(struct gate *g, struct err *e)
 		rc = open_account(g, &account, e);
 	if (rc == 0)
 		rc = msg_pair(pair);
-	told = tell_front(g, rc, pair[1]);
+	told = tell_front(g, rc, pair[1], &why);
 	cleanup_close(&pair[1]);
 	if (rc == 0 && told < 0)
 		rc = err_sys(e, told, "the front has gone");
@@ -167,8 +196,8 @@ int gate_run(const struct server *sv, int line, int monitor, const struct ends *
 
 	srv_peer_text(&ends->peer, g.peer_text);
 	rc = run(&g, &e);
-	if (rc < 0 && rc != -EACCES)
+	if (rc < 0 && rc != -EACCES && rc != -EKEYEXPIRED)
 		log_error("%s: %s", g.peer_text, *e.text ? e.text : strerror(-rc));
-	login_clear(&g.login);
+	auth_answer_clear(&g.who);
 	return EXIT_SUCCESS;
 }

@@ -1,31 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Who may log in, and as what. */
+/* A login, from who it is to the account of a session; and what the log says of it. */
 #ifndef RFTP_SERVER_LOGIN_H
 #define RFTP_SERVER_LOGIN_H
 
 #include "control/control.h"
-#include "server/identity.h"
-#include "server/server.h"
+#include "server/auth.h"
 
-/* Somebody who has shown that he is who he says. */
-struct login {
-	char name[64];           /* of the account */
-	struct identity as;      /* whose his session's process is; all 0: whoever runs us */
-	char *root, *home;       /* root NULL: all there is, as who runs us */
-	enum rights rights;
-	bool anonymous;
-};
-
-void login_clear(struct login *l);
-/* Is the password right? 0: l is filled, and login_clear's; -EACCES: no, which takes the same
- * time whether or not there is such a user, and is logged; -EAGAIN: later; or another negative
- * errno; with text. */
-int login_check(const struct server *sv, const char *peer_text, const char *user,
-		const char *password, struct login *l, struct err *e);
-/* Who runs us. */
-int login_self(const struct server *sv, struct login *l, struct err *e);
-/* What l may do, and his root opened with the rights of this process: ftp_account_clear's. 0, or
- * a negative errno with text. */
-int login_account(const struct login *l, struct ftp_account *a, struct err *e);
+/* As auth_check, for a client at peer_text, which has a port; and it is logged. */
+int login_check(const struct srv_options *o, const char *peer_text, const struct auth_ask *ask,
+		struct auth_answer *a, struct err *e);
+/* Who runs us: by ssh. 0, or a negative errno with text. */
+int login_self(const struct srv_options *o, struct auth_answer *a, struct err *e);
+/* Run by root, the process is a's user from now on, if that is one of the system; it still dies
+ * with its parent. 0, or a negative errno with text: then it must end. */
+int login_become(const struct auth_answer *a, struct err *e);
+/* What a may do, his root opened with the rights of this process. 0, or a negative errno with
+ * text. */
+int login_account(const struct auth_answer *a, struct ftp_account *account, struct err *e);
 
 #endif

@@ -17,7 +17,7 @@
 
 #include <stdint.h>
 
-enum { NAME_ROOM = 256, PASSWORD_ROOM = 1024 };
+enum { NAME_ROOM = 256, PASSWORD_ROOM = 1024, PIN_ROOM = 64, SUBJECT_ROOM = 1024 };
 
 /* ---- front and monitor ---- */
 
@@ -35,14 +35,19 @@ struct front_answer {
 
 struct gate_ask {
 	char user[NAME_ROOM];
+	uint32_t by_certificate; /* 1: by the certificate, 0: by the password */
 	char password[PASSWORD_ROOM];
+	char pin[PIN_ROOM];
+	char subject[SUBJECT_ROOM]; /* "": no authority of ours vouches for it */
 };
 
 /* With code 0 comes a descriptor: the session's end of the control connection, in clear, for
  * stream_packets. The front answers with a struct ftp_handed. */
 struct gate_answer {
-	int32_t code;           /* 0; -EACCES: wrong; -EAGAIN: later; other errors */
+	int32_t code;           /* 0; -EACCES: wrong; -EKEYEXPIRED: right, but not let in;
+				 * -EAGAIN: later; other errors */
 	char name[64];          /* of the account */
+	char why[200];          /* of -EKEYEXPIRED, for the user */
 };
 
 /* The session wants a data connection, whose descriptor comes with it, put under TLS. */

@@ -2,6 +2,7 @@
 /* Loads rftpd's settings: defaults, the file, the command line, and what only makes sense
  * together. */
 #include "server/options.h"
+#include "server/auth_pam.h"
 #include "server/option_table.h"
 
 #include <errno.h>
@@ -217,9 +218,18 @@ static int check_login(const struct srv_options *o, struct err *e)
 {
 	char where[512];
 
-	if (!o->anonymous && !o->users)
-		return err_set(e, -EINVAL, "nobody could log in: give --anonymous ro|rw or "
-			       "--users FILE");
+	if (!o->anonymous && !o->users && !o->pam)
+		return err_set(e, -EINVAL, "nobody could log in: give --anonymous ro|rw, --users "
+			       "FILE or --pam");
+	if (o->certificates && !o->users && !o->pam)
+		return err_set(e, -EINVAL, "%s names users: give --users FILE or --pam, who they "
+			       "are", srv_option_where(o, "certificates", where));
+	if (o->ca && !o->certificates)
+		return err_set(e, -EINVAL, "%s says who a client is, but not whom he may be here: "
+			       "give --certificates FILE", srv_option_where(o, "ca", where));
+	if (o->pam && !auth_pam_available())
+		return err_set(e, -EINVAL, "%s: this build has no PAM",
+			       srv_option_where(o, "pam", where));
 	if (o->anonymous && !o->root && !o->anonymous_rules.root)
 		return err_set(e, -EINVAL, "%s needs --root DIR: what may be seen",
 			       srv_option_where(o, "anonymous", where));

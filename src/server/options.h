@@ -50,6 +50,8 @@ struct srv_options {
 	/* who may log in, and what he finds */
 	char *root, *users;
 	enum rights anonymous;       /* RIGHTS_NONE: may not come */
+	bool pam;                    /* the system's users */
+	char *certificates;          /* whose clients' are; NULL: none are asked for */
 	char *files_user;            /* the system user of who is none */
 	bool allow_root;
 	unsigned umask;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Settings come into force, at the start and when they are read anew. */
+#include "server/certs.h"
 #include "server/server.h"
 #include "server/users.h"
 
@@ -41,6 +42,8 @@ int srv_check_files(const struct srv_options *o, struct err *e)
 		rc = check_directory("[anonymous]: root", o->anonymous_rules.root, e);
 	if (rc == 0 && o->users)
 		rc = users_verify(o->users, e);
+	if (rc == 0 && o->certificates)
+		rc = certs_verify(o->certificates, o->ca, e);
 	return rc;
 }
 

@@ -35,12 +35,27 @@ const char *srv_peer_text(const struct sockaddr_storage *peer, char out[80])
 
 /* ---- login ---- */
 
+/* The root is opened with his rights: there may be none to open it with others'. */
+static int enter(struct session *s, const struct auth_answer *who, struct ftp_account *a,
+		 struct err *e)
+{
+	int rc = login_become(who, e);
+
+	if (rc == 0)
+		rc = login_account(who, a, e);
+	if (rc < 0)
+		log_error("session of %s from %s: %s", printable(who->name), s->peer_text, e->text);
+	s->anonymous = who->method == AUTH_ANONYMOUS;
+	return rc;
+}
+
 /* Into what control wants: the account is opened in this process, or was before. */
 static int login(void *arg, const char *user, const char *password, struct ftp_account *a,
 		 struct err *e)
 {
+	struct auth_ask ask = { .user = user, .password = password };
 	struct session *s = arg;
-	struct login l;
+	struct auth_answer who;
 	int rc;
 
 	if (s->handed) {
@@ -48,12 +63,38 @@ static int login(void *arg, const char *user, const char *password, struct ftp_a
 		*s->handed->account = (struct ftp_account){ .root = NULL };
 		return 0;
 	}
-	rc = user ? login_check(s->sv, s->peer_text, user, password, &l, e) :
-		    login_self(s->sv, &l, e);
+	rc = user ? login_check(&s->sv->opt, s->peer_text, &ask, &who, e) :
+		    login_self(&s->sv->opt, &who, e);
 	if (rc == 0)
-		rc = login_account(&l, a, e);
-	s->anonymous = rc == 0 && l.anonymous;
-	login_clear(&l);
+		rc = enter(s, &who, a, e);
+	if (rc == 0 && !user)
+		log_info("login of %s from %s", printable(a->name), s->peer_text);
+	auth_answer_clear(&who);
+	return rc;
+}
+
+static int cert_login(void *arg, const char *user, struct tls *tls, struct ftp_account *a,
+		      struct err *e)
+{
+	CLEANUP_FREE char *pin = tls_peer_pin(tls);
+	CLEANUP_FREE char *subject = tls_peer_subject(tls);
+	struct auth_ask ask = { .user = user, .pin = pin, .subject = subject };
+	struct session *s = arg;
+	struct auth_answer who;
+	int rc;
+
+	/* Who has none has said nothing wrong. */
+	if (!pin)
+		return -EACCES;
+	if (tls_peer_validity(tls, e) < 0) {
+		log_warn("login of \"%s\" from %s by certificate %s: %s", printable(user),
+			 s->peer_text, pin, e->text);
+		return -EACCES;
+	}
+	rc = login_check(&s->sv->opt, s->peer_text, &ask, &who, e);
+	if (rc == 0)
+		rc = enter(s, &who, a, e);
+	auth_answer_clear(&who);
 	return rc;
 }
 
@@ -294,6 +335,7 @@ static void configure(struct session *s, struct ftp_server_config *c)
 	c->arg = s;
 	if (!s->handed) {
 		c->tls = s->ends ? s->sv->state.tls : NULL;
+		c->cert_login = s->ends && s->sv->opt.certificates ? cert_login : NULL;
 		return;
 	}
 	c->handed = &s->handed->handed;

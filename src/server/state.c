@@ -54,7 +54,7 @@ static int open_certificate(struct state *s, const struct srv_options *o, const 
 	};
 
 	s->tls = tls_server_new_with(&t, e);
-	if (!s->tls || (o->ca && tls_ask_client(s->tls, o->ca, e) < 0))
+	if (!s->tls || ((o->ca || o->certificates) && tls_ask_client(s->tls, o->ca, e) < 0))
 		return e->code;
 	if (!cert) /* it was for the rest */
 		return 0;

@@ -114,7 +114,7 @@ static void test_verify(void **state)
 	assert_int_equal(certs_verify(file, true, &e), 0);
 	assert_int_equal(certs_verify(file, false, &e), -EINVAL);
 	assert_non_null(strstr(e.text, ":2: "));
-	assert_non_null(strstr(e.text, "--client-ca"));
+	assert_non_null(strstr(e.text, "--ca"));
 	for (mode_t m = 0620; m; m = m == 0620 ? 0602 : 0) {
 		assert_int_equal(chmod(file, m), 0);
 		assert_int_equal(certs_verify(file, true, &e), -EPERM);

@@ -2,9 +2,10 @@
 """A pyftpdlib server on loopback: user joe, password secret, and anonymous.
 
 foreign-server.py PORTFILE ROOT CERT [--tls | --implicit] [--per-ip N] [--slow BYTES_PER_SECOND]
-                  [--no-prot] [--port N]
+                  [--no-prot] [--port N] [--client-ca FILE]
 
-CERT holds certificate and key. Its log, a line per command, goes to standard error.
+CERT holds certificate and key. --client-ca: clients must show a certificate of that CA, and on data
+connections again, for nothing is resumed. Its log, a line per command, goes to standard error.
 """
 import argparse
 import logging
@@ -28,6 +29,7 @@ args.add_argument("--per-ip", type=int, default=0)
 args.add_argument("--slow", type=int, default=0)
 args.add_argument("--no-prot", action="store_true")
 args.add_argument("--port", type=int, default=0)
+args.add_argument("--client-ca")
 args = args.parse_args()
 
 logging.basicConfig(level=logging.DEBUG, format="%(message)s")
@@ -62,6 +64,16 @@ if args.slow:
     class Slow(ThrottledDTPHandler, TLS_DTPHandler if args.tls or args.implicit else DTPHandler):
         read_limit = write_limit = args.slow
     Handler.dtp_handler = Slow
+
+if args.client_ca:
+    from OpenSSL import SSL
+    context = Handler.ssl_context or Handler.get_ssl_context()
+    context.load_verify_locations(args.client_ca)
+    context.set_verify(SSL.VERIFY_PEER | SSL.VERIFY_FAIL_IF_NO_PEER_CERT, lambda *a: bool(a[-1]))
+    context.set_session_cache_mode(SSL.SESS_CACHE_OFF)
+    context.set_options(SSL.OP_NO_TICKET)
+    context.set_session_id(b"test")
+    Handler.ssl_context = context
 
 server = FTPServer(("127.0.0.1", args.port), Handler)
 server.max_cons_per_ip = args.per_ip

@@ -5,6 +5,7 @@
 
 . "$(dirname "$0")/own-etc.bash"
 . "${top_srcdir:?}/tests/e2e/lib.sh"
+. "$lib/certs.bash"
 need python3 openssl setsid ps
 rftpd --version | grep -q '[+]pam' || skip_all "this build has no PAM"
 [ -e /etc/pam.d/common-auth ] || [ -e /etc/pam.d/password-auth ] ||
@@ -79,10 +80,11 @@ hold() { # COMMAND...: a session that stays; its process is in $session, its cli
 	others+=("$client")
 	exec 9>"$tmp/hold"
 	rm "$tmp/hold"
+	[ "$1" != --cert ] || shift 2
 	patience 30 has_replies $#
 	session=$(children "$server" | head -n 1)
 }
-has_replies() { [ "$(wc -l <"$tmp/held")" -ge "$1" ]; }
+has_replies() { [ "$(grep -c '^[0-9]' "$tmp/held")" -ge "$1" ]; }
 release() {
 	exec 9>&-
 	patience 20 gone "$client"
@@ -207,6 +209,33 @@ hold "USER as" "PASS other" "PWD"
 check "a user of the file who is one of the system" grep -q '257 "/"' "$tmp/held"
 check "has his user id" test "$(of_session Uid)" = "5001 5001 5001 5001"
 release
+
+stop_server
+
+# ---- certificates of users of the system ----
+: >"$tmp/map"
+chmod 600 "$tmp/map"
+for name in alice noshell mustchange locked root; do
+	make_cert $name /CN=$name
+	cat "$tmp/$name.pem" "$tmp/$name.key" >"$tmp/$name.both"
+	echo "$(pin_of $name) $name" >>"$tmp/map"
+done
+start_server c --pam --certificates "$tmp/map"
+hold --cert "$tmp/alice.both" "USER alice"
+check "a certificate does for a user of the system" grep -q ' 232 ' "$tmp/held"
+check "whose the session is" test "$(of_session Uid)" = "5001 5001 5001 5001"
+check "with her groups" grep -qw 6001 <<<"$(of_session Groups)"
+release
+say --cert "$tmp/alice.both" "USER locked" "PASS right"
+check "not for another" replied 331
+check "nor does it help a password" replied 530
+say --cert "$tmp/noshell.both" "USER noshell"
+check "nor for whom the service refuses" replied 331
+check "the log says why" grep -q 'login of "noshell" from .* refused: PAM, account' "$tmp/c.log"
+say --cert "$tmp/mustchange.both" "USER mustchange"
+check "who must change his password is told so" replied "530 The password has expired"
+say --cert "$tmp/root.both" "USER root"
+check "nor for root" replied 331
 
 # A listener that is killed takes the sessions of others along, too.
 hold "USER alice" "PASS right"

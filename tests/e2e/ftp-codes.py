@@ -76,7 +76,7 @@ transcript('a wrong password', connect(),
            ['USER alice=331', 'PASS wrong=530', 'PASS secret=503', 'PWD=530', 'USER alice=331',
             'PASS secret=230', 'PWD=257', 'QUIT=221'])
 transcript('after login', connect(login=ANY), [
-    'USER anonymous=503', 'PASS x=503', 'AUTH TLS=503', 'SYST=215', 'NOOP=200', 'STAT=211',
+    'USER anonymous=503', 'PASS x=202', 'AUTH TLS=503', 'SYST=215', 'NOOP=200', 'STAT=211',
     'ACCT x=502', 'REIN=502', 'SMNT x=502', 'STOU=502', 'STOU x=502',
     'TYPE A=200', 'TYPE A N=200', 'TYPE A T=504', 'TYPE A C=504', 'TYPE E=504', 'TYPE L=504',
     'TYPE L 8=200', 'TYPE L 7=504', 'TYPE I=200', 'TYPE X=504', 'type i=200', 'TYPE i=200',

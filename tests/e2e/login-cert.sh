@@ -28,7 +28,7 @@ $(pin_of bob)	nobody-here
 $(pin_of old) bob
 MAP
 chmod 600 "$tmp/users" "$tmp/map"
-ours=(--users "$tmp/users" --certificates "$tmp/map" --client-ca "$tmp/ca.pem" --root "$tmp/root")
+ours=(--users "$tmp/users" --certificates "$tmp/map" --ca "$tmp/ca.pem" --root "$tmp/root")
 
 start_server d "${ours[@]}" --anonymous ro
 as() { # NAME USER: options and URL for rftp
@@ -162,15 +162,15 @@ printf '# x\nnonsense\n' >"$tmp/bad"
 chmod 600 "$tmp/bad"
 check "a map with a bad line" stays_down 3 'bad:2: ' "${others_of[@]}" --certificates "$tmp/bad"
 printf 'subject "CN=x" alice\n' >"$tmp/bad"
-check "a subject, and no CA" stays_down 3 'bad:1: .*--client-ca' "${others_of[@]}" \
+check "a subject, and no CA" stays_down 3 'bad:1: .*--ca' "${others_of[@]}" \
 	--certificates "$tmp/bad"
 chmod 620 "$tmp/map"
 check "a map that others may write" stays_down 3 'chmod go-w' "${others_of[@]}" \
 	--certificates "$tmp/map"
 chmod 600 "$tmp/map"
 check "a CA that is not there" stays_down 3 'no-ca' "${others_of[@]}" --certificates "$tmp/map" \
-	--client-ca "$tmp/no-ca"
-check "a CA without a map" stays_down 2 '--certificates' "${others_of[@]}" --client-ca "$tmp/ca.pem"
+	--ca "$tmp/no-ca"
+check "a CA without a map" stays_down 2 '--certificates' "${others_of[@]}" --ca "$tmp/ca.pem"
 check "a map without users" stays_down 2 '--users' --root "$tmp/root" --anonymous ro \
 	--certificates "$tmp/map"
 finish

@@ -82,7 +82,7 @@ hold() { # COMMAND...: a session that stays; its process is in $session, its cli
 	rm "$tmp/hold"
 	[ "$1" != --cert ] || shift 2
 	patience 30 has_replies $#
-	session=$(children "$server" | head -n 1)
+	session=$(children "$server" | tail -n 1) # after its front, if it has one
 }
 has_replies() { [ "$(grep -c '^[0-9]' "$tmp/held")" -ge "$1" ]; }
 release() {

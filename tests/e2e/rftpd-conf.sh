@@ -99,15 +99,19 @@ hands() {
 	grep -q '221 Goodbye' "$tmp/tls"
 }
 
-printf 'root %s\nanonymous ro\ncertificate %s\nkey %s\nca %s\n' "$tmp/root" "$tmp/cert.pem" \
-	"$tmp/key.pem" "$tmp/cert.pem" >"$conf"
+echo 'subject "CN=localhost" alice' >"$tmp/map"
+echo "alice:$(echo word | rftpd --hash-password):$tmp/root::ro" >"$tmp/tls-users"
+chmod 600 "$tmp/map" "$tmp/tls-users"
+printf 'root %s\nanonymous ro\nusers %s\ncertificate %s\nkey %s\nca %s\ncertificates %s\n' \
+	"$tmp/root" "$tmp/tls-users" "$tmp/cert.pem" "$tmp/key.pem" "$tmp/cert.pem" "$tmp/map" >"$conf"
 start_server t --config "$conf"
 check "a certificate of one's own" hands "$port" -tls1_3
 check "is shown" grep -q 'CN = localhost' "$tmp/tls"
-check "clients are asked for theirs" grep -q 'Acceptable client certificate CA names' "$tmp/tls"
+check "clients are asked for theirs" grep -q 'Requested Signature Algorithms' "$tmp/tls"
 check "TLS 1.2 is refused" not hands "$port" -tls1_2
 check "one that is signed by the CA will do" hands "$port" -cert "$tmp/cert.pem" -key "$tmp/key.pem"
-check "another will not" not hands "$port" -cert "$tmp/other.pem" -key "$tmp/other-key.pem"
+check "another is asked for a password, as who has none" hands "$port" \
+	-cert "$tmp/other.pem" -key "$tmp/other-key.pem"
 check "it stops" stops_well
 start_server t2 --config "$conf" --ca "$tmp/other.pem" --tls-min 1.2 \
 	--tls-ciphers TLS_CHACHA20_POLY1305_SHA256:ECDHE-ECDSA-AES256-GCM-SHA384

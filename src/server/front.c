@@ -165,18 +165,20 @@ static int cert_login(void *arg, const char *user, struct tls *tls, struct ftp_a
 	CLEANUP_FREE char *pin = tls_peer_pin(tls);
 	CLEANUP_FREE char *subject = tls_peer_subject(tls);
 	struct gate_ask ask = { .by_certificate = 1 };
+	struct front *f = arg;
 	int rc = pin ? copy_word(ask.user, sizeof(ask.user), user) : -EACCES;
 
 	/* Who has none has said nothing wrong. */
 	if (rc == 0 && tls_peer_validity(tls, e) < 0) {
-		log_warn("a certificate for \"%s\": %s", printable(user), e->text);
+		log_warn("login of \"%s\" from %s by certificate %s: %s", printable(user),
+			 f->peer_text, pin, e->text);
 		rc = -EACCES;
 	}
 	if (rc == 0)
 		rc = copy_word(ask.pin, sizeof(ask.pin), pin);
 	if (rc == 0)
 		rc = copy_word(ask.subject, sizeof(ask.subject), subject ? subject : "");
-	return rc < 0 ? rc : log_in(arg, &ask, account, e);
+	return rc < 0 ? rc : log_in(f, &ask, account, e);
 }
 
 /* ---- carrying ---- */

@@ -53,8 +53,6 @@ static int check_fields(char *const field[FIELDS], struct err *e)
 	if (*field[3] && *field[3] != '/')
 		return err_set(e, -EINVAL, "home \"%s\" does not begin with a slash",
 			       printable(field[3]));
-	if (field[5] && !*field[5])
-		return err_set(e, -EINVAL, "the user of the system is empty");
 	return 0;
 }
 

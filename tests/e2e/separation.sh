@@ -9,7 +9,7 @@ need python3 openssl curl
 # Whoever they are, they are on every system.
 front_user=nobody session_user=daemon
 front_uid=$(id -u $front_user) session_uid=$(id -u $session_user)
-processes=(--user $front_user --files-user $session_user)
+processes=(--user "$front_user" --files-user "$session_user")
 
 mkdir -p "$tmp/root/in"
 chmod 755 "$tmp" "$tmp/root"
@@ -236,7 +236,7 @@ start_server e --root "$tmp/root" --anonymous rw
 run_put() { exec rftp put -q --accept-new --rate 1M --block 64K "$tmp/big" "$url/in/late"; }
 run_put &
 putter=$!
-others+=($putter)
+others+=("$putter")
 moving() { grep -q 'files are written' "$tmp/e.log"; }
 check "a transfer is under way" patience 20 moving
 kill "$server"

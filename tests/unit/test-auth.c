@@ -60,8 +60,10 @@ static int remove_files(void **state)
 	return 0;
 }
 
+static char nowhere[] = "/nonexistent", srv[] = "/srv";
+
 static const struct srv_options all = {
-	.users = users, .certificates = certs, .root = "/srv", .anonymous = ANONYMOUS_RO,
+	.users = users, .certificates = certs, .root = srv, .anonymous = RIGHTS_RO,
 	.allow_root = true,
 };
 
@@ -89,13 +91,14 @@ static void test_passwords(void **state)
 		const char *user, *password;
 		int rc;
 		const char *name, *root, *home;
-		bool write, del, system;
+		enum rights rights;
+		bool system;
 	} table[] = {
-		{ "alice", "s3cret", 0, "alice", "/srv/a", "/in", true, false, false },
-		{ "bob", "s3cret", 0, "bob", "/srv", "/", true, true, false },
-		{ "me", "s3cret", 0, "me", "/srv", "/", true, true, true },
-		{ "anonymous", "x", 0, "anonymous", "/srv", "/", false, false, false },
-		{ "ftp", "", 0, "anonymous", "/srv", "/", false, false, false },
+		{ "alice", "s3cret", 0, "alice", "/srv/a", "/in", RIGHTS_NODELETE, false },
+		{ "bob", "s3cret", 0, "bob", "/srv", "/", RIGHTS_RW, false },
+		{ "me", "s3cret", 0, "me", "/srv", "/", RIGHTS_RW, true },
+		{ "anonymous", "x", 0, "anonymous", "/srv", "/", RIGHTS_RO, false },
+		{ "ftp", "", 0, "anonymous", "/srv", "/", RIGHTS_RO, false },
 		{ .user = "alice", .password = "S3cret", .rc = -EACCES },
 		{ .user = "alice", .password = "", .rc = -EACCES },
 		{ .user = "nobody-here", .password = "s3cret", .rc = -EACCES },
@@ -118,8 +121,7 @@ static void test_passwords(void **state)
 		assert_string_equal(a.name, table[i].name);
 		assert_string_equal(a.root, table[i].root);
 		assert_string_equal(a.home, table[i].home);
-		assert_int_equal(a.can_write, table[i].write);
-		assert_int_equal(a.can_delete, table[i].del);
+		assert_int_equal(a.rights, table[i].rights);
 		assert_int_equal(a.is_system, table[i].system);
 		if (a.is_system) {
 			assert_string_equal(a.as.name, own_name);
@@ -137,12 +139,12 @@ static void test_settings(void **state)
 	struct auth_answer a;
 	struct err e;
 
-	o.anonymous = ANONYMOUS_RW;
+	o.anonymous = RIGHTS_RW;
 	assert_int_equal(ask(&o, &q, &a, &e), 0);
 	assert_int_equal(a.method, AUTH_ANONYMOUS);
-	assert_true(a.can_write && a.can_delete);
+	assert_int_equal(a.rights, RIGHTS_RW);
 	auth_answer_clear(&a);
-	o.anonymous = ANONYMOUS_NO;
+	o.anonymous = RIGHTS_NONE;
 	assert_int_equal(ask(&o, &q, &a, &e), -EACCES);
 
 	/* Somebody whom the system does not know must be confined. */
@@ -157,7 +159,7 @@ static void test_settings(void **state)
 	o.allow_root = false;
 	assert_int_equal(ask(&o, &q, &a, &e), geteuid() ? 0 : -EACCES);
 	auth_answer_clear(&a);
-	o.users = "/nonexistent";
+	o.users = nowhere;
 	assert_int_equal(ask(&o, &q, &a, &e), -ENOENT);
 	o.users = NULL;
 	assert_int_equal(ask(&o, &q, &a, &e), -EACCES);
@@ -187,13 +189,13 @@ static void test_certificates(void **state)
 		assert_string_equal(a.name, table[i].user);
 		assert_int_equal(a.method, AUTH_CERTIFICATE);
 		/* As the users file has it, not all that there is. */
-		assert_int_equal(a.can_delete, !strcmp(a.name, "bob"));
+		assert_int_equal(a.rights == RIGHTS_RW, !strcmp(a.name, "bob"));
 		auth_answer_clear(&a);
 	}
 	q = (struct auth_ask){ .user = "alice", .pin = PIN };
 	o.certificates = NULL;
 	assert_int_equal(ask(&o, &q, &a, &e), -EACCES);
-	o.certificates = "/nonexistent";
+	o.certificates = nowhere;
 	assert_int_equal(ask(&o, &q, &a, &e), -ENOENT);
 }
 

@@ -363,7 +363,7 @@ static void test_upload_only(void **state)
 	static const struct exchange table[] = {
 		{ "RETR hello", 550, "may only upload" }, { "HASH hello", 550, "may only upload" },
 		{ "MLSD", 550, "may only upload" }, { "OPTS INLINE MLSD", 200, NULL },
-		{ "MLSD", 550, "may only upload" }, { "STOR hello", 550, "not permitted" },
+		{ "MLSD", 550, "may only upload" }, { "STOR hello", 553, "not permitted" },
 		{ "MKD in", 257, NULL }, { "CWD in", 250, NULL }, { "CDUP", 250, NULL },
 		{ "DELE /home/hello", 550, NULL },
 		/* to go on with an upload */

@@ -297,7 +297,8 @@ static void test_show(void **state)
 	size_t len;
 	FILE *out;
 
-	assert_int_equal(load_file(&o, &e, whole, "--ca \"a#b\\c --tos ef --numa node:0 -v"), 0);
+	assert_int_equal(load_file(&o, &e, whole, "--users u --certificates m --ca \"a#b\\c "
+				   "--tos ef --numa node:0 -v"), 0);
 	out = open_memstream(&first, &len);
 	srv_options_show(out, &o);
 	fclose(out);

@@ -39,12 +39,11 @@ struct lanes {
 	struct mstream *m;
 	int write_timeout;           /* m's own */
 	pthread_t reader;
-	pthread_mutex_t lock;        /* guards done */
+	pthread_mutex_t lock;        /* guards done and error */
 	pthread_cond_t changed;
 	bool done;                   /* the reader reads no more */
-	/* The reader's: */
-	unsigned ended;              /* lanes that the other side has ended */
-	int error;                   /* good once it is joined */
+	int error;                   /* what ended them all, whoever met it */
+	unsigned ended;              /* lanes that the other side has ended: the reader's */
 	unsigned n;
 	struct lane lane[LANES_MAX];
 };
@@ -158,13 +157,28 @@ static int error_of(const struct lane *n)
 	return n->aborted ? -ECANCELED : n->error;
 }
 
+/* What the lanes' users are told, now and whenever they ask: no time-out and no wish to stop
+ * of theirs, but that the connection is gone. */
+static int lasting(int error)
+{
+	return error == -ETIMEDOUT || error == -ECANCELED ? -EPIPE : error;
+}
+
+/* The first reason is everybody's, and known before anybody is woken: who is woken would have
+ * none of his own. */
 static void fail_all(struct lanes *l, int error)
 {
+	pthread_mutex_lock(&l->lock);
+	if (!l->error)
+		l->error = lasting(error);
+	error = l->error;
+	pthread_mutex_unlock(&l->lock);
 	for (unsigned i = 0; i < l->n; i++) {
 		LOCK_GUARD(guard, &l->lane[i].lock);
 		l->lane[i].error = error;
 		pthread_cond_broadcast(&l->lane[i].changed);
 	}
+	ms_abort(l->m); /* whoever writes gets no answer any more */
 }
 
 static int read_frames(struct lanes *l)
@@ -182,22 +196,13 @@ static int read_frames(struct lanes *l)
 	return r;
 }
 
-/* What the lanes' users are told, now and whenever they ask: no time-out and no wish to stop
- * of theirs, but that the connection is gone. */
-static int lasting(int error)
-{
-	return error == -ETIMEDOUT || error == -ECANCELED ? -EPIPE : error;
-}
-
 static void *reader_main(void *arg)
 {
 	struct lanes *l = arg;
+	int r = read_frames(l);
 
-	l->error = lasting(read_frames(l));
-	if (l->error) {
-		fail_all(l, l->error);
-		ms_abort(l->m); /* whoever writes gets no answer any more */
-	}
+	if (r)
+		fail_all(l, r);
 	LOCK_GUARD(guard, &l->lock);
 	l->done = true;
 	pthread_cond_broadcast(&l->changed);
@@ -215,7 +220,20 @@ static void writes(struct lane *n, int more)
 		pthread_cond_broadcast(&n->changed);
 }
 
-/* A message of lane n. When one cannot be sent, no other can. */
+/* 0 when the reader has come to its end; or a negative errno. */
+static int await_reader(struct lanes *l, int timeout_ms)
+{
+	uint64_t end = ns_after(timeout_ms);
+	int r = 0;
+	LOCK_GUARD(guard, &l->lock);
+
+	while (!l->done && !r)
+		r = cond_wait_until(&l->changed, &l->lock, end);
+	return l->done ? 0 : r;
+}
+
+/* A message of lane n. When one cannot be sent, no other can. A peer that is gone may have said
+ * why before it went: the reader comes to that first. */
 static int send_frame(struct lane *n, uint8_t type, const struct iovec *iov, int pieces)
 {
 	int r;
@@ -223,9 +241,13 @@ static int send_frame(struct lane *n, uint8_t type, const struct iovec *iov, int
 	writes(n, 1);
 	r = ms_write_framev(n->all->m, type, iov, pieces);
 	writes(n, -1);
-	if (r < 0)
-		ms_abort(n->all->m);
-	return r;
+	if (r == -EPIPE)
+		await_reader(n->all, GIVEN_UP_MS);
+	if (r >= 0)
+		return r;
+	fail_all(n->all, r);
+	LOCK_GUARD(guard, &n->lock);
+	return error_of(n);
 }
 
 /* Nobody is to sleep in the message stream for a lane that was given up; if somebody still
@@ -457,13 +479,8 @@ struct stream *lanes_take(struct lanes *l, unsigned i)
 
 int lanes_end(struct lanes *l, int timeout_ms)
 {
-	uint64_t end = ns_after(timeout_ms);
-	int r = 0;
+	int r = await_reader(l, timeout_ms);
 
-	pthread_mutex_lock(&l->lock);
-	while (!l->done && !r)
-		r = cond_wait_until(&l->changed, &l->lock, end);
-	pthread_mutex_unlock(&l->lock);
 	if (r)
 		ms_abort(l->m);
 	pthread_join(l->reader, NULL);

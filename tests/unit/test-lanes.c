@@ -1,43 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Lanes: both ends over a socket pair, and a peer that we play byte by byte. */
-#include "transport/transport.h"
+#include "tests/support/lanes.h"
 
 #include <errno.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include <cmocka.h>
-
-#define LANES 3
-#define LONG_MS 60000
 #define BRIEF_MS 50
-
-struct side {
-	struct mstream *m;
-	struct lanes *l;
-	struct stream *lane[LANES];
-};
 
 struct both {
 	struct side a, b;
 };
-
-static void side_init(struct side *s, int fd)
-{
-	struct err e = ERR_INIT;
-
-	s->m = ms_new(stream_plain(fd, fd));
-	assert_non_null(s->m);
-	s->l = lanes_new(s->m, LANES, &e);
-	assert_non_null(s->l);
-	for (unsigned i = 0; i < LANES; i++)
-		s->lane[i] = lanes_take(s->l, i);
-}
 
 static void both_init(struct both *x)
 {
@@ -46,13 +20,6 @@ static void both_init(struct both *x)
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
 	side_init(&x->a, fds[0]);
 	side_init(&x->b, fds[1]);
-}
-
-static void side_close(struct side *s)
-{
-	for (unsigned i = 0; i < LANES; i++)
-		if (s->lane[i])
-			stream_free(steal_ptr(&s->lane[i]));
 }
 
 /* Both have freed their lanes: lines again. */
@@ -74,26 +41,9 @@ static void both_free(struct both *x)
 	ms_free(x->b.m);
 }
 
-static ssize_t put(struct stream *s, const void *p, size_t n, int ms)
-{
-	return s->ops->write(s, p, n, ms);
-}
-
-static ssize_t get(struct stream *s, void *p, size_t n, int ms)
-{
-	return s->ops->read(s, p, n, ms);
-}
-
 /* ---- all at once ---- */
 
 #define FLOOD (3 * LANE_WINDOW + 12345u)
-
-struct flow {
-	pthread_t thread;
-	struct stream *s;
-	unsigned seed;
-	size_t bytes;      /* as far as it was good */
-};
 
 static uint8_t byte_at(unsigned seed, size_t i)
 {
@@ -335,87 +285,6 @@ static void test_abort(void **state)
 	both_free(&x);
 }
 
-/* A connection that the kernel gives up ends with ETIMEDOUT: for who asks with a time-out of
- * his own that would mean to ask again, for ever. */
-static ssize_t times_out(struct stream *s, void *p, size_t len, int timeout_ms)
-{
-	(void)s;
-	(void)p;
-	(void)len;
-	(void)timeout_ms;
-	return -ETIMEDOUT;
-}
-
-static ssize_t takes_all(struct stream *s, const void *p, size_t len, int timeout_ms)
-{
-	(void)s;
-	(void)p;
-	(void)timeout_ms;
-	return (ssize_t)len;
-}
-
-static void ignores(struct stream *s)
-{
-	(void)s;
-}
-
-static void test_time_out(void **state)
-{
-	static const struct stream_ops ops = { .read = times_out, .write = takes_all,
-					       .abort = ignores, .free = ignores };
-	struct stream dead = { &ops };
-	struct mstream *m = ms_new(&dead);
-	struct err e = ERR_INIT;
-	struct lanes *l = lanes_new(m, 1, &e);
-	struct stream *s = lanes_take(l, 0);
-	char p[1];
-
-	(void)state;
-	assert_int_equal(get(s, p, 1, LONG_MS), -EPIPE);
-	assert_int_equal(get(s, p, 1, LONG_MS), -EPIPE);
-	stream_free(s);
-	assert_int_equal(lanes_end(l, LONG_MS), -EPIPE);
-	ms_free(m);
-}
-
-static void *write_on(void *arg)
-{
-	static const uint8_t zeros[LANE_PIECE];
-	struct flow *f = arg;
-	ssize_t n;
-
-	while ((n = put(f->s, zeros, sizeof(zeros), LONG_MS)) > 0)
-		__atomic_add_fetch(&f->bytes, (size_t)n, __ATOMIC_RELAXED);
-	return NULL;
-}
-
-/* Nor does the one that sleeps in what all share sleep on. */
-static void test_abort_amid_write(void **state)
-{
-	struct flow f = { 0 };
-	size_t seen = 0, now;
-	struct side s;
-	int fds[2];
-	char p[1];
-
-	(void)state;
-	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
-	side_init(&s, fds[0]);
-	f.s = s.lane[0];
-	assert_int_equal(thread_start(&f.thread, "flow", write_on, &f), 0);
-	/* Until the socket takes no more. */
-	while (usleep(50000), (now = __atomic_load_n(&f.bytes, __ATOMIC_RELAXED)) != seen || !now)
-		seen = now;
-	assert_true(now < LANE_WINDOW);
-	s.lane[0]->ops->abort(s.lane[0]);
-	pthread_join(f.thread, NULL);
-	assert_int_equal(get(s.lane[1], p, 1, LONG_MS), -EPIPE);
-	side_close(&s);
-	assert_int_equal(lanes_end(s.l, LONG_MS), -EPIPE);
-	ms_free(s.m);
-	close(fds[1]);
-}
-
 /* ---- a peer that lies ---- */
 
 struct lie {
@@ -539,8 +408,6 @@ int main(void)
 		cmocka_unit_test(test_end_wakes),
 		cmocka_unit_test(test_no_end),
 		cmocka_unit_test(test_abort),
-		cmocka_unit_test(test_abort_amid_write),
-		cmocka_unit_test(test_time_out),
 		cmocka_unit_test(test_lies),
 		cmocka_unit_test(test_too_much),
 		cmocka_unit_test(test_number),

@@ -63,6 +63,7 @@ static int offer_nics(struct transfer_client_config *c, int storage, struct err 
 	return 0;
 }
 
+/* 0: there is an answer to wait for. */
 static int send_request(struct transfer_client_config *c, struct err *e)
 {
 	struct buf *b CLEANUP_BUF = buf_new(BULK_REQUEST_MAX);
@@ -86,7 +87,9 @@ static int send_request(struct transfer_client_config *c, struct err *e)
 	r = ms_write(c->ms, line, strlen(line));
 	if (!r)
 		r = ms_write(c->ms, buf_ptr(b), buf_len(b));
-	return r ? err_sys(e, r, "control connection") : 0;
+	/* A server that took less than all of it may have said why, and what ended the stream is
+	 * what its reader finds. */
+	return r == -ETIMEDOUT ? err_sys(e, r, "control connection") : 0;
 }
 
 /* An errno for a refusal, so that the caller can tell its kinds apart. */

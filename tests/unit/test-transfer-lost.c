@@ -464,6 +464,27 @@ static int setup(void **state)
 	return pair_setup("/tmp");
 }
 
+/* A server that takes no request any more has said why. */
+static void test_refusal_before_the_request(void **state)
+{
+	struct pair p;
+	int sv[2];
+
+	(void)state;
+	shell("mkdir refused");
+	start(&p);
+	pair_server_stop(&p.v, p.ms);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sv), 0);
+	p.c.ms = p.ms = ms_new(stream_plain(sv[0], sv[0]));
+	assert_int_equal(write(sv[1], "550 no\r\n", 8), 8);
+	assert_int_equal(shutdown(sv[1], SHUT_RD), 0);
+	assert_int_equal(pair_put(&p, at("refused"), at("never")), -EPERM);
+	assert_string_equal(p.e.text, "the server refuses: 550 no");
+	ms_free(p.ms);
+	root_free(p.c.root);
+	close(sv[1]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -473,6 +494,7 @@ int main(void)
 		cmocka_unit_test(test_all_channels_die_late),
 		cmocka_unit_test(test_all_channels_of_a_stream_die),
 		cmocka_unit_test(test_path_dies_at_the_end),
+		cmocka_unit_test(test_refusal_before_the_request),
 		cmocka_unit_test(test_consumer_that_stopped),
 		cmocka_unit_test(test_pipe_of_another_user),
 	};

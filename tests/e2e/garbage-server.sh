@@ -23,11 +23,14 @@ meet() {
 	case $1 in
 	put) words=(put "${options[@]}" --retries 0 "$tmp/source" "rftp://127.0.0.1:$3/x") ;;
 	get) words=(get -r "${options[@]}" --retries 0 "rftp://127.0.0.1:$3/x" "$out/here/in/") ;;
-	both) words=(bench --both --time 1 "${options[@]}" "rftp://127.0.0.1:$3") ;;
+	both) words=(bench --both --time 1 "${options[@]}" --connect-timeout 6s "rftp://127.0.0.1:$3") ;;
 	esac
 	setsid --wait timeout -k 2 "$limit" rftp "${words[@]}" </dev/null >"$out/out" 2>"$out/err"
 	echo $? >"$out/status"
 }
+# ways GET [PUT]: both say what became of them, each its own, which is the same whoever comes first
+answer="waiting for the server's answer"
+ways() { echo "^rftp: get: $1\$|^rftp: put: ${2:-$1}\$"; }
 # meant NAME: what the client must have found (grep -E), so that it is not another fault
 meant() {
 	case $1 in
@@ -58,7 +61,7 @@ meant() {
 	get_cut) echo 'closed the connection' ;;
 	get_frame_block_twice | get_blocks_twice) echo 'a block holds bytes 0\+5 of .*here/in/x twice' ;;
 	get_frame_abort) echo 'on the server: \?\[31mbad\?fake: line' ;;
-	get_frame_4G | both_4G) echo 'control connection: Message too long' ;;
+	get_frame_4G) echo 'control connection: Message too long' ;;
 	get_frame_block_number) echo 'number 1125899906842624 is too far ahead' ;;
 	get_frame_block_outside) echo 'bytes 5\+10 of entry 1, which has none there' ;;
 	get_frame_block_*) echo 'type 13 .*malformed' ;;
@@ -82,10 +85,13 @@ meant() {
 	put_refuses_blocks) echo 'refused 1000 blocks one after another' ;;
 	both_old) echo 'only one transfer at a time' ;;
 	both_refused) echo 'answers 502 none' ;;
-	both_refuse | both_one_ends) echo 'control connection: Broken pipe|refuses: 550 no' ;; # which is first
-	both_room | both_flood) echo 'Protocol error' ;;
-	both_close | both_both_end) echo 'control connection: Broken pipe' ;;
-	both_*) echo 'Bad message' ;;
+	both_refuse) ways 'the server refuses: 550 no' ;;
+	both_one_ends) ways 'the server refuses: 550 no' "$answer: Broken pipe" ;;
+	both_close | both_both_end) ways "$answer: Broken pipe" ;;
+	both_room) ways "$answer: Protocol error" ;;
+	both_flood) ways "$answer: Protocol error" 'control connection: Protocol error' ;;
+	both_4G) ways "$answer: Message too long" ;;
+	both_*) ways "$answer: Bad message" ;;
 	esac
 }
 mkdir "$tmp/met"
@@ -116,6 +122,12 @@ for out in "$tmp/met"/*; do
 		test "$(wc -l <"$out/err")" -ge 1 -a "$(wc -l <"$out/err")" -le 3 -a \
 		"$(grep -vc '^rftp: ' "$out/err")" -eq 0 -a "$(LC_ALL=C grep -c "$(printf '\033')" "$out/err")" -eq 0
 	check "client: $name: for the reason that is meant" grep -Eq -e "$(meant "${name#*.}")" "$out/err"
+	case $name in
+	both.both_old | both.both_refused) ;;
+	both.*) check "client: $name: for that reason only" test \
+		"$(grep -Ec '^rftp: (get|put): ' "$out/err")" -eq 2 -a \
+		"$(grep -E '^rftp: (get|put): ' "$out/err" | grep -Evc -e "$(meant "${name#*.}")")" -eq 0 ;;
+	esac
 	check "client: $name: nothing outside, nothing half" test "$(tr -d "\0" <"$out/here/in/x")" = old -a \
 		-z "$(find "$out/here" -mindepth 1 ! -name in ! -name x ! -name d ! -name out)" -a ! -e "$out/here/stolen"
 done

@@ -341,7 +341,25 @@ def _(c):
         c.send(credit(p, 74))
 
 
-def lanes(name, *frames, answer=b'150 lanes\r\n', drain=True, feat=b' LANE\r\n'):
+class Lane:
+    """Lane 0 as a socket, for a Server."""
+    def __init__(self, c): self.c = c
+
+    def settimeout(self, seconds): pass
+
+    def sendall(self, data): self.c.send(frame(LANE_DATA, b'\0' + data))
+
+    def recv(self, most):
+        while True:
+            kind, p = self.c.frame()
+            if kind == LANE_DATA and p[0] == 0:
+                return p[1:]
+
+
+WINDOW = 4 << 20
+
+
+def lanes(name, *frames, answer=b'150 lanes\r\n', then=Stream.drain, feat=b' LANE\r\n'):
     """For bench --both."""
     @case('both_' + name)
     def _(c):
@@ -353,22 +371,36 @@ def lanes(name, *frames, answer=b'150 lanes\r\n', drain=True, feat=b' LANE\r\n')
             c.send(b'211-f\r\n BULK\r\n' + feat + b'211 end\r\n' if got.startswith(b'FEAT') else
                    b'331 and?\r\n' if got.startswith(b'USER') else b'230 in\r\n')
         c.send(answer + b''.join(frames))
-        if drain:
-            c.drain()
+        then(c)
+
+
+def flood(c):
+    """More than a window, when nobody reads it: who did would make room. Whoever opens data channels
+    does not, and gets no answer there."""
+    s = socket.create_server(('127.0.0.1', 0))
+    lane = Server(Lane(c))
+    lane.exactly(int(lane.line().split()[1]))
+    lane.agree(ports=b'\0\0\0\1' + struct.pack('>H', s.getsockname()[1]) + b'\0', **tcp)
+    opened = s.accept()[0]
+    c.send(frame(LANE_DATA, bytes(65537)) * (WINDOW // 65536 + 1))
+    c.drain()
+    opened.close()
+    s.close()
 
 
 lanes('refused', answer=b'502 none\r\n')
 lanes('old', feat=b'')
 lanes('line', answer=b'150 lanes\r\n226 over\r\n')
 lanes('third', frame(LANE_DATA, b'\2' b'150 x\r\n'))
-lanes('flood', *[frame(LANE_DATA, bytes(65537))] * 140)
-lanes('room', frame(LANE_ROOM, b'\0\0\0\0\1'))
+lanes('flood', then=flood)
+# More than the client can have sent before an answer.
+lanes('room', frame(LANE_ROOM, b'\0' + struct.pack('>I', WINDOW)))
 lanes('4G', frame(LANE_DATA, b'\0', length=2**32 - 1))
 lanes('one_ends', frame(LANE_END, b'\0'), frame(LANE_DATA, b'\1' b'550 no\r\n'), frame(LANE_END, b'\1'))
 lanes('both_end', frame(LANE_END, b'\0'), frame(LANE_END, b'\1'), b'226 over\r\n')
 lanes('refuse', frame(LANE_DATA, b'\0' b'550 no\r\n'), frame(LANE_DATA, b'\1' b'550 no\r\n'),
       frame(LANE_END, b'\0'), frame(LANE_END, b'\1'), b'226 over\r\n')
-lanes('close', drain=False)
+lanes('close', then=lambda c: None)
 lanes('random', os.urandom(3000))
 
 

@@ -175,7 +175,7 @@ if is_root && command -v ip >/dev/null && unshare -n true 2>/dev/null; then
 		ip link set w$name netns $name && ip addr add 10.213.77.1/30 dev v$name && ip link set v$name up &&
 		ip netns exec $name ip addr add 10.213.77.2/30 dev w$name && ip netns exec $name ip link set w$name up; then
 		mkdir "$tmp/netns"
-		ip netns exec $name rftpd --listen 10.213.77.2:7321 --root "$tmp/netns" --anonymous rw -v \
+		ip netns exec $name rftpd --one-process --listen 10.213.77.2:7321 --root "$tmp/netns" --anonymous rw -v \
 			--data-ports 7400-7400 --state "$tmp/netns.state" 2>"$tmp/netns.log" &
 		others+=($!)
 		far_up() { run rftp ls -q --accept-new --connect-timeout 1s rftp://10.213.77.2/; [ "$status" -eq 0 ]; }

@@ -259,7 +259,7 @@ in_namespace() { run unshare -rnm bash "$tmp/loop.sh" "$@"; }
 loop=("$top_srcdir/scripts/wan-loopback" --loop w0,w1 --op tcp --seconds 1 --repeat 1 --kind memory --block 1M --channels 1 --direction put --no-plots)
 as_script() { printf '%s\n' '#!/bin/bash' "$2" >"$tmp/$1" && chmod +x "$tmp/$1"; }
 as_script whole "${loop[*]} --out \$1.out; s=\$?; cat /sys/class/net/w1/statistics/rx_bytes >\$1.bytes; exit \$s"
-as_script served "${loop[*]/#memory/file} --size 1M --server-dir \$1.dir --out \$1.out & until pgrep -af 'rftpd --listen 198.18.95.2' >\$1.rftpd; do sleep 0.1; done; wait \$!"
+as_script served "${loop[*]/#memory/file} --size 1M --server-dir \$1.dir --out \$1.out & until pgrep -af 'rftpd .*--listen 198.18.95.2' >\$1.rftpd; do sleep 0.1; done; wait \$!"
 as_script stopped "${loop[*]} --seconds 60 --out \$1.out & until grep -q . \$1.out/undo.sh && [ -n \"\$(ip rule show pref 3)\" ]; do sleep 0.1; done; kill -TERM \$!; wait \$!"
 as_script killed "${loop[*]} --seconds 60 --out \$1.out & until [ -n \"\$(ip rule show pref 3)\" ] && pgrep -f 'rftp bench .*198.18.95.2' >/dev/null; do sleep 0.1; done
 kill -KILL \$!; wait \$! 2>/dev/null; ${loop[*]} --seconds 60 --out \$1.out 2>\$1.second

@@ -126,7 +126,7 @@ static int serve(struct server *sv)
 	}
 	if (sv->opt.stdio)
 		return serve_stdio(sv);
-	srv_say_cards(sv);
+	srv_say_start(sv);
 	return srv_listen(sv);
 }
 

@@ -437,6 +437,7 @@ static void reread(struct monitor *m)
 	if (srv_reload_end(m->sv, &next, &e) < 0)
 		log_error("%s: the log stays where it was", e.text);
 	log_info("settings read anew");
+	srv_say_start(m->sv);
 }
 
 /* ---- the loop ---- */

@@ -36,10 +36,15 @@ static int apart(int (*fn)(struct server *sv), struct server *sv)
 	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -ECHILD;
 }
 
-static int say_cards(struct server *sv)
+static int say_start(struct server *sv)
 {
 	struct transfer_tuning tuning;
+	struct err e = ERR_INIT;
 
+	if (!sv->state.pin && state_open(&sv->state, &sv->opt, &e) < 0)
+		log_error("%s", e.text);
+	else
+		log_info("certificate %s", sv->state.pin);
 	srv_tuning(sv, &tuning);
 	transfer_say_cards(&tuning);
 	return 0;
@@ -54,8 +59,6 @@ static int try_state(struct server *sv)
 
 	if (rc < 0)
 		log_error("%s", e.text);
-	else
-		log_info("certificate %s", sv->state.pin);
 	return rc;
 }
 
@@ -121,8 +124,6 @@ static int prepare_processes(struct server *sv, struct err *e)
 	if (apart(try_state, sv) < 0)
 		return err_set(e, -EINVAL, "no state to serve with");
 	may_filter = apart(try_jail, sv) == 0;
-	log_info("strangers are talked to as %s, in %s", printable(sv->front.name),
-		 printable(sv->empty));
 	return 0;
 }
 
@@ -135,14 +136,15 @@ int srv_prepare(struct server *sv, struct err *e)
 		rc = prepare_processes(sv, e);
 	else
 		rc = state_open(&sv->state, &sv->opt, e);
-	if (rc == 0 && !sv->separate)
-		log_info("certificate %s", sv->state.pin);
 	return rc;
 }
 
-void srv_say_cards(struct server *sv)
+void srv_say_start(struct server *sv)
 {
-	apart(say_cards, sv);
+	if (sv->separate)
+		log_info("strangers are talked to as %s, in %s", printable(sv->front.name),
+			 printable(sv->empty));
+	apart(say_start, sv);
 }
 
 void srv_clear(struct server *sv)

@@ -37,8 +37,8 @@ extern volatile sig_atomic_t srv_stop;
 int srv_prepare(struct server *sv, struct err *e);
 /* Settings, too. */
 void srv_clear(struct server *sv);
-/* The network cards, into the log. */
-void srv_say_cards(struct server *sv);
+/* Into the log: the certificate, whose the fronts are, the network cards. */
+void srv_say_start(struct server *sv);
 
 struct transfer_tuning;
 /* How a session of sv does its part of a transfer. */

@@ -15,8 +15,10 @@ nowhere=rftp://127.0.0.1:1/
 
 # read_conf: what rftp makes of $conf
 read_conf() { run rftp ls --config "$conf" "$nowhere"; }
-accepts() { # LINE
-	printf '%s\n' "$1" >"$conf"
+# What is nothing by itself.
+declare -A beside=([key]="cert $tmp/empty")
+accepts() { # LINE [KEY]
+	printf '%s\n%s\n' "${beside[${2:-none}]-}" "$1" >"$conf"
 	read_conf
 	fails_with 3 'refused'
 }
@@ -49,9 +51,9 @@ while read -r key kind rest; do
 	*:Ar) values=("$(value_of "$rest")") ;;
 	esac
 	for value in "${values[@]}"; do
-		check "$key $value" accepts "$key $value"
+		check "$key $value" accepts "$key $value" "$key"
 		check "$key = $value, for a host" accepts "[host 127.*]
-$key = $value"
+$key = $value" "$key"
 	done
 done < <(sed -n '/^\.Sh KEYS/,/^\.Sh FILES/s/^\.It Cm //p' "$man")
 check "the manual has many keys" test $keys -ge 35

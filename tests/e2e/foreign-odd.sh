@@ -107,6 +107,7 @@ check "put keeps to a low rate" slower 2.5
 getp --json --rate 10K "$url/few" "$tmp/few.back"
 check "get, too" slower 2.5
 check "the same" same "$tmp/few" "$tmp/few.back"
+odd
 signal=TERM killed "asked ^got\$" rftp put -q --plain --rate 10K "$tmp/one/file" "$url/slow"
 check "of a big file no more goes at once" patience 20 asked '^took [1-9]'
 check "than a low rate lets" test "$(sed -n 's/^took //p' "$tmp/asked" | tail -n 1)" -lt 500000

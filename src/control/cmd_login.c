@@ -9,6 +9,7 @@
 
 enum {
 	FAILURES_MAX = 5,
+	CERTIFICATES_MAX = 3,   /* users that one certificate may turn out not to be */
 	HANDSHAKE_MS = 30 * 1000,
 };
 
@@ -30,9 +31,13 @@ static int not_now(struct ftp_session *s, int rc)
 /* RFC 2228: 232 to USER where the exchange of AUTH has told who it is (RFC 4217, section 4). */
 static int login_by_certificate(struct ftp_session *s, const char *user)
 {
-	int rc = s->tls && s->c->cert_login ?
-		 s->c->cert_login(s->c->arg, user, s->tls, &s->account, s->e) : -EACCES;
+	bool may = s->tls && s->c->cert_login && s->certificate_asked < CERTIFICATES_MAX;
+	int rc = -EACCES;
 
+	if (may) {
+		s->certificate_asked++;
+		rc = s->c->cert_login(s->c->arg, user, s->tls, &s->account, s->e);
+	}
 	if (rc == 0)
 		return logged_in(s, 232);
 	if (rc != -EACCES)

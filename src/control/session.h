@@ -30,6 +30,7 @@ struct ftp_session {
 	struct ftp_account account;  /* good once logged_in */
 	char *user;                  /* of USER, waiting for PASS */
 	unsigned failures;           /* wrong passwords so far */
+	unsigned certificate_asked;  /* times that its user was asked for */
 	uint64_t login_by;           /* now_ns() */
 
 	const struct ftp_command *running; /* whose replies these are; NULL: none's */

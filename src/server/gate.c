@@ -151,6 +151,7 @@ static int serve(struct gate *g, struct ftp_account *a, int fd, struct err *e)
 				.anonymous = g->who.method == AUTH_ANONYMOUS };
 	int rc = hear_front(g, &h.handed, e);
 
+	cleanup_close(&g->monitor); /* there is nothing more to say to root */
 	if (rc == 0)
 		rc = srv_jail(jail_session, e);
 	if (rc < 0) {

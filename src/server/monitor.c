@@ -28,6 +28,7 @@ struct conn {
 	struct ends ends;
 	struct proc front;     /* or the only one */
 	struct proc session;   /* the gate at first */
+	bool reported;         /* the gate has said how its check ended */
 	bool waiting;          /* the front wants a gate when the one before has ended */
 };
 
@@ -167,6 +168,9 @@ static void begin_child(struct monitor *m)
 		stop_hearing(&m->conns[i].front);
 		stop_hearing(&m->conns[i].session);
 	}
+	/* Root's terminal is nothing that a client should be able to type into. */
+	if (m->sv->separate)
+		setsid();
 	begin_child_signals(m);
 }
 
@@ -314,6 +318,7 @@ static int fork_gate(struct monitor *m, struct conn *c)
 		return pid;
 	}
 	c->session = (struct proc){ .pid = pid, .fd = monitor };
+	c->reported = false;
 	return line[1];
 }
 
@@ -360,8 +365,11 @@ static void hear_gate(struct monitor *m, struct conn *c)
 
 	if (rc == -EAGAIN || rc == -ETIMEDOUT)
 		return;
+	if (rc == 0 && c->reported)
+		rc = -EPROTO;
 	if (rc == 0)
 		rc = msg_send(c->session.fd, &orders, sizeof(orders), -1, 0);
+	c->reported = true;
 	if (rc == -EPIPE)
 		stop_hearing(&c->session);
 	else if (rc < 0)
@@ -484,7 +492,7 @@ static void look(struct monitor *m)
 		if (m->fds[i].revents)
 			hear_whom(m, m->fds[i].fd);
 	reap(m);
-	if (reread_wanted) {
+	if (reread_wanted && !srv_stop) {
 		reread(m);
 		return; /* what was polled may be closed */
 	}

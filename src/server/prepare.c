@@ -20,7 +20,15 @@ int srv_jail(int (*jail)(struct err *e), struct err *e)
 
 /* ---- in a process of its own ---- */
 
-/* fn's 0 or -1, from a child: what it loads, and the devices it opens, no other process has. */
+enum { EXIT_CANNOT = 77 };
+
+static int apart_status(int rc)
+{
+	return rc == 0 ? EXIT_SUCCESS : rc == -EOPNOTSUPP ? EXIT_CANNOT : EXIT_FAILURE;
+}
+
+/* fn's 0, or -EOPNOTSUPP, or else -ECHILD, from a child: what it loads, and the devices it opens,
+ * no other process has. */
 static int apart(int (*fn)(struct server *sv), struct server *sv)
 {
 	pid_t pid = fork();
@@ -29,11 +37,14 @@ static int apart(int (*fn)(struct server *sv), struct server *sv)
 	if (pid < 0)
 		return -errno;
 	if (pid == 0)
-		_exit(fn(sv) < 0 ? EXIT_FAILURE : EXIT_SUCCESS);
+		_exit(apart_status(fn(sv)));
 	while (waitpid(pid, &status, 0) < 0)
 		if (errno != EINTR)
 			return -errno;
-	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -ECHILD;
+	if (!WIFEXITED(status))
+		return -ECHILD;
+	return WEXITSTATUS(status) == 0 ? 0 :
+	       WEXITSTATUS(status) == EXIT_CANNOT ? -EOPNOTSUPP : -ECHILD;
 }
 
 static int say_start(struct server *sv)
@@ -100,8 +111,13 @@ static int check_files_user(const struct server *sv, struct err *e)
 	if (!sv->opt.anonymous && !sv->opt.users)
 		return 0;
 	rc = identity_of(sv->opt.files_user, &id, e);
-	if (rc == 0)
-		identity_clear(&id);
+	if (rc == 0 && id.uid == 0 && !sv->opt.allow_root)
+		rc = err_set(e, -EPERM, "--files-user %s is root: that needs --allow-root",
+			     printable(id.name));
+	else if (rc == 0 && id.uid == sv->front.uid)
+		rc = err_set(e, -EPERM, "--files-user %s is the user whose the fronts are: they "
+			     "must be two", printable(id.name));
+	identity_clear(&id);
 	if (rc == -ENOENT)
 		return err_set(e, rc, "there is no user \"%s\" to serve those as who are no user of "
 			       "this system: make one (useradd --system %s), name another with "
@@ -123,7 +139,10 @@ static int prepare_processes(struct server *sv, struct err *e)
 		return e->code;
 	if (apart(try_state, sv) < 0)
 		return err_set(e, -EINVAL, "no state to serve with");
-	may_filter = apart(try_jail, sv) == 0;
+	rc = apart(try_jail, sv);
+	if (rc < 0 && rc != -EOPNOTSUPP)
+		return err_set(e, rc, "no process to try the filter of system calls in");
+	may_filter = rc == 0;
 	return 0;
 }
 

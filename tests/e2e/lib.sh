@@ -143,7 +143,7 @@ as_server=()
 # What root's rftpd is told of its processes. Tests look at files as their owner, so one has all
 # rights, unless E2E_SEPARATE is set: then it is three, and the session is root's without them.
 processes=(--one-process)
-[ -z "${E2E_SEPARATE-}" ] || processes=(--user nobody --files-user root)
+[ -z "${E2E_SEPARATE-}" ] || processes=(--user nobody --files-user root --allow-root)
 start_server() {
 	local name=$1
 	shift

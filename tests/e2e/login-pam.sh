@@ -5,6 +5,8 @@
 
 . "$(dirname "$0")/own-etc.bash"
 . "${top_srcdir:?}/tests/e2e/lib.sh"
+# Root must not be let in here, also where another test has to.
+[ -z "${E2E_SEPARATE-}" ] || processes=(--user nobody --files-user daemon)
 . "$lib/certs.bash"
 need python3 openssl setsid ps
 rftpd --version | grep -q '[+]pam' || skip_all "this build has no PAM"

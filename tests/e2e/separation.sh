@@ -30,6 +30,10 @@ check "strangers do not talk to root" status_is 3
 run rftpd --listen 127.0.0.1:0 --root "$tmp/root" --anonymous ro --state "$tmp/s" --user nobody --files-user no-such
 check "nor are files served as nobody in particular" status_is 3
 check "and it says what to do" grep -q -- '--files-user' "$tmp/err"
+run rftpd --listen 127.0.0.1:0 --root "$tmp/root" --anonymous ro --state "$tmp/s" --user nobody --files-user root
+check "as root only by name" status_is 3
+run rftpd --listen 127.0.0.1:0 --root "$tmp/root" --anonymous ro --state "$tmp/s" --user nobody --files-user nobody
+check "and strangers are others" status_is 3
 
 start_server d --root "$tmp/root" --anonymous rw --users "$tmp/users"
 check "it starts" test -s "$tmp/d.port"
@@ -126,7 +130,9 @@ else
 	skip "its calls are filtered" "built without libseccomp"
 fi
 check "no core of it" limit_is "$session" "Max core file size" 0
+check "its terminal is none of the server's" test "$(ps -o tty= -p "$session" | tr -d " ")" = "?"
 kinds "$session" | comment
+check "open: two lines to its front, and its root" test "$(kinds "$session" | grep -o "socket=[0-9]*")" = socket=2
 
 # ---- what they know ----
 
@@ -224,7 +230,7 @@ check "a front that a filter ends takes its session with it" patience 20 only
 check "its client sees it" test "$(tell e "do NOOP")" = gone
 leave e
 check "no process waits to be reaped" test -z "$(ps -o pid= --ppid "$server" -o stat= | grep ' Z')"
-check "the monitor hears the first's two processes only" test "$(kinds "$server" | grep -o 'socket=[0-9]*')" = socket=3
+check "the monitor hears the first's front only" test "$(kinds "$server" | grep -o 'socket=[0-9]*')" = socket=2
 check "the first goes on" test "$(tell a "get big")" = 226
 leave a
 check "at last none is left" patience 10 no_children "$server"

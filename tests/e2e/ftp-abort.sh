@@ -16,8 +16,8 @@ for i in range(30000):
     open("%05d-%s" % (i, "x" * 240), "w").close()')
 
 start_server main --root "$tmp/root" --anonymous rw --plain
-numbered "$lib/ftp-abort.py" "$port" clear "$tmp/root"
-numbered "$lib/ftp-abort.py" "$port" tls "$tmp/root"
+numbered "$lib/ftp-abort-client.py" "$port" clear "$tmp/root"
+numbered "$lib/ftp-abort-client.py" "$port" tls "$tmp/root"
 check "no parts are left" no_parts "$tmp/root"
 check "no reply that the table does not have" not grep -F 'is no reply to' "$tmp/main.log"
 check "no session is left" patience 20 no_children "$server"

@@ -14,7 +14,7 @@ printf 'alice:%s:::rw\nbob:%s:::ro\n' "$hash" "$hash" >"$tmp/users"
 chmod 600 "$tmp/users"
 
 codes() { # clear|tls
-	numbered "$lib/ftp-codes.py" "$port" "$port6" "$1"
+	numbered "$lib/ftp-codes-client.py" "$port" "$port6" "$1"
 }
 
 # Not every machine has an IPv6 address of its own.

@@ -145,7 +145,7 @@ run rftp put -v --nic near1,10.9.5.1 "$tmp/big" "$url/seven"
 check "a card's own address" status_is 0
 check "is that for data" grep -q 'path 1: near2 (10.9.5.1) - far2 (10.9.5.2)' "$tmp/err"
 check "the same" same "$tmp/big" "$tmp/root/seven"
-there python3 -c 'import socket, time
+nsenter -t "$far" -n python3 -c 'import socket, time
 s = socket.create_server(("10.9.5.2", 7400))
 open("'"$tmp"'/taken", "w").close()
 time.sleep(600)' &

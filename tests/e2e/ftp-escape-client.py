@@ -3,7 +3,7 @@
 """Ways out of the root that a client may try, and names that are none. Each gets a reply, and none
 leads out.
 
-ftp-escape.py PORT DIR: DIR/root is the root, DIR/outside what must not be reached."""
+ftp-escape-client.py PORT DIR: DIR/root is the root, DIR/outside what must not be reached."""
 import os
 import socket
 import subprocess

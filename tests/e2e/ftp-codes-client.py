@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The reply codes of every command in every state, as TAP's lines without numbers: "ok WHAT".
 
-ftp-codes.py PORT PORT6 clear|tls; PORT6 is 0 where there is no IPv6."""
+ftp-codes-client.py PORT PORT6 clear|tls; PORT6 is 0 where there is no IPv6."""
 import os
 import socket
 import sys

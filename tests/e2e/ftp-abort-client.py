@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Commands in the midst of a transfer: ABOR in all the ways that it is said, STAT, QUIT, others.
 
-ftp-abort.py PORT clear|tls ROOT"""
+ftp-abort-client.py PORT clear|tls ROOT"""
 import os
 import socket
 import sys

@@ -101,6 +101,7 @@ void log_again(struct log_line *l)
 	put(l);
 }
 
+__attribute__((format(printf, 4, 0)))
 static void log_v(enum log_level level, const struct log_field *fields, size_t n, const char *fmt,
 		  va_list ap)
 {

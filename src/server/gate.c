@@ -10,6 +10,7 @@
 #include "server/session.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -75,9 +76,11 @@ static int hear_password(struct gate *g, struct err *e)
 
 static int ask_monitor(struct gate *g, int code, struct err *e)
 {
-	struct gate_report r = { .code = code, .uid = code ? 0 : g->who.as.uid };
-	int rc = msg_send(g->monitor, &r, sizeof(r), -1, ASK_MS);
+	struct gate_report r = { .code = code };
+	int rc;
 
+	snprintf(r.name, sizeof(r.name), "%s", code ? "" : g->who.name);
+	rc = msg_send(g->monitor, &r, sizeof(r), -1, ASK_MS);
 	if (rc == 0)
 		rc = msg_receive(g->monitor, &g->orders, sizeof(g->orders), NULL, ASK_MS);
 	if (rc < 0)
@@ -171,7 +174,6 @@ static int run(struct gate *g, struct err *e)
 	struct err why = *e;
 
 	told = ask_monitor(g, rc, e);
-
 	if (rc == 0)
 		rc = told;
 	if (rc == 0)
@@ -189,13 +191,15 @@ static int run(struct gate *g, struct err *e)
 	return rc;
 }
 
-int gate_run(const struct server *sv, int line, int monitor, const struct ends *ends)
+int gate_run(const struct server *sv, int line, int monitor, const struct ends *ends,
+	     int wait_ms)
 {
 	struct gate g = { .sv = sv, .ends = ends, .line = line, .monitor = monitor };
 	struct err e = ERR_INIT;
 	int rc;
 
 	srv_peer_text(&ends->peer, g.peer_text);
+	poll(NULL, 0, wait_ms);
 	rc = run(&g, &e);
 	if (rc < 0 && rc != -EACCES && rc != -EKEYEXPIRED)
 		log_error("%s: %s", g.peer_text, *e.text ? e.text : strerror(-rc));

@@ -3,6 +3,7 @@
  * root, a front and in time a session. What it knows of a connection no client has written. */
 #include "server/front.h"
 #include "server/gate.h"
+#include "server/ledger.h"
 #include "server/listener.h"
 #include "server/monitor.h"
 #include "server/msg.h"
@@ -28,6 +29,8 @@ struct conn {
 	struct ends ends;
 	struct proc front;     /* or the only one */
 	struct proc session;   /* the gate at first */
+	char user[NAME_ROOM];  /* who wants to log in */
+	char account[64];      /* whose the session is; "": nobody's yet */
 	bool reported;         /* the gate has said how its check ended */
 	bool waiting;          /* the front wants a gate when the one before has ended */
 };
@@ -35,6 +38,7 @@ struct conn {
 struct monitor {
 	struct server *sv;
 	struct listener listener;
+	struct ledger *ledger;
 	struct conn *conns;    /* [nslots] */
 	unsigned nslots, nconns;
 	/* of one look: the listener's, then those that are heard; [LISTEN_MAX + 2 * nslots] */
@@ -129,6 +133,15 @@ static unsigned sessions_of(const struct monitor *m, const struct sockaddr_stora
 
 	for (unsigned i = 0; i < m->nslots; i++)
 		n += m->conns[i].used && srv_same_host(&m->conns[i].ends.peer, peer);
+	return n;
+}
+
+static unsigned sessions_as(const struct monitor *m, const char *account)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < m->nslots; i++)
+		n += m->conns[i].used && !strcmp(m->conns[i].account, account);
 	return n;
 }
 
@@ -298,7 +311,7 @@ static void disown(struct conn *c, struct proc *p, const char *what, int rc)
 }
 
 /* The gate, and the front's end of the line to it; a negative errno. */
-static int fork_gate(struct monitor *m, struct conn *c)
+static int fork_gate(struct monitor *m, struct conn *c, int wait_ms)
 {
 	int line[2], monitor;
 	int rc = msg_pair(line);
@@ -310,7 +323,7 @@ static int fork_gate(struct monitor *m, struct conn *c)
 	if (pid == 0) {
 		close(line[1]);
 		begin_child(m);
-		exit(gate_run(m->sv, line[0], monitor, &c->ends));
+		exit(gate_run(m->sv, line[0], monitor, &c->ends, wait_ms));
 	}
 	close(line[0]);
 	if (pid < 0) {
@@ -324,12 +337,15 @@ static int fork_gate(struct monitor *m, struct conn *c)
 
 static void start_gate(struct monitor *m, struct conn *c)
 {
-	int line CLEANUP_CLOSE = fork_gate(m, c);
+	int wait = ledger_ask(m->ledger, &c->ends.peer, c->user), rc;
+	int line CLEANUP_CLOSE = wait < 0 ? wait : fork_gate(m, c, wait);
 	struct front_answer a = { .code = line < 0 ? -EAGAIN : 0 };
-	int rc;
+	char text[80];
 
 	c->waiting = false;
-	if (line < 0)
+	if (wait < 0)
+		log_refused(srv_peer_text(&c->ends.peer, text), "too many wrong passwords");
+	else if (line < 0)
 		log_error("no process for a login: %s", strerror(-line));
 	rc = msg_send(c->front.fd, &a, sizeof(a), line, 0);
 	if (rc < 0 && rc != -EPIPE)
@@ -349,7 +365,10 @@ static void hear_front(struct monitor *m, struct conn *c)
 		stop_hearing(&c->front);
 	else if (rc < 0)
 		disown(c, &c->front, "front", rc);
-	else if (c->session.pid)
+	if (rc < 0)
+		return;
+	memcpy(c->user, ask.user, sizeof(c->user));
+	if (c->session.pid)
 		c->waiting = true; /* the gate before is on its way out, or it is a lie */
 	else
 		start_gate(m, c);
@@ -357,16 +376,39 @@ static void hear_front(struct monitor *m, struct conn *c)
 
 /* ---- gates ---- */
 
+/* 0, or why the session cannot be. */
+static int begin_session(struct monitor *m, struct conn *c, const char *account, uint64_t *memory)
+{
+	unsigned most = m->sv->opt.max_per_user;
+	struct err e = ERR_INIT;
+	char text[80];
+	int rc = 0;
+
+	if (most && sessions_as(m, account) >= most)
+		rc = err_set(&e, -EAGAIN, "too many sessions of %s", printable(account));
+	if (rc == 0)
+		rc = ledger_begin(m->ledger, (uint64_t)c->session.pid, account, memory, &e);
+	if (rc < 0)
+		log_refused(srv_peer_text(&c->ends.peer, text), e.text);
+	else
+		snprintf(c->account, sizeof(c->account), "%s", account);
+	return rc;
+}
+
 static void hear_gate(struct monitor *m, struct conn *c)
 {
-	struct gate_orders orders = { .memory = m->sv->opt.memory };
+	struct gate_orders orders = { .code = 0 };
 	struct gate_report r;
 	int rc = msg_receive(c->session.fd, &r, sizeof(r), NULL, 0);
 
 	if (rc == -EAGAIN || rc == -ETIMEDOUT)
 		return;
-	if (rc == 0 && c->reported)
+	if (rc == 0 && (c->reported || !memchr(r.name, '\0', sizeof(r.name))))
 		rc = -EPROTO;
+	if (rc == 0)
+		ledger_checked(m->ledger, &c->ends.peer, c->user, r.code);
+	if (rc == 0 && r.code == 0)
+		orders.code = begin_session(m, c, r.name, &orders.memory);
 	if (rc == 0)
 		rc = msg_send(c->session.fd, &orders, sizeof(orders), -1, 0);
 	c->reported = true;
@@ -380,6 +422,10 @@ static void hear_gate(struct monitor *m, struct conn *c)
 
 static void forget_process(struct monitor *m, struct conn *c, struct proc *p)
 {
+	if (p == &c->session) {
+		ledger_end(m->ledger, (uint64_t)p->pid);
+		*c->account = '\0';
+	}
 	p->pid = 0;
 	stop_hearing(p);
 	if (!c->front.pid && !c->session.pid) {
@@ -424,6 +470,8 @@ static int change(struct monitor *m, const struct srv_options *o, struct err *e)
 {
 	if (o->max_sessions > m->nslots && make_slots(m, o->max_sessions) < 0)
 		return err_sys(e, -ENOMEM, "max-sessions");
+	if (ledger_change(m->ledger, o) < 0)
+		return err_sys(e, -ENOMEM, "memory-budget");
 	return listener_change(&m->listener, o, e);
 }
 
@@ -521,8 +569,9 @@ static int run(struct monitor *m)
 	int rc = make_slots(m, o->max_sessions);
 
 	begin_signals(m);
-	if (rc < 0)
-		err_sys(&e, rc, "max-sessions");
+	m->ledger = ledger_new(o);
+	if (rc < 0 || !m->ledger)
+		rc = err_sys(&e, -ENOMEM, "max-sessions");
 	else
 		rc = listener_open(&m->listener, o, &e);
 	if (rc < 0) {
@@ -540,6 +589,7 @@ int srv_listen(struct server *sv)
 	struct monitor m = { .sv = sv, .pid = getpid() };
 	int status = run(&m);
 
+	ledger_free(m.ledger);
 	free(m.conns);
 	free(m.fds);
 	return status;

@@ -68,7 +68,7 @@ struct guard_answer {
 /* The password was checked. */
 struct gate_report {
 	int32_t code;           /* 0; -EACCES: it was wrong; other errors */
-	uint32_t uid;           /* whose the session is going to be */
+	char name[64];          /* of the account */
 };
 
 /* The session's share. */

@@ -151,6 +151,9 @@ int srv_prepare(struct server *sv, struct err *e)
 	int rc;
 
 	sv->separate = geteuid() == 0 && !sv->opt.one_process;
+	if (!sv->separate && (sv->opt.max_per_user || sv->opt.memory_budget))
+		log_warn("max-per-user and memory-budget hold only where root runs rftpd as "
+			 "separate processes: not here");
 	if (sv->separate)
 		rc = prepare_processes(sv, e);
 	else

@@ -249,4 +249,54 @@ kill "$server"
 wait $putter
 check "it is not cut by a stop" same "$tmp/big" "$tmp/root/in/late"
 check "which comes then" patience 20 gone "$server"
+
+# ---- what the monitor counts ----
+
+echo "bob:$hash:$tmp/root:/:ro" >>"$tmp/users"
+start_server f --root "$tmp/root" --anonymous ro --users "$tmp/users" --max-per-user 1 --memory-budget 8M
+hold g
+check "one session of alice" test "$(tell g "login alice s3cret-of-alice")" = 230
+session=$(with_uid "$session_uid")
+locked=$(awk '/^Max locked memory/ {print $(NF-1)}' "/proc/$session/limits")
+check "which may lock its share, and what is beside it" test "$locked" != unlimited -a "$locked" -le $((80 << 20))
+hold h
+check "not another: later" test "$(tell h "login alice s3cret-of-alice")" = 421
+check "it is in the log" grep -q 'refused: too many sessions of alice' "$tmp/f.log"
+hold i
+check "but one of bob" test "$(tell i "login bob s3cret-of-alice")" = 230
+leave g
+check "when alice has gone" patience 20 one_with_uid "$session_uid"
+hold j
+check "she may come again" test "$(tell j "login alice s3cret-of-alice")" = 230
+leave h
+leave i
+leave j
+check "nobody is left" patience 20 no_children "$server"
+check "that server stops well" stops_well
+
+start_server k --root "$tmp/root" --anonymous ro --memory-budget 2M
+told=
+for n in 1 2 3 4; do
+	hold "k$n"
+	told+=" $(tell "k$n" "login anonymous x")"
+done
+check "memory is given out until it is spent: then later" grep -qx ' 230.* 421' <<<"$told"
+for n in 1 2 3 4; do leave "k$n"; done
+check "it is given back" patience 20 no_children "$server"
+hold l
+check "and given out again" test "$(tell l "login anonymous x")" = 230
+leave l
+stop_server
+
+start_server m --root "$tmp/root" --anonymous ro --users "$tmp/users"
+for n in $(seq 12); do hold "m$n"; done
+for n in $(seq 12); do echo "login alice wrong$n" >&"${to[m$n]}"; done
+all_told() { [ "$(cat "$tmp"/m*.out | grep -c '^[54]..$')" -ge 12 ]; }
+check "a dozen wrong passwords at once" patience 60 all_told
+for n in $(seq 12); do leave "m$n"; done
+hold o
+check "cost a host that it is not heard for a while" test "$(tell o "login bob s3cret-of-alice")" = 421
+check "which the log says" grep -q 'refused: too many wrong passwords' "$tmp/m.log"
+leave o
+stop_server
 finish

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What the monitor remembers of logins: failures, and who has how much memory. */
+#ifndef RFTP_SERVER_LEDGER_H
+#define RFTP_SERVER_LEDGER_H
+
+#include "server/server.h"
+
+struct ledger;
+
+/* NULL: memory is out. */
+struct ledger *ledger_new(const struct srv_options *o);
+void ledger_free(struct ledger *l);
+/* o is in force from now on. 0 or -ENOMEM: it is as before. */
+int ledger_change(struct ledger *l, const struct srv_options *o);
+/* How long a login of user from host must wait, in ms; -EAGAIN: it is not looked at for now. */
+int ledger_ask(struct ledger *l, const struct sockaddr_storage *host, const char *user);
+/* The login ended with code: 0, -EACCES, or what is nobody's fault. */
+void ledger_checked(struct ledger *l, const struct sockaddr_storage *host, const char *user,
+		    int code);
+/* A session of account begins, whose number is id: the bytes that it may use for pools, 0: as it
+ * chooses. 0; or -EAGAIN with text: there are none left. */
+int ledger_begin(struct ledger *l, uint64_t id, const char *account, uint64_t *memory,
+		 struct err *e);
+/* It is over. It need not have begun. */
+void ledger_end(struct ledger *l, uint64_t id);
+
+#endif

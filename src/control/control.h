@@ -33,9 +33,9 @@ struct ftp_account {
 /* What a client had agreed when it logged in, for the session that goes on in another process
  * while TLS stays in this one. */
 struct ftp_handed {
-	bool tls;                   /* the control connection is under it; key is its exporter */
+	uint8_t tls;                /* the control connection is under it; key is its exporter */
 	uint8_t key[KEY_BYTES];
-	bool percent, inline_list, ascii, pbsz, prot_p;
+	uint8_t percent, inline_list, ascii, pbsz, prot_p; /* 0 or 1 */
 	uint32_t facts;             /* of MLST, as session.h has them */
 	uint32_t hash;              /* of digest_names() */
 };

@@ -75,7 +75,7 @@ static uint32_t hash_number(const char *name)
 static int hand_over(struct ftp_session *s)
 {
 	struct ftp_handed h = {
-		.tls = s->tls,
+		.tls = s->tls != NULL,
 		.percent = s->percent,
 		.inline_list = s->inline_list,
 		.ascii = s->ascii,
@@ -120,6 +120,8 @@ int ftp_handed_check(const struct ftp_handed *h)
 	const char *const *names = digest_names();
 
 	if (h->facts & ~(uint32_t)FACTS_ALL)
+		return -EPROTO;
+	if ((h->tls | h->percent | h->inline_list | h->ascii | h->pbsz | h->prot_p) > 1)
 		return -EPROTO;
 	/* Without TLS there is nothing that data could be protected by. */
 	if (h->prot_p && !(h->tls && h->pbsz))

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Reads the map of certificates. */
 #include "server/certs.h"
+#include "server/users.h"
 #include "crypto/crypto.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #define BLANKS " \t"
 
@@ -177,13 +177,7 @@ static int check_line(void *arg, const struct cert_line *c, struct err *e)
 
 int certs_verify(const char *file, bool have_ca, struct err *e)
 {
-	struct stat st;
+	int rc = owner_writes("certificates", file, e);
 
-	if (stat(file, &st) < 0)
-		return err_sys(e, -errno, "certificates %s", printable(file));
-	if (st.st_mode & 022)
-		return err_set(e, -EPERM, "certificates %s can be written by others (mode %04o): "
-			       "chmod go-w %s", printable(file), st.st_mode & 07777,
-			       printable(file));
-	return each_line(file, true, check_line, &have_ca, e);
+	return rc < 0 ? rc : each_line(file, true, check_line, &have_ca, e);
 }

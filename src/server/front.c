@@ -12,7 +12,6 @@
 #include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -58,18 +57,14 @@ static int set_limits(struct err *e)
 /* The filter comes last: it does not let the rest happen. */
 static int give_rights_away(const struct server *sv, struct err *e)
 {
-	pid_t monitor = getppid();
 	int rc = set_limits(e);
 
 	if (rc == 0 && (chroot(sv->empty) < 0 || chdir("/") < 0))
 		rc = err_sys(e, -errno, "empty root %s", printable(sv->empty));
 	if (rc == 0)
 		rc = identity_assume(&sv->front, e);
-	/* It was forgotten with the change of user. */
-	if (rc == 0 && (prctl(PR_SET_PDEATHSIG, SIGTERM) < 0 || getppid() != monitor))
-		rc = err_set(e, -EOWNERDEAD, "the server has gone");
 	if (rc == 0)
-		rc = srv_jail(jail_front, e);
+		rc = srv_jail(sv, jail_front, e);
 	return rc;
 }
 

@@ -25,6 +25,9 @@ static int receive_answer(int line, int *passed, struct err *e)
 	struct guard_answer a;
 	int rc = msg_receive(line, &a, sizeof(a), passed, ANSWER_MS);
 
+	/* One that comes later would be taken for the answer to the next. */
+	if (rc == -ETIMEDOUT)
+		shutdown(line, SHUT_RDWR);
 	if (rc < 0)
 		return err_sys(e, rc, "no answer from the process with TLS");
 	a.why[sizeof(a.why) - 1] = '\0';

@@ -131,10 +131,24 @@ static bool is_dropped(const struct identity *id)
 	return id->uid == 0 || (setuid(0) < 0 && errno == EPERM);
 }
 
+/* The kernel forgets it with the change of user; the parent may have gone since. */
+static int keep_death_signal(int signal, pid_t parent)
+{
+	if (!signal)
+		return 0;
+	if (prctl(PR_SET_PDEATHSIG, signal) < 0)
+		return -errno;
+	return getppid() == parent ? 0 : -EOWNERDEAD;
+}
+
 /* Sanitizers look for leaks by tracing themselves. */
 int identity_assume(const struct identity *id, struct err *e)
 {
-	int rc = drop_bounding_set();
+	pid_t parent = getppid();
+	int signal = 0, rc;
+
+	prctl(PR_GET_PDEATHSIG, &signal);
+	rc = drop_bounding_set();
 
 	if (rc == 0)
 		rc = change_ids(id);
@@ -145,5 +159,7 @@ int identity_assume(const struct identity *id, struct err *e)
 		rc = -errno;
 	if (rc == 0 && !is_dropped(id))
 		rc = -EPERM;
+	if (rc == 0)
+		rc = keep_death_signal(signal, parent);
 	return rc < 0 ? err_sys(e, rc, "cannot become user %s", printable(id->name)) : 0;
 }

@@ -21,7 +21,8 @@ struct identity {
 int identity_of(const char *name, struct identity *id, struct err *e);
 void identity_clear(struct identity *id);
 /* This process, which is root's, is id's from now on: its groups, its user, no capability and
- * none to be had, not traced by others of the same user. On an error it is something between
+ * none to be had, not traced by others of the same user. If it was to die with its parent, it
+ * still does. On an error it is something between
  * the two and must end. One thread only. */
 int identity_assume(const struct identity *id, struct err *e);
 

@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <unistd.h>
 
 /* ---- who it is ---- */
@@ -81,30 +80,10 @@ int login_self(const struct srv_options *o, struct auth_answer *a, struct err *e
 
 /* ---- whose the session is ---- */
 
-/* The kernel forgets the signal with the change of user. */
-static int set_death_signal(int sig, pid_t parent)
-{
-	if (!sig)
-		return 0;
-	if (prctl(PR_SET_PDEATHSIG, sig) < 0)
-		return -errno;
-	return getppid() == parent ? 0 : -EOWNERDEAD;
-}
-
 int login_become(const struct auth_answer *a, struct err *e)
 {
-	pid_t parent = getppid();
-	int sig = 0, rc;
-
 	/* auth_check has seen to it that it is him otherwise. */
-	if (!a->is_system || geteuid() != 0)
-		return 0;
-	prctl(PR_GET_PDEATHSIG, &sig);
-	rc = identity_assume(&a->as, e);
-	if (rc < 0)
-		return rc;
-	rc = set_death_signal(sig, parent);
-	return rc < 0 ? err_sys(e, rc, "session of %s", printable(a->name)) : 0;
+	return a->is_system && geteuid() == 0 ? identity_assume(&a->as, e) : 0;
 }
 
 void srv_set_rights(struct ftp_account *a, enum rights rights)

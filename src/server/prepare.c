@@ -11,11 +11,9 @@
 
 #define FRONT_USER_ELSE "nobody"
 
-static bool may_filter = true;
-
-int srv_jail(int (*jail)(struct err *e), struct err *e)
+int srv_jail(const struct server *sv, int (*jail)(struct err *e), struct err *e)
 {
-	return may_filter ? jail(e) : 0;
+	return sv->filters ? jail(e) : 0;
 }
 
 /* ---- in a process of its own ---- */
@@ -142,7 +140,7 @@ static int prepare_processes(struct server *sv, struct err *e)
 	rc = apart(try_jail, sv);
 	if (rc < 0 && rc != -EOPNOTSUPP)
 		return err_set(e, rc, "no process to try the filter of system calls in");
-	may_filter = rc == 0;
+	sv->filters = rc == 0;
 	return 0;
 }
 

@@ -25,6 +25,7 @@ struct server {
 	bool separate;          /* monitor, front and session are processes of their own */
 	struct identity front;  /* whose the fronts are */
 	char *empty;            /* the directory that is all they see */
+	bool filters;           /* system calls can be filtered here */
 	int argc;             /* the command line, to load opt again */
 	char **argv;
 };
@@ -61,7 +62,7 @@ int srv_session_stdio(const struct server *sv);
 
 /* Call jail, unless system calls cannot be filtered here, which was said at the start. 0, or a
  * negative errno with text. */
-int srv_jail(int (*jail)(struct err *e), struct err *e);
+int srv_jail(const struct server *sv, int (*jail)(struct err *e), struct err *e);
 
 /* Listen, and serve each connection in a process of its own, or in two, until SIGTERM. The
  * process's status. In the others it does not return. */

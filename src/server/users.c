@@ -165,6 +165,18 @@ int users_check(const char *file, const char *name, const char *password, struct
 	return -EACCES;
 }
 
+int owner_writes(const char *what, const char *file, struct err *e)
+{
+	struct stat st;
+
+	if (stat(file, &st) < 0)
+		return err_sys(e, -errno, "%s %s", what, printable(file));
+	if (st.st_mode & 022)
+		return err_set(e, -EPERM, "%s %s can be written by others (mode %04o): chmod go-w %s",
+			       what, printable(file), st.st_mode & 07777, printable(file));
+	return 0;
+}
+
 static int any(void *arg, struct user *u)
 {
 	return 0;
@@ -172,13 +184,7 @@ static int any(void *arg, struct user *u)
 
 int users_verify(const char *file, struct err *e)
 {
-	struct stat st;
+	int rc = owner_writes("users file", file, e);
 
-	if (stat(file, &st) < 0)
-		return err_sys(e, -errno, "users file %s", printable(file));
-	if (st.st_mode & 022)
-		return err_set(e, -EPERM, "users file %s can be written by others (mode %04o): "
-			       "chmod go-w %s", printable(file), st.st_mode & 07777,
-			       printable(file));
-	return each_user(file, true, any, NULL, e);
+	return rc < 0 ? rc : each_user(file, true, any, NULL, e);
 }

@@ -29,6 +29,9 @@ int users_check(const char *file, const char *name, const char *password, struct
 /* Without a password, for who has shown otherwise who he is: 1, 0 (there is no such user), or a
  * negative errno with text. */
 int users_find(const char *file, const char *name, struct user *u, struct err *e);
+/* Nobody but its owner may write the file that says who may log in; what: how it is called. 0 or a
+ * negative errno with text. */
+int owner_writes(const char *what, const char *file, struct err *e);
 /* Every line is good, nobody else may write it. For the start. */
 int users_verify(const char *file, struct err *e);
 

@@ -13,9 +13,7 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 enum { ASK_MS = 60 * 1000 };
@@ -28,6 +26,7 @@ struct gate {
 	const struct ends *ends;
 	int line, monitor;
 	char peer_text[80];
+	bool by_certificate;
 	struct auth_answer who;
 	struct gate_orders orders;
 };
@@ -70,6 +69,7 @@ static int hear_password(struct gate *g, struct err *e)
 		rc = err_set(e, -EPROTO, "a login without an end");
 	else
 		rc = check(g, &ask, e);
+	g->by_certificate = ask.by_certificate;
 	crypto_wipe(&ask, sizeof(ask));
 	return rc;
 }
@@ -79,6 +79,8 @@ static int ask_monitor(struct gate *g, int code, struct err *e)
 	struct gate_report r = { .code = code };
 	int rc;
 
+	if (code == -EACCES && g->by_certificate)
+		r.code = -EKEYREJECTED;
 	snprintf(r.name, sizeof(r.name), "%s", code ? "" : g->who.name);
 	rc = msg_send(g->monitor, &r, sizeof(r), -1, ASK_MS);
 	if (rc == 0)
@@ -107,15 +109,9 @@ static int set_limits(const struct gate *g, struct err *e)
 
 static int become_user(struct gate *g, struct err *e)
 {
-	pid_t monitor = getppid();
 	int rc = set_limits(g, e);
 
-	if (rc == 0)
-		rc = identity_assume(&g->who.as, e);
-	/* It was forgotten with the change of user. */
-	if (rc == 0 && (prctl(PR_SET_PDEATHSIG, SIGTERM) < 0 || getppid() != monitor))
-		rc = err_set(e, -EOWNERDEAD, "the server has gone");
-	return rc;
+	return rc < 0 ? rc : identity_assume(&g->who.as, e);
 }
 
 /* With the user's own rights: what he cannot enter is no root of his. */
@@ -156,7 +152,7 @@ static int serve(struct gate *g, struct ftp_account *a, int fd, struct err *e)
 
 	cleanup_close(&g->monitor); /* there is nothing more to say to root */
 	if (rc == 0)
-		rc = srv_jail(jail_session, e);
+		rc = srv_jail(g->sv, jail_session, e);
 	if (rc < 0) {
 		close(fd);
 		return rc;

@@ -65,9 +65,10 @@ struct guard_answer {
 
 /* ---- gate and monitor ---- */
 
-/* The password was checked. */
+/* The password was checked, or the certificate. */
 struct gate_report {
-	int32_t code;           /* 0; -EACCES: it was wrong; other errors */
+	int32_t code;           /* 0; -EACCES: the password was wrong, which costs; -EKEYREJECTED:
+				 * the certificate is not his, which is no guess; other errors */
 	char name[64];          /* of the account */
 };
 

@@ -3,6 +3,7 @@
 # What FTP clients say in the midst of a transfer: ABOR, with and without Telnet's signals and
 # urgent data, STAT, QUIT. TAP.
 . "${top_srcdir:?}/tests/e2e/lib.sh"
+three_processes
 . "$lib/numbered.bash"
 
 need python3

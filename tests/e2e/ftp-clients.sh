@@ -3,6 +3,7 @@
 # What people have on their machines, against rftpd: curl, lftp, Python's ftplib, ncftp, GNU
 # inetutils' ftp and tnftp, by TLS where they know it. TAP.
 . "${top_srcdir:?}/tests/e2e/lib.sh"
+three_processes
 
 need curl python3
 

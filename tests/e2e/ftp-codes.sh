@@ -3,6 +3,7 @@
 # The replies to every command in every state, in clear and under TLS; and that none has a code
 # which the table of commands does not have. TAP.
 . "${top_srcdir:?}/tests/e2e/lib.sh"
+three_processes
 . "$lib/numbered.bash"
 
 need python3

@@ -3,6 +3,7 @@
 # A hostile FTP client does not get out of the root, whatever it says and whoever changes links
 # meanwhile; and it gets a reply to everything. TAP.
 . "${top_srcdir:?}/tests/e2e/lib.sh"
+three_processes
 . "$lib/numbered.bash"
 
 need python3

@@ -61,6 +61,9 @@ show() {
 	[ "${#servers[@]}" -eq 0 ] || ls -t "$tmp"/*.log | head -n 1 | xargs tail -n 6 | comment
 }
 
+# Such a program traces itself, and keeps what was freed.
+sanitized() { rftpd --version | grep -Eq '[+](asan|tsan|msan)'; }
+
 skip() { # WHAT WHY
 	tests=$((tests + 1))
 	echo "ok $tests - $1 # SKIP $2"
@@ -141,9 +144,10 @@ not() { ! "$@"; }
 # $tmp/NAME.log. Before it, as_server may hold what to run it under.
 as_server=()
 # What root's rftpd is told of its processes. Tests look at files as their owner, so one has all
-# rights, unless E2E_SEPARATE is set: then it is three, and the session is root's without them.
+# rights, unless a test, or E2E_SEPARATE, asks for three: then the session is root's without them.
 processes=(--one-process)
-[ -z "${E2E_SEPARATE-}" ] || processes=(--user nobody --files-user root --allow-root)
+three_processes() { processes=(--user nobody --files-user root --allow-root); }
+[ -z "${E2E_SEPARATE-}" ] || three_processes
 start_server() {
 	local name=$1
 	shift

@@ -4,6 +4,7 @@
 # other FTP servers. TAP.
 
 . "${top_srcdir:?}/tests/e2e/lib.sh"
+three_processes
 . "$lib/certs.bash"
 . "$lib/foreign.bash"
 need python3 openssl setsid

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The process that listens, counts and forks: one connection is one process, or, when run by
  * root, a front and in time a session. What it knows of a connection no client has written. */
+#include "server/conns.h"
 #include "server/front.h"
 #include "server/gate.h"
 #include "server/ledger.h"
 #include "server/listener.h"
-#include "server/monitor.h"
 #include "server/msg.h"
+#include "server/signals.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -18,151 +19,29 @@
 
 enum { PAUSE_MS = 100 }; /* when the system has no processes to give */
 
-/* One of a connection's processes. */
-struct proc {
-	pid_t pid;       /* 0: there is none */
-	int fd;          /* it is heard by; -1: not */
-};
-
-struct conn {
-	bool used;
-	struct ends ends;
-	struct proc front;     /* or the only one */
-	struct proc session;   /* the gate at first */
-	char user[NAME_ROOM];  /* who wants to log in */
-	char account[64];      /* whose the session is; "": nobody's yet */
-	bool reported;         /* the gate has said how its check ended */
-	bool waiting;          /* the front wants a gate when the one before has ended */
-};
-
 struct monitor {
 	struct server *sv;
 	struct listener listener;
 	struct ledger *ledger;
-	struct conn *conns;    /* [nslots] */
-	unsigned nslots, nconns;
+	struct conns conns;
 	/* of one look: the listener's, then those that are heard; [LISTEN_MAX + 2 * nslots] */
 	struct pollfd *fds;
 	sigset_t waiting;      /* the signal mask while it sleeps */
 	pid_t pid;
 };
 
-volatile sig_atomic_t srv_stop;
-static volatile sig_atomic_t reread_wanted;
-
-/* ---- signals ---- */
-
-static void on_stop(int sig)
-{
-	srv_stop++;
-}
-
-static void on_reread(int sig)
-{
-	reread_wanted = 1;
-}
-
-static void on_child(int sig)
-{
-}
-
-static void handle_signal(int sig, void (*fn)(int))
-{
-	struct sigaction sa = { .sa_handler = fn };
-
-	sigemptyset(&sa.sa_mask);
-	sigaction(sig, &sa, NULL);
-}
-
-/* They come only while ppoll sleeps, so that none is lost between a look and the sleep. */
-static void begin_signals(struct monitor *m)
-{
-	sigset_t ours;
-
-	sigemptyset(&ours);
-	sigaddset(&ours, SIGTERM);
-	sigaddset(&ours, SIGINT);
-	sigaddset(&ours, SIGCHLD);
-	if (srv_has_reload(m->sv))
-		sigaddset(&ours, SIGHUP);
-	sigprocmask(SIG_BLOCK, &ours, &m->waiting);
-	if (srv_has_reload(m->sv))
-		handle_signal(SIGHUP, on_reread);
-	handle_signal(SIGTERM, on_stop);
-	handle_signal(SIGINT, on_stop);
-	handle_signal(SIGCHLD, on_child);
-}
-
-/* A terminal's ^C reaches the whole group; it is the monitor that passes it on. */
-static void begin_child_signals(const struct monitor *m)
-{
-	handle_signal(SIGINT, SIG_IGN);
-	handle_signal(SIGCHLD, SIG_DFL);
-	/* One that goes to the whole group is not the sessions' business. */
-	if (srv_has_reload(m->sv))
-		handle_signal(SIGHUP, SIG_IGN);
-	sigprocmask(SIG_SETMASK, &m->waiting, NULL);
-}
-
-/* ---- the table ---- */
-
-static void stop_hearing(struct proc *p)
-{
-	cleanup_close(&p->fd);
-}
-
 /* Room for n connections; what there is stays. */
-static int make_slots(struct monitor *m, unsigned n)
+static int make_room(struct monitor *m, unsigned n)
 {
-	struct pollfd *fds = realloc(m->fds, (LISTEN_MAX + 2 * (size_t)n) * sizeof(*fds));
-	struct conn *conns = fds ? realloc(m->conns, n * sizeof(*conns)) : NULL;
+	struct pollfd *fds;
 
-	if (fds)
-		m->fds = fds;
-	if (!conns)
+	if (n <= m->conns.nslots)
+		return 0;
+	fds = realloc(m->fds, (LISTEN_MAX + 2 * (size_t)n) * sizeof(*fds));
+	if (!fds)
 		return -ENOMEM;
-	m->conns = conns;
-	memset(conns + m->nslots, 0, (n - m->nslots) * sizeof(*conns));
-	m->nslots = n;
-	return 0;
-}
-
-static unsigned sessions_of(const struct monitor *m, const struct sockaddr_storage *peer)
-{
-	unsigned n = 0;
-
-	for (unsigned i = 0; i < m->nslots; i++)
-		n += m->conns[i].used && srv_same_host(&m->conns[i].ends.peer, peer);
-	return n;
-}
-
-static unsigned sessions_as(const struct monitor *m, const char *account)
-{
-	unsigned n = 0;
-
-	for (unsigned i = 0; i < m->nslots; i++)
-		n += m->conns[i].used && !strcmp(m->conns[i].account, account);
-	return n;
-}
-
-static struct conn *free_slot(struct monitor *m)
-{
-	for (unsigned i = 0; i < m->nslots; i++)
-		if (!m->conns[i].used)
-			return &m->conns[i];
-	return NULL;
-}
-
-static void signal_children(const struct monitor *m, int sig)
-{
-	for (unsigned i = 0; i < m->nslots; i++) {
-		const struct conn *c = &m->conns[i];
-
-		if (c->used && c->front.pid)
-			kill(c->front.pid, sig);
-		if (c->used && c->session.pid)
-			kill(c->session.pid, sig);
-	}
+	m->fds = fds;
+	return conns_room(&m->conns, n);
 }
 
 /* ---- a process more ---- */
@@ -175,16 +54,11 @@ static void begin_child(struct monitor *m)
 	if (getppid() != m->pid)
 		exit(EXIT_FAILURE);
 	listener_close(&m->listener);
-	for (unsigned i = 0; i < m->nslots; i++) {
-		if (!m->conns[i].used)
-			continue;
-		stop_hearing(&m->conns[i].front);
-		stop_hearing(&m->conns[i].session);
-	}
+	conns_leave(&m->conns);
 	/* Root's terminal is nothing that a client should be able to type into. */
 	if (m->sv->separate)
 		setsid();
-	begin_child_signals(m);
+	signals_begin_child(&m->waiting, srv_has_reload(m->sv));
 }
 
 static void log_refused(const char *peer, const char *why)
@@ -275,7 +149,7 @@ static void start_connection(struct monitor *m, struct conn *c, int fd, const st
 	}
 	c->used = true;
 	c->front.pid = pid;
-	m->nconns++;
+	m->conns.nused++;
 }
 
 static void accept_connection(struct monitor *m, nfds_t i)
@@ -286,12 +160,12 @@ static void accept_connection(struct monitor *m, nfds_t i)
 
 	if (fd < 0)
 		return;
-	c = m->nconns < m->sv->opt.max_sessions ? free_slot(m) : NULL;
+	c = m->conns.nused < m->sv->opt.max_sessions ? conns_unused(&m->conns) : NULL;
 	if (!srv_admits(&m->sv->opt, &ends.peer))
 		turn_away(fd, &ends.peer);
 	else if (!c)
 		refuse(fd, &ends.peer, "Too many sessions");
-	else if (sessions_of(m, &ends.peer) >= m->sv->opt.max_per_host)
+	else if (conns_of(&m->conns, &ends.peer) >= m->sv->opt.max_per_host)
 		refuse(fd, &ends.peer, "Too many sessions from your host");
 	else
 		start_connection(m, c, fd, &ends);
@@ -307,7 +181,7 @@ static void disown(struct conn *c, struct proc *p, const char *what, int rc)
 	log_error("%s of %s: %s: ended", what, srv_peer_text(&c->ends.peer, text),
 		  rc == -EPROTO ? "what it asks for is nothing that it may" : strerror(-rc));
 	kill(p->pid, SIGKILL);
-	stop_hearing(p);
+	conns_stop_hearing(p);
 }
 
 /* The gate, and the front's end of the line to it; a negative errno. */
@@ -362,7 +236,7 @@ static void hear_front(struct monitor *m, struct conn *c)
 	if (rc == 0 && (c->waiting || !memchr(ask.user, '\0', sizeof(ask.user))))
 		rc = -EPROTO;
 	if (rc == -EPIPE)
-		stop_hearing(&c->front);
+		conns_stop_hearing(&c->front);
 	else if (rc < 0)
 		disown(c, &c->front, "front", rc);
 	if (rc < 0)
@@ -384,7 +258,7 @@ static int begin_session(struct monitor *m, struct conn *c, const char *account,
 	char text[80];
 	int rc = 0;
 
-	if (most && sessions_as(m, account) >= most)
+	if (most && conns_as(&m->conns, account) >= most)
 		rc = err_set(&e, -EAGAIN, "too many sessions of %s", printable(account));
 	if (rc == 0)
 		rc = ledger_begin(m->ledger, (uint64_t)c->session.pid, account, memory, &e);
@@ -413,7 +287,7 @@ static void hear_gate(struct monitor *m, struct conn *c)
 		rc = msg_send(c->session.fd, &orders, sizeof(orders), -1, 0);
 	c->reported = true;
 	if (rc == -EPIPE)
-		stop_hearing(&c->session);
+		conns_stop_hearing(&c->session);
 	else if (rc < 0)
 		disown(c, &c->session, "session", rc);
 }
@@ -427,10 +301,10 @@ static void forget_process(struct monitor *m, struct conn *c, struct proc *p)
 		*c->account = '\0';
 	}
 	p->pid = 0;
-	stop_hearing(p);
+	conns_stop_hearing(p);
 	if (!c->front.pid && !c->session.pid) {
 		c->used = false;
-		m->nconns--;
+		m->conns.nused--;
 	} else if (c->waiting && p == &c->session && c->front.fd >= 0) {
 		start_gate(m, c);
 	}
@@ -438,8 +312,8 @@ static void forget_process(struct monitor *m, struct conn *c, struct proc *p)
 
 static void find_process(struct monitor *m, pid_t pid)
 {
-	for (unsigned i = 0; i < m->nslots; i++) {
-		struct conn *c = &m->conns[i];
+	for (unsigned i = 0; i < m->conns.nslots; i++) {
+		struct conn *c = &m->conns.slots[i];
 
 		if (!c->used)
 			continue;
@@ -468,7 +342,7 @@ static void reap(struct monitor *m)
 /* What next needs that there may not be. m is as before when it cannot be had. */
 static int change(struct monitor *m, const struct srv_options *o, struct err *e)
 {
-	if (o->max_sessions > m->nslots && make_slots(m, o->max_sessions) < 0)
+	if (make_room(m, o->max_sessions) < 0)
 		return err_sys(e, -ENOMEM, "max-sessions");
 	if (ledger_change(m->ledger, o) < 0)
 		return err_sys(e, -ENOMEM, "memory-budget");
@@ -481,7 +355,7 @@ static void reread(struct monitor *m)
 	struct server next;
 	int rc = srv_reload_begin(m->sv, &next, &e);
 
-	reread_wanted = 0;
+	signals_reread = 0;
 	if (rc == 0)
 		rc = change(m, &next.opt, &e);
 	if (rc < 0) {
@@ -498,30 +372,18 @@ static void reread(struct monitor *m)
 
 /* ---- the loop ---- */
 
-static void hear(struct pollfd *fds, nfds_t *n, const struct proc *p)
-{
-	if (p->fd >= 0)
-		fds[(*n)++] = (struct pollfd){ .fd = p->fd, .events = POLLIN };
-}
-
 static nfds_t gather(struct monitor *m)
 {
 	nfds_t n = m->listener.nfds;
 
 	memcpy(m->fds, m->listener.fds, n * sizeof(*m->fds));
-	for (unsigned i = 0; i < m->nslots; i++) {
-		if (!m->conns[i].used)
-			continue;
-		hear(m->fds, &n, &m->conns[i].front);
-		hear(m->fds, &n, &m->conns[i].session);
-	}
-	return n;
+	return n + conns_gather(&m->conns, m->fds + n);
 }
 
 static void hear_whom(struct monitor *m, int fd)
 {
-	for (unsigned i = 0; i < m->nslots; i++) {
-		struct conn *c = &m->conns[i];
+	for (unsigned i = 0; i < m->conns.nslots; i++) {
+		struct conn *c = &m->conns.slots[i];
 
 		if (c->used && c->front.fd == fd)
 			hear_front(m, c);
@@ -540,7 +402,7 @@ static void look(struct monitor *m)
 		if (m->fds[i].revents)
 			hear_whom(m, m->fds[i].fd);
 	reap(m);
-	if (reread_wanted && !srv_stop) {
+	if (signals_reread && !srv_stop) {
 		reread(m);
 		return; /* what was polled may be closed */
 	}
@@ -553,12 +415,12 @@ static void look(struct monitor *m)
 static void stop(struct monitor *m)
 {
 	listener_close(&m->listener);
-	if (m->nconns)
-		log_info("stopping; sessions that end what they are doing: %u", m->nconns);
-	signal_children(m, SIGTERM);
-	while (m->nconns && srv_stop < 2)
+	if (m->conns.nused)
+		log_info("stopping; sessions that end what they are doing: %u", m->conns.nused);
+	conns_signal(&m->conns, SIGTERM);
+	while (m->conns.nused && srv_stop < 2)
 		look(m);
-	signal_children(m, SIGKILL);
+	conns_signal(&m->conns, SIGKILL);
 	log_info("stopped");
 }
 
@@ -566,9 +428,9 @@ static int run(struct monitor *m)
 {
 	const struct srv_options *o = &m->sv->opt;
 	struct err e = ERR_INIT;
-	int rc = make_slots(m, o->max_sessions);
+	int rc = make_room(m, o->max_sessions);
 
-	begin_signals(m);
+	signals_begin(&m->waiting, srv_has_reload(m->sv));
 	m->ledger = ledger_new(o);
 	if (rc < 0 || !m->ledger)
 		rc = err_sys(&e, -ENOMEM, "max-sessions");
@@ -590,7 +452,7 @@ int srv_listen(struct server *sv)
 	int status = run(&m);
 
 	ledger_free(m.ledger);
-	free(m.conns);
+	conns_free(&m.conns);
 	free(m.fds);
 	return status;
 }

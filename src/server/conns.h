@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The monitor's table of connections and their processes. */
+#ifndef RFTP_SERVER_CONNS_H
+#define RFTP_SERVER_CONNS_H
+
+#include "server/monitor.h"
+#include "server/server.h"
+
+#include <poll.h>
+#include <sys/types.h>
+
+/* One of a connection's processes. */
+struct proc {
+	pid_t pid;       /* 0: there is none */
+	int fd;          /* it is heard by; -1: not */
+};
+
+struct conn {
+	bool used;
+	struct ends ends;
+	struct proc front;     /* or the only one */
+	struct proc session;   /* the gate at first */
+	char user[NAME_ROOM];  /* who wants to log in */
+	char account[64];      /* whose the session is; "": nobody's yet */
+	bool reported;         /* the gate has said how its check ended */
+	bool waiting;          /* the front wants a gate when the one before has ended */
+};
+
+/* All zero: there is no room yet. */
+struct conns {
+	struct conn *slots;    /* [nslots] */
+	unsigned nslots, nused; /* who sets used counts nused */
+};
+
+/* Room for n connections; what there is stays, where it is not more. 0 or -ENOMEM. */
+int conns_room(struct conns *t, unsigned n);
+void conns_free(struct conns *t);
+/* One that is not used; NULL: all are. */
+struct conn *conns_unused(const struct conns *t);
+/* Connections from peer's host. */
+unsigned conns_of(const struct conns *t, const struct sockaddr_storage *peer);
+/* Sessions of account. */
+unsigned conns_as(const struct conns *t, const char *account);
+/* To all processes. */
+void conns_signal(const struct conns *t, int sig);
+/* Those that are heard into fds, which has room for two per connection; how many. */
+nfds_t conns_gather(const struct conns *t, struct pollfd *fds);
+/* In a child: none is heard any more. */
+void conns_leave(struct conns *t);
+void conns_stop_hearing(struct proc *p);
+
+#endif

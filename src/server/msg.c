@@ -116,7 +116,7 @@ int msg_receive(int fd, void *p, size_t len, int *passed, int timeout_ms)
 	while (rc == 0) {
 		struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = r.room,
 				      .msg_controllen = sizeof(r.room) };
-		ssize_t n = recvmsg(fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+		ssize_t n = recvmsg_pair(fd, &msg);
 
 		if (n >= 0)
 			return take_message(&msg, n, len, passed);

@@ -43,7 +43,7 @@ static ssize_t once(struct packets *p, short event, struct msghdr *msg)
 
 	do {
 		if (event == POLLIN)
-			n = recvmsg(p->fd, msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+			n = recvmsg_pair(p->fd, msg);
 		else
 			n = sendmsg(p->fd, msg, MSG_DONTWAIT | MSG_NOSIGNAL);
 	} while (n < 0 && errno == EINTR);

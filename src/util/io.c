@@ -30,6 +30,15 @@ int poll_fd(int fd, short events, int timeout_ms)
 	return rc < 0 ? -errno : rc > 0;
 }
 
+ssize_t recvmsg_pair(int fd, struct msghdr *msg)
+{
+	ssize_t n = recvmsg(fd, msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+
+	if (n < 0 && errno == ECONNRESET)
+		n = recvmsg(fd, msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	return n;
+}
+
 /* After a failed call: 0 when it is to be made again, or its negative errno.
  * stdin and stdout share their O_NONBLOCK with other processes, so every
  * descriptor may turn out to be non-blocking; on a blocking one EAGAIN means that a

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/socket.h>
 #include <sys/types.h>
 #include <sys/uio.h>
 
@@ -22,6 +23,9 @@ int set_nonblock(int fd, bool on);
 void hold_standard_fds(void);
 /* 1: ready; 0: timeout_ms passed (-1: never); or a negative errno. */
 int poll_fd(int fd, short events, int timeout_ms);
+/* recvmsg(2) on one of a pair of AF_UNIX sockets, without waiting. A peer that closes before it
+ * has read all says so once, ahead of what it sent last: that is not where this ends. */
+ssize_t recvmsg_pair(int fd, struct msghdr *msg);
 
 /* The whole of a small file as a NUL-terminated string that the caller frees;
  * *len, which may be NULL, gets its length. -EFBIG beyond max. */

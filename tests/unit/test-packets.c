@@ -86,6 +86,22 @@ static void test_an_end_is_not_a_cut(void **state)
 	stream_free(p.s[1]);
 }
 
+/* Who has left before he heard all. */
+static void test_last_words_come_all_the_same(void **state)
+{
+	char c[16];
+	struct pair p;
+
+	make_pair(&p);
+	assert_int_equal(wr(p.s[1], "unheard", 7), 7);
+	assert_int_equal(wr(p.s[0], "abc", 3), 3);
+	assert_int_equal(p.s[0]->ops->shutdown(p.s[0]), 0);
+	stream_free(p.s[0]);
+	assert_int_equal(rd(p.s[1], c, sizeof(c)), 3);
+	assert_int_equal(rd(p.s[1], c, sizeof(c)), 0);
+	stream_free(p.s[1]);
+}
+
 static void test_what_is_no_packet_is_refused(void **state)
 {
 	static char big[70000] = { 1 };
@@ -175,6 +191,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_bytes_come_as_they_were_sent),
 		cmocka_unit_test(test_an_end_is_not_a_cut),
+		cmocka_unit_test(test_last_words_come_all_the_same),
 		cmocka_unit_test(test_what_is_no_packet_is_refused),
 		cmocka_unit_test(test_times_out_and_aborts),
 		cmocka_unit_test(test_passes_on_ends_and_cuts),

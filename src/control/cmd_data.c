@@ -225,10 +225,13 @@ static int receive_file(struct ftp_session *s, struct copy *c, struct upload *u)
 /* The file at path, from an offset on or UPLOAD_APPEND. */
 static int receive(struct ftp_session *s, const char *verb, char *path, uint64_t from)
 {
+	const struct upload_spec spec = {
+		.root = s->account.root, .dirs = s->dirs, .path = path, .from = from,
+		.mode = 0666 & ~s->account.umask, .keep_old = !s->account.can_delete,
+	};
 	struct upload u;
 	struct copy c;
-	int rc = s->account.can_write ? upload_begin(&u, s->account.root, s->dirs, path, from,
-						     !s->account.can_delete) : -EROFS;
+	int rc = s->account.can_write ? upload_begin(&u, &spec) : -EROFS;
 
 	if (rc < 0) {
 		data_forget(s);

@@ -12,10 +12,7 @@
 #include <strings.h>
 #include <unistd.h>
 
-enum {
-	DIR_MODE = 0755,
-	HASH_BYTES = 1 << 20,
-};
+enum { HASH_BYTES = 1 << 20 };
 
 /* ---- rights ---- */
 
@@ -110,7 +107,7 @@ int cmd_mkd(struct ftp_session *s, char *arg)
 
 	if (rc)
 		return stop_here(rc);
-	rc = root_mkdir(s->account.root, path, DIR_MODE);
+	rc = root_mkdir(s->account.root, path, 0777 & ~s->account.umask);
 	return rc < 0 ? session_reply_errno(s, rc, path) : reply_257(s, path, "created");
 }
 

@@ -26,6 +26,7 @@ struct ftp_account {
 	char name[64];
 	struct root *root;       /* owned by the session from login on */
 	char *home;              /* where CWD starts and "~" leads, below root; "/" */
+	mode_t umask;            /* taken off the modes of what is made and preserves none */
 	bool can_write, can_delete;
 	bool upload_only;        /* nothing that is there is shown: neither content nor lists */
 };

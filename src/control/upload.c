@@ -6,17 +6,15 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-enum { FILE_MODE = 0644 };
-
-static int begin_in_place(struct upload *u, struct root *root, const char *path, uint64_t from,
-			  bool keep_old)
+static int begin_in_place(struct upload *u, const struct upload_spec *spec)
 {
+	uint64_t from = spec->from;
 	int flags = from == UPLOAD_APPEND ? O_CREAT | O_APPEND : 0;
 	struct stat st;
 	int rc = 0;
 
-	u->fd = root_open(root, path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | flags,
-			  FILE_MODE);
+	u->fd = root_open(spec->root, spec->path,
+			  O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | flags, spec->mode);
 	if (u->fd < 0)
 		return u->fd;
 	if (fstat(u->fd, &st) < 0)
@@ -27,7 +25,7 @@ static int begin_in_place(struct upload *u, struct root *root, const char *path,
 		from = (uint64_t)st.st_size;
 	else if (from > (uint64_t)st.st_size)
 		rc = -ERANGE; /* a hole that nobody asked for */
-	else if (keep_old && from < (uint64_t)st.st_size)
+	else if (spec->keep_old && from < (uint64_t)st.st_size)
 		rc = -EPERM;
 	if (rc < 0)
 		close(u->fd);
@@ -50,22 +48,21 @@ static int check_target(struct root *root, const char *path)
 	return S_ISREG(st.st_mode) || S_ISLNK(st.st_mode) ? 0 : -EINVAL;
 }
 
-static int begin_part(struct upload *u, struct root *root, struct dirs *dirs, const char *path,
-		      bool keep_old)
+static int begin_part(struct upload *u, const struct upload_spec *spec)
 {
 	/* The mode is that of the file that is replaced, if there is one. */
-	struct part_spec spec = {
-		.meta = { .type = FT_FILE, .mode = FILE_MODE },
+	struct part_spec part = {
+		.meta = { .type = FT_FILE, .mode = spec->mode },
 		.sync = true,
-		.keep_old = keep_old,
+		.keep_old = spec->keep_old,
 	};
 	struct err e = ERR_INIT;
 	char name[256];
-	int parent, rc = check_target(root, path);
+	int parent, rc = check_target(spec->root, spec->path);
 
 	if (rc < 0)
 		return rc;
-	parent = root_open_parent(root, path, name);
+	parent = root_open_parent(spec->root, spec->path, name);
 	if (parent < 0)
 		return parent;
 	u->dir_fd = openat(parent, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -74,25 +71,23 @@ static int begin_part(struct upload *u, struct root *root, struct dirs *dirs, co
 		close(parent);
 		return rc;
 	}
-	spec.dir = dir_top(dirs, parent, path);
-	spec.name = name;
-	if (spec.dir)
-		u->part = part_begin(&spec, &e);
-	dir_put(spec.dir);
+	part.dir = dir_top(spec->dirs, parent, spec->path);
+	part.name = name;
+	if (part.dir)
+		u->part = part_begin(&part, &e);
+	dir_put(part.dir);
 	if (!u->part) {
 		close(u->dir_fd);
-		return spec.dir ? e.code : -ENOMEM;
+		return part.dir ? e.code : -ENOMEM;
 	}
 	u->fd = part_fd(u->part);
 	return 0;
 }
 
-int upload_begin(struct upload *u, struct root *root, struct dirs *dirs, const char *path,
-		 uint64_t from, bool keep_old)
+int upload_begin(struct upload *u, const struct upload_spec *spec)
 {
 	*u = (struct upload){ .dir_fd = -1, .fd = -1 };
-	return from ? begin_in_place(u, root, path, from, keep_old) :
-		      begin_part(u, root, dirs, path, keep_old);
+	return spec->from ? begin_in_place(u, spec) : begin_part(u, spec);
 }
 
 int upload_write(struct upload *u, const void *p, size_t len)

@@ -13,13 +13,22 @@ struct upload {
 	uint64_t at;        /* offset of the next byte */
 };
 
+
+struct upload_spec {
+	struct root *root;
+	struct dirs *dirs;
+	const char *path;
+	uint64_t from;      /* offset of the first byte, or UPLOAD_APPEND */
+	mode_t mode;        /* of a file that is not there yet */
+	bool keep_old;      /* bytes that are there must not be lost */
+};
+
 /* As from: at the end, whoever else writes there; a file that is not there is made. */
 #define UPLOAD_APPEND UINT64_MAX
 
 /* 0, or a negative errno; -ERANGE: from is beyond the end of the file that is there; -EPERM:
  * bytes that are there would be lost, and keep_old. */
-int upload_begin(struct upload *u, struct root *root, struct dirs *dirs, const char *path,
-		 uint64_t from, bool keep_old);
+int upload_begin(struct upload *u, const struct upload_spec *spec);
 int upload_write(struct upload *u, const void *p, size_t len);
 /* rc 0: all bytes have come: make them last, and give the file its name. Otherwise give
  * up, which leaves nothing of a part. The first error of rc's and its own. */

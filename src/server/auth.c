@@ -48,6 +48,11 @@ bool auth_is_anonymous(const char *user)
 /* ---- the answer ---- */
 
 /* root NULL: unconfined. */
+static unsigned umask_of(const struct srv_options *o, const struct srv_rules *r)
+{
+	return r->umask ? r->umask & ~(unsigned)UMASK_GIVEN : o->umask;
+}
+
 static int fill(struct auth_answer *a, const char *name, const char *root, const char *home,
 		struct err *e)
 {
@@ -118,6 +123,7 @@ static int fill_system(const struct srv_options *o, struct auth_answer *a, struc
 	home = r.home ? r.home : root ? below(root, a->as.home) : a->as.home;
 	a->is_system = true;
 	a->rights = r.rights ? r.rights : RIGHTS_RW;
+	a->umask = umask_of(o, &r);
 	return fill(a, a->as.name, root, home ? home : "/", e);
 }
 
@@ -134,6 +140,7 @@ static int fill_user(const struct srv_options *o, const struct user *u, struct a
 		root = r.root;
 	system = r.system_user ? r.system_user : u->system_user;
 	a->rights = r.rights ? r.rights : u->rights;
+	a->umask = umask_of(o, &r);
 	if (system) {
 		a->is_system = true;
 		rc = identity_of(system, &a->as, e);
@@ -157,6 +164,7 @@ static int by_nobody(const struct srv_options *o, struct auth_answer *a, struct 
 
 	a->method = AUTH_ANONYMOUS;
 	a->rights = o->anonymous;
+	a->umask = umask_of(o, r);
 	return fill(a, "anonymous", r->root ? r->root : o->root, r->home ? r->home : "/", e);
 }
 

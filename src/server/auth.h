@@ -26,6 +26,7 @@ struct auth_answer {
 	char *root;            /* what he sees as "/"; NULL: all that the system lets him */
 	char *home;            /* absolute, below root */
 	enum rights rights;
+	unsigned umask;
 };
 
 /* The least time for a refusal, ms, and what longer ones are a multiple of: it does not show by

@@ -69,6 +69,7 @@ int login_self(const struct srv_options *o, struct auth_answer *a, struct err *e
 		home = pw && pw->pw_dir ? pw->pw_dir : "/";
 	a->method = AUTH_SELF;
 	a->rights = RIGHTS_RW;
+	a->umask = o->umask;
 	a->name = strdup(pw ? pw->pw_name : "?");
 	a->root = o->root ? strdup(o->root) : NULL;
 	a->home = strdup(o->root ? "/" : home);
@@ -98,6 +99,7 @@ int login_account(const struct auth_answer *a, struct ftp_account *account, stru
 	memset(account, 0, sizeof(*account));
 	snprintf(account->name, sizeof(account->name), "%s", a->name);
 	srv_set_rights(account, a->rights);
+	account->umask = a->umask;
 	account->home = strdup(a->home);
 	if (!account->home)
 		return err_sys(e, -ENOMEM, "account");

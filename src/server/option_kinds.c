@@ -147,6 +147,35 @@ static void show_tos(const void *at, const struct option_def *d, put_fn *put, vo
 
 const struct option_type type_tos = { set_tos, show_tos, NULL };
 
+/* ---- umask ---- */
+
+static int set_umask(void *at, const struct option_def *d, const char *value, struct err *e)
+{
+	unsigned bits = 0;
+	int rc;
+
+	if (!strcmp(value, "default")) {
+		*(unsigned *)at = 0;
+		return 0;
+	}
+	rc = type_octal.set(&bits, d, value, e);
+	if (rc == 0)
+		*(unsigned *)at = UMASK_GIVEN | bits;
+	return rc;
+}
+
+static void show_umask(const void *at, const struct option_def *d, put_fn *put, void *arg)
+{
+	unsigned bits = *(const unsigned *)at & ~(unsigned)UMASK_GIVEN;
+
+	if (*(const unsigned *)at)
+		type_octal.show(&bits, d, put, arg);
+	else
+		put(arg, "default");
+}
+
+const struct option_type type_umask = { set_umask, show_umask, NULL };
+
 /* ---- the log ---- */
 
 int srv_log_target(const char *value, enum log_target *target)

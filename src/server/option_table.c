@@ -178,18 +178,20 @@ size_t srv_table_rows(void)
 #undef AT
 #define AT(member) offsetof(struct srv_rules, member)
 
-#define ROOT_AND_HOME                                                                       \
+#define WHERE_AND_HOW                                                                       \
 	KIND("root", 0, "DIR", root, type_path, IN_FILE, ""),                               \
-	KIND("home", 0, "DIR", home, type_path, IN_FILE, "")
+	KIND("home", 0, "DIR", home, type_path, IN_FILE, ""),                               \
+	{ .name = "umask", .arg = "OCTAL|default", .type = &type_umask, .where = IN_FILE,   \
+	  .at = AT(umask), .high = 0777, .help = "" }
 
 const struct option_def srv_user_table[] = {
-	ROOT_AND_HOME,
+	WHERE_AND_HOW,
 	WORD("rights", 0, "ro|rw|nodelete|upload|default", rights, rules_words, IN_FILE, ""),
 	STRING("system-user", 0, "NAME", system_user, IN_FILE, ""),
 	{ 0 },
 };
 
-const struct option_def srv_anonymous_table[] = { ROOT_AND_HOME, { 0 } };
+const struct option_def srv_anonymous_table[] = { WHERE_AND_HOW, { 0 } };
 
 #undef AT
 #define AT(member) offsetof(struct nic_rule, member)

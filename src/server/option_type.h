@@ -59,6 +59,7 @@ extern const struct option_type type_listen;  /* struct srv_options */
 extern const struct option_type type_numa;    /* char * */
 extern const struct option_type type_nodes;   /* char * */
 extern const struct option_type type_tos;     /* int */
+extern const struct option_type type_umask;   /* unsigned, of struct srv_rules */
 extern const struct option_type type_log;     /* char * */
 extern const struct option_type type_verbose; /* unsigned log_level */
 extern const struct option_type type_quiet;   /* the same */

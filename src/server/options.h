@@ -36,7 +36,10 @@ struct srv_rules {
 	char *root, *home;       /* absolute; home is one below root */
 	char *system_user;
 	enum rights rights;
+	unsigned umask;          /* 0, or UMASK_GIVEN and its bits */
 };
+
+enum { UMASK_GIVEN = 01000 };
 
 struct srv_options {
 	/* who may come */

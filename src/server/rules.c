@@ -31,6 +31,7 @@ static void fill(struct srv_rules *out, const struct srv_rules *from)
 	out->home = out->home ? out->home : from->home;
 	out->system_user = out->system_user ? out->system_user : from->system_user;
 	out->rights = out->rights ? out->rights : from->rights;
+	out->umask = out->umask ? out->umask : from->umask;
 }
 
 void srv_account_rules(const struct srv_options *o, const char *name, const char *const *groups,

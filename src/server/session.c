@@ -231,6 +231,7 @@ void srv_transfer_config(const struct session *s, struct ftp_session *fs,
 		.stop = -1,
 	};
 	srv_tuning(s->sv, &c->tuning);
+	c->tuning.umask = ftp_session_account(fs)->umask;
 	if (s->handed && s->handed->memory)
 		c->tuning.memory = s->handed->memory;
 	c->tuning.at_once = ftp_session_lanes(fs);

@@ -159,6 +159,35 @@ run rftp get -q --netrc "$tmp/netrc" "rftp://eve@127.0.0.1:$port/put" "$tmp/got"
 check "unless rftpd.conf has her read" same "$tmp/put" "$tmp/got"
 check "it has stopped" stops_well
 
+# ---- modes ----
+
+printf 'anonymous rw\nroot %s\nusers %s\numask 027\n[user eve]\nrights rw\numask 007\n' \
+	"$tmp/root" "$tmp/users" >"$conf"
+start_server m --config "$conf" --prot-min clear --plain
+mode_is() { [ "$(stat -c %a "$1")" = "$2" ]; } # FILE MODE
+run "${eve[@]}" --no-modes "$tmp/put" "rftp://eve@127.0.0.1:$port/in-bulk"
+check "an account's umask" mode_is "$tmp/drop/in-bulk" 660
+stored() { # USER PASSWORD: as FTP has it
+	python3 - "$port" "$@" <<'END'
+import ftplib, io, sys
+f = ftplib.FTP()
+f.connect('127.0.0.1', int(sys.argv[1]), 20)
+f.login(*sys.argv[2:])
+f.storbinary('STOR stored', io.BytesIO(b'x'))
+f.storbinary('APPE appended', io.BytesIO(b'x'))
+f.mkd('made')
+f.quit()
+END
+}
+check "she stores" stored eve word
+check "with it, too" mode_is "$tmp/drop/stored" 660
+check "appends" mode_is "$tmp/drop/appended" 660
+check "and makes directories" mode_is "$tmp/drop/made" 770
+check "others do" stored anonymous x
+check "with that of all" mode_is "$tmp/root/stored" 640
+check "of directories, too" mode_is "$tmp/root/made" 750
+check "and it ends" stops_well
+
 # ---- anew ----
 
 write_conf() { # LINE...

@@ -148,6 +148,7 @@ static const char whole[] =
 	"[group staff]\n"
 	"home /in\n"
 	"rights nodelete\n"
+	"umask 002\n"
 	"system-user files\n"
 	"[group others]\n"
 	"rights rw\n"
@@ -221,12 +222,14 @@ static void test_rules(void **state)
 	assert_string_equal(r.root, "/home/bob");
 	assert_string_equal(r.home, "/in");
 	assert_string_equal(r.system_user, "files");
+	assert_int_equal(r.umask, UMASK_GIVEN | 002);
 	assert_int_equal(r.rights, RIGHTS_RO);
 	srv_account_rules(&o, "eve", groups, 3, &r);
 	assert_null(r.root);
 	assert_int_equal(r.rights, RIGHTS_NODELETE);
 	srv_account_rules(&o, "eve", groups, 2, &r);
 	assert_int_equal(r.rights, RIGHTS_RW);
+	assert_int_equal(r.umask, 0);
 	srv_account_rules(&o, "eve", groups, 1, &r);
 	assert_int_equal(r.rights, RIGHTS_NONE);
 	srv_options_clear(&o);

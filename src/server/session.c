@@ -329,9 +329,26 @@ static struct stream *guard(void *arg, int fd, struct err *e)
 	return guard_data(s->handed->line, fd, e);
 }
 
+/* FTP's data connections come by the card that the control connection has come by. */
+static void use_ports_of_card(const struct session *s, struct ftp_server_config *c)
+{
+	const struct nic_rules rules = { s->sv->opt.nics, s->sv->opt.nnics };
+	struct sockaddr_storage local;
+	const struct nic_rule *r;
+
+	srv_unmap(&s->ends->local, &local);
+	r = nic_rule_at(&rules, &local);
+	if (r && r->ports.hi) {
+		c->port_lo = r->ports.lo;
+		c->port_hi = r->ports.hi;
+	}
+}
+
 static void configure(struct session *s, struct ftp_server_config *c)
 {
 	srv_ftp_config(s->sv, s->ends, c);
+	if (s->ends)
+		use_ports_of_card(s, c);
 	c->login = login;
 	c->arg = s;
 	if (!s->handed) {

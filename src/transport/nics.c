@@ -132,18 +132,41 @@ const struct nic_rule *nic_rule_of(const struct nic_rules *rules, const char *na
 	return NULL;
 }
 
+static bool has_address(const struct ifaddrs *i, const struct sockaddr_storage *a)
+{
+	struct sockaddr_storage is = { 0 };
+
+	if (!i->ifa_addr || i->ifa_addr->sa_family != a->ss_family)
+		return false;
+	memcpy(&is, i->ifa_addr, a->ss_family == AF_INET ? sizeof(struct sockaddr_in) :
+							   sizeof(struct sockaddr_in6));
+	return same_address(&is, a);
+}
+
+const struct nic_rule *nic_rule_at(const struct nic_rules *rules,
+				   const struct sockaddr_storage *addr)
+{
+	const struct nic_rule *r = NULL;
+	struct ifaddrs *all;
+
+	if (!rules->n || (addr->ss_family != AF_INET && addr->ss_family != AF_INET6) ||
+	    getifaddrs(&all) < 0)
+		return NULL;
+	for (const struct ifaddrs *i = all; i && !r; i = i->ifa_next)
+		if (has_address(i, addr))
+			r = nic_rule_of(rules, i->ifa_name);
+	freeifaddrs(all);
+	return r;
+}
+
 /* Does a rule of the card want another of its addresses? */
 static bool is_passed_over(const struct nic_rules *rules, const struct ifaddrs *i)
 {
 	const struct nic_rule *r = nic_rule_of(rules, i->ifa_name);
-	struct sockaddr_storage wanted, is = { 0 };
+	struct sockaddr_storage wanted;
 
-	if (!r || !r->address || !address_parse(r->address, &wanted) ||
-	    wanted.ss_family != i->ifa_addr->sa_family)
-		return false;
-	memcpy(&is, i->ifa_addr, wanted.ss_family == AF_INET ? sizeof(struct sockaddr_in) :
-							       sizeof(struct sockaddr_in6));
-	return !same_address(&is, &wanted);
+	return r && r->address && address_parse(r->address, &wanted) &&
+	       wanted.ss_family == i->ifa_addr->sa_family && !has_address(i, &wanted);
 }
 
 static int look_around(struct finding *d, int family, const struct nic_rules *rules)

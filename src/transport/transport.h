@@ -281,6 +281,9 @@ struct nic_rules {
 
 /* NULL: there is none. */
 const struct nic_rule *nic_rule_of(const struct nic_rules *rules, const char *name);
+/* The same of the card that has this address. */
+const struct nic_rule *nic_rule_at(const struct nic_rules *rules,
+				   const struct sockaddr_storage *addr);
 
 struct nic_wish {
 	const char *names;              /* "a,b": of cards, devices, or addresses; NULL or "":

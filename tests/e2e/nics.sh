@@ -158,6 +158,19 @@ printf '[nic far2]\ndata-address 10.9.5.2\ndata-ports 7400-7401\n' >"$tmp/conf"
 serve --nic far1,far2 --config "$tmp/conf"
 run rftp put -v --nic near1,10.9.5.1 "$tmp/big" "$url/eight"
 check "until there is one more" grep -q 'path 1: near2 (10.9.5.1) - far2 (10.9.5.2)' "$tmp/err"
+stop_server
+printf '[nic far1]\ndata-ports 7410-7410\n[nic far2]\ndata-ports 7411-7411\n' >"$tmp/conf"
+serve --plain --config "$tmp/conf"
+asked() { # the port that FTP's clients are told
+	python3 - <<'END'
+import ftplib
+f = ftplib.FTP()
+f.connect('10.9.1.2', 7321, 20)
+f.login('anonymous', 'x')
+print(f.sendcmd('EPSV'))
+END
+}
+check "FTP's data has those of the card of the control connection" test "$(asked | grep -o '|||[0-9]*|')" = '|||7410|'
 
 kill "${others[@]}"
 finish

@@ -53,7 +53,7 @@ int cmd_user(struct ftp_session *s, char *arg)
 	if (s->logged_in)
 		return ftp_session_reply(s, 503, "You are logged in already");
 	if (s->c->require_tls && !s->tls)
-		return ftp_session_reply(s, 522, "AUTH TLS first: nobody logs in in clear here");
+		return ftp_session_reply(s, 530, "AUTH TLS first: nobody logs in in clear here");
 	free(s->user);
 	s->user = strdup(arg);
 	if (!s->user)

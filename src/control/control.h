@@ -57,7 +57,7 @@ struct ftp_server_config {
 	const struct ftp_handed *handed;
 	struct stream *(*guard)(void *arg, int fd, struct err *e);
 	const struct sockaddr_storage *local; /* where the client has reached us; NULL: fd tells */
-	bool require_tls;           /* USER before AUTH TLS is refused with 522 */
+	bool require_tls;           /* USER before AUTH TLS is refused with 530 */
 	bool require_prot;          /* data connections by PROT P only, else 521 */
 	bool trusted;               /* the stream has authenticated its user (ssh): no login,
 				     * account is taken from login(arg, NULL, NULL) */

@@ -23,7 +23,7 @@
  * there by who knows the parameters. */
 static const struct ftp_command commands[FTP_VERBS] = {
 	[FTP_USER] = { FTP_USER, "USER", REQUIRED, false, false, "USER <name>",
-		"230 232 331 332 503 522" },
+		"230 232 331 332 503" },
 	/* "PASS" alone is how some clients send an empty password. */
 	[FTP_PASS] = { FTP_PASS, "PASS", OPTIONAL, false, false, "PASS <password>",
 		"202 230 332 503" },

@@ -39,7 +39,7 @@ import sys
 sys.path.insert(0, sys.argv[1])
 from raw_ftp import Raw
 c = Raw(int(sys.argv[2]))
-c.must('USER anonymous', 522)
+c.must('USER anonymous', 530)
 c.must('PASS x', 503)
 c.must('PWD', 530)
 c = Raw(int(sys.argv[2]), tls=True, login=('anonymous', 'x'))

@@ -724,7 +724,7 @@ static void make_tls(struct world *w)
 static void test_needs_tls(void **state)
 {
 	static const struct exchange table[] = {
-		{ "USER alice", 522, NULL }, { "PASS secret", 503, NULL }, { "PWD", 530, NULL },
+		{ "USER alice", 530, NULL }, { "PASS secret", 503, NULL }, { "PWD", 530, NULL },
 		{ "FEAT", 211, " AUTH TLS\n PBSZ\n PROT\n" }, { "AUTH SSL", 504, NULL },
 	};
 	struct world *w = *state;

@@ -16,9 +16,16 @@ enum {
 	NAME_LEN_MAX = 63,
 };
 
+static void wipe(char *s)
+{
+	if (s)
+		crypto_wipe(s, strlen(s));
+}
+
 void user_clear(struct user *u)
 {
 	free(u->name);
+	wipe(u->hash);
 	free(u->hash);
 	free(u->root);
 	free(u->home);
@@ -75,17 +82,14 @@ static int fill_user(struct user *u, char *const field[FIELDS], struct err *e)
 	return err_sys(e, -ENOMEM, "users");
 }
 
-int user_parse(const char *line, struct user *u, struct err *e)
+/* line is cut to pieces. */
+static int parse_in_place(char *line, struct user *u, struct err *e)
 {
-	CLEANUP_FREE char *copy = strdup(line);
-	char *field[FIELDS] = { NULL }, *rest = copy;
+	char *field[FIELDS] = { NULL }, *rest = line;
 	int n = 0;
 
-	memset(u, 0, sizeof(*u));
-	if (!copy)
-		return err_sys(e, -ENOMEM, "users");
-	copy[strcspn(copy, "\r\n")] = '\0';
-	if (!*copy || *copy == '#')
+	line[strcspn(line, "\r\n")] = '\0';
+	if (!*line || *line == '#')
 		return 0;
 	while (rest && n < FIELDS)
 		field[n++] = strsep(&rest, ":");
@@ -93,6 +97,19 @@ int user_parse(const char *line, struct user *u, struct err *e)
 		return err_set(e, -EINVAL, "not of the form name:hash:root:home:rights, with "
 			       ":system user behind it or not");
 	return fill_user(u, field, e);
+}
+
+int user_parse(const char *line, struct user *u, struct err *e)
+{
+	CLEANUP_FREE char *copy = strdup(line);
+	int rc;
+
+	memset(u, 0, sizeof(*u));
+	if (!copy)
+		return err_sys(e, -ENOMEM, "users");
+	rc = parse_in_place(copy, u, e);
+	crypto_wipe(copy, strlen(line));
+	return rc;
 }
 
 /* ---- the file ---- */
@@ -103,7 +120,8 @@ static int each_user(const char *file, bool strict, int (*fn)(void *arg, struct 
 		     void *arg, struct err *e)
 {
 	CLEANUP_FREE char *text = NULL;
-	int rc = read_file(file, FILE_MAX, &text, NULL);
+	size_t len = 0;
+	int rc = read_file(file, FILE_MAX, &text, &len);
 	unsigned line = 0;
 	struct user u;
 	char *rest = text, *next;
@@ -124,6 +142,7 @@ static int each_user(const char *file, bool strict, int (*fn)(void *arg, struct 
 			rc = fn(arg, &u);
 		user_clear(&u);
 	}
+	crypto_wipe(text, len);
 	return rc;
 }
 

@@ -142,35 +142,69 @@ int set_nonblock(int fd, bool on)
 
 /* ---- whole files ---- */
 
-/* Read fd to its end, however long fstat() says it is: sysfs says 4096 and /proc
- * says 0. One byte more than max is asked for, to know that there is one. */
-static int read_all(int fd, size_t max, char **out, size_t *len)
+struct reading {
+	char *data;
+	size_t room;    /* and a byte for the NUL */
+};
+
+/* Passwords' hashes and keys are read here, too: nothing of them stays behind. */
+static void wipe_reading(struct reading *r)
 {
-	CLEANUP_FREE char *data = NULL;
+	if (r->data)
+		explicit_bzero(r->data, r->room + 1);
+	free(r->data);
+}
+
+static int more_room(struct reading *r, size_t used, size_t room)
+{
+	struct reading next = { .data = malloc(room + 1), .room = room };
+
+	if (!next.data)
+		return -ENOMEM;
+	if (used)
+		memcpy(next.data, r->data, used);
+	wipe_reading(r);
+	*r = next;
+	return 0;
+}
+
+static int read_on(int fd, size_t max, struct reading *r, size_t *len)
+{
 	size_t size = 0, used = 0;
 	ssize_t n;
-	char *more;
+	int rc;
 
 	do {
 		size = size ? size * 2 : 4096;
 		if (size > max + 1)
 			size = max + 1;
-		more = realloc(data, size + 1);
-		if (!more)
-			return -ENOMEM;
-		data = more;
-		n = read_full(fd, data + used, size - used);
+		rc = more_room(r, used, size);
+		if (rc < 0)
+			return rc;
+		n = read_full(fd, r->data + used, size - used);
 		if (n < 0)
 			return (int)n;
 		used += (size_t)n;
 		if (used > max)
 			return -EFBIG;
 	} while (used == size);
-
-	data[used] = '\0';
-	*out = steal_ptr(&data);
+	r->data[used] = '\0';
 	*len = used;
 	return 0;
+}
+
+/* Read fd to its end, however long fstat() says it is: sysfs says 4096 and /proc
+ * says 0. One byte more than max is asked for, to know that there is one. */
+static int read_all(int fd, size_t max, char **out, size_t *len)
+{
+	struct reading r = { NULL, 0 };
+	int rc = read_on(fd, max, &r, len);
+
+	if (rc < 0)
+		wipe_reading(&r);
+	else
+		*out = r.data;
+	return rc;
 }
 
 int read_file(const char *path, size_t max, char **out, size_t *len)

@@ -28,7 +28,8 @@ int poll_fd(int fd, short events, int timeout_ms);
 ssize_t recvmsg_pair(int fd, struct msghdr *msg);
 
 /* The whole of a small file as a NUL-terminated string that the caller frees;
- * *len, which may be NULL, gets its length. -EFBIG beyond max. */
+ * *len, which may be NULL, gets its length. -EFBIG beyond max. No copy of it is left
+ * elsewhere in memory. */
 int read_file(const char *path, size_t max, char **out, size_t *len);
 /* Written beside it, synced and renamed, so that path is whole or absent. */
 int write_file_atomic(const char *path, const void *data, size_t len, mode_t mode);

@@ -16,6 +16,8 @@ enum {
 static int logged_in(struct ftp_session *s, int code)
 {
 	free(steal_ptr(&s->user));
+	if (s->tls)
+		tls_secret(s->tls, false);
 	return session_welcome(s, code);
 }
 
@@ -85,6 +87,7 @@ int cmd_pass(struct ftp_session *s, char *arg)
 		return ftp_session_reply(s, 503, "USER first");
 	rc = s->c->login(s->c->arg, user, arg, &s->account, s->e);
 	crypto_wipe(arg, strlen(arg));
+	ms_wipe(s->ms);
 	if (rc == -EACCES)
 		return login_refused(s);
 	return rc < 0 ? not_now(s, rc) : logged_in(s, 230);
@@ -111,6 +114,7 @@ static int start_tls(struct ftp_session *s)
 		return err_set(s->e, rc, "refused: bytes were sent in clear behind AUTH TLS");
 	}
 	s->tls = tls;
+	tls_secret(tls, true); /* until the password has come */
 	/* What was said in clear may have been said by anyone (RFC 4217 §4). */
 	free(steal_ptr(&s->user));
 	s->percent = s->inline_list = false;

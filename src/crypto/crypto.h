@@ -136,6 +136,9 @@ ssize_t tls_write(struct tls *t, const void *p, size_t len, int timeout_ms);
 size_t tls_pending(struct tls *t);
 /* close_notify now; reading may go on. */
 int tls_shutdown(struct tls *t);
+/* From now on what has been read is wiped here (secret), or no more: that takes time. The reader's
+ * thread. */
+void tls_secret(struct tls *t, bool secret);
 /* RFC 8446 §7.5 exporter. -EIO also under a TLS 1.2 without RFC 7627, whose keys could be those of
  * another connection as well. */
 int tls_export(struct tls *t, const char *label, uint8_t *out, size_t len);

@@ -346,6 +346,14 @@ size_t tls_pending(struct tls *t)
 	return (size_t)SSL_pending(t->ssl);
 }
 
+void tls_secret(struct tls *t, bool secret)
+{
+	if (secret)
+		SSL_set_options(t->ssl, SSL_OP_CLEANSE_PLAINTEXT);
+	else
+		SSL_clear_options(t->ssl, SSL_OP_CLEANSE_PLAINTEXT);
+}
+
 int tls_export(struct tls *t, const char *label, uint8_t *out, size_t len)
 {
 	LOCK_GUARD(guard, &t->lock);

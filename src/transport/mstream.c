@@ -10,6 +10,8 @@
 #include <string.h>
 
 #define READ_BUFFER (64u << 10)
+/* A line with a password does not outgrow it: what is left behind then is not wiped. */
+#define LINE_ROOM 2048u
 #define WRITE_TIMEOUT_MS (5 * 60 * 1000)
 /* Up to here a message is copied together and leaves in one write: one packet, one TLS
  * record. */
@@ -176,7 +178,7 @@ static void line_byte(struct mstream *m, uint8_t byte, size_t max)
 		return;
 	}
 	if (m->line_len == m->line_room) {
-		size_t room = m->line_room ? 2 * m->line_room : 512;
+		size_t room = m->line_room ? 2 * m->line_room : LINE_ROOM;
 
 		p = realloc(m->line, room);
 		if (!p) {
@@ -267,6 +269,13 @@ ssize_t ms_read_line(struct mstream *m, char *line, size_t max, int timeout_ms)
 		if (r < 0)
 			return r;
 	}
+}
+
+void ms_wipe(struct mstream *m)
+{
+	crypto_wipe(m->in, m->in_pos);
+	if (m->line)
+		crypto_wipe(m->line + m->line_len, m->line_room - m->line_len);
 }
 
 /* How many of the next len bytes, at least one, lie at in_pos now; a negative errno. */

@@ -101,6 +101,8 @@ int ms_write_framev(struct mstream *m, uint8_t type, const struct iovec *iov, in
  * At first 5 minutes. */
 void ms_set_write_timeout(struct mstream *m, int ms);
 int ms_write_timeout(struct mstream *m);
+/* Wipe what has been read, where it was a secret. The reader's thread. */
+void ms_wipe(struct mstream *m);
 /* Say a proper end; reading may go on. 0 or a negative errno. */
 int ms_shutdown(struct mstream *m);
 /* Wake whoever sleeps in it, now and later, with -ECANCELED. Any thread. */

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What a server needs before it listens, and what is said of it in the log. */
+#include "server/apart.h"
 #include "server/jail.h"
 #include "server/server.h"
 #include "transfer/transfer.h"
 
 #include <errno.h>
 #include <stdlib.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #define FRONT_USER_ELSE "nobody"
@@ -18,40 +18,15 @@ int srv_jail(const struct server *sv, int (*jail)(struct err *e), struct err *e)
 
 /* ---- in a process of its own ---- */
 
-enum { EXIT_CANNOT = 77 };
+enum { LIMIT_S = 60 }; /* a card's driver, or a far file system, may be slow */
 
-static int apart_status(int rc)
-{
-	return rc == 0 ? EXIT_SUCCESS : rc == -EOPNOTSUPP ? EXIT_CANNOT : EXIT_FAILURE;
-}
-
-/* fn's 0, or -EOPNOTSUPP, or else -ECHILD, from a child: what it loads, and the devices it opens,
- * no other process has. */
-static int apart(int (*fn)(struct server *sv), struct server *sv)
-{
-	pid_t pid = fork();
-	int status;
-
-	if (pid < 0)
-		return -errno;
-	if (pid == 0)
-		_exit(apart_status(fn(sv)));
-	while (waitpid(pid, &status, 0) < 0)
-		if (errno != EINTR)
-			return -errno;
-	if (!WIFEXITED(status))
-		return -ECHILD;
-	return WEXITSTATUS(status) == 0 ? 0 :
-	       WEXITSTATUS(status) == EXIT_CANNOT ? -EOPNOTSUPP : -ECHILD;
-}
-
-static int say_start(struct server *sv)
+static int say_start(void *arg, struct err *e)
 {
 	struct transfer_tuning tuning;
-	struct err e = ERR_INIT;
+	struct server *sv = arg;
 
-	if (!sv->state.pin && state_open(&sv->state, &sv->opt, &e) < 0)
-		log_error("%s", e.text);
+	if (!sv->state.pin && state_open(&sv->state, &sv->opt, e) < 0)
+		log_error("%s", e->text);
 	else
 		log_info("certificate %s", sv->state.pin);
 	srv_tuning(sv, &tuning);
@@ -61,24 +36,16 @@ static int say_start(struct server *sv)
 
 /* Is the certificate there, and its key one that we would use? No process but the fronts has
  * it. */
-static int try_state(struct server *sv)
+static int try_state(void *arg, struct err *e)
 {
-	struct err e = ERR_INIT;
-	int rc = state_open(&sv->state, &sv->opt, &e);
+	struct server *sv = arg;
 
-	if (rc < 0)
-		log_error("%s", e.text);
-	return rc;
+	return state_open(&sv->state, &sv->opt, e);
 }
 
-static int try_jail(struct server *sv)
+static int try_jail(void *arg, struct err *e)
 {
-	struct err e = ERR_INIT;
-	int rc = jail_front(&e);
-
-	if (rc < 0)
-		log_warn("%s", e.text);
-	return rc;
+	return jail_front(e);
 }
 
 /* ---- the three kinds of processes ---- */
@@ -124,6 +91,18 @@ static int check_files_user(const struct server *sv, struct err *e)
 	return rc;
 }
 
+/* Without them it goes on, and says so. */
+static int find_filters(struct server *sv, struct err *e)
+{
+	struct err why = ERR_INIT;
+	int rc = apart(try_jail, NULL, LIMIT_S, &why);
+
+	sv->filters = rc == 0;
+	if (rc == -EOPNOTSUPP)
+		log_warn("%s", why.text);
+	return rc < 0 && rc != -EOPNOTSUPP ? err_set(e, rc, "%s", why.text) : 0;
+}
+
 static int prepare_processes(struct server *sv, struct err *e)
 {
 	int rc = find_front(sv, e);
@@ -135,13 +114,8 @@ static int prepare_processes(struct server *sv, struct err *e)
 	sv->empty = state_empty(&sv->opt, e);
 	if (!sv->empty)
 		return e->code;
-	if (apart(try_state, sv) < 0)
-		return err_set(e, -EINVAL, "no state to serve with");
-	rc = apart(try_jail, sv);
-	if (rc < 0 && rc != -EOPNOTSUPP)
-		return err_set(e, rc, "no process to try the filter of system calls in");
-	sv->filters = rc == 0;
-	return 0;
+	rc = apart(try_state, sv, LIMIT_S, e);
+	return rc < 0 ? rc : find_filters(sv, e);
 }
 
 int srv_prepare(struct server *sv, struct err *e)
@@ -161,10 +135,13 @@ int srv_prepare(struct server *sv, struct err *e)
 
 void srv_say_start(struct server *sv)
 {
+	struct err e = ERR_INIT;
+
 	if (sv->separate)
 		log_info("strangers are talked to as %s, in %s", printable(sv->front.name),
 			 printable(sv->empty));
-	apart(say_start, sv);
+	if (apart(say_start, sv, LIMIT_S, &e) < 0)
+		log_warn("%s", e.text);
 }
 
 void srv_clear(struct server *sv)

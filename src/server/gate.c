@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The gate: hears a name and a password, asks whether they are right, becomes the user, and
- * serves his session. It is root's until then, and reads no byte of a client's. */
+/* The gate: has a name and a password checked by a child, becomes the user, and serves his
+ * session. It is root's until then, and reads no byte of a client's. */
 #include "server/gate.h"
+#include "server/check.h"
 #include "server/identity.h"
 #include "server/jail.h"
 #include "server/login.h"
@@ -31,48 +32,7 @@ struct gate {
 	struct gate_orders orders;
 };
 
-/* ---- the password ---- */
-
-static bool is_whole(const struct gate_ask *ask)
-{
-	return memchr(ask->user, '\0', sizeof(ask->user)) &&
-	       memchr(ask->password, '\0', sizeof(ask->password)) &&
-	       memchr(ask->pin, '\0', sizeof(ask->pin)) &&
-	       memchr(ask->subject, '\0', sizeof(ask->subject));
-}
-
-static int check(struct gate *g, const struct gate_ask *ask, struct err *e)
-{
-	const struct srv_options *o = &g->sv->opt;
-	struct auth_ask said = {
-		.user = ask->user,
-		.password = ask->by_certificate ? NULL : ask->password,
-		.pin = *ask->pin ? ask->pin : NULL,
-		.subject = *ask->subject ? ask->subject : NULL,
-	};
-	int rc = login_check(o, g->peer_text, &said, &g->who, e);
-
-	/* Who is no user of this system shares the one for that. */
-	if (rc == 0 && !g->who.is_system)
-		rc = identity_of(o->files_user, &g->who.as, e);
-	return rc;
-}
-
-static int hear_password(struct gate *g, struct err *e)
-{
-	struct gate_ask ask;
-	int rc = msg_receive(g->line, &ask, sizeof(ask), NULL, ASK_MS);
-
-	if (rc < 0)
-		return err_sys(e, rc, "the front asked for a login and did not say whose");
-	if (!is_whole(&ask))
-		rc = err_set(e, -EPROTO, "a login without an end");
-	else
-		rc = check(g, &ask, e);
-	g->by_certificate = ask.by_certificate;
-	crypto_wipe(&ask, sizeof(ask));
-	return rc;
-}
+/* ---- the login ---- */
 
 static int ask_monitor(struct gate *g, int code, struct err *e)
 {
@@ -166,7 +126,8 @@ static int run(struct gate *g, struct err *e)
 {
 	struct ftp_account account = { .name = "" };
 	int pair[2] = { -1, -1 };
-	int rc = hear_password(g, e), told;
+	int rc = check_login_apart(g->sv, g->peer_text, g->line, &g->who, &g->by_certificate, e);
+	int told;
 	struct err why = *e;
 
 	told = ask_monitor(g, rc, e);

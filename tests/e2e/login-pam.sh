@@ -245,6 +245,25 @@ check "who must change his password is told so" replied "530 The password has ex
 say --cert "$tmp/root.both" "USER root"
 check "nor for root" replied 331
 
+stop_server
+
+# ---- what PAM's modules have read ----
+# With three processes what checks a password is none of those that stay.
+processes=(--user nobody --files-user daemon)
+start_server t --pam
+hold "USER alice" "PASS right"
+check "by three processes she comes in as well" grep -q ' 230 ' "$tmp/held"
+printf '%s' "$hash" >"$tmp/hash"
+knows() { python3 "$lib/in-memory.py" find "$1" "$tmp/hash"; }
+for p in "$server" $(children "$server"); do
+	if sanitized; then
+		skip "no hash of the system's in process $p" "too much memory to look at"
+	else
+		check "no hash of the system's in process $p" test "$(knows "$p")" = "not found"
+	fi
+done
+release
+
 # A listener that is killed takes the sessions of others along, too.
 hold "USER alice" "PASS right"
 kill -KILL "$server"

@@ -3,13 +3,9 @@
 # rftpd run by root is three kinds of processes (docs/TRUST.md): who each of them is, what it can
 # see and do, what it knows; and what happens when one of them is ended. TAP.
 . "${top_srcdir:?}/tests/e2e/lib.sh"
+. "$lib/processes.bash"
 is_root || skip_all "only root's rftpd has more than one process"
 need python3 openssl curl
-
-# Whoever they are, they are on every system.
-front_user=nobody session_user=daemon
-front_uid=$(id -u $front_user) session_uid=$(id -u $session_user)
-processes=(--user "$front_user" --files-user "$session_user")
 
 mkdir -p "$tmp/root/in"
 chmod 755 "$tmp" "$tmp/root"
@@ -39,54 +35,6 @@ start_server d --root "$tmp/root" --anonymous rw --users "$tmp/users"
 check "it starts" test -s "$tmp/d.port"
 
 # ---- who they are ----
-
-# Clients that do what they are told, and keep their connections.
-declare -A client to
-hold() { # NAME
-	mkfifo "$tmp/$1.in"
-	exec {fd}<>"$tmp/$1.in"
-	python3 "$lib/ftp-held.py" "$port" <&"$fd" >"$tmp/$1.out" 2>&1 &
-	client[$1]=$! to[$1]=$fd
-	others+=($!)
-	patience 20 has_more "$tmp/$1.out" 0
-}
-tell() { # NAME COMMAND: the code of the reply
-	local before
-	before=$(wc -l <"$tmp/$1.out")
-	echo "$2" >&"${to[$1]}"
-	patience 30 has_more "$tmp/$1.out" "$before"
-	tail -n 1 "$tmp/$1.out"
-}
-has_more() { [ "$(wc -l <"$1")" -gt "$2" ]; }
-leave() { # NAME
-	tell "$1" "end" >/dev/null
-	wait "${client[$1]}"
-	eval "exec ${to[$1]}<&-"
-}
-
-field() { sed -n "s/^$2:[[:space:]]*//p" "/proc/$1/status"; }
-all_four() { [ "$(field "$1" "$2")" = "$(printf '%s\t%s\t%s\t%s' "$3" "$3" "$3" "$3")" ]; }
-no_capabilities() {
-	local c
-	for c in CapInh CapPrm CapEff CapBnd CapAmb; do
-		[ "$(field "$1" $c)" = 0000000000000000 ] || return
-	done
-}
-nobody_traces() { sanitized || [ "$(stat -c %u "/proc/$1/mem")" = 0 ]; } # not dumpable: proc(5)
-filtered() { [ "$(field "$1" Seccomp)" = 2 ]; }
-limit_is() { [ "$(awk -v n="$2" 'index($0, n) == 1 {print $(NF-1)}' "/proc/$1/limits")" = "$3" ]; }
-# kinds PID: what it has open
-kinds() {
-	find "/proc/$1/fd" -type l -printf '%l\n' | sed 's/:\[.*//' | sort | uniq -c |
-		awk '{print $2 "=" $1}' | LC_ALL=C sort | tr '\n' ' '
-}
-with_uid() { # UID: those of the server's children that are its
-	local p
-	for p in $(children "$server"); do
-		! all_four "$p" Uid "$1" 2>/dev/null || echo "$p"
-	done
-}
-one_with_uid() { [ "$(with_uid "$1" | wc -w)" = 1 ]; }
 
 hold a
 check "a stranger is greeted" grep -qx 220 "$tmp/a.out"
@@ -136,12 +84,6 @@ check "open: two lines to its front, and its root" test "$(kinds "$session" | gr
 
 # The scalar of the server's key, in either order of bytes, and passwords.
 python3 "$lib/in-memory.py" key "$tmp/d.state/key.pem" >"$tmp/scalar"
-holds() { [ "$(python3 "$lib/in-memory.py" find "$1" "$2")" = found ]; } # PID FILE
-lacks() { [ "$(python3 "$lib/in-memory.py" find "$1" "$2")" = "not found" ]; }
-if sanitized; then # terabytes of it, and what was freed is kept
-	holds() { true; }
-	lacks() { true; }
-fi
 check "the front has the key" holds "$front" "$tmp/scalar"
 check "the session has it not" lacks "$session" "$tmp/scalar"
 check "the monitor has it not" lacks "$server" "$tmp/scalar"

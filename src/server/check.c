@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Checks a login in a child, and brings home what became of it. */
+#include "server/check.h"
+#include "server/login.h"
+#include "server/monitor.h"
+#include "server/msg.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum {
+	ASK_MS = 60 * 1000,
+	GROUPS_MOST = 65536,
+};
+
+/* All of an answer but the groups, which follow it. */
+struct verdict {
+	int32_t code;
+	uint32_t by_certificate, method, rights, umask, is_system, has_root;
+	uint32_t uid, gid, ngroups;
+	char name[NAME_ROOM], system_name[NAME_ROOM];
+	char root[PATH_MAX], home[PATH_MAX], system_home[PATH_MAX];
+	char why[ERR_TEXT];
+};
+
+/* ---- in the child ---- */
+
+static bool is_whole(const struct gate_ask *ask)
+{
+	return memchr(ask->user, '\0', sizeof(ask->user)) &&
+	       memchr(ask->password, '\0', sizeof(ask->password)) &&
+	       memchr(ask->pin, '\0', sizeof(ask->pin)) &&
+	       memchr(ask->subject, '\0', sizeof(ask->subject));
+}
+
+static int check(const struct srv_options *o, const char *peer_text, const struct gate_ask *ask,
+		 struct auth_answer *who, struct err *e)
+{
+	struct auth_ask said = {
+		.user = ask->user,
+		.password = ask->by_certificate ? NULL : ask->password,
+		.pin = *ask->pin ? ask->pin : NULL,
+		.subject = *ask->subject ? ask->subject : NULL,
+	};
+	int rc = login_check(o, peer_text, &said, who, e);
+
+	/* Who is no user of this system shares the one for that. */
+	if (rc == 0 && !who->is_system)
+		rc = identity_of(o->files_user, &who->as, e);
+	return rc;
+}
+
+static int hear_login(const struct srv_options *o, const char *peer_text, int line,
+		      struct auth_answer *who, uint32_t *by_certificate, struct err *e)
+{
+	struct gate_ask ask;
+	int rc = msg_receive(line, &ask, sizeof(ask), NULL, ASK_MS);
+
+	if (rc < 0)
+		return err_sys(e, rc, "the front asked for a login and did not say whose");
+	if (is_whole(&ask))
+		rc = check(o, peer_text, &ask, who, e);
+	else
+		rc = err_set(e, -EPROTO, "a login without an end");
+	*by_certificate = ask.by_certificate != 0;
+	crypto_wipe(&ask, sizeof(ask));
+	return rc;
+}
+
+static int copy(char *to, size_t room, const char *from)
+{
+	if (strlen(from) >= room)
+		return -ENAMETOOLONG;
+	strcpy(to, from);
+	return 0;
+}
+
+static int write_down(const struct auth_answer *a, struct verdict *v)
+{
+	int rc = copy(v->name, sizeof(v->name), a->name);
+
+	if (rc == 0)
+		rc = copy(v->system_name, sizeof(v->system_name), a->as.name);
+	if (rc == 0)
+		rc = copy(v->root, sizeof(v->root), a->root ? a->root : "");
+	if (rc == 0)
+		rc = copy(v->home, sizeof(v->home), a->home);
+	if (rc == 0)
+		rc = copy(v->system_home, sizeof(v->system_home), a->as.home);
+	v->method = a->method;
+	v->rights = a->rights;
+	v->umask = a->umask;
+	v->is_system = a->is_system;
+	v->has_root = a->root != NULL;
+	v->uid = a->as.uid;
+	v->gid = a->as.gid;
+	v->ngroups = (uint32_t)a->as.ngroups;
+	return rc;
+}
+
+static void run_child(const struct server *sv, const char *peer_text, int line, int out)
+{
+	struct auth_answer who = { .name = NULL };
+	struct verdict v = { .code = 0 };
+	struct err e = ERR_INIT;
+	int rc = hear_login(&sv->opt, peer_text, line, &who, &v.by_certificate, &e);
+
+	if (rc == 0)
+		rc = write_down(&who, &v);
+	if (rc < 0 && !*e.text)
+		err_sys(&e, rc, "account");
+	v.code = rc;
+	memcpy(v.why, e.text, sizeof(v.why));
+	rc = write_full(out, &v, sizeof(v));
+	if (rc == 0 && v.code == 0)
+		rc = write_full(out, who.as.groups, v.ngroups * sizeof(gid_t));
+	_exit(rc < 0);
+}
+
+/* ---- in the gate ---- */
+
+static bool is_good(struct verdict *v)
+{
+	v->why[sizeof(v->why) - 1] = '\0';
+	return memchr(v->name, '\0', sizeof(v->name)) &&
+	       memchr(v->system_name, '\0', sizeof(v->system_name)) &&
+	       memchr(v->root, '\0', sizeof(v->root)) &&
+	       memchr(v->home, '\0', sizeof(v->home)) &&
+	       memchr(v->system_home, '\0', sizeof(v->system_home)) &&
+	       v->method <= AUTH_SELF && v->rights <= RIGHTS_UPLOAD && v->ngroups <= GROUPS_MOST;
+}
+
+static int read_down(const struct verdict *v, struct auth_answer *a)
+{
+	*a = (struct auth_answer){
+		.name = strdup(v->name),
+		.method = (enum auth_method)v->method,
+		.is_system = v->is_system != 0,
+		.as = {
+			.name = strdup(v->system_name), .home = strdup(v->system_home),
+			.uid = v->uid, .gid = v->gid, .ngroups = (int)v->ngroups,
+			.groups = calloc((size_t)v->ngroups + 1, sizeof(gid_t)),
+		},
+		.root = v->has_root ? strdup(v->root) : NULL,
+		.home = strdup(v->home),
+		.rights = (enum rights)v->rights,
+		.umask = v->umask,
+	};
+	return a->name && a->as.name && a->as.home && a->as.groups && a->home &&
+	       (a->root || !v->has_root) ? 0 : -ENOMEM;
+}
+
+static int hear_verdict(int in, struct auth_answer *who, bool *by_certificate, struct err *e)
+{
+	struct verdict v;
+	int rc;
+
+	if (read_full(in, &v, sizeof(v)) != (ssize_t)sizeof(v) || !is_good(&v))
+		return err_set(e, -ECHILD, "the process that checked it has said nothing of use");
+	*by_certificate = v.by_certificate;
+	if (v.code < 0)
+		return err_set(e, v.code, "%s", v.why);
+	rc = read_down(&v, who);
+	if (rc == 0 && read_full(in, who->as.groups, v.ngroups * sizeof(gid_t)) !=
+		       (ssize_t)(v.ngroups * sizeof(gid_t)))
+		rc = -ECHILD;
+	return rc < 0 ? err_sys(e, rc, "account") : 0;
+}
+
+int check_login_apart(const struct server *sv, const char *peer_text, int line,
+		      struct auth_answer *who, bool *by_certificate, struct err *e)
+{
+	int in CLEANUP_CLOSE = -1, out CLEANUP_CLOSE = -1, pair[2], status = 0, rc;
+	pid_t pid;
+
+	if (pipe2(pair, O_CLOEXEC) < 0)
+		return err_sys(e, -errno, "pipe");
+	in = pair[0];
+	out = pair[1];
+	pid = fork();
+	if (pid < 0)
+		return err_sys(e, -errno, "process for a login");
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		run_child(sv, peer_text, line, out);
+	}
+	cleanup_close(&out);
+	rc = hear_verdict(in, who, by_certificate, e);
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	if (rc == -ECHILD && WIFSIGNALED(status))
+		err_set(e, rc, "the process that checked a login died of signal %d (%s)",
+			WTERMSIG(status), strsignal(WTERMSIG(status)));
+	return rc;
+}

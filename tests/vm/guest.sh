@@ -125,7 +125,7 @@ open_server() {
 	shift 2
 	mkdir -p "$tmp/$name.root"
 	rm -f "$tmp/$name.port"
-	${as_server[@]+"${as_server[@]}"} rftpd --one-process --listen "$address:0" \
+	${as_server[@]+"${as_server[@]}"} rftpd "${processes[@]}" --listen "$address:0" \
 		--root "$tmp/$name.root" --anonymous rw --state "$tmp/$name.state" \
 		--port-file "$tmp/$name.port" -v "$@" </dev/null >>"$tmp/$name.log" 2>&1 &
 	server=$!

@@ -107,6 +107,8 @@ int tls_ask_client(struct tls_ctx *c, const char *cafile, struct err *e);
 struct tls_ctx *tls_client_new(const char *cafile, struct err *e);
 /* The same, and TLS 1.2 will do: for servers that are not ours. */
 struct tls_ctx *tls_client_new_any(const char *cafile, struct err *e);
+/* Connections of c, a server's, keep what tls_proof gives. Before the first connection. */
+void tls_keep_proofs(struct tls_ctx *c);
 /* Show servers that ask for it this certificate, with its key; keyfile NULL: it is in the same
  * file. 0, or a negative errno with text. */
 int tls_use_certificate(struct tls_ctx *c, const char *certfile, const char *keyfile,
@@ -154,6 +156,26 @@ bool tls_is_pin(const char *text);
 char *tls_certificate_pin(const char *certfile, struct err *e);
 /* 0; -EKEYEXPIRED with text when the peer's certificate is not yet or no more valid. */
 int tls_peer_validity(struct tls *t, struct err *e);
+
+/* What a client's certificate was shown by, for a process that has seen nothing of it and does not
+ * believe the one that has: the handshake's messages from the ClientHello to the client's
+ * CertificateVerify (RFC 8446 §4.4.3). In bytes; a longer handshake cannot be shown. */
+#define TLS_PROOF_MAX ((size_t)60 << 10)
+/* Of a connection of a server: the bytes put into proof; -ENOKEY: the client has shown no
+ * certificate; -EOPNOTSUPP: it was not TLS 1.3; -EMSGSIZE. */
+ssize_t tls_proof(struct tls *t, uint8_t proof[TLS_PROOF_MAX]);
+/* Who made it: as tls_peer_pin and tls_peer_subject. */
+struct tls_proven {
+	char *pin, *subject;
+};
+/* Do len bytes show that somebody, at some time, has shaken hands with the server whose pin is
+ * server, and has the key of the certificate that he showed? By the authorities that c was told
+ * of with tls_ask_client. 0, and out is to be cleared; -EBADMSG: it is no handshake; -EKEYREJECTED:
+ * a wrong server, or key; -EKEYEXPIRED; with text. */
+int tls_proof_check(const struct tls_ctx *c, const void *proof, size_t len, const char *server,
+		    struct tls_proven *out, struct err *e);
+void tls_proven_clear(struct tls_proven *p);
+
 /* Version and cipher, "TLSv1.3 TLS_AES_256_GCM_SHA384"; lives as long as t. */
 const char *tls_describe(struct tls *t);
 

@@ -204,12 +204,14 @@ static bool prepare_client(struct tls_ctx *c, SSL *ssl, const char *host, struct
 	return host ? expect_host(ssl, host, c->check) : !c->check;
 }
 
-static bool prepare_server(SSL *ssl, struct tls *resume)
+static bool prepare_server(struct tls_ctx *c, struct tls *t, struct tls *resume)
 {
-	SSL_set_accept_state(ssl);
+	SSL_set_accept_state(t->ssl);
+	if (c->proves && !resume && tls_keep_proof(t) < 0)
+		return false;
 	/* The client of a data connection has its ticket already. More would lie unread
 	 * when an uploader closes, and its kernel's RST would cost us its last bytes. */
-	return !resume || SSL_set_num_tickets(ssl, 0) == 1;
+	return !resume || SSL_set_num_tickets(t->ssl, 0) == 1;
 }
 
 static struct tls *new_tls(struct tls_ctx *c, int fd)
@@ -260,7 +262,7 @@ struct tls *tls_start(struct tls_ctx *c, int fd, const char *host, struct tls *r
 		err_set(e, -ENOMEM, "cannot set TLS up: %s", openssl_reason());
 		return NULL;
 	}
-	if (!(c->server ? prepare_server(t->ssl, resume) :
+	if (!(c->server ? prepare_server(c, t, resume) :
 			  prepare_client(c, t->ssl, host, resume)))
 		err_set(e, -EINVAL, "cannot check a certificate for host \"%s\": %s",
 			printable(host ? host : ""), openssl_reason());
@@ -280,6 +282,7 @@ void tls_free(struct tls *t)
 		wire_flush(&t->wire); /* one try: a full socket must not hold us up */
 	}
 	SSL_free(t->ssl);
+	buf_free(t->proof);
 	ERR_clear_error();
 	wire_clear(&t->wire);
 	pthread_mutex_destroy(&t->lock);

@@ -331,7 +331,7 @@ bool tls_is_pin(const char *text)
 	       base64_decode(hash, sizeof(hash), text + strlen(PIN_PREFIX)) == sizeof(hash);
 }
 
-static char *subject_of(X509 *cert)
+char *tls_subject_of(X509 *cert)
 {
 	BIO *b = BIO_new(BIO_s_mem());
 	char *text = NULL, *own = NULL;
@@ -358,7 +358,7 @@ static bool is_vouched_for(struct tls *t)
 char *tls_peer_subject(struct tls *t)
 {
 	X509 *cert = peer_certificate(t);
-	char *subject = cert && is_vouched_for(t) ? subject_of(cert) : NULL;
+	char *subject = cert && is_vouched_for(t) ? tls_subject_of(cert) : NULL;
 
 	X509_free(cert);
 	return subject;
@@ -388,7 +388,7 @@ static const char *day(const ASN1_TIME *t, char *out, size_t room)
 }
 
 /* X509_cmp_current_time gives 0 for a date it cannot read: not valid either way. */
-static int check_validity(X509 *cert, struct err *e)
+int tls_check_validity(X509 *cert, struct err *e)
 {
 	const ASN1_TIME *from = X509_get0_notBefore(cert), *until = X509_get0_notAfter(cert);
 	char text[32];
@@ -411,7 +411,7 @@ int tls_peer_validity(struct tls *t, struct err *e)
 
 	if (!cert)
 		return err_set(e, -ENOKEY, "the peer showed no certificate");
-	r = check_validity(cert, e);
+	r = tls_check_validity(cert, e);
 	X509_free(cert);
 	return r;
 }

@@ -15,6 +15,7 @@ struct tls_ctx {
 	SSL_CTX *ctx;
 	bool server;
 	bool check; /* the peer's certificate, against a CA and the host name */
+	bool proves; /* connections keep what tls_proof gives */
 };
 
 /* The socket under a connection, behind OpenSSL's BIO. Guarded by tls.lock.
@@ -43,6 +44,8 @@ struct tls {
 	SSL *ssl;
 	struct wire wire;
 	bool ready;  /* hands were shaken, and no error made the connection useless */
+	struct buf *proof;  /* the handshake so far; NULL: it is not kept */
+	bool proven;        /* the client has signed what is in proof */
 	char describe[64];
 };
 
@@ -67,6 +70,12 @@ EVP_PKEY *tls_load_key(const char *keyfile, struct err *e);
 /* A new P-256 key; a certificate for it that it has signed itself. NULL: see openssl_reason. */
 EVP_PKEY *tls_new_key(void);
 X509 *tls_self_signed(EVP_PKEY *key, const char *cn);
+/* Have t keep its handshake from now on, for tls_proof. 0 or -ENOMEM. (tls_proof.c) */
+int tls_keep_proof(struct tls *t);
+/* RFC 2253, malloc'd; NULL: it has none, or memory is out. */
+char *tls_subject_of(X509 *cert);
+/* As tls_peer_validity. */
+int tls_check_validity(X509 *cert, struct err *e);
 /* The pin of a certificate, malloc'd; NULL: it cannot be hashed, or memory is out. */
 char *tls_pin_of(X509 *cert);
 

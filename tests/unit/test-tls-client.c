@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Certificates of clients: who is asked, who is vouched for, and what is known of whom. */
+/* Certificates of clients: who is asked, who is vouched for, what is known of whom, and by what it
+ * is proven to others. */
 #include "crypto/tls_priv.h"
 
 #include <errno.h>
@@ -42,7 +43,7 @@ static void extend(X509 *cert, int nid, const char *value)
 }
 
 struct what {
-	const char *cn, *o, *usage;
+	const char *cn, *o, *usage, *comment;
 	bool ca, expired;
 };
 
@@ -76,6 +77,8 @@ static void write_cert(const char *path, const struct what *w, EVP_PKEY *k, cons
 	extend(cert, NID_basic_constraints, w->ca ? "critical,CA:TRUE" : "critical,CA:FALSE");
 	if (w->usage)
 		extend(cert, NID_ext_key_usage, w->usage);
+	if (w->comment)
+		extend(cert, NID_netscape_comment, w->comment);
 	assert_true(X509_sign(cert, by, EVP_sha256()) > 0);
 	assert_int_equal(PEM_write_X509(f, cert), 1);
 	assert_int_equal(fclose(f), 0);
@@ -171,6 +174,7 @@ static void make_pair(struct pair *p, const char *cafile, bool ask, const char *
 	*p = (struct pair){ .sctx = tls_server_new(server_cert, server_key, &e),
 			    .cctx = tls_client_new(NULL, &e) };
 	assert_true(p->sctx && p->cctx);
+	tls_keep_proofs(p->sctx);
 	if (ask)
 		assert_int_equal(tls_ask_client(p->sctx, cafile, &e), 0);
 	if (certfile)
@@ -205,16 +209,70 @@ static void assert_known(struct tls *s, const char *certfile, const char *subjec
 	free(found);
 }
 
+/* ---- proofs ---- */
+
+struct proof {
+	uint8_t bytes[TLS_PROOF_MAX];
+	ssize_t len;
+};
+
+static void take_proof(struct proof *f, struct tls *s)
+{
+	f->len = tls_proof(s, f->bytes);
+	assert_true(f->len > 0);
+}
+
+static int check_proof(const struct pair *p, const struct proof *f, const char *server)
+{
+	struct tls_proven who;
+	struct err e = ERR_INIT;
+	int rc = tls_proof_check(p->sctx, f->bytes, (size_t)f->len, server, &who, &e);
+
+	tls_proven_clear(&who);
+	assert_int_equal(rc == 0, !*e.text);
+	return rc;
+}
+
+static char *own_pin(void)
+{
+	struct err e = ERR_INIT;
+
+	return tls_certificate_pin(server_cert, &e);
+}
+
+/* Who has seen the proof knows as much as who has shaken hands. */
+static void assert_proven(const struct pair *p, const char *certfile, const char *subject)
+{
+	char *server = own_pin();
+	struct err e = ERR_INIT;
+	char *pin = tls_certificate_pin(certfile, &e);
+	struct tls_proven who;
+	struct proof f;
+
+	take_proof(&f, p->s);
+	assert_int_equal(tls_proof_check(p->sctx, f.bytes, (size_t)f.len, server, &who, &e), 0);
+	assert_string_equal(who.pin, pin);
+	if (subject)
+		assert_string_equal(who.subject, subject);
+	else
+		assert_null(who.subject);
+	tls_proven_clear(&who);
+	free(server);
+	free(pin);
+}
+
 /* ---- tests ---- */
 
 static const struct what alice = { .cn = "alice", .o = "Example" };
 
 static void none_is_well(void **state)
 {
+	uint8_t room[TLS_PROOF_MAX];
 	struct pair p;
 
 	make_pair(&p, ca_file, true, NULL);
 	assert_known(p.s, NULL, NULL);
+	assert_int_equal(tls_proof(p.s, room), -ENOKEY);
 	end_pair(&p);
 }
 
@@ -237,10 +295,12 @@ static void vouched_for(void **state)
 	write_cert(in_dir(cert, "alice.pem"), &alice, key, "ca", ca_key);
 	make_pair(&p, ca_file, true, cert);
 	assert_known(p.s, cert, "CN=alice,O=Example");
+	assert_proven(&p, cert, "CN=alice,O=Example");
 	end_pair(&p);
 	/* Where there is no CA, its pin is all there is to it. */
 	make_pair(&p, NULL, true, cert);
 	assert_known(p.s, cert, NULL);
+	assert_proven(&p, cert, NULL);
 	end_pair(&p);
 }
 
@@ -248,6 +308,7 @@ static void vouched_for(void **state)
 static void resumed(void **state)
 {
 	struct pair p, q = { 0 };
+	uint8_t room[TLS_PROOF_MAX];
 	char cert[128];
 
 	write_cert(in_dir(cert, "alice.pem"), &alice, key, "ca", ca_key);
@@ -257,6 +318,7 @@ static void resumed(void **state)
 	q.resume = p.c;
 	shake(&q);
 	assert_int_equal(SSL_session_reused(q.s->ssl), 1);
+	assert_int_equal(tls_proof(q.s, room), -ENOKEY);
 	assert_known(q.s, cert, "CN=alice,O=Example");
 	part(&q);
 	end_pair(&p);
@@ -275,7 +337,8 @@ static void not_vouched_for(void **state)
 		{ &server, "ca", ca_key },      /* not made for clients */
 		{ &nameless, "ca", ca_key },
 	};
-	char cert[128];
+	char cert[128], *pin = own_pin();
+	struct proof f;
 
 	in_dir(cert, "other.pem");
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -287,8 +350,14 @@ static void not_vouched_for(void **state)
 		assert_known(p.s, cert, NULL);
 		assert_int_equal(tls_peer_validity(p.s, &e),
 				 cases[i].w->expired ? -EKEYEXPIRED : 0);
+		take_proof(&f, p.s);
+		assert_int_equal(check_proof(&p, &f, pin),
+				 cases[i].w->expired ? -EKEYEXPIRED : 0);
+		if (!cases[i].w->expired)
+			assert_proven(&p, cert, NULL);
 		end_pair(&p);
 	}
+	free(pin);
 }
 
 /* What could be taken for more than one part of a name, or end it, is escaped. */
@@ -301,6 +370,113 @@ static void odd_names(void **state)
 	write_cert(in_dir(cert, "odd.pem"), &odd, key, "ca", ca_key);
 	make_pair(&p, ca_file, true, cert);
 	assert_known(p.s, cert, "CN=a\\,O=b\\0A,O=E\\+x");
+	end_pair(&p);
+}
+
+/* With any key that TLS knows, and where the server has asked the client to begin again. */
+static void all_keys(void **state)
+{
+	const struct { const char *type, *name; unsigned bits; } kinds[] = {
+		{ "EC", "P-256", 0 }, { "EC", "P-384", 0 }, { "EC", "P-521", 0 }, { "ED25519", NULL, 0 },
+		{ "ED448", NULL, 0 }, { "RSA", NULL, 2048 }, { "RSA-PSS", NULL, 2048 },
+	};
+	char cert[128], file[128];
+
+	in_dir(cert, "kind.pem");
+	in_dir(file, "kind-key.pem");
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		struct pair p = { .sctx = NULL };
+		struct err e = ERR_INIT;
+		EVP_PKEY *own = kinds[i].bits ? NULL :
+			EVP_PKEY_Q_keygen(NULL, NULL, kinds[i].type, kinds[i].name);
+		EVP_PKEY_CTX *c = EVP_PKEY_CTX_new_from_name(NULL, kinds[i].type, NULL);
+
+		if (kinds[i].bits) {
+			assert_int_equal(EVP_PKEY_keygen_init(c), 1);
+			assert_int_equal(EVP_PKEY_CTX_set_rsa_keygen_bits(c, 2048), 1);
+			assert_int_equal(EVP_PKEY_generate(c, &own), 1);
+		}
+		EVP_PKEY_CTX_free(c);
+		assert_non_null(own);
+		write_cert(cert, &alice, own, "ca", ca_key);
+		write_key(file, own);
+		p.sctx = tls_server_new(server_cert, server_key, &e);
+		p.cctx = tls_client_new(NULL, &e);
+		tls_keep_proofs(p.sctx);
+		assert_int_equal(tls_ask_client(p.sctx, ca_file, &e), 0);
+		assert_int_equal(tls_use_certificate(p.cctx, cert, file, &e), 0);
+		if (i % 2) /* what the client offers first is not what the server wants */
+			assert_true(SSL_CTX_set1_groups_list(p.cctx->ctx, "X25519:P-256") == 1 &&
+				    SSL_CTX_set1_groups_list(p.sctx->ctx, "P-256") == 1);
+		if (i % 3 == 0)
+			SSL_CTX_set_ciphersuites(p.cctx->ctx, "TLS_CHACHA20_POLY1305_SHA256");
+		shake(&p);
+		assert_proven(&p, cert, "CN=alice,O=Example");
+		end_pair(&p);
+		EVP_PKEY_free(own);
+	}
+}
+
+/* Nothing of it can be another way, or be missing, or be more. */
+static void no_byte_of_a_proof_can_change(void **state)
+{
+	char cert[128], *server = own_pin();
+	struct err e = ERR_INIT;
+	struct proof f, g;
+	struct pair p;
+
+	write_cert(in_dir(cert, "alice.pem"), &alice, key, "ca", ca_key);
+	make_pair(&p, ca_file, true, cert);
+	take_proof(&f, p.s);
+	assert_int_equal(check_proof(&p, &f, server), 0);
+	for (ssize_t i = 0; i < f.len; i++) {
+		int rc;
+
+		f.bytes[i] ^= (uint8_t)(1 << i % 8);
+		rc = check_proof(&p, &f, server);
+		assert_true(rc == -EKEYREJECTED || rc == -EBADMSG);
+		f.bytes[i] ^= (uint8_t)(1 << i % 8);
+		g = (struct proof){ .len = i };
+		memcpy(g.bytes, f.bytes, (size_t)i);
+		assert_int_equal(check_proof(&p, &g, server), -EBADMSG);
+	}
+	g = f;
+	g.len++;
+	assert_int_equal(check_proof(&p, &g, server), -EBADMSG);
+	free(server);
+	server = tls_certificate_pin(cert, &e);
+	assert_int_equal(check_proof(&p, &f, server), -EKEYREJECTED);
+	assert_int_equal(check_proof(&p, &f, ""), -EKEYREJECTED);
+	free(server);
+	end_pair(&p);
+}
+
+static void not_all_can_be_proven(void **state)
+{
+	static char comment[61000]; /* a ticket must hold it */
+	const struct what big = { .cn = "alice", .comment = comment };
+	struct pair p = { .sctx = NULL };
+	struct tls_server_settings old = { .certfile = server_cert, .keyfile = server_key,
+					   .also_1_2 = true };
+	uint8_t room[TLS_PROOF_MAX];
+	struct err e = ERR_INIT;
+	char cert[128];
+
+	memset(comment, 'x', sizeof(comment) - 1);
+	write_cert(in_dir(cert, "alice.pem"), &big, key, "ca", ca_key);
+	make_pair(&p, ca_file, true, cert);
+	assert_int_equal(tls_proof(p.s, room), -EMSGSIZE);
+	end_pair(&p);
+
+	write_cert(in_dir(cert, "alice.pem"), &alice, key, "ca", ca_key);
+	p = (struct pair){ .sctx = tls_server_new_with(&old, &e),
+			   .cctx = tls_client_new_any(NULL, &e) };
+	tls_keep_proofs(p.sctx);
+	assert_int_equal(tls_ask_client(p.sctx, ca_file, &e), 0);
+	assert_int_equal(tls_use_certificate(p.cctx, cert, key_file, &e), 0);
+	SSL_CTX_set_max_proto_version(p.cctx->ctx, TLS1_2_VERSION);
+	shake(&p);
+	assert_int_equal(tls_proof(p.s, room), -EOPNOTSUPP);
 	end_pair(&p);
 }
 
@@ -363,6 +539,9 @@ int main(void)
 		cmocka_unit_test(resumed),
 		cmocka_unit_test(not_vouched_for),
 		cmocka_unit_test(odd_names),
+		cmocka_unit_test(all_keys),
+		cmocka_unit_test(no_byte_of_a_proof_can_change),
+		cmocka_unit_test(not_all_can_be_proven),
 		cmocka_unit_test(bad_files),
 		cmocka_unit_test(pins),
 	};

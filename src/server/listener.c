@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The listening sockets: opening, accepting, closing. */
+#include "server/activation.h"
 #include "server/listener.h"
 #include "transport/transport.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
@@ -20,6 +23,21 @@ static void set_options(int fd)
 
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
+}
+
+/* A socket for both, which is not one of our own, gives IPv4's addresses within IPv6's. */
+static void take_out_ipv4(struct sockaddr_storage *a)
+{
+	struct sockaddr_in6 six;
+	struct sockaddr_in four = { .sin_family = AF_INET };
+
+	memcpy(&six, a, sizeof(six));
+	if (six.sin6_family != AF_INET6 || !IN6_IS_ADDR_V4MAPPED(&six.sin6_addr))
+		return;
+	four.sin_port = six.sin6_port;
+	memcpy(&four.sin_addr, &six.sin6_addr.s6_addr[12], sizeof(four.sin_addr));
+	memset(a, 0, sizeof(*a));
+	memcpy(a, &four, sizeof(four));
 }
 
 int listener_accept(struct listener *l, nfds_t i, struct ends *ends)
@@ -42,6 +60,8 @@ int listener_accept(struct listener *l, nfds_t i, struct ends *ends)
 		close(fd);
 		return -EAGAIN; /* it has gone */
 	}
+	take_out_ipv4(&ends->peer);
+	take_out_ipv4(&ends->local);
 	return fd;
 }
 
@@ -64,6 +84,22 @@ static void keep(struct listener *l, const struct listen_addr *a, int fd, uint16
 	l->ports[l->nfds++] = port;
 }
 
+static const char *shown(const struct listen_addr *a, char out[80])
+{
+	snprintf(out, 80, strchr(a->addr, ':') ? "[%s]:%u" : "%s:%u", a->addr, a->port);
+	return out;
+}
+
+/* The last one that is kept. */
+static void say_listening(const struct listener *l, const char *how)
+{
+	struct listen_addr a = l->addrs[l->nfds - 1];
+	char text[80];
+
+	a.port = l->ports[l->nfds - 1];
+	log_info("listening on %s%s", shown(&a, text), how);
+}
+
 static int listen_on(struct listener *l, const struct listen_addr *a, struct err *e)
 {
 	int family = strchr(a->addr, ':') ? AF_INET6 : AF_INET;
@@ -75,8 +111,7 @@ static int listen_on(struct listener *l, const struct listen_addr *a, struct err
 	/* Whoever was waiting may have gone when we come to accept. */
 	set_nonblock(fd, true);
 	keep(l, a, fd, port);
-	log_info(family == AF_INET6 ? "listening on [%s]:%u" : "listening on %s:%u", a->addr,
-		 port);
+	say_listening(l, "");
 	return 0;
 }
 
@@ -123,10 +158,102 @@ static int write_ports(const struct listener *l, const char *file, struct err *e
 	return rc < 0 ? err_sys(e, rc, "port file %s", printable(file)) : 0;
 }
 
-int listener_open(struct listener *l, const struct srv_options *o, struct err *e)
-{
-	int rc = listen_all(l, o, NULL, e);
+/* ---- sockets that were open before us ---- */
 
+static int name_socket(int fd, struct listen_addr *a)
+{
+	struct sockaddr_storage ss;
+	socklen_t len = sizeof(ss);
+	int rc;
+
+	memset(a, 0, sizeof(*a));
+	if (getsockname(fd, (struct sockaddr *)&ss, &len) < 0)
+		return -errno;
+	rc = getnameinfo((struct sockaddr *)&ss, len, a->addr, sizeof(a->addr), NULL, 0,
+			 NI_NUMERICHOST);
+	a->port = ntohs(ss.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&ss)->sin6_port :
+						   ((struct sockaddr_in *)&ss)->sin_port);
+	return rc ? -EINVAL : 0;
+}
+
+/* However an address was written. */
+static bool same_address(const char *x, const char *y)
+{
+	struct in6_addr a = { 0 }, b = { 0 };
+
+	if (!strcmp(x, y))
+		return true;
+	return inet_pton(AF_INET6, x, &a) == 1 && inet_pton(AF_INET6, y, &b) == 1 &&
+	       !memcmp(&a, &b, sizeof(a));
+}
+
+/* As o asks for it, where it does: then it goes on. */
+static void name_as_asked(struct listen_addr *a, const struct srv_options *o,
+			  const struct listener *l)
+{
+	for (int i = 0; i < o->nlisten; i++)
+		if (same_address(o->listen[i].addr, a->addr) &&
+		    (o->listen[i].port == a->port || !o->listen[i].port) &&
+		    listening(l, &o->listen[i]) < 0) {
+			*a = o->listen[i];
+			return;
+		}
+}
+
+static int keep_given(struct listener *l, const struct srv_options *o, const struct activation *a,
+		      struct err *e)
+{
+	for (int i = 0; i < a->nfds; i++) {
+		struct listen_addr addr;
+		int rc = name_socket(a->fds[i], &addr);
+		uint16_t port = addr.port;
+
+		if (rc < 0)
+			return err_sys(e, rc, "descriptor %d", a->fds[i]);
+		if (a->own)
+			name_as_asked(&addr, o, l);
+		keep(l, &addr, a->fds[i], port);
+		if (!a->own)
+			say_listening(l, ", as it was given");
+	}
+	return 0;
+}
+
+static void say_listen_unused(const struct srv_options *o)
+{
+	char where[512];
+
+	if (srv_option_given(o, "listen"))
+		log_warn("%s: not used, for sockets to listen on were given (LISTEN_FDS)",
+			 srv_option_where(o, "listen", where));
+}
+
+/* Those of the rftpd before us that o asks for no more are closed. */
+static int listen_after(struct listener *l, const struct srv_options *o,
+			const struct activation *a, struct err *e)
+{
+	struct listener was = { .nfds = 0 };
+	int rc = keep_given(&was, o, a, e);
+
+	if (rc == 0)
+		rc = listen_all(l, o, &was, e);
+	if (rc == 0)
+		close_all(&was);
+	return rc;
+}
+
+int listener_open(struct listener *l, const struct srv_options *o, const struct activation *a,
+		  struct err *e)
+{
+	int rc;
+
+	l->given = a->nfds && !a->own;
+	if (l->given)
+		say_listen_unused(o);
+	if (l->given)
+		rc = keep_given(l, o, a, e);
+	else
+		rc = listen_after(l, o, a, e);
 	return rc < 0 ? rc : write_ports(l, o->port_file, e);
 }
 
@@ -154,8 +281,13 @@ static void close_others(const struct listener *new, const struct listener *l)
 int listener_change(struct listener *l, const struct srv_options *o, struct err *e)
 {
 	struct listener was = *l, new = { .nfds = 0 };
-	int rc = listen_all(&new, o, &was, e);
+	int rc;
 
+	if (l->given) {
+		say_listen_unused(o);
+		return 0;
+	}
+	rc = listen_all(&new, o, &was, e);
 	if (rc < 0) {
 		close_others(&new, l);
 		return rc;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* rftpd: reads its options and does what they say. */
+#include "server/activation.h"
 #include "server/server.h"
 #include "util/util.h"
 
@@ -105,29 +106,33 @@ static int serve_stdio(struct server *sv)
 	return srv_session_stdio(sv);
 }
 
-static int serve(struct server *sv)
+static int cannot_start(const struct err *e)
+{
+	log_error("%s", e->text);
+	return EXIT_START;
+}
+
+static int serve(struct server *sv, const struct activation *given)
 {
 	struct err e = ERR_INIT;
 	int rc;
 
 	set_process();
-	/* What we were started with beside the three is nobody's here. */
+	/* What else we were started with is nobody's here. */
 	if (!sv->opt.stdio)
-		close_range(STDERR_FILENO + 1, ~0u, 0);
+		close_range(activation_end(given), ~0u, 0);
 	/* Until the log is open whoever starts us reads it, wherever it goes. */
 	rc = srv_check_files(&sv->opt, &e);
 	if (rc == 0 && !sv->opt.stdio)
 		rc = srv_prepare(sv, &e);
 	if (rc == 0)
 		rc = srv_open_log(&sv->opt, &e);
-	if (rc < 0) {
-		log_error("%s", e.text);
-		return EXIT_START;
-	}
+	if (rc < 0)
+		return cannot_start(&e);
 	if (sv->opt.stdio)
 		return serve_stdio(sv);
 	srv_say_start(sv);
-	return srv_listen(sv);
+	return srv_listen(sv, given);
 }
 
 /* ---- telling ---- */
@@ -177,21 +182,32 @@ static int tell(const struct srv_options *o)
 	return printed();
 }
 
+static int run(struct server *sv)
+{
+	struct activation given;
+	struct err e = ERR_INIT, sockets = ERR_INIT;
+	int bad = activation_take(&given, &sockets), status;
+
+	if (srv_options_load(&sv->opt, sv->argc, sv->argv, &e) < 0) {
+		log_error("%s (rftpd --help lists the options)", e.text);
+		return EXIT_USAGE;
+	}
+	status = tell(&sv->opt);
+	if (status >= 0)
+		return status;
+	if (bad < 0 && !sv->opt.stdio)
+		return cannot_start(&sockets);
+	return serve(sv, &given);
+}
+
 int main(int argc, char **argv)
 {
 	struct server sv = { .argc = argc, .argv = argv };
-	struct err e = ERR_INIT;
 	int status;
 
 	hold_standard_fds();
 	log_init("rftpd", LOG_LV_INFO, false);
-	if (srv_options_load(&sv.opt, argc, argv, &e) < 0) {
-		log_error("%s (rftpd --help lists the options)", e.text);
-		return EXIT_USAGE;
-	}
-	status = tell(&sv.opt);
-	if (status < 0)
-		status = serve(&sv);
+	status = run(&sv);
 	srv_clear(&sv);
 	return status;
 }

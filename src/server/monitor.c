@@ -24,6 +24,7 @@ struct monitor {
 	struct listener listener;
 	struct ledger *ledger;
 	struct conns conns;
+	const struct activation *given;
 	/* of one look: the listener's, then those that are heard; [LISTEN_MAX + 2 * nslots] */
 	struct pollfd *fds;
 	sigset_t waiting;      /* the signal mask while it sleeps */
@@ -435,7 +436,7 @@ static int run(struct monitor *m)
 	if (rc < 0 || !m->ledger)
 		rc = err_sys(&e, -ENOMEM, "max-sessions");
 	else
-		rc = listener_open(&m->listener, o, &e);
+		rc = listener_open(&m->listener, o, m->given, &e);
 	if (rc < 0) {
 		log_error("%s", e.text);
 		return EXIT_START;
@@ -446,9 +447,9 @@ static int run(struct monitor *m)
 	return EXIT_SUCCESS;
 }
 
-int srv_listen(struct server *sv)
+int srv_listen(struct server *sv, const struct activation *given)
 {
-	struct monitor m = { .sv = sv, .pid = getpid() };
+	struct monitor m = { .sv = sv, .pid = getpid(), .given = given };
 	int status = run(&m);
 
 	ledger_free(m.ledger);

@@ -64,9 +64,10 @@ int srv_session_stdio(const struct server *sv);
  * negative errno with text. */
 int srv_jail(const struct server *sv, int (*jail)(struct err *e), struct err *e);
 
-/* Listen, and serve each connection in a process of its own, or in two, until SIGTERM. The
- * process's status. In the others it does not return. */
-int srv_listen(struct server *sv);
+struct activation;
+/* Listen, on what was given if there is any, and serve each connection in a process of its own, or
+ * in two, until SIGTERM. The process's status. In the others it does not return. */
+int srv_listen(struct server *sv, const struct activation *given);
 
 /* ---- settings in force, reload.c ---- */
 

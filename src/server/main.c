@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* rftpd: reads its options and does what they say. */
 #include "server/activation.h"
+#include "server/notify.h"
 #include "server/server.h"
 #include "util/util.h"
 
@@ -207,6 +208,7 @@ int main(int argc, char **argv)
 
 	hold_standard_fds();
 	log_init("rftpd", LOG_LV_INFO, false);
+	notify_begin();
 	status = run(&sv);
 	srv_clear(&sv);
 	return status;

@@ -7,6 +7,7 @@
 #include "server/ledger.h"
 #include "server/listener.h"
 #include "server/msg.h"
+#include "server/notify.h"
 #include "server/signals.h"
 
 #include <errno.h>
@@ -343,11 +344,16 @@ static void reap(struct monitor *m)
 /* What next needs that there may not be. m is as before when it cannot be had. */
 static int change(struct monitor *m, const struct srv_options *o, struct err *e)
 {
+	int rc;
+
 	if (make_room(m, o->max_sessions) < 0)
 		return err_sys(e, -ENOMEM, "max-sessions");
 	if (ledger_change(m->ledger, o) < 0)
 		return err_sys(e, -ENOMEM, "memory-budget");
-	return listener_change(&m->listener, o, e);
+	rc = listener_change(&m->listener, o, e);
+	if (rc < 0)
+		ledger_change(m->ledger, &m->sv->opt);
+	return rc;
 }
 
 static void reread(struct monitor *m)
@@ -356,9 +362,9 @@ static void reread(struct monitor *m)
 	struct server next;
 	int rc = srv_reload_begin(m->sv, &next, &e);
 
-	signals_reread = 0;
 	if (rc == 0)
 		rc = change(m, &next.opt, &e);
+	notify_trouble(rc < 0 ? e.text : NULL);
 	if (rc < 0) {
 		log_error("%s", e.text);
 		log_error("the settings stay as they were");
@@ -369,6 +375,14 @@ static void reread(struct monitor *m)
 		log_error("%s: the log stays where it was", e.text);
 	log_info("settings read anew");
 	srv_say_start(m->sv);
+}
+
+static void act_on_reread(struct monitor *m)
+{
+	signals_reread = 0;
+	notify_reloading();
+	reread(m);
+	notify_ready();
 }
 
 /* ---- the loop ---- */
@@ -393,18 +407,25 @@ static void hear_whom(struct monitor *m, int fd)
 	}
 }
 
+static int sleep_for(struct monitor *m, nfds_t n, int ms)
+{
+	struct timespec t = { .tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000l };
+
+	return ppoll(m->fds, n, ms < 0 ? NULL : &t, &m->waiting);
+}
+
 /* A look at all that there is, and what comes of it. */
 static void look(struct monitor *m)
 {
 	nfds_t n = gather(m), ports = m->listener.nfds;
-	int ready = ppoll(m->fds, n, NULL, &m->waiting);
+	int ready = sleep_for(m, n, notify_sessions(m->conns.nused, 0));
 
 	for (nfds_t i = ports; ready > 0 && i < n; i++)
 		if (m->fds[i].revents)
 			hear_whom(m, m->fds[i].fd);
 	reap(m);
 	if (signals_reread && !srv_stop) {
-		reread(m);
+		act_on_reread(m);
 		return; /* what was polled may be closed */
 	}
 	for (nfds_t i = 0; ready > 0 && i < ports && !srv_stop; i++)
@@ -418,6 +439,7 @@ static void stop(struct monitor *m)
 	listener_close(&m->listener);
 	if (m->conns.nused)
 		log_info("stopping; sessions that end what they are doing: %u", m->conns.nused);
+	notify_stopping(m->conns.nused);
 	conns_signal(&m->conns, SIGTERM);
 	while (m->conns.nused && srv_stop < 2)
 		look(m);
@@ -425,22 +447,26 @@ static void stop(struct monitor *m)
 	log_info("stopped");
 }
 
-static int run(struct monitor *m)
+static int start(struct monitor *m, struct err *e)
 {
 	const struct srv_options *o = &m->sv->opt;
+
+	m->ledger = ledger_new(o);
+	if (!m->ledger || make_room(m, o->max_sessions) < 0)
+		return err_sys(e, -ENOMEM, "max-sessions");
+	return listener_open(&m->listener, o, m->given, e);
+}
+
+static int run(struct monitor *m)
+{
 	struct err e = ERR_INIT;
-	int rc = make_room(m, o->max_sessions);
 
 	signals_begin(&m->waiting, srv_has_reload(m->sv));
-	m->ledger = ledger_new(o);
-	if (rc < 0 || !m->ledger)
-		rc = err_sys(&e, -ENOMEM, "max-sessions");
-	else
-		rc = listener_open(&m->listener, o, m->given, &e);
-	if (rc < 0) {
+	if (start(m, &e) < 0) {
 		log_error("%s", e.text);
 		return EXIT_START;
 	}
+	notify_ready();
 	while (!srv_stop)
 		look(m);
 	stop(m);

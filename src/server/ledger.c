@@ -15,6 +15,8 @@ struct ledger {
 	struct penalty *penalty;
 	struct share *share;      /* NULL: memory is not counted */
 	uint64_t memory;          /* of one session without a share */
+	uint64_t budget;          /* 0: none */
+	uint64_t elsewhere;       /* bytes of it */
 };
 
 static uint64_t now_ms(void)
@@ -31,19 +33,40 @@ void ledger_free(struct ledger *l)
 	free(l);
 }
 
+static uint64_t budget_here(const struct ledger *l)
+{
+	if (!l->budget)
+		return UINT64_MAX;
+	return l->elsewhere < l->budget ? l->budget - l->elsewhere : 0;
+}
+
 /* Shares that were given stay, also when there is no budget any more. */
 int ledger_change(struct ledger *l, const struct srv_options *o)
 {
-	uint64_t budget = o->memory_budget;
-
-	if (l->share)
-		share_budget(l->share, budget ? budget : UINT64_MAX);
-	else if (budget)
-		l->share = share_new(budget, LEAST, o->memory);
-	if (budget && !l->share)
-		return -ENOMEM;
+	if (!l->share && o->memory_budget) {
+		l->share = share_new(o->memory_budget, LEAST, o->memory);
+		if (!l->share)
+			return -ENOMEM;
+	}
 	l->memory = o->memory;
+	l->budget = o->memory_budget;
+	if (l->share)
+		share_budget(l->share, budget_here(l));
 	return 0;
+}
+
+uint64_t ledger_given(const struct ledger *l)
+{
+	return l->share ? share_given(l->share, NULL) : 0;
+}
+
+void ledger_elsewhere(struct ledger *l, uint64_t bytes)
+{
+	if (bytes == l->elsewhere)
+		return;
+	l->elsewhere = bytes;
+	if (l->share)
+		share_budget(l->share, budget_here(l));
 }
 
 struct ledger *ledger_new(const struct srv_options *o)

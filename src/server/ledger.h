@@ -23,5 +23,9 @@ int ledger_begin(struct ledger *l, uint64_t id, const char *account, uint64_t *m
 		 struct err *e);
 /* It is over. It need not have begun. */
 void ledger_end(struct ledger *l, uint64_t id);
+/* Bytes of the budget that sessions have; 0 without a budget. */
+uint64_t ledger_given(const struct ledger *l);
+/* So many bytes of it are given out elsewhere. */
+void ledger_elsewhere(struct ledger *l, uint64_t bytes);
 
 #endif

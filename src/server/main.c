@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* rftpd: reads its options and does what they say. */
-#include "server/activation.h"
+#include "server/handover.h"
 #include "server/notify.h"
 #include "server/server.h"
 #include "util/util.h"
@@ -107,9 +107,11 @@ static int serve_stdio(struct server *sv)
 	return srv_session_stdio(sv);
 }
 
-static int cannot_start(const struct err *e)
+/* Whom we were to replace learns it, too. */
+static int cannot_start(const struct activation *given, const struct err *e)
 {
 	log_error("%s", e->text);
+	handover_failed(given, e->text);
 	return EXIT_START;
 }
 
@@ -129,7 +131,7 @@ static int serve(struct server *sv, const struct activation *given)
 	if (rc == 0)
 		rc = srv_open_log(&sv->opt, &e);
 	if (rc < 0)
-		return cannot_start(&e);
+		return cannot_start(given, &e);
 	if (sv->opt.stdio)
 		return serve_stdio(sv);
 	srv_say_start(sv);
@@ -191,13 +193,14 @@ static int run(struct server *sv)
 
 	if (srv_options_load(&sv->opt, sv->argc, sv->argv, &e) < 0) {
 		log_error("%s (rftpd --help lists the options)", e.text);
+		handover_failed(&given, e.text);
 		return EXIT_USAGE;
 	}
 	status = tell(&sv->opt);
 	if (status >= 0)
 		return status;
 	if (bad < 0 && !sv->opt.stdio)
-		return cannot_start(&sockets);
+		return cannot_start(&given, &sockets);
 	return serve(sv, &given);
 }
 

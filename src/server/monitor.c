@@ -4,6 +4,7 @@
 #include "server/conns.h"
 #include "server/front.h"
 #include "server/gate.h"
+#include "server/handover.h"
 #include "server/ledger.h"
 #include "server/listener.h"
 #include "server/msg.h"
@@ -26,7 +27,9 @@ struct monitor {
 	struct ledger *ledger;
 	struct conns conns;
 	const struct activation *given;
-	/* of one look: the listener's, then those that are heard; [LISTEN_MAX + 2 * nslots] */
+	struct handover handover;
+	/* of one look: the listener's, the handover's, then processes';
+	 * [LISTEN_MAX + HANDOVER_FDS + 2 * nslots] */
 	struct pollfd *fds;
 	sigset_t waiting;      /* the signal mask while it sleeps */
 	pid_t pid;
@@ -39,7 +42,7 @@ static int make_room(struct monitor *m, unsigned n)
 
 	if (n <= m->conns.nslots)
 		return 0;
-	fds = realloc(m->fds, (LISTEN_MAX + 2 * (size_t)n) * sizeof(*fds));
+	fds = realloc(m->fds, (LISTEN_MAX + HANDOVER_FDS + 2 * (size_t)n) * sizeof(*fds));
 	if (!fds)
 		return -ENOMEM;
 	m->fds = fds;
@@ -56,6 +59,7 @@ static void begin_child(struct monitor *m)
 	if (getppid() != m->pid)
 		exit(EXIT_FAILURE);
 	listener_close(&m->listener);
+	handover_leave(&m->handover);
 	conns_leave(&m->conns);
 	/* Root's terminal is nothing that a client should be able to type into. */
 	if (m->sv->separate)
@@ -162,7 +166,8 @@ static void accept_connection(struct monitor *m, nfds_t i)
 
 	if (fd < 0)
 		return;
-	c = m->conns.nused < m->sv->opt.max_sessions ? conns_unused(&m->conns) : NULL;
+	c = m->conns.nused + m->handover.sessions < m->sv->opt.max_sessions ?
+		    conns_unused(&m->conns) : NULL;
 	if (!srv_admits(&m->sv->opt, &ends.peer))
 		turn_away(fd, &ends.peer);
 	else if (!c)
@@ -380,6 +385,10 @@ static void reread(struct monitor *m)
 static void act_on_reread(struct monitor *m)
 {
 	signals_reread = 0;
+	if (m->handover.replaced) {
+		handover_reread(&m->handover);
+		return;
+	}
 	notify_reloading();
 	reread(m);
 	notify_ready();
@@ -392,11 +401,13 @@ static nfds_t gather(struct monitor *m)
 	nfds_t n = m->listener.nfds;
 
 	memcpy(m->fds, m->listener.fds, n * sizeof(*m->fds));
+	n += handover_gather(&m->handover, m->fds + n);
 	return n + conns_gather(&m->conns, m->fds + n);
 }
 
 static void hear_whom(struct monitor *m, int fd)
 {
+	handover_hear(&m->handover, fd);
 	for (unsigned i = 0; i < m->conns.nslots; i++) {
 		struct conn *c = &m->conns.slots[i];
 
@@ -405,6 +416,15 @@ static void hear_whom(struct monitor *m, int fd)
 		else if (c->used && c->session.fd == fd)
 			hear_gate(m, c);
 	}
+}
+
+/* Whoever else wants to know what we have learns it. How long to sleep for his sake, in ms; -1: for
+ * ever. */
+static int tell_others(struct monitor *m)
+{
+	ledger_elsewhere(m->ledger, m->handover.memory);
+	handover_tell(&m->handover, m->conns.nused, ledger_given(m->ledger));
+	return notify_sessions(m->conns.nused, m->handover.sessions);
 }
 
 static int sleep_for(struct monitor *m, nfds_t n, int ms)
@@ -418,57 +438,88 @@ static int sleep_for(struct monitor *m, nfds_t n, int ms)
 static void look(struct monitor *m)
 {
 	nfds_t n = gather(m), ports = m->listener.nfds;
-	int ready = sleep_for(m, n, notify_sessions(m->conns.nused, 0));
+	int ready = sleep_for(m, n, tell_others(m));
 
 	for (nfds_t i = ports; ready > 0 && i < n; i++)
 		if (m->fds[i].revents)
 			hear_whom(m, m->fds[i].fd);
 	reap(m);
-	if (signals_reread && !srv_stop) {
+	if (srv_stop || m->handover.replaced)
+		ports = 0;
+	if (signals_next && !srv_stop) {
+		signals_next = 0;
+		handover_start(&m->handover, m->sv->argv, &m->listener, &m->waiting);
+	}
+	/* What the next one has read may be from before or after; it will be told. */
+	if (signals_reread && !srv_stop && !handover_under_way(&m->handover)) {
 		act_on_reread(m);
 		return; /* what was polled may be closed */
 	}
-	for (nfds_t i = 0; ready > 0 && i < ports && !srv_stop; i++)
+	for (nfds_t i = 0; ready > 0 && i < ports; i++)
 		if (m->fds[i].revents)
 			accept_connection(m, i);
+}
+
+static bool is_busy(const struct monitor *m)
+{
+	return m->conns.nused || m->handover.before >= 0;
 }
 
 /* Sessions finish what they are doing; a second signal does not wait for that. */
 static void stop(struct monitor *m)
 {
+	unsigned sessions = m->conns.nused + m->handover.sessions;
+
 	listener_close(&m->listener);
-	if (m->conns.nused)
-		log_info("stopping; sessions that end what they are doing: %u", m->conns.nused);
-	notify_stopping(m->conns.nused);
+	if (sessions)
+		log_info("stopping; sessions that end what they are doing: %u", sessions);
+	notify_stopping(sessions);
 	conns_signal(&m->conns, SIGTERM);
-	while (m->conns.nused && srv_stop < 2)
+	handover_stop(&m->handover);
+	while (is_busy(m) && srv_stop < 2)
 		look(m);
 	conns_signal(&m->conns, SIGKILL);
+	handover_stop(&m->handover);
 	log_info("stopped");
+}
+
+/* The next rftpd listens; what is here goes on until it ends. */
+static void stay(struct monitor *m)
+{
+	listener_close(&m->listener);
+	log_info("sessions that stay here: %u", m->conns.nused);
+	while (is_busy(m) && !srv_stop)
+		look(m);
 }
 
 static int start(struct monitor *m, struct err *e)
 {
 	const struct srv_options *o = &m->sv->opt;
+	int rc;
 
 	m->ledger = ledger_new(o);
 	if (!m->ledger || make_room(m, o->max_sessions) < 0)
 		return err_sys(e, -ENOMEM, "max-sessions");
-	return listener_open(&m->listener, o, m->given, e);
+	rc = listener_open(&m->listener, o, m->given, e);
+	return rc < 0 ? rc : handover_claim(&m->handover, e);
 }
 
 static int run(struct monitor *m)
 {
 	struct err e = ERR_INIT;
 
+	handover_init(&m->handover, m->given);
 	signals_begin(&m->waiting, srv_has_reload(m->sv));
 	if (start(m, &e) < 0) {
 		log_error("%s", e.text);
+		handover_failed(m->given, e.text);
 		return EXIT_START;
 	}
 	notify_ready();
-	while (!srv_stop)
+	while (!srv_stop && !m->handover.replaced)
 		look(m);
+	if (m->handover.replaced)
+		stay(m);
 	stop(m);
 	return EXIT_SUCCESS;
 }

@@ -4,7 +4,7 @@
 #include "server/server.h"
 
 volatile sig_atomic_t srv_stop;
-volatile sig_atomic_t signals_reread;
+volatile sig_atomic_t signals_reread, signals_next;
 
 static void on_stop(int sig)
 {
@@ -14,6 +14,11 @@ static void on_stop(int sig)
 static void on_reread(int sig)
 {
 	signals_reread = 1;
+}
+
+static void on_next(int sig)
+{
+	signals_next = 1;
 }
 
 static void on_child(int sig)
@@ -36,6 +41,7 @@ void signals_begin(sigset_t *waiting, bool reread)
 	sigaddset(&ours, SIGTERM);
 	sigaddset(&ours, SIGINT);
 	sigaddset(&ours, SIGCHLD);
+	sigaddset(&ours, SIGUSR2);
 	if (reread)
 		sigaddset(&ours, SIGHUP);
 	sigprocmask(SIG_BLOCK, &ours, waiting);
@@ -44,6 +50,7 @@ void signals_begin(sigset_t *waiting, bool reread)
 	handle_signal(SIGTERM, on_stop);
 	handle_signal(SIGINT, on_stop);
 	handle_signal(SIGCHLD, on_child);
+	handle_signal(SIGUSR2, on_next);
 }
 
 void signals_begin_child(const sigset_t *waiting, bool reread)
@@ -51,7 +58,9 @@ void signals_begin_child(const sigset_t *waiting, bool reread)
 	/* A terminal's ^C reaches the whole group; it is the monitor that passes it on. */
 	handle_signal(SIGINT, SIG_IGN);
 	handle_signal(SIGCHLD, SIG_DFL);
-	/* One that goes to the whole group is not the sessions' business. */
+	/* One that goes to the whole group, or to all of a service, is not the sessions'
+	 * business. */
+	handle_signal(SIGUSR2, SIG_IGN);
 	if (reread)
 		handle_signal(SIGHUP, SIG_IGN);
 	sigprocmask(SIG_SETMASK, waiting, NULL);

@@ -6,8 +6,8 @@
 #include <signal.h>
 #include <stdbool.h>
 
-/* Raised by SIGHUP; who acts on it clears it. */
-extern volatile sig_atomic_t signals_reread;
+/* Raised by SIGHUP, and by SIGUSR2; who acts on it clears it. */
+extern volatile sig_atomic_t signals_reread, signals_next;
 
 /* From now on they come only while *waiting is the mask, so that none is lost between a look and
  * the sleep. reread: SIGHUP is one of them; else it does what it did. */

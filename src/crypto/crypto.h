@@ -90,9 +90,15 @@ int tls_make_certificate(const char *certfile, const char *keyfile, const char *
 			 struct err *e);
 /* TLS 1.3 only. */
 struct tls_ctx *tls_server_new(const char *certfile, const char *keyfile, struct err *e);
+/* A PEM file, or what it has held: then the file is only named, in messages. */
+struct tls_pem {
+	const char *file;
+	const void *text;      /* NULL: it is read */
+	size_t len;
+};
 /* The same with more to say. */
 struct tls_server_settings {
-	const char *certfile, *keyfile; /* NULL: only to find out whether the rest is good */
+	struct tls_pem cert, key; /* no file: only to find out whether the rest is good */
 	const char *ciphers;   /* as OpenSSL names them, with colons, of all versions; NULL: the
 				* system's */
 	bool also_1_2;         /* TLS 1.2 will do */
@@ -102,6 +108,7 @@ struct tls_ctx *tls_server_new_with(const struct tls_server_settings *s, struct 
  * who knows its pin; otherwise one that no CA of the file vouches for is taken as well, but has
  * no subject. Before the first connection. 0, or a negative errno with text. */
 int tls_ask_client(struct tls_ctx *c, const char *cafile, struct err *e);
+int tls_ask_client_pem(struct tls_ctx *c, const struct tls_pem *ca, struct err *e);
 /* cafile NULL: the peer's certificate is not checked against any CA, the caller must
  * check the pin; otherwise checked against it and the host name. */
 struct tls_ctx *tls_client_new(const char *cafile, struct err *e);
@@ -154,6 +161,10 @@ char *tls_peer_subject(struct tls *t);
 bool tls_is_pin(const char *text);
 /* The pin of a certificate file, for the server to print. */
 char *tls_certificate_pin(const char *certfile, struct err *e);
+char *tls_certificate_pin_pem(const struct tls_pem *cert, struct err *e);
+/* A key file that others than its owner may read is none to use: 0, or a negative errno with
+ * text. */
+int tls_check_key_file(const char *keyfile, struct err *e);
 /* 0; -EKEYEXPIRED with text when the peer's certificate is not yet or no more valid. */
 int tls_peer_validity(struct tls *t, struct err *e);
 

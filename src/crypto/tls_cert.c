@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
+#include <limits.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>
@@ -26,7 +27,7 @@
 /* ---- PEM files ---- */
 
 /* Whole programs must not stop to ask a terminal for a passphrase. */
-static int no_passphrase(char *buf, int size, int rwflag, void *arg)
+int tls_no_passphrase(char *buf, int size, int rwflag, void *arg)
 {
 	(void)buf;
 	(void)size;
@@ -35,7 +36,7 @@ static int no_passphrase(char *buf, int size, int rwflag, void *arg)
 	return -1;
 }
 
-static BIO *read_pem(const char *path, struct err *e)
+static BIO *read_pem_file(const char *path, struct err *e)
 {
 	CLEANUP_FREE char *text = NULL;
 	BIO *b = BIO_new(BIO_s_mem());
@@ -54,22 +55,41 @@ static BIO *read_pem(const char *path, struct err *e)
 	return NULL;
 }
 
-X509 *tls_load_certificate(const char *certfile, struct err *e)
+BIO *tls_read_pem(const struct tls_pem *p, struct err *e)
 {
-	BIO *b = read_pem(certfile, e);
+	BIO *b;
+
+	if (!p->text)
+		return read_pem_file(p->file, e);
+	b = p->len <= INT_MAX ? BIO_new_mem_buf(p->text, (int)p->len) : NULL;
+	if (!b)
+		err_set(e, -ENOMEM, "cannot read %s: memory is out", printable(p->file));
+	return b;
+}
+
+static X509 *load_certificate_pem(const struct tls_pem *p, struct err *e)
+{
+	BIO *b = tls_read_pem(p, e);
 	X509 *cert;
 
 	if (!b)
 		return NULL;
-	cert = PEM_read_bio_X509(b, NULL, no_passphrase, NULL);
+	cert = PEM_read_bio_X509(b, NULL, tls_no_passphrase, NULL);
 	if (!cert)
 		err_set(e, -EINVAL, "%s holds no certificate in PEM form: %s",
-			printable(certfile), openssl_reason());
+			printable(p->file), openssl_reason());
 	BIO_free(b);
 	return cert;
 }
 
-static int check_key_mode(const char *keyfile, struct err *e)
+X509 *tls_load_certificate(const char *certfile, struct err *e)
+{
+	struct tls_pem p = { .file = certfile };
+
+	return load_certificate_pem(&p, e);
+}
+
+int tls_check_key_file(const char *keyfile, struct err *e)
 {
 	struct stat st;
 
@@ -82,22 +102,29 @@ static int check_key_mode(const char *keyfile, struct err *e)
 		       printable(keyfile), st.st_mode & 07777u, printable(keyfile));
 }
 
-EVP_PKEY *tls_load_key(const char *keyfile, struct err *e)
+EVP_PKEY *tls_load_key_pem(const struct tls_pem *p, struct err *e)
 {
 	EVP_PKEY *key;
 	BIO *b;
 
-	if (check_key_mode(keyfile, e) < 0)
+	if (!p->text && tls_check_key_file(p->file, e) < 0)
 		return NULL;
-	b = read_pem(keyfile, e);
+	b = tls_read_pem(p, e);
 	if (!b)
 		return NULL;
-	key = PEM_read_bio_PrivateKey(b, NULL, no_passphrase, NULL);
+	key = PEM_read_bio_PrivateKey(b, NULL, tls_no_passphrase, NULL);
 	if (!key)
 		err_set(e, -EINVAL, "%s holds no private key in PEM form without passphrase: %s",
-			printable(keyfile), openssl_reason());
+			printable(p->file), openssl_reason());
 	BIO_free(b);
 	return key;
+}
+
+EVP_PKEY *tls_load_key(const char *keyfile, struct err *e)
+{
+	struct tls_pem p = { .file = keyfile };
+
+	return tls_load_key_pem(&p, e);
 }
 
 static int write_pem(const char *path, BIO *pem, mode_t mode, struct err *e)
@@ -270,7 +297,7 @@ int tls_make_certificate(const char *certfile, const char *keyfile, const char *
 	(void)lock;
 	e = e ? e : &own;
 	if (have_cert && have_key)
-		return check_key_mode(keyfile, e);
+		return tls_check_key_file(keyfile, e);
 	if (have_cert)
 		return err_set(e, -ENOENT,
 			       "certificate %s is there but not its key %s: restore the key, or "
@@ -364,18 +391,25 @@ char *tls_peer_subject(struct tls *t)
 	return subject;
 }
 
-char *tls_certificate_pin(const char *certfile, struct err *e)
+char *tls_certificate_pin_pem(const struct tls_pem *p, struct err *e)
 {
-	X509 *cert = tls_load_certificate(certfile, e);
+	X509 *cert = load_certificate_pem(p, e);
 	char *pin;
 
 	if (!cert)
 		return NULL;
 	pin = tls_pin_of(cert);
 	if (!pin)
-		err_set(e, -EIO, "cannot hash the key of %s", printable(certfile));
+		err_set(e, -EIO, "cannot hash the key of %s", printable(p->file));
 	X509_free(cert);
 	return pin;
+}
+
+char *tls_certificate_pin(const char *certfile, struct err *e)
+{
+	struct tls_pem p = { .file = certfile };
+
+	return tls_certificate_pin_pem(&p, e);
 }
 
 static const char *day(const ASN1_TIME *t, char *out, size_t room)

@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <openssl/err.h>
+#include <openssl/pem.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -37,20 +38,47 @@ static struct tls_ctx *new_ctx(bool server, int least, struct err *e)
 	return c;
 }
 
-/* The whole file: a CA's certificate comes with those between. */
-static int use_chain(SSL_CTX *ctx, const char *certfile, struct err *e)
+/* ctx gets its own reference of the first certificate, and takes those behind it. */
+static int use_certificates(SSL_CTX *ctx, BIO *pem)
 {
-	if (access(certfile, R_OK))
-		return err_sys(e, -errno, "cannot read certificate %s", printable(certfile));
-	if (SSL_CTX_use_certificate_chain_file(ctx, certfile) == 1)
-		return 0;
-	return err_set(e, -EINVAL, "there is no certificate, in PEM, in %s (%s)",
-		       printable(certfile), openssl_reason());
+	X509 *cert = PEM_read_bio_X509_AUX(pem, NULL, tls_no_passphrase, NULL);
+	int ok = cert && SSL_CTX_use_certificate(ctx, cert) == 1 &&
+		 SSL_CTX_clear_chain_certs(ctx) == 1;
+
+	X509_free(cert);
+	while (ok && (cert = PEM_read_bio_X509(pem, NULL, tls_no_passphrase, NULL))) {
+		ok = SSL_CTX_add0_chain_cert(ctx, cert) == 1;
+		if (!ok)
+			X509_free(cert);
+	}
+	/* That there is no more is no error. */
+	if (ok && ERR_GET_REASON(ERR_peek_last_error()) == PEM_R_NO_START_LINE)
+		ERR_clear_error();
+	return ok && !ERR_peek_error() ? 0 : -EINVAL;
 }
 
-static int use_key(SSL_CTX *ctx, const char *certfile, const char *keyfile, struct err *e)
+/* The whole file: a CA's certificate comes with those between. */
+static int use_chain(SSL_CTX *ctx, const struct tls_pem *cert, struct err *e)
 {
-	EVP_PKEY *key = tls_load_key(keyfile, e);
+	BIO *pem;
+	int rc;
+
+	if (!cert->text && access(cert->file, R_OK))
+		return err_sys(e, -errno, "cannot read certificate %s", printable(cert->file));
+	pem = tls_read_pem(cert, e);
+	if (!pem)
+		return e->code;
+	ERR_clear_error();
+	rc = use_certificates(ctx, pem);
+	BIO_free(pem);
+	return rc == 0 ? 0 : err_set(e, rc, "there is no certificate, in PEM, in %s (%s)",
+				     printable(cert->file), openssl_reason());
+}
+
+static int use_key(SSL_CTX *ctx, const struct tls_pem *cert, const struct tls_pem *keyfile,
+		   struct err *e)
+{
+	EVP_PKEY *key = tls_load_key_pem(keyfile, e);
 	int ok;
 
 	if (!key)
@@ -60,42 +88,78 @@ static int use_key(SSL_CTX *ctx, const char *certfile, const char *keyfile, stru
 	if (ok == 1)
 		return 0;
 	return err_set(e, -EINVAL, "key %s does not fit certificate %s: %s",
-		       printable(keyfile), printable(certfile), openssl_reason());
+		       printable(keyfile->file), printable(cert->file), openssl_reason());
 }
 
 int tls_use_certificate(struct tls_ctx *c, const char *certfile, const char *keyfile,
 			struct err *e)
 {
-	int rc = use_chain(c->ctx, certfile, e);
+	struct tls_pem cert = { .file = certfile }, key = { .file = keyfile ? keyfile : certfile };
+	int rc = use_chain(c->ctx, &cert, e);
 
-	return rc < 0 ? rc : use_key(c->ctx, certfile, keyfile ? keyfile : certfile, e);
+	return rc < 0 ? rc : use_key(c->ctx, &cert, &key, e);
 }
 
-static int use_own_files(SSL_CTX *ctx, const char *certfile, const char *keyfile, struct err *e)
+static int use_own_files(SSL_CTX *ctx, const struct tls_pem *cert, const struct tls_pem *key,
+			 struct err *e)
 {
 	struct err why = ERR_INIT;
-	int rc = use_chain(ctx, certfile, &why);
+	int rc = use_chain(ctx, cert, &why);
 
 	if (rc == -EINVAL)
 		return err_set(e, rc, "%s: restore it, or remove it with its key %s to have both "
-			       "made anew", why.text, printable(keyfile));
+			       "made anew", why.text, printable(key->file));
 	if (rc < 0)
 		return err_set(e, rc, "%s", why.text);
-	return use_key(ctx, certfile, keyfile, e);
+	return use_key(ctx, cert, key, e);
 }
 
-static int trust(SSL_CTX *ctx, const char *cafile, struct err *e)
+/* All certificates and lists of revoked ones; how many, or -EINVAL. */
+static int add_trusted(X509_STORE *store, BIO *pem)
+{
+	STACK_OF(X509_INFO) *all = PEM_X509_INFO_read_bio(pem, NULL, tls_no_passphrase, NULL);
+	int n = 0;
+
+	for (int i = 0; all && n >= 0 && i < sk_X509_INFO_num(all); i++) {
+		const X509_INFO *one = sk_X509_INFO_value(all, i);
+
+		if ((one->x509 && X509_STORE_add_cert(store, one->x509) != 1) ||
+		    (one->crl && X509_STORE_add_crl(store, one->crl) != 1))
+			n = -EINVAL;
+		else
+			n += one->x509 || one->crl;
+	}
+	sk_X509_INFO_pop_free(all, X509_INFO_free);
+	return all ? n : -EINVAL;
+}
+
+static int trust_pem(SSL_CTX *ctx, const struct tls_pem *ca, struct err *e)
+{
+	BIO *pem = tls_read_pem(ca, e);
+	int n;
+
+	if (!pem)
+		return e->code;
+	n = add_trusted(SSL_CTX_get_cert_store(ctx), pem);
+	BIO_free(pem);
+	return n > 0 ? 0 : err_set(e, -EINVAL, "there are no CA certificates in %s: %s",
+				   printable(ca->file), openssl_reason());
+}
+
+static int trust(SSL_CTX *ctx, const struct tls_pem *ca, struct err *e)
 {
 	/* A server's own certificate in the file is trusted, whoever signed it. */
 	X509_VERIFY_PARAM_set_flags(SSL_CTX_get0_param(ctx), X509_V_FLAG_PARTIAL_CHAIN);
 	SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER, NULL);
+	if (ca->text)
+		return trust_pem(ctx, ca, e);
 	/* OpenSSL's own word for a file that it cannot open is "system lib". */
-	if (access(cafile, R_OK))
+	if (access(ca->file, R_OK))
 		return err_sys(e, -errno, "cannot read the CA certificates in %s",
-			       printable(cafile));
-	if (SSL_CTX_load_verify_file(ctx, cafile) == 1)
+			       printable(ca->file));
+	if (SSL_CTX_load_verify_file(ctx, ca->file) == 1)
 		return 0;
-	return err_set(e, -EINVAL, "there are no CA certificates in %s: %s", printable(cafile),
+	return err_set(e, -EINVAL, "there are no CA certificates in %s: %s", printable(ca->file),
 		       openssl_reason());
 }
 
@@ -128,7 +192,7 @@ static int use_ciphers(SSL_CTX *ctx, const char *list, struct err *e)
 static int configure_server(SSL_CTX *ctx, const struct tls_server_settings *s, struct err *e)
 {
 	static const unsigned char session_context[] = "rftp";
-	int rc = s->certfile ? use_own_files(ctx, s->certfile, s->keyfile, e) : 0;
+	int rc = s->cert.file ? use_own_files(ctx, &s->cert, &s->key, e) : 0;
 
 	if (!rc && s->ciphers)
 		rc = use_ciphers(ctx, s->ciphers, e);
@@ -150,7 +214,7 @@ struct tls_ctx *tls_server_new_with(const struct tls_server_settings *s, struct 
 
 struct tls_ctx *tls_server_new(const char *certfile, const char *keyfile, struct err *e)
 {
-	struct tls_server_settings s = { .certfile = certfile, .keyfile = keyfile };
+	struct tls_server_settings s = { .cert.file = certfile, .key.file = keyfile };
 
 	return tls_server_new_with(&s, e);
 }
@@ -170,26 +234,34 @@ static int note_trust(X509_STORE_CTX *store, void *arg)
 
 /* No list of our CAs is sent: some clients keep a certificate back that none of them has signed,
  * though it is known here by its pin. */
-int tls_ask_client(struct tls_ctx *c, const char *cafile, struct err *e)
+int tls_ask_client_pem(struct tls_ctx *c, const struct tls_pem *ca, struct err *e)
 {
-	int rc = cafile ? trust(c->ctx, cafile, e) : 0;
+	int rc = ca ? trust(c->ctx, ca, e) : 0;
 
 	if (rc < 0)
 		return rc;
-	c->check = cafile;
+	c->check = ca;
 	SSL_CTX_set_verify(c->ctx, SSL_VERIFY_PEER, NULL);
 	SSL_CTX_set_cert_verify_callback(c->ctx, note_trust, c);
 	return 0;
 }
 
+int tls_ask_client(struct tls_ctx *c, const char *cafile, struct err *e)
+{
+	struct tls_pem ca = { .file = cafile };
+
+	return tls_ask_client_pem(c, cafile ? &ca : NULL, e);
+}
+
 static struct tls_ctx *new_client(int least, const char *cafile, struct err *e)
 {
 	struct tls_ctx *c = new_ctx(false, least, e);
+	struct tls_pem ca = { .file = cafile };
 
 	if (!c || !cafile)
 		return c;
 	c->check = true;
-	if (trust(c->ctx, cafile, e) < 0) {
+	if (trust(c->ctx, &ca, e) < 0) {
 		tls_ctx_free(c);
 		return NULL;
 	}

@@ -67,6 +67,11 @@ const char *openssl_reason(void);
  * that others may read is refused. (tls_cert.c) */
 X509 *tls_load_certificate(const char *certfile, struct err *e);
 EVP_PKEY *tls_load_key(const char *keyfile, struct err *e);
+EVP_PKEY *tls_load_key_pem(const struct tls_pem *key, struct err *e);
+/* What can be read of it, to be freed; NULL with text in e. */
+BIO *tls_read_pem(const struct tls_pem *p, struct err *e);
+/* A file with a passphrase is one that we cannot read. */
+int tls_no_passphrase(char *buf, int size, int rwflag, void *arg);
 /* A new P-256 key; a certificate for it that it has signed itself. NULL: see openssl_reason. */
 EVP_PKEY *tls_new_key(void);
 X509 *tls_self_signed(EVP_PKEY *key, const char *cn);

@@ -289,7 +289,8 @@ int front_run(const struct server *sv, int fd, int monitor, const struct ends *e
 
 	mallopt(M_ARENA_MAX, 1); /* its threads do nothing but wait */
 	srv_peer_text(&ends->peer, f.peer_text);
-	rc = state_open(&f.state, &sv->opt, &e);
+	rc = state_open_sealed(&f.state, &sv->opt, sv->sealed, &e);
+	close(sv->sealed);
 	if (rc == 0)
 		rc = give_rights_away(sv, &e);
 	if (rc < 0) {

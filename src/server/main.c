@@ -206,7 +206,7 @@ static int run(struct server *sv)
 
 int main(int argc, char **argv)
 {
-	struct server sv = { .argc = argc, .argv = argv };
+	struct server sv = { .argc = argc, .argv = argv, .sealed = -1 };
 	int status;
 
 	hold_standard_fds();

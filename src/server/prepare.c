@@ -2,6 +2,7 @@
 /* What a server needs before it listens, and what is said of it in the log. */
 #include "server/apart.h"
 #include "server/jail.h"
+#include "server/pems.h"
 #include "server/server.h"
 #include "transfer/transfer.h"
 
@@ -25,7 +26,7 @@ static int say_start(void *arg, struct err *e)
 	struct transfer_tuning tuning;
 	struct server *sv = arg;
 
-	if (!sv->state.pin && state_open(&sv->state, &sv->opt, e) < 0)
+	if (!sv->state.pin && state_open_sealed(&sv->state, &sv->opt, sv->sealed, e) < 0)
 		log_error("%s", e->text);
 	else
 		log_info("certificate %s", sv->state.pin);
@@ -34,13 +35,13 @@ static int say_start(void *arg, struct err *e)
 	return 0;
 }
 
-/* Is the certificate there, and its key one that we would use? No process but the fronts has
- * it. */
-static int try_state(void *arg, struct err *e)
+/* Read once, so that fronts have what was found good, whatever becomes of the files. No process but
+ * this child and the fronts ever has the key. */
+static int seal_state(void *arg, struct err *e)
 {
-	struct server *sv = arg;
+	const struct server *sv = arg;
 
-	return state_open(&sv->state, &sv->opt, e);
+	return state_seal(&sv->opt, sv->sealed, e);
 }
 
 static int try_jail(void *arg, struct err *e)
@@ -114,7 +115,10 @@ static int prepare_processes(struct server *sv, struct err *e)
 	sv->empty = state_empty(&sv->opt, e);
 	if (!sv->empty)
 		return e->code;
-	rc = apart(try_state, sv, LIMIT_S, e);
+	sv->sealed = pems_memory(e);
+	if (sv->sealed < 0)
+		return sv->sealed;
+	rc = apart(seal_state, sv, LIMIT_S, e);
 	return rc < 0 ? rc : find_filters(sv, e);
 }
 
@@ -148,6 +152,7 @@ void srv_clear(struct server *sv)
 {
 	srv_options_clear(&sv->opt);
 	state_close(&sv->state);
+	cleanup_close(&sv->sealed);
 	identity_clear(&sv->front);
 	free(steal_ptr(&sv->empty));
 }

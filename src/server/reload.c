@@ -74,7 +74,7 @@ int srv_reload_begin(const struct server *sv, struct server *next, struct err *e
 {
 	int rc;
 
-	*next = (struct server){ .argc = sv->argc, .argv = sv->argv };
+	*next = (struct server){ .argc = sv->argc, .argv = sv->argv, .sealed = -1 };
 	rc = srv_options_load(&next->opt, sv->argc, sv->argv, e);
 	if (rc == 0)
 		rc = srv_check_files(&next->opt, e);
@@ -91,7 +91,7 @@ int srv_reload_end(struct server *sv, struct server *next, struct err *e)
 
 	srv_clear(sv);
 	*sv = *next;
-	memset(next, 0, sizeof(*next));
+	*next = (struct server){ .sealed = -1 };
 	return rc;
 }
 

@@ -23,6 +23,8 @@ struct server {
 	struct srv_options opt;
 	struct state state;     /* nothing in it with --stdio, and none when separate */
 	bool separate;          /* monitor, front and session are processes of their own */
+	int sealed;             /* when separate: certificate and key, which no process has mapped
+				 * for long; -1: none */
 	struct identity front;  /* whose the fronts are */
 	char *empty;            /* the directory that is all they see */
 	bool filters;           /* system calls can be filtered here */

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Finds the state directory, makes the certificate at first start. */
 #include "server/state.h"
+#include "server/pems.h"
 
 #include <errno.h>
 #include <pwd.h>
@@ -45,25 +46,24 @@ static int make_certificate(const char *cert, const char *key, struct err *e)
 	return tls_make_certificate(cert, key, host, e);
 }
 
-static int open_certificate(struct state *s, const struct srv_options *o, const char *cert,
-			    const char *key, struct err *e)
+static int use(struct state *s, const struct srv_options *o, const struct pems *p,
+	       struct err *e)
 {
+	const struct tls_pem *ca = p->text[PEM_CA] ? &p->pem[PEM_CA] : NULL;
 	struct tls_server_settings t = {
-		.certfile = cert, .keyfile = key, .ciphers = o->tls_ciphers,
+		.cert = p->pem[PEM_CERT], .key = p->pem[PEM_KEY], .ciphers = o->tls_ciphers,
 		.also_1_2 = o->tls_min == TLS_LEAST_1_2,
 	};
 
 	s->tls = tls_server_new_with(&t, e);
-	if (!s->tls || ((o->ca || o->certificates) && tls_ask_client(s->tls, o->ca, e) < 0))
+	if (!s->tls || ((ca || o->certificates) && tls_ask_client_pem(s->tls, ca, e) < 0))
 		return e->code;
-	if (!cert) /* it was for the rest */
-		return 0;
-	s->pin = tls_certificate_pin(cert, e);
+	s->pin = tls_certificate_pin_pem(&p->pem[PEM_CERT], e);
 	return s->pin ? 0 : e->code;
 }
 
 /* Both are made where they are missing. */
-static int open_own(struct state *s, const struct srv_options *o, struct err *e)
+static int read_own(struct pems *p, const struct srv_options *o, struct err *e)
 {
 	CLEANUP_FREE char *dir = o->state ? strdup(o->state) : default_dir();
 	CLEANUP_FREE char *cert = dir ? format_path(dir, "cert.pem") : NULL;
@@ -78,19 +78,58 @@ static int open_own(struct state *s, const struct srv_options *o, struct err *e)
 	if (rc < 0)
 		return err_sys(e, rc, "state directory %s", printable(dir));
 	rc = make_certificate(cert, key, e);
-	return rc < 0 ? rc : open_certificate(s, o, cert, key, e);
+	return rc < 0 ? rc : pems_read(p, cert, key, o->ca, e);
+}
+
+static int read_files(struct pems *p, const struct srv_options *o, struct err *e)
+{
+	return o->certificate ? pems_read(p, o->certificate, o->key, o->ca, e) :
+				read_own(p, o, e);
+}
+
+/* Takes p. */
+static int open_with(struct state *s, const struct srv_options *o, struct pems *p, struct err *e)
+{
+	int rc = use(s, o, p, e);
+
+	pems_clear(p);
+	if (rc < 0)
+		state_close(s);
+	return rc;
 }
 
 int state_open(struct state *s, const struct srv_options *o, struct err *e)
 {
-	int rc;
+	struct pems p;
+	int rc = read_files(&p, o, e);
 
 	memset(s, 0, sizeof(*s));
-	rc = o->certificate ? open_certificate(s, o, o->certificate, o->key, e) :
-			      open_own(s, o, e);
+	return rc < 0 ? rc : open_with(s, o, &p, e);
+}
+
+int state_seal(const struct srv_options *o, int fd, struct err *e)
+{
+	struct state tried = { .tls = NULL };
+	struct pems p;
+	int rc = read_files(&p, o, e);
+
 	if (rc < 0)
-		state_close(s);
+		return rc;
+	rc = use(&tried, o, &p, e);
+	state_close(&tried);
+	if (rc == 0)
+		rc = pems_seal(&p, fd, e);
+	pems_clear(&p);
 	return rc;
+}
+
+int state_open_sealed(struct state *s, const struct srv_options *o, int fd, struct err *e)
+{
+	struct pems p;
+	int rc = pems_unseal(&p, fd, e);
+
+	memset(s, 0, sizeof(*s));
+	return rc < 0 ? rc : open_with(s, o, &p, e);
 }
 
 char *state_empty(const struct srv_options *o, struct err *e)
@@ -116,12 +155,28 @@ char *state_empty(const struct srv_options *o, struct err *e)
 	return steal_ptr(&path);
 }
 
+/* Without a certificate the rest may be good or not. */
+static int check_rest(const struct srv_options *o, struct err *e)
+{
+	struct tls_server_settings t = { .ciphers = o->tls_ciphers };
+	struct tls_ctx *tls = tls_server_new_with(&t, e);
+	int rc = tls ? 0 : e->code;
+
+	if (rc == 0 && o->ca)
+		rc = tls_ask_client(tls, o->ca, e);
+	tls_ctx_free(tls);
+	return rc;
+}
+
 static int check_with(const struct srv_options *o, const char *cert, const char *key,
 		      struct err *e)
 {
 	struct state s = { 0 };
-	int rc = open_certificate(&s, o, cert, key, e);
+	struct pems p;
+	int rc = pems_read(&p, cert, key, o->ca, e);
 
+	if (rc == 0)
+		rc = open_with(&s, o, &p, e);
 	state_close(&s);
 	return rc;
 }
@@ -139,7 +194,7 @@ int state_check(const struct srv_options *o, struct err *e)
 	if (!cert || !key)
 		return err_sys(e, -ENOMEM, "state");
 	if (access(cert, F_OK) && access(key, F_OK))
-		return check_with(o, NULL, NULL, e);
+		return check_rest(o, e);
 	return check_with(o, cert, key, e);
 }
 

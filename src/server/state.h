@@ -16,6 +16,10 @@ struct state {
  * not there, as is the directory. state NULL: $XDG_STATE_HOME/rftpd, ~/.local/state/rftpd, or for
  * root /var/lib/rftpd. */
 int state_open(struct state *s, const struct srv_options *o, struct err *e);
+/* In another process: read and try them as state_open does, and seal what was read into fd, of
+ * pems_memory. Then open it from there, where there are no files. */
+int state_seal(const struct srv_options *o, int fd, struct err *e);
+int state_open_sealed(struct state *s, const struct srv_options *o, int fd, struct err *e);
 /* Would state_open() do? Nothing is made: what is missing and would be is no error. */
 int state_check(const struct srv_options *o, struct err *e);
 void state_close(struct state *s);

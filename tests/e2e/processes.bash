@@ -12,6 +12,7 @@ processes=(--user "$front_user" --files-user "$session_user")
 declare -A client to
 hold() { # NAME
 	mkfifo "$tmp/$1.in"
+	: >"$tmp/$1.out"
 	exec {fd}<>"$tmp/$1.in"
 	python3 "$lib/ftp-held.py" "$port" <&"$fd" >"$tmp/$1.out" 2>&1 &
 	client[$1]=$! to[$1]=$fd

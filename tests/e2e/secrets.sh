@@ -69,4 +69,58 @@ stop_server
 run rftpd --listen 127.0.0.1:0 --root "$tmp/root" --users "$tmp/users" --state "$tmp/s" "${processes[@]}"
 check "but one not to start" status_is 3
 check "and it is named there, too" grep -q 'users:401: rights "all" are not' "$tmp/err"
+
+# ---- the key ----
+
+# Whose certificate a client is shown.
+shown() {
+	openssl s_client -connect "127.0.0.1:$port" -starttls ftp </dev/null 2>/dev/null |
+		openssl x509 -noout -fingerprint -sha256
+}
+of_file() { openssl x509 -in "$1" -noout -fingerprint -sha256; }
+times() { [ "$(grep -c "$1" "$tmp/k.log")" = "$2" ]; } # TEXT N: so often in the log
+has_sealed() { find "/proc/$1/fd" -lname '/memfd:*' | grep -q .; }
+
+start_server k --root "$tmp/root" --users "$tmp/users.good" --anonymous ro --config /dev/null 2>/dev/null
+check "without its users file it does not start" patience 10 gone "$server"
+rm -rf "$tmp/k.state"
+start_server k --root "$tmp/root" --anonymous ro --config /dev/null
+first=$(of_file "$tmp/k.state/cert.pem")
+check "clients are shown the certificate" test "$(shown)" = "$first"
+hold c
+check "one logs in" test "$(tell c "login anonymous x")" = 230
+check "the monitor has something sealed" has_sealed "$server"
+for p in $(children "$server"); do
+	check "$(ps -o user= -p "$p") has it not open" not has_sealed "$p"
+done
+python3 "$lib/in-memory.py" key "$tmp/k.state/key.pem" >"$tmp/scalar"
+cp "$tmp/k.state/key.pem" "$tmp/good.key"
+body=$(sed -n 2p "$tmp/k.state/key.pem")
+printf '%s' "$body" >"$tmp/pem"
+front=$(with_uid "$front_uid") session=$(with_uid "$session_uid")
+check "its front has the key" holds "$front" "$tmp/scalar"
+check "but not as it stands in the file" lacks "$front" "$tmp/pem"
+check "its session has it not" lacks "$session" "$tmp/scalar"
+check "in no form" lacks "$session" "$tmp/pem"
+check "nor has the monitor" lacks "$server" "$tmp/scalar"
+check "in any form" lacks "$server" "$tmp/pem"
+
+head -c 60 "$tmp/good.key" >"$tmp/k.state/key.pem"
+check "a key that is half written is no matter" test "$(shown)" = "$first"
+kill -HUP "$server"
+check "it is refused when settings are read anew" patience 20 times 'settings stay as they were' 1
+check "by name" grep -q 'key.pem holds no private key' "$tmp/k.log"
+check "and clients are served as before" test "$(shown)" = "$first"
+hold d
+check "all of them" test "$(tell d "login anonymous x")" = 230
+leave d
+mv "$tmp/k.state/cert.pem" "$tmp/k.state/key.pem" "$tmp/"
+check "also without the files" test "$(shown)" = "$first"
+kill -HUP "$server"
+check "a pair made anew" patience 20 times 'settings read anew' 1
+check "is what clients see then" test "$(shown)" = "$(of_file "$tmp/k.state/cert.pem")"
+check "and another" test "$(shown)" != "$first"
+check "who was there goes on" test "$(tell c "do NOOP")" = 200
+leave c
+check "it stops well" stops_well
 finish

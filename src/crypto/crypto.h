@@ -181,8 +181,8 @@ struct tls_proven {
 };
 /* Do len bytes show that somebody, at some time, has shaken hands with the server whose pin is
  * server, and has the key of the certificate that he showed? By the authorities that c was told
- * of with tls_ask_client. 0, and out is to be cleared; -EBADMSG: it is no handshake; -EKEYREJECTED:
- * a wrong server, or key; -EKEYEXPIRED; with text. */
+ * of with tls_ask_client. 0; -EBADMSG: it is no handshake; -EKEYREJECTED: a wrong server, or key;
+ * -EKEYEXPIRED: not yet or no more; with text. out is to be cleared in any case. */
 int tls_proof_check(const struct tls_ctx *c, const void *proof, size_t len, const char *server,
 		    struct tls_proven *out, struct err *e);
 void tls_proven_clear(struct tls_proven *p);

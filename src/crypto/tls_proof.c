@@ -362,13 +362,10 @@ static int identify(const struct tls_ctx *c, STACK_OF(X509) *chain, struct tls_p
 		    struct err *e)
 {
 	X509 *cert = sk_X509_value(chain, 0);
-	int rc = tls_check_validity(cert, e);
 
-	if (rc < 0)
-		return rc;
 	out->pin = tls_pin_of(cert);
 	out->subject = is_vouched_for(c, chain) ? tls_subject_of(cert) : NULL;
-	return out->pin ? 0 : err_sys(e, -ENOMEM, "certificate");
+	return out->pin ? tls_check_validity(cert, e) : err_sys(e, -ENOMEM, "certificate");
 }
 
 int tls_proof_check(const struct tls_ctx *c, const void *proof, size_t len, const char *server,

@@ -35,19 +35,49 @@ struct verdict {
 static bool is_whole(const struct gate_ask *ask)
 {
 	return memchr(ask->user, '\0', sizeof(ask->user)) &&
-	       memchr(ask->password, '\0', sizeof(ask->password)) &&
-	       memchr(ask->pin, '\0', sizeof(ask->pin)) &&
-	       memchr(ask->subject, '\0', sizeof(ask->subject));
+	       memchr(ask->password, '\0', sizeof(ask->password)) && ask->by_certificate <= 1;
+}
+
+static int hear_proof(const struct server *sv, int line, struct tls_proven *shown, struct err *e)
+{
+	CLEANUP_FREE struct gate_proof *p = calloc(1, sizeof(*p));
+	struct state state = { .tls = NULL };
+	int rc = p ? msg_receive(line, p, sizeof(*p), NULL, ASK_MS) : -ENOMEM;
+
+	if (rc == 0 && p->len > sizeof(p->bytes))
+		rc = -EPROTO;
+	if (rc < 0)
+		return err_sys(e, rc, "the front passed nothing on that shows a certificate");
+	rc = state_open_sealed(&state, &sv->opt, sv->sealed, e);
+	if (rc == 0)
+		rc = tls_proof_check(state.tls, p->bytes, p->len, state.pin, shown, e);
+	state_close(&state);
+	return rc;
+}
+
+/* Whose certificate the client has: -EACCES, nobody's. */
+static int find_certificate(const struct server *sv, const char *peer_text,
+			    const struct gate_ask *ask, int line, struct tls_proven *shown,
+			    struct err *e)
+{
+	int rc = hear_proof(sv, line, shown, e);
+
+	if (rc == -EBADMSG || rc == -EKEYREJECTED || rc == -EKEYEXPIRED) {
+		log_warn("login of \"%s\" from %s by certificate %s: %s", printable(ask->user),
+			 peer_text, shown->pin ? shown->pin : "of nobody", e->text);
+		rc = e->code = -EACCES;
+	}
+	return rc;
 }
 
 static int check(const struct srv_options *o, const char *peer_text, const struct gate_ask *ask,
-		 struct auth_answer *who, struct err *e)
+		 const struct tls_proven *shown, struct auth_answer *who, struct err *e)
 {
 	struct auth_ask said = {
 		.user = ask->user,
 		.password = ask->by_certificate ? NULL : ask->password,
-		.pin = *ask->pin ? ask->pin : NULL,
-		.subject = *ask->subject ? ask->subject : NULL,
+		.pin = shown->pin,
+		.subject = shown->subject,
 	};
 	int rc = login_check(o, peer_text, &said, who, e);
 
@@ -57,18 +87,22 @@ static int check(const struct srv_options *o, const char *peer_text, const struc
 	return rc;
 }
 
-static int hear_login(const struct srv_options *o, const char *peer_text, int line,
+static int hear_login(const struct server *sv, const char *peer_text, int line,
 		      struct auth_answer *who, uint32_t *by_certificate, struct err *e)
 {
+	struct tls_proven shown = { .pin = NULL };
 	struct gate_ask ask;
 	int rc = msg_receive(line, &ask, sizeof(ask), NULL, ASK_MS);
 
 	if (rc < 0)
 		return err_sys(e, rc, "the front asked for a login and did not say whose");
-	if (is_whole(&ask))
-		rc = check(o, peer_text, &ask, who, e);
-	else
+	if (!is_whole(&ask))
 		rc = err_set(e, -EPROTO, "a login without an end");
+	else if (ask.by_certificate)
+		rc = find_certificate(sv, peer_text, &ask, line, &shown, e);
+	if (rc == 0)
+		rc = check(&sv->opt, peer_text, &ask, &shown, who, e);
+	tls_proven_clear(&shown);
 	*by_certificate = ask.by_certificate != 0;
 	crypto_wipe(&ask, sizeof(ask));
 	return rc;
@@ -110,7 +144,7 @@ static void run_child(const struct server *sv, const char *peer_text, int line, 
 	struct auth_answer who = { .name = NULL };
 	struct verdict v = { .code = 0 };
 	struct err e = ERR_INIT;
-	int rc = hear_login(&sv->opt, peer_text, line, &who, &v.by_certificate, &e);
+	int rc = hear_login(sv, peer_text, line, &who, &v.by_certificate, &e);
 
 	if (rc == 0)
 		rc = write_down(&who, &v);
@@ -192,6 +226,7 @@ int check_login_apart(const struct server *sv, const char *peer_text, int line,
 		run_child(sv, peer_text, line, out);
 	}
 	cleanup_close(&out);
+	close(sv->sealed); /* what becomes of this process has no business with the key */
 	rc = hear_verdict(in, who, by_certificate, e);
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;

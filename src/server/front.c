@@ -96,11 +96,14 @@ static int ask_monitor(struct front *f, const char *user, struct err *e)
 	return f->line < 0 ? err_set(e, -EPROTO, "the monitor gave no line to a gate") : 0;
 }
 
-static int ask_gate(struct front *f, const struct gate_ask *ask, struct gate_answer *a,
-		    int *control, struct err *e)
+/* proof NULL: by the password. */
+static int ask_gate(struct front *f, const struct gate_ask *ask, const struct gate_proof *proof,
+		    struct gate_answer *a, int *control, struct err *e)
 {
 	int rc = msg_send(f->line, ask, sizeof(*ask), -1, ASK_MS);
 
+	if (rc == 0 && proof)
+		rc = msg_send(f->line, proof, sizeof(*proof), -1, ASK_MS);
 	if (rc == 0)
 		rc = msg_receive(f->line, a, sizeof(*a), control, ASK_MS);
 	return rc < 0 ? err_sys(e, rc, "no answer to a login") : 0;
@@ -124,15 +127,15 @@ static int take_answer(struct front *f, const struct gate_answer *a, int *contro
 	return 0;
 }
 
-static int log_in(struct front *f, const struct gate_ask *ask, struct ftp_account *account,
-		  struct err *e)
+static int log_in(struct front *f, const struct gate_ask *ask, const struct gate_proof *proof,
+		  struct ftp_account *account, struct err *e)
 {
 	int control CLEANUP_CLOSE = -1;
 	struct gate_answer a;
 	int rc = ask_monitor(f, ask->user, e);
 
 	if (rc == 0)
-		rc = ask_gate(f, ask, &a, &control, e);
+		rc = ask_gate(f, ask, proof, &a, &control, e);
 	if (rc == 0)
 		rc = take_answer(f, &a, &control, account, e);
 	if (rc < 0)
@@ -149,31 +152,37 @@ static int login(void *arg, const char *user, const char *password, struct ftp_a
 	if (rc == 0)
 		rc = copy_word(ask.password, sizeof(ask.password), password);
 	if (rc == 0)
-		rc = log_in(arg, &ask, account, e);
+		rc = log_in(arg, &ask, NULL, account, e);
 	crypto_wipe(&ask, sizeof(ask));
 	return rc;
 }
 
+static const char *why_no_proof(ssize_t code)
+{
+	return code == -EOPNOTSUPP ? "that needs TLS 1.3" :
+	       code == -EMSGSIZE ? "its handshake is too long" : strerror((int)-code);
+}
+
+/* Nobody has to believe this process whose certificate it was. */
 static int cert_login(void *arg, const char *user, struct tls *tls, struct ftp_account *account,
 		      struct err *e)
 {
-	CLEANUP_FREE char *pin = tls_peer_pin(tls);
-	CLEANUP_FREE char *subject = tls_peer_subject(tls);
+	CLEANUP_FREE struct gate_proof *proof = calloc(1, sizeof(*proof));
+	ssize_t len = proof ? tls_proof(tls, proof->bytes) : -ENOMEM;
 	struct gate_ask ask = { .by_certificate = 1 };
 	struct front *f = arg;
-	int rc = pin ? copy_word(ask.user, sizeof(ask.user), user) : -EACCES;
+	int rc;
 
-	/* Who has none has said nothing wrong. */
-	if (rc == 0 && tls_peer_validity(tls, e) < 0) {
-		log_warn("login of \"%s\" from %s by certificate %s: %s", printable(user),
-			 f->peer_text, pin, e->text);
-		rc = -EACCES;
+	if (len == -ENOKEY) /* who has none has said nothing wrong */
+		return -EACCES;
+	if (len < 0) {
+		log_warn("login of \"%s\" from %s by a certificate: %s", printable(user),
+			 f->peer_text, why_no_proof(len));
+		return -EACCES;
 	}
-	if (rc == 0)
-		rc = copy_word(ask.pin, sizeof(ask.pin), pin);
-	if (rc == 0)
-		rc = copy_word(ask.subject, sizeof(ask.subject), subject ? subject : "");
-	return rc < 0 ? rc : log_in(f, &ask, account, e);
+	proof->len = (uint32_t)len;
+	rc = copy_word(ask.user, sizeof(ask.user), user);
+	return rc < 0 ? rc : log_in(f, &ask, proof, account, e);
 }
 
 /* ---- carrying ---- */
@@ -291,6 +300,8 @@ int front_run(const struct server *sv, int fd, int monitor, const struct ends *e
 	srv_peer_text(&ends->peer, f.peer_text);
 	rc = state_open_sealed(&f.state, &sv->opt, sv->sealed, &e);
 	close(sv->sealed);
+	if (rc == 0 && sv->opt.certificates)
+		tls_keep_proofs(f.state.tls);
 	if (rc == 0)
 		rc = give_rights_away(sv, &e);
 	if (rc < 0) {

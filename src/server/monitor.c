@@ -204,7 +204,6 @@ static int fork_gate(struct monitor *m, struct conn *c, int wait_ms)
 	if (pid == 0) {
 		close(line[1]);
 		begin_child(m);
-		cleanup_close(&m->sv->sealed);
 		exit(gate_run(m->sv, line[0], monitor, &c->ends, wait_ms));
 	}
 	close(line[0]);

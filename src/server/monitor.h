@@ -17,7 +17,7 @@
 
 #include <stdint.h>
 
-enum { NAME_ROOM = 256, PASSWORD_ROOM = 1024, PIN_ROOM = 64, SUBJECT_ROOM = 1024 };
+enum { NAME_ROOM = 256, PASSWORD_ROOM = 1024 };
 
 /* ---- front and monitor ---- */
 
@@ -35,10 +35,14 @@ struct front_answer {
 
 struct gate_ask {
 	char user[NAME_ROOM];
-	uint32_t by_certificate; /* 1: by the certificate, 0: by the password */
+	uint32_t by_certificate; /* 1: a struct gate_proof follows; 0: by the password */
 	char password[PASSWORD_ROOM];
-	char pin[PIN_ROOM];
-	char subject[SUBJECT_ROOM]; /* "": no authority of ours vouches for it */
+};
+
+/* By what the client has shown his certificate: of tls_proof. */
+struct gate_proof {
+	uint32_t len;           /* of bytes that count */
+	uint8_t bytes[TLS_PROOF_MAX];
 };
 
 /* With code 0 comes a descriptor: the session's end of the control connection, in clear, for

@@ -69,6 +69,8 @@ static void hear(struct pollfd *fds, nfds_t *n, const struct proc *p)
 {
 	if (p->fd >= 0)
 		fds[(*n)++] = (struct pollfd){ .fd = p->fd, .events = POLLIN };
+	if (p->log.fd >= 0)
+		fds[(*n)++] = (struct pollfd){ .fd = p->log.fd, .events = POLLIN };
 }
 
 nfds_t conns_gather(const struct conns *t, struct pollfd *fds)
@@ -84,9 +86,28 @@ nfds_t conns_gather(const struct conns *t, struct pollfd *fds)
 	return n;
 }
 
+/* Whose fd is, whichever it is of his. */
+static struct conn *conn_with(struct conns *t, int fd)
+{
+	for (unsigned i = 0; i < t->nslots; i++) {
+		struct conn *c = &t->slots[i];
+
+		if (c->used && (c->front.fd == fd || c->front.log.fd == fd ||
+				c->session.fd == fd || c->session.log.fd == fd))
+			return c;
+	}
+	return NULL;
+}
+
 void conns_stop_hearing(struct proc *p)
 {
 	cleanup_close(&p->fd);
+}
+
+static void leave(struct proc *p)
+{
+	conns_stop_hearing(p);
+	cleanup_close(&p->log.fd);
 }
 
 void conns_leave(struct conns *t)
@@ -94,7 +115,43 @@ void conns_leave(struct conns *t)
 	for (unsigned i = 0; i < t->nslots; i++) {
 		if (!t->slots[i].used)
 			continue;
-		conns_stop_hearing(&t->slots[i].front);
-		conns_stop_hearing(&t->slots[i].session);
+		leave(&t->slots[i].front);
+		leave(&t->slots[i].session);
+	}
+}
+
+/* ---- what they say ---- */
+
+void conns_disown(struct conn *c, struct proc *p, int rc)
+{
+	char text[80];
+
+	log_error("%s of %s: %s: ended", p == &c->front ? "front" : "session",
+		  srv_peer_text(&c->ends.peer, text),
+		  rc == -EPROTO ? "what it asks for is nothing that it may" : strerror(-rc));
+	kill(p->pid, SIGKILL);
+	conns_stop_hearing(p);
+}
+
+static void relay(struct conn *c, struct proc *p)
+{
+	char text[80];
+	int rc = p->pid && p->log.fd >= 0 ?
+		 lines_hear(&p->log, p->pid, srv_peer_text(&c->ends.peer, text)) : 0;
+
+	if (rc < 0)
+		conns_disown(c, p, rc);
+}
+
+/* What somebody says before he asks for something is read before it is answered. */
+void conns_relay(struct conns *t, const struct pollfd *fds, nfds_t n)
+{
+	for (nfds_t i = 0; i < n; i++) {
+		struct conn *c = fds[i].revents ? conn_with(t, fds[i].fd) : NULL;
+
+		if (!c)
+			continue;
+		relay(c, &c->front);
+		relay(c, &c->session);
 	}
 }

@@ -4,6 +4,7 @@
 #define RFTP_SERVER_CONNS_H
 
 #include "server/monitor.h"
+#include "server/lines.h"
 #include "server/server.h"
 
 #include <poll.h>
@@ -13,6 +14,7 @@
 struct proc {
 	pid_t pid;       /* 0: there is none */
 	int fd;          /* it is heard by; -1: not */
+	struct lines log; /* its lines */
 };
 
 struct conn {
@@ -43,10 +45,18 @@ unsigned conns_of(const struct conns *t, const struct sockaddr_storage *peer);
 unsigned conns_as(const struct conns *t, const char *account);
 /* To all processes. */
 void conns_signal(const struct conns *t, int sig);
-/* Those that are heard into fds, which has room for two per connection; how many. */
+enum { CONN_FDS = 4 }; /* of a connection, at most */
+
+/* Those that are heard into fds, which has room for CONN_FDS per connection; how many. */
 nfds_t conns_gather(const struct conns *t, struct pollfd *fds);
 /* In a child: none is heard any more. */
 void conns_leave(struct conns *t);
 void conns_stop_hearing(struct proc *p);
+/* Log what has come of those whose lines are among the n of fds that are ready. Who sends others is
+ * ended. */
+void conns_relay(struct conns *t, const struct pollfd *fds, nfds_t n);
+/* p does what ours does not: it is somebody else's by now, and ended. rc: how that shows, -EPROTO:
+ * by what it asks for. */
+void conns_disown(struct conn *c, struct proc *p, int rc);
 
 #endif

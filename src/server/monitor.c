@@ -29,7 +29,7 @@ struct monitor {
 	const struct activation *given;
 	struct handover handover;
 	/* of one look: the listener's, the handover's, then processes';
-	 * [LISTEN_MAX + HANDOVER_FDS + 2 * nslots] */
+	 * [LISTEN_MAX + HANDOVER_FDS + CONN_FDS * nslots] */
 	struct pollfd *fds;
 	sigset_t waiting;      /* the signal mask while it sleeps */
 	pid_t pid;
@@ -42,7 +42,7 @@ static int make_room(struct monitor *m, unsigned n)
 
 	if (n <= m->conns.nslots)
 		return 0;
-	fds = realloc(m->fds, (LISTEN_MAX + HANDOVER_FDS + 2 * (size_t)n) * sizeof(*fds));
+	fds = realloc(m->fds, (LISTEN_MAX + HANDOVER_FDS + CONN_FDS * (size_t)n) * sizeof(*fds));
 	if (!fds)
 		return -ENOMEM;
 	m->fds = fds;
@@ -100,53 +100,88 @@ static void refuse(int fd, const struct sockaddr_storage *peer, const char *why)
 		send(fd, line, (size_t)len, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-/* fork with a pair of sockets between the two: in the parent the child's pid, and *fd hears it;
- * in the child 0, and *fd is heard. */
-static pid_t fork_heard(int *fd)
+/* Sockets between a process and the monitor: what they say, and the log. */
+struct sockets {
+	int said[2], log[2];
+};
+
+static void close_sockets(struct sockets *l, int end)
 {
-	int pair[2];
-	int rc = msg_pair(pair);
-	pid_t pid;
+	cleanup_close(&l->said[end]);
+	cleanup_close(&l->log[end]);
+}
+
+static int open_sockets(struct sockets *l)
+{
+	int rc = msg_pair(l->said);
 
 	if (rc < 0)
 		return rc;
-	pid = fork();
-	if (pid < 0)
-		pid = -errno;
-	if (pid == 0) {
-		close(pair[0]);
-		*fd = pair[1];
-		return 0;
+	rc = msg_pair(l->log);
+	if (rc < 0) {
+		cleanup_close(&l->said[0]);
+		cleanup_close(&l->said[1]);
 	}
-	close(pair[1]);
-	if (pid > 0)
-		*fd = pair[0];
-	else
-		close(pair[0]);
-	return pid;
+	return rc;
+}
+
+/* fork with lines between the two: in the parent p has the child's pid, and hears it; in the child
+ * it is 0, and p->fd is heard. A negative errno in p->pid: there is none. */
+static void fork_heard(struct proc *p, const struct lines_limits *limits)
+{
+	struct sockets l;
+	int rc = open_sockets(&l);
+
+	*p = (struct proc){ .pid = rc, .fd = -1, .log.fd = -1 };
+	if (rc < 0)
+		return;
+	p->pid = fork();
+	if (p->pid < 0)
+		p->pid = -errno;
+	if (p->pid < 0)
+		close_sockets(&l, 0);
+	close_sockets(&l, p->pid ? 1 : 0);
+	if (p->pid < 0)
+		return;
+	p->fd = l.said[p->pid ? 0 : 1];
+	lines_init(&p->log, limits, l.log[p->pid ? 0 : 1], now_ns() / 1000000);
+}
+
+/* From where nothing is left to be looked at, as sanitizers do at an exit. */
+static void run_front(struct monitor *m, int fd, const struct proc *p, const struct ends *ends)
+{
+	begin_child(m);
+	lines_begin(p->log.fd);
+	_exit(front_run(m->sv, fd, p->fd, ends));
 }
 
 static pid_t fork_front(struct monitor *m, int fd, struct conn *c)
 {
-	int monitor = -1;
-	pid_t pid = m->sv->separate ? fork_heard(&monitor) : fork();
+	struct proc p = { .pid = 0, .fd = -1, .log.fd = -1 };
 
-	if (pid == 0) {
-		begin_child(m);
-		/* From where nothing is left to be looked at, as sanitizers do at an exit. */
-		if (m->sv->separate)
-			_exit(front_run(m->sv, fd, monitor, &c->ends));
-		exit(srv_session(m->sv, fd, &c->ends));
+	if (m->sv->separate) {
+		fork_heard(&p, &lines_stranger);
+		if (p.pid == 0)
+			run_front(m, fd, &p, &c->ends);
+	} else {
+		p.pid = fork();
+		if (p.pid == 0) {
+			begin_child(m);
+			exit(srv_session(m->sv, fd, &c->ends));
+		}
+		if (p.pid < 0)
+			p.pid = -errno;
 	}
-	c->front.fd = pid > 0 ? monitor : -1;
-	return pid;
+	c->front = p;
+	return p.pid;
 }
 
 static void start_connection(struct monitor *m, struct conn *c, int fd, const struct ends *ends)
 {
 	pid_t pid;
 
-	*c = (struct conn){ .ends = *ends, .front.fd = -1, .session.fd = -1 };
+	*c = (struct conn){ .ends = *ends, .front = { .fd = -1, .log.fd = -1 },
+			    .session = { .fd = -1, .log.fd = -1 } };
 	pid = fork_front(m, fd, c);
 	if (pid < 0) {
 		refuse(fd, &ends->peer, "No process to be had");
@@ -154,7 +189,6 @@ static void start_connection(struct monitor *m, struct conn *c, int fd, const st
 		return;
 	}
 	c->used = true;
-	c->front.pid = pid;
 	m->conns.nused++;
 }
 
@@ -180,38 +214,28 @@ static void accept_connection(struct monitor *m, nfds_t i)
 
 /* ---- fronts ---- */
 
-/* Ours does nothing of the kind: it is somebody else's by now. */
-static void disown(struct conn *c, struct proc *p, const char *what, int rc)
-{
-	char text[80];
-
-	log_error("%s of %s: %s: ended", what, srv_peer_text(&c->ends.peer, text),
-		  rc == -EPROTO ? "what it asks for is nothing that it may" : strerror(-rc));
-	kill(p->pid, SIGKILL);
-	conns_stop_hearing(p);
-}
-
 /* The gate, and the front's end of the line to it; a negative errno. */
 static int fork_gate(struct monitor *m, struct conn *c, int wait_ms)
 {
-	int line[2], monitor;
+	struct proc p;
+	int line[2];
 	int rc = msg_pair(line);
-	pid_t pid;
 
 	if (rc < 0)
 		return rc;
-	pid = fork_heard(&monitor);
-	if (pid == 0) {
+	fork_heard(&p, &lines_known);
+	if (p.pid == 0) {
 		close(line[1]);
 		begin_child(m);
-		exit(gate_run(m->sv, line[0], monitor, &c->ends, wait_ms));
+		lines_begin(p.log.fd);
+		exit(gate_run(m->sv, line[0], p.fd, &c->ends, wait_ms));
 	}
 	close(line[0]);
-	if (pid < 0) {
+	if (p.pid < 0) {
 		close(line[1]);
-		return pid;
+		return p.pid;
 	}
-	c->session = (struct proc){ .pid = pid, .fd = monitor };
+	c->session = p;
 	c->reported = false;
 	return line[1];
 }
@@ -230,7 +254,7 @@ static void start_gate(struct monitor *m, struct conn *c)
 		log_error("no process for a login: %s", strerror(-line));
 	rc = msg_send(c->front.fd, &a, sizeof(a), line, 0);
 	if (rc < 0 && rc != -EPIPE)
-		disown(c, &c->front, "front", rc);
+		conns_disown(c, &c->front, rc);
 }
 
 static void hear_front(struct monitor *m, struct conn *c)
@@ -245,7 +269,7 @@ static void hear_front(struct monitor *m, struct conn *c)
 	if (rc == -EPIPE)
 		conns_stop_hearing(&c->front);
 	else if (rc < 0)
-		disown(c, &c->front, "front", rc);
+		conns_disown(c, &c->front, rc);
 	if (rc < 0)
 		return;
 	memcpy(c->user, ask.user, sizeof(c->user));
@@ -296,13 +320,16 @@ static void hear_gate(struct monitor *m, struct conn *c)
 	if (rc == -EPIPE)
 		conns_stop_hearing(&c->session);
 	else if (rc < 0)
-		disown(c, &c->session, "session", rc);
+		conns_disown(c, &c->session, rc);
 }
 
 /* ---- processes that have ended ---- */
 
 static void forget_process(struct monitor *m, struct conn *c, struct proc *p)
 {
+	char text[80];
+
+	lines_end(&p->log, p->pid, srv_peer_text(&c->ends.peer, text));
 	if (p == &c->session) {
 		ledger_end(m->ledger, (uint64_t)p->pid);
 		*c->account = '\0';
@@ -440,6 +467,8 @@ static void look(struct monitor *m)
 	nfds_t n = gather(m), ports = m->listener.nfds;
 	int ready = sleep_for(m, n, tell_others(m));
 
+	if (ready > 0)
+		conns_relay(&m->conns, m->fds + ports, n - ports);
 	for (nfds_t i = ports; ready > 0 && i < n; i++)
 		if (m->fds[i].revents)
 			hear_whom(m, m->fds[i].fd);

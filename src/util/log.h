@@ -79,8 +79,12 @@ typedef void log_sink_fn(void *arg, const void *record, size_t len);
 /* Lines go to fn instead of where log_open() said; NULL: no more. Before threads start, or while
  * none logs. fn must not log. */
 void log_set_sink(log_sink_fn *fn, void *arg);
+/* Where this process has written its lines is closed; they go to standard error, if not to a
+ * sink. Not while other threads log. */
+void log_leave(void);
 /* Write what the sink of process pid was given, if it is as it should be and of a level that is
- * logged here: whoever sends it may be anyone. 0, or -EPROTO. */
-int log_relay(pid_t pid, const void *record, size_t len);
+ * logged here: whoever sends it may be anyone. peer, whom it serves, is then the member of that
+ * name, and is named in the text; NULL: as it says. 0, or -EPROTO. */
+int log_relay(pid_t pid, const char *peer, const void *record, size_t len);
 
 #endif

@@ -76,6 +76,17 @@ int log_open(enum log_target t, const char *file, enum log_format f, struct err 
 	return 0;
 }
 
+void log_leave(void)
+{
+	if (out_fd != STDERR_FILENO)
+		close(out_fd);
+	if (syslog_open)
+		closelog();
+	out_fd = STDERR_FILENO;
+	target = LOG_TO_STDERR;
+	syslog_open = false;
+}
+
 /* ---- as what ---- */
 
 static const char *level_name(enum log_level level)

@@ -10,7 +10,7 @@
 #include <errno.h>
 #include <string.h>
 
-enum { TEXT_MAX = 4096, NAME_MAX_BYTES = 5000, KEY_MAX = 32 };
+enum { TEXT_MAX = 4096, NAME_MAX_BYTES = 5000, KEY_MAX = 32, PEER_MAX = 80 };
 
 /* ---- there ---- */
 
@@ -74,8 +74,8 @@ size_t log_pack(uint8_t out[LOG_RECORD_MAX], const struct log_line *l)
 /* ---- here ---- */
 
 struct unpacked {
-	struct log_field fields[LOG_FIELDS_MAX];
-	char text[TEXT_MAX + 1];
+	struct log_field fields[LOG_FIELDS_MAX + 1]; /* and one of ours */
+	char text[PEER_MAX + TEXT_MAX + 1];
 	char keys[LOG_FIELDS_MAX][KEY_MAX + 1];
 	char names[LOG_RECORD_MAX + LOG_FIELDS_MAX]; /* each with its NUL */
 	size_t used;                                 /* of names */
@@ -158,13 +158,34 @@ static int unpack(struct unpacked *u, struct log_line *l, const void *record, si
 	return 0;
 }
 
-int log_relay(pid_t pid, const void *record, size_t len)
+/* What it says of it is left away. */
+static void set_peer(struct unpacked *u, struct log_line *l, const char *peer)
+{
+	struct log_field ours = LOG_NAME("peer", peer);
+	size_t n = 0, len = strnlen(peer, PEER_MAX - 3);
+
+	for (size_t i = 0; i < l->nfields; i++)
+		if (strcmp(u->fields[i].key, ours.key))
+			u->fields[n++] = u->fields[i];
+	u->fields[n++] = ours;
+	l->nfields = n;
+	if (strstr(u->text, peer))
+		return;
+	memmove(u->text + len + 2, u->text, strlen(u->text) + 1);
+	memcpy(u->text, peer, len);
+	memcpy(u->text + len, ": ", 2);
+}
+
+int log_relay(pid_t pid, const char *peer, const void *record, size_t len)
 {
 	struct unpacked u = { .used = 0 };
 	struct log_line l = { .pid = pid, .text = u.text, .fields = u.fields };
 	int rc = unpack(&u, &l, record, len);
 
-	if (!rc)
-		log_again(&l);
+	if (rc)
+		return rc;
+	if (peer)
+		set_peer(&u, &l, peer);
+	log_again(&l);
 	return rc;
 }

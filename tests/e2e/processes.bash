@@ -49,6 +49,14 @@ kinds() {
 	find "/proc/$1/fd" -type l -printf '%l\n' | sed 's/:\[.*//' | sort | uniq -c |
 		awk '{print $2 "=" $1}' | LC_ALL=C sort | tr '\n' ' '
 }
+# has_open PID KIND=N...: these and nothing else but standard input, output and error, which lead
+# nowhere
+has_open() {
+	local p=$1 standard=(/dev/null=3)
+	shift
+	! sanitized || standard=(/dev/null=1 "$(readlink "/proc/$p/fd/2")=2")
+	[ "$(kinds "$p")" = "$(printf '%s\n' "${standard[@]}" "$@" | LC_ALL=C sort | tr '\n' ' ')" ]
+}
 with_uid() { # UID: those of the server's children that are its
 	local p
 	for p in $(children "$server"); do

@@ -184,7 +184,7 @@ static void test_relay(void **state)
 	log_set_sink(keep, NULL);
 	log_event(LOG_LV_ERROR, fields, 4, "it is %s", hostile);
 	log_set_sink(NULL, NULL);
-	assert_int_equal(log_relay(4711, record, record_len), 0);
+	assert_int_equal(log_relay(4711, NULL, record, record_len), 0);
 	line = only_line();
 	assert_int_equal(json_integer_value(json_object_get(line, "pid")), 4711);
 	assert_string_equal(member(line, "level"), "error");
@@ -192,6 +192,30 @@ static void test_relay(void **state)
 	assert_int_equal(json_integer_value(json_object_get(line, "bytes")), 7);
 	assert_true(json_real_value(json_object_get(line, "seconds")) == 1.5);
 	json_decref(line);
+}
+
+/* Whoever sends it, and whatever it says: whose line it is, the one who relays it knows. */
+static void test_relay_of_a_peer(void **state)
+{
+	struct log_field fields[] = { LOG_NAME("peer", "192.0.2.1:1"), LOG_NAME("user", "bob") };
+	CLEANUP_FREE char *text = NULL;
+	json_t *line;
+
+	to_file(LOG_AS_JSON);
+	log_set_sink(keep, NULL);
+	log_event(LOG_LV_ERROR, fields, 2, "from 192.0.2.1:1");
+	log_set_sink(NULL, NULL);
+	assert_int_equal(log_relay(1, "[::1]:9", record, record_len), 0);
+	line = only_line();
+	assert_string_equal(member(line, "peer"), "[::1]:9");
+	assert_string_equal(member(line, "user"), "bob");
+	assert_string_equal(member(line, "message"), "[::1]:9: from 192.0.2.1:1");
+	json_decref(line);
+	to_file(LOG_AS_TEXT);
+	assert_int_equal(log_relay(1, "192.0.2.1:1", record, record_len), 0);
+	text = content(file);
+	assert_non_null(strstr(text, ": from 192.0.2.1:1\n"));
+	assert_null(strstr(text, "192.0.2.1:1: "));
 }
 
 static void test_big_relay(void **state)
@@ -208,7 +232,7 @@ static void test_big_relay(void **state)
 	log_event(LOG_LV_ERROR, fields, LOG_FIELDS_MAX, "%s", big);
 	log_set_sink(NULL, NULL);
 	assert_true(record_len <= LOG_RECORD_MAX);
-	assert_int_equal(log_relay(1, record, record_len), 0);
+	assert_int_equal(log_relay(1, NULL, record, record_len), 0);
 	line = only_line();
 	assert_int_equal(strlen(member(line, "path")), 5000);
 	json_decref(line);
@@ -231,11 +255,11 @@ static void test_bad_records(void **state)
 
 	to_file(LOG_AS_TEXT);
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-		if (log_relay(1, bad[i].bytes, bad[i].len) != -EPROTO)
+		if (log_relay(1, NULL, bad[i].bytes, bad[i].len) != -EPROTO)
 			fail_msg("record %zu was taken", i);
 	/* Its level is not logged; and its lines are one. */
-	assert_int_equal(log_relay(1, "\3\0\0\1x", 5), 0);
-	assert_int_equal(log_relay(99, "\2\0\0\4x\n\033y", 8), 0);
+	assert_int_equal(log_relay(1, NULL, "\3\0\0\1x", 5), 0);
+	assert_int_equal(log_relay(99, NULL, "\2\0\0\4x\n\033y", 8), 0);
 	text = content(file);
 	assert_non_null(strstr(text, " prog[99]: info: x  y\n"));
 	assert_ptr_equal(strchr(text, '\n'), text + strlen(text) - 1);
@@ -254,7 +278,7 @@ static void test_cut_records(void **state)
 		void *copy = malloc(len ? len : 1);
 
 		memcpy(copy, record, len);
-		assert_int_equal(log_relay(1, copy, len), -EPROTO);
+		assert_int_equal(log_relay(1, NULL, copy, len), -EPROTO);
 		free(copy);
 	}
 }
@@ -265,6 +289,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(test_file), TEST(test_json), TEST(test_journal), TEST(test_relay),
+		TEST(test_relay_of_a_peer),
 		TEST(test_big_relay), TEST(test_bad_records), TEST(test_cut_records),
 	};
 

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Lines for the log, a packet each (util/log_relay.c), from processes that nobody believes. */
+#include "server/lines.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum {
+	WAIT_MS = 10 * 1000,   /* for the monitor to take one */
+	AT_ONCE = 64,          /* then others have their turn */
+	ROUNDS = 64,           /* of those; more than a socket holds */
+	COST = 64,             /* bytes of a line beside its record */
+};
+
+/* A user who fetches small files has a line for each of them; who has not logged in has little to
+ * tell. */
+const struct lines_limits lines_stranger = { 256 << 10, 16 << 10 };
+const struct lines_limits lines_known = { 4 << 20, 256 << 10 };
+
+/* ---- how much ---- */
+
+void lines_init(struct lines *r, const struct lines_limits *l, int fd, uint64_t now_ms)
+{
+	*r = (struct lines){ .fd = fd, .limits = l, .room = l->burst, .at_ms = now_ms };
+}
+
+bool lines_may(struct lines *r, uint64_t now_ms, size_t len)
+{
+	const struct lines_limits *l = r->limits;
+	uint64_t gone = now_ms - r->at_ms, cost = len + COST;
+
+	/* A long time fills it in any case. */
+	r->room += gone < 1000 * l->burst / l->rate ? gone * l->rate / 1000 : l->burst;
+	if (r->room > l->burst)
+		r->room = l->burst;
+	r->at_ms = now_ms;
+	if (r->room < cost)
+		return false;
+	r->room -= cost;
+	return true;
+}
+
+/* ---- in the child ---- */
+
+static int line_fd = -1; /* set while one thread runs */
+
+/* That the monitor takes none is no reason to stop the work for long. */
+static void send_line(void *arg, const void *record, size_t len)
+{
+	bool waited = false;
+
+	(void)arg;
+	while (len && send(line_fd, record, len, MSG_DONTWAIT | MSG_NOSIGNAL) < 0) {
+		if (errno != EINTR && (errno != EAGAIN || waited))
+			return;
+		waited = errno == EAGAIN && poll_fd(line_fd, POLLOUT, WAIT_MS) <= 0;
+	}
+}
+
+/* Sanitizers have nowhere else to say what they have found. */
+static void leave_standard_fds(void)
+{
+	int null = SANITIZED ? -1 : open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	if (null < 0)
+		return;
+	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+		dup2(null, fd);
+	if (null > STDERR_FILENO)
+		close(null);
+}
+
+void lines_begin(int fd)
+{
+	line_fd = fd;
+	log_set_sink(send_line, NULL);
+	log_leave();
+	leave_standard_fds();
+}
+
+/* ---- in the monitor ---- */
+
+static uint64_t now_ms(void)
+{
+	return now_ns() / 1000000;
+}
+
+static void tell_dropped(struct lines *r, pid_t pid, const char *peer)
+{
+	if (r->dropped)
+		log_warn("%" PRIu64 " lines of process %d, which serves %s, were too many at once: "
+			 "they are left out", r->dropped, (int)pid, peer);
+	r->dropped = 0;
+}
+
+static int take_line(struct lines *r, pid_t pid, const char *peer, const void *record,
+		     size_t len)
+{
+	if (len > LOG_RECORD_MAX)
+		return -EPROTO;
+	if (!lines_may(r, now_ms(), len)) {
+		r->dropped++;
+		return 0;
+	}
+	tell_dropped(r, pid, peer);
+	return log_relay(pid, peer, record, len);
+}
+
+/* With MSG_TRUNC it is what was sent, also where that is more than there is room for. Descriptors
+ * that are not asked for are not received. */
+int lines_hear(struct lines *r, pid_t pid, const char *peer)
+{
+	static uint8_t record[LOG_RECORD_MAX]; /* the monitor has one thread */
+	int rc = 0;
+
+	for (int i = 0; rc == 0 && r->fd >= 0 && i < AT_ONCE; i++) {
+		ssize_t n = recv(r->fd, record, sizeof(record), MSG_DONTWAIT | MSG_TRUNC);
+
+		if (n < 0 && errno == EAGAIN)
+			return 0;
+		if (n > 0)
+			rc = take_line(r, pid, peer, record, (size_t)n);
+		if (rc < 0 || n == 0 || (n < 0 && errno != EINTR))
+			cleanup_close(&r->fd);
+	}
+	return rc;
+}
+
+void lines_end(struct lines *r, pid_t pid, const char *peer)
+{
+	for (int i = 0; i < ROUNDS && r->fd >= 0 && poll_fd(r->fd, POLLIN, 0) > 0; i++)
+		lines_hear(r, pid, peer);
+	tell_dropped(r, pid, peer);
+	cleanup_close(&r->fd);
+}

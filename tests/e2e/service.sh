@@ -225,20 +225,24 @@ tell() { # COMMAND: the code of the reply
 has_lines() { [ "$(wc -l <"$tmp/held.out")" -ge "$1" ]; }
 patience 30 has_lines 1
 check "a session" test "$(tell 'login anonymous x')" = 230
-begin_get rolled
-check "a transfer" has_stopped
-
 : >"$tmp/knock.count"
 "${as[@]}" knock "$port" "$tmp/knock" 2>"$tmp/knock.err" &
 knocking=$!
 others+=("$knocking")
 check "others knock" patience 60 counts_up 20
+# From here to its end there are less than the 30 seconds after which the server gives it up.
+begin_get rolled
+check "a transfer" has_stopped
 kill -USR2 "$first"
 check "the next one serves" soon_told "^$first MAINPID=[0-9]+$"
 second=$(sed -n 's/.* MAINPID=//p' "$told")
 others+=("$second")
 check "as it says itself" soon_told "^$second READY=1$"
 check "and that the one before has sessions" soon_told "^$second STATUS=sessions: [0-9]+, before the restart: 2$"
+end_transfer
+check "the transfer ends well" status_is 0
+check "with all bytes" same "$tmp/big" "$tmp/to/rolled"
+check "the one before waits for the other" not gone "$first"
 check "others knock on" patience 120 counts_up $(($(counted) + 200))
 : >"$tmp/knock.end"
 wait "$knocking"
@@ -247,7 +251,6 @@ comment <<<"greeted: $greeted, missed: $missed"
 head -n 5 "$tmp/knock.err" | comment
 check "200 and more are greeted" test "$greeted" -ge 220
 check "and none is lost" test "$missed" -eq 0
-check "the one before is there" not gone "$first"
 check "it is the next one's parent no more" test "$(ps -o ppid= -p "$second" | xargs)" != "$first"
 check "what it listens on is the same" same <(sort "$tmp/roll.port") <(echo "$port")
 
@@ -263,7 +266,7 @@ patience 20 no_children "$second"
 exec {a}<>"/dev/tcp/127.0.0.1/$port"
 has_children() { [ "$(children "$1" | wc -l)" -eq "$2" ]; }
 check "who comes is the next one's" patience 20 has_children "$second" 1
-echo 'max-sessions 4' >>"$tmp/conf"
+echo 'max-sessions 3' >>"$tmp/conf"
 kill -HUP "$second"
 check "its settings can be read anew" patience 20 logged_times 1 'settings read anew'
 exec {b}<>"/dev/tcp/127.0.0.1/$port"
@@ -271,10 +274,6 @@ check "as many as there may be with those before" patience 20 has_children "$sec
 check "and no more" not greets 127.0.0.1 "$port"
 exec {a}>&- {b}>&-
 check "they leave" patience 20 no_children "$second"
-end_transfer
-check "the transfer ends well" status_is 0
-check "with all bytes" same "$tmp/big" "$tmp/to/rolled"
-check "the one before waits for the other" not gone "$first"
 
 # Once more, while the first is there.
 kill -USR2 "$second"

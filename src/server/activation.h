@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Listening sockets that are open when rftpd is started: from a service manager, as sd_listen_fds(3)
- * tells, or from the rftpd that this one takes over from (server/handover.h). */
+/* Listening sockets that are open when rftpd is started: from a service manager, as
+ * sd_listen_fds(3) tells, or from the rftpd that this one takes over from (server/handover.h). */
 #ifndef RFTP_SERVER_ACTIVATION_H
 #define RFTP_SERVER_ACTIVATION_H
 

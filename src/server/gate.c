@@ -79,7 +79,7 @@ static int open_account(struct gate *g, struct ftp_account *a, struct err *e)
 {
 	int rc = become_user(g, e);
 
-	return rc < 0 ? rc : login_account(&g->who, a, e);
+	return rc < 0 ? rc : login_enter(&g->who, g->peer_text, a, e);
 }
 
 /* ---- the session ---- */
@@ -134,7 +134,7 @@ static int run(struct gate *g, struct err *e)
 	if (rc == 0)
 		rc = told;
 	if (rc == 0)
-		rc = open_account(g, &account, e);
+		rc = open_account(g, &account, &why);
 	if (rc == 0)
 		rc = msg_pair(pair);
 	told = tell_front(g, rc, pair[1], &why);

@@ -110,3 +110,21 @@ int login_account(const struct auth_answer *a, struct ftp_account *account, stru
 	ftp_account_clear(account);
 	return e->code;
 }
+
+/* His password was right, so he is told; but not where it would have been. */
+int login_enter(const struct auth_answer *a, const char *peer_text, struct ftp_account *account,
+		struct err *e)
+{
+	int rc = login_account(a, account, e);
+
+	/* To open a directory one must not be able to enter it. */
+	if (rc == 0 && a->root && euidaccess(a->root, X_OK) < 0) {
+		rc = err_sys(e, -errno, "enter");
+		ftp_account_clear(account);
+	}
+	if (rc == 0)
+		return 0;
+	log_error("session of %s from %s: root %s: %s", printable(a->name), peer_text,
+		  printable(a->root ? a->root : "/"), e->text);
+	return err_set(e, -EKEYEXPIRED, "Your directory on this server cannot be entered");
+}

@@ -17,5 +17,9 @@ int login_become(const struct auth_answer *a, struct err *e);
 /* What a may do, his root opened with the rights of this process. 0, or a negative errno with
  * text. */
 int login_account(const struct auth_answer *a, struct ftp_account *account, struct err *e);
+/* The same, for a client at peer_text, after his login: what is wrong is logged, with the root, and is
+ * -EKEYEXPIRED with a text for him. */
+int login_enter(const struct auth_answer *a, const char *peer_text, struct ftp_account *account,
+		struct err *e);
 
 #endif

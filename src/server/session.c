@@ -41,11 +41,10 @@ static int enter(struct session *s, const struct auth_answer *who, struct ftp_ac
 {
 	int rc = login_become(who, e);
 
-	if (rc == 0)
-		rc = login_account(who, a, e);
-	if (rc < 0)
-		log_error("session of %s from %s: %s", printable(who->name), s->peer_text, e->text);
 	s->anonymous = who->method == AUTH_ANONYMOUS;
+	if (rc == 0)
+		return login_enter(who, s->peer_text, a, e);
+	log_error("session of %s from %s: %s", printable(who->name), s->peer_text, e->text);
 	return rc;
 }
 

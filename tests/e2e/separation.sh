@@ -195,6 +195,13 @@ check "which comes then" patience 20 gone "$server"
 
 echo "bob:$hash:$tmp/root:/:ro" >>"$tmp/users"
 start_server f --root "$tmp/root" --anonymous ro --users "$tmp/users" --max-per-user 1 --memory-budget 8M
+mkdir -m 700 "$tmp/shut"
+echo "dora:$hash:$tmp/shut:/:ro" >>"$tmp/users"
+python3 "$lib/ftp-say.py" "$port" "USER dora" "PASS s3cret-of-alice" PWD >"$tmp/said" 2>&1
+check "whose root cannot be entered is told so" grep -q '530 Your directory .* cannot be entered' "$tmp/said"
+check "but not where it is" not grep -q "$tmp" "$tmp/said"
+check "and is not let in" not grep -q '257' "$tmp/said"
+check "the log says where, as an error" grep -q "error: session of dora from .*: root $tmp/shut: " "$tmp/f.log"
 hold g
 check "one session of alice" test "$(tell g "login alice s3cret-of-alice")" = 230
 session=$(with_uid "$session_uid")

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The socket under TLS: OpenSSL's own socket BIO would raise SIGPIPE when the peer is
- * gone, would leave writes half done, and forgets what the peer said. */
+ * gone, would leave writes half done, and forgets what the peer said. That no call sleeps is said
+ * with each: O_NONBLOCK is the socket's, which another process may have, too, and change. */
 #include "crypto/tls_priv.h"
 
 #include <errno.h>
@@ -66,7 +67,7 @@ int wire_flush(struct wire *w)
 {
 	while (w->out_at < w->out_end) {
 		ssize_t n = send(w->fd, w->out + w->out_at, w->out_end - w->out_at,
-				 MSG_NOSIGNAL);
+				 MSG_NOSIGNAL | MSG_DONTWAIT);
 
 		if (n >= 0) {
 			w->out_at += (size_t)n;
@@ -108,7 +109,7 @@ static ssize_t receive(struct wire *w)
 	w->in = malloc(IN_ROOM);
 	if (!w->in)
 		return -ENOMEM;
-	n = recv(w->fd, w->in, IN_ROOM, 0);
+	n = recv(w->fd, w->in, IN_ROOM, MSG_DONTWAIT);
 	if (n <= 0) {
 		n = n < 0 ? -errno : 0;
 		drop_in(w);

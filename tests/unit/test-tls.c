@@ -483,6 +483,26 @@ static void timeouts(void **state)
 	pair_end(&p);
 }
 
+/* Who has the socket, too, may let its calls sleep: ours do not all the same. */
+static void made_blocking(void **state)
+{
+	static char big[1 << 20];
+	struct pair p = { .s = NULL };
+	ssize_t n = 1;
+	char c;
+
+	(void)state;
+	pair_good(&p);
+	alarm(WAIT_MS / 1000);
+	assert_int_equal(set_nonblock(p.fd[0], false), 0);
+	assert_int_equal(tls_read(p.s, &c, 1, 50), -ETIMEDOUT);
+	for (int i = 0; i < 1000 && n > 0; i++)
+		n = tls_write(p.s, big, sizeof(big), 50);
+	assert_int_equal(n, -ETIMEDOUT);
+	alarm(0);
+	pair_end(&p);
+}
+
 static void *drain_slowly(void *arg)
 {
 	struct timespec pause = { .tv_nsec = 300000000 };
@@ -837,6 +857,7 @@ int main(void)
 		cmocka_unit_test(write_to_nobody),
 		cmocka_unit_test(damaged),
 		cmocka_unit_test(timeouts),
+		cmocka_unit_test(made_blocking),
 		cmocka_unit_test(write_again_after_timeout),
 		cmocka_unit_test(plain_text_server),
 		cmocka_unit_test(plain_text_client),

@@ -2,6 +2,7 @@
 /* What a front and a session may ask of the kernel: each call is made in a process in its jail,
  * and does what it does elsewhere, or fails, or is the process's end. */
 #include "server/jail.h"
+#include "storage/storage.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -486,6 +487,30 @@ static long names(const void *arg)
 	return 0;
 }
 
+/* The engine of bulk transfers. */
+static long ring(const void *arg)
+{
+	char name[] = "/tmp/rftp-test-jail-XXXXXX", c = 'x';
+	struct io_op op = { .write = true, .fd = mkostemp(name, O_CLOEXEC), .data = &c, .len = 1 };
+	struct io_op *done;
+	struct err e = ERR_INIT;
+	struct io *io = io_new(IO_URING, 4, NULL, 0, NULL, &e);
+	int rc = io ? io_submit(io, &op) : e.code;
+
+	unlink(name);
+	if (rc == 0)
+		rc = io_reap(io, &done, 1, 1) == 1 && op.result == 1 ? 0 : -EIO;
+	io_free(io);
+	return rc;
+}
+
+static void test_io_uring(void **state)
+{
+	if (ring(NULL) < 0)
+		skip(); /* not here, in no process */
+	expect("io_uring", jail_session, ring, NULL, 0);
+}
+
 static void test_what_they_need(void **state)
 {
 	static const struct {
@@ -542,6 +567,7 @@ int main(void)
 		cmocka_unit_test(test_other_numbers),
 		cmocka_unit_test(test_all_threads_are_in_it),
 		cmocka_unit_test(test_what_they_need),
+		cmocka_unit_test(test_io_uring),
 	};
 	/* Sanitizers make many a call of their own, which are let through. */
 	const struct CMUnitTest loose[] = { cmocka_unit_test(test_attacks) };

@@ -56,6 +56,20 @@ else
 fi
 check "few files" limit_is "$front" "Max open files" 64
 check "no locked memory" limit_is "$front" "Max locked memory" 0
+# at_most PID LIMIT N
+at_most() {
+	local now
+	now=$(awk -v n="$2" 'index($0, n) == 1 {print $(NF-1)}' "/proc/$1/limits")
+	[ "${now:-unlimited}" != unlimited ] && [ "$now" -le "$3" ]
+}
+if sanitized; then
+	skip "little memory" "a sanitizer takes terabytes"
+else
+	check "little memory" at_most "$front" "Max address space" $((1 << 30))
+fi
+# 256 is what max-sessions is
+threads=$(awk '/^Max processes/ {print $(NF-2)}' "/proc/$front/limits")
+check "not all the threads there are" test "$threads" -le $((16 * 256 + 1024))
 check "no core" limit_is "$front" "Max core file size" 0
 kinds "$front" | comment
 check "open: nothing, and three sockets" has_open "$front" anon_inode=1 socket=3

@@ -147,7 +147,7 @@ static int take_answer(struct front *f, const struct gate_answer *a, int *contro
 		return err_set(e, a->code, "%s", a->why);
 	if (a->code < 0)
 		return a->code == -EACCES ? -EACCES : err_sys(e, a->code, "login");
-	if (*control < 0 || !memchr(a->name, '\0', sizeof(a->name)))
+	if (a->code > 0 || *control < 0 || !memchr(a->name, '\0', sizeof(a->name)))
 		return err_set(e, -EPROTO, "the gate gave no session");
 	memcpy(account->name, a->name, sizeof(account->name));
 	account->home = strdup("/");

@@ -308,7 +308,7 @@ static void hear_gate(struct monitor *m, struct conn *c)
 
 	if (rc == -EAGAIN || rc == -ETIMEDOUT)
 		return;
-	if (rc == 0 && (c->reported || !memchr(r.name, '\0', sizeof(r.name))))
+	if (rc == 0 && (c->reported || r.code > 0 || !memchr(r.name, '\0', sizeof(r.name))))
 		rc = -EPROTO;
 	if (rc == 0)
 		ledger_checked(m->ledger, &c->ends.peer, c->user, r.code);

@@ -1,0 +1,233 @@
+#!/bin/bash
+# shellcheck disable=SC2034,SC2317 # for lib.sh; check calls them
+# One of rftpd's processes is somebody else's by now: a front, or a gate and the session that it
+# becomes (tests/support/phony-*.c). The others, which are real, stay or end only what is concerned;
+# nothing stays open, no process stays. TAP.
+. "${top_srcdir:?}/tests/e2e/lib.sh"
+is_root || skip_all "only root's rftpd has more than one process"
+need python3
+
+processes=(--user nobody --files-user daemon)
+mkdir "$tmp/root" "$tmp/bin"
+chmod 755 "$tmp/root"
+# start_phony KIND: a server with that process taken over
+start_phony() {
+	ln -sf "$(realpath "$top_builddir/tests/support/phony-$1")" "$tmp/bin/rftpd"
+	[ -x "$tmp/bin/rftpd" ] || skip_all "tests/support/phony-$1 is not built"
+	PATH=$tmp/bin:$PATH start_server "$1" --root "$tmp/root" --anonymous rw
+	check "rftpd with another $1 starts" test -s "$tmp/$1.port"
+}
+
+open_files() { find "/proc/$1/fd" -mindepth 1 2>/dev/null | wc -l; }
+as_at_first() { [ "$(open_files "$server")" = "$at_first" ]; }
+has_uid() { grep -qs "^Uid:.$(id -u "$2")" "/proc/$1/status"; } # PID USER
+# over CASE: of its processes and descriptors nothing is left
+over() {
+	check "$1: its processes end" patience 20 no_children "$server"
+	check "$1: the monitor has closed what it had" patience 5 as_at_first
+}
+# in_log TEXT: since mark
+mark() { marked=$(wc -l <"$tmp/$1.log") marked_of=$1; }
+in_log() { tail -n "+$((marked + 1))" "$tmp/$marked_of.log" | grep -q -e "$1"; }
+nothing_dies() { ! grep 'died of signal [^9]' "$tmp/$1.log" | comment | grep .; }
+
+# ---- a front ----
+
+start_phony front
+
+# front CASE: what it tells is in $told
+front() {
+	local line
+	mark front
+	told=
+	exec {to}<>"/dev/tcp/127.0.0.1/$port"
+	echo "$1" >&"$to"
+	while IFS= read -r -t $((60 * slow)) -u "$to" line; do
+		told+=$line/
+		[ "$line" != "done" ] || break
+	done
+}
+leave() { exec {to}>&-; }
+# settle: what the monitor has open when a connection has been and gone
+settle() {
+	patience 20 no_children "$server"
+	at_first=$(open_files "$server")
+}
+front session-noop
+leave
+settle
+
+for name in ask-short ask-long ask-huge ask-unended ask-with-one ask-with-many ask-thrice ask-always; do
+	front $name
+	# Some are done before the monitor looks.
+	check "$name: the front is ended" patience 20 in_log 'front of .*nothing that it may: ended'
+	leave
+	over $name
+done
+
+# tells CASE LINES: and is not the monitor's business
+tells() {
+	front "$1"
+	check "$1: $2" test "$told" = "$2/done/"
+	leave
+	over "$1"
+	check "$1: nobody is ended" not in_log ': ended'
+}
+tells ask-nothing "monitor -32"
+front ask-unread
+check "an answer that is not read hurts nobody" test "$told" = "done/"
+leave
+over ask-unread
+front leave-monitor
+leave
+over leave-monitor
+tells session-noop "gate 0 0/session 200"
+tells gate-short "gate 0 -71"
+tells gate-long "gate 0 -71"
+tells gate-unended "gate 0 -71"
+tells gate-with-many "gate 0 -71"
+tells gate-twice "gate 0 0"
+for name in gate-left gate-silent; do
+	front $name
+	check "$name: there is a gate" test "$told" = "done/"
+	leave
+	over $name
+done
+tells handed-short "gate 0 0/session ended"
+tells handed-bad "gate 0 0/session ended"
+tells handed-with-many "gate 0 0/session ended"
+tells session-odd "gate 0 0/session ended"
+tells session-empty "gate 0 0/session ended"
+tells session-huge "gate 0 0/session ended"
+tells session-unasked "gate 0 0/session 200"
+tells session-flood "gate 0 0"
+
+front session-with-many
+check "session-with-many: it is served" test "$told" = "gate 0 0/session 200/done/"
+most=0
+for p in $(children "$server"); do
+	n=$(open_files "$p")
+	[ "$n" -le "$most" ] || most=$n
+done
+check "session-with-many: and keeps no descriptor that came" test "$most" -lt 15
+leave
+over session-with-many
+
+# Two at once, of which one is not served.
+front session-noop
+good=$to
+front ask-short
+leave
+check "who does nothing of the kind is served on" test "$(children "$server" | wc -w)" = 2
+exec {good}>&-
+over "both"
+check "no process has died of anything else" nothing_dies front
+check "that server stops well" stops_well
+
+# ---- a gate, and a session ----
+
+start_phony gate
+
+declare -A client to_of
+hold() { # NAME
+	rm -f "$tmp/$1.in"
+	mkfifo "$tmp/$1.in"
+	exec {fd}<>"$tmp/$1.in"
+	: >"$tmp/$1.out"
+	python3 "$lib/ftp-held.py" "$port" <&"$fd" >"$tmp/$1.out" 2>&1 &
+	client[$1]=$! to_of[$1]=$fd
+	others+=($!)
+	patience 20 has_more "$tmp/$1.out" 0
+}
+has_more() { [ "$(wc -l <"$1")" -gt "$2" ]; }
+tell() { # NAME COMMAND: the code of the reply
+	local before
+	before=$(wc -l <"$tmp/$1.out")
+	echo "$2" >&"${to_of[$1]}"
+	patience 60 has_more "$tmp/$1.out" "$before"
+	tail -n 1 "$tmp/$1.out"
+}
+end() { # NAME
+	tell "$1" end >/dev/null
+	wait "${client[$1]}"
+	eval "exec ${to_of[$1]}<&-"
+}
+
+hold first
+tell first "login good x" >/dev/null
+end first
+settle
+
+for name in report-short report-long report-unended report-with-many report-odd report-twice report-always; do
+	mark gate
+	hold $name
+	code=$(tell $name "login $name x")
+	check "$name: nobody is let in ($code)" test "$code" != 230
+	check "$name: the gate is ended" patience 20 in_log 'session of .*nothing that it may: ended'
+	end $name
+	over $name
+done
+
+for name in answer-short answer-long answer-with-many answer-without answer-unended answer-odd answer-nothing; do
+	hold $name
+	code=$(tell $name "login $name x")
+	check "$name: nobody is let in ($code)" test "$code" != 230
+	end $name
+	over $name
+done
+
+# front_files: how many a front has, when its session has done what it does
+front_files() {
+	local p
+	for p in $(children "$server"); do
+		! has_uid "$p" nobody || open_files "$p"
+	done
+}
+hold good
+check "a session as ours is served" test "$(tell good "login good x")" = 230
+check "in what it says" test "$(tell good "do NOOP")" = 200
+usual=$(front_files)
+as_usual() { [ "$(front_files)" = "$usual" ]; }
+end good
+over good
+
+for name in guard-short guard-long guard-odd guard-without guard-with-many guard-always guard-kinds control-with-many; do
+	mark gate
+	hold $name
+	check "$name: it has logged in" test "$(tell $name "login $name x")" = 230
+	check "$name: its front carries on" test "$(tell $name "do NOOP")" = 200
+	check "$name: with as many descriptors as any" patience 10 as_usual
+	case $name in
+	guard-always | guard-kinds | control-with-many)
+		check "$name: there is nothing to complain of" not in_log 'asks for what it cannot have'
+		;;
+	*) check "$name: which says so" in_log 'asks for what it cannot have' ;;
+	esac
+	end $name
+	over $name
+done
+
+for name in control-odd control-empty control-huge; do
+	hold $name
+	tell $name "login $name x" >/dev/null
+	check "$name: the client sees the end" test "$(tell $name "do NOOP")" = gone
+	over $name
+	end $name
+done
+
+# One that reads no answers keeps its own front, no other.
+hold deaf
+echo "login guard-unread x" >&"${to_of[deaf]}"
+hold good
+check "while a session reads nothing another is served" test "$(tell good "login good x")" = 230
+check "as ever" test "$(tell good "do NOOP")" = 200
+end good
+kill "${client[deaf]}"
+for p in $(children "$server"); do
+	has_uid "$p" nobody || kill -KILL "$p" 2>/dev/null
+done
+over "the deaf one"
+check "no other has died of anything else" nothing_dies gate
+check "no process waits to be reaped" test -z "$(ps -o pid= --ppid "$server" -o stat= | grep ' Z')"
+check "that server stops well, too" stops_well
+finish

@@ -115,6 +115,7 @@ static int serve(struct gate *g, struct ftp_account *a, int fd, struct err *e)
 		rc = srv_jail(g->sv, jail_session, e);
 	if (rc < 0) {
 		close(fd);
+		ftp_account_clear(a);
 		return rc;
 	}
 	srv_session_handed(g->sv, fd, g->ends, &h);

@@ -118,7 +118,8 @@ front session-noop
 good=$to
 front ask-short
 leave
-check "who does nothing of the kind is served on" test "$(children "$server" | wc -w)" = 2
+two_are_left() { [ "$(children "$server" | wc -w)" = 2 ]; }
+check "who does nothing of the kind is served on" patience 20 two_are_left
 exec {good}>&-
 over "both"
 check "no process has died of anything else" nothing_dies front

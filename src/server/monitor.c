@@ -51,7 +51,7 @@ static int make_room(struct monitor *m, unsigned n)
 
 /* ---- a process more ---- */
 
-/* In the child: nothing of the others' is open any more. */
+/* In the child: nothing of the others' is open any more, nor known. */
 static void begin_child(struct monitor *m)
 {
 	/* A monitor that was killed takes them with it, in good order. */
@@ -61,6 +61,9 @@ static void begin_child(struct monitor *m)
 	listener_close(&m->listener);
 	handover_leave(&m->handover);
 	conns_leave(&m->conns);
+	conns_free(&m->conns);
+	ledger_free(steal_ptr(&m->ledger));
+	free(steal_ptr(&m->fds));
 	/* Root's terminal is nothing that a client should be able to type into. */
 	if (m->sv->separate)
 		setsid();
@@ -158,16 +161,17 @@ static void run_front(struct monitor *m, int fd, const struct proc *p, const str
 static pid_t fork_front(struct monitor *m, int fd, struct conn *c)
 {
 	struct proc p = { .pid = 0, .fd = -1, .log.fd = -1 };
+	struct ends ends = c->ends; /* which the child has no more */
 
 	if (m->sv->separate) {
 		fork_heard(&p, &lines_stranger);
 		if (p.pid == 0)
-			run_front(m, fd, &p, &c->ends);
+			run_front(m, fd, &p, &ends);
 	} else {
 		p.pid = fork();
 		if (p.pid == 0) {
 			begin_child(m);
-			exit(srv_session(m->sv, fd, &c->ends));
+			exit(srv_session(m->sv, fd, &ends));
 		}
 		if (p.pid < 0)
 			p.pid = -errno;
@@ -225,10 +229,12 @@ static int fork_gate(struct monitor *m, struct conn *c, int wait_ms)
 		return rc;
 	fork_heard(&p, &lines_known);
 	if (p.pid == 0) {
+		struct ends ends = c->ends;
+
 		close(line[1]);
 		begin_child(m);
 		lines_begin(p.log.fd);
-		exit(gate_run(m->sv, line[0], p.fd, &c->ends, wait_ms));
+		exit(gate_run(m->sv, line[0], p.fd, &ends, wait_ms));
 	}
 	close(line[0]);
 	if (p.pid < 0) {

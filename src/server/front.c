@@ -289,6 +289,7 @@ static int handover(void *arg, struct ftp_session *fs, const struct ftp_handed *
 	struct front *f = arg;
 	int rc = msg_send(f->line, h, sizeof(*h), -1, ASK_MS);
 
+	malloc_trim(0); /* what was for the login */
 	f->ms = ftp_session_stream(fs);
 	if (rc < 0)
 		return err_sys(e, rc, "the session went before it began");

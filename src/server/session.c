@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <malloc.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -287,6 +288,7 @@ static int bulk(void *arg, struct ftp_session *fs, struct buf *body)
 		rc = serve_request(s, fs, &r, have_key ? key : NULL, res);
 	crypto_wipe(key, sizeof(key));
 	bulk_request_clear(&r);
+	malloc_trim(0); /* what a session waits for may be hours away */
 	return rc;
 }
 

@@ -63,6 +63,11 @@ static uint64_t memory_for(const struct agreement *a, uint64_t blocks)
 	return blocks * block_bytes(a) * a->paths;
 }
 
+uint64_t agreement_memory(const struct agreement *a)
+{
+	return memory_for(a, a->source_blocks > a->sink_blocks ? a->source_blocks : a->sink_blocks);
+}
+
 static uint64_t lock_for(const struct agreement *a, uint64_t blocks)
 {
 	uint64_t path = blocks * registered_bytes(a) +

@@ -91,6 +91,9 @@ uint32_t nic_pairs(const struct offer *client, const struct offer *server, uint8
 /* Is addr, a numeric address, one that our card n is there to talk to: in its own network, or
  * anywhere when a person has named the card? */
 bool nic_leads_to(const struct nic_offer *n, const char *addr);
+/* The memory that an offer needs for a to come of it, of pools and of what is beside them: with
+ * less it is not a. */
+uint64_t agreement_memory(const struct agreement *a);
 /* True when both say the same, of what is sent. */
 bool agreement_equal(const struct agreement *a, const struct agreement *b);
 /* Bytes of all pools of the source, or of the sink. */

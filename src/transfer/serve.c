@@ -28,6 +28,7 @@ struct serving {
 	struct leash leash;
 	int accepted;      /* what became of it */
 	struct err why;    /* of accepted */
+	uint64_t taken;    /* bytes of c->purse */
 	uint64_t started;
 };
 
@@ -88,6 +89,20 @@ static int open_storage(struct serving *v)
 
 /* ---- what is agreed ---- */
 
+/* What would be agreed on is what is asked for, and what is got decides. */
+static int agree_within_purse(struct serving *v, struct err *e)
+{
+	const struct transfer_purse *p = &v->c->purse;
+	struct offer *o = &v->ag.offer;
+	int r = p->take(p->arg, agreement_memory(&v->ag.agreement), &v->taken, e);
+
+	if (r)
+		return r;
+	o->memory = v->taken;
+	setup_locked(o, &v->c->tuning);
+	return negotiate(&v->c->request->offer, o, &v->ag.agreement, e);
+}
+
 static int agree(struct serving *v, struct err *e)
 {
 	struct transfer_server_config *c = v->c;
@@ -102,6 +117,8 @@ static int agree(struct serving *v, struct err *e)
 	if (c->request->op == BULK_PUT || c->request->op == BULK_GET)
 		o->no_crc = false;
 	setup_offer(o, &c->tuning);
+	if (c->purse.take)
+		o->locked = UINT64_MAX; /* until it is known */
 	r = setup_nics(o, &c->tuning, &c->local, true, &why, e);
 	if (r)
 		return r;
@@ -115,6 +132,8 @@ static int agree(struct serving *v, struct err *e)
 	if (!setup_same_host(o, &c->request->offer))
 		memset(o->host, 0, sizeof(o->host));
 	r = negotiate(&c->request->offer, o, &v->ag.agreement, e);
+	if (!r && c->purse.take)
+		r = agree_within_purse(v, e);
 	if (r)
 		return r;
 	v->ag.major = BULK_MAJOR;
@@ -438,6 +457,8 @@ int transfer_serve(struct transfer_server_config *c, struct transfer_result *r,
 	cleanup_close(&v->stop);
 	cleanup_close(&v->storage);
 	xkeys_wipe(&v->keys);
+	if (v->taken)
+		c->purse.give_back(c->purse.arg, v->taken);
 	free(v);
 	return rc;
 }

@@ -30,9 +30,20 @@ void transfer_tuning_default(struct transfer_tuning *t)
 	t->memory = ram / 4 < MEMORY_MAX ? ram / 4 : MEMORY_MAX;
 }
 
+static unsigned at_once(const struct transfer_tuning *t)
+{
+	return t->at_once ? t->at_once : 1;
+}
+
+void setup_locked(struct offer *o, const struct transfer_tuning *t)
+{
+	o->locked = raise_lock_limit();
+	if (o->locked != UINT64_MAX)
+		o->locked /= at_once(t);
+}
+
 void setup_offer(struct offer *o, const struct transfer_tuning *t)
 {
-	unsigned share = t->at_once ? t->at_once : 1;
 	struct transfer_tuning d;
 
 	transfer_tuning_default(&d);
@@ -42,10 +53,8 @@ void setup_offer(struct offer *o, const struct transfer_tuning *t)
 		o->ops = OP_WRITE | OP_READ;
 	o->cpus = (uint16_t)cpus_allowed();
 	if (!o->memory)
-		o->memory = (t->memory ? t->memory : d.memory) / share;
-	o->locked = raise_lock_limit();
-	if (o->locked != UINT64_MAX)
-		o->locked /= share;
+		o->memory = (t->memory ? t->memory : d.memory) / at_once(t);
+	setup_locked(o, t);
 	if (!o->block_max)
 		o->block_max = BLOCK_MAX;
 	if (!o->channels_max)

@@ -9,6 +9,8 @@
 
 /* Fill in what this machine and tuning say; keeps what the caller has set. */
 void setup_offer(struct offer *o, const struct transfer_tuning *t);
+/* What may be locked, of that, now. */
+void setup_locked(struct offer *o, const struct transfer_tuning *t);
 /* Our network cards into o; without an RDMA device among them o offers no RDMA, which *why
  * tells (-EPROTONOSUPPORT: there is one, but a limit forbids its use). local: our end of the
  * control connection, AF_UNSPEC when it is not known. 0, or a

@@ -136,6 +136,16 @@ int transfer_client(struct transfer_client_config *c, struct transfer_result *r,
 
 /* ---- the server's side ---- */
 
+/* Memory that somebody else counts. */
+struct transfer_purse {
+	/* Memory for what would be agreed on, want bytes: 0 with *got of them; or a negative errno
+	 * with text: none. NULL: nobody counts. */
+	int (*take)(void *arg, uint64_t want, uint64_t *got, struct err *e);
+	/* What take() got is free again. */
+	void (*give_back)(void *arg, uint64_t bytes);
+	void *arg;
+};
+
 struct transfer_server_config {
 	struct mstream *ms;
 	struct bulk_request *request;    /* as received and checked for rights */
@@ -150,6 +160,8 @@ struct transfer_server_config {
 	uint16_t port_lo, port_hi;       /* 0, 0: any */
 	uint8_t prot_min;
 	struct transfer_tuning tuning;
+	/* With it, what may be locked is what the limit says when take() has come back. */
+	struct transfer_purse purse;
 	struct transfer_events events;
 	int stop;                        /* as the client's; -1: only the client stops it */
 };

@@ -588,6 +588,14 @@ static void test_random(void **state)
 		assert_true(a.paths * a.source_blocks <= 65536);
 		assert_int_equal(negotiate(&c, &s, &b, NULL), 0);
 		assert_true(agreement_equal(&a, &b));
+		/* Who has just that much memory gets the same, but for the fewest blocks, which
+		 * may be smaller then; and who has less something else. */
+		s.memory = agreement_memory(&a);
+		assert_true(agreement_pool(&a, true) <= s.memory);
+		assert_int_equal(negotiate(&c, &s, &b, NULL), 0);
+		assert_true(agreement_equal(&a, &b) || (a.source_blocks == 4 && a.capped));
+		s.memory--;
+		assert_true(negotiate(&c, &s, &b, NULL) < 0 || !agreement_equal(&a, &b));
 	}
 	assert_true(agreed > 10000);
 }

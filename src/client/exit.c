@@ -29,6 +29,7 @@ static const struct {
 	{ -EPROTONOSUPPORT, false, EXIT_CONNECT, EXIT_CONNECT },
 	{ -EKEYREJECTED, false, EXIT_CONNECT, EXIT_CONNECT },
 	{ -EKEYEXPIRED, false, EXIT_CONNECT, EXIT_CONNECT },
+	{ -EAGAIN, false, EXIT_CONNECT, EXIT_INTERRUPTED }, /* the server says: later */
 	{ -ENODEV, false, EXIT_CONNECT, EXIT_INTERRUPTED }, /* no RDMA device leads there */
 };
 

@@ -25,6 +25,7 @@ struct conn {
 	char user[NAME_ROOM];  /* who wants to log in */
 	char account[64];      /* whose the session is; "": nobody's yet */
 	bool reported;         /* the gate has said how its check ended */
+	bool counted;          /* the session asks for the memory of transfers */
 	bool waiting;          /* the front wants a gate when the one before has ended */
 };
 

@@ -5,6 +5,7 @@
 #include "server/check.h"
 #include "server/identity.h"
 #include "server/jail.h"
+#include "server/locked.h"
 #include "server/login.h"
 #include "server/monitor.h"
 #include "server/msg.h"
@@ -18,9 +19,6 @@
 #include <unistd.h>
 
 enum { ASK_MS = 60 * 1000 };
-
-/* Of locked memory beside the pools: rings, queues. Bytes. */
-#define LOCK_BESIDE ((rlim_t)64 << 20)
 
 struct gate {
 	const struct server *sv;
@@ -52,19 +50,13 @@ static int ask_monitor(struct gate *g, int code, struct err *e)
 
 /* ---- the session's identity ---- */
 
-/* Locked memory is what pools are made of, once for verbs and once for io_uring. */
 static int set_limits(const struct gate *g, struct err *e)
 {
-	struct rlimit lock, none = { 0, 0 };
+	struct rlimit none = { 0, 0 };
 
-	if (setrlimit(RLIMIT_CORE, &none) < 0 || getrlimit(RLIMIT_MEMLOCK, &lock) < 0)
+	if (setrlimit(RLIMIT_CORE, &none) < 0)
 		return err_sys(e, -errno, "limits of a session");
-	lock.rlim_max = g->orders.memory ? 2 * g->orders.memory + LOCK_BESIDE : RLIM_INFINITY;
-	lock.rlim_cur = lock.rlim_max;
-	/* In a container root may not have more than it has been given. */
-	if (setrlimit(RLIMIT_MEMLOCK, &lock) < 0 && errno != EPERM)
-		return err_sys(e, -errno, "limit of locked memory");
-	return 0;
+	return locked_limit(0, g->orders.lock, e);
 }
 
 static int become_user(struct gate *g, struct err *e)
@@ -106,11 +98,14 @@ static int tell_front(struct gate *g, int code, int control, const struct err *w
 
 static int serve(struct gate *g, struct ftp_account *a, int fd, struct err *e)
 {
-	struct srv_handed h = { .account = a, .line = g->line, .memory = g->orders.memory,
+	struct srv_handed h = { .account = a, .line = g->line, .monitor = -1, .memory = g->orders.memory,
 				.anonymous = g->who.method == AUTH_ANONYMOUS };
 	int rc = hear_front(g, &h.handed, e);
 
-	cleanup_close(&g->monitor); /* there is nothing more to say to root */
+	if (g->orders.counted)
+		h.monitor = g->monitor;
+	else
+		cleanup_close(&g->monitor); /* there is nothing more to say to root */
 	if (rc == 0)
 		rc = srv_jail(g->sv, jail_session, e);
 	if (rc < 0) {

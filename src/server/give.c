@@ -18,6 +18,8 @@ enum {
 	SLICE_MS = 500,        /* how late the server's stop may be seen */
 };
 
+#define GIVE_MEMORY ((uint64_t)128 << 20) /* bytes */
+
 struct give {
 	struct session *s;
 	struct ftp_session *fs;
@@ -213,6 +215,24 @@ static int fill_config(struct give *v, struct transfer_client_config *c, struct 
 	return fill_offer(v, &c->request.offer, e);
 }
 
+/* What will be agreed on only the other server can tell, when all else is settled: what is
+ * enough for most is what there is. */
+static int give_within(struct give *v, struct transfer_client_config *c,
+		       struct transfer_result *res, struct err *e)
+{
+	struct loan *l = &v->s->loan;
+	uint64_t got = 0;
+	int rc = l->line < 0 ? 0 : loan_take(l, GIVE_MEMORY, &got, e);
+
+	if (rc == 0 && got)
+		c->tuning.memory = got;
+	if (rc == 0)
+		rc = transfer_client(c, res, e);
+	if (got)
+		loan_give_back(l, got);
+	return rc;
+}
+
 /* Whose fault is it that a conversation with the sink came to nothing? */
 static uint8_t blame(int rc)
 {
@@ -236,7 +256,7 @@ static int run(struct give *v, struct transfer_result *res, struct err *e)
 		rc = fill_config(v, &c, e);
 	}
 	if (!rc) {
-		rc = transfer_client(&c, res, e);
+		rc = give_within(v, &c, res, e);
 		v->where = blame(rc);
 	}
 	/* What failed on the way there because it was woken has that one reason. */

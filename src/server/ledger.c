@@ -98,11 +98,18 @@ void ledger_checked(struct ledger *l, const struct sockaddr_storage *host, const
 		penalty_succeeded(l->penalty, now_ms(), host, user);
 }
 
-int ledger_begin(struct ledger *l, uint64_t id, const char *account, uint64_t *memory,
-		 struct err *e)
+uint64_t ledger_memory(const struct ledger *l, bool *counted, uint64_t *most)
 {
-	*memory = l->memory;
-	return l->share ? share_take(l->share, id, account, l->memory, memory, e) : 0;
+	*counted = l->share != NULL;
+	*most = l->share ? share_most(l->share) : 0;
+	return l->memory;
+}
+
+int ledger_want(struct ledger *l, uint64_t id, const char *account, uint64_t bytes, uint64_t *has,
+		struct err *e)
+{
+	*has = bytes;
+	return l->share ? share_change(l->share, id, account, bytes, has, e) : 0;
 }
 
 void ledger_end(struct ledger *l, uint64_t id)

@@ -17,10 +17,13 @@ int ledger_ask(struct ledger *l, const struct sockaddr_storage *host, const char
 /* The login ended with code: 0, -EACCES, or what is nobody's fault. */
 void ledger_checked(struct ledger *l, const struct sockaddr_storage *host, const char *user,
 		    int code);
-/* A session of account begins, whose number is id: the bytes that it may use for pools, 0: as it
- * chooses. 0; or -EAGAIN with text: there are none left. */
-int ledger_begin(struct ledger *l, uint64_t id, const char *account, uint64_t *memory,
-		 struct err *e);
+/* Bytes that a session may use for the pools of a transfer; 0: as it chooses. *counted: all have a
+ * budget in common, of which it has to ask for them, and can have at most *most. */
+uint64_t ledger_memory(const struct ledger *l, bool *counted, uint64_t *most);
+/* The session of account whose number is id wants to have so many bytes in all; *has: so many it
+ * has then. 0; or -EAGAIN with text: it is no more than before. */
+int ledger_want(struct ledger *l, uint64_t id, const char *account, uint64_t bytes, uint64_t *has,
+		struct err *e);
 /* It is over. It need not have begun. */
 void ledger_end(struct ledger *l, uint64_t id);
 /* Bytes of the budget that sessions have; 0 without a budget. */

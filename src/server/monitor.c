@@ -6,7 +6,9 @@
 #include "server/gate.h"
 #include "server/handover.h"
 #include "server/ledger.h"
+#include "server/lend.h"
 #include "server/listener.h"
+#include "server/locked.h"
 #include "server/msg.h"
 #include "server/notify.h"
 #include "server/signals.h"
@@ -288,17 +290,22 @@ static void hear_front(struct monitor *m, struct conn *c)
 /* ---- gates ---- */
 
 /* 0, or why the session cannot be. */
-static int begin_session(struct monitor *m, struct conn *c, const char *account, uint64_t *memory)
+static int begin_session(struct monitor *m, struct conn *c, const char *account,
+			 struct gate_orders *o)
 {
 	unsigned most = m->sv->opt.max_per_user;
 	struct err e = ERR_INIT;
 	char text[80];
 	int rc = 0;
 
+	o->memory = ledger_memory(m->ledger, &c->counted, &o->lock);
+	o->counted = c->counted;
+	if (!c->counted)
+		o->lock = o->memory ? o->memory : LOCKED_ANY;
+	else if (m->sv->raises)
+		o->lock = 0; /* it comes with what it asks for */
 	if (most && conns_as(&m->conns, account) >= most)
 		rc = err_set(&e, -EAGAIN, "too many sessions of %s", printable(account));
-	if (rc == 0)
-		rc = ledger_begin(m->ledger, (uint64_t)c->session.pid, account, memory, &e);
 	if (rc < 0)
 		log_refused(srv_peer_text(&c->ends.peer, text), e.text);
 	else
@@ -319,7 +326,7 @@ static void hear_gate(struct monitor *m, struct conn *c)
 	if (rc == 0)
 		ledger_checked(m->ledger, &c->ends.peer, c->user, r.code);
 	if (rc == 0 && r.code == 0)
-		orders.code = begin_session(m, c, r.name, &orders.memory);
+		orders.code = begin_session(m, c, r.name, &orders);
 	if (rc == 0)
 		rc = msg_send(c->session.fd, &orders, sizeof(orders), -1, 0);
 	c->reported = true;
@@ -327,6 +334,27 @@ static void hear_gate(struct monitor *m, struct conn *c)
 		conns_stop_hearing(&c->session);
 	else if (rc < 0)
 		conns_disown(c, &c->session, rc);
+}
+
+/* ---- sessions ---- */
+
+static void hear_session(struct monitor *m, struct conn *c)
+{
+	int rc = lend_hear(m->ledger, c, m->sv->raises);
+
+	if (rc == -EPIPE)
+		conns_stop_hearing(&c->session);
+	else if (rc < 0)
+		conns_disown(c, &c->session, rc);
+}
+
+/* Only one of whom it is known whose it is may say more. */
+static void hear_gate_or_session(struct monitor *m, struct conn *c)
+{
+	if (*c->account)
+		hear_session(m, c);
+	else
+		hear_gate(m, c);
 }
 
 /* ---- processes that have ended ---- */
@@ -447,7 +475,7 @@ static void hear_whom(struct monitor *m, int fd)
 		if (c->used && c->front.fd == fd)
 			hear_front(m, c);
 		else if (c->used && c->session.fd == fd)
-			hear_gate(m, c);
+			hear_gate_or_session(m, c);
 	}
 }
 

@@ -76,10 +76,26 @@ struct gate_report {
 	char name[64];          /* of the account */
 };
 
-/* The session's share. */
+/* What the session may have. */
 struct gate_orders {
 	int32_t code;           /* 0; -EAGAIN: there are too many */
-	uint64_t memory;        /* bytes for pools; 0: as the session chooses */
+	uint32_t counted;       /* 1: for each transfer it must ask for memory */
+	uint64_t memory;        /* bytes for the pools of a transfer; 0: as the session chooses */
+	uint64_t lock;          /* of pools that may be locked, LOCKED_ANY: any number; more may
+				 * be with what it asks for */
+};
+
+/* ---- session and monitor, where there is a budget of memory ---- */
+
+/* The session wants to have so much in all: more when a transfer begins, less when it ends. */
+struct session_ask {
+	uint64_t memory;        /* bytes for pools */
+};
+
+struct session_answer {
+	int32_t code;           /* 0; -EAGAIN: nothing is left for now; other errors */
+	uint64_t memory;        /* with code 0: that it has, which may be less than it wants */
+	char why[200];          /* of an error, for the user */
 };
 
 #endif

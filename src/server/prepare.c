@@ -2,6 +2,7 @@
 /* What a server needs before it listens, and what is said of it in the log. */
 #include "server/apart.h"
 #include "server/jail.h"
+#include "server/locked.h"
 #include "server/pems.h"
 #include "server/server.h"
 #include "transfer/transfer.h"
@@ -47,6 +48,11 @@ static int seal_state(void *arg, struct err *e)
 static int try_jail(void *arg, struct err *e)
 {
 	return jail_front(e);
+}
+
+static int try_raise(void *arg, struct err *e)
+{
+	return locked_can_raise() ? 0 : -EPERM;
 }
 
 /* ---- the three kinds of processes ---- */
@@ -106,6 +112,7 @@ static int find_filters(struct server *sv, struct err *e)
 
 static int prepare_processes(struct server *sv, struct err *e)
 {
+	struct err why = ERR_INIT;
 	int rc = find_front(sv, e);
 
 	if (rc == 0)
@@ -119,7 +126,10 @@ static int prepare_processes(struct server *sv, struct err *e)
 	if (sv->sealed < 0)
 		return sv->sealed;
 	rc = apart(seal_state, sv, LIMIT_S, e);
-	return rc < 0 ? rc : find_filters(sv, e);
+	if (rc < 0)
+		return rc;
+	sv->raises = apart(try_raise, NULL, LIMIT_S, &why) == 0;
+	return find_filters(sv, e);
 }
 
 int srv_prepare(struct server *sv, struct err *e)

@@ -28,6 +28,7 @@ struct server {
 	struct identity front;  /* whose the fronts are */
 	char *empty;            /* the directory that is all they see */
 	bool filters;           /* system calls can be filtered here */
+	bool raises;            /* a session's limit of locked memory can be made higher */
 	int argc;             /* the command line, to load opt again */
 	char **argv;
 };

@@ -213,7 +213,7 @@ void srv_tuning(const struct server *sv, struct transfer_tuning *t)
 	t->tos = sv->opt.tos;
 }
 
-void srv_transfer_config(const struct session *s, struct ftp_session *fs,
+void srv_transfer_config(struct session *s, struct ftp_session *fs,
 			 struct transfer_server_config *c)
 {
 	*c = (struct transfer_server_config){
@@ -234,6 +234,7 @@ void srv_transfer_config(const struct session *s, struct ftp_session *fs,
 	c->tuning.umask = ftp_session_account(fs)->umask;
 	if (s->handed && s->handed->memory)
 		c->tuning.memory = s->handed->memory;
+	c->purse = loan_purse(&s->loan);
 	c->tuning.at_once = ftp_session_lanes(fs);
 }
 
@@ -408,6 +409,7 @@ static int serve(struct session *s, struct stream *st, int fd)
 		stream_free(st);
 		return EXIT_FAILURE;
 	}
+	loan_init(&s->loan, s->handed ? s->handed->monitor : -1);
 	configure(s, &c);
 	if (s->ends)
 		srv_unmap(&s->ends->local, &s->local);
@@ -422,6 +424,7 @@ static int serve(struct session *s, struct stream *st, int fd)
 	if (s->handed)
 		ms_shutdown(ms);
 	ms_free(ms);
+	loan_destroy(&s->loan);
 	return EXIT_SUCCESS;
 }
 

@@ -4,6 +4,7 @@
 #define RFTP_SERVER_SESSION_H
 
 #include "control/control.h"
+#include "server/loan.h"
 #include "server/server.h"
 #include "transfer/transfer.h"
 
@@ -13,6 +14,7 @@ struct srv_handed {
 	struct ftp_account *account;          /* which the session takes */
 	bool anonymous;
 	int line;                             /* to where TLS is; monitor.h */
+	int monitor;                          /* to who counts memory; -1: nobody does */
 	uint64_t memory;                      /* bytes for pools; 0: chosen */
 };
 
@@ -24,6 +26,7 @@ struct session {
 	struct sockaddr_storage local;        /* where it has reached us */
 	char peer_text[80];
 	bool anonymous;                       /* once logged in */
+	struct loan loan;                     /* memory for transfers */
 };
 
 /* A line of the log. */
@@ -32,7 +35,7 @@ void srv_log_transfer(const struct session *s, const char *who, const char *what
 /* "~" in r's paths becomes the account's home. 0 or -ENOMEM. */
 int srv_expand_homes(struct ftp_session *fs, struct bulk_request *r);
 /* How a transfer of fs is served on its own control connection; all but request and master. */
-void srv_transfer_config(const struct session *s, struct ftp_session *fs,
+void srv_transfer_config(struct session *s, struct ftp_session *fs,
 			 struct transfer_server_config *c);
 /* Our end of fd, as the devices know it: IPv4 is IPv4, also on a socket for both. AF_UNSPEC:
  * not known. */

@@ -127,13 +127,64 @@ int share_take(struct share *s, uint64_t id, const char *user, uint64_t want, ui
 	return 0;
 }
 
+static struct part *part_of(const struct share *s, uint64_t id)
+{
+	for (size_t i = 0; i < s->nparts; i++)
+		if (s->parts[i].id == id)
+			return &s->parts[i];
+	return NULL;
+}
+
 void share_return(struct share *s, uint64_t id)
 {
-	for (size_t i = 0; i < s->nparts; i++) {
-		if (s->parts[i].id != id)
-			continue;
-		free(s->parts[i].user);
-		s->parts[i] = s->parts[--s->nparts];
+	struct part *p = part_of(s, id);
+
+	if (!p)
 		return;
+	free(p->user);
+	*p = s->parts[--s->nparts];
+}
+
+static int grow(struct share *s, struct part *p, uint64_t bytes, struct err *e)
+{
+	uint64_t more = fair(s, p->user, e), wanted = bytes - p->bytes;
+
+	if (more && s->most - p->bytes < s->least) {
+		more = 0;
+		err_set(e, -EAGAIN, "this session's memory for transfers is in use");
 	}
+	if (!more)
+		return -EAGAIN;
+	more = smaller(more, wanted > s->least ? wanted : s->least);
+	p->bytes += smaller(more, s->most - p->bytes);
+	return 0;
+}
+
+int share_change(struct share *s, uint64_t id, const char *user, uint64_t bytes, uint64_t *has,
+		 struct err *e)
+{
+	struct part *p = part_of(s, id);
+	int rc = 0;
+
+	bytes = bytes < UINT64_MAX - PAGE ? whole_pages(bytes + PAGE - 1) : whole_pages(bytes);
+	*has = 0;
+	if (!bytes)
+		share_return(s, id);
+	if (!bytes)
+		return 0;
+	if (!p)
+		return share_take(s, id, user, bytes, has, e);
+	if (bytes > p->bytes)
+		rc = grow(s, p, bytes, e);
+	else
+		p->bytes = bytes;
+	*has = p->bytes;
+	return rc;
+}
+
+uint64_t share_most(const struct share *s)
+{
+	uint64_t quarter = whole_pages(s->budget / 4);
+
+	return smaller(quarter > s->least ? quarter : s->least, s->most);
 }

@@ -25,6 +25,13 @@ void share_free(struct share *s);
  * user may have, is given out, try again later; -ENOMEM. */
 int share_take(struct share *s, uint64_t id, const char *user, uint64_t want, uint64_t *got,
 	       struct err *e);
+/* Session id, with a share or without one, wants to have bytes in all. *has: what it has then, as
+ * with share_take more than before, if it is not bytes; 0 bytes are always had. 0; -EAGAIN with
+ * text: no more than before; -ENOMEM. */
+int share_change(struct share *s, uint64_t id, const char *user, uint64_t bytes, uint64_t *has,
+		 struct err *e);
+/* The most that a session can have. */
+uint64_t share_most(const struct share *s);
 /* Session id is done with its share. It need not have one. */
 void share_return(struct share *s, uint64_t id);
 /* Another budget from now on; shares that were given stay. */

@@ -236,20 +236,6 @@ leave j
 check "nobody is left" patience 20 no_children "$server"
 check "that server stops well" stops_well
 
-start_server k --root "$tmp/root" --anonymous ro --memory-budget 2M
-told=
-for n in 1 2 3 4; do
-	hold "k$n"
-	told+=" $(tell "k$n" "login anonymous x")"
-done
-check "memory is given out until it is spent: then later" grep -qx ' 230.* 421' <<<"$told"
-for n in 1 2 3 4; do leave "k$n"; done
-check "it is given back" patience 20 no_children "$server"
-hold l
-check "and given out again" test "$(tell l "login anonymous x")" = 230
-leave l
-stop_server
-
 start_server m --root "$tmp/root" --anonymous ro --users "$tmp/users"
 for n in $(seq 12); do hold "m$n"; done
 for n in $(seq 12); do echo "login alice wrong$n" >&"${to[m$n]}"; done

@@ -190,6 +190,62 @@ static void test_any(void **state)
 	}
 }
 
+/* To have bytes in all: the code, and what it is then. */
+static int change(struct share *s, uint64_t id, uint64_t bytes, uint64_t *has)
+{
+	struct err e = ERR_INIT;
+	int rc = share_change(s, id, "alice", bytes, has, &e);
+
+	assert_true((rc < 0) == (*e.text != '\0'));
+	return rc;
+}
+
+static void test_change(void **state)
+{
+	struct share *s = share_new(64 * MB, MB, 8 * MB);
+	uint64_t has = 77;
+
+	assert_int_equal(share_most(s), 8 * MB);
+	assert_int_equal(change(s, 1, 0, &has), 0);
+	assert_int_equal(has, 0);
+	assert_int_equal(change(s, 1, 3 * MB - 1, &has), 0);
+	assert_int_equal(has, 3 * MB);
+	assert_int_equal(change(s, 1, 5 * MB, &has), 0);
+	assert_int_equal(has, 5 * MB);
+	assert_int_equal(share_given(s, "alice"), 5 * MB);
+	/* Never more than a session may have, however often it asks. */
+	assert_int_equal(change(s, 1, UINT64_MAX, &has), 0);
+	assert_int_equal(has, 8 * MB);
+	assert_int_equal(change(s, 1, 9 * MB, &has), -EAGAIN);
+	assert_int_equal(has, 8 * MB);
+	assert_int_equal(change(s, 1, 2 * MB, &has), 0);
+	assert_int_equal(has, 2 * MB);
+	assert_int_equal(share_given(s, NULL), 2 * MB);
+	assert_int_equal(change(s, 1, 0, &has), 0);
+	assert_int_equal(share_given(s, NULL), 0);
+	share_free(s);
+}
+
+/* Many sessions of one user that want little: each gets it while there is some for him. */
+static void test_many(void **state)
+{
+	struct share *s = share_new(1024 * MB, MB, 0);
+	uint64_t has, n = 0;
+
+	assert_int_equal(share_most(s), 256 * MB);
+	while (n < 1000 && change(s, n + 1, 6 * MB, &has) == 0 && has == 6 * MB)
+		n++;
+	assert_true(n >= 64);
+	while (n < 1000 && change(s, n + 1, 6 * MB, &has) == 0)
+		n++;
+	assert_true(n < 1000);
+	assert_int_equal(has, 0);
+	assert_true(share_given(s, NULL) <= 512 * MB);
+	assert_int_equal(change(s, 1, 0, &has), 0);
+	assert_int_equal(change(s, 1, MB, &has), 0);
+	share_free(s);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -199,6 +255,8 @@ int main(void)
 		cmocka_unit_test(test_even),
 		cmocka_unit_test(test_smaller_budget),
 		cmocka_unit_test(test_any),
+		cmocka_unit_test(test_change),
+		cmocka_unit_test(test_many),
 	};
 
 	return cmocka_run_group_tests_name("share", tests, NULL, NULL);

@@ -1,0 +1,149 @@
+#!/usr/bin/env python3
+"""Many clients of one server, which do what each line on standard input says; each is answered by
+one line.
+
+    crowd.py PORT DIR     puts take their files from DIR
+
+    idle N                so many more log in as anonymous, and stay: how many did
+    strangers N           so many more connect, and say nothing: how many were greeted
+    login                 all of them log in as anonymous, and are idle: how many did
+    noop                  how many of who has logged in get an answer to NOOP
+    cost PID              kB that the processes of server PID take, each its own part, and their
+                          page tables
+    put NAME [OPTION...]  rftp begins to put the first half of DIR/NAME, and has to wait for more
+    status NAME           of a put that ends by itself, and what it has said
+    finish                all puts get the rest: how many ended well
+    leave                 all who are idle go
+"""
+import os
+import re
+import socket
+import ssl
+import subprocess
+import sys
+
+PORT, DIR = int(sys.argv[1]), sys.argv[2]
+TLS = ssl._create_unverified_context()
+idle, strangers, puts = [], [], {}
+
+
+def reply(sock):
+    got = b""
+    while not re.search(rb"(\A|\n)\d\d\d [^\n]*\n\Z", got):
+        some = sock.recv(4096)
+        if not some:
+            return 0
+        got += some
+    return int(got.splitlines()[-1][:3])
+
+
+def say(sock, line):
+    sock.sendall(line.encode() + b"\r\n")
+    return reply(sock)
+
+
+def connect():
+    sock = socket.create_connection(("127.0.0.1", PORT), 60)
+    return sock if reply(sock) == 220 else None
+
+
+def log_in(sock):
+    if say(sock, "AUTH TLS") != 234:
+        return None
+    sock = TLS.wrap_socket(sock)
+    say(sock, "USER anonymous")
+    if say(sock, "PASS x") != 230 or say(sock, "PBSZ 0") != 200 or say(sock, "PROT P") != 200:
+        return None
+    return sock
+
+
+def do_strangers(n):
+    some = [connect() for _ in range(int(n))]
+    strangers.extend(s for s in some if s)
+    return len([s for s in some if s])
+
+
+def do_login():
+    some = [log_in(s) for s in strangers]
+    strangers.clear()
+    idle.extend(s for s in some if s)
+    return len([s for s in some if s])
+
+
+def do_idle(n):
+    do_strangers(n)
+    return do_login()
+
+
+def do_noop():
+    return sum(say(s, "NOOP") == 200 for s in idle)
+
+
+def children(pid):
+    with open(f"/proc/{pid}/task/{pid}/children") as f:
+        return [int(n) for n in f.read().split()]
+
+
+def kilobytes(path, name):
+    with open(path) as f:
+        return int(re.search(rf"^{name}:\s+(\d+) kB", f.read(), re.M)[1])
+
+
+def do_cost(pid):
+    return sum(kilobytes(f"/proc/{p}/smaps_rollup", "Pss") + kilobytes(f"/proc/{p}/status", "VmPTE")
+               for p in [int(pid), *children(pid)])
+
+
+def content(name):
+    with open(os.path.join(DIR, name), "rb") as f:
+        return f.read()
+
+
+def do_put(name, *options):
+    data = content(name)
+    said = open(os.path.join(DIR, name + ".said"), "w")
+    p = subprocess.Popen(["rftp", "put", "-q", "--accept-new", *options, "-",
+                          f"rftp://127.0.0.1:{PORT}/{name}"], stdin=subprocess.PIPE, stdout=said,
+                         stderr=said)
+    puts[name] = p
+    try:
+        p.stdin.write(data[:len(data) // 2])
+        p.stdin.flush()
+    except BrokenPipeError:
+        pass  # its status tells
+    return "begun"
+
+
+def do_status(name):
+    p = puts.pop(name)
+    status = p.wait()
+    with open(os.path.join(DIR, name + ".said")) as f:
+        return f"{status} {f.read().strip()}"
+
+
+def do_finish():
+    well = 0
+    for name, p in puts.items():
+        data = content(name)
+        try:
+            p.stdin.write(data[len(data) // 2:])
+            p.stdin.close()
+        except BrokenPipeError:
+            pass
+    for p in puts.values():
+        well += p.wait() == 0
+    puts.clear()
+    return well
+
+
+def do_leave():
+    for sock in idle + strangers:
+        sock.close()
+    idle.clear()
+    strangers.clear()
+    return "left"
+
+
+for line in sys.stdin:
+    what, *words = line.split()
+    print(globals()["do_" + what](*words), flush=True)

@@ -1,0 +1,76 @@
+#!/bin/bash
+# shellcheck disable=SC2034,SC2317 # for lib.sh; check calls them
+# Five hundred sessions that are idle, and sixty-four transfers at once, by three processes: what
+# a session costs, that all are served, and that nothing stays of them. TAP.
+. "${top_srcdir:?}/tests/e2e/lib.sh"
+. "$lib/crowd.bash"
+is_root || skip_all "only root's rftpd has more than one process"
+need python3
+
+front_user=nobody session_user=daemon
+processes=(--user "$front_user" --files-user "$session_user")
+many=500 moving=64
+# Those of sanitizers take fifty times the memory, and valgrind's the time.
+if sanitized || [ "$slow" -gt 1 ]; then
+	many=20 moving=6
+fi
+
+mkdir "$tmp/root" "$tmp/from"
+chown $session_user "$tmp/root"
+for i in $(seq $moving); do random "$tmp/from/f$i" 1000000; done
+start_server d --root "$tmp/root" --anonymous rw --max-sessions $((many + 100)) \
+	--max-per-host $((many + 100)) --memory-budget 1G
+fds() { find "/proc/$server/fd" -type l | wc -l; }
+fds_before=$(fds)
+crowd "$tmp/from"
+
+# ---- who is there, and idle ----
+
+# What the first ones cost includes what all have in common.
+more=$((many - 5))
+ask idle 5
+ask cost "$server"
+before=$answer
+ask strangers $more
+check "$many are greeted" answers $more
+ask cost "$server"
+stranger=$(((answer - before) / more))
+ask login
+check "all log in" answers $more
+ask cost "$server"
+cost=$(((answer - before) / more))
+comment <<<"a stranger takes $stranger kB, an idle session $cost kB"
+if sanitized || [ "$slow" -gt 1 ]; then
+	skip "an idle session takes less than 3 MB" "not what it is without other tools"
+else
+	check "an idle session takes less than 3 MB" test "$cost" -gt 100 -a "$cost" -lt 3000
+fi
+
+# ---- some of them busy ----
+
+for i in $(seq $moving); do ask put "f$i"; done >/dev/null
+under_way() { [ "$(grep -c 'files are written by' "$tmp/d.log")" -eq $moving ]; }
+check "$moving more begin a transfer" patience 120 under_way
+check "none of which can have ended" not grep -q ' by anonymous from .*: ok' "$tmp/d.log"
+ask noop
+check "all who are idle are answered meanwhile" answers $many
+ask finish
+check "all transfers end well" answers $moving
+all_same() {
+	local i
+	for i in $(seq $moving); do
+		same "$tmp/from/f$i" "$tmp/root/f$i" || return
+	done
+}
+check "with what was sent" all_same
+ask noop
+check "who was idle is there still" answers $many
+
+# ---- and gone ----
+
+crowd_leaves
+check "no process stays" patience 60 no_children "$server"
+check "nor a descriptor of the monitor's" test "$(fds)" = "$fds_before"
+check "nothing was wrong" not grep -Eq ' (error|warning): ' "$tmp/d.log"
+check "it stops well" stops_well
+finish

@@ -93,13 +93,21 @@ int cmd_pass(struct ftp_session *s, char *arg)
 	return rc < 0 ? not_now(s, rc) : logged_in(s, 230);
 }
 
+/* The login's own time is not longer for a handshake that stands still. */
+static int handshake_ms(const struct ftp_session *s)
+{
+	uint64_t now = now_ns(), left = s->login_by > now ? (s->login_by - now) / 1000000 : 0;
+
+	return left < HANDSHAKE_MS ? (int)left + 1 : HANDSHAKE_MS;
+}
+
 static int start_tls(struct ftp_session *s)
 {
 	struct stream *st;
 	struct tls *tls;
 	int rc;
 
-	tls = tls_start(s->c->tls, s->fd, NULL, NULL, HANDSHAKE_MS, s->e);
+	tls = tls_start(s->c->tls, s->fd, NULL, NULL, handshake_ms(s), s->e);
 	if (!tls)
 		return s->e->code;
 	st = stream_tls(s->fd, tls);

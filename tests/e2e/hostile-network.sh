@@ -1,0 +1,118 @@
+#!/bin/bash
+# shellcheck disable=SC2034,SC2317 # for lib.sh; check calls them
+# A hostile network (hostile-network.py) and rftpd's three processes: the monitor lives, limits
+# hold, a transfer of somebody else goes on, nothing stays. TAP.
+. "${top_srcdir:?}/tests/e2e/lib.sh"
+. "$lib/crowd.bash"
+is_root || skip_all "only root's rftpd has more than one process"
+need python3
+
+front_user=nobody session_user=daemon
+processes=(--user "$front_user" --files-user "$session_user")
+# Each failure takes a tenth of a second of a processor: E2E_FAILURES=10000 takes a quarter of an hour.
+slow_ones=1000 failures=${E2E_FAILURES:-120} halves=40 at_once=100
+if sanitized || [ "$slow" -gt 1 ]; then
+	slow_ones=100 failures=24 halves=5 at_once=20
+fi
+
+mkdir "$tmp/root" "$tmp/from"
+chown $session_user "$tmp/root"
+random "$tmp/from/long" 3000000
+random "$tmp/root/big" 5000000
+chmod 644 "$tmp/root/big"
+hash=$(echo s3cret | rftpd --hash-password)
+echo "alice:$hash:$tmp/root:/:rw" >"$tmp/users"
+chmod 600 "$tmp/users"
+in_memory() { find /dev/shm -mindepth 1 2>/dev/null | sort; }
+shm_before=$(in_memory)
+
+# serve NAME OPTION...: with a transfer and an idle session of somebody else, which stay
+serve() {
+	local name=$1
+	shift
+	start_server "$name" --root "$tmp/root" --anonymous rw --users "$tmp/users" "$@"
+	crowd "$tmp/from"
+	ask idle 1
+	ask put long
+	moving() { grep -q 'files are written by' "$tmp/$name.log"; }
+	patience 60 moving
+	own=$(children "$server" | sort) own_fds=$(fds)
+}
+fds() { find "/proc/$server/fd" -type l | wc -l; }
+resident() { awk '/^VmRSS:/ {print $2}' "/proc/$server/status"; }
+only_own() { [ "$(children "$server" | sort)" = "$own" ]; }
+# Whatever was done: what there was before is there, and nothing else.
+unharmed() { # WHAT
+	check "$1: the monitor lives" kill -0 "$server"
+	check "$1: of its processes those are left that were there before, and no zombie" patience 100 only_own
+	check "$1: as many descriptors" test "$(fds)" = "$own_fds"
+	ask noop
+	check "$1: who is idle is answered" answers 1
+	check "$1: no process has died" not grep -q 'died of signal' "$tmp/$name.log"
+}
+goes() { # WHAT ARGUMENT...
+	local what=$1
+	shift
+	limit=1200 run python3 "$lib/hostile-network.py" "$1" "$port" "${@:2}"
+	comment <"$tmp/out"
+	tail -n 3 "$tmp/err" | comment
+	check "$what" status_is 0
+}
+ends_well() { # WHAT
+	ask finish
+	check "$1: the transfer ends well" answers 1
+	check "$1: it is what was sent" same "$tmp/from/long" "$tmp/root/long"
+	crowd_leaves
+	check "$1: nobody is left" patience 60 no_children "$server"
+	check "$1: it stops well" stops_well
+}
+
+name=a
+serve a --login-timeout 60s
+goes "garbage" garbage
+unharmed "garbage"
+goes "resets" reset
+unharmed "resets"
+ends_well "garbage and resets"
+
+name=b
+serve b --login-timeout 2s
+goes "half a handshake" half $halves
+# A handshake of its own has half a minute.
+check "half a handshake: the time for a login is over first" test "$(sed 's/.* \([0-9]*\) s$/\1/' "$tmp/out")" -lt 27
+unharmed "half a handshake"
+goes "a byte now and then" slow $halves 7
+unharmed "a byte now and then"
+ends_well "slow ones"
+
+name=c
+serve c --max-sessions $((3 * at_once)) --max-per-host $((at_once / 2)) --login-timeout 20m
+# From two hosts: those get what a host may have, others are served.
+goes "a thousand of two hosts" many $slow_ones 2
+check "of whom so many are let in as a host may have" grep -q "^let in $at_once, refused $((slow_ones - at_once)), else 0," "$tmp/out"
+check "others are served" grep -q ' login 230' "$tmp/out"
+unharmed "many of two hosts"
+# From everywhere: then nobody else gets in.
+goes "some from everywhere" many $((4 * at_once)) 4000
+check "so many are let in as there may be" grep -q "^let in $((3 * at_once - 2)), refused $((at_once + 2)), else 0, login 421" "$tmp/out"
+unharmed "many from everywhere"
+goes "when they have gone others are let in" login 127.99.0.2
+check "the log says why they were not" grep -q 'refused: Too many sessions from your host' "$tmp/c.log"
+check "of both kinds" grep -q 'refused: Too many sessions$' "$tmp/c.log"
+unharmed "afterwards"
+ends_well "many"
+
+name=d
+serve d --plain --max-sessions 200
+# What is remembered of hosts has its room from the start, but is touched with time.
+limit=1200 run python3 "$lib/hostile-network.py" fail "$port" $((failures / 4))
+before=$(resident)
+goes "failed logins" fail $failures
+check "the monitor does not grow with them" test $(($(resident) - before)) -lt 1000
+comment <<<"kB: $before, $(resident)"
+unharmed "failed logins"
+goes "who knows his password is let in" login 127.98.0.1
+ends_well "failed logins"
+
+check "nothing is left in memory" test "$(in_memory)" = "$shm_before"
+finish

@@ -58,7 +58,7 @@ int thread_start(pthread_t *t, const char *name, void *(*fn)(void *), void *arg)
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (rc)
 		free(s);
-	return -rc;
+	return rc == EAGAIN ? -ENOMEM : -rc;
 }
 
 void cond_init(pthread_cond_t *c)

@@ -8,8 +8,9 @@
 #include <pthread.h>
 #include <stdint.h>
 
-/* name: at most 15 bytes are shown by the kernel. Returns 0 or a negative
- * errno. The caller joins with pthread_join(). */
+/* name: at most 15 bytes are shown by the kernel. Returns 0 or a negative errno, -ENOMEM also
+ * where there are too many: -EAGAIN is for a server that says "later". The caller joins with
+ * pthread_join(). */
 int thread_start(pthread_t *t, const char *name, void *(*fn)(void *), void *arg);
 
 /* A condition whose timed waits go by now_ns(). */

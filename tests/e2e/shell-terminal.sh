@@ -242,7 +242,8 @@ for name in dumb '' unknown-terminal; do
 	line a
 	check_last "$what: a letter is taken back" "127.0.0.1:/data>"
 	keys -l 'half a li'
-	keys C-c
+	check_last "$what: what is typed is shown" "127.0.0.1:/data> half a li"
+	keys C-c # which drops what the terminal has not given to the program yet, too
 	check_last "$what: ^C drops the line" "127.0.0.1:/data>"
 	line 'stat one.dat'
 	check_shows "$what: and nothing else" 'modified'

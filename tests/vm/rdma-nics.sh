@@ -9,7 +9,7 @@ vm_options="--timeout 600"
 rdma_modules || skip_all "the guest's kernel has no RDMA"
 rdma_veth v0 v1 10.0.0.1 10.0.0.2
 rdma_cable w0 w1 10.1.0.1 10.1.0.2
-head -c 25165824 /dev/urandom >"$tmp/big"
+head -c 50331648 /dev/urandom >"$tmp/big"
 open_server main 0.0.0.0 --nic v1,w1
 root=$tmp/main.root
 url=rftp://10.0.0.2:$port
@@ -18,7 +18,8 @@ nics=(--accept-new --transport rdma --nic v0,w0)
 sent() { counter rxe_$1 sent_pkts; }
 declare -A before
 reset() { for k in v0 v1 w0 w1; do before[$k]=$(sent $k); done; }
-# The data of a third of the file, in packets of 4096 bytes.
+# The data of a sixth of the file, in packets of 4096 bytes: all that may be in flight at first is
+# two thirds, and may go one way.
 carried() { test $(($(sent "$1") - before[$1])) -gt 2000; }
 
 # ---- both carry ----

@@ -27,6 +27,8 @@ struct conn {
 	bool reported;         /* the gate has said how its check ended */
 	bool counted;          /* the session asks for the memory of transfers */
 	bool waiting;          /* the front wants a gate when the one before has ended */
+	unsigned gates;        /* that the front has asked for */
+	uint64_t front_until, gate_until; /* ns, deadlines.h; 0: as long as it likes */
 };
 
 /* All zero: there is no room yet. */

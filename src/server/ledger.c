@@ -4,6 +4,7 @@
 #include "server/auth.h"
 #include "server/penalty.h"
 #include "server/share.h"
+#include "transfer/transfer.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -14,7 +15,8 @@ enum { REMEMBERED = 4096 };      /* hosts, and users */
 struct ledger {
 	struct penalty *penalty;
 	struct share *share;      /* NULL: memory is not counted */
-	uint64_t memory;          /* of one session without a share */
+	uint64_t memory;          /* of one session without a share; 0: it chooses */
+	uint64_t most;            /* what it chooses at most */
 	uint64_t budget;          /* 0: none */
 	uint64_t elsewhere;       /* bytes of it */
 };
@@ -43,12 +45,16 @@ static uint64_t budget_here(const struct ledger *l)
 /* Shares that were given stay, also when there is no budget any more. */
 int ledger_change(struct ledger *l, const struct srv_options *o)
 {
+	struct transfer_tuning t;
+
 	if (!l->share && o->memory_budget) {
 		l->share = share_new(o->memory_budget, LEAST, o->memory);
 		if (!l->share)
 			return -ENOMEM;
 	}
 	l->memory = o->memory;
+	transfer_tuning_default(&t);
+	l->most = o->memory ? o->memory : t.memory;
 	l->budget = o->memory_budget;
 	if (l->share)
 		share_budget(l->share, budget_here(l));
@@ -101,7 +107,7 @@ void ledger_checked(struct ledger *l, const struct sockaddr_storage *host, const
 uint64_t ledger_memory(const struct ledger *l, bool *counted, uint64_t *most)
 {
 	*counted = l->share != NULL;
-	*most = l->share ? share_most(l->share) : 0;
+	*most = l->share ? share_most(l->share) : l->most;
 	return l->memory;
 }
 

@@ -17,8 +17,8 @@ int ledger_ask(struct ledger *l, const struct sockaddr_storage *host, const char
 /* The login ended with code: 0, -EACCES, or what is nobody's fault. */
 void ledger_checked(struct ledger *l, const struct sockaddr_storage *host, const char *user,
 		    int code);
-/* Bytes that a session may use for the pools of a transfer; 0: as it chooses. *counted: all have a
- * budget in common, of which it has to ask for them, and can have at most *most. */
+/* Bytes that a session may use for the pools of a transfer; 0: as it chooses. It has at most *most
+ * then. *counted: all have a budget in common, of which it has to ask for them. */
 uint64_t ledger_memory(const struct ledger *l, bool *counted, uint64_t *most);
 /* The session of account whose number is id wants to have so many bytes in all; *has: so many it
  * has then. 0; or -EAGAIN with text: it is no more than before. */

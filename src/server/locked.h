@@ -9,9 +9,6 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* As much as there is. */
-#define LOCKED_ANY UINT64_MAX
-
 /* Process pid, 0: this one, may lock what pools of so many bytes need, and what is beside them; it
  * cannot change that itself. 0, or a negative errno with text. */
 int locked_limit(pid_t pid, uint64_t pools, struct err *e);

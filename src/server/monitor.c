@@ -2,6 +2,7 @@
 /* The process that listens, counts and forks: one connection is one process, or, when run by
  * root, a front and in time a session. What it knows of a connection no client has written. */
 #include "server/conns.h"
+#include "server/deadlines.h"
 #include "server/front.h"
 #include "server/gate.h"
 #include "server/handover.h"
@@ -11,6 +12,7 @@
 #include "server/locked.h"
 #include "server/msg.h"
 #include "server/notify.h"
+#include "server/refuse.h"
 #include "server/signals.h"
 
 #include <errno.h>
@@ -21,7 +23,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { PAUSE_MS = 100 }; /* when the system has no processes to give */
+enum {
+	PAUSE_MS = 100,   /* when the system has no processes to give */
+	GATES_MOST = 16,  /* of a connection: more than control lets anybody try */
+};
 
 struct monitor {
 	struct server *sv;
@@ -70,39 +75,6 @@ static void begin_child(struct monitor *m)
 	if (m->sv->separate)
 		setsid();
 	signals_begin_child(&m->waiting, srv_has_reload(m->sv));
-}
-
-static void log_refused(const char *peer, const char *why)
-{
-	struct log_field fields[] = {
-		LOG_NAME("event", "refused"), LOG_NAME("peer", peer), LOG_NAME("result", why),
-	};
-
-	log_event(LOG_LV_WARN, fields, sizeof(fields) / sizeof(fields[0]),
-		  "connection from %s refused: %s", peer, why);
-}
-
-/* Whom the settings do not let in learns no more. */
-static void turn_away(int fd, const struct sockaddr_storage *peer)
-{
-	static const char line[] = "421 Your address is not served here\r\n";
-	char text[80];
-
-	log_refused(srv_peer_text(peer, text), "the address is not one that may connect");
-	send(fd, line, sizeof(line) - 1, MSG_DONTWAIT | MSG_NOSIGNAL);
-}
-
-static void refuse(int fd, const struct sockaddr_storage *peer, const char *why)
-{
-	CLEANUP_FREE char *line = NULL;
-	char text[80];
-	int len = asprintf(&line, "421 %s, try again later\r\n", why);
-
-	log_refused(srv_peer_text(peer, text), why);
-	if (len < 0)
-		line = NULL;
-	else
-		send(fd, line, (size_t)len, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
 /* Sockets between a process and the monitor: what they say, and the log. */
@@ -190,12 +162,14 @@ static void start_connection(struct monitor *m, struct conn *c, int fd, const st
 			    .session = { .fd = -1, .log.fd = -1 } };
 	pid = fork_front(m, fd, c);
 	if (pid < 0) {
-		refuse(fd, &ends->peer, "No process to be had");
+		refuse_for_now(fd, &ends->peer, "No process to be had");
 		poll(NULL, 0, PAUSE_MS);
 		return;
 	}
 	c->used = true;
 	m->conns.nused++;
+	if (m->sv->separate)
+		deadline_begin(c, m->sv->opt.login_timeout);
 }
 
 static void accept_connection(struct monitor *m, nfds_t i)
@@ -209,11 +183,11 @@ static void accept_connection(struct monitor *m, nfds_t i)
 	c = m->conns.nused + m->handover.sessions < m->sv->opt.max_sessions ?
 		    conns_unused(&m->conns) : NULL;
 	if (!srv_admits(&m->sv->opt, &ends.peer))
-		turn_away(fd, &ends.peer);
+		refuse_address(fd, &ends.peer);
 	else if (!c)
-		refuse(fd, &ends.peer, "Too many sessions");
+		refuse_for_now(fd, &ends.peer, "Too many sessions");
 	else if (conns_of(&m->conns, &ends.peer) >= m->sv->opt.max_per_host)
-		refuse(fd, &ends.peer, "Too many sessions from your host");
+		refuse_for_now(fd, &ends.peer, "Too many sessions from your host");
 	else
 		start_connection(m, c, fd, &ends);
 }
@@ -245,6 +219,7 @@ static int fork_gate(struct monitor *m, struct conn *c, int wait_ms)
 	}
 	c->session = p;
 	c->reported = false;
+	deadline_check(c, wait_ms, m->sv->opt.login_timeout);
 	return line[1];
 }
 
@@ -257,7 +232,7 @@ static void start_gate(struct monitor *m, struct conn *c)
 
 	c->waiting = false;
 	if (wait < 0)
-		log_refused(srv_peer_text(&c->ends.peer, text), "too many wrong passwords");
+		refusal_log(srv_peer_text(&c->ends.peer, text), "too many wrong passwords");
 	else if (line < 0)
 		log_error("no process for a login: %s", strerror(-line));
 	rc = msg_send(c->front.fd, &a, sizeof(a), line, 0);
@@ -272,7 +247,8 @@ static void hear_front(struct monitor *m, struct conn *c)
 
 	if (rc == -EAGAIN || rc == -ETIMEDOUT)
 		return;
-	if (rc == 0 && (c->waiting || !memchr(ask.user, '\0', sizeof(ask.user))))
+	if (rc == 0 && (c->waiting || !memchr(ask.user, '\0', sizeof(ask.user)) ||
+			c->gates++ == GATES_MOST))
 		rc = -EPROTO;
 	if (rc == -EPIPE)
 		conns_stop_hearing(&c->front);
@@ -300,14 +276,12 @@ static int begin_session(struct monitor *m, struct conn *c, const char *account,
 
 	o->memory = ledger_memory(m->ledger, &c->counted, &o->lock);
 	o->counted = c->counted;
-	if (!c->counted)
-		o->lock = o->memory ? o->memory : LOCKED_ANY;
-	else if (m->sv->raises)
+	if (c->counted && m->sv->raises)
 		o->lock = 0; /* it comes with what it asks for */
 	if (most && conns_as(&m->conns, account) >= most)
 		rc = err_set(&e, -EAGAIN, "too many sessions of %s", printable(account));
 	if (rc < 0)
-		log_refused(srv_peer_text(&c->ends.peer, text), e.text);
+		refusal_log(srv_peer_text(&c->ends.peer, text), e.text);
 	else
 		snprintf(c->account, sizeof(c->account), "%s", account);
 	return rc;
@@ -327,6 +301,8 @@ static void hear_gate(struct monitor *m, struct conn *c)
 		ledger_checked(m->ledger, &c->ends.peer, c->user, r.code);
 	if (rc == 0 && r.code == 0)
 		orders.code = begin_session(m, c, r.name, &orders);
+	if (rc == 0)
+		deadline_checked(c, *c->account);
 	if (rc == 0)
 		rc = msg_send(c->session.fd, &orders, sizeof(orders), -1, 0);
 	c->reported = true;
@@ -365,6 +341,10 @@ static void forget_process(struct monitor *m, struct conn *c, struct proc *p)
 
 	lines_end(&p->log, p->pid, srv_peer_text(&c->ends.peer, text));
 	if (p == &c->session) {
+		if (*c->account)
+			deadline_over(c);
+		else
+			deadline_checked(c, false);
 		ledger_end(m->ledger, (uint64_t)p->pid);
 		*c->account = '\0';
 	}
@@ -488,10 +468,15 @@ static int tell_others(struct monitor *m)
 	return notify_sessions(m->conns.nused, m->handover.sessions);
 }
 
+/* ms, or until somebody may be late; -1: for ever. */
 static int sleep_for(struct monitor *m, nfds_t n, int ms)
 {
-	struct timespec t = { .tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000l };
+	int late = deadlines_look(&m->conns);
+	struct timespec t;
 
+	if (ms < 0 || (late >= 0 && late < ms))
+		ms = late;
+	t = (struct timespec){ .tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000l };
 	return ppoll(m->fds, n, ms < 0 ? NULL : &t, &m->waiting);
 }
 
@@ -538,6 +523,7 @@ static void stop(struct monitor *m)
 		log_info("stopping; sessions that end what they are doing: %u", sessions);
 	notify_stopping(sessions);
 	conns_signal(&m->conns, SIGTERM);
+	deadlines_stop(&m->conns);
 	handover_stop(&m->handover);
 	while (is_busy(m) && srv_stop < 2)
 		look(m);

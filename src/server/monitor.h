@@ -81,8 +81,8 @@ struct gate_orders {
 	int32_t code;           /* 0; -EAGAIN: there are too many */
 	uint32_t counted;       /* 1: for each transfer it must ask for memory */
 	uint64_t memory;        /* bytes for the pools of a transfer; 0: as the session chooses */
-	uint64_t lock;          /* of pools that may be locked, LOCKED_ANY: any number; more may
-				 * be with what it asks for */
+	uint64_t lock;          /* bytes of pools that may be locked; more may be with what it
+				 * asks for */
 };
 
 /* ---- session and monitor, where there is a budget of memory ---- */

@@ -89,6 +89,13 @@ else
 	skip "its calls are filtered" "built without libseccomp"
 fi
 check "no core of it" limit_is "$session" "Max core file size" 0
+bounded() { # PID: what it may lock is no more than half of the machine's memory, and a little
+	local most
+	most=$(awk '/^Max locked memory/ {print $(NF-1)}' "/proc/$1/limits")
+	[ "$most" != unlimited ] &&
+		[ "$most" -le $(($(awk '/^MemTotal/ {print $2}' /proc/meminfo) * 512 + (64 << 20))) ]
+}
+check "nor can it lock all memory" bounded "$session"
 check "its terminal is none of the server's" test "$(ps -o tty= -p "$session" | tr -d " ")" = "?"
 kinds "$session" | comment
 check "open: two lines to its front, one for the log, and its root" \

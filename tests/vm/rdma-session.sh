@@ -136,4 +136,25 @@ check "no process is left" patience 30 alone
 check "nothing of RDMA is left" patience 30 nothing_left
 there_and_back "who comes next" "rftp://anonymous@$at/next" "$tmp/s.root/next" $files_user
 
+# ---- memory that is lent for a transfer ----
+
+stop_server
+beside=$((64 << 20)) # of each session's limit, rftpd's own
+budget=$((32 << 20))
+mkdir "$tmp/b.root"
+chown "$files_user" "$tmp/b.root"
+open_server b 10.3.0.1 --memory-budget $budget
+at=10.3.0.1:$port
+run rftp ls -q --accept-new "rftp://anonymous@$at/"
+session=
+begin trickle
+comment <<<"pinned: $(pinned "$session") bytes of at most $(most "$session")"
+check "the limit is raised for a transfer" test "$(most "$session")" -gt $beside
+check "by what the budget has, at most" test "$(most "$session")" -le $((beside + 2 * budget))
+check "and it has pinned a pool" test "$(pinned "$session")" -ge 1048576
+wait "$client"
+check "which is good for a transfer" test $? -eq 0
+check "of all of it" cmp "$tmp/file" "$tmp/b.root/trickle"
+check "and all is given back" patience 30 nothing_left
+
 finish

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Ends fronts and gates that do not end by themselves. */
+#include "server/deadlines.h"
+
+#include <signal.h>
+
+/* For a client to take what its session has said last, which the front waits for; ns. */
+#define LINGER ((uint64_t)120 * 1000000000)
+/* For a front to say goodbye, beyond what it has; ns. */
+#define GRACE ((uint64_t)10 * 1000000000)
+/* The same when all of the server waits for it. */
+#define GRACE_STOPPING ((uint64_t)3 * 1000000000)
+
+static uint64_t later(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+void deadline_begin(struct conn *c, uint64_t login_timeout)
+{
+	c->front_until = now_ns() + login_timeout + GRACE;
+}
+
+/* The front is to hear of the gate's end, so it has more. */
+void deadline_check(struct conn *c, int wait_ms, uint64_t login_timeout)
+{
+	c->gate_until = now_ns() + (uint64_t)wait_ms * 1000000 + login_timeout;
+	c->front_until = later(c->front_until, c->gate_until + GRACE);
+}
+
+void deadline_checked(struct conn *c, bool in)
+{
+	c->gate_until = 0;
+	c->front_until = in ? 0 : later(c->front_until, now_ns() + GRACE);
+}
+
+void deadline_over(struct conn *c)
+{
+	c->front_until = now_ns() + LINGER;
+}
+
+void deadlines_stop(struct conns *t)
+{
+	uint64_t now = now_ns();
+
+	for (unsigned i = 0; i < t->nslots; i++) {
+		struct conn *c = &t->slots[i];
+
+		if (!c->used || !c->front_until)
+			continue;
+		c->front_until = now + GRACE_STOPPING;
+		if (c->gate_until)
+			c->gate_until = now;
+	}
+}
+
+/* ---- who is late ---- */
+
+/* What the gate waits for may be a program of PAM's: it leads a group of its own. */
+static void end_gate(struct conn *c)
+{
+	char text[80];
+
+	log_error("the check of a login from %s has come to no end: ended",
+		  srv_peer_text(&c->ends.peer, text));
+	kill(-c->session.pid, SIGKILL);
+	c->gate_until = 0;
+}
+
+static void end_front(struct conn *c)
+{
+	char text[80];
+
+	log_warn("%s: its front has come to no end: ended", srv_peer_text(&c->ends.peer, text));
+	kill(c->front.pid, SIGKILL);
+	c->front_until = 0;
+}
+
+static uint64_t sooner(uint64_t a, uint64_t b)
+{
+	return b && b < a ? b : a;
+}
+
+int deadlines_look(struct conns *t)
+{
+	uint64_t now = now_ns(), next = UINT64_MAX;
+
+	for (unsigned i = 0; i < t->nslots; i++) {
+		struct conn *c = &t->slots[i];
+
+		if (!c->used)
+			continue;
+		if (c->gate_until && c->gate_until <= now && c->session.pid)
+			end_gate(c);
+		if (c->front_until && c->front_until <= now && c->front.pid)
+			end_front(c);
+		next = sooner(sooner(next, c->gate_until), c->front_until);
+	}
+	if (next == UINT64_MAX)
+		return -1;
+	/* Up, or it would be looked at again and again in the last ms. */
+	return next <= now ? 0 : (int)((next - now) / 1000000 > 3600000 ? 3600000 :
+				       (next - now + 999999) / 1000000);
+}

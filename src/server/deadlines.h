@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+/* How long processes may take for somebody who has not logged in. Fronts and gates keep time
+ * themselves, as long as they are ours and what they call comes back: this is for when they are
+ * not, or it does not. */
+#ifndef RFTP_SERVER_DEADLINES_H
+#define RFTP_SERVER_DEADLINES_H
+
+#include "server/conns.h"
+
+/* c's front has begun. login_timeout as of struct srv_options, ns. */
+void deadline_begin(struct conn *c, uint64_t login_timeout);
+/* c's gate has begun: it waits wait_ms, and then has login_timeout for its check. */
+void deadline_check(struct conn *c, int wait_ms, uint64_t login_timeout);
+/* The gate has said what came of it, or has gone. in: c has logged in. */
+void deadline_checked(struct conn *c, bool in);
+/* The session has gone: there may be something left for the front to tell its client. */
+void deadline_over(struct conn *c);
+/* The server stops: who is not in has no time left but for a goodbye. */
+void deadlines_stop(struct conns *t);
+/* End those who are late. When to look again, in ms; -1: nobody can be late. */
+int deadlines_look(struct conns *t);
+
+#endif

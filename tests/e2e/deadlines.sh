@@ -1,0 +1,73 @@
+#!/bin/bash
+# shellcheck disable=SC2317 # check calls them
+# What becomes of processes for strangers that come to no end by themselves: a check of a password
+# that hangs, a front that is stopped, and both of them when the server ends. TAP.
+. "$(dirname "$0")/own-etc.bash"
+. "${top_srcdir:?}/tests/e2e/lib.sh"
+. "$lib/processes.bash"
+need python3
+rftpd --version | grep -q '[+]pam' || skip_all "this build has no PAM"
+own_etc || skip_all "cannot mount a copy of /etc"
+
+# A password that is never right nor wrong: the program that PAM asks does not come back.
+add_user alice 5001 '*'
+cat >"$tmp/ask" <<PROGRAM
+#!/bin/sh
+echo \$PPID \$\$ >>"$tmp/asked"
+exec sleep 1000
+PROGRAM
+chmod 755 "$tmp/ask" "$tmp"
+: >"$tmp/asked"
+echo "auth required pam_exec.so $tmp/ask" >/etc/pam.d/rftpd
+mkdir "$tmp/root"
+chmod 755 "$tmp/root"
+echo hello >"$tmp/root/hello"
+
+start_server d --pam --anonymous ro --root "$tmp/root" --login-timeout 3s
+asks() { [ "$(wc -l <"$tmp/asked")" -ge "$1" ]; }
+# A program that PAM runs has a session of its own, and stays as long as it likes.
+nobody_asks() {
+	local asks program all=0
+	while read -r asks program; do
+		gone "$asks" || all=1
+		[ $all = 1 ] || kill "$program" 2>/dev/null
+	done <"$tmp/asked"
+	return $all
+}
+served() {
+	run python3 "$lib/ftp-say.py" "$port" "USER anonymous" "PASS x" "PWD"
+	grep -q "^[0-9.]* 257" "$tmp/out"
+}
+logged() { grep -q "$1" "$tmp/d.log"; }
+
+hold a
+echo "login alice right" >&"${to[a]}"
+check "the program is asked" patience 20 asks 1
+check "others log in meanwhile, and are served" served
+check "a check that hangs is ended" patience 30 logged 'the check of a login from .* has come to no end'
+check "and the process that made it" patience 10 nobody_asks
+check "its client is told" patience 20 has_more "$tmp/a.out" 1
+check "to come again later" test "$(tail -n 1 "$tmp/a.out")" = 421
+check "nothing of it is left" patience 30 no_children "$server"
+
+hold b
+check "one more stranger" patience 10 one_with_uid "$front_uid"
+front=$(with_uid "$front_uid")
+kill -STOP "$front"
+check "a front that stands still is ended" patience 40 gone "$front"
+check "and the log says so" logged 'its front has come to no end'
+check "nothing of that is left" patience 30 no_children "$server"
+check "and others are served" served
+
+# All of it at once, and the server is to end.
+: >"$tmp/asked"
+hold c
+hold d
+echo "login alice right" >&"${to[d]}"
+check "again it is asked" patience 20 asks 1
+for p in $(with_uid "$front_uid"); do
+	kill -STOP "$p"
+done
+check "a server that is told to does not wait for them" stops_well
+check "nor leaves anything" nobody_asks
+finish

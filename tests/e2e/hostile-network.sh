@@ -1,6 +1,6 @@
 #!/bin/bash
 # shellcheck disable=SC2034,SC2317 # for lib.sh; check calls them
-# A hostile network (hostile-network.py) and rftpd's three processes: the monitor lives, limits
+# A hostile network (hostile-client.py) and rftpd's three processes: the monitor lives, limits
 # hold, a transfer of somebody else goes on, nothing stays. TAP.
 . "${top_srcdir:?}/tests/e2e/lib.sh"
 . "$lib/crowd.bash"
@@ -53,7 +53,7 @@ unharmed() { # WHAT
 goes() { # WHAT ARGUMENT...
 	local what=$1
 	shift
-	limit=1200 run python3 "$lib/hostile-network.py" "$1" "$port" "${@:2}"
+	limit=1200 run python3 "$lib/hostile-client.py" "$1" "$port" "${@:2}"
 	comment <"$tmp/out"
 	tail -n 3 "$tmp/err" | comment
 	check "$what" status_is 0
@@ -105,7 +105,7 @@ ends_well "many"
 name=d
 serve d --plain --max-sessions 200
 # What is remembered of hosts has its room from the start, but is touched with time.
-limit=1200 run python3 "$lib/hostile-network.py" fail "$port" $((failures / 4))
+limit=1200 run python3 "$lib/hostile-client.py" fail "$port" $((failures / 4))
 before=$(resident)
 goes "failed logins" fail $failures
 check "the monitor does not grow with them" test $(($(resident) - before)) -lt 1000

@@ -2,12 +2,12 @@
 # shellcheck disable=SC2034,SC2317 # for lib.sh; check calls them
 # rftpd under a service manager: sockets that it is given, what it tells, how it stops, has its
 # settings read anew, and is replaced by the next one without a connection lost. The manager is
-# tests/e2e/service.py; systemd itself is for the guest's test, tests/vm/rftpd-service.sh. TAP.
+# tests/e2e/service-manager.py; systemd itself is for the guest's test, tests/vm/rftpd-service.sh. TAP.
 . "${top_srcdir:?}/tests/e2e/lib.sh"
 need python3
 
 ! is_root || three_processes
-as=(python3 "$lib/service.py")
+as=(python3 "$lib/service-manager.py")
 mkdir "$tmp/root"
 chmod 777 "$tmp/root"
 random "$tmp/big" 4000000

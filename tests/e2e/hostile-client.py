@@ -2,14 +2,14 @@
 """What a hostile network does to a server before, in and after a login. Each says in a line what
 became of it, and ends with 0 if that was as it should be.
 
-    hostile-network.py garbage PORT          bytes that are no FTP, in clear and under TLS
-    hostile-network.py half PORT N           N handshakes of TLS that are never finished
-    hostile-network.py slow PORT N HOSTS     N connections from so many hosts, a byte now and then,
+    hostile-client.py garbage PORT          bytes that are no FTP, in clear and under TLS
+    hostile-client.py half PORT N           N handshakes of TLS that are never finished
+    hostile-client.py slow PORT N HOSTS     N connections from so many hosts, a byte now and then,
                                              until they are ended
-    hostile-network.py many PORT N HOSTS     the same, until all have been tried
-    hostile-network.py fail PORT N           N wrong passwords, each from another host
-    hostile-network.py reset PORT            connections reset wherever one can be
-    hostile-network.py login PORT HOST       who means well, as alice
+    hostile-client.py many PORT N HOSTS     the same, until all have been tried
+    hostile-client.py fail PORT N           N wrong passwords, each from another host
+    hostile-client.py reset PORT            connections reset wherever one can be
+    hostile-client.py login PORT HOST       who means well, as alice
 """
 import os
 import random

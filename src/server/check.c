@@ -32,23 +32,24 @@ struct verdict {
 
 /* ---- in the child ---- */
 
-static bool is_whole(const struct gate_ask *ask)
+/* user: whom the monitor counts. */
+static bool is_whole(const struct gate_ask *ask, const char *user)
 {
-	return memchr(ask->user, '\0', sizeof(ask->user)) &&
+	return memchr(ask->user, '\0', sizeof(ask->user)) && !strcmp(ask->user, user) &&
 	       memchr(ask->password, '\0', sizeof(ask->password)) && ask->by_certificate <= 1;
 }
 
-static int hear_proof(const struct server *sv, int line, struct tls_proven *shown, struct err *e)
+static int hear_proof(const struct asked *q, struct tls_proven *shown, struct err *e)
 {
 	CLEANUP_FREE struct gate_proof *p = calloc(1, sizeof(*p));
 	struct state state = { .tls = NULL };
-	int rc = p ? msg_receive(line, p, sizeof(*p), NULL, ASK_MS) : -ENOMEM;
+	int rc = p ? msg_receive(q->line, p, sizeof(*p), NULL, ASK_MS) : -ENOMEM;
 
 	if (rc == 0 && p->len > sizeof(p->bytes))
 		rc = -EPROTO;
 	if (rc < 0)
 		return err_sys(e, rc, "the front passed nothing on that shows a certificate");
-	rc = state_open_sealed(&state, &sv->opt, sv->sealed, e);
+	rc = state_open_sealed(&state, &q->sv->opt, q->sv->sealed, e);
 	if (rc == 0)
 		rc = tls_proof_check(state.tls, p->bytes, p->len, state.pin, shown, e);
 	state_close(&state);
@@ -56,15 +57,16 @@ static int hear_proof(const struct server *sv, int line, struct tls_proven *show
 }
 
 /* Whose certificate the client has: -EACCES, nobody's. */
-static int find_certificate(const struct server *sv, const char *peer_text,
-			    const struct gate_ask *ask, int line, struct tls_proven *shown,
-			    struct err *e)
+static int find_certificate(const struct asked *q, struct tls_proven *shown, struct err *e)
 {
-	int rc = hear_proof(sv, line, shown, e);
+	int rc;
 
+	if (!q->sv->opt.certificates)
+		return err_set(e, -EPROTO, "a certificate, where they say nothing");
+	rc = hear_proof(q, shown, e);
 	if (rc == -EBADMSG || rc == -EKEYREJECTED || rc == -EKEYEXPIRED) {
-		log_warn("login of \"%s\" from %s by certificate %s: %s", printable(ask->user),
-			 peer_text, shown->pin ? shown->pin : "of nobody", e->text);
+		log_warn("login of \"%s\" from %s by certificate %s: %s", printable(q->user),
+			 q->peer_text, shown->pin ? shown->pin : "of nobody", e->text);
 		rc = e->code = -EACCES;
 	}
 	return rc;
@@ -87,21 +89,21 @@ static int check(const struct srv_options *o, const char *peer_text, const struc
 	return rc;
 }
 
-static int hear_login(const struct server *sv, const char *peer_text, int line,
-		      struct auth_answer *who, uint32_t *by_certificate, struct err *e)
+static int hear_login(const struct asked *q, struct auth_answer *who, uint32_t *by_certificate,
+		      struct err *e)
 {
 	struct tls_proven shown = { .pin = NULL };
 	struct gate_ask ask;
-	int rc = msg_receive(line, &ask, sizeof(ask), NULL, ASK_MS);
+	int rc = msg_receive(q->line, &ask, sizeof(ask), NULL, ASK_MS);
 
 	if (rc < 0)
 		return err_sys(e, rc, "the front asked for a login and did not say whose");
-	if (!is_whole(&ask))
+	if (!is_whole(&ask, q->user))
 		rc = err_set(e, -EPROTO, "a login without an end");
 	else if (ask.by_certificate)
-		rc = find_certificate(sv, peer_text, &ask, line, &shown, e);
+		rc = find_certificate(q, &shown, e);
 	if (rc == 0)
-		rc = check(&sv->opt, peer_text, &ask, &shown, who, e);
+		rc = check(&q->sv->opt, q->peer_text, &ask, &shown, who, e);
 	tls_proven_clear(&shown);
 	*by_certificate = ask.by_certificate != 0;
 	crypto_wipe(&ask, sizeof(ask));
@@ -139,12 +141,12 @@ static int write_down(const struct auth_answer *a, struct verdict *v)
 	return rc;
 }
 
-static void run_child(const struct server *sv, const char *peer_text, int line, int out)
+static void run_child(const struct asked *q, int out)
 {
 	struct auth_answer who = { .name = NULL };
 	struct verdict v = { .code = 0 };
 	struct err e = ERR_INIT;
-	int rc = hear_login(sv, peer_text, line, &who, &v.by_certificate, &e);
+	int rc = hear_login(q, &who, &v.by_certificate, &e);
 
 	if (rc == 0)
 		rc = write_down(&who, &v);
@@ -168,7 +170,7 @@ static bool is_good(struct verdict *v)
 	       memchr(v->root, '\0', sizeof(v->root)) &&
 	       memchr(v->home, '\0', sizeof(v->home)) &&
 	       memchr(v->system_home, '\0', sizeof(v->system_home)) &&
-	       v->method <= AUTH_SELF && v->rights <= RIGHTS_UPLOAD && v->ngroups <= GROUPS_MOST;
+	       v->code <= 0 && v->method <= AUTH_SELF && v->rights <= RIGHTS_UPLOAD && v->ngroups <= GROUPS_MOST;
 }
 
 static int read_down(const struct verdict *v, struct auth_answer *a)
@@ -208,11 +210,11 @@ static int hear_verdict(int in, struct auth_answer *who, bool *by_certificate, s
 	return rc < 0 ? err_sys(e, rc, "account") : 0;
 }
 
-int check_login_apart(const struct server *sv, const char *peer_text, int line,
-		      struct auth_answer *who, bool *by_certificate, struct err *e)
+int check_login_apart(const struct asked *q, struct auth_answer *who, bool *by_certificate,
+		      struct err *e)
 {
 	int in CLEANUP_CLOSE = -1, out CLEANUP_CLOSE = -1, pair[2], status = 0, rc;
-	pid_t pid;
+	pid_t pid, gate = getpid();
 
 	if (pipe2(pair, O_CLOEXEC) < 0)
 		return err_sys(e, -errno, "pipe");
@@ -223,10 +225,12 @@ int check_login_apart(const struct server *sv, const char *peer_text, int line,
 		return err_sys(e, -errno, "process for a login");
 	if (pid == 0) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		run_child(sv, peer_text, line, out);
+		if (getppid() != gate)
+			_exit(EXIT_FAILURE);
+		run_child(q, out);
 	}
 	cleanup_close(&out);
-	close(sv->sealed); /* what becomes of this process has no business with the key */
+	close(q->sv->sealed); /* what becomes of this process has no business with the key */
 	rc = hear_verdict(in, who, by_certificate, e);
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;

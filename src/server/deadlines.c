@@ -63,7 +63,8 @@ static void end_gate(struct conn *c)
 
 	log_error("the check of a login from %s has come to no end: ended",
 		  srv_peer_text(&c->ends.peer, text));
-	kill(-c->session.pid, SIGKILL);
+	if (kill(-c->session.pid, SIGKILL) < 0)
+		kill(c->session.pid, SIGKILL); /* it has not come so far */
 	c->gate_until = 0;
 }
 
@@ -94,7 +95,10 @@ int deadlines_look(struct conns *t)
 			end_gate(c);
 		if (c->front_until && c->front_until <= now && c->front.pid)
 			end_front(c);
-		next = sooner(sooner(next, c->gate_until), c->front_until);
+		if (c->session.pid)
+			next = sooner(next, c->gate_until);
+		if (c->front.pid)
+			next = sooner(next, c->front_until);
 	}
 	if (next == UINT64_MAX)
 		return -1;

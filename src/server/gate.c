@@ -23,6 +23,7 @@ enum { ASK_MS = 60 * 1000 };
 struct gate {
 	const struct server *sv;
 	const struct ends *ends;
+	const char *user; /* as the monitor has heard it */
 	int line, monitor;
 	char peer_text[80];
 	bool by_certificate;
@@ -120,9 +121,10 @@ static int serve(struct gate *g, struct ftp_account *a, int fd, struct err *e)
 
 static int run(struct gate *g, struct err *e)
 {
+	const struct asked q = { g->sv, g->peer_text, g->user, g->line };
 	struct ftp_account account = { .name = "" };
 	int pair[2] = { -1, -1 };
-	int rc = check_login_apart(g->sv, g->peer_text, g->line, &g->who, &g->by_certificate, e);
+	int rc = check_login_apart(&q, &g->who, &g->by_certificate, e);
 	int told;
 	struct err why = *e;
 
@@ -145,9 +147,9 @@ static int run(struct gate *g, struct err *e)
 }
 
 int gate_run(const struct server *sv, int line, int monitor, const struct ends *ends,
-	     int wait_ms)
+	     const char *user, int wait_ms)
 {
-	struct gate g = { .sv = sv, .ends = ends, .line = line, .monitor = monitor };
+	struct gate g = { .sv = sv, .ends = ends, .user = user, .line = line, .monitor = monitor };
 	struct err e = ERR_INIT;
 	int rc;
 

@@ -206,11 +206,13 @@ static int fork_gate(struct monitor *m, struct conn *c, int wait_ms)
 	fork_heard(&p, &lines_known);
 	if (p.pid == 0) {
 		struct ends ends = c->ends;
+		char user[NAME_ROOM];
 
+		memcpy(user, c->user, sizeof(user));
 		close(line[1]);
 		begin_child(m);
 		lines_begin(p.log.fd);
-		exit(gate_run(m->sv, line[0], p.fd, &ends, wait_ms));
+		exit(gate_run(m->sv, line[0], p.fd, &ends, user, wait_ms));
 	}
 	close(line[0]);
 	if (p.pid < 0) {
@@ -225,13 +227,15 @@ static int fork_gate(struct monitor *m, struct conn *c, int wait_ms)
 
 static void start_gate(struct monitor *m, struct conn *c)
 {
-	int wait = ledger_ask(m->ledger, &c->ends.peer, c->user), rc;
+	int wait = srv_stop ? -ESHUTDOWN : ledger_ask(m->ledger, &c->ends.peer, c->user), rc;
 	int line CLEANUP_CLOSE = wait < 0 ? wait : fork_gate(m, c, wait);
 	struct front_answer a = { .code = line < 0 ? -EAGAIN : 0 };
 	char text[80];
 
 	c->waiting = false;
-	if (wait < 0)
+	if (wait == -ESHUTDOWN)
+		log_debug("no login any more: the server stops");
+	else if (wait < 0)
 		refusal_log(srv_peer_text(&c->ends.peer, text), "too many wrong passwords");
 	else if (line < 0)
 		log_error("no process for a login: %s", strerror(-line));
@@ -472,8 +476,11 @@ static int tell_others(struct monitor *m)
 static int sleep_for(struct monitor *m, nfds_t n, int ms)
 {
 	int late = deadlines_look(&m->conns);
-	struct timespec t;
+	struct timespec t = { 0 };
 
+	/* With something to hear ppoll(2) comes back at once, and no signal is taken: so first
+	 * without, or who talks without end could keep them away. */
+	ppoll(NULL, 0, &t, &m->waiting);
 	if (ms < 0 || (late >= 0 && late < ms))
 		ms = late;
 	t = (struct timespec){ .tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000l };

@@ -338,12 +338,14 @@ static int act(struct gate *g, size_t i)
 	return EXIT_SUCCESS;
 }
 
-int gate_run(const struct server *sv, int line, int monitor, const struct ends *ends, int wait_ms)
+int gate_run(const struct server *sv, int line, int monitor, const struct ends *ends,
+	     const char *user, int wait_ms)
 {
 	struct gate g = { .line = line, .monitor = monitor, .control = -1 };
 	struct gate_ask ask;
 
 	(void)sv;
+	(void)user;
 	(void)ends;
 	(void)wait_ms;
 	if (msg_receive(line, &ask, sizeof(ask), NULL, WAIT_MS) < 0)

@@ -170,7 +170,8 @@ static bool is_good(struct verdict *v)
 	       memchr(v->root, '\0', sizeof(v->root)) &&
 	       memchr(v->home, '\0', sizeof(v->home)) &&
 	       memchr(v->system_home, '\0', sizeof(v->system_home)) &&
-	       v->code <= 0 && v->method <= AUTH_SELF && v->rights <= RIGHTS_UPLOAD && v->ngroups <= GROUPS_MOST;
+	       v->code <= 0 && v->method <= AUTH_SELF && v->rights <= RIGHTS_UPLOAD &&
+	       v->ngroups <= GROUPS_MOST;
 }
 
 static int read_down(const struct verdict *v, struct auth_answer *a)

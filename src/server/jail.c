@@ -67,7 +67,8 @@ static const char *const deadly_unless_sanitized[] = {
 
 /* Only an attacker would. */
 static const char *const deadly[] = {
-	"execve", "execveat", "setuid", "setgid", "setreuid", "setregid", "setresuid", "setresgid", "setgroups",
+	"execve", "execveat", "setuid", "setgid", "setreuid", "setregid", "setresuid", "setresgid",
+	"setgroups",
 	"setfsuid", "setfsgid", "capset", "chroot", "pivot_root", "mount", "umount2", "move_mount",
 	"open_tree", "fsopen", "fsmount", "fspick", "fsconfig", "mount_setattr", "unshare",
 	"setns", "init_module", "finit_module", "delete_module", "kexec_load", "kexec_file_load",

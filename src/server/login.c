@@ -28,7 +28,8 @@ static void log_login(const char *user, const char *peer_text, int rc,
 	bool refused = rc == -EACCES || rc == -EKEYEXPIRED;
 	const char *result = rc == 0 ? "ok" : refused ? "refused" : e->text;
 	struct log_field fields[] = {
-		LOG_NAME("event", "login"), LOG_NAME("user", rc == 0 ? a->name : user), LOG_NAME("peer", peer_text),
+		LOG_NAME("event", "login"), LOG_NAME("user", rc == 0 ? a->name : user),
+		LOG_NAME("peer", peer_text),
 		LOG_NAME("result", result),
 	};
 	size_t n = sizeof(fields) / sizeof(fields[0]);

@@ -478,11 +478,13 @@ static int sleep_for(struct monitor *m, nfds_t n, int ms)
 	int late = deadlines_look(&m->conns);
 	struct timespec t = { 0 };
 
-	/* With something to hear ppoll(2) comes back at once, and no signal is taken: so first
-	 * without, or who talks without end could keep them away. */
-	ppoll(NULL, 0, &t, &m->waiting);
 	if (ms < 0 || (late >= 0 && late < ms))
 		ms = late;
+	/* With something to hear ppoll(2) comes back at once, and no signal is taken: so first
+	 * without, or who talks without end could keep them away. One that is taken there is to be
+	 * acted on, not slept over. */
+	if (ppoll(NULL, 0, &t, &m->waiting) < 0)
+		ms = 0;
 	t = (struct timespec){ .tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000l };
 	return ppoll(m->fds, n, ms < 0 ? NULL : &t, &m->waiting);
 }

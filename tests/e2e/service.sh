@@ -319,6 +319,20 @@ check "with all bytes" same "$tmp/big" "$tmp/root/after"
 check "then the one before does" ends "$first"
 check "and it" ends "$second"
 
+# A stop that comes while the settings are read. Who writes them holds the reading up.
+: >"$told"
+start_server reading "${served[@]}"
+mv "$tmp/conf" "$tmp/conf.kept"
+mkfifo "$tmp/conf"
+kill -HUP "$server"
+check "the settings are being read" soon_told "^$server RELOADING=1$"
+exec {a}>"$tmp/conf"
+kill "$server"
+cat "$tmp/conf.kept" >&"$a"
+exec {a}>&-
+check "it stops all the same" ends "$server"
+mv "$tmp/conf.kept" "$tmp/conf"
+
 # To all processes of the service, as systemctl kill does without --kill-whom=main.
 start_server all "${served[@]}"
 exec {a}<>"/dev/tcp/127.0.0.1/$port"

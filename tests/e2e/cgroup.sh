@@ -4,25 +4,10 @@
 # the I/O model copies half. TAP.
 
 . "${top_srcdir:?}/tests/e2e/lib.sh"
+. "$lib/memory-group.bash"
 is_root || skip_all "only root makes control groups here"
 
-# group BYTES: a new one below ours with this limit, $group; of whichever version has memory
-group() {
-	local at file
-	if at=$(sed -n 's/^[0-9]*:\([^:]*,\)\?memory\(,[^:]*\)\?://p' /proc/self/cgroup) && [ -n "$at" ]; then
-		group=/sys/fs/cgroup/memory$at/rftp-test-$$ file=memory.limit_in_bytes
-	else
-		group=/sys/fs/cgroup$(sed -n 's/^0:://p' /proc/self/cgroup)/rftp-test-$$ file=memory.max
-	fi
-	mkdir "$group" 2>/dev/null && echo "$1" 2>/dev/null >"$group/$file"
-}
-leave() {
-	[ -z "$group" ] || rmdir "$group" 2>/dev/null
-	cleanup
-}
-group=
-trap leave EXIT
-group 67108864 || skip_all "no control group can be given a memory limit here"
+memory_group 67108864 || skip_all "no control group can be given a memory limit here"
 
 mkdir "$tmp/root"
 start_server d --root "$tmp/root" --anonymous rw

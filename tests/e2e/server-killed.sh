@@ -122,27 +122,11 @@ fi
 
 # ---- no memory left ----
 
-# group BYTES: a new group below ours with this limit, $group; of whichever version has memory
-group() {
-	local at file
-	if at=$(sed -n 's/^[0-9]*:\([^:]*,\)\?memory\(,[^:]*\)\?://p' /proc/self/cgroup) && [ -n "$at" ]; then
-		group=/sys/fs/cgroup/memory$at/rftp-killed-$$ file=memory.limit_in_bytes
-	else
-		group=/sys/fs/cgroup$(sed -n 's/^0:://p' /proc/self/cgroup)/rftp-killed-$$ file=memory.max
-	fi
-	mkdir "$group" 2>/dev/null && echo "$1" 2>/dev/null >"$group/$file"
-}
-leave_group() {
-	[ -z "$group" ] || rmdir "$group" 2>/dev/null
-	cleanup
-}
-group=
-trap leave_group EXIT
 # What it writes to a file in memory counts as its own, and nothing of that can be let go.
 by_oom() { echo "$1" >"$group/cgroup.procs"; }
 if [ "${tmp#/dev/shm/}" = "$tmp" ]; then
 	skip "no memory" "no file system in memory here"
-elif ! group 2097152; then
+elif ! memory_group 2097152; then
 	skip "no memory" "no control group can be given a limit of memory here"
 else
 	one "no memory" put KILL by_oom

@@ -170,20 +170,6 @@ int users_find(const char *file, const char *name, struct user *u, struct err *e
 	return each_user(file, false, is_wanted, &w, e);
 }
 
-int users_check(const char *file, const char *name, const char *password, struct user *u,
-		struct err *e)
-{
-	int rc = users_find(file, name, u, e);
-
-	if (rc < 0)
-		return rc;
-	/* Without a hash it takes as long, and fails. */
-	if (password_check(password, rc ? u->hash : NULL))
-		return 0;
-	user_clear(u);
-	return -EACCES;
-}
-
 int owner_writes(const char *what, const char *file, struct err *e)
 {
 	struct stat st;

@@ -21,13 +21,9 @@ struct user {
 void user_clear(struct user *u);
 /* One line without its newline: 1 a user; 0 nothing on it; -EINVAL with text. */
 int user_parse(const char *line, struct user *u, struct err *e);
-/* Look name up in the file and check the password. 0; -EACCES: there is no such user or
- * the password is wrong, which takes the same time; other errors with text. The file is
- * read anew each time, so that changes need no restart. */
-int users_check(const char *file, const char *name, const char *password, struct user *u,
-		struct err *e);
-/* Without a password, for who has shown otherwise who he is: 1, 0 (there is no such user), or a
- * negative errno with text. */
+/* Look name up in the file: 1; 0: there is no such user, and u has no hash, which password_check
+ * takes as long for; or a negative errno with text. The file is read anew each time, so that
+ * changes need no restart. Lines that are wrong are said and passed over. */
 int users_find(const char *file, const char *name, struct user *u, struct err *e);
 /* Nobody but its owner may write the file that says who may log in; what: how it is called. 0 or a
  * negative errno with text. */

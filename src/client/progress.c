@@ -226,7 +226,8 @@ static struct progress_view view_of(struct progress *p, const struct transfer_pr
 		.bytes = now->bytes, .bytes_known = now->bytes_known, .walked = now->walked,
 		.files = now->files_done + now->files_skipped, .failed = now->files_failed,
 		.entries = now->entries, .bottleneck = now->bottleneck,
-		.rate = rate_meter_feed(&p->meter, now->seconds, now->bytes),
+		/* What was there already was not carried at any rate. */
+		.rate = rate_meter_feed(&p->meter, now->seconds, now->bytes - now->bytes_kept),
 	};
 }
 

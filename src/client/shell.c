@@ -79,11 +79,15 @@ int call_settings(const struct call *c, unsigned bits, struct args *out, struct 
 {
 	const struct shell *sh = c->sh;
 	size_t most = (size_t)(sh->base->nsettings + sh->nset + c->args.nsettings);
+	/* The terminal is that of who reads the pipe: of a pager, more often than not. */
+	const struct setting silent = { .def = option_find("progress", strlen("progress")),
+					.value = "never" };
 
 	memset(out, 0, sizeof(*out));
-	out->settings = calloc(most + 1, sizeof(*out->settings));
+	out->settings = calloc(most + 1 + 1, sizeof(*out->settings));
 	if (!out->settings)
 		return err_sys(e, -ENOMEM, "options");
+	add_settings(out, bits, &silent, c->line && c->line->pipe ? 1 : 0);
 	add_settings(out, bits, sh->base->settings, sh->base->nsettings);
 	add_settings(out, bits, sh->set, sh->nset);
 	add_settings(out, bits, c->args.settings, c->args.nsettings);

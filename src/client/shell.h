@@ -27,7 +27,7 @@ struct shell {
 struct call {
 	struct shell *sh;
 	const struct shell_command *cmd;
-	const struct shell_line *line;
+	const struct shell_line *line; /* NULL: what opens the first server */
 	struct args args;          /* views into line; the first word is the command's name */
 	char **words;              /* behind the name; NULL at the end */
 	int nwords;

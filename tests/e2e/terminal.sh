@@ -119,6 +119,17 @@ check "with bytes, rate and time" grep -aEq '[0-9.]+ MiB of 38.1 MiB +[0-9.]+ Mi
 check "it fits" test "$(cat "$tmp/t.widest")" -le 79 -a "$(cat "$tmp/t.widest")" -gt 40
 check "at the end a summary is all that stands there" sees '^38.1 MiB in .* s, .* MiB/s, 1 file$'
 check "nothing of the line is left" test "$(lines)" -eq 1
+RFTP_FAULT_TRANSPORT=kill:SIGKILL:at=send:after=30M:count=1 rftp put -q "$tmp/big" "$url/broken" 2>/dev/null
+on_terminal -- rftp put --rate 4M "$tmp/big" "$url/broken"
+check "one that goes on where it was broken off" test "$status" -eq 0 -a "$(grep -c 'were there already' "$tmp/t.screen")" -eq 1
+check "shows the rate of what is carried" test "$(LC_ALL=C grep -aoE '[0-9.]+ MiB  +[0-9.]+ MiB/s' "$tmp/t" |
+	awk '$3 > most { most = $3 } END { print most + 0 }' | tee "$tmp/most" | cut -d. -f1)" -le 20
+comment <"$tmp/most"
+on_terminal -- rftp -c 'get --rate 30M p | wc -c' "$url/"
+check "down a pipe of the shell" test "$status" -eq 0 -a "$(grep -c '^40000000' "$tmp/t.screen")" -eq 1
+check "nothing is drawn where a pager may be" no_codes <(tr -d '\r' <"$tmp/t")
+on_terminal -- rftp -c 'get --rate 30M --progress always p | wc -c' "$url/"
+check "unless that is wanted" grep -aq '[0-9]%' "$tmp/t"
 for width in 50 33 20 8 3; do
 	on_terminal -w $width -- rftp put "${rate[@]}" "$tmp/big" "$url/p"
 	check "$width columns: it fits" test "$status" -eq 0 -a "$(cat "$tmp/t.widest")" -lt "$width"

@@ -106,7 +106,7 @@ int login_account(const struct auth_answer *a, struct ftp_account *account, stru
 		return err_sys(e, -ENOMEM, "account");
 	/* Without a root given it is who runs us, or has logged in, on his own files. */
 	account->root = root_new(a->root ? a->root : "/", a->root != NULL, e);
-	if (account->root)
+	if (account->root && root_without_proc(account->root, e) == 0)
 		return 0;
 	ftp_account_clear(account);
 	return e->code;

@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #define MAX_LINKS 40        /* as the kernel's MAXSYMLINKS */
@@ -31,14 +32,14 @@ static const char *skip_slashes(const char *s)
 
 /* ---- by the kernel ---- */
 
-static int kernel_open(int dirfd, const char *path, int flags, mode_t mode)
+static int kernel_open(int dirfd, const char *path, int flags, mode_t mode, uint64_t resolve)
 {
 	/* __O_TMPFILE is O_TMPFILE without O_DIRECTORY, which says nothing of modes */
 	bool makes = (flags & O_CREAT) || (flags & O_TMPFILE & ~O_DIRECTORY);
 	struct open_how how = {
 		.flags = (uint64_t)(unsigned int)flags,
 		.mode = makes ? mode & 07777 : 0,
-		.resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS,
+		.resolve = resolve | RESOLVE_NO_MAGICLINKS,
 	};
 	long fd = syscall(SYS_openat2, dirfd, path, &how, sizeof(how));
 
@@ -47,7 +48,7 @@ static int kernel_open(int dirfd, const char *path, int flags, mode_t mode)
 
 int beneath_probe(int fd)
 {
-	int got = kernel_open(fd, ".", O_PATH | O_DIRECTORY | O_CLOEXEC, 0);
+	int got = kernel_open(fd, ".", O_PATH | O_DIRECTORY | O_CLOEXEC, 0, RESOLVE_BENEATH);
 
 	if (got < 0)
 		return got;
@@ -126,7 +127,7 @@ static int walk_up(struct walk *w)
 	int fd;
 
 	if (w->depth < 2)
-		return -EXDEV;
+		return w->b->whole ? 0 : -EXDEV;
 	want = &w->levels[w->depth - 2];
 	fd = openat(w->cur, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
@@ -172,15 +173,21 @@ static const char *inside(const struct beneath *b, const char *text)
 	return NULL;
 }
 
+/* Such a filesystem has no device. That saves asking others, which may be elsewhere. */
+bool is_on_proc(int fd)
+{
+	struct statfs fs;
+	struct stat st;
+
+	return fstat(fd, &st) == 0 && major(st.st_dev) == 0 && fstatfs(fd, &fs) == 0 &&
+	       fs.f_type == PROC_SUPER_MAGIC;
+}
+
 /* Links of /proc that lead by inode, not by name, show as absolute names or as
  * "type:[number]"; those that are plain text are relative. */
 static bool is_magic(int fd, const char *text)
 {
-	struct statfs fs;
-
-	if (text[0] != '/' && !strchr(text, ':'))
-		return false;
-	return fstatfs(fd, &fs) == 0 && fs.f_type == PROC_SUPER_MAGIC;
+	return (text[0] == '/' || strchr(text, ':')) && is_on_proc(fd);
 }
 
 static int walk_count(struct walk *w)
@@ -336,13 +343,14 @@ static int walk_open(const struct beneath *b, const char *path, int flags, mode_
 
 int beneath_open(const struct beneath *b, const char *path, int flags, mode_t mode)
 {
+	uint64_t resolve = b->whole ? 0 : RESOLVE_BENEATH;
 	int fd = -EAGAIN;
 
 	path = skip_slashes(path);
 	if (*path == '\0')
 		path = ".";
 	for (int i = 0; i < MAX_AGAIN && fd == -EAGAIN && !b->walk_only; i++)
-		fd = kernel_open(b->fd, path, flags, mode);
+		fd = kernel_open(b->fd, path, flags, mode, resolve);
 	switch (fd) {
 	case -EAGAIN:       /* no kernel for this, or one that did not settle */
 	case -ENOSYS:

@@ -12,12 +12,16 @@ struct beneath {
 	int fd;           /* the directory, O_PATH will do */
 	char *names[2];   /* its absolute names: as given and as resolved; may be NULL */
 	bool walk_only;   /* the kernel has no openat2 for us */
+	bool whole;       /* it is "/", above which ".." stays where it is */
 };
 
 /* Open path below b->fd. Leading slashes mean b->fd itself; flags and mode as open(2).
  * A descriptor or a negative errno: -EXDEV when it climbs out, -ELOOP for a magic link
  * of /proc or more than 40 symlinks. Any thread. */
 int beneath_open(const struct beneath *b, const char *path, int flags, mode_t mode);
+
+/* Whether what is behind fd, which may be O_PATH, is the kernel's view of processes (proc(5)). */
+bool is_on_proc(int fd);
 
 /* Whether the kernel lets us use openat2; -ENOSYS or -EPERM otherwise. */
 int beneath_probe(int fd);

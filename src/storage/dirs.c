@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Directories by reference, with a bounded number of open descriptors. */
+#include "storage/beneath.h"
 #include "storage/tree.h"
 
 #include <errno.h>
@@ -15,7 +16,8 @@
 
 /* Lock order: there is only set->lock, and no system call but close is made under it. */
 struct dirs {
-	unsigned int max_open;  /* constant */
+	unsigned int max_open;  /* constant, as is without_proc once there are dirs */
+	bool without_proc;
 	pthread_mutex_t lock;   /* guards all below and the fields of dirs that say so */
 	unsigned int open;      /* subdirectories with a descriptor */
 	struct dir *newest;     /* of those that are open and not pinned */
@@ -59,6 +61,11 @@ void dirs_free(struct dirs *s)
 		return;
 	pthread_mutex_destroy(&s->lock);
 	free(s);
+}
+
+void dirs_without_proc(struct dirs *s)
+{
+	s->without_proc = true;
 }
 
 static struct dir *dir_new(struct dirs *s, const char *name)
@@ -212,20 +219,25 @@ void dir_unpin(struct dir *d)
 }
 
 /* To be listed and synced if we may read it, else just to go through. */
-static int open_name(int parent, const char *name)
+static int open_name(const struct dirs *s, int parent, const char *name)
 {
 	int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
 	if (fd < 0 && errno == EACCES)
 		fd = openat(parent, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	return fd < 0 ? -errno : fd;
+	if (fd < 0)
+		return -errno;
+	if (!s->without_proc || !is_on_proc(fd))
+		return fd;
+	close(fd);
+	return -EACCES;
 }
 
 /* The same, closing others of ours while the process has no descriptor to spare. */
 static int open_sub(struct dirs *s, int parent, const char *name)
 {
 	for (;;) {
-		int fd = open_name(parent, name);
+		int fd = open_name(s, parent, name);
 		int old;
 
 		if (fd != -EMFILE && fd != -ENFILE)

@@ -18,6 +18,7 @@
 struct root {
 	struct beneath b; /* b.fd is AT_FDCWD for an unconfined "/" */
 	bool confined;
+	bool without_proc;
 };
 
 struct root *root_new(const char *dir, bool confined, struct err *e)
@@ -49,6 +50,29 @@ struct root *root_new(const char *dir, bool confined, struct err *e)
 	return r;
 }
 
+/* Also of one that is not confined then each component is looked at. */
+int root_without_proc(struct root *r, struct err *e)
+{
+	int probe;
+
+	r->without_proc = true;
+	if (r->b.fd != AT_FDCWD)
+		return 0;
+	r->b.fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	r->b.names[0] = strdup("/");
+	if (r->b.fd < 0 || !r->b.names[0])
+		return err_sys(e, r->b.fd < 0 ? -errno : -ENOMEM, "root directory /");
+	probe = beneath_probe(r->b.fd);
+	r->b.walk_only = probe == -ENOSYS || probe == -EPERM;
+	r->b.whole = true;
+	return 0;
+}
+
+bool root_has_no_proc(const struct root *r)
+{
+	return r->without_proc;
+}
+
 bool root_is_confined(const struct root *r)
 {
 	return r->confined;
@@ -75,10 +99,16 @@ static int open_raw(struct root *r, const char *path, int flags, mode_t mode)
 	int fd;
 
 	flags |= O_CLOEXEC;
-	if (r->confined)
-		return beneath_open(&r->b, path, flags, mode);
-	fd = openat(r->b.fd, *path ? path : ".", flags, mode);
-	return fd < 0 ? -errno : fd;
+	if (r->confined || r->b.whole) {
+		fd = beneath_open(&r->b, path, flags, mode);
+	} else {
+		fd = openat(r->b.fd, *path ? path : ".", flags, mode);
+		fd = fd < 0 ? -errno : fd;
+	}
+	if (fd < 0 || !r->without_proc || !is_on_proc(fd))
+		return fd;
+	close(fd);
+	return -EACCES;
 }
 
 int root_open(struct root *r, const char *path, int flags, mode_t mode)
@@ -126,7 +156,7 @@ int root_stat(struct root *r, const char *path, bool follow, struct stat *st)
 {
 	int fd CLEANUP_CLOSE = -1;
 
-	if (!r->confined) {
+	if (!r->confined && !r->without_proc) {
 		int flags = follow ? 0 : AT_SYMLINK_NOFOLLOW;
 
 		return fstatat(r->b.fd, *path ? path : ".", st, flags) ? -errno : 0;

@@ -8,6 +8,7 @@
 # Root must not be let in here, also where another test has to.
 [ -z "${E2E_SEPARATE-}" ] || processes=(--user nobody --files-user daemon)
 . "$lib/certs.bash"
+. "$lib/numbered.bash"
 need python3 openssl setsid ps
 rftpd --version | grep -q '[+]pam' || skip_all "this build has no PAM"
 [ -e /etc/pam.d/common-auth ] || [ -e /etc/pam.d/password-auth ] ||
@@ -262,6 +263,30 @@ for p in "$server" $(children "$server"); do
 		check "no hash of the system's in process $p" test "$(knows "$p")" = "not found"
 	fi
 done
+release
+
+# ---- what a root of "/" does not have ----
+# Her session, its front and its monitor are in /proc, and what is open there and their memory.
+hold "USER alice" "PASS right"
+front=
+for p in $(children "$server"); do
+	[ "$(stat -c %u "/proc/$p")" = 5001 ] || front=$p
+done
+others_of_server=("$server" "$front" "$session")
+numbered "$lib/ftp-proc-client.py" "$port" alice right "$tmp/homes/alice" "${others_of_server[@]}"
+netrc alice right
+for p in maps status environ mem root/etc/shadow; do
+	rm -rf "$tmp/of-proc"
+	get --netrc "$tmp/netrc" "rftp://alice@127.0.0.1:$port/proc/self/$p" "$tmp/of-proc"
+	check "nor by bulk: $p" test "$status" -ne 0 -a ! -s "$tmp/of-proc"
+done
+mkdir "$tmp/of-proc"
+get --netrc "$tmp/netrc" -r "rftp://alice@127.0.0.1:$port/proc/self/task" "$tmp/of-proc/"
+check "nor by bulk: a directory" test "$status" -ne 0 -a -z "$(find "$tmp/of-proc" -type f)"
+put --netrc "$tmp/netrc" --inplace "$tmp/file" "rftp://alice@127.0.0.1:$port/proc/self/mem"
+check "nor is it written to by bulk" test "$status" -ne 0
+put --netrc "$tmp/netrc" "$tmp/file" "rftp://alice@127.0.0.1:$port/proc/self/cwd/$tmp/homes/alice/by-cwd"
+check "nor by a link of /proc" test "$status" -ne 0 -a ! -e "$tmp/homes/alice/by-cwd"
 release
 
 # A listener that is killed takes the sessions of others along, too.

@@ -192,6 +192,35 @@ static void a_symlink_is_no_directory(void **state)
 	dirs_free(s);
 }
 
+/* dirs_without_proc, of a walk that begins above it. */
+static void nothing_of_proc_is_entered(void **state)
+{
+	(void)state;
+	if (access("/proc/self/status", R_OK))
+		skip();
+	for (int without = 0; without < 2; without++) {
+		struct dirs *s = dirs_new(MAX_OPEN);
+		struct dir *top = dir_top(s, open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC), "/");
+		struct dir *proc = dir_sub(top, "proc"), *sys = dir_sub(proc, "sys");
+		struct dir *etc = dir_sub(top, "etc");
+		int fd;
+
+		if (without)
+			dirs_without_proc(s);
+		fd = dir_pin(sys);
+		if (fd >= 0)
+			dir_unpin(sys);
+		assert_int_equal(without ? fd == -EACCES : fd >= 0, true);
+		assert_true(dir_pin(etc) >= 0);
+		dir_unpin(etc);
+		dir_put(etc);
+		dir_put(sys);
+		dir_put(proc);
+		dir_put(top);
+		dirs_free(s);
+	}
+}
+
 static void paths(void **state)
 {
 	static const struct {
@@ -295,6 +324,7 @@ int main(void)
 		cmocka_unit_test(pinned_ones_stay),
 		cmocka_unit_test(a_process_out_of_descriptors_closes_its_own),
 		cmocka_unit_test(a_symlink_is_no_directory),
+		cmocka_unit_test(nothing_of_proc_is_entered),
 		cmocka_unit_test(paths),
 		cmocka_unit_test(threads_share_them),
 	};

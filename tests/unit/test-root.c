@@ -240,6 +240,95 @@ static void magic_links_are_not_followed(void **state)
 	}
 }
 
+/* root_without_proc, of the system's own root: all but proc(5) is as the kernel has it. */
+static void nothing_of_proc_is_opened(void **state)
+{
+	static const struct {
+		const char *path;
+		int flags;
+		int want; /* 0: opens */
+	} t[] = {
+		{ "/", O_DIRECTORY, 0 },
+		{ "", O_DIRECTORY, 0 },
+		{ "/../../etc/passwd", 0, 0 },
+		{ "/dev/null", 0, 0 },
+		{ "/proc", O_DIRECTORY, -EACCES },
+		{ "/proc", O_PATH, -EACCES },
+		{ "/proc/self", 0, -EACCES },
+		{ "/proc/self", O_PATH | O_NOFOLLOW, -EACCES },
+		{ "//proc/./self/maps", 0, -EACCES },
+		{ "/proc/self/mem", O_WRONLY, -EACCES },
+		{ "/etc/../proc/self/status", 0, -EACCES },
+		{ "/proc/self/root/etc/passwd", 0, -ELOOP },
+		{ "/proc/self/exe", 0, -ELOOP },
+		{ "/proc/self/exe", O_PATH | O_NOFOLLOW, -EACCES },
+		{ "/proc/self/fd/1", 0, -ELOOP },
+		{ "/dev/fd/1", 0, -ELOOP },
+	};
+	static const bool confine[] = { true, false };
+	struct err e = ERR_INIT;
+
+	(void)state;
+	if (access("/proc/self/status", R_OK) || access("/dev/fd/1", F_OK))
+		skip();
+	for (size_t w = 0; w < 4; w++) {
+		struct root *r = root_new("/", confine[w / 2], &e);
+
+		assert_non_null(r);
+		assert_int_equal(root_without_proc(r, &e), 0);
+		assert_true(root_has_no_proc(r));
+		if (ways[w % 2].walk)
+			root_walk_only(r, true);
+		for (size_t i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
+			int fd = root_open(r, t[i].path, t[i].flags, 0);
+
+			/* Only where nothing is confined ".." of "/" is "/". */
+			if (strncmp(t[i].path, "/../", 4) == 0 && confine[w / 2])
+				assert_int_equal(fd, -EXDEV);
+			else if (t[i].want ? fd != t[i].want : fd < 0)
+				fail_msg("%s, %d, %s: %d", ways[w % 2].name, confine[w / 2],
+					 t[i].path, fd);
+			if (fd >= 0)
+				close(fd);
+		}
+		root_free(r);
+	}
+}
+
+/* Links lead where they do for everybody. */
+static void links_lead_as_ever_without_proc(void **state)
+{
+	static const char *const good[] = {
+		"in/l-file", "in/l-abs-in", "alias/file", "in/l-abs-dots", "in/dir/l-back",
+		"in/l-out", "in/l-abs-out", "in/l-dir-alias/deep/file2", "in/l-above/out/secret",
+	};
+	struct err e = ERR_INIT;
+	struct stat st;
+
+	(void)state;
+	for (size_t w = 0; w < 2; w++) {
+		struct root *r = root_new("/", false, &e);
+
+		assert_non_null(r);
+		assert_int_equal(root_without_proc(r, &e), 0);
+		if (ways[w].walk)
+			root_walk_only(r, true);
+		for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+			int fd = root_open(r, tmp_at(good[i]), O_RDONLY, 0);
+
+			if (fd < 0)
+				fail_msg("%s, %s: %d", ways[w].name, good[i], fd);
+			close(fd);
+		}
+		assert_int_equal(root_stat(r, tmp_at("in/l-out"), false, &st), 0);
+		assert_true(S_ISLNK(st.st_mode));
+		assert_int_equal(root_stat(r, tmp_at("in/l-out"), true, &st), 0);
+		assert_true(S_ISREG(st.st_mode));
+		assert_int_equal(root_stat(r, "/proc/self/status", true, &st), -EACCES);
+		root_free(r);
+	}
+}
+
 /* Longer than PATH_MAX: one component after the other knows no limit. */
 static void long_paths_work(void **state)
 {
@@ -571,6 +660,8 @@ int main(void)
 		cmocka_unit_test(root_has_two_names),
 		cmocka_unit_test(creates_through_links_inside_only),
 		cmocka_unit_test(magic_links_are_not_followed),
+		cmocka_unit_test(nothing_of_proc_is_opened),
+		cmocka_unit_test(links_lead_as_ever_without_proc),
 		cmocka_unit_test(long_paths_work),
 		cmocka_unit_test(swapping_does_not_help),
 		cmocka_unit_test(moving_away_does_not_help),

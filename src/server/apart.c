@@ -5,21 +5,48 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+void *apart_memory(size_t len)
+{
+	void *p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	return p == MAP_FAILED ? NULL : p;
+}
+
+void apart_free(void *p, size_t len)
+{
+	if (p)
+		munmap(p, len);
+}
+
+enum { ERRNO_MOST = 4095 }; /* the kernel's; what is beyond may be nobody's number */
 
 struct said {
 	int code;
 	char text[ERR_TEXT];
 };
 
-/* The default action of an alarm ends it, whatever it hangs in. */
-static void begin_limit(unsigned limit_s)
+struct task {
+	int (*fn)(void *arg, struct err *e);
+	void *arg;
+	bool closes;   /* all but keep */
+	int keep;
+};
+
+/* Whoever waits for it may be ended; and the default action of an alarm ends it, whatever it hangs
+ * in. */
+static void begin_limits(pid_t parent, unsigned limit_s)
 {
 	sigset_t alarm_only;
 
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent)
+		_exit(EXIT_FAILURE);
 	signal(SIGALRM, SIG_DFL);
 	sigemptyset(&alarm_only);
 	sigaddset(&alarm_only, SIGALRM);
@@ -27,12 +54,38 @@ static void begin_limit(unsigned limit_s)
 	alarm(limit_s);
 }
 
-static void work(int (*fn)(void *arg, struct err *e), void *arg, int out)
+/* Those between a and b. Some containers know the call for it and do not let it happen. */
+static void close_between(long a, long b)
+{
+	if (a + 1 >= b || close_range((unsigned)a + 1, (unsigned)b - 1, 0) == 0)
+		return;
+	for (long fd = a + 1; fd < b; fd++)
+		close((int)fd);
+}
+
+static int highest(int a, int b)
+{
+	return a > b ? a : b;
+}
+
+/* All but standard input, output and error, a and b. */
+static void close_others(int a, int b)
+{
+	int low = highest(a < b ? a : b, STDERR_FILENO), high = highest(highest(a, b), STDERR_FILENO);
+
+	close_between(STDERR_FILENO, low);
+	close_between(low, high);
+	close_between(high, sysconf(_SC_OPEN_MAX));
+}
+
+static void work(const struct task *t, int out)
 {
 	struct said said = { .code = 0 };
 	struct err e = ERR_INIT;
 
-	said.code = fn(arg, &e);
+	if (t->closes)
+		close_others(out, t->keep);
+	said.code = t->fn(t->arg, &e);
 	memcpy(said.text, e.text, sizeof(said.text));
 	_exit(write_full(out, &said, sizeof(said)) < 0);
 }
@@ -51,20 +104,21 @@ static int no_word(int rc, int status, struct err *e)
 	if (rc < 0)
 		return err_sys(e, rc, "process for what is done apart");
 	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM)
-		return err_set(e, -ETIMEDOUT, "it takes too long: is a file where none can be "
-			       "read for now?");
+		return err_set(e, -ETIMEDOUT, "it takes too long: does what it waits for not "
+			       "answer, a file system or another host?");
 	if (WIFSIGNALED(status))
 		return err_set(e, -ECHILD, "the process that was to find out died of signal %d (%s)",
 			       WTERMSIG(status), strsignal(WTERMSIG(status)));
-	return err_set(e, -ECHILD, "the process that was to find out has said nothing");
+	return err_set(e, -ECHILD, "the process that was to find out has said nothing of "
+		       "use");
 }
 
-int apart(int (*fn)(void *arg, struct err *e), void *arg, unsigned limit_s, struct err *e)
+static int run(const struct task *t, unsigned limit_s, struct err *e)
 {
 	int in CLEANUP_CLOSE = -1, out CLEANUP_CLOSE = -1, pair[2], status = 0, rc;
 	struct said said;
 	ssize_t got;
-	pid_t pid;
+	pid_t pid, parent = getpid();
 
 	if (pipe2(pair, O_CLOEXEC) < 0)
 		return err_sys(e, -errno, "pipe");
@@ -74,16 +128,27 @@ int apart(int (*fn)(void *arg, struct err *e), void *arg, unsigned limit_s, stru
 	if (pid < 0)
 		return err_sys(e, -errno, "process for what is done apart");
 	if (pid == 0) {
-		/* Whoever waits for it may be ended. */
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		begin_limit(limit_s);
-		work(fn, arg, out);
+		begin_limits(parent, limit_s);
+		work(t, out);
 	}
 	cleanup_close(&out);
 	got = read_full(in, &said, sizeof(said));
 	rc = wait_for_end(pid, &status);
-	if (rc < 0 || got != (ssize_t)sizeof(said))
+	if (rc < 0 || got != (ssize_t)sizeof(said) || said.code > 0 || said.code < -ERRNO_MOST)
 		return no_word(rc, status, e);
 	said.text[sizeof(said.text) - 1] = '\0';
-	return said.code < 0 ? err_set(e, said.code, "%s", said.text) : said.code;
+	return said.code < 0 ? err_set(e, said.code, "%s", said.text) : 0;
+}
+
+int apart(int (*fn)(void *arg, struct err *e), void *arg, unsigned limit_s, struct err *e)
+{
+	return run(&(struct task){ .fn = fn, .arg = arg }, limit_s, e);
+}
+
+int apart_closed(int (*fn)(void *arg, struct err *e), void *arg, int keep, unsigned limit_s,
+		 struct err *e)
+{
+	const struct task t = { .fn = fn, .arg = arg, .closes = true, .keep = keep };
+
+	return run(&t, limit_s, e);
 }

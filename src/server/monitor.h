@@ -6,7 +6,8 @@
  *   front    one per connection, a user of its own in an empty root; TLS, and FTP until the
  *            login; afterwards it passes bytes on
  *   gate     one per attempt to log in; root until a child of its has checked the password,
- *            then the session, which has the identity of who logged in and nothing else
+ *            then the session, which has the identity of who logged in and nothing else;
+ *            the child has one of its own, with a front's rights, read a certificate
  *
  * Each message is one of the structs below, as it is: both sides are the same program. Nobody
  * believes what is in one. Strings end with a NUL within their room. */

@@ -106,7 +106,7 @@ static int unseal_one(struct pems *p, int i, const struct head *head, int fd, of
 }
 
 /* All processes that have fd share where it stands: that does not matter here. */
-int pems_unseal(struct pems *p, int fd, struct err *e)
+static int unseal(struct pems *p, bool with_key, int fd, struct err *e)
 {
 	off_t at = sizeof(struct head);
 	struct head head;
@@ -115,9 +115,23 @@ int pems_unseal(struct pems *p, int fd, struct err *e)
 	memset(p, 0, sizeof(*p));
 	if (pread_full(fd, &head, sizeof(head), 0) != (ssize_t)sizeof(head))
 		rc = -EINVAL;
-	for (int i = 0; rc == 0 && i < PEMS; i++)
-		rc = unseal_one(p, i, &head, fd, &at);
+	for (int i = 0; rc == 0 && i < PEMS; i++) {
+		if (i == PEM_KEY && !with_key)
+			at += (off_t)head.len[i];
+		else
+			rc = unseal_one(p, i, &head, fd, &at);
+	}
 	if (rc < 0)
 		pems_clear(p);
 	return rc < 0 ? err_sys(e, rc, "memory of the certificate") : 0;
+}
+
+int pems_unseal(struct pems *p, int fd, struct err *e)
+{
+	return unseal(p, true, fd, e);
+}
+
+int pems_unseal_public(struct pems *p, int fd, struct err *e)
+{
+	return unseal(p, false, fd, e);
 }

@@ -25,5 +25,7 @@ int pems_memory(struct err *e);
 int pems_seal(const struct pems *p, int fd, struct err *e);
 /* Read what was sealed, from wherever fd stands. As pems_read. */
 int pems_unseal(struct pems *p, int fd, struct err *e);
+/* The same without the key, of which nothing is read. */
+int pems_unseal_public(struct pems *p, int fd, struct err *e);
 
 #endif

@@ -132,6 +132,33 @@ int state_open_sealed(struct state *s, const struct srv_options *o, int fd, stru
 	return rc < 0 ? rc : open_with(s, o, &p, e);
 }
 
+static int judge(struct state *s, const struct pems *p, struct err *e)
+{
+	const struct tls_server_settings none = { .also_1_2 = false };
+
+	s->tls = tls_server_new_with(&none, e);
+	if (!s->tls ||
+	    tls_ask_client_pem(s->tls, p->text[PEM_CA] ? &p->pem[PEM_CA] : NULL, e) < 0)
+		return e->code;
+	s->pin = tls_certificate_pin_pem(&p->pem[PEM_CERT], e);
+	return s->pin ? 0 : e->code;
+}
+
+int state_open_judge(struct state *s, int fd, struct err *e)
+{
+	struct pems p;
+	int rc = pems_unseal_public(&p, fd, e);
+
+	memset(s, 0, sizeof(*s));
+	if (rc < 0)
+		return rc;
+	rc = judge(s, &p, e);
+	pems_clear(&p);
+	if (rc < 0)
+		state_close(s);
+	return rc;
+}
+
 char *state_empty(const struct srv_options *o, struct err *e)
 {
 	CLEANUP_FREE char *state = o->state ? strdup(o->state) : default_dir();

@@ -20,6 +20,9 @@ int state_open(struct state *s, const struct srv_options *o, struct err *e);
  * pems_memory. Then open it from there, where there are no files. */
 int state_seal(const struct srv_options *o, int fd, struct err *e);
 int state_open_sealed(struct state *s, const struct srv_options *o, int fd, struct err *e);
+/* Only what tells whose a client's certificate is: our pin, and the CAs; the key stays where it
+ * is. */
+int state_open_judge(struct state *s, int fd, struct err *e);
 /* Would state_open() do? Nothing is made: what is missing and would be is no error. */
 int state_check(const struct srv_options *o, struct err *e);
 void state_close(struct state *s);

@@ -1,6 +1,6 @@
 """Says FTP's commands to a server over TLS, prints its replies, and how long each took.
 
-    ftp-say.py PORT [--cert FILE] [--hold] COMMAND...
+    ftp-say.py PORT [--cert FILE] [--timeout SECONDS] [--hold] COMMAND...
 
 A line of output: the seconds, and the reply's lines joined by " | ". --hold: then it stays
 connected until its standard input ends.
@@ -16,6 +16,7 @@ def main():
     p = argparse.ArgumentParser()
     p.add_argument('port', type=int)
     p.add_argument('--cert')
+    p.add_argument('--timeout', type=int, default=60)
     p.add_argument('--hold', action='store_true')
     p.add_argument('commands', nargs='+')
     a = p.parse_args()
@@ -25,7 +26,7 @@ def main():
     if a.cert:
         context.load_cert_chain(a.cert)
     ftp = ftplib.FTP_TLS(context=context)
-    ftp.connect('127.0.0.1', a.port, timeout=60)
+    ftp.connect('127.0.0.1', a.port, timeout=a.timeout)
     ftp.auth()
     for command in a.commands:
         began = time.monotonic()

@@ -232,6 +232,18 @@ static int note_trust(X509_STORE_CTX *store, void *arg)
 	return 1;
 }
 
+/* Nothing is unpacked that a stranger has packed, and the messages of a handshake are what tls_proof
+ * says that they are (RFC 8879 has one more for a certificate). OpenSSL 3.2 and later. */
+static void refuse_compression(SSL_CTX *ctx)
+{
+#ifdef SSL_OP_NO_RX_CERTIFICATE_COMPRESSION
+	SSL_CTX_set_options(ctx, SSL_OP_NO_RX_CERTIFICATE_COMPRESSION |
+				 SSL_OP_NO_TX_CERTIFICATE_COMPRESSION);
+#else
+	(void)ctx;
+#endif
+}
+
 /* No list of our CAs is sent: some clients keep a certificate back that none of them has signed,
  * though it is known here by its pin. */
 int tls_ask_client_pem(struct tls_ctx *c, const struct tls_pem *ca, struct err *e)
@@ -241,6 +253,7 @@ int tls_ask_client_pem(struct tls_ctx *c, const struct tls_pem *ca, struct err *
 	if (rc < 0)
 		return rc;
 	c->check = ca;
+	refuse_compression(c->ctx);
 	SSL_CTX_set_verify(c->ctx, SSL_VERIFY_PEER, NULL);
 	SSL_CTX_set_cert_verify_callback(c->ctx, note_trust, c);
 	return 0;

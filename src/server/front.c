@@ -16,7 +16,7 @@
 
 enum {
 	ASK_MS = 120 * 1000,      /* for a password to be checked: PAM may ask far away */
-	COPY_BYTES = 64 << 10,
+	COPY_BYTES = 32 << 10,    /* a packet of stream_packets */
 };
 
 struct front {
@@ -157,11 +157,8 @@ static void *carry_up(void *arg)
 
 	while (n > 0) {
 		n = ms_read_some(f->ms, buf, COPY_BYTES, -1);
-		for (ssize_t at = 0, done; n > 0 && at < n; at += done) {
-			done = f->session->ops->write(f->session, buf + at, (size_t)(n - at), -1);
-			if (done < 0)
-				n = done;
-		}
+		if (n > 0 && stream_write_all(f->session, buf, (size_t)n) < 0)
+			n = -EPIPE;
 	}
 	if (buf)
 		crypto_wipe(buf, COPY_BYTES);

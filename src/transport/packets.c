@@ -10,7 +10,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#define PACKET_MAX ((size_t)64 << 10) /* bytes; what a socket's buffer holds some of */
+/* Bytes. What is more than the buffer of a socket cannot be sent at all; systems that are short of
+ * memory give one 64 KiB, of which the kernel takes some for itself. */
+#define PACKET_MAX ((size_t)32 << 10)
 #define END_MS 10000                  /* for the other side to take the end */
 
 enum packet { PACKET_BYTES = 1, PACKET_END };
@@ -200,8 +202,10 @@ struct stream *stream_packets(int fd)
 
 /* ---- from one stream to another ---- */
 
-static int write_all(struct stream *s, const uint8_t *p, size_t len)
+int stream_write_all(struct stream *s, const void *buf, size_t len)
 {
+	const uint8_t *p = buf;
+
 	while (len) {
 		ssize_t n = s->ops->write(s, p, len, -1);
 
@@ -218,7 +222,7 @@ static int pass(struct stream *a, struct stream *b, uint8_t *buf)
 	ssize_t n;
 
 	while ((n = a->ops->read(a, buf, PACKET_MAX, -1)) > 0) {
-		int rc = write_all(b, buf, (size_t)n);
+		int rc = stream_write_all(b, buf, (size_t)n);
 
 		if (rc < 0)
 			return rc;

@@ -56,6 +56,8 @@ struct stream *stream_tls(int fd, struct tls *tls);
 struct stream *stream_packets(int fd);
 void stream_free(struct stream *s);
 
+/* All of len bytes, however long it takes. 0 or a negative errno. */
+int stream_write_all(struct stream *s, const void *buf, size_t len);
 /* Pass on what comes from a to b, and its end: a proper one as such, otherwise both are aborted.
  * 0 after a proper end, or a negative errno. One thread for each direction. */
 int stream_pass(struct stream *a, struct stream *b);

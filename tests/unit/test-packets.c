@@ -140,6 +140,23 @@ static void test_times_out_and_aborts(void **state)
 	stream_free(p.s[1]);
 }
 
+/* As where the system gives sockets little room: a packet fits in. */
+static void test_fits_into_a_small_socket(void **state)
+{
+	static char sent[65536], got[65536];
+	int room = 32 << 10; /* of which the kernel makes twice as much */
+	struct pair p;
+	ssize_t n;
+
+	make_pair(&p);
+	assert_int_equal(setsockopt(p.fd[0], SOL_SOCKET, SO_SNDBUF, &room, sizeof(room)), 0);
+	n = wr(p.s[0], sent, sizeof(sent));
+	assert_true(n > 0);
+	assert_int_equal(rd(p.s[1], got, sizeof(got)), n);
+	stream_free(p.s[0]);
+	stream_free(p.s[1]);
+}
+
 /* ---- passing on ---- */
 
 struct passer {
@@ -194,6 +211,7 @@ int main(void)
 		cmocka_unit_test(test_last_words_come_all_the_same),
 		cmocka_unit_test(test_what_is_no_packet_is_refused),
 		cmocka_unit_test(test_times_out_and_aborts),
+		cmocka_unit_test(test_fits_into_a_small_socket),
 		cmocka_unit_test(test_passes_on_ends_and_cuts),
 	};
 

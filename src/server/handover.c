@@ -7,6 +7,7 @@
 #include "server/signals.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -136,6 +137,10 @@ static _Noreturn void become_next(int line, char **argv, const struct listener *
 {
 	int fds[LISTEN_MAX], rc;
 
+	/* It must outlive what the next one finds where it lies now. */
+	line = fcntl(line, F_DUPFD_CLOEXEC, ACTIVATION_FIRST + LISTEN_MAX + 1);
+	if (line < 0)
+		_exit(EXIT_START);
 	say(line, "pid %d", (int)getpid());
 	for (nfds_t i = 0; i < l->nfds; i++)
 		fds[i] = l->fds[i].fd;
@@ -250,6 +255,7 @@ static void hear_next(struct handover *h, const char *words)
 static void next_has_ended(struct handover *h)
 {
 	cleanup_close(&h->next);
+	h->next_pid = 0; /* it may be somebody else's by now */
 	if (h->replaced)
 		log_warn("the next rftpd has ended; sessions that are here go on");
 	else

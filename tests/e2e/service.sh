@@ -176,6 +176,40 @@ cp "$(command -v rftpd)" "$tmp/bin/next"
 put_program() { cp "$1" "$tmp/bin/new" && chmod 755 "$tmp/bin/new" && mv "$tmp/bin/new" "$tmp/bin/rftpd"; }
 put_program "$tmp/bin/next"
 as_server=(bash -c 'program=$0; shift; exec "$program" "$@"' "$tmp/bin/rftpd")
+# Of eight sockets the first four are left, so that the line is where the others are to be.
+listens_on() { printf 'listen 127.0.0.%d:0\n' "$@" | cat "$tmp/conf" - >"$tmp/many"; }
+listens_on 1 2 3 4 5 6 7 8
+(
+	unset NOTIFY_SOCKET
+	exec "${as_server[@]}" rftpd --config "$tmp/many" --state "$tmp/many.state" --port-file "$tmp/many.port" \
+		-v "${processes[@]}" </dev/null >"$tmp/many.log" 2>&1
+) &
+server=$!
+servers+=("$server")
+ports_are() { [ "$(wc -l 2>/dev/null <"$tmp/many.port")" = "$1" ]; }
+check "eight sockets" patience 30 ports_are 8
+listens_on 5 6 7 8
+kill -HUP "$server"
+check "of which four are left" patience 30 ports_are 4
+rm "$tmp/bin/rftpd"
+kill -USR2 "$server"
+check "no program for these" soon_logged many 'the next rftpd has ended before it was ready: this one goes on'
+check "is said, too" has_logged many 'the next rftpd cannot start: .*bin/rftpd: No such file'
+put_program "$tmp/bin/next"
+kill -USR2 "$server"
+check "a program" soon_logged many 'the next rftpd, process [0-9]+, serves from now on'
+next=$(sed -n 's/.*the next rftpd, process \([0-9]*\), serves.*/\1/p' "$tmp/many.log")
+others+=("$next")
+check "serves instead" ends "$server"
+check "the four" ports_are 4
+n=5
+while read -r p; do
+	check "at 127.0.0.$n" greets 127.0.0.$n "$p"
+	n=$((n + 1))
+done <"$tmp/many.port"
+kill "$next"
+check "until it ends" ends "$next"
+
 : >"$told"
 start_server roll "${served[@]}"
 first=$server

@@ -3,6 +3,7 @@
 #include "server/state.h"
 #include "server/pems.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <pwd.h>
 #include <stdio.h>
@@ -159,6 +160,26 @@ int state_open_judge(struct state *s, int fd, struct err *e)
 	return rc;
 }
 
+/* What lies there all strangers' processes could open. */
+static int check_empty(const char *path, struct err *e)
+{
+	const struct dirent *d;
+	int rc = 0;
+	DIR *dir = opendir(path);
+
+	if (!dir)
+		return err_sys(e, -errno, "empty directory %s", printable(path));
+	errno = 0;
+	while (rc == 0 && (d = readdir(dir)))
+		if (strcmp(d->d_name, ".") && strcmp(d->d_name, ".."))
+			rc = err_set(e, -ENOTEMPTY, "%s is not empty: there is \"%s\" in it, which "
+				     "strangers could reach", printable(path), printable(d->d_name));
+	if (rc == 0 && errno)
+		rc = err_sys(e, -errno, "empty directory %s", printable(path));
+	closedir(dir);
+	return rc;
+}
+
 char *state_empty(const struct srv_options *o, struct err *e)
 {
 	CLEANUP_FREE char *state = o->state ? strdup(o->state) : default_dir();
@@ -179,7 +200,7 @@ char *state_empty(const struct srv_options *o, struct err *e)
 			printable(path));
 		return NULL;
 	}
-	return steal_ptr(&path);
+	return check_empty(path, e) < 0 ? NULL : steal_ptr(&path);
 }
 
 /* Without a certificate the rest may be good or not. */

@@ -30,6 +30,12 @@ run rftpd --listen 127.0.0.1:0 --root "$tmp/root" --anonymous ro --state "$tmp/s
 check "as root only by name" status_is 3
 run rftpd --listen 127.0.0.1:0 --root "$tmp/root" --anonymous ro --state "$tmp/s" --user nobody --files-user nobody
 check "and strangers are others" status_is 3
+mkdir -p "$tmp/s/empty"
+: >"$tmp/s/empty/left here"
+run rftpd --listen 127.0.0.1:0 --root "$tmp/root" --anonymous ro --state "$tmp/s" "${processes[@]}"
+check "a root for strangers that is not empty is none" status_is 3
+check "and what is in it is said" grep -q 's/empty is not empty: there is "left here" in it' "$tmp/err"
+rm -r "$tmp/s/empty"
 
 start_server d --root "$tmp/root" --anonymous rw --users "$tmp/users"
 check "it starts" test -s "$tmp/d.port"

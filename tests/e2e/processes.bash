@@ -11,6 +11,7 @@ processes=(--user "$front_user" --files-user "$session_user")
 # Clients that do what they are told, and keep their connections.
 declare -A client to
 hold() { # NAME
+	rm -f "$tmp/$1.in"
 	mkfifo "$tmp/$1.in"
 	: >"$tmp/$1.out"
 	exec {fd}<>"$tmp/$1.in"
@@ -23,7 +24,7 @@ tell() { # NAME COMMAND: the code of the reply
 	local before
 	before=$(wc -l <"$tmp/$1.out")
 	echo "$2" >&"${to[$1]}"
-	patience 30 has_more "$tmp/$1.out" "$before"
+	patience 60 has_more "$tmp/$1.out" "$before"
 	tail -n 1 "$tmp/$1.out"
 }
 has_more() { [ "$(wc -l <"$1")" -gt "$2" ]; }

@@ -4,10 +4,10 @@
 # becomes (tests/support/phony-*.c). The others, which are real, stay or end only what is concerned;
 # nothing stays open, no process stays. TAP.
 . "${top_srcdir:?}/tests/e2e/lib.sh"
+. "$lib/processes.bash"
 is_root || skip_all "only root's rftpd has more than one process"
 need python3
 
-processes=(--user nobody --files-user daemon)
 mkdir "$tmp/root" "$tmp/bin"
 chmod 755 "$tmp/root"
 # start_phony KIND: a server with that process taken over
@@ -20,7 +20,6 @@ start_phony() {
 
 open_files() { find "/proc/$1/fd" -mindepth 1 2>/dev/null | wc -l; }
 as_at_first() { [ "$(open_files "$server")" = "$at_first" ]; }
-has_uid() { grep -qs "^Uid:.$(id -u "$2")" "/proc/$1/status"; } # PID USER
 # over CASE: of its processes and descriptors nothing is left
 over() {
 	check "$1: its processes end" patience 20 no_children "$server"
@@ -37,31 +36,31 @@ start_phony front
 
 # front CASE: what it tells is in $told
 front() {
-	local line
+	local said
 	mark front
 	told=
-	exec {to}<>"/dev/tcp/127.0.0.1/$port"
-	echo "$1" >&"$to"
-	while IFS= read -r -t $((60 * slow)) -u "$to" line; do
-		told+=$line/
-		[ "$line" != "done" ] || break
+	exec {line}<>"/dev/tcp/127.0.0.1/$port"
+	echo "$1" >&"$line"
+	while IFS= read -r -t $((60 * slow)) -u "$line" said; do
+		told+=$said/
+		[ "$said" != "done" ] || break
 	done
 }
-leave() { exec {to}>&-; }
+hang_up() { exec {line}>&-; }
 # settle: what the monitor has open when a connection has been and gone
 settle() {
 	patience 20 no_children "$server"
 	at_first=$(open_files "$server")
 }
 front session-noop
-leave
+hang_up
 settle
 
 for name in ask-short ask-long ask-huge ask-unended ask-with-one ask-with-many ask-thrice ask-always; do
 	front $name
 	# Some are done before the monitor looks.
 	check "$name: the front is ended" patience 20 in_log 'front of .*nothing that it may: ended'
-	leave
+	hang_up
 	over $name
 done
 
@@ -69,17 +68,17 @@ done
 tells() {
 	front "$1"
 	check "$1: $2" test "$told" = "$2/done/"
-	leave
+	hang_up
 	over "$1"
 	check "$1: nobody is ended" not in_log ': ended'
 }
 tells ask-nothing "monitor -32"
 front ask-unread
 check "an answer that is not read hurts nobody" test "$told" = "done/"
-leave
+hang_up
 over ask-unread
 front leave-monitor
-leave
+hang_up
 over leave-monitor
 tells session-noop "gate 0 0/session 200"
 tells gate-short "gate 0 -71"
@@ -90,7 +89,7 @@ tells gate-twice "gate 0 0"
 for name in gate-left gate-silent; do
 	front $name
 	check "$name: there is a gate" test "$told" = "done/"
-	leave
+	hang_up
 	over $name
 done
 tells handed-short "gate 0 0/session ended"
@@ -110,14 +109,14 @@ for p in $(children "$server"); do
 	[ "$n" -le "$most" ] || most=$n
 done
 check "session-with-many: and keeps no descriptor that came" test "$most" -lt 15
-leave
+hang_up
 over session-with-many
 
 # Two at once, of which one is not served.
 front session-noop
-good=$to
+good=$line
 front ask-short
-leave
+hang_up
 two_are_left() { [ "$(children "$server" | wc -w)" = 2 ]; }
 check "who does nothing of the kind is served on" patience 20 two_are_left
 exec {good}>&-
@@ -129,34 +128,9 @@ check "that server stops well" stops_well
 
 start_phony gate
 
-declare -A client to_of
-hold() { # NAME
-	rm -f "$tmp/$1.in"
-	mkfifo "$tmp/$1.in"
-	exec {fd}<>"$tmp/$1.in"
-	: >"$tmp/$1.out"
-	python3 "$lib/ftp-held.py" "$port" <&"$fd" >"$tmp/$1.out" 2>&1 &
-	client[$1]=$! to_of[$1]=$fd
-	others+=($!)
-	patience 20 has_more "$tmp/$1.out" 0
-}
-has_more() { [ "$(wc -l <"$1")" -gt "$2" ]; }
-tell() { # NAME COMMAND: the code of the reply
-	local before
-	before=$(wc -l <"$tmp/$1.out")
-	echo "$2" >&"${to_of[$1]}"
-	patience 60 has_more "$tmp/$1.out" "$before"
-	tail -n 1 "$tmp/$1.out"
-}
-end() { # NAME
-	tell "$1" end >/dev/null
-	wait "${client[$1]}"
-	eval "exec ${to_of[$1]}<&-"
-}
-
 hold first
 tell first "login good x" >/dev/null
-end first
+leave first
 settle
 
 for name in report-short report-long report-unended report-with-many report-odd report-twice report-always; do
@@ -165,7 +139,7 @@ for name in report-short report-long report-unended report-with-many report-odd 
 	code=$(tell $name "login $name x")
 	check "$name: nobody is let in ($code)" test "$code" != 230
 	check "$name: the gate is ended" patience 20 in_log 'session of .*nothing that it may: ended'
-	end $name
+	leave $name
 	over $name
 done
 
@@ -173,15 +147,15 @@ for name in answer-short answer-long answer-with-many answer-without answer-unen
 	hold $name
 	code=$(tell $name "login $name x")
 	check "$name: nobody is let in ($code)" test "$code" != 230
-	end $name
+	leave $name
 	over $name
 done
 
 # front_files: how many a front has, when its session has done what it does
 front_files() {
 	local p
-	for p in $(children "$server"); do
-		! has_uid "$p" nobody || open_files "$p"
+	for p in $(with_uid "$front_uid"); do
+		open_files "$p"
 	done
 }
 hold good
@@ -189,7 +163,7 @@ check "a session as ours is served" test "$(tell good "login good x")" = 230
 check "in what it says" test "$(tell good "do NOOP")" = 200
 usual=$(front_files)
 as_usual() { [ "$(front_files)" = "$usual" ]; }
-end good
+leave good
 over good
 
 for name in guard-short guard-long guard-odd guard-without guard-with-many guard-always guard-kinds control-with-many; do
@@ -204,7 +178,7 @@ for name in guard-short guard-long guard-odd guard-without guard-with-many guard
 		;;
 	*) check "$name: which says so" in_log 'asks for what it cannot have' ;;
 	esac
-	end $name
+	leave $name
 	over $name
 done
 
@@ -213,19 +187,19 @@ for name in control-odd control-empty control-huge; do
 	tell $name "login $name x" >/dev/null
 	check "$name: the client sees the end" test "$(tell $name "do NOOP")" = gone
 	over $name
-	end $name
+	leave $name
 done
 
 # One that reads no answers keeps its own front, no other.
 hold deaf
-echo "login guard-unread x" >&"${to_of[deaf]}"
+echo "login guard-unread x" >&"${to[deaf]}"
 hold good
 check "while a session reads nothing another is served" test "$(tell good "login good x")" = 230
 check "as ever" test "$(tell good "do NOOP")" = 200
-end good
+leave good
 kill "${client[deaf]}"
 for p in $(children "$server"); do
-	has_uid "$p" nobody || kill -KILL "$p" 2>/dev/null
+	all_four "$p" Uid "$front_uid" || kill -KILL "$p" 2>/dev/null
 done
 over "the deaf one"
 check "no other has died of anything else" nothing_dies gate

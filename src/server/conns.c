@@ -6,16 +6,26 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Who is forked later is not to find in it who was here. */
+static void free_slots(struct conns *t)
+{
+	if (t->slots)
+		crypto_wipe(t->slots, t->nslots * sizeof(*t->slots));
+	free(t->slots);
+}
+
 int conns_room(struct conns *t, unsigned n)
 {
 	struct conn *slots;
 
 	if (n <= t->nslots)
 		return 0;
-	slots = realloc(t->slots, n * sizeof(*slots));
+	slots = calloc(n, sizeof(*slots));
 	if (!slots)
 		return -ENOMEM;
-	memset(slots + t->nslots, 0, (n - t->nslots) * sizeof(*slots));
+	if (t->nslots)
+		memcpy(slots, t->slots, t->nslots * sizeof(*slots));
+	free_slots(t);
 	t->slots = slots;
 	t->nslots = n;
 	return 0;
@@ -23,7 +33,7 @@ int conns_room(struct conns *t, unsigned n)
 
 void conns_free(struct conns *t)
 {
-	free(t->slots);
+	free_slots(t);
 	*t = (struct conns){ 0 };
 }
 

@@ -48,6 +48,7 @@ bool lines_may(struct lines *r, uint64_t now_ms, size_t len)
 /* ---- in the child ---- */
 
 static int line_fd = -1; /* set while one thread runs */
+static uint8_t heard[LOG_RECORD_MAX]; /* the monitor's, which has one thread */
 
 /* That the monitor takes none is no reason to stop the work for long. */
 static void send_line(void *arg, const void *record, size_t len)
@@ -78,6 +79,7 @@ static void leave_standard_fds(void)
 void lines_begin(int fd)
 {
 	line_fd = fd;
+	explicit_bzero(heard, sizeof(heard)); /* others' */
 	log_set_sink(send_line, NULL);
 	log_leave();
 	leave_standard_fds();
@@ -115,16 +117,15 @@ static int take_line(struct lines *r, pid_t pid, const char *peer, const void *r
  * that are not asked for are not received. */
 int lines_hear(struct lines *r, pid_t pid, const char *peer)
 {
-	static uint8_t record[LOG_RECORD_MAX]; /* the monitor has one thread */
 	int rc = 0;
 
 	for (int i = 0; rc == 0 && r->fd >= 0 && i < AT_ONCE; i++) {
-		ssize_t n = recv(r->fd, record, sizeof(record), MSG_DONTWAIT | MSG_TRUNC);
+		ssize_t n = recv(r->fd, heard, sizeof(heard), MSG_DONTWAIT | MSG_TRUNC);
 
 		if (n < 0 && errno == EAGAIN)
 			return 0;
 		if (n > 0)
-			rc = take_line(r, pid, peer, record, (size_t)n);
+			rc = take_line(r, pid, peer, heard, (size_t)n);
 		if (rc < 0 || n == 0 || (n < 0 && errno != EINTR))
 			cleanup_close(&r->fd);
 	}

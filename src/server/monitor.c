@@ -12,6 +12,7 @@
 #include "server/locked.h"
 #include "server/msg.h"
 #include "server/notify.h"
+#include "server/proc.h"
 #include "server/refuse.h"
 #include "server/signals.h"
 
@@ -71,57 +72,12 @@ static void begin_child(struct monitor *m)
 	conns_free(&m->conns);
 	ledger_free(steal_ptr(&m->ledger));
 	free(steal_ptr(&m->fds));
+	printable_wipe();
+	proc_wipe_stack();
 	/* Root's terminal is nothing that a client should be able to type into. */
 	if (m->sv->separate)
 		setsid();
 	signals_begin_child(&m->waiting, srv_has_reload(m->sv));
-}
-
-/* Sockets between a process and the monitor: what they say, and the log. */
-struct sockets {
-	int said[2], log[2];
-};
-
-static void close_sockets(struct sockets *l, int end)
-{
-	cleanup_close(&l->said[end]);
-	cleanup_close(&l->log[end]);
-}
-
-static int open_sockets(struct sockets *l)
-{
-	int rc = msg_pair(l->said);
-
-	if (rc < 0)
-		return rc;
-	rc = msg_pair(l->log);
-	if (rc < 0) {
-		cleanup_close(&l->said[0]);
-		cleanup_close(&l->said[1]);
-	}
-	return rc;
-}
-
-/* fork with lines between the two: in the parent p has the child's pid, and hears it; in the child
- * it is 0, and p->fd is heard. A negative errno in p->pid: there is none. */
-static void fork_heard(struct proc *p, const struct lines_limits *limits)
-{
-	struct sockets l;
-	int rc = open_sockets(&l);
-
-	*p = (struct proc){ .pid = rc, .fd = -1, .log.fd = -1 };
-	if (rc < 0)
-		return;
-	p->pid = fork();
-	if (p->pid < 0)
-		p->pid = -errno;
-	if (p->pid < 0)
-		close_sockets(&l, 0);
-	close_sockets(&l, p->pid ? 1 : 0);
-	if (p->pid < 0)
-		return;
-	p->fd = l.said[p->pid ? 0 : 1];
-	lines_init(&p->log, limits, l.log[p->pid ? 0 : 1], now_ns() / 1000000);
 }
 
 /* From where nothing is left to be looked at, as sanitizers do at an exit. */
@@ -138,7 +94,7 @@ static pid_t fork_front(struct monitor *m, int fd, struct conn *c)
 	struct ends ends = c->ends; /* which the child has no more */
 
 	if (m->sv->separate) {
-		fork_heard(&p, &lines_stranger);
+		proc_fork(&p, &lines_stranger);
 		if (p.pid == 0)
 			run_front(m, fd, &p, &ends);
 	} else {
@@ -203,7 +159,7 @@ static int fork_gate(struct monitor *m, struct conn *c, int wait_ms)
 
 	if (rc < 0)
 		return rc;
-	fork_heard(&p, &lines_known);
+	proc_fork(&p, &lines_known);
 	if (p.pid == 0) {
 		struct ends ends = c->ends;
 		char user[NAME_ROOM];
@@ -261,6 +217,7 @@ static void hear_front(struct monitor *m, struct conn *c)
 	if (rc < 0)
 		return;
 	memcpy(c->user, ask.user, sizeof(c->user));
+	crypto_wipe(&ask, sizeof(ask)); /* as of hear_gate */
 	if (c->session.pid)
 		c->waiting = true; /* the gate before is on its way out, or it is a lie */
 	else
@@ -309,6 +266,7 @@ static void hear_gate(struct monitor *m, struct conn *c)
 		deadline_checked(c, *c->account);
 	if (rc == 0)
 		rc = msg_send(c->session.fd, &orders, sizeof(orders), -1, 0);
+	crypto_wipe(&r, sizeof(r)); /* it may lie in a frame that others' processes begin with */
 	c->reported = true;
 	if (rc == -EPIPE)
 		conns_stop_hearing(&c->session);
@@ -566,6 +524,7 @@ static int run(struct monitor *m)
 {
 	struct err e = ERR_INIT;
 
+	json_wipes();
 	handover_init(&m->handover, m->given);
 	signals_begin(&m->waiting, srv_has_reload(m->sv));
 	if (start(m, &e) < 0) {

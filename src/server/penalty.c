@@ -57,7 +57,9 @@ void penalty_free(struct penalty *p)
 {
 	if (!p)
 		return;
+	crypto_wipe(p->hosts, 3 * (size_t)p->most * sizeof(*p->hosts));
 	free(p->hosts);
+	crypto_wipe(p, sizeof(*p));
 	free(p);
 }
 

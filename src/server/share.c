@@ -43,12 +43,19 @@ struct share *share_new(uint64_t budget, uint64_t least, uint64_t most)
 	return s;
 }
 
+/* Not even in memory that is free: it is copied into processes of others. */
+static void forget_user(struct part *p)
+{
+	explicit_bzero(p->user, strlen(p->user));
+	free(p->user);
+}
+
 void share_free(struct share *s)
 {
 	if (!s)
 		return;
 	for (size_t i = 0; i < s->nparts; i++)
-		free(s->parts[i].user);
+		forget_user(&s->parts[i]);
 	free(s->parts);
 	free(s);
 }
@@ -141,7 +148,7 @@ void share_return(struct share *s, uint64_t id)
 
 	if (!p)
 		return;
-	free(p->user);
+	forget_user(p);
 	*p = s->parts[--s->nparts];
 }
 

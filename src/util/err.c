@@ -131,11 +131,17 @@ static void print_cut(char *out, const char *name, size_t total)
 	*out = '\0';
 }
 
+static _Thread_local char shown[NAME_BUFFERS][NAME_BYTES];
+
+void printable_wipe(void)
+{
+	explicit_bzero(shown, sizeof(shown));
+}
+
 const char *printable(const char *name)
 {
-	static _Thread_local char buffers[NAME_BUFFERS][NAME_BYTES];
 	static _Thread_local unsigned int turn;
-	char *out = buffers[turn++ % NAME_BUFFERS];
+	char *out = shown[turn++ % NAME_BUFFERS];
 
 	print_cut(out, name, printable_length(name));
 	return out;

@@ -35,5 +35,7 @@ int err_prefix(struct err *e, const char *fmt, ...)
  * of eight rotating buffers of the calling thread, 800 bytes each; longer names
  * are cut in the middle with "...". */
 const char *printable(const char *name);
+/* What the buffers of this thread have had is there no more. */
+void printable_wipe(void);
 
 #endif

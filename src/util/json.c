@@ -6,7 +6,9 @@
 #include "util/text.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const char replacement[] = "\xef\xbf\xbd"; /* U+FFFD */
@@ -80,11 +82,29 @@ int json_set_name(json_t *obj, const char *key, const char *name)
 char *json_line(json_t *obj)
 {
 	/* As many digits as a double has for sure: 17 would make 0.10000000000000001 of 0.1. */
-	CLEANUP_FREE char *text = json_dumps(obj, JSON_COMPACT | JSON_REAL_PRECISION(15));
-	char *line;
+	char *text = json_dumps(obj, JSON_COMPACT | JSON_REAL_PRECISION(15)), *line;
+	size_t len = text ? strlen(text) : 0;
 
 	json_decref(obj);
-	return !text || asprintf(&line, "%s\n", text) < 0 ? NULL : line;
+	line = text ? malloc(len + 2) : NULL;
+	if (line)
+		strcpy(mempcpy(line, text, len), "\n");
+	if (text)
+		explicit_bzero(text, len);
+	free(text);
+	return line;
+}
+
+static void wipe_and_free(void *p)
+{
+	if (p)
+		explicit_bzero(p, malloc_usable_size(p));
+	free(p);
+}
+
+void json_wipes(void)
+{
+	json_set_alloc_funcs(malloc, wipe_and_free);
 }
 
 int json_emit(FILE *out, json_t *obj)

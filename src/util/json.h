@@ -14,6 +14,8 @@ json_t *json_name(const char *name);
 int json_set_name(json_t *obj, const char *key, const char *name);
 /* obj on one line, newline too; malloc'd; drops the reference. NULL: memory is out. */
 char *json_line(json_t *obj);
+/* From now on nothing that went into an object stays in memory that is free. Before the first. */
+void json_wipes(void);
 /* Write obj on one line, flush, and drop the reference. 0 or a negative errno. */
 int json_emit(FILE *out, json_t *obj);
 

@@ -131,16 +131,24 @@ static void put_head(char out[HEAD_BYTES], const struct log_line *l)
 	}
 }
 
+static void wipe_free(char **p)
+{
+	if (*p)
+		explicit_bzero(*p, strlen(*p));
+	free(*p);
+}
+#define CLEANUP_WIPE __attribute__((cleanup(wipe_free)))
+
 static char *as_text(const struct log_line *l)
 {
-	char head[HEAD_BYTES], *out;
-	size_t most;
-	int len;
+	char head[HEAD_BYTES], *out = malloc(LINE_BYTES);
 
+	if (!out)
+		return NULL;
 	put_head(head, l);
-	most = LINE_BYTES - 2 - strlen(head);
-	len = asprintf(&out, "%s%.*s\n", head, (int)most, l->text);
-	return len < 0 ? NULL : out;
+	snprintf(out, LINE_BYTES, "%s%.*s\n", head, (int)(LINE_BYTES - 2 - strlen(head)),
+		 l->text);
+	return out;
 }
 
 /* RFC 3339, of a time zone that needs no thought. */
@@ -174,10 +182,10 @@ static void put_field(json_t *line, const struct log_field *f)
 
 static char *as_json(const struct log_line *l)
 {
-	CLEANUP_FREE char *bare = NULL;
+	CLEANUP_WIPE char *bare = NULL;
 	json_t *line = json_object();
+	size_t room;
 	char *out;
-	int len;
 
 	if (!line)
 		return NULL;
@@ -191,14 +199,18 @@ static char *as_json(const struct log_line *l)
 	bare = json_line(line);
 	if (!bare || target != LOG_TO_JOURNAL)
 		return steal_ptr(&bare);
-	len = asprintf(&out, "<%d>%s", priority(l->level), bare);
-	return len < 0 ? NULL : out;
+	room = strlen(bare) + 4;
+	out = malloc(room);
+	if (out)
+		snprintf(out, room, "<%d>%s", priority(l->level), bare);
+	return out;
 }
 
-/* What one does about a line that cannot be written: nothing. */
+/* What one does about a line that cannot be written: nothing. Lines are of people, and processes of
+ * others are forked, which are not to find them in memory that is free. */
 void log_put(const struct log_line *l)
 {
-	CLEANUP_FREE char *line = format == LOG_AS_JSON ? as_json(l) : as_text(l);
+	CLEANUP_WIPE char *line = format == LOG_AS_JSON ? as_json(l) : as_text(l);
 
 	if (!line)
 		return;

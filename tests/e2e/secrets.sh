@@ -70,6 +70,60 @@ run rftpd --listen 127.0.0.1:0 --root "$tmp/root" --users "$tmp/users" --state "
 check "but one not to start" status_is 3
 check "and it is named there, too" grep -q 'users:401: rights "all" are not' "$tmp/err"
 
+# ---- who else is here ----
+
+# A name that nothing else has, in all that is said of it: connections, a refusal, files.
+mnemosyne="mnemosyne$RANDOM$RANDOM"
+echo "$mnemosyne:$hash:$tmp/root:/:ro" >>"$tmp/users.other"
+echo "alice:$hash:$tmp/root:/:ro" >>"$tmp/users.other"
+chmod 600 "$tmp/users.other"
+printf '%s' "$mnemosyne" >"$tmp/name"
+# address_of NAME: of the client's socket, as in a line and as in a struct sockaddr_in
+address_of() {
+	python3 -c '
+import re, struct, sys
+port = int(re.findall(r"connection from 127\.0\.0\.1:([0-9]+)", open(sys.argv[1]).read())[-1])
+open(sys.argv[2], "w").write("127.0.0.1:%d" % port)
+open(sys.argv[3], "wb").write(struct.pack("=H", 2) + struct.pack("!HBBBB", port, 127, 0, 0, 1))
+' "$tmp/$1.log" "$tmp/text" "$tmp/bytes"
+}
+know_no_other() { # PIDS WHEN: neither a stranger's process nor alice's
+	local p
+	for p in $1; do
+		check "$2: no other's name in $(ps -o user= -p "$p")'s process" lacks "$p" "$tmp/name"
+		check "$2: nor his address in a line" lacks "$p" "$tmp/text"
+		check "$2: nor as it is" lacks "$p" "$tmp/bytes"
+	done
+}
+new_children() { comm -13 <(sort <<<"$before") <(children "$server" | sort); }
+# beside NAME WHEN: who comes now
+beside() {
+	before=$(children "$server")
+	hold "$1"
+	check "$2: a stranger comes" test -n "$(new_children)"
+	know_no_other "$(new_children)" "$2"
+	tell "$1" "login alice $password" >/dev/null
+	know_no_other "$(new_children)" "$2, who logs in"
+	leave "$1"
+}
+for format in text json; do
+	start_server $format --root "$tmp/root" --users "$tmp/users.other" --config /dev/null --log-format $format \
+		--max-per-user 1 --memory-budget 8M
+	hold o$format
+	check "somebody has logged in, the log is $format" test "$(tell o$format "login $mnemosyne $password")" = 230
+	address_of $format
+	check "his process knows his name" holds "$(with_uid "$session_uid")" "$tmp/name"
+	hold p$format
+	check "and once more, which is refused" test "$(tell p$format "login $mnemosyne $password")" = 421
+	leave p$format
+	check "a file is fetched" test "$(tell o$format "get file")" = 226
+	beside q$format "while he is there"
+	leave o$format
+	patience 20 no_children "$server"
+	beside r$format "when he has gone"
+	check "that server stops well" stops_well
+done
+
 # ---- the key ----
 
 # Whose certificate a client is shown.

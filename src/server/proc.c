@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+/* fork(2) as the monitor does it. */
+#include "server/proc.h"
+#include "server/msg.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { STACK_BYTES = 256 << 10 }; /* more than any call of the monitor's needs */
+
+/* Sockets between a process and the monitor: what they say, and the log. */
+struct sockets {
+	int said[2], log[2];
+};
+
+static void close_sockets(struct sockets *l, int end)
+{
+	cleanup_close(&l->said[end]);
+	cleanup_close(&l->log[end]);
+}
+
+static int open_sockets(struct sockets *l)
+{
+	int rc = msg_pair(l->said);
+
+	if (rc < 0)
+		return rc;
+	rc = msg_pair(l->log);
+	if (rc < 0) {
+		cleanup_close(&l->said[0]);
+		cleanup_close(&l->said[1]);
+	}
+	return rc;
+}
+
+void proc_fork(struct proc *p, const struct lines_limits *limits)
+{
+	struct sockets l;
+	int rc = open_sockets(&l);
+
+	*p = (struct proc){ .pid = rc, .fd = -1, .log.fd = -1 };
+	if (rc < 0)
+		return;
+	p->pid = fork();
+	if (p->pid < 0)
+		p->pid = -errno;
+	if (p->pid < 0)
+		close_sockets(&l, 0);
+	close_sockets(&l, p->pid ? 1 : 0);
+	if (p->pid < 0)
+		return;
+	p->fd = l.said[p->pid ? 0 : 1];
+	lines_init(&p->log, limits, l.log[p->pid ? 0 : 1], now_ns() / 1000000);
+}
+
+__attribute__((noinline)) void proc_wipe_stack(void)
+{
+	char room[STACK_BYTES];
+
+	explicit_bzero(room, sizeof(room));
+}

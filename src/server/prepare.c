@@ -132,11 +132,16 @@ static int prepare_processes(struct server *sv, struct err *e)
 	return find_filters(sv, e);
 }
 
+bool srv_is_separate(const struct srv_options *o)
+{
+	return geteuid() == 0 && !o->one_process;
+}
+
 int srv_prepare(struct server *sv, struct err *e)
 {
 	int rc;
 
-	sv->separate = geteuid() == 0 && !sv->opt.one_process;
+	sv->separate = srv_is_separate(&sv->opt);
 	if (!sv->separate && (sv->opt.max_per_user || sv->opt.memory_budget))
 		log_warn("max-per-user and memory-budget hold only where root runs rftpd as "
 			 "separate processes: not here");

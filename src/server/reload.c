@@ -70,12 +70,22 @@ bool srv_has_reload(const struct server *sv)
 	return sv->opt.config || target == LOG_TO_FILE;
 }
 
+/* What a connection's processes are is known to all that run. */
+static int check_kind(const struct server *sv, const struct srv_options *o, struct err *e)
+{
+	if (srv_is_separate(o) == sv->separate)
+		return 0;
+	return err_set(e, -EBUSY, "one-process cannot be changed while rftpd runs: start it anew");
+}
+
 int srv_reload_begin(const struct server *sv, struct server *next, struct err *e)
 {
 	int rc;
 
 	*next = (struct server){ .argc = sv->argc, .argv = sv->argv, .sealed = -1 };
 	rc = srv_options_load(&next->opt, sv->argc, sv->argv, e);
+	if (rc == 0)
+		rc = check_kind(sv, &next->opt, e);
 	if (rc == 0)
 		rc = srv_check_files(&next->opt, e);
 	if (rc == 0)

@@ -36,6 +36,8 @@ struct server {
 /* Raised by SIGTERM, in the listener and in every session of its own. */
 extern volatile sig_atomic_t srv_stop;
 
+/* Is a connection several processes, with settings o? */
+bool srv_is_separate(const struct srv_options *o);
 /* What sv's settings need before a client comes: the state, the users whom processes become, the
  * empty directory. 0, or a negative errno with text. */
 int srv_prepare(struct server *sv, struct err *e);

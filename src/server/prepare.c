@@ -20,7 +20,8 @@ int srv_jail(const struct server *sv, int (*jail)(struct err *e), struct err *e)
 
 /* ---- in a process of its own ---- */
 
-enum { LIMIT_S = 60 }; /* a card's driver, or a far file system, may be slow */
+/* A card's driver, or a far file system, may be slow; nobody new is served meanwhile. */
+enum { LIMIT_S = 20 };
 
 static int say_start(void *arg, struct err *e)
 {
@@ -126,6 +127,8 @@ static int prepare_processes(struct server *sv, struct err *e)
 	if (sv->sealed < 0)
 		return sv->sealed;
 	rc = apart(seal_state, sv, LIMIT_S, e);
+	if (rc == -ETIMEDOUT)
+		err_prefix(e, "certificate and key");
 	if (rc < 0)
 		return rc;
 	sv->raises = apart(try_raise, NULL, LIMIT_S, &why) == 0;

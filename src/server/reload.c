@@ -9,7 +9,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { CHECK_S = 60 }; /* to read the files of who may log in */
+/* To look at directories and read the files of who may log in: nobody new is served meanwhile. */
+enum { CHECK_S = 20 };
 
 int srv_open_log(const struct srv_options *o, struct err *e)
 {
@@ -37,12 +38,17 @@ static int check_directory(const char *what, const char *dir, struct err *e)
 	return S_ISDIR(st.st_mode) ? 0 : err_sys(e, -ENOTDIR, "%s %s", what, printable(dir));
 }
 
-/* Hashes of passwords are read: in a process that is no more when others are made of this. */
-static int check_logins(void *arg, struct err *e)
+/* Hashes of passwords are read: in a process that is no more when others are made of this; and what
+ * is far may not answer. */
+static int check_files(void *arg, struct err *e)
 {
 	const struct srv_options *o = arg;
-	int rc = o->users ? users_verify(o->users, e) : 0;
+	int rc = o->root ? check_directory("root", o->root, e) : 0;
 
+	if (rc == 0 && o->anonymous && o->anonymous_rules.root)
+		rc = check_directory("[anonymous]: root", o->anonymous_rules.root, e);
+	if (rc == 0 && o->users)
+		rc = users_verify(o->users, e);
 	if (rc == 0 && o->certificates)
 		rc = certs_verify(o->certificates, o->ca, e);
 	return rc;
@@ -50,13 +56,9 @@ static int check_logins(void *arg, struct err *e)
 
 int srv_check_files(const struct srv_options *o, struct err *e)
 {
-	int rc = o->root ? check_directory("root", o->root, e) : 0;
+	int rc = apart(check_files, (void *)(uintptr_t)o, CHECK_S, e);
 
-	if (rc == 0 && o->anonymous && o->anonymous_rules.root)
-		rc = check_directory("[anonymous]: root", o->anonymous_rules.root, e);
-	if (rc == 0 && (o->users || o->certificates))
-		rc = apart(check_logins, (void *)(uintptr_t)o, CHECK_S, e);
-	return rc;
+	return rc == -ETIMEDOUT ? err_prefix(e, "root, users and certificates") : rc;
 }
 
 /* ---- anew ---- */

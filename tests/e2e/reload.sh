@@ -1,12 +1,13 @@
 #!/bin/bash
 # shellcheck disable=SC2034,SC2317 # for lib.sh; check calls them
-# Settings are read anew by a server of several processes: what may not change. TAP.
+# Settings are read anew by a server of several processes: what may not change, and what does not
+# answer. TAP.
 . "${top_srcdir:?}/tests/e2e/lib.sh"
 . "$lib/processes.bash"
 is_root || skip_all "only root's rftpd has more than one process"
 need python3
 
-mkdir "$tmp/root"
+mkdir "$tmp/root" "$tmp/far"
 chmod 755 "$tmp" "$tmp/root"
 conf=$tmp/rftpd.conf
 ours=("${processes[@]}")
@@ -56,4 +57,29 @@ check "by name" times 'one-process cannot be changed' 1
 check "it serves as before" served
 check "that one stops well, too" stops_well
 
+# ---- a file system that does not answer ----
+
+python3 "$lib/mute-fs.py" "$tmp/far" </dev/null >"$tmp/mute.out" 2>&1 &
+mute=$!
+others+=("$mute")
+is_mounted() { grep -q mounted "$tmp/mute.out" || gone "$mute"; }
+patience 20 is_mounted
+if gone "$mute"; then
+	skip "a root that does not answer" "$(cat "$tmp/mute.out")"
+	finish
+fi
+mounts+=("$tmp/far")
+write_three "root $tmp/root"
+begin far
+hold c
+check "somebody is there" test "$(tell c "login anonymous x")" = 230
+write_three "root $tmp/far"
+kill -HUP "$server"
+check "who is there is served while a root does not answer" test "$(tell c "get no-file")" = 550
+check "which is given up" patience 60 times 'root, users and certificates: it takes too long' 1
+check "all stays as it was" patience 10 times 'settings stay as they were' 1
+leave c
+check "new ones are served" served
+check "nobody waits for it any more" patience 20 no_children "$server"
+check "it stops well" stops_well
 finish

@@ -7,7 +7,11 @@ became of it, and ends with 0 if that was as it should be.
     hostile-client.py slow PORT N HOSTS     N connections from so many hosts, a byte now and then,
                                              until they are ended
     hostile-client.py many PORT N HOSTS     the same, until all have been tried
+    hostile-client.py loris PORT N HOSTS SECONDS
+                                             N connections, all let in, a byte now and then, until they
+                                             are ended, which is not before SECONDS have gone by
     hostile-client.py fail PORT N           N wrong passwords, each from another host
+    hostile-client.py guess PORT            wrong passwords of one host, and of many hosts for alice
     hostile-client.py reset PORT            connections reset wherever one can be
     hostile-client.py login PORT HOST       who means well, as alice
 """
@@ -179,7 +183,7 @@ def closed(socks):
                     left.remove(sock)
             except OSError:
                 left.remove(sock)
-        time.sleep(0.2)
+        time.sleep(max(0.2, len(left) / 400))
     return not left
 
 
@@ -220,6 +224,27 @@ def slow():
     well = closed(let_in) and well
     print("all were ended" if well else "not all were ended")
     return well
+
+
+def is_open(sock):
+    sock.setblocking(False)
+    try:
+        return bool(sock.recv(4096, socket.MSG_PEEK))
+    except BlockingIOError:
+        return True
+
+
+def loris():
+    begun = time.monotonic()
+    let_in, well = crowd()
+    there, took = sum(map(is_open, let_in)), time.monotonic() - begun
+    # On a machine where they take longer than they may the first have gone.
+    print(f"{'all' if there == len(let_in) else 'not all' if took < int(sys.argv[5]) else 'those'} "
+          f"at once after {took:.0f} s, ", end="", flush=True)
+    well = closed(let_in) and well
+    took = time.monotonic() - begun
+    print(f"{'all' if well else 'not all'} were ended after {took:.0f} s")
+    return well and took >= int(sys.argv[5])
 
 
 def many():
@@ -267,6 +292,83 @@ def fail():
         t.join()
     print(codes)
     return codes == {530: n}
+
+
+# ---- guesses ----
+
+PAUSE = 1  # seconds: of a session, after its first wrong password
+
+
+def guess_once(source, user, password):
+    """Its code, and the seconds that it took."""
+    sock = connect(source)
+    begun = time.monotonic()
+    say(sock, "USER " + user)
+    code = say(sock, "PASS " + password)
+    return code, time.monotonic() - begun
+
+
+def at_once(calls):
+    results = [None] * len(calls)
+
+    def call(i):
+        try:
+            results[i] = calls[i]()
+        except (OSError, AttributeError) as e:
+            results[i] = (repr(e), 0)
+
+    threads = [threading.Thread(target=call, args=(i,)) for i in range(len(calls))]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    return results
+
+
+def one_by_one(waits, call):
+    """Wrong ones, each of which has to wait so many seconds at least: what was not so."""
+    bad = []
+    for i, wait in enumerate(waits):
+        code, took = call(i)
+        if code != 530 or took < wait + PAUSE:
+            bad.append(f"guess {i + 1}: {code} after {took:.1f} s, not 530 after {wait + PAUSE}")
+    return bad
+
+
+def guess_from_one_host():
+    """A host waits longer each time, and is refused in the end, also with the right password."""
+    here = host(3000)
+    bad = one_by_one([0, 1, 2, 4, 8], lambda i: guess_once(here, f"nobody-{i}", "x"))
+    more = at_once([lambda i=i: guess_once(here, f"nobody-{i}", "x") for i in range(8)])
+    bad += [f"of 8 at once: {r}" for r in more if r[0] != 530 or r[1] < 16 + PAUSE]
+    for user, password in (("nobody", "x"), ("alice", PASSWORD)):
+        code = guess_once(here, user, password)[0]
+        if code != 421:
+            bad.append(f"{user} of the host that guesses: {code}")
+    return bad
+
+
+def guess_one_user():
+    """A user waits, from whatever host somebody comes, but where he is known; never is he refused."""
+    home = host(4000)
+    bad = [] if guess_once(home, "alice", PASSWORD)[0] == 230 else ["alice, before"]
+    bad += one_by_one([0, 0, 0, 0, 0.25, 0.5, 1, 2, 4],
+                      lambda i: guess_once(host(4001 + i), "alice", "x"))
+    more = at_once([lambda i=i: guess_once(host(4100 + i), "alice", "x") for i in range(30)])
+    bad += [f"of 30 hosts at once: {r}" for r in more if r[0] != 530 or r[1] < 4 + PAUSE]
+    code, took = guess_once(host(4200), "alice", PASSWORD)
+    if code != 230 or took < 4:
+        bad.append(f"alice from elsewhere: {code} after {took:.1f} s")
+    known = [guess_once(home, "alice", PASSWORD) for _ in range(5)]
+    if {code for code, _ in known} != {230} or min(took for _, took in known) >= 4:
+        bad.append(f"alice from where she is known: {known}")
+    return bad
+
+
+def guess():
+    bad = sum(at_once([guess_from_one_host, guess_one_user]), [])
+    print("; ".join(bad) or "waits and refusals are what they should be")
+    return not bad
 
 
 # ---- resets ----

@@ -11,8 +11,11 @@ front_user=nobody session_user=daemon
 processes=(--user "$front_user" --files-user "$session_user")
 # Each failure takes a tenth of a second of a processor: E2E_FAILURES=10000 takes a quarter of an hour.
 slow_ones=1000 failures=${E2E_FAILURES:-120} halves=40 at_once=100
+growth=1000 # of the monitor after those who are slow, kB
 if sanitized || [ "$slow" -gt 1 ]; then
 	slow_ones=100 failures=24 halves=5 at_once=20
+	# What was freed is kept for a while.
+	! sanitized || growth=8000
 fi
 
 mkdir "$tmp/root" "$tmp/from"
@@ -101,6 +104,65 @@ check "the log says why they were not" grep -q 'refused: Too many sessions from 
 check "of both kinds" grep -q 'refused: Too many sessions$' "$tmp/c.log"
 unharmed "afterwards"
 ends_well "many"
+
+name=e
+# All are let in, though no host may have more than some, and have the time that a login may take.
+time=50
+serve e --plain --max-sessions $((slow_ones + 100)) --max-per-host $((slow_ones / 16 + 8)) \
+	--login-timeout ${time}s
+sessions() {
+	local p
+	for p in $(children "$server"); do
+		! grep -qs "^Uid:.$(id -u $session_user)" "/proc/$p/status" || echo "$p"
+	done
+}
+before=$(sessions) size_before=$(resident)
+# Somebody's transfer, which lasts as long as they do.
+while [ ! -e "$tmp/enough" ]; do
+	head -c 32768 /dev/urandom
+done | tee "$tmp/from/stream" | rftp put -q --accept-new --retries 0 --rate 300K --block 64K \
+	--memory 1M --ack written - "$url/stream" >"$tmp/stream.said" 2>&1 &
+stream=$!
+others+=("$stream")
+has_session() { its_session=$(grep -vxF "$before" <<<"$(sessions)"); }
+check "somebody begins a transfer" patience 60 has_session
+written() { awk '/^wchar/ { print $2 }' "/proc/$its_session/io"; }
+moves() { [ "$(written)" -gt $((so_much + 100000)) ]; }
+timeout 900 python3 "$lib/hostile-client.py" loris "$port" $slow_ones 20 $time >"$tmp/loris" 2>&1 &
+loris=$!
+others+=("$loris")
+# Who guesses has to wait, from one host and for one user.
+python3 "$lib/hostile-client.py" guess "$port" >"$tmp/guess" 2>&1 &
+guess=$!
+others+=("$guess")
+rounds=0 stands='' kept_out=''
+until gone $loris; do
+	so_much=$(written) size=$(resident) rounds=$((rounds + 1))
+	run python3 "$lib/hostile-client.py" login "$port" 127.97.0.$((rounds % 250 + 1))
+	status_is 0 || kept_out+=" $rounds"
+	patience 60 moves || { stands+=" $rounds"; break; }
+done
+wait $loris
+status=$?
+comment <"$tmp/loris"
+comment <<<"the monitor, kB: $size_before, with them $size"
+check "$slow_ones that say a byte now and then: all are let in" grep -q "^let in $slow_ones, refused 0, else 0, " "$tmp/loris"
+check "at once" not grep -q 'not all at once' "$tmp/loris"
+check "all are ended when their time is over" status_is 0
+check "who means well logged in all the while, $rounds times" test "$rounds" -ge 3 -a -z "$kept_out"
+check "a transfer moved all the while" test -z "$stands"
+: >"$tmp/enough"
+wait $stream
+check "and ends well" test $? = 0 -a ! -s "$tmp/stream.said"
+check "it is what was sent" same "$tmp/from/stream" "$tmp/root/stream"
+wait $guess
+status=$?
+comment <"$tmp/guess"
+check "guesses of one host wait longer each time, and are refused; for one user they wait" status_is 0
+check "as the log says" grep -q 'refused: too many wrong passwords' "$tmp/e.log"
+unharmed "a byte now and then of $slow_ones"
+check "for whom the monitor has not grown" test $(($(resident) - size_before)) -lt $growth
+ends_well "$slow_ones"
 
 name=d
 serve d --plain --max-sessions 200

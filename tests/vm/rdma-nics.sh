@@ -10,6 +10,7 @@ rdma_modules || skip_all "the guest's kernel has no RDMA"
 rdma_veth v0 v1 10.0.0.1 10.0.0.2
 rdma_cable w0 w1 10.1.0.1 10.1.0.2
 head -c 50331648 /dev/urandom >"$tmp/big"
+head -c 100000 "$tmp/big" >"$tmp/file"
 open_server main 0.0.0.0 --nic v1,w1
 root=$tmp/main.root
 url=rftp://10.0.0.2:$port
@@ -96,6 +97,36 @@ rdma_rxe w0
 dir=get op=read
 under "the server's device deleted" rdma link delete rxe_w1
 rdma_rxe w1
+
+# ---- ports of each card ----
+
+printf '%s\n' '[nic v1]' 'data-ports 41234-41234' '[nic w1]' 'data-ports 41300-41309' >"$tmp/ports.conf"
+open_server ports 0.0.0.0 --nic v1,w1 --config "$tmp/ports.conf"
+url=rftp://10.0.0.2:$port
+listens() { # ADDRESS:PORT: a session, for RDMA
+	rdma resource show cm_id | grep ' state LISTEN .* comm rftpd ' | grep -q " src-addr $1 "
+}
+# Who is to connect is not heard for now.
+rdma_cut v0 w0
+reset
+rftp put -q "${nics[@]}" --prot clear --retries 0 "$tmp/big" "$url/ports" >"$tmp/first.out" 2>&1 &
+client=$!
+others+=("$client")
+check "data comes to the port of its card" patience 30 listens 10.0.0.2:41234
+check "of each card" patience 30 listens 10.1.0.2:41300
+run rftp put "${nics[@]}" --retries 0 "$tmp/file" "$url/taken"
+check "another's cannot while that is taken" not status_is 0
+check "and he is told" grep -q 'ports 41234 to 41234: Address already in use' "$tmp/err"
+rdma_join v0 w0
+wait $client
+status=$? ran="put to the ports"
+cp "$tmp/first.out" "$tmp/err"
+check "the first one's comes" status_is 0
+check "the same" cmp "$tmp/big" "$tmp/ports.root/ports"
+check "by the first card" carried v0
+check "and by the second" carried w0
+check "nobody listens any more" not listens 10.0.0.2:41234
+stop_server
 
 # ---- over ssh: nobody listens but sshd, the data goes by RDMA all the same ----
 

@@ -11,6 +11,9 @@ one line.
     cost PID              kB that the processes of server PID take, each its own part, and their
                           page tables
     put NAME [OPTION...]  rftp begins to put the first half of DIR/NAME, and has to wait for more
+    move PID N            N times all puts get 128 KiB more, and who has logged in says NOOP until the
+                          sessions of server PID have written as much; how many were answered each
+                          time
     status NAME           of a put that ends by itself, and what it has said
     finish                all puts get the rest: how many ended well
     leave                 all who are idle go
@@ -21,10 +24,13 @@ import socket
 import ssl
 import subprocess
 import sys
+import time
 
 PORT, DIR = int(sys.argv[1]), sys.argv[2]
 TLS = ssl._create_unverified_context()
-idle, strangers, puts = [], [], {}
+PIECE = 128 << 10
+PATIENCE = 120
+idle, strangers, puts, fed = [], [], {}, {}
 
 
 def reply(sock):
@@ -105,13 +111,45 @@ def do_put(name, *options):
     p = subprocess.Popen(["rftp", "put", "-q", "--accept-new", *options, "-",
                           f"rftp://127.0.0.1:{PORT}/{name}"], stdin=subprocess.PIPE, stdout=said,
                          stderr=said)
-    puts[name] = p
+    puts[name], fed[name] = p, 0
+    feed(name, len(data) // 2)
+    return "begun"
+
+
+def feed(name, size):
+    at = fed[name]
+    fed[name] += size
     try:
-        p.stdin.write(data[:len(data) // 2])
-        p.stdin.flush()
+        puts[name].stdin.write(content(name)[at:at + size])
+        puts[name].stdin.flush()
     except BrokenPipeError:
         pass  # its status tells
-    return "begun"
+
+
+def written(pid):
+    total = 0
+    for child in children(pid):
+        try:
+            with open(f"/proc/{child}/io") as f:
+                total += int(re.search(r"^wchar: (\d+)$", f.read(), re.M)[1])
+        except OSError:
+            pass  # has ended
+    return total
+
+
+def do_move(pid, n):
+    answered = len(idle)
+    for _ in range(int(n)):
+        goal, end = written(int(pid)) + PIECE * len(puts), time.monotonic() + PATIENCE
+        for name in puts:
+            feed(name, PIECE)
+        while True:
+            answered = min(answered, do_noop())
+            if written(int(pid)) >= goal:
+                break
+            if time.monotonic() > end:
+                return "nothing moves"
+    return answered
 
 
 def do_status(name):
@@ -124,9 +162,8 @@ def do_status(name):
 def do_finish():
     well = 0
     for name, p in puts.items():
-        data = content(name)
         try:
-            p.stdin.write(data[len(data) // 2:])
+            p.stdin.write(content(name)[fed[name]:])
             p.stdin.close()
         except BrokenPipeError:
             pass

@@ -1,12 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # rftpd run by root as three kinds of processes, over RDMA: sessions of users who have no rights
-# register their pools; who they are, what they lock, and what is left when one is killed. TAP.
+# register their pools; who they are, what they lock and are lent, how many may come, and what is
+# left when one is killed. TAP.
 
 # shellcheck disable=SC2034,SC2317 # for guest.sh and lib.sh; called by check
 vm_options="--nics 1 --timeout 600"
 . "${top_srcdir:?}/tests/vm/guest.sh"
 . "$lib/certs.bash"
+. "$lib/memory-group.bash"
 
 rdma_modules || skip_all "the guest's kernel has no RDMA"
 rdma_self eth0 10.3.0.1
@@ -81,10 +83,10 @@ begin() {
 	patience 60 locks "$session"
 }
 sessions() {
-	local p
-	for p in $(children "$server"); do
-		[ "$(of "$p" Uid | cut -f 1)" != "$files_uid" ] || echo "$p"
-	done
+	local all
+	mapfile -t all < <(children "$server")
+	all=("${all[@]/#//proc/}")
+	grep -ls "^Uid:[[:space:]]${files_uid}[[:space:]]" "${all[@]/%//status}" | tr -dc '0-9\n'
 }
 has_session() {
 	session=$(sessions | grep -vxFf "$tmp/before") && [ "$(wc -w <<<"$session")" -eq 1 ]
@@ -125,14 +127,49 @@ check "when its client has gone it goes" patience 30 alone
 
 # ---- one is killed, while another goes on ----
 
-begin trickle 200K
+# hold NAME USER: a put that has its memory, and waits for the rest of the file; or that is refused
+declare -A client_of session_of input_of
+hold() {
+	local input
+	sessions >"$tmp/before"
+	mkfifo "$tmp/$1.in"
+	(
+		# Or those before would not come to their end.
+		for input in "${input_of[@]}"; do exec {input}>&-; done
+		exec rftp put -q --transport rdma --retries 0 --netrc "$tmp/netrc" - "rftp://$2@$at/$1"
+	) <"$tmp/$1.in" >"$tmp/$1.out" 2>&1 &
+	client_of[$1]=$! session=
+	others+=($!)
+	exec {input}>"$tmp/$1.in"
+	input_of[$1]=$input
+	head -c 1000000 "$tmp/file" 2>/dev/null 1>&"$input"
+	patience 60 holds "$1"
+	session_of[$1]=$session
+}
+holds() { gone "${client_of[$1]}" || { has_session && locks "$session"; }; }
+# let_go NAME: the rest comes; its status
+let_go() {
+	local input=${input_of[$1]}
+	tail -c +1000001 "$tmp/file" 2>/dev/null 1>&"$input"
+	end "$1"
+}
+end() {
+	local input=${input_of[$1]}
+	exec {input}>&-
+	unset "input_of[$1]"
+	wait "${client_of[$1]}"
+	status=$? ran="put of $1"
+	cp "$tmp/$1.out" "$tmp/err"
+}
+
+hold other anonymous
+other=$session
+begin trickle 500K
 first=$session first_client=$client
-begin other 300K
-other=$client
-check "two are under way" test -d "/proc/$first" -a -d "/proc/$session" -a "$first" != "$session"
+check "two are under way" test -d "/proc/$first" -a -d "/proc/$other" -a "$first" != "$other"
 kill -KILL "$first"
-wait "$other"
-check "the other's transfer comes to its end" test $? -eq 0
+let_go other
+check "the other's transfer comes to its end" status_is 0
 check "whole" cmp "$tmp/file" "$tmp/s.root/other"
 wait "$first_client"
 check "who has lost his session comes back" test $? -eq 0
@@ -142,24 +179,149 @@ check "no process is left" patience 30 alone
 check "nothing of RDMA is left" patience 30 nothing_left
 there_and_back "who comes next" "rftp://anonymous@$at/next" "$tmp/s.root/next" $files_user
 
-# ---- memory that is lent for a transfer ----
+# ---- one that may lock less than its pool ----
+
+hold beside anonymous
+sessions >"$tmp/before"
+mkfifo "$tmp/typed"
+(
+	input=${input_of[beside]}
+	exec {input}>&-
+	exec rftp -k -q --retries 0 "rftp://anonymous@$at/"
+) <"$tmp/typed" >"$tmp/less.out" 2>&1 &
+less=$!
+others+=("$less")
+exec 9>"$tmp/typed"
+echo pwd >&9
+session=
+check "one has logged in" patience 60 has_session
+prlimit --pid "$session" --memlock=300000:300000
+echo "put --transport rdma $tmp/file /less" >&9
+echo "put $tmp/file /less-by-tcp" >&9
+exec 9>&-
+wait $less
+status=$?
+cp "$tmp/less.out" "$tmp/err"
+check "who wants RDMA and may lock too little fails" test $status -ne 0 -a ! -e "$tmp/s.root/less"
+check "and is told of memory" grep -Eqi 'memory|RDMA' "$tmp/less.out"
+comment <"$tmp/less.out"
+check "the log says what to do" grep -q 'no RDMA: too little memory may be locked, the limit is 292 KiB: set "ulimit -l' "$tmp/s.log"
+check "who does not want it has TCP instead" cmp "$tmp/file" "$tmp/s.root/less-by-tcp"
+check "and has no RDMA" not grep -q "rftpd.$session.: .* RDMA by" "$tmp/s.log"
+let_go beside
+check "another's transfer by RDMA has gone on" status_is 0
+check "to its end" cmp "$tmp/file" "$tmp/s.root/beside"
+
+# ---- memory that is lent for transfers ----
 
 stop_server
 beside=$((64 << 20)) # of each session's limit, rftpd's own
-budget=$((32 << 20))
+budget=$((6 << 20))
 mkdir "$tmp/b.root"
 chown "$files_user" "$tmp/b.root"
-open_server b 10.3.0.1 --memory-budget $budget
+: >"$tmp/b.conf"
+open_server b 10.3.0.1 --listen 127.0.0.1:0 --config "$tmp/b.conf" --memory-budget $budget "${logins[@]}"
 at=10.3.0.1:$port
+by_another_way=127.0.0.1:$(tail -n 1 "$tmp/b.port")
 run rftp ls -q --accept-new "rftp://anonymous@$at/"
-begin trickle 500K
-comment <<<"pinned: $(pinned "$session") bytes of at most $(most "$session")"
-check "the limit is raised for a transfer" test "$(most "$session")" -gt $beside
-check "by what the budget has, at most" test "$(most "$session")" -le $((beside + 2 * budget))
-check "and it has pinned a pool" test "$(pinned "$session")" -ge 1048576
-wait "$client"
-check "which is good for a transfer" test $? -eq 0
-check "of all of it" cmp "$tmp/file" "$tmp/b.root/trickle"
+lent() { echo $((($(most "$1") - beside) / 2)); }
+# What all were lent is no more than there is, and each has pinned that, and its queues, at most.
+within_budget() {
+	local p sum=0 each
+	for p in $(sessions); do
+		each=$(lent "$p")
+		sum=$((sum + each))
+		comment <<<"session $p: lent $each, pinned $(pinned "$p")"
+		[ "$(pinned "$p")" -le $((each + (1 << 20))) ] || return
+	done
+	[ $sum -gt 0 ] && [ $sum -le $budget ]
+}
+for part in one two three four five six; do
+	hold $part anonymous
+	! gone "${client_of[$part]}" || break
+	check "$part: the limit is raised for a transfer" test "$(most "$session")" -gt $beside
+	check "$part: it has pinned a pool" test "$(pinned "$session")" -ge $((1 << 17))
+done
+check "one user gets parts of it, until there are none" test $part = three
+end $part
+check "who comes then is to come again" status_is 3
+check "and told so" grep -q 'memory for transfers is in use, try again later' "$tmp/$part.out"
+check "all of them have not more than there is" within_budget
+hold his carol
+check "another user has a part" not gone "${client_of[his]}"
+check "with which all have not more than there is" within_budget
+
+# ---- more than may come, meanwhile ----
+
+# limits SETTING...: from now on
+limits() {
+	reread=$(grep -c 'settings read anew' "$tmp/b.log")
+	printf '%s\n' "$@" >"$tmp/b.conf"
+	kill -HUP "$server"
+	patience 30 is_reread
+}
+is_reread() { [ "$(grep -c 'settings read anew' "$tmp/b.log")" -gt "$reread" ]; }
+later() { status_is 3 && grep -q 'try again later' "$tmp/err"; }
+list() { run rftp ls -q --accept-new --netrc "$tmp/netrc" "rftp://$1/"; }
+limits 'max-sessions 3'
+list "anonymous@$at"
+check "not one session more than may be" later
+limits 'max-per-host 3'
+list "anonymous@$at"
+check "nor of a host" later
+list "anonymous@$by_another_way"
+check "from another one it can be" status_is 0
+limits 'max-per-user 1'
+list "carol@$at"
+check "nor of a user" later
+list "anonymous@$at"
+check "whoever that is" later
+limits 'max-sessions 100'
+
+# ---- sessions that end in the middle ----
+
+has_of() { # PID: things of RDMA
+	local kind
+	for kind in qp mr cq pd cm_id; do
+		rdma resource show $kind
+	done | grep -c " pid $1 "
+}
+has_none() { [ "$(has_of "$1")" -eq 0 ]; }
+# ends_by HOW NAME COMMAND...: the session of NAME, by COMMAND and its pid
+ends_by() {
+	local how=$1 name=$2 doomed=${session_of[$2]}
+	shift 2
+	check "$how: it has something of RDMA" not has_none "$doomed"
+	"$@" "$doomed"
+	check "$how: the session ends" patience 60 gone "$doomed"
+	end "$name"
+	check "$how: its client fails" test "$status" -ne 0 -a -s "$tmp/$name.out"
+	check "$how: nothing has its name" test ! -e "$tmp/b.root/$name"
+	check "$how: nothing of RDMA is left of it" patience 30 has_none "$doomed"
+	check "$how: the log has the signal" grep -q "process $doomed died of signal" "$tmp/b.log"
+}
+by_signal() { kill "-$1" "$2"; }
+# What it writes to a file in memory is its own.
+by_want() {
+	echo "$1" >"$group/cgroup.procs"
+	tail -c +1000001 "$tmp/file" 2>/dev/null 1>&"${input_of[again]}"
+}
+ends_by SIGKILL one by_signal KILL
+hold again anonymous
+check "its part is the next one's" not gone "${client_of[again]}"
+check "and not more than there is" within_budget
+ends_by SIGSYS two by_signal SYS
+echo +memory >/sys/fs/cgroup/cgroup.subtree_control
+if memory_group 2097152; then
+	ends_by "no memory" again by_want
+else
+	end again
+	skip "no memory" "the guest's kernel has no groups"
+fi
+let_go his
+check "who was there all the while ends well" status_is 0
+check "with all of it" cmp "$tmp/file" "$tmp/srv/carol/his"
 check "and all is given back" patience 30 nothing_left
+check "nobody is left" patience 30 alone
 
 finish

@@ -70,7 +70,7 @@ int root_without_proc(struct root *r, struct err *e)
 
 bool root_has_no_proc(const struct root *r)
 {
-	return r->without_proc;
+	return r && r->without_proc;
 }
 
 bool root_is_confined(const struct root *r)

@@ -32,6 +32,7 @@ bool root_is_confined(const struct root *r);
  * are not followed: -ELOOP. What a process of ours has open, its memory and its arguments are
  * nothing to serve. 0 or a negative errno with text. Before other threads use r. */
 int root_without_proc(struct root *r, struct err *e);
+/* Was that done? NULL, as of data that is no files: no. */
 bool root_has_no_proc(const struct root *r);
 /* Open path. flags as open(2) plus O_CLOEXEC; the last component is followed only
  * without O_NOFOLLOW. A file descriptor or a negative errno (-EXDEV: it climbs out). */

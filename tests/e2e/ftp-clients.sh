@@ -80,16 +80,6 @@ check "curl: MDTM, as a condition" status_is 0
 ftp --ftp-method singlecwd -Q '-SITE CHMOD 640 text' -Q '-SITE UTIME 202001020304 text' "$url/text"
 check "curl: SITE" test "$(stat -c '%a %y' "$tmp/root/text" | cut -c 1-14)" = '640 2020-01-02'
 
-limit=120 ftp --parallel --parallel-max 60 --retry 3 -o "par-#1" "$url/many/[1-100]"
-check "curl: 100 in parallel" status_is 0
-all_there() {
-	local i
-	for i in $(seq 100); do
-		same "par-$i" "$tmp/root/many/$i" || return 1
-	done
-}
-check "and all of them came" all_there
-
 # ---- lftp ----
 
 lftp_do() {
@@ -324,6 +314,67 @@ fi
 check "no parts are left" no_parts "$tmp/root"
 check "no reply that the table does not have" not grep -F 'is no reply to' "$tmp/main.log"
 check "the server ends well" stops_well
+
+# ---- a hundred at once ----
+
+# Each is slow enough that the first is not done before the last has begun: curl then holds a
+# control and a data connection of each. It reads up to 1.6 MB at a time, however slow it is told
+# to be, and looks at its rate between: that is why they are bigger. It tries nothing again.
+mkdir "$tmp/root/hundred" "$tmp/root/crowd" "$tmp/here/crowd"
+for i in $(seq 100); do
+	random "$tmp/root/hundred/$i" 3000000
+done
+fronts() { ps -o uid= --ppid "$server" | grep -cw "$(id -u nobody)"; }
+sessions() { # of those that have logged in; where there is one process, of all
+	if is_root; then
+		echo $(($(children "$server" | wc -w) - $(fronts)))
+	else
+		children "$server" | wc -w
+	fi
+}
+connections() { find "/proc/$1/fd" -lname 'socket:*' 2>/dev/null | wc -l; } # PID
+rate=$((100000 / slow))
+! sanitized || rate=$((rate / 3))
+all_are_there() { # CURL: or it is gone
+	local sockets sessions
+	sockets=$(connections "$1") sessions=$(sessions)
+	[ "$sockets" -le "$most_sockets" ] || most_sockets=$sockets
+	[ "$sessions" -le "$most" ] || most=$sessions
+	were_there || gone "$1"
+}
+# A sanitizer's server takes so long to let all in that the first may have all of its data.
+were_there() { [ "$most" -ge 100 ] && { sanitized || [ "$most_sockets" -ge 200 ]; }; }
+hundred() { # WHAT CURL-OPTION...: sets status
+	local what=$1 curl
+	shift
+	most=0 most_sockets=0
+	curl -sS --no-progress-meter --ssl-reqd -k --max-time 500 \
+		--parallel --parallel-immediate --parallel-max 100 --limit-rate "$rate" "$@" </dev/null >"$tmp/out" 2>"$tmp/err" &
+	curl=$!
+	others+=("$curl")
+	patience 300 all_are_there "$curl"
+	check "$what: 100 are served at once" were_there ||
+		echo "# $most sessions, $most_sockets sockets of curl"
+	wait "$curl"
+	# shellcheck disable=SC2034 # for status_is
+	status=$?
+	check "$what: all end well" status_is 0
+}
+same_hundred() { # DIR: each is what it was, and no other
+	local i
+	for i in $(seq 100); do
+		same "$1/$i" "$tmp/root/hundred/$i" || return 1
+	done
+}
+start_server crowd --root "$tmp/root" --anonymous rw --max-sessions 250 --max-per-host 250
+url=ftp://127.0.0.1:$port
+hundred "curl gets" -o "$tmp/here/crowd/#1" "$url/hundred/[1-100]"
+check "each of them is the same" same_hundred "$tmp/here/crowd"
+hundred "curl puts" -T "$tmp/here/crowd/[1-100]" "$url/crowd/"
+check "each of them is the same there" same_hundred "$tmp/root/crowd"
+check "and none is there twice, or half" test "$(find "$tmp/root/crowd" -mindepth 1 | wc -l)" = 100
+check "none was refused" not grep -Eq 'too many|refused' "$tmp/crowd.log"
+check "that server ends well, too" stops_well
 
 start_server strict --root "$tmp/root" --anonymous ro
 run curl -sS --max-time 20 "ftp://127.0.0.1:$port/text"

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { PEM_MOST = 16 << 20 };
@@ -40,13 +41,28 @@ static int read_one(struct pems *p, int i, const char *what, const char *file, s
 	return p->file[i] ? 0 : err_sys(e, -ENOMEM, "state");
 }
 
+/* Whoever owns it may make it readable, and change it. */
+static int check_owner(const char *key, struct err *e)
+{
+	struct stat st;
+
+	if (stat(key, &st) < 0)
+		return err_sys(e, -errno, "cannot read key %s", printable(key));
+	if (st.st_uid == 0 || st.st_uid == geteuid())
+		return 0;
+	return err_set(e, -EPERM, "key %s is that of another user (uid %u): chown %u %s",
+		       printable(key), (unsigned int)st.st_uid, (unsigned int)geteuid(),
+		       printable(key));
+}
+
 int pems_read(struct pems *p, const char *cert, const char *key, const char *ca, struct err *e)
 {
 	int rc;
 
 	memset(p, 0, sizeof(*p));
 	rc = tls_check_key_file(key, e);
-
+	if (rc == 0)
+		rc = check_owner(key, e);
 	if (rc == 0)
 		rc = read_one(p, PEM_CERT, "certificate", cert, e);
 	if (rc == 0)

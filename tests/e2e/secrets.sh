@@ -177,4 +177,75 @@ check "and another" test "$(shown)" != "$first"
 check "who was there goes on" test "$(tell c "do NOOP")" = 200
 leave c
 check "it stops well" stops_well
+
+# ---- whose the key is ----
+
+# By --certificate and --key, and by what is in --state.
+openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=own \
+	-keyout "$tmp/own.key" -out "$tmp/own.pem" 2>/dev/null
+own=(--certificate "$tmp/own.pem" --key "$tmp/own.key")
+own_key() { chown "$1" "$tmp/own.key" && chmod "$2" "$tmp/own.key"; } # OWNER MODE
+try() { # rftpd, which should not get far
+	limit=10 run rftpd --listen 127.0.0.1:0 --root "$tmp/root" --anonymous ro --config /dev/null \
+		--state "$tmp/own.state" "${processes[@]}" "$@"
+}
+is_refused() { # REMEDY [STATUS]: why it does not start, in one line
+	status_is "${2:-3}" && [ "$(grep -c "$1" "$tmp/err")" = 1 ]
+}
+for mode in 640 604 620 602 610 601 666; do
+	own_key root $mode
+	try "${own[@]}"
+	check "a key of mode 0$mode: it does not start" is_refused "(mode 0$mode): chmod 600 $tmp/own.key"
+	try "${own[@]}" --check-config
+	check "nor is that a configuration" is_refused "chmod 600 $tmp/own.key" 2
+done
+for owner in $session_user $front_user; do
+	own_key "$owner" 600
+	try "${own[@]}"
+	check "a key of $owner's: it does not start" is_refused "chown 0 $tmp/own.key"
+	try "${own[@]}" --check-config
+	check "nor is that one" is_refused "chown 0 $tmp/own.key" 2
+done
+own_key root 600
+try "${own[@]}" --check-config
+check "mended as it says" status_is 0
+rm -rf "$tmp/own.state"
+cp -r "$tmp/k.state" "$tmp/own.state"
+chmod 640 "$tmp/own.state/key.pem"
+try
+check "nor does it with one of its own of mode 0640" is_refused "chmod 600 $tmp/own.state/key.pem"
+chmod 600 "$tmp/own.state/key.pem"
+chown $session_user "$tmp/own.state/key.pem"
+try
+check "nor with one of another's" is_refused "chown 0 $tmp/own.state/key.pem"
+
+# What its owner may do besides is no matter; and one that runs keeps what it has.
+own_key root 700
+start_server k --root "$tmp/root" --anonymous ro --config /dev/null "${own[@]}"
+check "a key of mode 0700 will do" test "$(shown)" = "$(of_file "$tmp/own.pem")"
+hold e
+check "one logs in" test "$(tell e "login anonymous x")" = 230
+refusals=$(grep -c 'settings stay as they were' "$tmp/k.log")
+again() { # HOW WHAT: SIGHUP with such a key
+	kill -HUP "$server"
+	refusals=$((refusals + 1))
+	check "$1: it is not taken" patience 20 times 'settings stay as they were' $refusals
+	check "and the log says how that is mended" grep -q "$2" "$tmp/k.log"
+	check "clients are served with the one before" test "$(shown)" = "$was"
+}
+was=$(shown)
+openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=next \
+	-keyout "$tmp/own.key" -out "$tmp/own.pem" 2>/dev/null
+own_key root 644
+again "another key, of mode 0644" "(mode 0644): chmod 600 $tmp/own.key"
+own_key $session_user 600
+again "of another's" "chown 0 $tmp/own.key"
+own_key root 400
+good=$(grep -c 'settings read anew' "$tmp/k.log")
+kill -HUP "$server"
+check "mended, it is" patience 20 times 'settings read anew' $((good + 1))
+check "what clients see" test "$(shown)" = "$(of_file "$tmp/own.pem")"
+check "who was there goes on" test "$(tell e "do NOOP")" = 200
+leave e
+check "it stops well again" stops_well
 finish

@@ -4,7 +4,9 @@
 #include "server/msg.h"
 
 #include <errno.h>
+#include <stdint.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 enum { STACK_BYTES = 256 << 10 }; /* more than any call of the monitor's needs */
@@ -54,9 +56,17 @@ void proc_fork(struct proc *p, const struct lines_limits *limits)
 	lines_init(&p->log, limits, l.log[p->pid ? 0 : 1], now_ns() / 1000000);
 }
 
+/* Whole pages are given back, which makes them zeros that take no memory: each session has two
+ * processes. */
 __attribute__((noinline)) void proc_wipe_stack(void)
 {
-	char room[STACK_BYTES];
+	char room[STACK_BYTES], *end = room + sizeof(room);
+	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+	size_t before = (size_t)(-(uintptr_t)room & (page - 1));
+	size_t behind = (size_t)((uintptr_t)end & (page - 1));
 
-	explicit_bzero(room, sizeof(room));
+	if (madvise(room + before, sizeof(room) - before - behind, MADV_DONTNEED) < 0)
+		explicit_bzero(room, sizeof(room));
+	explicit_bzero(room, before);
+	explicit_bzero(end - behind, behind);
 }

@@ -47,6 +47,19 @@ if sanitized || [ "$slow" -gt 1 ]; then
 else
 	check "an idle session takes less than 3 MB" test "$cost" -gt 100 -a "$cost" -lt 3000
 fi
+# kB, of who has most
+stacks() {
+	local p
+	for p in $(children "$server"); do
+		sed -n '/\[stack\]$/,/^VmFlags/s/^Rss: *\([0-9]*\) kB/\1/p' "/proc/$p/smaps"
+	done | sort -n | tail -n 1
+}
+comment <<<"the largest stack: $(stacks) kB"
+if sanitized; then
+	skip "hardly any of it for their stacks" "sanitizers need more"
+else
+	check "hardly any of it for their stacks" test "$(stacks)" -lt 128
+fi
 
 # ---- some of them busy ----
 

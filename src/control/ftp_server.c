@@ -294,7 +294,11 @@ static int handle_line(struct ftp_session *s)
 	char empty[1] = "";
 	char *arg;
 	int rc = ftp_command_parse(s->line, &cmd, &arg);
+	bool cr = rc == 0 && arg && strchr(arg, '\r');
 
+	/* Others would take it for the end of a line, in a listing at the latest. */
+	if (cr)
+		rc = -EINVAL;
 	if (rc < 0) /* nor may a broken command come between */
 		free(steal_ptr(&s->rename_from));
 	if (rc == -ENOSYS || (rc < 0 && !cmd))
@@ -302,6 +306,9 @@ static int handle_line(struct ftp_session *s)
 	/* Without the length of its body there is no way to find the next command. */
 	if (rc < 0 && has_body(cmd->verb))
 		s->quit = true;
+	if (cr)
+		return ftp_session_reply(s, 501, "The line holds a CR; by OPTS NAMES PERCENT "
+					 "a name may have %%0D");
 	if (rc < 0)
 		return ftp_session_reply(s, 501, "Syntax: %s", cmd->syntax);
 	return run_command(s, cmd, arg ? arg : empty);

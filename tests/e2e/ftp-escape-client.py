@@ -49,8 +49,8 @@ def look():
     assert now == before, (before, now)
 
 
-def connect():
-    c = Raw(port, login=('anonymous', 'x@'))
+def connect(tls=False):
+    c = Raw(port, tls=tls, login=('anonymous', 'x@'), prot='C')
     c.must('TYPE I', 200)
     return c
 
@@ -169,9 +169,57 @@ def hard_links():
     before.update(state())
 
 
-def names():
-    """Names that are none."""
+def hard_links_in_place():
+    """Nothing in the file tells where else it has names: what writes in place and what changes
+    attributes does it to the file, as the rights on that let it; what replaces or removes a name
+    does it to the name only."""
+    other, here = outside + '/linked', root + '/hard'
+
+    def content():
+        with open(other, 'rb') as f:
+            return f.read()
+
+    os.link(other, here)
     c = connect()
+    c.put('APPE hard', b'appended')
+    assert content() == b'linked\nappended', content()
+    c.must('REST 7', 350)
+    c.put('STOR hard', b'REST')
+    assert content() == b'linked\nRESTnded', content()
+    c.must('SITE CHMOD 600 hard', 200)
+    c.must('MFMT 20200101000000 hard', 213)
+    st = os.stat(other)
+    assert st.st_mode & 0o7777 == 0o600 and st.st_mtime == 1577836800, st
+    # Who may not write to it may not here either.
+    c.must('SITE CHMOD 400 hard', 200)
+    for restart in (0, 3):
+        conn = socket.create_connection(c.passive())
+        if restart:
+            c.must('REST %d' % restart, 350)
+        got = c.ask('STOR hard' if restart else 'APPE hard')
+        assert got[0] in (550, 553), got
+        conn.close()
+    before.update(state())
+    c.must('RNFR hard', 350)
+    c.must('RNTO hard2', 250)
+    c.put('STOR hard2', b'a file of its own')
+    assert content() == b'linked\nRESTnded'
+    before.update(state())  # it has one name less
+    c.must('SITE CHMOD 777 hard2', 200)
+    c.must('MFMT 20210101000000 hard2', 213)
+    c.put('APPE hard2', b'more')
+    look()
+    os.link(other, here)
+    before.update(state())
+    c.must('DELE hard', 250)
+    c.must('DELE hard2', 250)
+    assert content() == b'linked\nRESTnded' and os.stat(other).st_nlink == 1
+    before.update(state())
+
+
+def names(tls=False):
+    """Names that are none."""
+    c = connect(tls)
     for size in (255, 256, 4095, 4096, 8192, 30000):
         all_commands(c, b'n' * size, size == 255)
         all_commands(c, b'd/' * (size // 2), size <= 256)
@@ -204,6 +252,14 @@ def names():
         data = c.get(command) if command != 'STAT /' else b'\n'.join(c.must(command, 212))
         assert b'cr%0Dlf%0A200%20forged' in data, (command, data)
     c.must('RMD cr%0Dlf%0A200%20forged', 250)
+    # A CR that ends no line is no part of a name.
+    for name in (b'a\rb', b'\rab', b'ab\r', b'a\r\0b', b'\r', b'a\r\rb'):
+        there = sorted(os.listdir(root))
+        c.send(b'MKD ' + name)
+        code = c.reply()[0]
+        assert code >= 500, (name, code)
+        assert sorted(os.listdir(root)) == there, (name, os.listdir(root))
+        c.must('NOOP', 200)
     # Two commands in what a client took for one.
     c.send(b'MKD x\r\nRMD x')
     c.expect_reply(257)
@@ -293,6 +349,62 @@ while os.getppid() == int(sys.argv[3]) if len(sys.argv) > 3 else True:
         racer.wait()
 
 
+def swapped_last():
+    """What is named becomes a link out of the root and a file again, all the time, while commands
+    that end there look at it."""
+    racer = subprocess.Popen([sys.executable, '-c', '''
+import os, sys
+root, outside, parent = sys.argv[1:]
+while os.getppid() == int(parent):
+    os.symlink(outside + "/secret", root + "/next")
+    os.rename(root + "/next", root + "/last")
+    with open(root + "/next", "w") as f:
+        f.write("harmless")
+    os.rename(root + "/next", root + "/last")
+''', root, outside, str(os.getpid())])
+    try:
+        c = connect()
+        end = time.monotonic() + 3
+        late = time.monotonic() + 60
+        seen = set()
+        words = ('APPE', 'STOR', 'REST', 'RETR', 'SITE CHMOD 777', 'MFMT 20200101000000', 'HASH',
+                 'DELE', 'RNFR')
+        # Each of those that follow a link has met one, and what is none; others do not care.
+        both = {(w, ok) for w in words[:1] + words[2:-2] for ok in (True, False)}
+        while time.monotonic() < end or not both <= seen:
+            for word in words:
+                if word in ('APPE', 'STOR', 'REST', 'RETR'):
+                    conn = socket.create_connection(c.passive())
+                    if word == 'REST':
+                        c.must('REST 1', 350)
+                    got = c.ask(('STOR' if word == 'REST' else word) + ' /last')
+                    if got[0] == 150:
+                        if word == 'RETR':
+                            data = c.take(conn)
+                            assert SECRET not in data, data
+                        else:
+                            conn.sendall(b'overwritten')
+                            conn.close()
+                        assert c.reply()[0] in (226, 451, 550, 553), word
+                    conn.close()
+                else:
+                    got = c.ask(word + ' /last')
+                    assert SECRET not in said(got), got
+                if word == 'RNFR' and got[0] == 350:
+                    c.ask('RNTO /moved')
+                    if c.code('RNFR /moved') == 350:
+                        c.must('RNTO /last', 250)
+                seen.add((word, got[0] < 400))
+                look()
+            assert time.monotonic() < late, both - seen
+    finally:
+        racer.kill()
+        racer.wait()
+    for name in ('next', 'last'):
+        if os.path.lexists(root + '/' + name):
+            os.unlink(root + '/' + name)
+
+
 def growing():
     """Parts are neither got nor overwritten in ways that reach elsewhere; a link in an upload's
     place is replaced, not followed."""
@@ -318,7 +430,10 @@ attempt('".." and absolute paths', dots)
 attempt('links', links)
 attempt('commands of other servers', by_client)
 attempt('hard links', hard_links)
+attempt('hard links, in place', hard_links_in_place)
 attempt('names that are too long, and with NUL, CR, LF', names)
+attempt('the same by TLS', lambda: names(True))
 attempt('IAC', telnet)
 attempt('uploads onto links', growing)
 attempt('a directory that becomes a link', swapped)
+attempt('a file that becomes a link', swapped_last)

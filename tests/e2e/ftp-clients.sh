@@ -96,7 +96,8 @@ ln -s a tree/dirlink
 chmod 640 tree/a/one
 touch -d '2021-02-03 04:05:06 UTC' tree/a/one
 tree_of() { (cd "$1" && find . -printf '%P %y %l\n' | sort && find . -type f -exec sha256sum {} + | sort); }
-same_tree() { status_is 0 && diff <(tree_of "$1") <(tree_of "$2") | comment; }
+alike() { ! diff <(tree_of "$1") <(tree_of "$2") | comment | grep .; }
+same_tree() { status_is 0 && alike "$@"; }
 if command -v lftp >/dev/null; then
 	# Links are what FTP cannot make: mirror -R -L sends what they point to.
 	cp -rL tree flat
@@ -113,6 +114,25 @@ if command -v lftp >/dev/null; then
 		lftp_do "$how" "mirror tree back"
 		check "and back, with links" same_tree tree back
 	done
+	# Without -L it would have them made, which there is no command for: they are left out,
+	# neither followed nor a reason to stop.
+	mkdir -p "$tmp/elsewhere"
+	echo elsewhere >"$tmp/elsewhere/file"
+	cp -a tree linked
+	ln -s "$tmp/elsewhere" linked/out
+	ln -s "$tmp/elsewhere/file" linked/a/out-file
+	ln -s nowhere linked/dangling
+	cp -a linked bare
+	find bare -type l -delete
+	rm -rf "$tmp/root/tree"
+	lftp_do "" "mirror -R linked tree"
+	check "lftp: mirror -R of links: all else is there" alike bare "$tmp/root/tree"
+	check "each link is said not to be" test "$(grep -c '504 Of SITE only' "$tmp/err")" = 5
+	check "with modes and times" test \
+		"$(stat -c '%a %Y' "$tmp/root/tree/a/one")" = "$(stat -c '%a %Y' linked/a/one)"
+	check "and nothing of where they lead" not grep -rq elsewhere "$tmp/root/tree"
+	lftp_do "" "mirror -R linked tree"
+	check "nor is it when that is done again" alike bare "$tmp/root/tree"
 	lftp_do "" "put $tmp/big -o l; get l -o l.back; cls -1; mv l l2; rm l2; mkdir ld; rmdir ld; \
 		chmod 600 text; find many; du -s many; glob rm -f none*; put -c $tmp/big -o l3; \
 		get -c l3 -o l3.back; pget -n 4 l3 -o l3.p; rm l3"
@@ -127,7 +147,7 @@ fi
 
 cat >everything.py <<'PYTHON'
 import ftplib, io, ssl, sys
-port, kind = int(sys.argv[1]), sys.argv[2]
+port, kind, host = int(sys.argv[1]), sys.argv[2], sys.argv[3]
 def connect(passive=True):
     if kind == 'clear':
         f = ftplib.FTP(timeout=50)
@@ -136,7 +156,7 @@ def connect(passive=True):
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
         f = ftplib.FTP_TLS(context=context, timeout=50)
-    f.connect('127.0.0.1', port)
+    f.connect(host, port)
     assert f.getwelcome().startswith('220')
     f.login()
     if kind == 'tls':
@@ -186,6 +206,10 @@ for passive in (True, False):
     assert f.voidcmd('MDTM u').startswith('213 ')
     assert f.sendcmd('MFMT 20200203040506 u').startswith('213')
     assert f.sendcmd('MDTM u') == '213 20200203040506'
+    assert f.sendcmd('SITE UTIME 202101020304 u').startswith('200')
+    assert f.sendcmd('MDTM u') == '213 20210102030400'
+    assert f.sendcmd('SITE UTIME u 20210102030405 20220102030405 20210102030405 UTC').startswith('200')
+    assert f.sendcmd('MDTM u') == '213 20220102030405'
     assert f.sendcmd('SITE CHMOD 600 u').startswith('200')
     assert 'UNIX.mode=0600' in f.sendcmd('MLST u')
     assert f.sendcmd('HASH u').startswith('213 SHA-256 0-3 ')
@@ -217,8 +241,14 @@ for passive in (True, False):
     assert f.quit().startswith('221')
 PYTHON
 for kind in clear prot_c tls; do
-	run python3 everything.py "$tls" $kind
+	run python3 everything.py "$tls" $kind 127.0.0.1
 	check "ftplib, $kind: every command" status_is 0
+	if [ -n "$port6" ]; then # by EPSV and EPRT
+		run python3 everything.py "$port6" $kind ::1
+		check "ftplib, $kind: every command, IPv6" status_is 0
+	else
+		skip "ftplib, $kind: every command, IPv6" "there is no ::1"
+	fi
 done
 
 # ---- ncftp, which knows no TLS ----

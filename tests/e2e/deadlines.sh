@@ -59,6 +59,39 @@ check "and the log says so" logged 'its front has come to no end'
 check "nothing of that is left" patience 30 no_children "$server"
 check "and others are served" served
 
+# Who they are meanwhile (docs/TRUST.md): the gate, and its child that asks PAM.
+start_server w --pam --anonymous ro --root "$tmp/root" --login-timeout 60s
+: >"$tmp/asked"
+hold e
+echo "login alice right" >&"${to[e]}"
+check "it is asked by another server" patience 20 asks 1
+read -r child program <"$tmp/asked"
+gate=$(ps -o ppid= -p "$child" | tr -d ' ')
+front=$(with_uid "$front_uid")
+parent_of() { ps -o ppid= -p "$1" | tr -d ' '; }
+kinds "$gate" | comment
+kinds "$child" | comment
+check "the child's parent is no child of the front, but of the monitor" \
+	test "$(parent_of "$gate"):$(parent_of "$front")" = "$server:$server"
+check "it and the gate are others" test "$gate" != "$front" -a "$gate" != "$server"
+check "the gate is root" is_roots "$gate"
+check "so is its child" is_roots "$child"
+check "nobody traces the gate" nobody_traces "$gate"
+check "nor its child" nobody_traces "$child"
+check "open in the gate: lines to front, monitor and log, the child's, and the key unread" \
+	has_open "$gate" /memfd:certificate=1 pipe=1 socket=3
+check "open in its child: not the key" has_open "$child" pipe=2 socket=3
+check "open in what PAM runs: no line of theirs" test -z "$(find "/proc/$program/fd" -lname 'socket:*')"
+check "nor the key" test -z "$(find "/proc/$program/fd" -lname '/memfd:*')"
+kill "$program"
+check "when PAM has ended, the client is answered" patience 20 has_more "$tmp/e.out" 1
+check "and not let in" grep -qx '[45]..' <<<"$(tail -n 1 "$tmp/e.out")"
+check "gate and child are gone" patience 20 gone "$gate"
+leave e
+check "nothing of them is left" patience 20 no_children "$server"
+check "that server stops well" stops_well
+server=${servers[0]} port=$(head -n 1 "$tmp/d.port")
+
 # All of it at once, and the server is to end.
 : >"$tmp/asked"
 hold c

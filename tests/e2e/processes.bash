@@ -58,6 +58,16 @@ has_open() {
 	! sanitized || standard=(/dev/null=1 "$(readlink "/proc/$p/fd/2")=2")
 	[ "$(kinds "$p")" = "$(printf '%s\n' "${standard[@]}" "$@" | LC_ALL=C sort | tr '\n' ' ')" ]
 }
+opens() { # PID KIND=N...: these and nothing else at all
+	local p=$1
+	shift
+	[ "$(kinds "$p")" = "$(printf '%s\n' "$@" | LC_ALL=C sort | tr '\n' ' ')" ]
+}
+# What root's processes are that no stranger's bytes get to (docs/TRUST.md).
+is_roots() { # PID
+	all_four "$1" Uid 0 && all_four "$1" Gid 0 && [ "$(field "$1" Seccomp)" = 0 ] &&
+		[ "$(field "$1" NoNewPrivs)" = 0 ] && [ "$(readlink "/proc/$1/root")" = / ]
+}
 with_uid() { # UID: those of the server's children that are its
 	local p
 	for p in $(children "$server"); do

@@ -40,6 +40,17 @@ rm -r "$tmp/s/empty"
 start_server d --root "$tmp/root" --anonymous rw --users "$tmp/users"
 check "it starts" test -s "$tmp/d.port"
 
+# The monitor, which may do what root may. The log and standard input; certificate and key, which
+# it has not read; and what it listens on.
+monitor_opens() { # SOCKETS
+	opens "$server" /dev/null=1 "$tmp/d.log=2" /memfd:certificate=1 "socket=$1"
+}
+kinds "$server" | comment
+check "the monitor is root, filtered by nothing, in the system's root" is_roots "$server"
+check "with root's capabilities" test "$(field "$server" CapEff)" = "$(field $$ CapEff)"
+check "open: nothing but the log, the sealed key and one socket" monitor_opens 1
+check "which listens" test "$(ss -Htlnp "sport = :$port" | grep -c "pid=$server,")" = 1
+
 # ---- who they are ----
 
 hold a
@@ -79,6 +90,7 @@ check "not all the threads there are" test "$threads" -le $((16 * 256 + 1024))
 check "no core" limit_is "$front" "Max core file size" 0
 kinds "$front" | comment
 check "open: nothing, and three sockets" has_open "$front" anon_inode=1 socket=3
+check "the monitor's: two lines to it" monitor_opens 3
 
 check "the login" test "$(tell a "login anonymous x")" = "230"
 check "makes a session" patience 10 one_with_uid "$session_uid"
@@ -106,6 +118,7 @@ check "its terminal is none of the server's" test "$(ps -o tty= -p "$session" | 
 kinds "$session" | comment
 check "open: two lines to its front, one for the log, and its root" \
 	has_open "$session" "$(readlink -f "$tmp/root")=1" socket=3
+check "the monitor's: one line more" monitor_opens 4
 
 # ---- what they know ----
 
@@ -202,6 +215,7 @@ check "the monitor hears the first's only" test "$(kinds "$server" | grep -o 'so
 check "the first goes on" test "$(tell a "get big")" = 226
 leave a
 check "at last none is left" patience 10 no_children "$server"
+check "the monitor has open what it had" monitor_opens 1
 check "it stops well" stops_well
 
 # ---- the stop, in the middle of a transfer ----

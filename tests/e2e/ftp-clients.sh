@@ -347,9 +347,9 @@ check "the server ends well" stops_well
 
 # ---- a hundred at once ----
 
-# Each is slow enough that the first is not done before the last has begun. Curl reads up to 1.6 MB at a time, however slow it is told
-# to be, and looks at its rate between: that is why they are bigger. It
-# tries nothing again.
+# Each is slow enough that the first is not done before the last has begun. Curl reads up to 1.6 MB
+# at a time, however slow it is told to be, and looks at its rate between: that is why they are
+# bigger. It tries nothing again.
 mkdir "$tmp/root/hundred" "$tmp/root/crowd" "$tmp/here/crowd"
 for i in $(seq 100); do
 	random "$tmp/root/hundred/$i" 3000000

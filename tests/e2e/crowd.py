@@ -11,9 +11,9 @@ one line.
     cost PID              kB that the processes of server PID take, each its own part, and their
                           page tables
     put NAME [OPTION...]  rftp begins to put the first half of DIR/NAME, and has to wait for more
-    move PID N            N times all puts get 128 KiB more, and who has logged in says NOOP until the
-                          sessions of server PID have written as much; how many were answered each
-                          time
+    move PID N            N times all puts get 128 KiB more, and who has logged in says NOOP until
+                          the sessions of server PID have written as much: how many were answered
+                          each time
     status NAME           of a put that ends by itself, and what it has said
     finish                all puts get the rest: how many ended well
     leave                 all who are idle go

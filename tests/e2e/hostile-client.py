@@ -8,8 +8,8 @@ became of it, and ends with 0 if that was as it should be.
                                              until they are ended
     hostile-client.py many PORT N HOSTS     the same, until all have been tried
     hostile-client.py loris PORT N HOSTS SECONDS
-                                             N connections, all let in, a byte now and then, until they
-                                             are ended, which is not before SECONDS have gone by
+                                             N connections, all let in, a byte now and then,
+                                             until they are ended, not before SECONDS
     hostile-client.py fail PORT N           N wrong passwords, each from another host
     hostile-client.py guess PORT            wrong passwords of one host, and of many hosts for alice
     hostile-client.py reset PORT            connections reset wherever one can be
@@ -349,7 +349,7 @@ def guess_from_one_host():
 
 
 def guess_one_user():
-    """A user waits, from whatever host somebody comes, but where he is known; never is he refused."""
+    """A user waits, from whatever host he comes, but where he is known; and is never refused."""
     home = host(4000)
     bad = [] if guess_once(home, "alice", PASSWORD)[0] == 230 else ["alice, before"]
     bad += one_by_one([0, 0, 0, 0, 0.25, 0.5, 1, 2, 4],

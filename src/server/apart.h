@@ -5,8 +5,8 @@
 
 #include "util/util.h"
 
-/* Memory that a process and its children have in common, len bytes of 0: for what fn finds, which is
- * to be looked at when it has ended. NULL: there is none. */
+/* Memory that a process and its children have in common, len bytes of 0: for what fn finds, which
+ * is to be looked at when it has ended. NULL: there is none. */
 void *apart_memory(size_t len);
 void apart_free(void *p, size_t len); /* NULL is harmless */
 /* Call fn in a child that has limit_s seconds, and wait for its end. fn's result, 0 or a negative

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Has a stranger's certificate read by a child without rights, and believes it no more than that. */
+/* Has a stranger's certificate read by a child without rights, which it believes no more than
+ * that. */
 #include "server/judge.h"
 #include "server/apart.h"
 #include "server/stranger.h"

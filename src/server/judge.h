@@ -18,13 +18,13 @@ struct judged {
 	char subject[SUBJECT_ROOM]; /* "": none */
 };
 
-/* By a process of root's: what tls_proof_check finds of p, in a child that has no rights, no key and
- * nothing open, and limit_s seconds; with sv->sealed, which stays open. 0, or as tls_proof_check or
- * apart, with text that is fit for a log. shown is to be cleared in any case. */
+/* By a process of root's: what tls_proof_check finds of p, in a child that has no rights, no key
+ * and nothing open, and limit_s seconds; with sv->sealed, which stays open. 0, or as
+ * tls_proof_check or apart, with text that is fit for a log. shown is to be cleared in any case. */
 int judge_proof(const struct server *sv, const struct gate_proof *p, unsigned limit_s,
 		struct tls_proven *shown, struct err *e);
-/* What j says, if it is what it should be; it may change meanwhile. 0, -EPROTO, or -ENOMEM: then there
- * is nothing in shown. */
+/* What j says, if it is what it should be; it may change meanwhile. 0, -EPROTO, or -ENOMEM: then
+ * there is nothing in shown. */
 int judged_read(const struct judged *j, struct tls_proven *shown);
 
 #endif

@@ -71,7 +71,8 @@ static int highest(int a, int b)
 /* All but standard input, output and error, a and b. */
 static void close_others(int a, int b)
 {
-	int low = highest(a < b ? a : b, STDERR_FILENO), high = highest(highest(a, b), STDERR_FILENO);
+	int low = highest(a < b ? a : b, STDERR_FILENO);
+	int high = highest(highest(a, b), STDERR_FILENO);
 
 	close_between(STDERR_FILENO, low);
 	close_between(low, high);

@@ -86,8 +86,8 @@ static void test_without_end(void **state)
 
 static void test_no_text(void **state)
 {
-	const char *const subjects[] = { "CN=a\nforged line", "CN=\x1b[2J", "CN=\x7f", "CN=\xc3\xa9",
-					 "\x01" };
+	const char *const subjects[] = { "CN=a\nforged line", "CN=\x1b[2J", "CN=\x7f",
+					 "CN=\xc3\xa9", "\x01" };
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(subjects) / sizeof(subjects[0]); i++)

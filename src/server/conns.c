@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Who is there: connections by address, by account, and all of their processes. */
 #include "server/conns.h"
+#include "server/forsake.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -111,12 +112,13 @@ static struct conn *conn_with(struct conns *t, int fd)
 
 void conns_stop_hearing(struct proc *p)
 {
-	cleanup_close(&p->fd);
+	forsake(&p->fd);
 }
 
+/* The monitor has them still. */
 static void leave(struct proc *p)
 {
-	conns_stop_hearing(p);
+	cleanup_close(&p->fd);
 	cleanup_close(&p->log.fd);
 }
 

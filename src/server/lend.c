@@ -27,9 +27,9 @@ int lend_hear(struct ledger *l, const struct conn *c, bool raises)
 {
 	struct session_answer a = { .code = 0 };
 	struct session_ask ask;
-	int rc = msg_receive(c->session.fd, &ask, sizeof(ask), NULL, 0);
+	int rc = msg_hear(c->session.fd, &ask, sizeof(ask));
 
-	if (rc == -EAGAIN || rc == -ETIMEDOUT)
+	if (rc == -EAGAIN)
 		return 0;
 	if (rc == 0 && !c->counted)
 		rc = -EPROTO;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Lines for the log, a packet each (util/log_relay.c), from processes that nobody believes. */
 #include "server/lines.h"
+#include "server/forsake.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -113,21 +114,34 @@ static int take_line(struct lines *r, pid_t pid, const char *peer, const void *r
 	return log_relay(pid, peer, record, len);
 }
 
-/* With MSG_TRUNC it is what was sent, also where that is more than there is room for. Descriptors
- * that are not asked for are not received. */
+/* The length of a line in heard; 0: no more come; -EAGAIN: none has come. With MSG_TRUNC it is what
+ * was sent, also where that is more than there is room for. No process of ours sends descriptors. */
+static ssize_t receive(int fd)
+{
+	ssize_t n;
+
+	if (forsake_must(fd))
+		return -EPROTO;
+	do
+		n = recv(fd, heard, sizeof(heard), MSG_DONTWAIT | MSG_TRUNC);
+	while (n < 0 && errno == EINTR);
+	if (n < 0)
+		return errno == EAGAIN ? -EAGAIN : 0;
+	return n;
+}
+
 int lines_hear(struct lines *r, pid_t pid, const char *peer)
 {
 	int rc = 0;
 
 	for (int i = 0; rc == 0 && r->fd >= 0 && i < AT_ONCE; i++) {
-		ssize_t n = recv(r->fd, heard, sizeof(heard), MSG_DONTWAIT | MSG_TRUNC);
+		ssize_t n = receive(r->fd);
 
-		if (n < 0 && errno == EAGAIN)
+		if (n == -EAGAIN)
 			return 0;
-		if (n > 0)
-			rc = take_line(r, pid, peer, heard, (size_t)n);
-		if (rc < 0 || n == 0 || (n < 0 && errno != EINTR))
-			cleanup_close(&r->fd);
+		rc = n > 0 ? take_line(r, pid, peer, heard, (size_t)n) : (int)n;
+		if (rc < 0 || n == 0)
+			forsake(&r->fd);
 	}
 	return rc;
 }
@@ -137,5 +151,5 @@ void lines_end(struct lines *r, pid_t pid, const char *peer)
 	for (int i = 0; i < ROUNDS && r->fd >= 0 && poll_fd(r->fd, POLLIN, 0) > 0; i++)
 		lines_hear(r, pid, peer);
 	tell_dropped(r, pid, peer);
-	cleanup_close(&r->fd);
+	forsake(&r->fd);
 }

@@ -31,7 +31,7 @@ bool lines_may(struct lines *r, uint64_t now_ms, size_t len);
  * error are open no more. One thread only. */
 void lines_begin(int fd);
 /* In the monitor: log some of what has come of process pid, who serves peer. 0, or -EPROTO: it was
- * no line; nothing more is heard of it then. */
+ * no line, or came with a descriptor; nothing more is heard of it then. */
 int lines_hear(struct lines *r, pid_t pid, const char *peer);
 /* It has ended: the rest, and what was left out. */
 void lines_end(struct lines *r, pid_t pid, const char *peer);

@@ -203,9 +203,9 @@ static void start_gate(struct monitor *m, struct conn *c)
 static void hear_front(struct monitor *m, struct conn *c)
 {
 	struct front_ask ask;
-	int rc = msg_receive(c->front.fd, &ask, sizeof(ask), NULL, 0);
+	int rc = msg_hear(c->front.fd, &ask, sizeof(ask));
 
-	if (rc == -EAGAIN || rc == -ETIMEDOUT)
+	if (rc == -EAGAIN)
 		return;
 	if (rc == 0 && (c->waiting || !memchr(ask.user, '\0', sizeof(ask.user)) ||
 			c->gates++ == GATES_MOST))
@@ -252,9 +252,9 @@ static void hear_gate(struct monitor *m, struct conn *c)
 {
 	struct gate_orders orders = { .code = 0 };
 	struct gate_report r;
-	int rc = msg_receive(c->session.fd, &r, sizeof(r), NULL, 0);
+	int rc = msg_hear(c->session.fd, &r, sizeof(r));
 
-	if (rc == -EAGAIN || rc == -ETIMEDOUT)
+	if (rc == -EAGAIN)
 		return;
 	if (rc == 0 && (c->reported || r.code > 0 || !memchr(r.name, '\0', sizeof(r.name))))
 		rc = -EPROTO;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Messages over SOCK_SEQPACKET, with descriptors by SCM_RIGHTS (unix(7)). */
 #include "server/msg.h"
+#include "server/forsake.h"
 #include "util/util.h"
 
 #include <errno.h>
@@ -127,4 +128,11 @@ int msg_receive(int fd, void *p, size_t len, int *passed, int timeout_ms)
 		rc = wait_for(fd, POLLIN, timeout_ms);
 	}
 	return rc;
+}
+
+int msg_hear(int fd, void *p, size_t len)
+{
+	int rc = forsake_must(fd) ? -EPROTO : msg_receive(fd, p, len, NULL, 0);
+
+	return rc == -ETIMEDOUT ? -EAGAIN : rc;
 }

@@ -15,5 +15,8 @@ int msg_send(int fd, const void *p, size_t len, int pass, int timeout_ms);
  * 0; -EPIPE: the other side is gone; -EPROTO: another length, or descriptors that were not
  * asked for (they are closed); -ETIMEDOUT; or another negative errno. */
 int msg_receive(int fd, void *p, size_t len, int *passed, int timeout_ms);
+/* The same from who is not believed: what has come by now, with no descriptor. -EAGAIN: nothing;
+ * -EPROTO: also a descriptor, which stays there, for forsake(). */
+int msg_hear(int fd, void *p, size_t len);
 
 #endif

@@ -80,6 +80,17 @@ over ask-unread
 front leave-monitor
 hang_up
 over leave-monitor
+# What is passed to the monitor may be slow to close: others do not wait for that.
+for name in ask-lingering log-lingering; do
+	front $name
+	lingers=$line
+	check "$name: it is sent" test "$told" = "done/"
+	front session-noop
+	check "$name: another is served meanwhile" test "$told" = "gate 0 0/session 200/done/"
+	hang_up
+	over $name
+	exec {lingers}>&-
+done
 tells session-noop "gate 0 0/session 200"
 tells gate-short "gate 0 -71"
 tells gate-long "gate 0 -71"

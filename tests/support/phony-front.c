@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { WAIT_MS = 30 * 1000, FLOOD = 5000 };
+enum { WAIT_MS = 30 * 1000, FLOOD = 5000, LINGER_S = 600 };
 
 struct front {
 	int client, monitor, line, control;
@@ -104,6 +104,44 @@ static void ask_unread(struct front *f)
 static void leave_monitor(struct front *f)
 {
 	close(f->monitor);
+}
+
+/* ---- what is slow to close ---- */
+
+/* Its connection to the client, which reads nothing of it, and its last descriptor of that. */
+static void pass_lingering(struct front *f, int to)
+{
+	struct linger wait = { 1, LINGER_S };
+
+	dprintf(f->client, "done\n");
+	while (send(f->client, noise, sizeof(noise), MSG_DONTWAIT) > 0)
+		;
+	setsockopt(f->client, SOL_SOCKET, SO_LINGER, &wait, sizeof(wait));
+	raw_send(to, "\2\0\0\1x", 5, &f->client, 1, 0); /* a line for the log, if anything */
+	_exit(EXIT_SUCCESS);
+}
+
+/* By which lines for the log go. */
+static int log_line(const struct front *f)
+{
+	int type = 0;
+	socklen_t len = sizeof(type);
+
+	for (int fd = STDERR_FILENO + 1; fd < 64; fd++)
+		if (fd != f->monitor && getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len) == 0 &&
+		    type == SOCK_SEQPACKET)
+			return fd;
+	return -1;
+}
+
+static void ask_lingering(struct front *f)
+{
+	pass_lingering(f, f->monitor);
+}
+
+static void log_lingering(struct front *f)
+{
+	pass_lingering(f, log_line(f));
 }
 
 /* ---- to the gate ---- */
@@ -327,6 +365,8 @@ static const struct {
 	{ "ask-nothing", ask_nothing },
 	{ "ask-unread", ask_unread },
 	{ "leave-monitor", leave_monitor },
+	{ "ask-lingering", ask_lingering },
+	{ "log-lingering", log_lingering },
 	{ "gate-short", gate_short },
 	{ "gate-long", gate_long },
 	{ "gate-unended", gate_unended },

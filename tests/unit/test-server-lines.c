@@ -165,10 +165,12 @@ static void test_what_is_none(void **state)
 	assert_string_equal(text, "");
 }
 
-/* Nothing, and a descriptor: neither is logged, nor does it stay open. */
+/* A descriptor is not logged, nor does it stay open, and who sends one is somebody else. Nothing is
+ * the end. */
 static void test_odd_packets(void **state)
 {
 	static const char good[] = "\0\0\0\1x";
+	CLEANUP_FREE char *text = NULL;
 	struct lines l;
 	int pair[2], before;
 
@@ -178,14 +180,19 @@ static void test_odd_packets(void **state)
 	before = dup(STDERR_FILENO);
 	close(before);
 	assert_int_equal(msg_send(pair[1], good, 5, STDERR_FILENO, 0), 0);
-	assert_int_equal(lines_hear(&l, 1, peer), 0);
+	assert_int_equal(lines_hear(&l, 1, peer), -EPROTO);
+	assert_int_equal(l.fd, -1);
+	close(pair[1]);
+	assert_int_equal(msg_pair(pair), 0);
+	lines_init(&l, &lines_stranger, pair[0], 0);
 	assert_int_equal(dup(STDERR_FILENO), before);
 	close(before);
 	assert_int_equal(send(pair[1], "", 0, 0), 0);
 	assert_int_equal(lines_hear(&l, 1, peer), 0);
 	assert_int_equal(l.fd, -1);
 	close(pair[1]);
-	free(content());
+	text = content();
+	assert_string_equal(text, "");
 }
 
 int main(void)

@@ -76,23 +76,31 @@ void conns_signal(const struct conns *t, int sig)
 	}
 }
 
-static void hear(struct pollfd *fds, nfds_t *n, const struct proc *p)
+static void hear(struct pollfd *fds, nfds_t *n, const struct proc *p, uint64_t now_ms, int *rest)
 {
+	int ms = p->pid ? (int)lines_rest(&p->log, now_ms) : 0;
+
+	if (ms && (*rest < 0 || ms < *rest))
+		*rest = ms;
+	if (ms)
+		return;
 	if (p->fd >= 0)
 		fds[(*n)++] = (struct pollfd){ .fd = p->fd, .events = POLLIN };
 	if (p->log.fd >= 0)
 		fds[(*n)++] = (struct pollfd){ .fd = p->log.fd, .events = POLLIN };
 }
 
-nfds_t conns_gather(const struct conns *t, struct pollfd *fds)
+nfds_t conns_gather(const struct conns *t, struct pollfd *fds, int *rest)
 {
+	uint64_t now_ms = now_ns() / 1000000;
 	nfds_t n = 0;
 
+	*rest = -1;
 	for (unsigned i = 0; i < t->nslots; i++) {
 		if (!t->slots[i].used)
 			continue;
-		hear(fds, &n, &t->slots[i].front);
-		hear(fds, &n, &t->slots[i].session);
+		hear(fds, &n, &t->slots[i].front, now_ms, rest);
+		hear(fds, &n, &t->slots[i].session, now_ms, rest);
 	}
 	return n;
 }

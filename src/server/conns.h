@@ -50,8 +50,9 @@ unsigned conns_as(const struct conns *t, const char *account);
 void conns_signal(const struct conns *t, int sig);
 enum { CONN_FDS = 4 }; /* of a connection, at most */
 
-/* Those that are heard into fds, which has room for CONN_FDS per connection; how many. */
-nfds_t conns_gather(const struct conns *t, struct pollfd *fds);
+/* Those that are heard into fds, which has room for CONN_FDS per connection; how many. *rest: ms
+ * until there are more, for who has said too much rests; -1: nobody does. */
+nfds_t conns_gather(const struct conns *t, struct pollfd *fds, int *rest);
 /* In a child: none is heard any more. */
 void conns_leave(struct conns *t);
 void conns_stop_hearing(struct proc *p);

@@ -16,6 +16,8 @@ enum {
 	AT_ONCE = 64,          /* then others have their turn */
 	ROUNDS = 64,           /* of those; more than a socket holds */
 	COST = 64,             /* bytes of a line beside its record */
+	REST_MS = 25,          /* a socket holds some hundred lines: more than anybody needs who works */
+	TELL_MS = 10 * 1000,   /* between two lines of what is left out */
 };
 
 /* A user who fetches small files has a line for each of them; who has not logged in has little to
@@ -24,6 +26,11 @@ const struct lines_limits lines_stranger = { 256 << 10, 16 << 10 };
 const struct lines_limits lines_known = { 4 << 20, 256 << 10 };
 
 /* ---- how much ---- */
+
+static uint64_t now_ms(void)
+{
+	return now_ns() / 1000000;
+}
 
 void lines_init(struct lines *r, const struct lines_limits *l, int fd, uint64_t now_ms)
 {
@@ -44,6 +51,34 @@ bool lines_may(struct lines *r, uint64_t now_ms, size_t len)
 		return false;
 	r->room -= cost;
 	return true;
+}
+
+unsigned lines_rest(const struct lines *r, uint64_t now_ms)
+{
+	return now_ms < r->rests_ms ? (unsigned)(r->rests_ms - now_ms) : 0;
+}
+
+static bool may_or_rest(struct lines *r, size_t len)
+{
+	uint64_t now = now_ms();
+	bool may = lines_may(r, now, len);
+
+	if (!may)
+		r->rests_ms = now + REST_MS;
+	return may;
+}
+
+void lines_count(struct lines *r)
+{
+	may_or_rest(r, 0);
+}
+
+bool lines_allow(struct lines *r, size_t len)
+{
+	bool may = may_or_rest(r, len);
+
+	r->dropped += !may;
+	return may;
 }
 
 /* ---- in the child ---- */
@@ -88,17 +123,13 @@ void lines_begin(int fd)
 
 /* ---- in the monitor ---- */
 
-static uint64_t now_ms(void)
-{
-	return now_ns() / 1000000;
-}
-
 static void tell_dropped(struct lines *r, pid_t pid, const char *peer)
 {
 	if (r->dropped)
 		log_warn("%" PRIu64 " lines of process %d, which serves %s, were too many at once: "
 			 "they are left out", r->dropped, (int)pid, peer);
 	r->dropped = 0;
+	r->told_ms = now_ms();
 }
 
 static int take_line(struct lines *r, pid_t pid, const char *peer, const void *record,
@@ -106,11 +137,10 @@ static int take_line(struct lines *r, pid_t pid, const char *peer, const void *r
 {
 	if (len > LOG_RECORD_MAX)
 		return -EPROTO;
-	if (!lines_may(r, now_ms(), len)) {
-		r->dropped++;
+	if (!lines_allow(r, len))
 		return 0;
-	}
-	tell_dropped(r, pid, peer);
+	if (now_ms() - r->told_ms >= TELL_MS)
+		tell_dropped(r, pid, peer);
 	return log_relay(pid, peer, record, len);
 }
 
@@ -134,6 +164,8 @@ int lines_hear(struct lines *r, pid_t pid, const char *peer)
 {
 	int rc = 0;
 
+	if (lines_rest(r, now_ms()))
+		return 0;
 	for (int i = 0; rc == 0 && r->fd >= 0 && i < AT_ONCE; i++) {
 		ssize_t n = receive(r->fd);
 
@@ -148,8 +180,10 @@ int lines_hear(struct lines *r, pid_t pid, const char *peer)
 
 void lines_end(struct lines *r, pid_t pid, const char *peer)
 {
-	for (int i = 0; i < ROUNDS && r->fd >= 0 && poll_fd(r->fd, POLLIN, 0) > 0; i++)
+	for (int i = 0; i < ROUNDS && r->fd >= 0 && poll_fd(r->fd, POLLIN, 0) > 0; i++) {
+		r->rests_ms = 0;
 		lines_hear(r, pid, peer);
+	}
 	tell_dropped(r, pid, peer);
 	forsake(&r->fd);
 }

@@ -399,13 +399,13 @@ static void act_on_reread(struct monitor *m)
 
 /* ---- the loop ---- */
 
-static nfds_t gather(struct monitor *m)
+static nfds_t gather(struct monitor *m, int *rest)
 {
 	nfds_t n = m->listener.nfds;
 
 	memcpy(m->fds, m->listener.fds, n * sizeof(*m->fds));
 	n += handover_gather(&m->handover, m->fds + n);
-	return n + conns_gather(&m->conns, m->fds + n);
+	return n + conns_gather(&m->conns, m->fds + n, rest);
 }
 
 static void hear_whom(struct monitor *m, int fd)
@@ -430,14 +430,18 @@ static int tell_others(struct monitor *m)
 	return notify_sessions(m->conns.nused, m->handover.sessions);
 }
 
+/* -1: for ever. */
+static int sooner(int a, int b)
+{
+	return a < 0 || (b >= 0 && b < a) ? b : a;
+}
+
 /* ms, or until somebody may be late; -1: for ever. */
 static int sleep_for(struct monitor *m, nfds_t n, int ms)
 {
-	int late = deadlines_look(&m->conns);
 	struct timespec t = { 0 };
 
-	if (ms < 0 || (late >= 0 && late < ms))
-		ms = late;
+	ms = sooner(ms, deadlines_look(&m->conns));
 	/* With something to hear ppoll(2) comes back at once, and no signal is taken: so first
 	 * without, or who talks without end could keep them away. One that is taken there is to be
 	 * acted on, not slept over. */
@@ -450,8 +454,10 @@ static int sleep_for(struct monitor *m, nfds_t n, int ms)
 /* A look at all that there is, and what comes of it. */
 static void look(struct monitor *m)
 {
-	nfds_t n = gather(m), ports = m->listener.nfds;
-	int ready = sleep_for(m, n, tell_others(m));
+	int rest, ready;
+	nfds_t n = gather(m, &rest), ports = m->listener.nfds;
+
+	ready = sleep_for(m, n, sooner(rest, tell_others(m)));
 
 	if (ready > 0)
 		conns_relay(&m->conns, m->fds + ports, n - ports);

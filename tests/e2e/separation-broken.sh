@@ -14,7 +14,7 @@ chmod 755 "$tmp/root"
 start_phony() {
 	ln -sf "$(realpath "$top_builddir/tests/support/phony-$1")" "$tmp/bin/rftpd"
 	[ -x "$tmp/bin/rftpd" ] || skip_all "tests/support/phony-$1 is not built"
-	PATH=$tmp/bin:$PATH start_server "$1" --root "$tmp/root" --anonymous rw
+	PATH=$tmp/bin:$PATH start_server "$1" --root "$tmp/root" --anonymous rw --memory-budget 8M
 	check "rftpd with another $1 starts" test -s "$tmp/$1.port"
 }
 
@@ -199,6 +199,22 @@ for name in control-odd control-empty control-huge; do
 	check "$name: the client sees the end" test "$(tell $name "do NOOP")" = gone
 	over $name
 	leave $name
+done
+
+# Who talks or asks without end has to wait, and the log does not grow with it.
+for name in log-always lend-always; do
+	mark gate
+	hold $name
+	echo "login $name x" >&"${to[$name]}"
+	hold beside
+	check "$name: meanwhile another is served" test "$(tell beside "login good x")" = 230
+	leave beside
+	check "$name: it comes to an end" patience 60 has_more "$tmp/$name.out" 1
+	check "$name: but was made to wait" test "$(tail -n 1 "$tmp/$name.out")" = 230
+	check "$name: and goes on" test "$(tell $name "do NOOP")" = 200
+	leave $name
+	over $name
+	check "$name: nobody is ended" not in_log ': ended'
 done
 
 # One that reads no answers keeps its own front, no other.

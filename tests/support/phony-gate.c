@@ -20,6 +20,7 @@ enum { WAIT_MS = 30 * 1000, FLOOD = 500 };
 
 struct gate {
 	int line, monitor, control;
+	bool refuses; /* what the client says is answered by 500 */
 };
 
 static const int some_fds[RAW_FDS]; /* all of them standard input */
@@ -49,7 +50,8 @@ static void say_yes(struct gate *g)
 	char text[256];
 
 	while (recv(g->control, text, sizeof(text), 0) > 1 && *text == 1)
-		raw_send(g->control, "\1" "200 ok\r\n", 9, NULL, 0, 0);
+		raw_send(g->control, g->refuses ? "\1" "500 no\r\n" : "\1" "200 ok\r\n", 9, NULL, 0,
+			 0);
 }
 
 /* ---- to the monitor ---- */
@@ -273,6 +275,50 @@ static void control_with_many(struct gate *g)
 		raw_send(g->control, "\1" "200-ok\r\n", 9, some_fds, RAW_FDS, 0);
 }
 
+/* ---- to the monitor, as a session ---- */
+
+/* A session may say a great deal at once; at some time much more takes its time, in which the
+ * monitor is not busy with it. Where all is slow that is at once. */
+enum { MUCH_SAID = 20000, MUCH_ASKED = 5000, TIMES = 20, LEAST_S = 2 };
+
+static void flood(struct gate *g, void (*once)(struct gate *g), unsigned much)
+{
+	g->refuses = true;
+	for (unsigned i = 0; i < TIMES && g->refuses; i++) {
+		uint64_t begun = now_ns();
+
+		for (unsigned k = 0; k < much; k++)
+			once(g);
+		g->refuses = now_ns() - begun < (uint64_t)LEAST_S * 1000000000;
+	}
+}
+
+static void say_line(struct gate *g)
+{
+	(void)g;
+	log_info("x");
+}
+
+static void log_always(struct gate *g)
+{
+	flood(g, say_line, MUCH_SAID);
+}
+
+static void ask_memory(struct gate *g)
+{
+	struct session_ask ask = { .memory = UINT64_MAX };
+	struct session_answer a;
+
+	if (msg_send(g->monitor, &ask, sizeof(ask), -1, WAIT_MS) < 0 ||
+	    msg_receive(g->monitor, &a, sizeof(a), NULL, WAIT_MS) < 0)
+		exit(EXIT_FAILURE);
+}
+
+static void lend_always(struct gate *g)
+{
+	flood(g, ask_memory, MUCH_ASKED);
+}
+
 /* ---- the process ---- */
 
 enum as { TO_MONITOR, TO_FRONT, AS_SESSION };
@@ -308,6 +354,8 @@ static const struct {
 	{ "control-odd", AS_SESSION, control_odd },
 	{ "control-empty", AS_SESSION, control_empty },
 	{ "control-huge", AS_SESSION, control_huge },
+	{ "log-always", AS_SESSION, log_always },
+	{ "lend-always", AS_SESSION, lend_always },
 	{ "control-with-many", AS_SESSION, control_with_many },
 };
 

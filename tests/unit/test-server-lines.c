@@ -140,6 +140,57 @@ static void test_too_many(void **state)
 	free(text);
 }
 
+/* Who goes on and on is not heard all the time: what he has said more lies where he waits. */
+static void test_who_floods_rests(void **state)
+{
+	static const char line[] = "\0\0\0\1x";
+	const struct lines_limits limits = { 1000, 1 };
+	struct lines l;
+	char *text;
+	int pair[2], sent = 0;
+
+	to_file();
+	assert_int_equal(msg_pair(pair), 0);
+	lines_init(&l, &limits, pair[0], now_ns() / 1000000);
+	assert_int_equal(lines_rest(&l, now_ns() / 1000000), 0);
+	for (; send(pair[1], line, 5, MSG_DONTWAIT) == 5; sent++)
+		;
+	assert_true(sent > 200);
+	assert_int_equal(lines_hear(&l, 1, peer), 0);
+	assert_true(lines_rest(&l, l.rests_ms - 1) == 1);
+	l.rests_ms = UINT64_MAX; /* however slow this machine is */
+	for (int i = 0; i < 100; i++)
+		assert_int_equal(lines_hear(&l, 1, peer), 0);
+	/* A part of it was taken, and no more. */
+	for (; send(pair[1], line, 5, MSG_DONTWAIT) == 5; sent++)
+		;
+	assert_true(sent < 500);
+	close(pair[1]);
+	lines_end(&l, 1, peer);
+	text = content();
+	assert_int_equal(count(text, ": x\n"), 14);
+	assert_int_equal(count(text, "too many at once"), 1);
+	free(text);
+}
+
+/* What is logged for it counts as what it says itself, and what it asks for. */
+static void test_who_asks_rests(void **state)
+{
+	const struct lines_limits limits = { 1000, 1 };
+	struct lines l;
+
+	lines_init(&l, &limits, -1, now_ns() / 1000000);
+	assert_true(lines_allow(&l, 1000 - 2 * 64));
+	lines_count(&l);
+	assert_int_equal(lines_rest(&l, 0), 0);
+	lines_count(&l);
+	assert_true(lines_rest(&l, l.rests_ms - 1) == 1);
+	assert_int_equal(lines_rest(&l, l.rests_ms), 0);
+	assert_int_equal(l.dropped, 0);
+	assert_false(lines_allow(&l, 1));
+	assert_int_equal(l.dropped, 1);
+}
+
 /* Packets as no process of ours sends them: the first makes it somebody else's. */
 static void test_what_is_none(void **state)
 {
@@ -200,7 +251,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_room), cmocka_unit_test(test_lines),
 		cmocka_unit_test(test_too_many), cmocka_unit_test(test_what_is_none),
-		cmocka_unit_test(test_odd_packets),
+		cmocka_unit_test(test_odd_packets), cmocka_unit_test(test_who_floods_rests),
+		cmocka_unit_test(test_who_asks_rests),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -29,6 +29,8 @@ struct conn {
 	bool waiting;          /* the front wants a gate when the one before has ended */
 	unsigned gates;        /* that the front has asked for */
 	uint64_t front_until, gate_until; /* ns, deadlines.h; 0: as long as it likes */
+	uint64_t front_last;   /* ns: no gate more moves front_until beyond that */
+	bool lingers;          /* there was a session, of which the front tells its client the rest */
 };
 
 /* All zero: there is no room yet. */

@@ -6,6 +6,8 @@
 
 /* For a client to take what its session has said last, which the front waits for; ns. */
 #define LINGER ((uint64_t)120 * 1000000000)
+/* The same when all of the server waits for it: more than a front has for data (guard.c). */
+#define LINGER_STOPPING ((uint64_t)40 * 1000000000)
 /* For a front to say goodbye, beyond what it has; ns. */
 #define GRACE ((uint64_t)10 * 1000000000)
 /* The same when all of the server waits for it. */
@@ -16,27 +18,39 @@ static uint64_t later(uint64_t a, uint64_t b)
 	return a > b ? a : b;
 }
 
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+/* A front of ours begins its last login within login_timeout, and has to hear what becomes of it. */
 void deadline_begin(struct conn *c, uint64_t login_timeout)
 {
 	c->front_until = now_ns() + login_timeout + GRACE;
+	c->front_last = c->front_until + login_timeout;
 }
 
 /* The front is to hear of the gate's end, so it has more. */
 void deadline_check(struct conn *c, int wait_ms, uint64_t login_timeout)
 {
-	c->gate_until = now_ns() + (uint64_t)wait_ms * 1000000 + login_timeout;
-	c->front_until = later(c->front_until, c->gate_until + GRACE);
+	uint64_t wait = (uint64_t)wait_ms * 1000000;
+
+	c->gate_until = now_ns() + wait + login_timeout;
+	c->front_until = later(c->front_until,
+			       earlier(c->gate_until + GRACE, c->front_last + wait));
 }
 
 void deadline_checked(struct conn *c, bool in)
 {
 	c->gate_until = 0;
-	c->front_until = in ? 0 : later(c->front_until, now_ns() + GRACE);
+	c->front_until = in ? 0 : later(c->front_until, earlier(now_ns() + GRACE, c->front_last));
 }
 
-void deadline_over(struct conn *c)
+void deadline_over(struct conn *c, bool stopping)
 {
-	c->front_until = now_ns() + LINGER;
+	c->front_until = now_ns() + (stopping ? LINGER_STOPPING : LINGER);
+	c->front_last = c->front_until;
+	c->lingers = true;
 }
 
 void deadlines_stop(struct conns *t)
@@ -48,7 +62,9 @@ void deadlines_stop(struct conns *t)
 
 		if (!c->used || !c->front_until)
 			continue;
-		c->front_until = now + GRACE_STOPPING;
+		c->front_until = c->lingers ? earlier(c->front_until, now + LINGER_STOPPING) :
+					      now + GRACE_STOPPING;
+		c->front_last = c->front_until;
 		if (c->gate_until)
 			c->gate_until = now;
 	}

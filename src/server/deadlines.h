@@ -7,14 +7,16 @@
 
 #include "server/conns.h"
 
-/* c's front has begun. login_timeout as of struct srv_options, ns. */
+/* c's front has begun. login_timeout as of struct srv_options, ns: however often it asks for a gate,
+ * it has twice as much at most, and 10 s, and what the last one waits. */
 void deadline_begin(struct conn *c, uint64_t login_timeout);
 /* c's gate has begun: it waits wait_ms, and then has login_timeout for its check. */
 void deadline_check(struct conn *c, int wait_ms, uint64_t login_timeout);
 /* The gate has said what came of it, or has gone. in: c has logged in. */
 void deadline_checked(struct conn *c, bool in);
-/* The session has gone: there may be something left for the front to tell its client. */
-void deadline_over(struct conn *c);
+/* The session has gone: there may be something left for the front to tell its client. stopping: the
+ * server waits for it. */
+void deadline_over(struct conn *c, bool stopping);
 /* The server stops: who is not in has no time left but for a goodbye. */
 void deadlines_stop(struct conns *t);
 /* End those who are late. When to look again, in ms; -1: nobody can be late. */

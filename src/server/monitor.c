@@ -304,7 +304,7 @@ static void forget_process(struct monitor *m, struct conn *c, struct proc *p)
 	lines_end(&p->log, p->pid, srv_peer_text(&c->ends.peer, text));
 	if (p == &c->session) {
 		if (*c->account)
-			deadline_over(c);
+			deadline_over(c, srv_stop);
 		else
 			deadline_checked(c, false);
 		ledger_end(m->ledger, (uint64_t)p->pid);

@@ -38,6 +38,7 @@ served() {
 	run python3 "$lib/ftp-say.py" "$port" "USER anonymous" "PASS x" "PWD"
 	grep -q "^[0-9.]* 257" "$tmp/out"
 }
+not_served() { [ -z "$(with_uid "$session_uid")" ]; }
 logged() { grep -q "$1" "$tmp/d.log"; }
 
 hold a
@@ -103,4 +104,16 @@ for p in $(with_uid "$front_uid"); do
 done
 check "a server that is told to does not wait for them" stops_well
 check "nor leaves anything" nobody_asks
+
+# The same with somebody who has been served.
+start_server e --anonymous ro --root "$tmp/root"
+hold e
+check "somebody logs in" test "$(tell e "login anonymous x")" = 230
+front=$(with_uid "$front_uid")
+kill -STOP "$front"
+kill "$server"
+check "his session ends at the server's" patience 20 not_served
+check "his front has some time left to tell him the rest" not gone "$front"
+check "but not as much as ever" patience 80 gone "$front"
+check "so that the server ends" patience 20 gone "$server"
 finish

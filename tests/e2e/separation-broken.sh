@@ -10,12 +10,14 @@ need python3
 
 mkdir "$tmp/root" "$tmp/bin"
 chmod 755 "$tmp/root"
-# start_phony KIND: a server with that process taken over
+# start_phony KIND OPTION...: a server with that process taken over
 start_phony() {
-	ln -sf "$(realpath "$top_builddir/tests/support/phony-$1")" "$tmp/bin/rftpd"
-	[ -x "$tmp/bin/rftpd" ] || skip_all "tests/support/phony-$1 is not built"
-	PATH=$tmp/bin:$PATH start_server "$1" --root "$tmp/root" --anonymous rw --memory-budget 8M
-	check "rftpd with another $1 starts" test -s "$tmp/$1.port"
+	local kind=$1
+	shift
+	ln -sf "$(realpath "$top_builddir/tests/support/phony-$kind")" "$tmp/bin/rftpd"
+	[ -x "$tmp/bin/rftpd" ] || skip_all "tests/support/phony-$kind is not built"
+	PATH=$tmp/bin:$PATH start_server "$kind" --root "$tmp/root" --anonymous rw --memory-budget 8M "$@"
+	check "rftpd with another $kind starts" test -s "$tmp/$kind.port"
 }
 
 open_files() { find "/proc/$1/fd" -mindepth 1 2>/dev/null | wc -l; }
@@ -97,6 +99,9 @@ tells gate-long "gate 0 -71"
 tells gate-unended "gate 0 -71"
 tells gate-with-many "gate 0 -71"
 tells gate-twice "gate 0 0"
+tells gate-another "gate 0 -71"
+check "who logs in must be whom the monitor counts" grep -q 'a login without an end' "$tmp/front.log"
+tells gate-other-name "gate 0 0"
 for name in gate-left gate-silent; do
 	front $name
 	check "$name: there is a gate" test "$told" = "done/"
@@ -134,6 +139,28 @@ exec {good}>&-
 over "both"
 check "no process has died of anything else" nothing_dies front
 check "that server stops well" stops_well
+
+# Of one account there is one session, whatever the name it is asked for by.
+start_phony front --max-per-user 1
+front session-noop
+good=$line
+check "an account is in use" test "$told" = "gate 0 0/session 200/done/"
+for name in gate-twice gate-other-name gate-another; do
+	front $name
+	case $name in
+	gate-another) check "$name: nobody is let in" test "$told" = "gate 0 -71/done/" ;;
+	*) check "$name: it is in use" test "$told" = "gate 0 -11/done/" ;;
+	esac
+	hang_up
+	check "$name: its processes end" patience 20 two_are_left
+done
+check "it is counted by its own name" grep -q 'refused: too many sessions of anonymous' "$tmp/front.log"
+exec {good}>&-
+check "then it is free" patience 20 no_children "$server"
+front gate-other-name
+check "and has one session again" test "$told" = "gate 0 0/done/"
+hang_up
+check "that server stops well, too" stops_well
 
 # ---- a gate, and a session ----
 
@@ -231,5 +258,5 @@ done
 over "the deaf one"
 check "no other has died of anything else" nothing_dies gate
 check "no process waits to be reaped" test -z "$(ps -o pid= --ppid "$server" -o stat= | grep ' Z')"
-check "that server stops well, too" stops_well
+check "and the last one" stops_well
 finish

@@ -147,14 +147,19 @@ static void log_lingering(struct front *f)
 /* ---- to the gate ---- */
 
 /* As a front of ours does. */
-static void get_gate(struct front *f)
+static void get_gate_for(struct front *f, const char *user)
 {
-	struct front_ask ask = named("anonymous");
+	struct front_ask ask = named(user);
 	struct front_answer a = { .code = -1 };
 
 	if (msg_send(f->monitor, &ask, sizeof(ask), -1, WAIT_MS) < 0 ||
 	    msg_receive(f->monitor, &a, sizeof(a), &f->line, WAIT_MS) < 0 || a.code)
 		dprintf(f->client, "no gate: %d\n", a.code);
+}
+
+static void get_gate(struct front *f)
+{
+	get_gate_for(f, "anonymous");
 }
 
 static struct gate_ask guess(void)
@@ -205,6 +210,17 @@ static void gate_with_many(struct front *f)
 	tell_answer(f);
 }
 
+/* Whom the monitor counts is one, whom the gate is to let in another. */
+static void gate_another(struct front *f)
+{
+	struct gate_ask a = guess();
+
+	get_gate(f);
+	snprintf(a.user, sizeof(a.user), "ftp");
+	raw_send(f->line, &a, sizeof(a), NULL, 0, 0);
+	tell_answer(f);
+}
+
 static void gate_left(struct front *f)
 {
 	get_gate(f);
@@ -221,6 +237,17 @@ static void log_in(struct front *f)
 	struct gate_ask a = guess();
 
 	get_gate(f);
+	raw_send(f->line, &a, sizeof(a), NULL, 0, 0);
+	tell_answer(f);
+}
+
+/* The account has another name, too. */
+static void gate_other_name(struct front *f)
+{
+	struct gate_ask a = guess();
+
+	get_gate_for(f, "ftp");
+	snprintf(a.user, sizeof(a.user), "ftp");
 	raw_send(f->line, &a, sizeof(a), NULL, 0, 0);
 	tell_answer(f);
 }
@@ -371,8 +398,10 @@ static const struct {
 	{ "gate-long", gate_long },
 	{ "gate-unended", gate_unended },
 	{ "gate-with-many", gate_with_many },
+	{ "gate-another", gate_another },
 	{ "gate-left", gate_left },
 	{ "gate-silent", gate_silent },
+	{ "gate-other-name", gate_other_name },
 	{ "gate-twice", gate_twice },
 	{ "handed-short", handed_short },
 	{ "handed-bad", handed_bad },

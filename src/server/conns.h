@@ -30,7 +30,7 @@ struct conn {
 	unsigned gates;        /* that the front has asked for */
 	uint64_t front_until, gate_until; /* ns, deadlines.h; 0: as long as it likes */
 	uint64_t front_last;   /* ns: no gate more moves front_until beyond that */
-	bool lingers;          /* there was a session, of which the front tells its client the rest */
+	bool lingers;          /* there was a session, whose client hears the rest of the front */
 };
 
 /* All zero: there is no room yet. */

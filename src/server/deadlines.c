@@ -23,7 +23,7 @@ static uint64_t earlier(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
-/* A front of ours begins its last login within login_timeout, and has to hear what becomes of it. */
+/* A front of ours begins its last login within login_timeout, and is to hear what becomes of it. */
 void deadline_begin(struct conn *c, uint64_t login_timeout)
 {
 	c->front_until = now_ns() + login_timeout + GRACE;

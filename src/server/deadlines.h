@@ -7,8 +7,8 @@
 
 #include "server/conns.h"
 
-/* c's front has begun. login_timeout as of struct srv_options, ns: however often it asks for a gate,
- * it has twice as much at most, and 10 s, and what the last one waits. */
+/* c's front has begun. login_timeout as of struct srv_options, ns: however often it asks for a
+ * gate, it has twice as much at most, and 10 s, and what the last one waits. */
 void deadline_begin(struct conn *c, uint64_t login_timeout);
 /* c's gate has begun: it waits wait_ms, and then has login_timeout for its check. */
 void deadline_check(struct conn *c, int wait_ms, uint64_t login_timeout);

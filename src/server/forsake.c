@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Packets with descriptors (unix(7)) are looked at where they are, and closed by another process. */
+/* Packets with descriptors (unix(7)) are looked at where they are; another process closes them. */
 #include "server/forsake.h"
 #include "util/util.h"
 
@@ -62,8 +62,8 @@ static bool empty(int fd)
 	}
 }
 
-/* In a process that ends, nothing lingers, and files that were never opened are not flushed. It must
- * be the last that has fd, so it waits for us to have closed it. */
+/* In a process that ends, nothing lingers, and files that were never opened are not flushed. It
+ * must be the last that has fd, so it waits for us to have closed it. */
 static void close_elsewhere(int *fd)
 {
 	int line[2];

@@ -3,9 +3,9 @@
  * unasked is never opened, nor closed by the monitor.
  *
  * A descriptor may have been prepared so that who closes it last has to wait: a connection that
- * lingers, a file of a file system that a user serves. Received or not, it is in the monitor's hands
- * with the packet that it came with. So such a packet stays where it is, and with its socket it is
- * left to a process that ends with it. */
+ * lingers, a file of a file system that a user serves. Received or not, it is in the monitor's
+ * hands with the packet that it came with. So such a packet stays where it is, and with its socket
+ * it is left to a process that ends with it. */
 #ifndef RFTP_SERVER_FORSAKE_H
 #define RFTP_SERVER_FORSAKE_H
 

@@ -16,7 +16,7 @@ enum {
 	AT_ONCE = 64,          /* then others have their turn */
 	ROUNDS = 64,           /* of those; more than a socket holds */
 	COST = 64,             /* bytes of a line beside its record */
-	REST_MS = 25,          /* a socket holds some hundred lines: more than anybody needs who works */
+	REST_MS = 25,          /* a socket holds lines enough for who works */
 	TELL_MS = 10 * 1000,   /* between two lines of what is left out */
 };
 
@@ -145,7 +145,7 @@ static int take_line(struct lines *r, pid_t pid, const char *peer, const void *r
 }
 
 /* The length of a line in heard; 0: no more come; -EAGAIN: none has come. With MSG_TRUNC it is what
- * was sent, also where that is more than there is room for. No process of ours sends descriptors. */
+ * was sent, also where that is more than there is room for. Nobody of ours sends descriptors. */
 static ssize_t receive(int fd)
 {
 	ssize_t n;

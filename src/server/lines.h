@@ -40,8 +40,8 @@ unsigned lines_rest(const struct lines *r, uint64_t now_ms);
 /* In the child: what it logs goes to fd, a msg_pair's, and the log, standard input, output and
  * error are open no more. One thread only. */
 void lines_begin(int fd);
-/* In the monitor: log some of what has come of process pid, who serves peer, unless it rests. 0, or -EPROTO: it was
- * no line, or came with a descriptor; nothing more is heard of it then. */
+/* In the monitor: log some of what has come of process pid, who serves peer, unless it rests. 0, or
+ * -EPROTO: it was no line, or came with a descriptor; nothing more is heard of it then. */
 int lines_hear(struct lines *r, pid_t pid, const char *peer);
 /* It has ended: the rest, and what was left out. */
 void lines_end(struct lines *r, pid_t pid, const char *peer);

@@ -173,7 +173,8 @@ static int check_empty(const char *path, struct err *e)
 	while (rc == 0 && (d = readdir(dir)))
 		if (strcmp(d->d_name, ".") && strcmp(d->d_name, ".."))
 			rc = err_set(e, -ENOTEMPTY, "%s is not empty: there is \"%s\" in it, which "
-				     "strangers could reach", printable(path), printable(d->d_name));
+				     "strangers could reach", printable(path),
+				     printable(d->d_name));
 	if (rc == 0 && errno)
 		rc = err_sys(e, -errno, "empty directory %s", printable(path));
 	closedir(dir);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* How long processes for a stranger may take, however many he makes. The clock goes on by itself; it
- * is moved by moving what is measured by it. */
+/* How long processes for a stranger may take, however many he makes. The clock goes on by itself;
+ * it is moved by moving what is measured by it. */
 #include "server/deadlines.h"
 
 #include <setjmp.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Descriptors that nobody has asked for: who is given them does not wait for what their end takes. */
+/* Descriptors that nobody has asked for: who gets them does not wait for what their end takes. */
 #include "server/forsake.h"
 #include "server/lines.h"
 #include "server/msg.h"
@@ -55,7 +55,8 @@ static int count_open(void)
 static int lingering(void)
 {
 	static const char noise[1 << 16];
-	struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	struct sockaddr_in at = { .sin_family = AF_INET,
+				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 	struct linger wait = { 1, LINGER_S };
 	int listener = socket(AF_INET, SOCK_STREAM, 0), fd = socket(AF_INET, SOCK_STREAM, 0);
 	socklen_t len = sizeof(at);

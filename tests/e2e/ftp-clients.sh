@@ -345,6 +345,78 @@ check "no parts are left" no_parts "$tmp/root"
 check "no reply that the table does not have" not grep -F 'is no reply to' "$tmp/main.log"
 check "the server ends well" stops_well
 
+# ---- uploads that break, and go on ----
+
+start_server broken --root "$tmp/root" --anonymous rw
+url=ftp://127.0.0.1:$port
+# Until much of it has gone; then it is killed, and nobody says good-bye.
+has_sent() { # PID BYTES: of $tmp/big, which it has open
+	local fd pos=0
+	fd=$(find "/proc/$1/fd" -lname "$tmp/big" 2>/dev/null | head -n 1)
+	[ -z "$fd" ] || pos=$(awk '/^pos:/ {print $2}' "/proc/$1/fdinfo/${fd##*/}" 2>/dev/null)
+	[ "${pos:-0}" -ge "$2" ]
+}
+is_longer() { [ "$(stat -c %s "$1")" -gt "$2" ]; } # FILE BYTES
+break_off() { # WHAT CONDITION... -- COMMAND...
+	local what=$1 condition=()
+	shift
+	while [ "$1" != -- ]; do
+		condition+=("$1")
+		shift
+	done
+	shift
+	"$@" </dev/null >/dev/null 2>&1 &
+	breaking=$!
+	others+=("$breaking")
+	check "$what: under way" patience 30 "${condition[@]/PID/$breaking}"
+	kill -KILL "$breaking"
+	wait "$breaking" 2>/dev/null
+	check "$what: it is over" patience 30 no_children "$server"
+}
+slowly=(curl -sS --ssl-reqd -k --limit-rate 200k)
+
+# From the beginning: a file is whole or not there, so nothing is left to go on from.
+break_off "curl is killed" has_sent PID 1000000 -- "${slowly[@]}" -T "$tmp/big" "$url/broken"
+check "nothing has the name" test ! -e "$tmp/root/broken"
+check "nor is there a part" no_parts "$tmp/root"
+check "the log says that it failed" grep -q 'STOR "/broken" .* bytes in .*: ' "$tmp/broken.log"
+check "and not that it was well" not grep -q 'STOR "/broken" .*: ok$' "$tmp/broken.log"
+ftp -C - -T "$tmp/big" "$url/broken"
+check "curl -C - begins anew" is_same "$tmp/big" "$tmp/root/broken"
+echo before >"$tmp/root/broken"
+break_off "curl is killed, over a file" has_sent PID 1000000 -- "${slowly[@]}" -T "$tmp/big" "$url/broken"
+check "which stays as it was" test "$(cat "$tmp/root/broken")" = before
+
+# Behind what is there: what has come stays, and the next goes on from there.
+head -c 1000000 "$tmp/big" >"$tmp/root/broken"
+break_off "curl -C - is killed" is_longer "$tmp/root/broken" 1300000 -- \
+	"${slowly[@]}" -C - -T "$tmp/big" "$url/broken"
+came=$(stat -c %s "$tmp/root/broken")
+check "what has come is there, and right" cmp -s -n "$came" "$tmp/big" "$tmp/root/broken"
+check "and is not all" test "$came" -lt 5000000
+ftp -C - -T "$tmp/big" "$url/broken"
+check "curl -C - goes on" is_same "$tmp/big" "$tmp/root/broken"
+went_on() { # VERB BYTES: what the last one sent is no more than was missing
+	tail -n 5 "$tmp/broken.log" | grep -q "$1 \"/broken\" .*: $2 bytes in .*: ok\$"
+}
+check "from there" patience 20 went_on APPE $((5000000 - came))
+if command -v lftp >/dev/null; then
+	head -c 1000000 "$tmp/big" >"$tmp/root/broken"
+	lftp_put="set ssl:verify-certificate no; set ftp:ssl-force yes; set ftp:ssl-protect-data yes;
+		open -u anonymous,x -p $port 127.0.0.1; put -c $tmp/big -o broken"
+	break_off "lftp's put -c is killed" is_longer "$tmp/root/broken" 1300000 -- \
+		lftp -c "set net:limit-rate 200000; $lftp_put"
+	came=$(stat -c %s "$tmp/root/broken")
+	check "what has come is there" cmp -s -n "$came" "$tmp/big" "$tmp/root/broken"
+	run lftp -c "$lftp_put"
+	check "and goes on" is_same "$tmp/big" "$tmp/root/broken"
+	check "from there" patience 20 went_on STOR $((5000000 - came))
+else
+	skip "lftp's put -c" "it is missing"
+fi
+rm -f "$tmp/root/broken"
+check "that server ends well" stops_well
+
 # ---- a hundred at once ----
 
 # Each is slow enough that the first is not done before the last has begun. Curl reads up to 1.6 MB

@@ -12,7 +12,7 @@ chmod 777 "$tmp/root" "$tmp/here"
 printf 'old\n' >"$tmp/old"
 random "$tmp/file" 100000
 random "$tmp/big" 40000000
-# How to send it so that it takes two seconds, and is not read long before.
+# How to send it so that it takes two seconds, and little of it is read before it is sent.
 slowly=(--rate 20M --block 64K --inflight 8)
 
 # clean NAME: it is not there, under this name or as a part
@@ -356,28 +356,40 @@ check "all of them" test -L "$tmp/root/loop3/link" -a -L "$tmp/root/loop3/self"
 
 # ---- a file that changes ----
 
-# changes WHAT CODE: put and get of a file on which python runs CODE, with f open, 0.5 s
-# after the begin; --rate makes it last 2 s.
+# meanwhile CODE FILE POINT COMMAND...: run it, and while it stands still in its middle, python CODE
+# with FILE open as f
+meanwhile() {
+	local client
+	ran="${*:4}"
+	RFTP_FAULT_TRANSPORT=kill:SIGSTOP:at=$3:after=2M:count=1 "${@:4}" </dev/null >"$tmp/out" 2>"$tmp/err" &
+	client=$!
+	others+=("$client")
+	check "in the middle of it" patience 30 has_stopped "$client"
+	python3 -c "
+import os, sys
+f = open(sys.argv[1], 'r+b')
+$1" "$2"
+	kill -CONT "$client"
+	wait "$client"
+	status=$?
+}
+has_stopped() { [[ $(ps -o stat= -p "$1") == T* ]]; }
+
+# changes WHAT CODE: put and get of a file that CODE changes under way
 changes() {
-	local dir what=$1 code=$2 where
+	local dir what=$1 code=$2
 	for dir in put get; do
-		where=$tmp/$dir.src
-		[ $dir = put ] || where=$tmp/root/get.src
-		cp "$tmp/big" "$where"
 		cp "$tmp/old" "$tmp/root/changed"
 		cp "$tmp/old" "$tmp/here/changed"
-		python3 -c "
-import os, sys, time
-time.sleep(0.5)
-f = open(sys.argv[1], 'r+b')
-$code" "$where" &
-		others+=($!)
 		if [ $dir = put ]; then
-			put "${slowly[@]}" "$where" "$url/changed"
+			cp "$tmp/big" "$tmp/put.src"
+			meanwhile "$code" "$tmp/put.src" send \
+				rftp put -q --accept-new "${slowly[@]}" "$tmp/put.src" "$url/changed"
 		else
-			get "${slowly[@]}" "$url/get.src" "$tmp/here/changed"
+			cp "$tmp/big" "$tmp/root/get.src"
+			meanwhile "$code" "$tmp/root/get.src" recv \
+				rftp get -q --accept-new "${slowly[@]}" "$url/get.src" "$tmp/here/changed"
 		fi
-		wait "${others[-1]}"
 		check "a file that $what: $dir" fails_with 1 'changed while'
 		check "the old file is there: $dir" intact "$tmp/root/changed"
 		check "the old file is here: $dir" intact "$tmp/here/changed"

@@ -61,6 +61,7 @@ check "all of each all the same" is "$ways"
 # stopped SIGNAL WHOM: in the middle of both
 session() { children "$server"; }
 begin_both() {
+	: >"$tmp/out" # what the one before has said is no sign of this one
 	rftp bench --accept-new --both --time 60 "$url" >"$tmp/out" 2>"$tmp/err" </dev/null &
 	client=$!
 	others+=("$client")

@@ -97,13 +97,16 @@ release() {
 of_session() { # KEY: in /proc/PID/status
 	sed -n "s/^$1:[[:space:]]*//p" "/proc/$session/status" | tr -s '\t ' ' ' | sed 's/ $//'
 }
+is_hers() { # GROUPS SET...: beside these, sets of capabilities that are empty
+	check "the session has her user id" test "$(of_session Uid)" = "5001 5001 5001 5001"
+	check "and group id" test "$(of_session Gid)" = "5001 5001 5001 5001"
+	check "and groups" test "$(of_session Groups | tr ' ' '\n' | sort | tr '\n' ' ')" = "$1"
+	for set in CapInh CapPrm CapEff CapAmb "${@:2}"; do
+		check "no capabilities, $set" test "$(of_session $set)" = 0000000000000000
+	done
+}
 hold "USER alice" "PASS right"
-check "the session has her user id" test "$(of_session Uid)" = "5001 5001 5001 5001"
-check "and group id" test "$(of_session Gid)" = "5001 5001 5001 5001"
-check "and groups" test "$(of_session Groups | tr ' ' '\n' | sort | tr '\n' ' ')" = "5001 6001 "
-for set in CapInh CapPrm CapEff CapAmb; do
-	check "no capabilities, $set" test "$(of_session $set)" = 0000000000000000
-done
+is_hers "5001 6001 "
 check "who listens is root" test "$(stat -c %u "/proc/$server")" -eq 0
 # Others of hers must not look into it: the server's key is in there.
 as_alice=(setpriv --reuid=5001 --regid=5001 --clear-groups --)
@@ -254,6 +257,7 @@ processes=(--user nobody --files-user daemon)
 start_server t --pam
 hold "USER alice" "PASS right"
 check "by three processes she comes in as well" grep -q ' 230 ' "$tmp/held"
+is_hers "5001 6001 " CapBnd
 printf '%s' "$hash" >"$tmp/hash"
 knows() { python3 "$lib/in-memory.py" find "$1" "$tmp/hash"; }
 for p in "$server" $(children "$server"); do
@@ -264,6 +268,12 @@ for p in "$server" $(children "$server"); do
 	fi
 done
 release
+cp /etc/pam.d/rftpd "$tmp/pam.kept"
+sed -i '/^auth/a auth optional pam_group.so' /etc/pam.d/rftpd
+hold "USER alice" "PASS right"
+is_hers "5001 6001 6002 " CapBnd
+release
+cp "$tmp/pam.kept" /etc/pam.d/rftpd
 
 # ---- what a root of "/" does not have ----
 # Her session, its front and its monitor are in /proc, and what is open there and their memory.
@@ -275,6 +285,12 @@ done
 others_of_server=("$server" "$front" "$session")
 numbered "$lib/ftp-proc-client.py" "$port" alice right "$tmp/homes/alice" "${others_of_server[@]}"
 netrc alice right
+put --netrc "$tmp/netrc" "$tmp/file" "rftp://alice@127.0.0.1:$port/~/by-three"
+check "she puts by bulk" same "$tmp/file" "$tmp/homes/alice/by-three"
+check "what is hers" test "$(stat -c %u:%g "$tmp/homes/alice/by-three")" = 5001:5001
+rm -f "$tmp/back"
+get --netrc "$tmp/netrc" "rftp://alice@127.0.0.1:$port/~/by-three" "$tmp/back"
+check "and gets" same "$tmp/file" "$tmp/back"
 for p in maps status environ mem root/etc/shadow; do
 	rm -rf "$tmp/of-proc"
 	get --netrc "$tmp/netrc" "rftp://alice@127.0.0.1:$port/proc/self/$p" "$tmp/of-proc"

@@ -141,13 +141,23 @@ check "a model of this machine" status_is 0
 free_mib() { awk '/MemFree/ { print int($4 / 1024) }' /sys/devices/system/node/node1/meminfo; }
 mount -o remount,size=3g "$tmp/t1"
 echo 1 >/proc/sys/vm/drop_caches # which would make room
-dd if=/dev/zero of="$tmp/t1/fill" bs=1M count=$(($(free_mib) - 48)) status=none
+fill() { dd if=/dev/zero bs=1M count="$1" status=none >>"$tmp/t1/fill"; }
+all_fits() { grep -q 'path 1: .*, 100 % of its pages on node 1' "$tmp/err"; }
+fill $(($(free_mib) - 48))
 begin rftp put "${crawl[@]}" "${both[@]}" "$tmp/t1/big" "$url/a"
+# What the kernel keeps back is not the same each time.
+for _ in 1 2 3 4 5 6; do
+	all_fits || break
+	comment <<<"node 1 has $(free_mib) MiB left, which was enough"
+	stop
+	fill 4
+	begin rftp put "${crawl[@]}" "${both[@]}" "$tmp/t1/big" "$url/a"
+done
 check "node 1 is full: a warning" patience 5 grep -q 'warning: node 1 has not .* to spare: some of the blocks may be on others' "$tmp/err"
 check "node 0 is not" all_on "$tmp/here" 0
 check "and node 1 is asked first all the same" is "$(bound "$tmp/here")" "0 1"
 check "-v says how much is elsewhere" grep -q 'path 1: .*, [0-9.]* % of its pages on node 1' "$tmp/err"
-check "which is not all" not grep -q 'path 1: .*, 100 % of its pages on node 1' "$tmp/err"
+check "which is not all" not all_fits
 check "threads stay" is "$(cpus "$tmp/here" sender)" "0-1 2-3"
 stop
 # Emulated nodes are all alike, which the model finds: each is as good as the other.

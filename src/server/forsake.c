@@ -5,6 +5,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -21,20 +23,13 @@ static ssize_t look(int fd, struct msghdr *msg)
 }
 
 /* Without room for them descriptors are not received, which is told. */
-bool forsake_must(int fd)
+int forsake_look(int fd)
 {
 	struct msghdr msg = { .msg_iovlen = 0 };
 
-	return look(fd, &msg) >= 0 && (msg.msg_flags & MSG_CTRUNC);
-}
-
-void forsake_refuse(int fd)
-{
-#ifdef SO_PASSRIGHTS
-	setsockopt(fd, SOL_SOCKET, SO_PASSRIGHTS, &(int){ 0 }, sizeof(int));
-#else
-	(void)fd;
-#endif
+	if (look(fd, &msg) < 0)
+		return errno == EAGAIN ? -EAGAIN : 0;
+	return (msg.msg_flags & MSG_CTRUNC) != 0;
 }
 
 /* ---- the end ---- */
@@ -63,16 +58,17 @@ static bool empty(int fd)
 }
 
 /* In a process that ends, nothing lingers, and files that were never opened are not flushed. It
- * must be the last that has fd, so it waits for us to have closed it. */
-static void close_elsewhere(int *fd)
+ * must be the last that has fd, so it waits for us to have closed it. A negative errno: it is open. */
+static int close_elsewhere(int *fd)
 {
-	int line[2];
+	int line[2], rc;
 	pid_t pid;
 	char c;
 
 	if (pipe2(line, O_CLOEXEC) < 0)
-		return;
+		return -errno;
 	pid = fork();
+	rc = pid < 0 ? -errno : 0;
 	if (pid == 0) {
 		close(line[1]);
 		_exit(read(line[0], &c, 1) != 0);
@@ -81,18 +77,23 @@ static void close_elsewhere(int *fd)
 		cleanup_close(fd);
 	close(line[0]);
 	close(line[1]);
+	return rc;
 }
 
 void forsake(int *fd)
 {
-	int on = 1;
+	int on = 1, rc;
 
 	if (*fd < 0)
 		return;
 	/* Nothing more comes; what is there stays to be looked at. */
 	shutdown(*fd, SHUT_RDWR);
 	setsockopt(*fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on));
-	if (empty(*fd))
-		close_elsewhere(fd);
+	rc = empty(*fd) ? close_elsewhere(fd) : 0;
+	if (rc < 0) {
+		log_warn("descriptor %d stays open, with what was passed there: no process to close "
+			 "it: %s", *fd, strerror(-rc));
+		*fd = -1;
+	}
 	cleanup_close(fd);
 }

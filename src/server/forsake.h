@@ -9,14 +9,13 @@
 #ifndef RFTP_SERVER_FORSAKE_H
 #define RFTP_SERVER_FORSAKE_H
 
-#include <stdbool.h>
-
-/* Does a descriptor come with the packet that is received from fd, a msg_pair's, next? */
-bool forsake_must(int fd);
-/* Have the kernel refuse descriptors that are sent to fd, where it can do that. */
-void forsake_refuse(int fd);
+/* Does a descriptor come with the packet that is received next from fd, a msg_pair's from which nobody
+ * else reads? 1; 0: none, it may be received (or the end, or an error, told); -EAGAIN: there is no
+ * packet yet, and who received now might get another than was looked at. */
+int forsake_look(int fd);
 /* Close *fd, which nobody else reads from, with what it still has in it; -1: nothing to close.
- * There may be a child more for a moment, to be reaped. */
+ * There may be a child more for a moment, to be reaped. Where there can be none, what has
+ * descriptors in it stays open for as long as this process runs, which is said. */
 void forsake(int *fd);
 
 #endif

@@ -148,10 +148,10 @@ static int take_line(struct lines *r, pid_t pid, const char *peer, const void *r
  * was sent, also where that is more than there is room for. Nobody of ours sends descriptors. */
 static ssize_t receive(int fd)
 {
-	ssize_t n;
+	ssize_t n = forsake_look(fd);
 
-	if (forsake_must(fd))
-		return -EPROTO;
+	if (n != 0)
+		return n < 0 ? n : -EPROTO;
 	do
 		n = recv(fd, heard, sizeof(heard), MSG_DONTWAIT | MSG_TRUNC);
 	while (n < 0 && errno == EINTR);

@@ -132,7 +132,10 @@ int msg_receive(int fd, void *p, size_t len, int *passed, int timeout_ms)
 
 int msg_hear(int fd, void *p, size_t len)
 {
-	int rc = forsake_must(fd) ? -EPROTO : msg_receive(fd, p, len, NULL, 0);
+	int rc = forsake_look(fd);
 
+	if (rc != 0)
+		return rc < 0 ? rc : -EPROTO;
+	rc = msg_receive(fd, p, len, NULL, 0);
 	return rc == -ETIMEDOUT ? -EAGAIN : rc;
 }

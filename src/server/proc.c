@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* fork(2) as the monitor does it. */
 #include "server/proc.h"
-#include "server/forsake.h"
 #include "server/msg.h"
 
 #include <errno.h>
@@ -33,11 +32,8 @@ static int open_sockets(struct sockets *l)
 	if (rc < 0) {
 		cleanup_close(&l->said[0]);
 		cleanup_close(&l->said[1]);
-		return rc;
 	}
-	forsake_refuse(l->said[0]);
-	forsake_refuse(l->log[0]);
-	return 0;
+	return rc;
 }
 
 void proc_fork(struct proc *p, const struct lines_limits *limits)

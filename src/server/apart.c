@@ -25,6 +25,11 @@ void apart_free(void *p, size_t len)
 		munmap(p, len);
 }
 
+int apart_alone(void *p, size_t len, struct err *e)
+{
+	return madvise(p, len, MADV_DONTFORK) < 0 ? err_sys(e, -errno, "memory") : 0;
+}
+
 enum { ERRNO_MOST = 4095 }; /* the kernel's; what is beyond may be nobody's number */
 
 struct said {
@@ -57,9 +62,12 @@ static void begin_limits(pid_t parent, unsigned limit_s)
 /* Those between a and b. Some containers know the call for it and do not let it happen. */
 static void close_between(long a, long b)
 {
+	long most;
+
 	if (a + 1 >= b || close_range((unsigned)a + 1, (unsigned)b - 1, 0) == 0)
 		return;
-	for (long fd = a + 1; fd < b; fd++)
+	most = raise_fd_limit();
+	for (long fd = a + 1; fd < b && fd < most; fd++)
 		close((int)fd);
 }
 
@@ -76,7 +84,7 @@ static void close_others(int a, int b)
 
 	close_between(STDERR_FILENO, low);
 	close_between(low, high);
-	close_between(high, sysconf(_SC_OPEN_MAX));
+	close_between(high, UINT_MAX);
 }
 
 static void work(const struct task *t, int out)

@@ -109,6 +109,33 @@ static void test_memory(void **state)
 	apart_free(NULL, 64);
 }
 
+static int leave_apart(void *arg, struct err *e)
+{
+	return apart(leave, arg, LONG_S, e);
+}
+
+static int leave_alone(void *arg, struct err *e)
+{
+	int rc = apart_alone(arg, 64, e);
+
+	return rc ? rc : leave_apart(arg, e);
+}
+
+/* What the child's own children find in it is not there for them. */
+static void test_memory_alone(void **state)
+{
+	char *shared = apart_memory(64);
+	struct err e = ERR_INIT;
+
+	(void)state;
+	assert_non_null(shared);
+	assert_int_equal(apart(leave_alone, shared, LONG_S, &e), -ECHILD);
+	assert_string_equal(shared, "");
+	assert_int_equal(apart(leave_apart, shared, LONG_S, &e), 0);
+	assert_string_equal(shared, "left");
+	apart_free(shared, 64);
+}
+
 /* ---- no end ---- */
 
 static int hang(void *arg, struct err *e)
@@ -217,6 +244,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_says), cmocka_unit_test(test_says_odd_numbers),
 		cmocka_unit_test(test_says_nothing), cmocka_unit_test(test_memory),
+		cmocka_unit_test(test_memory_alone),
 		cmocka_unit_test(test_limit), cmocka_unit_test(test_nobody_waits),
 		cmocka_unit_test(test_closed),
 	};

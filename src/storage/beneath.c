@@ -173,21 +173,27 @@ static const char *inside(const struct beneath *b, const char *text)
 	return NULL;
 }
 
-/* Such a filesystem has no device. That saves asking others, which may be elsewhere. */
-bool is_on_proc(int fd)
+/* proc(5) has no device of its own, as those of networks have none; to ask those what they are may take
+ * a round trip each time. */
+int beneath_is_proc(int fd, dev_t plain)
 {
 	struct statfs fs;
 	struct stat st;
 
-	return fstat(fd, &st) == 0 && major(st.st_dev) == 0 && fstatfs(fd, &fs) == 0 &&
-	       fs.f_type == PROC_SUPER_MAGIC;
+	if (fstat(fd, &st))
+		return -errno;
+	if (st.st_dev == plain || major(st.st_dev) != 0)
+		return 0;
+	if (fstatfs(fd, &fs))
+		return -errno;
+	return fs.f_type == PROC_SUPER_MAGIC;
 }
 
 /* Links of /proc that lead by inode, not by name, show as absolute names or as
  * "type:[number]"; those that are plain text are relative. */
 static bool is_magic(int fd, const char *text)
 {
-	return (text[0] == '/' || strchr(text, ':')) && is_on_proc(fd);
+	return (text[0] == '/' || strchr(text, ':')) && beneath_is_proc(fd, 0) != 0;
 }
 
 static int walk_count(struct walk *w)

@@ -20,8 +20,9 @@ struct beneath {
  * of /proc or more than 40 symlinks. Any thread. */
 int beneath_open(const struct beneath *b, const char *path, int flags, mode_t mode);
 
-/* Whether what is behind fd, which may be O_PATH, is the kernel's view of processes (proc(5)). */
-bool is_on_proc(int fd);
+/* Whether what is behind fd, which may be O_PATH, is the kernel's view of processes (proc(5)): 1, 0, or
+ * a negative errno. What is on the device plain is not (0: no such is known). */
+int beneath_is_proc(int fd, dev_t plain);
 
 /* Whether the kernel lets us use openat2; -ENOSYS or -EPERM otherwise. */
 int beneath_probe(int fd);

@@ -16,8 +16,9 @@
 
 /* Lock order: there is only set->lock, and no system call but close is made under it. */
 struct dirs {
-	unsigned int max_open;  /* constant, as is without_proc once there are dirs */
+	unsigned int max_open;  /* constant, as these two are once there are dirs */
 	bool without_proc;
+	dev_t plain;            /* what is there is not of proc */
 	pthread_mutex_t lock;   /* guards all below and the fields of dirs that say so */
 	unsigned int open;      /* subdirectories with a descriptor */
 	struct dir *newest;     /* of those that are open and not pinned */
@@ -63,9 +64,10 @@ void dirs_free(struct dirs *s)
 	free(s);
 }
 
-void dirs_without_proc(struct dirs *s)
+void dirs_without_proc(struct dirs *s, dev_t plain)
 {
 	s->without_proc = true;
+	s->plain = plain;
 }
 
 static struct dir *dir_new(struct dirs *s, const char *name)
@@ -221,16 +223,17 @@ void dir_unpin(struct dir *d)
 /* To be listed and synced if we may read it, else just to go through. */
 static int open_name(const struct dirs *s, int parent, const char *name)
 {
-	int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), rc;
 
 	if (fd < 0 && errno == EACCES)
 		fd = openat(parent, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
-	if (!s->without_proc || !is_on_proc(fd))
+	rc = s->without_proc ? beneath_is_proc(fd, s->plain) : 0;
+	if (rc == 0)
 		return fd;
 	close(fd);
-	return -EACCES;
+	return rc < 0 ? rc : -EACCES;
 }
 
 /* The same, closing others of ours while the process has no descriptor to spare. */

@@ -14,11 +14,12 @@
 
 #define REMOVE_OPEN_DIRS 64
 
-/* Set by root_new and only read afterwards. */
+/* Set by root_new and root_without_proc, and only read afterwards. */
 struct root {
 	struct beneath b; /* b.fd is AT_FDCWD for an unconfined "/" */
 	bool confined;
 	bool without_proc;
+	dev_t plain;      /* where b.fd is, without_proc: no proc(5), or nothing would be served */
 };
 
 struct root *root_new(const char *dir, bool confined, struct err *e)
@@ -50,14 +51,11 @@ struct root *root_new(const char *dir, bool confined, struct err *e)
 	return r;
 }
 
-/* Also of one that is not confined then each component is looked at. */
-int root_without_proc(struct root *r, struct err *e)
+/* Of what is not confined each component is looked at then, too. */
+static int open_whole(struct root *r, struct err *e)
 {
 	int probe;
 
-	r->without_proc = true;
-	if (r->b.fd != AT_FDCWD)
-		return 0;
 	r->b.fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	r->b.names[0] = strdup("/");
 	if (r->b.fd < 0 || !r->b.names[0])
@@ -68,9 +66,24 @@ int root_without_proc(struct root *r, struct err *e)
 	return 0;
 }
 
-bool root_has_no_proc(const struct root *r)
+int root_without_proc(struct root *r, struct err *e)
 {
-	return r && r->without_proc;
+	int rc = r->b.fd == AT_FDCWD ? open_whole(r, e) : 0;
+	struct stat st;
+
+	if (rc < 0)
+		return rc;
+	r->without_proc = true;
+	rc = beneath_is_proc(r->b.fd, 0);
+	if (rc == 0 && fstat(r->b.fd, &st) == 0)
+		r->plain = st.st_dev;
+	return rc < 0 ? err_sys(e, rc, "root directory") : 0;
+}
+
+void root_rules_dirs(const struct root *r, struct dirs *s)
+{
+	if (r && r->without_proc)
+		dirs_without_proc(s, r->plain);
 }
 
 bool root_is_confined(const struct root *r)
@@ -96,7 +109,7 @@ void root_walk_only(struct root *r, bool on)
 
 static int open_raw(struct root *r, const char *path, int flags, mode_t mode)
 {
-	int fd;
+	int fd, rc;
 
 	flags |= O_CLOEXEC;
 	if (r->confined || r->b.whole) {
@@ -105,10 +118,13 @@ static int open_raw(struct root *r, const char *path, int flags, mode_t mode)
 		fd = openat(r->b.fd, *path ? path : ".", flags, mode);
 		fd = fd < 0 ? -errno : fd;
 	}
-	if (fd < 0 || !r->without_proc || !is_on_proc(fd))
+	if (fd < 0)
+		return fd;
+	rc = r->without_proc ? beneath_is_proc(fd, r->plain) : 0;
+	if (rc == 0)
 		return fd;
 	close(fd);
-	return -EACCES;
+	return rc < 0 ? rc : -EACCES;
 }
 
 int root_open(struct root *r, const char *path, int flags, mode_t mode)
@@ -277,11 +293,12 @@ static int remove_item(void *arg, const struct walk_item *it)
 }
 
 /* Everything in the directory name of parent. */
-static int empty_dir(struct removal *rm, int parent, const char *name, const char *path)
+static int empty_dir(struct root *r, struct removal *rm, int parent, const char *name,
+		     const char *path)
 {
 	struct dirs *set;
 	struct dir *top;
-	int r, fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	int rc, fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
 	if (fd < 0)
 		return -errno;
@@ -293,10 +310,11 @@ static int empty_dir(struct removal *rm, int parent, const char *name, const cha
 		dirs_free(set);
 		return -ENOMEM;
 	}
-	r = tree_walk(top, TREE_NAMES | TREE_PARTS, remove_item, rm);
+	root_rules_dirs(r, set);
+	rc = tree_walk(top, TREE_NAMES | TREE_PARTS, remove_item, rm);
 	dir_put(top);
 	dirs_free(set);
-	return r;
+	return rc;
 }
 
 int root_remove_tree(struct root *r, const char *path, struct err *e)
@@ -318,7 +336,7 @@ int root_remove_tree(struct root *r, const char *path, struct err *e)
 			code = -errno;
 	}
 	if (code == -ENOTEMPTY || code == -EEXIST) {
-		code = empty_dir(&rm, fd, name, path);
+		code = empty_dir(r, &rm, fd, name, path);
 		if (rm.first)
 			return rm.first;
 		if (code == 0)

@@ -28,12 +28,10 @@ struct root;
 struct root *root_new(const char *dir, bool confined, struct err *e);
 void root_free(struct root *r);
 bool root_is_confined(const struct root *r);
-/* From now on nothing of proc(5) is opened below r: -EACCES; and its links that lead by inode
- * are not followed: -ELOOP. What a process of ours has open, its memory and its arguments are
- * nothing to serve. 0 or a negative errno with text. Before other threads use r. */
+/* From now on nothing of proc(5) is opened below r, which is confined or "/": -EACCES; and its links
+ * that lead by inode are not followed: -ELOOP. What a process of ours has open, its memory and its
+ * arguments are nothing to serve. 0 or a negative errno with text. Before other threads use r. */
 int root_without_proc(struct root *r, struct err *e);
-/* Was that done? NULL, as of data that is no files: no. */
-bool root_has_no_proc(const struct root *r);
 /* Open path. flags as open(2) plus O_CLOEXEC; the last component is followed only
  * without O_NOFOLLOW. A file descriptor or a negative errno (-EXDEV: it climbs out). */
 int root_open(struct root *r, const char *path, int flags, mode_t mode);
@@ -61,8 +59,11 @@ struct dirs; /* the set that shares the bound */
 
 struct dirs *dirs_new(unsigned max_open);
 void dirs_free(struct dirs *s);
-/* No subdirectory that is of proc(5) is opened from now on: -EACCES. See root_without_proc. */
-void dirs_without_proc(struct dirs *s);
+/* No subdirectory that is of proc(5) is opened from now on: -EACCES. What is on the device plain is not
+ * (0: no such is known). */
+void dirs_without_proc(struct dirs *s, dev_t plain);
+/* The same, if that is so of r; NULL, as of data that is no files, is harmless. */
+void root_rules_dirs(const struct root *r, struct dirs *s);
 /* A top directory around an open descriptor that the set now owns and never closes
  * before dir_put. path is for messages. NULL: memory is out (fd is closed). */
 struct dir *dir_top(struct dirs *s, int fd, const char *path);

@@ -273,8 +273,7 @@ static int make_tables(struct sink *s, struct err *e)
 	s->arrived = bq_new(0);
 	if (!s->slots || !s->numbers || !s->verdicts || !s->dirset || !s->arrived)
 		return err_set(e, -ENOMEM, "out of memory");
-	if (root_has_no_proc(s->root))
-		dirs_without_proc(s->dirset);
+	root_rules_dirs(s->root, s->dirset);
 	s->discard = s->item->kind == ITEM_NULL;
 	if (s->item->kind == ITEM_STDIO) {
 		int r = outlet_open(&s->outlet);

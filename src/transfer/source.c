@@ -257,8 +257,7 @@ static int make_tables(struct source *s, struct err *e)
 	s->plan = plan_new(s->x.agr.block, s->stripe);
 	if (!s->slots || !s->out || !s->weights || !s->dirs || !s->plan)
 		return err_set(e, -ENOMEM, "out of memory");
-	if (root_has_no_proc(s->root))
-		dirs_without_proc(s->dirs);
+	root_rules_dirs(s->root, s->dirs);
 	if (s->sort)
 		plan_sort(s->plan);
 	for (uint32_t i = 0; i < s->x.nroutes; i++) {

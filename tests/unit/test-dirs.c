@@ -206,7 +206,7 @@ static void nothing_of_proc_is_entered(void **state)
 		int fd;
 
 		if (without)
-			dirs_without_proc(s);
+			dirs_without_proc(s, 0);
 		fd = dir_pin(sys);
 		if (fd >= 0)
 			dir_unpin(sys);

@@ -214,10 +214,11 @@ static void hear_front(struct monitor *m, struct conn *c)
 		conns_stop_hearing(&c->front);
 	else if (rc < 0)
 		conns_disown(c, &c->front, rc);
+	if (rc == 0)
+		memcpy(c->user, ask.user, sizeof(c->user));
+	crypto_wipe(&ask, sizeof(ask)); /* as of hear_gate */
 	if (rc < 0)
 		return;
-	memcpy(c->user, ask.user, sizeof(c->user));
-	crypto_wipe(&ask, sizeof(ask)); /* as of hear_gate */
 	if (c->session.pid)
 		c->waiting = true; /* the gate before is on its way out, or it is a lie */
 	else

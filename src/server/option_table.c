@@ -104,7 +104,7 @@ const struct option_def srv_table[] = {
 	       "the certificate, in PEM, and those that it is signed by (of --state)"),
 	STRING("key", 0, "FILE", key, OF_NET, "the certificate's key (of --state)"),
 	STRING("ca", 0, "FILE", ca, OF_NET,
-	       "ask clients for a certificate, and check it against these (none)"),
+	       "ask clients for a certificate; its subject counts when these signed it (none)"),
 	WORD("tls-min", 0, "1.3|1.2", tls_min, tls_words, OF_NET, "the oldest TLS (1.3)"),
 	STRING("tls-ciphers", 0, "LIST", tls_ciphers, OF_NET,
 	       "ciphers, as OpenSSL calls them, with colons (the system's)"),

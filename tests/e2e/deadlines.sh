@@ -77,8 +77,6 @@ check "the child's parent is no child of the front, but of the monitor" \
 check "it and the gate are others" test "$gate" != "$front" -a "$gate" != "$server"
 check "the gate is root" is_roots "$gate"
 check "so is its child" is_roots "$child"
-check "nobody traces the gate" nobody_traces "$gate"
-check "nor its child" nobody_traces "$child"
 check "open in the gate: lines to front, monitor and log, the child's, and the key unread" \
 	has_open "$gate" /memfd:certificate=1 pipe=1 socket=3
 check "open in its child: not the key" has_open "$child" pipe=2 socket=3

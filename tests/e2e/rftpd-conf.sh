@@ -135,40 +135,42 @@ greets() { [ "$(greeting "$1" "${3:-}")" = "$2" ]; }
 
 # ---- rights ----
 
-echo 'put' >"$tmp/put"
-echo "eve:$(echo word | rftpd --hash-password):$tmp/drop::upload" >"$tmp/users"
-printf 'anonymous ro\nroot %s\nusers %s\n[anonymous]\nroot %s\n' "$tmp/root" "$tmp/users" \
-	"$tmp/root" >"$conf"
-start_server u --config "$conf" --prot-min clear
-printf 'machine 127.0.0.1 login eve password word\n' >"$tmp/netrc"
-chmod 600 "$tmp/netrc"
-eve=(rftp put -q --accept-new --netrc "$tmp/netrc")
-run "${eve[@]}" "$tmp/put" "rftp://eve@127.0.0.1:$port/put"
-check "a drop box takes" status_is 0
-check "what is put" same "$tmp/put" "$tmp/drop/put"
-run "${eve[@]}" --overwrite "$conf" "rftp://eve@127.0.0.1:$port/put"
-check "but not in place of that" same "$tmp/put" "$tmp/drop/put"
-run rftp get -q --netrc "$tmp/netrc" "rftp://eve@127.0.0.1:$port/put" "$tmp/got"
-check "gives nothing" fails_with 1 'may only upload|[Pp]ermission denied'
-run rftp ls --netrc "$tmp/netrc" "rftp://eve@127.0.0.1:$port/"
-check "and lists nothing" not status_is 0
-printf '[user eve]\nrights ro\n' >>"$conf"
-kill -HUP "$server"
-patience 20 grep -q 'settings read anew' "$tmp/u.log"
-run rftp get -q --netrc "$tmp/netrc" "rftp://eve@127.0.0.1:$port/put" "$tmp/got"
-check "unless rftpd.conf has her read" same "$tmp/put" "$tmp/got"
-check "it has stopped" stops_well
+# In one process and, for root, in three: rights and umask go from one to the other there.
+rights_and_modes() {
+	echo 'put' >"$tmp/put"
+	echo "eve:$(echo word | rftpd --hash-password):$tmp/drop::upload" >"$tmp/users"
+	printf 'anonymous ro\nroot %s\nusers %s\n[anonymous]\nroot %s\n' "$tmp/root" "$tmp/users" \
+		"$tmp/root" >"$conf"
+	start_server u --config "$conf" --prot-min clear
+	printf 'machine 127.0.0.1 login eve password word\n' >"$tmp/netrc"
+	chmod 600 "$tmp/netrc"
+	eve=(rftp put -q --accept-new --netrc "$tmp/netrc")
+	run "${eve[@]}" "$tmp/put" "rftp://eve@127.0.0.1:$port/put"
+	check "a drop box takes" status_is 0
+	check "what is put" same "$tmp/put" "$tmp/drop/put"
+	run "${eve[@]}" --overwrite "$conf" "rftp://eve@127.0.0.1:$port/put"
+	check "but not in place of that" same "$tmp/put" "$tmp/drop/put"
+	run rftp get -q --netrc "$tmp/netrc" "rftp://eve@127.0.0.1:$port/put" "$tmp/got"
+	check "gives nothing" fails_with 1 'may only upload|[Pp]ermission denied'
+	run rftp ls --netrc "$tmp/netrc" "rftp://eve@127.0.0.1:$port/"
+	check "and lists nothing" not status_is 0
+	printf '[user eve]\nrights ro\n' >>"$conf"
+	kill -HUP "$server"
+	patience 20 grep -q 'settings read anew' "$tmp/u.log"
+	run rftp get -q --netrc "$tmp/netrc" "rftp://eve@127.0.0.1:$port/put" "$tmp/got"
+	check "unless rftpd.conf has her read" same "$tmp/put" "$tmp/got"
+	check "it has stopped" stops_well
 
-# ---- modes ----
+	# ---- modes ----
 
-printf 'anonymous rw\nroot %s\nusers %s\numask 027\n[user eve]\nrights rw\numask 007\n' \
-	"$tmp/root" "$tmp/users" >"$conf"
-start_server m --config "$conf" --prot-min clear --plain
-mode_is() { [ "$(stat -c %a "$1")" = "$2" ]; } # FILE MODE
-run "${eve[@]}" --no-modes "$tmp/put" "rftp://eve@127.0.0.1:$port/in-bulk"
-check "an account's umask" mode_is "$tmp/drop/in-bulk" 660
-stored() { # USER PASSWORD: as FTP has it
-	python3 - "$port" "$@" <<'END'
+	printf 'anonymous rw\nroot %s\nusers %s\numask 027\n[user eve]\nrights rw\numask 007\n' \
+		"$tmp/root" "$tmp/users" >"$conf"
+	start_server m --config "$conf" --prot-min clear --plain
+	mode_is() { [ "$(stat -c %a "$1")" = "$2" ]; } # FILE MODE
+	run "${eve[@]}" --no-modes "$tmp/put" "rftp://eve@127.0.0.1:$port/in-bulk"
+	check "an account's umask" mode_is "$tmp/drop/in-bulk" 660
+	stored() { # USER PASSWORD: as FTP has it
+		python3 - "$port" "$@" <<'END'
 import ftplib, io, sys
 f = ftplib.FTP()
 f.connect('127.0.0.1', int(sys.argv[1]), 20)
@@ -178,15 +180,24 @@ f.storbinary('APPE appended', io.BytesIO(b'x'))
 f.mkd('made')
 f.quit()
 END
+	}
+	check "she stores" stored eve word
+	check "with it, too" mode_is "$tmp/drop/stored" 660
+	check "appends" mode_is "$tmp/drop/appended" 660
+	check "and makes directories" mode_is "$tmp/drop/made" 770
+	check "others do" stored anonymous x
+	check "with that of all" mode_is "$tmp/root/stored" 640
+	check "of directories, too" mode_is "$tmp/root/made" 750
+	check "and it ends" stops_well
 }
-check "she stores" stored eve word
-check "with it, too" mode_is "$tmp/drop/stored" 660
-check "appends" mode_is "$tmp/drop/appended" 660
-check "and makes directories" mode_is "$tmp/drop/made" 770
-check "others do" stored anonymous x
-check "with that of all" mode_is "$tmp/root/stored" 640
-check "of directories, too" mode_is "$tmp/root/made" 750
-check "and it ends" stops_well
+rights_and_modes
+if is_root; then
+	rm -rf "${tmp:?}"/drop/* "$tmp/root"/{stored,appended,made} "$tmp/got"
+	kept=("${processes[@]}")
+	three_processes
+	rights_and_modes
+	processes=("${kept[@]}")
+fi
 
 # ---- anew ----
 

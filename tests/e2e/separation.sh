@@ -82,7 +82,7 @@ at_most() {
 if sanitized; then
 	skip "little memory" "a sanitizer takes terabytes"
 else
-	check "little memory" at_most "$front" "Max address space" $((1 << 30))
+	check "little memory" at_most "$front" "Max address space" $((256 << 20))
 fi
 # 256 is what max-sessions is
 threads=$(awk '/^Max processes/ {print $(NF-2)}' "/proc/$front/limits")
@@ -106,6 +106,7 @@ if rftpd --version | grep -q '+seccomp'; then
 else
 	skip "its calls are filtered" "built without libseccomp"
 fi
+check "its root is the system's" test "$(readlink "/proc/$session/root")" = /
 check "no core of it" limit_is "$session" "Max core file size" 0
 bounded() { # PID: what it may lock is no more than half of the machine's memory, and a little
 	local most
@@ -119,6 +120,33 @@ kinds "$session" | comment
 check "open: two lines to its front, one for the log, and its root" \
 	has_open "$session" "$(readlink -f "$tmp/root")=1" socket=3
 check "the monitor's: one line more" monitor_opens 4
+
+# ---- what they may ----
+
+# of PID NUMBER ARGUMENT...: what a system call gives there, as its own code would make it
+of() {
+	timeout 60 gdb -nx -batch -p "$1" -ex 'set confirm off' \
+		-ex "print ((long (*)(long, ...))syscall)($2)" </dev/null >"$tmp/gdb.out" 2>&1
+	sed -n 's/^\$1 = //p' "$tmp/gdb.out"
+}
+if ! rftpd --version | grep -q '+seccomp'; then
+	skip "calls of front and session" "built without libseccomp"
+elif sanitized; then
+	skip "calls of front and session" "sanitizers make more"
+elif [ "$(uname -m)" != x86_64 ] || ! command -v gdb >/dev/null; then
+	skip "calls of front and session" "no gdb here, or another processor"
+else
+	hold z
+	newest() { with_uid "$front_uid" | sort -n | tail -n 1; }
+	stranger=$(newest)
+	check "a front opens no socket" test "$(of "$stranger" "41, 2, 1, 0")" = -1
+	check "nor a file" test "$(of "$stranger" "257, -100, \"/\", 0, 0")" = -1
+	check "a session does" test "$(of "$session" "41, 2, 1, 0")" -gt 2
+	of "$stranger" "135, 0x400000" >/dev/null # personality(2)
+	check "what a front's filter does not know is its end" patience 20 \
+		grep -q "process $stranger died of signal 31" "$tmp/d.log"
+	eval "exec ${to[z]}<&-"
+fi
 
 # ---- what they know ----
 
@@ -257,10 +285,18 @@ leave g
 check "when alice has gone" patience 20 one_with_uid "$session_uid"
 hold j
 check "she may come again" test "$(tell j "login alice s3cret-of-alice")" = 230
+no_session() { [ -z "$(with_uid "$session_uid")" ]; }
+# shellcheck disable=SC2046 # two
+kill -KILL $(with_uid "$session_uid")
+check "those who are killed" patience 20 no_session
 leave h
 leave i
 leave j
 check "nobody is left" patience 20 no_children "$server"
+hold k
+check "do not count any more" test "$(tell k "login alice s3cret-of-alice")" = 230
+leave k
+check "nor is anybody after that" patience 20 no_children "$server"
 check "that server stops well" stops_well
 
 start_server m --root "$tmp/root" --anonymous ro --users "$tmp/users"

@@ -6,6 +6,8 @@
 . "${top_srcdir:?}/tests/e2e/lib.sh"
 need openssl setsid
 
+# The front has a context of its own, out of sealed memory.
+! is_root || three_processes
 mkdir "$tmp/root"
 start_server d --root "$tmp/root" --anonymous ro
 

@@ -72,10 +72,14 @@ fi
 
 # ---- one that is under way ----
 
-# begin NAME RATE: a trickle, to look at: its client, and its session, which has pinned its pool
+# begin /PATH RATE [USER UID]: a trickle, to look at: its client, and its session, which has pinned its
+# pool
+of_uid=$files_uid
 begin() {
+	of_uid=${4:-$files_uid}
 	sessions >"$tmp/before"
-	rftp put -q --transport rdma --rate "$2" "$tmp/file" "rftp://anonymous@$at/$1" >"$tmp/$1.out" 2>&1 &
+	rftp put -q --transport rdma --rate "$2" --netrc "$tmp/netrc" "$tmp/file" \
+		"rftp://${3:-anonymous}@$at$1" >"$tmp/begun.out" 2>&1 &
 	client=$!
 	others+=("$client")
 	session=
@@ -86,7 +90,7 @@ sessions() {
 	local all
 	mapfile -t all < <(children "$server")
 	all=("${all[@]/#//proc/}")
-	grep -ls "^Uid:[[:space:]]${files_uid}[[:space:]]" "${all[@]/%//status}" | tr -dc '0-9\n'
+	grep -ls "^Uid:[[:space:]]${of_uid}[[:space:]]" "${all[@]/%//status}" | tr -dc '0-9\n'
 }
 has_session() {
 	session=$(sessions | grep -vxFf "$tmp/before") && [ "$(wc -w <<<"$session")" -eq 1 ]
@@ -97,18 +101,40 @@ locks() { [ "$(pinned "$1")" -gt 0 ]; }
 most() { awk '/^Max locked memory/ { print $5 }' "/proc/$1/limits"; }
 opens() { find "/proc/$1/fd" -lname '/dev/infiniband/*' | grep -q .; }
 
-# Slow enough for a slow machine to look at it, and not waited for.
-begin looked 40K
-check "the session is nobody's in particular" test "$(of "$session" Uid)" = \
-	"$(printf '%s\t%s\t%s\t%s' $files_uid $files_uid $files_uid $files_uid)"
-check "without capabilities" test "$(of "$session" CapEff)$(of "$session" CapPrm)" = \
-	00000000000000000000000000000000
-check "nor new ones" test "$(of "$session" NoNewPrivs)" = 1
-if rftpd --version | grep -q '+seccomp'; then
-	check "with its system calls filtered" test "$(of "$session" Seccomp)" = 2
+# is_of NAME: of the session, whose user has that name
+is_of() {
+	local set uid gid
+	uid=$(id -u "$1") gid=$(id -g "$1")
+	check "the session is $1's" test "$(of "$session" Uid)" = "$(printf '%s\t%s\t%s\t%s' "$uid" "$uid" "$uid" "$uid")"
+	check "and of his group" test "$(of "$session" Gid)" = "$(printf '%s\t%s\t%s\t%s' "$gid" "$gid" "$gid" "$gid")"
+	check "and groups" test "$(of "$session" Groups | xargs)" = "$(id -G "$1" | xargs -n 1 | sort -n | xargs)"
+	for set in CapInh CapPrm CapEff CapBnd CapAmb; do
+		check "without capabilities: $set" test "$(of "$session" $set)" = 0000000000000000
+	done
+	check "nor new ones" test "$(of "$session" NoNewPrivs)" = 1
+	if rftpd --version | grep -q '+seccomp'; then
+		check "with its system calls filtered" test "$(of "$session" Seccomp)" = 2
+	else
+		skip "with its system calls filtered" "built without libseccomp"
+	fi
+}
+alone() { [ -z "$(children "$server")" ]; }
+
+if rftpd --version | grep -q '[+]pam'; then
+	groupadd -g 6001 crew 2>/dev/null
+	usermod -a -G crew alice
+	begin "/~/looked" 40K alice 5001
+	is_of alice
+	kill "$client"
+	wait "$client"
+	check "when her client has gone it goes" patience 30 alone
 else
-	skip "with its system calls filtered" "built without libseccomp"
+	skip "a system user's" "this build has no PAM"
 fi
+
+# Slow enough for a slow machine to look at it, and not waited for.
+begin /looked 40K
+is_of "$files_user"
 check "it has the network card open" opens "$session"
 check "it has pinned its pool" test "$(pinned "$session")" -ge 1048576
 comment <<<"pinned: $(pinned "$session") bytes of at most $(most "$session")"
@@ -122,7 +148,6 @@ check "and locks nothing" test "$(most "$front"):$(pinned "$front")" = 0:0
 check "nor has the monitor" not opens "$server"
 kill "$client"
 wait "$client"
-alone() { [ -z "$(children "$server")" ]; }
 check "when its client has gone it goes" patience 30 alone
 
 # ---- one is killed, while another goes on ----
@@ -164,7 +189,7 @@ end() {
 
 hold other anonymous
 other=$session
-begin trickle 500K
+begin /trickle 500K
 first=$session first_client=$client
 check "two are under way" test -d "/proc/$first" -a -d "/proc/$other" -a "$first" != "$other"
 kill -KILL "$first"

@@ -201,6 +201,19 @@ static int walk_count(struct walk *w)
 	return w->links++ < MAX_LINKS ? 0 : -ELOOP;
 }
 
+/* What fs.protected_symlinks (proc(5)) says of a link in a directory where everybody may put one:
+ * that only its own and the directory's owner follow it, the kernel minds only on ways of its own. */
+static bool is_trap(const struct walk *w, int linkfd)
+{
+	const mode_t everybody = S_ISVTX | S_IWOTH;
+	struct stat link, dir;
+
+	if (fstat(linkfd, &link) || fstat(w->cur, &dir))
+		return true;
+	return (dir.st_mode & everybody) == everybody && link.st_uid != geteuid() &&
+	       link.st_uid != dir.st_uid;
+}
+
 /* linkfd is an O_PATH descriptor of a symlink in cur: its text goes before what is
  * left to walk. */
 static int walk_link(struct walk *w, int linkfd)
@@ -217,6 +230,8 @@ static int walk_link(struct walk *w, int linkfd)
 	text[n] = '\0';
 	if (n == 0)
 		return -ENOENT;
+	if (is_trap(w, linkfd))
+		return -EACCES;
 	if (is_magic(linkfd, text))
 		return -ELOOP;
 	r = walk_count(w);
@@ -248,9 +263,12 @@ static int walk_link(struct walk *w, int linkfd)
 /* Go into the directory name, or put the link name in. */
 static int walk_into(struct walk *w, const char *name)
 {
-	int fd CLEANUP_CLOSE = openat(w->cur, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	/* As a directory first: only then what is mounted when it is used is mounted. */
+	int fd CLEANUP_CLOSE = openat(w->cur, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	struct stat st;
 
+	if (fd < 0 && (errno == ENOTDIR || errno == ELOOP))
+		fd = openat(w->cur, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0 || fstat(fd, &st))
 		return -errno;
 	if (S_ISLNK(st.st_mode))

@@ -652,6 +652,43 @@ static void remove_unreadable(void **state)
 	root_free(r);
 }
 
+/* Where everybody may put a link only who owns it, or the directory, follows it; the kernel's own
+ * way depends on fs.protected_symlinks. */
+static void links_of_others_are_not_followed(void **state)
+{
+	static const struct { uid_t dir, link; mode_t mode; bool good; } t[] = {
+		{ 4711, 4712, 01777, false }, { 4711, 0, 01777, true }, { 4711, 4711, 01777, true },
+		{ 4711, 4712, 0777, true }, { 4711, 4712, 01755, true },
+	};
+	struct err e = ERR_INIT;
+	struct root *r = root_new(tmp_at("in"), true, &e);
+
+	(void)state;
+	assert_non_null(r);
+	root_walk_only(r, true);
+	if (geteuid() != 0) {
+		root_free(r);
+		skip();
+	}
+	assert_int_equal(mkdir(tmp_at("in/sticky"), 0755), 0);
+	make_link("../dir/deep", "in/sticky/link");
+	for (size_t i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
+		int fd;
+
+		assert_int_equal(chown(tmp_at("in/sticky"), t[i].dir, 0), 0);
+		assert_int_equal(chmod(tmp_at("in/sticky"), t[i].mode), 0);
+		assert_int_equal(lchown(tmp_at("in/sticky/link"), t[i].link, 0), 0);
+		fd = root_open(r, "sticky/link/file2", O_RDONLY, 0);
+		if (t[i].good ? fd < 0 : fd != -EACCES)
+			fail_msg("%zu: %d", i, fd);
+		if (fd >= 0)
+			close(fd);
+	}
+	assert_int_equal(unlink(tmp_at("in/sticky/link")), 0);
+	assert_int_equal(rmdir(tmp_at("in/sticky")), 0);
+	root_free(r);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -671,6 +708,7 @@ int main(void)
 		cmocka_unit_test(missing_root_is_told),
 		cmocka_unit_test(remove_tree),
 		cmocka_unit_test(remove_unreadable),
+		cmocka_unit_test(links_of_others_are_not_followed),
 	};
 
 	return cmocka_run_group_tests_name("root", tests, make_tree, tmp_teardown);

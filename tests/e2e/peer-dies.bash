@@ -132,14 +132,17 @@ for dir in put get; do
 		took=$((($(date +%s%N) - began) / 1000000))
 		resumes=0
 		parts=0
-		for ((i = 0; i < rounds; i++)); do
+		# A busy machine may have been faster or slower at first than it is now: then more of them, until
+		# one was in the midst of it.
+		for ((i = 0; i < rounds || (resumes == 0 && i < 4 * rounds); i++)); do
+			[ $kind = file ] || [ $i -lt $rounds ] || break
 			# In each eighth, somewhere.
-			at=$(((took * i + RANDOM % took) / rounds + 5))
+			at=$(((took * (i % rounds) + RANDOM % took) / rounds + 5))
 			kill_it "$victim" $dir $kind "$((at / 1000)).$(printf %03d $((at % 1000)))"
 		done
 		echo "# $victim $dir $kind: $took ms; $parts parts, $resumes resumed"
 		if [ $kind = file ]; then
-			check "$victim, $dir: one of $rounds at least goes on where it was" test "$resumes" -gt 0
+			check "$victim, $dir: one at least goes on where it was" test "$resumes" -gt 0
 		fi
 	done
 done

@@ -100,7 +100,9 @@ rdma_rxe w1
 
 # ---- ports of each card ----
 
-printf '%s\n' '[nic v1]' 'data-ports 41234-41234' '[nic w1]' 'data-ports 41300-41309' >"$tmp/ports.conf"
+ip addr add 10.1.0.12/24 dev w1
+printf '%s\n' '[nic v1]' 'data-ports 41234-41234' \
+	'[nic w1]' 'data-ports 41300-41309' 'data-address 10.1.0.12' >"$tmp/ports.conf"
 open_server ports 0.0.0.0 --nic v1,w1 --config "$tmp/ports.conf"
 url=rftp://10.0.0.2:$port
 listens() { # ADDRESS:PORT: a session, for RDMA
@@ -113,7 +115,7 @@ rftp put -q "${nics[@]}" --prot clear --retries 0 "$tmp/big" "$url/ports" >"$tmp
 client=$!
 others+=("$client")
 check "data comes to the port of its card" patience 30 listens 10.0.0.2:41234
-check "of each card" patience 30 listens 10.1.0.2:41300
+check "of each card, and at its own address" patience 30 listens 10.1.0.12:41300
 run rftp put "${nics[@]}" --retries 0 "$tmp/file" "$url/taken"
 check "another's cannot while that is taken" not status_is 0
 check "and he is told" grep -q 'ports 41234 to 41234: Address already in use' "$tmp/err"

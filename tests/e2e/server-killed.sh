@@ -7,6 +7,7 @@ if [ -w /dev/shm ]; then
 	TMPDIR=/dev/shm # a group's limit of memory counts files that are there
 fi
 . "${top_srcdir:?}/tests/e2e/lib.sh"
+. "$lib/memory-group.bash"
 is_root || skip_all "only root's rftpd has more than one process"
 need python3 curl
 

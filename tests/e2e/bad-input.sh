@@ -364,7 +364,7 @@ meanwhile() {
 	RFTP_FAULT_TRANSPORT=kill:SIGSTOP:at=$3:after=2M:count=1 "${@:4}" </dev/null >"$tmp/out" 2>"$tmp/err" &
 	client=$!
 	others+=("$client")
-	check "in the middle of it" patience 30 has_stopped "$client"
+	check "in the middle of it" patience 30 stands_still "$client"
 	python3 -c "
 import os, sys
 f = open(sys.argv[1], 'r+b')
@@ -373,7 +373,6 @@ $1" "$2"
 	wait "$client"
 	status=$?
 }
-has_stopped() { [[ $(ps -o stat= -p "$1") == T* ]]; }
 
 # changes WHAT CODE: put and get of a file that CODE changes under way
 changes() {

@@ -91,26 +91,7 @@ check "nobody has let the client in yet" test ! -s "$tmp/said"
 parent=$(field "$judge" PPid)
 check "it is no child of the monitor's" test "$parent" != "$server"
 check "its parent is root's, and waits" all_four "$parent" Uid 0
-check "it is the fronts' user" all_four "$judge" Uid "$front_uid"
-check "with his group" all_four "$judge" Gid "$(id -g $front_user)"
-check "and groups" test "$(field "$judge" Groups | xargs)" = "$(id -G $front_user)"
-check "no capability, and none to be had" no_capabilities "$judge"
-check "nor by other programs" test "$(field "$judge" NoNewPrivs)" = 1
-check "its root is the empty one" test "$(readlink "/proc/$judge/root")" = "$(readlink -f "$tmp/d.state/empty")"
-check "nobody of the same user can trace it" nobody_traces "$judge"
-if rftpd --version | grep -q '+seccomp'; then
-	check "system calls are filtered" filtered "$judge"
-else
-	skip "system calls are filtered" "built without libseccomp"
-fi
-check "few files" limit_is "$judge" "Max open files" 64
-check "no locked memory" limit_is "$judge" "Max locked memory" 0
-check "no core" limit_is "$judge" "Max core file size" 0
-if sanitized; then
-	skip "little memory" "a sanitizer takes terabytes"
-else
-	check "little memory" not limit_is "$judge" "Max address space" unlimited
-fi
+has_no_rights "the judge" "$judge" "$tmp/d.state/empty"
 kinds "$judge" | comment
 check "open: nothing but where its word goes" has_open "$judge" pipe=1
 

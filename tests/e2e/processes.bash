@@ -45,6 +45,12 @@ no_capabilities() {
 nobody_traces() { sanitized || [ "$(stat -c %u "/proc/$1/mem")" = 0 ]; } # not dumpable: proc(5)
 # By more than what the test itself may be under, in a container.
 filtered() { [ "$(field "$1" Seccomp)" = 2 ] && [ "$(field "$1" Seccomp_filters)" -gt "$(field $$ Seccomp_filters)" ]; }
+# at_most PID LIMIT N
+at_most() {
+	local now
+	now=$(awk -v n="$2" 'index($0, n) == 1 {print $(NF-1)}' "/proc/$1/limits")
+	[ "${now:-unlimited}" != unlimited ] && [ "$now" -le "$3" ]
+}
 limit_is() { [ "$(awk -v n="$2" 'index($0, n) == 1 {print $(NF-1)}' "/proc/$1/limits")" = "$3" ]; }
 # kinds PID: what it has open
 kinds() {
@@ -70,6 +76,36 @@ is_roots() { # PID
 		[ "$(field "$1" Seccomp)" = "$(field $$ Seccomp)" ] &&
 		[ "$(field "$1" NoNewPrivs)" = "$(field $$ NoNewPrivs)" ] &&
 		[ "$(readlink "/proc/$1/root")" = / ]
+}
+# has_no_rights NAME PID EMPTY: checks of who reads what strangers send, as docs/TRUST.md has them; EMPTY
+# is the root that it should have
+has_no_rights() {
+	local name=$1 pid=$2 empty=$3
+	check "$name is the user for that" all_four "$pid" Uid "$front_uid"
+	check "$name: with his group" all_four "$pid" Gid "$(id -g $front_user)"
+	check "$name: and groups" test "$(field "$pid" Groups | xargs)" = "$(id -G $front_user)"
+	check "$name: no capability, and none to be had" no_capabilities "$pid"
+	check "$name: nor by other programs" test "$(field "$pid" NoNewPrivs)" = 1
+	check "$name: its root is empty" test -z "$(find "/proc/$pid/root/" -mindepth 1 2>&1)"
+	check "$name: and the one of the state" test "$(readlink "/proc/$pid/root")" = "$(readlink -f "$empty")"
+	check "$name: where nobody can write" test "$(stat -c %u:%a "$empty")" = 0:555
+	check "$name: nobody can trace it" nobody_traces "$pid"
+	if rftpd --version | grep -q '+seccomp'; then
+		check "$name: system calls are filtered" filtered "$pid"
+	else
+		skip "$name: system calls are filtered" "built without libseccomp"
+	fi
+	check "$name: few files" limit_is "$pid" "Max open files" 64
+	check "$name: no locked memory" limit_is "$pid" "Max locked memory" 0
+	check "$name: no core" limit_is "$pid" "Max core file size" 0
+	if sanitized; then
+		skip "$name: little memory" "a sanitizer takes terabytes"
+	else
+		check "$name: little memory" at_most "$pid" "Max address space" $((256 << 20))
+	fi
+	# 256 is what max-sessions is.
+	check "$name: not all the threads there are" \
+		test "$(awk '/^Max processes/ {print $(NF-2)}' "/proc/$pid/limits")" -le $((16 * 256 + 1024))
 }
 with_uid() { # UID: those of the server's children that are its
 	local p

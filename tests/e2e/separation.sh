@@ -4,6 +4,7 @@
 # see and do, what it knows; and what happens when one of them is ended. TAP.
 . "${top_srcdir:?}/tests/e2e/lib.sh"
 . "$lib/processes.bash"
+. "$lib/call-in.bash"
 is_root || skip_all "only root's rftpd has more than one process"
 need python3 openssl curl
 
@@ -57,37 +58,7 @@ hold a
 check "a stranger is greeted" grep -qx 220 "$tmp/a.out"
 check "by one process" patience 10 one_with_uid "$front_uid"
 front=$(with_uid "$front_uid")
-check "which is the user for that" all_four "$front" Uid "$front_uid"
-check "with his groups" all_four "$front" Gid "$(id -g $front_user)"
-check "all of them" test "$(field "$front" Groups | xargs)" = "$(id -G $front_user)"
-check "no capability, and none to be had" no_capabilities "$front"
-check "nor by other programs" test "$(field "$front" NoNewPrivs)" = 1
-check "its root is empty" test -z "$(find "/proc/$front/root/" -mindepth 1 2>&1)"
-check "and the one of the state" test "$(readlink "/proc/$front/root")" = "$(readlink -f "$tmp/d.state/empty")"
-check "where nobody can write" test "$(stat -c %u:%a "$tmp/d.state/empty")" = 0:555
-check "nobody can trace it" nobody_traces "$front"
-if rftpd --version | grep -q '+seccomp'; then
-	check "system calls are filtered" filtered "$front"
-else
-	skip "system calls are filtered" "built without libseccomp"
-fi
-check "few files" limit_is "$front" "Max open files" 64
-check "no locked memory" limit_is "$front" "Max locked memory" 0
-# at_most PID LIMIT N
-at_most() {
-	local now
-	now=$(awk -v n="$2" 'index($0, n) == 1 {print $(NF-1)}' "/proc/$1/limits")
-	[ "${now:-unlimited}" != unlimited ] && [ "$now" -le "$3" ]
-}
-if sanitized; then
-	skip "little memory" "a sanitizer takes terabytes"
-else
-	check "little memory" at_most "$front" "Max address space" $((256 << 20))
-fi
-# 256 is what max-sessions is
-threads=$(awk '/^Max processes/ {print $(NF-2)}' "/proc/$front/limits")
-check "not all the threads there are" test "$threads" -le $((16 * 256 + 1024))
-check "no core" limit_is "$front" "Max core file size" 0
+has_no_rights "a front" "$front" "$tmp/d.state/empty"
 kinds "$front" | comment
 check "open: nothing, and three sockets" has_open "$front" anon_inode=1 socket=3
 check "the monitor's: two lines to it" monitor_opens 3
@@ -123,26 +94,16 @@ check "the monitor's: one line more" monitor_opens 4
 
 # ---- what they may ----
 
-# of PID NUMBER ARGUMENT...: what a system call gives there, as its own code would make it
-of() {
-	timeout 60 gdb -nx -batch -p "$1" -ex 'set confirm off' \
-		-ex "print ((long (*)(long, ...))syscall)($2)" </dev/null >"$tmp/gdb.out" 2>&1
-	sed -n 's/^\$1 = //p' "$tmp/gdb.out"
-}
-if ! rftpd --version | grep -q '+seccomp'; then
-	skip "calls of front and session" "built without libseccomp"
-elif sanitized; then
-	skip "calls of front and session" "sanitizers make more"
-elif [ "$(uname -m)" != x86_64 ] || ! command -v gdb >/dev/null; then
-	skip "calls of front and session" "no gdb here, or another processor"
+if ! can_call; then
+	skip "calls of front and session" "$why"
 else
 	hold z
 	newest() { with_uid "$front_uid" | sort -n | tail -n 1; }
 	stranger=$(newest)
-	check "a front opens no socket" test "$(of "$stranger" "41, 2, 1, 0")" = -1
-	check "nor a file" test "$(of "$stranger" "257, -100, \"/\", 0, 0")" = -1
-	check "a session does" test "$(of "$session" "41, 2, 1, 0")" -gt 2
-	of "$stranger" "135, 0x400000" >/dev/null # personality(2)
+	check "a front opens no socket" test "$(call_in "$stranger" "41, 2, 1, 0")" = -1
+	check "nor a file" test "$(call_in "$stranger" "257, -100, \"/\", 0, 0")" = -1
+	check "a session does" test "$(call_in "$session" "41, 2, 1, 0")" -gt 2
+	call_in "$stranger" "135, 0x400000" >/dev/null # personality(2)
 	check "what a front's filter does not know is its end" patience 20 \
 		grep -q "process $stranger died of signal 31" "$tmp/d.log"
 	eval "exec ${to[z]}<&-"

@@ -8,6 +8,7 @@ if [ -w /dev/shm ]; then
 fi
 . "${top_srcdir:?}/tests/e2e/lib.sh"
 . "$lib/memory-group.bash"
+. "$lib/call-in.bash"
 is_root || skip_all "only root's rftpd has more than one process"
 need python3 curl
 
@@ -102,20 +103,9 @@ one SIGSYS put SYS by_kill SYS
 
 # ---- a system call that its filter does not know how to forgive ----
 
-# As one who runs his code in it would: personality(2), by a debugger of root's.
-# It does not like what comes of it, and may end by a signal itself.
-by_gdb() {
-	{
-		timeout 60 gdb -nx -batch -p "$1" -ex 'set confirm off' \
-			-ex 'print ((long (*)(long, ...))syscall)(135, 0x400000)'
-	} </dev/null >"$tmp/gdb.out" 2>&1
-}
-if ! rftpd --version | grep -q '+seccomp'; then
-	skip "a forbidden call" "built without libseccomp"
-elif sanitized; then
-	skip "a forbidden call" "sanitizers make it, too"
-elif [ "$(uname -m)" != x86_64 ] || ! command -v gdb >/dev/null; then
-	skip "a forbidden call" "no gdb here, or another processor"
+by_gdb() { call_in "$1" "135, 0x400000" >"$tmp/called"; } # personality(2)
+if ! can_call; then
+	skip "a forbidden call" "$why"
 else
 	one "a forbidden call" put SYS by_gdb
 	one "a forbidden call" get SYS by_gdb

@@ -45,9 +45,8 @@ begin() { # POINT COMMAND ARGUMENT...
 		--block 64K "${@:3}" </dev/null >"$tmp/out" 2>"$tmp/err" &
 	client=$!
 	others+=("$client")
-	patience 30 has_stopped
+	patience 30 stands_still "$client"
 }
-has_stopped() { [[ $(ps -o stat= -p "$client") == T* ]]; }
 end_transfer() {
 	kill -CONT "$client"
 	wait "$client"
@@ -155,7 +154,7 @@ exec {held}>&-
 # ---- stopped in the middle ----
 
 begin_put stopped
-check "a transfer is under way" has_stopped
+check "a transfer is under way" stands_still "$client"
 kill "$server"
 check "STOPPING" soon_told "^$server STOPPING=1$"
 check "says for whom" soon_told "^$server STATUS=stopping; sessions that end what they are doing: 1$"
@@ -266,7 +265,7 @@ others+=("$knocking")
 check "others knock" patience 60 counts_up 20
 # From here to its end there are less than the 30 seconds after which the server gives it up.
 begin_get rolled
-check "a transfer" has_stopped
+check "a transfer" stands_still "$client"
 kill -USR2 "$first"
 check "the next one serves" soon_told "^$first MAINPID=[0-9]+$"
 second=$(sed -n 's/.* MAINPID=//p' "$told")

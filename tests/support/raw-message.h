@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Messages as somebody sends them who is none of ours: any bytes, any descriptors. */
+/* Messages as somebody sends them who is none of ours: any bytes, any descriptors; and whether those
+ * that took them keep any. */
 #ifndef TESTS_SUPPORT_RAW_MESSAGE_H
 #define TESTS_SUPPORT_RAW_MESSAGE_H
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -34,6 +36,16 @@ static inline int raw_send(int to, const void *p, size_t len, const int *fds, un
 		memcpy(CMSG_DATA(c), fds, nfds * sizeof(int));
 	}
 	return sendmsg(to, &msg, flags | MSG_NOSIGNAL) < 0 ? -errno : 0;
+}
+
+/* How many this process has open, of the first 256. */
+static inline int count_open(void)
+{
+	int n = 0;
+
+	for (int fd = 0; fd < 256; fd++)
+		n += fcntl(fd, F_GETFD) >= 0;
+	return n;
 }
 
 #endif

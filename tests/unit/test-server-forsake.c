@@ -3,6 +3,7 @@
 #include "server/forsake.h"
 #include "server/lines.h"
 #include "server/msg.h"
+#include "tests/support/raw-message.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -41,15 +42,6 @@ static int teardown(void **state)
 		;
 	assert_int_equal(errno, ECHILD);
 	return 0;
-}
-
-static int count_open(void)
-{
-	int n = 0;
-
-	for (int fd = 0; fd < 256; fd++)
-		n += fcntl(fd, F_GETFD) >= 0;
-	return n;
 }
 
 /* A connection whose close(2) waits for what nobody reads. */

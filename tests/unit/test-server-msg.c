@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Messages between the server's processes, and what is none. */
 #include "server/msg.h"
+#include "tests/support/raw-message.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -33,38 +34,11 @@ static int teardown(void **state)
 	return 0;
 }
 
-static int count_open(void)
+static void send_raw(const void *p, size_t len, unsigned nfds)
 {
-	int n = 0;
+	static const int fds[RAW_FDS];
 
-	for (int fd = 0; fd < 256; fd++)
-		n += fcntl(fd, F_GETFD) >= 0;
-	return n;
-}
-
-/* As somebody would who is not ours: any bytes, n descriptors. */
-static void send_raw(const void *p, size_t len, int n)
-{
-	struct iovec iov = { .iov_base = (void *)(uintptr_t)p, .iov_len = len };
-	union {
-		char room[CMSG_SPACE(8 * sizeof(int))];
-		struct cmsghdr align;
-	} r;
-	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
-	struct cmsghdr *c;
-	int fds[8] = { 0 };
-
-	if (n) {
-		memset(&r, 0, sizeof(r));
-		msg.msg_control = r.room;
-		msg.msg_controllen = CMSG_SPACE((size_t)n * sizeof(int));
-		c = CMSG_FIRSTHDR(&msg);
-		c->cmsg_level = SOL_SOCKET;
-		c->cmsg_type = SCM_RIGHTS;
-		c->cmsg_len = CMSG_LEN((size_t)n * sizeof(int));
-		memcpy(CMSG_DATA(c), fds, (size_t)n * sizeof(int));
-	}
-	assert_int_equal(sendmsg(pair[0], &msg, 0), len);
+	assert_int_equal(raw_send(pair[0], p, len, fds, nfds, 0), 0);
 }
 
 static void test_a_message_and_a_descriptor(void **state)

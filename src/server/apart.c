@@ -59,18 +59,6 @@ static void begin_limits(pid_t parent, unsigned limit_s)
 	alarm(limit_s);
 }
 
-/* Those between a and b. Some containers know the call for it and do not let it happen. */
-static void close_between(long a, long b)
-{
-	long most;
-
-	if (a + 1 >= b || close_range((unsigned)a + 1, (unsigned)b - 1, 0) == 0)
-		return;
-	most = raise_fd_limit();
-	for (long fd = a + 1; fd < b && fd < most; fd++)
-		close((int)fd);
-}
-
 static int highest(int a, int b)
 {
 	return a > b ? a : b;
@@ -82,9 +70,9 @@ static void close_others(int a, int b)
 	int low = highest(a < b ? a : b, STDERR_FILENO);
 	int high = highest(highest(a, b), STDERR_FILENO);
 
-	close_between(STDERR_FILENO, low);
-	close_between(low, high);
-	close_between(high, UINT_MAX);
+	close_fds(STDERR_FILENO + 1, (unsigned)low - 1);
+	close_fds((unsigned)low + 1, (unsigned)high - 1);
+	close_fds((unsigned)high + 1, UINT_MAX);
 }
 
 static void work(const struct task *t, int out)

@@ -123,7 +123,7 @@ static int serve(struct server *sv, const struct activation *given)
 	set_process();
 	/* What else we were started with is nobody's here. */
 	if (!sv->opt.stdio)
-		close_range(activation_end(given), ~0u, 0);
+		close_fds(activation_end(given), UINT_MAX);
 	/* Until the log is open whoever starts us reads it, wherever it goes. */
 	rc = srv_check_files(&sv->opt, &e);
 	if (rc == 0 && !sv->opt.stdio)

@@ -331,6 +331,17 @@ unsigned raise_fd_limit(void)
 	return r.rlim_cur > 1u << 20 ? 1u << 20 : (unsigned)r.rlim_cur;
 }
 
+void close_fds(unsigned first, unsigned last)
+{
+	unsigned most;
+
+	if (first > last || close_range(first, last, 0) == 0)
+		return;
+	most = raise_fd_limit();
+	for (unsigned fd = first; fd <= last && fd < most; fd++)
+		close((int)fd);
+}
+
 /* Whoever has CAP_IPC_LOCK is not limited. */
 static bool may_lock_all(void)
 {

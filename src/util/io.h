@@ -35,6 +35,10 @@ int read_file(const char *path, size_t max, char **out, size_t *len);
 int write_file_atomic(const char *path, const void *data, size_t len, mode_t mode);
 /* mkdir -p with mode for the new ones. */
 int make_dirs(const char *path, mode_t mode);
+/* Close descriptors from first to last, whatever they are. Some filters of containers know
+ * close_range(2) and refuse it: then one by one, below the limit of open descriptors, which this
+ * raises. Between fork and exec, too. */
+void close_fds(unsigned first, unsigned last);
 /* Raise this process's limit of open descriptors as far as it may be; what it is then. */
 unsigned raise_fd_limit(void);
 /* The same for memory that may be locked (RLIMIT_MEMLOCK), in bytes; UINT64_MAX: any number. */

@@ -2,12 +2,11 @@
 /* Block I/O engines: random operations against a reference in memory, ends of files,
  * errors, limits, and what becomes of io_uring where the kernel gives less. */
 #include "storage/storage.h"
+#include "tests/support/refuse-call.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -17,7 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -539,22 +537,6 @@ static void test_ample_memlock(void **state)
 	in_child(ample_memlock);
 }
 
-/* io_uring_setup fails with code from here on, as under a container's seccomp. */
-static int forbid(int code)
-{
-	struct sock_filter filter[] = {
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_io_uring_setup, 0, 1),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (unsigned)code),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-	};
-	struct sock_fprog prog = { sizeof(filter) / sizeof(filter[0]), filter };
-
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
-		return -errno;
-	return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &prog, 0, 0) < 0 ? -errno : 0;
-}
-
 static int refused(int code)
 {
 	struct err e = ERR_INIT;
@@ -562,7 +544,7 @@ static int refused(int code)
 	struct io *io;
 	int line;
 
-	if (forbid(code) < 0)
+	if (refuse_call(SYS_io_uring_setup, code) < 0)
 		return 77;
 	CHECK(!io_new(IO_URING, DEPTH, pools, 2, &said, &e));
 	CHECK(e.code == -code && strstr(e.text, "--io") && said);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Whole reads and writes through pipes that are slow, small, interrupted or not
  * blocking; files that are whole or absent; scope cleanup of descriptors. */
+#include "tests/support/refuse-call.h"
 #include "util/clock.h"
 #include "util/cleanup.h"
 #include "util/io.h"
@@ -18,6 +19,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -453,6 +455,53 @@ static void test_hold_standard_fds(void **state)
 	}
 }
 
+/* Which of descriptors 20 to 27, all of them open before, close_fds(from, to) leaves: bit 0 is
+ * descriptor 20. 256: nothing can be said. */
+static int left_of(bool one_by_one, unsigned from, unsigned to)
+{
+	int status = 0;
+	pid_t pid = fork();
+
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		int left = 0;
+
+		for (int fd = 20; fd < 28; fd++)
+			if (dup2(STDERR_FILENO, fd) < 0)
+				kill(getpid(), SIGKILL);
+		if (one_by_one && refuse_call(SYS_close_range, EPERM) < 0)
+			kill(getpid(), SIGKILL);
+		close_fds(from, to);
+		for (int fd = 20; fd < 28; fd++)
+			left |= (fcntl(fd, F_GETFD) >= 0) << (fd - 20);
+		_exit(left);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 256;
+}
+
+static void closes(bool one_by_one)
+{
+	assert_int_equal(left_of(one_by_one, 22, 24), 0xe3);
+	assert_int_equal(left_of(one_by_one, 25, UINT_MAX), 0x1f);
+	assert_int_equal(left_of(one_by_one, 23, 23), 0xf7);
+	assert_int_equal(left_of(one_by_one, 24, 23), 0xff);
+}
+
+static void test_close_fds(void **state)
+{
+	(void)state;
+	closes(false);
+}
+
+static void test_close_fds_one_by_one(void **state)
+{
+	(void)state;
+	if (left_of(true, 28, 28) == 256)
+		skip(); /* no filters here */
+	closes(true);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -467,6 +516,8 @@ int main(void)
 		cmocka_unit_test(test_write_file_atomic),
 		cmocka_unit_test(test_write_file_relative),
 		cmocka_unit_test(test_make_dirs),
+		cmocka_unit_test(test_close_fds),
+		cmocka_unit_test(test_close_fds_one_by_one),
 		cmocka_unit_test(test_hold_standard_fds),
 	};
 

@@ -69,8 +69,16 @@ skip() { # WHAT WHY
 	echo "ok $tests - $1 # SKIP $2"
 }
 
+# A name that stands for nothing is a mistake of the script's; it must not look like one more
+# thing that cannot be done here, and is skipped.
+command_not_found_handle() {
+	printf '%s: no such command, in %s\n' "$1" "${FUNCNAME[1]:-$0}" | tee -a "$tmp/unknown" >&2
+	return 127
+}
+
 finish() {
 	stop_all
+	[ ! -s "$tmp/unknown" ] || check "each command of this script is there" false
 	check "no sanitizer and no valgrind has found anything" no_reports
 	echo "1..$tests"
 	exit 0

@@ -2,17 +2,14 @@
 /* Who is there: connections by address, by account, and all of their processes. */
 #include "server/conns.h"
 #include "server/forsake.h"
+#include "server/pages.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
-/* Who is forked later is not to find in it who was here. */
 static void free_slots(struct conns *t)
 {
-	if (t->slots)
-		crypto_wipe(t->slots, t->nslots * sizeof(*t->slots));
-	free(t->slots);
+	pages_free(t->slots, t->nslots * sizeof(*t->slots));
 }
 
 int conns_room(struct conns *t, unsigned n)
@@ -21,7 +18,7 @@ int conns_room(struct conns *t, unsigned n)
 
 	if (n <= t->nslots)
 		return 0;
-	slots = calloc(n, sizeof(*slots));
+	slots = pages_new(n * sizeof(*slots));
 	if (!slots)
 		return -ENOMEM;
 	if (t->nslots)

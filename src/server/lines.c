@@ -84,7 +84,6 @@ bool lines_allow(struct lines *r, size_t len)
 /* ---- in the child ---- */
 
 static int line_fd = -1; /* set while one thread runs */
-static uint8_t heard[LOG_RECORD_MAX]; /* the monitor's, which has one thread */
 
 /* That the monitor takes none is no reason to stop the work for long. */
 static void send_line(void *arg, const void *record, size_t len)
@@ -115,13 +114,14 @@ static void leave_standard_fds(void)
 void lines_begin(int fd)
 {
 	line_fd = fd;
-	explicit_bzero(heard, sizeof(heard)); /* others' */
 	log_set_sink(send_line, NULL);
 	log_leave();
 	leave_standard_fds();
 }
 
 /* ---- in the monitor ---- */
+
+static uint8_t heard[LOG_RECORD_MAX]; /* one thread's; zeros between two calls of lines_hear */
 
 static void tell_dropped(struct lines *r, pid_t pid, const char *peer)
 {
@@ -160,6 +160,13 @@ static ssize_t receive(int fd)
 	return n;
 }
 
+/* Processes that begin as a copy of this one are not to have it. */
+static void forget(ssize_t n)
+{
+	if (n > 0)
+		explicit_bzero(heard, (size_t)n < sizeof(heard) ? (size_t)n : sizeof(heard));
+}
+
 int lines_hear(struct lines *r, pid_t pid, const char *peer)
 {
 	int rc = 0;
@@ -172,6 +179,7 @@ int lines_hear(struct lines *r, pid_t pid, const char *peer)
 		if (n == -EAGAIN)
 			return 0;
 		rc = n > 0 ? take_line(r, pid, peer, heard, (size_t)n) : (int)n;
+		forget(n);
 		if (rc < 0 || n == 0)
 			forsake(&r->fd);
 	}

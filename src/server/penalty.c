@@ -9,6 +9,7 @@
 #include "server/penalty.h"
 
 #include "crypto/crypto.h"
+#include "server/pages.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -41,7 +42,7 @@ struct penalty *penalty_new(unsigned most)
 
 	if (!p)
 		return NULL;
-	p->hosts = calloc(3 * (size_t)most, sizeof(*p->hosts));
+	p->hosts = pages_new(3 * (size_t)most * sizeof(*p->hosts));
 	if (!p->hosts) {
 		free(p);
 		return NULL;
@@ -57,8 +58,7 @@ void penalty_free(struct penalty *p)
 {
 	if (!p)
 		return;
-	crypto_wipe(p->hosts, 3 * (size_t)p->most * sizeof(*p->hosts));
-	free(p->hosts);
+	pages_free(p->hosts, 3 * (size_t)p->most * sizeof(*p->hosts));
 	crypto_wipe(p, sizeof(*p));
 	free(p);
 }

@@ -3,7 +3,7 @@
 # those that are made, and cleans up. TAP.
 
 . "${top_srcdir:?}/tests/e2e/lib.sh"
-need find awk diff python3 setsid
+need find awk diff pgrep python3 setsid
 
 # shellcheck disable=SC2034 # of lib.sh: seconds that a command may take
 limit=600
@@ -24,6 +24,23 @@ fake() {
 	printf '#!/bin/bash\n%s\n' "$1" >"$tmp/fake/rftp"
 	chmod +x "$tmp/fake/rftp"
 }
+
+# What runs the commands, and limits them.
+measured() { run "$lib/measured" "$@"; }
+none_runs() { ! pgrep -fx "$1" >/dev/null; }
+measured --limit 50 "$tmp/took" sh -c 'exit 3'
+check "a command's own status" [ "$status" = 3 ]
+measured --limit 50 "$tmp/took" sh -c 'kill -KILL $$'
+check "that of a signal" [ "$status" = 137 ]
+measured --limit 0.3 "$tmp/took" sleep 300
+check "a limit ends it" [ "$status" = 124 ]
+check "in its time" awk '{ exit !($1 >= 0.3 && $1 < 30) }' "$tmp/took"
+measured --limit 0.3,0.3 "$tmp/took" bash -c 'trap "" TERM; sleep 3000.31 & sleep 3000.32'
+check "and one that does not mind" [ "$status" = 124 ]
+check "with all of its processes" patience 10 none_runs 'sleep 3000[.]3[12]'
+measured --limit 0.3,40 "$tmp/took" bash -c '(trap "" TERM; exec sleep 3000.33) & exec sleep 3000.34'
+check "also when it minds, and they do not" [ "$status" = 124 ]
+check "they are gone, too" patience 10 none_runs 'sleep 3000[.]3[34]'
 
 real_input --build "${top_builddir:?}" deep names special
 check "it ends well" status_is 0

@@ -7,28 +7,9 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-void *apart_memory(size_t len)
-{
-	void *p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-
-	return p == MAP_FAILED ? NULL : p;
-}
-
-void apart_free(void *p, size_t len)
-{
-	if (p)
-		munmap(p, len);
-}
-
-int apart_alone(void *p, size_t len, struct err *e)
-{
-	return madvise(p, len, MADV_DONTFORK) < 0 ? err_sys(e, -errno, "memory") : 0;
-}
 
 enum { ERRNO_MOST = 4095 }; /* the kernel's; what is beyond may be nobody's number */
 

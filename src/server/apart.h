@@ -5,14 +5,9 @@
 
 #include "util/util.h"
 
-/* Memory that a process and its children have in common, len bytes of 0: for what fn finds, which
- * is to be looked at when it has ended. NULL: there is none. */
-void *apart_memory(size_t len);
-void apart_free(void *p, size_t len); /* NULL is harmless */
-/* By the child, before it has children of its own: they do not have it. */
-int apart_alone(void *p, size_t len, struct err *e);
 /* Call fn in a child that has limit_s seconds, and wait for its end. fn's result, 0 or a negative
- * errno, with its text; -ETIMEDOUT or -ECHILD with text: it has come to none. One thread only. */
+ * errno, with its text; -ETIMEDOUT or -ECHILD with text: it has come to none. What else it finds it
+ * may leave in pages_shared memory. One thread only. */
 int apart(int (*fn)(void *arg, struct err *e), void *arg, unsigned limit_s, struct err *e);
 /* The same in a child that may be somebody else's at the end: it has nothing of this process open
  * but keep (-1: nothing), and standard input, output and error, so it cannot log. Its text is any

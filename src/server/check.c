@@ -6,6 +6,7 @@
 #include "server/login.h"
 #include "server/monitor.h"
 #include "server/msg.h"
+#include "server/pages.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -151,7 +152,7 @@ static int check_child(void *arg, struct err *e)
 	struct auth_answer who = { .name = NULL };
 	const struct task *t = arg;
 	/* What its children become, the judge and what PAM runs, has no say in what it finds. */
-	int rc = apart_alone(t->found, sizeof(*t->found), e);
+	int rc = pages_alone(t->found, sizeof(*t->found), e);
 
 	if (rc == 0)
 		rc = hear_login(t, &who, e);
@@ -215,7 +216,7 @@ static unsigned limit_s(const struct srv_options *o)
 int check_login_apart(const struct asked *q, struct auth_answer *who, bool *by_certificate,
 		      struct err *e)
 {
-	struct task t = { q, limit_s(&q->sv->opt), apart_memory(sizeof(struct verdict)) };
+	struct task t = { q, limit_s(&q->sv->opt), pages_shared(sizeof(struct verdict)) };
 	int rc = t.found ? apart(check_child, &t, t.limit_s, e) :
 		 err_sys(e, -ENOMEM, "process for a login");
 
@@ -223,6 +224,6 @@ int check_login_apart(const struct asked *q, struct auth_answer *who, bool *by_c
 	*by_certificate = t.found && t.found->by_certificate;
 	if (rc == 0)
 		rc = take(t.found, who, e);
-	apart_free(t.found, sizeof(*t.found));
+	pages_free(t.found, sizeof(*t.found));
 	return rc;
 }

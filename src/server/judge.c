@@ -3,6 +3,7 @@
  * that. */
 #include "server/judge.h"
 #include "server/apart.h"
+#include "server/pages.h"
 #include "server/stranger.h"
 
 #include <errno.h>
@@ -101,7 +102,7 @@ static int hear(const struct judged *j, int rc, const char *why, struct tls_prov
 int judge_proof(const struct server *sv, const struct gate_proof *p, unsigned limit_s,
 		struct tls_proven *shown, struct err *e)
 {
-	struct plea plea = { sv, p, apart_memory(sizeof(struct judged)) };
+	struct plea plea = { sv, p, pages_shared(sizeof(struct judged)) };
 	struct err why = ERR_INIT;
 	int rc;
 
@@ -111,6 +112,6 @@ int judge_proof(const struct server *sv, const struct gate_proof *p, unsigned li
 	rc = p->len > sizeof(p->bytes) ? err_set(&why, -EPROTO, "a proof without an end") :
 	     apart_closed(judge, &plea, sv->sealed, limit_s, &why);
 	rc = hear(plea.found, rc, why.text, shown, e);
-	apart_free(plea.found, sizeof(*plea.found));
+	pages_free(plea.found, sizeof(*plea.found));
 	return rc;
 }

@@ -2,6 +2,7 @@
 /* A child that does one thing: what it says, what it leaves, when it comes to no end, when nobody
  * waits for it any more; what it has open. */
 #include "server/apart.h"
+#include "server/pages.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -95,18 +96,20 @@ static int leave(void *arg, struct err *e)
 
 static void test_memory(void **state)
 {
-	char *shared = apart_memory(64), own[64] = "";
+	char *shared = pages_shared(64), *own = pages_new(64);
 	struct err e = ERR_INIT;
 
 	(void)state;
 	assert_non_null(shared);
+	assert_non_null(own);
 	assert_string_equal(shared, "");
 	assert_int_equal(apart(leave, shared, LONG_S, &e), 0);
 	assert_int_equal(apart(leave, own, LONG_S, &e), 0);
 	assert_string_equal(shared, "left");
 	assert_string_equal(own, "");
-	apart_free(shared, 64);
-	apart_free(NULL, 64);
+	pages_free(own, 64);
+	pages_free(shared, 64);
+	pages_free(NULL, 64);
 }
 
 static int leave_apart(void *arg, struct err *e)
@@ -116,7 +119,7 @@ static int leave_apart(void *arg, struct err *e)
 
 static int leave_alone(void *arg, struct err *e)
 {
-	int rc = apart_alone(arg, 64, e);
+	int rc = pages_alone(arg, 64, e);
 
 	signal(SIGSEGV, SIG_DFL); /* cmocka's goes on with the tests */
 	return rc ? rc : leave_apart(arg, e);
@@ -125,7 +128,7 @@ static int leave_alone(void *arg, struct err *e)
 /* What the child's own children find in it is not there for them. */
 static void test_memory_alone(void **state)
 {
-	char *shared = apart_memory(64);
+	char *shared = pages_shared(64);
 	struct err e = ERR_INIT;
 
 	(void)state;
@@ -134,7 +137,7 @@ static void test_memory_alone(void **state)
 	assert_string_equal(shared, "");
 	assert_int_equal(apart(leave_apart, shared, LONG_S, &e), 0);
 	assert_string_equal(shared, "left");
-	apart_free(shared, 64);
+	pages_free(shared, 64);
 }
 
 /* ---- no end ---- */
@@ -169,7 +172,7 @@ static void test_limit(void **state)
 
 static void test_nobody_waits(void **state)
 {
-	pid_t *child = apart_memory(sizeof(*child)), parent, pid;
+	pid_t *child = pages_shared(sizeof(*child)), parent, pid;
 	struct err e = ERR_INIT;
 	int status;
 
@@ -186,7 +189,7 @@ static void test_nobody_waits(void **state)
 	assert_int_equal(waitpid(parent, &status, 0), parent);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
-	apart_free(child, sizeof(*child));
+	pages_free(child, sizeof(*child));
 }
 
 /* ---- what it has open ---- */

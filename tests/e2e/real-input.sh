@@ -42,6 +42,23 @@ measured --limit 0.3,40 "$tmp/took" bash -c '(trap "" TERM; exec sleep 3000.33) 
 check "also when it minds, and they do not" [ "$status" = 124 ]
 check "they are gone, too" patience 10 none_runs 'sleep 3000[.]3[34]'
 
+"$lib/measured" --limit 500,1 "$tmp/took" bash -c 'trap "" TERM; sleep 3000.35' &
+stubborn=$!
+others+=("$stubborn")
+runs() { pgrep -fx "$1" >/dev/null; }
+asked_again() { ! kill "$stubborn" 2>/dev/null || gone "$stubborn"; }
+check "one that minds no signal runs" patience 30 runs 'sleep 3000[.]35'
+check "further signals put its end off by nothing" patience 30 asked_again
+check "which takes all of it" patience 10 none_runs 'sleep 3000[.]35'
+
+# Its caller's group is killed: the limit is still there.
+setsid bash -c '"$0" --limit 3,1 "$1" sleep 3000.36; :' "$lib/measured" "$tmp/took" &
+group=$!
+others+=("$group")
+check "one whose caller is to be killed runs" patience 30 runs 'sleep 3000[.]36'
+kill -KILL -- "-$group"
+check "is ended by its limit" patience 30 none_runs 'sleep 3000[.]36'
+
 real_input --build "${top_builddir:?}" deep names special
 check "it ends well" status_is 0
 check "each input came back identical" [ "$(grep -c ' identical$' "$tmp/out")" = 3 ]

@@ -221,6 +221,30 @@ wait $putter
 check "it is not cut by a stop" same "$tmp/big" "$tmp/root/in/late"
 check "which comes then" patience 20 gone "$server"
 
+# ---- what it is started with ----
+
+# starts_without WHAT COMMAND...: the monitor, with a file open that is not for it
+starts_without() {
+	local what=$1
+	shift
+	as_server=("$@")
+	exec 77<"$tmp/big"
+	start_server g --root "$tmp/root" --anonymous ro
+	exec 77<&-
+	as_server=()
+	check "$what: it serves" test -s "$tmp/g.port"
+	check "$what: what else was open is not" not test -e "/proc/$server/fd/77"
+	stop_server
+}
+refuse=(python3 "$lib/refusing.py" 436) # close_range(2)
+check "who is started like that has it open" test -n "$(bash -c 'readlink /proc/$$/fd/77' 77<"$tmp/big")"
+starts_without "as ever"
+if "${refuse[@]}" true; then
+	starts_without "where closing all at once is refused" "${refuse[@]}"
+else
+	skip "where closing all at once is refused" "there can be no filters here"
+fi
+
 # ---- what the monitor counts ----
 
 echo "bob:$hash:$tmp/root:/:ro" >>"$tmp/users"

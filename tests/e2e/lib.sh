@@ -131,9 +131,10 @@ slow=${E2E_SLOW:-1}
 
 is_root() { [ "$(id -u)" -eq 0 ]; }
 
-# patience SECONDS COMMAND...: until it succeeds
 # It does nothing, after SIGSTOP or because a debugger holds it.
 stands_still() { [[ $(ps -o stat= -p "$1") == [Tt]* ]]; } # PID
+
+# patience SECONDS COMMAND...: until it succeeds
 patience() {
 	local end=$(($(date +%s) + $1 * slow))
 	shift

@@ -36,18 +36,24 @@ struct penalty {
 	struct slot *hosts, *users, *known;
 };
 
+/* Of all slots of p. */
+static size_t slots_bytes(const struct penalty *p)
+{
+	return 3 * (size_t)p->most * sizeof(struct slot);
+}
+
 struct penalty *penalty_new(unsigned most)
 {
 	struct penalty *p = calloc(1, sizeof(*p));
 
 	if (!p)
 		return NULL;
-	p->hosts = pages_new(3 * (size_t)most * sizeof(*p->hosts));
+	p->most = most;
+	p->hosts = pages_new(slots_bytes(p));
 	if (!p->hosts) {
 		free(p);
 		return NULL;
 	}
-	p->most = most;
 	p->users = p->hosts + most;
 	p->known = p->users + most;
 	crypto_random(p->secret, sizeof(p->secret));
@@ -58,7 +64,7 @@ void penalty_free(struct penalty *p)
 {
 	if (!p)
 		return;
-	pages_free(p->hosts, 3 * (size_t)p->most * sizeof(*p->hosts));
+	pages_free(p->hosts, slots_bytes(p));
 	crypto_wipe(p, sizeof(*p));
 	free(p);
 }

@@ -31,6 +31,8 @@ meet() {
 # ways GET [PUT]: both say what became of them, each its own, which is the same whoever comes first
 answer="waiting for the server's answer"
 ways() { echo "^rftp: get: $1\$|^rftp: put: ${2:-$1}\$"; }
+major=$(sed -n 's/^#define BULK_MAJOR //p' "$top_srcdir/src/proto/bulk.h")
+minor=$(sed -n 's/^#define BULK_MINOR //p' "$top_srcdir/src/proto/bulk.h")
 # meant NAME: what the client must have found (grep -E), so that it is not another fault
 meant() {
 	case $1 in
@@ -40,7 +42,7 @@ meant() {
 	line_nul) echo "server's answer: Invalid" ;;
 	line_random) echo "server's answer|refuses" ;;
 	line_close) echo "server's answer: Broken pipe" ;;
-	agree_major) echo 'speaks version 2\.0 ' ;;
+	agree_major) echo "speaks version $((major + 1))\.$minor " ;;
 	agree_random) echo 'speaks version|cannot take' ;;
 	agree_frame_4G) echo 'to begin: Message too long' ;;
 	agree_abort) echo '\?\[31mno\?fake: line\?' ;;

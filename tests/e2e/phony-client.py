@@ -27,9 +27,9 @@ class Client(Stream):
             assert code == 230, code
 
     def request(self, op=0, base=b'evil/', sources=(), flags=RECURSIVE | MODES | TIMES,
-                major=1, policy=0, has_key=1, off=None, tail=b'', nsources=None):
+                major=MAJOR, policy=0, has_key=1, off=None, tail=b'', nsources=None):
         self.nonce, self.master = os.urandom(32), os.urandom(32)
-        return struct.pack('>HHBBBBIQQQ', major, 0, op, policy, has_key, 0, flags, 0, 0, 0) + \
+        return struct.pack('>HHBBBBIQQQ', major, MINOR, op, policy, has_key, 0, flags, 0, 0, 0) + \
             self.nonce + (self.master if has_key else bytes(32)) + s32(base) + \
             struct.pack('>I', len(sources) if nsources is None else nsources) + \
             b''.join(map(s32, sources)) + (offer() if off is None else off) + tail
@@ -54,7 +54,7 @@ class Client(Stream):
         return self
 
     def hello(self, channel=0, session=None, token=None, label=LABEL[0], magic=0x52465448,
-              major=1):
+              major=MAJOR):
         session = self.session if session is None else session
         p = proof(token or self.token, label, self.nonce, self.server_nonce, self.session,
                   channel & 0xffff)
@@ -180,7 +180,7 @@ def request(name, code, **kw):
     case(fn)
 
 
-request('major', (504,), major=2)
+request('major', (504,), major=MAJOR + 1)
 request('op', (501,), op=9)
 request('policy', (501,), policy=9)
 request('no_key', (522,), has_key=0)
@@ -305,7 +305,7 @@ channel('session', lambda c: c.hello(session=1))
 channel('number', lambda c: c.hello(channel=7))
 channel('number_300', lambda c: c.hello(channel=300))
 channel('magic', lambda c: c.hello(magic=1))
-channel('major', lambda c: c.hello(major=2))
+channel('major', lambda c: c.hello(major=MAJOR + 1))
 channel('random', lambda c: os.urandom(56))
 channel('http', lambda c: b'GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n'.ljust(56))
 

@@ -38,9 +38,9 @@ class Server(Stream):
             else:
                 self.send(b'200 fine\r\n')
 
-    def agree(self, agr=None, off=None, ports=b'\0\0\0\0', major=1, session=5):
+    def agree(self, agr=None, off=None, ports=b'\0\0\0\0', major=MAJOR, session=5):
         self.server_nonce, self.session = os.urandom(32), session
-        self.send(b'150 frames\r\n' + frame(AGREE, struct.pack('>HHQ', major, 0, session) +
+        self.send(b'150 frames\r\n' + frame(AGREE, struct.pack('>HHQ', major, MINOR, session) +
                   self.server_nonce + (agreement() if agr is None else agr) +
                   (offer(transports=INBAND) if off is None else off) + ports))
         return self
@@ -92,7 +92,7 @@ def agrees(name, **kw):
         c.drain()
 
 
-agrees('major', major=2)
+agrees('major', major=MAJOR + 1)
 agrees('block', agr=agreement(block=131072))
 agrees('block_0', agr=agreement(block=0))
 agrees('inflight', agr=agreement(inflight=60000, sink=60000, source=60016))
@@ -170,7 +170,7 @@ data('wrong_proof', lambda c, h: h[:16] + os.urandom(32) + h[48:])
 data('own_proof', lambda c, h: h)
 data('random', lambda c, h: os.urandom(56))
 data('close', lambda c, h: b'', goes_inband)
-data('major', lambda c, h: h[:4] + b'\0\2' + h[6:])
+data('major', lambda c, h: h[:4] + struct.pack('>H', MAJOR + 1) + h[6:])
 
 
 def get(name):

@@ -1,6 +1,12 @@
 # Both ends of rftp's protocol, written from rftp-protocol(7) alone: just enough to say
 # anything right or wrong. For the other phony-*.py.
-import hashlib, hmac, os, socket, struct, sys, threading
+import hashlib, hmac, os, re, socket, struct, sys, threading
+
+# The version that this tree speaks; all else here is from the manual page.
+MAJOR, MINOR = (
+    int(re.search(rf'^#define BULK_{part} (\d+)$', header, re.M).group(1))
+    for header in [open(os.path.join(os.path.dirname(__file__), '../../src/proto/bulk.h')).read()]
+    for part in ('MAJOR', 'MINOR'))
 
 AGREE, ENTRIES, VERDICTS, RUNS, SIZES, FAILED, DONE, SENT, BEAT, ABORT, SUMMARY, END, DATA, \
     CREDIT, KEPT, READY, LANE_DATA, LANE_ROOM, LANE_END = range(1, 20)

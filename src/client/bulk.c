@@ -186,12 +186,16 @@ static bool ends_gracefully(const struct bulk *b)
 	return !(b->once && b->c.request.op == BULK_GET);
 }
 
-int bulk_possible(const struct server *s, struct err *e)
+int bulk_possible(const struct server *s, uint32_t flags, struct err *e)
 {
-	if (ftp_has_bulk(s->client))
-		return 0;
-	return err_set(e, -EPROTONOSUPPORT, "%s is no rftpd, or one without bulk mode",
-		       printable(s->place.host));
+	const struct bulk_version *v = ftp_bulk(s->client);
+
+	if (!v->major)
+		return err_set(e, -EPROTONOSUPPORT, "%s is no rftpd, or one without bulk mode",
+			       printable(s->place.host));
+	if (bulk_version_check(v, flags, e))
+		return err_prefix(e, "%s", printable(s->place.host));
+	return 0;
 }
 
 int bulk_once(struct bulk *b, struct transfer_result *r, struct err *e)
@@ -200,7 +204,7 @@ int bulk_once(struct bulk *b, struct transfer_result *r, struct err *e)
 	uint8_t key[KEY_BYTES];
 	int rc;
 
-	rc = bulk_possible(b->server, e);
+	rc = bulk_possible(b->server, b->c.request.flags, e);
 	if (!rc)
 		rc = fill_stream(b, key, e);
 	if (rc)

@@ -26,8 +26,9 @@ int bulk_init(struct bulk *b, struct server *s, struct report *r, enum bulk_op o
 void bulk_clear(struct bulk *b);
 /* Run it; everything has been said and added to the report afterwards. */
 enum exit_status bulk_run(struct bulk *b);
-/* Does the server, connected, have bulk mode? 0, or a negative errno with text. */
-int bulk_possible(const struct server *s, struct err *e);
+/* The server, which is connected, takes a request with these flags (BULK_F_...): 0; or
+ * -EPROTONOSUPPORT with a text that names the versions or the missing features. */
+int bulk_possible(const struct server *s, uint32_t flags, struct err *e);
 /* The mask that rftp was started with; from the first call on it has none. */
 mode_t bulk_umask(void);
 /* Once, without saying or adding anything; the stream stays connected or is closed. */

@@ -161,7 +161,7 @@ static int ways_take(struct way w[2], struct lanes *l, struct err *e)
  * but for one that has not begun, for want of lanes. */
 static int ways_run(struct server *s, struct way w[2], struct lanes **l, struct err *e)
 {
-	int rc = bulk_possible(s, e);
+	int rc = bulk_possible(s, 0, e);
 
 	*l = rc ? NULL : ftp_lanes(s->client, 2, e);
 	rc = *l ? ways_take(w, *l, e) : e->code;

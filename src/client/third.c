@@ -3,6 +3,7 @@
  * learns where the door is, and the two are listened to until both are through. */
 #include "client/third.h"
 
+#include "client/bulk.h"
 #include "client/signals.h"
 
 #include <errno.h>
@@ -152,6 +153,8 @@ static int side_check(const struct third_side *d, struct err *e)
 		return err_set(e, -EPROTONOSUPPORT, "%s does not copy from server to server: it is "
 			       "no rftpd, or one before that, or its --third-party is off",
 			       printable(d->host));
+	if (bulk_possible(d->server, d->t->give.request.flags, e))
+		return e->code;
 	/* Who listens on the line could put himself between the two. */
 	if (!ftp_client_private(d->server->client) && d->t->o->prot > PROT_CLEAR)
 		return err_set(e, -EPROTONOSUPPORT, "without TLS to %s there can be no --prot %s "

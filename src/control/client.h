@@ -38,7 +38,8 @@ struct ftp_client {
 	struct ssh *ssh;           /* NULL: a socket of our own */
 	struct sockaddr_storage peer;
 	socklen_t peer_len;        /* 0: not known */
-	bool bulk, lanes, give, take, percent, inline_list, prot_p;
+	struct bulk_version bulk;
+	bool lanes, give, take, percent, inline_list, prot_p;
 	bool lost;                 /* no command can be sent any more */
 	/* Of a server by ftp:// or ftps://, whatever it is: */
 	bool foreign, implicit;    /* implicit: TLS from the first byte on */

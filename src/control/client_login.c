@@ -88,13 +88,21 @@ static bool is_feature(const char *line, const char *name)
 	return !strncasecmp(line, name, n) && (!line[n] || line[n] == ' ');
 }
 
+/* A server without a list of features announces "BULK 1". */
+static void take_bulk(struct ftp_client *c, const char *value)
+{
+	if (bulk_version_parse(value, &c->bulk) < 0)
+		c->bulk = (struct bulk_version){ .major = 1 };
+}
+
 static void take_features(struct ftp_client *c)
 {
 	char *rest = c->reply.text, *line;
 
 	while ((line = strsep(&rest, "\n"))) {
 		line += strspn(line, " ");
-		c->bulk |= is_feature(line, "BULK");
+		if (is_feature(line, "BULK"))
+			take_bulk(c, line + strlen("BULK"));
 		c->lanes |= is_feature(line, "LANE");
 		c->give |= is_feature(line, "GIVE");
 		c->take |= is_feature(line, "TAKE");

@@ -46,7 +46,7 @@ static bool has_command(const struct ftp_session *s, enum ftp_verb v)
 
 static void feat_lines(struct ftp_session *s, FILE *out)
 {
-	char facts[128];
+	char facts[128], version[BULK_VERSION_TEXT];
 
 	facts_text(facts, s->facts, true);
 	fprintf(out, "What there is beyond RFC 959:\n");
@@ -56,7 +56,8 @@ static void feat_lines(struct ftp_session *s, FILE *out)
 		const struct ftp_command *cmd = ftp_command_of((enum ftp_verb)v);
 
 		if (cmd->feat && has_command(s, cmd->verb))
-			fprintf(out, " %s%s\n", cmd->name, v == FTP_BULK ? " 1" : "");
+			fprintf(out, " %s%s%s\n", cmd->name, v == FTP_BULK ? " " : "",
+				v == FTP_BULK ? bulk_version_text(version) : "");
 	}
 	fprintf(out, " MLST %s\n REST STREAM\n UTF8\n TVFS\n", facts);
 	feat_hash(s, out);

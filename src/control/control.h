@@ -172,7 +172,8 @@ int ftp_stat(struct ftp_client *c, const char *path, struct ftp_facts *f, struct
  * lists such is refused (-EPROTO). What else is in them is the server's choice. */
 int ftp_list(struct ftp_client *c, const char *path,
 	     int (*fn)(void *arg, const struct ftp_facts *f), void *arg, struct err *e);
-bool ftp_has_bulk(const struct ftp_client *c);  /* FEAT announced BULK */
+/* The bulk mode that FEAT announced; major 0: none. */
+const struct bulk_version *ftp_bulk(const struct ftp_client *c);
 bool ftp_has_third(const struct ftp_client *c); /* FEAT announced GIVE and TAKE */
 struct mstream *ftp_client_stream(struct ftp_client *c);
 /* Say GIVE or TAKE with its request. 0: the server has answered 150, and frames follow; or a

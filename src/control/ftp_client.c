@@ -232,9 +232,9 @@ bool ftp_client_usable(const struct ftp_client *c)
 	return !c->lost && !c->aborted;
 }
 
-bool ftp_has_bulk(const struct ftp_client *c)
+const struct bulk_version *ftp_bulk(const struct ftp_client *c)
 {
-	return c->bulk;
+	return &c->bulk;
 }
 
 bool ftp_has_third(const struct ftp_client *c)

@@ -17,7 +17,7 @@
 #include <stdint.h>
 
 #define BULK_MAJOR 1
-#define BULK_MINOR 0
+#define BULK_MINOR 1
 #define BULK_REQUEST_MAX (4u << 20)
 #define BULK_FRAME_HEAD 8
 #define BULK_FRAME_MAX (1u << 20)  /* payload; of BULK_DATA: a block with its head */
@@ -117,6 +117,29 @@ enum {
 	BULK_F_SEQUENTIAL = 1 << 14, /* the sink is a stream: blocks in order of offset */
 };
 
+/* ---- versions and features ----
+ *
+ * FEAT's line is "BULK MAJOR.MINOR NAME,NAME...", where each NAME stands for a bit of
+ * bulk_request.flags. A field or a policy that the receiver must not ignore comes with such a bit.
+ * The sender refuses a request whose bits the receiver has not announced, before it sends
+ * anything; the receiver refuses a request with bits that it does not know. */
+
+struct bulk_version {
+	uint16_t major, minor;   /* major 0: FEAT named no bulk mode */
+	uint32_t features;       /* BULK_F_...; names that this side does not know are left out */
+};
+
+#define BULK_VERSION_TEXT 256
+/* This side's version and features, as they stand in FEAT behind "BULK ". Returns text. */
+const char *bulk_version_text(char text[BULK_VERSION_TEXT]);
+/* The same of a server. -EBADMSG, and *v is zeros: it does not begin with two numbers. */
+int bulk_version_parse(const char *text, struct bulk_version *v);
+/* A server that announced v takes a request with these flags: 0; -EPROTONOSUPPORT with both
+ * versions, or the names of the missing features, in e. */
+int bulk_version_check(const struct bulk_version *v, uint32_t flags, struct err *e);
+/* This side takes a message of that version with these flags: 0, or -EPROTONOSUPPORT with text. */
+int bulk_accept(uint16_t major, uint16_t minor, uint32_t flags, struct err *e);
+
 struct bulk_request {
 	uint16_t major, minor;
 	uint8_t op;              /* enum bulk_op */
@@ -136,7 +159,8 @@ struct bulk_request {
 
 void bulk_request_clear(struct bulk_request *r);
 int bulk_request_put(struct buf *b, const struct bulk_request *r);
-/* -EBADMSG; -EPROTO with both version numbers in e when major differs. */
+/* -EBADMSG; -EPROTONOSUPPORT with text: of another major version, or with flags that are not
+ * known here. */
 int bulk_request_get(struct buf *b, struct bulk_request *r, struct err *e);
 
 struct bulk_agree {

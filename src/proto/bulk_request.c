@@ -1,11 +1,123 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The body of the BULK command, and the versions it begins with. */
+/* The version and the features of the bulk mode; the body of the BULK command and its answer. */
 #include "proto/bulk.h"
 #include "proto/wire.h"
 #include "proto/wire_text.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* ---- version and features ---- */
+
+/* Names are for FEAT: letters, digits and "-". A name never changes its meaning. */
+static const struct { uint32_t flag; const char *name; } features[] = {
+	{ BULK_F_RECURSIVE, "recursive" },
+	{ BULK_F_MODES, "modes" },
+	{ BULK_F_TIMES, "times" },
+	{ BULK_F_OWNER, "owner" },
+	{ BULK_F_XATTRS, "xattrs" },
+	{ BULK_F_FOLLOW, "follow" },
+	{ BULK_F_INPLACE, "inplace" },
+	{ BULK_F_SEVERAL, "several" },
+	{ BULK_F_RESUME, "resume" },
+	{ BULK_F_HARDLINKS, "hardlinks" },
+	{ BULK_F_SPARSE, "sparse" },
+	{ BULK_F_DRY_RUN, "dry-run" },
+	{ BULK_F_MKDIRS, "mkdirs" },
+	{ BULK_F_INTO, "into" },
+	{ BULK_F_SEQUENTIAL, "sequential" },
+};
+
+enum { FEATURES = sizeof(features) / sizeof(features[0]) };
+
+/* The names of these flags, between commas; bits without a name are left out. */
+static size_t feature_names(char *text, size_t room, uint32_t flags)
+{
+	size_t n = 0;
+
+	*text = '\0';
+	for (size_t i = 0; i < FEATURES; i++)
+		if (flags & features[i].flag)
+			n += (size_t)snprintf(text + n, room - n, "%s%s", n ? "," : "",
+					      features[i].name);
+	return n;
+}
+
+const char *bulk_version_text(char text[BULK_VERSION_TEXT])
+{
+	int n = snprintf(text, BULK_VERSION_TEXT, "%d.%d ", BULK_MAJOR, BULK_MINOR);
+
+	feature_names(text + n, BULK_VERSION_TEXT - (size_t)n, UINT32_MAX);
+	return text;
+}
+
+static uint32_t feature_of(const char *name, size_t len)
+{
+	for (size_t i = 0; i < FEATURES; i++)
+		if (strlen(features[i].name) == len && !memcmp(features[i].name, name, len))
+			return features[i].flag;
+	return 0;
+}
+
+int bulk_version_parse(const char *text, struct bulk_version *v)
+{
+	int used = 0;
+
+	memset(v, 0, sizeof(*v));
+	if (sscanf(text, "%4hu.%4hu%n", &v->major, &v->minor, &used) != 2 || !v->major) {
+		memset(v, 0, sizeof(*v));
+		return -EBADMSG;
+	}
+	for (const char *p = text + used; *p;) {
+		size_t len;
+
+		p += strspn(p, " ,");
+		len = strcspn(p, " ,");
+		v->features |= feature_of(p, len);
+		p += len;
+	}
+	return 0;
+}
+
+static int other_version(uint16_t major, uint16_t minor, struct err *e)
+{
+	return err_set(e, -EPROTONOSUPPORT, "the other side speaks version %u.%u of the bulk "
+		       "protocol, this side %u.%u: update the older one", major, minor, BULK_MAJOR,
+		       BULK_MINOR);
+}
+
+int bulk_version_check(const struct bulk_version *v, uint32_t flags, struct err *e)
+{
+	uint32_t missing = flags & ~v->features;
+	char names[BULK_VERSION_TEXT];
+
+	if (v->major != BULK_MAJOR)
+		return other_version(v->major, v->minor, e);
+	if (!missing)
+		return 0;
+	feature_names(names, sizeof(names), missing);
+	return err_set(e, -EPROTONOSUPPORT, "the server's bulk protocol %u.%u does not have: %s; "
+		       "update rftpd there, or leave away the options that need it", v->major,
+		       v->minor, names);
+}
+
+int bulk_accept(uint16_t major, uint16_t minor, uint32_t flags, struct err *e)
+{
+	uint32_t unknown = flags;
+
+	if (major != BULK_MAJOR)
+		return other_version(major, minor, e);
+	for (size_t i = 0; i < FEATURES; i++)
+		unknown &= ~features[i].flag;
+	if (!unknown)
+		return 0;
+	return err_set(e, -EPROTONOSUPPORT, "the request needs features that this side's bulk "
+		       "protocol %d.%d does not have (flags 0x%x): update this side", BULK_MAJOR,
+		       BULK_MINOR, unknown);
+}
+
+/* ---- requests ---- */
 
 void bulk_request_clear(struct bulk_request *r)
 {
@@ -15,8 +127,6 @@ void bulk_request_clear(struct bulk_request *r)
 	free(r->sources);
 	explicit_bzero(r, sizeof(*r));
 }
-
-/* ---- writing ---- */
 
 static void encode_request(struct wire_out *o, const void *msg)
 {
@@ -41,9 +151,14 @@ static void encode_request(struct wire_out *o, const void *msg)
 		out_string(o, r->sources[i]);
 }
 
+static bool is_known(const struct bulk_request *r)
+{
+	return r->op <= BULK_BENCH_GET && r->policy <= POLICY_SAME;
+}
+
 static bool request_fits(const struct bulk_request *r)
 {
-	if (r->op > BULK_BENCH_GET || r->policy > POLICY_SAME)
+	if (!is_known(r))
 		return false;
 	if (r->base && strlen(r->base) > BULK_PATH_MAX)
 		return false;
@@ -69,8 +184,6 @@ int bulk_request_put(struct buf *b, const struct bulk_request *r)
 	return err ? err : buf_put(b, buf_ptr(whole), buf_len(whole));
 }
 
-/* ---- reading ---- */
-
 static void decode_sources(struct wire_in *in, struct bulk_request *r)
 {
 	uint32_t n = in_u32(in);
@@ -91,8 +204,8 @@ static void decode_sources(struct wire_in *in, struct bulk_request *r)
 
 static void decode_request(struct wire_in *in, struct bulk_request *r)
 {
-	r->op = in_u8_max(in, BULK_BENCH_GET);
-	r->policy = in_u8_max(in, POLICY_SAME);
+	r->op = in_u8(in);
+	r->policy = in_u8(in);
 	r->has_key = in_u8_max(in, 1);
 	in_u8(in);
 	r->flags = in_u32(in);
@@ -115,14 +228,6 @@ static int end_message(struct buf *b, uint16_t minor)
 	return buf_skip(b, buf_len(b));
 }
 
-static int check_version(uint16_t major, uint16_t minor, struct err *e)
-{
-	if (major == BULK_MAJOR)
-		return 0;
-	return err_set(e, -EPROTO, "the other side speaks version %u.%u of the bulk protocol, "
-		       "this side %u.%u: update the older one", major, minor, BULK_MAJOR,
-		       BULK_MINOR);
-}
 
 int bulk_request_get(struct buf *b, struct bulk_request *r, struct err *e)
 {
@@ -133,12 +238,20 @@ int bulk_request_get(struct buf *b, struct bulk_request *r, struct err *e)
 	memset(r, 0, sizeof(*r));
 	r->major = in_u16(&in);
 	r->minor = in_u16(&in);
-	if (!in.bad && check_version(r->major, r->minor, e) < 0) {
+	if (!in.bad && bulk_accept(r->major, r->minor, 0, e) < 0) {
 		bulk_request_clear(r);
-		return -EPROTO;
+		return -EPROTONOSUPPORT;
 	}
 	decode_request(&in, r);
 	err = wire_in_end(&in, b);
+	/* Flags first: an operation or a policy of a later minor version comes with one. */
+	if (!err && bulk_accept(r->major, r->minor, r->flags, e) < 0) {
+		buf_seek(b, start);
+		bulk_request_clear(r);
+		return -EPROTONOSUPPORT;
+	}
+	if (!err && !is_known(r))
+		err = -EBADMSG;
 	if (!err)
 		err = offer_get(b, &r->offer);
 	if (!err)
@@ -229,8 +342,8 @@ static int decode_agree(struct buf *b, struct bulk_agree *a, struct err *e)
 
 	a->major = in_u16(&in);
 	a->minor = in_u16(&in);
-	if (!in.bad && check_version(a->major, a->minor, e) < 0)
-		return -EPROTO;
+	if (!in.bad && bulk_accept(a->major, a->minor, 0, e) < 0)
+		return -EPROTONOSUPPORT;
 	a->session = in_u64(&in);
 	in_bytes(&in, a->nonce, sizeof(a->nonce));
 	err = wire_in_end(&in, b);

@@ -109,7 +109,7 @@ int third_give_get(struct buf *b, struct third_give *g, struct err *e)
 	buf_seek(b, start);
 	third_give_clear(g);
 	memset(g, 0, sizeof(*g));
-	return r == -EPROTO ? r : err_sys(e, r, "cannot take the request");
+	return r == -EPROTONOSUPPORT ? r : err_sys(e, r, "cannot take the request");
 }
 
 /* ---- TAKE ---- */
@@ -144,17 +144,22 @@ static int take_fields(struct wire_in *in, struct third_take *t, struct err *e)
 {
 	uint16_t major = in_u16(in), minor = in_u16(in);
 
-	if (!in->bad && major != BULK_MAJOR)
-		return err_set(e, -EPROTO, "the other side speaks version %u.%u of the bulk "
-			       "protocol, this side %u.%u: update the older one", major, minor,
-			       BULK_MAJOR, BULK_MINOR);
+	int r = in->bad ? 0 : bulk_accept(major, minor, 0, e);
+
+	if (r)
+		return r;
 	t->prot_min = in_u8_max(in, PROT_PRIVATE);
-	t->policy = in_u8_max(in, POLICY_SAME);
+	t->policy = in_u8(in);
 	t->request_flags = in_u32(in);
 	t->seconds = in_u32(in);
 	in_pin(in, t->pin);
 	t->base = wire_path(in);
 	if (in->left && minor <= BULK_MINOR)
+		in->bad = true;
+	r = in->bad ? 0 : bulk_accept(major, minor, t->request_flags, e);
+	if (r)
+		return r;
+	if (t->policy > POLICY_SAME)
 		in->bad = true;
 	if (in->bad)
 		return in->no_memory ? -ENOMEM : -EBADMSG;
@@ -172,7 +177,7 @@ int third_take_get(struct buf *b, struct third_take *t, struct err *e)
 		return buf_skip(b, buf_len(b));
 	third_take_clear(t);
 	memset(t, 0, sizeof(*t));
-	return r == -EPROTO ? r : err_sys(e, r, "cannot take the request");
+	return r == -EPROTONOSUPPORT ? r : err_sys(e, r, "cannot take the request");
 }
 
 /* ---- keys and doors ---- */

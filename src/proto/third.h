@@ -47,7 +47,7 @@ struct third_give {
 
 void third_give_clear(struct third_give *g);
 int third_give_put(struct buf *b, const struct third_give *g);
-/* -EPROTO with text: another major version. */
+/* -EPROTONOSUPPORT with text: as bulk_request_get(). */
 int third_give_get(struct buf *b, struct third_give *g, struct err *e);
 
 /* TAKE: who may come, the one destination that he may write to, how, and the weakest

@@ -386,7 +386,7 @@ int srv_give(void *arg, struct ftp_session *fs, struct buf *body)
 
 	if (rc) {
 		log_warn("bad request from %s: %s", v.s->peer_text, e.text);
-		return ftp_session_reply(fs, rc == -EPROTO ? 504 : 501, "%s", e.text);
+		return ftp_session_reply(fs, rc == -EPROTONOSUPPORT ? 504 : 501, "%s", e.text);
 	}
 	rc = res ? serve(&v, res) : ftp_session_reply(fs, 451, "Out of memory");
 	give_clear(&v);

@@ -277,7 +277,7 @@ static int bulk(void *arg, struct ftp_session *fs, struct buf *body)
 
 	if (rc < 0) {
 		log_warn("bad request from %s: %s", s->peer_text, e.text);
-		return ftp_session_reply(fs, rc == -EPROTO ? 504 : 501, "%s",
+		return ftp_session_reply(fs, rc == -EPROTONOSUPPORT ? 504 : 501, "%s",
 					 *e.text ? e.text : "The request is malformed");
 	}
 	code = check_request(s, fs, &r, have_key, &e);

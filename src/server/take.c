@@ -520,7 +520,7 @@ int srv_take(void *arg, struct ftp_session *fs, struct buf *body)
 	rc = third_take_get(body, &d->t, &e);
 	if (rc) {
 		log_warn("bad request from %s: %s", s->peer_text, e.text);
-		return ftp_session_reply(fs, rc == -EPROTO ? 504 : 501, "%s", e.text);
+		return ftp_session_reply(fs, rc == -EPROTONOSUPPORT ? 504 : 501, "%s", e.text);
 	}
 	pthread_mutex_init(&d->lock, NULL);
 	rc = serve(d, res);

@@ -42,6 +42,11 @@ meant() {
 	line_nul) echo "server's answer: Invalid" ;;
 	line_random) echo "server's answer|refuses" ;;
 	line_close) echo "server's answer: Broken pipe" ;;
+	feat_none) echo 'is no rftpd, or one without bulk mode' ;;
+	feat_number | feat_word) echo 'speaks version 1\.0 |1\.0 does not have: ' ;;
+	feat_major) echo "speaks version $((major + 1))\.$minor " ;;
+	feat_huge) echo 'speaks version|does not have' ;;
+	feat_lacks) echo "$major\.$((minor + 1)) does not have: modes;" ;;
 	agree_major) echo "speaks version $((major + 1))\.$minor " ;;
 	agree_random) echo 'speaks version|cannot take' ;;
 	agree_frame_4G) echo 'to begin: Message too long' ;;

@@ -181,6 +181,8 @@ def request(name, code, **kw):
 
 
 request('major', (504,), major=MAJOR + 1)
+request('flags', (504,), flags=1 << 31)
+request('flags_policy', (504,), flags=1 << 31, policy=9)
 request('op', (501,), op=9)
 request('policy', (501,), policy=9)
 request('no_key', (522,), has_key=0)

@@ -21,7 +21,7 @@ class Server(Stream):
                 raise EOFError
             self.send(b'500 what?\r\n')
 
-    def greet(self, feat=b' BULK\r\n'):
+    def greet(self, feat=bulk_feature()):
         self.send(b'220 phony\r\n')
         while True:
             got = self.line().upper()
@@ -92,6 +92,20 @@ def agrees(name, **kw):
         c.drain()
 
 
+def features(name, line):
+    """The client says no BULK after such a line of FEAT; if it did, it would hear of it."""
+    @case('feat_' + name)
+    def _(c):
+        c.greet(feat=line).send(b'550 BULK was said\r\n')
+        c.drain()
+
+
+features('none', b'')
+features('number', b' BULK 1\r\n')
+features('word', b' BULK later\r\n')
+features('major', bulk_feature(major=MAJOR + 1))
+features('huge', bulk_feature(major=10**30, features=b'x,' * 2000))
+features('lacks', bulk_feature(minor=MINOR + 1, features=FEATURES.replace(b'modes,', b'modest,')))
 agrees('major', major=MAJOR + 1)
 agrees('block', agr=agreement(block=131072))
 agrees('block_0', agr=agreement(block=0))
@@ -368,7 +382,7 @@ def lanes(name, *frames, answer=b'150 lanes\r\n', then=Stream.drain, feat=b' LAN
             got = c.line().upper()
             if got.startswith(b'LANE'):
                 break
-            c.send(b'211-f\r\n BULK\r\n' + feat + b'211 end\r\n' if got.startswith(b'FEAT') else
+            c.send(b'211-f\r\n' + bulk_feature() + feat + b'211 end\r\n' if got.startswith(b'FEAT') else
                    b'331 and?\r\n' if got.startswith(b'USER') else b'230 in\r\n')
         c.send(answer + b''.join(frames))
         then(c)

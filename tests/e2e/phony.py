@@ -11,6 +11,15 @@ MAJOR, MINOR = (
 AGREE, ENTRIES, VERDICTS, RUNS, SIZES, FAILED, DONE, SENT, BEAT, ABORT, SUMMARY, END, DATA, \
     CREDIT, KEPT, READY, LANE_DATA, LANE_ROOM, LANE_END = range(1, 20)
 WALKED = 129
+FEATURES = b'recursive,modes,times,owner,xattrs,follow,inplace,several,resume,hardlinks,sparse,' \
+    b'dry-run,mkdirs,into,sequential'
+
+
+def bulk_feature(major=MAJOR, minor=MINOR, features=FEATURES):
+    """FEAT's line about the bulk mode."""
+    return b' BULK %d.%d %s\r\n' % (major, minor, features)
+
+
 FILE, DIR, LINK, HARD, DIREND = range(1, 6)
 ASK, NOSIZE, TOP, SPARSE, CONTENTS, LINKED = 1, 2, 4, 8, 16, 64
 TCP, INBAND = 1, 4

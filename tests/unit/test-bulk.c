@@ -23,7 +23,7 @@ static struct bulk_request sample(void)
 {
 	struct bulk_request r = {
 		.major = BULK_MAJOR, .minor = BULK_MINOR, .op = BULK_GET, .policy = POLICY_UPDATE,
-		.flags = BULK_F_RECURSIVE | BULK_F_RESUME | 1u << 31, .base = (char *)"/here/",
+		.flags = BULK_F_RECURSIVE | BULK_F_RESUME | BULK_F_HARDLINKS, .base = (char *)"/here/",
 		.sources = (char **)(uintptr_t)two_sources, .nsources = 2, .rate = 125000000,
 		.bench_ns = 5, .bench_bytes = UINT64_MAX, .has_key = true,
 		.offer = { .transports = TRANSPORT_TCP, .nnics = 1 },
@@ -108,13 +108,81 @@ static void test_request_version(void **state)
 	r.major = BULK_MAJOR + 1;
 	r.minor = 7;
 	b = encoded(&r);
-	assert_int_equal(bulk_request_get(b, &back, &e), -EPROTO);
+	assert_int_equal(bulk_request_get(b, &back, &e), -EPROTONOSUPPORT);
 	snprintf(theirs, sizeof(theirs), "%d.7", BULK_MAJOR + 1);
 	snprintf(ours, sizeof(ours), "%d.%d", BULK_MAJOR, BULK_MINOR);
 	assert_non_null(strstr(e.text, theirs));
 	assert_non_null(strstr(e.text, ours));
 	assert_true(codec_all_zero(&back, sizeof(back)));
 	assert_int_equal(buf_tell(b), 0);
+}
+
+/* A bit that is not known here is refused by name of its number, and before anything else of a
+ * later minor version is looked at. */
+static void test_request_unknown_flag(void **state)
+{
+	struct bulk_request r = sample(), back;
+	struct err e = ERR_INIT;
+	struct buf *b CLEANUP_BUF = NULL;
+
+	r.minor = BULK_MINOR + 1;
+	r.flags |= 1u << 31;
+	b = encoded(&r);
+	assert_int_equal(bulk_request_get(b, &back, &e), -EPROTONOSUPPORT);
+	assert_non_null(strstr(e.text, "0x80000000"));
+	assert_true(codec_all_zero(&back, sizeof(back)));
+	assert_int_equal(buf_tell(b), 0);
+}
+
+static void test_version_text(void **state)
+{
+	char text[BULK_VERSION_TEXT];
+	struct bulk_version v;
+
+	assert_int_equal(bulk_version_parse(bulk_version_text(text), &v), 0);
+	assert_int_equal(v.major, BULK_MAJOR);
+	assert_int_equal(v.minor, BULK_MINOR);
+	/* What this side announces it takes itself, and nothing else. */
+	assert_int_equal(bulk_accept(v.major, v.minor, v.features, NULL), 0);
+	for (unsigned bit = 0; bit < 32; bit++)
+		assert_int_equal(bulk_accept(v.major, v.minor, 1u << bit, NULL),
+				 v.features & 1u << bit ? 0 : -EPROTONOSUPPORT);
+}
+
+static void test_version_parse(void **state)
+{
+	static const struct { const char *text; int code; uint16_t major, minor; uint32_t features; }
+	cases[] = {
+		{ "2.7 modes,times", 0, 2, 7, BULK_F_MODES | BULK_F_TIMES },
+		{ " 2.7  modes, later ,,into,", 0, 2, 7, BULK_F_MODES | BULK_F_INTO },
+		{ "2.7", 0, 2, 7, 0 },
+		{ "2.7 mode,timesx,MODES", 0, 2, 7, 0 },
+		{ "", -EBADMSG, 0, 0, 0 }, { "1", -EBADMSG, 0, 0, 0 }, { "0.1 modes", -EBADMSG, 0, 0, 0 },
+		{ "x.1", -EBADMSG, 0, 0, 0 }, { "1.x", -EBADMSG, 0, 0, 0 },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct bulk_version v = { 9, 9, 9 };
+
+		assert_int_equal(bulk_version_parse(cases[i].text, &v), cases[i].code);
+		assert_int_equal(v.major, cases[i].major);
+		assert_int_equal(v.minor, cases[i].minor);
+		assert_int_equal(v.features, cases[i].features);
+	}
+}
+
+static void test_version_check(void **state)
+{
+	struct bulk_version v = { BULK_MAJOR, BULK_MINOR, BULK_F_MODES };
+	struct err e = ERR_INIT;
+
+	assert_int_equal(bulk_version_check(&v, BULK_F_MODES, &e), 0);
+	assert_int_equal(bulk_version_check(&v, BULK_F_MODES | BULK_F_INPLACE | BULK_F_TIMES, &e),
+			 -EPROTONOSUPPORT);
+	assert_non_null(strstr(e.text, "does not have: times,inplace;"));
+	v.major++;
+	assert_int_equal(bulk_version_check(&v, BULK_F_MODES, &e), -EPROTONOSUPPORT);
+	assert_non_null(strstr(e.text, "update the older one"));
 }
 
 /* A later minor version may add to the end, this one may not. */
@@ -265,7 +333,7 @@ static void test_agree_refused(void **state)
 	a.major = BULK_MAJOR + 1;
 	snprintf(theirs, sizeof(theirs), "%d.%d", BULK_MAJOR + 1, BULK_MINOR);
 	assert_int_equal(bulk_agree_put(b, &a), 0);
-	assert_int_equal(bulk_agree_get(b, &back, &e), -EPROTO);
+	assert_int_equal(bulk_agree_get(b, &back, &e), -EPROTONOSUPPORT);
 	assert_non_null(strstr(e.text, theirs));
 	assert_true(codec_all_zero(&back, sizeof(back)));
 
@@ -598,6 +666,10 @@ int main(void)
 		cmocka_unit_test(test_request),
 		cmocka_unit_test(test_request_without),
 		cmocka_unit_test(test_request_version),
+		cmocka_unit_test(test_request_unknown_flag),
+		cmocka_unit_test(test_version_text),
+		cmocka_unit_test(test_version_parse),
+		cmocka_unit_test(test_version_check),
 		cmocka_unit_test(test_request_appended),
 		cmocka_unit_test(test_request_hostile),
 		cmocka_unit_test(test_request_paths),

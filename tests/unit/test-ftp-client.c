@@ -182,7 +182,7 @@ static void test_no_tls(void **state)
 
 static const char *const welcome[] = {
 	"220 hi\r\n", "331 pw?\r\n", "230 in\r\n",
-	"211-feat\r\n BULK 1\r\n211 end\r\n", "501 no\r\n", "501 no\r\n", "200 type\r\n", NULL
+	"211-feat\r\n BULK 1.1 modes,times\r\n211 end\r\n", "501 no\r\n", "501 no\r\n", "200 type\r\n", NULL
 };
 
 static void test_plain_login(void **state)
@@ -194,7 +194,9 @@ static void test_plain_login(void **state)
 	begin(&s, welcome);
 	c = connect_to(&s, "bob", true, &e);
 	assert_non_null(c);
-	assert_true(ftp_has_bulk(c));
+	assert_int_equal(ftp_bulk(c)->major, 1);
+	assert_int_equal(ftp_bulk(c)->minor, 1);
+	assert_int_equal(ftp_bulk(c)->features, BULK_F_MODES | BULK_F_TIMES);
 	assert_true(ftp_client_rtt_ns(c) > 0);
 	ftp_close(c);
 	end(&s);
@@ -391,7 +393,7 @@ static void test_ssh(void **state)
 	c = connect_ssh(f->path, "good", "h", &e);
 	assert_non_null(c);
 	assert_true(ftp_client_secret(c));
-	assert_true(ftp_has_bulk(c));
+	assert_int_equal(ftp_bulk(c)->major, 1);
 	ftp_close(c);
 }
 

@@ -85,7 +85,7 @@ static void test_give_refused(void **state)
 	g = some_give();
 	g.request.major = BULK_MAJOR + 1;
 	assert_int_equal(third_give_put(major, &g), 0);
-	assert_int_equal(third_give_get(major, &back, &e), -EPROTO);
+	assert_int_equal(third_give_get(major, &back, &e), -EPROTONOSUPPORT);
 	snprintf(theirs, sizeof(theirs), "%d.%d", BULK_MAJOR + 1, BULK_MINOR);
 	assert_non_null(strstr(e.text, theirs));
 }
@@ -119,7 +119,7 @@ static void test_take(void **state)
 static void test_take_hostile(void **state)
 {
 	static const struct { size_t at; uint8_t value; int code; } bad[] = {
-		{ 1, 2, -EPROTO }, { 4, PROT_PRIVATE + 1, -EBADMSG },
+		{ 1, BULK_MAJOR + 1, -EPROTONOSUPPORT }, { 6, 0x80, -EPROTONOSUPPORT }, { 4, PROT_PRIVATE + 1, -EBADMSG },
 		{ 5, POLICY_SAME + 1, -EBADMSG }, { 14, 0, -EBADMSG }, { 14, 64, -EBADMSG },
 		{ 17, ' ', -EBADMSG }, { 17, 0x1b, -EBADMSG }, { 65, 1, -EBADMSG },
 		{ 69, 0, -EBADMSG },

@@ -18,9 +18,12 @@ static bool no_way(int code)
 
 bool again_worth(int code, uint64_t done, uint64_t retries, bool reached, bool away)
 {
-	if (signals_stopped() || done >= retries || !reached)
+	if (signals_stopped() || done >= retries)
 		return false;
-	return exit_is_lost(code) || (no_way(code) && away);
+	/* The server answered, so it is there even if no attempt has got as far as a login. */
+	if (code == -EBADMSG)
+		return true;
+	return reached && (exit_is_lost(code) || exit_is_damaged(code) || (no_way(code) && away));
 }
 
 enum exit_status again_give_up(struct report *r, bool parts, struct err *e)

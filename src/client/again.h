@@ -8,9 +8,11 @@
 
 #include <stdbool.h>
 
-/* May another attempt do better than the one that ended with code, a negative errno? done: how
- * many have been made again so far; reached: all servers have been, before; away: one of them, or
- * an RDMA device that data has gone by before, may be away while it comes up again. */
+/* May another attempt do better than the one that ended with code, a negative errno? done: the
+ * number of repeated attempts so far, at most retries. reached: all servers have been connected
+ * before; until then only a connection whose bytes were damaged (-EBADMSG) is tried again, for a
+ * host that does not speak the protocol never will. away: one of the servers, or an RDMA device
+ * that carried data before, may be away while it comes up again. */
 bool again_worth(int code, uint64_t done, uint64_t retries, bool reached, bool away);
 /* It is not: say why, and how to go on if the parts are kept. The status. */
 enum exit_status again_give_up(struct report *r, bool parts, struct err *e);

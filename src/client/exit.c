@@ -51,6 +51,11 @@ bool exit_is_lost(int code)
 	return false;
 }
 
+bool exit_is_damaged(int code)
+{
+	return code == -EPROTO || code == -EBADMSG;
+}
+
 enum exit_status exit_worse(enum exit_status a, enum exit_status b)
 {
 	return a > b ? a : b;

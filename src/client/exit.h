@@ -16,8 +16,11 @@ enum exit_status {
 /* The status for a command that ended with code, a negative errno (0: EXIT_DONE). begun:
  * both sides had agreed on a transfer, so that there is something to resume. */
 enum exit_status exit_of(int code, bool begun);
-/* Is the control connection what was lost, so that another may do better? */
+/* The control connection was lost: another one may do better. */
 bool exit_is_lost(int code);
+/* The peer's bytes made no sense (-EPROTO), or failed their check (-EBADMSG): damage on the way, or
+ * a peer that does not keep to the protocol. The connection is of no more use. */
+bool exit_is_damaged(int code);
 /* The one that tells more: of two parts of one command. */
 enum exit_status exit_worse(enum exit_status a, enum exit_status b);
 

@@ -74,7 +74,23 @@ static int no_tls13(struct err *e)
 		       "the peer does not speak TLS 1.3, and nothing older is accepted");
 }
 
-/* What the peer found wrong reaches us as an alert, RFC 8446 §6.2. */
+/* Alerts that a peer of the same settings sends only when bytes changed on the way. */
+static bool tells_of_damage(int reason)
+{
+	switch (reason) {
+	case SSL_R_SSLV3_ALERT_BAD_RECORD_MAC:
+	case SSL_R_SSLV3_ALERT_ILLEGAL_PARAMETER:
+	case SSL_R_SSLV3_ALERT_UNEXPECTED_MESSAGE:
+	case SSL_R_TLSV1_ALERT_DECODE_ERROR:
+	case SSL_R_TLSV1_ALERT_DECRYPT_ERROR:
+	case SSL_R_TLSV1_ALERT_RECORD_OVERFLOW:
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* The peer's reason reaches us as an alert, RFC 8446 §6.2. */
 static int refused_by_peer(int reason, struct err *e)
 {
 	const char *text;
@@ -82,8 +98,8 @@ static int refused_by_peer(int reason, struct err *e)
 	if (reason == SSL_R_TLSV1_ALERT_PROTOCOL_VERSION)
 		return no_tls13(e);
 	text = ERR_reason_error_string(ERR_peek_last_error());
-	return err_set(e, -EPROTO, "the peer refused the TLS handshake: %s",
-		       text ? text : "unknown alert");
+	return err_set(e, tells_of_damage(reason) ? -EBADMSG : -EPROTO,
+		       "the peer refused the TLS handshake: %s", text ? text : "unknown alert");
 }
 
 static int openssl_why(struct tls *t, struct err *e)
@@ -96,7 +112,9 @@ static int openssl_why(struct tls *t, struct err *e)
 		return no_tls13(e);
 	if (reason > SSL_AD_REASON_OFFSET)
 		return refused_by_peer(reason, e);
-	return err_set(e, -EPROTO, "the TLS handshake failed: %s", openssl_reason());
+	/* Records that cannot be decoded or opened: bytes changed on the way. */
+	return err_set(e, reason == SSL_R_WRONG_VERSION_NUMBER ? -EPROTO : -EBADMSG,
+		       "the TLS handshake failed: %s", openssl_reason());
 }
 
 static int timed_out(struct tls *t, int timeout_ms, struct err *e)

@@ -1,14 +1,21 @@
 #!/usr/bin/env python3
-"""relay.py PORT FILE PORTFILE: hand connections on to 127.0.0.1:PORT, and keep what the
-clients send in FILE. Ends when its standard input does."""
-import os, socket, sys, threading
+"""relay.py PORT FILE PORTFILE [COUNT:up|down:OFFSET]: hand connections on to 127.0.0.1:PORT, and
+keep the clients' bytes in FILE. In each of the first COUNT connections one bit of the byte at
+OFFSET of that direction is flipped (up: from the client). Ends when its standard input does."""
+import itertools, os, socket, sys, threading
 
 to, record = int(sys.argv[1]), open(sys.argv[2], 'wb', buffering=0)
+count, direction, offset = (sys.argv[4] if len(sys.argv) > 4 else '0:up:0').split(':')
 
 
-def pump(a, b, keep):
+def pump(a, b, keep, flip):
+    at = 0
     try:
         while data := a.recv(65536):
+            if flip and at <= int(offset) < at + len(data):
+                i = int(offset) - at
+                data = data[:i] + bytes([data[i] ^ 4]) + data[i + 1:]
+            at += len(data)
             if keep:
                 record.write(data)
             b.sendall(data)
@@ -22,11 +29,12 @@ def pump(a, b, keep):
 
 
 def serve(listener):
-    while True:
+    for n in itertools.count():
         a = listener.accept()[0]
         b = socket.create_connection(('127.0.0.1', to))
-        threading.Thread(target=pump, args=(a, b, True), daemon=True).start()
-        threading.Thread(target=pump, args=(b, a, False), daemon=True).start()
+        flip = n < int(count)
+        for args in (a, b, True, flip and direction == 'up'), (b, a, False, flip and direction == 'down'):
+            threading.Thread(target=pump, args=args, daemon=True).start()
 
 
 listener = socket.create_server(('127.0.0.1', 0))

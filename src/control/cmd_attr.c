@@ -12,36 +12,20 @@
 
 /* ---- of a path ---- */
 
-/* By way of /proc, so that a link at the end is followed by the root's rules and not by
- * the kernel's. */
-static int open_attr(struct root *root, const char *path, char proc[40])
-{
-	int fd = root_open(root, path, O_PATH | O_CLOEXEC, 0);
-
-	if (fd >= 0)
-		snprintf(proc, 40, "/proc/self/fd/%d", fd);
-	return fd;
-}
-
+/* The root's rules say whether a link at the end is followed, not the kernel's. */
 static int change_mode(struct root *root, const char *path, mode_t mode)
 {
-	char proc[40];
-	CLEANUP_CLOSE int fd = open_attr(root, path, proc);
+	CLEANUP_CLOSE int fd = root_open(root, path, O_PATH | O_CLOEXEC, 0);
 
-	if (fd < 0)
-		return fd;
-	return chmod(proc, mode) < 0 ? -errno : 0;
+	return fd < 0 ? fd : fd_chmod(fd, mode);
 }
 
 /* tv: access and modification. */
 static int change_times(struct root *root, const char *path, const struct timespec tv[2])
 {
-	char proc[40];
-	CLEANUP_CLOSE int fd = open_attr(root, path, proc);
+	CLEANUP_CLOSE int fd = root_open(root, path, O_PATH | O_CLOEXEC, 0);
 
-	if (fd < 0)
-		return fd;
-	return utimensat(AT_FDCWD, proc, tv, 0) < 0 ? -errno : 0;
+	return fd < 0 ? fd : fd_utimens(fd, tv);
 }
 
 /* ---- times in commands ---- */
@@ -75,7 +59,7 @@ static const char *time_and_path(const char *arg, bool loose, struct timespec *t
 /* With code 213 the reply tells the time (draft-somers-ftp-mfxx §3.1). */
 static int set_times(struct ftp_session *s, const char *arg, const struct timespec tv[2], int code)
 {
-	CLEANUP_FREE char *path = session_arg_path(s, arg);
+	CLEANUP_FREE char *path = session_change_path(s, arg);
 	CLEANUP_FREE char *name = NULL;
 	int rc = path ? session_check_write(s) : 1;
 	char text[32];
@@ -129,7 +113,7 @@ static int site_chmod(struct ftp_session *s, char *arg)
 
 	if (len < 1 || len > 5 || arg[len] != ' ' || !arg[len + 1])
 		return ftp_session_reply(s, 501, "Syntax: SITE CHMOD <octal mode> <path>");
-	path = session_arg_path(s, arg + len + 1);
+	path = session_change_path(s, arg + len + 1);
 	rc = path ? session_check_write(s) : 1;
 	if (rc)
 		return rc < 0 ? rc : 0;

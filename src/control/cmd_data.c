@@ -252,7 +252,7 @@ static int receive(struct ftp_session *s, const char *verb, char *path, uint64_t
 
 int cmd_stor(struct ftp_session *s, char *arg)
 {
-	CLEANUP_FREE char *path = session_arg_path(s, arg);
+	CLEANUP_FREE char *path = session_change_path(s, arg);
 	uint64_t from = 0;
 	int rc = path ? take_rest(s, &from) : 1;
 
@@ -263,7 +263,7 @@ int cmd_stor(struct ftp_session *s, char *arg)
 
 int cmd_appe(struct ftp_session *s, char *arg)
 {
-	CLEANUP_FREE char *path = session_arg_path(s, arg);
+	CLEANUP_FREE char *path = session_change_path(s, arg);
 
 	s->rest = 0; /* the end of the file is where it goes */
 	return path ? receive(s, "APPE", path, UPLOAD_APPEND) : 0;

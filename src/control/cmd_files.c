@@ -102,7 +102,7 @@ int cmd_cdup(struct ftp_session *s, char *arg)
 
 int cmd_mkd(struct ftp_session *s, char *arg)
 {
-	CLEANUP_FREE char *path = session_arg_path(s, arg);
+	CLEANUP_FREE char *path = session_change_path(s, arg);
 	int rc = path ? session_check_write(s) : 1;
 
 	if (rc)
@@ -113,10 +113,9 @@ int cmd_mkd(struct ftp_session *s, char *arg)
 
 /* ---- removing ---- */
 
-static int remove_by(struct ftp_session *s, const char *arg,
+static int remove_by(struct ftp_session *s, const char *path,
 		     int (*remove_one)(struct root *r, const char *path))
 {
-	CLEANUP_FREE char *path = session_arg_path(s, arg);
 	int rc = path ? check_delete(s) : 1;
 
 	if (rc)
@@ -127,18 +126,23 @@ static int remove_by(struct ftp_session *s, const char *arg,
 
 int cmd_rmd(struct ftp_session *s, char *arg)
 {
-	return remove_by(s, arg, root_rmdir);
+	CLEANUP_FREE char *path = session_change_path(s, arg);
+
+	return remove_by(s, path, root_rmdir);
 }
 
 int cmd_dele(struct ftp_session *s, char *arg)
 {
-	return remove_by(s, arg, root_unlink);
+	/* A part, too: root_unlink removes those that no writer holds. */
+	CLEANUP_FREE char *path = session_arg_path(s, arg);
+
+	return remove_by(s, path, root_unlink);
 }
 
 /* e's text tells which name could not be removed; it is the server's view of it. */
 int cmd_rmda(struct ftp_session *s, char *arg)
 {
-	CLEANUP_FREE char *path = session_arg_path(s, arg);
+	CLEANUP_FREE char *path = session_change_path(s, arg);
 	struct err e = ERR_INIT;
 	int rc = path ? check_delete(s) : 1;
 
@@ -156,7 +160,7 @@ int cmd_rmda(struct ftp_session *s, char *arg)
 
 int cmd_rnfr(struct ftp_session *s, char *arg)
 {
-	CLEANUP_FREE char *path = session_arg_path(s, arg);
+	CLEANUP_FREE char *path = session_change_path(s, arg);
 	struct stat st;
 	int rc = path ? check_delete(s) : 1;
 
@@ -177,7 +181,7 @@ int cmd_rnto(struct ftp_session *s, char *arg)
 
 	if (!from)
 		return ftp_session_reply(s, 503, "RNFR first");
-	to = session_arg_path(s, arg);
+	to = session_change_path(s, arg);
 	if (!to)
 		return 0;
 	rc = root_rename(s->account.root, from, to);

@@ -150,6 +150,18 @@ char *session_arg_path(struct ftp_session *s, const char *arg)
 	return path;
 }
 
+/* A part belongs to the transfer that writes it. A link put at its name by another client
+ * could lead that transfer's calls elsewhere. */
+char *session_change_path(struct ftp_session *s, const char *arg)
+{
+	CLEANUP_FREE char *path = session_arg_path(s, arg);
+
+	if (!path || !part_in_path(path))
+		return steal_ptr(&path);
+	session_reply_about(s, fitting_code(s, 550), path, PART_NAME_WHY);
+	return NULL;
+}
+
 /* ---- for handlers ---- */
 
 struct mstream *ftp_session_stream(struct ftp_session *s)

@@ -102,6 +102,8 @@ char *session_name(struct ftp_session *s, const char *path);
 /* The path a command's argument means, decoded when agreed; malloc'd. NULL: the reply has
  * been given. */
 char *session_arg_path(struct ftp_session *s, const char *arg);
+/* The same for a command that makes or changes what has the path: parts are refused. */
+char *session_change_path(struct ftp_session *s, const char *arg);
 /* Look at the control connection during a transfer: 0: go on; -ECANCELED: ABOR came;
  * another negative errno: it is gone. STAT is answered; another command is kept for later. */
 int session_poll_control(struct ftp_session *s);

@@ -1,9 +1,47 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Owner, mode and times of a file that is about to get its name. */
+/* Owner, mode and times: of a file that is about to get its name, and by descriptor. */
 #include "storage/part.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <unistd.h>
+
+/* ---- by descriptor ---- */
+
+const char *fd_path(char out[FD_PATH_MAX], int fd)
+{
+	snprintf(out, FD_PATH_MAX, "/proc/self/fd/%d", fd);
+	return out;
+}
+
+/* Some kernels set the mode of a link and still report an error, hence the look first. */
+int fd_chmod(int fd, mode_t mode)
+{
+	char proc[FD_PATH_MAX];
+	struct stat st;
+
+	if (fstat(fd, &st))
+		return -errno;
+	if (S_ISLNK(st.st_mode))
+		return -EOPNOTSUPP;
+	return chmod(fd_path(proc, fd), mode) ? -errno : 0;
+}
+
+int fd_chown(int fd, uid_t uid, gid_t gid)
+{
+	return fchownat(fd, "", uid, gid, AT_EMPTY_PATH) ? -errno : 0;
+}
+
+/* By /proc: before Linux 5.8 utimensat takes no AT_EMPTY_PATH. */
+int fd_utimens(int fd, const struct timespec t[2])
+{
+	char proc[FD_PATH_MAX];
+
+	return utimensat(AT_FDCWD, fd_path(proc, fd), t, 0) ? -errno : 0;
+}
+
+/* ---- of a file that is about to get its name ---- */
 
 mode_t attrs_mode(const struct part_spec *s, int64_t old)
 {

@@ -2,9 +2,13 @@
 /* Part files come into being here, locked or unnamed, and get their names.
  *
  * A named part is locked (flock) by its writer for as long as its descriptor is open.
- * Who finds a part there that is not locked may take it over or unlink it, but only
- * while holding its lock and after looking that the name still means it; so nobody
- * loses a part he is writing to. */
+ * Another writer may take over or unlink an unlocked part, but only while it holds the
+ * lock and after a check that the name still means the locked file. So no writer loses
+ * the part that it writes to.
+ *
+ * Other processes may replace a part's name at any time, also by a symbolic link that
+ * leads out of the root. So no call here follows a link at that name, and attributes are
+ * changed by descriptor only. */
 #include "storage/part.h"
 
 #include <errno.h>
@@ -51,18 +55,6 @@ int part_open_unnamed(const struct part_spec *s, int dirfd, mode_t mode)
 
 /* ---- named parts ---- */
 
-/* A part that is there. -ENOENT: not any more. */
-static int open_existing(int dirfd, const char *part)
-{
-	const int flags = O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
-	int fd = openat(dirfd, part, flags);
-
-	/* one that got its final mode before its commit failed */
-	if (fd < 0 && errno == EACCES && fchmodat(dirfd, part, 0600, 0) == 0)
-		fd = openat(dirfd, part, flags);
-	return fd < 0 ? -errno : fd;
-}
-
 /* Whether part is still the name of fd, of which *st is told. */
 static bool is_named(int fd, int dirfd, const char *part, struct stat *st)
 {
@@ -72,10 +64,40 @@ static bool is_named(int fd, int dirfd, const char *part, struct stat *st)
 	       named.st_dev == st->st_dev && named.st_ino == st->st_ino;
 }
 
-/* Not put there by somebody else, who might keep it open or have it elsewhere too. */
+/* Made by this user, and with no second name: another user cannot hold it open. */
 static bool trustworthy(const struct stat *st)
 {
 	return S_ISREG(st->st_mode) && st->st_uid == geteuid() && st->st_nlink == 1;
+}
+
+/* A part that got its final mode, which may forbid writing, before its commit failed.
+ * -ENXIO: it is no part of ours. */
+static int open_forbidden(int dirfd, const char *part)
+{
+	int fd CLEANUP_CLOSE = openat(dirfd, part, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	char proc[FD_PATH_MAX];
+	struct stat st;
+	int r;
+
+	if (fd < 0 || fstat(fd, &st))
+		return -errno;
+	if (!trustworthy(&st))
+		return -ENXIO;
+	r = fd_chmod(fd, 0600);
+	if (r)
+		return r;
+	r = open(fd_path(proc, fd), O_RDWR | O_NONBLOCK | O_CLOEXEC);
+	return r < 0 ? -errno : r;
+}
+
+/* An existing part. -ENOENT: it is gone; -ELOOP, -ENXIO: the name means something else. */
+static int open_existing(int dirfd, const char *part)
+{
+	int fd = openat(dirfd, part, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+
+	if (fd >= 0)
+		return fd;
+	return errno == EACCES ? open_forbidden(dirfd, part) : -errno;
 }
 
 /* One try; -EAGAIN: the part changed under us. */
@@ -90,7 +112,7 @@ static int try_named(int dirfd, const char *part, mode_t mode, bool *fresh)
 		return -errno;
 	if (fd < 0)
 		fd = open_existing(dirfd, part);
-	if (fd == -ELOOP || fd == -ENXIO) /* a symlink, a socket: nobody's part */
+	if (fd == -ELOOP || fd == -ENXIO) /* a symlink, a socket: not a part */
 		return unlinkat(dirfd, part, 0) ? -errno : -EAGAIN;
 	if (fd < 0)
 		return fd == -ENOENT ? -EAGAIN : fd;
@@ -117,10 +139,9 @@ int part_open_named(int dirfd, const char *part, mode_t mode, bool *fresh)
 
 static int link_by_proc(int fd, int dirfd, const char *name)
 {
-	char self[32];
+	char proc[FD_PATH_MAX];
 
-	snprintf(self, sizeof(self), "/proc/self/fd/%d", fd);
-	return linkat(AT_FDCWD, self, dirfd, name, AT_SYMLINK_FOLLOW) ? -errno : 0;
+	return linkat(AT_FDCWD, fd_path(proc, fd), dirfd, name, AT_SYMLINK_FOLLOW) ? -errno : 0;
 }
 
 int link_fd(int fd, int dirfd, const char *name)
@@ -142,7 +163,23 @@ int link_fd(int fd, int dirfd, const char *name)
 	return r;
 }
 
-/* Take away a part that a writer left behind, with its journal. -EBUSY: it has not. */
+int part_unlink_stale(int dirfd, const char *part)
+{
+	int fd CLEANUP_CLOSE = open_existing(dirfd, part), r = 0;
+	struct stat st;
+
+	if (fd < 0 && fd != -ELOOP && fd != -ENXIO)
+		return fd;
+	if (fd >= 0)
+		r = part_lock(fd);
+	if (r)
+		return r;
+	if (fd >= 0 && !is_named(fd, dirfd, part, &st))
+		return -EBUSY; /* another writer has replaced it just now */
+	return unlinkat(dirfd, part, 0) ? -errno : 0;
+}
+
+/* Remove a part that a writer left behind, with its journal. -EBUSY: a writer holds it. */
 static int clear_stale(int dirfd, const char *part)
 {
 	char journal[PART_NAME_MAX + 2];

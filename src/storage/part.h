@@ -29,6 +29,9 @@ int part_open_unnamed(const struct part_spec *s, int dirfd, mode_t mode);
 /* The part file, made when it is not there (*fresh), read and write, locked; one that
  * cannot be ours is replaced. -EBUSY: another writer holds it. */
 int part_open_named(int dirfd, const char *part, mode_t mode, bool *fresh);
+/* Remove a part or journal that no writer holds; a link of that name is not followed.
+ * -EBUSY: a writer holds it. */
+int part_unlink_stale(int dirfd, const char *part);
 /* Lock fd against other writers. 0, also where the filesystem has no locks; -EBUSY. */
 int part_lock(int fd);
 /* Give the unnamed fd a name that nothing has. -EEXIST. */

@@ -52,6 +52,25 @@ bool part_is_ours(const char *name)
 	return tail && (*tail == '\0' || strcmp(tail, journal_suffix) == 0);
 }
 
+bool part_in_path(const char *path)
+{
+	char name[PART_NAME_MAX];
+
+	while (*path) {
+		size_t n = strcspn(path, "/");
+
+		if (n < sizeof(name)) {
+			memcpy(name, path, n);
+			name[n] = '\0';
+			if (part_is_ours(name))
+				return true;
+		}
+		path += n;
+		path += strspn(path, "/");
+	}
+	return false;
+}
+
 int part_name_err(struct err *e, int r, const struct part_spec *s)
 {
 	if (r == -EBUSY)
@@ -79,6 +98,6 @@ int part_check_name(const struct part_spec *s, struct err *e)
 	if (!*n || strchr(n, '/') || strcmp(n, ".") == 0 || strcmp(n, "..") == 0)
 		return part_err(e, -EINVAL, s, "is no name of a file");
 	if (part_is_ours(n))
-		return part_err(e, -EINVAL, s, "such names are kept for unfinished files");
+		return part_err(e, -EINVAL, s, PART_NAME_WHY);
 	return 0;
 }

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Files by path below a root, confined to it or not. */
 #include "storage/beneath.h"
-#include "storage/storage.h"
-#include "storage/tree.h"
+#include "storage/part.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -202,24 +201,26 @@ int root_mkdir(struct root *r, const char *path, mode_t mode)
 	return mkdirat(fd, name, mode) ? -errno : 0;
 }
 
-static int unlink_at(struct root *r, const char *path, int flags)
+int root_unlink(struct root *r, const char *path)
 {
 	char name[256];
 	int fd CLEANUP_CLOSE = root_open_parent(r, path, name);
 
 	if (fd < 0)
 		return fd;
-	return unlinkat(fd, name, flags) ? -errno : 0;
-}
-
-int root_unlink(struct root *r, const char *path)
-{
-	return unlink_at(r, path, 0);
+	if (part_is_ours(name))
+		return part_unlink_stale(fd, name);
+	return unlinkat(fd, name, 0) ? -errno : 0;
 }
 
 int root_rmdir(struct root *r, const char *path)
 {
-	return unlink_at(r, path, AT_REMOVEDIR);
+	char name[256];
+	int fd CLEANUP_CLOSE = root_open_parent(r, path, name);
+
+	if (fd < 0)
+		return fd;
+	return unlinkat(fd, name, AT_REMOVEDIR) ? -errno : 0;
 }
 
 int root_rename(struct root *r, const char *from, const char *to)

@@ -43,7 +43,8 @@ int root_stat(struct root *r, const char *path, bool follow, struct stat *st);
 /* What people are told of a negative errno from one of these: strerror, but for -EXDEV. */
 const char *root_why(int rc);
 int root_mkdir(struct root *r, const char *path, mode_t mode);
-int root_unlink(struct root *r, const char *path);  /* file or link */
+/* A file or a link. -EBUSY: a part or its journal, which a writer holds. */
+int root_unlink(struct root *r, const char *path);
 int root_rmdir(struct root *r, const char *path);
 int root_rename(struct root *r, const char *from, const char *to);
 /* rm -r below path, path itself too. Goes on after failures, first one in e. */
@@ -85,6 +86,19 @@ char *dir_below(struct dir *d, const char *name, struct dir **top);
 /* A reference to what "a/b" below top is; not opened yet, as of dir_sub. "": top itself.
  * NULL: memory is out. */
 struct dir *dir_at(struct dir *top, const char *path);
+
+/* ---- attributes by descriptor ---- */
+
+/* Between the check of a name and a call that takes it, another process can replace the
+ * name by a link. These take a descriptor instead, which may be O_PATH and of a symbolic
+ * link. 0 or a negative errno. Any thread. */
+int fd_chmod(int fd, mode_t mode); /* -EOPNOTSUPP: of a link */
+int fd_chown(int fd, uid_t uid, gid_t gid);
+int fd_utimens(int fd, const struct timespec t[2]); /* t as utimensat(2) has it */
+
+/* The name of fd in /proc, for calls that take no descriptor. Returns out. */
+#define FD_PATH_MAX 32
+const char *fd_path(char out[FD_PATH_MAX], int fd);
 
 /* ---- walking ---- */
 
@@ -197,10 +211,14 @@ enum io_kind io_pick(enum storage_class class, bool direct, const char **said);
 /* ---- files that appear whole or not at all ---- */
 
 #define PART_PREFIX ".rftp-"
+/* Why a peer may not use such a name, for messages about it. */
+#define PART_NAME_WHY "such names are kept for unfinished files"
 /* Behind the prefix and the digits of a name that begins as a part's does; NULL: it does not. */
 const char *part_tail(const char *name);
 /* Exactly the name of a part or its journal. */
 bool part_is_ours(const char *name);
+/* The same of any component of path. */
+bool part_in_path(const char *path);
 
 struct part;
 

@@ -300,7 +300,7 @@ void linkables_free(struct sink *s);
 int kfile_hardlink(struct sink *s, struct kfile *f);
 
 /* sink_link.c */
-/* -EEXIST: with keep_old, something has the name. */
+/* -EEXIST: with keep_old, something has the name. -EINVAL: it is a part's name. */
 int put_symlink(int dfd, const char *name, const char *target, bool keep_old);
 int put_hardlink(int from_dfd, const char *from, int dfd, const char *name, bool keep_old);
 /* That either failed with r, in words. */

@@ -181,6 +181,8 @@ int sink_place_top(struct sink *s, const struct bulk_entry *en, char namebuf[256
 
 	if (r)
 		return err_set(e, r, "destination: %s", root_why(r));
+	if (part_in_path(s->dest_path))
+		return err_set(e, -EINVAL, "%s: " PART_NAME_WHY, printable(s->dest_path));
 	r = dest_resolve(&s->dest, s->dest_path, dir, en->flags & ENTRY_F_CONTENTS, &place,
 			 &make, e);
 	if (r)

@@ -18,19 +18,20 @@ struct kdir *sink_find_dir(struct sink *s, uint64_t id)
 	return d;
 }
 
-/* A directory of ours that we may not write into, left so by an earlier run: its mode is
- * set at the end, as a new one's is. By way of /proc, for it may not be readable. */
-static void open_up(int dfd, const char *name, const struct stat *st)
+/* An earlier run may have left a directory of ours that forbids writing into it. Its mode
+ * is set at the end, as a new one's is. */
+static void open_up(int dfd, const char *name)
 {
-	int fd CLEANUP_CLOSE = -1;
-	char path[64];
+	/* O_PATH: it may not be readable. */
+	int fd CLEANUP_CLOSE = openat(dfd, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	struct stat st;
+	int r;
 
-	if ((st->st_mode & 0700) == 0700 || st->st_uid != geteuid())
+	if (fd < 0 || fstat(fd, &st) || (st.st_mode & 0700) == 0700 || st.st_uid != geteuid())
 		return;
-	fd = openat(dfd, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	if (fd < 0 || chmod(path, (st->st_mode & 07777) | 0700))
-		log_debug("%s: stays as it is: %s", printable(name), strerror(errno));
+	r = fd_chmod(fd, (st.st_mode & 07777) | 0700);
+	if (r)
+		log_debug("%s: its mode stays as it is: %s", printable(name), strerror(-r));
 }
 
 static int make_dir(struct sink *s, struct kdir *parent, const char *name, bool *made)
@@ -41,7 +42,7 @@ static int make_dir(struct sink *s, struct kdir *parent, const char *name, bool 
 	*made = false;
 	if (dfd < 0)
 		return dfd;
-	r = FAULT("mkdir", 0);
+	r = part_is_ours(name) ? -EINVAL : FAULT("mkdir", 0);
 	if (!r && mkdirat(dfd, name, 0700))
 		r = -errno;
 	if (!r)
@@ -50,7 +51,7 @@ static int make_dir(struct sink *s, struct kdir *parent, const char *name, bool 
 		r = fstatat(dfd, name, &st, AT_SYMLINK_NOFOLLOW) ? -errno :
 		    S_ISDIR(st.st_mode) ? 0 : -ENOTDIR;
 	if (!r && !*made && (s->x.req->flags & BULK_F_MODES))
-		open_up(dfd, name, &st);
+		open_up(dfd, name);
 	dir_unpin(parent->dir);
 	return r;
 }
@@ -63,7 +64,8 @@ static void dir_failed(struct sink *s, struct kdir *d, struct kdir *parent, cons
 
 	if (parent->dir)
 		snprintf(text, sizeof(text), "%s: cannot make the directory: %s",
-			 printable(path ? path : name), strerror(-d->error));
+			 printable(path ? path : name),
+			 part_is_ours(name) ? PART_NAME_WHY : strerror(-d->error));
 	atomic_fetch_add(&s->failed, 1);
 	xfer_send_failure(&s->x, BULK_FAILED, d->id, d->error, text);
 	XFER_EVENT(&s->x, file_failed, path ? path : name, d->error, text);

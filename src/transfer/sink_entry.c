@@ -252,13 +252,20 @@ static void link_attributes(struct sink *s, int dfd, struct kfile *f)
 		{ .tv_sec = f->meta.mtime_s, .tv_nsec = f->meta.mtime_ns },
 	};
 
-	/* A filesystem that keeps neither for links has nothing to lose by it. */
-	if ((s->x.req->flags & BULK_F_OWNER) &&
-	    fchownat(dfd, f->name, f->meta.uid, f->meta.gid, AT_SYMLINK_NOFOLLOW))
-		log_debug("%s: owner not set: %s", printable(f->name), strerror(errno));
-	if ((s->x.req->flags & BULK_F_TIMES) &&
-	    utimensat(dfd, f->name, t, AT_SYMLINK_NOFOLLOW))
-		log_debug("%s: times not set: %s", printable(f->name), strerror(errno));
+	uint32_t flags = s->x.req->flags & (BULK_F_OWNER | BULK_F_TIMES);
+	int fd CLEANUP_CLOSE = flags ? openat(dfd, f->name, O_PATH | O_NOFOLLOW | O_CLOEXEC) : -1;
+	struct stat st;
+	int r;
+
+	if (fd < 0 || fstat(fd, &st) || !S_ISLNK(st.st_mode))
+		return; /* another process has replaced it */
+	/* Some filesystems keep neither for links. */
+	r = flags & BULK_F_OWNER ? fd_chown(fd, f->meta.uid, f->meta.gid) : 0;
+	if (r)
+		log_debug("%s: owner not set: %s", printable(f->name), strerror(-r));
+	r = flags & BULK_F_TIMES ? fd_utimens(fd, t) : 0;
+	if (r)
+		log_debug("%s: times not set: %s", printable(f->name), strerror(-r));
 }
 
 static void set_link(struct sink *s, struct kfile *f, const char *target)

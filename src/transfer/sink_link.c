@@ -31,6 +31,8 @@ int put_symlink(int dfd, const char *name, const char *target, bool keep_old)
 {
 	char tmp[64];
 
+	if (part_is_ours(name))
+		return -EINVAL;
 	if (!symlinkat(target, dfd, name))
 		return 0;
 	if (errno != EEXIST || keep_old)
@@ -45,6 +47,8 @@ int put_hardlink(int from_dfd, const char *from, int dfd, const char *name, bool
 {
 	char tmp[64];
 
+	if (part_is_ours(name))
+		return -EINVAL;
 	if (!linkat(from_dfd, from, dfd, name, 0))
 		return 0;
 	if (errno != EEXIST || keep_old)
@@ -57,5 +61,7 @@ int put_hardlink(int from_dfd, const char *from, int dfd, const char *name, bool
 
 const char *put_link_why(int r, bool keep_old)
 {
+	if (r == -EINVAL)
+		return PART_NAME_WHY;
 	return r == -EEXIST && keep_old ? "exists, and may not be replaced" : strerror(-r);
 }

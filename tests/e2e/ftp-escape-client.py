@@ -4,7 +4,9 @@
 leads out.
 
 ftp-escape-client.py PORT DIR: DIR/root is the root, DIR/outside what must not be reached."""
+import fcntl
 import os
+import random
 import socket
 import subprocess
 import sys
@@ -32,7 +34,7 @@ def attempt(what, run):
 def state():
     found = {}
     for where, dirs, files in os.walk(outside):
-        for name in dirs + files:
+        for name in ['.'] + dirs + files:
             path = os.path.join(where, name)
             st = os.lstat(path)
             found[path] = (st.st_mode, st.st_size, st.st_mtime_ns, st.st_nlink)
@@ -426,6 +428,130 @@ def growing():
     c.must('DELE victim', 250)
 
 
+def part_name():
+    """The name of the part of "up", of which an interrupted upload leaves one."""
+    data = top + '/data'
+    with open(data, 'wb') as f:
+        f.write(os.urandom(24 << 20))
+    put = subprocess.Popen(['rftp', 'put', '-q', '--accept-new', '--rate', '2M', data,
+                            'rftp://127.0.0.1:%d/race/up' % port])
+    late = time.monotonic() + 60
+    found = []
+    while not found:
+        assert time.monotonic() < late and put.poll() is None
+        found = [n for n in os.listdir(root + '/race') if n.startswith('.rftp-') and n[-2:] != '.j']
+    put.kill()
+    put.wait()
+    return found[0]
+
+
+def swapped_parts():
+    """The names of parts, of links, of directories and of files that are being written are
+    swapped for links out of the root: RFTP_SWAP_SECONDS of it, with the seed RFTP_SWAP_SEED."""
+    seconds = float(os.environ.get('RFTP_SWAP_SECONDS', '6'))
+    seed = int(os.environ.get('RFTP_SWAP_SEED', str(random.randrange(1 << 31))))
+    print('# RFTP_SWAP_SEED=%d RFTP_SWAP_SECONDS=%g' % (seed, seconds))
+    race, source, beside = root + '/race', top + '/source', top + '/beside'
+    os.mkdir(race)
+    os.mkdir(beside)
+    part = part_name()
+    os.makedirs(source + '/sub')
+    for name in ('up', 'f', 'sub/g'):
+        with open(source + '/' + name, 'w') as f:
+            f.write('content')
+    os.link(source + '/f', source + '/h')
+    os.symlink('f', source + '/l')
+    os.chmod(source + '/sub', 0o555)
+    everything = [part, part + '.j', 'up', 'sub', 'f', 'h', 'l']
+    try:
+        # That a part is met at its one weak moment takes a name that is always there.
+        swap_during(seconds / 2, [part], beside, seed, lambda: stores(100))
+        swap_during(seconds / 2, everything, beside, seed, lambda: stores(20) + bulk_puts(source))
+    finally:
+        subprocess.run(['rm', '-rf', race, source, beside, top + '/data'], check=True)
+
+
+def swap_during(seconds, names, beside, seed, run):
+    """Run run again and again while these names of the directory race are swapped."""
+    with open(root + '/race/up', 'w'):
+        pass
+    swapper = subprocess.Popen([sys.executable, os.path.dirname(__file__) + '/link-swapper.py',
+                                outside, beside, str(seed)] + [root + '/race/' + n for n in names],
+                               stdout=subprocess.PIPE)
+    end = time.monotonic() + seconds
+    done = 0
+    try:
+        assert swapper.stdout.readline() == b'ready\n'
+        while time.monotonic() < end:
+            done += run()
+            look()
+        assert swapper.poll() is None
+    finally:
+        swapper.kill()
+        swapper.wait()
+    print('# %d uploads' % done)
+
+
+def stores(n):
+    """How many of n uploads by STOR were taken."""
+    c = connect()
+    taken = 0
+    for _ in range(n):
+        conn = socket.create_connection(c.passive())
+        if c.code('STOR /race/up') == 150:
+            conn.sendall(b'content')
+            conn.close()
+            c.reply()
+            taken += 1
+        conn.close()
+    return taken
+
+
+def bulk_puts(source):
+    """Whatever becomes of them, rftp does not die."""
+    for options in (['-r'], ['-ra', '--xattrs', '--no-resume'], ['-r', '--inplace']):
+        rc = subprocess.run(['rftp', 'put', '-q', '--accept-new', '--retries', '0'] + options +
+                            [source + '/', 'rftp://127.0.0.1:%d/race/' % port],
+                            stderr=subprocess.DEVNULL, timeout=60).returncode
+        assert 0 <= rc < 128, rc
+    return 3
+
+
+def part_names():
+    """A part's name is nothing that a client may make, change or move to; one that is left over
+    may be removed, unless a writer holds it."""
+    os.mkdir(root + '/own')
+    part = '.rftp-' + '0123456789abcdef' * 2
+    c = connect()
+    c.must('MKD own/d', 257)
+    for name in (part, part + '.j', 'd/../' + part, part + '/x'):
+        for line in ('MKD', 'RMD', 'RNFR', 'RMDA', 'SITE CHMOD 777', 'SITE UTIME 202001010101',
+                     'MFMT 20200101000000'):
+            got = c.ask('%s /own/%s' % (line, name))
+            assert got[0] == 550 and b'kept for unfinished files' in said(got), (line, got)
+        for line in ('STOR', 'APPE'):
+            got = c.ask('%s /own/%s' % (line, name))
+            assert got[0] in (550, 553), (line, got)
+        c.must('RNFR /own/d', 350)
+        got = c.ask('RNTO /own/' + name)
+        assert got[0] == 553, got
+    os.makedirs(top + '/' + part)
+    for source, where in ((top + '/' + part, '/own/'), (root + '/d', '/own/' + part)):
+        done = subprocess.run(['rftp', 'put', '-qr', '--accept-new', source,
+                               'rftp://127.0.0.1:%d%s' % (port, where)],
+                              stderr=subprocess.PIPE, timeout=60)
+        assert done.returncode and b'kept for unfinished files' in done.stderr, done
+    os.rmdir(top + '/' + part)
+    assert os.listdir(root + '/own') == ['d'], os.listdir(root + '/own')
+    with open(root + '/own/' + part, 'w') as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        c.must('DELE /own/' + part, 450)
+    c.must('DELE /own/' + part, 250)
+    os.symlink(outside + '/secret', root + '/own/' + part)
+    c.must('DELE /own/' + part, 250)
+    c.must('RMDA /own', 250)
+
+
 attempt('".." and absolute paths', dots)
 attempt('links', links)
 attempt('commands of other servers', by_client)
@@ -437,3 +563,5 @@ attempt('IAC', telnet)
 attempt('uploads onto links', growing)
 attempt('a directory that becomes a link', swapped)
 attempt('a file that becomes a link', swapped_last)
+attempt('names of parts', part_names)
+attempt('parts, links and directories that become links', swapped_parts)

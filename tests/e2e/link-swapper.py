@@ -1,0 +1,68 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Replaces names by links out of the root, and by files and directories again, as fast as it can.
+
+link-swapper.py OUTSIDE BESIDE SEED NAME...: OUTSIDE is a directory that nothing may change, in
+BESIDE, on the same filesystem as the names, the next ones are made. Ends with its parent, or on a
+signal; prints "ready" after one round of all names."""
+import os
+import random
+import shutil
+import sys
+
+outside, beside, seed, names = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4:]
+parent = os.getppid()
+chance = random.Random(seed)
+
+
+def forbidden(at):
+    os.close(os.open(at, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0))
+
+
+def plain(at):
+    os.close(os.open(at, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+
+
+def directory(at):
+    os.mkdir(at, chance.choice((0o500, 0o700)))
+
+
+def to_directory(at):
+    os.symlink(outside, at)
+
+
+def to_file(at):
+    os.symlink(outside + '/secret', at)
+
+
+# Of one name alone the two between which a check and its use may be fooled.
+kinds = (forbidden, to_directory) if len(names) == 1 else \
+    (forbidden, plain, directory, to_directory, to_file)
+
+
+def remove(name):
+    """What name is, whatever that is at each moment."""
+    try:
+        os.unlink(name)
+    except OSError:
+        shutil.rmtree(name, ignore_errors=True)  # which follows no link
+
+
+def swap(name, n):
+    made = os.path.join(beside, str(n))
+    chance.choice(kinds)(made)
+    for _ in range(3):
+        try:
+            os.rename(made, name)
+            return
+        except OSError:  # a directory over a file, a file over a directory; or no parent
+            remove(name)
+    remove(made)
+
+
+for number, one in enumerate(names):
+    swap(one, number)
+print('ready', flush=True)
+while os.getppid() == parent:
+    number += 1
+    swap(chance.choice(names), number)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Back-off, and how what is done is known. */
+/* Back-off, and the files that need not be transferred again. */
 #include "client/again.h"
 
 #include "client/signals.h"
@@ -48,10 +48,10 @@ void again_pause(unsigned seconds)
 	nanosleep(&t, NULL); /* a signal ends the program, or the pause */
 }
 
-/* Files that the attempt before has finished have their source's size and time. */
-void again_keep_done(struct bulk_request *q)
+void again_recall(struct bulk_request *q, struct committed *c)
 {
-	if (q->policy == POLICY_OVERWRITE && (q->flags & BULK_F_TIMES) &&
-	    (q->op == BULK_PUT || q->op == BULK_GET))
-		q->policy = POLICY_SAME;
+	if (!c)
+		return;
+	committed_recall(c);
+	q->flags |= BULK_F_AGAIN;
 }

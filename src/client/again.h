@@ -4,7 +4,7 @@
 #define RFTP_CLIENT_AGAIN_H
 
 #include "client/report.h"
-#include "proto/proto.h"
+#include "transfer/transfer.h"
 
 #include <stdbool.h>
 
@@ -20,7 +20,7 @@ enum exit_status again_give_up(struct report *r, bool parts, struct err *e);
 unsigned again_wait(unsigned attempt);
 /* Sleep; a signal ends it. */
 void again_pause(unsigned seconds);
-/* The next attempt leaves alone what those before have done. */
-void again_keep_done(struct bulk_request *q);
+/* The next attempt leaves alone the files in c, which those before have committed; NULL: none. */
+void again_recall(struct bulk_request *q, struct committed *c);
 
 #endif

@@ -143,12 +143,15 @@ int bulk_init(struct bulk *b, struct server *s, struct report *r, enum bulk_op o
 	b->c.stop = signals_fd();
 	b->c.inband_ok = o->transport == USE_AUTO;
 	b->c.connect_timeout_ms = (int)(o->connect_timeout / 1000000);
+	/* Without it, for want of memory, another attempt transfers all files again. */
+	b->c.committed = o->retries && !bulk_is_bench(op) ? committed_new() : NULL;
 	rc = fill_place(o, &b->c.tuning, e);
 	return rc ? rc : check_transports(&q->offer, e);
 }
 
 void bulk_clear(struct bulk *b)
 {
+	committed_free(steal_ptr(&b->c.committed));
 	bulk_request_clear(&b->c.request);
 }
 
@@ -283,7 +286,7 @@ enum exit_status bulk_run(struct bulk *b)
 					    !b->server->client || report_begun(b->report)))
 			return give_up(b, &e);
 		report_retry(b->report, attempt, again_wait(attempt), &e);
-		again_keep_done(&b->c.request);
+		again_recall(&b->c.request, b->c.committed);
 		again_pause(again_wait(attempt));
 	}
 }

@@ -101,7 +101,8 @@ static int fill(struct third_give *g, const struct cp *c, const struct options *
 	q->major = BULK_MAJOR;
 	q->minor = BULK_MINOR;
 	bulk_request_of(o, BULK_PUT, q);
-	g->flags = o->verbose || o->dry_run ? THIRD_F_EACH_FILE : 0;
+	/* Also for another attempt, which leaves alone the files that are done. */
+	g->flags = o->verbose || o->dry_run || o->retries ? THIRD_F_EACH_FILE : 0;
 	g->connect_ms = (uint32_t)(o->connect_timeout / 1000000);
 	if (g->connect_ms > THIRD_CONNECT_MS_MAX)
 		g->connect_ms = THIRD_CONNECT_MS_MAX;
@@ -152,7 +153,7 @@ static enum exit_status run(struct third *t, struct report *r)
 		if (!again_worth(rc, attempt - 1, t->o->retries, reached, report_begun(r)))
 			return again_give_up(r, !t->o->no_resume, &e);
 		report_retry(r, attempt, again_wait(attempt), &e);
-		again_keep_done(&t->give.request);
+		again_recall(&t->give.request, t->committed);
 		again_pause(again_wait(attempt));
 	}
 }

@@ -131,6 +131,9 @@ int third_init(struct third *t, struct server *source, struct server *sink,
 		.file_done = t->to.file_done ? on_file_done : NULL,
 		.file_failed = on_file_failed, .arg = t,
 	};
+	if (o->retries && o->ack != ACK_RECEIVED)
+		t->committed = committed_new();
+	t->source.reader.committed = t->committed;
 	/* What fails there the source tells, too. */
 	t->sink.events = (struct transfer_events){ .progress = on_sink, .arg = t };
 	return rc ? err_sys(e, rc, "copy") : 0;
@@ -141,6 +144,7 @@ void third_clear(struct third *t)
 	side_clear(&t->source);
 	side_clear(&t->sink);
 	third_give_clear(&t->give);
+	committed_free(t->committed);
 	cleanup_close(&t->done);
 	pthread_mutex_destroy(&t->lock);
 }
@@ -258,6 +262,8 @@ static int tell_door(struct third *t, struct third_door *door, struct err *e)
 
 	add_addresses(&t->sink, door);
 	rc = b ? third_door_put(b, door) : -ENOMEM;
+	if (!rc && t->committed)
+		rc = committed_send(t->committed, t->source.reader.ms);
 	if (!rc)
 		rc = ms_write_frame(t->source.reader.ms, BULK_DOOR, buf_ptr(b), buf_len(b));
 	return rc ? err_sys(e, rc, "%s", printable(t->source.host)) : 0;

@@ -29,6 +29,7 @@ struct third {
 	struct third_side source, sink;
 	struct third_give give;          /* what is asked for; the caller's */
 	const struct options *o;         /* not owned */
+	struct committed *committed;     /* the files that are there; NULL: not remembered */
 	struct transfer_events to;       /* what people see */
 	/* Guards what follows, and told and over of both sides, while they are listened to; and
 	 * to's callbacks are called one at a time. */

@@ -58,6 +58,7 @@ enum bulk_type {
 	BULK_PROGRESS = 23,
 	BULK_FILE = 24,
 	BULK_RESULT = 25,
+	BULK_COMMITTED = 26, /* client → source of a copy, before DOOR */
 	BULK_SKIPPED = 128, /* from here on what is not known is skipped */
 	BULK_PLACE = 128,   /* sink → source, on one host: which directory a named one became */
 	BULK_WALKED = 129,  /* source → sink, empty: no more entries follow, so that the sink
@@ -115,6 +116,8 @@ enum {
 	BULK_F_INTO = 1 << 13,     /* the destination is a directory to put things into,
 				    * whatever it looks like (--files-from) */
 	BULK_F_SEQUENTIAL = 1 << 14, /* the sink is a stream: blocks in order of offset */
+	BULK_F_AGAIN = 1 << 15,    /* a repeated attempt: put: entries may be COMMITTED; get: the
+				    * source asks about each file */
 };
 
 /* ---- versions and features ----
@@ -187,7 +190,8 @@ enum {
 	ENTRY_F_SPARSE = 1 << 3,  /* ranges lists all data; the rest is holes */
 	ENTRY_F_CONTENTS = 1 << 4,/* with TOP on a DIR: named with "/": its contents go
 				   * into the destination itself */
-	ENTRY_F_RESERVED = 1 << 5,/* refused */
+	ENTRY_F_COMMITTED = 1 << 5,/* with ASK on a FILE: an earlier attempt has committed it; it
+				   * is left alone if it still has its size and time */
 	ENTRY_F_LINKED = 1 << 6,  /* a HARDLINK to this one may follow */
 	ENTRY_F_LAST = 1 << 7,    /* of a HARDLINK: no further one to its target follows */
 };

@@ -131,7 +131,7 @@ static bool flags_ok(const struct bulk_entry *e)
 {
 	uint8_t f = e->flags;
 
-	if (f & ENTRY_F_RESERVED)
+	if ((f & ENTRY_F_COMMITTED) && (e->type != ENTRY_FILE || !(f & ENTRY_F_ASK)))
 		return false;
 	if ((f & (ENTRY_F_NOSIZE | ENTRY_F_SPARSE)) && e->type != ENTRY_FILE)
 		return false;
@@ -157,7 +157,7 @@ static bool entry_ok(const struct bulk_entry *e)
 	if (!e->id || e->type < ENTRY_FILE || e->type > ENTRY_DIR_END)
 		return false;
 	if (e->type == ENTRY_DIR_END)
-		return !(e->flags & ENTRY_F_RESERVED);
+		return !(e->flags & ENTRY_F_COMMITTED);
 	/* What an entry refers to has come before it. */
 	if (e->parent >= e->id)
 		return false;

@@ -27,6 +27,7 @@ static const struct { uint32_t flag; const char *name; } features[] = {
 	{ BULK_F_MKDIRS, "mkdirs" },
 	{ BULK_F_INTO, "into" },
 	{ BULK_F_SEQUENTIAL, "sequential" },
+	{ BULK_F_AGAIN, "again" },
 };
 
 enum { FEATURES = sizeof(features) / sizeof(features[0]) };

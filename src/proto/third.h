@@ -7,7 +7,8 @@
  *
  *   source → client   BULK_KEY: the pin of a key that the source has made for this copy
  *   sink → client     BULK_DOOR: where the sink listens for the bearer of that key
- *   client → source   the same BULK_DOOR, with addresses
+ *   client → source   BULK_COMMITTED, any number, when it is tried again
+ *                     the same BULK_DOOR, with addresses
  *   both → client     BULK_STARTED, BULK_PROGRESS, BULK_FILE; BULK_RESULT
  *   client → both     BULK_ABORT to stop; BULK_END once RESULT has come, and both answer it
  *

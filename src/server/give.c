@@ -26,6 +26,7 @@ struct give {
 	struct third_give g;
 	struct third_door door;
 	struct relay relay;
+	struct committed *committed; /* by earlier attempts, as the client says */
 	struct tls_ctx *tls;
 	char *pin;                   /* of our key */
 	struct transfer_item *items;
@@ -41,6 +42,7 @@ struct give {
 static void give_clear(struct give *v)
 {
 	ms_free(v->ms);
+	committed_free(v->committed);
 	tls_ctx_free(v->tls);
 	free(v->pin);
 	for (uint32_t i = 0; v->paths && i < v->nitems; i++)
@@ -202,7 +204,7 @@ static int fill_config(struct give *v, struct transfer_client_config *c, struct 
 		.ms = v->ms, .master = v->key, .peer = v->sink, .peer_len = v->sink_len,
 		.inband_ok = q->offer.transports & TRANSPORT_INBAND,
 		.items = v->items, .nitems = v->nitems,
-		.root = ftp_session_account(v->fs)->root,
+		.root = ftp_session_account(v->fs)->root, .committed = v->committed,
 		.stranger = true, .port_least = THIRD_PORT_LEAST,
 		.events = relay_events(&v->relay), .stop = v->relay.stop,
 		.connect_timeout_ms = v->g.connect_ms ? (int)v->g.connect_ms : CONNECT_MS,
@@ -276,11 +278,15 @@ static int read_door(struct give *v)
 	struct buf *p CLEANUP_BUF = buf_new(BULK_FRAME_MAX);
 	uint8_t type = 0;
 	uint64_t end = now_ns() + DOOR_MS * 1000000ull;
-	int rc = p ? 0 : -ENOMEM;
+	int rc;
 
+	v->committed = committed_new();
+	rc = p && v->committed ? 0 : -ENOMEM;
 	while (!rc) {
 		rc = ms_read_frame(ftp_session_stream(v->fs), &type, p, BULK_FRAME_MAX, SLICE_MS);
-		if (!rc && type != BULK_BEAT && type < BULK_SKIPPED)
+		if (!rc && type == BULK_COMMITTED)
+			rc = committed_take(v->committed, p);
+		else if (!rc && type != BULK_BEAT && type < BULK_SKIPPED)
 			break;
 		if (now_ns() >= end || srv_stop)
 			rc = -ETIMEDOUT;
@@ -289,6 +295,7 @@ static int read_door(struct give *v)
 	}
 	if (rc || type == BULK_ABORT)
 		return rc ? rc : -ECANCELED;
+	committed_recall(v->committed);
 	return type == BULK_DOOR ? third_door_get(p, &v->door) : -EPROTO;
 }
 

@@ -347,6 +347,8 @@ static void fill_xfer(struct xfer *x, const struct agreed *a)
 	x->req = &c->request;
 	x->tuning = &c->tuning;
 	x->events = &c->events;
+	/* With --ack received a file counts as done before it is committed. */
+	x->committed = x->agr.ack == ACK_RECEIVED ? NULL : c->committed;
 	x->stop = c->stop;
 	x->same_host = setup_same_host(&c->request.offer, &ag->offer);
 	x->client = true;

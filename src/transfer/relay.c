@@ -244,6 +244,8 @@ static int take_file(struct relay_reader *r)
 		return rc;
 	if (f.code && r->ev->file_failed)
 		r->ev->file_failed(r->ev->arg, f.path, f.code, f.text);
+	if (!f.code && !f.skipped && r->committed)
+		committed_add(r->committed, f.path);
 	if (!f.code && r->ev->file_done)
 		r->ev->file_done(r->ev->arg, f.path, f.bytes, f.skipped);
 	third_file_clear(&f);

@@ -198,9 +198,11 @@ void kfile_done(struct sink *s, struct kfile *f, bool skipped)
 	drop_details(s, f);
 	if (f->counts)
 		atomic_fetch_add(skipped ? &s->skipped : &s->files, 1);
-	if (s->x.events->file_done) {
+	if (s->x.events->file_done || s->x.committed) {
 		char *path CLEANUP_FREE = kfile_path(f);
 
+		if (path && s->x.committed && !skipped)
+			committed_add(s->x.committed, path);
 		if (path)
 			XFER_EVENT(&s->x, file_done, path, kfile_size(f), skipped);
 	}

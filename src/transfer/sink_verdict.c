@@ -85,16 +85,35 @@ static bool same(const struct stat *st, const struct meta *m)
 	       (uint32_t)st->st_mtim.tv_nsec == m->mtime_ns;
 }
 
+/* An earlier attempt of the same command has committed f: the source says so, or a client that is
+ * the sink knows. */
+static bool was_committed(struct sink *s, struct kfile *f)
+{
+	char *path CLEANUP_FREE = NULL;
+
+	if (!(s->x.req->flags & BULK_F_AGAIN))
+		return false;
+	if (f->flags & ENTRY_F_COMMITTED)
+		return true;
+	path = s->x.committed ? kfile_path(f) : NULL;
+	return path && committed_has(s->x.committed, path);
+}
+
 bool sink_passes_over(struct sink *s, struct kfile *f)
 {
+	uint8_t policy = s->x.req->policy;
 	struct stat st;
 
-	if (s->discard || s->stream || s->x.req->policy == POLICY_OVERWRITE)
+	if (s->discard || s->stream)
+		return false;
+	if (policy == POLICY_OVERWRITE && f->meta.type == FT_FILE && was_committed(s, f))
+		policy = POLICY_SAME; /* unless somebody has changed it since */
+	if (policy == POLICY_OVERWRITE)
 		return false;
 	if (look(f, &st) || S_ISDIR(st.st_mode))
 		return false;
 	f->other = !same(&st, &f->meta);
-	switch (s->x.req->policy) {
+	switch (policy) {
 	case POLICY_SAME:
 		return !f->other;
 	case POLICY_UPDATE:

@@ -93,9 +93,20 @@ static int put_hardlink(struct walk *w, struct dir *parent, const char *path,
 	return r ? r : walk_put_entry(w, &e);
 }
 
+/* An earlier attempt of the same command has committed f. A server's sink knows by itself. */
+static bool was_committed(struct source *s, const struct sfile *f)
+{
+	char *path CLEANUP_FREE = s->x.committed ? sfile_path(f) : NULL;
+
+	return (s->x.req->flags & BULK_F_AGAIN) && path && committed_has(s->x.committed, path);
+}
+
 static bool must_ask(struct source *s, const struct sfile *f)
 {
 	if (s->x.req->policy != POLICY_OVERWRITE || (s->x.req->flags & BULK_F_DRY_RUN))
+		return true;
+	/* In a get the client knows. */
+	if ((s->x.req->flags & BULK_F_AGAIN) && !s->x.client)
 		return true;
 	return f->kind == SFILE_PATH && (s->x.req->flags & BULK_F_RESUME) &&
 	       f->size >= RESUME_MIN;
@@ -116,9 +127,11 @@ static uint8_t *wire_ranges(const struct range_list *g)
 int walk_put_file(struct walk *w, struct bulk_entry *e, struct sfile *f, uint64_t data)
 {
 	struct source *s = w->s;
-	bool ask = must_ask(s, f);
+	bool committed = was_committed(s, f), ask = committed || must_ask(s, f);
 	int r;
 
+	if (committed)
+		e->flags |= ENTRY_F_COMMITTED;
 	if (ask) {
 		e->flags |= ENTRY_F_ASK;
 		f->asked = true;

@@ -81,9 +81,11 @@ static void tell_done(struct source *s, struct sfile *f, bool skipped)
 {
 	char *path CLEANUP_FREE = NULL;
 
-	if (!s->x.events->file_done)
+	if (!s->x.events->file_done && !s->x.committed)
 		return;
 	path = sfile_path(f);
+	if (path && s->x.committed && !skipped)
+		committed_add(s->x.committed, path);
 	if (path)
 		XFER_EVENT(&s->x, file_done, path, f->size, skipped);
 }

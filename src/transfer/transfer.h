@@ -93,6 +93,26 @@ struct transfer_result {
 	bool fell_back;                    /* none was left: the rest went in-band */
 };
 
+/* ---- files that earlier attempts of a command have committed ---- */
+
+/* A transfer that is tried again leaves these alone, and no others: a file that merely looks like
+ * its source may be an old one. Paths are those of transfer_events.file_done. */
+struct committed;
+
+#define COMMITTED_MAX (1u << 26) /* files; those beyond are transferred again */
+
+struct committed *committed_new(void);     /* NULL: memory is out */
+void committed_free(struct committed *c);
+/* Remember a file. Any thread. */
+void committed_add(struct committed *c, const char *path);
+/* Before another attempt, while no thread uses c: committed_has() knows all files added so far. */
+void committed_recall(struct committed *c);
+/* A file that was added before the last committed_recall(). Any thread. */
+bool committed_has(const struct committed *c, const char *path);
+/* The recalled files as BULK_COMMITTED frames; the payload of one. 0 or a negative errno. */
+int committed_send(const struct committed *c, struct mstream *ms);
+int committed_take(struct committed *c, struct buf *p);
+
 /* ---- the client's side ---- */
 
 struct transfer_client_config {
@@ -112,6 +132,9 @@ struct transfer_client_config {
 	/* PUT with names from a list: source i goes to this path below the destination
 	 * (parents made); NULL: the last component of its path. */
 	const char *const *targets;
+	/* Gets each file that is committed, and with BULK_F_AGAIN says which files were, before.
+	 * Not owned; NULL: not remembered. */
+	struct committed *committed;
 	struct transfer_tuning tuning;
 	struct transfer_events events;
 	int stop;                        /* a descriptor that becomes, and stays, readable: stop,
@@ -210,6 +233,7 @@ int relay_end(struct relay *r);
 struct relay_reader {
 	struct mstream *ms;
 	const struct transfer_events *ev;
+	struct committed *committed;     /* gets the files that are done; NULL: not remembered */
 	uint8_t until;                   /* a type; BULK_RESULT: nothing before that */
 	struct buf *p;                   /* of BULK_FRAME_MAX: the frame that ended it */
 	uint8_t type;                    /* of that */

@@ -52,6 +52,7 @@ struct xfer {
 	const struct bulk_request *req;
 	const struct transfer_tuning *tuning;
 	const struct transfer_events *events; /* never NULL; its functions may be */
+	struct committed *committed;         /* a client's, see transfer_client_config; or NULL */
 	int stop;                            /* readable: to be stopped; -1: it cannot be */
 	struct placement *placement;         /* not owned; of this side */
 	int storage;                         /* where the files are (O_PATH), not owned; < 0: nowhere */

@@ -12,7 +12,7 @@ AGREE, ENTRIES, VERDICTS, RUNS, SIZES, FAILED, DONE, SENT, BEAT, ABORT, SUMMARY,
     CREDIT, KEPT, READY, LANE_DATA, LANE_ROOM, LANE_END = range(1, 20)
 WALKED = 129
 FEATURES = b'recursive,modes,times,owner,xattrs,follow,inplace,several,resume,hardlinks,sparse,' \
-    b'dry-run,mkdirs,into,sequential'
+    b'dry-run,mkdirs,into,sequential,again'
 
 
 def bulk_feature(major=MAJOR, minor=MINOR, features=FEATURES):

@@ -46,7 +46,8 @@ static void check_again(const struct bulk_entry *e)
 static void check_entry(const struct bulk_entry *e)
 {
 	MUST(e->id && e->type >= ENTRY_FILE && e->type <= ENTRY_DIR_END);
-	MUST(!(e->flags & ENTRY_F_RESERVED));
+	MUST(!(e->flags & ENTRY_F_COMMITTED) ||
+	     (e->type == ENTRY_FILE && (e->flags & ENTRY_F_ASK)));
 	if (e->type < ENTRY_DIR_END) {
 		MUST(e->parent < e->id && e->size <= INT64_MAX);
 		MUST(bulk_name_ok(e->name) && !strchr(e->name, '/'));

@@ -1,0 +1,61 @@
+#!/bin/bash
+# shellcheck disable=SC2034 # ran, status and limit are for lib.sh
+# A session that is killed in the midst of an overwriting put, get or cp, which is tried again: files
+# that this command has committed before are left alone, and no others, not even those of the same
+# size and time. TAP.
+
+. "${top_srcdir:?}/tests/e2e/lib.sh"
+need python3
+
+limit=90
+mkdir -p "$tmp/root" "$tmp/sink" "$tmp/here" "$tmp/new/small" "$tmp/old/small"
+for i in $(seq 20); do
+	random "$tmp/new/small/$i" 2000
+	random "$tmp/old/small/$i" 2000
+done
+random "$tmp/new/big" 30000000
+random "$tmp/old/big" 30000000
+find "$tmp/new" "$tmp/old" -type f -exec touch -d '2026-01-02 03:04:05' {} +
+cp -a "$tmp/new" "$tmp/root/from"
+start_server main --root "$tmp/root" --anonymous rw --third-party all
+main=$server main_url=$url
+start_server other --root "$tmp/sink" --anonymous rw --third-party all
+other=$server other_url=$url
+run rftp ls --accept-new "$main_url/"
+run rftp ls --accept-new "$other_url/"
+
+# The client has heard of all but the big one, which is a part.
+small_ones_done() { # DESTINATION
+	[ "$(grep -c '/small/[0-9]* (2\.0 KiB)$' "$tmp/err")" -eq 20 ] && [ -n "$(find "$1" -name '.rftp-*')" ]
+}
+inodes() { (cd "$1/small" && stat -c '%n %i' -- *) 2>/dev/null; }
+
+# retried WHAT SERVER DESTINATION COMMAND...: the session of SERVER dies once the small files are
+# committed and the big one is on its way
+retried() {
+	local what=$1 victim=$2 to=$3 client before
+	shift 3
+	rm -rf "$to" && cp -a "$tmp/old" "$to"
+	ran="$*"
+	timeout "$limit" "$@" -v --rate 8M >"$tmp/out" 2>"$tmp/err" </dev/null &
+	client=$!
+	others+=("$client")
+	check "$what: it begins" patience 20 small_ones_done "$to"
+	before=$(inodes "$to")
+	# shellcheck disable=SC2046 # each a process
+	kill -KILL $(children "$victim")
+	wait "$client"
+	status=$?
+	check "$what: it completes" status_is 0
+	check "$what: by another attempt" grep -q 'trying again' "$tmp/err"
+	check "$what: the same files" diff -r "$tmp/new" "$to"
+	check "$what: the committed ones are left alone" test "$before" = "$(inodes "$to")"
+	check "$what: nothing else is there" no_parts "$to"
+}
+# Named one after the other, the small files are committed while the big one is on its way.
+retried put "$main" "$tmp/root/to" rftp put -r "$tmp/new/small" "$tmp/new/big" "$main_url/to/"
+retried get "$main" "$tmp/here/to" rftp get -r "$main_url/from/small" "$main_url/from/big" "$tmp/here/to/"
+copy=(rftp cp -r "$main_url/from/small" "$main_url/from/big" "$other_url/to/")
+retried "cp, the sink" "$other" "$tmp/sink/to" "${copy[@]}"
+retried "cp, the source" "$main" "$tmp/sink/to" "${copy[@]}"
+finish

@@ -271,12 +271,16 @@ void get_leave(struct worker *w, struct fdir *d)
 		{ .tv_sec = d->meta.mtime_s, .tv_nsec = d->meta.mtime_ns },
 		{ .tv_sec = d->meta.mtime_s, .tv_nsec = d->meta.mtime_ns },
 	};
-	int dfd = d->local && !o->dry_run ? dir_pin(d->local) : -1;
+	int dfd = d->local && !o->dry_run ? dir_pin(d->local) : -1, r;
+	struct stat st;
 
 	if (dfd < 0)
 		return;
-	if (d->has_mode && !o->no_modes && fchmodat(dfd, ".", d->meta.mode, 0))
-		log_debug("%s: its mode is not set: %s", printable(d->shown), strerror(errno));
+	r = fstat(dfd, &st) ? -errno : 0;
+	if (!r && d->has_mode && !o->no_modes)
+		r = fd_chmod(dfd, mode_to_give(d->meta.mode, false, st.st_mode & 07777));
+	if (r)
+		log_debug("%s: its mode is not set: %s", printable(d->shown), strerror(-r));
 	if (d->has_time && !o->no_times && utimensat(dfd, ".", t, 0))
 		log_debug("%s: its time is not set: %s", printable(d->shown), strerror(errno));
 	if (o->ack >= ACK_SYNCED && sync_dir(dfd))

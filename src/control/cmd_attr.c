@@ -13,11 +13,18 @@
 /* ---- of a path ---- */
 
 /* The root's rules say whether a link at the end is followed, not the kernel's. */
-static int change_mode(struct root *root, const char *path, mode_t mode)
+static int change_mode(struct root *root, const char *path, mode_t mode, bool *special)
 {
 	CLEANUP_CLOSE int fd = root_open(root, path, O_PATH | O_CLOEXEC, 0);
+	struct stat st;
 
-	return fd < 0 ? fd : fd_chmod(fd, mode);
+	if (fd < 0)
+		return fd;
+	if (fstat(fd, &st))
+		return -errno;
+	/* These bits can be taken away, but not given: FTP says nothing of owners. */
+	*special = mode & 07000 & ~st.st_mode;
+	return *special ? -EPERM : fd_chmod(fd, mode);
 }
 
 /* tv: access and modification. */
@@ -109,6 +116,7 @@ static int site_chmod(struct ftp_session *s, char *arg)
 {
 	CLEANUP_FREE char *path = NULL;
 	size_t len = strspn(arg, "01234567");
+	bool special = false;
 	int rc;
 
 	if (len < 1 || len > 5 || arg[len] != ' ' || !arg[len + 1])
@@ -117,7 +125,10 @@ static int site_chmod(struct ftp_session *s, char *arg)
 	rc = path ? session_check_write(s) : 1;
 	if (rc)
 		return rc < 0 ? rc : 0;
-	rc = change_mode(s->account.root, path, (mode_t)strtoul(arg, NULL, 8) & 07777);
+	rc = change_mode(s->account.root, path, (mode_t)strtoul(arg, NULL, 8) & 07777, &special);
+	if (special)
+		return session_reply_about(s, 550, path, "Permission denied: set-user-id, "
+					   "set-group-id and sticky bits are not given");
 	return rc < 0 ? session_reply_errno(s, rc, path) : ftp_session_reply(s, 200, "Done");
 }
 

@@ -43,10 +43,16 @@ int fd_utimens(int fd, const struct timespec t[2])
 
 /* ---- of a file that is about to get its name ---- */
 
+mode_t mode_to_give(uint32_t wanted, bool owner_given, mode_t has)
+{
+	return (wanted & 0777) | ((owner_given && geteuid() == 0 ? wanted : has) & 07000);
+}
+
+/* attrs_set() fails unless the owner can be given. A new file has no special bits. */
 mode_t attrs_mode(const struct part_spec *s, int64_t old)
 {
 	if (s->set_mode)
-		return s->meta.mode & 07777;
+		return mode_to_give(s->meta.mode, s->set_owner, 0);
 	/* new bytes do not inherit what the old ones were trusted with */
 	if (old >= 0)
 		return (mode_t)old & 0777;

@@ -87,7 +87,13 @@ char *dir_below(struct dir *d, const char *name, struct dir **top);
  * NULL: memory is out. */
 struct dir *dir_at(struct dir *top, const char *path);
 
-/* ---- attributes by descriptor ---- */
+/* ---- attributes ---- */
+
+/* The mode for a file or directory whose mode is has, where a peer says wanted. Set-user-id,
+ * set-group-id and sticky bits mean something with their owner only: they go when root has
+ * given that, too. Otherwise they stay as they are: a peer could else make programs that run
+ * with the rights of this process's user. */
+mode_t mode_to_give(uint32_t wanted, bool owner_given, mode_t has);
 
 /* Between the check of a name and a call that takes it, another process can replace the
  * name by a link. These take a descriptor instead, which may be O_PATH and of a symbolic
@@ -227,9 +233,10 @@ struct part_spec {
 	struct dir *dir;        /* where it goes; referenced until part_free */
 	const char *name;       /* copied */
 	struct meta meta;       /* size, mode, times, owner; an atime of 0 is not known */
-	/* without set_mode a file that is replaced hands on its permissions, and a new
-	 * one gets meta.mode (0666 when that is 0) without setuid, setgid and sticky;
-	 * the caller has taken its umask off */
+	/* set_mode gives setuid, setgid and sticky bits only to root with set_owner.
+	 * Without set_mode a file that is replaced hands on its permissions, and a new
+	 * one gets meta.mode (0666 when that is 0), both without these bits; the caller
+	 * has taken its umask off */
 	bool set_mode, set_times, set_owner;
 	bool keep_old;          /* a name that is taken stays what it is: -EPERM */
 	bool inplace;           /* write straight into name (--inplace) */

@@ -41,10 +41,15 @@ static uint64_t kfile_size(const struct kfile *f)
 
 /* ---- directories ---- */
 
-static mode_t dir_mode(struct sink *s, const struct kdir *d)
+static int set_dir_mode(struct sink *s, const struct kdir *d, int dfd, bool owner_given)
 {
-	return s->x.req->flags & BULK_F_MODES ? d->meta.mode :
-		0777 & ~s->x.tuning->umask;
+	bool keep = s->x.req->flags & BULK_F_MODES;
+	uint32_t wanted = keep ? d->meta.mode : 0777 & ~s->x.tuning->umask;
+	struct stat st;
+
+	if (fstat(dfd, &st))
+		return -errno;
+	return fd_chmod(dfd, mode_to_give(wanted, keep && owner_given, st.st_mode & 07777));
 }
 
 /* What a directory is to look like, set when nothing goes into it any more. Synced while it
@@ -57,16 +62,24 @@ static int set_dir_attributes(struct sink *s, struct kdir *d)
 	};
 	uint32_t flags = s->x.req->flags;
 	struct err e = ERR_INIT;
+	bool owner_given = false;
 	int r, dfd = dir_pin(d->dir);
 
 	if (dfd < 0)
 		return dfd;
 	if (d->xattrs_len && xattrs_set(dfd, d->xattrs, d->xattrs_len, "a directory", &e))
 		log_warn("%s", e.text);
-	if ((flags & BULK_F_OWNER) && fchownat(dfd, ".", d->meta.uid, d->meta.gid, 0))
-		log_debug("owner of a directory not set: %s", strerror(errno));
-	if ((d->made || (flags & BULK_F_MODES)) && fchmodat(dfd, ".", dir_mode(s, d), 0))
-		log_debug("mode of a directory not set: %s", strerror(errno));
+	if (flags & BULK_F_OWNER) {
+		r = fd_chown(dfd, d->meta.uid, d->meta.gid);
+		owner_given = !r;
+		if (r)
+			log_debug("owner of a directory not set: %s", strerror(-r));
+	}
+	if (d->made || (flags & BULK_F_MODES)) {
+		r = set_dir_mode(s, d, dfd, owner_given);
+		if (r)
+			log_debug("mode of a directory not set: %s", strerror(-r));
+	}
 	if ((flags & BULK_F_TIMES) && utimensat(dfd, ".", t, 0))
 		log_debug("times of a directory not set: %s", strerror(errno));
 	r = s->sync ? sync_dir(dfd) : 0;

@@ -208,6 +208,13 @@ def hard_links_in_place():
     assert content() == b'linked\nRESTnded'
     before.update(state())  # it has one name less
     c.must('SITE CHMOD 777 hard2', 200)
+    for mode in ('4777', '2777', '1777', '7777'):
+        got = c.ask('SITE CHMOD %s hard2' % mode)
+        assert got[0] == 550 and b'are not given' in said(got), got
+    os.chmod(here + '2', 0o6755)
+    c.must('SITE CHMOD 4711 hard2', 200)
+    assert os.stat(here + '2').st_mode & 0o7777 == 0o4711
+    c.must('SITE CHMOD 777 hard2', 200)
     c.must('MFMT 20210101000000 hard2', 213)
     c.put('APPE hard2', b'more')
     look()

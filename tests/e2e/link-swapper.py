@@ -49,7 +49,7 @@ def remove(name):
 
 
 def swap(name, n):
-    made = os.path.join(beside, str(n))
+    made = os.path.join(beside, '%d.%d' % (os.getpid(), n))
     chance.choice(kinds)(made)
     for _ in range(3):
         try:

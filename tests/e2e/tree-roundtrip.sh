@@ -9,7 +9,7 @@ src=$tmp/src
 mkdir "$tmp/root" "$tmp/back"
 start_server d --root "$tmp/root" --anonymous rw
 
-check "compare-trees finds no difference where there is none" same_trees "$src" "$src"
+check "compare-trees finds no difference where there is none" same_trees --owner "$src" "$src"
 
 # A comparer that sees nothing would let all of this pass.
 "$lib/make-tree" "$tmp/small" names sizes times hardlinks sparse
@@ -45,9 +45,17 @@ back() {
 		same_trees "$src" "$tmp/back/tree"
 }
 
+no_special_bits() { ! find "$1" ! -type l -perm /7000 | comment | grep .; }
+has_special_bits() { find "$1" ! -type l -perm /7000 | grep -q .; }
+check "there are set-id and sticky bits" has_special_bits "$src"
 there "by default"
 check "nothing but the tree is left" no_parts "$tmp/root"
+check "without their owner set-id and sticky bits do not go" no_special_bits "$tmp/root"
+rm -rf "$tmp/back/tree"
+chmod u+s,g+s,+t "$tmp/root/tree/modes"/{file755,dir755}
 back "by default"
+check "nor do they come" no_special_bits "$tmp/back"
+chmod a-s,-t "$tmp/root/tree/modes"/{file755,dir755}
 check "nothing but the tree is left here, either" no_parts "$tmp/back"
 
 there "again, over what is there" --prot clear --ack written
@@ -119,6 +127,7 @@ if is_root; then
 	chown -h 12345:54321 "$src/links/dangling" "$src/names/-rf" "$src/empty/d"
 	put -r -a "$src" "$url/tree"
 	check "put -a" status_is 0
+	check "put -a: set-id and sticky bits, too" has_special_bits "$tmp/root"
 	check "put -a: owners, too" same_trees --owner "$src" "$tmp/root/tree"
 	get -r -a "$url/tree" "$tmp/back/tree"
 	check "get -a" status_is 0

@@ -16,8 +16,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define BULK_MAJOR 1
-#define BULK_MINOR 1
+#define BULK_MAJOR 2
+#define BULK_MINOR 0
 #define BULK_REQUEST_MAX (4u << 20)
 #define BULK_FRAME_HEAD 8
 #define BULK_FRAME_MAX (1u << 20)  /* payload; of BULK_DATA: a block with its head */
@@ -314,11 +314,26 @@ int block_head_get(const uint8_t *p, uint32_t payload_max, struct block_head *h)
 void block_extent_put(uint8_t *p, uint64_t file, uint64_t offset, uint32_t length);
 void block_extent_get(const uint8_t *p, uint64_t *file, uint64_t *offset, uint32_t *length);
 
-/* Credits: the sink's answer to blocks, on the channel they came by.
- * u32 magic "RFTC", u32 count; then count times: u64 block number, u32 buffer,
- * u32 status (0: down; else an errno: that block must be sent again). */
+/* Messages: everything on a data channel after its opening that is not a block.
+ * u32 magic, u16 channel, u16 count, u64 sequence; count items; u8[16] tag.
+ * The sequence starts at 0 for each channel and direction and grows by one, so that a message
+ * that is lost, repeated or out of order is detected. tag: a GMAC over all bytes before it
+ * (safe, private), or their CRC32C and 12 zero bytes (clear). */
+#define MESSAGE_HEAD 16
+#define MESSAGE_TAG 16
+struct message_head {
+	uint16_t channel;
+	uint16_t count;
+	uint64_t sequence;
+};
+void message_head_put(uint8_t *p, uint32_t magic, const struct message_head *h);
+/* -EBADMSG: another magic, or a count over max. */
+int message_head_get(const uint8_t *p, uint32_t magic, uint32_t max, struct message_head *h);
+
+/* Credits: the sink's answer to blocks, on the channel they came by. Magic "RFTC"; an item:
+ * u64 block number, u32 buffer, u32 status (0: down; else an errno: that block must be sent
+ * again). */
 #define CREDIT_MAGIC 0x52465443u
-#define CREDIT_HEAD 8
 #define CREDIT_BYTES 16
 #define CREDITS_MAX 256
 /* As number, over RDMA_WRITE: it answers nothing, the buffer is given anew. */
@@ -328,16 +343,13 @@ struct credit {
 	uint32_t buffer;
 	uint32_t status;
 };
-void credit_head_put(uint8_t *p, uint32_t count);
-int credit_head_get(const uint8_t *p, uint32_t *count); /* -EBADMSG over CREDITS_MAX */
 void credit_put(uint8_t *p, const struct credit *c);
 void credit_get(const uint8_t *p, struct credit *c);
 
-/* Announcements, over RDMA_READ: blocks that wait in the source's buffers.
- * u32 magic "RFTA", u32 count; then count times: u64 block number, u32 buffer, u32 bytes of
- * head and table, u32 bytes of payload, u32 zero. */
+/* Announcements, over RDMA_READ: blocks that wait in the source's buffers. Magic "RFTA"; an
+ * item: u64 block number, u32 buffer, u32 bytes of head and table, u32 bytes of payload, u32
+ * zero. */
 #define ANNOUNCE_MAGIC 0x52465441u
-#define ANNOUNCE_HEAD 8
 #define ANNOUNCE_BYTES 24
 #define ANNOUNCES_MAX 256
 struct announce {
@@ -345,8 +357,6 @@ struct announce {
 	uint32_t buffer;
 	uint32_t head, payload;
 };
-void announce_head_put(uint8_t *p, uint32_t count);
-int announce_head_get(const uint8_t *p, uint32_t *count); /* -EBADMSG over ANNOUNCES_MAX */
 void announce_put(uint8_t *p, const struct announce *a);
 void announce_get(const uint8_t *p, struct announce *a);
 

@@ -1,26 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a data channel carries besides blocks: its opening, and credits. */
+/* What a data channel carries besides blocks: its opening, credits, announcements. */
 #include "proto/bulk.h"
 
 #include <errno.h>
 #include <string.h>
 
-/* ---- credits ---- */
+/* ---- messages ---- */
 
-void credit_head_put(uint8_t *p, uint32_t count)
+void message_head_put(uint8_t *p, uint32_t magic, const struct message_head *h)
 {
-	put_be32(p, CREDIT_MAGIC);
-	put_be32(p + 4, count);
+	put_be32(p, magic);
+	put_be16(p + 4, h->channel);
+	put_be16(p + 6, h->count);
+	put_be64(p + 8, h->sequence);
 }
 
-int credit_head_get(const uint8_t *p, uint32_t *count)
+int message_head_get(const uint8_t *p, uint32_t magic, uint32_t max, struct message_head *h)
 {
-	*count = 0;
-	if (get_be32(p) != CREDIT_MAGIC || get_be32(p + 4) > CREDITS_MAX)
+	memset(h, 0, sizeof(*h));
+	if (get_be32(p) != magic || get_be16(p + 6) > max)
 		return -EBADMSG;
-	*count = get_be32(p + 4);
+	h->channel = get_be16(p + 4);
+	h->count = get_be16(p + 6);
+	h->sequence = get_be64(p + 8);
 	return 0;
 }
+
+/* ---- credits ---- */
 
 void credit_put(uint8_t *p, const struct credit *c)
 {
@@ -37,21 +43,6 @@ void credit_get(const uint8_t *p, struct credit *c)
 }
 
 /* ---- announcements ---- */
-
-void announce_head_put(uint8_t *p, uint32_t count)
-{
-	put_be32(p, ANNOUNCE_MAGIC);
-	put_be32(p + 4, count);
-}
-
-int announce_head_get(const uint8_t *p, uint32_t *count)
-{
-	*count = 0;
-	if (get_be32(p) != ANNOUNCE_MAGIC || get_be32(p + 4) > ANNOUNCES_MAX)
-		return -EBADMSG;
-	*count = get_be32(p + 4);
-	return 0;
-}
 
 void announce_put(uint8_t *p, const struct announce *a)
 {

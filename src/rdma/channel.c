@@ -52,10 +52,13 @@ uint8_t *rd_message_get(struct rd_channel *c, uint32_t *index)
 	return c->messages + (size_t)*index * RD_MESSAGE;
 }
 
-int rd_message_send(struct rd_path *p, struct rd_channel *c, uint32_t index, uint32_t len)
+int rd_message_send(struct rd_path *p, struct rd_channel *c, uint32_t index, uint32_t magic,
+		    uint32_t count, uint32_t item)
 {
+	uint8_t *m = c->messages + (size_t)index * RD_MESSAGE;
+	uint32_t len = MESSAGE_HEAD + count * item + MESSAGE_TAG;
 	struct ibv_sge sge = {
-		.addr = (uintptr_t)(c->messages + (size_t)index * RD_MESSAGE),
+		.addr = (uintptr_t)m,
 		.length = len,
 		.lkey = p->message_mr->lkey,
 	};
@@ -68,6 +71,8 @@ int rd_message_send(struct rd_path *p, struct rd_channel *c, uint32_t index, uin
 	};
 	int r = FAULT("send", len);
 
+	if (!r)
+		r = message_seal(&c->outgoing, m, magic, count, count * item);
 	if (!r && len <= c->inline_max)
 		wr.send_flags |= IBV_SEND_INLINE;
 	return r ? r : p->v->post_send(c->id, &wr);

@@ -371,6 +371,23 @@ static void init_path(struct rd_path *p, struct rd_endpoint *ep, const struct pa
 	}
 }
 
+static int open_messages(struct rd_path *p)
+{
+	const struct message_keys *k = p->cfg.keys;
+	const uint8_t *source = k ? k->from_source : NULL, *sink = k ? k->from_sink : NULL;
+	int r = 0;
+
+	for (uint32_t i = 0; !r && i < p->path.nchannels; i++) {
+		struct rd_channel *c = &p->ch[i];
+		uint16_t number = (uint16_t)(p->cfg.first + i);
+
+		r = messages_open(&c->outgoing, p->cfg.source ? source : sink, number);
+		if (!r)
+			r = messages_open(&c->incoming, p->cfg.source ? sink : source, number);
+	}
+	return r;
+}
+
 struct rd_path *rd_path_new(struct rd_endpoint *ep, const struct path_config *c, struct err *e)
 {
 	uint32_t n = ep->cfg.agr->channels;
@@ -383,6 +400,9 @@ struct rd_path *rd_path_new(struct rd_endpoint *ep, const struct path_config *c,
 	}
 	init_path(p, ep, c);
 	r = sleeper_open(&p->sleeper);
+	if (!r)
+		r = open_messages(p);
+	p->cfg.keys = NULL;
 	if (!r)
 		r = make_books(p, ep);
 	if (!r)

@@ -31,8 +31,8 @@
 #define RD_MESSAGE 512u           /* bytes of a message between the sides */
 #define RD_MESSAGES_OUT 16u       /* of one channel under way at once */
 #define RD_OTHERS_OUT (RD_MESSAGES_OUT + 1) /* sends that are not of data: and a probe */
-#define RD_CREDITS ((RD_MESSAGE - CREDIT_HEAD) / CREDIT_BYTES) /* in one message */
-#define RD_ANNOUNCES ((RD_MESSAGE - ANNOUNCE_HEAD) / ANNOUNCE_BYTES)
+#define RD_CREDITS ((RD_MESSAGE - MESSAGE_HEAD - MESSAGE_TAG) / CREDIT_BYTES) /* in one message */
+#define RD_ANNOUNCES ((RD_MESSAGE - MESSAGE_HEAD - MESSAGE_TAG) / ANNOUNCE_BYTES)
 
 enum rd_state {
 	RD_NEW,
@@ -62,6 +62,7 @@ struct rd_channel {
 	uint32_t sends;              /* of data, posted and not known to be complete */
 	uint32_t unsignaled;         /* data sends since the last with a completion */
 	uint32_t inline_max;         /* bytes of a message that need no memory region */
+	struct messages outgoing, incoming; /* ours and the peer's, sealed and checked */
 	uint32_t spare_messages;     /* bits: free ones of RD_MESSAGES_OUT */
 	uint8_t *messages;           /* RD_MESSAGES_OUT to send, then those received into */
 
@@ -162,9 +163,10 @@ int rd_repost(struct rd_path *p, struct rd_channel *c, uint32_t index);
 void rd_aim(struct ibv_send_wr *wr, const struct rd_channel *c, uint64_t at, uint32_t bytes);
 /* Ask the other side's device whether it is there: its completion says so, or fails. */
 int rd_probe(struct rd_path *p, struct rd_channel *c);
-/* A free message of c's, or NULL; then send its first len bytes. */
+/* A free message of c's, or NULL; then seal its count items, len bytes, and send them. */
 uint8_t *rd_message_get(struct rd_channel *c, uint32_t *index);
-int rd_message_send(struct rd_path *p, struct rd_channel *c, uint32_t index, uint32_t len);
+int rd_message_send(struct rd_path *p, struct rd_channel *c, uint32_t index, uint32_t magic,
+		    uint32_t count, uint32_t item);
 static inline const uint8_t *rd_received_at(const struct rd_channel *c, uint32_t index)
 {
 	return c->messages + (size_t)(RD_MESSAGES_OUT + index) * RD_MESSAGE;
@@ -188,7 +190,7 @@ static inline void rd_count(struct rd_path *p, const struct rd_channel *c, uint6
 
 int rd_source_post(struct path *path, struct block *b);
 bool rd_source_room(const struct rd_path *p);
-/* A list of credits came. 0 or -EPROTO. */
+/* A list of credits came. 0, -EBADMSG or -EPROTO. */
 int rd_source_credits(struct rd_path *p, struct rd_channel *c, const uint8_t *m, uint32_t len);
 /* READ: tell of what has been posted. */
 int rd_source_announce(struct rd_path *p, struct rd_channel *c);

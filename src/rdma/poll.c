@@ -547,6 +547,8 @@ void rd_path_free(struct path *path)
 		free(p->ch[i].credits);
 		free(p->ch[i].announced);
 		free(p->ch[i].answers);
+		messages_close(&p->ch[i].outgoing);
+		messages_close(&p->ch[i].incoming);
 	}
 	free(p->message_memory);
 	sleeper_close(&p->sleeper);

@@ -161,10 +161,9 @@ int rd_sink_answer(struct rd_path *p, struct rd_channel *c)
 			c->spare_messages |= 1u << slot;
 			return 0;
 		}
-		credit_head_put(m, n);
 		for (uint32_t i = 0; i < n; i++)
-			credit_put(m + CREDIT_HEAD + i * CREDIT_BYTES, &list[i]);
-		r = rd_message_send(p, c, slot, CREDIT_HEAD + n * CREDIT_BYTES);
+			credit_put(m + MESSAGE_HEAD + i * CREDIT_BYTES, &list[i]);
+		r = rd_message_send(p, c, slot, CREDIT_MAGIC, n, CREDIT_BYTES);
 		if (r)
 			return r;
 	}
@@ -276,14 +275,13 @@ static int note_announced(struct rd_path *p, struct rd_channel *c, const struct 
 int rd_sink_announced(struct rd_path *p, struct rd_channel *c, const uint8_t *m, uint32_t len)
 {
 	uint32_t n;
-	int r = len < ANNOUNCE_HEAD ? -EBADMSG : announce_head_get(m, &n);
+	int r = message_check(&c->incoming, m, len, ANNOUNCE_MAGIC, ANNOUNCE_BYTES, RD_ANNOUNCES,
+			      &n);
 
-	if (r || len != ANNOUNCE_HEAD + n * ANNOUNCE_BYTES)
-		return -EPROTO;
 	for (uint32_t i = 0; !r && i < n; i++) {
 		struct announce a;
 
-		announce_get(m + ANNOUNCE_HEAD + i * ANNOUNCE_BYTES, &a);
+		announce_get(m + MESSAGE_HEAD + i * ANNOUNCE_BYTES, &a);
 		r = note_announced(p, c, &a);
 	}
 	return r ? r : rd_sink_read(p, c);

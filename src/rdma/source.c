@@ -150,12 +150,11 @@ int rd_source_announce(struct rd_path *p, struct rd_channel *c)
 			struct announce a = { .number = b->number, .buffer = b->index,
 					      .head = rd_head_bytes(b), .payload = b->len };
 
-			announce_put(m + ANNOUNCE_HEAD + n++ * ANNOUNCE_BYTES, &a);
+			announce_put(m + MESSAGE_HEAD + n++ * ANNOUNCE_BYTES, &a);
 			c->announce = b->next;
 			b->next = NULL;
 		}
-		announce_head_put(m, n);
-		r = rd_message_send(p, c, slot, ANNOUNCE_HEAD + n * ANNOUNCE_BYTES);
+		r = rd_message_send(p, c, slot, ANNOUNCE_MAGIC, n, ANNOUNCE_BYTES);
 		if (r)
 			return r;
 	}
@@ -261,14 +260,12 @@ static int take_credit(struct rd_path *p, struct rd_channel *c, const struct cre
 int rd_source_credits(struct rd_path *p, struct rd_channel *c, const uint8_t *m, uint32_t len)
 {
 	uint32_t n;
-	int r = len < CREDIT_HEAD ? -EBADMSG : credit_head_get(m, &n);
+	int r = message_check(&c->incoming, m, len, CREDIT_MAGIC, CREDIT_BYTES, RD_CREDITS, &n);
 
-	if (r || len != CREDIT_HEAD + n * CREDIT_BYTES)
-		return -EPROTO;
 	for (uint32_t i = 0; !r && i < n; i++) {
 		struct credit k;
 
-		credit_get(m + CREDIT_HEAD + i * CREDIT_BYTES, &k);
+		credit_get(m + MESSAGE_HEAD + i * CREDIT_BYTES, &k);
 		r = take_credit(p, c, &k);
 	}
 	return r;

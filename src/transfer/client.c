@@ -231,7 +231,7 @@ static int open_channels(struct agreed *a, int stop, struct err *e)
 	struct transfer_client_config *c = a->c;
 	struct ends *d = &a->ends;
 	struct ends_config ec = {
-		.agr = &a->ag->agreement, .auth = &a->keys.auth, .tuning = &c->tuning,
+		.agr = &a->ag->agreement, .keys = &a->keys, .tuning = &c->tuning,
 		.own = &c->request.offer, .placement = a->placement, .client = true,
 		.source = is_put(&c->request), .rtt_ns = c->request.offer.rtt_ns,
 	};

@@ -31,7 +31,7 @@ int ends_new(struct ends *d, const struct ends_config *c, struct err *e)
 		struct endpoint_config ec = {
 			.source = c->source,
 			.agr = c->agr,
-			.auth = c->auth,
+			.auth = &c->keys->auth,
 			.first = (uint16_t)(i * c->agr->channels),
 			.rtt_ns = c->rtt_ns,
 			.tos = c->tuning->tos,
@@ -67,16 +67,34 @@ int ends_pools(struct ends *d, struct err *e)
 	return 0;
 }
 
+/* Keys of messages only where blocks are sealed, too. 0 or -EIO. */
+static int message_keys(const struct ends_config *c, struct message_keys *m)
+{
+	if (c->agr->prot == PROT_CLEAR)
+		return 0;
+	return xkeys_messages(c->keys, c->source == c->client ? CLIENT_TO_SERVER :
+			      SERVER_TO_CLIENT, m);
+}
+
 static int open_one(struct ends *d, uint32_t i, int stop, int timeout_ms, struct err *e)
 {
 	struct path_config c = { .source = d->cfg.source, .payload = d->cfg.agr->block,
-				 .inflight = d->cfg.agr->inflight, .pool = d->pool[i] };
+				 .inflight = d->cfg.agr->inflight, .pool = d->pool[i],
+				 .first = (uint16_t)(i * d->cfg.agr->channels) };
+	struct message_keys keys;
 	struct place_policy policy;
+	int r = message_keys(&d->cfg, &keys);
+
+	if (r)
+		return err_sys(e, r, "keys of data channels");
+	if (d->cfg.agr->prot != PROT_CLEAR)
+		c.keys = &keys;
 
 	/* Queues, and what the kernel and the device's library have for them, are near, too. */
 	place_prefer(placement_node(d->cfg.placement, i), &policy);
 	d->path[i] = d->ep[i]->ops->open(d->ep[i], &c, stop, timeout_ms, e);
 	place_back(&policy);
+	crypto_wipe(&keys, sizeof(keys));
 	return d->path[i] ? 0 : e->code;
 }
 

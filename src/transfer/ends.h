@@ -3,12 +3,13 @@
 #ifndef RFTP_TRANSFER_ENDS_H
 #define RFTP_TRANSFER_ENDS_H
 
+#include "transfer/keys.h"
 #include "transfer/placement.h"
 
 /* What they are made from. All of it outlives them. */
 struct ends_config {
 	const struct agreement *agr;
-	const struct channel_auth *auth;
+	const struct xkeys *keys;
 	const struct transfer_tuning *tuning;
 	const struct offer *own;  /* ours; client: to come from its NICs */
 	struct placement *placement; /* outlives them, too */

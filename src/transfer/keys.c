@@ -28,6 +28,24 @@ int xkeys_init(struct xkeys *k, const uint8_t master[KEY_BYTES],
 			   sizeof(token_label) - 1);
 }
 
+static int message_key(const struct xkeys *k, enum direction dir, uint8_t key[KEY_BYTES])
+{
+	static const char label[] = "rftp channel message";
+	uint8_t info[sizeof(label) - 1 + 1];
+
+	memcpy(info, label, sizeof(label) - 1);
+	info[sizeof(label) - 1] = (uint8_t)dir;
+	return crypto_hkdf(key, KEY_BYTES, k->session, KEY_BYTES, NULL, 0, info, sizeof(info));
+}
+
+int xkeys_messages(const struct xkeys *k, enum direction dir, struct message_keys *m)
+{
+	int r = message_key(k, dir, m->from_source);
+
+	return r ? r : message_key(k, dir == CLIENT_TO_SERVER ? SERVER_TO_CLIENT :
+				   CLIENT_TO_SERVER, m->from_sink);
+}
+
 int xkeys_block(const struct xkeys *k, enum direction dir, uint32_t number,
 		uint8_t key[KEY_BYTES])
 {

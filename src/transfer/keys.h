@@ -22,6 +22,8 @@ int xkeys_init(struct xkeys *k, const uint8_t master[KEY_BYTES],
 /* The key with this number, of blocks that travel in this direction. */
 int xkeys_block(const struct xkeys *k, enum direction dir, uint32_t number,
 		uint8_t key[KEY_BYTES]);
+/* The keys of messages that are not blocks, where blocks travel in this direction. */
+int xkeys_messages(const struct xkeys *k, enum direction dir, struct message_keys *m);
 void xkeys_wipe(struct xkeys *k);
 
 #endif

@@ -219,7 +219,7 @@ static int open_listener(struct serving *v, uint32_t i, struct err *e)
 static int open_listeners(struct serving *v, struct err *e)
 {
 	struct transfer_server_config *c = v->c;
-	struct ends_config ec = { .agr = &v->ag.agreement, .auth = &v->keys.auth,
+	struct ends_config ec = { .agr = &v->ag.agreement, .keys = &v->keys,
 				  .tuning = &c->tuning, .own = &v->ag.offer,
 				  .source = !is_put(c->request),
 				  .rtt_ns = c->request->offer.rtt_ns };

@@ -266,27 +266,37 @@ void credit_box_close(struct credit_box *x, uint32_t channel)
 
 /* ---- lists ---- */
 
-size_t credit_list_put(uint8_t *p, const struct credit *c, uint32_t n)
+int credit_list_put(struct messages *m, uint8_t *p, const struct credit *c, uint32_t n,
+		    size_t *size)
 {
 	uint32_t i;
 
-	credit_head_put(p, n);
 	for (i = 0; i < n; i++)
-		credit_put(p + CREDIT_HEAD + i * CREDIT_BYTES, &c[i]);
-	return CREDIT_HEAD + (size_t)n * CREDIT_BYTES;
+		credit_put(p + MESSAGE_HEAD + i * CREDIT_BYTES, &c[i]);
+	*size = MESSAGE_HEAD + (size_t)n * CREDIT_BYTES + MESSAGE_TAG;
+	return message_seal(m, p, CREDIT_MAGIC, n, (size_t)n * CREDIT_BYTES);
 }
 
 int credit_list_peek(const uint8_t *p, size_t len, uint32_t *n, size_t *size)
 {
+	struct message_head h;
 	int r;
 
 	*n = 0;
 	*size = 0;
-	if (len < CREDIT_HEAD)
+	if (len < MESSAGE_HEAD)
 		return 0;
-	r = credit_head_get(p, n);
+	r = message_head_get(p, CREDIT_MAGIC, CREDITS_MAX, &h);
 	if (r < 0)
 		return r;
-	*size = CREDIT_HEAD + (size_t)*n * CREDIT_BYTES;
+	*n = h.count;
+	*size = MESSAGE_HEAD + (size_t)*n * CREDIT_BYTES + MESSAGE_TAG;
 	return len >= *size;
+}
+
+int credit_list_check(struct messages *m, const uint8_t *p, size_t size)
+{
+	uint32_t n;
+
+	return message_check(m, p, size, CREDIT_MAGIC, CREDIT_BYTES, CREDITS_MAX, &n);
 }

@@ -6,6 +6,7 @@
 
 #include "block/block.h"
 #include "proto/proto.h"
+#include "transport/transport.h"
 
 /* ---- source: blocks that are on their way, by number ---- */
 
@@ -47,12 +48,20 @@ void credit_box_close(struct credit_box *x, uint32_t channel);
 
 /* ---- lists as they cross the wire ---- */
 
-#define CREDIT_LIST_BYTES (CREDIT_HEAD + CREDITS_MAX * CREDIT_BYTES)
+#define CREDIT_LIST_BYTES (MESSAGE_HEAD + CREDITS_MAX * CREDIT_BYTES + MESSAGE_TAG)
 
-/* Encode n credits into p, which holds CREDIT_LIST_BYTES. Bytes used. */
-size_t credit_list_put(uint8_t *p, const struct credit *c, uint32_t n);
+/* Encode and seal n credits into p, which has room for them. 0 with the bytes used, or
+ * -EIO. */
+int credit_list_put(struct messages *m, uint8_t *p, const struct credit *c, uint32_t n,
+		    size_t *size);
 /* Look at len bytes of a stream of lists. 1: a whole list of *n credits is there, *size
- * bytes; 0: more bytes are needed; -EBADMSG: that is no list. */
+ * bytes, not yet checked; 0: more bytes are needed; -EBADMSG: that is no list. */
 int credit_list_peek(const uint8_t *p, size_t len, uint32_t *n, size_t *size);
+/* Check a whole list. -EBADMSG: it is not what the sink sent next. */
+int credit_list_check(struct messages *m, const uint8_t *p, size_t size);
+static inline void credit_list_at(const uint8_t *p, uint32_t i, struct credit *c)
+{
+	credit_get(p + MESSAGE_HEAD + i * CREDIT_BYTES, c);
+}
 
 #endif

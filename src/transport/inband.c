@@ -26,6 +26,8 @@ struct inband {
 	int over_error;
 	struct unacked *unacked; /* source */
 	struct credit_box *box;  /* sink */
+	struct messages lists;   /* the source's reader checks, the sink's thread seals; never
+				  * with a key: the stream has its own protection */
 	/* Waiting to be told, in a ring of inflight places: the sink's blocks are in its
 	 * books until they are released; the source's post counts them with those that
 	 * are unacknowledged. */
@@ -148,6 +150,7 @@ static void send_answers(struct inband *p)
 
 	for (;;) {
 		uint32_t n;
+		size_t size;
 		int r;
 
 		pthread_mutex_lock(&p->lock);
@@ -155,7 +158,9 @@ static void send_answers(struct inband *p)
 		pthread_mutex_unlock(&p->lock);
 		if (!n)
 			return;
-		r = ms_write_frame(p->m, BULK_CREDIT, frame, credit_list_put(frame, list, n));
+		r = credit_list_put(&p->lists, frame, list, n, &size);
+		if (!r)
+			r = ms_write_frame(p->m, BULK_CREDIT, frame, size);
 		if (r < 0) {
 			pthread_mutex_lock(&p->lock);
 			go_down(p, r);
@@ -285,12 +290,12 @@ int inband_path_data(struct path *path, struct buf *payload)
 	return 0;
 }
 
-static int take_credit(struct inband *p, const uint8_t *at)
+static int take_credit(struct inband *p, const uint8_t *list, uint32_t i)
 {
 	struct path_event ev = { .kind = PATH_ACKED };
 	struct credit credit;
 
-	credit_get(at, &credit);
+	credit_list_at(list, i, &credit);
 	ev.block = unacked_take(p->unacked, credit.number);
 	if (!ev.block)
 		return -EPROTO;
@@ -313,11 +318,12 @@ int inband_path_credit(struct path *path, struct buf *payload)
 	r = credit_list_peek(buf_ptr(payload), buf_len(payload), &n, &size);
 	if (r < 0)
 		return r;
-	if (!r || size != buf_len(payload))
+	if (!r || size != buf_len(payload) ||
+	    credit_list_check(&p->lists, buf_ptr(payload), size))
 		return -EBADMSG;
 	LOCK_GUARD(held, &p->lock);
 	for (i = 0; i < n; i++) {
-		r = take_credit(p, buf_ptr(payload) + CREDIT_HEAD + i * CREDIT_BYTES);
+		r = take_credit(p, buf_ptr(payload), i);
 		if (r < 0)
 			return r;
 	}

@@ -25,6 +25,7 @@ struct tcp_channel {
 	bool down_due;         /* PATH_DOWN is still to be told */
 	atomic_bool damaged;   /* any thread: a block of it was refused, it is to go down */
 	int down_error;
+	struct messages lists; /* credit lists: the source checks, the sink seals them */
 
 	/* source */
 	struct block *queue[TCP_QUEUE];
@@ -33,6 +34,7 @@ struct tcp_channel {
 	uint64_t outstanding;  /* wire bytes given to this channel and unanswered */
 	uint8_t *in;           /* credit lists as they arrive, CREDIT_LIST_BYTES */
 	size_t in_have;
+	bool in_checked;       /* the first list is what the sink sent */
 	uint32_t in_next;      /* credits of the first list that have been dealt with */
 
 	/* sink */

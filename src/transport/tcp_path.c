@@ -373,6 +373,7 @@ static void tcp_free(struct path *path)
 	for (i = 0; i < path->nchannels; i++) {
 		free(p->ch[i].in);
 		free(p->ch[i].out);
+		messages_close(&p->ch[i].lists);
 	}
 	sleeper_close(&p->sleeper);
 	unacked_free(p->unacked);
@@ -469,6 +470,10 @@ static int take_channel(struct tcp_path *p, uint32_t i, int fd)
 		keep_in_cache(fd);
 	c->index = i;
 	c->readable = c->writable = true;
+	r = messages_open(&c->lists, p->cfg.keys ? p->cfg.keys->from_sink : NULL,
+			  (uint16_t)(p->cfg.first + i));
+	if (r < 0)
+		return r;
 	return sleeper_watch(&p->sleeper, fd, EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET,
 			     (epoll_data_t){ .u64 = i });
 }
@@ -502,6 +507,7 @@ struct path *tcp_path_new(const struct path_config *c, const int *fds, uint32_t 
 		r = make_books(p, n);
 	for (i = 0; !r && i < n; i++)
 		r = take_channel(p, i, fds[i]);
+	p->cfg.keys = NULL;
 	if (r < 0) {
 		err_sys(e, r, "setting up a TCP path of %u channels", n);
 		tcp_free(&p->path);

@@ -39,31 +39,32 @@ void tcp_sink_refuse(struct path *path, struct block *b)
 	sleeper_kick(&p->sleeper);
 }
 
-/* Fill the out buffer with the answers that wait. False: there are none. */
-static bool next_list(struct tcp_path *p, struct tcp_channel *c)
+/* Fill the out buffer with the answers that wait. 1; 0: there are none; or an error. */
+static int next_list(struct tcp_path *p, struct tcp_channel *c)
 {
 	struct credit list[CREDITS_MAX];
 	uint32_t n;
+	int r;
 
 	pthread_mutex_lock(&p->lock);
 	n = credit_box_take(p->box, c->index, list, CREDITS_MAX);
 	pthread_mutex_unlock(&p->lock);
 	if (!n)
-		return false;
-	c->out_len = credit_list_put(c->out, list, n);
+		return 0;
 	c->out_sent = 0;
-	return true;
+	r = credit_list_put(&c->lists, c->out, list, n, &c->out_len);
+	return r ? r : 1;
 }
 
 static int send_answers(struct tcp_path *p, struct tcp_channel *c)
 {
 	for (;;) {
-		int fault;
+		int fault = c->out_len ? 1 : next_list(p, c);
 		ssize_t r;
 
-		if (!c->out_len && !next_list(p, c)) {
+		if (fault <= 0) {
 			c->answers = false;
-			return 0;
+			return fault;
 		}
 		fault = FAULT("send", c->out_len - c->out_sent);
 		if (fault)

@@ -160,13 +160,12 @@ static int send_some(struct tcp_path *p, struct tcp_channel *c)
 
 /* ---- credits ---- */
 
-static int one_credit(struct tcp_path *p, struct tcp_channel *c, const uint8_t *at,
-		      struct path_event *ev)
+static int one_credit(struct tcp_path *p, struct tcp_channel *c, uint32_t i, struct path_event *ev)
 {
 	struct credit credit;
 	struct block *b;
 
-	credit_get(at, &credit);
+	credit_list_at(c->in, i, &credit);
 	b = unacked_find(p->unacked, credit.number);
 	/* An answer to a block that was not sent, or not here, or not yet. */
 	if (!b || b->channel != c->index || b->sent_at != SENT)
@@ -187,11 +186,13 @@ static int take_credits(struct tcp_path *p, struct tcp_channel *c, struct path_e
 		size_t size;
 		int r = credit_list_peek(c->in, c->in_have, &n, &size);
 
+		if (r > 0 && !c->in_checked)
+			r = credit_list_check(&c->lists, c->in, size) ? -EBADMSG : 1;
 		if (r <= 0)
 			return r;
+		c->in_checked = true;
 		while (c->in_next < n && *events < max) {
-			r = one_credit(p, c, c->in + CREDIT_HEAD + c->in_next * CREDIT_BYTES,
-				       &ev[*events]);
+			r = one_credit(p, c, c->in_next, &ev[*events]);
 			if (r < 0)
 				return r;
 			c->in_next++;
@@ -200,6 +201,7 @@ static int take_credits(struct tcp_path *p, struct tcp_channel *c, struct path_e
 		if (c->in_next < n)
 			return 0;
 		c->in_next = 0;
+		c->in_checked = false;
 		c->in_have -= size;
 		memmove(c->in, c->in + size, c->in_have);
 	}

@@ -195,10 +195,35 @@ struct path_config {
 	struct pool *pool;
 	uint32_t payload;            /* agreement's block */
 	uint32_t inflight;           /* blocks unacknowledged at most */
+	const struct message_keys *keys; /* NULL: clear; not needed after the path is made */
+	uint16_t first;              /* number of its first channel */
 	uint32_t stall_ms;           /* sink: a block that has begun to come and grows no more
 				      * for so long takes its channel down, and frees its
 				      * buffer; 0: two minutes */
 };
+
+/* Keys of the messages that are not blocks; each direction has its own. */
+struct message_keys {
+	uint8_t from_source[KEY_BYTES], from_sink[KEY_BYTES];
+};
+
+/* Seals or checks the messages of one channel in one direction. One thread. */
+struct messages {
+	struct sealer *sealer;       /* NULL: a CRC32C */
+	uint64_t next;               /* sequence */
+	uint16_t channel;
+};
+
+/* key NULL: clear. 0 or -ENOMEM; messages_close in any case. */
+int messages_open(struct messages *m, const uint8_t *key, uint16_t channel);
+void messages_close(struct messages *m);
+/* Put head and tag around the count items of len bytes that lie at p + MESSAGE_HEAD.
+ * 0 or -EIO. */
+int message_seal(struct messages *m, uint8_t *p, uint32_t magic, uint32_t count, size_t len);
+/* Check a message of count items of item bytes. -EBADMSG: it is not the next one that the
+ * peer sent on this channel. */
+int message_check(struct messages *m, const uint8_t *p, size_t len, uint32_t magic,
+		  size_t item, uint32_t max, uint32_t *count);
 
 /* Who a data channel belongs to and how it proves it, rftp-protocol(7). */
 struct channel_auth {

@@ -473,7 +473,7 @@ wrong_frame('runs', frame(RUNS, struct.pack('>QI', 1, 65536)))
 wrong_frame('done', frame(DONE, struct.pack('>QQ', 1, 1)))
 wrong_frame('agree', frame(AGREE, b''))
 wrong_frame('ready', frame(READY, b'\1'))
-wrong_frame('credit', frame(CREDIT, struct.pack('>II', 0x52465443, 0)))
+wrong_frame('credit', frame(CREDIT, message()))
 # Without in-band in the offer, that is; with it DATA may come whenever channels are gone.
 only_tcp = offer(transports=TCP)
 wrong_frame('data', frame(DATA, block(0, [(1, 0, b'x' * 10)])), off=only_tcp)
@@ -621,7 +621,7 @@ def _(c):
     for text in good, b'evil......':
         c.send(frame(DATA, block(0, [(1, 0, text)])))
         p = c.frames_until(CREDIT)[1]
-        statuses.append(struct.unpack('>IIQII', p)[4])
+        statuses.append(struct.unpack('>QII', p[16:32])[2])
     got = (how, *statuses, c.finish(1, 1))
     return f'{got}' + ('' if got == ('the channel ends', 0, 0, 226) else ' bad')
 
@@ -647,8 +647,8 @@ def _(c):
 @put('get_wrong_credits', op=1, base=b'', sources=[b'/good-source'], off=only_tcp)
 def _(c):
     c.frames_until(ENTRIES)
-    c.d.send(struct.pack('>IIQII', 0x52465443, 1, 99999, 0, 0))
-    c.d.send(struct.pack('>II', 0x52465443, 2**32 - 1))
+    c.d.send(message((99999, 0)))
+    c.d.send(message((99999, 0), sequence=1)[:20])
     c.d.send(os.urandom(1000))
 
 

@@ -3,7 +3,7 @@
 # --block 64K --inflight 16 --memory 64M, one port for each wrong thing that they do,
 # "NAME PORT" lines in FILE when all are there; ends when its standard input does. Which
 # way the data goes is the client's choice: NAME begins with put_ or get_ where it matters.
-import os, socket, struct, sys, threading, time
+import itertools, os, socket, struct, sys, threading, time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from phony import *
 
@@ -311,9 +311,9 @@ def bad_sink(name, *frames):
     def _(c): c.send(b''.join(frames))
 
 
-def credit(p, status):
+def credit(p, status, sequence):
     """For the block in a DATA frame."""
-    return frame(CREDIT, struct.pack('>IIQII', 0x52465443, 1, struct.unpack('>Q', p[8:16])[0], 0, status))
+    return frame(CREDIT, message((struct.unpack('>Q', p[8:16])[0], status), sequence=sequence))
 
 
 bad_sink('entries', frame(ENTRIES, entry(FILE, 1)))
@@ -324,9 +324,9 @@ bad_sink('runs_0', frame(RUNS, struct.pack('>QI', 1, 0) + bytes(24)))
 bad_sink('done_unknown', frame(DONE, struct.pack('>QQ', 500, 600)))
 bad_sink('done_wrong', frame(DONE, struct.pack('>QQ', 9, 1)))
 bad_sink('done_all', frame(DONE, struct.pack('>QQ', 0, 2**64 - 1)))
-bad_sink('credit', frame(CREDIT, struct.pack('>IIQII', 0x52465443, 1, 7777, 0, 0)))
-bad_sink('credit_4G', frame(CREDIT, struct.pack('>II', 0x52465443, 2**32 - 1)))
-bad_sink('credit_magic', frame(CREDIT, struct.pack('>II', 1, 0)))
+bad_sink('credit', frame(CREDIT, message((7777, 0))))
+bad_sink('credit_4G', frame(CREDIT, message()[:6] + b'\377\377' + message()[8:]))
+bad_sink('credit_magic', frame(CREDIT, message(magic=1)))
 bad_sink('unknown', frame(77))
 bad_sink('summary_and_end', frame(SUMMARY, counts()), frame(END), b'226 all is well\r\n')
 bad_sink('end', frame(END), b'226 all is well\r\n')
@@ -337,11 +337,11 @@ bad_sink('abort', frame(ABORT, failure(0, 28, b'no\x1b[0m room\nfake: line')), f
 @put('failed')
 def _(c):
     c.send(frame(FAILED, failure(1, 28, b'no room\nrftp: fake line')) + frame(DONE, struct.pack('>QQ', 1, 1)))
-    while True:
+    for sequence in itertools.count():
         kind, p = c.frames_until(DATA, SENT)
         if kind == SENT:
             break
-        c.send(credit(p, 0))
+        c.send(credit(p, 0, sequence))
     c.send(frame(SUMMARY, counts(entries=1, failed=1)) + frame(END))
     c.frames_until(END)
     c.send(b'226 well\r\n')
@@ -350,9 +350,9 @@ def _(c):
 @put('refuses_blocks')
 def _(c):
     """Every block is to be sent again, for ever."""
-    while True:
+    for sequence in itertools.count():
         p = c.frames_until(DATA)[1]
-        c.send(credit(p, 74))
+        c.send(credit(p, 74, sequence))
 
 
 class Lane:

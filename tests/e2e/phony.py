@@ -46,6 +46,13 @@ def crc32c(data):
     return c ^ 0xffffffff
 
 
+def message(*credits, sequence=0, channel=0, magic=0x52465443):
+    """A list of credits in clear; each is (block number, status)."""
+    m = struct.pack('>IHHQ', magic, channel, len(credits), sequence) + \
+        b''.join(struct.pack('>QII', number, 0, status) for number, status in credits)
+    return m + struct.pack('>I', crc32c(m)) + bytes(12)
+
+
 def s8(b):
     return struct.pack('>B', len(b)) + b
 

@@ -49,7 +49,7 @@ class Session(Client):
     """The client's connection, and the door that it had opened."""
     def __init__(self, base=b'/given', seconds=20, pin=None, prot=0):
         super().__init__()
-        body = struct.pack('>HHBBII', 1, 0, prot, 0, RECURSIVE, seconds) + \
+        body = struct.pack('>HHBBII', MAJOR, 0, prot, 0, RECURSIVE, seconds) + \
             s8(pin or pin_of(MINE)) + s32(base)
         self.code, self.text = self.ask(b'TAKE', body)
         if self.code != 150:
@@ -75,7 +75,7 @@ class Session(Client):
 
 
 def request(base=b'/given', op=0, sources=(), key=0, policy=0, flags=RECURSIVE):
-    return struct.pack('>HHBBBBIQQQ', 1, 0, op, policy, key, 0, flags, 0, 0, 0) + \
+    return struct.pack('>HHBBBBIQQQ', MAJOR, 0, op, policy, key, 0, flags, 0, 0, 0) + \
         os.urandom(32) + bytes(32) + s32(base) + struct.pack('>I', len(sources)) + \
         b''.join(map(s32, sources)) + offer()
 
@@ -194,11 +194,11 @@ def crowd():
 def malformed():
     out = []
     for body in b'', b'\0\1', bytes(200), \
-            struct.pack('>HHBBII', 1, 0, 9, 0, 0, 0) + s8(b'x') + s32(b'y'), \
-            struct.pack('>HHBBII', 1, 0, 0, 9, 0, 0) + s8(b'x') + s32(b'y'), \
-            struct.pack('>HHBBII', 1, 0, 0, 0, 0, 0) + s8(b'') + s32(b'y'), \
-            struct.pack('>HHBBII', 1, 0, 0, 0, 0, 0) + s8(b'x') + s32(b'a\0b'), \
-            struct.pack('>HHBBII', 1, 0, 0, 0, 0, 0) + s8(b'x') + s32(b'y') + b'z':
+            struct.pack('>HHBBII', MAJOR, 0, 9, 0, 0, 0) + s8(b'x') + s32(b'y'), \
+            struct.pack('>HHBBII', MAJOR, 0, 0, 9, 0, 0) + s8(b'x') + s32(b'y'), \
+            struct.pack('>HHBBII', MAJOR, 0, 0, 0, 0, 0) + s8(b'') + s32(b'y'), \
+            struct.pack('>HHBBII', MAJOR, 0, 0, 0, 0, 0) + s8(b'x') + s32(b'a\0b'), \
+            struct.pack('>HHBBII', MAJOR, 0, 0, 0, 0, 0) + s8(b'x') + s32(b'y') + b'z':
         s = Client()
         out += [s.ask(b'TAKE', body)[0], s.ask(b'GIVE', body)[0]]
         s.send(b'NOOP\r\n')
@@ -235,7 +235,7 @@ class Sink:
         self.token = d.exactly(32)
         n = int(d.line().split()[1])
         d.exactly(n)
-        d.send(b'150 frames\r\n' + frame(AGREE, struct.pack('>HHQ', 1, 0, 5) + os.urandom(32) +
+        d.send(b'150 frames\r\n' + frame(AGREE, struct.pack('>HHQ', MAJOR, 0, 5) + os.urandom(32) +
                agreement(transport=TCP, source=20) + offer(transports=TCP) + self.agree))
         d.drain()
 
@@ -244,7 +244,7 @@ class Giver(Client):
     def __init__(self, sink, pin=None, ms=5000, port=None):
         super().__init__()
         body = struct.pack('>II', 0, ms) + struct.pack(
-            '>HHBBBBIQQQ', 1, 0, 0, 0, 0, 0, 0, 0, 0, 0) + bytes(64) + s32(b'/x') + \
+            '>HHBBBBIQQQ', MAJOR, 0, 0, 0, 0, 0, 0, 0, 0, 0) + bytes(64) + s32(b'/x') + \
             struct.pack('>I', 1) + s32(b'/secret') + offer(transports=TCP, ack=2)
         self.code, self.text = self.ask(b'GIVE', body)
         if self.code != 150:

@@ -59,12 +59,12 @@ static void take_table(const uint8_t *p, size_t size)
 static void take_credits(const uint8_t *p, size_t size)
 {
 	struct credit c;
-	uint32_t count;
+	struct message_head h;
 
-	if (size < CREDIT_HEAD || credit_head_get(p, &count))
+	if (size < MESSAGE_HEAD || message_head_get(p, CREDIT_MAGIC, CREDITS_MAX, &h))
 		return;
-	MUST(count <= CREDITS_MAX);
-	for (size_t i = 0, at = CREDIT_HEAD; i < count; i++, at += CREDIT_BYTES) {
+	MUST(h.count <= CREDITS_MAX);
+	for (size_t i = 0, at = MESSAGE_HEAD; i < h.count; i++, at += CREDIT_BYTES) {
 		if (size - at < CREDIT_BYTES)
 			return;
 		credit_get(p + at, &c);
@@ -75,12 +75,12 @@ static void take_announces(const uint8_t *p, size_t size)
 {
 	uint8_t copy[ANNOUNCE_BYTES];
 	struct announce a, again;
-	uint32_t count;
+	struct message_head h;
 
-	if (size < ANNOUNCE_HEAD || announce_head_get(p, &count))
+	if (size < MESSAGE_HEAD || message_head_get(p, ANNOUNCE_MAGIC, ANNOUNCES_MAX, &h))
 		return;
-	MUST(count <= ANNOUNCES_MAX);
-	for (size_t i = 0, at = ANNOUNCE_HEAD; i < count; i++, at += ANNOUNCE_BYTES) {
+	MUST(h.count <= ANNOUNCES_MAX);
+	for (size_t i = 0, at = MESSAGE_HEAD; i < h.count; i++, at += ANNOUNCE_BYTES) {
 		if (size - at < ANNOUNCE_BYTES)
 			return;
 		announce_get(p + at, &a);

@@ -244,12 +244,14 @@ static void block_seeds(void)
 	block_extent_put(p + BLOCK_WIRE_HEAD, 2, 0, 4096);
 	block_extent_put(p + BLOCK_WIRE_HEAD + BLOCK_WIRE_EXTENT, 3, 1 << 20, 904);
 	seed("block", "head", p, sizeof(p));
-	credit_head_put(p, 1);
-	credit_put(p + CREDIT_HEAD, &credit);
-	seed("block", "credits", p, CREDIT_HEAD + CREDIT_BYTES);
-	announce_head_put(p, 1);
-	announce_put(p + ANNOUNCE_HEAD, &announce);
-	seed("block", "announces", p, ANNOUNCE_HEAD + ANNOUNCE_BYTES);
+	message_head_put(p, CREDIT_MAGIC, &(struct message_head){ 3, 1, 7 });
+	credit_put(p + MESSAGE_HEAD, &credit);
+	memset(p + MESSAGE_HEAD + CREDIT_BYTES, 0x5a, MESSAGE_TAG);
+	seed("block", "credits", p, MESSAGE_HEAD + CREDIT_BYTES + MESSAGE_TAG);
+	message_head_put(p, ANNOUNCE_MAGIC, &(struct message_head){ 3, 1, 7 });
+	announce_put(p + MESSAGE_HEAD, &announce);
+	memset(p + MESSAGE_HEAD + ANNOUNCE_BYTES, 0x5a, MESSAGE_TAG);
+	seed("block", "announces", p, MESSAGE_HEAD + ANNOUNCE_BYTES + MESSAGE_TAG);
 	hello_put(p, &hello);
 	seed("block", "hello", p, HELLO_BYTES);
 }

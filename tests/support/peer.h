@@ -157,7 +157,7 @@ static inline void send_counts(struct peer *p, uint8_t type, uint64_t n)
 
 static inline void wait_credits(struct peer *p, uint32_t nblocks)
 {
-	uint32_t n;
+	struct message_head h;
 	uint8_t type;
 
 	while (nblocks) {
@@ -165,8 +165,9 @@ static inline void wait_credits(struct peer *p, uint32_t nblocks)
 				 0);
 		if (type != BULK_CREDIT)
 			continue;
-		assert_int_equal(credit_head_get(buf_ptr(p->in), &n), 0);
-		nblocks -= n;
+		assert_int_equal(message_head_get(buf_ptr(p->in), CREDIT_MAGIC, CREDITS_MAX, &h),
+				 0);
+		nblocks -= h.count;
 	}
 }
 

@@ -9,10 +9,11 @@
 #define PHONY_CHANNELS 8
 #define PHONY_BLOCKS 40
 #define PHONY_STRIDE (BLOCK_HEAD + ENDS_BLOCK)
-/* Behind the blocks: messages to send, one per channel, then those received. */
+/* Behind the blocks: messages to send, then those received. */
 #define PHONY_MESSAGES ((uint64_t)PHONY_BLOCKS * PHONY_STRIDE)
 #define PHONY_RECEIVES 64
-#define PHONY_BYTES (PHONY_MESSAGES + PHONY_CHANNELS * (PHONY_RECEIVES + 1) * 512)
+#define PHONY_SENDS 128 /* of one channel under way, each in memory of its own */
+#define PHONY_BYTES (PHONY_MESSAGES + PHONY_CHANNELS * (PHONY_RECEIVES + PHONY_SENDS) * 512)
 
 struct phony {
 	struct ends *x;
@@ -33,6 +34,8 @@ struct phony {
 	void (*forge)(struct phony *ph, uint8_t *hello, struct rdma_conn_param *param);
 	bool refuses;
 	enum ibv_wc_status failed;   /* of the first work that did */
+	struct messages said[PHONY_CHANNELS]; /* in clear */
+	uint32_t sends[PHONY_CHANNELS];
 };
 
 static inline void phony_init(struct phony *ph, struct ends *x, bool server)
@@ -41,6 +44,8 @@ static inline void phony_init(struct phony *ph, struct ends *x, bool server)
 	ph->x = x;
 	ph->server = server;
 	ph->depth = 16;
+	for (uint16_t i = 0; i < PHONY_CHANNELS; i++)
+		assert_int_equal(messages_open(&ph->said[i], NULL, i), 0);
 	ph->mem = calloc(1, PHONY_BYTES);
 	assert_non_null(ph->mem);
 	assert_int_equal(fake_verbs.channel_new(&ph->ch), 0);
@@ -60,7 +65,7 @@ static inline void phony_resources(struct phony *ph, struct ibv_context *ctx)
 
 static inline uint64_t phony_received_at(uint32_t channel, uint32_t slot)
 {
-	return PHONY_MESSAGES + 512 * (PHONY_CHANNELS + channel * PHONY_RECEIVES + slot);
+	return PHONY_MESSAGES + 512 * (PHONY_CHANNELS * PHONY_SENDS + channel * PHONY_RECEIVES + slot);
 }
 
 static inline void phony_receive(struct phony *ph, uint32_t channel, uint32_t slot)
@@ -271,7 +276,8 @@ static inline void phony_post(struct phony *ph, uint32_t channel, struct ibv_sen
 
 static inline void phony_send(struct phony *ph, uint32_t channel, const void *data, uint32_t len)
 {
-	uint64_t at = PHONY_MESSAGES + 512 * channel;
+	uint32_t slot = channel * PHONY_SENDS + ph->sends[channel]++ % PHONY_SENDS;
+	uint64_t at = PHONY_MESSAGES + 512 * slot;
 	struct ibv_sge sge = { at, len, ph->mr->lkey };
 	struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND };
 
@@ -279,15 +285,22 @@ static inline void phony_send(struct phony *ph, uint32_t channel, const void *da
 	phony_post(ph, channel, &wr);
 }
 
+/* The next message on this channel, its items in m; said of them are claimed. */
+static inline void phony_message(struct phony *ph, uint32_t channel, uint8_t *m, uint32_t magic,
+				 uint32_t said, uint32_t bytes)
+{
+	assert_int_equal(message_seal(&ph->said[channel], m, magic, said, bytes), 0);
+	phony_send(ph, channel, m, MESSAGE_HEAD + bytes + MESSAGE_TAG);
+}
+
 static inline void phony_credits(struct phony *ph, uint32_t channel, const struct credit *c,
 				 uint32_t n)
 {
 	uint8_t m[512];
 
-	credit_head_put(m, n);
 	for (uint32_t i = 0; i < n; i++)
-		credit_put(m + CREDIT_HEAD + i * CREDIT_BYTES, &c[i]);
-	phony_send(ph, channel, m, CREDIT_HEAD + n * CREDIT_BYTES);
+		credit_put(m + MESSAGE_HEAD + i * CREDIT_BYTES, &c[i]);
+	phony_message(ph, channel, m, CREDIT_MAGIC, n, n * CREDIT_BYTES);
 }
 
 static inline void phony_grant(struct phony *ph, uint32_t channel, uint32_t buffer)
@@ -300,10 +313,9 @@ static inline void phony_announce(struct phony *ph, uint32_t channel, const stru
 {
 	uint8_t m[512];
 
-	announce_head_put(m, n);
 	for (uint32_t i = 0; i < n; i++)
-		announce_put(m + ANNOUNCE_HEAD + i * ANNOUNCE_BYTES, &a[i]);
-	phony_send(ph, channel, m, ANNOUNCE_HEAD + n * ANNOUNCE_BYTES);
+		announce_put(m + MESSAGE_HEAD + i * ANNOUNCE_BYTES, &a[i]);
+	phony_message(ph, channel, m, ANNOUNCE_MAGIC, n, n * ANNOUNCE_BYTES);
 }
 
 /* A block in the phony's buffer: head and table before the payload, which is of one byte. */

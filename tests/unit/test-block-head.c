@@ -152,35 +152,29 @@ static void test_extent(void **state)
 	assert_true(file == 9 && offset == INT64_MAX && length == UINT32_MAX - 1);
 }
 
-static void test_credit(void **state)
+static void test_message_head(void **state)
 {
-	static const uint8_t wire[CREDIT_HEAD + CREDIT_BYTES] = {
-		'R', 'F', 'T', 'C', 0, 0, 0, 1,
+	static const uint8_t wire[MESSAGE_HEAD + CREDIT_BYTES] = {
+		'R', 'F', 'T', 'C', 0, 3, 0, 1, 8, 7, 6, 5, 4, 3, 2, 1,
 		1, 2, 3, 4, 5, 6, 7, 8, 0, 0, 0, 4, 0, 0, 0, 5,
 	};
+	const struct message_head h = { 3, 1, 0x0807060504030201 };
 	const struct credit c = { 0x0102030405060708, 4, 5 };
-	uint8_t p[CREDIT_HEAD + CREDIT_BYTES];
+	uint8_t p[MESSAGE_HEAD + CREDIT_BYTES];
+	struct message_head g;
 	struct credit d;
-	uint32_t count;
 
-	credit_head_put(p, 1);
-	credit_put(p + CREDIT_HEAD, &c);
+	message_head_put(p, CREDIT_MAGIC, &h);
+	credit_put(p + MESSAGE_HEAD, &c);
 	assert_memory_equal(p, wire, sizeof(wire));
-	assert_int_equal(credit_head_get(p, &count), 0);
-	assert_int_equal(count, 1);
-	credit_get(p + CREDIT_HEAD, &d);
+	assert_int_equal(message_head_get(p, CREDIT_MAGIC, 1, &g), 0);
+	assert_true(g.channel == 3 && g.count == 1 && g.sequence == h.sequence);
+	credit_get(p + MESSAGE_HEAD, &d);
 	assert_true(d.number == c.number && d.buffer == 4 && d.status == 5);
 
-	credit_head_put(p, CREDITS_MAX);
-	assert_int_equal(credit_head_get(p, &count), 0);
-	credit_head_put(p, CREDITS_MAX + 1);
-	assert_int_equal(credit_head_get(p, &count), -EBADMSG);
-	assert_int_equal(count, 0);
-	credit_head_put(p, 1);
-	p[3] = 'B';
-	count = 7;
-	assert_int_equal(credit_head_get(p, &count), -EBADMSG);
-	assert_int_equal(count, 0);
+	assert_int_equal(message_head_get(p, CREDIT_MAGIC, 0, &g), -EBADMSG);
+	assert_int_equal(g.count, 0);
+	assert_int_equal(message_head_get(p, ANNOUNCE_MAGIC, 1, &g), -EBADMSG);
 }
 
 static void test_hello(void **state)
@@ -192,7 +186,7 @@ static void test_hello(void **state)
 	memset(h.proof, 0x5a, sizeof(h.proof));
 	memset(p, 0xa5, sizeof(p));
 	hello_put(p, &h);
-	assert_memory_equal(p, "RFTH\0\1\0\377\1\2\3\4\5\6\7\10", 16);
+	assert_memory_equal(p, "RFTH\0\2\0\377\1\2\3\4\5\6\7\10", 16);
 	assert_memory_equal(p + 16, h.proof, 32);
 	assert_memory_equal(p + 48, "\12\13\14\15\0\0\0\0", 8);
 	assert_int_equal(hello_get(p, &g), 0);
@@ -223,7 +217,7 @@ int main(void)
 		cmocka_unit_test(test_head_changes),
 		cmocka_unit_test(test_table_fits),
 		cmocka_unit_test(test_extent),
-		cmocka_unit_test(test_credit),
+		cmocka_unit_test(test_message_head),
 		cmocka_unit_test(test_hello),
 	};
 

@@ -226,26 +226,94 @@ static void test_lists(void **state)
 {
 	uint8_t wire[CREDIT_LIST_BYTES];
 	struct credit c[CREDITS_MAX] = { { .number = 1, .buffer = 2, .status = 3 } }, back;
+	struct messages m = { 0 };
 	uint32_t n;
 	size_t size, len;
 
 	(void)state;
 	c[CREDITS_MAX - 1].number = 99;
-	len = credit_list_put(wire, c, CREDITS_MAX);
+	assert_int_equal(credit_list_put(&m, wire, c, CREDITS_MAX, &len), 0);
 	assert_int_equal(len, CREDIT_LIST_BYTES);
-	assert_int_equal(credit_list_peek(wire, CREDIT_HEAD - 1, &n, &size), 0);
+	assert_int_equal(credit_list_peek(wire, MESSAGE_HEAD - 1, &n, &size), 0);
 	assert_int_equal(credit_list_peek(wire, len - 1, &n, &size), 0);
 	assert_int_equal(credit_list_peek(wire, len, &n, &size), 1);
 	assert_int_equal(n, CREDITS_MAX);
 	assert_int_equal(size, len);
-	credit_get(wire + len - CREDIT_BYTES, &back);
+	credit_list_at(wire, n - 1, &back);
 	assert_int_equal(back.number, 99);
-	assert_int_equal(credit_list_put(wire, c, 0), CREDIT_HEAD);
-	assert_int_equal(credit_list_peek(wire, CREDIT_HEAD, &n, &size), 1);
-	credit_head_put(wire, CREDITS_MAX + 1);
-	assert_int_equal(credit_list_peek(wire, CREDIT_HEAD, &n, &size), -EBADMSG);
+	assert_int_equal(credit_list_put(&m, wire, c, 0, &len), 0);
+	assert_int_equal(len, MESSAGE_HEAD + MESSAGE_TAG);
+	assert_int_equal(credit_list_peek(wire, len, &n, &size), 1);
+	message_head_put(wire, CREDIT_MAGIC, &(struct message_head){ .count = CREDITS_MAX + 1 });
+	assert_int_equal(credit_list_peek(wire, MESSAGE_HEAD, &n, &size), -EBADMSG);
 	memset(wire, 'x', sizeof(wire));
 	assert_int_equal(credit_list_peek(wire, sizeof(wire), &n, &size), -EBADMSG);
+}
+
+/* ---- what a damaged or hostile network makes of them ---- */
+
+#define LISTS 3
+
+/* A source's side of channel 9 whose first list is not list, while lists[0] still is. */
+static void refuses(const uint8_t *key, const uint8_t *list, size_t len, const uint8_t *next)
+{
+	struct messages m;
+
+	assert_int_equal(messages_open(&m, key, 9), 0);
+	assert_int_equal(credit_list_check(&m, list, len), -EBADMSG);
+	assert_int_equal(credit_list_check(&m, next, len), 0);
+	messages_close(&m);
+}
+
+static void check_lists(const uint8_t *key)
+{
+	const struct credit c = { .number = 7, .buffer = 5 };
+	uint8_t lists[LISTS][MESSAGE_HEAD + CREDIT_BYTES + MESSAGE_TAG], other[sizeof(lists[0])];
+	const size_t len = sizeof(other);
+	struct messages m;
+	size_t size;
+
+	assert_int_equal(messages_open(&m, key, 9), 0);
+	for (int i = 0; i < LISTS; i++)
+		assert_int_equal(credit_list_put(&m, lists[i], &c, 1, &size), 0);
+	messages_close(&m);
+	assert_int_equal(size, len);
+	for (size_t bit = 0; bit < 8 * len; bit++) {
+		memcpy(other, lists[0], len);
+		other[bit / 8] ^= (uint8_t)(1 << bit % 8);
+		refuses(key, other, len, lists[0]);
+	}
+	refuses(key, lists[1], len, lists[0]); /* the first one is lost, or comes later */
+	assert_int_equal(messages_open(&m, key, 10), 0);
+	assert_int_equal(credit_list_put(&m, other, &c, 1, &size), 0);
+	messages_close(&m);
+	refuses(key, other, len, lists[0]);    /* another channel's */
+
+	assert_int_equal(messages_open(&m, key, 9), 0);
+	assert_int_equal(credit_list_check(&m, lists[0], len), 0);
+	assert_int_equal(credit_list_check(&m, lists[0], len), -EBADMSG); /* twice */
+	assert_int_equal(credit_list_check(&m, lists[2], len), -EBADMSG);
+	assert_int_equal(credit_list_check(&m, lists[1], len), 0);
+	messages_close(&m);
+}
+
+static void test_lists_are_checked(void **state)
+{
+	static const uint8_t key[KEY_BYTES] = { 1, 2, 3 }, other_key[KEY_BYTES] = { 1, 2, 4 };
+	const struct credit c = { .number = 7 };
+	uint8_t list[MESSAGE_HEAD + CREDIT_BYTES + MESSAGE_TAG];
+	struct messages m;
+	size_t len;
+
+	(void)state;
+	check_lists(NULL);
+	check_lists(key);
+	assert_int_equal(messages_open(&m, other_key, 9), 0);
+	assert_int_equal(credit_list_put(&m, list, &c, 1, &len), 0);
+	messages_close(&m);
+	assert_int_equal(messages_open(&m, key, 9), 0);
+	assert_int_equal(credit_list_check(&m, list, len), -EBADMSG);
+	messages_close(&m);
 }
 
 int main(void)
@@ -258,6 +326,7 @@ int main(void)
 		cmocka_unit_test(test_box_close),
 		cmocka_unit_test(test_box_reuse),
 		cmocka_unit_test(test_lists),
+		cmocka_unit_test(test_lists_are_checked),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

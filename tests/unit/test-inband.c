@@ -300,12 +300,15 @@ static void test_bad_data(void **state)
 	end_free(&sink);
 }
 
-static int give_credit(struct end *e, uint64_t number, size_t cut)
+static int give_credit(struct end *e, struct messages *m, uint64_t number, size_t cut)
 {
+	size_t size;
 	const struct credit c = { .number = number };
 	uint8_t list[CREDIT_LIST_BYTES];
-	CLEANUP_BUF struct buf *b = buf_from(list, credit_list_put(list, &c, 1) - cut);
+	struct buf *b CLEANUP_BUF = NULL;
 
+	assert_int_equal(credit_list_put(m, list, &c, 1, &size), 0);
+	b = buf_from(list, size - cut);
 	return inband_path_credit(e->path, b);
 }
 
@@ -313,6 +316,7 @@ static void test_bad_credit(void **state)
 {
 	struct end source, sink;
 	struct path_event ev;
+	struct messages m = { 0 };
 	struct block *b;
 
 	(void)state;
@@ -320,12 +324,12 @@ static void test_bad_credit(void **state)
 	b = pool_try_get(source.pool);
 	fill(b, 9);
 	assert_int_equal(source.path->ops->post(source.path, b), 0);
-	assert_int_equal(give_credit(&source, 9, 1), -EBADMSG);
-	assert_int_equal(give_credit(&source, 9, 20), -EBADMSG);
-	assert_int_equal(give_credit(&source, 8, 0), -EPROTO);
-	assert_int_equal(give_credit(&sink, 9, 0), -EPROTO);
-	assert_int_equal(give_credit(&source, 9, 0), 0);
-	assert_int_equal(give_credit(&source, 9, 0), -EPROTO);
+	assert_int_equal(give_credit(&source, &(struct messages){ 0 }, 9, 1), -EBADMSG);
+	assert_int_equal(give_credit(&source, &(struct messages){ 0 }, 9, 20), -EBADMSG);
+	assert_int_equal(give_credit(&source, &m, 8, 0), -EPROTO);
+	assert_int_equal(give_credit(&sink, &(struct messages){ 0 }, 9, 0), -EPROTO);
+	assert_int_equal(give_credit(&source, &m, 9, 0), 0);
+	assert_int_equal(give_credit(&source, &m, 9, 0), -EPROTO);
 	assert_int_equal(source.path->ops->poll(source.path, &ev, 1, -1), 1);
 	assert_int_equal(ev.kind, PATH_ACKED);
 	assert_ptr_equal(ev.block, b);
@@ -339,6 +343,7 @@ static void test_unpolled_answers(void **state)
 {
 	struct end source, sink;
 	struct path_event ev[8];
+	struct messages m = { 0 };
 	struct block *b;
 	uint64_t i;
 
@@ -348,7 +353,7 @@ static void test_unpolled_answers(void **state)
 		b = pool_try_get(source.pool);
 		fill(b, 3 * i); /* no payload: the socket holds them all */
 		assert_int_equal(source.path->ops->post(source.path, b), 0);
-		assert_int_equal(give_credit(&source, 3 * i, 0), 0);
+		assert_int_equal(give_credit(&source, &m, 3 * i, 0), 0);
 	}
 	b = pool_try_get(source.pool);
 	fill(b, 3 * i);

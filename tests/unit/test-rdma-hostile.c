@@ -161,14 +161,28 @@ static void say_too_much(struct host *h)
 
 static void count_wrong(struct host *h, uint32_t said, uint32_t there)
 {
-	uint8_t m[CREDIT_HEAD + 4 * CREDIT_BYTES] = { 0 };
+	uint8_t m[MESSAGE_HEAD + 4 * CREDIT_BYTES + MESSAGE_TAG] = { 0 };
 	struct credit c = true_credit(h, 0, 0);
 
-	credit_head_put(m, said);
-	credit_put(m + CREDIT_HEAD, &c);
-	phony_send(&h->ph, 0, m, CREDIT_HEAD + there * CREDIT_BYTES);
+	credit_put(m + MESSAGE_HEAD, &c);
+	phony_message(&h->ph, 0, m, CREDIT_MAGIC, said, there * CREDIT_BYTES);
 }
 
+/* A good list, but that others are missing before it, or that bits of it are flipped. */
+static void say_changed(struct host *h, uint32_t skip, uint8_t flip)
+{
+	uint8_t m[MESSAGE_HEAD + CREDIT_BYTES + MESSAGE_TAG] = { 0 };
+	struct credit c = true_credit(h, 0, 0);
+
+	credit_put(m + MESSAGE_HEAD, &c);
+	h->ph.said[0].next += skip;
+	assert_int_equal(message_seal(&h->ph.said[0], m, CREDIT_MAGIC, 1, CREDIT_BYTES), 0);
+	m[MESSAGE_HEAD + 7] ^= flip;
+	phony_send(&h->ph, 0, m, sizeof(m));
+}
+
+static void say_with_a_gap(struct host *h) { say_changed(h, 1, 0); }
+static void say_with_a_flipped_bit(struct host *h) { say_changed(h, 0, 0x40); }
 static void say_more_than_there_is(struct host *h) { count_wrong(h, 2, 1); }
 static void say_less_than_there_is(struct host *h) { count_wrong(h, 1, 2); }
 static void say_very_much(struct host *h) { count_wrong(h, 256, 1); }
@@ -258,14 +272,16 @@ static void leave(struct host *h)
 
 static const struct lie to_source[] = {
 	{ "nothing more", leave, -ECONNRESET },
-	{ "an empty message", say_nothing, -EPROTO },
-	{ "half a head", say_half_a_head, -EPROTO },
-	{ "another magic", say_other_magic, -EPROTO },
+	{ "an empty message", say_nothing, -EBADMSG },
+	{ "half a head", say_half_a_head, -EBADMSG },
+	{ "another magic", say_other_magic, -EBADMSG },
 	{ "a message too long", say_too_much, -EIO },
-	{ "more credits than there are", say_more_than_there_is, -EPROTO },
-	{ "less credits than there are", say_less_than_there_is, -EPROTO },
-	{ "256 credits", say_very_much, -EPROTO },
-	{ "2^32-1 credits", say_far_too_much, -EPROTO },
+	{ "a list too far", say_with_a_gap, -EBADMSG },
+	{ "a flipped bit", say_with_a_flipped_bit, -EBADMSG },
+	{ "more credits than there are", say_more_than_there_is, -EBADMSG },
+	{ "less credits than there are", say_less_than_there_is, -EBADMSG },
+	{ "256 credits", say_very_much, -EBADMSG },
+	{ "2^32-1 credits", say_far_too_much, -EBADMSG },
 	{ "a buffer that there is not", answer_no_buffer, -EPROTO },
 	{ "a buffer far off", answer_far_buffer, -EPROTO },
 	{ "a number that was not sent", answer_other_number, -EPROTO },
@@ -273,7 +289,7 @@ static const struct lie to_source[] = {
 	{ "a number in another's buffer", answer_crosswise, -EPROTO },
 	{ "a grant of what is in use", grant_what_is_used, -EPROTO },
 	{ "a grant of what there is not", grant_no_buffer, -EPROTO },
-	{ "an announcement", announce_to_source, -EPROTO },
+	{ "an announcement", announce_to_source, -EBADMSG },
 	{ "a write", write_where_none_may, -ECONNRESET },
 	{ "an immediate", immediate_to_source, -EPROTO },
 	{ "a read beyond the pool", read_beyond, -ECONNRESET },
@@ -673,11 +689,10 @@ static void announce_too_many(struct host *h)
 static void announce_count(struct host *h, uint32_t said, uint32_t there)
 {
 	struct announce a = true_announce(h, 0, 7);
-	uint8_t m[ANNOUNCE_HEAD + 3 * ANNOUNCE_BYTES] = { 0 };
+	uint8_t m[MESSAGE_HEAD + 3 * ANNOUNCE_BYTES + MESSAGE_TAG] = { 0 };
 
-	announce_head_put(m, said);
-	announce_put(m + ANNOUNCE_HEAD, &a);
-	phony_send(&h->ph, 0, m, ANNOUNCE_HEAD + there * ANNOUNCE_BYTES);
+	announce_put(m + MESSAGE_HEAD, &a);
+	phony_message(&h->ph, 0, m, ANNOUNCE_MAGIC, said, there * ANNOUNCE_BYTES);
 }
 
 static void announce_more_than_there_is(struct host *h) { announce_count(h, 2, 1); }
@@ -713,16 +728,16 @@ static void leave_while_read(struct host *h)
 
 static const struct lie to_reader[] = {
 	{ "nothing more", leave_while_read, -ECONNRESET },
-	{ "an empty message", say_nothing, -EPROTO },
-	{ "half a head", say_half_a_head, -EPROTO },
-	{ "another magic", say_other_magic, -EPROTO },
-	{ "credits", credits_to_sink, -EPROTO },
+	{ "an empty message", say_nothing, -EBADMSG },
+	{ "half a head", say_half_a_head, -EBADMSG },
+	{ "another magic", say_other_magic, -EBADMSG },
+	{ "credits", credits_to_sink, -EBADMSG },
 	{ "an immediate", immediate_to_sink, -EPROTO },
 	{ "a write", write_where_none_may, -ECONNRESET },
 	{ "a read", read_first_block, -ECONNRESET },
-	{ "more announcements than there are", announce_more_than_there_is, -EPROTO },
-	{ "less announcements than there are", announce_less_than_there_is, -EPROTO },
-	{ "2^32-1 announcements", announce_very_many, -EPROTO },
+	{ "more announcements than there are", announce_more_than_there_is, -EBADMSG },
+	{ "less announcements than there are", announce_less_than_there_is, -EBADMSG },
+	{ "2^32-1 announcements", announce_very_many, -EBADMSG },
 	{ "a buffer that there is not", announce_no_buffer, -EPROTO },
 	{ "a buffer far off", announce_far_buffer, -EPROTO },
 	{ "no head", announce_no_head, -EPROTO },

@@ -437,12 +437,21 @@ static void take_block(int fd, struct block_head *h)
 	read_bytes(fd, bytes, (size_t)h->extents * BLOCK_WIRE_EXTENT + h->payload);
 }
 
-static void send_credit(int fd, uint64_t number, uint32_t status)
+/* The next list of a sink's only channel, whose lists m counts. Its bytes. */
+static size_t make_list(struct messages *m, uint8_t *list, const struct credit *c, uint32_t n)
+{
+	size_t size;
+
+	assert_int_equal(credit_list_put(m, list, c, n, &size), 0);
+	return size;
+}
+
+static void send_credit(int fd, struct messages *m, uint64_t number, uint32_t status)
 {
 	const struct credit c = { .number = number, .status = status };
 	uint8_t list[CREDIT_LIST_BYTES];
 
-	assert_int_equal(write_full(fd, list, credit_list_put(list, &c, 1)), 0);
+	assert_int_equal(write_full(fd, list, make_list(m, list, &c, 1)), 0);
 }
 
 /* Post one block and flush it. */
@@ -480,6 +489,7 @@ static void test_sink_answers(void **state)
 	struct block_head h;
 	struct path_event ev;
 	struct block *b;
+	struct messages m = { 0 };
 
 	(void)state;
 	make_sockets(ours, theirs, 1);
@@ -487,7 +497,7 @@ static void test_sink_answers(void **state)
 	b = post_one(&s, 4);
 	take_block(theirs[0], &h);
 	assert_int_equal(h.number, 4);
-	send_credit(theirs[0], 4, ENOSPC);
+	send_credit(theirs[0], &m, 4, ENOSPC);
 	ev = one_event(s.path);
 	assert_int_equal(ev.kind, PATH_RETURNED);
 	assert_int_equal(ev.status, ENOSPC);
@@ -499,7 +509,7 @@ static void test_sink_answers(void **state)
 	{
 		const struct credit c = { .number = 5 };
 		uint8_t list[CREDIT_LIST_BYTES];
-		size_t i, len = credit_list_put(list, &c, 1);
+		size_t i, len = make_list(&m, list, &c, 1);
 
 		for (i = 0; i < len; i++) {
 			assert_int_equal(s.path->ops->poll(s.path, &ev, 1, 0), 0);
@@ -526,6 +536,7 @@ static void test_answers_need_no_room(void **state)
 	int ours[1], theirs[1];
 	struct credit c[INFLIGHT];
 	uint8_t list[CREDIT_LIST_BYTES];
+	struct messages m = { 0 };
 	struct source s;
 	struct block_head h;
 	uint32_t i;
@@ -538,8 +549,8 @@ static void test_answers_need_no_room(void **state)
 		take_block(theirs[0], &h);
 		c[i] = (struct credit){ .number = i };
 	}
-	assert_int_equal(write_full(theirs[0], list, credit_list_put(list, c, 3)), 0);
-	assert_int_equal(write_full(theirs[0], list, credit_list_put(list, c + 3, INFLIGHT - 3)),
+	assert_int_equal(write_full(theirs[0], list, make_list(&m, list, c, 3)), 0);
+	assert_int_equal(write_full(theirs[0], list, make_list(&m, list, c + 3, INFLIGHT - 3)),
 			 0);
 	for (i = 0; i < INFLIGHT; i++) {
 		struct path_event ev = one_event(s.path);
@@ -580,15 +591,16 @@ static void bad_answer(const void *bytes, size_t len, int error)
 static void test_bad_answers(void **state)
 {
 	const struct credit other = { .number = 5 };
+	struct messages m = { 0 };
 	uint8_t list[CREDIT_LIST_BYTES];
 	size_t len;
 
 	(void)state;
 	bad_answer("", 0, -ECONNRESET);
 	bad_answer("RFTC\0\0", 6, -ECONNRESET);
-	bad_answer("RFTX\0\0\0\0", 8, -EBADMSG);
-	bad_answer("RFTC\0\0\1\1", 8, -EBADMSG);
-	len = credit_list_put(list, &other, 1);
+	bad_answer("RFTX\0\0\0\0\0\0\0\0\0\0\0\0", 16, -EBADMSG);
+	bad_answer("RFTC\0\0\1\1\0\0\0\0\0\0\0\0", 16, -EBADMSG);
+	len = make_list(&m, list, &other, 1);
 	bad_answer(list, len, -EPROTO);
 }
 
@@ -607,11 +619,11 @@ static void test_given_up_is_told(void **state)
 	source_init(&s, &fds[0], 1);
 	post_one(&s, 4);
 	take_block(fds[1], &h);
-	send_credit(fds[1], 4, 0);
+	send_credit(fds[1], &(struct messages){ 0 }, 4, 0);
 	ev = one_event(s.path);
 	assert_int_equal(ev.kind, PATH_ACKED);
 	pool_put(ev.block);
-	assert_int_equal(write_full(fds[1], "RFTX\0\0\0\0", 8), 0);
+	assert_int_equal(write_full(fds[1], "RFTX\0\0\0\0\0\0\0\0\0\0\0\0", 16), 0);
 	expect_down(s.path, -EBADMSG);
 	assert_int_equal(recv(fds[1], &c, 1, 0), -1);
 	assert_int_equal(errno, ECONNRESET);
@@ -632,7 +644,7 @@ static void test_early_answer(void **state)
 	assert_int_equal(setsockopt(ours[0], SOL_SOCKET, SO_SNDBUF, &small, sizeof(small)), 0);
 	source_init(&s, ours, 1);
 	post_one(&s, 5); /* PAYLOAD bytes, of which some stay behind */
-	send_credit(theirs[0], 5, 0);
+	send_credit(theirs[0], &(struct messages){ 0 }, 5, 0);
 	ev = one_event(s.path);
 	assert_int_equal(ev.kind, PATH_RETURNED);
 	pool_put(ev.block);
@@ -711,6 +723,7 @@ struct phony {
 	struct path *path;
 	struct pool *pool, *own;
 	int fd;
+	struct messages lists;       /* the sink's, in clear */
 };
 
 static void phony_init(struct phony *p, uint32_t inflight, uint32_t blocks)
@@ -719,6 +732,7 @@ static void phony_init(struct phony *p, uint32_t inflight, uint32_t blocks)
 
 	make_sockets(ours, theirs, 1);
 	p->fd = ours[0];
+	p->lists = (struct messages){ 0 };
 	p->pool = make_pool(blocks, PAYLOAD);
 	p->own = make_pool(1, PAYLOAD);
 	p->path = make_path(false, p->pool, theirs, 1, inflight);
@@ -759,16 +773,17 @@ static struct block *expect_block(struct phony *p, uint64_t number)
 
 static void expect_credit(struct phony *p, uint64_t number, uint32_t status)
 {
-	uint8_t list[CREDIT_HEAD + CREDIT_BYTES];
+	uint8_t list[MESSAGE_HEAD + CREDIT_BYTES + MESSAGE_TAG];
 	struct credit c;
 	struct path_event ev;
 	uint32_t n;
 
 	assert_int_equal(p->path->ops->poll(p->path, &ev, 1, 0), 0);
 	read_bytes(p->fd, list, sizeof(list));
-	assert_int_equal(credit_head_get(list, &n), 0);
+	assert_int_equal(message_check(&p->lists, list, sizeof(list), CREDIT_MAGIC, CREDIT_BYTES,
+				       CREDITS_MAX, &n), 0);
 	assert_int_equal(n, 1);
-	credit_get(list + CREDIT_HEAD, &c);
+	credit_list_at(list, 0, &c);
 	assert_int_equal(c.number, number);
 	assert_int_equal(c.status, status);
 }

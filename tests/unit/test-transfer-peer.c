@@ -414,7 +414,8 @@ static void test_done_without_end(void **state)
  * blocks which will not come back must not keep the transfer. */
 static void test_sink_that_refuses_all(void **state)
 {
-	uint8_t list[CREDIT_HEAD + CREDIT_BYTES], type = 0;
+	uint8_t list[MESSAGE_HEAD + CREDIT_BYTES + MESSAGE_TAG], type = 0;
+	struct messages m = { 0 };
 	struct block_head h;
 	struct peer p;
 
@@ -427,9 +428,9 @@ static void test_sink_that_refuses_all(void **state)
 		if (type != BULK_DATA)
 			continue;
 		assert_int_equal(block_head_get(buf_ptr(p.in), BLOCK_MIN, &h), 0);
-		credit_head_put(list, 1);
-		credit_put(list + CREDIT_HEAD, &(struct credit){ .number = h.number,
-								 .status = EIO });
+		credit_put(list + MESSAGE_HEAD, &(struct credit){ .number = h.number,
+								  .status = EIO });
+		assert_int_equal(message_seal(&m, list, CREDIT_MAGIC, 1, CREDIT_BYTES), 0);
 		ms_write_frame(p.ms, BULK_CREDIT, list, sizeof(list));
 	}
 	expect_end(&p, -EIO);

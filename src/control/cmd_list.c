@@ -210,12 +210,8 @@ int cmd_mlsd(struct ftp_session *s, char *arg)
 	CLEANUP_BUF struct buf *out = buf_new(BATCH_BYTES + 2 * LINE_ROOM);
 	CLEANUP_BUF struct buf *line = buf_new(LINE_ROOM);
 	struct listing l = { .s = s, .out = out, .line = line };
-	int rc = path ? session_check_read(s) : 1;
+	int rc = path ? list(&l, path) : 0;
 
-	if (rc == 0)
-		rc = list(&l, path);
-	else if (rc > 0)
-		rc = 0;
 	data_forget(s);
 	return rc;
 }

@@ -500,11 +500,8 @@ static int list_with(struct ftp_session *s, char *arg, bool names, bool reply)
 {
 	CLEANUP_BUF struct buf *out = buf_new(BATCH_BYTES + 2 * LINE_ROOM);
 	struct ls l = { .s = s, .o.names = names, .out = out, .reply = reply };
-	int rc = session_check_read(s);
+	int rc = list(&l, arg);
 
-	if (rc)
-		return rc < 0 ? rc : 0;
-	rc = list(&l, arg);
 	names_clear(&l.found);
 	names_clear(&l.shown);
 	names_clear(&l.pending);

@@ -30,6 +30,10 @@ static int reply_state(struct ftp_session *s)
 
 int cmd_stat(struct ftp_session *s, char *arg)
 {
+	int rc = *arg ? session_check(s, FTP_NEEDS_SEE) : 0;
+
+	if (rc)
+		return rc < 0 ? rc : 0;
 	return *arg ? session_stat_path(s, arg) : reply_state(s);
 }
 

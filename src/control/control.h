@@ -27,9 +27,11 @@ struct ftp_account {
 	struct root *root;       /* owned by the session from login on */
 	char *home;              /* where CWD starts and "~" leads, below root; "/" */
 	mode_t umask;            /* taken off the modes of what is made and preserves none */
-	bool can_write, can_delete;
-	bool upload_only;        /* nothing that is there is shown: neither content nor lists */
+	bool can_see, can_create, can_change; /* enum ftp_needs; session_check decides */
 };
+
+/* Why a cannot do what needs says; NULL: it can. For replies. */
+const char *ftp_account_refuses(const struct ftp_account *a, enum ftp_needs needs);
 
 /* What a client had agreed when it logged in, for the session that goes on in another process
  * while TLS stays in this one. */

@@ -111,16 +111,45 @@ int session_reply_errno(struct ftp_session *s, int rc, const char *path)
 	return session_reply_about(s, fitting_code(s, errno_reply_code(rc)), path, root_why(rc));
 }
 
-int session_check_read(struct ftp_session *s)
+/* ---- rights ---- */
+
+const char *ftp_account_refuses(const struct ftp_account *a, enum ftp_needs needs)
 {
+	switch (needs) {
+	case FTP_NEEDS_NOTHING:
+	case FTP_NEEDS_DEPENDS:
+		return NULL;
+	case FTP_NEEDS_SEE:
+		return a->can_see ? NULL : "Permission denied: this account may only upload";
+	case FTP_NEEDS_CREATE:
+		return a->can_create ? NULL : "Permission denied: this account may only read";
+	case FTP_NEEDS_CHANGE:
+		if (a->can_change)
+			return NULL;
+		return a->can_create ? "Permission denied: this account may not change what exists" :
+				       "Permission denied: this account may only read";
+	default:
+		return "Permission denied: no right covers this command";
+	}
+}
+
+int session_check(struct ftp_session *s, enum ftp_needs needs)
+{
+	const char *why = ftp_account_refuses(&s->account, needs);
 	int rc;
 
-	if (!s->account.upload_only)
+	if (!why)
 		return 0;
-	rc = ftp_session_reply(s, fitting_code(s, 550),
-			       "Permission denied: this account may only upload");
+	/* What was set up for the refused command is not for the next one. */
+	if (ftp_command_answers(s->running, 150)) {
+		data_forget(s);
+		s->rest = 0;
+	}
+	rc = ftp_session_reply(s, fitting_code(s, 550), "%s", why);
 	return rc < 0 ? rc : 1;
 }
+
+/* ---- paths in commands ---- */
 
 char *session_name(struct ftp_session *s, const char *path)
 {
@@ -295,9 +324,11 @@ static int run_command(struct ftp_session *s, const struct ftp_command *cmd, cha
 	if (cmd->login && !s->logged_in && !has_body(cmd->verb))
 		return ftp_session_reply(s, 530, "Log in first, with USER and PASS");
 	s->running = cmd;
-	rc = handlers[cmd->verb](s, arg);
+	rc = session_check(s, cmd->needs);
+	if (!rc)
+		rc = handlers[cmd->verb](s, arg);
 	s->running = NULL;
-	return rc;
+	return rc < 0 ? rc : 0;
 }
 
 static int handle_line(struct ftp_session *s)

@@ -89,9 +89,10 @@ int session_commands(struct ftp_session *s);
 void session_pause(struct ftp_session *s, int ms);
 bool session_stopping(const struct ftp_session *s);
 int session_idle_ms(const struct ftp_session *s);
-/* May the account see what is there? 0; 1: refused, the reply has been given; negative: the
- * session ends. */
-int session_check_read(struct ftp_session *s);
+/* Has the account the right to this? 0; 1: refused, the reply has been given; negative: the
+ * session ends. Only for commands whose row says FTP_NEEDS_DEPENDS: others are checked
+ * before their handler runs. */
+int session_check(struct ftp_session *s, enum ftp_needs needs);
 /* Reply with why it cannot be, about a path. */
 int session_reply_about(struct ftp_session *s, int code, const char *path, const char *why);
 /* The same for rc, a negative errno. */
@@ -121,11 +122,6 @@ int session_guard_data(struct ftp_session *s, int fd, struct err *e);
 int session_welcome(struct ftp_session *s, int code);
 /* Go on where another process has stopped. */
 void session_take_over(struct ftp_session *s);
-
-/* ---- cmd_files.c ---- */
-
-/* 0; 1: this account may only read, the reply has been given; negative: the session ends. */
-int session_check_write(struct ftp_session *s);
 
 /* ---- cmd_ls.c ---- */
 

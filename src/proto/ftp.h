@@ -32,12 +32,24 @@ enum ftp_verb {
 
 enum ftp_arg { FTP_ARG_NONE, FTP_ARG_OPTIONAL, FTP_ARG_REQUIRED };
 
+/* What a command does to files, which an account must have the right to. A row of the table
+ * that does not say is refused to every account. */
+enum ftp_needs {
+	FTP_NEEDS_UNSAID,
+	FTP_NEEDS_NOTHING, /* at most size, times and mode of what the client names */
+	FTP_NEEDS_SEE,     /* contents, digests, names that the client did not know */
+	FTP_NEEDS_CREATE,  /* a name that does not exist yet, bytes behind a file's end */
+	FTP_NEEDS_CHANGE,  /* attributes, names and bytes of what exists */
+	FTP_NEEDS_DEPENDS, /* on its argument: its handler calls session_check */
+};
+
 struct ftp_command {
 	enum ftp_verb verb;
 	const char *name;
 	enum ftp_arg arg;
 	bool login;         /* only after login */
 	bool feat;          /* announced by FEAT under its own name */
+	enum ftp_needs needs;
 	const char *syntax; /* for HELP */
 	const char *codes;  /* what it may be answered with, besides what any command may be;
 			     * "": it is not implemented */

@@ -352,13 +352,15 @@ static int converse(struct give *v, struct transfer_result *res)
 /* 0, or the code of the reply that refuses it, with its text in e. */
 static int refusal(const struct give *v, struct err *e)
 {
+	const char *why = ftp_account_refuses(ftp_session_account(v->fs), FTP_NEEDS_SEE);
+
 	if (v->s->anonymous && v->s->sv->opt.third_party != THIRD_PARTY_ALL) {
 		err_set(e, -EACCES, "Permission denied: anonymous may not copy to another server "
 			"(rftpd --third-party all)");
 		return 550;
 	}
-	if (ftp_session_account(v->fs)->upload_only) {
-		err_set(e, -EACCES, "Permission denied: this account may only upload");
+	if (why) {
+		err_set(e, -EACCES, "%s", why);
 		return 550;
 	}
 	/* Who listens on the line would learn the token, and may change the pins. */

@@ -88,11 +88,22 @@ int login_become(const struct auth_answer *a, struct err *e)
 	return a->is_system && geteuid() == 0 ? identity_assume(&a->as, e) : 0;
 }
 
+/* The table of rftpd(8), "Rights". */
 void srv_set_rights(struct ftp_account *a, enum rights rights)
 {
-	a->can_write = rights > RIGHTS_RO;
-	a->can_delete = rights == RIGHTS_RW;
-	a->upload_only = rights == RIGHTS_UPLOAD;
+	static const struct {
+		bool see, create, change;
+	} may[] = {
+		[RIGHTS_NONE]     = { false, false, false },
+		[RIGHTS_RO]       = { true,  false, false },
+		[RIGHTS_RW]       = { true,  true,  true },
+		[RIGHTS_NODELETE] = { true,  true,  false },
+		[RIGHTS_UPLOAD]   = { false, true,  false },
+	};
+
+	a->can_see = may[rights].see;
+	a->can_create = may[rights].create;
+	a->can_change = may[rights].change;
 }
 
 int login_account(const struct auth_answer *a, struct ftp_account *account, struct err *e)

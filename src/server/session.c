@@ -174,12 +174,15 @@ int srv_expand_homes(struct ftp_session *fs, struct bulk_request *r)
 static int check_request(const struct session *s, struct ftp_session *fs,
 			 const struct bulk_request *r, bool have_key, struct err *e)
 {
-	if (r->op == BULK_PUT && !ftp_session_account(fs)->can_write) {
-		err_set(e, -EACCES, "Permission denied: this account may only read");
-		return 550;
-	}
-	if (r->op == BULK_GET && ftp_session_account(fs)->upload_only) {
-		err_set(e, -EACCES, "Permission denied: this account may only upload");
+	/* What a put changes its sink decides, by keep_old. */
+	static const enum ftp_needs needs[UINT8_MAX + 1] = {
+		[BULK_PUT] = FTP_NEEDS_CREATE, [BULK_GET] = FTP_NEEDS_SEE,
+		[BULK_BENCH_PUT] = FTP_NEEDS_NOTHING, [BULK_BENCH_GET] = FTP_NEEDS_NOTHING,
+	};
+	const char *why = ftp_account_refuses(ftp_session_account(fs), needs[r->op]);
+
+	if (why) {
+		err_set(e, -EACCES, "%s", why);
 		return 550;
 	}
 	if (!have_key && !r->has_key) {
@@ -220,8 +223,8 @@ void srv_transfer_config(struct session *s, struct ftp_session *fs,
 		.ms = ftp_session_stream(fs),
 		.root = ftp_session_account(fs)->root,
 		.cwd = ftp_session_cwd(fs),
-		.can_write = ftp_session_account(fs)->can_write,
-		.keep_old = !ftp_session_account(fs)->can_delete,
+		.can_write = ftp_session_account(fs)->can_create,
+		.keep_old = !ftp_session_account(fs)->can_change,
 		.data_addr = s->sv->opt.data_address ? s->sv->opt.data_address : "",
 		.family = s->peer ? s->peer->ss_family : AF_UNSPEC,
 		.local = s->local,

@@ -491,11 +491,11 @@ static void door_clear(struct door *d)
 
 static int serve(struct door *d, struct transfer_result *res)
 {
+	const char *why = ftp_account_refuses(ftp_session_account(d->fs), FTP_NEEDS_CREATE);
 	struct err e = ERR_INIT;
 
-	if (!ftp_session_account(d->fs)->can_write)
-		return ftp_session_reply(d->fs, 550,
-					 "Permission denied: this account may only read");
+	if (why)
+		return ftp_session_reply(d->fs, 550, "%s", why);
 	/* Who listens on the line may change the pins. */
 	if (!ftp_session_secret(d->fs) && d->t.prot_min > PROT_CLEAR)
 		return ftp_session_reply(d->fs, 522, "Without TLS nothing can be kept private");

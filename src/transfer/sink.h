@@ -146,7 +146,7 @@ struct sink {
 	bool sync;                     /* --ack synced or more, and it makes a difference */
 	bool verify;                   /* --ack verified */
 	bool early;                    /* --ack received */
-	bool keep_old;                 /* what has a name is not replaced */
+	bool keep_old;                 /* what exists is neither replaced nor changed */
 
 	struct receiver *receivers[NICS_MAX + 1]; /* guarded by x.lock until all are started */
 

@@ -67,6 +67,8 @@ static int set_dir_attributes(struct sink *s, struct kdir *d)
 
 	if (dfd < 0)
 		return dfd;
+	if (s->keep_old && !d->made)
+		goto sync;
 	if (d->xattrs_len && xattrs_set(dfd, d->xattrs, d->xattrs_len, "a directory", &e))
 		log_warn("%s", e.text);
 	if (flags & BULK_F_OWNER) {
@@ -82,6 +84,7 @@ static int set_dir_attributes(struct sink *s, struct kdir *d)
 	}
 	if ((flags & BULK_F_TIMES) && utimensat(dfd, ".", t, 0))
 		log_debug("times of a directory not set: %s", strerror(errno));
+sync:
 	r = s->sync ? sync_dir(dfd) : 0;
 	dir_unpin(d->dir);
 	return r;
@@ -222,8 +225,9 @@ void kfile_done(struct sink *s, struct kfile *f, bool skipped)
 	/* A skipped file that asked has its verdict, which is final. The slot must be free
 	 * before the source hears of it. */
 	tell = !(skipped && (f->flags & ENTRY_F_ASK)) && !f->told;
-	/* A hard link to another file that was left alone would have the wrong bytes. */
-	kfile_over(s, f, skipped && f->other ? LINK_FAILED : LINK_THERE);
+	/* A hard link to another file that was left alone would have the wrong bytes; and one
+	 * to any such file would change it, in its number of links. */
+	kfile_over(s, f, skipped && (f->other || s->keep_old) ? LINK_FAILED : LINK_THERE);
 	if (tell && done_add(&s->done, id))
 		xfer_fail(&s->x, -ENOMEM, "out of memory");
 }

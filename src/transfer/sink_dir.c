@@ -50,7 +50,7 @@ static int make_dir(struct sink *s, struct kdir *parent, const char *name, bool 
 	else if (r == -EEXIST)
 		r = fstatat(dfd, name, &st, AT_SYMLINK_NOFOLLOW) ? -errno :
 		    S_ISDIR(st.st_mode) ? 0 : -ENOTDIR;
-	if (!r && !*made && (s->x.req->flags & BULK_F_MODES))
+	if (!r && !*made && !s->keep_old && (s->x.req->flags & BULK_F_MODES))
 		open_up(dfd, name);
 	dir_unpin(parent->dir);
 	return r;

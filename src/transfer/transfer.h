@@ -176,7 +176,7 @@ struct transfer_server_config {
 	struct root *root;               /* what the session may see */
 	const char *cwd;                 /* relative paths of the request start here */
 	bool can_write;                  /* otherwise a put ends with -EROFS */
-	bool keep_old;                   /* files and links that exist are not replaced */
+	bool keep_old;                   /* what exists is neither replaced nor changed */
 	const char *data_addr;           /* listener's; "": the control connection's own */
 	int family;                      /* AF_INET or AF_INET6, used when data_addr is "" */
 	struct sockaddr_storage local;   /* where the client has reached us; AF_UNSPEC: not known */

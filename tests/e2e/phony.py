@@ -226,3 +226,102 @@ class Stream:
 
     def close(self):
         self.s.close()
+
+
+class BulkClient(Stream):
+    """A client that puts and gets, and can be made to say anything."""
+
+    def __init__(self, port, login=True):
+        super().__init__(socket.create_connection(('127.0.0.1', port)))
+        self.data = []
+        if login:
+            self.reply()
+            for line in b'USER anonymous', b'PASS x':
+                self.send(line + b'\r\n')
+                code = self.reply()[0]
+            assert code == 230, code
+
+    def request(self, op=0, base=b'evil/', sources=(), flags=RECURSIVE | MODES | TIMES,
+                major=MAJOR, policy=0, has_key=1, off=None, tail=b'', nsources=None):
+        self.nonce, self.master = os.urandom(32), os.urandom(32)
+        return struct.pack('>HHBBBBIQQQ', major, MINOR, op, policy, has_key, 0, flags, 0, 0, 0) + \
+            self.nonce + (self.master if has_key else bytes(32)) + s32(base) + \
+            struct.pack('>I', len(sources) if nsources is None else nsources) + \
+            b''.join(map(s32, sources)) + (offer() if off is None else off) + tail
+
+    def bulk(self, body=None, **kw):
+        body = self.request(**kw) if body is None else body
+        self.send(b'BULK %d\r\n' % len(body) + body)
+        return self.reply()
+
+    def agreed(self, **kw):
+        code, text = self.bulk(**kw)
+        assert code == 150, text
+        kind, p = self.frame()
+        assert kind == AGREE, (kind, p)
+        self.session, = struct.unpack('>Q', p[4:12])
+        self.server_nonce = p[12:44]
+        agr = 48 + struct.unpack('>I', p[44:48])[0]
+        off = agr + 4 + struct.unpack('>I', p[agr:agr + 4])[0]
+        n, = struct.unpack('>I', p[off:off + 4])
+        self.port = struct.unpack('>H', p[off + 4:off + 6])[0] if n else None
+        self.token = token_of(self.master, self.nonce, self.server_nonce, self.session)
+        return self
+
+    def hello(self, channel=0, session=None, token=None, label=LABEL[0], magic=0x52465448,
+              major=MAJOR):
+        session = self.session if session is None else session
+        p = proof(token or self.token, label, self.nonce, self.server_nonce, self.session,
+                  channel & 0xffff)
+        return struct.pack('>IHHQ', magic, major, channel, session) + p + bytes(8)
+
+    def channel(self, hello=None):
+        d = Stream(socket.create_connection(('127.0.0.1', self.port)))
+        self.data.append(d)
+        d.send(self.hello() if hello is None else hello)
+        return d
+
+    def begin(self, **kw):
+        self.agreed(**kw)
+        self.d = self.channel()
+        got = self.d.exactly(56)
+        want = proof(self.token, LABEL[1], self.nonce, self.server_nonce, self.session, 0)
+        assert got[16:48] == want, 'the proof of the server is wrong'
+        self.send(frame(READY, bytes([TCP])))
+        return self
+
+    def entries(self, *e):
+        self.send(frame(ENTRIES, b''.join(e)))
+
+    def finish(self, entries, blocks=0):
+        """The good end; the code of the reply."""
+        self.d.close()
+        self.send(frame(SENT, counts(entries=entries, blocks=blocks)))
+        self.frames_until(SUMMARY)
+        self.send(frame(SUMMARY, counts()) + frame(END))
+        self.frames_until(END)
+        return self.reply()[0]
+
+    def ends(self):
+        """What comes of it: ABORT is right, and so is a closed connection."""
+        try:
+            while True:
+                kind, p = self.frame()
+                if kind == ABORT:
+                    self.send(frame(SUMMARY, counts()) + frame(END))
+                    self.frames_until(END)
+                    return 'abort: %s; %d' % (ascii(p[16:116].decode('utf8', 'replace')),
+                                              self.reply()[0])
+                if kind == END:
+                    return 'end bad'
+        except EOFError:
+            return 'closed'
+        except ConnectionError:
+            return 'reset'
+        except TimeoutError:
+            return 'silence bad'
+
+    def close(self):
+        for d in self.data:
+            d.close()
+        super().close()

@@ -73,7 +73,7 @@ static int login(void *arg, const char *user, const char *password, struct ftp_a
 	snprintf(a->name, sizeof(a->name), "fuzz");
 	a->root = root_new(root, true, e);
 	a->home = strdup("/");
-	a->can_write = a->can_delete = true;
+	a->can_see = a->can_create = a->can_change = true;
 	return a->root && a->home ? 0 : -ENOMEM;
 }
 

@@ -19,6 +19,7 @@ static void test_table(void **state)
 		assert_non_null(c->name);
 		assert_true(strlen(c->name) >= 3 && strlen(c->name) <= 4);
 		assert_ptr_equal(ftp_command_find(c->name), c);
+		assert_int_not_equal(c->needs, FTP_NEEDS_UNSAID);
 		/* HELP shows the verb first, and brackets where the argument may be missing. */
 		assert_int_equal(strncmp(c->syntax, c->name, strlen(c->name)), 0);
 		assert_int_equal(c->arg == FTP_ARG_NONE, !strchr(c->syntax, ' '));

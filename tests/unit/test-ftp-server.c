@@ -26,7 +26,7 @@ struct world {
 	char dir[64];                 /* the root */
 	struct ftp_server_config c;
 	volatile sig_atomic_t stop;
-	bool can_write, can_delete, upload_only;
+	bool can_see, can_create, can_change;
 	char body[64];                /* what the bulk handler got */
 	size_t body_len;
 
@@ -52,9 +52,9 @@ static int login(void *arg, const char *user, const char *password, struct ftp_a
 	snprintf(a->name, sizeof(a->name), "%s", user ? user : "me");
 	a->root = root_new(w->dir, true, e);
 	a->home = strdup("/home");
-	a->can_write = w->can_write;
-	a->can_delete = w->can_delete;
-	a->upload_only = w->upload_only;
+	a->can_see = w->can_see;
+	a->can_create = w->can_create;
+	a->can_change = w->can_change;
 	return a->root && a->home ? 0 : -ENOMEM;
 }
 
@@ -109,7 +109,7 @@ static int setup(void **state)
 	assert_non_null(mkdtemp(w->dir));
 	make_dir(w, "home");
 	make_file(w, "home/hello", "hello\n");
-	w->can_write = w->can_delete = true;
+	w->can_see = w->can_create = w->can_change = true;
 	w->fd = -1;
 	w->peer.ss_family = AF_INET;
 	w->c = (struct ftp_server_config){ .login = login, .bulk = bulk, .arg = w,
@@ -326,7 +326,7 @@ static void test_logged_in(void **state)
 static void test_read_only(void **state)
 {
 	static const struct exchange table[] = {
-		{ "STOR x", 553, "Read-only" }, { "APPE x", 550, "Read-only" },
+		{ "STOR x", 553, "may only read" }, { "APPE x", 550, "may only read" },
 		{ "MFMT 20200101000000 hello", 550, NULL },
 		{ "SITE UTIME 202001010000 hello", 550, NULL }, { "MKD x", 550, "Permission denied" },
 		{ "DELE hello", 550, "Permission denied" }, { "RMD /home", 550, NULL },
@@ -335,7 +335,7 @@ static void test_read_only(void **state)
 	};
 	struct world *w = *state;
 
-	w->can_write = w->can_delete = false;
+	w->can_create = w->can_change = false;
 	start(w);
 	log_in(w);
 	RUN(w, table);
@@ -349,10 +349,15 @@ static void test_no_delete(void **state)
 		{ "STOR hello", 553, "not permitted" }, { "TYPE I", 200, NULL },
 		{ "REST 1", 350, NULL },
 		{ "STOR hello", 553, "not permitted" }, { "APPE hello", 425, NULL },
+		{ "SITE CHMOD 0 /", 550, "may not change" }, { "SITE HELP", 214, NULL },
+		{ "MFMT 20200101000000 hello", 550, "may not change" },
+		{ "MDTM 20200101000000 hello", 550, "may not change" },
+		{ "SITE UTIME 202001010000 hello", 550, "may not change" },
+		{ "MDTM hello", 213, NULL },
 	};
 	struct world *w = *state;
 
-	w->can_delete = false;
+	w->can_change = false;
 	start(w);
 	log_in(w);
 	RUN(w, table);
@@ -372,8 +377,8 @@ static void test_upload_only(void **state)
 	};
 	struct world *w = *state;
 
-	w->can_delete = false;
-	w->upload_only = true;
+	w->can_change = false;
+	w->can_see = false;
 	start(w);
 	log_in(w);
 	RUN(w, table);

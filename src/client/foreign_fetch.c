@@ -136,13 +136,13 @@ static bool keeps_old(struct worker *w, const struct ftask *t)
 
 /* ---- its bytes ---- */
 
-static int count_run(void *arg, uint64_t run, const uint8_t digest[RUN_DIGEST_BYTES])
+/* Bytes come by one stream: those at the front are down. */
+static int extend_front(void *arg, const struct part_run *run)
 {
-	uint64_t *next = arg;
+	uint64_t *end = arg;
 
-	(void)digest;
-	/* What comes by one stream is down from the front. */
-	*next += run == *next;
+	if (run->offset == *end)
+		*end += run->length;
 	return 0;
 }
 
@@ -161,7 +161,6 @@ static struct part *begin_part(struct fetch *f, struct err *e)
 		/* Without both it could be another file that is gone on with. */
 		.journal = !o->no_resume && facts->has_size && facts->has_mtime &&
 			   !facts->time_about && facts->size >= FOREIGN_RUN,
-		.run = FOREIGN_RUN,
 		.sync = o->ack >= ACK_SYNCED,
 	};
 
@@ -191,12 +190,11 @@ static int resume(struct fetch *f, struct err *e)
 {
 	const uint64_t size = f->facts->size;
 	struct ftp_facts now;
-	uint64_t runs = 0;
 	int rc;
 
-	if (part_runs(f->part, count_run, &runs, e) < 0)
+	f->at = 0;
+	if (part_runs(f->part, extend_front, &f->at, e) < 0)
 		return e->code;
-	f->at = runs * FOREIGN_RUN < size ? runs * FOREIGN_RUN : size;
 	if (!f->at)
 		return 0;
 	if (f->at < size && !ftp_has(f->w->client, FTP_HAS_REST)) {
@@ -217,7 +215,6 @@ static int resume(struct fetch *f, struct err *e)
 
 static int put_down(struct fetch *f, size_t n, struct err *e)
 {
-	uint8_t digest[RUN_DIGEST_BYTES];
 	int rc = 0;
 
 	if (!f->part && f->w->f->job->to->kind == ITEM_STDIO) {
@@ -230,9 +227,11 @@ static int put_down(struct fetch *f, size_t n, struct err *e)
 		/* Not the server's connection. */
 		return err_sys(e, rc == -EPIPE ? -EIO : rc, "%s: cannot be written",
 			       printable(f->part ? f->t->name : "standard output"));
-	if (f->part && f->facts->has_size) {
-		crypto_run_digest(digest, f->w->room, n);
-		rc = part_note_run(f->part, f->at / FOREIGN_RUN, digest);
+	if (f->part && f->facts->has_size && n) {
+		struct part_run run = { .offset = f->at, .length = (uint32_t)n };
+
+		crypto_run_digest(run.digest, f->w->room, n);
+		rc = part_note_run(f->part, &run);
 	}
 	f->at += n;
 	return rc ? err_sys(e, rc, "%s: its journal", printable(f->t->name)) : 0;

@@ -244,12 +244,12 @@ enum bulk_verdict { VERDICT_SEND = 1, VERDICT_SKIP = 2, VERDICT_RUNS = 3 };
 int bulk_verdict_put(struct buf *b, uint64_t id, uint8_t verdict);
 int bulk_verdict_get(struct buf *b, uint64_t *id, uint8_t *verdict);
 
-/* BULK_RUNS: u64 id, u32 run bytes, then u64 run, 16-byte digest to the end; VERDICT_RUNS
- * for that id follows when all have been sent. */
-int bulk_runs_head_put(struct buf *b, uint64_t id, uint32_t run_bytes);
-int bulk_runs_head_get(struct buf *b, uint64_t *id, uint32_t *run_bytes);
-int bulk_run_put(struct buf *b, uint64_t run, const uint8_t digest[16]);
-int bulk_run_get(struct buf *b, uint64_t *run, uint8_t digest[16]);
+/* BULK_RUNS: u64 id, then runs to the end: u64 offset, u32 length, 16-byte digest; VERDICT_RUNS
+ * for that id follows when all have been sent. Lengths are not 0, and at most BLOCK_MAX. */
+int bulk_runs_head_put(struct buf *b, uint64_t id);
+int bulk_runs_head_get(struct buf *b, uint64_t *id);
+int bulk_run_put(struct buf *b, uint64_t offset, uint32_t length, const uint8_t digest[16]);
+int bulk_run_get(struct buf *b, uint64_t *offset, uint32_t *length, uint8_t digest[16]);
 
 /* BULK_SIZES: u64 id, u64 size. BULK_KEPT: u64 id, u64 bytes. BULK_DONE: u64 first, u64
  * last, inclusive. */

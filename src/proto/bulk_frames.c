@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#define RUN_UNIT 4096u
+#define RUN_MAX (64u << 20) /* BLOCK_MAX of block/block.h */
 #define FAILURE_TEXT_MAX 65536u   /* accepted; kept is what struct bulk_failure holds */
 
 /* ---- heads ---- */
@@ -95,53 +95,53 @@ int bulk_verdict_get(struct buf *b, uint64_t *id, uint8_t *verdict)
 
 /* ---- runs ---- */
 
-int bulk_runs_head_put(struct buf *b, uint64_t id, uint32_t run_bytes)
+int bulk_runs_head_put(struct buf *b, uint64_t id)
 {
 	uint8_t *p;
-	int r = buf_reserve(b, 12, &p);
+	int r = buf_reserve(b, 8, &p);
 
 	if (r < 0)
 		return r;
 	put_be64(p, id);
-	put_be32(p + 8, run_bytes);
 	return 0;
 }
 
-int bulk_runs_head_get(struct buf *b, uint64_t *id, uint32_t *run_bytes)
+int bulk_runs_head_get(struct buf *b, uint64_t *id)
 {
 	struct wire_in in = wire_in_of(b);
 
 	*id = in_u64(&in);
-	*run_bytes = in_u32(&in);
-	if (!*id || !*run_bytes || *run_bytes % RUN_UNIT)
+	if (!*id)
 		in.bad = true;
-	if (in.bad) {
-		*id = 0;
-		*run_bytes = 0;
-	}
 	return wire_in_end(&in, b);
 }
 
-int bulk_run_put(struct buf *b, uint64_t run, const uint8_t digest[16])
+int bulk_run_put(struct buf *b, uint64_t offset, uint32_t length, const uint8_t digest[16])
 {
 	uint8_t *p;
-	int r = buf_reserve(b, 24, &p);
+	int r = buf_reserve(b, 28, &p);
 
 	if (r < 0)
 		return r;
-	put_be64(p, run);
-	memcpy(p + 8, digest, 16);
+	put_be64(p, offset);
+	put_be32(p + 8, length);
+	memcpy(p + 12, digest, 16);
 	return 0;
 }
 
-int bulk_run_get(struct buf *b, uint64_t *run, uint8_t digest[16])
+int bulk_run_get(struct buf *b, uint64_t *offset, uint32_t *length, uint8_t digest[16])
 {
 	struct wire_in in = wire_in_of(b);
 
-	*run = in_u64(&in);
+	*offset = in_u64(&in);
+	*length = in_u32(&in);
 	in_bytes(&in, digest, 16);
-	if (in.bad)
-		*run = 0;
+	if (!*length || *length > RUN_MAX || *offset > INT64_MAX)
+		in.bad = true;
+	if (in.bad) {
+		*offset = 0;
+		*length = 0;
+	}
 	return wire_in_end(&in, b);
 }
 

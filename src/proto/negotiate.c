@@ -437,8 +437,6 @@ int negotiate(const struct offer *client, const struct offer *server, struct agr
 	if (r < 0)
 		return r;
 	a->entries_ahead = ENTRIES_AHEAD;
-	/* A writer has a block in its hands, and must find whole runs in it. */
-	a->run = a->block;
 	return 0;
 }
 
@@ -448,8 +446,7 @@ bool agreement_equal(const struct agreement *a, const struct agreement *b)
 	       a->ack == b->ack && a->crc == b->crc && a->paths == b->paths &&
 	       a->channels == b->channels && a->block == b->block &&
 	       a->inflight == b->inflight && a->source_blocks == b->source_blocks &&
-	       a->sink_blocks == b->sink_blocks && a->entries_ahead == b->entries_ahead &&
-	       a->run == b->run;
+	       a->sink_blocks == b->sink_blocks && a->entries_ahead == b->entries_ahead;
 }
 
 /* ---- checking what the other side computed ---- */
@@ -542,7 +539,5 @@ int agreement_check(const struct agreement *a, const struct offer *own, struct e
 	if (a->entries_ahead < 1 || a->entries_ahead > ENTRIES_AHEAD_HIGHEST)
 		return refuse(e, "a number of entries ahead of", a->entries_ahead, 1,
 			      ENTRIES_AHEAD_HIGHEST);
-	if (a->run < 4096 || a->run > a->block || a->run % 4096 || a->block % a->run)
-		return refuse(e, "a run length of", a->run, 4096, a->block);
 	return 0;
 }

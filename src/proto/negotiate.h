@@ -68,7 +68,6 @@ struct agreement {
 	uint32_t source_blocks; /* pool of a source path */
 	uint32_t sink_blocks;   /* pool of a sink path */
 	uint32_t entries_ahead; /* entries beyond the oldest that is not done */
-	uint32_t run;           /* bytes of a journalled run */
 	/* Of each path: the places in the offers of its NICs. Not sent, both sides come to the
 	 * same. NIC_NONE: that of the control connection, whichever it is. */
 	uint8_t client_nic[NICS_MAX], server_nic[NICS_MAX];

@@ -159,7 +159,6 @@ static void encode_agreement(struct wire_out *o, const void *msg)
 	out_u32(o, a->source_blocks);
 	out_u32(o, a->sink_blocks);
 	out_u32(o, a->entries_ahead);
-	out_u32(o, a->run);
 	out_patch_length(o, at);
 }
 
@@ -184,7 +183,6 @@ static void decode_agreement(struct wire_in *in, struct agreement *a)
 	a->source_blocks = in_u32(in);
 	a->sink_blocks = in_u32(in);
 	a->entries_ahead = in_u32(in);
-	a->run = in_u32(in);
 }
 
 int agreement_get(struct buf *b, struct agreement *a)

@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The journal of a part: which runs of the file are down, and their digests.
+/* The journal of a part: which runs of the file are down, and their digests. A run is any stretch
+ * of the file; each has the length in which its transfer brought it, so that a transfer with
+ * blocks of another size goes on from the same journal.
  *
  * A file beside the part, big-endian:
- *   header  64 bytes: magic, u32 version, u32 run, u64 size, u64 mtime seconds,
+ *   header  64 bytes: magic, u32 version, 4 bytes zero, u64 size, u64 mtime seconds,
  *           u32 mtime nanoseconds, u32 salt, 16 bytes hash of the name, 4 bytes zero,
  *           u32 CRC32C of all before
- *   record  28 bytes, any number: u64 run, 16 bytes digest, u32 CRC32C of both that
- *           goes on from the header's, so that records of an older journal that lay in
- *           the same blocks do not pass
- * Records are appended only after the data they speak of has been synced. The first
- * that does not check was torn by a crash: it and what follows is cut off. Of several
- * for one run the last holds. All of it is a hint: part_runs reads the data back. */
+ *   record  32 bytes, any number: u64 offset, u32 length, 16 bytes digest, u32 CRC32C of
+ *           these that continues the header's, so that records of an older journal that
+ *           lay in the same blocks do not pass
+ * Records are appended only after their data has been synced. The first
+ * that does not check was torn by a crash: it and all behind it are cut off. The journal
+ * is a hint: part_runs reads the data back, and a record whose data differs does not count. */
 #include "storage/part.h"
+
+#include "block/block.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -20,12 +24,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#define JOURNAL_VERSION 1
+#define JOURNAL_VERSION 2
 #define HEADER_BYTES 64
-#define RECORD_BYTES 28
+#define RECORD_BYTES 32
 #define CHUNK_RECORDS 4096
-/* Runs whose digests are in memory at once when an old journal is gone through. */
-#define WINDOW_RUNS (1u << 17)
+/* Records that are in memory at once when an old journal is read. */
+#define WINDOW_RECORDS (1u << 17)
 /* A batch is synced and recorded when it is this old, or this big and not too young:
  * what a crash costs, against a sync of the data each time. */
 #define BATCH_NS 1000000000u
@@ -34,23 +38,18 @@
 
 static const char magic[8] = { 'R', 'F', 'T', 'P', 'J', 'R', 'N', 'L' };
 
-struct note {
-	uint64_t run;
-	uint8_t digest[RUN_DIGEST_BYTES];
-};
-
 struct notes {
-	struct note *v;
+	struct part_run *v;
 	size_t n, cap;
+	uint64_t bytes;         /* of all these runs */
 };
 
 struct journal {
-	int fd, datafd;         /* constant, as are run, size, seed */
-	uint32_t run;
+	int fd, datafd;         /* constant, as are size, seed */
 	uint64_t size;
 	uint32_t seed;          /* the header's CRC */
-	uint64_t old_end;       /* of what was taken over; this and the next belong to the */
-	uint64_t old_last;      /* opener's thread. No run in it is greater */
+	uint64_t old_end;       /* bytes of the records that were taken over; this and the next */
+	uint32_t old_longest;   /* belong to the opener's thread. No run in them is longer */
 	pthread_mutex_t lock;   /* guards all below */
 	pthread_cond_t flushed;
 	struct notes pending;
@@ -60,11 +59,11 @@ struct journal {
 	int data_error, error;  /* negative errno, sticky */
 };
 
-static int notes_add(struct notes *v, const struct note *note)
+static int notes_add(struct notes *v, const struct part_run *note)
 {
 	if (v->n == v->cap) {
 		size_t cap = v->cap ? 2 * v->cap : 64;
-		struct note *p = reallocarray(v->v, cap, sizeof(*p));
+		struct part_run *p = reallocarray(v->v, cap, sizeof(*p));
 
 		if (!p)
 			return -ENOMEM;
@@ -72,12 +71,14 @@ static int notes_add(struct notes *v, const struct note *note)
 		v->cap = cap;
 	}
 	v->v[v->n++] = *note;
+	v->bytes += note->length;
 	return 0;
 }
 
-static uint64_t runs_of(const struct journal *j)
+static bool in_file(const struct journal *j, const struct part_run *run)
 {
-	return j->size / j->run + (j->size % j->run != 0);
+	return run->length && run->length <= BLOCK_MAX && run->offset < j->size &&
+	       run->length <= j->size - run->offset;
 }
 
 /* ---- bytes ---- */
@@ -87,7 +88,6 @@ static void encode_header(uint8_t h[HEADER_BYTES], const struct part_spec *s, ui
 	memset(h, 0, HEADER_BYTES);
 	memcpy(h, magic, sizeof(magic));
 	put_be32(h + 8, JOURNAL_VERSION);
-	put_be32(h + 12, s->run);
 	put_be64(h + 16, s->meta.size);
 	put_be64(h + 24, (uint64_t)s->meta.mtime_s);
 	put_be32(h + 32, s->meta.mtime_ns);
@@ -96,19 +96,21 @@ static void encode_header(uint8_t h[HEADER_BYTES], const struct part_spec *s, ui
 	put_be32(h + 60, crypto_crc32c(0, h, 60));
 }
 
-static void encode_record(uint8_t r[RECORD_BYTES], const struct note *note, uint32_t seed)
+static void encode_record(uint8_t r[RECORD_BYTES], const struct part_run *note, uint32_t seed)
 {
-	put_be64(r, note->run);
-	memcpy(r + 8, note->digest, RUN_DIGEST_BYTES);
-	put_be32(r + 24, crypto_crc32c(seed, r, 24));
+	put_be64(r, note->offset);
+	put_be32(r + 8, note->length);
+	memcpy(r + 12, note->digest, RUN_DIGEST_BYTES);
+	put_be32(r + 28, crypto_crc32c(seed, r, 28));
 }
 
-static bool decode_record(const uint8_t r[RECORD_BYTES], struct note *note, uint32_t seed)
+static bool decode_record(const uint8_t r[RECORD_BYTES], struct part_run *note, uint32_t seed)
 {
-	if (get_be32(r + 24) != crypto_crc32c(seed, r, 24))
+	if (get_be32(r + 28) != crypto_crc32c(seed, r, 28))
 		return false;
-	note->run = get_be64(r);
-	memcpy(note->digest, r + 8, RUN_DIGEST_BYTES);
+	note->offset = get_be64(r);
+	note->length = get_be32(r + 8);
+	memcpy(note->digest, r + 12, RUN_DIGEST_BYTES);
 	return true;
 }
 
@@ -126,11 +128,12 @@ static bool header_fits(struct journal *j, const struct part_spec *s)
 	return memcmp(is, want, sizeof(is)) == 0;
 }
 
-typedef void record_fn(void *arg, const struct note *note);
+typedef int record_fn(void *arg, const struct part_run *note);
 
 /* Call fn for each good record from the header up to end; *good is where they end. */
 static int each_record(struct journal *j, uint64_t end, record_fn *fn, void *arg, uint64_t *good)
 {
+	int r = 0;
 	uint8_t *chunk CLEANUP_FREE = malloc(CHUNK_RECORDS * RECORD_BYTES);
 	size_t n, i;
 
@@ -144,31 +147,32 @@ static int each_record(struct journal *j, uint64_t end, record_fn *fn, void *arg
 		if (got < 0)
 			return (int)got;
 		n = (size_t)got / RECORD_BYTES;
-		for (i = 0; i < n && *good + (i + 1) * RECORD_BYTES <= end; i++) {
-			struct note note;
+		for (i = 0; !r && i < n && *good + (i + 1) * RECORD_BYTES <= end; i++) {
+			struct part_run note;
 
 			if (!decode_record(chunk + i * RECORD_BYTES, &note, j->seed))
 				break;
-			if (note.run < runs_of(j))
-				fn(arg, &note);
+			if (in_file(j, &note))
+				r = fn(arg, &note);
 		}
 		*good += i * RECORD_BYTES;
-	} while (n == CHUNK_RECORDS && i == n);
-	return 0;
+	} while (!r && n == CHUNK_RECORDS && i == n);
+	return r;
 }
 
-static void note_last(void *arg, const struct note *note)
+static int note_longest(void *arg, const struct part_run *note)
 {
-	uint64_t *last = arg;
+	uint32_t *longest = arg;
 
-	if (note->run > *last)
-		*last = note->run;
+	if (note->length > *longest)
+		*longest = note->length;
+	return 0;
 }
 
 /* How far the records are good; the rest is cut off. */
 static int look_at_records(struct journal *j)
 {
-	int r = each_record(j, UINT64_MAX, note_last, &j->old_last, &j->end);
+	int r = each_record(j, UINT64_MAX, note_longest, &j->old_longest, &j->end);
 
 	if (r)
 		return r;
@@ -204,7 +208,6 @@ static struct journal *journal_new(const struct part_spec *s, int datafd)
 		return NULL;
 	j->fd = -1;
 	j->datafd = datafd;
-	j->run = s->run;
 	j->size = s->meta.size;
 	j->last_ns = now_ns();
 	pthread_mutex_init(&j->lock, NULL);
@@ -254,74 +257,80 @@ void journal_close(struct journal *j)
 
 /* ---- what is down ---- */
 
-/* The digests of some runs, one behind the other. */
+/* Records in the order of the journal, some at a time. */
 struct window {
-	uint64_t first, n;
-	struct note *v;
-	bool *there;
+	struct journal *j;
+	struct part_run *v;
+	size_t n;
+	uint8_t *room;          /* for the longest run */
+	part_run_fn *fn;
+	void *arg;
+	int64_t good;
 };
 
-/* Of several for a run the last holds. */
-static void into_window(void *arg, const struct note *note)
+/* By offset; of two for the same place the longer one first. */
+static int by_place(const void *a, const void *b)
 {
-	struct window *w = arg;
+	const struct part_run *x = a, *y = b;
 
-	if (note->run < w->first || note->run - w->first >= w->n)
-		return;
-	w->v[note->run - w->first] = *note;
-	w->there[note->run - w->first] = true;
+	if (x->offset != y->offset)
+		return x->offset < y->offset ? -1 : 1;
+	return (x->length < y->length) - (x->length > y->length);
 }
 
-static bool run_holds(struct journal *j, const struct note *note, uint8_t *room)
+static bool run_holds(struct journal *j, const struct part_run *run, uint8_t *room)
 {
-	uint64_t at = note->run * j->run;
-	size_t len = j->size - at < j->run ? (size_t)(j->size - at) : j->run;
 	uint8_t digest[RUN_DIGEST_BYTES];
 
-	if (pread_full(j->datafd, room, len, (off_t)at) != (ssize_t)len)
+	if (pread_full(j->datafd, room, run->length, (off_t)run->offset) != (ssize_t)run->length)
 		return false;
-	crypto_run_digest(digest, room, len);
-	return memcmp(digest, note->digest, sizeof(digest)) == 0;
+	crypto_run_digest(digest, room, run->length);
+	return memcmp(digest, run->digest, sizeof(digest)) == 0;
 }
 
-typedef int run_fn(void *arg, uint64_t run, const uint8_t digest[RUN_DIGEST_BYTES]);
-
-/* Those in the window that hold. */
-static int window_runs(struct journal *j, const struct window *w, uint8_t *room, run_fn *fn,
-		       void *arg, int64_t *good)
+/* Read the data in the order in which it lies in the file. */
+static int look_through(struct window *w)
 {
+	uint64_t at = 0;
 	int r = 0;
 
-	for (uint64_t i = 0; i < w->n && !r; i++) {
-		if (!w->there[i] || !run_holds(j, &w->v[i], room))
+	qsort(w->v, w->n, sizeof(*w->v), by_place);
+	for (size_t i = 0; i < w->n && !r; i++) {
+		const struct part_run *run = &w->v[i];
+
+		/* A shorter one in the place of one that holds, or a second note of it. */
+		if (run->offset < at || !run_holds(w->j, run, w->room))
 			continue;
-		++*good;
-		r = fn ? fn(arg, w->v[i].run, w->v[i].digest) : 0;
+		at = run->offset + run->length;
+		w->good++;
+		r = w->fn ? w->fn(w->arg, run) : 0;
 	}
+	w->n = 0;
 	return r;
 }
 
-/* The journal is read once for each window: that is little beside the data, and a file of
- * any size takes the same memory. */
-int64_t journal_runs(struct journal *j, run_fn *fn, void *arg)
+static int into_window(void *arg, const struct part_run *run)
 {
-	uint64_t runs = j->old_end ? j->old_last + 1 : 0, end;
-	uint64_t n = runs < WINDOW_RUNS ? runs : WINDOW_RUNS;
-	struct note *v CLEANUP_FREE = malloc((n + 1) * sizeof(*v));
-	bool *there CLEANUP_FREE = malloc(n + 1);
-	uint8_t *room CLEANUP_FREE = malloc(j->run);
-	int64_t good = 0;
-	int r = room && v && there ? 0 : -ENOMEM;
+	struct window *w = arg;
 
-	for (uint64_t at = 0; at < runs && !r; at += n) {
-		struct window w = { .first = at, .n = n, .v = v, .there = there };
+	w->v[w->n++] = *run;
+	return w->n == WINDOW_RECORDS ? look_through(w) : 0;
+}
 
-		memset(there, 0, n);
+int64_t journal_runs(struct journal *j, part_run_fn *fn, void *arg)
+{
+	uint64_t records = j->old_end ? (j->old_end - HEADER_BYTES) / RECORD_BYTES : 0, end;
+	size_t most = records < WINDOW_RECORDS ? (size_t)records : WINDOW_RECORDS;
+	struct part_run *v CLEANUP_FREE = malloc((most + 1) * sizeof(*v));
+	uint8_t *room CLEANUP_FREE = malloc(j->old_longest + 1ul);
+	struct window w = { .j = j, .v = v, .room = room, .fn = fn, .arg = arg };
+	int r = room && v ? 0 : -ENOMEM;
+
+	if (!r && records)
 		r = each_record(j, j->old_end, into_window, &w, &end);
-		if (!r)
-			r = window_runs(j, &w, room, fn, arg, &good);
-	}
-	return r ? r : good;
+	if (!r)
+		r = look_through(&w);
+	return r ? r : w.good;
 }
 
 /* ---- noting ---- */
@@ -382,22 +391,20 @@ static bool due(const struct journal *j)
 	if (j->flushing)
 		return false;
 	return age >= BATCH_NS ||
-	       (age >= BATCH_MIN_NS && j->pending.n * (uint64_t)j->run >= BATCH_BYTES);
+	       (age >= BATCH_MIN_NS && j->pending.bytes >= BATCH_BYTES);
 }
 
-int journal_note(struct journal *j, uint64_t run, const uint8_t digest[RUN_DIGEST_BYTES])
+int journal_note(struct journal *j, const struct part_run *run)
 {
 	LOCK_GUARD(guard, &j->lock);
-	struct note note = { .run = run };
 	int r;
 
 	/* Without a journal the file is as good; only a later transfer would miss it. */
 	if (j->error)
 		return j->data_error;
-	if (run >= runs_of(j))
+	if (!in_file(j, run))
 		return -ERANGE;
-	memcpy(note.digest, digest, RUN_DIGEST_BYTES);
-	r = notes_add(&j->pending, &note);
+	r = notes_add(&j->pending, run);
 	if (r)
 		return r;
 	if (due(j))

@@ -143,8 +143,6 @@ static int check_spec(const struct part_spec *s, struct err *e)
 {
 	if (s->meta.size > INT64_MAX)
 		return part_err(e, -EFBIG, s, "cannot be written");
-	if (s->journal && (s->run == 0 || s->run % 4096))
-		return part_err(e, -EINVAL, s, "runs of its journal must be pages");
 	return part_check_name(s, e);
 }
 
@@ -225,8 +223,7 @@ int part_set_size(struct part *p, uint64_t size)
 
 /* ---- runs ---- */
 
-int64_t part_runs(struct part *p, int (*fn)(void *arg, uint64_t run,
-		  const uint8_t digest[RUN_DIGEST_BYTES]), void *arg, struct err *e)
+int64_t part_runs(struct part *p, part_run_fn *fn, void *arg, struct err *e)
 {
 	int64_t n;
 
@@ -236,9 +233,9 @@ int64_t part_runs(struct part *p, int (*fn)(void *arg, uint64_t run,
 	return n < 0 ? say(p, (int)n, "cannot read back what is down already", e) : n;
 }
 
-int part_note_run(struct part *p, uint64_t run, const uint8_t digest[RUN_DIGEST_BYTES])
+int part_note_run(struct part *p, const struct part_run *run)
 {
-	return p->j ? journal_note(p->j, run, digest) : 0;
+	return p->j ? journal_note(p->j, run) : 0;
 }
 
 int part_checkpoint(struct part *p)

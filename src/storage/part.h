@@ -62,9 +62,8 @@ struct journal;
 struct journal *journal_open(int dirfd, const struct part_spec *s, int datafd, bool fresh,
 			     bool *taken, struct err *e);
 /* See part_runs, part_note_run, part_checkpoint. */
-int64_t journal_runs(struct journal *j, int (*fn)(void *arg, uint64_t run,
-		     const uint8_t digest[RUN_DIGEST_BYTES]), void *arg);
-int journal_note(struct journal *j, uint64_t run, const uint8_t digest[RUN_DIGEST_BYTES]);
+int64_t journal_runs(struct journal *j, part_run_fn *fn, void *arg);
+int journal_note(struct journal *j, const struct part_run *run);
 int journal_flush(struct journal *j);
 /* The errno of a data sync that failed: the kernel tells only once. */
 int journal_data_error(struct journal *j);

@@ -241,12 +241,11 @@ struct part_spec {
 	bool keep_old;          /* a name that is taken stays what it is: -EPERM */
 	bool inplace;           /* write straight into name (--inplace) */
 	bool journal;           /* keep a journal so that it can be resumed */
-	uint32_t run;           /* bytes of a journalled run; a multiple of 4096 */
 	bool sync;              /* data is synced by part_sync before the commit */
 };
 
 /* Begin a file: a named part beside it, locked, when a journal is asked for (an
- * existing part that fits size, mtime and run is taken over: see part_runs);
+ * existing part that fits size and mtime is taken over: see part_runs);
  * otherwise an unnamed O_TMPFILE where the filesystem has it, so that nothing is
  * left when we die. -EBUSY: another writer holds the part. -EISDIR: name is a
  * directory. Any thread. */
@@ -255,13 +254,23 @@ int part_fd(const struct part *p);
 /* When what another writer holds (-EBUSY) was last written to: whether it still moves tells
  * if he is alive. 0; -ENOENT: it is not there any more. */
 int part_stamp(const struct part_spec *s, struct timespec *t);
-/* Runs whose journalled digests fit what lies in the part now (read back and
- * compared here): their number; fn gets index and digest for each. */
-int64_t part_runs(struct part *p, int (*fn)(void *arg, uint64_t run,
-		  const uint8_t digest[RUN_DIGEST_BYTES]), void *arg, struct err *e);
-/* Note that run is down and has this digest. Recorded in the journal after the data
- * has been synced, in batches; any thread. */
-int part_note_run(struct part *p, uint64_t run, const uint8_t digest[RUN_DIGEST_BYTES]);
+/* A stretch of a file, of 1 to BLOCK_MAX bytes. */
+struct part_run {
+	uint64_t offset;
+	uint32_t length;
+	uint8_t digest[RUN_DIGEST_BYTES];
+};
+
+/* 0, or a negative errno that ends it. */
+typedef int part_run_fn(void *arg, const struct part_run *run);
+
+/* Runs whose journalled digests fit the data that is in the part now (read back and
+ * compared here): their number; fn gets each. Their order is that of the file, as a rule; of
+ * a journal with more than 131072 records two may overlap. */
+int64_t part_runs(struct part *p, part_run_fn *fn, void *arg, struct err *e);
+/* Note that this run is down. Recorded in the journal after the data has been synced, in
+ * batches; any thread. */
+int part_note_run(struct part *p, const struct part_run *run);
 /* The file's size, where it was not known at part_begin (a pipe, FTP's STOR). Before
  * part_sync and part_commit; not with a journal. 0, or a negative errno. */
 int part_set_size(struct part *p, uint64_t size);

@@ -30,11 +30,6 @@ static inline bool sfile_kind_counts(enum sfile_kind k)
 	return k != SFILE_LINK && k != SFILE_DIR;
 }
 
-struct run_digest {
-	uint64_t run;
-	uint8_t digest[RUN_DIGEST_BYTES];
-};
-
 /* A file on its way out. Two may hold it: the table of entries that are not done, and
  * the plan or the reader at work on it. */
 struct sfile {
@@ -54,8 +49,8 @@ struct sfile {
 	uint32_t nranges;
 
 	/* Runs that the sink has; set by the control reader before the file is ready. */
-	struct run_digest *runs;
-	uint32_t nruns, run_bytes;
+	struct part_run *runs;
+	uint32_t nruns;
 
 	/* Guarded by the plan's lock. */
 	struct sfile *next;         /* in ready or active */

@@ -266,7 +266,6 @@ struct part_spec kfile_spec(struct sink *s, struct kfile *f)
 		.keep_old = s->keep_old,
 		.inplace = flags & BULK_F_INPLACE,
 		.journal = f->journal,
-		.run = s->x.agr.run,
 		.sync = s->sync,
 	};
 }
@@ -419,33 +418,28 @@ struct runs_frame {
 static int begin_runs(struct runs_frame *rf)
 {
 	buf_reset(rf->b);
-	return bulk_runs_head_put(rf->b, rf->f->id, rf->s->x.agr.run);
+	return bulk_runs_head_put(rf->b, rf->f->id);
 }
 
 /* Its bytes were read back just now, but maybe from memory. */
-static int keep_check(struct runs_frame *rf, uint64_t run,
-		      const uint8_t digest[RUN_DIGEST_BYTES])
+static int keep_check(struct runs_frame *rf, const struct part_run *run)
 {
-	uint32_t bytes = rf->s->x.agr.run;
-	struct check c = { .offset = run * bytes, .length = bytes };
+	struct check c = { .offset = run->offset, .length = run->length };
 
-	if (rf->f->meta.size - c.offset < bytes)
-		c.length = (uint32_t)(rf->f->meta.size - c.offset);
-	memcpy(c.digest, digest, sizeof(c.digest));
+	memcpy(c.digest, run->digest, sizeof(c.digest));
 	return checks_add(&rf->f->kept, &c, rf->f->parent->dir);
 }
 
-static int add_run(void *arg, uint64_t run, const uint8_t digest[RUN_DIGEST_BYTES])
+static int add_run(void *arg, const struct part_run *run)
 {
 	struct runs_frame *rf = arg;
-	uint64_t bytes = rf->s->x.agr.run, at = run * bytes, size = rf->f->meta.size;
 	int r;
 
-	if (!kfile_had(rf->s, rf->f, at, size - at < bytes ? size : at + bytes))
+	if (!kfile_had(rf->s, rf->f, run->offset, run->offset + run->length))
 		return 0;
-	r = bulk_run_put(rf->b, run, digest);
+	r = bulk_run_put(rf->b, run->offset, run->length, run->digest);
 	if (!r && rf->s->verify)
-		r = keep_check(rf, run, digest);
+		r = keep_check(rf, run);
 
 	rf->n++;
 	if (!r && buf_len(rf->b) > BULK_FRAME_MAX - 64) {

@@ -134,7 +134,7 @@ static int enter_slot(struct sink *s, struct kfile *f)
 static bool begins_first(struct sink *s, const struct kfile *f)
 {
 	return (f->flags & ENTRY_F_ASK) && !s->discard && !s->stream &&
-	       f->meta.size > s->x.agr.run && atomic_load(&f->left);
+	       f->meta.size > s->x.agr.block && atomic_load(&f->left);
 }
 
 static bool resumable(struct sink *s)

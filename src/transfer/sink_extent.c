@@ -31,24 +31,15 @@ static int add_check(struct sink *s, struct kfile *f, const struct extent *x,
 	return checks_add(&f->came, &c, f->parent->dir);
 }
 
-/* Runs that x covers wholly go into the journal. */
-static int note_runs(struct sink *s, struct kfile *f, const struct extent *x,
-		     const uint8_t *data)
+/* Into the journal, unless x is a crumb: a journal of crumbs would be as long as they are. */
+static int note_run(struct kfile *f, const struct extent *x, const uint8_t *data)
 {
-	uint64_t run = s->x.agr.run, size = f->meta.size, end = x->offset + x->length;
-	uint64_t i = (x->offset + run - 1) / run;
-	uint8_t digest[RUN_DIGEST_BYTES];
-	int r = 0;
+	struct part_run run = { .offset = x->offset, .length = x->length };
 
-	for (; !r; i++) {
-		uint64_t lo = i * run, hi = lo + run < size ? lo + run : size;
-
-		if (lo >= end || hi > end)
-			break;
-		crypto_run_digest(digest, data + (lo - x->offset), hi - lo);
-		r = part_note_run(f->part, i, digest);
-	}
-	return r;
+	if (x->length < BLOCK_MIN && x->offset + x->length < f->meta.size)
+		return 0;
+	crypto_run_digest(run.digest, data, x->length);
+	return part_note_run(f->part, &run);
 }
 
 void kfile_write_failed(struct sink *s, struct kfile *f, int code)
@@ -73,7 +64,7 @@ void extent_down(struct sink *s, struct kfile *f, const struct extent *x,
 	if (s->verify)
 		r = add_check(s, f, x, data);
 	if (!r && f->journal && f->part)
-		r = note_runs(s, f, x, data);
+		r = note_run(f, x, data);
 	if (r) {
 		kfile_write_failed(s, f, r);
 		return;

@@ -211,43 +211,48 @@ static int on_verdicts(struct source *s, struct buf *p)
 	return 0;
 }
 
-/* Digests of what the sink has of a file; more than the file can have is a lie. So are
- * runs of a length that was not agreed: short ones would fill our memory. */
-static int add_runs(struct source *s, struct sfile *f, uint32_t run_bytes, struct buf *p)
+static int add_run(struct sfile *f, const struct part_run *run)
 {
-	uint64_t most;
+	if (!(f->nruns & (f->nruns - 1))) { /* a power of two: grow */
+		uint32_t room = f->nruns ? 2 * f->nruns : 1;
+		struct part_run *p = realloc(f->runs, room * sizeof(*p));
 
-	if (run_bytes != s->x.agr.run)
-		return -EBADMSG;
-	most = f->size / run_bytes + 1;
-	f->run_bytes = run_bytes;
-	while (buf_len(p)) {
-		struct run_digest *d;
-
-		if (f->nruns >= most)
-			return -EBADMSG;
-		if (!(f->nruns & (f->nruns - 1))) { /* a power of two: grow */
-			uint32_t room = f->nruns ? 2 * f->nruns : 1;
-
-			d = realloc(f->runs, room * sizeof(*d));
-			if (!d)
-				return -ENOMEM;
-			f->runs = d;
-		}
-		d = &f->runs[f->nruns];
-		if (bulk_run_get(p, &d->run, d->digest))
-			return -EBADMSG;
-		f->nruns++;
+		if (!p)
+			return -ENOMEM;
+		f->runs = p;
 	}
+	f->runs[f->nruns++] = *run;
 	return 0;
+}
+
+/* Digests of the runs of a file that the sink has. A run outside of it, or a short one but at the
+ * end, is a lie, and so are twice as many as the file can have: they would fill our memory. Of a
+ * file that waits for no verdict they are passed over. */
+static int add_runs(struct sfile *f, struct buf *p)
+{
+	uint64_t most = 2 * (f->size / BLOCK_MIN + 1);
+	int r = 0;
+
+	while (!r && buf_len(p)) {
+		struct part_run run;
+
+		r = bulk_run_get(p, &run.offset, &run.length, run.digest);
+		if (r || !f->asked)
+			continue;
+		if (f->nruns >= most || run.offset > f->size ||
+		    run.length > f->size - run.offset ||
+		    (run.length < BLOCK_MIN && run.offset + run.length < f->size))
+			return -EBADMSG;
+		r = add_run(f, &run);
+	}
+	return r;
 }
 
 static int on_runs(struct source *s, struct buf *p)
 {
 	struct sfile *f;
 	uint64_t id;
-	uint32_t run_bytes;
-	int r = bulk_runs_head_get(p, &id, &run_bytes);
+	int r = bulk_runs_head_get(p, &id);
 
 	if (r)
 		return r;
@@ -255,7 +260,7 @@ static int on_runs(struct source *s, struct buf *p)
 	if (!f)
 		return 0;
 	/* Only while it waits is the file ours alone. */
-	r = f->asked ? add_runs(s, f, run_bytes, p) : 0;
+	r = add_runs(f, p);
 	sfile_put(f);
 	return r;
 }

@@ -32,38 +32,40 @@ static int miss(struct missing *m, uint64_t offset, uint64_t length)
 	return 0;
 }
 
-static bool run_fits(struct reader *r, struct sfile *f, int fd, const struct run_digest *d)
+static bool run_fits(struct reader *r, int fd, const struct part_run *run)
 {
 	uint8_t own[RUN_DIGEST_BYTES];
-	uint64_t at = d->run * f->run_bytes;
-	size_t len;
 
-	if (at / f->run_bytes != d->run || at >= f->size)
+	if (pread_full(fd, r->run_buf, run->length, (off_t)run->offset) != (ssize_t)run->length)
 		return false;
-	len = f->size - at < f->run_bytes ? f->size - at : f->run_bytes;
-	if (pread_full(fd, r->run_buf, len, (off_t)at) != (ssize_t)len)
-		return false;
-	crypto_run_digest(own, r->run_buf, len);
-	return !memcmp(own, d->digest, sizeof(own));
+	crypto_run_digest(own, r->run_buf, run->length);
+	return !memcmp(own, run->digest, sizeof(own));
 }
 
-static int by_run(const void *a, const void *b)
+static int by_place(const void *a, const void *b)
 {
-	uint64_t x = ((const struct run_digest *)a)->run, y = ((const struct run_digest *)b)->run;
+	const struct part_run *x = a, *y = b;
 
-	return x < y ? -1 : x > y;
+	if (x->offset != y->offset)
+		return x->offset < y->offset ? -1 : 1;
+	return (x->length < y->length) - (x->length > y->length);
 }
 
-/* Keep of f's digests only those that fit its bytes, in order, each once. */
+/* Keep of f's runs only those that fit its bytes, in order, none over another. */
 static void keep_fitting(struct reader *r, struct sfile *f, int fd)
 {
+	uint64_t at = 0;
 	uint32_t n = 0;
 
-	qsort(f->runs, f->nruns, sizeof(*f->runs), by_run);
-	for (uint32_t i = 0; i < f->nruns && !xfer_failed(&r->s->x); i++)
-		if ((!n || f->runs[n - 1].run != f->runs[i].run) &&
-		    run_fits(r, f, fd, &f->runs[i]))
-			f->runs[n++] = f->runs[i];
+	qsort(f->runs, f->nruns, sizeof(*f->runs), by_place);
+	for (uint32_t i = 0; i < f->nruns && !xfer_failed(&r->s->x); i++) {
+		const struct part_run *run = &f->runs[i];
+
+		if (run->offset < at || !run_fits(r, fd, run))
+			continue;
+		at = run->offset + run->length;
+		f->runs[n++] = *run;
+	}
 	f->nruns = n;
 }
 
@@ -74,8 +76,7 @@ static int subtract(struct sfile *f, struct bulk_range g, uint32_t *next, struct
 	int rc = 0;
 
 	for (; *next < f->nruns && !rc; ++*next) {
-		uint64_t lo = f->runs[*next].run * f->run_bytes;
-		uint64_t hi = lo + f->run_bytes < f->size ? lo + f->run_bytes : f->size;
+		uint64_t lo = f->runs[*next].offset, hi = lo + f->runs[*next].length;
 
 		if (lo >= end)
 			break;
@@ -116,10 +117,14 @@ static int tell_kept(struct source *s, struct sfile *f, uint64_t kept)
 int reader_check_runs(struct reader *r, struct sfile *f)
 {
 	struct missing m = { 0 };
+	uint32_t longest = 1;
 	int fd, rc;
 
+	for (uint32_t i = 0; i < f->nruns; i++)
+		if (f->runs[i].length > longest)
+			longest = f->runs[i].length;
 	free(r->run_buf);
-	r->run_buf = malloc(f->run_bytes);
+	r->run_buf = malloc(longest);
 	fd = reader_fd(r, f);
 	if (fd < 0 || !r->run_buf) {
 		reader_file_failed(r, f, fd < 0 ? fd : -ENOMEM, NULL);

@@ -95,9 +95,9 @@ def offer(transports=TCP | INBAND, prot=0, ack=1, channels=1, block=65536, infli
 
 
 def agreement(transport=INBAND, prot=0, ack=1, crc=1, paths=1, channels=1, block=65536,
-              inflight=16, source=20, sink=16, ahead=65536, run=65536):
-    return sized(struct.pack('>BBBBBBHHHIIIIII', transport, 1, prot, ack, crc, 0, paths,
-                             channels, 0, block, inflight, source, sink, ahead, run))
+              inflight=16, source=20, sink=16, ahead=65536):
+    return sized(struct.pack('>BBBBBBHHHIIIII', transport, 1, prot, ack, crc, 0, paths,
+                             channels, 0, block, inflight, source, sink, ahead))
 
 
 def frame(kind, payload=b'', length=None, flags=0, zero=0):

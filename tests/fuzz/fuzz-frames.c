@@ -18,14 +18,14 @@ static void take_verdicts(struct buf *b)
 static void take_runs(struct buf *b)
 {
 	uint8_t digest[16];
-	uint64_t id, run;
-	uint32_t bytes;
+	uint64_t id, offset;
+	uint32_t length;
 
-	if (bulk_runs_head_get(b, &id, &bytes))
+	if (bulk_runs_head_get(b, &id))
 		return;
-	MUST(id && bytes && bytes % 4096 == 0);
-	while (buf_len(b) && !bulk_run_get(b, &run, digest))
-		;
+	MUST(id);
+	while (buf_len(b) && !bulk_run_get(b, &offset, &length, digest))
+		MUST(length && length <= 64u << 20 && offset <= INT64_MAX);
 }
 
 static void take_pairs(struct buf *b)

@@ -15,12 +15,12 @@
 #define RUNS 3
 #define SIZE (RUN * (RUNS - 1) + 100)
 #define HEADER 64
-#define RECORD 28
+#define RECORD 32
 
 static const char *dir;
 static int dirfd_, datafd;
 static uint8_t header[HEADER];
-static const struct part_spec spec = { .name = "f", .meta = { .size = SIZE }, .run = RUN,
+static const struct part_spec spec = { .name = "f", .meta = { .size = SIZE },
 				       .journal = true };
 
 static void remove_all(void)
@@ -77,7 +77,7 @@ static void write_journal(const uint8_t *data, size_t size)
 		uint8_t *r = p + HEADER + i * RECORD;
 
 		if (!(bits & 1 << i % 8))
-			put_be32(r + 24, crypto_crc32c(get_be32(header + 60), r, 24));
+			put_be32(r + 28, crypto_crc32c(get_be32(header + 60), r, 28));
 	}
 	MUST(write(fd, p, HEADER + n) == (ssize_t)(HEADER + n));
 	close(fd);
@@ -86,19 +86,20 @@ static void write_journal(const uint8_t *data, size_t size)
 
 struct seen {
 	int64_t n;
-	uint64_t last;
+	uint64_t end;
 };
 
-static int see(void *arg, uint64_t run, const uint8_t digest[RUN_DIGEST_BYTES])
+static int see(void *arg, const struct part_run *run)
 {
 	struct seen *s = arg;
-	uint8_t bytes[RUN], is[RUN_DIGEST_BYTES];
-	ssize_t len = pread(datafd, bytes, RUN, (off_t)(run * RUN));
+	uint8_t bytes[SIZE], is[RUN_DIGEST_BYTES];
 
-	MUST(run < RUNS && (!s->n || run > s->last) && len > 0);
-	crypto_run_digest(is, bytes, (size_t)len);
-	MUST(!memcmp(is, digest, sizeof(is)));
-	s->last = run;
+	MUST(run->length && run->offset < SIZE && run->length <= SIZE - run->offset);
+	MUST(run->offset >= s->end);
+	MUST(pread(datafd, bytes, run->length, (off_t)run->offset) == (ssize_t)run->length);
+	crypto_run_digest(is, bytes, run->length);
+	MUST(!memcmp(is, run->digest, sizeof(is)));
+	s->end = run->offset + run->length;
 	s->n++;
 	return 0;
 }

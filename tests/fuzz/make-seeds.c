@@ -198,9 +198,9 @@ static void put_from_sink(struct buf *out, struct buf *p)
 
 	check(bulk_agree_put(p, &a));
 	frame(out, BULK_AGREE, p);
-	check(bulk_runs_head_put(p, 2, 1 << 20));
-	check(bulk_run_put(p, 0, digest));
-	check(bulk_run_put(p, 5, digest));
+	check(bulk_runs_head_put(p, 2));
+	check(bulk_run_put(p, 0, 1 << 20, digest));
+	check(bulk_run_put(p, 5 << 20, 1 << 18, digest));
 	frame(out, BULK_RUNS, p);
 	check(bulk_verdict_put(p, 2, VERDICT_RUNS));
 	check(bulk_verdict_put(p, 4, VERDICT_SKIP));
@@ -384,21 +384,24 @@ static void talk_seeds(void)
 
 /* ---- a journal ---- */
 
-/* Behind the header: a byte, and records of run, digest and room for a checksum. */
+/* Behind the header: a byte, and records of offset, length, digest and room for a checksum. */
 static void journal_seeds(void)
 {
 	static const uint8_t zeros[4096], page[4096] = "x"; /* the target's part: 0, x, 0 */
-	uint8_t p[1 + 3 * 28] = { 1 << 2 };
+	uint8_t p[1 + 3 * 32] = { 1 << 2 };
 
 	for (uint32_t i = 0; i < 3; i++) {
-		put_be64(p + 1 + i * 28, i);
-		crypto_run_digest(p + 1 + i * 28 + 8, i == 1 ? page : zeros, i == 2 ? 100 : 4096);
+		uint32_t length = i == 2 ? 100 : 4096;
+
+		put_be64(p + 1 + i * 32, i * 4096);
+		put_be32(p + 1 + i * 32 + 8, length);
+		crypto_run_digest(p + 1 + i * 32 + 12, i == 1 ? page : zeros, length);
 	}
 	seed("journal", "runs", p, sizeof(p));
-	seed("journal", "torn", p, 1 + 28 + 20);
+	seed("journal", "torn", p, 1 + 32 + 20);
 	/* of run 0, with the digest of run 1 */
-	crypto_run_digest(p + 1 + 8, page, sizeof(page));
-	seed("journal", "lie", p, 1 + 28);
+	crypto_run_digest(p + 1 + 12, page, sizeof(page));
+	seed("journal", "lie", p, 1 + 32);
 }
 
 /* ---- copies between servers ---- */

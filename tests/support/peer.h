@@ -209,7 +209,7 @@ static inline void leave_half(const char *dir)
 	struct peer p;
 
 	begin(&p, BULK_PUT, dir, BULK_F_RESUME, POLICY_OVERWRITE);
-	assert_int_equal(p.ag.agreement.run, RUN);
+	assert_int_equal(p.ag.agreement.block, RUN);
 	file_entry(&p, 1, "big", 4 * RUN, ENTRY_F_ASK);
 	entries(&p);
 	wait_frame(&p, BULK_VERDICTS);

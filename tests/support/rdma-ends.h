@@ -69,7 +69,7 @@ static inline void ends_init(struct ends *x, uint8_t op, uint16_t channels, uint
 	x->agr = (struct agreement){ .transport = TRANSPORT_RDMA, .op = op, .paths = 1,
 				     .channels = channels, .block = ENDS_BLOCK,
 				     .inflight = inflight, .sink_blocks = inflight,
-				     .source_blocks = inflight + 3, .run = ENDS_BLOCK };
+				     .source_blocks = inflight + 3 };
 	ends_auth(&x->auth);
 	x->put = true;
 	x->timeout_ms = 5000;

@@ -441,22 +441,14 @@ static void test_verdict(void **state)
 	}
 }
 
-struct runs_head {
-	uint64_t id;
-	uint32_t bytes;
-};
-
 static int get_runs_head(struct buf *b, void *out)
 {
-	struct runs_head *h = out;
-
-	memset(h, 0, sizeof(*h));
-	h->id = h->bytes = 0xa5;
-	return bulk_runs_head_get(b, &h->id, &h->bytes);
+	return bulk_runs_head_get(b, out);
 }
 
 struct run {
-	uint64_t run;
+	uint64_t offset;
+	uint32_t length;
 	uint8_t digest[16];
 };
 
@@ -464,31 +456,38 @@ static int get_run(struct buf *b, void *out)
 {
 	struct run *r = out;
 
-	return bulk_run_get(b, &r->run, r->digest);
+	memset(r, 0, sizeof(*r)); /* its padding */
+	return bulk_run_get(b, &r->offset, &r->length, r->digest);
 }
 
 static void test_runs(void **state)
 {
 	static const uint8_t digest[16] = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16 };
+	static const struct { uint64_t offset; uint32_t length; } bad[] = {
+		{ 0, 0 }, { 0, (64u << 20) + 1 }, { 0, UINT32_MAX }, { 1ull << 63, 1 }, { UINT64_MAX, 1 },
+	};
 	struct buf *b CLEANUP_BUF = buf_new(100);
-	struct runs_head h;
+	uint64_t id;
 	struct run r;
 
-	assert_int_equal(bulk_runs_head_put(b, 5, 1 << 20), 0);
-	assert_int_equal(codec_truncations(b, get_runs_head, &h, sizeof(h)), 12);
-	assert_int_equal(get_runs_head(b, &h), 0);
-	assert_true(h.id == 5 && h.bytes == 1 << 20);
-	assert_int_equal(bulk_run_put(b, 77, digest), 0);
-	assert_int_equal(codec_truncations(b, get_run, &r, sizeof(r)), 24);
+	assert_int_equal(bulk_runs_head_put(b, 5), 0);
+	assert_int_equal(codec_truncations(b, get_runs_head, &id, sizeof(id)), 8);
+	assert_int_equal(get_runs_head(b, &id), 0);
+	assert_true(id == 5);
+	assert_int_equal(bulk_run_put(b, 77, 64u << 20, digest), 0);
+	assert_int_equal(codec_truncations(b, get_run, &r, sizeof(r)), 28);
 	assert_int_equal(get_run(b, &r), 0);
-	assert_true(r.run == 77);
+	assert_true(r.offset == 77 && r.length == 64u << 20);
 	assert_memory_equal(r.digest, digest, 16);
 
-	for (int i = 0; i < 3; i++) {
+	buf_reset(b);
+	bulk_runs_head_put(b, 0);
+	assert_int_equal(get_runs_head(b, &id), -EBADMSG);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		buf_reset(b);
-		bulk_runs_head_put(b, i == 0 ? 0 : 1, i == 1 ? 0 : 4096 + (uint32_t)i);
-		assert_int_equal(get_runs_head(b, &h), -EBADMSG);
-		assert_true(codec_all_zero(&h, sizeof(h)));
+		bulk_run_put(b, bad[i].offset, bad[i].length, digest);
+		assert_int_equal(get_run(b, &r), -EBADMSG);
+		assert_true(r.offset == 0 && r.length == 0);
 	}
 }
 

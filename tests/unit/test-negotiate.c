@@ -68,7 +68,6 @@ static struct agreement agree(const struct offer *c, const struct offer *s)
 	assert_int_equal(a.sink_blocks, a.inflight);
 	assert_true(a.source_blocks > a.inflight && a.source_blocks <= a.inflight + 16);
 	assert_int_equal(a.entries_ahead, 65536);
-	assert_true(a.run && a.block % a.run == 0); /* a writer finds whole runs in a block */
 	assert_int_equal(agreement_pool(&a, true), (a.block + 4096ull) * a.source_blocks * a.paths);
 	assert_int_equal(agreement_pool(&a, false), (a.block + 4096ull) * a.inflight * a.paths);
 	return a;
@@ -87,7 +86,6 @@ static void test_defaults(void **state)
 	assert_int_equal(a.paths, 1);
 	assert_int_equal(a.channels, 4);
 	assert_int_equal(a.block, MIB);
-	assert_int_equal(a.run, MIB);
 	assert_int_equal(a.inflight, 16);
 	assert_int_equal(a.source_blocks, 20);
 	assert_null(a.capped);
@@ -346,7 +344,6 @@ static void test_block(void **state)
 		c.memory = s.memory = 1ull << 40;
 		a = agree(&c, &s);
 		assert_int_equal(a.block, cases[i].block);
-		assert_int_equal(a.run, cases[i].block);
 	}
 }
 
@@ -649,9 +646,6 @@ static void test_check(void **state)
 	WITH(sink_blocks, UINT32_MAX);
 	WITH(entries_ahead, 0);
 	WITH(entries_ahead, UINT32_MAX);
-	WITH(run, 0);
-	WITH(run, MIB + 4096);
-	WITH(run, 2 * good.block);
 
 	good.transport = TRANSPORT_INBAND;
 	own.transports = TRANSPORT_INBAND;
@@ -829,12 +823,11 @@ static void test_agreement_wire(void **state)
 		.transport = TRANSPORT_RDMA, .op = OP_READ, .prot = PROT_SAFE, .ack = ACK_VERIFIED,
 		.crc = true, .paths = 0x102, .channels = 0x304, .block = 0x5060708,
 		.inflight = 0x90a0b0c, .source_blocks = 0x11121314, .sink_blocks = 0x15161718,
-		.entries_ahead = 0x19202122, .run = 0x23242526, .capped = "not sent",
+		.entries_ahead = 0x19202122, .capped = "not sent",
 	};
 	static const uint8_t wire[] = {
-		0, 0, 0, 36, 2, 2, 1, 3, 1, 0, 1, 2, 3, 4, 0, 0, 5, 6, 7, 8, 9, 10, 11, 12,
+		0, 0, 0, 32, 2, 2, 1, 3, 1, 0, 1, 2, 3, 4, 0, 0, 5, 6, 7, 8, 9, 10, 11, 12,
 		0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18, 0x19, 0x20, 0x21, 0x22,
-		0x23, 0x24, 0x25, 0x26,
 	};
 	struct agreement back;
 

@@ -97,7 +97,6 @@ static struct part_spec journalled(const char *name)
 	struct part_spec s = spec(name);
 
 	s.journal = true;
-	s.run = RUN;
 	s.meta.size = SIZE;
 	return s;
 }
@@ -585,6 +584,22 @@ static void stale_parts_do_not_hinder(void **state)
 
 /* ---- resume ---- */
 
+/* Note the run of that index, in a file of size bytes. */
+static int note_in(struct part *p, uint64_t size, uint64_t run, const uint8_t *digest)
+{
+	struct part_run r = { .offset = run * RUN, .length = RUN };
+
+	if (size > r.offset && size - r.offset < RUN)
+		r.length = (uint32_t)(size - r.offset);
+	memcpy(r.digest, digest, sizeof(r.digest));
+	return part_note_run(p, &r);
+}
+
+static int note_run(struct part *p, uint64_t run, const uint8_t *digest)
+{
+	return note_in(p, SIZE, run, digest);
+}
+
 static void fill_run(uint8_t *p, uint64_t run)
 {
 	memset(p, 'A' + (int)run, RUN);
@@ -599,7 +614,7 @@ static void write_run(struct part *p, uint64_t run, bool note)
 	assert_int_equal(pwrite_full(part_fd(p), data, len, (off_t)(run * RUN)), 0);
 	crypto_run_digest(digest, data, len);
 	if (note)
-		assert_int_equal(part_note_run(p, run, digest), 0);
+		assert_int_equal(note_run(p, run, digest), 0);
 }
 
 /* A writer that dies: all runs are down, those of the mask are journalled. */
@@ -622,19 +637,22 @@ static void die_with_runs(const struct part_spec *s, unsigned int mask)
 	assert_true(WIFSIGNALED(status));
 }
 
-static int collect(void *arg, uint64_t run, const uint8_t digest[RUN_DIGEST_BYTES])
+static int collect(void *arg, const struct part_run *r)
 {
+	uint64_t run = r->offset / RUN;
 	uint8_t data[RUN], want[RUN_DIGEST_BYTES];
 
 	fill_run(data, run);
-	crypto_run_digest(want, data, run == RUNS - 1 ? SIZE % RUN : RUN);
-	assert_memory_equal(digest, want, sizeof(want));
+	assert_int_equal(r->offset % RUN, 0);
+	assert_int_equal(r->length, run == RUNS - 1 ? SIZE % RUN : RUN);
+	crypto_run_digest(want, data, r->length);
+	assert_memory_equal(r->digest, want, sizeof(want));
 	*(unsigned int *)arg |= 1u << run;
 	return 0;
 }
 
 #define ALL ((1u << RUNS) - 1)
-#define REC 28
+#define REC 32
 
 static void change(const char *path, off_t at, const char *text)
 {
@@ -803,15 +821,14 @@ static void crashed_in_place_too(void **state)
 static void only_what_fits_is_taken_over(void **state)
 {
 	(void)state;
-	for (int i = 0; i < 3; i++) {
+	for (int i = 0; i < 2; i++) {
 		struct part_spec s = journalled("f"), t = s;
 		unsigned int have = 0;
 		struct part *p;
 
 		switch (i) {
 		case 0: t.meta.size++; break;
-		case 1: t.meta.mtime_ns++; break;
-		default: t.run = 2 * RUN;
+		default: t.meta.mtime_ns++; break;
 		}
 		die_with_runs(&s, ALL);
 		p = begin(&t);
@@ -828,20 +845,20 @@ struct far_runs {
 	unsigned n;
 };
 
-static int note_far(void *arg, uint64_t run, const uint8_t digest[RUN_DIGEST_BYTES])
+static int note_far(void *arg, const struct part_run *r)
 {
 	struct far_runs *f = arg;
 	uint8_t zeros[4096] = { 0 }, want[RUN_DIGEST_BYTES];
 
 	crypto_run_digest(want, zeros, sizeof(zeros));
-	assert_memory_equal(digest, want, sizeof(want));
+	assert_memory_equal(r->digest, want, sizeof(want));
 	assert_true(f->n < 8);
-	f->run[f->n++] = run;
+	f->run[f->n++] = r->offset / RUN;
 	return 0;
 }
 
-/* More runs than are looked at together: each is found, in order, and the last note of
- * several holds, however far apart they are. */
+/* More records than are looked at together: each that fits is found, however far apart its data is,
+ * and one with a wrong digest does not hide it. */
 static void many_runs(void **state)
 {
 	static const uint64_t runs[] = { 0, 131071, 131072, 262143, 262144, 299999 };
@@ -853,15 +870,17 @@ static void many_runs(void **state)
 	struct part *p;
 
 	(void)state;
-	s.run = 4096;
 	s.meta.size = 300000ull * 4096;
 	crypto_run_digest(digest, zeros, sizeof(zeros));
 	p = begin(&s);
-	assert_int_equal(part_note_run(p, runs[2], wrong), 0);
-	for (int i = N - 1; i >= 0; i--)
-		assert_int_equal(part_note_run(p, runs[i], digest), 0);
-	assert_int_equal(part_note_run(p, 7, digest), 0);
-	assert_int_equal(part_note_run(p, 7, wrong), 0);
+	assert_int_equal(note_in(p, s.meta.size, runs[2], wrong), 0);
+	for (int i = 0; i < N; i++) {
+		/* Runs of one page, beyond the part's size for other runs: none of them fits. */
+		for (int k = 0; k < 50000; k++)
+			assert_int_equal(note_in(p, s.meta.size, 8 + (uint64_t)k, wrong), 0);
+		assert_int_equal(note_in(p, s.meta.size, runs[i], digest), 0);
+	}
+	assert_int_equal(note_in(p, s.meta.size, 7, wrong), 0);
 	part_abandon(p, true);
 	part_free(p);
 	p = begin(&s);
@@ -880,11 +899,11 @@ static void kept_and_noted_twice(void **state)
 	struct part *p = begin(&s);
 
 	(void)state;
-	assert_int_equal(part_note_run(p, 3, wrong), 0);
+	assert_int_equal(note_run(p, 3, wrong), 0);
 	assert_int_equal(part_checkpoint(p), 0);
 	write_run(p, 3, true); /* the later note holds */
 	write_run(p, 1, true);
-	assert_int_equal(part_note_run(p, RUNS, wrong), -ERANGE);
+	assert_int_equal(note_run(p, RUNS, wrong), -ERANGE);
 	part_abandon(p, true); /* records what is pending */
 	part_free(p);
 	assert_int_equal(litter(), 2);
@@ -896,6 +915,63 @@ static void kept_and_noted_twice(void **state)
 	assert_int_equal(litter(), 0);
 }
 
+struct seen {
+	struct part_run v[8];
+	unsigned n;
+};
+
+static int see_run(void *arg, const struct part_run *r)
+{
+	struct seen *seen = arg;
+
+	assert_true(seen->n < 8);
+	seen->v[seen->n++] = *r;
+	return 0;
+}
+
+/* A journal of runs of several lengths: the longest that fit, and none over another. */
+static void runs_of_several_lengths(void **state)
+{
+	static const struct { uint64_t offset; uint32_t length; bool fits; } runs[] = {
+		{ 0, RUN, true }, { 0, 4 * RUN, true }, { 2 * RUN, 4 * RUN, true },
+		{ 4 * RUN, 2 * RUN + 5, false }, { 4 * RUN, RUN + 5, true },
+		{ 6 * RUN, (uint32_t)(SIZE - 6 * RUN), true }, { SIZE, 1, true }, { 5, 0, true },
+		{ SIZE - 1, 2, true }, { UINT64_MAX, 1, true }, { UINT64_MAX - 5, UINT32_MAX, true },
+	};
+	static const struct { uint64_t offset; uint32_t length; } want[] = {
+		{ 0, 4 * RUN }, { 4 * RUN, RUN + 5 }, { 6 * RUN, (uint32_t)(SIZE - 6 * RUN) },
+	};
+	struct part_spec s = journalled("f");
+	struct seen seen = { .n = 0 };
+	struct part *p = begin(&s);
+
+	(void)state;
+	for (uint64_t i = 0; i < RUNS; i++)
+		write_run(p, i, false);
+	for (size_t i = 0; i < sizeof(runs) / sizeof(runs[0]); i++) {
+		struct part_run r = { .offset = runs[i].offset, .length = runs[i].length };
+		static uint8_t data[SIZE];
+		bool inside = r.length && r.offset < SIZE && r.length <= SIZE - r.offset;
+
+		if (inside && runs[i].fits) {
+			assert_int_equal(pread(part_fd(p), data, r.length, (off_t)r.offset),
+					 r.length);
+			crypto_run_digest(r.digest, data, r.length);
+		}
+		assert_int_equal(part_note_run(p, &r), inside ? 0 : -ERANGE);
+	}
+	part_abandon(p, true);
+	part_free(p);
+	p = begin(&s);
+	assert_int_equal(part_runs(p, see_run, &seen, NULL), 3);
+	for (unsigned i = 0; i < 3; i++) {
+		assert_int_equal(seen.v[i].offset, want[i].offset);
+		assert_int_equal(seen.v[i].length, want[i].length);
+	}
+	part_abandon(p, false);
+	part_free(p);
+}
+
 static void *note_many(void *arg)
 {
 	struct part *p = arg;
@@ -903,7 +979,7 @@ static void *note_many(void *arg)
 	long bad = 0;
 
 	for (int i = 0; i < 2000; i++) {
-		bad += part_note_run(p, (uint64_t)i % RUNS, digest) != 0;
+		bad += note_run(p, (uint64_t)i % RUNS, digest) != 0;
 		if (i % 100 == 0)
 			bad += part_checkpoint(p) != 0;
 	}
@@ -973,18 +1049,18 @@ static void journal_that_fails(void **state)
 /* The same when it is a note that finds the batch big and old enough to be written. */
 static void journal_that_fails_while_noting(void **state)
 {
-	static const uint8_t digest[RUN_DIGEST_BYTES];
+	struct part_run run = { .length = 64u << 20 };
 	struct part_spec s = journalled("f");
 	struct part *p;
 
 	(void)state;
-	s.run = 64u << 20;
-	s.meta.size = 4ull * s.run;
+	s.meta.size = 4ull * run.length;
 	p = begin(&s);
 	journals_fail(true);
 	usleep(300000);
-	assert_int_equal(part_note_run(p, 0, digest), 0);
-	assert_int_equal(part_note_run(p, 1, digest), 0);
+	assert_int_equal(part_note_run(p, &run), 0);
+	run.offset = run.length;
+	assert_int_equal(part_note_run(p, &run), 0);
 	/* That was tried: with nothing pending there would be no error. */
 	journals_fail(false);
 	assert_int_equal(part_checkpoint(p), -EIO);
@@ -1049,10 +1125,10 @@ static int make_one(int way)
 		return -EIO;
 	r = pwrite_full(part_fd(p), "new", 3, 0);
 	if (r == 0 && way == 3) {
-		uint8_t digest[RUN_DIGEST_BYTES];
+		struct part_run run = { .length = 3 };
 
-		crypto_run_digest(digest, "new", 3);
-		r = part_note_run(p, 0, digest);
+		crypto_run_digest(run.digest, "new", 3);
+		r = part_note_run(p, &run);
 		if (r == 0)
 			r = part_checkpoint(p);
 	}
@@ -1218,6 +1294,7 @@ int main(void)
 		T(only_what_fits_is_taken_over),
 		T(kept_and_noted_twice),
 		T(many_runs),
+		T(runs_of_several_lengths),
 		T(threads_note_together),
 		T(journal_that_fails),
 		T(journal_that_fails_while_noting),

@@ -373,7 +373,7 @@ static void fill_end(struct two *t, struct xfer *x, int end, const int *fds)
 	x->agr = (struct agreement){ .transport = TRANSPORT_TCP, .op = OP_WRITE, .crc = true,
 				     .ack = ACK_WRITTEN, .paths = PATHS, .channels = 1,
 				     .block = BLOCK_MIN, .inflight = 8, .source_blocks = 12,
-				     .sink_blocks = 8, .entries_ahead = 100, .run = BLOCK_MIN };
+				     .sink_blocks = 8, .entries_ahead = 100 };
 	assert_int_equal(xkeys_init(&x->keys, master, nonce, nonce, 1), 0);
 	x->dir = CLIENT_TO_SERVER;
 	x->req = &t->q;

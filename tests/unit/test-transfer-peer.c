@@ -436,12 +436,17 @@ static void test_sink_that_refuses_all(void **state)
 	expect_end(&p, -EIO);
 }
 
-static void test_runs_of_another_length(void **state)
+/* Runs that the file cannot have, or more of them than it can. */
+static void test_runs_that_cannot_be(void **state)
 {
-	static const uint32_t lengths[] = { 0, 4096, 4097, 1u << 31 };
+	static const uint8_t digest[16];
+	static const struct { uint64_t offset; uint32_t length; unsigned n; } bad[] = {
+		{ 0, 0, 1 }, { 0, BLOCK_MIN - 1, 1 }, { 0, BLOCK_MAX + 1, 1 }, { 0, UINT32_MAX, 1 },
+		{ 1ull << 62, BLOCK_MIN, 1 }, { 0, BLOCK_MIN, 30000 },
+	};
 
 	(void)state;
-	for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		struct peer p;
 		uint64_t big = 0;
 
@@ -454,7 +459,9 @@ static void test_runs_of_another_length(void **state)
 			if (e.flags & ENTRY_F_ASK)
 				big = e.id;
 		}
-		bulk_runs_head_put(p.b, big, lengths[i]);
+		bulk_runs_head_put(p.b, big);
+		for (unsigned k = 0; k < bad[i].n; k++)
+			bulk_run_put(p.b, bad[i].offset, bad[i].length, digest);
 		send_frame(&p, BULK_RUNS);
 		expect_end(&p, -EBADMSG);
 	}
@@ -601,7 +608,7 @@ int main(void)
 		cmocka_unit_test(test_verified_resume_of_another),
 		cmocka_unit_test(test_done_without_end),
 		cmocka_unit_test(test_sink_that_refuses_all),
-		cmocka_unit_test(test_runs_of_another_length),
+		cmocka_unit_test(test_runs_that_cannot_be),
 		cmocka_unit_test(test_window_of_details),
 		cmocka_unit_test(test_too_many_details),
 		cmocka_unit_test(test_wrong_ids),

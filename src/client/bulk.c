@@ -157,8 +157,15 @@ void bulk_clear(struct bulk *b)
 
 /* ---- one attempt ---- */
 
-/* What only the connection knows. */
-static int fill_stream(struct bulk *b, uint8_t key[KEY_BYTES], struct err *e)
+/* The key is of one connection: the next attempt exports its own. */
+static void forget_key(struct bulk *b)
+{
+	b->c.master = NULL;
+	crypto_wipe(b->key, sizeof(b->key));
+}
+
+/* Fill in the facts of the connection: its stream, peer, round-trip time and key. */
+static int fill_stream(struct bulk *b, struct err *e)
 {
 	struct ftp_client *client = b->server->client;
 	const struct sockaddr_storage *peer;
@@ -170,10 +177,10 @@ static int fill_stream(struct bulk *b, uint8_t key[KEY_BYTES], struct err *e)
 	peer = ftp_client_peer(client, &b->c.peer_len);
 	if (peer)
 		b->c.peer = *peer;
-	rc = ftp_client_key(client, key);
+	rc = ftp_client_key(client, b->key);
 	if (rc && rc != -ENOENT)
 		return err_sys(e, rc, "no key can be had from the TLS connection");
-	b->c.master = rc ? NULL : key;
+	b->c.master = rc ? NULL : b->key;
 	/* A key of our own is no secret on a stream that others can read. */
 	if (rc && !ftp_client_secret(client) && b->c.request.offer.prot_min > PROT_CLEAR)
 		return err_set(e, -EPROTONOSUPPORT, "without TLS there is no key for --prot %s: "
@@ -204,20 +211,21 @@ int bulk_possible(const struct server *s, uint32_t flags, struct err *e)
 int bulk_once(struct bulk *b, struct transfer_result *r, struct err *e)
 {
 	bool graceful = ends_gracefully(b);
-	uint8_t key[KEY_BYTES];
 	int rc;
 
 	rc = bulk_possible(b->server, b->c.request.flags, e);
 	if (!rc)
-		rc = fill_stream(b, key, e);
-	if (rc)
+		rc = fill_stream(b, e);
+	if (rc) {
+		forget_key(b);
 		return rc;
+	}
 	if (graceful)
 		signals_graceful(true);
 	rc = transfer_client(&b->c, r, e);
 	if (graceful)
 		signals_graceful(false);
-	crypto_wipe(key, sizeof(key));
+	forget_key(b);
 	/* The stream may still be in line mode, but with a connection that hiccups a new
 	 * one is the safe way on. Of a lane it is not ours alone. */
 	if (b->lane)

@@ -13,6 +13,7 @@ struct bulk {
 	struct mstream *lane;               /* not owned; NULL: all the connection */
 	struct report *report;              /* not owned; NULL: only for bulk_once() */
 	struct transfer_client_config c;    /* all but the stream's own facts */
+	uint8_t key[KEY_BYTES];             /* c.master, while an attempt lasts */
 	bool once;                          /* a pipe is in it: it cannot be run again */
 };
 

@@ -29,6 +29,13 @@ ok() {
 		sed 's/^/# /' "$tmp/log" "$tmp/out" 2>/dev/null | tail -30
 	fi
 }
+# check DESCRIPTION COMMAND...
+check() {
+	local description=$1
+	shift
+	"$@"
+	ok $? "$description"
+}
 skip() {
 	n=$((n + 1))
 	echo "ok $n - $1 # SKIP $2"
@@ -67,8 +74,7 @@ url=ftp://127.0.0.1:$port
 
 ftp -T "$tmp/big" "$url/new/dir/big" --ftp-create-dirs && cmp -s "$tmp/big" "$tmp/root/new/dir/big"
 ok $? "curl uploads, making directories"
-[ "$(stat -c %a "$tmp/root/new/dir/big")" = 644 ]
-ok $? "an upload has mode 0644"
+check "an upload has mode 0644" test "$(stat -c %a "$tmp/root/new/dir/big")" = 644
 curl -sS --ssl-reqd -k "$url/new/dir/big" | cmp -s - "$tmp/big"
 ok $? "curl downloads"
 head -c 1234567 "$tmp/big" >"$tmp/part"
@@ -84,19 +90,19 @@ ftp -Q "-RNFR new/dir/big" -Q "-RNTO moved" -Q "-MKD made" -Q "-SITE CHMOD 600 m
 	[ "$(stat -c %a "$tmp/root/moved")" = 600 ]
 ok $? "rename, MKD, SITE CHMOD"
 ftp "$url/nope"
-[ $? -eq 78 ]
-ok $? "a missing file is told"
+status=$?
+check "a missing file is told" test "$status" -eq 78
 ftp --user alice:wrong "$url/"
-[ $? -eq 67 ]
-ok $? "a wrong password is refused"
+status=$?
+check "a wrong password is refused" test "$status" -eq 67
 ftp --user alice:s3cret -T "$tmp/text" "$url/mine" && cmp -s "$tmp/text" "$tmp/root/home/mine"
 ok $? "a user of the users file, in his home"
 ftp --user bob:s3cret -T "$tmp/text" "$url/his"
-[ $? -ne 0 ] && [ ! -e "$tmp/root/his" ]
-ok $? "a read-only user cannot upload"
+status=$?
+check "a read-only user cannot upload" test "$status" -ne 0 -a ! -e "$tmp/root/his"
 curl -sS "$url/" >"$tmp/out" 2>&1
-[ $? -eq 67 ]
-ok $? "no login without TLS"
+status=$?
+check "no login without TLS" test "$status" -eq 67
 
 # --- ftplib, by EPSV also on IPv4 ---
 
@@ -159,8 +165,7 @@ except ftplib.error_temp as e:
 f.quit()
 PYTHON
 ok $? "an upload over TLS without close_notify gets 426"
-[ ! -e "$tmp/root/cut" ] && [ -z "$(find "$tmp/root" -name '.rftp-*')" ]
-ok $? "and leaves nothing"
+check "and leaves nothing" test ! -e "$tmp/root/cut" -a -z "$(find "$tmp/root" -name '.rftp-*')"
 
 run_python <<'PYTHON'
 f = connect()
@@ -252,8 +257,8 @@ done
 kill "$server"
 sleep 0.5
 curl -sS --max-time 5 "$url/" >/dev/null 2>&1
-[ $? -eq 7 ]
-ok $? "a server that is stopping takes no connection"
+status=$?
+check "a server that is stopping takes no connection" test "$status" -eq 7
 echo go >&9
 exec 9>&-
 wait "$client"
@@ -261,8 +266,7 @@ ok $? "the transfer under way is finished first"
 wait "$server"
 ok $? "and then the server ends with status 0"
 server=
-[ "$(stat -c %s "$tmp/root/last")" = 1000000 ]
-ok $? "the file is whole"
+check "the file is whole" test "$(stat -c %s "$tmp/root/last")" = 1000000
 
 grep -q 'login of alice from 127.0.0.1:' "$tmp/log" &&
 	grep -q 'login of "alice" .* refused' "$tmp/log" &&
@@ -272,11 +276,11 @@ ok $? "the log tells who logged in and what went by"
 # --- starting ---
 
 rftpd --nonsense 2>"$tmp/out"
-[ $? -eq 2 ]
-ok $? "a wrong option: status 2"
+status=$?
+check "a wrong option: status 2" test "$status" -eq 2
 rftpd --one-process --listen 192.0.2.1:7 --root "$tmp" --anonymous ro --state "$tmp/state" 2>"$tmp/out"
-[ $? -eq 3 ]
-ok $? "an address that is not here: status 3"
+status=$?
+check "an address that is not here: status 3" test "$status" -eq 3
 chmod 644 "$tmp/state/key.pem"
 rftpd --one-process --listen 127.0.0.1:0 --root "$tmp" --anonymous ro --state "$tmp/state" 2>"$tmp/out"
 [ $? -eq 3 ] && grep -q 'open to others' "$tmp/out"

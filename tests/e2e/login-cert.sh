@@ -16,7 +16,7 @@ random "$tmp/root/b/there" 3000
 { make_ca ca && make_ca strange && make_cert alice "/O=Example/CN=alice a" ca &&
 	make_cert bob /CN=bob && make_cert unknown /CN=unknown ca &&
 	make_cert forged "/O=Example/CN=alice a" strange && make_cert self "/O=Example/CN=alice a" &&
-	days=-1 make_cert old "/O=Example/CN=alice a" ca; } || skip_all "openssl makes no certificates"
+	make_old_cert old "/O=Example/CN=alice a" ca; } || skip_all "openssl makes no certificates"
 cat >"$tmp/users" <<USERS
 alice:$(echo right | rftpd --hash-password):$tmp/root/a::rw
 bob:*:$tmp/root/b::ro

@@ -119,6 +119,7 @@ static void fill_tuning(const struct options *o, struct transfer_tuning *t)
 	t->rdma = VERBS_TRANSPORT;
 	t->nics = o->nic;
 	t->poll = (enum poll_mode)o->poll;
+	t->stall_ms = (uint32_t)(o->stall / 1000000);
 	if (option_given(o, "tos"))
 		t->tos = (int)o->tos;
 	/* Files are made with the very modes they should have; rftp's own ones have modes

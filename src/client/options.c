@@ -130,6 +130,8 @@ static const struct option_def table[] = {
 	STRING("netrc", "FILE", ON_ALL | IN_CONF, netrc, "users and passwords (~/.netrc)"),
 	NUMBER("connect-timeout", "TIME", OPT_TIME, ON_ALL | IN_CONF, connect_timeout,
 	       100000000, 3600000000000, "give up connecting after this (15s)"),
+	NUMBER("stall", "TIME", OPT_TIME, ON_ALL | IN_CONF, stall, 100000000, 3600000000000,
+	       "give up a data channel without progress after this (30s)"),
 	STRING("ssh", "COMMAND", ON_ALL | IN_CONF, ssh, "for host:path (ssh)"),
 	STRING("rftpd-path", "PATH", ON_ALL | IN_CONF, rftpd_path,
 	       "the server's program at host:path (rftpd)"),
@@ -216,6 +218,7 @@ void options_default(struct options *o)
 	o->ack = ACK_SYNCED;
 	o->retries = 5;
 	o->connect_timeout = 15000000000;
+	o->stall = 30000000000;
 	o->crc = true;
 }
 

@@ -35,7 +35,7 @@ struct options {
 	/* which server */
 	char *known_hosts, *ca, *cert, *key, *netrc, *ssh, *rftpd_path;
 	bool accept_new, plain, plain_password;
-	uint64_t connect_timeout; /* ns */
+	uint64_t connect_timeout, stall; /* ns */
 
 	/* what is said */
 	int progress;

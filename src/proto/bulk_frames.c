@@ -21,7 +21,7 @@ void bulk_frame_put(uint8_t p[BULK_FRAME_HEAD], uint8_t type, uint32_t length)
 
 int bulk_frame_get(const uint8_t p[BULK_FRAME_HEAD], size_t max, uint8_t *type, uint32_t *length)
 {
-	bool known = p[0] >= BULK_AGREE && p[0] <= BULK_COMMITTED;
+	bool known = p[0] >= BULK_AGREE && p[0] <= BULK_CHANNELS;
 
 	*type = 0;
 	*length = 0;

@@ -351,6 +351,7 @@ static void init_path(struct rd_path *p, struct rd_endpoint *ep, const struct pa
 	p->path.nchannels = ep->cfg.agr->channels;
 	p->path.pool = c->pool;
 	p->cfg = *c;
+	p->path.watch.source = c->source;
 	p->v = ep->v;
 	p->read = ep->cfg.agr->op == OP_READ;
 	p->stride = pool_stride(c->pool);
@@ -400,6 +401,8 @@ struct rd_path *rd_path_new(struct rd_endpoint *ep, const struct path_config *c,
 	}
 	init_path(p, ep, c);
 	r = sleeper_open(&p->sleeper);
+	if (!r)
+		r = watch_init(&p->path, c->stall_ms);
 	if (!r)
 		r = open_messages(p);
 	p->cfg.keys = NULL;

@@ -400,11 +400,30 @@ static void make_round(struct rd_path *p)
 	probe_silent(p);
 }
 
+/* A source's device tells that a block has arrived, but not that the sink's program answers it. */
+static void drop_stalled(struct rd_path *p)
+{
+	bool lost = watch_lost(&p->path);
+
+	if (!watch_due(&p->path) && !lost)
+		return;
+	for (uint32_t i = 0; i < p->path.nchannels; i++) {
+		struct rd_channel *c = &p->ch[i];
+		int r = c->state == RD_UP ? watch_look(&p->path, i, p->cfg.source && c->blocks) :
+			0;
+
+		if (r)
+			rd_channel_down(p, c, r);
+	}
+}
+
 /* Milliseconds to sleep where left are (-1: any time): no longer than to the next round. */
 static int nap(const struct rd_path *p, int left)
 {
-	int most = ms_to(p->round_at);
+	int most = ms_to(p->round_at), look = watch_ms(&p->path);
 
+	if (p->cfg.source && look < most)
+		most = look;
 	return left < 0 || left > most ? most : left;
 }
 
@@ -430,6 +449,7 @@ static int rd_poll(struct path *path, struct path_event *ev, int max, int timeou
 		int n, r;
 
 		make_round(p);
+		drop_stalled(p);
 		if (look(p, ev, max, &n))
 			return n;
 		if (timeout_ms > 0)
@@ -557,6 +577,7 @@ void rd_path_free(struct path *path)
 	free(p->holder);
 	free(p->granted);
 	free(p->reading);
+	watch_free(path);
 	free(path->channel_bytes);
 	free(p);
 }

@@ -78,6 +78,7 @@ void rd_sink_release(struct path *path, struct block *b, uint32_t status)
 	struct rd_channel *c = &p->ch[b->channel];
 	struct credit k = { .number = b->number, .buffer = b->index, .status = status };
 
+	atomic_fetch_sub(&p->path.watch.ch[c->index].held, 1);
 	if (p->read) {
 		k.buffer = b->sent_at; /* as it was announced */
 		pool_put(b);
@@ -107,6 +108,7 @@ void rd_sink_refuse(struct path *path, struct block *b)
 	struct rd_path *p = (struct rd_path *)path;
 	struct rd_channel *c = &p->ch[b->channel];
 
+	atomic_fetch_sub(&p->path.watch.ch[c->index].held, 1);
 	pthread_mutex_lock(&p->lock);
 	c->working--;
 	c->damaged = true;
@@ -211,6 +213,7 @@ static int arrived(struct rd_path *p, struct rd_channel *c, struct block *b, uin
 	b->nextents = 0;
 	b->channel = c->index;
 	b->next = NULL;
+	atomic_fetch_add(&p->path.watch.ch[c->index].held, 1);
 	*p->received_end = b;
 	p->received_end = &b->next;
 	rd_count(p, c, BLOCK_WIRE_HEAD + extents * BLOCK_WIRE_EXTENT + payload);

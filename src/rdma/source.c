@@ -207,6 +207,7 @@ static void give_back(struct rd_path *p, struct rd_channel *c, uint32_t buffer, 
 	p->unacked--;
 	c->blocks--;
 	c->outstanding -= wire_bytes(b);
+	p->path.watch.ch[c->index].acked |= answered;
 	if (answered && !status) {
 		tell(b, &p->acked_end, 0);
 		return;

@@ -18,7 +18,7 @@ static void set_defaults(struct srv_options *o)
 	*o = (struct srv_options){
 		.max_sessions = 256, .max_per_host = 64,
 		.login_timeout = 60 * SECOND_NS, .idle_timeout = 15 * 60 * SECOND_NS,
-		.umask = 022, .balance_percent = 60, .balance_ns = 5 * SECOND_NS, .tos = -1,
+		.umask = 022, .balance_percent = 60, .balance_ns = 5 * SECOND_NS, .stall = 30 * SECOND_NS, .tos = -1,
 		.log_level = LOG_LV_INFO,
 	};
 }

@@ -78,6 +78,7 @@ struct srv_options {
 	uint64_t memory;             /* bytes for pools per transfer; 0: chosen */
 	uint64_t memory_budget;      /* of all sessions' pools; 0: chosen */
 	enum poll_mode poll;
+	uint64_t stall;              /* ns; of data channels */
 	char *numa, *nic_node;       /* as they were said; NULL: default */
 	struct place_wish place;     /* what they mean; its strings are nic_node's */
 	unsigned balance_percent;

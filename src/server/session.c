@@ -209,6 +209,7 @@ void srv_tuning(const struct server *sv, struct transfer_tuning *t)
 	t->nics = sv->opt.nic;
 	t->nic_rules = (struct nic_rules){ sv->opt.nics, sv->opt.nnics };
 	t->poll = sv->opt.poll;
+	t->stall_ms = (uint32_t)(sv->opt.stall / 1000000);
 	t->place = sv->opt.place;
 	t->balance_percent = sv->opt.balance_percent;
 	t->balance_ns = sv->opt.balance_ns;

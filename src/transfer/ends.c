@@ -80,7 +80,8 @@ static int open_one(struct ends *d, uint32_t i, int stop, int timeout_ms, struct
 {
 	struct path_config c = { .source = d->cfg.source, .payload = d->cfg.agr->block,
 				 .inflight = d->cfg.agr->inflight, .pool = d->pool[i],
-				 .first = (uint16_t)(i * d->cfg.agr->channels) };
+				 .first = (uint16_t)(i * d->cfg.agr->channels),
+				 .stall_ms = d->cfg.tuning->stall_ms };
 	struct message_keys keys;
 	struct place_policy policy;
 	int r = message_keys(&d->cfg, &keys);

@@ -309,12 +309,15 @@ static void last_channel_down(struct sink *s)
 
 static void channel_down(void *arg, uint32_t channel, int error)
 {
-	struct sink *s = arg;
+	struct sink_route *route = arg;
+	struct sink *s = route->s;
 
 	/* In good order, or when all has come, it is the source's way of leaving. */
 	if (error && !atomic_load(&s->sent) && !xfer_failed(&s->x)) {
 		atomic_fetch_add(&s->x.channels_lost, 1);
-		log_warn("data channel %u is lost: %s", channel, xfer_lost_why(error));
+		log_warn("data channel %u is lost: %s",
+			 route->path * s->x.agr.channels + channel, xfer_lost_why(error));
+		xfer_channel_lost(&s->x, route->path, channel, error);
 	}
 	/* With a standby the source goes on by that, or says why not. */
 	if (atomic_fetch_add(&s->x.channels_down, 1) + 1 == xfer_channels(&s->x) &&
@@ -333,7 +336,7 @@ static void add_receiver(struct sink *s, uint32_t path, struct receiver *receive
 
 static void standby_down(void *arg, uint32_t channel, int error)
 {
-	struct sink *s = arg;
+	struct sink *s = ((struct sink_route *)arg)->s;
 
 	(void)channel;
 	if (!atomic_load(&s->sent))
@@ -347,8 +350,11 @@ static int start_receivers(struct sink *s, struct err *e)
 		struct receiver_config c = { .path = s->x.paths[i], .q = s->arrived,
 					     .down = standby ? standby_down : channel_down,
 					     .cpus = placement_path_cpus(s->x.placement, i),
-					     .arg = s };
-		struct receiver *receiver = receiver_start(&c, standby ? "standby" : "receiver",
+					     .arg = &s->routes[i] };
+		struct receiver *receiver;
+
+		s->routes[i] = (struct sink_route){ .s = s, .path = i };
+		receiver = receiver_start(&c, standby ? "standby" : "receiver",
 							   e);
 
 		if (!receiver)

@@ -124,6 +124,12 @@ struct linkable {
 
 struct writer;
 
+/* A receiver's path. */
+struct sink_route {
+	struct sink *s;
+	uint32_t path;
+};
+
 struct sink {
 	struct xfer x;                 /* first: roles cast back */
 
@@ -148,6 +154,7 @@ struct sink {
 	bool early;                    /* --ack received */
 	bool keep_old;                 /* what exists is neither replaced nor changed */
 
+	struct sink_route routes[NICS_MAX + 1];
 	struct receiver *receivers[NICS_MAX + 1]; /* guarded by x.lock until all are started */
 
 	/* Locks in order of precedence: lock, then stripes, then job_lock. */

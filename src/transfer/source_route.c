@@ -345,6 +345,7 @@ static void channel_down(void *arg, uint32_t channel, int error)
 	if (error && !xfer_failed(&s->x)) {
 		atomic_fetch_add(&s->x.channels_lost, 1);
 		say_lost(r, channel, error, last);
+		xfer_channel_lost(&s->x, r->path, channel, error);
 	}
 	room_moved(s);
 	/* With the last the readers would wait for blocks that nobody sends. */

@@ -33,6 +33,8 @@ struct transfer_tuning {
 	mode_t umask;               /* taken off modes that are not preserved */
 	int tos;                    /* of data connections; -1: as the system has it */
 	enum poll_mode poll;
+	uint32_t stall_ms;          /* a data channel that should make progress and makes none for
+				     * so long is lost; 0: 30 s */
 	const struct device_transport *rdma; /* NULL: none here */
 	const char *nics;           /* "a,b": cards to be used; NULL or "": as it suits */
 	struct nic_rules nic_rules; /* of single cards; must outlive the transfer */

@@ -206,6 +206,10 @@ static int on_frame(struct xfer *x, uint8_t type, struct buf *p, struct err *e)
 		return on_summary(x, p);
 	case BULK_ABORT:
 		return on_abort(x, p);
+	case BULK_LOST:
+		return xfer_on_lost(x, p);
+	case BULK_CHANNELS:
+		return xfer_on_channels(x, p);
 	case BULK_DATA:
 		if (xfer_standby(x))
 			xfer_fell_back(x);
@@ -388,10 +392,14 @@ static void *ticker_main(void *arg)
 			r = x->role->tick(x);
 		if (!r && now - beat > BEAT_MS * 1000000ull && !xfer_failed(x)) {
 			r = send_beat(x, false);
+			if (!r)
+				r = xfer_say_channels(x, true);
 			beat = now;
 		} else if (!r && stamp_waits(x) && !xfer_failed(x)) {
 			r = send_beat(x, true);
 		}
+		if (!r && !xfer_failed(x))
+			r = xfer_say_channels(x, false);
 		if (r)
 			xfer_fail(x, r, "control connection: %s", strerror(-r));
 		if (now - shown > PROGRESS_NS) {
@@ -423,6 +431,14 @@ int xfer_start(struct xfer *x, struct err *e)
 	}
 	x->ticker_on = true;
 	return 0;
+}
+
+void xfer_kick(struct xfer *x)
+{
+	LOCK_GUARD(guard, &x->lock);
+
+	atomic_store(&x->kick, true);
+	pthread_cond_signal(&x->tick);
 }
 
 void xfer_changed(struct xfer *x)

@@ -95,6 +95,8 @@ struct xfer {
 	bool reader_on, ticker_on;           /* reader_on: it still reads; guarded by lock */
 	bool reader_started;
 	_Atomic uint32_t channels_lost, channels_down; /* by an error; in any way */
+	atomic_int lost_why[CHANNELS_MAX];   /* positive errno: to be told to the peer */
+	atomic_bool lost_any;
 	atomic_bool fell_back;               /* the standby is in use */
 };
 
@@ -116,6 +118,8 @@ int xfer_start(struct xfer *x, struct err *e);
  * transfer has failed. */
 void xfer_wait(struct xfer *x, bool (*until)(struct xfer *x));
 void xfer_changed(struct xfer *x);
+/* The ticker is to look at once. */
+void xfer_kick(struct xfer *x);
 /* A data channel broke off. When the peer has given up, its reason is on its way on the
  * control stream, and is the better one: wait for it a little, then fail with ours. */
 void xfer_data_lost(struct xfer *x, int code);
@@ -142,6 +146,13 @@ void xfer_fell_back(struct xfer *x);
 /* What data has gone by may be wanted by others while a sink still syncs or reads back: paths
  * whose stages have ended let go of devices that are being removed. The ticker. */
 void xfer_tend_paths(struct xfer *x);
+/* A data channel is gone for this reason: the peer is told, unless it said so. Any thread. */
+void xfer_channel_lost(struct xfer *x, uint32_t path, uint32_t channel, int error);
+/* Tell it; report: and how the channels get on, as a sink. 0 or the stream's error. Ticker. */
+int xfer_say_channels(struct xfer *x, bool report);
+/* BULK_LOST, BULK_CHANNELS. Control's reader. */
+int xfer_on_lost(struct xfer *x, struct buf *p);
+int xfer_on_channels(struct xfer *x, struct buf *p);
 /* For people: what took a data channel down. */
 const char *xfer_lost_why(int error);
 /* Is it the rate that was asked for that so many bytes until now are not more? */

@@ -7,7 +7,13 @@
 
 const char *xfer_lost_why(int error)
 {
-	return error == -EBADMSG ? "what came by it was damaged or forged" : strerror(-error);
+	if (error == -EBADMSG)
+		return "what came by it was damaged or forged";
+	if (error == CHANNEL_GIVEN_UP)
+		return "the other side has given it up";
+	if (error == -ETIMEDOUT)
+		return "no progress in the time of --stall";
+	return strerror(-error);
 }
 
 uint32_t xfer_channels(const struct xfer *x)
@@ -17,6 +23,94 @@ uint32_t xfer_channels(const struct xfer *x)
 	for (uint32_t i = 0; i < x->npaths; i++)
 		n += x->paths[i]->nchannels;
 	return n;
+}
+
+/* ---- what both sides tell each other of channels ---- */
+
+static bool is_source(const struct xfer *x)
+{
+	return x->paths[0]->watch.source;
+}
+
+void xfer_channel_lost(struct xfer *x, uint32_t path, uint32_t channel, int error)
+{
+	uint32_t number = path * x->agr.channels + channel;
+
+	if (!error || error == CHANNEL_GIVEN_UP || number >= CHANNELS_MAX)
+		return;
+	atomic_store(&x->lost_why[number], -error);
+	atomic_store(&x->lost_any, true);
+	xfer_kick(x);
+}
+
+static int say_lost(struct xfer *x)
+{
+	int r = 0;
+
+	if (!atomic_load(&x->lost_any) || !atomic_exchange(&x->lost_any, false))
+		return 0;
+	for (uint32_t i = 0; !r && i < CHANNELS_MAX; i++) {
+		int why = atomic_exchange(&x->lost_why[i], 0);
+		struct buf *b CLEANUP_BUF = why ? buf_new(BULK_FRAME_MAX) : NULL;
+
+		if (!why)
+			continue;
+		r = b ? bulk_pair_put(b, i, (uint64_t)why) : -ENOMEM;
+		if (!r)
+			r = xfer_send(x, BULK_LOST, b);
+	}
+	return r;
+}
+
+static int say_report(struct xfer *x)
+{
+	struct buf *b CLEANUP_BUF = buf_new(BULK_FRAME_MAX);
+	int r = b ? 0 : -ENOMEM;
+
+	for (uint32_t i = 0; !r && i < x->npaths; i++) {
+		struct path *p = x->paths[i];
+
+		for (uint32_t c = 0; !r && p->watch.ch && c < p->nchannels; c++)
+			r = bulk_pair_put(b, __atomic_load_n(&p->channel_bytes[c],
+							     __ATOMIC_RELAXED),
+					  atomic_load(&p->watch.ch[c].held));
+	}
+	return r || !buf_len(b) ? r : xfer_send(x, BULK_CHANNELS, b);
+}
+
+int xfer_say_channels(struct xfer *x, bool report)
+{
+	int r = say_lost(x);
+
+	return r || !report || is_source(x) ? r : say_report(x);
+}
+
+int xfer_on_lost(struct xfer *x, struct buf *p)
+{
+	uint64_t number, why;
+	int r = bulk_pair_get(p, &number, &why);
+
+	if (r || buf_len(p))
+		return -EBADMSG;
+	if (x->paths[0] == x->inband || number >= xfer_channels(x))
+		return -EPROTO;
+	path_lose(x->paths[number / x->agr.channels], (uint32_t)(number % x->agr.channels));
+	return 0;
+}
+
+int xfer_on_channels(struct xfer *x, struct buf *p)
+{
+	uint64_t bytes, held;
+
+	if (!is_source(x))
+		return -EPROTO;
+	for (uint32_t i = 0; i < x->npaths; i++)
+		for (uint32_t c = 0; c < x->paths[i]->nchannels; c++) {
+			if (bulk_pair_get(p, &bytes, &held))
+				return -EBADMSG;
+			path_report(x->paths[i], c, bytes, held != 0);
+		}
+	return buf_len(p) ? -EBADMSG : 0;
 }
 
 static uint64_t bytes_to_go(struct xfer *x)

@@ -381,6 +381,7 @@ struct path *inband_path_new(const struct path_config *c, struct mstream *m, str
 	}
 	p->path.ops = c->source ? &source_ops : &sink_ops;
 	p->path.nchannels = 1;
+	p->path.watch.source = c->source;
 	atomic_init(&p->path.alive, 1);
 	p->path.pool = c->pool;
 	p->cfg = *c;

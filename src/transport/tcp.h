@@ -41,10 +41,10 @@ struct tcp_channel {
 	uint8_t head[BLOCK_WIRE_HEAD];
 	uint32_t head_have;
 	bool opened;           /* the head was good and counts against the credits */
+	bool starved;          /* there is no free block for it: counted as held */
 	struct block *filling;
 	uint32_t table;        /* its extent table's bytes */
 	uint32_t got;          /* bytes of table and payload that are there */
-	uint64_t grown_ns;     /* when bytes came last */
 	struct block_head h;
 	uint8_t *out;          /* a credit list on its way, CREDIT_LIST_BYTES */
 	size_t out_len, out_sent;
@@ -70,7 +70,6 @@ struct tcp_path {
 	/* sink */
 	uint32_t batch;          /* so many answers are sent even while data comes */
 	bool stalled;            /* a head has come for which there was no free block */
-	uint64_t look_ns;        /* when to look for half blocks that do not grow */
 	pthread_mutex_t lock;    /* guards box: poller and whoever releases */
 	struct credit_box *box;
 

@@ -14,7 +14,6 @@
 /* Answers wait for others while they are fewer than this share of the credits: measured,
  * a source with few credits goes idle when each of its answers is held back. */
 #define BATCH_SHARE 32u
-#define STALL_MS 120000u
 
 static struct tcp_path *tcp(struct path *path)
 {
@@ -89,31 +88,42 @@ static bool half_block(const struct tcp_channel *c)
 			 c->head_have && c->head_have < BLOCK_WIRE_HEAD);
 }
 
-/* A source that lives goes on with what it has begun. TCP alone does not tell: the other
- * host may answer for a process that never sends the rest. */
-static void drop_stalled(struct tcp_path *p)
+/* The peer owes us something on c: an acknowledgement; or the rest of a block, or room for
+ * our answers. */
+static bool waits(const struct tcp_path *p, const struct tcp_channel *c)
 {
-	uint64_t now = now_ns(), limit = (uint64_t)p->cfg.stall_ms * 1000000;
-	uint32_t i;
-
-	if (now < p->look_ns)
-		return;
-	p->look_ns = now + limit / 4;
-	for (i = 0; i < p->path.nchannels; i++)
-		if (half_block(&p->ch[i]) && now - p->ch[i].grown_ns > limit)
-			tcp_channel_down(p, &p->ch[i], -ETIMEDOUT);
+	if (p->cfg.source)
+		return c->up && c->outstanding;
+	return half_block(c) || (c->up && (c->out_len || c->answers));
 }
 
-/* timeout_ms, but not beyond the next look at half blocks. */
+/* TCP alone does not tell: the other host, or one between, may answer for a process that
+ * does nothing more. */
+static void drop_stalled(struct tcp_path *p)
+{
+	bool lost = watch_lost(&p->path);
+	uint32_t i;
+
+	if (!watch_due(&p->path) && !lost)
+		return;
+	for (i = 0; i < p->path.nchannels; i++) {
+		int r = p->ch[i].up ? watch_look(&p->path, i, waits(p, &p->ch[i])) : 0;
+
+		if (r)
+			tcp_channel_down(p, &p->ch[i], r);
+	}
+}
+
+/* timeout_ms, but not beyond the next look at channels that wait. */
 static int until_look(const struct tcp_path *p, int timeout_ms)
 {
-	int look = (int)(p->cfg.stall_ms / 4 + 1);
+	int look = watch_ms(&p->path);
 	uint32_t i;
 
 	if (timeout_ms >= 0 && timeout_ms <= look)
 		return timeout_ms;
 	for (i = 0; i < p->path.nchannels; i++)
-		if (half_block(&p->ch[i]))
+		if (waits(p, &p->ch[i]))
 			return look;
 	return timeout_ms;
 }
@@ -281,9 +291,8 @@ static int tcp_poll(struct path *path, struct path_event *ev, int max, int timeo
 		bool over = false;
 		int n;
 
-		if (!p->cfg.source)
-			drop_stalled(p);
-		n = one_round(p, ev, max, p->cfg.source ? left : until_look(p, left), &over);
+		drop_stalled(p);
+		n = one_round(p, ev, max, until_look(p, left), &over);
 		if (n < 0 || over)
 			return n;
 		if (timeout_ms > 0)
@@ -375,6 +384,7 @@ static void tcp_free(struct path *path)
 		free(p->ch[i].out);
 		messages_close(&p->ch[i].lists);
 	}
+	watch_free(path);
 	sleeper_close(&p->sleeper);
 	unacked_free(p->unacked);
 	credit_box_free(p->box);
@@ -498,11 +508,12 @@ struct path *tcp_path_new(const struct path_config *c, const int *fds, uint32_t 
 	p->path.nchannels = n;
 	p->path.pool = c->pool;
 	p->cfg = *c;
-	if (!c->stall_ms)
-		p->cfg.stall_ms = STALL_MS;
+	p->path.watch.source = c->source;
 	p->batch = c->inflight / BATCH_SHARE ? c->inflight / BATCH_SHARE : 1;
 	pthread_mutex_init(&p->lock, NULL);
 	r = sleeper_open(&p->sleeper);
+	if (!r)
+		r = watch_init(&p->path, c->stall_ms);
 	if (!r)
 		r = make_books(p, n);
 	for (i = 0; !r && i < n; i++)

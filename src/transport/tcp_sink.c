@@ -19,6 +19,7 @@ void tcp_sink_release(struct path *path, struct block *b, uint32_t status)
 	struct credit credit = { .number = b->number, .buffer = b->index, .status = status };
 	uint32_t channel = b->channel;
 
+	atomic_fetch_sub(&p->path.watch.ch[channel].held, 1);
 	/* Free before the source may know of it. */
 	pool_put(b);
 	pthread_mutex_lock(&p->lock);
@@ -33,6 +34,7 @@ void tcp_sink_refuse(struct path *path, struct block *b)
 	struct tcp_path *p = (struct tcp_path *)path;
 	struct tcp_channel *c = &p->ch[b->channel];
 
+	atomic_fetch_sub(&p->path.watch.ch[b->channel].held, 1);
 	pool_put(b);
 	atomic_store(&c->damaged, true);
 	atomic_store(&p->damage, true);
@@ -76,6 +78,7 @@ static int send_answers(struct tcp_path *p, struct tcp_channel *c)
 			return errno == EAGAIN || errno == EINTR ? 0 : -errno;
 		}
 		c->out_sent += (size_t)r;
+		p->path.watch.ch[c->index].moved = true;
 		if (c->out_sent < c->out_len) {
 			c->writable = false;
 			return 0;
@@ -108,6 +111,14 @@ static int open_block(struct tcp_path *p, struct tcp_channel *c)
 	return 0;
 }
 
+static void note_starved(struct tcp_path *p, struct tcp_channel *c, bool starved)
+{
+	if (c->starved == starved)
+		return;
+	c->starved = starved;
+	atomic_fetch_add(&p->path.watch.ch[c->index].held, starved ? 1 : UINT32_MAX);
+}
+
 /* A free block for the head that is there. The source had a credit, so there is one; but
  * for blocks of a channel that it knows to be dead and that are still with us: then wait. */
 static bool give_block(struct tcp_path *p, struct tcp_channel *c)
@@ -116,8 +127,10 @@ static bool give_block(struct tcp_path *p, struct tcp_channel *c)
 
 	if (!b) {
 		p->stalled = true;
+		note_starved(p, c, true);
 		return false;
 	}
+	note_starved(p, c, false);
 	memcpy(b->base, c->head, BLOCK_WIRE_HEAD);
 	b->number = c->h.number;
 	b->len = c->h.payload;
@@ -200,15 +213,16 @@ static int read_some(struct tcp_path *p, struct tcp_channel *c)
 	if ((size_t)got < want)
 		c->readable = c->hup;
 	tcp_count(p, c, (size_t)got);
-	c->grown_ns = now_ns();
+	p->path.watch.ch[c->index].moved = true;
 	account(c, (size_t)got);
 	return FAULT("cut", (uint64_t)got) ? -ECONNRESET : 0;
 }
 
-static void received(struct tcp_channel *c, struct path_event *ev)
+static void received(struct tcp_path *p, struct tcp_channel *c, struct path_event *ev)
 {
 	struct block *b = c->filling;
 
+	atomic_fetch_add(&p->path.watch.ch[c->index].held, 1);
 	c->filling = NULL;
 	fault_corrupt(b);
 	*ev = (struct path_event){ .kind = PATH_RECEIVED, .channel = c->index, .block = b };
@@ -229,7 +243,7 @@ static int progress(struct tcp_path *p, struct tcp_channel *c, struct path_event
 		if (c->filling) {
 			if (!whole(c) || *events == max)
 				return 0;
-			received(c, &ev[(*events)++]);
+			received(p, c, &ev[(*events)++]);
 		}
 		if (c->head_have < BLOCK_WIRE_HEAD)
 			return 0;
@@ -294,6 +308,7 @@ void tcp_sink_drop(struct tcp_path *p, struct tcp_channel *c)
 		pool_put(c->filling);
 	c->filling = NULL;
 	p->stalled = false;      /* what it was filling is free for others */
+	note_starved(p, c, false);
 	c->opened = c->answers = false;
 	c->head_have = 0;
 	c->out_len = 0;

@@ -172,6 +172,7 @@ static int one_credit(struct tcp_path *p, struct tcp_channel *c, uint32_t i, str
 		return -EPROTO;
 	unacked_take(p->unacked, credit.number);
 	c->outstanding -= wire_bytes(b);
+	p->path.watch.ch[c->index].acked = true;
 	*ev = (struct path_event){ .kind = credit.status ? PATH_RETURNED : PATH_ACKED,
 				   .channel = c->index, .block = b, .status = credit.status };
 	return 0;

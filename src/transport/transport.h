@@ -180,12 +180,37 @@ struct path_ops {
 	void (*free)(struct path *p);
 };
 
+/* What is known of the progress of a channel. */
+struct channel_watch {
+	atomic_bool lost;            /* any thread: the peer has given it up */
+	_Atomic uint32_t held;       /* blocks that the sink has whole and has not answered. Sink:
+				      * counted; source: as the sink reports */
+	_Atomic uint64_t reported;   /* source: bytes that the sink has got by it */
+	/* the path's thread: */
+	bool moved, acked;           /* since the last look */
+	uint64_t seen;               /* reported, at the last look */
+	uint64_t moved_ns, acked_ns; /* on the watch's clock */
+};
+
+struct watch {
+	bool source;
+	atomic_bool any_lost;        /* any thread; then look at once */
+	uint64_t limit_ns;
+	uint64_t looked_ns;
+	uint64_t awake_ns;           /* a clock that stands still while the process does */
+	struct channel_watch *ch;    /* [nchannels]; NULL: in-band */
+};
+
+/* What takes a channel down that the peer has given up. */
+#define CHANNEL_GIVEN_UP (-ENOLINK)
+
 struct path {
 	const struct path_ops *ops;
 	uint32_t nchannels;
 	_Atomic uint32_t alive;      /* channels still up: the path's thread writes, any reads */
 	atomic_bool left;            /* its thread has ended; the stage's */
 	struct pool *pool;           /* not owned */
+	struct watch watch;
 	uint64_t *channel_bytes;     /* [nchannels], written by the path's thread; others
 				      * read them with __atomic_load_n */
 };
@@ -197,10 +222,27 @@ struct path_config {
 	uint32_t inflight;           /* blocks unacknowledged at most */
 	const struct message_keys *keys; /* NULL: clear; not needed after the path is made */
 	uint16_t first;              /* number of its first channel */
-	uint32_t stall_ms;           /* sink: a block that has begun to come and grows no more
-				      * for so long takes its channel down, and frees its
-				      * buffer; 0: two minutes */
+	uint32_t stall_ms;           /* a channel on which the peer owes us something goes down
+				      * after so long without progress; 0: 30 s */
 };
+
+/* The sink's report of a channel, for the source. Any thread. */
+void path_report(struct path *p, uint32_t channel, uint64_t bytes, uint32_t held);
+/* The peer has given this channel up: it goes down (PATH_DOWN, CHANNEL_GIVEN_UP). Any thread. */
+void path_lose(struct path *p, uint32_t channel);
+
+/* For the path's own thread. 0 or -ENOMEM; watch_free in any case. */
+int watch_init(struct path *p, uint32_t stall_ms);
+void watch_free(struct path *p);
+/* Is it time to look at each channel? In so many milliseconds it is. */
+bool watch_due(struct path *p);
+int watch_ms(const struct path *p);
+/* waits: the peer owes us something on this channel. 0, or the error to take it down with. */
+int watch_look(struct path *p, uint32_t channel, bool waits);
+static inline bool watch_lost(struct path *p)
+{
+	return atomic_load(&p->watch.any_lost) && atomic_exchange(&p->watch.any_lost, false);
+}
 
 /* Keys of the messages that are not blocks; each direction has its own. */
 struct message_keys {

@@ -107,6 +107,8 @@ static void take(uint8_t type, struct buf *b)
 	case BULK_SIZES:
 	case BULK_DONE:
 	case BULK_KEPT:
+	case BULK_LOST:
+	case BULK_CHANNELS:
 		take_pairs(b);
 		break;
 	case BULK_PLACE:

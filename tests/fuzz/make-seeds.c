@@ -169,6 +169,11 @@ static void put_from_source(struct buf *out, struct buf *p)
 	frame(out, BULK_SIZES, p);
 	check(bulk_pair_put(p, 2, 4096));
 	frame(out, BULK_KEPT, p);
+	check(bulk_pair_put(p, 1, ETIMEDOUT));
+	frame(out, BULK_LOST, p);
+	check(bulk_pair_put(p, 70000, 3));
+	check(bulk_pair_put(p, 1234, 0));
+	frame(out, BULK_CHANNELS, p);
 	check(bulk_counts_put(p, &c));
 	frame(out, BULK_BEAT, p);
 	frame(out, 200, p);

@@ -394,6 +394,72 @@ static void test_granted_twice(void **state)
 	host_end(&h);
 }
 
+/* ---- a sink that takes blocks and answers nothing ---- */
+
+/* Poll for so many limits; how many events. */
+static int poll_limits(struct host *h, struct path_event *ev, int max, unsigned limits)
+{
+	uint64_t end = now_ns() + limits * h->p->path.watch.limit_ns;
+	int n = 0;
+
+	while (n < max && now_ns() < end)
+		n += h->end->path->ops->poll(h->end->path, ev + n, max - n, 5);
+	return n;
+}
+
+static void silent_sink(uint8_t op)
+{
+	struct path_event ev[4];
+	struct host h;
+	unsigned returned = 0;
+	int n;
+
+	host_start(&h, op, true);
+	h.p->path.watch.limit_ns = 100000000;
+	fill_channels(&h);
+	/* It has the blocks, so that its storage may be slow. */
+	for (uint32_t c = 0; c < CHANNELS; c++)
+		path_report(h.end->path, c, 8192, 2);
+	assert_int_equal(poll_limits(&h, ev, 4, 3), 0);
+	/* On one channel it has none any more, but their answers do not come. */
+	path_report(h.end->path, 0, 8192, 0);
+	n = poll_limits(&h, ev, 3, 30);
+	check_down(&h, ev, n, -ETIMEDOUT);
+	for (int i = 0; i < n; i++) {
+		if (ev[i].kind != PATH_RETURNED)
+			continue;
+		returned++;
+		pool_put(ev[i].block);
+	}
+	assert_int_equal(returned, 2);
+	/* Another is given up by the sink. */
+	path_lose(h.end->path, 1);
+	n = poll_limits(&h, ev, 3, 30);
+	assert_int_equal(n, 3);
+	for (int i = 0; i < n; i++) {
+		assert_int_equal(ev[i].channel, 1);
+		if (ev[i].kind == PATH_DOWN)
+			assert_int_equal(ev[i].error, CHANNEL_GIVEN_UP);
+		else
+			pool_put(ev[i].block);
+	}
+	/* What is left is held for ever. */
+	h.p->path.watch.limit_ns = 2000000;
+	n = poll_limits(&h, ev, 3, 5000);
+	assert_int_equal(n, 3);
+	for (int i = 0; i < n; i++)
+		if (ev[i].kind != PATH_DOWN)
+			pool_put(ev[i].block);
+	host_end(&h);
+}
+
+static void test_silent_sink(void **state)
+{
+	(void)state;
+	silent_sink(OP_WRITE);
+	silent_sink(OP_READ);
+}
+
 /* More messages than we have receives for wait; those that say nothing do no harm. */
 static void test_flood(void **state)
 {
@@ -849,6 +915,7 @@ int main(void)
 		cmocka_unit_test(test_lies_to_source),
 		cmocka_unit_test(test_said_twice),
 		cmocka_unit_test(test_granted_twice),
+		cmocka_unit_test(test_silent_sink),
 		cmocka_unit_test(test_flood),
 		cmocka_unit_test(test_lies_to_sink),
 		cmocka_unit_test(test_deaf_source),

@@ -604,6 +604,48 @@ static void test_bad_answers(void **state)
 	bad_answer(list, len, -EPROTO);
 }
 
+/* A sink that answers nothing: by itself; while it says that the block is with its writers,
+ * which takes as long as it takes, but not for ever; when it gives the channel up. */
+static void test_no_answer(void **state)
+{
+	struct source s;
+	struct block_head h;
+	struct path_event ev;
+	int ours[2], theirs[2];
+
+	(void)state;
+	alarm(60);
+	for (int turn = 0; turn < 4; turn++) {
+		uint64_t begin;
+
+		make_sockets(ours, theirs, 1);
+		source_init(&s, ours, 1);
+		s.path->watch.limit_ns = turn == 3 ? 5000000 : 200000000;
+		assert_int_equal(s.path->ops->poll(s.path, &ev, 1, 500), 0); /* it waits for nothing */
+		post_one(&s, 4);
+		take_block(theirs[0], &h);
+		begin = now_ns();
+		if (turn == 1) {
+			path_report(s.path, 0, 100, 1);
+			assert_int_equal(s.path->ops->poll(s.path, &ev, 1, 1000), 0);
+			path_report(s.path, 0, 100, 0);
+		} else if (turn == 2) {
+			path_lose(s.path, 0);
+		} else if (turn == 3) {
+			path_report(s.path, 0, 100, 1);
+		}
+		ev = one_event(s.path);
+		assert_int_equal(ev.kind, PATH_RETURNED);
+		pool_put(ev.block);
+		expect_down(s.path, turn == 2 ? CHANNEL_GIVEN_UP : -ETIMEDOUT);
+		if (turn == 1 || turn == 3)
+			assert_true(now_ns() - begin > 500000000);
+		close(theirs[0]);
+		source_free(&s);
+	}
+	alarm(0);
+}
+
 /* A channel that is given up must not look like one that was closed in good order, even
  * when neither side owes the other anything: the peer is to know that it is lost. */
 static void test_given_up_is_told(void **state)
@@ -1080,6 +1122,7 @@ int main(void)
 		cmocka_unit_test(test_sink_answers),
 		cmocka_unit_test(test_answers_need_no_room),
 		cmocka_unit_test(test_bad_answers),
+		cmocka_unit_test(test_no_answer),
 		cmocka_unit_test(test_given_up_is_told),
 		cmocka_unit_test(test_early_answer),
 		cmocka_unit_test(test_room_without_answers),

@@ -1,0 +1,135 @@
+#!/usr/bin/env python3
+"""channel-proxy.py WHAT WAY NTH SEED WHICH HOST COMMAND...: for rftp's --ssh. Runs COMMAND, an
+rftpd --stdio, here, and stands between both sides' data channels.
+
+WHICH channel (a number, or "all") is hit on the NTH thing, counted from 0, that goes one WAY
+("block": from the source; "credit": to it). WHAT becomes of it: drop, dup, swap (with the next
+one), flip (a bit of it), stall (from the midst of it on nothing is handed on, either way, though
+all is read)."""
+import os, random, socket, struct, subprocess, sys, threading
+
+what, way, nth, seed, which = sys.argv[1:6]
+dice = random.Random(int(seed))
+HELLO = 56
+done = open(os.environ['CHANNEL_PROXY_DONE'], 'a', buffering=1)
+
+
+def exactly(read, n):
+    got = b''
+    while len(got) < n:
+        piece = read(n - len(got))
+        if not piece:
+            raise EOFError
+        got += piece
+    return got
+
+
+def thing(read):
+    """The next block or list of credits."""
+    magic = exactly(read, 4)
+    if magic == b'RFTB':
+        head = magic + exactly(read, 60)
+        extents, payload = struct.unpack('>H', head[6:8])[0], struct.unpack('>I', head[16:20])[0]
+        return head + exactly(read, extents * 20 + payload)
+    assert magic == b'RFTC', magic
+    head = magic + exactly(read, 12)
+    return head + exactly(read, struct.unpack('>H', head[6:8])[0] * 16 + 16)
+
+
+class Channel:
+    def __init__(self, near, far):
+        self.stalled = False
+        hello = exactly(near.recv, HELLO)
+        far.sendall(hello)
+        near.sendall(exactly(far.recv, HELLO))
+        self.hit = which in ('all', str(struct.unpack('>H', hello[6:8])[0]))
+        for a, b in (near, far), (far, near):
+            threading.Thread(target=self.pump, args=(a, b), daemon=True).start()
+
+    def send(self, b, data):
+        if not self.stalled:
+            b.sendall(data)
+
+    def pump(self, a, b):
+        try:
+            self.things(a, b)
+        except (EOFError, OSError):
+            pass
+        if not self.stalled:
+            for s in a, b:
+                try:
+                    s.shutdown(socket.SHUT_RDWR)
+                except OSError:
+                    pass
+
+    def things(self, a, b):
+        n = 0
+        while True:
+            m = thing(a.recv)
+            if not self.hit or (way == 'block') != (m[:4] == b'RFTB') or n != int(nth):
+                n += 1
+                self.send(b, m)
+                continue
+            n += 1
+            done.write(f'{what}\n')
+            if what == 'dup':
+                self.send(b, m + m)
+            elif what == 'swap':
+                self.send(b, thing(a.recv) + m)
+            elif what == 'flip':
+                at = dice.randrange(len(m) if way == 'credit' else 64)
+                self.send(b, m[:at] + bytes([m[at] ^ 1 << dice.randrange(8)]) + m[at + 1:])
+                while piece := a.recv(65536): # what follows may have another length
+                    self.send(b, piece)
+                raise EOFError
+            elif what == 'stall':
+                self.send(b, m[:dice.randrange(len(m))])
+                self.stalled = True
+
+
+def serve(listener, port):
+    while True:
+        near = listener.accept()[0]
+        far = socket.create_connection(('127.0.0.1', port))
+        for s in near, far:
+            s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        threading.Thread(target=Channel, args=(near, far), daemon=True).start()
+
+
+def control(read):
+    """What rftpd says: lines, and from a reply 150 to BULK on frames; its port becomes ours."""
+    out = sys.stdout.buffer
+    line = b''
+    while not line.startswith(b'150 '):
+        line = b''
+        while not line.endswith(b'\n'):
+            line += exactly(read, 1)
+        out.write(line)
+        out.flush()
+    head = exactly(read, 8)
+    p = bytearray(exactly(read, struct.unpack('>I', head[4:])[0]))
+    assert head[0] == 1, head
+    agreement = 48 + struct.unpack('>I', p[44:48])[0]
+    ports = agreement + 4 + struct.unpack('>I', p[agreement:agreement + 4])[0]
+    if struct.unpack('>I', p[ports:ports + 4])[0]:
+        listener = socket.create_server(('127.0.0.1', 0))
+        port, = struct.unpack('>H', p[ports + 4:ports + 6])
+        p[ports + 4:ports + 6] = struct.pack('>H', listener.getsockname()[1])
+        threading.Thread(target=serve, args=(listener, port), daemon=True).start()
+    out.write(head + p)
+    out.flush()
+
+
+os.environ['SSH_CONNECTION'] = '127.0.0.1 1 127.0.0.1 22'
+words = sys.argv[6:] # HOST, after options of ssh, and the command
+while words and words[0] != '127.0.0.1':
+    words.pop(0)
+child = subprocess.Popen(' '.join(words[1:]) + ' --stall 1s', shell=True, stdout=subprocess.PIPE, bufsize=0)
+try:
+    control(child.stdout.read)
+    while said := child.stdout.read(65536):
+        sys.stdout.buffer.write(said)
+        sys.stdout.buffer.flush()
+except (EOFError, OSError):
+    pass
+os._exit(child.wait())

@@ -312,7 +312,7 @@ static int empty_dir(struct root *r, struct removal *rm, int parent, const char 
 		return -ENOMEM;
 	}
 	root_rules_dirs(r, set);
-	rc = tree_walk(top, TREE_NAMES | TREE_PARTS, remove_item, rm);
+	rc = tree_walk(top, TREE_NAMES | TREE_PARTS, NULL, remove_item, rm);
 	dir_put(top);
 	dirs_free(set);
 	return rc;

@@ -141,11 +141,12 @@ typedef int walk_fn(void *arg, const struct walk_item *it);
 
 /* Report everything below d depth first, files before subdirectories, a directory
  * before what is in it and again (leaving) after. Needs memory for the names of
- * subdirectories on the way only. Never follows links, except that follow reports
- * what links to files point to, wherever that is (not for a confined root); a loop of
- * links is an error of that name. Our own part files (PART_PREFIX, 32 hex digits, maybe
+ * subdirectories on the way only. Never follows links, except that with a root to follow
+ * by, a link to a file is reported as the file; d's path is one below that root. A loop of
+ * links is an error of that name, and so is a link that leads out of a confined root: the
+ * same one (-EXDEV) whatever is there. Our own part files (PART_PREFIX, 32 hex digits, maybe
  * ".j") are passed over. Moves the position of d's descriptor. */
-int walk_tree(struct dirs *s, struct dir *d, bool follow, walk_fn *fn, void *arg);
+int walk_tree(struct dirs *s, struct dir *d, struct root *follow, walk_fn *fn, void *arg);
 
 /* The data of a sparse file by SEEK_DATA/SEEK_HOLE: calls fn per range; one range
  * for a file without holes or where the filesystem cannot tell. */

@@ -6,13 +6,12 @@
 #include "storage/storage.h"
 
 enum {
-	TREE_FOLLOW = 1, /* links to files are reported as the files */
 	TREE_NAMES = 2,  /* only name and type of what is not a directory matter */
 	TREE_PARTS = 4,  /* part files are reported too */
 };
 
 /* walk_tree with a choice. */
-int tree_walk(struct dir *d, unsigned int flags, walk_fn *fn, void *arg);
+int tree_walk(struct dir *d, unsigned int flags, struct root *follow, walk_fn *fn, void *arg);
 
 /* d is this one, as fstat of its descriptor said. */
 void dir_know(struct dir *d, const struct stat *st);

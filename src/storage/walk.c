@@ -24,6 +24,7 @@ struct frame {
 
 struct walk {
 	unsigned int flags;
+	struct root *follow;  /* which links are resolved by; NULL: not followed */
 	walk_fn *fn;
 	void *arg;
 	struct frame *frames; /* the top first */
@@ -106,15 +107,24 @@ static int report(struct walk *w, const struct walk_item *it)
 /* ---- what is not a directory ---- */
 
 /* Follow a link when that is asked for and it leads to a file: *st becomes the
- * file's. -ELOOP for a loop. */
-static int follow_link(struct walk *w, int fd, const char *name, struct stat *st)
+ * file's. -ELOOP for a loop. A confined root resolves the link itself, so that nothing
+ * outside it is looked at: each link that leads out gives -EXDEV. */
+static int follow_link(struct walk *w, int fd, const struct walk_item *it, struct stat *st)
 {
 	struct stat to;
+	int r;
 
-	if (!(w->flags & TREE_FOLLOW))
+	if (!w->follow)
 		return 0;
-	if (fstatat(fd, name, &to, 0))
-		return errno == ENOENT ? 0 : -errno;
+	if (root_is_confined(w->follow)) {
+		char *path CLEANUP_FREE = dir_path(it->parent, it->name);
+
+		r = path ? root_stat(w->follow, path, true, &to) : -ENOMEM;
+	} else {
+		r = fstatat(fd, it->name, &to, 0) ? -errno : 0;
+	}
+	if (r)
+		return r == -ENOENT ? 0 : r;
 	if (S_ISREG(to.st_mode))
 		*st = to;
 	return 0;
@@ -140,7 +150,7 @@ static int look_at(struct walk *w, int fd, struct walk_item *it)
 	if (fstatat(fd, it->name, &st, AT_SYMLINK_NOFOLLOW))
 		return -errno;
 	if (S_ISLNK(st.st_mode))
-		r = follow_link(w, fd, it->name, &st);
+		r = follow_link(w, fd, it, &st);
 	meta_from_stat(&it->meta, &st);
 	if (r == 0 && it->meta.type == FT_LINK)
 		r = read_target(w, fd, it);
@@ -337,7 +347,7 @@ static int walk_top(struct walk *w, struct dir *d)
 	return r;
 }
 
-int tree_walk(struct dir *d, unsigned int flags, walk_fn *fn, void *arg)
+int tree_walk(struct dir *d, unsigned int flags, struct root *follow, walk_fn *fn, void *arg)
 {
 	struct walk *w = calloc(1, sizeof(*w));
 	int r = -ENOMEM;
@@ -346,6 +356,7 @@ int tree_walk(struct dir *d, unsigned int flags, walk_fn *fn, void *arg)
 		w->entries = malloc(LIST_BYTES);
 	if (w && w->entries) {
 		w->flags = flags;
+		w->follow = follow;
 		w->fn = fn;
 		w->arg = arg;
 		r = walk_top(w, d);
@@ -363,8 +374,8 @@ int tree_walk(struct dir *d, unsigned int flags, walk_fn *fn, void *arg)
 	return r;
 }
 
-int walk_tree(struct dirs *s, struct dir *d, bool follow, walk_fn *fn, void *arg)
+int walk_tree(struct dirs *s, struct dir *d, struct root *follow, walk_fn *fn, void *arg)
 {
 	(void)s; /* d knows its set */
-	return tree_walk(d, follow ? TREE_FOLLOW : 0, fn, arg);
+	return tree_walk(d, 0, follow, fn, arg);
 }

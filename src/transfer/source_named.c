@@ -68,7 +68,8 @@ static int walk_dir(struct walk *w, const char *path, const char *name, const st
 	if (!r && walk_is_place(w, m->dev, m->ino))
 		same_place(w, path);
 	else if (!r)
-		r = walk_tree(s->dirs, d, s->x.req->flags & BULK_F_FOLLOW, walk_on_item, w);
+		r = walk_tree(s->dirs, d, s->x.req->flags & BULK_F_FOLLOW ? s->root : NULL,
+			      walk_on_item, w);
 	if (!r)
 		r = walk_leave_dir(w);
 	dir_put(d);

@@ -304,34 +304,6 @@ static int put_link(struct walk *w, const struct walk_item *it)
 	return r ? r : walk_put_entry(w, &e);
 }
 
-/* With --follow what a link points to has been looked at the kernel's way; where the root
- * confines us it must be what the root's own way leads to. 0 or a negative errno. */
-static int check_followed(struct walk *w, const struct walk_item *it)
-{
-	struct source *s = w->s;
-	char *path CLEANUP_FREE = NULL;
-	struct stat st;
-	int r;
-
-	if (!(s->x.req->flags & BULK_F_FOLLOW) || !root_is_confined(s->root))
-		return 0;
-	path = dir_path(it->parent, it->name);
-	r = path ? root_stat(s->root, path, true, &st) : -ENOMEM;
-	if (!r && (st.st_dev != it->meta.dev || st.st_ino != it->meta.ino))
-		r = -EXDEV;
-	return r;
-}
-
-static int found_file(struct walk *w, const struct walk_item *it)
-{
-	int r = check_followed(w, it);
-
-	if (!r)
-		return walk_put_name(w, it->parent, it->name, it->name, &it->meta);
-	item_failed(w, it, r);
-	return 0;
-}
-
 int walk_on_item(void *arg, const struct walk_item *it)
 {
 	struct walk *w = arg;
@@ -348,7 +320,7 @@ int walk_on_item(void *arg, const struct walk_item *it)
 	case FT_LINK:
 		return put_link(w, it);
 	case FT_FILE:
-		return found_file(w, it);
+		return walk_put_name(w, it->parent, it->name, it->name, &it->meta);
 	default:
 		leave_out(w, it);
 		return 0;

@@ -107,9 +107,21 @@ for path in ../../etc/passwd sub/../../x up/x; do
 done
 get "$url/out" "$tmp/here/"
 check "get of a link that leads out" fails_with 1 "$out"
+# Whether there is a file, a directory, a device, nothing, or a place that may not be looked into.
+mkdir -m 0 "$tmp/closed"
+leading=(out up device gone closed)
+ln -s /dev/null "$tmp/root/device"
+ln -s ../nothing "$tmp/root/gone"
+ln -s "$tmp/closed/x" "$tmp/root/closed"
 get -r --follow "$url/" "$tmp/here/"
-check "of a tree with one, followed" fails_with 1 "$out"
-rm "$tmp/root/up" "$tmp/root/out"
+check "of a tree with such links, followed" status_is 1
+one_answer() { # a line for each, with the same words behind the name
+	[ "$(grep -cE "$out" "$tmp/err")" -eq "${#leading[@]}" ] &&
+		[ "$(sed -E 's,: /(out|up|device|gone|closed): ,: ,' "$tmp/err" | sort -u | wc -l)" -eq 1 ]
+}
+check "one answer, whatever is there" one_answer
+check "and nothing comes of them" test -z "$(cd "$tmp/here" && ls -d "${leading[@]}" 2>/dev/null)"
+rm "${leading[@]/#/$tmp/root/}"
 
 # ---- what an option does not do ----
 

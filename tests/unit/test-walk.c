@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Walking: deep, broad and odd trees, each name once and in order. */
+#include "storage/beneath.h"
 #include "storage/storage.h"
 
 #include "tests/support/tmptree.h"
@@ -88,7 +89,7 @@ static int note(void *arg, const struct walk_item *it)
 }
 
 /* Walk below name. What is in l->text is the caller's. */
-static int walk(const char *name, bool follow, struct log *l)
+static int walk_by(const char *name, struct root *follow, struct log *l)
 {
 	struct dirs *s = dirs_new(MAX_OPEN);
 	int r, fd = open(tmp_at(name), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -101,6 +102,15 @@ static int walk(const char *name, bool follow, struct log *l)
 	dir_put(top);
 	dirs_free(s);
 	return r;
+}
+
+static int walk(const char *name, bool follow, struct log *l)
+{
+	struct root *r = follow ? root_new("/", false, NULL) : NULL;
+	int rc = walk_by(name, r, l);
+
+	root_free(r);
+	return rc;
 }
 
 static void check(const char *name, bool follow, const char *want)
@@ -182,6 +192,51 @@ static void links(void **state)
 	}
 	assert_int_equal(mkfifo(tmp_at("links/x"), 0644), 0);
 	check("links", true, "o x\n");
+}
+
+/* A confined root's links tell nothing of what is outside it. */
+static void links_that_lead_out(void **state)
+{
+	static const struct {
+		const char *text, *followed;
+	} t[] = {
+		{ "../f", "f x 1\n" }, { "/../f", NULL }, { "nothing", "l x nothing\n" },
+		{ "../out", "l x ../out\n" }, { "x", "! x 40\n" },
+		/* outside: a file, a directory, a device, nothing, a forbidden one, a loop */
+		{ "../../order/h", NULL }, { "../../order", NULL }, { "/dev/null", NULL },
+		{ "../../nothing", NULL }, { "/nothing", NULL }, { "/root/x/y", NULL },
+		{ "../../loop", NULL }, { "/proc/self/exe", NULL }, { "../../order/h/x", NULL },
+	};
+	struct root *r;
+
+	(void)state;
+	assert_int_equal(EXDEV, 18);
+	tmp_mkdir("confined");
+	tmp_mkdir("confined/out");
+	tmp_put("confined/f", "1");
+	assert_int_equal(symlink("loop", tmp_at("loop")), 0);
+	for (int kernel = 0; kernel < 2; kernel++) {
+		r = root_new(tmp_at("confined"), true, NULL);
+		assert_non_null(r);
+		if (!kernel)
+			root_walk_only(r, true);
+		for (size_t i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
+			const char *want = t[i].followed ? t[i].followed : "! x 18\n";
+			struct log l = { 0 };
+			struct dirs *s = dirs_new(MAX_OPEN);
+			struct dir *top;
+
+			assert_int_equal(symlink(t[i].text, tmp_at("confined/out/x")), 0);
+			top = dir_top(s, root_open(r, "out", O_RDONLY | O_DIRECTORY, 0), "/out");
+			assert_int_equal(walk_tree(s, top, r, note, &l), 0);
+			assert_string_equal(l.text, want);
+			free(l.text);
+			dir_put(top);
+			dirs_free(s);
+			unlink(tmp_at("confined/out/x"));
+		}
+		root_free(r);
+	}
 }
 
 static void metadata(void **state)
@@ -370,7 +425,7 @@ static void a_directory_that_vanishes_is_reported(void **state)
 	tmp_mkdir("vanish/a/1");
 	top = dir_top(s, open(tmp_at("vanish/a"), O_RDONLY | O_DIRECTORY | O_CLOEXEC), "a");
 	tmp_put("vanish/a/f", "");
-	assert_int_equal(walk_tree(s, top, false, note_vanishing, &v), 0);
+	assert_int_equal(walk_tree(s, top, NULL, note_vanishing, &v), 0);
 	assert_int_equal(v.l.files, 1);
 	assert_int_equal(v.l.dirs, 0);
 	assert_true(v.l.errors <= 1); /* none when the file was listed first */
@@ -400,7 +455,7 @@ static void again_and_by_place(void **state)
 	for (int i = 0; i < 2; i++) {
 		struct log l = { .quiet = true };
 
-		assert_int_equal(walk_tree(s, top, false, note, &l), 0);
+		assert_int_equal(walk_tree(s, top, NULL, note, &l), 0);
 		assert_int_equal(l.files, 3);
 	}
 	dir_put(top);
@@ -409,7 +464,7 @@ static void again_and_by_place(void **state)
 	for (int i = 0; i < 2; i++) {
 		struct log l = { .quiet = true };
 
-		assert_int_equal(walk_tree(s, top, false, note, &l), 0);
+		assert_int_equal(walk_tree(s, top, NULL, note, &l), 0);
 		assert_int_equal(l.files, 3);
 	}
 	dir_put(top);
@@ -423,6 +478,7 @@ int main(void)
 		cmocka_unit_test(odd_names),
 		cmocka_unit_test(parts_are_passed_over),
 		cmocka_unit_test(links),
+		cmocka_unit_test(links_that_lead_out),
 		cmocka_unit_test(metadata),
 		cmocka_unit_test(two_hundred_levels_of_long_names),
 		cmocka_unit_test(deeper_than_the_stack),

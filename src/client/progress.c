@@ -16,12 +16,18 @@ enum { LINE_MAX_BYTES = 512, DEFAULT_WIDTH = 80 };
 
 /* ---- the text ---- */
 
-/* Percent of what is known; negative while it may still grow. */
+/* A pipe: its size is known at its end. */
+static bool is_endless(const struct progress_view *v)
+{
+	return v->bytes && !v->bytes_known;
+}
+
+/* Percent of the known bytes; negative while they may still grow. */
 static int percent(const struct progress_view *v)
 {
 	double part;
 
-	if (!v->walked)
+	if (!v->walked || is_endless(v))
 		return -1;
 	if (v->bytes_known)
 		part = (double)v->bytes / (double)v->bytes_known;
@@ -45,7 +51,10 @@ static void put_bytes(char *out, size_t n, const struct progress_view *v)
 
 	format_size(done, sizeof(done), v->bytes);
 	format_size(all, sizeof(all), v->bytes_known);
-	snprintf(out, n, "%s of %s%s", done, all, v->walked ? "" : "+");
+	if (is_endless(v))
+		snprintf(out, n, "%s", done);
+	else
+		snprintf(out, n, "%s of %s%s", done, all, v->walked ? "" : "+");
 }
 
 static void put_rate(char *out, size_t n, const struct progress_view *v)

@@ -274,6 +274,7 @@ static pid_t start(const char *command, int fd, struct err *e)
 	/* We have it ignored, which programs do not expect. */
 	sigemptyset(&plain);
 	sigaddset(&plain, SIGPIPE);
+	sigaddset(&plain, SIGXFSZ);
 	posix_spawnattr_setsigdefault(&attr, &plain);
 	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGDEF);
 	if (fd >= 0)

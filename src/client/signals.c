@@ -75,6 +75,7 @@ void signals_init(void)
 	}
 	a.sa_handler = SIG_IGN;
 	sigaction(SIGPIPE, &a, NULL);
+	sigaction(SIGXFSZ, &a, NULL); /* a file beyond RLIMIT_FSIZE fails by EFBIG */
 }
 
 void signals_rearm(void)

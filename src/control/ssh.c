@@ -111,6 +111,7 @@ _Noreturn static void run_command(char **argv, int in, int out, int err)
 	/* A ^C is ours to deal with: a transfer ends in good order, by way of ssh. */
 	signal(SIGINT, SIG_IGN);
 	signal(SIGPIPE, SIG_DFL);
+	signal(SIGXFSZ, SIG_DFL);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	if (in >= 0)
 		dup2(in, STDIN_FILENO);

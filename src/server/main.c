@@ -85,11 +85,13 @@ static int hash_password(void)
 /* ---- serving ---- */
 
 /* Modes are given by us and our clients, not by who started us; a client that goes away
- * is an error of a write; and a session needs descriptors for files and channels. */
+ * is an error of a write, as is a file or a log beyond RLIMIT_FSIZE; and a session needs
+ * descriptors for files and channels. */
 static void set_process(void)
 {
 	umask(0);
 	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN);
 	raise_fd_limit();
 }
 

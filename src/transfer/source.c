@@ -111,6 +111,8 @@ static const char *source_bottleneck(struct source *s)
 
 	if (xfer_at_rate(&s->x, atomic_load(&s->bytes_acked)))
 		return "rate";
+	if (atomic_load(&s->readers_done) == s->nreaders) /* all the rest is on its way */
+		return "network or sink";
 	if (plan > all / 2)
 		return "entries";
 	return blocks > all / 3 ? "network or sink" : "source";

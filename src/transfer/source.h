@@ -82,6 +82,7 @@ struct source {
 
 	_Atomic uint64_t entries, files, done_files, failed, skipped, left_out;
 	_Atomic uint64_t bytes_known, bytes_acked, bytes_kept;
+	_Atomic unsigned readers_done; /* threads that have nothing more to read */
 	atomic_bool walked;            /* all entries are out */
 	atomic_bool sent;              /* BULK_SENT is out */
 	_Atomic uint64_t reader_wait_ns, plan_wait_ns; /* for the bottleneck */

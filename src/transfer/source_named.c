@@ -151,7 +151,7 @@ static int walk_stream(struct walk *w, const struct transfer_item *it)
 		e.size = 0;
 	}
 	f->size = !zero ? 1 : timed ? INT64_MAX : it->size;
-	return walk_put_file(w, &e, f, zero && !timed ? it->size : 1);
+	return walk_put_file(w, &e, f, e.size);
 }
 
 /* The id of the directory that a listed name goes into, made known with its parents. */

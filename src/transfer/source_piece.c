@@ -57,6 +57,7 @@ static int send_size(struct source *s, struct sfile *f, uint64_t size)
 	if (!b)
 		return -ENOMEM;
 	f->size = size;
+	atomic_fetch_add(&s->bytes_known, size);
 	rc = bulk_pair_put(b, f->id, size);
 	return rc ? rc : xfer_send(&s->x, BULK_SIZES, b);
 }

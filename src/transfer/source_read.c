@@ -248,6 +248,7 @@ static void *reader_main(void *arg)
 	if (rc && rc != -ECANCELED && rc != -EPIPE)
 		xfer_fail(&r->s->x, rc, "reading: %s", strerror(-rc));
 	give_up(r);
+	atomic_fetch_add(&r->s->readers_done, 1);
 	return NULL;
 }
 

@@ -34,6 +34,37 @@ run_stdin rftp put -q --json --rate 100M - "$url/p" < <(head -c 1000000 "$tmp/ro
 check "a rate that is not reached" test "$(events progress True)" -ge 1
 check "holds nothing up" test "$(events progress 'e["bottleneck"] == "rate"')" -eq 0
 
+check "knows of a pipe what has come, not how much there is" \
+	test "$(events progress 'e["bytes_known"] == 0 and e["bytes"] > 0')" -ge 1 -a \
+	"$(events progress 'e["bytes_known"] not in (0, 1000000)')" -eq 0
+# A sink that takes a tenth of a second for a block; the window has room for all of them.
+main=$url
+RFTP_FAULT_TRANSPORT=stall start_server slow --root "$tmp/root" --anonymous rw
+put --json --block 64K --channels 1 --inflight 128 --prot clear "$tmp/root/big" "$url/p"
+check "a slow sink" status_is 0
+check "is not taken for a slow source, when all has been read" \
+	test "$(events progress 'e["bottleneck"] == "network or sink"')" -ge 1 -a \
+	"$(events progress 'e["bottleneck"] == "source"')" -eq 0
+stop_server
+server=${servers[0]} url=$main
+
+# ---- limits of the server's process ----
+
+as_server=(prlimit --fsize=2000000)
+start_server small --root "$tmp/root" --anonymous rw
+as_server=()
+put "$tmp/root/big" "$url/q"
+check "a file beyond RLIMIT_FSIZE of the server: 1" fails_with 1 'q: .*File too large'
+check "its log grows to the limit" python3 - "$(readlink "/proc/$server/fd/2")" <<'PYTHON'
+import os, sys
+# A sparse end, so that the next line would lie behind the limit.
+os.truncate(sys.argv[1], 2_000_000)
+PYTHON
+run rftp ls --accept-new "$url/"
+check "and it still answers" status_is 0
+stop_server
+server=${servers[0]} url=$main
+
 # ---- what a signal ends where it stands ----
 
 # stops WHEN COMMAND...: SIGTERM as soon as WHEN succeeds

@@ -84,6 +84,10 @@ static void test_percent(void **state)
 	assert_int_equal(strncmp(line(&v, 80), " 25%", 4), 0);
 	v = (struct progress_view){ .walked = true };
 	assert_int_equal(strncmp(line(&v, 80), "  0%", 4), 0);
+	v = (struct progress_view){ .walked = true, .bytes = 3 << 20 }; /* a pipe */
+	assert_null(strchr(line(&v, 80), '%'));
+	assert_non_null(strstr(line(&v, 80), "3.0 MiB"));
+	assert_null(strstr(line(&v, 80), " of "));
 }
 
 static void test_rate(void **state)

@@ -11,7 +11,8 @@
 #include <sched.h>
 #include <string.h>
 
-/* Bytes, time, memory, threads: what everybody needs. */
+/* Bytes, time, memory, threads. Without a vDSO libc asks the kernel for the time and the
+ * processor, by one call or another: all of them are here. */
 static const char *const basics[] = {
 	"read", "write", "readv", "writev", "recvmsg", "sendmsg", "recvfrom", "sendto",
 	"close", "shutdown", "poll", "ppoll", "eventfd2",
@@ -19,7 +20,9 @@ static const char *const basics[] = {
 	"munmap", "mremap", "madvise", "brk",
 	"futex", "set_robust_list", "rseq", "sched_yield", "gettid", "getpid",
 	"exit", "exit_group", "rt_sigaction", "rt_sigprocmask", "rt_sigreturn", "sigaltstack",
-	"restart_syscall", "clock_gettime", "clock_nanosleep", "nanosleep", "gettimeofday",
+	"restart_syscall", "clock_gettime", "clock_gettime64", "clock_getres",
+	"clock_getres_time64", "clock_nanosleep", "clock_nanosleep_time64", "nanosleep",
+	"gettimeofday", "time", "getcpu", "futex_time64", "ppoll_time64",
 	"getrandom", "getuid", "geteuid", "getgid", "getegid", NULL
 };
 
@@ -28,6 +31,12 @@ static const char *const useless_to_fronts[] = {
 	"open", "openat", "access", "faccessat", "faccessat2", "stat", "lstat", "statx", "readlink",
 	"readlinkat", "sysinfo", "uname", "sched_getaffinity", "membarrier", "socket",
 	"connect", "ioctl", NULL
+};
+
+/* After ENOSYS libc makes an older call instead. A filter cannot read the arguments of clone3(2),
+ * which lie in memory; those of clone(2) it can. */
+static const char *const too_new_for_fronts[] = {
+	"clone3", "close_range", "futex_waitv", "futex_wait", "futex_wake", "futex_requeue", NULL
 };
 
 static const char *const files_and_more[] = {
@@ -53,10 +62,10 @@ static const char *const files_and_more[] = {
 	"io_uring_setup", "io_uring_enter", "io_uring_register",
 	/* where and how a thread runs */
 	"sched_getaffinity", "sched_getscheduler", "sched_getparam", "sched_get_priority_max",
-	"sched_get_priority_min", "getcpu", "set_tid_address",
+	"sched_get_priority_min", "set_tid_address",
 	/* who and where we are */
 	"getresuid", "getresgid", "getgroups", "getppid", "getpgrp", "getrlimit", "setrlimit",
-	"getrusage", "sysinfo", "uname", "clock_getres", "time", "rt_sigpending",
+	"getrusage", "sysinfo", "uname", "rt_sigpending",
 	"rt_sigtimedwait", "rt_sigsuspend", NULL
 };
 
@@ -94,15 +103,6 @@ static int add_all(scmp_filter_ctx f, uint32_t action, const char *const *names)
 	return rc;
 }
 
-/* A new thread; what glibc asks for with arguments in memory, which nobody can look into, it asks
- * for otherwise after ENOSYS. */
-static int refuse_clone3(scmp_filter_ctx f, uint32_t others)
-{
-	/* Nor may a rule say what is said of all others anyway. */
-	return others == SCMP_ACT_ERRNO(ENOSYS) ? 0 :
-	       seccomp_rule_add(f, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0);
-}
-
 /* fork(3) is clone(2) on most. */
 static int add_deadly(scmp_filter_ctx f)
 {
@@ -136,24 +136,24 @@ static int load(scmp_filter_ctx f, int rc, struct err *e)
 }
 
 /* The sanitizers' own calls are many, and change. */
-static int loosely(scmp_filter_ctx f, uint32_t others)
+static int loosely(scmp_filter_ctx f)
 {
-	(void)others;
 	return add_all(f, SCMP_ACT_KILL_PROCESS, deadly);
 }
 
-static int for_fronts(scmp_filter_ctx f, uint32_t others)
+static int for_fronts(scmp_filter_ctx f)
 {
 	int rc = add_all(f, SCMP_ACT_ALLOW, basics);
 
 	if (rc == 0)
 		rc = jail_args_front(f);
 	if (rc == 0)
-		rc = refuse_clone3(f, others);
+		rc = add_all(f, SCMP_ACT_ERRNO(ENOSYS), too_new_for_fronts);
 	return rc ? rc : add_all(f, SCMP_ACT_ERRNO(EPERM), useless_to_fronts);
 }
 
-static int for_sessions(scmp_filter_ctx f, uint32_t others)
+/* clone3 and other new calls get ENOSYS, as all that is in no list. */
+static int for_sessions(scmp_filter_ctx f)
 {
 	int rc = add_deadly(f);
 
@@ -161,12 +161,10 @@ static int for_sessions(scmp_filter_ctx f, uint32_t others)
 		rc = add_all(f, SCMP_ACT_ALLOW, basics);
 	if (rc == 0)
 		rc = add_all(f, SCMP_ACT_ALLOW, files_and_more);
-	if (rc == 0)
-		rc = jail_args_session(f);
-	return rc ? rc : refuse_clone3(f, others);
+	return rc ? rc : jail_args_session(f);
 }
 
-static int jail(int (*fill)(scmp_filter_ctx f, uint32_t others), uint32_t others, struct err *e)
+static int jail(int (*fill)(scmp_filter_ctx f), uint32_t others, struct err *e)
 {
 	scmp_filter_ctx f;
 
@@ -175,7 +173,7 @@ static int jail(int (*fill)(scmp_filter_ctx f, uint32_t others), uint32_t others
 		others = SCMP_ACT_ALLOW;
 	}
 	f = seccomp_init(others);
-	return f ? load(f, fill(f, others), e) : err_sys(e, -ENOMEM, "filter of system calls");
+	return f ? load(f, fill(f), e) : err_sys(e, -ENOMEM, "filter of system calls");
 }
 
 int jail_front(struct err *e)

@@ -342,9 +342,14 @@ static void reap(struct monitor *m)
 
 	while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
 		find_process(m, pid);
-		if (WIFSIGNALED(status))
-			log_error("session process %d died of signal %d (%s)", (int)pid,
-				  WTERMSIG(status), strsignal(WTERMSIG(status)));
+		if (!WIFSIGNALED(status))
+			continue;
+		/* The kernel tells only its own log which call a filter refused. */
+		log_error("session process %d died of signal %d (%s)%s", (int)pid,
+			  WTERMSIG(status), strsignal(WTERMSIG(status)),
+			  WTERMSIG(status) != SIGSYS ? "" :
+			  ": a refused system call; the kernel's log has its number "
+			  "(journalctl -k -g type=1326, or ausearch -m SECCOMP)");
 	}
 }
 

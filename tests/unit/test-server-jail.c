@@ -34,6 +34,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <termios.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -351,6 +352,32 @@ static void test_what_is_not_known(void **state)
 	TRY(calls);
 }
 
+/* libc makes the first few only where the kernel has no vDSO (user-mode Linux, "vdso=0"), others
+ * only without rseq(2). ENOSYS sends libraries to the older calls. */
+static void test_calls_of_libc(void **state)
+{
+	static const struct call calls[] = {
+#ifdef SYS_time
+		{ CALL(time), 0, 0 },
+#endif
+		{ CALL(gettimeofday, ROOM), 0, 0 },
+		{ CALL(clock_gettime, CLOCK_REALTIME, ROOM), 0, 0 },
+		{ CALL(clock_getres, CLOCK_MONOTONIC, ROOM), 0, 0 },
+		{ CALL(getcpu, ROOM), 0, 0 },
+		{ CALL(clock_nanosleep, CLOCK_MONOTONIC, 0, ROOM), 0, 0 },
+		{ CALL(nanosleep, ROOM), 0, 0 },
+		{ CALL(getrandom, ROOM, 16), 0, 0 },
+		{ CALL(futex, ROOM, 1, 1), 0, 0 }, /* FUTEX_WAKE */
+		{ CALL(rseq), REACHED, REACHED },
+		{ CALL(close_range, UINT_MAX, UINT_MAX), ENOSYS, ENOSYS },
+#ifdef SYS_futex_waitv
+		{ CALL(futex_waitv, ROOM), ENOSYS, ENOSYS },
+#endif
+	};
+
+	TRY(calls);
+}
+
 /* ---- more than one call ---- */
 
 /* Those of 32 bits have other numbers; a kernel without them answers with a fault. */
@@ -591,6 +618,7 @@ int main(void)
 		cmocka_unit_test(test_requests),
 		cmocka_unit_test(test_sockets),
 		cmocka_unit_test(test_what_is_not_known),
+		cmocka_unit_test(test_calls_of_libc),
 		cmocka_unit_test(test_other_numbers),
 		cmocka_unit_test(test_all_threads_are_in_it),
 		cmocka_unit_test(test_what_they_need),

@@ -52,9 +52,26 @@ int source_open(struct source *s, const struct sfile *f, int flags)
 	return fd;
 }
 
+/* By whatever way blocks go, in-band, too: some are out, and for long none was acknowledged.
+ * Signs of life do not count. In ticks, so that the time in which we are stopped does not. */
+static bool is_unanswered(struct source *s)
+{
+	uint64_t limit = s->x.tuning->stall_ms ? s->x.tuning->stall_ms : STALL_MS;
+	LOCK_GUARD(guard, &s->lock);
+
+	if (s->acked.low == atomic_load(&s->next_block) || s->acked.low != s->acked_seen)
+		s->acked_ticks = 0;
+	s->acked_seen = s->acked.low;
+	return s->acked_ticks++ > HELD_LIMITS * limit / TICK_MS;
+}
+
 static int source_tick(struct xfer *x)
 {
-	source_rebalance(of(x));
+	struct source *s = of(x);
+
+	source_rebalance(s);
+	if (is_unanswered(s))
+		xfer_fail(x, -ETIMEDOUT, "the other side acknowledges nothing (--stall)");
 	return 0;
 }
 

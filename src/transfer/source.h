@@ -28,6 +28,8 @@ struct route {
 struct source {
 	struct xfer x;                 /* first: roles cast back */
 
+	uint64_t acked_ticks, acked_seen; /* the ticker's: ticks without an acknowledgement */
+
 	/* Set before threads start. */
 	struct root *root;
 	const struct transfer_item *items;

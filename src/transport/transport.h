@@ -192,6 +192,11 @@ struct channel_watch {
 	uint64_t moved_ns, acked_ns; /* on the watch's clock */
 };
 
+#define STALL_MS 30000u
+/* A sink that holds blocks and acknowledges none has so many times the limit: its storage may
+ * be slow, or the reader of its standard output. */
+#define HELD_LIMITS 120u
+
 struct watch {
 	bool source;
 	atomic_bool any_lost;        /* any thread; then look at once */

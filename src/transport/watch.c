@@ -5,10 +5,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define STALL_MS 30000u
-/* A sink that holds blocks and acknowledges none has so many times the limit: its storage may
- * be slow, or the reader of its standard output. */
-#define HELD_LIMITS 120u
 #define LOOKS 8u /* in the time of the limit */
 
 int watch_init(struct path *path, uint32_t stall_ms)

@@ -410,6 +410,31 @@ static void test_done_without_end(void **state)
 	}
 }
 
+static void soon_stalled(struct transfer_tuning *t)
+{
+	t->stall_ms = 10;
+}
+
+/* It takes the blocks, lives, and acknowledges none. */
+static void test_sink_that_only_beats(void **state)
+{
+	uint8_t type = 0;
+	struct peer p;
+
+	(void)state;
+	make_source();
+	tune = soon_stalled;
+	begin(&p, BULK_GET, at("src/big"), 0, POLICY_OVERWRITE);
+	tune = NULL;
+	while (type != BULK_ABORT) {
+		assert_int_equal(ms_read_frame(p.ms, &type, p.in, 2 * BULK_FRAME_MAX, WAIT_MS),
+				 0);
+		if (type == BULK_BEAT)
+			send_counts(&p, BULK_BEAT, 1);
+	}
+	expect_end(&p, -ETIMEDOUT);
+}
+
 /* Every block is to come again, over and over. The sender gives up; readers that wait for
  * blocks which will not come back must not keep the transfer. */
 static void test_sink_that_refuses_all(void **state)
@@ -607,6 +632,7 @@ int main(void)
 		cmocka_unit_test(test_verified_resume),
 		cmocka_unit_test(test_verified_resume_of_another),
 		cmocka_unit_test(test_done_without_end),
+		cmocka_unit_test(test_sink_that_only_beats),
 		cmocka_unit_test(test_sink_that_refuses_all),
 		cmocka_unit_test(test_runs_that_cannot_be),
 		cmocka_unit_test(test_window_of_details),

@@ -42,7 +42,9 @@ UseIPv6 off
 Port $port
 PidFile $tmp/pf/$name.pid
 ScoreboardFile $tmp/pf/$name.score
+<IfModule mod_delay.c>
 DelayEngine off
+</IfModule>
 User nobody
 Group $(id -gn nobody)
 AuthOrder mod_auth_file.c

@@ -17,7 +17,7 @@ A block without a language is a terminal:
 
 What is measured, or differs from one machine to the next, is alike: times, rates, dates, numbers of
 processes and ports, owners. Of keys and digests it is compared which of them are the same."""
-import os, re, subprocess, sys, time
+import itertools, os, re, subprocess, sys, time
 
 from markdown import blocks_below
 
@@ -70,8 +70,16 @@ def plain(lines, names):
     return text
 
 
+def by_name(text):
+    """Sort the files that a dry run lists: their order is the filesystem's."""
+    listed = re.compile(r".* \([0-9.]+ [KMGT]?i?B\)(, left alone)?")
+    runs = itertools.groupby(text.split("\n"), lambda line: bool(listed.fullmatch(line)))
+    return "\n".join(line for files, run in runs for line in (sorted(run) if files else run))
+
+
 def like(expected, seen):
     """Are these, both plain, the same?"""
+    expected, seen = by_name(expected), by_name(seen)
     pattern = "".join(r"(?:.*\n)*?" if line == "..." else
                       ".*".join(re.escape(part) for part in line.split("...")) + r"\n"
                       for line in expected.split("\n"))

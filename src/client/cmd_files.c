@@ -107,8 +107,8 @@ static int remove_one(const struct job *j, struct server *s, const struct place 
 	if (exit_is_lost(rc) || !is_directory(s, p->path))
 		return err_set(e, rc, "%s", why.text);
 	if (!j->o.recursive)
-		return err_set(e, -EISDIR, "%s is a directory: rftp rm -r removes it with all "
-			       "that is in it", printable(p->path));
+		return err_set(e, -EISDIR, "%s is a directory (%srm -r removes it with "
+			       "all its content)", printable(p->path), j->servers ? "" : "rftp ");
 	return ftp_is_foreign(s->client) ? foreign_remove(s, p->path, e) :
 	       simple(s, FTP_RMDA, p->path, e);
 }

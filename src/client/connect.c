@@ -255,6 +255,7 @@ static struct ftp_client_config config_of(struct server *s, struct place *as)
 		.keyfile = s->o.key,
 		.plain = s->o.plain,
 		.plain_password = s->o.plain && s->o.plain_password,
+		.netrc = s->o.netrc,
 		.data_clear = s->o.prot == PROT_CLEAR,
 		.connect_timeout_ms = (int)(s->o.connect_timeout / 1000000),
 		.stop = wish,

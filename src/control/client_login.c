@@ -224,10 +224,10 @@ static int try_password(struct ftp_client *c, struct login *l, char *password, s
 static int no_password(const struct ftp_client *c, const struct ftp_client_config *cfg,
 		       const struct login *l, struct err *e)
 {
-	return err_set(e, -EACCES, "%sthere is no password for %s at %s: put it into ~/.netrc, or "
+	return err_set(e, -EACCES, "%sthere is no password for %s at %s: put it into %s, or "
 		       "be at a terminal to be asked",
 		       cfg->certfile ? "the certificate is not enough, and " : "",
-		       printable(l->user), c->host);
+		       printable(l->user), c->host, cfg->netrc ? printable(cfg->netrc) : "~/.netrc");
 }
 
 static int login_with_password(struct ftp_client *c, const struct ftp_client_config *cfg,

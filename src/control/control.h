@@ -129,6 +129,7 @@ struct ftp_client_config {
 	bool plain;                  /* no TLS; a password is then refused unless
 				      * plain_password */
 	bool plain_password;
+	const char *netrc;           /* the password file that advice names; NULL: ~/.netrc */
 	bool data_clear;             /* foreign servers: PROT C, though control has TLS */
 	int connect_timeout_ms;
 	/* Is this the right key for host:port? Called before anything is sent. Not

@@ -75,6 +75,10 @@ chmod 600 "$tmp/netrc"
 as unknown alice
 run rftp ls --netrc "$tmp/netrc" "${by[@]}" "$url/"
 check "a password is, besides a certificate that says nothing" status_is 0
+printf 'machine 192.0.2.1 login alice password right\n' >"$tmp/netrc"
+as forged alice
+run rftp ls --netrc "$tmp/netrc" "${by[@]}" "$url/"
+check "advice names the file of --netrc" fails_with 3 "put it into $tmp/netrc, or"
 as alice anonymous
 run rftp ls "${by[@]}" "$url/"
 check "anonymous needs none, and may have one" status_is 0

@@ -164,7 +164,7 @@ check "chmod" test "$(stat -c %a "$tmp/root/f1" "$tmp/root/a b" | tr '\n' ' ')" 
 commands 'chmod 999 f1'
 check "no mode" ends 2 '"999" is no mode'
 commands 'rm p'
-check "rm leaves directories" ends 1 'is a directory'
+check "rm leaves directories" ends 1 'is a directory (rm -r removes'
 commands 'rm -r p'
 check "unless with -r" test ! -e "$tmp/root/p"
 commands 'cd d; put ../here/f1.here x1; put ../here/f1.here x2; mdelete x?; ls -1' --quiet

@@ -13,6 +13,11 @@ for dir in lib lib64 libexec; do
 	[ -e "${proftpd%/sbin/*}/$dir/proftpd/mod_tls.so" ] && modules=${proftpd%/sbin/*}/$dir/proftpd
 done
 [ -n "$modules" ] || skip_all "proftpd's mod_tls is missing"
+# Since Debian 13 some that were part of the program are modules.
+load=
+for module in ls xfer delay tls digest; do
+	[ ! -e "$modules/mod_$module.so" ] || load+="LoadModule mod_$module.c"$'\n'
+done
 
 foreign_cert
 disk=$tmp/pf/root/d
@@ -32,8 +37,7 @@ serve() { # NAME LINE...
 	port=$(foreign_port)
 	cat >"$tmp/pf/$name.conf" <<END
 ModulePath $modules
-LoadModule mod_tls.c
-LoadModule mod_digest.c
+$load
 ServerName test
 ServerType standalone
 DefaultAddress 127.0.0.1
@@ -42,9 +46,7 @@ UseIPv6 off
 Port $port
 PidFile $tmp/pf/$name.pid
 ScoreboardFile $tmp/pf/$name.score
-<IfModule mod_delay.c>
 DelayEngine off
-</IfModule>
 User nobody
 Group $(id -gn nobody)
 AuthOrder mod_auth_file.c

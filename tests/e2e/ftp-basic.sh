@@ -31,7 +31,7 @@ ok() {
 }
 # check DESCRIPTION COMMAND...
 check() {
-	local description=$1
+	description=$1
 	shift
 	"$@"
 	ok $? "$description"

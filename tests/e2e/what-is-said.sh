@@ -1,5 +1,5 @@
 #!/bin/bash
-# shellcheck disable=SC2154,SC2317 # lib.sh sets and calls them
+# shellcheck disable=SC2034,SC2154,SC2317 # lib.sh sets, reads and calls them
 # What users are told of transfers: how far they are, what they would do, what is wrong with
 # a command, what was broken off. TAP.
 

@@ -123,7 +123,7 @@ done
 # Slow enough to be looked at.
 random "$tmp/big" 64000000
 before=$(carried rxe_eth0)
-rftp put -q --accept-new --transport rdma --rate 4M "$tmp/big" "$url/0/big" 2>"$tmp/busy" &
+rftp put -q --accept-new --transport rdma --rate 2M "$tmp/big" "$url/0/big" 2>"$tmp/busy" &
 client=$!
 check "a transfer is under way" under_way rxe_eth0
 run rftp-iser status

@@ -92,7 +92,7 @@ gets alice /~/file
 mkdir -p "$tmp/tree/sub"
 chmod 2750 "$tmp/tree/sub"
 run rftp -k -q -c "put -r $tmp/tree /usr/local/; put -r $tmp/tree /tmp/" "rftp://alice@$url/"
-check "a tree, to where the host sees it" test "$(stat -c %U:%a /tmp/tree/sub)" = alice:2750
+check "a tree, to where the host sees it" test "$(stat -c %U:%a /tmp/tree/sub)" = alice:750
 check "and not where she may not" not test -e /usr/local/tree
 
 # ---- settings ----

@@ -20,8 +20,8 @@ bool again_worth(int code, uint64_t done, uint64_t retries, bool reached, bool a
 {
 	if (signals_stopped() || done >= retries)
 		return false;
-	/* The server answered, so it is there even if no attempt has got as far as a login. */
-	if (code == -EBADMSG)
+	/* One more attempt tells a damaged connection from a server that does not speak TLS. */
+	if (code == -EBADMSG && !done)
 		return true;
 	return reached && (exit_is_lost(code) || exit_is_damaged(code) || (no_way(code) && away));
 }

@@ -10,8 +10,8 @@
 
 /* May another attempt do better than the one that ended with code, a negative errno? done: the
  * number of repeated attempts so far, at most retries. reached: all servers have been connected
- * before; until then only a connection whose bytes were damaged (-EBADMSG) is tried again, for a
- * host that does not speak the protocol never will. away: one of the servers, or an RDMA device
+ * before; until then only a connection whose bytes were damaged (-EBADMSG) is tried again, once,
+ * for a host that does not speak the protocol never will. away: one of the servers, or an RDMA device
  * that carried data before, may be away while it comes up again. */
 bool again_worth(int code, uint64_t done, uint64_t retries, bool reached, bool away);
 /* It is not: say why, and how to go on if the parts are kept. The status. */

@@ -130,7 +130,7 @@ static const struct option_def table[] = {
 	STRING("netrc", "FILE", ON_ALL | IN_CONF, netrc, "users and passwords (~/.netrc)"),
 	NUMBER("connect-timeout", "TIME", OPT_TIME, ON_ALL | IN_CONF, connect_timeout,
 	       100000000, 3600000000000, "give up connecting after this (15s)"),
-	NUMBER("stall", "TIME", OPT_TIME, ON_ALL | IN_CONF, stall, 100000000, 3600000000000,
+	NUMBER("stall", "TIME", OPT_TIME, ON_ALL | IN_CONF, stall, 1000000000, 3600000000000,
 	       "give up a data channel without progress after this (30s)"),
 	STRING("ssh", "COMMAND", ON_ALL | IN_CONF, ssh, "for host:path (ssh)"),
 	STRING("rftpd-path", "PATH", ON_ALL | IN_CONF, rftpd_path,

@@ -59,9 +59,9 @@ enum bulk_type {
 	BULK_FILE = 24,
 	BULK_RESULT = 25,
 	BULK_COMMITTED = 26, /* client → source of a copy, before DOOR */
-	BULK_LOST = 27,     /* both ways: u64 channel, u64 errno: its sender has given up this
+	BULK_LOST = 27,      /* both ways: u64 channel, u64 errno: its sender has given up this
 			     * data channel; blocks on it go by others */
-	BULK_CHANNELS = 28, /* sink → source, each second: of each data channel u64 bytes that
+	BULK_CHANNELS = 28, /* sink → source, each 250 ms: of each data channel u64 bytes that
 			     * came by it, u64 whole blocks that are not answered yet */
 	BULK_SKIPPED = 128, /* from here on what is not known is skipped */
 	BULK_PLACE = 128,   /* sink → source, on one host: which directory a named one became */

@@ -125,7 +125,7 @@ const struct option_def srv_table[] = {
 	STRING("nic", 0, "LIST", nic, IN_FILE, "network cards for data, with commas"),
 	WORD("poll", 0, "auto|always|never", poll, poll_words, IN_FILE,
 	     "look for RDMA's completions awake before sleeping (auto)"),
-	TIME("stall", stall, 100 * MS, HOUR, IN_FILE,
+	TIME("stall", stall, SECOND, HOUR, IN_FILE,
 	     "give up a data channel without progress after this (30s)"),
 	KIND("numa", 0, "WHERE", numa, type_numa, IN_FILE,
 	     "nodes of memory and threads: auto, off, node:N, nic, storage"),

@@ -313,12 +313,8 @@ static void channel_down(void *arg, uint32_t channel, int error)
 	struct sink *s = route->s;
 
 	/* In good order, or when all has come, it is the source's way of leaving. */
-	if (error && !atomic_load(&s->sent) && !xfer_failed(&s->x)) {
-		atomic_fetch_add(&s->x.channels_lost, 1);
-		log_warn("data channel %u is lost: %s",
-			 route->path * s->x.agr.channels + channel, xfer_lost_why(error));
+	if (error && !atomic_load(&s->sent) && !xfer_failed(&s->x))
 		xfer_channel_lost(&s->x, route->path, channel, error);
-	}
 	/* With a standby the source goes on by that, or says why not. */
 	if (atomic_fetch_add(&s->x.channels_down, 1) + 1 == xfer_channels(&s->x) &&
 	    !xfer_standby(&s->x))
@@ -432,7 +428,7 @@ int sink_run(struct sink *s, struct transfer_result *r, bool *in_line, struct er
 	if (!xfer_failed(&s->x)) {
 		rc = flush_done(s);
 		if (rc)
-			xfer_fail(&s->x, rc, "control connection: %s", strerror(-rc));
+			xfer_control_failed(&s->x, rc);
 	}
 	rc = xfer_finish(&s->x, in_line, e);
 	fill_result(s, r);

@@ -374,7 +374,7 @@ int source_run(struct source *s, struct transfer_result *r, bool *in_line, struc
 	if (!xfer_failed(&s->x)) {
 		rc = send_totals(s);
 		if (rc)
-			xfer_fail(&s->x, rc, "control connection: %s", strerror(-rc));
+			xfer_control_failed(&s->x, rc);
 	}
 	xfer_wait(&s->x, sink_has_summed);
 	rc = xfer_finish(&s->x, in_line, e);

@@ -324,17 +324,6 @@ void source_rebalance(struct source *s)
 
 /* ---- senders ---- */
 
-static void say_lost(struct route *r, uint32_t channel, int error, bool last)
-{
-	struct source *s = r->s;
-	bool path = s->x.npaths > 1 && !atomic_load(&s->x.paths[r->path]->alive);
-
-	log_warn("data channel %u is lost (%s)%s", r->path * s->x.agr.channels + channel,
-		 xfer_lost_why(error), last ? "" : "; its blocks go by the others");
-	if (path && !last)
-		log_warn("path %u has no channel left; the others go on", r->path);
-}
-
 static void channel_down(void *arg, uint32_t channel, int error)
 {
 	struct route *r = arg;
@@ -342,11 +331,8 @@ static void channel_down(void *arg, uint32_t channel, int error)
 	bool last = atomic_fetch_add(&s->x.channels_down, 1) + 1 == xfer_channels(&s->x);
 
 	/* Closed in good order: the sink has given up, and says why on the control stream. */
-	if (error && !xfer_failed(&s->x)) {
-		atomic_fetch_add(&s->x.channels_lost, 1);
-		say_lost(r, channel, error, last);
+	if (error && !xfer_failed(&s->x))
 		xfer_channel_lost(&s->x, r->path, channel, error);
-	}
 	room_moved(s);
 	/* With the last the readers would wait for blocks that nobody sends. */
 	if (last && !xfer_standby(&s->x))

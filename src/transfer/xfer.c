@@ -241,15 +241,16 @@ static void note_end(struct xfer *x)
 	pthread_cond_broadcast(&x->changed);
 }
 
-static bool stream_lost(struct xfer *x, int r)
+void xfer_control_failed(struct xfer *x, int r)
 {
 	switch (r) {
 	case -EPIPE:
+	case -ECONNRESET:
 	case 0:
 		xfer_fail(x, -EPIPE, "the other side closed the connection");
 		break;
 	case -ETIMEDOUT:
-		/* Who sleeps in a write to the dead would sleep on for minutes. */
+		/* A thread that waits in a write to the silent peer would wait for minutes. */
 		ms_abort(x->ms);
 		xfer_fail(x, r, "the other side has been silent for %d s", SILENCE_MS / 1000);
 		break;
@@ -258,7 +259,6 @@ static bool stream_lost(struct xfer *x, int r)
 	default:
 		xfer_fail(x, r, "control connection: %s", strerror(-r));
 	}
-	return true;
 }
 
 static void frame_failed(struct xfer *x, uint8_t type, int r, const struct err *e)
@@ -295,7 +295,7 @@ static void *reader_main(void *arg)
 
 		r = ms_read_frame(x->ms, &type, p, max, SILENCE_MS);
 		if (r) {
-			stream_lost(x, r);
+			xfer_control_failed(x, r);
 			break;
 		}
 		atomic_store_explicit(&x->heard_ns, now_ns(), memory_order_relaxed);
@@ -378,7 +378,8 @@ static bool is_stopped(const struct xfer *x)
 static void *ticker_main(void *arg)
 {
 	struct xfer *x = arg;
-	uint64_t shown = now_ns(), beat = 0; /* the first at once: it measures the path */
+	uint64_t shown = now_ns(), reported = shown;
+	uint64_t beat = 0; /* the first at once: it measures the path */
 
 	while (atomic_load(&x->ticking)) {
 		uint64_t now;
@@ -392,22 +393,26 @@ static void *ticker_main(void *arg)
 			r = x->role->tick(x);
 		if (!r && now - beat > BEAT_MS * 1000000ull && !xfer_failed(x)) {
 			r = send_beat(x, false);
-			if (!r)
-				r = xfer_say_channels(x, true);
 			beat = now;
 		} else if (!r && stamp_waits(x) && !xfer_failed(x)) {
 			r = send_beat(x, true);
 		}
+		if (!r && now - reported > REPORT_MS * 1000000ull && !xfer_failed(x)) {
+			r = xfer_report_channels(x);
+			reported = now;
+		}
 		if (!r && !xfer_failed(x))
-			r = xfer_say_channels(x, false);
+			r = xfer_say_lost(x, true);
 		if (r)
-			xfer_fail(x, r, "control connection: %s", strerror(-r));
+			xfer_control_failed(x, r);
 		if (now - shown > PROGRESS_NS) {
 			show_progress(x);
 			xfer_tend_paths(x);
 			shown = now;
 		}
 	}
+	if (!xfer_failed(x))
+		xfer_say_lost(x, false);
 	return NULL;
 }
 
@@ -431,14 +436,6 @@ int xfer_start(struct xfer *x, struct err *e)
 	}
 	x->ticker_on = true;
 	return 0;
-}
-
-void xfer_kick(struct xfer *x)
-{
-	LOCK_GUARD(guard, &x->lock);
-
-	atomic_store(&x->kick, true);
-	pthread_cond_signal(&x->tick);
 }
 
 void xfer_changed(struct xfer *x)

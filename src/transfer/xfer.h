@@ -16,6 +16,8 @@
 
 /* A sign of life is sent this often, and one is missed after SILENCE_MS. */
 #define BEAT_MS 1000
+/* Between two reports of the channels; several in the shortest time of --stall, 1 s. */
+#define REPORT_MS 250
 #define SILENCE_MS 30000
 /* How long the peer may take to end its side after an abort. */
 #define ABORT_GRACE_MS 5000
@@ -95,8 +97,9 @@ struct xfer {
 	bool reader_on, ticker_on;           /* reader_on: it still reads; guarded by lock */
 	bool reader_started;
 	_Atomic uint32_t channels_lost, channels_down; /* by an error; in any way */
-	atomic_int lost_why[CHANNELS_MAX];   /* positive errno: to be told to the peer */
+	atomic_int lost_why[CHANNELS_MAX];   /* positive errno: to be said by the ticker */
 	atomic_bool lost_any;
+	bool lost_seen; /* of the ticker */
 	atomic_bool fell_back;               /* the standby is in use */
 };
 
@@ -107,6 +110,8 @@ void xfer_destroy(struct xfer *x);
  * told. Returns code. Any thread. */
 int xfer_fail(struct xfer *x, int code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
+/* The same when the control stream ended with r, a negative errno or 0 for its end. */
+void xfer_control_failed(struct xfer *x, int r);
 static inline bool xfer_failed(struct xfer *x)
 {
 	return atomic_load_explicit(&x->failed, memory_order_relaxed);
@@ -118,8 +123,6 @@ int xfer_start(struct xfer *x, struct err *e);
  * transfer has failed. */
 void xfer_wait(struct xfer *x, bool (*until)(struct xfer *x));
 void xfer_changed(struct xfer *x);
-/* The ticker is to look at once. */
-void xfer_kick(struct xfer *x);
 /* A data channel broke off. When the peer has given up, its reason is on its way on the
  * control stream, and is the better one: wait for it a little, then fail with ours. */
 void xfer_data_lost(struct xfer *x, int code);
@@ -146,15 +149,18 @@ void xfer_fell_back(struct xfer *x);
 /* What data has gone by may be wanted by others while a sink still syncs or reads back: paths
  * whose stages have ended let go of devices that are being removed. The ticker. */
 void xfer_tend_paths(struct xfer *x);
-/* A data channel is gone for this reason: the peer is told, unless it said so. Any thread. */
+/* Count a data channel as lost for this reason, a negative errno. Any thread. */
 void xfer_channel_lost(struct xfer *x, uint32_t path, uint32_t channel, int error);
-/* Tell it; report: and how the channels get on, as a sink. 0 or the stream's error. Ticker. */
-int xfer_say_channels(struct xfer *x, bool report);
+/* Warn of the channels that were lost a tick ago; peer: and send LOST for those that the peer has
+ * not given up itself. A tick, because a peer that dies closes its channels a moment before its
+ * control connection, and then only the latter is worth a message. 0 or the stream's error. Ticker. */
+int xfer_say_lost(struct xfer *x, bool peer);
+/* A sink sends CHANNELS, how each channel gets on. 0 or the stream's error. Ticker. */
+int xfer_report_channels(struct xfer *x);
 /* BULK_LOST, BULK_CHANNELS. Control's reader. */
 int xfer_on_lost(struct xfer *x, struct buf *p);
 int xfer_on_channels(struct xfer *x, struct buf *p);
 /* For people: what took a data channel down. */
-const char *xfer_lost_why(int error);
 /* Is it the rate that was asked for that so many bytes until now are not more? */
 bool xfer_at_rate(const struct xfer *x, uint64_t bytes);
 /* Channels of all paths. */

@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
-const char *xfer_lost_why(int error)
+static const char *lost_why(int error)
 {
 	if (error == -EBADMSG)
 		return "what came by it was damaged or forged";
@@ -36,37 +36,63 @@ void xfer_channel_lost(struct xfer *x, uint32_t path, uint32_t channel, int erro
 {
 	uint32_t number = path * x->agr.channels + channel;
 
-	if (!error || error == CHANNEL_GIVEN_UP || number >= CHANNELS_MAX)
+	atomic_fetch_add(&x->channels_lost, 1);
+	if (number >= CHANNELS_MAX)
 		return;
 	atomic_store(&x->lost_why[number], -error);
 	atomic_store(&x->lost_any, true);
-	xfer_kick(x);
 }
 
-static int say_lost(struct xfer *x)
+static void warn_lost(struct xfer *x, uint32_t number, int error)
+{
+	uint32_t path = number / x->agr.channels;
+
+	log_warn("data channel %u is lost: %s", number, lost_why(error));
+	if (x->npaths > 1 && path < x->npaths && !atomic_load(&x->paths[path]->alive) &&
+	    atomic_load(&x->channels_down) < xfer_channels(x))
+		log_warn("path %u has no channel left; the others go on", path);
+}
+
+static int send_lost(struct xfer *x, uint32_t number, int error)
+{
+	struct buf *b CLEANUP_BUF = buf_new(BULK_FRAME_MAX);
+	int r = b ? bulk_pair_put(b, number, (uint64_t)-error) : -ENOMEM;
+
+	return r ? r : xfer_send(x, BULK_LOST, b);
+}
+
+int xfer_say_lost(struct xfer *x, bool peer)
 {
 	int r = 0;
 
-	if (!atomic_load(&x->lost_any) || !atomic_exchange(&x->lost_any, false))
+	if (peer && !x->lost_seen) {
+		x->lost_seen = atomic_load(&x->lost_any);
+		return 0;
+	}
+	x->lost_seen = false;
+	if (!atomic_exchange(&x->lost_any, false))
 		return 0;
 	for (uint32_t i = 0; !r && i < CHANNELS_MAX; i++) {
-		int why = atomic_exchange(&x->lost_why[i], 0);
-		struct buf *b CLEANUP_BUF = why ? buf_new(BULK_FRAME_MAX) : NULL;
+		int error = -atomic_exchange(&x->lost_why[i], 0);
 
-		if (!why)
+		if (!error)
 			continue;
-		r = b ? bulk_pair_put(b, i, (uint64_t)why) : -ENOMEM;
-		if (!r)
-			r = xfer_send(x, BULK_LOST, b);
+		warn_lost(x, i, error);
+		if (peer && error != CHANNEL_GIVEN_UP)
+			r = send_lost(x, i, error);
 	}
 	return r;
 }
 
-static int say_report(struct xfer *x)
+int xfer_report_channels(struct xfer *x)
 {
-	struct buf *b CLEANUP_BUF = buf_new(BULK_FRAME_MAX);
-	int r = b ? 0 : -ENOMEM;
+	struct buf *b CLEANUP_BUF = is_source(x) ? NULL : buf_new(BULK_FRAME_MAX);
+	int r = 0;
 
+	if (is_source(x))
+		return 0;
+	if (!b)
+		return -ENOMEM;
 	for (uint32_t i = 0; !r && i < x->npaths; i++) {
 		struct path *p = x->paths[i];
 
@@ -76,13 +102,6 @@ static int say_report(struct xfer *x)
 					  atomic_load(&p->watch.ch[c].held));
 	}
 	return r || !buf_len(b) ? r : xfer_send(x, BULK_CHANNELS, b);
-}
-
-int xfer_say_channels(struct xfer *x, bool report)
-{
-	int r = say_lost(x);
-
-	return r || !report || is_source(x) ? r : say_report(x);
 }
 
 int xfer_on_lost(struct xfer *x, struct buf *p)

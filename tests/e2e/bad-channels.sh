@@ -52,14 +52,14 @@ for ((round = 0; round < rounds; round++)); do
 done
 
 # What is slow and lives.
-start_server good --root "$tmp/far" --anonymous rw --stall 500ms
-slow_reader() { rftp get -v --accept-new --stall 500ms "$url/big" - 2>"$tmp/err" | { sleep 3; cat >"$tmp/got"; }; }
+start_server good --root "$tmp/far" --anonymous rw --stall 1s
+slow_reader() { rftp get -v --accept-new --stall 1s "$url/big" - 2>"$tmp/err" | { sleep 3; cat >"$tmp/got"; }; }
 rm -f "$tmp/got"
 slow_reader
 check "a reader that takes nothing for long: all comes" same "$tmp/big" "$tmp/got"
 check "a reader that takes nothing for long: no channel is lost" not grep -q 'is lost' "$tmp/err"
 rm -f "$tmp/far/put"
-run rftp put -v --accept-new --stall 500ms --channels 2 --rate 4M "$tmp/big" "$url/put"
+run rftp put -v --accept-new --stall 1s --channels 2 --rate 4M "$tmp/big" "$url/put"
 check "a low rate: all comes" same "$tmp/big" "$tmp/far/put"
 check "a low rate: no channel is lost" not grep -q 'is lost' "$tmp/err"
 check "the server ends well" stops_well

@@ -55,9 +55,9 @@ lines() { # N
 # shellcheck disable=SC2016 # for the shell of the shell
 {
 	lines 10
-	echo '!ls /proc/$PPID/fd | wc -l; ls /proc/$PPID/task | wc -l; grep VmRSS /proc/$PPID/status | tr -dc 0-9'
+	echo '!ls /proc/$PPID/fd | wc -l; ls /proc/$PPID/task | wc -l; grep VmRSS /proc/$PPID/status | tr -dc "0-9\\n"'
 	lines $((sessions / 2))
-	echo '!ls /proc/$PPID/fd | wc -l; ls /proc/$PPID/task | wc -l; grep VmRSS /proc/$PPID/status | tr -dc 0-9'
+	echo '!ls /proc/$PPID/fd | wc -l; ls /proc/$PPID/task | wc -l; grep VmRSS /proc/$PPID/status | tr -dc "0-9\\n"'
 } >"$tmp/script"
 run rftp -q -b "$tmp/script"
 check "a shell with $((sessions / 2)) connections" status_is 0

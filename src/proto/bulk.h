@@ -165,6 +165,10 @@ struct bulk_request {
 };
 
 void bulk_request_clear(struct bulk_request *r);
+/* The request with which the server of a copy's source passes the client's request on to the
+ * server of its target. All fields go along, but those of one end or of one connection; the
+ * sender fills these in anew. to's base is from's: bulk_request_clear() is for from only. */
+void bulk_request_onward(const struct bulk_request *from, struct bulk_request *to);
 int bulk_request_put(struct buf *b, const struct bulk_request *r);
 /* -EBADMSG; -EPROTONOSUPPORT with text: of another major version, or with flags that are not
  * known here. */

@@ -129,6 +129,29 @@ void bulk_request_clear(struct bulk_request *r)
 	explicit_bzero(r, sizeof(*r));
 }
 
+void bulk_request_onward(const struct bulk_request *from, struct bulk_request *to)
+{
+	struct offer *o = &to->offer;
+
+	memcpy(to, from, sizeof(*to));
+	to->op = BULK_PUT;
+	to->sources = NULL;
+	to->nsources = 0;
+	to->bench_ns = to->bench_bytes = 0;
+	memset(to->nonce, 0, sizeof(to->nonce));
+	to->has_key = false;
+	memset(to->key, 0, sizeof(to->key));
+	o->storage = 0;
+	o->no_crc = false;
+	o->cpus = 0;
+	o->memory = o->locked = 0;
+	o->block_max = 0;
+	o->channels_max = 0;
+	o->nnics = 0;
+	memset(o->nics, 0, sizeof(o->nics));
+	memset(o->host, 0, sizeof(o->host));
+}
+
 static void encode_request(struct wire_out *o, const void *msg)
 {
 	const struct bulk_request *r = msg;

@@ -180,17 +180,14 @@ static int reach(struct give *v, struct err *e)
 
 /* ---- the transfer ---- */
 
-static int fill_offer(const struct give *v, struct offer *o, struct err *e)
+/* Narrow the client's offer to what this server allows and can do. */
+static int narrow_offer(const struct give *v, struct offer *o, struct err *e)
 {
-	const struct offer *w = &v->g.request.offer;
 	const struct device_transport *rdma = VERBS_TRANSPORT;
 	uint8_t prot = v->s->sv->opt.prot_min;
 
-	*o = (struct offer){
-		.transports = w->transports, .ops = w->ops, .ack = w->ack,
-		.prot_min = w->prot_min > prot ? w->prot_min : prot, .block = w->block,
-		.channels = w->channels, .inflight = w->inflight, .rtt_ns = w->rtt_ns,
-	};
+	if (o->prot_min < prot)
+		o->prot_min = prot;
 	if (!rdma)
 		o->transports &= (uint8_t)~TRANSPORT_RDMA;
 	return o->transports ? 0 : err_set(e, -ENODEV, "no RDMA: rftpd was built without it");
@@ -208,13 +205,12 @@ static int fill_config(struct give *v, struct transfer_client_config *c, struct 
 		.stranger = true, .port_least = THIRD_PORT_LEAST,
 		.events = relay_events(&v->relay), .stop = v->relay.stop,
 		.connect_timeout_ms = v->g.connect_ms ? (int)v->g.connect_ms : CONNECT_MS,
-		.request = { .op = BULK_PUT, .policy = q->policy, .flags = q->flags,
-			     .base = q->base, .rate = q->rate },
 	};
+	bulk_request_onward(q, &c->request);
 	if (is_list(v))
 		c->targets = (const char *const *)(q->sources + 1);
 	srv_tuning(v->s->sv, &c->tuning);
-	return fill_offer(v, &c->request.offer, e);
+	return narrow_offer(v, &c->request.offer, e);
 }
 
 /* What will be agreed on only the other server can tell, when all else is settled: what is

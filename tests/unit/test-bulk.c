@@ -659,6 +659,30 @@ static void test_failure_long(void **state)
 	free(text);
 }
 
+/* All bytes pass, a field of tomorrow's too, but those of the fields that are listed. */
+static void test_onward(void **state)
+{
+	static const struct { size_t at, len; } own[] = {
+#define OWN(field) { offsetof(struct bulk_request, field), sizeof(((struct bulk_request *)0)->field) }
+		OWN(sources), OWN(nsources), OWN(bench_ns), OWN(bench_bytes), OWN(nonce), OWN(has_key),
+		OWN(key), OWN(offer.storage), OWN(offer.no_crc), OWN(offer.cpus), OWN(offer.memory),
+		OWN(offer.locked), OWN(offer.block_max), OWN(offer.channels_max), OWN(offer.nnics),
+		OWN(offer.nics), OWN(offer.host),
+#undef OWN
+	};
+	struct bulk_request from, to;
+	uint8_t want[sizeof(from)];
+
+	memset(&from, 0xa5, sizeof(from));
+	memset(&to, 0, sizeof(to));
+	bulk_request_onward(&from, &to);
+	memset(want, 0xa5, sizeof(want));
+	want[offsetof(struct bulk_request, op)] = BULK_PUT;
+	for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
+		memset(want + own[i].at, 0, own[i].len);
+	assert_memory_equal(&to, want, sizeof(want));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -686,6 +710,7 @@ int main(void)
 		cmocka_unit_test(test_failure_code),
 		cmocka_unit_test(test_failure_text),
 		cmocka_unit_test(test_failure_long),
+		cmocka_unit_test(test_onward),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -237,7 +237,7 @@ static int ask_who(const struct srv_options *o, const struct auth_ask *ask, stru
 
 /* ---- the time it takes ---- */
 
-static void fill_up(uint64_t began)
+void auth_fill_up(uint64_t began)
 {
 	const uint64_t step = (uint64_t)AUTH_REFUSAL_MS * 1000000;
 	uint64_t gone, until = began + ((now_ns() - began) / step + 1) * step;
@@ -249,15 +249,11 @@ static void fill_up(uint64_t began)
 int auth_check(const struct srv_options *o, const struct auth_ask *ask, struct auth_answer *a,
 	       struct err *e)
 {
-	uint64_t began = now_ns();
 	int rc;
 
 	memset(a, 0, sizeof(*a));
 	rc = ask_who(o, ask, a, e);
 	if (rc < 0)
 		auth_answer_clear(a);
-	/* A certificate is nothing that is guessed. */
-	if (rc == -EACCES && ask->password)
-		fill_up(began);
 	return rc;
 }

@@ -29,8 +29,8 @@ struct auth_answer {
 	unsigned umask;
 };
 
-/* The least time for a refusal, ms, and what longer ones are a multiple of: it does not show by
- * the time whether there is such a user. */
+/* The least time for the refusal of a password, ms; longer ones take a multiple of it: the time does
+ * not show whether there is such a user. */
 enum { AUTH_REFUSAL_MS = 500 };
 
 /* 0 with the answer, to be cleared; else nothing is in it, and
@@ -40,6 +40,8 @@ enum { AUTH_REFUSAL_MS = 500 };
 int auth_check(const struct srv_options *o, const struct auth_ask *ask, struct auth_answer *a,
 	       struct err *e);
 void auth_answer_clear(struct auth_answer *a);
+/* Sleep until the time for the refusal of a check that began then, ns, is over. */
+void auth_fill_up(uint64_t began);
 /* "pam" and so on, for the log. */
 const char *auth_method_name(enum auth_method m);
 /* The name that stands for nobody in particular. */

@@ -17,6 +17,16 @@ struct proc {
 	struct lines log; /* its lines */
 };
 
+enum turn_state { TURN_NONE, TURN_WAITS, TURN_CHECKS };
+
+/* In the queue of logins, turns.h. Times are in ms. */
+struct turn {
+	enum turn_state state;
+	bool check;            /* it takes a password check */
+	uint64_t place;        /* the lowest is next */
+	uint64_t asked, ready; /* ready: not before that */
+};
+
 struct conn {
 	bool used;
 	struct ends ends;
@@ -26,7 +36,8 @@ struct conn {
 	char account[64];      /* whose the session is; "": nobody's yet */
 	bool reported;         /* the gate has said how its check ended */
 	bool counted;          /* the session asks for the memory of transfers */
-	bool waiting;          /* the front wants a gate when the one before has ended */
+	struct turn turn;      /* of user's login */
+	bool checks;           /* the only process checks a password now */
 	unsigned gates;        /* that the front has asked for */
 	uint64_t front_until, gate_until; /* ns, deadlines.h; 0: as long as it likes */
 	uint64_t front_last;   /* ns: no gate more moves front_until beyond that */

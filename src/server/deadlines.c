@@ -30,14 +30,24 @@ void deadline_begin(struct conn *c, uint64_t login_timeout)
 	c->front_last = c->front_until + login_timeout;
 }
 
-/* The front is to hear of the gate's end, so it has more. */
-void deadline_check(struct conn *c, int wait_ms, uint64_t login_timeout)
+/* until: of the front, unless that is more than it may have in all. */
+static void give_front(struct conn *c, uint64_t until, uint64_t waited_ms)
 {
-	uint64_t wait = (uint64_t)wait_ms * 1000000;
-
-	c->gate_until = now_ns() + wait + login_timeout;
 	c->front_until = later(c->front_until,
-			       earlier(c->gate_until + GRACE, c->front_last + wait));
+			       earlier(until + GRACE, c->front_last + waited_ms * 1000000));
+}
+
+/* The front is to hear of the gate's end, so it has more. */
+void deadline_check(struct conn *c, uint64_t waited_ms, uint64_t login_timeout)
+{
+	c->gate_until = now_ns() + login_timeout;
+	give_front(c, c->gate_until, waited_ms);
+}
+
+void deadline_refused(struct conn *c, uint64_t waited_ms)
+{
+	if (c->front_until)
+		give_front(c, now_ns(), waited_ms);
 }
 
 void deadline_checked(struct conn *c, bool in)
@@ -98,6 +108,12 @@ static uint64_t sooner(uint64_t a, uint64_t b)
 	return b && b < a ? b : a;
 }
 
+/* A front that waits for its turn waits for this process. */
+static bool front_counts(const struct conn *c)
+{
+	return c->front.pid && c->turn.state != TURN_WAITS;
+}
+
 int deadlines_look(struct conns *t)
 {
 	uint64_t now = now_ns(), next = UINT64_MAX;
@@ -109,11 +125,11 @@ int deadlines_look(struct conns *t)
 			continue;
 		if (c->gate_until && c->gate_until <= now && c->session.pid)
 			end_gate(c);
-		if (c->front_until && c->front_until <= now && c->front.pid)
+		if (front_counts(c) && c->front_until && c->front_until <= now)
 			end_front(c);
 		if (c->session.pid)
 			next = sooner(next, c->gate_until);
-		if (c->front.pid)
+		if (front_counts(c))
 			next = sooner(next, c->front_until);
 	}
 	if (next == UINT64_MAX)

@@ -48,8 +48,9 @@ static int ask_monitor(struct front *f, const char *user, struct err *e)
 	if (rc < 0)
 		return rc;
 	rc = msg_send(f->monitor, &ask, sizeof(ask), -1, ASK_MS);
+	/* It always answers: at the latest when this login has waited for its turn too long. */
 	if (rc == 0)
-		rc = msg_receive(f->monitor, &a, sizeof(a), &f->line, ASK_MS);
+		rc = msg_receive(f->monitor, &a, sizeof(a), &f->line, -1);
 	if (rc < 0)
 		return err_sys(e, rc, "no answer from the monitor");
 	if (a.code < 0)

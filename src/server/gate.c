@@ -12,7 +12,6 @@
 #include "server/session.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -124,11 +123,15 @@ static int run(struct gate *g, struct err *e)
 	const struct asked q = { g->sv, g->peer_text, g->user, g->line };
 	struct ftp_account account = { .name = "" };
 	int pair[2] = { -1, -1 };
+	uint64_t began = now_ns();
 	int rc = check_login_apart(&q, &g->who, &g->by_certificate, e);
 	int told;
 	struct err why = *e;
 
 	told = ask_monitor(g, rc, e);
+	/* A certificate is nothing that is guessed. */
+	if (rc == -EACCES && !g->by_certificate)
+		auth_fill_up(began);
 	if (rc == 0)
 		rc = told;
 	if (rc == 0)
@@ -147,14 +150,13 @@ static int run(struct gate *g, struct err *e)
 }
 
 int gate_run(const struct server *sv, int line, int monitor, const struct ends *ends,
-	     const char *user, int wait_ms)
+	     const char *user)
 {
 	struct gate g = { .sv = sv, .ends = ends, .user = user, .line = line, .monitor = monitor };
 	struct err e = ERR_INIT;
 	int rc;
 
 	srv_peer_text(&ends->peer, g.peer_text);
-	poll(NULL, 0, wait_ms);
 	rc = run(&g, &e);
 	if (rc < 0 && rc != -EACCES && rc != -EKEYEXPIRED)
 		log_error("%s: %s", g.peer_text, *e.text ? e.text : strerror(-rc));

@@ -5,10 +5,9 @@
 
 #include "server/server.h"
 
-/* In a process of root's that was forked for it: after wait_ms hear what the front says on line
- * of user, and of no other, tell the monitor, and serve the session as its user. The process's
- * status. */
+/* In a process of root's that was forked for it: hear what the front says on line of user, and of
+ * no other, tell the monitor, and serve the session as its user. The process's status. */
 int gate_run(const struct server *sv, int line, int monitor, const struct ends *ends,
-	     const char *user, int wait_ms);
+	     const char *user);
 
 #endif

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The process that listens, counts and forks: one connection is one process, or, when run by
  * root, a front and in time a session. What it knows of a connection no client has written. */
+#include "server/auth.h"
 #include "server/conns.h"
 #include "server/deadlines.h"
 #include "server/front.h"
@@ -15,6 +16,7 @@
 #include "server/proc.h"
 #include "server/refuse.h"
 #include "server/signals.h"
+#include "server/turns.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -34,6 +36,7 @@ struct monitor {
 	struct listener listener;
 	struct ledger *ledger;
 	struct conns conns;
+	struct turns turns;
 	const struct activation *given;
 	struct handover handover;
 	/* of one look: the listener's, the handover's, then processes';
@@ -93,18 +96,12 @@ static pid_t fork_front(struct monitor *m, int fd, struct conn *c)
 	struct proc p = { .pid = 0, .fd = -1, .log.fd = -1 };
 	struct ends ends = c->ends; /* which the child has no more */
 
-	if (m->sv->separate) {
-		proc_fork(&p, &lines_stranger);
-		if (p.pid == 0)
-			run_front(m, fd, &p, &ends);
-	} else {
-		p.pid = fork();
-		if (p.pid == 0) {
-			begin_child(m);
-			exit(srv_session(m->sv, fd, &ends));
-		}
-		if (p.pid < 0)
-			p.pid = -errno;
+	proc_fork(&p, m->sv->separate ? &lines_stranger : NULL);
+	if (p.pid == 0 && m->sv->separate)
+		run_front(m, fd, &p, &ends);
+	if (p.pid == 0) {
+		begin_child(m);
+		exit(srv_session(m->sv, fd, &ends, p.fd));
 	}
 	c->front = p;
 	return p.pid;
@@ -150,8 +147,13 @@ static void accept_connection(struct monitor *m, nfds_t i)
 
 /* ---- fronts ---- */
 
+static uint64_t now_ms(void)
+{
+	return now_ns() / 1000000;
+}
+
 /* The gate, and the front's end of the line to it; a negative errno. */
-static int fork_gate(struct monitor *m, struct conn *c, int wait_ms)
+static int fork_gate(struct monitor *m, struct conn *c)
 {
 	struct proc p;
 	int line[2];
@@ -168,7 +170,7 @@ static int fork_gate(struct monitor *m, struct conn *c, int wait_ms)
 		close(line[1]);
 		begin_child(m);
 		lines_begin(p.log.fd);
-		exit(gate_run(m->sv, line[0], p.fd, &ends, user, wait_ms));
+		exit(gate_run(m->sv, line[0], p.fd, &ends, user));
 	}
 	close(line[0]);
 	if (p.pid < 0) {
@@ -177,39 +179,115 @@ static int fork_gate(struct monitor *m, struct conn *c, int wait_ms)
 	}
 	c->session = p;
 	c->reported = false;
-	deadline_check(c, wait_ms, m->sv->opt.login_timeout);
+	deadline_check(c, now_ms() - c->turn.asked, m->sv->opt.login_timeout);
 	return line[1];
 }
 
-static void start_gate(struct monitor *m, struct conn *c)
+/* line: to the gate, where there is one. */
+static void answer_front(struct conn *c, int code, int line)
 {
-	int wait = srv_stop ? -ESHUTDOWN : ledger_ask(m->ledger, &c->ends.peer, c->user), rc;
-	int line CLEANUP_CLOSE = wait < 0 ? wait : fork_gate(m, c, wait);
-	struct front_answer a = { .code = line < 0 ? -EAGAIN : 0 };
-	char text[80];
+	struct front_answer a = { .code = code };
+	int rc = msg_send(c->front.fd, &a, sizeof(a), line, 0);
 
-	c->waiting = false;
-	if (wait == -ESHUTDOWN)
-		log_debug("no login any more: the server stops");
-	else if (wait < 0)
-		refusal_log(srv_peer_text(&c->ends.peer, text), "too many wrong passwords");
-	else if (line < 0)
-		log_error("no process for a login: %s", strerror(-line));
-	rc = msg_send(c->front.fd, &a, sizeof(a), line, 0);
 	if (rc < 0 && rc != -EPIPE)
 		conns_disown(c, &c->front, rc);
 }
 
-static void hear_front(struct monitor *m, struct conn *c)
+/* why NULL: there is nothing to log. */
+static void refuse_login(struct conn *c, const char *why)
 {
+	char text[80];
+
+	if (why)
+		refusal_log(srv_peer_text(&c->ends.peer, text), why);
+	deadline_refused(c, now_ms() - c->turn.asked);
+	turn_end(c);
+	answer_front(c, -EAGAIN, -1);
+}
+
+static void start_gate(struct monitor *m, struct conn *c)
+{
+	int line CLEANUP_CLOSE = fork_gate(m, c);
+
+	if (line < 0) {
+		log_error("no process for a login: %s", strerror(-line));
+		refuse_login(c, NULL);
+	} else {
+		turn_begin(&m->turns, c);
+		answer_front(c, 0, line);
+	}
+}
+
+/* One process checks the password itself, and has as long as a gate. */
+static void start_check(struct monitor *m, struct conn *c)
+{
+	turn_begin(&m->turns, c);
+	c->checks = true;
+	deadline_begin(c, m->sv->opt.login_timeout);
+	answer_front(c, 0, -1);
+}
+
+/* The delay is judged now: by the failures of other logins that waited, too. */
+static void start_login(struct monitor *m, struct conn *c)
+{
+	uint64_t now = now_ms();
+	int wait = m->sv->separate ? ledger_ask(m->ledger, &c->ends.peer, c->user) : 0;
+
+	if (srv_stop)
+		refuse_login(c, NULL);
+	else if (wait < 0)
+		refuse_login(c, "too many wrong passwords");
+	else if (turn_is_late(&m->turns, c, now))
+		refuse_login(c, "too many logins at once; see max-checks");
+	else if (c->turn.asked + (unsigned)wait > now)
+		turn_not_before(c, c->turn.asked + (unsigned)wait);
+	else if (m->sv->separate)
+		start_gate(m, c);
+	else
+		start_check(m, c);
+}
+
+/* How long until one more can have its turn, in ms; -1: until a check ends. */
+static int start_logins(struct monitor *m)
+{
+	struct conn *c;
+	int rest;
+
+	while ((c = turns_next(&m->turns, &m->conns, now_ms(), &rest)))
+		start_login(m, c);
+	return rest;
+}
+
+/* Of one process: its check is over. */
+static void hear_check(struct conn *c)
+{
+	struct gate_report r;
+	int rc = msg_hear(c->front.fd, &r, sizeof(r));
+
+	if (rc == -EAGAIN)
+		return;
+	turn_end(c);
+	c->checks = false;
+	deadline_checked(c, true);
+	if (rc == -EPIPE)
+		conns_stop_hearing(&c->front);
+	else if (rc < 0)
+		conns_disown(c, &c->front, rc);
+}
+
+static void hear_ask(struct monitor *m, struct conn *c)
+{
+	bool anonymous;
 	struct front_ask ask;
 	int rc = msg_hear(c->front.fd, &ask, sizeof(ask));
 
 	if (rc == -EAGAIN)
 		return;
-	if (rc == 0 && (c->waiting || !memchr(ask.user, '\0', sizeof(ask.user)) ||
+	if (rc == 0 && (c->turn.state != TURN_NONE || !memchr(ask.user, '\0', sizeof(ask.user)) ||
 			c->gates++ == GATES_MOST))
 		rc = -EPROTO;
+	if (rc < 0 && c->turn.state == TURN_WAITS)
+		turn_end(c);
 	if (rc == -EPIPE)
 		conns_stop_hearing(&c->front);
 	else if (rc < 0)
@@ -219,10 +297,16 @@ static void hear_front(struct monitor *m, struct conn *c)
 	crypto_wipe(&ask, sizeof(ask)); /* as of hear_gate */
 	if (rc < 0)
 		return;
-	if (c->session.pid)
-		c->waiting = true; /* the gate before is on its way out, or it is a lie */
+	anonymous = m->sv->opt.anonymous && auth_is_anonymous(c->user);
+	turn_ask(&m->turns, &m->conns, c, !anonymous, now_ms());
+}
+
+static void hear_front(struct monitor *m, struct conn *c)
+{
+	if (c->checks)
+		hear_check(c);
 	else
-		start_gate(m, c);
+		hear_ask(m, c);
 }
 
 /* ---- gates ---- */
@@ -265,6 +349,8 @@ static void hear_gate(struct monitor *m, struct conn *c)
 		orders.code = begin_session(m, c, r.name, &orders);
 	if (rc == 0)
 		deadline_checked(c, *c->account);
+	if (c->turn.state == TURN_CHECKS)
+		turn_end(c);
 	if (rc == 0)
 		rc = msg_send(c->session.fd, &orders, sizeof(orders), -1, 0);
 	crypto_wipe(&r, sizeof(r)); /* it may lie in a frame that others' processes begin with */
@@ -313,11 +399,12 @@ static void forget_process(struct monitor *m, struct conn *c, struct proc *p)
 	}
 	p->pid = 0;
 	conns_stop_hearing(p);
+	/* A front that is left may wait for its next turn; a gate that is left may still check. */
+	if (c->turn.state == (p == &c->session ? TURN_CHECKS : TURN_WAITS))
+		turn_end(c);
 	if (!c->front.pid && !c->session.pid) {
 		c->used = false;
 		m->conns.nused--;
-	} else if (c->waiting && p == &c->session && c->front.fd >= 0) {
-		start_gate(m, c);
 	}
 }
 
@@ -385,6 +472,7 @@ static void reread(struct monitor *m)
 		srv_reload_drop(&next);
 		return;
 	}
+	turns_change(&m->turns, &next.opt);
 	if (srv_reload_end(m->sv, &next, &e) < 0)
 		log_error("%s: the log stays where it was", e.text);
 	log_info("settings read anew");
@@ -460,10 +548,10 @@ static int sleep_for(struct monitor *m, nfds_t n, int ms)
 /* A look at all that there is, and what comes of it. */
 static void look(struct monitor *m)
 {
-	int rest, ready;
+	int rest, ready, turn = start_logins(m);
 	nfds_t n = gather(m, &rest), ports = m->listener.nfds;
 
-	ready = sleep_for(m, n, sooner(rest, tell_others(m)));
+	ready = sleep_for(m, n, sooner(turn, sooner(rest, tell_others(m))));
 
 	if (ready > 0)
 		conns_relay(&m->conns, m->fds + ports, n - ports);
@@ -525,6 +613,7 @@ static int start(struct monitor *m, struct err *e)
 	const struct srv_options *o = &m->sv->opt;
 	int rc;
 
+	turns_change(&m->turns, o);
 	m->ledger = ledger_new(o);
 	if (!m->ledger || make_room(m, o->max_sessions) < 0)
 		return err_sys(e, -ENOMEM, "max-sessions");

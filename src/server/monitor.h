@@ -22,12 +22,14 @@ enum { NAME_ROOM = 256, PASSWORD_ROOM = 1024 };
 
 /* ---- front and monitor ---- */
 
-/* Somebody wants to log in. The front then waits for the answer. */
+/* A client wants to log in. The front then waits for the answer, which comes when it is this login's
+ * turn (turns.h). Where a connection is one process, that process asks, and answers code 0 with a
+ * struct gate_report. */
 struct front_ask {
 	char user[NAME_ROOM];
 };
 
-/* With code 0 comes a descriptor: the line to the gate. */
+/* With code 0 comes a descriptor: the line to the gate. One process gets none. */
 struct front_answer {
 	int32_t code;           /* 0; -EACCES: refused, for now or for good; -EAGAIN: later */
 };

@@ -78,6 +78,8 @@ const struct option_def srv_table[] = {
 	       "so many of one host (64)"),
 	NUMBER("max-per-user", "N", max_per_user, 1, 100000, "none", OF_NET,
 	       "so many of one user (none: no limit)"),
+	NUMBER("max-checks", "N", max_checks, 1, CHECKS_MAX, "auto", OF_NET,
+	       "check so many passwords at once; others wait (auto: by memory, 4 at most)"),
 	TIME("login-timeout", login_timeout, SECOND, HOUR, OF_NET,
 	     "end a connection without a login after it (1m)"),
 	TIME("idle-timeout", idle_timeout, SECOND, 24 * HOUR, OF_NET,

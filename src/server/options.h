@@ -13,6 +13,7 @@
 #include <stdio.h>
 
 #define LISTEN_MAX 16
+#define CHECKS_MAX 64
 #define OPTIONS_MAX 80   /* rows of the table, at most */
 
 struct listen_addr {
@@ -48,6 +49,7 @@ struct srv_options {
 	struct networks allow, refuse;
 	unsigned max_sessions, max_per_host;
 	unsigned max_per_user;       /* 0: no limit */
+	unsigned max_checks;         /* of passwords; 0: by the memory */
 	uint64_t login_timeout, idle_timeout; /* ns */
 
 	/* who may log in, and what he finds */

@@ -22,13 +22,14 @@ static void close_sockets(struct sockets *l, int end)
 	cleanup_close(&l->log[end]);
 }
 
-static int open_sockets(struct sockets *l)
+static int open_sockets(struct sockets *l, bool with_log)
 {
 	int rc = msg_pair(l->said);
 
 	if (rc < 0)
 		return rc;
-	rc = msg_pair(l->log);
+	l->log[0] = l->log[1] = -1;
+	rc = with_log ? msg_pair(l->log) : 0;
 	if (rc < 0) {
 		cleanup_close(&l->said[0]);
 		cleanup_close(&l->said[1]);
@@ -39,7 +40,7 @@ static int open_sockets(struct sockets *l)
 void proc_fork(struct proc *p, const struct lines_limits *limits)
 {
 	struct sockets l;
-	int rc = open_sockets(&l);
+	int rc = open_sockets(&l, limits);
 
 	*p = (struct proc){ .pid = rc, .fd = -1, .log.fd = -1 };
 	if (rc < 0)
@@ -53,7 +54,8 @@ void proc_fork(struct proc *p, const struct lines_limits *limits)
 	if (p->pid < 0)
 		return;
 	p->fd = l.said[p->pid ? 0 : 1];
-	lines_init(&p->log, limits, l.log[p->pid ? 0 : 1], now_ns() / 1000000);
+	if (limits)
+		lines_init(&p->log, limits, l.log[p->pid ? 0 : 1], now_ns() / 1000000);
 }
 
 /* Whole pages are given back, which makes them zeros that take no memory: each session has two

@@ -60,8 +60,9 @@ void srv_host_key(const struct sockaddr_storage *a, uint8_t key[HOST_KEY_BYTES])
 /* Do two addresses count as one host? */
 bool srv_same_host(const struct sockaddr_storage *a, const struct sockaddr_storage *b);
 
-/* Serve one connection on fd, which it takes over, to its end. The process's status. */
-int srv_session(const struct server *sv, int fd, const struct ends *ends);
+/* Serve one connection on fd, which it takes over, to its end. monitor: the line on which each login
+ * asks for its turn, see monitor.h; taken over, too. The process's status. */
+int srv_session(const struct server *sv, int fd, const struct ends *ends, int monitor);
 /* The same on standard input and output, for who runs us. */
 int srv_session_stdio(const struct server *sv);
 

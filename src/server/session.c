@@ -4,6 +4,8 @@
 #include "rdma/rdma.h"
 #include "server/guard.h"
 #include "server/login.h"
+#include "server/monitor.h"
+#include "server/msg.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -49,6 +51,50 @@ static int enter(struct session *s, const struct auth_answer *who, struct ftp_ac
 	return rc;
 }
 
+/* Sleeps while the monitor lets others check their passwords. */
+static int await_turn(struct session *s, const char *user, struct err *e)
+{
+	struct front_answer a = { .code = 0 };
+	struct front_ask ask = { { 0 } };
+	int rc;
+
+	snprintf(ask.user, sizeof(ask.user), "%s", user);
+	rc = msg_send(s->monitor, &ask, sizeof(ask), -1, -1);
+	if (rc == 0)
+		rc = msg_receive(s->monitor, &a, sizeof(a), NULL, -1);
+	if (rc < 0)
+		return err_sys(e, rc, "no answer from the monitor");
+	return a.code < 0 ? err_sys(e, a.code, "login") : 0;
+}
+
+static int end_turn(struct session *s, int code, struct err *e)
+{
+	struct gate_report r = { .code = code };
+	int rc = msg_send(s->monitor, &r, sizeof(r), -1, -1);
+
+	return rc < 0 ? err_sys(e, rc, "no line to the monitor") : 0;
+}
+
+static int check_password(struct session *s, const struct auth_ask *ask, struct auth_answer *who,
+			  struct err *e)
+{
+	int rc = await_turn(s, ask->user, e), told;
+	struct err why = ERR_INIT;
+	uint64_t began = now_ns();
+
+	memset(who, 0, sizeof(*who));
+	if (rc < 0)
+		return rc;
+	rc = login_check(&s->sv->opt, s->peer_text, ask, who, e);
+	told = end_turn(s, rc, &why);
+	if (rc == -EACCES)
+		auth_fill_up(began);
+	if (rc < 0 || told == 0)
+		return rc;
+	*e = why;
+	return told;
+}
+
 /* Into what control wants: the account is opened in this process, or was before. */
 static int login(void *arg, const char *user, const char *password, struct ftp_account *a,
 		 struct err *e)
@@ -63,10 +109,11 @@ static int login(void *arg, const char *user, const char *password, struct ftp_a
 		*s->handed->account = (struct ftp_account){ .root = NULL };
 		return 0;
 	}
-	rc = user ? login_check(&s->sv->opt, s->peer_text, &ask, &who, e) :
-		    login_self(&s->sv->opt, &who, e);
+	rc = user ? check_password(s, &ask, &who, e) : login_self(&s->sv->opt, &who, e);
 	if (rc == 0)
 		rc = enter(s, &who, a, e);
+	if (rc == 0)
+		cleanup_close(&s->monitor);
 	if (rc == 0 && !user)
 		log_info("login of %s from %s", printable(a->name), s->peer_text);
 	auth_answer_clear(&who);
@@ -94,6 +141,8 @@ static int cert_login(void *arg, const char *user, struct tls *tls, struct ftp_a
 	rc = login_check(&s->sv->opt, s->peer_text, &ask, &who, e);
 	if (rc == 0)
 		rc = enter(s, &who, a, e);
+	if (rc == 0)
+		cleanup_close(&s->monitor);
 	auth_answer_clear(&who);
 	return rc;
 }
@@ -432,20 +481,23 @@ static int serve(struct session *s, struct stream *st, int fd)
 	return EXIT_SUCCESS;
 }
 
-int srv_session(const struct server *sv, int fd, const struct ends *ends)
+int srv_session(const struct server *sv, int fd, const struct ends *ends, int monitor)
 {
-	struct session s = { .sv = sv, .ends = ends, .peer = &ends->peer };
+	struct session s = { .sv = sv, .ends = ends, .peer = &ends->peer, .monitor = monitor };
+	int status;
 
 	srv_peer_text(s.peer, s.peer_text);
 	log_debug("connection from %s", s.peer_text);
-	return serve(&s, stream_plain(fd, fd), fd);
+	status = serve(&s, stream_plain(fd, fd), fd);
+	cleanup_close(&s.monitor);
+	return status;
 }
 
 int srv_session_handed(const struct server *sv, int fd, const struct ends *ends,
 		       const struct srv_handed *handed)
 {
 	struct session s = { .sv = sv, .ends = ends, .peer = &ends->peer, .handed = handed,
-			     .anonymous = handed->anonymous };
+			     .monitor = -1, .anonymous = handed->anonymous };
 
 	srv_peer_text(s.peer, s.peer_text);
 	return serve(&s, stream_packets(fd), fd);
@@ -467,7 +519,7 @@ static int take_standard(int fd, int with)
 
 int srv_session_stdio(const struct server *sv)
 {
-	struct session s = { .sv = sv };
+	struct session s = { .sv = sv, .monitor = -1 };
 	int in = take_standard(STDIN_FILENO, O_RDONLY);
 	int out = take_standard(STDOUT_FILENO, O_WRONLY);
 

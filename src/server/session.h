@@ -25,6 +25,7 @@ struct session {
 	const struct sockaddr_storage *peer;  /* of ends */
 	struct sockaddr_storage local;        /* where it has reached us */
 	char peer_text[80];
+	int monitor;                          /* until the login; -1: no login asks for a turn */
 	bool anonymous;                       /* once logged in */
 	struct loan loan;                     /* memory for transfers */
 };

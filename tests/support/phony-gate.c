@@ -387,7 +387,7 @@ static int act(struct gate *g, size_t i)
 }
 
 int gate_run(const struct server *sv, int line, int monitor, const struct ends *ends,
-	     const char *user, int wait_ms)
+	     const char *user)
 {
 	struct gate g = { .line = line, .monitor = monitor, .control = -1 };
 	struct gate_ask ask;
@@ -395,7 +395,6 @@ int gate_run(const struct server *sv, int line, int monitor, const struct ends *
 	(void)sv;
 	(void)user;
 	(void)ends;
-	(void)wait_ms;
 	if (msg_receive(line, &ask, sizeof(ask), NULL, WAIT_MS) < 0)
 		return EXIT_FAILURE;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)

@@ -76,6 +76,8 @@ static int ask(const struct srv_options *o, const struct auth_ask *q, struct aut
 
 	memset(e, 0, sizeof(*e));
 	rc = auth_check(o, q, a, e);
+	if (rc == -EACCES && q->password)
+		auth_fill_up(began);
 	ms = (now_ns() - began) / 1000000;
 	assert_int_equal(!!*e->text, rc < 0);
 	if (rc == -EACCES && q->password)

@@ -1,0 +1,111 @@
+#!/usr/bin/env python3
+"""flood-client.py PORT PID N HOSTS: N wrong passwords at once, from so many hosts, while another host
+logs in as alice. PID: the server, with --plain. Prints words:
+
+    refused N         how many wrong passwords got reply 530
+    later N           how many got 421
+    else N            how many got anything else
+    grown KB          how much the server's processes had more at the peak than before, all of them
+    honest CODE S     alice's reply, and how long it took
+"""
+import socket
+import sys
+import threading
+import time
+
+PORT, PID, N, HOSTS = (int(n) for n in sys.argv[1:])
+PATIENCE = 300
+
+
+def reply(sock):
+    got = b""
+    while not got.endswith(b"\n"):
+        some = sock.recv(1)
+        if not some:
+            return 0
+        got += some
+    return int(got[:3])
+
+
+def say(sock, line):
+    sock.sendall(line.encode() + b"\r\n")
+    return reply(sock)
+
+
+def connect(source):
+    sock = socket.create_connection(("127.0.0.1", PORT), PATIENCE, (source, 0))
+    assert reply(sock) == 220
+    return sock
+
+
+def descendants(pid):
+    found = [pid]
+    for p in found:
+        try:
+            with open(f"/proc/{p}/task/{p}/children") as f:
+                found += [int(n) for n in f.read().split()]
+        except OSError:
+            pass  # has ended
+    return found
+
+
+def resident():
+    """kB of all processes of the server."""
+    total = 0
+    for p in descendants(PID):
+        try:
+            with open(f"/proc/{p}/status") as f:
+                total += sum(int(line.split()[1]) for line in f if line.startswith("VmRSS:"))
+        except OSError:
+            pass
+    return total
+
+
+crowd = [connect(f"127.0.3.{1 + i % HOSTS}") for i in range(N)]
+for sock in crowd:
+    assert say(sock, "USER nobody") == 331
+before, peak, over = resident(), 0, False
+
+
+def watch():
+    global peak
+    while not over:
+        peak = max(peak, resident())
+        time.sleep(0.02)
+
+
+codes = {}
+lock = threading.Lock()
+
+
+def hear(sock):
+    try:
+        code = reply(sock)
+    except OSError:
+        code = 0
+    with lock:
+        codes[code] = codes.get(code, 0) + 1
+
+
+watcher = threading.Thread(target=watch)
+watcher.start()
+for sock in crowd:
+    sock.sendall(b"PASS wrong\r\n")
+hearers = [threading.Thread(target=hear, args=(sock,)) for sock in crowd]
+for t in hearers:
+    t.start()
+begun = time.monotonic()
+alice = connect("127.0.4.1")
+say(alice, "USER alice")
+code = say(alice, "PASS s3cret")
+took = time.monotonic() - begun
+for t in hearers:
+    t.join()
+over = True
+watcher.join()
+print("refused", codes.pop(530, 0))
+print("later", codes.pop(421, 0))
+print("else", sum(codes.values()))
+print("grown", peak - before)
+print("honest", code, f"{took:.1f}")
+print("all", f"{time.monotonic() - begun:.1f}")

@@ -1,0 +1,79 @@
+#!/bin/bash
+# shellcheck disable=SC2034,SC2317 # for lib.sh; check calls them
+# Many wrong passwords at once (flood-client.py): the server's memory has a bound, and a login from
+# another host gets its turn. TAP.
+. "${top_srcdir:?}/tests/e2e/lib.sh"
+need python3
+
+# What a check takes, and what a process touches besides, kB.
+per_check=33500 per_connection=2000
+flood=150
+if sanitized || [ "$slow" -gt 1 ]; then
+	flood=20 per_check=120000 per_connection=60000
+fi
+[[ $(ulimit -n) == unlimited || $(ulimit -n) -gt 1000 ]] || skip_all "ulimit -n is $(ulimit -n)"
+
+mkdir "$tmp/root"
+hash=$(echo s3cret | rftpd --hash-password)
+echo "alice:$hash:$tmp/root:/:rw" >"$tmp/users"
+chmod 600 "$tmp/users"
+
+# serve NAME OPTION...
+serve() {
+	local name=$1
+	shift
+	start_server "$name" --plain --users "$tmp/users" --root "$tmp/root" --max-sessions 400 \
+		--max-per-host 300 "$@"
+}
+# flood N HOSTS
+flood() {
+	limit=240 run python3 "$lib/flood-client.py" "$port" "$server" "$@"
+	comment <"$tmp/out"
+	[ "$status" = 0 ] || comment <"$tmp/err"
+}
+word() { awk -v name="$1" '$1 == name { print $2 }' "$tmp/out"; }
+honest() { awk '$1 == "honest" { print int($3 + 0.99) }' "$tmp/out"; }
+# holds WHAT CHECKS SECONDS: of the last flood; so many checks at once
+holds() {
+	check "$1: each gets an answer" test "$(word else)" = 0
+	check "$1: memory for $2 checks at once, not for $flood" \
+		test "$(word grown)" -lt $(($2 * per_check + flood * per_connection))
+	check "$1: another host logs in" test "$(word honest)" = 230
+	check "$1: within $3 s" test "$(honest)" -le $(($3 * slow))
+}
+
+serve one
+flood "$flood" 1
+holds "one process, one host" 4 5
+flood "$flood" "$flood"
+holds "one process, as many hosts" 4 60
+check "it stops well" stops_well
+
+serve two --max-checks 1
+flood $((flood / 5)) 1
+holds "one check at once" 1 5
+check "it stops well" stops_well
+
+# A login does not wait longer than a login may take.
+serve three --max-checks 1 --login-timeout 1s
+flood "$flood" 1
+holds "a short time for a login" 1 5
+check "who waits longer is told to come again later" test "$(word later)" -gt 0
+check "and the log names the option" grep -q 'refused: too many logins at once; see max-checks' "$tmp/three.log"
+check "it stops well" stops_well
+
+if is_root; then
+	processes=(--user nobody --files-user daemon)
+	chmod 755 "$tmp/root"
+	serve four
+	flood "$flood" 1
+	holds "three processes, one host" 4 5
+	check "of whose guesses no more are checked than of one after the other" \
+		test "$(word refused)" -le 12
+	flood "$flood" "$flood"
+	holds "three processes, as many hosts" 4 60
+	check "it stops well" stops_well
+else
+	skip "three processes" "only root's rftpd has them"
+fi
+finish

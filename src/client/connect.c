@@ -102,13 +102,15 @@ static int look_up(const struct server *s, const char *user, struct login *l, st
 {
 	CLEANUP_FREE char *own = s->o.netrc ? NULL : netrc_default();
 	const char *file = s->o.netrc ? s->o.netrc : own;
+	struct netrc_server server = { s->place.host, place_port(&s->place),
+				       place_port(&s->place) == place_default_port(s->place.kind), user };
 	struct err why = ERR_INIT;
 	int rc;
 
 	memset(l, 0, sizeof(*l));
 	if (!file)
 		return 0;
-	rc = netrc_find(file, s->place.host, user, l, &why);
+	rc = netrc_find(file, &server, l, &why);
 	if (rc == -ENOENT && s->o.netrc)
 		return err_sys(e, rc, "cannot read %s", printable(file));
 	if (rc >= 0 || rc == -ENOENT)
@@ -198,17 +200,9 @@ void server_free(struct server *s)
 	free(s);
 }
 
-static uint16_t port_of(const struct place *p)
-{
-	static const uint16_t ports[] = { [PLACE_RFTP] = RFTP_PORT, [PLACE_SSH] = 0,
-					  [PLACE_FTP] = FTP_CONTROL_PORT, [PLACE_FTPS] = FTPS_PORT };
-
-	return p->port ? p->port : ports[p->kind];
-}
-
 bool server_is(const struct server *s, const struct place *p)
 {
-	return s->place.kind == p->kind && port_of(&s->place) == port_of(p) &&
+	return s->place.kind == p->kind && place_port(&s->place) == place_port(p) &&
 	       !strcasecmp(s->place.host, p->host) && server_same_text(s->place.user, p->user);
 }
 

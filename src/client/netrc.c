@@ -88,10 +88,15 @@ static void skip_macro(struct reader *r)
 		r->line += *r->at == '\n';
 }
 
-/* The entry being read. */
-struct entry {
-	bool fits;
+/* How well an entry fits the server, best last. */
+enum fit { FIT_NONE, FIT_DEFAULT, FIT_HOST, FIT_PORT };
+
+struct search {
+	const struct netrc_server *server;
+	enum fit now; /* of the entry being read */
 	struct login login;
+	bool names_port; /* an entry names a port of the host */
+	struct login found[FIT_PORT + 1];
 };
 
 static int take_value(struct reader *r, char **out)
@@ -105,39 +110,55 @@ static int take_value(struct reader *r, char **out)
 	return *out ? 0 : -ENOMEM;
 }
 
-/* Does what has been read so far answer the question? An entry without a login is for
- * whoever asks. */
-static bool answers(const struct entry *n, const char *user)
+/* Keep the entry that ends here if it is the first that fits so well. One without a login is for
+ * any user. */
+static void keep_entry(struct search *n)
 {
-	return n->fits && (!user || !n->login.user || !strcmp(n->login.user, user)) &&
-	       (n->login.user || n->login.password);
+	const char *user = n->server->user;
+	struct login *l = &n->login, *best = &n->found[n->now];
+
+	if (n->now != FIT_NONE && !best->user && !best->password &&
+	    (!user || !l->user || !strcmp(l->user, user))) {
+		*best = *l;
+		memset(l, 0, sizeof(*l));
+	}
+	login_clear(l);
+	n->now = FIT_NONE;
 }
 
-static int take_machine(struct reader *r, struct entry *n, const char *host)
+/* "host", "[host]", "host:port" or "[host]:port"; an IPv6 address with a port has brackets. */
+static enum fit machine_fit(struct search *n, const char *word)
 {
-	int rc = next_token(r, false);
+	const char *host = n->server->host;
+	size_t len = strlen(host), bracket = *word == '[';
+	uint64_t port;
 
-	if (rc <= 0)
-		return -EINVAL;
-	n->fits = !strcasecmp(r->token, host);
-	return 0;
+	if (strncasecmp(word + bracket, host, len) || (bracket && word[1 + len] != ']'))
+		return FIT_NONE;
+	word += len + 2 * bracket;
+	if (!*word)
+		return FIT_HOST;
+	if (*word != ':' || (!bracket && strchr(host, ':')) || parse_uint(word + 1, 1, UINT16_MAX, &port))
+		return FIT_NONE;
+	n->names_port = true;
+	return port == n->server->port ? FIT_PORT : FIT_NONE;
 }
 
-/* One word and what belongs to it. 1: the entry before it was the one. */
-static int take_word(struct reader *r, struct entry *n, const char *host, const char *user)
+/* One word and those that belong to it. */
+static int take_word(struct reader *r, struct search *n)
 {
 	char *ignored = NULL;
-	bool begins = !strcmp(r->token, "machine") || !strcmp(r->token, "default");
 	int rc;
 
-	if (begins && answers(n, user))
-		return 1;
-	if (begins)
-		login_clear(&n->login);
-	if (!strcmp(r->token, "machine"))
-		return take_machine(r, n, host);
+	if (!strcmp(r->token, "machine")) {
+		keep_entry(n);
+		rc = next_token(r, false);
+		n->now = rc > 0 ? machine_fit(n, r->token) : FIT_NONE;
+		return rc > 0 ? 0 : -EINVAL;
+	}
 	if (!strcmp(r->token, "default")) {
-		n->fits = true;
+		keep_entry(n);
+		n->now = FIT_DEFAULT;
 		return 0;
 	}
 	if (!strcmp(r->token, "login"))
@@ -155,33 +176,44 @@ static int take_word(struct reader *r, struct entry *n, const char *host, const 
 	return rc;
 }
 
-int netrc_parse(const char *name, const char *text, const char *host, const char *user,
+/* Once the file names a port of the host, an entry without one is for the default port only;
+ * "default" is for users that were named. */
+static bool applies(const struct search *n, enum fit fit)
+{
+	const struct netrc_server *s = n->server;
+
+	if (!n->found[fit].user && !n->found[fit].password)
+		return false;
+	return fit == FIT_PORT || (fit == FIT_HOST && (s->is_default_port || !n->names_port)) ||
+	       (fit == FIT_DEFAULT && s->user);
+}
+
+int netrc_parse(const char *name, const char *text, const struct netrc_server *server,
 		struct login *l, struct err *e)
 {
 	struct reader r = { .at = text, .line = 1 };
-	struct entry n = { 0 };
+	struct search n = { .server = server };
 	int rc;
 
 	memset(l, 0, sizeof(*l));
 	do {
 		rc = next_token(&r, true);
-		if (rc == 0)
-			break;
 		if (rc > 0)
-			rc = take_word(&r, &n, host, user);
-	} while (rc == 0);
+			rc = take_word(&r, &n) ?: 1;
+	} while (rc > 0);
 	explicit_bzero(r.token, sizeof(r.token));
-	if (rc < 0) {
-		login_clear(&n.login);
-		/* Not the word itself: it may be a part of a password. */
-		return err_set(e, rc, "%s:%u: makes no sense there", printable(name), r.line);
+	keep_entry(&n);
+	for (enum fit fit = FIT_PORT; fit > FIT_NONE && !rc; fit--) {
+		if (applies(&n, fit)) {
+			*l = n.found[fit];
+			memset(&n.found[fit], 0, sizeof(*l));
+			rc = 1;
+		}
 	}
-	if (rc == 0 && !answers(&n, user)) {
-		login_clear(&n.login);
-		return 0;
-	}
-	*l = n.login;
-	return 1;
+	for (enum fit fit = FIT_DEFAULT; fit <= FIT_PORT; fit++)
+		login_clear(&n.found[fit]);
+	/* Not the word itself: it may be a part of a password. */
+	return rc >= 0 ? rc : err_set(e, rc, "%s:%u: makes no sense there", printable(name), r.line);
 }
 
 /* Passwords that others may read are not used, so that the owner notices. */
@@ -192,13 +224,14 @@ static int check_mode(const char *file, struct err *e)
 	if (stat(file, &st) < 0)
 		return errno == ENOENT ? -ENOENT :
 			err_sys(e, -errno, "cannot read %s", printable(file));
-	if (st.st_mode & 077)
+	/* /dev/null is no password file, and a pipe is from the shell that made it. */
+	if (S_ISREG(st.st_mode) && (st.st_mode & 077))
 		return err_set(e, -EACCES, "%s is not used: others may read it (chmod 600 %s)",
 			       printable(file), printable(file));
 	return 0;
 }
 
-int netrc_find(const char *file, const char *host, const char *user, struct login *l,
+int netrc_find(const char *file, const struct netrc_server *server, struct login *l,
 	       struct err *e)
 {
 	char *text = NULL;
@@ -210,7 +243,7 @@ int netrc_find(const char *file, const char *host, const char *user, struct logi
 	rc = read_file(file, NETRC_MAX, &text, NULL);
 	if (rc)
 		return err_sys(e, rc, "cannot read %s", printable(file));
-	rc = netrc_parse(file, text, host, user, l, e);
+	rc = netrc_parse(file, text, server, l, e);
 	explicit_bzero(text, strlen(text));
 	free(text);
 	return rc;

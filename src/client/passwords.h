@@ -14,13 +14,23 @@ struct login {
 
 void login_clear(struct login *l);  /* wipes the password */
 
-/* The first entry for host, or "default", whose login is user (NULL: any). 1: found; 0:
- * none; or a negative errno with text (a file that makes no sense). */
-int netrc_parse(const char *name, const char *text, const char *host, const char *user,
+/* The server that a netrc is asked for. */
+struct netrc_server {
+	const char *host;     /* an IPv6 address without brackets */
+	uint16_t port;
+	bool is_default_port; /* of the URL's scheme */
+	const char *user;     /* NULL: none was named */
+};
+
+/* Look for an entry whose login is the user, if one was named: first "machine host:port"; then
+ * "machine host", at another than the default port only when no entry names a port of the host;
+ * then, for a user that was named, "default". The first of equals counts. 1: found; 0: none; or a
+ * negative errno with text (a file that makes no sense). */
+int netrc_parse(const char *name, const char *text, const struct netrc_server *server,
 		struct login *l, struct err *e);
 /* The same from file; -EACCES with text when others than its owner may read it; -ENOENT
  * (no text) when it is not there. */
-int netrc_find(const char *file, const char *host, const char *user, struct login *l,
+int netrc_find(const char *file, const struct netrc_server *server, struct login *l,
 	       struct err *e);
 /* ~/.netrc, malloc'd; NULL: there is no home. */
 char *netrc_default(void);

@@ -119,13 +119,6 @@ static void client_free(struct ftp_client *c)
 	free(c);
 }
 
-/* 0: there is none to be known, by ssh. */
-static uint16_t default_port(enum place_kind kind)
-{
-	return kind == PLACE_SSH ? 0 : kind == PLACE_FTP ? FTP_CONTROL_PORT :
-	       kind == PLACE_FTPS ? FTPS_PORT : RFTP_PORT;
-}
-
 static struct ftp_client *client_new(const struct ftp_client_config *cfg)
 {
 	const struct place *p = cfg->place;
@@ -135,7 +128,7 @@ static struct ftp_client *client_new(const struct ftp_client_config *cfg)
 		return NULL;
 	c->fd = -1;
 	c->timeout_ms = cfg->connect_timeout_ms > 0 ? cfg->connect_timeout_ms : TIMEOUT_MS;
-	c->port = p->kind == PLACE_SSH || !p->port ? default_port(p->kind) : p->port;
+	c->port = p->kind == PLACE_SSH ? 0 : place_port(p);
 	c->foreign = place_is_foreign(p);
 	c->implicit = p->kind == PLACE_FTPS;
 	pthread_mutex_init(&c->lock, NULL);

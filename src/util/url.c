@@ -160,6 +160,17 @@ static int take_host(struct place *p, const char *s, size_t n, struct err *e)
 	return check_word(p, "host", p->host, e);
 }
 
+uint16_t place_default_port(enum place_kind kind)
+{
+	return kind == PLACE_RFTP ? RFTP_PORT : kind == PLACE_FTP ? FTP_CONTROL_PORT :
+	       kind == PLACE_FTPS ? FTPS_PORT : 0;
+}
+
+uint16_t place_port(const struct place *p)
+{
+	return p->port ? p->port : place_default_port(p->kind);
+}
+
 static int take_port(struct place *p, const char *s, struct err *e)
 {
 	uint64_t port = 0;

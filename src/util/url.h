@@ -37,6 +37,11 @@ struct place {
 #define FTP_CONTROL_PORT 21
 #define FTPS_PORT 990 /* TLS from the first byte on */
 
+/* The control port of a scheme; 0: it has none (ssh, local kinds). */
+uint16_t place_default_port(enum place_kind kind);
+/* The port that p names, or else its scheme's. */
+uint16_t place_port(const struct place *p);
+
 /* Parse word. As scp does, a word with a ":" before any "/" is host:path; "./a:b"
  * names a local file with a colon. A password in a URL is refused (-EINVAL): it
  * would show in process lists. Free with place_clear(). */

@@ -34,7 +34,8 @@ static void take_netrc(const char *text, const char *user)
 {
 	struct err e = ERR_INIT;
 	struct login l;
-	int r = netrc_parse("netrc", text, "host", user, &l, &e);
+	struct netrc_server server = { "host", 7321, true, user };
+	int r = netrc_parse("netrc", text, &server, &l, &e);
 
 	MUST(r >= 0 || e.text[0]);
 	MUST((r == 1) == (l.user || l.password));

@@ -22,6 +22,11 @@ static const char text[] =
 	"machine nologin password open\n"
 	"machine macro login m macdef init\nmachine a.example\nlogin wrong\n\n"
 	"machine after\tlogin\n  late\n  password fine\n"
+	"machine ported login one password p7321\n"
+	"machine ported:7322 login two password p7322\n"
+	"machine other:7322 login x password y\n"
+	"machine [::1] login six password p6 machine [::1]:7322 login seven password p7\n"
+	"machine fe80::1 login bare password p8\n"
 	"default login anonymous password me@here\n";
 
 static void test_lookup(void **state)
@@ -30,23 +35,39 @@ static void test_lookup(void **state)
 		const char *host, *user;
 		int rc;
 		const char *login, *password;
+		uint16_t port; /* 0: the default one, 7321 */
 	} cases[] = {
-		{ "a.example", NULL, 1, "bob", "secret" },
-		{ "A.EXAMPLE", "bob", 1, "bob", "secret" },
-		{ "a.example", "eve", 1, "eve", "#2" },
-		{ "a.example", "mallory", 0, NULL, NULL },
-		{ "quoted", NULL, 1, "the user", "two words \"\\" },
-		{ "nologin", "anyone", 1, NULL, "open" },
-		{ "macro", NULL, 1, "m", NULL },
-		{ "after", NULL, 1, "late", "fine" },
-		{ "elsewhere", NULL, 1, "anonymous", "me@here" },
-		{ "elsewhere", "bob", 0, NULL, NULL },
+		{ "a.example", NULL, 1, "bob", "secret", 0 },
+		{ "A.EXAMPLE", "bob", 1, "bob", "secret", 0 },
+		{ "a.example", "eve", 1, "eve", "#2", 0 },
+		{ "a.example", "mallory", 0, NULL, NULL, 0 },
+		{ "quoted", NULL, 1, "the user", "two words \"\\", 0 },
+		{ "nologin", "anyone", 1, NULL, "open", 0 },
+		{ "macro", NULL, 1, "m", NULL, 0 },
+		{ "after", NULL, 1, "late", "fine", 0 },
+		/* "default" makes no login of one that names no user */
+		{ "elsewhere", NULL, 0, NULL, NULL, 0 },
+		{ "elsewhere", "bob", 0, NULL, NULL, 0 },
+		{ "elsewhere", "anonymous", 1, "anonymous", "me@here", 0 },
+		{ "a.example", NULL, 1, "bob", "secret", 7322 },
+		/* a port decides before a host, wherever the entry stands */
+		{ "ported", NULL, 1, "one", "p7321", 0 },
+		{ "ported", NULL, 1, "two", "p7322", 7322 },
+		{ "ported", "one", 0, NULL, NULL, 7322 },
+		/* once another port is named, an entry without one is for the default port */
+		{ "ported", NULL, 0, NULL, NULL, 7323 },
+		{ "other", NULL, 0, NULL, NULL, 0 },
+		{ "::1", NULL, 1, "six", "p6", 0 },
+		{ "::1", NULL, 1, "seven", "p7", 7322 },
+		{ "fe80::1", NULL, 1, "bare", "p8", 0 },
 	};
 	struct login l;
 	struct err e = ERR_INIT;
 
 	for (size_t i = 0; i < COUNT(cases); i++) {
-		int rc = netrc_parse("netrc", text, cases[i].host, cases[i].user, &l, &e);
+		struct netrc_server server = { cases[i].host, cases[i].port ? cases[i].port : 7321,
+					       !cases[i].port, cases[i].user };
+		int rc = netrc_parse("netrc", text, &server, &l, &e);
 
 		if (rc != cases[i].rc)
 			fail_msg("case %zu: %d %s", i, rc, e.text);
@@ -71,28 +92,30 @@ static void test_errors(void **state)
 		"machine h login u password \"words",
 		"words",
 	};
+	static const struct netrc_server x = { "x", 7321, true, NULL };
 	struct login l;
 	struct err e;
 
 	for (size_t i = 0; i < COUNT(bad); i++) {
 		e = (struct err)ERR_INIT;
-		assert_int_equal(netrc_parse("f", bad[i], "x", NULL, &l, &e), -EINVAL);
+		assert_int_equal(netrc_parse("f", bad[i], &x, &l, &e), -EINVAL);
 		assert_null(l.password);
 		assert_null(strstr(e.text, "words"));
 		assert_int_equal(strncmp(e.text, "f:1: ", 5), 0);
 	}
 	e = (struct err)ERR_INIT;
-	assert_int_equal(netrc_parse("f", "machine h\n\n login u\nwhat\n", "h", NULL, &l, &e),
+	assert_int_equal(netrc_parse("f", "machine h\n\n login u\nwhat\n", &x, &l, &e),
 			 -EINVAL);
 	assert_int_equal(strncmp(e.text, "f:4: ", 5), 0);
-	assert_int_equal(netrc_parse("f", "", "h", NULL, &l, &e), 0);
-	assert_int_equal(netrc_parse("f", " # only this", "h", NULL, &l, &e), 0);
+	assert_int_equal(netrc_parse("f", "", &x, &l, &e), 0);
+	assert_int_equal(netrc_parse("f", " # only this", &x, &l, &e), 0);
 }
 
 static void test_modes(void **state)
 {
 	char path[] = "/tmp/test-netrc.XXXXXX";
 	int fd = mkstemp(path);
+	struct netrc_server server = { "a.example", 7321, true, NULL };
 	struct login l;
 	struct err e = ERR_INIT;
 
@@ -101,18 +124,21 @@ static void test_modes(void **state)
 	close(fd);
 
 	assert_int_equal(chmod(path, 0640), 0);
-	assert_int_equal(netrc_find(path, "a.example", NULL, &l, &e), -EACCES);
+	assert_int_equal(netrc_find(path, &server, &l, &e), -EACCES);
 	assert_null(l.password);
 	assert_non_null(strstr(e.text, "chmod 600"));
 
 	assert_int_equal(chmod(path, 0600), 0);
-	assert_int_equal(netrc_find(path, "a.example", NULL, &l, &e), 1);
+	assert_int_equal(netrc_find(path, &server, &l, &e), 1);
 	assert_string_equal(l.password, "secret");
 	login_clear(&l);
-	assert_int_equal(netrc_find(path, "a.example", "nobody", &l, &e), 0);
+	server.user = "nobody";
+	assert_int_equal(netrc_find(path, &server, &l, &e), 0);
+	/* Which everybody may read. */
+	assert_int_equal(netrc_find("/dev/null", &server, &l, &e), 0);
 
 	unlink(path);
-	assert_int_equal(netrc_find(path, "a.example", NULL, &l, &e), -ENOENT);
+	assert_int_equal(netrc_find(path, &server, &l, &e), -ENOENT);
 }
 
 int main(void)

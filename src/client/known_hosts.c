@@ -9,6 +9,7 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define FILE_MAX (16u << 20)
@@ -142,8 +143,7 @@ static int append_line(const char *file, const char *name, const char *pin, stru
 		longer = NULL;
 		return err_sys(e, -ENOMEM, "%s", printable(file));
 	}
-	rc = write_file_atomic(file, longer, (size_t)n, 0600);
-	return rc ? err_sys(e, rc, "cannot write %s", printable(file)) : 0;
+	return write_file_atomic(file, longer, (size_t)n, 0600, e);
 }
 
 int known_hosts_add(const char *file, const char *host, uint16_t port, const char *pin,
@@ -152,10 +152,13 @@ int known_hosts_add(const char *file, const char *host, uint16_t port, const cha
 	CLEANUP_FREE char *name = known_hosts_name(host, port);
 	CLEANUP_CLOSE int fd = -1;
 	struct known_answer a;
+	struct stat st;
 	int rc;
 
 	if (!name)
 		return err_sys(e, -ENOMEM, "%s", printable(host));
+	if (!stat(file, &st) && S_ISCHR(st.st_mode))
+		return err_set(e, -ENODEV, "%s is a device", printable(file));
 	rc = make_parent(file);
 	if (rc == 0)
 		rc = lock_file(file, &fd);

@@ -26,7 +26,8 @@ struct known_answer {
 int known_hosts_check(const char *file, const char *host, uint16_t port, const char *pin,
 		      struct known_answer *a, struct err *e);
 /* Add a line, unless it is there; the file is whole at any time, and two programs that
- * add at once both get their line in. Missing directories are made. */
+ * add at once both get their line in. Missing directories are made. -ENODEV: file is a device, such
+ * as /dev/null, and stays as it is. */
 int known_hosts_add(const char *file, const char *host, uint16_t port, const char *pin,
 		    struct err *e);
 /* "host:port", "[v6]:port"; malloc'd. */

@@ -131,9 +131,8 @@ static int write_pem(const char *path, BIO *pem, mode_t mode, struct err *e)
 {
 	char *text;
 	long len = BIO_get_mem_data(pem, &text);
-	int r = write_file_atomic(path, text, (size_t)len, mode);
 
-	return r < 0 ? err_sys(e, r, "cannot write %s", printable(path)) : 0;
+	return write_file_atomic(path, text, (size_t)len, mode, e);
 }
 
 /* ---- making ---- */

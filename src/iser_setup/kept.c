@@ -330,10 +330,8 @@ void kept_close(struct kept *k)
 int kept_write(const struct kept *k, struct err *e)
 {
 	CLEANUP_FREE char *path = file_of(k, "login.json"), *text = kept_text(k);
-	int r;
 
 	if (!path || !text)
 		return err_set(e, -ENOMEM, "out of memory");
-	r = write_file_atomic(path, text, strlen(text), 0600);
-	return r ? err_sys(e, r, "%s", printable(path)) : 0;
+	return write_file_atomic(path, text, strlen(text), 0600, e);
 }

@@ -101,11 +101,8 @@ static int make_name(const char *file, const struct stop *stop, struct err *e)
 		text = NULL;
 	if (!r && !text)
 		return err_set(e, -ENOMEM, "out of memory");
-	if (!r) {
-		r = write_file_atomic(file, text, strlen(text), 0600);
-		if (r)
-			err_sys(e, r, "%s", file);
-	}
+	if (!r)
+		r = write_file_atomic(file, text, strlen(text), 0600, e);
 	if (r)
 		return err_prefix(e, "this host has no initiator's name");
 	log_info("gave this host an initiator's name, in %s", file);

@@ -159,7 +159,7 @@ static int lock(const struct record_place *at, char *held, size_t room, struct e
 
 	snprintf(file, sizeof(file), "%s/lock", at->lock_dir);
 	snprintf(held, room, "%s/lock.write", at->lock_dir);
-	fd = r ? -1 : open(file, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	fd = r ? -1 : open(file, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return err_sys(e, r ? r : -errno, "open-iscsi's lock %s", file);
 	while (link(file, held)) {
@@ -210,8 +210,7 @@ static int edit_file(const char *path, const struct record_setting *set, size_t 
 	edited = record_edit(text, set, n, e);
 	if (!edited)
 		return err_prefix(e, "the record %s", printable(path));
-	r = write_file_atomic(path, edited, strlen(edited), 0600);
-	return r ? err_sys(e, r, "the record %s", printable(path)) : 0;
+	return write_file_atomic(path, edited, strlen(edited), 0600, e);
 }
 
 int record_set(const struct record_place *at, const char *path, const struct record_setting *set,

@@ -199,7 +199,6 @@ int iser_state_write(const struct iser_state *s, struct err *e)
 {
 	CLEANUP_FREE char *path = NULL, *text = NULL;
 	json_t *obj = json_object();
-	int r;
 
 	if (put(obj, VERSION_KEY, json_integer(FORMAT_VERSION)) &&
 	    put(obj, "boot", json_string(s->boot)) && put_plan(obj, "applied", s->applied) &&
@@ -215,6 +214,5 @@ int iser_state_write(const struct iser_state *s, struct err *e)
 	if (strlen(text) > FILE_MAX)
 		return err_set(e, -EFBIG, "%s would be too long to be read again: make the plan "
 			       "smaller, or several of it", printable(path));
-	r = write_file_atomic(path, text, strlen(text), 0600);
-	return r ? err_sys(e, r, "%s", printable(path)) : 0;
+	return write_file_atomic(path, text, strlen(text), 0600, e);
 }

@@ -224,10 +224,10 @@ static int write_plan(const struct iser_plan *p, const char *out, struct err *e)
 	}
 	free(dumped);
 	if (out)
-		r = write_file_atomic(out, text, strlen(text), 0644);
-	else if (fputs(text, stdout) < 0 || fflush(stdout))
+		return write_file_atomic(out, text, strlen(text), 0644, e);
+	if (fputs(text, stdout) < 0 || fflush(stdout))
 		r = -errno;
-	return r ? err_sys(e, r, "%s", out ? printable(out) : "standard output") : 0;
+	return r ? err_sys(e, r, "standard output") : 0;
 }
 
 /* All or nothing. */

@@ -54,7 +54,9 @@ int model_write(const struct model *m, const char *file, struct err *e)
 {
 	json_t *obj = model_json(m);
 	CLEANUP_FREE char *line = obj ? json_line(obj) : NULL;
-	int r = line ? write_file_atomic(file, line, strlen(line), FILE_MODE) : -ENOMEM;
 
-	return r ? err_sys(e, r, "the model is not saved, %s", printable(file)) : 0;
+	if (!line)
+		return err_sys(e, -ENOMEM, "the model is not saved");
+	return write_file_atomic(file, line, strlen(line), FILE_MODE, e) ?
+		err_prefix(e, "the model is not saved") : 0;
 }

@@ -172,6 +172,6 @@ int model_plot(const struct model *m, const char *file, struct err *e)
 	r = gnuplot(script, script_len, &picture, &len, e);
 	if (r)
 		return r;
-	r = write_file_atomic(file, picture, len, FILE_MODE);
-	return r ? err_sys(e, r, "the picture is not saved, %s", printable(file)) : 0;
+	r = write_file_atomic(file, picture, len, FILE_MODE, e);
+	return r ? err_prefix(e, "the picture is not saved") : 0;
 }

@@ -232,8 +232,8 @@ static int say(const struct model_options *o, const struct model *m, const struc
 	return r;
 }
 
-/* Can a file be made there, or take the place of one? The directory may be made for it. A device
- * would be lost to it, and what is /dev/stdout for all would be a file. */
+/* Can a file be made there, take the place of one, or be written to a device? The directory may be
+ * made for it. */
 static int check_place(const char *file, bool make)
 {
 	CLEANUP_FREE char *dir = strdup(file);
@@ -243,7 +243,7 @@ static int check_place(const char *file, bool make)
 
 	if (!dir)
 		return -ENOMEM;
-	if (!stat(file, &st) && !S_ISREG(st.st_mode))
+	if (!stat(file, &st) && !S_ISREG(st.st_mode) && !S_ISCHR(st.st_mode))
 		return S_ISDIR(st.st_mode) ? -EISDIR : -EEXIST;
 	if (!*(slash ? slash + 1 : dir))
 		return -ENOENT; /* no name */

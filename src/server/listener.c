@@ -148,14 +148,12 @@ static int write_ports(const struct listener *l, const char *file, struct err *e
 {
 	char text[LISTEN_MAX * 8];
 	size_t n = 0;
-	int rc;
 
 	if (!file)
 		return 0;
 	for (nfds_t i = 0; i < l->nfds; i++)
 		n += (size_t)snprintf(text + n, sizeof(text) - n, "%u\n", l->ports[i]);
-	rc = write_file_atomic(file, text, n, 0644);
-	return rc < 0 ? err_sys(e, rc, "port file %s", printable(file)) : 0;
+	return write_file_atomic(file, text, n, 0644, e) ? err_prefix(e, "port file") : 0;
 }
 
 /* ---- sockets that were open before us ---- */

@@ -5,6 +5,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <libgen.h>
 #include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -78,14 +79,21 @@ static int read_own(struct pems *p, const struct srv_options *o, struct err *e)
 	rc = make_dirs(dir, 0700);
 	if (rc < 0)
 		return err_sys(e, rc, "state directory %s", printable(dir));
+	if (own_dir_check(dir, e))
+		return err_prefix(e, "state directory");
 	rc = make_certificate(cert, key, e);
 	return rc < 0 ? rc : pems_read(p, cert, key, o->ca, e);
 }
 
 static int read_files(struct pems *p, const struct srv_options *o, struct err *e)
 {
-	return o->certificate ? pems_read(p, o->certificate, o->key, o->ca, e) :
-				read_own(p, o, e);
+	CLEANUP_FREE char *key = o->certificate ? strdup(o->key) : NULL;
+
+	if (!o->certificate)
+		return read_own(p, o, e);
+	if (!key || own_dir_check(dirname(key), e))
+		return key ? err_prefix(e, "directory of the key") : err_sys(e, -ENOMEM, "state");
+	return pems_read(p, o->certificate, o->key, o->ca, e);
 }
 
 /* Takes p. */
@@ -188,6 +196,10 @@ char *state_empty(const struct srv_options *o, struct err *e)
 	struct stat st;
 	int rc = path ? make_dirs(state, 0700) : -ENOMEM;
 
+	if (rc == 0 && own_dir_check(state, e)) {
+		err_prefix(e, "state directory");
+		return NULL;
+	}
 	if (rc == 0)
 		rc = make_dirs(path, 0555);
 	if (rc == 0 && lstat(path, &st) < 0)

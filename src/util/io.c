@@ -223,64 +223,6 @@ int read_file(const char *path, size_t max, char **out, size_t *len)
 	return read_all(fd, max, out, len);
 }
 
-/* The name's directory entry is data of the directory. */
-static int sync_parent(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-	CLEANUP_FREE char *dir = NULL;
-	CLEANUP_CLOSE int fd = -1;
-
-	if (slash)
-		dir = strndup(path, slash == path ? 1 : (size_t)(slash - path));
-	else
-		dir = strdup(".");
-	if (!dir)
-		return -ENOMEM;
-	fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (fd < 0)
-		return -errno;
-	/* EINVAL: a file system without fsync for directories. */
-	if (fsync(fd) < 0 && errno != EINVAL)
-		return -errno;
-	return 0;
-}
-
-static int fill_and_sync(int fd, const void *data, size_t len, mode_t mode)
-{
-	int rc;
-
-	if (fchmod(fd, mode) < 0)
-		return -errno;
-	rc = write_full(fd, data, len);
-	if (rc)
-		return rc;
-	return fsync(fd) < 0 ? -errno : 0;
-}
-
-int write_file_atomic(const char *path, const void *data, size_t len, mode_t mode)
-{
-	CLEANUP_FREE char *temp = NULL;
-	int fd, rc;
-
-	if (asprintf(&temp, "%s.XXXXXX", path) < 0) {
-		temp = NULL; /* asprintf leaves it undefined */
-		return -ENOMEM;
-	}
-	fd = mkostemp(temp, O_CLOEXEC);
-	if (fd < 0)
-		return -errno;
-	rc = fill_and_sync(fd, data, len, mode);
-	if (close(fd) < 0 && rc == 0)
-		rc = -errno; /* NFS may say only now that the disk is full */
-	if (rc == 0 && rename(temp, path) < 0)
-		rc = -errno;
-	if (rc) {
-		unlink(temp);
-		return rc;
-	}
-	return sync_parent(path);
-}
-
 /* mkdir() that is content with a directory that is there. */
 static int make_dir(const char *path, mode_t mode)
 {

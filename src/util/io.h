@@ -3,6 +3,8 @@
 #ifndef RFTP_UTIL_IO_H
 #define RFTP_UTIL_IO_H
 
+#include "util/err.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -31,8 +33,20 @@ ssize_t recvmsg_pair(int fd, struct msghdr *msg);
  * *len, which may be NULL, gets its length. -EFBIG beyond max. No copy of it is left
  * elsewhere in memory. */
 int read_file(const char *path, size_t max, char **out, size_t *len);
-/* Written beside it, synced and renamed, so that path is whole or absent. */
-int write_file_atomic(const char *path, const void *data, size_t len, mode_t mode);
+/* Files that a program writes for itself (ownfile.c). A symbolic link on the way is followed if its
+ * owner is the caller or owns the directory of the link. 0 or a descriptor; or a negative errno
+ * with a text that names path; -EPERM: a link or a file of another user; -EINVAL or -ENXIO: a FIFO,
+ * a socket or a block device. e may be NULL. */
+
+/* Written beside the file, synced and renamed, so that path is whole or absent. A character device,
+ * or an open file that /dev/stdout and the like lead to, is written in place. */
+int write_file_atomic(const char *path, const void *data, size_t len, mode_t mode, struct err *e);
+/* Open a regular file, which is made where it is missing, or a character device, to append. Never
+ * waits. The caller closes it. */
+int append_file_open(const char *path, mode_t mode, struct err *e);
+/* Is root or the caller the only one that could replace a file in dir? 0; or a negative errno with
+ * a text that says how to mend it. */
+int own_dir_check(const char *dir, struct err *e);
 /* mkdir -p with mode for the new ones. */
 int make_dirs(const char *path, mode_t mode);
 /* Close descriptors from first to last, whatever they are. Some filters of containers know

@@ -41,9 +41,9 @@ static bool stderr_is_journal(void)
 
 static int open_file(const char *file, struct err *e)
 {
-	int fd = open(file, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, FILE_MODE);
+	int fd = append_file_open(file, FILE_MODE, e);
 
-	return fd < 0 ? err_sys(e, -errno, "log file %s", printable(file)) : fd;
+	return fd < 0 ? err_prefix(e, "log file") : fd;
 }
 
 static void open_syslog(void)

@@ -25,7 +25,7 @@ static void put(const char *name, const char *text)
 	*strrchr(path, '/') = '\0';
 	MUST(!make_dirs(path, 0755));
 	path[strlen(path)] = '/';
-	MUST(!write_file_atomic(path, text, strlen(text), 0644));
+	MUST(!write_file_atomic(path, text, strlen(text), 0644, NULL));
 }
 
 static int remove_one(const char *path, const struct stat *st, int type, struct FTW *at)

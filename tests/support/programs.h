@@ -19,7 +19,7 @@ static inline void script(const char *name, const char *body)
 	snprintf(path, sizeof(path), "%s/bin/%s", tmp_dir, name);
 	sysfs_parent(path);
 	snprintf(text, sizeof(text), "#!/bin/sh\n%s\n", body);
-	assert_int_equal(write_file_atomic(path, text, strlen(text), 0700), 0);
+	assert_int_equal(write_file_atomic(path, text, strlen(text), 0700, NULL), 0);
 }
 
 /* One that says this, with its arguments in the file "args". */

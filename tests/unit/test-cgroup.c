@@ -46,7 +46,7 @@ static void put(const char *tree, const char *path, const char *text)
 	*last = '\0';
 	assert_int_equal(make_dirs(file, 0700), 0);
 	*last = '/';
-	assert_int_equal(write_file_atomic(file, text, strlen(text), 0600), 0);
+	assert_int_equal(write_file_atomic(file, text, strlen(text), 0600, NULL), 0);
 }
 
 struct file {

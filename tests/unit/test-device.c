@@ -33,7 +33,7 @@ static void disk(const char *where, const char *rotational)
 	if (!rotational)
 		return;
 	strcat(path, "/rotational");
-	assert_int_equal(write_file_atomic(path, rotational, strlen(rotational), 0644), 0);
+	assert_int_equal(write_file_atomic(path, rotational, strlen(rotational), 0644, NULL), 0);
 }
 
 static void partition(const char *where)

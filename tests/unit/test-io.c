@@ -290,7 +290,7 @@ static void test_read_file(void **state)
 	(void)state;
 	fill(data, sizeof(data));
 	for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-		assert_int_equal(write_file_atomic(at("f"), data, sizes[i], 0600), 0);
+		assert_int_equal(write_file_atomic(at("f"), data, sizes[i], 0600, NULL), 0);
 		assert_int_equal(read_file(at("f"), sizes[i], &out, &len), 0);
 		assert_int_equal(len, sizes[i]);
 		assert_memory_equal(out, data, len);
@@ -333,11 +333,11 @@ static void test_write_file_atomic(void **state)
 	(void)state;
 	assert_int_equal(mkdir(sub, 0700), 0);
 	mask = umask(077);
-	assert_int_equal(write_file_atomic(path, "one", 3, 0644), 0);
+	assert_int_equal(write_file_atomic(path, "one", 3, 0644, NULL), 0);
 	umask(mask);
 	assert_int_equal(stat(path, &st), 0);
 	assert_int_equal(st.st_mode & 07777, 0644);
-	assert_int_equal(write_file_atomic(path, "second", 6, 0600), 0);
+	assert_int_equal(write_file_atomic(path, "second", 6, 0600, NULL), 0);
 	assert_int_equal(stat(path, &st), 0);
 	assert_int_equal(st.st_mode & 07777, 0600);
 	assert_int_equal(read_file(path, 100, &out, NULL), 0);
@@ -345,11 +345,129 @@ static void test_write_file_atomic(void **state)
 	free(out);
 	assert_int_equal(count_entries(sub), 1);
 
-	assert_int_equal(write_file_atomic(at("nowhere/f"), "x", 1, 0600), -ENOENT);
+	assert_int_equal(write_file_atomic(at("nowhere/f"), "x", 1, 0600, NULL), -ENOENT);
 	/* The last step fails: nothing of it may stay. */
 	assert_int_equal(mkdir(at("atomic/d"), 0700), 0);
-	assert_int_equal(write_file_atomic(at("atomic/d"), "x", 1, 0600), -EISDIR);
+	assert_int_equal(write_file_atomic(at("atomic/d"), "x", 1, 0600, NULL), -EISDIR);
 	assert_int_equal(count_entries(sub), 2);
+}
+
+static const char *content(const char *path)
+{
+	static char text[100];
+	CLEANUP_CLOSE int fd = open(path, O_RDONLY);
+	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+
+	text[n > 0 ? n : 0] = '\0';
+	return text;
+}
+
+/* A link stays, and its target gets the text; what is no file stays as it is. */
+static void test_own_file_places(void **state)
+{
+	struct err e = ERR_INIT;
+	struct stat st;
+	char link[256];
+	int p[2], fd;
+
+	(void)state;
+	assert_int_equal(mkdir(at("own"), 0700), 0);
+	assert_int_equal(mkdir(at("own/there"), 0700), 0);
+	assert_int_equal(symlink("there", at("own/dir")), 0);
+	assert_int_equal(symlink("../own//dir/file", at("own/link")), 0);
+	assert_int_equal(write_file_atomic(at("own/link"), "text", 4, 0600, &e), 0);
+	assert_int_equal(lstat(at("own/link"), &st), 0);
+	assert_true(S_ISLNK(st.st_mode));
+	assert_string_equal(content(at("own/there/file")), "text");
+	assert_int_equal(count_entries(at("own/there")), 1);
+	fd = append_file_open(at("own/link"), 0600, &e);
+	assert_true(fd >= 0);
+	assert_int_equal(write_full(fd, "+", 1), 0);
+	close(fd);
+	assert_string_equal(content(at("own/there/file")), "text+");
+	fd = append_file_open(at("own/dir/new"), 0640, &e);
+	assert_true(fd >= 0);
+	assert_int_equal(fcntl(fd, F_GETFL) & (O_NONBLOCK | O_APPEND), O_APPEND);
+	close(fd);
+
+	assert_int_equal(symlink("loop", at("own/loop")), 0);
+	assert_int_equal(write_file_atomic(at("own/loop"), "x", 1, 0600, &e), -ELOOP);
+	assert_int_equal(append_file_open(at("own/there/file/x"), 0600, &e), -ENOTDIR);
+
+	/* A FIFO that nobody reads would hold the start for ever. */
+	assert_int_equal(mkfifo(at("own/fifo"), 0600), 0);
+	assert_int_equal(append_file_open(at("own/fifo"), 0600, &e), -ENXIO);
+	assert_non_null(strstr(e.text, "own/fifo: it is neither"));
+	assert_int_equal(write_file_atomic(at("own/fifo"), "x", 1, 0600, &e), -EINVAL);
+	assert_int_equal(lstat(at("own/fifo"), &st), 0);
+	assert_true(S_ISFIFO(st.st_mode));
+
+	assert_int_equal(write_file_atomic("/dev/null", "x", 1, 0600, &e), 0);
+	assert_int_equal(lstat("/dev/null", &st), 0);
+	assert_true(S_ISCHR(st.st_mode));
+	assert_int_equal(pipe(p), 0);
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", p[1]);
+	assert_int_equal(write_file_atomic(link, "by pipe", 7, 0600, &e), 0);
+	assert_int_equal(read(p[0], link, sizeof(link)), 7);
+	close(p[0]);
+	close(p[1]);
+}
+
+/* In a directory where everybody may put a link or a file. */
+static void test_own_file_of_others(void **state)
+{
+	struct err e = ERR_INIT;
+	int fd;
+
+	(void)state;
+	if (geteuid())
+		skip();
+	assert_int_equal(mkdir(at("public"), 0700), 0);
+	assert_int_equal(chmod(at("public"), 01777), 0);
+	assert_int_equal(write_file_atomic(at("target"), "mine", 4, 0600, &e), 0);
+	assert_int_equal(symlink("../target", at("public/link")), 0);
+	assert_int_equal(lchown(at("public/link"), 65534, 65534), 0);
+	assert_int_equal(write_file_atomic(at("public/link"), "x", 1, 0600, &e), -EPERM);
+	assert_non_null(strstr(e.text, "belongs to another user"));
+	assert_int_equal(append_file_open(at("public/link"), 0600, &e), -EPERM);
+	assert_string_equal(content(at("target")), "mine");
+	assert_int_equal(symlink("..", at("public/up")), 0);
+	assert_int_equal(lchown(at("public/up"), 65534, 65534), 0);
+	assert_int_equal(append_file_open(at("public/up/target"), 0600, &e), -EPERM);
+	/* The directory's owner could have put the file there. */
+	assert_int_equal(chown(at("public"), 65534, 65534), 0);
+	fd = append_file_open(at("public/up/target"), 0600, &e);
+	assert_true(fd >= 0);
+	close(fd);
+
+	assert_int_equal(chown(at("public"), 0, 0), 0);
+	assert_int_equal(write_file_atomic(at("public/theirs"), "x", 1, 0600, &e), 0);
+	assert_int_equal(chown(at("public/theirs"), 65534, 65534), 0);
+	assert_true(append_file_open(at("public/theirs"), 0600, &e) < 0);
+}
+
+static void test_own_dir(void **state)
+{
+	struct err e = ERR_INIT;
+
+	(void)state;
+	assert_int_equal(mkdir(at("outer"), 0700), 0);
+	assert_int_equal(mkdir(at("outer/state"), 0700), 0);
+	assert_int_equal(own_dir_check(at("outer/state"), &e), 0);
+	assert_int_equal(chmod(at("outer/state"), 01777), 0);
+	assert_int_equal(own_dir_check(at("outer/state"), &e), -EPERM);
+	assert_non_null(strstr(e.text, "chmod go-w"));
+	assert_int_equal(chmod(at("outer/state"), 0700), 0);
+	assert_int_equal(chmod(at("outer"), 0777), 0);
+	assert_int_equal(own_dir_check(at("outer/state"), &e), -EPERM);
+	assert_int_equal(chmod(at("outer"), 01777), 0);
+	assert_int_equal(own_dir_check(at("outer/state"), &e), 0);
+	assert_int_equal(own_dir_check(at("outer/nothing"), &e), -ENOENT);
+	if (geteuid())
+		return;
+	assert_int_equal(chown(at("outer/state"), 65534, 65534), 0);
+	assert_int_equal(own_dir_check(at("outer/state"), &e), -EPERM);
+	assert_non_null(strstr(e.text, "chown root"));
 }
 
 static void test_write_file_relative(void **state)
@@ -358,7 +476,7 @@ static void test_write_file_relative(void **state)
 
 	(void)state;
 	assert_int_equal(chdir(dir), 0);
-	assert_int_equal(write_file_atomic("relative", "x", 1, 0600), 0);
+	assert_int_equal(write_file_atomic("relative", "x", 1, 0600, NULL), 0);
 	assert_int_equal(read_file("relative", 1, &out, NULL), 0);
 	free(out);
 	assert_int_equal(chdir(old), 0);
@@ -384,7 +502,7 @@ static void test_make_dirs(void **state)
 	assert_int_equal(make_dirs("/", 0700), 0);
 	assert_int_equal(make_dirs("", 0700), -ENOENT);
 
-	assert_int_equal(write_file_atomic(at("m/file"), "", 0, 0600), 0);
+	assert_int_equal(write_file_atomic(at("m/file"), "", 0, 0600, NULL), 0);
 	assert_int_equal(make_dirs(at("m/file"), 0700), -ENOTDIR);
 	assert_int_equal(make_dirs(at("m/file/sub"), 0700), -ENOTDIR);
 }
@@ -514,6 +632,9 @@ int main(void)
 		cmocka_unit_test(test_cleanup_close),
 		cmocka_unit_test(test_read_file),
 		cmocka_unit_test(test_write_file_atomic),
+		cmocka_unit_test(test_own_file_places),
+		cmocka_unit_test(test_own_file_of_others),
+		cmocka_unit_test(test_own_dir),
 		cmocka_unit_test(test_write_file_relative),
 		cmocka_unit_test(test_make_dirs),
 		cmocka_unit_test(test_close_fds),

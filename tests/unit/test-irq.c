@@ -17,7 +17,7 @@ static void file(const char *name, const char *text)
 
 	snprintf(path, sizeof(path), "%s/%s", proc, name);
 	sysfs_parent(path);
-	assert_int_equal(write_file_atomic(path, text, strlen(text), 0644), 0);
+	assert_int_equal(write_file_atomic(path, text, strlen(text), 0644, NULL), 0);
 }
 
 /* mlx5_1 of the machine of two nodes: vectors 0 and 2 on node 0, 1 and 3 on node 1. */

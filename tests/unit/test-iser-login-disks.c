@@ -25,7 +25,7 @@ static void put_serial(const char *top, const char *device, const char *serial)
 	snprintf(path, sizeof(path), "%s/devices/platform/host5/session1/target5:0:0/%s/vpd_pg80",
 		 top, device);
 	strcpy(page + 4, serial);
-	assert_int_equal(write_file_atomic(path, page, 4 + strlen(serial), 0600), 0);
+	assert_int_equal(write_file_atomic(path, page, 4 + strlen(serial), 0600, NULL), 0);
 }
 
 static void test_sessions(void **state)
@@ -103,7 +103,7 @@ static void test_names(void **state)
 
 		snprintf(path, sizeof(path), "%s", tmp_at(*d));
 		sysfs_parent(path);
-		assert_int_equal(write_file_atomic(path, "", 0, 0600), 0);
+		assert_int_equal(write_file_atomic(path, "", 0, 0600, NULL), 0);
 	}
 	link_to("dev/disk/by-path/ip-10.0.0.1:3260-lun-0", "../../sda");
 	link_to("dev/disk/by-path/ip-10.0.0.1:3260-lun-1", "../../sdb");

@@ -89,7 +89,7 @@ static mode_t mode_of(const char *path)
 static void put(const char *path, const char *text, mode_t mode)
 {
 	unlink(path);
-	assert_int_equal(write_file_atomic(path, text, strlen(text), mode), 0);
+	assert_int_equal(write_file_atomic(path, text, strlen(text), mode, NULL), 0);
 	assert_int_equal(chmod(path, mode), 0);
 }
 

@@ -507,7 +507,7 @@ static void put_class(const char *top, const char *name, const char *text)
 
 	snprintf(path, sizeof(path), "%s/class/%s", top, name);
 	sysfs_parent(path);
-	assert_int_equal(write_file_atomic(path, text, strlen(text), 0644), 0);
+	assert_int_equal(write_file_atomic(path, text, strlen(text), 0644, NULL), 0);
 }
 
 static void test_fastest(void **state)

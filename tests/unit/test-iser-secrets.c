@@ -42,7 +42,7 @@ static int teardown(void **state)
 
 static void put(const char *path, const char *text, mode_t mode)
 {
-	assert_int_equal(write_file_atomic(path, text, strlen(text), mode), 0);
+	assert_int_equal(write_file_atomic(path, text, strlen(text), mode, NULL), 0);
 }
 
 /* A plan that names both files. */

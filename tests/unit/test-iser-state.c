@@ -162,7 +162,7 @@ static void put(const char *name, const char *text)
 	char path[128];
 
 	file_path(path, name);
-	assert_int_equal(write_file_atomic(path, text, strlen(text), 0600), 0);
+	assert_int_equal(write_file_atomic(path, text, strlen(text), 0600, NULL), 0);
 }
 
 static void test_names(void **state)
@@ -363,7 +363,7 @@ static void test_made(void **state)
 	assert_int_equal(change_keep(&c, &e), 0);
 	kept_is("");
 	snprintf(theirs, sizeof(theirs), "%s/second", top);
-	assert_int_equal(write_file_atomic(theirs, "x", 1, 0600), 0);
+	assert_int_equal(write_file_atomic(theirs, "x", 1, 0600, NULL), 0);
 	assert_int_equal(carry_out(&c.carry, &c.steps, &done, &e), -EEXIST);
 	assert_int_equal(done, 1);
 	kept_is(" first");

@@ -260,9 +260,9 @@ static void test_left_running(void **state)
 	tmp_put("sdy", "");
 	assert_int_equal(make_dirs(tmp_at("sys/class/block/sdy/holders/md127"), 0700), 0);
 	assert_int_equal(make_dirs(tmp_at("sys/class/block/md127/md"), 0700), 0);
-	assert_int_equal(write_file_atomic(array, "clean\n", 6, 0600), 0);
+	assert_int_equal(write_file_atomic(array, "clean\n", 6, 0600, NULL), 0);
 	assert_int_equal(stripe_left(&s, &d, NULL, &e), STRIPE_UNTOLD);
-	assert_int_equal(write_file_atomic(array, "inactive\n", 9, 0600), 0);
+	assert_int_equal(write_file_atomic(array, "inactive\n", 9, 0600, NULL), 0);
 	assert_int_equal(stripe_left(&s, &d, NULL, &e), STRIPE_HALF);
 	unsetenv("RFTP_SYSFS");
 	path_back();

@@ -199,7 +199,7 @@ static void test_initiators(void **state)
 
 static void put_bytes(const char *path, const char *bytes, size_t len)
 {
-	assert_int_equal(write_file_atomic(path, bytes, len, 0600), 0);
+	assert_int_equal(write_file_atomic(path, bytes, len, 0600, NULL), 0);
 }
 
 static char *group_file(char path[GROUP_PATH], const char *name)

@@ -19,7 +19,7 @@ static void put(int pid, const char *file, const char *text)
 	snprintf(path, sizeof(path), "%s/%d", tmp_dir, pid);
 	assert_int_equal(make_dirs(path, 0755), 0);
 	snprintf(path, sizeof(path), "%s/%d/%s", tmp_dir, pid, file);
-	assert_int_equal(write_file_atomic(path, text, strlen(text), 0644), 0);
+	assert_int_equal(write_file_atomic(path, text, strlen(text), 0644, NULL), 0);
 }
 
 static void make(int pid, const char *name, unsigned flags, const char *cpus, unsigned last)

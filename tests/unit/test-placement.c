@@ -26,7 +26,7 @@ static void write_cpus(unsigned node, int id)
 	snprintf(path, sizeof(path), "%s/devices/system/node/node%u/cpulist", top, node);
 	if (id >= 0)
 		snprintf(text, sizeof(text), "%d\n", id);
-	assert_int_equal(write_file_atomic(path, text, strlen(text), 0644), 0);
+	assert_int_equal(write_file_atomic(path, text, strlen(text), 0644, NULL), 0);
 }
 
 static int set_up(void **state)

@@ -149,7 +149,7 @@ static void test_loop(void **state)
 	snprintf(path, sizeof(path), "%s/class/block/loop9/loop", top);
 	assert_int_equal(make_dirs(path, 0755), 0);
 	snprintf(path, sizeof(path), "%s/class/block/loop9/loop/backing_file", top);
-	assert_int_equal(write_file_atomic(path, tmp_dir, strlen(tmp_dir), 0644), 0);
+	assert_int_equal(write_file_atomic(path, tmp_dir, strlen(tmp_dir), 0644, NULL), 0);
 	assert_int_equal(stat(tmp_dir, &st), 0);
 	snprintf(path, sizeof(path), "%s/dev/block/%u:%u", top, major(st.st_dev),
 		 minor(st.st_dev));
@@ -314,7 +314,7 @@ static void test_none(void **state)
 	snprintf(path, sizeof(path), "%s/empty/devices/system/cpu", tmp_dir);
 	assert_int_equal(make_dirs(path, 0755), 0);
 	snprintf(path, sizeof(path), "%s/empty/devices/system/cpu/online", tmp_dir);
-	assert_int_equal(write_file_atomic(path, "0-1\n", 4, 0644), 0);
+	assert_int_equal(write_file_atomic(path, "0-1\n", 4, 0644, NULL), 0);
 	snprintf(path, sizeof(path), "%s/empty", tmp_dir);
 	assert_int_equal(setenv("RFTP_SYSFS", path, 1), 0);
 	t = topo_read(NULL, &e);
@@ -345,7 +345,7 @@ static void test_no_sysfs(void **state)
 	snprintf(top, sizeof(top), "%s", sysfs_make("two"));
 	snprintf(path, sizeof(path), "%s/devices/system/node/online", top);
 	for (size_t i = 0; i < sizeof(nonsense) / sizeof(nonsense[0]); i++) {
-		assert_int_equal(write_file_atomic(path, nonsense[i], strlen(nonsense[i]), 0644),
+		assert_int_equal(write_file_atomic(path, nonsense[i], strlen(nonsense[i]), 0644, NULL),
 				 0);
 		if (topo_read(top, &e))
 			fail_msg("\"%s\" is a list of nodes", nonsense[i]);

@@ -164,6 +164,10 @@ static int cut_lines(struct listing *l, char *text, size_t *have)
 		if (end > line && end[-1] == '\r')
 			end--;
 		*end = '\0';
+		/* Behind a NUL the rest of a name would be lost. */
+		if (strlen(line) != (size_t)(end - line))
+			return err_set(l->e, -EPROTO, "%s lists a name with a NUL in it: \"%s\"",
+				       l->c->host, printable(line));
 		rc = take_line(l, line);
 	}
 	*have -= (size_t)(next - text);

@@ -80,6 +80,10 @@ static int may_be(const struct srv_options *o, const struct identity *u, struct 
 	if (u->uid == 0 && !o->allow_root)
 		return err_set(e, -EACCES, "user %s is root, who may not log in",
 			       printable(u->name));
+	/* A session could send signals to the fronts, and read their memory. */
+	if (o->front_uid && o->front_uid == u->uid)
+		return err_set(e, -EACCES, "user %s is the one that talks to strangers (--user), "
+			       "and may not log in", printable(u->name));
 	if (geteuid() != 0 && geteuid() != u->uid)
 		return err_set(e, -EPERM, "rftpd is not run by root: it cannot become user %s",
 			       printable(u->name));

@@ -56,6 +56,8 @@ static void check_sections(const struct check *c, const char *kind, const struct
 			why = "its root is no directory";
 		else if (r[i].system_user && !getpwnam(r[i].system_user))
 			why = "there is no such system user";
+		else if (r[i].system_user && !strcmp(r[i].system_user, c->o->user))
+			why = "its system user is that of --user: they must be two";
 		else if (!strcmp(kind, "group") && !getgrnam(r[i].name))
 			why = "there is no such group";
 		if (!why)

@@ -72,6 +72,7 @@ static int find_front(struct server *sv, struct err *e)
 	if (rc == 0 && sv->front.uid == 0)
 		rc = err_set(e, -EPERM, "--user %s is root: fronts must have no rights",
 			     printable(name));
+	sv->opt.front_uid = rc == 0 ? sv->front.uid : 0;
 	return rc;
 }
 

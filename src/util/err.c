@@ -68,12 +68,6 @@ enum {
 	TOKEN_BYTES = 16, /* four bytes, all escaped */
 };
 
-/* A terminal may obey C1 control characters, U+0080 to U+009F, in UTF-8 too. */
-static bool is_c1(const unsigned char *s)
-{
-	return s[0] == 0xc2 && s[1] <= 0x9f;
-}
-
 /* Write the next character of *name to out, escaped where it must be, step over
  * it, and return how many bytes it became. */
 static size_t next_token(const unsigned char **name, char out[TOKEN_BYTES + 1])
@@ -82,7 +76,7 @@ static size_t next_token(const unsigned char **name, char out[TOKEN_BYTES + 1])
 	const unsigned char *s = *name;
 	size_t n = utf8_step(s), used = 0, i;
 
-	if (n && !is_control(*s) && *s != '\\' && !is_c1(s)) {
+	if (n && !is_control(*s) && *s != '\\' && !is_hidden(s)) {
 		memcpy(out, s, n);
 		*name += n;
 		return n;

@@ -82,6 +82,11 @@ for i in 1 2 3 4 5 6; do
 	mkdir "$disk/wide/$i"
 	printf '%s\n' "$i" >"$disk/wide/$i/file"
 done
+odd nul
+run rftp get -r --plain "$url/wide" "$tmp/wide"
+check "a name with a NUL is refused, not cut" grep -q 'a name with a NUL' "$tmp/err"
+check "and the transfer fails" test "$status" -ne 0 -a ! -e "$tmp/wide/a"
+rm -rf "$tmp/wide"
 for how in mlsd-500 mlsd-501 mlsd-502 mlsd-504 'mlsd-502 mlst-502' mlst-500; do
 	# shellcheck disable=SC2086 # words
 	odd $how

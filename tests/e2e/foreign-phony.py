@@ -9,6 +9,7 @@ Files are in ROOT; what it is asked goes to standard error, a line each. Odditie
   dos          the same, and lists as DOS does
   names        lists names that lead elsewhere
   control      lists names with control characters
+  nul          lists a name with a NUL in it
   short        sends half of a file and says 226
   long         sends more than the file has and says 226
   aborted      sends half of a file and says 426
@@ -156,6 +157,7 @@ class Session:
 
     def names(self, path):
         return (EVIL if "names" in odd else CONTROL if "control" in odd else
+                [b"good", b"a\0b"] if "nul" in odd else
                 sorted(os.listdir(path)))
 
     def list_line(self, path, name):

@@ -253,6 +253,10 @@ echo "bob:$hash:$tmp/root:/:ro" >>"$tmp/users"
 start_server f --root "$tmp/root" --anonymous ro --users "$tmp/users" --max-per-user 1 --memory-budget 8M
 mkdir -m 700 "$tmp/shut"
 echo "dora:$hash:$tmp/shut:/:ro" >>"$tmp/users"
+echo "erin:$hash:$tmp/root:/:ro:$(id -nu "$front_uid")" >>"$tmp/users"
+python3 "$lib/ftp-say.py" "$port" "USER erin" "PASS s3cret-of-alice" PWD >"$tmp/said" 2>&1
+check "nobody is served as the fronts' user" not grep -q '257' "$tmp/said"
+check "as the log says" grep -q 'is the one that talks to strangers' "$tmp/f.log"
 python3 "$lib/ftp-say.py" "$port" "USER dora" "PASS s3cret-of-alice" PWD >"$tmp/said" 2>&1
 check "whose root cannot be entered is told so" grep -q '530 Your directory .* cannot be entered' "$tmp/said"
 check "but not where it is" not grep -q "$tmp" "$tmp/said"

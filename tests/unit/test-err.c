@@ -111,12 +111,28 @@ static void test_printable(void **state)
 		{ "\xf4\x8f\xbf\xbf", "\xf4\x8f\xbf\xbf" },
 		{ "\xc2\x9b" "31m", "\\xc2\\x9b" "31m" },        /* C1: CSI in one character */
 		{ "\xc2\xa0", "\xc2\xa0" },
+		/* U+202E: "exe.txt" would be shown of a name that ends in "txt.exe" */
+		{ "\xe2\x80\xaetxt.exe", "\\xe2\\x80\\xaetxt.exe" },
+		{ "\xe2\x81\xa6x\xe2\x81\xa9", "\\xe2\\x81\\xa6x\\xe2\\x81\\xa9" },
+		{ "\xd8\x9c", "\\xd8\\x9c" },
+		{ "\xe2\x80\xa8", "\\xe2\\x80\\xa8" },
+		{ "\xd7\xa9\xe2\x80\xa6", "\xd7\xa9\xe2\x80\xa6" }, /* right to left by itself */
 	};
 	size_t i;
 
 	(void)state;
 	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
 		assert_string_equal(printable(cases[i].name), cases[i].text);
+}
+
+/* Text of a peer in an error. */
+static void test_text_is_one_line(void **state)
+{
+	struct err e = ERR_INIT;
+
+	(void)state;
+	err_set(&e, -EPROTO, "%s", "a\nb\x1b[2Jc\xc2\x9b" "d\xe2\x80\xae" "e\xc3\xa4\xff");
+	assert_string_equal(e.text, "a b [2Jc  d   e\xc3\xa4\xff");
 }
 
 static void test_printable_rotates(void **state)
@@ -183,6 +199,7 @@ int main(void)
 		cmocka_unit_test(test_one_line),
 		cmocka_unit_test(test_long_text_is_cut),
 		cmocka_unit_test(test_printable),
+		cmocka_unit_test(test_text_is_one_line),
 		cmocka_unit_test(test_printable_rotates),
 		cmocka_unit_test(test_printable_cuts_the_middle),
 	};

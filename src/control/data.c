@@ -184,20 +184,17 @@ static int dial_client(struct ftp_session *s)
 	return rc;
 }
 
-/* Either way; what it came of is used up. */
-static int connect_client(struct ftp_session *s)
+/* What data connections come of is used up. */
+static void forget_setup(struct ftp_session *s)
 {
-	int fd = s->lfd < 0 ? dial_client(s) : accept_client(s);
-
 	if (s->lfd >= 0)
 		close(steal_fd(&s->lfd));
 	s->dial.ss_family = AF_UNSPEC;
-	return fd;
 }
 
 /* ---- opening ---- */
 
-/* fd becomes s->data, by TLS when that is agreed. */
+/* fd becomes s->data, by TLS when that is agreed, or is closed. */
 static int start_data(struct ftp_session *s, int fd)
 {
 	struct err e = ERR_INIT;
@@ -207,11 +204,31 @@ static int start_data(struct ftp_session *s, int fd)
 	s->data_stays = from_here(fd);
 	if (!s->prot_p) {
 		s->data = stream_plain(fd, fd);
+		if (!s->data)
+			close(fd);
 		return s->data ? 0 : -ENOMEM;
 	}
 	rc = session_guard_data(s, fd, &e);
 	if (rc < 0)
-		log_warn("%s: data connection: %s", s->peer_text, e.text);
+		log_warn("%s: data connection: %s%s", s->peer_text, e.text,
+			 rc == -EKEYREJECTED ? " (\"tls-data any\" in rftpd.conf lets such "
+					       "clients in)" : "");
+	if (rc < 0)
+		close(fd);
+	return rc;
+}
+
+/* Another process of the client's host may have been faster than the client: the next connection that
+ * waits, after one that failed with rc. */
+static int start_another(struct ftp_session *s, int rc)
+{
+	int fd;
+
+	while (rc < 0 && s->lfd >= 0 && poll_fd(s->lfd, POLLIN, 0) > 0) {
+		fd = accept_one(s);
+		if (fd >= 0)
+			rc = start_data(s, fd);
+	}
 	return rc;
 }
 
@@ -219,6 +236,9 @@ static int no_data_reply(struct ftp_session *s, int rc)
 {
 	rc = rc == -ECANCELED ? data_reply(s, rc, "") :
 	     rc == -EPIPE ? err_set(s->e, rc, "the client went away") :
+	     rc == -EKEYREJECTED ?
+	     ftp_session_reply(s, 522, "A data connection must resume the TLS session of the control "
+			       "connection (see tls-data in rftpd.conf)") :
 	     ftp_session_reply(s, 425, "No data connection was made");
 	return rc < 0 ? rc : 1;
 }
@@ -235,21 +255,22 @@ int data_open(struct ftp_session *s, const char *what)
 		return no_data_reply(s, -ENOTCONN);
 	s->moved = 0;
 	s->began = now_ns();
-	fd = connect_client(s);
-	if (fd < 0)
-		return no_data_reply(s, fd);
-	rc = ftp_session_reply(s, 150, "%s comes over %s", what, s->prot_p ? "TLS" : "TCP");
+	fd = s->lfd < 0 ? dial_client(s) : accept_client(s);
+	rc = fd < 0 ? fd : ftp_session_reply(s, 150, "%s comes over %s", what,
+					     s->prot_p ? "TLS" : "TCP");
 	if (rc < 0) {
+		forget_setup(s);
+		if (fd < 0)
+			return no_data_reply(s, fd);
 		close(fd);
 		return rc;
 	}
 	/* Only now: clients begin the handshake when they have seen the 150. */
 	rc = start_data(s, fd);
-	if (rc < 0) {
-		close(fd);
-		return no_data_reply(s, rc == -EPIPE ? -ENOTCONN : rc);
-	}
-	return 0;
+	if (rc < 0)
+		rc = start_another(s, rc);
+	forget_setup(s);
+	return rc < 0 ? no_data_reply(s, rc == -EPIPE ? -ENOTCONN : rc) : 0;
 }
 
 /* ---- bytes ---- */
@@ -339,9 +360,7 @@ void data_close(struct ftp_session *s, bool ok)
 void data_forget(struct ftp_session *s)
 {
 	data_close(s, false);
-	if (s->lfd >= 0)
-		close(steal_fd(&s->lfd));
-	s->dial.ss_family = AF_UNSPEC;
+	forget_setup(s);
 }
 
 int data_reply(struct ftp_session *s, int rc, const char *path)

@@ -102,6 +102,7 @@ struct tls_server_settings {
 	const char *ciphers;   /* as OpenSSL names them, with colons, of all versions; NULL: the
 				* system's */
 	bool also_1_2;         /* TLS 1.2 will do */
+	bool any_data;         /* tls_start checks no data connection */
 };
 struct tls_ctx *tls_server_new_with(const struct tls_server_settings *s, struct err *e);
 /* Clients are asked for a certificate, which they need not have. cafile NULL: any is taken, for
@@ -129,9 +130,11 @@ void tls_ctx_free(struct tls_ctx *c);
 
 /* Wrap a connected socket, which becomes non-blocking and stays the caller's, and
  * shake hands within timeout_ms. host: the name that is sent (SNI) and, with a CA,
- * checked; NULL on the server. resume: a connection to the same peer whose session
- * may be used again (data connections), or NULL. NULL with text in e: it tells a peer
- * that does not speak TLS from a failed check from a timeout. */
+ * checked; NULL on the server. resume: for a data connection its control
+ * connection, whose session is resumed; else NULL. A server takes a data connection only if it
+ * resumes a session of that control connection and of no other, or shows the certificate that was
+ * shown there (-EKEYREJECTED). NULL with text in e: it tells a peer that does not speak TLS from a
+ * failed check from a timeout. */
 struct tls *tls_start(struct tls_ctx *c, int fd, const char *host, struct tls *resume,
 		      int timeout_ms, struct err *e);
 /* Sends close_notify when it can, frees; the fd stays open. NULL is harmless. */

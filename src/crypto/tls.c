@@ -192,6 +192,8 @@ static void reuse_session(SSL *ssl, struct tls *from)
 		own = SSL_SESSION_dup(shared);
 	if (own)
 		SSL_set_session(ssl, own);
+	else
+		log_debug("TLS: there is no session to resume, which some servers insist on");
 	SSL_SESSION_free(own);
 }
 
@@ -204,14 +206,55 @@ static bool prepare_client(struct tls_ctx *c, SSL *ssl, const char *host, struct
 	return host ? expect_host(ssl, host, c->check) : !c->check;
 }
 
+/* A ticket has the id in it, as OpenSSL's session id context. */
 static bool prepare_server(struct tls_ctx *c, struct tls *t, struct tls *resume)
 {
 	SSL_set_accept_state(t->ssl);
 	if (c->proves && !resume && tls_keep_proof(t) < 0)
 		return false;
-	/* The client of a data connection has its ticket already. More would lie unread
-	 * when an uploader closes, and its kernel's RST would cost us its last bytes. */
+	if (resume)
+		memcpy(t->id, resume->id, sizeof(t->id));
+	else
+		crypto_random(t->id, sizeof(t->id));
+	if (SSL_set_session_id_context(t->ssl, t->id, sizeof(t->id)) != 1)
+		return false;
+	/* A client gets the tickets for its data connections by the control connection. On a data
+	 * connection they would lie unread when an uploader closes, and its kernel's RST would
+	 * cost us its last bytes. */
 	return !resume || SSL_set_num_tickets(t->ssl, 0) == 1;
+}
+
+static bool same_certificate(struct tls *a, struct tls *b)
+{
+	CLEANUP_FREE char *pin = tls_peer_pin(a), *other = tls_peer_pin(b);
+
+	return pin && other && !strcmp(pin, other);
+}
+
+/* Clients of TLS 1.3 may use a ticket once only (RFC 8446, appendix C.4): there is a new one for each
+ * that was used, with the next reply. */
+static void renew_ticket(struct tls *control)
+{
+	LOCK_GUARD(guard, &control->lock);
+
+	if (SSL_version(control->ssl) < TLS1_3_VERSION || !control->ready)
+		return;
+	SSL_new_session_ticket(control->ssl);
+	ERR_clear_error();
+}
+
+/* Is the client of t, a data connection, that of control? */
+static int check_data(struct tls_ctx *c, struct tls *t, struct tls *control, struct err *e)
+{
+	if (SSL_session_reused(t->ssl)) {
+		renew_ticket(control);
+		return 0;
+	}
+	if (c->any_data || same_certificate(t, control))
+		return 0;
+	t->ready = false; /* no good end: the client must not take it for that of a file */
+	return err_set(e, -EKEYREJECTED, "it neither resumes the TLS session of its control "
+		       "connection nor shows the certificate that was shown there");
 }
 
 static struct tls *new_tls(struct tls_ctx *c, int fd)
@@ -266,7 +309,8 @@ struct tls *tls_start(struct tls_ctx *c, int fd, const char *host, struct tls *r
 			  prepare_client(c, t->ssl, host, resume)))
 		err_set(e, -EINVAL, "cannot check a certificate for host \"%s\": %s",
 			printable(host ? host : ""), openssl_reason());
-	else if (shake_hands(t, timeout_ms, e) == 0)
+	else if (shake_hands(t, timeout_ms, e) == 0 &&
+		 (!c->server || !resume || check_data(c, t, resume, e) == 0))
 		return t;
 	tls_free(t);
 	return NULL;

@@ -191,12 +191,10 @@ static int use_ciphers(SSL_CTX *ctx, const char *list, struct err *e)
 
 static int configure_server(SSL_CTX *ctx, const struct tls_server_settings *s, struct err *e)
 {
-	static const unsigned char session_context[] = "rftp";
 	int rc = s->cert.file ? use_own_files(ctx, &s->cert, &s->key, e) : 0;
 
 	if (!rc && s->ciphers)
 		rc = use_ciphers(ctx, s->ciphers, e);
-	SSL_CTX_set_session_id_context(ctx, session_context, sizeof(session_context) - 1);
 	SSL_CTX_set_options(ctx, SSL_OP_CIPHER_SERVER_PREFERENCE);
 	return rc;
 }
@@ -209,6 +207,8 @@ struct tls_ctx *tls_server_new_with(const struct tls_server_settings *s, struct 
 		tls_ctx_free(c);
 		return NULL;
 	}
+	if (c)
+		c->any_data = s->any_data;
 	return c;
 }
 

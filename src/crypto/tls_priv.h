@@ -16,6 +16,7 @@ struct tls_ctx {
 	bool server;
 	bool check; /* the peer's certificate, against a CA and the host name */
 	bool proves; /* connections keep what tls_proof gives */
+	bool any_data; /* as of struct tls_server_settings */
 };
 
 /* The socket under a connection, behind OpenSSL's BIO. Guarded by tls.lock.
@@ -43,6 +44,7 @@ struct tls {
 	pthread_mutex_t lock;
 	SSL *ssl;
 	struct wire wire;
+	uint8_t id[16]; /* a server's: sessions of other control connections are not resumed */
 	bool ready;  /* hands were shaken, and no error made the connection useless */
 	struct buf *proof;  /* the handshake so far; NULL: it is not kept */
 	bool proven;        /* the client has signed what is in proof */

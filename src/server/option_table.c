@@ -32,6 +32,9 @@ static const char *const pages_words[] = { "auto", "on", "off", NULL };
 static const char *const tls_words[] = {
 	[TLS_LEAST_1_3] = "1.3", [TLS_LEAST_1_2] = "1.2", NULL,
 };
+static const char *const data_words[] = {
+	[TLS_DATA_RESUMED] = "resumed", [TLS_DATA_ANY] = "any", NULL,
+};
 static const char *const format_words[] = {
 	[LOG_AS_TEXT] = "text", [LOG_AS_JSON] = "json", NULL,
 };
@@ -110,6 +113,8 @@ const struct option_def srv_table[] = {
 	WORD("tls-min", 0, "1.3|1.2", tls_min, tls_words, OF_NET, "the oldest TLS (1.3)"),
 	STRING("tls-ciphers", 0, "LIST", tls_ciphers, OF_NET,
 	       "ciphers, as OpenSSL calls them, with colons (the system's)"),
+	WORD("tls-data", 0, "resumed|any", tls_data, data_words, OF_NET,
+	     "FTP data connections: with the control connection's session, or any (resumed)"),
 	FLAG("plain", 0, plain, OF_NET, "allow logins without TLS"),
 	WORD("prot-min", 0, "clear|safe|private", prot_min, prot_words, IN_FILE,
 	     "refuse data that is protected less (clear)"),

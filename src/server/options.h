@@ -29,6 +29,9 @@ enum third_party { THIRD_PARTY_USERS, THIRD_PARTY_ALL, THIRD_PARTY_OFF };
 /* What an account may do, rftpd(8). */
 enum rights { RIGHTS_NONE, RIGHTS_RO, RIGHTS_RW, RIGHTS_NODELETE, RIGHTS_UPLOAD };
 
+/* Data connections under TLS: those of the client of the control connection, or any. */
+enum tls_data { TLS_DATA_RESUMED, TLS_DATA_ANY };
+
 enum tls_least { TLS_LEAST_1_3, TLS_LEAST_1_2 };
 
 /* [user NAME], [group NAME] or [anonymous]: what it says; NULL and RIGHTS_NONE: nothing. */
@@ -67,6 +70,7 @@ struct srv_options {
 	/* TLS */
 	char *state, *certificate, *key, *ca, *tls_ciphers; /* NULL: default */
 	enum tls_least tls_min;
+	enum tls_data tls_data;
 	bool plain;
 	unsigned prot_min;           /* enum prot */
 

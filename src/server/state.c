@@ -54,7 +54,7 @@ static int use(struct state *s, const struct srv_options *o, const struct pems *
 	const struct tls_pem *ca = p->text[PEM_CA] ? &p->pem[PEM_CA] : NULL;
 	struct tls_server_settings t = {
 		.cert = p->pem[PEM_CERT], .key = p->pem[PEM_KEY], .ciphers = o->tls_ciphers,
-		.also_1_2 = o->tls_min == TLS_LEAST_1_2,
+		.also_1_2 = o->tls_min == TLS_LEAST_1_2, .any_data = o->tls_data == TLS_DATA_ANY,
 	};
 
 	s->tls = tls_server_new_with(&t, e);

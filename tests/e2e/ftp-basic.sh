@@ -108,7 +108,8 @@ check "no login without TLS" test "$status" -eq 67
 
 cat >"$tmp/client.py" <<'PYTHON'
 import ftplib, io, socket, ssl, sys
-class Client(ftplib.FTP_TLS):
+from ftplib_tls import FTP_TLS
+class Client(FTP_TLS):
     def makepasv(self):
         host, port = ftplib.parse229(self.sendcmd('EPSV'), self.sock.getpeername())
         return host, port
@@ -125,7 +126,7 @@ PYTHON
 
 run_python() { # reads the script from stdin
 	cat "$tmp/client.py" - >"$tmp/run.py"
-	python3 "$tmp/run.py" "$port" >"$tmp/out" 2>&1
+	PYTHONPATH=${top_srcdir:?}/tests/e2e python3 "$tmp/run.py" "$port" >"$tmp/out" 2>&1
 }
 
 run_python <<'PYTHON'
@@ -212,7 +213,7 @@ conn = socket.create_connection((host, port))
 f.putcmd('MLSD')
 assert stranger.recv(1) == b''
 assert f.getmultiline().startswith('150')
-conn = f.context.wrap_socket(conn)
+conn = f.context.wrap_socket(conn, session=f.sock.session)
 assert b'py.bin' in conn.recv(65536)
 PYTHON
 ok $? "a data connection from another address is turned away"
@@ -246,7 +247,7 @@ assert f.voidresp().startswith('226')
 assert f.getmultiline().startswith('421')
 PYTHON
 mkfifo "$tmp/go"
-python3 "$tmp/run.py" "$port" <"$tmp/go" >"$tmp/out" 2>&1 &
+PYTHONPATH=${top_srcdir:?}/tests/e2e python3 "$tmp/run.py" "$port" <"$tmp/go" >"$tmp/out" 2>&1 &
 client=$!
 exec 9>"$tmp/go"
 tries=0

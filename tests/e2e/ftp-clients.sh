@@ -23,6 +23,7 @@ start_server main ${listen6[@]+"${listen6[@]}"} --root "$tmp/root" --anonymous r
 tls=$port
 port6=$(sed -n 2p "$tmp/main.port")
 url=ftp://127.0.0.1:$tls
+cp "$lib/ftplib_tls.py" "$tmp/here"
 cd "$tmp/here" || exit 99
 
 # ---- curl ----
@@ -147,6 +148,7 @@ fi
 
 cat >everything.py <<'PYTHON'
 import ftplib, io, ssl, sys
+from ftplib_tls import FTP_TLS
 port, kind, host = int(sys.argv[1]), sys.argv[2], sys.argv[3]
 def connect(passive=True):
     if kind == 'clear':
@@ -155,7 +157,7 @@ def connect(passive=True):
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
-        f = ftplib.FTP_TLS(context=context, timeout=50)
+        f = FTP_TLS(context=context, timeout=50)
     f.connect(host, port)
     assert f.getwelcome().startswith('220')
     f.login()
@@ -250,6 +252,37 @@ for kind in clear prot_c tls; do
 		skip "ftplib, $kind: every command, IPv6" "there is no ::1"
 	fi
 done
+
+# As it comes it does not resume the session on data connections, which is told.
+cat >stock.py <<'PYTHON'
+import ftplib, io, ssl, sys
+context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+context.check_hostname = False
+context.verify_mode = ssl.CERT_NONE
+f = ftplib.FTP_TLS(context=context, timeout=50)
+f.connect('127.0.0.1', int(sys.argv[1]))
+f.login()
+f.prot_p()
+got = io.BytesIO()
+try:
+    f.retrbinary('RETR text', got.write)
+except (OSError, ssl.SSLError):
+    print(f.getmultiline())
+except ftplib.Error as refused:
+    print(refused)
+print(len(got.getvalue()), 'bytes')
+PYTHON
+run python3 stock.py "$tls"
+check "ftplib without the session is refused, with the option's name" \
+	grep -q '^522 .*tls-data in rftpd.conf' "$tmp/out"
+check "and gets nothing" grep -qx '0 bytes' "$tmp/out"
+check "the log names the setting" grep -q '"tls-data any" in rftpd.conf' "$tmp/main.log"
+main=$server
+start_server lax --root "$tmp/root" --anonymous ro --tls-data any
+run python3 stock.py "$port"
+check "with which it is served" grep -qx '8 bytes' "$tmp/out"
+check "by a server that ends well" stops_well
+server=$main
 
 # ---- ncftp, which knows no TLS ----
 
@@ -467,7 +500,9 @@ same_hundred() { # DIR: each is what it was, and no other
 		same "$1/$i" "$tmp/root/hundred/$i" || return 1
 	done
 }
-start_server crowd --root "$tmp/root" --anonymous rw --max-sessions 250 --max-per-host 250
+# With several control connections of one process curl resumes the session of any of them.
+start_server crowd --root "$tmp/root" --anonymous rw --max-sessions 250 --max-per-host 250 \
+	--tls-data any
 url=ftp://127.0.0.1:$port
 hundred "curl gets" -o "$tmp/here/crowd/#1" "$url/hundred/[1-100]"
 check "each of them is the same" same_hundred "$tmp/here/crowd"

@@ -5,6 +5,7 @@
 ftp-codes-client.py PORT PORT6 clear|tls; PORT6 is 0 where there is no IPv6."""
 import os
 import socket
+import ssl
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -223,13 +224,53 @@ def reused():
         c.take(conn)
         c.close_data(conn)
         c.expect_reply(226)
-    conn = socket.create_connection(c.passive())
-    c.must('RETR f', 150)
-    conn = c.context.wrap_socket(conn)
-    assert not conn.session_reused
-    assert c.take(conn) == b'text\r\n'
-    c.close_data(conn)
-    c.expect_reply(226)
+
+
+def stolen():
+    """Without that, another process of the client's host gets nothing and gives nothing, also with a
+    TLS session of its own with this server; the client is served after it."""
+    thief = connect(login=ANY)
+    thief.must('NOOP', 200)
+    for session in (None, thief.sock.session):
+        c = connect(login=ANY)
+        c.must('NOOP', 200)
+        where = c.passive()
+        conn = socket.create_connection(where)
+        c.must('RETR f', 150)
+        conn = thief.context.wrap_socket(conn, session=session)
+        assert not conn.session_reused
+        try:
+            got = thief.take(conn)
+        except (ssl.SSLError, OSError):
+            got = b''
+        assert got == b'', got
+        c.expect_reply(522)
+        where = c.passive()
+        conn = socket.create_connection(where)
+        c.must('STOR stolen', 150)
+        try:
+            conn = thief.context.wrap_socket(conn, session=session)
+            conn.sendall(b'from a thief')
+            conn.unwrap()
+        except (ssl.SSLError, OSError):
+            pass
+        conn.close()
+        c.expect_reply(522)
+        c.must('SIZE stolen', 550)
+        # The client's own connection comes second.
+        where = c.passive()
+        conn = socket.create_connection(where)
+        own = socket.create_connection(where)
+        c.must('RETR f', 150)
+        try:
+            thief.context.wrap_socket(conn, session=session).recv(1)
+        except (ssl.SSLError, OSError):
+            pass
+        own = c.wrap(own)
+        assert c.take(own) == b'text\r\n'
+        c.close_data(own)
+        c.expect_reply(226)
+        c.must('QUIT', 221)
 
 
 def ascii_type():
@@ -250,3 +291,4 @@ attempt('the last set up counts', last_setup)
 attempt('TYPE A', ascii_type)
 if tls:
     attempt('sessions of TLS are reused', reused)
+    attempt('a data connection of another process gets nothing and gives nothing', stolen)

@@ -9,12 +9,14 @@ import io
 import ssl
 import sys
 
+from ftplib_tls import FTP_TLS
+
 
 def connect(port):
     context = ssl.create_default_context()
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
-    ftp = ftplib.FTP_TLS(context=context, timeout=60)
+    ftp = FTP_TLS(context=context, timeout=60)
     ftp.makepasv = lambda: ftplib.parse229(ftp.sendcmd("EPSV"), ftp.sock.getpeername())
     print(ftp.connect("127.0.0.1", port)[:3], flush=True)
     return ftp

@@ -395,7 +395,7 @@ def data(sock, command):
     """The data connection of a transfer that has begun, and is under TLS."""
     conn = passive(sock)
     sock.sendall(command.encode() + b"\r\n")
-    return TLS.wrap_socket(conn), reply(sock)
+    return TLS.wrap_socket(conn, session=sock.session), reply(sock)
 
 
 def states():

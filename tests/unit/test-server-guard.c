@@ -49,7 +49,7 @@ static int group_teardown(void **state)
 struct side {
 	struct tls_ctx *ctx;
 	int fd;
-	struct tls *tls;
+	struct tls *tls, *resume;
 	pthread_t thread;
 };
 
@@ -58,7 +58,8 @@ static void *shake(void *arg)
 	struct side *s = arg;
 	struct err e = ERR_INIT;
 
-	s->tls = tls_start(s->ctx, s->fd, s->ctx == client_ctx ? "test" : NULL, NULL, WAIT_MS, &e);
+	s->tls = tls_start(s->ctx, s->fd, s->ctx == client_ctx ? "test" : NULL, s->resume,
+			   WAIT_MS, &e);
 	return NULL;
 }
 
@@ -84,6 +85,7 @@ struct scene {
 static void begin_scene(struct scene *s)
 {
 	int control[2], line[2];
+	char c;
 
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, control), 0);
 	assert_int_equal(msg_pair(line), 0);
@@ -93,6 +95,9 @@ static void begin_scene(struct scene *s)
 	begin_side(&s->front);
 	end_side(&s->client);
 	end_side(&s->front);
+	/* The client reads its tickets with it. */
+	assert_int_equal(tls_write(s->front.tls, "w", 1, WAIT_MS), 1);
+	assert_int_equal(tls_read(s->client.tls, &c, 1, WAIT_MS), 1);
 	s->pid = fork();
 	if (s->pid == 0) {
 		close(line[0]);
@@ -135,6 +140,7 @@ static void test_session_lets_calls_sleep(void **state)
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, data), 0);
 	kept = dup(data[1]);
 	client.fd = data[0];
+	client.resume = s.client.tls;
 	begin_side(&client);
 	st = guard_data(s.line, data[1], &e);
 	end_side(&client);

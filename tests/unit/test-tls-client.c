@@ -127,7 +127,7 @@ static int group_teardown(void **state)
 
 struct pair {
 	struct tls_ctx *sctx, *cctx;
-	struct tls *s, *c, *resume;
+	struct tls *s, *c, *resume, *control; /* control: the server's end of resume */
 	struct err se, ce;
 	int fd[2];
 };
@@ -136,7 +136,7 @@ static void *start_server(void *arg)
 {
 	struct pair *p = arg;
 
-	p->s = tls_start(p->sctx, p->fd[0], NULL, NULL, WAIT_MS, &p->se);
+	p->s = tls_start(p->sctx, p->fd[0], NULL, p->control, WAIT_MS, &p->se);
 	if (!p->s)
 		shutdown(p->fd[0], SHUT_WR);
 	return NULL;
@@ -316,10 +316,44 @@ static void resumed(void **state)
 	q.sctx = p.sctx;
 	q.cctx = p.cctx;
 	q.resume = p.c;
+	q.control = p.s;
 	shake(&q);
 	assert_int_equal(SSL_session_reused(q.s->ssl), 1);
-	assert_int_equal(tls_proof(q.s, room), -ENOKEY);
+	assert_true(tls_proof(q.s, room) < 0); /* it is kept of control connections */
 	assert_known(q.s, cert, "CN=alice,O=Example");
+	part(&q);
+	end_pair(&p);
+}
+
+/* A data connection that resumes nothing is its client's by the same certificate, and by no other. */
+static void data_by_certificate(void **state)
+{
+	struct err e = ERR_INIT;
+	struct pair p, q = { 0 };
+	char cert[128], other[128], own_key[128];
+	pthread_t t;
+
+	write_cert(in_dir(cert, "alice.pem"), &alice, key, "ca", ca_key);
+	make_pair(&p, ca_file, true, cert);
+	q.sctx = p.sctx;
+	q.cctx = p.cctx;
+	q.control = p.s;
+	shake(&q);
+	assert_int_equal(SSL_session_reused(q.s->ssl), 0);
+	assert_known(q.s, cert, "CN=alice,O=Example");
+	part(&q);
+	/* The same name, and another key. */
+	write_cert(in_dir(other, "other.pem"), &alice, other_key, "ca", ca_key);
+	write_key(in_dir(own_key, "other-key.pem"), other_key);
+	q = (struct pair){ .sctx = p.sctx, .control = p.s, .cctx = tls_client_new(NULL, &e) };
+	assert_int_equal(tls_use_certificate(q.cctx, other, own_key, &e), 0);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, q.fd), 0);
+	assert_int_equal(thread_start(&t, "server", start_server, &q), 0);
+	q.c = tls_start(q.cctx, q.fd[1], "localhost", NULL, WAIT_MS, &q.ce);
+	pthread_join(t, NULL);
+	assert_null(q.s);
+	assert_int_equal(q.se.code, -EKEYREJECTED);
+	tls_ctx_free(q.cctx);
 	part(&q);
 	end_pair(&p);
 }
@@ -536,6 +570,7 @@ int main(void)
 		cmocka_unit_test(nobody_asks),
 		cmocka_unit_test(vouched_for),
 		cmocka_unit_test(resumed),
+		cmocka_unit_test(data_by_certificate),
 		cmocka_unit_test(not_vouched_for),
 		cmocka_unit_test(odd_names),
 		cmocka_unit_test(all_keys),

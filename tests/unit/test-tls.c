@@ -391,10 +391,64 @@ static void resumption_before_tickets(void **state)
 	pair_good(&control);
 	struct pair data = { .cresume = control.c, .sresume = control.s };
 
-	pair_good(&data);
-	assert_false(resumed(&data));
-	say(data.s, data.c, "data");
+	pair_start(&data);
+	assert_null(data.s);
+	assert_int_equal(data.se.code, -EKEYREJECTED);
 	pair_end(&data);
+	pair_end(&control);
+}
+
+/* A session of another control connection of the same server is none of this one. */
+static void resumption_of_another(void **state)
+{
+	struct pair control = { .s = NULL }, other = { .s = NULL };
+	struct err e = ERR_INIT;
+
+	(void)state;
+	pair_good(&control);
+	say(control.s, control.c, "227 go\r\n");
+	pair_good(&other);
+	say(other.s, other.c, "227 go\r\n");
+	struct pair data = { .cresume = other.c, .sresume = control.s };
+
+	pair_start(&data);
+	assert_null(data.s);
+	assert_int_equal(data.se.code, -EKEYREJECTED);
+	pair_end(&data);
+
+	struct tls_server_settings s = { .cert.file = cert, .key.file = key, .any_data = true };
+	struct pair lax = { .cresume = other.c, .sresume = control.s,
+			    .sctx = tls_server_new_with(&s, &e) };
+
+	assert_non_null(lax.sctx);
+	pair_good(&lax);
+	assert_false(resumed(&lax));
+	say(lax.s, lax.c, "data");
+	pair_end(&lax);
+	tls_ctx_free(lax.sctx);
+	pair_end(&other);
+	pair_end(&control);
+}
+
+/* A client that uses each ticket once finds a new one behind the next reply. */
+static void tickets_are_renewed(void **state)
+{
+	struct pair control = { .s = NULL };
+
+	(void)state;
+	pair_good(&control);
+	say(control.s, control.c, "227 go\r\n");
+	for (int i = 0; i < 5; i++) {
+		struct pair data = { .cresume = control.c, .sresume = control.s };
+		SSL_SESSION *before = SSL_get1_session(control.c->ssl);
+
+		pair_good(&data);
+		assert_true(resumed(&data));
+		pair_end(&data);
+		say(control.s, control.c, "226 done\r\n");
+		assert_ptr_not_equal(SSL_get0_session(control.c->ssl), before);
+		SSL_SESSION_free(before);
+	}
 	pair_end(&control);
 }
 
@@ -852,6 +906,8 @@ int main(void)
 		cmocka_unit_test(both_ways_with_new_keys),
 		cmocka_unit_test(resumption),
 		cmocka_unit_test(resumption_before_tickets),
+		cmocka_unit_test(resumption_of_another),
+		cmocka_unit_test(tickets_are_renewed),
 		cmocka_unit_test(close_notify),
 		cmocka_unit_test(cut),
 		cmocka_unit_test(write_to_nobody),

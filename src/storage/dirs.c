@@ -3,6 +3,7 @@
 #include "storage/beneath.h"
 #include "storage/tree.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -13,6 +14,10 @@
 
 #define MIN_OPEN 4
 #define SHORT_CHAIN 16
+/* A look for one file's part costs some 5 us, a listed name 0.2 us: after so many looks a
+ * list of at most so many names pays. */
+#define PART_SCAN_AT 64
+#define PART_SCAN_MOST 65536
 
 /* Lock order: there is only set->lock, and no system call but close is made under it. */
 struct dirs {
@@ -31,6 +36,8 @@ struct dir {
 	size_t depth;           /* 0 for a top */
 	atomic_uint refs;
 	atomic_bool no_tmpfile; /* only ever set */
+	atomic_bool no_parts;   /* the same */
+	atomic_uint part_asks;  /* calls of dir_no_parts() */
 	atomic_uint made_modes; /* LEARNT | asked << 12 | became; see dir_made */
 	_Atomic uint64_t made_ids; /* uid << 32 | gid; written before made_modes */
 	/* guarded by set->lock; fd stays as it is while there are pins */
@@ -461,4 +468,38 @@ bool dir_no_tmpfile(struct dir *d)
 void dir_set_no_tmpfile(struct dir *d)
 {
 	atomic_store_explicit(&d->no_tmpfile, true, memory_order_relaxed);
+}
+
+/* Whether the directory behind fd was read to its end, and no name is a part's. */
+static bool lists_no_part(int fd)
+{
+	DIR *list;
+	struct dirent *de;
+	unsigned int n = 0;
+	bool ended;
+
+	fd = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	list = fd < 0 ? NULL : fdopendir(fd);
+	if (!list) {
+		if (fd >= 0)
+			close(fd);
+		return false;
+	}
+	errno = 0;
+	while ((de = readdir(list)) && n < PART_SCAN_MOST && !part_is_ours(de->d_name))
+		n++;
+	ended = !de && !errno;
+	closedir(list);
+	return ended;
+}
+
+bool dir_no_parts(struct dir *d, int fd)
+{
+	if (atomic_load_explicit(&d->no_parts, memory_order_relaxed))
+		return true;
+	if (atomic_fetch_add_explicit(&d->part_asks, 1, memory_order_relaxed) != PART_SCAN_AT ||
+	    !lists_no_part(fd))
+		return false;
+	atomic_store_explicit(&d->no_parts, true, memory_order_relaxed);
+	return true;
 }

@@ -132,6 +132,13 @@ int part_open_named(int dirfd, const char *part, mode_t mode, bool *fresh)
 
 	for (int i = 0; i < MAX_TRIES && fd == -EAGAIN; i++)
 		fd = try_named(dirfd, part, mode, fresh);
+	if (fd >= 0 && !*fresh) {
+		/* A killed process may have left the part while it held it for a link. */
+		char temporary[PART_NAME_MAX];
+
+		link_temporary(temporary, part);
+		unlinkat(dirfd, temporary, 0);
+	}
 	return fd == -EAGAIN ? -EBUSY : fd;
 }
 
@@ -179,18 +186,65 @@ int part_unlink_stale(int dirfd, const char *part)
 	return unlinkat(dirfd, part, 0) ? -errno : 0;
 }
 
-/* Remove a part that a writer left behind, with its journal. -EBUSY: a writer holds it. */
-static int clear_stale(int dirfd, const char *part)
+/* Remove a part that the caller holds, with its journal; the part last, for it is the lock. */
+static int remove_held(int dirfd, const char *part)
 {
 	char journal[PART_NAME_MAX + 2];
-	bool fresh;
-	int fd CLEANUP_CLOSE = part_open_named(dirfd, part, 0600, &fresh);
 
-	if (fd < 0)
-		return fd;
 	snprintf(journal, sizeof(journal), "%s.j", part);
 	unlinkat(dirfd, journal, 0);
 	return unlinkat(dirfd, part, 0) ? -errno : 0;
+}
+
+/* The same for a part that a writer left behind. -EBUSY: a writer holds it. */
+static int clear_stale(int dirfd, const char *part)
+{
+	bool fresh;
+	int fd CLEANUP_CLOSE = part_open_named(dirfd, part, 0600, &fresh);
+
+	return fd < 0 ? fd : remove_held(dirfd, part);
+}
+
+int part_clear(struct dir *d, int dirfd, const char *name)
+{
+	char part[PART_NAME_MAX], journal[PART_NAME_MAX];
+	struct stat st;
+
+	if (dir_no_parts(d, dirfd))
+		return 0;
+	part_name(part, name);
+	journal_name(journal, name);
+	if (fstatat(dirfd, part, &st, AT_SYMLINK_NOFOLLOW) &&
+	    fstatat(dirfd, journal, &st, AT_SYMLINK_NOFOLLOW))
+		return 0;
+	return clear_stale(dirfd, part);
+}
+
+int part_hold(int dirfd, const char *name, char temporary[PART_NAME_MAX])
+{
+	char part[PART_NAME_MAX];
+	bool fresh;
+	int fd = -EBUSY;
+
+	part_name(part, name);
+	link_temporary(temporary, part);
+	for (int i = 0; i < MAX_TRIES && fd == -EBUSY; i++) {
+		if (i)
+			usleep(1000); /* another link on its way takes no longer */
+		fd = part_open_named(dirfd, part, 0600, &fresh);
+	}
+	return fd;
+}
+
+void part_release(int dirfd, const char *name, int fd)
+{
+	char part[PART_NAME_MAX], temporary[PART_NAME_MAX];
+
+	part_name(part, name);
+	link_temporary(temporary, part);
+	unlinkat(dirfd, temporary, 0);
+	remove_held(dirfd, part);
+	close(fd);
 }
 
 static int link_part(int fd, int dirfd, const char *part)

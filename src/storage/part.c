@@ -336,10 +336,12 @@ static int commit_at(struct part *p, int dirfd, struct err *e)
 	if (r)
 		return part_name_err(e, r, &p->spec);
 	p->over = true;
-	if (p->j) {
+	if (p->j && p->kind == NAMED) {
 		/* last: killed before, the next run takes the part over */
 		journal_name(journal, p->spec.name);
 		unlinkat(dirfd, journal, 0);
+	} else {
+		part_clear(p->spec.dir, dirfd, p->spec.name);
 	}
 	return 0;
 }

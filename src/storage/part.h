@@ -7,14 +7,14 @@
 
 /* ---- names (partname.c) ---- */
 
-/* PART_PREFIX, 32 hex digits, maybe ".j", NUL. */
-#define PART_NAME_MAX (sizeof(PART_PREFIX) - 1 + 32 + 2 + 1)
 #define NAME_HASH_BYTES RUN_DIGEST_BYTES
 
 void name_hash(uint8_t hash[NAME_HASH_BYTES], const char *name);
 /* The part of name, whatever its length, and that part's journal. */
 void part_name(char part[PART_NAME_MAX], const char *name);
 void journal_name(char journal[PART_NAME_MAX], const char *name);
+/* The temporary of a link, from the name of its part. */
+void link_temporary(char temporary[PART_NAME_MAX], const char *part);
 /* 0, or -EINVAL with text: it is none, or a path, or kept for parts. -ENAMETOOLONG. */
 int part_check_name(const struct part_spec *s, struct err *e);
 /* err_sys with the path of what s is about. */

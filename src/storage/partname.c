@@ -9,7 +9,7 @@
 #define PREFIX_LEN (sizeof(PART_PREFIX) - 1)
 #define HEX_LEN (2 * NAME_HASH_BYTES)
 
-static const char journal_suffix[] = ".j";
+static const char journal_suffix[] = ".j", link_suffix[] = ".l";
 
 void name_hash(uint8_t hash[NAME_HASH_BYTES], const char *name)
 {
@@ -37,6 +37,12 @@ void journal_name(char journal[PART_NAME_MAX], const char *name)
 	memcpy(journal + PREFIX_LEN + HEX_LEN, journal_suffix, sizeof(journal_suffix));
 }
 
+void link_temporary(char temporary[PART_NAME_MAX], const char *part)
+{
+	memcpy(temporary, part, PREFIX_LEN + HEX_LEN);
+	memcpy(temporary + PREFIX_LEN + HEX_LEN, link_suffix, sizeof(link_suffix));
+}
+
 const char *part_tail(const char *name)
 {
 	if (strncmp(name, PART_PREFIX, PREFIX_LEN) != 0 ||
@@ -49,7 +55,7 @@ bool part_is_ours(const char *name)
 {
 	const char *tail = part_tail(name);
 
-	return tail && (*tail == '\0' || strcmp(tail, journal_suffix) == 0);
+	return tail && (!*tail || !strcmp(tail, journal_suffix) || !strcmp(tail, link_suffix));
 }
 
 bool part_in_path(const char *path)

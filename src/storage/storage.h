@@ -144,8 +144,8 @@ typedef int walk_fn(void *arg, const struct walk_item *it);
  * subdirectories on the way only. Never follows links, except that with a root to follow
  * by, a link to a file is reported as the file; d's path is one below that root. A loop of
  * links is an error of that name, and so is a link that leads out of a confined root: the
- * same one (-EXDEV) whatever is there. Our own part files (PART_PREFIX, 32 hex digits, maybe
- * ".j") are passed over. Moves the position of d's descriptor. */
+ * same one (-EXDEV) whatever is there. Our own files (part_is_ours()) are passed over. Moves
+ * the position of d's descriptor. */
 int walk_tree(struct dirs *s, struct dir *d, struct root *follow, walk_fn *fn, void *arg);
 
 /* The data of a sparse file by SEEK_DATA/SEEK_HOLE: calls fn per range; one range
@@ -218,11 +218,13 @@ enum io_kind io_pick(enum storage_class class, bool direct, const char **said);
 /* ---- files that appear whole or not at all ---- */
 
 #define PART_PREFIX ".rftp-"
+/* PART_PREFIX, 32 hex digits, maybe ".j" or ".l", NUL. */
+#define PART_NAME_MAX (sizeof(PART_PREFIX) - 1 + 32 + 2 + 1)
 /* Why a peer may not use such a name, for messages about it. */
 #define PART_NAME_WHY "such names are kept for unfinished files"
 /* Behind the prefix and the digits of a name that begins as a part's does; NULL: it does not. */
 const char *part_tail(const char *name);
-/* Exactly the name of a part or its journal. */
+/* Exactly the name of a part, its journal (".j") or the temporary of a link (".l"). */
 bool part_is_ours(const char *name);
 /* The same of any component of path. */
 bool part_in_path(const char *path);
@@ -292,6 +294,14 @@ void part_free(struct part *p);
  * attributes and its name by as few system calls as can be. sync: on stable storage
  * before it is named. */
 int part_write_whole(const struct part_spec *s, const void *data, size_t len, struct err *e);
+/* Remove the part, journal and temporary of name in d, pinned as dirfd, that interrupted
+ * transfers have left. 0; -EBUSY: another writer holds the part, and all stays. */
+int part_clear(struct dir *d, int dirfd, const char *name);
+/* Hold the part of name while a link replaces name: a locked descriptor, and the temporary
+ * name for the link, which no file has. -EBUSY: another writer holds the part. */
+int part_hold(int dirfd, const char *name, char temporary[PART_NAME_MAX]);
+/* Close what part_hold() returned; part, journal and temporary of name are removed. */
+void part_release(int dirfd, const char *name, int fd);
 
 /* Read len bytes back from the medium, past the page cache, for --ack verified: fd's
  * file, which need not be open for reading, has been synced. 0; -ENODATA when it ends

@@ -30,5 +30,8 @@ void dir_learn_made(struct dir *d, uint32_t asked, const struct dir_made *m);
 /* The filesystem has no O_TMPFILE: known of d, handed on to new subdirectories. */
 bool dir_no_tmpfile(struct dir *d);
 void dir_set_no_tmpfile(struct dir *d);
+/* d, open as fd, is known to hold no part that was left before d came into use here: after
+ * many calls it is listed once. false: not known. */
+bool dir_no_parts(struct dir *d, int fd);
 
 #endif

@@ -188,6 +188,8 @@ int part_write_whole(const struct part_spec *s, const void *data, size_t len, st
 	if (dirfd < 0)
 		return part_err(e, dirfd, s, "its directory cannot be opened");
 	r = write_beside(s, dirfd, data, len, e);
+	if (r == 0)
+		part_clear(s->dir, dirfd, s->name);
 	dir_unpin(s->dir);
 	return r;
 }

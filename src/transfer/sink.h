@@ -307,9 +307,11 @@ void linkables_free(struct sink *s);
 int kfile_hardlink(struct sink *s, struct kfile *f);
 
 /* sink_link.c */
-/* -EEXIST: with keep_old, something has the name. -EINVAL: it is a part's name. */
-int put_symlink(int dfd, const char *name, const char *target, bool keep_old);
-int put_hardlink(int from_dfd, const char *from, int dfd, const char *name, bool keep_old);
+/* A link name in d, pinned as dfd. -EEXIST: with keep_old, another file has the name. -EINVAL:
+ * it is a part's name. -EBUSY: another transfer is writing it. */
+int put_symlink(struct dir *d, int dfd, const char *name, const char *target, bool keep_old);
+int put_hardlink(int from_dfd, const char *from, struct dir *d, int dfd, const char *name,
+		 bool keep_old);
 /* That either failed with r, in words. */
 const char *put_link_why(int r, bool keep_old);
 

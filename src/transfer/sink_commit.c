@@ -203,6 +203,17 @@ void kfile_over(struct sink *s, struct kfile *f, enum link_state state)
 	kfile_put(s, held);
 }
 
+/* Of a file that is left alone: an interrupted transfer may have left its part or journal. */
+static void clear_parts(struct sink *s, struct kfile *f)
+{
+	int dfd = s->dry || !f->parent->dir ? -ENOENT : dir_pin(f->parent->dir);
+
+	if (dfd < 0)
+		return;
+	part_clear(f->parent->dir, dfd, f->name);
+	dir_unpin(f->parent->dir);
+}
+
 void kfile_done(struct sink *s, struct kfile *f, bool skipped)
 {
 	uint64_t id = f->id;
@@ -212,6 +223,8 @@ void kfile_done(struct sink *s, struct kfile *f, bool skipped)
 		return;
 	/* Now, not with the last reference: the source sends more once it hears of this. */
 	drop_details(s, f);
+	if (skipped)
+		clear_parts(s, f);
 	if (f->counts)
 		atomic_fetch_add(skipped ? &s->skipped : &s->files, 1);
 	if (s->x.events->file_done || s->x.committed) {

@@ -274,7 +274,7 @@ static void set_link(struct sink *s, struct kfile *f, const char *target)
 	int dfd = dir_pin(f->parent->dir), r = dfd;
 
 	if (dfd >= 0) {
-		r = put_symlink(dfd, f->name, target, s->keep_old);
+		r = put_symlink(f->parent->dir, dfd, f->name, target, s->keep_old);
 		if (!r)
 			link_attributes(s, dfd, f);
 		dir_unpin(f->parent->dir);

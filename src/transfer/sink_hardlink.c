@@ -85,7 +85,8 @@ static void make_hardlink(struct sink *s, struct kfile *f, struct linkable *l,
 
 	if (from >= 0) {
 		to = dir_pin(f->parent->dir);
-		r = to < 0 ? to : put_hardlink(from, l->name, to, f->name, s->keep_old);
+		r = to < 0 ? to : put_hardlink(from, l->name, f->parent->dir, to, f->name,
+					       s->keep_old);
 		if (to >= 0)
 			dir_unpin(f->parent->dir);
 		dir_unpin(l->dir);

@@ -1,67 +1,64 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Makes symbolic and hard links that replace what has their name in one step. */
+/* Makes symbolic and hard links that replace another file in one step. */
 #include "transfer/sink.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-static void temporary(char name[64])
+/* from_dfd < 0: a symbolic link to from. */
+static int make_link(int from_dfd, const char *from, int dfd, const char *name)
 {
-	uint64_t r[2];
+	int r = from_dfd < 0 ? symlinkat(from, dfd, name) : linkat(from_dfd, from, dfd, name, 0);
 
-	crypto_random(r, sizeof(r));
-	snprintf(name, 64, PART_PREFIX "%016llx%016llx", (unsigned long long)r[0],
-		 (unsigned long long)r[1]);
+	return r ? -errno : 0;
 }
 
-/* Give the temporary its name. A rename between two names of one file does nothing and
- * leaves both, hence the unlink. */
-static int settle(int dfd, const char *tmp, const char *name)
+/* The temporary's name comes from the target's: a transfer that is killed before the rename
+ * leaves files that the next one removes. */
+static int put_link(int from_dfd, const char *from, struct dir *d, int dfd, const char *name,
+		    bool keep_old)
 {
-	int r = renameat(dfd, tmp, dfd, name) ? -errno : 0;
+	char temporary[PART_NAME_MAX];
+	int r, held;
 
-	unlinkat(dfd, tmp, 0);
+	if (part_is_ours(name))
+		return -EINVAL;
+	r = make_link(from_dfd, from, dfd, name);
+	if (!r)
+		part_clear(d, dfd, name);
+	if (r != -EEXIST || keep_old)
+		return r;
+	held = part_hold(dfd, name, temporary);
+	if (held < 0)
+		return held;
+	r = make_link(from_dfd, from, dfd, temporary);
+	if (!r)
+		r = FAULT("rename", 0);
+	if (!r && renameat(dfd, temporary, dfd, name))
+		r = -errno;
+	/* A rename between two names of one file leaves both: part_release() removes one. */
+	part_release(dfd, name, held);
 	return r;
 }
 
-int put_symlink(int dfd, const char *name, const char *target, bool keep_old)
+int put_symlink(struct dir *d, int dfd, const char *name, const char *target, bool keep_old)
 {
-	char tmp[64];
-
-	if (part_is_ours(name))
-		return -EINVAL;
-	if (!symlinkat(target, dfd, name))
-		return 0;
-	if (errno != EEXIST || keep_old)
-		return -errno;
-	temporary(tmp);
-	if (symlinkat(target, dfd, tmp))
-		return -errno;
-	return settle(dfd, tmp, name);
+	return put_link(-1, target, d, dfd, name, keep_old);
 }
 
-int put_hardlink(int from_dfd, const char *from, int dfd, const char *name, bool keep_old)
+int put_hardlink(int from_dfd, const char *from, struct dir *d, int dfd, const char *name,
+		 bool keep_old)
 {
-	char tmp[64];
-
-	if (part_is_ours(name))
-		return -EINVAL;
-	if (!linkat(from_dfd, from, dfd, name, 0))
-		return 0;
-	if (errno != EEXIST || keep_old)
-		return -errno;
-	temporary(tmp);
-	if (linkat(from_dfd, from, dfd, tmp, 0))
-		return -errno;
-	return settle(dfd, tmp, name);
+	return put_link(from_dfd, from, d, dfd, name, keep_old);
 }
 
 const char *put_link_why(int r, bool keep_old)
 {
 	if (r == -EINVAL)
 		return PART_NAME_WHY;
+	if (r == -EBUSY)
+		return "another transfer is writing it";
 	return r == -EEXIST && keep_old ? "exists, and may not be replaced" : strerror(-r);
 }

@@ -23,7 +23,7 @@ enum turn_state { TURN_NONE, TURN_WAITS, TURN_CHECKS };
 struct turn {
 	enum turn_state state;
 	bool check;            /* it takes a password check */
-	uint64_t place;        /* the lowest is next */
+	uint64_t place, number; /* the lowest place is next, of those the lowest number */
 	uint64_t asked, ready; /* ready: not before that */
 };
 

@@ -26,22 +26,20 @@ void turns_change(struct turns *t, const struct srv_options *o)
 	t->patience = o->login_timeout / 1000000;
 }
 
-/* Behind the last of its host, or where the queue is by now. */
-void turn_ask(const struct turns *t, const struct conns *all, struct conn *c, bool check,
-	      uint64_t now)
+/* Behind the last of its host, or else where the queue is by now. */
+void turn_ask(struct turns *t, const struct conns *all, struct conn *c, bool check, uint64_t now)
 {
-	uint64_t last = t->served;
+	uint64_t place = t->served;
 
 	for (unsigned i = 0; i < all->nslots; i++) {
 		const struct conn *d = &all->slots[i];
 
-		if (d->used && d->turn.place > last &&
-		    (d->turn.state == TURN_WAITS || d->turn.state == TURN_CHECKS) &&
+		if (d->used && d->turn.state != TURN_NONE && d->turn.place >= place &&
 		    srv_same_host(&d->ends.peer, &c->ends.peer))
-			last = d->turn.place;
+			place = d->turn.place + 1;
 	}
-	c->turn = (struct turn){ .state = TURN_WAITS, .check = check, .place = last + 1,
-				 .asked = now, .ready = now };
+	c->turn = (struct turn){ .state = TURN_WAITS, .check = check, .place = place,
+				 .number = t->asked++, .asked = now, .ready = now };
 }
 
 void turn_not_before(struct conn *c, uint64_t ready)
@@ -86,6 +84,11 @@ static void sooner(int *rest, uint64_t now, uint64_t at)
 		*rest = (int)ms;
 }
 
+static bool is_before(const struct turn *a, const struct turn *b)
+{
+	return a->place != b->place ? a->place < b->place : a->number < b->number;
+}
+
 struct conn *turns_next(const struct turns *t, const struct conns *all, uint64_t now, int *rest)
 {
 	struct conn *best = NULL;
@@ -102,7 +105,7 @@ struct conn *turns_next(const struct turns *t, const struct conns *all, uint64_t
 		if (turn_is_late(t, c, now))
 			return c;
 		sooner(rest, now, c->turn.ready > now ? c->turn.ready : c->turn.ready + t->patience);
-		if (c->turn.ready > now || (best && best->turn.place <= c->turn.place))
+		if (c->turn.ready > now || (best && is_before(&best->turn, &c->turn)))
 			continue;
 		if (!c->turn.check || has_room(t, &running, &c->ends.peer))
 			best = c;

@@ -14,14 +14,14 @@
 struct turns {
 	unsigned most;           /* checks at once */
 	uint64_t patience;       /* ms that a login may wait */
-	uint64_t served;         /* the place of the last login that got its turn */
+	uint64_t served;         /* the highest place of a login that got its turn */
+	uint64_t asked;          /* logins so far */
 };
 
 /* o is in force from now on. */
 void turns_change(struct turns *t, const struct srv_options *o);
 /* c wants to log in. check: that takes a password check. */
-void turn_ask(const struct turns *t, const struct conns *all, struct conn *c, bool check,
-	      uint64_t now);
+void turn_ask(struct turns *t, const struct conns *all, struct conn *c, bool check, uint64_t now);
 /* c may not log in before ready, ms. */
 void turn_not_before(struct conn *c, uint64_t ready);
 /* Has c waited too long? */

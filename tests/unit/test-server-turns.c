@@ -69,6 +69,33 @@ static void test_a_login_waits_for_one_of_each_host(void **state)
 	fail();
 }
 
+/* Hosts that come again as soon as they have their answer do not keep another out. */
+static void test_hosts_that_come_again(void **state)
+{
+	enum { HOSTS = 20 };
+	struct scene s;
+	struct conn *honest, *c;
+	unsigned waited = 0;
+
+	begin(&s, 1);
+	for (unsigned i = 0; i < HOSTS; i++)
+		come(&s, i, true);
+	honest = &s.slots[MANY - 1];
+	for (unsigned i = 0; i < 3 * HOSTS + HOSTS / 2; i++) {
+		c = next(&s);
+		turn_end(c);
+		turn_ask(&s.t, &s.all, c, true, NOW);
+	}
+	s.n = MANY - 1;
+	assert_ptr_equal(come(&s, 99, true), honest);
+	while ((c = next(&s)) != honest) {
+		waited++;
+		turn_end(c);
+		turn_ask(&s.t, &s.all, c, true, NOW);
+	}
+	assert_true(waited <= HOSTS);
+}
+
 static void test_order_of_one_host(void **state)
 {
 	struct scene s;
@@ -174,6 +201,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_login_waits_for_one_of_each_host),
+		cmocka_unit_test(test_hosts_that_come_again),
 		cmocka_unit_test(test_order_of_one_host),
 		cmocka_unit_test(test_a_host_has_half_at_most),
 		cmocka_unit_test(test_all_at_once),

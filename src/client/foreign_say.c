@@ -9,7 +9,7 @@ static const char blocks[] = "there are no blocks and no bulk mode there";
 static const char rdma[] = "there is no RDMA there";
 static const char local[] = "files are read and written by each connection's thread";
 
-/* only: the value that asks for it; NULL: any but "auto". */
+/* only: the value that asks for it; NULL: any, but "auto" of those options that have that value. */
 static const struct refusal {
 	const char *option, *only, *why;
 	bool put, get;
@@ -56,7 +56,7 @@ static bool asks_for(const struct refusal *r, const struct setting *s)
 
 		return !s->value || parse_bool(value, &on) || on;
 	}
-	return strcmp(value, "auto") != 0;
+	return strcmp(value, "auto") != 0 || (s->def->type == OPT_STRING && strcmp(r->option, "numa"));
 }
 
 static const struct refusal *refusal_of(const struct setting *s, bool put)

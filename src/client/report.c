@@ -311,6 +311,9 @@ void report_error(struct report *r, const struct err *e)
 	log_error("%s", e->text);
 	if (!r->error.code)
 		r->error = *e;
+	/* None of what was named was transferred, and no file has been counted. */
+	if (!r->totals.failed && exit_of(e->code, report_begun(r)) == EXIT_SOME_FAILED)
+		r->totals.failed = 1;
 }
 
 /* One line for people, unless they asked for none. */

@@ -105,20 +105,26 @@ enum answer { ANSWER_YES, ANSWER_NO, ANSWER_ALL, ANSWER_QUIT };
 
 static enum answer ask(const char *what, const char *path, bool remote)
 {
+	static const char keys[] = "ynaq"; /* of enum answer */
 	CLEANUP_FREE char *name = last_of(path, remote);
 	char question[512];
-	char *line;
-	enum answer answer = ANSWER_QUIT;
 
 	snprintf(question, sizeof(question), "%s %s (yes, no, all, quit)? ", what,
 		 printable(name ? name : path));
-	line = ask_line(question);
-	if (line)
-		answer = *line == 'y' || *line == 'Y' || !*line ? ANSWER_YES :
-			 *line == 'a' || *line == 'A' ? ANSWER_ALL :
-			 *line == 'q' || *line == 'Q' ? ANSWER_QUIT : ANSWER_NO;
-	free(line);
-	return answer;
+	for (;;) {
+		CLEANUP_FREE char *line = ask_line(question);
+		const char *key;
+
+		if (!line)
+			return ANSWER_QUIT;
+		if (!*line)
+			return ANSWER_YES;
+		key = strchr(keys, *line | 0x20);
+		if (key)
+			return (enum answer)(key - keys);
+		fprintf(stderr, "yes or Enter copies it, no passes it over, all copies it and the "
+			"rest, quit copies no more\n");
+	}
 }
 
 /* Leaves in names what was not said no to. False: nothing is to be done at all. */

@@ -86,12 +86,30 @@ static void on_file_done(void *arg, const char *path, uint64_t bytes, bool skipp
 	t->to.file_done(t->to.arg, path, bytes, skipped);
 }
 
+/* The host that the source's text is about: the source is the client of the sink, which it calls
+ * the server. */
+static const char *host_meant(const struct third *t, const char **text)
+{
+	static const char by_sink[] = "on the server: ";
+
+	if (strncmp(*text, by_sink, sizeof(by_sink) - 1))
+		return t->source.host;
+	*text += sizeof(by_sink) - 1;
+	return t->sink.host;
+}
+
 static void on_file_failed(void *arg, const char *path, int code, const char *text)
 {
 	struct third *t = arg;
+	struct err e = ERR_INIT;
+	const char *host;
 	LOCK_GUARD(guard, &t->lock);
 
-	t->to.file_failed(t->to.arg, path, code, text);
+	if (*text) {
+		host = host_meant(t, &text);
+		err_set(&e, code, "%s: %s", printable(host), text);
+	}
+	t->to.file_failed(t->to.arg, path, code, e.text);
 }
 
 /* ---- beginning and end ---- */
@@ -413,9 +431,10 @@ static int say(struct err *e, int code, const char *host, const char *what, cons
 static int explain(const struct third *t, struct err *e)
 {
 	const struct third_side *a = &t->source, *b = &t->sink;
+	const char *text = a->result->text, *host = host_meant(t, &text);
 
 	if (complains(a, THIRD_HERE))
-		return say(e, a->result->code, a->host, "", NULL, a->result->text);
+		return say(e, a->result->code, host, "", NULL, text);
 	if (complains(b, THIRD_HERE))
 		return say(e, b->result->code, b->host, "", NULL, b->result->text);
 	if (complains(a, THIRD_REACH))

@@ -123,7 +123,11 @@ static int reply_errno(int code, const char *text)
 int client_refused(const struct ftp_client *c, struct err *e)
 {
 	const char *text = c->reply.text ? c->reply.text : "";
+	CLEANUP_FREE char *decoded = NULL;
 
+	/* Its paths are as it was agreed on; text that is not encoded stays as it is. */
+	if (c->percent && !percent_decode(text, &decoded))
+		text = decoded;
 	return err_set(e, reply_errno(c->reply.code, text), "%s answers %d %s", c->host,
 		       c->reply.code, printable(text));
 }

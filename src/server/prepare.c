@@ -156,9 +156,43 @@ int srv_prepare(struct server *sv, struct err *e)
 	return rc;
 }
 
+static void warn_of_root(const struct srv_options *o, const char *root, enum rights rights)
+{
+	if (!root || rights == RIGHTS_NONE || rights == RIGHTS_RO || !access(root, W_OK | X_OK))
+		return;
+	log_warn("root %s: user %s, as whom files are served, cannot write there: %s (chown %s %s, or "
+		 "a directory in it that the user may write)", printable(root),
+		 printable(o->files_user), strerror(errno), printable(o->files_user),
+		 printable(root));
+}
+
+/* Better now than with the first put. */
+static int say_roots(void *arg, struct err *e)
+{
+	const struct srv_options *o = &((struct server *)arg)->opt;
+	const struct srv_rules *anonymous = &o->anonymous_rules;
+	struct identity id;
+	int rc = identity_of(o->files_user, &id, e);
+
+	if (rc == 0)
+		rc = identity_assume(&id, e);
+	if (rc < 0)
+		return rc;
+	warn_of_root(o, o->root, o->users ? RIGHTS_RW : anonymous->root ? RIGHTS_NONE : o->anonymous);
+	warn_of_root(o, anonymous->root, o->anonymous);
+	for (size_t i = 0; i < o->nuser_rules; i++)
+		if (!o->user_rules[i].system_user)
+			warn_of_root(o, o->user_rules[i].root, o->user_rules[i].rights);
+	return 0;
+}
+
 void srv_say_start(struct server *sv)
 {
 	struct err e = ERR_INIT;
+
+	if (sv->separate && (sv->opt.anonymous || sv->opt.users) &&
+	    apart(say_roots, sv, LIMIT_S, &e) < 0)
+		log_warn("%s", e.text);
 
 	if (sv->separate)
 		log_info("strangers are talked to as %s, in %s", printable(sv->front.name),

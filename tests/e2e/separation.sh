@@ -298,4 +298,16 @@ check "cost a host that it is not heard for a while" test "$(tell o "login bob s
 check "which the log says" grep -q 'refused: too many wrong passwords' "$tmp/m.log"
 leave o
 stop_server
+
+# ---- what is said at the start ----
+
+mkdir -m 755 "$tmp/theirs"
+start_server t --root "$tmp/theirs" --anonymous rw
+stop_server
+check "a root that the files' user cannot write is told of at the start" \
+	grep -q "warning: root $tmp/theirs: user .* cannot write there: Permission denied (chown " "$tmp/t.log"
+chown $session_user "$tmp/theirs"
+start_server u --root "$tmp/theirs" --anonymous rw
+stop_server
+check "one that the user may write is no news" not grep -q 'cannot write there' "$tmp/u.log"
 finish

@@ -158,6 +158,8 @@ rm -f "$tmp/here/"*.dat
 clear_screen
 line 'mget data/*.dat'
 check_shows "mget asks" 'mget one.dat (yes, no, all, quit)?'
+line '?'
+check_shows "and explains" 'yes or Enter copies it, no passes it over'
 line n
 check_shows "about each" 'mget two.dat (yes, no, all, quit)?'
 line y

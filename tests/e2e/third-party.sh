@@ -130,7 +130,7 @@ check "people see it, too" grep -Eq '28\.6 MiB in .*1 file' "$tmp/err"
 # ---- what fails, and where ----
 
 copy "$a/nix" "$b/x"
-check "a file that is not there" fails_with 1 'nix: No such file'
+check "a file that is not there" fails_with 1 '10.8.1.2: /nix: No such file'
 copy "$a/few" "$b/x"
 check "a directory without -r" status_is 1
 copy "$a/big" "$b/no/such/dir"

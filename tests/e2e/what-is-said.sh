@@ -192,6 +192,11 @@ printf 'nothing\n' >"$tmp/names"
 get --files-from "$tmp/names" "$url/dir/" "$tmp/here/"
 check "a name of a list is told with one slash" fails_with 1 ': /dir/nothing: No such file'
 
+put --json "$tmp/root/big" "$url/missing/x"
+check "into a missing directory: one has failed" test "$status" -eq 1 -a "$(summary failed)" = 1
+run rftp ls "$url/*.dat"
+check "a pattern in a URL is shown as it was given" fails_with 1 '/\*\.dat: No such file'
+
 # ---- what would be done ----
 
 mkdir -p "$tmp/tree/dir/empty" "$tmp/root/from" "$tmp/root/to/tree/dir"

@@ -144,9 +144,6 @@ static void run_editor(struct shell *sh)
 {
 	struct editor *ed;
 
-	/* Names are bytes; in a locale of single ones what is typed would not be theirs. */
-	if (!setlocale(LC_CTYPE, "") || MB_CUR_MAX == 1)
-		setlocale(LC_CTYPE, "C.UTF-8");
 	ed = editor_new(sh);
 	if (!ed)
 		log_error("out of memory");
@@ -214,6 +211,10 @@ enum exit_status shell_main(const struct args *a)
 		return EXIT_USAGE;
 	}
 	log_set_level(job_level(&o));
+	/* Names are bytes, mostly UTF-8: "?" matches a character wherever the words come from, and the
+	 * editor needs all bytes of one. */
+	if (!setlocale(LC_CTYPE, "") || MB_CUR_MAX == 1)
+		setlocale(LC_CTYPE, "C.UTF-8");
 	sh = shell_new(a);
 	if (!sh)
 		log_error("out of memory");

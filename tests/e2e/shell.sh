@@ -37,6 +37,12 @@ commands 'cd d; pwd; cd deep/..; pwd; cd ../other; pwd; cd -; pwd; cd; pwd; cd ~
 check "cd, by every kind of path" says $'/d\n/d\n/other\n/d\n/\n/d'
 run rftp -c pwd "$there/d/deep"
 check "the URL's directory" says /d/deep
+mkdir "$tmp/root/letters" && touch "$tmp/root/letters/ä"
+for locale in C C.UTF-8; do
+	LC_ALL=$locale commands 'ls -1 letters/?'
+	check "? matches a character in the locale $locale" says letters/ä
+done
+rm -r "$tmp/root/letters"
 commands "lcd sub; lpwd; lcd; lpwd; lcd ~; lpwd"
 check "lcd" says "$tmp/here/sub
 $tmp/home

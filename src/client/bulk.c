@@ -231,7 +231,7 @@ int bulk_once(struct bulk *b, struct transfer_result *r, struct err *e)
 	 * one is the safe way on. Of a lane it is not ours alone. */
 	if (b->lane)
 		return rc;
-	if (exit_is_damaged(rc) || exit_is_lost(rc))
+	if (exit_is_damaged(rc) || exit_is_lost(rc) || rc == -ENOMEM)
 		server_close(b->server);
 	return rc;
 }

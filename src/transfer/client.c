@@ -365,6 +365,18 @@ static int run_nothing(struct mstream *ms, struct err *e)
 	return e->code;
 }
 
+/* How the transfer failed when the stream is in line mode no more: the caller may connect again,
+ * but for what this side itself lacks, or was told to stop. */
+static int stream_is_lost(int rc, struct err *e)
+{
+	static const int kept[] = { 0, -EINTR, -ENOMEM, -EPROTO, -ETIMEDOUT };
+
+	for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]); i++)
+		if (rc == kept[i])
+			return rc;
+	return e->code = -EPIPE;
+}
+
 static int run_source(struct agreed *a, struct transfer_result *r, struct err *e)
 {
 	struct transfer_client_config *c = a->c;
@@ -382,8 +394,7 @@ static int run_source(struct agreed *a, struct transfer_result *r, struct err *e
 	s->targets = c->targets;
 	rc = setup_paths(&s->x, true, &a->ends, e);
 	rc = rc ? run_nothing(c->ms, e) : source_run(s, r, &in_line, e);
-	if (rc && !in_line && rc != -EINTR)
-		rc = e->code = rc == -EPROTO || rc == -ETIMEDOUT ? rc : -EPIPE;
+	rc = in_line ? rc : stream_is_lost(rc, e);
 	source_destroy(s);
 	free(s);
 	return rc;
@@ -404,8 +415,7 @@ static int run_sink(struct agreed *a, struct transfer_result *r, struct err *e)
 	s->item = &c->items[0];
 	rc = setup_paths(&s->x, false, &a->ends, e);
 	rc = rc ? run_nothing(c->ms, e) : sink_run(s, r, &in_line, e);
-	if (rc && !in_line && rc != -EINTR)
-		rc = e->code = rc == -EPROTO || rc == -ETIMEDOUT ? rc : -EPIPE;
+	rc = in_line ? rc : stream_is_lost(rc, e);
 	sink_destroy(s);
 	free(s);
 	return rc;

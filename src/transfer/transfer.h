@@ -155,7 +155,7 @@ struct transfer_client_config {
 
 /* Run one transfer. 0: it came to its end, r tells how many files failed; or a
  * negative errno with text: it did not. The stream is in line mode afterwards unless
- * the error is of the stream itself (-EPIPE, -EPROTO, -ETIMEDOUT). */
+ * the error is of the stream itself (-EPIPE, -EPROTO, -ETIMEDOUT) or -ENOMEM. */
 int transfer_client(struct transfer_client_config *c, struct transfer_result *r,
 		    struct err *e);
 

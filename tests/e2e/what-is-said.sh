@@ -48,6 +48,18 @@ check "is not taken for a slow source, when all has been read" \
 stop_server
 server=${servers[0]} url=$main
 
+# ---- limits of the client's process ----
+
+if sanitized; then
+	skip "too little memory" "a sanitizer needs more"
+else
+	for mb in 15 20 25 30; do
+		run prlimit --data=${mb}000000 rftp put -q --accept-new --retries 1 "$tmp/root/big" "$url/q$mb"
+		check "too little memory, $mb MB: no attempt again, no promise" \
+			test "$status" -le 1 -a "$(grep -Ec 'trying again|goes on from' "$tmp/err")" -eq 0
+	done
+fi
+
 # ---- limits of the server's process ----
 
 as_server=(prlimit --fsize=2000000)

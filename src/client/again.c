@@ -26,11 +26,11 @@ bool again_worth(int code, uint64_t done, uint64_t retries, bool reached, bool a
 	return reached && (exit_is_lost(code) || exit_is_damaged(code) || (no_way(code) && away));
 }
 
-enum exit_status again_give_up(struct report *r, bool parts, struct err *e)
+enum exit_status again_give_up(struct report *r, bool resumable, struct err *e)
 {
 	enum exit_status status = exit_of(signals_stopped() ? -EINTR : e->code, report_begun(r));
 
-	if (status == EXIT_INTERRUPTED && parts)
+	if (status == EXIT_INTERRUPTED && resumable)
 		err_set(e, e->code, "%s; the same command goes on from there", e->text);
 	report_error(r, e);
 	return status;

@@ -14,8 +14,8 @@
  * for a host that does not speak the protocol never will. away: one of the servers, or an RDMA device
  * that carried data before, may be away while it comes up again. */
 bool again_worth(int code, uint64_t done, uint64_t retries, bool reached, bool away);
-/* It is not: say why, and how to go on if the parts are kept. The status. */
-enum exit_status again_give_up(struct report *r, bool parts, struct err *e);
+/* It is not: say why, and how to go on if there is data to go on with (resumable). The status. */
+enum exit_status again_give_up(struct report *r, bool resumable, struct err *e);
 /* Seconds before attempt, from 1, is made again. */
 unsigned again_wait(unsigned attempt);
 /* Sleep; a signal ends it. */

@@ -262,17 +262,17 @@ static bool reader_left(const struct bulk *b)
 	       poll(&p, 1, 0) > 0 && (p.revents & POLLERR);
 }
 
-static enum exit_status give_up(struct bulk *b, struct err *e)
+static enum exit_status give_up(struct bulk *b, bool resumable, struct err *e)
 {
 	if (report_begun(b->report) && reader_left(b))
 		return exit_of(signals_stopped() ? -EINTR : e->code, true);
-	return again_give_up(b->report, !b->once && !b->server->o.no_resume, e);
+	return again_give_up(b->report, !b->once && resumable, e);
 }
 
 enum exit_status bulk_run(struct bulk *b)
 {
 	struct transfer_result r;
-	bool reached = false;
+	bool reached = false, resumable = false;
 
 	report_begin(b->report);
 	for (unsigned attempt = 1;; attempt++) {
@@ -284,6 +284,8 @@ enum exit_status bulk_run(struct bulk *b)
 			memset(&r, 0, sizeof(r));
 			b->c.anew_from = may_come_again(b, attempt) ? ANEW_FROM : 0;
 			rc = bulk_once(b, &r, &e);
+			if (r.wall_ns) /* otherwise it has not begun */
+				resumable = r.resumable;
 			if (exit_is_lost(rc))
 				err_prefix(&e, "%s", printable(b->server->place.host));
 		}
@@ -293,7 +295,7 @@ enum exit_status bulk_run(struct bulk *b)
 		 * that data has gone by before. */
 		if (b->once || !again_worth(rc, attempt - 1, b->server->o.retries, reached,
 					    !b->server->client || report_begun(b->report)))
-			return give_up(b, &e);
+			return give_up(b, resumable, &e);
 		report_retry(b->report, attempt, again_wait(attempt), &e);
 		again_recall(&b->c.request, b->c.committed);
 		again_pause(again_wait(attempt));

@@ -96,7 +96,8 @@ static enum exit_status finish(struct foreign *f, uint64_t cpu)
 		return r.failed ? EXIT_SOME_FAILED : EXIT_DONE;
 	}
 	if (!e.code)
-		err_set(&e, -EINTR, "interrupted; the same command goes on from there");
+		err_set(&e, -EINTR, "interrupted%s", atomic_load(&f->resumable) ?
+			"; the same command goes on from there" : "");
 	report_error(f->job->report, &e);
 	return exit_of(e.code, true);
 }

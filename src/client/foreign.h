@@ -164,6 +164,7 @@ struct foreign {
 	mode_t umask;
 	uint64_t start_ns;
 	atomic_bool stop;          /* no more: a signal, or fatal */
+	atomic_bool resumable;     /* a part was left that the next run goes on with */
 	atomic_bool no_dir_times;  /* put: the server sets none of directories */
 
 	/* Before lock. Guards where things go, which is found out once: */

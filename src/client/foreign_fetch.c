@@ -313,8 +313,11 @@ static int fetch(struct fetch *f, struct err *e)
 	if (rc == 0 && f->part)
 		rc = commit(f, e);
 	/* What is wrong with its bytes is no use to the next run. */
-	if (rc && f->part)
+	if (rc && f->part) {
+		if (rc != -EIO && part_resumable(f->part))
+			atomic_store(&f->w->f->resumable, true);
 		part_abandon(f->part, rc != -EIO);
+	}
 	part_free(f->part);
 	return rc;
 }

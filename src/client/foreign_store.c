@@ -383,6 +383,8 @@ static int store(struct store *s, struct err *e)
 	 * neither. */
 	if (rc && (s->changed || s->differs || !s->resumable))
 		remove_part(s);
+	else if (rc && s->at >= FOREIGN_RUN)
+		atomic_store(&s->w->f->resumable, true);
 	if (rc == 0)
 		rc = store_dress(s, e);
 	return rc ? rc : store_give_name(s, e);

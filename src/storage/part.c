@@ -351,16 +351,21 @@ int part_commit(struct part *p, struct err *e)
 	return with_dir(p, commit_at, e);
 }
 
+bool part_resumable(struct part *p)
+{
+	return !p->over && p->j && (part_checkpoint(p) == 0 || !journal_data_error(p->j)) &&
+	       !journal_empty(p->j);
+}
+
 void part_abandon(struct part *p, bool keep)
 {
+	bool kept = keep && part_resumable(p);
 	int dirfd;
 
 	if (p->over)
 		return;
 	p->over = true;
-	/* with nothing recorded there is nothing to resume */
-	if (keep && p->j && (part_checkpoint(p) == 0 || !journal_data_error(p->j)) &&
-	    !journal_empty(p->j))
+	if (kept)
 		return;
 	dirfd = dir_pin(p->spec.dir);
 	if (dirfd < 0)

@@ -285,7 +285,9 @@ int part_sync(struct part *p, struct err *e);
 /* Set size, owner, mode and times as the spec says, then give the file its name,
  * replacing what has it. The directory's sync is the caller's (batched). */
 int part_commit(struct part *p, struct err *e);
-/* Give up: keep leaves a journalled part for the next run, otherwise nothing stays. */
+/* Flush the journal; whether it holds data that the next run can use. */
+bool part_resumable(struct part *p);
+/* Give up: keep leaves a part_resumable() one for the next run, otherwise nothing stays. */
 void part_abandon(struct part *p, bool keep);
 /* Free after commit or abandon. */
 void part_free(struct part *p);

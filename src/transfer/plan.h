@@ -43,6 +43,7 @@ struct sfile {
 	_Atomic uint32_t refs;
 	atomic_bool failed;         /* told already: no more of it is sent */
 	bool asked;                 /* waits for a verdict; the source's lock */
+	bool kept;                  /* the sink's journal has data of it; the source's lock */
 	uint64_t address;           /* on its disk; set before it is ready */
 
 	struct bulk_range *ranges;  /* data to send, nranges of them; NULL: all of 0..size */

@@ -393,6 +393,20 @@ static void drain(struct sink *s)
 	clerks_join(s);
 }
 
+/* A file on its way has a part that the next run goes on with. After drain(): no other thread
+ * is there. */
+static bool keeps_part(struct sink *s)
+{
+	for (uint32_t i = 0; s->slots && i < s->ahead; i++) {
+		const struct kfile *f = s->slots[i];
+
+		if (f && f->journal && f->part && !f->committed && !f->drop &&
+		    part_resumable(f->part))
+			return true;
+	}
+	return false;
+}
+
 static void fill_result(struct sink *s, struct transfer_result *r)
 {
 	xfer_result(&s->x, r);
@@ -401,6 +415,7 @@ static void fill_result(struct sink *s, struct transfer_result *r)
 	r->skipped = atomic_load(&s->skipped);
 	r->bytes = atomic_load(&s->bytes);
 	r->resumed = atomic_load(&s->bytes_kept);
+	r->resumable = xfer_failed(&s->x) && keeps_part(s);
 }
 
 /* It has not begun: there is no conversation yet to tell the peer by. */

@@ -214,6 +214,26 @@ int source_number(struct source *s, uint64_t *number)
 	return xfer_failed(&s->x) ? -ECANCELED : 0;
 }
 
+/* Whether the sink's journal takes x of f. */
+static bool is_journalled(const struct source *s, const struct sfile *f, const struct extent *x)
+{
+	return f && f->id == x->file && f->size >= RESUME_MIN &&
+	       (s->x.req->flags & (BULK_F_RESUME | BULK_F_INPLACE)) == BULK_F_RESUME &&
+	       (x->length >= BLOCK_MIN || x->offset + x->length == f->size);
+}
+
+void source_kept(struct source *s, const struct block *b)
+{
+	LOCK_GUARD(guard, &s->lock);
+
+	for (uint32_t i = 0; i < b->nextents; i++) {
+		struct sfile *f = s->slots[b->extents[i].file % s->ahead];
+
+		if (is_journalled(s, f, &b->extents[i]))
+			f->kept = true;
+	}
+}
+
 void source_acked(struct source *s, uint64_t number)
 {
 	LOCK_GUARD(guard, &s->lock);
@@ -349,6 +369,20 @@ static bool sink_has_summed(struct xfer *x)
 	return x->peer_summed;
 }
 
+/* The sink has a part of a file on its way, which the next run goes on with. */
+static bool sink_keeps_part(struct source *s)
+{
+	LOCK_GUARD(guard, &s->lock);
+
+	for (uint32_t i = 0; s->slots && i < s->ahead; i++) {
+		const struct sfile *f = s->slots[i];
+
+		if (f && (f->kept || f->nruns) && !atomic_load(&f->failed))
+			return true;
+	}
+	return false;
+}
+
 static void fill_result(struct source *s, struct transfer_result *r)
 {
 	xfer_result(&s->x, r);
@@ -357,6 +391,7 @@ static void fill_result(struct source *s, struct transfer_result *r)
 	r->skipped = atomic_load(&s->skipped);
 	r->bytes = atomic_load(&s->bytes_acked);
 	r->resumed = atomic_load(&s->bytes_kept);
+	r->resumable = xfer_failed(&s->x) && sink_keeps_part(s);
 }
 
 int source_run(struct source *s, struct transfer_result *r, bool *in_line, struct err *e)

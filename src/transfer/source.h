@@ -12,6 +12,9 @@
 #include "transfer/xfer.h"
 
 #define READERS_MAX 64
+/* Files from this size on are asked about before they are sent: the sink may have a
+ * part of them. */
+#define RESUME_MIN (16ull << 20)
 
 struct reader;
 struct source;
@@ -126,6 +129,8 @@ uint32_t source_path_of(const struct source *s, const struct block *b);
 int source_number(struct source *s, uint64_t *number);
 /* The sink has the block of this number. Any thread. */
 void source_acked(struct source *s, uint64_t number);
+/* It has written b: its journals note the data. Any thread. */
+void source_kept(struct source *s, const struct block *b);
 /* A file that will not be whole: told to the sink and counted once. f may be NULL for
  * a name that never became an entry; path is for people. */
 void source_file_failed(struct source *s, struct sfile *f, const char *path, int code,

@@ -9,10 +9,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* Files from this size on are asked about before they are sent: the sink may have a
- * part of them. */
-#define RESUME_MIN (16ull << 20)
-
 static int add_range(void *arg, uint64_t off, uint64_t len)
 {
 	return range_list_add(arg, off, len);

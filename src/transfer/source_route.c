@@ -210,6 +210,7 @@ static void block_acked(void *arg, struct block *b)
 	struct source *s = r->s;
 
 	source_acked(s, b->number);
+	source_kept(s, b);
 	atomic_fetch_add_explicit(&s->bytes_acked, b->len, memory_order_relaxed);
 	if (s->x.npaths > 1 && r->path < s->x.npaths)
 		sched_rate_acked(&r->rate, b->len, blocks_out(s->x.pools[r->path]) > 1, now_ns());

@@ -24,9 +24,20 @@ print(sum(struct.unpack(">QI", data[i:i + 12])[1] for i in range(0, len(data) - 
 		{ read -r n && [ "$n" -gt $((size / 3)) ]; }
 }
 
+# interruptible COMMAND...: begin it; its process is $client
+interruptible() {
+	# By itself a shell has its background jobs ignore SIGINT.
+	python3 -c 'import os, signal, sys
+signal.signal(signal.SIGINT, signal.SIG_DFL)
+os.execvp(sys.argv[1], sys.argv[1:])' "$@" >"$tmp/out" 2>"$tmp/err" </dev/null &
+	client=$!
+	others+=("$client")
+}
+advises() { grep -q 'same command goes on' "$tmp/out" "$tmp/err"; }
+
 # goes_on put|get FIRST SECOND: FIRST and SECOND are options
 goes_on() {
-	local dir=$1 first second to what="$1, $2, then $3" client
+	local dir=$1 first second to what="$1, $2, then $3"
 	read -ra first <<<"$2"
 	read -ra second <<<"$3"
 	if [ "$dir" = put ]; then
@@ -35,18 +46,14 @@ goes_on() {
 		to=$tmp/here command=(rftp get -q --json "$url/from" "$tmp/here/f")
 	fi
 	rm -rf "$to" && mkdir "$to"
-	# By itself a shell has its background jobs ignore SIGINT.
-	python3 -c 'import os, signal, sys
-signal.signal(signal.SIGINT, signal.SIG_DFL)
-os.execvp(sys.argv[1], sys.argv[1:])' "${command[@]}" --rate 10M "${first[@]}" >"$tmp/out" 2>"$tmp/err" </dev/null &
-	client=$!
-	others+=("$client")
+	interruptible "${command[@]}" --rate 10M "${first[@]}"
 	ran="${command[*]} ${first[*]}"
 	check "$what: a third is down" patience 30 recorded "$to"
 	kill -INT "$client"
 	wait "$client"
 	status=$?
 	check "$what: it is interrupted" status_is 4
+	check "$what: the advice is to go on" advises
 	run "${command[@]}" "${second[@]}"
 	check "$what: it completes" status_is 0
 	check "$what: the same bytes" same "$tmp/big" "$to/f"
@@ -59,4 +66,25 @@ goes_on put "--block 4M" "--block 100K --prot safe"
 goes_on put "--block 256K --channels 1" ""
 goes_on get "--block 1M" "--block 64K --prot clear"
 goes_on get "--block 100K --channels 3" "--block 1M"
+
+# No journal is written of small files, and none with --no-resume.
+random "$tmp/small" 3000000
+ln "$tmp/small" "$tmp/root/small"
+moves() { grep -q 'path 0\|progress' "$tmp/err" "$tmp/out"; }
+afresh() { # NAME COMMAND...
+	local what=$1
+	shift
+	ran="$*"
+	interruptible "$@" -v --json --rate 300K
+	check "$what: it moves data" patience 30 moves
+	kill -INT "$client"
+	wait "$client"
+	status=$?
+	check "$what: it is interrupted" status_is 4
+	check "$what: there is no advice to go on" not advises
+}
+afresh "put, a small file" rftp put "$tmp/small" "$url/s"
+afresh "get, a small file" rftp get "$url/small" "$tmp/here/s"
+afresh "put --no-resume" rftp put --no-resume "$tmp/big" "$url/s"
+afresh "get --no-resume" rftp get --no-resume "$url/from" "$tmp/here/s"
 finish

@@ -14,7 +14,7 @@
 #define READERS_MAX 64
 /* Files from this size on are asked about before they are sent: the sink may have a
  * part of them. */
-#define RESUME_MIN (16ull << 20)
+#define RESUME_MIN (4ull << 20)
 
 struct reader;
 struct source;

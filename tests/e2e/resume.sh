@@ -67,6 +67,11 @@ goes_on put "--block 256K --channels 1" ""
 goes_on get "--block 1M" "--block 64K --prot clear"
 goes_on get "--block 100K --channels 3" "--block 1M"
 
+size=6000000
+random "$tmp/big" $size
+goes_on put "--rate 2M --block 256K" ""
+goes_on get "--rate 2M --block 256K" ""
+
 # No journal is written of small files, and none with --no-resume.
 random "$tmp/small" 3000000
 ln "$tmp/small" "$tmp/root/small"

@@ -480,7 +480,10 @@ def swapped_parts():
 
 def swap_during(seconds, names, beside, seed, run):
     """Run run again and again while these names of the directory race are swapped."""
-    with open(root + '/race/up', 'w'):
+    up = root + '/race/up'
+    if os.path.lexists(up):
+        os.unlink(up)  # an upload may have taken the swapper's link for its part
+    with open(up, 'x'):
         pass
     swapper = subprocess.Popen([sys.executable, os.path.dirname(__file__) + '/link-swapper.py',
                                 outside, beside, str(seed)] + [root + '/race/' + n for n in names],

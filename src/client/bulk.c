@@ -16,6 +16,7 @@
 /* So many bytes are better left to the data channels of a new connection than sent over the
  * control connection: about the second that the new one takes. */
 #define ANEW_FROM (1ull << 30)
+#define READ_AGAIN 3 /* attempts more for files that changed while they were read */
 
 /* ---- options into numbers ---- */
 
@@ -269,6 +270,19 @@ static enum exit_status give_up(struct bulk *b, bool resumable, struct err *e)
 	return again_give_up(b->report, !b->once && resumable, e);
 }
 
+/* Files whose ctime moved while they were read may only have got other attributes. Another attempt
+ * compares them with what the sink has of them. */
+static bool reads_again(const struct bulk *b, const struct transfer_result *r, unsigned attempt,
+			struct err *e)
+{
+	if (!r->touched || b->once || !b->c.committed || attempt > READ_AGAIN ||
+	    attempt > b->server->o.retries)
+		return false;
+	err_set(e, -EAGAIN, "%llu file%s changed while being read", (unsigned long long)r->touched,
+		r->touched == 1 ? "" : "s");
+	return true;
+}
+
 enum exit_status bulk_run(struct bulk *b)
 {
 	struct transfer_result r;
@@ -289,12 +303,12 @@ enum exit_status bulk_run(struct bulk *b)
 			if (exit_is_lost(rc))
 				err_prefix(&e, "%s", printable(b->server->place.host));
 		}
-		if (rc == 0)
+		if (rc == 0 && !reads_again(b, &r, attempt, &e))
 			return finish(b, &r);
 		/* While the server comes up again, it may be away; and so may an RDMA device
 		 * that data has gone by before. */
-		if (b->once || !again_worth(rc, attempt - 1, b->server->o.retries, reached,
-					    !b->server->client || report_begun(b->report)))
+		if (rc && (b->once || !again_worth(rc, attempt - 1, b->server->o.retries, reached,
+					    !b->server->client || report_begun(b->report))))
 			return give_up(b, resumable, &e);
 		report_retry(b->report, attempt, again_wait(attempt), &e);
 		again_recall(&b->c.request, b->c.committed);

@@ -115,8 +115,8 @@ struct meta {
 	uint32_t mode;         /* permission bits, 07777 */
 	uint32_t uid, gid;
 	uint64_t size;         /* bytes; of a link: length of its target */
-	int64_t mtime_s, atime_s;
-	uint32_t mtime_ns, atime_ns;
+	int64_t mtime_s, atime_s, ctime_s;
+	uint32_t mtime_ns, atime_ns, ctime_ns;
 	uint64_t dev, ino, nlink, blocks; /* blocks of 512 bytes */
 };
 

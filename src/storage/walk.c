@@ -49,6 +49,8 @@ void meta_from_stat(struct meta *m, const struct stat *st)
 	m->mtime_ns = (uint32_t)st->st_mtim.tv_nsec;
 	m->atime_s = st->st_atim.tv_sec;
 	m->atime_ns = (uint32_t)st->st_atim.tv_nsec;
+	m->ctime_s = st->st_ctim.tv_sec;
+	m->ctime_ns = (uint32_t)st->st_ctim.tv_nsec;
 	m->dev = st->st_dev;
 	m->ino = st->st_ino;
 	m->nlink = st->st_nlink;

@@ -38,8 +38,9 @@ struct sfile {
 	struct dir *dir;            /* parent; NULL for streams */
 	char *name;
 	uint64_t size;
-	int64_t mtime_s;
-	uint32_t mtime_ns;
+	int64_t mtime_s, ctime_s;   /* ctime: of the walk, or since it was opened to be read */
+	uint32_t mtime_ns, ctime_ns;
+	uint64_t dev, ino;
 	_Atomic uint32_t refs;
 	atomic_bool failed;         /* told already: no more of it is sent */
 	bool asked;                 /* waits for a verdict; the source's lock */

@@ -226,6 +226,10 @@ static int put_regular(struct walk *w, struct dir *parent, const char *path,
 	f->size = m->size;
 	f->mtime_s = m->mtime_s;
 	f->mtime_ns = m->mtime_ns;
+	f->ctime_s = m->ctime_s;
+	f->ctime_ns = m->ctime_ns;
+	f->dev = m->dev;
+	f->ino = m->ino;
 	buf_reset(w->xattrs);
 	r = describe(w, &extra, f, m, &data, &wire);
 	if (r) {

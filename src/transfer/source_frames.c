@@ -72,6 +72,8 @@ void source_file_failed(struct source *s, struct sfile *f, const char *path, int
 	if (!was)
 		return;
 	atomic_fetch_add(&s->failed, 1);
+	if (code == -EAGAIN)
+		atomic_fetch_add(&s->x.touched, 1);
 	XFER_EVENT(&s->x, file_failed, path, code, text);
 }
 

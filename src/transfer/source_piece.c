@@ -40,6 +40,9 @@ int reader_fd(struct reader *r, struct sfile *f)
 		f->fd = -1;
 		return rc;
 	}
+	/* What changed before a byte is read is no harm; other changes are found at the end. */
+	if (f->kind == SFILE_PATH)
+		sfile_check(f->fd, f);
 	if (f->size >= DIRECT_MIN || r->s->x.tuning->direct == DIRECT_ON)
 		f->direct = wants_direct(r->s, f, f->fd) &&
 			    !fcntl(f->fd, F_SETFL, O_DIRECT);
@@ -77,16 +80,17 @@ static void close_shared(struct sfile *f)
 }
 
 /* The piece is in b (or b is NULL: it failed). What completes the file is let go only
- * when the file has been found sfile_unchanged, so that the sink cannot finish a torn one. */
+ * when the file has been found unchanged, so that the sink cannot finish a torn one. */
 static int finish_piece(struct reader *r, struct sfile *f, struct block *b)
 {
 	struct source *s = r->s;
 	bool last = plan_piece_done(s->plan, f);
-	int rc = 0;
+	int rc = 0, changed = 0;
 
-	if (last && f->kind == SFILE_PATH && !atomic_load(&f->failed) &&
-	    !sfile_unchanged(f->fd, f))
-		reader_file_failed(r, f, -ESTALE, SOURCE_CHANGED);
+	if (last && f->kind == SFILE_PATH && !atomic_load(&f->failed))
+		changed = sfile_check(f->fd, f);
+	if (changed)
+		reader_file_changed(r, f, changed);
 	if (last)
 		close_shared(f);
 	if (b && atomic_load(&f->failed)) {
@@ -110,7 +114,7 @@ static int piece_read(struct reader *r, struct piece *p)
 	if (p->op.result < 0) {
 		reader_file_failed(r, f, (int)p->op.result, NULL);
 	} else if (p->op.result != p->length) {
-		reader_file_failed(r, f, -ESTALE, SOURCE_CHANGED);
+		reader_file_changed(r, f, -ESTALE);
 	} else {
 		int rc = block_add(b, f->id, p->offset, p->length);
 

@@ -12,6 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+enum { READ_TRIES = 3 }; /* of a small file whose ctime moves */
+
 /* ---- blocks out ---- */
 
 /* Sealed b: itself, or a block in which it may be seen; b is back in its pool then. NULL: the
@@ -106,14 +108,26 @@ void reader_file_failed(struct reader *r, struct sfile *f, int code, const char 
 	source_file_failed(r->s, f, path ? path : f->name, code, text);
 }
 
-/* Is the file still what its entry said? */
-bool sfile_unchanged(int fd, const struct sfile *f)
+int sfile_check(int fd, struct sfile *f)
 {
 	struct stat st;
+	bool same;
 
-	return !fstat(fd, &st) && (uint64_t)st.st_size == f->size &&
-	       st.st_mtim.tv_sec == f->mtime_s &&
-	       (uint32_t)st.st_mtim.tv_nsec == f->mtime_ns;
+	if (fstat(fd, &st) || st.st_dev != f->dev || st.st_ino != f->ino ||
+	    (uint64_t)st.st_size != f->size || st.st_mtim.tv_sec != f->mtime_s ||
+	    (uint32_t)st.st_mtim.tv_nsec != f->mtime_ns)
+		return -ESTALE;
+	same = st.st_ctim.tv_sec == f->ctime_s && (uint32_t)st.st_ctim.tv_nsec == f->ctime_ns;
+	f->ctime_s = st.st_ctim.tv_sec;
+	f->ctime_ns = (uint32_t)st.st_ctim.tv_nsec;
+	return same ? 0 : -EAGAIN;
+}
+
+void reader_file_changed(struct reader *r, struct sfile *f, int code)
+{
+	reader_file_failed(r, f, code, code == -ESTALE ?
+			   "changed while it was being read; not sent, run again" :
+			   "its ctime changed while it was being read; not sent, run again");
 }
 
 /* NONBLOCK: should a pipe have taken the file's place, do not wait for its writer. */
@@ -127,20 +141,24 @@ int reader_open(struct reader *r, const struct sfile *f)
 static int read_small(struct reader *r, struct sfile *f)
 {
 	struct block *b = r->open;
-	int fd CLEANUP_CLOSE = reader_open(r, f);
-	ssize_t n;
+	int fd CLEANUP_CLOSE = reader_open(r, f), changed = -EAGAIN;
+	ssize_t n = 0;
 
 	if (fd < 0) {
 		reader_file_failed(r, f, fd, NULL);
 		return 0;
 	}
-	n = FAULT("read", f->size);
-	if (!n)
-		n = pread_full(fd, block_payload(b) + b->len, f->size, 0);
+	/* Attributes may have changed since the walk; then what is read once more is good. */
+	for (int i = 0; i < READ_TRIES && changed == -EAGAIN && n >= 0; i++) {
+		n = FAULT("read", f->size);
+		if (!n)
+			n = pread_full(fd, block_payload(b) + b->len, f->size, 0);
+		changed = n >= 0 && (uint64_t)n != f->size ? -ESTALE : sfile_check(fd, f);
+	}
 	if (n < 0)
 		reader_file_failed(r, f, (int)n, NULL);
-	else if ((uint64_t)n != f->size || !sfile_unchanged(fd, f))
-		reader_file_failed(r, f, -ESTALE, SOURCE_CHANGED);
+	else if (changed)
+		reader_file_changed(r, f, changed);
 	else
 		return block_add(b, f->id, 0, (uint32_t)n);
 	return 0;

@@ -7,8 +7,6 @@
 
 #include "transfer/source.h"
 
-#define SOURCE_CHANGED "changed while it was being read; not sent, run again"
-
 #define DEPTH_MAX 64
 
 /* A read under way. */
@@ -44,8 +42,12 @@ int reader_send(struct reader *r, struct block *b);
 int reader_open(struct reader *r, const struct sfile *f);
 /* what: NULL for strerror(-code). */
 void reader_file_failed(struct reader *r, struct sfile *f, int code, const char *what);
-/* Is the file still what its entry said? */
-bool sfile_unchanged(int fd, const struct sfile *f);
+/* Is the file still the one of its entry, and unchanged since f's ctime, which becomes its present
+ * one? 0; -ESTALE: it is another, or has another size or time; -EAGAIN: its ctime has moved, by a
+ * change of attributes or by a write whose time was set back. */
+int sfile_check(int fd, struct sfile *f);
+/* f fails by what sfile_check() returned. */
+void reader_file_changed(struct reader *r, struct sfile *f, int code);
 
 /* source_piece.c */
 /* The piece of a file that w is; takes its reference over. */

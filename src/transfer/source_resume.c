@@ -118,7 +118,7 @@ int reader_check_runs(struct reader *r, struct sfile *f)
 {
 	struct missing m = { 0 };
 	uint32_t longest = 1;
-	int fd, rc;
+	int fd, rc, changed;
 
 	for (uint32_t i = 0; i < f->nruns; i++)
 		if (f->runs[i].length > longest)
@@ -133,8 +133,9 @@ int reader_check_runs(struct reader *r, struct sfile *f)
 	}
 	keep_fitting(r, f, fd);
 	rc = find_missing(f, &m);
-	if (!rc && !sfile_unchanged(fd, f)) {
-		reader_file_failed(r, f, -ESTALE, SOURCE_CHANGED);
+	changed = rc ? 0 : sfile_check(fd, f);
+	if (changed) {
+		reader_file_changed(r, f, changed);
 		m.n = 0;
 	} else if (!rc) {
 		rc = tell_kept(r->s, f, m.kept);

@@ -93,6 +93,7 @@ struct transfer_result {
 	uint64_t channel_bytes[CHANNELS_MAX];
 	uint32_t channels_lost;
 	bool fell_back;                    /* none was left: the rest went in-band */
+	uint64_t touched;                  /* of failed: their ctime moved, another attempt may do */
 	bool resumable;                    /* broken off; a part and its journal hold data */
 };
 

@@ -77,6 +77,8 @@ void xfer_file_failed_there(struct xfer *x, const char *path, const struct bulk_
 {
 	char text[ERR_TEXT];
 
+	if (f->code == -EAGAIN)
+		atomic_fetch_add(&x->touched, 1);
 	say_there(x, text, f->text);
 	XFER_EVENT(x, file_failed, path, f->code, text);
 }
@@ -553,6 +555,7 @@ void xfer_result(struct xfer *x, struct transfer_result *r)
 	r->rtt_ns = x->rtt_ns;
 	r->channels_lost = atomic_load(&x->channels_lost);
 	r->fell_back = atomic_load(&x->fell_back);
+	r->touched = atomic_load(&x->touched);
 	r->nchannels = 0;
 	for (uint32_t i = 0; i < (r->fell_back ? x->nroutes : x->npaths); i++)
 		for (uint32_t c = 0; x->paths[i] && c < x->paths[i]->nchannels; c++)

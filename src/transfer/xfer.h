@@ -96,6 +96,7 @@ struct xfer {
 	pthread_t reader, ticker;
 	bool reader_on, ticker_on;           /* reader_on: it still reads; guarded by lock */
 	bool reader_started;
+	_Atomic uint64_t touched;            /* files that another attempt may find at rest */
 	_Atomic uint32_t channels_lost, channels_down; /* by an error; in any way */
 	atomic_int lost_why[CHANNELS_MAX];   /* positive errno: to be said by the ticker */
 	atomic_bool lost_any;

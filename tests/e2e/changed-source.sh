@@ -1,0 +1,92 @@
+#!/bin/bash
+# shellcheck disable=SC2034 # for lib.sh
+# Sources that are written, replaced or get other attributes while they are read, with the time of
+# modification set back each time: what arrives is what the source is, or nothing. TAP.
+
+. "${top_srcdir:?}/tests/e2e/lib.sh"
+need python3
+
+limit=60
+mkdir "$tmp/root" "$tmp/here"
+start_server d --root "$tmp/root" --anonymous rw
+run rftp ls --accept-new "$url/"
+
+# moves put|get OPTION...: a file of 6 MB, in a second and a half, in the background
+moves() {
+	local dir=$1
+	shift
+	if [ "$dir" = put ]; then from=$tmp/here to=$tmp/root; else from=$tmp/root to=$tmp/here; fi
+	rm -f "$to/to" "$from/file"
+	random "$from/file" 6000000
+	touch -d '2026-01-02 03:04:05' "$from/file"
+	echo old >"$to/to"
+	if [ "$dir" = put ]; then
+		words=(rftp put "$from/file" "$url/to")
+	else
+		words=(rftp get "$url/file" "$to/to")
+	fi
+	words+=(--json --rate "$rate" --block 64K --inflight 4 --overwrite "$@")
+	"${words[@]}" </dev/null >"$tmp/out" 2>"$tmp/err" &
+	client=$!
+	others=("$client")
+	check "$dir: it moves" patience 20 grep -q '"bytes":[0-9]\{6\}' "$tmp/out"
+}
+ended() { wait "$client"; status=$?; others=(); ran="${words[*]}"; }
+restored() { touch -r "$tmp/stamp" "$1"; }
+# Of what has gone already, and of what is yet to go.
+rewrite() {
+	printf 'changed' | dd of="$1" bs=1 seek=1000 conv=notrunc status=none
+	printf 'changed' | dd of="$1" bs=1 seek=5900000 conv=notrunc status=none
+	restored "$1"
+}
+map() {
+	python3 -c 'import mmap, sys
+with open(sys.argv[1], "r+b") as f, mmap.mmap(f.fileno(), 0) as m:
+    m[1000:1007] = m[-1000:-993] = b"changed"
+    m.flush()' "$1"
+	restored "$1"
+}
+replace() {
+	cp "$1" "$1.new"
+	rewrite "$1.new"
+	mv "$1.new" "$1"
+}
+
+same_as_one_of() { cmp -s "$1" "$2" || cmp -s "$1" "$3"; }
+
+for dir in put get; do
+	for change in rewrite map chmod link; do
+		[ $change = map ] && rate=1500K || rate=4M # python takes its time to begin
+		moves $dir
+		touch -r "$from/file" "$tmp/stamp"
+		case $change in
+		chmod) chmod 600 "$from/file" ;;
+		link) ln "$from/file" "$from/other" && rm "$from/other" ;;
+		*) $change "$from/file" ;;
+		esac
+		ended
+		check "$dir, $change: it ends well" status_is 0
+		check "$dir, $change: what arrives is what there is" same "$from/file" "$to/to"
+		check "$dir, $change: it was read again" grep -q 'changed while being read; trying again' "$tmp/err"
+		check "$dir, $change: nothing failed in the end" test "$(summary failed)/$(summary files)" = 0/1
+		check "$dir, $change: nothing is left" no_parts "$to"
+	done
+	rate=4M
+	moves $dir --retries 0
+	touch -r "$from/file" "$tmp/stamp"
+	rewrite "$from/file"
+	ended
+	check "$dir, no attempt again: it fails" status_is 1
+	check "$dir, no attempt again: the old file stays" test "$(cat "$to/to")" = old
+	run "${words[@]}"
+	check "$dir: the same command sends what is new" same "$from/file" "$to/to"
+	moves $dir
+	touch -r "$from/file" "$tmp/stamp"
+	cp "$from/file" "$tmp/was"
+	replace "$from/file"
+	ended
+	check "$dir, replaced: it is one of both" same_as_one_of "$to/to" "$tmp/was" "$from/file"
+done
+
+check "the server ends well" stops_well
+finish

@@ -146,7 +146,7 @@ if ! is_root || [ ${#as_other[@]} -gt 0 ]; then
 	chmod 0 "$tmp/oroot/t/a/6" "$tmp/oroot/t/c/d/6"
 	mkdir "$tmp/oroot/closed"
 	chmod 777 "$tmp/oroot" "$tmp/oroot/closed"
-	chmod 777 "$tmp"
+	chmod 1777 "$tmp"
 	as_server=("${as_other[@]}")
 	start_server other --root "$tmp/oroot" --anonymous rw
 	as_server=()

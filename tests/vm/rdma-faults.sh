@@ -83,7 +83,7 @@ run "${few[@]}" rftp bench --size 8M --accept-new --prot clear --json "$url"
 check "1 MiB of memory to lock, one way: RDMA" grep -q '"transport":"rdma"' "$tmp/out"
 
 mkdir "$tmp/poor.root" "$tmp/poor.state" && chown 65534 "$tmp/poor.root" "$tmp/poor.state"
-chmod 777 "$tmp"
+chmod 1777 "$tmp"
 as_server=("${unprivileged[@]}")
 open_server poor 0.0.0.0
 as_server=()

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
-enum { REPLY_MS = 10 * 60 * 1000 };
+enum { REPLY_MS = 10 * 60 * 1000, PRELIMINARY_MOST = 1000 };
 
 /* ---- replies ---- */
 
@@ -29,13 +29,14 @@ int client_lost(struct ftp_client *c, int rc, struct err *e)
 	}
 }
 
-int client_read_reply(struct ftp_client *c, int timeout_ms, struct err *e)
+/* Until end; 0: for ever. Lines of one reply, too, may dribble. */
+static int read_until(struct ftp_client *c, uint64_t end, struct err *e)
 {
 	int rc = 0;
 
 	ftp_reply_clear(&c->reply);
 	while (rc == 0) {
-		ssize_t n = ms_read_line(c->ms, c->line, sizeof(c->line), timeout_ms);
+		ssize_t n = ms_read_line(c->ms, c->line, sizeof(c->line), end ? ms_to(end) : -1);
 
 		rc = n < 0 ? (int)n : ftp_reply_line(&c->reply, c->line);
 	}
@@ -46,14 +47,23 @@ int client_read_reply(struct ftp_client *c, int timeout_ms, struct err *e)
 	return c->reply.code;
 }
 
+int client_read_reply(struct ftp_client *c, int timeout_ms, struct err *e)
+{
+	return read_until(c, timeout_ms < 0 ? 0 : ns_after(timeout_ms), e);
+}
+
 int client_final_reply(struct ftp_client *c, int timeout_ms, struct err *e)
 {
-	int code;
+	uint64_t end = timeout_ms < 0 ? 0 : ns_after(timeout_ms);
 
-	do {
-		code = client_read_reply(c, timeout_ms, e);
-	} while (code >= 100 && code < 200);
-	return code;
+	for (int i = 0; i < PRELIMINARY_MOST; i++) {
+		int code = read_until(c, end, e);
+
+		if (code < 100 || code >= 200)
+			return code;
+	}
+	c->lost = true;
+	return err_set(e, -EPROTO, "%s sends replies without end", c->host);
 }
 
 /* ---- refusals ---- */

@@ -10,14 +10,15 @@
 #include <unistd.h>
 
 enum {
-	LIST_MS = 10 * 60 * 1000,
+	LIST_MS = 10 * 60 * 1000,      /* of silence */
+	LIST_ALL_MS = 60 * 60 * 1000,  /* for all of it */
 	LINE_ROOM = 256 << 10,
 	READ_BYTES = 64 << 10,
 };
 
 /* More than directories have: a server that lists without end is not to take all memory. */
-#define LINES_MOST 10000000ull
-#define LIST_BYTES_MOST (2ull << 30)
+#define LINES_MOST 4000000ull
+#define LIST_BYTES_MOST (512ull << 20)
 
 struct listing {
 	struct ftp_client *c;
@@ -28,6 +29,7 @@ struct listing {
 	bool old;         /* by LIST */
 	int64_t now;      /* its years are guessed from that */
 	uint64_t lines, bytes; /* that came */
+	uint64_t end;     /* when it has taken too long */
 	bool all;         /* by LIST -a */
 	uint64_t names;   /* taken from it */
 	struct ftp_facts held; /* of a file called "-a"; its name NULL: none */
@@ -61,7 +63,9 @@ static int count_line(struct listing *l, const char *line)
 {
 	l->lines++;
 	l->bytes += strlen(line);
-	if (!l->c->foreign || (l->lines <= LINES_MOST && l->bytes <= LIST_BYTES_MOST))
+	if (now_ns() > l->end)
+		return err_set(l->e, -ETIMEDOUT, "%s takes too long for a listing", l->c->host);
+	if (l->lines <= LINES_MOST && l->bytes <= LIST_BYTES_MOST)
 		return 0;
 	return err_set(l->e, -EOVERFLOW, "%s lists more than can be true: %llu lines in a "
 		       "directory", l->c->host, (unsigned long long)l->lines);
@@ -71,12 +75,9 @@ static int count_line(struct listing *l, const char *line)
 static int take_line(struct listing *l, const char *line)
 {
 	struct ftp_facts f;
-	int rc;
+	int rc = count_line(l, line);
 
-	if (l->rc < 0 || !*line)
-		return 0;
-	rc = count_line(l, line);
-	if (rc < 0)
+	if (rc < 0 || l->rc < 0 || !*line)
 		return rc;
 	rc = l->old ? ftp_list_parse(line, l->now, &f) :
 	     ftp_facts_parse(line, l->c->percent, &f) < 0 ? -EBADMSG : 1;
@@ -119,8 +120,15 @@ static int inline_lines(struct listing *l)
 		}
 		if (!strncmp(c->line, "150 ", 4))
 			return rc;
+		/* What is nonsense may end; what is too much may not. */
 		if (rc == 0)
 			rc = take_line(l, c->line + (c->line[0] == ' '));
+		else if (count_line(l, c->line) < 0)
+			rc = -EOVERFLOW;
+		if (rc == -EOVERFLOW || rc == -ETIMEDOUT) {
+			c->lost = true;
+			return rc;
+		}
 	}
 }
 
@@ -314,7 +322,8 @@ int ftp_list(struct ftp_client *c, const char *path,
 	     int (*fn)(void *arg, const struct ftp_facts *f), void *arg, struct err *e)
 {
 	struct err own = ERR_INIT;
-	struct listing l = { .c = c, .fn = fn, .arg = arg, .e = e ? e : &own };
+	struct listing l = { .c = c, .fn = fn, .arg = arg, .e = e ? e : &own,
+			     .end = ns_after(LIST_ALL_MS) };
 	int rc;
 
 	rc = client_begin(c, l.e);

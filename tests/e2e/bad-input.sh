@@ -59,6 +59,9 @@ other no_tls '127.0.0.1'
 other injects 'clear'
 other dribbles '127.0.0.1'
 other stuck '127.0.0.1'
+other preliminary 'did not answer in time'
+other preliminaries 'replies without end'
+other slow_lines 'did not answer in time'
 check "no file by any of them" absent "$tmp/here/x"
 
 # ---- the wrong one ----

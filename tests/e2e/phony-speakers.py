@@ -82,6 +82,23 @@ def dribbles(c):
         time.sleep(0.2)
 
 
+def preliminary(c):  # that it will answer soon
+    while True:
+        c.sendall(b'120 wait\r\n')
+        time.sleep(0.2)
+
+
+def preliminaries(c):
+    while True:
+        c.sendall(b'120 wait\r\n' * 1000)
+
+
+def slow_lines(c):  # of one greeting
+    while True:
+        c.sendall(b'220-and so on\r\n')
+        time.sleep(0.2)
+
+
 def talk(fn):
     def one(c):
         try:
@@ -94,6 +111,6 @@ def talk(fn):
 
 speakers = {fn.__name__: talk(fn) for fn in (
     http, ssh, silence, closes, binary, endless, lines, number, nul, busy, plain, no_tls, injects,
-    dribbles)}
+    dribbles, preliminary, preliminaries, slow_lines)}
 speakers['stuck'] = None
 listen(sys.argv[1], speakers)

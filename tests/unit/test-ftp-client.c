@@ -295,6 +295,23 @@ static int list(const char *data, const char *last, char names[1024], struct err
 	return rc;
 }
 
+/* A server that lists without end, be it nothing. */
+static void test_endless_list(void **state)
+{
+	enum { LINES = 4100000 };
+	char *data = malloc(2 * LINES + 1), names[1024];
+	struct err e = ERR_INIT;
+
+	(void)state;
+	assert_non_null(data);
+	for (size_t i = 0; i < LINES; i++)
+		memcpy(data + 2 * i, "\r\n", 2);
+	data[2 * LINES] = '\0';
+	assert_int_equal(list(data, "226 ok\r\n", names, &e), -EOVERFLOW);
+	assert_non_null(strstr(e.text, "lists more than can be true"));
+	free(data);
+}
+
 static void test_list(void **state)
 {
 	struct err e = ERR_INIT;
@@ -408,6 +425,7 @@ int main(void)
 		cmocka_unit_test(test_refused_login),
 		cmocka_unit_test(test_errno),
 		cmocka_unit_test(test_list),
+		cmocka_unit_test(test_endless_list),
 		cmocka_unit_test_setup_teardown(test_ssh, make_ssh, remove_ssh),
 	};
 

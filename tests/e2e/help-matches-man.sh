@@ -1,5 +1,6 @@
 #!/bin/sh
-# What --help says and what the manual says: the same options, in rftp and rftpd. TAP.
+# What --help says and what the manual says: the same options, in rftp and rftpd. What documents say of
+# tests. TAP.
 
 man=${top_srcdir:-$(dirname "$0")/../..}/man
 tmp=$(mktemp -d "${TMPDIR:-/tmp}/help-matches-man.XXXXXX") || exit 99
@@ -103,8 +104,20 @@ shell() {
 	say "rftp-shell(1) has each command of the shell"
 }
 
+# The tests that documents name are there.
+named_tests() {
+	for document in SECURITY.md docs/RELIABILITY.md; do
+		grep -oE 'tests/[a-z0-9]+/[a-z0-9-]+\.(sh|c)' "$man/../$document" | sort -u >"$tmp/help"
+		while IFS= read -r name; do
+			if [ -e "$man/../$name" ]; then echo "$name"; fi
+		done <"$tmp/help" >"$tmp/man"
+		say "each test that $document names is there"
+	done
+}
+
 program rftp 1
 commands
+named_tests
 synopsis
 headings
 shell

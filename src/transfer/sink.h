@@ -66,6 +66,7 @@ struct kfile {
 	atomic_bool offered;     /* runs of it: the source is to say, once, what it keeps */
 	atomic_bool over;        /* done, skipped or failed */
 	bool other;              /* passed over, and what has its name is another file */
+	bool differs;            /* passed over, the same file with other attributes */
 	bool counts;             /* as a file, as the source counts them: not links */
 	bool told;               /* --ack received: DONE is out; by who brought unreceived
 				  * to 0 */
@@ -214,6 +215,9 @@ void sink_entries_end(struct sink *s);
 /* sink_verdict.c */
 /* Is what stands at f's name left alone? */
 bool sink_passes_over(struct sink *s, struct kfile *f);
+/* It is: give the same file the mode and owner that are to be kept, but where the account may not
+ * change what exists. 0 or a negative errno. */
+int sink_correct(struct sink *s, struct kfile *f);
 int sink_flush_verdicts(struct sink *s);
 int sink_verdict(struct sink *s, uint64_t id, uint8_t verdict);
 /* The same for a file of which something may come from now on. */

@@ -2,6 +2,7 @@
 /* What becomes of entries: directories are made (sink_dir.c) and links set at once, in the
  * order of the walk; files wait for their bytes. */
 #include "transfer/sink_entry.h"
+#include "transfer/sink_write.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -146,6 +147,12 @@ static bool resumable(struct sink *s)
 static int answer(struct sink *s, struct kfile *f)
 {
 	if (sink_passes_over(s, f)) {
+		int r = sink_correct(s, f);
+
+		if (r) {
+			kfile_write_failed(s, f, r);
+			return 0;
+		}
 		kfile_done(s, f, true);
 		return sink_verdict(s, f->id, VERDICT_SKIP);
 	}

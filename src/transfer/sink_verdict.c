@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 /* Verdicts are sent when there are this many bytes of them. */
 #define VERDICTS_MAX 65536
@@ -85,6 +86,20 @@ static bool same(const struct stat *st, const struct meta *m)
 	       (uint32_t)st->st_mtim.tv_nsec == m->mtime_ns;
 }
 
+/* Has the file, which has f's bytes as far as can be seen, other attributes than are to be kept? */
+static bool differs(const struct sink *s, const struct kfile *f, const struct stat *st)
+{
+	uint32_t flags = s->x.req->flags;
+	mode_t has = st->st_mode & 07777;
+
+	if (f->meta.type != FT_FILE)
+		return false;
+	return ((flags & BULK_F_OWNER) &&
+		(st->st_uid != f->meta.uid || st->st_gid != f->meta.gid)) ||
+	       ((flags & BULK_F_MODES) &&
+		mode_to_give(f->meta.mode, flags & BULK_F_OWNER, has) != has);
+}
+
 /* An earlier attempt of the same command has committed f: the source says so, or a client that is
  * the sink knows. */
 static bool was_committed(struct sink *s, struct kfile *f)
@@ -113,6 +128,7 @@ bool sink_passes_over(struct sink *s, struct kfile *f)
 	if (look(f, &st) || S_ISDIR(st.st_mode))
 		return false;
 	f->other = !same(&st, &f->meta);
+	f->differs = !f->other && policy != POLICY_SKIP && differs(s, f, &st);
 	switch (policy) {
 	case POLICY_SAME:
 		return !f->other;
@@ -121,4 +137,35 @@ bool sink_passes_over(struct sink *s, struct kfile *f)
 	default:
 		return true;
 	}
+}
+
+/* ---- attributes of what is passed over ---- */
+
+static int correct(const struct sink *s, const struct kfile *f, int dfd)
+{
+	uint32_t flags = s->x.req->flags;
+	int fd CLEANUP_CLOSE = openat(dfd, f->name, O_PATH | O_NOFOLLOW | O_CLOEXEC), r = 0;
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st))
+		return -errno;
+	if (!same(&st, &f->meta))
+		return 0; /* another has the name by now */
+	if ((flags & BULK_F_OWNER) && (st.st_uid != f->meta.uid || st.st_gid != f->meta.gid))
+		r = fd_chown(fd, f->meta.uid, f->meta.gid);
+	if (!r && (flags & BULK_F_MODES))
+		r = fd_chmod(fd, mode_to_give(f->meta.mode, flags & BULK_F_OWNER,
+					      st.st_mode & 07777));
+	return r;
+}
+
+int sink_correct(struct sink *s, struct kfile *f)
+{
+	int r, dfd = f->differs && !s->dry && !s->keep_old ? dir_pin(f->parent->dir) : -ENOENT;
+
+	if (dfd < 0)
+		return dfd == -ENOENT ? 0 : dfd;
+	r = correct(s, f, dfd);
+	dir_unpin(f->parent->dir);
+	return r;
 }

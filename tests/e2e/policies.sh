@@ -119,5 +119,43 @@ for dir in put get; do
 	check "all of them" test "$(find "$dst/many" -type f | wc -l)" -eq 6000
 done
 
+# ---- the attributes of what is left alone ----
+
+mode_is() { [ "$(stat -c %a "$dst/equal")" = "$1" ]; }
+# alike: the destination has the same file, with another mode
+alike() { cp -p "$tmp/src/equal" "$dst/equal" && chmod 604 "$dst/equal"; }
+for dir in put get; do
+	fresh $dir
+	if [ $dir = put ]; then chmod 640 "$tmp/src/equal"; else chmod 640 "$tmp/root/src/equal"; fi
+	for option in --skip-same --update; do
+		alike
+		move $dir $option --dry-run
+		check "$dir $option --dry-run: the mode stays" mode_is 604
+		move $dir $option --json
+		check "$dir $option: the mode is corrected" mode_is 640
+		check "$dir $option: and the file left alone" test "$(summary failed)" -eq 0 -a "$(summary skipped)" -ge 1
+		alike
+		move $dir $option --no-modes
+		check "$dir $option --no-modes: the mode stays" mode_is 604
+	done
+	alike
+	move $dir --skip-existing
+	check "$dir --skip-existing: the mode stays" mode_is 604
+	if is_root; then
+		alike
+		if [ $dir = put ]; then chown 12:34 "$tmp/src/equal"; else chown 12:34 "$tmp/root/src/equal"; fi
+		move $dir --skip-same -a
+		check "$dir --skip-same -a: the owner is corrected" test "$(stat -c %u:%g:%a "$dst/equal")" = 12:34:640
+	fi
+done
+fresh put
+chmod 640 "$tmp/src/equal"
+alike
+start_server keeps --root "$tmp/root" --anonymous nodelete
+put -r --skip-same "$tmp/src" "$url/dst"
+check "an account that may not change what exists: the mode stays" mode_is 604
+stop_server
+server=${servers[0]}
+
 check "the server ends well" stops_well
 finish

@@ -11,7 +11,7 @@ random "$tmp/root/file" 1000
 start_server d --root "$tmp/root" --anonymous rw
 main=$server at=$url
 
-# server OPTION...: start one that listens nowhere known, and end it a moment later if it does start
+# server OPTION...: start one on any port, and end it after three seconds
 server() {
 	run timeout 3 rftpd "${processes[@]}" --listen 127.0.0.1:0 --state "$tmp/s" --root "$tmp/root" --anonymous ro "$@"
 }

@@ -85,6 +85,7 @@ static int step(struct found *p, char **todo, struct err *e)
 		return len ? -ENAMETOOLONG : lead ? -EISDIR : -ENOENT;
 	memcpy(p->name, *todo + lead, len);
 	p->name[len] = '\0';
+	p->magic = false;
 	fd = openat(p->dir, p->name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
 		return errno == ENOENT && !*rest ? 1 : -errno;

@@ -44,9 +44,12 @@ static enum pin_answer add_pin(const char *file, const char *host, uint16_t port
 			       const char *pin, const char *name, struct err *e)
 {
 	struct err why = ERR_INIT;
+	int r = known_hosts_add(file, host, port, pin, &why);
 
 	/* It was trusted; that it cannot be remembered is a nuisance, not a danger. */
-	if (known_hosts_add(file, host, port, pin, &why))
+	if (r == -ENODEV) /* as the user wished */
+		log_info("%s has the key %s", name, pin);
+	else if (r)
 		log_warn("the key of %s is not remembered: %s", name, why.text);
 	else
 		log_warn("%s is known from now on, by its key %s", name, pin);

@@ -160,8 +160,8 @@ static void warn_of_root(const struct srv_options *o, const char *root, enum rig
 {
 	if (!root || rights == RIGHTS_NONE || rights == RIGHTS_RO || !access(root, W_OK | X_OK))
 		return;
-	log_warn("root %s: user %s, as whom files are served, cannot write there: %s (chown %s %s, or "
-		 "a directory in it that the user may write)", printable(root),
+	log_warn("root %s: user %s of --files-user cannot write there: %s (chown %s %s, or a directory "
+		 "in it that the user may write)", printable(root),
 		 printable(o->files_user), strerror(errno), printable(o->files_user),
 		 printable(root));
 }

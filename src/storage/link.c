@@ -236,14 +236,16 @@ int part_hold(int dirfd, const char *name, char temporary[PART_NAME_MAX])
 	return fd;
 }
 
-void part_release(int dirfd, const char *name, int fd)
+void part_release(int dirfd, const char *name, int fd, bool replaced)
 {
 	char part[PART_NAME_MAX], temporary[PART_NAME_MAX];
+	struct stat st;
 
 	part_name(part, name);
 	link_temporary(temporary, part);
 	unlinkat(dirfd, temporary, 0);
-	remove_held(dirfd, part);
+	if (replaced || (fstat(fd, &st) == 0 && st.st_size == 0))
+		remove_held(dirfd, part);
 	close(fd);
 }
 

@@ -336,13 +336,13 @@ static int commit_at(struct part *p, int dirfd, struct err *e)
 	if (r)
 		return part_name_err(e, r, &p->spec);
 	p->over = true;
-	if (p->j && p->kind == NAMED) {
+	if (p->j) {
 		/* last: killed before, the next run takes the part over */
 		journal_name(journal, p->spec.name);
 		unlinkat(dirfd, journal, 0);
-	} else {
-		part_clear(p->spec.dir, dirfd, p->spec.name);
 	}
+	if (!p->j || p->kind != NAMED)
+		part_clear(p->spec.dir, dirfd, p->spec.name);
 	return 0;
 }
 

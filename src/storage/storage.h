@@ -303,7 +303,7 @@ int part_clear(struct dir *d, int dirfd, const char *name);
  * name for the link, which no file has. -EBUSY: another writer holds the part. */
 int part_hold(int dirfd, const char *name, char temporary[PART_NAME_MAX]);
 /* Close what part_hold() returned; part, journal and temporary of name are removed. */
-void part_release(int dirfd, const char *name, int fd);
+void part_release(int dirfd, const char *name, int fd, bool replaced);
 
 /* Read len bytes back from the medium, past the page cache, for --ack verified: fd's
  * file, which need not be open for reading, has been synced. 0; -ENODATA when it ends

@@ -431,7 +431,9 @@ int sink_source_failed(struct sink *s, struct buf *p)
 	atomic_fetch_add(&s->failed, 1);
 	xfer_file_failed_there(&s->x, path ? path : "", &fail);
 	if (f) {
-		f->drop = true; /* it has changed or cannot be read: its part is worth nothing */
+		/* Of one that has changed or cannot be read the part is worth nothing; one whose
+		 * ctime alone has moved is compared with its part in another attempt. */
+		f->drop = fail.code != -EAGAIN;
 		kfile_over(s, f, LINK_FAILED);
 		kfile_put(s, f);
 	}

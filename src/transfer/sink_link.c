@@ -39,7 +39,7 @@ static int put_link(int from_dfd, const char *from, struct dir *d, int dfd, cons
 	if (!r && renameat(dfd, temporary, dfd, name))
 		r = -errno;
 	/* A rename between two names of one file leaves both: part_release() removes one. */
-	part_release(dfd, name, held);
+	part_release(dfd, name, held, !r);
 	return r;
 }
 

@@ -8,7 +8,7 @@
 static const char *lost_why(int error)
 {
 	if (error == -EBADMSG)
-		return "what came by it was damaged or forged";
+		return "a message on it was damaged or forged";
 	if (error == CHANNEL_GIVEN_UP)
 		return "the other side has given it up";
 	if (error == -ETIMEDOUT)

@@ -34,7 +34,7 @@ ssize_t recvmsg_pair(int fd, struct msghdr *msg);
  * elsewhere in memory. */
 int read_file(const char *path, size_t max, char **out, size_t *len);
 /* Files that a program writes for itself (ownfile.c). A symbolic link on the way is followed if its
- * owner is the caller or owns the directory of the link. 0 or a descriptor; or a negative errno
+ * owner is root, the caller or owns the directory of the link. 0 or a descriptor; or a negative errno
  * with a text that names path; -EPERM: a link or a file of another user; -EINVAL or -ENXIO: a FIFO,
  * a socket or a block device. e may be NULL. */
 

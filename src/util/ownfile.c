@@ -34,7 +34,7 @@ static int check_link(const struct found *p, const struct stat *link, struct err
 
 	if (fstat(p->dir, &dir))
 		return -errno;
-	if (link->st_uid == geteuid() || link->st_uid == dir.st_uid)
+	if (!link->st_uid || link->st_uid == geteuid() || link->st_uid == dir.st_uid)
 		return 0;
 	return err_set(e, -EPERM, "the symbolic link %s belongs to another user",
 		       printable(p->name));
@@ -138,7 +138,7 @@ static int fill(int fd, const void *data, size_t len)
 {
 	int r = write_full(fd, data, len);
 
-	/* EINVAL: what cannot be synced, such as a pipe. */
+	/* EINVAL: a pipe or the like, which cannot be synced. */
 	return r ? r : fsync(fd) && errno != EINVAL ? -errno : 0;
 }
 
@@ -185,9 +185,12 @@ static int replace(const struct found *p, const void *data, size_t len, mode_t m
 		unlinkat(p->dir, temp, 0);
 		return r;
 	}
-	/* The name's directory entry is data of the directory; EINVAL: one that cannot be synced. */
+	/* The name's directory entry is data of the directory. EACCES: it may be written but not read;
+	 * EINVAL: its file system has no fsync for directories. */
 	dir = openat(p->dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	return dir < 0 || (fsync(dir) && errno != EINVAL) ? -errno : 0;
+	if (dir < 0)
+		return errno == EACCES ? 0 : -errno;
+	return fsync(dir) && errno != EINVAL ? -errno : 0;
 }
 
 static int write_found(const struct found *p, const void *data, size_t len, mode_t mode,
@@ -216,7 +219,8 @@ int write_file_atomic(const char *path, const void *data, size_t len, mode_t mod
 
 /* ---- a file that grows ---- */
 
-/* A stranger may have put a file of his own where everybody may put one. */
+/* In a directory that all users may write, another user's file, or a link to a file of ours that
+ * another user has made there, is refused. */
 static int check_file(const struct found *p, int fd, struct err *e)
 {
 	struct stat st, dir;
@@ -225,10 +229,10 @@ static int check_file(const struct found *p, int fd, struct err *e)
 		return -errno;
 	if (!p->magic && !S_ISREG(st.st_mode) && !S_ISCHR(st.st_mode))
 		return not_regular(&st, e);
-	if (S_ISREG(st.st_mode) && (dir.st_mode & S_IWOTH) && st.st_uid != geteuid() &&
-	    st.st_uid != dir.st_uid)
-		return err_set(e, -EPERM, "it belongs to another user, in a directory that "
-			       "everybody may write");
+	if (S_ISREG(st.st_mode) && (dir.st_mode & S_IWOTH) &&
+	    (st.st_nlink > 1 || (st.st_uid != geteuid() && st.st_uid != dir.st_uid)))
+		return err_set(e, -EPERM, "it belongs to another user or has several names, in a "
+			       "directory that all users may write");
 	return 0;
 }
 
@@ -239,7 +243,7 @@ static int open_found(const struct found *p, mode_t mode, struct err *e)
 				      flags | (p->magic ? 0 : O_CREAT | O_NOFOLLOW), mode);
 	int r;
 
-	if (fd < 0 && errno == ENXIO) /* a FIFO that nobody reads, or a socket */
+	if (fd < 0 && errno == ENXIO) /* a FIFO without a reader, or a socket */
 		return err_set(e, -ENXIO, "it is neither a regular file nor a character device");
 	if (fd < 0)
 		return -errno;
@@ -271,13 +275,13 @@ static int check_one(const char *dir, const char *above, struct err *e)
 	if (stat(above, &st))
 		return err_sys(e, -errno, "%s", printable(above));
 	if (st.st_uid && st.st_uid != geteuid())
-		return err_set(e, -EPERM, "%s: user %u owns %s and could replace what is in it "
+		return err_set(e, -EPERM, "%s: user %u owns %s and could replace the files in it "
 			       "(chown root %s)", printable(dir), (unsigned)st.st_uid,
 			       printable(above), printable(above));
 	/* In a sticky directory others cannot rename what is ours. */
 	if ((st.st_mode & (S_IWGRP | S_IWOTH)) && (!(st.st_mode & S_ISVTX) || !strcmp(dir, above)))
-		return err_set(e, -EPERM, "%s: others may write to %s and could replace what is in "
-			       "it (chmod go-w %s)", printable(dir), printable(above),
+		return err_set(e, -EPERM, "%s: others may write to %s and could replace the files "
+			       "in it (chmod go-w %s)", printable(dir), printable(above),
 			       printable(above));
 	return 0;
 }

@@ -68,6 +68,7 @@ for dir in put get; do
 		check "$dir, $change: it ends well" status_is 0
 		check "$dir, $change: what arrives is what there is" same "$from/file" "$to/to"
 		check "$dir, $change: it was read again" grep -q 'changed while being read; trying again' "$tmp/err"
+		check "$dir, $change: it was compared, not sent again" test "$(summary resumed)" -gt 2000000
 		check "$dir, $change: nothing failed in the end" test "$(summary failed)/$(summary files)" = 0/1
 		check "$dir, $change: nothing is left" no_parts "$to"
 	done

@@ -9,7 +9,7 @@ need python3
 
 sessions=${E2E_SESSIONS:-100}
 growth=1000 # kB
-! sanitized || growth=20000 # freed memory is kept for a while
+! sanitized || growth=250000 # freed memory is kept for a while
 limit=7200
 mkdir "$tmp/root" "$tmp/here"
 random "$tmp/file" 20000

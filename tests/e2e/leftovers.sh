@@ -111,10 +111,11 @@ kill "$first"
 wait "$first"
 # From an FTP server, with a journal that is made after the directory was found without any.
 mkdir "$tmp/root/many" "$tmp/here/many"
-for n in $(seq 100 170); do echo "$n" >"$tmp/root/many/a$n"; done
-random "$tmp/root/many/zz" 5000000
+for n in $(seq 100 300); do echo "$n" >"$tmp/root/many/a$n"; done
+random "$tmp/root/many/zz1" 5000000
+random "$tmp/root/many/zz2" 5000000
 start_server plain --root "$tmp/root" --anonymous ro --plain
-run rftp get -q -r --plain --inplace --channels 1 "ftp://127.0.0.1:$port/many/" "$tmp/here/many"
+run rftp get -q -r --plain --inplace "ftp://127.0.0.1:$port/many/" "$tmp/here/many"
 check "ftp, --inplace: status 0" status_is 0
 check "ftp, --inplace: all is there" diff -r "$tmp/root/many" "$tmp/here/many"
 check "ftp, --inplace: nothing is left" no_parts "$tmp/here/many"

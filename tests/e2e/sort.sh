@@ -103,8 +103,8 @@ if make_disk; then
 	rotates 1
 	# Two readers and two files: together at one of them, or each at its own.
 	mkdir "$tmp/disk/two"
-	random "$tmp/disk/two/a" 8M
-	random "$tmp/disk/two/b" 8M
+	random "$tmp/disk/two/a" 3M # below the size from which files wait for an answer of the sink
+	random "$tmp/disk/two/b" 3M
 	put_watched "$tmp/disk/two" --readers 2 --rate 20M
 	check "two readers are together at one file of a rotating disk" [ "$turns" -le 8 ]
 	rotates 0

@@ -14,6 +14,8 @@
 
 enum {
 	ACCEPT_MS = 30 * 1000,
+	OPEN_MS = 60 * 1000,    /* after this no further connection is tried */
+	ANOTHER_MS = 500,       /* for a further one to come */
 	SLICE_MS = 250, /* between looks at the control connection while nothing moves */
 };
 
@@ -218,13 +220,21 @@ static int start_data(struct ftp_session *s, int fd)
 	return rc;
 }
 
-/* Another process of the client's host may have been faster than the client: the next connection that
- * waits, after one that failed with rc. */
+static bool is_of_peer(int rc)
+{
+	return rc == -EKEYREJECTED || rc == -EPROTO || rc == -EBADMSG || rc == -ETIMEDOUT ||
+	       rc == -EPIPE || rc == -ECONNRESET;
+}
+
+/* Another process of the client's host may have been faster than the client: the next connection, after
+ * one whose peer failed with rc; the client's own may be a moment later. */
 static int start_another(struct ftp_session *s, int rc)
 {
+	uint64_t end = s->began + OPEN_MS * 1000000ull;
 	int fd;
 
-	while (rc < 0 && s->lfd >= 0 && poll_fd(s->lfd, POLLIN, 0) > 0) {
+	while (is_of_peer(rc) && s->lfd >= 0 && now_ns() < end &&
+	       poll_fd(s->lfd, POLLIN, ANOTHER_MS) > 0) {
 		fd = accept_one(s);
 		if (fd >= 0)
 			rc = start_data(s, fd);

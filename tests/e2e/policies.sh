@@ -155,6 +155,7 @@ start_server keeps --root "$tmp/root" --anonymous nodelete
 put -r --skip-same "$tmp/src" "$url/dst"
 check "an account that may not change what exists: the mode stays" mode_is 604
 stop_server
+# shellcheck disable=SC2034 # stops_well reads it
 server=${servers[0]}
 
 check "the server ends well" stops_well

@@ -54,8 +54,8 @@ static struct offer an_offer(void)
 		.ops = OP_WRITE | OP_READ, .prot_min = PROT_PRIVATE, .ack = ACK_SYNCED,
 		.cpus = 8, .memory = 1 << 30, .locked = UINT64_MAX, .block_max = 64 << 20, .channels_max = 256,
 		.rtt_ns = 95000000, .nnics = 2,
-		.nics = { { "eth0", "192.0.2.1", 100000, 0, 24, true, true, false },
-			  { "eth1", "2001:db8::1", 100000, 1, 64, true, false, true } },
+		.nics = { { "eth0", "192.0.2.1", 100000, 0, 24, true, true, false, false },
+			  { "eth1", "2001:db8::1", 100000, 1, 64, true, false, true, false } },
 		.host = { 1, 2, 3, 4 },
 	};
 

@@ -24,7 +24,7 @@ bad() {
 	: >"$CHANNEL_PROXY_DONE"
 	rm -f "$tmp/far/put" "$tmp/got"
 	set -- --ssh "$lib/channel-proxy.py $1 $2 $3 $RANDOM $4" --rftpd-path "$(command -v rftpd)" \
-		--stall 1s --channels 2 --block 256K --prot "$prot"
+		--stall 1s --channels 2 --block 256K --inflight 4 --prot "$prot"
 	case $dir in
 	put) run rftp put "$@" "$tmp/big" "127.0.0.1:$tmp/far/put" ;;
 	get) run rftp get "$@" "127.0.0.1:$tmp/far/big" "$tmp/got" ;;

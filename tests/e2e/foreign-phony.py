@@ -53,6 +53,11 @@ CONTROL = [b"tab\there", b"esc\x1b[2J", b"good"]
 done = set()
 
 
+def log(text):
+    """One write for each line: sessions log at the same time."""
+    os.write(2, text.encode() + b"\n")
+
+
 def first(oddity):
     """Is it one that this server has, and has not shown yet?"""
     if oddity not in odd or oddity in done:
@@ -80,7 +85,7 @@ class Session:
     def run(self):
         self.say("220 odd")
         for line in self.lines:
-            print(line.decode(errors="replace").rstrip(), file=sys.stderr, flush=True)
+            log(line.decode(errors="replace").rstrip())
             verb, _, arg = line.rstrip(b"\r\n").partition(b" ")
             do = getattr(self, "do_" + verb.decode().lower(), None)
             if do:
@@ -135,7 +140,7 @@ class Session:
                 s.setblocking(False)
                 s.connect_ex(self.listener.getsockname())
             time.sleep(0.2)
-            print("crowded", file=sys.stderr, flush=True)
+            log("crowded")
         return self.listener.getsockname()[1]
 
     def do_epsv(self, arg):
@@ -272,14 +277,14 @@ class Session:
         while True:
             piece = conn.recv(1 << 20)
             if piece and not content:
-                print("got", file=sys.stderr, flush=True)
+                log("got")
             content += piece
             if not piece or (cut and len(content) > 1500000):
                 break
             if "full" in odd and len(content) > 100000:
                 conn.close()
                 return self.say("552 no room")
-        print("took %d" % len(content), file=sys.stderr, flush=True)
+        log("took %d" % len(content))
         conn.close()
         self.listener.close()
         rest, self.rest = self.rest, 0

@@ -40,9 +40,9 @@ int reader_fd(struct reader *r, struct sfile *f)
 		f->fd = -1;
 		return rc;
 	}
-	/* What changed before a byte is read is no harm; other changes are found at the end. */
-	if (f->kind == SFILE_PATH)
-		sfile_check(f->fd, f);
+	/* A change before the first read does no harm, unless the walk has looked for holes. */
+	if (f->kind == SFILE_PATH && !f->ranges)
+		sfile_note_ctime(f->fd, f);
 	if (f->size >= DIRECT_MIN || r->s->x.tuning->direct == DIRECT_ON)
 		f->direct = wants_direct(r->s, f, f->fd) &&
 			    !fcntl(f->fd, F_SETFL, O_DIRECT);

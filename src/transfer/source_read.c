@@ -108,19 +108,26 @@ void reader_file_failed(struct reader *r, struct sfile *f, int code, const char 
 	source_file_failed(r->s, f, path ? path : f->name, code, text);
 }
 
-int sfile_check(int fd, struct sfile *f)
+int sfile_check(int fd, const struct sfile *f)
 {
 	struct stat st;
-	bool same;
 
 	if (fstat(fd, &st) || st.st_dev != f->dev || st.st_ino != f->ino ||
 	    (uint64_t)st.st_size != f->size || st.st_mtim.tv_sec != f->mtime_s ||
 	    (uint32_t)st.st_mtim.tv_nsec != f->mtime_ns)
 		return -ESTALE;
-	same = st.st_ctim.tv_sec == f->ctime_s && (uint32_t)st.st_ctim.tv_nsec == f->ctime_ns;
+	return st.st_ctim.tv_sec == f->ctime_s && (uint32_t)st.st_ctim.tv_nsec == f->ctime_ns ?
+		       0 : -EAGAIN;
+}
+
+void sfile_note_ctime(int fd, struct sfile *f)
+{
+	struct stat st;
+
+	if (fstat(fd, &st))
+		return;
 	f->ctime_s = st.st_ctim.tv_sec;
 	f->ctime_ns = (uint32_t)st.st_ctim.tv_nsec;
-	return same ? 0 : -EAGAIN;
 }
 
 void reader_file_changed(struct reader *r, struct sfile *f, int code)
@@ -148,8 +155,10 @@ static int read_small(struct reader *r, struct sfile *f)
 		reader_file_failed(r, f, fd, NULL);
 		return 0;
 	}
-	/* Attributes may have changed since the walk; then what is read once more is good. */
+	/* A ctime that moved since the walk is no error: the content is read again. */
 	for (int i = 0; i < READ_TRIES && changed == -EAGAIN && n >= 0; i++) {
+		if (i)
+			sfile_note_ctime(fd, f);
 		n = FAULT("read", f->size);
 		if (!n)
 			n = pread_full(fd, block_payload(b) + b->len, f->size, 0);

@@ -42,11 +42,13 @@ int reader_send(struct reader *r, struct block *b);
 int reader_open(struct reader *r, const struct sfile *f);
 /* what: NULL for strerror(-code). */
 void reader_file_failed(struct reader *r, struct sfile *f, int code, const char *what);
-/* Is the file still the one of its entry, and unchanged since f's ctime, which becomes its present
- * one? 0; -ESTALE: it is another, or has another size or time; -EAGAIN: its ctime has moved, by a
- * change of attributes or by a write whose time was set back. */
-int sfile_check(int fd, struct sfile *f);
-/* f fails by what sfile_check() returned. */
+/* Compare the open file with f's entry and ctime. 0; -ESTALE: another inode, size or mtime;
+ * -EAGAIN: only its ctime moved, by a change of attributes or by a write after which the mtime was
+ * set back. */
+int sfile_check(int fd, const struct sfile *f);
+/* The file's present ctime is f's from now on; nothing of its content may have been used yet. */
+void sfile_note_ctime(int fd, struct sfile *f);
+/* Fail f with the text for code, a result of sfile_check(). */
 void reader_file_changed(struct reader *r, struct sfile *f, int code);
 
 /* source_piece.c */

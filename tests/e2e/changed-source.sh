@@ -88,5 +88,27 @@ for dir in put get; do
 	check "$dir, replaced: it is one of both" same_as_one_of "$to/to" "$tmp/was" "$from/file"
 done
 
+# The walk has looked for its holes; one of them is filled before it is opened.
+mkdir "$tmp/here/tree" "$tmp/root/tree"
+random "$tmp/here/tree/1-big" 6000000
+random "$tmp/here/tree/2-holes" 65536
+truncate -s 8M "$tmp/here/tree/2-holes"
+touch -r "$tmp/here/tree/2-holes" "$tmp/stamp"
+rftp put --json --rate 4M --block 64K --inflight 4 --readers 1 --sort none \
+	"$tmp/here/tree/1-big" "$tmp/here/tree/2-holes" "$url/tree/" \
+	</dev/null >"$tmp/out" 2>"$tmp/err" &
+client=$!
+others=("$client")
+words=("put of a sparse file")
+check "put, a tree: it moves" patience 20 grep -q '"bytes":[0-9]\{6\}' "$tmp/out"
+kill -STOP "$client"
+printf 'changed' | dd of="$tmp/here/tree/2-holes" bs=1 seek=4M conv=notrunc status=none
+restored "$tmp/here/tree/2-holes"
+ended
+check "put, a hole is filled: it ends well" status_is 0
+check "put, a hole is filled: what arrives is what there is" \
+	same "$tmp/here/tree/2-holes" "$tmp/root/tree/2-holes"
+check "put, a hole is filled: it was read again" grep -q 'changed while being read; trying again' "$tmp/err"
+
 check "the server ends well" stops_well
 finish

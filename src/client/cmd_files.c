@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* rftp mkdir, rftp rm and rftp mv. */
 #include "client/foreign.h"
+#include "client/names.h"
 #include "client/server.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -122,9 +124,145 @@ static int rm_one(struct job *j, struct server *s, const struct place *p, struct
 	return rc;
 }
 
+/* ---- rm --parts ---- */
+
+#define PARTS_OPEN_DIRS 64
+
+struct part_removal {
+	const struct job *j;
+	struct server *s;     /* NULL: directories of this host */
+	const char *path;     /* the directory that is being listed */
+	struct names parts;   /* in it */
+	struct names dirs;    /* to be listed */
+	int failed;           /* the first failure */
+};
+
+static void part_failed(struct part_removal *p, const char *path, int rc, const char *why)
+{
+	log_error("%s: %s", printable(path), why);
+	p->failed = p->failed ? p->failed : rc;
+}
+
+static void part_removed(void *arg, const char *path, int rc)
+{
+	struct part_removal *p = arg;
+	json_t *obj;
+
+	if (rc == -EBUSY) {
+		log_warn("%s stays: a transfer is writing it", printable(path));
+	} else if (rc && rc != -ENOENT) {
+		part_failed(p, path, rc, root_why(rc));
+	} else if (p->j->o.json) {
+		obj = json_pack("{s:s}", "event", "rm");
+		json_set_name(obj, "path", path);
+		json_emit(stdout, obj);
+	} else {
+		log_info("removed %s", printable(path));
+	}
+}
+
+static enum exit_status rm_parts_here(const struct job *j, const char *word)
+{
+	struct part_removal p = { .j = j };
+	struct dirs *set = dirs_new(PARTS_OPEN_DIRS);
+	int rc, fd = set ? open(word, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+	struct dir *top = fd < 0 ? NULL : dir_top(set, fd, word);
+
+	if (top) {
+		rc = parts_clear(top, j->o.recursive, part_removed, &p);
+		if (rc)
+			part_failed(&p, word, rc, root_why(rc));
+		dir_put(top);
+	} else {
+		part_failed(&p, word, -EIO, strerror(set && fd < 0 ? errno : ENOMEM));
+	}
+	dirs_free(set);
+	return p.failed ? EXIT_SOME_FAILED : EXIT_DONE;
+}
+
+/* A file that another server could not replace by a rename, FOREIGN_OLD, is no part. */
+static int find_parts(void *arg, const struct ftp_facts *f)
+{
+	struct part_removal *p = arg;
+	const char *tail = part_tail(f->name);
+
+	if (!bulk_name_ok(f->name)) {
+		part_failed(p, p->path, -EINVAL, "the server lists a name that is none");
+		return 0;
+	}
+	if (f->type == 'd')
+		return p->j->o.recursive ? names_add(&p->dirs, name_below(p->path, f->name)) : 0;
+	if (part_is_ours(f->name) || (tail && !strcmp(tail, FOREIGN_PART)))
+		return names_add(&p->parts, name_below(p->path, f->name));
+	return 0;
+}
+
+/* The server refuses to delete a part that one of its transfers is writing. */
+static int rm_parts_in(struct part_removal *p, const char *path, struct err *e)
+{
+	int rc;
+
+	p->path = path;
+	rc = ftp_list(p->s->client, path, find_parts, p, e);
+	if (rc == -ENOMEM && !e->code)
+		err_sys(e, rc, "listing");
+	for (size_t i = 0; rc == 0 && i < p->parts.n; i++) {
+		struct err why = ERR_INIT;
+		int r = simple(p->s, FTP_DELE, p->parts.all[i], &why);
+
+		if (exit_is_lost(r))
+			rc = err_set(e, r, "%s", why.text);
+		else if (r && r != -EBUSY)
+			part_failed(p, p->parts.all[i], r, why.text);
+		else
+			part_removed(p, p->parts.all[i], r);
+	}
+	names_clear(&p->parts);
+	return rc;
+}
+
+static int rm_parts_one(struct job *j, struct server *s, const struct place *place, struct err *e)
+{
+	struct part_removal p = { .j = j, .s = s };
+	int rc = rm_parts_in(&p, server_path(place), e);
+
+	for (size_t i = 0; rc == 0 && i < p.dirs.n; i++) {
+		struct err why = ERR_INIT;
+
+		rc = rm_parts_in(&p, p.dirs.all[i], &why);
+		if (exit_is_lost(rc)) {
+			*e = why;
+		} else if (rc) {
+			part_failed(&p, p.dirs.all[i], rc, why.text);
+			rc = 0;
+		}
+	}
+	names_clear(&p.dirs);
+	if (rc == 0 && p.failed)
+		rc = err_set(e, p.failed, "%s: not all unfinished files could be removed",
+			     printable(server_path(place)));
+	return rc;
+}
+
+static enum exit_status rm_parts(struct job *j)
+{
+	enum exit_status status = EXIT_DONE;
+	int remote = 0;
+
+	for (int i = 0; i < j->nwords; i++)
+		remote += names_server(j->words[i]);
+	if (remote == j->nwords)
+		return each_url(j, rm_parts_one);
+	if (remote)
+		return usage_error(j, "directories of this host and of servers need a command each");
+	for (int i = 0; i < j->nwords; i++)
+		status = exit_worse(status, rm_parts_here(j, j->words[i]));
+	return status;
+}
+
 enum exit_status rftp_rm(struct job *j)
 {
-	return each_url(j, rm_one);
+	return j->o.parts ? rm_parts(j) : each_url(j, rm_one);
 }
 
 /* ---- mv ---- */

@@ -20,7 +20,7 @@ static const struct command table[] = {
 	{ "ls", ON_LS, 1, -1, "[-l | -1] [-adRrSt] URL...", "list directories", rftp_ls },
 	{ "stat", ON_STAT, 1, -1, "URL...", "show what is known about a file", rftp_stat },
 	{ "mkdir", ON_MKDIR, 1, -1, "[-p] URL...", "make directories", rftp_mkdir },
-	{ "rm", ON_RM, 1, -1, "[-r] URL...", "remove files", rftp_rm },
+	{ "rm", ON_RM, 1, -1, "[-r] [--parts] URL...", "remove files, or what interrupted transfers left", rftp_rm },
 	{ "mv", ON_MV, 2, 2, "URL URL", "rename a file on its server", rftp_mv },
 	{ "hash", ON_HASH, 1, -1, "[--alg NAME] URL...",
 	  "have the server compute digests of files", rftp_hash },

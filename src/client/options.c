@@ -153,6 +153,7 @@ static const struct option_def table[] = {
 	FLAG("by-time", 't', ON_LS, by_time, "the newest first"),
 	FLAG("by-size", 'S', ON_LS, by_size, "the biggest first"),
 	FLAG("reverse", 'r', ON_LS, reverse, "in the other order"),
+	FLAG("parts", 0, ON_RM, parts, "unfinished files that no transfer is writing, in directories"),
 	FLAG("parents", 'p', ON_MKDIR, parents, "missing parents too; one that exists is right"),
 	STRING("alg", "NAME", ON_HASH | IN_CONF, alg, "SHA-256, or what else the server has"),
 	NUMBER("time", "TIME", OPT_TIME, ON_BENCH, bench_ns, 100000000, 86400000000000,

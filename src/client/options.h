@@ -17,7 +17,7 @@ enum bench_way { WAY_PUT, WAY_GET, WAY_BOTH };
 /* What the options have set. Choices hold the index of their word; strings are owned. */
 struct options {
 	/* what goes */
-	bool recursive, null, dry_run, inplace, no_resume;
+	bool recursive, parts, null, dry_run, inplace, no_resume;
 	bool owner, xattrs, follow, no_times, no_modes;
 	int policy;               /* enum bulk_policy */
 	char *files_from;

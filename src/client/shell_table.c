@@ -32,7 +32,7 @@ static const struct shell_command table[] = {
 	  "copy from there; a partial copy goes on", shell_get },
 	{ "put", "send reput", ON_PUT, 1, 2, WORDS_LOCAL, WORDS_REMOTE, "[-r] LOCAL [NAME]",
 	  "copy to there; a partial copy goes on", shell_put },
-	{ "mget", NULL, ON_GET, 1, -1, WORDS_REMOTE, WORDS_REMOTE, "[-r] NAME...",
+	{ "mget", NULL, ON_GET, 1, -1, WORDS_REMOTE, WORDS_REMOTE, "[-r] [--parts] NAME...",
 	  "copy several from there, into the directory here", shell_mget },
 	{ "mput", NULL, ON_PUT, 1, -1, WORDS_LOCAL, WORDS_LOCAL, "[-r] LOCAL...",
 	  "copy several to the directory there", shell_mput },

@@ -71,6 +71,7 @@ static int begin_part(struct upload *u, const struct upload_spec *spec)
 		close(parent);
 		return rc;
 	}
+	root_rules_dirs(spec->root, spec->dirs);
 	part.dir = dir_top(spec->dirs, parent, spec->path);
 	part.name = name;
 	if (part.dir)

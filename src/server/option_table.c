@@ -100,6 +100,9 @@ const struct option_def srv_table[] = {
 	FLAG("allow-root", 0, allow_root, OF_NET, "let accounts with user id 0 log in"),
 	{ .name = "umask", .arg = "OCTAL", .type = &type_octal, .where = IN_FILE,
 	  .at = AT(umask), .high = 0777, .help = "taken off modes of what is made (022)" },
+	{ .name = "parts-age", .arg = "TIME", .type = &type_time, .where = IN_FILE,
+	  .at = AT(parts_age), .low = SECOND, .high = 36500 * 24 * HOUR, .zero = "never",
+	  .help = "remove unfinished files after it, when others are written there (never)" },
 	WORD("third-party", 0, "users|all|off", third_party, third_words, IN_FILE,
 	     "who may copy from here to another server: also anonymous (all), or nobody (users)"),
 

@@ -194,25 +194,36 @@ static void show_size(const void *at, const struct option_def *d, put_fn *put, v
 const struct option_type type_size = { set_size, show_size, NULL };
 
 #define MS 1000000ull
+#define DAY (24 * 3600000 * MS)
 
 static int set_time(void *at, const struct option_def *d, const char *value, struct err *e)
 {
 	uint64_t ns = 0;
 
+	if (d->zero && !strcmp(value, d->zero)) {
+		*(uint64_t *)at = 0;
+		return 0;
+	}
 	if (parse_duration(value, &ns) < 0 || ns < d->low || ns > d->high)
-		return err_set(e, -EINVAL, "\"%s\" is not a time from %s to %s, as in 30s",
+		return err_set(e, -EINVAL, "\"%s\" is not a time from %s to %s, as in %s%s%s",
 			       printable(value), d->low < 1000 * MS ? "100ms" : "1s",
-			       d->high > 3600000 * MS ? "24h" : "1h");
+			       d->high > DAY ? "36500d" : d->high > 3600000 * MS ? "24h" : "1h",
+			       d->high > DAY ? "14d" : "30s", d->zero ? ", nor " : "",
+			       d->zero ? d->zero : "");
 	*(uint64_t *)at = ns;
 	return 0;
 }
 
 static void show_time(const void *at, const struct option_def *d, put_fn *put, void *arg)
 {
-	static const uint64_t units[] = { 3600000 * MS, 60000 * MS, 1000 * MS, MS };
-	static const char *const names[] = { "h", "m", "s", "ms" };
+	static const uint64_t units[] = { DAY, 3600000 * MS, 60000 * MS, 1000 * MS, MS };
+	static const char *const names[] = { "d", "h", "m", "s", "ms" };
+	uint64_t ns = *(const uint64_t *)at;
 
-	show_in(*(const uint64_t *)at, units, names, 4, put, arg);
+	if (!ns && d->zero)
+		put(arg, d->zero);
+	else
+		show_in(ns, units, names, 5, put, arg);
 }
 
 const struct option_type type_time = { set_time, show_time, NULL };

@@ -63,6 +63,7 @@ struct srv_options {
 	char *files_user;            /* the system user of who is none */
 	bool allow_root;
 	unsigned umask;
+	uint64_t parts_age;          /* ns; 0: unfinished files stay */
 	enum third_party third_party;
 	struct srv_rules *user_rules, *group_rules, anonymous_rules;
 	size_t nuser_rules, ngroup_rules;

@@ -46,8 +46,12 @@ static int enter(struct session *s, const struct auth_answer *who, struct ftp_ac
 
 	s->anonymous = who->method == AUTH_ANONYMOUS;
 	if (rc == 0)
-		return login_enter(who, s->peer_text, a, e);
-	log_error("session of %s from %s: %s", printable(who->name), s->peer_text, e->text);
+		rc = login_enter(who, s->peer_text, a, e);
+	else
+		log_error("session of %s from %s: %s", printable(who->name), s->peer_text,
+			  e->text);
+	if (rc == 0)
+		root_set_parts_age(a->root, s->sv->opt.parts_age / 1000000000);
 	return rc;
 }
 
@@ -107,6 +111,7 @@ static int login(void *arg, const char *user, const char *password, struct ftp_a
 	if (s->handed) {
 		*a = *s->handed->account;
 		*s->handed->account = (struct ftp_account){ .root = NULL };
+		root_set_parts_age(a->root, s->sv->opt.parts_age / 1000000000);
 		return 0;
 	}
 	rc = user ? check_password(s, &ask, &who, e) : login_self(&s->sv->opt, &who, e);

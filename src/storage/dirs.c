@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Directories by reference, with a bounded number of open descriptors. */
 #include "storage/beneath.h"
+#include "storage/part.h"
 #include "storage/tree.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -21,9 +22,10 @@
 
 /* Lock order: there is only set->lock, and no system call but close is made under it. */
 struct dirs {
-	unsigned int max_open;  /* constant, as these two are once there are dirs */
+	unsigned int max_open;  /* constant, as these three are once there are dirs */
 	bool without_proc;
 	dev_t plain;            /* what is there is not of proc */
+	uint64_t parts_age;     /* seconds; see dir_remove_old_parts(); 0: for ever */
 	pthread_mutex_t lock;   /* guards all below and the fields of dirs that say so */
 	unsigned int open;      /* subdirectories with a descriptor */
 	struct dir *newest;     /* of those that are open and not pinned */
@@ -37,6 +39,7 @@ struct dir {
 	atomic_uint refs;
 	atomic_bool no_tmpfile; /* only ever set */
 	atomic_bool no_parts;   /* the same */
+	atomic_bool cleared;    /* the same: of old parts */
 	atomic_uint part_asks;  /* calls of dir_no_parts() */
 	atomic_uint made_modes; /* LEARNT | asked << 12 | became; see dir_made */
 	_Atomic uint64_t made_ids; /* uid << 32 | gid; written before made_modes */
@@ -470,27 +473,10 @@ void dir_set_no_tmpfile(struct dir *d)
 	atomic_store_explicit(&d->no_tmpfile, true, memory_order_relaxed);
 }
 
-/* Whether the directory behind fd was read to its end, and no name is a part's. */
-static bool lists_no_part(int fd)
+static int found_part(void *arg, int dirfd, const char *name)
 {
-	DIR *list;
-	struct dirent *de;
-	unsigned int n = 0;
-	bool ended;
-
-	fd = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	list = fd < 0 ? NULL : fdopendir(fd);
-	if (!list) {
-		if (fd >= 0)
-			close(fd);
-		return false;
-	}
-	errno = 0;
-	while ((de = readdir(list)) && n < PART_SCAN_MOST && !part_is_ours(de->d_name))
-		n++;
-	ended = !de && !errno;
-	closedir(list);
-	return ended;
+	(void)arg, (void)dirfd, (void)name;
+	return 1;
 }
 
 bool dir_no_parts(struct dir *d, int fd)
@@ -498,8 +484,35 @@ bool dir_no_parts(struct dir *d, int fd)
 	if (atomic_load_explicit(&d->no_parts, memory_order_relaxed))
 		return true;
 	if (atomic_fetch_add_explicit(&d->part_asks, 1, memory_order_relaxed) != PART_SCAN_AT ||
-	    !lists_no_part(fd))
+	    parts_scan(fd, PART_SCAN_MOST, found_part, NULL))
 		return false;
 	atomic_store_explicit(&d->no_parts, true, memory_order_relaxed);
 	return true;
+}
+
+static int remove_if_old(void *arg, int dirfd, const char *name)
+{
+	struct dir *d = arg;
+	uint64_t age;
+
+	if (part_age(dirfd, name, &age) || age < d->set->parts_age ||
+	    part_unlink_stale(dirfd, name))
+		return 0;
+	char *path CLEANUP_FREE = dir_path(d, name);
+
+	log_info("%s: removed; no transfer went on with it for %" PRIu64 " s",
+		 printable(path ? path : name), age);
+	return 0;
+}
+
+void dir_remove_old_parts(struct dir *d, int fd)
+{
+	if (d->set->parts_age &&
+	    !atomic_exchange_explicit(&d->cleared, true, memory_order_relaxed))
+		parts_scan(fd, SIZE_MAX, remove_if_old, d);
+}
+
+void dirs_set_parts_age(struct dirs *s, uint64_t seconds)
+{
+	s->parts_age = seconds;
 }

@@ -10,11 +10,14 @@
  * leads out of the root. So no call here follows a link at that name, and attributes are
  * changed by descriptor only. */
 #include "storage/part.h"
+#include "storage/tree.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/file.h>
 #include <unistd.h>
 
@@ -170,20 +173,43 @@ int link_fd(int fd, int dirfd, const char *name)
 	return r;
 }
 
-int part_unlink_stale(int dirfd, const char *part)
+/* Lock name, a regular file that no writer holds. A descriptor; -EBUSY: a writer holds it; -ENOENT,
+ * -ELOOP, -ENXIO: it is no regular file, so no writer can. */
+static int lock_unheld(int dirfd, const char *name)
 {
-	int fd CLEANUP_CLOSE = open_existing(dirfd, part), r = 0;
+	int fd CLEANUP_CLOSE = open_existing(dirfd, name), r;
 	struct stat st;
 
-	if (fd < 0 && fd != -ELOOP && fd != -ENXIO)
+	if (fd < 0)
 		return fd;
-	if (fd >= 0)
-		r = part_lock(fd);
-	if (r)
-		return r;
-	if (fd >= 0 && !is_named(fd, dirfd, part, &st))
-		return -EBUSY; /* another writer has replaced it just now */
-	return unlinkat(dirfd, part, 0) ? -errno : 0;
+	r = part_lock(fd);
+	if (!r && !is_named(fd, dirfd, name, &st))
+		r = -EBUSY; /* another writer has replaced it just now */
+	return r ? r : steal_fd(&fd);
+}
+
+static bool may_unlink(int r)
+{
+	return r >= 0 || r == -ENOENT || r == -ELOOP || r == -ENXIO;
+}
+
+/* The lock of the part guards its journal and its temporary, too. A writer in place has no part; it
+ * locks the journal. */
+int part_unlink_stale(int dirfd, const char *name)
+{
+	char part[PART_NAME_MAX];
+	int a CLEANUP_CLOSE = -1, b CLEANUP_CLOSE = -1;
+
+	part_of(part, name);
+	a = lock_unheld(dirfd, part);
+	if (!may_unlink(a))
+		return a;
+	if (strcmp(part, name)) {
+		b = lock_unheld(dirfd, name);
+		if (!may_unlink(b))
+			return b;
+	}
+	return unlinkat(dirfd, name, 0) ? -errno : 0;
 }
 
 /* Remove a part that the caller holds, with its journal; the part last, for it is the lock. */
@@ -305,4 +331,102 @@ int link_fd_over(int fd, int dirfd, const char *part, const char *name)
 	r = -errno;
 	unlinkat(dirfd, part, 0);
 	return r;
+}
+
+/* ---- parts that no transfer goes on with ---- */
+
+int parts_scan(int dirfd, size_t most, part_scan_fn *fn, void *arg)
+{
+	int r = 0, fd = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *list = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *de;
+
+	if (!list) {
+		r = -errno;
+		if (fd >= 0)
+			close(fd);
+		return r;
+	}
+	for (size_t n = 0; r == 0; n++) {
+		errno = 0;
+		de = readdir(list);
+		if (!de) {
+			r = -errno;
+			break;
+		}
+		r = n >= most ? -E2BIG : part_is_ours(de->d_name) ? fn(arg, dirfd, de->d_name) : 0;
+	}
+	closedir(list);
+	return r;
+}
+
+int part_age(int dirfd, const char *name, uint64_t *seconds)
+{
+	char part[PART_NAME_MAX];
+	struct timespec now;
+	struct stat st;
+
+	part_of(part, name);
+	if (fstatat(dirfd, part, &st, AT_SYMLINK_NOFOLLOW) &&
+	    fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW))
+		return -errno;
+	clock_gettime(CLOCK_REALTIME, &now);
+	*seconds = now.tv_sec > st.st_ctim.tv_sec ? (uint64_t)(now.tv_sec - st.st_ctim.tv_sec) : 0;
+	return 0;
+}
+
+struct clearing {
+	struct dir *dir;
+	part_removed_fn *fn;
+	void *arg;
+};
+
+static int clear_one(void *arg, int dirfd, const char *name)
+{
+	struct clearing *c = arg;
+	int r = part_unlink_stale(dirfd, name);
+	char *path CLEANUP_FREE = dir_path(c->dir, name);
+
+	c->fn(c->arg, path ? path : name, r);
+	return 0;
+}
+
+static void clear_directory(struct clearing *c, struct dir *d)
+{
+	int fd = dir_pin(d), r = fd;
+	char *path CLEANUP_FREE = NULL;
+
+	c->dir = d;
+	if (fd >= 0) {
+		r = parts_scan(fd, SIZE_MAX, clear_one, c);
+		dir_unpin(d);
+	}
+	if (r >= 0)
+		return;
+	path = dir_path(d, NULL);
+	c->fn(c->arg, path ? path : "?", r);
+}
+
+static int clear_below(void *arg, const struct walk_item *it)
+{
+	char *path CLEANUP_FREE = NULL;
+	struct clearing *c = arg;
+
+	if (it->meta.type != FT_DIR || it->leaving)
+		return 0;
+	if (it->dir && !it->error) {
+		clear_directory(c, it->dir);
+	} else if (it->parent) {
+		path = dir_path(it->parent, it->name);
+		c->fn(c->arg, path ? path : it->name, it->error);
+	}
+	return 0;
+}
+
+int parts_clear(struct dir *d, bool recursive, part_removed_fn *fn, void *arg)
+{
+	struct clearing c = { .fn = fn, .arg = arg };
+
+	clear_directory(&c, d);
+	return recursive ? tree_walk(d, TREE_NAMES, NULL, clear_below, &c) : 0;
 }

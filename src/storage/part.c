@@ -181,6 +181,8 @@ struct part *part_begin(const struct part_spec *s, struct err *e)
 		r = say(p, dirfd, "its directory cannot be opened", e);
 	} else {
 		r = begin_at(p, dirfd, e);
+		if (!r)
+			dir_remove_old_parts(s->dir, dirfd);
 		if (r && p->fd >= 0 && p->fresh && r != -EBUSY)
 			remove_traces(p, dirfd);
 		dir_unpin(s->dir);

@@ -15,6 +15,8 @@ void part_name(char part[PART_NAME_MAX], const char *name);
 void journal_name(char journal[PART_NAME_MAX], const char *name);
 /* The temporary of a link, from the name of its part. */
 void link_temporary(char temporary[PART_NAME_MAX], const char *part);
+/* The part that name, which is one of ours, belongs to. */
+void part_of(char part[PART_NAME_MAX], const char *name);
 /* 0, or -EINVAL with text: it is none, or a path, or kept for parts. -ENAMETOOLONG. */
 int part_check_name(const struct part_spec *s, struct err *e);
 /* err_sys with the path of what s is about. */
@@ -29,9 +31,17 @@ int part_open_unnamed(const struct part_spec *s, int dirfd, mode_t mode);
 /* The part file, made when it is not there (*fresh), read and write, locked; one that
  * cannot be ours is replaced. -EBUSY: another writer holds it. */
 int part_open_named(int dirfd, const char *part, mode_t mode, bool *fresh);
-/* Remove a part or journal that no writer holds; a link of that name is not followed.
- * -EBUSY: a writer holds it. */
-int part_unlink_stale(int dirfd, const char *part);
+/* Remove name, a part or the journal or temporary of one, unless a writer holds the part: -EBUSY.
+ * A link of that name is not followed. */
+int part_unlink_stale(int dirfd, const char *name);
+/* For parts_scan(): 0, or another number that ends it. */
+typedef int part_scan_fn(void *arg, int dirfd, const char *name);
+/* Call fn for each part, journal and temporary in dirfd. 0; fn's number; or a negative errno:
+ * -E2BIG, more than most names are there. */
+int parts_scan(int dirfd, size_t most, part_scan_fn *fn, void *arg);
+/* The time since the part of name was last written to; without a part, since name was. 0 or a
+ * negative errno. */
+int part_age(int dirfd, const char *name, uint64_t *seconds);
 /* Lock fd against other writers. 0, also where the filesystem has no locks; -EBUSY. */
 int part_lock(int fd);
 /* Give the unnamed fd a name that nothing has. -EEXIST. */

@@ -43,6 +43,12 @@ void link_temporary(char temporary[PART_NAME_MAX], const char *part)
 	memcpy(temporary + PREFIX_LEN + HEX_LEN, link_suffix, sizeof(link_suffix));
 }
 
+void part_of(char part[PART_NAME_MAX], const char *name)
+{
+	memcpy(part, name, PREFIX_LEN + HEX_LEN);
+	part[PREFIX_LEN + HEX_LEN] = '\0';
+}
+
 const char *part_tail(const char *name)
 {
 	if (strncmp(name, PART_PREFIX, PREFIX_LEN) != 0 ||

@@ -18,6 +18,7 @@ struct root {
 	struct beneath b; /* b.fd is AT_FDCWD for an unconfined "/" */
 	bool confined;
 	bool without_proc;
+	uint64_t parts_age;
 	dev_t plain;      /* where b.fd is, without_proc: no proc(5), or nothing would be served */
 };
 
@@ -79,10 +80,17 @@ int root_without_proc(struct root *r, struct err *e)
 	return rc < 0 ? err_sys(e, rc, "root directory") : 0;
 }
 
+void root_set_parts_age(struct root *r, uint64_t seconds)
+{
+	r->parts_age = seconds;
+}
+
 void root_rules_dirs(const struct root *r, struct dirs *s)
 {
 	if (r && r->without_proc)
 		dirs_without_proc(s, r->plain);
+	if (r)
+		dirs_set_parts_age(s, r->parts_age);
 }
 
 bool root_is_confined(const struct root *r)

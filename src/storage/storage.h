@@ -32,6 +32,8 @@ bool root_is_confined(const struct root *r);
  * that lead by inode are not followed: -ELOOP. What a process of ours has open, its memory and its
  * arguments are nothing to serve. 0 or a negative errno with text. Before other threads use r. */
 int root_without_proc(struct root *r, struct err *e);
+/* Have dirs_set_parts_age() done for directories below r. Before other threads use r. */
+void root_set_parts_age(struct root *r, uint64_t seconds);
 /* Open path. flags as open(2) plus O_CLOEXEC; the last component is followed only
  * without O_NOFOLLOW. A file descriptor or a negative errno (-EXDEV: it climbs out). */
 int root_open(struct root *r, const char *path, int flags, mode_t mode);
@@ -63,7 +65,11 @@ void dirs_free(struct dirs *s);
 /* No subdirectory that is of proc(5) is opened from now on: -EACCES. What is on the device plain is not
  * (0: no such is known). */
 void dirs_without_proc(struct dirs *s, dev_t plain);
-/* The same, if that is so of r; NULL, as of data that is no files, is harmless. */
+/* A file written into a directory of s has the parts removed from it that no transfer went on with
+ * for so long; 0: none. Before other threads use s. */
+void dirs_set_parts_age(struct dirs *s, uint64_t seconds);
+/* Give s the rules of r: root_without_proc(), root_set_parts_age(). NULL, as of data that is no
+ * files, is harmless. */
 void root_rules_dirs(const struct root *r, struct dirs *s);
 /* A top directory around an open descriptor that the set now owns and never closes
  * before dir_put. path is for messages. NULL: memory is out (fd is closed). */
@@ -299,6 +305,12 @@ int part_write_whole(const struct part_spec *s, const void *data, size_t len, st
 /* Remove the part, journal and temporary of name in d, pinned as dirfd, that interrupted
  * transfers have left. 0; -EBUSY: another writer holds the part, and all stays. */
 int part_clear(struct dir *d, int dirfd, const char *name);
+/* For parts_clear(): path was removed (r 0), is held by a writer (-EBUSY), or cannot be removed or
+ * listed. */
+typedef void part_removed_fn(void *arg, const char *path, int r);
+/* Remove the parts, journals and temporaries in d, and with recursive also below it, that no writer
+ * holds. 0, or the negative errno that ended the walk. */
+int parts_clear(struct dir *d, bool recursive, part_removed_fn *fn, void *arg);
 /* Hold the part of name while a link replaces name: a locked descriptor, and the temporary
  * name for the link, which no file has. -EBUSY: another writer holds the part. */
 int part_hold(int dirfd, const char *name, char temporary[PART_NAME_MAX]);

@@ -33,5 +33,8 @@ void dir_set_no_tmpfile(struct dir *d);
 /* d, open as fd, is known to hold no part that was left before d came into use here: after
  * many calls it is listed once. false: not known. */
 bool dir_no_parts(struct dir *d, int fd);
+/* Remove the parts, journals and temporaries in d, open as fd, that are older than the age of its
+ * set and that no writer holds; once for each d, and not where the set has no age. Any thread. */
+void dir_remove_old_parts(struct dir *d, int fd);
 
 #endif

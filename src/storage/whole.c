@@ -190,6 +190,8 @@ int part_write_whole(const struct part_spec *s, const void *data, size_t len, st
 	r = write_beside(s, dirfd, data, len, e);
 	if (r == 0)
 		part_clear(s->dir, dirfd, s->name);
+	if (r == 0)
+		dir_remove_old_parts(s->dir, dirfd);
 	dir_unpin(s->dir);
 	return r;
 }

@@ -1,0 +1,135 @@
+#!/bin/bash
+# shellcheck disable=SC2034 # limit is for lib.sh
+# rftp rm --parts, and rftpd --parts-age: unfinished files go, those of a running transfer and
+# everything else stays. TAP.
+
+. "${top_srcdir:?}/tests/e2e/lib.sh"
+
+limit=60
+mkdir -p "$tmp/root/a/b" "$tmp/here"
+random "$tmp/big" 20000000
+random "$tmp/small" 1000
+start_server d --root "$tmp/root" --anonymous rw --plain
+run rftp ls --accept-new "$url/"
+hash=.rftp-0123456789abcdef0123456789abcdef
+
+# left DIR: the part, journal and temporary of a transfer that was killed, and names that look
+# nearly like them.
+left() {
+	echo part >"$1/$hash"
+	echo journal >"$1/$hash.j"
+	ln -sfn nowhere "$1/$hash.l"
+	echo old >"$1/$hash.put.old"
+	echo mine >"$1/.rftp-notes"
+	echo mine >"$1/${hash}0"
+	ln -sfn nowhere "$1/link"
+}
+# has N DIR: so many of the three are in DIR
+has() { [ "$(find "$2" -maxdepth 1 -name "$hash" -o -maxdepth 1 -name "$hash.[jl]" | wc -l)" -eq "$1" ]; }
+others_stay() {
+	[ "$(cat "$1/.rftp-notes" "$1/${hash}0" "$1/$hash.put.old")" = $'mine\nmine\nold' ] && [ -L "$1/link" ]
+}
+# running: a transfer into a/b that takes its time
+running() {
+	rftp put -q --accept-new --rate 1M "$tmp/big" "$url/a/b/big" </dev/null >/dev/null 2>&1 &
+	mover=$!
+	others=("$mover")
+	patience 20 find_held
+}
+find_held() { held=$(find "$tmp/root/a/b" -name '.rftp-*.j' ! -name "$hash*") && [ -n "$held" ]; }
+
+for where in server here; do
+	dir=$tmp/root/a
+	left "$dir"
+	left "$dir/b"
+	check "$where: a transfer runs" running
+	[ $where = server ] && place=$url/a || place=$dir
+	run rftp rm -v --parts "$place"
+	check "$where: status" status_is 0
+	check "$where: those in the directory go" has 0 "$dir"
+	check "$where: each is named" test "$(grep -c "removed .*$hash" "$tmp/err")" -eq 3
+	check "$where: those below stay" has 3 "$dir/b"
+	run rftp rm -r --parts --json "$place"
+	check "$where, -r: status" status_is 0
+	check "$where, -r: those below go" has 0 "$dir/b"
+	check "$where, -r: as events" test "$(grep -c '"event":"rm","path":".*/b/.*"' "$tmp/out")" -eq 3
+	check "$where, -r: of a running transfer it says why they stay" \
+		test "$(grep -c 'stays: a transfer is writing it' "$tmp/err")" -eq 2
+	check "$where, -r: and they do" test -s "$held" -a -s "${held%.j}"
+	check "$where, -r: other files stay" others_stay "$dir"
+	check "$where, -r: other files below stay" others_stay "$dir/b"
+	kill "$mover"
+	wait "$mover"
+	others=()
+	patience 20 no_children "$server"
+	check "$where: the interrupted transfer has left something" test -s "$held"
+	run rftp rm -r --parts "$place"
+	check "$where: its status" status_is 0
+	check "$where: its part and journal go" test ! -e "$held" -a ! -e "${held%.j}"
+	run rftp rm --parts "$place/nowhere"
+	check "$where: a directory that is missing" fails_with 1 'nowhere.*No such file or directory'
+done
+
+left "$tmp/root/a/b"
+run rftp -q -c "cd a; rm -r --parts ." "$url/"
+check "in the shell" status_is 0
+check "in the shell: they go" has 0 "$tmp/root/a/b"
+run rftp rm --parts "$url/a" "$tmp/root/a"
+check "directories here and there in one command" fails_with 2 'a command each'
+
+echo put >"$tmp/root/a/$hash.put"
+left "$tmp/root/a"
+run rftp rm --parts --plain "ftp://127.0.0.1:$port/a"
+check "another server: status" status_is 0
+check "another server: they go" has 0 "$tmp/root/a"
+check "another server: its parts, too" test ! -e "$tmp/root/a/$hash.put"
+check "another server: a file that was moved aside stays" others_stay "$tmp/root/a"
+
+left "$tmp/root/a"
+start_server keep --root "$tmp/root" --anonymous nodelete
+run rftp rm --accept-new --parts "$url/a"
+check "an account that may not delete" status_is 1
+check "an account that may not delete: it is told" grep -q 'may not change what exists' "$tmp/err"
+check "an account that may not delete: they stay" has 3 "$tmp/root/a"
+stop_server
+
+# By their age: a file that is written there has them removed.
+start_server aged --root "$tmp/root" --anonymous rw --plain --parts-age 2s
+rm -rf "$tmp/root/a"
+for way in rftp ftp; do
+	mkdir -p "$tmp/root/a/b"
+	left "$tmp/root/a"
+	check "age, $way: a transfer runs" running
+	sleep 3
+	left "$tmp/root/a/b"
+	if [ $way = rftp ]; then
+		run rftp put -q --accept-new "$tmp/small" "$url/a/b/"
+	else
+		run rftp put -q --plain "$tmp/small" "ftp://127.0.0.1:$port/a/b/"
+	fi
+	check "age, $way: status" status_is 0
+	check "age, $way: the young stay" has 3 "$tmp/root/a/b"
+	check "age, $way: so do those of another directory" has 3 "$tmp/root/a"
+	sleep 3
+	if [ $way = rftp ]; then
+		run rftp put -q "$tmp/small" "$tmp/big" "$url/a/b/"
+	else
+		run rftp put -q --plain "$tmp/small" "ftp://127.0.0.1:$port/a/b/"
+	fi
+	check "age, $way: the old go" has 0 "$tmp/root/a/b"
+	check "age, $way: the log names them" grep -q "b/$hash.j: removed; no transfer went on with it for" "$tmp/aged.log"
+	check "age, $way: those of a running transfer stay" test -s "${held%.j}"
+	check "age, $way: other files stay" others_stay "$tmp/root/a/b"
+	kill "$mover"
+	wait "$mover"
+	others=()
+	patience 20 no_children "$server"
+	rm -rf "$tmp/root/a"
+done
+stop_server
+run rftpd --parts-age 0 --root "$tmp/root" --anonymous rw
+check "no age" grep -q 'is not a time from 1s to 36500d, as in 14d, nor never' "$tmp/err"
+server=${servers[0]}
+
+check "the server ends well" stops_well
+finish

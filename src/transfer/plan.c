@@ -180,6 +180,13 @@ void plan_unexpect(struct plan *p)
 	pthread_cond_broadcast(&p->more);
 }
 
+bool plan_expects(struct plan *p)
+{
+	LOCK_GUARD(guard, &p->lock);
+
+	return p->expected;
+}
+
 void plan_close(struct plan *p)
 {
 	LOCK_GUARD(guard, &p->lock);

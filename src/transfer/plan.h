@@ -117,6 +117,7 @@ void plan_ready_list(struct plan *p, struct sfile *first, struct sfile *last, ui
  * plan_next ends only when each has come or been let go. */
 void plan_expect(struct plan *p);
 void plan_unexpect(struct plan *p);
+bool plan_expects(struct plan *p);
 /* The walk is over. */
 void plan_close(struct plan *p);
 /* Failure: everybody gets PLAN_END. */

@@ -108,9 +108,36 @@ static int sink_frame(struct xfer *x, uint8_t type, struct buf *p, struct err *e
 	}
 }
 
+/* An hour at the default --stall; a day for a pipe, which may have nothing to give. */
+#define PIPE_LIMITS 23u
+
+/* The source owes entries, blocks or the end, and this side has nothing to do meanwhile. The source
+ * compares the runs that it was offered in silence. */
+static bool source_is_idle(struct sink *s)
+{
+	uint64_t limit = s->x.tuning->stall_ms ? s->x.tuning->stall_ms : STALL_MS;
+	uint64_t extra = xfer_read_ms(atomic_load(&s->bytes_offered));
+	uint64_t progress = atomic_load(&s->bytes) + atomic_load(&s->bytes_known) +
+			    atomic_load(&s->bytes_kept) + atomic_load(&s->entries) +
+			    atomic_load(&s->files) + atomic_load(&s->failed) +
+			    atomic_load(&s->skipped);
+	bool busy;
+
+	pthread_mutex_lock(&s->job_lock);
+	busy = s->jobs || s->later || s->clerks_busy;
+	pthread_mutex_unlock(&s->job_lock);
+	if (atomic_load(&s->pipe))
+		extra += PIPE_LIMITS * HELD_LIMITS * limit;
+	return xfer_peer_idle(&s->x, !busy && !atomic_load(&s->sent), progress, extra);
+}
+
 static int sink_tick(struct xfer *x)
 {
-	return flush_done(of(x));
+	struct sink *s = of(x);
+
+	if (source_is_idle(s))
+		xfer_fail(x, -ETIMEDOUT, "the other side sends nothing (--stall)");
+	return flush_done(s);
 }
 
 static struct receiver *receiver_at(struct sink *s, uint32_t path)

@@ -178,6 +178,7 @@ struct sink {
 	struct kfile *later;           /* guarded by job_lock: to be tried again */
 	uint64_t later_ns;             /* guarded by job_lock: when */
 	bool jobs_closed;              /* guarded by job_lock */
+	unsigned clerks_busy;          /* guarded by job_lock */
 
 	/* The control reader's alone. */
 	struct jobs named;             /* links of the frame at hand */
@@ -193,11 +194,13 @@ struct sink {
 
 	atomic_bool walked;            /* BULK_WALKED came */
 	atomic_bool sent;              /* BULK_SENT came */
+	atomic_bool pipe;              /* an entry without a size came */
 	_Atomic uint64_t live;         /* entries that are not over */
 	_Atomic uint64_t details;      /* bytes of ranges and attributes of files */
 	_Atomic uint64_t dir_details;  /* of attributes of directories */
 	_Atomic uint64_t files, failed, skipped, entries;
 	_Atomic uint64_t bytes, bytes_known, bytes_kept, bad_blocks;
+	_Atomic uint64_t bytes_offered; /* of runs that the source compares */
 	_Atomic uint64_t writer_wait_ns;
 };
 

@@ -418,6 +418,7 @@ static unsigned take_jobs(struct sink *s, struct kfile *batch[BATCH])
 		s->jobs_end = &s->jobs;
 	else
 		pthread_cond_signal(&s->job_more); /* several may have come at once */
+	s->clerks_busy += n > 0;
 	return n;
 }
 
@@ -450,6 +451,7 @@ static int add_run(void *arg, const struct part_run *run)
 
 	if (!kfile_had(rf->s, rf->f, run->offset, run->offset + run->length))
 		return 0;
+	atomic_fetch_add(&rf->s->bytes_offered, run->length);
 	r = bulk_run_put(rf->b, run->offset, run->length, run->digest);
 	if (!r && rf->s->verify)
 		r = keep_check(rf, run);
@@ -587,6 +589,8 @@ static void *clerk_main(void *arg)
 				do_job(s, batch[i]);
 			kfile_put(s, batch[i]);
 		}
+		LOCK_GUARD(guard, &s->job_lock);
+		s->clerks_busy--;
 	}
 	return NULL;
 }

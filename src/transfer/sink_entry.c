@@ -191,6 +191,8 @@ static int start_file(struct sink *s, struct kfile *f, uint64_t data)
 {
 	bool known = !(f->flags & ENTRY_F_NOSIZE);
 
+	if (!known)
+		atomic_store(&s->pipe, true);
 	atomic_init(&f->left, known ? (int64_t)data : NOSIZE_TOKEN);
 	atomic_init(&f->unreceived, known ? (int64_t)data : NOSIZE_TOKEN);
 	atomic_fetch_add(&s->bytes_known, data);

@@ -52,17 +52,22 @@ int source_open(struct source *s, const struct sfile *f, int flags)
 	return fd;
 }
 
-/* By whatever way blocks go, in-band, too: some are out, and for long none was acknowledged.
- * Signs of life do not count. In ticks, so that the time in which we are stopped does not. */
-static bool is_unanswered(struct source *s)
+/* By any path, in-band, too: the sink owes acknowledgements, verdicts or ends of files. It reads
+ * files that it verifies and parts that it offers in silence. */
+static bool sink_is_idle(struct source *s)
 {
-	uint64_t limit = s->x.tuning->stall_ms ? s->x.tuning->stall_ms : STALL_MS;
-	LOCK_GUARD(guard, &s->lock);
+	bool blocks, others;
+	uint64_t progress;
 
-	if (s->acked.low == atomic_load(&s->next_block) || s->acked.low != s->acked_seen)
-		s->acked_ticks = 0;
-	s->acked_seen = s->acked.low;
-	return s->acked_ticks++ > HELD_LIMITS * limit / TICK_MS;
+	pthread_mutex_lock(&s->lock);
+	blocks = s->acked.low != atomic_load(&s->next_block);
+	others = s->next - s->oldest >= s->ahead || s->places_due;
+	progress = s->acked.low + s->settled;
+	pthread_mutex_unlock(&s->lock);
+	others = others || atomic_load(&s->sent) || plan_expects(s->plan);
+	progress += atomic_load(&s->next_block) + atomic_load(&s->entries);
+	return xfer_peer_idle(&s->x, blocks || others, progress,
+			      blocks ? 0 : xfer_read_ms(atomic_load(&s->bytes_known)));
 }
 
 static int source_tick(struct xfer *x)
@@ -70,7 +75,7 @@ static int source_tick(struct xfer *x)
 	struct source *s = of(x);
 
 	source_rebalance(s);
-	if (is_unanswered(s))
+	if (sink_is_idle(s))
 		xfer_fail(x, -ETIMEDOUT, "the other side acknowledges nothing (--stall)");
 	return 0;
 }

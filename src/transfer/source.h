@@ -31,8 +31,6 @@ struct route {
 struct source {
 	struct xfer x;                 /* first: roles cast back */
 
-	uint64_t acked_ticks, acked_seen; /* the ticker's: ticks without an acknowledgement */
-
 	/* Set before threads start. */
 	struct root *root;
 	const struct transfer_item *items;
@@ -73,6 +71,7 @@ struct source {
 	uint64_t details;              /* their sum */
 	uint32_t ahead;
 	uint64_t oldest, next;         /* ids: the first not done; the next to be given */
+	uint64_t settled;              /* verdicts, ends of entries and places that were told */
 
 	/* On one host: the directories that named ones become, which the walk must not go
 	 * into. Guarded by lock. */

@@ -18,6 +18,7 @@ static struct sfile *entry_over(struct source *s, uint64_t id, bool *was)
 	*was = id >= s->oldest && id < s->next && s->out[i];
 	if (!*was)
 		return NULL;
+	s->settled++;
 	s->out[i] = 0;
 	s->details -= s->weights[i];
 	if (id == s->oldest)
@@ -44,6 +45,7 @@ static bool take_asked(struct source *s, struct sfile *f)
 	LOCK_GUARD(guard, &s->lock);
 	bool asked = f->asked;
 
+	s->settled += asked;
 	f->asked = false;
 	return asked;
 }
@@ -278,6 +280,7 @@ static int on_place(struct source *s, struct buf *p)
 	if (!s->places_due)
 		return -EPROTO;
 	s->places_due--;
+	s->settled++;
 	pthread_cond_signal(&s->moved);
 	if (!ino || inodes_find(&s->places, dev, ino))
 		return 0;

@@ -342,6 +342,16 @@ static int send_beat(struct xfer *x, bool answer)
 	return r ? r : xfer_send(x, BULK_BEAT, b);
 }
 
+bool xfer_peer_idle(struct xfer *x, bool waits, uint64_t progress, uint64_t extra_ms)
+{
+	uint64_t limit = x->tuning->stall_ms ? x->tuning->stall_ms : STALL_MS;
+
+	if (!waits || progress != x->idle_at)
+		x->idle_ticks = 0;
+	x->idle_at = progress;
+	return x->idle_ticks++ > (HELD_LIMITS * limit + extra_ms) / TICK_MS;
+}
+
 static void show_progress(struct xfer *x)
 {
 	struct transfer_progress p = { 0 };

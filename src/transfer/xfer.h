@@ -86,6 +86,7 @@ struct xfer {
 	bool peer_summed;                    /* guarded by lock */
 	struct bulk_counts peer;             /* guarded by lock: its last word */
 	uint64_t rtt_ns;                     /* guarded by lock: least seen */
+	uint64_t idle_ticks, idle_at;        /* the ticker's, see xfer_peer_idle() */
 	uint64_t peer_stamp_ns;              /* guarded by lock: to be echoed */
 
 	pthread_mutex_t event_lock;          /* callbacks come one at a time */
@@ -124,6 +125,17 @@ int xfer_start(struct xfer *x, struct err *e);
  * transfer has failed. */
 void xfer_wait(struct xfer *x, bool (*until)(struct xfer *x));
 void xfer_changed(struct xfer *x);
+/* For xfer_role.tick. Has the peer, while this side waits for it, done nothing for HELD_LIMITS times
+ * the limit of a data channel and extra_ms more? progress is a number that changes with the peer's
+ * work; signs of life do not count. Counts ticks: the time in which this process is stopped is not
+ * the peer's. */
+bool xfer_peer_idle(struct xfer *x, bool waits, uint64_t progress, uint64_t extra_ms);
+/* The time that the peer has for reading so many bytes of files, of which it says nothing until it is
+ * through: at 10 MiB/s. */
+static inline uint64_t xfer_read_ms(uint64_t bytes)
+{
+	return bytes / (10 << 20) * 1000;
+}
 /* A data channel broke off. When the peer has given up, its reason is on its way on the
  * control stream, and is the better one: wait for it a little, then fail with ours. */
 void xfer_data_lost(struct xfer *x, int code);

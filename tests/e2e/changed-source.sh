@@ -11,7 +11,7 @@ mkdir "$tmp/root" "$tmp/here"
 start_server d --root "$tmp/root" --anonymous rw
 run rftp ls --accept-new "$url/"
 
-# moves put|get OPTION...: a file of 6 MB, in a second and a half, in the background
+# moves put|get OPTION...: a file of 6 MB, in three seconds, in the background
 moves() {
 	local dir=$1
 	shift
@@ -25,7 +25,7 @@ moves() {
 	else
 		words=(rftp get "$url/file" "$to/to")
 	fi
-	words+=(--json --rate 4M --block 64K --inflight 4 --overwrite "$@")
+	words+=(--json --rate 2M --block 64K --inflight 4 --overwrite "$@")
 	"${words[@]}" </dev/null >"$tmp/out" 2>"$tmp/err" &
 	client=$!
 	others=("$client")
@@ -94,7 +94,7 @@ random "$tmp/here/tree/1-big" 6000000
 random "$tmp/here/tree/2-holes" 65536
 truncate -s 8M "$tmp/here/tree/2-holes"
 touch -r "$tmp/here/tree/2-holes" "$tmp/stamp"
-rftp put --json --rate 4M --block 64K --inflight 4 --readers 1 --sort none \
+rftp put --json --rate 1M --block 64K --inflight 4 --readers 1 --sort none \
 	"$tmp/here/tree/1-big" "$tmp/here/tree/2-holes" "$url/tree/" \
 	</dev/null >"$tmp/out" 2>"$tmp/err" &
 client=$!

@@ -415,10 +415,25 @@ static void soon_stalled(struct transfer_tuning *t)
 	t->stall_ms = 10;
 }
 
+/* Answer signs of life until an ABORT, or for ms. */
+static bool beat(struct peer *p, uint64_t ms)
+{
+	uint64_t until = now_ns() + ms * 1000000;
+	uint8_t type = 0;
+
+	while (type != BULK_ABORT && now_ns() < until) {
+		int r = ms_read_frame(p->ms, &type, p->in, 2 * BULK_FRAME_MAX, 100);
+
+		assert_true(r == 0 || r == -ETIMEDOUT);
+		if (r == 0 && type == BULK_BEAT)
+			send_counts(p, BULK_BEAT, 1);
+	}
+	return type == BULK_ABORT;
+}
+
 /* It takes the blocks, lives, and acknowledges none. */
 static void test_sink_that_only_beats(void **state)
 {
-	uint8_t type = 0;
 	struct peer p;
 
 	(void)state;
@@ -426,13 +441,70 @@ static void test_sink_that_only_beats(void **state)
 	tune = soon_stalled;
 	begin(&p, BULK_GET, at("src/big"), 0, POLICY_OVERWRITE);
 	tune = NULL;
-	while (type != BULK_ABORT) {
-		assert_int_equal(ms_read_frame(p.ms, &type, p.in, 2 * BULK_FRAME_MAX, WAIT_MS),
-				 0);
-		if (type == BULK_BEAT)
-			send_counts(&p, BULK_BEAT, 1);
-	}
+	assert_true(beat(&p, WAIT_MS));
 	expect_end(&p, -ETIMEDOUT);
+}
+
+/* It acknowledges the only block, and never says that the file is done. */
+static void test_sink_that_does_not_end(void **state)
+{
+	uint8_t list[MESSAGE_HEAD + CREDIT_BYTES + MESSAGE_TAG];
+	struct messages m = { 0 };
+	struct block_head h;
+	struct peer p;
+
+	(void)state;
+	make_source();
+	tune = soon_stalled;
+	begin(&p, BULK_GET, at("src/a"), 0, POLICY_OVERWRITE);
+	tune = NULL;
+	wait_frame(&p, BULK_DATA);
+	assert_int_equal(block_head_get(buf_ptr(p.in), BLOCK_MIN, &h), 0);
+	credit_put(list + MESSAGE_HEAD, &(struct credit){ .number = h.number });
+	assert_int_equal(message_seal(&m, list, CREDIT_MAGIC, 1, CREDIT_BYTES), 0);
+	ms_write_frame(p.ms, BULK_CREDIT, list, sizeof(list));
+	wait_frame(&p, BULK_SENT);
+	assert_true(beat(&p, WAIT_MS));
+	expect_end(&p, -ETIMEDOUT);
+}
+
+/* The sink is not held by a source that lives and sends nothing, at once or behind an entry. */
+static void test_source_that_only_beats(void **state)
+{
+	(void)state;
+	for (int entry = 0; entry < 2; entry++) {
+		struct peer p;
+
+		tune = soon_stalled;
+		begin(&p, BULK_PUT, at("idle/"), 0, POLICY_OVERWRITE);
+		tune = NULL;
+		if (entry) {
+			file_entry(&p, 1, "a", 100, 0);
+			entries(&p);
+		}
+		assert_true(beat(&p, WAIT_MS));
+		expect_end(&p, -ETIMEDOUT);
+		assert_false(there("idle/a"));
+	}
+}
+
+/* A pipe has more time. */
+static void test_pipe_that_waits(void **state)
+{
+	struct peer p;
+
+	(void)state;
+	tune = soon_stalled;
+	begin(&p, BULK_PUT, at("pipe/"), 0, POLICY_OVERWRITE);
+	tune = NULL;
+	file_entry(&p, 1, "a", 0, ENTRY_F_NOSIZE);
+	entries(&p);
+	assert_false(beat(&p, 4000));
+	one_piece(&p, 1, 0, 60);
+	send_pair(&p, BULK_SIZES, 1, 60);
+	send_sent(&p, 1, 1);
+	expect_end(&p, 0);
+	assert_true(there("pipe/a"));
 }
 
 /* Every block is to come again, over and over. The sender gives up; readers that wait for
@@ -633,6 +705,9 @@ int main(void)
 		cmocka_unit_test(test_verified_resume_of_another),
 		cmocka_unit_test(test_done_without_end),
 		cmocka_unit_test(test_sink_that_only_beats),
+		cmocka_unit_test(test_sink_that_does_not_end),
+		cmocka_unit_test(test_source_that_only_beats),
+		cmocka_unit_test(test_pipe_that_waits),
 		cmocka_unit_test(test_sink_that_refuses_all),
 		cmocka_unit_test(test_runs_that_cannot_be),
 		cmocka_unit_test(test_window_of_details),

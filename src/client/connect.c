@@ -8,9 +8,11 @@
 #include "client/signals.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/stat.h>
 
 enum { PASSWORD_ATTEMPTS = 3 };
 
@@ -71,7 +73,9 @@ static enum pin_answer judge_pin(const struct options *o, const char *file, cons
 				 uint16_t port, const char *pin, struct err *e)
 {
 	CLEANUP_FREE char *name = known_hosts_name(host, port);
+	char line[ERR_TEXT] = "";
 	struct known_answer a;
+	struct stat st;
 
 	if (!name || known_hosts_check(file, host, port, pin, &a, e))
 		return PIN_REFUSED;
@@ -83,8 +87,11 @@ static enum pin_answer judge_pin(const struct options *o, const char *file, cons
 	}
 	if (trusts_new(o, name, pin))
 		return add_pin(file, host, port, pin, name, e);
-	err_set(e, -EKEYREJECTED, "%s is not known, its key is %s: to trust it, use --accept-new "
-		"or add the line \"%s %s\" to %s", name, pin, name, pin, printable(file));
+	if (stat(file, &st) || S_ISREG(st.st_mode))
+		snprintf(line, sizeof(line), " or add the line \"%s %s\" to %s", name, pin,
+			 printable(file));
+	err_set(e, -EKEYREJECTED, "%s is not known, its key is %s: to trust it, use --accept-new%s",
+		name, pin, line);
 	return PIN_REFUSED;
 }
 

@@ -4,9 +4,11 @@
 #include "control/client.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/stat.h>
 
 enum {
 	ATTEMPTS = 3,
@@ -224,10 +226,21 @@ static int try_password(struct ftp_client *c, struct login *l, char *password, s
 static int no_password(const struct ftp_client *c, const struct ftp_client_config *cfg,
 		       const struct login *l, struct err *e)
 {
-	return err_set(e, -EACCES, "%sthere is no password for %s at %s: put it into %s, or "
-		       "be at a terminal to be asked",
-		       cfg->certfile ? "the certificate is not enough, and " : "",
-		       printable(l->user), c->host, cfg->netrc ? printable(cfg->netrc) : "~/.netrc");
+	const char *given = cfg->netrc, *user = printable(l->user);
+	bool v6 = strchr(c->host, ':'); /* the file has it in brackets */
+	char port[16] = "", advice[ERR_TEXT] = "";
+	struct stat st;
+
+	if (c->port != (c->foreign ? FTP_CONTROL_PORT : RFTP_PORT))
+		snprintf(port, sizeof(port), ":%u", c->port);
+	if (!given || stat(given, &st) || S_ISREG(st.st_mode))
+		snprintf(advice, sizeof(advice),
+			 "put \"machine %s%s%s%s login %s password ...\" into %s, or ",
+			 v6 ? "[" : "", c->host, v6 ? "]" : "", port, user,
+			 given ? printable(given) : "~/.netrc");
+	return err_set(e, -EACCES, "%sthere is no password for %s at %s: %sbe at a terminal to be "
+		       "asked", cfg->certfile ? "the certificate is not enough, and " : "", user,
+		       c->host, advice);
 }
 
 static int login_with_password(struct ftp_client *c, const struct ftp_client_config *cfg,

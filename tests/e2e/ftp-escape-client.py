@@ -485,7 +485,7 @@ def swap_during(seconds, names, beside, seed, run):
         os.unlink(up)  # an upload may have taken the swapper's link for its part
     with open(up, 'x'):
         pass
-    swapper = subprocess.Popen([sys.executable, os.path.dirname(__file__) + '/link-swapper.py',
+    swapper = subprocess.Popen([sys.executable, os.path.dirname(__file__) + '/../support/link-swapper.py',
                                 outside, beside, str(seed)] + [root + '/race/' + n for n in names],
                                stdout=subprocess.PIPE)
     end = time.monotonic() + seconds

@@ -26,6 +26,8 @@ if is_root && mknod "$tmp/null" c 1 3 && echo >"$tmp/null"; then
 		check "known hosts in a device, $try: nothing is remembered" not grep -q 'known from now on' "$tmp/err"
 		check "known hosts in a device, $try: it goes on" status_is 0
 	done
+	run rftp get --known-hosts "$tmp/null" "$at/file" "$tmp/here/file3"
+	check "known hosts in a device: no advice to add a line" fails_with 3 'to trust it, use --accept-new$'
 	run rftp-numa model --size 1M --copies 1 --rounds 5 --save "$tmp/null"
 	check "a model into a device" status_is 0
 	server --port-file "$tmp/null" --log "$tmp/null"

@@ -38,7 +38,7 @@ for ((round = 0; round < rounds; round++)); do
 		for way in block credit; do
 			for fault in drop dup swap flip stall; do
 				nth=$((RANDOM % 4))
-				bad "$dir" "$fault" "$way" "$nth" 0
+				bad "$dir" "$fault" "$way" "$nth" one
 				check "$what: $fault of $way $nth: it ends well" status_is 0
 				check "$what: $fault of $way $nth: as it was" same "$tmp/big" "$target"
 				check "$what: $fault of $way $nth: it happened" test -s "$CHANNEL_PROXY_DONE"

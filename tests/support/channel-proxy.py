@@ -2,8 +2,8 @@
 """channel-proxy.py WHAT WAY NTH SEED WHICH HOST COMMAND...: for rftp's --ssh. Runs COMMAND, an
 rftpd --stdio, here, and stands between both sides' data channels.
 
-WHICH channel (a number, or "all") is hit on the NTH thing, counted from 0, that goes one WAY
-("block": from the source; "credit": to it). WHAT becomes of it: drop, dup, swap (with the next
+WHICH channels are hit ("one": the first to get there; "all") on the NTH thing, counted from 0, that
+goes one WAY ("block": from the source; "credit": to it). WHAT becomes of it: drop, dup, swap (with the next
 one), flip (a bit of it), stall (from the midst of it on nothing is handed on, either way, though
 all is read)."""
 import os, random, socket, struct, subprocess, sys, threading
@@ -11,6 +11,7 @@ import os, random, socket, struct, subprocess, sys, threading
 what, way, nth, seed, which = sys.argv[1:6]
 dice = random.Random(int(seed))
 HELLO = 56
+left = threading.Semaphore(1 if which == 'one' else 1000)  # channels that are still to be hit
 done = open(os.environ['CHANNEL_PROXY_DONE'], 'a', buffering=1)
 
 
@@ -42,7 +43,6 @@ class Channel:
         hello = exactly(near.recv, HELLO)
         far.sendall(hello)
         near.sendall(exactly(far.recv, HELLO))
-        self.hit = which in ('all', str(struct.unpack('>H', hello[6:8])[0]))
         for a, b in (near, far), (far, near):
             threading.Thread(target=self.pump, args=(a, b), daemon=True).start()
 
@@ -66,7 +66,7 @@ class Channel:
         n = 0
         while True:
             m = thing(a.recv)
-            if not self.hit or (way == 'block') != (m[:4] == b'RFTB') or n != int(nth):
+            if (way == 'block') != (m[:4] == b'RFTB') or n != int(nth) or not left.acquire(False):
                 n += 1
                 self.send(b, m)
                 continue

@@ -311,7 +311,7 @@ void report_error(struct report *r, const struct err *e)
 	log_error("%s", e->text);
 	if (!r->error.code)
 		r->error = *e;
-	/* None of what was named was transferred, and no file has been counted. */
+	/* No file has been counted, but the command failed: its summary must not say 0. */
 	if (!r->totals.failed && exit_of(e->code, report_begun(r)) == EXIT_SOME_FAILED)
 		r->totals.failed = 1;
 }

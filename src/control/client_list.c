@@ -120,7 +120,7 @@ static int inline_lines(struct listing *l)
 		}
 		if (!strncmp(c->line, "150 ", 4))
 			return rc;
-		/* What is nonsense may end; what is too much may not. */
+		/* Behind an error the lines are counted, not kept: a limit ends the listing. */
 		if (rc == 0)
 			rc = take_line(l, c->line + (c->line[0] == ' '));
 		else if (count_line(l, c->line) < 0)

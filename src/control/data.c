@@ -186,7 +186,7 @@ static int dial_client(struct ftp_session *s)
 	return rc;
 }
 
-/* What data connections come of is used up. */
+/* A PASV or PORT serves one data connection. */
 static void forget_setup(struct ftp_session *s)
 {
 	if (s->lfd >= 0)

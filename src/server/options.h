@@ -104,7 +104,7 @@ struct srv_options {
 	char *port_file;             /* NULL: none */
 	char *user;                  /* the system user before a login */
 	bool one_process, foreground, stdio;
-	uid_t front_uid; /* whose processes talk to strangers, once it is prepared; 0: none */
+	uid_t front_uid; /* of the processes before login, once it is prepared; 0: none */
 	bool hash_password, help, version, check_config, show_config;
 
 	/* Where each row of the table was set: a line of the file, or 0: it was not, or not

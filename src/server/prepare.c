@@ -193,7 +193,6 @@ void srv_say_start(struct server *sv)
 	if (sv->separate && (sv->opt.anonymous || sv->opt.users) &&
 	    apart(say_roots, sv, LIMIT_S, &e) < 0)
 		log_warn("%s", e.text);
-
 	if (sv->separate)
 		log_info("strangers are talked to as %s, in %s", printable(sv->front.name),
 			 printable(sv->empty));

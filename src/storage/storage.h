@@ -314,7 +314,8 @@ int parts_clear(struct dir *d, bool recursive, part_removed_fn *fn, void *arg);
 /* Hold the part of name while a link replaces name: a locked descriptor, and the temporary
  * name for the link, which no file has. -EBUSY: another writer holds the part. */
 int part_hold(int dirfd, const char *name, char temporary[PART_NAME_MAX]);
-/* Close what part_hold() returned; part, journal and temporary of name are removed. */
+/* Close the descriptor of part_hold() and remove the temporary. With replaced, name is the new link:
+ * part and journal go as well; without, only a part that holds nothing. */
 void part_release(int dirfd, const char *name, int fd, bool replaced);
 
 /* Read len bytes back from the medium, past the page cache, for --ack verified: fd's

@@ -365,8 +365,8 @@ static int run_nothing(struct mstream *ms, struct err *e)
 	return e->code;
 }
 
-/* How the transfer failed when the stream is in line mode no more: the caller may connect again,
- * but for what this side itself lacks, or was told to stop. */
+/* The error of a transfer after which the control stream cannot be used: one that a new connection
+ * may mend, except a lack on this host and an interruption. */
 static int stream_is_lost(int rc, struct err *e)
 {
 	static const int kept[] = { 0, -EINTR, -ENOMEM, -EPROTO, -ETIMEDOUT };

@@ -122,7 +122,7 @@ bool sink_passes_over(struct sink *s, struct kfile *f)
 	if (s->discard || s->stream)
 		return false;
 	if (policy == POLICY_OVERWRITE && f->meta.type == FT_FILE && was_committed(s, f))
-		policy = POLICY_SAME; /* unless somebody has changed it since */
+		policy = POLICY_SAME; /* a file that changed since its commit is sent again */
 	if (policy == POLICY_OVERWRITE)
 		return false;
 	if (look(f, &st) || S_ISDIR(st.st_mode))

@@ -173,7 +173,6 @@ int xfer_report_channels(struct xfer *x);
 /* BULK_LOST, BULK_CHANNELS. Control's reader. */
 int xfer_on_lost(struct xfer *x, struct buf *p);
 int xfer_on_channels(struct xfer *x, struct buf *p);
-/* For people: what took a data channel down. */
 /* Is it the rate that was asked for that so many bytes until now are not more? */
 bool xfer_at_rate(const struct xfer *x, uint64_t bytes);
 /* Channels of all paths. */

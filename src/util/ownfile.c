@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Files that a program writes for itself: logs, state, keys, port numbers, models. Their names come
- * from an administrator, but the directories on the way may be others', too. */
+/* Files that a program writes for itself: logs, state, keys, port numbers, models. An
+ * administrator chooses the names; other users may own or write directories on the way. */
 #include "util/io.h"
 
 #include "util/cleanup.h"

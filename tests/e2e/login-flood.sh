@@ -58,7 +58,7 @@ check "it stops well" stops_well
 serve three --max-checks 1 --login-timeout 1s
 flood "$flood" 1
 holds "a short time for a login" 1 5
-check "who waits longer is told to come again later" test "$(word later)" -gt 0
+check "a login that waits too long is told to come again later" test "$(word later)" -gt 0
 check "and the log names the option" grep -q 'refused: too many logins at once; see max-checks' "$tmp/three.log"
 check "it stops well" stops_well
 
@@ -68,7 +68,7 @@ if is_root; then
 	serve four
 	flood "$flood" 1
 	holds "three processes, one host" 4 5
-	check "of whose guesses no more are checked than of one after the other" \
+	check "guesses at once are checked no faster than one after the other" \
 		test "$(word refused)" -le 12
 	flood "$flood" "$flood"
 	holds "three processes, as many hosts" 4 60

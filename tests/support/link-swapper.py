@@ -41,7 +41,7 @@ kinds = (forbidden, to_directory) if len(names) == 1 else \
 
 
 def remove(name):
-    """What name is, whatever that is at each moment."""
+    """Remove name, which other processes may replace meanwhile."""
     try:
         os.unlink(name)
     except OSError:

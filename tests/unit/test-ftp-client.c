@@ -24,6 +24,7 @@
 struct script {
 	const char *const *says;
 	const char *data;     /* sent to who connects to the data port; NULL: none */
+	const char *inline_data; /* sent behind an answer that begins with "150-"; NULL: none */
 	int lfd, data_fd;
 	uint16_t port, data_port;
 	char got[4096];       /* every line, joined by '|' */
@@ -73,6 +74,8 @@ static void *follow(void *arg)
 		say(fd, s, *next);
 		if (s->data && !strncmp(*next, "150", 3))
 			send_data(s);
+		if (s->inline_data && !strncmp(*next, "150-", 4))
+			send(fd, s->inline_data, strlen(s->inline_data), MSG_NOSIGNAL);
 		next++;
 	}
 	/* The client's bytes must not make a reset of our end. */
@@ -295,21 +298,56 @@ static int list(const char *data, const char *last, char names[1024], struct err
 	return rc;
 }
 
+/* So many lines of text; malloc'd. */
+static char *repeated(const char *line, size_t lines)
+{
+	size_t len = strlen(line);
+	char *data = malloc(len * lines + 1);
+
+	assert_non_null(data);
+	for (size_t i = 0; i < lines; i++)
+		memcpy(data + len * i, line, len);
+	data[len * lines] = '\0';
+	return data;
+}
+
 /* A server that lists without end, be it nothing. */
 static void test_endless_list(void **state)
 {
-	enum { LINES = 4100000 };
-	char *data = malloc(2 * LINES + 1), names[1024];
+	char *data = repeated("\r\n", 4100000), names[1024];
 	struct err e = ERR_INIT;
 
 	(void)state;
-	assert_non_null(data);
-	for (size_t i = 0; i < LINES; i++)
-		memcpy(data + 2 * i, "\r\n", 2);
-	data[2 * LINES] = '\0';
 	assert_int_equal(list(data, "226 ok\r\n", names, &e), -EOVERFLOW);
 	assert_non_null(strstr(e.text, "lists more than can be true"));
 	free(data);
+}
+
+/* The same in the reply, with lines that are none or are nonsense. */
+static void test_endless_inline_list(void **state)
+{
+	static const char *const lines[] = { " \r\n", " x\r\n" };
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		const char *says[] = { welcome[0], welcome[1], welcome[2], welcome[3], welcome[4],
+				       "200 inline\r\n", welcome[6], "150-here\r\n", NULL };
+		char *data = repeated(lines[i], 4100000), names[1024] = "";
+		struct script s = { .inline_data = data };
+		struct ftp_client *c;
+		struct err e = ERR_INIT;
+
+		begin(&s, says);
+		c = connect_to(&s, NULL, true, &e);
+		assert_non_null(c);
+		assert_int_equal(ftp_list(c, "dir", note, names, &e), -EOVERFLOW);
+		assert_string_equal(names, "");
+		assert_false(ftp_client_usable(c));
+		ftp_close(c);
+		end(&s);
+		assert_null(strstr(s.got, "EPSV"));
+		free(data);
+	}
 }
 
 static void test_list(void **state)
@@ -426,6 +464,7 @@ int main(void)
 		cmocka_unit_test(test_errno),
 		cmocka_unit_test(test_list),
 		cmocka_unit_test(test_endless_list),
+		cmocka_unit_test(test_endless_inline_list),
 		cmocka_unit_test_setup_teardown(test_ssh, make_ssh, remove_ssh),
 	};
 

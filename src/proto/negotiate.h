@@ -61,6 +61,8 @@ struct agreement {
 	uint8_t prot;
 	uint8_t ack;
 	bool crc;               /* of clear blocks */
+	bool sink_keeps;        /* the sink replaces no file: the source asks about each first. Not
+				 * negotiated: the server sets it for an account's rights */
 	uint16_t paths;
 	uint16_t channels;      /* per path */
 	uint32_t block;         /* payload bytes, a multiple of 4096 */

@@ -150,7 +150,7 @@ static void encode_agreement(struct wire_out *o, const void *msg)
 	out_u8(o, a->prot);
 	out_u8(o, a->ack);
 	out_u8(o, a->crc);
-	out_u8(o, 0);
+	out_u8(o, a->sink_keeps);
 	out_u16(o, a->paths);
 	out_u16(o, a->channels);
 	out_u16(o, 0);
@@ -174,7 +174,7 @@ static void decode_agreement(struct wire_in *in, struct agreement *a)
 	a->prot = in_u8_max(in, PROT_PRIVATE);
 	a->ack = in_u8_max(in, ACK_VERIFIED);
 	a->crc = in_u8_max(in, 1);
-	in_u8(in);
+	a->sink_keeps = in_u8(in) & 1;
 	a->paths = in_u16(in);
 	a->channels = in_u16(in);
 	in_u16(in);

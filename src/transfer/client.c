@@ -177,6 +177,7 @@ static int check_agreement(struct transfer_client_config *c, struct bulk_agree *
 	r = agreement_check(&ag->agreement, &c->request.offer, e);
 	if (r)
 		return r;
+	own.sink_keeps = ag->agreement.sink_keeps;
 	ag->agreement = own;
 	say_agreement(&c->request, ag);
 	return 0;

@@ -274,7 +274,10 @@ static int listen_and_agree(struct serving *v, struct err *e)
 static int send_agree(struct serving *v, struct err *e)
 {
 	struct buf *b CLEANUP_BUF = buf_new(BULK_FRAME_MAX);
-	int r = b ? bulk_agree_put(b, &v->ag) : -ENOMEM;
+	int r;
+
+	v->ag.agreement.sink_keeps = is_put(v->c->request) && v->c->keep_old;
+	r = b ? bulk_agree_put(b, &v->ag) : -ENOMEM;
 
 	if (!r)
 		r = ms_write_frame(v->c->ms, BULK_AGREE, buf_ptr(b), buf_len(b));

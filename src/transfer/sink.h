@@ -218,7 +218,9 @@ void sink_entries_end(struct sink *s);
 /* sink_verdict.c */
 /* Is what stands at f's name left alone? */
 bool sink_passes_over(struct sink *s, struct kfile *f);
-/* It is: give the same file the mode and owner that are to be kept, but where the account may not
+/* The account may not replace the file at f's name: f has failed. */
+bool sink_refuses(struct sink *s, struct kfile *f);
+/* sink_passes_over() is true: give the same file the mode and owner that are to be kept, but where the account may not
  * change what exists. 0 or a negative errno. */
 int sink_correct(struct sink *s, struct kfile *f);
 int sink_flush_verdicts(struct sink *s);

@@ -156,6 +156,8 @@ static int answer(struct sink *s, struct kfile *f)
 		kfile_done(s, f, true);
 		return sink_verdict(s, f->id, VERDICT_SKIP);
 	}
+	if (sink_refuses(s, f))
+		return 0;
 	if (s->dry) {
 		int r = sink_wants(s, f, VERDICT_SEND);
 

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -137,6 +138,21 @@ bool sink_passes_over(struct sink *s, struct kfile *f)
 	default:
 		return true;
 	}
+}
+
+bool sink_refuses(struct sink *s, struct kfile *f)
+{
+	char *path CLEANUP_FREE = NULL;
+	char text[ERR_TEXT];
+	struct stat st;
+
+	if (!s->keep_old || s->discard || s->stream || look(f, &st))
+		return false;
+	path = kfile_path(f);
+	snprintf(text, sizeof(text), "%s: exists, and may not be replaced",
+		 printable(path ? path : f->name));
+	kfile_failed(s, f, -EPERM, text);
+	return true;
 }
 
 /* ---- attributes of what is passed over ---- */

@@ -99,7 +99,8 @@ static bool was_committed(struct source *s, const struct sfile *f)
 
 static bool must_ask(struct source *s, const struct sfile *f)
 {
-	if (s->x.req->policy != POLICY_OVERWRITE || (s->x.req->flags & BULK_F_DRY_RUN))
+	if (s->x.req->policy != POLICY_OVERWRITE || (s->x.req->flags & BULK_F_DRY_RUN) ||
+	    s->x.agr.sink_keeps)
 		return true;
 	/* In a get the client knows. */
 	if ((s->x.req->flags & BULK_F_AGAIN) && !s->x.client)

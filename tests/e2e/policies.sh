@@ -154,6 +154,20 @@ alike
 start_server keeps --root "$tmp/root" --anonymous nodelete
 put -r --skip-same "$tmp/src" "$url/dst"
 check "an account that may not change what exists: the mode stays" mode_is 604
+mkdir "$tmp/many" "$tmp/root/many"
+for n in $(seq 300); do echo "new $n" >"$tmp/many/$n"; done
+for n in $(seq 2 300); do echo "old" >"$tmp/root/many/$n"; done
+put -r --json "$tmp/many/" "$url/many"
+check "such an account, files that exist: they fail" status_is 1
+check "such an account: each by itself" test "$(summary failed)/$(summary files)" = 299/1
+check "such an account: only the new file is sent" test "$(summary bytes)" = 6
+check "such an account: the others stay" test "$(cat "$tmp/root/many/"* | sort -u | tr '\n' ' ')" = "new 1 old "
+put -r --json --dry-run "$tmp/many/" "$url/many"
+check "such an account, --dry-run: it says so" test "$status/$(summary failed)" = 1/300
+run rftp put -q - "$url/piped" <"$tmp/src/equal"
+check "such an account, a pipe to a new name" status_is 0
+run rftp put -q - "$url/piped" <"$tmp/src/equal"
+check "such an account, a pipe to a name that is taken" fails_with 1 'exists, and may not be replaced'
 stop_server
 # shellcheck disable=SC2034 # stops_well reads it
 server=${servers[0]}

@@ -8,7 +8,7 @@
 need python3
 
 sessions=${E2E_SESSIONS:-100}
-growth=1000 # kB
+growth=$((400 + sessions / 20)) # kB
 ! sanitized || growth=250000 # freed memory is kept for a while
 limit=7200
 mkdir "$tmp/root" "$tmp/here"

@@ -1,5 +1,5 @@
 #!/bin/bash
-# shellcheck disable=SC2034 # limit is for lib.sh
+# shellcheck disable=SC2034,SC2317 # for lib.sh; check calls them
 # rftp rm --parts, and rftpd --parts-age: unfinished files go, those of a running transfer and
 # everything else stays. TAP.
 

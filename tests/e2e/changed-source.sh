@@ -90,7 +90,7 @@ done
 
 # The walk has looked for its holes; one of them is filled before it is opened.
 mkdir "$tmp/here/tree" "$tmp/root/tree"
-random "$tmp/here/tree/1-big" 6000000
+random "$tmp/here/tree/1-big" 4000000 # less than files that the sink is asked about
 random "$tmp/here/tree/2-holes" 65536
 truncate -s 8M "$tmp/here/tree/2-holes"
 touch -r "$tmp/here/tree/2-holes" "$tmp/stamp"

@@ -30,7 +30,7 @@ begin() {
 	"$@" >"$tmp/out" 2>"$tmp/err" &
 	client=$!
 	patience 30 running
-	look
+	look || comment <"$tmp/err"
 }
 look() { python3 "$top_srcdir/tests/vm/where.py" "$client" "$tmp/here" "$(session)" "$tmp/there"; }
 session() { ps -o pid= --ppid "$server" | tail -n 1 | tr -d ' '; }

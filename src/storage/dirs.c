@@ -19,6 +19,7 @@
  * list of at most so many names pays. */
 #define PART_SCAN_AT 64
 #define PART_SCAN_MOST 65536
+#define CLEAR_AGAIN_NS 1000000000ull /* the shortest age */
 
 /* Lock order: there is only set->lock, and no system call but close is made under it. */
 struct dirs {
@@ -27,6 +28,9 @@ struct dirs {
 	dev_t plain;            /* what is there is not of proc */
 	uint64_t parts_age;     /* seconds; see dir_remove_old_parts(); 0: for ever */
 	pthread_mutex_t lock;   /* guards all below and the fields of dirs that say so */
+	dev_t cleared_dev;      /* the directory whose old parts were last looked for, and when */
+	ino_t cleared_ino;
+	uint64_t cleared_ns;
 	unsigned int open;      /* subdirectories with a descriptor */
 	struct dir *newest;     /* of those that are open and not pinned */
 	struct dir *oldest;
@@ -492,23 +496,41 @@ bool dir_no_parts(struct dir *d, int fd)
 
 static int remove_if_old(void *arg, int dirfd, const char *name)
 {
+	char *path CLEANUP_FREE = NULL;
 	struct dir *d = arg;
 	uint64_t age;
 
 	if (part_age(dirfd, name, &age) || age < d->set->parts_age ||
 	    part_unlink_stale(dirfd, name))
 		return 0;
-	char *path CLEANUP_FREE = dir_path(d, name);
-
+	path = dir_path(d, name);
 	log_info("%s: removed; no transfer went on with it for %" PRIu64 " s",
 		 printable(path ? path : name), age);
 	return 0;
 }
 
+/* STOR makes a new dir for each file: many files into one directory must not list it for each. */
+static bool was_cleared_last(struct dirs *s, int fd)
+{
+	struct stat st;
+
+	if (fstat(fd, &st))
+		return true;
+	LOCK_GUARD(guard, &s->lock);
+	if (s->cleared_dev == st.st_dev && s->cleared_ino == st.st_ino &&
+	    now_ns() - s->cleared_ns < CLEAR_AGAIN_NS)
+		return true;
+	s->cleared_dev = st.st_dev;
+	s->cleared_ino = st.st_ino;
+	s->cleared_ns = now_ns();
+	return false;
+}
+
 void dir_remove_old_parts(struct dir *d, int fd)
 {
 	if (d->set->parts_age &&
-	    !atomic_exchange_explicit(&d->cleared, true, memory_order_relaxed))
+	    !atomic_exchange_explicit(&d->cleared, true, memory_order_relaxed) &&
+	    !was_cleared_last(d->set, fd))
 		parts_scan(fd, SIZE_MAX, remove_if_old, d);
 }
 

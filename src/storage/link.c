@@ -173,24 +173,29 @@ int link_fd(int fd, int dirfd, const char *name)
 	return r;
 }
 
-/* Lock name, a regular file that no writer holds. A descriptor; -EBUSY: a writer holds it; -ENOENT,
- * -ELOOP, -ENXIO: it is no regular file, so no writer can. */
-static int lock_unheld(int dirfd, const char *name)
+/* Make sure that no writer holds name. 0 with its lock in *lock, or with -1 for a name that no writer
+ * can hold: none, or no regular file. -EBUSY: a writer holds it; -EACCES: another user's, which
+ * cannot be locked. */
+static int lock_unheld(int dirfd, const char *name, int *lock)
 {
 	int fd CLEANUP_CLOSE = open_existing(dirfd, name), r;
 	struct stat st;
 
+	*lock = -1;
+	if (fd == -ENOENT || fd == -ELOOP)
+		return 0;
+	if (fd == -ENXIO)
+		return fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode) ?
+			       -EACCES : 0;
 	if (fd < 0)
 		return fd;
 	r = part_lock(fd);
-	if (!r && !is_named(fd, dirfd, name, &st))
-		r = -EBUSY; /* another writer has replaced it just now */
-	return r ? r : steal_fd(&fd);
-}
-
-static bool may_unlink(int r)
-{
-	return r >= 0 || r == -ENOENT || r == -ELOOP || r == -ENXIO;
+	if (r)
+		return r;
+	if (!is_named(fd, dirfd, name, &st))
+		return -EBUSY; /* another writer has replaced it just now */
+	*lock = steal_fd(&fd);
+	return 0;
 }
 
 /* The lock of the part guards its journal and its temporary, too. A writer in place has no part; it
@@ -198,17 +203,14 @@ static bool may_unlink(int r)
 int part_unlink_stale(int dirfd, const char *name)
 {
 	char part[PART_NAME_MAX];
-	int a CLEANUP_CLOSE = -1, b CLEANUP_CLOSE = -1;
+	int part_fd CLEANUP_CLOSE = -1, fd CLEANUP_CLOSE = -1, r;
 
 	part_of(part, name);
-	a = lock_unheld(dirfd, part);
-	if (!may_unlink(a))
-		return a;
-	if (strcmp(part, name)) {
-		b = lock_unheld(dirfd, name);
-		if (!may_unlink(b))
-			return b;
-	}
+	r = lock_unheld(dirfd, part, &part_fd);
+	if (!r && strcmp(part, name))
+		r = lock_unheld(dirfd, name, &fd);
+	if (r)
+		return r;
 	return unlinkat(dirfd, name, 0) ? -errno : 0;
 }
 

@@ -31,8 +31,8 @@ int part_open_unnamed(const struct part_spec *s, int dirfd, mode_t mode);
 /* The part file, made when it is not there (*fresh), read and write, locked; one that
  * cannot be ours is replaced. -EBUSY: another writer holds it. */
 int part_open_named(int dirfd, const char *part, mode_t mode, bool *fresh);
-/* Remove name, a part or the journal or temporary of one, unless a writer holds the part: -EBUSY.
- * A link of that name is not followed. */
+/* Remove name, a part or the journal or temporary of one, unless a writer holds the part (-EBUSY)
+ * or another user's may (-EACCES). A link of that name is not followed. */
 int part_unlink_stale(int dirfd, const char *name);
 /* For parts_scan(): 0, or another number that ends it. */
 typedef int part_scan_fn(void *arg, int dirfd, const char *name);

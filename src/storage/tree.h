@@ -34,7 +34,8 @@ void dir_set_no_tmpfile(struct dir *d);
  * many calls it is listed once. false: not known. */
 bool dir_no_parts(struct dir *d, int fd);
 /* Remove the parts, journals and temporaries in d, open as fd, that are older than the age of its
- * set and that no writer holds; once for each d, and not where the set has no age. Any thread. */
+ * set and that no writer holds; once for each d, and once a second for a directory that has several
+ * in a row. Nothing where the set has no age. Any thread. */
 void dir_remove_old_parts(struct dir *d, int fd);
 
 #endif

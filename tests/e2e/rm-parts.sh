@@ -70,10 +70,28 @@ for where in server here; do
 	check "$where: a directory that is missing" fails_with 1 'nowhere.*No such file or directory'
 done
 
+# Of another user: the lock cannot be taken, and so nothing tells of a running transfer.
+if [ ${#as_other[@]} -gt 0 ]; then
+	chmod 755 "$tmp"
+	mkdir -m 777 "$tmp/shared"
+	left "$tmp/shared"
+	chmod 600 "$tmp/shared/$hash" "$tmp/shared/$hash.j"
+	run "${as_other[@]}" env HOME="$tmp/shared" rftp rm --parts "$tmp/shared"
+	check "another user's: status" status_is 1
+	check "another user's: it says why" grep -q "$hash: Permission denied" "$tmp/err"
+	check "another user's: they stay" has 3 "$tmp/shared"
+	run rftp rm --parts "$tmp/shared"
+	check "another user's: root removes them" has 0 "$tmp/shared"
+else
+	skip "parts of another user" "root and setpriv are needed, and others must get here"
+fi
+
 left "$tmp/root/a/b"
 run rftp -q -c "cd a; rm -r --parts ." "$url/"
 check "in the shell" status_is 0
 check "in the shell: they go" has 0 "$tmp/root/a/b"
+run rftp -q -c "help rm" "$url/"
+check "in the shell: its help tells of it" grep -q -e '\[--parts\] NAME' "$tmp/out"
 run rftp rm --parts "$url/a" "$tmp/root/a"
 check "directories here and there in one command" fails_with 2 'a command each'
 

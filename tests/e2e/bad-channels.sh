@@ -23,7 +23,8 @@ bad() {
 	prot=${levels[RANDOM % 3]}
 	: >"$CHANNEL_PROXY_DONE"
 	rm -f "$tmp/far/put" "$tmp/got"
-	set -- --ssh "$top_srcdir/tests/support/channel-proxy.py $1 $2 $3 $RANDOM $4" --rftpd-path "$(command -v rftpd)" \
+	set -- --ssh "$top_srcdir/tests/support/channel-proxy.py $1 $2 $3 $RANDOM $4" \
+		--rftpd-path "$(command -v rftpd)" \
 		--stall 1s --channels 2 --block 256K --inflight 4 --prot "$prot"
 	case $dir in
 	put) run rftp put "$@" "$tmp/big" "127.0.0.1:$tmp/far/put" ;;

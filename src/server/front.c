@@ -23,6 +23,7 @@ struct front {
 	const struct server *sv;
 	struct state state;
 	int monitor;
+	int fd;                   /* the client's connection; not owned */
 	int line;                 /* to the gate, the session; -1: nobody is there */
 	struct stream *session;   /* its end of the control connection */
 	struct mstream *ms;       /* the client's */
@@ -49,6 +50,10 @@ static int ask_monitor(struct front *f, const char *user, struct err *e)
 		return rc;
 	rc = msg_send(f->monitor, &ask, sizeof(ask), -1, ASK_MS);
 	/* It always answers: at the latest when this login has waited for its turn too long. */
+	if (rc == 0)
+		rc = msg_await(f->monitor, f->fd);
+	if (rc == -ECONNRESET)
+		return err_set(e, rc, "the client left while its login waited");
 	if (rc == 0)
 		rc = msg_receive(f->monitor, &a, sizeof(a), &f->line, -1);
 	if (rc < 0)
@@ -252,7 +257,7 @@ static int serve(struct front *f, int fd, const struct ends *ends, struct err *e
 
 int front_run(const struct server *sv, int fd, int monitor, const struct ends *ends)
 {
-	struct front f = { .sv = sv, .monitor = monitor, .line = -1 };
+	struct front f = { .sv = sv, .monitor = monitor, .fd = fd, .line = -1 };
 	struct err e = ERR_INIT;
 	int rc;
 

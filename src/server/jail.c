@@ -3,13 +3,23 @@
 #include "server/jail.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct refused {
+	uint32_t arch;
+	long call;
+};
 
 #ifdef HAVE_SECCOMP
 
 #include "server/jail_args.h"
 
 #include <sched.h>
-#include <string.h>
 
 /* Bytes, time, memory, threads. Without a vDSO libc asks the kernel for the time and the
  * processor, by one call or another: all of them are here. */
@@ -186,7 +196,22 @@ int jail_session(struct err *e)
 	return jail(for_sessions, SCMP_ACT_ERRNO(ENOSYS), e);
 }
 
+static const char *name_of(struct refused r, char out[JAIL_CALL_TEXT])
+{
+	char *name = seccomp_syscall_resolve_num_arch(r.arch, (int)r.call);
+
+	snprintf(out, JAIL_CALL_TEXT, "%ld (%.40s)", r.call, name ? name : "unknown");
+	free(name);
+	return out;
+}
+
 #else
+
+static const char *name_of(struct refused r, char out[JAIL_CALL_TEXT])
+{
+	snprintf(out, JAIL_CALL_TEXT, "%ld", r.call);
+	return out;
+}
 
 static int without(struct err *e)
 {
@@ -204,3 +229,52 @@ int jail_session(struct err *e)
 }
 
 #endif
+
+/* ---- calls that were refused ---- */
+
+enum { RECORD_TRIES = 5, RECORD_MS = 2 };
+
+/* Reads r from "...type=1326 ... pid=P ... arch=A syscall=N ..." if P is pid. */
+static bool is_of(const char *record, pid_t pid, struct refused *r)
+{
+	const char *type = strstr(record, "type=1326 "), *p = type ? strstr(type, " pid=") : NULL;
+	const char *arch = p ? strstr(p, " arch=") : NULL;
+	const char *call = arch ? strstr(arch, " syscall=") : NULL;
+
+	if (!call || strtol(p + 5, NULL, 10) != pid)
+		return false;
+	r->arch = (uint32_t)strtoul(arch + 6, NULL, 16);
+	r->call = strtol(call + 9, NULL, 10);
+	return true;
+}
+
+/* A read gives one record of kmsg; EPIPE: some were overwritten. The last record counts, because
+ * process ids are used again. */
+static bool find_call(int kmsg, pid_t pid, struct refused *r)
+{
+	char record[8192];
+	bool found = false;
+	ssize_t n;
+
+	while ((n = read(kmsg, record, sizeof(record) - 1)) > 0 ||
+	       (n < 0 && (errno == EPIPE || errno == EINTR))) {
+		record[n < 0 ? 0 : n] = '\0';
+		found = is_of(record, pid, r) || found;
+	}
+	return found;
+}
+
+const char *jail_refused_call(pid_t pid, char out[JAIL_CALL_TEXT])
+{
+	int kmsg CLEANUP_CLOSE = open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	bool found = false;
+	struct refused r;
+
+	for (int i = 0; kmsg >= 0 && !found && i < RECORD_TRIES; i++) {
+		if (i)
+			poll(NULL, 0, RECORD_MS);
+		found = find_call(kmsg, pid, &r);
+	}
+	*out = '\0';
+	return found ? name_of(r, out) : out;
+}

@@ -16,5 +16,10 @@ int jail_front(struct err *e);
  * no_new_privs. 0; -EOPNOTSUPP: built without, or the kernel has it not; or another negative
  * errno; with text. */
 int jail_session(struct err *e);
+/* After pid, a child of this process, died of SIGSYS: which call was it? "number (name)" from the
+ * kernel's log in out, which is returned; or "" when this process may not read that log, or auditd
+ * takes the records out of it. Waits some milliseconds for the record. */
+#define JAIL_CALL_TEXT 64
+const char *jail_refused_call(pid_t pid, char out[JAIL_CALL_TEXT]);
 
 #endif

@@ -110,6 +110,7 @@ static const struct line for_session[] = {
 	{ "setsockopt", TWO(INT(1, IPPROTO_TCP), INT(2, TCP_KEEPINTVL)) },
 	{ "setsockopt", TWO(INT(1, IPPROTO_TCP), INT(2, TCP_KEEPCNT)) },
 	{ "setsockopt", TWO(INT(1, IPPROTO_TCP), INT(2, TCP_USER_TIMEOUT)) },
+	{ "setsockopt", TWO(INT(1, IPPROTO_TCP), INT(2, TCP_CONGESTION)) },
 	/* the last is the resolver's */
 	{ "setsockopt", TWO(INT(1, IPPROTO_IP), INT(2, IP_TOS)) },
 	{ "setsockopt", TWO(INT(1, IPPROTO_IP), INT(2, IP_MTU_DISCOVER)) },

@@ -7,6 +7,7 @@
 #include "server/front.h"
 #include "server/gate.h"
 #include "server/handover.h"
+#include "server/jail.h"
 #include "server/ledger.h"
 #include "server/lend.h"
 #include "server/listener.h"
@@ -422,6 +423,17 @@ static void find_process(struct monitor *m, pid_t pid)
 	}
 }
 
+static void say_refused_call(pid_t pid)
+{
+	char call[JAIL_CALL_TEXT];
+
+	if (*jail_refused_call(pid, call))
+		log_error("process %d: its filter refused system call %s", (int)pid, call);
+	else
+		log_error("process %d: its filter refused a system call; the kernel's log has the "
+			  "number (journalctl -k -g type=1326, or ausearch -m SECCOMP)", (int)pid);
+}
+
 static void reap(struct monitor *m)
 {
 	int status;
@@ -431,12 +443,10 @@ static void reap(struct monitor *m)
 		find_process(m, pid);
 		if (!WIFSIGNALED(status))
 			continue;
-		/* The kernel tells only its own log which call a filter refused. */
-		log_error("session process %d died of signal %d (%s)%s", (int)pid,
-			  WTERMSIG(status), strsignal(WTERMSIG(status)),
-			  WTERMSIG(status) != SIGSYS ? "" :
-			  ": a refused system call; the kernel's log has its number "
-			  "(journalctl -k -g type=1326, or ausearch -m SECCOMP)");
+		log_error("session process %d died of signal %d (%s)", (int)pid, WTERMSIG(status),
+			  strsignal(WTERMSIG(status)));
+		if (WTERMSIG(status) == SIGSYS)
+			say_refused_call(pid);
 	}
 }
 

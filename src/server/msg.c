@@ -130,6 +130,20 @@ int msg_receive(int fd, void *p, size_t len, int *passed, int timeout_ms)
 	return rc;
 }
 
+int msg_await(int fd, int peer)
+{
+	struct pollfd p[] = { { .fd = fd, .events = POLLIN }, { .fd = peer, .events = POLLRDHUP } };
+	int rc;
+
+	do {
+		rc = poll(p, 2, -1);
+	} while (rc < 0 && errno == EINTR);
+	if (rc < 0)
+		return -errno;
+	rc = p[0].revents ? 0 : wait_for(fd, POLLIN, LEFT_MS);
+	return rc == -ETIMEDOUT ? -ECONNRESET : rc;
+}
+
 int msg_hear(int fd, void *p, size_t len)
 {
 	int rc = forsake_look(fd);

@@ -65,6 +65,10 @@ static int await_turn(struct session *s, const char *user, struct err *e)
 	snprintf(ask.user, sizeof(ask.user), "%s", user);
 	rc = msg_send(s->monitor, &ask, sizeof(ask), -1, -1);
 	if (rc == 0)
+		rc = msg_await(s->monitor, s->fd);
+	if (rc == -ECONNRESET)
+		return err_set(e, rc, "the client left while its login waited");
+	if (rc == 0)
 		rc = msg_receive(s->monitor, &a, sizeof(a), NULL, -1);
 	if (rc < 0)
 		return err_sys(e, rc, "no answer from the monitor");
@@ -488,7 +492,8 @@ static int serve(struct session *s, struct stream *st, int fd)
 
 int srv_session(const struct server *sv, int fd, const struct ends *ends, int monitor)
 {
-	struct session s = { .sv = sv, .ends = ends, .peer = &ends->peer, .monitor = monitor };
+	struct session s = { .sv = sv, .ends = ends, .peer = &ends->peer, .monitor = monitor,
+			     .fd = fd };
 	int status;
 
 	srv_peer_text(s.peer, s.peer_text);

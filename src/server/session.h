@@ -26,6 +26,7 @@ struct session {
 	struct sockaddr_storage local;        /* where it has reached us */
 	char peer_text[80];
 	int monitor;                          /* until the login; -1: no login asks for a turn */
+	int fd;                               /* the client's connection until then; not owned */
 	bool anonymous;                       /* once logged in */
 	struct loan loan;                     /* memory for transfers */
 };

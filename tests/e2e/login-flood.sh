@@ -62,6 +62,31 @@ check "a login that waits too long is told to come again later" test "$(word lat
 check "and the log names the option" grep -q 'refused: too many logins at once; see max-checks' "$tmp/three.log"
 check "it stops well" stops_well
 
+# left WHAT: clients that close their connections while they wait for a check are not checked
+left() {
+	local before
+	before=$(wrong)
+	run python3 -c '
+import socket, sys
+crowd = [socket.create_connection(("127.0.0.1", int(sys.argv[1]))) for i in range(int(sys.argv[2]))]
+for sock in crowd:
+    sock.recv(1000)
+    sock.sendall(b"USER nobody\r\n")
+    sock.recv(1000)
+for sock in crowd:
+    sock.sendall(b"PASS wrong\r\n")
+' "$port" "$flood"
+	check "$1: clients that leave while they wait" status_is 0
+	check "$1: their sessions end" patience 60 no_children "$server"
+	check "$1: the log says so" grep -q 'the client left while its login waited' "$tmp/$name.log"
+	check "$1: and few of them were checked" test $(($(wrong) - before)) -le $((flood / 2))
+}
+wrong() { grep -c 'nobody.*refused' "$tmp/$name.log"; }
+name=five
+serve five --max-checks 1
+left "one process"
+check "it stops well" stops_well
+
 if is_root; then
 	processes=(--user nobody --files-user daemon)
 	chmod 755 "$tmp/root"
@@ -72,6 +97,10 @@ if is_root; then
 		test "$(word refused)" -le 12
 	flood "$flood" "$flood"
 	holds "three processes, as many hosts" 4 60
+	check "it stops well" stops_well
+	name=six
+	serve six --max-checks 1
+	left "three processes"
 	check "it stops well" stops_well
 else
 	skip "three processes" "only root's rftpd has them"

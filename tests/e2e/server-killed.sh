@@ -108,6 +108,8 @@ if ! can_call; then
 	skip "a forbidden call" "$why"
 else
 	one "a forbidden call" put SYS by_gdb
+	check "the log has its number, or says where it is" log_has 0 \
+		"process [0-9]*: its filter refused \(system call 135 (personality)\|a system call; the kernel\)"
 	one "a forbidden call" get SYS by_gdb
 fi
 

@@ -606,9 +606,37 @@ static const char *why_not(void)
 	return "built without libseccomp, or this kernel filters no system calls";
 }
 
+/* The kernel limits how often it writes such records, so there may be none. */
+static void test_refused_call(void **state)
+{
+	char text[JAIL_CALL_TEXT], want[JAIL_CALL_TEXT];
+	struct err e = ERR_INIT;
+	int status;
+	pid_t pid = fork();
+
+	(void)state;
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		if (jail_front(&e) < 0)
+			_exit(99);
+		syscall(SYS_personality, 0xffffffff);
+		_exit(0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGSYS);
+	assert_ptr_equal(jail_refused_call(pid, text), text);
+	snprintf(want, sizeof(want), "%d (personality)", (int)SYS_personality);
+	if (*text)
+		assert_string_equal(text, want);
+	else
+		print_message("no record of the call in the kernel's log\n");
+	assert_string_equal(jail_refused_call(getpid(), text), "");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_refused_call),
 		cmocka_unit_test(test_attacks),
 		cmocka_unit_test(test_others_are_not_reached),
 		cmocka_unit_test(test_itself_is),

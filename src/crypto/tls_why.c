@@ -74,7 +74,8 @@ static int no_tls13(struct err *e)
 		       "the peer does not speak TLS 1.3, and nothing older is accepted");
 }
 
-/* Alerts that a peer of the same settings sends only when bytes changed on the way. */
+/* Alerts that a peer of the same settings sends only when bytes changed on the way. A damaged list
+ * of groups or ciphers looks like one without a common choice. */
 static bool tells_of_damage(int reason)
 {
 	switch (reason) {
@@ -84,6 +85,9 @@ static bool tells_of_damage(int reason)
 	case SSL_R_TLSV1_ALERT_DECODE_ERROR:
 	case SSL_R_TLSV1_ALERT_DECRYPT_ERROR:
 	case SSL_R_TLSV1_ALERT_RECORD_OVERFLOW:
+	case SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE:
+	case SSL_R_TLSV13_ALERT_MISSING_EXTENSION:
+	case SSL_R_TLSV1_UNSUPPORTED_EXTENSION:
 		return true;
 	default:
 		return false;

@@ -125,10 +125,17 @@ static bool is_dir(const char *path)
 
 void record_place_find(struct record_place *at, const char *root)
 {
-	snprintf(at->nodes, sizeof(at->nodes), "%s/var/lib/iscsi/nodes", root);
-	if (!is_dir(at->nodes))
-		snprintf(at->nodes, sizeof(at->nodes), "%s/etc/iscsi/nodes", root);
+	char lib[sizeof(at->nodes)];
+
 	snprintf(at->lock_dir, sizeof(at->lock_dir), "%s/run/lock/iscsi", root);
+	snprintf(lib, sizeof(lib), "%s/var/lib/iscsi", root);
+	snprintf(at->nodes, sizeof(at->nodes), "%s/var/lib/iscsi/nodes", root);
+	if (is_dir(at->nodes))
+		return;
+	/* iscsiadm makes it with the first record, the package the directory above it. */
+	snprintf(at->nodes, sizeof(at->nodes), "%s/etc/iscsi/nodes", root);
+	if (is_dir(lib) && !is_dir(at->nodes))
+		snprintf(at->nodes, sizeof(at->nodes), "%s/var/lib/iscsi/nodes", root);
 }
 
 static int path_of(const struct record_place *at, const struct login_target *t, const char *iface,

@@ -93,8 +93,11 @@ for how in mlsd-500 mlsd-501 mlsd-502 mlsd-504 'mlsd-502 mlst-502' mlst-500; do
 	run rftp get -r --plain "$url/wide" "$tmp/wide"
 	check "a server that has no machine listings ($how)" same_content "$disk/wide" "$tmp/wide"
 	check "said once" test "$(grep -c 'offers machine listings' "$tmp/err")" = 1
-	check "asked once in a session" test "$(grep -c '^MLS' "$tmp/asked")" -ge 1 -a \
-		"$(grep -cxF "MLSD /wide/1" "$tmp/asked")" -le 1
+	for refused in $how; do
+		refused=${refused%-*}
+		check "$refused is asked once in a session" test "$(grep -ci "^$refused " "$tmp/asked")" -ge 1 -a \
+			"$(grep -ci "^$refused " "$tmp/asked")" -le "$(grep -c '^USER ' "$tmp/asked")"
+	done
 	rm -r "$tmp/wide"
 	run rftp --plain -c 'ls -1; cd wide; ls -1' "$url"
 	check "in the shell, too" test "$status" -eq 0 -a \

@@ -11,11 +11,15 @@ front_user=nobody session_user=daemon
 processes=(--user "$front_user" --files-user "$session_user")
 # Each failure takes a tenth of a second of a processor: E2E_FAILURES=10000 takes a quarter of an hour.
 slow_ones=1000 failures=${E2E_FAILURES:-120} halves=40 at_once=100
-growth=1000 # of the monitor after those who are slow, kB
+growth=1000 # of the monitor, kB
 if sanitized || [ "$slow" -gt 1 ]; then
 	slow_ones=100 failures=24 halves=5 at_once=20
-	# What was freed is kept for a while.
-	! sanitized || growth=8000
+	# ASan keeps freed memory for a while: none of it here. Its tables grow with what is touched, by
+	# 7 MB with gcc 14's; the limit above holds in the other build.
+	if sanitized; then
+		export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}quarantine_size_mb=0:thread_local_quarantine_size_kb=0"
+		growth=16000
+	fi
 fi
 
 mkdir "$tmp/root" "$tmp/from"
@@ -161,6 +165,7 @@ comment <"$tmp/guess"
 check "guesses of one host wait longer each time, and are refused; for one user they wait" status_is 0
 check "as the log says" grep -q 'refused: too many wrong passwords' "$tmp/e.log"
 unharmed "a byte now and then of $slow_ones"
+comment <<<"kB: $size_before, $(resident)"
 check "for whom the monitor has not grown" test $(($(resident) - size_before)) -lt $growth
 ends_well "$slow_ones"
 
@@ -170,7 +175,7 @@ serve d --plain --max-sessions 200
 limit=1200 run python3 "$lib/hostile-client.py" fail "$port" $((failures / 4))
 before=$(resident)
 goes "failed logins" fail $failures
-check "the monitor does not grow with them" test $(($(resident) - before)) -lt 1000
+check "the monitor does not grow with them" test $(($(resident) - before)) -lt $growth
 comment <<<"kB: $before, $(resident)"
 unharmed "failed logins"
 goes "who knows his password is let in" login 127.98.0.1

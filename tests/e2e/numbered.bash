@@ -4,7 +4,7 @@
 # numbered SCRIPT ARGUMENT...: its lines "ok WHAT" and "not ok WHAT" become tests of ours
 numbered() {
 	local line
-	limit=400 run python3 "$@"
+	limit=$((400 + ${RFTP_SWAP_SECONDS:-0})) run python3 "$@"
 	while read -r line; do
 		case $line in
 		"ok "*) check "${line#ok }" true ;;

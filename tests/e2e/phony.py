@@ -23,7 +23,7 @@ def bulk_feature(major=MAJOR, minor=MINOR, features=FEATURES):
 FILE, DIR, LINK, HARD, DIREND = range(1, 6)
 ASK, NOSIZE, TOP, SPARSE, CONTENTS, LINKED = 1, 2, 4, 8, 16, 64
 TCP, INBAND = 1, 4
-RECURSIVE, MODES, TIMES, RESUME, HARDLINKS, HOLES = 1, 2, 4, 256, 512, 1024
+RECURSIVE, MODES, TIMES, RESUME, HARDLINKS, HOLES, DRY_RUN = 1, 2, 4, 256, 512, 1024, 2048
 LABEL = b'rftp client channel', b'rftp server channel'
 
 

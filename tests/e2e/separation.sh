@@ -195,7 +195,7 @@ kill -SYS "$other"
 check "a front that a filter ends takes its session with it" patience 20 only
 check "its client sees it" test "$(tell e "do NOOP")" = gone
 check "the log names the place of the refused call's number" \
-	grep -q "process $other died of signal 31 .*journalctl -k -g type=1326" "$tmp/d.log"
+	grep -q "process $other: its filter refused .*journalctl -k -g type=1326" "$tmp/d.log"
 leave e
 check "no process waits to be reaped" test -z "$(ps -o pid= --ppid "$server" -o stat= | grep ' Z')"
 # That which it listens on, and two lines to the front, one to the session, whose other is closed.

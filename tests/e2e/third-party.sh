@@ -123,7 +123,7 @@ both_tell() {
 }
 check "both tell how far it is" both_tell
 copy --json --ack verified --block 1M --channels 3 "$a/big" "$b/wishes"
-check "what is wished for is agreed" grep -q '"ack":"verified".*"channels":3,"block":1048576' "$tmp/out"
+check "what is wished for is agreed" grep -q '"ack":"verified".*"channels":3,.*"block":1048576' "$tmp/out"
 run rftp cp --accept-new --progress always "$a/big" "$b/shown"
 check "people see it, too" grep -Eq '28\.6 MiB in .*1 file' "$tmp/err"
 

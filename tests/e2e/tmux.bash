@@ -20,7 +20,9 @@ shows() { screen | grep -qF -e "$1"; }
 # check_last WHAT LINE: the screen's last line becomes this
 check_last() { check "$1" patience 10 last_is "$2" || { screen | comment; return 1; }; }
 check_shows() { check "$1" patience 10 shows "$2" || { screen | comment; return 1; }; }
-clear_screen() { keys C-u C-l; }
+# Until nothing of the old screen is left that a look would find.
+one_line() { [ "$(screen | wc -l)" -eq 1 ]; }
+clear_screen() { keys C-u C-l; patience 5 one_line || comment "not clear: $(screen)"; }
 
 # Each in a window of its own, the one before gone.
 begin() { # COLUMNS ROWS COMMAND

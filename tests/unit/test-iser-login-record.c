@@ -136,7 +136,13 @@ static void test_file(void **state)
 	put(dir, HEAD, 0600);
 	assert_int_equal(record_set(&at, path, chap, 4, &e), -EBADMSG);
 	assert_int_equal(access(tmp_at("run/lock/iscsi/lock.write"), F_OK), -1);
-	/* RHEL's place, when it is there. */
+	/* The place of RHEL and Debian 13, when it is there, or will be. */
+	assert_int_equal(make_dirs(tmp_at("new/var/lib/iscsi"), 0700), 0);
+	record_place_find(&at, tmp_at("new"));
+	assert_string_equal(at.nodes + strlen(tmp_dir), "/new/var/lib/iscsi/nodes");
+	assert_int_equal(make_dirs(tmp_at("new/etc/iscsi/nodes"), 0700), 0);
+	record_place_find(&at, tmp_at("new"));
+	assert_string_equal(at.nodes + strlen(tmp_dir), "/new/etc/iscsi/nodes");
 	assert_int_equal(make_dirs(tmp_at("var/lib/iscsi/nodes"), 0700), 0);
 	record_place_find(&at, tmp_dir);
 	assert_string_equal(at.nodes + strlen(tmp_dir), "/var/lib/iscsi/nodes");

@@ -182,7 +182,7 @@ check "memory is there" test -s "$memory"
 check "what it held is gone" not grep -q remembered "$memory"
 check "which it has said" has_said 'node0-disk0: what it held is gone'
 check "and so had status" grep -q 'before this host was started again: what tmpfs and ramdisks held is gone' /run/before
-patience 20 systemctl -q is-active rftp-iser-login@store
+patience 120 systemctl -q is-active rftp-iser-login@store
 check "the initiator has logged in" active rftp-iser-login@store
 check "and its disk is mounted" patience 10 systemctl -q is-active "$far"
 check "with what was written" grep -q kept /far-off/first

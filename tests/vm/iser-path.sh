@@ -16,7 +16,7 @@ lio=/sys/kernel/config/target
 iqn=iqn.2026-01.org.example:store-node
 front=iqn.2026-01.org.example:front
 # An initiator that has never been used.
-rm -rf /etc/iscsi/nodes /etc/iscsi/send_targets /var/lib/iscsi
+rm -rf /etc/iscsi/nodes /etc/iscsi/send_targets /var/lib/iscsi/*
 mkdir -p /etc/iscsi /run/lock
 echo "InitiatorName=$front" >/etc/iscsi/initiatorname.iscsi
 

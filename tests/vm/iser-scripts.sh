@@ -17,7 +17,7 @@ rdma_self eth1 10.0.1.1
 
 me=iqn.2026-01.org.example:me
 mkdir -p /etc/iscsi /run/lock
-rm -rf /etc/rftp-iser /etc/iscsi/nodes /var/lib/iscsi
+rm -rf /etc/rftp-iser /etc/iscsi/nodes /var/lib/iscsi/*
 echo "InitiatorName=$me" >/etc/iscsi/initiatorname.iscsi
 export RFTP_ISER_LIO=$top_srcdir/src/iser_setup/rftp-iser-lio RFTP_ISER_STATE=$tmp/state
 limit=200

@@ -16,7 +16,8 @@
 #                                  routes, too, and rdma_rxe of 6.1 does not live through a
 #                                  packet of rdma_cm that has none: queue pair 1 hears no
 #                                  more until the device is made anew
-#   rdma_pull A, rdma_plug A       then: A has no carrier, and has it again
+#   rdma_pull A, rdma_plug A       then: A has no carrier, and has it again; where
+#                                  rdma_keeps_unplugged
 #   rdma_cut DEV..., rdma_join DEV...      RoCE's packets get lost, all others pass
 #   rdma_delay MS DEV...           each DEV sends MS later; MS may be a fraction; more words
 #                                  of netem after the first, in quotes: '10 loss 1%'
@@ -117,6 +118,12 @@ rdma_cable() {
 }
 rdma_pull() { ip link set "far.$1" down; }
 rdma_plug() { ip link set "far.$1" up; }
+
+# Soft-RoCE of this kernel keeps its queue pairs when a plug is pulled. In Linux 6.12 a packet that the
+# card refuses ends its queue pair, also the one of rdma_cm, which hears no more until the device is
+# made anew; cards of hardware send it again.
+rdma_keeps_unplugged() { [[ $(uname -r) == 6.1[.-]* ]]; }
+rdma_unplugged_why() { echo "Soft-RoCE of Linux $(uname -r) ends queue pairs of a card without carrier"; }
 
 rdma_cut() {
 	local dev

@@ -87,10 +87,12 @@ under() {
 said_lost() { grep -q 'is lost' "$tmp/err" || tail -n 40 "$tmp/main.log" | grep -q 'is lost'; }
 for dir in put get; do
 	for op in write read; do
+		rdma_keeps_unplugged || continue
 		under "the plug is pulled" rdma_pull w0
 		rdma_plug w0
 	done
 done
+rdma_keeps_unplugged || skip "the plug is pulled" "$(rdma_unplugged_why)"
 dir=put op=write
 under "the client's device deleted" rdma link delete rxe_w0
 rdma_rxe w0

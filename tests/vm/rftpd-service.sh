@@ -53,7 +53,7 @@ for user in alice bulk; do echo "machine 10.0.0.1 login $user password right"; d
 chmod 600 "$HOME/.netrc"
 random "$tmp/file" 2000000
 random "$tmp/big" 4000000
-random "$tmp/late" 17000000 # more than 16 MiB are kept
+random "$tmp/late" 17000000 # a part of it is kept
 
 # ---- the start ----
 

@@ -103,6 +103,8 @@ udevd=$(command -v /lib/systemd/systemd-udevd /usr/lib/systemd/systemd-udevd | h
 if [ -n "$udevd" ]; then
 	sed -i 's/eth1/lan1/g' $rule
 	softroce down
+	mkdir -p /run/systemd/network
+	ln -sf /dev/null /run/systemd/network/99-default.link # names of cards stay
 	"$udevd" --daemon >/dev/null 2>&1
 	udevadm trigger --action=add /sys/class/net/eth0 /sys/class/net/eth1
 	udevadm settle

@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <time.h>
 
-enum { BACKOFF_MOST = 30 }; /* seconds */
+enum { BACKOFF_MOST = 30 /* seconds */, REREADS_MOST = 3 };
 
 /* No way there now, be it to the server or, for the data, by RDMA. */
 static bool no_way(int code)
@@ -24,6 +24,20 @@ bool again_worth(int code, uint64_t done, uint64_t retries, bool reached, bool a
 	if (code == -EBADMSG && !done)
 		return true;
 	return reached && (exit_is_lost(code) || exit_is_damaged(code) || (no_way(code) && away));
+}
+
+bool again_rereads(uint64_t done, uint64_t retries)
+{
+	return done < REREADS_MOST && done < retries;
+}
+
+bool again_changed(const struct transfer_result *r, struct err *e)
+{
+	if (!r->touched)
+		return false;
+	err_set(e, -EAGAIN, "%llu file%s changed while being read", (unsigned long long)r->touched,
+		r->touched == 1 ? "" : "s");
+	return true;
 }
 
 enum exit_status again_give_up(struct report *r, bool resumable, struct err *e)

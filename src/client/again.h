@@ -14,6 +14,11 @@
  * for a host that does not speak the protocol never will. away: one of the servers, or an RDMA device
  * that carried data before, may be away while it comes up again. */
 bool again_worth(int code, uint64_t done, uint64_t retries, bool reached, bool away);
+/* Files whose ctime moved while they were read may only have got other attributes. Another attempt
+ * compares them with the sink's part. done: as above; is there one left for them? */
+bool again_rereads(uint64_t done, uint64_t retries);
+/* Was such a file in r, the result of an attempt? Then e says so. */
+bool again_changed(const struct transfer_result *r, struct err *e);
 /* It is not: say why, and how to go on if there is data to go on with (resumable). The status. */
 enum exit_status again_give_up(struct report *r, bool resumable, struct err *e);
 /* Seconds before attempt, from 1, is made again. */

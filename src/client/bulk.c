@@ -16,7 +16,6 @@
 /* So many bytes are better left to the data channels of a new connection than sent over the
  * control connection: about the second that the new one takes. */
 #define ANEW_FROM (1ull << 30)
-#define READ_AGAIN 3 /* attempts more for files that changed while they were read */
 
 /* ---- options into numbers ---- */
 
@@ -121,6 +120,7 @@ static void fill_tuning(const struct options *o, struct transfer_tuning *t)
 	t->nics = o->nic;
 	t->poll = (enum poll_mode)o->poll;
 	t->stall_ms = (uint32_t)(o->stall / 1000000);
+	t->congestion = o->congestion;
 	if (option_given(o, "tos"))
 		t->tos = (int)o->tos;
 	/* Files are made with the very modes they should have; rftp's own ones have modes
@@ -224,7 +224,12 @@ int bulk_once(struct bulk *b, struct transfer_result *r, struct err *e)
 	}
 	if (graceful)
 		signals_graceful(true);
+	if (!b->lane)
+		b->c.closing_owed = ftp_client_owe(b->server->client, false);
+	b->c.closing_later = !b->lane && b->c.request.offer.rtt_ns >= FAR_RTT_NS;
 	rc = transfer_client(&b->c, r, e);
+	if (!b->lane)
+		ftp_client_owe(b->server->client, b->c.closing_owed);
 	if (graceful)
 		signals_graceful(false);
 	forget_key(b);
@@ -270,29 +275,19 @@ static enum exit_status give_up(struct bulk *b, bool resumable, struct err *e)
 	return again_give_up(b->report, !b->once && resumable, e);
 }
 
-/* Files whose ctime moved while they were read may only have got other attributes. Another attempt
- * compares them with what the sink has of them. */
-static bool reads_again(const struct bulk *b, const struct transfer_result *r, unsigned attempt,
-			struct err *e)
-{
-	if (!r->touched || b->once || !b->c.committed || attempt > READ_AGAIN ||
-	    attempt > b->server->o.retries)
-		return false;
-	err_set(e, -EAGAIN, "%llu file%s changed while being read", (unsigned long long)r->touched,
-		r->touched == 1 ? "" : "s");
-	return true;
-}
-
 enum exit_status bulk_run(struct bulk *b)
 {
 	struct transfer_result r;
-	bool reached = false, resumable = false;
+	bool reached = false, resumable = false, rereads;
+	uint64_t retries = b->server->o.retries;
 
 	report_begin(b->report);
 	for (unsigned attempt = 1;; attempt++) {
 		struct err e = ERR_INIT;
 		int rc = server_connect(b->server, &e);
 
+		rereads = !b->once && b->c.committed && again_rereads(attempt - 1, retries);
+		report_rereads(b->report, rereads);
 		if (rc == 0) {
 			reached = true;
 			memset(&r, 0, sizeof(r));
@@ -303,11 +298,11 @@ enum exit_status bulk_run(struct bulk *b)
 			if (exit_is_lost(rc))
 				err_prefix(&e, "%s", printable(b->server->place.host));
 		}
-		if (rc == 0 && !reads_again(b, &r, attempt, &e))
+		if (rc == 0 && !(rereads && again_changed(&r, &e)))
 			return finish(b, &r);
 		/* While the server comes up again, it may be away; and so may an RDMA device
 		 * that data has gone by before. */
-		if (rc && (b->once || !again_worth(rc, attempt - 1, b->server->o.retries, reached,
+		if (rc && (b->once || !again_worth(rc, attempt - 1, retries, reached,
 					    !b->server->client || report_begun(b->report))))
 			return give_up(b, resumable, &e);
 		report_retry(b->report, attempt, again_wait(attempt), &e);

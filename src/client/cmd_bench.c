@@ -71,7 +71,7 @@ static void on_started(void *arg, const struct agreement *a)
 	if (w->job->o.json)
 		json_emit(stdout, event_of_way(event_started(a), w->name));
 	log_info("%s: %s, %u channels, blocks of %u KiB, %u in flight, %s%s", w->name,
-		 transport_name(a->transport), a->paths * a->channels, a->block >> 10,
+		 transport_name(a->transport), a->paths * a->channels_first, a->block >> 10,
 		 a->inflight, prot_name(a->prot),
 		 a->prot == PROT_CLEAR && !a->crc ? ", not checked" : "");
 }
@@ -208,7 +208,7 @@ static void say_cost(const struct totals *t)
 	const struct agreement *a = &t->agreement;
 
 	printf("%s, %u channels, %s%s; CPU seconds here %.2f, there %.2f\n",
-	       transport_name(a->transport), a->paths * a->channels, prot_name(a->prot),
+	       transport_name(a->transport), t->nchannels, prot_name(a->prot),
 	       a->prot == PROT_CLEAR && !a->crc ? ", not checked" : "",
 	       (double)t->cpu_local_ns / 1e9, (double)t->cpu_remote_ns / 1e9);
 }

@@ -123,35 +123,41 @@ static int fill(struct third_give *g, const struct cp *c, const struct options *
 
 /* ---- attempts ---- */
 
-static int connect_side(struct server *s, struct err *e)
+static int connect_side(const struct third_side *d, struct err *e)
 {
-	int rc = server_connect(s, e);
+	int rc = server_connect(d->server, e);
 
-	return exit_is_lost(rc) ? err_prefix(e, "%s", printable(s->place.host)) : rc;
+	return exit_is_lost(rc) ? err_prefix(e, "%s", printable(d->host)) : rc;
 }
 
 static enum exit_status run(struct third *t, struct report *r)
 {
-	bool reached = false;
+	bool reached = false, resumable = false, rereads;
 
 	report_begin(r);
 	for (unsigned attempt = 1;; attempt++) {
 		struct transfer_result res = { 0 };
 		struct err e = ERR_INIT;
-		int rc = connect_side(t->source.server, &e);
+		int rc = connect_side(&t->source, &e);
 
 		if (!rc)
-			rc = connect_side(t->sink.server, &e);
+			rc = connect_side(&t->sink, &e);
+		/* A source before version 2.1 does not tell which files changed. */
+		rereads = !rc && t->committed && again_rereads(attempt - 1, t->o->retries) &&
+			  ftp_bulk(t->source.server->client)->minor >= 1;
+		report_rereads(r, rereads);
 		if (!rc) {
 			reached = true;
 			rc = third_once(t, &res, &e);
+			if (res.wall_ns) /* otherwise it has not begun */
+				resumable = res.resumable;
 		}
-		if (!rc) {
+		if (!rc && !(rereads && again_changed(&res, &e))) {
 			report_result(r, &res);
 			return res.failed ? EXIT_SOME_FAILED : EXIT_DONE;
 		}
-		if (!again_worth(rc, attempt - 1, t->o->retries, reached, report_begun(r)))
-			return again_give_up(r, !t->o->no_resume, &e);
+		if (rc && !again_worth(rc, attempt - 1, t->o->retries, reached, report_begun(r)))
+			return again_give_up(r, resumable, &e);
 		report_retry(r, attempt, again_wait(attempt), &e);
 		again_recall(&t->give.request, t->committed);
 		again_pause(again_wait(attempt));

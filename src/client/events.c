@@ -60,7 +60,7 @@ static const char *op_name(const struct agreement *a)
 
 json_t *event_started(const struct agreement *a)
 {
-	return json_pack("{s:s, s:s, s:s, s:s, s:s, s:b, s:i, s:i, s:I, s:I, s:I, s:I}",
+	return json_pack("{s:s, s:s, s:s, s:s, s:s, s:b, s:i, s:i, s:i, s:I, s:I, s:I, s:I}",
 			 "event", "started",
 			 "transport", transport_name(a->transport),
 			 "op", op_name(a),
@@ -68,7 +68,8 @@ json_t *event_started(const struct agreement *a)
 			 "ack", ack_name(a->ack),
 			 "crc", a->crc,
 			 "paths", a->paths,
-			 "channels", a->channels,
+			 "channels", a->channels_first,
+			 "channels_most", a->channels,
 			 "block", (json_int_t)a->block,
 			 "inflight", (json_int_t)a->inflight,
 			 "pool_source", (json_int_t)agreement_pool(a, true),

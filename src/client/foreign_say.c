@@ -23,6 +23,7 @@ static const struct refusal {
 	{ "memory", NULL, blocks, true, true },
 	{ "hugepages", NULL, blocks, true, true },
 	{ "tos", NULL, "it is for bulk data", true, true },
+	{ "congestion", NULL, "it is for bulk data", true, true },
 	{ "numa", NULL, blocks, true, true },
 	{ "numa-balance", NULL, blocks, true, true },
 	{ "numa-interval", NULL, blocks, true, true },

@@ -83,6 +83,8 @@ static const struct option_def table[] = {
 	       "look for RDMA's completions awake before sleeping (auto)"),
 	NUMBER("tos", "N", OPT_TOS, ON_BULK | IN_CONF, tos, 0, 255,
 	       "type of service of data: 0 to 255, or cs1, af41, ef"),
+	STRING("congestion", "NAME", ON_BULK | IN_CONF, congestion,
+	       "congestion control of TCP, as the kernel names it"),
 	STRING("numa", "WHERE", ON_BULK | IN_CONF, numa,
 	       "nodes of memory and threads: auto, off, node:N, nic, storage"),
 	NUMBER("numa-balance", "PERCENT", OPT_UINT, ON_BULK | IN_CONF, balance, 1, 100,

@@ -24,7 +24,7 @@ struct options {
 
 	/* how it goes */
 	int transport, op, poll, pin, hugepages, io, direct, sort, prot, ack;
-	char *nic, *numa, *nic_node;
+	char *nic, *numa, *nic_node, *congestion;
 	uint64_t channels, block, inflight;       /* 0: negotiated */
 	uint64_t balance, balance_ns;             /* 0: default */
 	uint64_t readers, writers, memory;        /* 0: chosen */

@@ -137,21 +137,19 @@ size_t progress_line(char *out, size_t n, const struct progress_view *v, unsigne
 
 double rate_meter_feed(struct rate_meter *m, double seconds, uint64_t bytes)
 {
-	double span = seconds - m->at, now, weight;
+	double span, weight;
 
-	if (!m->started || span < 0 || bytes < m->bytes) {
-		*m = (struct rate_meter){ seconds, seconds > 0 ? (double)bytes / seconds : 0,
-					  bytes, true };
-		return m->rate;
+	if (seconds < m->at || bytes < m->bytes) /* another transfer */
+		*m = (struct rate_meter){ 0 };
+	span = seconds - m->at;
+	if (span > 0 && bytes > 0) {
+		weight = span / (span + SMOOTH_SECONDS);
+		m->sum += ((double)(bytes - m->bytes) / span - m->sum) * weight;
+		m->weight += (1 - m->weight) * weight;
+		m->bytes = bytes;
 	}
-	if (span <= 0)
-		return m->rate;
-	now = (double)(bytes - m->bytes) / span;
-	weight = span / (span + SMOOTH_SECONDS);
-	m->rate += (now - m->rate) * weight;
 	m->at = seconds;
-	m->bytes = bytes;
-	return m->rate;
+	return m->weight > 0 ? m->sum / m->weight : 0;
 }
 
 /* ---- the terminal ---- */

@@ -22,11 +22,12 @@ size_t progress_line(char *out, size_t n, const struct progress_view *v, unsigne
 
 /* Rate over the last seconds, so that the line is calm but follows. */
 struct rate_meter {
-	double at, rate;
+	double at;
+	double sum, weight;      /* of the rates, bytes per second; and the sum of their weights */
 	uint64_t bytes;
-	bool started;
 };
-/* bytes so far at this many seconds; the rate now. */
+/* bytes so far at this many seconds. Returns the mean rate, in which later intervals count more;
+ * 0 until bytes have come. */
 double rate_meter_feed(struct rate_meter *m, double seconds, uint64_t bytes);
 
 struct progress;

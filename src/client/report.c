@@ -27,6 +27,7 @@ struct report {
 	struct transfer_progress last;
 	struct { uint64_t bytes, files; } before; /* by attempts that were broken off */
 	/* The main thread's. */
+	bool rereads;                 /* another attempt follows for files that change */
 	bool again;                   /* the transfer under way is not at its first attempt */
 	uint64_t start_ns, cpu_start_ns; /* when it began */
 	struct totals totals;
@@ -95,7 +96,7 @@ static void keep_before(struct report *r)
 static void on_started(void *arg, const struct agreement *a)
 {
 	struct report *r = arg;
-	char source[32], sink[32], speed[32] = "";
+	char source[32], sink[32], speed[32] = "", more[32] = "";
 
 	keep_before(r);
 	r->agreement = *a;
@@ -104,10 +105,12 @@ static void on_started(void *arg, const struct agreement *a)
 		emit(r, event_started(a));
 	if (a->mbps)
 		snprintf(speed, sizeof(speed), " for %g Gbit/s", (double)a->mbps / 1000);
-	log_info("%s, %u path%s of %u channel%s%s, blocks of %u KiB, %u in flight, %s, files are "
+	if (a->channels > a->channels_first)
+		snprintf(more, sizeof(more), ", up to %u as needed", a->channels);
+	log_info("%s, %u path%s of %u channel%s%s%s, blocks of %u KiB, %u in flight, %s, files are "
 		 "done when %s", transport_name(a->transport), a->paths, a->paths == 1 ? "" : "s",
-		 a->channels, a->channels == 1 ? "" : "s", speed, a->block >> 10, a->inflight,
-		 prot_name(a->prot), ack_name(a->ack));
+		 a->channels_first, a->channels_first == 1 ? "" : "s", more, speed, a->block >> 10,
+		 a->inflight, prot_name(a->prot), ack_name(a->ack));
 	report_op(r->o, a);
 	format_size(source, sizeof(source), agreement_pool(a, true));
 	format_size(sink, sizeof(sink), agreement_pool(a, false));
@@ -182,6 +185,10 @@ static void on_file_failed(void *arg, const char *path, int code, const char *te
 {
 	struct report *r = arg;
 
+	if (code == -EAGAIN && r->rereads) {
+		log_info("%s: it changed while being read", printable(path));
+		return;
+	}
 	if (r->o->json)
 		emit(r, event_file_failed(path, code, text));
 	if (!*text) /* all has been said of a directory above it */
@@ -266,6 +273,11 @@ void report_begin(struct report *r)
 	memset(&r->last, 0, sizeof(r->last));
 	memset(&r->before, 0, sizeof(r->before));
 	leave_words(r);
+}
+
+void report_rereads(struct report *r, bool rereads)
+{
+	r->rereads = rereads;
 }
 
 bool report_begun(const struct report *r)

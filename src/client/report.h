@@ -20,6 +20,9 @@ struct transfer_events report_events(struct report *r);
 /* Since the last report_begin: have both sides agreed? */
 void report_begin(struct report *r);
 bool report_begun(const struct report *r);
+/* Before an attempt: files that change while they are read have not failed, because another attempt
+ * would read them again. */
+void report_rereads(struct report *r, bool rereads);
 /* A transfer has come to its end. */
 void report_result(struct report *r, const struct transfer_result *res);
 /* It has not, and is tried again after wait seconds. */

@@ -58,7 +58,7 @@ static void drop_dead(struct server *s)
 {
 	struct err e = ERR_INIT;
 	bool fresh = s->client && now_ns() - s->used_ns < FRESH_NS &&
-		     !ms_readable(ftp_client_stream(s->client));
+		     ftp_client_quiet(s->client);
 
 	if (!s->client || fresh || ftp_simple(s->client, FTP_NOOP, NULL, NULL, &e) >= 0)
 		return;

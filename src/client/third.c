@@ -114,19 +114,24 @@ static void on_file_failed(void *arg, const char *path, int code, const char *te
 
 /* ---- beginning and end ---- */
 
-static int side_init(struct third_side *d, struct third *t, struct server *s)
+static int side_init(struct third_side *d, struct third *t, struct server *s,
+		     const struct server *other)
 {
 	d->t = t;
 	d->server = s;
-	d->host = s->place.host;
+	if (!server_same_text(s->place.host, other->place.host))
+		d->host = strdup(s->place.host);
+	else if (asprintf(&d->host, "%s port %u", s->place.host, place_port(&s->place)) < 0)
+		d->host = NULL;
 	d->result = calloc(1, sizeof(*d->result));
 	d->reader.p = buf_new(BULK_FRAME_MAX);
 	d->reader.ev = &d->events;
-	return d->result && d->reader.p ? 0 : -ENOMEM;
+	return d->host && d->result && d->reader.p ? 0 : -ENOMEM;
 }
 
 static void side_clear(struct third_side *d)
 {
+	free(d->host);
 	free(d->result);
 	buf_free(d->reader.p);
 }
@@ -141,9 +146,9 @@ int third_init(struct third *t, struct server *source, struct server *sink,
 	t->to = report_events(r);
 	t->done = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	pthread_mutex_init(&t->lock, NULL);
-	rc = t->done < 0 ? -errno : side_init(&t->source, t, source);
+	rc = t->done < 0 ? -errno : side_init(&t->source, t, source, sink);
 	if (!rc)
-		rc = side_init(&t->sink, t, sink);
+		rc = side_init(&t->sink, t, sink, source);
 	t->source.events = (struct transfer_events){
 		.started = on_started, .progress = on_source,
 		.file_done = t->to.file_done ? on_file_done : NULL,
@@ -464,6 +469,9 @@ static int outcome(const struct third *t, struct transfer_result *r, struct err 
 		relay_take(t->source.result, r);
 		return 0;
 	}
+	/* The end that lives knows whether the sink keeps a part. */
+	r->wall_ns = t->source.result->wall_ns ? t->source.result->wall_ns : t->sink.result->wall_ns;
+	r->resumable = t->source.result->resumable || t->sink.result->resumable;
 	if (signals_stopped())
 		return err_set(e, -EINTR, "interrupted");
 	if (explain(t, e))

@@ -14,7 +14,7 @@ struct third;
 struct third_side {
 	struct third *t;
 	struct server *server;           /* not owned */
-	const char *host;                /* of it, for people */
+	char *host;                      /* its name in messages; with the port if both are one host */
 	struct relay_reader reader;
 	struct transfer_events events;
 	struct third_result *result;

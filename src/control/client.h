@@ -41,6 +41,8 @@ struct ftp_client {
 	struct bulk_version bulk;
 	bool lanes, give, take, percent, inline_list, prot_p;
 	bool lost;                 /* no command can be sent any more */
+	bool owed;                 /* BULK's closing reply, which says nothing new, is still to be
+				    * read, before any other; client_read_owed() */
 	/* Of a server by ftp:// or ftps://, whatever it is: */
 	bool foreign, implicit;    /* implicit: TLS from the first byte on */
 	unsigned has;              /* enum ftp_feature; what turns out not to be is taken out */
@@ -135,6 +137,10 @@ int client_stat(struct ftp_client *c, const char *path, struct ftp_facts *f, str
 
 /* No command can be sent any more, for rc, a negative errno; rc, with text. */
 int client_lost(struct ftp_client *c, int rc, struct err *e);
+/* Read the owed reply, if there is one, until the time end (0: no limit). Code that reads the
+ * stream without the functions below calls this first. 0; 421: the server ended the session; or
+ * a negative errno with text. */
+int client_read_owed(struct ftp_client *c, uint64_t end, struct err *e);
 /* One reply, preliminary ones (1xx) too, into c->reply. Its code, or a negative errno with
  * text. */
 int client_read_reply(struct ftp_client *c, int timeout_ms, struct err *e);

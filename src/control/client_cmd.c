@@ -30,7 +30,7 @@ int client_lost(struct ftp_client *c, int rc, struct err *e)
 }
 
 /* Until end; 0: for ever. Lines of one reply, too, may dribble. */
-static int read_until(struct ftp_client *c, uint64_t end, struct err *e)
+static int read_one(struct ftp_client *c, uint64_t end, struct err *e)
 {
 	int rc = 0;
 
@@ -45,6 +45,21 @@ static int read_until(struct ftp_client *c, uint64_t end, struct err *e)
 	if (c->reply.code == 421)
 		c->lost = true;
 	return c->reply.code;
+}
+
+int client_read_owed(struct ftp_client *c, uint64_t end, struct err *e)
+{
+	int rc = c->owed ? read_one(c, end, e) : 0;
+
+	c->owed = false;
+	return rc < 0 || c->lost ? rc : 0;
+}
+
+static int read_until(struct ftp_client *c, uint64_t end, struct err *e)
+{
+	int rc = client_read_owed(c, end, e);
+
+	return rc ? rc : read_one(c, end, e);
 }
 
 int client_read_reply(struct ftp_client *c, int timeout_ms, struct err *e)

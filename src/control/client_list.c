@@ -135,9 +135,12 @@ static int inline_lines(struct listing *l)
 static int list_inline(struct listing *l)
 {
 	struct ftp_client *c = l->c;
-	ssize_t n = ms_read_line(c->ms, c->line, sizeof(c->line), LIST_MS);
-	int rc, end;
+	int rc = client_read_owed(c, ns_after(LIST_MS), l->e), end;
+	ssize_t n;
 
+	if (rc)
+		return rc < 0 ? rc : client_refused(c, l->e);
+	n = ms_read_line(c->ms, c->line, sizeof(c->line), LIST_MS);
 	if (n >= 0 && strncmp(c->line, "150-", 4)) {
 		/* A refusal; it has one line. */
 		ftp_reply_clear(&c->reply);
@@ -296,8 +299,8 @@ static int list_by_data(struct listing *l, const char *path)
 	return fd < 0 ? fd : list_over(l, "MLSD", path, path, fd);
 }
 
-/* MLSD was refused. 501 may be the directory's fault, or that it is none (RFC 3659 §7.2.1): what LIST
- * makes of it tells. */
+/* MLSD was refused. 501 may be the directory's fault, or that it is none (RFC 3659 §7.2.1): what
+ * LIST makes of it tells. */
 static int list_instead(struct listing *l, const char *path)
 {
 	int code = l->refused, rc;

@@ -197,6 +197,11 @@ bool ftp_client_secret(const struct ftp_client *c); /* nobody else reads the str
 bool ftp_client_private(const struct ftp_client *c); /* nor this, be it ssh or TLS */
 const struct sockaddr_storage *ftp_client_peer(const struct ftp_client *c, socklen_t *len);
 uint64_t ftp_client_rtt_ns(const struct ftp_client *c); /* least seen, 0: not measured */
+/* Mark that the closing reply of BULK is still unread; the client discards it before the next
+ * reply. Returns the previous mark. */
+bool ftp_client_owe(struct ftp_client *c, bool owed);
+/* No unread data from the server. Reads an owed reply that has arrived. */
+bool ftp_client_quiet(struct ftp_client *c);
 const char *ftp_client_describe(const struct ftp_client *c); /* "host:port, TLSv1.3 ..." */
 
 /* ---- of servers that were reached by ftp:// or ftps:// ---- */

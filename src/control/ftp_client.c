@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { TIMEOUT_MS = 30 * 1000 };
+enum { TIMEOUT_MS = 30 * 1000, OWED_MS = 1000 };
 
 /* ---- connecting ---- */
 
@@ -264,6 +264,23 @@ const struct sockaddr_storage *ftp_client_peer(const struct ftp_client *c, sockl
 uint64_t ftp_client_rtt_ns(const struct ftp_client *c)
 {
 	return c->rtt_ns;
+}
+
+bool ftp_client_owe(struct ftp_client *c, bool owed)
+{
+	bool was = c->owed;
+
+	c->owed = owed;
+	return was;
+}
+
+bool ftp_client_quiet(struct ftp_client *c)
+{
+	struct err e = ERR_INIT;
+
+	if (c->owed && ms_readable(c->ms) && client_read_owed(c, ns_after(OWED_MS), &e))
+		return false;
+	return !c->lost && !ms_readable(c->ms);
 }
 
 const char *ftp_client_describe(const struct ftp_client *c)

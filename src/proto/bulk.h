@@ -17,7 +17,7 @@
 #include <stdint.h>
 
 #define BULK_MAJOR 2
-#define BULK_MINOR 0
+#define BULK_MINOR 1
 #define BULK_REQUEST_MAX (4u << 20)
 #define BULK_FRAME_HEAD 8
 #define BULK_FRAME_MAX (1u << 20)  /* payload; of BULK_DATA: a block with its head */

@@ -13,7 +13,9 @@
 #define BLOCK_LOWEST (64u << 10)
 #define BLOCK_HIGHEST (64u << 20)
 #define BLOCK_DEFAULT (1u << 20)
-#define BLOCK_NEAR (256u << 10)       /* a short path: stays in a core's cache between stages */
+/* A short path: a block stays in a core's cache between stages. Many TCP streams: the blocks at the
+ * end of a transfer are not long on the slowest of them. */
+#define BLOCK_SMALL (256u << 10)
 #define BLOCK_INBAND (BULK_FRAME_MAX - HEAD_BYTES) /* with its head it fills one frame */
 
 #define CHANNELS_RDMA 2u              /* per path, when nobody has a wish */
@@ -25,7 +27,11 @@
 #define READS_EACH 16u                /* reads that most devices have under way on a queue pair */
 #define CHANNELS_TCP 4u
 #define CHANNELS_TCP_NEAR 2u          /* a short path and few CPUs: streams cost CPU time */
-#define NEAR_RTT_NS 1000000u
+/* Opened at first on a path that is not short: one more for each so much of a round trip, since
+ * a stream starts, and recovers from a loss, as slowly as the round trip is long.
+ * bench/README.md. */
+#define STREAM_RTT_NS 6000000u
+#define CHANNELS_TCP_FAR 16u
 #define FEW_CPUS 4u
 
 #define INFLIGHT_FLOOR 16u            /* blocks */
@@ -66,7 +72,7 @@ static uint32_t clamp_u32(uint32_t v, uint32_t lo, uint32_t hi)
 
 static bool is_near(const struct offer *client)
 {
-	return client->rtt_ns && client->rtt_ns < NEAR_RTT_NS;
+	return client->rtt_ns && client->rtt_ns < FAR_RTT_NS;
 }
 
 /* The client's wish counts before the server's. */
@@ -156,7 +162,9 @@ static int choose_transport(const struct offer *c, const struct offer *s, struct
 	int op = choose_op(c, s);
 
 	a->op = OP_WRITE;
-	if ((both & TRANSPORT_RDMA) && op && has_pairs(c, s)) {
+	if (c->little && s->little && both & TRANSPORT_INBAND) {
+		a->transport = TRANSPORT_INBAND;
+	} else if ((both & TRANSPORT_RDMA) && op && has_pairs(c, s)) {
 		a->transport = TRANSPORT_RDMA;
 		a->op = (uint8_t)op;
 	} else if (both & TRANSPORT_TCP) {
@@ -215,12 +223,23 @@ static uint32_t queue_pairs(const struct offer *client)
 			 CHANNELS_RDMA_FAR);
 }
 
-static uint32_t default_channels(const struct offer *c, const struct offer *s, uint8_t transport)
+/* Both sides open further streams during the transfer, as the path turns out to need them. */
+static bool grows(const struct offer *c, const struct offer *s, const struct agreement *a)
 {
-	if (transport == TRANSPORT_RDMA)
+	return a->transport == TRANSPORT_TCP && c->channels_more && s->channels_more &&
+	       c->rtt_ns && !is_near(c) && !wish(c->channels, s->channels);
+}
+
+static uint32_t default_channels(const struct offer *c, const struct offer *s,
+				 const struct agreement *a)
+{
+	if (a->transport == TRANSPORT_RDMA)
 		return queue_pairs(c);
 	if (is_near(c) && min_u32(c->cpus, s->cpus) <= FEW_CPUS)
 		return CHANNELS_TCP_NEAR;
+	if (grows(c, s, a))
+		return clamp_u32((uint32_t)min_u64(c->rtt_ns / STREAM_RTT_NS, CHANNELS_TCP_FAR),
+				 CHANNELS_TCP, CHANNELS_TCP_FAR);
 	return CHANNELS_TCP;
 }
 
@@ -235,9 +254,12 @@ static void choose_channels(const struct offer *c, const struct offer *s, struct
 	uint32_t n = wish(c->channels, s->channels);
 
 	if (!n)
-		n = default_channels(c, s, a->transport);
+		n = default_channels(c, s, a);
 	if (a->transport == TRANSPORT_INBAND)
 		n = 1;
+	a->channels_first = (uint16_t)max_u32(min_u32(n, most_channels(c, s, a)), 1);
+	if (grows(c, s, a))
+		n = max_u32(n, min_u32(c->channels_more, s->channels_more));
 	a->channels = (uint16_t)max_u32(min_u32(n, most_channels(c, s, a)), 1);
 }
 
@@ -263,7 +285,7 @@ static int choose_block(const struct offer *c, const struct offer *s, struct agr
 			       block_limit(c) < BLOCK_LOWEST ? c->block_max : s->block_max,
 			       BLOCK_LOWEST);
 	if (!want)
-		want = is_near(c) ? BLOCK_NEAR : BLOCK_DEFAULT;
+		want = is_near(c) || grows(c, s, a) ? BLOCK_SMALL : BLOCK_DEFAULT;
 	want = min_u32(want, BLOCK_HIGHEST);
 	a->block = clamp_u32((want + UNIT - 1) / UNIT * UNIT, BLOCK_LOWEST, limit);
 	return 0;
@@ -303,7 +325,7 @@ static uint32_t fastest_mbps(const struct offer *c, const struct offer *s,
 
 	for (uint32_t i = 0; i < a->paths; i++)
 		mbps = max_u32(mbps, pair_mbps(c, s, a, i));
-	if (!mbps && c->rtt_ns > NEAR_RTT_NS)
+	if (!mbps && c->rtt_ns > FAR_RTT_NS)
 		mbps = UNKNOWN_MBPS;
 	return min_u32(mbps, MBPS_HIGHEST);
 }
@@ -331,8 +353,9 @@ static void add_readers(const struct offer *c, const struct offer *s, struct agr
 	uint32_t n = (covering(c, s, a) + READS_EACH - 1) / READS_EACH;
 
 	if (a->transport == TRANSPORT_RDMA && a->op == OP_READ && !wish(c->channels, s->channels))
-		a->channels = (uint16_t)clamp_u32(n, a->channels,
-						  max_u32(most_channels(c, s, a), a->channels));
+		a->channels = a->channels_first =
+			(uint16_t)clamp_u32(n, a->channels,
+					    max_u32(most_channels(c, s, a), a->channels));
 }
 
 /* What a source's readers fill while all others wait for acknowledgement. */
@@ -405,6 +428,7 @@ static int choose_inflight(const struct offer *c, const struct offer *s, struct 
 		n = (uint32_t)budget_blocks(c, s, a) - READERS_LOWEST;
 	while (n + readers(n) > budget_blocks(c, s, a))
 		n--;
+	a->channels_first = (uint16_t)min_u32(a->channels_first, a->channels);
 	a->inflight = n;
 	a->sink_blocks = n;
 	a->source_blocks = n + readers(n);
@@ -444,7 +468,8 @@ bool agreement_equal(const struct agreement *a, const struct agreement *b)
 {
 	return a->transport == b->transport && a->op == b->op && a->prot == b->prot &&
 	       a->ack == b->ack && a->crc == b->crc && a->paths == b->paths &&
-	       a->channels == b->channels && a->block == b->block &&
+	       a->channels == b->channels && a->channels_first == b->channels_first &&
+	       a->block == b->block &&
 	       a->inflight == b->inflight && a->source_blocks == b->source_blocks &&
 	       a->sink_blocks == b->sink_blocks && a->entries_ahead == b->entries_ahead;
 }
@@ -492,6 +517,9 @@ static int check_shape(const struct agreement *a, const struct offer *own, struc
 	channels = min_u32(channels, CHANNELS_MAX / a->paths);
 	if (a->channels < 1 || a->channels > channels)
 		return refuse(e, "a number of channels of", a->channels, 1, channels);
+	if (a->channels_first < 1 || a->channels_first > a->channels)
+		return refuse(e, "a number of channels at first of", a->channels_first, 1,
+			      a->channels);
 	if (a->transport == TRANSPORT_INBAND && a->channels != 1)
 		return refuse(e, "a number of in-band channels of", a->channels, 1, 1);
 	if (a->transport == TRANSPORT_INBAND)

@@ -12,6 +12,8 @@
 #define NICS_MAX 16
 #define HOST_ID_BYTES 16
 #define CHANNELS_MAX 256       /* of all paths together */
+#define FAR_RTT_NS 1000000u    /* of a path that is not short */
+#define CHANNELS_MORE 32       /* of a TCP path, with those that are opened during a transfer */
 
 enum { TRANSPORT_TCP = 1, TRANSPORT_RDMA = 2, TRANSPORT_INBAND = 4 }; /* a bit set */
 enum { OP_WRITE = 1, OP_READ = 2 };                                  /* a bit set */
@@ -45,6 +47,11 @@ struct offer {
 	uint32_t block_max;
 	uint16_t channels;      /* wanted per NIC; 0: no opinion */
 	uint16_t channels_max;
+	uint16_t channels_more; /* TCP: most channels per NIC when some of them are opened during
+				 * the transfer; 0: this side opens none then */
+	bool little;            /* the transfer goes in-band if both sides say so. Source: the files
+				 * are at most 16, and 256 KiB together. Sink: it accepts such
+				 * files in-band */
 	uint32_t inflight;      /* wanted blocks in flight per path; 0: from RTT and speed */
 	uint64_t rtt_ns;        /* measured; 0: not known. The client's counts. */
 	uint32_t nnics;
@@ -64,7 +71,8 @@ struct agreement {
 	bool sink_keeps;        /* the sink replaces no file: the source asks about each first. Not
 				 * negotiated: the server sets it for an account's rights */
 	uint16_t paths;
-	uint16_t channels;      /* per path */
+	uint16_t channels;      /* per path, at most */
+	uint16_t channels_first; /* of those: opened before the transfer begins */
 	uint32_t block;         /* payload bytes, a multiple of 4096 */
 	uint32_t inflight;      /* blocks of one path that may be unacknowledged */
 	uint32_t source_blocks; /* pool of a source path */

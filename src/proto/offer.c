@@ -86,8 +86,12 @@ static void encode_offer(struct wire_out *o, const void *msg)
 	out_u32(o, f->nnics);
 	for (uint32_t i = 0; i < f->nnics; i++)
 		encode_nic(o, &f->nics[i]);
-	if (memcmp(f->host, no_host, sizeof(no_host)))
+	if (f->little || f->channels_more || memcmp(f->host, no_host, sizeof(no_host)))
 		out_bytes(o, f->host, sizeof(f->host));
+	if (f->little || f->channels_more)
+		out_u16(o, f->channels_more);
+	if (f->little)
+		out_u8(o, f->little);
 	out_patch_length(o, at);
 }
 
@@ -120,8 +124,14 @@ static void decode_offer(struct wire_in *in, struct offer *f)
 		in->bad = true;
 	for (uint32_t i = 0; i < f->nnics && !in->bad; i++)
 		decode_nic(in, &f->nics[i]);
-	if (!in->bad && in->left >= sizeof(f->host))
-		in_bytes(in, f->host, sizeof(f->host));
+	if (in->bad || in->left < sizeof(f->host))
+		return;
+	in_bytes(in, f->host, sizeof(f->host));
+	if (in->left < sizeof(f->channels_more))
+		return;
+	f->channels_more = in_u16(in);
+	if (in->left)
+		f->little = in_u8(in) & 1;
 }
 
 int offer_get(struct buf *b, struct offer *o)
@@ -153,7 +163,7 @@ static void encode_agreement(struct wire_out *o, const void *msg)
 	out_u8(o, a->sink_keeps);
 	out_u16(o, a->paths);
 	out_u16(o, a->channels);
-	out_u16(o, 0);
+	out_u16(o, a->channels_first == a->channels ? 0 : a->channels_first);
 	out_u32(o, a->block);
 	out_u32(o, a->inflight);
 	out_u32(o, a->source_blocks);
@@ -177,7 +187,9 @@ static void decode_agreement(struct wire_in *in, struct agreement *a)
 	a->sink_keeps = in_u8(in) & 1;
 	a->paths = in_u16(in);
 	a->channels = in_u16(in);
-	in_u16(in);
+	a->channels_first = in_u16(in);
+	if (!a->channels_first)
+		a->channels_first = a->channels;
 	a->block = in_u32(in);
 	a->inflight = in_u32(in);
 	a->source_blocks = in_u32(in);

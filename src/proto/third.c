@@ -364,6 +364,8 @@ static void encode_numbers(struct wire_out *o, const void *msg)
 	out_u32(o, r->nchannels);
 	for (uint32_t i = 0; i < r->nchannels; i++)
 		out_u64(o, r->channel_bytes[i]);
+	out_u64(o, r->touched);
+	out_u8(o, r->resumable);
 }
 
 int third_result_put(struct buf *b, const struct third_result *r)
@@ -412,6 +414,10 @@ static int decode_numbers(struct buf *b, struct third_result *r)
 		in.bad = true;
 	for (uint32_t i = 0; i < r->nchannels && !in.bad; i++)
 		r->channel_bytes[i] = in_u64(&in);
+	if (!in.bad && in.left) {
+		r->touched = in_u64(&in);
+		r->resumable = in_u8_max(&in, 1);
+	}
 	return wire_in_end(&in, b);
 }
 

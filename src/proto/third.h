@@ -132,6 +132,9 @@ struct third_result {
 	uint32_t channels_lost;
 	uint32_t nchannels;
 	uint64_t channel_bytes[CHANNELS_MAX];
+	/* From version 2.1 on; before, 0: */
+	uint64_t touched;        /* of failed: files that changed while they were read */
+	bool resumable;          /* broken off, with data at the sink that another attempt uses */
 };
 
 int third_result_put(struct buf *b, const struct third_result *r);

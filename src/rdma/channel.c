@@ -43,6 +43,21 @@ int rd_repost(struct rd_path *p, struct rd_channel *c, uint32_t index)
 
 /* ---- messages ---- */
 
+/* Apply the faults of messages to m, which wr is about to send. 1: it is lost, do not send it; 0; or a
+ * negative errno. */
+static int disturb(struct rd_path *p, struct rd_channel *c, uint8_t *m, const struct ibv_send_wr *wr)
+{
+	struct ibv_send_wr twin = *wr;
+	uint32_t len = wr->sg_list->length;
+
+	if (FAULT("flip-message", len))
+		m[MESSAGE_HEAD] ^= 0x20;
+	if (FAULT("lose-message", len))
+		return 1;
+	twin.send_flags &= ~(unsigned)IBV_SEND_SIGNALED;
+	return FAULT("repeat-message", len) ? p->v->post_send(c->id, &twin) : 0;
+}
+
 uint8_t *rd_message_get(struct rd_channel *c, uint32_t *index)
 {
 	if (!c->spare_messages)
@@ -75,6 +90,12 @@ int rd_message_send(struct rd_path *p, struct rd_channel *c, uint32_t index, uin
 		r = message_seal(&c->outgoing, m, magic, count, count * item);
 	if (!r && len <= c->inline_max)
 		wr.send_flags |= IBV_SEND_INLINE;
+	if (!r)
+		r = disturb(p, c, m, &wr);
+	if (r == 1) {
+		c->spare_messages |= 1u << index;
+		return 0;
+	}
 	return r ? r : p->v->post_send(c->id, &wr);
 }
 

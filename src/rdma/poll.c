@@ -400,7 +400,14 @@ static void make_round(struct rd_path *p)
 	probe_silent(p);
 }
 
-/* A source's device tells that a block has arrived, but not that the sink's program answers it. */
+/* A source's device tells that a block has arrived, but not that the sink's program answers it. Of a
+ * channel with no block and, over WRITE, no credit, the sink has all buffers free: their grants are
+ * due, which matters once no other channel has room. */
+static bool waits(const struct rd_path *p, const struct rd_channel *c)
+{
+	return p->cfg.source && (c->blocks || (!p->read && !c->ncredits && p->want_room));
+}
+
 static void drop_stalled(struct rd_path *p)
 {
 	bool lost = watch_lost(&p->path);
@@ -409,8 +416,7 @@ static void drop_stalled(struct rd_path *p)
 		return;
 	for (uint32_t i = 0; i < p->path.nchannels; i++) {
 		struct rd_channel *c = &p->ch[i];
-		int r = c->state == RD_UP ? watch_look(&p->path, i, p->cfg.source && c->blocks) :
-			0;
+		int r = c->state == RD_UP ? watch_look(&p->path, i, waits(p, c)) : 0;
 
 		if (r)
 			rd_channel_down(p, c, r);

@@ -150,6 +150,8 @@ const struct option_def srv_table[] = {
 	     "blocks in huge pages that were set aside (auto)"),
 	KIND("tos", 0, "N", tos, type_tos, IN_FILE,
 	     "type of service of data: 0 to 255, or cs1, af41, ef"),
+	STRING("congestion", 0, "NAME", congestion, IN_FILE,
+	       "congestion control of TCP, as the kernel names it"),
 
 	KIND("log", 0, "stderr|syslog|journal|FILE", log, type_log, IN_FILE,
 	     "where the log goes (stderr)"),

@@ -92,6 +92,7 @@ struct srv_options {
 	uint64_t balance_ns;
 	unsigned pin;                /* 1: each thread has a CPU */
 	unsigned hugepages;          /* srv_pages() tells */
+	char *congestion;            /* control of TCP; NULL: the system's, see transfer.h */
 	int tos;                     /* of data connections; -1: as the system has it */
 
 	/* the log */

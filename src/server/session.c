@@ -273,6 +273,7 @@ void srv_tuning(const struct server *sv, struct transfer_tuning *t)
 	t->balance_ns = sv->opt.balance_ns;
 	t->pages = pages[sv->opt.hugepages];
 	t->tos = sv->opt.tos;
+	t->congestion = sv->opt.congestion;
 }
 
 void srv_transfer_config(struct session *s, struct ftp_session *fs,

@@ -133,7 +133,11 @@ static int read_reply(struct transfer_client_config *c, char text[512], struct e
 static int read_go(struct transfer_client_config *c, struct err *e)
 {
 	char text[512];
-	int code = read_reply(c, text, e);
+	int code = c->closing_owed ? read_reply(c, text, e) : 0;
+
+	c->closing_owed = false;
+	if (code >= 0)
+		code = read_reply(c, text, e);
 
 	if (code < 0 || code == 150)
 		return code < 0 ? code : 0;
@@ -226,7 +230,8 @@ static int data_address(struct transfer_client_config *c, const struct bulk_agre
 	return 0;
 }
 
-/* All channels of all paths, or none. Of the time for it the pools' making is no part. */
+/* The channels that all paths begin with, or none. Of the time for it the pools' making is no
+ * part. */
 static int open_channels(struct agreed *a, int stop, struct err *e)
 {
 	struct transfer_client_config *c = a->c;
@@ -235,6 +240,7 @@ static int open_channels(struct agreed *a, int stop, struct err *e)
 		.agr = &a->ag->agreement, .keys = &a->keys, .tuning = &c->tuning,
 		.own = &c->request.offer, .placement = a->placement, .client = true,
 		.source = is_put(&c->request), .rtt_ns = c->request.offer.rtt_ns,
+		.rate = c->request.rate,
 	};
 	uint64_t deadline = now_ns() + (uint64_t)c->connect_timeout_ms * 1000000;
 	int r = ends_new(d, &ec, e), left;
@@ -311,7 +317,7 @@ static int connect_data(struct agreed *a, int stop, struct err *e)
 	struct err why = ERR_INIT;
 	int r;
 
-	if (inband && (c->request.offer.transports & TRANSPORT_TCP))
+	if (inband && c->request.offer.transports & ~ag->offer.transports & TRANSPORT_TCP)
 		log_warn("the server has no data port free: data goes over the control "
 			 "connection, which is slower; give it more --data-ports");
 	if (!inband) {
@@ -535,7 +541,9 @@ static int converse(struct transfer_client_config *c, int storage, struct leash 
 	rc = read_agree(c, ag, e);
 	if (!rc)
 		rc = run_agreed(c, ag, storage, l, started, r, e);
-	return stream_is_gone(rc) ? rc : read_closing(c, rc, e);
+	if (!rc && c->closing_later)
+		c->closing_owed = true;
+	return stream_is_gone(rc) || c->closing_owed ? rc : read_closing(c, rc, e);
 }
 
 /* With what is left, as long as there is less from one time to the next: the code alone may
@@ -556,22 +564,34 @@ static int converse_until_agreed(struct transfer_client_config *c, int storage,
 	}
 }
 
+/* An option that asks for certain data channels gets them, also for few and small files. For a get the
+ * server looks at the files. */
+static bool is_little(const struct transfer_client_config *c)
+{
+	const struct offer *o = &c->request.offer;
+
+	if (!c->inband_ok || o->rtt_ns < FAR_RTT_NS || o->channels || o->block || o->inflight ||
+	    c->tuning.nics || c->tuning.congestion)
+		return false;
+	return c->request.op == BULK_GET || (c->request.op == BULK_PUT &&
+	       setup_is_little(c->root, NULL, c->items, c->nitems));
+}
+
 int transfer_client(struct transfer_client_config *c, struct transfer_result *r,
 		    struct err *e)
 {
-	uint8_t wanted = c->request.offer.transports;
 	int storage CLEANUP_CLOSE = open_storage(c);
 	struct leash l;
 	int rc;
 
 	memset(r, 0, sizeof(*r));
 	setup_offer(&c->request.offer, &c->tuning);
+	c->request.offer.little = is_little(c);
 	rc = leash_start(&l, c->stop, c->ms, e);
 	if (!rc)
 		rc = offer_nics(c, storage, e);
 	if (!rc)
 		rc = converse_until_agreed(c, storage, &l, r, e);
-	c->request.offer.transports = wanted; /* the next time may be better */
 	crypto_wipe(c->request.key, sizeof(c->request.key));
 	/* What failed because it was woken has that one reason. */
 	if (leash_end(&l) && rc)

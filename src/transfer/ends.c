@@ -81,6 +81,9 @@ static int open_one(struct ends *d, uint32_t i, int stop, int timeout_ms, struct
 	struct path_config c = { .source = d->cfg.source, .payload = d->cfg.agr->block,
 				 .inflight = d->cfg.agr->inflight, .pool = d->pool[i],
 				 .first = (uint16_t)(i * d->cfg.agr->channels),
+				 .client = d->cfg.client, .far = d->cfg.rtt_ns >= FAR_RTT_NS,
+				 .rate = d->cfg.source ? d->cfg.rate : 0,
+				 .congestion = d->cfg.tuning->congestion,
 				 .stall_ms = d->cfg.tuning->stall_ms };
 	struct message_keys keys;
 	struct place_policy policy;

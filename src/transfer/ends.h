@@ -15,6 +15,7 @@ struct ends_config {
 	struct placement *placement; /* outlives them, too */
 	bool client, source;
 	uint64_t rtt_ns;
+	uint64_t rate;            /* of the source, bytes per second; 0: no limit */
 };
 
 struct ends {
@@ -30,7 +31,7 @@ struct ends {
 int ends_new(struct ends *d, const struct ends_config *c, struct err *e);
 /* Once all listen or are resolved: their pools, registered where they must be. */
 int ends_pools(struct ends *d, struct err *e);
-/* Then the channels. stop as in tcp_channels_accept. */
+/* Then the channels. stop as in opener_first. */
 int ends_open(struct ends *d, int stop, int timeout_ms, struct err *e);
 void ends_free(struct ends *d); /* d is empty after it */
 

@@ -10,6 +10,7 @@
 
 struct plan {
 	uint32_t block;
+	_Atomic uint32_t limit;           /* bytes of a piece, up to block */
 	bool stripe, sorted;
 	pthread_mutex_t lock;
 	pthread_cond_t more;
@@ -60,6 +61,7 @@ struct plan *plan_new(uint32_t block, bool stripe)
 	if (!p)
 		return NULL;
 	p->block = block;
+	atomic_init(&p->limit, block);
 	p->stripe = stripe;
 	p->ready_end = &p->ready;
 	p->active_end = &p->active;
@@ -71,6 +73,21 @@ struct plan *plan_new(uint32_t block, bool stripe)
 void plan_sort(struct plan *p)
 {
 	p->sorted = true;
+}
+
+void plan_limit(struct plan *p, uint64_t bytes)
+{
+	/* Whole multiples keep what direct I/O and journals need. */
+	bytes -= bytes % BLOCK_MIN;
+	if (bytes < BLOCK_MIN)
+		bytes = BLOCK_MIN;
+	atomic_store_explicit(&p->limit, bytes < p->block ? (uint32_t)bytes : p->block,
+			      memory_order_relaxed);
+}
+
+uint32_t plan_limited(const struct plan *p)
+{
+	return atomic_load_explicit(&p->limit, memory_order_relaxed);
 }
 
 static void put_list(struct sfile *f)
@@ -220,10 +237,11 @@ static void cut_piece(struct plan *p, struct sfile *f, struct plan_work *w)
 {
 	struct bulk_range r = range_of(f, f->range);
 	uint64_t left = r.length - f->at;
+	uint32_t most = plan_limited(p);
 
 	w->file = sfile_ref(f);
 	w->offset = r.offset + f->at;
-	w->length = left < p->block ? (uint32_t)left : p->block;
+	w->length = left < most ? (uint32_t)left : most;
 	f->outstanding++;
 	f->at += w->length;
 	if (f->at < r.length)
@@ -264,12 +282,16 @@ static enum plan_answer begin_big(struct plan *p, struct plan_work *w)
 
 static enum plan_answer take_small(struct plan *p, uint32_t room, struct plan_work *w)
 {
+	uint32_t most = plan_limited(p);
 	struct sfile *f;
 
 	w->nfiles = 0;
 	while ((f = first_ready(p)) && is_small(p, f) && f->size <= room &&
 	       w->nfiles < PLAN_BATCH) {
 		room -= (uint32_t)f->size;
+		most -= f->size < most ? (uint32_t)f->size : most;
+		if (room > most)
+			room = most;
 		w->files[w->nfiles++] = take_ready(p);
 	}
 	return w->nfiles ? PLAN_SMALL : PLAN_FULL;

@@ -113,6 +113,11 @@ void plan_sort(struct plan *p);
 void plan_ready(struct plan *p, struct sfile *f);
 /* Several at once, linked by next, in order. */
 void plan_ready_list(struct plan *p, struct sfile *first, struct sfile *last, uint32_t n);
+/* From now on a piece, and small files that share a block, have at most so many bytes: a multiple of
+ * BLOCK_MIN, up to the block of plan_new(). A small file is not cut for it. Any thread. */
+void plan_limit(struct plan *p, uint64_t bytes);
+/* That limit, in bytes. Any thread. */
+uint32_t plan_limited(const struct plan *p);
 /* Another file may become ready although the walk is over (it waits for a verdict):
  * plan_next ends only when each has come or been let go. */
 void plan_expect(struct plan *p);

@@ -164,6 +164,8 @@ static void fill_result(struct third_result *t, const struct transfer_result *re
 	t->channels_lost = res->channels_lost;
 	t->nchannels = res->nchannels;
 	memcpy(t->channel_bytes, res->channel_bytes, sizeof(t->channel_bytes));
+	t->touched = res->touched;
+	t->resumable = res->resumable;
 }
 
 static int send_result(struct relay *r, const struct transfer_result *res, int code,
@@ -318,4 +320,6 @@ void relay_take(const struct third_result *t, struct transfer_result *out)
 	memcpy(out->channel_bytes, t->channel_bytes, sizeof(out->channel_bytes));
 	out->channels_lost = t->channels_lost;
 	out->fell_back = t->fell_back;
+	out->touched = t->touched;
+	out->resumable = t->resumable;
 }

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #define ACCEPT_MS 30000
+#define PORTS_MANY 64 /* of a range for data */
 
 /* A transfer being set up. */
 struct serving {
@@ -53,15 +54,6 @@ static struct transfer_item *make_items(struct bulk_request *q, uint32_t *n)
 	return it;
 }
 
-static char *join(const char *dir, const char *name)
-{
-	char *out;
-
-	if (name[0] == '/' || !dir || !dir[0])
-		return strdup(name);
-	return asprintf(&out, "%s/%s", dir, name) < 0 ? NULL : out;
-}
-
 static struct transfer_item sink_item(const struct bulk_request *q)
 {
 	struct transfer_item item = { .kind = ITEM_PATH, .path = q->base ? q->base : "" };
@@ -71,6 +63,8 @@ static struct transfer_item sink_item(const struct bulk_request *q)
 	return item;
 }
 
+/* Where the files are, as setup_sink_storage() and setup_source_storage(). Says in our offer whether
+ * they are little. */
 static int open_storage(struct serving *v)
 {
 	struct transfer_server_config *c = v->c;
@@ -80,11 +74,15 @@ static int open_storage(struct serving *v)
 	char *cwd CLEANUP_FREE = NULL;
 	uint32_t n;
 
+	v->ag.offer.little = q->offer.little;
 	if (is_put(q))
 		return setup_sink_storage(c->root, c->cwd, &item);
 	items = make_items(q, &n);
-	cwd = join(c->cwd, q->base ? q->base : "");
-	return items && cwd ? setup_source_storage(c->root, cwd, items, n) : -1;
+	cwd = setup_below(c->cwd, q->base ? q->base : "");
+	if (!items || !cwd)
+		return -1;
+	v->ag.offer.little = q->offer.little && setup_is_little(c->root, cwd, items, n);
+	return setup_source_storage(c->root, cwd, items, n);
 }
 
 /* ---- what is agreed ---- */
@@ -103,6 +101,20 @@ static int agree_within_purse(struct serving *v, struct err *e)
 	return negotiate(&v->c->request->offer, o, &v->ag.agreement, e);
 }
 
+/* A listener that stays open occupies a port of a small range, for all cards or for one. */
+static bool has_few_ports(const struct transfer_server_config *c)
+{
+	const struct nic_rules *rules = &c->tuning.nic_rules;
+	bool few = c->port_hi && c->port_hi - c->port_lo < PORTS_MANY;
+
+	for (size_t i = 0; i < rules->n; i++) {
+		const struct port_range *p = &rules->at[i].ports;
+
+		few = few || (p->hi && p->hi - p->lo < PORTS_MANY);
+	}
+	return few;
+}
+
 static int agree(struct serving *v, struct err *e)
 {
 	struct transfer_server_config *c = v->c;
@@ -117,6 +129,8 @@ static int agree(struct serving *v, struct err *e)
 	if (c->request->op == BULK_PUT || c->request->op == BULK_GET)
 		o->no_crc = false;
 	setup_offer(o, &c->tuning);
+	if (has_few_ports(c))
+		o->channels_more = 0;
 	if (c->purse.take)
 		o->locked = UINT64_MAX; /* until it is known */
 	r = setup_nics(o, &c->tuning, &c->local, true, &why, e);
@@ -222,7 +236,8 @@ static int open_listeners(struct serving *v, struct err *e)
 	struct ends_config ec = { .agr = &v->ag.agreement, .keys = &v->keys,
 				  .tuning = &c->tuning, .own = &v->ag.offer,
 				  .source = !is_put(c->request),
-				  .rtt_ns = c->request->offer.rtt_ns };
+				  .rtt_ns = c->request->offer.rtt_ns,
+				  .rate = c->request->rate };
 	int r;
 
 	r = place(v, e);
@@ -307,14 +322,19 @@ static int read_ready(struct serving *v, uint8_t *transport, bool *aborted, stru
 	return 0;
 }
 
-/* Accept while the client says how it fares. */
+/* Accept while the client says how it fares. In-band there is nothing to accept, and the transfer
+ * begins at once: READY is read like any other frame. */
 static int accept_channels(struct serving *v, bool *inband, bool *aborted, struct err *e)
 {
 	uint64_t one = 1;
 	uint8_t transport = 0;
 	pthread_t t;
-	int r = thread_start(&t, "accept", accept_main, v);
+	int r;
 
+	*inband = v->ag.agreement.transport == TRANSPORT_INBAND;
+	if (*inband)
+		return 0;
+	r = thread_start(&t, "accept", accept_main, v);
 	if (r)
 		return err_sys(e, r, "cannot start a thread");
 	r = read_ready(v, &transport, aborted, e);
@@ -383,7 +403,7 @@ static int serve_source(struct serving *v, struct transfer_result *r, bool *in_l
 	struct bulk_request *q = v->c->request;
 	uint32_t n;
 	struct transfer_item *items CLEANUP_FREE = make_items(q, &n);
-	char *cwd CLEANUP_FREE = join(v->c->cwd, q->base ? q->base : "");
+	char *cwd CLEANUP_FREE = setup_below(v->c->cwd, q->base ? q->base : "");
 	int rc;
 
 	if (!s || !items || !cwd) {

@@ -59,6 +59,7 @@ void setup_offer(struct offer *o, const struct transfer_tuning *t)
 		o->block_max = BLOCK_MAX;
 	if (!o->channels_max)
 		o->channels_max = 64;
+	o->channels_more = CHANNELS_MORE;
 }
 
 /* Enough for the smallest transfer, and for the devices' own queues. -EPROTONOSUPPORT: there
@@ -204,6 +205,15 @@ int setup_paths(struct xfer *x, bool source, struct ends *d, struct err *e)
 	return x->inband_ok ? setup_standby(x, source, e) : 0;
 }
 
+char *setup_below(const char *cwd, const char *path)
+{
+	char *full;
+
+	if (!cwd || !cwd[0] || path[0] == '/')
+		return strdup(path);
+	return asprintf(&full, "%s/%s", cwd, path) < 0 ? NULL : full;
+}
+
 int setup_source_storage(struct root *root, const char *cwd, const struct transfer_item *items,
 			 uint32_t n)
 {
@@ -211,25 +221,47 @@ int setup_source_storage(struct root *root, const char *cwd, const struct transf
 
 	if (!n || items[0].kind != ITEM_PATH)
 		return -1;
-	if (cwd && cwd[0] && items[0].path[0] != '/' &&
-	    asprintf(&full, "%s/%s", cwd, items[0].path) < 0)
-		full = NULL;
-	return root_open(root, full ? full : items[0].path, O_PATH, 0);
+	full = setup_below(cwd, items[0].path);
+	return full ? root_open(root, full, O_PATH, 0) : -ENOMEM;
+}
+
+#define LITTLE_BYTES (256u << 10)
+#define LITTLE_FILES 16u
+
+bool setup_is_little(struct root *root, const char *cwd, const struct transfer_item *items,
+		     uint32_t n)
+{
+	uint64_t bytes = 0;
+
+	if (n > LITTLE_FILES)
+		return false;
+	for (uint32_t i = 0; i < n; i++) {
+		char *full CLEANUP_FREE = NULL;
+		struct stat st;
+
+		if (items[i].kind == ITEM_PATH)
+			full = setup_below(cwd, items[i].path);
+		if (!full || root_stat(root, full, true, &st) || !S_ISREG(st.st_mode) ||
+		    (uint64_t)st.st_size > LITTLE_BYTES)
+			return false;
+		bytes += (uint64_t)st.st_size;
+	}
+	return bytes <= LITTLE_BYTES;
 }
 
 int setup_sink_storage(struct root *root, const char *cwd, const struct transfer_item *item)
 {
-	const char *p = item->path && item->path[0] ? item->path : ".";
 	char *full CLEANUP_FREE = NULL;
 	char name[256];
 	int fd;
 
 	if (item->kind != ITEM_PATH)
 		return -1;
-	if (cwd && cwd[0] && p[0] != '/' && asprintf(&full, "%s/%s", cwd, p) < 0)
-		full = NULL;
-	fd = root_open(root, full ? full : p, O_PATH, 0);
-	return fd < 0 ? root_open_parent(root, full ? full : p, name) : fd;
+	full = setup_below(cwd, item->path && item->path[0] ? item->path : ".");
+	if (!full)
+		return -ENOMEM;
+	fd = root_open(root, full, O_PATH, 0);
+	return fd < 0 ? root_open_parent(root, full, name) : fd;
 }
 
 enum io_kind setup_io(const struct transfer_tuning *t, int fd, bool direct)
@@ -262,7 +294,7 @@ _Static_assert(STORAGE_ROTATING == 3, "as negotiate.c has it");
 void setup_inband(struct agreement *a)
 {
 	a->transport = TRANSPORT_INBAND;
-	a->paths = a->channels = 1;
+	a->paths = a->channels = a->channels_first = 1;
 }
 
 unsigned setup_open_dirs(const struct transfer_tuning *t)

@@ -21,11 +21,17 @@ int setup_nics(struct offer *o, const struct transfer_tuning *t,
 /* Pools and paths of x from its agreement: those that were opened, which are x's then, with
  * the standby behind them; in-band when there are none. */
 int setup_paths(struct xfer *x, bool source, struct ends *d, struct err *e);
+/* path, which starts at cwd unless it is absolute; the caller frees it. NULL: out of memory. */
+char *setup_below(const char *cwd, const char *path);
 /* Where what is sent lies, by its first source, for the sources seldom lie apart; and where what
  * comes is to go: a descriptor (O_PATH), or negative, when there is none, or no such place. */
 int setup_source_storage(struct root *root, const char *cwd, const struct transfer_item *items,
 			 uint32_t n);
 int setup_sink_storage(struct root *root, const char *cwd, const struct transfer_item *item);
+/* So few and small files that they go over the control connection before a data channel, which takes
+ * two round trips to open, would be up. As setup_source_storage(). */
+bool setup_is_little(struct root *root, const char *cwd, const struct transfer_item *items,
+		     uint32_t n);
 /* The I/O engine for files that lie where fd does (-1: nowhere in particular), past the
  * page cache when direct. */
 enum io_kind setup_io(const struct transfer_tuning *t, int fd, bool direct);

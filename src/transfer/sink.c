@@ -322,8 +322,8 @@ static int make_tables(struct sink *s, struct err *e)
 	return 0;
 }
 
-/* The receiver's thread has nothing more to do. The source closes its channels in good
- * order before it says SENT, which may still be on its way; but not for long. */
+/* The receiver's thread has nothing more to do. A source closes its channels in good order about
+ * when it says SENT, which may still be on its way; but not for long. */
 static void last_channel_down(struct sink *s)
 {
 	uint64_t until = now_ns() + ABORT_GRACE_MS * 1000000ull;
@@ -339,12 +339,11 @@ static void channel_down(void *arg, uint32_t channel, int error)
 	struct sink_route *route = arg;
 	struct sink *s = route->s;
 
-	/* In good order, or when all has come, it is the source's way of leaving. */
-	if (error && !atomic_load(&s->sent) && !xfer_failed(&s->x))
-		xfer_channel_lost(&s->x, route->path, channel, error);
+	/* When all has come, the source leaves in any order. */
+	if (!atomic_load(&s->sent) && !xfer_failed(&s->x))
+		xfer_channel_down(&s->x, route->path, channel, error);
 	/* With a standby the source goes on by that, or says why not. */
-	if (atomic_fetch_add(&s->x.channels_down, 1) + 1 == xfer_channels(&s->x) &&
-	    !xfer_standby(&s->x))
+	if (xfer_all_down(&s->x) && !xfer_standby(&s->x))
 		last_channel_down(s);
 }
 

@@ -26,6 +26,11 @@
 #define GOT_MAX (1 << 18)
 #define HAD_MAX (1 << 16)
 
+/* Limits for a source: how deep directories may be nested (deeper ones fail), and how many may be
+ * open, which are not ended or have entries on their way (one more ends the transfer). */
+#define SINK_DEPTH_MOST 4096
+#define SINK_DIRS_MOST (1u << 19)
+
 /* A directory that entries go into. References: one until ENTRY_DIR_END, one for each
  * child that is not done. Its times and mode are set when the last goes. */
 struct kdir {
@@ -39,7 +44,8 @@ struct kdir {
 	bool made;               /* by us: its name must be synced too */
 	atomic_bool name_synced;
 	int error;               /* why dir is NULL; 0: dry run */
-	char *path;              /* in a dry run, where dir is NULL: what it would be */
+	uint32_t depth;          /* below the destination, at most SINK_DEPTH_MOST */
+	char *name;              /* in a dry run, where dir is NULL; of the top one: its path */
 	_Atomic uint32_t refs;
 	UT_hash_handle hh;       /* in sink.dirs while entries may name it */
 };
@@ -197,6 +203,7 @@ struct sink {
 	atomic_bool pipe;              /* an entry without a size came */
 	_Atomic uint64_t live;         /* entries that are not over */
 	_Atomic uint64_t details;      /* bytes of ranges and attributes of files */
+	_Atomic uint32_t ndirs;              /* struct kdir that exist, at most SINK_DIRS_MOST */
 	_Atomic uint64_t dir_details;  /* of attributes of directories */
 	_Atomic uint64_t files, failed, skipped, entries;
 	_Atomic uint64_t bytes, bytes_known, bytes_kept, bad_blocks;

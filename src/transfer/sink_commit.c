@@ -14,22 +14,48 @@
 /* Files that are synced together. */
 #define BATCH 128
 
+/* Put part, with a slash before it unless it is "", in front of at. */
+static char *prepend(char *at, const char *part)
+{
+	size_t len = strlen(part);
+
+	at = memcpy(at - len, part, len);
+	if (len)
+		*--at = '/';
+	return at;
+}
+
+/* A dry run keeps only the names of directories that it does not make. The path starts at the nearest
+ * existing ancestor, or at the destination. */
 char *kdir_path(const struct kdir *d, const char *name)
 {
-	char *dir CLEANUP_FREE = d->dir ? dir_path(d->dir, NULL) : strdup(d->path ? d->path : "");
-	char *out;
-	size_t n;
+	const struct kdir *top = d;
+	size_t room = strlen(name) + 2, n;
+	char *base CLEANUP_FREE = NULL, *out, *at;
 
-	if (!dir)
+	for (; !top->dir && top->parent; top = top->parent)
+		room += strlen(top->name ? top->name : "") + 1;
+	base = top->dir ? dir_path(top->dir, NULL) : strdup(top->name ? top->name : "");
+	n = base ? strlen(base) : 0;
+	out = base ? malloc(n + room) : NULL;
+	if (!out)
 		return NULL;
-	n = strlen(dir);
-	return asprintf(&out, "%s%s%s", dir, n && dir[n - 1] != '/' ? "/" : "", name) < 0 ?
-		NULL : out;
+	at = out + n + room;
+	*--at = '\0';
+	if (!*name) /* the directory itself, with a slash */
+		*--at = '/';
+	at = prepend(at, name);
+	for (; d != top; d = d->parent)
+		at = prepend(at, d->name ? d->name : "");
+	if (!n || base[n - 1] == '/')
+		at++;
+	at = memcpy(at - n, base, n);
+	return memmove(out, at, strlen(at) + 1);
 }
 
 char *kfile_path(const struct kfile *f)
 {
-	if (f->parent && (f->parent->dir || f->parent->path))
+	if (f->parent && (f->parent->dir || f->parent->name))
 		return kdir_path(f->parent, f->name);
 	return strdup(f->name);
 }
@@ -135,8 +161,9 @@ void kdir_put(struct sink *s, struct kdir *d)
 			dir_put(d->dir);
 		atomic_fetch_sub(&s->dir_details, d->xattrs_len);
 		free(d->xattrs);
-		free(d->path);
+		free(d->name);
 		free(d);
+		atomic_fetch_sub(&s->ndirs, 1);
 		d = parent;
 	}
 }

@@ -54,6 +54,7 @@ struct kdir *kdir_new(struct sink *s, uint64_t id, struct kdir *parent)
 	if (parent)
 		atomic_fetch_add(&parent->refs, 1);
 	atomic_init(&d->refs, 1);
+	atomic_fetch_add(&s->ndirs, 1);
 	return d;
 }
 
@@ -112,8 +113,8 @@ static int open_base(struct sink *s, bool make, struct err *e)
 	if (!s->base)
 		return err_set(e, -ENOMEM, "out of memory");
 	if (make && s->dry) {
-		s->base->path = strdup(s->dest_path);
-		return s->base->path ? 0 : err_set(e, -ENOMEM, "out of memory");
+		s->base->name = strdup(s->dest_path);
+		return s->base->name ? 0 : err_set(e, -ENOMEM, "out of memory");
 	}
 	if (make) {
 		r = make_path(s, s->dest_path);

@@ -59,13 +59,15 @@ static int make_dir(struct sink *s, struct kdir *parent, const char *name, bool 
 /* With a text for the topmost only: that is enough for people. */
 static void dir_failed(struct sink *s, struct kdir *d, struct kdir *parent, const char *name)
 {
-	char *path CLEANUP_FREE = parent->dir ? dir_path(parent->dir, name) : NULL;
+	char *path CLEANUP_FREE = parent->error ? NULL : kdir_path(parent, name);
 	char text[ERR_TEXT] = "";
 
-	if (parent->dir)
+	if (!parent->error)
 		snprintf(text, sizeof(text), "%s: cannot make the directory: %s",
 			 printable(path ? path : name),
-			 part_is_ours(name) ? PART_NAME_WHY : strerror(-d->error));
+			 part_is_ours(name) ? PART_NAME_WHY :
+			 d->depth > SINK_DEPTH_MOST ? "nested too deeply" :
+			 strerror(-d->error));
 	atomic_fetch_add(&s->failed, 1);
 	xfer_send_failure(&s->x, BULK_FAILED, d->id, d->error, text);
 	XFER_EVENT(&s->x, file_failed, path ? path : name, d->error, text);
@@ -126,8 +128,11 @@ static int on_dir(struct sink *s, const struct bulk_entry *en, struct err *e)
 	struct kdir *parent, *d;
 	char namebuf[256];
 	const char *name;
-	int r = sink_place(s, en, namebuf, &parent, &name, e);
+	int r;
 
+	if (atomic_load(&s->ndirs) >= SINK_DIRS_MOST)
+		return err_set(e, -E2BIG, "more than %u directories are open at once", SINK_DIRS_MOST);
+	r = sink_place(s, en, namebuf, &parent, &name, e);
 	if (r)
 		return r;
 	d = kdir_new(s, en->id, parent);
@@ -139,20 +144,20 @@ static int on_dir(struct sink *s, const struct bulk_entry *en, struct err *e)
 	}
 	d->meta = sink_entry_meta(en);
 	d->set = true;
-	d->error = parent->error;
+	d->depth = parent->depth + 1;
+	d->error = !parent->error && d->depth > SINK_DEPTH_MOST ? -ENAMETOOLONG : parent->error;
 	if (!name) {
 		d->dir = parent->dir ? dir_ref(parent->dir) : NULL;
 		d->made = parent->made;
-		d->error = parent->error;
-	} else if (parent->dir && !s->dry) {
+	} else if (parent->dir && !d->error && !s->dry) {
 		d->error = make_dir(s, parent, name, &d->made);
 		if (!d->error)
 			d->dir = dir_sub(parent->dir, name);
-	} else if (parent->dir) {
+	} else if (parent->dir && !d->error) {
 		d->dir = dir_sub(parent->dir, name); /* may not exist: stat tells */
 	}
 	if (s->dry && !d->dir)
-		d->path = kdir_path(parent, name ? name : "");
+		d->name = strdup(name ? name : "");
 	HASH_ADD(hh, s->dirs, id, sizeof(d->id), d);
 	if (d->error)
 		dir_failed(s, d, parent, name ? name : en->name);

@@ -70,10 +70,47 @@ static bool sink_is_idle(struct source *s)
 			      blocks ? 0 : xfer_read_ms(atomic_load(&s->bytes_known)));
 }
 
+/* A block carries at most this much time of the rate. */
+#define BLOCK_NS 200000000ull
+#define FIT_EVERY_NS 1000000000ull
+
+/* Not for a sink that reads back: it allows a file a number of pieces that follows from the agreed
+ * block. Not for RDMA, whose channels acknowledge whole blocks anyway. */
+static void limit_blocks(struct source *s, uint64_t rate)
+{
+	if (s->x.agr.ack == ACK_VERIFIED || s->x.agr.transport == TRANSPORT_RDMA)
+		return;
+	if (s->x.req->rate && rate > s->x.req->rate)
+		rate = s->x.req->rate;
+	plan_limit(s->plan, rate / (1000000000 / BLOCK_NS));
+}
+
+/* On a slow path small blocks show how far it is, and cost less when a channel is lost. The best of
+ * three seconds counts: a sink may pause for one. */
+static void fit_blocks(struct source *s)
+{
+	uint64_t now = now_ns(), bytes = atomic_load(&s->bytes_acked) + xfer_ahead(&s->x);
+	uint64_t ns = now - s->fitted_ns, *rates = s->fitted_rates, best;
+
+	if (ns < FIT_EVERY_NS)
+		return;
+	if (s->fitted_ns && bytes > s->fitted_bytes) {
+		rates[2] = rates[1];
+		rates[1] = rates[0];
+		rates[0] = (uint64_t)((double)(bytes - s->fitted_bytes) * 1e9 / (double)ns);
+		best = rates[0] > rates[1] ? rates[0] : rates[1];
+		if (rates[2])
+			limit_blocks(s, best > rates[2] ? best : rates[2]);
+	}
+	s->fitted_ns = now;
+	s->fitted_bytes = bytes;
+}
+
 static int source_tick(struct xfer *x)
 {
 	struct source *s = of(x);
 
+	fit_blocks(s);
 	source_rebalance(s);
 	if (sink_is_idle(s))
 		xfer_fail(x, -ETIMEDOUT, "the other side acknowledges nothing (--stall)");
@@ -301,6 +338,7 @@ static int make_tables(struct source *s, struct err *e)
 	s->plan = plan_new(s->x.agr.block, s->stripe);
 	if (!s->slots || !s->out || !s->weights || !s->dirs || !s->plan)
 		return err_set(e, -ENOMEM, "out of memory");
+	limit_blocks(s, UINT64_MAX);
 	root_rules_dirs(s->root, s->dirs);
 	if (s->sort)
 		plan_sort(s->plan);
@@ -338,23 +376,6 @@ static void wait_acked(struct source *s)
 		pthread_cond_wait(&s->acked_more, &s->lock);
 }
 
-/* Join everything that feeds the wire, first to last. */
-static void drain(struct source *s)
-{
-	if (s->walker_on)
-		pthread_join(s->walker, NULL);
-	readers_join(s);
-	wait_acked(s);
-	for (uint32_t i = 0; i < s->x.nroutes; i++)
-		bq_close(s->ready[i], 0);
-	for (uint32_t i = 0; i < s->x.nroutes; i++) {
-		int r = s->senders[i] ? sender_join(s->senders[i]) : 0;
-
-		if (r)
-			xfer_data_lost(&s->x, r);
-	}
-}
-
 static int send_totals(struct source *s)
 {
 	struct bulk_counts c = { 0 };
@@ -367,6 +388,38 @@ static int send_totals(struct source *s)
 	r = bulk_counts_put(b, &c);
 	atomic_store(&s->sent, true);
 	return r ? r : xfer_send(&s->x, BULK_SENT, b);
+}
+
+static void say_sent(struct source *s)
+{
+	int r = xfer_failed(&s->x) ? 0 : send_totals(s);
+
+	if (r)
+		xfer_control_failed(&s->x, r);
+}
+
+/* Join the stages, first to last. Over TCP the source sends SENT while the channels close, which
+ * saves a round trip; over RDMA afterwards. */
+static void drain(struct source *s)
+{
+	bool meanwhile = s->x.agr.transport != TRANSPORT_RDMA;
+
+	if (s->walker_on)
+		pthread_join(s->walker, NULL);
+	readers_join(s);
+	wait_acked(s);
+	if (meanwhile)
+		say_sent(s);
+	for (uint32_t i = 0; i < s->x.nroutes; i++)
+		bq_close(s->ready[i], 0);
+	for (uint32_t i = 0; i < s->x.nroutes; i++) {
+		int r = s->senders[i] ? sender_join(s->senders[i]) : 0;
+
+		if (r)
+			xfer_data_lost(&s->x, r);
+	}
+	if (!meanwhile)
+		say_sent(s);
 }
 
 static bool sink_has_summed(struct xfer *x)
@@ -411,11 +464,6 @@ int source_run(struct source *s, struct transfer_result *r, bool *in_line, struc
 	if (rc)
 		xfer_fail(&s->x, rc, "%s", e->text);
 	drain(s);
-	if (!xfer_failed(&s->x)) {
-		rc = send_totals(s);
-		if (rc)
-			xfer_control_failed(&s->x, rc);
-	}
 	xfer_wait(&s->x, sink_has_summed);
 	rc = xfer_finish(&s->x, in_line, e);
 	fill_result(s, r);

@@ -42,6 +42,9 @@ struct source {
 	bool sort;                     /* files by their addresses */
 	struct dirs *dirs;
 	struct plan *plan;
+	/* The ticker's: when the blocks were last fitted to the rate, the bytes that had arrived,
+	 * and the rates of the last seconds, bytes per second. */
+	uint64_t fitted_ns, fitted_bytes, fitted_rates[3];
 	struct bq *ready[NICS_MAX + 1]; /* filled blocks, per path */
 	struct reader *readers[READERS_MAX]; /* NULL: it could not be started */
 	unsigned nreaders;

@@ -216,7 +216,10 @@ static int walk_listed(struct walk *w, const char *path, const char *target)
 		return -ENOMEM;
 	if (!slash || strlen(full) <= cut)
 		return walk_path(w, path);
-	r = implied_dir(w, target, (size_t)(slash - target), full, strlen(full) - cut, &id);
+	/* A sink bounds the open ones. A directory that comes again is announced again. */
+	r = HASH_COUNT(w->implied) < IMPLIED_MOST ? 0 : walk_end_implied(w);
+	if (!r)
+		r = implied_dir(w, target, (size_t)(slash - target), full, strlen(full) - cut, &id);
 	if (!r)
 		r = walk_push_dir(w, id);
 	if (r)

@@ -233,13 +233,14 @@ static int read_stream(struct reader *r, struct sfile *f)
 
 	while (!rc) {
 		struct block *b = reader_block(r);
+		uint32_t most = plan_limited(r->s->plan);
 		ssize_t n;
 
 		if (!b) {
 			rc = -ECANCELED;
 			break;
 		}
-		n = read_stdin(r, block_payload(b), b->cap);
+		n = read_stdin(r, block_payload(b), most < b->cap ? most : b->cap);
 		if (n <= 0) {
 			pool_put(b);
 			rc = (int)n;

@@ -140,7 +140,10 @@ void reader_file_changed(struct reader *r, struct sfile *f, int code)
 /* NONBLOCK: should a pipe have taken the file's place, do not wait for its writer. */
 int reader_open(struct reader *r, const struct sfile *f)
 {
-	return source_open(r->s, f, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+	int fd = source_open(r->s, f, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+
+	/* Another process holds a lease (fcntl(2)). EAGAIN means here that the file has changed. */
+	return fd == -EAGAIN ? -EBUSY : fd;
 }
 
 /* ---- small files ---- */
@@ -199,11 +202,14 @@ static int read_batch(struct reader *r, struct plan_work *w)
 static enum plan_answer next_work(struct reader *r, struct plan_work *w)
 {
 	struct source *s = r->s;
-	uint32_t room = r->open ? r->open->cap - r->open->len : s->x.agr.block;
+	uint32_t most = plan_limited(s->plan), room = s->x.agr.block;
 	bool holding = r->open || io_inflight(r->io);
-	enum plan_answer a = plan_next(s->plan, r->mine, room, false, w);
+	enum plan_answer a;
 	uint64_t t;
 
+	if (r->open)
+		room = most > r->open->len ? most - r->open->len : 0;
+	a = plan_next(s->plan, r->mine, room, false, w);
 	if (a != PLAN_IDLE || holding)
 		return a;
 	t = now_ns();

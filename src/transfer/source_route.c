@@ -329,14 +329,16 @@ static void channel_down(void *arg, uint32_t channel, int error)
 {
 	struct route *r = arg;
 	struct source *s = r->s;
-	bool last = atomic_fetch_add(&s->x.channels_down, 1) + 1 == xfer_channels(&s->x);
 
+	/* After SENT the sink may close its channels before the source does. */
+	if (atomic_load(&s->sent))
+		return;
 	/* Closed in good order: the sink has given up, and says why on the control stream. */
-	if (error && !xfer_failed(&s->x))
-		xfer_channel_lost(&s->x, r->path, channel, error);
+	if (!xfer_failed(&s->x))
+		xfer_channel_down(&s->x, r->path, channel, error);
 	room_moved(s);
 	/* With the last the readers would wait for blocks that nobody sends. */
-	if (last && !xfer_standby(&s->x))
+	if (xfer_all_down(&s->x) && !xfer_standby(&s->x))
 		xfer_data_lost(&s->x, error ? error : -EPIPE);
 }
 

@@ -7,6 +7,8 @@
 
 #include "transfer/source.h"
 
+#define IMPLIED_MOST 65536u /* and those above the last one */
+
 /* A directory that only a list of names implies. */
 struct implied {
 	char *path;

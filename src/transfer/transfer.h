@@ -33,6 +33,8 @@ struct transfer_tuning {
 	mode_t umask;               /* taken off modes that are not preserved */
 	int tos;                    /* of data connections; -1: as the system has it */
 	enum poll_mode poll;
+	const char *congestion;     /* congestion control of TCP streams that this side sends by;
+				     * NULL: the system's, and bbr where packets are lost */
 	uint32_t stall_ms;          /* a data channel that should make progress and makes none for
 				     * so long is lost; 0: 30 s */
 	const struct device_transport *rdma; /* NULL: none here */
@@ -144,6 +146,9 @@ struct transfer_client_config {
 	int stop;                        /* a descriptor that becomes, and stays, readable: stop,
 					  * resumable (-EINTR); -1: it cannot be stopped */
 	int connect_timeout_ms;
+	/* Do not wait a round trip for the server's closing reply after a successful transfer. */
+	bool closing_later;
+	bool closing_owed;               /* in and out: a closing reply is still unread */
 	/* The server is somebody else's choice, who is not to learn by us what there is elsewhere:
 	 * TCP data goes to its own address, or by a card that leads to the one it names
 	 * (nic_leads_to), and to no port below so many. */

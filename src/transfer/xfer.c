@@ -197,11 +197,26 @@ static int on_abort(struct xfer *x, struct buf *p)
 	return 0;
 }
 
+/* A server begins an in-band transfer before it has read READY. */
+static int on_ready(struct xfer *x, struct buf *p)
+{
+	bool server = xfer_is_source(x) == (x->dir == SERVER_TO_CLIENT);
+	uint8_t transport;
+
+	if (!server || x->paths[0] != x->inband || x->ready || buf_get_u8(p, &transport) ||
+	    transport != TRANSPORT_INBAND || buf_len(p))
+		return -EPROTO;
+	x->ready = true;
+	return 0;
+}
+
 static int on_frame(struct xfer *x, uint8_t type, struct buf *p, struct err *e)
 {
 	switch (type) {
 	case BULK_BEAT:
 		return on_beat(x, p);
+	case BULK_READY:
+		return on_ready(x, p);
 	case BULK_SUMMARY:
 		if (!xfer_failed(x) && !x->role->may_end(x))
 			return -EPROTO;
@@ -352,6 +367,22 @@ bool xfer_peer_idle(struct xfer *x, bool waits, uint64_t progress, uint64_t extr
 	return x->idle_ticks++ > (HELD_LIMITS * limit + extra_ms) / TICK_MS;
 }
 
+/* Add the bytes of incomplete blocks that have arrived, but not the last byte: 100 % is for the end.
+ * The sum never falls, not even when a channel is lost. */
+static void add_ahead(struct xfer *x, struct transfer_progress *p)
+{
+	uint64_t left = p->bytes_known > p->bytes ? p->bytes_known - p->bytes : 0;
+	uint64_t carried = p->bytes - p->bytes_kept, most = carried + (left ? left - 1 : 0);
+
+	carried += xfer_ahead(x);
+	if (carried < x->shown_bytes)
+		carried = x->shown_bytes;
+	if (carried > most)
+		carried = most;
+	x->shown_bytes = carried;
+	p->bytes = p->bytes_kept + carried;
+}
+
 static void show_progress(struct xfer *x)
 {
 	struct transfer_progress p = { 0 };
@@ -359,6 +390,7 @@ static void show_progress(struct xfer *x)
 	if (!x->events->progress)
 		return;
 	x->role->progress(x, &p);
+	add_ahead(x, &p);
 	p.seconds = (double)(now_ns() - x->started_ns) / 1e9;
 	XFER_EVENT(x, progress, &p);
 }
@@ -569,6 +601,7 @@ void xfer_result(struct xfer *x, struct transfer_result *r)
 	r->nchannels = 0;
 	for (uint32_t i = 0; i < (r->fell_back ? x->nroutes : x->npaths); i++)
 		for (uint32_t c = 0; x->paths[i] && c < x->paths[i]->nchannels; c++)
-			if (r->nchannels < CHANNELS_MAX)
+			if (r->nchannels < CHANNELS_MAX &&
+			    (c < x->agr.channels_first || x->paths[i]->channel_bytes[c]))
 				r->channel_bytes[r->nchannels++] = x->paths[i]->channel_bytes[c];
 }

@@ -86,6 +86,9 @@ struct xfer {
 	bool peer_summed;                    /* guarded by lock */
 	struct bulk_counts peer;             /* guarded by lock: its last word */
 	uint64_t rtt_ns;                     /* guarded by lock: least seen */
+	bool ready;                          /* the control reader's: READY has come */
+	uint64_t shown_bytes;                /* of the last progress event, without those that were
+					      * kept: the ticker's, after its end xfer_finish()'s */
 	uint64_t idle_ticks, idle_at;        /* the ticker's, see xfer_peer_idle() */
 	uint64_t peer_stamp_ns;              /* guarded by lock: to be echoed */
 
@@ -98,7 +101,8 @@ struct xfer {
 	bool reader_on, ticker_on;           /* reader_on: it still reads; guarded by lock */
 	bool reader_started;
 	_Atomic uint64_t touched;            /* files that another attempt may find at rest */
-	_Atomic uint32_t channels_lost, channels_down; /* by an error; in any way */
+	_Atomic uint32_t channels_lost;
+	atomic_uchar channel_ends[CHANNELS_MAX]; /* of enum channel_end */
 	atomic_int lost_why[CHANNELS_MAX];   /* positive errno: to be said by the ticker */
 	atomic_bool lost_any;
 	bool lost_seen; /* of the ticker */
@@ -117,6 +121,11 @@ void xfer_control_failed(struct xfer *x, int r);
 static inline bool xfer_failed(struct xfer *x)
 {
 	return atomic_load_explicit(&x->failed, memory_order_relaxed);
+}
+
+static inline bool xfer_is_source(const struct xfer *x)
+{
+	return x->paths[0]->watch.source;
 }
 
 /* Start the control reader and the ticker. */
@@ -162,20 +171,25 @@ void xfer_fell_back(struct xfer *x);
 /* What data has gone by may be wanted by others while a sink still syncs or reads back: paths
  * whose stages have ended let go of devices that are being removed. The ticker. */
 void xfer_tend_paths(struct xfer *x);
-/* Count a data channel as lost for this reason, a negative errno. Any thread. */
-void xfer_channel_lost(struct xfer *x, uint32_t path, uint32_t channel, int error);
+/* A data channel has gone down: in good order (0) or, and then it counts as lost, for this reason, a
+ * negative errno. Once for each channel. Any thread. */
+void xfer_channel_down(struct xfer *x, uint32_t path, uint32_t channel, int error);
 /* Warn of the channels that were lost a tick ago; peer: and send LOST for those that the peer has
  * not given up itself. A tick, because a peer that dies closes its channels a moment before its
  * control connection, and then only the latter is worth a message. 0 or the stream's error. Ticker. */
 int xfer_say_lost(struct xfer *x, bool peer);
 /* A sink sends CHANNELS, how each channel gets on. 0 or the stream's error. Ticker. */
 int xfer_report_channels(struct xfer *x);
+/* Bytes of incomplete blocks that have arrived at the sink, by all paths. Any thread. */
+uint64_t xfer_ahead(const struct xfer *x);
 /* BULK_LOST, BULK_CHANNELS. Control's reader. */
 int xfer_on_lost(struct xfer *x, struct buf *p);
 int xfer_on_channels(struct xfer *x, struct buf *p);
 /* Is it the rate that was asked for that so many bytes until now are not more? */
 bool xfer_at_rate(const struct xfer *x, uint64_t bytes);
-/* Channels of all paths. */
+/* No data channel is left. Any thread. */
+bool xfer_all_down(const struct xfer *x);
+/* Channels of all paths, with those that have not been opened. */
 uint32_t xfer_channels(const struct xfer *x);
 /* Fill r from what both sides said; after xfer_finish. */
 void xfer_result(struct xfer *x, struct transfer_result *r);

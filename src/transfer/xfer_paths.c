@@ -16,6 +16,14 @@ static const char *lost_why(int error)
 	return strerror(-error);
 }
 
+bool xfer_all_down(const struct xfer *x)
+{
+	for (uint32_t i = 0; i < x->npaths; i++)
+		if (atomic_load(&x->paths[i]->alive))
+			return false;
+	return true;
+}
+
 uint32_t xfer_channels(const struct xfer *x)
 {
 	uint32_t n = 0;
@@ -27,20 +35,30 @@ uint32_t xfer_channels(const struct xfer *x)
 
 /* ---- what both sides tell each other of channels ---- */
 
-static bool is_source(const struct xfer *x)
+/* A channel on which nothing was under way may end in good order here although the peer lost it: it
+ * counts as lost once both are known, in either order. */
+enum channel_end {
+	ENDED_WELL = 1,
+	PEER_LOST_IT = 2,
+};
+
+static void channel_lost(struct xfer *x, uint32_t number, int error)
 {
-	return x->paths[0]->watch.source;
+	atomic_fetch_add(&x->channels_lost, 1);
+	atomic_store(&x->lost_why[number], -error);
+	atomic_store(&x->lost_any, true);
 }
 
-void xfer_channel_lost(struct xfer *x, uint32_t path, uint32_t channel, int error)
+void xfer_channel_down(struct xfer *x, uint32_t path, uint32_t channel, int error)
 {
 	uint32_t number = path * x->agr.channels + channel;
 
-	atomic_fetch_add(&x->channels_lost, 1);
 	if (number >= CHANNELS_MAX)
 		return;
-	atomic_store(&x->lost_why[number], -error);
-	atomic_store(&x->lost_any, true);
+	if (!error && atomic_fetch_or(&x->channel_ends[number], ENDED_WELL) == PEER_LOST_IT)
+		error = CHANNEL_GIVEN_UP;
+	if (error)
+		channel_lost(x, number, error);
 }
 
 static void warn_lost(struct xfer *x, uint32_t number, int error)
@@ -49,7 +67,7 @@ static void warn_lost(struct xfer *x, uint32_t number, int error)
 
 	log_warn("data channel %u is lost: %s", number, lost_why(error));
 	if (x->npaths > 1 && path < x->npaths && !atomic_load(&x->paths[path]->alive) &&
-	    atomic_load(&x->channels_down) < xfer_channels(x))
+	    !xfer_all_down(x))
 		log_warn("path %u has no channel left; the others go on", path);
 }
 
@@ -86,10 +104,10 @@ int xfer_say_lost(struct xfer *x, bool peer)
 
 int xfer_report_channels(struct xfer *x)
 {
-	struct buf *b CLEANUP_BUF = is_source(x) ? NULL : buf_new(BULK_FRAME_MAX);
+	struct buf *b CLEANUP_BUF = xfer_is_source(x) ? NULL : buf_new(BULK_FRAME_MAX);
 	int r = 0;
 
-	if (is_source(x))
+	if (xfer_is_source(x))
 		return 0;
 	if (!b)
 		return -ENOMEM;
@@ -107,13 +125,20 @@ int xfer_report_channels(struct xfer *x)
 int xfer_on_lost(struct xfer *x, struct buf *p)
 {
 	uint64_t number, why;
+	uint32_t path, channel;
 	int r = bulk_pair_get(p, &number, &why);
 
 	if (r || buf_len(p))
 		return -EBADMSG;
 	if (x->paths[0] == x->inband || number >= xfer_channels(x))
 		return -EPROTO;
-	path_lose(x->paths[number / x->agr.channels], (uint32_t)(number % x->agr.channels));
+	path = (uint32_t)(number / x->agr.channels);
+	channel = (uint32_t)(number % x->agr.channels);
+	path_lose(x->paths[path], channel);
+	/* A source's channels all end in good order once it may end itself. */
+	if (number < CHANNELS_MAX && !xfer_failed(x) && !(xfer_is_source(x) && x->role->may_end(x)) &&
+	    atomic_fetch_or(&x->channel_ends[number], PEER_LOST_IT) == ENDED_WELL)
+		channel_lost(x, (uint32_t)number, CHANNEL_GIVEN_UP);
 	return 0;
 }
 
@@ -121,7 +146,7 @@ int xfer_on_channels(struct xfer *x, struct buf *p)
 {
 	uint64_t bytes, held;
 
-	if (!is_source(x))
+	if (!xfer_is_source(x))
 		return -EPROTO;
 	for (uint32_t i = 0; i < x->npaths; i++)
 		for (uint32_t c = 0; c < x->paths[i]->nchannels; c++) {
@@ -130,6 +155,15 @@ int xfer_on_channels(struct xfer *x, struct buf *p)
 			path_report(x->paths[i], c, bytes, held != 0);
 		}
 	return buf_len(p) ? -EBADMSG : 0;
+}
+
+uint64_t xfer_ahead(const struct xfer *x)
+{
+	uint64_t bytes = 0;
+
+	for (uint32_t i = 0; i < x->npaths; i++)
+		bytes += x->paths[i] ? path_ahead(x->paths[i]) : 0;
+	return bytes;
 }
 
 static uint64_t bytes_to_go(struct xfer *x)

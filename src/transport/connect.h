@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Steps of making TCP connections that connect.c and channel.c share. */
+/* Steps of making TCP connections that connect.c and opener.c share. */
 #ifndef RFTP_TRANSPORT_CONNECT_H
 #define RFTP_TRANSPORT_CONNECT_H
 

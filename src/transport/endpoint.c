@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* An end of a TCP path: a listener, or the address of one. */
 #include "transport/connect.h"
+#include "transport/tcp.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -66,31 +67,54 @@ static const struct pool_hooks *tcp_end_hooks(struct endpoint *ep)
 	return NULL;
 }
 
+/* If channels may open later anyway, a path does not wait longer than this, or a round trip, for a
+ * late one: a lost SYN is sent again only after a second. */
+#define PATIENCE_MS 100
+#define PATIENCE_MOST_MS 2000
+
+static int patience_ms(const struct endpoint_config *c)
+{
+	uint64_t ms = c->rtt_ns / 1000000;
+
+	if (c->agr->channels == c->agr->channels_first)
+		return -1;
+	if (ms > PATIENCE_MOST_MS)
+		return PATIENCE_MOST_MS;
+	return ms < PATIENCE_MS ? PATIENCE_MS : (int)ms;
+}
+
 static struct path *tcp_end_open(struct endpoint *endpoint, const struct path_config *c,
 				 int stop, int timeout_ms, struct err *e)
 {
 	struct tcp_endpoint *ep = tcp(endpoint);
-	const struct sockaddr_storage *from = &ep->cfg.from;
-	uint16_t n = ep->cfg.agr->channels;
-	int fds[CHANNELS_MAX], r;
-	struct path *p;
+	const struct agreement *a = ep->cfg.agr;
+	bool client = ep->lfd < 0;
+	struct opener_config oc = {
+		.auth = ep->cfg.auth, .first = ep->cfg.first, .n = a->channels,
+		.patience_ms = patience_ms(&ep->cfg),
+		.to = ep->to, .to_len = ep->to_len, .from = ep->cfg.from, .tos = ep->cfg.tos,
+	};
+	int fds[CHANNELS_MAX];
+	struct opener *o = opener_new(&oc, ep->lfd, e);
+	struct path *p = NULL;
+	bool all = true;
 
-	if (ep->lfd >= 0)
-		r = tcp_channels_accept(ep->lfd, ep->cfg.auth, ep->cfg.first, n, fds, stop,
-					timeout_ms, e);
-	else
-		r = tcp_channels_connect(&ep->to, ep->to_len,
-					 from->ss_family == AF_UNSPEC ? NULL : from, ep->cfg.auth,
-					 ep->cfg.first, n, fds, stop, timeout_ms, e);
-	if (r)
+	if (!o)
 		return NULL;
-	for (uint16_t i = 0; ep->lfd < 0 && ep->cfg.tos >= 0 && i < n; i++)
-		socket_tos(fds[i], ep->cfg.tos);
-	/* All have come; what else does is a stranger. */
-	cleanup_close(&ep->lfd);
-	p = tcp_path_new(c, fds, n, e);
-	for (uint16_t i = 0; !p && i < n; i++)
-		close(fds[i]);
+	ep->lfd = -1;
+	if (!opener_first(o, a->channels_first, stop, timeout_ms, e)) {
+		for (uint16_t i = 0; i < a->channels; i++) {
+			fds[i] = opener_take(o, i);
+			all = all && fds[i] >= 0;
+		}
+		p = tcp_path_new(c, fds, a->channels, e);
+		for (uint16_t i = 0; !p && i < a->channels; i++)
+			cleanup_close(&fds[i]);
+	}
+	if (p && !all)
+		tcp_path_grow(p, o, client ? a->channels_first : 0);
+	else
+		opener_free(o); /* all channels are open: the listener closes */
 	return p;
 }
 

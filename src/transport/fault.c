@@ -10,7 +10,8 @@
 
 static const char *const points[] = { "connect", "accept", "send", "recv", "sendfile", NULL };
 static const char *const bare[] = { "corrupt", "corrupt-head", "cut", "stall", "wrong-key",
-				   "wrong-place", NULL };
+				   "wrong-place", "flip-message", "lose-message",
+				   "repeat-message", "lossy", "far", NULL };
 
 bool fault_transport_on;
 

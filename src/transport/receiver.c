@@ -16,8 +16,9 @@ struct receiver {
 	pthread_t thread;
 	atomic_bool stop;
 	atomic_bool abort; /* do not close in good order: nobody listens */
-	uint32_t channels; /* that have not been told to be down */
-	int error;       /* the first that is the path's; a channel's goes to down() */
+	bool dry;          /* no channel is left, and all that came by them has been told */
+	int last;          /* why the last channel went down */
+	int error;         /* the first that is the path's; a channel's goes to down() */
 };
 
 static void handle(struct receiver *r, const struct path_event *ev)
@@ -27,9 +28,7 @@ static void handle(struct receiver *r, const struct path_event *ev)
 	if (ev->kind == PATH_DOWN) {
 		if (r->cfg.down)
 			r->cfg.down(r->cfg.arg, ev->channel, ev->error);
-		/* The last channel's reason is the path's. */
-		if (--r->channels == 0 && !r->error)
-			r->error = ev->error;
+		r->last = ev->error;
 		return;
 	}
 	rc = ev->kind == PATH_RECEIVED ? bq_push(r->cfg.q, ev->block) : -EPROTO;
@@ -48,20 +47,26 @@ static void *receiver_main(void *arg)
 
 	place_self(&r->cfg.cpus);
 	/* Once no channel is left, nothing can come and nobody waits for answers. */
-	while (!atomic_load(&r->stop) && !r->error && r->channels) {
+	while (!atomic_load(&r->stop) && !r->error && !r->dry) {
 		int i, n = p->ops->poll(p, ev, EVENTS, -1);
 
 		if (n < 0)
 			r->error = n;
 		for (i = 0; i < n; i++)
 			handle(r, &ev[i]);
+		r->dry = n < EVENTS && !atomic_load(&p->alive);
+		/* The last channel's reason is the path's. */
+		if (r->dry && !r->error)
+			r->error = r->last;
 	}
-	if (!r->error && r->channels && !atomic_load(&r->abort)) {
+	if (!r->error && !r->dry && !atomic_load(&r->abort)) {
 		int rc = p->ops->finish(p, FINISH_MS);
 
 		if (rc < 0)
 			log_debug("%s: closing channels: %d", r->name, rc);
 	}
+	if (p->ops->leave)
+		p->ops->leave(p);
 	atomic_store(&p->left, true);
 	return NULL;
 }
@@ -77,7 +82,6 @@ struct receiver *receiver_start(const struct receiver_config *c, const char *nam
 		return NULL;
 	}
 	r->cfg = *c;
-	r->channels = c->path->nchannels;
 	snprintf(r->name, sizeof(r->name), "%s", name);
 	rc = thread_start(&r->thread, name, receiver_main, r);
 	if (rc < 0) {

@@ -244,6 +244,8 @@ static void *sender_main(void *arg)
 		if (r < 0)
 			log_debug("%s: closing channels: %d", s->name, r);
 	}
+	if (p->ops->leave)
+		p->ops->leave(p);
 	atomic_store(&p->left, true);
 	return NULL;
 }

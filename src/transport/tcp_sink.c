@@ -175,7 +175,7 @@ static int next_pieces(struct tcp_channel *c, struct iovec iov[3], size_t *room)
 	return add_piece(iov, n, c->head + c->head_have, BLOCK_WIRE_HEAD - c->head_have, room);
 }
 
-static void account(struct tcp_channel *c, size_t bytes)
+static void account(struct tcp_path *p, struct tcp_channel *c, size_t bytes)
 {
 	if (c->filling) {
 		uint32_t left = body_bytes(c) - c->got;
@@ -184,6 +184,7 @@ static void account(struct tcp_channel *c, size_t bytes)
 			left = (uint32_t)bytes;
 		c->got += left;
 		bytes -= left;
+		tcp_set_ahead(p, c, c->got);
 	}
 	c->head_have += (uint32_t)bytes;
 }
@@ -214,7 +215,7 @@ static int read_some(struct tcp_path *p, struct tcp_channel *c)
 		c->readable = c->hup;
 	tcp_count(p, c, (size_t)got);
 	p->path.watch.ch[c->index].moved = true;
-	account(c, (size_t)got);
+	account(p, c, (size_t)got);
 	return FAULT("cut", (uint64_t)got) ? -ECONNRESET : 0;
 }
 
@@ -224,6 +225,7 @@ static void received(struct tcp_path *p, struct tcp_channel *c, struct path_even
 
 	atomic_fetch_add(&p->path.watch.ch[c->index].held, 1);
 	c->filling = NULL;
+	tcp_set_ahead(p, c, 0);
 	fault_corrupt(b);
 	*ev = (struct path_event){ .kind = PATH_RECEIVED, .channel = c->index, .block = b };
 }
@@ -307,6 +309,7 @@ void tcp_sink_drop(struct tcp_path *p, struct tcp_channel *c)
 	if (c->filling)
 		pool_put(c->filling);
 	c->filling = NULL;
+	tcp_set_ahead(p, c, 0);
 	p->stalled = false;      /* what it was filling is free for others */
 	note_starved(p, c, false);
 	c->opened = c->answers = false;

@@ -158,6 +158,13 @@ static int send_some(struct tcp_path *p, struct tcp_channel *c)
 	return FAULT("cut", (uint64_t)r) ? -ECONNRESET : 0;
 }
 
+void tcp_source_tell_ahead(struct tcp_path *p, struct tcp_channel *c)
+{
+	uint64_t ahead = c->stream.bytes > c->answered ? c->stream.bytes - c->answered : 0;
+
+	tcp_set_ahead(p, c, ahead < c->outstanding ? ahead : c->outstanding);
+}
+
 /* ---- credits ---- */
 
 static int one_credit(struct tcp_path *p, struct tcp_channel *c, uint32_t i, struct path_event *ev)
@@ -172,6 +179,8 @@ static int one_credit(struct tcp_path *p, struct tcp_channel *c, uint32_t i, str
 		return -EPROTO;
 	unacked_take(p->unacked, credit.number);
 	c->outstanding -= wire_bytes(b);
+	c->answered += wire_bytes(b);
+	tcp_source_tell_ahead(p, c);
 	p->path.watch.ch[c->index].acked = true;
 	*ev = (struct path_event){ .kind = credit.status ? PATH_RETURNED : PATH_ACKED,
 				   .channel = c->index, .block = b, .status = credit.status };
@@ -276,6 +285,7 @@ void tcp_source_drop(struct tcp_path *p, struct tcp_channel *c)
 
 	c->queued = 0;
 	c->outstanding = 0;
+	tcp_set_ahead(p, c, 0);
 	while (list) {
 		struct block *b = list;
 

@@ -177,6 +177,8 @@ struct path_ops {
 	/* Now and then, once the stage that drove the path has ended (left), until it is freed:
 	 * let go of a device that is being removed. One thread. May be NULL. */
 	void (*tend)(struct path *p);
+	/* The path's thread ends: accept no more channels. May be NULL. */
+	void (*leave)(struct path *p);
 	void (*free)(struct path *p);
 };
 
@@ -211,14 +213,19 @@ struct watch {
 
 struct path {
 	const struct path_ops *ops;
-	uint32_t nchannels;
-	_Atomic uint32_t alive;      /* channels still up: the path's thread writes, any reads */
+	uint32_t nchannels;          /* at most: by TCP some may come later, or never */
+	_Atomic uint32_t alive;      /* channels that are up: the path's thread writes, any reads */
 	atomic_bool left;            /* its thread has ended; the stage's */
 	struct pool *pool;           /* not owned */
 	struct watch watch;
-	uint64_t *channel_bytes;     /* [nchannels], written by the path's thread; others
-				      * read them with __atomic_load_n */
+	/* Both [nchannels], written by the path's thread; others read them with __atomic_load_n. */
+	uint64_t *channel_bytes;     /* carried so far */
+	uint64_t *channel_ahead;     /* of blocks that are not answered (source) or not whole
+				      * (sink): bytes that are at the sink; NULL: not known */
 };
+
+/* Bytes of incomplete blocks that have arrived at the sink. Any thread. */
+uint64_t path_ahead(const struct path *p);
 
 struct path_config {
 	bool source;
@@ -227,6 +234,13 @@ struct path_config {
 	uint32_t inflight;           /* blocks unacknowledged at most */
 	const struct message_keys *keys; /* NULL: clear; not needed after the path is made */
 	uint16_t first;              /* number of its first channel */
+	bool client;
+	bool far;                    /* TCP: a long path: sample its streams */
+	uint64_t rate;               /* TCP source: of the whole transfer, bytes per second, to which
+				      * the kernel paces each stream if it is low; 0: no limit */
+	const char *congestion;      /* TCP: congestion control; NULL: the system's, and bbr on a
+				      * far path that loses packets, where it may be used; outlives
+				      * the path */
 	uint32_t stall_ms;           /* a channel on which the peer owes us something goes down
 				      * after so long without progress; 0: 30 s */
 };
@@ -239,6 +253,8 @@ void path_lose(struct path *p, uint32_t channel);
 /* For the path's own thread. 0 or -ENOMEM; watch_free in any case. */
 int watch_init(struct path *p, uint32_t stall_ms);
 void watch_free(struct path *p);
+/* The channel has opened now: its limits start here. */
+void watch_begin(struct path *p, uint32_t channel);
 /* Is it time to look at each channel? In so many milliseconds it is. */
 bool watch_due(struct path *p);
 int watch_ms(const struct path *p);
@@ -292,22 +308,8 @@ int tcp_connect(const char *host, uint16_t port, int stop, int timeout_ms, struc
 /* The least round trip time that the kernel has seen on fd: the path without queues. 0: not
  * known. */
 uint64_t tcp_rtt_ns(int fd);
-/* Open channels first..first+n-1 to the data listener at addr, all at once and from an
- * address of ours (NULL: by the routes), prove the session and check the server's proof.
- * fds[n] are the caller's. 0, or -EHOSTUNREACH and the like with text when one of them cannot
- * be had (all are closed then). stop: a descriptor that becomes readable when it should give
- * up (-ECANCELED), or -1. */
-int tcp_channels_connect(const struct sockaddr_storage *addr, socklen_t len,
-			 const struct sockaddr_storage *from, const struct channel_auth *a,
-			 uint16_t first, uint16_t n, int *fds, int stop, int timeout_ms,
-			 struct err *e);
-/* The server's half: accept on lfd until channels first..first+n-1 have proved
- * themselves; strangers and repeats are dropped with a log line. stop as above. */
-int tcp_channels_accept(int lfd, const struct channel_auth *a, uint16_t first, uint16_t n,
-			int *fds, int stop, int timeout_ms, struct err *e);
-
-/* A path over n proven sockets, which it takes over (they become non-blocking); on
- * failure they stay the caller's. */
+/* A path of n channels over proven sockets, which it takes over (they become non-blocking); on
+ * failure they stay the caller's. -1: the channel is not open yet; at least one must be. */
 struct path *tcp_path_new(const struct path_config *c, const int *fds, uint32_t n,
 			  struct err *e);
 
@@ -414,7 +416,7 @@ struct endpoint_ops {
 	/* How the path's pool is registered; NULL: it need not be. Lives as long as the
 	 * endpoint. */
 	const struct pool_hooks *(*hooks)(struct endpoint *p);
-	/* Connect, or accept, all channels. stop as in tcp_channels_accept. */
+	/* Connect, or accept, the channels that the path begins with. stop as in opener_first. */
 	struct path *(*open)(struct endpoint *p, const struct path_config *c, int stop,
 			     int timeout_ms, struct err *e);
 	void (*free)(struct endpoint *p);
@@ -522,7 +524,8 @@ void receiver_free(struct receiver *r); /* after the join */
 /* RFTP_FAULT_TRANSPORT, the grammar of util/fault.h: points connect accept send recv
  * sendfile, and without an action corrupt (a bit of an arriving block flips) corrupt-head
  * (one of its number) cut (a channel is closed) stall (a channel's thread sleeps 100 ms)
- * wrong-key, wrong-place (RDMA: the other's memory is reached for where it may not be).
+ * wrong-key, wrong-place (RDMA: the other's memory is reached for where it may not be)
+ * lossy (a path's streams seem to have lost packets) far (a round trip seems to take 100 ms).
  * 0 or the negative errno to fail with. Any thread. */
 int fault_transport(const char *point, uint64_t bytes);
 /* Take these rules in place of those there are; NULL or "": none. */

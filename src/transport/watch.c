@@ -21,6 +21,22 @@ void watch_free(struct path *path)
 	free(path->watch.ch);
 }
 
+uint64_t path_ahead(const struct path *p)
+{
+	uint64_t bytes = 0;
+
+	for (uint32_t i = 0; p->channel_ahead && i < p->nchannels; i++)
+		bytes += __atomic_load_n(&p->channel_ahead[i], __ATOMIC_RELAXED);
+	return bytes;
+}
+
+void watch_begin(struct path *path, uint32_t channel)
+{
+	struct channel_watch *c = &path->watch.ch[channel];
+
+	c->moved_ns = c->acked_ns = path->watch.awake_ns;
+}
+
 static uint64_t interval(const struct watch *w)
 {
 	uint64_t ns = w->limit_ns / LOOKS;

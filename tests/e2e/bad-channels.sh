@@ -1,7 +1,7 @@
 #!/bin/bash
 # shellcheck disable=SC2034 # limit is for lib.sh
 # Data channels on which blocks and credits are lost, repeated, swapped, damaged or held back, by
-# channel-proxy.py; and slow ones, which must live. E2E_CHANNEL_ROUNDS=100 takes an hour. TAP.
+# channel-proxy.py; and slow ones, which must live. E2E_CHANNEL_ROUNDS=50 takes an hour. TAP.
 
 . "${top_srcdir:?}/tests/e2e/lib.sh"
 need python3
@@ -25,7 +25,7 @@ bad() {
 	rm -f "$tmp/far/put" "$tmp/got"
 	set -- --ssh "$top_srcdir/tests/support/channel-proxy.py $1 $2 $3 $RANDOM $4" \
 		--rftpd-path "$(command -v rftpd)" \
-		--stall 1s --channels 2 --block 256K --inflight 4 --prot "$prot"
+		--stall 1s --connect-timeout 2s --channels 2 --block 256K --inflight 4 --prot "$prot"
 	case $dir in
 	put) run rftp put "$@" "$tmp/big" "127.0.0.1:$tmp/far/put" ;;
 	get) run rftp get "$@" "127.0.0.1:$tmp/far/big" "$tmp/got" ;;
@@ -48,6 +48,14 @@ for ((round = 0; round < rounds; round++)); do
 			check "$what: all stall at a $way: it ends well" status_is 0
 			check "$what: all stall at a $way: as it was" same "$tmp/big" "$target"
 			check "$what: all stall at a $way: it goes on in-band" grep -q 'rest goes over the control' "$tmp/err"
+		done
+		for way in hello answer; do
+			for fault in drop dup flip stall; do
+				bad "$dir" "$fault" "$way" 0 one
+				check "$what: $fault of $way: it ends well" status_is 0
+				check "$what: $fault of $way: as it was" same "$tmp/big" "$target"
+				check "$what: $fault of $way: it happened" test -s "$CHANNEL_PROXY_DONE"
+			done
 		done
 	done
 done

@@ -7,24 +7,27 @@
 need python3
 
 limit=60
-mkdir "$tmp/root" "$tmp/here" "$tmp/src"
+mkdir "$tmp/root" "$tmp/here" "$tmp/src" "$tmp/sink"
 # Sessions and clients die at these points while the file is there.
 export RFTP_FAULT_STORAGE="kill:SIGKILL:at=commit:file=$tmp/at-commit;kill:SIGKILL:at=rename:file=$tmp/at-rename;kill:SIGKILL:at=rename:after=1:file=$tmp/at-second"
-start_server d --root "$tmp/root" --anonymous rw
+start_server sink --root "$tmp/sink" --anonymous rw --third-party all
+sink=$server sink_url=$url
+run rftp ls --accept-new "$url/"
+start_server d --root "$tmp/root" --anonymous rw --third-party all
 run rftp ls --accept-new "$url/"
 random "$tmp/big" 17000000
 random "$tmp/small" 1000
 touch -d '2026-01-02 03:04:05' "$tmp/big" "$tmp/small"
 
-# move put|get OPTION...: src/ into an existing directory
+# move put|get|cp OPTION...: src/ into an existing directory
 move() {
 	local dir=$1
 	shift
-	if [ "$dir" = put ]; then
-		run rftp put -q -r --retries 0 "$@" "$tmp/src/" "$url/to"
-	else
-		run rftp get -q -r --retries 0 "$@" "$url/from/" "$tmp/here/to"
-	fi
+	case $dir in
+	put) run rftp put -q -r --retries 0 "$@" "$tmp/src/" "$url/to" ;;
+	get) run rftp get -q -r --retries 0 "$@" "$url/from/" "$tmp/here/to" ;;
+	cp) run rftp cp -q -r --retries 0 "$@" "$url/from/" "$sink_url/to" ;;
+	esac
 }
 source_is() { rm -rf "$tmp/src" "$tmp/root/from" && mkdir "$tmp/src" && "$@" && cp -a "$tmp/src" "$tmp/root/from"; }
 parts() { find "$to" -name '.rftp-*' | grep -q .; }
@@ -40,6 +43,7 @@ interrupted() {
 	rm "$tmp/at-$2"
 	check "$1: killed at $2" not status_is 0
 	patience 20 no_children "$server"
+	patience 20 no_children "$sink"
 	check "$1: something is left" parts
 }
 # cleared DIR WHAT OPTION...
@@ -52,9 +56,12 @@ cleared() {
 }
 afresh() { rm -rf "$to" && mkdir "$to"; }
 
-for dir in put get; do
-	to=$tmp/root/to
-	[ $dir = put ] || to=$tmp/here/to
+for dir in put get cp; do
+	case $dir in
+	put) to=$tmp/root/to ;;
+	get) to=$tmp/here/to ;;
+	cp) to=$tmp/sink/to ;;
+	esac
 
 	for then in small link hard_links; do
 		afresh

@@ -328,13 +328,38 @@ wrong_entry('flags_in_the_middle', entry(DIR, 1), entry(FILE, 2, b'y', parent=1,
 
 @put('entry_deep')
 def _(c):
-    """20,000 directories in each other: the sink may refuse, not die."""
+    """20,000 nested directories: the sink may refuse, not die."""
     n = 1
     for _ in range(20):
         c.entries(*(entry(DIR, i, b'd', parent=i - 1) for i in range(n, n + 1000)))
         n += 1000
     c.finish(n - 1)
     return 'done'
+
+
+@put('entry_deep_dry', base=b'evil-deep/', flags=RECURSIVE | DRY_RUN)
+def _(c):
+    """8,000 directories with long names, nested, of which none is made."""
+    for n in range(1, 8001, 1000):
+        c.entries(*(entry(DIR, i, b'n' * 255, parent=i - 1) for i in range(n, n + 1000)))
+    c.finish(8000)
+    return 'done'
+
+
+@put('entry_dirs', flags=RECURSIVE | DRY_RUN)
+def _(c):
+    """Directories of which none ends: at 524,288 the sink ends the transfer."""
+    for n in range(1, 600001, 5000):
+        c.entries(*(entry(DIR, i, b'%d' % i, parent=0, flags=TOP) for i in range(n, n + 5000)))
+
+
+@put('entry_chain', flags=RECURSIVE | DRY_RUN)
+def _(c):
+    """Directories that are 4,000 deep, each ended as soon as the next one in it is announced."""
+    for n in range(0, 600000, 4000):
+        c.entries(entry(DIR, n + 1, b'%d' % n, flags=TOP), *(
+            e for i in range(n + 2, n + 4001)
+            for e in (entry(DIR, i, b'd', parent=i - 1), entry(DIREND, i - 1))))
 
 
 @put('entry_window')

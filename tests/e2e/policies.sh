@@ -119,6 +119,21 @@ for dir in put get; do
 	check "all of them" test "$(find "$dst/many" -type f | wc -l)" -eq 6000
 done
 
+# A list that names more directories than a source keeps open; the first one comes again at its end.
+if ! sanitized && [ "$slow" -eq 1 ]; then
+	mkdir "$tmp/wide"
+	python3 -c 'import os, sys
+for i in range(66000):
+    os.mkdir("%s/%d" % (sys.argv[1], i))
+    open("%s/%d/f" % (sys.argv[1], i), "w").close()
+    print("%d/f" % i)
+open(sys.argv[1] + "/0/g", "w").close()
+print("0/g")' "$tmp/wide" >"$tmp/names"
+	limit=200 run rftp put -q --ack written --files-from "$tmp/names" "$tmp/wide" "$url/wide"
+	check "a list of 66,000 directories" status_is 0
+	check "all its files are there" test "$(find "$tmp/root/wide" -type f | wc -l)" -eq 66001
+fi
+
 # ---- the attributes of what is left alone ----
 
 mode_is() { [ "$(stat -c %a "$dst/equal")" = "$1" ]; }

@@ -58,4 +58,8 @@ retried get "$main" "$tmp/here/to" rftp get -r "$main_url/from/small" "$main_url
 copy=(rftp cp -r "$main_url/from/small" "$main_url/from/big" "$other_url/to/")
 retried "cp, the sink" "$other" "$tmp/sink/to" "${copy[@]}"
 retried "cp, the source" "$main" "$tmp/sink/to" "${copy[@]}"
+
+run rftp cp "$main_url/none" "$other_url/none"
+check "of two servers on one host an error names the port" \
+	grep -q "^rftp: 127.0.0.1 port ${main_url##*:}: .*/none" "$tmp/err"
 finish

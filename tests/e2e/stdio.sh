@@ -97,6 +97,12 @@ check "its session ends" patience 10 no_children "$server"
 check "what was in a pipe when its reader is killed is not a file" test "$(cat "$tmp/root/cut")" = old
 check "and no parts" no_parts "$tmp/root"
 
+# A sink that reads back takes so many pieces of a pipe as the agreed block allows.
+head -c 3000000 "$tmp/data" >"$tmp/some"
+run_stdin rftp put -q --rate 640K --inflight 4 --ack verified - "$url/some" <"$tmp/some"
+check "a pipe at a low rate, read back" status_is 0
+check "it is there" same "$tmp/some" "$tmp/root/some"
+
 put zero:30000001 "$url/zeros"
 check "put zero:" status_is 0
 check "so many zeros" cmp -s -n 30000001 /dev/zero "$tmp/root/zeros"

@@ -3,15 +3,20 @@
 rftpd --stdio, here, and stands between both sides' data channels.
 
 WHICH channels are hit ("one": the first to get there; "all") on the NTH thing, counted from 0, that
-goes one WAY ("block": from the source; "credit": to it). WHAT becomes of it: drop, dup, swap (with the next
+goes one WAY ("block": from the source; "credit": to it; "hello", "answer": the opening of a channel, by
+the client and the server, of the first connection only). WHAT becomes of it: drop, dup, swap (with the next
 one), flip (a bit of it), stall (from the midst of it on nothing is handed on, either way, though
-all is read)."""
-import os, random, socket, struct, subprocess, sys, threading
+all is read).
+
+WHAT slow: a long path of which each stream carries NTH thousand bytes per second. WAY refuse: after WHICH
+connections none is let in; cut: those after the first WHICH are closed in the midst of their first block."""
+import os, random, socket, struct, subprocess, sys, threading, time
 
 what, way, nth, seed, which = sys.argv[1:6]
 dice = random.Random(int(seed))
 HELLO = 56
 left = threading.Semaphore(1 if which == 'one' else 1000)  # channels that are still to be hit
+slow = what == 'slow'
 done = open(os.environ['CHANNEL_PROXY_DONE'], 'a', buffering=1)
 
 
@@ -38,13 +43,28 @@ def thing(read):
 
 
 class Channel:
-    def __init__(self, near, far):
+    def __init__(self, near, far, number):
         self.stalled = False
-        hello = exactly(near.recv, HELLO)
-        far.sendall(hello)
-        near.sendall(exactly(far.recv, HELLO))
+        self.cut = slow and way == 'cut' and number >= int(which)
+        self.open(exactly(near.recv, HELLO), far, 'hello')
+        self.open(exactly(far.recv, HELLO), near, 'answer')
         for a, b in (near, far), (far, near):
             threading.Thread(target=self.pump, args=(a, b), daemon=True).start()
+
+    def open(self, m, b, which_way):
+        if way != which_way or done.tell() or not left.acquire(False):
+            b.sendall(m)
+            return
+        done.write(f'{what}\n')
+        at = dice.randrange(HELLO)
+        if what == 'dup':
+            m += m
+        elif what == 'flip':
+            m = m[:at] + bytes([m[at] ^ 1 << dice.randrange(8)]) + m[at + 1:]
+        elif what == 'drop':
+            m = b''
+        self.stalled = what == 'stall'
+        b.sendall(m[:at] if self.stalled else m)
 
     def send(self, b, data):
         if not self.stalled:
@@ -66,7 +86,17 @@ class Channel:
         n = 0
         while True:
             m = thing(a.recv)
-            if (way == 'block') != (m[:4] == b'RFTB') or n != int(nth) or not left.acquire(False):
+            if slow:
+                if m[:4] == b'RFTB':
+                    n += 1
+                    time.sleep(len(m) / 1000 / int(nth))
+                if self.cut and n == 1:
+                    b.sendall(m[:len(m) // 2])
+                    done.write(f'{what}\n')
+                    raise EOFError
+                b.sendall(m)
+                continue
+            if way != ('block' if m[:4] == b'RFTB' else 'credit') or n != int(nth) or not left.acquire(False):
                 n += 1
                 self.send(b, m)
                 continue
@@ -77,7 +107,7 @@ class Channel:
             elif what == 'swap':
                 self.send(b, thing(a.recv) + m)
             elif what == 'flip':
-                at = dice.randrange(len(m) if way == 'credit' else 64)
+                at = dice.randrange(len(m) if way == 'credit' or dice.random() < 0.5 else 64)
                 self.send(b, m[:at] + bytes([m[at] ^ 1 << dice.randrange(8)]) + m[at + 1:])
                 while piece := a.recv(65536): # what follows may have another length
                     self.send(b, piece)
@@ -88,12 +118,17 @@ class Channel:
 
 
 def serve(listener, port):
+    number = 0
     while True:
         near = listener.accept()[0]
+        number += 1
+        if slow and way == 'refuse' and number > int(which):
+            near.close()
+            continue
         far = socket.create_connection(('127.0.0.1', port))
         for s in near, far:
             s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        threading.Thread(target=Channel, args=(near, far), daemon=True).start()
+        threading.Thread(target=Channel, args=(near, far, number - 1), daemon=True).start()
 
 
 def control(read):
@@ -104,6 +139,8 @@ def control(read):
         line = b''
         while not line.endswith(b'\n'):
             line += exactly(read, 1)
+        if slow and line[3:4] == b' ':
+            time.sleep(0.007)
         out.write(line)
         out.flush()
     head = exactly(read, 8)
@@ -113,6 +150,8 @@ def control(read):
     ports = agreement + 4 + struct.unpack('>I', p[agreement:agreement + 4])[0]
     if struct.unpack('>I', p[ports:ports + 4])[0]:
         listener = socket.create_server(('127.0.0.1', 0))
+        if slow: # what is acknowledged has left
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
         port, = struct.unpack('>H', p[ports + 4:ports + 6])
         p[ports + 4:ports + 6] = struct.pack('>H', listener.getsockname()[1])
         threading.Thread(target=serve, args=(listener, port), daemon=True).start()
@@ -124,7 +163,7 @@ os.environ['SSH_CONNECTION'] = '127.0.0.1 1 127.0.0.1 22'
 words = sys.argv[6:] # HOST, after options of ssh, and the command
 while words and words[0] != '127.0.0.1':
     words.pop(0)
-child = subprocess.Popen(' '.join(words[1:]) + ' --stall 1s', shell=True, stdout=subprocess.PIPE, bufsize=0)
+child = subprocess.Popen(' '.join(words[1:]) + ('' if slow else ' --stall 1s'), shell=True, stdout=subprocess.PIPE, bufsize=0)
 try:
     control(child.stdout.read)
     while said := child.stdout.read(65536):

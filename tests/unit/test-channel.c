@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Connecting, listening, and the proofs that open data channels, with strangers at the
  * door. */
-#include "transport/transport.h"
+#include "transport/tcp.h"
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -35,13 +35,32 @@ struct server {
 	pthread_t thread;
 };
 
+/* All of n channels, or none. lfd: a listener, which stays the caller's; -1: connect to to. */
+static int open_n(int lfd, const struct sockaddr_in *to, const struct channel_auth *a,
+		  uint16_t first, uint16_t n, int *fds, int stop, int timeout_ms, struct err *e)
+{
+	struct opener_config c = { .auth = a, .first = first, .n = n, .patience_ms = -1,
+				   .tos = -1 };
+	struct opener *o;
+	int r;
+
+	if (to)
+		memcpy(&c.to, to, sizeof(*to));
+	c.to_len = sizeof(*to);
+	o = opener_new(&c, lfd < 0 ? -1 : dup(lfd), e);
+	r = o ? opener_first(o, n, stop, timeout_ms, e) : -ENOMEM;
+	for (uint16_t i = 0; i < n; i++)
+		fds[i] = r ? -1 : opener_take(o, i);
+	opener_free(o);
+	return r;
+}
+
 static void *server_main(void *arg)
 {
 	struct server *s = arg;
 	uint64_t begin = now_ns();
 
-	s->result = tcp_channels_accept(s->lfd, &s->auth, FIRST, N, s->fds, s->stop,
-					s->timeout_ms, &s->e);
+	s->result = open_n(s->lfd, NULL, &s->auth, FIRST, N, s->fds, s->stop, s->timeout_ms, &s->e);
 	s->took_ns = now_ns() - begin;
 	return NULL;
 }
@@ -83,10 +102,7 @@ static void server_join(struct server *s, int want)
 static int connect_n(struct server *s, const struct channel_auth *a, uint16_t first, uint16_t n,
 		     int *fds, struct err *e)
 {
-	struct sockaddr_storage to;
-
-	memcpy(&to, &s->addr, sizeof(s->addr));
-	return tcp_channels_connect(&to, sizeof(s->addr), NULL, a, first, n, fds, -1, 5000, e);
+	return open_n(-1, &s->addr, a, first, n, fds, -1, 5000, e);
 }
 
 static void close_n(int *fds, int n)
@@ -488,7 +504,8 @@ static int sockets_with(int tos)
 
 static void type_of_service(struct sockaddr_storage *a, socklen_t len, in_port_t *port)
 {
-	const struct agreement agr = { .transport = TRANSPORT_TCP, .channels = N };
+	const struct agreement agr = { .transport = TRANSPORT_TCP, .channels = N,
+				       .channels_first = N };
 	const struct channel_auth auth = { .session = 1 };
 	const struct endpoint_config sink = { .agr = &agr, .auth = &auth, .tos = 0x88 };
 	const struct endpoint_config source = { .source = true, .agr = &agr, .auth = &auth,

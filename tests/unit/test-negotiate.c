@@ -127,6 +127,12 @@ static void test_transport(void **state)
 		a = agree(&c, &s);
 		assert_int_equal(a.transport, cases[i].transport);
 		assert_int_equal(a.op, cases[i].op);
+		/* Little data takes no data channel, if both say that it is little. */
+		c.little = true;
+		assert_int_equal(agree(&c, &s).transport, cases[i].transport);
+		s.little = true;
+		assert_int_equal(agree(&c, &s).transport,
+				 cases[i].c & cases[i].s & I ? I : cases[i].transport);
 	}
 }
 
@@ -237,6 +243,51 @@ static void test_channels(void **state)
 		s.channels_max = cases[i].s_max;
 		c.memory = s.memory = 1ull << 40;
 		assert_int_equal(agree(&c, &s).channels, cases[i].channels);
+	}
+}
+
+/* Where both sides open channels during a transfer: at first as the delay has it, at most what both
+ * allow; nowhere else than by TCP, on a path that is not short, and without a wish. */
+static void test_channels_more(void **state)
+{
+	static const struct {
+		uint64_t rtt;
+		uint16_t c_more, s_more, wish;
+		int first, channels;
+		uint32_t block;
+	} cases[] = {
+		{ 10 * MS, 32, 32, 0, 4, 32, 256 << 10 },
+		{ 50 * MS, 32, 32, 0, 8, 32, 256 << 10 },
+		{ 95 * MS, 32, 32, 0, 15, 32, 256 << 10 },
+		{ 200 * MS, 32, 32, 0, 16, 32, 256 << 10 },
+		{ 200 * MS, 32, 20, 0, 16, 20, 256 << 10 },
+		{ 200 * MS, 8, 32, 0, 16, 16, 256 << 10 },
+		{ 200 * MS, 32, 0, 0, 4, 4, MIB },
+		{ 200 * MS, 0, 32, 0, 4, 4, MIB },
+		{ 200 * MS, 32, 32, 6, 6, 6, MIB },
+		{ MS - 1, 32, 32, 0, 4, 4, 256 << 10 },
+		{ 0, 32, 32, 0, 4, 4, MIB },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct offer c = plain(), s = plain();
+		struct agreement a;
+
+		c.cpus = s.cpus = 16;
+		c.channels_max = s.channels_max = 64;
+		c.rtt_ns = cases[i].rtt;
+		c.channels_more = cases[i].c_more;
+		s.channels_more = cases[i].s_more;
+		c.channels = cases[i].wish;
+		a = agree(&c, &s);
+		assert_int_equal(a.channels_first, cases[i].first);
+		assert_int_equal(a.channels, cases[i].channels);
+		assert_int_equal(a.block, cases[i].block);
+		assert_true(a.inflight >= 2u * a.channels);
+		/* Too little memory for all is enough for some. */
+		c.memory = 3 * MIB;
+		a = agree(&c, &s);
+		assert_true(a.channels < 8 && a.channels_first <= a.channels);
 	}
 }
 
@@ -560,6 +611,8 @@ static struct offer random_offer(void)
 	o.block_max = (uint32_t)any();
 	o.channels = (uint16_t)any();
 	o.channels_max = (uint16_t)any();
+	o.channels_more = (uint16_t)any();
+	o.little = rand() % 2;
 	o.inflight = (uint32_t)any();
 	o.rtt_ns = any();
 	return o;
@@ -582,6 +635,7 @@ static void test_random(void **state)
 		assert_true((uint64_t)a.source_blocks * a.paths * (a.block + 4096) <= c.memory);
 		assert_true((uint64_t)a.source_blocks * a.paths * (a.block + 4096) <= s.memory);
 		assert_true(a.paths * a.channels <= CHANNELS_MAX);
+		assert_true(a.channels_first >= 1 && a.channels_first <= a.channels);
 		assert_true(a.paths * a.source_blocks <= 65536);
 		assert_int_equal(negotiate(&c, &s, &b, NULL), 0);
 		assert_true(agreement_equal(&a, &b));
@@ -631,6 +685,8 @@ static void test_check(void **state)
 	WITH(paths, 3);
 	WITH(channels, 0);
 	WITH(channels, 9);
+	WITH(channels_first, 0);
+	WITH(channels_first, good.channels + 1u);
 	WITH(block, 0);
 	WITH(block, 64 * KIB - 4096);
 	WITH(block, MIB + 1);
@@ -721,6 +777,23 @@ static void test_offer_host(void **state)
 
 	assert_int_equal(offer_put(b, &o), 0);
 	without = buf_len(b);
+	buf_reset(b);
+	/* Behind the host stands what came later, which takes its place with it. */
+	o.channels_more = 0x1234;
+	assert_int_equal(offer_put(b, &o), 0);
+	assert_int_equal(buf_len(b), without + HOST_ID_BYTES + 2);
+	assert_int_equal(codec_truncations(b, get_offer, &back, sizeof(back)), buf_len(b));
+	assert_int_equal(offer_get(b, &back), 0);
+	assert_int_equal(back.channels_more, 0x1234);
+	assert_false(back.little);
+	o.channels_more = 0;
+	o.little = true;
+	buf_reset(b);
+	assert_int_equal(offer_put(b, &o), 0);
+	assert_int_equal(codec_truncations(b, get_offer, &back, sizeof(back)), buf_len(b));
+	assert_int_equal(offer_get(b, &back), 0);
+	assert_true(back.little && !back.channels_more);
+	o.little = false;
 	buf_reset(b);
 	memset(o.host, 0x5a, sizeof(o.host));
 	assert_int_equal(offer_put(b, &o), 0);
@@ -821,15 +894,16 @@ static void test_agreement_wire(void **state)
 	struct buf *b CLEANUP_BUF = buf_new(65536);
 	const struct agreement a = {
 		.transport = TRANSPORT_RDMA, .op = OP_READ, .prot = PROT_SAFE, .ack = ACK_VERIFIED,
-		.crc = true, .paths = 0x102, .channels = 0x304, .block = 0x5060708,
+		.crc = true, .paths = 0x102, .channels = 0x304, .channels_first = 0x203,
+		.block = 0x5060708,
 		.inflight = 0x90a0b0c, .source_blocks = 0x11121314, .sink_blocks = 0x15161718,
 		.entries_ahead = 0x19202122, .capped = "not sent",
 	};
 	static const uint8_t wire[] = {
-		0, 0, 0, 32, 2, 2, 1, 3, 1, 0, 1, 2, 3, 4, 0, 0, 5, 6, 7, 8, 9, 10, 11, 12,
+		0, 0, 0, 32, 2, 2, 1, 3, 1, 0, 1, 2, 3, 4, 2, 3, 5, 6, 7, 8, 9, 10, 11, 12,
 		0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18, 0x19, 0x20, 0x21, 0x22,
 	};
-	struct agreement back;
+	struct agreement all = a, back;
 
 	assert_int_equal(agreement_put(b, &a), 0);
 	assert_int_equal(buf_len(b), sizeof(wire));
@@ -838,6 +912,13 @@ static void test_agreement_wire(void **state)
 	assert_int_equal(agreement_get(b, &back), 0);
 	assert_true(agreement_equal(&a, &back));
 	assert_null(back.capped);
+	/* Nothing is said where all are opened at first, as an older peer has it. */
+	all.channels_first = all.channels;
+	buf_reset(b);
+	assert_int_equal(agreement_put(b, &all), 0);
+	assert_int_equal(get_be16(buf_ptr(b) + 14), 0);
+	assert_int_equal(agreement_get(b, &back), 0);
+	assert_int_equal(back.channels_first, all.channels);
 }
 
 static void test_names(void **state)
@@ -870,6 +951,7 @@ int main(void)
 		cmocka_unit_test(test_paths),
 		cmocka_unit_test(test_rdma_paths),
 		cmocka_unit_test(test_channels),
+		cmocka_unit_test(test_channels_more),
 		cmocka_unit_test(test_channels_near),
 		cmocka_unit_test(test_queue_pairs),
 		cmocka_unit_test(test_readers),

@@ -88,6 +88,37 @@ static void test_small_runs(void **state)
 	plan_free(p);
 }
 
+/* A limit shortens pieces from then on, by whole multiples of the smallest block. */
+static void test_limit(void **state)
+{
+	struct plan *p = plan_new(4 * BLOCK_MIN, false);
+	struct plan_work w;
+
+	(void)state;
+	ready(p, 1, 16ull * BLOCK_MIN);
+	expect_piece(p, NULL, 1, 0, 4 * BLOCK_MIN);
+	plan_limit(p, 3 * BLOCK_MIN - 1);
+	expect_piece(p, NULL, 1, 4ull * BLOCK_MIN, 2 * BLOCK_MIN);
+	plan_limit(p, 10);
+	expect_piece(p, NULL, 1, 6ull * BLOCK_MIN, BLOCK_MIN);
+	plan_limit(p, UINT64_MAX);
+	expect_piece(p, NULL, 1, 7ull * BLOCK_MIN, 4 * BLOCK_MIN);
+	expect_piece(p, NULL, 1, 11ull * BLOCK_MIN, 4 * BLOCK_MIN);
+	expect_piece(p, NULL, 1, 15ull * BLOCK_MIN, BLOCK_MIN);
+	/* It bounds small files that share a block, too, but cuts none. */
+	ready(p, 2, 3 * BLOCK_MIN);
+	ready(p, 3, BLOCK_MIN / 2);
+	ready(p, 4, BLOCK_MIN / 2);
+	ready(p, 5, 1);
+	plan_limit(p, 0);
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(plan_next(p, NULL, 4 * BLOCK_MIN, false, &w), PLAN_SMALL);
+		assert_int_equal(w.nfiles, i == 1 ? 2 : 1);
+		put_small(&w);
+	}
+	plan_free(p);
+}
+
 static void test_batch_is_bounded(void **state)
 {
 	struct plan *p = plan_new(BLOCK, false);
@@ -572,6 +603,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_small_runs),
+		cmocka_unit_test(test_limit),
 		cmocka_unit_test(test_batch_is_bounded),
 		cmocka_unit_test(test_pieces),
 		cmocka_unit_test(test_ranges),

@@ -96,6 +96,11 @@ static void test_rate(void **state)
 	double r = 0;
 
 	assert_true(rate_meter_feed(&m, 0, 0) == 0);
+	/* The time before the first byte does not count; the rate is right from then on. */
+	assert_true(rate_meter_feed(&m, 2, 0) == 0);
+	for (int i = 1; i <= 5; i++)
+		assert_true(fabs(rate_meter_feed(&m, 2 + i * 0.2, (uint64_t)i * 200) - 1000) < 1);
+	m = (struct rate_meter){ 0 };
 	for (int i = 1; i <= 200; i++)
 		r = rate_meter_feed(&m, i * 0.2, (uint64_t)i * 200);
 	assert_true(fabs(r - 1000) < 1);

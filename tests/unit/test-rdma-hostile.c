@@ -460,6 +460,37 @@ static void test_silent_sink(void **state)
 	silent_sink(OP_READ);
 }
 
+/* A sink that grants a channel no buffers: the channel is lost once a block waits for one. */
+static void test_no_grants(void **state)
+{
+	struct path_event ev[4];
+	struct block *b;
+	struct host h;
+
+	(void)state;
+	host_start(&h, OP_WRITE, true);
+	h.p->path.watch.limit_ns = 50000000;
+	phony_grant(&h.ph, 1, 0);
+	assert_int_equal(poll_limits(&h, ev, 4, 4), 0);
+	for (int i = 0; i < 2; i++) {
+		b = pool_try_get(h.end->pool);
+		hand_block(b, 100 + i);
+		hand_block_add(b, 1, i * 4096, (uint8_t)i, 4096);
+		hand_block_end(b, 0);
+		assert_int_equal(h.end->path->ops->post(h.end->path, b), i ? -EAGAIN : 0);
+	}
+	pool_put(b);
+	/* The block of channel 1 is held by its sink; the others have none. */
+	path_report(h.end->path, 1, 4096, 1);
+	assert_int_equal(poll_limits(&h, ev, 2, 30), 2);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(ev[i].kind, PATH_DOWN);
+		assert_int_equal(ev[i].error, -ETIMEDOUT);
+		assert_int_not_equal(ev[i].channel, 1);
+	}
+	host_end(&h);
+}
+
 /* More messages than we have receives for wait; those that say nothing do no harm. */
 static void test_flood(void **state)
 {
@@ -916,6 +947,7 @@ int main(void)
 		cmocka_unit_test(test_said_twice),
 		cmocka_unit_test(test_granted_twice),
 		cmocka_unit_test(test_silent_sink),
+		cmocka_unit_test(test_no_grants),
 		cmocka_unit_test(test_flood),
 		cmocka_unit_test(test_lies_to_sink),
 		cmocka_unit_test(test_deaf_source),

@@ -16,7 +16,8 @@
 
 static const struct agreement agreed = {
 	.transport = TRANSPORT_TCP, .op = OP_WRITE, .prot = PROT_SAFE, .ack = ACK_WRITTEN,
-	.crc = true, .paths = 1, .channels = 2, .block = 65536, .inflight = 16,
+	.crc = true, .paths = 1, .channels = 32, .channels_first = 2, .block = 65536,
+	.inflight = 16,
 };
 
 static void json_is(json_t *obj, const char *want)
@@ -37,7 +38,8 @@ static void test_events(void **state)
 
 	json_is(event_started(&agreed),
 		"{\"event\":\"started\",\"transport\":\"tcp\",\"op\":\"write\",\"prot\":\"safe\","
-		"\"ack\":\"written\",\"crc\":true,\"paths\":1,\"channels\":2,\"block\":65536,"
+		"\"ack\":\"written\",\"crc\":true,\"paths\":1,\"channels\":2,\"channels_most\":32,"
+		"\"block\":65536,"
 		"\"inflight\":16,\"pool_source\":0,\"pool_sink\":0}");
 	json_is(event_progress(&p),
 		"{\"event\":\"progress\",\"seconds\":1.5,\"bytes\":5000000000,"

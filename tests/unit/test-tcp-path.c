@@ -2,9 +2,12 @@
 /* A TCP path between two threads, and either end of it against a peer that we play. */
 #include "tests/support/block.h"
 #include "transport/credit.h"
-#include "transport/transport.h"
+#include "transport/tcp.h"
 
 #include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -993,6 +996,65 @@ static void test_dribble(void **state)
 	phony_free(&p);
 }
 
+/* A block that has arrived in part counts at both ends until it is answered, or whole. */
+static void test_ahead(void **state)
+{
+	struct path_config c = { .source = true, .payload = PAYLOAD, .inflight = INFLIGHT,
+				 .rate = 1234567 };
+	struct messages lists = { 0 };
+	struct source s = { .pool = make_pool(INFLIGHT, PAYLOAD) };
+	struct phony p;
+	struct path_event ev;
+	struct err e = ERR_INIT;
+	struct block_head h;
+	uint64_t rate = 0;
+	socklen_t len = sizeof(rate);
+	struct block *b;
+	int fds[2];
+
+	(void)state;
+	tcp_pair(fds);
+	c.pool = s.pool;
+	s.path = tcp_path_new(&c, fds, 1, &e);
+	assert_non_null(s.path);
+	assert_int_equal(getsockopt(fds[0], SOL_SOCKET, SO_MAX_PACING_RATE, &rate, &len), 0);
+	assert_int_equal(rate, 1234567);
+	b = post_one(&s, 5);
+	assert_true(b->len > 0);
+	for (int i = 0; i < 50 && !path_ahead(s.path); i++)
+		assert_int_equal(s.path->ops->poll(s.path, &ev, 1, 100), 0);
+	assert_int_equal(path_ahead(s.path), BLOCK_WIRE_HEAD +
+			 (uint64_t)b->nextents * BLOCK_WIRE_EXTENT + b->len);
+	take_block(fds[1], &h);
+	send_credit(fds[1], &lists, 5, 0);
+	ev = one_event(s.path);
+	assert_int_equal(ev.kind, PATH_ACKED);
+	assert_int_equal(path_ahead(s.path), 0);
+	pool_put(ev.block);
+	b = post_one(&s, 6);
+	close(fds[1]);
+	ev = one_event(s.path);
+	assert_int_equal(ev.kind, PATH_RETURNED);
+	s.again = ev.block;
+	assert_int_equal(path_ahead(s.path), 0);
+	expect_down(s.path, -ECONNRESET);
+	source_free(&s);
+
+	phony_init(&p, 1, 1);
+	b = pool_try_get(p.own);
+	fill(b, 5);
+	assert_int_equal(write_full(p.fd, b->base, BLOCK_WIRE_HEAD + 16), 0);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(p.path->ops->poll(p.path, &ev, 1, 0), 0);
+	assert_int_equal(path_ahead(p.path), 16);
+	pool_put(b);
+	close(p.fd);
+	p.fd = -1;
+	expect_down(p.path, -ECONNRESET);
+	assert_int_equal(path_ahead(p.path), 0);
+	phony_free(&p);
+}
+
 /* finish: answers that wait go out, then both directions end. */
 static void test_finish(void **state)
 {
@@ -1112,6 +1174,159 @@ static void test_alive_is_for_all(void **state)
 	phony_free(&p);
 }
 
+/* Channels that come while the path is at work. */
+struct arrival {
+	struct path *path;
+	int fd;
+};
+
+static void *arrive_soon(void *arg)
+{
+	struct arrival *a = arg;
+
+	usleep(20000);
+	tcp_path_add(a->path, 2, a->fd);
+	return NULL;
+}
+
+static bool hung_up(int fd)
+{
+	char c;
+
+	return poll_fd(fd, POLLIN, 5000) == 1 && recv(fd, &c, 1, 0) <= 0;
+}
+
+static void test_arrivals(void **state)
+{
+	struct path_config c = { .payload = PAYLOAD, .inflight = 2 };
+	struct phony p = { .pool = make_pool(4, PAYLOAD), .own = make_pool(1, PAYLOAD) };
+	int theirs[3], ours[3], late[2];
+	struct block *b;
+	struct arrival a;
+	pthread_t t;
+
+	(void)state;
+	make_sockets(ours, theirs, 3);
+	c.pool = p.pool;
+	/* It begins with the second channel alone. */
+	p.lists.channel = 2;
+	p.path = tcp_path_new(&c, (int[]){ -1, theirs[1], -1 }, 3, NULL);
+	assert_non_null(p.path);
+	assert_int_equal(p.path->alive, 1);
+	a = (struct arrival){ p.path, theirs[2] };
+	p.fd = ours[2];
+	send_block(&p, 7);
+	assert_int_equal(thread_start(&t, "arrive", arrive_soon, &a), 0);
+	b = expect_block(&p, 7);
+	pthread_join(t, NULL);
+	assert_int_equal(b->channel, 2);
+	assert_int_equal(p.path->alive, 2);
+	p.path->ops->release(p.path, b, 0);
+	expect_credit(&p, 7, 0);
+	/* The same number once more is not taken, and the channel lives. */
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, late), 0);
+	tcp_path_add(p.path, 2, late[1]);
+	send_block(&p, 8);
+	p.path->ops->release(p.path, expect_block(&p, 8), 0);
+	expect_credit(&p, 8, 0);
+	assert_true(hung_up(late[0]));
+	close(late[0]);
+	/* Nor is any, once the last is gone. */
+	close(ours[1]);
+	expect_down(p.path, 0);
+	shutdown(p.fd, SHUT_RDWR);
+	expect_down(p.path, 0);
+	tcp_path_add(p.path, 0, theirs[0]);
+	assert_int_equal(p.path->ops->poll(p.path, &(struct path_event){ 0 }, 1, 0), 0);
+	assert_true(hung_up(ours[0]));
+	close(ours[0]);
+	assert_int_equal(p.path->alive, 0);
+	phony_free(&p);
+}
+
+/* One that comes when the path is older than the time in which a channel must make progress. */
+static void test_arrives_late(void **state)
+{
+	struct pool *pool = make_pool(4, PAYLOAD);
+	struct path_config c = { .source = true, .pool = pool, .payload = PAYLOAD, .inflight = 2,
+				 .stall_ms = 300 };
+	uint64_t until = now_ns() + 500000000;
+	struct path_event ev;
+	struct path *path;
+	int fds[2], late[2];
+
+	(void)state;
+	tcp_pair(fds);
+	tcp_pair(late);
+	path = tcp_path_new(&c, (int[]){ fds[0], -1 }, 2, NULL);
+	assert_non_null(path);
+	while (now_ns() < until)
+		assert_int_equal(path->ops->poll(path, &ev, 1, 10), 0);
+	tcp_path_add(path, 1, late[0]);
+	/* Both have something to answer, and are given their time. */
+	for (uint64_t i = 0; i < 2; i++) {
+		struct block *b = pool_try_get(pool);
+
+		fill(b, i + 1);
+		assert_int_equal(path->ops->poll(path, &ev, 1, 1), 0);
+		assert_int_equal(path->ops->post(path, b), 0);
+	}
+	until = now_ns() + 150000000;
+	while (now_ns() < until)
+		assert_int_equal(path->ops->poll(path, &ev, 1, 10), 0);
+	assert_int_equal(path->alive, 2);
+	path->ops->free(path);
+	close(fds[1]);
+	close(late[1]);
+	pool_free(pool);
+}
+
+/* It may come too late to be seen. */
+static void test_late_arrival(void **state)
+{
+	struct phony p;
+	int fds[2];
+
+	(void)state;
+	phony_init(&p, 2, 2);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+	tcp_path_add(p.path, 0, fds[1]);
+	phony_free(&p);
+	assert_true(hung_up(fds[0]));
+	close(fds[0]);
+}
+
+static void test_congestion(void **state)
+{
+	static const struct {
+		const char *name;
+		bool source, set;
+	} cases[] = {
+		{ "reno", true, true }, { "reno", false, false }, { "no-such", true, false },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct pool *pool = make_pool(2, PAYLOAD);
+		struct path_config c = { .source = cases[i].source, .pool = pool,
+					 .payload = PAYLOAD, .inflight = 1, .congestion = cases[i].name };
+		char before[16] = "", after[16] = "";
+		socklen_t n = sizeof(before), m = sizeof(after);
+		struct path *path;
+		int fds[2];
+
+		tcp_pair(fds);
+		assert_int_equal(getsockopt(fds[0], IPPROTO_TCP, TCP_CONGESTION, before, &n), 0);
+		path = tcp_path_new(&c, fds, 1, NULL);
+		assert_non_null(path);
+		assert_int_equal(getsockopt(fds[0], IPPROTO_TCP, TCP_CONGESTION, after, &m), 0);
+		assert_string_equal(after, cases[i].set ? cases[i].name : before);
+		path->ops->free(path);
+		close(fds[1]);
+		pool_free(pool);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -1132,10 +1347,15 @@ int main(void)
 		cmocka_unit_test(test_waits_for_buffer),
 		cmocka_unit_test(test_bad_streams),
 		cmocka_unit_test(test_dribble),
+		cmocka_unit_test(test_ahead),
 		cmocka_unit_test(test_finish),
 		cmocka_unit_test(test_wake),
 		cmocka_unit_test(test_alive_is_for_all),
 		cmocka_unit_test(test_half_a_block),
+		cmocka_unit_test(test_arrivals),
+		cmocka_unit_test(test_arrives_late),
+		cmocka_unit_test(test_late_arrival),
+		cmocka_unit_test(test_congestion),
 	};
 
 	signal(SIGPIPE, SIG_IGN);

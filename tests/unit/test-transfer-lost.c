@@ -434,6 +434,7 @@ static void test_path_dies_at_the_end(void **state)
 	int ours[PATHS], theirs[PATHS], swallow[2];
 	struct two *t = calloc(1, sizeof(*t));
 	uint64_t bytes = 0, before;
+	struct buf *lost;
 
 	(void)state;
 	shell("rm -f b; head -c 8000000 /dev/urandom > a");
@@ -447,15 +448,69 @@ static void test_path_dies_at_the_end(void **state)
 		usleep(300000);
 		bytes = path_bytes(t->s.x.paths[0]);
 	} while (!bytes || bytes != before);
-	close(swallow[0]);
+	/* To the sink, which waits for nothing on it, its end looks like good order, until the source
+	 * says that it is lost. */
 	close(swallow[1]);
+	for (int i = 0; atomic_load(&t->k.x.paths[1]->alive); i++) {
+		assert_true(i < 20000);
+		usleep(1000);
+	}
+	lost = buf_new(64);
+	assert_int_equal(bulk_pair_put(lost, 1, ECONNRESET), 0);
+	assert_int_equal(xfer_on_lost(&t->k.x, lost), 0);
+	buf_free(lost);
+	close(swallow[0]);
 	two_join(t);
 	if (t->result[0] || t->result[1])
 		fail_msg("%s, %s", t->e[0].text, t->e[1].text);
 	assert_int_equal(t->r[0].channels_lost, 1);
+	assert_int_equal(t->r[1].channels_lost, 1);
 	assert_int_equal(t->r[0].files, 1);
 	shell("cmp a b");
 	free(t);
+}
+
+/* The peer's LOST and the end of the channel here come in either order; the cause that was found here is
+ * told, and a channel counts once. */
+static void test_lost_by_both(void **state)
+{
+	static const struct {
+		bool peer_first, peer_last;
+		int error, why;
+	} t[] = {
+		{ .peer_first = true, .error = -EBADMSG, .why = EBADMSG },
+		{ .peer_last = true, .error = -EBADMSG, .why = EBADMSG },
+		{ .peer_first = true, .why = -CHANNEL_GIVEN_UP },
+		{ .peer_last = true, .why = -CHANNEL_GIVEN_UP },
+		{ .peer_first = true, .peer_last = true, .why = -CHANNEL_GIVEN_UP },
+		{ .error = -ECONNRESET, .why = ECONNRESET },
+		{ .why = 0 },
+	};
+	static const struct path_ops none;
+	struct path path = { .ops = &none, .nchannels = 2 };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(t) / sizeof(*t); i++) {
+		struct xfer *x = calloc(1, sizeof(*x));
+
+		assert_non_null(x);
+		x->npaths = 1;
+		x->agr.channels = 2;
+		x->paths[0] = &path;
+		for (int turn = 0; turn < 2; turn++) {
+			struct buf *lost = buf_new(64);
+
+			assert_int_equal(bulk_pair_put(lost, 1, ECONNRESET), 0);
+			if (turn ? t[i].peer_last : t[i].peer_first)
+				assert_int_equal(xfer_on_lost(x, lost), 0);
+			buf_free(lost);
+			if (!turn)
+				xfer_channel_down(x, 0, 1, t[i].error);
+		}
+		assert_int_equal(x->lost_why[1], t[i].why);
+		assert_int_equal(x->channels_lost, t[i].why ? 1 : 0);
+		free(x);
+	}
 }
 
 static int setup(void **state)
@@ -494,6 +549,7 @@ int main(void)
 		cmocka_unit_test(test_all_channels_die_late),
 		cmocka_unit_test(test_all_channels_of_a_stream_die),
 		cmocka_unit_test(test_path_dies_at_the_end),
+		cmocka_unit_test(test_lost_by_both),
 		cmocka_unit_test(test_refusal_before_the_request),
 		cmocka_unit_test(test_consumer_that_stopped),
 		cmocka_unit_test(test_pipe_of_another_user),

@@ -3,11 +3,11 @@
 # What the tests of faults share: a server with a file, and transfers that take long enough for
 # something to happen to them. Sourced after guest.sh.
 
-# serve ADDRESS BYTES: a server that can be reached there. So many bytes are here, $tmp/big,
+# serve ADDRESS BYTES OPTION...: a server that can be reached there. So many bytes are here, $tmp/big,
 # and there, $url/from.
 serve() {
 	head -c "$2" /dev/urandom >"$tmp/big"
-	open_server main 0.0.0.0
+	open_server main 0.0.0.0 "${@:3}"
 	root=$tmp/main.root
 	url=rftp://$1:$port
 	cp "$tmp/big" "$root/from"
@@ -16,6 +16,7 @@ serve() {
 
 # words put|get OPTION...: what runs it; target is the file that comes of it, and is not there
 file=big # what is put
+card=rxe_v0 # begin counts its packets for under_way
 words() {
 	local way=$1
 	shift
@@ -36,7 +37,7 @@ begin() {
 	shift
 	words "$way" --prot clear --block 64K --rate 1M --json "$@"
 	ran="${command[*]}"
-	before=$(carried rxe_v0)
+	before=$(carried "$card")
 	"${command[@]}" </dev/null >"$tmp/out" 2>"$tmp/err" &
 	client=$!
 }

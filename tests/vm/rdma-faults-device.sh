@@ -15,7 +15,7 @@ serve 10.0.0.2 6291456
 remove() {
 	local dev=$1 way=$2 begun
 	shift 2
-	begin "$way" --retries 0 "$@"
+	begin "$way" --retries 0 --channels 2 "$@"
 	under_way rxe_v0
 	begun=$SECONDS
 	timeout 20 rdma link delete "rxe_$dev"

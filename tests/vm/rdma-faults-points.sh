@@ -11,7 +11,8 @@ vm_options="--timeout 600"
 
 rdma_modules || skip_all "the guest's kernel has no RDMA"
 rdma_self eth0 10.3.0.1
-serve 10.3.0.1 4194304
+serve 10.3.0.1 4194304 --stall 3s
+card=rxe_eth0
 
 # faulty RULE WAY OP OPTION...: a put or get whose client has the fault; target is its file
 faulty() {
@@ -25,17 +26,22 @@ faulty() {
 # Two blocks of one channel may be hit before the first of them is looked at: as many channels
 # are lost as are named.
 named() { grep -o 'data channel [0-9]* is lost' "$tmp/err" | sort -u | wc -l; }
+# The server finds it; its client may see a channel end in good order.
+refused() { grep -c 'damaged or forged' "$tmp/main.log"; }
 one_or_two() { [ "$(named)" -ge 1 ] && [ "$(named)" -le 2 ] && [ "$(summary channels_lost)" = "$(named)" ]; }
 
 # Sides that a rule is for: a put's client is the source, a get's the sink.
 while read -r rule ways ops lost; do
 	for way in ${ways//,/ }; do
 		for op in ${ops//,/ }; do
+			before=$(refused)
 			faulty "$rule" "$way" "$op" --prot clear
 			check "$way, $op, $rule: it ends" status_is 0
 			check "$way, $op, $rule: whole" is_whole
 			case $lost in
 			none) check "$way, $op, $rule: no channel is lost" test "$(summary channels_lost)" -eq 0 ;;
+			any) check "$way, $op, $rule: one at most is lost" test "$(summary channels_lost)" -le 1 ;;
+			server) check "$way, $op, $rule: the server refuses it" test "$(refused)" -gt "$before" ;;
 			1-2) check "$way, $op, $rule: one or two are lost, as named" one_or_two ;;
 			*) check "$way, $op, $rule: $lost are lost" test "$(summary channels_lost)" -eq "$lost" ;;
 			esac
@@ -58,12 +64,42 @@ done <<-'RULES'
 	wrong-key:after=1M:count=2 get read 1-2
 	wrong-place:after=1M:count=2 put write 1-2
 	wrong-place:after=1M:count=1 get read 1
+	flip-message:after=300:count=1 get,put read server
+	flip-message:after=100:count=1 get write server
+	lose-message:after=300:count=1 get,put read any
+	lose-message:after=100:count=1 get write none
+	repeat-message:after=300:count=1 get,put read server
+	repeat-message:after=100:count=1 get write server
 RULES
 
 for op in write read; do
 	faulty corrupt:after=1M:count=1 get $op --prot private
 	check "$op, a sealed block is damaged: whole" is_whole
 	check "$op, a sealed block is damaged: its channel is lost" test "$(summary channels_lost)" -eq 1
+done
+
+# Queue pairs that live, and bring no credits or announcements any more.
+for what in "get write" "get read" "put read"; do
+	faulty lose-message:after=300 "${what% *}" "${what#* }" --prot clear --transport auto --stall 3s
+	check "$what, no message comes: it goes on in-band" status_is 0
+	check "$what, no message comes: whole" is_whole
+	check "$what, no message comes: the summary says so" test "$(summary fell_back)" = True
+done
+
+# A side that stands still for longer than a channel may, and goes on.
+for what in "put write client" "put read server" "get write server" "get read client"; do
+	read -r way op side <<<"$what"
+	begin "$way" --op "$op" --stall 3s
+	under_way "$card"
+	if [ "$side" = client ]; then stopped=$client; else stopped=$(children "$server"); fi
+	# shellcheck disable=SC2086 # each a process
+	kill -STOP $stopped
+	sleep 8
+	# shellcheck disable=SC2086
+	kill -CONT $stopped
+	end
+	check "$what stands still for 8 s: it ends" status_is 0
+	check "$what stands still for 8 s: whole" is_whole
 done
 
 # Nobody else is left: over the control connection when that is allowed.

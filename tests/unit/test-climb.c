@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+/* How many streams hill climbing comes to, on paths that are computed. */
+#include "transport/tcp.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#define MS 1000000ull
+#define SECOND (1000 * MS)
+
+/* A path: each stream carries each bytes per second, all together most; a share of the packets is
+ * lost, and the sum is off by up to noise percent. */
+struct simulated {
+	uint64_t rtt_ns, each, most;
+	unsigned lost_percent, limited_percent, noise;
+	struct climb_sample s;
+	uint16_t comes; /* streams beyond these never come; 0: all do */
+};
+
+/* One more tick. */
+static void go(struct simulated *p, uint16_t n, uint64_t ns)
+{
+	uint64_t rate = p->each * n < p->most ? p->each * n : p->most;
+	uint64_t bytes = rate * (ns / MS) / 1000;
+
+	bytes += p->noise ? bytes / 100 * ((unsigned)rand() % (2 * p->noise + 1)) -
+			    bytes / 100 * p->noise : 0;
+	p->s.n = n;
+	p->s.rtt_ns = p->rtt_ns;
+	p->s.now_ns += ns;
+	p->s.bytes += bytes;
+	p->s.packets += bytes / 1448;
+	p->s.lost += bytes / 1448 * p->lost_percent / 100;
+	p->s.limited_ns += ns / 100 * p->limited_percent * n;
+}
+
+/* Streams after so many seconds; steps: how often more were asked for. */
+static uint16_t after(struct simulated *p, struct climb *c, unsigned seconds, unsigned *steps)
+{
+	uint64_t end = p->s.now_ns + seconds * SECOND;
+	uint16_t n = c->wanted;
+
+	*steps = 0;
+	while (p->s.now_ns < end) {
+		uint16_t before = c->wanted, now;
+
+		go(p, n, 100 * MS);
+		now = climb_step(c, &p->s);
+		assert_int_equal(now, c->wanted);
+		*steps += c->wanted > before;
+		assert_true(c->wanted >= before && c->wanted <= c->most);
+		n = p->comes && c->wanted > p->comes ? p->comes : c->wanted;
+	}
+	return c->wanted;
+}
+
+static struct simulated path(uint64_t each, uint64_t most, unsigned lost_percent)
+{
+	return (struct simulated){ .rtt_ns = 95 * MS, .each = each, .most = most,
+				   .lost_percent = lost_percent, .s.now_ns = SECOND };
+}
+
+/* A path that loses, and has room for all: up to the limit, within seconds. */
+static void test_lossy(void **state)
+{
+	struct simulated p = path(600000, 1000000000, 1);
+	struct climb c;
+	unsigned steps;
+
+	(void)state;
+	climb_init(&c, 4, 32);
+	assert_int_equal(after(&p, &c, 5, &steps), 32);
+	assert_int_equal(steps, 3);
+	after(&p, &c, 2, &steps);
+	assert_false(c.on);
+}
+
+/* The same with a sum that is never the same twice. */
+static void test_noise(void **state)
+{
+	struct simulated p = path(600000, 1000000000, 1);
+	struct climb c;
+	unsigned steps;
+
+	(void)state;
+	srand(7);
+	p.noise = 20;
+	climb_init(&c, 4, 32);
+	assert_int_equal(after(&p, &c, 6, &steps), 32);
+}
+
+/* Nothing is lost, no window is full: whatever its speed, and however that grows. */
+static void test_no_loss(void **state)
+{
+	struct simulated p = path(600000, 1000000000, 0);
+	struct climb c;
+	unsigned steps;
+
+	(void)state;
+	climb_init(&c, 4, 32);
+	for (int i = 0; i < 20; i++) {
+		assert_int_equal(after(&p, &c, 1, &steps), 4);
+		p.each *= 2;
+	}
+	assert_true(c.on);
+	/* Windows that are too small for the path do as well as losses. */
+	p.limited_percent = 60;
+	p.each = 1000000;
+	climb_init(&c, 4, 32);
+	assert_int_equal(after(&p, &c, 6, &steps), 32);
+}
+
+/* Streams that share what the path has: one step that is worth nothing, then rarely another. */
+static void test_full(void **state)
+{
+	struct simulated p = path(600000, 2400000, 1);
+	struct climb c;
+	unsigned steps;
+
+	(void)state;
+	climb_init(&c, 4, 32);
+	assert_int_equal(after(&p, &c, 4, &steps), 8);
+	assert_int_equal(steps, 1);
+	after(&p, &c, 60, &steps);
+	assert_true(steps <= 2);
+	/* It has become a wider one. */
+	p.most = 1000000000;
+	assert_int_equal(after(&p, &c, 120, &steps), 32);
+}
+
+/* A path with room for six: the step to eight is worth it, that to sixteen is not, and the last. */
+static void test_in_between(void **state)
+{
+	struct simulated p = path(600000, 6 * 600000, 1);
+	struct climb c;
+	unsigned steps;
+
+	(void)state;
+	climb_init(&c, 4, 32);
+	assert_int_equal(after(&p, &c, 5, &steps), 16);
+	assert_int_equal(steps, 2);
+}
+
+/* Those that are refused are asked for once. */
+static void test_refused(void **state)
+{
+	struct simulated p = path(600000, 1000000000, 1);
+	struct climb c;
+	unsigned steps;
+
+	(void)state;
+	p.comes = 4;
+	climb_init(&c, 4, 32);
+	assert_int_equal(after(&p, &c, 5, &steps), 8);
+	assert_int_equal(steps, 1);
+}
+
+/* All that there may be are there. */
+static void test_fixed(void **state)
+{
+	struct simulated p = path(600000, 1000000000, 5);
+	struct climb c;
+	unsigned steps;
+
+	(void)state;
+	climb_init(&c, 8, 8);
+	assert_false(c.on);
+	assert_int_equal(after(&p, &c, 20, &steps), 8);
+	climb_init(&c, 5, 8);
+	assert_int_equal(after(&p, &c, 20, &steps), 8);
+	assert_int_equal(steps, 1);
+}
+
+static void test_interval(void **state)
+{
+	(void)state;
+	assert_true(climb_interval_ns(0) == 200 * MS);
+	assert_true(climb_interval_ns(10 * MS) == 200 * MS);
+	assert_true(climb_interval_ns(95 * MS) == 285 * MS);
+	assert_true(climb_interval_ns(10 * SECOND) == 2 * SECOND);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_lossy),
+		cmocka_unit_test(test_noise),
+		cmocka_unit_test(test_no_loss),
+		cmocka_unit_test(test_full),
+		cmocka_unit_test(test_in_between),
+		cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_fixed),
+		cmocka_unit_test(test_interval),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -13,8 +13,9 @@
 #define BLOCK_LOWEST (64u << 10)
 #define BLOCK_HIGHEST (64u << 20)
 #define BLOCK_DEFAULT (1u << 20)
-/* A short path: a block stays in a core's cache between stages. Many TCP streams: the blocks at the
- * end of a transfer are not long on the slowest of them. */
+/* RDMA on a short path: a block stays in a core's cache between stages. Many TCP streams: the blocks
+ * at the end of a transfer are not long on the slowest of them. On a short path by TCP larger blocks
+ * save system calls: bench/README.md. */
 #define BLOCK_SMALL (256u << 10)
 #define BLOCK_INBAND (BULK_FRAME_MAX - HEAD_BYTES) /* with its head it fills one frame */
 
@@ -285,7 +286,8 @@ static int choose_block(const struct offer *c, const struct offer *s, struct agr
 			       block_limit(c) < BLOCK_LOWEST ? c->block_max : s->block_max,
 			       BLOCK_LOWEST);
 	if (!want)
-		want = is_near(c) || grows(c, s, a) ? BLOCK_SMALL : BLOCK_DEFAULT;
+		want = grows(c, s, a) || (is_near(c) && a->transport == TRANSPORT_RDMA) ?
+			BLOCK_SMALL : BLOCK_DEFAULT;
 	want = min_u32(want, BLOCK_HIGHEST);
 	a->block = clamp_u32((want + UNIT - 1) / UNIT * UNIT, BLOCK_LOWEST, limit);
 	return 0;

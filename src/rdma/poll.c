@@ -412,7 +412,7 @@ static void drop_stalled(struct rd_path *p)
 {
 	bool lost = watch_lost(&p->path);
 
-	if (!watch_due(&p->path) && !lost)
+	if (!watch_due(&p->path, now_ns()) && !lost)
 		return;
 	for (uint32_t i = 0; i < p->path.nchannels; i++) {
 		struct rd_channel *c = &p->ch[i];
@@ -426,7 +426,8 @@ static void drop_stalled(struct rd_path *p)
 /* Milliseconds to sleep where left are (-1: any time): no longer than to the next round. */
 static int nap(const struct rd_path *p, int left)
 {
-	int most = ms_to(p->round_at), look = watch_ms(&p->path);
+	uint64_t now = now_ns();
+	int most = ms_between(now, p->round_at), look = watch_ms(&p->path, now);
 
 	if (p->cfg.source && look < most)
 		most = look;

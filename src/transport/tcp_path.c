@@ -259,14 +259,14 @@ static bool looks(const struct tcp_path *p)
 
 /* The client opens more channels while they make the path faster; the source publishes its
  * progress within blocks, and switches a lossy path to BBR. */
-static void look_after_streams(struct tcp_path *p)
+static void look_after_streams(struct tcp_path *p, uint64_t now)
 {
 	struct climb_sample s;
 	uint16_t n = p->climb.wanted;
 
-	if (!looks(p) || now_ns() < next_look(p))
+	if (!looks(p) || now < next_look(p))
 		return;
-	p->looked_ns = now_ns();
+	p->looked_ns = now;
 	look_at_streams(p, &s);
 	if (p->cfg.source && p->cfg.far && !p->congestion_tried && loses_by_itself(&s))
 		try_loss_tolerant(p);
@@ -341,12 +341,12 @@ static bool waits(const struct tcp_path *p, const struct tcp_channel *c)
 
 /* TCP alone does not tell: the other host, or one between, may answer for a process that
  * does nothing more. */
-static void drop_stalled(struct tcp_path *p)
+static void drop_stalled(struct tcp_path *p, uint64_t now)
 {
 	bool lost = watch_lost(&p->path);
 	uint32_t i;
 
-	if (!watch_due(&p->path) && !lost)
+	if (!watch_due(&p->path, now) && !lost)
 		return;
 	for (i = 0; i < p->path.nchannels; i++) {
 		int r = p->ch[i].up ? watch_look(&p->path, i, waits(p, &p->ch[i])) : 0;
@@ -357,13 +357,13 @@ static void drop_stalled(struct tcp_path *p)
 }
 
 /* timeout_ms, but not beyond the next look at channels that wait. */
-static int until_look(const struct tcp_path *p, int timeout_ms)
+static int until_look(const struct tcp_path *p, int timeout_ms, uint64_t now)
 {
-	int look = watch_ms(&p->path);
+	int look = watch_ms(&p->path, now);
 	uint32_t i;
 
-	if (looks(p) && ms_to(next_look(p)) < look)
-		look = ms_to(next_look(p)) + 1;
+	if (looks(p) && ms_between(now, next_look(p)) < look)
+		look = ms_between(now, next_look(p)) + 1;
 	if (timeout_ms >= 0 && timeout_ms <= look)
 		return timeout_ms;
 	if (looks(p))
@@ -531,20 +531,22 @@ static int one_round(struct tcp_path *p, struct path_event *ev, int max, int tim
 static int tcp_poll(struct path *path, struct path_event *ev, int max, int timeout_ms)
 {
 	struct tcp_path *p = tcp(path);
-	uint64_t deadline = timeout_ms > 0 ? now_ns() + (uint64_t)timeout_ms * 1000000 : 0;
+	/* One reading of the clock each round: in a guest it can be a system call. */
+	uint64_t now = now_ns(), deadline = now + (uint64_t)(timeout_ms > 0 ? timeout_ms : 0) * 1000000;
 	int left = timeout_ms;
 
 	for (;;) {
 		bool over = false;
 		int n;
 
-		drop_stalled(p);
-		look_after_streams(p);
-		n = one_round(p, ev, max, until_look(p, left), &over);
+		drop_stalled(p, now);
+		look_after_streams(p, now);
+		n = one_round(p, ev, max, until_look(p, left, now), &over);
 		if (n < 0 || over)
 			return n;
+		now = now_ns();
 		if (timeout_ms > 0)
-			left = ms_to(deadline);
+			left = ms_between(now, deadline);
 		/* With no time left work that is ready is still done: a caller that
 		 * never waits would get nowhere otherwise. */
 		if (timeout_ms >= 0 && !left && !anything_runnable(p))

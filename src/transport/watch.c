@@ -44,10 +44,10 @@ static uint64_t interval(const struct watch *w)
 	return ns < 1000000000 ? ns : 1000000000;
 }
 
-bool watch_due(struct path *path)
+bool watch_due(struct path *path, uint64_t now)
 {
 	struct watch *w = &path->watch;
-	uint64_t now = now_ns(), gone = now - w->looked_ns;
+	uint64_t gone = now - w->looked_ns;
 
 	if (gone < interval(w))
 		return false;
@@ -57,9 +57,9 @@ bool watch_due(struct path *path)
 	return true;
 }
 
-int watch_ms(const struct path *path)
+int watch_ms(const struct path *path, uint64_t now)
 {
-	return ms_to(path->watch.looked_ns + interval(&path->watch)) + 1;
+	return ms_between(now, path->watch.looked_ns + interval(&path->watch)) + 1;
 }
 
 int watch_look(struct path *path, uint32_t channel, bool waits)

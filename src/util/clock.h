@@ -23,11 +23,16 @@ static inline uint64_t ns_after(int ms)
 }
 
 /* Milliseconds from now to end, rounded up; 0 when it has passed. For poll(). */
-static inline int ms_to(uint64_t end)
+static inline int ms_between(uint64_t now, uint64_t end)
 {
-	uint64_t now = now_ns(), ms = now < end ? (end - now + 999999) / 1000000 : 0;
+	uint64_t ms = now < end ? (end - now + 999999) / 1000000 : 0;
 
 	return ms < INT_MAX ? (int)ms : INT_MAX;
+}
+
+static inline int ms_to(uint64_t end)
+{
+	return ms_between(now_ns(), end);
 }
 
 /* User and system CPU time of this process so far, in nanoseconds. */

@@ -265,7 +265,7 @@ static void test_channels_more(void **state)
 		{ 200 * MS, 32, 0, 0, 4, 4, MIB },
 		{ 200 * MS, 0, 32, 0, 4, 4, MIB },
 		{ 200 * MS, 32, 32, 6, 6, 6, MIB },
-		{ MS - 1, 32, 32, 0, 4, 4, 256 << 10 },
+		{ MS - 1, 32, 32, 0, 4, 4, MIB },
 		{ 0, 32, 32, 0, 4, 4, MIB },
 	};
 
@@ -401,10 +401,13 @@ static void test_block(void **state)
 /* On a short path a block stays in a core's cache from stage to stage. */
 static void test_block_near(void **state)
 {
-	struct offer c = plain(), s = plain();
+	struct offer c = with_nics(1, 100000, true), s = with_nics(1, 100000, true);
+	struct offer tcp = plain();
 
 	c.rtt_ns = 999999;
 	assert_int_equal(agree(&c, &s).block, 256 * KIB);
+	tcp.rtt_ns = c.rtt_ns;
+	assert_int_equal(agree(&tcp, &s).block, MIB);
 	c.rtt_ns = 1000000;
 	assert_int_equal(agree(&c, &s).block, MIB);
 	c.rtt_ns = 1;

@@ -21,7 +21,7 @@ for dir in put get; do
 			corrupt:after=10M:count=2|
 			corrupt:after=10M:count=1|--prot clear
 			corrupt-head:after=10M:count=2|--prot clear
-			corrupt:rate=0.02:count=2|--prot safe
+			corrupt:rate=0.02:count=2|--prot safe --block 256K
 			cut:after=20M:count=1|
 			cut:after=20M:count=2|
 			send:ECONNRESET:after=1K:count=1|

@@ -299,8 +299,8 @@ static int list_by_data(struct listing *l, const char *path)
 	return fd < 0 ? fd : list_over(l, "MLSD", path, path, fd);
 }
 
-/* MLSD was refused. 501 may be the directory's fault, or that it is none (RFC 3659 §7.2.1): what
- * LIST makes of it tells. */
+/* MLSD was refused. 501 may be the directory's fault, or that it is none (RFC 3659 §7.2.1): LIST
+ * tells which. */
 static int list_instead(struct listing *l, const char *path)
 {
 	int code = l->refused, rc;

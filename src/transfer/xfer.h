@@ -102,7 +102,7 @@ struct xfer {
 	bool reader_started;
 	_Atomic uint64_t touched;            /* files that another attempt may find at rest */
 	_Atomic uint32_t channels_lost;
-	atomic_uchar channel_ends[CHANNELS_MAX]; /* of enum channel_end */
+	atomic_uchar channel_ends[CHANNELS_MAX]; /* flags of enum channel_end, xfer_paths.c */
 	atomic_int lost_why[CHANNELS_MAX];   /* positive errno: to be said by the ticker */
 	atomic_bool lost_any;
 	bool lost_seen; /* of the ticker */

@@ -136,7 +136,7 @@ int xfer_on_lost(struct xfer *x, struct buf *p)
 	channel = (uint32_t)(number % x->agr.channels);
 	path_lose(x->paths[path], channel);
 	/* A source's channels all end in good order once it may end itself. */
-	if (number < CHANNELS_MAX && !xfer_failed(x) && !(xfer_is_source(x) && x->role->may_end(x)) &&
+	if (!xfer_failed(x) && !(xfer_is_source(x) && x->role->may_end(x)) &&
 	    atomic_fetch_or(&x->channel_ends[number], PEER_LOST_IT) == ENDED_WELL)
 		channel_lost(x, (uint32_t)number, CHANNEL_GIVEN_UP);
 	return 0;

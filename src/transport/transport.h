@@ -255,7 +255,8 @@ int watch_init(struct path *p, uint32_t stall_ms);
 void watch_free(struct path *p);
 /* The channel has opened now: its limits start here. */
 void watch_begin(struct path *p, uint32_t channel);
-/* Is it time to look at each channel? In so many milliseconds it is. now_ns: the clock's. */
+/* Is it time to look at each channel? In so many milliseconds it is. now_ns: the present
+ * time, from now_ns(). */
 bool watch_due(struct path *p, uint64_t now_ns);
 int watch_ms(const struct path *p, uint64_t now_ns);
 /* waits: the peer owes us something on this channel. 0, or the error to take it down with. */

@@ -11,7 +11,7 @@ random "$tmp/small" 1024
 random "$tmp/small2" 100000
 start_server main --root "$tmp/root" --anonymous rw
 run rftp ls --accept-new "$url/"
-# A round trip takes so many milliseconds; what the programs themselves take must be less.
+# A round trip takes so many milliseconds; the work of the programs must take less.
 way=300
 "$top_srcdir/tests/support/delay-proxy.py" 0.150 "$port" "$tmp/proxy" &
 others+=($!)

@@ -150,7 +150,7 @@ def control(read):
     ports = agreement + 4 + struct.unpack('>I', p[agreement:agreement + 4])[0]
     if struct.unpack('>I', p[ports:ports + 4])[0]:
         listener = socket.create_server(('127.0.0.1', 0))
-        if slow: # what is acknowledged has left
+        if slow: # the proxy acknowledges no more than it passes on
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
         port, = struct.unpack('>H', p[ports + 4:ports + 6])
         p[ports + 4:ports + 6] = struct.pack('>H', listener.getsockname()[1])

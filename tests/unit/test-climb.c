@@ -93,7 +93,7 @@ static void test_noise(void **state)
 	assert_int_equal(after(&p, &c, 6, &steps), 32);
 }
 
-/* Nothing is lost, no window is full: whatever its speed, and however that grows. */
+/* Nothing is lost and no window is full: the number of streams stays, at any speed. */
 static void test_no_loss(void **state)
 {
 	struct simulated p = path(600000, 1000000000, 0);
@@ -114,7 +114,7 @@ static void test_no_loss(void **state)
 	assert_int_equal(after(&p, &c, 6, &steps), 32);
 }
 
-/* Streams that share what the path has: one step that is worth nothing, then rarely another. */
+/* More streams only share the rate of the path: one step does not pay off, then the pauses grow. */
 static void test_full(void **state)
 {
 	struct simulated p = path(600000, 2400000, 1);

@@ -246,8 +246,8 @@ static void test_channels(void **state)
 	}
 }
 
-/* Where both sides open channels during a transfer: at first as the delay has it, at most what both
- * allow; nowhere else than by TCP, on a path that is not short, and without a wish. */
+/* Both sides open channels during a transfer by TCP, on a path that is not short and without a wish:
+ * the delay sets the first number, the lesser limit of both sides the last. */
 static void test_channels_more(void **state)
 {
 	static const struct {
@@ -781,7 +781,7 @@ static void test_offer_host(void **state)
 	assert_int_equal(offer_put(b, &o), 0);
 	without = buf_len(b);
 	buf_reset(b);
-	/* Behind the host stands what came later, which takes its place with it. */
+	/* The later field stands behind the host, which is there with it even if empty. */
 	o.channels_more = 0x1234;
 	assert_int_equal(offer_put(b, &o), 0);
 	assert_int_equal(buf_len(b), without + HOST_ID_BYTES + 2);

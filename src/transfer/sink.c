@@ -21,6 +21,14 @@ static int send_range(void *arg, uint64_t first, uint64_t last)
 	return bulk_pair_put(b, first, last);
 }
 
+int sink_tell_done(struct sink *s, uint64_t id)
+{
+	int r = done_add(&s->done, id);
+
+	xfer_due(&s->x);
+	return r;
+}
+
 static int flush_done(struct sink *s)
 {
 	struct buf *b CLEANUP_BUF = buf_new(BULK_FRAME_MAX);

@@ -56,7 +56,7 @@ static bool take_holes(const struct kfile *f, struct span *g)
 static void tell_received(struct sink *s, struct kfile *f)
 {
 	f->told = true;
-	if (done_add(&s->done, f->id))
+	if (sink_tell_done(s, f->id))
 		xfer_fail(&s->x, -ENOMEM, "out of memory");
 }
 

@@ -268,7 +268,7 @@ void kfile_done(struct sink *s, struct kfile *f, bool skipped)
 	/* A hard link to another file that was left alone would have the wrong bytes; and one
 	 * to any such file would change it, in its number of links. */
 	kfile_over(s, f, skipped && (f->other || s->keep_old) ? LINK_FAILED : LINK_THERE);
-	if (tell && done_add(&s->done, id))
+	if (tell && sink_tell_done(s, id))
 		xfer_fail(&s->x, -ENOMEM, "out of memory");
 }
 

@@ -120,7 +120,7 @@ static int answer_dir(struct sink *s, const struct kdir *d, bool exists)
 	if (r || exists)
 		return r;
 	tell_dir(s, d);
-	return done_add(&s->done, d->id);
+	return sink_tell_done(s, d->id);
 }
 
 static int on_dir(struct sink *s, const struct bulk_entry *en, struct err *e)
@@ -164,7 +164,7 @@ static int on_dir(struct sink *s, const struct bulk_entry *en, struct err *e)
 	else if (en->flags & ENTRY_F_ASK)
 		r = answer_dir(s, d, dir_exists(s, parent, name));
 	else
-		r = done_add(&s->done, en->id);
+		r = sink_tell_done(s, en->id);
 	kdir_put(s, parent); /* d holds its own */
 	return r;
 }
@@ -190,7 +190,7 @@ static int tell_place(struct sink *s, uint64_t id, const struct kdir *d)
 int sink_on_dir(struct sink *s, const struct bulk_entry *en, struct err *e)
 {
 	bool nowhere = s->discard || s->stream;
-	int r = nowhere ? done_add(&s->done, en->id) : on_dir(s, en, e);
+	int r = nowhere ? sink_tell_done(s, en->id) : on_dir(s, en, e);
 
 	if (r || !s->x.same_host || !(en->flags & ENTRY_F_TOP))
 		return r;

@@ -309,7 +309,7 @@ static int on_link(struct sink *s, const struct bulk_entry *en, struct err *e)
 	int r;
 
 	if (s->discard || s->stream)
-		return done_add(&s->done, en->id);
+		return sink_tell_done(s, en->id);
 	r = sink_place(s, en, namebuf, &parent, &name, e);
 	if (r)
 		return r;

@@ -19,6 +19,7 @@ int xfer_init(struct xfer *x)
 	pthread_mutex_init(&x->event_lock, NULL);
 	pthread_mutex_init(&x->words_lock, NULL);
 	cond_init(&x->changed);
+	pthread_mutex_init(&x->tick_lock, NULL);
 	cond_init(&x->tick);
 	x->started_ns = now_ns();
 	x->cpu_start_ns = cpu_ns();
@@ -41,6 +42,7 @@ void xfer_destroy(struct xfer *x)
 			x->ends[i]->ops->free(x->ends[i]);
 	xkeys_wipe(&x->keys);
 	pthread_cond_destroy(&x->tick);
+	pthread_mutex_destroy(&x->tick_lock);
 	pthread_cond_destroy(&x->changed);
 	pthread_mutex_destroy(&x->words_lock);
 	pthread_mutex_destroy(&x->event_lock);
@@ -146,6 +148,14 @@ int xfer_fail(struct xfer *x, int code, const char *fmt, ...)
 
 /* ---- what the peer says ---- */
 
+static void wake_ticker(struct xfer *x, atomic_bool *flag)
+{
+	LOCK_GUARD(guard, &x->tick_lock);
+
+	atomic_store(flag, true);
+	pthread_cond_signal(&x->tick);
+}
+
 static int on_beat(struct xfer *x, struct buf *p)
 {
 	struct bulk_counts c;
@@ -158,8 +168,7 @@ static int on_beat(struct xfer *x, struct buf *p)
 	if (c.stamp_ns) {
 		x->peer_stamp_ns = c.stamp_ns;
 		/* At once: how long it takes to come back is the peer's measure of the path. */
-		atomic_store(&x->kick, true);
-		pthread_cond_signal(&x->tick);
+		wake_ticker(x, &x->kick);
 	}
 	if (c.echo_ns) {
 		uint64_t rtt = now_ns() - c.echo_ns;
@@ -362,9 +371,11 @@ bool xfer_peer_idle(struct xfer *x, bool waits, uint64_t progress, uint64_t extr
 	uint64_t limit = x->tuning->stall_ms ? x->tuning->stall_ms : STALL_MS;
 
 	if (!waits || progress != x->idle_at)
-		x->idle_ticks = 0;
+		x->idle_ns = 0;
+	else
+		x->idle_ns += x->tick_ns;
 	x->idle_at = progress;
-	return x->idle_ticks++ > (HELD_LIMITS * limit + extra_ms) / TICK_MS;
+	return x->idle_ns / 1000000 > HELD_LIMITS * limit + extra_ms;
 }
 
 /* Add the bytes of incomplete blocks that have arrived, but not the last byte: 100 % is for the end.
@@ -395,16 +406,31 @@ static void show_progress(struct xfer *x)
 	XFER_EVENT(x, progress, &p);
 }
 
+void xfer_due(struct xfer *x)
+{
+	if (!atomic_load(&x->due))
+		wake_ticker(x, &x->due);
+}
+
 /* Until the next tick, a kick or the end. */
 static void ticker_sleep(struct xfer *x)
 {
-	uint64_t until = ns_after(TICK_MS);
-	LOCK_GUARD(guard, &x->lock);
+	uint64_t begun = now_ns(), slept;
+	LOCK_GUARD(guard, &x->tick_lock);
 
-	while (atomic_load(&x->ticking) && !atomic_load(&x->kick))
-		if (cond_wait_until(&x->tick, &x->lock, until))
+	while (atomic_load(&x->ticking) && !atomic_load(&x->kick)) {
+		uint64_t ms = atomic_load(&x->due) ? TICK_MS : TICK_IDLE_MS;
+		uint64_t until = begun + ms * 1000000;
+
+		if (now_ns() >= until)
 			break;
+		cond_wait_until(&x->tick, &x->tick_lock, until);
+	}
+	atomic_store(&x->due, false);
 	atomic_store(&x->kick, false);
+	/* Time for which this process was stopped does not count. */
+	slept = now_ns() - begun;
+	x->tick_ns = slept < 2 * TICK_IDLE_MS * 1000000ull ? slept : TICK_IDLE_MS * 1000000ull;
 }
 
 static bool stamp_waits(struct xfer *x)
@@ -465,6 +491,7 @@ int xfer_start(struct xfer *x, struct err *e)
 	int r;
 
 	atomic_store(&x->ticking, true);
+	atomic_store(&x->due, true); /* the first beat */
 	x->reader_on = x->reader_started = true;
 	r = thread_start(&x->reader, "control", reader_main, x);
 	if (r) {
@@ -515,10 +542,10 @@ static void stop_ticker(struct xfer *x)
 {
 	if (!x->ticker_on)
 		return;
-	pthread_mutex_lock(&x->lock);
+	pthread_mutex_lock(&x->tick_lock);
 	atomic_store(&x->ticking, false);
 	pthread_cond_signal(&x->tick);
-	pthread_mutex_unlock(&x->lock);
+	pthread_mutex_unlock(&x->tick_lock);
 	pthread_join(x->ticker, NULL);
 	x->ticker_on = false;
 }

@@ -21,7 +21,9 @@
 #define SILENCE_MS 30000
 /* How long the peer may take to end its side after an abort. */
 #define ABORT_GRACE_MS 5000
+/* What is due is sent so soon, together. Without it the ticker wakes up less often. */
 #define TICK_MS 5
+#define TICK_IDLE_MS 50
 
 struct xfer;
 
@@ -32,7 +34,7 @@ struct xfer_role {
 	int (*frame)(struct xfer *x, uint8_t type, struct buf *p, struct err *e);
 	/* The type from 128 on that it takes; others are skipped. */
 	uint8_t optional;
-	/* Every TICK_MS: send what is due. */
+	/* TICK_MS after xfer_due(), else every TICK_IDLE_MS: send what is due. */
 	int (*tick)(struct xfer *x);
 	/* The transfer has failed: close queues, pools and paths so that threads end. */
 	void (*cancel)(struct xfer *x);
@@ -76,10 +78,9 @@ struct xfer {
 	pthread_mutex_t words_lock;
 	bool said_abort, said_end;           /* guarded by words_lock */
 
-	/* Locks in order of precedence: words_lock, lock, event_lock. */
+	/* Locks in order of precedence: words_lock, lock, event_lock, tick_lock. */
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
-	pthread_cond_t tick;                 /* the ticker's own: kicked, or to end */
 	struct err cause;                    /* guarded by lock; the first one stays */
 	bool peer_aborted;                   /* guarded by lock: cause came from there */
 	bool peer_ended;                     /* guarded by lock: BULK_END came */
@@ -89,14 +90,18 @@ struct xfer {
 	bool ready;                          /* the control reader's: READY has come */
 	uint64_t shown_bytes;                /* of the last progress event, without those that were
 					      * kept: the ticker's, after its end xfer_finish()'s */
-	uint64_t idle_ticks, idle_at;        /* the ticker's, see xfer_peer_idle() */
+	uint64_t tick_ns;                    /* the ticker's: the time since its last tick */
+	uint64_t idle_ns, idle_at;           /* the ticker's, see xfer_peer_idle() */
 	uint64_t peer_stamp_ns;              /* guarded by lock: to be echoed */
 
 	pthread_mutex_t event_lock;          /* callbacks come one at a time */
 
+	pthread_mutex_t tick_lock;
+	pthread_cond_t tick;                 /* the ticker's own: due, kicked, or to end */
+
 	_Atomic uint64_t heard_ns;           /* when the peer was last heard */
 	atomic_bool failed;                  /* cause is set */
-	atomic_bool ticking, kick;
+	atomic_bool ticking, due, kick;      /* kick: without the wait of TICK_MS */
 	pthread_t reader, ticker;
 	bool reader_on, ticker_on;           /* reader_on: it still reads; guarded by lock */
 	bool reader_started;
@@ -134,9 +139,11 @@ int xfer_start(struct xfer *x, struct err *e);
  * transfer has failed. */
 void xfer_wait(struct xfer *x, bool (*until)(struct xfer *x));
 void xfer_changed(struct xfer *x);
+/* Something is there to be said: wakes the ticker. Any thread, with any lock. */
+void xfer_due(struct xfer *x);
 /* For xfer_role.tick. Has the peer, while this side waits for it, done nothing for HELD_LIMITS times
  * the limit of a data channel and extra_ms more? progress is a number that changes with the peer's
- * work; signs of life do not count. Counts ticks: the time in which this process is stopped is not
+ * work; signs of life do not count. Adds up ticks: the time in which this process is stopped is not
  * the peer's. */
 bool xfer_peer_idle(struct xfer *x, bool waits, uint64_t progress, uint64_t extra_ms);
 /* The time that the peer has for reading so many bytes of files, of which it says nothing until it is

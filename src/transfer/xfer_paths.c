@@ -47,6 +47,7 @@ static void channel_lost(struct xfer *x, uint32_t number, int error)
 	atomic_fetch_add(&x->channels_lost, 1);
 	atomic_store(&x->lost_why[number], -error);
 	atomic_store(&x->lost_any, true);
+	xfer_due(x);
 }
 
 void xfer_channel_down(struct xfer *x, uint32_t path, uint32_t channel, int error)
@@ -85,6 +86,8 @@ int xfer_say_lost(struct xfer *x, bool peer)
 
 	if (peer && !x->lost_seen) {
 		x->lost_seen = atomic_load(&x->lost_any);
+		if (x->lost_seen)
+			xfer_due(x);
 		return 0;
 	}
 	x->lost_seen = false;

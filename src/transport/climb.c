@@ -11,6 +11,8 @@
 #define GAIN_PERCENT 20u
 /* The first pause after a step that did not pay off; it doubles each time. */
 #define PAUSE_NS 5000000000ull
+/* Queues no longer than this count as none. */
+#define QUEUE_NS 10000000ull
 /* Streams count as limited if they waited for windows this share of the time. */
 #define LIMITED_PERCENT 25u
 
@@ -34,12 +36,19 @@ static void begin(struct climb *c, const struct climb_sample *s, bool settling)
 	c->settling = settling;
 }
 
-/* More streams can help: the path loses packets, and each stream shrinks its window on a loss;
- * or the windows limit the rate. */
+/* The streams fill the path already: packets wait in its queues. */
+static bool is_full(const struct climb_sample *s)
+{
+	return s->queue_ns > QUEUE_NS && s->queue_ns > s->rtt_ns / 2;
+}
+
+/* More streams can help: no queue stands, and the path loses packets, where each stream shrinks its
+ * window, or windows limit the rate. */
 static bool held_back(const struct climb *c, const struct climb_sample *s, uint64_t ns)
 {
-	return s->lost > c->from.lost ||
-	       s->limited_ns - c->from.limited_ns > ns / 100 * LIMITED_PERCENT * s->n;
+	return !is_full(s) &&
+	       (s->lost > c->from.lost ||
+		s->limited_ns - c->from.limited_ns > ns / 100 * LIMITED_PERCENT * s->n);
 }
 
 uint16_t climb_step(struct climb *c, const struct climb_sample *s)

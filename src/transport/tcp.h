@@ -24,8 +24,9 @@ struct climb_sample {
 	uint16_t n;              /* streams that are up */
 };
 
-/* Hill climbing: while the path loses packets, or windows limit the streams, it doubles their
- * number, and doubles it again if the sum became faster. Pure: no I/O, no clock, no locks. */
+/* Hill climbing: while the path loses packets, or windows limit the streams, and no queue stands,
+ * it doubles their number, and doubles it again if the sum became faster. Pure: no I/O, no clock,
+ * no locks. */
 struct climb {
 	uint16_t most;
 	uint16_t wanted;         /* streams */

@@ -132,6 +132,27 @@ static void test_full(void **state)
 	assert_int_equal(after(&p, &c, 120, &steps), 32);
 }
 
+/* A path that loses because the streams fill it, which a queue shows: no more of them. */
+static void test_queue(void **state)
+{
+	struct simulated p = path(600000, 2400000, 1);
+	struct climb c;
+	unsigned steps;
+
+	(void)state;
+	p.s.queue_ns = 60 * MS;
+	climb_init(&c, 4, 32);
+	assert_int_equal(after(&p, &c, 20, &steps), 4);
+	p.limited_percent = 60;
+	assert_int_equal(after(&p, &c, 20, &steps), 4);
+	p.s.queue_ns = 40 * MS; /* less than half of 95 ms */
+	assert_int_equal(after(&p, &c, 4, &steps), 8);
+	p.rtt_ns = 10 * MS;
+	p.s.queue_ns = 9 * MS; /* little, though much of 10 ms */
+	climb_init(&c, 4, 32);
+	assert_int_equal(after(&p, &c, 4, &steps), 8);
+}
+
 /* A path with room for six: the step to eight is worth it, that to sixteen is not, and the last. */
 static void test_in_between(void **state)
 {
@@ -191,6 +212,7 @@ int main(void)
 		cmocka_unit_test(test_noise),
 		cmocka_unit_test(test_no_loss),
 		cmocka_unit_test(test_full),
+		cmocka_unit_test(test_queue),
 		cmocka_unit_test(test_in_between),
 		cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_fixed),

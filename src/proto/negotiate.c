@@ -32,6 +32,7 @@
  * a stream starts, and recovers from a loss, as slowly as the round trip is long.
  * bench/README.md. */
 #define STREAM_RTT_NS 6000000u
+#define CHANNELS_TCP_LONG 8u          /* at least, from STREAM_RTT_NS on */
 #define CHANNELS_TCP_FAR 16u
 #define FEW_CPUS 4u
 
@@ -238,9 +239,9 @@ static uint32_t default_channels(const struct offer *c, const struct offer *s,
 		return queue_pairs(c);
 	if (is_near(c) && min_u32(c->cpus, s->cpus) <= FEW_CPUS)
 		return CHANNELS_TCP_NEAR;
-	if (grows(c, s, a))
+	if (grows(c, s, a) && c->rtt_ns >= STREAM_RTT_NS)
 		return clamp_u32((uint32_t)min_u64(c->rtt_ns / STREAM_RTT_NS, CHANNELS_TCP_FAR),
-				 CHANNELS_TCP, CHANNELS_TCP_FAR);
+				 CHANNELS_TCP_LONG, CHANNELS_TCP_FAR);
 	return CHANNELS_TCP;
 }
 

@@ -40,7 +40,8 @@ void tcp_stream_look(int fd, bool source, struct tcp_stream *s)
 	if (!get_info(fd, &info))
 		return;
 	s->rtt_ns = rtt_ns(&info);
-	s->queue_ns = info.tcpi_rtt * 1000ull > s->rtt_ns ? info.tcpi_rtt * 1000ull - s->rtt_ns : 0;
+	s->queue_ns = source && info.tcpi_rtt * 1000ull > s->rtt_ns ?
+		      info.tcpi_rtt * 1000ull - s->rtt_ns : 0;
 	s->bytes = source ? info.tcpi_bytes_acked : info.tcpi_bytes_received;
 	s->packets = source ? info.tcpi_data_segs_out : info.tcpi_data_segs_in;
 	s->lost = source ? info.tcpi_total_retrans : info.tcpi_rcv_ooopack;

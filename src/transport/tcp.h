@@ -16,7 +16,7 @@
 struct climb_sample {
 	uint64_t now_ns;
 	uint64_t rtt_ns;         /* the least round trip; 0: not known */
-	uint64_t queue_ns;       /* mean queueing delay above rtt_ns */
+	uint64_t queue_ns;       /* source: mean queueing delay above rtt_ns */
 	uint64_t bytes;          /* source: acknowledged; sink: received */
 	uint64_t packets;        /* data packets sent, or received */
 	uint64_t lost;           /* source: retransmitted; sink: received out of order */
@@ -90,7 +90,7 @@ void opener_free(struct opener *o);
 /* TCP_INFO of one stream. The counters only grow. */
 struct tcp_stream {
 	uint64_t rtt_ns;         /* the least seen */
-	uint64_t queue_ns;       /* queueing delay above rtt_ns now */
+	uint64_t queue_ns;       /* queueing delay above rtt_ns now; source */
 	uint64_t bytes, packets; /* acknowledged and sent; or received */
 	uint64_t lost;           /* packets sent again; or come out of order */
 	uint64_t limited_ns;     /* it waited for a window or a buffer; source */

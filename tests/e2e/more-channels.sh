@@ -8,7 +8,7 @@ need python3
 
 limit=90
 mkdir -p "$tmp/far"
-random "$tmp/big" 30000000
+random "$tmp/big" 60000000
 cp "$tmp/big" "$tmp/far/big"
 export CHANNEL_PROXY_DONE=$tmp/done
 
@@ -41,7 +41,7 @@ for line in open(sys.argv[1]):
 }
 
 for dir in put get; do
-	RFTP_FAULT_TRANSPORT=lossy far "$dir" 300 none all
+	RFTP_FAULT_TRANSPORT=lossy far "$dir" 600 none all
 	check "$dir, a path that loses: it ends well" status_is 0
 	check "$dir, a path that loses: as it was" same "$tmp/big" "$target"
 	check "$dir, a path that loses: a few at first, up to 32" test "$first" -lt 16 -a "$most" = 32
@@ -49,17 +49,17 @@ for dir in put get; do
 	check "$dir, a path that loses: -v tells" \
 		grep -qE '[0-9]+ channels: .* ms, 1e\+02 % (retransmitted|out of order)' "$tmp/err"
 
-	RFTP_FAULT_TRANSPORT=lossy far "$dir" 1500 none all --channels 3
+	RFTP_FAULT_TRANSPORT=lossy far "$dir" 3000 none all --channels 3
 	check "$dir, --channels 3: it ends well" status_is 0
 	check "$dir, --channels 3: that many" test "$first" = 3 -a "$most" = 3 -a "$used" = 3
 
-	RFTP_FAULT_TRANSPORT=lossy far "$dir" 500 refuse "$((first + 6))"
+	RFTP_FAULT_TRANSPORT=lossy far "$dir" 1000 refuse "$((first + 6))"
 	check "$dir, more are refused: it ends well" status_is 0
 	check "$dir, more are refused: as it was" same "$tmp/big" "$target"
 	check "$dir, more are refused: no channel is lost" test "$(event summary channels_lost)" = 0
 	check "$dir, more are refused: -v says so" grep -q 'no more data channels can be had' "$tmp/err"
 
-	RFTP_FAULT_TRANSPORT=lossy far "$dir" 500 cut "$first"
+	RFTP_FAULT_TRANSPORT=lossy far "$dir" 1000 cut "$first"
 	check "$dir, some are lost again: it ends well" status_is 0
 	check "$dir, some are lost again: as it was" same "$tmp/big" "$target"
 	check "$dir, some are lost again: it happened" test -s "$CHANNEL_PROXY_DONE"
@@ -67,8 +67,8 @@ for dir in put get; do
 	check "$dir, some are lost again: the others go on" test "$(event summary fell_back)" = False
 done
 
-far put 1500 none all --channels 1 --block 8M
+far put 3000 none all --channels 1 --block 8M
 check "long blocks: progress within them is shown" python3 -c 'import json, sys
 shown = [e["bytes"] for e in map(json.loads, open(sys.argv[1])) if e["event"] == "progress"]
-sys.exit(shown != sorted(shown) or not any(n % (8 << 20) for n in shown if n < 29999999))' "$tmp/out"
+sys.exit(shown != sorted(shown) or not any(n % (8 << 20) for n in shown if n < 59999999))' "$tmp/out"
 finish

@@ -213,7 +213,7 @@ struct sink {
 
 void sink_init(struct sink *s);
 void sink_destroy(struct sink *s);
-/* The entry of this id is done, which the ticker tells the source. Any thread. 0 or -ENOMEM. */
+/* The ticker tells the source that the entry of this id is done. Any thread. 0 or -ENOMEM. */
 int sink_tell_done(struct sink *s, uint64_t id);
 int sink_run(struct sink *s, struct transfer_result *r, bool *in_line, struct err *e);
 

@@ -21,7 +21,8 @@
 #define SILENCE_MS 30000
 /* How long the peer may take to end its side after an abort. */
 #define ABORT_GRACE_MS 5000
-/* What is due is sent so soon, together. Without it the ticker wakes up less often. */
+/* The ticker sends the messages that are due this long after its last tick, several at once; while
+ * none is due it wakes up every TICK_IDLE_MS. */
 #define TICK_MS 5
 #define TICK_IDLE_MS 50
 
@@ -34,7 +35,7 @@ struct xfer_role {
 	int (*frame)(struct xfer *x, uint8_t type, struct buf *p, struct err *e);
 	/* The type from 128 on that it takes; others are skipped. */
 	uint8_t optional;
-	/* TICK_MS after xfer_due(), else every TICK_IDLE_MS: send what is due. */
+	/* At most TICK_MS after xfer_due(), else every TICK_IDLE_MS: send the messages that are due. */
 	int (*tick)(struct xfer *x);
 	/* The transfer has failed: close queues, pools and paths so that threads end. */
 	void (*cancel)(struct xfer *x);
@@ -90,7 +91,7 @@ struct xfer {
 	bool ready;                          /* the control reader's: READY has come */
 	uint64_t shown_bytes;                /* of the last progress event, without those that were
 					      * kept: the ticker's, after its end xfer_finish()'s */
-	uint64_t tick_ns;                    /* the ticker's: the time since its last tick */
+	uint64_t tick_ns;                    /* the ticker's: how long it slept last */
 	uint64_t idle_ns, idle_at;           /* the ticker's, see xfer_peer_idle() */
 	uint64_t peer_stamp_ns;              /* guarded by lock: to be echoed */
 
@@ -139,7 +140,7 @@ int xfer_start(struct xfer *x, struct err *e);
  * transfer has failed. */
 void xfer_wait(struct xfer *x, bool (*until)(struct xfer *x));
 void xfer_changed(struct xfer *x);
-/* Something is there to be said: wakes the ticker. Any thread, with any lock. */
+/* A message to the peer is due: wakes the ticker. Any thread, with any lock but tick_lock. */
 void xfer_due(struct xfer *x);
 /* For xfer_role.tick. Has the peer, while this side waits for it, done nothing for HELD_LIMITS times
  * the limit of a data channel and extra_ms more? progress is a number that changes with the peer's

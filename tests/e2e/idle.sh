@@ -15,6 +15,27 @@ numbered "$lib/idle-client.py" "$port" 3 "$tmp/root"
 run rftp put --accept-new -q --rate 300K "$tmp/file" "$url/slow"
 check "a transfer that takes longer" status_is 0
 check "has come whole" same "$tmp/file" "$tmp/root/slow"
+
+# While the source has nothing to give, the ticker wakes up 20 times a second; 200 times before.
+ticks() {
+	local task
+	for task in /proc/"$client"/task/*; do
+		! grep -qx ticker "$task/comm" || awk '/^voluntary/ { print $2 }' "$task/status"
+	done
+}
+has_ticker() { [ -n "$(ticks)" ]; }
+sleep 4 | rftp put -q - "$url/silent" &
+client=$!
+check "a transfer from a silent pipe has a ticker" patience 3 has_ticker
+sleep 1
+before=$(ticks)
+sleep 1
+after=$(ticks)
+check "it wakes up at times" test "$after" -gt "$before"
+check "but seldom" test $((after - before)) -lt 80
+wait "$client"
+check "the transfer ends well" test $? = 0
+
 check "nobody is left" patience 30 no_children "$server"
 check "the log says who did nothing" grep -q 'no command came in time' "$tmp/d.log"
 check "the server ends well" stops_well

@@ -36,6 +36,8 @@ struct climb {
 	uint16_t before_n;       /* streams before the step on trial; 0: no trial */
 	uint64_t before;         /* bytes per second with before_n streams */
 	uint64_t pause_ns, again_ns; /* after a failed step: how long to wait, and until when */
+	struct climb_sample quiet; /* since when no queue stands */
+	bool queue_stood;        /* at the last sample */
 };
 
 /* first: open streams; most: the limit. */
@@ -44,6 +46,9 @@ void climb_init(struct climb *c, uint16_t first, uint16_t most);
 uint64_t climb_interval_ns(uint64_t rtt_ns);
 /* Returns the wanted number of streams, which never falls. */
 uint16_t climb_step(struct climb *c, const struct climb_sample *s);
+/* The path loses packets although no queue stands: not because the streams are too fast. Called
+ * with each sample. */
+bool climb_loses_by_itself(struct climb *c, const struct climb_sample *s);
 
 /* ---- opening channels (opener.c), rftp-protocol(7), Data channels ---- */
 

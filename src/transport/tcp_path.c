@@ -216,18 +216,10 @@ static void say_streams(struct tcp_path *p)
 }
 
 /* cubic and reno slow down with each loss, the more the longer the round trip; BBR follows the
- * delivery rate. Below these limits many cubic streams were faster than BBR (bench/README.md). */
+ * delivery rate. On shorter paths, and with fewer losses, many cubic streams were faster than BBR
+ * (bench/README.md). */
 #define LOSS_TOLERANT "bbr"
-#define LOSSES_ONE_IN 200u
-#define LOSSES_OF 1000u /* packets at least */
-#define LOSSES_RTT_NS 20000000u
-
-/* Losses without queues: the path loses packets by itself, not because the streams are too fast. */
-static bool loses_by_itself(const struct climb_sample *s)
-{
-	return s->packets >= LOSSES_OF && s->lost >= s->packets / LOSSES_ONE_IN &&
-	       s->rtt_ns >= LOSSES_RTT_NS && s->queue_ns < s->rtt_ns / 4;
-}
+#define LOSS_TOLERANT_RTT_NS 20000000u
 
 static void try_loss_tolerant(struct tcp_path *p)
 {
@@ -268,7 +260,8 @@ static void look_after_streams(struct tcp_path *p, uint64_t now)
 		return;
 	p->looked_ns = now;
 	look_at_streams(p, &s);
-	if (p->cfg.source && p->cfg.far && !p->congestion_tried && loses_by_itself(&s))
+	if (p->cfg.source && p->cfg.far && !p->congestion_tried &&
+	    climb_loses_by_itself(&p->climb, &s) && s.rtt_ns >= LOSS_TOLERANT_RTT_NS)
 		try_loss_tolerant(p);
 	if (!p->climb.on)
 		return;

@@ -145,12 +145,38 @@ static void test_queue(void **state)
 	assert_int_equal(after(&p, &c, 20, &steps), 4);
 	p.limited_percent = 60;
 	assert_int_equal(after(&p, &c, 20, &steps), 4);
-	p.s.queue_ns = 40 * MS; /* less than half of 95 ms */
+	p.s.queue_ns = 11 * MS; /* less than an eighth of 95 ms */
 	assert_int_equal(after(&p, &c, 4, &steps), 8);
 	p.rtt_ns = 10 * MS;
 	p.s.queue_ns = 9 * MS; /* little, though much of 10 ms */
 	climb_init(&c, 4, 32);
 	assert_int_equal(after(&p, &c, 4, &steps), 8);
+}
+
+/* One look at a stream that sent packets more, and lost of them, while a queue of queue_ms stands. */
+static bool loses(struct climb *c, struct climb_sample *s, unsigned packets, unsigned lost,
+		  unsigned queue_ms)
+{
+	s->packets += packets;
+	s->lost += lost;
+	s->queue_ns = queue_ms * MS;
+	return climb_loses_by_itself(c, s);
+}
+
+static void test_loses_by_itself(void **state)
+{
+	struct climb_sample s = { .rtt_ns = 95 * MS };
+	struct climb c = { 0 };
+
+	(void)state;
+	assert_false(loses(&c, &s, 900, 200, 0)); /* few packets */
+	assert_true(loses(&c, &s, 100, 0, 0));
+	/* The queue is full, and the resending goes on after it has gone. */
+	assert_false(loses(&c, &s, 3000, 500, 45));
+	assert_false(loses(&c, &s, 3000, 300, 13));
+	assert_false(loses(&c, &s, 3000, 300, 5));
+	assert_false(loses(&c, &s, 3000, 14, 5)); /* less than 0.5 % */
+	assert_true(loses(&c, &s, 3000, 16, 11));
 }
 
 /* A path with room for six: the step to eight is worth it, that to sixteen is not, and the last. */
@@ -209,6 +235,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_lossy),
+		cmocka_unit_test(test_loses_by_itself),
 		cmocka_unit_test(test_noise),
 		cmocka_unit_test(test_no_loss),
 		cmocka_unit_test(test_full),

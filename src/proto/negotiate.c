@@ -277,6 +277,8 @@ static int choose_block(const struct offer *c, const struct offer *s, struct agr
 {
 	uint32_t limit = min_u32(block_limit(c), block_limit(s));
 	uint32_t want = wish(c->block, s->block);
+	/* A side before 2.1, which tells no channels_more, has small blocks on all near paths. */
+	bool large = a->transport != TRANSPORT_RDMA && c->channels_more && s->channels_more;
 
 	if (a->transport == TRANSPORT_INBAND)
 		limit = min_u32(limit, BLOCK_INBAND);
@@ -287,8 +289,7 @@ static int choose_block(const struct offer *c, const struct offer *s, struct agr
 			       block_limit(c) < BLOCK_LOWEST ? c->block_max : s->block_max,
 			       BLOCK_LOWEST);
 	if (!want)
-		want = grows(c, s, a) || (is_near(c) && a->transport == TRANSPORT_RDMA) ?
-			BLOCK_SMALL : BLOCK_DEFAULT;
+		want = grows(c, s, a) || (is_near(c) && !large) ? BLOCK_SMALL : BLOCK_DEFAULT;
 	want = min_u32(want, BLOCK_HIGHEST);
 	a->block = clamp_u32((want + UNIT - 1) / UNIT * UNIT, BLOCK_LOWEST, limit);
 	return 0;

@@ -103,6 +103,7 @@ static const struct line for_session[] = {
 	{ "setsockopt", TWO(INT(1, SOL_SOCKET), INT(2, SO_SNDBUF)) },
 	{ "setsockopt", TWO(INT(1, SOL_SOCKET), INT(2, SO_RCVBUF)) },
 	{ "setsockopt", TWO(INT(1, SOL_SOCKET), INT(2, SO_LINGER)) },
+	{ "setsockopt", TWO(INT(1, SOL_SOCKET), INT(2, SO_MAX_PACING_RATE)) },
 	{ "setsockopt", TWO(INT(1, SOL_SOCKET), INT(2, SO_RCVTIMEO)) },
 	{ "setsockopt", TWO(INT(1, SOL_SOCKET), INT(2, SO_SNDTIMEO)) },
 	{ "setsockopt", TWO(INT(1, SOL_SOCKET), INT(2, SO_PASSCRED)) },

@@ -571,7 +571,7 @@ static bool is_little(const struct transfer_client_config *c)
 	const struct offer *o = &c->request.offer;
 
 	if (!c->inband_ok || o->rtt_ns < FAR_RTT_NS || o->channels || o->block || o->inflight ||
-	    c->tuning.nics || c->tuning.congestion)
+	    c->tuning.nics || c->tuning.congestion || c->tuning.tos >= 0)
 		return false;
 	return c->request.op == BULK_GET || (c->request.op == BULK_PUT &&
 	       setup_is_little(c->root, NULL, c->items, c->nitems));
@@ -580,6 +580,7 @@ static bool is_little(const struct transfer_client_config *c)
 int transfer_client(struct transfer_client_config *c, struct transfer_result *r,
 		    struct err *e)
 {
+	uint8_t wanted = c->request.offer.transports;
 	int storage CLEANUP_CLOSE = open_storage(c);
 	struct leash l;
 	int rc;
@@ -592,6 +593,7 @@ int transfer_client(struct transfer_client_config *c, struct transfer_result *r,
 		rc = offer_nics(c, storage, e);
 	if (!rc)
 		rc = converse_until_agreed(c, storage, &l, r, e);
+	c->request.offer.transports = wanted; /* the next time may be better */
 	crypto_wipe(c->request.key, sizeof(c->request.key));
 	/* What failed because it was woken has that one reason. */
 	if (leash_end(&l) && rc)

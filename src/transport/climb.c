@@ -40,21 +40,19 @@ static void begin(struct climb *c, const struct climb_sample *s, bool settling)
 	c->settling = settling;
 }
 
-/* The streams fill the path already: packets wait in its queues. Measured at 95 ms (bench/README.md):
- * a router's buffer of 50 ms stands at 20 to 60 ms when it is full, and streams that lose packets
- * elsewhere see less than 9 ms. */
+/* The streams fill the path already: packets wait in its queues. Measured at 95 ms
+ * (bench/README.md): a full buffer of 50 ms shows 20 to 60 ms, losses elsewhere 9 ms at most. */
 static bool queue_stands(const struct climb_sample *s)
 {
 	return s->queue_ns > QUEUE_NS && s->queue_ns > s->rtt_ns / QUEUE_SHARE;
 }
 
-/* More streams can help: no queue stands, and the path loses packets, where each stream shrinks its
- * window, or windows limit the rate. */
+/* More streams can help: the path loses packets, where each stream shrinks its window, or windows
+ * limit the rate. */
 static bool held_back(const struct climb *c, const struct climb_sample *s, uint64_t ns)
 {
-	return !queue_stands(s) &&
-	       (s->lost > c->from.lost ||
-		s->limited_ns - c->from.limited_ns > ns / 100 * LIMITED_PERCENT * s->n);
+	return s->lost > c->from.lost ||
+	       s->limited_ns - c->from.limited_ns > ns / 100 * LIMITED_PERCENT * s->n;
 }
 
 uint16_t climb_step(struct climb *c, const struct climb_sample *s)
@@ -81,6 +79,8 @@ uint16_t climb_step(struct climb *c, const struct climb_sample *s)
 		c->pause_ns *= 2;
 	} else if (c->wanted >= c->most) {
 		c->on = false;
+	} else if (queue_stands(s)) {
+		c->before_n = 0; /* the step, if there was one, has filled the path */
 	} else if (c->before_n || (s->now_ns >= c->again_ns && held_back(c, s, ns))) {
 		c->before_n = c->wanted;
 		c->before = rate;

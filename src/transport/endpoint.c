@@ -13,6 +13,7 @@ struct tcp_endpoint {
 	struct endpoint ep;
 	struct endpoint_config cfg;
 	int lfd;                  /* server; -1 on the client */
+	bool any_port;            /* the listener's is of no range */
 	struct sockaddr_storage to;
 	socklen_t to_len;
 };
@@ -49,6 +50,7 @@ static int tcp_end_listen(struct endpoint *ep, const struct sockaddr_storage *a,
 	if (fd < 0)
 		return fd;
 	tcp(ep)->lfd = fd;
+	tcp(ep)->any_port = !hi;
 	if (tcp(ep)->cfg.tos >= 0)
 		socket_tos(fd, tcp(ep)->cfg.tos); /* what is accepted has it, too */
 	return 0;
@@ -72,6 +74,9 @@ static const struct pool_hooks *tcp_end_hooks(struct endpoint *ep)
 #define PATIENCE_MS 100
 #define PATIENCE_MOST_MS 2000
 
+/* A port of a range is for other transfers again this long after the last channel. */
+#define LISTEN_ON_MS 20000
+
 static int patience_ms(const struct endpoint_config *c)
 {
 	uint64_t ms = c->rtt_ns / 1000000;
@@ -91,7 +96,7 @@ static struct path *tcp_end_open(struct endpoint *endpoint, const struct path_co
 	bool client = ep->lfd < 0;
 	struct opener_config oc = {
 		.auth = ep->cfg.auth, .first = ep->cfg.first, .n = a->channels,
-		.patience_ms = patience_ms(&ep->cfg),
+		.patience_ms = patience_ms(&ep->cfg), .listen_ms = ep->any_port ? -1 : LISTEN_ON_MS,
 		.to = ep->to, .to_len = ep->to_len, .from = ep->cfg.from, .tos = ep->cfg.tos,
 	};
 	int fds[CHANNELS_MAX];

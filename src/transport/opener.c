@@ -23,9 +23,7 @@
 #define PENDING_YIELD_MS 500
 /* A peer that answers nothing for so long takes its channel down; others go on. */
 #define USER_TIMEOUT_MS 120000
-/* During a transfer the listener is closed this long after the last channel, which frees its
- * port, or after this many rejected connections. */
-#define LISTEN_ON_MS 20000
+/* During a transfer the listener is closed after this many rejected connections. */
 #define STRANGERS_MAX 64
 /* Pause after accept4 found no free descriptor or memory. */
 #define NO_ROOM_US 50000
@@ -466,12 +464,19 @@ static bool client_round(struct opener *o)
 	return true;
 }
 
+/* Milliseconds that the listener stays open without another channel; -1: as long as the path. */
+static int listen_left(const struct opener *o)
+{
+	return o->cfg.listen_ms < 0 ? -1 :
+	       ms_to(o->came_ns + (uint64_t)o->cfg.listen_ms * 1000000);
+}
+
 static bool listens_on(struct opener *o)
 {
 	if (o->strangers >= STRANGERS_MAX)
 		log_warn("%u strangers came to the data port: it is closed", o->strangers);
 	return o->came < o->cfg.n && o->strangers < STRANGERS_MAX &&
-	       now_ns() - o->came_ns < LISTEN_ON_MS * 1000000ull;
+	       listen_left(o) != 0;
 }
 
 static void *opener_main(void *arg)
@@ -483,7 +488,7 @@ static void *opener_main(void *arg)
 	while (!atomic_load(&o->over)) {
 		if (o->lfd < 0 ? !client_round(o) :
 		    !listens_on(o) ||
-		    step(o, o->wake, ms_to(o->came_ns + LISTEN_ON_MS * 1000000ull), &bad, &why) < 0)
+		    step(o, o->wake, listen_left(o), &bad, &why) < 0)
 			break;
 	}
 	atomic_store(&o->refused, true);

@@ -59,6 +59,8 @@ struct opener_config {
 	int patience_ms;                 /* after the last channel that opened, wait so long for the
 					  * next one, then begin without the missing ones; -1: wait
 					  * for all */
+	int listen_ms;                   /* server, during the transfer: after the last channel, listen
+					  * so long for others; -1: as long as the path */
 	/* client: */
 	struct sockaddr_storage to, from; /* from of AF_UNSPEC: by the routes */
 	socklen_t to_len;

@@ -80,8 +80,9 @@ static void keep_in_cache(int fd)
 
 static void pace_stream(int fd, uint64_t rate)
 {
-	if (rate && rate < PACE_BELOW)
-		(void)setsockopt(fd, SOL_SOCKET, SO_MAX_PACING_RATE, &rate, sizeof(rate));
+	if (rate && rate < PACE_BELOW &&
+	    setsockopt(fd, SOL_SOCKET, SO_MAX_PACING_RATE, &rate, sizeof(rate)))
+		log_debug("the kernel paces no stream: %s", strerror(errno));
 }
 
 static bool set_congestion(int fd, const char *name)
@@ -94,11 +95,13 @@ static void choose_congestion(struct tcp_path *p, int fd)
 {
 	if (!p->cfg.source || !p->congestion || set_congestion(fd, p->congestion))
 		return;
-	log_warn("congestion control %s cannot be used, data goes by the system's: %s",
-		 p->congestion,
-		 errno == ENOENT ? "the kernel has it not loaded (modprobe tcp_NAME)" :
-		 errno == EPERM ? "it is not in net.ipv4.tcp_allowed_congestion_control" :
-		 strerror(errno));
+	if (errno == ENOENT)
+		log_warn("the kernel has not loaded congestion control %s, data goes by the system's: "
+			 "modprobe tcp_%s", p->congestion, p->congestion);
+	else
+		log_warn("congestion control %s cannot be used, data goes by the system's: %s",
+			 p->congestion, errno == EPERM ?
+			 "it is not in net.ipv4.tcp_allowed_congestion_control" : strerror(errno));
 	p->congestion = NULL;
 }
 

@@ -39,7 +39,7 @@ struct server {
 static int open_n(int lfd, const struct sockaddr_in *to, const struct channel_auth *a,
 		  uint16_t first, uint16_t n, int *fds, int stop, int timeout_ms, struct err *e)
 {
-	struct opener_config c = { .auth = a, .first = first, .n = n, .patience_ms = -1,
+	struct opener_config c = { .auth = a, .first = first, .n = n, .patience_ms = -1, .listen_ms = -1,
 				   .tos = -1 };
 	struct opener *o;
 	int r;

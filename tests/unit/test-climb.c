@@ -147,6 +147,15 @@ static void test_queue(void **state)
 	assert_int_equal(after(&p, &c, 20, &steps), 4);
 	p.s.queue_ns = 11 * MS; /* less than an eighth of 95 ms */
 	assert_int_equal(after(&p, &c, 4, &steps), 8);
+	/* A step that pays off and fills the path is the last. */
+	p.s.queue_ns = 0;
+	p.most = 1000000000;
+	climb_init(&c, 4, 32);
+	while (c.wanted == 4)
+		after(&p, &c, 1, &steps);
+	p.s.queue_ns = 60 * MS;
+	assert_int_equal(after(&p, &c, 20, &steps), 8);
+	p.most = 2400000;
 	p.rtt_ns = 10 * MS;
 	p.s.queue_ns = 9 * MS; /* little, though much of 10 ms */
 	climb_init(&c, 4, 32);

@@ -408,7 +408,14 @@ static void test_block_near(void **state)
 	c.rtt_ns = 999999;
 	assert_int_equal(agree(&c, &s).block, 256 * KIB);
 	tcp.rtt_ns = c.rtt_ns;
+	tcp.channels_more = s.channels_more = 32;
 	assert_int_equal(agree(&tcp, &s).block, MIB);
+	/* A peer of version 2.0 expects its blocks. */
+	s.channels_more = 0;
+	assert_int_equal(agree(&tcp, &s).block, 256 * KIB);
+	s.channels_more = 32;
+	tcp.channels_more = 0;
+	assert_int_equal(agree(&tcp, &s).block, 256 * KIB);
 	c.rtt_ns = 1000000;
 	assert_int_equal(agree(&c, &s).block, MIB);
 	c.rtt_ns = 1;

@@ -327,6 +327,8 @@ static void test_sockets(void **state)
 		{ CALL(setsockopt, -1, SOL_SOCKET, SO_KEEPALIVE, ROOM, 4), EBADF, EBADF },
 		{ CALL(setsockopt, -1, TCP, TCP_NODELAY, ROOM, 4), EBADF, EBADF },
 		{ CALL(setsockopt, -1, SOL_SOCKET, SO_SNDBUF, ROOM, 4), KILLED, EBADF },
+		{ CALL(setsockopt, -1, SOL_SOCKET, SO_MAX_PACING_RATE, ROOM, 8), KILLED, EBADF },
+		{ CALL(setsockopt, -1, TCP, TCP_CONGESTION, ROOM, 4), KILLED, EBADF },
 		{ CALL(setsockopt, -1, IPPROTO_IP, IP_TOS, ROOM, 4), KILLED, EBADF },
 		{ CALL(setsockopt, -1, SOL_SOCKET, SO_ATTACH_FILTER, ROOM, 16), KILLED, ENOSYS },
 		{ CALL(setsockopt, -1, TCP, 31, ROOM, 4), KILLED, ENOSYS }, /* TCP_ULP */

@@ -186,6 +186,7 @@ static void test_bench(void **state)
 	struct transfer_item zero = { .kind = ITEM_ZERO, .size = 100000000 };
 	struct transfer_item null = { .kind = ITEM_NULL };
 	struct pair p;
+	uint8_t wanted;
 
 	pair_start(&p);
 	p.c.nitems = 1;
@@ -193,7 +194,10 @@ static void test_bench(void **state)
 	p.c.request.op = BULK_BENCH_PUT;
 	p.c.request.base = (char[]){ "" };
 	p.c.request.bench_bytes = zero.size;
+	wanted = p.c.request.offer.transports;
 	assert_int_equal(transfer_client(&p.c, &p.r, &p.e), 0);
+	/* The next transfer may have a transport that this one did not find. */
+	assert_int_equal(p.c.request.offer.transports, wanted);
 	assert_int_equal(p.r.bytes, zero.size);
 	p.c.items = &null;
 	p.c.request.op = BULK_BENCH_GET;

@@ -37,7 +37,7 @@ retried() {
 	shift 3
 	rm -rf "$to" && cp -a "$tmp/old" "$to"
 	ran="$*"
-	timeout "$limit" "$@" -v --rate 8M >"$tmp/out" 2>"$tmp/err" </dev/null &
+	timeout "$limit" "$@" -v --rate 4M >"$tmp/out" 2>"$tmp/err" </dev/null &
 	client=$!
 	others+=("$client")
 	check "$what: it begins" patience 20 small_ones_done "$to"

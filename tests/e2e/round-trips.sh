@@ -19,15 +19,19 @@ check "there is a long way" patience 10 test -s "$tmp/proxy"
 far=rftp://127.0.0.1:$(cat "$tmp/proxy")
 run rftp ls --accept-new "$far/" # the key is known from here on
 
-# takes MOST COMMAND...: its round trips, with that of the TCP connection, which this way does not delay
+# takes MOST COMMAND...: its round trips, with that of the TCP connection, which this way does not delay. A
+# machine that is busy may make a command slower: of three tries one counts.
 takes() {
 	local most=$1 begun
 	shift
-	begun=$(date +%s%3N)
-	run env RFTP_FAULT_TRANSPORT=far "$@"
-	trips=$((($(date +%s%3N) - begun) / way + 1))
-	echo "# $trips round trips: ${*:1:6}"
-	[ "$status" = 0 ] && [ "$trips" -le "$most" ]
+	for _ in 1 2 3; do
+		begun=$(date +%s%3N)
+		run env RFTP_FAULT_TRANSPORT=far "$@"
+		trips=$((($(date +%s%3N) - begun) / way + 1))
+		echo "# $trips round trips: ${*:1:6}"
+		[ "$status" = 0 ] && [ "$trips" -le "$most" ] && return
+	done
+	return 1
 }
 check "a put of one small file takes 7" takes 7 rftp put -q "$tmp/small" "$far/one"
 check "it is there" same "$tmp/small" "$tmp/root/one"

@@ -40,9 +40,13 @@ class Done:
         return " ".join(lines[-2:])[:400] or "status %d" % self.status
 
 
-def end_with_us():
-    """Even when we are killed nothing runs on."""
+ENDING = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
+
+
+def end_with_us(mask):
+    """Even when we are killed nothing runs on. mask: the program's blocked signals."""
     LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
 class Programs:
@@ -53,15 +57,19 @@ class Programs:
 
     def start(self, words, env=None, into=subprocess.PIPE):
         """In a session of its own: a ^C is for us, and we end it."""
+        # A signal between the start and the list would leave a program that end_all() does not know.
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
         try:
             process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=into,
                                        stderr=subprocess.STDOUT if into != subprocess.PIPE
                                        else subprocess.PIPE, text=True, env=env,
                                        errors="replace", start_new_session=True,
-                                       preexec_fn=end_with_us)
+                                       preexec_fn=lambda: end_with_us(mask))
+            self.running.append(process)
         except OSError as e:
             raise Failure("%s: %s" % (words[0], e.strerror)) from e
-        self.running.append(process)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         return process
 
     def wait(self, process, limit):

@@ -571,7 +571,7 @@ static bool is_little(const struct transfer_client_config *c)
 	const struct offer *o = &c->request.offer;
 
 	if (!c->inband_ok || o->rtt_ns < FAR_RTT_NS || o->channels || o->block || o->inflight ||
-	    c->tuning.nics || c->tuning.congestion || c->tuning.tos >= 0)
+	    c->tuning.nics || setup_tunes_streams(&c->tuning))
 		return false;
 	return c->request.op == BULK_GET || (c->request.op == BULK_PUT &&
 	       setup_is_little(c->root, NULL, c->items, c->nitems));

@@ -74,14 +74,14 @@ static int open_storage(struct serving *v)
 	char *cwd CLEANUP_FREE = NULL;
 	uint32_t n;
 
-	v->ag.offer.little = q->offer.little;
+	v->ag.offer.little = q->offer.little && !setup_tunes_streams(&c->tuning);
 	if (is_put(q))
 		return setup_sink_storage(c->root, c->cwd, &item);
 	items = make_items(q, &n);
 	cwd = setup_below(c->cwd, q->base ? q->base : "");
 	if (!items || !cwd)
 		return -1;
-	v->ag.offer.little = q->offer.little && setup_is_little(c->root, cwd, items, n);
+	v->ag.offer.little = v->ag.offer.little && setup_is_little(c->root, cwd, items, n);
 	return setup_source_storage(c->root, cwd, items, n);
 }
 

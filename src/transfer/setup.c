@@ -249,6 +249,11 @@ bool setup_is_little(struct root *root, const char *cwd, const struct transfer_i
 	return bytes <= LITTLE_BYTES;
 }
 
+bool setup_tunes_streams(const struct transfer_tuning *t)
+{
+	return t->congestion || t->tos >= 0;
+}
+
 int setup_sink_storage(struct root *root, const char *cwd, const struct transfer_item *item)
 {
 	char *full CLEANUP_FREE = NULL;

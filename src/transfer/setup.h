@@ -32,6 +32,8 @@ int setup_sink_storage(struct root *root, const char *cwd, const struct transfer
  * two round trips to open, would be up. As setup_source_storage(). */
 bool setup_is_little(struct root *root, const char *cwd, const struct transfer_item *items,
 		     uint32_t n);
+/* An option of this side concerns its data streams: then there must be some, for little files, too. */
+bool setup_tunes_streams(const struct transfer_tuning *t);
 /* The I/O engine for files that lie where fd does (-1: nowhere in particular), past the
  * page cache when direct. */
 enum io_kind setup_io(const struct transfer_tuning *t, int fd, bool direct);

@@ -14,7 +14,7 @@
 /* Queues shorter than this, or than this share of the round trip, count as none. */
 #define QUEUE_NS 10000000ull
 #define QUEUE_SHARE 8u
-/* A path that loses so many packets, of so many at least, loses by itself. */
+/* A path loses by itself when one packet in so many is lost, of so many at least. */
 #define LOSSES_ONE_IN 200u
 #define LOSSES_OF 1000u
 /* Streams count as limited if they waited for windows this share of the time. */
@@ -97,12 +97,13 @@ bool climb_loses_by_itself(struct climb *c, const struct climb_sample *s)
 	bool stood = c->queue_stood;
 	uint64_t packets;
 
-	/* Packets that a queue had no room for are sent again until a look after it has gone. */
+	/* Packets that a full queue dropped are still sent again just after it has gone. */
 	c->queue_stood = queue_stands(s);
 	if (c->queue_stood || stood) {
-		c->quiet = *s;
+		c->quiet_packets = s->packets;
+		c->quiet_lost = s->lost;
 		return false;
 	}
-	packets = s->packets - c->quiet.packets;
-	return packets >= LOSSES_OF && s->lost - c->quiet.lost >= packets / LOSSES_ONE_IN;
+	packets = s->packets - c->quiet_packets;
+	return packets >= LOSSES_OF && s->lost - c->quiet_lost >= packets / LOSSES_ONE_IN;
 }

@@ -13,7 +13,7 @@ struct tcp_endpoint {
 	struct endpoint ep;
 	struct endpoint_config cfg;
 	int lfd;                  /* server; -1 on the client */
-	bool any_port;            /* the listener's is of no range */
+	bool any_port;            /* listen() was free to choose the port */
 	struct sockaddr_storage to;
 	socklen_t to_len;
 };
@@ -74,9 +74,6 @@ static const struct pool_hooks *tcp_end_hooks(struct endpoint *ep)
 #define PATIENCE_MS 100
 #define PATIENCE_MOST_MS 2000
 
-/* A port of a range is for other transfers again this long after the last channel. */
-#define LISTEN_ON_MS 20000
-
 static int patience_ms(const struct endpoint_config *c)
 {
 	uint64_t ms = c->rtt_ns / 1000000;
@@ -87,6 +84,9 @@ static int patience_ms(const struct endpoint_config *c)
 		return PATIENCE_MOST_MS;
 	return ms < PATIENCE_MS ? PATIENCE_MS : (int)ms;
 }
+
+/* So long after the last channel a port of a range is free for other transfers. */
+#define LISTEN_ON_MS 20000
 
 static struct path *tcp_end_open(struct endpoint *endpoint, const struct path_config *c,
 				 int stop, int timeout_ms, struct err *e)

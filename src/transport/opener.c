@@ -24,7 +24,7 @@
 /* A peer that answers nothing for so long takes its channel down; others go on. */
 #define USER_TIMEOUT_MS 120000
 /* During a transfer the listener is closed after this many rejected connections. */
-#define STRANGERS_MAX 64
+#define UNPROVEN_MAX 64
 /* Pause after accept4 found no free descriptor or memory. */
 #define NO_ROOM_US 50000
 /* Time limit of a connection attempt during the transfer. */
@@ -58,7 +58,7 @@ struct opener {
 	bool used[CHANNELS_MAX]; /* open or being opened */
 	uint16_t came;           /* channels that have opened */
 	uint64_t came_ns;        /* when the last one opened */
-	unsigned strangers;
+	unsigned unproven;       /* connections that were rejected */
 
 	/* During the transfer: */
 	struct path *path;
@@ -163,7 +163,7 @@ static int hear_reply(const struct opener *o, struct fresh *f, const char **why)
 		return errno == EAGAIN || errno == EINTR ? 0 : -errno;
 	if (n == 0) {
 		*why = "the server closed it before it proved itself: it does not know this "
-		       "session, or takes us for a stranger";
+		       "session, or rejects our proof";
 		return -ECONNRESET;
 	}
 	f->have += (size_t)n;
@@ -192,7 +192,7 @@ static void turn_away(struct opener *o, uint32_t i, const char *why)
 {
 	if (why) {
 		log_warn("data channel from %s refused: %s", o->fresh[i].from, why);
-		o->strangers++;
+		o->unproven++;
 	}
 	forget(o, i);
 }
@@ -473,9 +473,9 @@ static int listen_left(const struct opener *o)
 
 static bool listens_on(struct opener *o)
 {
-	if (o->strangers >= STRANGERS_MAX)
-		log_warn("%u strangers came to the data port: it is closed", o->strangers);
-	return o->came < o->cfg.n && o->strangers < STRANGERS_MAX &&
+	if (o->unproven >= UNPROVEN_MAX)
+		log_warn("the data port is closed after %u connections without a proof", o->unproven);
+	return o->came < o->cfg.n && o->unproven < UNPROVEN_MAX &&
 	       listen_left(o) != 0;
 }
 

@@ -36,8 +36,8 @@ struct climb {
 	uint16_t before_n;       /* streams before the step on trial; 0: no trial */
 	uint64_t before;         /* bytes per second with before_n streams */
 	uint64_t pause_ns, again_ns; /* after a failed step: how long to wait, and until when */
-	struct climb_sample quiet; /* since when no queue stands */
 	bool queue_stood;        /* at the last sample */
+	uint64_t quiet_packets, quiet_lost; /* the counters when the last queue had gone */
 };
 
 /* first: open streams; most: the limit. */

@@ -48,6 +48,8 @@ run env RFTP_FAULT_TRANSPORT=far rftp get -r --json "$far/tree" "$tmp/"
 check "a tree may be big" started tcp
 run env RFTP_FAULT_TRANSPORT=far rftp get --json --channels 2 "$far/one" "$tmp/one"
 check "channels that were asked for are used" started tcp
+run env RFTP_FAULT_TRANSPORT=far rftp get --json --tos cs1 "$far/one" "$tmp/one"
+check "so they are with a type of service" started tcp
 rm -r "$tmp/root/tree"
 check "one in a session" takes 9 rftp -q -c "put $tmp/small two" "$far/"
 check "another one in the same session takes 3 more" takes $((trips + 3)) \
@@ -72,7 +74,9 @@ check "a get of two small files" takes 7 rftp get -q "$far/two" "$far/three" "$t
 
 # Sessions, which may do little, may choose how they send.
 start_server reno --root "$tmp/root" --anonymous rw --congestion reno
-run rftp get -q --accept-new "$url/two" "$tmp/got"
+run rftp ls --accept-new "$url/"
+run env RFTP_FAULT_TRANSPORT=far rftp get --json "$url/two" "$tmp/got"
 check "a server with --congestion" status_is 0
+check "sends by a stream" started tcp
 check "uses it" not grep -q 'congestion control' "$tmp/reno.log"
 finish

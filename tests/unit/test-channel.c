@@ -447,6 +447,65 @@ static void test_connect_stopped(void **state)
 	close(stop);
 }
 
+static void *first_main(void *client)
+{
+	struct err e = ERR_INIT;
+
+	return (void *)(intptr_t)opener_first(client, 1, -1, 5000, &e);
+}
+
+/* One channel between the two. */
+static void connect_first(struct opener *server, struct opener *client)
+{
+	struct err e = ERR_INIT;
+	pthread_t thread;
+	void *result;
+
+	assert_int_equal(thread_start(&thread, "client", first_main, client), 0);
+	assert_int_equal(opener_first(server, 1, -1, 5000, &e), 0);
+	pthread_join(thread, &result);
+	assert_null(result);
+}
+
+/* The listener of a path that may grow closes listen_ms after the last channel, or stays. */
+static void test_listens_on(void **state)
+{
+	static const int listen_ms[] = { 300, -1 };
+	struct channel_auth auth = { .session = 1 };
+	struct path path = { 0 }; /* no channel comes to it */
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		struct opener_config c = { .auth = &auth, .n = 2, .patience_ms = 50,
+					   .listen_ms = listen_ms[i], .tos = -1 };
+		struct sockaddr_in to = { .sin_family = AF_INET,
+					  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+		struct opener *server, *client;
+		uint64_t end;
+		uint16_t port;
+		int fd, lfd = tcp_listen("127.0.0.1", AF_INET, 0, 0, &port, NULL);
+
+		server = opener_new(&c, lfd, NULL);
+		to.sin_port = htons(port);
+		memcpy(&c.to, &to, sizeof(to));
+		c.to_len = sizeof(to);
+		client = opener_new(&c, -1, NULL);
+		assert_true(server && client);
+		connect_first(server, client);
+		assert_int_equal(opener_go_on(server, &path), 0);
+		end = now_ns() + (listen_ms[i] < 0 ? 1000 : 10000) * 1000000ull;
+		while (!opener_refused(server) && now_ns() < end)
+			usleep(10000);
+		assert_int_equal(opener_refused(server), listen_ms[i] >= 0);
+		fd = tcp_connect("127.0.0.1", port, -1, 1000, NULL);
+		assert_int_equal(fd >= 0, listen_ms[i] < 0);
+		if (fd >= 0)
+			close(fd);
+		opener_free(client);
+		opener_free(server);
+	}
+}
+
 /* ---- endpoints ---- */
 
 struct end {
@@ -563,6 +622,7 @@ int main(void)
 		cmocka_unit_test(test_listen),
 		cmocka_unit_test(test_connect),
 		cmocka_unit_test(test_connect_stopped),
+		cmocka_unit_test(test_listens_on),
 		cmocka_unit_test(test_type_of_service),
 	};
 

@@ -8,13 +8,15 @@
 need python3
 
 limit=90
-mkdir -p "$tmp/root" "$tmp/sink" "$tmp/here" "$tmp/new/small" "$tmp/old/small"
+mkdir -p "$tmp/root" "$tmp/sink" "$tmp/here" "$tmp"/{new,old}/{small,big}
 for i in $(seq 20); do
 	random "$tmp/new/small/$i" 2000
 	random "$tmp/old/small/$i" 2000
 done
-random "$tmp/new/big" 30000000
-random "$tmp/old/big" 30000000
+for i in $(seq 6); do # each long enough for a part with a name
+	random "$tmp/new/big/$i" 5000000
+	random "$tmp/old/big/$i" 5000000
+done
 find "$tmp/new" "$tmp/old" -type f -exec touch -d '2026-01-02 03:04:05' {} +
 cp -a "$tmp/new" "$tmp/root/from"
 start_server main --root "$tmp/root" --anonymous rw --third-party all
@@ -24,14 +26,17 @@ other=$server other_url=$url
 run rftp ls --accept-new "$main_url/"
 run rftp ls --accept-new "$other_url/"
 
-# The client has heard of all but the big one, which is a part.
-small_ones_done() { # DESTINATION
-	[ "$(grep -c '/small/[0-9]* (2\.0 KiB)$' "$tmp/err")" -eq 20 ] && [ -n "$(find "$1" -name '.rftp-*')" ]
+# The files that the client has been told are committed, in the order of their names. Which of all
+# these are, differs: a source on a rotating disk sends files in the order in which they lie there.
+committed() { sed -n 's,^rftp: .*/\([a-z]*/[0-9]*\) ([0-9.]* [KM]iB)$,\1,p' "$tmp/err" | sort; }
+# Some are committed, one is a part.
+under_way() { # DESTINATION
+	[ "$(committed | wc -l)" -ge 3 ] && [ -n "$(find "$1" -name '.rftp-*')" ]
 }
-inodes() { (cd "$1/small" && stat -c '%n %i' -- *) 2>/dev/null; }
+inodes() { (cd "$1" && xargs stat -c '%n %i' <"$tmp/committed") 2>/dev/null; } # DESTINATION
 
-# retried WHAT SERVER DESTINATION COMMAND...: the session of SERVER dies once the small files are
-# committed and the big one is on its way
+# retried WHAT SERVER DESTINATION COMMAND...: the session of SERVER dies once some files are
+# committed and another is on its way
 retried() {
 	local what=$1 victim=$2 to=$3 client before
 	shift 3
@@ -40,7 +45,8 @@ retried() {
 	timeout "$limit" "$@" -v --rate 4M >"$tmp/out" 2>"$tmp/err" </dev/null &
 	client=$!
 	others+=("$client")
-	check "$what: it begins" patience 20 small_ones_done "$to"
+	check "$what: it begins" patience 20 under_way "$to"
+	committed >"$tmp/committed"
 	before=$(inodes "$to")
 	# shellcheck disable=SC2046 # each a process
 	kill -KILL $(children "$victim")
@@ -52,7 +58,6 @@ retried() {
 	check "$what: the committed ones are left alone" test "$before" = "$(inodes "$to")"
 	check "$what: nothing else is there" no_parts "$to"
 }
-# Named one after the other, the small files are committed while the big one is on its way.
 retried put "$main" "$tmp/root/to" rftp put -r "$tmp/new/small" "$tmp/new/big" "$main_url/to/"
 retried get "$main" "$tmp/here/to" rftp get -r "$main_url/from/small" "$main_url/from/big" "$tmp/here/to/"
 copy=(rftp cp -r "$main_url/from/small" "$main_url/from/big" "$other_url/to/")

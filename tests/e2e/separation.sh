@@ -99,10 +99,10 @@ if ! can_call; then
 else
 	hold z
 	stranger=$(with_uid "$front_uid" | grep -vx "$front")
-	check "a front opens no socket" test "$(call_in "$stranger" "41, 2, 1, 0")" = -1
-	check "nor a file" test "$(call_in "$stranger" "257, -100, \"/\", 0, 0")" = -1
-	check "a session does" test "$(call_in "$session" "41, 2, 1, 0")" -gt 2
-	call_in "$stranger" "135, 0x400000" >/dev/null # personality(2)
+	check "a front opens no socket" test "$(call_in "$stranger" 41 2 1 0)" = -1
+	check "nor a file" test "$(call_in "$stranger" 257 -100 / 0 0)" = -1
+	check "a session does" test "$(call_in "$session" 41 2 1 0)" -gt 2
+	call_in "$stranger" 135 0x400000 # personality(2)
 	check "what a front's filter does not know is its end" patience 20 \
 		grep -q "process $stranger died of signal 31" "$tmp/d.log"
 	eval "exec ${to[z]}<&-"

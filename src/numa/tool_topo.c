@@ -2,10 +2,18 @@
 /* rftp-numa topo: the nodes of this machine and what is on each. */
 #include "numa/parts.h"
 #include "numa/tool.h"
+#include "numa/topo.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+
+struct topo_options {
+	const char *sysfs;
+	bool json;
+	struct tool_list at;
+};
 
 static const char *const titles[PART_KINDS] = {
 	[PART_NETWORK] = "network", [PART_RDMA] = "RDMA", [PART_DISK] = "disks",
@@ -85,6 +93,59 @@ static bool has_unknown(const struct parts *all)
 	return false;
 }
 
+/* ---- --at ---- */
+
+/* Where what is stored at path lies. */
+struct location {
+	const char *absent; /* why there is nothing; NULL: there is, or that cannot be known */
+	struct ids nodes;   /* empty: not known */
+};
+
+/* Of a copied sysfs only the names of devices can be looked up; links to them were udev's. */
+static struct location location_of_name(const struct topo *t, const char *path)
+{
+	const char *name = strncmp(path, "/dev/", strlen("/dev/")) ? NULL : path + strlen("/dev/");
+	struct location p = { 0 };
+
+	if (!name || strchr(name, '/'))
+		return p;
+	if (!topo_has_block(t, name))
+		p.absent = "no block device is called so there";
+	p.nodes = topo_block(t, name);
+	return p;
+}
+
+/* A block device, or the one that a file's filesystem is on. */
+static struct location location_of(const struct topo *t, const char *path)
+{
+	struct location p = { 0 };
+	struct stat st;
+
+	if (!sys_is_own(t))
+		return location_of_name(t, path);
+	if (stat(path, &st))
+		p.absent = strerror(errno);
+	else
+		p.nodes = topo_device(t, S_ISBLK(st.st_mode) ? st.st_rdev : st.st_dev);
+	return p;
+}
+
+static void say_locations(const struct topo *t, const struct tool_list *paths)
+{
+	for (unsigned i = 0; i < paths->n; i++) {
+		const struct location p = location_of(t, paths->word[i]);
+		char text[IDS_MAX];
+
+		printf("%s: ", printable(paths->word[i]));
+		if (p.absent)
+			puts(p.absent);
+		else if (!ids_count(&p.nodes))
+			puts("no node, or not known");
+		else
+			printf("node %s\n", ids_format(text, sizeof(text), &p.nodes));
+	}
+}
+
 static void say(const struct topo *t, const struct parts *all)
 {
 	for (unsigned i = 0; i < topo_nodes(t); i++) {
@@ -99,7 +160,20 @@ static void say(const struct topo *t, const struct parts *all)
 
 /* ---- for programs ---- */
 
-static json_t *part_json(const struct part *p)
+/* Names of the interfaces that an RDMA device is used by. */
+static json_t *interfaces_json(const struct topo *t, const struct parts *all, const char *device)
+{
+	json_t *list = json_array();
+	char used[RDMA_NAME];
+
+	for (size_t i = 0; i < all->n; i++)
+		if (all->v[i].kind == PART_NETWORK &&
+		    !topo_netdev_rdma(t, all->v[i].name, used) && !strcmp(used, device))
+			json_array_append_new(list, json_name(all->v[i].name));
+	return list;
+}
+
+static json_t *part_json(const struct topo *t, const struct parts *all, const struct part *p)
 {
 	json_t *obj = json_pack("{s:o}", "name", json_name(p->name));
 	char text[IDS_MAX];
@@ -110,10 +184,12 @@ static json_t *part_json(const struct part *p)
 	if (obj && ids_count(&p->nodes) > 1)
 		json_object_set_new(obj, "nodes",
 				    json_string(ids_format(text, sizeof(text), &p->nodes)));
+	if (obj && p->kind == PART_RDMA)
+		json_object_set_new(obj, "interfaces", interfaces_json(t, all, p->name));
 	return obj;
 }
 
-static void set_parts(json_t *obj, const struct parts *all, int node)
+static void set_parts(json_t *obj, const struct topo *t, const struct parts *all, int node)
 {
 	static const char *const keys[PART_KINDS] = { "network", "rdma", "disks" };
 
@@ -122,7 +198,7 @@ static void set_parts(json_t *obj, const struct parts *all, int node)
 
 		for (size_t i = 0; i < all->n; i++)
 			if (all->v[i].kind == (enum part_kind)kind && is_on(&all->v[i], node))
-				json_array_append_new(list, part_json(&all->v[i]));
+				json_array_append_new(list, part_json(t, all, &all->v[i]));
 		json_object_set_new(obj, keys[kind], list);
 	}
 }
@@ -140,32 +216,49 @@ static json_t *node_json(const struct topo *t, const struct node *n, const struc
 	if (obj && !topo_memory(t, n->id, &m)) {
 		json_object_set_new(obj, "memory", json_integer((json_int_t)m.total));
 		json_object_set_new(obj, "memory_free", json_integer((json_int_t)m.free));
+		json_object_set_new(obj, "memory_room", json_integer((json_int_t)m.room));
 		json_object_set_new(obj, "huge", json_integer((json_int_t)m.huge));
 		json_object_set_new(obj, "huge_free", json_integer((json_int_t)m.huge_free));
 	}
 	if (obj)
-		set_parts(obj, all, n->id);
+		set_parts(obj, t, all, n->id);
 	return obj;
 }
 
-static int emit(const struct topo *t, const struct parts *all)
+static json_t *locations_json(const struct topo *t, const struct tool_list *paths)
+{
+	json_t *list = json_array();
+
+	for (unsigned i = 0; i < paths->n; i++) {
+		const struct location p = location_of(t, paths->word[i]);
+		char text[IDS_MAX];
+		json_t *obj = json_pack("{s:o, s:s}", "path", json_name(paths->word[i]), "nodes",
+					ids_format(text, sizeof(text), &p.nodes));
+
+		if (obj && p.absent)
+			json_object_set_new(obj, "absent", json_string(p.absent));
+		json_array_append_new(list, obj);
+	}
+	return list;
+}
+
+static int emit(const struct topo *t, const struct parts *all, const struct tool_list *paths)
 {
 	json_t *nodes = json_array(), *unknown = json_object(), *obj;
 
 	for (unsigned i = 0; i < topo_nodes(t); i++)
 		json_array_append_new(nodes, node_json(t, topo_node(t, i), all));
 	if (unknown)
-		set_parts(unknown, all, NODE_UNKNOWN);
+		set_parts(unknown, t, all, NODE_UNKNOWN);
 	obj = json_pack("{s:o, s:o}", "nodes", nodes, "unknown", unknown);
+	if (obj && paths->n)
+		json_object_set_new(obj, "at", locations_json(t, paths));
 	return obj ? json_emit(stdout, obj) : -ENOMEM;
 }
 
-struct topo_options {
-	const char *sysfs;
-	bool json;
-};
-
 static const struct tool_option options[] = {
+	{ "at", TOOL_LIST, offsetof(struct topo_options, at), "PATH",
+	  "also the nodes of the disks that this file or device is on", 0, 0 },
 	TOOL_JSON(struct topo_options),
 	TOOL_SYSFS(struct topo_options),
 	{ 0 },
@@ -178,9 +271,11 @@ static int show(const struct topo_options *o, struct err *e)
 	int r = t ? parts_find(t, &all) : e->code;
 
 	if (!r && o->json)
-		r = emit(t, &all);
-	else if (!r)
+		r = emit(t, &all, &o->at);
+	else if (!r) {
 		say(t, &all);
+		say_locations(t, &o->at);
+	}
 	if (!r && fflush(stdout))
 		r = -errno;
 	parts_free(&all);

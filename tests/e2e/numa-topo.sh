@@ -53,6 +53,14 @@ topo --sysfs "$tmp/two" --json
 check "the same for programs" is '[names(n, "rdma") for n in m["nodes"]] == [["mlx5_0"], ["mlx5_1", "rxe0", "siw0"]]'
 check "speed and size" is 'm["nodes"][0]["network"] == [{"name": "ens1f0", "mbps": 100000}] and m["nodes"][0]["disks"][1]["bytes"] == 1 << 30'
 check "a disk on two" is 'm["nodes"][1]["disks"][0] == {"name": "md0", "bytes": 2 << 30, "nodes": "0-1"}'
+check "which interfaces an RDMA device has" is '[d["interfaces"] for n in m["nodes"] for d in n["rdma"]] == [["ens1f0"], ["ens2f0"], [], ["bond1"]]'
+check "room is what is free or the page cache's" is '[n["memory_room"] >= n["memory_free"] for n in m["nodes"]] == [True, True]'
+topo --sysfs "$tmp/two" --json --at /dev/nvme0n1p1 --at /dev/md0 --at /dev/none --at /srv/x
+check "the nodes of paths" is '[x["nodes"] for x in m["at"]] == ["0", "0-1", "", ""]'
+check "and that nothing is there" is '[x.get("absent", "") for x in m["at"]] == ["", "", "no block device is called so there", ""]'
+topo --at / --at "$tmp/none"
+check "of this machine's" grep -q '^/: n' "$tmp/out"
+check "one that is not there" grep -qx "$tmp/none: No such file or directory" "$tmp/out"
 RFTP_SYSFS=$tmp/two topo
 check "by the environment" diff "$tmp/want" "$tmp/out"
 

@@ -1,0 +1,402 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a storage host is to serve: a target per node, each with its back stores, the addresses on
+which it listens and the initiators that may log in. JSON both ways; the format is described in
+rftp-iser(8). What is not known is refused, for it is more likely misspelt than superfluous."""
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Dict, List, Optional, Tuple
+
+from . import names
+from .common import Failure, printable, read_text
+
+VERSION_KEY = "rftp-iser-plan"
+FORMAT_VERSION = 1
+PORT = 3260  # RFC 7143
+SIZE_LEAST = 1 << 20  # bytes of a back store; less is a mistake in a unit
+LUN_MOST = 255  # as far as every initiator looks
+NODE_UNKNOWN = -1
+NODE_MOST = 1023
+ATTRIBUTE_MOST = (1 << 32) - 1
+KINDS = ("tmpfs", "file", "block", "ramdisk")
+POLICIES = ("bind", "prefer")
+CPUS = ("nodes", "any")
+TMPFS_FILE = "disk.img"  # a tmpfs's back store, within its mount
+
+# What other members of a plan decide, so that an attribute would be overruled unseen.
+LUN_TAKEN = {"emulate_write_cache": "is what write-back decides"}
+TARGET_TAKEN = {"authentication": "is what chap decides",
+                "generate_node_acls": "is what open decides",
+                "demo_mode_write_protect": "is what open decides",
+                "cache_dynamic_acls": "is what open decides"}
+
+
+@dataclass
+class Store:
+    """A back store, and its LUN in its target."""
+    lun: int = 0
+    name: Optional[str] = None  # LIO's; no two alike in a plan
+    kind: str = ""
+    node: int = NODE_UNKNOWN  # of its pages, or its device
+    size: int = 0  # bytes; 0 for a block device: all of it
+    policy: str = "bind"  # a tmpfs's: the node's memory or none; prefer: others', when it is full
+    path: Optional[str] = None  # where the tmpfs is mounted; the file; the device
+    write_back: bool = False  # what is written may be in memory only, until it is flushed
+    serial: Optional[str] = None  # by which initiators know the disk again: a UUID
+    attributes: Dict[str, int] = field(default_factory=dict)
+
+    @property
+    def file(self) -> str:
+        """What LIO opens; "" of a ramdisk."""
+        return "%s/%s" % (self.path, TMPFS_FILE) if self.kind == "tmpfs" else self.path or ""
+
+    @property
+    def plugin(self) -> str:
+        """LIO's."""
+        return {"block": "iblock", "ramdisk": "rd_mcp"}.get(self.kind, "fileio")
+
+    @property
+    def forgets(self) -> bool:
+        """Is what it held lost when it is taken away, or the host ends?"""
+        return self.kind in ("tmpfs", "ramdisk")
+
+    def hides(self, other: Store) -> bool:
+        """Would its tmpfs be mounted over the other store?"""
+        return self.kind == "tmpfs" and bool(other.path) and \
+            ("%s/" % other.path).startswith("%s/" % self.path)
+
+
+@dataclass
+class Portal:
+    address: Optional[str] = None  # numerical, without brackets
+    port: int = PORT
+    netdev: Optional[str] = None  # has the address; None: not known
+    iser: bool = True
+
+
+@dataclass
+class Chap:
+    """RFC 7143, section 12.1.3; RFC 1994."""
+    user: str
+    secret_file: str  # whose first line it is; 0600
+
+
+@dataclass
+class Initiator:
+    name: Optional[str] = None  # its IQN
+    chap: Optional[Chap] = None  # the initiator proves its name
+    mutual: Optional[Chap] = None  # and the target does
+
+
+@dataclass
+class Target:
+    node: int = NODE_UNKNOWN
+    iqn: Optional[str] = None
+    open: bool = False  # any initiator may log in, without proof, and write
+    portals: List[Portal] = field(default_factory=list)
+    initiators: List[Initiator] = field(default_factory=list)
+    stores: List[Store] = field(default_factory=list)
+    attributes: Dict[str, int] = field(default_factory=dict)  # of the portal group
+
+
+@dataclass
+class Plan:
+    name: Optional[str] = None  # several plans may be there side by side
+    cpus: str = "nodes"  # LIO's threads run on the CPUs of the targets' nodes; any: anywhere
+    targets: List[Target] = field(default_factory=list)
+
+    def stores(self) -> Iterator[Store]:
+        for target in self.targets:
+            yield from target.stores
+
+    def store(self, name: str) -> Optional[Store]:
+        return next((s for s in self.stores() if s.name == name), None)
+
+    def target(self, iqn: str) -> Optional[Target]:
+        return next((t for t in self.targets if t.iqn == iqn), None)
+
+
+# ---- in -------------------------------------------------------------------------------
+
+
+class _Reader:
+    """An object of the JSON, and where it stands: "targets[0].luns[1]"."""
+
+    def __init__(self, value: Any, file: str, where: str, known: Sequence[str]):
+        self.file, self.where = file, where
+        if not isinstance(value, dict):
+            raise Failure("%s: %s" % (file, where + " is no object" if where else "is no JSON object"))
+        self.members: Dict[str, Any] = value
+        for key in value if known else ():
+            if key not in known:
+                raise self.wrong(key, "is not known")
+
+    def at(self, key: str) -> str:
+        return (self.where + "." if self.where else "") + printable(key)
+
+    def wrong(self, key: str, what: str) -> Failure:
+        return Failure("%s: %s %s" % (self.file, self.at(key), what))
+
+    def typed(self, key: str, kind: type, what: str) -> Any:
+        value = self.members.get(key)
+        if value is not None and type(value) is not kind:  # a bool is an int, too
+            raise self.wrong(key, what)
+        return value
+
+    def text(self, key: str) -> Optional[str]:
+        value: Optional[str] = self.typed(key, str, "is no text")
+        if value and "\0" in value:
+            raise self.wrong(key, "has a NUL in it")
+        return value
+
+    def boolean(self, key: str, otherwise: bool) -> bool:
+        value = self.members.get(key, otherwise)
+        if not isinstance(value, bool):
+            raise self.wrong(key, "is neither true nor false")
+        return value
+
+    def number(self, key: str, least: int, most: int, otherwise: int) -> int:
+        value: Optional[int] = self.typed(key, int, "is no whole number")
+        if value is None:
+            return otherwise
+        if not least <= value <= most:
+            raise self.wrong(key, "is not between %d and %d" % (least, most))
+        return value
+
+    def word(self, key: str, words: Sequence[str], otherwise: str) -> str:
+        value = self.typed(key, str, "is no text")
+        if value is None:
+            return otherwise
+        if value not in words:
+            raise self.wrong(key, "is none of " + ", ".join(words))
+        return str(value)
+
+    def each(self, key: str, known: Sequence[str]) -> Iterator[_Reader]:
+        for i, item in enumerate(self.typed(key, list, "is no list") or ()):
+            yield _Reader(item, self.file, "%s[%d]" % (self.at(key), i), known)
+
+    def below(self, key: str, known: Sequence[str]) -> Optional[_Reader]:
+        value = self.typed(key, dict, "is no object")
+        return None if value is None else _Reader(value, self.file, self.at(key), known)
+
+    def attributes(self) -> Dict[str, int]:
+        r = self.below("attributes", ())
+        for key, value in (r.members.items() if r else ()):
+            if type(value) is not int or value < 0:
+                raise r.wrong(key, "is no whole number from 0")  # type: ignore[union-attr]
+        return dict(r.members) if r else {}
+
+    def chap(self, key: str) -> Optional[Chap]:
+        r = self.below(key, ("user", "secret-file"))
+        if not r:
+            return None
+        user, secret_file = r.text("user"), r.text("secret-file")
+        if user is None or secret_file is None:
+            raise self.wrong(key, "wants user and secret-file")
+        return Chap(user, secret_file)
+
+
+def _store(r: _Reader) -> Store:
+    store = Store(r.number("lun", 0, LUN_MOST, 0), r.text("name"), r.word("kind", KINDS, ""),
+                  r.number("node", NODE_UNKNOWN, NODE_MOST, NODE_UNKNOWN),
+                  r.number("size", 0, (1 << 63) - 1, 0), r.word("policy", POLICIES, "bind"),
+                  r.text("path"), r.boolean("write-back", False), r.text("serial"), r.attributes())
+    if not store.kind:
+        raise r.wrong("kind", "is missing")
+    return store
+
+
+def _target(r: _Reader) -> Target:
+    return Target(
+        r.number("node", NODE_UNKNOWN, NODE_MOST, NODE_UNKNOWN), r.text("iqn"), r.boolean("open", False),
+        [Portal(p.text("address"), p.number("port", 1, 65535, PORT), p.text("netdev"), p.boolean("iser", True))
+         for p in r.each("portals", ("address", "port", "netdev", "iser"))],
+        [Initiator(i.text("name"), i.chap("chap"), i.chap("mutual-chap"))
+         for i in r.each("initiators", ("name", "chap", "mutual-chap"))],
+        [_store(s) for s in r.each("luns", ("lun", "name", "kind", "node", "size", "policy", "path",
+                                            "write-back", "serial", "attributes"))],
+        r.attributes())
+
+
+def from_json(value: Any, name: str) -> Plan:
+    """name: the file's, for the text of a Failure. The plan is checked, too."""
+    r = _Reader(value, name, "", ())
+    version = r.number(VERSION_KEY, 0, (1 << 31) - 1, 0)
+    if not version:
+        raise Failure("%s: is no plan: it has no \"%s\": %d" % (name, VERSION_KEY, FORMAT_VERSION))
+    if version != FORMAT_VERSION:
+        raise Failure("%s: is of a later format (\"%s\" is not %d)" % (name, VERSION_KEY, FORMAT_VERSION))
+    r = _Reader(value, name, "", (VERSION_KEY, "name", "cpus", "targets"))
+    plan = Plan(r.text("name"), r.word("cpus", CPUS, "nodes"),
+                [_target(t) for t in r.each("targets", ("node", "iqn", "open", "portals", "initiators",
+                                                        "luns", "attributes"))])
+    try:
+        check(plan)
+    except Failure as why:
+        raise Failure("%s: %s" % (name, why)) from None
+    return plan
+
+
+def _unique(pairs: List[Tuple[str, Any]]) -> Dict[str, Any]:
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        raise ValueError("an object has a member twice")
+    return value
+
+
+def parse(text: str, name: str) -> Plan:
+    try:
+        value = json.loads(text, object_pairs_hook=_unique)
+    except json.JSONDecodeError as why:
+        raise Failure("%s:%d: %s" % (name, why.lineno, why.msg)) from None
+    except (ValueError, RecursionError) as why:
+        raise Failure("%s: %s" % (name, why)) from None
+    return from_json(value, name)
+
+
+def read(path: str) -> Plan:
+    """"-" is standard input."""
+    return parse(read_text(path), "standard input" if path == "-" else printable(path))
+
+
+# ---- out ------------------------------------------------------------------------------
+
+
+def _said(**members: Any) -> Dict[str, Any]:
+    """Without those that say nothing, and in JSON's spelling."""
+    return {k.replace("_", "-"): v for k, v in members.items() if v is not None}
+
+
+def _chap_json(chap: Optional[Chap]) -> Optional[Dict[str, Any]]:
+    return None if chap is None else {"user": chap.user, "secret-file": chap.secret_file}
+
+
+def _target_json(t: Target) -> Dict[str, Any]:
+    return _said(
+        node=t.node, iqn=t.iqn, open=t.open,
+        portals=[_said(address=p.address, port=p.port, netdev=p.netdev, iser=p.iser) for p in t.portals],
+        initiators=[_said(name=i.name, chap=_chap_json(i.chap), mutual_chap=_chap_json(i.mutual))
+                    for i in t.initiators],
+        luns=[_said(lun=s.lun, name=s.name, kind=s.kind, node=s.node, size=s.size,
+                    policy=s.policy if s.kind == "tmpfs" else None, path=s.path, write_back=s.write_back,
+                    serial=s.serial, attributes=s.attributes or None) for s in t.stores],
+        attributes=t.attributes or None)
+
+
+def to_json(plan: Plan) -> Dict[str, Any]:
+    return {VERSION_KEY: FORMAT_VERSION, "name": plan.name, "cpus": plan.cpus,
+            "targets": [_target_json(t) for t in plan.targets]}
+
+
+# ---- could it be carried out on some machine? -----------------------------------------
+
+
+def _require(where: str, value: Optional[str], what: Optional[str]) -> None:
+    """what: is wrong with value, which stands there; None: nothing."""
+    if what:
+        raise Failure("%s%s %s" % (where, " \"%s\"" % printable(value) if value else "", what))
+
+
+def _refuse(wrong: bool, where: str, what: str) -> None:
+    if wrong:
+        raise Failure("%s %s" % (where, what))
+
+
+def _check_attributes(attributes: Dict[str, int], taken: Dict[str, str], up: str) -> None:
+    for name, value in attributes.items():
+        at = "%s.attributes.%s" % (up, printable(name))
+        _require(at, None, names.attribute(name) or taken.get(name))
+        _refuse(value > ATTRIBUTE_MOST, at, "is above %d" % ATTRIBUTE_MOST)
+
+
+def _check_store(s: Store, at: str) -> None:
+    _require(at + ".name", s.name, names.store(s.name))
+    _refuse(s.kind == "tmpfs" and s.node == NODE_UNKNOWN, at + ".node",
+            "is missing: whose memory is the tmpfs to have?")
+    if s.kind == "block":
+        _refuse(s.size > 0, at + ".size", "is there, but a block device is served whole")
+    else:
+        unit = 4096 if s.kind == "ramdisk" else 512  # pages, sectors
+        _refuse(not s.size, at + ".size", "is missing")
+        _refuse(s.size < SIZE_LEAST, at + ".size", "is less than 1 MiB")
+        _refuse(s.size % unit != 0, at + ".size", "is no multiple of %d bytes" % unit)
+    if s.kind == "ramdisk":
+        _refuse(s.path is not None, at + ".path", "is there, but a ramdisk has none")
+    else:
+        _require(at + ".path", s.path, names.path(s.path) or names.path(s.file) or (
+            "is not below /dev" if s.kind == "block" and not s.file.startswith("/dev/") else None))
+    _refuse(s.write_back and s.plugin != "fileio", at + ".write-back",
+            "is the device's own matter" if s.kind == "block" else "is for a tmpfs or a file")
+    _require(at + ".serial", s.serial, names.serial(s.serial))
+    _check_attributes(s.attributes, LUN_TAKEN, at)
+
+
+def _check_initiator(t: Target, i: Initiator, at: str) -> None:
+    _require(at + ".name", i.name, names.iqn(i.name))
+    for key, chap in (("chap", i.chap), ("mutual-chap", i.mutual)):
+        if chap:
+            _require("%s.%s.user" % (at, key), chap.user, names.chap_user(chap.user))
+            _require("%s.%s.secret-file" % (at, key), chap.secret_file, names.path(chap.secret_file))
+    if i.mutual:
+        _refuse(not i.chap, at + ".mutual-chap", "is there without chap, on which it stands")
+        # With one secret for both ways an initiator could answer with the target's own answer.
+        _require(at + ".mutual-chap.secret-file", i.mutual.secret_file,
+                 "is a secret of chap, too: each way needs one of its own"
+                 if any(o.chap and o.chap.secret_file == i.mutual.secret_file for o in t.initiators) else None)
+    # Older kernels ask all initiators of a portal group for it, or none.
+    if bool(i.chap) != bool(t.initiators[0].chap):
+        raise Failure("%s.chap %s" % (at, "is there, but not of all initiators of the target" if i.chap else
+                                      "is missing, and other initiators of the target have it"))
+
+
+def _check_target(t: Target, at: str) -> None:
+    _require(at + ".iqn", t.iqn, names.iqn(t.iqn))
+    _refuse(not t.portals, at + ".portals", "are missing: nobody could reach the target")
+    _refuse(not t.stores, at + ".luns", "are missing: the target would have nothing to serve")
+    _refuse(not t.open and not t.initiators, at + ".initiators",
+            "are missing: nobody could log in; \"open\": true lets anyone")
+    _refuse(t.open and bool(t.initiators), at + ".open",
+            "is true, which lets anyone in, and there are initiators: which is it?")
+    for k, p in enumerate(t.portals):
+        where = "%s.portals[%d]" % (at, k)
+        _require(where + ".address", p.address, names.address(p.address))
+        if p.netdev is not None:
+            _require(where + ".netdev", p.netdev, names.interface(p.netdev))
+        # Of other targets it may be: the kernel looks for the target by its name at login.
+        _require(where + ".address", p.address, "is there twice, with its port" if any(
+            (p.address, p.port) == (o.address, o.port) for o in t.portals[:k]) else None)
+    for k, i in enumerate(t.initiators):
+        where = "%s.initiators[%d]" % (at, k)
+        _check_initiator(t, i, where)
+        _require(where + ".name", i.name,
+                 "is there twice" if any(i.name == o.name for o in t.initiators[:k]) else None)
+    for k, s in enumerate(t.stores):
+        where = "%s.luns[%d]" % (at, k)
+        _check_store(s, where)
+        _refuse(any(s.lun == o.lun for o in t.stores[:k]), where + ".lun", "is there twice in its target")
+    _check_attributes(t.attributes, TARGET_TAKEN, at)
+
+
+def check(plan: Plan) -> None:
+    """Failure names the place, "targets[1].luns[0].size". What must be there is, and what must
+    differ does: names and serials of stores, LUNs in a target, IQNs, addresses with their ports."""
+    _require("name", plan.name, names.plan(plan.name))
+    _refuse(not plan.targets, "targets", "are missing")
+    seen: List[Store] = []
+    for n, t in enumerate(plan.targets):
+        at = "targets[%d]" % n
+        _check_target(t, at)
+        _require(at + ".iqn", t.iqn, "is there twice" if any(
+            t.iqn == o.iqn for o in plan.targets[:n]) else None)
+        for k, s in enumerate(t.stores):
+            where = "%s.luns[%d]" % (at, k)
+            for other in seen:
+                for key in ("name", "serial", "path"):
+                    value = getattr(s, key)
+                    _require("%s.%s" % (where, key), value,
+                             "is there twice" if value and value == getattr(other, key) else None)
+                _require(where + ".path", s.path, "is beneath another store's tmpfs, or above another store"
+                         if s.hides(other) or other.hides(s) else None)
+            seen.append(s)

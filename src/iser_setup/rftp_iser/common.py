@@ -9,7 +9,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Sequence
-from typing import Dict, List, Optional, Set
 
 PROGRAM = "rftp-iser"
 DONE, FAILED, USAGE = 0, 1, 2  # exit statuses
@@ -27,7 +26,7 @@ class Failure(Exception):
 class Misuse(Failure):
     """Wrong words on the command line."""
 
-    def __init__(self, text: str, word: Optional[str] = None):
+    def __init__(self, text: str, word: str | None = None):
         if word is not None:
             text += ": " + printable(word)
         super().__init__(text, USAGE)
@@ -88,7 +87,7 @@ def program(name: str) -> str:
 def run(words: Sequence[str], seconds: float = 120, **more: str) -> str:
     """Standard output of a program, which has no standard input; Failure with the last line of
     its standard error when it fails, is not there or takes longer. more: environment."""
-    env: Dict[str, str] = dict(os.environ, LC_ALL="C.UTF-8", **more)
+    env: dict[str, str] = dict(os.environ, LC_ALL="C.UTF-8", **more)
     try:
         done = subprocess.run(list(words), stdin=subprocess.DEVNULL, capture_output=True, env=env,
                               timeout=seconds, check=False)
@@ -164,14 +163,14 @@ def written_by_others(st: os.stat_result) -> bool:
 UNITS = ("", "K", "M", "G", "T", "P", "E")
 
 
-def parse_number(text: str, least: int, most: int) -> Optional[int]:
+def parse_number(text: str, least: int, most: int) -> int | None:
     """None: it is no whole number, or not between these."""
     if not (text.isascii() and text.isdigit()):
         return None
     return int(text) if least <= int(text) <= most else None
 
 
-def parse_size(text: str) -> Optional[int]:
+def parse_size(text: str) -> int | None:
     """Bytes of "4096", "64K", "4GiB"; None: it is no size, or of more than 64 bits."""
     found = re.fullmatch(r"([0-9]+)(?:([KMGTP])(?:i?B)?)?", text, re.IGNORECASE | re.ASCII)
     if not found:
@@ -189,9 +188,9 @@ def format_size(size: float) -> str:
     return "%.*f %s" % (1 if power and size < 99.95 else 0, size, UNITS[power] + "iB" if power else "B")
 
 
-def parse_ids(text: str, most: int = 1023) -> Optional[Set[int]]:
+def parse_ids(text: str, most: int = 1023) -> set[int] | None:
     """Numbers of nodes or CPUs, "0,2-3"; None: it is no such list."""
-    ids: Set[int] = set()
+    ids: set[int] = set()
     for part in text.split(","):
         ends = [parse_number(end, 0, most) for end in part.split("-", 1)]
         first, last = ends[0], ends[-1]
@@ -202,7 +201,7 @@ def parse_ids(text: str, most: int = 1023) -> Optional[Set[int]]:
 
 
 def format_ids(ids: Iterable[int]) -> str:
-    runs: List[List[int]] = []
+    runs: list[list[int]] = []
     for i in sorted(ids):
         if runs and runs[-1][-1] == i - 1:
             runs[-1][1:] = [i]

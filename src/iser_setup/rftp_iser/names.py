@@ -6,13 +6,12 @@ from __future__ import annotations
 import ipaddress
 import re
 import socket
-from typing import Optional
 
 MISSING = "is missing"
 LIO_SUFFIX = ".lio"  # of files beside a plan's in the state directory
 
 
-def store(name: Optional[str]) -> Optional[str]:
+def store(name: str | None) -> str | None:
     """Of a back store, or a plan."""
     if not name:
         return MISSING
@@ -25,13 +24,13 @@ def store(name: Optional[str]) -> Optional[str]:
     return None
 
 
-def plan(name: Optional[str]) -> Optional[str]:
+def plan(name: str | None) -> str | None:
     if name and not store(name) and name.endswith(LIO_SUFFIX):
         return "ends in %s, which is for files beside the plan's" % LIO_SUFFIX
     return store(name)
 
 
-def attribute(name: Optional[str]) -> Optional[str]:
+def attribute(name: str | None) -> str | None:
     if not name:
         return "is an attribute without a name"
     if not re.fullmatch(r"[a-z0-9_]{1,64}", name):
@@ -39,7 +38,7 @@ def attribute(name: Optional[str]) -> Optional[str]:
     return None
 
 
-def serial(text: Optional[str]) -> Optional[str]:
+def serial(text: str | None) -> str | None:
     if not text:
         return MISSING
     if not re.fullmatch(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", text):
@@ -47,7 +46,7 @@ def serial(text: Optional[str]) -> Optional[str]:
     return None
 
 
-def _dated(rest: str) -> Optional[str]:
+def _dated(rest: str) -> str | None:
     """What is behind "iqn." (RFC 7143, section 4.2.7.4)."""
     date = re.match(r"\d{4}-(\d{2})\.", rest)
     if not date:
@@ -63,7 +62,7 @@ def _dated(rest: str) -> Optional[str]:
     return "has nothing behind its colon" if colon and not own else None
 
 
-def iqn(name: Optional[str]) -> Optional[str]:
+def iqn(name: str | None) -> str | None:
     if not name:
         return MISSING
     if len(name.encode("utf-8", "surrogateescape")) > 223:  # RFC 7143, section 4.2.7.1
@@ -85,7 +84,7 @@ def iqn(name: Optional[str]) -> Optional[str]:
     return "is no iSCSI name: that begins with iqn., eui. or naa."
 
 
-def path(text: Optional[str]) -> Optional[str]:
+def path(text: str | None) -> str | None:
     if not text:
         return MISSING
     if text[0] != "/":
@@ -100,7 +99,7 @@ def path(text: Optional[str]) -> Optional[str]:
     return None
 
 
-def address(text: Optional[str]) -> Optional[str]:
+def address(text: str | None) -> str | None:
     if not text:
         return MISSING
     try:
@@ -122,11 +121,11 @@ def address(text: Optional[str]) -> Optional[str]:
     return None
 
 
-def interface(name: str) -> Optional[str]:
+def interface(name: str) -> str | None:
     return None if re.fullmatch(r"[!-.0-~]+", name) else "is no network interface's name"
 
 
-def chap_user(name: Optional[str]) -> Optional[str]:
+def chap_user(name: str | None) -> str | None:
     if not name:
         return MISSING
     if len(name.encode("utf-8", "surrogateescape")) > 255:

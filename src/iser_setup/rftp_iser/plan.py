@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any
 
 from . import names
 from .common import Failure, printable, read_text
@@ -37,15 +37,15 @@ TARGET_TAKEN = {"authentication": "is what chap decides",
 class Store:
     """A back store, and its LUN in its target."""
     lun: int = 0
-    name: Optional[str] = None  # LIO's; no two alike in a plan
+    name: str | None = None  # LIO's; no two alike in a plan
     kind: str = ""
     node: int = NODE_UNKNOWN  # of its pages, or its device
     size: int = 0  # bytes; 0 for a block device: all of it
     policy: str = "bind"  # a tmpfs's: the node's memory or none; prefer: others', when it is full
-    path: Optional[str] = None  # where the tmpfs is mounted; the file; the device
+    path: str | None = None  # where the tmpfs is mounted; the file; the device
     write_back: bool = False  # what is written may be in memory only, until it is flushed
-    serial: Optional[str] = None  # by which initiators know the disk again: a UUID
-    attributes: Dict[str, int] = field(default_factory=dict)
+    serial: str | None = None  # by which initiators know the disk again: a UUID
+    attributes: dict[str, int] = field(default_factory=dict)
 
     @property
     def file(self) -> str:
@@ -70,9 +70,9 @@ class Store:
 
 @dataclass
 class Portal:
-    address: Optional[str] = None  # numerical, without brackets
+    address: str | None = None  # numerical, without brackets
     port: int = PORT
-    netdev: Optional[str] = None  # has the address; None: not known
+    netdev: str | None = None  # has the address; None: not known
     iser: bool = True
 
 
@@ -85,36 +85,36 @@ class Chap:
 
 @dataclass
 class Initiator:
-    name: Optional[str] = None  # its IQN
-    chap: Optional[Chap] = None  # the initiator proves its name
-    mutual: Optional[Chap] = None  # and the target does
+    name: str | None = None  # its IQN
+    chap: Chap | None = None  # the initiator proves its name
+    mutual: Chap | None = None  # and the target does
 
 
 @dataclass
 class Target:
     node: int = NODE_UNKNOWN
-    iqn: Optional[str] = None
+    iqn: str | None = None
     open: bool = False  # any initiator may log in, without proof, and write
-    portals: List[Portal] = field(default_factory=list)
-    initiators: List[Initiator] = field(default_factory=list)
-    stores: List[Store] = field(default_factory=list)
-    attributes: Dict[str, int] = field(default_factory=dict)  # of the portal group
+    portals: list[Portal] = field(default_factory=list)
+    initiators: list[Initiator] = field(default_factory=list)
+    stores: list[Store] = field(default_factory=list)
+    attributes: dict[str, int] = field(default_factory=dict)  # of the portal group
 
 
 @dataclass
 class Plan:
-    name: Optional[str] = None  # several plans may be there side by side
+    name: str | None = None  # several plans may be there side by side
     cpus: str = "nodes"  # LIO's threads run on the CPUs of the targets' nodes; any: anywhere
-    targets: List[Target] = field(default_factory=list)
+    targets: list[Target] = field(default_factory=list)
 
     def stores(self) -> Iterator[Store]:
         for target in self.targets:
             yield from target.stores
 
-    def store(self, name: str) -> Optional[Store]:
+    def store(self, name: str) -> Store | None:
         return next((s for s in self.stores() if s.name == name), None)
 
-    def target(self, iqn: str) -> Optional[Target]:
+    def target(self, iqn: str) -> Target | None:
         return next((t for t in self.targets if t.iqn == iqn), None)
 
 
@@ -128,7 +128,7 @@ class _Reader:
         self.file, self.where = file, where
         if not isinstance(value, dict):
             raise Failure("%s: %s" % (file, where + " is no object" if where else "is no JSON object"))
-        self.members: Dict[str, Any] = value
+        self.members: dict[str, Any] = value
         for key in value if known else ():
             if key not in known:
                 raise self.wrong(key, "is not known")
@@ -145,8 +145,8 @@ class _Reader:
             raise self.wrong(key, what)
         return value
 
-    def text(self, key: str) -> Optional[str]:
-        value: Optional[str] = self.typed(key, str, "is no text")
+    def text(self, key: str) -> str | None:
+        value: str | None = self.typed(key, str, "is no text")
         if value and "\0" in value:
             raise self.wrong(key, "has a NUL in it")
         return value
@@ -158,7 +158,7 @@ class _Reader:
         return value
 
     def number(self, key: str, least: int, most: int, otherwise: int) -> int:
-        value: Optional[int] = self.typed(key, int, "is no whole number")
+        value: int | None = self.typed(key, int, "is no whole number")
         if value is None:
             return otherwise
         if not least <= value <= most:
@@ -177,18 +177,18 @@ class _Reader:
         for i, item in enumerate(self.typed(key, list, "is no list") or ()):
             yield _Reader(item, self.file, "%s[%d]" % (self.at(key), i), known)
 
-    def below(self, key: str, known: Sequence[str]) -> Optional[_Reader]:
+    def below(self, key: str, known: Sequence[str]) -> _Reader | None:
         value = self.typed(key, dict, "is no object")
         return None if value is None else _Reader(value, self.file, self.at(key), known)
 
-    def attributes(self) -> Dict[str, int]:
+    def attributes(self) -> dict[str, int]:
         r = self.below("attributes", ())
         for key, value in (r.members.items() if r else ()):
             if type(value) is not int or value < 0:
                 raise r.wrong(key, "is no whole number from 0")  # type: ignore[union-attr]
         return dict(r.members) if r else {}
 
-    def chap(self, key: str) -> Optional[Chap]:
+    def chap(self, key: str) -> Chap | None:
         r = self.below(key, ("user", "secret-file"))
         if not r:
             return None
@@ -239,7 +239,7 @@ def from_json(value: Any, name: str) -> Plan:
     return plan
 
 
-def _unique(pairs: List[Tuple[str, Any]]) -> Dict[str, Any]:
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
     if len(value) != len(pairs):
         raise ValueError("an object has a member twice")
@@ -264,16 +264,16 @@ def read(path: str) -> Plan:
 # ---- out ------------------------------------------------------------------------------
 
 
-def _said(**members: Any) -> Dict[str, Any]:
+def _said(**members: Any) -> dict[str, Any]:
     """Without those that say nothing, and in JSON's spelling."""
     return {k.replace("_", "-"): v for k, v in members.items() if v is not None}
 
 
-def _chap_json(chap: Optional[Chap]) -> Optional[Dict[str, Any]]:
+def _chap_json(chap: Chap | None) -> dict[str, Any] | None:
     return None if chap is None else {"user": chap.user, "secret-file": chap.secret_file}
 
 
-def _target_json(t: Target) -> Dict[str, Any]:
+def _target_json(t: Target) -> dict[str, Any]:
     return _said(
         node=t.node, iqn=t.iqn, open=t.open,
         portals=[_said(address=p.address, port=p.port, netdev=p.netdev, iser=p.iser) for p in t.portals],
@@ -285,7 +285,7 @@ def _target_json(t: Target) -> Dict[str, Any]:
         attributes=t.attributes or None)
 
 
-def to_json(plan: Plan) -> Dict[str, Any]:
+def to_json(plan: Plan) -> dict[str, Any]:
     return {VERSION_KEY: FORMAT_VERSION, "name": plan.name, "cpus": plan.cpus,
             "targets": [_target_json(t) for t in plan.targets]}
 
@@ -293,7 +293,7 @@ def to_json(plan: Plan) -> Dict[str, Any]:
 # ---- could it be carried out on some machine? -----------------------------------------
 
 
-def _require(where: str, value: Optional[str], what: Optional[str]) -> None:
+def _require(where: str, value: str | None, what: str | None) -> None:
     """what: is wrong with value, which stands there; None: nothing."""
     if what:
         raise Failure("%s%s %s" % (where, " \"%s\"" % printable(value) if value else "", what))
@@ -304,7 +304,7 @@ def _refuse(wrong: bool, where: str, what: str) -> None:
         raise Failure("%s %s" % (where, what))
 
 
-def _check_attributes(attributes: Dict[str, int], taken: Dict[str, str], up: str) -> None:
+def _check_attributes(attributes: dict[str, int], taken: dict[str, str], up: str) -> None:
     for name, value in attributes.items():
         at = "%s.attributes.%s" % (up, printable(name))
         _require(at, None, names.attribute(name) or taken.get(name))
@@ -384,7 +384,7 @@ def check(plan: Plan) -> None:
     differ does: names and serials of stores, LUNs in a target, IQNs, addresses with their ports."""
     _require("name", plan.name, names.plan(plan.name))
     _refuse(not plan.targets, "targets", "are missing")
-    seen: List[Store] = []
+    seen: list[Store] = []
     for n, t in enumerate(plan.targets):
         at = "targets[%d]" % n
         _check_target(t, at)

@@ -211,7 +211,8 @@ def _store(r: _Reader) -> Store:
 def _target(r: _Reader) -> Target:
     return Target(
         r.number("node", NODE_UNKNOWN, NODE_MOST, NODE_UNKNOWN), r.text("iqn"), r.boolean("open", False),
-        [Portal(p.text("address"), p.number("port", 1, 65535, PORT), p.text("netdev"), p.boolean("iser", True))
+        [Portal(p.text("address"), p.number("port", 1, 65535, PORT), p.text("netdev"),
+                p.boolean("iser", True))
          for p in r.each("portals", ("address", "port", "netdev", "iser"))],
         [Initiator(i.text("name"), i.chap("chap"), i.chap("mutual-chap"))
          for i in r.each("initiators", ("name", "chap", "mutual-chap"))],
@@ -342,9 +343,9 @@ def _check_initiator(t: Target, i: Initiator, at: str) -> None:
     if i.mutual:
         _refuse(not i.chap, at + ".mutual-chap", "is there without chap, on which it stands")
         # With one secret for both ways an initiator could answer with the target's own answer.
+        shared = any(o.chap and o.chap.secret_file == i.mutual.secret_file for o in t.initiators)
         _require(at + ".mutual-chap.secret-file", i.mutual.secret_file,
-                 "is a secret of chap, too: each way needs one of its own"
-                 if any(o.chap and o.chap.secret_file == i.mutual.secret_file for o in t.initiators) else None)
+                 "is a secret of chap, too: each way needs one of its own" if shared else None)
     # Older kernels ask all initiators of a portal group for it, or none.
     if bool(i.chap) != bool(t.initiators[0].chap):
         raise Failure("%s.chap %s" % (at, "is there, but not of all initiators of the target" if i.chap else

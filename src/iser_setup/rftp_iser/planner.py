@@ -230,8 +230,8 @@ def _no_target(w: _Work) -> Failure:
 
 def make(spec: Spec, host: Host) -> tuple[Plan, list[str]]:
     """The plan, and what is to be thought about. host has located spec's paths."""
-    for node in spec.nodes.values():
-        for s in node.stores:
+    for asked in spec.nodes.values():
+        for s in asked.stores:
             s.found = host.locations[s.path].node if s.path else NODE_UNKNOWN
     name = plan_name(spec, host)
     w = _Work(spec, host, host.cards(), _iqn_prefix(spec, host), Plan(name, spec.cpus))

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 
 from . import names
 from .common import (
-    USAGE,
     Failure,
     Misuse,
     parse_ids,
@@ -292,7 +291,7 @@ def _option(spec: Spec, option: str, section: str, key: str | None, value: str) 
     try:
         spec.set(section, key, value)
     except Failure as why:
-        raise Failure("--%s: %s" % (option, why), USAGE) from None
+        raise Misuse("--%s: %s" % (option, why)) from None
 
 
 def add_options(spec: Spec, o: argparse.Namespace) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from . import names
-from .common import Failure, failed, parse_ids, printable, program, read_text, run
+from .common import Failure, parse_ids, printable, program, read_text, run
 from .plan import NODE_UNKNOWN
 
 DISTANCE_UNKNOWN = 1 << 32
@@ -162,10 +162,8 @@ def read(name: str, month: str, sysfs: str | None, addresses: str | None, paths:
 
 
 def room_taken(path: str) -> int:
-    """Bytes that the file at path has on its disk; 0: it is not there."""
+    """Bytes that the file at path has; 0: it is not there, or cannot be looked at."""
     try:
         return os.stat(path).st_blocks * 512
-    except FileNotFoundError:
+    except OSError:
         return 0
-    except OSError as why:
-        raise failed(why, printable(path)) from why

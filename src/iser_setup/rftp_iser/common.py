@@ -2,12 +2,16 @@
 """What all commands use: failures, messages, programs, files, sizes and lists of nodes."""
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import re
+import signal
 import stat
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterable, Sequence
 
 PROGRAM = "rftp-iser"
@@ -208,3 +212,108 @@ def format_ids(ids: Iterable[int]) -> str:
         else:
             runs.append([i])
     return ",".join("-".join(map(str, run)) for run in runs)
+
+
+# ---- signals, faults on purpose, and locks ---------------------------------------------
+
+
+class Stop:
+    """Between "with" and its end a signal that asks for the end is noted in asked, not obeyed; then
+    it is, so that the caller sees by which signal this process has ended."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self._were: dict[int, object] = {}
+
+    def _note(self, number: int, _frame: object) -> None:
+        self.asked = number
+
+    def __enter__(self) -> Stop:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                self._were[number] = signal.signal(number, self._note)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, was in self._were.items():
+            signal.signal(number, was)  # type: ignore[arg-type]
+        if self.asked:
+            os.kill(os.getpid(), self.asked)
+
+    def check(self) -> None:
+        """Failure when the end was asked for."""
+        if self.asked:
+            raise Failure("stopped by a signal")
+
+
+_passed: dict[str, int] = {}  # of each rule: how often its point was reached
+
+
+def kill_point(name: str) -> None:
+    """A named place of a change, where tests have it fail or end (RFTP_FAULT_ISER, a list of rules:
+    "before:EIO:after=9;kill:SIGKILL:at=kept", described in CONTRIBUTING.md). Failure for an errno."""
+    for rule in filter(None, os.environ.get("RFTP_FAULT_ISER", "").split(";")):
+        point, action, *options = rule.split(":")
+        of = dict(o.split("=", 1) for o in options)
+        if of.get("at", point) != name:
+            continue
+        _passed[rule] = _passed.get(rule, 0) + 1
+        if not int(of.get("after", 0)) < _passed[rule] <= int(of.get("after", 0)) + int(of.get("count", 1 << 62)):
+            continue
+        if action.startswith("SIG"):
+            os.kill(os.getpid(), signal.Signals[action])
+        else:
+            raise Failure("a fault on purpose: " + os.strerror(getattr(errno, action)))
+
+
+def _holder(fd: int) -> int:
+    """The process that locked it; 0: not known."""
+    text = os.pread(fd, 24, 0).split(b"\n")[0].decode("ascii", "replace")
+    return parse_number(text, 1, (1 << 31) - 1) or 0
+
+
+def _is_gone(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except OSError as why:
+        return why.errno == errno.ESRCH
+    return False
+
+
+def lock(path: str, busy: str, seconds: int, stop: Stop | None = None, begun: str = "", left: int = 60) -> int:
+    """A descriptor of the file, locked as long as it, or what has inherited it, is open. busy: the
+    sentence when another process has it after so many seconds. begun: which program may outlive a
+    holder that was killed; that is waited for left seconds at least, unless seconds is 0."""
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except OSError as why:
+        raise failed(why, printable(path)) from why
+    start, told = time.monotonic(), not seconds
+    while True:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            break
+        except OSError as why:
+            if why.errno != errno.EWOULDBLOCK:
+                os.close(fd)
+                raise failed(why, "the lock " + printable(path)) from why
+        waited, holder = time.monotonic() - start, _holder(fd)
+        gone = bool(begun and holder and _is_gone(holder))
+        if waited >= (max(seconds, left) if gone and seconds else seconds):
+            os.close(fd)
+            if gone:
+                raise Failure("%s: a program of an rftp-iser that is gone (process %d) still runs, %s; try again "
+                              "when it has ended, or see dmesg for what the kernel waits for"
+                              % (printable(path), holder, begun))
+            raise Failure("%s (process %s, which has %s locked); try again when it has ended"
+                          % (busy, holder or "unknown", printable(path)))
+        if waited >= min(seconds, 5) and not told:
+            say("waiting for a program of an rftp-iser that is gone" if gone else "waiting: " + busy)
+            told = True
+        if stop and stop.asked:
+            os.close(fd)
+            stop.check()
+        time.sleep(0.05)
+    os.ftruncate(fd, 0)
+    os.pwrite(fd, b"%d\n" % os.getpid(), 0)
+    return fd

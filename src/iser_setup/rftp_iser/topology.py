@@ -40,6 +40,7 @@ class Location:
     """Of a back store's path."""
     node: int = NODE_UNKNOWN  # none, several, or not known
     absent: str = ""  # why no block device is there; "": one is, or that is not known
+    nodes: str = ""  # of its disks, as a list; "": not known
 
 
 @dataclass
@@ -56,6 +57,14 @@ class Host:
     def only_node(self, node: int) -> int:
         """Where there is one node only, firmware seldom says so."""
         return next(iter(self.nodes)) if node == NODE_UNKNOWN and len(self.nodes) == 1 else node
+
+    def netdev_node(self, netdev: str) -> int:
+        """As firmware says."""
+        return self._netdevs.get(netdev, (NODE_UNKNOWN, 0))[0]
+
+    def netdev_rdma(self, netdev: str) -> str:
+        """Its RDMA device, or ""."""
+        return self._rdma.get(netdev, "")
 
     def card(self, netdev: str, address: str) -> Card:
         node, mbps = self._netdevs.get(netdev, (NODE_UNKNOWN, 0))
@@ -152,7 +161,7 @@ def read(name: str, month: str, sysfs: str | None, addresses: str | None, paths:
         nodes = parse_ids(found["nodes"]) if found["nodes"] else None
         host.locations[path] = Location(
             host.only_node(next(iter(nodes)) if nodes and len(nodes) == 1 else NODE_UNKNOWN),
-            _absent(path, found.get("absent", ""), own))
+            _absent(path, found.get("absent", ""), own), found["nodes"])
     # Those of this host would not be those of another one's cards.
     if addresses:
         host.addresses = _addresses_of(addresses)

@@ -1,0 +1,7 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the packages are."""
+import sys
+from pathlib import Path
+
+TOP = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(TOP / "src" / "iser_setup"))

@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is asked, by files, and plans of it for hosts of one, two and four nodes."""
+import pytest
+from rftp_iser import planner, spec
+from rftp_iser.common import Failure
+from rftp_iser.topology import Host, Location, Node
+
+ME = "iqn.2026-01.org.example:me"
+WHO = "[initiator %s]\n" % ME
+
+
+def host(nodes=2, rdma=True, addresses=True, locations=None):
+    """Each node has 128 MiB and a card ensN, 192.0.2.N; eth0 is on node 0 and has no RDMA."""
+    h = Host("store1.example.org", "2026-11", False)
+    for i in range(nodes):
+        h.nodes[i] = Node(i, "%d" % i, {k: 10 if k == i else 20 + abs(k - i) for k in range(nodes)}, 128 << 20, 64 << 20)
+        h._netdevs["ens%d" % i] = (i, 100000)
+        if rdma:
+            h._rdma["ens%d" % i] = "mlx5_%d" % i
+        if addresses:
+            h.addresses.append(("ens%d" % i, "192.0.2.%d" % i))
+    h._netdevs["eth0"] = (0, 1000)
+    h.addresses.append(("eth0", "192.0.2.9"))
+    h.locations.update(locations or {})
+    return h
+
+
+def asked(text):
+    s = spec.Spec()
+    for _, section, key, value in spec.lines_of(text):
+        s.set(section, key, value)
+    return s
+
+
+def planned(text, h=None):
+    s = asked(text)
+    h = h or host()
+    for path in s.paths():
+        h.locations.setdefault(path, Location())
+    return planner.make(s, h)
+
+
+def refused(text, says, h=None):
+    with pytest.raises(Failure) as why:
+        planned(text, h)
+    assert says in str(why.value)
+
+
+@pytest.mark.parametrize("text, says", [
+    ("name = x", 'f:1: "name" is in no section'), ("[plans]", "f:1: [plans] is none of [plan], [node N]"),
+    ("[plan]\nsize = 1", 'f:2: [plan] has no "size"'), ("[plan]\nname = a/b", 'f:2: "a/b" has other characters'),
+    ("[plan]\niqn = iqn.2026-01.org.example:x", "is more than the beginning of names"),
+    ("[plan]\niqn = eui.0123456789abcdef", "is more than the beginning of names"),
+    ("[plan]\ncpus = all", 'f:2: "all" is none of nodes, any'), ("[plan]\nopen = maybe", "is neither yes nor no"),
+    ("[plan]\nmounts = run", '"run" does not begin with a slash'), ("[node]\n", "f:1: [node] is none of"),
+    ("[node x]\n", 'f:1: "x" is no node'), ("[node 1024]\n", '"1024" is no node'), ("[node -1]\n", '"-1" is no node'),
+    ("[node 0]\nsize = 1", '[node] has no "size"'), ("[node 0]\ntmpfs = -1G", "is no size"),
+    ("[node 0]\ntmpfs = 1K", '"1K" is less than 1 MiB'), ("[node 0]\nfile = /x", "a file wants its size, too: /x 100G"),
+    ("[node 0]\nfile = /x 1G 2G", '"1G 2G" is no size'), ("[node 0]\nblock = nvme0n1", "is not below /dev"),
+    ("[node *]\nportal = 192.0.2.1", "a portal belongs into the section of its node"),
+    ("[node 0]\nportal = 192.0.2.1:0", 'f:2: "0" is no port'), ("[node 0]\nportal = [2001:db8::2]x", '"x" is no port'),
+    ("[node 0]\nportal = ens1f0:65536", '"65536" is no port'), ("[node 0]\nportal = 2001:DB8::2", "usual form"),
+    ("[node 0]\nportal = [fe80::1]:3260", "its link only"), ("[node 0]\nlun-attribute = a", "a wants a number"),
+    ("[node 0]\ntarget-attribute = a 4294967296", "wants a number from 0 to 4294967295"),
+    ("[plan]\n; what it is for", 'f:2: a comment begins with "#"'),
+    ("[node 0]\ntmpfs = 4G ; on each", '"4G ; on each" is no size'), ("[node 0]\ntmpfs", '"tmpfs" has no value'),
+    ("[node 0]\ntmpfs = \"4G", "f:2: a value in quotes"), ("[node 0", "f:1: the closing ] is missing"),
+    ("[node 0] x", "there is text behind the ]"), ("[initiator me]", 'the initiator "me" is no iSCSI name'),
+    (WHO + "user = x", '[initiator] has no "user"'), (WHO + 'chap-user = "a b"', '"a b" has a blank'),
+    (WHO + "chap-secret = topsecret", '"topsecret" does not begin with'),
+])
+def test_wrong_spec(text, says, tmp_path):
+    file = tmp_path / "f"
+    file.write_text(text)
+    with pytest.raises(Failure) as why:
+        spec.read(spec.Spec(), str(file))
+    assert says in str(why.value).replace(str(file), "f")
+
+
+def test_spec():
+    s = asked("[plan]\nname = store\ncpus = any\ntcp = yes\n[node  *]\ntmpfs = 4G      # on each\npolicy = prefer\n"
+              "write = back\nlun-attribute = emulate_tpu 1\n[node 1]\nfile = /srv/disk 100G\nportal = 192.0.2.2:3261\n"
+              "portal = auto\npolicy = bind\ntarget-attribute = default_cmdsn_depth  128\n[node *]\ntmpfs = \"1G\"\n"
+              + WHO + "chap-secret = generate\nmutual-user = pass#word\n")
+    each, one = s.node(spec.EACH), s.node(1)
+    assert (s.name, s.cpus, s.tcp, s.open) == ("store", "any", True, False)
+    assert [x.size for x in each.stores] == [4 << 30, 1 << 30] and each.write_back and each.policy == "prefer"
+    assert (one.portals, one.policy, one.write_back) == (["192.0.2.2:3261", "auto"], "bind", None)
+    assert one.target_attributes == {"default_cmdsn_depth": 128}
+    assert (s.initiators[ME].chap_secret, s.initiators[ME].mutual_user) == ("generate", "pass#word")
+
+
+@pytest.mark.parametrize("value, at, port", [
+    ("192.0.2.1", "192.0.2.1", 3260), ("192.0.2.1:1", "192.0.2.1", 1), ("[2001:db8::1]:99", "2001:db8::1", 99),
+    ("2001:db8::1", "2001:db8::1", 3260), ("ens1f0:3261", "ens1f0", 3261), ("auto", "auto", 3260)])
+def test_portal(value, at, port):
+    assert spec.split_portal(value) == (at, port)
+
+
+def test_two_nodes():
+    p, notes = planned("[node *]\ntmpfs = 4M\n" + WHO + "chap-secret = generate\n")
+    assert [(t.node, t.iqn, t.portals[0].address, t.portals[0].iser) for t in p.targets] == [
+        (n, "iqn.2026-11.org.example.store1:store1-node%d" % n, "192.0.2.%d" % n, True) for n in (0, 1)]
+    assert p.targets[1].stores[0].path == "/run/rftp-iser/store1-node1-disk0" and not notes
+    chap = p.targets[0].initiators[0].chap
+    assert chap and (chap.user, chap.secret_file) == (ME, "/etc/rftp-iser/store1.%s.chap" % ME)
+
+
+def test_serials():
+    """Initiators know disks by these: what they are must never change."""
+    assert planner.serial("iqn.2026-11.b.a:s-node0", "s-node0-disk0") == "ce4913c1-7147-89d3-a842-386cb133d8bb"
+
+
+def test_devices():
+    at = {"/dev/a": Location(1), "/dev/b": Location(), "/dev/c": Location(0)}
+    p, notes = planned("[node *]\nblock = /dev/a\n[node 0]\nblock = /dev/b\n[node 1]\nblock = /dev/c\n" + WHO,
+                       host(locations=at))
+    assert [[(s.path, s.node) for s in t.stores] for t in p.targets] == [
+        [("/dev/b", 0)], [("/dev/a", 1), ("/dev/c", 0)]]
+    assert "/dev/c is on node 0, but is served by node 1, as was asked for" in notes
+    refused("[node *]\nblock = /dev/b\n" + WHO, "its node is not known", host(locations={"/dev/b": Location()}))
+    refused("[node *]\nblock = /dev/b\n" + WHO, "/dev/b: gone", host(locations={"/dev/b": Location(0, "gone")}))
+
+
+def test_portals():
+    p, notes = planned("[node 0]\ntmpfs 1M\nportal = ens1:5\nportal = 192.0.2.77\nportal = auto\n" + WHO)
+    assert [(x.address, x.port, x.netdev, x.iser) for x in p.targets[0].portals] == [
+        ("192.0.2.1", 5, "ens1", True), ("192.0.2.77", 3260, None, True), ("192.0.2.0", 3260, "ens0", True)]
+    assert any("ens1, which is on node 1: all of its data" in n for n in notes)
+    assert any("no interface that is up has 192.0.2.77" in n for n in notes)
+    refused("[node 0]\ntmpfs 1M\nportal = eth0\n" + WHO, "eth0 (192.0.2.9), for node 0, has no RDMA device")
+    refused("[node 0]\ntmpfs 1M\nportal = ens7\n" + WHO, "no interface that is up and has an address is called so")
+
+
+def test_nearest_card():
+    h = host(4)
+    h.addresses = [a for a in h.addresses if a[0] in ("ens0", "ens2", "eth0")]
+    p, _ = planned("[node 3]\ntmpfs 1M\n" + WHO, h)
+    assert p.targets[0].portals[0].netdev == "ens2"
+    h._netdevs["fast"], h._rdma["fast"] = (2, 400000), "mlx5_9"
+    h.addresses.append(("fast", "192.0.2.8"))
+    assert planned("[node 3]\ntmpfs 1M\n" + WHO, h)[0].targets[0].portals[0].netdev == "fast"
+
+
+def test_without_rdma():
+    refused("[node *]\ntmpfs 1M\n" + WHO, "has an RDMA device", host(rdma=False))
+    p, notes = planned("[plan]\ntcp = on\n[node *]\ntmpfs 1M\n" + WHO, host(rdma=False))
+    assert [t.portals[0].iser for t in p.targets] == [False, False]
+    assert any("by plain iSCSI over TCP" in n for n in notes)
+
+
+def test_one_node():
+    """Firmware does not say where things are, then."""
+    h = host(1)
+    h._netdevs["ens0"] = (-1, 0)
+    assert planned("[node *]\ntmpfs 1M\n" + WHO, h)[0].targets[0].portals[0].netdev == "ens0"
+
+
+def test_left_out():
+    h = host()
+    h.addresses.remove(("ens1", "192.0.2.1"))
+    p, notes = planned("[node *]\ntmpfs 1M\n" + WHO, h)
+    assert [t.node for t in p.targets] == [0] and any(n.startswith("left out: node 1, where no RDMA card") for n in notes)
+
+
+@pytest.mark.parametrize("size, says", [
+    ("64M", "memory is tight: of 64.0 MiB that node 0"), ("65M", "memory does not suffice: node 0 has 64.0 MiB")])
+def test_memory(size, says):
+    assert any(says in n for n in planned("[node 0]\ntmpfs %s\n%s" % (size, WHO))[1])
+
+
+def test_access():
+    refused("[node *]\ntmpfs 1M\n", "who may log in?")
+    refused("[plan]\nopen = yes\n[node *]\ntmpfs 1M\n" + WHO, "which is it?")
+    refused("[node *]\ntmpfs 1M\n" + WHO + "chap-user = u\n", "has a chap-user without a chap-secret")
+    notes = planned("[node 0]\ntmpfs 1M\nwrite back\n%s[initiator %s2]\n" % (WHO, ME))[1]
+    assert any("lets in 2 initiators" in n for n in notes) and any("without CHAP" in n for n in notes)
+    assert any("is written back into memory" in n for n in notes)
+
+
+def test_nothing():
+    refused(WHO, "what is to be served?")
+    refused("[node 1]\npolicy bind\n" + WHO, "node 1 is to be a target, but has no storage")
+    refused("[node 2]\ntmpfs 1M\n" + WHO, "there is no node 2 here, but 0-1")
+    h = host()
+    h.name = "store1"
+    refused("[node *]\ntmpfs 1M\n" + WHO, "has no domain: say one with --domain", h)
+    refused("[plan]\ndomain = localhost\n[node *]\ntmpfs 1M\n" + WHO, "has a domain without a dot")
+
+
+def test_attributes():
+    s = planned("[node *]\ntmpfs 1M\nlun-attribute a 1\nlun-attribute b 1\n[node 0]\nlun-attribute b 2\n"
+                "lun-attribute is_nonrot 0\n" + WHO)[0].targets[0].stores[0]
+    assert s.attributes == {"is_nonrot": 0, "a": 1, "b": 2}

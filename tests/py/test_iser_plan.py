@@ -157,7 +157,8 @@ def test_broken_store(kind, changes, text):
 
 
 @pytest.mark.parametrize("changes, text", [
-    ({"lun": 0}, "luns[1].lun is there twice in its target"), ({"name": "disk0"}, 'luns[1].name "disk0" is there twice'),
+    ({"lun": 0}, "luns[1].lun is there twice in its target"),
+    ({"name": "disk0"}, 'luns[1].name "disk0" is there twice'),
     ({"serial": A}, "luns[1].serial"), ({"path": "/m"}, 'luns[1].path "/m" is there twice'),
     ({"path": "/m/n"}, 'luns[1].path "/m/n" is beneath another store'),
 ])

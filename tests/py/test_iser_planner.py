@@ -13,7 +13,8 @@ def host(nodes=2, rdma=True, addresses=True, locations=None):
     """Each node has 128 MiB and a card ensN, 192.0.2.N; eth0 is on node 0 and has no RDMA."""
     h = Host("store1.example.org", "2026-11", False)
     for i in range(nodes):
-        h.nodes[i] = Node(i, "%d" % i, {k: 10 if k == i else 20 + abs(k - i) for k in range(nodes)}, 128 << 20, 64 << 20)
+        distances = {k: 10 if k == i else 20 + abs(k - i) for k in range(nodes)}
+        h.nodes[i] = Node(i, "%d" % i, distances, 128 << 20, 64 << 20)
         h._netdevs["ens%d" % i] = (i, 100000)
         if rdma:
             h._rdma["ens%d" % i] = "mlx5_%d" % i
@@ -160,7 +161,8 @@ def test_left_out():
     h = host()
     h.addresses.remove(("ens1", "192.0.2.1"))
     p, notes = planned("[node *]\ntmpfs 1M\n" + WHO, h)
-    assert [t.node for t in p.targets] == [0] and any(n.startswith("left out: node 1, where no RDMA card") for n in notes)
+    assert [t.node for t in p.targets] == [0]
+    assert any(n.startswith("left out: node 1, where no RDMA card") for n in notes)
 
 
 @pytest.mark.parametrize("size, says", [

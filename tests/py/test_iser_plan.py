@@ -5,7 +5,14 @@ import json
 
 import pytest
 from rftp_iser import plan
-from rftp_iser.common import Failure, format_ids, format_size, parse_ids, parse_size, printable
+from rftp_iser.common import (
+    Failure,
+    format_ids,
+    format_size,
+    parse_ids,
+    parse_size,
+    printable,
+)
 
 ME, YOU = "iqn.2026-01.org.example:me", "iqn.2026-01.org.example:you"
 A, B = "11111111-1111-1111-1111-111111111111", "22222222-2222-2222-2222-222222222222"

@@ -3,7 +3,7 @@
 import pytest
 from rftp_iser import planner, spec
 from rftp_iser.common import Failure
-from rftp_iser.topology import Host, Location, Node
+from rftp_iser.topology import Host, Location, Netdev, Node
 
 ME = "iqn.2026-01.org.example:me"
 WHO = "[initiator %s]\n" % ME
@@ -15,12 +15,12 @@ def host(nodes=2, rdma=True, addresses=True, locations=None):
     for i in range(nodes):
         distances = {k: 10 if k == i else 20 + abs(k - i) for k in range(nodes)}
         h.nodes[i] = Node(i, "%d" % i, distances, 128 << 20, 64 << 20)
-        h._netdevs["ens%d" % i] = (i, 100000)
+        h.netdevs["ens%d" % i] = Netdev(i, 100000)
         if rdma:
-            h._rdma["ens%d" % i] = "mlx5_%d" % i
+            h.netdevs["ens%d" % i].rdma = "mlx5_%d" % i
         if addresses:
             h.addresses.append(("ens%d" % i, "192.0.2.%d" % i))
-    h._netdevs["eth0"] = (0, 1000)
+    h.netdevs["eth0"] = Netdev(0, 1000)
     h.addresses.append(("eth0", "192.0.2.9"))
     h.locations.update(locations or {})
     return h
@@ -138,7 +138,7 @@ def test_nearest_card():
     h.addresses = [a for a in h.addresses if a[0] in ("ens0", "ens2", "eth0")]
     p, _ = planned("[node 3]\ntmpfs 1M\n" + WHO, h)
     assert p.targets[0].portals[0].netdev == "ens2"
-    h._netdevs["fast"], h._rdma["fast"] = (2, 400000), "mlx5_9"
+    h.netdevs["fast"] = Netdev(2, 400000, "mlx5_9")
     h.addresses.append(("fast", "192.0.2.8"))
     assert planned("[node 3]\ntmpfs 1M\n" + WHO, h)[0].targets[0].portals[0].netdev == "fast"
 
@@ -153,7 +153,7 @@ def test_without_rdma():
 def test_one_node():
     """Firmware does not say where things are, then."""
     h = host(1)
-    h._netdevs["ens0"] = (-1, 0)
+    h.netdevs["ens0"].node = -1
     assert planned("[node *]\ntmpfs 1M\n" + WHO, h)[0].targets[0].portals[0].netdev == "ens0"
 
 

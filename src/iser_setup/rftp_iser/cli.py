@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line: commands and their options, out of tables from which --help comes, too."""
+"""The command line. One table of commands and options gives the parser and --help."""
 from __future__ import annotations
 
 import argparse
@@ -33,127 +33,141 @@ from .common import (
     write_file,
 )
 
-LIST_MOST = 64  # times that an option may be repeated, or addresses
+LIST_MOST = 64  # repetitions of an option, or addresses
+WAIT_MOST = 86400  # seconds
 
 # ---- tables ---------------------------------------------------------------------------
 
 
 @dataclass
 class Option:
-    """kind: switch, text, count (from least to most), size (bytes, likewise), list (repeated), or
-    words that value lists with bars between them."""
     name: str
-    kind: str
-    value: str
+    value: str  # in --help; "": the option takes none
     about: str
-    least: int = 0
+    kind: str = "text"  # or list (repeated), count, size
+    least: int = 0  # of a count or size
     most: int = 0
     default: object = None
 
 
 @dataclass
 class Command:
+    """MODULE.FUNCTION(args) returns the exit status."""
     name: str
     about: str  # in the list of commands
-    usage: str  # of its words
+    usage: str  # its words, at least and at most so many
     least: int
-    most: int  # number of words
+    most: int
     help: str
     module: str
     function: str
     options: list[Option] = field(default_factory=list)
 
 
-JSON = Option("json", "switch", "", "one JSON object for programs")
-NAME_WAIT_MOST = 86400
+def _list(name: str, value: str, about: str) -> Option:
+    return Option(name, value, about, "list")
+
+
+def _switch(name: str, about: str) -> Option:
+    return Option(name, "", about)
 
 
 def _state(what: str) -> Option:
-    return Option("state", "text", "DIR", "where it is kept what " + what)
+    return Option("state", "DIR", "where it is kept what " + what)
 
 
 def _lock_wait(whom: str, seconds: int) -> Option:
-    return Option("lock-wait", "count", "SECONDS", "how long to wait for another %s (%d)" % (whom, seconds),
-                  0, NAME_WAIT_MOST, seconds)
+    return Option("lock-wait", "SECONDS", f"how long to wait for another {whom} ({seconds})",
+                  "count", 0, WAIT_MOST, seconds)
 
+
+_JSON = _switch("json", "one JSON object for programs")
+_DRY_RUN = _switch("dry-run", "say what would be done, and do nothing")
+_VERBOSE = _switch("verbose", "also why something was left as it is")
+
+_PLAN = [
+    _list("tmpfs", "SIZE", "a file in memory of each node that has an RDMA card"),
+    _list("ramdisk", "SIZE", "the kernel's own disk in memory, likewise"),
+    _list("file", "FILE:SIZE", "a file, served by the node that it is on"),
+    _list("block", "DEVICE", "a disk, served by the node that it is on"),
+    Option("node", "LIST", "these nodes only, as 0,1"),
+    Option("policy", "bind|prefer", "of a tmpfs: memory of its node only, or also others' (bind)"),
+    Option("write", "through|back", "written data are kept at once, or by a flush (through)"),
+    _list("portal", "NODE=ADDRESS", "where a node is served, or the interface: 1=ens2f0"),
+    _switch("tcp", "plain iSCSI where there is no RDMA"),
+    _list("initiator", "IQN", "a host that may log in"),
+    _switch("open", "anyone may log in, and write"),
+    Option("chap", "generate|FILE", "initiators prove who they are by a secret"),
+    Option("mutual-chap", "generate|FILE", "and the targets do"),
+    Option("secrets", "DIR", f"generated secrets go there ({spec.Spec.secrets})"),
+    Option("mounts", "DIR", f"tmpfs are mounted below it ({spec.Spec.mounts})"),
+    Option("name", "NAME", "of the plan (the host's name up to its first dot)"),
+    Option("domain", "DOMAIN", "of the targets' names (the host's name)"),
+    Option("iqn", "PREFIX", "the targets' names up to the colon, as iqn.2026-01.org.example"),
+    Option("out", "FILE", "write the plan there (standard output)"),
+    _switch("force", "also over a file that is there"),
+    Option("check", "FILE", "only check this plan; - is standard input"),
+    Option("addresses", "FILE", "another machine's: lines of NETDEV ADDRESS"),
+    Option("sysfs", "DIR", "another machine's sysfs, copied there")]
+_APPLY = [
+    _switch("destroy-data", "what back stores hold may be lost"), _DRY_RUN,
+    _switch("force", "also where initiators are logged in"), _JSON,
+    _lock_wait("apply or remove", 5), _state("was applied"), _VERBOSE,
+    Option("name", "NAME", "only if the plan is called so")]
+_VERIFY = [
+    _switch("io", "write and read a pattern, to a ramdisk made for it, through each portal"),
+    _JSON, _state("was applied")]
+_REMOVE = [
+    _switch("destroy-data", "also the files that were made for back stores"), _DRY_RUN,
+    _switch("force", "also while initiators are logged in"), _JSON,
+    _lock_wait("apply or remove", 5), _state("was applied"), _VERBOSE,
+    _switch("keep-state", "it stays known that the plan was applied: the host is shut down")]
+_LOGIN = [
+    Option("plan", "FILE", "targets, portals and secrets of this host, by the storage host's plan"),
+    _list("target", "IQN", "this target alone; may be there several times"),
+    Option("transport", "iser|tcp", "what sessions go over (iser)"),
+    Option("user", "NAME", "CHAP: who this host is"),
+    Option("secret-file", "FILE", "and its secret, the file's first line"),
+    Option("mutual-user", "NAME", "mutual CHAP: who the target is"),
+    Option("mutual-secret-file", "FILE", "and its secret"),
+    Option("wait", "SECONDS", "for a login, and for the disks (30)", "count", 1, 3600, 30),
+    _switch("tune", "set queues and readahead for big files (see rftp-iser(8))"),
+    Option("stripe", "md|lvm", "one device of all disks"),
+    Option("chunk", "SIZE", "of a new stripe, a power of two (512K)", "size", 4096, 1 << 30,
+           512 << 10),
+    _switch("mkfs", "make XFS on the stripe, or on each disk"),
+    _switch("yes", "--stripe and --mkfs may destroy what is on the disks"),
+    _switch("keep", "leave what was done when something fails after it"),
+    _lock_wait("login or logout", 0), _state("login made"), _JSON]
+_LOGOUT = [
+    Option("plan", "FILE", "out of the targets of this plan"),
+    _list("target", "IQN", "out of this one; may be there several times"),
+    _switch("all", "out of all that login has logged in to"),
+    _lock_wait("login or logout", 0), _state("login made"), _JSON]
 
 COMMANDS = [
     Command("plan", "what this host is to serve: a file to read, change and apply", "[SPEC]", 0, 1,
-            "What this host is to serve, by the file SPEC and by options, as a plan for rftp-iser apply.",
-            "cli", "run_plan", [
-                Option("tmpfs", "list", "SIZE", "a file in memory of each node that has an RDMA card"),
-                Option("ramdisk", "list", "SIZE", "the kernel's own disk in memory, likewise"),
-                Option("file", "list", "FILE:SIZE", "a file, served by the node that it is on"),
-                Option("block", "list", "DEVICE", "a disk, served by the node that it is on"),
-                Option("node", "text", "LIST", "these nodes only, as 0,1"),
-                Option("policy", "text", "bind|prefer",
-                       "a tmpfs has memory of its node only, or of others', too (bind)"),
-                Option("write", "text", "through|back",
-                       "what is written is kept at once, or when it is flushed (through)"),
-                Option("portal", "list", "NODE=ADDRESS", "where a node is served, or the interface: 1=ens2f0"),
-                Option("tcp", "switch", "", "plain iSCSI where there is no RDMA"),
-                Option("initiator", "list", "IQN", "a host that may log in"),
-                Option("open", "switch", "", "anyone may log in, and write"),
-                Option("chap", "text", "generate|FILE", "initiators prove who they are by a secret"),
-                Option("mutual-chap", "text", "generate|FILE", "and the targets do"),
-                Option("secrets", "text", "DIR", "generated secrets go there (%s)" % spec.Spec.secrets),
-                Option("mounts", "text", "DIR", "tmpfs are mounted below it (%s)" % spec.Spec.mounts),
-                Option("name", "text", "NAME", "of the plan (the host's name up to its first dot)"),
-                Option("domain", "text", "DOMAIN", "of the targets' names (the host's name)"),
-                Option("iqn", "text", "PREFIX", "the targets' names up to the colon, as iqn.2026-01.org.example"),
-                Option("out", "text", "FILE", "write the plan there (standard output)"),
-                Option("force", "switch", "", "also over a file that is there"),
-                Option("check", "text", "FILE", "only check this plan; - is standard input"),
-                Option("addresses", "text", "FILE", "another machine's: lines of NETDEV ADDRESS"),
-                Option("sysfs", "text", "DIR", "another machine's sysfs, copied there")]),
+            "What this host is to serve, by the file SPEC and by options, as a plan for rftp-iser "
+            "apply.", "cli", "run_plan", _PLAN),
     Command("apply", "make this host serve what a plan says", "PLAN", 1, 1,
-            "Make this host serve what a plan says: only what differs is changed.", "apply", "run", [
-                Option("destroy-data", "switch", "", "what back stores hold may be lost"),
-                Option("dry-run", "switch", "", "say what would be done, and do nothing"),
-                Option("force", "switch", "", "also where initiators are logged in"),
-                JSON, _lock_wait("apply or remove", 5), _state("was applied"),
-                Option("verbose", "switch", "", "also why something was left as it is"),
-                Option("name", "text", "NAME", "only if the plan is called so")]),
+            "Make this host serve what a plan says: only what differs is changed.",
+            "apply", "run", _APPLY),
     Command("status", "what is up, and where it really is", "[NAME]", 0, 1,
-            "What is up of the plans that were applied: targets, who is logged in, where things really are.",
-            "status", "run", [JSON, _state("was applied")]),
+            "What is up of the plans that were applied: targets, who is logged in, where things "
+            "really are.", "status", "run", [_JSON, _state("was applied")]),
     Command("verify", "is what is up what was applied?", "[NAME]", 0, 1,
-            "Is what is up what was applied? A line for each thing, and how to mend it.", "verify", "run", [
-                Option("io", "switch", "", "write and read a pattern, to a ramdisk made for it, through each portal"),
-                JSON, _state("was applied")]),
+            "Is what is up what was applied? A line for each thing, and how to mend it.",
+            "verify", "run", _VERIFY),
     Command("remove", "take away what was made for a plan", "[NAME]", 0, 1,
-            "Take away what was made for a plan, and nothing else.", "apply", "run_remove", [
-                Option("destroy-data", "switch", "", "also the files that were made for back stores"),
-                Option("dry-run", "switch", "", "say what would be done, and do nothing"),
-                Option("force", "switch", "", "also while initiators are logged in"),
-                JSON, _lock_wait("apply or remove", 5), _state("was applied"),
-                Option("verbose", "switch", "", "also why something was left as it is"),
-                Option("keep-state", "switch", "",
-                       "it stays known that the plan was applied: the host is shut down")]),
-    Command("login", "log this host in to targets, and have their disks", "[ADDRESS[:PORT]...]", 0, LIST_MOST,
-            "Logs this host in to iSER targets, and waits for their disks.", "initiator", "run_login", [
-                Option("plan", "text", "FILE",
-                       "targets, portals and secrets of this host, by the storage host's plan"),
-                Option("target", "list", "IQN", "this target alone; may be there several times"),
-                Option("transport", "text", "iser|tcp", "what sessions go over (iser)"),
-                Option("user", "text", "NAME", "CHAP: who this host is"),
-                Option("secret-file", "text", "FILE", "and its secret, the file's first line"),
-                Option("mutual-user", "text", "NAME", "mutual CHAP: who the target is"),
-                Option("mutual-secret-file", "text", "FILE", "and its secret"),
-                Option("wait", "count", "SECONDS", "for a login, and for the disks (30)", 1, 3600, 30),
-                Option("tune", "switch", "", "set queues and readahead for big files (see rftp-iser(8))"),
-                Option("stripe", "text", "md|lvm", "one device of all disks"),
-                Option("chunk", "size", "SIZE", "of a new stripe, a power of two (512K)", 4096, 1 << 30, 512 << 10),
-                Option("mkfs", "switch", "", "make XFS on the stripe, or on each disk"),
-                Option("yes", "switch", "", "--stripe and --mkfs may destroy what is on the disks"),
-                Option("keep", "switch", "", "leave what was done when something fails after it"),
-                _lock_wait("login or logout", 0), _state("login made"), JSON]),
+            "Take away what was made for a plan, and nothing else.",
+            "apply", "run_remove", _REMOVE),
+    Command("login", "log this host in to targets, and have their disks",
+            "[ADDRESS[:PORT]...]", 0, LIST_MOST,
+            "Logs this host in to iSER targets, and waits for their disks.",
+            "initiator", "run_login", _LOGIN),
     Command("logout", "log it out again", "[ADDRESS[:PORT]...]", 0, LIST_MOST,
-            "Logs this host out of targets that login has logged it in to.", "initiator", "run_logout", [
-                Option("plan", "text", "FILE", "out of the targets of this plan"),
-                Option("target", "list", "IQN", "out of this one; may be there several times"),
-                Option("all", "switch", "", "out of all that login has logged in to"),
-                _lock_wait("login or logout", 0), _state("login made"), JSON]),
+            "Logs this host out of targets that login has logged it in to.",
+            "initiator", "run_logout", _LOGOUT),
 ]
 
 # ---- parsing --------------------------------------------------------------------------
@@ -161,7 +175,7 @@ COMMANDS = [
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> None:  # type: ignore[override]
-        """In this project's words."""
+        """argparse's message in the wording of the other programs."""
         option, _, rest = message.partition(": ")
         option = option.replace("argument ", "", 1)
         if rest == "expected one argument":
@@ -174,21 +188,22 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _value_of(o: Option, text: str) -> int:
-    value = parse_size(text) if o.kind == "size" else parse_number(text, 0, 1 << 63)
+    size = o.kind == "size"
+    value = parse_size(text) if size else parse_number(text, 0, 1 << 63)
     if value is None or not o.least <= value <= o.most:
-        least, most = (format_size(o.least), format_size(o.most)) if o.kind == "size" else (o.least, o.most)
-        raise Misuse("--%s takes %s from %s to %s, not" % (
-            o.name, "a size" if o.kind == "size" else "a number", least, most), text)
+        least, most = (format_size(o.least), format_size(o.most)) if size else (o.least, o.most)
+        raise Misuse(f"--{o.name} takes a {'size' if size else 'number'} from {least} to {most}, "
+                     "not", text)
     return value
 
 
 def parse(command: Command, words: Sequence[str]) -> argparse.Namespace:
-    """Attributes are the options' names, with "_" for "-", "words" and "debug". Misuse."""
+    """Attributes: help, debug, words, and the options, with "_" for "-". Misuse."""
     p = _Parser(prog=PROGRAM, add_help=False)
     p.add_argument("-h", "--help", action="store_true")
     p.add_argument("--debug", action="store_true")
     for o in command.options:
-        if o.kind == "switch":
+        if not o.value:
             p.add_argument("--" + o.name, action="store_true")
         elif o.kind == "list":
             p.add_argument("--" + o.name, action="append", default=[])
@@ -203,32 +218,33 @@ def parse(command: Command, words: Sequence[str]) -> argparse.Namespace:
     if known.help:
         return known
     for o in command.options:
-        value = getattr(known, o.name.replace("-", "_"))
+        attribute = o.name.replace("-", "_")
+        value = getattr(known, attribute)
         if o.kind in ("count", "size") and isinstance(value, str):
-            setattr(known, o.name.replace("-", "_"), _value_of(o, value))
+            setattr(known, attribute, _value_of(o, value))
         elif o.kind == "list" and len(value) > LIST_MOST:
-            raise Misuse("--%s is too often there, at most %d times" % (o.name, LIST_MOST), value[-1])
+            raise Misuse(f"--{o.name} is too often there, at most {LIST_MOST} times", value[-1])
     if len(known.words) > command.most:
         raise Misuse("too many words", known.words[command.most])
     if len(known.words) < command.least:
-        raise Misuse("%s wants %s" % (command.name, command.usage))
+        raise Misuse(f"{command.name} wants {command.usage}")
     return known
 
 
 def _help(command: Command) -> str:
-    lines = ["Usage: %s %s [OPTIONS] %s" % (PROGRAM, command.name, command.usage), "", command.help, "",
+    lines = [f"Usage: {PROGRAM} {command.name} [OPTIONS] {command.usage}", "", command.help, "",
              "Options:"]
     for o in command.options:
-        lines.append("      --%-22s %s" % ((o.name + " " + o.value).rstrip(), o.about))
-    lines.append("      --%-22s %s" % ("debug", "where in the program an error was found"))
-    lines.append("  -h, --%-22s %s" % ("help", "print this help, and exit"))
+        lines.append(f"      --{(o.name + ' ' + o.value).rstrip():22} {o.about}")
+    lines.append(f"      --{'debug':22} where in the program an error was found")
+    lines.append(f"  -h, --{'help':22} print this help, and exit")
     return "\n".join(lines) + "\n"
 
 
 def _commands() -> str:
-    lines = ["Usage: %s COMMAND [OPTIONS]" % PROGRAM, "", "Commands:"]
-    lines += ["  %-12s %s" % (c.name, c.about) for c in COMMANDS]
-    lines += ["", "%s COMMAND --help lists a command's options." % PROGRAM, "", "Options:",
+    lines = [f"Usage: {PROGRAM} COMMAND [OPTIONS]", "", "Commands:"]
+    lines += [f"  {c.name:12} {c.about}" for c in COMMANDS]
+    lines += ["", f"{PROGRAM} COMMAND --help lists a command's options.", "", "Options:",
               "  -h, --help     print this help, and exit",
               "  -V, --version  print the version, and exit"]
     return "\n".join(lines) + "\n"
@@ -238,10 +254,11 @@ def _commands() -> str:
 
 
 def _host(o: argparse.Namespace, paths: Sequence[str]) -> topology.Host:
-    return topology.read(socket.gethostname(), time.strftime("%Y-%m", time.gmtime()), o.sysfs, o.addresses, paths)
+    month = time.strftime("%Y-%m", time.gmtime())
+    return topology.read(socket.gethostname(), month, o.sysfs, o.addresses, paths)
 
 
-def _note_secrets(files: Sequence[str], notes: list[str]) -> None:
+def _warn_secrets(files: Sequence[str], notes: list[str]) -> None:
     for file in dict.fromkeys(files):
         try:
             chap.read(file)
@@ -250,15 +267,15 @@ def _note_secrets(files: Sequence[str], notes: list[str]) -> None:
 
 
 def _check(o: argparse.Namespace) -> int:
-    said = [k for k, v in vars(o).items() if v and k not in ("check", "sysfs", "addresses", "debug")]
-    if said:
+    allowed = ("check", "sysfs", "addresses", "debug")
+    if any(value for key, value in vars(o).items() if key not in allowed):
         raise Misuse("--check takes no other option than --sysfs and --addresses, and no word")
     p = plan.read(o.check)
     host = _host(o, [s.path for s in p.stores() if s.path and not s.forgets])
     notes = planner.doubts(p, host)
     if host.own:
-        _note_secrets([c.secret_file for t in p.targets for i in t.initiators for c in (i.chap, i.mutual) if c],
-                      notes)
+        _warn_secrets([c.secret_file for t in p.targets for i in t.initiators
+                       for c in (i.chap, i.mutual) if c], notes)
     _tell(p, notes)
     return DONE
 
@@ -270,16 +287,16 @@ def _tell(p: plan.Plan, notes: list[str]) -> None:
         warn(note)
 
 
-def _may_write(o: argparse.Namespace) -> None:
-    """Before anything is made."""
+def _check_out(o: argparse.Namespace) -> None:
+    """Failure if the plan may not be written to --out; called before secrets are made."""
     if o.out is None or not os.path.lexists(o.out):
         return
-    # It would be replaced by a file, a device too.
+    # Renaming a file into place would remove a link or a device.
     if os.path.islink(o.out) or not os.path.isfile(o.out):
-        raise Failure("%s is there already, and is no file: without --out the plan goes to standard output"
-                      % printable(o.out))
+        raise Failure(f"{printable(o.out)} is there already, and is no file: without --out the "
+                      "plan goes to standard output")
     if not o.force:
-        raise Failure("%s is there already; --force writes over it" % printable(o.out))
+        raise Failure(f"{printable(o.out)} is there already; --force writes over it")
 
 
 def run_plan(o: argparse.Namespace) -> int:
@@ -290,10 +307,10 @@ def run_plan(o: argparse.Namespace) -> int:
         spec.read(asked, o.words[0])
     spec.add_options(asked, o)
     p, notes = planner.make(asked, _host(o, asked.paths()))
-    _may_write(o)
+    _check_out(o)
     ways = [(i.name, secret, mutual) for i in asked.initiators.values()
             for secret, mutual in ((i.chap_secret, False), (i.mutual_secret, True)) if secret]
-    _note_secrets([secret for _, secret, _ in ways if secret != spec.GENERATE], notes)
+    _warn_secrets([secret for _, secret, _ in ways if secret != spec.GENERATE], notes)
     made = []
     try:
         for name, secret, mutual in ways:
@@ -305,20 +322,20 @@ def run_plan(o: argparse.Namespace) -> int:
             output(text)
         else:
             write_file(o.out, text, 0o644)
-    except Failure:
+    except (Failure, KeyboardInterrupt):
         for file in made:
             os.unlink(file)
         raise
     for file in made:
-        say("a new secret is in %s" % printable(file))
+        say(f"a new secret is in {printable(file)}")
     _tell(p, notes)
     return DONE
 
 
-# ---- all of it ------------------------------------------------------------------------
+# ---- main -----------------------------------------------------------------------------
 
 
-def _run(words: Sequence[str]) -> int:
+def _dispatch(words: Sequence[str]) -> int:
     if not words:
         raise Misuse("no command")
     if words[0] in ("-h", "--help"):
@@ -329,41 +346,40 @@ def _run(words: Sequence[str]) -> int:
         return DONE
     command = next((c for c in COMMANDS if c.name == words[0]), None)
     if not command:
-        raise Misuse("no such option before a command" if words[0].startswith("-") else "no such command", words[0])
+        raise Misuse("no such option before a command" if words[0].startswith("-") else
+                     "no such command", words[0])
     o = parse(command, words[1:])
     if o.help:
         output(_help(command))
         return DONE
-    if command.most == 1 and command.usage == "[NAME]" and o.words and names.plan(o.words[0]):
-        raise Misuse("no plan's name, for it %s" % names.plan(o.words[0]), o.words[0])
+    if command.usage == "[NAME]" and o.words and names.plan(o.words[0]):
+        raise Misuse(f"no plan's name, for it {names.plan(o.words[0])}", o.words[0])
     module = importlib.import_module("." + command.module, __package__)
     status: int = getattr(module, command.function)(o)
     return status
 
 
 def _hold_standard_files() -> None:
-    """A file that is opened later must not become standard output."""
-    for fd in range(3):
+    """Opens closed ones, so that no file opened later becomes standard output."""
+    for fd, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         try:
             os.fstat(fd)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)
-    sys.stdin = sys.stdin or open(os.devnull, encoding="utf-8")
-    sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")
-    sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")
+            os.open(os.devnull, os.O_RDWR)  # the lowest free number, fd
+            setattr(sys, name, os.fdopen(fd, mode, encoding="utf-8"))
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="surrogateescape")
 
 
 def main() -> int:
-    """The exit status: 0; 1: failed, with a line on standard error; 2: misused, likewise."""
+    """The exit status: 0; or, with a line on standard error, 1: failed, 2: wrong usage."""
     _hold_standard_files()
     debug = "--debug" in sys.argv
     try:
-        return _run(sys.argv[1:])
+        return _dispatch(sys.argv[1:])
     except Misuse as why:
-        say("%s (%s --help lists commands, %s COMMAND --help options)" % (why, PROGRAM, PROGRAM))
+        say(f"{why} ({PROGRAM} --help lists commands, {PROGRAM} COMMAND --help options)")
         return why.status
     except Failure as why:
         if debug:
@@ -374,8 +390,9 @@ def main() -> int:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGINT)
         return 130
-    except Exception as why:  # an error of this program
+    except Exception as why:  # noqa: BLE001, an error of this program
         if debug:
             traceback.print_exc()
-        say("an error in %s itself: %s: %s (--debug shows where)" % (PROGRAM, type(why).__name__, printable(str(why))))
+        say(f"an error in {PROGRAM} itself: {type(why).__name__}: {printable(str(why))} "
+            "(--debug shows where)")
         return 1

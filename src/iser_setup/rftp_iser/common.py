@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all commands use: failures, messages, programs, files, sizes and lists of nodes."""
+"""Shared by all commands: failures, messages, programs, files, sizes, lists of nodes and CPUs,
+signals, kill points and locks."""
 from __future__ import annotations
 
 import errno
@@ -16,11 +17,11 @@ from collections.abc import Iterable, Sequence
 
 PROGRAM = "rftp-iser"
 DONE, FAILED, USAGE = 0, 1, 2  # exit statuses
-FILE_MOST = 4 << 20  # bytes of a plan's or a SPEC's file
+FILE_MOST = 4 << 20  # bytes of a plan or SPEC file
 
 
 class Failure(Exception):
-    """One line for the user, with the place and, where there is one, the remedy."""
+    """One line for the user: the place, the reason and, if there is one, the remedy."""
 
     def __init__(self, text: str, status: int = FAILED):
         super().__init__(text)
@@ -28,37 +29,35 @@ class Failure(Exception):
 
 
 class Misuse(Failure):
-    """Wrong words on the command line."""
+    """The command line is wrong."""
 
     def __init__(self, text: str, word: str | None = None):
-        if word is not None:
-            text += ": " + printable(word)
-        super().__init__(text, USAGE)
+        super().__init__(text if word is None else f"{text}: {printable(word)}", USAGE)
 
 
 def failed(why: OSError, where: str) -> Failure:
-    """The system's word for an error, as a Failure of this place."""
-    return Failure("%s: %s" % (where, os.strerror(why.errno) if why.errno else why))
+    """A system error as a Failure of this place."""
+    return Failure(f"{where}: {os.strerror(why.errno) if why.errno else why}")
 
 
 # ---- messages -------------------------------------------------------------------------
 
 
 def printable(text: str) -> str:
-    """For a terminal: control characters, backslashes and broken bytes as \\xNN."""
+    """For a terminal: control characters, backslashes and invalid UTF-8 as \\xNN."""
     out = []
     for c in text:
         if c.isprintable() and c != "\\":
             out.append(c)
         else:
-            out.extend("\\x%02x" % b for b in c.encode("utf-8", "surrogateescape"))
+            out.extend(f"\\x{b:02x}" for b in c.encode("utf-8", "surrogateescape"))
     return "".join(out)
 
 
 def say(text: str) -> None:
-    """A line on standard error; never fails."""
+    """Writes a line to standard error; never fails."""
     try:
-        sys.stderr.write("%s: %s\n" % (PROGRAM, text))
+        sys.stderr.write(f"{PROGRAM}: {text}\n")
         sys.stderr.flush()
     except OSError:
         pass
@@ -69,12 +68,12 @@ def warn(text: str) -> None:
 
 
 def output(text: str) -> None:
-    """All of text to standard output, now. Failure when that cannot be written."""
+    """Writes text to standard output and flushes it. Failure if that is impossible."""
     try:
         sys.stdout.write(text)
         sys.stdout.flush()
     except OSError as why:
-        # Else the interpreter tries again at its end, and complains.
+        # The interpreter flushes again at exit; without this it would print a second error.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise failed(why, "standard output") from why
 
@@ -83,14 +82,14 @@ def output(text: str) -> None:
 
 
 def program(name: str) -> str:
-    """The path of another program of this project: the one beside this, or PATH's."""
+    """The path of another program of this project: in this program's directory, or in PATH."""
     beside = os.path.join(os.environ.get("RFTP_BIN", os.path.dirname(sys.argv[0])), name)
     return beside if os.access(beside, os.X_OK) else name
 
 
 def run(words: Sequence[str], seconds: float = 120, **more: str) -> str:
-    """Standard output of a program, which has no standard input; Failure with the last line of
-    its standard error when it fails, is not there or takes longer. more: environment."""
+    """Runs a program without standard input; returns its standard output. more: environment.
+    Failure, with its last line of standard error, if it fails, is missing or takes longer."""
     env: dict[str, str] = dict(os.environ, LC_ALL="C.UTF-8", **more)
     try:
         done = subprocess.run(list(words), stdin=subprocess.DEVNULL, capture_output=True, env=env,
@@ -98,11 +97,11 @@ def run(words: Sequence[str], seconds: float = 120, **more: str) -> str:
     except OSError as why:
         raise failed(why, words[0]) from why
     except subprocess.TimeoutExpired:
-        raise Failure("%s has not ended after %g seconds" % (words[0], seconds)) from None
+        raise Failure(f"{words[0]} has not ended after {seconds:g} seconds") from None
     if done.returncode:
-        said = done.stderr.decode("utf-8", "surrogateescape").strip().splitlines()
-        raise Failure("%s: %s" % (os.path.basename(words[0]), printable(said[-1]) if said else
-                                  "exit status %d" % done.returncode))
+        lines = done.stderr.decode("utf-8", "surrogateescape").strip().splitlines()
+        reason = printable(lines[-1]) if lines else f"exit status {done.returncode}"
+        raise Failure(f"{os.path.basename(words[0])}: {reason}")
     return done.stdout.decode("utf-8", "surrogateescape")
 
 
@@ -110,7 +109,7 @@ def run(words: Sequence[str], seconds: float = 120, **more: str) -> str:
 
 
 def read_text(path: str, most: int = FILE_MOST) -> str:
-    """A file's text; "-" is standard input. Bytes that are not UTF-8 stay recoverable."""
+    """A file's text; "-" is standard input. Invalid UTF-8 is kept as surrogate escapes."""
     name = "standard input" if path == "-" else printable(path)
     try:
         if path == "-":
@@ -121,15 +120,15 @@ def read_text(path: str, most: int = FILE_MOST) -> str:
     except OSError as why:
         raise failed(why, name) from why
     if len(data) > most:
-        raise Failure("%s: File too large" % name)
+        raise Failure(f"{name}: File too large")
     if b"\0" in data:
-        raise Failure("%s has a NUL in it" % name)
+        raise Failure(f"{name} has a NUL in it")
     return data.decode("utf-8", "surrogateescape")
 
 
 def write_file(path: str, text: str, mode: int = 0o600) -> None:
-    """Whole or not at all, and on the disk when this returns: beside its place, then renamed. A
-    link or device that is at path is replaced, never followed."""
+    """Replaces path by a new file, synced to the disk. On Failure the old file is unchanged. A link
+    or device at path is replaced, never followed."""
     directory = os.path.dirname(path) or "."
     beside = ""
     try:
@@ -141,11 +140,11 @@ def write_file(path: str, text: str, mode: int = 0o600) -> None:
             os.fsync(file.fileno())
         os.rename(beside, path)
         beside = ""
-        there = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+        parent = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
         try:
-            os.fsync(there)
+            os.fsync(parent)
         finally:
-            os.close(there)
+            os.close(parent)
     except OSError as why:
         raise failed(why, printable(path)) from why
     finally:
@@ -154,7 +153,7 @@ def write_file(path: str, text: str, mode: int = 0o600) -> None:
 
 
 def is_ours(st: os.stat_result) -> bool:
-    """Does it belong to root, or to the user that this runs as?"""
+    """Is the owner root, or the user of this process?"""
     return st.st_uid in (0, os.geteuid())
 
 
@@ -168,14 +167,14 @@ UNITS = ("", "K", "M", "G", "T", "P", "E")
 
 
 def parse_number(text: str, least: int, most: int) -> int | None:
-    """None: it is no whole number, or not between these."""
+    """None: not a whole number from least to most."""
     if not (text.isascii() and text.isdigit()):
         return None
     return int(text) if least <= int(text) <= most else None
 
 
 def parse_size(text: str) -> int | None:
-    """Bytes of "4096", "64K", "4GiB"; None: it is no size, or of more than 64 bits."""
+    """Bytes of "4096", "64K", "4GiB"; None: not a size, or more than 64 bits."""
     found = re.fullmatch(r"([0-9]+)(?:([KMGTP])(?:i?B)?)?", text, re.IGNORECASE | re.ASCII)
     if not found:
         return None
@@ -189,11 +188,11 @@ def format_size(size: float) -> str:
     while size >= 1023.5 and power < len(UNITS) - 1:
         size /= 1024
         power += 1
-    return "%.*f %s" % (1 if power and size < 99.95 else 0, size, UNITS[power] + "iB" if power else "B")
+    return f"{size:.{int(power > 0 and size < 99.95)}f} {UNITS[power] + 'i' if power else ''}B"
 
 
 def parse_ids(text: str, most: int = 1023) -> set[int] | None:
-    """Numbers of nodes or CPUs, "0,2-3"; None: it is no such list."""
+    """Numbers of nodes or CPUs, "0,2-3"; None: not such a list."""
     ids: set[int] = set()
     for part in text.split(","):
         ends = [parse_number(end, 0, most) for end in part.split("-", 1)]
@@ -211,54 +210,55 @@ def format_ids(ids: Iterable[int]) -> str:
             runs[-1][1:] = [i]
         else:
             runs.append([i])
-    return ",".join("-".join(map(str, run)) for run in runs)
+    return ",".join("-".join(map(str, ends)) for ends in runs)
 
 
-# ---- signals, faults on purpose, and locks ---------------------------------------------
+# ---- signals, kill points and locks ---------------------------------------------------
 
 
 class Stop:
-    """Between "with" and its end a signal that asks for the end is noted in asked, not obeyed; then
-    it is, so that the caller sees by which signal this process has ended."""
+    """A context in which SIGINT, SIGTERM and SIGHUP are only noted, in asked. Its end sends the
+    noted signal again, so that the parent process sees this process end by it."""
 
     def __init__(self) -> None:
         self.asked = 0
-        self._were: dict[int, object] = {}
+        self._before: dict[int, object] = {}
 
     def _note(self, number: int, _frame: object) -> None:
         self.asked = number
 
-    def __enter__(self) -> Stop:
+    def __enter__(self) -> Stop:  # noqa: PYI034, Self needs Python 3.11
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             if signal.getsignal(number) is not signal.SIG_IGN:
-                self._were[number] = signal.signal(number, self._note)
+                self._before[number] = signal.signal(number, self._note)
         return self
 
     def __exit__(self, *_: object) -> None:
-        for number, was in self._were.items():
-            signal.signal(number, was)  # type: ignore[arg-type]
+        for number, handler in self._before.items():
+            signal.signal(number, handler)  # type: ignore[arg-type]
         if self.asked:
             os.kill(os.getpid(), self.asked)
 
     def check(self) -> None:
-        """Failure when the end was asked for."""
+        """Failure if a signal was noted."""
         if self.asked:
             raise Failure("stopped by a signal")
 
 
-_passed: dict[str, int] = {}  # of each rule: how often its point was reached
+_passed: dict[str, int] = {}  # by rule: how often its kill point was reached
 
 
 def kill_point(name: str) -> None:
-    """A named place of a change, where tests have it fail or end (RFTP_FAULT_ISER, a list of rules:
-    "before:EIO:after=9;kill:SIGKILL:at=kept", described in CONTRIBUTING.md). Failure for an errno."""
+    """A named place in a change where a test injects a fault. RFTP_FAULT_ISER lists rules such as
+    "before:EIO:after=9;kill:SIGKILL:at=kept" (CONTRIBUTING.md). Failure if a rule has an errno."""
     for rule in filter(None, os.environ.get("RFTP_FAULT_ISER", "").split(";")):
         point, action, *options = rule.split(":")
         of = dict(o.split("=", 1) for o in options)
         if of.get("at", point) != name:
             continue
         _passed[rule] = _passed.get(rule, 0) + 1
-        if not int(of.get("after", 0)) < _passed[rule] <= int(of.get("after", 0)) + int(of.get("count", 1 << 62)):
+        after = int(of.get("after", 0))
+        if not after < _passed[rule] <= after + int(of.get("count", 1 << 62)):
             continue
         if action.startswith("SIG"):
             os.kill(os.getpid(), signal.Signals[action])
@@ -267,7 +267,7 @@ def kill_point(name: str) -> None:
 
 
 def _holder(fd: int) -> int:
-    """The process that locked it; 0: not known."""
+    """The process that wrote its number into the lock file; 0: unknown."""
     text = os.pread(fd, 24, 0).split(b"\n")[0].decode("ascii", "replace")
     return parse_number(text, 1, (1 << 31) - 1) or 0
 
@@ -280,10 +280,11 @@ def _is_gone(pid: int) -> bool:
     return False
 
 
-def lock(path: str, busy: str, seconds: int, stop: Stop | None = None, begun: str = "", left: int = 60) -> int:
-    """A descriptor of the file, locked as long as it, or what has inherited it, is open. busy: the
-    sentence when another process has it after so many seconds. begun: which program may outlive a
-    holder that was killed; that is waited for left seconds at least, unless seconds is 0."""
+def lock(path: str, busy: str, seconds: int, stop: Stop | None = None, begun: str = "",
+         left: int = 60) -> int:
+    """A descriptor of the file, locked until it and all inherited copies are closed. busy: the
+    text if another process still has the lock after so many seconds. begun: the programs that may
+    outlive a killed holder; the wait for them is at least left seconds, unless seconds is 0."""
     try:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     except OSError as why:
@@ -302,13 +303,14 @@ def lock(path: str, busy: str, seconds: int, stop: Stop | None = None, begun: st
         if waited >= (max(seconds, left) if gone and seconds else seconds):
             os.close(fd)
             if gone:
-                raise Failure("%s: a program of an rftp-iser that is gone (process %d) still runs, %s; try again "
-                              "when it has ended, or see dmesg for what the kernel waits for"
-                              % (printable(path), holder, begun))
-            raise Failure("%s (process %s, which has %s locked); try again when it has ended"
-                          % (busy, holder or "unknown", printable(path)))
+                raise Failure(f"{printable(path)}: a program of an rftp-iser that is gone (process "
+                              f"{holder}) still runs, {begun}; try again when it has ended, or see "
+                              "dmesg for what the kernel waits for")
+            raise Failure(f"{busy} (process {holder or 'unknown'}, which has {printable(path)} "
+                          "locked); try again when it has ended")
         if waited >= min(seconds, 5) and not told:
-            say("waiting for a program of an rftp-iser that is gone" if gone else "waiting: " + busy)
+            say("waiting for a program of an rftp-iser that is gone" if gone else
+                f"waiting: {busy}")
             told = True
         if stop and stop.asked:
             os.close(fd)

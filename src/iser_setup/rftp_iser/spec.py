@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an administrator asks of a plan: a small file of sections, or the same by options. The
-format is described in rftp-iser(8)."""
+"""The request for a plan: the SPEC file of rftp-iser(8), or the same settings as options."""
 from __future__ import annotations
 
 import argparse
@@ -9,7 +8,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from . import names
+from . import names, plan
 from .common import (
     Failure,
     Misuse,
@@ -19,9 +18,8 @@ from .common import (
     printable,
     read_text,
 )
-from .plan import ATTRIBUTE_MOST, CPUS, NODE_MOST, NODE_UNKNOWN, POLICIES, PORT, SIZE_LEAST
 
-EACH = -1  # the node of [node *]: for all nodes, what they do not say themselves
+EACH = -1  # the section [node *]: defaults for all nodes
 GENERATE = "generate"
 
 
@@ -29,12 +27,12 @@ GENERATE = "generate"
 class StoreSpec:
     kind: str
     size: int = 0  # bytes; 0 of a block device
-    path: str | None = None  # a file's, a device's
-    found: int = NODE_UNKNOWN  # the node that its device is on, once that is known
+    path: str | None = None  # of a file or device
+    found: int = plan.NODE_UNKNOWN  # the node of its device; the planner sets it
 
     @property
     def movable(self) -> bool:
-        """Can any node have it?"""
+        """Can it be on any node?"""
         return self.kind in ("tmpfs", "ramdisk")
 
 
@@ -43,7 +41,7 @@ class NodeSpec:
     policy: str | None = None
     write_back: bool | None = None
     stores: list[StoreSpec] = field(default_factory=list)
-    portals: list[str] = field(default_factory=list)  # ADDRESS or INTERFACE, with :PORT, or "auto"
+    portals: list[str] = field(default_factory=list)  # "auto", or as of --portal
     lun_attributes: dict[str, int] = field(default_factory=dict)
     target_attributes: dict[str, int] = field(default_factory=dict)
 
@@ -51,7 +49,7 @@ class NodeSpec:
 @dataclass
 class InitiatorSpec:
     name: str
-    chap_user: str | None = None  # None: a name is chosen
+    chap_user: str | None = None  # None: the planner chooses
     chap_secret: str | None = None  # a file, or GENERATE
     mutual_user: str | None = None
     mutual_secret: str | None = None
@@ -62,26 +60,24 @@ class Spec:
     name: str | None = None
     iqn: str | None = None
     domain: str | None = None
-    mounts: str = "/run/rftp-iser"  # below it tmpfs are mounted
-    secrets: str = "/etc/rftp-iser"  # in it secrets are generated
+    mounts: str = "/run/rftp-iser"  # the parent directory of tmpfs mounts
+    secrets: str = "/etc/rftp-iser"  # the directory of generated secrets
     cpus: str = "nodes"
     open: bool = False
-    tcp: bool = False  # plain iSCSI will do where there is no RDMA
-    only: set[int] = field(default_factory=set)  # nodes to plan for; empty: all that have what it takes
+    tcp: bool = False  # plain iSCSI suffices where there is no RDMA
+    only: set[int] = field(default_factory=set)  # nodes to plan for; empty: all suitable ones
     nodes: dict[int, NodeSpec] = field(default_factory=dict)
     initiators: dict[str, InitiatorSpec] = field(default_factory=dict)
 
     def node(self, node: int) -> NodeSpec:
-        """What is said of a node; nothing, unless anything is."""
         return self.nodes.get(node, NodeSpec())
 
     def paths(self) -> list[str]:
         return [s.path for n in self.nodes.values() for s in n.stores if s.path]
 
-    # ---- one line: section "node 0", key "tmpfs", value "4G" ----
-
     def set(self, section: str, key: str | None, value: str) -> None:
-        """key None: the section's head. Failure without a place."""
+        """Adds one line, as "node 0", "tmpfs", "4G"; key None: the section's head. Failure without
+        a place."""
         kind, _, rest = section.partition(" ")
         if kind == "node" and rest:
             self._set_node(rest.strip(), key, value)
@@ -91,9 +87,10 @@ class Spec:
             if key is not None:
                 self._set_plan(key, value)
         elif not section:
-            raise Failure("\"%s\" is in no section, as [plan] is one" % printable(key or ""))
+            raise Failure(f"\"{printable(key or '')}\" is in no section, as [plan] is one")
         else:
-            raise Failure("[%s] is none of [plan], [node N], [node *], [initiator IQN]" % printable(section))
+            raise Failure(f"[{printable(section)}] is none of [plan], [node N], [node *], "
+                          "[initiator IQN]")
 
     def _set_plan(self, key: str, value: str) -> None:
         if key == "name":
@@ -108,23 +105,23 @@ class Spec:
         elif key in ("mounts", "secrets"):
             setattr(self, key, _checked(value, names.path(value)))
         elif key == "cpus":
-            self.cpus = _word(value, CPUS)
+            self.cpus = _word(value, plan.CPUS)
         elif key in ("open", "tcp"):
             setattr(self, key, _boolean(value))
         else:
-            raise Failure("[plan] has no \"%s\"" % printable(key))
+            raise Failure(f"[plan] has no \"{printable(key)}\"")
 
     def _set_node(self, name: str, key: str | None, value: str) -> None:
-        number = EACH if name == "*" else parse_number(name, 0, NODE_MOST)
+        number = EACH if name == "*" else parse_number(name, 0, plan.NODE_MOST)
         if number is None:
-            raise Failure("\"%s\" is no node: that is a number, or * for each" % printable(name))
+            raise Failure(f"\"{printable(name)}\" is no node: that is a number, or * for each")
         node = self.nodes.setdefault(number, NodeSpec())
         if key in ("tmpfs", "ramdisk"):
             node.stores.append(StoreSpec(str(key), _size(value)))
         elif key == "file":
             words = value.split(None, 1)
             if len(words) < 2:
-                raise Failure("a file wants its size, too: %s 100G" % printable(value))
+                raise Failure(f"a file wants its size, too: {printable(value)} 100G")
             size = _size(words[1])
             node.stores.append(StoreSpec("file", size, _checked(words[0], names.path(words[0]))))
         elif key == "block":
@@ -132,32 +129,34 @@ class Spec:
             node.stores.append(StoreSpec("block", 0, _checked(value, wrong)))
         elif key == "portal":
             at = split_portal(value)[0]
-            if re.fullmatch(r"[0-9.]*|.*:.*", at):  # else it is an interface
+            if re.fullmatch(r"[0-9.]*|.*:.*", at):  # an address, not an interface
                 _checked(at, names.address(at))
             if number == EACH and value != "auto":
                 raise Failure("a portal belongs into the section of its node, as [node 0]")
             node.portals.append(value)
         elif key == "policy":
-            node.policy = _word(value, POLICIES)
+            node.policy = _word(value, plan.POLICIES)
         elif key == "write":
             node.write_back = _word(value, ("through", "back")) == "back"
         elif key in ("lun-attribute", "target-attribute"):
-            attribute, number_of = _attribute(value)
-            (node.lun_attributes if key == "lun-attribute" else node.target_attributes)[attribute] = number_of
+            into = node.lun_attributes if key == "lun-attribute" else node.target_attributes
+            into.update([_attribute(value)])
         elif key is not None:
-            raise Failure("[node] has no \"%s\"" % printable(key))
+            raise Failure(f"[node] has no \"{printable(key)}\"")
 
     def _set_initiator(self, name: str, key: str | None, value: str) -> None:
         if names.iqn(name):
-            raise Failure("the initiator \"%s\" %s" % (printable(name), names.iqn(name)))
+            raise Failure(f"the initiator \"{printable(name)}\" {names.iqn(name)}")
         initiator = self.initiators.setdefault(name, InitiatorSpec(name))
         if key in ("chap-user", "mutual-user"):
-            setattr(initiator, key.replace("-", "_"), _checked(value, names.chap_user(value)))
+            wrong = names.chap_user(value)
         elif key in ("chap-secret", "mutual-secret"):
             wrong = None if value == GENERATE else names.path(value)
-            setattr(initiator, key.replace("-", "_"), _checked(value, wrong))
         elif key is not None:
-            raise Failure("[initiator] has no \"%s\"" % printable(key))
+            raise Failure(f"[initiator] has no \"{printable(key)}\"")
+        else:
+            return
+        setattr(initiator, key.replace("-", "_"), _checked(value, wrong))
 
 
 # ---- values ---------------------------------------------------------------------------
@@ -165,7 +164,7 @@ class Spec:
 
 def _checked(value: str, wrong: str | None) -> str:
     if wrong:
-        raise Failure("\"%s\" %s" % (printable(value), wrong))
+        raise Failure(f"\"{printable(value)}\" {wrong}")
     return value
 
 
@@ -174,44 +173,43 @@ def _word(value: str, words: tuple[str, ...]) -> str:
 
 
 def _boolean(value: str) -> bool:
-    words = {"off": False, "no": False, "false": False, "0": False,
-             "on": True, "yes": True, "true": True, "1": True}
-    if value.lower() not in words:
-        raise Failure("\"%s\" is neither yes nor no" % printable(value))
-    return words[value.lower()]
+    yes = value.lower() in ("on", "yes", "true", "1")
+    good = yes or value.lower() in ("off", "no", "false", "0")
+    _checked(value, None if good else "is neither yes nor no")
+    return yes
 
 
 def _size(value: str) -> int:
     size = parse_size(value)
     if size is None:
-        raise Failure("\"%s\" is no size, as 4G is" % printable(value))
-    _checked(value, "is less than 1 MiB" if size < SIZE_LEAST else None)
+        raise Failure(f"\"{printable(value)}\" is no size, as 4G is")
+    _checked(value, "is less than 1 MiB" if size < plan.SIZE_LEAST else None)
     return size
 
 
 def _attribute(value: str) -> tuple[str, int]:
-    """"NAME VALUE"."""
-    name, number = [*value.split(None, 1), ""][:2]
+    """Of "NAME NUMBER"."""
+    name, text = [*value.split(None, 1), ""][:2]
     _checked(name, names.attribute(name))
-    parsed = parse_number(number, 0, ATTRIBUTE_MOST)
-    if parsed is None:
-        raise Failure("the attribute %s wants a number from 0 to %d, not \"%s\"" % (
-            name, ATTRIBUTE_MOST, printable(number)))
-    return name, parsed
+    number = parse_number(text, 0, plan.ATTRIBUTE_MOST)
+    if number is None:
+        raise Failure(f"the attribute {name} wants a number from 0 to {plan.ATTRIBUTE_MOST}, "
+                      f"not \"{printable(text)}\"")
+    return name, number
 
 
 def split_portal(value: str) -> tuple[str, int]:
-    """Of "192.0.2.1:3261" the address, interface or "auto", and the port, PORT unless said. An IPv6
+    """Of "192.0.2.1:3261" the address, interface or "auto", and the port, by default 3260. An IPv6
     address with a port stands in brackets."""
     bracketed = re.fullmatch(r"\[([^]]*)\](.*)", value)
     at, rest = (bracketed.group(1), bracketed.group(2)) if bracketed else (value, "")
     if not bracketed and value.count(":") == 1:
         at, rest = value.split(":")[0], ":" + value.split(":")[1]
     if not rest:
-        return at, PORT
+        return at, plan.PORT
     port = parse_number(rest[1:], 1, 65535) if rest[0] == ":" else None
     if port is None:
-        raise Failure("\"%s\" is no port, from 1 to 65535" % printable(rest.lstrip(":")))
+        raise Failure(f"\"{printable(rest.lstrip(':'))}\" is no port, from 1 to 65535")
     return at, port
 
 
@@ -219,8 +217,8 @@ def split_portal(value: str) -> tuple[str, int]:
 
 
 def lines_of(text: str) -> Iterator[tuple[int, str, str | None, str]]:
-    """Line, section, key and value of each setting; key None of a section's head. Failure without
-    a place, but with the attribute line."""
+    """Line number, section, key and value of each setting; key None for a section's head. Failure
+    with the line number in front."""
     section = ""
     for number, raw in enumerate(text.split("\n"), 1):
         line = raw.strip(" \t\r")
@@ -235,7 +233,7 @@ def lines_of(text: str) -> Iterator[tuple[int, str, str | None, str]]:
             else:
                 yield (number, section, *_setting(line))
         except Failure as why:
-            raise Failure("%d: %s" % (number, why)) from None
+            raise Failure(f"{number}: {why}") from None
 
 
 def _section(line: str) -> str:
@@ -258,7 +256,7 @@ def _setting(line: str) -> tuple[str, str]:
     if not value.startswith("\""):
         value = re.sub(r"(^|[ \t])#.*", "", value).rstrip(" \t")
         if not value:
-            raise Failure("\"%s\" has no value (for an empty one write \"\")" % printable(key))
+            raise Failure(f"\"{printable(key)}\" has no value (for an empty one write \"\")")
         return key, value
     quoted = re.match(r'"((?:[^"\\]|\\["\\])*)"[ \t]*(#.*)?$', value)
     if not quoted:
@@ -267,74 +265,76 @@ def _setting(line: str) -> tuple[str, str]:
 
 
 def read(spec: Spec, path: str) -> None:
-    """Adds what a file says; "-" is standard input. Of what may be there once the last counts."""
+    """Adds a file's settings; "-" is standard input. The last of several single values counts.
+    Failure has FILE:LINE."""
     name = "standard input" if path == "-" else printable(path)
+    text = read_text(path)
     try:
-        for number, section, key, value in lines_of(read_text(path)):
+        for number, section, key, value in lines_of(text):
             try:
                 spec.set(section, key, value)
             except Failure as why:
-                raise Failure("%d: %s" % (number, why)) from None
+                raise Failure(f"{number}: {why}") from None
     except Failure as why:
-        raise Failure(str(why) if str(why).startswith(name) else "%s:%s" % (name, why)) from None
+        raise Failure(f"{name}:{why}") from None
 
 
 # ---- options --------------------------------------------------------------------------
 
 
-def _from_here(path: str) -> str:
-    """Paths in a plan are read elsewhere."""
-    return path if path.startswith("/") else os.getcwd() + "/" + path
-
-
-def _option(spec: Spec, option: str, section: str, key: str | None, value: str) -> None:
-    try:
-        spec.set(section, key, value)
-    except Failure as why:
-        raise Misuse("--%s: %s" % (option, why)) from None
+def _absolute(path: str) -> str:
+    """A plan is read in other directories."""
+    return path if path.startswith("/") else f"{os.getcwd()}/{path}"
 
 
 def add_options(spec: Spec, o: argparse.Namespace) -> None:
-    """Adds what options say. Failure is the command line's."""
+    """Adds the settings of options. Misuse if one is wrong."""
+
+    def add(option: str, section: str, key: str | None, value: str) -> None:
+        try:
+            spec.set(section, key, value)
+        except Failure as why:
+            raise Misuse(f"--{option}: {why}") from None
+
     if o.node is not None:
         only = parse_ids(o.node)
         if not only:
-            raise Misuse("--node %s: is no list of nodes, as 0,2-3" % printable(o.node))
+            raise Misuse(f"--node {printable(o.node)}: is no list of nodes, as 0,2-3")
         spec.only = only
     for key in ("name", "domain", "iqn", "secrets", "mounts"):
         value = getattr(o, key)
         if value is not None:
-            _option(spec, key, "plan", key, _from_here(value) if key in ("secrets", "mounts") else value)
+            add(key, "plan", key, _absolute(value) if key in ("secrets", "mounts") else value)
     for key in ("open", "tcp"):
         if getattr(o, key):
-            _option(spec, key, "plan", key, "yes")
+            add(key, "plan", key, "yes")
     for key in ("tmpfs", "ramdisk"):
         for value in getattr(o, key):
-            _option(spec, key, "node *", key, value)
+            add(key, "node *", key, value)
     for value in o.file:
-        path, colon, size = _from_here(value).rpartition(":")
+        path, colon, size = _absolute(value).rpartition(":")
         if not colon:
-            raise Misuse("--file %s: its size is missing, as in FILE:100G" % printable(value))
-        _option(spec, "file", "node *", "file", "%s %s" % (path, size))
+            raise Misuse(f"--file {printable(value)}: its size is missing, as in FILE:100G")
+        add("file", "node *", "file", f"{path} {size}")
     for value in o.block:
-        _option(spec, "block", "node *", "block", value)
+        add("block", "node *", "block", value)
     for key in ("policy", "write"):
         if getattr(o, key) is not None:
-            _option(spec, key, "node *", key, getattr(o, key))
+            add(key, "node *", key, getattr(o, key))
     for value in o.portal:
         node, equals, at = value.partition("=")
         if not equals:
-            raise Misuse("--portal %s: is no NODE=ADDRESS" % printable(value))
-        _option(spec, "portal", "node " + node, "portal", at)
+            raise Misuse(f"--portal {printable(value)}: is no NODE=ADDRESS")
+        add("portal", "node " + node, "portal", at)
     for value in o.initiator:
-        _option(spec, "initiator", "initiator " + value, None, "")
-    for option, value, attribute in (("chap", o.chap, "chap_secret"),
-                                     ("mutual-chap", o.mutual_chap, "mutual_secret")):
+        add("initiator", "initiator " + value, None, "")
+    for option, value, key in (("chap", o.chap, "chap-secret"),
+                               ("mutual-chap", o.mutual_chap, "mutual-secret")):
         if value is None:
             continue
         if not spec.initiators:
-            raise Misuse("--%s is for initiators, and there are none: --initiator names one" % option)
+            raise Misuse(f"--{option} is for initiators, and there are none: --initiator names one")
         for initiator in spec.initiators.values():
-            if getattr(initiator, attribute) is None:
-                _option(spec, option, "initiator " + initiator.name, attribute.replace("_", "-"),
-                        value if value == GENERATE else _from_here(value))
+            if getattr(initiator, key.replace("-", "_")) is None:
+                add(option, "initiator " + initiator.name, key,
+                    value if value == GENERATE else _absolute(value))

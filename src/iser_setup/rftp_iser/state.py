@@ -11,18 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from . import names, plan
-from .common import (
-    FILE_MOST,
-    Failure,
-    Stop,
-    failed,
-    is_ours,
-    lock,
-    printable,
-    read_text,
-    write_file,
-    written_by_others,
-)
+from .common import FILE_MOST, Failure, Stop, failed, is_ours, lock, printable, read_text, write_file
+from .common import written_by_others
 from .plan import Plan
 
 DEFAULT_DIR = "/var/lib/rftp/iser"
@@ -124,7 +114,7 @@ class State:
 
 
 def boot_now() -> str:
-    return read_text("/proc/sys/kernel/random/boot_id").strip()
+    return read_text("/proc/sys/kernel/random/boot_id", 64).strip()
 
 
 def directory(given: str | None) -> str:
@@ -134,45 +124,30 @@ def directory(given: str | None) -> str:
 # ---- read -----------------------------------------------------------------------------
 
 
-def _texts(items: Any) -> list[str]:
-    if not isinstance(items, list) or not all(isinstance(i, str) and i.startswith("/") for i in items):
+def _need(right: bool) -> None:
+    if not right:
         raise ValueError
-    return list(dict.fromkeys(items))
-
-
-def _irq(value: Any) -> Irq:
-    irq = Irq(value["irq"], value["netdev"], value["was"], value["set"])
-    if type(irq.irq) is not int or irq.irq < 0 or not all(
-            isinstance(text, str) for text in (irq.netdev, irq.was, irq.set)):
-        raise ValueError
-    return irq
 
 
 def _load(state: State, text: str) -> None:
+    """Only apply writes it, so all that is wrong in it is damage."""
     file = printable(state.file)
     try:
         value = json.loads(text)
+        _need(value[VERSION_KEY] == FORMAT_VERSION)
+        state.boot, state.cpus, state.made = value["boot"], value.get("cpus"), value.get("made", [])
+        state.irqs = [Irq(i["irq"], i["netdev"], i["was"], i["set"]) for i in value.get("irqs", [])]
+        texts = [state.boot, state.cpus or "", *state.made, *(t for i in state.irqs for t in (i.netdev, i.was, i.set))]
+        _need(all(isinstance(t, str) for t in texts) and all(path.startswith("/") for path in state.made))
+        _need(all(type(i.irq) is int and i.irq >= 0 for i in state.irqs))
+        older = list(value.get("older", ()))
     except json.JSONDecodeError as why:
         raise Failure("%s:%d: %s" % (file, why.lineno, why.msg)) from None
-    except (ValueError, RecursionError) as why:
-        raise Failure("%s: %s" % (file, why)) from None
-    if not isinstance(value, dict):
-        raise Failure("%s: is no JSON object" % file)
-    if value.get(VERSION_KEY) != FORMAT_VERSION:
-        raise Failure("%s: \"%s\" is not %d" % (file, VERSION_KEY, FORMAT_VERSION))
-    if "applied" in value:
-        state.applied = plan.from_json(value["applied"], file)
-    if "applying" in value:
-        state.applying = plan.from_json(value["applying"], file)
-    state.older = [plan.from_json(p, file) for p in value.get("older", ())]
-    try:
-        state.boot, state.cpus = value["boot"], value.get("cpus")
-        state.made = _texts(value.get("made", []))
-        state.irqs = [_irq(i) for i in value.get("irqs", [])]
-        if not isinstance(state.boot, str) or not isinstance(state.cpus, (str, type(None))):
-            raise ValueError
-    except (KeyError, TypeError, ValueError):
-        raise Failure("%s: boot, cpus, made or irqs is not as apply writes it" % file) from None
+    except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
+        raise Failure("%s: it is not as apply writes it" % file) from None
+    state.applied = plan.from_json(value["applied"], file) if "applied" in value else None
+    state.applying = plan.from_json(value["applying"], file) if "applying" in value else None
+    state.older = [plan.from_json(p, file) for p in older]
 
 
 def read(given: str | None, name: str) -> State:

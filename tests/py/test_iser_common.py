@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files, secrets, locks, signals and kill points, on real files and processes."""
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from rftp_iser import chap, common
+from rftp_iser.common import Failure
+
+
+def mode(path):
+    return os.stat(path).st_mode & 0o777
+
+
+def test_write_file(tmp_path):
+    mine, other = tmp_path / "mine", tmp_path / "other"
+    other.write_text("kept")
+    mine.symlink_to(other)
+    common.write_file(str(mine), "new\udcff")
+    assert not mine.is_symlink() and mine.read_bytes() == b"new\xff" and mode(mine) == 0o600
+    assert other.read_text() == "kept" and sorted(os.listdir(tmp_path)) == ["mine", "other"]
+    with pytest.raises(Failure, match="No such file"):
+        common.write_file(str(tmp_path / "none" / "x"), "")
+    (tmp_path / "dir").mkdir()
+    with pytest.raises(Failure, match="Is a directory"):
+        common.write_file(str(tmp_path / "dir"), "")
+    assert sorted(os.listdir(tmp_path)) == ["dir", "mine", "other"]
+
+
+def test_run(tmp_path):
+    assert common.run(["sh", "-c", "echo $X$LC_ALL"], X="a") == "aC.UTF-8\n"
+    for words, seconds, text in ((["sh", "-c", "echo a >&2; echo b >&2; exit 3"], 9, "^sh: b$"),
+                                 (["false"], 9, "^false: exit status 1$"),
+                                 ([str(tmp_path / "none")], 9, "No such file"),
+                                 (["sleep", "9"], 0.05, "has not ended")):
+        with pytest.raises(Failure, match=text):
+            common.run(words, seconds)
+
+
+def test_secret(tmp_path):
+    path = str(tmp_path / "secrets" / "a.chap")
+    assert chap.make(path) and mode(path) == 0o600 and mode(os.path.dirname(path)) == 0o700
+    secret = chap.read(path)
+    assert len(secret) == 16 and secret.isalnum() and not chap.make(path) and chap.read(path) == secret
+    os.chmod(path, 0o640)
+    with pytest.raises(Failure, match="may be read by others"):
+        chap.read(path)
+    os.chmod(os.path.dirname(path), 0o770)
+    with pytest.raises(Failure, match="may be written by others"):
+        chap.make(path + "2")
+
+
+@pytest.mark.parametrize("data, ours, text", [
+    (b"qwxyz\n", True, "shorter than 12"), (b"x" * 256, True, "longer than 255"),
+    (b"has a blank in it\n", True, "visible ASCII"), (b"NULL56789012\n", True, "NULL"),
+    (b"", False, "empty"), (b"a\x07b\n", False, "control"), (b" ab\n", False, "blank"),
+    (b"x" * 256, False, "longer than 255"), (b"short\r\n", False, None), (b"x" * 255 + b"\n", True, None)])
+def test_secret_read(data, ours, text, tmp_path):
+    path = tmp_path / "secret"
+    path.write_bytes(data)
+    path.chmod(0o600)
+    if not text:
+        assert chap.read(str(path), ours) == data.split(b"\r")[0].strip().decode()
+        return
+    with pytest.raises(Failure, match=text) as why:
+        chap.read(str(path), ours)
+    assert len(data) < 5 or data.strip().decode() not in str(why.value).replace(str(path), "")
+
+
+def test_kill_point(monkeypatch):
+    monkeypatch.setenv("RFTP_FAULT_ISER", "before:EIO:after=2:count=1;kill:ENOSPC:at=kept")
+    common._passed.clear()
+    seen = []
+    for _ in range(4):
+        try:
+            common.kill_point("before")
+            seen.append("")
+        except Failure as why:
+            seen.append(str(why))
+    assert seen == ["", "", "a fault on purpose: Input/output error", ""]
+    with pytest.raises(Failure, match="No space left"):
+        common.kill_point("kept")
+    common.kill_point("kill")
+
+
+HOLD = """import sys, time
+from rftp_iser import common
+common.lock(sys.argv[1], "busy", 0)
+print("locked", flush=True)
+time.sleep(60)"""
+
+
+def test_lock(tmp_path):
+    path = str(tmp_path / "lock")
+    env = dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path))
+    with subprocess.Popen([sys.executable, "-c", HOLD, path], stdout=subprocess.PIPE, env=env) as holder:
+        assert holder.stdout.readline() == b"locked\n"
+        with pytest.raises(Failure, match=f"busy .process {holder.pid}, "):
+            common.lock(path, "busy", 0)
+        holder.kill()
+    fd = common.lock(path, "busy", 5)
+    assert os.pread(fd, 20, 0) == b"%d\n" % os.getpid() and mode(path) == 0o600
+    os.close(fd)
+    (tmp_path / "link").symlink_to(path)
+    with pytest.raises(Failure, match="symbolic links"):
+        common.lock(str(tmp_path / "link"), "busy", 0)
+
+
+STOP = """import os, signal, time
+from rftp_iser import common
+with common.Stop() as stop:
+    os.kill(os.getpid(), signal.SIGTERM)
+    try:
+        stop.check()
+    except common.Failure as why:
+        print(why, flush=True)
+time.sleep(60)"""
+
+
+def test_stop():
+    env = dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path))
+    start = time.monotonic()
+    done = subprocess.run([sys.executable, "-c", STOP], stdout=subprocess.PIPE, env=env, timeout=30, check=False)
+    assert done.stdout == b"stopped by a signal\n" and done.returncode == -signal.SIGTERM
+    assert time.monotonic() - start < 20

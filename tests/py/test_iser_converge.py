@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Wanted minus actual, by tables: which differences, in which order, what they lose, and that a
+change that is killed after any of them arrives all the same, or gets back to where it began."""
+from __future__ import annotations
+
+import copy
+
+import pytest
+from rftp_iser import checks, converge, host, plan
+from rftp_iser.converge import Actual, Ask, Items, StoreItem, TargetItem, Tmpfs
+from rftp_iser.state import State
+
+MIB = 1 << 20
+IQN = "iqn.2026-01.org.example:node0"
+ME, YOU = "iqn.2026-01.org.example:me", "iqn.2026-01.org.example:you"
+
+
+def store(lun: int = 0, kind: str = "tmpfs", size: int = 16 * MIB, **more: object) -> dict[str, object]:
+    out = {"lun": lun, "name": "disk%d" % lun, "kind": kind, "node": 0, "size": size,
+           "serial": "00000000-0000-4000-8000-00000000000%d" % lun}
+    return dict(out, path="/ram/disk%d" % lun, **more) if kind != "ramdisk" else dict(out, **more)
+
+
+def make_plan(*stores: dict[str, object], initiators: tuple[str, ...] = (ME,), open: bool = False,
+              address: str = "10.0.0.1", iser: bool = True) -> plan.Plan:
+    target = {"node": 0, "iqn": IQN, "open": open, "portals": [{"address": address, "iser": iser}],
+              "initiators": [{"name": i} for i in initiators], "luns": list(stores)}
+    return plan.from_json({"rftp-iser-plan": 1, "name": "one", "targets": [target]}, "test")
+
+
+def ask_of(want: plan.Plan | None, applied: plan.Plan | None = None, lio: host.Lio | None = None,
+           sizes: dict[str, int] | None = None, **more: object) -> Ask:
+    sizes = sizes or {}
+    state = State("/state", "one", applied=applied)
+    actual = Actual(lio or host.Lio(), lambda p: sizes.get(p, -1), lambda p: sizes.get(p) == 0, lambda d, n: None)
+    return Ask(want, state, [], actual, **more)  # type: ignore[arg-type]
+
+
+def items(p: plan.Plan) -> Items:
+    """A host that serves p."""
+    return converge.wish(ask_of(p), {})
+
+
+def enact(d: converge.Difference, has: Items) -> None:
+    """As target.py does to a host."""
+    kind = d.key[0]
+    if d.to is None:
+        gone = {d.key}
+        for key in sorted(has, key=lambda k: converge.ORDER.index(k[0])):
+            parents = converge._parents(key, has[key], {("mount", "/ram/disk0"): 1, ("mount", "/ram/disk1"): 1})
+            if any(p in gone for p in parents):
+                gone.add(key)
+        for key in gone:
+            has.pop(key, None)
+        return
+    has[d.key] = d.to
+    if kind == "lun":
+        has.update({("mapped", IQN, k[2], d.key[2]): True for k in has if k[0] == "acl"})
+    if kind == "acl":
+        has[("auth", IQN, d.key[2])] = ("", "", "", "")
+        has.update({("mapped", IQN, d.key[2], k[2]): True for k in has if k[0] == "lun"})
+
+
+def texts(has: Items, wants: Items) -> list[str]:
+    return [d.text for d in converge.differences(has, wants, {})]
+
+
+TWO = make_plan(store(), store(1, "ramdisk", MIB), initiators=(ME, YOU))
+STATES = {
+    "nothing": {},
+    "one": items(make_plan(store())),
+    "bigger": items(make_plan(store(size=32 * MIB))),
+    "two": items(TWO),
+    "another address": items(make_plan(store(), address="10.0.0.2")),
+    "TCP": items(make_plan(store(), iser=False)),
+    "a file": items(make_plan(store(kind="file"))),
+    "open": items(make_plan(store(), initiators=(), open=True)),
+    "write-back": items(make_plan(store(**{"write-back": True}))),
+}
+
+
+@pytest.mark.parametrize("before", STATES)
+@pytest.mark.parametrize("after", STATES)
+def test_killed_after_any_difference(before: str, after: str) -> None:
+    has, wants = STATES[before], STATES[after]
+    number = len(converge.differences(has, wants, {}))
+    for killed in range(number + 1):
+        now = copy.copy(has)
+        for d in converge.differences(has, wants, {})[:killed]:
+            enact(d, now)
+        there, back = copy.copy(now), copy.copy(now)
+        for d in converge.differences(there, wants, {}):
+            enact(d, there)
+        assert converge.differences(there, wants, {}) == []
+        for d in converge.differences(back, has, {}):
+            enact(d, back)
+        assert converge.differences(back, has, {}) == []
+    if before == after:
+        assert number == 0
+
+
+def test_order() -> None:
+    made = [d.key[0] for d in converge.differences({}, STATES["one"], {})]
+    assert made == ["dir", "dir", "mount", "file", "store", "target", *["target-attribute"] * 4, "lun", "acl",
+                    "portal", "enabled"]
+    gone = [d.key[0] for d in converge.differences(STATES["one"], {}, {})]
+    assert gone == ["enabled", "portal", "acl", "lun", "target", "store", "mount", "dir", "dir"]
+
+
+def test_between_lun_and_acl() -> None:
+    has = dict(STATES["one"])
+    del has["mapped", IQN, ME, 0]
+    assert texts(has, STATES["one"]) == ["give LUN 0 of the target %s to the initiator %s" % (IQN, ME)]
+    del has["acl", IQN, ME]
+    assert texts(has, STATES["one"]) == ["let the initiator %s log in to the target %s" % (ME, IQN)]
+
+
+def test_only_what_differs() -> None:
+    assert texts(STATES["one"], STATES["two"]) == [
+        "create the back store disk1: ramdisk of 1.0 MiB on node 0",
+        "create LUN 1 of the target %s: the back store disk1" % IQN,
+        "let the initiator %s log in to the target %s" % (YOU, IQN)]
+
+
+def test_closed_anew() -> None:
+    keys = [d.key[:2] for d in converge.differences(STATES["open"], STATES["one"], {}) if d.to is None]
+    assert ("target", IQN) in keys and not any(k[0] in ("store", "mount") for k in keys)
+    assert not [d for d in converge.differences(STATES["one"], STATES["open"], {}) if d.key[0] == "target"]
+
+
+# ---- whose ----------------------------------------------------------------------------
+
+
+def lio_of(p: plan.Plan, **more: object) -> host.Lio:
+    """As host.py reads it of a host that serves p."""
+    lio = host.Lio(True, True)
+    for t in p.targets:
+        lio.targets.append(host.Target(str(t.iqn), host.TAG, "/t", True, [host.Portal("10.0.0.1", 3260, True)], [
+            host.Lun(s.lun, s.plugin, str(s.name)) for s in t.stores], [
+            host.Acl(str(i.name), ("", "", "", ""), [host.Mapped(s.lun, s.lun, False) for s in t.stores], False, "")
+            for i in t.initiators]))
+        for s in t.stores:
+            lio.stores.append(host.Store(s.plugin, str(s.name), "/s", s.file, str(s.serial), s.size, 0, True, s.write_back))
+            if s.kind == "tmpfs":
+                lio.mounts.append(host.Mount(str(s.path), "rftp-iser", "rw,size=%dk,mpol=bind:0" % (s.size >> 10)))
+    return lio
+
+
+ONE = make_plan(store())
+SIZES = {"/ram": 0, "/ram/disk0": 0, "/ram/disk0/disk.img": 16 * MIB}
+
+
+def prepared(ask: Ask) -> list[converge.Difference]:
+    has = converge.have(ask)
+    wants = converge.wish(ask, has)
+    diffs = converge.differences(has, wants, converge.nodes_of(ask))
+    checks.check(ask, has, wants, diffs)
+    return [d for d in diffs if d.key[0] != "target-attribute"]
+
+
+def test_foreign_target_is_refused() -> None:
+    ask = ask_of(ONE, None, lio_of(ONE), SIZES)
+    prepared(ask)
+    assert any("LIO has it already, and this plan did not make it" in p for p in ask.problems)
+    assert any("LIO has a fileio of this name that this plan did not make" in p for p in ask.problems)
+
+
+def test_nothing_to_do() -> None:
+    ask = ask_of(ONE, ONE, lio_of(ONE), SIZES)
+    assert prepared(ask) == [] and not ask.problems and not ask.notes
+
+
+def test_guests_stay() -> None:
+    lio = lio_of(ONE)
+    lio.targets[0].luns.append(host.Lun(9, "rd_mcp", "theirs"))
+    lio.targets[0].acls.append(host.Acl("iqn.2026-01.org.example:guest", ("", "", "", ""), [], False, ""))
+    ask = ask_of(ONE, ONE, lio, SIZES)
+    assert prepared(ask) == []
+    ask = ask_of(None, ONE, lio, SIZES)
+    prepared(ask)
+    assert any("its LUN 9, the back store theirs, which this plan did not make, goes with it" in n for n in ask.notes)
+
+
+@pytest.mark.parametrize("want, why", [
+    (make_plan(store(size=32 * MIB)), "another size"),
+    (make_plan(dict(store(), path="/other")), "another path"),
+    (make_plan(dict(store(), node=1)), "another size, node or policy of its tmpfs"),
+    (make_plan(store(1)), "the plan has it no more"),
+])
+def test_loss_is_refused(want: plan.Plan, why: str) -> None:
+    ask = ask_of(want, ONE, lio_of(ONE), SIZES)
+    prepared(ask)
+    assert ask.problems == ["back store disk0: %s: what it holds would be lost, which only --destroy-data allows" % why]
+    ask = ask_of(want, ONE, lio_of(ONE), SIZES, destroy=True)
+    assert any(d.lossy for d in prepared(ask)) and not ask.problems
+
+
+def test_logged_in() -> None:
+    lio = lio_of(ONE)
+    lio.targets[0].acls[0].logged_in = True
+    ask = ask_of(None, ONE, lio, SIZES)
+    prepared(ask)
+    assert ask.problems == ["target %s: the initiator %s is logged in, and it is to go; log out there first, or end what "
+                            "is in use with --force" % (IQN, ME)]
+    ask = ask_of(None, ONE, lio, SIZES, force=True)
+    assert prepared(ask) and not ask.problems
+
+
+def test_values() -> None:
+    has = converge.have(ask_of(ONE, ONE, lio_of(ONE), SIZES))
+    assert has["mount", "/ram/disk0"] == Tmpfs(16 * MIB, "bind", 0)
+    assert has["target", IQN] == TargetItem(1, False)
+    assert has["store", "fileio", "disk0"] == StoreItem("/ram/disk0/disk.img", 16 * MIB, False,
+                                                        "00000000-0000-4000-8000-000000000000")

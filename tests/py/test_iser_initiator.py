@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The initiator's side: which targets, records, login.json, sysfs, and members of stripes."""
+import json
+from pathlib import Path
+
+import pytest
+from rftp_iser import iscsi, kept, plan, sessions, stripe, wanted
+from rftp_iser.common import Failure, Stop
+from rftp_iser.iscsi import Node, Programs
+from rftp_iser.sessions import Address
+from rftp_iser.stripe import Member, Stripe
+
+IQN = "iqn.2026-01.org.example:"
+ME = IQN + "me"
+
+
+def made(path: Path, text: str = "") -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+# ---- addresses and targets ----
+
+
+@pytest.mark.parametrize("word, host, port", [
+    ("10.0.0.1", "10.0.0.1", 3260), ("store:3261", "store", 3261), ("fd00::1", "fd00::1", 3260),
+    ("::1", "::1", 3260), ("[fd00::1]", "fd00::1", 3260), ("[fd00::1]:860", "fd00::1", 860),
+    *((bad, "", 0) for bad in ("", ":1", "a:0", "a:", "a:65536", "a:x", "[fd00::1", "[]:1", "[a]x",
+                               " a", ",a", "/a", "[ a]"))])
+def test_address(word: str, host: str, port: int) -> None:
+    if host:
+        assert sessions.parse_address(word) == Address(host, port)
+    else:
+        with pytest.raises(Failure, match="is no ADDRESS"):
+            sessions.parse_address(word)
+
+
+def test_addresses_are_the_same_however_written() -> None:
+    assert Address("fd00::1", 1).is_same(Address("fd00:0::1", 1))
+    assert not Address("10.0.0.1", 1).is_same(Address("10.0.0.1", 2))
+    assert str(Address("fd00::1", 1)) == "[fd00::1]:1"
+
+
+def a_plan() -> plan.Plan:
+    def target(name: str, addresses: list[str], tcp: int, chap: bool = False) -> plan.Target:
+        portals = [plan.Portal(a, iser=k >= tcp) for k, a in enumerate(addresses)]
+        initiator = plan.Initiator(ME, plan.Chap("u", "/s") if chap else None)
+        return plan.Target(iqn=IQN + name, portals=portals, initiators=[initiator])
+    return plan.Plan("p", targets=[target("both", ["10.0.0.1", "10.0.1.1", "10.0.2.1"], 1, True),
+                                   target("tcp", ["10.0.3.1"], 1)])
+
+
+def chosen(transport: str, iqns: list[str], addresses: list[str], name: str = ME) -> list[str]:
+    found = wanted.from_plan(a_plan(), name, transport, [IQN + i for i in iqns],
+                             [Address(a, 3260) for a in addresses], "file")
+    return [w.node.iqn[len(IQN):] + " " + w.node.address.host + ("!" if w.chap else "")
+            for w in found]
+
+
+def test_targets_of_a_plan() -> None:
+    assert chosen("tcp", [], []) == ["both 10.0.0.1!", "tcp 10.0.3.1"]
+    assert chosen("iser", ["both"], []) == ["both 10.0.1.1!"]
+    assert chosen("iser", ["both"], ["10.0.2.1"]) == ["both 10.0.2.1!"]
+    for transport, iqns, addresses, name, why in (
+            ("iser", [], [], ME, "no portal with iSER for target .*tcp"),
+            ("tcp", [], ["10.9.9.9"], ME, "at the addresses given"),
+            ("iser", ["both"], ["10.0.0.1"], ME, "no target .*both"),
+            ("tcp", [], [], IQN + "you", "file: plan p lets no initiator .*you"),
+            ("tcp", ["none"], [], ME, "no target .*none")):
+        with pytest.raises(Failure, match=why):
+            chosen(transport, iqns, addresses, name)
+
+
+def test_targets_of_a_discovery() -> None:
+    told = ("10.0.1.1:3260,1 %sa\n10.0.0.1:3260,2 %sa\n[fd00::1]:3260,1 %sb\n" % (IQN, IQN, IQN))
+    first, second = Address("10.0.0.1", 3260), Address("10.0.1.1", 3260)
+    found, elsewhere = wanted.from_discovery(told, "iser", [], [first, second])
+    assert [w.node for w in found] == [Node(IQN + "a", first, 2, "iser")]
+    assert wanted.places(elsewhere) == IQN + "b at [fd00::1]:3260"
+    found, _ = wanted.from_discovery(told, "tcp", [IQN + "b"], [Address("fd00:0::1", 3260)])
+    assert len(found) == 1
+    for text, why in (("", "offers no target"), (told, "none at the addresses given: .*b at "),
+                      ("10.0.0.1:3260,1 ../../x", "not understood"), ("nonsense", "not understood"),
+                      ("10.0.0.1:3260,1 -o", "not understood"), ("*:3260,1 %sa" % IQN, "not und")):
+        with pytest.raises(Failure, match=why):
+            wanted.from_discovery(text, "tcp", [], [Address("10.7.7.7", 3260)])
+
+
+# ---- open-iscsi ----
+
+RECORD = "# BEGIN RECORD 2.1\nnode.startup = automatic\na.b=1\n# END RECORD\nnode.startup = x\n"
+
+
+def test_record() -> None:
+    settings: iscsi.Settings = {"node.startup": "manual", "password": "s \u2028x", "a.b": None}
+    assert iscsi.edit_record(RECORD, settings) == \
+        "# BEGIN RECORD 2.1\nnode.startup = manual\npassword = s \u2028x\n# END RECORD\n"
+    iscsi.check_record("node.startup = manual\npassword = ********\na.b = <empty>\n", settings)
+    iscsi.check_record("node.startup = manual\npassword = s \u2028x\n", settings)
+    for shown in ("password = ********\n", "node.startup = manual\npassword = <empty>\n",
+                  "node.startup = manual\npassword = ********\na.b = 1\n"):
+        with pytest.raises(Failure, match="did not take"):
+            iscsi.check_record(shown, settings)
+    with pytest.raises(Failure, match="END RECORD"):
+        iscsi.edit_record("a = b\n", settings)
+
+
+def test_reason() -> None:
+    assert iscsi.reason("a\nmdadm: no\nUsage: mdadm --x\n") == "mdadm: no"
+    assert iscsi.reason("iscsiadm: refused\niscsiadm: Could not log into all portals\n") == \
+        "iscsiadm: refused"
+    assert iscsi.reason("a \x1b[1m\n") == "a \\x1b[1m"
+
+
+def test_programs() -> None:
+    with Stop() as stop:
+        p = Programs(stop)
+        assert p.run("sh", "-c", "echo $LC_ALL") == "C.UTF-8\n"
+        with pytest.raises(iscsi.Ended, match="^sh: why$") as ended:
+            p.run("sh", "-c", "echo sh: why >&2; exit 7")
+        assert ended.value.code == 7
+        with pytest.raises(Failure, match="no-such-program is not in PATH"):
+            p.run("no-such-program")
+        with pytest.raises(iscsi.Stopped):  # the program is ended, too
+            p.run("sh", "-c", "kill -TERM $PPID; exec sleep 60")
+        with pytest.raises(iscsi.Stopped):
+            p.run("true")
+        assert p.unstoppable().tried("true")
+        stop.asked = 0
+
+
+# ---- login.json ----
+
+
+def test_kept() -> None:
+    k = kept.Kept("f", -1, {IQN + "a": Node(IQN + "a", Address("fd00::1", 1), 2, "iser", False)},
+                  [Stripe("md", "rftp-x", "1:2")],
+                  [kept.Half(Stripe("lvm", "rftp-y", "3-4"), [(IQN + "a", 0), (IQN + "b", 1)])])
+    value = k.to_json()
+    assert kept.parse("f", json.dumps(value)) == k
+    assert value["sessions"] == [{"target": IQN + "a", "address": "fd00::1", "port": 1, "tag": 2,
+                                  "transport": "iser", "record": False}]
+    for key, wrong in (("sessions", "x"), ("sessions", [{}]), ("stripes", [1]), ("halves", [{}]),
+                       ("sessions", [dict(value["sessions"][0], target="../x")]),
+                       ("sessions", [dict(value["sessions"][0], port=True)]),
+                       ("stripes", [dict(value["stripes"][0], name="-f")]),
+                       ("rftp-iser-login", 2)):
+        with pytest.raises(Failure, match="f is damaged"):
+            kept.parse("f", json.dumps(dict(value, **{key: wrong})))
+    del value["halves"]  # older files have none
+    assert not kept.parse("f", json.dumps(value)).halves
+
+
+# ---- sysfs ----
+
+
+@pytest.fixture
+def sysfs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("RFTP_SYSFS", str(tmp_path))
+    session = tmp_path / "devices/host1/card/host5/session3"
+    for name, text in (("targetname", IQN + "a"), ("state", "LOGGED_IN"), ("ifacename", "iser")):
+        made(session / "iscsi_session/session3" / name, text + "\n")
+    (session / "iscsi_session/session3/device").symlink_to("../..")
+    (tmp_path / "class/iscsi_session").mkdir(parents=True)
+    (tmp_path / "class/iscsi_session/session3").symlink_to(session / "iscsi_session/session3")
+    connection = tmp_path / "class/iscsi_connection/connection3:0"
+    made(connection / "persistent_address", "10.0.0.1\n")
+    made(connection / "persistent_port", "3260\n")
+    made(tmp_path / "class/scsi_host/host5/proc_name", "iscsi_iser\n")
+    made(tmp_path / "class/scsi_host/host5/can_queue", "32\n")
+    for lun, disk in ((1, "sdb"), (0, "sda")):
+        device = session / "target5:0:0" / ("5:0:0:%d" % lun)
+        made(device / "type", "0\n")
+        made(device / "block" / disk / "size", "2048\n")
+        (device / "vpd_pg80").write_bytes(b"\0\x80\0\x08serial-%d  " % lun)
+    made(session / "target5:0:0/5:0:0:2/type", "5\n")
+    made(session / "target5:0:0/5:0:0:3/type", "0\n")
+    return tmp_path
+
+
+def test_sessions(sysfs: Path) -> None:
+    s, = sessions.read()
+    assert (s.id, s.host, s.transport, s.luns) == (3, 5, "iser", 3)
+    assert [(d.name, d.lun, d.size, d.serial) for d in s.disks] == [
+        ("sda", 0, 1 << 20, "serial-0"), ("sdb", 1, 1 << 20, "serial-1")]
+    node = Node(IQN + "a", Address("10.0.0.1", 3260), 1, "iser")
+    assert node.session([s]) is s
+    assert not Node(IQN + "a", Address("10.0.0.1", 3260), 1, "tcp").session([s])
+
+
+def test_stack_and_stripe(sysfs: Path) -> None:
+    block = sysfs / "class/block"
+    made(block / "sda/sda1/partition", "1\n")
+    made(block / "sda1/partition", "1\n")
+    made(block / "sda1/holders/md127")
+    made(block / "md127/md/uuid", "0001-0002\n")
+    made(block / "dm-0/dm/name", "rftp--x-data\n")
+    made(block / "dm-0/dm/uuid", "LVM-abcdefVOLUME\n")
+    made(block / "loop0/loop/backing_file", "/dev/md127\n")
+    assert sessions.stack("sda") == ["sda", "sda1", "md127", "loop0"]
+    md, lvm = Stripe("md", "rftp-x", "00:01:00:02"), Stripe("lvm", "rftp-x", "abc-def")
+    assert stripe.of_device("md127", [lvm, md]) is md
+    assert stripe.of_device("dm-0", [md, lvm]) is lvm
+    assert stripe.of_device("dm-0", [Stripe("lvm", "rftp", "abc-def")]) is None
+    assert sessions.mounted("36 35 8:0 / /mnt/a\\040b rw - xfs /dev/sda rw\n", "8:0") == "/mnt/a b"
+    assert not sessions.mounted("36 35 8:0 / /mnt rw - xfs /dev/sda rw\n", "8:1")
+
+
+def test_queue_settings(sysfs: Path) -> None:
+    made(sysfs / "class/block/sda/queue/scheduler", "mq-deadline [none]\n")
+    made(sysfs / "class/block/sda/queue/read_ahead_kb", "128\n")
+    of = {s.name: s for s in sessions.settings_of_disk("sda", 5)}
+    assert [(s.name, s.want) for s in of.values()] == [
+        ("queue_depth", "32"), ("scheduler", "none"), ("nr_requests", "32"),
+        ("read_ahead_kb", "4096"), ("rq_affinity", "2")]
+    for s in of.values():
+        s.set()
+    assert (of["read_ahead_kb"].before, of["read_ahead_kb"].after) == ("128", "4096")
+    assert of["scheduler"].after == "none" and not of["scheduler"].error
+    assert of["queue_depth"].error
+
+
+# ---- stripes ----
+
+
+def test_members() -> None:
+    md = stripe.md_member("MD_LEVEL=raid0\nMD_DEVICES=2\nMD_NAME=any:rftp-x\nMD_UUID=1:2\n")
+    assert md == Member("rftp-x", "1:2", 2, True)
+    assert stripe.md_member("MD_NAME=h:../x\nMD_UUID=1\n").name == "rftp-found"
+    assert not stripe.md_member("").id
+    assert stripe.lvm_member("  u|g|i|2|1\n") == Member("g", "i", 2, True, "u", True)
+    assert stripe.lvm_member("  u|||0|0") == Member("", "", 0, True, "u", False)
+    assert stripe.lvm_member("nonsense") is None
+    assert stripe.is_whole("md", [md, md])
+    assert not stripe.is_whole("md", [Member(), Member()])
+    for members, why in (([md, Member()], "1 of the 2 disks"), ([md, md, md], "stripe of 2"),
+                         ([Member("x", "1", 2, False)] * 2, "no RAID 0")):
+        with pytest.raises(Failure, match=why):
+            stripe.is_whole("md", members)
+
+
+def test_drawn_ids() -> None:
+    assert [len(p) for p in stripe.draw("md", "x").id.split(":")] == [8, 8, 8, 8]
+    assert [len(p) for p in stripe.volume_id(stripe.draw("lvm", "x"), 3).split("-")] == \
+        [6, 4, 4, 4, 4, 4, 6]
+    assert stripe.draw("md", "x").id != stripe.draw("md", "x").id

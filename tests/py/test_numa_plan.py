@@ -1,0 +1,346 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Staged plans: problems solved by hand, and random ones against all choices, tried one by one. Rates
+are bytes per second, so small ones make small times."""
+from __future__ import annotations
+
+import itertools
+import math
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("scipy.optimize")
+sys.path.insert(0, str(Path(__file__).parents[2] / "src/numa/tools"))
+
+from rftp_numa.common import Failure, Misuse
+from rftp_numa.machine import Machine, Node
+from rftp_numa.model import Cell, Model, Target
+from rftp_numa.plan import plan_json, whole
+from rftp_numa.problem import _set_data, ask_model
+from rftp_numa.staged import Flow, Net, Part, Plan, Problem, Programme, State, check, solve, spread
+
+NEAR = 1e-5
+OBJECTIVES = ("sum", "makespan")
+
+
+def near(value: float) -> object:
+    return pytest.approx(value, rel=NEAR)
+
+
+def solved(p: Problem, objective: str) -> Plan:
+    """What every plan must be: all data leaves, no node has more threads than it has."""
+    plan, state = solve(p, objective, lambda _: True)
+    assert state.proven and state.best == plan.objective(objective)
+    for i in plan.nodes:
+        assert sum(f.bytes for f in plan.disk[i]) == near(p.data[i])
+        assert sum(row[i].bytes for row in plan.disk) == near(sum(f.bytes for f in plan.network[i]))
+        assert plan.threads(i) <= p.threads[i]
+        for flow in plan.disk[i] + plan.network[i]:
+            assert flow.threads == int(flow.threads) and (flow.bytes <= 0 or flow.threads >= 1)
+    return plan
+
+
+def fails(p: Problem, words: str) -> None:
+    with pytest.raises(Failure) as why:
+        solve(p, "sum", lambda _: True)
+    assert words in why.value.text
+
+
+# ---- by hand ----
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize("threads,disk,network,time", [
+    (2, 1, 1, 100), (3, 1, 2, 50), (6, 2, 4, 25), (7, 2, 4, 25), (8, 3, 5, 20), (9, 3, 6, 100 / 6)])
+def test_one_node(objective: str, threads: int, disk: int, network: int, time: float) -> None:
+    """100 bytes, a disk thread 2/s, a network thread 1/s. With 6 threads, d of them for the disk,
+    max(100 / 2d, 100 / (6 - d)) is 25 at d = 2. A seventh thread is of no use."""
+    p = Problem.of([0], threads)
+    p.data[0], p.disk[0][0], p.network[0][0] = 100, 2, 1
+    plan = solved(p, objective)
+    assert (plan.sum(), plan.makespan()) == (near(time), near(time))
+    assert (plan.disk[0][0].threads, plan.network[0][0].threads) == (disk, network)
+
+
+def test_either_memory() -> None:
+    """The disk on node 0, the card on 1; a thread moves 2/s within a node and 1/s across. With 3
+    threads a node either memory does 2/s: 60 s by one, 30 s side by side."""
+    p = Problem.of([0, 1], 3)
+    p.data[0] = 120
+    p.disk[0], p.network[0][1], p.network[1][1] = [2, 1], 1, 2
+    assert solved(p, "sum").sum() == near(60)
+    plan = solved(p, "makespan")
+    assert plan.makespan() == near(30)
+    assert plan.disk[0][0].bytes == near(60) and plan.path_bytes(0, 1, 1) == near(60)
+    assert (plan.disk[0][1].threads, plan.network[0][1].threads) == (2, 2)
+
+
+def test_where_to_cross() -> None:
+    """A node's two threads are one that reads and one that sends: by memory 0 max(180/2, 180/0.5), by
+    memory 1 max(180/1.8, 180/2); both side by side 180/2.3."""
+    p = Problem.of([0, 1], 2)
+    p.data[0] = 180
+    p.disk[0], p.network[0][1], p.network[1][1] = [2, 1.8], 0.5, 2
+    plan = solved(p, "sum")
+    assert plan.sum() == near(100) and plan.disk[0][1].bytes == near(180) and not plan.disk[0][0].threads
+    plan = solved(p, "makespan")
+    assert plan.makespan() == near(180 / 2.3) and plan.disk[0][1].bytes == near(180 * 1.8 / 2.3)
+    p.disk[0][1], p.network[0][1] = 0.5, 1.8
+    assert solved(p, "sum").network[0][1].bytes == near(180)
+
+
+def test_few_threads() -> None:
+    """Two storages into one memory take three threads."""
+    p = Problem.of([0, 1], 1)
+    p.data[0], p.disk[0][0], p.network[0][0] = 60, 1, 1
+    fails(p, "two threads")
+    p.threads[0], p.data[1], p.disk[1][0] = 2, 30, 1
+    fails(p, "too few threads")
+    p.threads[0] = 3
+    plan = solved(p, "sum")
+    assert (plan.sum(), plan.makespan()) == (near(180), near(90))
+
+
+@pytest.mark.parametrize("threads", [5, 22, 39])
+def test_limits(threads: int) -> None:
+    """A card of 2.5/s, network threads of 1/s: a fourth brings nothing."""
+    p = Problem.of([0], threads)
+    p.data[0], p.disk[0][0], p.network[0][0], p.network_limit[0] = 100, 2, 1, 2.5
+    plan = solved(p, "sum")
+    assert plan.sum() == near(40)
+    assert (plan.disk[0][0].threads, plan.network[0][0].threads) == (2, 3)
+    assert [part.kind for part in plan.bottlenecks()] == ["network_limit"]
+    p.disk_limit[0] = 1.25
+    plan = solved(p, "sum")
+    assert plan.sum() == near(80)
+    assert (plan.disk[0][0].threads, plan.network[0][0].threads) == (1, 2)
+    assert [part.kind for part in plan.bottlenecks()] == ["disk_limit"]
+
+
+def test_link() -> None:
+    """All data crosses a link of 0.5/s, be it read across or sent across."""
+    p = Problem.of([0, 1], 8)
+    p.data[0] = 100
+    p.disk[0], p.network[0][1], p.network[1][1], p.link_limit[0][1] = [1, 1], 1, 1, 0.5
+    plan = solved(p, "makespan")
+    assert plan.makespan() == near(200) and plan.bottlenecks() == [Part("link_limit", 0, 1)]
+    p.link_limit[1][0] = p.disk_limit[1] = 0  # nothing goes back, and node 1 has no disks
+    assert plan.time(Part("disk_limit", 1, 1)) == 0
+    assert solved(p, "makespan").makespan() == near(200)
+    p.link_limit[0][1] = 0
+    fails(p, "cannot leave")
+
+
+def test_no_way() -> None:
+    p = Problem.of([0, 1, 2], 4)
+    fails(p, "no data")
+    p.data = [100, 0, 100]
+    p.disk[0][0] = p.network[0][0] = 1
+    fails(p, "data of node 2 cannot be read")
+    p.disk[2][1] = 1
+    fails(p, "data of node 2 cannot leave")
+    p.network[1][2] = 1
+    solved(p, "sum")
+    p.data[1] = 1e-5
+    fails(p, "millionth")
+    p.data[1], p.network_limit[2] = 0, 0
+    fails(p, "data of node 2 cannot leave")
+    p.network_limit[2], p.disk_limit[0] = math.inf, 0
+    fails(p, "data of node 0 cannot be read")
+
+
+def test_spread() -> None:
+    """100 bytes on node 0 of two, a thread 1/s, across half; 4 threads each, the card on 1."""
+    p = Problem.of([0, 1], 4)
+    p.data[0] = 100
+    p.disk[0], p.network[0][1], p.network[1][1] = [1, 0.5], 0.5, 1
+    plan = spread(p)
+    assert plan
+    assert [plan.time(Part("disk_threads", 0, v)) for v in (0, 1)] == [near(25), near(50)]
+    assert (plan.makespan(), plan.sum()) == (near(50), near(100))
+    p.network_limit[1] = 1
+    assert plan.makespan() == near(100) and solved(p, "makespan").makespan() == near(100)
+    p.disk[0][1] = 0
+    assert spread(p) is None
+
+
+# ---- 390 random problems against all choices ----
+
+
+class Drawn:
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+
+    def one(self, *values: float) -> float:
+        self.seed = (self.seed * 1103515245 + 12345) % (1 << 32)
+        return values[(self.seed >> 16) % len(values)]
+
+    def problem(self, threads: int) -> Problem:
+        p = Problem.of([0, 1])
+        rates, limits = (0, 0.3, 0.5, 1, 1, 1.7, 2), (0.4, 1.3, 2, math.inf, math.inf, math.inf)
+        for i in range(2):
+            p.threads[i] = threads - int(self.one(0, 0, 1))
+            p.data[i] = self.one(0, 10, 25, 70)
+            p.disk_limit[i], p.network_limit[i] = self.one(*limits), self.one(*limits)
+            for k in range(2):
+                p.disk[i][k], p.network[i][k] = self.one(*rates), self.one(*rates)
+                p.link_limit[i][k] = self.one(*limits)
+        p.threads[0] = threads
+        return p
+
+
+def choices(net: Net) -> Iterator[tuple[int, ...]]:
+    """All numbers of threads that fit. For the makespan, which no thread makes longer, those to which
+    none can be added are enough."""
+    have = net.problem.threads
+    for threads in itertools.product(*[range(have[s.memory] + 1) for s in net.stages]):
+        used = [sum(threads[s] for s in at) for at in net.at]
+        if all(u <= h for u, h in zip(used, have)) and (net.objective == "sum" or all(
+                u == h for u, h, at in zip(used, have, net.at) if at)):
+            yield threads
+
+
+def try_all(p: Problem, objective: str) -> float:
+    """Each choice with its own linear programme."""
+    net = Net(p, objective)
+    found = [Programme(net, t, t, True).solve() for t in choices(net)]
+    return min([f.objective * net.seconds for f in found if f], default=math.inf)
+
+
+def test_all_choices() -> None:
+    drawn, possible = Drawn(7), 0
+    for turn in range(40):
+        objective = OBJECTIVES[turn % 2 == 0]
+        p = drawn.problem(3)
+        try:
+            check(p)
+        except Failure:
+            continue
+        best = try_all(p, objective)
+        if math.isinf(best):
+            fails(p, "too few threads")
+            continue
+        possible += 1
+        assert solved(p, objective).objective(objective) == near(best)
+    assert possible > 12
+
+
+def try_grid(p: Problem, objective: str, steps: int = 100) -> float:
+    """Without any linear programme: one storage and one card's node leave a single number open, the
+    bytes that go by memory 0. The least time of each number of threads is by its own formula."""
+    best = math.inf
+
+    def times(share: float, v: int, read: int, send: int) -> float:
+        carried = p.data[0] * share
+        if not carried:
+            return 0
+        return math.inf if not (read and send) else max(
+            carried / (read * p.disk[0][v]), carried / (send * p.network[v][1]))
+
+    for i in range(steps + 1):
+        by = (i / steps, 1 - i / steps)
+        shared = max(p.data[0] / p.disk_limit[0], p.data[0] / p.network_limit[1])
+        links = [[0.0, 0.0], [0.0, 0.0]]
+        for v in (0, 1):
+            links[0][v] += p.data[0] * by[v] / p.link_limit[0][v]
+            links[v][1] += p.data[0] * by[v] / p.link_limit[v][1]
+        # Of each memory alone the best choice of its threads.
+        alone = [min((times(by[v], v, t, p.threads[v] - t) for t in range(p.threads[v] + 1)))
+                 for v in (0, 1)]
+        paths = [max(alone[v], shared, links[0][v], links[v][1]) for v in (0, 1) if by[v]]
+        best = min(best, sum(paths) if objective == "sum" else max(paths))
+    return best
+
+
+@pytest.mark.parametrize("part", range(7))
+def test_grid(part: int) -> None:
+    drawn = Drawn(99 + part)
+    for turn in range(50):
+        objective = OBJECTIVES[turn % 2 == 0]
+        p = drawn.problem(5)
+        p.data = [100, 0]
+        for i in range(2):
+            p.disk[0][i] += 0.1
+            p.network[i][1] += 0.1
+            p.network[i][0] = 0
+        best, found = try_grid(p, objective), solved(p, objective).objective(objective)
+        assert best * (1 - 4 / 100) <= found <= best * (1 + NEAR)  # half a step of the grid
+
+
+# ---- ended early, and shown ----
+
+
+def many_nodes(n: int, threads: int) -> Problem:
+    p = Problem.of(range(n), threads)
+    p.data = [100 + i if i < 2 else 0 for i in range(n)]
+    for i in range(n):
+        for k in range(n):
+            p.disk[i][k] = 2 if i == k else 1 + 0.07 * ((i * 5 + k * 3) % 7)
+            p.network[i][k] = 0 if k + 2 < n else 1.9 if i == k else 0.9 + 0.05 * ((i * 3 + k * 5) % 11)
+    return p
+
+
+def test_ended_early() -> None:
+    seen: list[State] = []
+
+    def few(state: State) -> bool:
+        assert state.bound <= state.best
+        seen.append(state)
+        return len(seen) < 60
+
+    plan, state = solve(many_nodes(3, 6), "sum", few)
+    assert not state.proven and state.bound < state.best == plan.sum()
+    assert solve(many_nodes(3, 6), "sum", lambda _: False)[1].programmes == 2  # there is a plan all the same
+
+
+def test_json() -> None:
+    p = many_nodes(3, 6)
+    p.data = [1e9 + 1, 7e8 + 3, 0]
+    plan, state = solve(p, "makespan", lambda _: True)
+    obj = plan_json(plan, "makespan", state)
+    for key in ("paths", "disk", "network"):
+        assert sum(x["bytes"] for x in obj[key]) == sum(p.data)
+    assert whole([0.4, 0, 0.6], 1) == [0, 0, 1] and whole([1 / 3] * 3, 1) == [1, 0, 0]
+    assert Flow().time(0) == 0
+
+
+# ---- by the model ----
+
+
+def test_model() -> None:
+    """From the storage's target, to the cards' target, for one of its threads; links by the better one
+    of both ends, where that had a thread on each core. Nodes go by their place in the problem."""
+    def row(*gb: float) -> list[Cell]:
+        return [Cell(i, v * 1e9, v * 1e9, v * 1e9, 10) for i, v in enumerate(gb)]
+
+    targets = [Target(0, 8, 1, 0, 1, {"write": row(40, 12), "read": row(36, 24)}),
+               Target(1, 8, 1, 0, 1, {"write": row(20, 44), "read": row(16, 48)})]
+    m = Model("now", [], targets)
+    machine = Machine([Node(i, frozenset({i}), [10, 21], None, 8, 0, 0, 0) for i in (0, 1)], [],
+                      frozenset(), None)
+    lacks = {"disk", "network", "link_limit"}
+    p = Problem.of([1, 0], 16)
+    p.data = [1, 1]
+    ask_model(m, machine, lacks, p)
+    assert p.disk == [[6e9, 2e9], [3e9, 4.5e9]]
+    assert p.network == [[5.5e9, 1.5e9], [2.5e9, 5e9]]
+    assert p.link_limit == [[48e9, 16e9], [24e9, 40e9]]
+    targets[1].threads = 1  # links that only it has measured are not known then
+    p = Problem.of([0, 1], 16)
+    ask_model(m, machine, {"link_limit"}, p)
+    assert p.link_limit == [[40e9, 24e9], [16e9, math.inf]] and p.disk[0][0] == 0
+    del targets[1].rows["read"]
+    p.data = [0, 1]
+    with pytest.raises(Failure, match="has no device reads of node 1, where data is"):
+        ask_model(m, machine, lacks, p)
+
+
+def test_data() -> None:
+    p = Problem.of([0, 3])
+    _set_data(p, "3:1K,0:2")
+    assert p.data == [2, 1024]
+    for option in ("", "0", "0:", "x:1", "0:1,0:1", "1:1", "0:1,"):
+        with pytest.raises(Misuse):
+            _set_data(p, option)

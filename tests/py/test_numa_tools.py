@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""fio's reports, recorded from fio 3.33 and damaged; placements; events as sysfs describes them; the
+scheduling factor; sizes and lists."""
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TOP = Path(__file__).parents[2]
+sys.path.insert(0, str(TOP / "src/numa/tools"))
+
+from rftp_numa import factor, fio
+from rftp_numa.affinity import farthest_node, placements, summary
+from rftp_numa.common import (Failure, format_ids, format_rate, format_size, parse_ids, parse_rate,
+                              parse_size, printable)
+from rftp_numa.machine import Machine, Node
+
+
+def recorded(name: str) -> str:
+    return (TOP / "tests/py/fio" / name).read_text()
+
+
+def test_recorded() -> None:
+    read = fio.parse("fio: a warning {\n" + recorded("read") + "\nfio: another }\n", "read")
+    assert read == fio.Result(1194037141, pytest.approx(1753113.091148), 8454144)
+    write = fio.parse(recorded("write"), "write")
+    assert (write.mean_ns, write.p99_ns) == (pytest.approx(671793.592920), 1036288)
+    with pytest.raises(Failure, match="write"):  # what was not done has only zeros, which are no result
+        fio.parse(recorded("read"), "write")
+    with pytest.raises(Failure, match="job failed: Invalid argument"):
+        fio.parse(recorded("failed"), "read")
+
+
+def test_cut() -> None:
+    text = recorded("read")
+    for n in range(text.rindex("}"), 0, -97):
+        with pytest.raises(Failure):
+            fio.parse(text[:n], "read")
+
+
+GOOD = '{"jobs":[{"error":0,"read":{"bw_bytes":5,"lat_ns":{"mean":1,"percentile":{"99.000000":2}}}}]}'
+
+
+@pytest.mark.parametrize("was,now", [
+    (GOOD, ""), (GOOD, "fio: no output {}"), (GOOD, "{}"), (GOOD, '{"jobs":{}}'), (GOOD, '{"jobs":[]}'),
+    (GOOD, '{"jobs":[7]}'), ('"error":0', '"error":"0"'), ('"error":0', '"error":28'),
+    ('"bw_bytes":5', '"x":5'), ('"bw_bytes":5', '"bw_bytes":"5"'), ('"bw_bytes":5', '"bw_bytes":-5'),
+    ('"bw_bytes":5', '"bw_bytes":0'), ('"bw_bytes":5', '"bw_bytes":1e999'), ('"mean":1', '"mean":null'),
+    ('"99.000000":2', '"99.000000":[]'), ('"percentile"', '"x"')])
+def test_damaged(was: str, now: str) -> None:
+    assert fio.parse(GOOD, "read") == fio.Result(5, 1, 2)
+    assert was in GOOD
+    with pytest.raises(Failure):
+        fio.parse(GOOD.replace(was, now), "read")
+
+
+# ---- placements ----
+
+
+def test_placements() -> None:
+    both = placements(3, 5)
+    assert [(p.name, p.memory, p.cpus) for p in both] == [
+        ("TRLCPL", 3, 3), ("TRLCPR", 3, 5), ("TRRCPL", 5, 5), ("TRRCPR", 5, 3), ("none", None, None)]
+    for p in both[:-1]:  # as the names say it
+        assert (p.name[2] == "L", p.name[5] == "L") == (p.memory == 3, p.memory == p.cpus)
+    assert [p.name for p in placements(0, None)] == ["TRLCPL", "none"]
+
+
+def test_farthest(monkeypatch: pytest.MonkeyPatch) -> None:
+    distances = [[10, 30, 20], [30, 10, 30], [20, 30, 10]]
+
+    def machine(without: int = -1) -> Machine:
+        return Machine([Node(i, frozenset({i}), d, None, 1, 1 << 30, 0, -1 if i == without else 0)
+                        for i, d in enumerate(distances)], [], frozenset(), None)
+
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1, 2})
+    assert [farthest_node(machine(), i) for i in range(3)] == [1, 0, 1]
+    assert farthest_node(machine(without=1), 0) == 2  # where no memory is to be had
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 2})
+    assert farthest_node(machine(), 0) == 2           # nor where no thread of ours can run
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0})
+    assert farthest_node(machine(), 0) is None
+
+
+def test_summary() -> None:
+    runs = [fio.Result(30, 1000, 7), fio.Result(10, 3000, 8), fio.Result(20, 2000, 90)]
+    assert summary(runs) == {"bytes_per_second": 20, "mean_ns": 2000, "p99_ns": 8, "deviation": 0.5}
+
+
+# ---- events ----
+
+
+@pytest.fixture
+def pmu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    subprocess.run([sys.executable, str(TOP / "tests/e2e/make-sysfs"), str(TOP / "tests/unit/sysfs/pmu"),
+                    str(tmp_path)], check=True)
+    monkeypatch.setenv("RFTP_SYSFS", str(tmp_path))
+
+
+@pytest.mark.parametrize("text,config", [
+    ("cpu/event=0xb7,umask=1/", [0x1b7, 0, 0]), ("cpu/event=183,edge/", [0x400b7, 0, 0]),
+    ("cpu/cache-misses/", [0x412e, 0, 0]),
+    ("cpu/event=0xb7,umask=0x1,offcore_rsp=0xffffffffffffffff/", [0x1b7, (1 << 64) - 1, 0]),
+    ("cpu/wide=0xa5/", [0xa00000005, 0, 0]), ("cpu/far=0xf/", [0, 0, 0xf000000000000000]),
+    ("cpu/config=0x1234,config1=5,config2=6/", [0x1234, 5, 6]),
+    ("cpu/umask=0xff,umask=1/", [0x100, 0, 0])])  # the last one holds
+def test_terms(pmu: None, text: str, config: list[int]) -> None:
+    event, = factor.parse_event(text)
+    assert (event.name, event.type, event.config, event.cpus) == (text, 4, config, "")
+
+
+@pytest.mark.parametrize("text,words", [
+    ("", "no event"), ("cpu", "no event"), ("cpu/", "no event"), ("cpu//", "no event"),
+    ("/event=1/", "no event"), ("cpu/event=1", "no event"), ("cpu/,/", "no event is named"),
+    ("gpu/event=1/", "no PMU gpu"), ("uncore_cbo*/event=1/", "no PMU uncore_cbo"),
+    ("../event=1/", "no event"), ("cpu/none/", "\"none\""), ("cpu/../type/", "\"../type\""),
+    ("cpu/event=0x100/", "does not fit"), ("cpu/edge=2/", "does not fit"), ("cpu/far=16/", "does not fit"),
+    ("cpu/event=/", "no number"), ("cpu/event=x/", "no number"), ("cpu/event=-1/", "no number"),
+    ("cpu/event=0x10000000000000000/", "no number"), ("cpu/broken/", "no number"),
+    ("cpu/odd=1/", "its format"), ("cpu/worse=1/", "its format"), ("uncore_imc_0/event=1/", "cpumask")])
+def test_bad_terms(pmu: None, text: str, words: str) -> None:
+    with pytest.raises(Failure) as why:
+        factor.parse_event(text)
+    assert words in why.value.text
+
+
+def test_units(pmu: None) -> None:
+    """One name, several units, each of which counts on the CPUs that it says; 10 comes after 2."""
+    assert [(e.type, e.cpus) for e in factor.parse_event("uncore_upi_*/event=2/")] == [
+        (20, "0,16"), (21, "0,16"), (22, "0,16")]
+    assert [e.type for e in factor.parse_event("uncore_upi_2/event=2/")] == [21]
+    with pytest.raises(Failure):
+        factor.parse_event("uncore_upi_/event=2/")
+
+
+def test_snoops(pmu: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    events = factor.find_snoops()
+    assert [e.name for e in events][0] == "uncore_upi_0/rx_snp_code/" and len(events) == 3
+    monkeypatch.setenv("RFTP_SYSFS", "/nowhere")
+    assert factor.find_snoops() == []
+
+
+def test_why_not() -> None:
+    assert "no such counter" in factor.why_not(-2)
+    assert "not allowed" in factor.why_not(-13)
+    assert "container" in factor.why_not(-38)
+    assert "busy" in factor.why_not(-16)
+    events = factor.Events([], [("a", "x"), ("b", "y"), ("c", "x")])
+    assert events.missing_text() == "a, c: x; b: y"
+
+
+def test_factor() -> None:
+    """Snoops per line x ns / GB/s: larger means worse."""
+    assert factor.factor_of(0.5, 8, 20 * 10 ** 9) == pytest.approx(0.2)
+    assert factor.factor_of(3, 8, 10 * 10 ** 9) == pytest.approx(2.4)
+    assert factor.factor_of(3, 8, 0) == pytest.approx(24)  # 1 GB/s stands for a width that is not known
+
+
+def test_ranks() -> None:
+    cells = [factor.Cell(i, 1, 1, [None] * 4, f) for i, f in enumerate((3, None, 0.5, 3, 9))]
+    factor.set_ranks(cells)  # the second is local
+    assert [c.rank for c in cells] == [2, None, 1, 2, 4]
+
+
+# ---- words and numbers ----
+
+
+def test_numbers() -> None:
+    assert [parse_size(s) for s in ("0", "4096", "64k", "4GiB", "1MB")] == [0, 4096, 65536, 4 << 30, 1 << 20]
+    assert [parse_rate(s) for s in ("20bit", "10Gbit", "2G")] == [3, 1250000000, 2 << 30]
+    for word in ("", "K", "1Z", "-1", "1.5G", "99999999999P", "1 K", "16384P"):
+        with pytest.raises(ValueError):
+            parse_size(word)
+    assert format_size(1024 * 1023.6) == "1.0 MiB" and format_size(512) == "512 B"
+    assert format_rate(200 << 20) == "200 MiB/s"
+
+
+def test_ids() -> None:
+    assert parse_ids("0-2,8\n") == {0, 1, 2, 8} and parse_ids("") == frozenset()
+    assert format_ids([3, 1, 2, 9]) == "1-3,9"
+    for word in ("x", "1-", "3-1", "0,,1", "8192", "0-"):
+        with pytest.raises(ValueError):
+            parse_ids(word)
+
+
+def test_printable() -> None:
+    assert printable("a\x1b[0m\\\udcff\u202e") == "a\\x1b[0m\\x5c\\xff\\xe2\\x80\\xae"

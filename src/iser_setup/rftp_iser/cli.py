@@ -133,7 +133,7 @@ _LOGIN = [
     Option("wait", "SECONDS", "for a login, and for the disks (30)", "count", 1, 3600, 30),
     _switch("tune", "set queues and readahead for big files (see rftp-iser(8))"),
     Option("stripe", "md|lvm", "one device of all disks"),
-    Option("chunk", "SIZE", "of a new stripe, a power of two (512K)", "size", 4096, 1 << 30,
+    Option("chunk", "SIZE", "of a new stripe, a power of two (512K)", "size", 4096, 64 << 20,
            512 << 10),
     _switch("mkfs", "make XFS on the stripe, or on each disk"),
     _switch("yes", "--stripe and --mkfs may destroy what is on the disks"),
@@ -365,11 +365,19 @@ def _hold_standard_files() -> None:
         try:
             os.fstat(fd)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # the lowest free number, fd
+            # The lowest free number, fd; reads and writes fail, as of a closed one.
+            os.open(os.devnull, os.O_RDONLY if fd else os.O_WRONLY)
             setattr(sys, name, os.fdopen(fd, mode, encoding="utf-8"))
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="surrogateescape")
+
+
+def _end_by(number: signal.Signals) -> int:
+    """Tells the shell the reason, as C programs do."""
+    signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
+    return 128 + number
 
 
 def main() -> int:
@@ -384,12 +392,12 @@ def main() -> int:
     except Failure as why:
         if debug:
             traceback.print_exc()
+        if isinstance(why.__cause__, BrokenPipeError):
+            return _end_by(signal.SIGPIPE)
         say(str(why))
         return why.status
     except KeyboardInterrupt:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-        os.kill(os.getpid(), signal.SIGINT)
-        return 130
+        return _end_by(signal.SIGINT)
     except Exception as why:  # noqa: BLE001, an error of this program
         if debug:
             traceback.print_exc()

@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterable, Sequence
+from typing import TextIO
 
 PROGRAM = "rftp-iser"
 DONE, FAILED, USAGE = 0, 1, 2  # exit statuses
@@ -54,13 +55,18 @@ def printable(text: str) -> str:
     return "".join(out)
 
 
+def _discard(stream: TextIO) -> None:
+    """The interpreter flushes again at exit, and would fail with status 120."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
 def say(text: str) -> None:
     """Writes a line to standard error; never fails."""
     try:
         sys.stderr.write(f"{PROGRAM}: {text}\n")
         sys.stderr.flush()
     except OSError:
-        pass
+        _discard(sys.stderr)
 
 
 def warn(text: str) -> None:
@@ -73,8 +79,7 @@ def output(text: str) -> None:
         sys.stdout.write(text)
         sys.stdout.flush()
     except OSError as why:
-        # The interpreter flushes again at exit; without this it would print a second error.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard(sys.stdout)
         raise failed(why, "standard output") from why
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from . import host, plan, state, topology
-from .common import DONE, Failure, format_ids, format_size, output, parse_ids, printable, say
+from .common import DONE, Failure, format_ids, format_size, output, parse_ids, printable
 from .plan import NODE_UNKNOWN
 
 
@@ -239,17 +239,6 @@ def _text(seen: Seen, o: dict[str, Any]) -> list[str]:
     return lines + ["not seen: " + line for line in o["unseen"]]
 
 
-def fail(json_wanted: bool, why: Failure) -> int:
-    """On standard error, and for programs; if that cannot be written, it is said all the same."""
-    say(str(why))
-    if json_wanted:
-        try:
-            output(json.dumps({"error": str(why)}) + "\n")
-        except Failure:
-            pass
-    return why.status
-
-
 def run(args: argparse.Namespace) -> int:
     """rftp-iser status."""
     name, unseen = args.words[0] if args.words else None, list[str]()
@@ -260,5 +249,7 @@ def run(args: argparse.Namespace) -> int:
         o = _object(seen, name is None)
         output(json.dumps(o) + "\n" if args.json else "\n".join([*_text(seen, o), ""]))
     except Failure as why:
-        return fail(args.json, why)
+        if args.json:
+            output(json.dumps({"error": str(why)}) + "\n")
+        raise
     return DONE

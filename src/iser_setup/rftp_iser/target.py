@@ -74,23 +74,26 @@ def _reason(why: BaseException) -> str:
 
 
 def _child(function: Callable[[], None], node: int, cpus: set[int], memory: bool, answer: int) -> None:
-    status, said = 0, ""
+    """Never returns."""
+    status, said = 1, ""
     try:
         # Too much memory asked for costs this process its life, and no other.
         with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
             file.write("1000")
         _bind(node, cpus, memory)
         function()
-        said = "done"
+        status = 0
     except Failure as why:
-        status, said = 1, str(why)
+        said = str(why)
     except OSError as why:
-        status, said = 1, ("%s: " % printable(str(why.filename)) if why.filename else "") + _reason(why)
+        said = ("%s: " % why.filename if why.filename else "") + _reason(why)
     except Exception as why:  # rtslib's; or an error of ours, whose text may have a secret in it
         known = type(why).__name__.startswith("RTSLib")
-        status, said = 1, _reason(why) if known else "%s in what changes LIO" % type(why).__name__
-    os.write(answer, " ".join(said.split())[:TEXT_MOST].encode("utf-8", "surrogateescape"))
-    os._exit(status)
+        said = _reason(why) if known else "%s in the process that changes LIO" % type(why).__name__
+    finally:
+        with contextlib.suppress(OSError):  # the parent process may have been killed
+            os.write(answer, " ".join(said.split())[:TEXT_MOST].encode("utf-8", "surrogateescape"))
+        os._exit(status)
 
 
 def on_node(function: Callable[[], None], machine: topology.Host, node: int = NODE_UNKNOWN, memory: bool = False,

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The commands apply and remove. Both compute the differences between what the host has of ours and
 what is wanted, and apply them in order. When one fails, apply does the same once more, towards what
-the host had before. A kill at any point leaves a host with other differences, and the state's file."""
+the host had before. A kill at any point leaves other differences, and the state's file."""
 from __future__ import annotations
 
 import argparse
@@ -13,8 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from . import checks, converge, host, names, plan, state, target, topology
-from .common import DONE, FAILED, USAGE, Failure, Misuse, Stop, kill_point, output, printable, say, warn
-from .common import failed, format_ids, format_size, parse_ids
+from .common import DONE, FAILED, USAGE, Failure, Misuse, Stop, kill_point, output
+from .common import failed, format_ids, format_size, parse_ids, printable, say, warn
 from .converge import Ask, Difference, Items
 from .plan import Plan
 from .state import Irq, State
@@ -25,7 +25,7 @@ class Report:
     notes: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)  # why nothing was begun
     steps: list[str] = field(default_factory=list)
-    left: list[str] = field(default_factory=list)  # of a failed change, what could not be taken back
+    left: list[str] = field(default_factory=list)  # what could not be taken back
     undone: bool = False  # something was done, and taken back
     lost: bool = False  # with data
     unwritten: Failure | None = None  # standard output cannot be written; that stops nothing
@@ -70,7 +70,7 @@ def _is_dir(path: str) -> bool:
 def cpus_list(want: Plan | None, own: State, others: list[State], now: str | None,
               machine: topology.Host) -> tuple[str | None, str | None]:
     """The list for LIO's threads: CPUs of the nodes of all plans of this boot that ask for it, or
-    the list before the first of them; None: it stays as it is. And the list to be put back one day."""
+    the list before the first of them; None: it stays as it is. And the list to be restored."""
     others = [o for o in others if o.boot == own.boot]
     plans = [p for p in [want, *(o.applied for o in others)] if p and p.cpus == "nodes"]
     nodes = [host.cpus_of(machine, t.node) for p in plans for t in p.targets]
@@ -94,7 +94,8 @@ def _irqs(want: Plan | None, own: State, machine: topology.Host) -> list[Irq]:
     refused = {i.irq for i in own.irqs if not i.set}  # by the kernel, which places them itself
     for t in want.targets if want.cpus == "nodes" else ():
         cpus = host.cpus_of(machine, t.node)
-        for netdev in [p.netdev for p in t.portals if p.netdev and machine.netdev_node(p.netdev) == t.node]:
+        for netdev in [p.netdev for p in t.portals if p.netdev
+                       and machine.netdev_node(p.netdev) == t.node]:
             for irq in (host.irqs_of(netdev) or ()) if cpus else ():
                 now = host.irq_cpus(irq)
                 if now is not None and not now <= cpus and irq not in refused:
@@ -147,7 +148,7 @@ def _check(c: Change) -> tuple[Ask, Items, list[Difference]]:
 
 
 def _check_pages(d: Difference) -> None:
-    """Here is where the node of a new file's pages is checked: the policy of its tmpfs is a promise."""
+    """Here the node of a new file's pages is checked: a tmpfs's policy is only a request."""
     if d.key[0] != "file" or d.to is None or not d.strictly:
         return
     found = host.pages(d.key[1])
@@ -157,10 +158,12 @@ def _check_pages(d: Difference) -> None:
 
 
 def _make_first(c: Change, d: Difference) -> None:
-    """A directory or file is written down right before it is made, and alone: all at once, they would
-    pass for ours after a kill even if somebody else made one of them."""
+    """A directory or file is written down right before it is made, and alone: all at once, they
+    would pass for ours after a kill even if somebody else made one of them."""
     kind, path = d.key[0], d.key[-1]
-    if kind not in ("dir", "file") or d.to is None or d.was is not None or d.in_tmpfs or path in c.state.made:
+    if kind not in ("dir",
+                    "file") or d.to is None or d.was is not None or d.in_tmpfs or \
+            path in c.state.made:
         return
     if os.path.lexists(path):
         raise Failure("%s: is there by now, and is not ours" % printable(path))
@@ -209,7 +212,8 @@ def _take_back(c: Change, has_before: Items) -> None:
     wants, has = dict(has_before), converge.have(ask)
     # A file that is there by now, and that we have not made, is somebody's.
     mounts = {k[1] for k in has if k[0] == "mount"}
-    wants.update((k, v) for k, v in has.items() if k[0] == "file" and k not in wants and k[1] not in c.state.made and
+    wants.update((k, v) for k, v in has.items() if k[0] == "file" and k not in wants
+                 and k[1] not in c.state.made and
                  os.path.dirname(k[1]) not in mounts)
     for d in converge.differences(has, wants, converge.nodes_of(ask)):
         try:
@@ -249,7 +253,8 @@ def _finish(c: Change) -> None:
         c.state.write()
     except Failure as why:
         # The file still says that it is being applied, which is as good for the next change.
-        raise Failure("all of it is done, but cannot be written down; apply it again: %s" % why) from why
+        raise Failure("all of it is done, but cannot be written down; apply it again: %s"
+                      % why) from why
 
 
 def _converge(c: Change) -> None:
@@ -257,7 +262,8 @@ def _converge(c: Change) -> None:
     if not c.want and not c.report.problems and not c.before.plan:
         others = c.others[0].name if c.others else ""
         raise Failure("no plan called %s was applied here%s%s" % (
-            printable(c.name), "; there is " + others if others else "", ", and others" if len(c.others) > 1 else ""))
+            printable(c.name), "; there is " + others if others else "", ", and others"
+            if len(c.others) > 1 else ""))
     if len(c.report.problems) == 1:
         raise Failure(c.report.problems[0])
     if c.report.problems:
@@ -294,7 +300,8 @@ def _converge(c: Change) -> None:
 
 def _settle(c: Change) -> None:
     """There is no difference; but do the files say so, too?"""
-    if c.want and not (c.before.applied == c.want and not c.before.applying and c.before.boot == c.state.boot and
+    if c.want and not (c.before.applied == c.want and not c.before.applying
+                       and c.before.boot == c.state.boot and
                        os.path.exists(c.state.lio_file)):
         c.state.begin(c.want)
         target.save(c.want, c.state.lio_file, c.machine)
@@ -305,7 +312,8 @@ def _settle(c: Change) -> None:
 
 
 def _emit(args: argparse.Namespace, name: str | None, r: Report, error: str) -> None:
-    out: dict[str, object] = {"name": name, "dry_run": args.dry_run, "steps": r.steps, "notes": r.notes}
+    out: dict[str, object] = {"name": name, "dry_run": args.dry_run, "steps": r.steps,
+                              "notes": r.notes}
     out.update({"error": error, "undone": r.undone} if error else {})
     out.update((key, lines) for key, lines in (("problems", r.problems), ("left", r.left)) if lines)
     output(json.dumps(out) + "\n")
@@ -315,16 +323,19 @@ def _tell_failure(name: str | None, r: Report, why: Failure) -> None:
     for line in (str(why), *r.left):
         say(line)
     if r.undone:
-        say("what was done is taken back; the data in memory that was given up is lost" if r.lost else
+        say("what was done is taken back; the data in memory that was given up is lost" if r.lost
+            else
             "all is as it was before")
     elif r.left:
-        say("the rest is as it was before; what is left stays known: rftp-iser remove %s, or apply again" % name)
+        say("the rest is as it was before; what is left stays known: rftp-iser remove %s, or apply "
+            "again" % name)
 
 
 def _change(args: argparse.Namespace, r: Report, name: str, want: Plan | None, stop: Stop) -> None:
     own = state.read(args.state, name) if args.dry_run else \
         state.open_to_change(args.state, name, args.lock_wait, stop)
-    _converge(Change(args, name, want, stop, r, host.read_machine(host.Lio()), own, copy.deepcopy(own),
+    _converge(Change(args, name, want, stop, r, host.read_machine(host.Lio()), own,
+                     copy.deepcopy(own),
                      list(state.others(args.state, name))))
     done, nothing = ("is applied", " already: there is nothing to change") if want else \
         ("is removed", "; nothing of it was there any more")
@@ -336,7 +347,8 @@ def _change(args: argparse.Namespace, r: Report, name: str, want: Plan | None, s
         output("%s %s%s\n" % (name, done, ", in %d steps" % len(r.steps) if r.steps else nothing))
 
 
-def _run(args: argparse.Namespace, prepare: Callable[[argparse.Namespace], tuple[str, Plan | None]]) -> int:
+def _run(args: argparse.Namespace, prepare: Callable[[argparse.Namespace], tuple[str,
+    Plan | None]]) -> int:
     """prepare: the plan's name, and the plan, if it is wanted."""
     r, name, failure = Report(), None, None
     with Stop() as stop:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What stands in the way of a change, and what it would destroy: lines for people. All of it is found
-before anything is changed."""
+"""Problems, which stand in the way of a change, and the data that it would destroy. All are found
+before anything is changed, and told at once."""
 from __future__ import annotations
 
 import errno
@@ -26,33 +26,40 @@ def _taken(ask: Ask, s: plan.Store) -> str:
         if s.serial == theirs.serial:
             return "the plan %s has one of its serial, %s" % (other, DRAW)
         if s.path and s.path == theirs.path or s.hides(theirs) or theirs.hides(s):
-            return "the plan %s has one at %s, too; use another path" % (other, printable(str(theirs.path)))
+            return "the plan %s has one at %s, too; use another path" % (other,
+                printable(str(theirs.path)))
     return next(("LIO's back store %s has its serial, %s" % (printable(theirs.name), DRAW)
                  for theirs in ask.actual.lio.stores
-                 if theirs.serial == s.serial and not ask.our_store(theirs.plugin, theirs.name)), "")
+                 if theirs.serial == s.serial and not ask.our_store(theirs.plugin, theirs.name)),
+                 "")
 
 
 def _check_owner(ask: Ask, s: plan.Store) -> None:
     """A file that was there before it is served is taken as it is. One that was served and is gone
     would be an empty disk to an initiator that has a filesystem on it."""
-    lio, applied, path, taken = ask.actual.lio, ask.state.applied, printable(str(s.path)), _taken(ask, s)
+    lio, applied, path = ask.actual.lio, ask.state.applied, printable(str(s.path))
+    taken = _taken(ask, s)
     there, mount = lio.store(s.plugin, s.name), lio.mount(s.path) if s.kind == "tmpfs" else None
     if taken:
         ask.refuse(s, taken)
     if there and not ask.our_store(s.plugin, str(s.name)):
-        ask.refuse(s, "LIO has a %s of this name that this plan did not make; call it something else, or take that one "
+        ask.refuse(s, "LIO has a %s of this name that this plan did not make; call it something "
+                      "else, or take that one "
                    "out with targetcli" % s.plugin)
     if mount and not (mount.source == host.MOUNT_SOURCE and ask.our_mount(str(s.path))):
-        ask.refuse(s, "a tmpfs that this plan did not mount is at %s; unmount it, or use another path" % path)
+        ask.refuse(s, "a tmpfs that this plan did not mount is at %s; unmount it, or use another "
+                      "path" % path)
     elif mount and mount.covered:
         ask.refuse(s, "something else is mounted over its tmpfs at %s; unmount that first" % path)
     has = ask.actual.size(str(s.path)) if s.kind == "file" else s.size
     if has < 0 and not there and not ask.destroy and applied and any(
             o.kind == "file" and o.path == s.path for o in applied.stores()):
-        ask.refuse(s, "its file %s is not there any more; mount the filesystem that it is on, or let --destroy-data "
+        ask.refuse(s, "its file %s is not there any more; mount the filesystem that it is on, or "
+                      "let --destroy-data "
                    "make a new, empty one" % path)
     if has >= 0 and has != s.size and not ask.our_file(str(s.path)):
-        ask.refuse(s, "%s is there already, and has %d bytes, not %d; have the plan say its size, or use another path"
+        ask.refuse(s, "%s is there already, and has %d bytes, not %d; have the plan say its size, "
+                      "or use another path"
                    % (path, has, s.size))
 
 
@@ -63,23 +70,28 @@ def _check_target(ask: Ask, t: plan.Target) -> None:
     if owner:
         say("target %s: the plan %s has it already; use another IQN" % (t.iqn, owner))
     elif there and not ours:
-        say("target %s: LIO has it already, and this plan did not make it; use another IQN, or take it out with "
+        say("target %s: LIO has it already, and this plan did not make it; use another IQN, or "
+            "take it out with "
             "targetcli" % t.iqn)
     elif there and there.tag not in (host.TAG, host.NO_GROUP):
-        say("target %s: it has the portal group %d, which this plan did not make; take it out with targetcli"
+        say("target %s: it has the portal group %d, which this plan did not make; take it out with "
+            "targetcli"
             % (t.iqn, there.tag))
     for s in t.stores if there and ours else ():
         lun = there.lun(s.lun) if there else None
         if lun and lun.store and not ask.our_store(lun.plugin, lun.store):
-            say("target %s: its LUN %d serves the back store %s, which this plan did not make; use another number, or "
+            say("target %s: its LUN %d serves the back store %s, which this plan did not make; use "
+                "another number, or "
                 "delete it with targetcli" % (t.iqn, lun.lun, printable(lun.store)))
     # A wildcard that is listened on takes the port of every address. targetcli writes [::0].
     for p in t.portals:
         for other in ask.actual.lio.targets:
             for theirs in other.portals:
-                if theirs.port == p.port and host.plain_address(theirs.address) in ("0.0.0.0", "::") and \
+                if theirs.port == p.port and host.plain_address(theirs.address) in ("0.0.0.0",
+                    "::") and \
                         not ask.our_targets(other.iqn):
-                    say("portal %s, port %d: the target %s listens on this port of all addresses; use another port, or "
+                    say("portal %s, port %d: the target %s listens on this port of all addresses; "
+                        "use another port, or "
                         "delete its portal %s with targetcli"
                         % (p.address, p.port, printable(other.iqn), theirs.address))
 
@@ -129,7 +141,8 @@ def _check_loss(ask: Ask, s: plan.Store, kept: bool) -> None:
         why = _other_data(ask, s, there)
         if not why and kept:
             return
-        why = why or ("another serial" if s.kind == "ramdisk" else NAMELESS if _is_nameless(ask, there) else
+        why = why or ("another serial" if s.kind == "ramdisk" else NAMELESS if _is_nameless(ask,
+            there) else
                       "a smaller size" if _is_too_long(ask, s) else "")
         if why and (there.enabled or ask.keeps_file(s)):
             _loss(ask, s, why)
@@ -141,15 +154,18 @@ def _check_loss(ask: Ask, s: plan.Store, kept: bool) -> None:
         _loss(ask, s, "a smaller size")
     if s.forgets and not ask.keeps_file(s) and ask.applied(s):
         ask.notes.append("back store %s: what it held is gone: it was in memory, and %s" % (
-            s.name, "the host was started again" if ask.state.restarted else "somebody has taken it away"))
+            s.name, "the host was started again" if ask.state.restarted else "somebody has taken "
+            "it away"))
 
 
 def _check_unwanted(ask: Ask, s: plan.Store) -> None:
     there = ask.actual.lio.store(s.plugin, s.name)
     # Somebody may have taken ours away, and made one of the same name.
-    serials = [o.serial for p in ask.ours() for o in p.stores() if (o.plugin, o.name) == (s.plugin, s.name)]
+    serials = [o.serial for p in ask.ours() for o in p.stores() if (o.plugin, o.name) == (s.plugin,
+        s.name)]
     if there and there.serial and there.serial not in serials:
-        ask.refuse(s, "LIO's store of this name has another serial than this plan's, as if somebody else had made it; "
+        ask.refuse(s, "LIO's store of this name has another serial than this plan's, as if "
+                      "somebody else had made it; "
                    "take it out with targetcli, if it is to go")
     if s.kind == "file" and there and _is_nameless(ask, there):
         _loss(ask, s, NAMELESS)
@@ -161,7 +177,8 @@ def _check_unwanted(ask: Ask, s: plan.Store) -> None:
                              % (s.name, format_size(there.size if there else s.size)))
 
 
-def _note_dropped(ask: Ask, kind: str, name: str | None, old: dict[str, int], new: dict[str, int]) -> None:
+def _note_dropped(ask: Ask, kind: str, name: str | None, old: dict[str, int], new: dict[str,
+    int]) -> None:
     for attribute in old:
         if attribute not in new:
             ask.notes.append("%s %s: %s stays %d, though the plan names it no more"
@@ -176,18 +193,29 @@ def _disturbed(ask: Ask, t: host.Target, why: str) -> None:
     if not user and t.dynamic:
         user = "%d initiators that it does not name are" % t.dynamic
     if user and not ask.force:
-        ask.problems.append("target %s: %s logged in, and %s; log out there first, or end what is in use with --force"
+        ask.problems.append("target %s: %s logged in, and %s; log out there first, or end what is "
+                            "in use with --force"
                             % (t.iqn, user, why))
 
 
 def _guest(ask: Ask, t: host.Target, anew: bool, guest: str) -> None:
-    """What others have put into a target goes with it: that is said, or, when the target goes only to
-    be made anew, which the caller of apply need not know, refused."""
+    """Things that others have put into a target go with it: that is a note, or a problem when the
+    target goes only to be made anew, which the user need not know."""
     if anew:
-        ask.problems.append("target %s: it is to be closed, and made anew for that, and %s, which this plan did not "
+        ask.problems.append("target %s: it is to be closed, and made anew for that, and %s, which "
+                            "this plan did not "
                             "make, would be gone; take that out with targetcli" % (t.iqn, guest))
     else:
-        ask.notes.append("target %s: %s, which this plan did not make, goes with it" % (t.iqn, guest))
+        ask.notes.append("target %s: %s, which this plan did not make, goes with it" % (t.iqn,
+            guest))
+
+
+def _guest_text(key: converge.Key, value: tuple[str, str]) -> str:
+    if key[0] == "lun":
+        return "its LUN %d, the back store %s" % (key[2], printable(value[1]))
+    name = printable(key[2])
+    return "its portal %s, port %d" % (name,
+                                       key[3]) if key[0] == "portal" else "the access of %s" % name
 
 
 def _check_going(ask: Ask, has: Items, wants: Items, gone: set[converge.Key]) -> None:
@@ -198,30 +226,35 @@ def _check_going(ask: Ask, has: Items, wants: Items, gone: set[converge.Key]) ->
             continue
         if key[0] == "target":
             anew = key in wants
-            for k in [k for k in has if len(k) > 2 and k[1] == t.iqn and converge.is_guest(ask, k, has[k])]:
-                _guest(ask, t, anew, "its LUN %d, the back store %s" % (k[2], printable(has[k][1])) if k[0] == "lun"
-                       else "its portal %s, port %d" % (printable(k[2]), k[3]) if k[0] == "portal"
-                       else "the access of %s" % printable(k[2]))
-            _disturbed(ask, t, "it is to be closed, and made anew for that" if anew else "it is to go")
+            for k in [k for k in has if len(k) > 2 and k[1] == t.iqn and converge.is_guest(ask, k,
+                has[k])]:
+                _guest(ask, t, anew, _guest_text(k, has[k]))
+            _disturbed(ask, t, "it is to be closed, and made anew for that" if anew
+                       else "it is to go")
         elif ("target", t.iqn) in gone:
             continue
         elif key[0] == "lun" and t.iqn not in told:
             told.add(t.iqn)
             _disturbed(ask, t, "a LUN of it is to go, if only for a moment")
-        elif key[0] == "acl" and not ask.force and any(a.logged_in for a in t.acls if a.initiator == key[2]):
-            ask.problems.append("target %s: the initiator %s is logged in, and is to lose its access; log it out first, "
+        elif key[0] == "acl" and not ask.force and any(a.logged_in for a in t.acls
+                                                       if a.initiator == key[2]):
+            ask.problems.append("target %s: the initiator %s is logged in, and is to lose its "
+                                "access; log it out first, "
                                 "or end its session with --force" % (t.iqn, printable(key[2])))
     for key in [k for k in gone if k[0] == "store"]:
         for t in ask.actual.lio.targets:
             for lun in t.luns:
                 if (lun.plugin, lun.store) == key[1:] and not ask.our_targets(t.iqn):
-                    ask.problems.append("back store %s: the target %s, which this plan did not make, serves it; take "
-                                        "LUN %d out there with targetcli" % (key[2], printable(t.iqn), lun.lun))
+                    ask.problems.append("back store %s: the target %s, which this plan did not "
+                                        "make, serves it; take "
+                                        "LUN %d out there with targetcli" % (key[2],
+                                            printable(t.iqn), lun.lun))
     for key in [k for k in gone if k[0] == "mount"]:
         mount = ask.actual.lio.mount(key[1])
         if key not in wants and (not mount or mount.covered or mount.source != host.MOUNT_SOURCE):
             ask.refuse(next(s for p in ask.ours() for s in p.stores() if s.path == key[1]),
-                       "something else is mounted over its tmpfs at %s; unmount that first" % printable(key[1]))
+                       "something else is mounted over its tmpfs at %s; unmount that first"
+                       % printable(key[1]))
 
 
 def check(ask: Ask, has: Items, wants: Items, diffs: list[Difference]) -> None:
@@ -265,7 +298,8 @@ def secrets(p: plan.Plan, problems: list[str]) -> dict[tuple[str, str], tuple[st
                     problems.append(str(why))
             if i.chap and i.mutual and both[0] and both[0] == both[1]:
                 # A stranger could have the target's own answer from it (RFC 7143, section 9.2.1).
-                problems.append("%s and %s: both sides would prove themselves by the same secret; draw another"
+                problems.append("%s and %s: both sides would prove themselves by the same secret; "
+                                "draw another"
                                 % (printable(i.chap.secret_file), printable(i.mutual.secret_file)))
             out[str(t.iqn), str(i.name)] = (both[0], both[1])
     return out
@@ -275,20 +309,24 @@ def portals(p: plan.Plan, machine: topology.Host, problems: list[str], notes: li
     everyone = host.interfaces()
     for t in p.targets:
         for one in t.portals:
-            at, where = next((i for i in everyone if i.address == one.address), None), "portal %s of %s: " % (
+            at, where = next((i for i in everyone if i.address == one.address),
+                             None), "portal %s of %s: " % (
                 one.address, t.iqn)
             if not at:
-                problems.append(where + "this host has no such address; ip addr add it, or change the plan")
+                problems.append(where + "this host has no such address; ip addr add it, or change "
+                                        "the plan")
                 continue
             if not at.up:
-                problems.append("%sits network interface %s is down; ip link set %s up" % (where, at.netdev, at.netdev))
+                problems.append("%sits network interface %s is down; ip link set %s up" % (where,
+                    at.netdev, at.netdev))
             elif not at.link:
                 notes.append("%sits network interface %s has no link" % (where, at.netdev))
             if one.netdev and one.netdev != at.netdev:
                 problems.append("%sthe address is on %s, and not on %s as the plan has it"
                                 % (where, at.netdev, printable(one.netdev)))
             if one.iser and not machine.netdev_rdma(at.netdev):
-                problems.append("%s%s has no RDMA device, which iSER needs; load its driver, make a soft one (rdma "
+                problems.append("%s%s has no RDMA device, which iSER needs; load its driver, make "
+                                "a soft one (rdma "
                                 "link add rxe_%s type rxe netdev %s), or say \"iser\": false"
                                 % (where, at.netdev, at.netdev, at.netdev))
 
@@ -303,7 +341,8 @@ def _check_device(path: str) -> str:
         # With O_EXCL the kernel says whether it, or a partition of it, is in use.
         os.close(os.open(path, os.O_RDWR | os.O_EXCL | os.O_CLOEXEC))
     except OSError as why:
-        return printable(path) + (" is in use: mounted, swap space, or part of something else (lsblk tells)"
+        return printable(path) + (" is in use: mounted, swap space, or part of something else "
+                                  "(lsblk tells)"
                                   if why.errno == errno.EBUSY else ": %s" % why.strerror)
     return ""
 
@@ -334,8 +373,8 @@ def _check_mount_point(path: str) -> str:
         return "%s, where its tmpfs is to be mounted, is no directory" % printable(path)
     if os.path.ismount(path):
         return "something else is mounted at %s; umount it, or use another path" % printable(path)
-    return "%s, where its tmpfs is to be mounted, has something in it; use another path" % printable(path) \
-        if os.listdir(path) else ""
+    return "" if not os.listdir(path) else \
+        "%s, where its tmpfs is to be mounted, is not empty; use another path" % printable(path)
 
 
 def stores(p: plan.Plan, lio: host.Lio, problems: list[str]) -> None:
@@ -343,7 +382,8 @@ def stores(p: plan.Plan, lio: host.Lio, problems: list[str]) -> None:
         there, wrong, path = lio.store(s.plugin, s.name), "", str(s.path)
         for theirs in lio.stores:
             if s.path and s.kind != "tmpfs" and theirs.path == s.path and theirs.name != s.name:
-                problems.append("back store %s: LIO serves %s already, as the back store %s; use another, or take that "
+                problems.append("back store %s: LIO serves %s already, as the back store %s; use "
+                                "another, or take that "
                                 "one out" % (s.name, printable(path), printable(theirs.name)))
         if s.kind == "file":
             wrong = _check_room(path, s.size)
@@ -359,13 +399,15 @@ def memory(diffs: list[Difference], machine: topology.Host, problems: list[str])
     """Does each node have it, and the host?"""
     def compare(some: list[Difference], room: int, where: str) -> bool:
         wants = sum(d.memory for d in some)
-        if not any(d.memory > 0 for d in some) or wants <= room:
-            return True
-        problems.append("the back stores need %s more of the memory of %s, which can give %s; make them smaller, or "
-                        "end what else uses it" % (format_size(wants), where, format_size(room)))
-        return False
+        fits = not any(d.memory > 0 for d in some) or wants <= room
+        problems.extend([] if fits else [
+            "the back stores need %s more of the memory of %s, which can give %s; make them "
+            "smaller, or end what else "
+            "uses it" % (format_size(wants), where, format_size(room))])
+        return fits
 
-    fits = [compare([d for d in diffs if d.node == n.id and (d.strictly or d.memory < 0)], n.room, "node %d" % n.id)
+    fits = [compare([d for d in diffs if d.node == n.id and (d.strictly or d.memory < 0)], n.room,
+                    "node %d" % n.id)
             for n in machine.nodes.values() if n.memory is not None]
     if all(fits) and len(fits) == len(machine.nodes):
         compare(diffs, sum(n.room for n in machine.nodes.values()), "this host")
@@ -380,15 +422,19 @@ def kernel(p: plan.Plan, load: bool, problems: list[str]) -> None:
     wanted = ["target_core_mod"]
     wanted += ["target_core_file"] if any(s.plugin == "fileio" for s in p.stores()) else []
     wanted += ["target_core_iblock"] if any(s.plugin == "iblock" for s in p.stores()) else []
-    wanted += ["iscsi_target_mod"] + ["ib_isert"] * any(o.iser for t in p.targets for o in t.portals)
+    wanted += ["iscsi_target_mod"] + ["ib_isert"] * any(o.iser for t in p.targets
+        for o in t.portals)
     for module in wanted:
         try:
             if not os.path.exists("/sys/module/" + module):
                 run(["modprobe", "-q", "--" if load else "-n", module])
         except Failure as why:
-            problems.append("the kernel's module %s is not loaded: %s" % (module, why) if why.__cause__ else
-                            "the kernel's module %s cannot be loaded: is it in the package of this kernel's modules "
-                            "(Debian linux-image, RHEL kernel-modules-extra), and not forbidden in /etc/modprobe.d?"
+            problems.append("the kernel's module %s is not loaded: %s" % (module,
+                why) if why.__cause__ else
+                            "the kernel's module %s cannot be loaded: is it in the package of this "
+                            "kernel's modules "
+                            "(Debian linux-image, RHEL kernel-modules-extra), and not forbidden in "
+                            "/etc/modprobe.d?"
                             % module)
     if problems or not load:
         return

@@ -23,7 +23,8 @@ Items = dict[Key, Any]
 
 # In the order in which items are made; they go in the opposite one. So nobody can log in before all
 # is there, nor after the first of it has gone.
-ORDER = ("dir", "mount", "file", "store", "store-attribute", "target", "target-attribute", "lun", "acl",
+ORDER = ("dir", "mount", "file", "store", "store-attribute", "target", "target-attribute", "lun",
+         "acl",
          "auth", "mapped", "portal", "enabled", "cpus", "irq")
 # These never go by themselves, but with the item that has them, or are set to another value.
 PARTS = ("store-attribute", "target-attribute", "auth", "mapped", "cpus", "irq")
@@ -55,8 +56,8 @@ class TargetItem(NamedTuple):
 
 
 # Values of the others: ("file", PATH): its size; ("lun", IQN, LUN): plugin and name of the store;
-# ("auth", IQN, INITIATOR): user, secret, and both of the target; ("portal", IQN, ADDRESS, PORT): does
-# it take iSER; attributes: a number; ("cpus",) and ("irq", N): a list of CPUs; the rest: True.
+# ("auth", IQN, INITIATOR): user, secret, and both of the target; ("portal", IQN, ADDRESS, PORT):
+# does it take iSER; attributes: a number; ("cpus",) and ("irq", N): a list of CPUs; the rest: True.
 
 
 @dataclass
@@ -91,7 +92,8 @@ class Ask:
     state: State  # tells what is ours
     others: list[State]
     actual: Actual
-    secrets: dict[tuple[str, str], tuple[str, str]] = field(default_factory=dict)  # by IQN and initiator
+    secrets: dict[tuple[str, str], tuple[str,
+                                         str]] = field(default_factory=dict)  # by IQN and initiator
     cpus: str | None = None  # the list for LIO's threads; None: as it is
     irqs: list[Irq] = field(default_factory=list)  # as they are to be
     destroy: bool = False
@@ -106,7 +108,8 @@ class Ask:
         return self.state.plans()
 
     def our_store(self, plugin: str, name: str) -> plan.Store | None:
-        return next((s for p in self.ours() for s in p.stores() if (s.plugin, s.name) == (plugin, name)), None)
+        return next((s for p in self.ours() for s in p.stores() if (s.plugin, s.name) == (plugin,
+            name)), None)
 
     def our_targets(self, iqn: str) -> list[plan.Target]:
         """The target, as each of our plans has it."""
@@ -148,7 +151,8 @@ def mount_size(s: plan.Store) -> int:
 
 def fixed_attributes(t: plan.Target) -> dict[str, int]:
     """Decided by other members of the plan."""
-    return {"authentication": int(any(i.chap for i in t.initiators)), "generate_node_acls": int(t.open),
+    return {"authentication": int(any(i.chap for i in t.initiators)),
+            "generate_node_acls": int(t.open),
             "demo_mode_write_protect": int(not t.open), "cache_dynamic_acls": int(t.open)}
 
 
@@ -188,17 +192,20 @@ def have(ask: Ask) -> Items:
         if ask.actual.is_dir(path):
             out["dir", path] = True
     for s in (s for p in plans for s in p.stores()):
-        mount = next((m for m in reversed(lio.mounts) if m.path == s.path and m.source == host.MOUNT_SOURCE), None)
+        mount = next((m for m in reversed(lio.mounts) if m.path == s.path
+                      and m.source == host.MOUNT_SOURCE), None)
         if s.kind == "tmpfs" and mount:
             out["mount", s.path] = Tmpfs(mount.size, mount.policy,
-                                         min(mount.nodes) if len(mount.nodes) == 1 else NODE_UNKNOWN)
+                                         min(mount.nodes) if len(mount.nodes) == 1
+                                         else NODE_UNKNOWN)
         if (s.kind == "file" or s.kind == "tmpfs" and mount) and size(s.file) >= 0:
             out["file", s.file] = size(s.file)
         there = lio.store(s.plugin, s.name)
         if not there:
             continue
         out["store", s.plugin, s.name] = None if not there.enabled else StoreItem(
-            there.path, 0 if s.kind == "block" else there.size, there.write_back and s.plugin == "fileio",
+            there.path, 0 if s.kind == "block" else there.size, there.write_back
+            and s.plugin == "fileio",
             there.serial)
         for name in s.attributes:
             out["store-attribute", s.plugin, s.name, name] = ask.actual.attribute(there.dir, name)
@@ -241,7 +248,8 @@ def _want_store(ask: Ask, s: plan.Store, out: Items, has: Items) -> None:
         _want_directories(ask, os.path.dirname(s.file), out, has)
     key = ("store", s.plugin, s.name)
     out[key] = _item(s)
-    kept = has.get(key) == out[key] and (s.kind != "tmpfs" or has.get(("mount", s.path)) == out["mount", s.path])
+    kept = has.get(key) == out[key] and (s.kind != "tmpfs" or has.get(("mount",
+        s.path)) == out["mount", s.path])
     # LIO may have a file that was removed or renamed; it keeps it as long as nothing else changes.
     if s.plugin == "fileio" and not (kept and ("file", s.file) not in has):
         out["file", s.file] = has["file", s.file] if kept else s.size
@@ -278,7 +286,7 @@ def is_guest(ask: Ask, key: Key, value: Any) -> bool:
 
 
 def _user_of(ask: Ask, path: str) -> str:
-    """Something that we made may be somebody else's by now; "": it is not, as far as can be seen."""
+    """Another user, by now, of a path that we made; "": there is none, as far as can be seen."""
     for other in ask.others:
         if any(needs(p, path) for p in other.plans()):
             return other.name
@@ -306,8 +314,10 @@ def _keep_made(ask: Ask, out: Items, has: Items) -> None:
             ask.notes.append("%s stays, with what is in it" % printable(path))
     for key, value in has.items():
         # Files are not deleted, but those that were made, when remove is asked for that.
-        if key[0] == "file" and key not in out and ("mount", os.path.dirname(key[1])) not in has and not (
-                ask.destroy and not ask.want and key[1] in ask.state.made and not _user_of(ask, key[1])):
+        if key[0] == "file" and key not in out and ("mount",
+                                                    os.path.dirname(key[1])) not in has and not (
+                ask.destroy and not ask.want and key[1] in ask.state.made and not _user_of(ask,
+                    key[1])):
             out[key] = value
 
 
@@ -320,7 +330,8 @@ def wish(ask: Ask, has: Items) -> Items:
         _want_target(ask, t, out)
     # In a target that stays, what others have put there stays, too.
     for key, value in has.items():
-        if key not in out and len(key) > 1 and ("target", key[1]) in out and is_guest(ask, key, value):
+        if key not in out and len(key) > 1 and ("target", key[1]) in out and is_guest(ask, key,
+            value):
             out[key] = value
     _keep_made(ask, out, has)
     if ask.cpus is not None and ("cpus",) in has:
@@ -336,7 +347,8 @@ def _parents(key: Key, value: Any, mounts: Items) -> list[Key]:
     """Items without which this one cannot be."""
     kind = key[0]
     if kind in ("file", "store"):
-        mount = ("mount", os.path.dirname(key[1] if kind == "file" else value.path if value else ""))
+        mount = ("mount", os.path.dirname(key[1] if kind == "file" else value.path if value
+                                          else ""))
         return [mount] if mount in mounts else []
     if kind == "store-attribute":
         return [("store", key[1], key[2])]
@@ -369,10 +381,12 @@ def differences(has: Items, wants: Items, nodes: dict[Key, int]) -> list[Differe
     for key in _by_order(has):
         unwanted = key not in wants and key[0] not in PARTS
         changed = key in wants and _anew(key, has[key], wants[key])
-        orphan = any(p in gone or p not in has and p[0] == "mount" for p in _parents(key, has[key], mounts))
+        orphan = any(p in gone or p not in has and p[0] == "mount" for p in _parents(key, has[key],
+            mounts))
         if unwanted or changed or orphan:
             gone[key] = None
-    out = [_difference(key, has[key], None, nodes, has) for key in reversed(gone) if key[0] not in PARTS and
+    out = [_difference(key, has[key], None, nodes, has) for key in reversed(gone)
+           if key[0] not in PARTS and
            not (key[0] == "file" and ("mount", os.path.dirname(key[1])) in gone)]
     made = set()
     for key in _by_order(wants):
@@ -397,7 +411,8 @@ def _difference(key: Key, was: Any, to: Any, nodes: dict[Key, int], has: Items) 
         d.may_fail = to is None
     elif kind == "mount" and to is None:
         d.node = value.node
-        held = sum(size for k, size in has.items() if k[0] == "file" and os.path.dirname(k[1]) == key[1])
+        held = sum(size for k, size in has.items() if k[0] == "file"
+                   and os.path.dirname(k[1]) == key[1])
         d.memory, d.lossy = -held, held > 0
     elif kind == "file" and to is not None:
         d.lossy = was is not None and to < was
@@ -413,7 +428,7 @@ def _difference(key: Key, was: Any, to: Any, nodes: dict[Key, int], has: Items) 
 
 
 def nodes_of(ask: Ask) -> dict[Key, int]:
-    """Of stores and files, by their keys; ("in-tmpfs", PATH), ("bound", PATH): of files in tmpfs."""
+    """Of stores and files, by their keys; also by ("in-tmpfs", PATH) and ("bound", PATH)."""
     out: dict[Key, int] = {}
     for p in ask.ours() + ([ask.want] if ask.want else []):
         for s in p.stores():
@@ -432,27 +447,31 @@ def _text(key: Key, was: Any, to: Any) -> str:
     if kind == "dir":
         return "%s the directory %s" % ("remove" if goes else "make", first)
     if kind == "mount":
-        return "unmount the tmpfs at " + first if goes else "mount a tmpfs of %s at %s, %s node %d" % (
-            format_size(to.size), first, "of the memory of" if to.policy == "bind" else "preferably of", to.node)
+        whose = "of the memory of" if not goes and to.policy == "bind" else "preferably of"
+        return "unmount the tmpfs at " + first if goes else \
+            "mount a tmpfs of %s at %s, %s node %d" % (format_size(to.size), first, whose, to.node)
     if kind == "file":
         if goes:
             return "remove the file %s, with what is in it" % first
-        how = "make the file %s of %s" if was is None else "let the file %s grow to %s" if to > was else \
-            "cut the file %s to %s"
+        how = "make the file %s of %s" if was is None else \
+            "let the file %s grow to %s" if to > was else "cut the file %s to %s"
         return how % (first, format_size(to))
     if kind == "store":
         return "take the back store %s away" % names[1] if goes else \
             "create the back store %s: %s" % (names[1], to.about or printable(to.path))
     if kind in ("store-attribute", "target-attribute"):
-        return "set %s of the %s %s to %d" % (names[-1], "back store" if kind[0] == "s" else "target", names[-2], to)
+        return "set %s of the %s %s to %d" % (names[-1], "back store" if kind[0] == "s"
+                                              else "target", names[-2], to)
     if kind == "target":
         whole = "" if not goes or was.tag else ", which is not whole"
         return "%s the target %s%s" % ("delete" if goes else "create", first, whole)
     if kind == "lun":
         return "delete LUN %s of the target %s" % (names[1], first) if goes else \
-            "create LUN %s of the target %s: the back store %s" % (names[1], first, printable(to[1]))
+            "create LUN %s of the target %s: the back store %s" % (names[1], first,
+                printable(to[1]))
     if kind == "acl":
-        return "let the initiator %s log in to the target %s%s" % (names[1], first, " no more" if goes else "")
+        return "let the initiator %s log in to the target %s%s" % (names[1], first,
+            " no more" if goes else "")
     if kind == "auth":
         return "ask for %s CHAP secret of %s at the target %s%s" % (
             "the" if to[0] else "no", names[1], first, ", and give one in return" if to[2] else "")
@@ -465,5 +484,5 @@ def _text(key: Key, was: Any, to: Any) -> str:
     if kind == "enabled":
         return "%s the target %s" % ("disable" if goes else "enable", first)
     if kind == "cpus":
-        return "let the threads of all iSCSI targets of this host, also those of others, run on CPUs %s" % to
+        return "let the threads of all iSCSI targets here, also of foreign ones, run on CPUs %s" % to
     return "handle interrupt %s on CPUs %s" % (first, to)

@@ -145,7 +145,8 @@ class Target:
         return self.dynamic + sum(a.logged_in for a in self.acls)
 
     def portal(self, address: str | None, port: int) -> Portal | None:
-        return next((p for p in self.portals if p.port == port and same_address(p.address, address)), None)
+        return next((p for p in self.portals if p.port == port and same_address(p.address,
+            address)), None)
 
     def lun(self, lun: int) -> Lun | None:
         return next((one for one in self.luns if one.lun == lun), None)
@@ -222,7 +223,8 @@ def _store(plugin: str, name: str, path: str) -> Store:
     store, info = Store(plugin, name, path, text(path, "udev_path")), text(path, "info")
     store.enabled = number(path, "enable") != 0
     if store.enabled:
-        store.serial = text(path, "wwn/vpd_unit_serial").partition("Unit Serial Number: ")[2].split("\n")[0]
+        store.serial = text(path, "wwn/vpd_unit_serial").partition("Unit Serial "
+            "Number: ")[2].split("\n")[0]
     if plugin == "fileio":
         # The last of each: before it is a path, which may have anything in it.
         size = re.search(r".* Size: (\d+)", info, re.DOTALL)
@@ -250,7 +252,8 @@ def write_cache(device: str) -> str:
 
 
 def _acl(initiator: str, path: str) -> Acl:
-    auth = [text(path, "auth", key) for key in ("userid", "password", "userid_mutual", "password_mutual")]
+    auth = [text(path, "auth", key) for key in ("userid", "password", "userid_mutual",
+                                                "password_mutual")]
     info, mapped, lines = text(path, "info"), [], []
     for name, at in _directories(path):
         to = re.fullmatch(r".*/lun_(\d+)", _link(at))
@@ -272,7 +275,8 @@ def _group(iqn: str, tag: int, path: str) -> Target:
     for name, at in _directories(path, "np"):
         found = re.fullmatch(r"\[?([^]]+)\]?:(\d+)", name)
         if found:
-            target.portals.append(Portal(found.group(1), int(found.group(2)), number(at, "iser") != 0))
+            target.portals.append(Portal(found.group(1), int(found.group(2)), number(at,
+                "iser") != 0))
     for name, at in _directories(path, "lun"):
         to = re.fullmatch(r".*?([^/]+)_\d+/([^/]+)", _link(at))
         if re.fullmatch(r"lun_\d+", name):
@@ -311,7 +315,8 @@ def read_lio() -> Lio:
         if plugin:
             lio.stores += [_store(plugin.group(1), name, path) for name, path in _directories(at)]
     for iqn, at in _directories(fabric):
-        groups = [(name, path) for name, path in _directories(at) if re.fullmatch(r"tpgt_\d+", name)]
+        groups = [(name, path) for name, path in _directories(at) if re.fullmatch(r"tpgt_\d+",
+            name)]
         if iqn != "discovery_auth":
             lio.targets += [_group(iqn, int(name[5:]), path) for name, path in groups] or \
                 [Target(iqn, NO_GROUP, at)]
@@ -323,7 +328,8 @@ def read_lio() -> Lio:
 
 def read_machine(lio: Lio) -> topology.Host:
     """Its nodes and cards, and the nodes of LIO's files and devices."""
-    return topology.read("", "", None, None, [s.path for s in lio.stores if s.path and os.path.exists(s.path)])
+    return topology.read("", "", None, None, [s.path for s in lio.stores if s.path
+                                              and os.path.exists(s.path)])
 
 
 def nodes_of(machine: topology.Host, cpus: set[int]) -> set[int]:
@@ -352,7 +358,8 @@ class Interface:
 
 
 def interfaces() -> list[Interface]:
-    return [Interface(one["ifname"], info["local"], "UP" in one["flags"], "NO-CARRIER" not in one["flags"])
+    return [Interface(one["ifname"], info["local"], "UP" in one["flags"],
+                      "NO-CARRIER" not in one["flags"])
             for one in json.loads(run(["ip", "-json", "address", "show"]) or "[]")
             for info in one.get("addr_info", ()) if "local" in info]
 
@@ -432,7 +439,8 @@ def threads() -> list[Thread]:
         fields = text(proc(), pid, "stat").rpartition(")")[2].split()
         cpus = re.search(r"^Cpus_allowed_list:\s*(\S+)", text(proc(), pid, "status"), re.MULTILINE)
         if cpus and len(fields) > 36 and int(fields[6]) & KERNEL_THREAD:
-            found.append(Thread(name, int(pid), bool(worker), parse_ids(cpus.group(1)) or set(), int(fields[36])))
+            found.append(Thread(name, int(pid), bool(worker), parse_ids(cpus.group(1)) or set(),
+                                int(fields[36])))
     return sorted(found, key=lambda t: (t.name, t.pid))
 
 
@@ -460,7 +468,8 @@ def numa() -> ctypes.CDLL:
     try:
         return ctypes.CDLL("libnuma.so.1", use_errno=True)
     except OSError:
-        raise Failure("numactl is missing, with libnuma.so.1, which places back stores and finds their "
+        raise Failure("numactl is missing, with libnuma.so.1, which places back stores and finds "
+                      "their "
                       "pages: install the package numactl") from None
 
 
@@ -474,7 +483,8 @@ def _piece(fd: int, at: int, size: int, written: bool) -> dict[int, int]:
     page reads it in from swap space: so only those in memory are. written: else all are."""
     libc, page = ctypes.CDLL(None, use_errno=True), os.sysconf("SC_PAGESIZE")
     libc.mmap.restype = ctypes.c_void_p
-    libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_int64]
+    libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int,
+                          ctypes.c_int, ctypes.c_int64]
     count, on = -(-size // page), dict[int, int]()
     base = libc.mmap(None, size, 1, 1, fd, at)  # PROT_READ, MAP_SHARED
     _called(base == ctypes.c_void_p(-1).value, "it cannot be mapped")
@@ -485,7 +495,8 @@ def _piece(fd: int, at: int, size: int, written: bool) -> dict[int, int]:
         for run_of in re.finditer(rb"\x01+", bytes(t & 1 for t in there)):
             if libc.madvise(ctypes.c_void_p(base + run_of.start() * page),
                             ctypes.c_size_t(len(run_of.group()) * page), MADV_POPULATE_READ):
-                _called(ctypes.get_errno() != 14, "pages cannot be looked at (that wants Linux 5.14)")  # EFAULT: cut
+                _called(ctypes.get_errno() != 14, "pages cannot be looked at (that wants Linux "
+                        "5.14)")  # EFAULT: cut
         where = (ctypes.c_int * count)()
         asked = (ctypes.c_void_p * count)(*(base + i * page for i in range(count)))
         _called(numa().move_pages(0, ctypes.c_ulong(count), asked, None, where, 0), "move_pages")
@@ -507,7 +518,7 @@ def _seek(fd: int, at: int, end: int, whence: int) -> int:
 
 
 def _window(fd: int, start: int, end: int, allocated: bool, stands_for: int, into: Pages) -> None:
-    """allocated: the file has no holes; pages that were allocated and never written look like one."""
+    """allocated: the file has no holes; its pages that were never written look like one."""
     at, data, on = start, 0, dict[int, int]()
     while at < end:
         begin = _seek(fd, at, end, os.SEEK_DATA)

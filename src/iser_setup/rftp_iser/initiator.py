@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The commands login and logout: this host as an initiator. A login makes sessions, waits for their
-disks, and makes a stripe and filesystems of them; a logout takes away what a login has made. All of
-it is in login.json before it is made, so that a login that is killed leaves nothing unknown."""
+disks, and makes a stripe and filesystems of them; a logout takes these away. All of it is noted in
+login.json before it is made, so that a login that is killed leaves nothing unknown."""
 from __future__ import annotations
 
 import argparse
@@ -128,7 +128,7 @@ def _make_sessions(login: Login) -> None:
 
 
 def _undo(login: Login) -> None:
-    """Takes back what this run has done, unless it has a user by now."""
+    """Takes back the sessions and the stripe of this run, unless they have a user by now."""
     p, kept = login.p.unstoppable(), login.kept
     p.settle()
     # Also one that udev has put together: it was not there before its last session.
@@ -239,7 +239,7 @@ def _make_filesystems(login: Login) -> None:
         login.made_fs = True
 
 
-# ---- what login tells -----------------------------------------------------------------
+# ---- output ---------------------------------------------------------------------------
 
 
 def _hint(device: str, nodes: str) -> str:
@@ -341,7 +341,7 @@ def _check_options(o: argparse.Namespace) -> None:
     for iqn in o.target:
         if names.iqn(iqn):
             raise Misuse("--target takes an iSCSI name, not", iqn)
-    for wrong, what in (
+    for wrong, told in (
             ((o.user is None) != (o.secret_file is None), "CHAP wants --user and --secret-file"),
             ((o.mutual_user is None) != (o.mutual_secret_file is None),
              "mutual CHAP wants --mutual-user and --mutual-secret-file"),
@@ -350,7 +350,7 @@ def _check_options(o: argparse.Namespace) -> None:
             (o.user is not None and o.plan is not None,
              "a plan has users and secrets of its own, so not also --user")):
         if wrong:
-            raise Misuse(what)
+            raise Misuse(told)
     for user in (o.user, o.mutual_user):
         if user is not None and _wrong_user(user):
             raise Misuse("CHAP's user " + _wrong_user(user))
@@ -453,7 +453,7 @@ def _login(o: argparse.Namespace, stop: Stop) -> None:
 
 
 def _leaving(o: argparse.Namespace, kept: Kept) -> list[Node]:
-    """Out of which. A target without a session is what logout is for."""
+    """The nodes to log out of. A target without a session is no error."""
     there, out = sessions.read(), []
     if o.plan is not None:
         out += [kept.nodes[t.iqn] for t in plan.read(o.plan).targets if t.iqn in kept.nodes]

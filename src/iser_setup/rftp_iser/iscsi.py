@@ -177,7 +177,7 @@ def _name_in(line: str) -> str:
 
 
 def edit_record(record: str, settings: Settings) -> str:
-    """With each setting in place of what the text says of it."""
+    """With each setting in place of the line that the text has for it."""
     lines = [line for line in record.split("\n") if _name_in(line) not in settings]
     ends = [i for i, line in enumerate(lines) if line.startswith(END)]
     if not ends:
@@ -264,7 +264,7 @@ def discover(p: Programs, address: Address) -> str:
 
 
 def explain(code: int, node: Node, chap: bool) -> str:
-    """What a login's exit status means."""
+    """The meaning of a login's exit status."""
     if code == EXISTS:
         return ": another program has just logged in there"
     if code == NO_AUTH:
@@ -317,7 +317,7 @@ def forget(p: Programs, node: Node) -> None:
             raise
 
 
-# ---- what a login needs ---------------------------------------------------------------
+# ---- requirements of a login ----------------------------------------------------------
 
 
 def load_modules(p: Programs, transport: str) -> None:

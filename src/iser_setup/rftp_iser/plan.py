@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
+# ruff: noqa: RUF009, for _member returns dataclasses.field()
 """The plan of a storage host: one target per node, with its back stores, portals and initiators.
 Reads, checks and writes the JSON of rftp-iser(8). Unknown members are refused as misspelt."""
 from __future__ import annotations
 
+import dataclasses
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from . import names
@@ -31,20 +33,106 @@ TARGET_TAKEN = {"authentication": "is what chap decides",
                 "demo_mode_write_protect": "is what open decides",
                 "cache_dynamic_acls": "is what open decides"}
 
+# ---- members of JSON ------------------------------------------------------------------
+
+# Returns the checked value of a member, or raises Failure with its place, "targets[0].iqn".
+_Reader = Callable[[Any, str], Any]
+
+
+def _refuse(wrong: bool, where: str, what: str) -> None:
+    if wrong:
+        raise Failure(f"{where} {what}")
+
+
+def _text(value: Any, at: str) -> str:
+    _refuse(not isinstance(value, str), at, "is no text")
+    _refuse("\0" in value, at, "has a NUL in it")
+    return str(value)
+
+
+def _boolean(value: Any, at: str) -> bool:
+    _refuse(not isinstance(value, bool), at, "is neither true nor false")
+    return bool(value)
+
+
+def _number(least: int, most: int) -> _Reader:
+    def read(value: Any, at: str) -> int:
+        _refuse(type(value) is not int, at, "is no whole number")  # a bool is an int, too
+        _refuse(not least <= value <= most, at, f"is not between {least} and {most}")
+        return int(value)
+    return read
+
+
+def _word(words: tuple[str, ...]) -> _Reader:
+    def read(value: Any, at: str) -> str:
+        _refuse(_text(value, at) not in words, at, "is none of " + ", ".join(words))
+        return str(value)
+    return read
+
+
+def _attributes(value: Any, at: str) -> dict[str, int]:
+    _refuse(not isinstance(value, dict), at, "is no object")
+    for key, number in value.items():
+        _refuse(type(number) is not int or number < 0, f"{at}.{printable(key)}",
+                "is no whole number from 0")
+    return dict(value)
+
+
+def _object(kind: type) -> _Reader:
+    def read(value: Any, at: str) -> Any:
+        _refuse(not isinstance(value, dict), at, "is no object")
+        known = {_key(f): f for f in dataclasses.fields(kind)}
+        members = {}
+        for key, member in value.items():
+            where = f"{at}.{printable(key)}" if at else printable(key)
+            _refuse(key not in known, where, "is not known")
+            if member is not None:
+                members[known[key].name] = known[key].metadata.get("read", _text)(member, where)
+        needed = [key for key, f in known.items() if f.default is f.default_factory]  # both MISSING
+        _refuse(any(known[key].name not in members for key in needed), at,
+                "wants " + " and ".join(needed))
+        return kind(**members)
+    return read
+
+
+def _list(kind: type) -> _Reader:
+    def read(value: Any, at: str) -> list[Any]:
+        _refuse(not isinstance(value, list), at, "is no list")
+        return [_object(kind)(item, f"{at}[{i}]") for i, item in enumerate(value)]
+    return read
+
+
+def _member(read: _Reader, default: Any = None, key: str | None = None) -> Any:
+    """A dataclass's field that is not text, or has another key in JSON. A default that is a type
+    makes a new value each time."""
+    metadata = {"read": read, "key": key}
+    if isinstance(default, type):
+        return dataclasses.field(default_factory=default, metadata=metadata)
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+def _key(f: dataclasses.Field[Any]) -> str:
+    return f.metadata.get("key") or f.name.replace("_", "-")
+
+
+# ---- the plan -------------------------------------------------------------------------
+
+_NODE = _number(NODE_UNKNOWN, NODE_MOST)
+
 
 @dataclass
 class Store:
     """A back store, and its LUN in its target."""
-    lun: int = 0
+    lun: int = _member(_number(0, LUN_MOST), 0)
     name: str | None = None  # LIO's; unique in a plan
-    kind: str = ""
-    node: int = NODE_UNKNOWN  # of its pages, or its device
-    size: int = 0  # bytes; 0 for a block device: all of it
-    policy: str = "bind"  # a tmpfs's memory policy
+    kind: str = _member(_word(KINDS), "")
+    node: int = _member(_NODE, NODE_UNKNOWN)  # of its pages, or its device
+    size: int = _member(_number(0, (1 << 63) - 1), 0)  # bytes; 0 for a block device: all of it
+    policy: str = _member(_word(POLICIES), "bind")  # a tmpfs's memory policy
     path: str | None = None  # the tmpfs's mount point, the file, or the device
-    write_back: bool = False  # written data may stay in memory until a flush
+    write_back: bool = _member(_boolean, False)  # written data may stay in memory until a flush
     serial: str | None = None  # a UUID, by which initiators recognise the disk
-    attributes: dict[str, int] = field(default_factory=dict)
+    attributes: dict[str, int] = _member(_attributes, dict)
 
     @property
     def file(self) -> str:
@@ -70,9 +158,9 @@ class Store:
 @dataclass
 class Portal:
     address: str | None = None  # numerical, without brackets
-    port: int = PORT
+    port: int = _member(_number(1, 65535), PORT)
     netdev: str | None = None  # the interface with the address; None: unknown
-    iser: bool = True
+    iser: bool = _member(_boolean, True)
 
 
 @dataclass
@@ -85,26 +173,26 @@ class Chap:
 @dataclass
 class Initiator:
     name: str | None = None  # its IQN
-    chap: Chap | None = None  # the initiator proves its name
-    mutual: Chap | None = None  # the target proves its name
+    chap: Chap | None = _member(_object(Chap))  # the initiator proves its name
+    mutual: Chap | None = _member(_object(Chap), key="mutual-chap")  # the target proves its name
 
 
 @dataclass
 class Target:
-    node: int = NODE_UNKNOWN
+    node: int = _member(_NODE, NODE_UNKNOWN)
     iqn: str | None = None
-    open: bool = False  # any initiator may log in and write, without proof
-    portals: list[Portal] = field(default_factory=list)
-    initiators: list[Initiator] = field(default_factory=list)
-    stores: list[Store] = field(default_factory=list)
-    attributes: dict[str, int] = field(default_factory=dict)  # of the portal group
+    open: bool = _member(_boolean, False)  # any initiator may log in and write, without proof
+    portals: list[Portal] = _member(_list(Portal), list)
+    initiators: list[Initiator] = _member(_list(Initiator), list)
+    stores: list[Store] = _member(_list(Store), list, "luns")
+    attributes: dict[str, int] = _member(_attributes, dict)  # of the portal group
 
 
 @dataclass
 class Plan:
     name: str | None = None  # a host may have several plans
-    cpus: str = "nodes"  # LIO's threads run on the CPUs of the targets' nodes; any: anywhere
-    targets: list[Target] = field(default_factory=list)
+    cpus: str = _member(_word(CPUS), "nodes")  # of LIO's threads: the targets' nodes, or any
+    targets: list[Target] = _member(_list(Target), list)
 
     def stores(self) -> Iterator[Store]:
         for target in self.targets:
@@ -117,128 +205,19 @@ class Plan:
         return next((t for t in self.targets if t.iqn == iqn), None)
 
 
-# ---- from JSON ------------------------------------------------------------------------
-
-
-class _Reader:
-    """An object of the JSON and its place, "targets[0].luns[1]". Methods return a member's value,
-    or raise Failure with its place."""
-
-    def __init__(self, value: Any, file: str, where: str, known: Sequence[str]):
-        self.file, self.where = file, where
-        if not isinstance(value, dict):
-            what = f"{where} is no object" if where else "is no JSON object"
-            raise Failure(f"{file}: {what}")
-        self.members: dict[str, Any] = value
-        for key in value if known else ():
-            if key not in known:
-                raise self.wrong(key, "is not known")
-
-    def at(self, key: str) -> str:
-        return (self.where + "." if self.where else "") + printable(key)
-
-    def wrong(self, key: str, what: str) -> Failure:
-        return Failure(f"{self.file}: {self.at(key)} {what}")
-
-    def typed(self, key: str, kind: type, what: str) -> Any:
-        value = self.members.get(key)
-        if value is not None and type(value) is not kind:  # a bool is an int, too
-            raise self.wrong(key, what)
-        return value
-
-    def text(self, key: str) -> str | None:
-        value: str | None = self.typed(key, str, "is no text")
-        if value and "\0" in value:
-            raise self.wrong(key, "has a NUL in it")
-        return value
-
-    def boolean(self, key: str, default: bool) -> bool:
-        value = self.members.get(key, default)
-        if not isinstance(value, bool):
-            raise self.wrong(key, "is neither true nor false")
-        return value
-
-    def number(self, key: str, least: int, most: int, default: int) -> int:
-        value: int | None = self.typed(key, int, "is no whole number")
-        if value is None:
-            return default
-        if not least <= value <= most:
-            raise self.wrong(key, f"is not between {least} and {most}")
-        return value
-
-    def node(self) -> int:
-        return self.number("node", NODE_UNKNOWN, NODE_MOST, NODE_UNKNOWN)
-
-    def word(self, key: str, words: Sequence[str], default: str) -> str:
-        value: str | None = self.typed(key, str, "is no text")
-        if value is None:
-            return default
-        if value not in words:
-            raise self.wrong(key, "is none of " + ", ".join(words))
-        return value
-
-    def each(self, key: str, *known: str) -> Iterator[_Reader]:
-        for i, item in enumerate(self.typed(key, list, "is no list") or ()):
-            yield _Reader(item, self.file, f"{self.at(key)}[{i}]", known)
-
-    def below(self, key: str, *known: str) -> _Reader | None:
-        value = self.typed(key, dict, "is no object")
-        return None if value is None else _Reader(value, self.file, self.at(key), known)
-
-    def attributes(self) -> dict[str, int]:
-        r = self.below("attributes")
-        if not r:
-            return {}
-        for key, value in r.members.items():
-            if type(value) is not int or value < 0:
-                raise r.wrong(key, "is no whole number from 0")
-        return dict(r.members)
-
-    def chap(self, key: str) -> Chap | None:
-        r = self.below(key, "user", "secret-file")
-        if not r:
-            return None
-        user, secret_file = r.text("user"), r.text("secret-file")
-        if user is None or secret_file is None:
-            raise self.wrong(key, "wants user and secret-file")
-        return Chap(user, secret_file)
-
-
-def _store(r: _Reader) -> Store:
-    store = Store(r.number("lun", 0, LUN_MOST, 0), r.text("name"), r.word("kind", KINDS, ""),
-                  r.node(), r.number("size", 0, (1 << 63) - 1, 0),
-                  r.word("policy", POLICIES, "bind"), r.text("path"),
-                  r.boolean("write-back", False), r.text("serial"), r.attributes())
-    if not store.kind:
-        raise r.wrong("kind", "is missing")
-    return store
-
-
-def _target(r: _Reader) -> Target:
-    return Target(
-        r.node(), r.text("iqn"), r.boolean("open", False),
-        [Portal(p.text("address"), p.number("port", 1, 65535, PORT), p.text("netdev"),
-                p.boolean("iser", True))
-         for p in r.each("portals", "address", "port", "netdev", "iser")],
-        [Initiator(i.text("name"), i.chap("chap"), i.chap("mutual-chap"))
-         for i in r.each("initiators", "name", "chap", "mutual-chap")],
-        [_store(s) for s in r.each("luns", "lun", "name", "kind", "node", "size", "policy", "path",
-                                   "write-back", "serial", "attributes")],
-        r.attributes())
-
-
 def from_json(value: Any, name: str) -> Plan:
     """A plan that check() accepts. name: the file's, for a Failure's text."""
-    version = _Reader(value, name, "", ()).number(VERSION_KEY, 0, (1 << 31) - 1, 0)
-    if not version:
-        raise Failure(f"{name}: is no plan: it has no \"{VERSION_KEY}\": {FORMAT_VERSION}")
-    if version != FORMAT_VERSION:
-        raise Failure(f"{name}: is of a later format (\"{VERSION_KEY}\" is not {FORMAT_VERSION})")
-    r = _Reader(value, name, "", (VERSION_KEY, "name", "cpus", "targets"))
-    plan = Plan(r.text("name"), r.word("cpus", CPUS, "nodes"),
-                [_target(t) for t in r.each("targets", "node", "iqn", "open", "portals",
-                                            "initiators", "luns", "attributes")])
+    if not isinstance(value, dict):
+        raise Failure(f"{name}: is no JSON object")
+    version = value.get(VERSION_KEY)
     try:
+        if version is not None:
+            version = _number(0, (1 << 31) - 1)(version, VERSION_KEY)
+        if not version:
+            raise Failure(f"is no plan: it has no \"{VERSION_KEY}\": {FORMAT_VERSION}")
+        if version != FORMAT_VERSION:
+            raise Failure(f"is of a later format (\"{VERSION_KEY}\" is not {FORMAT_VERSION})")
+        plan: Plan = _object(Plan)({k: v for k, v in value.items() if k != VERSION_KEY}, "")
         check(plan)
     except Failure as why:
         raise Failure(f"{name}: {why}") from None
@@ -268,35 +247,19 @@ def read(path: str) -> Plan:
     return parse(read_text(path), "standard input" if path == "-" else printable(path))
 
 
-# ---- to JSON --------------------------------------------------------------------------
-
-
-def _object(**members: Any) -> dict[str, Any]:
-    """Without the members that are None; "_" becomes "-"."""
-    return {k.replace("_", "-"): v for k, v in members.items() if v is not None}
-
-
-def _chap_json(chap: Chap | None) -> dict[str, Any] | None:
-    return _object(user=chap.user, secret_file=chap.secret_file) if chap else None
-
-
-def _target_json(t: Target) -> dict[str, Any]:
-    return _object(
-        node=t.node, iqn=t.iqn, open=t.open,
-        portals=[_object(address=p.address, port=p.port, netdev=p.netdev, iser=p.iser)
-                 for p in t.portals],
-        initiators=[_object(name=i.name, chap=_chap_json(i.chap), mutual_chap=_chap_json(i.mutual))
-                    for i in t.initiators],
-        luns=[_object(lun=s.lun, name=s.name, kind=s.kind, node=s.node, size=s.size,
-                      policy=s.policy if s.kind == "tmpfs" else None, path=s.path,
-                      write_back=s.write_back, serial=s.serial, attributes=s.attributes or None)
-              for s in t.stores],
-        attributes=t.attributes or None)
+def _json_of(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_json_of(item) for item in value]
+    if not dataclasses.is_dataclass(value):
+        return value
+    members = {_key(f): _json_of(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if isinstance(value, Store) and value.kind != "tmpfs":
+        del members["policy"]
+    return {key: member for key, member in members.items() if member is not None and member != {}}
 
 
 def to_json(plan: Plan) -> dict[str, Any]:
-    return {VERSION_KEY: FORMAT_VERSION, "name": plan.name, "cpus": plan.cpus,
-            "targets": [_target_json(t) for t in plan.targets]}
+    return {VERSION_KEY: FORMAT_VERSION, **_json_of(plan)}
 
 
 # ---- checks that need no host ---------------------------------------------------------
@@ -309,11 +272,6 @@ def _require(where: str, value: str | None, wrong: str | None) -> None:
         raise Failure(f"{where}{said} {wrong}")
 
 
-def _refuse(wrong: bool, where: str, what: str) -> None:
-    if wrong:
-        raise Failure(f"{where} {what}")
-
-
 def _check_attributes(attributes: dict[str, int], taken: dict[str, str], parent: str) -> None:
     for name, value in attributes.items():
         at = f"{parent}.attributes.{printable(name)}"
@@ -323,6 +281,7 @@ def _check_attributes(attributes: dict[str, int], taken: dict[str, str], parent:
 
 def _check_store(s: Store, at: str) -> None:
     _require(at + ".name", s.name, names.store(s.name))
+    _refuse(not s.kind, at + ".kind", "is missing")
     _refuse(s.kind == "tmpfs" and s.node == NODE_UNKNOWN, at + ".node",
             "is missing: whose memory is the tmpfs to have?")
     if s.kind == "block":

@@ -118,7 +118,7 @@ def _session(number_: int, path: str) -> Session | None:
         return None
     s = Session(number_, int(hosts[-1]), text(path, "targetname"), text(path, "state"),
                 text(path, "ifacename"), "", Address("", 0), 0, [])
-    # The driver's name, "iscsi_iser"; the record only tells what is wished.
+    # By the driver's name, "iscsi_iser"; the record only has the wished one.
     driver = text(sysfs(), "class/scsi_host/host%d/proc_name" % s.host)
     s.transport = driver.removeprefix("iscsi_")
     connections = os.path.join(sysfs(), "class/iscsi_connection")

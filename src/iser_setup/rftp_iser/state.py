@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is ours on this host: for each plan, by its name, a file with the plan as it was applied, and
-with the plan that is being applied. It is written, and on the disk, before anything is made, so that
-an apply that is killed leaves nothing unknown. Files of the program in C are the same."""
+"""Which things on this host are ours: for each plan, by its name, a file with the plan as it was
+applied, and with the plan that is being applied. It is on the disk before anything is made, so that
+an apply that is killed leaves nothing unknown. The program in C wrote the same files."""
 from __future__ import annotations
 
 import json
@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from . import names, plan
-from .common import FILE_MOST, Failure, Stop, failed, is_ours, lock, printable, read_text, write_file
-from .common import written_by_others
+from .common import FILE_MOST, Failure, Stop, failed, is_ours, lock, printable, read_text
+from .common import write_file, written_by_others
 from .plan import Plan
 
 DEFAULT_DIR = "/var/lib/rftp/iser"
@@ -99,7 +99,8 @@ class State:
     def write(self) -> None:
         text = json.dumps(self.to_json(), indent=2)
         if len(text) > STATE_MOST:
-            raise Failure("%s would be too long to be read again: make the plan smaller, or several "
+            raise Failure("%s would be too long to be read again: make the plan smaller, or "
+                          "several "
                           "of it" % printable(self.file))
         write_file(self.file, text)
 
@@ -137,8 +138,10 @@ def _load(state: State, text: str) -> None:
         _need(value[VERSION_KEY] == FORMAT_VERSION)
         state.boot, state.cpus, state.made = value["boot"], value.get("cpus"), value.get("made", [])
         state.irqs = [Irq(i["irq"], i["netdev"], i["was"], i["set"]) for i in value.get("irqs", [])]
-        texts = [state.boot, state.cpus or "", *state.made, *(t for i in state.irqs for t in (i.netdev, i.was, i.set))]
-        _need(all(isinstance(t, str) for t in texts) and all(path.startswith("/") for path in state.made))
+        texts = [state.boot, state.cpus or "", *state.made, *(t for i in state.irqs
+            for t in (i.netdev, i.was, i.set))]
+        _need(all(isinstance(t, str) for t in texts) and all(path.startswith("/")
+            for path in state.made))
         _need(all(type(i.irq) is int and i.irq >= 0 for i in state.irqs))
         older = list(value.get("older", ()))
     except json.JSONDecodeError as why:
@@ -202,9 +205,11 @@ def open_to_change(given: str | None, name: str, seconds: int, stop: Stop) -> St
         raise failed(why, "%s, where it is kept what was applied" % printable(path)) from why
     # Anybody who could write there would have us mount and remove at will.
     if not is_ours(st) or written_by_others(st):
-        raise Failure("%s: others may write there; chown root and chmod 700 it, after a look at what "
+        raise Failure("%s: others may write there; chown root and chmod 700 it, after a look at "
+                      "what "
                       "is in it" % printable(path))
-    held = lock(os.path.join(path, "lock"), "another rftp-iser is changing the targets of this host",
+    held = lock(os.path.join(path, "lock"), "another rftp-iser is changing the targets of this "
+                                            "host",
                 seconds, stop, "which changes LIO")
     state = read(given, name)
     state.lock = held

@@ -66,7 +66,7 @@ class Stripe:
 
 @dataclass
 class Member:
-    """What a disk tells of the stripe that it belongs to; id "": to none."""
+    """The stripe that a disk belongs to, as the disk tells; id "": none."""
     name: str = ""
     id: str = ""
     of: int = 0  # how many members it has in all
@@ -205,7 +205,7 @@ def _is_volume_of(s: Stripe, nth: int, m: Member) -> bool:
 
 
 def _lvm_unmake(p: Programs, s: Stripe, paths: Sequence[str], also_filled: bool) -> None:
-    """What its ids tell to be its; also_filled: this process has just made the logical volume."""
+    """Only parts with the ids of s. also_filled: this process has just made the logical volume."""
     for nth, path in enumerate(paths):
         try:
             m = _ask(p, "lvm", path) if path else Member()
@@ -279,8 +279,8 @@ def make(p: Programs, s: Stripe, paths: Sequence[str], chunk: int) -> tuple[Stri
 
 
 def left(p: Programs, s: Stripe, paths: Sequence[str]) -> tuple[str, str]:
-    """What a run that was killed has left of s, by the id that was drawn, and the id that it has.
-    "gone": nothing; "half": parts that nobody can have put data on; "whole": it was made;
+    """The state in which a killed run has left s, by the drawn id, and the id that it has now.
+    "gone": nothing is left; "half": parts that cannot have data on them; "whole": it was made;
     "untold": parts with data, or disks are missing. paths: of its disks in their order, "" for a
     missing one."""
     has, in_use, its_id = 0, False, s.id
@@ -303,7 +303,7 @@ def left(p: Programs, s: Stripe, paths: Sequence[str]) -> tuple[str, str]:
 
 
 def take_down(p: Programs, s: Stripe, paths: Sequence[str]) -> str:
-    """Takes a half off the disks: what is left then, "gone" or "untold"."""
+    """Takes a half off the disks; the state then, "gone" or "untold"."""
     p = p.unstoppable()
     if s.kind == "md":
         _md_unmake(p, s, paths)

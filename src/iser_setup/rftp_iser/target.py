@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Applies one difference: to LIO by rtslib, to mounts and files by the kernel's calls. Each runs in a
+"""Applies one difference: to LIO by rtslib, to mounts and files by system calls. Each runs in a
 child process on the CPUs of its node and with that node's memory, so that the kernel takes the
 memory of a ramdisk from there. None takes anything back: what a half-done difference has left is a
 difference, too."""
@@ -73,12 +73,14 @@ def _reason(why: BaseException) -> str:
     return ": ".join(parts)
 
 
-def _child(function: Callable[[], None], node: int, cpus: set[int], memory: bool, answer: int) -> None:
+def _child(function: Callable[[], None], node: int, cpus: set[int], memory: bool,
+           answer: int) -> None:
     """Never returns."""
     status, said = 1, ""
     try:
         # Too much memory asked for costs this process its life, and no other.
-        with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
+        with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w",
+                                                encoding="ascii") as file:
             file.write("1000")
         _bind(node, cpus, memory)
         function()
@@ -96,10 +98,11 @@ def _child(function: Callable[[], None], node: int, cpus: set[int], memory: bool
         os._exit(status)
 
 
-def on_node(function: Callable[[], None], machine: topology.Host, node: int = NODE_UNKNOWN, memory: bool = False,
+def on_node(function: Callable[[], None], machine: topology.Host, node: int = NODE_UNKNOWN,
+            memory: bool = False,
             stop: Stop | None = None) -> None:
     """Failure, or Stuck. The child holds the lock as long as it runs, also when this process
-    is killed; a signal that asks for the end ends it between two pieces of a file, and nowhere else."""
+    is killed; a noted signal ends it between two pieces of a file, and nowhere else."""
     limit = int(os.environ.get("RFTP_ISER_LIMIT") or 0) or LIMIT
     end, told, said = time.monotonic() + limit, False, b""
     reader, writer = os.pipe()
@@ -114,7 +117,8 @@ def on_node(function: Callable[[], None], machine: topology.Host, node: int = NO
             if not part:
                 break
         elif time.monotonic() > end:
-            raise Stuck("no answer for %d s from process %d, which is left alone: see dmesg for what the kernel "
+            raise Stuck("no answer for %d s from process %d, which is left alone: see dmesg for "
+                        "what the kernel "
                         "waits for" % (limit, pid))
         elif stop and stop.asked and not told:
             os.kill(pid, signal.SIGTERM)
@@ -129,9 +133,11 @@ def on_node(function: Callable[[], None], machine: topology.Host, node: int = NO
 
 def change(d: Difference, machine: topology.Host, stop: Stop | None = None) -> None:
     """Makes one difference; errors as of on_node()."""
-    function = {"file": lambda: _file(d, stop), "dir": lambda: _directory(d), "mount": lambda: _mount(d),
+    function = {"file": lambda: _file(d, stop), "dir": lambda: _directory(d),
+                "mount": lambda: _mount(d),
                 "irq": lambda: _irq(d)}.get(d.key[0], lambda: LIO[d.key[0]](d))
-    on_node(function, machine, d.node, d.to is not None and (d.strictly or d.key[0] == "store"), stop)
+    on_node(function, machine, d.node, d.to is not None and (d.strictly or d.key[0] == "store"),
+            stop)
 
 
 # ---- directories, mounts, files, interrupts -------------------------------------------
@@ -149,14 +155,18 @@ def _mount(d: Difference) -> None:
     libc, path = ctypes.CDLL(None, use_errno=True), os.fsencode(d.key[1])
     if d.to is None:
         # EINVAL: nothing is mounted there.
-        if libc.umount2(path, 8) and ctypes.get_errno() not in (errno.EINVAL, errno.ENOENT):  # UMOUNT_NOFOLLOW
+        if libc.umount2(path, 8) and ctypes.get_errno() not in (errno.EINVAL,
+            errno.ENOENT):  # UMOUNT_NOFOLLOW
             busy = " (fuser -m tells by whom)" if ctypes.get_errno() == errno.EBUSY else ""
-            raise Failure("umount %s: %s%s" % (printable(d.key[1]), os.strerror(ctypes.get_errno()), busy))
+            raise Failure("umount %s: %s%s" % (printable(d.key[1]),
+                                               os.strerror(ctypes.get_errno()), busy))
         return
     options = "size=%d,mode=0700,mpol=%s:%d" % (d.to.size, d.to.policy, d.to.node)
     flags = 2 | 4 | 8  # MS_NOSUID, MS_NODEV, MS_NOEXEC
-    if libc.mount(host.MOUNT_SOURCE.encode(), path, b"tmpfs", ctypes.c_ulong(flags), options.encode()):
-        raise Failure("a tmpfs at %s, with %s: %s" % (printable(d.key[1]), options, os.strerror(ctypes.get_errno())))
+    if libc.mount(host.MOUNT_SOURCE.encode(), path, b"tmpfs", ctypes.c_ulong(flags),
+                  options.encode()):
+        raise Failure("a tmpfs at %s, with %s: %s" % (printable(d.key[1]), options,
+                                                      os.strerror(ctypes.get_errno())))
 
 
 def _file(d: Difference, stop: Stop | None) -> None:
@@ -231,7 +241,8 @@ def _acl(lio: Any, iqn: str, initiator: str) -> Any:
 
 
 def _store(lio: Any, plugin: str, name: str) -> Any:
-    kind = {"fileio": lio.FileIOStorageObject, "iblock": lio.BlockStorageObject, "rd_mcp": lio.RDMCPStorageObject}
+    kind = {"fileio": lio.FileIOStorageObject, "iblock": lio.BlockStorageObject,
+            "rd_mcp": lio.RDMCPStorageObject}
     try:
         return kind[plugin](name)
     except lio.RTSLibNotInCFS:
@@ -254,7 +265,8 @@ def _check_file(lio: Any, path: str, size: int) -> None:
     if not stat.S_ISREG(there.st_mode):
         raise Failure("%s is no regular file" % printable(path))
     if there.st_size != size:
-        raise Failure("%s is there already, of %d bytes and not %d: remove it, or have the plan say its size"
+        raise Failure("%s is there already, of %d bytes and not %d: remove it, or have the plan "
+                      "say its size"
                       % (printable(path), there.st_size, size))
     for user, used in _users(lio):
         if os.path.exists(used) and os.path.samestat(os.stat(used), there):
@@ -307,7 +319,8 @@ def _change_target(d: Difference) -> None:
 def _map(lio: Any, acl: Any, lun: int, what: Any) -> None:
     """A directory without its link is left by a kill in between."""
     path = os.path.join(acl.path, "lun_%d" % lun)
-    if os.path.isdir(path) and not any(os.path.islink(os.path.join(path, name)) for name in os.listdir(path)):
+    if os.path.isdir(path) and not any(os.path.islink(os.path.join(path,
+        name)) for name in os.listdir(path)):
         os.rmdir(path)
     lio.MappedLUN(acl, lun, what)
 
@@ -382,9 +395,11 @@ def _change_enabled(d: Difference) -> None:
 
 
 LIO: dict[str, Callable[[Difference], None]] = {
-    "store": _change_store, "target": _change_target, "lun": _change_lun, "acl": _change_acl, "auth": _change_auth,
+    "store": _change_store, "target": _change_target, "lun": _change_lun, "acl": _change_acl,
+    "auth": _change_auth,
     "mapped": _change_mapped, "portal": _change_portal, "enabled": _change_enabled,
-    "store-attribute": lambda d: _set_attribute(_store(rtslib(), d.key[1], d.key[2]), d.key[3], d.to),
+    "store-attribute": lambda d: _set_attribute(_store(rtslib(), d.key[1], d.key[2]), d.key[3],
+                                                d.to),
     "target-attribute": lambda d: _set_attribute(_group(rtslib(), d.key[1]), d.key[2], d.to),
     "cpus": lambda d: _write(d.to, rtslib().FabricModule("iscsi").path, "cpus_allowed_list"),
 }

@@ -10,7 +10,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from . import apply, chap, converge, host, plan, state, verify_io
-from .common import DONE, FAILED, Failure, Stop, format_ids, format_size, output, parse_ids, printable, say
+from .common import DONE, FAILED, Failure, Stop, format_ids, format_size, output, parse_ids
+from .common import printable, say
 from .plan import NODE_UNKNOWN
 from .status import Seen, nodes_text, pages_text, read_states
 
@@ -58,7 +59,8 @@ class Judge:
         for name, wanted in attributes.items():
             now = host.attribute(directory, name)
             if now is None:
-                self.wrong("attribute", "%s: this kernel's LIO has no such attribute" % printable(name),
+                self.wrong("attribute", "%s: this kernel's LIO has no such attribute"
+                           % printable(name),
                            "leave it out of the plan, or load a kernel that has it")
             else:
                 self.judge(now == wanted, "attribute", "%s is %d" % (printable(name), wanted),
@@ -79,13 +81,16 @@ def _judge_plan(j: Judge) -> None:
     lio = j.seen.lio
     j.about = "plan %s" % j.plan.name
     if j.state.applying:
-        j.wrong("unfinished", "an apply of it was ended in its midst, or goes on now", AGAIN + ", or remove it")
+        j.wrong("unfinished", "an apply of it was ended in its midst, or goes on now",
+                AGAIN + ", or remove it")
     if j.state.restarted:
-        j.wrong("restarted", "this host was started again since it was applied: what tmpfs and ramdisks held is gone",
+        j.wrong("restarted", "this host was started again since it was applied: what tmpfs and "
+                             "ramdisks held is gone",
                 AGAIN + "; its tmpfs and ramdisks begin empty")
     bad = "the kernel's target (LIO) is not loaded" if not lio.there else \
         "LIO's iSCSI (iscsi_target_mod) is not loaded"
-    j.judge(lio.there and lio.iscsi, "lio", "LIO and its iSCSI are loaded", bad, AGAIN + ", which loads it")
+    j.judge(lio.there and lio.iscsi, "lio", "LIO and its iSCSI are loaded", bad,
+            AGAIN + ", which loads it")
 
 
 def _judge_cpus(j: Judge) -> None:
@@ -108,8 +113,8 @@ def _judge_cpus(j: Judge) -> None:
 
 
 def _judge_threads(j: Judge, allowed: set[int]) -> None:
-    """The kernel confines the sending one of a connection's two threads, when it next runs; the other
-    one sleeps as long as an iSER session lasts."""
+    """The kernel confines the sending one of a connection's two threads, when it next runs; the
+    other one sleeps as long as an iSER session lasts."""
     inside = 0
     with contextlib.suppress(Failure):
         for t in host.threads():
@@ -118,23 +123,28 @@ def _judge_threads(j: Judge, allowed: set[int]) -> None:
             elif t.name == host.THREAD_TX:
                 j.wrong("thread", "%s %d may run on CPUs %s, outside of cpus_allowed_list"
                         % (t.name, t.pid, format_ids(t.cpus)),
-                        "it moves when its session next has something to do; if not, log that initiator out and in again")
+                        "it moves when its session next has something to do; if not, log that "
+                        "initiator out and in again")
     if inside:
-        j.ok("thread", "%s of %d connection%s within it" % (host.THREAD_TX, inside, " is" if inside == 1 else "s are"))
+        j.ok("thread", "%s of %d connection%s within it" % (host.THREAD_TX, inside,
+            " is" if inside == 1 else "s are"))
 
 
 def _judge_irqs(j: Judge) -> None:
-    """Those of an earlier boot have other numbers now; those that the kernel has refused, no set."""
+    """Interrupts of an earlier boot have other numbers now; set "": the kernel has refused it."""
     for irq in j.state.irqs if not j.state.restarted else ():
         if not irq.set:
             continue
-        j.about, now = "interrupt %d of %s" % (irq.irq, printable(irq.netdev)), host.irq_cpus(irq.irq)
+        j.about, now = "interrupt %d of %s" % (irq.irq,
+                                               printable(irq.netdev)), host.irq_cpus(irq.irq)
         if now is None:
             j.wrong("interrupt", "is not there any more, or cannot be looked at")
         else:
-            j.judge(now == parse_ids(irq.set), "interrupt", "is handled on CPUs %s" % format_ids(now),
+            j.judge(now == parse_ids(irq.set), "interrupt", "is handled on CPUs %s"
+                    % format_ids(now),
                     "is handled on CPUs %s, and was put on %s" % (format_ids(now), irq.set),
-                    AGAIN + "; irqbalance, if it runs, has to leave it alone (IRQBALANCE_BANNED_INTERRUPTS, --banirq)")
+                    AGAIN + "; irqbalance, if it runs, has to leave it alone "
+                            "(IRQBALANCE_BANNED_INTERRUPTS, --banirq)")
 
 
 # ---- a target -------------------------------------------------------------------------
@@ -144,7 +154,8 @@ def _judge_fixed(j: Judge, t: plan.Target, there: host.Target) -> None:
     wanted = converge.fixed_attributes(t)
     good, bad = ("initiators prove who they are by CHAP",
                  "authentication is off: an initiator need not prove who it is by CHAP") \
-        if wanted["authentication"] else ("no CHAP, as planned", "authentication is on, and no CHAP was planned: no "
+        if wanted["authentication"] else ("no CHAP, as planned", "authentication is on, and no "
+                                          "CHAP was planned: no "
                                           "initiator can log in")
     cases = [("authentication", "authentication", good, bad)]
     cases += [("generate_node_acls", "open", "open to any initiator, as planned",
@@ -170,22 +181,28 @@ def _judge_portal(j: Judge, t: plan.Target, p: plan.Portal, there: host.Target) 
     j.judge(bool(now), "portal", "is there", "is not there: the target is not listened for")
     if now:
         j.judge(now.iser == p.iser, "iser", "iSER is on" if p.iser else "iSER is off, as planned",
-                "iSER is off: initiators can come by TCP alone" if p.iser else "iSER is on, and was planned off")
+                "iSER is off: initiators can come by TCP alone" if p.iser else "iSER is on, and "
+                "was planned off")
     name = printable(card.netdev)
     if not name:
         j.wrong("address", "this host does not have the address any more",
-                "ip address add %s/PREFIX dev %s; or plan another address" % (p.address, p.netdev) if p.netdev else
+                "ip address add %s/PREFIX dev %s; or plan another address" % (p.address,
+                    p.netdev) if p.netdev else
                 "give the address to a card of the target's node, or plan another")
         return
     j.ok("address", "is %s's" % name)
     if card.node == NODE_UNKNOWN:
         j.ok("card-node", "of which node %s is, this host does not tell" % name)
     else:
-        j.judge(t.node in (NODE_UNKNOWN, card.node), "card-node", "%s is a card of node %d" % (name, card.node),
-                "%s is a card of node %d, and the target is for node %d" % (name, card.node, t.node),
-                "move the address to a card of node %d, or plan the target for node %d" % (t.node, card.node))
+        j.judge(t.node in (NODE_UNKNOWN, card.node), "card-node", "%s is a card of node %d"
+                % (name, card.node),
+                "%s is a card of node %d, and the target is for node %d" % (name, card.node,
+                    t.node),
+                "move the address to a card of node %d, or plan the target for node %d" % (t.node,
+                    card.node))
     if p.iser:
-        j.judge(bool(card.rdma), "rdma", "%s is used by the RDMA device %s" % (name, printable(card.rdma)),
+        j.judge(bool(card.rdma), "rdma", "%s is used by the RDMA device %s" % (name,
+            printable(card.rdma)),
                 "no RDMA device uses %s: nobody can come by iSER" % name,
                 "load the card's RDMA driver (rdma link shows the devices)")
 
@@ -201,11 +218,13 @@ def _judge_chap(j: Judge, c: plan.Chap | None, way: str, user: str, secret: str)
     except Failure:
         planned = ""
     if c.user != user:
-        j.wrong("chap", "%sCHAP: the user is \"%s\", and should be \"%s\"" % (way, printable(user), printable(c.user)))
+        j.wrong("chap", "%sCHAP: the user is \"%s\", and should be \"%s\"" % (way, printable(user),
+            printable(c.user)))
     elif not secret:
         j.wrong("chap", "%sCHAP: it has no secret" % way)
     elif not planned:
-        j.unseen("chap", "%sCHAP: %s cannot be read: is the secret the same?" % (way, printable(c.secret_file)),
+        j.unseen("chap", "%sCHAP: %s cannot be read: is the secret the same?" % (way,
+            printable(c.secret_file)),
                  "verify as root, and see that the file is there for root alone")
     else:
         j.judge(planned == secret, "chap", "%sCHAP: user and secret are those of the plan" % way,
@@ -225,8 +244,10 @@ def _judge_initiator(j: Judge, t: plan.Target, i: plan.Initiator, there: host.Ta
         # A LUN that is seen as another is another disk to its user.
         if m.seen_as != m.lun or m.read_only:
             right = False
-            j.wrong("acl-lun", "sees LUN %d as LUN %d" % (m.lun, m.seen_as) if m.seen_as != m.lun else
-                    "may not write to LUN %d" % m.lun, "targetcli /iscsi/%s/tpg%d/acls/%s delete mapped_lun%d; then %s"
+            j.wrong("acl-lun", "sees LUN %d as LUN %d" % (m.lun, m.seen_as) if m.seen_as != m.lun
+                    else
+                    "may not write to LUN %d" % m.lun, "targetcli /iscsi/%s/tpg%d/acls/%s delete "
+                    "mapped_lun%d; then %s"
                     % (t.iqn, there.tag, printable(acl.initiator), m.seen_as, AGAIN))
     for s in t.stores:
         # A LUN that is not there is judged as such.
@@ -246,16 +267,19 @@ def _judge_extra(j: Judge, t: plan.Target, there: host.Target) -> None:
                     "targetcli /iscsi/%s delete %d" % (t.iqn, group.tag))
     for now in there.portals:
         if not any(there.portal(p.address, p.port) is now for p in t.portals):
-            j.wrong("portal-extra", "has a portal %s port %d, which is not planned" % (printable(now.address), now.port),
+            j.wrong("portal-extra", "has a portal %s port %d, which is not planned"
+                    % (printable(now.address), now.port),
                     "%s/portals delete %s %d" % (at, printable(now.address), now.port))
     for acl in there.acls:
         if not any(i.name == acl.initiator for i in t.initiators):
             name = printable(acl.initiator)
-            j.wrong("acl-extra", "lets the initiator %s in, which is not planned" % name, "%s/acls delete %s" % (at, name))
+            j.wrong("acl-extra", "lets the initiator %s in, which is not planned" % name,
+                    "%s/acls delete %s" % (at, name))
     for lun in there.luns:
         if not any(s.lun == lun.lun for s in t.stores):
             j.wrong("lun-extra", "serves a LUN %d that is not planned, of the back store %s"
-                    % (lun.lun, printable(lun.store) or "(gone)"), "%s/luns delete lun%d" % (at, lun.lun))
+                    % (lun.lun, printable(lun.store) or "(gone)"), "%s/luns delete lun%d" % (at,
+                        lun.lun))
 
 
 def _judge_target(j: Judge, t: plan.Target) -> None:
@@ -284,15 +308,18 @@ def _judge_tmpfs(j: Judge, s: plan.Store, where: host.Where | None) -> bool:
     """Can it be looked into? A mount over it hides it from all but LIO."""
     mount, path = j.seen.lio.mount(s.path), printable(str(s.path))
     if not mount:
-        j.wrong("tmpfs", "no tmpfs is mounted on %s" % path, AGAIN + "; what the tmpfs held is gone")
+        j.wrong("tmpfs", "no tmpfs is mounted on %s" % path, AGAIN + "; what the tmpfs held is "
+                "gone")
     elif where and where.kind in ("page cache", "device"):
-        j.wrong("tmpfs", "another filesystem is mounted on %s, over the tmpfs" % path, "umount %s" % path)
+        j.wrong("tmpfs", "another filesystem is mounted on %s, over the tmpfs" % path, "umount %s"
+                % path)
     else:
         nodes = format_ids(mount.nodes)
         j.judge(mount.nodes == {s.node}, "tmpfs", "the tmpfs on %s is of node %d" % (path, s.node),
                 "the tmpfs on %s takes its memory from %s, and should from node %d"
                 % (path, "node " + nodes if nodes else "any node", s.node),
-                "mount -o remount,mpol=%s:%d %s; it holds for pages to come" % (s.policy, s.node, path))
+                "mount -o remount,mpol=%s:%d %s; it holds for pages to come" % (s.policy, s.node,
+                    path))
         return True
     return False
 
@@ -301,7 +328,8 @@ def _judge_pages(j: Judge, s: plan.Store, p: host.Pages) -> None:
     """Where the node of each page is judged; host.pages() has looked at them."""
     text = pages_text(p) + (" (a sample of them)" if p.sampled else "")
     if p.elsewhere(s.node) and s.kind == "tmpfs" and s.policy == "bind":
-        j.wrong("pages", "pages are where they should not be: %s, and all should be on node %d" % (text, s.node),
+        j.wrong("pages", "pages are where they should not be: %s, and all should be on node %d"
+                % (text, s.node),
                 ANEW + ", when node %d has the memory" % s.node)
     elif p.swapped and s.kind == "tmpfs":
         j.wrong("pages", "%s of its pages are in swap space" % format_size(p.swapped),
@@ -326,7 +354,8 @@ def _judge_where(j: Judge, s: plan.Store, where: host.Where) -> None:
         j.ok("pages", "where its pages are, the kernel shows nobody" + (
             "; it was made under node %d" % s.node if s.node != NODE_UNKNOWN else ""))
     elif where.kind == "gone":
-        j.wrong("file", "what it serves is not there any more by its name (%s): LIO has open a file or device that was "
+        j.wrong("file", "what it serves is not there any more by its name (%s): LIO has open a "
+                        "file or device that was "
                 "deleted or is called otherwise now" % where.why, ANEW)
     else:
         j.unseen("pages", "where it is cannot be seen: %s" % where.why)
@@ -347,11 +376,13 @@ def _judge_store(j: Judge, t: plan.Target, s: plan.Store, there: host.Target | N
                 % (printable(now.path), path), ANEW)
     j.judge(not s.size or now.size == s.size, "size", "has %s" % format_size(now.size),
             "has %d bytes, and should have %d" % (now.size, s.size), ANEW)
-    j.judge(now.serial == s.serial, "serial", "has the serial %s" % s.serial, "has the serial \"%s\", and should have "
+    j.judge(now.serial == s.serial, "serial", "has the serial %s" % s.serial, "has the serial "
+            "\"%s\", and should have "
             "\"%s\": initiators take it for another disk" % (printable(now.serial), s.serial))
     if s.plugin == "fileio":
         is_, should = ("back" if w else "through" for w in (now.write_back, s.write_back))
-        j.judge(is_ == should, "write-cache", "is write-" + is_, "is write-%s, and should be write-%s" % (is_, should))
+        j.judge(is_ == should, "write-cache", "is write-" + is_, "is write-%s, and should be "
+                "write-%s" % (is_, should))
     j.attributes(now.dir, s.attributes)
     if ground:
         _judge_where(j, s, where)
@@ -359,7 +390,8 @@ def _judge_store(j: Judge, t: plan.Target, s: plan.Store, there: host.Target | N
         lun = there.lun(s.lun)
         if lun and (lun.plugin, lun.store) != (s.plugin, s.name):
             j.wrong("lun", "LUN %d serves %s" % (s.lun, printable(lun.store) or "nothing"),
-                    "targetcli /iscsi/%s/tpg%d/luns delete lun%d; then %s" % (t.iqn, there.tag, s.lun, AGAIN))
+                    "targetcli /iscsi/%s/tpg%d/luns delete lun%d; then %s" % (t.iqn, there.tag,
+                        s.lun, AGAIN))
         else:
             j.judge(bool(lun), "lun", "is LUN %d" % s.lun, "LUN %d is not there" % s.lun)
 
@@ -367,7 +399,8 @@ def _judge_store(j: Judge, t: plan.Target, s: plan.Store, there: host.Target | N
 # ---- the command ----------------------------------------------------------------------
 
 
-def _verify(args: argparse.Namespace, seen: Seen, name: str | None, done: list[Judge], stop: Stop) -> None:
+def _verify(args: argparse.Namespace, seen: Seen, name: str | None, done: list[Judge],
+            stop: Stop) -> None:
     interfaces = host.interfaces()
     for s in seen.states:
         if not s.plan or name not in (None, s.name):
@@ -389,33 +422,42 @@ def _verify(args: argparse.Namespace, seen: Seen, name: str | None, done: list[J
 
 def _text(j: Judge) -> list[str]:
     words = {"ok": "ok", "wrong": "WRONG", "unseen": "UNSEEN"}
-    lines = ["%-6s %s: %s%s" % (words[f.judged], f.about, f.text, " -> " + f.mend if f.mend else "") for f in j.found]
-    lines += ["ok     portal %s port %d of %s: %d MiB written at %s/s, read at %s/s, the same, by %s, on node %d" % (
-        i["address"], i["port"], i["iqn"], i["bytes"] >> 20, format_size(i["write_bytes_per_second"]),
+    lines = ["%-6s %s: %s%s" % (words[f.judged], f.about, f.text, " -> " + f.mend if f.mend
+                                else "") for f in j.found]
+    lines += ["ok     portal %s port %d of %s: %d MiB written at %s/s, read at %s/s, the same, by "
+              "%s, on node %d" % (
+        i["address"], i["port"], i["iqn"], i["bytes"] >> 20,
+        format_size(i["write_bytes_per_second"]),
         format_size(i["read_bytes_per_second"]), i["transport"], i["node"]) for i in j.io]
     lines += ["WRONG  " + line for line in j.io_failed]
     return lines + ["plan %s: %d looked at, %d wrong, %d not seen" % (
-        j.plan.name, len(j.found) + len(j.io) + len(j.io_failed), j.count("wrong") + len(j.io_failed),
+        j.plan.name, len(j.found) + len(j.io) + len(j.io_failed),
+        j.count("wrong") + len(j.io_failed),
         j.count("unseen"))]
 
 
 def _object(j: Judge) -> dict[str, Any]:
-    return {"name": j.plan.name, "right": j.right, "findings": [asdict(f) for f in j.found], "wrong": j.count("wrong"),
+    return {"name": j.plan.name, "right": j.right, "findings": [asdict(f) for f in j.found],
+            "wrong": j.count("wrong"),
             "unseen": j.count("unseen"), "io": j.io, "io_failed": j.io_failed}
 
 
 def run(args: argparse.Namespace) -> int:
     """rftp-iser verify. Where there is no plan nothing is as it should be."""
-    name, unseen, done, error = args.words[0] if args.words else None, list[str](), list[Judge](), ""
+    name, error = args.words[0] if args.words else None, ""
+    unseen, done = list[str](), list[Judge]()
     with Stop() as stop:
         try:
             if args.io:
                 apply.need_root("verify --io")
-            states, certain = read_states(args.state, None, unseen)  # one list of CPUs serves all plans
+            states, certain = read_states(args.state, None,
+                                          unseen)  # one list of CPUs serves all plans
             lio = host.read_lio()
-            _verify(args, Seen(lio, host.read_machine(lio), states, certain, unseen), name, done, stop)
+            _verify(args, Seen(lio, host.read_machine(lio), states, certain, unseen), name, done,
+                    stop)
             if not done and not unseen:
-                raise Failure("%s: no plan of this name was applied here" % printable(name) if name else
+                raise Failure("%s: no plan of this name was applied here" % printable(name) if name
+                              else
                               "no plan was applied here")
         except Failure as why:
             error = str(why)

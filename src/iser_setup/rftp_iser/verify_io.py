@@ -56,8 +56,8 @@ class _Test:
             self.change(key, to)
 
     def clear(self) -> None:
-        """What this test, or one that was killed, has made: its names are nobody else's. The session
-        goes first: it would hang without its target."""
+        """The things of this test, or of one that was killed: only tests use these names. The
+        session goes first: it would hang without its target."""
         lio = host.read_lio()
         if not lio.iscsi:
             raise Failure("LIO's iSCSI is not loaded: apply the plan again")
@@ -70,7 +70,8 @@ class _Test:
     # ---- the session ----
 
     def record(self, *words: str) -> None:
-        self.programs.run("iscsiadm", "-m", "node", "-T", self.iqn, "-p", str(self.address), "-I", IFACE, *words)
+        self.programs.run("iscsiadm", "-m", "node", "-T", self.iqn, "-p", str(self.address), "-I",
+                          IFACE, *words)
 
     def iface(self, *words: str) -> None:
         self.programs.run("iscsiadm", "-m", "iface", "-I", IFACE, *words)
@@ -83,11 +84,13 @@ class _Test:
         with contextlib.suppress(iscsi.Ended):
             self.iface("-o", "delete")
         self.iface("-o", "new")
-        for name, value in (("iface.transport_name", "iser"), ("iface.initiatorname", self.initiator)):
+        for name, value in (("iface.transport_name", "iser"), ("iface.initiatorname",
+            self.initiator)):
             self.iface("-o", "update", "-n", name, "-v", value)
         self.record("-o", "new")
         for name, value in (("node.startup", "manual"), ("node.session.auth.authmethod", "None"),
-                            ("node.session.initial_login_retry_max", "3"), ("node.session.scan", "auto")):
+                            ("node.session.initial_login_retry_max", "3"), ("node.session.scan",
+                                "auto")):
             self.record("-o", "update", "-n", name, "-v", value)
         self.record("--login")
 
@@ -99,17 +102,20 @@ class _Test:
             s = sessions.find(sessions.read(), self.iqn)
             for d in s.disks[:1] if s else ():
                 if d.serial != self.serial:
-                    raise Failure("/dev/%s has not the serial of the disk that was made for the test: it is left alone"
+                    raise Failure("/dev/%s has not the serial of the disk that was made for the "
+                                  "test: it is left alone"
                                   % d.name)
                 if s and sessions.is_device("/dev/" + d.name):
                     return "/dev/" + d.name, s.transport
             time.sleep(0.05)
-        raise Failure("logged in, but no disk has appeared within 30 seconds: is the module sd_mod loaded?")
+        raise Failure("logged in, but no disk has appeared within 30 seconds: is the module sd_mod "
+                      "loaded?")
 
     def forget(self, iqn: str) -> None:
-        """Again and again: iscsid refuses while it is still logging in, as for a test that was killed."""
+        """Repeatedly: iscsid refuses while it is still logging in, as of a killed test."""
         programs, end = self.programs.unstoppable(), time.monotonic() + 15
-        while sessions.find(sessions.read(), iqn) and not programs.tried("iscsiadm", "-m", "node", "-T", iqn, "--logout"):
+        while sessions.find(sessions.read(), iqn) and not programs.tried("iscsiadm", "-m", "node",
+            "-T", iqn, "--logout"):
             if time.monotonic() > end:
                 warn("the session with %s, made for the test, is left" % iqn)
                 return
@@ -123,8 +129,8 @@ class _Test:
     # ---- the pattern ----
 
     def run_pattern(self, device: str) -> tuple[float, float]:
-        """Seconds of all writes, and of all reads; past the page cache, whose copies would agree with
-        themselves."""
+        """Seconds of all writes, and of all reads; past the page cache, whose copies would agree
+        with themselves."""
         try:
             fd = os.open(device, os.O_RDWR | os.O_DIRECT | os.O_EXCL | os.O_CLOEXEC)
         except OSError as why:
@@ -132,7 +138,8 @@ class _Test:
         try:
             size = struct.unpack("Q", fcntl.ioctl(fd, BLKGETSIZE64, bytes(8)))[0]
             if size != SIZE:
-                raise Failure("%s has %d bytes, and not those of the disk that was made for the test: it is left alone"
+                raise Failure("%s has %d bytes, and not those of the disk that was made for the "
+                              "test: it is left alone"
                               % (device, size))
             seed = secrets.randbits(64)
             with mmap.mmap(-1, BLOCK) as buffer:
@@ -160,7 +167,8 @@ class _Test:
 def check(t: plan.Target, p: plan.Portal, machine: topology.Host, stop: Stop) -> dict[str, Any]:
     """One portal, as verify's JSON has it. Failure; nothing is left."""
     cpus = os.sched_getaffinity(0)
-    held = lock(LOCK_FILE, "another verify --io is running", 0)  # two would take each other's for left over
+    held = lock(LOCK_FILE, "another verify --io is running",
+                0)  # two would take each other's for left over
     try:
         test = _Test(t, p, machine, stop)
         test.clear()
@@ -178,5 +186,6 @@ def check(t: plan.Target, p: plan.Portal, machine: topology.Host, stop: Stop) ->
                 warn("of what was made for the test something is left: %s" % why)
     finally:
         os.close(held)
-    return {"iqn": t.iqn, "address": p.address, "port": p.port, "node": t.node, "transport": transport, "bytes": SIZE,
+    return {"iqn": t.iqn, "address": p.address, "port": p.port, "node": t.node,
+            "transport": transport, "bytes": SIZE,
             "write_bytes_per_second": SIZE / write, "read_bytes_per_second": SIZE / read}

@@ -18,7 +18,7 @@ from .sessions import Address, Disk, Session
 class Wanted:
     """A target to log in to, at one of its portals."""
     node: Node
-    plan: Target | None = None  # what it serves; None: not known
+    plan: Target | None = None  # as the plan has it; None: without a plan
     chap: Chap | None = None
     mutual: Chap | None = None
     new: bool = False  # this run has logged it in
@@ -27,7 +27,7 @@ class Wanted:
         return next((s for s in self.plan.stores if s.lun == lun), None) if self.plan else None
 
     def wants(self, lun: int) -> bool:
-        """What a target serves beside its plan may belong to others."""
+        """LUNs beside the plan may belong to others."""
         return not self.plan or self.store(lun) is not None
 
 
@@ -91,7 +91,7 @@ def from_discovery(told: str, transport: str, iqns: Sequence[str], addresses: Se
         if number is None or any(
                 not 0 < len(n) < 224 or n[0] in "-." or
                 any(not "!" <= c <= "~" or c in ",/*?[\\" for c in n) for n in (iqn, address.host)):
-            raise Failure("iscsiadm's discovery told what is not understood")
+            raise Failure("iscsiadm's list of the storage host's targets is not understood")
         if iqns and iqn not in iqns:
             continue
         there = best.get(iqn)

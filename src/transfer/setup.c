@@ -302,9 +302,9 @@ void setup_inband(struct agreement *a)
 	a->paths = a->channels = a->channels_first = 1;
 }
 
-unsigned setup_open_dirs(const struct transfer_tuning *t)
+unsigned setup_open_files(const struct transfer_tuning *t)
 {
-	/* Files, parts and channels need theirs too. */
+	/* A quarter each for directories and parts; channels need some, too. */
 	unsigned n = raise_fd_limit() / 4 / (t->at_once ? t->at_once : 1);
 
 	return n < 16 ? 16 : n > 1024 ? 1024 : n;

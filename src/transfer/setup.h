@@ -40,8 +40,8 @@ enum io_kind setup_io(const struct transfer_tuning *t, int fd, bool direct);
 /* How many threads read or write files: as many as there are CPUs for them (0: those of this
  * process), but no more than what the paths carry can need. */
 unsigned setup_threads(const struct agreement *a, unsigned cpus);
-/* How many directories of a tree may be open at once. */
-unsigned setup_open_dirs(const struct transfer_tuning *t);
+/* How many directories of a tree may be open at once, and how many files that are written. */
+unsigned setup_open_files(const struct transfer_tuning *t);
 /* No data channel could be opened: what was agreed, by way of the control stream. */
 void setup_inband(struct agreement *a);
 /* Who we run on, the same for all processes of a kernel from its start to its end (copies

@@ -228,6 +228,7 @@ void sink_init(struct sink *s)
 		pthread_mutex_init(&s->stripes[i], NULL);
 	pthread_mutex_init(&s->job_lock, NULL);
 	cond_init(&s->job_more);
+	cond_init(&s->job_done);
 	s->jobs_end = &s->jobs;
 	done_init(&s->done);
 	places_init(&s->places);
@@ -272,6 +273,7 @@ void sink_destroy(struct sink *s)
 	free(s->dest_path);
 	done_destroy(&s->done);
 	pthread_cond_destroy(&s->job_more);
+	pthread_cond_destroy(&s->job_done);
 	pthread_mutex_destroy(&s->job_lock);
 	for (int i = 0; i < STRIPES; i++)
 		pthread_mutex_destroy(&s->stripes[i]);
@@ -304,7 +306,8 @@ static int make_tables(struct sink *s, struct err *e)
 	s->slots = calloc(s->ahead, sizeof(*s->slots));
 	s->numbers = calloc(1, sizeof(*s->numbers));
 	s->verdicts = buf_new(BULK_FRAME_MAX);
-	s->dirset = dirs_new(setup_open_dirs(s->x.tuning));
+	s->parts_most = setup_open_files(s->x.tuning);
+	s->dirset = dirs_new(setup_open_files(s->x.tuning));
 	s->arrived = bq_new(0);
 	if (!s->slots || !s->numbers || !s->verdicts || !s->dirset || !s->arrived)
 		return err_set(e, -ENOMEM, "out of memory");

@@ -178,8 +178,10 @@ struct sink {
 	struct buf *verdicts;          /* guarded by lock: not sent yet */
 	spans_budget got_room, had_room; /* of all files' got and had */
 
+	_Atomic unsigned parts;        /* open, each with a descriptor */
+	unsigned parts_most;           /* with more the writers leave some to the clerks first */
 	pthread_mutex_t job_lock;
-	pthread_cond_t job_more;
+	pthread_cond_t job_more, job_done;
 	struct kfile *jobs, **jobs_end; /* guarded by job_lock */
 	struct kfile *later;           /* guarded by job_lock: to be tried again */
 	uint64_t later_ns;             /* guarded by job_lock: when */
@@ -288,6 +290,8 @@ void kfile_failed(struct sink *s, struct kfile *f, int code, const char *text);
 /* The spec of f's part. */
 struct part_spec kfile_spec(struct sink *s, struct kfile *f);
 struct part *kfile_part(struct sink *s, struct kfile *f, struct err *e);
+/* The same for writers: a new part waits while too many are open and clerks can close some. */
+struct part *kfile_part_in_turn(struct sink *s, struct kfile *f, struct err *e);
 
 struct kfile *kfile_get(struct sink *s, uint64_t id); /* a reference, or NULL */
 void kfile_put(struct sink *s, struct kfile *f);

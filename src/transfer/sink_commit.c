@@ -200,6 +200,8 @@ void kfile_put(struct sink *s, struct kfile *f)
 		return;
 	if (f->part && !f->committed)
 		part_abandon(f->part, f->journal && !f->drop);
+	if (f->part)
+		atomic_fetch_sub(&s->parts, 1);
 	part_free(f->part);
 	kdir_put(s, f->parent);
 	drop_details(s, f);
@@ -323,6 +325,8 @@ static struct part *begin_part(struct sink *s, struct kfile *f, struct err *e)
 		part_free(p);
 		return NULL;
 	}
+	if (p)
+		atomic_fetch_add(&s->parts, 1);
 	return p;
 }
 
@@ -333,6 +337,29 @@ struct part *kfile_part(struct sink *s, struct kfile *f, struct err *e)
 	if (!f->part)
 		f->part = begin_part(s, f, e);
 	return f->part;
+}
+
+/* Files that are written keep their descriptors until they are synced and have their names: on a
+ * slow disk a source would have more of them written than there are descriptors. Clerks never wait
+ * for writers. */
+static void wait_for_room(struct sink *s)
+{
+	LOCK_GUARD(guard, &s->job_lock);
+
+	while (atomic_load(&s->parts) >= s->parts_most && (s->jobs || s->clerks_busy))
+		pthread_cond_wait(&s->job_done, &s->job_lock);
+}
+
+struct part *kfile_part_in_turn(struct sink *s, struct kfile *f, struct err *e)
+{
+	bool there;
+
+	pthread_mutex_lock(stripe_of(s, f->id));
+	there = f->part;
+	pthread_mutex_unlock(stripe_of(s, f->id));
+	if (!there && atomic_load(&s->parts) >= s->parts_most)
+		wait_for_room(s);
+	return kfile_part(s, f, e);
 }
 
 /* The name, once the data is as safe as was asked for. */
@@ -618,6 +645,7 @@ static void *clerk_main(void *arg)
 		}
 		LOCK_GUARD(guard, &s->job_lock);
 		s->clerks_busy--;
+		pthread_cond_broadcast(&s->job_done);
 	}
 	return NULL;
 }

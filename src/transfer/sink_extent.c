@@ -114,7 +114,7 @@ void extent_put(struct sink *s, struct kfile *f, const struct extent *x,
 	}
 	if (extent_is_whole(s, f, x) && put_whole(s, f, x, data))
 		return;
-	p = kfile_part(s, f, &e);
+	p = kfile_part_in_turn(s, f, &e);
 	if (!p) {
 		kfile_failed(s, f, e.code, e.text);
 		return;

@@ -159,7 +159,7 @@ static int put_file(struct writer *w, struct kfile *f, struct block *b)
 {
 	struct sink *s = w->s;
 	struct err e = ERR_INIT;
-	struct part *part = kfile_part(s, f, &e);
+	struct part *part = kfile_part_in_turn(s, f, &e);
 
 	if (!part) {
 		kfile_failed(s, f, e.code, e.text);

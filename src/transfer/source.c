@@ -334,7 +334,7 @@ static int make_tables(struct source *s, struct err *e)
 	s->slots = calloc(s->ahead, sizeof(*s->slots));
 	s->out = calloc(s->ahead, 1);
 	s->weights = calloc(s->ahead, sizeof(*s->weights));
-	s->dirs = dirs_new(setup_open_dirs(s->x.tuning));
+	s->dirs = dirs_new(setup_open_files(s->x.tuning));
 	s->plan = plan_new(s->x.agr.block, s->stripe);
 	if (!s->slots || !s->out || !s->weights || !s->dirs || !s->plan)
 		return err_set(e, -ENOMEM, "out of memory");

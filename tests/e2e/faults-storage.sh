@@ -65,4 +65,19 @@ for dir in put get; do
 	check "$dir, short reads: as it was" same "$tmp/big" "$target"
 done
 
+# ---- fewer descriptors than files ----
+
+# A file that is written keeps its descriptor until it is synced and has its name.
+mkdir "$tmp/many" "$tmp/few"
+for i in $(seq 3000); do echo "$i" >"$tmp/many/$i"; done
+as_server=(prlimit --nofile=128)
+start_server few --root "$tmp/few" --anonymous rw
+as_server=()
+run rftp put -q -r --accept-new "$tmp/many" "$url/to"
+check "put of 3,000 files with 128 descriptors" status_is 0
+check "all are there" diff -r "$tmp/many" "$tmp/few/to"
+run prlimit --nofile=128 rftp get -q -r "$url/to" "$tmp/back"
+check "get of 3,000 files with 128 descriptors" status_is 0
+check "all are back" diff -r "$tmp/many" "$tmp/back"
+
 faults_end

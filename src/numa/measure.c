@@ -1,23 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Round after round, target after target. */
+/* Round after round, target after target; the bandwidth of each round as JSON. */
 #include "numa/measure.h"
 
 #include "numa/crew.h"
 
 #include <errno.h>
 
+static const char *const op_names[MODEL_OPS] = { [MODEL_WRITE] = "write", [MODEL_READ] = "read" };
+
 /* ---- rounds ---- */
 
-/* Bandwidths of all rounds: v[op][node][round]. */
-static double *at(double *v, const struct measure_plan *p, unsigned rounds, unsigned op,
-		  unsigned node)
+/* A list for each direction, of an object for each node, whose "rounds" is empty. */
+static int add_rows(json_t *target, const struct measure_plan *p)
 {
-	return v + ((size_t)op * p->n + node) * rounds;
+	for (int op = 0; op < MODEL_OPS; op++) {
+		json_t *row = json_array();
+
+		if (json_object_set_new(target, op_names[op], row))
+			return -ENOMEM;
+		for (unsigned i = 0; i < p->n; i++)
+			if (json_array_append_new(row, json_pack("{s:i, s:[]}", "node", p->nodes[i],
+								 "rounds")))
+				return -ENOMEM;
+	}
+	return 0;
 }
 
-/* Each cell once, so that what changes over time hits all alike. round < 0: to warm up. */
-static int copy_round(struct crew *crew, const struct measure_plan *p, double *v, unsigned rounds,
-		      int round)
+static int add_round(json_t *target, unsigned op, unsigned node, double bandwidth)
+{
+	json_t *row = json_object_get(target, op_names[op]);
+
+	return json_array_append_new(json_object_get(json_array_get(row, node), "rounds"),
+				     json_real(bandwidth)) ? -ENOMEM : 0;
+}
+
+/* Each cell once, so that changes over time hit all alike. round < 0: to warm up. */
+static int copy_round(struct crew *crew, const struct measure_plan *p, json_t *target, int round)
 {
 	int r = 0;
 
@@ -27,65 +45,41 @@ static int copy_round(struct crew *crew, const struct measure_plan *p, double *v
 
 			r = crew_copy(crew, i, (enum model_op)op, &bandwidth);
 			if (!r && round >= 0)
-				at(v, p, rounds, op, i)[round] = bandwidth;
+				r = add_round(target, op, i, bandwidth);
 		}
 	return r;
 }
 
-static void sum_up(struct target *target, const struct measure_plan *p, double *v, unsigned rounds)
-{
-	for (unsigned op = 0; op < MODEL_OPS; op++) {
-		struct row *row = &target->row[op];
-
-		for (row->n = 0; row->n < p->n; row->n++) {
-			row->cell[row->n].node = p->nodes[row->n];
-			cell_sum(&row->cell[row->n], at(v, p, rounds, op, row->n), rounds);
-		}
-	}
-}
-
 static int measure_planned(const struct measure_config *c, const struct measure_plan *p,
-			   struct target *target, unsigned turn, unsigned turns, struct err *e)
+			   json_t *targets, unsigned turn, unsigned turns, struct err *e)
 {
 	const struct crew_config config = {
 		.target = p->target, .cpus = p->cpus, .threads = p->threads, .nodes = p->nodes,
 		.n = p->n, .bytes = p->bytes, .copies = c->copies, .bind = p->bind, .stop = c->stop,
 	};
-	CLEANUP_FREE double *v = calloc((size_t)MODEL_OPS * p->n * c->rounds, sizeof(*v));
-	struct crew *crew = v ? crew_start(&config, e) : NULL;
-	int r = 0;
+	struct crew *crew = crew_start(&config, e);
+	json_t *target;
+	int r;
 
 	if (!crew)
-		return v ? e->code : err_set(e, -ENOMEM, "out of memory");
-	target->threads = p->threads;
-	target->copies = c->copies;
-	target->bytes = p->bytes;
-	target->placed = crew_placed(crew);
+		return e->code;
+	target = json_pack("{s:i, s:i, s:I, s:I, s:i}", "node", p->target, "threads",
+			   (int)p->threads, "buffer", (json_int_t)p->bytes, "placed",
+			   (json_int_t)crew_placed(crew), "copies", (int)c->copies);
+	r = json_array_append_new(targets, target) ? -ENOMEM : add_rows(target, p);
 	for (int round = -1; !r && round < (int)c->rounds; round++) {
 		if (c->progress)
 			c->progress(turn, turns, (unsigned)(round + 1), c->rounds);
-		r = copy_round(crew, p, v, c->rounds, round);
+		r = copy_round(crew, p, target, round);
 	}
 	crew_end(crew);
-	if (r)
-		return err_set(e, r, "interrupted");
-	sum_up(target, p, v, c->rounds);
-	return 0;
+	return r ? err_set(e, r, r == -EINTR ? "interrupted" : "out of memory") : 0;
 }
 
 /* ---- targets ---- */
 
-static int measure_target(const struct measure_config *c, const struct measure_plan *p,
-			  struct model *m, unsigned turn, unsigned turns, struct err *e)
-{
-	struct target *target = model_add(m, p->target);
-
-	return target ? measure_planned(c, p, target, turn, turns, e) :
-			err_set(e, -ENOMEM, "out of memory");
-}
-
-/* What cannot be a target is none. */
-static int measure_all(const struct topo *t, const struct measure_config *c, struct model *m,
+/* Nodes that cannot be a target are left out. */
+static int measure_all(const struct topo *t, const struct measure_config *c, json_t *targets,
 		       struct err *e)
 {
 	int r = 0;
@@ -94,39 +88,39 @@ static int measure_all(const struct topo *t, const struct measure_config *c, str
 		struct measure_plan p;
 
 		if (!measure_plan(t, c, topo_node(t, i)->id, &p, e))
-			r = measure_target(c, &p, m, i + 1, topo_nodes(t), e);
+			r = measure_planned(c, &p, targets, i + 1, topo_nodes(t), e);
 		else if (topo_nodes(t) > 1)
 			log_warn("node %d is no target: %s", topo_node(t, i)->id, e->text);
 		measure_plan_free(&p);
 	}
-	return r || m->targets ? r : e->code;
+	return r || json_array_size(targets) ? r : e->code;
 }
 
-static int measure_one(const struct topo *t, const struct measure_config *c, struct model *m,
+static int measure_one(const struct topo *t, const struct measure_config *c, json_t *targets,
 		       struct err *e)
 {
 	struct measure_plan p;
 	int r = measure_plan(t, c, c->target, &p, e);
 
 	if (!r)
-		r = measure_target(c, &p, m, 1, 1, e);
+		r = measure_planned(c, &p, targets, 1, 1, e);
 	measure_plan_free(&p);
 	return r;
 }
 
-struct model *measure(const struct topo *t, const struct measure_config *c, struct err *e)
+json_t *measure(const struct topo *t, const struct measure_config *c, struct err *e)
 {
-	struct model *m = model_new(t);
+	json_t *targets = json_array();
 	int r;
 
-	if (!m)
+	if (!targets)
 		r = err_set(e, -ENOMEM, "out of memory");
+	else if (c->target == NODE_UNKNOWN)
+		r = measure_all(t, c, targets, e);
 	else
-		r = c->target == NODE_UNKNOWN ? measure_all(t, c, m, e) : measure_one(t, c, m, e);
-	if (!r && model_classify(m, t))
-		r = err_set(e, -ENOMEM, "out of memory");
+		r = measure_one(t, c, targets, e);
 	if (!r)
-		return m;
-	model_free(m);
+		return json_pack("{s:o}", "targets", targets);
+	json_decref(targets);
 	return NULL;
 }

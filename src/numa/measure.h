@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Measures the I/O model of this machine. */
+/* Measures copies between the nodes of this machine, for its I/O model. */
 #ifndef RFTP_NUMA_MEASURE_H
 #define RFTP_NUMA_MEASURE_H
 
-#include "numa/model.h"
+#include "numa/numa.h"
 
 struct measure_config {
 	int target;        /* NODE_UNKNOWN: each node that can be one */
@@ -11,13 +11,15 @@ struct measure_config {
 	uint64_t bytes;    /* of a thread's buffer; 0: by the caches */
 	unsigned copies, rounds;
 	const struct stop *stop;
-	/* Told before each round; NULL: nobody is. target: the how manieth of all. */
+	/* Called before each round, unless it is NULL. target: counted from 1. */
 	void (*progress)(unsigned target, unsigned targets, unsigned round, unsigned rounds);
 };
 
-/* What cannot be measured (a node without memory, or with none for us) is left out with a line
- * in the log. NULL with text; e's code is -EINTR when it was asked to stop. */
-struct model *measure(const struct topo *t, const struct measure_config *c, struct err *e);
+/* {"targets": [{"node", "threads", "buffer", "placed", "copies", "write": [{"node", "rounds":
+ * [bytes per second, ...]}, ...], "read": the same}, ...]}; write is from the node to the target.
+ * Nodes that cannot be measured (without memory, or with none for this process) are left out with
+ * a line in the log. NULL with text; e's code is -EINTR when it was asked to stop. */
+json_t *measure(const struct topo *t, const struct measure_config *c, struct err *e);
 
 /* ---- how a target is measured ---- */
 
@@ -34,7 +36,6 @@ struct measure_plan {
 int measure_plan(const struct topo *t, const struct measure_config *c, int target,
 		 struct measure_plan *p, struct err *e);
 void measure_plan_free(struct measure_plan *p);
-
 
 /* A thread's buffer, so large that caches do not matter. */
 uint64_t measure_bytes(const struct caches *c, unsigned threads);

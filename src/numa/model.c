@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <string.h>
-#include <time.h>
 
 /* Part of a node's memory that may be missing or more while it is the same machine: kernels
  * differ in what they keep for themselves, a memory module is more than that. */
@@ -17,46 +16,11 @@ const char *model_op_name(enum model_op op)
 
 /* ---- made and freed ---- */
 
-static int copy_node(struct node *to, const struct node *from, unsigned nodes)
-{
-	*to = *from;
-	to->distance = calloc(nodes, sizeof(*to->distance));
-	if (!to->distance)
-		return -ENOMEM;
-	memcpy(to->distance, from->distance, nodes * sizeof(*to->distance));
-	return 0;
-}
-
 static uint64_t memory_of(const struct topo *t, int node)
 {
 	struct node_memory m;
 
 	return topo_memory(t, node, &m) ? 0 : m.total;
-}
-
-struct model *model_new(const struct topo *t)
-{
-	struct model *m = calloc(1, sizeof(*m));
-	time_t now = time(NULL);
-	struct tm tm;
-
-	if (!m)
-		return NULL;
-	strftime(m->date, sizeof(m->date), "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &tm));
-	m->nodes = topo_nodes(t);
-	m->node = calloc(m->nodes, sizeof(*m->node));
-	m->memory = calloc(m->nodes, sizeof(*m->memory));
-	for (unsigned i = 0; m->node && m->memory && i < m->nodes; i++) {
-		m->memory[i] = memory_of(t, topo_node(t, i)->id);
-		if (!copy_node(&m->node[i], topo_node(t, i), m->nodes))
-			continue;
-		model_free(m);
-		return NULL;
-	}
-	if (m->node && m->memory)
-		return m;
-	model_free(m);
-	return NULL;
 }
 
 struct target *model_add(struct model *m, int node)
@@ -85,22 +49,6 @@ static void target_clear(struct target *t)
 		free(t->row[op].cell);
 }
 
-int model_only(struct model *m, int node)
-{
-	struct target kept;
-
-	if (!model_target(m, node))
-		return -ENOENT;
-	for (unsigned i = 0; i < m->targets; i++)
-		if (m->target[i].node == node)
-			kept = m->target[i];
-		else
-			target_clear(&m->target[i]);
-	m->target[0] = kept;
-	m->targets = 1;
-	return 0;
-}
-
 void model_free(struct model *m)
 {
 	if (!m)
@@ -113,37 +61,6 @@ void model_free(struct model *m)
 	free(m->memory);
 	free(m->target);
 	free(m);
-}
-
-/* ---- classes ---- */
-
-struct ids model_package(const struct topo *t, int target)
-{
-	int package = topo_package(t, target);
-	struct ids s = { 0 };
-
-	ids_add(&s, (unsigned)target);
-	for (unsigned i = 0; package != PACKAGE_UNKNOWN && i < topo_nodes(t); i++)
-		if (topo_package(t, topo_node(t, i)->id) == package)
-			ids_add(&s, (unsigned)topo_node(t, i)->id);
-	return s;
-}
-
-int model_classify(struct model *m, const struct topo *t)
-{
-	for (unsigned i = 0; i < m->targets; i++) {
-		struct ids near = model_package(t, m->target[i].node);
-
-		for (int op = 0; op < MODEL_OPS; op++) {
-			struct row *r = &m->target[i].row[op];
-			struct class_sight s;
-
-			if (classes_find(r->cell, r->n, m->target[i].node, &near, &s))
-				return -ENOMEM;
-			r->classes = s.classes;
-		}
-	}
-	return 0;
 }
 
 /* ---- asked ---- */

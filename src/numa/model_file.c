@@ -49,14 +49,3 @@ struct model *model_read(const char *file, const struct topo *t, struct err *e)
 	}
 	return m;
 }
-
-int model_write(const struct model *m, const char *file, struct err *e)
-{
-	json_t *obj = model_json(m);
-	CLEANUP_FREE char *line = obj ? json_line(obj) : NULL;
-
-	if (!line)
-		return err_sys(e, -ENOMEM, "the model is not saved");
-	return write_file_atomic(file, line, strlen(line), FILE_MODE, e) ?
-		err_prefix(e, "the model is not saved") : 0;
-}

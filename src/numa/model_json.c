@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The I/O model as JSON; the format is described in rftp-numa(1). */
+/* Reads the JSON of the I/O model; rftp-numa(1) describes the format. */
 #include "numa/model.h"
 
 #include <errno.h>
@@ -13,81 +13,7 @@
 #define COUNT_MOST 1000000000
 #define DISTANCE_MOST 65535
 
-/* ---- out ---- */
-
-static json_t *bandwidth(double v)
-{
-	return json_integer((json_int_t)(v + 0.5)); /* to the nearest; never negative */
-}
-
-static json_t *cell_json(const struct cell *c)
-{
-	return json_pack("{s:i, s:o, s:o, s:o, s:i, s:i}", "node", c->node, "median",
-			 bandwidth(c->median), "low", bandwidth(c->low), "high",
-			 bandwidth(c->high), "rounds", (int)c->rounds, "class", (int)c->class);
-}
-
-static json_t *row_json(const struct row *r)
-{
-	json_t *list = json_array();
-
-	for (unsigned i = 0; i < r->n; i++)
-		if (json_array_append_new(list, cell_json(&r->cell[i]))) {
-			json_decref(list);
-			return NULL;
-		}
-	return list;
-}
-
-static json_t *target_json(const struct target *t)
-{
-	json_t *obj = json_pack("{s:i, s:i, s:I, s:I, s:i}", "node", t->node, "threads",
-				(int)t->threads, "buffer", (json_int_t)t->bytes, "placed",
-				(json_int_t)t->placed, "copies", (int)t->copies);
-
-	for (int op = 0; op < MODEL_OPS; op++)
-		if (t->row[op].n && json_object_set_new(obj, model_op_name((enum model_op)op),
-							row_json(&t->row[op]))) {
-			json_decref(obj);
-			return NULL;
-		}
-	return obj;
-}
-
-static json_t *node_json(const struct model *m, unsigned which)
-{
-	const struct node *n = &m->node[which];
-	json_t *distances = json_array();
-	char cpus[IDS_MAX];
-
-	for (unsigned i = 0; i < m->nodes; i++)
-		if (json_array_append_new(distances, json_integer(n->distance[i]))) {
-			json_decref(distances);
-			return NULL;
-		}
-	return json_pack("{s:i, s:s, s:I, s:o}", "id", n->id, "cpus",
-			 ids_format(cpus, sizeof(cpus), &n->cpus), "memory",
-			 (json_int_t)m->memory[which], "distances", distances);
-}
-
-json_t *model_json(const struct model *m)
-{
-	json_t *nodes = json_array(), *targets = json_array(), *obj;
-	int r = 0;
-
-	for (unsigned i = 0; !r && i < m->nodes; i++)
-		r = json_array_append_new(nodes, node_json(m, i));
-	for (unsigned i = 0; !r && i < m->targets; i++)
-		r = json_array_append_new(targets, target_json(&m->target[i]));
-	obj = json_pack("{s:i, s:s, s:o, s:o}", VERSION_KEY, FORMAT_VERSION, "date", m->date,
-			"nodes", nodes, "targets", targets);
-	if (!r)
-		return obj;
-	json_decref(obj);
-	return NULL;
-}
-
-/* ---- in: what is in an object ---- */
+/* ---- what is in an object ---- */
 
 static int take_int(const json_t *obj, const char *key, json_int_t least, json_int_t most,
 		    json_int_t *v, struct err *e)
@@ -132,7 +58,7 @@ static const json_t *take_array(const json_t *obj, const char *key, unsigned mos
 	return NULL;
 }
 
-/* ---- in: the machine ---- */
+/* ---- the machine ---- */
 
 static int parse_distances(const json_t *obj, struct node *n, unsigned nodes, struct err *e)
 {
@@ -204,7 +130,7 @@ static bool has_node(const struct model *m, json_int_t id)
 	return false;
 }
 
-/* ---- in: what was measured ---- */
+/* ---- what was measured ---- */
 
 static int parse_cell(const json_t *obj, const struct model *m, struct cell *c, json_int_t least,
 		      struct err *e)
@@ -230,6 +156,14 @@ static int parse_cell(const json_t *obj, const struct model *m, struct cell *c, 
 	return r;
 }
 
+static bool has_class(const struct row *r, unsigned class)
+{
+	for (unsigned i = 0; i < r->n; i++)
+		if (r->cell[i].class == class)
+			return true;
+	return false;
+}
+
 /* From 1 on without a gap, with the target in the first. */
 static int check_classes(struct row *r, int target, struct err *e)
 {
@@ -240,7 +174,7 @@ static int check_classes(struct row *r, int target, struct err *e)
 		if (r->cell[i].class > r->classes)
 			r->classes = r->cell[i].class;
 	for (unsigned class = 1; class <= r->classes; class++)
-		if (class_average(r->cell, r->n, class) == 0)
+		if (!has_class(r, class))
 			return err_set(e, -EBADMSG, "no node is in class %u", class);
 	if (!local || local->class != 1)
 		return err_set(e, -EBADMSG, "node %d is not in class 1 of itself", target);
@@ -314,7 +248,7 @@ static int parse_targets(const json_t *root, struct model *m, struct err *e)
 	return 0;
 }
 
-/* ---- in ---- */
+/* ---- all of it ---- */
 
 static int parse_root(const json_t *root, struct model *m, struct err *e)
 {

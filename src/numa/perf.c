@@ -12,8 +12,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define PARANOID "/proc/sys/kernel/perf_event_paranoid"
-
 int perf_scale(const struct perf_reading *r, double *count)
 {
 	*count = 0;
@@ -114,47 +112,4 @@ int perf_stop(const struct perf_counters *c, double *count)
 			*count += one;
 	}
 	return r;
-}
-
-/* ---- why not ---- */
-
-int perf_paranoid(void)
-{
-	CLEANUP_FREE char *text = NULL;
-	char *end;
-	long v;
-
-	if (read_file(PARANOID, 64, &text, NULL))
-		return INT_MAX;
-	v = strtol(text, &end, 10);
-	return end == text ? INT_MAX : (int)v;
-}
-
-const char *perf_why(int code, int paranoid, char text[PERF_WHY])
-{
-	char level[48] = "";
-
-	if (paranoid != INT_MAX)
-		snprintf(level, sizeof(level), " (kernel.perf_event_paranoid is %d)", paranoid);
-	switch (-code) {
-	case EACCES:
-	case EPERM:
-		snprintf(text, PERF_WHY, "not allowed%s: run it as root, outside of a container "
-			 "that forbids perf_event_open", level);
-		return text;
-	case ENOENT:
-	case ENODEV:
-	case EOPNOTSUPP:
-	case EINVAL:
-		return "this processor, or virtual machine, has no such counter";
-	case ENOSYS:
-		return "this kernel, or a container around us, has no perf_event_open";
-	case ENODATA:
-		return "it was never counted: other users of the counters have them all";
-	case EMFILE:
-		return "too many open files (ulimit -n)";
-	default:
-		snprintf(text, PERF_WHY, "%s", strerror(-code));
-		return text;
-	}
 }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-/* rftp-numa's commands. */
+/* rftp-numa's commands that are in C. */
 #ifndef RFTP_NUMA_TOOL_H
 #define RFTP_NUMA_TOOL_H
 
 #include "numa/numa.h"
 
 tool_run tool_topo;
-tool_run tool_model;
-tool_run tool_plan;
-tool_run tool_affinity;
-tool_run tool_factor;
+tool_run tool_measure;
+tool_run tool_keep;
+tool_run tool_machine;
+tool_run tool_walk;
 
 #endif

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A thread on one CPU that reads all of a piece of memory, in two orders. */
+/* Reads all of a piece of memory, in two orders. */
 #include "numa/walk.h"
-
-#include "numa/stats.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -17,8 +15,7 @@ struct walker {
 	struct err *e;
 	uint64_t *memory; /* each line's first word is the index of the next in a random cycle */
 	size_t lines;
-	struct perf_counters counters[WALK_COUNTED];
-	double prefetch[WALK_RUNS_MAX], load[WALK_RUNS_MAX], count[WALK_COUNTED][WALK_RUNS_MAX];
+	struct perf_counters counters[WALK_COUNTS];
 };
 
 /* ---- memory ---- */
@@ -103,31 +100,29 @@ static int run_once(struct walker *k, unsigned run)
 	uint64_t begin, sum, end;
 	int r = 0;
 
-	for (unsigned i = 0; i < WALK_COUNTED; i++)
+	for (unsigned i = 0; i < k->w->counts; i++)
 		perf_start(&k->counters[i]);
 	begin = now_ns();
 	sum = in_order(k);
-	k->prefetch[run] = (double)(now_ns() - begin) / (double)k->lines;
-	for (unsigned i = 0; !r && i < WALK_COUNTED; i++)
-		r = perf_stop(&k->counters[i], &k->count[i][run]);
+	k->result->prefetch_ns[run] = (double)(now_ns() - begin) / (double)k->lines;
+	for (unsigned i = 0; !r && i < k->w->counts; i++)
+		r = perf_stop(&k->counters[i], &k->result->count[i][run]);
 	if (r)
 		return err_sys(k->e, r, "a counter cannot be read");
 	begin = now_ns();
 	end = by_chase(k);
-	k->load[run] = (double)(now_ns() - begin) / (double)k->lines;
+	k->result->load_ns[run] = (double)(now_ns() - begin) / (double)k->lines;
 	return check(k, sum, end);
 }
 
 static int open_counters(struct walker *k)
 {
-	for (unsigned i = 0; i < WALK_COUNTED; i++) {
-		const struct walk_counted *c = &k->w->counted[i];
-		char why[PERF_WHY];
+	for (unsigned i = 0; i < k->w->counts; i++) {
+		const struct walk_count *c = &k->w->count[i];
 		int r = perf_open(c->events, c->n, &k->counters[i]);
 
 		if (r)
-			return err_set(k->e, r, "%s: %s", c->events->name,
-				       perf_why(r, perf_paranoid(), why));
+			return err_sys(k->e, r, "counter %u", i);
 	}
 	return 0;
 }
@@ -151,47 +146,15 @@ static int walk(struct walker *k)
 	return r;
 }
 
-static void *walk_thread(void *arg)
-{
-	return (void *)(intptr_t)walk(arg);
-}
-
-/* ---- the outside ---- */
-
-static void take_medians(struct walker *k)
-{
-	const struct walk *w = k->w;
-
-	*k->result = (struct walk_result){
-		.prefetch_ns = stats_median(k->prefetch, w->runs),
-		.load_ns = stats_median(k->load, w->runs), .lines = (double)k->lines,
-	};
-	for (unsigned i = 0; i < WALK_COUNTED; i++)
-		k->result->count[i] = w->counted[i].n ? stats_median(k->count[i], w->runs) : -1;
-}
-
 int walk_run(const struct walk *w, struct walk_result *r, struct err *e)
 {
-	CLEANUP_FREE struct walker *k = calloc(1, sizeof(*k));
-	pthread_t thread;
-	void *result;
-	int rc;
+	struct walker k = { .w = w, .result = r, .e = e };
+	int rc = walk(&k);
 
-	if (!k)
-		return err_set(e, -ENOMEM, "out of memory");
-	k->w = w;
-	k->result = r;
-	k->e = e;
-	rc = thread_start(&thread, "walk", walk_thread, k);
-	if (rc)
-		return err_sys(e, rc, "a thread");
-	pthread_join(thread, &result);
-	rc = (int)(intptr_t)result;
-	for (unsigned i = 0; i < WALK_COUNTED; i++)
-		perf_close(&k->counters[i]);
-	if (k->memory)
-		munmap(k->memory, w->bytes);
-	if (!rc)
-		take_medians(k);
+	r->lines = k.lines;
+	for (unsigned i = 0; i < w->counts; i++)
+		perf_close(&k.counters[i]);
+	if (k.memory)
+		munmap(k.memory, w->bytes);
 	return rc;
 }

@@ -78,11 +78,13 @@ check "and nothing of it stays" test "$(find "$tmp" -maxdepth 1 -name 'full.json
 rftp-numa model --size 4M --copies 1000000 --rounds 1000 --save "$tmp/late.json" >"$tmp/out" 2>"$tmp/err" &
 pid=$!
 others+=("$pid")
-copying() { grep -qx copy "/proc/$pid"/task/*/comm 2>/dev/null; }
+# "rftp-numa measure" copies, a child of model.
+copying() { measures=$(pgrep -P "$pid") && grep -qx copy "/proc/$measures"/task/*/comm 2>/dev/null; }
 check "it copies" patience 10 copying
 # Not INT: the background jobs of scripts ignore that.
 kill -TERM "$pid"
 check "it ends" patience 10 gone "$pid"
+check "and the process that copies" patience 10 gone "$measures"
 wait "$pid"
 check "by the signal" test $? -eq 143
 check "with a word" grep -q 'interrupted; nothing is kept' "$tmp/err"

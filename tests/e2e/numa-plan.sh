@@ -32,9 +32,14 @@ warned() { [ "$(wc -l <"$tmp/err")" -eq 1 ] && grep -q -e "^rftp-numa: .*$1" "$t
 fails() { status_is "$1" && [ ! -s "$tmp/out" ] && warned "$2"; }
 
 problem one.json
-if ! rftp-numa --version | grep -q '[+]lpsolve'; then
-	plan --problem "$tmp/one.json"
-	check "a build without lp_solve says so" fails 1 'no lp_solve'
+# The Python that rftp was built for, as a module path that hides SciPy shows.
+mkdir "$tmp/hidden"
+echo 'raise ImportError("hidden")' >"$tmp/hidden/scipy.py"
+run env PYTHONPATH="$tmp/hidden" rftp-numa plan --problem "$tmp/one.json"
+check "without SciPy it says what to install" fails 1 'install the package python3-scipy'
+plan --problem "$tmp/one.json"
+if [ "$status" -eq 1 ] && grep -q python3-scipy "$tmp/err"; then
+	skip "plans" "no SciPy here"
 	finish
 fi
 
@@ -53,7 +58,7 @@ cd "$tmp" || exit 99
 plan $words
 check "the manual's example" status_is 0
 check "nothing on standard error" test ! -s "$tmp/err"
-# Which of several plans that are equally good it is may differ from lp_solve to lp_solve.
+# Which of several plans that are equally good it is may differ from one HiGHS to another.
 what_counts() { sed -nE 's/^(all is sent after [0-9.]+ s);.*/\1/p; /^spread evenly/p' "$1"; }
 what_counts want >want.counts
 what_counts out >out.counts

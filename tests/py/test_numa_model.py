@@ -11,7 +11,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[2] / "src/numa/tools"))
 
 from rftp_numa.common import GBIT, Misuse, format_ids, parse_ids
-from rftp_numa.model import Cell, Sight, class_average, classify, parse_shares, predict
+from rftp_numa.model import Cell, Sight, class_average, classify, make_cell, parse_shares, predict
 
 NEAR, FAR, MIDDLE = (46.5, 55.9), (26.0, 27.3), (42.9, 46.9)
 WRITES = [MIDDLE, MIDDLE, FAR, FAR, MIDDLE, MIDDLE, NEAR, NEAR]
@@ -21,13 +21,14 @@ WRITE_CLASSES, READ_CLASSES = "6-7 | 0-1,4-5 | 2-3", "6-7 | 2-3 | 0-1,5 | 4"
 
 
 def exact(node: int, gbit: float, spread: float = 0) -> Cell:
-    return Cell(node, gbit * GBIT, gbit * (1 - spread / 2) * GBIT, gbit * (1 + spread / 2) * GBIT, 10)
+    return {"node": node, "median": gbit * GBIT, "low": gbit * (1 - spread / 2) * GBIT,
+            "high": gbit * (1 + spread / 2) * GBIT, "rounds": 10, "class": 1}
 
 
 def seen(row: list[Cell], target: int, near: str, want: str) -> Sight:
     """The members of each class in order are want's."""
     sight = classify(row, target, parse_ids(near))
-    text = " | ".join(format_ids(c.node for c in row if c.number == number)
+    text = " | ".join(format_ids(c["node"] for c in row if c["class"] == number)
                       for number in range(1, sight.classes + 1))
     assert text == want
     assert (sight.view == "seen") == ("|" in want)
@@ -85,10 +86,10 @@ def test_one_sided() -> None:
     """Rounds that spread far, but away from the other node."""
     row = [exact(0, 50), exact(1, 40)]
     seen(row, 0, "0", "0 | 1")
-    row[0].high = 1.21 * row[0].median
+    row[0]["high"] = 1.21 * row[0]["median"]
     assert seen(row, 0, "0", "0-1").view == "noise"
     row = [exact(0, 50), exact(1, 40)]
-    row[1].low = 0.7 * row[1].median
+    row[1]["low"] = 0.7 * row[1]["median"]
     assert seen(row, 0, "0", "0-1").view == "noise"
 
 
@@ -98,9 +99,9 @@ def test_why() -> None:
     assert (sight.view, sight.above, sight.below) == ("noise", 0, 1)
     assert (sight.gap, sight.spread) == (pytest.approx(0.2), pytest.approx(0.4))  # 20 of 50
     row[1] = exact(1, 20, 0.01)
-    row[1].rounds = 4
+    row[1]["rounds"] = 4
     assert seen(row, 0, "0", "0-1").view == "few"
-    row[1].rounds = 5
+    row[1]["rounds"] = 5
     seen(row, 0, "0", "0 | 1")
     assert seen(row[:1], 0, "0", "0").view == "alone"
 
@@ -123,7 +124,7 @@ def test_noise() -> None:
     for deviation in (0.001, 0.01, 0.03, 0.05, 0.1, 0.2, 0.4):
         for nodes in (2, 4, 8):
             for _ in range(150):
-                row = [Cell.of(i, [max(1, draw.gauss(50, 50 * deviation)) for _ in range(10)])
+                row = [make_cell(i, [max(1e6, draw.gauss(50e6, 50e6 * deviation)) for _ in range(10)])
                        for i in range(nodes)]
                 classes += classify(row, 0, frozenset({0})).view == "seen"
                 rows += 1
@@ -137,23 +138,24 @@ def test_through_noise() -> None:
         row = []
         for i, r in enumerate(WRITES):
             mean = draw.uniform(*r)
-            rounds = [draw.gauss(mean, 0.005 * mean) for _ in range(10)]
+            rounds = [1e6 * draw.gauss(mean, 0.005 * mean) for _ in range(10)]
             rounds[turn % 10] *= 0.8
-            row.append(Cell.of(i, rounds))
+            row.append(make_cell(i, rounds))
         seen(row, 7, "6-7", WRITE_CLASSES)
 
 
 def test_cell() -> None:
-    cell = Cell.of(0, [9, 1, 8, 2, 7, 3, 10, 4, 6, 5])
-    assert (cell.median, cell.low, cell.high) == (5.5, pytest.approx(1.9), pytest.approx(9.1))
-    cell = Cell.of(0, [4])
-    assert (cell.median, cell.low, cell.high, cell.rounds) == (4, 4, 4, 1)
-    assert Cell.of(0, [8, 4]).low == pytest.approx(4.4)
+    cell = make_cell(0, [900, 100, 800, 200, 700, 300, 1000, 400, 600, 500])
+    assert (cell["median"], cell["low"], cell["high"]) == (550, 190, 910)
+    cell = make_cell(0, [4])
+    assert (cell["median"], cell["low"], cell["high"], cell["rounds"]) == (4, 4, 4, 1)
+    assert make_cell(0, [80, 40])["low"] == 44
 
 
 def test_average() -> None:
-    row = [Cell(0, 10, 9, 11, 5, 1), Cell(1, 30, 29, 31, 5, 2), Cell(2, 20, 19, 21, 5, 1)]
-    assert [class_average(row, number) for number in (1, 2, 3)] == [15, 30, 0]
+    row = [exact(0, 10), exact(1, 30), exact(2, 20)]
+    row[1]["class"] = 2
+    assert [class_average(row, number) for number in (1, 2, 3)] == [15 * GBIT, 30 * GBIT, 0]
 
 
 # ---- mixed access ----

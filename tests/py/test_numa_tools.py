@@ -74,7 +74,7 @@ def test_farthest(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def machine(without: int = -1) -> Machine:
         return Machine([Node(i, frozenset({i}), d, None, 1, 1 << 30, 0, -1 if i == without else 0)
-                        for i, d in enumerate(distances)], [], frozenset(), None)
+                        for i, d in enumerate(distances)], [], None)
 
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1, 2})
     assert [farthest_node(machine(), i) for i in range(3)] == [1, 0, 1]

@@ -3,7 +3,7 @@
  * first CPU that this process may use, and the second the second. */
 #include "transfer/placement.h"
 #include "transfer/setup.h"
-#include "numa/model.h"
+#include "tests/support/model-text.h"
 #include "tests/support/sysfs.h"
 
 #include <fcntl.h>
@@ -176,27 +176,13 @@ static void test_near(void **state)
 	struct place_wish w = { .mode = PLACE_AUTO };
 	struct err e = ERR_INIT;
 	struct topo *t = topo_read(NULL, &e);
-	struct model *m = model_new(t);
-	struct target *target = model_add(m, 0);
+	static const struct text_row write = { { 8, .8 }, { 1, 2 } }, read = { { 8, 8 }, { 1, 1 } };
+	CLEANUP_FREE char *text = model_text(t, 0, &write, &read);
 	int fd = open_disk();
 	struct placement *p;
 
 	(void)state;
-	assert_non_null(target);
-	target->threads = target->copies = 1;
-	target->bytes = 1 << 20;
-	for (int op = 0; op < MODEL_OPS; op++) {
-		target->row[op].n = 2;
-		for (int node = 0; node < 2; node++)
-			target->row[op].cell[node] = (struct cell){
-				.node = node, .low = 1e9, .median = 1e9, .high = 1e9, .rounds = 9,
-			};
-	}
-	target->row[MODEL_WRITE].cell[1].low = target->row[MODEL_WRITE].cell[1].median =
-		target->row[MODEL_WRITE].cell[1].high = 1e8;
-	assert_int_equal(model_classify(m, t), 0);
-	assert_int_equal(model_write(m, tmp_at("model"), &e), 0);
-	model_free(m);
+	assert_int_equal(write_file_atomic(tmp_at("model"), text, strlen(text), 0644, &e), 0);
 	topo_free(t);
 	setenv("RFTP_NUMA_MODEL", tmp_at("model"), 1);
 	source = true;

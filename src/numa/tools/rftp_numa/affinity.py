@@ -13,37 +13,22 @@ from dataclasses import dataclass
 from typing import Any
 
 from rftp_numa import fio
-from rftp_numa.common import (JSON, NODE_MOST, Failure, Misuse, Option, Stop, count, format_ids, format_rate,
+from rftp_numa.common import (JSON, NODE_MOST, Failure, Misuse, Option, Options, Stop, count, format_ids, format_rate,
                               format_seconds, format_size, json_line, json_name, one_of, output, printable,
-                              run, run_command, say, size, system, take_options, text, warn)
-from rftp_numa.machine import Machine, read_machine
+                              run, say, size, system, take_options, text, warn)
+from rftp_numa.machine import Machine, disk_nodes, read_machine
 
 NO_FIO = "fio is not in PATH; it does the measuring: install the package fio (Debian, RHEL)"
 
 
-@dataclass
-class Options:
-    path: str = ""
-    op: str = "read"
-    size: int = 1 << 30
-    block: int = 1 << 20
-    jobs: int = 4
-    seconds: int = 10
-    runs: int = 3
-    device_node: int | None = None
-    remote_node: int | None = None
-    buffered: bool = False
-    json: bool = False
-
-
 TABLE = [
-    Option("path", "PATH", "a directory on the disk, or a file or disk to read", text),
-    Option("op", "read|write", "what to do (read)", one_of("read", "write")),
-    Option("size", "SIZE", "of the file, or how much of what there is (1G)", size(4096, 1 << 50)),
-    Option("block", "SIZE", "of a request (1M)", size(512, 1 << 30)),
-    Option("jobs", "N", "threads with one request each (4)", count(1, 1024)),
-    Option("seconds", "N", "that a run takes (10)", count(1, 86400)),
-    Option("runs", "N", "of each placement (3)", count(3, 100)),
+    Option("path", "PATH", "a directory on the disk, or a file or disk to read", text, ""),
+    Option("op", "read|write", "what to do (read)", one_of("read", "write"), "read"),
+    Option("size", "SIZE", "of the file, or how much of what there is (1G)", size(4096, 1 << 50), 1 << 30),
+    Option("block", "SIZE", "of a request (1M)", size(512, 1 << 30), 1 << 20),
+    Option("jobs", "N", "threads with one request each (4)", count(1, 1024), 4),
+    Option("seconds", "N", "that a run takes (10)", count(1, 86400), 10),
+    Option("runs", "N", "of each placement (3)", count(3, 100), 3),
     Option("device-node", "N", "where the disk is", count(0, NODE_MOST)),
     Option("remote-node", "N", "the other one (the farthest)", count(0, NODE_MOST)),
     Option("buffered", "", "through the page cache"),
@@ -149,8 +134,8 @@ def open_there(o: Options, disk: bool) -> int:
 
 def device_node(o: Options, machine: Machine) -> int:
     if o.device_node is not None:
-        return o.device_node
-    nodes = {machine.nodes[0].id} if len(machine.nodes) == 1 else machine.disk_nodes
+        return int(o.device_node)
+    nodes = {machine.nodes[0].id} if len(machine.nodes) == 1 else disk_nodes(o.path)
     if len(nodes) != 1:
         raise Failure("%s: %s; say with --device-node which to take for it" % (
             printable(o.path), "its disk is on several nodes" if nodes else
@@ -262,7 +247,7 @@ def check_options(o: Options) -> None:
 
 def measure(o: Options, stop: Stop) -> str:
     check_fio(stop)
-    machine = read_machine(path=o.path)
+    machine = read_machine()
     for given in (o.device_node, o.remote_node):  # before a big file is made for nothing
         if given is not None:
             machine.check(given)
@@ -293,14 +278,10 @@ def measure(o: Options, stop: Stop) -> str:
 
 
 def command() -> None:
-    o = Options()
-    if not take_options("affinity", "What it costs when buffers or threads are not on a disk's node, by fio.",
-                        TABLE, o):
+    o = take_options("affinity", "What it costs when buffers or threads are not on a disk's node, by fio.",
+                        TABLE)
+    if not o:
         return
     check_options(o)
     with Stop(obey=False) as stop:  # a second signal must not leave fio behind, either
         output(measure(o, stop))
-
-
-def main() -> int:
-    return run_command(command)

@@ -13,8 +13,8 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from keyword import iskeyword
-from types import FrameType
-from typing import Any
+from types import FrameType, SimpleNamespace
+from typing import Any, TypeVar
 
 PROGRAM = "rftp-numa"
 DONE, FAILED, USAGE = 0, 1, 2  # exit statuses
@@ -69,8 +69,8 @@ def warn(text: str) -> None:
 def output(text: str) -> None:
     """All of text to standard output, now. Failure when that cannot be written."""
     try:
-        sys.stdout.write(text)
-        sys.stdout.flush()
+        sys.stdout.buffer.write(text.encode("utf-8", "surrogateescape"))
+        sys.stdout.buffer.flush()
     except OSError as why:
         # Else the interpreter tries again at its end, and complains.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -120,27 +120,22 @@ def parse_uint(text: str, least: int, most: int) -> int:
     return int(text)
 
 
-def _below_64_bits(number: int) -> int:
-    if number >= 1 << 64:
-        raise ValueError(number)
-    return number
+def _scaled(text: str, units: str, base: int, end: str) -> int:
+    """A number and its unit, which are below 2^64; ValueError."""
+    found = re.fullmatch("([0-9]{1,20})([%s]?)%s" % (units, end), text, re.IGNORECASE | re.ASCII)
+    if not found or int(found[1]) * base ** UNITS.index(found[2].upper()) >= 1 << 64:
+        raise ValueError(text)
+    return int(int(found[1]) * base ** UNITS.index(found[2].upper()))
 
 
 def parse_size(text: str) -> int:
     """Bytes of "4096", "64K", "4GiB"; ValueError."""
-    found = re.fullmatch(r"([0-9]{1,30})(?:([KMGTP])(?:i?B)?)?", text, re.IGNORECASE | re.ASCII)
-    if not found or len(found[1]) > 20:
-        raise ValueError(text)
-    return _below_64_bits(int(found[1]) << 10 * UNITS.index((found[2] or "").upper()))
+    return _scaled(text, "KMGTP", 1024, "(?:(?<![0-9])i?B)?")
 
 
 def parse_rate(text: str) -> int:
     """Bytes per second of "10Gbit" (powers of 1000, rounded up) or of a size; ValueError."""
-    found = re.fullmatch(r"([0-9]{1,30})([KMGT]?)bit", text, re.IGNORECASE | re.ASCII)
-    if not found:
-        return parse_size(text)
-    bits = _below_64_bits(int(found[1]) * int(1000.0 ** UNITS.index(found[2].upper())))
-    return (bits + 7) // 8
+    return (_scaled(text, "KMGT", 1000, "bit") + 7) // 8 if text[-3:].lower() == "bit" else parse_size(text)
 
 
 def format_size(size: float) -> str:
@@ -199,25 +194,21 @@ def text(_name: str, word: str) -> str:
     return word
 
 
-def count(least: int, most: int) -> Take:
-    def take(name: str, word: str) -> int:
-        try:
-            return parse_uint(word, least, most)
-        except ValueError:
-            raise Misuse("--%s takes a number from %d to %d, not" % (name, least, most), word) from None
-    return take
+def _between(what: str, parse: Callable[[str], int], shown: Callable[[int], str]) -> Callable[[int, int], Take]:
+    def of(least: int, most: int) -> Take:
+        def take(name: str, word: str) -> int:
+            try:
+                if least <= parse(word) <= most:
+                    return parse(word)
+            except ValueError:
+                pass
+            raise Misuse("--%s takes %s from %s to %s, not" % (name, what, shown(least), shown(most)), word)
+        return take
+    return of
 
 
-def size(least: int, most: int) -> Take:
-    def take(name: str, word: str) -> int:
-        try:
-            if least <= parse_size(word) <= most:
-                return parse_size(word)
-        except ValueError:
-            pass
-        raise Misuse("--%s takes a size from %s to %s, not" % (name, format_size(least), format_size(most)),
-                     word)
-    return take
+count = _between("a number", lambda word: parse_uint(word, 0, 1 << 64), str)
+size = _between("a size", parse_size, format_size)
 
 
 def one_of(*words: str) -> Take:
@@ -230,20 +221,29 @@ def one_of(*words: str) -> Take:
 
 @dataclass(frozen=True)
 class Option:
-    """take: None for a switch. It sets the field of its name, with "_" for "-", and behind a word of
-    Python's."""
+    """take: None for a switch. default: None when nothing stands for it."""
     name: str
     value: str
     about: str
     take: Take | None = None
+    default: Any = None
+
+
+class Options(SimpleNamespace):
+    """The values by the options' names, with "_" for "-", and behind a word of Python's: from_."""
+
+
+def _field(name: str) -> str:
+    return name.replace("-", "_") + "_" * iskeyword(name)
 
 
 JSON = Option("json", "", "one JSON object for programs")
 SYSFS = Option("sysfs", "DIR", "another machine's sysfs, copied there", text)
 
 
-def take_options(command: str, about: str, table: Sequence[Option], into: object) -> bool:
-    """Sets the fields of into; False: --help was asked for, and printed. Misuse."""
+def take_options(command: str, about: str, table: Sequence[Option]) -> Options | None:
+    """None: --help was asked for, and printed. Misuse."""
+    into = Options(**{_field(o.name): o.default if o.take else False for o in table})
     by_name = {o.name: o for o in table}
     names = [o.name + ("=" if o.take else "") for o in table]
     try:
@@ -252,20 +252,20 @@ def take_options(command: str, about: str, table: Sequence[Option], into: object
         what = ("this option takes a value" if "requires" in why.msg else
                 "this option takes no value" if "must not" in why.msg else
                 "no such option, or several that begin so")
-        raise Misuse(what, ("--" if len(why.opt) > 1 else "-") + why.opt) from None
+        raise Misuse(what, why.msg.split()[1]) from None
     for flag, word in given:
         name = flag.lstrip("-")
         if name in ("h", "help"):
             lines = ["      --%-22s %s" % (("%s %s" % (o.name, o.value)).strip(), o.about) for o in table]
             output("Usage: %s %s [OPTIONS]\n\n%s\n\nOptions:\n%s\n  -h, --%-22s %s\n" % (
                 PROGRAM, command, about, "\n".join(lines), "help", "print this help, and exit"))
-            return False
+            return None
         if name != "debug":
-            take, into_field = by_name[name].take, name.replace("-", "_") + "_" * iskeyword(name)
-            setattr(into, into_field, take(name, word) if take else True)
+            take = by_name[name].take
+            setattr(into, _field(name), take(name, word) if take else True)
     if words:
         raise Misuse("too many words", words[0])
-    return True
+    return into
 
 
 def run_command(command: Callable[[], None]) -> int:
@@ -295,6 +295,9 @@ def run_command(command: Callable[[], None]) -> int:
 # ---- signals and programs -------------------------------------------------------------
 
 
+AnyStop = TypeVar("AnyStop", bound="Stop")  # typing.Self is of Python 3.11
+
+
 class Stop:
     """Between "with" and its end a signal that asks for the end is noted in asked, not obeyed; with
     obey it is obeyed then, so that the caller sees by which signal this process has ended."""
@@ -307,7 +310,7 @@ class Stop:
     def _note(self, number: int, _frame: FrameType | None) -> None:
         self.asked = number
 
-    def __enter__(self) -> Stop:  # noqa: PYI034 (typing.Self is of 3.11)
+    def __enter__(self: AnyStop) -> AnyStop:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             if signal.getsignal(number) is not signal.SIG_IGN:
                 self._were[number] = signal.signal(number, self._note)
@@ -370,7 +373,7 @@ def own_program(words: Sequence[str], stop: Stop, stdin: bytes = b"") -> Any:
     if done.status:
         raise Failure("" if done.status < 128 else "%s %s: ended by signal %d" % (
             PROGRAM, words[0], done.status - 128))
-    return json.loads(done.out) if done.out else None
+    return json.loads(done.out or b"{}")
 
 
 # ---- files ----------------------------------------------------------------------------

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from rftp_numa.common import (JSON, Failure, Misuse, Option, Stop, count, format_rate, format_size, json_line,
-                              output, own_program, parse_ids, parse_rate, printable, run_command, say, size,
+from rftp_numa.common import (JSON, Failure, Misuse, Option, Options, Stop, count, format_rate, format_size, json_line,
+                              output, own_program, parse_ids, parse_rate, printable, say, size,
                               take_options, text)
 from rftp_numa.machine import Machine, read_machine
 
@@ -268,7 +268,7 @@ def measure_cell(o: Options, machine: Machine, cpu_node: int, memory_node: int, 
     cell = Cell(memory_node, statistics.median(found["prefetch_ns"]), statistics.median(found["load_ns"]),
                 per_line)
     if memory_node != cpu_node:
-        cell.factor = factor_of(per_line[0] or 0, cell.prefetch_ns, o.link)
+        cell.factor = factor_of(per_line[0] or 0, cell.prefetch_ns, o.link_width)
     return cell
 
 
@@ -279,7 +279,7 @@ def table(o: Options, events: Events, rows: dict[int, list[Cell]]) -> str:
     lines = ["%d runs over %s; traffic: %s%s" % (
         o.runs, format_size(o.size), events.counts[0][0].name,
         " (reads served by other nodes stand for snoops)" if events.approximate else ""),
-        "link width: " + (format_rate(o.link) if o.link else
+        "link width: " + (format_rate(o.link_width) if o.link_width else
                           "not known (--link-width): factors are for comparison only")]
     for cpu_node, cells in rows.items():
         lines += ["", "thread on node %d; counts are for a line of 64 bytes" % cpu_node,
@@ -299,25 +299,25 @@ def cell_json(c: Cell) -> dict[str, Any]:
             "load_ns": c.load_ns, **{name + "_per_line": v for name, v in zip(COUNTS, c.per_line)}}
 
 
-@dataclass
-class Options:
-    link_width: str | None = None
-    snoop_event: str | None = None
-    size: int = 256 << 20
-    runs: int = 5
-    json: bool = False
-    link: int = 0  # bytes per second; 0: not known
+def rate(name: str, word: str) -> int:
+    try:
+        if parse_rate(word):
+            return parse_rate(word)
+    except ValueError:
+        pass
+    raise Misuse("--%s takes a rate above 0 (20G bytes, 160Gbit), not" % name, word)
 
 
 TABLE = [
-    Option("link-width", "RATE", "of a link between nodes: 166Gbit, or 20G bytes", text),
+    Option("link-width", "RATE", "of a link between nodes: 166Gbit, or 20G bytes", rate, 0),
     Option("snoop-event", "EVENT", "what counts coherency traffic, as perf names it", text),
-    Option("size", "SIZE", "of the memory, several times the caches (256M)", size(1 << 20, 1 << 40)),
-    Option("runs", "N", "of each pair of nodes (5)", count(1, 100)),
+    Option("size", "SIZE", "of the memory, several times the caches (256M)", size(1 << 20, 1 << 40), 256 << 20),
+    Option("runs", "N", "of each pair of nodes (5)", count(1, 100), 5),
     JSON]
 
 
 def measure(o: Options, stop: Stop) -> None:
+    o.size -= o.size % os.sysconf("SC_PAGE_SIZE")
     machine, events = read_machine(), find_events(o.snoop_event, stop)
     run = [n.id for n in machine.nodes if machine.usable(n.id)]
     # What else is in the way is the same for all nodes, and told when it comes.
@@ -345,31 +345,15 @@ def measure(o: Options, stop: Stop) -> None:
         return
     output(json_line({
         "measurable": True, "traffic": events.counts[0][0].name, "approximate": events.approximate,
-        "link_bytes_per_second": o.link or None, "size": o.size, "runs": o.runs, "missing": missing,
+        "link_bytes_per_second": o.link_width or None, "size": o.size, "runs": o.runs, "missing": missing,
         "nodes": [{"cpu_node": node, "memory": [cell_json(c) for c in cells]}
                   for node, cells in rows.items()]}))
 
 
 def command() -> None:
-    o = Options()
-    if not take_options("factor", "How much worse the memory of other nodes is: the NUMA scheduling factor.",
-                        TABLE, o):
+    o = take_options("factor", "How much worse the memory of other nodes is: the NUMA scheduling factor.",
+                        TABLE)
+    if not o:
         return
-    if o.link_width is not None:
-        try:
-            o.link = parse_rate(o.link_width)
-        except ValueError:
-            o.link = 0
-        if not o.link:
-            raise Misuse("--link-width takes a rate above 0 (20G bytes, 160Gbit), not", o.link_width)
-    o.size = o.size // mmap_page() * mmap_page()
     with Stop() as stop:
         measure(o, stop)
-
-
-def mmap_page() -> int:
-    return os.sysconf("SC_PAGE_SIZE")
-
-
-def main() -> int:
-    return run_command(command)

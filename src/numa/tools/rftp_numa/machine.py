@@ -34,7 +34,6 @@ class Nic:
 class Machine:
     nodes: list[Node]         # by rising id
     nics: list[Nic]
-    disk_nodes: frozenset[int]
     model: Any                # JSON
 
     def node(self, id: int) -> Node | None:
@@ -69,13 +68,17 @@ class Machine:
                           % (id, os.strerror(-node.may_have)))
 
 
-def read_machine(sysfs: str | None = None, path: str | None = None,
-                 model: str | None = None) -> Machine:
-    """sysfs: None for this machine's. path: its disk's nodes are wanted, too. model: this file, too."""
-    words = [word for name, value in (("sysfs", sysfs), ("path", path), ("model", model))
+def read_machine(sysfs: str | None = None, model: str | None = None) -> Machine:
+    """sysfs: None for this machine's. model: this file is read and checked, too."""
+    words = [word for name, value in (("sysfs", sysfs), ("model", model))
              if value is not None for word in ("--" + name, value)]
     with Stop() as stop:
         found = own_program(["machine", *words], stop)
     nodes = [Node(cpus=parse_ids(n.pop("cpus")), **n) for n in found["nodes"]]
-    return Machine(nodes, [Nic(**n) for n in found["nics"]], parse_ids(found.get("disk_nodes", "")),
-                   found.get("model"))
+    return Machine(nodes, [Nic(**n) for n in found["nics"]], found.get("model"))
+
+
+def disk_nodes(path: str) -> frozenset[int]:
+    """Of the disk that path is, or is on; empty: not known."""
+    with Stop() as stop:
+        return parse_ids(own_program(["topo", "--json", "--at", path], stop)["at"][0]["nodes"])

@@ -8,12 +8,12 @@ import re
 import stat
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-from rftp_numa.common import (GBIT, JSON, NODE_MOST, SYSFS, Failure, Misuse, Option, Stop, count,
-                              format_ids, format_size, json_line, one_of, output, own_program, parse_ids,
-                              printable, quantile, run, run_command, say, size, system, take_options, text)
+from rftp_numa.common import (GBIT, JSON, NODE_MOST, SYSFS, Failure, Misuse, Option, Options, Stop, count,
+                              format_ids, format_size, json_line, one_of, output, own_program,
+                              printable, quantile, run, say, size, system, take_options, text)
 from rftp_numa.machine import Machine, read_machine
 
 VERSION = 1
@@ -35,36 +35,27 @@ GAP = 0.10
 ROUNDS_LEAST = 5
 
 
-@dataclass
-class Cell:
-    """The bandwidth between the target and a node, bytes per second: its median, and the first and
-    the ninth decile of its rounds. number: its class, from 1."""
-    node: int
-    median: float
-    low: float
-    high: float
-    rounds: int
-    number: int = 1
-
-    @staticmethod
-    def of(node: int, rounds: Sequence[float]) -> Cell:
-        return Cell(node, quantile(rounds, 0.5), quantile(rounds, 0.1), quantile(rounds, 0.9), len(rounds))
-
-    @property
-    def spread(self) -> float:
-        return self.high - self.low
-
-
+# A model is the JSON of its file, which rftp-numa(1) describes, and so are its parts: a cell is the
+# bandwidth between the target and a node, of several rounds.
+Model = dict[str, Any]
+Target = dict[str, Any]
+Cell = dict[str, Any]
 Row = list[Cell]  # by rising node
 
 
+def make_cell(node: int, rounds: Sequence[float]) -> Cell:
+    """rounds: bytes per second."""
+    low, median, high = (int(quantile(rounds, share) + .5) for share in (0.1, 0.5, 0.9))
+    return {"node": node, "median": median, "low": low, "high": high, "rounds": len(rounds), "class": 1}
+
+
 def cell_of(row: Row, node: int) -> Cell | None:
-    return next((c for c in row if c.node == node), None)
+    return next((c for c in row if c["node"] == node), None)
 
 
 def class_average(row: Row, number: int) -> float:
     """0: the class has no nodes."""
-    members = [c.median for c in row if c.number == number]
+    members = [float(c["median"]) for c in row if c["class"] == number]
     return sum(members) / len(members) if members else 0
 
 
@@ -84,19 +75,19 @@ class Sight:
 def _border(above: Row, below: Row, sight: Sight) -> bool:
     """Is there one between two groups, each by falling median?"""
     a, b = above[-1], below[0]
-    gap, wider = a.median - b.median, max(a.spread, b.spread)
-    line = (a.median + b.median) / 2
-    if any(c.rounds < ROUNDS_LEAST for c in above + below):
+    gap, wider = a["median"] - b["median"], max(a["high"] - a["low"], b["high"] - b["low"])
+    line = (a["median"] + b["median"]) / 2
+    if any(c["rounds"] < ROUNDS_LEAST for c in above + below):
         view = "few"
-    elif gap < GAP * a.median:
+    elif gap < GAP * a["median"]:
         view = "alike"
-    elif gap <= wider or any(c.low <= line for c in above) or any(c.high >= line for c in below):
+    elif gap <= wider or any(c["low"] <= line for c in above) or any(c["high"] >= line for c in below):
         view = "noise"
     else:
         return True
-    if sight.view == "alone" or gap / a.median > sight.gap:
-        sight.view, sight.above, sight.below = view, a.node, b.node
-        sight.gap, sight.spread = gap / a.median, wider / a.median
+    if sight.view == "alone" or gap / a["median"] > sight.gap:
+        sight.view, sight.above, sight.below = view, a["node"], b["node"]
+        sight.gap, sight.spread = gap / a["median"], wider / a["median"]
     return False
 
 
@@ -104,74 +95,35 @@ def classify(row: Row, target: int, near: frozenset[int]) -> Sight:
     """Gives each cell its class. near: the nodes of the target's package."""
     sight, local = Sight(), cell_of(row, target)
     for cell in row:
-        cell.number = 1
-    remote = sorted((c for c in row if c.node not in near), key=lambda c: (-c.median, c.node))
+        cell["class"] = 1
+    remote = sorted((c for c in row if c["node"] not in near), key=lambda c: (-c["median"], c["node"]))
     if not remote:
         return sight
     borders = 0
     for i, cell in enumerate(remote):
         borders += i > 0 and _border(remote[:i], remote[i:], sight)
-        cell.number = borders + 2
+        cell["class"] = borders + 2
     apart = False
     if local and not borders:  # are the others, as one group, another than the target? Maybe faster.
-        if local.median >= remote[0].median:
+        if local["median"] >= remote[0]["median"]:
             apart = _border([local], remote, sight)
-        elif remote[-1].median > local.median:
+        elif remote[-1]["median"] > local["median"]:
             apart = _border(remote, [local], sight)
     if borders or apart:
         sight.hidden, sight.view, sight.classes = sight.view == "noise", "seen", borders + 2
     else:
         for cell in remote:
-            cell.number = 1
+            cell["class"] = 1
     return sight
 
 
 # ---- the model and its file -----------------------------------------------------------
 
 
-@dataclass
-class ModelNode:
-    id: int
-    cpus: frozenset[int]
-    memory: int            # bytes; 0: not known
-    distances: list[int]
-
-
-@dataclass
-class Target:
-    """A node that the threads ran on."""
-    node: int
-    threads: int
-    buffer: int            # bytes of each
-    placed: int            # bytes of all buffers, found on their nodes; 0: not looked for
-    copies: int            # of a buffer by each thread in a round
-    rows: dict[str, Row] = field(default_factory=dict)
-
-
-@dataclass
-class Model:
-    date: str
-    nodes: list[ModelNode]  # by rising number
-    targets: list[Target]
-
-    def target(self, node: int) -> Target | None:
-        return next((t for t in self.targets if t.node == node), None)
-
-    def row(self, target: int, op: str) -> Row:
-        at = self.target(target)
-        return at.rows.get(op, []) if at else []
-
-    def json(self) -> dict[str, Any]:
-        def cell(c: Cell) -> dict[str, int]:
-            return {"node": c.node, "median": int(c.median + .5), "low": int(c.low + .5),
-                    "high": int(c.high + .5), "rounds": c.rounds, "class": c.number}
-
-        return {"rftp_numa_model": VERSION, "date": self.date, "nodes": [
-            {"id": n.id, "cpus": format_ids(n.cpus), "memory": n.memory, "distances": n.distances}
-            for n in self.nodes], "targets": [
-            {"node": t.node, "threads": t.threads, "buffer": t.buffer, "placed": t.placed,
-             "copies": t.copies, **{op: [cell(c) for c in t.rows[op]] for op in OPS if t.rows.get(op)}}
-            for t in self.targets]}
+def row_of(m: Model, target: int, op: str) -> Row:
+    """Empty when it was not measured."""
+    found: Row = next((t.get(op, []) for t in m["targets"] if t["node"] == target), [])
+    return found
 
 
 class _place:
@@ -191,17 +143,6 @@ class _place:
 def default_file() -> str:
     """Where rftp and rftpd look for it."""
     return os.environ.get("RFTP_NUMA_MODEL") or "/var/lib/rftp/numa-model.json"
-
-
-def model_of(obj: Any) -> Model:
-    """Out of its JSON, which the C program has checked (read_machine)."""
-    def row(cells: Any) -> Row:
-        return [Cell(c["node"], c["median"], c["low"], c["high"], c["rounds"], c["class"]) for c in cells]
-
-    return Model(obj["date"], [ModelNode(n["id"], parse_ids(n["cpus"]), n["memory"], n["distances"])
-                               for n in obj["nodes"]], [
-        Target(t["node"], t["threads"], t["buffer"], t["placed"], t["copies"],
-               {op: row(t[op]) for op in OPS if op in t}) for t in obj["targets"]])
 
 
 def keep_file(what: str, path: str, data: bytes) -> None:
@@ -239,17 +180,17 @@ def predict(row: Row, shares: Sequence[tuple[int, float]]) -> float:
         cell = cell_of(row, node)
         if not cell:
             raise Failure("node %d was not measured" % node)
-        sum_ += class_average(row, cell.number) * part
+        sum_ += class_average(row, cell["class"]) * part
     return sum_
 
 
 def predictions(m: Model, o: Options) -> list[tuple[str, int, float]]:
     found = []
-    for t in m.targets:
+    for t in m["targets"]:
         for op in OPS:
-            if op in t.rows and o.op in (op, ""):
-                with _place("no prediction for device %s on node %d" % (op, t.node)):
-                    found.append((op, t.node, predict(t.rows[op], parse_shares(o.predict))))
+            if op in t and o.op in (op, ""):
+                with _place("no prediction for device %s on node %d" % (op, t["node"])):
+                    found.append((op, t["node"], predict(t[op], parse_shares(o.predict))))
     if not found:
         raise Failure("no prediction: no device %ss were measured" % o.op)
     return found
@@ -260,12 +201,12 @@ def predictions(m: Model, o: Options) -> list[tuple[str, int, float]]:
 
 def _cell_text(c: Cell | None) -> str:
     return "-" if not c else "%-8.2f%-17s%d" % (
-        c.median / GBIT, "%.2f-%.2f" % (c.low / GBIT, c.high / GBIT), c.number)
+        c["median"] / GBIT, "%.2f-%.2f" % (c["low"] / GBIT, c["high"] / GBIT), c["class"])
 
 
 def _classes_text(row: Row, target: int, machine: Machine) -> str:
-    classes = max(c.number for c in row)
-    s = classify([Cell(**vars(c)) for c in row], target, machine.package(target))
+    classes = max(c["class"] for c in row)
+    s = classify([dict(c) for c in row], target, machine.package(target))
     where, gap, spread = "between nodes %d and %d" % (s.above, s.below), 100 * s.gap, 100 * s.spread
     why = {
         "alone": "none: there is no other node to tell from it",
@@ -278,7 +219,7 @@ def _classes_text(row: Row, target: int, machine: Machine) -> str:
     }[s.view]
     if classes > 1:
         why = "; ".join("%d: %s (%.2f)" % (
-            number, format_ids(c.node for c in row if c.number == number), class_average(row, number) / GBIT)
+            number, format_ids(c["node"] for c in row if c["class"] == number), class_average(row, number) / GBIT)
             for number in range(1, classes + 1))
     if s.hidden and s.classes == classes:
         why += ("\n    perhaps more: %s the gap is %.1f %%, but the rounds of a node spread over %.1f %%\n"
@@ -287,22 +228,22 @@ def _classes_text(row: Row, target: int, machine: Machine) -> str:
 
 
 def table(m: Model, machine: Machine) -> str:
-    lines = ["measured " + printable(m.date)]
-    if len(m.nodes) == 1:
+    lines = ["measured " + printable(m["date"])]
+    if len(m["nodes"]) == 1:
         lines.append("this machine has one node: there is nothing to compare it with")
-    for t in m.targets:
+    for t in m["targets"]:
         lines.append("target node %d: %d thread%s, a buffer of %s each, copied %d time%s a round" % (
-            t.node, t.threads, "s"[:t.threads != 1], format_size(t.buffer), t.copies, "s"[:t.copies != 1]))
-        if t.placed:
-            lines.append("    all pages of %s of buffers are on their nodes" % format_size(t.placed))
+            t["node"], t["threads"], "s"[:t["threads"] != 1], format_size(t["buffer"]), t["copies"], "s"[:t["copies"] != 1]))
+        if t["placed"]:
+            lines.append("    all pages of %s of buffers are on their nodes" % format_size(t["placed"]))
         lines += ["    %-6s%-34s%s" % ("", "device write: node to target", "device read: target to node"),
                   "    %-6s%-34s%s" % ("node", *["Gbit/s  deciles          class"] * 2)]
-        for node in m.nodes:
-            cells = [cell_of(t.rows.get(op, []), node.id) for op in OPS]
+        for node in m["nodes"]:
+            cells = [cell_of(t.get(op, []), node["id"]) for op in OPS]
             texts = [_cell_text(c) for c in cells] if any(cells) else ["left out", ""]
-            lines.append(("    %-6d%-34s%s" % (node.id, texts[0], texts[1])).rstrip())
-        lines += ["    %s classes: %s" % (op, _classes_text(t.rows[op], t.node, machine))
-                  for op in OPS if op in t.rows]
+            lines.append(("    %-6d%-34s%s" % (node["id"], texts[0], texts[1])).rstrip())
+        lines += ["    %s classes: %s" % (op, _classes_text(t[op], t["node"], machine))
+                  for op in OPS if op in t]
     return "\n".join(lines) + "\n"
 
 
@@ -313,16 +254,16 @@ ENDINGS = {".png": "pngcairo", ".svg": "svg"}  # of its name, and gnuplot's term
 
 def _map_script(m: Model, op: str) -> list[str]:
     """A box and a number for each cell, by the nodes' places, for their numbers may have gaps."""
-    medians = [c.median / GBIT for t in m.targets for c in t.rows.get(op, [])]
+    medians = [c["median"] / GBIT for t in m["targets"] for c in t.get(op, [])]
     if not medians:
         return ["set multiplot next"]
-    places = {node.id: i for i, node in enumerate(m.nodes)}
+    places = {node["id"]: i for i, node in enumerate(m["nodes"])}
     return [
-        "$map%s << EOD" % op, *["%d %d %.3f" % (places[c.node], i, c.median / GBIT)
-                                for i, t in enumerate(m.targets) for c in t.rows.get(op, [])], "EOD",
+        "$map%s << EOD" % op, *["%d %d %.3f" % (places[c["node"]], i, c["median"] / GBIT)
+                                for i, t in enumerate(m["targets"]) for c in t.get(op, [])], "EOD",
         "set title \"device %s, Gbit/s\"" % op, *_node_tics(m),
-        "set ytics (%s)" % ", ".join("\"%d\" %d" % (t.node, i) for i, t in enumerate(m.targets)),
-        "set ylabel \"target\"", "set yrange [%d.5:-0.5]" % (len(m.targets) - 1),
+        "set ytics (%s)" % ", ".join("\"%d\" %d" % (t["node"], i) for i, t in enumerate(m["targets"])),
+        "set ylabel \"target\"", "set yrange [%d.5:-0.5]" % (len(m["targets"]) - 1),
         # Nodes that are alike but for noise would else be red and green; a class apart is half of this.
         "set cbrange [%.9g:%.9g]" % (min(min(medians), (1 - 2 * GAP) * max(medians)), max(medians)),
         "plot $map%s using 1:2:(0.5):(0.5):3 with boxxyerror fillstyle solid fillcolor palette notitle, "
@@ -330,22 +271,22 @@ def _map_script(m: Model, op: str) -> list[str]:
 
 
 def _node_tics(m: Model) -> list[str]:
-    return ["set xtics (%s)" % ", ".join("\"%d\" %d" % (n.id, i) for i, n in enumerate(m.nodes)),
-            "set xlabel \"node\"", "set xrange [-0.5:%d.5]" % (len(m.nodes) - 1)]
+    return ["set xtics (%s)" % ", ".join("\"%d\" %d" % (n["id"], i) for i, n in enumerate(m["nodes"])),
+            "set xlabel \"node\"", "set xrange [-0.5:%d.5]" % (len(m["nodes"]) - 1)]
 
 
 def _bars_script(m: Model, t: Target) -> list[str]:
     """Medians, with the spread from decile to decile."""
     lines = []
-    for i, node in enumerate(m.nodes):
-        cells = [cell_of(t.rows.get(op, []), node.id) for op in OPS]
+    for i, node in enumerate(m["nodes"]):
+        cells = [cell_of(t.get(op, []), node["id"]) for op in OPS]
         lines.append("%d %s" % (i, " ".join("%.3f %.3f %.3f" % (
-            c.median / GBIT, c.low / GBIT, c.high / GBIT) if c else "NaN NaN NaN" for c in cells)))
-    return ["$bars%d << EOD" % t.node, *lines, "EOD",
-            "set title \"target %d: medians, first to ninth decile\"" % t.node, *_node_tics(m),
+            c["median"] / GBIT, c["low"] / GBIT, c["high"] / GBIT) if c else "NaN NaN NaN" for c in cells)))
+    return ["$bars%d << EOD" % t["node"], *lines, "EOD",
+            "set title \"target %d: medians, first to ninth decile\"" % t["node"], *_node_tics(m),
             "set ytics autofreq", "set ylabel \"Gbit/s\"", "set yrange [0:*]",
             "plot " + ", ".join("$bars%d using ($1%s):%s:(0.38) with boxerrorbars fillstyle solid 0.5 title "
-                                "\"device %s\"" % (t.node, *bar) for bar in (
+                                "\"device %s\"" % (t["node"], *bar) for bar in (
                                     ("-0.2", "2:3:4", "write"), ("+0.2", "5:6:7", "read")))]
 
 
@@ -367,39 +308,17 @@ def gnuplot(script: Sequence[str]) -> bytes:
 
 
 def draw(m: Model, path: str) -> None:
-    rows = 1 + (len(m.targets) + 1) // 2
+    rows = 1 + (len(m["targets"]) + 1) // 2
     picture = gnuplot([
         "set terminal %s size 1200,%d" % (ENDINGS[path[-4:].lower()], rows * 420),
         "set multiplot layout %d,2" % rows, "unset colorbox",
         "set palette defined (0 \"#e06060\", 1 \"#f0e0a0\", 2 \"#70b070\")",
         "set key outside bottom center horizontal", *_map_script(m, "write"), *_map_script(m, "read"),
-        *[line for t in m.targets for line in _bars_script(m, t)], "unset multiplot"])
+        *[line for t in m["targets"] for line in _bars_script(m, t)], "unset multiplot"])
     keep_file("the picture", path, picture)
 
 
 # ---- the command ----------------------------------------------------------------------
-
-
-@dataclass
-class Options:
-    target: int | None = None
-    threads: int | None = None
-    size: int | None = None
-    copies: int | None = None
-    rounds: int | None = None
-    save: str | None = None
-    install: bool = False
-    from_: str | None = None
-    predict: str = ""
-    op: str = ""
-    plot: str | None = None
-    json: bool = False
-    sysfs: str | None = None
-
-    def measuring(self) -> dict[str, int]:
-        """What is handed on to "rftp-numa measure"."""
-        given = {name: getattr(self, name) for name in ("threads", "size", "copies", "rounds")}
-        return {name: v for name, v in given.items() if v is not None}
 
 
 TABLE = [
@@ -411,14 +330,20 @@ TABLE = [
     Option("save", "FILE", "keep what was measured there", text),
     Option("install", "", "keep it where rftp and rftpd look"),
     Option("from", "FILE", "measure nothing, take what was kept there", text),
-    Option("predict", "LIST", "bandwidth of mixed access, NODE:PERCENT,...", text),
-    Option("op", "write|read", "predict this (both)", one_of("write", "read")),
+    Option("predict", "LIST", "bandwidth of mixed access, NODE:PERCENT,...", text, ""),
+    Option("op", "write|read", "predict this (both)", one_of("write", "read"), ""),
     Option("plot", "FILE", "draw it, FILE.png or FILE.svg", text),
     JSON, SYSFS]
 
 
+def _measuring(o: Options) -> dict[str, int]:
+    """What is handed on to "rftp-numa measure"."""
+    given = {name: getattr(o, name) for name in ("threads", "size", "copies", "rounds")}
+    return {name: v for name, v in given.items() if v is not None}
+
+
 def _check_options(o: Options) -> None:
-    if o.from_ is not None and o.measuring():
+    if o.from_ is not None and _measuring(o):
         raise Misuse("with --from nothing is measured: no --threads, --size, --copies, --rounds")
     if o.from_ is not None and (o.save is not None or o.install):
         raise Misuse("--save and --install keep what is measured, not what comes --from a file")
@@ -455,7 +380,7 @@ def _check_place(path: str, make: bool, what: str) -> None:
 
 
 def _measure(o: Options, machine: Machine) -> Model:
-    words = [word for name, v in {"target": o.target, **o.measuring()}.items() if v is not None
+    words = [word for name, v in {"target": o.target, **_measuring(o)}.items() if v is not None
              for word in ("--" + name, str(v))]
     with Stop() as stop:
         try:
@@ -464,30 +389,29 @@ def _measure(o: Options, machine: Machine) -> Model:
             if stop.asked:
                 say("interrupted; nothing is kept")
             raise
-    m = Model(time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), [
-        ModelNode(n.id, n.cpus, n.memory, n.distances) for n in machine.nodes], [])
-    for t in found["targets"]:
-        rows = {op: [Cell.of(c["node"], c["rounds"]) for c in t[op]] for op in OPS}
-        for row in rows.values():
-            classify(row, t["node"], machine.package(t["node"]))
-        m.targets.append(Target(t["node"], t["threads"], t["buffer"], t["placed"], t["copies"], rows))
-    return m
+    for target in found["targets"]:
+        for op in OPS:
+            target[op] = [make_cell(c["node"], c["rounds"]) for c in target[op]]
+            classify(target[op], target["node"], machine.package(target["node"]))
+    return {"rftp_numa_model": VERSION, "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "nodes": [
+        {"id": n.id, "cpus": format_ids(n.cpus), "memory": n.memory, "distances": n.distances}
+        for n in machine.nodes], "targets": found["targets"]}
 
 
 def _get(o: Options, machine: Machine) -> Model:
     if o.from_ is None:
         return _measure(o, machine)
-    m = model_of(machine.model)
+    m: Model = machine.model
     if o.target is not None:
-        m.targets = [t for t in m.targets if t.node == o.target]
-        if not m.targets:
+        m["targets"] = [t for t in m["targets"] if t["node"] == o.target]
+        if not m["targets"]:
             raise Failure("%s: has nothing of node %d as target" % (printable(o.from_), o.target))
     return m
 
 
 def _show(o: Options, m: Model, machine: Machine) -> None:
     if o.json:
-        obj = m.json()
+        obj = dict(m)
         if o.predict:
             obj["predictions"] = [{"target": node, "op": op, "bytes_per_second": bw}
                                   for op, node, bw in predictions(m, o)]
@@ -500,8 +424,8 @@ def _show(o: Options, m: Model, machine: Machine) -> None:
 
 
 def command() -> None:
-    o = Options()
-    if not take_options("model", "What copies between nodes cost, and which are alike.", TABLE, o):
+    o = take_options("model", "What copies between nodes cost, and which are alike.", TABLE)
+    if not o:
         return
     _check_options(o)
     machine = read_machine(o.sysfs, model=o.from_)
@@ -520,7 +444,7 @@ def command() -> None:
     m, unkept = _get(o, machine), False
     if keep is not None:
         try:
-            keep_file("the model", keep, json_line(m.json()).encode())
+            keep_file("the model", keep, json_line(m).encode())
         except Failure:
             unkept = True  # it is shown all the same: it took minutes
     _show(o, m, machine)
@@ -528,7 +452,3 @@ def command() -> None:
         draw(m, o.plot)
     if unkept:
         raise Failure("")
-
-
-def main() -> int:
-    return run_command(command)

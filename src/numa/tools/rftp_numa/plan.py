@@ -5,25 +5,16 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 from rftp_numa.common import (JSON, SYSFS, Failure, Misuse, Option, Stop, count, format_rate, format_size,
-                              json_line, output, run_command, take_options, text, warn)
-from rftp_numa.problem import Source, get_problem
-from rftp_numa.staged import Flow, Part, Plan, State, solve, spread
+                              json_line, output, take_options, text, warn)
+
+if TYPE_CHECKING:  # they need SciPy, which the command looks for
+    from rftp_numa.staged import Plan, State
 
 SAY_SECONDS = 0.5  # between two lines of progress
-
-
-@dataclass
-class Options(Source):
-    # Not the sum, which is what was published: it plans slower than no plan at all where paths could
-    # work side by side.
-    objective: str = "makespan"
-    limit: int = 60
-    json: bool = False
 
 
 def objective(_name: str, word: str) -> str:
@@ -37,26 +28,22 @@ TABLE = [
     Option("model", "FILE", "bandwidths by this I/O model (the installed one)", text),
     Option("data", "NODE:SIZE,...", "what is on the disks of each node, as 0:100G,1:50G", text),
     Option("nic", "NAME,...", "the network cards that it goes out by", text),
+    # Not the sum, which is what was published: it plans slower than no plan at all where paths could
+    # work side by side.
     Option("objective", "makespan|sum", "what is to be least: the end, or all paths' times (makespan)",
-           objective),
-    Option("limit", "SECONDS", "how long to look for a better plan (60)", count(1, 86400)),
+           objective, "makespan"),
+    Option("limit", "SECONDS", "how long to look for a better plan (60)", count(1, 86400), 60),
     JSON, SYSFS]
-
-# ---- while it searches ----------------------------------------------------------------
 
 
 class Watch(Stop):
     """Ends the search by a signal or its time limit; on a terminal it shows how far it is. A second
     signal, which timeout(1) sends at once, must not take away the plan that was found."""
-
-    def __init__(self, limit: int) -> None:
-        super().__init__(obey=False)
-        self.end, self.said = time.monotonic() + limit, time.monotonic()
-        self.terminal = sys.stderr.isatty()
+    end = said = 0.0
 
     def go_on(self, state: State) -> bool:
         now = time.monotonic()
-        if self.terminal and now - self.said >= SAY_SECONDS:
+        if sys.stderr.isatty() and now - self.said >= SAY_SECONDS:
             self.said = now
             sys.stderr.write("\r\033[K%d linear programmes; %s" % (
                 state.programmes, "no plan yet" if math.isinf(state.best) else
@@ -65,7 +52,7 @@ class Watch(Stop):
         return not self.asked and now < self.end
 
     def clear(self) -> None:
-        if self.terminal:
+        if sys.stderr.isatty():
             sys.stderr.write("\r\033[K")
             sys.stderr.flush()
 
@@ -81,52 +68,44 @@ def say_unproven(state: State, interrupted: bool) -> None:
 # ---- for people -----------------------------------------------------------------------
 
 
-def _flow_text(does: str, flow: Flow, seconds: float) -> str:
-    return "    %s %s with %g thread%s in %.4g s" % (
-        does, format_size(round(flow.bytes)), flow.threads, "s"[:flow.threads > 1], seconds)
+def _part_text(plan: Plan, kind: str, i: int, k: int) -> str:
+    p, node, other = plan.problem, plan.problem.ids[i], plan.problem.ids[k]
+    return {
+        "disk_threads": "the threads of node %d, which read from storage %d" % (other, node),
+        "network_threads": "the threads of node %d, which send to network %d" % (node, other),
+        "disk_limit": "the disks of storage %d (%s)" % (node, format_rate(p.disk_limit[i])),
+        "link_limit": "the link from node %d to node %d (%s)" % (node, other, format_rate(p.link_limit[i, k])),
+        "network_limit": "the cards of network %d (%s)" % (other, format_rate(p.network_limit[k]))}[kind]
 
 
-def _part_text(plan: Plan, part: Part) -> str:
-    p, i, k = plan.problem, plan.problem.ids[part.source], plan.problem.ids[part.to]
-    if part.kind == "disk_threads":
-        return "the threads of node %d, which read from storage %d" % (k, i)
-    if part.kind == "network_threads":
-        return "the threads of node %d, which send to network %d" % (i, k)
-    if part.kind == "disk_limit":
-        return "the disks of storage %d (%s)" % (i, format_rate(p.disk_limit[part.source]))
-    if part.kind == "link_limit":
-        return "the link from node %d to node %d (%s)" % (
-            i, k, format_rate(p.link_limit[part.source][part.to]))
-    return "the cards of network %d (%s)" % (k, format_rate(p.network_limit[part.to]))
+def paths(plan: Plan) -> Iterator[tuple[int, int, int]]:
+    n = range(len(plan.problem.ids))
+    carried = plan.path_bytes()
+    return ((u, v, w) for u in n for v in n for w in n if carried[u, v, w] > 0)
 
 
-def _spread_lines(plan: Plan, least: str) -> list[str]:
-    evenly = spread(plan.problem)
-    if not evenly:
-        return ["spread evenly over all nodes: some of the ways have no bandwidth"]
-    end, other = plan.makespan(), evenly.makespan()
-    lines = ["spread evenly over all nodes it would take %.4g s, %.2f times as long" % (other, other / end)]
+def plan_text(plan: Plan, evenly: Plan | None, least: str) -> str:
+    p, times, lines = plan.problem, plan.times(), []
+    for u, v, w in paths(plan):
+        lines.append("storage %d -> memory %d -> network %d: %s in %.4g s" % (
+            p.ids[u], p.ids[v], p.ids[w], format_size(round(plan.path_bytes()[u, v, w])),
+            plan.path_times()[u, v, w]))
+        lines += ["    %s %s with %g thread%s in %.4g s" % (does, format_size(round(bytes)), n, "s"[:n > 1], time)
+                  for does, bytes, n, time in (
+                      ("read", plan.disk_bytes[u, v], plan.disk_threads[u, v], times["disk_threads"][u, v]),
+                      ("send", plan.network_bytes[v, w], plan.network_threads[v, w],
+                       times["network_threads"][v, w]))]
+    end, other = plan.makespan(), evenly.makespan() if evenly else math.inf
+    lines += ["threads: " + ", ".join("node %d %g of %d" % node for node in zip(p.ids, plan.threads(), p.threads)),
+              "all is sent after %.4g s; the sum of the paths' times is %.4g s (least: the %s)" % (
+                  end, plan.sum(), least),
+              "bottleneck: " + ("; ".join(_part_text(plan, *part) for part in plan.bottlenecks()) or
+                                "none; more threads could be used"),
+              "spread evenly over all nodes it would take %.4g s, %.2f times as long" % (other, other / end)
+              if evenly else "spread evenly over all nodes: some of the ways have no bandwidth"]
     if other < end and least == "sum":
         lines.append("which is sooner: --objective makespan plans for the end, not for the sum")
-    return lines
-
-
-def plan_text(plan: Plan, least: str) -> str:
-    p, lines = plan.problem, []
-    for u, v, w in plan.paths():
-        amount = plan.path_bytes(u, v, w)
-        if amount > 0:
-            lines += ["storage %d -> memory %d -> network %d: %s in %.4g s" % (
-                p.ids[u], p.ids[v], p.ids[w], format_size(round(amount)), plan.path_time(u, v, w)),
-                _flow_text("read", plan.disk[u][v], plan.time(Part("disk_threads", u, v))),
-                _flow_text("send", plan.network[v][w], plan.time(Part("network_threads", v, w)))]
-    lines.append("threads: " + ", ".join("node %d %g of %d" % (p.ids[v], plan.threads(v), p.threads[v])
-                                         for v in plan.nodes))
-    lines.append("all is sent after %.4g s; the sum of the paths' times is %.4g s (least: the %s)" % (
-        plan.makespan(), plan.sum(), least))
-    lines.append("bottleneck: " + ("; ".join(_part_text(plan, part) for part in plan.bottlenecks()) or
-                                   "none; more threads could be used"))
-    return "\n".join(lines + _spread_lines(plan, least)) + "\n"
+    return "\n".join(lines) + "\n"
 
 
 # ---- for programs ---------------------------------------------------------------------
@@ -135,60 +114,50 @@ def plan_text(plan: Plan, least: str) -> str:
 def whole(parts: Sequence[float], total: int) -> list[int]:
     """Whole numbers near to parts, whose sum is total."""
     numbers = [int(part) for part in parts]
-    order = sorted(range(len(parts)), key=lambda i: numbers[i] - parts[i])
-    used = [i for i in order if parts[i] > 0]
+    used = [i for i in sorted(range(len(parts)), key=lambda i: numbers[i] - parts[i]) if parts[i] > 0]
     for i in range(total - sum(numbers) if used else 0):
         numbers[used[i % len(used)]] += 1
     return numbers
 
 
-def plan_json(plan: Plan, least: str, state: State) -> dict[str, Any]:
-    ids, nodes, evenly = plan.problem.ids, plan.nodes, spread(plan.problem)
-    disk = [whole([f.bytes for f in plan.disk[u]], round(plan.problem.data[u])) for u in nodes]
-    network = [whole([f.bytes for f in plan.network[v]], sum(disk[u][v] for u in nodes)) for v in nodes]
+def plan_json(plan: Plan, evenly: Plan | None, least: str, state: State) -> dict[str, Any]:
+    ids, nodes, times = plan.problem.ids, range(len(plan.problem.ids)), plan.times()
+    disk = [whole(plan.disk_bytes[u], round(plan.problem.data[u])) for u in nodes]
+    network = [whole(plan.network_bytes[v], sum(row[v] for row in disk)) for v in nodes]
+    path_bytes, path_times = plan.path_bytes(), plan.path_times()
+    by_path = [[whole(path_bytes[u, v], disk[u][v]) for v in nodes] for u in nodes]
 
-    def stages(flows: list[list[Flow]], amounts: list[list[int]], names: tuple[str, str],
-               kind: str) -> list[dict[str, Any]]:
-        return [{names[0]: ids[i], names[1]: ids[k], "threads": int(flows[i][k].threads),
-                 "bytes": amounts[i][k], "seconds": plan.time(Part(kind, i, k))}
-                for i in nodes for k in nodes if flows[i][k].threads > 0]
+    def stages(source: str, to: str, kind: str, threads: Any, amounts: list[list[int]]) -> list[dict[str, Any]]:
+        return [{source: ids[i], to: ids[k], "threads": int(threads[i, k]), "bytes": amounts[i][k],
+                 "seconds": float(times[kind][i, k])} for i in nodes for k in nodes if threads[i, k] > 0]
 
-    paths = []
-    for u in nodes:
-        for v in nodes:
-            amounts = whole([plan.path_bytes(u, v, w) for w in nodes], disk[u][v])
-            paths += [{"storage": ids[u], "memory": ids[v], "network": ids[w], "bytes": amounts[w],
-                       "seconds": plan.path_time(u, v, w)}
-                      for w in nodes if plan.path_bytes(u, v, w) > 0]
     return {
         "objective": least, "makespan": plan.makespan(), "sum": plan.sum(), "proven": state.proven,
-        "bound": state.bound, "programmes": state.programmes, "paths": paths,
-        "disk": stages(plan.disk, disk, ("storage", "memory"), "disk_threads"),
-        "network": stages(plan.network, network, ("memory", "network"), "network_threads"),
-        "bottlenecks": [{"part": part.kind, "from": ids[part.source], "to": ids[part.to]}
-                        for part in plan.bottlenecks()],
+        "bound": float(state.bound), "programmes": state.programmes,
+        "paths": [{"storage": ids[u], "memory": ids[v], "network": ids[w], "bytes": by_path[u][v][w],
+                   "seconds": float(path_times[u, v, w])} for u, v, w in paths(plan)],
+        "disk": stages("storage", "memory", "disk_threads", plan.disk_threads, disk),
+        "network": stages("memory", "network", "network_threads", plan.network_threads, network),
+        "bottlenecks": [{"part": kind, "from": ids[i], "to": ids[k]} for kind, i, k in plan.bottlenecks()],
         "spread": {"makespan": evenly.makespan(), "sum": evenly.sum()} if evenly else None}
 
 
-# ---- the command ----------------------------------------------------------------------
-
-
 def command() -> None:
-    o = Options()
-    if not take_options("plan", "How many threads should carry what, from the disks of which node by which "
-                        "node's memory\nto which node's network cards.", TABLE, o):
+    o = take_options("plan", "How many threads should carry what, from the disks of which node by which node's "
+                     "memory\nto which node's network cards.", TABLE)
+    if not o:
         return
     if o.problem is None and o.data is None:
         raise Misuse("plan takes what there is from a file, --problem FILE, or by the I/O model, "
                      "--data NODE:SIZE,...")
-    p = get_problem(o)
-    watch = Watch(o.limit)
-    with watch:
+    with Watch(obey=False) as watch:
         try:
-            import scipy.optimize  # type: ignore[import] # noqa: F401 (before the time begins)
+            from rftp_numa.problem import get_problem
+            from rftp_numa.staged import solve, spread
         except ImportError as why:
             raise Failure("plans are made with SciPy 1.6 or later, which Python %d.%d has not here: install "
                           "the package python3-scipy (%s)" % (*sys.version_info[:2], why)) from None
+        p = get_problem(o)
         watch.end = time.monotonic() + o.limit
         try:
             plan, state = solve(p, o.objective, watch.go_on)
@@ -196,8 +165,6 @@ def command() -> None:
             watch.clear()
     if not state.proven:
         say_unproven(state, bool(watch.asked))
-    output(json_line(plan_json(plan, o.objective, state)) if o.json else plan_text(plan, o.objective))
-
-
-def main() -> int:
-    return run_command(command)
+    evenly = spread(p)
+    output(json_line(plan_json(plan, evenly, o.objective, state)) if o.json else
+           plan_text(plan, evenly, o.objective))

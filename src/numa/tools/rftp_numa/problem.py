@@ -5,15 +5,18 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from rftp_numa.common import (NODE_MOST, Failure, Misuse, format_ids, load_json, parse_rate, parse_size,
+import numpy as np
+
+from rftp_numa.common import (NODE_MOST, Failure, Misuse, Options, format_ids, load_json, parse_rate, parse_size,
                               parse_uint, printable, read_file, system, warn)
 from rftp_numa.machine import Machine, Nic, read_machine
-from rftp_numa.model import Model, cell_of, default_file, model_of
-from rftp_numa.staged import NODES, RATE_MOST, Matrix, Problem
+from rftp_numa.model import Model, cell_of, default_file, row_of
+from rftp_numa.staged import Array, Problem
 
+NODES = 32           # at most
+RATE_MOST = 10 ** 15  # bytes per second
 FILE_MOST = 1 << 20
 DATA_MOST = 1 << 60
 THREADS_MOST = 4096
@@ -21,16 +24,6 @@ FIELDS = ("nodes", "threads", "data", "disk", "network", "disk_limit", "link_lim
 A_SIZE = "bytes from 0 to 2^60, or a size as \"100G\""
 A_RATE = "bytes per second from 0 to 10^15, or a rate as \"10Gbit\" or \"500M\""
 A_COUNT = "a number of threads from 0 to 4096"
-
-
-@dataclass
-class Source:
-    """The options that say where a problem comes from; None: not given."""
-    problem: str | None = None
-    model: str | None = None
-    data: str | None = None
-    nic: str | None = None
-    sysfs: str | None = None
 
 
 # ---- the file -------------------------------------------------------------------------
@@ -52,22 +45,15 @@ def _value(v: Any, field: str, about: str) -> float:
     return float(number)
 
 
-def _list(v: Any, n: int, field: str) -> list[Any]:
+def _array(v: Any, field: str, about: str, shape: list[int], limit: bool = False) -> Array:
+    """Of lists in lists. limit: null stands for none."""
+    if not shape:
+        return math.inf if limit and v is None else _value(v, field, about)
     if not isinstance(v, list):
         raise Failure("%s must be a list" % field)
-    if len(v) != n:
-        raise Failure("%s has %d entries, but there are %d nodes" % (field, len(v), n))
-    return v
-
-
-def _row(v: Any, n: int, field: str, about: str, limit: bool = False) -> list[float]:
-    """limit: null stands for none."""
-    return [math.inf if limit and one is None else _value(one, "%s[%d]" % (field, i), about)
-            for i, one in enumerate(_list(v, n, field))]
-
-
-def _matrix(v: Any, n: int, field: str, limit: bool = False) -> Matrix:
-    return [_row(row, n, "%s[%d]" % (field, i), A_RATE, limit) for i, row in enumerate(_list(v, n, field))]
+    if len(v) != shape[0]:
+        raise Failure("%s has %d entries, but there are %d nodes" % (field, len(v), shape[0]))
+    return np.array([_array(one, "%s[%d]" % (field, i), about, shape[1:], limit) for i, one in enumerate(v)])
 
 
 def _nodes(v: Any) -> list[int]:
@@ -85,20 +71,13 @@ def _fill(p: Problem, obj: dict[str, Any]) -> None:
     n = len(p.ids)
     if "threads" in obj:
         v = obj["threads"]
-        p.threads = [int(t) for t in (_row(v, n, "threads", A_COUNT) if isinstance(v, list) else
-                                      [_value(v, "threads", A_COUNT)] * n)]
-    if "data" in obj:
-        p.data = _row(obj["data"], n, "data", A_SIZE)
-    if "disk" in obj:
-        p.disk = _matrix(obj["disk"], n, "disk")
-    if "network" in obj:
-        p.network = _matrix(obj["network"], n, "network")
-    if "disk_limit" in obj:
-        p.disk_limit = _row(obj["disk_limit"], n, "disk_limit", A_RATE, True)
-    if "network_limit" in obj:
-        p.network_limit = _row(obj["network_limit"], n, "network_limit", A_RATE, True)
-    if "link_limit" in obj:
-        p.link_limit = _matrix(obj["link_limit"], n, "link_limit", True)
+        p.threads = _array(v, "threads", A_COUNT, [n]) if isinstance(v, list) else np.full(
+            n, _value(v, "threads", A_COUNT))
+    for field, about, shape in (("data", A_SIZE, [n]), ("disk", A_RATE, [n, n]), ("network", A_RATE, [n, n]),
+                                ("disk_limit", A_RATE, [n]), ("network_limit", A_RATE, [n]),
+                                ("link_limit", A_RATE, [n, n])):
+        if field in obj:
+            setattr(p, field, _array(obj[field], field, about, shape, field.endswith("_limit")))
 
 
 def read_problem(path: str) -> tuple[Problem, set[str]]:
@@ -127,24 +106,28 @@ def read_problem(path: str) -> tuple[Problem, set[str]]:
 
 def _bandwidth(m: Model, target: int, op: str, node: int) -> float:
     """Of all threads of the target together; 0: not measured."""
-    cell = cell_of(m.row(target, op), node)
-    return cell.median if cell else 0
+    cell = cell_of(row_of(m, target, op), node)
+    return float(cell["median"]) if cell else 0
+
+
+def _threads(m: Model, target: int) -> int:
+    """0: it was no target."""
+    return next((int(t["threads"]) for t in m["targets"] if t["node"] == target), 0)
 
 
 def _of_thread(m: Model, target: int, op: str, node: int) -> float:
-    at = m.target(target)
-    return _bandwidth(m, target, op, node) / at.threads if at else 0
+    return _bandwidth(m, target, op, node) / (_threads(m, target) or 1)
 
 
-def _links(m: Model, machine: Machine, ids: Sequence[int]) -> Matrix:
+def _links(m: Model, machine: Machine, ids: Sequence[int]) -> list[list[float]]:
     """Both ends have measured a link, with threads of their own; the better one has seen more of
     what it can do. Fewer threads than cores may have left room on it."""
     full: set[int] = set()
     partial: set[int] = set()
     for id in ids:
-        target, node = m.target(id), machine.node(id)
-        if target and node:
-            (full if target.threads >= node.cores else partial).add(id)
+        threads, node = _threads(m, id), machine.node(id)
+        if threads and node:
+            (full if threads >= node.cores else partial).add(id)
     if partial:
         warn("the model was measured with fewer threads than cores on node %s: links that nobody has "
              "filled are planned without a limit" % format_ids(partial))
@@ -157,14 +140,6 @@ def _links(m: Model, machine: Machine, ids: Sequence[int]) -> Matrix:
     return [[limit(i, k) for k in ids] for i in ids]
 
 
-def _check_rates(rates: Matrix, what: str) -> Matrix:
-    for i, row in enumerate(rates):
-        for k, rate in enumerate(row):
-            if rate > RATE_MOST and not math.isinf(rate):
-                raise Failure("%s[%d][%d] is %g, and must be %s" % (what, i, k, rate, A_RATE))
-    return rates
-
-
 def ask_model(m: Model, machine: Machine, lacks: set[str], p: Problem) -> None:
     """Of disk, network and link_limit those that are lacking: a device that is read is a target's
     storage, one that is written a target's cards. Failure."""
@@ -173,23 +148,28 @@ def ask_model(m: Model, machine: Machine, lacks: set[str], p: Problem) -> None:
                 ("read", "disk", p.data[i], "data is", ""),
                 ("write", "network", p.network_limit[i], "network cards are",
                  "name other cards with --nic, ")):
-            if field in lacks and wanted > 0 and not m.row(id, op):
+            if field in lacks and wanted > 0 and not row_of(m, id, op):
                 raise Failure("has no device %ss of node %d, where %s: measure it, too (rftp-numa model; a "
                               "node needs CPUs for it), %sor give %s with --problem FILE"
                               % (op, id, where, other, field))
-    if "disk" in lacks:
-        p.disk = _check_rates([[_of_thread(m, u, "read", v) for v in p.ids] for u in p.ids], "disk")
-    if "network" in lacks:
-        p.network = _check_rates([[_of_thread(m, w, "write", v) for w in p.ids] for v in p.ids], "network")
-    if "link_limit" in lacks:
-        p.link_limit = _check_rates(_links(m, machine, p.ids), "link_limit")
+    for field in ("disk", "network", "link_limit"):
+        if field not in lacks:
+            continue
+        rates = _links(m, machine, p.ids) if field == "link_limit" else [
+            [_of_thread(m, i, "read", k) if field == "disk" else _of_thread(m, k, "write", i) for k in p.ids]
+            for i in p.ids]
+        for i, row in enumerate(rates):
+            for k, one in enumerate(row):
+                if one > RATE_MOST and not math.isinf(one):
+                    raise Failure("%s[%d][%d] is %g, and must be %s" % (field, i, k, one, A_RATE))
+        setattr(p, field, np.array(rates))
 
 
 # ---- the options and the machine ------------------------------------------------------
 
 
 def _set_data(p: Problem, option: str) -> None:
-    p.data, seen = [0.0] * len(p.ids), set()
+    p.data, seen = np.zeros(len(p.ids)), set()
     for word in option.split(","):
         id, _, size = word.partition(":")
         try:
@@ -201,7 +181,7 @@ def _set_data(p: Problem, option: str) -> None:
         if node in seen:
             raise Misuse("--data: node %d is there twice" % node)
         seen.add(node)
-        p.data[p.ids.index(node)] = float(amount)
+        p.data[list(p.ids).index(node)] = amount
 
 
 def _set_threads(p: Problem, machine: Machine, here: bool) -> None:
@@ -240,10 +220,10 @@ def _set_cards(p: Problem, machine: Machine, option: str | None) -> None:
     if not any(limits.values()):
         raise Failure("no network card of this machine tells both its node and its speed: name one that is "
                       "up with --nic, or give the problem network_limit")
-    p.network_limit = [limits[id] for id in p.ids]
+    p.network_limit = np.array([limits[id] for id in p.ids])
 
 
-def _check_file(s: Source, lacks: set[str]) -> None:
+def _check_file(s: Options, lacks: set[str]) -> None:
     file = printable(s.problem or "")
     for field in ("disk", "network"):
         if field in lacks and s.model is None:
@@ -256,7 +236,7 @@ def _check_file(s: Source, lacks: set[str]) -> None:
                       "machine" % file)
 
 
-def get_problem(s: Source) -> Problem:
+def get_problem(s: Options) -> Problem:
     """Failure; Misuse: an option is wrong."""
     p, lacks = Problem.of([]), set(FIELDS)
     if s.problem is not None:
@@ -282,7 +262,7 @@ def get_problem(s: Source) -> Problem:
         _set_cards(p, machine, s.nic)
     if file is not None:
         try:
-            ask_model(model_of(machine.model), machine, lacks, p)
+            ask_model(machine.model, machine, lacks, p)
         except Failure as why:
             raise Failure("%s: %s" % (printable(file), why.text)) from None
     return p

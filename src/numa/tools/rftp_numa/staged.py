@@ -4,14 +4,16 @@ v, and from there out by the network cards of a node w (Li, dissertation 2015, e
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+from scipy.optimize import linprog  # type: ignore[import]
+from scipy.sparse import csr_matrix  # type: ignore[import]
+
 from rftp_numa.common import Failure
 
-NODES = 32              # at most
-RATE_MOST = 1e15        # bytes per second
 DATA_MOST = 2.0 ** 62   # bytes of all nodes together
 LEAST = 1e-6            # of the greatest; what is smaller must be 0
 GAP = 1e-6              # of the objective: a plan that is better by less is not looked for
@@ -20,207 +22,144 @@ WHOLE = 1e-6            # so near to a whole number of threads is one
 NOTHING = 1e-9          # a share of all data that is none
 OTHER_OBJECTIVE = 1e-7  # the weight of the other objective, which decides between equals
 
-Matrix = list[list[float]]
-
-
-def matrix(n: int, value: float) -> Matrix:
-    return [[value] * n for _ in range(n)]
+Array = Any  # of numpy, of floats
 
 
 @dataclass
 class Problem:
     """Nodes go by their place in ids; rates are bytes per second. A limit is infinite where there
     is none, and 0 where there is no way."""
-    ids: list[int]           # the kernel's numbers, for texts
-    data: list[float]        # D(u): bytes
-    threads: list[int]       # C(v)
-    disk: Matrix             # of one thread, [u][v]; 0: no way
-    network: Matrix          # of one thread, [v][w]; 0: no way
-    disk_limit: list[float]
-    link_limit: Matrix       # from a node to another; to itself: of its memory
-    network_limit: list[float]
+    ids: Sequence[int]      # the kernel's numbers, for texts
+    data: Array             # D(u): bytes
+    threads: Array          # C(v)
+    disk: Array             # of one thread, [u, v]; 0: no way
+    network: Array          # of one thread, [v, w]; 0: no way
+    disk_limit: Array
+    link_limit: Array       # from a node to another; to itself: of its memory
+    network_limit: Array
 
     @staticmethod
     def of(ids: Sequence[int], threads: int = 0) -> Problem:
         """Without data and bandwidths, and without limits."""
         n = len(ids)
-        return Problem(list(ids), [0.0] * n, [threads] * n, matrix(n, 0), matrix(n, 0),
-                       [math.inf] * n, matrix(n, math.inf), [math.inf] * n)
+        return Problem(list(ids), np.zeros(n), np.full(n, float(threads)), np.zeros((n, n)), np.zeros((n, n)),
+                       np.full(n, math.inf), np.full((n, n), math.inf), np.full(n, math.inf))
 
-    def greatest(self) -> float:
-        """Bandwidth of one thread."""
-        return max(rate for row in self.disk + self.network for rate in row)
+    def readable(self) -> Array:
+        return (self.disk > 0) & (self.disk_limit > 0)[:, None] & (self.link_limit > 0)
 
-    def can_read(self, u: int, v: int) -> bool:
-        return self.disk[u][v] > 0 and self.disk_limit[u] > 0 and self.link_limit[u][v] > 0
-
-    def can_send(self, v: int, w: int) -> bool:
-        return self.network[v][w] > 0 and self.network_limit[w] > 0 and self.link_limit[v][w] > 0
-
-
-def _check_way(p: Problem, u: int) -> None:
-    nodes = range(len(p.ids))
-    read = [v for v in nodes if p.can_read(u, v)]
-    sent = [v for v in read if any(p.can_send(v, w) for w in nodes)]
-    if not read:
-        raise Failure("the data of node %d cannot be read: no node's memory is filled from there (disk "
-                      "bandwidth, or a limit on the way, is 0)" % p.ids[u])
-    if not sent:
-        raise Failure("the data of node %d cannot leave: no network card is reached from the memory that "
-                      "it can be read to (network bandwidth, or a limit on the way, is 0)" % p.ids[u])
-    if all(p.threads[v] < 2 for v in sent):
-        raise Failure("the data of node %d needs a node with two threads, one that reads and one that "
-                      "sends; those that it could go by have fewer" % p.ids[u])
+    def sendable(self) -> Array:
+        return (self.network > 0) & (self.network_limit > 0) & (self.link_limit > 0)
 
 
 def check(p: Problem) -> None:
     """That there is data, no more than can be counted, and that all of it has a way out by nodes
     with two threads at least; and that nothing would be lost in a solver's tolerance. Failure."""
-    whole, nodes = sum(p.data), range(len(p.ids))
-    if whole <= 0:
+    everything, read, send = p.data.sum(), p.readable(), p.sendable().any(axis=1)
+    if everything <= 0:
         raise Failure("there is no data to plan for: all of it is 0 bytes")
-    if whole > DATA_MOST:
+    if everything > DATA_MOST:
         raise Failure("the data of all nodes, %.3g bytes, is more than 2^62: plan for a part of it, which "
-                      "takes that part of the time" % whole)
-    for u in nodes:
-        if 0 < p.data[u] < whole * LEAST:
-            raise Failure("the data of node %d, %.0f bytes, is less than a millionth of all: leave it out"
-                          % (p.ids[u], p.data[u]))
-        if p.data[u] > 0:
-            _check_way(p, u)
-    most = p.greatest()
-    sizes = [(name, m[i][k], i, k) for i in nodes for k in nodes for name, m in (
-        ("disk", p.disk), ("network", p.network), ("link_limit", p.link_limit))]
-    sizes += [(name, v[i], i, i) for i in nodes for name, v in (
-        ("disk_limit", p.disk_limit), ("network_limit", p.network_limit))]
-    for name, size, i, k in sizes:
-        if 0 < size < most * LEAST:
+                      "takes that part of the time" % everything)
+    for u in np.flatnonzero(p.data > 0):
+        why = ""
+        if p.data[u] < everything * LEAST:
+            why = ", %.0f bytes, is less than a millionth of all: leave it out" % p.data[u]
+        elif not read[u].any():
+            why = (" cannot be read: no node's memory is filled from there (disk bandwidth, or a limit on the "
+                   "way, is 0)")
+        elif not (read[u] & send).any():
+            why = (" cannot leave: no network card is reached from the memory that it can be read to (network "
+                   "bandwidth, or a limit on the way, is 0)")
+        elif not (p.threads[read[u] & send] >= 2).any():
+            why = (" needs a node with two threads, one that reads and one that sends; those that it could go "
+                   "by have fewer")
+        if why:
+            raise Failure("the data of node %d%s" % (p.ids[u], why))
+    least = max(p.disk.max(), p.network.max()) * LEAST
+    for name in ("disk", "network", "link_limit", "disk_limit", "network_limit"):
+        rates = getattr(p, name)
+        for place in np.argwhere((rates > 0) & (rates < least)):
             raise Failure("%s of node %d to node %d, %g, is less than a millionth of the greatest: make it 0"
-                          % (name, p.ids[i], p.ids[k], size))
+                          % (name, p.ids[place[0]], p.ids[place[-1]], rates[tuple(place)]))
 
 
 # ---- a plan, and the time that it takes -----------------------------------------------
 
 
-@dataclass
-class Flow:
-    threads: float = 0
-    bytes: float = 0
-
-    def time(self, rate: float) -> float:
-        return self.bytes / (self.threads * rate) if self.bytes > 0 else 0
-
-
-@dataclass(frozen=True)
-class Part:
-    """Of the way: "disk_threads" from u to v, "network_threads" from v to w, "disk_limit",
-    "link_limit", "network_limit"."""
-    kind: str
-    source: int
-    to: int
+def _ratio(of: Array, by: Array) -> Array:
+    """0 where there is nothing."""
+    return np.divide(of, by, out=np.zeros(np.broadcast(of, by).shape), where=of > 0)
 
 
 class Plan:
+    """Its arrays are of the problem's disk and network stages."""
+
     def __init__(self, problem: Problem) -> None:
-        self.problem = p = problem
-        self.nodes = range(len(p.ids))
-        self.disk = [[Flow() for _ in self.nodes] for _ in self.nodes]     # [u][v]
-        self.network = [[Flow() for _ in self.nodes] for _ in self.nodes]  # [v][w]
+        self.problem = problem
+        self.disk_threads, self.disk_bytes = np.zeros_like(problem.disk), np.zeros_like(problem.disk)
+        self.network_threads, self.network_bytes = self.disk_threads.copy(), self.disk_bytes.copy()
 
-    def parts(self) -> Iterator[Part]:
-        for kind in ("disk_threads", "network_threads", "disk_limit", "link_limit", "network_limit"):
-            for i in self.nodes:
-                for k in self.nodes if kind not in ("disk_limit", "network_limit") else [i]:
-                    yield Part(kind, i, k)
+    def times(self) -> dict[str, Array]:
+        """Seconds that the stages and links are busy with all that they carry."""
+        p = self.problem
+        return {"disk_threads": _ratio(self.disk_bytes, self.disk_threads * p.disk),
+                "network_threads": _ratio(self.network_bytes, self.network_threads * p.network),
+                "disk_limit": _ratio(self.disk_bytes.sum(axis=1), p.disk_limit),
+                "link_limit": _ratio(self.disk_bytes + self.network_bytes, p.link_limit),
+                "network_limit": _ratio(self.network_bytes.sum(axis=0), p.network_limit)}
 
-    def time(self, part: Part) -> float:
-        """Seconds that a stage or a link is busy with all that it carries."""
-        p, i, k = self.problem, part.source, part.to
-        if part.kind == "disk_threads":
-            return self.disk[i][k].time(p.disk[i][k])
-        if part.kind == "network_threads":
-            return self.network[i][k].time(p.network[i][k])
-        if part.kind == "disk_limit":
-            carried, limit = sum(f.bytes for f in self.disk[i]), p.disk_limit[i]
-        elif part.kind == "link_limit":
-            carried, limit = self.disk[i][k].bytes + self.network[i][k].bytes, p.link_limit[i][k]
-        else:
-            carried, limit = sum(row[k].bytes for row in self.network), p.network_limit[k]
-        return carried / limit if carried > 0 else 0
+    def path_times(self) -> Array:
+        """[u, v, w]: of the slowest part; 0 for a path that has no threads in both stages."""
+        t = self.times()
+        read = np.maximum(np.maximum(t["disk_threads"], t["link_limit"]), t["disk_limit"][:, None])
+        send = np.maximum(np.maximum(t["network_threads"], t["link_limit"]), t["network_limit"])
+        used = (self.disk_threads > 0)[:, :, None] & (self.network_threads > 0)
+        return np.where(used, np.maximum(read[:, :, None], send), 0)
 
-    def path_time(self, u: int, v: int, w: int) -> float:
-        """Of the slowest part; 0 for a path that has no threads in both stages."""
-        if self.disk[u][v].threads <= 0 or self.network[v][w].threads <= 0:
-            return 0
-        return max(self.time(part) for part in (
-            Part("disk_threads", u, v), Part("network_threads", v, w), Part("disk_limit", u, u),
-            Part("link_limit", u, v), Part("link_limit", v, w), Part("network_limit", w, w)))
-
-    def path_bytes(self, u: int, v: int, w: int) -> float:
-        """When the bytes in v's memory leave it in proportion."""
-        out = sum(f.bytes for f in self.network[v])
-        return self.disk[u][v].bytes * self.network[v][w].bytes / out if out > 0 else 0
-
-    def paths(self) -> Iterator[tuple[int, int, int]]:
-        return ((u, v, w) for u in self.nodes for v in self.nodes for w in self.nodes)
+    def path_bytes(self) -> Array:
+        """[u, v, w]: when the bytes in v's memory leave it in proportion."""
+        return self.disk_bytes[:, :, None] * _ratio(self.network_bytes, self.network_bytes.sum(
+            axis=1, keepdims=True))
 
     def sum(self) -> float:
-        return sum(self.path_time(*path) for path in self.paths())
+        return float(self.path_times().sum())
 
     def makespan(self) -> float:
-        return max(self.time(part) for part in self.parts())
+        return max(float(t.max()) for t in self.times().values())
 
     def objective(self, name: str) -> float:
         return self.sum() if name == "sum" else self.makespan()
 
-    def threads(self, v: int) -> float:
-        return sum(self.disk[i][v].threads + self.network[v][i].threads for i in self.nodes)
+    def threads(self) -> Array:
+        return self.disk_threads.sum(axis=0) + self.network_threads.sum(axis=1)
 
-    def bottlenecks(self) -> list[Part]:
-        """The parts that hold up the last byte: links, and stages that can have no more threads."""
-        most = self.makespan() * (1 - SAME)
-
-        def could_have_more(part: Part) -> bool:
-            v = part.to if part.kind == "disk_threads" else part.source
-            return part.kind.endswith("_threads") and self.threads(v) + 1 <= self.problem.threads[v]
-
-        return [part for part in self.parts()
-                if 0 < most <= self.time(part) and not could_have_more(part)]
+    def bottlenecks(self) -> list[tuple[str, int, int]]:
+        """The parts that hold up the last byte, with the places of their nodes: links, and stages that
+        can have no more threads."""
+        most, full = self.makespan() * (1 - SAME), self.threads() + 1 > self.problem.threads
+        return [(kind, place[0], place[-1]) for kind, t in self.times().items()
+                for place in np.argwhere((t >= most) & (most > 0)).tolist()
+                if not kind.endswith("_threads") or full[place[kind == "disk_threads"]]]
 
 
 def spread(p: Problem) -> Plan | None:
     """No plan: each storage's data over all memory alike, from there to all cards alike, the threads
     of a node shared alike between reading and sending, and among the disks and cards. None: some of
     these ways do not exist."""
-    plan, nodes = Plan(p), range(len(p.ids))
-    memories = [v for v in nodes if p.threads[v]]
-    sources = [u for u in nodes if p.data[u] > 0]
-    cards = [w for w in nodes if any(p.can_send(v, w) for v in nodes)]
-    if not (memories and cards) or any(
-            not p.can_read(u, v) for u in sources for v in memories) or any(
-            not p.can_send(v, w) for v in memories for w in cards):
+    plan, memories, sources, cards = Plan(p), p.threads > 0, p.data > 0, p.sendable().any(axis=0)
+    reads, sends = np.outer(sources, memories), np.outer(memories, cards)
+    if not memories.any() or not cards.any() or (reads & ~p.readable()).any() or (
+            sends & ~p.sendable()).any():
         return None
-    for v in memories:
-        half = p.threads[v] / 2
-        for u in sources:
-            plan.disk[u][v] = Flow(half / len(sources), p.data[u] / len(memories))
-        for w in cards:
-            plan.network[v][w] = Flow(half / len(cards), sum(p.data) / len(memories) / len(cards))
+    plan.disk_threads = reads * p.threads / 2 / sources.sum()
+    plan.disk_bytes = reads * p.data[:, None] / memories.sum()
+    plan.network_threads = sends * p.threads[:, None] / 2 / cards.sum()
+    plan.network_bytes = sends * p.data.sum() / memories.sum() / cards.sum()
     return plan
 
 
 # ---- the problem as lists -------------------------------------------------------------
-
-
-@dataclass
-class Stage:
-    network: bool       # else disk
-    source: int
-    to: int
-    memory: int         # v
-    rate: float         # of one thread
-    links: list[int]    # that it goes over
-    most: int = 0       # threads that can be of use
 
 
 class Net:
@@ -228,60 +167,46 @@ class Net:
     of the greatest: a solver's tolerances are made for numbers between 0 and 1."""
 
     def __init__(self, p: Problem, objective: str) -> None:
-        self.problem, self.objective = p, objective
-        self.bytes = sum(p.data)
-        unit = p.greatest()
+        self.problem, self.objective, self.bytes = p, objective, p.data.sum()
+        unit, n = max(p.disk.max(), p.network.max()), len(p.ids)
         self.seconds = self.bytes / unit
-        self.links: list[float] = []  # their rates
-        self.stages: list[Stage] = []
-        nodes = range(len(p.ids))
-        disks = [self._link(limit / unit) for limit in p.disk_limit]
-        cards = [self._link(limit / unit) for limit in p.network_limit]
-        for i in nodes:
-            for k in nodes:
-                link = self._link(p.link_limit[i][k] / unit)
-                if p.data[i] > 0:
-                    self._add(Stage(False, i, k, k, p.disk[i][k] / unit, link + disks[i]))
-                self._add(Stage(True, i, k, i, p.network[i][k] / unit, link + cards[k]))
-        self.at: list[list[int]] = [[] for _ in nodes]  # stages by memory
-        for s, stage in enumerate(self.stages):
-            self.at[stage.memory].append(s)
-        self.over = [[s for s, stage in enumerate(self.stages) if link in stage.links]
-                     for link in range(len(self.links))]
+        limits = np.concatenate([p.disk_limit, p.network_limit, p.link_limit.ravel()]) / unit
+        # (is it network, from, to), its memory, the rate of a thread, and the threads that can be of use
+        self.stages: list[tuple[bool, int, int]] = []
+        memory, rates, most, over = [], [], [], []
+        for i, k, network in ((i, k, network) for i in range(n) for k in range(n) for network in (0, 1)):
+            rate = (p.network if network else p.disk)[i, k] / unit
+            links = [2 * n + i * n + k, n + k if network else i]
+            limit, left = limits[links].min(), p.threads[i if network else k] - 1  # the other stage needs one
+            if rate > 0 and limit > 0 and left > 0 and (network or p.data[i] > 0):
+                self.stages.append((bool(network), i, k))
+                memory.append(i if network else k)
+                rates.append(rate)
+                most.append(int(min(left, np.ceil(min(limit / rate * (1 - WHOLE), left)))))
+                over.append(np.isin(np.arange(len(limits)), links))
+        self.memory, self.rates, self.most = np.array(memory, int), np.array(rates), np.array(most, int)
+        self.network = np.array([s[0] for s in self.stages], bool)
+        # Each stage that goes over each link, and the time that its bytes take there.
+        carries = np.array(over).reshape(-1, len(limits)).T[np.isfinite(limits)]
+        self.height, (self.links, self.over) = len(carries), np.nonzero(carries)
+        self.times = 1 / limits[np.isfinite(limits)][self.links]
 
-    def _link(self, rate: float) -> list[int]:
-        if math.isinf(rate):
-            return []
-        self.links.append(rate)
-        return [len(self.links) - 1]
-
-    def _add(self, s: Stage) -> None:
-        limit = min([self.links[link] for link in s.links], default=math.inf)
-        left = self.problem.threads[s.memory] - 1  # the other stage needs one
-        if s.rate > 0 and limit > 0 and left > 0:
-            useful = limit / s.rate * (1 - WHOLE)
-            s.most = left if useful >= left else math.ceil(useful)
-            self.stages.append(s)
-
-    def tighten(self, lo: list[int], hi: list[int]) -> bool:
+    def tighten(self, lo: Array, hi: Array) -> bool:
         """Lowers the upper ends that are above what the other stages of a node leave, and those with
         nothing to do: memory that is not filled is not emptied, and the other way round. False:
         there is no choice in these ranges."""
-        for v, stages in enumerate(self.at):
-            needed = [sum(lo[s] for s in stages if self.stages[s].network == network)
-                      for network in (False, True)]
-            everything, have = sum(needed), self.problem.threads[v]
-            if everything and everything + needed.count(0) > have:
+        for v, have in enumerate(self.problem.threads):
+            stages = [(self.memory == v) & (self.network == network) for network in (False, True)]
+            needed = [lo[s].sum() for s in stages]
+            # One thread at least of the other kind, without which a stage does nothing.
+            if sum(needed) and sum(needed) + needed.count(0) > have:
                 return False
-            for s in stages:
-                others = everything + (not needed[not self.stages[s].network]) - lo[s]
-                hi[s] = min(hi[s], have - others)
-            if not all(any(hi[s] > 0 for s in stages if self.stages[s].network == network)
-                       for network in (False, True)):
-                if any(lo[s] for s in stages):
+            for s, others in zip(stages, reversed(needed)):
+                hi[s] = np.minimum(hi[s], have - (sum(needed) + (not others)) + lo[s])
+            if not all((hi[s] > 0).any() for s in stages):
+                if sum(needed):
                     return False
-                for s in stages:
-                    hi[s] = 0
+                hi[self.memory == v] = 0
         return True
 
 
@@ -290,13 +215,30 @@ class Net:
 
 @dataclass
 class Relaxed:
-    objective: float       # no choice of threads in the ranges is below
-    bytes: list[float]     # by stage
-    threads: list[float]   # by stage: what it needs, not whole
+    objective: float   # no choice of threads in the ranges is below
+    bytes: Array       # by stage
+    threads: Array     # by stage: what it needs, not whole
 
 
-class Programme:
-    """Columns: the bytes of each stage; its share, threads times clock; the time of each path; the
+def _paths(net: Net, lo: Array, hi: Array, given: bool) -> list[tuple[int, int]]:
+    """Which paths count is certain where both stages have threads. A disk stage that may have some is
+    on one path at least; until it is known which, that one (-1) stands for all. For the makespan they
+    only decide between equals, and only where all threads are given."""
+    if net.objective == "makespan" and not given:
+        return []
+    paths: list[tuple[int, int]] = []
+    for d in np.flatnonzero(~net.network & (hi > 0)).tolist():
+        sure = np.flatnonzero(net.network & (net.memory == net.memory[d]) & (lo > 0) & (lo[d] > 0)).tolist()
+        paths += [(d, s) for s in sure or [-1]]
+    return paths
+
+
+def relax(net: Net, lo: Array, hi: Array, given: bool) -> Relaxed | None:
+    """The linear programme over the bytes where each stage has any number of threads in its range,
+    those of a node together no more than it has. given: the ranges are numbers of threads; then it
+    is eq. 5.1 itself. None: there is no solution. Failure: the solver failed.
+
+    Columns: the bytes of each stage; its share, threads times clock; the time of each path; the
     makespan. A path's time is at least that of each of its parts, which is how the maxima of the
     objective become linear.
 
@@ -305,139 +247,74 @@ class Programme:
     its rate are threads times its own time, so no more than its share; and the shares of a node are
     no more than its threads times the clock. A range's lower end takes away from what is left for
     others, its upper end limits the share."""
+    p, total, paths = net.problem, net.objective == "sum", _paths(net, lo, hi, given)
+    n, stages, used = len(p.ids), len(net.stages), hi > 0
+    first, end, every = 2 * stages, 2 * stages + len(paths), np.arange(stages)  # first: of the times
+    clocks = np.zeros((n, len(paths) + 1), bool)
+    if total:
+        clocks[[net.memory[d] for d, _ in paths], np.arange(len(paths))] = True
+    else:
+        clocks[:, -1] = True
+    links, over, times = net.links, net.over, net.times * used[net.over]
+    own = used / (net.rates * np.maximum(hi, 1))  # time with all its threads
+    rows: list[tuple[Array, Array, Array]] = []
+    height = 0
 
-    def __init__(self, net: Net, lo: Sequence[int], hi: Sequence[int], given: bool) -> None:
-        """given: the ranges are numbers of threads; then it is eq. 5.1 itself."""
-        self.net, self.lo, self.hi = net, lo, hi
-        self.shares = len(net.stages)
-        self.paths = self._find_paths(given)
-        self.makespan = 2 * self.shares + len(self.paths)
-        self.clocks: list[list[int]] = [
-            [self.makespan] if net.objective == "makespan" else
-            [2 * self.shares + i for i, (d, _) in enumerate(self.paths) if net.stages[d].memory == v]
-            for v in range(len(net.problem.ids))]
-        self.rows: list[list[tuple[int, float]]] = []  # each at most 0
-        for v, stages in enumerate(net.at):
-            if stages:
-                self._row([(self.shares + s, 1.0) for s in stages], v, -net.problem.threads[v])
-        for s in range(self.shares):
-            if hi[s]:
-                self._add_share(s)
-        self._add_times()
+    def add(count: int, *terms: tuple[Array, Array, Array]) -> None:
+        """Rows of which the sum of terms, each (row, column, factor), is at most 0."""
+        nonlocal height
+        rows.extend((height + np.asarray(row), column, factor) for row, column, factor in terms)
+        height += count
 
-    def _find_paths(self, given: bool) -> list[tuple[int, int]]:
-        """Which paths count is certain where both stages have threads. A disk stage that may have
-        some is on one path at least; until it is known which, that one (-1) stands for all. For the
-        makespan they only decide between equals, and only where all threads are given."""
-        net, paths = self.net, []
-        if net.objective == "makespan" and not given:
-            return []
-        for d, disk in enumerate(net.stages):
-            if not disk.network and self.hi[d]:
-                sure = [s for s in net.at[disk.memory] if net.stages[s].network and self.lo[s]
-                        and self.lo[d]]
-                paths += [(d, s) for s in sure or [-1]]
-        return paths
+    def clock(nodes: Array, factor: Array) -> tuple[Array, Array, Array]:
+        """Of each row's memory node."""
+        row, column = np.nonzero(clocks[nodes])
+        return row, first + column, np.broadcast_to(factor, len(nodes))[row]
 
-    def _row(self, terms: list[tuple[int, float]], v: int, factor: float) -> None:
-        """terms + factor times the clock of memory node v."""
-        self.rows.append(terms + [(column, factor) for column in self.clocks[v]])
-
-    def _add_share(self, s: int) -> None:
-        stage = self.net.stages[s]
-        self.rows.append([(s, 1 / stage.rate), (self.shares + s, -1.0)])
-        self._row([(self.shares + s, 1.0)], stage.memory, -self.hi[s])
-        if self.net.objective == "sum":  # a link's part of the clock: what this stage alone puts on it
-            for link in stage.links:
-                self._row([(s, 1 / self.net.links[link])], stage.memory, -1)
-        if self.lo[s]:
-            self._row([(self.shares + s, -1.0)], stage.memory, self.lo[s])
-
-    def _add_stage_time(self, s: int, column: int) -> None:
-        self.rows.append([(s, 1 / (self.net.stages[s].rate * self.hi[s])), (column, -1.0)])
-
-    def _add_link_time(self, link: int, column: int, only: int | None = None) -> None:
-        over = [s for s in self.net.over[link] if self.hi[s]] if only is None else [only]
-        if over:
-            self.rows.append([(s, 1 / self.net.links[link]) for s in over] + [(column, -1.0)])
-
-    def _add_times(self) -> None:
-        for i, path in enumerate(self.paths):
-            for s in path:
-                if s < 0:
-                    continue
-                self._add_stage_time(s, 2 * self.shares + i)
-                for link in self.net.stages[s].links:
+    add(n, (net.memory, stages + every, 1), clock(np.arange(n), -p.threads))
+    add(stages, (every, every, 1 / net.rates), (every, stages + every, -1))
+    add(stages, (every, stages + every, 1), clock(net.memory, -hi))
+    add(stages, (every, stages + every, np.where(lo > 0, -1, 0)), clock(net.memory, lo))
+    add(net.height, (links, over, times), (np.arange(net.height), end, -1))
+    if total:
+        add(stages, (every, every, own), (every, end, -1))
+        # A link's part of the clock: what a stage alone puts on it.
+        add(len(links), (np.arange(len(links)), over, times), clock(net.memory[over], -1))
+    for time, path in enumerate(paths):
+        for s in path:
+            if s >= 0:
+                add(1, (0, s, own[s]), (0, first + time, -1))
+                for link in links[over == s]:
                     # A stage that may be unused waits for no link, whatever else that carries.
-                    self._add_link_time(link, 2 * self.shares + i, None if self.lo[s] else s)
-        if self.net.objective != "makespan":  # where it is the clock the shares have said so
-            for s in range(self.shares):
-                if self.hi[s]:
-                    self._add_stage_time(s, self.makespan)
-        for link in range(len(self.net.links)):
-            self._add_link_time(link, self.makespan)
-
-    def _equal(self) -> tuple[list[list[tuple[int, float]]], list[float]]:
-        """All data is read; all that enters a memory leaves it."""
-        net, rows, right = self.net, [], []
-        for u, data in enumerate(net.problem.data):
-            if data > 0:
-                rows.append([(s, 1.0) for s, stage in enumerate(net.stages)
-                             if not stage.network and stage.source == u])
-                right.append(data / net.bytes)
-        for stages in net.at:
-            if stages:
-                rows.append([(s, -1.0 if net.stages[s].network else 1.0) for s in stages])
-                right.append(0.0)
-        return rows, right
-
-    def _costs(self) -> list[float]:
-        costs = [0.0] * (self.makespan + 1)
-        makespan = self.net.objective == "makespan"
-        costs[self.makespan] = 1 if makespan else OTHER_OBJECTIVE
-        for column in range(2 * self.shares, self.makespan):
-            costs[column] = OTHER_OBJECTIVE / len(self.paths) if makespan else 1
-        return costs
-
-    def solve(self) -> Relaxed | None:
-        """None: there is no solution. Failure: the solver failed."""
-        from scipy.optimize import linprog  # type: ignore[import]
-
-        equal, right = self._equal()
-        bounds = [(0, None if self.hi[s % self.shares] else 0) for s in range(2 * self.shares)]
-        bounds += [(0, None)] * (len(self.paths) + 1)
-        for presolve in (True, False):  # rarely it is what fails
-            found = linprog(
-                self._costs(), self._sparse(self.rows), [0.0] * len(self.rows), self._sparse(equal),
-                right, bounds, method="highs", options={
-                    "presolve": presolve, "primal_feasibility_tolerance": 1e-10,
-                    "dual_feasibility_tolerance": 1e-10})
-            if found.status == 0:
-                return self._read(found.x)
-            if found.status == 2:
-                return None
-        raise Failure("HiGHS could not solve a linear programme (%s); are the bandwidths many orders of "
-                      "magnitude apart?" % found.message)
-
-    def _sparse(self, rows: list[list[tuple[int, float]]]) -> Any:
-        from scipy.sparse import csr_matrix  # type: ignore[import]
-
-        starts = [0]
-        for row in rows:
-            starts.append(starts[-1] + len(row))
-        return csr_matrix(([v for row in rows for _, v in row], [c for row in rows for c, _ in row],
-                           starts), shape=(len(rows), self.makespan + 1))
-
-    def _read(self, x: Any) -> Relaxed:
-        x = x.tolist()
-        out = Relaxed(sum(x[2 * self.shares:self.makespan]) if self.net.objective == "sum" else
-                      x[self.makespan], [], [])
-        for s, stage in enumerate(self.net.stages):
-            clock = sum(x[column] for column in self.clocks[stage.memory])
-            out.bytes.append(max(x[s], 0.0))
-            needed = out.bytes[s] / stage.rate / clock if clock > 0 else 0
-            out.threads.append(min(max(needed, self.lo[s]), self.hi[s]))
-        return out
+                    on = (links == link) & ((over == s) | (lo[s] > 0))
+                    add(1, (0, over[on], times[on]), (0, first + time, -1))
+    row, column, factor = (np.concatenate(parts) for parts in zip(*(
+        [np.ravel(part) for part in np.broadcast_arrays(*term)] for term in rows)))
+    # All data is read; all that enters a memory leaves it.
+    reads = np.array([[not network and u == i for network, i, _ in net.stages]
+                      for u in np.flatnonzero(p.data > 0)]) * 1.0
+    equal = np.zeros((len(reads) + n, end + 1))
+    equal[:len(reads), :stages] = reads
+    equal[len(reads) + net.memory, every] = np.where(net.network, -1, 1)
+    right = np.concatenate([p.data[p.data > 0] / net.bytes, np.zeros(n)])
+    costs, most = np.zeros(end + 1), np.full(end + 1, np.inf)
+    costs[first:] = 1 if total else OTHER_OBJECTIVE / max(len(paths), 1)
+    costs[end] = OTHER_OBJECTIVE if total else 1
+    most[:first] = np.tile(np.where(used, np.inf, 0), 2)
+    for presolve in (True, False):  # rarely it is what fails
+        found = linprog(costs, csr_matrix((factor, (row, column)), (height, end + 1)), np.zeros(height), equal,
+                        right, np.column_stack([np.zeros_like(most), most]), method="highs", options={
+                            "presolve": presolve, "primal_feasibility_tolerance": 1e-10,
+                            "dual_feasibility_tolerance": 1e-10})
+        if found.status == 0:
+            last = found.x[first:]
+            carried = np.maximum(found.x[:stages], 0)
+            needed = _ratio(carried / net.rates, np.maximum(clocks[net.memory] @ last, 1e-300))
+            return Relaxed(float(last[:-1].sum() if total else last[-1]), carried, np.clip(needed, lo, hi))
+        if found.status == 2:
+            return None
+    raise Failure("HiGHS could not solve a linear programme (%s); are the bandwidths many orders of magnitude "
+                  "apart?" % found.message)
 
 
 # ---- the search -----------------------------------------------------------------------
@@ -460,31 +337,30 @@ class Search:
     programmes: int = 0
     best: float = math.inf
     found: Relaxed | None = None
-    threads: list[int] = field(default_factory=list)  # of the best
+    threads: Array = None        # of the best
     looked_at: float = math.inf  # bound of the ranges that are looked at
     # Last in, first out: plans are found early, memory stays small.
-    open: list[tuple[float, list[int], list[int]]] = field(default_factory=list)
+    open: list[tuple[float, Array, Array]] = field(default_factory=list)
 
     def state(self) -> State:
         bound = min([self.best, self.looked_at] + [bound for bound, _, _ in self.open])
         return State(self.programmes, self.best * self.net.seconds, bound * self.net.seconds)
 
-    def _push(self, lo: list[int], hi: list[int], bound: float) -> None:
+    def _push(self, lo: Array, hi: Array, bound: float) -> None:
         if self.net.tighten(lo, hi):
             self.open.append((bound, lo, hi))
 
-    def _relax(self, lo: list[int], hi: list[int], given: bool) -> Relaxed | None:
+    def _relax(self, lo: Array, hi: Array, given: bool) -> Relaxed | None:
         self.programmes += 1
-        return Programme(self.net, lo, hi, given).solve()
+        return relax(self.net, lo, hi, given)
 
     def _hopeless(self, bound: float) -> bool:
         return bound >= self.best * (1 - GAP)
 
     def run(self) -> bool:
         """False: go_on ended it; the first ranges are looked at in any case."""
-        stages = self.net.stages
-        if stages:
-            self._push([0] * len(stages), [s.most for s in stages], 0)
+        if len(self.net.stages):
+            self._push(np.zeros_like(self.net.most), self.net.most.copy(), 0)
         while self.open:
             bound, lo, hi = self.open.pop()
             self.looked_at = bound
@@ -495,7 +371,7 @@ class Search:
             self.looked_at = math.inf
         return True
 
-    def _look_at(self, lo: list[int], hi: list[int], bound: float) -> None:
+    def _look_at(self, lo: Array, hi: Array, bound: float) -> None:
         now = self._relax(lo, hi, False)
         if not now:
             return
@@ -506,78 +382,59 @@ class Search:
             self._branch(lo, hi, now)
 
     def _try_whole(self, now: Relaxed) -> None:
-        """Whole numbers near to what the relaxation wants, and the bytes that are best for them."""
-        threads = [0] * len(self.net.stages)
-        for v in range(len(self.net.at)):
-            if not self._round_node(v, now, threads):
-                return
+        """Whole numbers near to what the relaxation wants, and the bytes that are best for them. Threads
+        that are left over go to the stages that they help most."""
+        net = self.net
+        threads = np.where(now.bytes <= NOTHING, 0, np.maximum(now.threads + WHOLE, 1).astype(int))
+        for v, have in enumerate(net.problem.threads):
+            at = net.memory == v
+            if threads[at].sum() > have:
+                return  # not enough for one each
+            for _ in range(int(have - threads[at].sum())):
+                times = np.where(at & (threads < net.most), _ratio(
+                    now.bytes * (threads > 0), net.rates * np.maximum(threads, 1)), 0)
+                if times.max() <= 0:
+                    break
+                threads[times.argmax()] += 1
         trial = self._relax(threads, threads, True)
         if trial and trial.objective < self.best:
             self.best, self.found, self.threads = trial.objective, trial, threads
 
-    def _round_node(self, v: int, now: Relaxed, threads: list[int]) -> bool:
-        """What is left over goes to the stages that it helps most. False: there are not enough
-        threads for one each."""
-        stages, left = self.net.at[v], self.net.problem.threads[v]
-        for s in stages:
-            threads[s] = 0 if now.bytes[s] <= NOTHING else int(max(now.threads[s] + WHOLE, 1))
-            left -= threads[s]
-        while left > 0:
-            times = [(now.bytes[s] / (self.net.stages[s].rate * threads[s]), -s) for s in stages
-                     if 0 < threads[s] < self.net.stages[s].most]
-            if not times or max(times)[0] <= 0:
-                break
-            threads[-max(times)[1]] += 1
-            left -= 1
-        return left >= 0
-
-    def _urgency(self, lo: int, hi: int, now: Relaxed, s: int) -> float:
-        """How much a stage asks to be decided; 0: it need not be. Whether it is used at all comes
-        first, for the sum counts only the paths that are."""
-        if lo == hi or now.bytes[s] <= NOTHING:
-            return 0
-        if not lo and self.net.objective == "sum":
-            return 2 + now.bytes[s]
-        part = now.threads[s] % 1
-        return 1 + min(part, 1 - part)
-
-    def _branch(self, lo: list[int], hi: list[int], now: Relaxed) -> None:
-        urgent = [self._urgency(lo[s], hi[s], now, s) for s in range(len(lo))]
-        most = max(urgent)
-        if most <= 0:
+    def _branch(self, lo: Array, hi: Array, now: Relaxed) -> None:
+        """By the stage that asks most to be decided. Whether it is used at all comes first, for the sum
+        counts only the paths that are."""
+        part = now.threads % 1
+        urgent = np.where((lo == hi) | (now.bytes <= NOTHING), 0, 1 + np.minimum(part, 1 - part))
+        if self.net.objective == "sum":
+            urgent = np.where((urgent > 0) & (lo == 0), 2 + now.bytes, urgent)
+        at = urgent.argmax()
+        if urgent[at] <= 0:
             return  # all that carry anything are decided: then the others need not be
-        at = urgent.index(most)
-        middle = 0 if most >= 2 else int(min(max(math.floor(now.threads[at]), lo[at]), hi[at] - 1))
-        lower = (lo[:], hi[:at] + [middle] + hi[at + 1:])
-        upper = (lo[:at] + [middle + 1] + lo[at + 1:], hi[:])
+        unsure = urgent[at] >= 2
+        middle = 0 if unsure else int(min(max(math.floor(now.threads[at]), lo[at]), hi[at] - 1))
+        lower, upper = (lo.copy(), hi.copy()), (lo.copy(), hi.copy())
+        lower[1][at], upper[0][at] = middle, middle + 1
         # The nearer half is looked at first.
-        up = now.threads[at] - middle > 0.5 or most >= 2
-        for half in (lower, upper) if up else (upper, lower):
+        for half in (lower, upper) if unsure or now.threads[at] - middle > 0.5 else (upper, lower):
             self._push(*half, now.objective)
 
     def plan(self) -> Plan:
-        plan, net = Plan(self.net.problem), self.net
-        flows = [(plan.network if s.network else plan.disk)[s.source][s.to] for s in net.stages]
+        plan, p = Plan(self.net.problem), self.net.problem
         assert self.found
-        for s, flow in enumerate(flows):
-            if self.found.bytes[s] > NOTHING:
-                flow.bytes, flow.threads = self.found.bytes[s] * net.bytes, self.threads[s]
-        for stage, flow in zip(net.stages, flows):
-            _trim(plan, stage, flow)
+        kinds = ((plan.disk_bytes, plan.disk_threads), (plan.network_bytes, plan.network_threads))
+        for (network, i, k), carried, threads in zip(self.net.stages, self.found.bytes, self.threads):
+            if carried > NOTHING:
+                kinds[network][0][i, k], kinds[network][1][i, k] = carried * self.net.bytes, threads
+        # Threads that make nothing quicker are not needed: a stage may take as long as the quickest
+        # path over it.
+        for network, i, k in self.net.stages:
+            amount, threads = kinds[network][0][i, k], kinds[network][1]
+            times = plan.path_times()[:, i, k] if network else plan.path_times()[i, k, :]
+            if amount > 0 and times.any():
+                rate = (p.network if network else p.disk)[i, k]
+                enough = math.ceil(amount / (rate * times[times > 0].min()) - WHOLE)
+                threads[i, k] = min(threads[i, k], max(enough, 1))
         return plan
-
-
-def _trim(plan: Plan, stage: Stage, flow: Flow) -> None:
-    """Threads that make nothing quicker are not needed: a stage may take as long as the quickest
-    path over it."""
-    if flow.bytes <= 0:
-        return
-    p, i, k = plan.problem, stage.source, stage.to
-    rate = (p.network if stage.network else p.disk)[i][k]
-    times = [plan.path_time(other, i, k) if stage.network else plan.path_time(i, k, other)
-             for other in plan.nodes]
-    allowed = min([t for t in times if t > 0], default=math.inf)
-    flow.threads = min(flow.threads, max(math.ceil(flow.bytes / (rate * allowed) - WHOLE), 1))
 
 
 def solve(p: Problem, objective: str, go_on: Callable[[State], bool]) -> tuple[Plan, State]:

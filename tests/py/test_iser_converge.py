@@ -15,7 +15,8 @@ IQN = "iqn.2026-01.org.example:node0"
 ME, YOU = "iqn.2026-01.org.example:me", "iqn.2026-01.org.example:you"
 
 
-def store(lun: int = 0, kind: str = "tmpfs", size: int = 16 * MIB, **more: object) -> dict[str, object]:
+def store(lun: int = 0, kind: str = "tmpfs", size: int = 16 * MIB, **more: object) -> dict[str,
+    object]:
     out = {"lun": lun, "name": "disk%d" % lun, "kind": kind, "node": 0, "size": size,
            "serial": "00000000-0000-4000-8000-00000000000%d" % lun}
     return dict(out, path="/ram/disk%d" % lun, **more) if kind != "ramdisk" else dict(out, **more)
@@ -32,7 +33,8 @@ def ask_of(want: plan.Plan | None, applied: plan.Plan | None = None, lio: host.L
            sizes: dict[str, int] | None = None, **more: object) -> Ask:
     sizes = sizes or {}
     state = State("/state", "one", applied=applied)
-    actual = Actual(lio or host.Lio(), lambda p: sizes.get(p, -1), lambda p: sizes.get(p) == 0, lambda d, n: None)
+    actual = Actual(lio or host.Lio(), lambda p: sizes.get(p, -1), lambda p: sizes.get(p) == 0,
+                    lambda d, n: None)
     return Ask(want, state, [], actual, **more)  # type: ignore[arg-type]
 
 
@@ -47,7 +49,8 @@ def enact(d: converge.Difference, has: Items) -> None:
     if d.to is None:
         gone = {d.key}
         for key in sorted(has, key=lambda k: converge.ORDER.index(k[0])):
-            parents = converge._parents(key, has[key], {("mount", "/ram/disk0"): 1, ("mount", "/ram/disk1"): 1})
+            parents = converge._parents(key, has[key], {("mount", "/ram/disk0"): 1, ("mount",
+                "/ram/disk1"): 1})
             if any(p in gone for p in parents):
                 gone.add(key)
         for key in gone:
@@ -101,7 +104,8 @@ def test_killed_after_any_difference(before: str, after: str) -> None:
 
 def test_order() -> None:
     made = [d.key[0] for d in converge.differences({}, STATES["one"], {})]
-    assert made == ["dir", "dir", "mount", "file", "store", "target", *["target-attribute"] * 4, "lun", "acl",
+    assert made == ["dir", "dir", "mount", "file", "store", "target", *["target-attribute"] * 4,
+                    "lun", "acl",
                     "portal", "enabled"]
     gone = [d.key[0] for d in converge.differences(STATES["one"], {}, {})]
     assert gone == ["enabled", "portal", "acl", "lun", "target", "store", "mount", "dir", "dir"]
@@ -110,7 +114,8 @@ def test_order() -> None:
 def test_between_lun_and_acl() -> None:
     has = dict(STATES["one"])
     del has["mapped", IQN, ME, 0]
-    assert texts(has, STATES["one"]) == ["give LUN 0 of the target %s to the initiator %s" % (IQN, ME)]
+    assert texts(has, STATES["one"]) == ["give LUN 0 of the target %s to the initiator %s" % (IQN,
+        ME)]
     del has["acl", IQN, ME]
     assert texts(has, STATES["one"]) == ["let the initiator %s log in to the target %s" % (ME, IQN)]
 
@@ -123,9 +128,11 @@ def test_only_what_differs() -> None:
 
 
 def test_closed_anew() -> None:
-    keys = [d.key[:2] for d in converge.differences(STATES["open"], STATES["one"], {}) if d.to is None]
+    keys = [d.key[:2] for d in converge.differences(STATES["open"], STATES["one"],
+                                                    {}) if d.to is None]
     assert ("target", IQN) in keys and not any(k[0] in ("store", "mount") for k in keys)
-    assert not [d for d in converge.differences(STATES["one"], STATES["open"], {}) if d.key[0] == "target"]
+    assert not [d for d in converge.differences(STATES["one"], STATES["open"],
+                                                {}) if d.key[0] == "target"]
 
 
 # ---- whose ----------------------------------------------------------------------------
@@ -135,14 +142,18 @@ def lio_of(p: plan.Plan, **more: object) -> host.Lio:
     """As host.py reads it of a host that serves p."""
     lio = host.Lio(True, True)
     for t in p.targets:
-        lio.targets.append(host.Target(str(t.iqn), host.TAG, "/t", True, [host.Portal("10.0.0.1", 3260, True)], [
+        lio.targets.append(host.Target(str(t.iqn), host.TAG, "/t", True, [host.Portal("10.0.0.1",
+            3260, True)], [
             host.Lun(s.lun, s.plugin, str(s.name)) for s in t.stores], [
-            host.Acl(str(i.name), ("", "", "", ""), [host.Mapped(s.lun, s.lun, False) for s in t.stores], False, "")
+            host.Acl(str(i.name), ("", "", "", ""), [host.Mapped(s.lun, s.lun,
+                False) for s in t.stores], False, "")
             for i in t.initiators]))
         for s in t.stores:
-            lio.stores.append(host.Store(s.plugin, str(s.name), "/s", s.file, str(s.serial), s.size, 0, True, s.write_back))
+            lio.stores.append(host.Store(s.plugin, str(s.name), "/s", s.file, str(s.serial),
+                                         s.size, 0, True, s.write_back))
             if s.kind == "tmpfs":
-                lio.mounts.append(host.Mount(str(s.path), "rftp-iser", "rw,size=%dk,mpol=bind:0" % (s.size >> 10)))
+                lio.mounts.append(host.Mount(str(s.path), "rftp-iser", "rw,size=%dk,mpol=bind:0"
+                                             % (s.size >> 10)))
     return lio
 
 
@@ -162,7 +173,8 @@ def test_foreign_target_is_refused() -> None:
     ask = ask_of(ONE, None, lio_of(ONE), SIZES)
     prepared(ask)
     assert any("LIO has it already, and this plan did not make it" in p for p in ask.problems)
-    assert any("LIO has a fileio of this name that this plan did not make" in p for p in ask.problems)
+    assert any("LIO has a fileio of this name that this plan did not make" in p
+               for p in ask.problems)
 
 
 def test_nothing_to_do() -> None:
@@ -173,12 +185,14 @@ def test_nothing_to_do() -> None:
 def test_guests_stay() -> None:
     lio = lio_of(ONE)
     lio.targets[0].luns.append(host.Lun(9, "rd_mcp", "theirs"))
-    lio.targets[0].acls.append(host.Acl("iqn.2026-01.org.example:guest", ("", "", "", ""), [], False, ""))
+    lio.targets[0].acls.append(host.Acl("iqn.2026-01.org.example:guest", ("", "", "", ""), [],
+                                        False, ""))
     ask = ask_of(ONE, ONE, lio, SIZES)
     assert prepared(ask) == []
     ask = ask_of(None, ONE, lio, SIZES)
     prepared(ask)
-    assert any("its LUN 9, the back store theirs, which this plan did not make, goes with it" in n for n in ask.notes)
+    assert any("its LUN 9, the back store theirs, which this plan did not make, goes with it" in n
+               for n in ask.notes)
 
 
 @pytest.mark.parametrize("want, why", [
@@ -190,7 +204,8 @@ def test_guests_stay() -> None:
 def test_loss_is_refused(want: plan.Plan, why: str) -> None:
     ask = ask_of(want, ONE, lio_of(ONE), SIZES)
     prepared(ask)
-    assert ask.problems == ["back store disk0: %s: what it holds would be lost, which only --destroy-data allows" % why]
+    assert ask.problems == ["back store disk0: %s: what it holds would be lost, which only "
+                            "--destroy-data allows" % why]
     ask = ask_of(want, ONE, lio_of(ONE), SIZES, destroy=True)
     assert any(d.lossy for d in prepared(ask)) and not ask.problems
 
@@ -200,7 +215,8 @@ def test_logged_in() -> None:
     lio.targets[0].acls[0].logged_in = True
     ask = ask_of(None, ONE, lio, SIZES)
     prepared(ask)
-    assert ask.problems == ["target %s: the initiator %s is logged in, and it is to go; log out there first, or end what "
+    assert ask.problems == ["target %s: the initiator %s is logged in, and it is to go; log out "
+                            "there first, or end what "
                             "is in use with --force" % (IQN, ME)]
     ask = ask_of(None, ONE, lio, SIZES, force=True)
     assert prepared(ask) and not ask.problems

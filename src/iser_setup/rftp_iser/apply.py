@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commands apply and remove. Both compute the differences between what the host has of ours and
-what is wanted, and apply them in order. When one fails, apply does the same once more, towards what
-the host had before. A kill at any point leaves other differences, and the state's file."""
+"""The commands apply and remove. Both compute the differences between our things on the host and
+the wanted ones, and apply them in order. When one fails, apply computes them once more, towards the
+host as it was before. A kill at any point leaves other differences, and the state's file."""
 from __future__ import annotations
 
 import argparse
@@ -25,7 +25,7 @@ class Report:
     notes: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)  # why nothing was begun
     steps: list[str] = field(default_factory=list)
-    left: list[str] = field(default_factory=list)  # what could not be taken back
+    left: list[str] = field(default_factory=list)  # differences that could not be taken back
     undone: bool = False  # something was done, and taken back
     lost: bool = False  # with data
     unwritten: Failure | None = None  # standard output cannot be written; that stops nothing
@@ -52,7 +52,7 @@ class Change:
             self.report.unwritten = why
 
 
-# ---- what there is, and what is wanted ------------------------------------------------
+# ---- actual and wanted ----------------------------------------------------------------
 
 
 def _size(path: str) -> int:
@@ -161,8 +161,7 @@ def _make_first(c: Change, d: Difference) -> None:
     """A directory or file is written down right before it is made, and alone: all at once, they
     would pass for ours after a kill even if somebody else made one of them."""
     kind, path = d.key[0], d.key[-1]
-    if kind not in ("dir",
-                    "file") or d.to is None or d.was is not None or d.in_tmpfs or \
+    if kind not in ("dir", "file") or d.to is None or d.was is not None or d.in_tmpfs or \
             path in c.state.made:
         return
     if os.path.lexists(path):
@@ -210,11 +209,10 @@ def _take_back(c: Change, has_before: Items) -> None:
     ask.irqs = [Irq(k[1], "", v, v) for k, v in has_before.items() if k[0] == "irq"]
     ask.actual.irqs = {i.irq: format_ids(host.irq_cpus(i.irq) or ()) for i in ask.irqs}
     wants, has = dict(has_before), converge.have(ask)
-    # A file that is there by now, and that we have not made, is somebody's.
+    # Another program has made a file that is there by now and not in made: it stays.
     mounts = {k[1] for k in has if k[0] == "mount"}
     wants.update((k, v) for k, v in has.items() if k[0] == "file" and k not in wants
-                 and k[1] not in c.state.made and
-                 os.path.dirname(k[1]) not in mounts)
+                 and k[1] not in c.state.made and os.path.dirname(k[1]) not in mounts)
     for d in converge.differences(has, wants, converge.nodes_of(ask)):
         try:
             kill_point("undo")
@@ -233,7 +231,7 @@ def _take_back(c: Change, has_before: Items) -> None:
 
 
 def _keep(c: Change, irqs: list[Irq]) -> None:
-    """What is ours is on the disk before the first difference is applied."""
+    """The list of our things is on the disk before the first difference is applied."""
     known = {i.irq: i for i in c.state.irqs}
     for irq in irqs if c.want else ():
         if irq.irq in known:
@@ -301,8 +299,7 @@ def _converge(c: Change) -> None:
 def _settle(c: Change) -> None:
     """There is no difference; but do the files say so, too?"""
     if c.want and not (c.before.applied == c.want and not c.before.applying
-                       and c.before.boot == c.state.boot and
-                       os.path.exists(c.state.lio_file)):
+                       and c.before.boot == c.state.boot and os.path.exists(c.state.lio_file)):
         c.state.begin(c.want)
         target.save(c.want, c.state.lio_file, c.machine)
         _finish(c)
@@ -324,8 +321,7 @@ def _tell_failure(name: str | None, r: Report, why: Failure) -> None:
         say(line)
     if r.undone:
         say("what was done is taken back; the data in memory that was given up is lost" if r.lost
-            else
-            "all is as it was before")
+            else "all is as it was before")
     elif r.left:
         say("the rest is as it was before; what is left stays known: rftp-iser remove %s, or apply "
             "again" % name)
@@ -383,7 +379,7 @@ def _plan_of(args: argparse.Namespace) -> tuple[str, Plan | None]:
     except Failure as why:
         why.status = FAILED if why.__cause__ else USAGE
         raise
-    # Under another name a unit of systemd would not find again what it has made.
+    # Under another name a unit of systemd would not find its own plan again.
     if args.name not in (None, want.name):
         raise Failure("%s: the plan is called %s, not %s; change its name, or call it by that"
                       % (printable(args.words[0]), want.name, printable(args.name)), USAGE)

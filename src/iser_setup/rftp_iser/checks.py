@@ -12,7 +12,7 @@ from .common import Failure, format_size, printable, run
 from .converge import Ask, Difference, Items
 from .plan import NODE_UNKNOWN
 
-# ---- names, files and mounts that are somebody else's ---------------------------------
+# ---- names, files and mounts of others ------------------------------------------------
 
 
 DRAW = "by which initiators know a disk; draw another, as uuidgen does"
@@ -44,8 +44,7 @@ def _check_owner(ask: Ask, s: plan.Store) -> None:
         ask.refuse(s, taken)
     if there and not ask.our_store(s.plugin, str(s.name)):
         ask.refuse(s, "LIO has a %s of this name that this plan did not make; call it something "
-                      "else, or take that one "
-                   "out with targetcli" % s.plugin)
+                      "else, or take that one out with targetcli" % s.plugin)
     if mount and not (mount.source == host.MOUNT_SOURCE and ask.our_mount(str(s.path))):
         ask.refuse(s, "a tmpfs that this plan did not mount is at %s; unmount it, or use another "
                       "path" % path)
@@ -55,8 +54,7 @@ def _check_owner(ask: Ask, s: plan.Store) -> None:
     if has < 0 and not there and not ask.destroy and applied and any(
             o.kind == "file" and o.path == s.path for o in applied.stores()):
         ask.refuse(s, "its file %s is not there any more; mount the filesystem that it is on, or "
-                      "let --destroy-data "
-                   "make a new, empty one" % path)
+                      "let --destroy-data make a new, empty one" % path)
     if has >= 0 and has != s.size and not ask.our_file(str(s.path)):
         ask.refuse(s, "%s is there already, and has %d bytes, not %d; have the plan say its size, "
                       "or use another path"
@@ -71,8 +69,7 @@ def _check_target(ask: Ask, t: plan.Target) -> None:
         say("target %s: the plan %s has it already; use another IQN" % (t.iqn, owner))
     elif there and not ours:
         say("target %s: LIO has it already, and this plan did not make it; use another IQN, or "
-            "take it out with "
-            "targetcli" % t.iqn)
+            "take it out with targetcli" % t.iqn)
     elif there and there.tag not in (host.TAG, host.NO_GROUP):
         say("target %s: it has the portal group %d, which this plan did not make; take it out with "
             "targetcli"
@@ -81,18 +78,16 @@ def _check_target(ask: Ask, t: plan.Target) -> None:
         lun = there.lun(s.lun) if there else None
         if lun and lun.store and not ask.our_store(lun.plugin, lun.store):
             say("target %s: its LUN %d serves the back store %s, which this plan did not make; use "
-                "another number, or "
-                "delete it with targetcli" % (t.iqn, lun.lun, printable(lun.store)))
+                "another number, or delete it with targetcli" % (t.iqn, lun.lun,
+                    printable(lun.store)))
     # A wildcard that is listened on takes the port of every address. targetcli writes [::0].
     for p in t.portals:
         for other in ask.actual.lio.targets:
             for theirs in other.portals:
-                if theirs.port == p.port and host.plain_address(theirs.address) in ("0.0.0.0",
-                    "::") and \
-                        not ask.our_targets(other.iqn):
+                if theirs.port == p.port and not ask.our_targets(other.iqn) and \
+                        host.plain_address(theirs.address) in ("0.0.0.0", "::"):
                     say("portal %s, port %d: the target %s listens on this port of all addresses; "
-                        "use another port, or "
-                        "delete its portal %s with targetcli"
+                        "use another port, or delete its portal %s with targetcli"
                         % (p.address, p.port, printable(other.iqn), theirs.address))
 
 
@@ -142,8 +137,7 @@ def _check_loss(ask: Ask, s: plan.Store, kept: bool) -> None:
         if not why and kept:
             return
         why = why or ("another serial" if s.kind == "ramdisk" else NAMELESS if _is_nameless(ask,
-            there) else
-                      "a smaller size" if _is_too_long(ask, s) else "")
+            there) else "a smaller size" if _is_too_long(ask, s) else "")
         if why and (there.enabled or ask.keeps_file(s)):
             _loss(ask, s, why)
         return
@@ -160,13 +154,12 @@ def _check_loss(ask: Ask, s: plan.Store, kept: bool) -> None:
 
 def _check_unwanted(ask: Ask, s: plan.Store) -> None:
     there = ask.actual.lio.store(s.plugin, s.name)
-    # Somebody may have taken ours away, and made one of the same name.
+    # An administrator may have deleted ours, and made one of the same name.
     serials = [o.serial for p in ask.ours() for o in p.stores() if (o.plugin, o.name) == (s.plugin,
         s.name)]
     if there and there.serial and there.serial not in serials:
         ask.refuse(s, "LIO's store of this name has another serial than this plan's, as if "
-                      "somebody else had made it; "
-                   "take it out with targetcli, if it is to go")
+                      "somebody else had made it; take it out with targetcli, if it is to go")
     if s.kind == "file" and there and _is_nameless(ask, there):
         _loss(ask, s, NAMELESS)
     if s.forgets and (there or ask.keeps_file(s)):
@@ -203,8 +196,8 @@ def _guest(ask: Ask, t: host.Target, anew: bool, guest: str) -> None:
     target goes only to be made anew, which the user need not know."""
     if anew:
         ask.problems.append("target %s: it is to be closed, and made anew for that, and %s, which "
-                            "this plan did not "
-                            "make, would be gone; take that out with targetcli" % (t.iqn, guest))
+                            "this plan did not make, would be gone; take that out with targetcli"
+                            % (t.iqn, guest))
     else:
         ask.notes.append("target %s: %s, which this plan did not make, goes with it" % (t.iqn,
             guest))
@@ -239,16 +232,15 @@ def _check_going(ask: Ask, has: Items, wants: Items, gone: set[converge.Key]) ->
         elif key[0] == "acl" and not ask.force and any(a.logged_in for a in t.acls
                                                        if a.initiator == key[2]):
             ask.problems.append("target %s: the initiator %s is logged in, and is to lose its "
-                                "access; log it out first, "
-                                "or end its session with --force" % (t.iqn, printable(key[2])))
+                                "access; log it out first, or end its session with --force"
+                                % (t.iqn, printable(key[2])))
     for key in [k for k in gone if k[0] == "store"]:
         for t in ask.actual.lio.targets:
             for lun in t.luns:
                 if (lun.plugin, lun.store) == key[1:] and not ask.our_targets(t.iqn):
                     ask.problems.append("back store %s: the target %s, which this plan did not "
-                                        "make, serves it; take "
-                                        "LUN %d out there with targetcli" % (key[2],
-                                            printable(t.iqn), lun.lun))
+                                        "make, serves it; take LUN %d out there with targetcli"
+                                        % (key[2], printable(t.iqn), lun.lun))
     for key in [k for k in gone if k[0] == "mount"]:
         mount = ask.actual.lio.mount(key[1])
         if key not in wants and (not mount or mount.covered or mount.source != host.MOUNT_SOURCE):
@@ -310,8 +302,7 @@ def portals(p: plan.Plan, machine: topology.Host, problems: list[str], notes: li
     for t in p.targets:
         for one in t.portals:
             at, where = next((i for i in everyone if i.address == one.address),
-                             None), "portal %s of %s: " % (
-                one.address, t.iqn)
+                             None), "portal %s of %s: " % (one.address, t.iqn)
             if not at:
                 problems.append(where + "this host has no such address; ip addr add it, or change "
                                         "the plan")
@@ -326,8 +317,8 @@ def portals(p: plan.Plan, machine: topology.Host, problems: list[str], notes: li
                                 % (where, at.netdev, printable(one.netdev)))
             if one.iser and not machine.netdev_rdma(at.netdev):
                 problems.append("%s%s has no RDMA device, which iSER needs; load its driver, make "
-                                "a soft one (rdma "
-                                "link add rxe_%s type rxe netdev %s), or say \"iser\": false"
+                                "a soft one (rdma link add rxe_%s type rxe netdev %s), or say "
+                                "\"iser\": false"
                                 % (where, at.netdev, at.netdev, at.netdev))
 
 
@@ -383,8 +374,8 @@ def stores(p: plan.Plan, lio: host.Lio, problems: list[str]) -> None:
         for theirs in lio.stores:
             if s.path and s.kind != "tmpfs" and theirs.path == s.path and theirs.name != s.name:
                 problems.append("back store %s: LIO serves %s already, as the back store %s; use "
-                                "another, or take that "
-                                "one out" % (s.name, printable(path), printable(theirs.name)))
+                                "another, or take that one out" % (s.name, printable(path),
+                                    printable(theirs.name)))
         if s.kind == "file":
             wrong = _check_room(path, s.size)
         elif s.kind == "tmpfs" and not lio.mount(s.path):
@@ -402,13 +393,11 @@ def memory(diffs: list[Difference], machine: topology.Host, problems: list[str])
         fits = not any(d.memory > 0 for d in some) or wants <= room
         problems.extend([] if fits else [
             "the back stores need %s more of the memory of %s, which can give %s; make them "
-            "smaller, or end what else "
-            "uses it" % (format_size(wants), where, format_size(room))])
+            "smaller, or end what else uses it" % (format_size(wants), where, format_size(room))])
         return fits
 
     fits = [compare([d for d in diffs if d.node == n.id and (d.strictly or d.memory < 0)], n.room,
-                    "node %d" % n.id)
-            for n in machine.nodes.values() if n.memory is not None]
+                    "node %d" % n.id) for n in machine.nodes.values() if n.memory is not None]
     if all(fits) and len(fits) == len(machine.nodes):
         compare(diffs, sum(n.room for n in machine.nodes.values()), "this host")
     # Of a node that is not there nothing could be had.
@@ -422,20 +411,17 @@ def kernel(p: plan.Plan, load: bool, problems: list[str]) -> None:
     wanted = ["target_core_mod"]
     wanted += ["target_core_file"] if any(s.plugin == "fileio" for s in p.stores()) else []
     wanted += ["target_core_iblock"] if any(s.plugin == "iblock" for s in p.stores()) else []
-    wanted += ["iscsi_target_mod"] + ["ib_isert"] * any(o.iser for t in p.targets
-        for o in t.portals)
+    iser = any(o.iser for t in p.targets for o in t.portals)
+    wanted += ["iscsi_target_mod", "ib_isert"] if iser else ["iscsi_target_mod"]
     for module in wanted:
         try:
             if not os.path.exists("/sys/module/" + module):
                 run(["modprobe", "-q", "--" if load else "-n", module])
         except Failure as why:
-            problems.append("the kernel's module %s is not loaded: %s" % (module,
-                why) if why.__cause__ else
-                            "the kernel's module %s cannot be loaded: is it in the package of this "
-                            "kernel's modules "
-                            "(Debian linux-image, RHEL kernel-modules-extra), and not forbidden in "
-                            "/etc/modprobe.d?"
-                            % module)
+            remedy = "%s" % why if why.__cause__ else \
+                "is it in the package of this kernel's modules (Debian linux-image, RHEL " \
+                "kernel-modules-extra), and not forbidden in /etc/modprobe.d?"
+            problems.append("the kernel's module %s cannot be loaded: %s" % (module, remedy))
     if problems or not load:
         return
     try:

@@ -21,8 +21,8 @@ from .state import Irq, State
 Key = tuple[Any, ...]
 Items = dict[Key, Any]
 
-# In the order in which items are made; they go in the opposite one. So nobody can log in before all
-# is there, nor after the first of it has gone.
+# In the order in which items are made; they go in the opposite one. So no initiator can log in
+# before all is there, nor after the first item has gone.
 ORDER = ("dir", "mount", "file", "store", "store-attribute", "target", "target-attribute", "lun",
          "acl",
          "auth", "mapped", "portal", "enabled", "cpus", "irq")
@@ -67,7 +67,7 @@ class Difference:
     was: Any
     to: Any
     text: str
-    node: int = NODE_UNKNOWN  # on whose CPUs, and of whose memory
+    node: int = NODE_UNKNOWN  # of its CPUs and its memory
     memory: int = 0  # bytes of the node's memory that it takes, or gives back
     strictly: bool = False  # that node's, and no other's
     lossy: bool = False  # data goes with it
@@ -77,7 +77,7 @@ class Difference:
 
 @dataclass
 class Actual:
-    """What the host has. The functions are host.py's, or a test's."""
+    """The host as it is. The functions are host.py's, or a test's."""
     lio: Lio
     size: Callable[[str], int]  # of a file; 0 of a directory or device; -1: nothing is there
     is_dir: Callable[[str], bool]
@@ -89,7 +89,7 @@ class Actual:
 class Ask:
     """One change, all that it depends on."""
     want: Plan | None  # None: all that is ours is to go
-    state: State  # tells what is ours
+    state: State  # names our things
     others: list[State]
     actual: Actual
     secrets: dict[tuple[str, str], tuple[str,
@@ -156,7 +156,7 @@ def fixed_attributes(t: plan.Target) -> dict[str, int]:
             "demo_mode_write_protect": int(not t.open), "cache_dynamic_acls": int(t.open)}
 
 
-# ---- what there is of ours ------------------------------------------------------------
+# ---- our things on the host -----------------------------------------------------------
 
 
 def _have_target(ask: Ask, iqn: str, attributes: Iterable[str], out: Items) -> None:
@@ -205,8 +205,7 @@ def have(ask: Ask) -> Items:
             continue
         out["store", s.plugin, s.name] = None if not there.enabled else StoreItem(
             there.path, 0 if s.kind == "block" else there.size, there.write_back
-            and s.plugin == "fileio",
-            there.serial)
+            and s.plugin == "fileio", there.serial)
         for name in s.attributes:
             out["store-attribute", s.plugin, s.name, name] = ask.actual.attribute(there.dir, name)
     for t in (t for p in plans for t in p.targets):
@@ -217,7 +216,7 @@ def have(ask: Ask) -> Items:
     return {key: value for key, value in out.items() if value is not None or key[0] == "store"}
 
 
-# ---- what is wanted -------------------------------------------------------------------
+# ---- wanted ---------------------------------------------------------------------------
 
 
 def _describe(s: plan.Store) -> str:
@@ -277,7 +276,7 @@ def _want_target(ask: Ask, t: plan.Target, out: Items) -> None:
 
 
 def is_guest(ask: Ask, key: Key, value: Any) -> bool:
-    """Has somebody else put it into a target of ours?"""
+    """Has another program put it into a target of ours?"""
     if key[0] == "lun":
         return not ask.our_store(*value)
     if key[0] == "portal":
@@ -300,7 +299,7 @@ def needs(p: Plan, path: str) -> bool:
 
 
 def _keep_made(ask: Ask, out: Items, has: Items) -> None:
-    """Of what was made for our plans: that which stays, though it is needed no more."""
+    """Directories and files that were made for our plans, and stay though no plan needs them."""
     for path in ask.state.made:
         if ask.want and needs(ask.want, path):
             continue
@@ -328,7 +327,7 @@ def wish(ask: Ask, has: Items) -> Items:
         for s in t.stores:
             _want_store(ask, s, out, has)
         _want_target(ask, t, out)
-    # In a target that stays, what others have put there stays, too.
+    # In a target that stays, the things of others stay, too.
     for key, value in has.items():
         if key not in out and len(key) > 1 and ("target", key[1]) in out and is_guest(ask, key,
             value):
@@ -374,7 +373,7 @@ def _by_order(items: Iterable[Key]) -> list[Key]:
 
 
 def differences(has: Items, wants: Items, nodes: dict[Key, int]) -> list[Difference]:
-    """First what goes, from the outside in, then what comes, from the inside out. nodes: of stores
+    """First the items that go, from the outside in, then those that come. nodes: of stores
     and files."""
     mounts = {key: value for key, value in {**has, **wants}.items() if key[0] == "mount"}
     gone: dict[Key, None] = {}
@@ -484,5 +483,5 @@ def _text(key: Key, was: Any, to: Any) -> str:
     if kind == "enabled":
         return "%s the target %s" % ("disable" if goes else "enable", first)
     if kind == "cpus":
-        return "let the threads of all iSCSI targets here, also of foreign ones, run on CPUs %s" % to
+        return "let threads of all iSCSI targets here, also of foreign ones, run on CPUs %s" % to
     return "handle interrupt %s on CPUs %s" % (first, to)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What this host has now: LIO's targets and back stores (configfs), mounts of tmpfs, CPU lists,
+"""This host as it is: LIO's targets and back stores (configfs), mounts of tmpfs, CPU lists,
 interrupts, cards, threads, and the nodes that pages are on. Read only; needs neither targetcli nor
 rtslib. What cannot be read is as if it were not there, unless a function says otherwise."""
 from __future__ import annotations
@@ -122,7 +122,7 @@ class Acl:
     auth: tuple[str, str, str, str]  # user, secret, and both of the target; never to be printed
     mapped: list[Mapped]
     logged_in: bool
-    session: str  # what LIO says of it, in one line
+    session: str  # LIO's description, in one line
 
     def gives(self, lun: int) -> bool:
         return any(m.lun == lun for m in self.mapped)
@@ -469,8 +469,7 @@ def numa() -> ctypes.CDLL:
         return ctypes.CDLL("libnuma.so.1", use_errno=True)
     except OSError:
         raise Failure("numactl is missing, with libnuma.so.1, which places back stores and finds "
-                      "their "
-                      "pages: install the package numactl") from None
+                      "their pages: install the package numactl") from None
 
 
 def _called(result: int, what: str) -> None:
@@ -479,7 +478,7 @@ def _called(result: int, what: str) -> None:
 
 
 def _piece(fd: int, at: int, size: int, written: bool) -> dict[int, int]:
-    """Bytes by node of a piece without holes. Only what is mapped can be asked for, and mapping a
+    """Bytes by node of a piece without holes. Only mapped pages can be asked for, and mapping a
     page reads it in from swap space: so only those in memory are. written: else all are."""
     libc, page = ctypes.CDLL(None, use_errno=True), os.sysconf("SC_PAGESIZE")
     libc.mmap.restype = ctypes.c_void_p

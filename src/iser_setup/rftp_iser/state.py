@@ -56,7 +56,7 @@ class State:
         return os.path.join(self.dir, self.name + names.LIO_SUFFIX + SUFFIX)
 
     def plans(self) -> list[Plan]:
-        """Whose things are ours: each of these may have left something."""
+        """Each of these may have left something, which is ours."""
         return [p for p in (self.applied, self.applying, *self.older) if p]
 
     @property
@@ -100,12 +100,11 @@ class State:
         text = json.dumps(self.to_json(), indent=2)
         if len(text) > STATE_MOST:
             raise Failure("%s would be too long to be read again: make the plan smaller, or "
-                          "several "
-                          "of it" % printable(self.file))
+                          "several of it" % printable(self.file))
         write_file(self.file, text)
 
     def remove(self) -> None:
-        for path in (self.lio_file, self.file):  # last the file that tells what is ours
+        for path in (self.lio_file, self.file):  # last the file that names our things
             try:
                 os.unlink(path)
             except FileNotFoundError:
@@ -203,11 +202,10 @@ def open_to_change(given: str | None, name: str, seconds: int, stop: Stop) -> St
         st = os.stat(path)
     except OSError as why:
         raise failed(why, "%s, where it is kept what was applied" % printable(path)) from why
-    # Anybody who could write there would have us mount and remove at will.
+    # A user who could write there could have us mount and remove at will.
     if not is_ours(st) or written_by_others(st):
         raise Failure("%s: others may write there; chown root and chmod 700 it, after a look at "
-                      "what "
-                      "is in it" % printable(path))
+                      "what is in it" % printable(path))
     held = lock(os.path.join(path, "lock"), "another rftp-iser is changing the targets of this "
                                             "host",
                 seconds, stop, "which changes LIO")

@@ -20,7 +20,7 @@ class Seen:
     machine: topology.Host
     states: list[state.State]
     certain: bool  # all plans of this host could be read
-    unseen: list[str] = field(default_factory=list)  # what could not be looked at, and why
+    unseen: list[str] = field(default_factory=list)  # things that could not be looked at, and why
 
     def plan_targets(self, of: state.State) -> dict[str, plan.Target]:
         """By IQN. A plan that was being applied may have made something, too."""
@@ -69,8 +69,8 @@ def kind_of(store: host.Store, where: host.Where) -> str:
 
 
 def nodes_text(nodes: str) -> str:
-    return "no node that is known" if not nodes else "node%s %s" % ("s" * (not nodes.isdigit()),
-        nodes)
+    several = "" if nodes.isdigit() else "s"
+    return "node%s %s" % (several, nodes) if nodes else "no node that is known"
 
 
 def node_text(node: int) -> str:

@@ -118,8 +118,7 @@ def on_node(function: Callable[[], None], machine: topology.Host, node: int = NO
                 break
         elif time.monotonic() > end:
             raise Stuck("no answer for %d s from process %d, which is left alone: see dmesg for "
-                        "what the kernel "
-                        "waits for" % (limit, pid))
+                        "what the kernel waits for" % (limit, pid))
         elif stop and stop.asked and not told:
             os.kill(pid, signal.SIGTERM)
             told = True
@@ -133,17 +132,14 @@ def on_node(function: Callable[[], None], machine: topology.Host, node: int = NO
 
 def change(d: Difference, machine: topology.Host, stop: Stop | None = None) -> None:
     """Makes one difference; errors as of on_node()."""
-    function = {"file": lambda: _file(d, stop), "dir": lambda: _directory(d),
-                "mount": lambda: _mount(d),
-                "irq": lambda: _irq(d)}.get(d.key[0], lambda: LIO[d.key[0]](d))
-    on_node(function, machine, d.node, d.to is not None and (d.strictly or d.key[0] == "store"),
-            stop)
+    bound = d.to is not None and (d.strictly or d.key[0] == "store")
+    on_node(lambda: CHANGES[d.key[0]](d, stop), machine, d.node, bound, stop)
 
 
 # ---- directories, mounts, files, interrupts -------------------------------------------
 
 
-def _directory(d: Difference) -> None:
+def _directory(d: Difference, _stop: Stop | None) -> None:
     with contextlib.suppress(FileExistsError, FileNotFoundError):
         if d.to:
             os.mkdir(d.key[1], 0o755)
@@ -151,7 +147,7 @@ def _directory(d: Difference) -> None:
             os.rmdir(d.key[1])
 
 
-def _mount(d: Difference) -> None:
+def _mount(d: Difference, _stop: Stop | None) -> None:
     libc, path = ctypes.CDLL(None, use_errno=True), os.fsencode(d.key[1])
     if d.to is None:
         # EINVAL: nothing is mounted there.
@@ -201,10 +197,6 @@ def _file(d: Difference, stop: Stop | None) -> None:
 def _write(value: str, *path: str) -> None:
     with open(os.path.join(*path), "w", encoding="ascii") as file:
         file.write(value)
-
-
-def _irq(d: Difference) -> None:
-    _write(d.to, host.proc(), "irq/%d/smp_affinity_list" % d.key[1])
 
 
 # ---- LIO ------------------------------------------------------------------------------
@@ -394,14 +386,17 @@ def _change_enabled(d: Difference) -> None:
         raise Failure("the kernel did not take it")
 
 
-LIO: dict[str, Callable[[Difference], None]] = {
-    "store": _change_store, "target": _change_target, "lun": _change_lun, "acl": _change_acl,
-    "auth": _change_auth,
-    "mapped": _change_mapped, "portal": _change_portal, "enabled": _change_enabled,
-    "store-attribute": lambda d: _set_attribute(_store(rtslib(), d.key[1], d.key[2]), d.key[3],
-                                                d.to),
-    "target-attribute": lambda d: _set_attribute(_group(rtslib(), d.key[1]), d.key[2], d.to),
-    "cpus": lambda d: _write(d.to, rtslib().FabricModule("iscsi").path, "cpus_allowed_list"),
+Change = Callable[[Difference, "Stop | None"], None]
+CHANGES: dict[str, Change] = {
+    "dir": _directory, "mount": _mount, "file": _file,
+    "irq": lambda d, _: _write(d.to, host.proc(), "irq/%d/smp_affinity_list" % d.key[1]),
+    "store": lambda d, _: _change_store(d), "target": lambda d, _: _change_target(d),
+    "lun": lambda d, _: _change_lun(d), "acl": lambda d, _: _change_acl(d),
+    "auth": lambda d, _: _change_auth(d), "mapped": lambda d, _: _change_mapped(d),
+    "portal": lambda d, _: _change_portal(d), "enabled": lambda d, _: _change_enabled(d),
+    "store-attribute": lambda d, _: _set_attribute(_store(rtslib(), *d.key[1:3]), d.key[3], d.to),
+    "target-attribute": lambda d, _: _set_attribute(_group(rtslib(), d.key[1]), d.key[2], d.to),
+    "cpus": lambda d, _: _write(d.to, rtslib().FabricModule("iscsi").path, "cpus_allowed_list"),
 }
 
 

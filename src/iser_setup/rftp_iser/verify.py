@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command verify: is what is up what the plan says? A line for each thing that was looked at,
+"""The command verify: is the host as the plan says? A line for each thing that was looked at,
 with the way to mend it; and with --io a pattern through a session to each portal (verify_io.py)."""
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Judge:
         return all(f.judged == "ok" for f in self.found) and not self.io_failed
 
 
-# ---- the plan, and what all targets share ---------------------------------------------
+# ---- the plan, and things that all targets share --------------------------------------
 
 
 def _judge_plan(j: Judge) -> None:
@@ -155,8 +155,7 @@ def _judge_fixed(j: Judge, t: plan.Target, there: host.Target) -> None:
     good, bad = ("initiators prove who they are by CHAP",
                  "authentication is off: an initiator need not prove who it is by CHAP") \
         if wanted["authentication"] else ("no CHAP, as planned", "authentication is on, and no "
-                                          "CHAP was planned: no "
-                                          "initiator can log in")
+                                          "CHAP was planned: no initiator can log in")
     cases = [("authentication", "authentication", good, bad)]
     cases += [("generate_node_acls", "open", "open to any initiator, as planned",
                "only initiators with an ACL may log in, and any should"),
@@ -181,25 +180,24 @@ def _judge_portal(j: Judge, t: plan.Target, p: plan.Portal, there: host.Target) 
     j.judge(bool(now), "portal", "is there", "is not there: the target is not listened for")
     if now:
         j.judge(now.iser == p.iser, "iser", "iSER is on" if p.iser else "iSER is off, as planned",
-                "iSER is off: initiators can come by TCP alone" if p.iser else "iSER is on, and "
-                "was planned off")
+                "iSER is off: initiators can come by TCP alone" if p.iser else
+                "iSER is on, and was planned off")
     name = printable(card.netdev)
     if not name:
         j.wrong("address", "this host does not have the address any more",
-                "ip address add %s/PREFIX dev %s; or plan another address" % (p.address,
-                    p.netdev) if p.netdev else
-                "give the address to a card of the target's node, or plan another")
+                "give the address to a card of the target's node, or plan another" if not p.netdev
+                else "ip address add %s/PREFIX dev %s; or plan another address"
+                % (p.address, p.netdev))
         return
     j.ok("address", "is %s's" % name)
     if card.node == NODE_UNKNOWN:
         j.ok("card-node", "of which node %s is, this host does not tell" % name)
     else:
-        j.judge(t.node in (NODE_UNKNOWN, card.node), "card-node", "%s is a card of node %d"
-                % (name, card.node),
-                "%s is a card of node %d, and the target is for node %d" % (name, card.node,
-                    t.node),
-                "move the address to a card of node %d, or plan the target for node %d" % (t.node,
-                    card.node))
+        text = "%s is a card of node %d" % (name, card.node)
+        j.judge(t.node in (NODE_UNKNOWN, card.node), "card-node", text,
+                "%s, and the target is for node %d" % (text, t.node),
+                "move the address to a card of node %d, or plan the target for node %d"
+                % (t.node, card.node))
     if p.iser:
         j.judge(bool(card.rdma), "rdma", "%s is used by the RDMA device %s" % (name,
             printable(card.rdma)),
@@ -244,11 +242,11 @@ def _judge_initiator(j: Judge, t: plan.Target, i: plan.Initiator, there: host.Ta
         # A LUN that is seen as another is another disk to its user.
         if m.seen_as != m.lun or m.read_only:
             right = False
-            j.wrong("acl-lun", "sees LUN %d as LUN %d" % (m.lun, m.seen_as) if m.seen_as != m.lun
-                    else
-                    "may not write to LUN %d" % m.lun, "targetcli /iscsi/%s/tpg%d/acls/%s delete "
-                    "mapped_lun%d; then %s"
-                    % (t.iqn, there.tag, printable(acl.initiator), m.seen_as, AGAIN))
+            text = "sees LUN %d as LUN %d" % (m.lun, m.seen_as) if m.seen_as != m.lun else \
+                "may not write to LUN %d" % m.lun
+            at = "/iscsi/%s/tpg%d/acls/%s" % (t.iqn, there.tag, printable(acl.initiator))
+            j.wrong("acl-lun", text, "targetcli %s delete mapped_lun%d; then %s"
+                    % (at, m.seen_as, AGAIN))
     for s in t.stores:
         # A LUN that is not there is judged as such.
         if there.lun(s.lun) and not acl.gives(s.lun):
@@ -259,7 +257,7 @@ def _judge_initiator(j: Judge, t: plan.Target, i: plan.Initiator, there: host.Ta
 
 
 def _judge_extra(j: Judge, t: plan.Target, there: host.Target) -> None:
-    """What was not planned; each with the command that deletes it."""
+    """Things that were not planned; each with the command that deletes it."""
     j.about, at = "target %s" % t.iqn, "targetcli /iscsi/%s/tpg%d" % (t.iqn, there.tag)
     for group in j.seen.lio.targets:
         if group.iqn == t.iqn and group.tag not in (host.TAG, host.NO_GROUP):
@@ -355,8 +353,8 @@ def _judge_where(j: Judge, s: plan.Store, where: host.Where) -> None:
             "; it was made under node %d" % s.node if s.node != NODE_UNKNOWN else ""))
     elif where.kind == "gone":
         j.wrong("file", "what it serves is not there any more by its name (%s): LIO has open a "
-                        "file or device that was "
-                "deleted or is called otherwise now" % where.why, ANEW)
+                        "file or device that was deleted or is called otherwise now" % where.why,
+                        ANEW)
     else:
         j.unseen("pages", "where it is cannot be seen: %s" % where.why)
 
@@ -377,8 +375,8 @@ def _judge_store(j: Judge, t: plan.Target, s: plan.Store, there: host.Target | N
     j.judge(not s.size or now.size == s.size, "size", "has %s" % format_size(now.size),
             "has %d bytes, and should have %d" % (now.size, s.size), ANEW)
     j.judge(now.serial == s.serial, "serial", "has the serial %s" % s.serial, "has the serial "
-            "\"%s\", and should have "
-            "\"%s\": initiators take it for another disk" % (printable(now.serial), s.serial))
+            "\"%s\", and should have \"%s\": initiators take it for another disk"
+            % (printable(now.serial), s.serial))
     if s.plugin == "fileio":
         is_, should = ("back" if w else "through" for w in (now.write_back, s.write_back))
         j.judge(is_ == should, "write-cache", "is write-" + is_, "is write-%s, and should be "
@@ -432,8 +430,7 @@ def _text(j: Judge) -> list[str]:
     lines += ["WRONG  " + line for line in j.io_failed]
     return lines + ["plan %s: %d looked at, %d wrong, %d not seen" % (
         j.plan.name, len(j.found) + len(j.io) + len(j.io_failed),
-        j.count("wrong") + len(j.io_failed),
-        j.count("unseen"))]
+        j.count("wrong") + len(j.io_failed), j.count("unseen"))]
 
 
 def _object(j: Judge) -> dict[str, Any]:
@@ -450,15 +447,14 @@ def run(args: argparse.Namespace) -> int:
         try:
             if args.io:
                 apply.need_root("verify --io")
-            states, certain = read_states(args.state, None,
-                                          unseen)  # one list of CPUs serves all plans
+            # Of all plans: one list of CPUs serves them together.
+            states, certain = read_states(args.state, None, unseen)
             lio = host.read_lio()
-            _verify(args, Seen(lio, host.read_machine(lio), states, certain, unseen), name, done,
-                    stop)
+            seen = Seen(lio, host.read_machine(lio), states, certain, unseen)
+            _verify(args, seen, name, done, stop)
             if not done and not unseen:
                 raise Failure("%s: no plan of this name was applied here" % printable(name) if name
-                              else
-                              "no plan was applied here")
+                              else "no plan was applied here")
         except Failure as why:
             error = str(why)
         right = bool(done) and not unseen and not error and all(j.right for j in done)

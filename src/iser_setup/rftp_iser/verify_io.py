@@ -31,7 +31,7 @@ class _Test:
     def __init__(self, t: plan.Target, p: plan.Portal, machine: topology.Host, stop: Stop):
         self.machine, self.node, self.stop = machine, t.node, stop
         self.iqn, self.serial = str(t.iqn) + SUFFIX, str(uuid.uuid4())
-        # Nobody else knows this name, so nobody else can log in.
+        # No other program knows this name, so none can log in.
         self.initiator = "%s.rftp-io-%s" % (t.iqn, secrets.token_hex(8))
         self.address = sessions.Address(str(p.address), p.port)
         self.programs = iscsi.Programs(stop)
@@ -84,13 +84,13 @@ class _Test:
         with contextlib.suppress(iscsi.Ended):
             self.iface("-o", "delete")
         self.iface("-o", "new")
-        for name, value in (("iface.transport_name", "iser"), ("iface.initiatorname",
-            self.initiator)):
+        for name, value in (("iface.transport_name", "iser"),
+                            ("iface.initiatorname", self.initiator)):
             self.iface("-o", "update", "-n", name, "-v", value)
         self.record("-o", "new")
         for name, value in (("node.startup", "manual"), ("node.session.auth.authmethod", "None"),
-                            ("node.session.initial_login_retry_max", "3"), ("node.session.scan",
-                                "auto")):
+                            ("node.session.initial_login_retry_max", "3"),
+                            ("node.session.scan", "auto")):
             self.record("-o", "update", "-n", name, "-v", value)
         self.record("--login")
 
@@ -114,13 +114,13 @@ class _Test:
     def forget(self, iqn: str) -> None:
         """Repeatedly: iscsid refuses while it is still logging in, as of a killed test."""
         programs, end = self.programs.unstoppable(), time.monotonic() + 15
-        while sessions.find(sessions.read(), iqn) and not programs.tried("iscsiadm", "-m", "node",
-            "-T", iqn, "--logout"):
+        node = ("iscsiadm", "-m", "node", "-T", iqn)
+        while sessions.find(sessions.read(), iqn) and not programs.tried(*node, "--logout"):
             if time.monotonic() > end:
                 warn("the session with %s, made for the test, is left" % iqn)
                 return
             time.sleep(0.05)
-        programs.tried("iscsiadm", "-m", "node", "-T", iqn, "-o", "delete")
+        programs.tried(*node, "-o", "delete")
 
     def end(self) -> None:
         self.clear()

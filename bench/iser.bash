@@ -52,7 +52,7 @@ guest_up() {
 	modprobe -a target_core_mod iscsi_target_mod ib_isert ib_iser iscsi_tcp sd_mod "$@" ||
 		die "this kernel has no iSER"
 	work=$(mktemp -d -p /dev/shm) || exit 1
-	export RFTP_ISER_LIO=$here/../src/iser_setup/rftp-iser-lio RFTP_ISER_STATE=$work/iser
+	export RFTP_ISER_STATE=$work/iser
 	export XDG_CONFIG_HOME=/nonexistent HOME=$work # nobody's rftp.conf
 	mkdir -p /etc/iscsi /run/lock
 	echo "InitiatorName=iqn.2026-01.org.example:bench" >/etc/iscsi/initiatorname.iscsi

@@ -14,7 +14,4 @@ usage() { sed -n '3,/^$/s/^# \{0,1\}//p' "$0"; }
 find_iser() {
 	iser=$(command -v "$here/rftp-iser" || command -v "$here/../rftp-iser" || command -v rftp-iser) ||
 		die "there is no rftp-iser: build it, and make install"
-	# In that tree the part of it that changes LIO is where it was written.
-	[ "$iser" != "$here/../rftp-iser" ] ||
-		export RFTP_ISER_LIO="${RFTP_ISER_LIO:-$here/../src/iser_setup/rftp-iser-lio}"
 }

@@ -3,6 +3,12 @@
 # What the tests of rftp-iser's status and verify share, here and in the guest: looks at what they
 # say. Sourced after lib.sh.
 
+# No rtslib can be imported by programs that run after it.
+without_rtslib() {
+	mkdir -p "$tmp/python"
+	for module in rtslib_fb rtslib; do echo 'raise ImportError' >"$tmp/python/$module.py"; done
+	export PYTHONPATH=$tmp/python
+}
 verify() { run rftp-iser verify "$@"; }
 status() { run rftp-iser status "$@"; }
 has() { grep -q -e "$1" "$tmp/out"; }

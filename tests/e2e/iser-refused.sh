@@ -7,7 +7,8 @@
 need python3
 
 # Nothing of this host's is touched, whoever runs it: what changes LIO is not there.
-export RFTP_ISER_STATE=$tmp/state RFTP_CONFIGFS=$tmp/configfs RFTP_ISER_LIO=$tmp/nowhere
+export RFTP_ISER_STATE=$tmp/state RFTP_CONFIGFS=$tmp/configfs
+without_rtslib
 
 # iser WORD...
 iser() { run "${as_root[@]}" rftp-iser "$@"; }
@@ -104,7 +105,7 @@ rm "$tmp/state/one.json"
 iser apply --json "$tmp/plan"
 comment <"$tmp/err"
 check "apply refuses" status_is 1
-for text in 'which changes LIO: No such file' "portal 192.0.2.1 of iqn.2026-01.org.example:t: this host has no such address" 'secret, a CHAP secret: No such file' 'back store b: /dev/no-such-device: No such file' 'of the memory of'; do
+for text in 'rtslib is missing, which changes LIO: install' "portal 192.0.2.1 of iqn.2026-01.org.example:t: this host has no such address" 'secret, a CHAP secret: No such file' 'back store b: /dev/no-such-device: No such file' 'of the memory of'; do
 	check "and names at once: $text" grep -q "^rftp-iser: .*$text" "$tmp/err"
 done
 check "each in its line" test "$(sort -u "$tmp/err" | wc -l)" -eq "$(wc -l <"$tmp/err")"

@@ -3,6 +3,7 @@
 # through. What they do is for the guest's test, tests/vm/iser-scripts.sh. TAP.
 
 . "${top_srcdir:?}/tests/e2e/lib.sh"
+. "$top_srcdir/tests/e2e/iser-looks.bash"
 export RFTP_ISER_STATE=$tmp/state
 me=iqn.2026-01.org.example:me
 
@@ -36,8 +37,7 @@ check "initiator: a directory is missing" fails 2 "--mount needs a value"
 initiator --down --mkfs
 check "initiator: --down makes no filesystem" fails 2 "--down takes --mount"
 if is_root; then
-	# Of rtslib or numactl there may be none here.
-	RFTP_ISER_LIO=$top_srcdir/src/iser_setup/rftp-iser-lio target --down --name nowhere
+	target --down --name nowhere
 	check "target: rftp-iser is called" status_is 1
 	check "target: what it says comes through" grep -q '^rftp-iser: ' "$tmp/err"
 	initiator --plan "$tmp/nowhere.json"
@@ -66,7 +66,7 @@ fi
 # ---- the names that are there ----
 
 if is_root; then
-	export RFTP_ISER_LIO=$tmp/nowhere # so that nothing can be applied
+	without_rtslib # so that nothing can be applied
 	like=(--name s --tcp)
 	run rftp-iser plan "${like[@]}" --tmpfs 1M --initiator $me --chap generate \
 		--secrets "$tmp/etc" --iqn iqn.2020-01.org.example --out "$tmp/s.json"
@@ -74,13 +74,13 @@ if is_root; then
 		mv "$tmp/s.json" "$tmp/etc"
 		target "${like[@]}" --dir "$tmp/etc" --size 1M --initiator $me
 		check "target: in another month it is the same plan" test "$status" -eq 1 -a "$(grep -c 'is another plan' "$tmp/err")" -eq 0
-		check "target: which is what is to be applied" grep -q "^rftp-iser: $RFTP_ISER_LIO, which changes LIO" "$tmp/err"
+		check "target: which is what is to be applied" grep -q "^rftp-iser: rtslib is missing, which changes LIO" "$tmp/err"
 		target "${like[@]}" --dir "$tmp/etc" --size 1M --initiator $me --iqn iqn.2020-02.org.example
 		check "target: but not by another name" grep -q 's.json is another plan' "$tmp/err"
 	else
 		skip "target: in another month it is the same plan" "no card to plan for"
 	fi
-	unset RFTP_ISER_LIO
+	unset PYTHONPATH
 fi
 
 # Found beside it, as where the source was built in place.

@@ -10,7 +10,7 @@
 #   programs         the programs, with their commands, whose options are looked up
 #   texts SRC        what it quotes of messages, as far as no string in SRC's sources fits
 #   links TOP        files and manuals' sections that are not there
-import os, re, shlex, sys
+import ast, os, re, shlex, sys
 
 from markdown import blocks as blocks_of
 
@@ -139,16 +139,34 @@ def wrong_options(directory):
 
 # ---- messages ------------------------------------------------------------------------
 
+def c_strings(source):
+    """Those that stand beside each other made one."""
+    source = re.sub(r'"\s*\n?\s*(?:PRIu64|PRId64)\s*\n?\s*"', "%s", source)
+    source = re.sub(r'(?<!\\)"\s+"', "", source)
+    for match in re.finditer(r'"((?:[^"\\\n]|\\.)*)"', source):
+        yield match[1].replace('\\"', '"').replace("\\n", "")
+
+
+def python_string(node):
+    """An expression as a string of printf's: "%s" for each part that is no constant."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return node.value
+    if isinstance(node, ast.JoinedStr):
+        return "".join(map(python_string, node.values))
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        return python_string(node.left) + python_string(node.right)
+    return "%s"
+
+
 def strings(top):
-    """The strings in the sources, those that stand beside each other made one."""
+    """Those in the sources."""
     for folder, _, names in os.walk(top):
         for name in names:
+            path = os.path.join(folder, name)
             if name.endswith((".c", ".h")):
-                source = open(os.path.join(folder, name)).read()
-                source = re.sub(r'"\s*\n?\s*(?:PRIu64|PRId64)\s*\n?\s*"', "%s", source)
-                source = re.sub(r'(?<!\\)"\s+"', "", source)
-                for match in re.finditer(r'"((?:[^"\\\n]|\\.)*)"', source):
-                    yield match[1].replace('\\"', '"').replace("\\n", "")
+                yield from c_strings(open(path).read())
+            elif name.endswith(".py"):
+                yield from map(python_string, ast.walk(ast.parse(open(path).read())))
 
 
 # A conversion of printf's. What it stands for is not looked at.

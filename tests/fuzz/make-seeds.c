@@ -358,26 +358,6 @@ static void talk_seeds(void)
 		{ "files", "rftp.conf",
 		  "prot = private # best\nblock 1M\n[host *.example]\nrate = \"10G\"\nack synced\n"
 		  "[host host]\nchannels 4\nio=uring\nconnect-timeout 3s\naccept-new on\n" },
-		{ "iser", "plan",
-		  "{\"rftp-iser-plan\":1,\"name\":\"p\",\"cpus\":\"any\",\"targets\":[{\"node\":0,"
-		  "\"iqn\":\"iqn.2026-01.org.example:a\",\"open\":false,\"portals\":[{\"address\":"
-		  "\"2001:db8::1\",\"port\":1,\"netdev\":\"n0\",\"iser\":false}],\"initiators\":[{"
-		  "\"name\":\"eui.0123456789abcdef\",\"chap\":{\"user\":\"u\",\"secret-file\":\"/s\"},"
-		  "\"mutual-chap\":{\"user\":\"v\",\"secret-file\":\"/t\"}}],\"luns\":[{\"lun\":255,"
-		  "\"name\":\"n\",\"kind\":\"tmpfs\",\"node\":0,\"size\":1048576,\"policy\":"
-		  "\"prefer\",\"path\":\"/m\",\"write-back\":true,\"serial\":"
-		  "\"11111111-1111-1111-1111-111111111111\",\"attributes\":{\"emulate_tpu\":1}}],"
-		  "\"attributes\":{\"default_cmdsn_depth\":64}}]}\n" },
-		{ "iser", "spec",
-		  "[plan]\nname = s\niqn = iqn.2026-01.org.example\ncpus = any\ntcp = yes\n"
-		  "mounts = /m\nsecrets = /s\n[node *]\ntmpfs = 4G # each\nblock = /dev/nvme0n1\n"
-		  "policy = prefer\nwrite = back\nlun-attribute = emulate_tpu 1\n[node 1]\n"
-		  "file = /f 1T\nramdisk = 1M\nportal = n1:3261\nportal = [2001:db8::1]:1\n"
-		  "portal = auto\ntarget-attribute = a 1\n[initiator iqn.2026-01.org.example:me]\n"
-		  "chap-user = me\nchap-secret = generate\nmutual-user = it\n"
-		  "mutual-secret = /m\n" },
-		{ "iser", "open",
-		  "[plan]\nopen = yes\ndomain = Example.Org\nname = A_b\n[node 0]\ntmpfs = 1M\n" },
 		{ "url", "urls",
 		  "rftp://joe@host:7321/~/a%20b\nssh://[fe80::1%25eth0]:22/x\nhost:path\n"
 		  "user@[::1]:x\n./a:b\n-\nnull:\nzero:10G\nftp://h\n" },

@@ -4,4 +4,4 @@ import sys
 from pathlib import Path
 
 TOP = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(TOP / "src" / "iser_setup"), str(TOP / "src" / "numa" / "tools")]
+sys.path[:0] = [str(TOP / "src" / part) for part in ("python", "iser_setup", "numa/tools")]

@@ -4,9 +4,11 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
+import rftp_common
 from rftp_iser import chap, common
 from rftp_iser.common import Failure
 
@@ -31,13 +33,29 @@ def test_write_file(tmp_path):
 
 
 def test_run(tmp_path):
-    assert common.run(["sh", "-c", "echo $X$LC_ALL"], X="a") == "aC.UTF-8\n"
+    done = rftp_common.run(["sh", "-c", "echo $X$LC_ALL; cat; exit 3"], given="a\udcff", env={"X": "a"})
+    assert done == rftp_common.Done(3, "aC.UTF-8\na\udcff", "")
+    assert rftp_common.run(["sh", "-c", "kill -9 $$"]).status == 137
+    assert rftp_common.output_of(["sh", "-c", "echo a; cat"]) == "a\n"  # no standard input
     for words, seconds, text in ((["sh", "-c", "echo a >&2; echo b >&2; exit 3"], 9, "^sh: b$"),
                                  (["false"], 9, "^false: exit status 1$"),
                                  ([str(tmp_path / "none")], 9, "No such file"),
                                  (["sleep", "9"], 0.05, "has not ended")):
         with pytest.raises(Failure, match=text):
-            common.run(words, seconds)
+            rftp_common.output_of(words, seconds)
+
+
+def test_run_stopped(tmp_path):
+    """A signal ends the program and the children that it has started."""
+    pid = tmp_path / "pid"
+    with rftp_common.Stop(obey=False) as stop:
+        timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGTERM))
+        timer.start()
+        with pytest.raises(rftp_common.Stopped):
+            rftp_common.run(["sh", "-c", f"sleep 61 & echo $! >{pid}; wait"], stop)
+    time.sleep(0.1)
+    stat = f"/proc/{pid.read_text().strip()}/stat"
+    assert not os.path.exists(stat) or ") Z " in open(stat).read()
 
 
 def test_secret(tmp_path):

@@ -183,6 +183,7 @@ def test_common():
     assert [parse_size(s) for s in ("", "B", "4 K", "-1", "1KK", "\u0661")] == [None] * 6
     assert [format_size(n) for n in (0, 1023, 1024, 1 << 20, (1 << 20) - 1, 153 << 30)] == [
         "0 B", "1023 B", "1.0 KiB", "1.0 MiB", "1.0 MiB", "153 GiB"]
-    assert parse_ids("0,2-3") == {0, 2, 3} and [parse_ids(s) for s in ("", "x", "3-2", "0,", "1024")] == [None] * 5
+    assert parse_ids("0,2-3") == {0, 2, 3} and [parse_ids(s) for s in ("x", "3-2", "0,", "8192")] == [None] * 4
+    assert parse_ids("") == set()
     assert format_ids({3, 0, 1, 5}) == "0-1,3,5"
     assert printable("a\33[\\\u00e9\udcff") == "a\\x1b[\\x5c\u00e9\\xff"

@@ -8,7 +8,7 @@ vm_options="--nodes 2 --nics 2 --memory 4096 --topology cards"
 . "${top_srcdir:?}/tests/vm/guest.sh"
 
 need numactl iscsiadm iscsid mkfs.xfs python3
-export RFTP_ISER_LIO=$top_srcdir/src/iser_setup/rftp-iser-lio RFTP_ISER_STATE=$tmp/state
+export RFTP_ISER_STATE=$tmp/state
 modprobe -a target_core_mod iscsi_target_mod ib_isert ib_iser xfs 2>/dev/null ||
 	skip_all "the guest's kernel has no iSER"
 limit=60

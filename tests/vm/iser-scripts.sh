@@ -19,7 +19,7 @@ me=iqn.2026-01.org.example:me
 mkdir -p /etc/iscsi /run/lock
 rm -rf /etc/rftp-iser /etc/iscsi/nodes /var/lib/iscsi/*
 echo "InitiatorName=$me" >/etc/iscsi/initiatorname.iscsi
-export RFTP_ISER_LIO=$top_srcdir/src/iser_setup/rftp-iser-lio RFTP_ISER_STATE=$tmp/state
+export RFTP_ISER_STATE=$tmp/state
 limit=200
 target() { run "$top_srcdir/scripts/iser-target.sh" --name pair --iqn iqn.2026-01.org.example "$@"; }
 initiator() { run "$top_srcdir/scripts/iser-initiator.sh" "$@"; }

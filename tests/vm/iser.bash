@@ -8,7 +8,7 @@
 for program in numactl losetup; do
 	command -v $program >/dev/null || skip_all "$program is missing"
 done
-export RFTP_ISER_LIO=$top_srcdir/src/iser_setup/rftp-iser-lio RFTP_ISER_STATE=$tmp/state
+export RFTP_ISER_STATE=$tmp/state
 limit=30
 lio=/sys/kernel/config/target
 me=iqn.2026-01.org.example:me

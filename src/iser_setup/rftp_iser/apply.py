@@ -4,7 +4,6 @@ the wanted ones, and apply them in order. When one fails, apply computes them on
 host as it was before. A kill at any point leaves other differences, and the state's file."""
 from __future__ import annotations
 
-import argparse
 import copy
 import json
 import os
@@ -13,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from . import checks, converge, host, names, plan, state, target, topology
-from .common import DONE, FAILED, USAGE, Failure, Misuse, Stop, kill_point, output
+from .common import Options, DONE, FAILED, USAGE, Failure, Misuse, Stop, kill_point, output
 from .common import failed, format_ids, format_size, parse_ids, printable, say, warn
 from .converge import Ask, Difference, Items
 from .plan import Plan
@@ -33,7 +32,7 @@ class Report:
 
 @dataclass
 class Change:
-    args: argparse.Namespace
+    args: Options
     name: str
     want: Plan | None
     stop: Stop
@@ -308,7 +307,7 @@ def _settle(c: Change) -> None:
 # ---- the commands ---------------------------------------------------------------------
 
 
-def _emit(args: argparse.Namespace, name: str | None, r: Report, error: str) -> None:
+def _emit(args: Options, name: str | None, r: Report, error: str) -> None:
     out: dict[str, object] = {"name": name, "dry_run": args.dry_run, "steps": r.steps,
                               "notes": r.notes}
     out.update({"error": error, "undone": r.undone} if error else {})
@@ -327,7 +326,7 @@ def _tell_failure(name: str | None, r: Report, why: Failure) -> None:
             "again" % name)
 
 
-def _change(args: argparse.Namespace, r: Report, name: str, want: Plan | None, stop: Stop) -> None:
+def _change(args: Options, r: Report, name: str, want: Plan | None, stop: Stop) -> None:
     own = state.read(args.state, name) if args.dry_run else \
         state.open_to_change(args.state, name, args.lock_wait, stop)
     _converge(Change(args, name, want, stop, r, host.read_machine(host.Lio()), own,
@@ -343,7 +342,7 @@ def _change(args: argparse.Namespace, r: Report, name: str, want: Plan | None, s
         output("%s %s%s\n" % (name, done, ", in %d steps" % len(r.steps) if r.steps else nothing))
 
 
-def _run(args: argparse.Namespace, prepare: Callable[[argparse.Namespace], tuple[str,
+def _run(args: Options, prepare: Callable[[Options], tuple[str,
     Plan | None]]) -> int:
     """prepare: the plan's name, and the plan, if it is wanted."""
     r, name, failure = Report(), None, None
@@ -372,7 +371,7 @@ def need_root(what: str) -> None:
         raise Failure("only root may do what %s does: use sudo" % what)
 
 
-def _plan_of(args: argparse.Namespace) -> tuple[str, Plan | None]:
+def _plan_of(args: Options) -> tuple[str, Plan | None]:
     need_root("apply")
     try:
         want = plan.read(args.words[0])
@@ -386,7 +385,7 @@ def _plan_of(args: argparse.Namespace) -> tuple[str, Plan | None]:
     return str(want.name), want
 
 
-def _name_of(args: argparse.Namespace) -> tuple[str, Plan | None]:
+def _name_of(args: Options) -> tuple[str, Plan | None]:
     need_root("remove")
     found = args.words or state.names_of(args.state)
     if not found:
@@ -397,13 +396,13 @@ def _name_of(args: argparse.Namespace) -> tuple[str, Plan | None]:
     return found[0], None
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: Options) -> int:
     """rftp-iser apply."""
     if args.name is not None and names.plan(args.name):
         raise Misuse("no plan's name, for it %s" % names.plan(args.name), args.name)
     return _run(args, _plan_of)
 
 
-def run_remove(args: argparse.Namespace) -> int:
+def run_remove(args: Options) -> int:
     """rftp-iser remove."""
     return _run(args, _name_of)

@@ -8,7 +8,7 @@ import os
 import stat
 
 from . import chap, converge, host, plan, topology
-from .common import Failure, format_size, printable, run
+from .common import Failure, format_size, printable, output_of
 from .converge import Ask, Difference, Items
 from .plan import NODE_UNKNOWN
 
@@ -416,7 +416,7 @@ def kernel(p: plan.Plan, load: bool, problems: list[str]) -> None:
     for module in wanted:
         try:
             if not os.path.exists("/sys/module/" + module):
-                run(["modprobe", "-q", "--" if load else "-n", module])
+                output_of(["modprobe", "-q", "--" if load else "-n", module])
         except Failure as why:
             remedy = "%s" % why if why.__cause__ else \
                 "is it in the package of this kernel's modules (Debian linux-image, RHEL " \
@@ -426,7 +426,7 @@ def kernel(p: plan.Plan, load: bool, problems: list[str]) -> None:
         return
     try:
         if not os.path.ismount(host.configfs()):
-            run(["mount", "-t", "configfs", "configfs", host.configfs()])
+            output_of(["mount", "-t", "configfs", "configfs", host.configfs()])
         # Making the directory has the kernel set up the fabric, and its list of CPUs.
         os.makedirs(os.path.join(host.configfs(), "target/iscsi"), exist_ok=True)
     except (Failure, OSError) as why:

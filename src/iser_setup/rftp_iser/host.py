@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from . import topology
-from .common import Failure, failed, parse_ids, parse_size, printable, run
+from .common import Failure, failed, parse_ids, parse_size, printable, output_of
 from .plan import NODE_UNKNOWN
 
 TAG = 1  # of the portal group of a target of ours
@@ -360,7 +360,7 @@ class Interface:
 def interfaces() -> list[Interface]:
     return [Interface(one["ifname"], info["local"], "UP" in one["flags"],
                       "NO-CARRIER" not in one["flags"])
-            for one in json.loads(run(["ip", "-json", "address", "show"]) or "[]")
+            for one in json.loads(output_of(["ip", "-json", "address", "show"]) or "[]")
             for info in one.get("addr_info", ()) if "local" in info]
 
 
@@ -378,7 +378,8 @@ def irqs_of(netdev: str) -> list[int] | None:
 
 def irq_cpus(irq: int, kind: str = "smp") -> set[int] | None:
     """That may handle it; kind "effective": that do."""
-    return parse_ids(text(proc(), "irq/%d/%s_affinity_list" % (irq, kind)))
+    said = text(proc(), "irq/%d/%s_affinity_list" % (irq, kind))
+    return parse_ids(said) if said else None
 
 
 @dataclass

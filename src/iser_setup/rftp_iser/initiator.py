@@ -4,7 +4,6 @@ disks, and makes a stripe and filesystems of them; a logout takes these away. Al
 login.json before it is made, so that a login that is killed leaves nothing unknown."""
 from __future__ import annotations
 
-import argparse
 import contextlib
 import json
 import os
@@ -16,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from . import chap, iscsi, names, plan, sessions, stripe, topology
-from .common import (DONE, USAGE, Failure, Misuse, Stop, format_ids, format_size, output, parse_ids,
+from .common import (Options, DONE, USAGE, Failure, Misuse, Stop, format_ids, format_size, output, parse_ids,
                      printable, read_text, say, warn)
 from .iscsi import Node, Programs
 from .kept import Half, Kept, settle_halves, take
@@ -31,7 +30,7 @@ from .wanted import (Attached, Wanted, from_discovery, from_plan, machine_with, 
 
 @dataclass
 class Login:
-    args: argparse.Namespace
+    args: Options
     p: Programs
     kept: Kept
     wanted: list[Wanted] = field(default_factory=list)
@@ -50,7 +49,7 @@ def _secret(c: Chap | None) -> str | None:
         if c else None
 
 
-def _settings(w: Wanted, args: argparse.Namespace) -> iscsi.Settings:
+def _settings(w: Wanted, args: Options) -> iscsi.Settings:
     """Of its record. startup: else open-iscsi's own service would log in at the next start, without
     stripe and settings. retry: now and then the kernel refuses a question of iscsid."""
     settings: iscsi.Settings = {
@@ -328,7 +327,7 @@ def _check_words(words: Sequence[str]) -> None:
             raise Misuse(str(why)) from None
 
 
-def _check_options(o: argparse.Namespace) -> None:
+def _check_options(o: Options) -> None:
     o.transport = "iser" if o.transport is None else o.transport
     if o.transport not in iscsi.IFACES:
         raise Misuse("--transport takes iser or tcp, not", o.transport)
@@ -421,7 +420,7 @@ def _attach(login: Login, plan_name: str) -> None:
             s.set()
 
 
-def _login(o: argparse.Namespace, stop: Stop) -> None:
+def _login(o: Options, stop: Stop) -> None:
     addresses = [sessions.resolve(word) for word in o.words]
     ways = (Chap(o.user, o.secret_file) if o.user is not None else None,
             Chap(o.mutual_user, o.mutual_secret_file) if o.mutual_user is not None else None)
@@ -452,7 +451,7 @@ def _login(o: argparse.Namespace, stop: Stop) -> None:
 # ---- logout ---------------------------------------------------------------------------
 
 
-def _leaving(o: argparse.Namespace, kept: Kept) -> list[Node]:
+def _leaving(o: Options, kept: Kept) -> list[Node]:
     """The nodes to log out of. A target without a session is no error."""
     there, out = sessions.read(), []
     if o.plan is not None:
@@ -523,7 +522,7 @@ def _leave(kept: Kept, p: Programs, out: Sequence[Node]) -> list[Stripe]:
     return stopped
 
 
-def _logout(o: argparse.Namespace, stop: Stop) -> None:
+def _logout(o: Options, stop: Stop) -> None:
     programs = Programs(stop)
     programs.run("iscsiadm", "--version")
     kept = take(o, stop)
@@ -543,8 +542,8 @@ def _logout(o: argparse.Namespace, stop: Stop) -> None:
 # ---- the commands ---------------------------------------------------------------------
 
 
-def _command(name: str, o: argparse.Namespace,
-             work: Callable[[argparse.Namespace, Stop], None]) -> int:
+def _command(name: str, o: Options,
+             work: Callable[[Options, Stop], None]) -> int:
     with Stop() as stop:
         try:
             if os.geteuid():
@@ -563,12 +562,12 @@ def _command(name: str, o: argparse.Namespace,
     return DONE
 
 
-def run_login(o: argparse.Namespace) -> int:
+def run_login(o: Options) -> int:
     _check_options(o)
     return _command("login", o, _login)
 
 
-def run_logout(o: argparse.Namespace) -> int:
+def run_logout(o: Options) -> int:
     if o.plan is None and not o.target and not o.words and not o.all:
         raise Misuse("logout wants --plan, --target, addresses, or --all")
     _check_words(o.words)

@@ -3,7 +3,6 @@
 takes away these and no more. It is written before anything is made."""
 from __future__ import annotations
 
-import argparse
 import json
 import os
 from collections.abc import Sequence
@@ -11,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from . import iscsi, sessions, state, stripe
-from .common import Failure, Stop, failed, lock, printable, read_text, say, warn, write_file
+from .common import Options, Failure, Stop, failed, lock, printable, read_text, say, warn, write_file
 from .iscsi import Node, Programs
 from .sessions import Address, Session
 from .stripe import Stripe
@@ -111,7 +110,7 @@ def parse(file: str, told: str) -> Kept:
                       printable(file)) from None
 
 
-def take(args: argparse.Namespace, stop: Stop) -> Kept:
+def take(args: Options, stop: Stop) -> Kept:
     """No other login or logout is at work as long as its lock is open."""
     base = state.directory(args.state)
     directory = os.path.join(base, "initiator")

@@ -2,7 +2,6 @@
 """The request for a plan: the SPEC file of rftp-iser(8), or the same settings as options."""
 from __future__ import annotations
 
-import argparse
 import os
 import re
 from collections.abc import Iterator
@@ -10,7 +9,7 @@ from dataclasses import dataclass, field
 
 from . import names, plan
 from .common import (
-    Failure,
+    Options, Failure,
     Misuse,
     parse_ids,
     parse_number,
@@ -287,7 +286,7 @@ def _absolute(path: str) -> str:
     return path if path.startswith("/") else f"{os.getcwd()}/{path}"
 
 
-def add_options(spec: Spec, o: argparse.Namespace) -> None:
+def add_options(spec: Spec, o: Options) -> None:
     """Adds the settings of options. Misuse if one is wrong."""
 
     def add(option: str, section: str, key: str | None, value: str) -> None:

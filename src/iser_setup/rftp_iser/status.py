@@ -3,14 +3,13 @@
 or as one JSON object."""
 from __future__ import annotations
 
-import argparse
 import itertools
 import json
 from dataclasses import dataclass, field
 from typing import Any
 
 from . import host, plan, state, topology
-from .common import DONE, Failure, format_ids, format_size, output, parse_ids, printable
+from .common import Options, DONE, Failure, format_ids, format_size, output, parse_ids, printable
 from .plan import NODE_UNKNOWN
 
 
@@ -266,7 +265,7 @@ def _text(seen: Seen, o: dict[str, Any]) -> list[str]:
     return lines + ["not seen: " + line for line in o["unseen"]]
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: Options) -> int:
     """rftp-iser status."""
     name, unseen = args.words[0] if args.words else None, list[str]()
     try:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from . import names
-from .common import Failure, parse_ids, printable, program, read_text, run
+from .common import Failure, parse_ids, printable, program, read_text, output_of
 from .plan import NODE_UNKNOWN
 
 DISTANCE_UNKNOWN = 1 << 32
@@ -116,7 +116,7 @@ def _read_addresses(path: str) -> list[tuple[str, str]]:
 
 def _own_addresses() -> list[tuple[str, str]]:
     """Of the interfaces that are up, IPv4 first, in the kernel's order."""
-    links = json.loads(run(["ip", "-json", "address", "show", "up"]) or "[]")
+    links = json.loads(output_of(["ip", "-json", "address", "show", "up"]) or "[]")
     infos = [(link["ifname"], info) for link in links for info in link.get("addr_info", ())]
     infos.sort(key=lambda one: str(one[1].get("family")) == "inet6")
     return [(netdev, str(info["local"])) for netdev, info in infos if "local" in info]
@@ -149,7 +149,7 @@ def read(name: str, month: str, sysfs: str | None, addresses: str | None,
     for at in asked.values():
         words += ["--at", at]
     try:
-        topo = json.loads(run(words))
+        topo = json.loads(output_of(words))
     except ValueError as why:
         raise Failure(f"rftp-numa topo: {why}") from None
     ids = [int(node["id"]) for node in topo["nodes"]]

@@ -3,14 +3,13 @@
 with the way to mend it; and with --io a pattern through a session to each portal (verify_io.py)."""
 from __future__ import annotations
 
-import argparse
 import contextlib
 import json
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from . import apply, chap, converge, host, plan, state, verify_io
-from .common import DONE, FAILED, Failure, Stop, format_ids, format_size, output, parse_ids
+from .common import Options, DONE, FAILED, Failure, Stop, format_ids, format_size, output, parse_ids
 from .common import printable, say
 from .plan import NODE_UNKNOWN
 from .status import Seen, nodes_text, pages_text, read_states
@@ -397,7 +396,7 @@ def _judge_store(j: Judge, t: plan.Target, s: plan.Store, there: host.Target | N
 # ---- the command ----------------------------------------------------------------------
 
 
-def _verify(args: argparse.Namespace, seen: Seen, name: str | None, done: list[Judge],
+def _verify(args: Options, seen: Seen, name: str | None, done: list[Judge],
             stop: Stop) -> None:
     interfaces = host.interfaces()
     for s in seen.states:
@@ -439,7 +438,7 @@ def _object(j: Judge) -> dict[str, Any]:
             "unseen": j.count("unseen"), "io": j.io, "io_failed": j.io_failed}
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: Options) -> int:
     """rftp-iser verify. Where there is no plan nothing is as it should be."""
     name, error = args.words[0] if args.words else None, ""
     unseen, done = list[str](), list[Judge]()

@@ -180,7 +180,7 @@ def run_fio(o: Options, place: Placement, machine: Machine, fd: int, direct: boo
     try:
         fio.parse(said, o.op)
     except Failure as failure:
-        why = failure.text if "job failed" in failure.text else why
+        why = str(failure) if "job failed" in str(failure) else why
     raise Failure("%s (%s, exit status %d)" % (why, place.name, done.status))
 
 
@@ -277,7 +277,7 @@ def measure(o: Options, stop: Stop) -> str:
     return report(o, direct, device, remote, places, run_all(o, places, machine, fd, direct, stop))
 
 
-def command() -> None:
+def main() -> None:
     o = take_options("affinity", "What it costs when buffers or threads are not on a disk's node, by fio.",
                         TABLE)
     if not o:

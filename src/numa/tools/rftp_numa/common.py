@@ -3,78 +3,31 @@
 from __future__ import annotations
 
 import errno
-import getopt
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from keyword import iskeyword
-from types import FrameType, SimpleNamespace
-from typing import Any, TypeVar
+from typing import Any
 
-PROGRAM = "rftp-numa"
-DONE, FAILED, USAGE = 0, 1, 2  # exit statuses
+import rftp_common
+from rftp_common import (JSON, Command, Failure, Misuse, Option, Options, Stop, count, failed as system,
+                         format_ids, format_rate, format_size, one_of, output, printable, say, size,
+                         text, warn)
+
+__all__ = [
+    "CPU_MOST", "Command", "Done", "Failure", "GBIT", "JSON", "Misuse", "NODE_MOST", "Option",
+    "Options", "PROGRAM", "SYSFS", "Stop", "count", "format_ids", "format_rate",
+    "format_seconds", "format_size", "json_line", "json_name", "load_json", "one_of", "output",
+    "own_program", "parse_ids", "parse_rate", "parse_size", "parse_uint", "printable",
+    "quantile", "read_file", "run", "say", "size", "system", "take_options", "text", "warn"]
+
 GBIT = 125e6  # bytes per second
 NODE_MOST = 1023  # the kernel's greatest number of a node
 CPU_MOST = 8191
-
-
-class Failure(Exception):
-    """One line for the user, with the place and, where there is one, the remedy. text may be empty
-    when another program has said it."""
-
-    def __init__(self, text: str, status: int = FAILED):
-        super().__init__(text)
-        self.text, self.status = text, status
-
-
-class Misuse(Failure):
-    """Wrong words on the command line."""
-
-    def __init__(self, text: str, word: str | None = None):
-        super().__init__(text + (": " + printable(word) if word is not None else ""), USAGE)
-
-
-def system(why: OSError, where: str) -> Failure:
-    return Failure("%s: %s" % (where, os.strerror(why.errno) if why.errno else why))
-
-
-# ---- messages -------------------------------------------------------------------------
-
-
-def printable(text: str) -> str:
-    """For a terminal: control characters, backslashes and broken bytes as \\xNN."""
-    return "".join(c if c.isprintable() and c != "\\" else
-                   "".join("\\x%02x" % b for b in c.encode("utf-8", "surrogateescape"))
-                   for c in text)
-
-
-def say(text: str) -> None:
-    """A line on standard error; never fails."""
-    try:
-        sys.stderr.write("%s: %s\n" % (PROGRAM, text))
-        sys.stderr.flush()
-    except OSError:
-        pass
-
-
-def warn(text: str) -> None:
-    say("warning: " + text)
-
-
-def output(text: str) -> None:
-    """All of text to standard output, now. Failure when that cannot be written."""
-    try:
-        sys.stdout.buffer.write(text.encode("utf-8", "surrogateescape"))
-        sys.stdout.buffer.flush()
-    except OSError as why:
-        # Else the interpreter tries again at its end, and complains.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise system(why, "standard output") from why
+PROGRAM = "rftp-numa"
 
 
 def json_line(obj: object) -> str:
@@ -110,71 +63,33 @@ def load_json(data: bytes) -> Any:
 
 # ---- numbers --------------------------------------------------------------------------
 
-UNITS = ("", "K", "M", "G", "T", "P", "E")
+
+def _or_error(value: Any, text: str) -> Any:
+    if value is None:
+        raise ValueError(text)
+    return value
 
 
 def parse_uint(text: str, least: int, most: int) -> int:
-    """ValueError: it is no whole number, or not between these."""
-    if not re.fullmatch("[0-9]{1,30}", text) or not least <= int(text) <= most:
-        raise ValueError(text)
-    return int(text)
-
-
-def _scaled(text: str, units: str, base: int, end: str) -> int:
-    """A number and its unit, which are below 2^64; ValueError."""
-    found = re.fullmatch("([0-9]{1,20})([%s]?)%s" % (units, end), text, re.IGNORECASE | re.ASCII)
-    if not found or int(found[1]) * base ** UNITS.index(found[2].upper()) >= 1 << 64:
-        raise ValueError(text)
-    return int(int(found[1]) * base ** UNITS.index(found[2].upper()))
+    return int(_or_error(rftp_common.parse_number(text, least, most), text))
 
 
 def parse_size(text: str) -> int:
-    """Bytes of "4096", "64K", "4GiB"; ValueError."""
-    return _scaled(text, "KMGTP", 1024, "(?:(?<![0-9])i?B)?")
+    return int(_or_error(rftp_common.parse_size(text), text))
 
 
 def parse_rate(text: str) -> int:
-    """Bytes per second of "10Gbit" (powers of 1000, rounded up) or of a size; ValueError."""
-    return (_scaled(text, "KMGT", 1000, "bit") + 7) // 8 if text[-3:].lower() == "bit" else parse_size(text)
+    return int(_or_error(rftp_common.parse_rate(text), text))
 
 
-def format_size(size: float) -> str:
-    """Three digits, "4.0 MiB"."""
-    power = 0
-    while size >= 1023.5 and power < len(UNITS) - 1:
-        size /= 1024
-        power += 1
-    return "%.*f %s" % (1 if power and size < 99.95 else 0, size, UNITS[power] + "iB" if power else "B")
-
-
-def format_rate(rate: float) -> str:
-    return format_size(rate if 0 <= rate < float("inf") else 0) + "/s"
+def parse_ids(text: str, most: int = CPU_MOST) -> frozenset[int]:
+    return frozenset(_or_error(rftp_common.parse_ids(text, most), text))
 
 
 def format_seconds(seconds: int) -> str:
     minutes, hours = seconds // 60, seconds // 3600
     return ("%d:%02d:%02d" % (hours, minutes % 60, seconds % 60) if hours else
             "%d:%02d" % (minutes, seconds % 60))
-
-
-def parse_ids(text: str, most: int = CPU_MOST) -> frozenset[int]:
-    """CPUs or nodes, "0-3,8", as the kernel writes them; empty for ""; ValueError."""
-    ids: set[int] = set()
-    for part in text.strip().split(",") if text.strip() else []:
-        first, dash, last = part.partition("-")
-        low = parse_uint(first, 0, most)
-        ids.update(range(low, parse_uint(last, low, most) + 1 if dash else low + 1))
-    return frozenset(ids)
-
-
-def format_ids(ids: Iterable[int]) -> str:
-    runs: list[list[int]] = []
-    for i in sorted(ids):
-        if runs and runs[-1][-1] == i - 1:
-            runs[-1][1:] = [i]
-        else:
-            runs.append([i])
-    return ",".join("-".join(map(str, run)) for run in runs)
 
 
 def quantile(values: Sequence[float], share: float) -> float:
@@ -185,144 +100,12 @@ def quantile(values: Sequence[float], share: float) -> float:
     return v[i] + (v[i + 1] - v[i]) * (at - i) if i + 1 < len(v) else v[i]
 
 
-# ---- options --------------------------------------------------------------------------
-
-Take = Callable[[str, str], Any]  # the option's name and its word; Misuse
-
-
-def text(_name: str, word: str) -> str:
-    return word
-
-
-def _between(what: str, parse: Callable[[str], int], shown: Callable[[int], str]) -> Callable[[int, int], Take]:
-    def of(least: int, most: int) -> Take:
-        def take(name: str, word: str) -> int:
-            try:
-                if least <= parse(word) <= most:
-                    return parse(word)
-            except ValueError:
-                pass
-            raise Misuse("--%s takes %s from %s to %s, not" % (name, what, shown(least), shown(most)), word)
-        return take
-    return of
-
-
-count = _between("a number", lambda word: parse_uint(word, 0, 1 << 64), str)
-size = _between("a size", parse_size, format_size)
-
-
-def one_of(*words: str) -> Take:
-    def take(name: str, word: str) -> str:
-        if word not in words:
-            raise Misuse("--%s takes %s, not" % (name, " or ".join(words)), word)
-        return word
-    return take
-
-
-@dataclass(frozen=True)
-class Option:
-    """take: None for a switch. default: None when nothing stands for it."""
-    name: str
-    value: str
-    about: str
-    take: Take | None = None
-    default: Any = None
-
-
-class Options(SimpleNamespace):
-    """The values by the options' names, with "_" for "-", and behind a word of Python's: from_."""
-
-
-def _field(name: str) -> str:
-    return name.replace("-", "_") + "_" * iskeyword(name)
-
-
-JSON = Option("json", "", "one JSON object for programs")
 SYSFS = Option("sysfs", "DIR", "another machine's sysfs, copied there", text)
 
 
 def take_options(command: str, about: str, table: Sequence[Option]) -> Options | None:
     """None: --help was asked for, and printed. Misuse."""
-    into = Options(**{_field(o.name): o.default if o.take else False for o in table})
-    by_name = {o.name: o for o in table}
-    names = [o.name + ("=" if o.take else "") for o in table]
-    try:
-        given, words = getopt.gnu_getopt(sys.argv[1:], "h", names + ["help", "debug"])
-    except getopt.GetoptError as why:
-        what = ("this option takes a value" if "requires" in why.msg else
-                "this option takes no value" if "must not" in why.msg else
-                "no such option, or several that begin so")
-        raise Misuse(what, why.msg.split()[1]) from None
-    for flag, word in given:
-        name = flag.lstrip("-")
-        if name in ("h", "help"):
-            lines = ["      --%-22s %s" % (("%s %s" % (o.name, o.value)).strip(), o.about) for o in table]
-            output("Usage: %s %s [OPTIONS]\n\n%s\n\nOptions:\n%s\n  -h, --%-22s %s\n" % (
-                PROGRAM, command, about, "\n".join(lines), "help", "print this help, and exit"))
-            return None
-        if name != "debug":
-            take = by_name[name].take
-            setattr(into, _field(name), take(name, word) if take else True)
-    if words:
-        raise Misuse("too many words", words[0])
-    return into
-
-
-def run_command(command: Callable[[], None]) -> int:
-    """A command as a program: its exit status, with a line for each failure, never a traceback."""
-    try:
-        command()
-    except Misuse as why:
-        say("%s (%s --help lists commands, %s COMMAND --help options)" % (why.text, PROGRAM, PROGRAM))
-        return why.status
-    except Failure as why:
-        if why.text:
-            say(why.text)
-        return why.status
-    except Exception as why:
-        if "--debug" in sys.argv:
-            raise
-        if isinstance(why, MemoryError):
-            say("out of memory")
-        elif isinstance(why, OSError):
-            say(system(why, printable(str(why.filename or "this machine"))).text)
-        else:
-            say("internal error: %s (--debug shows where)" % printable(repr(why)))
-        return FAILED
-    return DONE
-
-
-# ---- signals and programs -------------------------------------------------------------
-
-
-AnyStop = TypeVar("AnyStop", bound="Stop")  # typing.Self is of Python 3.11
-
-
-class Stop:
-    """Between "with" and its end a signal that asks for the end is noted in asked, not obeyed; with
-    obey it is obeyed then, so that the caller sees by which signal this process has ended."""
-
-    def __init__(self, obey: bool = True) -> None:
-        self.asked = 0
-        self._obey = obey
-        self._were: dict[int, Any] = {}
-
-    def _note(self, number: int, _frame: FrameType | None) -> None:
-        self.asked = number
-
-    def __enter__(self: AnyStop) -> AnyStop:
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            if signal.getsignal(number) is not signal.SIG_IGN:
-                self._were[number] = signal.signal(number, self._note)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if not self._obey:
-            return  # a second signal must not take away what the first one left
-        for number, was in self._were.items():
-            signal.signal(number, was)
-        if self.asked:
-            os.kill(os.getpid(), self.asked)
+    return rftp_common.parse(Command(command, "", about, table), sys.argv[1:])
 
 
 @dataclass(frozen=True)

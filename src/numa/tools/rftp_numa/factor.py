@@ -350,7 +350,7 @@ def measure(o: Options, stop: Stop) -> None:
                   for node, cells in rows.items()]}))
 
 
-def command() -> None:
+def main() -> None:
     o = take_options("factor", "How much worse the memory of other nodes is: the NUMA scheduling factor.",
                         TABLE)
     if not o:

@@ -137,7 +137,7 @@ class _place:
 
     def __exit__(self, _kind: object, why: BaseException | None, _trace: object) -> None:
         if isinstance(why, Failure):
-            raise Failure("%s: %s" % (self.name, why.text)) from None
+            raise Failure("%s: %s" % (self.name, str(why))) from None
 
 
 def default_file() -> str:
@@ -423,7 +423,7 @@ def _show(o: Options, m: Model, machine: Machine) -> None:
                        for op, node, bw in predictions(m, o)))
 
 
-def command() -> None:
+def main() -> None:
     o = take_options("model", "What copies between nodes cost, and which are alike.", TABLE)
     if not o:
         return

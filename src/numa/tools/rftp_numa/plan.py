@@ -142,7 +142,7 @@ def plan_json(plan: Plan, evenly: Plan | None, least: str, state: State) -> dict
         "spread": {"makespan": evenly.makespan(), "sum": evenly.sum()} if evenly else None}
 
 
-def command() -> None:
+def main() -> None:
     o = take_options("plan", "How many threads should carry what, from the disks of which node by which node's "
                      "memory\nto which node's network cards.", TABLE)
     if not o:

@@ -97,7 +97,7 @@ def read_problem(path: str) -> tuple[Problem, set[str]]:
         p = Problem.of(_nodes(obj.get("nodes")))
         _fill(p, obj)
     except Failure as why:
-        raise Failure("%s: %s" % (printable(path), why.text)) from None
+        raise Failure("%s: %s" % (printable(path), str(why))) from None
     return p, {key for key in FIELDS if key not in obj}
 
 
@@ -264,5 +264,5 @@ def get_problem(s: Options) -> Problem:
         try:
             ask_model(machine.model, machine, lacks, p)
         except Failure as why:
-            raise Failure("%s: %s" % (printable(file), why.text)) from None
+            raise Failure("%s: %s" % (printable(file), str(why))) from None
     return p

@@ -1,0 +1,493 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Shared by the Python programs, rftp-iser and the planning commands of rftp-numa: failures,
+messages, options, child programs, files, numbers and signals."""
+from __future__ import annotations
+
+import getopt
+import importlib
+import io
+import os
+import re
+import signal
+import stat
+import subprocess
+import sys
+import tempfile
+import traceback
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from keyword import iskeyword
+from types import FrameType, SimpleNamespace
+from typing import Any, TextIO, TypeVar
+
+DONE, FAILED, USAGE = 0, 1, 2  # exit statuses
+FILE_MOST = 4 << 20  # bytes of a text file that a user names
+
+_program = "rftp"  # in messages; start() sets it
+
+
+class Failure(Exception):
+    """One line for the user: the place, the reason and, if there is one, the remedy. Empty when
+    another program has written that line already."""
+
+    def __init__(self, text: str, status: int = FAILED):
+        super().__init__(text)
+        self.status = status
+
+
+class Stopped(Failure):
+    """A signal asked for the end."""
+
+    def __init__(self) -> None:
+        super().__init__("stopped by a signal")
+
+
+class Misuse(Failure):
+    """The command line is wrong."""
+
+    def __init__(self, text: str, word: str | None = None):
+        super().__init__(text if word is None else f"{text}: {printable(word)}", USAGE)
+
+
+def failed(why: OSError, where: str) -> Failure:
+    """A system error as a Failure of this place."""
+    return Failure(f"{where}: {os.strerror(why.errno) if why.errno else why}")
+
+
+# ---- messages -------------------------------------------------------------------------
+
+
+def printable(text: str) -> str:
+    """For a terminal: control characters, backslashes and invalid UTF-8 as \\xNN."""
+    out = []
+    for c in text:
+        if c.isprintable() and c != "\\":
+            out.append(c)
+        else:
+            out.extend(f"\\x{b:02x}" for b in c.encode("utf-8", "surrogateescape"))
+    return "".join(out)
+
+
+def _discard(stream: TextIO) -> None:
+    """The interpreter flushes again at exit, and would fail with status 120."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def say(text: str) -> None:
+    """Writes a line to standard error; never fails."""
+    try:
+        sys.stderr.write(f"{_program}: {text}\n")
+        sys.stderr.flush()
+    except OSError:
+        _discard(sys.stderr)
+
+
+def warn(text: str) -> None:
+    say("warning: " + text)
+
+
+def output(text: str) -> None:
+    """Writes text to standard output and flushes it. Failure if that is impossible."""
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except OSError as why:
+        _discard(sys.stdout)
+        raise failed(why, "standard output") from why
+
+
+# ---- the start and the end of a program -----------------------------------------------
+
+
+def _hold_standard_files() -> None:
+    """Opens closed ones, so that no file opened later becomes standard output."""
+    for fd, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        try:
+            os.fstat(fd)
+        except OSError:
+            # The lowest free number, fd; reads and writes fail, as of a closed one.
+            os.open(os.devnull, os.O_RDONLY if fd else os.O_WRONLY)
+            setattr(sys, name, os.fdopen(fd, mode, encoding="utf-8"))
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors="surrogateescape")
+
+
+def _end_by(number: signal.Signals) -> int:
+    """Tells the shell the reason, as C programs do."""
+    signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
+    return 128 + number
+
+
+def start(program: str, module: str) -> int:
+    """Runs main() of a module; the exit status is main's, or 0 if that is None. A Failure is
+    a line on standard error and its status; a traceback is shown with --debug only."""
+    global _program
+    _program = program
+    _hold_standard_files()
+    try:
+        return importlib.import_module(module).main() or DONE
+    except KeyboardInterrupt:
+        return _end_by(signal.SIGINT)
+    except Exception as why:
+        if "--debug" in sys.argv:
+            traceback.print_exc()
+        if isinstance(why, Misuse):
+            say(f"{why} ({program} --help lists commands, {program} COMMAND --help options)")
+        elif isinstance(why.__cause__, BrokenPipeError):
+            return _end_by(signal.SIGPIPE)
+        elif isinstance(why, Failure):
+            if str(why):
+                say(str(why))
+        elif isinstance(why, MemoryError):
+            say("out of memory")
+        elif isinstance(why, OSError):
+            say(str(failed(why, printable(str(why.filename or "this machine")))))
+        else:
+            say(f"an error in {program} itself: {type(why).__name__}: {printable(str(why))} "
+                "(--debug shows where)")
+        return why.status if isinstance(why, Failure) else FAILED
+
+
+# ---- options --------------------------------------------------------------------------
+
+Take = Callable[[str, str], Any]  # the option's name and its word; Misuse
+
+
+def text(_name: str, word: str) -> str:
+    return word
+
+
+def _between(kind: str, parse: Callable[[str], int | None],
+             shown: Callable[[int], str]) -> Callable[[int, int], Take]:
+    def of(least: int, most: int) -> Take:
+        def take(name: str, word: str) -> int:
+            value = parse(word)
+            if value is None or not least <= value <= most:
+                raise Misuse(f"--{name} takes a {kind} from {shown(least)} to {shown(most)}, not",
+                             word)
+            return value
+        return take
+    return of
+
+
+def one_of(*words: str) -> Take:
+    def take(name: str, word: str) -> str:
+        if word not in words:
+            raise Misuse(f"--{name} takes {' or '.join(words)}, not", word)
+        return word
+    return take
+
+
+@dataclass(frozen=True)
+class Option:
+    """take: None for a switch. many: it may be repeated so often, and its value is a list."""
+    name: str
+    value: str  # in --help
+    about: str
+    take: Take | None = None
+    default: Any = None
+    many: int = 0
+
+
+@dataclass(frozen=True)
+class Command:
+    name: str
+    about: str  # in the list of commands
+    help: str
+    options: Sequence[Option]
+    usage: str = ""  # its words, at least and at most so many
+    least: int = 0
+    most: int = 0
+    run: str = ""  # "MODULE.FUNCTION", which takes the options and returns the exit status
+
+
+class Options(SimpleNamespace):
+    """The values by the options' names, with "_" for "-", and behind a word of Python's: from_.
+    words: all other words."""
+
+
+def _field(name: str) -> str:
+    return name.replace("-", "_") + "_" * iskeyword(name)
+
+
+JSON = Option("json", "", "one JSON object for programs")
+DEBUG = Option("debug", "", "where in the program an error was found")
+
+
+def _help(command: Command) -> str:
+    words = " ".join([_program, command.name, "[OPTIONS]", command.usage]).rstrip()
+    lines = [f"Usage: {words}", "", command.help, "", "Options:"]
+    for o in (*command.options, DEBUG):
+        lines.append(f"      --{(o.name + ' ' + o.value).rstrip():22} {o.about}")
+    return "\n".join([*lines, f"  -h, --{'help':22} print this help, and exit", ""])
+
+
+def parse(command: Command, given: Sequence[str]) -> Options | None:
+    """None: --help was asked for, and printed. Misuse."""
+    by_name = {o.name: o for o in command.options}
+    into = Options(**{_field(o.name): [] if o.many else o.default if o.take else False
+                      for o in command.options})
+    names = [o.name + ("=" if o.take else "") for o in command.options]
+    try:
+        # "--debug" is no candidate for an abbreviation.
+        found, into.words = getopt.gnu_getopt([w for w in given if w != "--debug"], "h",
+                                              [*names, "help"])
+    except getopt.GetoptError as why:
+        problem = "no such option, or several that begin so"
+        if "requires argument" in why.msg:
+            problem = "this option takes a value"
+        elif "must not have" in why.msg:
+            problem = "this option takes no value"
+        raise Misuse(problem, why.msg.split()[1]) from None
+    if any(flag in ("-h", "--help") for flag, _ in found):
+        output(_help(command))
+        return None
+    for flag, word in found:
+        o = by_name[flag[2:]]
+        value = o.take(o.name, word) if o.take else True
+        if o.many:
+            values = getattr(into, _field(o.name))
+            values.append(value)
+            if len(values) > o.many:
+                raise Misuse(f"--{o.name} is too often there, at most {o.many} times", word)
+        else:
+            setattr(into, _field(o.name), value)
+    if len(into.words) > command.most:
+        raise Misuse("too many words", into.words[command.most])
+    if len(into.words) < command.least:
+        raise Misuse(f"{command.name} wants {command.usage}")
+    return into
+
+
+# ---- signals and programs -------------------------------------------------------------
+
+AnyStop = TypeVar("AnyStop", bound="Stop")  # typing.Self needs Python 3.11
+
+
+class Stop:
+    """A context in which SIGINT, SIGTERM and SIGHUP are only noted, in asked. With obey, its end
+    sends the noted signal again, so that the parent process sees this process end by it; without,
+    signals stay noted, so that a second one does not take away what the first one left."""
+
+    def __init__(self, obey: bool = True) -> None:
+        self.asked = 0
+        self._obey = obey
+        self._before: dict[int, Any] = {}
+
+    def _note(self, number: int, _frame: FrameType | None) -> None:
+        self.asked = number
+
+    def __enter__(self: AnyStop) -> AnyStop:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                self._before[number] = signal.signal(number, self._note)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if not self._obey:
+            return
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        if self.asked:
+            os.kill(os.getpid(), self.asked)
+
+    def check(self) -> None:
+        """Stopped if a signal was noted."""
+        if self.asked:
+            raise Stopped()
+
+
+@dataclass(frozen=True)
+class Done:
+    """How a program ended. The texts keep invalid UTF-8 as surrogate escapes."""
+    status: int  # its exit status; 128 + the signal that ended it
+    out: str
+    err: str
+
+
+def run(words: Sequence[str], stop: Stop | None = None, seconds: float | None = None,
+        given: str = "", fds: Sequence[int] = (), show_errors: bool = False,
+        env: dict[str, str] | None = None) -> Done:
+    """Runs a program to its end, in the locale C. given: its standard input. fds: stay open for it,
+    under their numbers. show_errors: its standard error is ours. Failure: it cannot be started, or
+    its time is up; Stopped: a signal was noted. The program's whole session is ended then."""
+    name = os.path.basename(words[0])
+    try:
+        child = subprocess.Popen(
+            list(words), stdin=subprocess.PIPE if given else subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=None if show_errors else subprocess.PIPE, pass_fds=fds,
+            env=dict(os.environ, LC_ALL="C.UTF-8", **(env or {})), start_new_session=True)
+    except OSError as why:
+        raise failed(why, words[0]) from why
+    data: bytes | None = given.encode("utf-8", "surrogateescape") or None
+    waited = 0.0
+    with child:
+        while True:
+            try:
+                out, err = child.communicate(data, timeout=0.05)
+                break
+            except subprocess.TimeoutExpired:
+                data = None  # communicate keeps the rest
+                waited += 0.05
+            late = seconds is not None and waited >= seconds
+            if late or (stop and stop.asked):
+                _end(child)
+                raise Failure(f"{name} has not ended after {seconds:g} seconds") if late \
+                    else Stopped()
+    status = child.returncode if child.returncode >= 0 else 128 - child.returncode
+    return Done(status, out.decode("utf-8", "surrogateescape"),
+                (err or b"").decode("utf-8", "surrogateescape"))
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.killpg(child.pid, number)
+            child.communicate(timeout=5)
+        except (ProcessLookupError, subprocess.TimeoutExpired):
+            pass
+
+
+def output_of(words: Sequence[str], seconds: float = 120) -> str:
+    """A program's standard output. Failure, with its last line of standard error, if it fails."""
+    done = run(words, seconds=seconds)
+    if done.status:
+        lines = done.err.strip().splitlines()
+        reason = printable(lines[-1]) if lines else f"exit status {done.status}"
+        raise Failure(f"{os.path.basename(words[0])}: {reason}")
+    return done.out
+
+
+def program(name: str) -> str:
+    """The path of another program of this project: in this program's directory, or in PATH."""
+    beside = os.path.join(os.path.dirname(sys.argv[0]), name)
+    return beside if os.access(beside, os.X_OK) else name
+
+
+# ---- files ----------------------------------------------------------------------------
+
+
+def read_text(path: str, most: int = FILE_MOST) -> str:
+    """A file's text; "-" is standard input. Invalid UTF-8 is kept as surrogate escapes. Failure."""
+    name = "standard input" if path == "-" else printable(path)
+    try:
+        if path == "-":
+            data = sys.stdin.buffer.read(most + 1)
+        else:
+            with open(path, "rb") as file:
+                data = file.read(most + 1)
+    except OSError as why:
+        raise failed(why, name) from why
+    if len(data) > most:
+        raise Failure(f"{name}: File too large")
+    if b"\0" in data:
+        raise Failure(f"{name} has a NUL in it")
+    return data.decode("utf-8", "surrogateescape")
+
+
+def write_file(path: str, text: str, mode: int = 0o600) -> None:
+    """Replaces path by a new file, synced to the disk. On Failure the old file is unchanged. A link
+    or device at path is replaced, never followed."""
+    directory = os.path.dirname(path) or "."
+    beside = ""
+    try:
+        fd, beside = tempfile.mkstemp(prefix=".rftp-", dir=directory)  # O_EXCL, O_NOFOLLOW, 0600
+        with os.fdopen(fd, "wb") as file:
+            file.write(text.encode("utf-8", "surrogateescape"))
+            file.flush()
+            os.fchmod(file.fileno(), mode)
+            os.fsync(file.fileno())
+        os.rename(beside, path)
+        beside = ""
+        parent = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(parent)
+        finally:
+            os.close(parent)
+    except OSError as why:
+        raise failed(why, printable(path)) from why
+    finally:
+        if beside:
+            os.unlink(beside)
+
+
+def is_ours(st: os.stat_result) -> bool:
+    """Is the owner root, or the user of this process?"""
+    return st.st_uid in (0, os.geteuid())
+
+
+def written_by_others(st: os.stat_result) -> bool:
+    return bool(st.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
+
+
+# ---- numbers --------------------------------------------------------------------------
+
+UNITS = ("", "K", "M", "G", "T", "P", "E")
+
+
+def parse_number(text: str, least: int, most: int) -> int | None:
+    """None: not a whole number from least to most."""
+    if not re.fullmatch("[0-9]{1,30}", text):
+        return None
+    return int(text) if least <= int(text) <= most else None
+
+
+def _scaled(text: str, units: str, base: int, end: str) -> int | None:
+    """A number with a unit, together below 2^64."""
+    found = re.fullmatch(f"([0-9]{{1,20}})([{units}]?){end}", text, re.IGNORECASE | re.ASCII)
+    value = int(found[1]) * base ** UNITS.index(found[2].upper()) if found else 1 << 64
+    return value if value < 1 << 64 else None
+
+
+def parse_size(text: str) -> int | None:
+    """Bytes of "4096", "64K", "4GiB"; None: not a size, or more than 64 bits."""
+    return _scaled(text, "KMGTP", 1024, "(?:(?<![0-9])i?B)?")
+
+
+def parse_rate(text: str) -> int | None:
+    """Bytes per second of "10Gbit" (powers of 1000, rounded up), or of a size; None: neither."""
+    if not text.lower().endswith("bit"):
+        return parse_size(text)
+    bits = _scaled(text, "KMGT", 1000, "bit")
+    return None if bits is None else (bits + 7) // 8
+
+
+def format_size(size: float) -> str:
+    """Three digits, "4.0 MiB"."""
+    power = 0
+    while size >= 1023.5 and power < len(UNITS) - 1:
+        size /= 1024
+        power += 1
+    return f"{size:.{int(power > 0 and size < 99.95)}f} {UNITS[power] + 'i' if power else ''}B"
+
+
+def format_rate(rate: float) -> str:
+    return format_size(rate if 0 <= rate < float("inf") else 0) + "/s"
+
+
+def parse_ids(text: str, most: int = 8191) -> set[int] | None:
+    """Numbers of nodes or CPUs as the kernel writes them, "0,2-3"; None: not such a list."""
+    ids: set[int] = set()
+    for part in text.strip().split(",") if text.strip() else ():
+        ends = [parse_number(end, 0, most) for end in part.split("-", 1)]
+        first, last = ends[0], ends[-1]
+        if first is None or last is None or first > last:
+            return None
+        ids.update(range(first, last + 1))
+    return ids
+
+
+def format_ids(ids: Iterable[int]) -> str:
+    runs: list[list[int]] = []
+    for i in sorted(ids):
+        if runs and runs[-1][-1] == i - 1:
+            runs[-1][1:] = [i]
+        else:
+            runs.append([i])
+    return ",".join("-".join(map(str, ends)) for ends in runs)
+
+
+count = _between("number", lambda word: parse_number(word, 0, 1 << 64), str)
+size = _between("size", parse_size, format_size)

@@ -14,7 +14,8 @@
 /* The program's name, for what is said to its user; tool_main's. */
 static const char *program = "";
 
-enum tool_status tool_misused(const char *what, const char *word)
+/* Says what is wrong, with word (NULL: none), and where help is. */
+static enum tool_status misused(const char *what, const char *word)
 {
 	log_error("%s%s%s (%s --help lists commands, %s COMMAND --help options)", what,
 		  word ? ": " : "", word ? printable(word) : "", program, program);
@@ -43,7 +44,7 @@ static bool is(const char *word, const char *letter, const char *name)
 static enum tool_status run(const struct tool_command *commands, int argc, char **argv)
 {
 	if (argc < 2)
-		return tool_misused("no command", NULL);
+		return misused("no command", NULL);
 	if (is(argv[1], "-h", "--help"))
 		return list_commands(commands);
 	if (is(argv[1], "-V", "--version")) {
@@ -53,7 +54,7 @@ static enum tool_status run(const struct tool_command *commands, int argc, char 
 	for (const struct tool_command *c = commands; c->name; c++)
 		if (!strcmp(c->name, argv[1]))
 			return c->run(argc - 1, argv + 1);
-	return tool_misused(*argv[1] == '-' ? "no such option before a command" : "no such command",
+	return misused(*argv[1] == '-' ? "no such option before a command" : "no such command",
 			    argv[1]);
 }
 
@@ -139,7 +140,7 @@ static enum tool_status bad_value(const struct tool_option *o, const char *value
 	if (o->kind == TOOL_LIST) {
 		snprintf(what, sizeof(what), "--%s is too often there, at most %u times", o->name,
 			 TOOL_LIST_MOST);
-		return tool_misused(what, value);
+		return misused(what, value);
 	}
 	if (o->kind == TOOL_SIZE) {
 		format_size(least, sizeof(least), o->least);
@@ -150,7 +151,7 @@ static enum tool_status bad_value(const struct tool_option *o, const char *value
 	}
 	snprintf(what, sizeof(what), "--%s takes %s from %s to %s, not", o->name,
 		 o->kind == TOOL_SIZE ? "a size" : "a number", least, most);
-	return tool_misused(what, value);
+	return misused(what, value);
 }
 
 /* What getopt has found wrong, opt being its answer. */
@@ -159,12 +160,12 @@ static enum tool_status bad_option(int opt, char *const *argv)
 	const char letter[] = { '-', (char)optopt, '\0' };
 
 	if (opt == ':')
-		return tool_misused("this option takes a value", argv[optind - 1]);
+		return misused("this option takes a value", argv[optind - 1]);
 	if (optopt >= FIRST || optopt == HELP)
-		return tool_misused("this option takes no value", argv[optind - 1]);
+		return misused("this option takes no value", argv[optind - 1]);
 	if (optopt)
-		return tool_misused("no such option", letter);
-	return tool_misused("no such option, or several that begin so", argv[optind - 1]);
+		return misused("no such option", letter);
+	return misused("no such option, or several that begin so", argv[optind - 1]);
 }
 
 static void table_of(const struct tool_option *options, struct option out[OPTIONS_MAX + 2])
@@ -189,12 +190,12 @@ static enum tool_status take_words(int argc, char **argv, struct tool_words *wor
 	w->word = argv + optind;
 	w->n = (unsigned)(argc - optind);
 	if (w->n > w->most)
-		return tool_misused("too many words", w->word[w->most]);
+		return misused("too many words", w->word[w->most]);
 	if (w->n < w->least) {
 		char what[128];
 
 		snprintf(what, sizeof(what), "%s wants %s", argv[0], w->names);
-		return tool_misused(what, NULL);
+		return misused(what, NULL);
 	}
 	return TOOL_DONE;
 }

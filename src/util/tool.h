@@ -71,7 +71,5 @@ enum tool_status tool_options(int argc, char **argv, const char *about,
 enum tool_status tool_options_words(int argc, char **argv, const char *about,
 				    const struct tool_option *options, void *into,
 				    struct tool_words *words, bool *helped);
-/* Says what is wrong, with word (NULL: none), and where help is. TOOL_USAGE. */
-enum tool_status tool_misused(const char *what, const char *word);
 
 #endif

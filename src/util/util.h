@@ -5,7 +5,6 @@
 
 #include "util/buf.h"
 #include "util/cgroup.h"
-#include "util/child.h"
 #include "util/cleanup.h"
 #include "util/clock.h"
 #include "util/conf.h"

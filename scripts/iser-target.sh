@@ -62,7 +62,7 @@ if [ -n "$down" ]; then
 fi
 
 [ -n "$size" ] || wrong "--size: how much of each node's memory?"
-[ ${#initiators[@]} -gt 0 ] || wrong "--initiator: who may log in?"
+[ ${#initiators[@]} -gt 0 ] || wrong "--initiator: name the hosts that may log in"
 [ ${#force[@]} -eq 0 ] || wrong "--force goes with --down"
 [ "$(id -u)" -eq 0 ] || die "run as root"
 

@@ -25,8 +25,8 @@ static enum tool_status become(int argc, char **argv)
 		return TOOL_FAILED;
 	}
 	*strrchr(self, '/') = '\0';
-	/* Below the directory of a program that was not installed. */
-	snprintf(path, sizeof(path), "%s/src/numa/tools/rftp-numa-%s", self, argv[0]);
+	/* Beside a program that was not installed. */
+	snprintf(path, sizeof(path), "%s/rftp-numa-%s", self, argv[0]);
 	if (access(path, R_OK))
 		snprintf(path, sizeof(path), PKGLIBEXECDIR "/rftp-numa-%s", argv[0]);
 	words[0] = python;

@@ -64,7 +64,9 @@ def printable(text: str) -> str:
         if c.isprintable() and c != "\\":
             out.append(c)
         else:
-            out.extend(f"\\x{b:02x}" for b in c.encode("utf-8", "surrogateescape"))
+            # Half a surrogate pair can come from JSON.
+            how = "surrogateescape" if "\udc80" <= c <= "\udcff" else "surrogatepass"
+            out.extend(f"\\x{b:02x}" for b in c.encode("utf-8", how))
     return "".join(out)
 
 
@@ -362,7 +364,7 @@ def output_of(words: Sequence[str], seconds: float = 120) -> str:
 
 def program(name: str) -> str:
     """The path of another program of this project: in this program's directory, or in PATH."""
-    beside = os.path.join(os.path.dirname(sys.argv[0]), name)
+    beside = os.path.join(os.path.dirname(os.path.realpath(sys.argv[0])), name)
     return beside if os.access(beside, os.X_OK) else name
 
 

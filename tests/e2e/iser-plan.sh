@@ -64,10 +64,10 @@ check "which is warned of" warned 's-node1-disk0 is written back into memory'
 check "as it is that anyone may log in" warned 's-node1 is open'
 full --block /dev/nvme0n1p1 --block /dev/nvme1n1 --initiator "$me"
 check "a disk is served by its node" is '[x["luns"][0]["path"] for x in t] == ["/dev/nvme0n1p1", "/dev/nvme1n1"]'
-check "an initiator without CHAP is warned of" warned "s-node0 lets in whoever says to be $me"
+check "an initiator without CHAP is warned of" warned "s-node0 lets in any host that calls itself $me"
 full --node 0 --tmpfs 1M --open --portal 0=192.0.2.1:3261 --portal 0=ens2f0
 check "portals of one's own" is '[(x["address"], x["port"]) for x in t[0]["portals"]] == [("192.0.2.1", 3261), ("192.0.2.2", 3260)]'
-check "on another node's card" warned 'ens2f0, which is on node 1'
+check "on another node's card" warned 'ens2f0 on node 1'
 full --node 0 --tmpfs 65M --open
 check "too much memory" warned 'memory does not suffice: node 0'
 grep -v ens1f0 "$tmp/addresses" >"$tmp/one-card"
@@ -214,13 +214,13 @@ edit 't[0]["luns"][0]["size"] = 65 << 20'
 check "more than the memory is warned of" warned 'memory does not suffice: node 0'
 check "and nothing else" test "$status" -eq 0 -a "$(grep -c warning "$tmp/err")" -eq 1
 edit 't[0]["portals"][0]["address"] = "192.0.2.77"'
-check "an address of no card" warned 'no interface that is up has 192.0.2.77, on which node 0'
+check "an address of no card" warned 'no interface that is up has 192.0.2.77, the portal of node 0'
 edit 't[0]["portals"][0] = {"address": "192.0.2.2"}'
-check "of another node's" warned 'node 0 is served by ens2f0, which is on node 1'
+check "of another node's" warned 'node 0 is served by ens2f0 on node 1: all data goes from node to node'
 edit 't[0]["portals"][0]["netdev"] = "eth0"'
-check "of another one than is said" warned '192.0.2.1, by which .*, is on ens1f0, and not on eth0'
+check "of another one than is said" warned '192.0.2.1, the portal of node 0, is on ens1f0, and not on eth0'
 edit 't[0]["portals"][0] = {"address": "192.0.2.9"}'
-check "of one without RDMA" warned 'node 0 is to be served by iSER, but eth0 has no RDMA device'
+check "of one without RDMA" warned 'node 0 is served by iSER, but eth0 has no RDMA device'
 edit 'l = t[0]["luns"][0]; l["kind"] = "block"; l["path"] = "/dev/nvme1n1"; del l["size"], l["policy"]'
 check "a device of another node" warned '/dev/nvme1n1 is on node 1, and not on node 0'
 edit 'l = t[0]["luns"][0]; l["kind"] = "block"; l["path"] = "/dev/nvme7n1"; del l["size"], l["policy"]'
@@ -250,37 +250,37 @@ refused() {
 # By what is there, or by a file; and by the option itself.
 wrong() { refused 1 "$@"; }
 misused() { refused 2 "$@"; }
-misused '--tmpfs: "big" is no size' --tmpfs big
-misused '--tmpfs: "512" is less than 1 MiB' --tmpfs 512
-misused '--file /srv/x: its size is missing' --file /srv/x
-misused '--file: "/srv/x,y" has a comma' --file /srv/x,y:1G
-misused '--block: "nvme0n1" is not below /dev' --block nvme0n1
+misused '--tmpfs "big" is no size' --tmpfs big
+misused '--tmpfs "512" is less than 1 MiB' --tmpfs 512
+misused '--file "/srv/x" has no size behind it, as 100G' --file /srv/x
+misused '--file "/srv/x,y" has a comma' --file /srv/x,y:1G
+misused '--block "nvme0n1" is not below /dev' --block nvme0n1
 wrong '/dev/md0: its node is not known, or it has several' --block /dev/md0
-misused '--node x: is no list of nodes' --node x
+misused '--node "x" is no list of nodes' --node x
 wrong 'there is no node 7 here, but 0-1' --node 7
-misused '--policy: "local" is none of bind, prefer' --policy local
-misused '--write: "now" is none of through, back' --write now
-misused '--portal 192.0.2.1: is no NODE=ADDRESS' --portal 192.0.2.1
-misused '--portal: "x" is no node' --portal x=192.0.2.1
+misused '--policy "local" is none of bind, prefer' --policy local
+misused '--write "now" is none of through, back' --write now
+misused '--portal "192.0.2.1" is no NODE=ADDRESS' --portal 192.0.2.1
+misused '--portal "x" is no node' --portal x=192.0.2.1
 misused '0.0.0.0" stands for all addresses' --portal 0=0.0.0.0
-misused '"0" is no port' --portal 0=192.0.2.1:0
+misused '--portal "192.0.2.1:0" is no address or interface' --portal 0=192.0.2.1:0
 wrong 'eth0 (192.0.2.9), for node 0, has no RDMA device' --portal 0=eth0
-misused '--initiator: the initiator "me" is no iSCSI name' --initiator me
-wrong 'which is it?' --initiator "$me"
-misused '--chap is for initiators, and there are none' --chap generate
-misused '--name: "a/b" has other characters' --name a/b
-misused '--name: "s.lio" ends in .lio, which is for files beside' --name s.lio
-misused '--iqn: "org.example" is no iSCSI name' --iqn org.example
-misused '--secrets: ' --secrets '/a b'
+misused '--initiator "me" is no iSCSI name' --initiator me
+wrong 'leave out one of them' --initiator "$me"
+misused '--chap needs initiators: --initiator names one' --chap generate
+misused '--name "a/b" has other characters' --name a/b
+misused '--name "s.lio" ends in .lio, which is for files beside' --name s.lio
+misused '--iqn "org.example" is no iSCSI name' --iqn org.example
+misused '--secrets "/a b" has a comma, a blank' --secrets '/a b'
 wrong 'No such file' "$tmp/nowhere"
 printf '[node 0]\n\ntmpfs = big\n' >"$tmp/bad"
-wrong 'bad:3: "big" is no size' "$tmp/bad"
+wrong 'bad:3: tmpfs "big" is no size' "$tmp/bad"
 plan --iqn iqn.2026-01.org.example --tmpfs 4M
-check "who may log in" fails 1 'who may log in?'
+check "who may log in" fails 1 'no initiator is named'
 plan --name s --domain localhost --tmpfs 4M --open
 check "a domain without a dot" fails 1 'has a domain without a dot'
 plan --name s --domain a.b --open
-check "nothing to serve" fails 1 'what is to be served?'
+check "nothing to serve" fails 1 'no storage is named'
 run rftp-iser plan --sysfs "$tmp/two" --tmpfs 1M --open --name s --domain a.b
 check "addresses that are not known" fails 1 'RDMA device'
 echo 'ens1f0 storage1' >"$tmp/bad"

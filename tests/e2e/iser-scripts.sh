@@ -25,7 +25,7 @@ check "target: no size" fails 2 "--size: how much"
 target --size
 check "target: a size without a value" fails 2 "--size needs a value"
 target --size 1G
-check "target: nobody who may log in" fails 2 "--initiator: who may log in?"
+check "target: nobody who may log in" fails 2 "--initiator: name the hosts that may log in"
 target --size 1G --initiator $me --force
 check "target: --force is for --down" fails 2 "--force goes with --down"
 target --down --size 1G

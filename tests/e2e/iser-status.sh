@@ -82,7 +82,7 @@ make_all() {
 # A tmpfs of the host's, when it has one: pages are looked for in no other.
 if [ "$(stat -f -c %T /dev/shm 2>/dev/null)" = tmpfs ] && ram=$(mktemp -d /dev/shm/rftp-e2e.XXXXXX); then
 	trap 'cleanup; rm -rf "$ram"' EXIT
-	pages='its pages: 2.0 MiB on node'
+	pages='where it is: pages 2.0 MiB on node'
 else
 	mkdir -p "$ram"
 	pages=''
@@ -134,7 +134,7 @@ if [ -n "$pages" ] && rftp-numa --version 2>/dev/null | grep -q '+numa'; then
 
 	put "iscsi/$iqn/tpgt_1/attrib/authentication" 0
 	verify
-	check "authentication off" only 'authentication is off' 'apply the plan again'
+	check "authentication off" only "authentication of target $iqn: is 0, and should be 1" 'apply the plan again'
 	make_all
 
 	rm -r "$group/np/127.0.0.1:3260"
@@ -144,17 +144,17 @@ if [ -n "$pages" ] && rftp-numa --version 2>/dev/null | grep -q '+numa'; then
 
 	put core/fileio_0/disk/attrib/emulate_tpu 0
 	verify
-	check "an attribute" only 'emulate_tpu is 0, and should be 1' 'apply'
+	check "an attribute" only 'emulate_tpu of back store disk: is 0, and should be 1' 'apply'
 	make_all
 
 	mv "$ram/disk.img" "$ram/disk.old"
 	verify
-	check "a file that is gone" only 'back store disk of .*: what it serves is not there any more' 'save what it holds'
+	check "a file that is gone" only 'back store disk: where it is: it is not there any more' 'save what it holds'
 	mv "$ram/disk.old" "$ram/disk.img"
 
 	: >"$RFTP_PROC/self/mountinfo"
 	verify
-	check "no mount" only "no tmpfs is mounted on $ram" 'apply'
+	check "no mount" only "tmpfs at $ram: is not there" 'apply'
 	make_all
 
 	state "another-boot"
@@ -167,7 +167,7 @@ if [ -n "$pages" ] && rftp-numa --version 2>/dev/null | grep -q '+numa'; then
 
 	mkdir "$lio/iscsi/$iqn/tpgt_2"
 	verify
-	check "a portal group nobody planned" only 'has a portal group 2' "targetcli /iscsi/$iqn delete 2"
+	check "a portal group nobody planned" only "target $iqn/tpg2: is not planned" "targetcli /iscsi/$iqn delete 2"
 	make_all
 else
 	skip "verify" "no tmpfs in /dev/shm, or no libnuma in the build"

@@ -9,8 +9,8 @@ import time
 
 import pytest
 import rftp_common
-from rftp_iser import chap, common
-from rftp_iser.common import Failure
+from rftp_common import Failure
+from rftp_iser import chap, state
 
 
 def mode(path):
@@ -21,14 +21,14 @@ def test_write_file(tmp_path):
     mine, other = tmp_path / "mine", tmp_path / "other"
     other.write_text("kept")
     mine.symlink_to(other)
-    common.write_file(str(mine), "new\udcff")
+    rftp_common.write_file(str(mine), "new\udcff")
     assert not mine.is_symlink() and mine.read_bytes() == b"new\xff" and mode(mine) == 0o600
     assert other.read_text() == "kept" and sorted(os.listdir(tmp_path)) == ["mine", "other"]
     with pytest.raises(Failure, match="No such file"):
-        common.write_file(str(tmp_path / "none" / "x"), "")
+        rftp_common.write_file(str(tmp_path / "none" / "x"), "")
     (tmp_path / "dir").mkdir()
     with pytest.raises(Failure, match="Is a directory"):
-        common.write_file(str(tmp_path / "dir"), "")
+        rftp_common.write_file(str(tmp_path / "dir"), "")
     assert sorted(os.listdir(tmp_path)) == ["dir", "mine", "other"]
 
 
@@ -90,23 +90,23 @@ def test_secret_read(data, ours, text, tmp_path):
 
 def test_kill_point(monkeypatch):
     monkeypatch.setenv("RFTP_FAULT_ISER", "before:EIO:after=2:count=1;kill:ENOSPC:at=kept")
-    common._passed.clear()
+    state._passed.clear()
     seen = []
     for _ in range(4):
         try:
-            common.kill_point("before")
+            state.kill_point("before")
             seen.append("")
         except Failure as why:
             seen.append(str(why))
     assert seen == ["", "", "a fault on purpose: Input/output error", ""]
     with pytest.raises(Failure, match="No space left"):
-        common.kill_point("kept")
-    common.kill_point("kill")
+        state.kill_point("kept")
+    state.kill_point("kill")
 
 
 HOLD = """import sys, time
-from rftp_iser import common
-common.lock(sys.argv[1], "busy", 0)
+from rftp_iser import state
+state.lock(sys.argv[1], "busy", 0)
 print("locked", flush=True)
 time.sleep(60)"""
 
@@ -117,23 +117,23 @@ def test_lock(tmp_path):
     with subprocess.Popen([sys.executable, "-c", HOLD, path], stdout=subprocess.PIPE, env=env) as holder:
         assert holder.stdout.readline() == b"locked\n"
         with pytest.raises(Failure, match=f"busy .process {holder.pid}, "):
-            common.lock(path, "busy", 0)
+            state.lock(path, "busy", 0)
         holder.kill()
-    fd = common.lock(path, "busy", 5)
+    fd = state.lock(path, "busy", 5)
     assert os.pread(fd, 20, 0) == b"%d\n" % os.getpid() and mode(path) == 0o600
     os.close(fd)
     (tmp_path / "link").symlink_to(path)
     with pytest.raises(Failure, match="symbolic links"):
-        common.lock(str(tmp_path / "link"), "busy", 0)
+        state.lock(str(tmp_path / "link"), "busy", 0)
 
 
 STOP = """import os, signal, time
-from rftp_iser import common
-with common.Stop() as stop:
+import rftp_common
+with rftp_common.Stop() as stop:
     os.kill(os.getpid(), signal.SIGTERM)
     try:
         stop.check()
-    except common.Failure as why:
+    except rftp_common.Failure as why:
         print(why, flush=True)
 time.sleep(60)"""
 

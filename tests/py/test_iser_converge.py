@@ -7,7 +7,8 @@ import copy
 
 import pytest
 from rftp_iser import checks, converge, host, plan
-from rftp_iser.converge import Actual, Ask, Items, StoreItem, TargetItem, Tmpfs
+from rftp_iser.converge import Ask
+from rftp_iser.host import Acl, Items, Mount, Store, Target
 from rftp_iser.state import State
 
 MIB = 1 << 20
@@ -29,13 +30,20 @@ def make_plan(*stores: dict[str, object], initiators: tuple[str, ...] = (ME,), o
     return plan.from_json({"rftp-iser-plan": 1, "name": "one", "targets": [target]}, "test")
 
 
-def ask_of(want: plan.Plan | None, applied: plan.Plan | None = None, lio: host.Lio | None = None,
-           sizes: dict[str, int] | None = None, **more: object) -> Ask:
-    sizes = sizes or {}
+SIZES = {"/ram": 0, "/ram/disk0": 0, "/ram/disk0/disk.img": 16 * MIB}
+
+
+@pytest.fixture(autouse=True)
+def _files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The files and directories (of 0 bytes) of the host."""
+    monkeypatch.setattr(host, "size_of", lambda path: SIZES.get(path, -1))
+    monkeypatch.setattr(host, "is_directory", lambda path: SIZES.get(path) == 0)
+
+
+def ask_of(want: plan.Plan | None, applied: plan.Plan | None = None, actual: Items | None = None,
+           **more: object) -> Ask:
     state = State("/state", "one", applied=applied)
-    actual = Actual(lio or host.Lio(), lambda p: sizes.get(p, -1), lambda p: sizes.get(p) == 0,
-                    lambda d, n: None)
-    return Ask(want, state, [], actual, **more)  # type: ignore[arg-type]
+    return Ask(want, state, [], actual or {}, **more)  # type: ignore[arg-type]
 
 
 def items(p: plan.Plan) -> Items:
@@ -49,7 +57,7 @@ def enact(d: converge.Difference, has: Items) -> None:
     if d.to is None:
         gone = {d.key}
         for key in sorted(has, key=lambda k: converge.ORDER.index(k[0])):
-            parents = converge._parents(key, has[key], {("mount", "/ram/disk0"): 1, ("mount",
+            parents = converge.parents(key, has[key], {("mount", "/ram/disk0"): 1, ("mount",
                 "/ram/disk1"): 1})
             if any(p in gone for p in parents):
                 gone.add(key)
@@ -58,14 +66,16 @@ def enact(d: converge.Difference, has: Items) -> None:
         return
     has[d.key] = d.to
     if kind == "lun":
-        has.update({("mapped", IQN, k[2], d.key[2]): True for k in has if k[0] == "acl"})
+        has.update({("mapped", IQN, k[2], d.key[2]): (d.key[2], False)
+                    for k in has if k[0] == "acl"})
     if kind == "acl":
         has[("auth", IQN, d.key[2])] = ("", "", "", "")
-        has.update({("mapped", IQN, d.key[2], k[2]): True for k in has if k[0] == "lun"})
+        has.update({("mapped", IQN, d.key[2], k[2]): (k[2], False)
+                    for k in has if k[0] == "lun"})
 
 
 def texts(has: Items, wants: Items) -> list[str]:
-    return [d.text for d in converge.differences(has, wants, {})]
+    return [converge.text(d) for d in converge.differences(has, wants, converge.stores_of([TWO]))]
 
 
 TWO = make_plan(store(), store(1, "ramdisk", MIB), initiators=(ME, YOU))
@@ -114,17 +124,17 @@ def test_order() -> None:
 def test_between_lun_and_acl() -> None:
     has = dict(STATES["one"])
     del has["mapped", IQN, ME, 0]
-    assert texts(has, STATES["one"]) == ["give LUN 0 of the target %s to the initiator %s" % (IQN,
-        ME)]
+    assert texts(has, STATES["one"]) == ["map LUN 0 for %s at %s: LUN 0 of the target" % (ME,
+        IQN)]
     del has["acl", IQN, ME]
-    assert texts(has, STATES["one"]) == ["let the initiator %s log in to the target %s" % (ME, IQN)]
+    assert texts(has, STATES["one"]) == ["let in initiator %s at %s" % (ME, IQN)]
 
 
 def test_only_what_differs() -> None:
     assert texts(STATES["one"], STATES["two"]) == [
-        "create the back store disk1: ramdisk of 1.0 MiB on node 0",
-        "create LUN 1 of the target %s: the back store disk1" % IQN,
-        "let the initiator %s log in to the target %s" % (YOU, IQN)]
+        "create back store disk1: 1.0 MiB, on node 0",
+        "create LUN 1 of %s: back store disk1" % IQN,
+        "let in initiator %s at %s" % (YOU, IQN)]
 
 
 def test_closed_anew() -> None:
@@ -138,60 +148,45 @@ def test_closed_anew() -> None:
 # ---- whose ----------------------------------------------------------------------------
 
 
-def lio_of(p: plan.Plan, **more: object) -> host.Lio:
+def host_of(p: plan.Plan) -> Items:
     """As host.py reads it of a host that serves p."""
-    lio = host.Lio(True, True)
-    for t in p.targets:
-        lio.targets.append(host.Target(str(t.iqn), host.TAG, "/t", True, [host.Portal("10.0.0.1",
-            3260, True)], [
-            host.Lun(s.lun, s.plugin, str(s.name)) for s in t.stores], [
-            host.Acl(str(i.name), ("", "", "", ""), [host.Mapped(s.lun, s.lun,
-                False) for s in t.stores], False, "")
-            for i in t.initiators]))
-        for s in t.stores:
-            lio.stores.append(host.Store(s.plugin, str(s.name), "/s", s.file, str(s.serial),
-                                         s.size, 0, True, s.write_back))
-            if s.kind == "tmpfs":
-                lio.mounts.append(host.Mount(str(s.path), "rftp-iser", "rw,size=%dk,mpol=bind:0"
-                                             % (s.size >> 10)))
-    return lio
+    return {("lio",): True, ("iscsi",): True, **converge.items_of(p.targets)}
 
 
 ONE = make_plan(store())
-SIZES = {"/ram": 0, "/ram/disk0": 0, "/ram/disk0/disk.img": 16 * MIB}
 
 
 def prepared(ask: Ask) -> list[converge.Difference]:
     has = converge.have(ask)
     wants = converge.wish(ask, has)
-    diffs = converge.differences(has, wants, converge.nodes_of(ask))
+    diffs = converge.differences(has, wants, ask.stores)
     checks.check(ask, has, wants, diffs)
     return [d for d in diffs if d.key[0] != "target-attribute"]
 
 
 def test_foreign_target_is_refused() -> None:
-    ask = ask_of(ONE, None, lio_of(ONE), SIZES)
+    ask = ask_of(ONE, None, {**host_of(ONE), ("lun", IQN, 0): ("rd_mcp", "theirs")})
     prepared(ask)
-    assert any("LIO has it already, and this plan did not make it" in p for p in ask.problems)
-    assert any("LIO has a fileio of this name that this plan did not make" in p
-               for p in ask.problems)
+    assert not any(p.startswith("LUN") for p in ask.problems)
+    for what in (f"target {IQN}", "back store disk0"):
+        assert any(f"{what}: LIO has it already, and this plan did not make it" in p
+                   for p in ask.problems)
 
 
 def test_nothing_to_do() -> None:
-    ask = ask_of(ONE, ONE, lio_of(ONE), SIZES)
+    ask = ask_of(ONE, ONE, host_of(ONE))
     assert prepared(ask) == [] and not ask.problems and not ask.notes
 
 
 def test_guests_stay() -> None:
-    lio = lio_of(ONE)
-    lio.targets[0].luns.append(host.Lun(9, "rd_mcp", "theirs"))
-    lio.targets[0].acls.append(host.Acl("iqn.2026-01.org.example:guest", ("", "", "", ""), [],
-                                        False, ""))
-    ask = ask_of(ONE, ONE, lio, SIZES)
-    assert prepared(ask) == []
-    ask = ask_of(None, ONE, lio, SIZES)
+    actual = host_of(ONE)
+    actual["lun", IQN, 9] = ("rd_mcp", "theirs")
+    actual["acl", IQN, "iqn.2026-01.org.example:guest"] = Acl()
+    ask = ask_of(ONE, ONE, actual)
+    assert prepared(ask) == [] and not ask.problems
+    ask = ask_of(None, ONE, actual)
     prepared(ask)
-    assert any("its LUN 9, the back store theirs, which this plan did not make, goes with it" in n
+    assert any(f"LUN 9 of {IQN}, back store theirs, which this plan did not make, goes with it" in n
                for n in ask.notes)
 
 
@@ -202,29 +197,29 @@ def test_guests_stay() -> None:
     (make_plan(store(1)), "the plan has it no more"),
 ])
 def test_loss_is_refused(want: plan.Plan, why: str) -> None:
-    ask = ask_of(want, ONE, lio_of(ONE), SIZES)
+    ask = ask_of(want, ONE, host_of(ONE))
     prepared(ask)
     assert ask.problems == ["back store disk0: %s: what it holds would be lost, which only "
                             "--destroy-data allows" % why]
-    ask = ask_of(want, ONE, lio_of(ONE), SIZES, destroy=True)
+    ask = ask_of(want, ONE, host_of(ONE), destroy=True)
     assert any(d.lossy for d in prepared(ask)) and not ask.problems
 
 
 def test_logged_in() -> None:
-    lio = lio_of(ONE)
-    lio.targets[0].acls[0].logged_in = True
-    ask = ask_of(None, ONE, lio, SIZES)
+    actual = host_of(ONE)
+    actual["acl", IQN, ME] = Acl(logged_in=True)
+    ask = ask_of(None, ONE, actual)
     prepared(ask)
     assert ask.problems == ["target %s: the initiator %s is logged in, and it is to go; log out "
                             "there first, or end what "
                             "is in use with --force" % (IQN, ME)]
-    ask = ask_of(None, ONE, lio, SIZES, force=True)
+    ask = ask_of(None, ONE, actual, force=True)
     assert prepared(ask) and not ask.problems
 
 
 def test_values() -> None:
-    has = converge.have(ask_of(ONE, ONE, lio_of(ONE), SIZES))
-    assert has["mount", "/ram/disk0"] == Tmpfs(16 * MIB, "bind", 0)
-    assert has["target", IQN] == TargetItem(1, False)
-    assert has["store", "fileio", "disk0"] == StoreItem("/ram/disk0/disk.img", 16 * MIB, False,
-                                                        "00000000-0000-4000-8000-000000000000")
+    has = converge.have(ask_of(ONE, ONE, host_of(ONE)))
+    assert has["mount", "/ram/disk0"] == Mount(16 * MIB, "bind", "0")
+    assert has["target", IQN] == Target(True, False)
+    assert has["store", "fileio", "disk0"] == Store("/ram/disk0/disk.img", 16 * MIB, False,
+                                                    "00000000-0000-4000-8000-000000000000")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from rftp_iser import iscsi, kept, plan, sessions, stripe, wanted
-from rftp_iser.common import Failure, Stop
+from rftp_common import Failure, Stop
 from rftp_iser.iscsi import Node, Programs
 from rftp_iser.sessions import Address
 from rftp_iser.stripe import Member, Stripe
@@ -51,10 +51,11 @@ def a_plan() -> plan.Plan:
 
 
 def chosen(transport: str, iqns: list[str], addresses: list[str], name: str = ME) -> list[str]:
-    found = wanted.from_plan(a_plan(), name, transport, [IQN + i for i in iqns],
-                             [Address(a, 3260) for a in addresses], "file")
-    return [w.node.iqn[len(IQN):] + " " + w.node.address.host + ("!" if w.chap else "")
-            for w in found]
+    wishes = [IQN + i for i in iqns]
+    offered = wanted.from_plan(a_plan(), name, transport, wishes, "file: plan p")
+    found, _ = wanted.choose(offered, wishes, [Address(a, 3260) for a in addresses], "file: plan p")
+    return [n.iqn[len(IQN):] + " " + n.address.host + ("!" if n.initiator.chap else "")
+            for n in found]
 
 
 def test_targets_of_a_plan() -> None:
@@ -74,16 +75,19 @@ def test_targets_of_a_plan() -> None:
 def test_targets_of_a_discovery() -> None:
     told = ("10.0.1.1:3260,1 %sa\n10.0.0.1:3260,2 %sa\n[fd00::1]:3260,1 %sb\n" % (IQN, IQN, IQN))
     first, second = Address("10.0.0.1", 3260), Address("10.0.1.1", 3260)
-    found, elsewhere = wanted.from_discovery(told, "iser", [], [first, second])
-    assert [w.node for w in found] == [Node(IQN + "a", first, 2, "iser")]
-    assert wanted.places(elsewhere) == IQN + "b at [fd00::1]:3260"
-    found, _ = wanted.from_discovery(told, "tcp", [IQN + "b"], [Address("fd00:0::1", 3260)])
+    offered = wanted.from_discovery(told, "iser")
+    found, elsewhere = wanted.choose(offered, [], [first, second], "x")
+    assert found == [Node(IQN + "a", first, 2, "iser")]
+    assert elsewhere == IQN + "b at [fd00::1]:3260"
+    found, _ = wanted.choose(offered, [IQN + "b"], [Address("fd00:0::1", 3260)], "x")
     assert len(found) == 1
-    for text, why in (("", "offers no target"), (told, "none at the addresses given: .*b at "),
+    for text, why in (("", "has no target for this host; "),
+                      (told, "no target .* at the addresses given, only .*a at .*b at "),
                       ("10.0.0.1:3260,1 ../../x", "not understood"), ("nonsense", "not understood"),
                       ("10.0.0.1:3260,1 -o", "not understood"), ("*:3260,1 %sa" % IQN, "not und")):
         with pytest.raises(Failure, match=why):
-            wanted.from_discovery(text, "tcp", [], [Address("10.7.7.7", 3260)])
+            offered = wanted.from_discovery(text, "tcp")
+            wanted.choose(offered, [], [Address("10.7.7.7", 3260)], "x")
 
 
 # ---- open-iscsi ----
@@ -121,9 +125,9 @@ def test_programs() -> None:
         assert ended.value.code == 7
         with pytest.raises(Failure, match="no-such-program is not in PATH"):
             p.run("no-such-program")
-        with pytest.raises(iscsi.Stopped):  # the program is ended, too
+        with pytest.raises(Failure, match="stopped by a signal"):  # the program is ended, too
             p.run("sh", "-c", "kill -TERM $PPID; exec sleep 60")
-        with pytest.raises(iscsi.Stopped):
+        with pytest.raises(Failure, match="stopped by a signal"):
             p.run("true")
         assert p.unstoppable().tried("true")
         stop.asked = 0
@@ -133,22 +137,27 @@ def test_programs() -> None:
 
 
 def test_kept() -> None:
-    k = kept.Kept("f", -1, {IQN + "a": Node(IQN + "a", Address("fd00::1", 1), 2, "iser", False)},
-                  [Stripe("md", "rftp-x", "1:2")],
-                  [kept.Half(Stripe("lvm", "rftp-y", "3-4"), [(IQN + "a", 0), (IQN + "b", 1)])])
+    p = Programs(None)
+    node = Node(IQN + "a", Address("fd00::1", 1), 2, "iser", False)
+    k = kept.Kept("f", p, {node.iqn: node}, [
+        Stripe("md", "rftp-x", "1:2"),
+        Stripe("lvm", "rftp-y", "3-4", [(IQN + "a", 0), (IQN + "b", 1)])])
     value = k.to_json()
-    assert kept.parse("f", json.dumps(value)) == k
+    assert kept.parse("f", json.dumps(value), p) == k
     assert value["sessions"] == [{"target": IQN + "a", "address": "fd00::1", "port": 1, "tag": 2,
                                   "transport": "iser", "record": False}]
+    assert value["stripes"] == [{"kind": "md", "name": "rftp-x", "id": "1:2"}]
+    assert value["halves"][0]["disks"][1] == {"target": IQN + "b", "lun": 1}
     for key, wrong in (("sessions", "x"), ("sessions", [{}]), ("stripes", [1]), ("halves", [{}]),
                        ("sessions", [dict(value["sessions"][0], target="../x")]),
                        ("sessions", [dict(value["sessions"][0], port=True)]),
+                       ("sessions", [dict(value["sessions"][0], transport="x")]),
                        ("stripes", [dict(value["stripes"][0], name="-f")]),
                        ("rftp-iser-login", 2)):
         with pytest.raises(Failure, match="f is damaged"):
-            kept.parse("f", json.dumps(dict(value, **{key: wrong})))
+            kept.parse("f", json.dumps(dict(value, **{key: wrong})), p)
     del value["halves"]  # older files have none
-    assert not kept.parse("f", json.dumps(value)).halves
+    assert len(kept.parse("f", json.dumps(value), p).stripes) == 1
 
 
 # ---- sysfs ----
@@ -209,15 +218,16 @@ def test_stack_and_stripe(sysfs: Path) -> None:
 def test_queue_settings(sysfs: Path) -> None:
     made(sysfs / "class/block/sda/queue/scheduler", "mq-deadline [none]\n")
     made(sysfs / "class/block/sda/queue/read_ahead_kb", "128\n")
-    of = {s.name: s for s in sessions.settings_of_disk("sda", 5)}
-    assert [(s.name, s.want) for s in of.values()] == [
-        ("queue_depth", "32"), ("scheduler", "none"), ("nr_requests", "32"),
-        ("read_ahead_kb", "4096"), ("rq_affinity", "2")]
-    for s in of.values():
-        s.set()
-    assert (of["read_ahead_kb"].before, of["read_ahead_kb"].after) == ("128", "4096")
-    assert of["scheduler"].after == "none" and not of["scheduler"].error
-    assert of["queue_depth"].error
+    made(sysfs / "class/block/md0/queue/read_ahead_kb", "128\n")
+    tuned = sessions.tune(sessions.read()[0].disks[:1], "md0")
+    assert [(t["device"], t["setting"], t["wanted"]) for t in tuned] == [
+        ("sda", "queue_depth", "32"), ("sda", "scheduler", "none"), ("sda", "nr_requests", "32"),
+        ("sda", "read_ahead_kb", "4096"), ("sda", "rq_affinity", "2"),
+        ("md0", "read_ahead_kb", "4096")]
+    assert tuned[3] == {"device": "sda", "setting": "read_ahead_kb", "before": "128",
+                        "after": "4096", "wanted": "4096"}
+    assert tuned[1]["after"] == "none" and "error" not in tuned[1]
+    assert tuned[0]["error"]
 
 
 # ---- stripes ----
@@ -225,22 +235,23 @@ def test_queue_settings(sysfs: Path) -> None:
 
 def test_members() -> None:
     md = stripe.md_member("MD_LEVEL=raid0\nMD_DEVICES=2\nMD_NAME=any:rftp-x\nMD_UUID=1:2\n")
-    assert md == Member("rftp-x", "1:2", 2, True)
+    assert md == Member("rftp-x", "1:2", 2, True, "1:2")
     assert stripe.md_member("MD_NAME=h:../x\nMD_UUID=1\n").name == "rftp-found"
     assert not stripe.md_member("").id
     assert stripe.lvm_member("  u|g|i|2|1\n") == Member("g", "i", 2, True, "u", True)
     assert stripe.lvm_member("  u|||0|0") == Member("", "", 0, True, "u", False)
-    assert stripe.lvm_member("nonsense") is None
+    assert stripe.lvm_member("nonsense") == Member()
     assert stripe.is_whole("md", [md, md])
     assert not stripe.is_whole("md", [Member(), Member()])
-    for members, why in (([md, Member()], "1 of the 2 disks"), ([md, md, md], "stripe of 2"),
-                         ([Member("x", "1", 2, False)] * 2, "no RAID 0")):
+    for members, why in (([md, Member()], "but of: rftp-x of 2, none"),
+                         ([md, md, md], "the 3 disks"),
+                         ([Member("x", "1", 2, False)] * 2, "RAID 0")):
         with pytest.raises(Failure, match=why):
             stripe.is_whole("md", members)
 
 
 def test_drawn_ids() -> None:
     assert [len(p) for p in stripe.draw("md", "x").id.split(":")] == [8, 8, 8, 8]
-    assert [len(p) for p in stripe.volume_id(stripe.draw("lvm", "x"), 3).split("-")] == \
+    assert [len(p) for p in stripe.draw("lvm", "x").part(3).split("-")] == \
         [6, 4, 4, 4, 4, 4, 6]
     assert stripe.draw("md", "x").id != stripe.draw("md", "x").id

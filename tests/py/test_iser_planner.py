@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is asked, by files, and plans of it for hosts of one, two and four nodes."""
+import json
+import random
+
 import pytest
-from rftp_iser import planner, spec
-from rftp_iser.common import Failure
+from rftp_iser import plan, planner, spec
+from rftp_common import Failure
 from rftp_iser.topology import Host, Location, Netdev, Node
 
 ME = "iqn.2026-01.org.example:me"
@@ -28,8 +31,7 @@ def host(nodes=2, rdma=True, addresses=True, locations=None):
 
 def asked(text):
     s = spec.Spec()
-    for _, section, key, value in spec.lines_of(text):
-        s.set(section, key, value)
+    spec.add_text(s, text, "f")
     return s
 
 
@@ -49,25 +51,25 @@ def refused(text, says, h=None):
 
 @pytest.mark.parametrize("text, says", [
     ("name = x", 'f:1: "name" is in no section'), ("[plans]", "f:1: [plans] is none of [plan], [node N]"),
-    ("[plan]\nsize = 1", 'f:2: [plan] has no "size"'), ("[plan]\nname = a/b", 'f:2: "a/b" has other characters'),
+    ("[plan]\nsize = 1", 'f:2: "size" is no key of this section'), ("[plan]\nname = a/b", 'f:2: name "a/b" has other characters'),
     ("[plan]\niqn = iqn.2026-01.org.example:x", "is more than the beginning of names"),
     ("[plan]\niqn = eui.0123456789abcdef", "is more than the beginning of names"),
-    ("[plan]\ncpus = all", 'f:2: "all" is none of nodes, any'), ("[plan]\nopen = maybe", "is neither yes nor no"),
+    ("[plan]\ncpus = all", 'f:2: cpus "all" is none of nodes, any'), ("[plan]\nopen = maybe", "is neither yes nor no"),
     ("[plan]\nmounts = run", '"run" does not begin with a slash'), ("[node]\n", "f:1: [node] is none of"),
-    ("[node x]\n", 'f:1: "x" is no node'), ("[node 1024]\n", '"1024" is no node'), ("[node -1]\n", '"-1" is no node'),
-    ("[node 0]\nsize = 1", '[node] has no "size"'), ("[node 0]\ntmpfs = -1G", "is no size"),
-    ("[node 0]\ntmpfs = 1K", '"1K" is less than 1 MiB'), ("[node 0]\nfile = /x", "a file wants its size, too: /x 100G"),
+    ("[node x]\n", 'f:1: node "x" is no node'), ("[node 1024]\n", '"1024" is no node'), ("[node -1]\n", '"-1" is no node'),
+    ("[node 0]\nsize = 1", 'f:2: "size" is no key of this section'), ("[node 0]\ntmpfs = -1G", "is no size"),
+    ("[node 0]\ntmpfs = 1K", '"1K" is less than 1 MiB'), ("[node 0]\nfile = /x", 'f:2: file "/x" has no size behind it'),
     ("[node 0]\nfile = /x 1G 2G", '"1G 2G" is no size'), ("[node 0]\nblock = nvme0n1", "is not below /dev"),
-    ("[node *]\nportal = 192.0.2.1", "a portal belongs into the section of its node"),
-    ("[node 0]\nportal = 192.0.2.1:0", 'f:2: "0" is no port'), ("[node 0]\nportal = [2001:db8::2]x", '"x" is no port'),
-    ("[node 0]\nportal = ens1f0:65536", '"65536" is no port'), ("[node 0]\nportal = 2001:DB8::2", "usual form"),
-    ("[node 0]\nportal = [fe80::1]:3260", "its link only"), ("[node 0]\nlun-attribute = a", "a wants a number"),
-    ("[node 0]\ntarget-attribute = a 4294967296", "wants a number from 0 to 4294967295"),
+    ("[node *]\nportal = 192.0.2.1", "f:2: a portal belongs into the section of its node"),
+    ("[node 0]\nportal = 192.0.2.1:0", 'f:2: portal "192.0.2.1:0" is no address or interface'), ("[node 0]\nportal = [2001:db8::2]x", '"[2001:db8::2]x" is no address'),
+    ("[node 0]\nportal = ens1f0:65536", '"ens1f0:65536" is no address'), ("[node 0]\nportal = 2001:DB8::2", "usual form"),
+    ("[node 0]\nportal = [fe80::1]:3260", "its link only"), ("[node 0]\nlun-attribute = a", 'f:2: lun-attribute has "a", which is no number'),
+    ("[node 0]\ntarget-attribute = a 4294967296", 'target-attribute has "a", which is no number up to 4294967295'),
     ("[plan]\n; what it is for", 'f:2: a comment begins with "#"'),
-    ("[node 0]\ntmpfs = 4G ; on each", '"4G ; on each" is no size'), ("[node 0]\ntmpfs", '"tmpfs" has no value'),
-    ("[node 0]\ntmpfs = \"4G", "f:2: a value in quotes"), ("[node 0", "f:1: the closing ] is missing"),
-    ("[node 0] x", "there is text behind the ]"), ("[initiator me]", 'the initiator "me" is no iSCSI name'),
-    (WHO + "user = x", '[initiator] has no "user"'), (WHO + 'chap-user = "a b"', '"a b" has a blank'),
+    ("[node 0]\ntmpfs = 4G ; on each", '"4G ; on each" is no size'), ("[node 0]\ntmpfs", 'f:2: the line "tmpfs" is no KEY = VALUE'),
+    ("[node 0]\ntmpfs = \"4G", "f:2: a value in quotes ends with a quote"), ("[node 0", "f:1: a section is a name in brackets"),
+    ("[node 0] x", "f:1: a section is a name in brackets alone"), ("[initiator me]", 'f:1: initiator "me" is no iSCSI name'),
+    (WHO + "user = x", 'f:2: "user" is no key of this section'), (WHO + 'chap-user = "a b"', '"a b" has a blank'),
     (WHO + "chap-secret = topsecret", '"topsecret" does not begin with'),
 ])
 def test_wrong_spec(text, says, tmp_path):
@@ -85,9 +87,10 @@ def test_spec():
               + WHO + "chap-secret = generate\nmutual-user = pass#word\n")
     each, one = s.node(spec.EACH), s.node(1)
     assert (s.name, s.cpus, s.tcp, s.open) == ("store", "any", True, False)
-    assert [x.size for x in each.stores] == [4 << 30, 1 << 30] and each.write_back and each.policy == "prefer"
-    assert (one.portals, one.policy, one.write_back) == (["192.0.2.2:3261", "auto"], "bind", None)
-    assert one.target_attributes == {"default_cmdsn_depth": 128}
+    assert [x.size for x in each.stores] == [4 << 30, 1 << 30] and each.write == "back" and each.policy == "prefer"
+    assert (one.policy, one.write) == ("bind", "")
+    assert [(p.address, p.port) for p in one.portal] == [("192.0.2.2", 3261), ("auto", 3260)]
+    assert one.target_attribute == {"default_cmdsn_depth": 128}
     assert (s.initiators[ME].chap_secret, s.initiators[ME].mutual_user) == ("generate", "pass#word")
 
 
@@ -95,7 +98,8 @@ def test_spec():
     ("192.0.2.1", "192.0.2.1", 3260), ("192.0.2.1:1", "192.0.2.1", 1), ("[2001:db8::1]:99", "2001:db8::1", 99),
     ("2001:db8::1", "2001:db8::1", 3260), ("ens1f0:3261", "ens1f0", 3261), ("auto", "auto", 3260)])
 def test_portal(value, at, port):
-    assert spec.split_portal(value) == (at, port)
+    p = asked("[node 0]\nportal = %s" % value).node(0).portal[0]
+    assert (p.address, p.port) == (at, port)
 
 
 def test_two_nodes():
@@ -118,7 +122,7 @@ def test_devices():
                        host(locations=at))
     assert [[(s.path, s.node) for s in t.stores] for t in p.targets] == [
         [("/dev/b", 0)], [("/dev/a", 1), ("/dev/c", 0)]]
-    assert "/dev/c is on node 0, but is served by node 1, as was asked for" in notes
+    assert "store1-node1-disk1 is on node 0, but is served by node 1: all of its data goes from node to node" in notes
     refused("[node *]\nblock = /dev/b\n" + WHO, "its node is not known", host(locations={"/dev/b": Location()}))
     refused("[node *]\nblock = /dev/b\n" + WHO, "/dev/b: gone", host(locations={"/dev/b": Location(0, "gone")}))
 
@@ -126,8 +130,8 @@ def test_devices():
 def test_portals():
     p, notes = planned("[node 0]\ntmpfs 1M\nportal = ens1:5\nportal = 192.0.2.77\nportal = auto\n" + WHO)
     assert [(x.address, x.port, x.netdev, x.iser) for x in p.targets[0].portals] == [
-        ("192.0.2.1", 5, "ens1", True), ("192.0.2.77", 3260, None, True), ("192.0.2.0", 3260, "ens0", True)]
-    assert any("ens1, which is on node 1: all of its data" in n for n in notes)
+        ("192.0.2.1", 5, "ens1", True), ("192.0.2.77", 3260, "", True), ("192.0.2.0", 3260, "ens0", True)]
+    assert any("ens1 on node 1: all data goes" in n for n in notes)
     assert any("no interface that is up has 192.0.2.77" in n for n in notes)
     refused("[node 0]\ntmpfs 1M\nportal = eth0\n" + WHO, "eth0 (192.0.2.9), for node 0, has no RDMA device")
     refused("[node 0]\ntmpfs 1M\nportal = ens7\n" + WHO, "no interface that is up and has an address is called so")
@@ -166,27 +170,27 @@ def test_left_out():
 
 
 @pytest.mark.parametrize("size, says", [
-    ("64M", "memory is tight: of 64.0 MiB that node 0"), ("65M", "memory does not suffice: node 0 has 64.0 MiB")])
+    ("64M", "memory is tight: node 0 has 64.0 MiB to give"), ("65M", "memory does not suffice: node 0 has 64.0 MiB")])
 def test_memory(size, says):
     assert any(says in n for n in planned("[node 0]\ntmpfs %s\n%s" % (size, WHO))[1])
 
 
 def test_access():
-    refused("[node *]\ntmpfs 1M\n", "who may log in?")
-    refused("[plan]\nopen = yes\n[node *]\ntmpfs 1M\n" + WHO, "which is it?")
+    refused("[node *]\ntmpfs 1M\n", "no initiator is named")
+    refused("[plan]\nopen = yes\n[node *]\ntmpfs 1M\n" + WHO, "leave out one of them")
     refused("[node *]\ntmpfs 1M\n" + WHO + "chap-user = u\n", "has a chap-user without a chap-secret")
     notes = planned("[node 0]\ntmpfs 1M\nwrite back\n%s[initiator %s2]\n" % (WHO, ME))[1]
-    assert any("lets in 2 initiators" in n for n in notes) and any("without CHAP" in n for n in notes)
+    assert any("lets in 2 initiators" in n for n in notes) and any("lets in any host that calls itself" in n for n in notes)
     assert any("is written back into memory" in n for n in notes)
 
 
 def test_nothing():
-    refused(WHO, "what is to be served?")
-    refused("[node 1]\npolicy bind\n" + WHO, "node 1 is to be a target, but has no storage")
+    refused(WHO, "no storage is named")
+    refused("[node 1]\npolicy bind\n" + WHO, "node 1 has no storage")
     refused("[node 2]\ntmpfs 1M\n" + WHO, "there is no node 2 here, but 0-1")
     h = host()
     h.name = "store1"
-    refused("[node *]\ntmpfs 1M\n" + WHO, "has no domain: say one with --domain", h)
+    refused("[node *]\ntmpfs 1M\n" + WHO, "iqn.2026-11.store1 has a domain without a dot", h)
     refused("[plan]\ndomain = localhost\n[node *]\ntmpfs 1M\n" + WHO, "has a domain without a dot")
 
 
@@ -194,3 +198,41 @@ def test_attributes():
     s = planned("[node *]\ntmpfs 1M\nlun-attribute a 1\nlun-attribute b 1\n[node 0]\nlun-attribute b 2\n"
                 "lun-attribute is_nonrot 0\n" + WHO)[0].targets[0].stores[0]
     assert s.attributes == {"is_nonrot": 0, "a": 1, "b": 2}
+
+
+SPEC = """[plan]
+name = store
+tcp = yes
+[node *]
+tmpfs = 4G      # on each
+lun-attribute = emulate_tpu 1
+[node 1]
+file = /srv/disk 100G
+portal = [2001:db8::1]:5
+[initiator %s]
+chap-user = "a\\\\b"
+chap-secret = generate
+""" % ME
+PIECES = ["", "\0", "\n", " ", "=", '"', "[", "]", "{}", "#", ";", "\\", "\\ud800", "\udcff", "\u00e9", "-1", "1e9", "9" * 30,
+          "null", "::", "..", "/", ",", "node *", "[plan]\n", "auto", "A" * 300, "\r"]
+
+
+def mutated(r, text):
+    for _ in range(r.randint(1, 3)):
+        start = r.randint(0, len(text))
+        text = text[:start] + r.choice(PIECES) + text[start + r.choice((0, 0, 1, 3, 20)):]
+    return text
+
+
+def test_mutated():
+    """A damaged file gives a plan, or a Failure of one printable line."""
+    good = json.dumps(plan.to_json(planned("[node *]\ntmpfs = 4M\n" + WHO + "chap-secret = generate\n")[0]))
+    r, taken = random.Random(18), 0
+    for _ in range(1500):
+        for read, text in ((lambda t: plan.parse(t, "p"), good), (planned, SPEC)):
+            try:
+                read(mutated(r, text))
+                taken += 1
+            except Failure as why:
+                assert str(why).isprintable()
+    assert 50 < taken < 2900

@@ -10,8 +10,8 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "src/numa/tools"))
 
-from rftp_numa.common import GBIT, Misuse, format_ids, parse_ids
-from rftp_numa.model import Cell, Sight, class_average, classify, make_cell, parse_shares, predict
+from rftp_common import Misuse, format_ids, parse_ids
+from rftp_numa.model import GBIT, Cell, Sight, class_average, classify, make_cell, parse_shares, predict
 
 NEAR, FAR, MIDDLE = (46.5, 55.9), (26.0, 27.3), (42.9, 46.9)
 WRITES = [MIDDLE, MIDDLE, FAR, FAR, MIDDLE, MIDDLE, NEAR, NEAR]
@@ -27,7 +27,7 @@ def exact(node: int, gbit: float, spread: float = 0) -> Cell:
 
 def seen(row: list[Cell], target: int, near: str, want: str) -> Sight:
     """The members of each class in order are want's."""
-    sight = classify(row, target, parse_ids(near))
+    sight = classify(row, target, parse_ids(near) or set())
     text = " | ".join(format_ids(c["node"] for c in row if c["class"] == number)
                       for number in range(1, sight.classes + 1))
     assert text == want
@@ -126,7 +126,7 @@ def test_noise() -> None:
             for _ in range(150):
                 row = [make_cell(i, [max(1e6, draw.gauss(50e6, 50e6 * deviation)) for _ in range(10)])
                        for i in range(nodes)]
-                classes += classify(row, 0, frozenset({0})).view == "seen"
+                classes += classify(row, 0, {0}).view == "seen"
                 rows += 1
     assert classes * 1000 < rows * 3
 

@@ -12,9 +12,9 @@ import pytest
 TOP = Path(__file__).parents[2]
 sys.path.insert(0, str(TOP / "src/numa/tools"))
 
-from rftp_numa import factor, fio
-from rftp_numa.affinity import farthest_node, placements, summary
-from rftp_numa.common import (Failure, format_ids, format_rate, format_size, parse_ids, parse_rate,
+from rftp_numa import factor
+from rftp_numa.affinity import farthest_node, parse_report, placements, summary
+from rftp_common import (Failure, format_ids, format_rate, format_size, parse_ids, parse_rate,
                               parse_size, printable)
 from rftp_numa.machine import Machine, Node
 
@@ -23,22 +23,26 @@ def recorded(name: str) -> str:
     return (TOP / "tests/py/fio" / name).read_text()
 
 
+def result(rate: float, mean: float, p99: float) -> dict[str, float]:
+    return {"bytes_per_second": rate, "mean_ns": mean, "p99_ns": p99}
+
+
 def test_recorded() -> None:
-    read = fio.parse("fio: a warning {\n" + recorded("read") + "\nfio: another }\n", "read")
-    assert read == fio.Result(1194037141, pytest.approx(1753113.091148), 8454144)
-    write = fio.parse(recorded("write"), "write")
-    assert (write.mean_ns, write.p99_ns) == (pytest.approx(671793.592920), 1036288)
+    read = parse_report("fio: a warning {\n" + recorded("read") + "\nfio: another }\n", "read")
+    assert read == result(1194037141, pytest.approx(1753113.091148), 8454144)
+    write = parse_report(recorded("write"), "write")
+    assert (write["mean_ns"], write["p99_ns"]) == (pytest.approx(671793.592920), 1036288)
     with pytest.raises(Failure, match="write"):  # what was not done has only zeros, which are no result
-        fio.parse(recorded("read"), "write")
+        parse_report(recorded("read"), "write")
     with pytest.raises(Failure, match="job failed: Invalid argument"):
-        fio.parse(recorded("failed"), "read")
+        parse_report(recorded("failed"), "read")
 
 
 def test_cut() -> None:
     text = recorded("read")
     for n in range(text.rindex("}"), 0, -97):
         with pytest.raises(Failure):
-            fio.parse(text[:n], "read")
+            parse_report(text[:n], "read")
 
 
 GOOD = '{"jobs":[{"error":0,"read":{"bw_bytes":5,"lat_ns":{"mean":1,"percentile":{"99.000000":2}}}}]}'
@@ -51,10 +55,10 @@ GOOD = '{"jobs":[{"error":0,"read":{"bw_bytes":5,"lat_ns":{"mean":1,"percentile"
     ('"bw_bytes":5', '"bw_bytes":0'), ('"bw_bytes":5', '"bw_bytes":1e999'), ('"mean":1', '"mean":null'),
     ('"99.000000":2', '"99.000000":[]'), ('"percentile"', '"x"')])
 def test_damaged(was: str, now: str) -> None:
-    assert fio.parse(GOOD, "read") == fio.Result(5, 1, 2)
+    assert parse_report(GOOD, "read") == result(5, 1, 2)
     assert was in GOOD
     with pytest.raises(Failure):
-        fio.parse(GOOD.replace(was, now), "read")
+        parse_report(GOOD.replace(was, now), "read")
 
 
 # ---- placements ----
@@ -73,7 +77,7 @@ def test_farthest(monkeypatch: pytest.MonkeyPatch) -> None:
     distances = [[10, 30, 20], [30, 10, 30], [20, 30, 10]]
 
     def machine(without: int = -1) -> Machine:
-        return Machine([Node(i, frozenset({i}), d, None, 1, 1 << 30, 0, -1 if i == without else 0)
+        return Machine([Node(i, {i}, d, None, 1, 1 << 30, 0, -1 if i == without else 0)
                         for i, d in enumerate(distances)], [], None)
 
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1, 2})
@@ -86,7 +90,7 @@ def test_farthest(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_summary() -> None:
-    runs = [fio.Result(30, 1000, 7), fio.Result(10, 3000, 8), fio.Result(20, 2000, 90)]
+    runs = [result(30, 1000, 7), result(10, 3000, 8), result(20, 2000, 90)]
     assert summary(runs) == {"bytes_per_second": 20, "mean_ns": 2000, "p99_ns": 8, "deviation": 0.5}
 
 
@@ -148,8 +152,8 @@ def test_why_not() -> None:
     assert "not allowed" in factor.why_not(-13)
     assert "container" in factor.why_not(-38)
     assert "busy" in factor.why_not(-16)
-    events = factor.Events([], [("a", "x"), ("b", "y"), ("c", "x")])
-    assert events.missing_text() == "a, c: x; b: y"
+    missing = [("a", "x"), ("b", "y"), ("c", "x")]
+    assert factor.grouped(missing) == "a, c: x; b: y"
 
 
 def test_factor() -> None:
@@ -160,9 +164,9 @@ def test_factor() -> None:
 
 
 def test_ranks() -> None:
-    cells = [factor.Cell(i, 1, 1, [None] * 4, f) for i, f in enumerate((3, None, 0.5, 3, 9))]
+    cells = [{"factor": f} for f in (3, None, 0.5, 3, 9)]
     factor.set_ranks(cells)  # the second is local
-    assert [c.rank for c in cells] == [2, None, 1, 2, 4]
+    assert [c["rank"] for c in cells] == [2, None, 1, 2, 4]
 
 
 # ---- words and numbers ----
@@ -172,18 +176,16 @@ def test_numbers() -> None:
     assert [parse_size(s) for s in ("0", "4096", "64k", "4GiB", "1MB")] == [0, 4096, 65536, 4 << 30, 1 << 20]
     assert [parse_rate(s) for s in ("20bit", "10Gbit", "2G")] == [3, 1250000000, 2 << 30]
     for word in ("", "K", "1Z", "-1", "1.5G", "99999999999P", "1 K", "16384P"):
-        with pytest.raises(ValueError):
-            parse_size(word)
+        assert parse_size(word) is None
     assert format_size(1024 * 1023.6) == "1.0 MiB" and format_size(512) == "512 B"
     assert format_rate(200 << 20) == "200 MiB/s"
 
 
 def test_ids() -> None:
-    assert parse_ids("0-2,8\n") == {0, 1, 2, 8} and parse_ids("") == frozenset()
+    assert parse_ids("0-2,8\n") == {0, 1, 2, 8} and parse_ids("") == set()
     assert format_ids([3, 1, 2, 9]) == "1-3,9"
     for word in ("x", "1-", "3-1", "0,,1", "8192", "0-"):
-        with pytest.raises(ValueError):
-            parse_ids(word)
+        assert parse_ids(word) is None
 
 
 def test_printable() -> None:

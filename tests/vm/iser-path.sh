@@ -77,9 +77,9 @@ run rftp-iser verify
 check "verified" status_is 0
 check "not a line is wrong or unseen" not has '^WRONG\|^UNSEEN'
 for k in 0 1; do
-	check "node $k: all pages of its LUN" has "^ok *back store store-node$k-disk0 of $iqn$k: its pages: 320 MiB on node $k\$"
+	check "node $k: all pages of its LUN" has "^ok *back store store-node$k-disk0: where it is: pages 320 MiB on node $k\$"
 	check "node $k: its own card" has "^ok *portal 10.0.0.$((k + 1)) port 3260 of $iqn$k: eth$k is a card of node $k"
-	check "node $k: iSER" has "^ok *portal 10.0.0.$((k + 1)) port 3260 of $iqn$k: iSER is on"
+	check "node $k: iSER" has "^ok *portal 10.0.0.$((k + 1)) port 3260 of $iqn$k: is with iSER"
 done
 
 # ---- the front end ----

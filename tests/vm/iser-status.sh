@@ -27,7 +27,7 @@ verify
 comment <"$tmp/out"
 check "all is as it was applied" all_ok
 for k in 0 1; do
-	check "pages of node $k's LUN" has "^ok *back store node$k-disk0 of $iqn$k: its pages: 16.0 MiB on node $k$"
+	check "pages of node $k's LUN" has "^ok *back store node$k-disk0: where it is: pages 16.0 MiB on node $k$"
 	check "its card" has "^ok *portal 10.0.0.$((k + 1)) port 3260 of $iqn$k: eth$k is a card of node $k"
 done
 verify --json two
@@ -61,23 +61,23 @@ check "whose a target is, it does not know" has "^whose is not known: target ${i
 
 echo 0 >"$(group 0)/np/10.0.0.1:3260/iser"
 verify
-check "iSER off" only "portal 10.0.0.1 port 3260 of ${iqn}0: iSER is off" "$mend"
+check "iSER off" only "portal 10.0.0.1 port 3260 of ${iqn}0: is without iSER" "$mend"
 echo 1 >"$(group 0)/np/10.0.0.1:3260/iser"
 
 echo 0 >"$(group 0)/attrib/authentication"
 verify
-check "authentication off" only "target ${iqn}0: authentication is off" "$mend"
+check "authentication off" only "authentication of target ${iqn}0: is 0, and should be 1" "$mend"
 echo 1 >"$(group 0)/attrib/authentication"
 
 mkdir "$(group 1)/acls/$me.more"
 verify
-check "somebody who was not planned" only "lets the initiator $me.more in" "targetcli /iscsi/${iqn}1/tpg1/acls delete $me.more"
+check "somebody who was not planned" only "initiator $me.more at ${iqn}1: is not planned" "targetcli /iscsi/${iqn}1/tpg1/acls delete $me.more"
 rmdir "$(group 1)/acls/$me.more"
 
 mkdir "$(group 0)/acls/$me/lun_5"
 ln -s "$(group 0)/lun/lun_0" "$(group 0)/acls/$me/lun_5/moved"
 verify
-check "a LUN under another's number" only "initiator $me at ${iqn}0: sees LUN 0 as LUN 5" "delete mapped_lun5"
+check "a LUN under another's number" only "LUN 5 for $me at ${iqn}0: is LUN 0 of the target, and not planned" "delete mapped_lun5"
 rm "$(group 0)/acls/$me/lun_5/moved"
 rmdir "$(group 0)/acls/$me/lun_5"
 
@@ -89,7 +89,7 @@ echo 0-3 >$lio/iscsi/cpus_allowed_list
 find "$(group 1)/lun/lun_0" -maxdepth 1 -type l -delete
 rmdir "$(group 1)/lun/lun_0"
 verify
-check "a LUN that is gone" only "back store node1-disk0 of ${iqn}1: LUN 0 is not there" "$mend"
+check "a LUN that is gone" only "LUN 0 of ${iqn}1: is not there" "$mend"
 
 rmdir "$(group 1)/np/10.0.0.2:3260"
 echo 0,2 >$lio/iscsi/cpus_allowed_list
@@ -109,7 +109,7 @@ elsewhere() {
 }
 elsewhere 0
 verify
-check "pages elsewhere" only "back store node1-disk0 of ${iqn}1: pages are where they should not be: 1.0 MiB on node 0, 15.0 MiB on node 1" 'save what it holds'
+check "pages elsewhere" only "back store node1-disk0: where it is: pages 1.0 MiB on node 0, 15.0 MiB on node 1, and all should be on node 1" 'save what it holds'
 status
 check "status tells where" has 'pages 1.0 MiB on node 0, 15.0 MiB on node 1'
 elsewhere 1
@@ -176,11 +176,12 @@ comment <"$tmp/err"
 check "the next one takes away what is left" is 'm["right"] and [(i["node"], i["transport"], i["bytes"]) for i in m["plans"][0]["io"]] == [(0, "iser", 64 << 20), (1, "iser", 64 << 20)]'
 check "and leaves nothing" nothing_of_it
 
-# ---- unit tests, where there is another node, and swap space ----
+# ---- pages, where there is another node, and swap space ----
 
 modprobe brd rd_nr=1 rd_size=32768 && mkswap /dev/ram0 >"$tmp/swap" && swapon /dev/ram0
-run "$top_builddir/tests/unit/test-iser-where"
-check "test-iser-where" status_is 0
+run env PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 -m pytest -q -rs -p no:cacheprovider \
+	"$top_srcdir/tests/py/test_iser_pages.py"
+check "test_iser_pages.py" status_is 0
 check "none of it was skipped" not grep -qi skip "$tmp/out" "$tmp/err"
 
 remove two

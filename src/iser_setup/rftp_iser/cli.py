@@ -10,9 +10,10 @@ import sys
 import time
 from collections.abc import Sequence
 
+from rftp_common import (DONE, JSON, Command, Failure, Misuse, Option, Options, count, one_of,
+                         output, output_of, parse, printable, program, say, size, text, warn, write_file)
+
 from . import chap, names, plan, planner, spec, topology
-from rftp_common import (DONE, JSON, Command, Failure, Misuse, Option, Options, count, output,
-                         output_of, parse, printable, program, say, size, text, warn, write_file)
 
 LIST_MOST = 64  # repetitions of an option, or addresses
 
@@ -83,14 +84,14 @@ _REMOVE = [
 _LOGIN = [
     _text("plan", "FILE", "targets, portals and secrets of this host, by the storage host's plan"),
     _list("target", "IQN", "this target alone; may be there several times"),
-    _text("transport", "iser|tcp", "what sessions go over (iser)"),
+    Option("transport", "iser|tcp", "what sessions go over (iser)", one_of("iser", "tcp"), "iser"),
     _text("user", "NAME", "CHAP: who this host is"),
     _text("secret-file", "FILE", "and its secret, the file's first line"),
     _text("mutual-user", "NAME", "mutual CHAP: who the target is"),
     _text("mutual-secret-file", "FILE", "and its secret"),
     Option("wait", "SECONDS", "for a login, and for the disks (30)", count(1, 3600), 30),
     _switch("tune", "set queues and readahead for big files (see rftp-iser(8))"),
-    _text("stripe", "md|lvm", "one device of all disks"),
+    Option("stripe", "md|lvm", "one device of all disks", one_of("md", "lvm")),
     Option("chunk", "SIZE", "of a new stripe, a power of two (512K)",
            size(4096, 64 << 20), 512 << 10),
     _switch("mkfs", "make XFS on the stripe, or on each disk"),

@@ -1,42 +1,47 @@
 # SPDX-License-Identifier: Apache-2.0
-"""This host as it is: LIO's targets and back stores (configfs), mounts of tmpfs, CPU lists,
-interrupts, cards, threads, and the nodes that pages are on. Read only; needs neither targetcli nor
-rtslib. What cannot be read is as if it were not there, unless a function says otherwise."""
+"""This host as it is: LIO's targets and back stores (configfs) and mounts of tmpfs as items, then
+CPU lists, interrupts, cards, threads, and the nodes that pages are on. Read only; needs neither
+targetcli nor rtslib. What cannot be read is as if it were not there, unless a function says
+otherwise.
+
+An item is a pair of a key, as ("lun", IQN, 0), and a value. converge.py makes items of a plan, too:
+apply, verify and status compare or show these, and nothing else."""
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import errno
 import ipaddress
 import json
+import mmap
 import os
 import re
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from rftp_common import (Failure, failed, format_ids, format_size, output_of, parse_ids, parse_size,
+                         printable)
 
 from . import topology
-from .common import Failure, failed, parse_ids, parse_size, printable, output_of
 from .plan import NODE_UNKNOWN
 
 TAG = 1  # of the portal group of a target of ours
-NO_GROUP = 0  # a target without any
 MOUNT_SOURCE = "rftp-iser"  # of a tmpfs of ours
 
 
-def place(variable: str, otherwise: str) -> str:
-    """A directory of the kernel's, or the copy that a test names in the environment."""
-    return os.environ.get(variable) or otherwise
-
-
 def sysfs() -> str:
-    return place("RFTP_SYSFS", "/sys")
+    """This and the next two: the kernel's, or the copy that a test names in the environment."""
+    return os.environ.get("RFTP_SYSFS") or "/sys"
 
 
 def proc() -> str:
-    return place("RFTP_PROC", "/proc")
+    return os.environ.get("RFTP_PROC") or "/proc"
 
 
 def configfs() -> str:
-    return place("RFTP_CONFIGFS", "/sys/kernel/config")
+    return os.environ.get("RFTP_CONFIGFS") or "/sys/kernel/config"
 
 
 def text(*path: str) -> str:
@@ -53,287 +58,240 @@ def number(*path: str) -> int:
     return int(found.group()) if found else 0
 
 
-def _directories(*path: str) -> Iterator[tuple[str, str]]:
-    """Names and paths, sorted."""
-    directory = os.path.join(*path)
+def entries(*path: str) -> list[str]:
+    """Of a directory, sorted; none when it cannot be listed."""
     try:
-        entries = sorted(os.listdir(directory))
+        return sorted(os.listdir(os.path.join(*path)))
     except OSError:
-        return
-    for name in entries:
-        at = os.path.join(directory, name)
-        if name[0] != "." and os.path.isdir(at) and not os.path.islink(at):
-            yield name, at
+        return []
 
 
-def _link(directory: str) -> str:
-    """The target of the first link there that leads anywhere."""
+def size_of(path: str) -> int:
+    """Of a file, in bytes; 0 of a directory or device; -1: nothing is there."""
     try:
-        for name in os.listdir(directory):
-            at = os.path.join(directory, name)
-            if os.path.islink(at) and os.path.exists(at):
-                return os.readlink(at)
+        st = os.stat(path)
     except OSError:
-        pass
-    return ""
+        return -1
+    return st.st_size if stat.S_ISREG(st.st_mode) else 0
 
 
-# ---- LIO ------------------------------------------------------------------------------
-
-
-@dataclass
-class Store:
-    plugin: str
-    name: str
-    dir: str  # in configfs
-    path: str  # the file or device; "" of a ramdisk
-    serial: str = ""  # "" as long as it is not enabled
-    size: int = 0
-    device: int = 0  # the number of the block device that LIO has open
-    enabled: bool = False
-    write_back: bool = False
-
-
-@dataclass
-class Portal:
-    address: str  # without brackets
-    port: int
-    iser: bool
-
-
-@dataclass
-class Lun:
-    lun: int
-    plugin: str  # "": its link is broken
-    store: str
-
-
-@dataclass
-class Mapped:
-    """A LUN of the portal group, as an initiator sees it."""
-    seen_as: int
-    lun: int
-    read_only: bool
-
-
-@dataclass
-class Acl:
-    initiator: str
-    auth: tuple[str, str, str, str]  # user, secret, and both of the target; never to be printed
-    mapped: list[Mapped]
-    logged_in: bool
-    session: str  # LIO's description, in one line
-
-    def gives(self, lun: int) -> bool:
-        return any(m.lun == lun for m in self.mapped)
-
-
-@dataclass
-class Target:
-    """One for each portal group."""
-    iqn: str
-    tag: int
-    dir: str  # the portal group's
-    enabled: bool = False
-    portals: list[Portal] = field(default_factory=list)
-    luns: list[Lun] = field(default_factory=list)
-    acls: list[Acl] = field(default_factory=list)
-    dynamic: int = 0  # sessions of initiators without an ACL
-
-    @property
-    def sessions(self) -> int:
-        return self.dynamic + sum(a.logged_in for a in self.acls)
-
-    def portal(self, address: str | None, port: int) -> Portal | None:
-        return next((p for p in self.portals if p.port == port and same_address(p.address,
-            address)), None)
-
-    def lun(self, lun: int) -> Lun | None:
-        return next((one for one in self.luns if one.lun == lun), None)
-
-    def acl(self, initiator: str | None) -> Acl | None:
-        return next((a for a in self.acls if a.initiator == initiator), None)
-
-
-@dataclass
-class Mount:
-    """Of a tmpfs."""
-    path: str
-    source: str
-    options: str
-    covered: bool = False  # something else is mounted over it
-
-    @property
-    def size(self) -> int:
-        found = re.search(r"\bsize=(\w+)", self.options)
-        return parse_size(found.group(1)) or 0 if found else 0
-
-    @property
-    def policy(self) -> str:
-        found = re.search(r"\bmpol=([^:,]+)", self.options)
-        return found.group(1) if found else ""
-
-    @property
-    def nodes(self) -> set[int]:
-        found = re.search(r"\bmpol=[^:,]+:([0-9,-]*[0-9])", self.options)
-        return (parse_ids(found.group(1)) or set()) if found else set()
-
-
-@dataclass
-class Lio:
-    there: bool = False  # target_core_mod is loaded
-    iscsi: bool = False  # and iscsi_target_mod
-    cpus: str | None = None  # cpus_allowed_list; None: this kernel has none
-    stores: list[Store] = field(default_factory=list)
-    targets: list[Target] = field(default_factory=list)
-    mounts: list[Mount] = field(default_factory=list)
-
-    def store(self, plugin: str, name: str | None) -> Store | None:
-        return next((s for s in self.stores if s.plugin == plugin and s.name == name), None)
-
-    def target(self, iqn: str | None) -> Target | None:
-        """The one of our portal group rather than of others."""
-        found = [t for t in self.targets if t.iqn == iqn]
-        return next((t for t in found if t.tag == TAG), found[0] if found else None)
-
-    def mount(self, path: str | None) -> Mount | None:
-        """The last one, which hides those before."""
-        return next((m for m in reversed(self.mounts) if m.path == path), None)
-
-
-def same_address(one: str | None, other: str | None) -> bool:
-    """However they are written."""
-    return plain_address(one or "") == plain_address(other or "")
+def is_directory(path: str) -> bool:
+    return os.path.isdir(path) and not os.path.islink(path)
 
 
 def plain_address(address: str) -> str:
+    """In one spelling."""
     try:
         return str(ipaddress.ip_address(address))
     except ValueError:
         return address
 
 
-def attribute(directory: str, name: str) -> int | None:
-    """Of a target or back store in configfs; None: it has none of this name."""
-    found = text(directory, "attrib", name)
-    return int(found) if found.isdigit() else None
+def same_address(one: str | None, other: str | None) -> bool:
+    return plain_address(one or "") == plain_address(other or "")
 
 
-def _store(plugin: str, name: str, path: str) -> Store:
-    store, info = Store(plugin, name, path, text(path, "udev_path")), text(path, "info")
-    store.enabled = number(path, "enable") != 0
-    if store.enabled:
-        store.serial = text(path, "wwn/vpd_unit_serial").partition("Unit Serial "
-            "Number: ")[2].split("\n")[0]
-    if plugin == "fileio":
-        # The last of each: before it is a path, which may have anything in it.
-        size = re.search(r".* Size: (\d+)", info, re.DOTALL)
-        store.size = int(size.group(1)) if size else 0
-        store.write_back = bool(re.search(r".* Mode: Buffered-WCE", info, re.DOTALL))
-        file = re.search(r" File: (.*)  Size: ", info, re.DOTALL)
-        store.path = store.path or (file.group(1) if file else "")
-    elif plugin == "iblock":
-        device = re.search(r".*Major: (\d+) Minor: (\d+)", info, re.DOTALL)
-        if device and int(device.group(1)):
-            store.device = os.makedev(int(device.group(1)), int(device.group(2)))
-            at = os.path.join(sysfs(), "dev/block", "%s:%s" % device.groups())
-            store.size = number(at, "size") * 512
-            store.write_back = write_cache(at) == "write back"
-    elif plugin == "rd_mcp":
-        pages = re.search(r"PAGES/PAGE_SIZE: (\d+)\*(\d+)", info)
-        store.size = int(pages.group(1)) * int(pages.group(2)) if pages else 0
-        store.write_back = bool(attribute(path, "emulate_write_cache"))
-    return store
+# ---- items ----------------------------------------------------------------------------
+
+Key = tuple[Any, ...]
+Items = dict[Key, Any]
+# IQN stands for our portal group of a target; another group of it is IQN/tpgN. The values are:
+#   ("lio",), ("iscsi",)                    True: target_core_mod, iscsi_target_mod are loaded
+#   ("dir", PATH)                           True
+#   ("mount", PATH)                         Mount
+#   ("file", PATH)                          its size
+#   ("store", PLUGIN, NAME)                 Store
+#   ("store-attribute", PLUGIN, NAME, A)    a number
+#   ("target", IQN)                         Target
+#   ("target-attribute", IQN, A)            a number
+#   ("lun", IQN, LUN)                       plugin and name of its store; "", "": its link is broken
+#   ("acl", IQN, INITIATOR)                 Acl
+#   ("auth", IQN, INITIATOR)                user, secret, and both of the target; never printed
+#   ("mapped", IQN, INITIATOR, LUN)         the LUN of the target, and whether it is read-only
+#   ("portal", IQN, ADDRESS, PORT)          does it take iSER?
+#   ("enabled", IQN)                        True
+#   ("cpus",), ("irq", N)                   a list of CPUs
 
 
-def write_cache(device: str) -> str:
-    """Of a block device in sysfs; a partition's is its disk's."""
-    return text(device, "queue/write_cache") or text(device, "../queue/write_cache")
+@dataclass(frozen=True)
+class Store:
+    path: str  # the file or device; "" of a ramdisk
+    size: int  # bytes; 0 of a block device, which is served whole
+    write_back: bool  # of a file
+    serial: str  # "" as long as it is not enabled
+    enabled: bool = True
+    bytes: int = field(default=0, compare=False)  # also of a block device
+    device: int = field(default=0, compare=False)  # the number of the one that LIO has open
 
 
-def _acl(initiator: str, path: str) -> Acl:
-    auth = [text(path, "auth", key) for key in ("userid", "password", "userid_mutual",
-                                                "password_mutual")]
-    info, mapped, lines = text(path, "info"), [], []
-    for name, at in _directories(path):
-        to = re.fullmatch(r".*/lun_(\d+)", _link(at))
-        if re.fullmatch(r"lun_\d+", name) and to:
-            mapped.append(Mapped(int(name[4:]), int(to.group(1)), number(at, "write_protect") != 0))
-    logged_in = info.startswith("InitiatorName:")
-    for line in info.split("\n") if logged_in else ():
-        plain = line.lstrip(" ")
-        if plain and plain[0] != "-" and (plain == line or plain.startswith("Address ")):
-            lines.append(re.sub(r"[\x00-\x1f\x7f]", " ", plain))
-    # A value that begins with NULL is none to the kernel.
-    user, secret, mutual_user, mutual = ("" if a.startswith("NULL") else a for a in auth)
-    return Acl(initiator, (user, secret, mutual_user, mutual), sorted(mapped, key=lambda m: m.lun),
-               logged_in, ", ".join(lines))
+@dataclass(frozen=True)
+class Target:
+    whole: bool  # it has a portal group
+    open: bool  # to any initiator
+    sessions: int = field(default=0, compare=False)  # of initiators without an ACL
 
 
-def _group(iqn: str, tag: int, path: str) -> Target:
-    target = Target(iqn, tag, path, number(path, "enable") != 0)
+@dataclass(frozen=True)
+class Acl:
+    logged_in: bool = field(default=False, compare=False)
+    session: str = field(default="", compare=False)  # LIO's description, in one line
+
+
+@dataclass(frozen=True)
+class Mount:
+    """Of a tmpfs."""
+    size: int
+    policy: str
+    nodes: str
+    source: str = field(default=MOUNT_SOURCE, compare=False)
+    covered: bool = field(default=False, compare=False)  # something else is mounted over it
+
+
+def under(items: Items, kind: str, *names: Any) -> Iterator[tuple[Key, Any]]:
+    """Those whose keys begin so."""
+    start = (kind, *names)
+    return ((key, value) for key, value in items.items() if key[:len(start)] == start)
+
+
+def sessions(items: Items, iqn: str) -> int:
+    logged_in = sum(acl.logged_in for _, acl in under(items, "acl", iqn))
+    return int(items["target", iqn].sessions + logged_in)
+
+
+def _directories(*path: str) -> Iterator[tuple[str, str]]:
+    """Names and paths."""
+    found = [(name, os.path.join(*path, name)) for name in entries(*path) if name[0] != "."]
+    return ((name, at) for name, at in found if is_directory(at))
+
+
+def _luns(*path: str) -> Iterator[tuple[int, str, str]]:
+    """Their numbers and paths, and the targets of their links; "": a link is missing or broken."""
+    for name in sorted(entries(*path), key=lambda n: (len(n), n)):
+        at = os.path.join(*path, name)
+        links = [os.path.join(at, n) for n in entries(at)]
+        to = next((os.readlink(p) for p in links if os.path.islink(p) and os.path.exists(p)), "")
+        if re.fullmatch(r"lun_\d+", name):
+            yield int(name[4:]), at, to
+
+
+def _attributes(path: str) -> Iterator[tuple[str, int]]:
+    values = ((name, text(path, "attrib", name)) for name in entries(path, "attrib"))
+    return ((name, int(value)) for name, value in values if value.isdigit())
+
+
+def _store(plugin: str, at: str) -> Store:
+    info, path, size, device, write_back = text(at, "info"), text(at, "udev_path"), 0, 0, False
+    # The last of each: before it is a path, which may have anything in it.
+    patterns = {"fileio": r" File: (.*)  Size: (\d+)  Mode: (\S+)",
+                "iblock": r".*Major: (\d+) Minor: (\d+)",
+                "rd_mcp": r"PAGES/PAGE_SIZE: (\d+)\*(\d+)"}
+    found = re.search(patterns.get(plugin, "$^"), info, re.DOTALL)
+    if found and plugin == "fileio":
+        path, size, write_back = path or found[1], int(found[2]), found[3] == "Buffered-WCE"
+    elif found and plugin == "iblock":
+        device = os.makedev(int(found[1]), int(found[2]))
+        size = number(sysfs(), f"dev/block/{found[1]}:{found[2]}/size") * 512
+    elif found:
+        size = int(found[1]) * int(found[2])
+    enabled = number(at, "enable") != 0
+    serial = text(at, "wwn/vpd_unit_serial").partition("Unit Serial Number: ")[2].split("\n")[0]
+    return Store(path, 0 if plugin == "iblock" else size, write_back, serial if enabled else "",
+                 enabled, size, device)
+
+
+def _read_group(items: Items, iqn: str, path: str) -> None:
+    """A portal group."""
+    attributes = dict(_attributes(path))
+    dynamic = text(path, "dynamic_sessions").replace("\0", "").split()
+    items["target", iqn] = Target(True, bool(attributes.get("generate_node_acls")), len(dynamic))
+    items.update((("target-attribute", iqn, name), v) for name, v in attributes.items())
+    for lun, _, to in _luns(path, "lun"):
+        store = re.fullmatch(r".*?([^/]+)_\d+/([^/]+)", to)
+        items["lun", iqn, lun] = store.groups() if store else ("", "")
+    for name, at in _directories(path, "acls"):
+        info = text(at, "info")
+        lines = [re.sub(r"[\x00-\x1f\x7f]", " ", line.lstrip(" ")) for line in info.split("\n")
+                 if re.match(r"[^- ]| *Address ", line)]
+        logged_in = info.startswith("InitiatorName:")
+        items["acl", iqn, name] = Acl(logged_in, ", ".join(lines) if logged_in else "")
+        auth = [text(at, "auth", key)
+                for key in ("userid", "password", "userid_mutual", "password_mutual")]
+        # A value that begins with NULL is none to the kernel.
+        items["auth", iqn, name] = tuple("" if a.startswith("NULL") else a for a in auth)
+        for seen_as, mapped, to in _luns(at):
+            own = re.fullmatch(r".*/lun_(\d+)", to)
+            if own:
+                read_only = number(mapped, "write_protect") != 0
+                items["mapped", iqn, name, seen_as] = (int(own[1]), read_only)
     for name, at in _directories(path, "np"):
         found = re.fullmatch(r"\[?([^]]+)\]?:(\d+)", name)
         if found:
-            target.portals.append(Portal(found.group(1), int(found.group(2)), number(at,
-                "iser") != 0))
-    for name, at in _directories(path, "lun"):
-        to = re.fullmatch(r".*?([^/]+)_\d+/([^/]+)", _link(at))
-        if re.fullmatch(r"lun_\d+", name):
-            target.luns.append(Lun(int(name[4:]), *(to.groups() if to else ("", ""))))
-    target.luns.sort(key=lambda one: one.lun)
-    target.acls = [_acl(name, at) for name, at in _directories(path, "acls")]
-    target.dynamic = len(text(path, "dynamic_sessions").replace("\0", "").split())
-    return target
+            items["portal", iqn, plain_address(found[1]), int(found[2])] = number(at, "iser") != 0
+    if number(path, "enable"):
+        items["enabled", iqn] = True
 
 
-def _mounts() -> list[Mount]:
-    mounts: list[Mount] = []
+def _read_mounts(items: Items) -> None:
+    """Of several at a path the last one, which hides the others; but always ours."""
     for line in text(proc(), "self/mountinfo").splitlines():
         # "36 35 0:30 / /mnt rw,noatime shared:1 - tmpfs source rw,mpol=bind:1"; \040 is a blank
         left, _, right = line.partition(" - ")
-        words = [re.sub(r"\\([0-7]{3})", lambda m: chr(int(m.group(1), 8)), w) for w in
-                 left.split()[4:5] + right.split()[:3]]
+        words = [re.sub(r"\\([0-7]{3})", lambda m: chr(int(m[1], 8)), w)
+                 for w in left.split()[4:5] + right.split()[:3]]
         if len(words) < 4:
             continue
-        for below in mounts:
-            below.covered |= below.path == words[0]
-        if words[1] == "tmpfs":
-            mounts.append(Mount(words[0], words[2], words[3]))
-    return mounts
+        path, kind, source, options = words
+        below = items.get(("mount", path))
+        if below and below.source == MOUNT_SOURCE:
+            items["mount", path] = replace(below, covered=True)
+        elif kind == "tmpfs":
+            size = re.search(r"\bsize=(\w+)", options)
+            policy = re.search(r"\bmpol=([^:,]+):?([0-9,-]*[0-9]|)", options)
+            nodes = parse_ids(policy[2]) if policy else None
+            items["mount", path] = Mount((parse_size(size[1]) or 0) if size else 0,
+                                         policy[1] if policy else "", format_ids(nodes or ()),
+                                         source)
 
 
-def read_lio() -> Lio:
-    """A kernel without LIO is no error."""
+def read() -> Items:
+    """All of LIO, and all mounts of tmpfs. A kernel without LIO is no error."""
     root = os.path.join(configfs(), "target")
     fabric = os.path.join(root, "iscsi")
-    lio = Lio(os.path.isdir(root), os.path.isdir(fabric), mounts=_mounts())
+    items: Items = {key: True for key, path in ((("lio",), root), (("iscsi",), fabric))
+                    if os.path.isdir(path)}
     if os.path.exists(os.path.join(fabric, "cpus_allowed_list")):
-        lio.cpus = text(fabric, "cpus_allowed_list")
+        items["cpus",] = format_ids(parse_ids(text(fabric, "cpus_allowed_list")) or ())
     for hba, at in _directories(root, "core"):
-        plugin = re.fullmatch(r"(.+)_\d+", hba)
-        if plugin:
-            lio.stores += [_store(plugin.group(1), name, path) for name, path in _directories(at)]
+        for name, path in _directories(at) if re.search(r"_\d+$", hba) else ():
+            key = (hba.rpartition("_")[0], name)
+            items[("store", *key)] = _store(key[0], path)
+            items.update((("store-attribute", *key, a), v) for a, v in _attributes(path))
     for iqn, at in _directories(fabric):
-        groups = [(name, path) for name, path in _directories(at) if re.fullmatch(r"tpgt_\d+",
-            name)]
-        if iqn != "discovery_auth":
-            lio.targets += [_group(iqn, int(name[5:]), path) for name, path in groups] or \
-                [Target(iqn, NO_GROUP, at)]
-    return lio
+        groups = [(name[5:], path) for name, path in _directories(at) if name.startswith("tpgt_")]
+        if not groups and iqn != "discovery_auth":
+            items["target", iqn] = Target(False, False)
+        for tag, path in groups:
+            _read_group(items, iqn if tag == str(TAG) else f"{iqn}/tpg{tag}", path)
+    _read_mounts(items)
+    return items
 
 
 # ---- nodes, cards and interrupts ------------------------------------------------------
 
 
-def read_machine(lio: Lio) -> topology.Host:
+def read_machine(items: Items) -> topology.Host:
     """Its nodes and cards, and the nodes of LIO's files and devices."""
-    return topology.read("", "", None, None, [s.path for s in lio.stores if s.path
-                                              and os.path.exists(s.path)])
+    paths = [s.path for _, s in under(items, "store")]
+    return topology.read("", "", None, None, [p for p in paths if p and os.path.exists(p)])
+
+
+def nodes_text(nodes: str) -> str:
+    several = "" if nodes.isdigit() else "s"
+    return f"node{several} {nodes}" if nodes else "no node that is known"
 
 
 def nodes_of(machine: topology.Host, cpus: set[int]) -> set[int]:
-    return {n.id for n in machine.nodes.values() if cpus & cpus_of(machine, n.id)}
+    return {n for n in machine.nodes if cpus & cpus_of(machine, n)}
 
 
 def cpus_of(machine: topology.Host, node: int) -> set[int]:
@@ -344,7 +302,7 @@ def cpus_of(machine: topology.Host, node: int) -> set[int]:
 def node_room(node: int) -> int | None:
     """Bytes of its memory that are free, or the page cache's; None: not known."""
     said = re.findall(r" (?:MemFree|Active\(file\)|Inactive\(file\)): +(\d+)",
-                      text(sysfs(), "devices/system/node/node%d/meminfo" % node))
+                      text(sysfs(), f"devices/system/node/node{node}/meminfo"))
     return sum(map(int, said)) << 10 if said else None
 
 
@@ -356,6 +314,11 @@ class Interface:
     up: bool
     link: bool
 
+    def irq_cpus(self) -> list[set[int]]:
+        """For each of its interrupts, the CPUs that handle it."""
+        cpus = [irq_cpus(i, "effective") or irq_cpus(i) for i in irqs_of(self.netdev)]
+        return [c for c in cpus if c is not None]
+
 
 def interfaces() -> list[Interface]:
     return [Interface(one["ifname"], info["local"], "UP" in one["flags"],
@@ -364,45 +327,22 @@ def interfaces() -> list[Interface]:
             for info in one.get("addr_info", ()) if "local" in info]
 
 
-def irqs_of(netdev: str) -> list[int] | None:
-    """Message-signalled interrupts of a card; None: it has none of its own, or sysfs does not say.
-    A PCI function lists them; a virtio device, which a card may be, stands one level lower."""
-    for at in ("device", "device/.."):
-        try:
-            entries = os.listdir(os.path.join(sysfs(), "class/net", netdev, at, "msi_irqs"))
-            return sorted(int(e) for e in entries if e.isdigit())
-        except OSError:
-            pass
-    return None
+def interface(among: list[Interface], address: str | None) -> Interface | None:
+    return next((i for i in among if i.address == address), None)
+
+
+def irqs_of(netdev: str) -> list[int]:
+    """Message-signalled interrupts of a card. A PCI function lists them; a virtio device, which a
+    card may be, stands one level lower."""
+    at = os.path.join(sysfs(), "class/net", netdev)
+    found = entries(at, "device/msi_irqs") or entries(at, "device/../msi_irqs")
+    return sorted(int(e) for e in found if e.isdigit())
 
 
 def irq_cpus(irq: int, kind: str = "smp") -> set[int] | None:
     """That may handle it; kind "effective": that do."""
-    said = text(proc(), "irq/%d/%s_affinity_list" % (irq, kind))
+    said = text(proc(), f"irq/{irq}/{kind}_affinity_list")
     return parse_ids(said) if said else None
-
-
-@dataclass
-class Card:
-    """The network interface that has an address; netdev "": none of this host has."""
-    netdev: str = ""
-    node: int = NODE_UNKNOWN
-    rdma: str = ""
-    irqs: int = 0
-    irq_cpus: set[int] = field(default_factory=set)
-
-
-def card(machine: topology.Host, all_interfaces: list[Interface], address: str | None) -> Card:
-    one = next((i for i in all_interfaces if i.address == address), None)
-    if not one:
-        return Card()
-    found = Card(one.netdev, machine.netdev_node(one.netdev), machine.netdev_rdma(one.netdev))
-    for irq in irqs_of(one.netdev) or ():
-        cpus = irq_cpus(irq, "effective") or irq_cpus(irq)
-        if cpus is not None:
-            found.irqs += 1
-            found.irq_cpus |= cpus
-    return found
 
 
 # ---- threads --------------------------------------------------------------------------
@@ -434,13 +374,13 @@ def threads() -> list[Thread]:
         comm = text(proc(), pid, "comm")
         # "kworker/1:2H-ib-comp-wq", or with a plus while it is at work
         worker = re.fullmatch(r"kworker/[^-+]*[-+](.*)", comm)
-        name = worker.group(1) if worker else comm
+        name = worker[1] if worker else comm
         if name not in (QUEUES if worker else THREADS):
             continue
         fields = text(proc(), pid, "stat").rpartition(")")[2].split()
         cpus = re.search(r"^Cpus_allowed_list:\s*(\S+)", text(proc(), pid, "status"), re.MULTILINE)
         if cpus and len(fields) > 36 and int(fields[6]) & KERNEL_THREAD:
-            found.append(Thread(name, int(pid), bool(worker), parse_ids(cpus.group(1)) or set(),
+            found.append(Thread(name, int(pid), bool(worker), parse_ids(cpus[1]) or set(),
                                 int(fields[36])))
     return sorted(found, key=lambda t: (t.name, t.pid))
 
@@ -450,6 +390,7 @@ def threads() -> list[Thread]:
 WINDOW, WINDOWS = 2 << 20, 512  # bytes that are looked at side by side; of a file, at most
 MADV_POPULATE_READ = 22
 TMPFS = 0x01021994
+PAGE = os.sysconf("SC_PAGESIZE")
 
 
 @dataclass
@@ -473,66 +414,53 @@ def numa() -> ctypes.CDLL:
                       "their pages: install the package numactl") from None
 
 
-def _called(result: int, what: str) -> None:
-    if result:
-        raise OSError(ctypes.get_errno(), "%s: %s" % (what, os.strerror(ctypes.get_errno())))
+def _called(failure: Any, what: str) -> None:
+    if failure:
+        raise OSError(ctypes.get_errno(), f"{what}: {os.strerror(ctypes.get_errno())}")
 
 
-def _piece(fd: int, at: int, size: int, written: bool) -> dict[int, int]:
-    """Bytes by node of a piece without holes. Only mapped pages can be asked for, and mapping a
-    page reads it in from swap space: so only those in memory are. written: else all are."""
-    libc, page = ctypes.CDLL(None, use_errno=True), os.sysconf("SC_PAGESIZE")
-    libc.mmap.restype = ctypes.c_void_p
-    libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int,
-                          ctypes.c_int, ctypes.c_int64]
-    count, on = -(-size // page), dict[int, int]()
-    base = libc.mmap(None, size, 1, 1, fd, at)  # PROT_READ, MAP_SHARED
-    _called(base == ctypes.c_void_p(-1).value, "it cannot be mapped")
+def _written(fd: int, at: int, end: int) -> Iterator[tuple[int, int]]:
+    """The parts of a file that are no holes."""
+    with contextlib.suppress(OSError):  # ENXIO: no more
+        while at < end:
+            at = os.lseek(fd, at, os.SEEK_DATA)
+            stop = os.lseek(fd, at, os.SEEK_HOLE)
+            yield min(at, end), min(stop, end)
+            at = stop
+
+
+def _window(fd: int, start: int, end: int, allocated: bool) -> tuple[dict[int, int], int]:
+    """Bytes by node of a part of a file, and those of its pages that are no holes. allocated: the
+    file has none; its pages that were never written look like one. Only mapped pages can be asked
+    for, and mapping a page reads it in from swap space: so only those in memory are mapped."""
+    libc, size, pointer = ctypes.CDLL(None, use_errno=True), end - start, ctypes.c_void_p
+    libc.mmap.restype, count, on = pointer, -(-size // PAGE), dict[int, int]()
+    base = libc.mmap(None, ctypes.c_size_t(size), mmap.PROT_READ, mmap.MAP_SHARED, fd,
+                     ctypes.c_long(start))
+    _called(base == pointer(-1).value, "it cannot be mapped")
     try:
-        there = (ctypes.c_ubyte * count)(*[1] * count)
-        if written:
-            _called(libc.mincore(ctypes.c_void_p(base), ctypes.c_size_t(size), there), "mincore")
-        for run_of in re.finditer(rb"\x01+", bytes(t & 1 for t in there)):
-            if libc.madvise(ctypes.c_void_p(base + run_of.start() * page),
-                            ctypes.c_size_t(len(run_of.group()) * page), MADV_POPULATE_READ):
-                _called(ctypes.get_errno() != 14, "pages cannot be looked at (that wants Linux "
-                        "5.14)")  # EFAULT: cut
-        where = (ctypes.c_int * count)()
-        asked = (ctypes.c_void_p * count)(*(base + i * page for i in range(count)))
-        _called(numa().move_pages(0, ctypes.c_ulong(count), asked, None, where, 0), "move_pages")
-        for i, node in enumerate(where):
-            if node >= 0:
-                on[node] = on.get(node, 0) + min(page, size - i * page)
+        in_memory = (ctypes.c_ubyte * count)()
+        _called(libc.mincore(pointer(base), ctypes.c_size_t(size), in_memory), "mincore")
+        data, looked = (bytearray([allocated]) * count for _ in range(2))
+        for first, last in _written(fd, start, end):
+            for i in range((first - start) // PAGE, -(-(last - start) // PAGE)):
+                data[i], looked[i] = 1, in_memory[i] & 1
+        for part in re.finditer(rb"\x01+", looked):
+            failure = libc.madvise(pointer(base + part.start() * PAGE),
+                                   ctypes.c_size_t(len(part[0]) * PAGE), MADV_POPULATE_READ)
+            # EFAULT: the file was cut meanwhile.
+            _called(failure and ctypes.get_errno() != errno.EFAULT,
+                    "pages cannot be looked at (that wants Linux 5.14)")
+        nodes = (ctypes.c_int * count)()
+        asked = (pointer * count)(*range(base, base + count * PAGE, PAGE))
+        _called(numa().move_pages(0, ctypes.c_ulong(count), asked, None, nodes, 0), "move_pages")
     finally:
-        libc.munmap(ctypes.c_void_p(base), ctypes.c_size_t(size))
-    return on
-
-
-def _seek(fd: int, at: int, end: int, whence: int) -> int:
-    try:
-        return min(os.lseek(fd, at, whence), end)
-    except OSError as why:
-        if why.errno != 6:  # ENXIO: no more
-            raise
-        return end
-
-
-def _window(fd: int, start: int, end: int, allocated: bool, stands_for: int, into: Pages) -> None:
-    """allocated: the file has no holes; its pages that were never written look like one."""
-    at, data, on = start, 0, dict[int, int]()
-    while at < end:
-        begin = _seek(fd, at, end, os.SEEK_DATA)
-        stop = _seek(fd, begin, end, os.SEEK_HOLE) if begin < end else end
-        for first, last, written in ((at, begin, False), (begin, stop, True)):
-            if last > first and (written or allocated):
-                data += last - first
-                for node, size in _piece(fd, first, last - first, written).items():
-                    on[node] = on.get(node, 0) + size
-        at = stop
-    for node, size in on.items():
-        into.on[node] = into.on.get(node, 0) + size * stands_for // (end - start)
-    into.holes += (end - start - data) * stands_for // (end - start)
-    into.swapped += (data - sum(on.values())) * stands_for // (end - start)
+        libc.munmap(pointer(base), ctypes.c_size_t(size))
+    lengths = [min(PAGE, size - at) for at in range(0, size, PAGE)]
+    for node, length in zip(nodes, lengths):
+        if node >= 0:
+            on[node] = on.get(node, 0) + length
+    return on, sum(length for length, is_data in zip(lengths, data) if is_data)
 
 
 def pages(path: str) -> Pages | None:
@@ -541,28 +469,27 @@ def pages(path: str) -> Pages | None:
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
         try:
-            st = os.fstat(fd)
-            if not stat.S_ISREG(st.st_mode) or not _in_tmpfs(fd):
+            st, fs = os.fstat(fd), (ctypes.c_long * 32)()
+            # fstatfs(2): its structure begins with the filesystem's magic number.
+            _called(ctypes.CDLL(None, use_errno=True).fstatfs(fd, fs), "fstatfs")
+            if not stat.S_ISREG(st.st_mode) or fs[0] != TMPFS:
                 return None
-            windows = -(-st.st_size // WINDOW)
-            stride = -(-windows // WINDOWS) * WINDOW
+            stride = -(-st.st_size // WINDOW // WINDOWS) * WINDOW
             found.sampled = stride > WINDOW
             for at in range(0, st.st_size, stride or 1):
-                _window(fd, at, min(at + WINDOW, st.st_size), st.st_blocks * 512 >= st.st_size,
-                        min(stride, st.st_size - at), found)
+                end = min(at + WINDOW, st.st_size)
+                factor = min(stride, st.st_size - at) / (end - at)
+                on, data = _window(fd, at, end, st.st_blocks * 512 >= st.st_size)
+                for node, size in on.items():
+                    found.on[node] = found.on.get(node, 0) + int(size * factor)
+                found.holes += int((end - at - data) * factor)
+                found.swapped += int((data - sum(on.values())) * factor)
         finally:
             os.close(fd)
     except OSError as why:
         raise failed(why, printable(path)) from why
     found.on = dict(sorted(found.on.items()))
     return found
-
-
-def _in_tmpfs(fd: int) -> bool:
-    """fstatfs(2), whose structure begins with the filesystem's magic number."""
-    out = (ctypes.c_long * 32)()
-    _called(ctypes.CDLL(None, use_errno=True).fstatfs(fd, out), "fstatfs")
-    return bool(out[0] == TMPFS)
 
 
 @dataclass
@@ -574,19 +501,36 @@ class Where:
     nodes: str = ""  # of the device; "": not known
     why: str = ""  # gone, unseen
 
+    def text(self, made_under: int) -> str:
+        """For people. made_under: the node, of a ramdisk."""
+        if self.kind == "pages":
+            p = self.pages
+            on = [f"{format_size(size)} on node {node}" for node, size in p.on.items()]
+            on += [f"{format_size(p.holes)} never written"] if p.holes else []
+            on += [f"{format_size(p.swapped)} in swap space"] if p.swapped else []
+            return f"pages {', '.join(on) or 'none yet'}{' (of a sample)' if p.sampled else ''}"
+        if self.kind in ("device", "page cache"):
+            cache = "in the page cache, on any node; its device is " * (self.kind != "device")
+            return f"{cache}of {nodes_text(self.nodes)}"
+        if self.kind == "hidden":
+            under = "" if made_under == NODE_UNKNOWN else f"; made under node {made_under}"
+            return f"the kernel does not show where its pages are{under}"
+        return f"it cannot be seen: {self.why}" if self.kind == "unseen" else \
+            f"it is not there any more by its name ({self.why})"
 
-def where(machine: topology.Host, store: Store) -> Where:
-    if store.plugin.startswith("rd_"):
+
+def where(machine: topology.Host, plugin: str, store: Store) -> Where:
+    if plugin.startswith("rd_"):
         return Where("hidden")
     try:
         st = os.stat(store.path)
     except OSError as why:
         return Where("gone" if isinstance(why, FileNotFoundError) else "unseen",
-                     why="%s: %s" % (printable(store.path), why.strerror))
+                     why=f"{printable(store.path)}: {why.strerror}")
     block = stat.S_ISBLK(st.st_mode)
     # Devices have other names when the host or a card was started again.
     if store.device and not (block and st.st_rdev == store.device):
-        return Where("gone", why="%s: is another device now than LIO has" % printable(store.path))
+        return Where("gone", why=f"{printable(store.path)}: is another device now than LIO has")
     nodes = machine.locations.get(store.path, topology.Location()).nodes
     if block:
         return Where("device", nodes=nodes)

@@ -7,332 +7,255 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import select
 import sys
-import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from . import chap, iscsi, names, plan, sessions, stripe, topology
-from .common import (Options, DONE, USAGE, Failure, Misuse, Stop, format_ids, format_size, output, parse_ids,
-                     printable, read_text, say, warn)
-from .iscsi import Node, Programs
-from .kept import Half, Kept, settle_halves, take
-from .plan import Chap, Plan
-from .sessions import Address, Setting
-from .stripe import Stripe
-from .wanted import (Attached, Wanted, from_discovery, from_plan, machine_with, netdev_to, places,
-                     wait_for_disks)
+from rftp_common import (DONE, FAILED, USAGE, Failure, Misuse, Options, Stop, format_ids,
+                         format_size, output, parse_ids, printable, say, warn)
 
-# ---- sessions -------------------------------------------------------------------------
+from . import chap, iscsi, kept, names, plan, sessions, stripe, topology, wanted
+from .iscsi import Node
+from .kept import Kept, only_warn
+from .plan import Chap, Initiator
+from .sessions import Address, Disk
+from .stripe import Stripe
+
+# ---- sessions ------------------------------------------------------------------------
 
 
 @dataclass
 class Login:
-    args: Options
-    p: Programs
-    kept: Kept
-    wanted: list[Wanted] = field(default_factory=list)
-    disks: list[Attached] = field(default_factory=list)
+    o: Options
+    k: Kept
+    nodes: list[Node] = field(default_factory=list)
+    disks: list[Disk] = field(default_factory=list)
     stripe: Stripe | None = None
-    device: str = ""  # the stripe's
-    stripe_new: bool = False
-    stripe_started: bool = False  # by this run
     made_fs: bool = False
-    tuned: list[Setting] = field(default_factory=list)
+    tuned: list[dict[str, str]] = field(default_factory=list)
 
 
-def _secret(c: Chap | None) -> str | None:
-    """As a record has it; bytes that are not UTF-8 stay."""
-    return chap.read(c.secret_file, False).encode("latin-1").decode("utf-8", "surrogateescape") \
-        if c else None
+def _auth(i: Initiator) -> iscsi.Settings:
+    """CHAP's settings of a record."""
+    if not i.chap:
+        return {}
+    # As the record has them; bytes that are not UTF-8 stay.
+    secret, mutual = (chap.read(c.secret_file, False).encode("latin-1")
+                      .decode("utf-8", "surrogateescape") if c else None
+                      for c in (i.chap, i.mutual))
+    if secret == mutual:
+        raise Failure("the secrets of both directions are the same, which RFC 7143 forbids")
+    auth = {"authmethod": "CHAP", "username": i.chap.user, "password": secret,
+            "username_in": i.mutual.user if i.mutual else None, "password_in": mutual}
+    return {"node.session.auth." + key: value for key, value in auth.items()}
 
 
-def _settings(w: Wanted, args: Options) -> iscsi.Settings:
-    """Of its record. startup: else open-iscsi's own service would log in at the next start, without
-    stripe and settings. retry: now and then the kernel refuses a question of iscsid."""
-    settings: iscsi.Settings = {
-        "node.startup": "manual", "node.session.initial_login_retry_max": "3",
-        "node.conn[0].timeo.login_timeout": str(args.wait)}
-    if w.chap:
-        secret, mutual = _secret(w.chap), _secret(w.mutual)
-        if secret == mutual:
-            raise Failure("target %s: the secrets of both directions are the same, which RFC 7143 "
-                          "forbids" % printable(w.node.iqn))
-        auth = {"authmethod": "CHAP", "username": w.chap.user, "password": secret,
-                "username_in": w.mutual.user if w.mutual else None, "password_in": mutual}
-        settings.update(("node.session.auth." + k, v) for k, v in auth.items())
-    if args.tune:
-        settings["node.session.cmds_max"] = str(sessions.CMDS_MAX)
-        settings["node.session.queue_depth"] = str(sessions.QUEUE_DEPTH)
-    return settings
-
-
-def _take_back(login: Login, node: Node, why: Failure, begun: bool) -> None:
-    """After a login that has failed."""
-    if begun and isinstance(why, iscsi.Stopped) and not iscsi.comes_late(node):
-        warn("iscsid may still be logging in to %s: rftp-iser logout --target %s takes that back" %
-             (printable(node.iqn), printable(node.iqn)))
-        return
-    free = login.p.unstoppable()
-    if begun and isinstance(why, iscsi.Ended) and why.code == iscsi.EXISTS:
-        node.record = False  # it belongs to that session
-    elif begun:
-        with contextlib.suppress(Failure):
-            iscsi.log_out(free, node)
-    try:
-        login.kept.drop(free, node)
-    except Failure as also:
-        warn(str(also))
-
-
-def _log_in(login: Login, w: Wanted) -> None:
+def _log_in(login: Login, node: Node) -> None:
     """By a record of its own, made anew: the plan or the options may have changed since a run that
     was killed. A record of others is used as it is."""
-    node, kept = w.node, login.kept
-    settings, before = _settings(w, login.args), kept.nodes.get(node.iqn)
-    if before and before.record and before.file != node.file:
-        iscsi.forget(login.p, before)
-    if os.path.exists(node.file) and not (before and before.record):
+    k = login.k
+    # startup: else open-iscsi's own service would log in at the next start, without stripe and
+    # settings. retry: now and then the kernel refuses a question of iscsid.
+    settings: iscsi.Settings = {
+        "node.startup": "manual", "node.session.initial_login_retry_max": "3",
+        "node.conn[0].timeo.login_timeout": str(login.o.wait), **_auth(node.initiator)}
+    if login.o.tune:
+        settings["node.session.cmds_max"] = str(sessions.CMDS_MAX)
+        settings["node.session.queue_depth"] = str(sessions.QUEUE_DEPTH)
+    before = k.nodes.get(node.iqn)
+    if before and before.record:
+        if before.file != node.file:
+            iscsi.forget(k.p, before)
+    elif os.path.exists(node.file):
         node.record = False
-        if w.chap:
-            raise Failure("open-iscsi has a record of %s that is not login's, %s: log in with "
-                          "iscsiadm, or take it away with iscsiadm -m node -T %s -o delete" % (
-                              printable(node.iqn), printable(node.file), printable(node.iqn)))
-    kept.nodes[node.iqn] = node
-    kept.write()
-    begun = False
+        if node.initiator.chap:
+            iqn = printable(node.iqn)
+            raise Failure(f"open-iscsi has a record of {iqn} that is not login's, "
+                          f"{printable(node.file)}: log in with iscsiadm, or take it away with "
+                          f"iscsiadm -m node -T {iqn} -o delete")
+    k.nodes[node.iqn] = node
+    k.write()
     try:
         if node.record:
-            iscsi.make_record(login.p, node, settings)
-        begun = True
-        iscsi.log_in(login.p, node, bool(w.chap))
-    except Failure as why:
-        _take_back(login, node, why, begun)
+            iscsi.make_record(k.p, node, settings)
+        iscsi.log_in(k.p, node)
+    except iscsi.Pending:
         raise
-    w.new = True
+    except Failure:
+        k.p.stop = None
+        with only_warn():
+            k.drop(node)
+        raise
+    node.new = True
 
 
 def _make_sessions(login: Login) -> None:
-    there = sessions.read()
-    for w in login.wanted:
-        login.p.check()
-        s = sessions.find(there, w.node.iqn)
-        if not s:
-            _log_in(login, w)
-        elif s.transport != w.node.transport:
-            raise Failure("this host is logged in to %s already, over %s and not %s: log out "
-                          "first" % (printable(s.iqn), printable(s.transport), w.node.transport))
-
-
-def _undo(login: Login) -> None:
-    """Takes back the sessions and the stripe of this run, unless they have a user by now."""
-    p, kept = login.p.unstoppable(), login.kept
-    p.settle()
-    # Also one that udev has put together: it was not there before its last session.
-    if login.stripe and (login.stripe_started or any(w.new for w in login.wanted)):
-        try:
-            stripe.stop(p, login.stripe, login.device)
-            kept.stripes = [s for s in kept.stripes if s != login.stripe]
-            kept.write()
-        except Failure as why:
-            warn("not taken back: %s" % why)
-    for w in reversed([w for w in login.wanted if w.new]):
-        try:
-            session = w.node.session(sessions.read())
-            for disk in session.disks if session else ():
-                sessions.check_free(disk.name)
-            iscsi.log_out(p, w.node)
-            kept.drop(p, w.node)
-        except Failure as why:
-            warn("not taken back: %s" % why)
+    for node in login.nodes:
+        login.k.p.check()
+        if not sessions.find(sessions.read(), node.iqn):
+            _log_in(login, node)
+        s = sessions.find(sessions.read(), node.iqn)
+        if s and s.transport != node.transport:
+            raise Failure(f"the session with {printable(s.iqn)} is over {printable(s.transport)} "
+                          f"and not {node.transport}: log out of it first")
 
 
 # ---- stripes and filesystems ----------------------------------------------------------
 
 
-def _may_lose(login: Login, device: str, what: str, found: str, ask: bool = True) -> None:
-    """May the data that was found on a device be lost? what: will be made there. ask: else the user
-    is not asked yet."""
-    can_ask = sys.stdin.isatty() and sys.stderr.isatty()
-    if not found or login.args.yes or (can_ask and not ask):
-        return
-    if not can_ask:
-        raise Failure("%s holds data (%s), which %s would destroy: --yes does so" % (
-            device, found, what))
-    sys.stderr.write("%s holds data (%s), which %s destroys. Type yes to go on: " % (
-        device, found, what))
-    sys.stderr.flush()
-    while not select.select([sys.stdin], [], [], 0.1)[0]:
-        login.p.check()
-    if sys.stdin.readline() != "yes\n":
-        raise Failure("%s was left as it is" % device)
-
-
-def _look(login: Login, device: str) -> str:
-    """The signatures on a device without users."""
+def _check_free(login: Login, device: str) -> str:
+    """The signatures on a device, which must have no user."""
+    # Its path may lead to another disk by now.
+    there = {(s.id, d.lun, d.name) for s in sessions.read() for d in s.disks}
+    for d in login.disks:
+        if (d.session.id, d.lun, d.name) not in there or sessions.kernel_name(d.path) != d.name:
+            raise Failure(f"{d.path} is not LUN {d.lun} of {printable(d.session.iqn)} any more: it "
+                          "has been logged out of; nothing was written to it")
     name = sessions.kernel_name(device)
     if not name:
-        raise Failure("%s is gone" % device)
-    sessions.check_free(name)
-    return stripe.contents(login.p, device)
+        raise Failure(f"{device} is gone")
+    stripe.above(name, [])
+    return stripe.contents(login.k.p, device)
 
 
-def _check_same(login: Login) -> None:
-    """Before a disk is written to: its path may lead to another one by now."""
-    there = {(s.id, d.lun, d.name) for s in sessions.read() for d in s.disks}
-    for a in login.disks:
-        same = (a.session.id, a.disk.lun, a.disk.name) in there
-        if not same or sessions.kernel_name(a.path) != a.disk.name:
-            raise Failure("%s is not LUN %d of %s any more: it has been logged out of; nothing was "
-                          "written to it" % (a.path, a.disk.lun, printable(a.session.iqn)))
-
-
-def _new_stripe(login: Login, paths: Sequence[str], name: str) -> tuple[Stripe, str]:
-    kept, p = login.kept, login.p
-    found = [_look(login, path) for path in paths]
-    for path, signatures in zip(paths, found):
-        _may_lose(login, path, "making a stripe", signatures)
-    _check_same(login)
-    if any(found):
-        p.run("wipefs", "--quiet", "--all", *paths)
-    half = Half(stripe.draw(login.args.stripe, name),
-                [(a.session.iqn, a.disk.lun) for a in login.disks])
-    kept.halves.append(half)
-    kept.write()
-    try:
-        made = stripe.make(p, half.stripe, paths, login.args.chunk)
-    except Failure:
-        settle_halves(kept, p.unstoppable())  # parts that could not be taken back stay known
-        raise
-    kept.halves.remove(half)
-    return made
+def _may_write(login: Login, devices: Sequence[str], what: str) -> list[str]:
+    """The signatures on each device; Failure, before the first is written to, if one has a user, or
+    data that must not be lost. what: will be made there."""
+    found = [_check_free(login, device) for device in devices]
+    for device, signatures in zip(devices, found):
+        if not signatures or login.o.yes:
+            continue
+        holds = f"{device} holds data ({signatures}), which {what} "
+        if not (sys.stdin.isatty() and sys.stderr.isatty()):
+            raise Failure(holds + "would destroy: --yes does so")
+        sys.stderr.write(holds + "destroys. Type yes to go on: ")
+        sys.stderr.flush()
+        while not select.select([sys.stdin], [], [], 0.1)[0]:
+            login.k.p.check()
+        if sys.stdin.readline() != "yes\n":
+            raise Failure(f"{device} was left as it is")
+    if [_check_free(login, device) for device in devices] != found:
+        raise Failure("another program has just written to one of the disks")
+    return found
 
 
 def _make_stripe(login: Login, plan_name: str) -> None:
-    paths = [a.path for a in login.disks]
+    o, k, paths = login.o, login.k, [d.path for d in login.disks]
     if not 2 <= len(paths) <= stripe.MEMBERS_MOST:
-        raise Failure("a stripe takes 2 to %d disks, and there %s %d" % (
-            stripe.MEMBERS_MOST, "is" if len(paths) == 1 else "are", len(paths)))
-    found = stripe.find(login.p, login.args.stripe, paths)
-    if found:
-        login.stripe, login.device, login.stripe_started = found
-    else:
-        login.stripe, login.device = _new_stripe(login, paths, "rftp-" + plan_name)
-        login.stripe_new = login.stripe_started = True
-    login.kept.add_stripe(login.stripe)
-    login.kept.write()
+        raise Failure(f"a stripe takes 2 to {stripe.MEMBERS_MOST} disks, and there "
+                      f"{'is' if len(paths) == 1 else 'are'} {len(paths)}")
+    s = stripe.find(k.p, o.stripe, paths)
+    if not s:
+        if any(_may_write(login, paths, "making a stripe")):
+            k.p.run("wipefs", "--quiet", "--all", *paths)
+        s = stripe.draw(o.stripe, "rftp-" + plan_name)
+        s.disks = [(d.session.iqn, d.lun) for d in login.disks]
+        k.stripes.append(s)
+        k.write()
+        try:
+            stripe.make(k.p, s, paths, o.chunk)
+        except Failure:
+            k.p.stop = None  # a signal may have ended a program in its midst
+            kept.settle_halves(k)
+            raise
+        k.stripes.remove(s)
+        s.disks = []
+    login.stripe = s
+    if s not in k.stripes:
+        k.stripes.append(s)
+    k.write()
 
 
 def _make_filesystems(login: Login) -> None:
-    """All devices are looked at before the first is written to."""
-    devices = [login.device] if login.stripe else [a.path for a in login.disks]
-    for device in devices:
-        _may_lose(login, device, "mkfs.xfs", _look(login, device), False)
-    for device in devices:
-        found = _look(login, device)
-        _may_lose(login, device, "mkfs.xfs", found)
-        _check_same(login)
-        stripe.make_xfs(login.p, device, len(login.disks) if login.stripe else 1, bool(found))
+    devices = [login.stripe.device] if login.stripe else [d.path for d in login.disks]
+    for device, found in zip(devices, _may_write(login, devices, "mkfs.xfs")):
+        if _check_free(login, device) != found:
+            raise Failure(f"another program has just written to {device}")
+        stripe.make_xfs(login.k.p, device, len(login.disks) if login.stripe else 1, bool(found))
         login.made_fs = True
+
+
+def _undo(login: Login) -> None:
+    """Takes back the sessions and the stripe of this run, unless they have a user by now."""
+    k, new = login.k, [n for n in login.nodes if n.new]
+    k.p.stop = None
+    k.p.settle()
+    if not new and login.stripe and login.stripe.started:
+        with only_warn("not taken back: "):
+            kept.stop_stripes(k, [d.name for d in login.disks])
+    for node in reversed(new):
+        with only_warn("not taken back: "):
+            kept.leave(k, node)
 
 
 # ---- output ---------------------------------------------------------------------------
 
 
-def _hint(device: str, nodes: str) -> str:
-    """A program should use a device on the node of its card."""
-    there = parse_ids(nodes) or set()
-    return "    mount    %smount -o noatime %s DIR  (in fstab with _netdev,nofail)" % (
-        "numactl --cpunodebind=%s " % nodes if len(there) == 1 else "", device)
-
-
-def _text(login: Login) -> str:
-    lines, nodes = [], set()
-    for a in login.disks:
-        nodes |= parse_ids(a.nodes) or set()
-        lines += [a.path, "    disk     %s, LUN %d%s" % (
-            format_size(a.disk.size), a.disk.lun,
-            "" if a.path == "/dev/" + a.disk.name else ", " + a.disk.name),
-            "    target   " + printable(a.session.iqn),
-            "    portal   %s by %s%s" % (a.wanted.node.address, a.session.transport,
-                                         "" if a.wanted.new else ", logged in before"),
-            "    card     %s, node %s" % (printable(a.netdev) or "not known",
-                                          a.nodes or "not known")]
-        if not login.stripe:
-            lines.append(_hint(a.path, a.nodes))
+def _told(login: Login) -> dict[str, Any]:
+    """As JSON."""
+    disks, new = [], [n.iqn for n in login.nodes if n.new]
+    for d in login.disks:
+        s = d.session
+        told = {"path": d.path, "device": d.name, "bytes": d.size, "lun": d.lun, "target": s.iqn,
+                "address": s.address.host, "port": s.address.port, "transport": s.transport,
+                "new": s.iqn in new, "netdev": d.netdev, "nodes": d.nodes}
+        disks.append({key: value for key, value in told.items() if value != ""})
+    value: dict[str, Any] = {"disks": disks, "tuned": login.tuned, "made_fs": login.made_fs}
     if login.stripe:
-        lines += [login.device, "    stripe   %s over %d disks, %s%s" % (
-            login.stripe.kind, len(login.disks), login.stripe.name,
-            ", new" if login.stripe_new else ""), _hint(login.device, format_ids(nodes))]
-    if login.made_fs:
-        lines.append("made XFS")
-    for s in login.tuned:
-        if s.error:
-            warn("%s: %s stays %s: %s (wanted %s)" % (s.device, s.name, s.before, s.error, s.want))
-        else:
-            lines.append("tuned %s: %s %s" % (s.device, s.name, "is " + s.after if
-                                              s.before == s.after else s.before + " -> " + s.after))
-    return "\n".join(lines) + "\n"
-
-
-def _told(value: dict[str, Any], **more: str) -> dict[str, Any]:
-    """With more, unless it is empty."""
-    return dict(value, **{k: v for k, v in more.items() if v})
-
-
-def _json(login: Login) -> dict[str, Any]:
-    disks = [_told({"path": a.path, "device": a.disk.name, "bytes": a.disk.size, "lun": a.disk.lun,
-                    "target": a.session.iqn, "address": a.wanted.node.address.host,
-                    "port": a.wanted.node.address.port, "transport": a.session.transport,
-                    "new": a.wanted.new}, netdev=a.netdev, nodes=a.nodes) for a in login.disks]
-    tuned = [_told({"device": s.device, "setting": s.name, "before": s.before, "after": s.after,
-                    "wanted": s.want}, error=s.error) for s in login.tuned]
-    value: dict[str, Any] = {"disks": disks, "tuned": tuned, "made_fs": login.made_fs}
-    if login.stripe:
-        value["stripe"] = dict(vars(login.stripe), path=login.device, new=login.stripe_new)
+        value["stripe"] = dict(login.stripe.to_json(), path=login.stripe.device,
+                               new=login.stripe.new)
     return value
 
 
-def _emit(value: dict[str, Any]) -> None:
-    output(json.dumps(value, separators=(",", ":")) + "\n")
+def _mount(device: str, nodes: set[int]) -> str:
+    """A program should use a device on the node of its card."""
+    bind = f"numactl --cpunodebind={format_ids(nodes)} " if len(nodes) == 1 else ""
+    return f"    mount    {bind}mount -o noatime {device} DIR  (in fstab with _netdev,nofail)"
+
+
+def _text(m: dict[str, Any]) -> str:
+    """Of the JSON."""
+    lines, all_nodes, s = [], set(), m.get("stripe")
+    for d in m["disks"]:
+        nodes = parse_ids(d.get("nodes", "")) or set()
+        all_nodes |= nodes
+        name = "" if d["path"] == "/dev/" + d["device"] else ", " + d["device"]
+        before = "" if d["new"] else ", logged in before"
+        lines += [d["path"],
+                  f"    disk     {format_size(d['bytes'])}, LUN {d['lun']}{name}",
+                  f"    target   {printable(d['target'])}",
+                  f"    portal   {Address(d['address'], d['port'])} by {d['transport']}{before}",
+                  f"    card     {printable(d.get('netdev', 'not known'))}, "
+                  f"node {d.get('nodes', 'not known')}"]
+        if not s:
+            lines.append(_mount(d["path"], nodes))
+    if s:
+        new = ", new" if s["new"] else ""
+        lines += [s["path"], f"    stripe   {s['kind']} over {len(m['disks'])} disks, "
+                             f"{s['name']}{new}", _mount(s["path"], all_nodes)]
+    if m["made_fs"]:
+        lines.append("made XFS")
+    for t in m["tuned"]:
+        if "error" in t:
+            warn(f"{t['device']}: {t['setting']} stays {t['before']}: {t['error']} (wanted "
+                 f"{t['wanted']})")
+        else:
+            change = "is " if t["before"] == t["after"] else t["before"] + " -> "
+            lines.append(f"tuned {t['device']}: {t['setting']} {change}{t['after']}")
+    return "\n".join(lines) + "\n"
+
+
+def _as_json(value: dict[str, Any]) -> str:
+    return json.dumps(value, separators=(",", ":")) + "\n"
 
 
 # ---- login ----------------------------------------------------------------------------
 
 
-def _wrong_user(user: str) -> str:
-    """As a line of a record; "": nothing."""
-    if not 0 < len(user.encode("utf-8", "surrogateescape")) < 256:
-        return "is empty, or longer than 255 bytes"
-    if any(c < " " or c == "\x7f" for c in user):
-        return "has a control character in it"
-    return "begins or ends with a blank, which open-iscsi would drop" if user != user.strip(" ") \
-        else ""
-
-
-def _check_chap(*ways: Chap | None) -> None:
-    for c in ways:
-        if c and _wrong_user(c.user):
-            raise Failure("CHAP's user " + _wrong_user(c.user))
-        _secret(c)
-
-
-def _check_words(words: Sequence[str]) -> None:
-    for word in words:
-        try:
-            sessions.parse_address(word)
-        except Failure as why:
-            raise Misuse(str(why)) from None
-
-
 def _check_options(o: Options) -> None:
-    o.transport = "iser" if o.transport is None else o.transport
-    if o.transport not in iscsi.IFACES:
-        raise Misuse("--transport takes iser or tcp, not", o.transport)
-    if o.stripe is not None and o.stripe not in stripe.KINDS:
-        raise Misuse("--stripe takes md or lvm, not", o.stripe)
     if o.chunk & (o.chunk - 1):
         raise Misuse("--chunk takes a power of two")
     if o.plan is None and not o.words:
@@ -340,66 +263,44 @@ def _check_options(o: Options) -> None:
     for iqn in o.target:
         if names.iqn(iqn):
             raise Misuse("--target takes an iSCSI name, not", iqn)
-    for wrong, told in (
-            ((o.user is None) != (o.secret_file is None), "CHAP wants --user and --secret-file"),
-            ((o.mutual_user is None) != (o.mutual_secret_file is None),
-             "mutual CHAP wants --mutual-user and --mutual-secret-file"),
-            (o.mutual_user is not None and o.user is None,
-             "mutual CHAP wants --user and --secret-file, too"),
-            (o.user is not None and o.plan is not None,
-             "a plan has users and secrets of its own, so not also --user")):
-        if wrong:
-            raise Misuse(told)
-    for user in (o.user, o.mutual_user):
-        if user is not None and _wrong_user(user):
-            raise Misuse("CHAP's user " + _wrong_user(user))
-    _check_words(o.words)
+    for way, user, file in (("", o.user, o.secret_file),
+                            ("mutual-", o.mutual_user, o.mutual_secret_file)):
+        if (user is None) != (file is None):
+            raise Misuse(f"CHAP wants --{way}user and --{way}secret-file")
+        if user is None:
+            continue
+        # It becomes a line of a record.
+        if not re.fullmatch(rb"(?! )[^\0-\x1f\x7f]{1,255}(?<! )",
+                            user.encode("utf-8", "surrogateescape")):
+            raise Misuse(f"--{way}user takes 1 to 255 bytes, without a control character, and "
+                         "without a blank at an end, which open-iscsi would drop")
+    if o.mutual_user is not None and o.user is None:
+        raise Misuse("mutual CHAP wants --user and --secret-file, too")
+    if o.user is not None and o.plan is not None:
+        raise Misuse("a plan has users and secrets of its own, so not also --user")
+    for word in o.words:
+        sessions.parse_address(word)
 
 
-def _read_plan(path: str) -> Plan:
-    """A plan that is wrong stays so, however often it is tried, as wrong options do."""
-    told = read_text(path)
-    try:
-        return plan.parse(told, "standard input" if path == "-" else printable(path))
-    except Failure as why:
-        raise Failure(str(why), USAGE) from None
-
-
-def _choose(login: Login, p: Plan | None, addresses: Sequence[Address], name: str,
-            ways: tuple[Chap | None, Chap | None]) -> list[Wanted]:
-    """login.wanted; those that are at other addresses only are returned."""
-    o = login.args
-    if p:
-        login.wanted = from_plan(p, name, o.transport, o.target, addresses, printable(o.plan))
-        for w in login.wanted:
-            _check_chap(w.chap, w.mutual)
-        return []
-    iscsi.load_modules(login.p, "tcp")  # by which targets are asked for
-    iscsi.start_daemon(login.p)
-    told = "".join(iscsi.discover(login.p, a) for a in addresses)
-    login.wanted, elsewhere = from_discovery(told, o.transport, o.target, addresses)
-    for w in login.wanted:
-        w.chap, w.mutual = ways
-    return elsewhere
-
-
-def _check_rdma(login: Login, machine: topology.Host) -> None:
-    for w in login.wanted:
-        address = w.node.address.host
-        netdev = netdev_to(address)
+def _check_rdma(nodes: Sequence[Node]) -> None:
+    machine = topology.read("", "", None, None, [])
+    for address in (n.address.host for n in nodes):
+        netdev = sessions.netdev_to(address)
         if not netdev:
-            raise Failure("no network interface leads to %s" % address)
+            raise Failure(f"no network interface leads to {address}")
         if not machine.netdev_rdma(netdev):
-            raise Failure("iSER needs an RDMA device on the way to %s, and %s, which leads there, "
-                          "has none; --transport tcp does without" % (address, printable(netdev)))
+            raise Failure(f"iSER needs an RDMA device on the way to {address}, and "
+                          f"{printable(netdev)}, which leads there, has none; --transport tcp does "
+                          "without")
 
 
 def _attach(login: Login, plan_name: str) -> None:
-    o = login.args
+    o = login.o
     try:
         _make_sessions(login)
-        login.disks = wait_for_disks(login.p, login.wanted, o.wait, o.stripe is not None)
-        settle_halves(login.kept, login.p)
+        settle = 0 if o.plan is not None else 20 if o.stripe is not None else 5
+        login.disks = wanted.wait_for_disks(login.k.p, login.nodes, o.wait, settle)
+        kept.settle_halves(login.k)
         if o.stripe is not None:
             _make_stripe(login, plan_name)
         if o.mkfs:
@@ -411,154 +312,104 @@ def _attach(login: Login, plan_name: str) -> None:
             _undo(login)
         raise
     if o.tune:
-        for a in login.disks:
-            login.tuned += sessions.settings_of_disk(a.disk.name, a.session.host)
-        name = sessions.kernel_name(login.device)
-        if name:
-            login.tuned += sessions.settings_of_stripe(name, len(login.disks))
-        for s in login.tuned:
-            s.set()
+        array = sessions.kernel_name(login.stripe.device) if login.stripe else ""
+        login.tuned = sessions.tune(login.disks, array)
 
 
 def _login(o: Options, stop: Stop) -> None:
     addresses = [sessions.resolve(word) for word in o.words]
-    ways = (Chap(o.user, o.secret_file) if o.user is not None else None,
-            Chap(o.mutual_user, o.mutual_secret_file) if o.mutual_user is not None else None)
-    _check_chap(*ways)
-    p = _read_plan(o.plan) if o.plan is not None else None
+    me = Initiator("", Chap(o.user, o.secret_file) if o.user is not None else None,
+                   Chap(o.mutual_user, o.mutual_secret_file) if o.mutual_user is not None else None)
+    _auth(me)
+    try:
+        p = plan.read(o.plan) if o.plan is not None else None
+    except Failure as why:
+        # A plan that is wrong stays so, however often it is tried, as wrong options do.
+        why.status = FAILED if why.__cause__ else USAGE
+        raise
     # Before _attach only modules are loaded, and the daemon started.
-    programs = Programs(stop)
-    programs.run("iscsiadm", "--version")
+    login = Login(o, kept.take(o, stop))
+    programs = login.k.p
     name = iscsi.initiator_name(programs)
-    kept = take(o, stop)
-    programs.lock = kept.lock
-    login = Login(o, programs, kept)
-    elsewhere = _choose(login, p, addresses, name, ways)
-    machine = machine_with([])
+    where = f"{printable(o.plan)}: plan {printable(str(p.name))}" if p else "the storage host"
+    if p:
+        offered = wanted.from_plan(p, name, o.transport, o.target, where)
+    else:
+        iscsi.load_modules(programs, "tcp")  # by which targets are asked for
+        iscsi.start_daemon(programs)
+        offered = wanted.from_discovery("".join(iscsi.discover(programs, a) for a in addresses),
+                                        o.transport)
+    login.nodes, elsewhere = wanted.choose(offered, o.target, addresses, where)
+    for node in login.nodes:
+        if not p:
+            node.initiator = me
+        _auth(node.initiator)
     if o.transport == "iser":
-        _check_rdma(login, machine)
+        _check_rdma(login.nodes)
     iscsi.load_modules(programs, o.transport)
     iscsi.start_daemon(programs)
     _attach(login, str(p.name) if p else "iser")
     if elsewhere:
-        say("left alone, as they are not at the addresses given: " + places(elsewhere))
-    if o.json:
-        _emit(_json(login))
-    else:
-        output(_text(login))
+        say("left alone, as they are not at the addresses given: " + elsewhere)
+    told = _told(login)
+    output(_as_json(told) if o.json else _text(told))
 
 
 # ---- logout ---------------------------------------------------------------------------
 
 
-def _leaving(o: Options, kept: Kept) -> list[Node]:
+def _leaving(o: Options, k: Kept) -> list[Node]:
     """The nodes to log out of. A target without a session is no error."""
-    there, out = sessions.read(), []
-    if o.plan is not None:
-        out += [kept.nodes[t.iqn] for t in plan.read(o.plan).targets if t.iqn in kept.nodes]
+    out = list(k.nodes.values()) if o.all else []
+    iqns = [t.iqn for t in plan.read(o.plan).targets] if o.plan is not None else []
     for iqn in o.target:
-        if iqn in kept.nodes:
-            out.append(kept.nodes[iqn])
-        elif sessions.find(there, iqn):
-            raise Failure("%s was not logged in to by rftp-iser login, so it is left as it is; "
-                          "iscsiadm -m node -T %s --logout ends it" % (printable(iqn),
-                                                                       printable(iqn)))
-    for word in o.words:
-        address = sessions.resolve(word)
-        out += [n for n in kept.nodes.values() if n.address.is_same(address)]
-    if o.all:
-        out += kept.nodes.values()
+        if iqn not in k.nodes and sessions.find(sessions.read(), iqn):
+            raise Failure(f"{printable(iqn)} was not logged in to by rftp-iser login, so it is "
+                          f"left as it is; iscsiadm -m node -T {printable(iqn)} --logout ends it")
+    out += [k.nodes[iqn] for iqn in [*iqns, *o.target] if iqn in k.nodes]
+    for address in map(sessions.resolve, o.words):
+        out += [n for n in k.nodes.values() if n.address.is_same(address)]
     return list({n.iqn: n for n in out}.values())
 
 
-def _above(kept: Kept, disk: str) -> tuple[Stripe, str] | None:
-    """The stripe that a disk is in, and its device. Failure: the disk has a user, or is a part of
-    another device."""
-    devices, found = sessions.stack(disk), None
-    sessions.check_unused(devices)
-    for name in devices[1:]:
-        s = stripe.of_device(name, kept.stripes)
-        if s and not found:
-            found = s, name
-        elif not s and not sessions.is_partition(name):
-            raise Failure("/dev/%s is part of /dev/%s, which is not login's: stop that first" % (
-                disk, name))
-    return found
-
-
-def _disks_of(node: Node) -> list[str]:
-    """Others may have sessions with the same target, by another way, with disks of theirs."""
-    session = node.session(sessions.read())
-    return [d.name for d in session.disks] if session else []
-
-
-def _leave(kept: Kept, p: Programs, out: Sequence[Node]) -> list[Stripe]:
-    """Nothing is taken away unless all can be. The stripes that were stopped."""
-    stopped: list[Stripe] = []
-    if out:
-        settle_halves(kept, p)
-    p.settle()
-    disks = [disk for node in out for disk in _disks_of(node)]
-    for disk in disks:
-        _above(kept, disk)
-    for disk in disks:
-        found = _above(kept, disk)
-        if found:
-            stripe.stop(p, found[0], "/dev/" + found[1])
-            kept.stripes.remove(found[0])
-            kept.write()
-            stopped.append(found[0])
-    if stopped:
-        p.settle()
-    for node in out:
-        for disk in _disks_of(node):  # once more, for those before it have taken their time
-            _above(kept, disk)
-        if node.session(sessions.read()):
-            iscsi.log_out(p, node)
-        kept.drop(p, node)
-    if not kept.nodes and kept.stripes:  # their disks were gone already
-        kept.stripes = []
-        kept.write()
-    return stopped
-
-
 def _logout(o: Options, stop: Stop) -> None:
-    programs = Programs(stop)
-    programs.run("iscsiadm", "--version")
-    kept = take(o, stop)
-    programs.lock = kept.lock
-    out = _leaving(o, kept)
+    k = kept.take(o, stop)
+    out = _leaving(o, k)
     if out:
-        iscsi.start_daemon(programs)
-    stopped = _leave(kept, programs, out)
+        iscsi.start_daemon(k.p)
+        kept.settle_halves(k)
+    k.p.settle()
+    # Nothing is taken away unless all can be.
+    stopped = kept.stop_stripes(k, [disk for node in out for disk in kept.disks_of(node)])
+    for node in out:
+        kept.leave(k, node)
+    if not k.nodes and any(not s.disks for s in k.stripes):  # their disks were gone already
+        k.stripes = [s for s in k.stripes if s.disks]
+        k.write()
     if o.json:
-        _emit({"targets": [n.iqn for n in out], "stripes": [s.name for s in stopped]})
-    else:
-        lines = ["stopped %s" % s for s in stopped]
-        lines += ["logged out of " + printable(n.iqn) for n in out] or ["nothing to log out of"]
-        output("\n".join(lines) + "\n")
+        output(_as_json({"targets": [n.iqn for n in out], "stripes": [s.name for s in stopped]}))
+        return
+    lines = [f"stopped {s}" for s in stopped]
+    lines += ["logged out of " + printable(n.iqn) for n in out] or ["nothing to log out of"]
+    output("\n".join(lines) + "\n")
 
 
 # ---- the commands ---------------------------------------------------------------------
 
 
-def _command(name: str, o: Options,
-             work: Callable[[Options, Stop], None]) -> int:
+def _command(name: str, o: Options, work: Callable[[Options, Stop], None]) -> int:
     with Stop() as stop:
         try:
             if os.geteuid():
-                raise Failure("only root may do what %s does: use sudo" % name)
+                raise Failure(f"only root may do what {name} does: use sudo")
             work(o, stop)
         except Failure as why:
             if o.json:
                 with contextlib.suppress(Failure):  # it is said all the same
-                    _emit({"error": str(why)})
-            if not stop.asked:
-                raise
-            if o.debug:  # the signal, which has waited, ends this process in a moment
-                traceback.print_exc()
-            say(str(why))
-            return why.status
+                    output(_as_json({"error": str(why)}))
+            if stop.asked:  # the signal, which has waited, ends this process in a moment
+                say(str(why))
+            raise
     return DONE
 
 
@@ -570,5 +421,6 @@ def run_login(o: Options) -> int:
 def run_logout(o: Options) -> int:
     if o.plan is None and not o.target and not o.words and not o.all:
         raise Misuse("logout wants --plan, --target, addresses, or --all")
-    _check_words(o.words)
+    for word in o.words:
+        sessions.parse_address(word)
     return _command("logout", o, _logout)

@@ -4,336 +4,233 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
+
+from rftp_common import (Failure, Misuse, Options, parse_ids, parse_number, parse_size, printable,
+                         read_text)
 
 from . import names, plan
-from .common import (
-    Options, Failure,
-    Misuse,
-    parse_ids,
-    parse_number,
-    parse_size,
-    printable,
-    read_text,
-)
+from .plan import Portal, Store, checked, member, refuse, word
+from .sessions import parse_address
 
 EACH = -1  # the section [node *]: defaults for all nodes
 GENERATE = "generate"
 
+def _prefix(value: str) -> str:
+    whole = value.startswith("iqn.") and ":" not in value
+    return names.iqn(value) or ("" if whole else "is more than the beginning of names, as "
+                                "iqn.2026-01.org.example is")
 
-@dataclass
-class StoreSpec:
-    kind: str
-    size: int = 0  # bytes; 0 of a block device
-    path: str | None = None  # of a file or device
-    found: int = plan.NODE_UNKNOWN  # the node of its device; the planner sets it
 
-    @property
-    def movable(self) -> bool:
-        """Can it be on any node?"""
-        return self.kind in ("tmpfs", "ramdisk")
+def _secret(value: str) -> str:
+    return "" if value == GENERATE else names.path(value)
+
+
+def _boolean(value: str, at: str) -> bool:
+    yes = value.lower() in ("on", "yes", "true", "1")
+    no = value.lower() in ("off", "no", "false", "0")
+    refuse(not yes and not no, at, "is neither yes nor no", value)
+    return yes
+
+
+def _size(value: str, at: str) -> int:
+    size = parse_size(value) or 0
+    refuse(parse_size(value) is None, at, "is no size, as 4G is", value)
+    refuse(size < plan.SIZE_LEAST, at, "is less than 1 MiB", value)
+    return size
+
+
+def _file(value: str, at: str) -> Store:
+    path, size = [*value.split(None, 1), "", ""][:2]
+    refuse(not size, at, "has no size behind it, as 100G", path)
+    return Store(kind="file", size=_size(size, at), path=checked(names.path, path, at))
+
+
+def _block(value: str, at: str) -> Store:
+    refuse(not value.startswith("/dev/"), at, "is not below /dev", value)
+    return Store(kind="block", path=checked(names.path, value, at))
+
+
+def _portal(value: str, at: str) -> Portal:
+    try:
+        address = parse_address(value)
+    except Failure:
+        raise Failure(f"{at} \"{printable(value)}\" is no address or interface, with or without a "
+                      "port from 1 to 65535; an IPv6 address with a port stands in []") from None
+    if re.fullmatch(r"[0-9.]*|.*:.*", address.host):  # not an interface
+        checked(names.address, address.host, at)
+    return Portal(address.host, address.port)
+
+
+def _attribute(value: str, at: str) -> tuple[str, int]:
+    """Of "NAME NUMBER"."""
+    name, number = [*value.split(None, 1), "", ""][:2]
+    checked(plan.settings({}), {name: parse_number(number, 0, plan.ATTRIBUTE_MOST)}, at)
+    return name, int(number)
+
+
+_STORES: dict[str, Callable[[str, str], Store]] = {
+    "tmpfs": lambda value, at: Store(kind="tmpfs", size=_size(value, at)),
+    "ramdisk": lambda value, at: Store(kind="ramdisk", size=_size(value, at)),
+    "file": _file,
+    "block": _block}
+
+# ---- sections: their keys are the members with a rule or a parser ---------------------
 
 
 @dataclass
 class NodeSpec:
-    policy: str | None = None
-    write_back: bool | None = None
-    stores: list[StoreSpec] = field(default_factory=list)
-    portals: list[str] = field(default_factory=list)  # "auto", or as of --portal
-    lun_attributes: dict[str, int] = field(default_factory=dict)
-    target_attributes: dict[str, int] = field(default_factory=dict)
+    node: int  # or EACH
+    policy: str = member("", rule=word(*plan.POLICIES))  # "": not set
+    write: str = member("", rule=word("through", "back"))
+    portal: list[Portal] = member(list, parse=_portal)  # address: also "auto", or an interface
+    lun_attribute: dict[str, int] = member(dict, parse=_attribute)
+    target_attribute: dict[str, int] = member(dict, parse=_attribute)
+    stores: list[Store] = field(default_factory=list)  # kind, size, path; the planner sets the rest
 
 
 @dataclass
 class InitiatorSpec:
     name: str
-    chap_user: str | None = None  # None: the planner chooses
-    chap_secret: str | None = None  # a file, or GENERATE
-    mutual_user: str | None = None
-    mutual_secret: str | None = None
+    chap_user: str = member("", rule=names.chap_user)  # "": the planner chooses
+    chap_secret: str = member("", rule=_secret)  # a file, or GENERATE
+    mutual_user: str = member("", rule=names.chap_user)
+    mutual_secret: str = member("", rule=_secret)
 
 
 @dataclass
 class Spec:
-    name: str | None = None
-    iqn: str | None = None
-    domain: str | None = None
-    mounts: str = "/run/rftp-iser"  # the parent directory of tmpfs mounts
-    secrets: str = "/etc/rftp-iser"  # the directory of generated secrets
-    cpus: str = "nodes"
-    open: bool = False
-    tcp: bool = False  # plain iSCSI suffices where there is no RDMA
+    name: str = member("", rule=names.plan)
+    iqn: str = member("", rule=_prefix)
+    domain: str = member("", rule=lambda _: "")
+    mounts: str = member("/run/rftp-iser", rule=names.path)  # the parent of tmpfs mounts
+    secrets: str = member("/etc/rftp-iser", rule=names.path)  # generated ones
+    cpus: str = member("nodes", rule=word(*plan.CPUS))
+    open: bool = member(False, parse=_boolean)
+    tcp: bool = member(False, parse=_boolean)  # plain iSCSI suffices where there is no RDMA
     only: set[int] = field(default_factory=set)  # nodes to plan for; empty: all suitable ones
     nodes: dict[int, NodeSpec] = field(default_factory=dict)
     initiators: dict[str, InitiatorSpec] = field(default_factory=dict)
 
     def node(self, node: int) -> NodeSpec:
-        return self.nodes.get(node, NodeSpec())
+        return self.nodes.get(node, NodeSpec(node))
 
     def paths(self) -> list[str]:
         return [s.path for n in self.nodes.values() for s in n.stores if s.path]
 
-    def set(self, section: str, key: str | None, value: str) -> None:
-        """Adds one line, as "node 0", "tmpfs", "4G"; key None: the section's head. Failure without
-        a place."""
-        kind, _, rest = section.partition(" ")
-        if kind == "node" and rest:
-            self._set_node(rest.strip(), key, value)
-        elif kind == "initiator" and rest:
-            self._set_initiator(rest.strip(), key, value)
-        elif section == "plan":
-            if key is not None:
-                self._set_plan(key, value)
-        elif not section:
-            raise Failure(f"\"{printable(key or '')}\" is in no section, as [plan] is one")
-        else:
-            raise Failure(f"[{printable(section)}] is none of [plan], [node N], [node *], "
-                          "[initiator IQN]")
-
-    def _set_plan(self, key: str, value: str) -> None:
-        if key == "name":
-            self.name = _checked(value, names.plan(value))
-        elif key == "iqn":
-            wrong = names.iqn(value)
-            if not wrong and (not value.startswith("iqn.") or ":" in value):
-                wrong = "is more than the beginning of names, as iqn.2026-01.org.example is"
-            self.iqn = _checked(value, wrong)
-        elif key == "domain":
-            self.domain = value
-        elif key in ("mounts", "secrets"):
-            setattr(self, key, _checked(value, names.path(value)))
-        elif key == "cpus":
-            self.cpus = _word(value, plan.CPUS)
-        elif key in ("open", "tcp"):
-            setattr(self, key, _boolean(value))
-        else:
-            raise Failure(f"[plan] has no \"{printable(key)}\"")
-
-    def _set_node(self, name: str, key: str | None, value: str) -> None:
-        number = EACH if name == "*" else parse_number(name, 0, plan.NODE_MOST)
-        if number is None:
-            raise Failure(f"\"{printable(name)}\" is no node: that is a number, or * for each")
-        node = self.nodes.setdefault(number, NodeSpec())
-        if key in ("tmpfs", "ramdisk"):
-            node.stores.append(StoreSpec(str(key), _size(value)))
-        elif key == "file":
-            words = value.split(None, 1)
-            if len(words) < 2:
-                raise Failure(f"a file wants its size, too: {printable(value)} 100G")
-            size = _size(words[1])
-            node.stores.append(StoreSpec("file", size, _checked(words[0], names.path(words[0]))))
-        elif key == "block":
-            wrong = names.path(value) if value.startswith("/dev/") else "is not below /dev"
-            node.stores.append(StoreSpec("block", 0, _checked(value, wrong)))
-        elif key == "portal":
-            at = split_portal(value)[0]
-            if re.fullmatch(r"[0-9.]*|.*:.*", at):  # an address, not an interface
-                _checked(at, names.address(at))
-            if number == EACH and value != "auto":
-                raise Failure("a portal belongs into the section of its node, as [node 0]")
-            node.portals.append(value)
-        elif key == "policy":
-            node.policy = _word(value, plan.POLICIES)
-        elif key == "write":
-            node.write_back = _word(value, ("through", "back")) == "back"
-        elif key in ("lun-attribute", "target-attribute"):
-            into = node.lun_attributes if key == "lun-attribute" else node.target_attributes
-            into.update([_attribute(value)])
-        elif key is not None:
-            raise Failure(f"[node] has no \"{printable(key)}\"")
-
-    def _set_initiator(self, name: str, key: str | None, value: str) -> None:
-        if names.iqn(name):
-            raise Failure(f"the initiator \"{printable(name)}\" {names.iqn(name)}")
-        initiator = self.initiators.setdefault(name, InitiatorSpec(name))
-        if key in ("chap-user", "mutual-user"):
-            wrong = names.chap_user(value)
-        elif key in ("chap-secret", "mutual-secret"):
-            wrong = None if value == GENERATE else names.path(value)
-        elif key is not None:
-            raise Failure(f"[initiator] has no \"{printable(key)}\"")
-        else:
-            return
-        setattr(initiator, key.replace("-", "_"), _checked(value, wrong))
+    def section(self, head: str, at: str = "") -> Any:
+        """The object with the keys of a section, as "node 0". at: the place, for a Failure."""
+        kind, _, name = head.partition(" ")
+        if head == "plan":
+            return self
+        if kind == "initiator" and name:
+            checked(names.iqn, name, at or kind)
+            return self.initiators.setdefault(name, InitiatorSpec(name))
+        refuse(kind != "node" or not name, f"[{printable(head)}]",
+               "is none of [plan], [node N], [node *], [initiator IQN]")
+        node = EACH if name == "*" else parse_number(name, 0, plan.NODE_MOST)
+        if node is None:
+            raise Failure(f"{at or kind} \"{printable(name)}\" is no node's number, nor *")
+        return self.nodes.setdefault(node, NodeSpec(node))
 
 
-# ---- values ---------------------------------------------------------------------------
-
-
-def _checked(value: str, wrong: str | None) -> str:
-    if wrong:
-        raise Failure(f"\"{printable(value)}\" {wrong}")
-    return value
-
-
-def _word(value: str, words: tuple[str, ...]) -> str:
-    return _checked(value, None if value in words else "is none of " + ", ".join(words))
-
-
-def _boolean(value: str) -> bool:
-    yes = value.lower() in ("on", "yes", "true", "1")
-    good = yes or value.lower() in ("off", "no", "false", "0")
-    _checked(value, None if good else "is neither yes nor no")
-    return yes
-
-
-def _size(value: str) -> int:
-    size = parse_size(value)
-    if size is None:
-        raise Failure(f"\"{printable(value)}\" is no size, as 4G is")
-    _checked(value, "is less than 1 MiB" if size < plan.SIZE_LEAST else None)
-    return size
-
-
-def _attribute(value: str) -> tuple[str, int]:
-    """Of "NAME NUMBER"."""
-    name, text = [*value.split(None, 1), ""][:2]
-    _checked(name, names.attribute(name))
-    number = parse_number(text, 0, plan.ATTRIBUTE_MOST)
-    if number is None:
-        raise Failure(f"the attribute {name} wants a number from 0 to {plan.ATTRIBUTE_MOST}, "
-                      f"not \"{printable(text)}\"")
-    return name, number
-
-
-def split_portal(value: str) -> tuple[str, int]:
-    """Of "192.0.2.1:3261" the address, interface or "auto", and the port, by default 3260. An IPv6
-    address with a port stands in brackets."""
-    bracketed = re.fullmatch(r"\[([^]]*)\](.*)", value)
-    at, rest = (bracketed.group(1), bracketed.group(2)) if bracketed else (value, "")
-    if not bracketed and value.count(":") == 1:
-        at, rest = value.split(":")[0], ":" + value.split(":")[1]
-    if not rest:
-        return at, plan.PORT
-    port = parse_number(rest[1:], 1, 65535) if rest[0] == ":" else None
-    if port is None:
-        raise Failure(f"\"{printable(rest.lstrip(':'))}\" is no port, from 1 to 65535")
-    return at, port
-
-
-# ---- a file ---------------------------------------------------------------------------
-
-
-def lines_of(text: str) -> Iterator[tuple[int, str, str | None, str]]:
-    """Line number, section, key and value of each setting; key None for a section's head. Failure
-    with the line number in front."""
-    section = ""
-    for number, raw in enumerate(text.split("\n"), 1):
-        line = raw.strip(" \t\r")
-        try:
-            if not line or line[0] == "#":
-                continue
-            if line[0] == ";":
-                raise Failure("a comment begins with \"#\", not with \";\"")
-            if line[0] == "[":
-                section = _section(line)
-                yield number, section, None, ""
-            else:
-                yield (number, section, *_setting(line))
-        except Failure as why:
-            raise Failure(f"{number}: {why}") from None
-
-
-def _section(line: str) -> str:
-    name, bracket, rest = line[1:].partition("]")
-    if not bracket:
-        raise Failure("the closing ] is missing")
-    if rest.strip(" \t") and not rest.strip(" \t").startswith("#"):
-        raise Failure("there is text behind the ]")
-    if not name.strip(" \t"):
-        raise Failure("the section has no name")
-    return re.sub(r"[ \t]+", " ", name.strip(" \t"))
+def put(section: Any, key: str, value: str, at: str = "") -> None:
+    """Adds to a list or object; of other keys the last value counts. at: the place."""
+    at = at or key
+    if key in _STORES and isinstance(section, NodeSpec):
+        section.stores.append(_STORES[key](value, at))
+        return
+    known = plan.fields(section).get(key)
+    if not known:
+        raise Failure(f"\"{printable(key)}\" is no key of this section")
+    if key == "portal" and section.node == EACH and value != "auto":
+        raise Failure("a portal belongs into the section of its node, as [node 0]")
+    how, old = known.metadata, getattr(section, known.name)
+    new = how["parse"](value, at) if "parse" in how else checked(how["rule"], value, at)
+    if isinstance(old, list):
+        old.append(new)
+    elif isinstance(old, dict):
+        old.update([new])
+    else:
+        setattr(section, known.name, new)
 
 
 def _setting(line: str) -> tuple[str, str]:
     """KEY VALUE or KEY = VALUE; the value may stand in quotes."""
-    found = re.match(r"([^ \t\r=]*)[ \t]*=?[ \t]*", line)
-    key, value = (found.group(1), line[found.end():]) if found else ("", "")
-    if not key:
-        raise Failure("there is no key before the \"=\"")
-    if not value.startswith("\""):
-        value = re.sub(r"(^|[ \t])#.*", "", value).rstrip(" \t")
-        if not value:
-            raise Failure(f"\"{printable(key)}\" has no value (for an empty one write \"\")")
-        return key, value
-    quoted = re.match(r'"((?:[^"\\]|\\["\\])*)"[ \t]*(#.*)?$', value)
-    if not quoted:
-        raise Failure("a value in quotes ends with a quote, and has \\\" and \\\\ for those in it")
-    return key, re.sub(r"\\(.)", r"\1", quoted.group(1))
+    key, _, value = re.sub(r"[ \t]*[ \t=][ \t]*", "\n", line, count=1).partition("\n")
+    refuse(line[0] == ";", "a comment", "begins with \"#\", not with \";\"")
+    quoted = re.fullmatch(r'"((?:[^"\\]|\\["\\])*)"[ \t]*(#.*)?', value)
+    if quoted and key:
+        return key, re.sub(r"\\(.)", r"\1", quoted[1])
+    value = re.sub(r"(^|[ \t])#.*", "", value).rstrip(" \t")
+    refuse(not key or not value, "the line", "is no KEY = VALUE (\"\" is an empty one)", line)
+    refuse(value[0] == "\"", "a value in quotes",
+           "ends with a quote, and has \\\" and \\\\ for those in it")
+    return key, value
+
+
+def add_text(spec: Spec, lines: str, name: str) -> None:
+    """Adds a file's settings. Failure has FILE:LINE."""
+    section = None
+    for number, raw in enumerate(lines.split("\n"), 1):
+        line = raw.strip(" \t\r")
+        try:
+            if line.startswith("["):
+                head, bracket, rest = line[1:].partition("]")
+                alone = bracket and head.split() and (rest.strip() + "#")[0] == "#"
+                refuse(not alone, "a section", "is a name in brackets alone, as [node 0]")
+                section = spec.section(" ".join(head.split()))
+            elif line and line[0] != "#":
+                key, value = _setting(line)
+                refuse(not section, f"\"{printable(key)}\"", "is in no section, as [plan] is one")
+                put(section, key, value)
+        except Failure as why:
+            raise Failure(f"{name}:{number}: {why}") from None
 
 
 def read(spec: Spec, path: str) -> None:
-    """Adds a file's settings; "-" is standard input. The last of several single values counts.
-    Failure has FILE:LINE."""
-    name = "standard input" if path == "-" else printable(path)
-    text = read_text(path)
-    try:
-        for number, section, key, value in lines_of(text):
-            try:
-                spec.set(section, key, value)
-            except Failure as why:
-                raise Failure(f"{number}: {why}") from None
-    except Failure as why:
-        raise Failure(f"{name}:{why}") from None
+    """As add_text; "-" is standard input."""
+    add_text(spec, read_text(path), "standard input" if path == "-" else printable(path))
 
 
-# ---- options --------------------------------------------------------------------------
-
-
-def _absolute(path: str) -> str:
-    """A plan is read in other directories."""
-    return path if path.startswith("/") else f"{os.getcwd()}/{path}"
+def _add_options(spec: Spec, o: Options) -> None:
+    if o.node is not None:
+        spec.only = parse_ids(o.node) or set()
+        refuse(not spec.only, "--node", "is no list of nodes, as 0,2-3", o.node)
+    for head, keys in (("plan", plan.fields(Spec)), ("node *", [*_STORES, *plan.fields(NodeSpec)])):
+        for key in keys:
+            given, at, section = getattr(o, key, None), f"--{key}", head
+            for value in given if isinstance(given, list) else [given]:
+                if value in (None, False):
+                    continue
+                if key in ("secrets", "mounts", "file"):
+                    value = os.path.join(os.getcwd(), value)  # a plan is read elsewhere, too
+                if key == "file":
+                    value = " ".join(value.rsplit(":", 1))
+                if key == "portal":
+                    node, equals, value = value.partition("=")
+                    refuse(not equals, at, "is no NODE=ADDRESS", node)
+                    section = f"node {node}"
+                put(spec.section(section, at), key, "yes" if value is True else value, at)
+    for name in o.initiator:
+        spec.section(f"initiator {name}", "--initiator")
+    for option, value, key in (("--chap", o.chap, "chap-secret"),
+                               ("--mutual-chap", o.mutual_chap, "mutual-secret")):
+        if value is None:
+            continue
+        refuse(not spec.initiators, option, "needs initiators: --initiator names one")
+        if value != GENERATE:
+            value = os.path.join(os.getcwd(), value)
+        for initiator in spec.initiators.values():
+            if not getattr(initiator, key.replace("-", "_")):
+                put(initiator, key, value, option)
 
 
 def add_options(spec: Spec, o: Options) -> None:
     """Adds the settings of options. Misuse if one is wrong."""
-
-    def add(option: str, section: str, key: str | None, value: str) -> None:
-        try:
-            spec.set(section, key, value)
-        except Failure as why:
-            raise Misuse(f"--{option}: {why}") from None
-
-    if o.node is not None:
-        only = parse_ids(o.node)
-        if not only:
-            raise Misuse(f"--node {printable(o.node)}: is no list of nodes, as 0,2-3")
-        spec.only = only
-    for key in ("name", "domain", "iqn", "secrets", "mounts"):
-        value = getattr(o, key)
-        if value is not None:
-            add(key, "plan", key, _absolute(value) if key in ("secrets", "mounts") else value)
-    for key in ("open", "tcp"):
-        if getattr(o, key):
-            add(key, "plan", key, "yes")
-    for key in ("tmpfs", "ramdisk"):
-        for value in getattr(o, key):
-            add(key, "node *", key, value)
-    for value in o.file:
-        path, colon, size = _absolute(value).rpartition(":")
-        if not colon:
-            raise Misuse(f"--file {printable(value)}: its size is missing, as in FILE:100G")
-        add("file", "node *", "file", f"{path} {size}")
-    for value in o.block:
-        add("block", "node *", "block", value)
-    for key in ("policy", "write"):
-        if getattr(o, key) is not None:
-            add(key, "node *", key, getattr(o, key))
-    for value in o.portal:
-        node, equals, at = value.partition("=")
-        if not equals:
-            raise Misuse(f"--portal {printable(value)}: is no NODE=ADDRESS")
-        add("portal", "node " + node, "portal", at)
-    for value in o.initiator:
-        add("initiator", "initiator " + value, None, "")
-    for option, value, key in (("chap", o.chap, "chap-secret"),
-                               ("mutual-chap", o.mutual_chap, "mutual-secret")):
-        if value is None:
-            continue
-        if not spec.initiators:
-            raise Misuse(f"--{option} is for initiators, and there are none: --initiator names one")
-        for initiator in spec.initiators.values():
-            if getattr(initiator, key.replace("-", "_")) is None:
-                add(option, "initiator " + initiator.name, key,
-                    value if value == GENERATE else _absolute(value))
+    try:
+        _add_options(spec, o)
+    except Failure as why:
+        raise Misuse(str(why)) from None

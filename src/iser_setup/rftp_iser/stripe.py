@@ -7,51 +7,46 @@ import os
 import re
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from .common import Failure, printable
+from rftp_common import Failure, printable
+
+from . import sessions
 from .host import number, sysfs, text
 from .iscsi import Ended, Programs
 from .sessions import BLOCK, entries, is_device, kernel_name
 
-KINDS = ("md", "lvm")
+KINDS = {"md": "linux_raid_member", "lvm": "LVM2_member"}  # with wipefs's word for a member
 MEMBERS_MOST = 64
 VOLUME = "data"  # the logical volume, in a group of our name
+
+# Tells of the stripe that a disk belongs to. Exit status 1 of mdadm: a disk of no array; 5 of pvs:
+# none of LVM's, and for much else.
+ASK = {"md": ("mdadm", "--examine", "--export"),
+       "lvm": ("pvs", "--noheadings", "--separator", "|", "-o",
+               "pv_uuid,vg_name,vg_uuid,pv_count,lv_count")}
 
 # ---- contents of a device -------------------------------------------------------------
 
 
 def contents(p: Programs, device: str) -> str:
     """The signatures on it, "xfs, dos"; "": it is empty."""
-    try:
-        return ", ".join(p.run("wipefs", "--no-act", "--noheadings", "--output", "TYPE",
-                               device).split())
-    except Ended as why:
-        raise Failure("the contents of %s cannot be told: %s" % (device, why)) from None
-
-
-def wipe(p: Programs, paths: Sequence[str]) -> None:
-    p.run("wipefs", "--quiet", "--all", *paths)
-
-
-def chunk_of(name: str) -> int:
-    """Of a stripe that is there, in bytes; 0: not known."""
-    # md tells its own; device-mapper only that of a striped volume.
-    return number(sysfs(), BLOCK, name, "md/chunk_size") or \
-        number(sysfs(), BLOCK, name, "queue/minimum_io_size")
+    return ", ".join(p.run("wipefs", "--no-act", "--noheadings", "--output", "TYPE", device,
+                           about=f"the contents of {device} cannot be told").split())
 
 
 def make_xfs(p: Programs, device: str, disks: int, over: bool) -> None:
     """disks: of the stripe that device is; 1: it is none. over: signatures that are there."""
-    chunk = chunk_of(kernel_name(device)) if disks > 1 else 0
-    geometry = ("-d", "su=%d,sw=%d" % (chunk, disks)) if chunk else ()
-    try:
-        p.run("mkfs.xfs", "-q", *(("-f",) if over else ()), *geometry, device)
-    except Ended as why:
-        raise Failure("XFS on %s: %s" % (device, why)) from None
+    name = kernel_name(device)
+    # md tells its own chunk; device-mapper only that of a striped volume.
+    chunk = number(sysfs(), BLOCK, name, "md/chunk_size") or \
+        number(sysfs(), BLOCK, name, "queue/minimum_io_size")
+    geometry = ("-d", f"su={chunk},sw={disks}") if disks > 1 and chunk else ()
+    force = ("-f",) if over else ()
+    p.run("mkfs.xfs", "-q", *force, *geometry, device, about=f"XFS on {device}")
 
 
-# ---- members --------------------------------------------------------------------------
+# ---- stripes and their members --------------------------------------------------------
 
 
 @dataclass
@@ -59,9 +54,21 @@ class Stripe:
     kind: str
     name: str  # md's, or the volume group's
     id: str  # its UUID; before it is made, the one that was drawn for it
+    # Of one that is being made, or was when a login was killed: target and LUN of its disks.
+    disks: list[tuple[str, int]] = field(default_factory=list)
+    device: str = field(default="", compare=False)  # "/dev/md/rftp-x"
+    started: bool = field(default=False, compare=False)  # by this run
+    new: bool = field(default=False, compare=False)  # made by this run
 
     def __str__(self) -> str:
-        return "the %s stripe %s" % (self.kind, printable(self.name))
+        return f"the {self.kind} stripe {printable(self.name)}"
+
+    def to_json(self) -> dict[str, str]:
+        return {"kind": self.kind, "name": self.name, "id": self.id}
+
+    def part(self, nth: int) -> str:
+        """The id of the nth disk of one that is being made."""
+        return self.id if self.kind == "md" else f"{self.id}-{nth:06d}"
 
 
 @dataclass
@@ -71,8 +78,16 @@ class Member:
     id: str = ""
     of: int = 0  # how many members it has in all
     raid0: bool = True  # of LVM it is not known here
-    volume: str = ""  # LVM's UUID of the disk
-    filled: bool = False  # LVM's group has logical volumes
+    part: str = ""  # as Stripe.part
+    filled: bool = False  # there may be data: the array runs, or the group has logical volumes
+
+
+def draw(kind: str, name: str) -> Stripe:
+    """One that is going to be made. By the id, its parts are known: md's UUID, or the beginning of
+    the UUIDs of LVM's physical volumes, for LVM draws a group's by itself."""
+    if kind == "md":
+        return Stripe(kind, name, ":".join(secrets.token_hex(4) for _ in range(4)))
+    return Stripe(kind, name, "-".join(secrets.token_hex(n) for n in (3, 2, 2, 2, 2, 2)))
 
 
 def md_member(exported: str) -> Member:
@@ -82,57 +97,18 @@ def md_member(exported: str) -> Member:
     # Another host may have written it, and it becomes a name below /dev/md.
     if not re.fullmatch(r"[A-Za-z0-9_+][A-Za-z0-9._+-]*", name):
         name = "rftp-found"
-    of = has.get("MD_DEVICES", "")
-    return Member(name, has.get("MD_UUID", ""), int(of) if of.isdecimal() else 0,
-                  has.get("MD_LEVEL") == "raid0")
+    of, uuid = has.get("MD_DEVICES", ""), has.get("MD_UUID", "")
+    return Member(name, uuid, int(of) if of.isdecimal() else 0, has.get("MD_LEVEL") == "raid0",
+                  uuid)
 
 
-def lvm_member(line: str) -> Member | None:
-    """From pvs, "UUID|GROUP|GROUP'S UUID|PHYSICAL VOLUMES|LOGICAL VOLUMES"; None: it is no such
-    line."""
+def lvm_member(line: str) -> Member:
+    """From pvs, "UUID|GROUP|GROUP'S UUID|PHYSICAL VOLUMES|LOGICAL VOLUMES"."""
     words = line.strip().split("|")
     if len(words) != 5:
-        return None
-    counts = [int(w) if w.isdecimal() else 0 for w in words[3:]]
-    return Member(words[1], words[2], counts[0], True, words[0], counts[1] > 0)
-
-
-def _ask(p: Programs, kind: str, path: str) -> Member:
-    """When mdadm or LVM cannot tell of a disk with its signature, the disk counts as in use."""
-    why = ""
-    try:
-        if kind == "md":  # exit status 1: a disk of no array
-            member: Member | None = md_member(p.run("mdadm", "--examine", "--export", path))
-        else:  # exit status 5: none of LVM's, and for much else
-            member = lvm_member(p.run("pvs", "--noheadings", "--separator", "|", "-o",
-                                      "pv_uuid,vg_name,vg_uuid,pv_count,lv_count", path))
-        if member and (member.id or member.volume):
-            return member
-    except Ended as ended:
-        why = ": %s" % ended
-    found = contents(p, path)
-    if ("linux_raid_member" if kind == "md" else "LVM2_member") in found:
-        raise Failure("%s holds data (%s), but its stripe cannot be told%s" % (path, found, why))
-    return Member()
-
-
-def is_whole(kind: str, members: Sequence[Member]) -> bool:
-    """Are they all members of one stripe; or False: none is of any? Else Failure."""
-    count, first = sum(bool(m.id) for m in members), members[0]
-    if not count:
-        return False
-    if any(m.id != first.id for m in members):
-        raise Failure("%d of the %d disks belong to %s stripes already, and not all to the same: "
-                      "log in to the targets of one" % (count, len(members), kind))
-    if first.of != len(members):
-        raise Failure("the %d disks belong to a stripe of %d, %s: log in to all of its targets" % (
-            len(members), first.of, printable(first.name)))
-    if not first.raid0:
-        raise Failure("the disks belong to an array that is no RAID 0, " + printable(first.name))
-    return True
-
-
-# ---- md -------------------------------------------------------------------------------
+        return Member()
+    disks, volumes = (int(w) if w.isdecimal() else 0 for w in words[3:])
+    return Member(words[1], words[2], disks, True, words[0], volumes > 0)
 
 
 def _array(path: str) -> str:
@@ -141,41 +117,41 @@ def _array(path: str) -> str:
                  if e.startswith("md")), "")
 
 
-def _runs(array: str) -> bool:
-    return text(sysfs(), BLOCK, array, "md/array_state") not in ("", "inactive", "clear")
+def _ask(p: Programs, kind: str, path: str) -> Member:
+    """path "": the disk is missing. When mdadm or LVM cannot tell of a disk with its signature, the
+    disk counts as in use."""
+    if not path:
+        return Member()
+    why = ""
+    try:
+        told = p.run(*ASK[kind], path)
+        m = md_member(told) if kind == "md" else lvm_member(told)
+        if kind == "md" and _array(path):
+            state = text(sysfs(), BLOCK, _array(path), "md/array_state")
+            m.filled = state not in ("", "inactive", "clear")
+        if m.part:
+            return m
+    except Ended as ended:
+        why = f": {ended}"
+    found = contents(p, path)
+    if KINDS[kind] in found:
+        raise Failure(f"{path} holds data ({found}), but its stripe cannot be told{why}")
+    return Member()
 
 
-def _md_device(name: str, path: str) -> str:
-    """By its name if udev or mdadm has made that."""
-    array = _array(path)
-    if not array:
-        raise Failure("md did not take " + path)
-    return "/dev/md/" + name if kernel_name("/dev/md/" + name) == array else "/dev/" + array
+def is_whole(kind: str, members: Sequence[Member]) -> bool:
+    """Are they all members of one stripe; or False: none is of any? Else Failure."""
+    first = members[0]
+    if not any(m.id for m in members):
+        return False
+    if any(m.id != first.id for m in members) or first.of != len(members) or not first.raid0:
+        of = dict.fromkeys(f"{printable(m.name)} of {m.of}" if m.id else "none" for m in members)
+        raise Failure(f"the {len(members)} disks are not the disks of one {kind} stripe (RAID 0), "
+                      f"but of: {', '.join(of)}: log in to all targets of one stripe")
+    return True
 
 
-def _md_unmake(p: Programs, s: Stripe, paths: Sequence[str]) -> None:
-    """Only on disks that have its id: other hosts may have been quicker."""
-    for path in paths:
-        try:
-            if not path or _ask(p, "md", path).id != s.id:
-                continue
-        except Failure:
-            continue
-        if _array(path):
-            p.tried("mdadm", "--stop", "/dev/" + _array(path))
-        p.tried("mdadm", "--zero-superblock", path)
-
-
-def _md_make(p: Programs, s: Stripe, paths: Sequence[str], chunk: int) -> str:
-    # It belongs to the disks, not to the host. When mdadm would ask whether to write over
-    # something, it reads no answer.
-    p.run("mdadm", "--create", "/dev/md/" + s.name, "--metadata=1.2", "--level=0",
-          "--homehost=any", "--name=" + s.name, "--uuid=" + s.id,
-          "--raid-devices=%d" % len(paths), "--chunk=%d" % (chunk >> 10), *paths)
-    return _md_device(s.name, paths[0])
-
-
-# ---- LVM ------------------------------------------------------------------------------
+# ---- md and LVM -----------------------------------------------------------------------
 
 
 def _config() -> tuple[str, str]:
@@ -184,163 +160,131 @@ def _config() -> tuple[str, str]:
                         "activation{udev_sync=0 udev_rules=0}")
 
 
-def _lvm_device(p: Programs, group: str) -> str:
-    try:
-        found = p.run("lvs", "--noheadings", "-o", "lv_path", group).split()
-    except Ended as why:
-        raise Failure("the volume group %s: %s" % (printable(group), why)) from None
+def _device(p: Programs, s: Stripe, path: str) -> str:
+    """path: of one of its disks."""
+    if s.kind == "md":
+        array, name = _array(path), "/dev/md/" + s.name
+        if not array:
+            raise Failure("md did not take " + path)
+        return name if kernel_name(name) == array else "/dev/" + array
+    group = f"the volume group {printable(s.name)}"
+    found = p.run("lvs", "--noheadings", "-o", "lv_path", s.name, about=group).split()
     if len(found) != 1:
-        raise Failure("the volume group %s has not one volume, but none or several: it is not "
-                      "login's" % printable(group))
+        raise Failure(f"{group} has not one volume, but none or several: it is not login's")
     return found[0]
 
 
-def volume_id(s: Stripe, nth: int) -> str:
-    return "%s-%06d" % (s.id, nth)
-
-
-def _is_volume_of(s: Stripe, nth: int, m: Member) -> bool:
-    """The nth of s; and not in a group that has been made of it since."""
-    return m.volume == volume_id(s, nth) and m.name in ("", s.name)
-
-
-def _lvm_unmake(p: Programs, s: Stripe, paths: Sequence[str], also_filled: bool) -> None:
-    """Only parts with the ids of s. also_filled: this process has just made the logical volume."""
-    for nth, path in enumerate(paths):
-        try:
-            m = _ask(p, "lvm", path) if path else Member()
-        except Failure:
-            continue
-        if not _is_volume_of(s, nth, m) or (m.filled and not also_filled):
-            continue
-        # By the UUID, for others may have groups of this name.
-        if m.id:
-            p.tried("vgremove", *_config(), "--quiet", *(("--force", "--force", "--yes") if
-                                                        m.filled else ()),
-                    "--select", "vg_uuid=" + m.id)
-        p.tried("pvremove", "--yes", "--quiet", path)
-
-
-def _lvm_make(p: Programs, s: Stripe, paths: Sequence[str], chunk: int) -> str:
-    for nth, path in enumerate(paths):  # when it would ask, it reads no answer
-        p.run("pvcreate", "--quiet", "--norestorefile", "--uuid", volume_id(s, nth), path)
-    p.run("vgcreate", "--quiet", s.name, *paths)
-    p.run("lvcreate", *_config(), "--yes", "--quiet", "--wipesignatures", "y", "--type", "striped",
-          "--stripes", "%d" % len(paths), "--stripesize", "%dk" % (chunk >> 10),
-          "--extents", "100%FREE", "--name", VOLUME, s.name)
-    return _lvm_device(p, s.name)
-
-
-# ---- either ---------------------------------------------------------------------------
-
-
-def draw(kind: str, name: str) -> Stripe:
-    """One that is going to be made. By the id, its parts are known: md's UUID, or the beginning of
-    the UUIDs of LVM's physical volumes, for LVM draws a group's by itself."""
-    d = secrets.token_hex(16)
-    parts = [8] * 4 if kind == "md" else [6, 4, 4, 4, 4, 4]
-    cut = [d[sum(parts[:i]):sum(parts[:i + 1])] for i in range(len(parts))]
-    return Stripe(kind, name, (":" if kind == "md" else "-").join(cut))
-
-
-def find(p: Programs, kind: str, paths: Sequence[str]) -> tuple[Stripe, str, bool] | None:
-    """The one that all these disks are members of, its device, and whether it was put together just
-    now. None: the disks are in none."""
+def find(p: Programs, kind: str, paths: Sequence[str]) -> Stripe | None:
+    """The one that all these disks are members of; it is started. None: the disks are in none."""
     members = [_ask(p, kind, path) for path in paths]
     if not is_whole(kind, members):
         return None
     s = Stripe(kind, members[0].name, members[0].id)
-    if kind == "md":
-        array = _array(paths[0])
-        started = not (array and _runs(array))
-        if started:
-            p.run("mdadm", "--assemble", "/dev/md/" + s.name, "--uuid=" + s.id, *paths)
-        return s, _md_device(s.name, paths[0]), started
-    device = _lvm_device(p, s.name)
-    started = not is_device(device)
-    if started:
+    if kind == "md" and not members[0].filled:
+        p.run("mdadm", "--assemble", "/dev/md/" + s.name, "--uuid=" + s.id, *paths)
+        s.started = True
+    if kind == "lvm" and not is_device(_device(p, s, paths[0])):
         p.run("vgchange", *_config(), "--activate", "y", s.name)
-    return s, device, started
+        s.started = True
+    s.device = _device(p, s, paths[0])
+    return s
 
 
-def make(p: Programs, s: Stripe, paths: Sequence[str], chunk: int) -> tuple[Stripe, str]:
-    """Makes s out of the disks, unless mdadm or LVM finds something on them: with the id that it
-    has then, and its device. On failure nothing of it is left, as far as that can be."""
-    free = p.unstoppable()  # a signal may have ended a program in its midst, and must not end this
-    try:
-        device = (_md_make if s.kind == "md" else _lvm_make)(p, s, paths, chunk)
-        return Stripe(s.kind, s.name, _ask(free, s.kind, paths[0]).id), device
-    except Failure:
-        if s.kind == "md":
-            _md_unmake(free, s, paths)
-        else:
-            _lvm_unmake(free, s, paths, True)
-        raise
-
-
-def left(p: Programs, s: Stripe, paths: Sequence[str]) -> tuple[str, str]:
-    """The state in which a killed run has left s, by the drawn id, and the id that it has now.
-    "gone": nothing is left; "half": parts that cannot have data on them; "whole": it was made;
-    "untold": parts with data, or disks are missing. paths: of its disks in their order, "" for a
-    missing one."""
-    has, in_use, its_id = 0, False, s.id
-    for nth, path in enumerate(paths):
-        m = _ask(p, s.kind, path) if path else Member()
-        if s.kind == "md" and m.id == s.id:
-            has += 1
-            in_use |= bool(_array(path)) and _runs(_array(path))
-        elif s.kind == "lvm" and _is_volume_of(s, nth, m):
-            has += 1
-            in_use |= m.filled
-            its_id = m.id
-    there = sum(map(bool, paths))
-    # An array is whole once each disk tells of it; of LVM the volume is made last.
-    if has == len(paths) and (s.kind == "md" or in_use):
-        return "whole", its_id
-    if has and not in_use and (s.kind == "lvm" or has < there):
-        return "half", its_id
-    return ("untold" if has or there < len(paths) else "gone"), its_id
-
-
-def take_down(p: Programs, s: Stripe, paths: Sequence[str]) -> str:
-    """Takes a half off the disks; the state then, "gone" or "untold"."""
-    p = p.unstoppable()
-    if s.kind == "md":
-        _md_unmake(p, s, paths)
+def make(p: Programs, s: Stripe, paths: Sequence[str], chunk: int) -> None:
+    """Makes s out of the disks, unless mdadm or LVM finds something on them; s has the id then that
+    it really has. After a Failure settle() takes its parts away."""
+    count, kilobytes = len(paths), chunk >> 10
+    # When these would ask whether to write over something, they read no answer.
+    if s.kind == "md":  # it belongs to the disks, not to the host
+        p.run("mdadm", "--create", "/dev/md/" + s.name, "--metadata=1.2", "--level=0",
+              "--homehost=any", "--name=" + s.name, "--uuid=" + s.id, f"--raid-devices={count}",
+              f"--chunk={kilobytes}", *paths)
     else:
-        _lvm_unmake(p, s, paths, False)
-    now = left(p, s, paths)[0]
-    if now == "half":
-        raise Failure("%s is incomplete, and cannot be taken off its disks" % s)
-    return now
+        for nth, path in enumerate(paths):
+            p.run("pvcreate", "--quiet", "--norestorefile", "--uuid", s.part(nth), path)
+        p.run("vgcreate", "--quiet", s.name, *paths)
+        p.run("lvcreate", *_config(), "--yes", "--quiet", "--wipesignatures", "y", "--type",
+              "striped", "--stripes", str(count), "--stripesize", f"{kilobytes}k", "--extents",
+              "100%FREE", "--name", VOLUME, s.name)
+    s.device = _device(p, s, paths[0])
+    s.id = _ask(p, s.kind, paths[0]).id
+    s.started = s.new = True
 
 
-def stop(p: Programs, s: Stripe, device: str) -> None:
+def _take_off(p: Programs, s: Stripe, path: str, m: Member) -> None:
+    if s.kind == "md":
+        if _array(path):
+            p.tried("mdadm", "--stop", "/dev/" + _array(path))
+        p.tried("mdadm", "--zero-superblock", path)
+        return
+    if m.id:  # by the UUID, for others may have groups of this name
+        p.tried("vgremove", *_config(), "--quiet", "--select", "vg_uuid=" + m.id)
+    p.tried("pvremove", "--yes", "--quiet", path)
+
+
+def settle(p: Programs, s: Stripe, paths: Sequence[str]) -> str:
+    """Looks at s, which a login was making when it failed or was killed. "gone": nothing is left;
+    "taken": there were parts that cannot have data on them, and they are off the disks now;
+    "whole": it was made, and s gets its id; "untold": parts with data, or disks are missing. paths:
+    of the disks in their order, "" for a missing one. Only parts with the ids of s count: other
+    hosts may have been quicker."""
+    p.settle()
+    for again in (False, True):
+        members = [_ask(p, s.kind, path) for path in paths]
+        # Of LVM, not in a group that has been made of it since.
+        parts = [(path, m) for nth, (path, m) in enumerate(zip(paths, members)) if
+                 m.part == s.part(nth) and (s.kind == "md" or m.name in ("", s.name))]
+        filled, there = any(m.filled for _, m in parts), sum(map(bool, paths))
+        # An array is whole once each disk tells of it; of LVM the volume is made last.
+        if len(parts) == len(paths) and (s.kind == "md" or filled):
+            s.id = members[0].id
+            return "whole"
+        if not parts and there == len(paths):
+            return "taken" if again else "gone"
+        if not parts or filled or (s.kind == "md" and len(parts) == there):
+            return "untold"
+        if not again:
+            for path, m in parts:
+                _take_off(p.unstoppable(), s, path, m)
+    raise Failure(f"{s} is incomplete, and cannot be taken off its disks")
+
+
+def stop(p: Programs, s: Stripe) -> None:
     """Takes it away from the kernel; the data stays on the disks."""
-    try:
-        if s.kind == "md":
-            p.run("mdadm", "--stop", device)
-        else:
-            p.run("vgchange", *_config(), "--activate", "n", s.name)
-    except Ended as why:
-        raise Failure("%s on %s: %s" % (s, device, why)) from None
+    words = ("mdadm", "--stop", s.device) if s.kind == "md" else \
+        ("vgchange", *_config(), "--activate", "n", s.name)
+    p.run(*words, about=f"{s} on {s.device}")
+
+
+# ---- above a disk ---------------------------------------------------------------------
 
 
 def of_device(name: str, among: Sequence[Stripe]) -> Stripe | None:
     """The one that a device is; None: none of these."""
-    def plain(uuid: str) -> str:
-        return uuid.replace("-", "").replace(":", "")
-
-    def told(file: str) -> str:
-        return text(sysfs(), BLOCK, name, file)
-
+    md, dm = (re.sub("[-:]", "", text(sysfs(), BLOCK, name, file)) for file in
+              ("md/uuid", "dm/uuid"))
+    # device-mapper names a volume "GROUP-VOLUME", with each "-" of theirs doubled; its UUID is
+    # "LVM-", the group's and its own.
+    group = re.split("(?<!-)-(?!-)", text(sysfs(), BLOCK, name, "dm/name"))[0].replace("--", "-")
     for s in among:
-        # device-mapper names a volume "GROUP-VOLUME", with each "-" doubled, and as its UUID has
-        # "LVM-", the group's and its own.
-        if s.kind == "md" and plain(told("md/uuid")) == plain(s.id) != "":
+        uuid = re.sub("[-:]", "", s.id)
+        if uuid and s.kind == "md" and md == uuid:
             return s
-        group = told("dm/name").replace("--", "\n").partition("-")[0].replace("\n", "-")
-        if s.kind == "lvm" and s.id and group == s.name and \
-                told("dm/uuid").startswith("LVM-" + plain(s.id)):
+        if uuid and s.kind == "lvm" and group == s.name and dm.startswith("LVM" + uuid):
             return s
     return None
+
+
+def above(disk: str, among: Sequence[Stripe]) -> Stripe | None:
+    """The one of these that a disk is in. Failure: the disk, or a device on it, has a user, or it
+    is a part of another device."""
+    devices, found = sessions.stack(disk), None
+    sessions.check_unused(devices)
+    for name in devices[1:]:
+        s = of_device(name, among)
+        if s and not found:
+            found, s.device = s, "/dev/" + name
+        elif not s and not os.path.exists(os.path.join(sysfs(), BLOCK, name, "partition")):
+            raise Failure(f"/dev/{disk} is part of /dev/{name}, which is not login's: stop that "
+                          "first")
+    return found

@@ -9,18 +9,18 @@ import contextlib
 import ctypes
 import errno
 import importlib
-import itertools
 import json
 import os
 import select
 import signal
 import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
+from rftp_common import Failure, Stop, failed, printable, write_file
+
 from . import host, plan, topology
-from .common import Failure, Stop, failed, printable, write_file
 from .converge import Difference
 from .plan import NODE_UNKNOWN
 
@@ -46,18 +46,6 @@ def rtslib() -> Any:
 # ---- in a child process, on a node ----------------------------------------------------
 
 
-def _bind(node: int, cpus: set[int], memory: bool) -> None:
-    """cpus: the node's; it may have none. memory: from that node, or none."""
-    if cpus & os.sched_getaffinity(0):
-        os.sched_setaffinity(0, cpus & os.sched_getaffinity(0))
-    if memory and node != NODE_UNKNOWN:
-        bits = 8 * ctypes.sizeof(ctypes.c_ulong)
-        mask = (ctypes.c_ulong * (1024 // bits))()
-        mask[node // bits] = 1 << node % bits
-        if host.numa().set_mempolicy(MPOL_BIND, mask, ctypes.c_ulong(1025)):
-            raise OSError(ctypes.get_errno(), "node %d" % node)
-
-
 def _reason(why: BaseException) -> str:
     """rtslib often keeps the kernel's word to itself; a chained exception has it."""
     parts: list[str] = []
@@ -72,23 +60,30 @@ def _reason(why: BaseException) -> str:
 
 def _child(function: Callable[[], None], node: int, cpus: set[int], memory: bool,
            answer: int) -> None:
-    """Never returns."""
+    """Never returns. memory: from the node, or none."""
     status, said = 1, ""
     try:
         # Too much memory asked for costs this process its life, and no other.
-        with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w",
-                                                encoding="ascii") as file:
-            file.write("1000")
-        _bind(node, cpus, memory)
+        with contextlib.suppress(OSError):
+            _write("1000", "/proc/self/oom_score_adj")
+        cpus &= os.sched_getaffinity(0)  # the node may have none
+        if cpus:
+            os.sched_setaffinity(0, cpus)
+        if memory and node != NODE_UNKNOWN:
+            bits = 8 * ctypes.sizeof(ctypes.c_ulong)
+            mask = (ctypes.c_ulong * (1024 // bits))()
+            mask[node // bits] = 1 << node % bits
+            if host.numa().set_mempolicy(MPOL_BIND, mask, ctypes.c_ulong(1025)):
+                raise OSError(ctypes.get_errno(), f"node {node}")
         function()
         status = 0
     except Failure as why:
         said = str(why)
     except OSError as why:
-        said = ("%s: " % why.filename if why.filename else "") + _reason(why)
+        said = f"{why.filename}: {_reason(why)}" if why.filename else _reason(why)
     except Exception as why:  # rtslib's; or an error of ours, whose text may have a secret in it
         known = type(why).__name__.startswith("RTSLib")
-        said = _reason(why) if known else "%s in the process that changes LIO" % type(why).__name__
+        said = _reason(why) if known else f"{type(why).__name__} in the process that changes LIO"
     finally:
         with contextlib.suppress(OSError):  # the parent process may have been killed
             os.write(answer, " ".join(said.split())[:TEXT_MOST].encode("utf-8", "surrogateescape"))
@@ -96,8 +91,7 @@ def _child(function: Callable[[], None], node: int, cpus: set[int], memory: bool
 
 
 def on_node(function: Callable[[], None], machine: topology.Host, node: int = NODE_UNKNOWN,
-            memory: bool = False,
-            stop: Stop | None = None) -> None:
+            memory: bool = False, stop: Stop | None = None) -> None:
     """Failure, or Stuck. The child holds the lock as long as it runs, also when this process
     is killed; a noted signal ends it between two pieces of a file, and nowhere else."""
     limit = int(os.environ.get("RFTP_ISER_LIMIT") or 0) or LIMIT
@@ -114,52 +108,42 @@ def on_node(function: Callable[[], None], machine: topology.Host, node: int = NO
             if not part:
                 break
         elif time.monotonic() > end:
-            raise Stuck("no answer for %d s from process %d, which is left alone: see dmesg for "
-                        "what the kernel waits for" % (limit, pid))
+            raise Stuck(f"no answer for {limit} s from process {pid}, which is left alone: see "
+                        "dmesg for what the kernel waits for")
         elif stop and stop.asked and not told:
             os.kill(pid, signal.SIGTERM)
             told = True
     os.close(reader)
     status = os.waitpid(pid, 0)[1]
     if os.WIFSIGNALED(status):
-        raise Failure("the process that does it was ended by signal %d" % os.WTERMSIG(status))
+        raise Failure(f"the process that does it was ended by signal {os.WTERMSIG(status)}")
     if os.WEXITSTATUS(status):
         raise Failure(printable(said.decode("utf-8", "surrogateescape")))
 
 
-def change(d: Difference, machine: topology.Host, stop: Stop | None = None) -> None:
-    """Makes one difference; errors as of on_node()."""
-    bound = d.to is not None and (d.strictly or d.key[0] == "store")
-    on_node(lambda: CHANGES[d.key[0]](d, stop), machine, d.node, bound, stop)
+# ---- directories, mounts, files -------------------------------------------------------
 
 
-# ---- directories, mounts, files, interrupts -------------------------------------------
+def _write(value: str, *path: str) -> None:
+    with open(os.path.join(*path), "w", encoding="ascii") as file:
+        file.write(value)
 
 
-def _directory(d: Difference, _stop: Stop | None) -> None:
-    with contextlib.suppress(FileExistsError, FileNotFoundError):
-        if d.to:
-            os.mkdir(d.key[1], 0o755)
-        else:
-            os.rmdir(d.key[1])
-
-
-def _mount(d: Difference, _stop: Stop | None) -> None:
+def _mount(d: Difference) -> None:
     libc, path = ctypes.CDLL(None, use_errno=True), os.fsencode(d.key[1])
     if d.to is None:
-        # EINVAL: nothing is mounted there.
-        if libc.umount2(path, 8) and ctypes.get_errno() not in (errno.EINVAL,
-            errno.ENOENT):  # UMOUNT_NOFOLLOW
-            busy = " (fuser -m tells by whom)" if ctypes.get_errno() == errno.EBUSY else ""
-            raise Failure("umount %s: %s%s" % (printable(d.key[1]),
-                                               os.strerror(ctypes.get_errno()), busy))
-        return
-    options = "size=%d,mode=0700,mpol=%s:%d" % (d.to.size, d.to.policy, d.to.node)
-    flags = 2 | 4 | 8  # MS_NOSUID, MS_NODEV, MS_NOEXEC
-    if libc.mount(host.MOUNT_SOURCE.encode(), path, b"tmpfs", ctypes.c_ulong(flags),
-                  options.encode()):
-        raise Failure("a tmpfs at %s, with %s: %s" % (printable(d.key[1]), options,
-                                                      os.strerror(ctypes.get_errno())))
+        failure, what = libc.umount2(path, 8), f"umount {d.key[1]}"  # UMOUNT_NOFOLLOW
+    else:
+        options = f"size={d.to.size},mode=0700,mpol={d.to.policy}:{d.to.nodes}"
+        what = f"a tmpfs at {d.key[1]}, with {options}"
+        flags = 2 | 4 | 8  # MS_NOSUID, MS_NODEV, MS_NOEXEC
+        failure = libc.mount(host.MOUNT_SOURCE.encode(), path, b"tmpfs", ctypes.c_ulong(flags),
+                             options.encode())
+    number = ctypes.get_errno()
+    # EINVAL: nothing is mounted there.
+    if failure and not (d.to is None and number in (errno.EINVAL, errno.ENOENT)):
+        busy = " (fuser -m tells by whom)" if number == errno.EBUSY else ""
+        raise Failure(f"{what}: {os.strerror(number)}{busy}")
 
 
 def _file(d: Difference, stop: Stop | None) -> None:
@@ -172,7 +156,7 @@ def _file(d: Difference, stop: Stop | None) -> None:
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise Failure("%s is no regular file" % printable(path))
+            raise Failure(f"{path} is no regular file")
         if d.was is not None and d.to < d.was:
             os.ftruncate(fd, d.to)
         for at in range(d.was or 0, d.to, PIECE):
@@ -186,145 +170,91 @@ def _file(d: Difference, stop: Stop | None) -> None:
             os.posix_fallocate(fd, at, size)
         os.fsync(fd)
     except OSError as why:
-        raise failed(why, "%s, of %d bytes" % (printable(path), d.to)) from why
+        raise failed(why, f"{path}, of {d.to} bytes") from why
     finally:
         os.close(fd)
 
 
-def _write(value: str, *path: str) -> None:
-    with open(os.path.join(*path), "w", encoding="ascii") as file:
-        file.write(value)
-
-
 # ---- LIO ------------------------------------------------------------------------------
+# rtslib's lookups raise an exception that names the missing directory of configfs.
 
 
-def _iqn(lio: Any, iqn: str) -> str:
-    written: str = lio.FabricModule("iscsi").to_normalized_wwn(iqn)[0]
-    if written != iqn:
-        raise Failure("%s is not how LIO writes it: %s" % (iqn, written))
-    return iqn
+def _target(lio: Any, iqn: str, mode: str = "lookup") -> Any:
+    return lio.Target(lio.FabricModule("iscsi"), iqn, mode)
 
 
-def _target(lio: Any, iqn: str) -> Any:
-    if not lio.FabricModule("iscsi").exists:  # a look into it would make it
-        raise Failure("there is no target %s" % iqn)
-    try:
-        return lio.Target(lio.FabricModule("iscsi"), _iqn(lio, iqn), "lookup")
-    except lio.RTSLibNotInCFS:
-        raise Failure("there is no target %s" % iqn) from None
-
-
-def _group(lio: Any, iqn: str) -> Any:
-    try:
-        return lio.TPG(_target(lio, iqn), host.TAG, "lookup")
-    except lio.RTSLibNotInCFS:
-        raise Failure("%s has no portal group %d" % (iqn, host.TAG)) from None
-
-
-def _acl(lio: Any, iqn: str, initiator: str) -> Any:
-    try:
-        return lio.NodeACL(_group(lio, iqn), _iqn(lio, initiator), "lookup")
-    except lio.RTSLibNotInCFS:
-        raise Failure("%s has no initiator %s" % (iqn, initiator)) from None
+def _group(lio: Any, iqn: str, mode: str = "lookup") -> Any:
+    return lio.TPG(_target(lio, iqn, mode), host.TAG, mode)
 
 
 def _store(lio: Any, plugin: str, name: str) -> Any:
-    kind = {"fileio": lio.FileIOStorageObject, "iblock": lio.BlockStorageObject,
-            "rd_mcp": lio.RDMCPStorageObject}
-    try:
-        return kind[plugin](name)
-    except lio.RTSLibNotInCFS:
-        raise Failure("there is no back store %s/%s" % (plugin, name)) from None
-
-
-def _users(lio: Any) -> Iterator[tuple[str, str]]:
-    """Other back stores, and loop devices, each with its file."""
-    for other in lio.RTSRoot().storage_objects:
-        if other.plugin == "fileio" and other.udev_path:
-            yield "the back store fileio/%s" % other.name, other.udev_path
-    for device in os.listdir("/sys/block"):
-        backing = host.text("/sys/block", device, "loop/backing_file")
-        if backing:
-            yield "/dev/" + device, backing
+    return {"fileio": lio.FileIOStorageObject, "iblock": lio.BlockStorageObject,
+            "rd_mcp": lio.RDMCPStorageObject}[plugin](name)
 
 
 def _check_file(lio: Any, path: str, size: int) -> None:
+    """Two users would destroy each other's data."""
     there = os.stat(path)
     if not stat.S_ISREG(there.st_mode):
-        raise Failure("%s is no regular file" % printable(path))
+        raise Failure(f"{path} is no regular file")
     if there.st_size != size:
-        raise Failure("%s is there already, of %d bytes and not %d: remove it, or have the plan "
-                      "say its size"
-                      % (printable(path), there.st_size, size))
-    for user, used in _users(lio):
-        if os.path.exists(used) and os.path.samestat(os.stat(used), there):
-            raise Failure("%s is in use by %s" % (printable(path), user))
+        raise Failure(f"{path} is there already, of {there.st_size} bytes and not {size}: remove "
+                      "it, or have the plan say its size")
+    users = {f"the back store fileio/{other.name}": other.udev_path
+             for other in lio.RTSRoot().storage_objects if other.plugin == "fileio"}
+    users.update(("/dev/" + device, host.text("/sys/block", device, "loop/backing_file"))
+                 for device in host.entries("/sys/block"))
+    for user, used in users.items():
+        if os.path.exists(used or "") and os.path.samestat(os.stat(used), there):
+            raise Failure(f"{path} is in use by {user}")
 
 
-def _change_store(d: Difference) -> None:
-    lio, (plugin, name) = rtslib(), d.key[1:]
-    if d.to is None:
-        gone = _store(lio, plugin, name)
-        for lun in gone.attached_luns:  # rtslib would delete these, too
-            raise Failure("it is LUN %d of %s" % (lun.lun, lun.parent_tpg.parent_target.wwn))
-        try:
-            gone.delete()
-        except OSError:
-            if gone.exists:  # the directory above it may have others in it
-                raise
-        return
-    serial = d.to.serial or None
+def _make_store(lio: Any, plugin: str, name: str, to: host.Store) -> None:
+    serial = to.serial or None
     if plugin == "fileio":
-        _check_file(lio, d.to.path, d.to.size)
-        made = lio.FileIOStorageObject(name, d.to.path, d.to.size, serial, d.to.write_back)
+        _check_file(lio, to.path, to.size)
+        made = lio.FileIOStorageObject(name, to.path, to.size, serial, to.write_back)
     elif plugin == "iblock":
-        made = lio.BlockStorageObject(name, d.to.path, serial)
+        made = lio.BlockStorageObject(name, to.path, serial)
     else:
-        made = lio.RDMCPStorageObject(name, d.to.size, serial)
+        made = lio.RDMCPStorageObject(name, to.size, serial)
     if serial and made.wwn != serial:
-        raise Failure("the kernel makes %s of the serial %s" % (made.wwn, serial))
+        raise Failure(f"the kernel makes {made.wwn} of the serial {serial}")
+
+
+def _delete_store(gone: Any) -> None:
+    for lun in gone.attached_luns:  # rtslib would delete these, too
+        raise Failure(f"it is LUN {lun.lun} of {lun.parent_tpg.parent_target.wwn}")
+    try:
+        gone.delete()
+    except OSError:
+        if gone.exists:  # the directory above it may have others in it
+            raise
 
 
 def _set_attribute(node: Any, attribute: str, value: int) -> None:
     if attribute not in node.list_attributes():
-        raise Failure("this kernel has no attribute %s there" % attribute)
+        raise Failure(f"this kernel has no attribute {attribute} there")
     was = node.get_attribute(attribute)
     node.set_attribute(attribute, value)
     has = node.get_attribute(attribute)
     if has != str(value):
         node.set_attribute(attribute, was)
-        raise Failure("the kernel makes %s of %s %d" % (has, attribute, value))
+        raise Failure(f"the kernel makes {has} of {attribute} {value}")
 
 
-def _change_target(d: Difference) -> None:
-    lio, iqn = rtslib(), d.key[1]
-    if d.to is None:
-        _target(lio, iqn).delete()
-    else:
-        lio.TPG(lio.Target(lio.FabricModule("iscsi"), _iqn(lio, iqn), "create"), host.TAG, "create")
-
-
-def _map(lio: Any, acl: Any, lun: int, what: Any) -> None:
+def _map(lio: Any, acl: Any, lun: int) -> None:
     """A directory without its link is left by a kill in between."""
-    path = os.path.join(acl.path, "lun_%d" % lun)
-    if os.path.isdir(path) and not any(os.path.islink(os.path.join(path,
-        name)) for name in os.listdir(path)):
+    path = os.path.join(acl.path, f"lun_{lun}")
+    if os.path.isdir(path) and not any(e.is_symlink() for e in os.scandir(path)):
         os.rmdir(path)
-    lio.MappedLUN(acl, lun, what)
+    lio.MappedLUN(acl, lun, lun)
 
 
-def _change_lun(d: Difference) -> None:
-    lio, (iqn, lun) = rtslib(), d.key[1:]
-    group = _group(lio, iqn)
-    if d.to is not None:
-        made = lio.LUN(group, lun, _store(lio, *d.to))
-        for acl in group.node_acls:
-            _map(lio, acl, lun, made)
-        return
+def _delete_lun(lio: Any, group: Any, lun: int) -> None:
+    """With its mappings, as rtslib does it; but that stumbles over mappings without a link."""
     gone = lio.LUN(group, lun)
-    # As rtslib does it; but it stumbles over mappings without a link.
-    for mapped in itertools.chain.from_iterable(acl.mapped_luns for acl in group.node_acls):
+    for mapped in (m for acl in group.node_acls for m in acl.mapped_luns):
         with contextlib.suppress(lio.RTSLibBrokenLink):
             if os.path.realpath(os.path.join(mapped.path, mapped.alias)) == gone.path:
                 mapped.delete()
@@ -333,68 +263,84 @@ def _change_lun(d: Difference) -> None:
     os.rmdir(gone.path)
 
 
-def _change_acl(d: Difference) -> None:
-    lio, (iqn, initiator) = rtslib(), d.key[1:]
-    if d.to is None:
-        _acl(lio, iqn, initiator).delete()
+def _change_target(d: Difference) -> None:
+    """The target itself, or an item in it."""
+    lio, kind, iqn, to, name = rtslib(), d.key[0], d.key[1], d.to, d.key[-1]
+    written = lio.FabricModule("iscsi").to_normalized_wwn
+    if kind in ("target", "acl") and written(name)[0] != name:
+        raise Failure(f"{name} is not how LIO writes it: {written(name)[0]}")
+    if kind == "target" and to is None:
+        _target(lio, iqn).delete()
         return
-    group = _group(lio, iqn)
-    made = lio.NodeACL(group, _iqn(lio, initiator), "create")
-    for lun in group.luns:
-        _map(lio, made, lun.lun, lun)
-
-
-def _change_auth(d: Difference) -> None:
-    lio, (user, secret, mutual_user, mutual) = rtslib(), d.to
-    acl = _acl(lio, *d.key[1:])
-    # A user without a secret is none.
-    user, secret = (user, secret) if user and secret else ("", "")
-    mutual_user, mutual = (mutual_user, mutual) if mutual_user and mutual else ("", "")
-    acl.chap_userid, acl.chap_password = user, secret
-    acl.chap_mutual_userid, acl.chap_mutual_password = mutual_user, mutual
-
-
-def _change_mapped(d: Difference) -> None:
-    lio, (iqn, initiator, lun) = rtslib(), d.key[1:]
-    _map(lio, _acl(lio, iqn, initiator), lun, lio.LUN(_group(lio, iqn), lun))
-
-
-def _change_portal(d: Difference) -> None:
-    lio, (iqn, address, port) = rtslib(), d.key[1:]
-    group = _group(lio, iqn)
-    there = next((p for p in group.network_portals if p.port == port and
-                  host.same_address(p.ip_address.strip("[]"), address)), None)
-    if d.to is None:
-        if not there:
-            raise Failure("there is no such portal")
-        there.delete()
-        return
-    made = lio.NetworkPortal(group, "[%s]" % address if ":" in address else address, port, "create")
-    if d.to:
-        made.iser = True
-        if not made.iser:
+    group = _group(lio, iqn, "create" if kind == "target" else "lookup")
+    acl = lio.NodeACL(group, d.key[2], "create" if kind == "acl" and to else "lookup") \
+        if kind in ("acl", "auth", "mapped") else None
+    if kind == "lun" and to is None:
+        _delete_lun(lio, group, name)
+    elif kind == "lun":
+        made = lio.LUN(group, name, _store(lio, *to))
+        for each in group.node_acls:  # all initiators are given it
+            _map(lio, each, made.lun)
+    elif kind == "acl" and to is None:
+        acl.delete()
+    elif kind == "acl":
+        for lun in group.luns:  # it is given all LUNs
+            _map(lio, acl, lun.lun)
+    elif kind == "auth":
+        # A user without a secret is none.
+        acl.chap_userid, acl.chap_password = to[:2] if all(to[:2]) else ("", "")
+        acl.chap_mutual_userid, acl.chap_mutual_password = to[2:] if all(to[2:]) else ("", "")
+    elif kind == "mapped":
+        _map(lio, acl, name)
+    elif kind == "portal" and to is None:
+        for each in group.network_portals:
+            if (host.plain_address(each.ip_address.strip("[]")), each.port) == d.key[2:]:
+                each.delete()
+    elif kind == "portal":
+        address = f"[{d.key[2]}]" if ":" in d.key[2] else d.key[2]
+        made = lio.NetworkPortal(group, address, name, "create")
+        if to:
+            made.iser = True
+        if made.iser != to:
             raise Failure("the kernel has no iSER here: is the module ib_isert there?")
+    elif kind == "target-attribute":
+        _set_attribute(group, name, to)
+    elif kind == "enabled":
+        group.enable = bool(to)
+        if group.enable != bool(to):
+            raise Failure("the kernel did not take it")
 
 
-def _change_enabled(d: Difference) -> None:
-    group = _group(rtslib(), d.key[1])
-    group.enable = bool(d.to)
-    if group.enable != bool(d.to):
-        raise Failure("the kernel did not take it")
+def _change(d: Difference, stop: Stop | None) -> None:
+    kind, to = d.key[0], d.to
+    if kind == "dir":
+        with contextlib.suppress(FileExistsError, FileNotFoundError):
+            if to:
+                os.mkdir(d.key[1], 0o755)
+            else:
+                os.rmdir(d.key[1])
+    elif kind == "mount":
+        _mount(d)
+    elif kind == "file":
+        _file(d, stop)
+    elif kind == "irq":
+        _write(to, host.proc(), f"irq/{d.key[1]}/smp_affinity_list")
+    elif kind == "cpus":
+        _write(to, rtslib().FabricModule("iscsi").path, "cpus_allowed_list")
+    elif kind == "store" and to is None:
+        _delete_store(_store(rtslib(), *d.key[1:]))
+    elif kind == "store":
+        _make_store(rtslib(), d.key[1], d.key[2], to)
+    elif kind == "store-attribute":
+        _set_attribute(_store(rtslib(), *d.key[1:3]), d.key[3], to)
+    else:
+        _change_target(d)
 
 
-Change = Callable[[Difference, "Stop | None"], None]
-CHANGES: dict[str, Change] = {
-    "dir": _directory, "mount": _mount, "file": _file,
-    "irq": lambda d, _: _write(d.to, host.proc(), "irq/%d/smp_affinity_list" % d.key[1]),
-    "store": lambda d, _: _change_store(d), "target": lambda d, _: _change_target(d),
-    "lun": lambda d, _: _change_lun(d), "acl": lambda d, _: _change_acl(d),
-    "auth": lambda d, _: _change_auth(d), "mapped": lambda d, _: _change_mapped(d),
-    "portal": lambda d, _: _change_portal(d), "enabled": lambda d, _: _change_enabled(d),
-    "store-attribute": lambda d, _: _set_attribute(_store(rtslib(), *d.key[1:3]), d.key[3], d.to),
-    "target-attribute": lambda d, _: _set_attribute(_group(rtslib(), d.key[1]), d.key[2], d.to),
-    "cpus": lambda d, _: _write(d.to, rtslib().FabricModule("iscsi").path, "cpus_allowed_list"),
-}
+def change(d: Difference, machine: topology.Host, stop: Stop | None = None) -> None:
+    """Makes one difference; errors as of on_node()."""
+    bound = d.to is not None and (d.strictly or d.key[0] == "store")
+    on_node(lambda: _change(d, stop), machine, d.node, bound, stop)
 
 
 def save(p: plan.Plan, file: str, machine: topology.Host) -> None:
@@ -410,4 +356,4 @@ def save(p: plan.Plan, file: str, machine: topology.Host) -> None:
     try:
         on_node(dump, machine)
     except Failure as why:
-        raise Failure("%s, the configuration for targetctl: %s" % (printable(file), why)) from None
+        raise Failure(f"{printable(file)}, the configuration for targetctl: {why}") from None

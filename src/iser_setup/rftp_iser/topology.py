@@ -7,13 +7,12 @@ import json
 import os
 import stat
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+
+from rftp_common import Failure, output_of, parse_ids, printable, program, read_text
 
 from . import names
-from .common import Failure, parse_ids, printable, program, read_text, output_of
-from .plan import NODE_UNKNOWN
-
-DISTANCE_UNKNOWN = 1 << 32
+from .plan import NODE_UNKNOWN, checked, refuse
 
 
 @dataclass
@@ -27,20 +26,12 @@ class Node:
 
 @dataclass
 class Netdev:
-    """A network interface."""
+    """A network interface; a card is one that is up, with one of its addresses."""
     node: int = NODE_UNKNOWN  # as firmware says
     mbps: int = 0
     rdma: str = ""  # its RDMA device, or ""
-
-
-@dataclass
-class Card:
-    """A network interface that is up, with one of its addresses."""
-    netdev: str
-    address: str
-    node: int
-    mbps: int
-    rdma: str  # its RDMA device, or ""
+    name: str = ""  # of a card
+    address: str = ""
 
 
 @dataclass
@@ -71,69 +62,47 @@ class Host:
     def netdev_rdma(self, netdev: str) -> str:
         return self.netdevs.get(netdev, Netdev()).rdma
 
-    def card(self, netdev: str, address: str) -> Card:
+    def card(self, netdev: str, address: str) -> Netdev:
         known = self.netdevs.get(netdev, Netdev())
-        return Card(netdev, address, self.only_node(known.node), known.mbps, known.rdma)
+        return replace(known, node=self.only_node(known.node), name=netdev, address=address)
 
-    def card_of(self, address: str) -> Card | None:
-        return next((self.card(n, a) for n, a in self.addresses if a == address), None)
+    def card_of(self, address: str, netdev: str = "") -> Netdev | None:
+        """The card with the address, of several netdev. If no address of the host is known:
+        netdev."""
+        having = [n for n, a in self.addresses if a == address] if self.addresses else [netdev]
+        name = netdev if netdev in having else "".join(having[:1])
+        return self.card(name, address) if name else None
 
-    def cards(self) -> list[Card]:
+    def cards(self) -> list[Netdev]:
         """One for each interface but loopback, with its first IPv4 address if it has any."""
-        found: dict[str, Card] = {}
-        for netdev, address in self.addresses:
-            if names.address(address) or address.startswith("127.") or address == "::1":
-                continue
-            if netdev not in found:
-                found[netdev] = self.card(netdev, address)
-            elif ":" in found[netdev].address and ":" not in address:
-                found[netdev].address = address
+        found: dict[str, Netdev] = {}
+        for netdev, address in sorted(self.addresses, key=lambda one: ":" in one[1]):
+            if not names.address(address) and not address.startswith("127.") and address != "::1":
+                found.setdefault(netdev, self.card(netdev, address))
         return list(found.values())
-
-    def distance(self, one: int, other: int) -> int:
-        """0 within a node; DISTANCE_UNKNOWN, larger than any other, if a node is unknown."""
-        if one == other:
-            return 0
-        return self.nodes[one].distances.get(other, DISTANCE_UNKNOWN) if one in self.nodes \
-            else DISTANCE_UNKNOWN
 
 
 def _read_addresses(path: str) -> list[tuple[str, str]]:
     """A file with lines of NETDEV ADDRESS; "#" begins a comment."""
     found = []
     for number, line in enumerate(read_text(path).splitlines(), 1):
-        words = line.partition("#")[0].replace("=", " ").split()
-        if not words:
-            continue
-        where = f"{printable(path)}:{number}: "
-        if len(words) != 2 or len(words[0]) > 15 or words[0].startswith("["):
-            raise Failure(where + "this is no \"NETDEV ADDRESS\"")
-        if names.address(words[1]):
-            raise Failure(f"{where}\"{printable(words[1])}\" {names.address(words[1])}")
-        found.append((words[0], words[1]))
+        words, at = line.partition("#")[0].replace("=", " ").split(), f"{printable(path)}:{number}:"
+        refuse(len(words) not in (0, 2), at, "this is no \"NETDEV ADDRESS\"")
+        if words:
+            found.append((words[0], checked(names.address, words[1], at)))
     return found
 
 
 def _own_addresses() -> list[tuple[str, str]]:
-    """Of the interfaces that are up, IPv4 first, in the kernel's order."""
+    """Of the interfaces that are up, in the kernel's order."""
     links = json.loads(output_of(["ip", "-json", "address", "show", "up"]) or "[]")
-    infos = [(link["ifname"], info) for link in links for info in link.get("addr_info", ())]
-    infos.sort(key=lambda one: str(one[1].get("family")) == "inet6")
-    return [(netdev, str(info["local"])) for netdev, info in infos if "local" in info]
+    return [(link["ifname"], str(info["local"])) for link in links
+            for info in link.get("addr_info", ()) if "local" in info]
 
 
-def _existing(path: str, own: bool) -> str:
-    """The path, or for a file still to be made the nearest directory above it."""
-    while own and not path.startswith("/dev/") and path != "/" and not os.path.exists(path):
-        path = os.path.dirname(path)
-    return path
-
-
-def _absent(path: str, sysfs_says: str, own: bool) -> str:
-    if not own or not path.startswith("/dev/"):
-        return sysfs_says
+def _absent(device: str) -> str:
     try:
-        return "" if stat.S_ISBLK(os.stat(path).st_mode) else "no block device"
+        return "" if stat.S_ISBLK(os.stat(device).st_mode) else "no block device"
     except OSError as why:
         return os.strerror(why.errno or 0)
 
@@ -144,9 +113,12 @@ def read(name: str, month: str, sysfs: str | None, addresses: str | None,
     paths: the files and block devices to locate."""
     own = not sysfs and not os.environ.get("RFTP_SYSFS")
     host = Host(name, month, own)
-    asked = {path: _existing(path, own) for path in paths}
+    asked = list(paths)
     words = [program("rftp-numa"), "topo", "--json"] + (["--sysfs", sysfs] if sysfs else [])
-    for at in asked.values():
+    for at in asked:
+        # Of a file still to be made: the nearest directory above it.
+        while own and not at.startswith("/dev/") and at != "/" and not os.path.exists(at):
+            at = os.path.dirname(at)
         words += ["--at", at]
     try:
         topo = json.loads(output_of(words))
@@ -165,10 +137,10 @@ def read(name: str, month: str, sysfs: str | None, addresses: str | None,
             for netdev in device["interfaces"]:
                 host.netdevs.setdefault(netdev, Netdev()).rdma = device["name"]
     for path, found in zip(asked, topo.get("at", ())):
-        nodes = list(parse_ids(found["nodes"]) or ()) if found["nodes"] else []
-        host.locations[path] = Location(
-            host.only_node(nodes[0] if len(nodes) == 1 else NODE_UNKNOWN),
-            _absent(path, found.get("absent", ""), own), found["nodes"])
+        nodes = list(parse_ids(found["nodes"]) or ())
+        absent = _absent(path) if own and path.startswith("/dev/") else found.get("absent", "")
+        node = host.only_node(nodes[0] if len(nodes) == 1 else NODE_UNKNOWN)
+        host.locations[path] = Location(node, absent, found["nodes"])
     # This host's addresses do not belong to another machine's cards.
     if addresses:
         host.addresses = _read_addresses(addresses)

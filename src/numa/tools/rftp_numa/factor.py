@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command "factor": the NUMA scheduling factor (Li, dissertation 2015, eq. 3.2), traffic of cache
-coherency x latency of prefetched reads / width of the link. The larger, the worse it is to run on one
-node and have memory on the other."""
+"""The command "factor": the NUMA scheduling factor (Li, dissertation 2015, eq. 3.2), traffic of
+cache coherency x latency of prefetched reads / width of the link. The larger, the worse it is to
+run on one node and have memory on the other."""
 from __future__ import annotations
 
 import errno
@@ -9,351 +9,311 @@ import json
 import os
 import re
 import statistics
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from rftp_numa.common import (JSON, Failure, Misuse, Option, Options, Stop, count, format_rate, format_size, json_line,
-                              output, own_program, parse_ids, parse_rate, printable, say, size,
-                              take_options, text)
-from rftp_numa.machine import Machine, read_machine
+from rftp_common import (JSON, Command, Failure, Misuse, Option, Options, Stop, count, format_rate,
+                         format_size, output, parse, parse_ids, parse_rate, printable, say, size,
+                         text)
+from rftp_numa.machine import Node, at_place, json_line, own_program, read_machine
 
 UNITS_MOST = 64  # of one name: uncore units come in dozens
-COUNTS = ("traffic", "llc_misses", "node_loads", "stalls")
-# Of perf_event.h: a cache's number, what is done with it << 8, and its result << 16.
-CACHE, HARDWARE, MISS, LAST_LEVEL, NODE = 3, 0, 1 << 16, 2, 6
-# A snoop's PMU: the traffic that the thread itself causes, rather than what crosses a link for all.
+# A snoop's PMU: the traffic that the thread itself causes, not all that crosses a link.
 SNOOP_PMUS = ("cpu", "uncore_upi*", "uncore_qpi*", "uncore_cha*", "uncore_ha*")
 
 
 @dataclass
 class Event:
+    """As "rftp-numa walk" takes it."""
     name: str
     type: int
     config: list[int] = field(default_factory=lambda: [0, 0, 0])
     cpus: str = ""  # that count all their units do; "": a thread
 
-    def json(self) -> dict[str, Any]:
-        return {"type": self.type, "config": [hex(c) for c in self.config], "cpus": self.cpus}
 
-
+# Of perf_event.h: a cache's number, what is done with it << 8, and its result << 16.
+CACHE, HARDWARE, MISS, LAST_LEVEL, NODE = 3, 0, 1 << 16, 2, 6
 APPROXIMATE = Event("node-load-misses", CACHE, [NODE | MISS, 0, 0])
-OTHERS = [Event("LLC-load-misses", CACHE, [LAST_LEVEL | MISS, 0, 0]), Event("node-loads", CACHE, [NODE, 0, 0]),
-          Event("stalled-cycles-backend", HARDWARE, [8, 0, 0])]
+OTHERS = {"llc_misses": [Event("LLC-load-misses", CACHE, [LAST_LEVEL | MISS, 0, 0])],
+          "node_loads": [Event("node-loads", CACHE, [NODE, 0, 0])],
+          "stalls": [Event("stalled-cycles-backend", HARDWARE, [8, 0, 0])]}
+COUNTS = ("traffic", *OTHERS)
 
 
 # ---- events by the names and formats that sysfs has of them ---------------------------
 
 
-def pmus() -> str:
-    return os.path.join(os.environ.get("RFTP_SYSFS") or "/sys", "bus/event_source/devices")
+def pmus(*path: str) -> str:
+    return os.path.join(os.environ.get("RFTP_SYSFS") or "/sys", "bus/event_source/devices", *path)
+
+
+def _names(*path: str) -> list[str]:
+    try:
+        return sorted(name for name in os.listdir(pmus(*path)) if name[0] != ".")
+    except OSError:
+        return []
 
 
 def _line(*path: str) -> str | None:
+    """None also for a name that is none."""
+    if path[-1] in ("", ".", "..") or "/" in path[-1]:
+        return None
     try:
-        with open(os.path.join(pmus(), *path), encoding="utf-8", errors="replace") as file:
+        with open(pmus(*path), encoding="utf-8", errors="replace") as file:
             return file.readline().strip()
     except OSError:
         return None
 
 
-def _is_name(word: str) -> bool:
-    return bool(word) and word[0] != "." and "/" not in word
-
-
-def _set_bits(config: list[int], form: str, value: int) -> bool | None:
-    """Puts value into the bits that a format names, the least first: "config1:0-7,32". False: it does
-    not fit; None: this is no format."""
-    found = re.fullmatch(r"config([12]?):([0-9]+(?:-[0-9]+)?(?:,[0-9]+(?:-[0-9]+)?)*)", form, re.ASCII)
-    if not found:
-        return None
-    word = int(found[1] or 0)
-    for part in found[2].split(","):
-        first, _, last = part.partition("-")
-        if not int(first) <= int(last or first) <= 63:
-            return None
-        for bit in range(int(first), int(last or first) + 1):
-            config[word] = config[word] & ~(1 << bit) | (value & 1) << bit
-            value >>= 1
-    return not value
-
-
 def _set_term(event: Event, pmu: str, term: str) -> None:
-    """"umask=0x1"; without a value it is 1."""
+    """"umask=0x1"; without a value it is 1. The value goes into the bits that the term's format
+    names, the least first: "config1:0-7,32"."""
     name, equals, word = term.partition("=")
+    place = f"{pmu}/{printable(name)}/"
     value = 1
     if equals:
-        if not re.fullmatch("0[xX][0-9a-fA-F]+|[0-9]+", word):
-            raise Failure("%s/%s/: \"%s\" is no number" % (pmu, printable(name), printable(word)))
-        value = int(word, 16 if word[:2].lower() == "0x" else 8 if word[0] == "0" else 10)
-        if value >= 1 << 64:
-            raise Failure("%s/%s/: \"%s\" is no number" % (pmu, printable(name), printable(word)))
+        good = re.fullmatch("0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*", word)
+        value = int(re.sub("^0(?=[0-7])", "0o", word), 0) if good else 1 << 64
+    if value >= 1 << 64:
+        raise Failure(f"{place}: \"{printable(word)}\" is no number")
     if name in ("config", "config1", "config2"):  # what any PMU has
         event.config[int(name[6:] or 0)] = value
         return
-    form = _line(pmu, "format", name) if _is_name(name) else None
+    form = _line(pmu, "format", name)
     if form is None:
-        raise Failure("%s: no event and no term of it is called \"%s\"" % (pmu, printable(name)))
-    fits = _set_bits(event.config, form, value)
-    if not fits:
-        raise Failure("%s/%s/: its format in sysfs is \"%s\"" % (pmu, name, printable(form)) if fits is None
-                      else "%s/%s/: %#x does not fit into %s" % (pmu, name, value, printable(form)))
-
-
-def _describe(pmu: str, wanted: str) -> Event:
-    type_, cpus = _line(pmu, "type"), _line(pmu, "cpumask")
-    if type_ is None or not type_.isdigit():
-        raise Failure("there is no PMU %s (see %s)" % (printable(pmu), pmus()))
-    event = Event("%.31s/%.60s/" % (pmu, wanted), int(type_))
-    try:  # a unit that several CPUs share counts for all of them, on one
-        parse_ids(cpus or "")
-        event.cpus = cpus or ""
-    except ValueError:
-        raise Failure("%s: its cpumask in sysfs is \"%s\"" % (pmu, printable(cpus or ""))) from None
-    terms = (_line(pmu, "events", wanted) if _is_name(wanted) else None) or wanted
-    if not terms.strip(","):
-        raise Failure("%s: no event is named" % pmu)
-    for term in filter(None, terms.split(",")):
-        _set_term(event, pmu, term)
-    return event
+        raise Failure(f"{pmu}: no event and no term of it is called \"{printable(name)}\"")
+    found = re.fullmatch(r"config([12]?):([0-9,-]+)", form, re.ASCII)
+    ranges = [sorted(parse_ids(part, 63) or []) for part in found[2].split(",")] if found else []
+    if not found or not all(ranges):
+        raise Failure(f"{place}: its format in sysfs is \"{printable(form)}\"")
+    bits = [bit for part in ranges for bit in part]
+    if value >> len(bits):
+        raise Failure(f"{place}: {value:#x} does not fit into {printable(form)}")
+    i = int(found[1] or 0)
+    for n, bit in enumerate(bits):
+        event.config[i] = event.config[i] & ~(1 << bit) | (value >> n & 1) << bit
 
 
 def _matching(pattern: str) -> list[str]:
     """The PMUs whose name is pattern, or begins with it up to its "*"; 10 comes after 2."""
     start, star, _ = pattern.partition("*")
-    try:
-        names = os.listdir(pmus())
-    except OSError:
-        names = []
-    return sorted((n for n in names if n[0] != "." and (n.startswith(start) if star else n == pattern)),
-                  key=lambda n: [(int(w), "") if w.isdigit() else (-1, w) for w in re.split("([0-9]+)", n)])
-
-
-def _gather(pattern: str, wanted: str) -> list[Event]:
-    names = _matching(pattern)
-    if len(names) > UNITS_MOST:
-        raise Failure("%s: more than %d units" % (printable(pattern), UNITS_MOST))
-    return [_describe(name, wanted) for name in names]
+    found = [name for name in _names() if (name.startswith(start) if star else name == pattern)]
+    if len(found) > UNITS_MOST:
+        raise Failure(f"{printable(pattern)}: more than {UNITS_MOST} units")
+    return sorted(found, key=lambda name: (len(name), name))
 
 
 def parse_event(word: str) -> list[Event]:
-    """"cpu/event=0xb7,umask=1/", "cpu/mem-loads/", "uncore_upi_*/event=2/": the PMU's name, "*" at its
-    end for any, and terms as its format in sysfs has them, or one of its events. What must be added
-    up. Failure."""
-    pmu, _, wanted = word.partition("/")
-    if not _is_name(pmu) or len(wanted) < 2 or wanted[-1] != "/":
-        raise Failure("\"%s\" is no event: PMU/EVENT/ or PMU/TERM=VALUE,.../ is" % printable(word))
-    events = _gather(pmu, wanted[:-1])
+    """"cpu/event=0xb7,umask=1/", "cpu/mem-loads/", "uncore_upi_*/event=2/": the PMU's name, "*" at
+    its end for any, and terms as its format in sysfs has them, or one of its events. What must be
+    added up. Failure."""
+    found = re.fullmatch("([^./][^/]*)/(.+)/", word, re.DOTALL)
+    if not found:
+        raise Failure(f"\"{printable(word)}\" is no event: PMU/EVENT/ or PMU/TERM=VALUE,.../ is")
+    events = []
+    for pmu in _matching(found[1]):
+        number, cpus = _line(pmu, "type") or "", _line(pmu, "cpumask") or ""
+        if not number.isdigit():
+            continue
+        if parse_ids(cpus) is None:
+            raise Failure(f"{pmu}: its cpumask in sysfs is \"{printable(cpus)}\"")
+        # A unit that several CPUs share counts for all of them, on one.
+        event = Event(f"{pmu:.31}/{found[2]:.60}/", int(number), cpus=cpus)
+        terms = (_line(pmu, "events", found[2]) or found[2]).strip(",")
+        if not terms:
+            raise Failure(f"{pmu}: no event is named")
+        for term in filter(None, terms.split(",")):
+            _set_term(event, pmu, term)
+        events.append(event)
     if not events:
-        raise Failure("there is no PMU %s (see %s)" % (printable(pmu), pmus()))
+        raise Failure(f"there is no PMU {printable(found[1])} (see {pmus()})")
     return events
 
 
 def find_snoops() -> list[Event]:
-    """What sysfs calls a snoop, on the core or on the links; the first that a PMU has stands for all of
-    its kind. [] when there is none."""
+    """What sysfs calls a snoop, on the core or on the links; the first that a PMU has stands for
+    all of its kind. [] when there is none."""
     for pattern in SNOOP_PMUS:
         for pmu in _matching(pattern):
-            events = os.path.join(pmus(), pmu, "events")
-            for name in sorted(os.listdir(events)) if os.path.isdir(events) else []:
+            for name in _names(pmu, "events"):
                 if re.search("snoop|snp", name, re.IGNORECASE):
-                    return _gather(pattern, name)
+                    return parse_event(f"{pattern}/{name}/")
     return []
 
 
 # ---- which of them can be counted -----------------------------------------------------
 
 
-@dataclass
-class Events:
-    counts: list[list[Event]]              # by COUNTS; []: not counted
-    missing: list[tuple[str, str]] = field(default_factory=list)  # name and reason
-    approximate: bool = False              # loads from other nodes stand for snoops
-
-    def missing_text(self) -> str:
-        """The names, with the reason behind those that have the same."""
-        reasons = dict.fromkeys(why for _, why in self.missing)
-        return "; ".join("%s: %s" % (", ".join(n for n, w in self.missing if w == why), why)
-                         for why in reasons)
+def grouped(missing: Sequence[tuple[str, str]]) -> str:
+    """Names, with the reason behind those that have the same."""
+    names: dict[str, list[str]] = {}
+    for name, why in missing:
+        names.setdefault(why, []).append(name)
+    return "; ".join(f"{', '.join(those)}: {why}" for why, those in names.items())
 
 
 def why_not(code: int) -> str:
     """A negative errno of perf_event_open for people."""
-    try:
-        with open("/proc/sys/kernel/perf_event_paranoid", encoding="ascii") as file:
-            level = " (kernel.perf_event_paranoid is %d)" % int(file.read())
-    except (OSError, ValueError):
-        level = ""
     if -code in (errno.EACCES, errno.EPERM):
-        return "not allowed%s: run it as root, outside of a container that forbids perf_event_open" % level
+        level = ""
+        try:
+            with open("/proc/sys/kernel/perf_event_paranoid", encoding="ascii") as file:
+                level = f" (kernel.perf_event_paranoid is {file.read().strip()})"
+        except OSError:
+            pass
+        return f"not allowed{level}: run it as root, and not in a container"
     if -code in (errno.ENOENT, errno.ENODEV, errno.EOPNOTSUPP, errno.EINVAL):
         return "this processor, or virtual machine, has no such counter"
     return {errno.ENOSYS: "this kernel, or a container around us, has no perf_event_open",
             errno.EMFILE: "too many open files (ulimit -n)"}.get(-code, os.strerror(-code))
 
 
-def walk(cpu: int, node: int, bytes: int, runs: int, counts: Sequence[Sequence[Event]], stop: Stop) -> Any:
-    wanted = {"cpu": cpu, "node": node, "bytes": bytes, "runs": runs,
-              "counts": [[event.json() for event in events] for events in counts]}
-    return own_program(["walk"], stop, json.dumps(wanted).encode())
+def walk(cpu: int, node: int, bytes: int, runs: int, counts: Sequence[Sequence[Event]],
+         stop: Stop) -> Any:
+    """By "rftp-numa walk"."""
+    wanted = {"cpu": cpu, "node": node, "bytes": bytes, "runs": runs, "counts": [
+        [{"type": e.type, "config": [hex(c) for c in e.config], "cpus": e.cpus} for e in events]
+        for events in counts]}
+    return own_program(["walk"], stop, json.dumps(wanted))
 
 
-def find_events(snoop: str | None, stop: Stop) -> Events:
-    """Each is opened once, to see whether it can be. snoop: the traffic's event; None: what sysfs
-    calls a snoop, else loads from other nodes. Failure: snoop is no event."""
+def find_events(snoop: str | None, missing: list[tuple[str, str]],
+                stop: Stop) -> dict[str, list[Event]]:
+    """By COUNTS, without those that cannot be counted; those and the reasons go to missing. Each is
+    opened once, to see that. snoop: the traffic's event; None: what sysfs calls a snoop, else loads
+    from other nodes. Failure: snoop is no event."""
     traffic = parse_event(snoop) if snoop is not None else find_snoops()
-    tried = [traffic, [APPROXIMATE], *[[event] for event in OTHERS]]
-    found = Events([])
-    opened = []
-    for events in tried:
-        opened.append(walk(0, 0, 1 << 20, 0, [events], stop)["opened"][0] if events else -1)
-
-    def works(i: int) -> bool:
-        if opened[i]:
-            found.missing.append((tried[i][0].name, why_not(opened[i])))
-        return not opened[i]
-
     if not traffic:
-        found.missing.append(("snoops", "no PMU in sysfs has an event of that name"))
-    if traffic and works(0):
-        found.counts.append(traffic)
-    elif snoop is not None:
-        found.counts.append([])
-    else:
-        found.approximate = True
-        found.counts.append([APPROXIMATE] if works(1) else [])
-    found.counts += [tried[i] if works(i) else [] for i in (2, 3, 4)]
+        missing.append(("snoops", "no PMU in sysfs has an event of that name"))
+    found: dict[str, list[Event]] = {}
+    for name, events in [("traffic", traffic), ("traffic", [APPROXIMATE]), *OTHERS.items()]:
+        if not events or (events == [APPROXIMATE] and (found or snoop is not None)):
+            continue
+        code = walk(0, 0, 1 << 20, 0, [events], stop)["opened"][0]
+        if code:
+            missing.append((events[0].name, why_not(code)))
+        else:
+            found[name] = events
     return found
 
 
-# ---- measuring ------------------------------------------------------------------------
-
-
-@dataclass
-class Cell:
-    memory_node: int
-    prefetch_ns: float
-    load_ns: float
-    per_line: list[float | None]  # by COUNTS; None: not counted
-    factor: float | None = None   # None: it is the thread's own node
-    rank: int | None = None       # among the others, 1 is the best
+Cell = dict[str, Any]  # of memory on a node: as JSON has it
 
 
 def factor_of(snoops: float, prefetch_ns: float, link: int) -> float:
-    """Snoops per line x ns / GB/s. link: bytes per second; 0: not known, and then 1 GB/s stands for
-    every link."""
+    """Snoops per line x ns / GB/s. link: bytes per second; 0: not known, and then 1 GB/s stands
+    for every link."""
     return snoops * prefetch_ns / (link / 1e9 if link else 1)
 
 
 def set_ranks(cells: Sequence[Cell]) -> None:
-    factors = [c.factor for c in cells if c.factor is not None]
+    """Among the remote ones, 1 is the best; None for the thread's own node, without a factor."""
+    factors = [c["factor"] for c in cells if c["factor"] is not None]
     for c in cells:
-        c.rank = None if c.factor is None else 1 + sum(f < c.factor for f in factors)
+        c["rank"] = None
+        if c["factor"] is not None:
+            c["rank"] = 1 + sum(f < c["factor"] for f in factors)
 
 
-def measure_cell(o: Options, machine: Machine, cpu_node: int, memory_node: int, events: Events,
+def measure_cell(o: Options, cpu: Node, memory: Node, counted: dict[str, list[Event]],
                  stop: Stop) -> Cell:
-    node, place = machine.node(memory_node), "a thread on node %d, memory of node %d" % (cpu_node, memory_node)
-    if node and node.room < o.size:  # the kernel would end the walk
-        raise Failure("%s: node %d has not %s of memory to spare (--size)" % (
-            place, memory_node, format_size(o.size)))
-    counted = [i for i, count in enumerate(events.counts) if count]
-    found = walk(machine.usable(cpu_node)[0], memory_node, o.size, o.runs,
-                 [events.counts[i] for i in counted], stop)
-    if "error" in found:
-        raise Failure("%s: %s" % (place, found["error"]))
-    per_line: list[float | None] = [None] * len(COUNTS)
-    for i, runs in zip(counted, found["counts"]):
-        per_line[i] = statistics.median(runs) / found["lines"]
-    cell = Cell(memory_node, statistics.median(found["prefetch_ns"]), statistics.median(found["load_ns"]),
-                per_line)
-    if memory_node != cpu_node:
-        cell.factor = factor_of(per_line[0] or 0, cell.prefetch_ns, o.link_width)
-    return cell
+    with at_place(f"a thread on node {cpu.id}, memory of node {memory.id}"):
+        if memory.room < o.size:  # the kernel would end the walk
+            raise Failure(f"node {memory.id} has not {format_size(o.size)} of memory to spare "
+                          "(--size)")
+        found = walk(cpu.usable()[0], memory.id, o.size, o.runs, [*counted.values()], stop)
+        if "error" in found:
+            raise Failure(found["error"])
+    per_line = dict(zip(counted, (statistics.median(runs) / found["lines"]
+                                  for runs in found["counts"])))
+    prefetch_ns = statistics.median(found["prefetch_ns"])
+    factor = None
+    if cpu.id != memory.id:
+        factor = factor_of(per_line["traffic"], prefetch_ns, o.link_width)
+    return {"memory_node": memory.id, "factor": factor, "rank": None, "prefetch_ns": prefetch_ns,
+            "load_ns": statistics.median(found["load_ns"]),
+            **{name + "_per_line": per_line.get(name) for name in COUNTS}}
 
 
-# ---- what is shown --------------------------------------------------------------------
-
-
-def table(o: Options, events: Events, rows: dict[int, list[Cell]]) -> str:
-    lines = ["%d runs over %s; traffic: %s%s" % (
-        o.runs, format_size(o.size), events.counts[0][0].name,
-        " (reads served by other nodes stand for snoops)" if events.approximate else ""),
-        "link width: " + (format_rate(o.link_width) if o.link_width else
-                          "not known (--link-width): factors are for comparison only")]
-    for cpu_node, cells in rows.items():
-        lines += ["", "thread on node %d; counts are for a line of 64 bytes" % cpu_node,
-                  "%-7s %10s %5s %11s %9s %11s %11s %11s %11s" % (
-                      "memory", "factor", "rank", "prefetch ns", "load ns", "traffic", "LLC misses",
-                      "node loads", "stalls")]
-        for c in cells:
-            factor = "%10s %5s" % ("local", "-") if c.factor is None else "%10.4g %5d" % (c.factor, c.rank or 0)
-            lines.append("%-7d %s %11.2f %9.1f%s" % (
-                c.memory_node, factor, c.prefetch_ns, c.load_ns,
-                "".join(" %11s" % ("-" if v is None else "%.4f" % v) for v in c.per_line)))
+def table(found: dict[str, Any]) -> str:
+    """found: as JSON has it."""
+    stand_in = " (reads served by other nodes stand for snoops)" if found["approximate"] else ""
+    width = "not known (--link-width): factors are for comparison only"
+    if found["link_bytes_per_second"]:
+        width = format_rate(found["link_bytes_per_second"])
+    lines = [f"{found['runs']} runs over {format_size(found['size'])}; traffic: "
+             f"{found['traffic']}{stand_in}", f"link width: {width}"]
+    for node in found["nodes"]:
+        lines += ["", f"thread on node {node['cpu_node']}; counts are for a line of 64 bytes",
+                  "memory      factor  rank prefetch ns   load ns     traffic  LLC misses"
+                  "  node loads      stalls"]
+        for c in node["memory"]:
+            factor, rank = "local" if c["rank"] is None else f"{c['factor']:.4g}", c["rank"] or "-"
+            line = (f"{c['memory_node']:<7} {factor:>10} {rank:>5} {c['prefetch_ns']:11.2f} "
+                    f"{c['load_ns']:9.1f}")
+            for name in COUNTS:
+                per_line = c[name + "_per_line"]
+                line += f" {'-' if per_line is None else format(per_line, '.4f'):>11}"
+            lines.append(line)
     return "\n".join(lines) + "\n"
 
 
-def cell_json(c: Cell) -> dict[str, Any]:
-    return {"memory_node": c.memory_node, "factor": c.factor, "rank": c.rank, "prefetch_ns": c.prefetch_ns,
-            "load_ns": c.load_ns, **{name + "_per_line": v for name, v in zip(COUNTS, c.per_line)}}
-
-
 def rate(name: str, word: str) -> int:
-    try:
-        if parse_rate(word):
-            return parse_rate(word)
-    except ValueError:
-        pass
-    raise Misuse("--%s takes a rate above 0 (20G bytes, 160Gbit), not" % name, word)
+    value = parse_rate(word)
+    if not value:
+        raise Misuse(f"--{name} takes a rate above 0 (20G bytes, 160Gbit), not", word)
+    return value
 
 
-TABLE = [
+COMMAND = Command("factor", "", "How much worse the memory of other nodes is: the NUMA scheduling "
+                  "factor.", [
     Option("link-width", "RATE", "of a link between nodes: 166Gbit, or 20G bytes", rate, 0),
     Option("snoop-event", "EVENT", "what counts coherency traffic, as perf names it", text),
-    Option("size", "SIZE", "of the memory, several times the caches (256M)", size(1 << 20, 1 << 40), 256 << 20),
+    Option("size", "SIZE", "of the memory, several times the caches (256M)",
+           size(1 << 20, 1 << 40), 256 << 20),
     Option("runs", "N", "of each pair of nodes (5)", count(1, 100), 5),
-    JSON]
+    JSON])
 
 
 def measure(o: Options, stop: Stop) -> None:
     o.size -= o.size % os.sysconf("SC_PAGE_SIZE")
-    machine, events = read_machine(), find_events(o.snoop_event, stop)
-    run = [n.id for n in machine.nodes if machine.usable(n.id)]
+    machine = read_machine()
+    not_counted: list[tuple[str, str]] = []
+    events = find_events(o.snoop_event, not_counted, stop)
+    run = [n for n in machine.nodes if n.usable()]
     # What else is in the way is the same for all nodes, and told when it comes.
-    have = [n.id for n in machine.nodes if n.memory and n.may_have != -errno.EINVAL]
-    missing = [{"event": name, "why": why} for name, why in events.missing]
+    have = [n for n in machine.nodes if n.memory and n.may_have != -errno.EINVAL]
+    missing = [{"event": name, "why": why} for name, why in not_counted]
     reasons = []
     if len(machine.nodes) == 1:
         reasons.append("there is one NUMA node, so that no memory is remote")
-    elif not run or not have or len({*run, *have}) < 2:
+    elif not run or not have or len({n.id for n in run + have}) < 2:
         reasons.append("only one node has CPUs and memory that this process may use")
-    if not events.counts[0]:
-        reasons.append("nothing counts coherency traffic (%s)" % events.missing_text())
+    if "traffic" not in events:
+        reasons.append(f"nothing counts coherency traffic ({grouped(not_counted)})")
     if reasons:
         if o.json:
             output(json_line({"measurable": False, "reasons": reasons, "missing": missing}))
         raise Failure("not measurable here: " + "; ".join(reasons))
     if missing:
-        say("not counted: " + events.missing_text())
-    rows = {}
-    for cpu_node in run:
-        rows[cpu_node] = [measure_cell(o, machine, cpu_node, node, events, stop) for node in have]
-        set_ranks(rows[cpu_node])
-    if not o.json:
-        output(table(o, events, rows))
-        return
-    output(json_line({
-        "measurable": True, "traffic": events.counts[0][0].name, "approximate": events.approximate,
-        "link_bytes_per_second": o.link_width or None, "size": o.size, "runs": o.runs, "missing": missing,
-        "nodes": [{"cpu_node": node, "memory": [cell_json(c) for c in cells]}
-                  for node, cells in rows.items()]}))
+        say("not counted: " + grouped(not_counted))
+    nodes = []
+    for cpu in run:
+        cells = [measure_cell(o, cpu, memory, events, stop) for memory in have]
+        set_ranks(cells)
+        nodes.append({"cpu_node": cpu.id, "memory": cells})
+    found = {
+        "measurable": True, "traffic": events["traffic"][0].name,
+        "approximate": events["traffic"] == [APPROXIMATE],
+        "link_bytes_per_second": o.link_width or None, "size": o.size, "runs": o.runs,
+        "missing": missing, "nodes": nodes}
+    output(json_line(found) if o.json else table(found))
 
 
 def main() -> None:
-    o = take_options("factor", "How much worse the memory of other nodes is: the NUMA scheduling factor.",
-                        TABLE)
-    if not o:
-        return
-    with Stop() as stop:
-        measure(o, stop)
+    o = parse(COMMAND, sys.argv[1:])
+    if o:
+        with Stop() as stop:
+            measure(o, stop)

@@ -3,19 +3,26 @@
 that (T. Li, dissertation, Stony Brook 2015, chapter 4)."""
 from __future__ import annotations
 
+import math
 import os
 import re
-import stat
+import shutil
+import statistics
+import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from errno import EACCES, EEXIST, EISDIR, ENOENT
+from stat import S_IFCHR, S_IFMT, S_IFREG
 from typing import Any
 
-from rftp_numa.common import (GBIT, JSON, NODE_MOST, SYSFS, Failure, Misuse, Option, Options, Stop, count,
-                              format_ids, format_size, json_line, one_of, output, own_program,
-                              printable, quantile, run, say, size, system, take_options, text)
-from rftp_numa.machine import Machine, read_machine
+from rftp_common import (JSON, Command, Failure, Misuse, Option, Options, Stop, count, failed,
+                         format_ids, format_size, one_of, output, parse, printable, run, say, size,
+                         text)
+from rftp_numa.machine import (NODE_MOST, SYSFS, Machine, at_place, json_line, own_program,
+                               read_machine)
 
+GBIT = 125e6  # bytes per second
 VERSION = 1
 OPS = ("write", "read")
 
@@ -27,10 +34,10 @@ OPS = ("write", "read")
 # When there is no border between the others, and none by the same rule between the target and them,
 # all nodes are in one class.
 #
-# On gaps: in the published tables the nodes of one class are up to 8.5 % apart, and classes at least
-# 12.8 %. On the spread: from the first to the ninth decile, so that one disturbed round of ten does
-# not hide a border. Between nodes that are alike, however noisy, ten rounds let fewer than one row of
-# a thousand have a border; with quartiles it is nearly one of a hundred.
+# On gaps: in the published tables the nodes of one class are up to 8.5 % apart, and classes at
+# least 12.8 %. On the spread: from the first to the ninth decile, so that one disturbed round of
+# ten does not hide a border. Between nodes that are alike, however noisy, ten rounds let fewer than
+# one row of a thousand have a border; with quartiles it is nearly one of a hundred.
 GAP = 0.10
 ROUNDS_LEAST = 5
 
@@ -45,8 +52,12 @@ Row = list[Cell]  # by rising node
 
 def make_cell(node: int, rounds: Sequence[float]) -> Cell:
     """rounds: bytes per second."""
-    low, median, high = (int(quantile(rounds, share) + .5) for share in (0.1, 0.5, 0.9))
-    return {"node": node, "median": median, "low": low, "high": high, "rounds": len(rounds), "class": 1}
+    deciles = [rounds[0]] * 9
+    if len(rounds) > 1:
+        deciles = statistics.quantiles(rounds, n=10, method="inclusive")
+    low, median, high = (int(deciles[i] + .5) for i in (0, 4, 8))
+    return {"node": node, "median": median, "low": low, "high": high, "rounds": len(rounds),
+            "class": 1}
 
 
 def cell_of(row: Row, node: int) -> Cell | None:
@@ -77,11 +88,12 @@ def _border(above: Row, below: Row, sight: Sight) -> bool:
     a, b = above[-1], below[0]
     gap, wider = a["median"] - b["median"], max(a["high"] - a["low"], b["high"] - b["low"])
     line = (a["median"] + b["median"]) / 2
+    reaches_over = any(c["low"] <= line for c in above) or any(c["high"] >= line for c in below)
     if any(c["rounds"] < ROUNDS_LEAST for c in above + below):
         view = "few"
     elif gap < GAP * a["median"]:
         view = "alike"
-    elif gap <= wider or any(c["low"] <= line for c in above) or any(c["high"] >= line for c in below):
+    elif gap <= wider or reaches_over:
         view = "noise"
     else:
         return True
@@ -91,53 +103,27 @@ def _border(above: Row, below: Row, sight: Sight) -> bool:
     return False
 
 
-def classify(row: Row, target: int, near: frozenset[int]) -> Sight:
+def classify(row: Row, target: int, near: set[int]) -> Sight:
     """Gives each cell its class. near: the nodes of the target's package."""
     sight, local = Sight(), cell_of(row, target)
-    for cell in row:
-        cell["class"] = 1
-    remote = sorted((c for c in row if c["node"] not in near), key=lambda c: (-c["median"], c["node"]))
-    if not remote:
-        return sight
+    remote = [c for c in row if c["node"] not in near]
+    remote.sort(key=lambda c: (-c["median"], c["node"]))
     borders = 0
     for i, cell in enumerate(remote):
         borders += i > 0 and _border(remote[:i], remote[i:], sight)
         cell["class"] = borders + 2
     apart = False
-    if local and not borders:  # are the others, as one group, another than the target? Maybe faster.
+    if local and remote and not borders:  # are the others, as one group, unlike the target?
         if local["median"] >= remote[0]["median"]:
             apart = _border([local], remote, sight)
         elif remote[-1]["median"] > local["median"]:
             apart = _border(remote, [local], sight)
     if borders or apart:
         sight.hidden, sight.view, sight.classes = sight.view == "noise", "seen", borders + 2
-    else:
-        for cell in remote:
+    for cell in row:
+        if cell["node"] in near or sight.classes == 1:
             cell["class"] = 1
     return sight
-
-
-# ---- the model and its file -----------------------------------------------------------
-
-
-def row_of(m: Model, target: int, op: str) -> Row:
-    """Empty when it was not measured."""
-    found: Row = next((t.get(op, []) for t in m["targets"] if t["node"] == target), [])
-    return found
-
-
-class _place:
-    """Failures say where they are."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, _kind: object, why: BaseException | None, _trace: object) -> None:
-        if isinstance(why, Failure):
-            raise Failure("%s: %s" % (self.name, str(why))) from None
 
 
 def default_file() -> str:
@@ -145,86 +131,75 @@ def default_file() -> str:
     return os.environ.get("RFTP_NUMA_MODEL") or "/var/lib/rftp/numa-model.json"
 
 
-def keep_file(what: str, path: str, data: bytes) -> None:
-    """Whole or not at all."""
-    with Stop() as stop:
-        own_program(["keep", "--", what, path], stop, data)
-
-
-# ---- predictions ----------------------------------------------------------------------
-
-
 def parse_shares(words: str) -> list[tuple[int, float]]:
-    """Nodes and their parts of "2:50,0:50", percents with up to four decimals, which are 100 in sum.
-    Misuse."""
+    """Nodes and their parts of "2:50,0:50", percents with up to four decimals, which are 100 in
+    sum. Misuse."""
     shares: dict[int, int] = {}
+    shown = printable(words)
     for word in words.split(","):
         found = re.fullmatch(r"([0-9]{1,9}):([0-9]{1,9})(?:\.([0-9]{0,4}))?", word, re.ASCII)
-        part = int(found[2]) * 10000 + int((found[3] or "").ljust(4, "0")) if found else -1
-        if not found or int(found[1]) > NODE_MOST or not 0 <= part <= 1000000:
-            raise Misuse("shares are NODE:PERCENT,..., as 2:50,0:50, not \"%s\"" % printable(words))
-        if int(found[1]) in shares:
-            raise Misuse("node %d has two shares in \"%s\"" % (int(found[1]), printable(words)))
-        shares[int(found[1])] = part
+        if not found or int(found[1]) > NODE_MOST:
+            raise Misuse(f"shares are NODE:PERCENT,..., as 2:50,0:50, not \"{shown}\"")
+        node = int(found[1])
+        if node in shares:
+            raise Misuse(f"node {node} has two shares in \"{shown}\"")
+        shares[node] = int(found[2] + (found[3] or "").ljust(4, "0"))
     if sum(shares.values()) != 1000000:
-        raise Misuse("the shares in \"%s\" are %g percent in sum, not 100" % (
-            printable(words), sum(shares.values()) / 10000))
+        percent = sum(shares.values()) / 10000
+        raise Misuse(f"the shares in \"{shown}\" are {percent:g} percent in sum, not 100")
     return [(node, part / 1000000) for node, part in shares.items()]
 
 
 def predict(row: Row, shares: Sequence[tuple[int, float]]) -> float:
     """The bandwidth of accesses with these shares: the sum of each times its node's class's
     average. Failure: a node was not measured."""
-    sum_ = 0.0
+    rate = 0.0
     for node, part in shares:
         cell = cell_of(row, node)
         if not cell:
-            raise Failure("node %d was not measured" % node)
-        sum_ += class_average(row, cell["class"]) * part
-    return sum_
+            raise Failure(f"node {node} was not measured")
+        rate += class_average(row, cell["class"]) * part
+    return rate
 
 
-def predictions(m: Model, o: Options) -> list[tuple[str, int, float]]:
+def predictions(m: Model, o: Options) -> list[dict[str, Any]]:
     found = []
     for t in m["targets"]:
         for op in OPS:
             if op in t and o.op in (op, ""):
-                with _place("no prediction for device %s on node %d" % (op, t["node"])):
-                    found.append((op, t["node"], predict(t[op], parse_shares(o.predict))))
+                with at_place(f"no prediction for device {op} on node {t['node']}"):
+                    rate = predict(t[op], parse_shares(o.predict))
+                found.append({"target": t["node"], "op": op, "bytes_per_second": rate})
     if not found:
-        raise Failure("no prediction: no device %ss were measured" % o.op)
+        raise Failure(f"no prediction: no device {o.op}s were measured")
     return found
 
 
 # ---- for people -----------------------------------------------------------------------
 
 
-def _cell_text(c: Cell | None) -> str:
-    return "-" if not c else "%-8.2f%-17s%d" % (
-        c["median"] / GBIT, "%.2f-%.2f" % (c["low"] / GBIT, c["high"] / GBIT), c["class"])
-
-
 def _classes_text(row: Row, target: int, machine: Machine) -> str:
     classes = max(c["class"] for c in row)
     s = classify([dict(c) for c in row], target, machine.package(target))
-    where, gap, spread = "between nodes %d and %d" % (s.above, s.below), 100 * s.gap, 100 * s.spread
-    why = {
+    gap = f"between nodes {s.above} and {s.below} the gap is {100 * s.gap:.1f} %"
+    noise = (f"{gap}, but the rounds of a node spread over {100 * s.spread:.1f} % or reach across; "
+             "measure when the machine is idle")
+    if classes > 1:
+        why = "; ".join(f"{number}: {format_ids(c['node'] for c in row if c['class'] == number)} "
+                        f"({class_average(row, number) / GBIT:.2f})"
+                        for number in range(1, classes + 1))
+        return why + (f"\n    perhaps more: {noise}" if s.hidden and s.classes == classes else "")
+    return {
         "alone": "none: there is no other node to tell from it",
-        "few": "none: they take %d rounds at least" % ROUNDS_LEAST,
-        "alike": "none: the nodes are alike; the widest gap, %s, is %.1f %%, and it takes %.0f %%" % (
-            where, gap, 100 * GAP),
-        "noise": "none: too noisy; %s the gap is %.1f %%, but the rounds of a node spread over %.1f %% or "
-                 "reach across; measure when the machine is idle" % (where, gap, spread),
+        "few": f"none: they take {ROUNDS_LEAST} rounds at least",
+        "alike": f"none: the nodes are alike; {gap}, the widest, and it takes {100 * GAP:.0f} %",
+        "noise": f"none: too noisy; {noise}",
         "seen": "all nodes in one",  # the file's word, and not ours
     }[s.view]
-    if classes > 1:
-        why = "; ".join("%d: %s (%.2f)" % (
-            number, format_ids(c["node"] for c in row if c["class"] == number), class_average(row, number) / GBIT)
-            for number in range(1, classes + 1))
-    if s.hidden and s.classes == classes:
-        why += ("\n    perhaps more: %s the gap is %.1f %%, but the rounds of a node spread over %.1f %%\n"
-                "    or reach across; measure when the machine is idle" % (where, gap, spread))
-    return why
+
+
+def _counted(n: int, noun: str) -> str:
+    return f"{n} {noun}{'' if n == 1 else 's'}"
 
 
 def table(m: Model, machine: Machine) -> str:
@@ -232,17 +207,24 @@ def table(m: Model, machine: Machine) -> str:
     if len(m["nodes"]) == 1:
         lines.append("this machine has one node: there is nothing to compare it with")
     for t in m["targets"]:
-        lines.append("target node %d: %d thread%s, a buffer of %s each, copied %d time%s a round" % (
-            t["node"], t["threads"], "s"[:t["threads"] != 1], format_size(t["buffer"]), t["copies"], "s"[:t["copies"] != 1]))
+        threads, times = _counted(t["threads"], "thread"), _counted(t["copies"], "time")
+        lines.append(f"target node {t['node']}: {threads}, a buffer of {format_size(t['buffer'])} "
+                     f"each, copied {times} a round")
         if t["placed"]:
-            lines.append("    all pages of %s of buffers are on their nodes" % format_size(t["placed"]))
-        lines += ["    %-6s%-34s%s" % ("", "device write: node to target", "device read: target to node"),
-                  "    %-6s%-34s%s" % ("node", *["Gbit/s  deciles          class"] * 2)]
+            placed = format_size(t["placed"])
+            lines.append(f"    all pages of {placed} of buffers are on their nodes")
+        head = "Gbit/s  deciles          class"
+        lines += [f"          {'device write: node to target':34}device read: target to node",
+                  f"    node  {head:34}{head}"]
         for node in m["nodes"]:
             cells = [cell_of(t.get(op, []), node["id"]) for op in OPS]
-            texts = [_cell_text(c) for c in cells] if any(cells) else ["left out", ""]
-            lines.append(("    %-6d%-34s%s" % (node["id"], texts[0], texts[1])).rstrip())
-        lines += ["    %s classes: %s" % (op, _classes_text(t[op], t["node"], machine))
+            line = f"    {node['id']:<6}{'' if any(cells) else 'left out'}"
+            for c in cells if any(cells) else []:
+                deciles = f"{c['low'] / GBIT:.2f}-{c['high'] / GBIT:.2f}" if c else ""
+                shown = f"{c['median'] / GBIT:<8.2f}{deciles:17}{c['class']}" if c else "-"
+                line += f"{shown:34}"
+            lines.append(line.rstrip())
+        lines += [f"    {op} classes: {_classes_text(t[op], t['node'], machine)}"
                   for op in OPS if op in t]
     return "\n".join(lines) + "\n"
 
@@ -252,79 +234,75 @@ def table(m: Model, machine: Machine) -> str:
 ENDINGS = {".png": "pngcairo", ".svg": "svg"}  # of its name, and gnuplot's terminals
 
 
-def _map_script(m: Model, op: str) -> list[str]:
-    """A box and a number for each cell, by the nodes' places, for their numbers may have gaps."""
-    medians = [c["median"] / GBIT for t in m["targets"] for c in t.get(op, [])]
-    if not medians:
-        return ["set multiplot next"]
-    places = {node["id"]: i for i, node in enumerate(m["nodes"])}
-    return [
-        "$map%s << EOD" % op, *["%d %d %.3f" % (places[c["node"]], i, c["median"] / GBIT)
-                                for i, t in enumerate(m["targets"]) for c in t.get(op, [])], "EOD",
-        "set title \"device %s, Gbit/s\"" % op, *_node_tics(m),
-        "set ytics (%s)" % ", ".join("\"%d\" %d" % (t["node"], i) for i, t in enumerate(m["targets"])),
-        "set ylabel \"target\"", "set yrange [%d.5:-0.5]" % (len(m["targets"]) - 1),
-        # Nodes that are alike but for noise would else be red and green; a class apart is half of this.
-        "set cbrange [%.9g:%.9g]" % (min(min(medians), (1 - 2 * GAP) * max(medians)), max(medians)),
-        "plot $map%s using 1:2:(0.5):(0.5):3 with boxxyerror fillstyle solid fillcolor palette notitle, "
-        "$map%s using 1:2:(sprintf(\"%%.1f\", $3)) with labels notitle" % (op, op)]
-
-
-def _node_tics(m: Model) -> list[str]:
-    return ["set xtics (%s)" % ", ".join("\"%d\" %d" % (n["id"], i) for i, n in enumerate(m["nodes"])),
-            "set xlabel \"node\"", "set xrange [-0.5:%d.5]" % (len(m["nodes"]) - 1)]
-
-
-def _bars_script(m: Model, t: Target) -> list[str]:
-    """Medians, with the spread from decile to decile."""
-    lines = []
-    for i, node in enumerate(m["nodes"]):
-        cells = [cell_of(t.get(op, []), node["id"]) for op in OPS]
-        lines.append("%d %s" % (i, " ".join("%.3f %.3f %.3f" % (
-            c["median"] / GBIT, c["low"] / GBIT, c["high"] / GBIT) if c else "NaN NaN NaN" for c in cells)))
-    return ["$bars%d << EOD" % t["node"], *lines, "EOD",
-            "set title \"target %d: medians, first to ninth decile\"" % t["node"], *_node_tics(m),
-            "set ytics autofreq", "set ylabel \"Gbit/s\"", "set yrange [0:*]",
-            "plot " + ", ".join("$bars%d using ($1%s):%s:(0.38) with boxerrorbars fillstyle solid 0.5 title "
-                                "\"device %s\"" % (t["node"], *bar) for bar in (
-                                    ("-0.2", "2:3:4", "write"), ("+0.2", "5:6:7", "read")))]
-
-
-def gnuplot(script: Sequence[str]) -> bytes:
-    """The picture that gnuplot prints. No word of a user's is in the script. Failure."""
+def gnuplot(script: Sequence[str]) -> str:
+    """The picture that gnuplot prints, bytes that are no UTF-8 as surrogate escapes. No word of a
+    user's is in the script. Failure."""
+    if not shutil.which("gnuplot"):
+        raise Failure("there is no gnuplot: install the package gnuplot-nox, or gnuplot on RHEL")
     with Stop() as stop:
-        try:
-            done = run(["gnuplot", "-d", "-"], stop, "\n".join([*script, ""]).encode())
-        except FileNotFoundError:
-            raise Failure("there is no gnuplot to draw with; install the package gnuplot-nox (Debian) or "
-                          "gnuplot (RHEL)") from None
+        done = run(["gnuplot", "-d", "-"], stop, given="\n".join([*script, ""]))
     if done.status:
-        why = done.err.lstrip(" \t\r\n^").split("\n")[0]
-        raise Failure("gnuplot could not draw it, status %d%s" % (
-            done.status, why and ": " + printable(why)))
+        why = printable(done.err.lstrip(" \t\r\n^").split("\n")[0])
+        raise Failure(f"gnuplot could not draw it, status {done.status}{why and ': ' + why}")
     if not done.out:
         raise Failure("gnuplot made no picture")
     return done.out
 
 
-def draw(m: Model, path: str) -> None:
-    rows = 1 + (len(m["targets"]) + 1) // 2
-    picture = gnuplot([
-        "set terminal %s size 1200,%d" % (ENDINGS[path[-4:].lower()], rows * 420),
-        "set multiplot layout %d,2" % rows, "unset colorbox",
-        "set palette defined (0 \"#e06060\", 1 \"#f0e0a0\", 2 \"#70b070\")",
-        "set key outside bottom center horizontal", *_map_script(m, "write"), *_map_script(m, "read"),
-        *[line for t in m["targets"] for line in _bars_script(m, t)], "unset multiplot"])
-    keep_file("the picture", path, picture)
+def _data(m: Model) -> Iterator[str]:
+    """A block for each target, in it a line for each node: their places, for their numbers may have
+    gaps, and of each way the median and the deciles."""
+    for i, t in enumerate(m["targets"]):
+        for k, node in enumerate(m["nodes"]):
+            cells = [cell_of(t.get(op, []), node["id"]) for op in OPS]
+            values = [c[key] / GBIT if c else math.nan
+                      for c in cells for key in ("median", "low", "high")]
+            yield f"{i} {k} " + " ".join(f"{value:.3f}" for value in values)
+        yield "\n"
 
 
-# ---- the command ----------------------------------------------------------------------
+def picture(m: Model, terminal: str) -> str:
+    """A map of all medians for each way, and for each target bars with their spread."""
+    nodes, targets = m["nodes"], m["targets"]
+    rows = 1 + (len(targets) + 1) // 2
+    tics = {key: ", ".join(f"'{part[key]}' {i}" for i, part in enumerate(parts))
+            for key, parts in (("id", nodes), ("node", targets))}
+    script = [
+        "$cells << EOD", *_data(m), "EOD", f"set terminal {terminal} size 1200,{rows * 420}",
+        f"set multiplot layout {rows},2", "unset colorbox",
+        "set palette defined (0 '#e06060', 1 '#f0e0a0', 2 '#70b070')",
+        "set key outside bottom center horizontal", "set xlabel 'node'",
+        f"set xtics ({tics['id']})", f"set xrange [-0.5:{len(nodes) - 1}.5]",
+        "set ylabel 'target'", f"set ytics ({tics['node']})",
+        f"set yrange [{len(targets) - 1}.5:-0.5]"]
+    for op, column in zip(OPS, (3, 6)):
+        medians = [c["median"] / GBIT for t in targets for c in t.get(op, [])]
+        if not medians:
+            script.append("set multiplot next")
+            continue
+        # Nodes that are alike but for noise would else be red and green; a class apart is half of
+        # this.
+        least = min(min(medians), (1 - 2 * GAP) * max(medians))
+        script += [
+            f"set title 'device {op}, Gbit/s'", f"set cbrange [{least:.9g}:{max(medians):.9g}]",
+            f"plot $cells using 2:1:(0.5):(0.5):{column} with boxxyerror fillstyle solid fillcolor "
+            f"palette notitle, $cells using (${column} > 0 ? $2 : NaN):1:"
+            f"(sprintf('%.1f', ${column})) with labels notitle"]
+    script += ["set ylabel 'Gbit/s'", "set ytics autofreq", "set yrange [0:*]"]
+    bars = ("$cells index {0} using ($2{1}):{2}:(0.38) with boxerrorbars fillstyle solid 0.5 title "
+            "'device {3}'")
+    for i, t in enumerate(targets):
+        script.append(f"set title 'target {t['node']}: medians, first to ninth decile'")
+        script.append("plot " + ", ".join(
+            [bars.format(i, "-0.2", "3:4:5", "write"), bars.format(i, "+0.2", "6:7:8", "read")]))
+    return gnuplot([*script, "unset multiplot"])
 
 
-TABLE = [
+COMMAND = Command("model", "", "What copies between nodes cost, and which are alike.", [
     Option("target", "NODE", "only this node as target", count(0, NODE_MOST)),
     Option("threads", "N", "threads on the target (its cores)", count(1, 8192)),
-    Option("size", "SIZE", "a thread's buffer (by the caches, 32M or more)", size(1 << 20, 1 << 40)),
+    Option("size", "SIZE", "a thread's buffer (by the caches, 32M or more)",
+           size(1 << 20, 1 << 40)),
     Option("copies", "N", "copies of it in a round (10)", count(1, 1000000)),
     Option("rounds", "N", "repetitions (10)", count(ROUNDS_LEAST, 1000)),
     Option("save", "FILE", "keep what was measured there", text),
@@ -333,122 +311,112 @@ TABLE = [
     Option("predict", "LIST", "bandwidth of mixed access, NODE:PERCENT,...", text, ""),
     Option("op", "write|read", "predict this (both)", one_of("write", "read"), ""),
     Option("plot", "FILE", "draw it, FILE.png or FILE.svg", text),
-    JSON, SYSFS]
-
-
-def _measuring(o: Options) -> dict[str, int]:
-    """What is handed on to "rftp-numa measure"."""
-    given = {name: getattr(o, name) for name in ("threads", "size", "copies", "rounds")}
-    return {name: v for name, v in given.items() if v is not None}
+    JSON, SYSFS])
+MEASURING = ("threads", "size", "copies", "rounds")  # handed on to "rftp-numa measure"
 
 
 def _check_options(o: Options) -> None:
-    if o.from_ is not None and _measuring(o):
-        raise Misuse("with --from nothing is measured: no --threads, --size, --copies, --rounds")
-    if o.from_ is not None and (o.save is not None or o.install):
-        raise Misuse("--save and --install keep what is measured, not what comes --from a file")
-    if o.save is not None and o.install:
-        raise Misuse("either --save or --install")
-    if o.sysfs is not None and o.from_ is None:
-        raise Misuse("--sysfs is another machine's, which cannot be measured here: it goes with --from")
-    if o.op and not o.predict:
-        raise Misuse("--op goes with --predict")
+    kept, given = o.from_ is not None, [getattr(o, name) for name in MEASURING]
+    plot = o.plot if o.plot is not None else "x.png"
+    for wrong, why in (
+            (kept and any(given),
+             "--from measures nothing: no --threads, --size, --copies, --rounds"),
+            (kept and (o.save is not None or o.install),
+             "--from has nothing to --save or --install"),
+            (o.save is not None and o.install, "either --save or --install"),
+            (o.sysfs is not None and not kept, "--sysfs, another machine's, goes with --from"),
+            (o.op and not o.predict, "--op goes with --predict"),
+            (plot[-4:].lower() not in ENDINGS or len(plot) < 5,
+             f"a picture's name ends in .png or .svg, not as \"{printable(plot)}\"")):
+        if wrong:
+            raise Misuse(why)
     if o.predict:
         parse_shares(o.predict)
-    if o.plot is not None and (o.plot[-4:].lower() not in ENDINGS or len(o.plot) < 5):
-        raise Misuse("a picture's name ends in .png or .svg, not as \"%s\"" % printable(o.plot))
 
 
-def _check_place(path: str, make: bool, what: str) -> None:
-    """Before minutes of measuring: can a file be made there, take the place of one, or be written to
-    a device? make: its directory may be made for it. Failure."""
+def _check_place(path: str, what: str) -> None:
+    """Before minutes of measuring: can a file be made there, take the place of one, or be written
+    to a device? Failure."""
     directory, name = os.path.split(path)
-    try:
-        if os.path.exists(path):
-            mode = os.stat(path).st_mode
-            if not stat.S_ISREG(mode) and not stat.S_ISCHR(mode):
-                raise IsADirectoryError(21, "") if stat.S_ISDIR(mode) else FileExistsError(17, "")
-        if not name:
-            raise FileNotFoundError(2, "")
-        if make and directory:
-            os.makedirs(directory, 0o755, exist_ok=True)
-        os.stat(directory or ".")
-        if not os.access(directory or ".", os.W_OK):
-            raise PermissionError(13, "")
-    except OSError as why:
-        raise system(why, what) from why
+    error = 0
+    if os.path.isdir(path):
+        error = EISDIR
+    elif os.path.exists(path) and S_IFMT(os.stat(path).st_mode) not in (S_IFREG, S_IFCHR):
+        error = EEXIST
+    elif not name or not os.path.isdir(directory or "."):
+        error = ENOENT
+    elif not os.access(directory or ".", os.W_OK):
+        error = EACCES
+    if error:
+        raise Failure(f"{what}: {os.strerror(error)}")
 
 
 def _measure(o: Options, machine: Machine) -> Model:
-    words = [word for name, v in {"target": o.target, **_measuring(o)}.items() if v is not None
-             for word in ("--" + name, str(v))]
+    words = ["measure"]
+    for name in ("target", *MEASURING):
+        if getattr(o, name) is not None:
+            words += [f"--{name}", str(getattr(o, name))]
     with Stop() as stop:
         try:
-            found = own_program(["measure", *words], stop)
+            found = own_program(words, stop)
         except Failure:
             if stop.asked:
                 say("interrupted; nothing is kept")
             raise
-    for target in found["targets"]:
+    for t in found["targets"]:
         for op in OPS:
-            target[op] = [make_cell(c["node"], c["rounds"]) for c in target[op]]
-            classify(target[op], target["node"], machine.package(target["node"]))
-    return {"rftp_numa_model": VERSION, "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "nodes": [
-        {"id": n.id, "cpus": format_ids(n.cpus), "memory": n.memory, "distances": n.distances}
-        for n in machine.nodes], "targets": found["targets"]}
-
-
-def _get(o: Options, machine: Machine) -> Model:
-    if o.from_ is None:
-        return _measure(o, machine)
-    m: Model = machine.model
-    if o.target is not None:
-        m["targets"] = [t for t in m["targets"] if t["node"] == o.target]
-        if not m["targets"]:
-            raise Failure("%s: has nothing of node %d as target" % (printable(o.from_), o.target))
-    return m
-
-
-def _show(o: Options, m: Model, machine: Machine) -> None:
-    if o.json:
-        obj = dict(m)
-        if o.predict:
-            obj["predictions"] = [{"target": node, "op": op, "bytes_per_second": bw}
-                                  for op, node, bw in predictions(m, o)]
-        output(json_line(obj))
-        return
-    output(table(m, machine))
-    if o.predict:
-        output("".join("device %s on node %d with %s: %.3f Gbit/s\n" % (op, node, o.predict, bw / GBIT)
-                       for op, node, bw in predictions(m, o)))
+            t[op] = [make_cell(c["node"], c["rounds"]) for c in t[op]]
+            classify(t[op], t["node"], machine.package(t["node"]))
+    return {"rftp_numa_model": VERSION,
+            "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            "nodes": [{"id": n.id, "cpus": format_ids(n.cpus), "memory": n.memory,
+                       "distances": n.distances} for n in machine.nodes],
+            "targets": found["targets"]}
 
 
 def main() -> None:
-    o = take_options("model", "What copies between nodes cost, and which are alike.", TABLE)
+    o = parse(COMMAND, sys.argv[1:])
     if not o:
         return
     _check_options(o)
     machine = read_machine(o.sysfs, model=o.from_)
     keep = default_file() if o.install else o.save
     if keep is not None:
-        _check_place(keep, o.install, "the model cannot be kept as %s (--save FILE keeps it elsewhere)"
-                     % printable(keep))
+        what = f"the model cannot be kept as {printable(keep)} (--save FILE keeps it elsewhere)"
+        if o.install:
+            try:
+                os.makedirs(os.path.dirname(keep) or ".", 0o755, exist_ok=True)
+            except OSError as why:
+                raise failed(why, what) from why
+        _check_place(keep, what)
     if o.plot is not None:
-        _check_place(o.plot, False, "the picture cannot be kept as " + printable(o.plot))
+        _check_place(o.plot, f"the picture cannot be kept as {printable(o.plot)}")
         if o.from_ is None:
             gnuplot(["set print '-'", "print 'here'"])
-    if o.from_ is None:
-        for node, _ in parse_shares(o.predict) if o.predict else []:
-            if not machine.node(node):
-                raise Failure("no prediction: there is no node %d (rftp-numa topo lists them)" % node)
-    m, unkept = _get(o, machine), False
+    if o.from_ is None and o.predict:
+        for node, _ in parse_shares(o.predict):
+            with at_place("no prediction"):
+                machine.node(node)
+    unkept, m = False, _measure(o, machine) if o.from_ is None else machine.model
+    if o.from_ is not None and o.target is not None:
+        m["targets"] = [t for t in m["targets"] if t["node"] == o.target]
+        if not m["targets"]:
+            raise Failure(f"{printable(o.from_)}: has nothing of node {o.target} as target")
     if keep is not None:
         try:
-            keep_file("the model", keep, json_line(m).encode())
+            own_program(["keep", "--", "the model", keep], given=json_line(m))
         except Failure:
             unkept = True  # it is shown all the same: it took minutes
-    _show(o, m, machine)
+    if not o.json:
+        output(table(m, machine))
+    found = predictions(m, o) if o.predict else []
+    if o.json:
+        output(json_line({**m, "predictions": found} if o.predict else m))
+    else:
+        output("".join(f"device {p['op']} on node {p['target']} with {o.predict}: "
+                       f"{p['bytes_per_second'] / GBIT:.3f} Gbit/s\n" for p in found))
     if o.plot is not None:
-        draw(m, o.plot)
+        own_program(["keep", "--", "the picture", o.plot],
+                    given=picture(m, ENDINGS[o.plot[-4:].lower()]))
     if unkept:
         raise Failure("")

@@ -2,38 +2,251 @@
 """The command "plan": how many threads should carry which bytes by which nodes."""
 from __future__ import annotations
 
+import json
 import math
+import os
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
-from rftp_numa.common import (JSON, SYSFS, Failure, Misuse, Option, Stop, count, format_rate, format_size,
-                              json_line, output, take_options, text, warn)
+from rftp_common import (JSON, Command, Failure, Misuse, Options, Option, Stop, count, format_ids,
+                         format_rate, format_size, one_of, output, parse, parse_number, parse_rate,
+                         parse_size, printable, read_text, text, warn)
+from rftp_numa.machine import NODE_MOST, SYSFS, Machine, Nic, at_place, json_line, read_machine
+from rftp_numa.model import OPS, Model, cell_of, default_file
 
-if TYPE_CHECKING:  # they need SciPy, which the command looks for
-    from rftp_numa.staged import Plan, State
+NO_SCIPY = ""
+try:
+    import numpy as np
 
+    from rftp_numa.staged import DISK, NETWORK, Plan, Problem, State, solve, spread
+except ImportError as missing:
+    NO_SCIPY = str(missing)
+
+NODES = 32         # at most
 SAY_SECONDS = 0.5  # between two lines of progress
 
-
-def objective(_name: str, word: str) -> str:
-    if word not in ("sum", "makespan"):
-        raise Misuse("--objective takes sum or makespan, not", word)
-    return word
-
-
-TABLE = [
+COMMAND = Command("plan", "", "How many threads should carry what, from the disks of which node by "
+                  "which node's memory\nto which node's network cards.", [
     Option("problem", "FILE", "nodes, bandwidths and data as JSON (see rftp-numa(1))", text),
     Option("model", "FILE", "bandwidths by this I/O model (the installed one)", text),
     Option("data", "NODE:SIZE,...", "what is on the disks of each node, as 0:100G,1:50G", text),
     Option("nic", "NAME,...", "the network cards that it goes out by", text),
-    # Not the sum, which is what was published: it plans slower than no plan at all where paths could
-    # work side by side.
-    Option("objective", "makespan|sum", "what is to be least: the end, or all paths' times (makespan)",
-           objective, "makespan"),
+    # Not the sum, which is what was published: it plans slower than no plan at all where paths
+    # could work side by side.
+    Option("objective", "makespan|sum", "what is to be least: the end, or all paths' times "
+           "(makespan)", one_of("sum", "makespan"), "makespan"),
     Option("limit", "SECONDS", "how long to look for a better plan (60)", count(1, 86400), 60),
-    JSON, SYSFS]
+    JSON, SYSFS])
+
+
+# ---- the problem's file ----------------------------------------------------------------
+
+
+class Kind(NamedTuple):
+    """Of numbers."""
+    about: str
+    most: int
+    parse: Any = None  # of text; None: only whole numbers
+
+
+NODE = Kind(f"a number from 0 to {NODE_MOST}", NODE_MOST)
+COUNT = Kind("a number of threads from 0 to 4096", 4096)
+SIZE = Kind("bytes from 0 to 2^60, or a size as \"100G\"", 1 << 60, parse_size)
+RATE = Kind("bytes per second from 0 to 10^15, or a rate as \"10Gbit\" or \"500M\"", 10 ** 15,
+            parse_rate)
+FIELDS = {"threads": COUNT, "data": SIZE, "disk": RATE, "network": RATE, "disk_limit": RATE,
+          "link_limit": RATE, "network_limit": RATE}
+
+
+def _load(text: str) -> Any:
+    """JSON without NaN and fields that are there twice. ValueError."""
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        obj = dict(pairs)
+        if len(obj) < len(pairs):
+            raise ValueError(f"duplicate object key, of {printable(', '.join(obj))}")
+        return obj
+
+    def no_number(word: str) -> None:
+        raise ValueError(f"{word} is no number")
+
+    return json.loads(text, object_pairs_hook=unique, parse_constant=no_number)
+
+
+def _read(value: Any, place: str, kind: Kind, shape: tuple[int, ...] = ()) -> Any:
+    """A number, or numbers in lists of that shape. null stands for no limit."""
+    if shape:
+        if not isinstance(value, list):
+            raise Failure(f"{place} must be a list")
+        if len(value) != shape[0]:
+            raise Failure(f"{place} has {len(value)} entries, but there are {shape[0]} nodes")
+        return [_read(one, f"{place}[{i}]", kind, shape[1:]) for i, one in enumerate(value)]
+    if value is None and "_limit" in place:
+        return math.inf
+    number = kind.parse(value) if isinstance(value, str) and kind.parse else value
+    good = isinstance(number, (int, float)) and not isinstance(number, bool)
+    if not good or not 0 <= number <= kind.most or (not kind.parse and number % 1):
+        raise Failure(f"{place} must be {kind.about}")
+    return number
+
+
+def read_problem(path: str) -> tuple[Problem, set[str]]:
+    """What the file says, and the fields that it lacks. Failure."""
+    content = read_text(path)
+    try:
+        obj = _load(content)
+    except (ValueError, RecursionError) as why:
+        line = getattr(why, "lineno", 1)
+        raise Failure(f"{printable(path)}:{line}: no JSON: {why}") from None
+    with at_place(printable(path)):
+        if not isinstance(obj, dict):
+            raise Failure("this is not an object")
+        for key in obj:  # a name that is written wrong would not be missed otherwise
+            if key not in ("nodes", *FIELDS):
+                raise Failure(f"there is no field {printable(key)}: nodes, {', '.join(FIELDS)}")
+        nodes = obj.get("nodes")
+        if not isinstance(nodes, list) or not 1 <= len(nodes) <= NODES:
+            raise Failure(f"nodes must be a list of 1 to {NODES} numbers of nodes")
+        for i, node in enumerate(_read(nodes, "nodes", NODE, (len(nodes),))):
+            if node in nodes[:i]:
+                raise Failure(f"nodes[{i}]: {node} is there twice")
+        p = Problem([int(node) for node in nodes])
+        for key, kind in FIELDS.items():
+            if key in obj:
+                array = getattr(p, key)
+                one_for_all = key == "threads" and not isinstance(obj[key], list)
+                array[:] = _read(obj[key], key, kind, () if one_for_all else array.shape)
+    return p, FIELDS.keys() - obj.keys()
+
+
+def ask_model(m: Model, machine: Machine, lacks: set[str], p: Problem) -> None:
+    """Of disk, network and link_limit those that are lacking: a device that is read is a target's
+    storage, one that is written a target's cards. Failure."""
+    n = len(p.ids)
+    threads, cores = np.zeros(n), np.zeros(n)
+    measured = {op: np.zeros((n, n)) for op in OPS}  # of all threads of the first node together
+    for target in m["targets"]:
+        if target["node"] in p.ids:
+            i = p.ids.index(target["node"])
+            threads[i], cores[i] = target["threads"], machine.node(target["node"]).cores
+            for op in OPS:
+                cells = [cell_of(target.get(op, []), node) for node in p.ids]
+                measured[op][i] = [cell["median"] if cell else 0 for cell in cells]
+    for op, field, wanted, where, other in (
+            ("read", "disk", p.data, "data is", ""),
+            ("write", "network", p.network_limit, "network cards are", "name others with --nic, ")):
+        for i, number in enumerate(p.ids):
+            if field in lacks and wanted[i] > 0 and not measured[op][i].any():
+                raise Failure(f"has no device {op}s of node {number}, where {where}: measure it, "
+                              f"too (rftp-numa model), {other}or give {field} in a file, --problem")
+    # Both ends have measured a link, with threads of their own; the better one has seen more of
+    # what it can do. Fewer threads than cores may have left room on it.
+    full, partial = (threads > 0) & (threads >= cores), (threads > 0) & (threads < cores)
+    if "link_limit" in lacks and partial.any():
+        warn("the model was measured with fewer threads than cores on node "
+             f"{format_ids(np.array(p.ids)[partial].tolist())}: no limit of those links is planned")
+    reads, writes = measured["read"], measured["write"].T
+    known = (reads > 0) & full[:, None] | (writes > 0) & full
+    of_each = np.maximum(threads, 1)
+    for field, rates in (("disk", reads / of_each[:, None]), ("network", writes / of_each),
+                         ("link_limit", np.where(known, np.maximum(reads, writes), math.inf))):
+        if field in lacks:
+            for i, k in np.argwhere((rates > RATE.most) & (rates < math.inf)):
+                raise Failure(f"{field}[{i}][{k}] is {rates[i, k]:g}, and must be {RATE.about}")
+            setattr(p, field, rates)
+
+
+def _set_data(p: Problem, option: str) -> None:
+    p.data[:] = 0
+    seen = set()
+    for word in option.split(","):
+        number, _, size = word.partition(":")
+        node, amount = parse_number(number, 0, 1 << 31), parse_size(size)
+        if node is None or amount is None:
+            raise Misuse(f"--data takes NODE:SIZE,... as 0:100G,1:50G, not {printable(word)}")
+        if node not in p.ids:
+            raise Misuse(f"--data: node {node} is not among the nodes of the problem")
+        if node in seen:
+            raise Misuse(f"--data: node {node} is there twice")
+        seen.add(node)
+        p.data[p.ids.index(node)] = amount
+
+
+def _set_cards(p: Problem, machine: Machine, option: str | None) -> None:
+    def place(nic: Nic) -> int | None:
+        """Firmware need not tell the only one."""
+        node = machine.nodes[0].id if len(machine.nodes) == 1 else nic.node
+        return p.ids.index(node) if node in p.ids else None
+
+    instead = "give the problem network_limit instead"
+    nics = {nic.name: nic for nic in machine.nics}
+    names = option.split(",") if option is not None else []
+    for name in names:
+        why = ""
+        if names.count(name) > 1:
+            why = f"{name} is there twice"
+        elif name not in nics:
+            why = f"there is no network interface {name} (rftp-numa topo lists them)"
+        elif place(nics[name]) is None:
+            why = f"the node of {name} is not known, or not among those of the problem; {instead}"
+        elif not nics[name].mbps:
+            why = f"{name} does not tell its speed (is it up?); {instead}"
+        if why:
+            raise Misuse("--nic: " + printable(why))
+    p.network_limit[:] = 0
+    for nic in machine.nics:
+        i = place(nic)
+        if i is not None and (nic.card if option is None else nic.name in names):
+            p.network_limit[i] += nic.mbps * 1e6 / 8
+    if not p.network_limit.any():
+        raise Failure("no network card tells both its node and its speed: name one that is up with "
+                      f"--nic, or {instead}")
+
+
+def get_problem(o: Options) -> Problem:
+    """Failure; Misuse: an option is wrong."""
+    p, lacks, file = Problem([]), set(FIELDS), o.model
+    if o.problem is not None:
+        p, lacks = read_problem(o.problem)
+        alone = o.data is o.nic is o.model is None
+        for field, given, remedy in (
+                ("disk", o.model, "bandwidths from each node to each, or --model"),
+                ("network", o.model, "bandwidths from each node to each, or --model"),
+                ("data", o.data, "the bytes of each node, or --data"),
+                ("threads", None if alone else True, "those of each node; or --data to plan for "
+                 "this machine")):
+            if field in lacks and given is None:
+                raise Failure(f"{printable(o.problem)}: {field} is missing: {remedy}")
+        if alone:
+            return p
+    elif file is None:
+        file = default_file()
+        if not os.path.exists(file):
+            raise Failure("this machine has no model yet (rftp-numa model --install makes one; "
+                          f"--problem FILE does without): {printable(file)}: No such file")
+    machine = read_machine(o.sysfs, model=file)
+    if o.problem is None:
+        if len(machine.nodes) > NODES:
+            raise Failure(f"this machine has more than {NODES} nodes: give those that count in a "
+                          "file, --problem FILE")
+        p = Problem([node.id for node in machine.nodes])
+    if o.data is not None:
+        _set_data(p, o.data)
+    if "threads" in lacks:
+        here = o.sysfs is None and not os.environ.get("RFTP_SYSFS")
+        for i, node in enumerate(map(machine.node, p.ids)):
+            # The CPUs that this process may run on; of another machine's all.
+            p.threads[i] = min(len(node.usable() if here else node.cpus), COUNT.most)
+    if o.nic is not None or "network_limit" in lacks:
+        _set_cards(p, machine, o.nic)
+    if file is not None:
+        with at_place(printable(file)):
+            ask_model(machine.model, machine, lacks, p)
+    return p
+
+
+# ---- the search, and what is shown of it ----------------------------------------------
 
 
 class Watch(Stop):
@@ -43,128 +256,119 @@ class Watch(Stop):
 
     def go_on(self, state: State) -> bool:
         now = time.monotonic()
-        if sys.stderr.isatty() and now - self.said >= SAY_SECONDS:
+        if now - self.said >= SAY_SECONDS:
             self.said = now
-            sys.stderr.write("\r\033[K%d linear programmes; %s" % (
-                state.programmes, "no plan yet" if math.isinf(state.best) else
-                "best %.4g s, none is below %.4g s" % (state.best, state.bound)))
-            sys.stderr.flush()
+            best = f"best {state.best:.4g} s, none is below {state.bound:.4g} s"
+            self.show(f"{state.programmes} linear programmes; "
+                      f"{'no plan yet' if math.isinf(state.best) else best}")
         return not self.asked and now < self.end
 
-    def clear(self) -> None:
+    def show(self, progress: str) -> None:
         if sys.stderr.isatty():
-            sys.stderr.write("\r\033[K")
+            sys.stderr.write("\r\033[K" + progress)
             sys.stderr.flush()
-
-
-def say_unproven(state: State, interrupted: bool) -> None:
-    above = ("at most %.2g %% above the least" % ((state.best / state.bound - 1) * 100)
-             if state.bound > 0 else "how far above the least is not known")
-    warn("%s after %d linear programmes: this is the best plan of those examined, %s%s" % (
-        "interrupted" if interrupted else "out of time", state.programmes, above,
-        "" if interrupted else "; --limit gives it more time"))
-
-
-# ---- for people -----------------------------------------------------------------------
-
-
-def _part_text(plan: Plan, kind: str, i: int, k: int) -> str:
-    p, node, other = plan.problem, plan.problem.ids[i], plan.problem.ids[k]
-    return {
-        "disk_threads": "the threads of node %d, which read from storage %d" % (other, node),
-        "network_threads": "the threads of node %d, which send to network %d" % (node, other),
-        "disk_limit": "the disks of storage %d (%s)" % (node, format_rate(p.disk_limit[i])),
-        "link_limit": "the link from node %d to node %d (%s)" % (node, other, format_rate(p.link_limit[i, k])),
-        "network_limit": "the cards of network %d (%s)" % (other, format_rate(p.network_limit[k]))}[kind]
-
-
-def paths(plan: Plan) -> Iterator[tuple[int, int, int]]:
-    n = range(len(plan.problem.ids))
-    carried = plan.path_bytes()
-    return ((u, v, w) for u in n for v in n for w in n if carried[u, v, w] > 0)
-
-
-def plan_text(plan: Plan, evenly: Plan | None, least: str) -> str:
-    p, times, lines = plan.problem, plan.times(), []
-    for u, v, w in paths(plan):
-        lines.append("storage %d -> memory %d -> network %d: %s in %.4g s" % (
-            p.ids[u], p.ids[v], p.ids[w], format_size(round(plan.path_bytes()[u, v, w])),
-            plan.path_times()[u, v, w]))
-        lines += ["    %s %s with %g thread%s in %.4g s" % (does, format_size(round(bytes)), n, "s"[:n > 1], time)
-                  for does, bytes, n, time in (
-                      ("read", plan.disk_bytes[u, v], plan.disk_threads[u, v], times["disk_threads"][u, v]),
-                      ("send", plan.network_bytes[v, w], plan.network_threads[v, w],
-                       times["network_threads"][v, w]))]
-    end, other = plan.makespan(), evenly.makespan() if evenly else math.inf
-    lines += ["threads: " + ", ".join("node %d %g of %d" % node for node in zip(p.ids, plan.threads(), p.threads)),
-              "all is sent after %.4g s; the sum of the paths' times is %.4g s (least: the %s)" % (
-                  end, plan.sum(), least),
-              "bottleneck: " + ("; ".join(_part_text(plan, *part) for part in plan.bottlenecks()) or
-                                "none; more threads could be used"),
-              "spread evenly over all nodes it would take %.4g s, %.2f times as long" % (other, other / end)
-              if evenly else "spread evenly over all nodes: some of the ways have no bandwidth"]
-    if other < end and least == "sum":
-        lines.append("which is sooner: --objective makespan plans for the end, not for the sum")
-    return "\n".join(lines) + "\n"
-
-
-# ---- for programs ---------------------------------------------------------------------
 
 
 def whole(parts: Sequence[float], total: int) -> list[int]:
     """Whole numbers near to parts, whose sum is total."""
     numbers = [int(part) for part in parts]
-    used = [i for i in sorted(range(len(parts)), key=lambda i: numbers[i] - parts[i]) if parts[i] > 0]
+    nearest = sorted(range(len(parts)), key=lambda i: numbers[i] - parts[i])
+    used = [i for i in nearest if parts[i] > 0]
     for i in range(total - sum(numbers) if used else 0):
         numbers[used[i % len(used)]] += 1
     return numbers
 
 
 def plan_json(plan: Plan, evenly: Plan | None, least: str, state: State) -> dict[str, Any]:
-    ids, nodes, times = plan.problem.ids, range(len(plan.problem.ids)), plan.times()
-    disk = [whole(plan.disk_bytes[u], round(plan.problem.data[u])) for u in nodes]
-    network = [whole(plan.network_bytes[v], sum(row[v] for row in disk)) for v in nodes]
-    path_bytes, path_times = plan.path_bytes(), plan.path_times()
-    by_path = [[whole(path_bytes[u, v], disk[u][v]) for v in nodes] for u in nodes]
+    p, ids, times, path_times = plan.problem, plan.problem.ids, plan.times(), plan.path_times()
+    paths = np.reshape([whole(carried.ravel(), round(total)) for carried, total in
+                        zip(plan.path_bytes(), p.data)], path_times.shape)
 
-    def stages(source: str, to: str, kind: str, threads: Any, amounts: list[list[int]]) -> list[dict[str, Any]]:
-        return [{source: ids[i], to: ids[k], "threads": int(threads[i, k]), "bytes": amounts[i][k],
-                 "seconds": float(times[kind][i, k])} for i in nodes for k in nodes if threads[i, k] > 0]
+    def stages(source: str, to: str, seconds: Any, threads: Any, carried: Any) -> list[Any]:
+        return [{source: ids[i], to: ids[k], "threads": int(threads[i, k]),
+                 "bytes": int(carried[i, k]), "seconds": float(seconds[i, k])}
+                for i, k in np.argwhere(threads > 0)]
 
     return {
         "objective": least, "makespan": plan.makespan(), "sum": plan.sum(), "proven": state.proven,
         "bound": float(state.bound), "programmes": state.programmes,
-        "paths": [{"storage": ids[u], "memory": ids[v], "network": ids[w], "bytes": by_path[u][v][w],
-                   "seconds": float(path_times[u, v, w])} for u, v, w in paths(plan)],
-        "disk": stages("storage", "memory", "disk_threads", plan.disk_threads, disk),
-        "network": stages("memory", "network", "network_threads", plan.network_threads, network),
-        "bottlenecks": [{"part": kind, "from": ids[i], "to": ids[k]} for kind, i, k in plan.bottlenecks()],
+        "paths": [{"storage": ids[u], "memory": ids[v], "network": ids[w],
+                   "bytes": int(paths[u, v, w]), "seconds": float(path_times[u, v, w])}
+                  for u, v, w in np.argwhere(plan.path_bytes() > 0)],
+        "disk": stages("storage", "memory", times["disk_threads"], plan.threads[DISK],
+                       paths.sum(axis=2)),
+        "network": stages("memory", "network", times["network_threads"], plan.threads[NETWORK],
+                          paths.sum(axis=0)),
+        "bottlenecks": [{"part": part, "from": ids[i], "to": ids[k]}
+                        for part, i, k in plan.bottlenecks()],
         "spread": {"makespan": evenly.makespan(), "sum": evenly.sum()} if evenly else None}
 
 
+def _part_text(p: Problem, part: str, node: int, other: int) -> str:
+    i, k = p.ids.index(node), p.ids.index(other)
+    return {
+        "disk_threads": f"the threads of node {other}, which read from storage {node}",
+        "network_threads": f"the threads of node {node}, which send to network {other}",
+        "disk_limit": f"the disks of storage {node} ({format_rate(p.disk_limit[i])})",
+        "link_limit": f"the link from node {node} to node {other} "
+                      f"({format_rate(p.link_limit[i, k])})",
+        "network_limit": f"the cards of network {other} ({format_rate(p.network_limit[k])})"}[part]
+
+
+def plan_text(p: Problem, found: dict[str, Any]) -> str:
+    """found: as JSON has it."""
+    lines = []
+    disk = {(stage["storage"], stage["memory"]): stage for stage in found["disk"]}
+    network = {(stage["memory"], stage["network"]): stage for stage in found["network"]}
+    for path in found["paths"]:
+        u, v, w = path["storage"], path["memory"], path["network"]
+        lines.append(f"storage {u} -> memory {v} -> network {w}: {format_size(path['bytes'])} in "
+                     f"{path['seconds']:.4g} s")
+        for does, stage in ("read", disk[u, v]), ("send", network[v, w]):
+            lines.append(f"    {does} {format_size(stage['bytes'])} with {stage['threads']} thread"
+                         f"{'s'[:stage['threads'] > 1]} in {stage['seconds']:.4g} s")
+    busy = {v: sum(stage["threads"] for stage in found["disk"] + found["network"]
+                   if stage["memory"] == v) for v in p.ids}
+    lines.append("threads: " + ", ".join(f"node {v} {busy[v]} of {have:g}"
+                                         for v, have in zip(p.ids, p.threads)))
+    end, spread = found["makespan"], found["spread"]
+    lines.append(f"all is sent after {end:.4g} s; the sum of the paths' times is "
+                 f"{found['sum']:.4g} s (least: the {found['objective']})")
+    held_up = "; ".join(_part_text(p, *part.values()) for part in found["bottlenecks"])
+    lines.append(f"bottleneck: {held_up or 'none; more threads could be used'}")
+    if not spread:
+        lines.append("spread evenly over all nodes: some of the ways have no bandwidth")
+    else:
+        lines.append(f"spread evenly over all nodes it would take {spread['makespan']:.4g} s, "
+                     f"{spread['makespan'] / end:.2f} times as long")
+        if spread["makespan"] < end and found["objective"] == "sum":
+            lines.append("which is sooner: --objective makespan plans for the end, not for the sum")
+    return "\n".join(lines) + "\n"
+
+
 def main() -> None:
-    o = take_options("plan", "How many threads should carry what, from the disks of which node by which node's "
-                     "memory\nto which node's network cards.", TABLE)
+    o = parse(COMMAND, sys.argv[1:])
     if not o:
         return
     if o.problem is None and o.data is None:
-        raise Misuse("plan takes what there is from a file, --problem FILE, or by the I/O model, "
-                     "--data NODE:SIZE,...")
+        raise Misuse("plan works from a file, --problem FILE, or by the I/O model, --data "
+                     "NODE:SIZE,...")
+    if NO_SCIPY:
+        raise Failure(f"SciPy 1.6 or later is missing: install the package python3-scipy "
+                      f"({NO_SCIPY})")
     with Watch(obey=False) as watch:
-        try:
-            from rftp_numa.problem import get_problem
-            from rftp_numa.staged import solve, spread
-        except ImportError as why:
-            raise Failure("plans are made with SciPy 1.6 or later, which Python %d.%d has not here: install "
-                          "the package python3-scipy (%s)" % (*sys.version_info[:2], why)) from None
         p = get_problem(o)
         watch.end = time.monotonic() + o.limit
         try:
             plan, state = solve(p, o.objective, watch.go_on)
         finally:
-            watch.clear()
+            watch.show("")
     if not state.proven:
-        say_unproven(state, bool(watch.asked))
-    evenly = spread(p)
-    output(json_line(plan_json(plan, evenly, o.objective, state)) if o.json else
-           plan_text(plan, evenly, o.objective))
+        why = "interrupted" if watch.asked else "out of time"
+        above = "how far above the least is not known"
+        if state.bound > 0:
+            above = f"at most {(state.best / state.bound - 1) * 100:.2g} % above the least"
+        warn(f"{why} after {state.programmes} linear programmes: this is the best plan of those "
+             f"examined, {above}{'' if watch.asked else '; --limit gives it more time'}")
+    found = plan_json(plan, spread(p), o.objective, state)
+    output(json_line(found) if o.json else plan_text(p, found))

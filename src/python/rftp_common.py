@@ -3,9 +3,9 @@
 messages, options, child programs, files, numbers and signals."""
 from __future__ import annotations
 
+import contextlib
 import getopt
 import importlib
-import io
 import os
 import re
 import signal
@@ -27,8 +27,7 @@ _program = "rftp"  # in messages; start() sets it
 
 
 class Failure(Exception):
-    """One line for the user: the place, the reason and, if there is one, the remedy. Empty when
-    another program has written that line already."""
+    """A line for the user: place, reason and remedy. Empty if another program has written it."""
 
     def __init__(self, text: str, status: int = FAILED):
         super().__init__(text)
@@ -59,15 +58,12 @@ def failed(why: OSError, where: str) -> Failure:
 
 def printable(text: str) -> str:
     """For a terminal: control characters, backslashes and invalid UTF-8 as \\xNN."""
-    out = []
-    for c in text:
-        if c.isprintable() and c != "\\":
-            out.append(c)
-        else:
-            # Half a surrogate pair can come from JSON.
-            how = "surrogateescape" if "\udc80" <= c <= "\udcff" else "surrogatepass"
-            out.extend(f"\\x{b:02x}" for b in c.encode("utf-8", how))
-    return "".join(out)
+    def escaped(c: str) -> str:
+        # Half a surrogate pair can come from JSON.
+        how = "surrogateescape" if "\udc80" <= c <= "\udcff" else "surrogatepass"
+        return "".join(f"\\x{b:02x}" for b in c.encode("utf-8", how))
+
+    return "".join(c if c.isprintable() and c != "\\" else escaped(c) for c in text)
 
 
 def _discard(stream: TextIO) -> None:
@@ -103,16 +99,14 @@ def output(text: str) -> None:
 
 def _hold_standard_files() -> None:
     """Opens closed ones, so that no file opened later becomes standard output."""
-    for fd, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+    for fd, name in enumerate(("stdin", "stdout", "stderr")):
         try:
             os.fstat(fd)
         except OSError:
             # The lowest free number, fd; reads and writes fail, as of a closed one.
             os.open(os.devnull, os.O_RDONLY if fd else os.O_WRONLY)
-            setattr(sys, name, os.fdopen(fd, mode, encoding="utf-8"))
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(encoding="utf-8", errors="surrogateescape")
+        setattr(sys, name, open(fd, "w" if fd else "r", encoding="utf-8", errors="surrogateescape",
+                                closefd=False))
 
 
 def _end_by(number: signal.Signals) -> int:
@@ -123,8 +117,7 @@ def _end_by(number: signal.Signals) -> int:
 
 
 def start(program: str, module: str) -> int:
-    """Runs main() of a module; the exit status is main's, or 0 if that is None. A Failure is
-    a line on standard error and its status; a traceback is shown with --debug only."""
+    """Runs main() of a module, which returns the exit status, or None for 0; or Failure has it."""
     global _program
     _program = program
     _hold_standard_files()
@@ -135,20 +128,18 @@ def start(program: str, module: str) -> int:
     except Exception as why:
         if "--debug" in sys.argv:
             traceback.print_exc()
-        if isinstance(why, Misuse):
-            say(f"{why} ({program} --help lists commands, {program} COMMAND --help options)")
-        elif isinstance(why.__cause__, BrokenPipeError):
+        if isinstance(why.__cause__, BrokenPipeError):
             return _end_by(signal.SIGPIPE)
-        elif isinstance(why, Failure):
-            if str(why):
-                say(str(why))
-        elif isinstance(why, MemoryError):
-            say("out of memory")
+        line = str(why)
+        if isinstance(why, Misuse):
+            line += f" ({program} --help lists commands, {program} COMMAND --help options)"
         elif isinstance(why, OSError):
-            say(str(failed(why, printable(str(why.filename or "this machine")))))
-        else:
-            say(f"an error in {program} itself: {type(why).__name__}: {printable(str(why))} "
-                "(--debug shows where)")
+            line = str(failed(why, printable(str(why.filename or "this machine"))))
+        elif not isinstance(why, Failure):
+            line = (f"an error in {program} itself: {type(why).__name__}: {printable(line)} "
+                    "(--debug shows where)")
+        if line:
+            say(line)
         return why.status if isinstance(why, Failure) else FAILED
 
 
@@ -184,30 +175,28 @@ def one_of(*words: str) -> Take:
 
 @dataclass(frozen=True)
 class Option:
-    """take: None for a switch. many: it may be repeated so often, and its value is a list."""
+    """many: it may be repeated, and its value is a list."""
     name: str
-    value: str  # in --help
+    value: str  # in --help; "": a switch
     about: str
-    take: Take | None = None
+    take: Take = text
     default: Any = None
-    many: int = 0
+    many: bool = False
 
 
 @dataclass(frozen=True)
 class Command:
     name: str
-    about: str  # in the list of commands
-    help: str
+    about: str
     options: Sequence[Option]
-    usage: str = ""  # its words, at least and at most so many
-    least: int = 0
-    most: int = 0
+    usage: str = ""  # its word, as "[NAME]", or words, as "[NAME...]"
     run: str = ""  # "MODULE.FUNCTION", which takes the options and returns the exit status
+    take: Take = text  # of the words, whose name is the usage
 
 
-class Options(SimpleNamespace):
-    """The values by the options' names, with "_" for "-", and behind a word of Python's: from_.
-    words: all other words."""
+# The values by the options' names, with "_" for "-", and behind a word of Python's: from_. In words
+# are all other words.
+Options = SimpleNamespace
 
 
 def _field(name: str) -> str:
@@ -220,7 +209,7 @@ DEBUG = Option("debug", "", "where in the program an error was found")
 
 def _help(command: Command) -> str:
     words = " ".join([_program, command.name, "[OPTIONS]", command.usage]).rstrip()
-    lines = [f"Usage: {words}", "", command.help, "", "Options:"]
+    lines = [f"Usage: {words}", "", command.about, "", "Options:"]
     for o in (*command.options, DEBUG):
         lines.append(f"      --{(o.name + ' ' + o.value).rstrip():22} {o.about}")
     return "\n".join([*lines, f"  -h, --{'help':22} print this help, and exit", ""])
@@ -229,9 +218,9 @@ def _help(command: Command) -> str:
 def parse(command: Command, given: Sequence[str]) -> Options | None:
     """None: --help was asked for, and printed. Misuse."""
     by_name = {o.name: o for o in command.options}
-    into = Options(**{_field(o.name): [] if o.many else o.default if o.take else False
+    into = Options(**{_field(o.name): [] if o.many else o.default if o.value else False
                       for o in command.options})
-    names = [o.name + ("=" if o.take else "") for o in command.options]
+    names = [o.name + ("=" if o.value else "") for o in command.options]
     try:
         # "--debug" is no candidate for an abbreviation.
         found, into.words = getopt.gnu_getopt([w for w in given if w != "--debug"], "h",
@@ -248,19 +237,41 @@ def parse(command: Command, given: Sequence[str]) -> Options | None:
         return None
     for flag, word in found:
         o = by_name[flag[2:]]
-        value = o.take(o.name, word) if o.take else True
+        value = o.take(o.name, word) if o.value else True
         if o.many:
-            values = getattr(into, _field(o.name))
-            values.append(value)
-            if len(values) > o.many:
-                raise Misuse(f"--{o.name} is too often there, at most {o.many} times", word)
+            getattr(into, _field(o.name)).append(value)
         else:
             setattr(into, _field(o.name), value)
-    if len(into.words) > command.most:
-        raise Misuse("too many words", into.words[command.most])
-    if len(into.words) < command.least:
+    if "..." not in command.usage and len(into.words) > bool(command.usage):
+        raise Misuse("too many words", into.words[bool(command.usage)])
+    if not into.words and command.usage[:1] not in ("", "["):
         raise Misuse(f"{command.name} wants {command.usage}")
+    into.words = [command.take(command.usage, word) for word in into.words]
     return into
+
+
+def run_command(commands: Sequence[Command], package: str) -> int:
+    """Runs the command that the first word names, by a module of the package."""
+    word = sys.argv[1] if sys.argv[1:] else ""
+    if word in ("-h", "--help"):
+        lines = "".join(f"  {c.name:12} {c.about}\n" for c in commands)
+        output(f"Usage: {_program} COMMAND [OPTIONS]\n\nCommands:\n{lines}\n"
+               f"{_program} COMMAND --help lists a command's options.\n\nOptions:\n"
+               "  -h, --help     print this help, and exit\n"
+               "  -V, --version  print the version, and exit\n")
+        return DONE
+    if word in ("-V", "--version"):
+        output(output_of([program("rftp-numa"), "--version"]).replace("rftp-numa", _program))
+        return DONE
+    command = next((c for c in commands if c.name == word), None)
+    if not command:
+        raise Misuse("no such command", word) if word else Misuse("no command")
+    o = parse(command, sys.argv[2:])
+    if not o:
+        return DONE
+    # Only the command's own modules, and what they need.
+    module, function = command.run.split(".")
+    return int(getattr(importlib.import_module(f"{package}.{module}"), function)(o))
 
 
 # ---- signals and programs -------------------------------------------------------------
@@ -270,8 +281,7 @@ AnyStop = TypeVar("AnyStop", bound="Stop")  # typing.Self needs Python 3.11
 
 class Stop:
     """A context in which SIGINT, SIGTERM and SIGHUP are only noted, in asked. With obey, its end
-    sends the noted signal again, so that the parent process sees this process end by it; without,
-    signals stay noted, so that a second one does not take away what the first one left."""
+    sends the noted signal again, as the parent process expects; without, signals stay noted."""
 
     def __init__(self, obey: bool = True) -> None:
         self.asked = 0
@@ -345,11 +355,9 @@ def run(words: Sequence[str], stop: Stop | None = None, seconds: float | None = 
 
 def _end(child: subprocess.Popen[bytes]) -> None:
     for number in (signal.SIGTERM, signal.SIGKILL):
-        try:
+        with contextlib.suppress(ProcessLookupError, subprocess.TimeoutExpired):
             os.killpg(child.pid, number)
             child.communicate(timeout=5)
-        except (ProcessLookupError, subprocess.TimeoutExpired):
-            pass
 
 
 def output_of(words: Sequence[str], seconds: float = 120) -> str:
@@ -375,11 +383,8 @@ def read_text(path: str, most: int = FILE_MOST) -> str:
     """A file's text; "-" is standard input. Invalid UTF-8 is kept as surrogate escapes. Failure."""
     name = "standard input" if path == "-" else printable(path)
     try:
-        if path == "-":
-            data = sys.stdin.buffer.read(most + 1)
-        else:
-            with open(path, "rb") as file:
-                data = file.read(most + 1)
+        with sys.stdin.buffer if path == "-" else open(path, "rb") as file:
+            data = file.read(most + 1)
     except OSError as why:
         raise failed(why, name) from why
     if len(data) > most:
@@ -390,8 +395,7 @@ def read_text(path: str, most: int = FILE_MOST) -> str:
 
 
 def write_file(path: str, text: str, mode: int = 0o600) -> None:
-    """Replaces path by a new file, synced to the disk. On Failure the old file is unchanged. A link
-    or device at path is replaced, never followed."""
+    """Replaces path, a link or device, too, by a new file, synced to the disk. Or Failure."""
     directory = os.path.dirname(path) or "."
     beside = ""
     try:
@@ -415,13 +419,16 @@ def write_file(path: str, text: str, mode: int = 0o600) -> None:
             os.unlink(beside)
 
 
-def is_ours(st: os.stat_result) -> bool:
-    """Is the owner root, or the user of this process?"""
-    return st.st_uid in (0, os.geteuid())
-
-
-def written_by_others(st: os.stat_result) -> bool:
-    return bool(st.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
+def own_directory(path: str, name: str) -> None:
+    """Makes the directory if it is missing. Failure if other users could change what is in it."""
+    try:
+        os.makedirs(path, 0o700, exist_ok=True)
+        st = os.stat(path)
+    except OSError as why:
+        raise failed(why, name) from why
+    if st.st_uid not in (0, os.geteuid()) or st.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise Failure(f"{name} may be written by others: chown root and chmod 700 it, after a look "
+                      "at what is in it, or name another directory")
 
 
 # ---- numbers --------------------------------------------------------------------------
@@ -493,3 +500,4 @@ def format_ids(ids: Iterable[int]) -> str:
 
 count = _between("number", lambda word: parse_number(word, 0, 1 << 64), str)
 size = _between("size", parse_size, format_size)
+rate = _between("rate", parse_rate, format_rate)

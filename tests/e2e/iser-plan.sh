@@ -67,13 +67,13 @@ check "a disk is served by its node" is '[x["luns"][0]["path"] for x in t] == ["
 check "an initiator without CHAP is warned of" warned "s-node0 lets in any host that calls itself $me"
 full --node 0 --tmpfs 1M --open --portal 0=192.0.2.1:3261 --portal 0=ens2f0
 check "portals of one's own" is '[(x["address"], x["port"]) for x in t[0]["portals"]] == [("192.0.2.1", 3261), ("192.0.2.2", 3260)]'
-check "on another node's card" warned 'ens2f0 on node 1'
+check "on another node's card" warned 'portal 192.0.2.2 of .*: ens2f0 is a card of node 1'
 full --node 0 --tmpfs 65M --open
-check "too much memory" warned 'memory does not suffice: node 0'
+check "too much memory" warned 'memory does not suffice: .* of node 0'
 grep -v ens1f0 "$tmp/addresses" >"$tmp/one-card"
 run rftp-iser plan --sysfs "$tmp/two" --addresses "$tmp/one-card" --name s --domain a.b --node 0 --tmpfs 1M --open
 check "storage on a node without RDMA" is 't[0]["portals"][0]["netdev"] == "ens2f0"'
-check "is never served from another in silence" warned 'node 0 is served by ens2f0'
+check "is never served from another in silence" warned 'ens2f0 is a card of node 1, and the target is for node 0'
 echo 'eth0 192.0.2.9' >"$tmp/no-rdma"
 run rftp-iser plan --sysfs "$tmp/two" --addresses "$tmp/no-rdma" --name s --domain a.b --node 1 --tmpfs 1M --open --tcp
 check "nor by TCP" warned 'by plain iSCSI over TCP'
@@ -94,7 +94,7 @@ check "the manual's example" status_is 0
 check "node 1 has what is for each, and its own" is '[[x["kind"] for x in y["luns"]] for y in t] == [["tmpfs"], ["tmpfs", "block", "file"]]'
 check "written back there" is '[x["write-back"] for x in t[1]["luns"]] == [True, False, True]'
 check "its attributes" is '[x["attributes"] for x in t[1]["luns"]] == [{"is_nonrot": 1, "emulate_tpu": 1}, {"emulate_tpu": 1}, {"emulate_tpu": 1}] and t[0]["luns"][0]["attributes"] == {"is_nonrot": 1}'
-check "a portal that no interface has" warned 'no interface that is up has 192.0.2.12'
+check "a portal that no interface has" warned 'portal 192.0.2.12 of .*: this host has no such address'
 cp "$tmp/out" "$tmp/by-file.json"
 run_stdin rftp-iser plan --sysfs "$tmp/two" --addresses "$tmp/addresses" --secrets "$tmp/secrets" - <"$tmp/spec"
 check "from standard input" same "$tmp/out" "$tmp/by-file.json"
@@ -154,7 +154,7 @@ check "a pipe is no secret" fails 1 'is no file'
 rm "$tmp/secrets/s.${me}3.chap"
 mkfifo "$tmp/pipe"
 full --tmpfs 4M --open --out "$tmp/pipe" --force
-check "nor a place for a plan" fails 1 'pipe is there already, and is no file'
+check "nor a place for a plan" fails 1 'pipe is there already; --force writes over it, if it is a file'
 check "and is left alone" test -p "$tmp/pipe"
 full --tmpfs 4M --initiator "InitiatorName=$me"
 check "a line of initiatorname.iscsi is no name" fails 2 "write what is behind its '='"
@@ -211,16 +211,16 @@ json.dump(p, open(sys.argv[3], "w"))' "$tmp/first.json" "$1" "$tmp/edited.json"
 plan --check "$tmp/first.json"
 check "nothing to warn of where it is for" test "$status" -eq 0 -a "$(grep -c warning "$tmp/err")" -eq 0
 edit 't[0]["luns"][0]["size"] = 65 << 20'
-check "more than the memory is warned of" warned 'memory does not suffice: node 0'
+check "more than the memory is warned of" warned 'memory does not suffice: .* of node 0'
 check "and nothing else" test "$status" -eq 0 -a "$(grep -c warning "$tmp/err")" -eq 1
 edit 't[0]["portals"][0]["address"] = "192.0.2.77"'
-check "an address of no card" warned 'no interface that is up has 192.0.2.77, the portal of node 0'
+check "an address of no card" warned 'portal 192.0.2.77 of .*s-node0: this host has no such address'
 edit 't[0]["portals"][0] = {"address": "192.0.2.2"}'
-check "of another node's" warned 'node 0 is served by ens2f0 on node 1: all data goes from node to node'
+check "of another node's" warned 's-node0: ens2f0 is a card of node 1, and the target is for node 0: all data goes from node to node'
 edit 't[0]["portals"][0]["netdev"] = "eth0"'
-check "of another one than is said" warned '192.0.2.1, the portal of node 0, is on ens1f0, and not on eth0'
+check "of another one than is said" warned 'portal 192.0.2.1 of .*s-node0: the address is on ens1f0, and not on eth0'
 edit 't[0]["portals"][0] = {"address": "192.0.2.9"}'
-check "of one without RDMA" warned 'node 0 is served by iSER, but eth0 has no RDMA device'
+check "of one without RDMA" warned 's-node0: eth0 has no RDMA device, which iSER needs'
 edit 'l = t[0]["luns"][0]; l["kind"] = "block"; l["path"] = "/dev/nvme1n1"; del l["size"], l["policy"]'
 check "a device of another node" warned '/dev/nvme1n1 is on node 1, and not on node 0'
 edit 'l = t[0]["luns"][0]; l["kind"] = "block"; l["path"] = "/dev/nvme7n1"; del l["size"], l["policy"]'
@@ -251,7 +251,7 @@ refused() {
 wrong() { refused 1 "$@"; }
 misused() { refused 2 "$@"; }
 misused '--tmpfs "big" is no size' --tmpfs big
-misused '--tmpfs "512" is less than 1 MiB' --tmpfs 512
+misused '--tmpfs "512" is no size of 1 MiB or more' --tmpfs 512
 misused '--file "/srv/x" has no size behind it, as 100G' --file /srv/x
 misused '--file "/srv/x,y" has a comma' --file /srv/x,y:1G
 misused '--block "nvme0n1" is not below /dev' --block nvme0n1
@@ -263,7 +263,7 @@ misused '--write "now" is none of through, back' --write now
 misused '--portal "192.0.2.1" is no NODE=ADDRESS' --portal 192.0.2.1
 misused '--portal "x" is no node' --portal x=192.0.2.1
 misused '0.0.0.0" stands for all addresses' --portal 0=0.0.0.0
-misused '--portal "192.0.2.1:0" is no address or interface' --portal 0=192.0.2.1:0
+misused '--portal: 192.0.2.1:0 is no ADDRESS, ADDRESS:PORT or [IPV6]:PORT' --portal 0=192.0.2.1:0
 wrong 'eth0 (192.0.2.9), for node 0, has no RDMA device' --portal 0=eth0
 misused '--initiator "me" is no iSCSI name' --initiator me
 wrong 'leave out one of them' --initiator "$me"

@@ -108,7 +108,7 @@ if [ "${#as_other[@]}" -gt 0 ] || ! is_root; then
 	chmod 555 "$tmp/closed"
 	chmod 755 "$tmp"
 	run "${as_other[@]}" "$(command -v rftp-numa)" affinity --path "$tmp/closed" "${small[@]}"
-	check "a directory that cannot be written" failed 'closed: no file can be made in it: Permission denied'
+	check "a directory that cannot be written" failed 'closed: no file of 4.0 MiB .--size. can be made in it: Permission denied'
 fi
 mkdir "$tmp/bin"
 ln -s "$(command -v rftp-numa)" "$tmp/bin/rftp-numa"

@@ -181,12 +181,12 @@ fails_by() {
 	run env RFTP_NUMA_MODEL="$tmp/none.json" rftp-numa plan $1 --sysfs joint
 	check "no plan: $1" fails 1 "$2"
 }
-fails_by '--data 1:1G' 'this machine has no model yet (rftp-numa model --install makes one; .*none.json: No such file'
-fails_by '--model nowhere.json --data 1:1G' 'nowhere.json: No such file'
+fails_by '--data 1:1G' 'none.json: No such file: .*(rftp-numa model --install makes one; --model FILE takes another; '
+fails_by '--model nowhere.json --data 1:1G' 'nowhere.json: No such file: .*--model FILE takes another; '
 fails_by '--model problem.json --data 1:1G' 'problem.json: is no model'
-fails_by '--model zero.json --data 1:1G' 'zero.json: has no device reads of node 1, where data is: measure it'
+fails_by '--model zero.json --data 1:1G' 'zero.json: has no device reads of node 1, where data is: measure it, .*or give disk in a file, --problem'
 echo 10000 >joint/devices/pci0000:80/0000:80:02.0/0000:83:00.0/net/ens2f0/speed
-fails_by '--model zero.json --data 0:1G' 'zero.json: has no device writes of node 1, where network cards are: .*--nic'
+fails_by '--model zero.json --data 0:1G' 'zero.json: has no device writes of node 1, where network cards are: .*--nic, or give network in a file, --problem'
 plan --model zero.json --data 0:1G --nic ens1f0 "${by_model[@]}"
 check "which other cards are the way out of" is '{x["network"] for x in p["paths"]} == {0}'
 sed 's/\[10, 21\]/[10, 22]/' model.json >other.json
@@ -196,7 +196,7 @@ fails_by '--model other.json --data 1:1G' 'other.json: was made on another machi
 fails_by '--model published.json --data 7:1G' 'published.json: was made on another machine.*it had 8 nodes'
 "$lib/make-sysfs" "$top_srcdir/tests/unit/sysfs/eight" published
 run env RFTP_NUMA_MODEL="$tmp/none.json" rftp-numa plan --data 7:1G --sysfs published
-check "no model is said before that no card tells its speed" fails 1 'no model yet'
+check "no model is said before that no card tells its speed" fails 1 'there is no I/O model'
 echo 40000 >published/devices/pci0000:40/0000:40:0b.0/0000:42:00.0/net/eth4/speed
 echo '{ "nodes": [7, 2, 4], "threads": 4 }' >some.json
 plan --problem some.json --model published.json --data 7:10G --sysfs published --json
@@ -224,7 +224,7 @@ threads=[1.5]|threads\[0\] must be a number of threads
 threads=100000|threads must be a number of threads
 threads="6"|threads must be a number of threads
 data=[-1]|data\[0\] must be bytes
-data=[NaN]|no JSON
+data=[NaN]|data\[0\] must be bytes
 data=["2000P"]|data\[0\] must be bytes
 data=["1Z"]|data\[0\] must be bytes
 data=[0]|no data
@@ -245,7 +245,7 @@ limits=[1]|no field limits
 END_OF_WRONG
 echo '{ "nodes": [0], "nodes": [1] }' >wrong.json
 plan --problem wrong.json
-check "a field that is there twice" fails 1 'wrong.json:1: no JSON: duplicate'
+check "a field that is there twice" fails 1 'wrong.json: no JSON: duplicate'
 echo '[]' >wrong.json
 plan --problem wrong.json
 check "no object" fails 1 'not an object'
@@ -255,7 +255,7 @@ plan --problem rates.json --data 0:1G --sysfs nowhere
 check "a sysfs that there is not" fails 1 'nowhere: No such file'
 problem far.json 'nodes=[5]' threads=
 plan --problem far.json --data 5:1G --sysfs two
-check "a node that there is not" fails 1 'no node 5'
+check "a node that there is not" fails 1 'no node 5 (give the problem threads, or leave that node out)'
 for json in "" --json; do
 	run sh -c "rftp-numa plan --problem one.json $json >/dev/full"
 	check "output that cannot be written $json" fails 1 'standard output: No space'

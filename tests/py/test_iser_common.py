@@ -10,7 +10,7 @@ import time
 import pytest
 import rftp_common
 from rftp_common import Failure
-from rftp_iser import chap, state
+from rftp_iser import names, state
 
 
 def mode(path):
@@ -60,20 +60,21 @@ def test_run_stopped(tmp_path):
 
 def test_secret(tmp_path):
     path = str(tmp_path / "secrets" / "a.chap")
-    assert chap.make(path) and mode(path) == 0o600 and mode(os.path.dirname(path)) == 0o700
-    secret = chap.read(path)
-    assert len(secret) == 16 and secret.isalnum() and not chap.make(path) and chap.read(path) == secret
+    assert names.make_secret(path) and mode(path) == 0o600 and mode(os.path.dirname(path)) == 0o700
+    secret = names.read_secret(path)
+    assert len(secret) == 16 and secret.isalnum() and not names.make_secret(path)
+    assert names.read_secret(path) == secret
     os.chmod(path, 0o640)
     with pytest.raises(Failure, match="may be read by others"):
-        chap.read(path)
+        names.read_secret(path)
     os.chmod(os.path.dirname(path), 0o770)
     with pytest.raises(Failure, match="may be written by others"):
-        chap.make(path + "2")
+        names.make_secret(path + "2")
 
 
 @pytest.mark.parametrize("data, ours, text", [
-    (b"qwxyz\n", True, "shorter than 12"), (b"x" * 256, True, "longer than 255"),
-    (b"has a blank in it\n", True, "visible ASCII"), (b"NULL56789012\n", True, "NULL"),
+    (b"qwxyz\n", True, "12 to 255 visible"), (b"x" * 256, True, "12 to 255 visible"),
+    (b"has a blank in it\n", True, "12 to 255 visible"), (b"", True, "12 to 255 visible"), (b"NULL56789012\n", True, "NULL"),
     (b"", False, "empty"), (b"a\x07b\n", False, "control"), (b" ab\n", False, "blank"),
     (b"x" * 256, False, "longer than 255"), (b"short\r\n", False, None), (b"x" * 255 + b"\n", True, None)])
 def test_secret_read(data, ours, text, tmp_path):
@@ -81,10 +82,10 @@ def test_secret_read(data, ours, text, tmp_path):
     path.write_bytes(data)
     path.chmod(0o600)
     if not text:
-        assert chap.read(str(path), ours) == data.split(b"\r")[0].strip().decode()
+        assert names.read_secret(str(path), ours) == data.split(b"\r")[0].strip().decode()
         return
     with pytest.raises(Failure, match=text) as why:
-        chap.read(str(path), ours)
+        names.read_secret(str(path), ours)
     assert len(data) < 5 or data.strip().decode() not in str(why.value).replace(str(path), "")
 
 

@@ -4,9 +4,13 @@ change that is killed after any of them arrives all the same, or gets back to wh
 from __future__ import annotations
 
 import copy
+import json
+import os
+from pathlib import Path
 
 import pytest
-from rftp_iser import checks, converge, host, plan
+from rftp_common import Failure, Options
+from rftp_iser import apply, checks, converge, host, plan, state, target, topology
 from rftp_iser.converge import Ask
 from rftp_iser.host import Acl, Items, Mount, Store, Target
 from rftp_iser.state import State
@@ -27,7 +31,7 @@ def make_plan(*stores: dict[str, object], initiators: tuple[str, ...] = (ME,), o
               address: str = "10.0.0.1", iser: bool = True) -> plan.Plan:
     target = {"node": 0, "iqn": IQN, "open": open, "portals": [{"address": address, "iser": iser}],
               "initiators": [{"name": i} for i in initiators], "luns": list(stores)}
-    return plan.from_json({"rftp-iser-plan": 1, "name": "one", "targets": [target]}, "test")
+    return plan.parse(json.dumps({"rftp-iser-plan": 1, "name": "one", "targets": [target]}), "test")
 
 
 SIZES = {"/ram": 0, "/ram/disk0": 0, "/ram/disk0/disk.img": 16 * MIB}
@@ -42,8 +46,8 @@ def _files(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def ask_of(want: plan.Plan | None, applied: plan.Plan | None = None, actual: Items | None = None,
            **more: object) -> Ask:
-    state = State("/state", "one", applied=applied)
-    return Ask(want, state, [], actual or {}, **more)  # type: ignore[arg-type]
+    found = State("/state", "one", applied=applied)
+    return Ask(want, found, [], actual or {}, **more)  # type: ignore[arg-type]
 
 
 def items(p: plan.Plan) -> Items:
@@ -75,7 +79,7 @@ def enact(d: converge.Difference, has: Items) -> None:
 
 
 def texts(has: Items, wants: Items) -> list[str]:
-    return [converge.text(d) for d in converge.differences(has, wants, converge.stores_of([TWO]))]
+    return [converge.text(d) for d in converge.differences(has, wants, ask_of(TWO).stores)]
 
 
 TWO = make_plan(store(), store(1, "ramdisk", MIB), initiators=(ME, YOU))
@@ -191,10 +195,10 @@ def test_guests_stay() -> None:
 
 
 @pytest.mark.parametrize("want, why", [
-    (make_plan(store(size=32 * MIB)), "another size"),
-    (make_plan(dict(store(), path="/other")), "another path"),
-    (make_plan(dict(store(), node=1)), "another size, node or policy of its tmpfs"),
-    (make_plan(store(1)), "the plan has it no more"),
+    (make_plan(store(size=32 * MIB)), "unmount tmpfs at /ram/disk0"),
+    (make_plan(dict(store(), path="/other")), "unmount tmpfs at /ram/disk0"),
+    (make_plan(dict(store(), node=1)), "unmount tmpfs at /ram/disk0"),
+    (make_plan(store(1)), "unmount tmpfs at /ram/disk0"),
 ])
 def test_loss_is_refused(want: plan.Plan, why: str) -> None:
     ask = ask_of(want, ONE, host_of(ONE))
@@ -223,3 +227,85 @@ def test_values() -> None:
     assert has["target", IQN] == Target(True, False)
     assert has["store", "fileio", "disk0"] == Store("/ram/disk0/disk.img", 16 * MIB, False,
                                                     "00000000-0000-4000-8000-000000000000")
+
+
+# ---- the commands, on a host that is a dict -------------------------------------------
+
+EMPTY = {("lio",): True, ("iscsi",): True, ("cpus",): "0-3"}
+
+
+class Killed(BaseException):
+    pass
+
+
+class World:
+    """at: the number of the kill point that raises fault."""
+    def __init__(self, path: Path, monkeypatch: pytest.MonkeyPatch):
+        self.path, self.items, self.at = path, dict(EMPTY), 0
+        self.fault: type[BaseException] = Killed
+        self.passed = 0
+        nodes = {0: topology.Node(0, "0-1", {0: 10}, 1 << 34, 1 << 34)}
+        monkeypatch.undo()  # files are real
+        for module, name, value in (
+                (target, "change", self.change), (target, "rtslib", lambda: None),
+                (target, "save", lambda p, file, machine: Path(file).write_text("{}")),
+                (apply, "kill_point", self.kill_point), (apply, "need_root", lambda what: None),
+                (host, "read", lambda: dict(self.items)), (host, "numa", lambda: None),
+                (host, "read_machine", lambda items: topology.Host("h", "", True, nodes)),
+                (state, "_is_locked", lambda fd: True),  # this process was another one before
+                (checks, "check_host", lambda *_: None), (checks, "kernel", lambda *_: None)):
+            monkeypatch.setattr(module, name, value)
+        stores = [dict(store(0, "file", MIB), path=str(path / "a/b/disk")), store(1, "ramdisk", MIB)]
+        (path / "plan").write_text(json.dumps(plan.json_of(make_plan(*stores))))
+
+    def change(self, d: converge.Difference, machine: object, stop: object = None) -> None:
+        file = Path(str(d.key[-1]))
+        if d.key[0] == "dir":
+            try:
+                file.mkdir() if d.to else file.rmdir()
+            except OSError as why:
+                raise Failure(str(why)) from why
+        elif d.key[0] == "file":
+            file.unlink() if d.to is None else os.truncate(file, d.to)
+        else:
+            ours = {k: v for k, v in self.items.items() if k[0] in converge.ORDER}
+            others = {k: v for k, v in self.items.items() if k not in ours}
+            enact(d, ours)
+            self.items = {**others, **ours}
+
+    def kill_point(self, name: str) -> None:
+        self.passed += 1
+        if self.passed == self.at:
+            raise self.fault("on purpose")
+
+    def run(self, command: str, at: int = 0, fault: type[BaseException] = Killed) -> int | None:
+        """The exit status; None: it was killed."""
+        self.at, self.fault, self.passed = at, fault, 0
+        args = Options(words=[str(self.path / "plan")] if command == "apply" else ["one"],
+                       state=str(self.path / "state"), json=False, dry_run=False, name=None,
+                       force=False, destroy_data=True, lock_wait=0, verbose=False, keep_state=False)
+        try:
+            return apply.run(args) if command == "apply" else apply.run_remove(args)
+        except Killed:
+            return None
+
+    def is_empty(self) -> bool:
+        return self.items == EMPTY and sorted(os.listdir(self.path)) == ["plan", "state"] and \
+            os.listdir(self.path / "state") == ["lock"]
+
+
+def test_commands_killed_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(tmp_path, monkeypatch)
+    assert world.run("apply") == 0
+    applied, last = world.items, world.passed
+    assert world.run("apply") == 0 and world.passed == 0  # nothing to change
+    assert world.run("remove") == 0 and world.is_empty()
+    for at in range(1, last + 1):
+        assert world.run("apply", at) is None
+        assert world.run("apply") == 0 and world.items == applied
+        world.run("remove", at)
+        world.run("remove")  # 1, if the first one was not killed
+        assert world.is_empty()
+        assert world.run("apply", at) is None
+        assert world.run("remove") == 0 and world.is_empty()
+        assert world.run("apply", at, Failure) == 1 and world.is_empty()  # taken back

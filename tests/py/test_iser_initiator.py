@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """The initiator's side: which targets, records, login.json, sysfs, and members of stripes."""
 import json
+import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from rftp_iser import iscsi, kept, plan, sessions, stripe, wanted
+from rftp_iser import initiator, iscsi, plan, sessions, stripe
 from rftp_common import Failure, Stop
 from rftp_iser.iscsi import Node, Programs
 from rftp_iser.sessions import Address
-from rftp_iser.stripe import Member, Stripe
+from rftp_iser.stripe import Half, Member, Place, Stripe
 
 IQN = "iqn.2026-01.org.example:"
 ME = IQN + "me"
@@ -46,14 +48,15 @@ def a_plan() -> plan.Plan:
         portals = [plan.Portal(a, iser=k >= tcp) for k, a in enumerate(addresses)]
         initiator = plan.Initiator(ME, plan.Chap("u", "/s") if chap else None)
         return plan.Target(iqn=IQN + name, portals=portals, initiators=[initiator])
-    return plan.Plan("p", targets=[target("both", ["10.0.0.1", "10.0.1.1", "10.0.2.1"], 1, True),
+    return plan.Plan(name="p", targets=[target("both", ["10.0.0.1", "10.0.1.1", "10.0.2.1"], 1, True),
                                    target("tcp", ["10.0.3.1"], 1)])
 
 
 def chosen(transport: str, iqns: list[str], addresses: list[str], name: str = ME) -> list[str]:
     wishes = [IQN + i for i in iqns]
-    offered = wanted.from_plan(a_plan(), name, transport, wishes, "file: plan p")
-    found, _ = wanted.choose(offered, wishes, [Address(a, 3260) for a in addresses], "file: plan p")
+    offered = initiator.from_plan(a_plan(), name, transport, wishes, "file: plan p")
+    at = [Address(a, 3260) for a in addresses]
+    found, _ = initiator.choose(offered, wishes, at, "file: plan p")
     return [n.iqn[len(IQN):] + " " + n.address.host + ("!" if n.initiator.chap else "")
             for n in found]
 
@@ -75,19 +78,19 @@ def test_targets_of_a_plan() -> None:
 def test_targets_of_a_discovery() -> None:
     told = ("10.0.1.1:3260,1 %sa\n10.0.0.1:3260,2 %sa\n[fd00::1]:3260,1 %sb\n" % (IQN, IQN, IQN))
     first, second = Address("10.0.0.1", 3260), Address("10.0.1.1", 3260)
-    offered = wanted.from_discovery(told, "iser")
-    found, elsewhere = wanted.choose(offered, [], [first, second], "x")
-    assert found == [Node(IQN + "a", first, 2, "iser")]
+    offered = initiator.from_discovery(told, "iser")
+    found, elsewhere = initiator.choose(offered, [], [first, second], "x")
+    assert found == [Node(IQN + "a", "10.0.0.1", 3260, 2, "iser")]
     assert elsewhere == IQN + "b at [fd00::1]:3260"
-    found, _ = wanted.choose(offered, [IQN + "b"], [Address("fd00:0::1", 3260)], "x")
+    found, _ = initiator.choose(offered, [IQN + "b"], [Address("fd00:0::1", 3260)], "x")
     assert len(found) == 1
     for text, why in (("", "has no target for this host; "),
                       (told, "no target .* at the addresses given, only .*a at .*b at "),
                       ("10.0.0.1:3260,1 ../../x", "not understood"), ("nonsense", "not understood"),
                       ("10.0.0.1:3260,1 -o", "not understood"), ("*:3260,1 %sa" % IQN, "not und")):
         with pytest.raises(Failure, match=why):
-            offered = wanted.from_discovery(text, "tcp")
-            wanted.choose(offered, [], [Address("10.7.7.7", 3260)], "x")
+            offered = initiator.from_discovery(text, "tcp")
+            initiator.choose(offered, [], [Address("10.7.7.7", 3260)], "x")
 
 
 # ---- open-iscsi ----
@@ -137,13 +140,12 @@ def test_programs() -> None:
 
 
 def test_kept() -> None:
-    p = Programs(None)
-    node = Node(IQN + "a", Address("fd00::1", 1), 2, "iser", False)
-    k = kept.Kept("f", p, {node.iqn: node}, [
-        Stripe("md", "rftp-x", "1:2"),
-        Stripe("lvm", "rftp-y", "3-4", [(IQN + "a", 0), (IQN + "b", 1)])])
-    value = k.to_json()
-    assert kept.parse("f", json.dumps(value), p) == k
+    p = Programs(Stop())
+    node = Node(IQN + "a", "fd00::1", 1, 2, "iser", False)
+    half = Half("lvm", "rftp-y", "3-4", disks=[Place(IQN + "a", 0), Place(IQN + "b", 1)])
+    k = stripe.Kept("f", p, 1, [node], [Stripe("md", "rftp-x", "1:2")], [half])
+    value = plan.json_of(k)
+    assert stripe.parse("f", json.dumps(value), p) == k
     assert value["sessions"] == [{"target": IQN + "a", "address": "fd00::1", "port": 1, "tag": 2,
                                   "transport": "iser", "record": False}]
     assert value["stripes"] == [{"kind": "md", "name": "rftp-x", "id": "1:2"}]
@@ -155,9 +157,10 @@ def test_kept() -> None:
                        ("stripes", [dict(value["stripes"][0], name="-f")]),
                        ("rftp-iser-login", 2)):
         with pytest.raises(Failure, match="f is damaged"):
-            kept.parse("f", json.dumps(dict(value, **{key: wrong})), p)
+            stripe.parse("f", json.dumps(dict(value, **{key: wrong})), p)
     del value["halves"]  # older files have none
-    assert len(kept.parse("f", json.dumps(value), p).stripes) == 1
+    old = stripe.parse("f", json.dumps(value), p)
+    assert len(old.stripes) == 1 and not old.halves
 
 
 # ---- sysfs ----
@@ -192,9 +195,9 @@ def test_sessions(sysfs: Path) -> None:
     assert (s.id, s.host, s.transport, s.luns) == (3, 5, "iser", 3)
     assert [(d.name, d.lun, d.size, d.serial) for d in s.disks] == [
         ("sda", 0, 1 << 20, "serial-0"), ("sdb", 1, 1 << 20, "serial-1")]
-    node = Node(IQN + "a", Address("10.0.0.1", 3260), 1, "iser")
+    node = Node(IQN + "a", "10.0.0.1", 3260, 1, "iser")
     assert node.session([s]) is s
-    assert not Node(IQN + "a", Address("10.0.0.1", 3260), 1, "tcp").session([s])
+    assert not Node(IQN + "a", "10.0.0.1", 3260, 1, "tcp").session([s])
 
 
 def test_stack_and_stripe(sysfs: Path) -> None:
@@ -210,7 +213,7 @@ def test_stack_and_stripe(sysfs: Path) -> None:
     md, lvm = Stripe("md", "rftp-x", "00:01:00:02"), Stripe("lvm", "rftp-x", "abc-def")
     assert stripe.of_device("md127", [lvm, md]) is md
     assert stripe.of_device("dm-0", [md, lvm]) is lvm
-    assert stripe.of_device("dm-0", [Stripe("lvm", "rftp", "abc-def")]) is None
+    assert stripe.of_device("dm-0", [Stripe("lvm", "rftp", "abc-deg")]) is None
     assert sessions.mounted("36 35 8:0 / /mnt/a\\040b rw - xfs /dev/sda rw\n", "8:0") == "/mnt/a b"
     assert not sessions.mounted("36 35 8:0 / /mnt rw - xfs /dev/sda rw\n", "8:1")
 
@@ -234,13 +237,13 @@ def test_queue_settings(sysfs: Path) -> None:
 
 
 def test_members() -> None:
-    md = stripe.md_member("MD_LEVEL=raid0\nMD_DEVICES=2\nMD_NAME=any:rftp-x\nMD_UUID=1:2\n")
+    md = stripe.member_of("md", "MD_LEVEL=raid0\nMD_DEVICES=2\nMD_NAME=any:rftp-x\nMD_UUID=1:2\n")
     assert md == Member("rftp-x", "1:2", 2, True, "1:2")
-    assert stripe.md_member("MD_NAME=h:../x\nMD_UUID=1\n").name == "rftp-found"
-    assert not stripe.md_member("").id
-    assert stripe.lvm_member("  u|g|i|2|1\n") == Member("g", "i", 2, True, "u", True)
-    assert stripe.lvm_member("  u|||0|0") == Member("", "", 0, True, "u", False)
-    assert stripe.lvm_member("nonsense") == Member()
+    assert stripe.member_of("md", "MD_NAME=h:../x\nMD_UUID=1\n").name == "rftp-found"
+    assert not stripe.member_of("md", "").id
+    assert stripe.member_of("lvm", "  u|g|i|2|1\n") == Member("g", "i", 2, True, "u", True)
+    assert stripe.member_of("lvm", "  u|||0|0") == Member("", "", 0, True, "u", False)
+    assert stripe.member_of("lvm", "nonsense") == Member()
     assert stripe.is_whole("md", [md, md])
     assert not stripe.is_whole("md", [Member(), Member()])
     for members, why in (([md, Member()], "but of: rftp-x of 2, none"),
@@ -255,3 +258,61 @@ def test_drawn_ids() -> None:
     assert [len(p) for p in stripe.draw("lvm", "x").part(3).split("-")] == \
         [6, 4, 4, 4, 4, 4, 6]
     assert stripe.draw("md", "x").id != stripe.draw("md", "x").id
+
+
+# ---- halves ----
+
+
+class FakePrograms(Programs):
+    """md or LVM on two disks: what each tells, and the commands that were run."""
+
+    def __init__(self, told: dict[str, str], ran: list[str]) -> None:
+        super().__init__(Stop())
+        self.told, self.ran = told, ran
+
+    def unstoppable(self) -> Programs:
+        return self
+
+    def run(self, *words: str, about: str = "", fine: Sequence[int] = ()) -> str:
+        if words[0] in ("pvs", "mdadm") and "--zero-superblock" not in words:
+            return self.told.get(words[-1], "")
+        if words[0] != "wipefs":
+            self.ran.append(" ".join(words))
+            self.told.pop(words[-1], None)
+        return ""
+
+
+@pytest.mark.parametrize("kind, told, ran, stays, said", [
+    ("md", ["U 2", "U 2"], [], "stripe", ""),
+    ("md", ["U 2", ""], ["mdadm --zero-superblock /dev/sda"], "", "took down the md stripe rftp-x"),
+    ("md", ["other 2", ""], [], "", ""),
+    ("md", ["U 2", None], [], "half", "LUN 1 of .*b is missing"),
+    ("lvm", ["U-000000|rftp-x|G|2|1", "U-000001|rftp-x|G|2|1"], [], "stripe", ""),
+    ("lvm", ["U-000000|rftp-x|G|1|1", ""], [], "half", "there may be data on them"),
+    ("lvm", ["", "U-000001|||0|0"], ["vgremove .*vg_uuid=none", "pvremove .* /dev/sdb"], "",
+     "took down the lvm stripe rftp-x"),
+    ("lvm", ["U-000000|other|G|1|1", ""], [], "", "")])
+def test_halves(kind: str, told: list[str], ran: list[str], stays: str, said: str, tmp_path: Path,
+                monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("RFTP_SYSFS", str(tmp_path))
+    there = []
+    for iqn, disk, text in ((IQN + "a", "sda", told[0]), (IQN + "b", "sdb", told[1])):
+        s = sessions.Session(1, 1, iqn, "default", "tcp", Address("10.0.0.1", 3260), 1)
+        s.disks = [sessions.Disk(disk, len(there), 1, "", s)] if text is not None else []
+        there.append(s)
+    monkeypatch.setattr(sessions, "read", lambda: there)
+    monkeypatch.setattr(stripe, "is_device", lambda path: path != "")
+    exported = {"/dev/" + d: t if kind == "lvm" or not t else
+                "MD_LEVEL=raid0\nMD_NAME=rftp-x\nMD_UUID=%s\nMD_DEVICES=%s\n" % tuple(t.split())
+                for d, t in zip(("sda", "sdb"), told) if t is not None}
+    done: list[str] = []
+    half = Half(kind, "rftp-x", "U", disks=[Place(IQN + "a", 0), Place(IQN + "b", 1)])
+    k = stripe.Kept(str(tmp_path / "login.json"), FakePrograms(exported, done), halves=[half])
+    stripe.settle_halves(k)
+    assert [s.id for s in k.stripes] == ({"md": ["U"], "lvm": ["G"]}[kind] if stays == "stripe"
+                                         else [])
+    assert k.halves == ([half] if stays == "half" else [])
+    assert len(done) == len(ran) and all(re.match(a, b) for a, b in zip(ran, done))
+    assert re.search(said, capsys.readouterr().err)
+    if stays != "half":
+        assert stripe.parse(k.file, Path(k.file).read_text(), k.p) == k

@@ -75,7 +75,7 @@ def test_holes(file):
 def test_empty(file):
     assert file.look() == host.Pages()
     os.ftruncate(file.fd, 4 * MIB)
-    assert file.look() == host.Pages(holes=4 * MIB)
+    assert file.look() == host.Pages(never_written=4 * MIB)
 
 
 def test_allocated(file):
@@ -119,7 +119,7 @@ def test_swapped(file):
     found = file.look()
     if not found.swapped:
         pytest.skip("no swap space")
-    assert found.swapped + found.on[LAST] == 4 * MIB and 1 <= found.swapped <= 2 * MIB
+    assert found.swapped + found.nodes[LAST] == 4 * MIB and 1 <= found.swapped <= 2 * MIB
     assert 1 <= file.look().swapped <= 2 * MIB  # looking has not brought them in
 
 

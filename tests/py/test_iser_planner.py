@@ -58,16 +58,16 @@ def refused(text, says, h=None):
     ("[plan]\nmounts = run", '"run" does not begin with a slash'), ("[node]\n", "f:1: [node] is none of"),
     ("[node x]\n", 'f:1: node "x" is no node'), ("[node 1024]\n", '"1024" is no node'), ("[node -1]\n", '"-1" is no node'),
     ("[node 0]\nsize = 1", 'f:2: "size" is no key of this section'), ("[node 0]\ntmpfs = -1G", "is no size"),
-    ("[node 0]\ntmpfs = 1K", '"1K" is less than 1 MiB'), ("[node 0]\nfile = /x", 'f:2: file "/x" has no size behind it'),
+    ("[node 0]\ntmpfs = 1K", '"1K" is no size of 1 MiB or more'), ("[node 0]\nfile = /x", 'f:2: file "/x" has no size behind it'),
     ("[node 0]\nfile = /x 1G 2G", '"1G 2G" is no size'), ("[node 0]\nblock = nvme0n1", "is not below /dev"),
     ("[node *]\nportal = 192.0.2.1", "f:2: a portal belongs into the section of its node"),
-    ("[node 0]\nportal = 192.0.2.1:0", 'f:2: portal "192.0.2.1:0" is no address or interface'), ("[node 0]\nportal = [2001:db8::2]x", '"[2001:db8::2]x" is no address'),
-    ("[node 0]\nportal = ens1f0:65536", '"ens1f0:65536" is no address'), ("[node 0]\nportal = 2001:DB8::2", "usual form"),
+    ("[node 0]\nportal = 192.0.2.1:0", 'f:2: portal: 192.0.2.1:0 is no ADDRESS, ADDRESS:PORT'), ("[node 0]\nportal = [2001:db8::2]x", '[2001:db8::2]x is no ADDRESS'),
+    ("[node 0]\nportal = ens1f0:65536", 'ens1f0:65536 is no ADDRESS'), ("[node 0]\nportal = 2001:DB8::2", "usual form"),
     ("[node 0]\nportal = [fe80::1]:3260", "its link only"), ("[node 0]\nlun-attribute = a", 'f:2: lun-attribute has "a", which is no number'),
     ("[node 0]\ntarget-attribute = a 4294967296", 'target-attribute has "a", which is no number up to 4294967295'),
-    ("[plan]\n; what it is for", 'f:2: a comment begins with "#"'),
+    ("[plan]\n; what it is for", 'f:2: the line "; what it is for" is no KEY = VALUE'),
     ("[node 0]\ntmpfs = 4G ; on each", '"4G ; on each" is no size'), ("[node 0]\ntmpfs", 'f:2: the line "tmpfs" is no KEY = VALUE'),
-    ("[node 0]\ntmpfs = \"4G", "f:2: a value in quotes ends with a quote"), ("[node 0", "f:1: a section is a name in brackets"),
+    ("[node 0]\ntmpfs = \"4G", 'f:2: the line "tmpfs = "4G" is no KEY = VALUE'), ("[node 0", "f:1: a section is a name in brackets"),
     ("[node 0] x", "f:1: a section is a name in brackets alone"), ("[initiator me]", 'f:1: initiator "me" is no iSCSI name'),
     (WHO + "user = x", 'f:2: "user" is no key of this section'), (WHO + 'chap-user = "a b"', '"a b" has a blank'),
     (WHO + "chap-secret = topsecret", '"topsecret" does not begin with'),
@@ -131,8 +131,8 @@ def test_portals():
     p, notes = planned("[node 0]\ntmpfs 1M\nportal = ens1:5\nportal = 192.0.2.77\nportal = auto\n" + WHO)
     assert [(x.address, x.port, x.netdev, x.iser) for x in p.targets[0].portals] == [
         ("192.0.2.1", 5, "ens1", True), ("192.0.2.77", 3260, "", True), ("192.0.2.0", 3260, "ens0", True)]
-    assert any("ens1 on node 1: all data goes" in n for n in notes)
-    assert any("no interface that is up has 192.0.2.77" in n for n in notes)
+    assert any("ens1 is a card of node 1, and the target is for node 0: all data goes" in n for n in notes)
+    assert any("portal 192.0.2.77 of iqn.2026-11.org.example.store1:store1-node0: this host has no such address" in n for n in notes)
     refused("[node 0]\ntmpfs 1M\nportal = eth0\n" + WHO, "eth0 (192.0.2.9), for node 0, has no RDMA device")
     refused("[node 0]\ntmpfs 1M\nportal = ens7\n" + WHO, "no interface that is up and has an address is called so")
 
@@ -170,7 +170,8 @@ def test_left_out():
 
 
 @pytest.mark.parametrize("size, says", [
-    ("64M", "memory is tight: node 0 has 64.0 MiB to give"), ("65M", "memory does not suffice: node 0 has 64.0 MiB")])
+    ("64M", "memory is tight: the back stores need 64.0 MiB more of the memory of node 0, which can give 64.0 MiB"),
+    ("65M", "memory does not suffice: the back stores need 65.0 MiB more of the memory of node 0, which can give 64.0 MiB")])
 def test_memory(size, says):
     assert any(says in n for n in planned("[node 0]\ntmpfs %s\n%s" % (size, WHO))[1])
 
@@ -190,7 +191,7 @@ def test_nothing():
     refused("[node 2]\ntmpfs 1M\n" + WHO, "there is no node 2 here, but 0-1")
     h = host()
     h.name = "store1"
-    refused("[node *]\ntmpfs 1M\n" + WHO, "iqn.2026-11.store1 has a domain without a dot", h)
+    refused("[node *]\ntmpfs 1M\n" + WHO, "iqn.2026-11.store1\" has a domain without a dot", h)
     refused("[plan]\ndomain = localhost\n[node *]\ntmpfs 1M\n" + WHO, "has a domain without a dot")
 
 
@@ -226,7 +227,7 @@ def mutated(r, text):
 
 def test_mutated():
     """A damaged file gives a plan, or a Failure of one printable line."""
-    good = json.dumps(plan.to_json(planned("[node *]\ntmpfs = 4M\n" + WHO + "chap-secret = generate\n")[0]))
+    good = json.dumps(plan.json_of(planned("[node *]\ntmpfs = 4M\n" + WHO + "chap-secret = generate\n")[0]))
     r, taken = random.Random(18), 0
     for _ in range(1500):
         for read, text in ((lambda t: plan.parse(t, "p"), good), (planned, SPEC)):

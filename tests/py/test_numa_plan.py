@@ -24,6 +24,8 @@ from rftp_numa.model import Row, make_cell
 from rftp_numa.plan import _set_data, ask_model, plan_json, whole
 from rftp_numa.staged import DISK, NETWORK, Net, Plan, Problem, State, check, relax, solve, spread
 
+# SciPy 1.6.0 warns of an option that it has added itself.
+pytestmark = pytest.mark.filterwarnings("error::scipy.optimize.OptimizeWarning")
 NEAR = 1e-5
 OBJECTIVES = ("sum", "makespan")
 

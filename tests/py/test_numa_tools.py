@@ -66,11 +66,11 @@ def test_damaged(was: str, now: str) -> None:
 
 def test_placements() -> None:
     both = placements(3, 5)
-    assert [(p.name, p.memory, p.cpus) for p in both] == [
+    assert [tuple(p.values()) for p in both] == [
         ("TRLCPL", 3, 3), ("TRLCPR", 3, 5), ("TRRCPL", 5, 5), ("TRRCPR", 5, 3), ("none", None, None)]
     for p in both[:-1]:  # as the names say it
-        assert (p.name[2] == "L", p.name[5] == "L") == (p.memory == 3, p.memory == p.cpus)
-    assert [p.name for p in placements(0, None)] == ["TRLCPL", "none"]
+        assert (p["name"][2] == "L", p["name"][5] == "L") == (p["memory_node"] == 3, p["memory_node"] == p["cpu_node"])
+    assert [p["name"] for p in placements(0, None)] == ["TRLCPL", "none"]
 
 
 def test_farthest(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,7 +120,7 @@ def test_terms(pmu: None, text: str, config: list[int]) -> None:
     ("", "no event"), ("cpu", "no event"), ("cpu/", "no event"), ("cpu//", "no event"),
     ("/event=1/", "no event"), ("cpu/event=1", "no event"), ("cpu/,/", "no event is named"),
     ("gpu/event=1/", "no PMU gpu"), ("uncore_cbo*/event=1/", "no PMU uncore_cbo"),
-    ("../event=1/", "no event"), ("cpu/none/", "\"none\""), ("cpu/../type/", "\"../type\""),
+    ("../event=1/", "no event"), ("cpu/none/", "\"none\""), ("cpu/../type/", "no event"),
     ("cpu/event=0x100/", "does not fit"), ("cpu/edge=2/", "does not fit"), ("cpu/far=16/", "does not fit"),
     ("cpu/event=/", "no number"), ("cpu/event=x/", "no number"), ("cpu/event=-1/", "no number"),
     ("cpu/event=0x10000000000000000/", "no number"), ("cpu/broken/", "no number"),
@@ -152,7 +152,7 @@ def test_why_not() -> None:
     assert "not allowed" in factor.why_not(-13)
     assert "container" in factor.why_not(-38)
     assert "busy" in factor.why_not(-16)
-    missing = [("a", "x"), ("b", "y"), ("c", "x")]
+    missing = [{"event": e, "why": why} for e, why in (("a", "x"), ("b", "y"), ("c", "x"))]
     assert factor.grouped(missing) == "a, c: x; b: y"
 
 

@@ -62,11 +62,11 @@ check "both initiators have both LUNs" test "$(ls -d $lio/iscsi/*:node0/tpgt_1/a
 snapshot >"$tmp/applied"
 plan big.json two "$(target 0 "$more" "$(tmpfs 0 0 32), $ram"), $(target 1 "$who" "$(tmpfs 1 0 16)")"
 apply "$tmp/big.json"
-check "another size is refused" one_line 'node0-disk0: another size.*--destroy-data'
+check "another size is refused" one_line 'node0-disk0: unmount tmpfs.*what it holds would be lost.*--destroy-data'
 snapshot >"$tmp/now"
 check "and nothing is changed" same "$tmp/applied" "$tmp/now"
 apply --destroy-data "$tmp/big.json"
-check "unless data may be lost, which is said" grep -q 'node0-disk0: another size: what it held is lost' "$tmp/err"
+check "unless data may be lost, which is said" grep -q 'node0-disk0: unmount tmpfs.*: what it held is lost' "$tmp/err"
 check "it is as big, and on its node" test "$(on 0)" = N0=8192
 check "and node 1's is what it was" test "$(on 1)" = N1=4096
 remove

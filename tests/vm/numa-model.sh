@@ -21,7 +21,7 @@ sys.exit(not eval(sys.argv[2]))' "$tmp/out" "$1"
 RFTP_NUMA_MODEL=$tmp/lib/model.json model --size 8M --copies 4 --rounds 20 --install
 comment <"$tmp/out"
 check "measured" status_is 0
-check "both nodes are targets" test "$(grep -c '^target node [01]: 2 threads, a buffer of 8.0 MiB each' "$tmp/out")" -eq 2
+check "both nodes are targets" test "$(grep -c '^target node [01]: threads: 2, buffer of each: 8.0 MiB' "$tmp/out")" -eq 2
 check "no classes, whichever way" test "$(grep -Ec '^    (write|read) classes: none: (the nodes are alike|too noisy)' "$tmp/out")" -eq 4
 # Two threads with a buffer on each node and one more on their own.
 check "all memory is where it should be" test "$(grep -c 'all pages of 48.0 MiB of buffers are on their nodes' "$tmp/out")" -eq 2

@@ -10,10 +10,10 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from rftp_common import (DONE, FAILED, USAGE, Failure, Misuse, Options, Stop, failed, format_ids,
-                         format_size, output, parse_ids, printable, say, warn)
+from rftp_common import (DONE, FAILED, USAGE, Failure, Options, Stop, failed, format_ids,
+                         output, parse_ids, printable, say, warn)
 
-from . import checks, converge, host, names, plan, state, target, topology
+from . import checks, converge, host, plan, state, target, topology
 from .converge import Ask, Difference, text
 from .host import Items
 from .plan import Plan
@@ -27,7 +27,7 @@ class Change(Ask):
     name: str | None = None
     stop: Stop = field(default_factory=Stop)
     machine: topology.Host = field(default_factory=lambda: topology.Host("", "", True))
-    kept: State = field(default_factory=lambda: State("", ""))  # as its file is written
+    kept: State = field(default_factory=State)  # as its file is written
     steps: list[str] = field(default_factory=list)
     left: list[str] = field(default_factory=list)  # differences that could not be taken back
     undone: bool = False  # something was done, and taken back
@@ -46,18 +46,15 @@ class Change(Ask):
 
 
 def cpus_list(want: Plan | None, own: State, others: list[State], now: str | None,
-              machine: topology.Host) -> tuple[str | None, str | None]:
+              machine: topology.Host) -> str | None:
     """The list for LIO's threads: CPUs of the nodes of all plans of this boot that ask for it, or
-    the list before the first of them; None: it stays as it is. And the list to be restored."""
-    others = [o for o in others if o.boot == own.boot]
-    plans = [p for p in [want, *(o.applied for o in others)] if p and p.cpus == "nodes"]
-    nodes = [host.cpus_of(machine, t.node) for p in plans for t in p.targets]
-    was = own.cpus or next((o.cpus for o in others if o.cpus), now)
+    the list before the first of them; None: it stays as it is."""
+    plans = [want, *(o.applied for o in others if o.boot == own.boot)]
+    nodes = [host.cpus_of(machine, t.node) for p in plans if p and p.cpus == "nodes"
+             for t in p.targets]
     if now is None:
-        return None, None
-    if plans and all(nodes):
-        return format_ids(set().union(*nodes)), was
-    return own.cpus, was if plans else None
+        return None
+    return format_ids(set().union(*nodes)) if nodes and all(nodes) else own.cpus or None
 
 
 def _irqs(c: Change) -> list[Irq]:
@@ -71,7 +68,7 @@ def _irqs(c: Change) -> list[Irq]:
     for t in c.want.targets if c.want.cpus == "nodes" else ():
         cpus = host.cpus_of(c.machine, t.node)
         cards = [p.netdev for p in t.portals if p.netdev
-                 and c.machine.netdev_node(p.netdev) == t.node]
+                 and c.machine.netdevs[p.netdev].node == t.node]
         for netdev, irq in ((n, i) for n in cards if cpus for i in host.irqs_of(n)):
             now = host.irq_cpus(irq)
             if now is not None and not now <= cpus and irq not in refused:
@@ -82,10 +79,11 @@ def _irqs(c: Change) -> list[Irq]:
 def _look(c: Change) -> tuple[Items, Items, list[Difference]]:
     """Our items now, the wanted ones, and their differences."""
     c.actual, c.notes = host.read(), []
-    c.irqs = _irqs(c)
-    c.cpus, before = cpus_list(c.want, c.kept, c.others, c.actual.get(("cpus",)), c.machine)
-    if before and c.kept.cpus is None:
-        c.kept.cpus = before
+    c.irqs, now = _irqs(c), c.actual.get(("cpus",))
+    c.cpus = cpus_list(c.want, c.kept, c.others, now, c.machine)
+    if c.cpus and not c.kept.cpus:
+        lists = [o.cpus for o in c.others if o.cpus and o.boot == c.kept.boot]
+        c.kept.cpus = lists[0] if lists else str(now)
     has = converge.have(c)
     wants = converge.wish(c, has)
     return has, wants, converge.differences(has, wants, c.stores)
@@ -103,9 +101,7 @@ def _prepare(c: Change) -> tuple[Items, list[Difference]]:
     has, wants, diffs = _look(c)
     checks.check(c, has, wants, diffs)
     if c.want:
-        checks.portals(c.want, c.machine, c.problems, c.notes)
-        checks.stores(c, c.want)
-        checks.memory(diffs, c.machine, c.problems)
+        checks.check_host(c, c.want, c.machine, diffs)
         # Modules last: they stay when something else is wrong. They bring a list of CPUs.
         load = not c.args.dry_run and not c.problems
         checks.kernel(c.want, load, c.problems)
@@ -113,16 +109,15 @@ def _prepare(c: Change) -> tuple[Items, list[Difference]]:
             notes = c.notes
             has, wants, diffs = _look(c)
             c.notes = notes
-    if not c.want and not c.problems and not c.state.plan:
-        there = f"; there is {c.others[0].name}" if c.others else ""
-        c.problems = [f"no plan called {printable(str(c.name))} was applied here{there}"]
-    if len(c.problems) > 1:
-        for problem in c.problems:
-            say(problem)
+    elif not c.problems and not c.state.plan:
+        c.problems = [f"no plan called {printable(str(c.name))} was applied here"]
+    if len(c.problems) == 1:
+        raise Failure(c.problems[0])
+    for problem in c.problems:
+        say(problem)
+    if c.problems:
         raise Failure(f"{len(c.problems)} things stand in the way; nothing was "
                       f"{'changed' if c.want else 'removed'}")
-    if c.problems:
-        raise Failure(c.problems[0])
     return has, diffs
 
 
@@ -149,46 +144,30 @@ def _make_first(c: Change, d: Difference) -> None:
             raise failed(why, printable(path)) from why
 
 
-def _check_pages(d: Difference) -> None:
-    """Here the node of a new file's pages is checked: a tmpfs's policy is only a request."""
-    found = host.pages(d.key[1]) if d.key[0] == "file" and d.strictly else None
-    if found and found.elsewhere(d.node):
-        raise Failure(f"{printable(d.key[1])}: {format_size(found.elsewhere(d.node))} of it are on "
-                      f"other nodes than {d.node}, though its tmpfs is bound there")
-
-
 def _apply(c: Change, d: Difference) -> None:
     """One difference, to its end; Failure names it."""
     try:
         kill_point("before")
         c.stop.check()
         _make_first(c, d)
-        try:
-            target.change(d, c.machine, c.stop)
-        except Failure as why:
-            c.stop.check()
-            if not d.may_fail:
-                raise
-            if c.args.verbose:
-                say(f"{text(d)}: {why}")
-            for irq in c.kept.irqs:
-                irq.set = "" if d.key == ("irq", irq.irq) else irq.set
-            return
+        target.change(d, c.machine, c.stop)
         c.say(text(d))
-        _check_pages(d)
         kill_point("after")
     except Failure as why:
-        if c.stop.asked:
-            raise
-        raise type(why)(f"{text(d)}: {why}") from why
+        c.stop.check()
+        if not d.may_fail:
+            raise Failure(f"{text(d)}: {why}") from why
+        if c.args.verbose:
+            say(f"{text(d)}: {why}")
+        for irq in c.kept.irqs:
+            irq.set = "" if d.key == ("irq", irq.irq) else irq.set
 
 
 def _take_back(c: Change, before: Items) -> None:
     """To the items of before, by the same differences()."""
-    ask = Ask(None, c.kept, c.others, host.read())
-    ask.irqs = [Irq(key[1], "", format_ids(host.irq_cpus(key[1]) or ()), "")
-                for key, _ in host.under(before, "irq")]
-    wants, has = dict(before), converge.have(ask)
+    wants, has = dict(before), converge.have(Ask(None, c.kept, c.others, host.read()))
+    has.update((key, format_ids(host.irq_cpus(key[1]) or ()))
+               for key, _ in host.under(before, "irq"))
     # Another program has made a file that is there by now and not in made: it stays.
     wants.update((key, v) for key, v in host.under(has, "file") if key not in wants and
                  key[1] not in c.kept.made and ("mount", os.path.dirname(key[1])) not in has)
@@ -211,29 +190,35 @@ def _take_back(c: Change, before: Items) -> None:
         c.left.append(str(why))
 
 
-def _make(c: Change, want: Plan, has: Items, diffs: list[Difference]) -> None:
-    known = {i.irq: i for i in c.kept.irqs}
-    for irq in c.irqs:
-        known.setdefault(irq.irq, irq).set = irq.set
-    c.kept.irqs = list(known.values())
-    c.kept.begin(want)
+def _carry_out(c: Change, has: Items, diffs: list[Difference]) -> None:
+    """All differences. After a failure of apply they are taken back; remove goes on next time."""
+    if c.want:
+        known = {i.irq: i for i in c.kept.irqs}
+        for irq in c.irqs:
+            known.setdefault(irq.irq, irq).set = irq.set
+        c.kept.irqs = list(known.values())
+        if c.kept.applying and c.kept.applying != c.want:
+            c.kept.older.append(c.kept.applying)
+        c.kept.applying = c.want
     try:
-        if diffs:
+        if diffs or not c.want:
             # The list of our things is on the disk before the first difference is applied.
             c.kept.write()
             kill_point("kept")
         for d in diffs:
             _apply(c, d)
-        target.save(want, c.kept.lio_file, c.machine)
-    except target.Stuck as why:
-        c.left.append(f"{c.name}: {why}")
-        raise
+        if c.want:
+            target.save(c.want, c.kept.lio_file, c.machine)
     except Failure:
-        c.lost = any(d.lossy and text(d) in c.steps for d in diffs)
-        if diffs:
+        if c.want and diffs:
+            c.lost = any(d.lossy and text(d) in c.steps for d in diffs)
             _take_back(c, has)
         raise
-    c.kept.finish()
+    if not c.want:
+        if not c.args.keep_state:
+            c.kept.remove()
+        return
+    c.kept.applied, c.kept.applying, c.kept.older = c.want, None, []
     c.kept.made = [path for path in c.kept.made if host.size_of(path) >= 0]
     try:
         c.kept.write()
@@ -241,6 +226,9 @@ def _make(c: Change, want: Plan, has: Items, diffs: list[Difference]) -> None:
         # The file still says that it is being applied, which is as good for the next change.
         raise Failure(f"all of it is done, but cannot be written down; apply it again: {why}"
                       ) from why
+
+
+# ---- the commands ---------------------------------------------------------------------
 
 
 def _change(c: Change) -> None:
@@ -256,37 +244,25 @@ def _change(c: Change) -> None:
     if args.dry_run:
         for d in diffs:
             c.say(text(d))
-    elif not c.want:
-        c.kept.write()
-        kill_point("kept")
-        for d in diffs:
-            _apply(c, d)
-        if not args.keep_state:
-            c.kept.remove()
-    elif diffs or c.state.applied != c.want or c.state.applying or \
+    elif diffs or c.state.applied != c.want or c.state.applying or not c.want or \
             c.state.boot != c.kept.boot or not os.path.exists(c.kept.lio_file):
-        _make(c, c.want, has, diffs)
+        _carry_out(c, has, diffs)
     if c.unwritten:
         raise c.unwritten
-    done = f" is {'applied' if c.want else 'removed'}"
+    done, steps = f" is {'applied' if c.want else 'removed'}", f"{len(c.steps)} steps"
     if args.dry_run:
-        done = f": {len(c.steps)} steps, none of which is done"
+        done = f": {steps}, none of which is done"
     elif c.steps:
-        done += f", in {len(c.steps)} steps"
+        done += f", in {steps}"
     else:
         done += " already: there is nothing to change" if c.want else \
             "; nothing of it was there any more"
     output("" if args.json else f"{name}{done}\n")
 
 
-# ---- the commands ---------------------------------------------------------------------
-
-
-def _run(args: Options, name_and_plan: Callable[[Options],
-                                                           tuple[str, Plan | None]]) -> int:
-    failure = None
-    with Stop() as stop:
-        c = Change(args=args, stop=stop)
+def _run(args: Options, name_and_plan: Callable[[Options], tuple[str, Plan | None]]) -> int:
+    failure, c = None, Change(args=args)
+    with Stop() as c.stop:
         try:
             c.name, c.want = name_and_plan(args)
             _change(c)
@@ -294,17 +270,17 @@ def _run(args: Options, name_and_plan: Callable[[Options],
             failure = why
         for note in c.notes:
             warn(note)
-        for line in (str(failure), *c.left) if failure else ():
-            say(line)
-        if failure and c.undone:
-            say("what was done is taken back; the data in memory that was given up is lost"
-                if c.lost else "all is as it was before")
-        elif failure and c.left:
-            say("the rest is as it was before; what is left stays known: rftp-iser remove "
-                f"{c.name}, or apply again")
         out: dict[str, object] = {"name": c.name, "dry_run": args.dry_run, "steps": c.steps,
                                   "notes": c.notes}
         if failure:
+            for line in (str(failure), *c.left):
+                say(line)
+            if c.undone:
+                say("what was done is taken back; the data in memory that was given up is lost"
+                    if c.lost else "all is as it was before")
+            elif c.left:
+                say("the rest is as it was before; what is left stays known: rftp-iser remove "
+                    f"{c.name}, or apply again")
             out.update(error=str(failure), undone=c.undone)
             out.update({key: lines for key, lines in (("problems", c.problems), ("left", c.left))
                         if lines})
@@ -314,7 +290,7 @@ def _run(args: Options, name_and_plan: Callable[[Options],
             # The first failure is told, and not that standard output cannot be written, too.
             if not failure:
                 raise
-    return DONE if not failure else failure.status if c.name is None else FAILED
+    return failure.status if failure else DONE
 
 
 def need_root(what: str) -> None:
@@ -348,8 +324,6 @@ def _name_of(args: Options) -> tuple[str, Plan | None]:
 
 def run(args: Options) -> int:
     """rftp-iser apply."""
-    if args.name is not None and names.plan(args.name):
-        raise Misuse(f"no plan's name, for it {names.plan(args.name)}", args.name)
     return _run(args, _plan_of)
 
 

@@ -2,8 +2,7 @@
 """Wanted minus actual: an ordered list of differences, each of which target.py can apply.
 
 apply wants the items of its plan, remove wants nothing of ours, and a change that has failed wants
-the items that were there before it: one function, differences(), does for all three. Pure: it looks
-at nothing but what host.py has read.
+the items that were there before it: one function, differences(), does for all three.
 
 When apply is killed between two differences, say a LUN and its ACL, then the next apply or remove
 finds the LUN among the items of the host, and the ACL missing: it goes on from there."""
@@ -11,8 +10,9 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from pathlib import PurePosixPath
 from typing import Any
 
 from rftp_common import format_size, printable
@@ -26,6 +26,7 @@ from .state import Irq, State
 # before all is there, nor after the first item has gone.
 ORDER = ("dir", "mount", "file", "store", "store-attribute", "target", "target-attribute", "lun",
          "acl", "auth", "mapped", "portal", "enabled", "cpus", "irq")
+IN_TARGET = ORDER[ORDER.index("lun"):ORDER.index("cpus")]  # these belong to its maker
 # These never go by themselves, but with the item that has them, or are set to another value.
 PARTS = ("store-attribute", "target-attribute", "auth", "mapped", "cpus", "irq")
 # Another value of these is set; other items are deleted and made anew for it.
@@ -34,13 +35,6 @@ SETTABLE = ("file", "store-attribute", "target-attribute", "auth", "cpus", "irq"
 # ---- items of a plan ------------------------------------------------------------------
 
 Secrets = dict[tuple[str, str], tuple[str, str]]  # by target and initiator, of both sides
-
-
-def fixed_attributes(t: plan.Target) -> dict[str, int]:
-    """Decided by other members of the plan."""
-    return {"authentication": int(any(i.chap for i in t.initiators)),
-            "generate_node_acls": int(t.open), "demo_mode_write_protect": int(not t.open),
-            "cache_dynamic_acls": int(t.open)}
 
 
 def items_of(targets: Iterable[plan.Target], secrets: Secrets | None = None) -> Items:
@@ -57,8 +51,10 @@ def items_of(targets: Iterable[plan.Target], secrets: Secrets | None = None) -> 
             out[("store", *key)] = Store(s.file, s.size, s.write_back, str(s.serial))
             out.update((("store-attribute", *key, a), value) for a, value in s.attributes.items())
         out["target", t.iqn] = Target(True, t.open)
-        for name, value in {**fixed_attributes(t), **t.attributes}.items():
-            out["target-attribute", t.iqn, name] = value
+        attributes = {"authentication": int(any(i.chap for i in t.initiators)),
+                      "generate_node_acls": int(t.open), "cache_dynamic_acls": int(t.open),
+                      "demo_mode_write_protect": int(not t.open), **t.attributes}
+        out.update((("target-attribute", t.iqn, a), value) for a, value in attributes.items())
         for s in t.stores:
             out["lun", t.iqn, s.lun] = (s.plugin, s.name)
         for i in t.initiators:
@@ -73,17 +69,11 @@ def items_of(targets: Iterable[plan.Target], secrets: Secrets | None = None) -> 
     return out
 
 
-def stores_of(plans: Iterable[Plan]) -> dict[Key, plan.Store]:
-    """By the keys of their stores, files and mounts."""
-    return {key: s for p in plans for s in p.stores()
-            for key in (("store", s.plugin, s.name), ("file", s.file), ("mount", s.path))}
-
-
 @dataclass
 class Ask:
     """One change: all that it depends on, and what it finds."""
     want: Plan | None = None  # None: all that is ours is to go
-    state: State = field(default_factory=lambda: State("", ""))  # as it was found
+    state: State = field(default_factory=State)  # as it was found
     others: list[State] = field(default_factory=list)
     actual: Items = field(default_factory=dict)  # all of this host's
     secrets: Secrets = field(default_factory=dict)
@@ -107,8 +97,10 @@ class Ask:
 
     @functools.cached_property
     def stores(self) -> dict[Key, plan.Store]:
-        """Of our plans, and of the wanted one."""
-        return stores_of([*reversed(self.state.plans()), *filter(None, [self.want])])
+        """Of our plans, and of the wanted one, by the keys of their stores, files and mounts."""
+        plans = [*reversed(self.state.plans()), *filter(None, [self.want])]
+        return {key: s for p in plans for s in p.stores()
+                for key in (("store", s.plugin, s.name), ("file", s.file), ("mount", s.path))}
 
     def is_guest(self, key: Key, value: Any) -> bool:
         """Has another program put it into a target of ours?"""
@@ -118,20 +110,21 @@ class Ask:
 
 
 def have(ask: Ask) -> Items:
-    """Items of the host that are ours, are named by the plan, or are in such a target."""
-    named = {**ask.ours, **items_of(ask.want.targets if ask.want else ())}
+    """Items of the host that are ours, are named by the plan, or are in such a target; but not
+    those of others in there, which stay as long as it does."""
+    wanted = items_of(ask.want.targets if ask.want else ())
+    named = {**ask.ours, **wanted}
     out: Items = {("dir", path): True for path in ask.state.made if host.is_directory(path)}
     for key, value in ask.actual.items():
-        kind = key[0]
-        in_target = kind in ORDER and ORDER.index(kind) > ORDER.index("target-attribute")
-        if kind == "mount" and value.source != host.MOUNT_SOURCE:
-            continue
-        if key in named or kind == "cpus" or in_target and ("target", key[1]) in named:
+        foreign = key[0] == "mount" and value.source != host.MOUNT_SOURCE or \
+            key not in wanted and ask.is_guest(key, value)
+        in_ours = key[0] in IN_TARGET and ("target", key[1]) in named
+        if (key in named or in_ours or key[0] == "cpus") and not foreign:
             out[key] = value
-    for key in named:
-        mount = ("mount", os.path.dirname(str(key[1])))
-        if key[0] == "file" and host.size_of(key[1]) >= 0 and (mount not in named or mount in out):
-            out[key] = host.size_of(key[1])
+    for key, _ in host.under(named, "file"):
+        mount, size = ("mount", os.path.dirname(key[1])), host.size_of(key[1])
+        if size >= 0 and (mount not in named or mount in out):
+            out[key] = size
     out.update((("irq", i.irq), i.was) for i in ask.irqs)
     return out
 
@@ -140,24 +133,20 @@ def have(ask: Ask) -> Items:
 
 
 def _keep_made(ask: Ask, has: Items, out: Items) -> None:
-    """Directories and files that were made for our plans, and stay though no plan needs them. Files
-    only go when remove is asked for that."""
-    users = [(f"{s.path}/", o.name) for o in ask.others for p in o.plans() for s in p.stores()]
-    users += [(s.path, key[2]) for key, s in host.under(ask.actual, "store") if key not in ask.ours]
+    """Files that were made for our plans, and stay though no plan needs them: they only go when
+    remove is asked for that. Directories go when they are empty."""
+    users = {s.path: o.name for o in ask.others for p in o.plans() for s in p.stores()}
+    users.update((s.path, key[2]) for key, s in host.under(ask.actual, "store")
+                 if key not in ask.ours)
     may_go = set()
     for path in ask.state.made:
-        if any(f"{s.path}/".startswith(path + "/") for s in (ask.want.stores() if ask.want else ())
-               if s.path):
+        if ("dir", path) in has or ("file", path) in out or host.size_of(path) < 0:
             continue
-        user = next((u for at, u in users if at == path or at.startswith(path + "/")
-                     and at.endswith("/")), "")
-        if ("dir", path) in has:
-            out.update({("dir", path): True} if user else {})
-        elif not user and ask.destroy and not ask.want:
+        if path not in users and ask.destroy and not ask.want:
             may_go.add(path)
-        elif host.size_of(path) >= 0:
-            why = f": {printable(user)} has it, too" if user else ", with what is in it"
-            ask.notes.append(f"{printable(path)} stays{why}")
+        else:
+            why = f": {users[path]} has it, too" if path in users else ", with what is in it"
+            ask.notes.append(printable(f"{path} stays{why}"))
     out.update((key, value) for key, value in host.under(has, "file") if key not in out and
                ("mount", os.path.dirname(key[1])) not in has and key[1] not in may_go)
 
@@ -168,17 +157,13 @@ def wish(ask: Ask, has: Items) -> Items:
     for s in ask.want.stores() if ask.want else ():
         if s.plugin != "fileio":
             continue
-        parts = os.path.dirname(s.file).split("/")
-        for level in ("/".join(parts[:n]) for n in range(2, len(parts) + 1)):
+        for level in map(str, reversed([*PurePosixPath(s.file).parents][:-1])):
             if ("dir", level) in has or host.size_of(level) < 0:
                 out["dir", level] = True
         # LIO may have a file that was removed or renamed; it keeps it as long as nothing changes.
         parts_of = (("store", s.plugin, s.name), ("mount", s.path))
         if all(has.get(key) == out.get(key) for key in parts_of):
             out["file", s.file] = has.get(("file", s.file))
-    # In a target that stays, the things of others stay, too.
-    out.update((key, value) for key, value in has.items() if key not in out and len(key) > 1
-               and ("target", key[1]) in out and ask.is_guest(key, value))
     _keep_made(ask, has, out)
     if ask.cpus is not None and ("cpus",) in has:
         out["cpus",] = ask.cpus
@@ -206,21 +191,22 @@ class Difference:
         return self.key[0] == "irq" or self.key[0] == "dir" and self.to is None
 
 
+# The items without which one cannot be, by its key and value; a tmpfs is one for a store in it.
+PARENTS: dict[str, Callable[[Key, Any], list[Key]]] = {
+    "file": lambda key, _: [("mount", os.path.dirname(key[1]))],
+    "store": lambda _, store: [("mount", os.path.dirname(store.path))],
+    "store-attribute": lambda key, _: [("store", key[1], key[2])],
+    "lun": lambda key, store: [("target", key[1]), ("store", *store)],
+    "auth": lambda key, _: [("acl", key[1], key[2])],
+    "mapped": lambda key, value: [("acl", key[1], key[2]), ("lun", key[1], value[0])],
+    **dict.fromkeys(("target-attribute", "acl", "portal", "enabled"),
+                    lambda key, _: [("target", key[1])])}
+
+
 def parents(key: Key, value: Any, mounts: Items) -> list[Key]:
-    """Items without which this one cannot be."""
-    kind = key[0]
-    if kind in ("file", "store"):
-        mount = ("mount", os.path.dirname(key[1] if kind == "file" else value.path))
-        return [mount] if mount in mounts else []
-    if kind == "store-attribute":
-        return [("store", key[1], key[2])]
-    if kind == "lun":
-        return [("target", key[1]), ("store", *value)]
-    if kind == "auth":
-        return [("acl", key[1], key[2])]
-    if kind == "mapped":
-        return [("acl", key[1], key[2]), ("lun", key[1], value[0])]
-    return [("target", key[1])] if kind in ("target-attribute", "acl", "portal", "enabled") else []
+    """mounts: of tmpfs; other directories are no parents."""
+    found = PARENTS[key[0]](key, value) if key[0] in PARENTS else []
+    return [p for p in found if p[0] != "mount" or p in mounts]
 
 
 def _anew(key: Key, was: Any, to: Any) -> bool:
@@ -296,7 +282,24 @@ NAMES = {"dir": "directory {0}", "mount": "tmpfs at {0}", "file": "file {0}",
          "enabled": "target {0}", "cpus": "threads of all iSCSI targets of this host",
          "irq": "interrupt {0}"}
 VERBS = {"mount": ("mount", "unmount"), "acl": ("let in", "shut out"), "mapped": ("map", ""),
-         "enabled": ("enable", "disable")}
+         "enabled": ("enable", "disable"), "cpus": ("set", ""), "irq": ("set", "")}
+
+
+def _store_text(s: Store) -> str:
+    size = format_size(s.size) if s.size else "of all of its device"
+    # Of a file.
+    cache = f", write-{'back' if s.write_back else 'through'}" if s.path and s.size else ""
+    return size + cache
+
+
+VALUES: dict[str, Callable[[Any], str]] = {
+    "mount": lambda m: f"{format_size(m.size)} of node {m.nodes}, {m.policy}", "file": format_size,
+    "store": _store_text, "store-attribute": str, "target-attribute": str,
+    "lun": lambda store: printable(f"back store {store[1]}"),
+    "auth": lambda a: f"{'a' if a[0] else 'no'} secret, {'and one' if a[2] else 'none'} in return",
+    "mapped": lambda m: f"LUN {m[0]} of the target{', read-only' if m[1] else ''}",
+    "portal": lambda iser: "with iSER" if iser else "without iSER",
+    "cpus": lambda cpus: f"on CPUs {cpus}", "irq": lambda cpus: f"on CPUs {cpus}"}
 
 
 def describe(key: Key) -> str:
@@ -305,26 +308,7 @@ def describe(key: Key) -> str:
 
 def value_text(key: Key, value: Any) -> str:
     """Behind "is"; "": nothing can be said but that it is there."""
-    kind = key[0]
-    if kind == "mount":
-        return f"{format_size(value.size)} of node {value.nodes}, {value.policy}"
-    if kind == "file":
-        return format_size(value)
-    if kind == "store":
-        cache = ", write-back" if value.write_back else ", write-through"
-        size = format_size(value.size) if value.size else "of all of its device"
-        return size + (cache if key[1] == "fileio" else "")
-    if kind == "lun":
-        return printable(f"back store {value[1]}")
-    if kind == "auth":
-        return f"{'a' if value[0] else 'no'} secret, {'and one' if value[2] else 'none'} in return"
-    if kind == "mapped":
-        return f"LUN {value[0]} of the target{', read-only' if value[1] else ''}"
-    if kind == "portal":
-        return "with iSER" if value else "without iSER"
-    if kind in ("cpus", "irq"):
-        return f"on CPUs {value}"
-    return str(value) if kind.endswith("attribute") else ""
+    return VALUES[key[0]](value) if key[0] in VALUES else ""
 
 
 def text(d: Difference) -> str:
@@ -334,5 +318,4 @@ def text(d: Difference) -> str:
     to = value_text(d.key, d.to)
     if d.key[0] == "store" and d.node != NODE_UNKNOWN:
         to += f", on node {d.node}"
-    verb = come if d.was is None and d.key[0] not in ("cpus", "irq") else "set"
-    return f"{verb} {describe(d.key)}{': ' + to if to else ''}"
+    return f"{come if d.was is None else 'set'} {describe(d.key)}{': ' + to if to else ''}"

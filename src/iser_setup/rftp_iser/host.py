@@ -1,18 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""This host as it is: LIO's targets and back stores (configfs) and mounts of tmpfs as items, then
-CPU lists, interrupts, cards, threads, and the nodes that pages are on. Read only; needs neither
-targetcli nor rtslib. What cannot be read is as if it were not there, unless a function says
-otherwise.
+"""This host as it is, read without rtslib: LIO's targets and back stores (configfs) and mounts of
+tmpfs as items, then CPU lists, interrupts, threads, and the nodes that pages are on. What cannot be
+read is as if it were not there, unless a function says otherwise.
 
-An item is a pair of a key, as ("lun", IQN, 0), and a value. converge.py makes items of a plan, too:
-apply, verify and status compare or show these, and nothing else."""
+An item is a pair of a key, as ("lun", IQN, 0), and a value. converge.py makes items of a plan, too."""
 from __future__ import annotations
 
+import collections
 import contextlib
 import ctypes
 import errno
 import ipaddress
-import json
 import mmap
 import os
 import re
@@ -21,7 +19,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from rftp_common import (Failure, failed, format_ids, format_size, output_of, parse_ids, parse_size,
+from rftp_common import (Failure, failed, format_ids, format_size, parse_ids, parse_size,
                          printable)
 
 from . import topology
@@ -153,14 +151,9 @@ def under(items: Items, kind: str, *names: Any) -> Iterator[tuple[Key, Any]]:
     return ((key, value) for key, value in items.items() if key[:len(start)] == start)
 
 
-def sessions(items: Items, iqn: str) -> int:
-    logged_in = sum(acl.logged_in for _, acl in under(items, "acl", iqn))
-    return int(items["target", iqn].sessions + logged_in)
-
-
 def _directories(*path: str) -> Iterator[tuple[str, str]]:
     """Names and paths."""
-    found = [(name, os.path.join(*path, name)) for name in entries(*path) if name[0] != "."]
+    found = ((name, os.path.join(*path, name)) for name in entries(*path) if name[0] != ".")
     return ((name, at) for name, at in found if is_directory(at))
 
 
@@ -282,12 +275,13 @@ def read() -> Items:
 def read_machine(items: Items) -> topology.Host:
     """Its nodes and cards, and the nodes of LIO's files and devices."""
     paths = [s.path for _, s in under(items, "store")]
-    return topology.read("", "", None, None, [p for p in paths if p and os.path.exists(p)])
+    return topology.read([p for p in paths if p and os.path.exists(p)])
 
 
-def nodes_text(nodes: str) -> str:
-    several = "" if nodes.isdigit() else "s"
-    return f"node{several} {nodes}" if nodes else "no node that is known"
+def nodes_text(nodes: object) -> str:
+    """Of a list of nodes, or of one."""
+    several = "" if str(nodes).isdigit() else "s"
+    return "no node that is known" if nodes in ("", NODE_UNKNOWN) else f"node{several} {nodes}"
 
 
 def nodes_of(machine: topology.Host, cpus: set[int]) -> set[int]:
@@ -304,31 +298,6 @@ def node_room(node: int) -> int | None:
     said = re.findall(r" (?:MemFree|Active\(file\)|Inactive\(file\)): +(\d+)",
                       text(sysfs(), f"devices/system/node/node{node}/meminfo"))
     return sum(map(int, said)) << 10 if said else None
-
-
-@dataclass
-class Interface:
-    """A network interface, with one of its addresses."""
-    netdev: str
-    address: str
-    up: bool
-    link: bool
-
-    def irq_cpus(self) -> list[set[int]]:
-        """For each of its interrupts, the CPUs that handle it."""
-        cpus = [irq_cpus(i, "effective") or irq_cpus(i) for i in irqs_of(self.netdev)]
-        return [c for c in cpus if c is not None]
-
-
-def interfaces() -> list[Interface]:
-    return [Interface(one["ifname"], info["local"], "UP" in one["flags"],
-                      "NO-CARRIER" not in one["flags"])
-            for one in json.loads(output_of(["ip", "-json", "address", "show"]) or "[]")
-            for info in one.get("addr_info", ()) if "local" in info]
-
-
-def interface(among: list[Interface], address: str | None) -> Interface | None:
-    return next((i for i in among if i.address == address), None)
 
 
 def irqs_of(netdev: str) -> list[int]:
@@ -354,23 +323,11 @@ QUEUES = ("ib-comp-unb-wq", "ib-comp-wq", "isert_comp_wq", "isert_login_wq", "is
 KERNEL_THREAD = 0x00200000  # PF_KTHREAD
 
 
-@dataclass
-class Thread:
-    name: str  # a worker's: of the queue that it has worked for last
-    pid: int
-    worker: bool
-    cpus: set[int]  # that it may run on
-    last: int  # that it ran on
-
-
-def threads() -> list[Thread]:
-    """Kernel threads that serve iSCSI and iSER, by name. Failure when /proc cannot be listed."""
+def threads(machine: topology.Host) -> list[dict[str, Any]]:
+    """Kernel threads that serve iSCSI and iSER, by name, as status shows them. A worker's name is
+    that of the queue that it has worked for last; cpus are those that a thread may run on."""
     found = []
-    try:
-        pids = [e for e in os.listdir(proc()) if e.isdigit()]
-    except OSError as why:
-        raise failed(why, proc()) from why
-    for pid in pids:
+    for pid in (e for e in entries(proc()) if e.isdigit()):
         comm = text(proc(), pid, "comm")
         # "kworker/1:2H-ib-comp-wq", or with a plus while it is at work
         worker = re.fullmatch(r"kworker/[^-+]*[-+](.*)", comm)
@@ -380,9 +337,10 @@ def threads() -> list[Thread]:
         fields = text(proc(), pid, "stat").rpartition(")")[2].split()
         cpus = re.search(r"^Cpus_allowed_list:\s*(\S+)", text(proc(), pid, "status"), re.MULTILINE)
         if cpus and len(fields) > 36 and int(fields[6]) & KERNEL_THREAD:
-            found.append(Thread(name, int(pid), bool(worker), parse_ids(cpus[1]) or set(),
-                                int(fields[36])))
-    return sorted(found, key=lambda t: (t.name, t.pid))
+            nodes = format_ids(nodes_of(machine, parse_ids(cpus[1]) or set()))
+            found.append({"name": name, "pid": int(pid), "worker": bool(worker), "cpus": cpus[1],
+                          "nodes": nodes, "last_cpu": int(fields[36])})
+    return sorted(found, key=lambda t: (t["name"], t["pid"]))
 
 
 # ---- where a file's pages are ---------------------------------------------------------
@@ -391,18 +349,19 @@ WINDOW, WINDOWS = 2 << 20, 512  # bytes that are looked at side by side; of a fi
 MADV_POPULATE_READ = 22
 TMPFS = 0x01021994
 PAGE = os.sysconf("SC_PAGESIZE")
+HOLE, SWAPPED = -1, -2  # instead of a page's node
 
 
 @dataclass
 class Pages:
     """Of a file in a tmpfs, in bytes."""
-    on: dict[int, int] = field(default_factory=dict)  # by node
-    holes: int = 0
+    nodes: dict[int, int] = field(default_factory=dict)  # by node
+    never_written: int = 0  # holes
     swapped: int = 0
     sampled: bool = False  # only a part of them was looked at, and stands for the rest
 
     def elsewhere(self, node: int) -> int:
-        return sum(size for n, size in self.on.items() if n != node)
+        return sum(size for n, size in self.nodes.items() if n != node)
 
 
 def numa() -> ctypes.CDLL:
@@ -414,128 +373,103 @@ def numa() -> ctypes.CDLL:
                       "their pages: install the package numactl") from None
 
 
-def _called(failure: Any, what: str) -> None:
+def _called(failure: int) -> None:
     if failure:
-        raise OSError(ctypes.get_errno(), f"{what}: {os.strerror(ctypes.get_errno())}")
+        raise OSError(ctypes.get_errno(), "")
 
 
-def _written(fd: int, at: int, end: int) -> Iterator[tuple[int, int]]:
-    """The parts of a file that are no holes."""
+def _written(fd: int, start: int, end: int) -> set[int]:
+    """The pages of a part of a file that are no holes, by their numbers in it."""
+    found, at = set[int](), start
     with contextlib.suppress(OSError):  # ENXIO: no more
         while at < end:
-            at = os.lseek(fd, at, os.SEEK_DATA)
-            stop = os.lseek(fd, at, os.SEEK_HOLE)
-            yield min(at, end), min(stop, end)
-            at = stop
+            first = os.lseek(fd, at, os.SEEK_DATA)
+            at = os.lseek(fd, first, os.SEEK_HOLE)
+            found.update(range((first - start) // PAGE, -(-(min(at, end) - start) // PAGE)))
+    return found
 
 
-def _window(fd: int, start: int, end: int, allocated: bool) -> tuple[dict[int, int], int]:
-    """Bytes by node of a part of a file, and those of its pages that are no holes. allocated: the
-    file has none; its pages that were never written look like one. Only mapped pages can be asked
-    for, and mapping a page reads it in from swap space: so only those in memory are mapped."""
-    libc, size, pointer = ctypes.CDLL(None, use_errno=True), end - start, ctypes.c_void_p
-    libc.mmap.restype, count, on = pointer, -(-size // PAGE), dict[int, int]()
-    base = libc.mmap(None, ctypes.c_size_t(size), mmap.PROT_READ, mmap.MAP_SHARED, fd,
-                     ctypes.c_long(start))
-    _called(base == pointer(-1).value, "it cannot be mapped")
-    try:
-        in_memory = (ctypes.c_ubyte * count)()
-        _called(libc.mincore(pointer(base), ctypes.c_size_t(size), in_memory), "mincore")
-        data, looked = (bytearray([allocated]) * count for _ in range(2))
-        for first, last in _written(fd, start, end):
-            for i in range((first - start) // PAGE, -(-(last - start) // PAGE)):
-                data[i], looked[i] = 1, in_memory[i] & 1
+def _window(fd: int, start: int, end: int, allocated: bool) -> Iterator[tuple[int, int]]:
+    """The node and length of each page of a part of a file. allocated: the file has no holes; its
+    pages that were never written look like one. Only mapped pages have a node, and mapping a page
+    reads it in from swap space: so only those in memory are mapped."""
+    size, count, written = end - start, -(-(end - start) // PAGE), _written(fd, start, end)
+    in_memory, nodes = (ctypes.c_ubyte * count)(), (ctypes.c_int * count)()
+    # A private mapping: only of a writable one does ctypes tell the address.
+    with mmap.mmap(fd, size, access=mmap.ACCESS_COPY, offset=start) as view:
+        base = ctypes.addressof(ctypes.c_char.from_buffer(view))
+        _called(ctypes.CDLL(None, use_errno=True).mincore(
+            ctypes.c_void_p(base), ctypes.c_size_t(size), in_memory))
+        looked = bytes(in_memory[i] & 1 if i in written else allocated for i in range(count))
         for part in re.finditer(rb"\x01+", looked):
-            failure = libc.madvise(pointer(base + part.start() * PAGE),
-                                   ctypes.c_size_t(len(part[0]) * PAGE), MADV_POPULATE_READ)
-            # EFAULT: the file was cut meanwhile.
-            _called(failure and ctypes.get_errno() != errno.EFAULT,
-                    "pages cannot be looked at (that wants Linux 5.14)")
-        nodes = (ctypes.c_int * count)()
-        asked = (pointer * count)(*range(base, base + count * PAGE, PAGE))
-        _called(numa().move_pages(0, ctypes.c_ulong(count), asked, None, nodes, 0), "move_pages")
-    finally:
-        libc.munmap(pointer(base), ctypes.c_size_t(size))
-    lengths = [min(PAGE, size - at) for at in range(0, size, PAGE)]
-    for node, length in zip(nodes, lengths):
-        if node >= 0:
-            on[node] = on.get(node, 0) + length
-    return on, sum(length for length, is_data in zip(lengths, data) if is_data)
+            try:
+                view.madvise(MADV_POPULATE_READ, part.start() * PAGE, len(part[0]) * PAGE)
+            except OSError as why:
+                if why.errno != errno.EFAULT:  # the file was cut meanwhile
+                    raise
+        asked = (ctypes.c_void_p * count)(*range(base, base + count * PAGE, PAGE))
+        _called(numa().move_pages(0, ctypes.c_ulong(count), asked, None, nodes, 0))
+    for i, node in enumerate(nodes):
+        absent = SWAPPED if allocated or i in written else HOLE
+        yield node if node >= 0 else absent, min(PAGE, size - i * PAGE)
 
 
 def pages(path: str) -> Pages | None:
     """Nothing is read in, nor allocated. None: path is no file in a tmpfs."""
-    found = Pages()
+    sizes = collections.Counter[int]()
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
-        try:
-            st, fs = os.fstat(fd), (ctypes.c_long * 32)()
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            return None
+        with open(path, "rb") as file:
+            fd, st, fs = file.fileno(), os.fstat(file.fileno()), (ctypes.c_long * 32)()
             # fstatfs(2): its structure begins with the filesystem's magic number.
-            _called(ctypes.CDLL(None, use_errno=True).fstatfs(fd, fs), "fstatfs")
-            if not stat.S_ISREG(st.st_mode) or fs[0] != TMPFS:
+            _called(ctypes.CDLL(None, use_errno=True).fstatfs(fd, fs))
+            if fs[0] != TMPFS:
                 return None
             stride = -(-st.st_size // WINDOW // WINDOWS) * WINDOW
-            found.sampled = stride > WINDOW
             for at in range(0, st.st_size, stride or 1):
                 end = min(at + WINDOW, st.st_size)
                 factor = min(stride, st.st_size - at) / (end - at)
-                on, data = _window(fd, at, end, st.st_blocks * 512 >= st.st_size)
-                for node, size in on.items():
-                    found.on[node] = found.on.get(node, 0) + int(size * factor)
-                found.holes += int((end - at - data) * factor)
-                found.swapped += int((data - sum(on.values())) * factor)
-        finally:
-            os.close(fd)
+                for node, length in _window(fd, at, end, st.st_blocks * 512 >= st.st_size):
+                    sizes[node] += int(length * factor)
     except OSError as why:
         raise failed(why, printable(path)) from why
-    found.on = dict(sorted(found.on.items()))
-    return found
+    except ValueError:  # of mmap
+        raise Failure(f"{printable(path)}: is smaller than a moment ago") from None
+    by_node = {node: size for node, size in sorted(sizes.items()) if node >= 0}
+    return Pages(by_node, sizes[HOLE], sizes[SWAPPED], stride > WINDOW)
 
 
-@dataclass
-class Where:
-    """Where a back store really is: pages, page cache (of a file on a disk), device, hidden (of a
-    ramdisk), gone (LIO has open what has not this name any more), unseen."""
-    kind: str
-    pages: Pages = field(default_factory=Pages)
-    nodes: str = ""  # of the device; "": not known
-    why: str = ""  # gone, unseen
-
-    def text(self, made_under: int) -> str:
-        """For people. made_under: the node, of a ramdisk."""
-        if self.kind == "pages":
-            p = self.pages
-            on = [f"{format_size(size)} on node {node}" for node, size in p.on.items()]
-            on += [f"{format_size(p.holes)} never written"] if p.holes else []
-            on += [f"{format_size(p.swapped)} in swap space"] if p.swapped else []
-            return f"pages {', '.join(on) or 'none yet'}{' (of a sample)' if p.sampled else ''}"
-        if self.kind in ("device", "page cache"):
-            cache = "in the page cache, on any node; its device is " * (self.kind != "device")
-            return f"{cache}of {nodes_text(self.nodes)}"
-        if self.kind == "hidden":
-            under = "" if made_under == NODE_UNKNOWN else f"; made under node {made_under}"
-            return f"the kernel does not show where its pages are{under}"
-        return f"it cannot be seen: {self.why}" if self.kind == "unseen" else \
-            f"it is not there any more by its name ({self.why})"
-
-
-def where(machine: topology.Host, plugin: str, store: Store) -> Where:
+def where(machine: topology.Host, plugin: str, store: Store, made_under: int
+          ) -> tuple[dict[str, Any], str]:
+    """Where a back store really is, as an object and as text. Its "where" is pages, page cache (of
+    a file on a disk), device, hidden (of a ramdisk), gone (LIO has open what has not this name any
+    more) or unseen. made_under: the node, of a ramdisk."""
     if plugin.startswith("rd_"):
-        return Where("hidden")
+        under = "" if made_under == NODE_UNKNOWN else f"; made under node {made_under}"
+        return {"where": "hidden"}, f"the kernel does not show where its pages are{under}"
+    nodes = machine.locations[store.path].nodes
     try:
         st = os.stat(store.path)
-    except OSError as why:
-        return Where("gone" if isinstance(why, FileNotFoundError) else "unseen",
-                     why=f"{printable(store.path)}: {why.strerror}")
-    block = stat.S_ISBLK(st.st_mode)
-    # Devices have other names when the host or a card was started again.
-    if store.device and not (block and st.st_rdev == store.device):
-        return Where("gone", why=f"{printable(store.path)}: is another device now than LIO has")
-    nodes = machine.locations.get(store.path, topology.Location()).nodes
-    if block:
-        return Where("device", nodes=nodes)
-    try:
-        found = pages(store.path)
-    except Failure as why:
-        return Where("unseen", why=str(why))
-    return Where("pages", found) if found else Where("page cache", nodes=nodes)
+        is_block = stat.S_ISBLK(st.st_mode)
+        # Devices have other names when the host or a card was started again.
+        if store.device and not (is_block and st.st_rdev == store.device):
+            raise FileNotFoundError(0, "is another device now than LIO has")
+        found = None if is_block else pages(store.path)
+    except (OSError, Failure) as cause:
+        why = f"{printable(store.path)}: {cause.strerror}" if isinstance(cause, OSError) \
+            else str(cause)
+        if isinstance(cause, FileNotFoundError):
+            return {"where": "gone", "why": why}, f"it is not there any more by its name ({why})"
+        return {"where": "unseen", "why": why}, f"it cannot be seen: {why}"
+    if is_block:
+        return {"where": "device", "device_nodes": nodes}, f"of {nodes_text(nodes)}"
+    if not found:
+        return {"where": "page cache", "device_nodes": nodes}, \
+            f"in the page cache, on any node; its device is of {nodes_text(nodes)}"
+    parts = [f"{format_size(size)} on node {node}" for node, size in found.nodes.items()]
+    parts += [f"{format_size(found.never_written)} never written"] if found.never_written else []
+    parts += [f"{format_size(found.swapped)} in swap space"] if found.swapped else []
+    sample = " (of a sample)" if found.sampled else ""
+    return {"where": "pages", "pages": vars(found)}, \
+        f"pages {', '.join(parts) or 'none yet'}{sample}"

@@ -10,32 +10,80 @@ import os
 import re
 import select
 import sys
+import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
-from rftp_common import (DONE, FAILED, USAGE, Failure, Misuse, Options, Stop, format_ids,
-                         format_size, output, parse_ids, printable, say, warn)
+from rftp_common import (DONE, FAILED, USAGE, Failure, Misuse, Options, Stop, format_size,
+                         output, printable, say, warn)
 
-from . import chap, iscsi, kept, names, plan, sessions, stripe, topology, wanted
+from . import iscsi, names, plan, sessions, stripe, topology
+from .host import number, sysfs
 from .iscsi import Node
-from .kept import Kept, only_warn
-from .plan import Chap, Initiator
-from .sessions import Address, Disk
-from .stripe import Stripe
+from .plan import NODE_UNKNOWN, Chap, Initiator, Plan
+from .sessions import Address, Disk, Session
+from .stripe import Kept, Place, Stripe, disks_of, leave, only_warn, settle_halves, stop_stripes
 
-# ---- sessions ------------------------------------------------------------------------
+# ---- targets and sessions -------------------------------------------------------------
 
 
-@dataclass
-class Login:
-    o: Options
-    k: Kept
-    nodes: list[Node] = field(default_factory=list)
-    disks: list[Disk] = field(default_factory=list)
-    stripe: Stripe | None = None
-    made_fs: bool = False
-    tuned: list[dict[str, str]] = field(default_factory=list)
+def from_plan(p: Plan, name: str, transport: str, iqns: Sequence[str], where: str) -> list[Node]:
+    """The portals of the targets that let the initiator of this name in."""
+    offered, let_in = [], False
+    for t in p.targets:
+        me = next((i for i in t.initiators if i.name == name), Initiator() if t.open else None)
+        let_in |= me is not None
+        if not me or (iqns and t.iqn not in iqns):
+            continue
+        usable = [o for o in t.portals if o.iser or transport == "tcp"]
+        if not usable:
+            raise Failure(f"{where} has no portal with iSER for target {t.iqn}; try --transport "
+                          "tcp")
+        stores = {s.lun: s for s in t.stores}
+        offered += [Node(t.iqn, o.address, o.port, 1, transport, stores=stores, initiator=me)
+                    for o in usable]
+    if not let_in:
+        raise Failure(f"{where} lets no initiator {printable(name)} in, which is this host: add "
+                      "it to the plan and apply that there")
+    return offered
+
+
+def from_discovery(told: str, transport: str) -> list[Node]:
+    """Of iscsiadm's lines, "ADDRESS:PORT,TAG IQN"."""
+    offered = []
+    for line in filter(None, told.split("\n")):
+        found = re.fullmatch(r"\[?([^],]+)\]?:(\d{1,5}),(\d{1,5}) (.+)", line)
+        if not found or iscsi.plain(found[1]) or iscsi.plain(found[4]):
+            raise Failure("iscsiadm's list of the storage host's targets is not understood")
+        offered.append(Node(found[4], found[1], int(found[2]), int(found[3]), transport))
+    return offered
+
+
+def choose(offered: Sequence[Node], iqns: Sequence[str], addresses: Sequence[Address], where: str
+           ) -> tuple[list[Node], str]:
+    """Each target once, at the first of the addresses, or without any at its first portal; and a
+    text of those that are at other addresses only. iqns, unless empty, choose among the targets."""
+    offered = [n for n in offered if not iqns or n.iqn in iqns]
+    found: dict[str, Node] = {}
+    at_them = [n for a in addresses for n in offered if n.address.is_same(a)]
+    for n in at_them if addresses else offered:
+        found.setdefault(n.iqn, n)
+    elsewhere = ", ".join(str(n) for n in offered if n.iqn not in found)
+    missing = next((" " + printable(iqn) for iqn in iqns if iqn not in found), "")
+    if missing or not found:
+        only = f" at the addresses given, only {elsewhere}" if elsewhere else \
+            "; its name must be among their initiators"
+        raise Failure(f"{where} has no target{missing} for this host{only}")
+    return list(found.values()), elsewhere
+
+
+def _check_rdma(nodes: Sequence[Node]) -> None:
+    machine = topology.read()
+    for node in nodes:
+        netdev = sessions.netdev_to(node.host)
+        if not machine.netdevs[netdev].rdma:
+            raise Failure(f"iSER needs an RDMA device on the way to {node.host}, which is "
+                          f"{printable(netdev) or 'unknown'}; --transport tcp does without")
 
 
 def _auth(i: Initiator) -> iscsi.Settings:
@@ -43,7 +91,7 @@ def _auth(i: Initiator) -> iscsi.Settings:
     if not i.chap:
         return {}
     # As the record has them; bytes that are not UTF-8 stay.
-    secret, mutual = (chap.read(c.secret_file, False).encode("latin-1")
+    secret, mutual = (names.read_secret(c.secret_file, False).encode("latin-1")
                       .decode("utf-8", "surrogateescape") if c else None
                       for c in (i.chap, i.mutual))
     if secret == mutual:
@@ -53,30 +101,38 @@ def _auth(i: Initiator) -> iscsi.Settings:
     return {"node.session.auth." + key: value for key, value in auth.items()}
 
 
-def _log_in(login: Login, node: Node) -> None:
-    """By a record of its own, made anew: the plan or the options may have changed since a run that
-    was killed. A record of others is used as it is."""
-    k = login.k
+def _make_session(o: Options, k: Kept, node: Node) -> None:
+    """Unless there is one. By a record of its own, made anew: the plan or the options may have
+    changed since a run that was killed. A record of others is used as it is."""
+    k.p.stop.check()
+    s = sessions.find(sessions.read(), node.iqn)
+    if not s:
+        _log_in(o, k, node)
+        s = sessions.find(sessions.read(), node.iqn)
+    if s and s.transport != node.transport:
+        raise Failure(f"the session with {node} is over {printable(s.transport)} and not "
+                      f"{node.transport}: log out of it first")
+
+
+def _log_in(o: Options, k: Kept, node: Node) -> None:
     # startup: else open-iscsi's own service would log in at the next start, without stripe and
     # settings. retry: now and then the kernel refuses a question of iscsid.
     settings: iscsi.Settings = {
         "node.startup": "manual", "node.session.initial_login_retry_max": "3",
-        "node.conn[0].timeo.login_timeout": str(login.o.wait), **_auth(node.initiator)}
-    if login.o.tune:
-        settings["node.session.cmds_max"] = str(sessions.CMDS_MAX)
-        settings["node.session.queue_depth"] = str(sessions.QUEUE_DEPTH)
-    before = k.nodes.get(node.iqn)
+        "node.conn[0].timeo.login_timeout": str(o.wait), **_auth(node.initiator)}
+    if o.tune:
+        settings.update({"node.session.cmds_max": str(sessions.CMDS_MAX),
+                         "node.session.queue_depth": str(sessions.QUEUE_DEPTH)})
+    before = k.node(node.iqn)
     if before and before.record:
         if before.file != node.file:
             iscsi.forget(k.p, before)
     elif os.path.exists(node.file):
         node.record = False
         if node.initiator.chap:
-            iqn = printable(node.iqn)
-            raise Failure(f"open-iscsi has a record of {iqn} that is not login's, "
-                          f"{printable(node.file)}: log in with iscsiadm, or take it away with "
-                          f"iscsiadm -m node -T {iqn} -o delete")
-    k.nodes[node.iqn] = node
+            raise Failure(f"open-iscsi has a record of {node} that is not login's: take it away "
+                          f"with iscsiadm -m node -T {printable(node.iqn)} -o delete")
+    k.nodes = [n for n in k.nodes if n is not before] + [node]
     k.write()
     try:
         if node.record:
@@ -85,48 +141,97 @@ def _log_in(login: Login, node: Node) -> None:
     except iscsi.Pending:
         raise
     except Failure:
-        k.p.stop = None
+        k.p.stop = Stop()
         with only_warn():
             k.drop(node)
         raise
     node.new = True
 
 
-def _make_sessions(login: Login) -> None:
-    for node in login.nodes:
-        login.k.p.check()
-        if not sessions.find(sessions.read(), node.iqn):
-            _log_in(login, node)
-        s = sessions.find(sessions.read(), node.iqn)
-        if s and s.transport != node.transport:
-            raise Failure(f"the session with {printable(s.iqn)} is over {printable(s.transport)} "
-                          f"and not {node.transport}: log out of it first")
+# ---- disks, stripes and filesystems ---------------------------------------------------
 
 
-# ---- stripes and filesystems ----------------------------------------------------------
+def _lacks(n: Node, s: Session | None) -> str:
+    """Why not all disks of a target are there; "": they are."""
+    if not s:
+        return f"{printable(n.iqn)}: the session is gone, or not logged in"
+    ready = [d.lun for d in s.disks if d.size and sessions.is_device("/dev/" + d.name)]
+    missing = len(n.stores.keys() - ready) if n.stores else max(s.luns, 1) - len(ready)
+    if not missing:
+        return ""
+    return f"{printable(n.iqn)}: {missing} of its disks are missing: does it serve them to this " \
+        "host, and is the kernel's sd_mod loaded?"
 
 
-def _check_free(login: Login, device: str) -> str:
+def _wait(o: Options, k: Kept, nodes: Sequence[Node]) -> list[tuple[Node, Disk]]:
+    """The disks of all targets. Without a plan it is not known how many come: then they must stay
+    the same for some looks, more for a stripe, which would lack a late one."""
+    begin, looks, same, disks = time.monotonic(), 0, 0, None
+    settle = 0 if o.plan is not None else 20 if o.stripe is not None else 5
+    while True:
+        there, before = sessions.read("LOGGED_IN"), disks
+        found = [(n, sessions.find(there, n.iqn)) for n in nodes]
+        why = next(filter(None, (_lacks(n, s) for n, s in found)), "")
+        disks = None if why else [(n, d) for n, s in found if s for d in s.disks]
+        same = same + 1 if disks == before else 0
+        left = begin + o.wait - time.monotonic()
+        if disks is not None and same >= settle:
+            k.p.settle(int(max(left, 0)) + 1)  # udev's names come a moment later
+            return disks
+        k.p.stop.check()
+        if why and left < 0:
+            raise Failure(f"{why} (after {o.wait} s; --wait has more patience)")
+        looks += 1
+        # The kernel looks for disks when a session begins, and later only when it is told to: a
+        # target that is just being made may get some after that.
+        for _, s in found if why and looks % 20 == 0 else []:
+            if s:  # all channels, targets and LUNs
+                sessions.write("- - -", f"class/scsi_host/host{s.host}/scan")
+        time.sleep(0.1)
+
+
+def _find_disks(o: Options, k: Kept, nodes: Sequence[Node]) -> list[Disk]:
+    """Those of the plan, or all, once they are there, with their places."""
+    disks = []
+    for n, d in _wait(o, k, nodes):
+        target, store = printable(n.iqn), n.stores.get(d.lun)
+        if store and d.serial and store.serial != d.serial:
+            raise Failure(f"LUN {d.lun} of {target} has the serial {printable(d.serial)}, and the "
+                          f"plan says {store.serial}: it is another disk")
+        if n.stores and not store:
+            warn(f"{target} serves LUN {d.lun}, too, which is not in the plan: it is left alone")
+        else:
+            disks.append(d)
+    machine = topology.read(["/dev/" + d.name for d in disks])
+    for d in disks:
+        d.path = sessions.disk_path(d.name)
+        # The route to an address of this host itself is by no card.
+        d.netdev = sessions.netdev_to(d.session.address.host)
+        node = machine.netdevs[d.netdev].node
+        d.nodes = machine.locations["/dev/" + d.name].nodes or (
+            "" if node == NODE_UNKNOWN else str(node))
+    return disks
+
+
+def _check_free(k: Kept, disks: Sequence[Disk], device: str) -> str:
     """The signatures on a device, which must have no user."""
     # Its path may lead to another disk by now.
     there = {(s.id, d.lun, d.name) for s in sessions.read() for d in s.disks}
-    for d in login.disks:
+    for d in disks:
         if (d.session.id, d.lun, d.name) not in there or sessions.kernel_name(d.path) != d.name:
-            raise Failure(f"{d.path} is not LUN {d.lun} of {printable(d.session.iqn)} any more: it "
-                          "has been logged out of; nothing was written to it")
-    name = sessions.kernel_name(device)
-    if not name:
-        raise Failure(f"{device} is gone")
-    stripe.above(name, [])
-    return stripe.contents(login.k.p, device)
+            raise Failure(f"{d.path} is not LUN {d.lun} of {printable(d.session.iqn)} any more")
+    signatures = stripe.contents(k.p, device)
+    stripe.above(sessions.kernel_name(device), [])
+    return signatures
 
 
-def _may_write(login: Login, devices: Sequence[str], what: str) -> list[str]:
+def _may_write(o: Options, k: Kept, disks: Sequence[Disk], devices: Sequence[str], what: str
+               ) -> list[str]:
     """The signatures on each device; Failure, before the first is written to, if one has a user, or
     data that must not be lost. what: will be made there."""
-    found = [_check_free(login, device) for device in devices]
+    found = [_check_free(k, disks, device) for device in devices]
     for device, signatures in zip(devices, found):
-        if not signatures or login.o.yes:
+        if not signatures or o.yes:
             continue
         holds = f"{device} holds data ({signatures}), which {what} "
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
@@ -134,125 +239,114 @@ def _may_write(login: Login, devices: Sequence[str], what: str) -> list[str]:
         sys.stderr.write(holds + "destroys. Type yes to go on: ")
         sys.stderr.flush()
         while not select.select([sys.stdin], [], [], 0.1)[0]:
-            login.k.p.check()
+            k.p.stop.check()
         if sys.stdin.readline() != "yes\n":
             raise Failure(f"{device} was left as it is")
-    if [_check_free(login, device) for device in devices] != found:
+    if [_check_free(k, disks, device) for device in devices] != found:
         raise Failure("another program has just written to one of the disks")
     return found
 
 
-def _make_stripe(login: Login, plan_name: str) -> None:
-    o, k, paths = login.o, login.k, [d.path for d in login.disks]
+def _make_stripe(o: Options, k: Kept, disks: Sequence[Disk], plan_name: str) -> Stripe:
+    paths = [d.path for d in disks]
     if not 2 <= len(paths) <= stripe.MEMBERS_MOST:
-        raise Failure(f"a stripe takes 2 to {stripe.MEMBERS_MOST} disks, and there "
-                      f"{'is' if len(paths) == 1 else 'are'} {len(paths)}")
+        raise Failure(f"a stripe takes 2 to {stripe.MEMBERS_MOST} disks, not {len(paths)}")
     s = stripe.find(k.p, o.stripe, paths)
     if not s:
-        if any(_may_write(login, paths, "making a stripe")):
+        if any(_may_write(o, k, disks, paths, "making a stripe")):
             k.p.run("wipefs", "--quiet", "--all", *paths)
-        s = stripe.draw(o.stripe, "rftp-" + plan_name)
-        s.disks = [(d.session.iqn, d.lun) for d in login.disks]
-        k.stripes.append(s)
+        half = stripe.draw(o.stripe, "rftp-" + plan_name)
+        half.disks = [Place(d.session.iqn, d.lun) for d in disks]
+        k.halves.append(half)
         k.write()
         try:
-            stripe.make(k.p, s, paths, o.chunk)
+            s = stripe.make(k.p, half, paths, o.chunk)
         except Failure:
-            k.p.stop = None  # a signal may have ended a program in its midst
-            kept.settle_halves(k)
+            k.p.stop = Stop()  # a signal may have ended a program in its midst
+            settle_halves(k)
             raise
-        k.stripes.remove(s)
-        s.disks = []
-    login.stripe = s
-    if s not in k.stripes:
-        k.stripes.append(s)
+        k.halves.remove(half)
+    k.stripes = [*(one for one in k.stripes if one.id != s.id), s]
     k.write()
+    return s
 
 
-def _make_filesystems(login: Login) -> None:
-    devices = [login.stripe.device] if login.stripe else [d.path for d in login.disks]
-    for device, found in zip(devices, _may_write(login, devices, "mkfs.xfs")):
-        if _check_free(login, device) != found:
+def _make_filesystems(o: Options, k: Kept, disks: Sequence[Disk], made: Stripe | None) -> None:
+    devices = [made.device] if made else [d.path for d in disks]
+    for device, found in zip(devices, _may_write(o, k, disks, devices, "mkfs.xfs")):
+        if _check_free(k, disks, device) != found:
             raise Failure(f"another program has just written to {device}")
-        stripe.make_xfs(login.k.p, device, len(login.disks) if login.stripe else 1, bool(found))
-        login.made_fs = True
+        at = os.path.join(sysfs(), sessions.BLOCK, sessions.kernel_name(device))
+        # md tells its own chunk; device-mapper only that of a striped volume.
+        chunk = number(at, "md/chunk_size") or number(at, "queue/minimum_io_size")
+        geometry = ("-d", f"su={chunk},sw={len(disks)}") if made and chunk else ()
+        force = ("-f",) if found else ()
+        k.p.run("mkfs.xfs", "-q", *force, *geometry, device, about=f"XFS on {device}")
 
 
-def _undo(login: Login) -> None:
+def _undo(k: Kept, nodes: Sequence[Node], disks: Sequence[Disk]) -> None:
     """Takes back the sessions and the stripe of this run, unless they have a user by now."""
-    k, new = login.k, [n for n in login.nodes if n.new]
-    k.p.stop = None
+    new = [n for n in nodes if n.new]
+    k.p.stop = Stop()
     k.p.settle()
-    if not new and login.stripe and login.stripe.started:
+    if not new and any(s.started for s in k.stripes):
         with only_warn("not taken back: "):
-            kept.stop_stripes(k, [d.name for d in login.disks])
+            stop_stripes(k, disks)
     for node in reversed(new):
         with only_warn("not taken back: "):
-            kept.leave(k, node)
+            leave(k, node)
 
 
 # ---- output ---------------------------------------------------------------------------
-
-
-def _told(login: Login) -> dict[str, Any]:
-    """As JSON."""
-    disks, new = [], [n.iqn for n in login.nodes if n.new]
-    for d in login.disks:
-        s = d.session
-        told = {"path": d.path, "device": d.name, "bytes": d.size, "lun": d.lun, "target": s.iqn,
-                "address": s.address.host, "port": s.address.port, "transport": s.transport,
-                "new": s.iqn in new, "netdev": d.netdev, "nodes": d.nodes}
-        disks.append({key: value for key, value in told.items() if value != ""})
-    value: dict[str, Any] = {"disks": disks, "tuned": login.tuned, "made_fs": login.made_fs}
-    if login.stripe:
-        value["stripe"] = dict(login.stripe.to_json(), path=login.stripe.device,
-                               new=login.stripe.new)
-    return value
-
-
-def _mount(device: str, nodes: set[int]) -> str:
-    """A program should use a device on the node of its card."""
-    bind = f"numactl --cpunodebind={format_ids(nodes)} " if len(nodes) == 1 else ""
-    return f"    mount    {bind}mount -o noatime {device} DIR  (in fstab with _netdev,nofail)"
-
-
-def _text(m: dict[str, Any]) -> str:
-    """Of the JSON."""
-    lines, all_nodes, s = [], set(), m.get("stripe")
-    for d in m["disks"]:
-        nodes = parse_ids(d.get("nodes", "")) or set()
-        all_nodes |= nodes
-        name = "" if d["path"] == "/dev/" + d["device"] else ", " + d["device"]
-        before = "" if d["new"] else ", logged in before"
-        lines += [d["path"],
-                  f"    disk     {format_size(d['bytes'])}, LUN {d['lun']}{name}",
-                  f"    target   {printable(d['target'])}",
-                  f"    portal   {Address(d['address'], d['port'])} by {d['transport']}{before}",
-                  f"    card     {printable(d.get('netdev', 'not known'))}, "
-                  f"node {d.get('nodes', 'not known')}"]
-        if not s:
-            lines.append(_mount(d["path"], nodes))
-    if s:
-        new = ", new" if s["new"] else ""
-        lines += [s["path"], f"    stripe   {s['kind']} over {len(m['disks'])} disks, "
-                             f"{s['name']}{new}", _mount(s["path"], all_nodes)]
-    if m["made_fs"]:
-        lines.append("made XFS")
-    for t in m["tuned"]:
-        if "error" in t:
-            warn(f"{t['device']}: {t['setting']} stays {t['before']}: {t['error']} (wanted "
-                 f"{t['wanted']})")
-        else:
-            change = "is " if t["before"] == t["after"] else t["before"] + " -> "
-            lines.append(f"tuned {t['device']}: {t['setting']} {change}{t['after']}")
-    return "\n".join(lines) + "\n"
 
 
 def _as_json(value: dict[str, Any]) -> str:
     return json.dumps(value, separators=(",", ":")) + "\n"
 
 
-# ---- login ----------------------------------------------------------------------------
+def _mount(device: str, nodes: str) -> str:
+    """A program should use a device on the node of its card."""
+    bind = f"numactl --cpunodebind={nodes} " if nodes.isdigit() else ""
+    return f"    mount    {bind}mount -o noatime {device} DIR  (in fstab with _netdev,nofail)"
+
+
+def _told(o: Options, nodes: Sequence[Node], disks: Sequence[Disk], made: Stripe | None) -> str:
+    """What there is now, after --tune, as JSON or text."""
+    array = sessions.kernel_name(made.device) if made else ""
+    tuned = sessions.tune(disks, array) if o.tune else []
+    value: dict[str, Any] = {"disks": [], "tuned": tuned, "made_fs": o.mkfs}
+    new, lines = [n.iqn for n in nodes if n.new], []
+    for d in disks:
+        s = d.session
+        one = {"path": d.path, "device": d.name, "bytes": d.size, "lun": d.lun, "target": s.iqn,
+               "address": s.address.host, "port": s.address.port, "transport": s.transport,
+               "new": s.iqn in new, "netdev": d.netdev, "nodes": d.nodes}
+        value["disks"].append({key: word for key, word in one.items() if word != ""})
+        lines += [d.path, f"    disk     {format_size(d.size)}, LUN {d.lun}, {d.name}",
+                  f"    target   {printable(s.iqn)}",
+                  f"    portal   {s.address} by {s.transport}",
+                  f"    card     {printable(d.netdev) or 'not known'}, "
+                  f"node {d.nodes or 'not known'}"]
+        if not made:
+            lines.append(_mount(d.path, d.nodes))
+    if made:
+        value["stripe"] = dict(plan.json_of(made), path=made.device, new=made.new)
+        lines += [made.device, f"    stripe   {made.kind} over {len(disks)} disks, {made.name}"
+                               f"{', new' if made.new else ''}",
+                  _mount(made.device, ",".join({d.nodes for d in disks}))]
+    if o.json:
+        return _as_json(value)
+    if o.mkfs:
+        lines.append("made XFS")
+    for t in tuned:
+        if "error" in t:
+            warn(f"{t['device']}: {t['setting']} stays {t['before']}: {t['error']}")
+        else:
+            lines.append(f"tuned {t['device']}: {t['setting']} {t['before']} -> {t['after']}")
+    return "\n".join(lines) + "\n"
+
+
+# ---- the commands ---------------------------------------------------------------------
 
 
 def _check_options(o: Options) -> None:
@@ -260,60 +354,20 @@ def _check_options(o: Options) -> None:
         raise Misuse("--chunk takes a power of two")
     if o.plan is None and not o.words:
         raise Misuse("login wants the storage hosts' addresses, or --plan")
-    for iqn in o.target:
-        if names.iqn(iqn):
-            raise Misuse("--target takes an iSCSI name, not", iqn)
+    if any(map(names.iqn, o.target)):
+        raise Misuse("--target takes an iSCSI name")
     for way, user, file in (("", o.user, o.secret_file),
                             ("mutual-", o.mutual_user, o.mutual_secret_file)):
-        if (user is None) != (file is None):
-            raise Misuse(f"CHAP wants --{way}user and --{way}secret-file")
-        if user is None:
-            continue
+        if (user is None) != (file is None) or (way and user is not None and o.user is None):
+            raise Misuse("CHAP wants --user and --secret-file, mutual CHAP also --mutual-user and "
+                         "--mutual-secret-file")
         # It becomes a line of a record.
-        if not re.fullmatch(rb"(?! )[^\0-\x1f\x7f]{1,255}(?<! )",
-                            user.encode("utf-8", "surrogateescape")):
-            raise Misuse(f"--{way}user takes 1 to 255 bytes, without a control character, and "
-                         "without a blank at an end, which open-iscsi would drop")
-    if o.mutual_user is not None and o.user is None:
-        raise Misuse("mutual CHAP wants --user and --secret-file, too")
+        if user is not None and not re.fullmatch(rb"(?! )[^\0-\x1f\x7f]{1,255}(?<! )",
+                                                 os.fsencode(user)):
+            raise Misuse(f"--{way}user takes 1 to 255 bytes without a control character, and "
+                         "without a blank at an end")
     if o.user is not None and o.plan is not None:
         raise Misuse("a plan has users and secrets of its own, so not also --user")
-    for word in o.words:
-        sessions.parse_address(word)
-
-
-def _check_rdma(nodes: Sequence[Node]) -> None:
-    machine = topology.read("", "", None, None, [])
-    for address in (n.address.host for n in nodes):
-        netdev = sessions.netdev_to(address)
-        if not netdev:
-            raise Failure(f"no network interface leads to {address}")
-        if not machine.netdev_rdma(netdev):
-            raise Failure(f"iSER needs an RDMA device on the way to {address}, and "
-                          f"{printable(netdev)}, which leads there, has none; --transport tcp does "
-                          "without")
-
-
-def _attach(login: Login, plan_name: str) -> None:
-    o = login.o
-    try:
-        _make_sessions(login)
-        settle = 0 if o.plan is not None else 20 if o.stripe is not None else 5
-        login.disks = wanted.wait_for_disks(login.k.p, login.nodes, o.wait, settle)
-        kept.settle_halves(login.k)
-        if o.stripe is not None:
-            _make_stripe(login, plan_name)
-        if o.mkfs:
-            _make_filesystems(login)
-    except Exception:
-        if o.keep:
-            warn("--keep: the new sessions and devices stay; rftp-iser logout takes them back")
-        else:
-            _undo(login)
-        raise
-    if o.tune:
-        array = sessions.kernel_name(login.stripe.device) if login.stripe else ""
-        login.tuned = sessions.tune(login.disks, array)
 
 
 def _login(o: Options, stop: Stop) -> None:
@@ -327,64 +381,63 @@ def _login(o: Options, stop: Stop) -> None:
         # A plan that is wrong stays so, however often it is tried, as wrong options do.
         why.status = FAILED if why.__cause__ else USAGE
         raise
-    # Before _attach only modules are loaded, and the daemon started.
-    login = Login(o, kept.take(o, stop))
-    programs = login.k.p
-    name = iscsi.initiator_name(programs)
-    where = f"{printable(o.plan)}: plan {printable(str(p.name))}" if p else "the storage host"
+    k = stripe.take(o, stop)
+    name = iscsi.initiator_name(k.p)
+    where = f"{printable(o.plan)}: plan {p.name}" if p else "the storage host"
     if p:
-        offered = wanted.from_plan(p, name, o.transport, o.target, where)
+        offered = from_plan(p, name, o.transport, o.target, where)
     else:
-        iscsi.load_modules(programs, "tcp")  # by which targets are asked for
-        iscsi.start_daemon(programs)
-        offered = wanted.from_discovery("".join(iscsi.discover(programs, a) for a in addresses),
-                                        o.transport)
-    login.nodes, elsewhere = wanted.choose(offered, o.target, addresses, where)
-    for node in login.nodes:
-        if not p:
-            node.initiator = me
+        iscsi.load_modules(k.p, "tcp")  # by which targets are asked for
+        iscsi.start_daemon(k.p)
+        offered = from_discovery("".join(iscsi.discover(k.p, a) for a in addresses), o.transport)
+    nodes, elsewhere = choose(offered, o.target, addresses, where)
+    for node in nodes:
+        node.initiator = node.initiator if p else me
         _auth(node.initiator)
     if o.transport == "iser":
-        _check_rdma(login.nodes)
-    iscsi.load_modules(programs, o.transport)
-    iscsi.start_daemon(programs)
-    _attach(login, str(p.name) if p else "iser")
+        _check_rdma(nodes)
+    iscsi.load_modules(k.p, o.transport)
+    iscsi.start_daemon(k.p)
+    disks: list[Disk] = []
+    try:
+        for node in nodes:
+            _make_session(o, k, node)
+        disks = _find_disks(o, k, nodes)
+        settle_halves(k)
+        made = _make_stripe(o, k, disks, p.name if p else "iser") if o.stripe is not None else None
+        if o.mkfs:
+            _make_filesystems(o, k, disks, made)
+    except Exception:
+        if o.keep:
+            warn("--keep: the new sessions and devices stay; rftp-iser logout takes them back")
+        else:
+            _undo(k, nodes, disks)
+        raise
     if elsewhere:
         say("left alone, as they are not at the addresses given: " + elsewhere)
-    told = _told(login)
-    output(_as_json(told) if o.json else _text(told))
-
-
-# ---- logout ---------------------------------------------------------------------------
-
-
-def _leaving(o: Options, k: Kept) -> list[Node]:
-    """The nodes to log out of. A target without a session is no error."""
-    out = list(k.nodes.values()) if o.all else []
-    iqns = [t.iqn for t in plan.read(o.plan).targets] if o.plan is not None else []
-    for iqn in o.target:
-        if iqn not in k.nodes and sessions.find(sessions.read(), iqn):
-            raise Failure(f"{printable(iqn)} was not logged in to by rftp-iser login, so it is "
-                          f"left as it is; iscsiadm -m node -T {printable(iqn)} --logout ends it")
-    out += [k.nodes[iqn] for iqn in [*iqns, *o.target] if iqn in k.nodes]
-    for address in map(sessions.resolve, o.words):
-        out += [n for n in k.nodes.values() if n.address.is_same(address)]
-    return list({n.iqn: n for n in out}.values())
+    output(_told(o, nodes, disks, made))
 
 
 def _logout(o: Options, stop: Stop) -> None:
-    k = kept.take(o, stop)
-    out = _leaving(o, k)
+    k = stripe.take(o, stop)
+    iqns = [t.iqn for t in plan.read(o.plan).targets] if o.plan is not None else []
+    addresses = [sessions.resolve(word) for word in o.words]
+    for iqn in o.target:
+        if not k.node(iqn) and sessions.find(sessions.read(), iqn):
+            raise Failure(f"{printable(iqn)} was not logged in to by rftp-iser login, so it is "
+                          f"left as it is; iscsiadm -m node -T {printable(iqn)} --logout ends it")
+    out = [n for n in k.nodes if o.all or n.iqn in [*iqns, *o.target] or
+           any(n.address.is_same(a) for a in addresses)]
     if out:
         iscsi.start_daemon(k.p)
-        kept.settle_halves(k)
+        settle_halves(k)
     k.p.settle()
     # Nothing is taken away unless all can be.
-    stopped = kept.stop_stripes(k, [disk for node in out for disk in kept.disks_of(node)])
+    stopped = stop_stripes(k, [disk for node in out for disk in disks_of(node)])
     for node in out:
-        kept.leave(k, node)
-    if not k.nodes and any(not s.disks for s in k.stripes):  # their disks were gone already
-        k.stripes = [s for s in k.stripes if s.disks]
+        leave(k, node)
+    if not k.nodes and k.stripes:  # their disks were gone already
+        k.stripes = []
         k.write()
     if o.json:
         output(_as_json({"targets": [n.iqn for n in out], "stripes": [s.name for s in stopped]}))
@@ -394,10 +447,9 @@ def _logout(o: Options, stop: Stop) -> None:
     output("\n".join(lines) + "\n")
 
 
-# ---- the commands ---------------------------------------------------------------------
-
-
 def _command(name: str, o: Options, work: Callable[[Options, Stop], None]) -> int:
+    for word in o.words:
+        sessions.parse_address(word)
     with Stop() as stop:
         try:
             if os.geteuid():
@@ -421,6 +473,4 @@ def run_login(o: Options) -> int:
 def run_logout(o: Options) -> int:
     if o.plan is None and not o.target and not o.words and not o.all:
         raise Misuse("logout wants --plan, --target, addresses, or --all")
-    for word in o.words:
-        sessions.parse_address(word)
     return _command("logout", o, _logout)

@@ -1,12 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules for names that LIO, open-iscsi and configfs accept unchanged. Each returns "" for a good
-name, or the end of a sentence that says its fault."""
+"""Rules for names that LIO, open-iscsi and configfs accept unchanged: each returns "" for a good
+name, or the end of a sentence that says its fault. And CHAP secrets, the first lines of files that
+only their owner can read: no text of a Failure has a secret in it."""
 from __future__ import annotations
 
 import ipaddress
+import os
 import re
+import secrets
 import socket
+import stat
+import string
 from collections.abc import Callable, Iterable
+
+from rftp_common import Failure, failed, own_directory, printable, write_file
 
 Rule = Callable[[str], str]
 
@@ -62,16 +69,17 @@ path = rule(
     (r"(?:/(?!\.\.?(?:/|\Z))[^/]+)+", "has an empty part, \".\" or \"..\" in it"))
 
 # RFC 7143, sections 4.2.7.1 and 4.2.7.4; also names that begin with eui. or naa.
-iqn = rule(
+_IQN = (
     ("(?!InitiatorName=).*", "is a line of initiatorname.iscsi: write what is behind its '='"),
-    ("[^A-Z]*", "has upper case letters: write it in lower case"),
-    ("[a-z0-9.:-]*", "has other characters than letters, digits, '-', '.' and ':'"),
-    (".{,223}", "is longer than 223 bytes"),
+    ("[a-z0-9.:-]{,223}", "is not of lower case letters, digits, '-', '.' and ':', up to 223"),
     (rf"iqn\.[0-9]{{4}}-(0[1-9]|1[0-2])\.{_LABEL}(\.{_LABEL})*(:.+)?"
      r"|eui\.[0-9a-f]{16}|naa\.([0-9a-f]{16}){1,2}",
      "is no iSCSI name, as iqn.2026-01.org.example:disk, or eui. or naa. and hexadecimal digits"),
     (r"(?!iqn).*|.{12}[^:.]*\..*",
      "has a domain without a dot: LIO takes \"org.example\", not \"example\""))
+iqn = rule(*_IQN)
+iqn_prefix = rule(*_IQN, ("iqn[^:]*", "is more than the beginning of names, as "
+                          "iqn.2026-01.org.example is"))
 
 
 def address(text: str) -> str:
@@ -89,3 +97,59 @@ def address(text: str) -> str:
         (six and ip.is_link_local, "is an address of its link only, which does not say of which"),
         (usual != text or getattr(ip, "ipv4_mapped", None),
          "is not in its usual form, as 192.0.2.1 or 2001:db8::1")))
+
+
+# ---- CHAP secrets ---------------------------------------------------------------------
+
+_VISIBLE = "its first line, the secret, is not of 12 to 255 visible ASCII characters"
+_our_secret = rule(  # for LIO and all initiators
+    ("[!-~]{12,255}", _VISIBLE),
+    # iscsi_target_configfs.c: the beginning of a value that clears it
+    ("(?!NULL).*", "a secret that begins with NULL is none for LIO"), missing=_VISIBLE)
+_other_secret = rule(  # for open-iscsi, of a target that another program made
+    (".{,255}", "the secret is longer than 255 bytes"),
+    ("[^\0-\x1f\x7f]*", "the secret has a control character in it"),
+    ("(?! ).*(?<! )", "the secret begins or ends with a blank, which open-iscsi would drop"),
+    missing="the secret is empty")
+
+
+def read_secret(path: str, ours: bool = True) -> str:
+    """ours: for LIO; otherwise the file comes from another host's administrator, and its lines may
+    end in CR LF."""
+    where = f"{printable(path)}, a CHAP secret"
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe does not block
+        with os.fdopen(fd, "rb") as file:
+            st = os.fstat(fd)
+            data = file.read(257) if stat.S_ISREG(st.st_mode) else b""
+    except OSError as why:
+        raise failed(why, where) from why
+    secret = data.decode("latin-1").partition("\n")[0]
+    if not ours:
+        secret = secret.partition("\r")[0]
+    wrong = first_fault((
+        (not stat.S_ISREG(st.st_mode), "is no file"),
+        (st.st_uid not in (0, os.geteuid()),
+         "belongs to another user; chown root it, and draw a new secret"),
+        (st.st_mode & (stat.S_IRWXG | stat.S_IRWXO),
+         "may be read by others than its owner; chmod 600 it, and draw a new secret"),
+    )) or (_our_secret if ours else _other_secret)(secret)
+    if wrong:
+        raise Failure(f"{where}: {wrong}")
+    return secret
+
+
+def make_secret(path: str) -> bool:
+    """Draws a secret into a new file of mode 0600; False: the file exists, with a good secret."""
+    directory = os.path.dirname(path)
+    own_directory(directory, f"the directory {printable(directory)} for secrets")
+    if os.path.lexists(path):
+        read_secret(path)
+        return False
+    letters, secret = string.ascii_letters + string.digits, ""
+    while _our_secret(secret):
+        # Some initiators demand 12 to 16 bytes, and RFC 7143, section 9.2.1, 96 bits. Letters and
+        # digits pass through every configuration file.
+        secret = "".join(secrets.choice(letters) for _ in range(16))
+    write_file(path, secret + "\n")
+    return True

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 # ruff: noqa: RUF009, for member and needed return dataclasses.field()
 """The plan of a storage host: one target per node, with its back stores, portals and initiators.
-Reads, checks and writes the JSON of rftp-iser(8): the dataclasses below are its only description.
-Unknown members are refused as misspelt."""
+The dataclasses below are the only description of its JSON (rftp-iser(8)), which is read, checked
+and written by them. Unknown members are refused as misspelt."""
 from __future__ import annotations
 
 import dataclasses
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -27,10 +28,7 @@ POLICIES = ("bind", "prefer")
 CPUS = ("nodes", "any")
 TMPFS_FILE = "disk.img"  # a tmpfs's back store, within its mount
 
-# Attributes that other members of the plan would silently overrule, and these members.
-LUN_TAKEN = {"emulate_write_cache": "write-back"}
-TARGET_TAKEN = {"authentication": "chap", "generate_node_acls": "open",
-                "demo_mode_write_protect": "open", "cache_dynamic_acls": "open"}
+Faults = Iterator[tuple[object, str]]
 KINDS = {str: "no text", int: "no whole number", bool: "neither true nor false",
          dict: "no object", list: "no list"}
 
@@ -54,13 +52,11 @@ def member(default: Any, **how: Any) -> Any:
     """A field. A default that is a type makes a new value each time. how: rule, a function that
     returns the value's fault or ""; of, the dataclass of an object, or of a list's items; unique,
     members that differ in all items; needed; key, in JSON, if not the name with "-" for "_"."""
-    if isinstance(default, type):
-        return dataclasses.field(default_factory=default, metadata={"key": "", **how})
-    return dataclasses.field(default=default, metadata={"key": "", **how})
+    usual = "default_factory" if isinstance(default, type) else "default"
+    return dataclasses.field(metadata={"key": "", **how}, **{usual: default})
 
 
-def needed(rule: names.Rule) -> Any:
-    return member("", rule=rule, needed=True)
+needed = partial(member, "", needed=True)
 
 
 def fields(kind: Any) -> dict[str, dataclasses.Field[Any]]:
@@ -69,15 +65,16 @@ def fields(kind: Any) -> dict[str, dataclasses.Field[Any]]:
             if f.metadata}
 
 
-def word(*words: str) -> names.Rule:
-    return lambda value: "" if value in words else "is none of " + ", ".join(words)
+def word(*words: Any) -> Callable[[Any], str]:
+    return lambda value: "" if value in words else "is none of " + ", ".join(map(str, words))
 
 
 def _between(least: int, most: int) -> Callable[[int], str]:
     return lambda value: "" if least <= value <= most else f"is not between {least} and {most}"
 
 
-def settings(taken: dict[str, str]) -> Callable[[dict[str, Any]], str]:
+def settings(**taken: str) -> Callable[[dict[str, Any]], str]:
+    """taken: attributes that other members of the plan would silently overrule, and these."""
     def fault(settings: dict[str, Any]) -> str:
         for name, value in settings.items():
             good = type(value) is int and 0 <= value <= ATTRIBUTE_MOST  # a bool is an int, too
@@ -94,11 +91,11 @@ def _member(how: Any, usual: Any, value: Any, at: str) -> Any:
     """The value as the dataclass has it, of the type of the usual one."""
     of, kind, unique = how.get("of"), type(usual), how.get("unique", ())
     if of and kind is not list:
-        return _object(of, value, at)
+        return read_object(of, value, at)
     refuse(type(value) is not kind, at, f"is {KINDS.get(kind)}")
     if not of:
         return checked(how.get("rule", lambda _: ""), value, at)
-    items, seen = [_object(of, item, f"{at}[{i}]") for i, item in enumerate(value)], set()
+    items, seen = [read_object(of, item, f"{at}[{i}]") for i, item in enumerate(value)], set()
     for i, item in enumerate(items if unique else ()):
         key = tuple(getattr(item, name) for name in unique)
         refuse(key in seen, f"{at}[{i}].{unique[0]}", "is there twice", str(key[0]))
@@ -106,9 +103,9 @@ def _member(how: Any, usual: Any, value: Any, at: str) -> Any:
     return items
 
 
-def _object(kind: Any, value: Any, at: str) -> Any:
-    """An object as a dataclass. Its faults() are sentences about several members together, which
-    begin with the place within the object."""
+def read_object(kind: Any, value: Any, at: str) -> Any:
+    """An object as a dataclass. Its faults() are about several members together: is something
+    wrong, and what is said then, beginning with the place within the object."""
     refuse(type(value) is not dict, at, "is no object")
     within, known, made = f"{at}." if at else "", fields(kind), kind()
     for key in value:
@@ -119,9 +116,9 @@ def _object(kind: Any, value: Any, at: str) -> Any:
             setattr(made, f.name, _member(f.metadata, usual, value[key], within + key))
         else:
             refuse(f.metadata.get("needed"), within + key, names.MISSING)
-    for fault in made.faults() if hasattr(made, "faults") else ():
-        if fault:
-            raise Failure(within + fault)
+    for wrong, says in made.faults() if hasattr(made, "faults") else ():
+        if wrong:
+            raise Failure(within + says)
     return made
 
 
@@ -132,15 +129,15 @@ def _object(kind: Any, value: Any, at: str) -> Any:
 class Store:
     """A back store, and its LUN in its target."""
     lun: int = member(0, rule=_between(0, 255))  # every initiator scans this far
-    name: str = needed(names.store)  # LIO's; unique in a plan
-    kind: str = needed(word("tmpfs", "file", "block", "ramdisk"))
+    name: str = needed(rule=names.store)  # LIO's; unique in a plan
+    kind: str = needed(rule=word("tmpfs", "file", "block", "ramdisk"))
     node: int = member(NODE_UNKNOWN, rule=_between(NODE_UNKNOWN, NODE_MOST))  # of pages or device
     size: int = member(0, rule=_between(0, (1 << 63) - 1))  # bytes; 0 for a block device: all of it
     policy: str = member("bind", rule=word(*POLICIES))  # a tmpfs's memory policy
     path: str = member("", rule=names.path)  # the tmpfs's mount point, the file, or the device
     write_back: bool = member(False)  # written data may stay in memory until a flush
-    serial: str = needed(names.serial)  # a UUID, by which initiators recognise the disk
-    attributes: dict[str, int] = member(dict, rule=settings(LUN_TAKEN))
+    serial: str = needed(rule=names.serial)  # a UUID, by which initiators recognise the disk
+    attributes: dict[str, int] = member(dict, rule=settings(emulate_write_cache="write-back"))
 
     @property
     def file(self) -> str:
@@ -162,27 +159,26 @@ class Store:
         return self.kind == "tmpfs" and bool(other.path) and f"{other.path}/".startswith(
             f"{self.path}/")
 
-    def faults(self) -> Iterator[str]:
+    def faults(self) -> Faults:
         block, ramdisk = self.kind == "block", self.kind == "ramdisk"
         unit = 4096 if ramdisk else 512  # pages, sectors
         too_long = names.path(self.file) if self.file else ""
-        yield names.first_fault((
-            (self.kind == "tmpfs" and self.node == NODE_UNKNOWN,
-             "node is missing: a tmpfs needs the node that has its memory"),
-            (block and self.size, "size is there, but a block device is served whole"),
-            (not block and self.size < SIZE_LEAST, "size is missing, or less than 1 MiB"),
-            (self.size % unit, f"size is no multiple of {unit} bytes"),
-            (ramdisk and self.path, "path is there, but a ramdisk has none"),
-            (not ramdisk and not self.path, "path is missing"),
-            (too_long, f"path \"{self.path}\" {too_long}"),
-            (block and not self.path.startswith("/dev/"),
-             f"path \"{self.path}\" is not below /dev"),
-            (self.write_back and self.plugin != "fileio", "write-back is for a tmpfs or a file")))
+        yield (self.kind == "tmpfs" and self.node == NODE_UNKNOWN,
+               "node is missing: a tmpfs needs the node that has its memory")
+        yield block and self.size, "size is there, but a block device is served whole"
+        yield not block and self.size < SIZE_LEAST, "size is missing, or less than 1 MiB"
+        yield self.size % unit, f"size is no multiple of {unit} bytes"
+        yield ramdisk and self.path, "path is there, but a ramdisk has none"
+        yield not ramdisk and not self.path, "path is missing"
+        yield too_long, f"path \"{self.path}\" {too_long}"
+        yield (block and not self.path.startswith("/dev/"),
+               f"path \"{self.path}\" is not below /dev")
+        yield (self.write_back and self.plugin != "fileio", "write-back is for a tmpfs or a file")
 
 
 @dataclass
 class Portal:
-    address: str = needed(names.address)  # numerical, without brackets
+    address: str = needed(rule=names.address)  # numerical, without brackets
     port: int = member(PORT, rule=_between(1, 65535))
     netdev: str = member("", rule=names.interface)  # the one with the address; "": unknown
     iser: bool = member(True)
@@ -191,13 +187,13 @@ class Portal:
 @dataclass
 class Chap:
     """RFC 7143, section 12.1.3; RFC 1994."""
-    user: str = needed(names.chap_user)
-    secret_file: str = needed(names.path)  # mode 0600; the secret is its first line
+    user: str = needed(rule=names.chap_user)
+    secret_file: str = needed(rule=names.path)  # mode 0600; the secret is its first line
 
 
 @dataclass
 class Initiator:
-    name: str = needed(names.iqn)
+    name: str = needed(rule=names.iqn)
     chap: Chap | None = member(None, of=Chap)  # the initiator proves its name
     mutual: Chap | None = member(None, of=Chap, key="mutual-chap")  # the target proves its name
 
@@ -205,78 +201,55 @@ class Initiator:
 @dataclass
 class Target:
     node: int = member(NODE_UNKNOWN, rule=_between(NODE_UNKNOWN, NODE_MOST))
-    iqn: str = needed(names.iqn)
+    iqn: str = needed(rule=names.iqn)
     open: bool = member(False)  # any initiator may log in and write, without proof
     # Other targets may have the same: the kernel selects the target by its name at login.
     portals: list[Portal] = member(list, of=Portal, unique=("address", "port"))
     initiators: list[Initiator] = member(list, of=Initiator, unique=["name"])
     stores: list[Store] = member(list, of=Store, unique=["lun"], key="luns")
-    attributes: dict[str, int] = member(dict, rule=settings(TARGET_TAKEN))  # of the portal group
+    attributes: dict[str, int] = member(dict, rule=settings(  # of the portal group
+        authentication="chap", generate_node_acls="open", demo_mode_write_protect="open",
+        cache_dynamic_acls="open"))
 
-    def faults(self) -> Iterator[str]:
-        if not self.portals:
-            yield "portals are missing: initiators need an address"
-        if not self.stores:
-            yield "luns are missing: the target has nothing to serve"
-        if not self.open and not self.initiators:
-            yield "initiators are missing; \"open\": true lets anyone in"
-        if self.open and self.initiators:
-            yield "open is true, which lets anyone in, and there are initiators: delete one of them"
+    def faults(self) -> Faults:
+        yield not self.portals, "portals are missing: initiators need an address"
+        yield not self.stores, "luns are missing: the target has nothing to serve"
+        yield (not self.open and not self.initiators,
+               "initiators are missing; \"open\": true lets anyone in")
+        yield (self.open and self.initiators,
+               "open is true, which lets anyone in, and there are initiators: delete one of them")
         secrets = {i.chap.secret_file for i in self.initiators if i.chap}
         for k, i in enumerate(self.initiators):
             at = f"initiators[{k}]"
             # Older kernels demand CHAP of all initiators of a portal group, or of none.
-            if secrets and not i.chap:
-                yield f"{at}.chap is missing, and other initiators of the target have it"
-            if i.mutual and not i.chap:
-                yield f"{at}.mutual-chap is there without chap, which it needs"
+            yield (secrets and not i.chap,
+                   f"{at}.chap is missing, and other initiators of the target have it")
+            yield i.mutual and not i.chap, f"{at}.mutual-chap is there without chap, which it needs"
             # With one secret for both ways an initiator could reflect the target's own response.
-            if i.mutual and i.mutual.secret_file in secrets:
-                yield (f"{at}.mutual-chap.secret-file \"{i.mutual.secret_file}\" is a secret of "
-                       "chap, too: each way needs one of its own")
+            yield (i.mutual and i.mutual.secret_file in secrets, f"{at}.mutual-chap.secret-file is "
+                   "a secret of chap, too: each way needs one of its own")
 
 
 @dataclass
 class Plan:
-    name: str = needed(names.plan)  # a host may have several plans
+    version: int = member(FORMAT_VERSION, key=VERSION_KEY, rule=word(FORMAT_VERSION))
+    name: str = needed(rule=names.plan)  # a host may have several plans
     cpus: str = member("nodes", rule=word(*CPUS))  # of LIO's threads: the targets' nodes, or any
     targets: list[Target] = member(list, of=Target, unique=["iqn"])
 
     def stores(self) -> Iterator[Store]:
         return (s for t in self.targets for s in t.stores)
 
-    def store(self, name: str) -> Store | None:
-        return next((s for s in self.stores() if s.name == name), None)
-
-    def target(self, iqn: str) -> Target | None:
-        return next((t for t in self.targets if t.iqn == iqn), None)
-
-    def faults(self) -> Iterator[str]:
-        if not self.targets:
-            yield "targets are missing"
+    def faults(self) -> Faults:
+        yield not self.targets, "targets are missing"
         mounts, seen = {s.path for s in self.stores() if s.kind == "tmpfs"}, set()
         for at, s in ((f"targets[{n}].luns[{k}]", s) for n, t in enumerate(self.targets)
                       for k, s in enumerate(t.stores)):
             for key, value in (("name", s.name), ("serial", s.serial), ("path", s.path)):
-                if value and (key, value) in seen:
-                    yield f"{at}.{key} \"{value}\" is there twice"
+                yield value and (key, value) in seen, f"{at}.{key} \"{value}\" is there twice"
                 seen.add((key, value))
-            if not mounts.isdisjoint(map(str, PurePosixPath(s.path).parents)):
-                yield f"{at}.path \"{s.path}\" is beneath another store's tmpfs"
-
-
-def from_json(value: Any, name: str) -> Plan:
-    """A checked plan. name: the file's, for a Failure's text."""
-    members = dict(value) if isinstance(value, dict) else {}
-    version = members.pop(VERSION_KEY, None)
-    if type(version) is not int:
-        raise Failure(f"{name}: is no plan: it has no \"{VERSION_KEY}\": {FORMAT_VERSION}")
-    try:
-        refuse(version != FORMAT_VERSION, VERSION_KEY, f"is not {FORMAT_VERSION}: another format")
-        plan: Plan = _object(Plan, members, "")
-    except Failure as why:
-        raise Failure(f"{name}: {why}") from None
-    return plan
+            yield (not mounts.isdisjoint(map(str, PurePosixPath(s.path).parents)),
+                   f"{at}.path \"{s.path}\" is beneath another store's tmpfs")
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -287,37 +260,36 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def parse(text: str, name: str) -> Plan:
-    """As from_json."""
+    """A checked plan. name: the file's, for a Failure's text."""
     try:
         value = json.loads(text, object_pairs_hook=_unique)
+        version = value.get(VERSION_KEY) if isinstance(value, dict) else None
+        refuse(version != FORMAT_VERSION, "this",
+               f"is no plan of this format: {VERSION_KEY} is not {FORMAT_VERSION}")
+        plan: Plan = read_object(Plan, value, "")
     except json.JSONDecodeError as why:
         raise Failure(f"{name}:{why.lineno}: {why.msg}") from None
-    except (ValueError, RecursionError) as why:
+    except (ValueError, RecursionError, Failure) as why:
         raise Failure(f"{name}: {why}") from None
-    return from_json(value, name)
+    return plan
 
 
 def read(path: str) -> Plan:
-    """As from_json; "-" is standard input."""
+    """As parse; "-" is standard input."""
     return parse(read_text(path), "standard input" if path == "-" else printable(path))
 
 
-def _json_of(value: Any) -> Any:
+def json_of(value: Any) -> Any:
+    """The reverse of read_object."""
     if isinstance(value, list):
-        return [_json_of(item) for item in value]
+        return [json_of(item) for item in value]
     if not dataclasses.is_dataclass(value):
         return value
-    members = {key: _json_of(getattr(value, f.name)) for key, f in fields(value).items()}
+    members = {}
+    for key, f in fields(value).items():
+        one = json_of(getattr(value, f.name))
+        if one not in (None, "", {}) or f.metadata.get("needed"):
+            members[key] = one
     if isinstance(value, Store) and value.kind != "tmpfs":
         del members["policy"]
-    return {key: member for key, member in members.items() if member not in (None, "", {})}
-
-
-def to_json(plan: Plan) -> dict[str, Any]:
-    return {VERSION_KEY: FORMAT_VERSION, **_json_of(plan)}
-
-
-def check(plan: Plan) -> None:
-    """Failure, with the place such as "targets[1].luns[0].size", if no host could carry out the
-    plan: a member is missing or wrong, or names, serials, LUNs or addresses are not unique."""
-    _object(Plan, _json_of(plan), "")
+    return members

@@ -4,18 +4,17 @@ initiators. Also the warnings about any plan. Changes nothing; the same input gi
 serials included."""
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import replace
 
 from rftp_common import Failure, format_ids, format_size, printable
 
-from . import names
-from .plan import NODE_UNKNOWN, Chap, Initiator, Plan, Portal, Store, Target, check
+from . import checks, converge, names
+from .host import size_of
+from .plan import NODE_UNKNOWN, Chap, Initiator, Plan, Portal, Store, Target, checked, refuse
 from .spec import EACH, GENERATE, InitiatorSpec, Spec
 from .topology import Host, Location
 
-RESERVE = 10  # a plan leaves one part in so many of a node's memory to the kernel and programs
 WITHOUT_RDMA = "rdma link add makes a soft one, --tcp takes plain iSCSI"
 NO_RDMA = f"no network interface that has an address has an RDMA device: {WITHOUT_RDMA}"
 # The kernel assigns these names in the order in which it finds devices.
@@ -25,14 +24,10 @@ UNSTABLE = ("/dev/sd", "/dev/nvme", "/dev/vd", "/dev/xvd", "/dev/mmcblk", "/dev/
 def _with_names(spec: Spec, host: Host) -> Spec:
     """The spec with the default of the plan's name, and of the beginning of the targets' names."""
     name, domain = spec.name or host.name.partition(".")[0], spec.domain or host.name
-    if names.plan(name):
-        raise Failure(f"the plan's name, from this host's, \"{printable(name)}\", "
-                      f"{names.plan(name)}; --name sets another")
+    checked(names.plan, name, "--name sets another plan's name than this host's:")
     backwards = ".".join(reversed(domain.lower().replace("_", "-").split(".")))
     iqn = spec.iqn or f"iqn.{host.month}.{backwards}"
-    if names.iqn(iqn):
-        raise Failure(f"the targets' names, by the domain {printable(domain)}: {printable(iqn)} "
-                      f"{names.iqn(iqn)}; --domain sets another")
+    checked(names.iqn, iqn, "--domain sets the domain in the targets' names:")
     return replace(spec, name=name, iqn=iqn)
 
 
@@ -70,13 +65,14 @@ def _portal(spec: Spec, host: Host, node: int, asked: Portal) -> Portal:
     at, cards, distances = asked.address, host.cards(), host.nodes[node].distances
     card = next((c for c in cards if c.name == at), None)
     if at == "auto":
-        if not cards:
-            raise Failure(f"no network interface has an address; --portal {node}=ADDRESS sets one")
+        refuse(not cards, "no network interface has an address;",
+               f"--portal {node}=ADDRESS sets one")
         card = min(cards, key=lambda c: (not c.rdma, distances.get(c.node, 1 << 32), -c.mbps))
-    elif not card and names.address(at):
-        raise Failure(f"the portal of node {node}: \"{printable(at)}\" {names.address(at)}, and no "
-                      "interface that is up and has an address is called so")
-    card = card or host.card_of(at)
+    elif not card:
+        fault = names.address(at)
+        refuse(fault, f"the portal of node {node}:", f"{fault}, and no interface that is up and "
+               "has an address is called so", at)
+        card = host.card_of(at)
     if not card:
         return Portal(at, asked.port)
     if not card.rdma and not spec.tcp:
@@ -90,8 +86,7 @@ def _initiator(spec: Spec, asked: InitiatorSpec) -> Initiator:
     for way, user, secret, usual in (
             ("chap", asked.chap_user, asked.chap_secret, asked.name),
             ("mutual", asked.mutual_user, asked.mutual_secret, spec.name)):
-        if user and not secret:
-            raise Failure(f"{asked.name} has a {way}-user without a {way}-secret")
+        refuse(user and not secret, asked.name, f"has a {way}-user without a {way}-secret")
         if secret == GENERATE:
             secret = secret_file(spec, spec.name, asked.name, way == "mutual")
         ways.append(Chap(user or usual, secret) if secret else None)
@@ -112,9 +107,7 @@ def _target(spec: Spec, host: Host, node: int) -> Target:
             path=f"{spec.mounts}/{disk}" if asked.kind == "tmpfs" else asked.path,
             write_back=asked.plugin == "fileio" and (own.write or each.write) == "back",
             attributes={**attributes, **each.lun_attribute, **own.lun_attribute}))
-    if not t.stores:
-        raise Failure(f"node {node} has no storage: give it a tmpfs, a file, a block device or a "
-                      "ramdisk")
+    refuse(not t.stores, f"node {node}", "has no storage: give it some, as a tmpfs")
     t.portals = [_portal(spec, host, node, asked) for asked in own.portal or [Portal("auto")]]
     t.initiators = [_initiator(spec, asked) for asked in spec.initiators.values()]
     t.attributes = {**each.target_attribute, **own.target_attribute}
@@ -123,24 +116,18 @@ def _target(spec: Spec, host: Host, node: int) -> Target:
 
 def _check(spec: Spec, host: Host) -> Iterator[str]:
     """Failure if there can be no plan; yields warnings."""
-    if spec.open and spec.initiators:
-        raise Failure("--open lets in all hosts, --initiator only some: leave out one of them")
-    if not spec.open and not spec.initiators:
-        raise Failure("no initiator is named: --initiator IQN names one (its "
-                      "/etc/iscsi/initiatorname.iscsi has it), --open lets in all hosts")
-    if not spec.nodes:
-        raise Failure("no storage is named: do so by --tmpfs, --file, --block or --ramdisk, or in "
-                      "a file")
+    refuse(spec.open and spec.initiators, "--open",
+           "lets in all hosts, --initiator only some: leave out one of them")
+    refuse(not spec.open and not spec.initiators, "no initiator", "is named: --initiator IQN names "
+           "one (its /etc/iscsi/initiatorname.iscsi has it), --open lets in all hosts")
+    refuse(not spec.nodes, "no storage", "is named: --tmpfs, --file, --block or --ramdisk do so")
     for node in [*sorted(spec.only), *(n for n in spec.nodes if n != EACH)]:
-        if node not in host.nodes:
-            raise Failure(f"there is no node {node} here, but {format_ids(host.nodes)}")
+        refuse(node not in host.nodes, f"there is no node {node} here, but", format_ids(host.nodes))
     for s in (s for s in spec.node(EACH).stores if not s.forgets):
         path, absent = printable(s.path), host.locations[s.path].absent
-        if absent and s.kind == "block":
-            raise Failure(f"{path}: {absent}")
-        if s.node not in host.nodes:
-            raise Failure(f"{path}: its node is not known, or it has several; name it for one "
-                          f"node: [node 0], {s.kind} = {path}")
+        refuse(absent and s.kind == "block", f"{path}:", absent)
+        refuse(s.node not in host.nodes, f"{path}:", "its node is not known, or it has several; "
+               f"name it for one node: [node 0], {s.kind} = {path}")
         if spec.only and s.node not in spec.only:
             yield f"{path} is on node {s.node}, which is not planned for"
 
@@ -157,31 +144,26 @@ def make(asked: Spec, host: Host) -> tuple[Plan, list[str]]:
     usual = spec.only or {c.node for c in host.cards() if c.rdma or not rdma}
     nodes = [n for n in host.nodes if (n in spec.only or not spec.only) and (
         n in spec.nodes or any(n in usual if s.forgets else n == s.node for s in each.stores))]
-    plan = Plan(spec.name, spec.cpus, [_target(spec, host, node) for node in nodes])
-    if not nodes:
-        raise Failure(NO_RDMA if not rdma and not spec.tcp else "no node has storage, or a network "
-                      "card that is known to be on it; --node names nodes to plan for")
+    targets = [_target(spec, host, node) for node in nodes]
+    plan = Plan(name=spec.name, cpus=spec.cpus, targets=targets)
+    if not nodes and not rdma and not spec.tcp:
+        raise Failure(NO_RDMA)
+    refuse(not nodes, "no node", "has storage, or a network card that is known to be on it; --node "
+           "names nodes to plan for")
     left_out = format_ids(set(host.nodes) - set(nodes))
     # A link may only be down.
     if left_out and not spec.only and any(s.forgets for s in each.stores):
         notes.append(f"left out: node {left_out}, where no {'RDMA ' if rdma else ''}card has an "
                      "address; --node plans for it all the same")
-    check(plan)
     return plan, notes + doubts(plan, host)
 
 
 # ---- warnings -------------------------------------------------------------------------
 
 
-def _differ(one: int, other: int) -> bool:
-    return NODE_UNKNOWN not in (one, other) and one != other
-
-
 def _doubts(host: Host, t: Target) -> Iterator[str]:
-    asked = {t.node: t.iqn, **{s.node: s.name for s in t.stores if s.node != t.node}}
-    for node, what in asked.items():
-        if node not in (NODE_UNKNOWN, *host.nodes):
-            yield f"{what} is for node {node}, which is not there"
+    if t.node not in (NODE_UNKNOWN, *host.nodes):
+        yield f"{t.iqn} is for node {t.node}, which is not there"
     if t.open:
         yield f"{t.iqn} is open: any host may log in, read and write; --initiator limits that"
     if len(t.initiators) > 1:
@@ -194,66 +176,40 @@ def _doubts(host: Host, t: Target) -> Iterator[str]:
             yield f"{s.name} is written back into memory: flushed data, too, end with the host"
         if s.kind == "block" and s.path.startswith(UNSTABLE):
             yield f"{s.path} may be another device after a restart: use its link in /dev/disk/by-id"
-        location = Location() if s.forgets else host.locations.get(s.path, Location())
+        location = Location() if s.forgets else host.locations[s.path]
+        found = s.node if location.node == NODE_UNKNOWN else location.node
         if s.kind == "block" and location.absent:
             yield f"{s.path}: {location.absent}"
-            continue
-        if _differ(location.node, s.node):
-            yield f"{s.path} is on node {location.node}, and not on node {s.node} as planned"
-        found = s.node if location.node == NODE_UNKNOWN else location.node
-        if _differ(found, t.node):
+        if NODE_UNKNOWN not in (found, s.node) and found != s.node:
+            yield f"{s.path} is on node {found}, and not on node {s.node} as planned"
+        if NODE_UNKNOWN not in (found, t.node) and found != t.node:
             yield (f"{s.name} is on node {found}, but is served by node {t.node}: all of its data "
                    "goes from node to node")
-    served = t.iqn if t.node == NODE_UNKNOWN else f"node {t.node}"
     for p in t.portals:
-        card = host.card_of(p.address, p.netdev)
-        if not card:
-            yield f"no interface that is up has {p.address}, the portal of {served}"
-            continue
-        if p.netdev and p.netdev != card.name:
-            yield f"{p.address}, the portal of {served}, is on {card.name}, and not on {p.netdev}"
-        if not card.rdma:
-            yield (f"{served} is served by {'iSER, but' if p.iser else 'plain iSCSI over TCP:'} "
-                   f"{card.name} has no RDMA device")
-        if card.node != t.node and t.node in host.nodes:
-            where = "no known node" if card.node == NODE_UNKNOWN else f"node {card.node}"
-            yield f"{served} is served by {card.name} on {where}: all data goes from node to node"
-
-
-def _needs(host: Host, s: Store) -> int:
-    """Bytes of memory. The tmpfs of an applied plan have theirs already."""
-    try:
-        return max(0, s.size - (os.stat(s.file).st_blocks * 512 if host.own else 0))
-    except OSError:
-        return s.size
+        for finding in checks.portal(t, p, host):
+            if not finding.right:
+                yield f"portal {p.address} of {t.iqn}: {finding.text}"
 
 
 def doubts(plan: Plan, host: Host) -> list[str]:
     """Warnings about a plan, also an edited one, on a host that has located the plan's paths: data
     that crosses nodes, missing memory or devices, open access. The host's name is not used."""
     notes = [note for t in plan.targets for note in _doubts(host, t)]
-    for n in host.nodes.values():
-        wanted = sum(_needs(host, s) for s in plan.stores() if s.forgets and s.node == n.id)
-        planned = f"{format_size(wanted)} of it are planned for"
-        room = f"node {n.id} has {format_size(n.room)} to give, {planned}"
-        if wanted and n.memory is None:
-            notes.append(f"memory of node {n.id} is not known; {planned}")
-        elif wanted > n.room:
-            notes.append(f"memory does not suffice: {room}")
-        elif wanted and n.memory and n.room - wanted < n.memory // RESERVE:
-            notes.append(f"memory is tight: {room}, which leaves less than a tenth of all")
-    return notes
+    wants = converge.items_of(plan.targets)
+    # The tmpfs of an applied plan have their memory already.
+    has = {key: size_of(key[1]) if key[0] == "file" else value for key, value in wants.items()
+           if key[0] == "mount" or key[0] == "file" and host.own and size_of(key[1]) >= 0}
+    diffs = converge.differences(has, wants, converge.Ask(plan).stores)
+    return notes + [f.text for f in checks.memory(diffs, host)]
 
 
 def describe(s: Store) -> str:
     """A line: the back store's kind and place, and when written data are safe."""
-    kept = "write-back" if s.write_back else "write-through"
+    kept = "write-back: flushed data are safe" if s.write_back else "write-through"
     if s.kind == "block":
         kept = "its own cache decides when written data are safe"
     elif s.forgets:
-        kept += ", and forgotten with the host"
-    elif s.write_back:
-        kept += ": a stop of the host loses data that are not flushed"
-    path, size = f" {s.path}" if s.path else "", f" of {format_size(s.size)}" if s.size else ""
-    node = "" if s.node == NODE_UNKNOWN else f" on node {s.node}"
-    return f"{s.name}: {s.kind}{path}{size}{node}; {kept}"
+        kept = f"{kept.partition(':')[0]}, and forgotten with the host"
+    size = f"of {format_size(s.size)}" if s.size else ""
+    node = "" if s.node == NODE_UNKNOWN else f"on node {s.node}"
+    return f"{s.name}: {' '.join(filter(None, (s.kind, s.path, size, node)))}; {kept}"

@@ -3,6 +3,7 @@
 users of a disk; and the queue settings of --tune."""
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import glob
@@ -16,8 +17,9 @@ from dataclasses import dataclass, field
 
 from rftp_common import Failure, Misuse, failed, parse_number, printable, read_text
 
-from .host import interfaces, number, plain_address, same_address, sysfs, text
+from .host import entries, number, plain_address, same_address, sysfs, text
 from .plan import PORT
+from .topology import own_addresses
 
 BLOCK = "class/block"
 
@@ -54,32 +56,21 @@ def resolve(word: str) -> Address:
         found = socket.getaddrinfo(a.host, None, type=socket.SOCK_STREAM)[0][4]
         return Address(socket.getnameinfo(found, socket.NI_NUMERICHOST)[0], a.port)
     except (OSError, UnicodeError) as why:
-        reason = getattr(why, "strerror", None) or why
-        raise Failure(f"{printable(a.host)} is no address and no host's name: {reason}") from None
+        raise Failure(f"{printable(a.host)} is no address and no host's name: {why.args[-1]}") \
+            from None
 
 
 def netdev_to(address: str) -> str:
     """The interface that leads to an address, or has it; "": none."""
-    try:
-        family, kind, _, _, to = socket.getaddrinfo(address, 9, type=socket.SOCK_DGRAM,
-                                                    flags=socket.AI_NUMERICHOST)[0]
-        with socket.socket(family, kind) as s:
-            s.connect(to)  # sends nothing, but chooses this host's address
-            own = str(s.getsockname()[0]).partition("%")[0]
-    except OSError:
-        return ""
-    return next((i.netdev for i in interfaces() if same_address(i.address, own)), "")
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with contextlib.suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as s:
+        s.connect((address, 9))  # sends nothing, but chooses this host's address
+        own = str(s.getsockname()[0])
+        return next((n for n, a, _ in own_addresses() if same_address(a, own)), "")
+    return ""
 
 
 # ---- sessions and disks ---------------------------------------------------------------
-
-
-def entries(*path: str) -> list[str]:
-    """Of a directory, sorted; none when it cannot be listed."""
-    try:
-        return sorted(os.listdir(os.path.join(*path)))
-    except OSError:
-        return []
 
 
 @dataclass
@@ -87,7 +78,6 @@ class Session:
     id: int  # the kernel never gives it again
     host: int
     iqn: str
-    state: str  # "LOGGED_IN"
     iface: str  # open-iscsi's
     transport: str  # really used: "iser", "tcp"
     address: Address  # as the record has it
@@ -102,44 +92,36 @@ class Disk:
     size: int  # bytes
     serial: str  # as the target tells it; "": it tells none
     session: Session = field(repr=False, compare=False)
-    path: str = ""  # these three are filled in by login; the path stays after a restart
+    path: str = ""  # one that stays after a restart; this and the next two are login's
     netdev: str = ""  # that leads to the target; "": not known
     nodes: str = ""  # of the card, as a list; "": not known
 
 
-def _session(number_: int, path: str) -> Session | None:
-    """None: it has just gone."""
-    device = os.path.join(path, "device")
-    # The last one: the card may be below a SCSI host of its own.
-    hosts = re.findall(r"/host(\d+)(?=/)", os.path.realpath(device))
-    if not hosts:
-        return None
-    at = os.path.join(sysfs(), "class/iscsi_connection")
-    name = next((e for e in entries(at) if e.startswith(f"connection{number_}:")), "none")
-    address = Address(text(at, name, "persistent_address"), number(at, name, "persistent_port"))
-    # By the driver's name, "iscsi_iser"; the record only has the wished one.
-    driver = text(sysfs(), f"class/scsi_host/host{hosts[-1]}/proc_name")
-    s = Session(number_, int(hosts[-1]), text(path, "targetname"), text(path, "state"),
-                text(path, "ifacename"), driver.removeprefix("iscsi_"), address)
-    for at in glob.glob(glob.escape(device) + "/target*/*:*:*:*"):
-        if text(at, "type") != "0":
+def read(state: str = "") -> list[Session]:
+    """All, or those in this state, "LOGGED_IN"."""
+    found, top = [], os.path.join(sysfs(), "class")
+    for name in (e[7:] for e in entries(top, "iscsi_session") if re.fullmatch(r"session\d+", e)):
+        path = os.path.join(top, "iscsi_session/session" + name)
+        # The last one: the card may be below a SCSI host of its own.
+        hosts = re.findall(r"/host(\d+)(?=/)", os.path.realpath(path + "/device"))
+        if not hosts or state not in ("", text(path, "state")):
             continue
-        s.luns += 1
-        for disk in entries(at, "block"):
-            size = number(at, "block", disk, "size") * 512
+        at = os.path.join(top, f"iscsi_connection/connection{name}:0")
+        address = Address(text(at, "persistent_address"), number(at, "persistent_port"))
+        # By the driver's name, "iscsi_iser"; the record only has the wished one.
+        driver = text(top, f"scsi_host/host{hosts[-1]}/proc_name").removeprefix("iscsi_")
+        s = Session(int(name), int(hosts[-1]), text(path, "targetname"), text(path, "ifacename"),
+                    driver, address)
+        for at in glob.glob(glob.escape(path) + "/device/target*/*:*:*:*"):
             # Behind the head of the page "unit serial number" (SPC-4, section 7.8).
             serial = text(at, "vpd_pg80")[4:].partition("\0")[0].rstrip(" ")
-            s.disks.append(Disk(disk, int(at.rpartition(":")[2]), size, serial, s))
-    s.disks.sort(key=lambda d: d.lun)
-    return s
-
-
-def read(state: str = "") -> list[Session]:
-    """All, or those in this state."""
-    at = os.path.join(sysfs(), "class/iscsi_session")
-    found = [_session(int(name[7:]), os.path.join(at, name)) for name in entries(at)
-             if re.fullmatch(r"session\d+", name)]
-    return [s for s in found if s and state in ("", s.state)]
+            is_disk, lun = text(at, "type") == "0", int(at.rpartition(":")[2])
+            s.luns += is_disk
+            s.disks += [Disk(disk, lun, number(at, "block", disk, "size") * 512, serial, s)
+                        for disk in entries(at, "block") if is_disk]
+        s.disks.sort(key=lambda d: d.lun)
+        found.append(s)
+    return found
 
 
 def find(among: Sequence[Session], iqn: str) -> Session | None:
@@ -147,7 +129,7 @@ def find(among: Sequence[Session], iqn: str) -> Session | None:
     return next((s for s in among if s.iqn == iqn), None)
 
 
-def _write(value: str, *path: str) -> str:
+def write(value: str, *path: str) -> str:
     """Into a file of sysfs; the error, or ""."""
     try:
         with open(os.path.join(sysfs(), *path), "w", encoding="ascii") as file:
@@ -155,11 +137,6 @@ def _write(value: str, *path: str) -> str:
     except OSError as why:
         return os.strerror(why.errno or 0)
     return ""
-
-
-def rescan(s: Session) -> None:
-    """Has the kernel look for disks that it does not know: all channels, targets and LUNs."""
-    _write("- - -", f"class/scsi_host/host{s.host}/scan")
 
 
 def disk_path(name: str) -> str:
@@ -178,20 +155,19 @@ def kernel_name(path: str) -> str:
 
 def _device_number(path: str) -> str:
     """Of a block device, "8:0"; "": the path leads to none."""
-    try:
+    with contextlib.suppress(OSError):
         st = os.stat(path)
-    except OSError:
-        return ""
-    return f"{os.major(st.st_rdev)}:{os.minor(st.st_rdev)}" if stat.S_ISBLK(st.st_mode) else ""
+        if stat.S_ISBLK(st.st_mode):
+            return f"{os.major(st.st_rdev)}:{os.minor(st.st_rdev)}"
+    return ""
 
 
 def is_device(path: str) -> bool:
     """A block device that can be opened: devtmpfs has the name a little before that."""
-    try:
+    with contextlib.suppress(OSError):
         os.close(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC))
-    except OSError:
-        return False
-    return _device_number(path) != ""
+        return _device_number(path) != ""
+    return False
 
 
 # ---- users of a disk ------------------------------------------------------------------
@@ -243,24 +219,23 @@ def check_unused(names: Sequence[str]) -> None:
         path, device = "/dev/" + name, text(sysfs(), BLOCK, name, "dev")
         if not device:
             continue
-        where = mounted(mounts, device)
-        if where:
-            raise Failure(f"{path} is mounted on {printable(where)}: umount it first")
-        if re.search(rf"^{re.escape(path)}\s", swaps, re.MULTILINE):
-            raise Failure(f"{path} is used for swap: swapoff it first")
-        user = _program(device)
-        if user:
-            raise Failure(f"{path} is open in {user}: end it first")
+        where, user = mounted(mounts, device), _program(device)
+        for used, says in (
+                (where, f"mounted on {printable(where)}: umount it"),
+                (re.search(rf"^{re.escape(path)}\s", swaps, re.MULTILINE),
+                 "used for swap: swapoff it"),
+                (user, f"open in {user}: end it")):
+            if used:
+                raise Failure(f"{path} is {says} first")
         if len(stack(name)) > 1:
             continue
         try:
             os.close(os.open(path, os.O_RDONLY | os.O_EXCL | os.O_CLOEXEC))
         except OSError as why:
-            if why.errno == errno.EBUSY:
-                raise Failure(f"{path} is held by the kernel: mounted in another namespace, or "
-                              "served by a target; release it first") from None
-            if why.errno not in (errno.ENXIO, errno.ENODEV, errno.EIO, errno.ENOMEDIUM):  # dead
-                raise failed(why, path + ": whether it is in use cannot be told") from why
+            # Those say that it is dead.
+            if why.errno not in (errno.ENXIO, errno.ENODEV, errno.EIO, errno.ENOMEDIUM):
+                raise failed(why, f"{path} is held by the kernel, as by a mount in another "
+                             "namespace or by a target: release it first") from why
 
 
 # ---- queue settings -------------------------------------------------------------------
@@ -274,26 +249,22 @@ def _setting(device: str, file: str) -> str:
     return chosen[1] if chosen else now
 
 
-def _set(device: str, file: str, want: int | str) -> dict[str, str]:
-    """As login's JSON tells it; a failure is only noted."""
-    before, error = _setting(device, file), ""
-    if before != str(want):
-        error = _write(str(want), BLOCK, device, file)
-    told = {"device": device, "setting": os.path.basename(file), "before": before,
-            "after": _setting(device, file), "wanted": str(want)}
-    return dict(told, error=error) if error else told
-
-
 def tune(disks: Sequence[Disk], stripe: str) -> list[dict[str, str]]:
-    """stripe: "md127"; "": none. The settings, as login's JSON has them."""
+    """stripe: "md127"; "": none. The settings, as login's JSON has them, with any failures."""
     wanted: list[tuple[str, str, int | str]] = []
     for d in disks:
-        most = number(sysfs(), f"class/scsi_host/host{d.session.host}/can_queue")
-        depth = min(most or QUEUE_DEPTH, QUEUE_DEPTH)
+        most = number(sysfs(), f"class/scsi_host/host{d.session.host}/can_queue") or QUEUE_DEPTH
         # The scheduler before nr_requests: another one has another number of requests.
-        wanted += [(d.name, "device/queue_depth", depth), (d.name, "queue/scheduler", "none"),
-                   (d.name, "queue/nr_requests", most),
+        wanted += [(d.name, "device/queue_depth", min(most, QUEUE_DEPTH)),
+                   (d.name, "queue/scheduler", "none"), (d.name, "queue/nr_requests", most),
                    (d.name, "queue/read_ahead_kb", READ_AHEAD_KB), (d.name, "queue/rq_affinity", 2)]
     if stripe:  # files are read by the stripe's readahead, not by its disks'
         wanted.append((stripe, "queue/read_ahead_kb", READ_AHEAD_KB * len(disks)))
-    return [_set(device, file, want) for device, file, want in wanted if want]
+    told = []
+    for device, file, want in wanted:
+        before = _setting(device, file)
+        error = "" if before == str(want) else write(str(want), BLOCK, device, file)
+        one = {"device": device, "setting": os.path.basename(file), "before": before,
+               "after": _setting(device, file), "wanted": str(want)}
+        told.append(dict(one, error=error) if error else one)
+    return told

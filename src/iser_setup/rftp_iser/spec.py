@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,11 +16,9 @@ from .sessions import parse_address
 
 EACH = -1  # the section [node *]: defaults for all nodes
 GENERATE = "generate"
-
-def _prefix(value: str) -> str:
-    whole = value.startswith("iqn.") and ":" not in value
-    return names.iqn(value) or ("" if whole else "is more than the beginning of names, as "
-                                "iqn.2026-01.org.example is")
+STORES = ("tmpfs", "ramdisk", "file", "block")  # keys of a node, too
+YES, NO = ("yes", "on", "true", "1"), ("no", "off", "false", "0")
+SETTING = re.compile(r'([^\s=";]+)[ \t]*[ \t=][ \t]*("[^"]*"|[^\s"=].*)')  # key and value
 
 
 def _secret(value: str) -> str:
@@ -29,53 +26,40 @@ def _secret(value: str) -> str:
 
 
 def _boolean(value: str, at: str) -> bool:
-    yes = value.lower() in ("on", "yes", "true", "1")
-    no = value.lower() in ("off", "no", "false", "0")
-    refuse(not yes and not no, at, "is neither yes nor no", value)
-    return yes
+    refuse(value.lower() not in YES + NO, at, "is neither yes nor no", value)
+    return value.lower() in YES
 
 
-def _size(value: str, at: str) -> int:
-    size = parse_size(value) or 0
-    refuse(parse_size(value) is None, at, "is no size, as 4G is", value)
-    refuse(size < plan.SIZE_LEAST, at, "is less than 1 MiB", value)
-    return size
-
-
-def _file(value: str, at: str) -> Store:
-    path, size = [*value.split(None, 1), "", ""][:2]
-    refuse(not size, at, "has no size behind it, as 100G", path)
-    return Store(kind="file", size=_size(size, at), path=checked(names.path, path, at))
-
-
-def _block(value: str, at: str) -> Store:
-    refuse(not value.startswith("/dev/"), at, "is not below /dev", value)
-    return Store(kind="block", path=checked(names.path, value, at))
+def _store(kind: str, value: str, at: str) -> Store:
+    """Of "SIZE", a file's "PATH SIZE", or a block device's "PATH"."""
+    path, number = "", value
+    if kind == "block":
+        refuse(not value.startswith("/dev/"), at, "is not below /dev", value)
+        return Store(kind=kind, path=checked(names.path, value, at))
+    if kind == "file":
+        path, number = [*value.split(None, 1), "", ""][:2]
+        refuse(not number, at, "has no size behind it, as 100G", path)
+        checked(names.path, path, at)
+    size = parse_size(number) or 0
+    refuse(size < plan.SIZE_LEAST, at, "is no size of 1 MiB or more, as 4G is", number)
+    return Store(kind=kind, size=size, path=path)
 
 
 def _portal(value: str, at: str) -> Portal:
     try:
         address = parse_address(value)
-    except Failure:
-        raise Failure(f"{at} \"{printable(value)}\" is no address or interface, with or without a "
-                      "port from 1 to 65535; an IPv6 address with a port stands in []") from None
+    except Failure as why:
+        raise Failure(f"{at}: {why}, nor an interface") from None
     if re.fullmatch(r"[0-9.]*|.*:.*", address.host):  # not an interface
         checked(names.address, address.host, at)
     return Portal(address.host, address.port)
 
 
 def _attribute(value: str, at: str) -> tuple[str, int]:
-    """Of "NAME NUMBER"."""
     name, number = [*value.split(None, 1), "", ""][:2]
-    checked(plan.settings({}), {name: parse_number(number, 0, plan.ATTRIBUTE_MOST)}, at)
+    checked(plan.settings(), {name: parse_number(number, 0, plan.ATTRIBUTE_MOST)}, at)
     return name, int(number)
 
-
-_STORES: dict[str, Callable[[str, str], Store]] = {
-    "tmpfs": lambda value, at: Store(kind="tmpfs", size=_size(value, at)),
-    "ramdisk": lambda value, at: Store(kind="ramdisk", size=_size(value, at)),
-    "file": _file,
-    "block": _block}
 
 # ---- sections: their keys are the members with a rule or a parser ---------------------
 
@@ -103,7 +87,7 @@ class InitiatorSpec:
 @dataclass
 class Spec:
     name: str = member("", rule=names.plan)
-    iqn: str = member("", rule=_prefix)
+    iqn: str = member("", rule=names.iqn_prefix)
     domain: str = member("", rule=lambda _: "")
     mounts: str = member("/run/rftp-iser", rule=names.path)  # the parent of tmpfs mounts
     secrets: str = member("/etc/rftp-iser", rule=names.path)  # generated ones
@@ -130,17 +114,16 @@ class Spec:
             return self.initiators.setdefault(name, InitiatorSpec(name))
         refuse(kind != "node" or not name, f"[{printable(head)}]",
                "is none of [plan], [node N], [node *], [initiator IQN]")
-        node = EACH if name == "*" else parse_number(name, 0, plan.NODE_MOST)
-        if node is None:
-            raise Failure(f"{at or kind} \"{printable(name)}\" is no node's number, nor *")
+        node: Any = EACH if name == "*" else parse_number(name, 0, plan.NODE_MOST)
+        refuse(node is None, at or kind, "is no node's number, nor *", name)
         return self.nodes.setdefault(node, NodeSpec(node))
 
 
 def put(section: Any, key: str, value: str, at: str = "") -> None:
     """Adds to a list or object; of other keys the last value counts. at: the place."""
     at = at or key
-    if key in _STORES and isinstance(section, NodeSpec):
-        section.stores.append(_STORES[key](value, at))
+    if key in STORES and isinstance(section, NodeSpec):
+        section.stores.append(_store(key, value, at))
         return
     known = plan.fields(section).get(key)
     if not known:
@@ -157,35 +140,23 @@ def put(section: Any, key: str, value: str, at: str = "") -> None:
         setattr(section, known.name, new)
 
 
-def _setting(line: str) -> tuple[str, str]:
-    """KEY VALUE or KEY = VALUE; the value may stand in quotes."""
-    key, _, value = re.sub(r"[ \t]*[ \t=][ \t]*", "\n", line, count=1).partition("\n")
-    refuse(line[0] == ";", "a comment", "begins with \"#\", not with \";\"")
-    quoted = re.fullmatch(r'"((?:[^"\\]|\\["\\])*)"[ \t]*(#.*)?', value)
-    if quoted and key:
-        return key, re.sub(r"\\(.)", r"\1", quoted[1])
-    value = re.sub(r"(^|[ \t])#.*", "", value).rstrip(" \t")
-    refuse(not key or not value, "the line", "is no KEY = VALUE (\"\" is an empty one)", line)
-    refuse(value[0] == "\"", "a value in quotes",
-           "ends with a quote, and has \\\" and \\\\ for those in it")
-    return key, value
-
-
 def add_text(spec: Spec, lines: str, name: str) -> None:
     """Adds a file's settings. Failure has FILE:LINE."""
     section = None
     for number, raw in enumerate(lines.split("\n"), 1):
-        line = raw.strip(" \t\r")
+        line = re.sub("(^|[ \t])#.*", "", raw).strip(" \t\r")
+        setting = SETTING.fullmatch(line)
         try:
             if line.startswith("["):
-                head, bracket, rest = line[1:].partition("]")
-                alone = bracket and head.split() and (rest.strip() + "#")[0] == "#"
-                refuse(not alone, "a section", "is a name in brackets alone, as [node 0]")
-                section = spec.section(" ".join(head.split()))
-            elif line and line[0] != "#":
-                key, value = _setting(line)
+                refuse(line[-1] != "]", "a section", "is a name in brackets alone, as [node 0]")
+                section = spec.section(" ".join(line[1:-1].split()))
+            elif setting:
+                key, value = setting.groups()
                 refuse(not section, f"\"{printable(key)}\"", "is in no section, as [plan] is one")
-                put(section, key, value)
+                put(section, key, re.sub('^"(.*)"$', r"\1", value))
+            else:
+                refuse(line, "the line", "is no KEY = VALUE (\"\" is an empty one), and no "
+                       "comment, which begins with #", line)
         except Failure as why:
             raise Failure(f"{name}:{number}: {why}") from None
 
@@ -195,42 +166,41 @@ def read(spec: Spec, path: str) -> None:
     add_text(spec, read_text(path), "standard input" if path == "-" else printable(path))
 
 
-def _add_options(spec: Spec, o: Options) -> None:
-    if o.node is not None:
-        spec.only = parse_ids(o.node) or set()
-        refuse(not spec.only, "--node", "is no list of nodes, as 0,2-3", o.node)
-    for head, keys in (("plan", plan.fields(Spec)), ("node *", [*_STORES, *plan.fields(NodeSpec)])):
-        for key in keys:
-            given, at, section = getattr(o, key, None), f"--{key}", head
-            for value in given if isinstance(given, list) else [given]:
-                if value in (None, False):
-                    continue
-                if key in ("secrets", "mounts", "file"):
-                    value = os.path.join(os.getcwd(), value)  # a plan is read elsewhere, too
-                if key == "file":
-                    value = " ".join(value.rsplit(":", 1))
-                if key == "portal":
-                    node, equals, value = value.partition("=")
-                    refuse(not equals, at, "is no NODE=ADDRESS", node)
-                    section = f"node {node}"
-                put(spec.section(section, at), key, "yes" if value is True else value, at)
-    for name in o.initiator:
-        spec.section(f"initiator {name}", "--initiator")
-    for option, value, key in (("--chap", o.chap, "chap-secret"),
-                               ("--mutual-chap", o.mutual_chap, "mutual-secret")):
-        if value is None:
-            continue
-        refuse(not spec.initiators, option, "needs initiators: --initiator names one")
-        if value != GENERATE:
-            value = os.path.join(os.getcwd(), value)
-        for initiator in spec.initiators.values():
-            if not getattr(initiator, key.replace("-", "_")):
-                put(initiator, key, value, option)
+# ---- options --------------------------------------------------------------------------
+
+
+def _add_option(spec: Spec, name: str, value: str) -> None:
+    at = f"--{name}"
+    if name in ("secrets", "mounts", "file") or (name.endswith("chap") and value != GENERATE):
+        value = os.path.join(os.getcwd(), value)  # a plan is read elsewhere, too
+    if name == "node":
+        spec.only = parse_ids(value) or set()
+        refuse(not spec.only, at, "is no list of nodes, as 0,2-3", value)
+    elif name == "initiator":
+        spec.section(f"initiator {value}", at)
+    elif name in ("chap", "mutual-chap"):
+        refuse(not spec.initiators, at, "needs initiators: --initiator names one")
+        key = name.replace("-chap", "") + "-secret"
+        for i in spec.initiators.values():
+            if not getattr(i, key.replace("-", "_")):
+                put(i, key, value, at)
+    elif name == "portal":
+        node, equals, value = value.partition("=")
+        refuse(not equals, at, "is no NODE=ADDRESS", node)
+        put(spec.section(f"node {node}", at), name, value, at)
+    elif name in plan.fields(Spec):
+        put(spec, name, value, at)
+    elif name in (*STORES, *plan.fields(NodeSpec)):
+        value = " ".join(value.rsplit(":", 1)) if name == "file" else value
+        put(spec.section("node *"), name, value, at)
 
 
 def add_options(spec: Spec, o: Options) -> None:
-    """Adds the settings of options. Misuse if one is wrong."""
+    """Adds the settings of options, --chap behind all --initiator. Misuse if one is wrong."""
     try:
-        _add_options(spec, o)
+        for name, given in vars(o).items():
+            for value in given if isinstance(given, list) else [given]:
+                if value not in (None, False):
+                    _add_option(spec, name.replace("_", "-"), "yes" if value is True else value)
     except Failure as why:
         raise Misuse(str(why)) from None

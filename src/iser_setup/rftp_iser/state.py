@@ -10,14 +10,14 @@ import json
 import os
 import signal
 import time
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, replace
+from pathlib import Path
 
-from rftp_common import (FILE_MOST, Failure, Stop, failed, is_ours, parse_number, printable,
-                         read_text, say, write_file, written_by_others)
+from rftp_common import (FILE_MOST, Failure, Stop, failed, own_directory, parse_number, printable,
+                         read_text, say, write_file)
 
 from . import names, plan
-from .plan import Plan
+from .plan import Plan, member
 
 DEFAULT_DIR = "/var/lib/rftp/iser"
 VERSION_KEY, FORMAT_VERSION = "rftp-iser-state", 1
@@ -29,23 +29,28 @@ STATE_MOST = 3 * FILE_MOST  # bytes: two plans and a little
 class Irq:
     """An interrupt of a network card that was confined to the CPUs of a node. set: ""; the kernel
     has refused it."""
-    irq: int
-    netdev: str
-    was: str  # its smp_affinity_list
-    set: str
+    irq: int = member(0, needed=True)
+    netdev: str = member("", needed=True)
+    was: str = member("", needed=True)  # its smp_affinity_list
+    set: str = member("", needed=True)
 
 
 @dataclass
 class State:
-    dir: str
-    name: str  # of the plan, and the file
-    applied: Plan | None = None  # to its end
-    applying: Plan | None = None  # by an apply that is running, or was killed
-    older: list[Plan] = field(default_factory=list)  # those of applies that were killed before it
-    boot: str = ""  # boot_id(7) of when applied was made
-    made: list[str] = field(default_factory=list)  # directories and files, in their order
-    cpus: str | None = None  # LIO's list before any plan of this boot; None: not changed
-    irqs: list[Irq] = field(default_factory=list)  # of this boot
+    """Its members are those of the file."""
+    dir: str = ""
+    name: str = ""  # of the plan, and the file
+    version: int = member(0, key=VERSION_KEY, rule=plan.word(FORMAT_VERSION), needed=True)
+    boot: str = member("", needed=True)  # boot_id(7) of when applied was made
+    applied: Plan | None = member(None, of=Plan)  # to its end
+    applying: Plan | None = member(None, of=Plan)  # by an apply that is running, or was killed
+    # Those of applies that were killed before it.
+    older: list[Plan] = member(list, of=Plan)
+    cpus: str = member("")  # LIO's list before any plan of this boot; "": not changed
+    # Directories and files, in their order.
+    made: list[str] = member(list, rule=lambda given: "" if all(
+        str(path).startswith("/") for path in given) else "has what is no path")
+    irqs: list[Irq] = member(list, of=Irq)  # of this boot
     lock: int = -1  # a descriptor; child processes have the lock, too
 
     @property
@@ -71,43 +76,25 @@ class State:
         """Was the host, since the plan was applied? Then the data in memory is gone."""
         return bool(self.boot) and self.boot != boot_now()
 
-    # ---- changes, by the holder of the lock ----
-
     def begin_boot(self) -> None:
         """After a restart the kernel has its own CPU lists again."""
         if self.boot != boot_now():
-            self.cpus, self.irqs, self.boot = None, [], boot_now()
-
-    def begin(self, want: Plan) -> None:
-        """want is being applied from now on."""
-        if self.applying and self.applying != want:
-            self.older.append(self.applying)
-        self.applying = want
-
-    def finish(self) -> None:
-        self.applied, self.applying, self.older = self.applying, None, []
+            self.cpus, self.irqs, self.boot = "", [], boot_now()
 
     def write(self) -> None:
-        value: dict[str, Any] = {VERSION_KEY: FORMAT_VERSION, "boot": self.boot}
-        value.update((key, plan.to_json(p)) for key, p in (("applied", self.applied),
-                                                           ("applying", self.applying)) if p)
-        value["older"] = [plan.to_json(p) for p in self.older]
-        if self.cpus is not None:
-            value["cpus"] = self.cpus
-        text = json.dumps(dict(value, made=self.made, irqs=[vars(i) for i in self.irqs]), indent=2)
+        self.version = FORMAT_VERSION
+        text = json.dumps(plan.json_of(self), indent=2)
         if len(text) > STATE_MOST:
             raise Failure(f"{printable(self.file)} would be too long to be read again: make the "
                           "plan smaller, or several of it")
         write_file(self.file, text)
 
     def remove(self) -> None:
-        for path in (self.lio_file, self.file):  # last the file that names our things
-            try:
-                os.unlink(path)
-            except FileNotFoundError:
-                pass
-            except OSError as why:
-                raise failed(why, printable(path)) from why
+        try:
+            for path in (self.lio_file, self.file):  # last the file that names our things
+                Path(path).unlink(missing_ok=True)
+        except OSError as why:
+            raise failed(why, printable(self.file)) from why
 
 
 def boot_now() -> str:
@@ -116,28 +103,6 @@ def boot_now() -> str:
 
 def directory(given: str | None) -> str:
     return given or os.environ.get("RFTP_ISER_STATE") or DEFAULT_DIR
-
-
-def _load(state: State, text: str) -> None:
-    """Only apply writes it, so all that is wrong in it is damage."""
-    try:
-        value = json.loads(text)
-        state.boot, state.cpus, state.made = value["boot"], value.get("cpus"), value.get("made", [])
-        state.irqs = [Irq(i["irq"], i["netdev"], i["was"], i["set"]) for i in value.get("irqs", ())]
-        texts = [state.boot, state.cpus or "", *state.made,
-                 *(t for i in state.irqs for t in (i.netdev, i.was, i.set))]
-        if value[VERSION_KEY] != FORMAT_VERSION or not all(isinstance(t, str) for t in texts) \
-                or not all(path.startswith("/") for path in state.made) \
-                or not all(type(i.irq) is int and i.irq >= 0 for i in state.irqs):
-            raise ValueError("it is not as apply writes it")
-        state.applied, state.applying = (
-            plan.from_json(value[key], key) if key in value else None
-            for key in ("applied", "applying"))
-        state.older = [plan.from_json(p, "older") for p in value.get("older", ())]
-    except (AttributeError, KeyError, TypeError, ValueError, RecursionError, Failure) as why:
-        raise Failure(f"{printable(state.file)}: {why}: the file is damaged: bring it back from a "
-                      "backup, or move it away, and take what was made out with targetcli and "
-                      "umount") from None
 
 
 def read(given: str | None, name: str) -> State:
@@ -152,15 +117,21 @@ def read(given: str | None, name: str) -> State:
         if isinstance(why.__cause__, FileNotFoundError):
             return state
         raise
-    _load(state, text)
-    return state
+    try:
+        found: State = plan.read_object(State, json.loads(text), "")
+    except (ValueError, RecursionError, Failure) as why:
+        # Only apply writes it, so all that is wrong in it is damage.
+        raise Failure(f"{printable(state.file)}: {why}: the file is damaged: bring it back from a "
+                      "backup, or move it away, and take what was made out with targetcli and "
+                      "umount") from None
+    return replace(found, dir=state.dir, name=name)
 
 
 def names_of(given: str | None) -> list[str]:
     """Of the plans that were applied here, sorted."""
     path = directory(given)
     try:
-        found = [e[:-len(SUFFIX)] for e in os.listdir(path) if e.endswith(SUFFIX) and e[0] != "."]
+        found = [e[:-len(SUFFIX)] for e in os.listdir(path) if e.endswith(SUFFIX)]
     except FileNotFoundError:
         return []
     except OSError as why:
@@ -171,18 +142,12 @@ def names_of(given: str | None) -> list[str]:
 # ---- locks and kill points ------------------------------------------------------------
 
 
-def _holder(fd: int) -> int:
-    """The process that wrote its number into the lock file; 0: unknown."""
-    text = os.pread(fd, 24, 0).split(b"\n")[0].decode("ascii", "replace")
-    return parse_number(text, 1, (1 << 31) - 1) or 0
-
-
-def _is_gone(pid: int) -> bool:
+def _is_locked(fd: int) -> bool:
     try:
-        os.kill(pid, 0)
-    except OSError as why:
-        return why.errno == errno.ESRCH
-    return False
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def lock(path: str, busy: str, seconds: int, stop: Stop | None = None, begun: str = "",
@@ -195,34 +160,29 @@ def lock(path: str, busy: str, seconds: int, stop: Stop | None = None, begun: st
     except OSError as why:
         raise failed(why, printable(path)) from why
     start, told = time.monotonic(), not seconds
-    while True:
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            break
-        except OSError as why:
-            if why.errno != errno.EWOULDBLOCK:
-                os.close(fd)
-                raise failed(why, "the lock " + printable(path)) from why
-        waited, holder = time.monotonic() - start, _holder(fd)
-        gone = bool(begun and holder and _is_gone(holder))
-        if waited >= (max(seconds, left) if gone and seconds else seconds):
-            os.close(fd)
+    try:
+        while not _is_locked(fd):
+            holder = parse_number(os.pread(fd, 24, 0).decode("latin-1").strip(), 1, 1 << 31)
+            gone = bool(begun and holder) and not os.path.exists(f"/proc/{holder}")
+            said = f"{busy} (process {holder or 'unknown'}, which has {printable(path)} locked)"
             if gone:
-                raise Failure(f"{printable(path)}: a program of an rftp-iser that is gone (process "
-                              f"{holder}) still runs, {begun}; try again when it has ended, or see "
-                              "dmesg for what the kernel waits for")
-            raise Failure(f"{busy} (process {holder or 'unknown'}, which has {printable(path)} "
-                          "locked); try again when it has ended")
-        if waited >= min(seconds, 5) and not told:
-            say("waiting for a program of an rftp-iser that is gone" if gone else
-                f"waiting: {busy}")
-            told = True
-        if stop and stop.asked:
-            os.close(fd)
-            stop.check()
-        time.sleep(0.05)
-    os.ftruncate(fd, 0)
-    os.pwrite(fd, b"%d\n" % os.getpid(), 0)
+                said = (f"a program of an rftp-iser that is gone (process {holder}) still runs, "
+                        f"{begun}, and has {printable(path)} locked")
+            waited = time.monotonic() - start
+            if waited >= (max(seconds, left) if gone and seconds else seconds):
+                dmesg = ", or see dmesg for what the kernel waits for" if gone else ""
+                raise Failure(f"{said}; try again when it has ended{dmesg}")
+            if waited >= min(seconds, 5) and not told:
+                say(f"waiting: {said}")
+                told = True
+            if stop:
+                stop.check()
+            time.sleep(0.05)
+        os.ftruncate(fd, 0)
+        os.pwrite(fd, b"%d\n" % os.getpid(), 0)
+    except BaseException:
+        os.close(fd)
+        raise
     return fd
 
 
@@ -230,17 +190,7 @@ def open_to_change(given: str | None, name: str, seconds: int, stop: Stop) -> St
     """As read(), and no other process changes the targets of this host as long as its lock is
     open; it is waited for so many seconds."""
     path = directory(given)
-    try:
-        os.makedirs(os.path.dirname(path) or ".", 0o755, exist_ok=True)
-        if not os.path.isdir(path):
-            os.mkdir(path, 0o700)
-        st = os.stat(path)
-    except OSError as why:
-        raise failed(why, f"{printable(path)}, where it is kept what was applied") from why
-    # A user who could write there could have us mount and remove at will.
-    if not is_ours(st) or written_by_others(st):
-        raise Failure(f"{printable(path)}: others may write there; chown root and chmod 700 it, "
-                      "after a look at what is in it")
+    own_directory(path, f"{printable(path)}, where it is kept what was applied,")
     held = lock(os.path.join(path, "lock"), "another rftp-iser is changing the targets of this "
                 "host", seconds, stop, "which changes LIO")
     state = read(given, name)

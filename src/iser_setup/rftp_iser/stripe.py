@@ -1,74 +1,85 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several disks as one, by md (RAID 0) or LVM, and XFS on them. A stripe is made once, and put
-together again at each later login."""
+"""Several disks as one, by md (RAID 0) or LVM: a stripe is made once, and put together again at
+each later login. And login.json: the sessions, records and stripes that login has made on this
+host, so that logout takes away these and no more. It is written before they are made."""
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import re
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from rftp_common import Failure, printable
+from rftp_common import (Failure, Options, Stop, own_directory, printable, read_text, say, warn,
+                         write_file)
 
-from . import sessions
-from .host import number, sysfs, text
-from .iscsi import Ended, Programs
-from .sessions import BLOCK, entries, is_device, kernel_name
+from . import iscsi, sessions, state
+from .host import entries, sysfs, text
+from .iscsi import Ended, Node, Programs
+from .plan import json_of, member, needed, read_object, word
+from .sessions import BLOCK, Disk, is_device, kernel_name
 
 KINDS = {"md": "linux_raid_member", "lvm": "LVM2_member"}  # with wipefs's word for a member
 MEMBERS_MOST = 64
-VOLUME = "data"  # the logical volume, in a group of our name
 
-# Tells of the stripe that a disk belongs to. Exit status 1 of mdadm: a disk of no array; 5 of pvs:
-# none of LVM's, and for much else.
+# take: takes a part off a disk; the group by its UUID, for others may have groups of this name.
 ASK = {"md": ("mdadm", "--examine", "--export"),
        "lvm": ("pvs", "--noheadings", "--separator", "|", "-o",
                "pv_uuid,vg_name,vg_uuid,pv_count,lv_count")}
-
-# ---- contents of a device -------------------------------------------------------------
-
-
-def contents(p: Programs, device: str) -> str:
-    """The signatures on it, "xfs, dos"; "": it is empty."""
-    return ", ".join(p.run("wipefs", "--no-act", "--noheadings", "--output", "TYPE", device,
-                           about=f"the contents of {device} cannot be told").split())
-
-
-def make_xfs(p: Programs, device: str, disks: int, over: bool) -> None:
-    """disks: of the stripe that device is; 1: it is none. over: signatures that are there."""
-    name = kernel_name(device)
-    # md tells its own chunk; device-mapper only that of a striped volume.
-    chunk = number(sysfs(), BLOCK, name, "md/chunk_size") or \
-        number(sysfs(), BLOCK, name, "queue/minimum_io_size")
-    geometry = ("-d", f"su={chunk},sw={disks}") if disks > 1 and chunk else ()
-    force = ("-f",) if over else ()
-    p.run("mkfs.xfs", "-q", *force, *geometry, device, about=f"XFS on {device}")
-
+COMMANDS = {
+    "md": {"make": ["mdadm --create /dev/md/{name} --metadata=1.2 --level=0 --homehost=any "
+                    "--name={name} --uuid={id} --raid-devices={count} --chunk={chunk} @paths"],
+           "start": ["mdadm --assemble /dev/md/{name} --uuid={id} @paths"],
+           "stop": ["mdadm --stop {device}"],
+           "take": ["mdadm --stop /dev/{array}", "mdadm --zero-superblock @paths"]},
+    "lvm": {"make": ["vgcreate --quiet {name} @paths",
+                     "lvcreate --config={udev} --yes --quiet --wipesignatures y --type striped "
+                     "--stripes {count} --stripesize {chunk}k --extents 100%FREE --name data "
+                     "{name}"],
+            "start": ["vgchange --config={udev} --activate y {name}"],
+            "stop": ["vgchange --config={udev} --activate n {name}"],
+            "take": ["vgremove --config={udev} --quiet --select vg_uuid={group}",
+                     "pvremove --yes --quiet @paths"]}}
 
 # ---- stripes and their members --------------------------------------------------------
 
 
 @dataclass
 class Stripe:
-    kind: str
-    name: str  # md's, or the volume group's
-    id: str  # its UUID; before it is made, the one that was drawn for it
-    # Of one that is being made, or was when a login was killed: target and LUN of its disks.
-    disks: list[tuple[str, int]] = field(default_factory=list)
-    device: str = field(default="", compare=False)  # "/dev/md/rftp-x"
-    started: bool = field(default=False, compare=False)  # by this run
-    new: bool = field(default=False, compare=False)  # made by this run
+    kind: str = needed(rule=word(*KINDS))
+    name: str = needed(rule=iscsi.plain)  # md's, or the volume group's
+    id: str = needed(rule=iscsi.plain)  # its UUID
+    device: str = ""  # "/dev/md/rftp-x"
+    started: bool = False  # by this run
+    new: bool = False  # made by this run
 
     def __str__(self) -> str:
         return f"the {self.kind} stripe {printable(self.name)}"
 
-    def to_json(self) -> dict[str, str]:
-        return {"kind": self.kind, "name": self.name, "id": self.id}
+
+@dataclass
+class Place:
+    target: str = needed(rule=iscsi.plain)
+    lun: int = member(0, needed=True)
+
+
+@dataclass
+class Half(Stripe):
+    """A stripe that is being made, or was when a login was killed. By the id that is drawn for it,
+    its parts are known: md's UUID, or the beginning of the UUIDs of LVM's physical volumes, for LVM
+    draws a group's by itself."""
+    disks: list[Place] = member(list, of=Place)
 
     def part(self, nth: int) -> str:
-        """The id of the nth disk of one that is being made."""
+        """The id of its nth disk."""
         return self.id if self.kind == "md" else f"{self.id}-{nth:06d}"
+
+
+def draw(kind: str, name: str) -> Half:
+    between, sizes = (":", (4, 4, 4, 4)) if kind == "md" else ("-", (3, 2, 2, 2, 2, 2))
+    return Half(kind, name, between.join(map(secrets.token_hex, sizes)))
 
 
 @dataclass
@@ -78,37 +89,29 @@ class Member:
     id: str = ""
     of: int = 0  # how many members it has in all
     raid0: bool = True  # of LVM it is not known here
-    part: str = ""  # as Stripe.part
+    part: str = ""  # as Half.part
     filled: bool = False  # there may be data: the array runs, or the group has logical volumes
 
 
-def draw(kind: str, name: str) -> Stripe:
-    """One that is going to be made. By the id, its parts are known: md's UUID, or the beginning of
-    the UUIDs of LVM's physical volumes, for LVM draws a group's by itself."""
-    if kind == "md":
-        return Stripe(kind, name, ":".join(secrets.token_hex(4) for _ in range(4)))
-    return Stripe(kind, name, "-".join(secrets.token_hex(n) for n in (3, 2, 2, 2, 2, 2)))
-
-
-def md_member(exported: str) -> Member:
-    """From mdadm --examine --export."""
-    has = dict(line.partition("=")[::2] for line in exported.splitlines())
-    name = has.get("MD_NAME", "").rpartition(":")[2]  # "HOST:NAME"
+def member_of(kind: str, told: str) -> Member:
+    """From what ASK's program prints."""
+    if kind == "lvm":
+        if told.count("|") != 4:
+            return Member()
+        part, name, uuid, of, volumes = told.strip().split("|")
+        return Member(name, uuid, int(of), True, part, int(volumes) > 0)
+    has = dict(line.partition("=")[::2] for line in told.splitlines())
+    name, uuid = has.get("MD_NAME", "").rpartition(":")[2], has.get("MD_UUID", "")  # "HOST:NAME"
     # Another host may have written it, and it becomes a name below /dev/md.
     if not re.fullmatch(r"[A-Za-z0-9_+][A-Za-z0-9._+-]*", name):
         name = "rftp-found"
-    of, uuid = has.get("MD_DEVICES", ""), has.get("MD_UUID", "")
-    return Member(name, uuid, int(of) if of.isdecimal() else 0, has.get("MD_LEVEL") == "raid0",
-                  uuid)
+    return Member(name, uuid, int(has.get("MD_DEVICES", 0)), has.get("MD_LEVEL") == "raid0", uuid)
 
 
-def lvm_member(line: str) -> Member:
-    """From pvs, "UUID|GROUP|GROUP'S UUID|PHYSICAL VOLUMES|LOGICAL VOLUMES"."""
-    words = line.strip().split("|")
-    if len(words) != 5:
-        return Member()
-    disks, volumes = (int(w) if w.isdecimal() else 0 for w in words[3:])
-    return Member(words[1], words[2], disks, True, words[0], volumes > 0)
+def contents(p: Programs, device: str) -> str:
+    """The signatures on it, "xfs, dos"; "": it is empty."""
+    return ", ".join(p.run("wipefs", "--no-act", "--noheadings", "--output", "TYPE", device,
+                           about=device).split())
 
 
 def _array(path: str) -> str:
@@ -120,18 +123,15 @@ def _array(path: str) -> str:
 def _ask(p: Programs, kind: str, path: str) -> Member:
     """path "": the disk is missing. When mdadm or LVM cannot tell of a disk with its signature, the
     disk counts as in use."""
-    if not path:
-        return Member()
     why = ""
     try:
-        told = p.run(*ASK[kind], path)
-        m = md_member(told) if kind == "md" else lvm_member(told)
-        if kind == "md" and _array(path):
-            state = text(sysfs(), BLOCK, _array(path), "md/array_state")
+        m = member_of(kind, p.run(*ASK[kind], path)) if path else Member()
+        if kind == "md" and m.part:
+            state = text(sysfs(), BLOCK, _array(path) or "none", "md/array_state")
             m.filled = state not in ("", "inactive", "clear")
-        if m.part:
+        if m.part or not path:
             return m
-    except Ended as ended:
+    except Ended as ended:  # also for a disk of no array, or none of LVM's
         why = f": {ended}"
     found = contents(p, path)
     if KINDS[kind] in found:
@@ -142,22 +142,26 @@ def _ask(p: Programs, kind: str, path: str) -> Member:
 def is_whole(kind: str, members: Sequence[Member]) -> bool:
     """Are they all members of one stripe; or False: none is of any? Else Failure."""
     first = members[0]
-    if not any(m.id for m in members):
-        return False
-    if any(m.id != first.id for m in members) or first.of != len(members) or not first.raid0:
+    if any(m.id != first.id for m in members) or \
+            first.id and not (first.of == len(members) and first.raid0):
         of = dict.fromkeys(f"{printable(m.name)} of {m.of}" if m.id else "none" for m in members)
         raise Failure(f"the {len(members)} disks are not the disks of one {kind} stripe (RAID 0), "
                       f"but of: {', '.join(of)}: log in to all targets of one stripe")
-    return True
+    return first.id != ""
 
 
 # ---- md and LVM -----------------------------------------------------------------------
 
 
-def _config() -> tuple[str, str]:
-    """LVM leaves the nodes of devices to udev, and waits in vain where that does not run."""
-    return "--config", ("activation{udev_sync=1}" if os.path.exists("/run/udev/control") else
-                        "activation{udev_sync=0 udev_rules=0}")
+def commands(s: Stripe, verb: str, paths: Sequence[str] = (), **more: object
+             ) -> Iterator[list[str]]:
+    """Of mdadm or LVM, for a verb of COMMANDS."""
+    # LVM leaves the nodes of devices to udev, and waits in vain where that does not run.
+    udev = "udev_sync=1" if os.path.exists("/run/udev/control") else "udev_sync=0 udev_rules=0"
+    known = dict(vars(s), udev=f"activation{{{udev}}}", count=len(paths), **more)
+    for line in COMMANDS[s.kind][verb]:
+        words = [word.format(**known) for word in line.split()]
+        yield words[:-1] + list(paths) if words[-1] == "@paths" else words
 
 
 def _device(p: Programs, s: Stripe, path: str) -> str:
@@ -167,10 +171,9 @@ def _device(p: Programs, s: Stripe, path: str) -> str:
         if not array:
             raise Failure("md did not take " + path)
         return name if kernel_name(name) == array else "/dev/" + array
-    group = f"the volume group {printable(s.name)}"
-    found = p.run("lvs", "--noheadings", "-o", "lv_path", s.name, about=group).split()
+    found = p.run("lvs", "--noheadings", "-o", "lv_path", s.name).split()
     if len(found) != 1:
-        raise Failure(f"{group} has not one volume, but none or several: it is not login's")
+        raise Failure(f"{s} has not one volume, but none or several: it is not login's")
     return found[0]
 
 
@@ -180,97 +183,32 @@ def find(p: Programs, kind: str, paths: Sequence[str]) -> Stripe | None:
     if not is_whole(kind, members):
         return None
     s = Stripe(kind, members[0].name, members[0].id)
-    if kind == "md" and not members[0].filled:
-        p.run("mdadm", "--assemble", "/dev/md/" + s.name, "--uuid=" + s.id, *paths)
-        s.started = True
-    if kind == "lvm" and not is_device(_device(p, s, paths[0])):
-        p.run("vgchange", *_config(), "--activate", "y", s.name)
-        s.started = True
+    s.started = not (members[0].filled if kind == "md" else is_device(_device(p, s, paths[0])))
+    for words in commands(s, "start", paths) if s.started else ():
+        p.run(*words)
     s.device = _device(p, s, paths[0])
     return s
 
 
-def make(p: Programs, s: Stripe, paths: Sequence[str], chunk: int) -> None:
-    """Makes s out of the disks, unless mdadm or LVM finds something on them; s has the id then that
-    it really has. After a Failure settle() takes its parts away."""
-    count, kilobytes = len(paths), chunk >> 10
+def make(p: Programs, half: Half, paths: Sequence[str], chunk: int) -> Stripe:
+    """Makes it out of the disks, unless mdadm or LVM finds something on them. After a Failure
+    settle_halves() takes its parts away."""
     # When these would ask whether to write over something, they read no answer.
-    if s.kind == "md":  # it belongs to the disks, not to the host
-        p.run("mdadm", "--create", "/dev/md/" + s.name, "--metadata=1.2", "--level=0",
-              "--homehost=any", "--name=" + s.name, "--uuid=" + s.id, f"--raid-devices={count}",
-              f"--chunk={kilobytes}", *paths)
-    else:
-        for nth, path in enumerate(paths):
-            p.run("pvcreate", "--quiet", "--norestorefile", "--uuid", s.part(nth), path)
-        p.run("vgcreate", "--quiet", s.name, *paths)
-        p.run("lvcreate", *_config(), "--yes", "--quiet", "--wipesignatures", "y", "--type",
-              "striped", "--stripes", str(count), "--stripesize", f"{kilobytes}k", "--extents",
-              "100%FREE", "--name", VOLUME, s.name)
-    s.device = _device(p, s, paths[0])
-    s.id = _ask(p, s.kind, paths[0]).id
-    s.started = s.new = True
-
-
-def _take_off(p: Programs, s: Stripe, path: str, m: Member) -> None:
-    if s.kind == "md":
-        if _array(path):
-            p.tried("mdadm", "--stop", "/dev/" + _array(path))
-        p.tried("mdadm", "--zero-superblock", path)
-        return
-    if m.id:  # by the UUID, for others may have groups of this name
-        p.tried("vgremove", *_config(), "--quiet", "--select", "vg_uuid=" + m.id)
-    p.tried("pvremove", "--yes", "--quiet", path)
-
-
-def settle(p: Programs, s: Stripe, paths: Sequence[str]) -> str:
-    """Looks at s, which a login was making when it failed or was killed. "gone": nothing is left;
-    "taken": there were parts that cannot have data on them, and they are off the disks now;
-    "whole": it was made, and s gets its id; "untold": parts with data, or disks are missing. paths:
-    of the disks in their order, "" for a missing one. Only parts with the ids of s count: other
-    hosts may have been quicker."""
-    p.settle()
-    for again in (False, True):
-        members = [_ask(p, s.kind, path) for path in paths]
-        # Of LVM, not in a group that has been made of it since.
-        parts = [(path, m) for nth, (path, m) in enumerate(zip(paths, members)) if
-                 m.part == s.part(nth) and (s.kind == "md" or m.name in ("", s.name))]
-        filled, there = any(m.filled for _, m in parts), sum(map(bool, paths))
-        # An array is whole once each disk tells of it; of LVM the volume is made last.
-        if len(parts) == len(paths) and (s.kind == "md" or filled):
-            s.id = members[0].id
-            return "whole"
-        if not parts and there == len(paths):
-            return "taken" if again else "gone"
-        if not parts or filled or (s.kind == "md" and len(parts) == there):
-            return "untold"
-        if not again:
-            for path, m in parts:
-                _take_off(p.unstoppable(), s, path, m)
-    raise Failure(f"{s} is incomplete, and cannot be taken off its disks")
-
-
-def stop(p: Programs, s: Stripe) -> None:
-    """Takes it away from the kernel; the data stays on the disks."""
-    words = ("mdadm", "--stop", s.device) if s.kind == "md" else \
-        ("vgchange", *_config(), "--activate", "n", s.name)
-    p.run(*words, about=f"{s} on {s.device}")
-
-
-# ---- above a disk ---------------------------------------------------------------------
+    for nth, path in enumerate(paths if half.kind == "lvm" else ()):
+        p.run("pvcreate", "--quiet", "--norestorefile", "--uuid", half.part(nth), path)
+    for words in commands(half, "make", paths, chunk=chunk >> 10):
+        p.run(*words)
+    return Stripe(half.kind, half.name, _ask(p, half.kind, paths[0]).id,
+                  _device(p, half, paths[0]), True, True)
 
 
 def of_device(name: str, among: Sequence[Stripe]) -> Stripe | None:
-    """The one that a device is; None: none of these."""
-    md, dm = (re.sub("[-:]", "", text(sysfs(), BLOCK, name, file)) for file in
-              ("md/uuid", "dm/uuid"))
-    # device-mapper names a volume "GROUP-VOLUME", with each "-" of theirs doubled; its UUID is
-    # "LVM-", the group's and its own.
-    group = re.split("(?<!-)-(?!-)", text(sysfs(), BLOCK, name, "dm/name"))[0].replace("--", "-")
+    """The one that a device is; None: none of these. device-mapper's UUID of a volume is "LVM-",
+    the group's and its own."""
     for s in among:
-        uuid = re.sub("[-:]", "", s.id)
-        if uuid and s.kind == "md" and md == uuid:
-            return s
-        if uuid and s.kind == "lvm" and group == s.name and dm.startswith("LVM" + uuid):
+        file, begin = ("md/uuid", "") if s.kind == "md" else ("dm/uuid", "LVM")
+        uuid = re.sub("[-:]", "", text(sysfs(), BLOCK, name, file))
+        if s.id and uuid.startswith(begin + re.sub("[-:]", "", s.id)):
             return s
     return None
 
@@ -288,3 +226,142 @@ def above(disk: str, among: Sequence[Stripe]) -> Stripe | None:
             raise Failure(f"/dev/{disk} is part of /dev/{name}, which is not login's: stop that "
                           "first")
     return found
+
+
+# ---- login.json -----------------------------------------------------------------------
+
+VERSION_KEY, FORMAT_VERSION = "rftp-iser-login", 1
+
+
+@dataclass
+class Kept:
+    """Its members are those of the file."""
+    file: str = ""
+    p: Programs = field(default_factory=lambda: Programs(Stop()), compare=False)
+    version: int = member(FORMAT_VERSION, key=VERSION_KEY, rule=word(FORMAT_VERSION), needed=True)
+    nodes: list[Node] = member(list, of=Node, unique=["iqn"], key="sessions")
+    stripes: list[Stripe] = member(list, of=Stripe)
+    halves: list[Half] = member(list, of=Half)
+
+    def node(self, iqn: str) -> Node | None:
+        return next((n for n in self.nodes if n.iqn == iqn), None)
+
+    def write(self) -> None:
+        write_file(self.file, json.dumps(json_of(self), indent=2))
+
+    def drop(self, node: Node) -> None:
+        """The record goes, too, if it is login's own."""
+        if node.record:
+            iscsi.forget(self.p, node)
+        self.nodes = [n for n in self.nodes if n.iqn != node.iqn]
+        self.write()
+
+
+def parse(file: str, told: str, p: Programs) -> Kept:
+    """The text of login.json."""
+    try:
+        kept: Kept = read_object(Kept, json.loads(told), "")
+    except (ValueError, RecursionError, Failure) as why:
+        raise Failure(f"{printable(file)} is damaged: {why}: end login's sessions with iscsiadm, "
+                      "and remove the file") from None
+    kept.file, kept.p = file, p
+    return kept
+
+
+def take(o: Options, stop: Stop) -> Kept:
+    """No other login or logout is at work as long as this process, and its programs, are."""
+    p = Programs(stop)
+    p.run("iscsiadm", "--version")
+    directory = os.path.join(state.directory(o.state), "initiator")
+    for path in (os.path.dirname(directory), directory):
+        own_directory(path, f"{printable(path)}, where it is kept what login made,")
+    p.lock = state.lock(os.path.join(directory, "login.lock"), "another login or logout is at work",
+                  o.lock_wait, stop, "iscsiadm, mdadm, wipefs, mkfs.xfs or a program of LVM's", 0)
+    file = os.path.join(directory, "login.json")
+    return parse(file, read_text(file), p) if os.path.lexists(file) else Kept(file, p)
+
+
+@contextlib.contextmanager
+def only_warn(begin: str = "") -> Iterator[None]:
+    """A Failure is said, and the rest is done all the same."""
+    try:
+        yield
+    except Failure as why:
+        warn(begin + str(why))
+
+
+def disks_of(node: Node | None) -> list[Disk]:
+    """Others may have sessions with the same target, by another way, with disks of theirs."""
+    session = node.session(sessions.read()) if node else None
+    return session.disks if session else []
+
+
+def _settle(kept: Kept, half: Half) -> None:
+    """Failure: parts of it may have data, or disks are missing, and it stays a half. Otherwise it
+    was made, or its parts are taken off the disks. Only parts with its ids count: other hosts may
+    have been quicker."""
+    p, paths, taken = kept.p, [], False
+    p.settle()
+    for at in half.disks:
+        session = sessions.find(sessions.read(), at.target)
+        disks = disks_of(kept.node(at.target)) or (session.disks if session else [])
+        found = ["/dev/" + d.name for d in disks if d.lun == at.lun]
+        paths.append(found[0] if found and is_device(found[0]) else "")  # "": it is missing
+    while True:
+        members = [_ask(p, half.kind, path) for path in paths]
+        # Of LVM, not in a group that has been made of it since.
+        parts = [(path, m) for nth, (path, m) in enumerate(zip(paths, members)) if
+                 m.part == half.part(nth) and (half.kind == "md" or m.name in ("", half.name))]
+        filled = any(m.filled for _, m in parts)
+        # An array is whole once each disk tells of it; of LVM the volume is made last.
+        whole = 0 < len(parts) == len(paths) and (half.kind == "md" or filled)
+        if whole or (not parts and all(paths)):
+            break
+        if "" in paths:
+            at = half.disks[paths.index("")]
+            raise Failure(f"{half} is incomplete, and its parts stay until all its disks are "
+                          f"there: LUN {at.lun} of {printable(at.target)} is missing")
+        if filled or taken:
+            why = "there may be data on them" if filled else "they cannot be taken off"
+            raise Failure(f"{half} is incomplete, and its parts stay on its disks: {why}")
+        for path, m in parts:
+            of = {"array": _array(path) or "none", "group": m.id or "none"}
+            for words in commands(half, "take", [path], **of):
+                p.unstoppable().tried(*words)
+        taken = True
+    kept.halves.remove(half)
+    if whole:
+        kept.stripes.append(Stripe(half.kind, half.name, members[0].id))
+    elif taken:
+        say(f"took down {half}, which was incomplete")
+    kept.write()
+
+
+def settle_halves(kept: Kept) -> None:
+    """The stripes that a login was making when it failed or was killed."""
+    for half in reversed(kept.halves[:]):
+        with only_warn():
+            _settle(kept, half)
+
+
+def stop_stripes(kept: Kept, disks: Sequence[Disk]) -> list[Stripe]:
+    """Those of login on these disks. Failure, before any is stopped, when one has a user."""
+    known = [*kept.stripes, *kept.halves]
+    found = [above(disk.name, known) for disk in disks]
+    stopped = list({s.id: s for s in found if s}.values())
+    for s in stopped:
+        for words in commands(s, "stop"):
+            kept.p.run(*words, about=str(s))
+        kept.stripes = [one for one in kept.stripes if one is not s]
+        kept.write()
+    if stopped:
+        kept.p.settle()
+    return stopped
+
+
+def leave(kept: Kept, node: Node) -> None:
+    """Ends the node's session, unless a disk of it has a user."""
+    stop_stripes(kept, disks_of(node))
+    if node.session(sessions.read()):
+        iscsi.log_out(kept.p, node)
+    kept.drop(node)

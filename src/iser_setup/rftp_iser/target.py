@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Applies one difference: to LIO by rtslib, to mounts and files by system calls. Each runs in a
 child process on the CPUs of its node and with that node's memory, so that the kernel takes the
-memory of a ramdisk from there. None takes anything back: what a half-done difference has left is a
-difference, too."""
+memory of a ramdisk from there. What a half-done difference has left is a difference, too."""
 from __future__ import annotations
 
 import contextlib
@@ -14,54 +13,52 @@ import os
 import select
 import signal
 import stat
-import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
-from rftp_common import Failure, Stop, failed, printable, write_file
+from rftp_common import Failure, Stop, failed, format_size, printable, write_file
 
 from . import host, plan, topology
 from .converge import Difference
 from .plan import NODE_UNKNOWN
 
 PIECE = 64 << 20  # bytes of a file, after which a signal is looked for
-LIMIT = 1800  # seconds that a difference may take; RFTP_ISER_LIMIT of the environment is another
 TEXT_MOST = 800  # characters of an error
+DONE = "done"  # by a child process
 MPOL_BIND = 2
-
-
-class Stuck(Failure):
-    """The kernel does not answer; the child process is left alone."""
 
 
 def rtslib() -> Any:
     """The module; Failure when it is missing."""
-    for name in ("rtslib_fb", "rtslib"):
-        with contextlib.suppress(ImportError):
-            return importlib.import_module(name)
-    raise Failure("rtslib is missing, which changes LIO: install python3-rtslib-fb (Debian) or "
-                  "python3-rtslib (RHEL)")
+    try:
+        return importlib.import_module("rtslib_fb")
+    except ImportError:
+        raise Failure("rtslib is missing, which changes LIO: install python3-rtslib-fb (Debian) or "
+                      "python3-rtslib (RHEL)") from None
 
 
 # ---- in a child process, on a node ----------------------------------------------------
 
 
-def _reason(why: BaseException) -> str:
+def _reason(why: Exception) -> str:
     """rtslib often keeps the kernel's word to itself; a chained exception has it."""
-    parts: list[str] = []
+    if not isinstance(why, (Failure, OSError)) and not type(why).__name__.startswith("RTSLib"):
+        # An error of ours, whose text may have a secret in it.
+        return f"{type(why).__name__} in the process that changes LIO"
+    parts = [str(why.filename or "" if isinstance(why, OSError) else why)]
     at: BaseException | None = why
     while at:
-        said = str(at) if not isinstance(at, OSError) else at.strerror or type(at).__name__
-        if said not in " ".join(parts) and (not parts or isinstance(at, OSError)):
-            parts.append(said)
+        if isinstance(at, OSError) and (at.strerror or "") not in parts[0]:
+            parts.append(str(at.strerror))
         at = at.__cause__ or at.__context__
-    return ": ".join(parts)
+    return ": ".join(filter(None, parts)) or type(why).__name__
 
 
 def _child(function: Callable[[], None], node: int, cpus: set[int], memory: bool,
            answer: int) -> None:
     """Never returns. memory: from the node, or none."""
-    status, said = 1, ""
+    said = "it was stopped"
     try:
         # Too much memory asked for costs this process its life, and no other.
         with contextlib.suppress(OSError):
@@ -70,55 +67,38 @@ def _child(function: Callable[[], None], node: int, cpus: set[int], memory: bool
         if cpus:
             os.sched_setaffinity(0, cpus)
         if memory and node != NODE_UNKNOWN:
-            bits = 8 * ctypes.sizeof(ctypes.c_ulong)
-            mask = (ctypes.c_ulong * (1024 // bits))()
-            mask[node // bits] = 1 << node % bits
+            mask = (ctypes.c_uint64 * 16)()
+            mask[node // 64] = 1 << node % 64
             if host.numa().set_mempolicy(MPOL_BIND, mask, ctypes.c_ulong(1025)):
-                raise OSError(ctypes.get_errno(), f"node {node}")
+                raise OSError(ctypes.get_errno(), f"the memory of node {node} cannot be chosen")
         function()
-        status = 0
-    except Failure as why:
-        said = str(why)
-    except OSError as why:
-        said = f"{why.filename}: {_reason(why)}" if why.filename else _reason(why)
-    except Exception as why:  # rtslib's; or an error of ours, whose text may have a secret in it
-        known = type(why).__name__.startswith("RTSLib")
-        said = _reason(why) if known else f"{type(why).__name__} in the process that changes LIO"
+        said = DONE
+    except Exception as why:
+        said = _reason(why)
     finally:
         with contextlib.suppress(OSError):  # the parent process may have been killed
-            os.write(answer, " ".join(said.split())[:TEXT_MOST].encode("utf-8", "surrogateescape"))
-        os._exit(status)
+            os.write(answer, os.fsencode(" ".join(said.split())[:TEXT_MOST]))
+        os._exit(0)
 
 
 def on_node(function: Callable[[], None], machine: topology.Host, node: int = NODE_UNKNOWN,
             memory: bool = False, stop: Stop | None = None) -> None:
-    """Failure, or Stuck. The child holds the lock as long as it runs, also when this process
-    is killed; a noted signal ends it between two pieces of a file, and nowhere else."""
-    limit = int(os.environ.get("RFTP_ISER_LIMIT") or 0) or LIMIT
-    end, told, said = time.monotonic() + limit, False, b""
-    reader, writer = os.pipe()
+    """Failure. The child holds the lock as long as it runs, also when this process is killed; a
+    noted signal ends it between two pieces of a file, and nowhere else."""
+    told, (reader, writer) = False, os.pipe()
     pid = os.fork()
     if not pid:
         _child(function, node, host.cpus_of(machine, node), memory, writer)
     os.close(writer)
-    while True:
-        if select.select([reader], [], [], 0.1)[0]:
-            part = os.read(reader, 65536)
-            said += part
-            if not part:
-                break
-        elif time.monotonic() > end:
-            raise Stuck(f"no answer for {limit} s from process {pid}, which is left alone: see "
-                        "dmesg for what the kernel waits for")
-        elif stop and stop.asked and not told:
-            os.kill(pid, signal.SIGTERM)
-            told = True
-    os.close(reader)
-    status = os.waitpid(pid, 0)[1]
-    if os.WIFSIGNALED(status):
-        raise Failure(f"the process that does it was ended by signal {os.WTERMSIG(status)}")
-    if os.WEXITSTATUS(status):
-        raise Failure(printable(said.decode("utf-8", "surrogateescape")))
+    with open(reader, "rb", buffering=0) as answer:
+        while not select.select([answer], [], [], 0.1)[0]:  # readable, or at its end
+            if stop and stop.asked and not told:
+                os.kill(pid, signal.SIGTERM)
+                told = True
+        said = os.fsdecode(answer.read())
+    os.waitpid(pid, 0)
+    if said != DONE:
+        raise Failure(printable(said) or "the process that does it was ended by a signal")
 
 
 # ---- directories, mounts, files -------------------------------------------------------
@@ -140,14 +120,13 @@ def _mount(d: Difference) -> None:
         failure = libc.mount(host.MOUNT_SOURCE.encode(), path, b"tmpfs", ctypes.c_ulong(flags),
                              options.encode())
     number = ctypes.get_errno()
-    # EINVAL: nothing is mounted there.
-    if failure and not (d.to is None and number in (errno.EINVAL, errno.ENOENT)):
+    if failure and (d.to is not None or number not in (errno.EINVAL, errno.ENOENT)):  # not mounted
         busy = " (fuser -m tells by whom)" if number == errno.EBUSY else ""
         raise Failure(f"{what}: {os.strerror(number)}{busy}")
 
 
 def _file(d: Difference, stop: Stop | None) -> None:
-    """All of it is allocated now; bytes of d.to that are there stay."""
+    """All of it is allocated now; bytes that are there stay."""
     path = d.key[1]
     if d.to is None:
         with contextlib.suppress(FileNotFoundError):
@@ -173,26 +152,31 @@ def _file(d: Difference, stop: Stop | None) -> None:
         raise failed(why, f"{path}, of {d.to} bytes") from why
     finally:
         os.close(fd)
+    # Here the node of its pages is checked: a tmpfs's policy is only a request.
+    pages = host.pages(path) if d.strictly else None
+    if pages and pages.elsewhere(d.node):
+        raise Failure(f"{path}: {format_size(pages.elsewhere(d.node))} of it are on other nodes "
+                      f"than {d.node}, though its tmpfs is bound there")
 
 
 # ---- LIO ------------------------------------------------------------------------------
 # rtslib's lookups raise an exception that names the missing directory of configfs.
 
-
-def _target(lio: Any, iqn: str, mode: str = "lookup") -> Any:
-    return lio.Target(lio.FabricModule("iscsi"), iqn, mode)
-
-
-def _group(lio: Any, iqn: str, mode: str = "lookup") -> Any:
-    return lio.TPG(_target(lio, iqn, mode), host.TAG, mode)
-
-
-def _store(lio: Any, plugin: str, name: str) -> Any:
-    return {"fileio": lio.FileIOStorageObject, "iblock": lio.BlockStorageObject,
-            "rd_mcp": lio.RDMCPStorageObject}[plugin](name)
+STORES = {"fileio": "FileIOStorageObject", "iblock": "BlockStorageObject",
+          "rd_mcp": "RDMCPStorageObject"}
+# Of a portal group: rtslib's list of them, and the end of an object's key.
+PARTS: dict[str, tuple[str, Callable[[Any], host.Key]]] = {
+    "lun": ("luns", lambda lun: (lun.lun,)), "acl": ("node_acls", lambda acl: (acl.node_wwn,)),
+    "portal": ("network_portals",
+               lambda p: (host.plain_address(p.ip_address.strip("[]")), p.port))}
 
 
-def _check_file(lio: Any, path: str, size: int) -> None:
+def _store(plugin: str, name: str, *given: Any) -> Any:
+    """With the arguments of a new one, it is made."""
+    return getattr(rtslib(), STORES[plugin])(name, *given)
+
+
+def _check_file(path: str, size: int) -> None:
     """Two users would destroy each other's data."""
     there = os.stat(path)
     if not stat.S_ISREG(there.st_mode):
@@ -200,29 +184,24 @@ def _check_file(lio: Any, path: str, size: int) -> None:
     if there.st_size != size:
         raise Failure(f"{path} is there already, of {there.st_size} bytes and not {size}: remove "
                       "it, or have the plan say its size")
-    users = {f"the back store fileio/{other.name}": other.udev_path
-             for other in lio.RTSRoot().storage_objects if other.plugin == "fileio"}
+    users = {f"the back store fileio/{key[2]}": other.path
+             for key, other in host.under(host.read(), "store", "fileio")}
     users.update(("/dev/" + device, host.text("/sys/block", device, "loop/backing_file"))
                  for device in host.entries("/sys/block"))
     for user, used in users.items():
-        if os.path.exists(used or "") and os.path.samestat(os.stat(used), there):
+        if os.path.exists(used) and os.path.samestat(os.stat(used), there):
             raise Failure(f"{path} is in use by {user}")
 
 
-def _make_store(lio: Any, plugin: str, name: str, to: host.Store) -> None:
-    serial = to.serial or None
-    if plugin == "fileio":
-        _check_file(lio, to.path, to.size)
-        made = lio.FileIOStorageObject(name, to.path, to.size, serial, to.write_back)
-    elif plugin == "iblock":
-        made = lio.BlockStorageObject(name, to.path, serial)
-    else:
-        made = lio.RDMCPStorageObject(name, to.size, serial)
-    if serial and made.wwn != serial:
-        raise Failure(f"the kernel makes {made.wwn} of the serial {serial}")
-
-
-def _delete_store(gone: Any) -> None:
+def _change_store(plugin: str, name: str, to: host.Store | None) -> None:
+    if to:
+        serial = to.serial or None
+        if plugin == "fileio":
+            _check_file(to.path, to.size)
+        _store(plugin, name, *{"fileio": (to.path, to.size, serial, to.write_back),
+                               "iblock": (to.path, serial), "rd_mcp": (to.size, serial)}[plugin])
+        return
+    gone = _store(plugin, name)
     for lun in gone.attached_luns:  # rtslib would delete these, too
         raise Failure(f"it is LUN {lun.lun} of {lun.parent_tpg.parent_target.wwn}")
     try:
@@ -235,80 +214,62 @@ def _delete_store(gone: Any) -> None:
 def _set_attribute(node: Any, attribute: str, value: int) -> None:
     if attribute not in node.list_attributes():
         raise Failure(f"this kernel has no attribute {attribute} there")
-    was = node.get_attribute(attribute)
     node.set_attribute(attribute, value)
-    has = node.get_attribute(attribute)
-    if has != str(value):
-        node.set_attribute(attribute, was)
-        raise Failure(f"the kernel makes {has} of {attribute} {value}")
 
 
-def _map(lio: Any, acl: Any, lun: int) -> None:
-    """A directory without its link is left by a kill in between."""
-    path = os.path.join(acl.path, f"lun_{lun}")
-    if os.path.isdir(path) and not any(e.is_symlink() for e in os.scandir(path)):
-        os.rmdir(path)
-    lio.MappedLUN(acl, lun, lun)
-
-
-def _delete_lun(lio: Any, group: Any, lun: int) -> None:
-    """With its mappings, as rtslib does it; but that stumbles over mappings without a link."""
-    gone = lio.LUN(group, lun)
-    for mapped in (m for acl in group.node_acls for m in acl.mapped_luns):
-        with contextlib.suppress(lio.RTSLibBrokenLink):
-            if os.path.realpath(os.path.join(mapped.path, mapped.alias)) == gone.path:
-                mapped.delete()
-    with contextlib.suppress(lio.RTSLibBrokenLink):
-        os.unlink(os.path.join(gone.path, gone.alias))
-    os.rmdir(gone.path)
+def _drop_halves(group: Any) -> None:
+    """A kill between the two system calls that make a LUN, or its mapping, leaves a directory
+    without its link, at which rtslib stumbles."""
+    for path in (*Path(group.path).glob("lun/lun_*"), *Path(group.path).glob("acls/*/lun_*")):
+        if not any(entry.is_symlink() for entry in path.iterdir()):
+            path.rmdir()
 
 
 def _change_target(d: Difference) -> None:
     """The target itself, or an item in it."""
     lio, kind, iqn, to, name = rtslib(), d.key[0], d.key[1], d.to, d.key[-1]
-    written = lio.FabricModule("iscsi").to_normalized_wwn
-    if kind in ("target", "acl") and written(name)[0] != name:
-        raise Failure(f"{name} is not how LIO writes it: {written(name)[0]}")
-    if kind == "target" and to is None:
-        _target(lio, iqn).delete()
+    fabric = lio.FabricModule("iscsi")
+    written = fabric.to_normalized_wwn(name)[0] if kind in ("target", "acl") else name
+    if written != name:
+        raise Failure(f"{name} is not how LIO writes it: {written}")
+    mode = "create" if kind == "target" and to else "lookup"
+    target = lio.Target(fabric, iqn, mode)
+    if kind == "target" and not to:
+        target.delete()
         return
-    group = _group(lio, iqn, "create" if kind == "target" else "lookup")
-    acl = lio.NodeACL(group, d.key[2], "create" if kind == "acl" and to else "lookup") \
-        if kind in ("acl", "auth", "mapped") else None
-    if kind == "lun" and to is None:
-        _delete_lun(lio, group, name)
+    group = lio.TPG(target, host.TAG, mode)
+    _drop_halves(group)
+    if kind in PARTS and to is None:
+        listed, key_of = PARTS[kind]
+        for each in getattr(group, listed):
+            if key_of(each) == d.key[2:]:
+                each.delete()
     elif kind == "lun":
-        made = lio.LUN(group, name, _store(lio, *to))
-        for each in group.node_acls:  # all initiators are given it
-            _map(lio, each, made.lun)
-    elif kind == "acl" and to is None:
-        acl.delete()
+        lio.LUN(group, name, _store(*to))
+        for acl in group.node_acls:  # all initiators are given it
+            lio.MappedLUN(acl, name, name)
     elif kind == "acl":
+        acl = lio.NodeACL(group, name, "create")
         for lun in group.luns:  # it is given all LUNs
-            _map(lio, acl, lun.lun)
+            lio.MappedLUN(acl, lun.lun, lun.lun)
+    elif kind == "mapped":
+        lio.MappedLUN(lio.NodeACL(group, d.key[2], "lookup"), name, name)
     elif kind == "auth":
+        acl = lio.NodeACL(group, name, "lookup")
         # A user without a secret is none.
         acl.chap_userid, acl.chap_password = to[:2] if all(to[:2]) else ("", "")
         acl.chap_mutual_userid, acl.chap_mutual_password = to[2:] if all(to[2:]) else ("", "")
-    elif kind == "mapped":
-        _map(lio, acl, name)
-    elif kind == "portal" and to is None:
-        for each in group.network_portals:
-            if (host.plain_address(each.ip_address.strip("[]")), each.port) == d.key[2:]:
-                each.delete()
     elif kind == "portal":
         address = f"[{d.key[2]}]" if ":" in d.key[2] else d.key[2]
-        made = lio.NetworkPortal(group, address, name, "create")
+        portal = lio.NetworkPortal(group, address, name, "create")
         if to:
-            made.iser = True
-        if made.iser != to:
+            portal.iser = True
+        if portal.iser != to:
             raise Failure("the kernel has no iSER here: is the module ib_isert there?")
     elif kind == "target-attribute":
         _set_attribute(group, name, to)
     elif kind == "enabled":
         group.enable = bool(to)
-        if group.enable != bool(to):
-            raise Failure("the kernel did not take it")
 
 
 def _change(d: Difference, stop: Stop | None) -> None:
@@ -327,12 +288,10 @@ def _change(d: Difference, stop: Stop | None) -> None:
         _write(to, host.proc(), f"irq/{d.key[1]}/smp_affinity_list")
     elif kind == "cpus":
         _write(to, rtslib().FabricModule("iscsi").path, "cpus_allowed_list")
-    elif kind == "store" and to is None:
-        _delete_store(_store(rtslib(), *d.key[1:]))
     elif kind == "store":
-        _make_store(rtslib(), d.key[1], d.key[2], to)
+        _change_store(d.key[1], d.key[2], to)
     elif kind == "store-attribute":
-        _set_attribute(_store(rtslib(), *d.key[1:3]), d.key[3], to)
+        _set_attribute(_store(*d.key[1:3]), d.key[3], to)
     else:
         _change_target(d)
 
@@ -347,13 +306,11 @@ def save(p: plan.Plan, file: str, machine: topology.Host) -> None:
     """All of the plan for targetctl(8), with secrets in the clear, as the kernel needs them."""
     def dump() -> None:
         lio = rtslib()
+        fabric = lio.FabricModule("iscsi")
         parts: dict[str, list[Any]] = {
             "fabric_modules": [],
-            "storage_objects": [_store(lio, s.plugin, str(s.name)).dump() for s in p.stores()],
-            "targets": [_target(lio, str(t.iqn)).dump() for t in p.targets]}
+            "storage_objects": [_store(s.plugin, str(s.name)).dump() for s in p.stores()],
+            "targets": [lio.Target(fabric, t.iqn, "lookup").dump() for t in p.targets]}
         write_file(file, json.dumps(parts, sort_keys=True, indent=2) + "\n")
 
-    try:
-        on_node(dump, machine)
-    except Failure as why:
-        raise Failure(f"{printable(file)}, the configuration for targetctl: {why}") from None
+    on_node(dump, machine)

@@ -5,11 +5,14 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import stat
+import time
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from rftp_common import Failure, output_of, parse_ids, printable, program, read_text
+from rftp_common import output_of, parse_ids, printable, program, read_text
 
 from . import names
 from .plan import NODE_UNKNOWN, checked, refuse
@@ -26,12 +29,13 @@ class Node:
 
 @dataclass
 class Netdev:
-    """A network interface; a card is one that is up, with one of its addresses."""
+    """A network interface; a card is one with one of its addresses."""
     node: int = NODE_UNKNOWN  # as firmware says
     mbps: int = 0
     rdma: str = ""  # its RDMA device, or ""
     name: str = ""  # of a card
     address: str = ""
+    up: bool = True
 
 
 @dataclass
@@ -48,37 +52,31 @@ class Host:
     month: str  # the current one, "2026-11"
     own: bool  # this host, so that its files and devices can be examined
     nodes: dict[int, Node] = field(default_factory=dict)
-    netdevs: dict[str, Netdev] = field(default_factory=dict)
+    netdevs: dict[str, Netdev] = field(default_factory=lambda: defaultdict(Netdev))
     addresses: list[tuple[str, str]] = field(default_factory=list)  # interface, address
-    locations: dict[str, Location] = field(default_factory=dict)
+    locations: dict[str, Location] = field(default_factory=lambda: defaultdict(Location))
 
     def only_node(self, node: int) -> int:
         """The node; on a host with one node that one, for firmware rarely reports it."""
         return next(iter(self.nodes)) if node == NODE_UNKNOWN and len(self.nodes) == 1 else node
-
-    def netdev_node(self, netdev: str) -> int:
-        return self.netdevs.get(netdev, Netdev()).node
-
-    def netdev_rdma(self, netdev: str) -> str:
-        return self.netdevs.get(netdev, Netdev()).rdma
-
-    def card(self, netdev: str, address: str) -> Netdev:
-        known = self.netdevs.get(netdev, Netdev())
-        return replace(known, node=self.only_node(known.node), name=netdev, address=address)
 
     def card_of(self, address: str, netdev: str = "") -> Netdev | None:
         """The card with the address, of several netdev. If no address of the host is known:
         netdev."""
         having = [n for n, a in self.addresses if a == address] if self.addresses else [netdev]
         name = netdev if netdev in having else "".join(having[:1])
-        return self.card(name, address) if name else None
+        known = self.netdevs[name]
+        return replace(known, name=name, address=address,
+                       node=self.only_node(known.node)) if name else None
 
     def cards(self) -> list[Netdev]:
-        """One for each interface but loopback, with its first IPv4 address if it has any."""
+        """One for each interface that is up but loopback, with its first IPv4 address if any."""
         found: dict[str, Netdev] = {}
         for netdev, address in sorted(self.addresses, key=lambda one: ":" in one[1]):
-            if not names.address(address) and not address.startswith("127.") and address != "::1":
-                found.setdefault(netdev, self.card(netdev, address))
+            card = self.card_of(address, netdev)
+            if card and card.up and not names.address(address) \
+                    and not address.startswith("127.") and address != "::1":
+                found.setdefault(netdev, card)
         return list(found.values())
 
 
@@ -93,10 +91,10 @@ def _read_addresses(path: str) -> list[tuple[str, str]]:
     return found
 
 
-def _own_addresses() -> list[tuple[str, str]]:
-    """Of the interfaces that are up, in the kernel's order."""
-    links = json.loads(output_of(["ip", "-json", "address", "show", "up"]) or "[]")
-    return [(link["ifname"], str(info["local"])) for link in links
+def own_addresses() -> list[tuple[str, str, bool]]:
+    """Of this host: interface, address, and is it up? In the kernel's order."""
+    links = json.loads(output_of(["ip", "-json", "address", "show"]) or "[]")
+    return [(link["ifname"], str(info["local"]), "UP" in link["flags"]) for link in links
             for info in link.get("addr_info", ()) if "local" in info]
 
 
@@ -107,12 +105,11 @@ def _absent(device: str) -> str:
         return os.strerror(why.errno or 0)
 
 
-def read(name: str, month: str, sysfs: str | None, addresses: str | None,
-         paths: Iterable[str]) -> Host:
-    """sysfs: a copy of another machine's. addresses: a file of them; None: this host's own.
-    paths: the files and block devices to locate."""
+def read(paths: Iterable[str] = (), sysfs: str | None = None, addresses: str | None = None) -> Host:
+    """paths: the files and block devices to locate. sysfs: a copy of another machine's.
+    addresses: a file of them; None: this host's own."""
     own = not sysfs and not os.environ.get("RFTP_SYSFS")
-    host = Host(name, month, own)
+    host = Host(socket.gethostname(), time.strftime("%Y-%m", time.gmtime()), own)
     asked = list(paths)
     words = [program("rftp-numa"), "topo", "--json"] + (["--sysfs", sysfs] if sysfs else [])
     for at in asked:
@@ -120,22 +117,19 @@ def read(name: str, month: str, sysfs: str | None, addresses: str | None,
         while own and not at.startswith("/dev/") and at != "/" and not os.path.exists(at):
             at = os.path.dirname(at)
         words += ["--at", at]
-    try:
-        topo = json.loads(output_of(words))
-    except ValueError as why:
-        raise Failure(f"rftp-numa topo: {why}") from None
+    topo = json.loads(output_of(words))
     ids = [int(node["id"]) for node in topo["nodes"]]
     for node in topo["nodes"]:
         host.nodes[node["id"]] = Node(node["id"], node["cpus"], dict(zip(ids, node["distances"])),
                                       node.get("memory"), node.get("memory_room", 0))
     for node in [*topo["nodes"], topo["unknown"]]:
         for card in node["network"]:
-            one = host.netdevs.setdefault(card["name"], Netdev())
+            one = host.netdevs[card["name"]]
             one.node = NODE_UNKNOWN if "nodes" in card else node.get("id", NODE_UNKNOWN)
             one.mbps = card.get("mbps", 0)
         for device in node["rdma"]:
             for netdev in device["interfaces"]:
-                host.netdevs.setdefault(netdev, Netdev()).rdma = device["name"]
+                host.netdevs[netdev].rdma = device["name"]
     for path, found in zip(asked, topo.get("at", ())):
         nodes = list(parse_ids(found["nodes"]) or ())
         absent = _absent(path) if own and path.startswith("/dev/") else found.get("absent", "")
@@ -144,6 +138,7 @@ def read(name: str, month: str, sysfs: str | None, addresses: str | None,
     # This host's addresses do not belong to another machine's cards.
     if addresses:
         host.addresses = _read_addresses(addresses)
-    elif own:
-        host.addresses = _own_addresses()
+    for netdev, address, up in own_addresses() if own and not addresses else ():
+        host.addresses.append((netdev, address))
+        host.netdevs[netdev].up = up
     return host

@@ -5,6 +5,7 @@ run on one node and have memory on the other."""
 from __future__ import annotations
 
 import errno
+import fnmatch
 import json
 import os
 import re
@@ -14,12 +15,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from rftp_common import (JSON, Command, Failure, Misuse, Option, Options, Stop, count, format_rate,
-                         format_size, output, parse, parse_ids, parse_rate, printable, say, size,
-                         text)
+from rftp_common import (JSON, Command, Failure, Option, Options, count, format_rate, format_size,
+                         output, parse, parse_ids, printable, rate, say, size, text)
 from rftp_numa.machine import Node, at_place, json_line, own_program, read_machine
 
-UNITS_MOST = 64  # of one name: uncore units come in dozens
 # A snoop's PMU: the traffic that the thread itself causes, not all that crosses a link.
 SNOOP_PMUS = ("cpu", "uncore_upi*", "uncore_qpi*", "uncore_cha*", "uncore_ha*")
 
@@ -45,50 +44,44 @@ COUNTS = ("traffic", *OTHERS)
 # ---- events by the names and formats that sysfs has of them ---------------------------
 
 
-def pmus(*path: str) -> str:
+def sysfs(*path: str) -> str:
     return os.path.join(os.environ.get("RFTP_SYSFS") or "/sys", "bus/event_source/devices", *path)
 
 
-def _names(*path: str) -> list[str]:
+def first_line(*path: str) -> str:
+    """Of a PMU's file, or of an absolute path; "" when there is no such file."""
     try:
-        return sorted(name for name in os.listdir(pmus(*path)) if name[0] != ".")
+        with open(sysfs(*path), encoding="utf-8", errors="replace") as file:
+            return file.readline().strip()
+    except OSError:
+        return ""
+
+
+def entries(*path: str) -> list[str]:
+    """As numbers count: 10 comes after 2."""
+    try:
+        return sorted(os.listdir(sysfs(*path)), key=lambda name: (len(name), name))
     except OSError:
         return []
 
 
-def _line(*path: str) -> str | None:
-    """None also for a name that is none."""
-    if path[-1] in ("", ".", "..") or "/" in path[-1]:
-        return None
-    try:
-        with open(pmus(*path), encoding="utf-8", errors="replace") as file:
-            return file.readline().strip()
-    except OSError:
-        return None
-
-
-def _set_term(event: Event, pmu: str, term: str) -> None:
+def set_term(event: Event, pmu: str, term: str) -> None:
     """"umask=0x1"; without a value it is 1. The value goes into the bits that the term's format
     names, the least first: "config1:0-7,32"."""
     name, equals, word = term.partition("=")
     place = f"{pmu}/{printable(name)}/"
-    value = 1
-    if equals:
-        good = re.fullmatch("0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*", word)
-        value = int(re.sub("^0(?=[0-7])", "0o", word), 0) if good else 1 << 64
-    if value >= 1 << 64:
+    word = word.lower() if equals else "1"
+    if not re.fullmatch("0x[0-9a-f]{1,16}|[0-9]{1,20}", word):
         raise Failure(f"{place}: \"{printable(word)}\" is no number")
-    if name in ("config", "config1", "config2"):  # what any PMU has
-        event.config[int(name[6:] or 0)] = value
-        return
-    form = _line(pmu, "format", name)
-    if form is None:
+    value = int(word, 16 if word.startswith("0x") else 10)
+    # What any PMU has, the whole field, has no format in sysfs.
+    form = name + ":0-63" if re.fullmatch("config[12]?", name) else first_line(pmu, "format", name)
+    if not form:
         raise Failure(f"{pmu}: no event and no term of it is called \"{printable(name)}\"")
-    found = re.fullmatch(r"config([12]?):([0-9,-]+)", form, re.ASCII)
-    ranges = [sorted(parse_ids(part, 63) or []) for part in found[2].split(",")] if found else []
-    if not found or not all(ranges):
+    found = re.fullmatch(r"config([12]?):(.+)", form)
+    if not found or parse_ids(found[2], 63) is None:
         raise Failure(f"{place}: its format in sysfs is \"{printable(form)}\"")
-    bits = [bit for part in ranges for bit in part]
+    bits = [bit for part in found[2].split(",") for bit in sorted(parse_ids(part) or ())]
     if value >> len(bits):
         raise Failure(f"{place}: {value:#x} does not fit into {printable(form)}")
     i = int(found[1] or 0)
@@ -96,39 +89,29 @@ def _set_term(event: Event, pmu: str, term: str) -> None:
         event.config[i] = event.config[i] & ~(1 << bit) | (value >> n & 1) << bit
 
 
-def _matching(pattern: str) -> list[str]:
-    """The PMUs whose name is pattern, or begins with it up to its "*"; 10 comes after 2."""
-    start, star, _ = pattern.partition("*")
-    found = [name for name in _names() if (name.startswith(start) if star else name == pattern)]
-    if len(found) > UNITS_MOST:
-        raise Failure(f"{printable(pattern)}: more than {UNITS_MOST} units")
-    return sorted(found, key=lambda name: (len(name), name))
-
-
 def parse_event(word: str) -> list[Event]:
-    """"cpu/event=0xb7,umask=1/", "cpu/mem-loads/", "uncore_upi_*/event=2/": the PMU's name, "*" at
-    its end for any, and terms as its format in sysfs has them, or one of its events. What must be
-    added up. Failure."""
-    found = re.fullmatch("([^./][^/]*)/(.+)/", word, re.DOTALL)
+    """The events, to be added up, of "cpu/event=0xb7,umask=1/", "cpu/mem-loads/" (sysfs has terms
+    for it) or "uncore_upi_*/event=2/" (all such PMUs). Failure."""
+    found = re.fullmatch("([^./][^/]*)/([^/]+)/", word)
     if not found:
         raise Failure(f"\"{printable(word)}\" is no event: PMU/EVENT/ or PMU/TERM=VALUE,.../ is")
     events = []
-    for pmu in _matching(found[1]):
-        number, cpus = _line(pmu, "type") or "", _line(pmu, "cpumask") or ""
+    for pmu in fnmatch.filter(entries(), found[1]):
+        number, cpus = first_line(pmu, "type"), first_line(pmu, "cpumask")
         if not number.isdigit():
             continue
         if parse_ids(cpus) is None:
             raise Failure(f"{pmu}: its cpumask in sysfs is \"{printable(cpus)}\"")
         # A unit that several CPUs share counts for all of them, on one.
-        event = Event(f"{pmu:.31}/{found[2]:.60}/", int(number), cpus=cpus)
-        terms = (_line(pmu, "events", found[2]) or found[2]).strip(",")
-        if not terms:
+        event = Event(f"{pmu}/{found[2]}/", int(number), cpus=cpus)
+        terms = first_line(pmu, "events", found[2]) or found[2]
+        if not terms.strip(","):
             raise Failure(f"{pmu}: no event is named")
         for term in filter(None, terms.split(",")):
-            _set_term(event, pmu, term)
+            set_term(event, pmu, term)
         events.append(event)
     if not events:
-        raise Failure(f"there is no PMU {printable(found[1])} (see {pmus()})")
+        raise Failure(f"there is no PMU {printable(found[1])} (see {sysfs()})")
     return events
 
 
@@ -136,8 +119,8 @@ def find_snoops() -> list[Event]:
     """What sysfs calls a snoop, on the core or on the links; the first that a PMU has stands for
     all of its kind. [] when there is none."""
     for pattern in SNOOP_PMUS:
-        for pmu in _matching(pattern):
-            for name in _names(pmu, "events"):
+        for pmu in fnmatch.filter(entries(), pattern):
+            for name in sorted(entries(pmu, "events")):
                 if re.search("snoop|snp", name, re.IGNORECASE):
                     return parse_event(f"{pattern}/{name}/")
     return []
@@ -146,84 +129,71 @@ def find_snoops() -> list[Event]:
 # ---- which of them can be counted -----------------------------------------------------
 
 
-def grouped(missing: Sequence[tuple[str, str]]) -> str:
-    """Names, with the reason behind those that have the same."""
-    names: dict[str, list[str]] = {}
-    for name, why in missing:
-        names.setdefault(why, []).append(name)
-    return "; ".join(f"{', '.join(those)}: {why}" for why, those in names.items())
+def grouped(missing: Sequence[dict[str, str]]) -> str:
+    """Events, with the reason behind those that have the same."""
+    events: dict[str, list[str]] = {}
+    for m in missing:
+        events.setdefault(m["why"], []).append(m["event"])
+    return "; ".join(f"{', '.join(those)}: {why}" for why, those in events.items())
 
 
 def why_not(code: int) -> str:
     """A negative errno of perf_event_open for people."""
     if -code in (errno.EACCES, errno.EPERM):
-        level = ""
-        try:
-            with open("/proc/sys/kernel/perf_event_paranoid", encoding="ascii") as file:
-                level = f" (kernel.perf_event_paranoid is {file.read().strip()})"
-        except OSError:
-            pass
-        return f"not allowed{level}: run it as root, and not in a container"
+        level = first_line("/proc/sys/kernel/perf_event_paranoid") or "not known"
+        return (f"not allowed (kernel.perf_event_paranoid is {level}): run it as root, and not in "
+                "a container")
     if -code in (errno.ENOENT, errno.ENODEV, errno.EOPNOTSUPP, errno.EINVAL):
         return "this processor, or virtual machine, has no such counter"
     return {errno.ENOSYS: "this kernel, or a container around us, has no perf_event_open",
             errno.EMFILE: "too many open files (ulimit -n)"}.get(-code, os.strerror(-code))
 
 
-def walk(cpu: int, node: int, bytes: int, runs: int, counts: Sequence[Sequence[Event]],
-         stop: Stop) -> Any:
+def walk(cpu: int, node: int, bytes: int, runs: int, counts: Sequence[Sequence[Event]]) -> Any:
     """By "rftp-numa walk"."""
     wanted = {"cpu": cpu, "node": node, "bytes": bytes, "runs": runs, "counts": [
-        [{"type": e.type, "config": [hex(c) for c in e.config], "cpus": e.cpus} for e in events]
-        for events in counts]}
-    return own_program(["walk"], stop, json.dumps(wanted))
+        [{**vars(e), "config": [hex(c) for c in e.config]} for e in events] for events in counts]}
+    return own_program(["walk"], json.dumps(wanted))
 
 
-def find_events(snoop: str | None, missing: list[tuple[str, str]],
-                stop: Stop) -> dict[str, list[Event]]:
+def find_events(snoop: str | None, missing: list[dict[str, str]]) -> dict[str, list[Event]]:
     """By COUNTS, without those that cannot be counted; those and the reasons go to missing. Each is
     opened once, to see that. snoop: the traffic's event; None: what sysfs calls a snoop, else loads
     from other nodes. Failure: snoop is no event."""
     traffic = parse_event(snoop) if snoop is not None else find_snoops()
     if not traffic:
-        missing.append(("snoops", "no PMU in sysfs has an event of that name"))
+        missing.append({"event": "snoops", "why": "no PMU in sysfs has an event of that name"})
     found: dict[str, list[Event]] = {}
     for name, events in [("traffic", traffic), ("traffic", [APPROXIMATE]), *OTHERS.items()]:
         if not events or (events == [APPROXIMATE] and (found or snoop is not None)):
             continue
-        code = walk(0, 0, 1 << 20, 0, [events], stop)["opened"][0]
+        code = walk(0, 0, 1 << 20, 0, [events])["opened"][0]
         if code:
-            missing.append((events[0].name, why_not(code)))
+            missing.append({"event": events[0].name, "why": why_not(code)})
         else:
             found[name] = events
     return found
 
 
-Cell = dict[str, Any]  # of memory on a node: as JSON has it
-
-
 def factor_of(snoops: float, prefetch_ns: float, link: int) -> float:
-    """Snoops per line x ns / GB/s. link: bytes per second; 0: not known, and then 1 GB/s stands
-    for every link."""
+    """Snoops per line x ns / GB/s. link: bytes per second; 0, not known, counts as 1 GB/s."""
     return snoops * prefetch_ns / (link / 1e9 if link else 1)
 
 
-def set_ranks(cells: Sequence[Cell]) -> None:
+def set_ranks(cells: Sequence[dict[str, Any]]) -> None:
     """Among the remote ones, 1 is the best; None for the thread's own node, without a factor."""
     factors = [c["factor"] for c in cells if c["factor"] is not None]
     for c in cells:
-        c["rank"] = None
-        if c["factor"] is not None:
-            c["rank"] = 1 + sum(f < c["factor"] for f in factors)
+        c["rank"] = None if c["factor"] is None else 1 + sum(f < c["factor"] for f in factors)
 
 
-def measure_cell(o: Options, cpu: Node, memory: Node, counted: dict[str, list[Event]],
-                 stop: Stop) -> Cell:
+def measure_cell(o: Options, cpu: Node, memory: Node,
+                 counted: dict[str, list[Event]]) -> dict[str, Any]:
+    """As JSON has it, but for the rank."""
     with at_place(f"a thread on node {cpu.id}, memory of node {memory.id}"):
         if memory.room < o.size:  # the kernel would end the walk
-            raise Failure(f"node {memory.id} has not {format_size(o.size)} of memory to spare "
-                          "(--size)")
-        found = walk(cpu.usable()[0], memory.id, o.size, o.runs, [*counted.values()], stop)
+            raise Failure(f"node {memory.id} has no {format_size(o.size)} of free memory (--size)")
+        found = walk(cpu.usable()[0], memory.id, o.size, o.runs, [*counted.values()])
         if "error" in found:
             raise Failure(found["error"])
     per_line = dict(zip(counted, (statistics.median(runs) / found["lines"]
@@ -240,11 +210,10 @@ def measure_cell(o: Options, cpu: Node, memory: Node, counted: dict[str, list[Ev
 def table(found: dict[str, Any]) -> str:
     """found: as JSON has it."""
     stand_in = " (reads served by other nodes stand for snoops)" if found["approximate"] else ""
-    width = "not known (--link-width): factors are for comparison only"
-    if found["link_bytes_per_second"]:
-        width = format_rate(found["link_bytes_per_second"])
+    width = found["link_bytes_per_second"]
+    shown = format_rate(width) if width else "not known (--link-width): only compare factors"
     lines = [f"{found['runs']} runs over {format_size(found['size'])}; traffic: "
-             f"{found['traffic']}{stand_in}", f"link width: {width}"]
+             f"{found['traffic']}{stand_in}", f"link width: {shown}"]
     for node in found["nodes"]:
         lines += ["", f"thread on node {node['cpu_node']}; counts are for a line of 64 bytes",
                   "memory      factor  rank prefetch ns   load ns     traffic  LLC misses"
@@ -260,48 +229,38 @@ def table(found: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def rate(name: str, word: str) -> int:
-    value = parse_rate(word)
-    if not value:
-        raise Misuse(f"--{name} takes a rate above 0 (20G bytes, 160Gbit), not", word)
-    return value
-
-
-COMMAND = Command("factor", "", "How much worse the memory of other nodes is: the NUMA scheduling "
-                  "factor.", [
-    Option("link-width", "RATE", "of a link between nodes: 166Gbit, or 20G bytes", rate, 0),
+COMMAND = Command("factor", "The NUMA scheduling factor: how bad other nodes' memory is.", [
+    Option("link-width", "RATE", "of a link: 166Gbit, or 20G bytes", rate(1, 1 << 63), 0),
     Option("snoop-event", "EVENT", "what counts coherency traffic, as perf names it", text),
-    Option("size", "SIZE", "of the memory, several times the caches (256M)",
-           size(1 << 20, 1 << 40), 256 << 20),
+    Option("size", "SIZE", "of the memory (256M)", size(1 << 20, 1 << 40), 256 << 20),
     Option("runs", "N", "of each pair of nodes (5)", count(1, 100), 5),
     JSON])
 
 
-def measure(o: Options, stop: Stop) -> None:
+def measure(o: Options) -> None:
     o.size -= o.size % os.sysconf("SC_PAGE_SIZE")
     machine = read_machine()
-    not_counted: list[tuple[str, str]] = []
-    events = find_events(o.snoop_event, not_counted, stop)
+    missing: list[dict[str, str]] = []  # as JSON has it
+    events = find_events(o.snoop_event, missing)
     run = [n for n in machine.nodes if n.usable()]
     # What else is in the way is the same for all nodes, and told when it comes.
     have = [n for n in machine.nodes if n.memory and n.may_have != -errno.EINVAL]
-    missing = [{"event": name, "why": why} for name, why in not_counted]
     reasons = []
     if len(machine.nodes) == 1:
         reasons.append("there is one NUMA node, so that no memory is remote")
     elif not run or not have or len({n.id for n in run + have}) < 2:
         reasons.append("only one node has CPUs and memory that this process may use")
     if "traffic" not in events:
-        reasons.append(f"nothing counts coherency traffic ({grouped(not_counted)})")
+        reasons.append(f"nothing counts coherency traffic ({grouped(missing)})")
     if reasons:
         if o.json:
             output(json_line({"measurable": False, "reasons": reasons, "missing": missing}))
         raise Failure("not measurable here: " + "; ".join(reasons))
     if missing:
-        say("not counted: " + grouped(not_counted))
+        say("not counted: " + grouped(missing))
     nodes = []
     for cpu in run:
-        cells = [measure_cell(o, cpu, memory, events, stop) for memory in have]
+        cells = [measure_cell(o, cpu, memory, events) for memory in have]
         set_ranks(cells)
         nodes.append({"cpu_node": cpu.id, "memory": cells})
     found = {
@@ -315,5 +274,4 @@ def measure(o: Options, stop: Stop) -> None:
 def main() -> None:
     o = parse(COMMAND, sys.argv[1:])
     if o:
-        with Stop() as stop:
-            measure(o, stop)
+        measure(o)

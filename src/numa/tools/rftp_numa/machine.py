@@ -16,13 +16,11 @@ NODE_MOST = 1023  # the kernel's greatest number of a node
 SYSFS = Option("sysfs", "DIR", "another machine's sysfs, copied there", text)
 
 
-def own_program(words: Sequence[str], stop: Stop | None = None, given: str = "") -> Any:
+def own_program(words: Sequence[str], given: str = "") -> Any:
     """The JSON that a command of the C program prints. It says itself why it fails."""
-    if not stop:
-        with Stop() as stop:
-            return own_program(words, stop, given)
-    done = run([os.environ.get("RFTP_NUMA") or "rftp-numa", *words], stop, given=given,
-               show_errors=True)
+    with Stop() as stop:
+        done = run([os.environ.get("RFTP_NUMA") or "rftp-numa", *words], stop, given=given,
+                   show_errors=True)
     if done.status:
         by_signal = f"rftp-numa {words[0]}: ended by signal {done.status - 128}"
         raise Failure(by_signal if done.status > 128 else "")
@@ -53,35 +51,35 @@ class Node:
     room: int                 # bytes that it could give now
     may_have: int             # 0, or why this process may have no memory of it: a negative errno
 
-    def may_bind(self) -> bool:
-        """Without libnuma the C program cannot tell; the kernel, or fio, will."""
-        return self.may_have in (0, -errno.ENOSYS)
-
     def usable(self) -> list[int]:
         """The CPUs that this process may run on."""
         return sorted(self.cpus & os.sched_getaffinity(0))
 
-
-@dataclass(frozen=True)
-class Nic:
-    name: str
-    mbps: int                 # 0: not known, or no link
-    node: int | None
-    card: bool                # with a wire of its own
+    def why_not_usable(self) -> str:
+        """"" when threads of this process can run here, and have memory of this node. Without
+        libnuma the C program cannot tell (ENOSYS); the kernel, or fio, will."""
+        if not self.usable():
+            return f"node {self.id} has no CPU that this process may use (cpuset, taskset)"
+        if not self.memory:
+            return f"node {self.id} has no memory"
+        if self.may_have not in (0, -errno.ENOSYS):
+            return (f"this process may not have memory of node {self.id} (cpuset, container): "
+                    f"{os.strerror(-self.may_have)}")
+        return ""
 
 
 @dataclass(frozen=True)
 class Machine:
-    nodes: list[Node]         # by rising id
-    nics: list[Nic]
-    model: Any                # JSON
+    nodes: list[Node]           # by rising id
+    nics: list[dict[str, Any]]  # "name", "mbps" (0: no link), "node", "card": with its own wire
+    model: Any                  # JSON
 
-    def node(self, id: int) -> Node:
+    def node(self, id: int, remedy: str = "rftp-numa topo lists them") -> Node:
         """Failure: there is none."""
         for node in self.nodes:
             if node.id == id:
                 return node
-        raise Failure(f"this machine has no node {id} (rftp-numa topo lists them)")
+        raise Failure(f"this machine has no node {id} ({remedy})")
 
     def package(self, target: int) -> set[int]:
         """The target and the nodes of its package."""
@@ -89,22 +87,10 @@ class Machine:
         return {target, *(n.id for n in self.nodes if n.package == package and package is not None)}
 
 
-def check_node(node: Node) -> None:
-    """Failure, unless threads of this process can run on a node, and have memory there."""
-    if not node.usable():
-        raise Failure(f"node {node.id} has no CPU that this process may use (cpuset, taskset)")
-    if not node.memory:
-        raise Failure(f"node {node.id} has no memory")
-    if not node.may_bind():
-        raise Failure(f"this process may not have memory of node {node.id} (cpuset, container): "
-                      f"{os.strerror(-node.may_have)}")
-
-
 def read_machine(sysfs: str | None = None, model: str | None = None) -> Machine:
     """sysfs: None for this machine's. model: this file is read and checked, too."""
-    words = ["machine"]
-    words += ["--sysfs", sysfs] if sysfs is not None else []
-    words += ["--model", model] if model is not None else []
-    found = own_program(words)
+    words = [f"--{name}={value}" for name, value in (("sysfs", sysfs), ("model", model))
+             if value is not None]
+    found = own_program(["machine", *words])
     nodes = [Node(cpus=parse_ids(n.pop("cpus")) or set(), **n) for n in found["nodes"]]
-    return Machine(nodes, [Nic(**n) for n in found["nics"]], found.get("model"))
+    return Machine(nodes, found["nics"], found.get("model"))

@@ -9,21 +9,21 @@ import re
 import shutil
 import statistics
 import sys
+import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from errno import EACCES, EEXIST, EISDIR, ENOENT
-from stat import S_IFCHR, S_IFMT, S_IFREG
+from errno import EEXIST
+from pathlib import Path
 from typing import Any
 
-from rftp_common import (JSON, Command, Failure, Misuse, Option, Options, Stop, count, failed,
-                         format_ids, format_size, one_of, output, parse, printable, run, say, size,
-                         text)
+from rftp_common import (JSON, Command, Failure, Misuse, Option, Options, Stop, Stopped, count,
+                         failed, format_ids, format_size, one_of, output, parse, printable, run,
+                         say, size, text)
 from rftp_numa.machine import (NODE_MOST, SYSFS, Machine, at_place, json_line, own_program,
                                read_machine)
 
 GBIT = 125e6  # bytes per second
-VERSION = 1
 OPS = ("write", "read")
 
 # Classes of nodes by their bandwidths. Class 1 is by definition the target and the nodes of its
@@ -41,11 +41,9 @@ OPS = ("write", "read")
 GAP = 0.10
 ROUNDS_LEAST = 5
 
-
 # A model is the JSON of its file, which rftp-numa(1) describes, and so are its parts: a cell is the
 # bandwidth between the target and a node, of several rounds.
 Model = dict[str, Any]
-Target = dict[str, Any]
 Cell = dict[str, Any]
 Row = list[Cell]  # by rising node
 
@@ -132,46 +130,43 @@ def default_file() -> str:
 
 
 def parse_shares(words: str) -> list[tuple[int, float]]:
-    """Nodes and their parts of "2:50,0:50", percents with up to four decimals, which are 100 in
-    sum. Misuse."""
+    """Of "2:50,0:50": nodes and percents, with up to four decimals, 100 in sum. Misuse."""
     shares: dict[int, int] = {}
-    shown = printable(words)
     for word in words.split(","):
-        found = re.fullmatch(r"([0-9]{1,9}):([0-9]{1,9})(?:\.([0-9]{0,4}))?", word, re.ASCII)
+        found = re.fullmatch(r"([0-9]{1,9}):([0-9]{1,9}(\.[0-9]{0,4})?)", word, re.ASCII)
         if not found or int(found[1]) > NODE_MOST:
-            raise Misuse(f"shares are NODE:PERCENT,..., as 2:50,0:50, not \"{shown}\"")
-        node = int(found[1])
-        if node in shares:
-            raise Misuse(f"node {node} has two shares in \"{shown}\"")
-        shares[node] = int(found[2] + (found[3] or "").ljust(4, "0"))
+            raise Misuse("shares are NODE:PERCENT,..., as 2:50,0:50, not", words)
+        if int(found[1]) in shares:
+            raise Misuse(f"node {int(found[1])} has two shares", words)
+        shares[int(found[1])] = round(float(found[2]) * 10000)
     if sum(shares.values()) != 1000000:
-        percent = sum(shares.values()) / 10000
-        raise Misuse(f"the shares in \"{shown}\" are {percent:g} percent in sum, not 100")
+        raise Misuse(f"the shares are {sum(shares.values()) / 10000:g} percent in sum, not 100",
+                     words)
     return [(node, part / 1000000) for node, part in shares.items()]
 
 
 def predict(row: Row, shares: Sequence[tuple[int, float]]) -> float:
-    """The bandwidth of accesses with these shares: the sum of each times its node's class's
-    average. Failure: a node was not measured."""
+    """The sum of each share times its node's class's average. Failure: a node was not measured."""
     rate = 0.0
     for node, part in shares:
         cell = cell_of(row, node)
         if not cell:
-            raise Failure(f"node {node} was not measured")
+            raise Failure(f"node {node} was not measured: give shares of other nodes, or measure "
+                          "again (rftp-numa model)")
         rate += class_average(row, cell["class"]) * part
     return rate
 
 
-def predictions(m: Model, o: Options) -> list[dict[str, Any]]:
+def predictions(m: Model, shares: Sequence[tuple[int, float]], only: str) -> list[dict[str, Any]]:
     found = []
     for t in m["targets"]:
         for op in OPS:
-            if op in t and o.op in (op, ""):
+            if op in t and only in (op, ""):
                 with at_place(f"no prediction for device {op} on node {t['node']}"):
-                    rate = predict(t[op], parse_shares(o.predict))
+                    rate = predict(t[op], shares)
                 found.append({"target": t["node"], "op": op, "bytes_per_second": rate})
     if not found:
-        raise Failure(f"no prediction: no device {o.op}s were measured")
+        raise Failure(f"no prediction: no device {only}s were measured")
     return found
 
 
@@ -198,18 +193,13 @@ def _classes_text(row: Row, target: int, machine: Machine) -> str:
     }[s.view]
 
 
-def _counted(n: int, noun: str) -> str:
-    return f"{n} {noun}{'' if n == 1 else 's'}"
-
-
 def table(m: Model, machine: Machine) -> str:
     lines = ["measured " + printable(m["date"])]
     if len(m["nodes"]) == 1:
         lines.append("this machine has one node: there is nothing to compare it with")
     for t in m["targets"]:
-        threads, times = _counted(t["threads"], "thread"), _counted(t["copies"], "time")
-        lines.append(f"target node {t['node']}: {threads}, a buffer of {format_size(t['buffer'])} "
-                     f"each, copied {times} a round")
+        lines.append(f"target node {t['node']}: threads: {t['threads']}, buffer of each: "
+                     f"{format_size(t['buffer'])}, copies in a round: {t['copies']}")
         if t["placed"]:
             placed = format_size(t["placed"])
             lines.append(f"    all pages of {placed} of buffers are on their nodes")
@@ -231,12 +221,9 @@ def table(m: Model, machine: Machine) -> str:
 
 # ---- a picture ------------------------------------------------------------------------
 
-ENDINGS = {".png": "pngcairo", ".svg": "svg"}  # of its name, and gnuplot's terminals
-
 
 def gnuplot(script: Sequence[str]) -> str:
-    """The picture that gnuplot prints, bytes that are no UTF-8 as surrogate escapes. No word of a
-    user's is in the script. Failure."""
+    """The picture that gnuplot prints, with surrogate escapes. No word of a user's is in script."""
     if not shutil.which("gnuplot"):
         raise Failure("there is no gnuplot: install the package gnuplot-nox, or gnuplot on RHEL")
     with Stop() as stop:
@@ -249,26 +236,23 @@ def gnuplot(script: Sequence[str]) -> str:
     return done.out
 
 
-def _data(m: Model) -> Iterator[str]:
-    """A block for each target, in it a line for each node: their places, for their numbers may have
-    gaps, and of each way the median and the deciles."""
-    for i, t in enumerate(m["targets"]):
-        for k, node in enumerate(m["nodes"]):
-            cells = [cell_of(t.get(op, []), node["id"]) for op in OPS]
-            values = [c[key] / GBIT if c else math.nan
-                      for c in cells for key in ("median", "low", "high")]
-            yield f"{i} {k} " + " ".join(f"{value:.3f}" for value in values)
-        yield "\n"
-
-
 def picture(m: Model, terminal: str) -> str:
     """A map of all medians for each way, and for each target bars with their spread."""
     nodes, targets = m["nodes"], m["targets"]
+    cells = []  # a block for each target, in it a line for each node: places, medians, deciles
+    for i, t in enumerate(targets):
+        for k, node in enumerate(nodes):
+            cells.append(f"{i} {k}")
+            for op in OPS:
+                cell = cell_of(t.get(op, []), node["id"]) or {}
+                for key in ("median", "low", "high"):
+                    cells[-1] += f" {cell.get(key, math.nan) / GBIT:.3f}"
+        cells.append("\n")
     rows = 1 + (len(targets) + 1) // 2
     tics = {key: ", ".join(f"'{part[key]}' {i}" for i, part in enumerate(parts))
             for key, parts in (("id", nodes), ("node", targets))}
     script = [
-        "$cells << EOD", *_data(m), "EOD", f"set terminal {terminal} size 1200,{rows * 420}",
+        "$cells << EOD", *cells, "EOD", f"set terminal {terminal} size 1200,{rows * 420}",
         f"set multiplot layout {rows},2", "unset colorbox",
         "set palette defined (0 '#e06060', 1 '#f0e0a0', 2 '#70b070')",
         "set key outside bottom center horizontal", "set xlabel 'node'",
@@ -298,11 +282,10 @@ def picture(m: Model, terminal: str) -> str:
     return gnuplot([*script, "unset multiplot"])
 
 
-COMMAND = Command("model", "", "What copies between nodes cost, and which are alike.", [
+COMMAND = Command("model", "What copies between nodes cost, and which are alike.", [
     Option("target", "NODE", "only this node as target", count(0, NODE_MOST)),
     Option("threads", "N", "threads on the target (its cores)", count(1, 8192)),
-    Option("size", "SIZE", "a thread's buffer (by the caches, 32M or more)",
-           size(1 << 20, 1 << 40)),
+    Option("size", "SIZE", "a thread's buffer (32M or more)", size(1 << 20, 1 << 40)),
     Option("copies", "N", "copies of it in a round (10)", count(1, 1000000)),
     Option("rounds", "N", "repetitions (10)", count(ROUNDS_LEAST, 1000)),
     Option("save", "FILE", "keep what was measured there", text),
@@ -315,59 +298,35 @@ COMMAND = Command("model", "", "What copies between nodes cost, and which are al
 MEASURING = ("threads", "size", "copies", "rounds")  # handed on to "rftp-numa measure"
 
 
-def _check_options(o: Options) -> None:
-    kept, given = o.from_ is not None, [getattr(o, name) for name in MEASURING]
-    plot = o.plot if o.plot is not None else "x.png"
-    for wrong, why in (
-            (kept and any(given),
-             "--from measures nothing: no --threads, --size, --copies, --rounds"),
-            (kept and (o.save is not None or o.install),
-             "--from has nothing to --save or --install"),
-            (o.save is not None and o.install, "either --save or --install"),
-            (o.sysfs is not None and not kept, "--sysfs, another machine's, goes with --from"),
-            (o.op and not o.predict, "--op goes with --predict"),
-            (plot[-4:].lower() not in ENDINGS or len(plot) < 5,
-             f"a picture's name ends in .png or .svg, not as \"{printable(plot)}\"")):
-        if wrong:
-            raise Misuse(why)
-    if o.predict:
-        parse_shares(o.predict)
-
-
-def _check_place(path: str, what: str) -> None:
+def _check_place(path: str, what: str, make_directory: bool = False) -> None:
     """Before minutes of measuring: can a file be made there, take the place of one, or be written
     to a device? Failure."""
-    directory, name = os.path.split(path)
-    error = 0
-    if os.path.isdir(path):
-        error = EISDIR
-    elif os.path.exists(path) and S_IFMT(os.stat(path).st_mode) not in (S_IFREG, S_IFCHR):
-        error = EEXIST
-    elif not name or not os.path.isdir(directory or "."):
-        error = ENOENT
-    elif not os.access(directory or ".", os.W_OK):
-        error = EACCES
-    if error:
-        raise Failure(f"{what}: {os.strerror(error)}")
+    directory = os.path.dirname(path) or "."
+    try:
+        if make_directory:
+            os.makedirs(directory, 0o755, exist_ok=True)
+        there = Path(path)
+        if there.exists() and not (there.is_file() or there.is_char_device()):
+            raise OSError(EEXIST, path)
+        tempfile.TemporaryFile(dir=directory).close()
+    except OSError as why:
+        raise failed(why, what) from why
 
 
 def _measure(o: Options, machine: Machine) -> Model:
-    words = ["measure"]
-    for name in ("target", *MEASURING):
-        if getattr(o, name) is not None:
-            words += [f"--{name}", str(getattr(o, name))]
-    with Stop() as stop:
+    words = [f"--{name}={getattr(o, name)}" for name in ("target", *MEASURING)
+             if getattr(o, name) is not None]
+    with Stop():
         try:
-            found = own_program(words, stop)
-        except Failure:
-            if stop.asked:
-                say("interrupted; nothing is kept")
+            found = own_program(["measure", *words])
+        except Stopped:
+            say("interrupted; nothing is kept")
             raise
     for t in found["targets"]:
         for op in OPS:
             t[op] = [make_cell(c["node"], c["rounds"]) for c in t[op]]
             classify(t[op], t["node"], machine.package(t["node"]))
-    return {"rftp_numa_model": VERSION,
+    return {"rftp_numa_model": 1,
             "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             "nodes": [{"id": n.id, "cpus": format_ids(n.cpus), "memory": n.memory,
                        "distances": n.distances} for n in machine.nodes],
@@ -378,45 +337,53 @@ def main() -> None:
     o = parse(COMMAND, sys.argv[1:])
     if not o:
         return
-    _check_options(o)
+    measured = o.from_ is None
+    for wrong, why in (
+            (not measured and any(getattr(o, name) for name in MEASURING),
+             "--from measures nothing: no --threads, --size, --copies, --rounds"),
+            (not measured and (o.save is not None or o.install),
+             "--from has nothing to --save or --install"),
+            (o.save is not None and o.install, "either --save or --install"),
+            (o.sysfs is not None and measured, "--sysfs, another machine's, goes with --from"),
+            (o.op and not o.predict, "--op goes with --predict"),
+            (o.plot is not None and not re.fullmatch(r"(?is).+\.(png|svg)", o.plot),
+             "--plot takes the name of a picture, FILE.png or FILE.svg")):
+        if wrong:
+            raise Misuse(why)
+    shares = parse_shares(o.predict) if o.predict else []
     machine = read_machine(o.sysfs, model=o.from_)
     keep = default_file() if o.install else o.save
     if keep is not None:
-        what = f"the model cannot be kept as {printable(keep)} (--save FILE keeps it elsewhere)"
-        if o.install:
-            try:
-                os.makedirs(os.path.dirname(keep) or ".", 0o755, exist_ok=True)
-            except OSError as why:
-                raise failed(why, what) from why
-        _check_place(keep, what)
+        _check_place(keep, f"the model cannot be kept as {printable(keep)} (--save FILE keeps it "
+                     "elsewhere)", make_directory=o.install)
     if o.plot is not None:
         _check_place(o.plot, f"the picture cannot be kept as {printable(o.plot)}")
-        if o.from_ is None:
+        if measured:
             gnuplot(["set print '-'", "print 'here'"])
-    if o.from_ is None and o.predict:
-        for node, _ in parse_shares(o.predict):
-            with at_place("no prediction"):
+    if measured:
+        with at_place("no prediction"):
+            for node, _ in shares:
                 machine.node(node)
-    unkept, m = False, _measure(o, machine) if o.from_ is None else machine.model
-    if o.from_ is not None and o.target is not None:
+    unkept, m = False, _measure(o, machine) if measured else machine.model
+    if not measured and o.target is not None:
         m["targets"] = [t for t in m["targets"] if t["node"] == o.target]
         if not m["targets"]:
             raise Failure(f"{printable(o.from_)}: has nothing of node {o.target} as target")
     if keep is not None:
         try:
-            own_program(["keep", "--", "the model", keep], given=json_line(m))
+            own_program(["keep", "--", "the model", keep], json_line(m))
         except Failure:
             unkept = True  # it is shown all the same: it took minutes
     if not o.json:
         output(table(m, machine))
-    found = predictions(m, o) if o.predict else []
+    found = predictions(m, shares, o.op) if shares else []
     if o.json:
-        output(json_line({**m, "predictions": found} if o.predict else m))
+        output(json_line({**m, "predictions": found} if shares else m))
     else:
         output("".join(f"device {p['op']} on node {p['target']} with {o.predict}: "
                        f"{p['bytes_per_second'] / GBIT:.3f} Gbit/s\n" for p in found))
     if o.plot is not None:
-        own_program(["keep", "--", "the picture", o.plot],
-                    given=picture(m, ENDINGS[o.plot[-4:].lower()]))
+        terminal = "svg" if o.plot.lower().endswith("svg") else "pngcairo"
+        own_program(["keep", "--", "the picture", o.plot], picture(m, terminal))
     if unkept:
         raise Failure("")

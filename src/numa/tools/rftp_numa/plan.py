@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 from rftp_common import (JSON, Command, Failure, Misuse, Options, Option, Stop, count, format_ids,
                          format_rate, format_size, one_of, output, parse, parse_number, parse_rate,
                          parse_size, printable, read_text, text, warn)
-from rftp_numa.machine import NODE_MOST, SYSFS, Machine, Nic, at_place, json_line, read_machine
-from rftp_numa.model import OPS, Model, cell_of, default_file
+from rftp_numa.machine import NODE_MOST, SYSFS, Machine, at_place, json_line, read_machine
+from rftp_numa.model import OPS, Model, default_file
 
 NO_SCIPY = ""
 try:
@@ -24,11 +24,9 @@ try:
 except ImportError as missing:
     NO_SCIPY = str(missing)
 
-NODES = 32         # at most
-SAY_SECONDS = 0.5  # between two lines of progress
+NODES = 32  # at most
 
-COMMAND = Command("plan", "", "How many threads should carry what, from the disks of which node by "
-                  "which node's memory\nto which node's network cards.", [
+COMMAND = Command("plan", "How many threads should carry which bytes by which nodes.", [
     Option("problem", "FILE", "nodes, bandwidths and data as JSON (see rftp-numa(1))", text),
     Option("model", "FILE", "bandwidths by this I/O model (the installed one)", text),
     Option("data", "NODE:SIZE,...", "what is on the disks of each node, as 0:100G,1:50G", text),
@@ -60,18 +58,11 @@ FIELDS = {"threads": COUNT, "data": SIZE, "disk": RATE, "network": RATE, "disk_l
           "link_limit": RATE, "network_limit": RATE}
 
 
-def _load(text: str) -> Any:
-    """JSON without NaN and fields that are there twice. ValueError."""
-    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        obj = dict(pairs)
-        if len(obj) < len(pairs):
-            raise ValueError(f"duplicate object key, of {printable(', '.join(obj))}")
-        return obj
-
-    def no_number(word: str) -> None:
-        raise ValueError(f"{word} is no number")
-
-    return json.loads(text, object_pairs_hook=unique, parse_constant=no_number)
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON; json would take the last of two fields of one name. ValueError."""
+    if len(dict(pairs)) < len(pairs):
+        raise ValueError(f"duplicate object key, of {printable(', '.join(dict(pairs)))}")
+    return dict(pairs)
 
 
 def _read(value: Any, place: str, kind: Kind, shape: tuple[int, ...] = ()) -> Any:
@@ -94,12 +85,11 @@ def _read(value: Any, place: str, kind: Kind, shape: tuple[int, ...] = ()) -> An
 def read_problem(path: str) -> tuple[Problem, set[str]]:
     """What the file says, and the fields that it lacks. Failure."""
     content = read_text(path)
-    try:
-        obj = _load(content)
-    except (ValueError, RecursionError) as why:
-        line = getattr(why, "lineno", 1)
-        raise Failure(f"{printable(path)}:{line}: no JSON: {why}") from None
     with at_place(printable(path)):
+        try:
+            obj = json.loads(content, object_pairs_hook=_unique)
+        except (ValueError, RecursionError) as why:
+            raise Failure(f"no JSON: {why}") from None
         if not isinstance(obj, dict):
             raise Failure("this is not an object")
         for key in obj:  # a name that is written wrong would not be missed otherwise
@@ -123,23 +113,22 @@ def read_problem(path: str) -> tuple[Problem, set[str]]:
 def ask_model(m: Model, machine: Machine, lacks: set[str], p: Problem) -> None:
     """Of disk, network and link_limit those that are lacking: a device that is read is a target's
     storage, one that is written a target's cards. Failure."""
-    n = len(p.ids)
-    threads, cores = np.zeros(n), np.zeros(n)
-    measured = {op: np.zeros((n, n)) for op in OPS}  # of all threads of the first node together
-    for target in m["targets"]:
-        if target["node"] in p.ids:
-            i = p.ids.index(target["node"])
-            threads[i], cores[i] = target["threads"], machine.node(target["node"]).cores
-            for op in OPS:
-                cells = [cell_of(target.get(op, []), node) for node in p.ids]
-                measured[op][i] = [cell["median"] if cell else 0 for cell in cells]
+    targets = {t["node"]: t for t in m["targets"]}
+    threads = np.array([targets[i]["threads"] if i in targets else 0 for i in p.ids])
+    cores = np.array([machine.node(i).cores if i in targets else 0 for i in p.ids])
+    medians = {(op, t["node"], c["node"]): c["median"]
+               for op in OPS for t in m["targets"] for c in t.get(op, [])}
+    # Of all threads of the first node together.
+    measured = {op: np.array([[medians.get((op, i, k), 0.0) for k in p.ids] for i in p.ids])
+                for op in OPS}
     for op, field, wanted, where, other in (
             ("read", "disk", p.data, "data is", ""),
             ("write", "network", p.network_limit, "network cards are", "name others with --nic, ")):
         for i, number in enumerate(p.ids):
             if field in lacks and wanted[i] > 0 and not measured[op][i].any():
                 raise Failure(f"has no device {op}s of node {number}, where {where}: measure it, "
-                              f"too (rftp-numa model), {other}or give {field} in a file, --problem")
+                              "too (rftp-numa model; a node needs CPUs for it), "
+                              f"{other}or give {field} in a file, --problem")
     # Both ends have measured a link, with threads of their own; the better one has seen more of
     # what it can do. Fewer threads than cores may have left room on it.
     full, partial = (threads > 0) & (threads >= cores), (threads > 0) & (threads < cores)
@@ -152,14 +141,11 @@ def ask_model(m: Model, machine: Machine, lacks: set[str], p: Problem) -> None:
     for field, rates in (("disk", reads / of_each[:, None]), ("network", writes / of_each),
                          ("link_limit", np.where(known, np.maximum(reads, writes), math.inf))):
         if field in lacks:
-            for i, k in np.argwhere((rates > RATE.most) & (rates < math.inf)):
-                raise Failure(f"{field}[{i}][{k}] is {rates[i, k]:g}, and must be {RATE.about}")
             setattr(p, field, rates)
 
 
 def _set_data(p: Problem, option: str) -> None:
-    p.data[:] = 0
-    seen = set()
+    sizes: dict[int, int] = {}
     for word in option.split(","):
         number, _, size = word.partition(":")
         node, amount = parse_number(number, 0, 1 << 31), parse_size(size)
@@ -167,38 +153,33 @@ def _set_data(p: Problem, option: str) -> None:
             raise Misuse(f"--data takes NODE:SIZE,... as 0:100G,1:50G, not {printable(word)}")
         if node not in p.ids:
             raise Misuse(f"--data: node {node} is not among the nodes of the problem")
-        if node in seen:
+        if node in sizes:
             raise Misuse(f"--data: node {node} is there twice")
-        seen.add(node)
-        p.data[p.ids.index(node)] = amount
+        sizes[node] = amount
+    p.data[:] = [sizes.get(node, 0) for node in p.ids]
 
 
 def _set_cards(p: Problem, machine: Machine, option: str | None) -> None:
-    def place(nic: Nic) -> int | None:
-        """Firmware need not tell the only one."""
-        node = machine.nodes[0].id if len(machine.nodes) == 1 else nic.node
-        return p.ids.index(node) if node in p.ids else None
-
     instead = "give the problem network_limit instead"
-    nics = {nic.name: nic for nic in machine.nics}
-    names = option.split(",") if option is not None else []
+    nics = {nic["name"]: nic for nic in machine.nics}
+    names = option.split(",") if option is not None else [n for n in nics if nics[n]["card"]]
+    p.network_limit[:] = 0
     for name in names:
-        why = ""
+        nic, why = nics.get(name, {"node": None, "mbps": 0}), ""
+        # Firmware need not tell the only node.
+        node = machine.nodes[0].id if len(machine.nodes) == 1 else nic["node"]
         if names.count(name) > 1:
             why = f"{name} is there twice"
         elif name not in nics:
             why = f"there is no network interface {name} (rftp-numa topo lists them)"
-        elif place(nics[name]) is None:
+        elif node not in p.ids:
             why = f"the node of {name} is not known, or not among those of the problem; {instead}"
-        elif not nics[name].mbps:
+        elif not nic["mbps"]:
             why = f"{name} does not tell its speed (is it up?); {instead}"
-        if why:
+        else:
+            p.network_limit[p.ids.index(node)] += nic["mbps"] * 1e6 / 8
+        if why and option is not None:
             raise Misuse("--nic: " + printable(why))
-    p.network_limit[:] = 0
-    for nic in machine.nics:
-        i = place(nic)
-        if i is not None and (nic.card if option is None else nic.name in names):
-            p.network_limit[i] += nic.mbps * 1e6 / 8
     if not p.network_limit.any():
         raise Failure("no network card tells both its node and its speed: name one that is up with "
                       f"--nic, or {instead}")
@@ -210,21 +191,20 @@ def get_problem(o: Options) -> Problem:
     if o.problem is not None:
         p, lacks = read_problem(o.problem)
         alone = o.data is o.nic is o.model is None
-        for field, given, remedy in (
-                ("disk", o.model, "bandwidths from each node to each, or --model"),
-                ("network", o.model, "bandwidths from each node to each, or --model"),
-                ("data", o.data, "the bytes of each node, or --data"),
-                ("threads", None if alone else True, "those of each node; or --data to plan for "
-                 "this machine")):
-            if field in lacks and given is None:
+        rates = "bandwidths from each node to each, or --model"
+        for field, without, remedy in (
+                ("disk", o.model is None, rates), ("network", o.model is None, rates),
+                ("data", o.data is None, "the bytes of each node, or --data"),
+                ("threads", alone, "those of each node; or --data to plan for this machine")):
+            if field in lacks and without:
                 raise Failure(f"{printable(o.problem)}: {field} is missing: {remedy}")
         if alone:
             return p
     elif file is None:
         file = default_file()
-        if not os.path.exists(file):
-            raise Failure("this machine has no model yet (rftp-numa model --install makes one; "
-                          f"--problem FILE does without): {printable(file)}: No such file")
+    if file is not None and not os.path.exists(file):
+        raise Failure(f"{printable(file)}: No such file: there is no I/O model (rftp-numa model "
+                      "--install makes one; --model FILE takes another; --problem FILE needs none)")
     machine = read_machine(o.sysfs, model=file)
     if o.problem is None:
         if len(machine.nodes) > NODES:
@@ -235,7 +215,8 @@ def get_problem(o: Options) -> Problem:
         _set_data(p, o.data)
     if "threads" in lacks:
         here = o.sysfs is None and not os.environ.get("RFTP_SYSFS")
-        for i, node in enumerate(map(machine.node, p.ids)):
+        for i, number in enumerate(p.ids):
+            node = machine.node(number, "give the problem threads, or leave that node out")
             # The CPUs that this process may run on; of another machine's all.
             p.threads[i] = min(len(node.usable() if here else node.cpus), COUNT.most)
     if o.nic is not None or "network_limit" in lacks:
@@ -256,7 +237,7 @@ class Watch(Stop):
 
     def go_on(self, state: State) -> bool:
         now = time.monotonic()
-        if now - self.said >= SAY_SECONDS:
+        if now - self.said >= 0.5:
             self.said = now
             best = f"best {state.best:.4g} s, none is below {state.bound:.4g} s"
             self.show(f"{state.programmes} linear programmes; "
@@ -310,8 +291,7 @@ def _part_text(p: Problem, part: str, node: int, other: int) -> str:
         "disk_threads": f"the threads of node {other}, which read from storage {node}",
         "network_threads": f"the threads of node {node}, which send to network {other}",
         "disk_limit": f"the disks of storage {node} ({format_rate(p.disk_limit[i])})",
-        "link_limit": f"the link from node {node} to node {other} "
-                      f"({format_rate(p.link_limit[i, k])})",
+        "link_limit": f"the link from node {node} to {other} ({format_rate(p.link_limit[i, k])})",
         "network_limit": f"the cards of network {other} ({format_rate(p.network_limit[k])})"}[part]
 
 
@@ -351,11 +331,9 @@ def main() -> None:
     if not o:
         return
     if o.problem is None and o.data is None:
-        raise Misuse("plan works from a file, --problem FILE, or by the I/O model, --data "
-                     "NODE:SIZE,...")
+        raise Misuse("plan wants --problem FILE, or by the I/O model, --data NODE:SIZE,...")
     if NO_SCIPY:
-        raise Failure(f"SciPy 1.6 or later is missing: install the package python3-scipy "
-                      f"({NO_SCIPY})")
+        raise Failure(f"no SciPy 1.6 or later ({NO_SCIPY}): install the package python3-scipy")
     with Watch(obey=False) as watch:
         p = get_problem(o)
         watch.end = time.monotonic() + o.limit

@@ -4,12 +4,13 @@ v, and from there out by the network cards of a node w (Li, dissertation 2015, e
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.optimize import linprog  # type: ignore[import]
+from scipy.optimize import OptimizeWarning, linprog  # type: ignore[import]
 from scipy.sparse import csr_matrix  # type: ignore[import]
 
 from rftp_common import Failure
@@ -76,10 +77,9 @@ def check(p: Problem) -> None:
     least = max(p.disk.max(), p.network.max()) * LEAST
     for name in ("disk", "network", "link_limit", "disk_limit", "network_limit"):
         rates = getattr(p, name)
-        for place in np.argwhere((rates > 0) & (rates < least)):
-            ends = [p.ids[place[0]], p.ids[place[-1]]]
-            raise Failure(f"{name} of node {ends[0]} to node {ends[1]}, {rates[tuple(place)]:g}, "
-                          "is less than a millionth of the greatest: make it 0")
+        for place in np.argwhere((rates > 0) & (rates < least)).tolist():
+            raise Failure(f"{name} of nodes {', '.join(str(p.ids[i]) for i in place)} is less than "
+                          "a millionth of the greatest bandwidth: make it 0")
 
 
 # ---- a plan, and the time that it takes -----------------------------------------------
@@ -239,14 +239,14 @@ def relax(net: Net, lo: Array, hi: Array) -> Relaxed | None:
     eq. 5.1 itself. None: there is no solution. Failure: the solver failed.
 
     Columns: the bytes of each stage; its share, threads times clock; the clock of each node; the
-    time of each path; the makespan. A path's time is at least that of each of its parts, which is
-    how the maxima of the objective become linear.
+    time of each path, at least that of each of its parts, so that the maxima of the objective are
+    linear; the makespan.
 
-    The clock of a memory node is a time that no stage of it takes longer than: with the makespan as
-    objective that is it, with the sum the sum of the times of the node's paths. A stage's bytes by
-    its rate are threads times its own time, so no more than its share; and the shares of a node are
-    no more than its threads times the clock. A range's lower end takes away from what is left for
-    others, its upper end limits the share."""
+    The clock of a memory node is a time that no stage of it takes longer than: the makespan, or for
+    the sum the times of the node's paths together. A stage's bytes by its rate are threads times
+    its own time, so no more than its share; the shares of a node are no more than its threads times
+    the clock. A range's lower end takes away from what is left for others, its upper end limits the
+    share."""
     total, paths = net.objective == "sum", _paths(net, lo, hi)
     n, count, rates = len(net.problem.ids), net.count, net.rates.tolist()
     first, end = 2 * count + n, 2 * count + n + len(paths)  # columns: a path's time, the makespan
@@ -283,9 +283,13 @@ def relax(net: Net, lo: Array, hi: Array) -> Relaxed | None:
     costs[first:] = 1 if total else OTHER_OBJECTIVE / max(len(paths), 1)
     costs[end] = OTHER_OBJECTIVE if total else 1
     for presolve in (True, False):  # rarely it is what fails
-        found = linprog(costs, upper, np.zeros(len(rows)), equal, net.amounts, method="highs",
-                        options={"presolve": presolve, "primal_feasibility_tolerance": 1e-10,
-                                 "dual_feasibility_tolerance": 1e-10})
+        with warnings.catch_warnings():
+            # SciPy 1.6.0 adds an option to a sparse matrix, and warns of that and of the option.
+            warnings.filterwarnings("ignore", "Sparse constraint matrix|Unknown .*: sparse$",
+                                    OptimizeWarning)
+            found = linprog(costs, upper, np.zeros(len(rows)), equal, net.amounts, method="highs",
+                            options={"presolve": presolve, "primal_feasibility_tolerance": 1e-10,
+                                     "dual_feasibility_tolerance": 1e-10})
         if found.status == 0:
             break
         if found.status == 2:

@@ -120,10 +120,10 @@ for k in 0 1; do
 	check "by threads there, too" grep -q "files are read by .* on CPUs $((1 - k))\$" "$tmp/d.log"
 done
 
-# Slow enough to be looked at.
+# Slow enough for four commands, each of which takes seconds here.
 random "$tmp/big" 64000000
 before=$(carried rxe_eth0)
-rftp put -q --accept-new --transport rdma --rate 2M "$tmp/big" "$url/0/big" 2>"$tmp/busy" &
+rftp put -q --accept-new --transport rdma --rate 1M "$tmp/big" "$url/0/big" 2>"$tmp/busy" &
 client=$!
 check "a transfer is under way" under_way rxe_eth0
 run rftp-iser status

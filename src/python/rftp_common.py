@@ -422,6 +422,7 @@ def write_file(path: str, text: str, mode: int = 0o600) -> None:
 def own_directory(path: str, name: str) -> None:
     """Makes the directory if it is missing. Failure if other users could change what is in it."""
     try:
+        os.makedirs(os.path.dirname(path) or ".", 0o755, exist_ok=True)
         os.makedirs(path, 0o700, exist_ok=True)
         st = os.stat(path)
     except OSError as why:

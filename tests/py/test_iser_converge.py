@@ -209,6 +209,55 @@ def test_loss_is_refused(want: plan.Plan, why: str) -> None:
     assert any(d.lossy for d in prepared(ask)) and not ask.problems
 
 
+HALF = {**host_of(ONE), ("store", "fileio", "disk0"): host.Store(
+    "/ram/disk0/disk.img", 16 * MIB, False, "", False)}
+OTHER_NAME = dict(store(1, size=32 * MIB), lun=0, path="/ram/disk0")
+
+
+@pytest.mark.parametrize("actual, want", [
+    (host_of(ONE), make_plan(OTHER_NAME)),
+    (host_of(ONE), make_plan(dict(OTHER_NAME, size=16 * MIB, policy="prefer"))),
+    (HALF, make_plan(store(size=32 * MIB))),  # killed before the store was enabled again
+    ({}, make_plan(OTHER_NAME)),  # the store is gone, and its data are there
+])
+def test_loss_of_a_tmpfs_is_refused(actual: Items, want: plan.Plan) -> None:
+    mount = ("mount", "/ram/disk0")
+    ask = ask_of(want, ONE, {**actual, mount: host_of(ONE)[mount]})
+    prepared(ask)
+    lost = "unmount tmpfs at /ram/disk0: what it holds would be lost, which only --destroy-data"
+    assert any(lost in problem for problem in ask.problems)
+
+
+def test_loss_by_another_kind_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(SIZES, "/srv/disk", 16 * MIB)
+    before = make_plan(dict(store(kind="file"), path="/srv/disk"))
+    block = {k: v for k, v in store(kind="block").items() if k != "size"}
+    ask = ask_of(make_plan(dict(block, path="/dev/sdz")), before, host_of(before))
+    prepared(ask)
+    assert any("would be lost" in problem for problem in ask.problems)
+
+
+def test_first_apply_killed_is_no_loss() -> None:
+    """Nothing was served yet: there is nothing to lose."""
+    ask = ask_of(make_plan(store(size=32 * MIB)), None, HALF)
+    ask.state.applying = ONE
+    prepared(ask)
+    assert not ask.problems
+
+
+def test_room_and_ports(tmp_path: Path) -> None:
+    """apply refuses before it begins what would fail in its midst."""
+    (tmp_path / "file").write_text("")
+    want = make_plan(*(dict(store(n, kind="file", size=size), path=str(path)) for n, size, path in (
+        (0, 1 << 50, tmp_path / "a"), (1, MIB, tmp_path / "file" / "b"), (2, MIB, tmp_path / "c"))))
+    ask = ask_of(want, actual={("portal", "iqn.2026-01.org.example:theirs", "0.0.0.0", 3260): True})
+    checks.check_host(ask, want, topology.Host("", "", True), [])
+    told = "\n".join(ask.problems)
+    assert "disk0" in told and "more than its filesystem has left" in told
+    assert "is no directory" in told and "disk2" not in told
+    assert "listens on this port of all addresses" in told
+
+
 def test_logged_in() -> None:
     actual = host_of(ONE)
     actual["acl", IQN, ME] = Acl(logged_in=True)

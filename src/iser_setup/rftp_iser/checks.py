@@ -87,8 +87,14 @@ def _loses(ask: Ask, s: plan.Store, d: Difference, wants: Items) -> bool:
         # Only LIO still has a file that was removed or renamed, or whose tmpfs was unmounted.
         unmounted = mount in ask.ours and mount not in ask.actual
         nameless = key[1] == "fileio" and (unmounted or host.size_of(d.was.path) < 0)
-        lossy = lossy or moved or nameless
+        other_kind = key not in wants and any(k[2] == s.name
+                                              for k, _ in host.under(wants, "store"))
+        lossy = lossy or moved or nameless or other_kind
     served = there.enabled if there else key in ask.applied
+    if d.key[0] == "mount":  # its store may have another name by now, or be half made
+        served = d.key in ask.applied or any(
+            other.enabled and os.path.dirname(other.path) == d.key[1]
+            for _, other in host.under(ask.actual, "store", "fileio"))
     return bool(lossy and (served or d.key[0] == "file" and d.key in ask.ours))
 
 
@@ -286,6 +292,18 @@ def _fault_of_place(ask: Ask, s: plan.Store) -> str:
         except OSError as why:
             in_use = " is in use: mounted, swap space, or part of something else (lsblk tells)"
             return in_use if why.errno == errno.EBUSY else f": {why.strerror}"
+    if s.kind == "file":
+        above = path
+        while not os.path.exists(above):
+            above = os.path.dirname(above)
+        filesystem, more = os.statvfs(above), s.size - max(host.size_of(path), 0)
+        if not os.path.isdir(above) and above != path:
+            return f": {above} is no directory"
+        if filesystem.f_flag & os.ST_RDONLY:
+            return " is on a filesystem that is read-only"
+        if more > filesystem.f_bavail * filesystem.f_frsize:
+            return (f" needs {format_size(more)} more than its filesystem has left: make it "
+                    "smaller, or use another path")
     if s.kind == "tmpfs" and not ours and os.path.lexists(path):
         if not host.is_directory(path) or os.path.ismount(path) or host.entries(path):
             return " is no empty directory, on which its tmpfs is to be mounted; use another path"
@@ -299,6 +317,13 @@ def check_host(ask: Ask, want: plan.Plan, machine: topology.Host, diffs: list[Di
         ask.problems += [printable(f"portal {p.address} of {t.iqn}: {f.text}; {f.mend}")
                          for p in t.portals for f in portal(t, p, machine)
                          if f.right is False and f.check != "card-node"]
+        for p in t.portals:
+            ask.problems += [
+                f"portal {p.address} port {p.port} of {t.iqn}: the target {printable(iqn)} listens "
+                "on this port of all addresses; use another port, or delete that portal with "
+                "targetcli" for (_, iqn, address, port), _ in host.under(ask.actual, "portal")
+                if address in ("0.0.0.0", "::") and port == p.port
+                and ("target", iqn) not in ask.ours]
     for s in want.stores():
         fault = _fault_of_place(ask, s)
         if fault:

@@ -48,8 +48,10 @@ def reason(said: str) -> str:
 
 
 # By their programs; all others are LVM's.
-PACKAGES = {"iscsiadm": "open-iscsi (iscsi-initiator-utils on RHEL)", "mdadm": "mdadm",
-            "mkfs.xfs": "xfsprogs", "modprobe": "kmod", "udevadm": "udev", "wipefs": "util-linux"}
+PACKAGES = {"mdadm": "mdadm", "mkfs.xfs": "xfsprogs", "modprobe": "kmod", "udevadm": "udev",
+            "systemctl": "systemd", "wipefs": "util-linux",
+            **dict.fromkeys(("iscsiadm", "iscsid", "iscsi-iname"),
+                            "open-iscsi (iscsi-initiator-utils on RHEL)")}
 
 
 @dataclass

@@ -49,7 +49,8 @@ class State:
     cpus: str = member("")  # LIO's list before any plan of this boot; "": not changed
     # Directories and files, in their order.
     made: list[str] = member(list, rule=lambda given: "" if all(
-        str(path).startswith("/") for path in given) else "has what is no path")
+        isinstance(path, str) and not names.path(path) for path in given) else
+        "has what is no path")
     irqs: list[Irq] = member(list, of=Irq)  # of this boot
     lock: int = -1  # a descriptor; child processes have the lock, too
 

@@ -12,8 +12,8 @@ import secrets
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from rftp_common import (Failure, Options, Stop, own_directory, printable, read_text, say, warn,
-                         write_file)
+from rftp_common import (Failure, Options, Stop, own_directory, parse_number, printable, read_text,
+                         say, warn, write_file)
 
 from . import iscsi, sessions, state
 from .host import entries, sysfs, text
@@ -93,19 +93,24 @@ class Member:
     filled: bool = False  # there may be data: the array runs, or the group has logical volumes
 
 
+def _count(text: str) -> int:
+    return parse_number(text, 0, 1 << 31) or 0
+
+
 def member_of(kind: str, told: str) -> Member:
     """From what ASK's program prints."""
     if kind == "lvm":
         if told.count("|") != 4:
             return Member()
         part, name, uuid, of, volumes = told.strip().split("|")
-        return Member(name, uuid, int(of), True, part, int(volumes) > 0)
+        return Member(name, uuid, _count(of), True, part, _count(volumes) > 0)
     has = dict(line.partition("=")[::2] for line in told.splitlines())
     name, uuid = has.get("MD_NAME", "").rpartition(":")[2], has.get("MD_UUID", "")  # "HOST:NAME"
     # Another host may have written it, and it becomes a name below /dev/md.
     if not re.fullmatch(r"[A-Za-z0-9_+][A-Za-z0-9._+-]*", name):
         name = "rftp-found"
-    return Member(name, uuid, int(has.get("MD_DEVICES", 0)), has.get("MD_LEVEL") == "raid0", uuid)
+    return Member(name, uuid, _count(has.get("MD_DEVICES", "")), has.get("MD_LEVEL") == "raid0",
+                  uuid)
 
 
 def contents(p: Programs, device: str) -> str:

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from rftp_common import output_of, parse_ids, printable, program, read_text
+from rftp_common import Failure, output_of, parse_ids, printable, program, read_text
 
 from . import names
 from .plan import NODE_UNKNOWN, checked, refuse
@@ -93,7 +93,12 @@ def _read_addresses(path: str) -> list[tuple[str, str]]:
 
 def own_addresses() -> list[tuple[str, str, bool]]:
     """Of this host: interface, address, and is it up? In the kernel's order."""
-    links = json.loads(output_of(["ip", "-json", "address", "show"]) or "[]")
+    try:
+        links = json.loads(output_of(["ip", "-json", "address", "show"]) or "[]")
+    except Failure as why:
+        if isinstance(why.__cause__, FileNotFoundError):
+            raise Failure("ip is not in PATH: install iproute2 (iproute on RHEL)") from None
+        raise
     return [(link["ifname"], str(info["local"]), "UP" in link["flags"]) for link in links
             for info in link.get("addr_info", ()) if "local" in info]
 

@@ -153,6 +153,7 @@ def test_kept() -> None:
     for key, wrong in (("sessions", "x"), ("sessions", [{}]), ("stripes", [1]), ("halves", [{}]),
                        ("sessions", [dict(value["sessions"][0], target="../x")]),
                        ("sessions", [dict(value["sessions"][0], port=True)]),
+                       ("sessions", [dict(value["sessions"][0], port=1 << 16)]),
                        ("sessions", [dict(value["sessions"][0], transport="x")]),
                        ("stripes", [dict(value["stripes"][0], name="-f")]),
                        ("rftp-iser-login", 2)):

@@ -52,8 +52,9 @@ def from_discovery(told: str, transport: str) -> list[Node]:
     """Of iscsiadm's lines, "ADDRESS:PORT,TAG IQN"."""
     offered = []
     for line in filter(None, told.split("\n")):
-        found = re.fullmatch(r"\[?([^],]+)\]?:(\d{1,5}),(\d{1,5}) (.+)", line)
-        if not found or iscsi.plain(found[1]) or iscsi.plain(found[4]):
+        found = re.fullmatch(r"\[?([^],]+)\]?:([0-9]{1,5}),([0-9]{1,5}) (.+)", line)
+        if not found or iscsi.plain(found[1]) or iscsi.plain(found[4]) \
+                or not 0 < int(found[2]) < 1 << 16:
             raise Failure("iscsiadm's list of the storage host's targets is not understood")
         offered.append(Node(found[4], found[1], int(found[2]), int(found[3]), transport))
     return offered

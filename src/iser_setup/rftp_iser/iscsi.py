@@ -15,7 +15,7 @@ from rftp_common import Failure, Stop, failed, printable, read_text, run, say, w
 
 from .host import entries, text
 from .names import rule
-from .plan import Initiator, Store, member, needed, word
+from .plan import Initiator, Store, between, member, needed, word
 from .sessions import Address, Session, read
 
 IFACES = {"iser": "iser", "tcp": "default"}  # open-iscsi's, by the transport
@@ -122,8 +122,8 @@ class Node:
     """open-iscsi's word for a target at one of its portals, by a transport."""
     iqn: str = needed(rule=plain, key="target")
     host: str = needed(rule=plain, key="address")
-    port: int = member(0, needed=True)
-    tag: int = member(0, needed=True)  # of the portal group
+    port: int = member(0, rule=between(1, 65535), needed=True)
+    tag: int = member(0, rule=between(0, 65535), needed=True)  # of the portal group
     transport: str = needed(rule=word(*IFACES))
     record: bool = member(True, needed=True)  # its record is login's own
     stores: dict[int, Store] = field(default_factory=dict, compare=False)  # a plan's, by LUN

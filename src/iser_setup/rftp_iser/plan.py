@@ -69,7 +69,7 @@ def word(*words: Any) -> Callable[[Any], str]:
     return lambda value: "" if value in words else "is none of " + ", ".join(map(str, words))
 
 
-def _between(least: int, most: int) -> Callable[[int], str]:
+def between(least: int, most: int) -> Callable[[int], str]:
     return lambda value: "" if least <= value <= most else f"is not between {least} and {most}"
 
 
@@ -128,11 +128,11 @@ def read_object(kind: Any, value: Any, at: str) -> Any:
 @dataclass
 class Store:
     """A back store, and its LUN in its target."""
-    lun: int = member(0, rule=_between(0, 255))  # every initiator scans this far
+    lun: int = member(0, rule=between(0, 255))  # every initiator scans this far
     name: str = needed(rule=names.store)  # LIO's; unique in a plan
     kind: str = needed(rule=word("tmpfs", "file", "block", "ramdisk"))
-    node: int = member(NODE_UNKNOWN, rule=_between(NODE_UNKNOWN, NODE_MOST))  # of pages or device
-    size: int = member(0, rule=_between(0, (1 << 63) - 1))  # bytes; 0 for a block device: all of it
+    node: int = member(NODE_UNKNOWN, rule=between(NODE_UNKNOWN, NODE_MOST))  # of pages or device
+    size: int = member(0, rule=between(0, (1 << 63) - 1))  # bytes; 0 for a block device: all of it
     policy: str = member("bind", rule=word(*POLICIES))  # a tmpfs's memory policy
     path: str = member("", rule=names.path)  # the tmpfs's mount point, the file, or the device
     write_back: bool = member(False)  # written data may stay in memory until a flush
@@ -179,7 +179,7 @@ class Store:
 @dataclass
 class Portal:
     address: str = needed(rule=names.address)  # numerical, without brackets
-    port: int = member(PORT, rule=_between(1, 65535))
+    port: int = member(PORT, rule=between(1, 65535))
     netdev: str = member("", rule=names.interface)  # the one with the address; "": unknown
     iser: bool = member(True)
 
@@ -200,7 +200,7 @@ class Initiator:
 
 @dataclass
 class Target:
-    node: int = member(NODE_UNKNOWN, rule=_between(NODE_UNKNOWN, NODE_MOST))
+    node: int = member(NODE_UNKNOWN, rule=between(NODE_UNKNOWN, NODE_MOST))
     iqn: str = needed(rule=names.iqn)
     open: bool = member(False)  # any initiator may log in and write, without proof
     # Other targets may have the same: the kernel selects the target by its name at login.

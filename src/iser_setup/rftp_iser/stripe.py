@@ -18,7 +18,7 @@ from rftp_common import (Failure, Options, Stop, own_directory, parse_number, pr
 from . import iscsi, sessions, state
 from .host import entries, sysfs, text
 from .iscsi import Ended, Node, Programs
-from .plan import json_of, member, needed, read_object, word
+from .plan import between, json_of, member, needed, read_object, word
 from .sessions import BLOCK, Disk, is_device, kernel_name
 
 KINDS = {"md": "linux_raid_member", "lvm": "LVM2_member"}  # with wipefs's word for a member
@@ -62,7 +62,7 @@ class Stripe:
 @dataclass
 class Place:
     target: str = needed(rule=iscsi.plain)
-    lun: int = member(0, needed=True)
+    lun: int = member(0, rule=between(0, 65535), needed=True)
 
 
 @dataclass

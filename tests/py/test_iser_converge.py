@@ -6,6 +6,7 @@ from __future__ import annotations
 import copy
 import json
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -358,3 +359,9 @@ def test_commands_killed_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         assert world.run("apply", at) is None
         assert world.run("remove") == 0 and world.is_empty()
         assert world.run("apply", at, Failure) == 1 and world.is_empty()  # taken back
+
+
+def test_stuck(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(target, "LIMIT", 0.2)
+    with pytest.raises(target.Stuck, match="no answer for 0.2 s from process [0-9]+, which is left"):
+        target.on_node(lambda: time.sleep(1), topology.Host("", "", True))

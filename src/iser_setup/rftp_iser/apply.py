@@ -154,7 +154,8 @@ def _apply(c: Change, d: Difference) -> None:
         c.say(text(d))
         kill_point("after")
     except Failure as why:
-        c.stop.check()
+        if not isinstance(why, target.Stuck):
+            c.stop.check()
         if not d.may_fail:
             raise Failure(f"{text(d)}: {why}") from why
         if c.args.verbose:
@@ -209,8 +210,9 @@ def _carry_out(c: Change, has: Items, diffs: list[Difference]) -> None:
             _apply(c, d)
         if c.want:
             target.save(c.want, c.kept.lio_file, c.machine)
-    except Failure:
-        if c.want and diffs:
+    except Failure as why:
+        # What the kernel is still at cannot be taken back; the file names all of it.
+        if c.want and diffs and not isinstance(why.__cause__, target.Stuck):
             c.lost = any(d.lossy and text(d) in c.steps for d in diffs)
             _take_back(c, has)
         raise

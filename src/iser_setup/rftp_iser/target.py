@@ -13,6 +13,7 @@ import os
 import select
 import signal
 import stat
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,12 @@ from .plan import NODE_UNKNOWN
 PIECE = 64 << 20  # bytes of a file, after which a signal is looked for
 TEXT_MOST = 800  # characters of an error
 DONE = "done"  # by a child process
+LIMIT = 1800  # seconds that a difference may take
 MPOL_BIND = 2
+
+
+class Stuck(Failure):
+    """The kernel does not answer; the child process is left alone."""
 
 
 def rtslib() -> Any:
@@ -83,15 +89,18 @@ def _child(function: Callable[[], None], node: int, cpus: set[int], memory: bool
 
 def on_node(function: Callable[[], None], machine: topology.Host, node: int = NODE_UNKNOWN,
             memory: bool = False, stop: Stop | None = None) -> None:
-    """Failure. The child holds the lock as long as it runs, also when this process is killed; a
+    """Failure, or Stuck. The child holds the lock as long as it runs, also when this process is killed; a
     noted signal ends it between two pieces of a file, and nowhere else."""
-    told, (reader, writer) = False, os.pipe()
+    told, end, (reader, writer) = False, time.monotonic() + LIMIT, os.pipe()
     pid = os.fork()
     if not pid:
         _child(function, node, host.cpus_of(machine, node), memory, writer)
     os.close(writer)
     with open(reader, "rb", buffering=0) as answer:
         while not select.select([answer], [], [], 0.1)[0]:  # readable, or at its end
+            if time.monotonic() > end:
+                raise Stuck(f"no answer for {LIMIT} s from process {pid}, which is left alone: see "
+                            "dmesg for what the kernel waits for")
             if stop and stop.asked and not told:
                 os.kill(pid, signal.SIGTERM)
                 told = True

@@ -244,6 +244,7 @@ if [ -e $lio/iscsi/cpus_allowed_list ]; then
 	works "CPUs" "$(change '[["cpus"], "1"]')"
 	check "are so" is $lio/iscsi/cpus_allowed_list 1
 	refused "no list of CPUs" "Invalid argument" "$(change '[["cpus"], "one"]')"
+	ask "$(change '[["cpus"], "0"]')" # the other one is off
 else
 	refused "no CPUs in this kernel" "cpus_allowed_list" "$(change '[["cpus"], "1"]')"
 fi

@@ -14,6 +14,7 @@ import select
 import signal
 import stat
 import time
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,8 @@ class Stuck(Failure):
 
 def rtslib() -> Any:
     """The module; Failure when it is missing."""
+    # Of the directory for its own saved configuration, which is not used here.
+    warnings.filterwarnings("ignore", message="Cannot set dbroot")
     try:
         return importlib.import_module("rtslib_fb")
     except ImportError:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import getopt
 import importlib
+import json
 import os
 import re
 import signal
@@ -14,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import traceback
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from keyword import iskeyword
 from types import FrameType, SimpleNamespace
@@ -51,6 +52,15 @@ class Misuse(Failure):
 def failed(why: OSError, where: str) -> Failure:
     """A system error as a Failure of this place."""
     return Failure(f"{where}: {os.strerror(why.errno) if why.errno else why}")
+
+
+@contextlib.contextmanager
+def at_place(place: str) -> Iterator[None]:
+    """A Failure inside gets the place in front."""
+    try:
+        yield
+    except Failure as why:
+        raise Failure(f"{place}: {why}", why.status) from None
 
 
 # ---- messages -------------------------------------------------------------------------
@@ -191,7 +201,8 @@ class Command:
     options: Sequence[Option]
     usage: str = ""  # its word, as "[NAME]", or words, as "[NAME...]"
     run: str = ""  # "MODULE.FUNCTION", which takes the options and returns the exit status
-    take: Take = text  # of the words, whose name is the usage
+    take: Take = text  # of the words; their name is the usage
+    root: bool = False  # for root alone
 
 
 # The values by the options' names, with "_" for "-", and behind a word of Python's: from_. In words
@@ -269,9 +280,22 @@ def run_command(commands: Sequence[Command], package: str) -> int:
     o = parse(command, sys.argv[2:])
     if not o:
         return DONE
-    # Only the command's own modules, and what they need.
+    # Only the command's own modules, and their imports.
     module, function = command.run.split(".")
-    return int(getattr(importlib.import_module(f"{package}.{module}"), function)(o))
+    try:
+        if command.root:
+            need_root(command.name)
+        return int(getattr(importlib.import_module(f"{package}.{module}"), function)(o))
+    except Failure as why:
+        if getattr(o, "json", False) and not isinstance(why, Misuse):
+            with contextlib.suppress(Failure):  # start() writes it for people
+                output(json_line({"error": str(why)}))
+        raise
+
+
+def need_root(command: str) -> None:
+    if os.geteuid():
+        raise Failure(f"{command} needs root: use sudo")
 
 
 # ---- signals and programs -------------------------------------------------------------
@@ -376,7 +400,46 @@ def program(name: str) -> str:
     return beside if os.access(beside, os.X_OK) else name
 
 
-# ---- files ----------------------------------------------------------------------------
+# ---- JSON and files -------------------------------------------------------------------
+
+
+def json_line(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"), allow_nan=False) + "\n"
+
+
+def load_json(text: str, place: str) -> Any:
+    """Failure, which begins with the place; also if an object has a member twice."""
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        value: dict[str, Any] = {}
+        for name, member in pairs:
+            if name in value:
+                raise ValueError(f"an object has \"{printable(name)}\" twice")
+            value[name] = member
+        return value
+
+    try:
+        return json.loads(text, object_pairs_hook=unique)
+    except json.JSONDecodeError as why:
+        raise Failure(f"{place}:{why.lineno}: no JSON: {why.msg}") from None
+    except (ValueError, RecursionError) as why:
+        raise Failure(f"{place}: no JSON: {why}") from None
+
+
+def file_text(*path: str) -> str:
+    """Of a small file, as of sysfs, without newlines at its end; "": it cannot be read."""
+    try:
+        with open(os.path.join(*path), encoding="utf-8", errors="surrogateescape") as file:
+            return file.read().rstrip("\n")  # /proc/sys refuses to be asked for megabytes
+    except OSError:
+        return ""
+
+
+def entries(*path: str) -> list[str]:
+    """Of a directory, sorted; none when it cannot be listed."""
+    try:
+        return sorted(os.listdir(os.path.join(*path)))
+    except OSError:
+        return []
 
 
 def read_text(path: str, most: int = FILE_MOST) -> str:
@@ -420,7 +483,7 @@ def write_file(path: str, text: str, mode: int = 0o600) -> None:
 
 
 def own_directory(path: str, name: str) -> None:
-    """Makes the directory if it is missing. Failure if other users could change what is in it."""
+    """Makes the directory if it is missing. Failure if other users could change its contents."""
     try:
         os.makedirs(os.path.dirname(path) or ".", 0o755, exist_ok=True)
         os.makedirs(path, 0o700, exist_ok=True)
@@ -429,7 +492,7 @@ def own_directory(path: str, name: str) -> None:
         raise failed(why, name) from why
     if st.st_uid not in (0, os.geteuid()) or st.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise Failure(f"{name} may be written by others: chown root and chmod 700 it, after a look "
-                      "at what is in it, or name another directory")
+                      "at its contents, or name another directory")
 
 
 # ---- numbers --------------------------------------------------------------------------

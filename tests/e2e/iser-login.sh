@@ -180,9 +180,9 @@ if is_root; then
 		chmod 755 "$tmp"
 		chmod -R go+rX "$tmp/bin"
 		run "${as_other[@]}" env PATH="$PATH" rftp-iser login --plan "$tmp/none"
-		check "without privileges" one_line 1 'only root may do what login does: use sudo'
+		check "without privileges" one_line 1 'login needs root: use sudo'
 		run "${as_other[@]}" env PATH="$PATH" rftp-iser logout --all
-		check "nor out" one_line 1 'only root may do what logout does: use sudo'
+		check "nor out" one_line 1 'logout needs root: use sudo'
 	fi
 fi
 # Where the kernel has it, the address is asked, and nobody answers; elsewhere the module is

@@ -157,7 +157,7 @@ full --tmpfs 4M --open --out "$tmp/pipe" --force
 check "nor a place for a plan" fails 1 'pipe is there already; --force writes over it, if it is a file'
 check "and is left alone" test -p "$tmp/pipe"
 full --tmpfs 4M --initiator "InitiatorName=$me"
-check "a line of initiatorname.iscsi is no name" fails 2 "write what is behind its '='"
+check "a line of initiatorname.iscsi is no name" fails 2 "write the part behind its '='"
 echo 'ens1f0 192.0.2.1' >"$tmp/one-address"
 full --addresses "$tmp/one-address" --tmpfs 4M --open
 check "a node whose card has no address is not left out in silence" warned 'left out: node 1, where no RDMA card has an address'

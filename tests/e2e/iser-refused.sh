@@ -47,10 +47,10 @@ if [ "${#as_other[@]}" -gt 0 ]; then
 	for words in "apply $tmp/none" "apply --dry-run $tmp/none" remove "remove one"; do
 		# shellcheck disable=SC2086 # words
 		run "${as_other[@]}" rftp-iser $words
-		check "root's alone: ${words%%/*}" one_line 1 "only root may do what ${words%% *} does: use sudo"
+		check "root's alone: ${words%%/*}" one_line 1 "${words%% *} needs root: use sudo"
 	done
 	run "${as_other[@]}" rftp-iser verify --io
-	check "root's alone: verify --io" one_line 1 'only root may do what verify --io does: use sudo'
+	check "root's alone: verify --io" one_line 1 'verify --io needs root: use sudo'
 	run "${as_other[@]}" rftp-iser remove --json
 	check "for programs" says 'use sudo'
 	run "${as_other[@]}" rftp-iser status one

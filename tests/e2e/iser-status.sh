@@ -149,7 +149,7 @@ if [ -n "$pages" ] && rftp-numa --version 2>/dev/null | grep -q '+numa'; then
 
 	mv "$ram/disk.img" "$ram/disk.old"
 	verify
-	check "a file that is gone" only 'back store disk: where it is: it is not there any more' 'save what it holds'
+	check "a file that is gone" only 'back store disk: where it is: it is not there any more' 'save its data'
 	mv "$ram/disk.old" "$ram/disk.img"
 
 	: >"$RFTP_PROC/self/mountinfo"
@@ -159,7 +159,7 @@ if [ -n "$pages" ] && rftp-numa --version 2>/dev/null | grep -q '+numa'; then
 
 	state "another-boot"
 	verify
-	check "an earlier boot" only 'this host was started again since it was applied' 'its tmpfs and ramdisks begin empty'
+	check "an earlier boot" only 'this host was restarted since it was applied' 'its tmpfs and ramdisks begin empty'
 	state "$boot" applying
 	verify --json
 	check "an apply that was killed" is 'not m["right"] and [f["check"] for f in m["plans"][0]["findings"] if f["judged"] == "wrong"] == ["unfinished"]'
@@ -205,7 +205,7 @@ echo nonsense >"$RFTP_ISER_STATE/two.json"
 status
 check "a damaged state hides nothing" has '^plan one: applied$'
 check "and is said" has '^not seen: the plan two: '
-check "whose the rest is, nobody knows" has '^whose is not known: target iqn.2026-01.org.example:theirs'
+check "whose the rest is, nobody knows" has '^of an unknown owner: target iqn.2026-01.org.example:theirs'
 verify
 check "nor is all well" status_is 1
 

@@ -245,7 +245,7 @@ limits=[1]|no field limits
 END_OF_WRONG
 echo '{ "nodes": [0], "nodes": [1] }' >wrong.json
 plan --problem wrong.json
-check "a field that is there twice" fails 1 'wrong.json: no JSON: duplicate'
+check "a field that is there twice" fails 1 'wrong.json: no JSON: an object has "nodes" twice'
 echo '[]' >wrong.json
 plan --problem wrong.json
 check "no object" fails 1 'not an object'

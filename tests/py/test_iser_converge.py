@@ -204,7 +204,7 @@ def test_guests_stay() -> None:
 def test_loss_is_refused(want: plan.Plan, why: str) -> None:
     ask = ask_of(want, ONE, host_of(ONE))
     prepared(ask)
-    assert ask.problems == ["back store disk0: %s: what it holds would be lost, which only "
+    assert ask.problems == ["back store disk0: %s: its data would be lost, which only "
                             "--destroy-data allows" % why]
     ask = ask_of(want, ONE, host_of(ONE), destroy=True)
     assert any(d.lossy for d in prepared(ask)) and not ask.problems
@@ -225,7 +225,7 @@ def test_loss_of_a_tmpfs_is_refused(actual: Items, want: plan.Plan) -> None:
     mount = ("mount", "/ram/disk0")
     ask = ask_of(want, ONE, {**actual, mount: host_of(ONE)[mount]})
     prepared(ask)
-    lost = "unmount tmpfs at /ram/disk0: what it holds would be lost, which only --destroy-data"
+    lost = "unmount tmpfs at /ram/disk0: its data would be lost, which only --destroy-data"
     assert any(lost in problem for problem in ask.problems)
 
 
@@ -264,9 +264,8 @@ def test_logged_in() -> None:
     actual["acl", IQN, ME] = Acl(logged_in=True)
     ask = ask_of(None, ONE, actual)
     prepared(ask)
-    assert ask.problems == ["target %s: the initiator %s is logged in, and it is to go; log out "
-                            "there first, or end what "
-                            "is in use with --force" % (IQN, ME)]
+    assert ask.problems == ["target %s: the initiator %s is logged in, and it would be deleted; log "
+                            "out there first, or end its sessions with --force" % (IQN, ME)]
     ask = ask_of(None, ONE, actual, force=True)
     assert prepared(ask) and not ask.problems
 
@@ -299,7 +298,7 @@ class World:
         for module, name, value in (
                 (target, "change", self.change), (target, "rtslib", lambda: None),
                 (target, "save", lambda p, file, machine: Path(file).write_text("{}")),
-                (apply, "kill_point", self.kill_point), (apply, "need_root", lambda what: None),
+                (apply, "kill_point", self.kill_point),
                 (host, "read", lambda: dict(self.items)), (host, "numa", lambda: None),
                 (host, "read_machine", lambda items: topology.Host("h", "", True, nodes)),
                 (state, "_is_locked", lambda fd: True),  # this process was another one before

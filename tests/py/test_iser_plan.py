@@ -84,7 +84,7 @@ def test_broken_plan(value, text):
     ("iqn", "iqn.2026-01.org.example:" + "a" * 200, "and ':', up to 223"),
     ("node", 1024, "targets[0].node is not between"), ("open", 1, "targets[0].open is neither true nor false"),
     ("open", True, "targets[0].open is true, which lets anyone in, and"),
-    ("attributes", {"authentication": 0}, 'targets[0].attributes has "authentication", which is what chap decides'),
+    ("attributes", {"authentication": 0}, 'targets[0].attributes has "authentication", which is decided by chap'),
     ("portals", [], "targets[0].portals are missing"), ("initiators", [], "targets[0].initiators are missing"),
     ("luns", [], "targets[0].luns are missing"),
     ("portals", [{}], "targets[0].portals[0].address is missing"),
@@ -143,7 +143,7 @@ STORES = {"ramdisk": {}, "tmpfs": {"node": 0, "path": "/m"}, "file": {"path": "/
     ("file", {"path": None}, "path is missing"), ("file", {"path": "f"}, 'path "f" does not begin with a slash'),
     ("file", {"path": "/"}, "has an empty part"), ("file", {"path": "/a/../b"}, "has an empty part"),
     ("tmpfs", {"path": "/a/"}, "has an empty part"), ("file", {"path": "/a,fd_dev_size=1"}, "has a comma"),
-    ("file", {"path": "/a\nb"}, "has a comma"), ("file", {"path": "/\u00e9"}, "what is not ASCII"),
+    ("file", {"path": "/a\nb"}, "has a comma"), ("file", {"path": "/\u00e9"}, "a character beyond ASCII"),
     ("tmpfs", {"path": "/" + "a" * 250}, "longer than 255 bytes"), ("ramdisk", {"path": "/a"}, "a ramdisk has none"),
     ("block", {"path": "/srv/x"}, 'path "/srv/x" is not below /dev'),
     ("ramdisk", {"write-back": True}, "write-back is for a tmpfs or a file"),
@@ -153,7 +153,7 @@ STORES = {"ramdisk": {}, "tmpfs": {"node": 0, "path": "/m"}, "file": {"path": "/
     ("ramdisk", {"attributes": {"": 1}}, "is an attribute without a name"),
     ("ramdisk", {"attributes": {"emulate_tpu": "1"}}, 'luns[0].attributes has "emulate_tpu", which is no number up to'),
     ("ramdisk", {"attributes": {"emulate_tpu": 1 << 32}}, 'has "emulate_tpu", which is no number up to 4294967295'),
-    ("ramdisk", {"attributes": {"emulate_write_cache": 1}}, "is what write-back decides"),
+    ("ramdisk", {"attributes": {"emulate_write_cache": 1}}, "is decided by write-back"),
 ])
 def test_broken_store(kind, changes, text):
     p = least()

@@ -62,16 +62,16 @@ check "both initiators have both LUNs" test "$(ls -d $lio/iscsi/*:node0/tpgt_1/a
 snapshot >"$tmp/applied"
 plan big.json two "$(target 0 "$more" "$(tmpfs 0 0 32), $ram"), $(target 1 "$who" "$(tmpfs 1 0 16)")"
 apply "$tmp/big.json"
-check "another size is refused" one_line 'node0-disk0: unmount tmpfs.*what it holds would be lost.*--destroy-data'
+check "another size is refused" one_line 'node0-disk0: unmount tmpfs.*its data would be lost.*--destroy-data'
 snapshot >"$tmp/now"
 check "and nothing is changed" same "$tmp/applied" "$tmp/now"
 apply --destroy-data "$tmp/big.json"
-check "unless data may be lost, which is said" grep -q 'node0-disk0: unmount tmpfs.*: what it held is lost' "$tmp/err"
+check "unless data may be lost, which is said" grep -q 'node0-disk0: unmount tmpfs.*: its data is lost' "$tmp/err"
 check "it is as big, and on its node" test "$(on 0)" = N0=8192
 check "and node 1's is what it was" test "$(on 1)" = N1=4096
 remove
 check "removed" status_is 0
-check "what is lost with it is said" grep -q 'back store ram: what it held, up to 1.0 MiB, is lost' "$tmp/err"
+check "what is lost with it is said" grep -q 'back store ram: its data, up to 1.0 MiB, is lost' "$tmp/err"
 check "nothing is left" nothing_of_ours
 check "theirs is as it was" unchanged
 check "interrupts are where they were" same "$tmp/irqs" <(irqs)
@@ -154,7 +154,7 @@ stranger --login
 check "a stranger logs in" status_is 0
 plan one.json one "$(target 0 "{\"name\": \"$me\"}" "$(tmpfs 0 0 4)")"
 apply "$tmp/one.json"
-check "it is not closed while he is in there" one_line 'initiators that it does not name are logged in, and it is to be closed.*--force'
+check "it is not closed while he is in there" one_line 'initiators that it does not name are logged in, and it has to be closed.*--force'
 stranger --logout
 guest=$lio/iscsi/iqn.2026-01.org.example:node0/tpgt_1/lun/lun_9
 mkdir "$guest"

@@ -180,8 +180,8 @@ check "all is as planned" right
 check "another plan is up, too, though both began at the same time" active rftp-iser@more
 check "memory is there" test -s "$memory"
 check "what it held is gone" not grep -q remembered "$memory"
-check "which it has said" has_said 'node0-disk0: what it held is gone'
-check "and so had status" grep -q 'before this host was started again: what tmpfs and ramdisks held is gone' /run/before
+check "which it has said" has_said 'node0-disk0: its data is gone'
+check "and so had status" grep -q 'before this host was restarted: the data of tmpfs and ramdisks is gone' /run/before
 patience 120 systemctl -q is-active rftp-iser-login@store
 check "the initiator has logged in" active rftp-iser-login@store
 check "and its disk is mounted" patience 10 systemctl -q is-active "$far"

@@ -55,7 +55,7 @@ run setpriv --reuid=65534 --regid=65534 --clear-groups env PATH="$PATH" rftp-ise
 comment <"$tmp/out"
 check "not as root" status_is 0
 check "what that did not see" has '^not seen: which plans were applied: .*Permission denied; use sudo$'
-check "whose a target is, it does not know" has "^whose is not known: target ${iqn}1, enabled"
+check "whose a target is, it does not know" has "^of an unknown owner: target ${iqn}1, enabled"
 
 # ---- one thing after the other is broken ----
 
@@ -109,7 +109,7 @@ elsewhere() {
 }
 elsewhere 0
 verify
-check "pages elsewhere" only "back store node1-disk0: where it is: pages 1.0 MiB on node 0, 15.0 MiB on node 1, and all should be on node 1" 'save what it holds'
+check "pages elsewhere" only "back store node1-disk0: where it is: pages 1.0 MiB on node 0, 15.0 MiB on node 1, and all should be on node 1" 'save its data'
 status
 check "status tells where" has 'pages 1.0 MiB on node 0, 15.0 MiB on node 1'
 elsewhere 1
@@ -119,7 +119,7 @@ check "all is well again" all_ok
 cp "$tmp/state/two.json" "$tmp/kept"
 sed -i 's/"boot": *"[^"]*"/"boot": "another"/' "$tmp/state/two.json"
 verify
-check "the host was started again" only 'plan two: this host was started again since it was applied' "$mend"
+check "the host was started again" only 'plan two: this host was restarted since it was applied' "$mend"
 cp "$tmp/kept" "$tmp/state/two.json"
 
 # ---- while somebody is logged in ----

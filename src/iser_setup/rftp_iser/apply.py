@@ -5,13 +5,12 @@ host as it was before. A kill at any point leaves other differences, and the sta
 from __future__ import annotations
 
 import copy
-import json
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from rftp_common import (DONE, FAILED, USAGE, Failure, Options, Stop, failed, format_ids,
-                         output, parse_ids, printable, say, warn)
+from rftp_common import (DONE, USAGE, Failure, Options, Stop, failed, format_ids,
+                         json_line, output, parse_ids, printable, say, warn)
 
 from . import checks, converge, host, plan, state, target, topology
 from .converge import Ask, Difference, text
@@ -126,7 +125,7 @@ def _prepare(c: Change) -> tuple[Items, list[Difference]]:
 
 def _make_first(c: Change, d: Difference) -> None:
     """A directory or file is written down right before it is made, and alone: all at once, they
-    would pass for ours after a kill even if somebody else made one of them."""
+    would pass for ours after a kill even if another program made one of them."""
     kind, path = d.key[0], d.key[-1]
     if kind not in ("dir", "file") or d.to is None or d.was is not None or d.in_tmpfs or \
             path in c.kept.made:
@@ -211,7 +210,7 @@ def _carry_out(c: Change, has: Items, diffs: list[Difference]) -> None:
         if c.want:
             target.save(c.want, c.kept.lio_file, c.machine)
     except Failure as why:
-        # What the kernel is still at cannot be taken back; the file names all of it.
+        # The kernel still works on it; the state's file names all items.
         if c.want and diffs and not isinstance(why.__cause__, target.Stuck):
             c.lost = any(d.lossy and text(d) in c.steps for d in diffs)
             _take_back(c, has)
@@ -278,16 +277,16 @@ def _run(args: Options, name_and_plan: Callable[[Options], tuple[str, Plan | Non
             for line in (str(failure), *c.left):
                 say(line)
             if c.undone:
-                say("what was done is taken back; the data in memory that was given up is lost"
+                say("all steps are taken back; data in memory that they gave up is lost"
                     if c.lost else "all is as it was before")
             elif c.left:
-                say("the rest is as it was before; what is left stays known: rftp-iser remove "
+                say("all else is as it was before; these items stay known: rftp-iser remove "
                     f"{c.name}, or apply again")
             out.update(error=str(failure), undone=c.undone)
             out.update({key: lines for key, lines in (("problems", c.problems), ("left", c.left))
                         if lines})
         try:
-            output(json.dumps(out) + "\n" if args.json else "")
+            output(json_line(out) if args.json else "")
         except Failure:
             # The first failure is told, and not that standard output cannot be written, too.
             if not failure:
@@ -295,18 +294,8 @@ def _run(args: Options, name_and_plan: Callable[[Options], tuple[str, Plan | Non
     return failure.status if failure else DONE
 
 
-def need_root(what: str) -> None:
-    if os.geteuid():
-        raise Failure(f"only root may do what {what} does: use sudo")
-
-
 def _plan_of(args: Options) -> tuple[str, Plan | None]:
-    need_root("apply")
-    try:
-        want = plan.read(args.words[0])
-    except Failure as why:
-        why.status = FAILED if why.__cause__ else USAGE
-        raise
+    want = plan.read_to_use(args.words[0])
     # Under another name a unit of systemd would not find its own plan again.
     if args.name not in (None, want.name):
         raise Failure(f"{printable(args.words[0])}: the plan is called {want.name}, not "
@@ -315,7 +304,6 @@ def _plan_of(args: Options) -> tuple[str, Plan | None]:
 
 
 def _name_of(args: Options) -> tuple[str, Plan | None]:
-    need_root("remove")
     found = args.words or state.names_of(args.state)
     if not found:
         raise Failure("no plan was applied here")

@@ -1,22 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Findings about a plan on a host, before anything is changed: what stands in the way, and the data
-that would be lost. Portals and memory are judged here for plan, apply and verify alike."""
+"""Findings about a plan on a host, before anything is changed: obstacles, and data that would be
+lost. Portals and memory are judged here for plan, apply and verify alike."""
 from __future__ import annotations
 
 import errno
 import os
 import stat
-
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from rftp_common import Failure, format_size, output_of, printable
+from rftp_common import Failure, entries, format_size, output_of, printable
 
 from . import host, names, plan, topology
 from .converge import Ask, Difference, Secrets, describe, items_of, parents, text, value_text
 from .host import Items, Key
 from .plan import NODE_UNKNOWN
-
 
 RESERVE = 10  # a plan leaves one part in so many of a node's memory to the kernel and programs
 
@@ -58,7 +56,7 @@ def _check_names(ask: Ask, want: plan.Plan) -> None:
 def _check_others(ask: Ask, want: plan.Plan) -> None:
     """Serials and paths that others have."""
     for s in want.stores():
-        # Who has a store, has it the same serial, and the same path?
+        # The owner of a store; has it the same serial, and the same path?
         found = [(f"the plan {o.name}", other.serial == s.serial,
                   s.path == other.path != "" or s.hides(other) or other.hides(s))
                  for o in ask.others for p in o.plans() for other in p.stores()]
@@ -66,12 +64,12 @@ def _check_others(ask: Ask, want: plan.Plan) -> None:
                    other.serial == s.serial and key not in ask.ours,
                    s.kind != "tmpfs" and s.path == other.path != "" and key[2] != s.name)
                   for key, other in host.under(ask.actual, "store")]
-        for who, same_serial, same_path in found:
+        for owner, same_serial, same_path in found:
             if same_serial:
-                _refuse(ask, s, f"{who} has its serial, by which initiators know a disk; draw "
+                _refuse(ask, s, f"{owner} has its serial, by which initiators know a disk; draw "
                               "another, as uuidgen does")
             if same_path:
-                _refuse(ask, s, f"{who} has its path {s.path}; use another one")
+                _refuse(ask, s, f"{owner} has its path {s.path}; use another one")
 
 
 # ---- data that would be lost ----------------------------------------------------------
@@ -111,16 +109,16 @@ def _check_data(ask: Ask, s: plan.Store, d: Difference, wants: Items) -> None:
         _refuse(ask, s, f"{s.path} is there already, and has {d.was} bytes, not {d.to}; have the "
                       "plan say its size, or use another path")
     elif d.key[0] == "store" and s.forgets and was_applied and not served and not kept:
-        how = "the host was started again" if ask.state.restarted else "somebody has taken it away"
-        ask.notes.append(f"back store {s.name}: what it held is gone: it was in memory, and {how}")
+        how = "the host was restarted" if ask.state.restarted else "another program has removed it"
+        ask.notes.append(f"back store {s.name}: its data is gone: it was in memory, and {how}")
     elif _loses(ask, s, d, wants):
         if not ask.want and s.forgets:
-            ask.notes.append(f"back store {s.name}: what it held, up to {format_size(s.size)}, is "
-                             "lost with it")
+            ask.notes.append(f"back store {s.name}: its data, up to {format_size(s.size)}, is lost "
+                             "with it")
         elif ask.destroy:
-            ask.notes.append(f"back store {s.name}: {text(d)}: what it held is lost")
+            ask.notes.append(f"back store {s.name}: {text(d)}: its data is lost")
         else:
-            _refuse(ask, s, f"{text(d)}: what it holds would be lost, which only --destroy-data "
+            _refuse(ask, s, f"{text(d)}: its data would be lost, which only --destroy-data "
                           "allows")
 
 
@@ -136,29 +134,29 @@ def _disturbed(ask: Ask, iqn: str, why: str, initiator: str = "") -> None:
         users.append(f"{ask.actual['target', iqn].sessions} initiators that it does not name are")
     if users and not ask.force:
         ask.problems.append(f"target {iqn}: {users[0]} logged in, and {why}; log out there first, "
-                            "or end what is in use with --force")
+                            "or end its sessions with --force")
 
 
 def _check_going(ask: Ask, key: Key, anew: bool, alone: bool) -> None:
     """An item that goes. anew: it comes again. alone: its target stays."""
     kind, name = key[0], key[-1]
     if kind == "target" and ask.actual[key].whole:
-        why = "it is to be closed, and made anew for that" if anew else "it is to go"
+        why = "it has to be closed, and made again" if anew else "it would be deleted"
         _disturbed(ask, name, why)
         # Things that others have put into the target go with it. The user may not know that when
         # it comes again.
         for guest, value in ask.actual.items():
             if guest[1:2] == key[1:] and ask.is_guest(guest, value):
-                what = ", ".join(filter(None, (describe(guest), value_text(guest, value))))
-                what = f"target {name}: {what}, which this plan did not make, "
+                told = ", ".join(filter(None, (describe(guest), value_text(guest, value))))
+                told = f"target {name}: {told}, which this plan did not make, "
                 if anew:
-                    ask.problems.append(f"{what}would be gone: {why}; take that out with targetcli")
+                    ask.problems.append(f"{told}would be gone: {why}; take that out with targetcli")
                 else:
-                    ask.notes.append(f"{what}goes with it")
+                    ask.notes.append(f"{told}goes with it")
     elif kind == "lun" and alone:
-        _disturbed(ask, key[1], f"its LUN {name} is to go, if only for a moment")
+        _disturbed(ask, key[1], f"its LUN {name} would be deleted, if only for a moment")
     elif kind == "acl" and alone:
-        _disturbed(ask, key[1], "is to lose its access", name)
+        _disturbed(ask, key[1], "would lose its access", name)
     elif kind == "store":
         ask.problems += [f"back store {name}: the target {printable(iqn)}, which this plan did not "
                          f"make, serves it; take LUN {lun} out there with targetcli"
@@ -305,8 +303,8 @@ def _fault_of_place(ask: Ask, s: plan.Store) -> str:
             return (f" needs {format_size(more)} more than its filesystem has left: make it "
                     "smaller, or use another path")
     if s.kind == "tmpfs" and not ours and os.path.lexists(path):
-        if not host.is_directory(path) or os.path.ismount(path) or host.entries(path):
-            return " is no empty directory, on which its tmpfs is to be mounted; use another path"
+        if not host.is_directory(path) or os.path.ismount(path) or entries(path):
+            return ", the mount point of its tmpfs, is no empty directory; use another path"
     return ""
 
 

@@ -27,9 +27,9 @@ def _lock_wait(others: str, seconds: int) -> Option:
 
 
 _list = partial(Option, many=True)
-_STATE = Option("state", "DIR", "where it is kept what was applied, and what login made")
+_STATE = Option("state", "DIR", "the directory of applied plans and of login.json")
 _CHANGE = [
-    Option("dry-run", "", "say what would be done, and do nothing"),
+    Option("dry-run", "", "show the steps, and change nothing"),
     Option("verbose", "", "also why something was left as it is"),
     _lock_wait("apply or remove", 5), _STATE, JSON]
 _SESSIONS = [_lock_wait("login or logout", 0), _STATE, JSON]
@@ -46,8 +46,8 @@ _PLAN = [
     Option("tcp", "", "plain iSCSI where there is no RDMA"),
     _list("initiator", "IQN", "a host that may log in"),
     Option("open", "", "anyone may log in, and write"),
-    Option("chap", "generate|FILE", "initiators prove who they are by a secret"),
-    Option("mutual-chap", "generate|FILE", "and the targets do"),
+    Option("chap", "generate|FILE", "initiators prove their names by a secret"),
+    Option("mutual-chap", "generate|FILE", "and targets prove theirs"),
     Option("secrets", "DIR", f"generated secrets go there ({spec.Spec.secrets})"),
     Option("mounts", "DIR", f"tmpfs are mounted below it ({spec.Spec.mounts})"),
     Option("name", "NAME", "of the plan (the host's name up to its first dot)"),
@@ -61,10 +61,10 @@ _PLAN = [
 _LOGIN = [
     Option("plan", "FILE", "targets, portals and secrets of this host, by the storage host's plan"),
     _list("target", "IQN", "this target alone; may be there several times"),
-    Option("transport", "iser|tcp", "what sessions go over (iser)", one_of("iser", "tcp"), "iser"),
-    Option("user", "NAME", "CHAP: who this host is"),
+    Option("transport", "iser|tcp", "of the sessions (iser)", one_of("iser", "tcp"), "iser"),
+    Option("user", "NAME", "CHAP: the user of this host"),
     Option("secret-file", "FILE", "and its secret, the file's first line"),
-    Option("mutual-user", "NAME", "mutual CHAP: who the target is"),
+    Option("mutual-user", "NAME", "mutual CHAP: the user of the target"),
     Option("mutual-secret-file", "FILE", "and its secret"),
     Option("wait", "SECONDS", "for a login, and for the disks (30)", count(1, 3600), 30),
     Option("tune", "", "set queues and readahead for big files (see rftp-iser(8))"),
@@ -72,35 +72,35 @@ _LOGIN = [
     Option("chunk", "SIZE", "of a new stripe, a power of two (512K)",
            size(4096, 64 << 20), 512 << 10),
     Option("mkfs", "", "make XFS on the stripe, or on each disk"),
-    Option("yes", "", "--stripe and --mkfs may destroy what is on the disks"),
-    Option("keep", "", "leave what was done when something fails after it"),
+    Option("yes", "", "--stripe and --mkfs may destroy data on the disks"),
+    Option("keep", "", "keep sessions and devices after a failure"),
     *_SESSIONS]
 
 COMMANDS = [
-    Command("plan", "What this host is to serve, as a plan to read, to change and to apply.",
+    Command("plan", "Plan the targets of this host, as a file to read, change and apply.",
             _PLAN, "[SPEC]", "cli.run_plan"),
-    Command("apply", "Make this host serve what a plan says: only what differs is changed.", [
-        Option("destroy-data", "", "what back stores hold may be lost"),
+    Command("apply", "Make this host serve a plan: only differences are changed.", [
+        Option("destroy-data", "", "data of back stores may be lost"),
         Option("force", "", "also where initiators are logged in"),
         Option("name", "NAME", "only if the plan is called so", _plan_name),
-        *_CHANGE], "PLAN", "apply.run"),
-    Command("status", "What is up: targets, who is logged in, where things really are.",
+        *_CHANGE], "PLAN", "apply.run", root=True),
+    Command("status", "Show targets, sessions, and the real place of data and threads.",
             [_STATE, JSON], "[NAME]", "status.run", _plan_name),
-    Command("verify", "Is what is up what was applied? And how to mend what is not.", [
+    Command("verify", "Compare this host with the applied plans, and name remedies.", [
         Option("io", "", "write and read a pattern, to a ramdisk made for it, by each portal"),
         _STATE, JSON], "[NAME]", "verify.run", _plan_name),
-    Command("remove", "Take away what was made for a plan, and nothing else.", [
+    Command("remove", "Remove the targets of a plan, and nothing else.", [
         Option("destroy-data", "", "also the files that were made for back stores"),
         Option("force", "", "also while initiators are logged in"),
         Option("keep-state", "", "it stays known that the plan was applied: for a shutdown"),
-        *_CHANGE], "[NAME]", "apply.run_remove", _plan_name),
+        *_CHANGE], "[NAME]", "apply.run_remove", _plan_name, root=True),
     Command("login", "Log this host in to iSER targets, and wait for their disks.",
-            _LOGIN, "[ADDRESS[:PORT]...]", "initiator.run_login"),
+            _LOGIN, "[ADDRESS[:PORT]...]", "initiator.run_login", root=True),
     Command("logout", "Log this host out of targets that login has logged it in to.", [
         Option("plan", "FILE", "out of the targets of this plan"),
         _list("target", "IQN", "out of this one; may be there several times"),
         Option("all", "", "out of all that login has logged in to"),
-        *_SESSIONS], "[ADDRESS[:PORT]...]", "initiator.run_logout"),
+        *_SESSIONS], "[ADDRESS[:PORT]...]", "initiator.run_logout", root=True),
 ]
 
 # ---- plan -----------------------------------------------------------------------------

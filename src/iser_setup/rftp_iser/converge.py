@@ -71,14 +71,14 @@ def items_of(targets: Iterable[plan.Target], secrets: Secrets | None = None) -> 
 
 @dataclass
 class Ask:
-    """One change: all that it depends on, and what it finds."""
+    """One change: all that it depends on, and its findings."""
     want: Plan | None = None  # None: all that is ours is to go
     state: State = field(default_factory=State)  # as it was found
     others: list[State] = field(default_factory=list)
     actual: Items = field(default_factory=dict)  # all of this host's
     secrets: Secrets = field(default_factory=dict)
     cpus: str | None = None  # the list for LIO's threads; None: as it is
-    irqs: list[Irq] = field(default_factory=list)  # as they are to be
+    irqs: list[Irq] = field(default_factory=list)  # with their wanted lists
     destroy: bool = False
     force: bool = False
     problems: list[str] = field(default_factory=list)  # why nothing may be begun
@@ -145,7 +145,7 @@ def _keep_made(ask: Ask, has: Items, out: Items) -> None:
         if path not in users and ask.destroy and not ask.want:
             may_go.add(path)
         else:
-            why = f": {users[path]} has it, too" if path in users else ", with what is in it"
+            why = f": {users[path]} has it, too" if path in users else ", with its contents"
             ask.notes.append(printable(f"{path} stays{why}"))
     out.update((key, value) for key, value in host.under(has, "file") if key not in out and
                ("mount", os.path.dirname(key[1])) not in has and key[1] not in may_go)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """This host as it is, read without rtslib: LIO's targets and back stores (configfs) and mounts of
-tmpfs as items, then CPU lists, interrupts, threads, and the nodes that pages are on. What cannot be
-read is as if it were not there, unless a function says otherwise.
+tmpfs as items, then CPU lists, interrupts, threads, and the nodes that pages are on. Files that
+cannot be read count as missing, unless a function says otherwise.
 
-An item is a pair of a key, as ("lun", IQN, 0), and a value. converge.py makes items of a plan, too."""
+An item is a pair of a key, as ("lun", IQN, 0), and a value. converge.py makes those of a plan."""
 from __future__ import annotations
 
 import collections
@@ -19,8 +19,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from rftp_common import (Failure, failed, format_ids, format_size, parse_ids, parse_size,
-                         printable)
+from rftp_common import (Failure, entries, failed, file_text, format_ids, format_size, parse_ids,
+                         parse_size, printable)
 
 from . import topology
 from .plan import NODE_UNKNOWN
@@ -42,26 +42,9 @@ def configfs() -> str:
     return os.environ.get("RFTP_CONFIGFS") or "/sys/kernel/config"
 
 
-def text(*path: str) -> str:
-    """Without newlines at its end; "": it cannot be read."""
-    try:
-        with open(os.path.join(*path), encoding="utf-8", errors="surrogateescape") as file:
-            return file.read(1 << 20).rstrip("\n")
-    except OSError:
-        return ""
-
-
 def number(*path: str) -> int:
-    found = re.match(r"\d+", text(*path))
+    found = re.match(r"\d+", file_text(*path))
     return int(found.group()) if found else 0
-
-
-def entries(*path: str) -> list[str]:
-    """Of a directory, sorted; none when it cannot be listed."""
-    try:
-        return sorted(os.listdir(os.path.join(*path)))
-    except OSError:
-        return []
 
 
 def size_of(path: str) -> int:
@@ -151,6 +134,11 @@ def under(items: Items, kind: str, *names: Any) -> Iterator[tuple[Key, Any]]:
     return ((key, value) for key, value in items.items() if key[:len(start)] == start)
 
 
+def unescaped(path: str) -> str:
+    """Of a path in mountinfo; \\040 is a blank."""
+    return re.sub(r"\\([0-7]{3})", lambda m: chr(int(m[1], 8)), path)
+
+
 def _directories(*path: str) -> Iterator[tuple[str, str]]:
     """Names and paths."""
     found = ((name, os.path.join(*path, name)) for name in entries(*path) if name[0] != ".")
@@ -168,12 +156,13 @@ def _luns(*path: str) -> Iterator[tuple[int, str, str]]:
 
 
 def _attributes(path: str) -> Iterator[tuple[str, int]]:
-    values = ((name, text(path, "attrib", name)) for name in entries(path, "attrib"))
+    values = ((name, file_text(path, "attrib", name)) for name in entries(path, "attrib"))
     return ((name, int(value)) for name, value in values if value.isdigit())
 
 
 def _store(plugin: str, at: str) -> Store:
-    info, path, size, device, write_back = text(at, "info"), text(at, "udev_path"), 0, 0, False
+    info, path = file_text(at, "info"), file_text(at, "udev_path")
+    size, device, write_back = 0, 0, False
     # The last of each: before it is a path, which may have anything in it.
     patterns = {"fileio": r" File: (.*)  Size: (\d+)  Mode: (\S+)",
                 "iblock": r".*Major: (\d+) Minor: (\d+)",
@@ -187,7 +176,8 @@ def _store(plugin: str, at: str) -> Store:
     elif found:
         size = int(found[1]) * int(found[2])
     enabled = number(at, "enable") != 0
-    serial = text(at, "wwn/vpd_unit_serial").partition("Unit Serial Number: ")[2].split("\n")[0]
+    page = file_text(at, "wwn/vpd_unit_serial")
+    serial = page.partition("Unit Serial Number: ")[2].split("\n")[0]
     return Store(path, 0 if plugin == "iblock" else size, write_back, serial if enabled else "",
                  enabled, size, device)
 
@@ -195,19 +185,19 @@ def _store(plugin: str, at: str) -> Store:
 def _read_group(items: Items, iqn: str, path: str) -> None:
     """A portal group."""
     attributes = dict(_attributes(path))
-    dynamic = text(path, "dynamic_sessions").replace("\0", "").split()
+    dynamic = file_text(path, "dynamic_sessions").replace("\0", "").split()
     items["target", iqn] = Target(True, bool(attributes.get("generate_node_acls")), len(dynamic))
     items.update((("target-attribute", iqn, name), v) for name, v in attributes.items())
     for lun, _, to in _luns(path, "lun"):
         store = re.fullmatch(r".*?([^/]+)_\d+/([^/]+)", to)
         items["lun", iqn, lun] = store.groups() if store else ("", "")
     for name, at in _directories(path, "acls"):
-        info = text(at, "info")
+        info = file_text(at, "info")
         lines = [re.sub(r"[\x00-\x1f\x7f]", " ", line.lstrip(" ")) for line in info.split("\n")
                  if re.match(r"[^- ]| *Address ", line)]
         logged_in = info.startswith("InitiatorName:")
         items["acl", iqn, name] = Acl(logged_in, ", ".join(lines) if logged_in else "")
-        auth = [text(at, "auth", key)
+        auth = [file_text(at, "auth", key)
                 for key in ("userid", "password", "userid_mutual", "password_mutual")]
         # A value that begins with NULL is none to the kernel.
         items["auth", iqn, name] = tuple("" if a.startswith("NULL") else a for a in auth)
@@ -226,11 +216,10 @@ def _read_group(items: Items, iqn: str, path: str) -> None:
 
 def _read_mounts(items: Items) -> None:
     """Of several at a path the last one, which hides the others; but always ours."""
-    for line in text(proc(), "self/mountinfo").splitlines():
-        # "36 35 0:30 / /mnt rw,noatime shared:1 - tmpfs source rw,mpol=bind:1"; \040 is a blank
+    for line in file_text(proc(), "self/mountinfo").splitlines():
+        # "36 35 0:30 / /mnt rw,noatime shared:1 - tmpfs source rw,mpol=bind:1"
         left, _, right = line.partition(" - ")
-        words = [re.sub(r"\\([0-7]{3})", lambda m: chr(int(m[1], 8)), w)
-                 for w in left.split()[4:5] + right.split()[:3]]
+        words = [unescaped(w) for w in left.split()[4:5] + right.split()[:3]]
         if len(words) < 4:
             continue
         path, kind, source, options = words
@@ -253,7 +242,7 @@ def read() -> Items:
     items: Items = {key: True for key, path in ((("lio",), root), (("iscsi",), fabric))
                     if os.path.isdir(path)}
     if os.path.exists(os.path.join(fabric, "cpus_allowed_list")):
-        items["cpus",] = format_ids(parse_ids(text(fabric, "cpus_allowed_list")) or ())
+        items["cpus",] = format_ids(parse_ids(file_text(fabric, "cpus_allowed_list")) or ())
     for hba, at in _directories(root, "core"):
         for name, path in _directories(at) if re.search(r"_\d+$", hba) else ():
             key = (hba.rpartition("_")[0], name)
@@ -296,7 +285,7 @@ def cpus_of(machine: topology.Host, node: int) -> set[int]:
 def node_room(node: int) -> int | None:
     """Bytes of its memory that are free, or the page cache's; None: not known."""
     said = re.findall(r" (?:MemFree|Active\(file\)|Inactive\(file\)): +(\d+)",
-                      text(sysfs(), f"devices/system/node/node{node}/meminfo"))
+                      file_text(sysfs(), f"devices/system/node/node{node}/meminfo"))
     return sum(map(int, said)) << 10 if said else None
 
 
@@ -310,7 +299,7 @@ def irqs_of(netdev: str) -> list[int]:
 
 def irq_cpus(irq: int, kind: str = "smp") -> set[int] | None:
     """That may handle it; kind "effective": that do."""
-    said = text(proc(), f"irq/{irq}/{kind}_affinity_list")
+    said = file_text(proc(), f"irq/{irq}/{kind}_affinity_list")
     return parse_ids(said) if said else None
 
 
@@ -328,14 +317,15 @@ def threads(machine: topology.Host) -> list[dict[str, Any]]:
     that of the queue that it has worked for last; cpus are those that a thread may run on."""
     found = []
     for pid in (e for e in entries(proc()) if e.isdigit()):
-        comm = text(proc(), pid, "comm")
+        comm = file_text(proc(), pid, "comm")
         # "kworker/1:2H-ib-comp-wq", or with a plus while it is at work
         worker = re.fullmatch(r"kworker/[^-+]*[-+](.*)", comm)
         name = worker[1] if worker else comm
         if name not in (QUEUES if worker else THREADS):
             continue
-        fields = text(proc(), pid, "stat").rpartition(")")[2].split()
-        cpus = re.search(r"^Cpus_allowed_list:\s*(\S+)", text(proc(), pid, "status"), re.MULTILINE)
+        fields = file_text(proc(), pid, "stat").rpartition(")")[2].split()
+        status = file_text(proc(), pid, "status")
+        cpus = re.search(r"^Cpus_allowed_list:\s*(\S+)", status, re.MULTILINE)
         if cpus and len(fields) > 36 and int(fields[6]) & KERNEL_THREAD:
             nodes = format_ids(nodes_of(machine, parse_ids(cpus[1]) or set()))
             found.append({"name": name, "pid": int(pid), "worker": bool(worker), "cpus": cpus[1],
@@ -443,8 +433,8 @@ def pages(path: str) -> Pages | None:
 def where(machine: topology.Host, plugin: str, store: Store, made_under: int
           ) -> tuple[dict[str, Any], str]:
     """Where a back store really is, as an object and as text. Its "where" is pages, page cache (of
-    a file on a disk), device, hidden (of a ramdisk), gone (LIO has open what has not this name any
-    more) or unseen. made_under: the node, of a ramdisk."""
+    a file on a disk), device, hidden (of a ramdisk), gone (LIO's open file or device has lost
+    its name) or unseen. made_under: the node, of a ramdisk."""
     if plugin.startswith("rd_"):
         under = "" if made_under == NODE_UNKNOWN else f"; made under node {made_under}"
         return {"where": "hidden"}, f"the kernel does not show where its pages are{under}"

@@ -4,8 +4,6 @@ disks, and makes a stripe and filesystems of them; a logout takes these away. Al
 login.json before it is made, so that a login that is killed leaves nothing unknown."""
 from __future__ import annotations
 
-import contextlib
-import json
 import os
 import re
 import select
@@ -14,8 +12,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from rftp_common import (DONE, FAILED, USAGE, Failure, Misuse, Options, Stop, format_size,
-                         output, printable, say, warn)
+from rftp_common import (DONE, Failure, Misuse, Options, Stop, format_size, json_line, output,
+                         printable, say, warn)
 
 from . import iscsi, names, plan, sessions, stripe, topology
 from .host import number, sysfs
@@ -142,7 +140,7 @@ def _log_in(o: Options, k: Kept, node: Node) -> None:
     except iscsi.Pending:
         raise
     except Failure:
-        k.p.stop = Stop()
+        k.p = k.p.unstoppable()
         with only_warn():
             k.drop(node)
         raise
@@ -226,15 +224,15 @@ def _check_free(k: Kept, disks: Sequence[Disk], device: str) -> str:
     return signatures
 
 
-def _may_write(o: Options, k: Kept, disks: Sequence[Disk], devices: Sequence[str], what: str
+def _may_write(o: Options, k: Kept, disks: Sequence[Disk], devices: Sequence[str], work: str
                ) -> list[str]:
     """The signatures on each device; Failure, before the first is written to, if one has a user, or
-    data that must not be lost. what: will be made there."""
+    data that must not be lost. work: for people, "mkfs.xfs"."""
     found = [_check_free(k, disks, device) for device in devices]
     for device, signatures in zip(devices, found):
         if not signatures or o.yes:
             continue
-        holds = f"{device} holds data ({signatures}), which {what} "
+        holds = f"{device} holds data ({signatures}), which {work} "
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
             raise Failure(holds + "would destroy: --yes does so")
         sys.stderr.write(holds + "destroys. Type yes to go on: ")
@@ -263,7 +261,7 @@ def _make_stripe(o: Options, k: Kept, disks: Sequence[Disk], plan_name: str) -> 
         try:
             s = stripe.make(k.p, half, paths, o.chunk)
         except Failure:
-            k.p.stop = Stop()  # a signal may have ended a program in its midst
+            k.p = k.p.unstoppable()  # a signal may have ended a program in its midst
             settle_halves(k)
             raise
         k.halves.remove(half)
@@ -288,7 +286,7 @@ def _make_filesystems(o: Options, k: Kept, disks: Sequence[Disk], made: Stripe |
 def _undo(k: Kept, nodes: Sequence[Node], disks: Sequence[Disk]) -> None:
     """Takes back the sessions and the stripe of this run, unless they have a user by now."""
     new = [n for n in nodes if n.new]
-    k.p.stop = Stop()
+    k.p = k.p.unstoppable()
     k.p.settle()
     if not new and any(s.started for s in k.stripes):
         with only_warn("not taken back: "):
@@ -301,10 +299,6 @@ def _undo(k: Kept, nodes: Sequence[Node], disks: Sequence[Disk]) -> None:
 # ---- output ---------------------------------------------------------------------------
 
 
-def _as_json(value: dict[str, Any]) -> str:
-    return json.dumps(value, separators=(",", ":")) + "\n"
-
-
 def _mount(device: str, nodes: str) -> str:
     """A program should use a device on the node of its card."""
     bind = f"numactl --cpunodebind={nodes} " if nodes.isdigit() else ""
@@ -312,7 +306,7 @@ def _mount(device: str, nodes: str) -> str:
 
 
 def _told(o: Options, nodes: Sequence[Node], disks: Sequence[Disk], made: Stripe | None) -> str:
-    """What there is now, after --tune, as JSON or text."""
+    """The result, after --tune, as JSON or text."""
     array = sessions.kernel_name(made.device) if made else ""
     tuned = sessions.tune(disks, array) if o.tune else []
     value: dict[str, Any] = {"disks": [], "tuned": tuned, "made_fs": o.mkfs}
@@ -336,7 +330,7 @@ def _told(o: Options, nodes: Sequence[Node], disks: Sequence[Disk], made: Stripe
                                f"{', new' if made.new else ''}",
                   _mount(made.device, ",".join({d.nodes for d in disks}))]
     if o.json:
-        return _as_json(value)
+        return json_line(value)
     if o.mkfs:
         lines.append("made XFS")
     for t in tuned:
@@ -376,12 +370,7 @@ def _login(o: Options, stop: Stop) -> None:
     me = Initiator("", Chap(o.user, o.secret_file) if o.user is not None else None,
                    Chap(o.mutual_user, o.mutual_secret_file) if o.mutual_user is not None else None)
     _auth(me)
-    try:
-        p = plan.read(o.plan) if o.plan is not None else None
-    except Failure as why:
-        # A plan that is wrong stays so, however often it is tried, as wrong options do.
-        why.status = FAILED if why.__cause__ else USAGE
-        raise
+    p = plan.read_to_use(o.plan) if o.plan is not None else None
     k = stripe.take(o, stop)
     name = iscsi.initiator_name(k.p)
     where = f"{printable(o.plan)}: plan {p.name}" if p else "the storage host"
@@ -441,25 +430,20 @@ def _logout(o: Options, stop: Stop) -> None:
         k.stripes = []
         k.write()
     if o.json:
-        output(_as_json({"targets": [n.iqn for n in out], "stripes": [s.name for s in stopped]}))
+        output(json_line({"targets": [n.iqn for n in out], "stripes": [s.name for s in stopped]}))
         return
     lines = [f"stopped {s}" for s in stopped]
     lines += ["logged out of " + printable(n.iqn) for n in out] or ["nothing to log out of"]
     output("\n".join(lines) + "\n")
 
 
-def _command(name: str, o: Options, work: Callable[[Options, Stop], None]) -> int:
+def _command(o: Options, work: Callable[[Options, Stop], None]) -> int:
     for word in o.words:
         sessions.parse_address(word)
     with Stop() as stop:
         try:
-            if os.geteuid():
-                raise Failure(f"only root may do what {name} does: use sudo")
             work(o, stop)
         except Failure as why:
-            if o.json:
-                with contextlib.suppress(Failure):  # it is said all the same
-                    output(_as_json({"error": str(why)}))
             if stop.asked:  # the signal, which has waited, ends this process in a moment
                 say(str(why))
             raise
@@ -468,10 +452,10 @@ def _command(name: str, o: Options, work: Callable[[Options, Stop], None]) -> in
 
 def run_login(o: Options) -> int:
     _check_options(o)
-    return _command("login", o, _login)
+    return _command(o, _login)
 
 
 def run_logout(o: Options) -> int:
     if o.plan is None and not o.target and not o.words and not o.all:
         raise Misuse("logout wants --plan, --target, addresses, or --all")
-    return _command("logout", o, _logout)
+    return _command(o, _logout)

@@ -11,9 +11,9 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from rftp_common import Failure, Stop, failed, printable, read_text, run, say, write_file
+from rftp_common import (Failure, Stop, entries, failed, file_text, printable, read_text, run, say,
+                         write_file)
 
-from .host import entries, text
 from .names import rule
 from .plan import Initiator, Store, between, member, needed, word
 from .sessions import Address, Session, read
@@ -303,7 +303,7 @@ def initiator_name(p: Programs) -> str:
     if not os.path.lexists(NAME_FILE):
         write_file(NAME_FILE, f"InitiatorName={p.run('iscsi-iname').strip()}\n")
         say("gave this host an initiator's name, in " + NAME_FILE)
-    found = re.search(r"^InitiatorName=(\S{1,223})(?!\S)", text(NAME_FILE), re.MULTILINE)
+    found = re.search(r"^InitiatorName=(\S{1,223})(?!\S)", file_text(NAME_FILE), re.MULTILINE)
     if not found:
         raise Failure(f"{NAME_FILE} has no line InitiatorName=IQN: write one, restart iscsid")
     return found[1]

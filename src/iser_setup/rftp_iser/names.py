@@ -23,12 +23,12 @@ _LABEL = "[a-z0-9](?:[a-z0-9-]*[a-z0-9])?"  # of a domain
 
 
 def first_fault(checks: Iterable[tuple[object, str]]) -> str:
-    """checks: if something is wrong, and what is said then."""
+    """checks: conditions, each with the text of its fault."""
     return next((says for wrong, says in checks if wrong), "")
 
 
 def rule(*parts: tuple[str, str], missing: str = MISSING) -> Rule:
-    """parts: patterns that match the whole name, and what is said if one does not. Every rule
+    """parts: patterns that match the whole name, each with the text of its fault. Every rule
     admits ASCII only before it counts characters, so that these are bytes."""
     def fault(name: str) -> str:
         if not name:
@@ -56,21 +56,21 @@ serial = rule(("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}",
 interface = rule(("[!-.0-~]+", "is no network interface's name"))
 
 chap_user = rule(
-    (r"(?!.*,)[!-~]*", "has a blank, a comma or what is not ASCII in it"),
+    (r"(?!.*,)[!-~]*", "has a blank, a comma or a character beyond ASCII"),
     (".{,255}", "is longer than 255 bytes"),
     # iscsi_target_configfs.c: the value that clears it.
     ("(?!NULL).*", "begins with \"NULL\", which is LIO's word for none"))
 
 path = rule(
     ("/.*", "does not begin with a slash"),
-    (r"(?!.*[,\\\"'])[!-~]*", "has a comma, a blank, a quote, a backslash or what is not ASCII in "
-                              "it, which LIO's configuration does not keep"),
+    (r"(?!.*[,\\\"'])[!-~]*", "has a comma, a blank, a quote, a backslash or a character beyond "
+                              "ASCII, which LIO's configuration does not keep"),
     (".{,255}", "is longer than 255 bytes, which LIO would cut"),
     (r"(?:/(?!\.\.?(?:/|\Z))[^/]+)+", "has an empty part, \".\" or \"..\" in it"))
 
 # RFC 7143, sections 4.2.7.1 and 4.2.7.4; also names that begin with eui. or naa.
 _IQN = (
-    ("(?!InitiatorName=).*", "is a line of initiatorname.iscsi: write what is behind its '='"),
+    ("(?!InitiatorName=).*", "is a line of initiatorname.iscsi: write the part behind its '='"),
     ("[a-z0-9.:-]{,223}", "is not of lower case letters, digits, '-', '.' and ':', up to 223"),
     (rf"iqn\.[0-9]{{4}}-(0[1-9]|1[0-2])\.{_LABEL}(\.{_LABEL})*(:.+)?"
      r"|eui\.[0-9a-f]{16}|naa\.([0-9a-f]{16}){1,2}",

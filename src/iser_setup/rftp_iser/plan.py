@@ -6,14 +6,13 @@ and written by them. Unknown members are refused as misspelt."""
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import PurePosixPath
 from typing import Any
 
-from rftp_common import Failure, printable, read_text
+from rftp_common import FAILED, USAGE, Failure, at_place, load_json, printable, read_text
 
 from . import names
 
@@ -79,7 +78,7 @@ def settings(**taken: str) -> Callable[[dict[str, Any]], str]:
         for name, value in settings.items():
             good = type(value) is int and 0 <= value <= ATTRIBUTE_MOST  # a bool is an int, too
             wrong = names.attribute(name) or names.first_fault((
-                (name in taken, f"is what {taken.get(name)} decides"),
+                (name in taken, f"is decided by {taken.get(name)}"),
                 (not good, f"is no number up to {ATTRIBUTE_MOST}")))
             if wrong:
                 return f"has \"{printable(name)}\", which {wrong}"
@@ -104,8 +103,8 @@ def _member(how: Any, usual: Any, value: Any, at: str) -> Any:
 
 
 def read_object(kind: Any, value: Any, at: str) -> Any:
-    """An object as a dataclass. Its faults() are about several members together: is something
-    wrong, and what is said then, beginning with the place within the object."""
+    """An object as a dataclass. Its faults() are about several members together: conditions,
+    each with its text, which begins with the place within the object."""
     refuse(type(value) is not dict, at, "is no object")
     within, known, made = f"{at}." if at else "", fields(kind), kind()
     for key in value:
@@ -252,31 +251,29 @@ class Plan:
                    f"{at}.path \"{s.path}\" is beneath another store's tmpfs")
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    value = dict(pairs)
-    if len(value) != len(pairs):
-        raise ValueError("an object has a member twice")
-    return value
-
-
 def parse(text: str, name: str) -> Plan:
     """A checked plan. name: the file's, for a Failure's text."""
-    try:
-        value = json.loads(text, object_pairs_hook=_unique)
+    value = load_json(text, name)
+    with at_place(name):
         version = value.get(VERSION_KEY) if isinstance(value, dict) else None
         refuse(version != FORMAT_VERSION, "this",
                f"is no plan of this format: {VERSION_KEY} is not {FORMAT_VERSION}")
         plan: Plan = read_object(Plan, value, "")
-    except json.JSONDecodeError as why:
-        raise Failure(f"{name}:{why.lineno}: {why.msg}") from None
-    except (ValueError, RecursionError, Failure) as why:
-        raise Failure(f"{name}: {why}") from None
     return plan
 
 
 def read(path: str) -> Plan:
     """As parse; "-" is standard input."""
     return parse(read_text(path), "standard input" if path == "-" else printable(path))
+
+
+def read_to_use(path: str) -> Plan:
+    """As read. A wrong plan has the status of a wrong command line: trying again does not help."""
+    try:
+        return read(path)
+    except Failure as why:
+        why.status = FAILED if why.__cause__ else USAGE
+        raise
 
 
 def json_of(value: Any) -> Any:

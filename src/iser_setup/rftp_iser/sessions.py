@@ -15,9 +15,9 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from rftp_common import Failure, Misuse, failed, parse_number, printable, read_text
+from rftp_common import Failure, Misuse, entries, failed, file_text, parse_number, printable
 
-from .host import entries, number, plain_address, same_address, sysfs, text
+from .host import number, plain_address, same_address, sysfs, unescaped
 from .plan import PORT
 from .topology import own_addresses
 
@@ -104,18 +104,18 @@ def read(state: str = "") -> list[Session]:
         path = os.path.join(top, "iscsi_session/session" + name)
         # The last one: the card may be below a SCSI host of its own.
         hosts = re.findall(r"/host(\d+)(?=/)", os.path.realpath(path + "/device"))
-        if not hosts or state not in ("", text(path, "state")):
+        if not hosts or state not in ("", file_text(path, "state")):
             continue
         at = os.path.join(top, f"iscsi_connection/connection{name}:0")
-        address = Address(text(at, "persistent_address"), number(at, "persistent_port"))
+        address = Address(file_text(at, "persistent_address"), number(at, "persistent_port"))
         # By the driver's name, "iscsi_iser"; the record only has the wished one.
-        driver = text(top, f"scsi_host/host{hosts[-1]}/proc_name").removeprefix("iscsi_")
-        s = Session(int(name), int(hosts[-1]), text(path, "targetname"), text(path, "ifacename"),
-                    driver, address)
+        driver = file_text(top, f"scsi_host/host{hosts[-1]}/proc_name").removeprefix("iscsi_")
+        s = Session(int(name), int(hosts[-1]), file_text(path, "targetname"),
+                    file_text(path, "ifacename"), driver, address)
         for at in glob.glob(glob.escape(path) + "/device/target*/*:*:*:*"):
             # Behind the head of the page "unit serial number" (SPC-4, section 7.8).
-            serial = text(at, "vpd_pg80")[4:].partition("\0")[0].rstrip(" ")
-            is_disk, lun = text(at, "type") == "0", int(at.rpartition(":")[2])
+            serial = file_text(at, "vpd_pg80")[4:].partition("\0")[0].rstrip(" ")
+            is_disk, lun = file_text(at, "type") == "0", int(at.rpartition(":")[2])
             s.luns += is_disk
             s.disks += [Disk(disk, lun, number(at, "block", disk, "size") * 512, serial, s)
                         for disk in entries(at, "block") if is_disk]
@@ -178,11 +178,11 @@ def stack(name: str) -> list[str]:
     found = [name]
     for one in found:  # grows meanwhile
         at = os.path.join(sysfs(), BLOCK, one)
-        device, above = text(at, "dev") or "none", entries(at, "holders")
+        device, above = file_text(at, "dev") or "none", entries(at, "holders")
         above += [e for e in entries(at) if os.path.exists(os.path.join(at, e, "partition"))]
         # The kernel does not count a loop device among the holders of the device below it.
         for loop in entries(sysfs(), BLOCK):
-            file = text(sysfs(), BLOCK, loop, "loop/backing_file")
+            file = file_text(sysfs(), BLOCK, loop, "loop/backing_file")
             if file and (file == "/dev/" + one or _device_number(file) == device):
                 above.append(loop)
         found += [e for e in dict.fromkeys(above) if e not in found]
@@ -192,7 +192,7 @@ def stack(name: str) -> list[str]:
 def mounted(mountinfo: str, device: str) -> str:
     """Where; device: its number, "8:0". "": it is not mounted."""
     found = re.search(rf"^\d+ \d+ {device} \S+ (\S+)", mountinfo, re.MULTILINE)
-    return re.sub(r"\\([0-7]{3})", lambda m: chr(int(m[1], 8)), found[1]) if found else ""
+    return unescaped(found[1]) if found else ""
 
 
 LIBC = ctypes.CDLL(None)
@@ -208,15 +208,15 @@ def _program(device: str) -> str:
                 continue
             major, minor = struct.unpack_from("=II", st, 128)
             if stat.S_ISBLK(struct.unpack_from("=H", st, 28)[0]) and f"{major}:{minor}" == device:
-                return f"{printable(text('/proc', pid, 'comm')) or 'a program'} (pid {pid})"
+                return f"{printable(file_text('/proc', pid, 'comm')) or 'a program'} (pid {pid})"
     return ""
 
 
 def check_unused(names: Sequence[str]) -> None:
     """Failure when one of the devices of a stack has a user, with its name and the remedy."""
-    mounts, swaps = read_text("/proc/self/mountinfo", 16 << 20), text("/proc/swaps")
+    mounts, swaps = file_text("/proc/self/mountinfo"), file_text("/proc/swaps")
     for name in names:
-        path, device = "/dev/" + name, text(sysfs(), BLOCK, name, "dev")
+        path, device = "/dev/" + name, file_text(sysfs(), BLOCK, name, "dev")
         if not device:
             continue
         where, user = mounted(mounts, device), _program(device)
@@ -244,7 +244,7 @@ QUEUE_DEPTH, CMDS_MAX, READ_AHEAD_KB = 64, 128, 4096  # the reasons are in rftp-
 
 
 def _setting(device: str, file: str) -> str:
-    now = text(sysfs(), BLOCK, device, file)
+    now = file_text(sysfs(), BLOCK, device, file)
     chosen = re.search(r"\[(.*?)\]", now)  # "mq-deadline [none]"
     return chosen[1] if chosen else now
 

@@ -13,8 +13,8 @@ import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from rftp_common import (FILE_MOST, Failure, Stop, failed, own_directory, parse_number, printable,
-                         read_text, say, write_file)
+from rftp_common import (FILE_MOST, Failure, Stop, at_place, failed, load_json, own_directory,
+                         parse_number, printable, read_text, say, write_file)
 
 from . import names, plan
 from .plan import Plan, member
@@ -50,7 +50,7 @@ class State:
     # Directories and files, in their order.
     made: list[str] = member(list, rule=lambda given: "" if all(
         isinstance(path, str) and not names.path(path) for path in given) else
-        "has what is no path")
+        "has an entry that is no path")
     irqs: list[Irq] = member(list, of=Irq)  # of this boot
     lock: int = -1  # a descriptor; child processes have the lock, too
 
@@ -119,12 +119,13 @@ def read(given: str | None, name: str) -> State:
             return state
         raise
     try:
-        found: State = plan.read_object(State, json.loads(text), "")
-    except (ValueError, RecursionError, Failure) as why:
+        value = load_json(text, printable(state.file))
+        with at_place(printable(state.file)):
+            found: State = plan.read_object(State, value, "")
+    except Failure as why:
         # Only apply writes it, so all that is wrong in it is damage.
-        raise Failure(f"{printable(state.file)}: {why}: the file is damaged: bring it back from a "
-                      "backup, or move it away, and take what was made out with targetcli and "
-                      "umount") from None
+        raise Failure(f"{why}: the file is damaged: bring it back from a backup, or move it away, "
+                      "and remove its targets with targetcli and its tmpfs with umount") from None
     return replace(found, dir=state.dir, name=name)
 
 
@@ -171,7 +172,7 @@ def lock(path: str, busy: str, seconds: int, stop: Stop | None = None, begun: st
                         f"{begun}, and has {printable(path)} locked")
             waited = time.monotonic() - start
             if waited >= (max(seconds, left) if gone and seconds else seconds):
-                dmesg = ", or see dmesg for what the kernel waits for" if gone else ""
+                dmesg = "; dmesg may show the reason" if gone else ""
                 raise Failure(f"{said}; try again when it has ended{dmesg}")
             if waited >= min(seconds, 5) and not told:
                 say(f"waiting: {said}")
@@ -191,7 +192,7 @@ def open_to_change(given: str | None, name: str, seconds: int, stop: Stop) -> St
     """As read(), and no other process changes the targets of this host as long as its lock is
     open; it is waited for so many seconds."""
     path = directory(given)
-    own_directory(path, f"{printable(path)}, where it is kept what was applied,")
+    own_directory(path, f"{printable(path)}, the directory of applied plans,")
     held = lock(os.path.join(path, "lock"), "another rftp-iser is changing the targets of this "
                 "host", seconds, stop, "which changes LIO")
     state = read(given, name)

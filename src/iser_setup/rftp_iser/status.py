@@ -4,13 +4,12 @@ of it is an object for programs, and a text for people."""
 from __future__ import annotations
 
 import itertools
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from rftp_common import (DONE, Failure, Options, format_ids, format_size, output, parse_ids,
-                         printable)
+from rftp_common import (DONE, Failure, Options, format_ids, format_size, json_line, output,
+                         parse_ids, printable)
 
 from . import host, plan, state, topology
 from .host import Items, Key
@@ -90,10 +89,10 @@ def _lun(seen: Seen, t: plan.Target, lun: int, plugin: str, name: str) -> tuple[
                    "serial": store.serial, "bytes": store.bytes, "write_back": write_back, **where}
     if "why" in where:
         seen.unseen.append(f"LUN {lun} of {t.iqn}: {where['why']}")
-    what = [name, f"{kind} {store.path}".rstrip(), format_size(store.bytes)]
+    parts = [name, f"{kind} {store.path}".rstrip(), format_size(store.bytes)]
     if write_back is not None:
-        what.append("write-back" if write_back else "write-through")
-    return out, f"{', '.join(what)}: {where_text}"
+        parts.append("write-back" if write_back else "write-through")
+    return out, f"{', '.join(parts)}: {where_text}"
 
 
 def _target(seen: Seen, t: plan.Target) -> tuple[Object, list[str]]:
@@ -129,7 +128,7 @@ def _plan(seen: Seen, s: state.State) -> tuple[Object, list[str]]:
     if s.applying and s.applied:
         line += "; another apply was not ended"
     if s.restarted:
-        line += ", before this host was started again: what tmpfs and ramdisks held is gone"
+        line += ", before this host was restarted: the data of tmpfs and ramdisks is gone"
     return {"name": s.name, "applied": bool(s.applied), "applying": bool(s.applying),
             "restarted": s.restarted, "targets": [t for t, _ in parts]}, \
         [line, *(row for _, rows in parts for row in rows)]
@@ -139,8 +138,8 @@ def _threads(seen: Seen, threads: list[Object]) -> Iterator[str]:
     for name, group in itertools.groupby(threads, key=lambda t: str(t["name"])):
         same = list(group)
         cpus = set().union(*(parse_ids(t["cpus"]) or set() for t in same))
-        what = ("worker" if same[0]["worker"] else "thread") + "s" * (len(same) != 1)
-        yield (f"    {name:17} {len(same)} {what} may run on CPUs {format_ids(cpus)} of "
+        kind = ("worker" if same[0]["worker"] else "thread") + "s" * (len(same) != 1)
+        yield (f"    {name:17} {len(same)} {kind} may run on CPUs {format_ids(cpus)} of "
                f"{host.nodes_text(format_ids(host.nodes_of(seen.machine, cpus)))}, last on "
                f"{format_ids(t['last_cpu'] for t in same)}")
 
@@ -150,10 +149,10 @@ def _other(seen: Seen, iqn: str) -> tuple[Object, str]:
     portals, luns = (len(list(host.under(items, kind, iqn))) for kind in ("portal", "lun"))
     sessions = items["target", iqn].sessions + sum(
         acl.logged_in for _, acl in host.under(items, "acl", iqn))
-    name, whose = iqn.partition("/")[0], "not ours" if seen.certain else "whose is not known"
+    name, owner = iqn.partition("/")[0], "not ours" if seen.certain else "of an unknown owner"
     return {"iqn": name, "enabled": enabled, "portals": portals, "luns": luns,
             "sessions": sessions}, \
-        (f"{whose}: target {printable(name)}, {'enabled' if enabled else 'disabled'}, {portals} "
+        (f"{owner}: target {printable(name)}, {'enabled' if enabled else 'disabled'}, {portals} "
          f"portals, {luns} LUNs, {sessions} sessions")
 
 
@@ -184,12 +183,6 @@ def _all(seen: Seen, everything: bool) -> tuple[Object, list[str]]:
 def run(args: Options) -> int:
     """rftp-iser status."""
     name = args.words[0] if args.words else None
-    try:
-        seen = look(args.state, name, [])
-        out, lines = _all(seen, name is None)
-        output(json.dumps(out) + "\n" if args.json else "\n".join([*lines, ""]))
-    except Failure as why:
-        if args.json:
-            output(json.dumps({"error": str(why)}) + "\n")
-        raise
+    out, lines = _all(look(args.state, name, []), name is None)
+    output(json_line(out) if args.json else "\n".join([*lines, ""]))
     return DONE

@@ -12,11 +12,11 @@ import secrets
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from rftp_common import (Failure, Options, Stop, own_directory, parse_number, printable, read_text,
-                         say, warn, write_file)
+from rftp_common import (Failure, Options, Stop, at_place, entries, file_text, load_json,
+                         own_directory, parse_number, printable, read_text, say, warn, write_file)
 
 from . import iscsi, sessions, state
-from .host import entries, sysfs, text
+from .host import sysfs
 from .iscsi import Ended, Node, Programs
 from .plan import between, json_of, member, needed, read_object, word
 from .sessions import BLOCK, Disk, is_device, kernel_name
@@ -78,8 +78,8 @@ class Half(Stripe):
 
 
 def draw(kind: str, name: str) -> Half:
-    between, sizes = (":", (4, 4, 4, 4)) if kind == "md" else ("-", (3, 2, 2, 2, 2, 2))
-    return Half(kind, name, between.join(map(secrets.token_hex, sizes)))
+    joint, sizes = (":", (4, 4, 4, 4)) if kind == "md" else ("-", (3, 2, 2, 2, 2, 2))
+    return Half(kind, name, joint.join(map(secrets.token_hex, sizes)))
 
 
 @dataclass
@@ -98,7 +98,7 @@ def _count(text: str) -> int:
 
 
 def member_of(kind: str, told: str) -> Member:
-    """From what ASK's program prints."""
+    """From the output of ASK's program."""
     if kind == "lvm":
         if told.count("|") != 4:
             return Member()
@@ -132,7 +132,7 @@ def _ask(p: Programs, kind: str, path: str) -> Member:
     try:
         m = member_of(kind, p.run(*ASK[kind], path)) if path else Member()
         if kind == "md" and m.part:
-            state = text(sysfs(), BLOCK, _array(path) or "none", "md/array_state")
+            state = file_text(sysfs(), BLOCK, _array(path) or "none", "md/array_state")
             m.filled = state not in ("", "inactive", "clear")
         if m.part or not path:
             return m
@@ -212,7 +212,7 @@ def of_device(name: str, among: Sequence[Stripe]) -> Stripe | None:
     the group's and its own."""
     for s in among:
         file, begin = ("md/uuid", "") if s.kind == "md" else ("dm/uuid", "LVM")
-        uuid = re.sub("[-:]", "", text(sysfs(), BLOCK, name, file))
+        uuid = re.sub("[-:]", "", file_text(sysfs(), BLOCK, name, file))
         if s.id and uuid.startswith(begin + re.sub("[-:]", "", s.id)):
             return s
     return None
@@ -265,10 +265,10 @@ class Kept:
 def parse(file: str, told: str, p: Programs) -> Kept:
     """The text of login.json."""
     try:
-        kept: Kept = read_object(Kept, json.loads(told), "")
-    except (ValueError, RecursionError, Failure) as why:
-        raise Failure(f"{printable(file)} is damaged: {why}: end login's sessions with iscsiadm, "
-                      "and remove the file") from None
+        with at_place(f"{printable(file)} is damaged"):
+            kept: Kept = read_object(Kept, load_json(told, "the text"), "")
+    except Failure as why:
+        raise Failure(f"{why}: end login's sessions with iscsiadm, and remove the file") from None
     kept.file, kept.p = file, p
     return kept
 
@@ -279,7 +279,7 @@ def take(o: Options, stop: Stop) -> Kept:
     p.run("iscsiadm", "--version")
     directory = os.path.join(state.directory(o.state), "initiator")
     for path in (os.path.dirname(directory), directory):
-        own_directory(path, f"{printable(path)}, where it is kept what login made,")
+        own_directory(path, f"{printable(path)}, the directory of login.json,")
     p.lock = state.lock(os.path.join(directory, "login.lock"), "another login or logout is at work",
                   o.lock_wait, stop, "iscsiadm, mdadm, wipefs, mkfs.xfs or a program of LVM's", 0)
     file = os.path.join(directory, "login.json")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Applies one difference: to LIO by rtslib, to mounts and files by system calls. Each runs in a
 child process on the CPUs of its node and with that node's memory, so that the kernel takes the
-memory of a ramdisk from there. What a half-done difference has left is a difference, too."""
+memory of a ramdisk from there. The rest of a half-done difference is a difference, too."""
 from __future__ import annotations
 
 import contextlib
@@ -19,7 +19,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from rftp_common import Failure, Stop, failed, format_size, printable, write_file
+from rftp_common import (Failure, Stop, entries, failed, file_text, format_size,
+                         printable, write_file)
 
 from . import host, plan, topology
 from .converge import Difference
@@ -92,8 +93,8 @@ def _child(function: Callable[[], None], node: int, cpus: set[int], memory: bool
 
 def on_node(function: Callable[[], None], machine: topology.Host, node: int = NODE_UNKNOWN,
             memory: bool = False, stop: Stop | None = None) -> None:
-    """Failure, or Stuck. The child holds the lock as long as it runs, also when this process is killed; a
-    noted signal ends it between two pieces of a file, and nowhere else."""
+    """Failure, or Stuck. The child holds the lock as long as it runs, also when this process is
+    killed; a noted signal ends it between two pieces of a file, and nowhere else."""
     told, end, (reader, writer) = False, time.monotonic() + LIMIT, os.pipe()
     pid = os.fork()
     if not pid:
@@ -102,8 +103,8 @@ def on_node(function: Callable[[], None], machine: topology.Host, node: int = NO
     with open(reader, "rb", buffering=0) as answer:
         while not select.select([answer], [], [], 0.1)[0]:  # readable, or at its end
             if time.monotonic() > end:
-                raise Stuck(f"no answer for {LIMIT} s from process {pid}, which is left alone: see "
-                            "dmesg for what the kernel waits for")
+                raise Stuck(f"no answer for {LIMIT} s from process {pid}, which is left alone: "
+                            "dmesg may show the reason")
             if stop and stop.asked and not told:
                 os.kill(pid, signal.SIGTERM)
                 told = True
@@ -124,17 +125,17 @@ def _write(value: str, *path: str) -> None:
 def _mount(d: Difference) -> None:
     libc, path = ctypes.CDLL(None, use_errno=True), os.fsencode(d.key[1])
     if d.to is None:
-        failure, what = libc.umount2(path, 8), f"umount {d.key[1]}"  # UMOUNT_NOFOLLOW
+        failure, step = libc.umount2(path, 8), f"umount {d.key[1]}"  # UMOUNT_NOFOLLOW
     else:
         options = f"size={d.to.size},mode=0700,mpol={d.to.policy}:{d.to.nodes}"
-        what = f"a tmpfs at {d.key[1]}, with {options}"
+        step = f"a tmpfs at {d.key[1]}, with {options}"
         flags = 2 | 4 | 8  # MS_NOSUID, MS_NODEV, MS_NOEXEC
         failure = libc.mount(host.MOUNT_SOURCE.encode(), path, b"tmpfs", ctypes.c_ulong(flags),
                              options.encode())
     number = ctypes.get_errno()
     if failure and (d.to is not None or number not in (errno.EINVAL, errno.ENOENT)):  # not mounted
-        busy = " (fuser -m tells by whom)" if number == errno.EBUSY else ""
-        raise Failure(f"{what}: {os.strerror(number)}{busy}")
+        busy = " (fuser -m shows its users)" if number == errno.EBUSY else ""
+        raise Failure(f"{step}: {os.strerror(number)}{busy}")
 
 
 def _file(d: Difference, stop: Stop | None) -> None:
@@ -198,8 +199,8 @@ def _check_file(path: str, size: int) -> None:
                       "it, or have the plan say its size")
     users = {f"the back store fileio/{key[2]}": other.path
              for key, other in host.under(host.read(), "store", "fileio")}
-    users.update(("/dev/" + device, host.text("/sys/block", device, "loop/backing_file"))
-                 for device in host.entries("/sys/block"))
+    users.update(("/dev/" + device, file_text("/sys/block", device, "loop/backing_file"))
+                 for device in entries("/sys/block"))
     for user, used in users.items():
         if os.path.exists(used) and os.path.samestat(os.stat(used), there):
             raise Failure(f"{path} is in use by {user}")

@@ -4,12 +4,11 @@ of the host, and a few things are looked at that are no items: cards, threads, i
 line for each, with the way to mend it; with --io a pattern through each portal (verify_io.py)."""
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from rftp_common import (DONE, FAILED, Failure, Options, Stop, format_ids, format_size, output,
-                         parse_ids, printable, say)
+from rftp_common import (DONE, FAILED, Failure, Options, Stop, format_ids, format_size, json_line,
+                         need_root, output, parse_ids, printable, say)
 
 from . import apply, checks, converge, host, plan, state, verify_io
 from .converge import describe, value_text
@@ -18,7 +17,7 @@ from .plan import NODE_UNKNOWN
 from .status import Seen, look
 
 AGAIN = "apply the plan again"
-ANEW = "save what it holds, remove the plan and apply it again"
+ANEW = "save its data, remove the plan and apply it again"
 
 
 @dataclass
@@ -72,8 +71,8 @@ def _judge_shared(j: Judge) -> None:
         j.judge("unfinished", False, "an apply of it was ended in its midst, or goes on now",
                 AGAIN + ", or remove it")
     if j.state.restarted:
-        j.judge("restarted", False, "this host was started again since it was applied: what tmpfs "
-                "and ramdisks held is gone", AGAIN + "; its tmpfs and ramdisks begin empty")
+        j.judge("restarted", False, "this host was restarted since it was applied: the data of "
+                "tmpfs and ramdisks is gone", AGAIN + "; its tmpfs and ramdisks begin empty")
     loaded = ("iscsi",) in items
     j.judge("lio", loaded, f"LIO and its iSCSI are {'loaded' if loaded else 'not loaded'}")
     # Interrupts of an earlier boot have other numbers now; set "": the kernel has refused it.
@@ -216,7 +215,7 @@ def _judge_target(j: Judge, t: plan.Target, secrets: converge.Secrets) -> None:
 def _verify(args: Options, name: str | None, unseen: list[str], done: list[Judge],
             stop: Stop) -> None:
     if args.io:
-        apply.need_root("verify --io")
+        need_root("verify --io")
     # Of all plans: one list of CPUs serves them together.
     seen = look(args.state, None, unseen)
     for s in seen.states:
@@ -252,7 +251,7 @@ def run(args: Options) -> int:
         try:
             if args.json:
                 out = {"right": right, "plans": plans, "unseen": unseen}
-                output(json.dumps(dict(out, error=error) if error else out) + "\n")
+                output(json_line(dict(out, error=error) if error else out))
             elif not error:
                 output("".join(line + "\n" for j in done for line in j.to_text()))
         except Failure as why:

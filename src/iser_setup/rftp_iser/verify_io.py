@@ -56,7 +56,7 @@ def _clear(machine: topology.Host, p: iscsi.Programs) -> None:
 
 def _log_in(t: Target, p: iscsi.Programs) -> sessions.Disk:
     """The test's disk. The interface has the initiator's name, so that the host's own does not
-    change; whatever iscsid.conf says for others."""
+    change; iscsid.conf's settings for others do not count."""
     iscsi.load_modules(p, "iser")
     iscsi.start_daemon(p)
     iface = ("iscsiadm", "-m", "iface", "-I", IFACE, "-o")
@@ -124,7 +124,7 @@ def _test(t: Target, machine: topology.Host, stop: Stop) -> tuple[str, list[floa
         try:
             _clear(machine, p.unstoppable())
         except Failure as why:
-            warn(f"of what was made for the test something is left: {why}")
+            warn(f"the test has left something behind: {why}")
 
 
 def check(t: Target, p: Portal, machine: topology.Host, stop: Stop) -> dict[str, Any]:

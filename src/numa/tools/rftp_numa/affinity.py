@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command "affinity": what it costs a disk when buffers or threads are on another node, by
+"""The command "affinity": the cost for a disk when buffers or threads are on another node, by
 fio(1). scripts/fio-numa uses fio as this does, too."""
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from rftp_common import (JSON, Command, Failure, Misuse, Option, Options, Stop, count, failed,
-                         format_ids, format_rate, format_size, one_of, output, parse, parse_ids,
-                         printable, run, say, size, text, warn)
-from rftp_numa.machine import NODE_MOST, Machine, json_line, own_program, read_machine
+                         format_ids, format_rate, format_size, json_line, one_of, output, parse,
+                         parse_ids, printable, run, say, size, text, warn)
+from rftp_numa.machine import NODE_MOST, Machine, own_program, read_machine
 
 # ---- fio: its command line and its report ---------------------------------------------
 
@@ -59,8 +59,8 @@ def parse_report(text: str, op: str) -> Result:
 
 
 def placements(device: int, remote: int | None) -> list[dict[str, Any]]:
-    """Named after what is local (after Akram et al.): the transfer, between device and buffer, when
-    the buffer is on the device's node; the copy, between buffer and thread, when the thread runs on
+    """Named after the local side (Akram et al.): the transfer, between device and buffer, when the
+    buffer is on the device's node; the copy, between buffer and thread, when the thread runs on
     the buffer's. None: anywhere."""
     ways = [("TRLCPL", device, device), ("TRLCPR", device, remote), ("TRRCPL", remote, remote),
             ("TRRCPR", remote, device), ("none", None, None)]
@@ -96,7 +96,7 @@ def why_not_direct(fd: int, block: int) -> str:
 
 
 def make_file(o: Options, cpus: set[int], stop: Stop) -> int:
-    """A file without a name, which is gone with its last descriptor, whatever ends this process.
+    """A file without a name, which is gone with its last descriptor, however this process ends.
     cpus of the device's node write it, as far as that can be: a file in memory comes from there."""
     path, length = printable(o.path), format_size(o.size)
     before = os.sched_getaffinity(0)
@@ -112,7 +112,7 @@ def make_file(o: Options, cpus: set[int], stop: Stop) -> int:
         while at < o.size:
             at += os.pwrite(fd, os.urandom(min(1 << 20, o.size - at)), at)
             stop.check()
-        os.fdatasync(fd)  # what is still being written must not be in the way of the first run
+        os.fdatasync(fd)  # unwritten data must not be in the way of the first run
     except OSError as why:
         raise failed(why, f"{path}: no file of {length} (--size) can be made in it") from why
     os.sched_setaffinity(0, before)
@@ -131,7 +131,7 @@ def run_fio(o: Options, place: dict[str, Any], machine: Machine, fd: int, direct
     if place["name"] != "none":
         words += ["--cpus_allowed=" + format_ids(machine.node(place["cpu_node"]).usable()),
                   f"--numa_mem_policy=bind:{place['memory_node']}"]
-    os.fdatasync(fd)  # only what has been written can be dropped from the page cache
+    os.fdatasync(fd)  # only written data can be dropped from the page cache
     os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
     done = run(words, stop, fds=[fd])
     if done.status:
@@ -168,9 +168,9 @@ def table(o: Options, found: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-COMMAND = Command("affinity", "What a disk loses when it is used from another node, by fio.", [
+COMMAND = Command("affinity", "Measure a disk from its own and from another node, by fio.", [
     Option("path", "PATH", "a directory on the disk, or a file or disk to read", text, ""),
-    Option("op", "read|write", "what to do (read)", one_of("read", "write"), "read"),
+    Option("op", "read|write", "the work (read)", one_of("read", "write"), "read"),
     Option("size", "SIZE", "of the file, or so much of PATH (1G)", size(4096, 1 << 50), 1 << 30),
     Option("block", "SIZE", "of a request (1M)", size(512, 1 << 30), 1 << 20),
     Option("jobs", "N", "threads with one request each (4)", count(1, 1024), 4),
@@ -204,8 +204,8 @@ def measure(o: Options, stop: Stop) -> dict[str, Any]:
     fd = -1
     if not stat.S_ISDIR(mode):
         if o.op == "write":
-            what = "a disk" if stat.S_ISBLK(mode) else "a file that there is"
-            raise Failure(f"{path}: {what} is only read: name a directory to write in")
+            kind = "a disk" if stat.S_ISBLK(mode) else "a file that there is"
+            raise Failure(f"{path}: {kind} is only read: name a directory to write in")
         fd = os.open(o.path, os.O_RDONLY)
         o.size = min(o.size, os.lseek(fd, 0, os.SEEK_END))
     nodes = {o.device_node if o.device_node is not None else machine.nodes[0].id}
@@ -238,7 +238,7 @@ def measure(o: Options, stop: Stop) -> dict[str, Any]:
     direct = not o.buffered and not not_direct
     results: list[list[Result]] = [[] for _ in places]
     for turn in range(o.runs):
-        # There and back again, so that what drifts hits all placements alike.
+        # There and back again, so that drift hits all placements alike.
         for place, runs in list(zip(places, results))[::-1 if turn % 2 else 1]:
             runs.append(run_fio(o, place, machine, fd, direct, stop))
     sums = [summary(runs) for runs in results]

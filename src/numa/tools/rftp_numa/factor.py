@@ -15,9 +15,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from rftp_common import (JSON, Command, Failure, Option, Options, count, format_rate, format_size,
-                         output, parse, parse_ids, printable, rate, say, size, text)
-from rftp_numa.machine import Node, at_place, json_line, own_program, read_machine
+from rftp_common import (JSON, Command, Failure, Option, Options, at_place, count, entries,
+                         file_text, format_rate, format_size, json_line, output, parse, parse_ids,
+                         printable, rate, say, size, text)
+from rftp_numa.machine import Node, own_program, read_machine
 
 # A snoop's PMU: the traffic that the thread itself causes, not all that crosses a link.
 SNOOP_PMUS = ("cpu", "uncore_upi*", "uncore_qpi*", "uncore_cha*", "uncore_ha*")
@@ -32,7 +33,7 @@ class Event:
     cpus: str = ""  # that count all their units do; "": a thread
 
 
-# Of perf_event.h: a cache's number, what is done with it << 8, and its result << 16.
+# Of perf_event.h: a cache's number, the operation << 8, and its result << 16.
 CACHE, HARDWARE, MISS, LAST_LEVEL, NODE = 3, 0, 1 << 16, 2, 6
 APPROXIMATE = Event("node-load-misses", CACHE, [NODE | MISS, 0, 0])
 OTHERS = {"llc_misses": [Event("LLC-load-misses", CACHE, [LAST_LEVEL | MISS, 0, 0])],
@@ -50,19 +51,12 @@ def sysfs(*path: str) -> str:
 
 def first_line(*path: str) -> str:
     """Of a PMU's file, or of an absolute path; "" when there is no such file."""
-    try:
-        with open(sysfs(*path), encoding="utf-8", errors="replace") as file:
-            return file.readline().strip()
-    except OSError:
-        return ""
+    return file_text(sysfs(*path)).partition("\n")[0].strip()
 
 
-def entries(*path: str) -> list[str]:
-    """As numbers count: 10 comes after 2."""
-    try:
-        return sorted(os.listdir(sysfs(*path)), key=lambda name: (len(name), name))
-    except OSError:
-        return []
+def by_number(*path: str) -> list[str]:
+    """Entries, 10 behind 2."""
+    return sorted(entries(sysfs(*path)), key=lambda name: (len(name), name))
 
 
 def set_term(event: Event, pmu: str, term: str) -> None:
@@ -74,7 +68,7 @@ def set_term(event: Event, pmu: str, term: str) -> None:
     if not re.fullmatch("0x[0-9a-f]{1,16}|[0-9]{1,20}", word):
         raise Failure(f"{place}: \"{printable(word)}\" is no number")
     value = int(word, 16 if word.startswith("0x") else 10)
-    # What any PMU has, the whole field, has no format in sysfs.
+    # The whole field, which any PMU has, has no format in sysfs.
     form = name + ":0-63" if re.fullmatch("config[12]?", name) else first_line(pmu, "format", name)
     if not form:
         raise Failure(f"{pmu}: no event and no term of it is called \"{printable(name)}\"")
@@ -96,7 +90,7 @@ def parse_event(word: str) -> list[Event]:
     if not found:
         raise Failure(f"\"{printable(word)}\" is no event: PMU/EVENT/ or PMU/TERM=VALUE,.../ is")
     events = []
-    for pmu in fnmatch.filter(entries(), found[1]):
+    for pmu in fnmatch.filter(by_number(), found[1]):
         number, cpus = first_line(pmu, "type"), first_line(pmu, "cpumask")
         if not number.isdigit():
             continue
@@ -116,11 +110,11 @@ def parse_event(word: str) -> list[Event]:
 
 
 def find_snoops() -> list[Event]:
-    """What sysfs calls a snoop, on the core or on the links; the first that a PMU has stands for
-    all of its kind. [] when there is none."""
+    """Events with a snoop's name in sysfs, on the core or on the links; the first that a PMU has
+    stands for all of its kind. [] when there is none."""
     for pattern in SNOOP_PMUS:
-        for pmu in fnmatch.filter(entries(), pattern):
-            for name in sorted(entries(pmu, "events")):
+        for pmu in fnmatch.filter(by_number(), pattern):
+            for name in entries(sysfs(pmu, "events")):
                 if re.search("snoop|snp", name, re.IGNORECASE):
                     return parse_event(f"{pattern}/{name}/")
     return []
@@ -158,7 +152,7 @@ def walk(cpu: int, node: int, bytes: int, runs: int, counts: Sequence[Sequence[E
 
 def find_events(snoop: str | None, missing: list[dict[str, str]]) -> dict[str, list[Event]]:
     """By COUNTS, without those that cannot be counted; those and the reasons go to missing. Each is
-    opened once, to see that. snoop: the traffic's event; None: what sysfs calls a snoop, else loads
+    opened once, to see that. snoop: the traffic's event; None: one with a snoop's name, else loads
     from other nodes. Failure: snoop is no event."""
     traffic = parse_event(snoop) if snoop is not None else find_snoops()
     if not traffic:
@@ -231,7 +225,7 @@ def table(found: dict[str, Any]) -> str:
 
 COMMAND = Command("factor", "The NUMA scheduling factor: how bad other nodes' memory is.", [
     Option("link-width", "RATE", "of a link: 166Gbit, or 20G bytes", rate(1, 1 << 63), 0),
-    Option("snoop-event", "EVENT", "what counts coherency traffic, as perf names it", text),
+    Option("snoop-event", "EVENT", "the counter of coherency traffic, in perf's notation", text),
     Option("size", "SIZE", "of the memory (256M)", size(1 << 20, 1 << 40), 256 << 20),
     Option("runs", "N", "of each pair of nodes (5)", count(1, 100), 5),
     JSON])
@@ -243,7 +237,7 @@ def measure(o: Options) -> None:
     missing: list[dict[str, str]] = []  # as JSON has it
     events = find_events(o.snoop_event, missing)
     run = [n for n in machine.nodes if n.usable()]
-    # What else is in the way is the same for all nodes, and told when it comes.
+    # Other obstacles are the same for all nodes, and told when they come.
     have = [n for n in machine.nodes if n.memory and n.may_have != -errno.EINVAL]
     reasons = []
     if len(machine.nodes) == 1:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,19 +24,6 @@ def own_program(words: Sequence[str], given: str = "") -> Any:
         by_signal = f"rftp-numa {words[0]}: ended by signal {done.status - 128}"
         raise Failure(by_signal if done.status > 128 else "")
     return json.loads(done.out or "{}")
-
-
-def json_line(obj: object) -> str:
-    return json.dumps(obj, separators=(",", ":"), ensure_ascii=False, allow_nan=False) + "\n"
-
-
-@contextmanager
-def at_place(place: str) -> Iterator[None]:
-    """A Failure inside gets the place in front."""
-    try:
-        yield
-    except Failure as why:
-        raise Failure(f"{place}: {why}", why.status) from None
 
 
 @dataclass(frozen=True)

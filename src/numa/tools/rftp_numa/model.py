@@ -17,11 +17,10 @@ from errno import EEXIST
 from pathlib import Path
 from typing import Any
 
-from rftp_common import (JSON, Command, Failure, Misuse, Option, Options, Stop, Stopped, count,
-                         failed, format_ids, format_size, one_of, output, parse, printable, run,
-                         say, size, text)
-from rftp_numa.machine import (NODE_MOST, SYSFS, Machine, at_place, json_line, own_program,
-                               read_machine)
+from rftp_common import (JSON, Command, Failure, Misuse, Option, Options, Stop, Stopped, at_place,
+                         count, failed, format_ids, format_size, json_line, one_of, output, parse,
+                         printable, run, say, size, text)
+from rftp_numa.machine import NODE_MOST, SYSFS, Machine, own_program, read_machine
 
 GBIT = 125e6  # bytes per second
 OPS = ("write", "read")
@@ -70,8 +69,8 @@ def class_average(row: Row, number: int) -> float:
 
 @dataclass
 class Sight:
-    """The number of classes, and the widest gap that has no border: what there is to say when it is
-    one class, or when the spread hides one more."""
+    """The number of classes, and the widest gap that has no border: the reason for one class, or
+    for one more that the spread hides."""
     view: str = "alone"    # "seen", "alone", "few" rounds, "alike", "noise"
     classes: int = 1
     hidden: bool = False   # classes are seen, and but for the spread there would be one more
@@ -282,15 +281,15 @@ def picture(m: Model, terminal: str) -> str:
     return gnuplot([*script, "unset multiplot"])
 
 
-COMMAND = Command("model", "What copies between nodes cost, and which are alike.", [
+COMMAND = Command("model", "Measure copies between nodes, and group nodes that are alike.", [
     Option("target", "NODE", "only this node as target", count(0, NODE_MOST)),
     Option("threads", "N", "threads on the target (its cores)", count(1, 8192)),
     Option("size", "SIZE", "a thread's buffer (32M or more)", size(1 << 20, 1 << 40)),
     Option("copies", "N", "copies of it in a round (10)", count(1, 1000000)),
     Option("rounds", "N", "repetitions (10)", count(ROUNDS_LEAST, 1000)),
-    Option("save", "FILE", "keep what was measured there", text),
+    Option("save", "FILE", "keep the measurement there", text),
     Option("install", "", "keep it where rftp and rftpd look"),
-    Option("from", "FILE", "measure nothing, take what was kept there", text),
+    Option("from", "FILE", "measure nothing, take this kept measurement", text),
     Option("predict", "LIST", "bandwidth of mixed access, NODE:PERCENT,...", text, ""),
     Option("op", "write|read", "predict this (both)", one_of("write", "read"), ""),
     Option("plot", "FILE", "draw it, FILE.png or FILE.svg", text),
@@ -298,7 +297,7 @@ COMMAND = Command("model", "What copies between nodes cost, and which are alike.
 MEASURING = ("threads", "size", "copies", "rounds")  # handed on to "rftp-numa measure"
 
 
-def _check_place(path: str, what: str, make_directory: bool = False) -> None:
+def _check_place(path: str, complaint: str, make_directory: bool = False) -> None:
     """Before minutes of measuring: can a file be made there, take the place of one, or be written
     to a device? Failure."""
     directory = os.path.dirname(path) or "."
@@ -310,7 +309,7 @@ def _check_place(path: str, what: str, make_directory: bool = False) -> None:
             raise OSError(EEXIST, path)
         tempfile.TemporaryFile(dir=directory).close()
     except OSError as why:
-        raise failed(why, what) from why
+        raise failed(why, complaint) from why
 
 
 def _measure(o: Options, machine: Machine) -> Model:

@@ -2,7 +2,6 @@
 """The command "plan": how many threads should carry which bytes by which nodes."""
 from __future__ import annotations
 
-import json
 import math
 import os
 import sys
@@ -10,10 +9,11 @@ import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from rftp_common import (JSON, Command, Failure, Misuse, Options, Option, Stop, count, format_ids,
-                         format_rate, format_size, one_of, output, parse, parse_number, parse_rate,
-                         parse_size, printable, read_text, text, warn)
-from rftp_numa.machine import NODE_MOST, SYSFS, Machine, at_place, json_line, read_machine
+from rftp_common import (JSON, Command, Failure, Misuse, Option, Options, Stop, at_place, count,
+                         format_ids, format_rate, format_size, json_line, load_json, one_of,
+                         output, parse, parse_number, parse_rate, parse_size, printable, read_text,
+                         text, warn)
+from rftp_numa.machine import NODE_MOST, SYSFS, Machine, read_machine
 from rftp_numa.model import OPS, Model, default_file
 
 NO_SCIPY = ""
@@ -29,12 +29,12 @@ NODES = 32  # at most
 COMMAND = Command("plan", "How many threads should carry which bytes by which nodes.", [
     Option("problem", "FILE", "nodes, bandwidths and data as JSON (see rftp-numa(1))", text),
     Option("model", "FILE", "bandwidths by this I/O model (the installed one)", text),
-    Option("data", "NODE:SIZE,...", "what is on the disks of each node, as 0:100G,1:50G", text),
+    Option("data", "NODE:SIZE,...", "data on the disks of each node, as 0:100G,1:50G", text),
     Option("nic", "NAME,...", "the network cards that it goes out by", text),
-    # Not the sum, which is what was published: it plans slower than no plan at all where paths
-    # could work side by side.
-    Option("objective", "makespan|sum", "what is to be least: the end, or all paths' times "
-           "(makespan)", one_of("sum", "makespan"), "makespan"),
+    # Not the published sum: it plans slower than no plan at all where paths could work side by
+    # side.
+    Option("objective", "makespan|sum", "to be least: the end, or the sum of all paths' "
+           "times (makespan)", one_of("sum", "makespan"), "makespan"),
     Option("limit", "SECONDS", "how long to look for a better plan (60)", count(1, 86400), 60),
     JSON, SYSFS])
 
@@ -58,13 +58,6 @@ FIELDS = {"threads": COUNT, "data": SIZE, "disk": RATE, "network": RATE, "disk_l
           "link_limit": RATE, "network_limit": RATE}
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object of JSON; json would take the last of two fields of one name. ValueError."""
-    if len(dict(pairs)) < len(pairs):
-        raise ValueError(f"duplicate object key, of {printable(', '.join(dict(pairs)))}")
-    return dict(pairs)
-
-
 def _read(value: Any, place: str, kind: Kind, shape: tuple[int, ...] = ()) -> Any:
     """A number, or numbers in lists of that shape. null stands for no limit."""
     if shape:
@@ -83,13 +76,9 @@ def _read(value: Any, place: str, kind: Kind, shape: tuple[int, ...] = ()) -> An
 
 
 def read_problem(path: str) -> tuple[Problem, set[str]]:
-    """What the file says, and the fields that it lacks. Failure."""
-    content = read_text(path)
+    """The problem in a file, and the names of the missing fields. Failure."""
+    obj = load_json(read_text(path), printable(path))
     with at_place(printable(path)):
-        try:
-            obj = json.loads(content, object_pairs_hook=_unique)
-        except (ValueError, RecursionError) as why:
-            raise Failure(f"no JSON: {why}") from None
         if not isinstance(obj, dict):
             raise Failure("this is not an object")
         for key in obj:  # a name that is written wrong would not be missed otherwise
@@ -130,7 +119,7 @@ def ask_model(m: Model, machine: Machine, lacks: set[str], p: Problem) -> None:
                               "too (rftp-numa model; a node needs CPUs for it), "
                               f"{other}or give {field} in a file, --problem")
     # Both ends have measured a link, with threads of their own; the better one has seen more of
-    # what it can do. Fewer threads than cores may have left room on it.
+    # its bandwidth. Fewer threads than cores may have left room on it.
     full, partial = (threads > 0) & (threads >= cores), (threads > 0) & (threads < cores)
     if "link_limit" in lacks and partial.any():
         warn("the model was measured with fewer threads than cores on node "
@@ -227,7 +216,7 @@ def get_problem(o: Options) -> Problem:
     return p
 
 
-# ---- the search, and what is shown of it ----------------------------------------------
+# ---- the search, and its output --------------------------------------------------------
 
 
 class Watch(Stop):

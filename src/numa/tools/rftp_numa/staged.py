@@ -16,7 +16,7 @@ from scipy.sparse import csr_matrix  # type: ignore[import]
 from rftp_common import Failure
 
 DATA_MOST = 2.0 ** 62   # bytes of all nodes together
-LEAST = 1e-6            # of the greatest; what is smaller must be 0
+LEAST = 1e-6            # of the greatest; smaller values must be 0
 GAP = 1e-6              # of the objective: a plan that is better by less is not looked for
 SAME = 1e-6             # times that differ by less, relatively, are the same
 WHOLE = 1e-6            # so near to a whole number of threads is one
@@ -174,7 +174,7 @@ class Net:
         links = np.stack([2 * n + i * n + k, np.where(kind == DISK, i, n + k)])
         limit, left = limits[links].min(axis=0), p.threads[memory] - 1  # the other kind needs one
         able = (rates > 0) & (limit > 0) & (left > 0) & ((kind == NETWORK) | (p.data[i] > 0))
-        self.stages = kind[able], i[able], k[able]  # an index of what is [kind, from, to]
+        self.stages = kind[able], i[able], k[able]  # an index into arrays [kind, from, to]
         self.memory, self.rates, self.count = memory[able], rates[able], able.sum()
         enough = np.ceil(limit[able] / self.rates * (1 - WHOLE))
         self.most = np.minimum(left[able], enough).astype(int)
@@ -273,7 +273,7 @@ def relax(net: Net, lo: Array, hi: Array) -> Relaxed | None:
             if s >= 0 and least[s]:
                 rows.append([(s, own[s]), (t, -1)])
                 rows += [[(t, -1), *net.loads[link]] for link in net.links[s]]
-            elif s >= 0:  # it may be unused, and waits for no link, whatever else that carries
+            elif s >= 0:  # it may be unused, and then waits for no link
                 rows.append([(s, max(own[s], net.alone[s])), (t, -1)])
     entries = [(row, *term) for row, terms in enumerate(rows) for term in terms]
     row, column, factor = zip(*entries)
@@ -282,7 +282,7 @@ def relax(net: Net, lo: Array, hi: Array) -> Relaxed | None:
     costs = np.zeros(end + 1)
     costs[first:] = 1 if total else OTHER_OBJECTIVE / max(len(paths), 1)
     costs[end] = OTHER_OBJECTIVE if total else 1
-    for presolve in (True, False):  # rarely it is what fails
+    for presolve in (True, False):  # rarely it is the cause of a failure
         with warnings.catch_warnings():
             # SciPy 1.6.0 adds an option to a sparse matrix, and warns of that and of the option.
             warnings.filterwarnings("ignore", "Sparse constraint matrix|Unknown .*: sparse$",

@@ -79,7 +79,7 @@ def choose(offered: Sequence[Node], iqns: Sequence[str], addresses: Sequence[Add
 def _check_rdma(nodes: Sequence[Node]) -> None:
     machine = topology.read()
     for node in nodes:
-        netdev = sessions.netdev_to(node.host)
+        netdev = sessions.netdev_to(node.host, machine)
         if not machine.netdevs[netdev].rdma:
             raise Failure(f"iSER needs an RDMA device on the way to {node.host}, which is "
                           f"{printable(netdev) or 'unknown'}; --transport tcp does without")
@@ -205,7 +205,7 @@ def _find_disks(o: Options, k: Kept, nodes: Sequence[Node]) -> list[Disk]:
     for d in disks:
         d.path = sessions.disk_path(d.name)
         # The route to an address of this host itself is by no card.
-        d.netdev = sessions.netdev_to(d.session.address.host)
+        d.netdev = sessions.netdev_to(d.session.address.host, machine)
         node = machine.netdevs[d.netdev].node
         d.nodes = machine.locations["/dev/" + d.name].nodes or (
             "" if node == NODE_UNKNOWN else str(node))

@@ -19,7 +19,7 @@ from rftp_common import Failure, Misuse, entries, failed, file_text, parse_numbe
 
 from .host import number, plain_address, same_address, sysfs, unescaped
 from .plan import PORT
-from .topology import own_addresses
+from .topology import Host
 
 BLOCK = "class/block"
 
@@ -60,13 +60,13 @@ def resolve(word: str) -> Address:
             from None
 
 
-def netdev_to(address: str) -> str:
-    """The interface that leads to an address, or has it; "": none."""
+def netdev_to(address: str, machine: Host) -> str:
+    """The interface of this host that leads to an address, or has it; "": none."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     with contextlib.suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as s:
         s.connect((address, 9))  # sends nothing, but chooses this host's address
         own = str(s.getsockname()[0])
-        return next((n for n, a, _ in own_addresses() if same_address(a, own)), "")
+        return next((n for n, a in machine.addresses if same_address(a, own)), "")
     return ""
 
 

@@ -91,7 +91,7 @@ def _read_addresses(path: str) -> list[tuple[str, str]]:
     return found
 
 
-def own_addresses() -> list[tuple[str, str, bool]]:
+def _own_addresses() -> list[tuple[str, str, bool]]:
     """Of this host: interface, address, and is it up? In the kernel's order."""
     try:
         links = json.loads(output_of(["ip", "-json", "address", "show"]) or "[]")
@@ -143,7 +143,7 @@ def read(paths: Iterable[str] = (), sysfs: str | None = None, addresses: str | N
     # This host's addresses do not belong to another machine's cards.
     if addresses:
         host.addresses = _read_addresses(addresses)
-    for netdev, address, up in own_addresses() if own and not addresses else ():
+    for netdev, address, up in _own_addresses() if own and not addresses else ():
         host.addresses.append((netdev, address))
         host.netdevs[netdev].up = up
     return host

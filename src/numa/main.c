@@ -53,8 +53,8 @@ static const struct tool_command commands[] = {
 
 /* For the Python programs; --help does not list them. */
 static const struct tool_command internal[] = {
+	{ "check", "", tool_check },
 	{ "keep", "", tool_keep },
-	{ "machine", "", tool_machine },
 	{ "walk", "", tool_walk },
 	{ 0 }
 };

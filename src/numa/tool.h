@@ -8,7 +8,7 @@
 tool_run tool_topo;
 tool_run tool_measure;
 tool_run tool_keep;
-tool_run tool_machine;
+tool_run tool_check;
 tool_run tool_walk;
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* rftp-numa measure: the bandwidth of copies between nodes, round by round, as JSON. Measures for
- * "rftp-numa model", which makes classes of it. */
+ * "rftp-numa model", which makes classes of it; "keep" and "check" write and read its file. */
 #include "numa/measure.h"
 #include "numa/tool.h"
 
@@ -97,6 +97,46 @@ enum tool_status tool_keep(int argc, char **argv)
 		r = write_file_atomic(words.word[1], data, len, 0644, &e);
 	if (r)
 		log_error("%s is not saved: %s", words.word[0], e.text);
+	return r ? TOOL_FAILED : TOOL_DONE;
+}
+
+/* ---- rftp-numa check ---- */
+
+struct check_options {
+	const char *model, *sysfs;
+};
+
+static const struct tool_option check_options[] = {
+	{ "model", TOOL_TEXT, offsetof(struct check_options, model), "FILE", "the I/O model", 0, 0 },
+	TOOL_SYSFS(struct check_options),
+	{ 0 },
+};
+
+/* Prints an I/O model as its file has it, if it is this machine's. */
+enum tool_status tool_check(int argc, char **argv)
+{
+	struct check_options o = { 0 };
+	struct err e = ERR_INIT;
+	bool helped;
+	enum tool_status status = tool_options(argc, argv, "An I/O model, once it is checked.",
+					       check_options, &o, &helped);
+	struct model *m = NULL;
+	json_t *obj = NULL;
+	struct topo *t;
+	int r;
+
+	if (status || helped)
+		return status;
+	t = topo_read(o.sysfs, &e);
+	if (t)
+		m = model_read(o.model, t, &e);
+	if (m)
+		obj = json_load_file(o.model, 0, NULL);
+	r = obj ? json_emit(stdout, obj) : m ? -ESTALE : e.code;
+	if (r)
+		log_error("%s", m ? strerror(-r) : e.text);
+	model_free(m);
+	topo_free(t);
 	return r ? TOOL_FAILED : TOOL_DONE;
 }
 

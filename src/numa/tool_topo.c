@@ -5,9 +5,12 @@
 #include "numa/topo.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 struct topo_options {
 	const char *sysfs;
@@ -173,6 +176,20 @@ static json_t *interfaces_json(const struct topo *t, const struct parts *all, co
 	return list;
 }
 
+/* Interfaces without hardware of their own, as bridges, and virtual functions, which are a part of
+ * another interface's card. */
+static bool is_virtual(const struct topo *t, const struct part *nic)
+{
+	char path[PATH_MAX], real[PATH_MAX];
+
+	snprintf(path, sizeof(path), "%.*s/class/net/%s", PATH_MAX - 96, t->sys, nic->name);
+	if (!realpath(path, real) || strstr(real, "/devices/virtual/"))
+		return true;
+	snprintf(path, sizeof(path), "%.*s/class/net/%s/device/physfn", PATH_MAX - 96, t->sys,
+		 nic->name);
+	return !access(path, F_OK);
+}
+
 static json_t *part_json(const struct topo *t, const struct parts *all, const struct part *p)
 {
 	json_t *obj = json_pack("{s:o}", "name", json_name(p->name));
@@ -184,6 +201,8 @@ static json_t *part_json(const struct topo *t, const struct parts *all, const st
 	if (obj && ids_count(&p->nodes) > 1)
 		json_object_set_new(obj, "nodes",
 				    json_string(ids_format(text, sizeof(text), &p->nodes)));
+	if (obj && p->kind == PART_NETWORK && is_virtual(t, p))
+		json_object_set_new(obj, "virtual", json_true());
 	if (obj && p->kind == PART_RDMA)
 		json_object_set_new(obj, "interfaces", interfaces_json(t, all, p->name));
 	return obj;
@@ -205,14 +224,19 @@ static void set_parts(json_t *obj, const struct topo *t, const struct parts *all
 
 static json_t *node_json(const struct topo *t, const struct node *n, const struct parts *all)
 {
+	struct ids cores = topo_cores(t, &n->cpus);
 	json_t *distances = json_array(), *obj;
+	int package = topo_package(t, n->id);
 	struct node_memory m;
 	char cpus[IDS_MAX];
 
 	for (unsigned i = 0; i < topo_nodes(t); i++)
 		json_array_append_new(distances, json_integer(n->distance[i]));
-	obj = json_pack("{s:i, s:s, s:o}", "id", n->id, "cpus",
-			ids_format(cpus, sizeof(cpus), &n->cpus), "distances", distances);
+	obj = json_pack("{s:i, s:s, s:i, s:o}", "id", n->id, "cpus",
+			ids_format(cpus, sizeof(cpus), &n->cpus), "cores", (int)ids_count(&cores),
+			"distances", distances);
+	if (obj && package != PACKAGE_UNKNOWN)
+		json_object_set_new(obj, "package", json_integer(package));
 	if (obj && !topo_memory(t, n->id, &m)) {
 		json_object_set_new(obj, "memory", json_integer((json_int_t)m.total));
 		json_object_set_new(obj, "memory_free", json_integer((json_int_t)m.free));

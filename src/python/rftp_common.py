@@ -390,7 +390,8 @@ def output_of(words: Sequence[str], seconds: float = 120) -> str:
     if done.status:
         lines = done.err.strip().splitlines()
         reason = printable(lines[-1]) if lines else f"exit status {done.status}"
-        raise Failure(f"{os.path.basename(words[0])}: {reason}")
+        name = os.path.basename(words[0])
+        raise Failure(f"{'' if name == _program else name + ': '}{reason.removeprefix(name + ': ')}")
     return done.out
 
 

@@ -11,10 +11,12 @@ from pathlib import Path
 
 import pytest
 from rftp_common import Failure, Options
-from rftp_iser import apply, checks, converge, host, plan, state, target, topology
+from rftp_iser import apply, checks, converge, host, plan, state, target
 from rftp_iser.converge import Ask
 from rftp_iser.host import Acl, Items, Mount, Store, Target
 from rftp_iser.state import State
+from rftp_numa.machine import Node
+from rftp_members import json_of
 
 MIB = 1 << 20
 IQN = "iqn.2026-01.org.example:node0"
@@ -252,7 +254,7 @@ def test_room_and_ports(tmp_path: Path) -> None:
     want = make_plan(*(dict(store(n, kind="file", size=size), path=str(path)) for n, size, path in (
         (0, 1 << 50, tmp_path / "a"), (1, MIB, tmp_path / "file" / "b"), (2, MIB, tmp_path / "c"))))
     ask = ask_of(want, actual={("portal", "iqn.2026-01.org.example:theirs", "0.0.0.0", 3260): True})
-    checks.check_host(ask, want, topology.Host("", "", True), [])
+    checks.check_host(ask, want, host.Host(), [])
     told = "\n".join(ask.problems)
     assert "disk0" in told and "more than its filesystem has left" in told
     assert "is no directory" in told and "disk2" not in told
@@ -293,19 +295,19 @@ class World:
         self.path, self.items, self.at = path, dict(EMPTY), 0
         self.fault: type[BaseException] = Killed
         self.passed = 0
-        nodes = {0: topology.Node(0, "0-1", {0: 10}, 1 << 34, 1 << 34)}
+        nodes = {0: Node(0, {0, 1}, {0: 10}, 1 << 34, 1 << 34)}
         monkeypatch.undo()  # files are real
         for module, name, value in (
                 (target, "change", self.change), (target, "rtslib", lambda: None),
                 (target, "save", lambda p, file, machine: Path(file).write_text("{}")),
                 (apply, "kill_point", self.kill_point),
                 (host, "read", lambda: dict(self.items)), (host, "numa", lambda: None),
-                (host, "read_machine", lambda items: topology.Host("h", "", True, nodes)),
+                (host, "read_host", lambda: host.Host(nodes)),
                 (state, "_is_locked", lambda fd: True),  # this process was another one before
                 (checks, "check_host", lambda *_: None), (checks, "kernel", lambda *_: None)):
             monkeypatch.setattr(module, name, value)
         stores = [dict(store(0, "file", MIB), path=str(path / "a/b/disk")), store(1, "ramdisk", MIB)]
-        (path / "plan").write_text(json.dumps(plan.json_of(make_plan(*stores))))
+        (path / "plan").write_text(json.dumps(json_of(make_plan(*stores))))
 
     def change(self, d: converge.Difference, machine: object, stop: object = None) -> None:
         file = Path(str(d.key[-1]))
@@ -363,4 +365,4 @@ def test_commands_killed_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_stuck(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(target, "LIMIT", 0.2)
     with pytest.raises(target.Stuck, match="no answer for 0.2 s from process [0-9]+, which is left"):
-        target.on_node(lambda: time.sleep(1), topology.Host("", "", True))
+        target.on_node(lambda: time.sleep(1), host.Host())

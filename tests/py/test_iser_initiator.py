@@ -11,6 +11,7 @@ from rftp_common import Failure, Stop
 from rftp_iser.iscsi import Node, Programs
 from rftp_iser.sessions import Address
 from rftp_iser.stripe import Half, Member, Place, Stripe
+from rftp_members import json_of
 
 IQN = "iqn.2026-01.org.example:"
 ME = IQN + "me"
@@ -144,7 +145,7 @@ def test_kept() -> None:
     node = Node(IQN + "a", "fd00::1", 1, 2, "iser", False)
     half = Half("lvm", "rftp-y", "3-4", disks=[Place(IQN + "a", 0), Place(IQN + "b", 1)])
     k = stripe.Kept("f", p, 1, [node], [Stripe("md", "rftp-x", "1:2")], [half])
-    value = plan.json_of(k)
+    value = json_of(k)
     assert stripe.parse("f", json.dumps(value), p) == k
     assert value["sessions"] == [{"target": IQN + "a", "address": "fd00::1", "port": 1, "tag": 2,
                                   "transport": "iser", "record": False}]

@@ -13,6 +13,7 @@ from rftp_common import (
     parse_size,
     printable,
 )
+from rftp_members import json_of
 
 ME, YOU = "iqn.2026-01.org.example:me", "iqn.2026-01.org.example:you"
 A, B = "11111111-1111-1111-1111-111111111111", "22222222-2222-2222-2222-222222222222"
@@ -45,7 +46,7 @@ def broken(value, text):
 
 def test_there_and_back():
     p = plan.parse(json.dumps(WHOLE), "p")
-    assert plan.json_of(p) == WHOLE
+    assert json_of(p) == WHOLE
     disk = next(p.stores())
     assert (disk.name, disk.file, disk.plugin, disk.forgets) == ("disk0", "/m/disk.img", "fileio", True)
 

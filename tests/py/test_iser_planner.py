@@ -5,8 +5,10 @@ import random
 
 import pytest
 from rftp_iser import plan, planner, spec
+from rftp_iser.host import Host
 from rftp_common import Failure
-from rftp_iser.topology import Host, Location, Netdev, Node
+from rftp_members import json_of
+from rftp_numa.machine import Location, Nic, Node
 
 ME = "iqn.2026-01.org.example:me"
 WHO = "[initiator %s]\n" % ME
@@ -14,16 +16,16 @@ WHO = "[initiator %s]\n" % ME
 
 def host(nodes=2, rdma=True, addresses=True, locations=None):
     """Each node has 128 MiB and a card ensN, 192.0.2.N; eth0 is on node 0 and has no RDMA."""
-    h = Host("store1.example.org", "2026-11", False)
+    h = Host(name="store1.example.org", month="2026-11", own=False)
     for i in range(nodes):
         distances = {k: 10 if k == i else 20 + abs(k - i) for k in range(nodes)}
-        h.nodes[i] = Node(i, "%d" % i, distances, 128 << 20, 64 << 20)
-        h.netdevs["ens%d" % i] = Netdev(i, 100000)
+        h.nodes[i] = Node(i, {i}, distances, 128 << 20, 64 << 20)
+        h.nics["ens%d" % i] = Nic(i, 100000)
         if rdma:
-            h.netdevs["ens%d" % i].rdma = "mlx5_%d" % i
+            h.nics["ens%d" % i].rdma = "mlx5_%d" % i
         if addresses:
             h.addresses.append(("ens%d" % i, "192.0.2.%d" % i))
-    h.netdevs["eth0"] = Netdev(0, 1000)
+    h.nics["eth0"] = Nic(0, 1000)
     h.addresses.append(("eth0", "192.0.2.9"))
     h.locations.update(locations or {})
     return h
@@ -142,7 +144,7 @@ def test_nearest_card():
     h.addresses = [a for a in h.addresses if a[0] in ("ens0", "ens2", "eth0")]
     p, _ = planned("[node 3]\ntmpfs 1M\n" + WHO, h)
     assert p.targets[0].portals[0].netdev == "ens2"
-    h.netdevs["fast"] = Netdev(2, 400000, "mlx5_9")
+    h.nics["fast"] = Nic(2, 400000, "mlx5_9")
     h.addresses.append(("fast", "192.0.2.8"))
     assert planned("[node 3]\ntmpfs 1M\n" + WHO, h)[0].targets[0].portals[0].netdev == "fast"
 
@@ -157,7 +159,7 @@ def test_without_rdma():
 def test_one_node():
     """Firmware does not say where things are, then."""
     h = host(1)
-    h.netdevs["ens0"].node = -1
+    h.nics["ens0"].node = -1
     assert planned("[node *]\ntmpfs 1M\n" + WHO, h)[0].targets[0].portals[0].netdev == "ens0"
 
 
@@ -227,7 +229,7 @@ def mutated(r, text):
 
 def test_mutated():
     """A damaged file gives a plan, or a Failure of one printable line."""
-    good = json.dumps(plan.json_of(planned("[node *]\ntmpfs = 4M\n" + WHO + "chap-secret = generate\n")[0]))
+    good = json.dumps(json_of(planned("[node *]\ntmpfs = 4M\n" + WHO + "chap-secret = generate\n")[0]))
     r, taken = random.Random(18), 0
     for _ in range(1500):
         for read, text in ((lambda t: plan.parse(t, "p"), good), (planned, SPEC)):

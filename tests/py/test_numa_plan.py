@@ -322,7 +322,7 @@ def test_model() -> None:
         {"node": 0, "threads": 8, "write": row(40, 12), "read": row(36, 24)},
         {"node": 1, "threads": 8, "write": row(20, 44), "read": row(16, 48)}]
     m = {"targets": targets}
-    machine = Machine([Node(i, {i}, [10, 21], None, 8, 0, 0, 0) for i in (0, 1)], [], None)
+    machine = Machine({i: Node(i, {i}, {0: 10, 1: 21}, cores=8) for i in (0, 1)})
     lacks = {"disk", "network", "link_limit"}
     p = Problem([1, 0], 16)
     p.data = np.ones(2)

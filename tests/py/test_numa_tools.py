@@ -77,9 +77,10 @@ def test_farthest(monkeypatch: pytest.MonkeyPatch) -> None:
     distances = [[10, 30, 20], [30, 10, 30], [20, 30, 10]]
 
     def machine(without: int = -1) -> Machine:
-        return Machine([Node(i, {i}, d, None, 1, 1 << 30, 0, -1 if i == without else 0)
-                        for i, d in enumerate(distances)], [], None)
+        return Machine({i: Node(i, {i}, dict(enumerate(d)), None if i == without else 1 << 30)
+                        for i, d in enumerate(distances)})
 
+    monkeypatch.setattr(Node, "is_allowed", lambda _: True)
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1, 2})
     assert [farthest_node(machine(), i) for i in range(3)] == [1, 0, 1]
     assert farthest_node(machine(without=1), 0) == 2  # where no memory is to be had

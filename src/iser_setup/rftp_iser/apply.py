@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from rftp_common import (DONE, USAGE, Failure, Options, Stop, failed, format_ids,
                          json_line, output, parse_ids, printable, say, warn)
 
-from . import checks, converge, host, plan, state, target, topology
+from . import checks, converge, host, plan, state, target
 from .converge import Ask, Difference, text
 from .host import Items
 from .plan import Plan
@@ -25,7 +25,7 @@ class Change(Ask):
     args: Options = field(default_factory=Options)
     name: str | None = None
     stop: Stop = field(default_factory=Stop)
-    machine: topology.Host = field(default_factory=lambda: topology.Host("", "", True))
+    machine: host.Host = field(default_factory=lambda: host.Host())
     kept: State = field(default_factory=State)  # as its file is written
     steps: list[str] = field(default_factory=list)
     left: list[str] = field(default_factory=list)  # differences that could not be taken back
@@ -45,11 +45,11 @@ class Change(Ask):
 
 
 def cpus_list(want: Plan | None, own: State, others: list[State], now: str | None,
-              machine: topology.Host) -> str | None:
+              machine: host.Host) -> str | None:
     """The list for LIO's threads: CPUs of the nodes of all plans of this boot that ask for it, or
     the list before the first of them; None: it stays as it is."""
     plans = [want, *(o.applied for o in others if o.boot == own.boot)]
-    nodes = [host.cpus_of(machine, t.node) for p in plans if p and p.cpus == "nodes"
+    nodes = [machine.cpus_of(t.node) for p in plans if p and p.cpus == "nodes"
              for t in p.targets]
     if now is None:
         return None
@@ -65,9 +65,9 @@ def _irqs(c: Change) -> list[Irq]:
     found: dict[int, Irq] = {}
     refused = {i.irq for i in c.kept.irqs if not i.set}  # by the kernel, which places them itself
     for t in c.want.targets if c.want.cpus == "nodes" else ():
-        cpus = host.cpus_of(c.machine, t.node)
+        cpus = c.machine.cpus_of(t.node)
         cards = [p.netdev for p in t.portals if p.netdev
-                 and c.machine.netdevs[p.netdev].node == t.node]
+                 and c.machine.nics[p.netdev].node == t.node]
         for netdev, irq in ((n, i) for n in cards if cpus for i in host.irqs_of(n)):
             now = host.irq_cpus(irq)
             if now is not None and not now <= cpus and irq not in refused:
@@ -239,7 +239,7 @@ def _change(c: Change) -> None:
     c.state = copy.deepcopy(c.kept)
     c.kept.begin_boot()
     c.others = [state.read(args.state, n) for n in state.names_of(args.state) if n != name]
-    c.machine = host.read_machine({})
+    c.machine = host.read_host()
     c.destroy, c.force = args.destroy_data, args.force
     has, diffs = _prepare(c)
     if args.dry_run:

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from rftp_common import Failure, entries, format_size, output_of, printable
+from rftp_numa.machine import NODE_UNKNOWN, Node
 
-from . import host, names, plan, topology
+from . import host, names, plan
 from .converge import Ask, Difference, Secrets, describe, items_of, parents, text, value_text
 from .host import Items, Key
-from .plan import NODE_UNKNOWN
 
 RESERVE = 10  # a plan leaves one part in so many of a node's memory to the kernel and programs
 
@@ -214,7 +214,7 @@ def secrets(p: plan.Plan, problems: list[str]) -> Secrets:
     return out
 
 
-def portal(t: plan.Target, p: plan.Portal, machine: topology.Host) -> Iterator[Finding]:
+def portal(t: plan.Target, p: plan.Portal, machine: host.Host) -> Iterator[Finding]:
     """Of its address, and of the network card that has it."""
     card = machine.card_of(p.address, p.netdev)
     if not card:
@@ -245,11 +245,11 @@ def portal(t: plan.Target, p: plan.Portal, machine: topology.Host) -> Iterator[F
                       f"move the address to a card of node {t.node}, or change the plan")
 
 
-def memory(diffs: list[Difference], machine: topology.Host) -> Iterator[Finding]:
+def memory(diffs: list[Difference], machine: host.Host) -> Iterator[Finding]:
     """Has each node enough of it, and the host?"""
     # A node that is not there has none.
     ids = {*machine.nodes, *(d.node for d in diffs if d.memory > 0)} - {NODE_UNKNOWN}
-    nodes = [machine.nodes.get(i, topology.Node(i, "", {}, 0, 0)) for i in sorted(ids)]
+    nodes = [machine.nodes.get(i, Node(i, set(), {}, 0)) for i in sorted(ids)]
     known = [n for n in nodes if n.memory is not None]
     places = [(f"node {n.id}", n.memory, n.room, [d for d in diffs if d.node == n.id])
               for n in nodes]
@@ -308,7 +308,7 @@ def _fault_of_place(ask: Ask, s: plan.Store) -> str:
     return ""
 
 
-def check_host(ask: Ask, want: plan.Plan, machine: topology.Host, diffs: list[Difference]) -> None:
+def check_host(ask: Ask, want: plan.Plan, machine: host.Host, diffs: list[Difference]) -> None:
     """Can the host do it? Its addresses and cards, paths, and memory. Problems into ask."""
     for t in want.targets:
         # Data may go from node to node.

@@ -9,8 +9,9 @@ from functools import partial
 
 from rftp_common import (DONE, JSON, Command, Failure, Misuse, Option, Options, count, one_of,
                          output, printable, run_command, say, size, warn, write_file)
+from rftp_members import json_of
 
-from . import checks, names, plan, planner, spec, topology
+from . import checks, host, names, plan, planner, spec
 
 # ---- tables ---------------------------------------------------------------------------
 
@@ -112,10 +113,10 @@ def _checked(o: Options) -> tuple[plan.Plan, list[str]]:
     if any(value for key, value in vars(o).items() if key not in allowed):
         raise Misuse("--check takes no other option than --sysfs and --addresses, and no word")
     p = plan.read(o.check)
-    host = topology.read([s.path for s in p.stores() if s.path and not s.forgets],
-                         o.sysfs, o.addresses)
-    notes = planner.doubts(p, host)
-    if host.own:
+    machine = host.read_host([s.path for s in p.stores() if s.path and not s.forgets],
+                             o.sysfs, o.addresses)
+    notes = planner.doubts(p, machine)
+    if machine.own:
         checks.secrets(p, notes)
     return p, notes
 
@@ -126,7 +127,7 @@ def _made(o: Options) -> tuple[plan.Plan, list[str]]:
     if o.words:
         spec.read(asked, o.words[0])
     spec.add_options(asked, o)
-    p, notes = planner.make(asked, topology.read(asked.paths(), o.sysfs, o.addresses))
+    p, notes = planner.make(asked, host.read_host(asked.paths(), o.sysfs, o.addresses))
     # Renaming a file into place would remove a link or a device.
     if o.out is not None and os.path.lexists(o.out) and not (
             o.force and os.path.isfile(o.out) and not os.path.islink(o.out)):
@@ -135,7 +136,7 @@ def _made(o: Options) -> tuple[plan.Plan, list[str]]:
     secrets = [planner.secret_file(asked, p.name, i.name, mutual) for i in asked.initiators.values()
                for secret, mutual in ((i.chap_secret, False), (i.mutual_secret, True))
                if secret == spec.GENERATE]
-    text = json.dumps(plan.json_of(p), indent=2) + "\n"
+    text = json.dumps(json_of(p), indent=2) + "\n"
     plan.parse(text, "the plan")  # checks it
     with ExitStack() as undo:
         made = []

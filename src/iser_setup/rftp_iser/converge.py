@@ -16,10 +16,11 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from rftp_common import format_size, printable
+from rftp_numa.machine import NODE_UNKNOWN
 
 from . import host, plan
 from .host import Acl, Items, Key, Mount, Store, Target
-from .plan import NODE_UNKNOWN, Plan
+from .plan import Plan
 from .state import Irq, State
 
 # In the order in which items are made; they go in the opposite one. So no initiator can log in

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""This host as it is, read without rtslib: LIO's targets and back stores (configfs) and mounts of
-tmpfs as items, then CPU lists, interrupts, threads, and the nodes that pages are on. Files that
-cannot be read count as missing, unless a function says otherwise.
+"""The host of a plan: its nodes, network cards and addresses, or those of another machine. And this
+host as it is, read without rtslib: LIO's targets and back stores (configfs) and mounts of tmpfs as
+items, then interrupts, threads, and the nodes that pages are on. Files that cannot be read count as
+missing, unless a function says otherwise.
 
 An item is a pair of a key, as ("lun", IQN, 0), and a value. converge.py makes those of a plan."""
 from __future__ import annotations
@@ -11,19 +12,23 @@ import contextlib
 import ctypes
 import errno
 import ipaddress
+import json
 import mmap
 import os
 import re
+import socket
 import stat
-from collections.abc import Iterator
+import time
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from rftp_common import (Failure, entries, failed, file_text, format_ids, format_size, parse_ids,
-                         parse_size, printable)
+from rftp_common import (Failure, entries, failed, file_text, format_ids, format_size, output_of,
+                         parse_ids, parse_size, printable, read_text)
+from rftp_members import checked, refuse
+from rftp_numa.machine import NODE_UNKNOWN, Machine, Nic, is_own, read_machine
 
-from . import topology
-from .plan import NODE_UNKNOWN
+from . import names
 
 TAG = 1  # of the portal group of a target of ours
 MOUNT_SOURCE = "rftp-iser"  # of a tmpfs of ours
@@ -70,6 +75,81 @@ def plain_address(address: str) -> str:
 
 def same_address(one: str | None, other: str | None) -> bool:
     return plain_address(one or "") == plain_address(other or "")
+
+
+# ---- nodes, cards and addresses -------------------------------------------------------
+
+
+@dataclass
+class Card(Nic):
+    """A network interface with one of its addresses."""
+    name: str = ""
+    address: str = ""
+
+
+@dataclass
+class Host(Machine):
+    name: str = ""  # "store1.example.org"
+    month: str = ""  # the current one, "2026-11"
+    own: bool = True  # this host, so that its files and devices can be examined
+    addresses: list[tuple[str, str]] = field(default_factory=list)  # interface, address
+
+    def card_of(self, address: str, netdev: str = "") -> Card | None:
+        """The card with the address, of several netdev. If no address of the host is known:
+        netdev."""
+        having = [n for n, a in self.addresses if a == address] if self.addresses else [netdev]
+        name = netdev if netdev in having else "".join(having[:1])
+        nic = replace(self.nics[name], node=self.only_node(self.nics[name].node))
+        return Card(**vars(nic), name=name, address=address) if name else None
+
+    def cards(self) -> list[Card]:
+        """One for each interface that is up but loopback, with its first IPv4 address if any."""
+        found: dict[str, Card] = {}
+        for netdev, address in sorted(self.addresses, key=lambda one: ":" in one[1]):
+            card = self.card_of(address, netdev)
+            if card and card.up and not names.address(address) \
+                    and not address.startswith("127.") and address != "::1":
+                found.setdefault(netdev, card)
+        return list(found.values())
+
+
+def _read_addresses(path: str) -> list[tuple[str, str]]:
+    """A file with lines of NETDEV ADDRESS; "#" begins a comment."""
+    found = []
+    for number, line in enumerate(read_text(path).splitlines(), 1):
+        words, at = line.partition("#")[0].replace("=", " ").split(), f"{printable(path)}:{number}:"
+        refuse(len(words) not in (0, 2), at, "this is no \"NETDEV ADDRESS\"")
+        if words:
+            found.append((words[0], checked(names.address, words[1], at)))
+    return found
+
+
+def _own_addresses() -> list[tuple[str, str, bool]]:
+    """Of this host: interface, address, and is it up? In the kernel's order."""
+    try:
+        links = json.loads(output_of(["ip", "-json", "address", "show"]) or "[]")
+    except Failure as why:
+        if isinstance(why.__cause__, FileNotFoundError):
+            raise Failure("ip is not in PATH: install iproute2 (iproute on RHEL)") from None
+        raise
+    return [(link["ifname"], str(info["local"]), "UP" in link["flags"]) for link in links
+            for info in link.get("addr_info", ()) if "local" in info]
+
+
+def read_host(paths: Iterable[str] = (), sysfs: str | None = None, addresses: str | None = None
+              ) -> Host:
+    """paths: the files and block devices to locate. sysfs: a copy of another machine's.
+    addresses: a file of them; None: this host's own."""
+    host = Host(name=socket.gethostname(), month=time.strftime("%Y-%m", time.gmtime()),
+                own=is_own(sysfs))
+    read_machine(sysfs, paths, host)
+    # This host's addresses do not belong to another machine's cards.
+    if addresses:
+        host.addresses = _read_addresses(addresses)
+    for netdev, address, up in _own_addresses() if host.own and not addresses else ():
+        host.addresses.append((netdev, address))
+        host.nics[netdev].up = up
+    return host
 
 
 # ---- items ----------------------------------------------------------------------------
@@ -258,28 +338,13 @@ def read() -> Items:
     return items
 
 
-# ---- nodes, cards and interrupts ------------------------------------------------------
-
-
-def read_machine(items: Items) -> topology.Host:
-    """Its nodes and cards, and the nodes of LIO's files and devices."""
-    paths = [s.path for _, s in under(items, "store")]
-    return topology.read([p for p in paths if p and os.path.exists(p)])
+# ---- interrupts and memory -------------------------------------------------------------
 
 
 def nodes_text(nodes: object) -> str:
     """Of a list of nodes, or of one."""
     several = "" if str(nodes).isdigit() else "s"
     return "no node that is known" if nodes in ("", NODE_UNKNOWN) else f"node{several} {nodes}"
-
-
-def nodes_of(machine: topology.Host, cpus: set[int]) -> set[int]:
-    return {n for n in machine.nodes if cpus & cpus_of(machine, n)}
-
-
-def cpus_of(machine: topology.Host, node: int) -> set[int]:
-    there = machine.nodes.get(node)
-    return (parse_ids(there.cpus) or set()) if there else set()
 
 
 def node_room(node: int) -> int | None:
@@ -312,7 +377,7 @@ QUEUES = ("ib-comp-unb-wq", "ib-comp-wq", "isert_comp_wq", "isert_login_wq", "is
 KERNEL_THREAD = 0x00200000  # PF_KTHREAD
 
 
-def threads(machine: topology.Host) -> list[dict[str, Any]]:
+def threads(machine: Host) -> list[dict[str, Any]]:
     """Kernel threads that serve iSCSI and iSER, by name, as status shows them. A worker's name is
     that of the queue that it has worked for last; cpus are those that a thread may run on."""
     found = []
@@ -327,7 +392,7 @@ def threads(machine: topology.Host) -> list[dict[str, Any]]:
         status = file_text(proc(), pid, "status")
         cpus = re.search(r"^Cpus_allowed_list:\s*(\S+)", status, re.MULTILINE)
         if cpus and len(fields) > 36 and int(fields[6]) & KERNEL_THREAD:
-            nodes = format_ids(nodes_of(machine, parse_ids(cpus[1]) or set()))
+            nodes = format_ids(machine.nodes_of(parse_ids(cpus[1]) or set()))
             found.append({"name": name, "pid": int(pid), "worker": bool(worker), "cpus": cpus[1],
                           "nodes": nodes, "last_cpu": int(fields[36])})
     return sorted(found, key=lambda t: (t["name"], t["pid"]))
@@ -430,7 +495,7 @@ def pages(path: str) -> Pages | None:
     return Pages(by_node, sizes[HOLE], sizes[SWAPPED], stride > WINDOW)
 
 
-def where(machine: topology.Host, plugin: str, store: Store, made_under: int
+def where(machine: Host, plugin: str, store: Store, made_under: int
           ) -> tuple[dict[str, Any], str]:
     """Where a back store really is, as an object and as text. Its "where" is pages, page cache (of
     a file on a disk), device, hidden (of a ramdisk), gone (LIO's open file or device has lost

@@ -14,11 +14,13 @@ from typing import Any
 
 from rftp_common import (DONE, Failure, Misuse, Options, Stop, format_size, json_line, output,
                          printable, say, warn)
+from rftp_members import json_of
+from rftp_numa.machine import NODE_UNKNOWN
 
-from . import iscsi, names, plan, sessions, stripe, topology
-from .host import number, sysfs
+from . import iscsi, names, plan, sessions, stripe
+from .host import number, read_host, sysfs
 from .iscsi import Node
-from .plan import NODE_UNKNOWN, Chap, Initiator, Plan
+from .plan import Chap, Initiator, Plan
 from .sessions import Address, Disk, Session
 from .stripe import Kept, Place, Stripe, disks_of, leave, only_warn, settle_halves, stop_stripes
 
@@ -77,10 +79,10 @@ def choose(offered: Sequence[Node], iqns: Sequence[str], addresses: Sequence[Add
 
 
 def _check_rdma(nodes: Sequence[Node]) -> None:
-    machine = topology.read()
+    machine = read_host()
     for node in nodes:
         netdev = sessions.netdev_to(node.host, machine)
-        if not machine.netdevs[netdev].rdma:
+        if not machine.nics[netdev].rdma:
             raise Failure(f"iSER needs an RDMA device on the way to {node.host}, which is "
                           f"{printable(netdev) or 'unknown'}; --transport tcp does without")
 
@@ -201,12 +203,12 @@ def _find_disks(o: Options, k: Kept, nodes: Sequence[Node]) -> list[Disk]:
             warn(f"{target} serves LUN {d.lun}, too, which is not in the plan: it is left alone")
         else:
             disks.append(d)
-    machine = topology.read(["/dev/" + d.name for d in disks])
+    machine = read_host(["/dev/" + d.name for d in disks])
     for d in disks:
         d.path = sessions.disk_path(d.name)
         # The route to an address of this host itself is by no card.
         d.netdev = sessions.netdev_to(d.session.address.host, machine)
-        node = machine.netdevs[d.netdev].node
+        node = machine.nics[d.netdev].node
         d.nodes = machine.locations["/dev/" + d.name].nodes or (
             "" if node == NODE_UNKNOWN else str(node))
     return disks
@@ -325,7 +327,7 @@ def _told(o: Options, nodes: Sequence[Node], disks: Sequence[Disk], made: Stripe
         if not made:
             lines.append(_mount(d.path, d.nodes))
     if made:
-        value["stripe"] = dict(plan.json_of(made), path=made.device, new=made.new)
+        value["stripe"] = dict(json_of(made), path=made.device, new=made.new)
         lines += [made.device, f"    stripe   {made.kind} over {len(disks)} disks, {made.name}"
                                f"{', new' if made.new else ''}",
                   _mount(made.device, ",".join({d.nodes for d in disks}))]

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 
 from rftp_common import (Failure, Stop, entries, failed, file_text, printable, read_text, run, say,
                          write_file)
+from rftp_members import between, member, needed, rule, word
 
-from .names import rule
-from .plan import Initiator, Store, between, member, needed, word
+from .plan import Initiator, Store
 from .sessions import Address, Session, read
 
 IFACES = {"iser": "iser", "tcp": "default"}  # open-iscsi's, by the transport

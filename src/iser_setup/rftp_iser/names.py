@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rules for names that LIO, open-iscsi and configfs accept unchanged: each returns "" for a good
-name, or the end of a sentence that says its fault. And CHAP secrets, the first lines of files that
+name, or the end of a sentence that says its fault. All admit ASCII only before they count
+characters, so that these are bytes. And CHAP secrets, the first lines of files that
 only their owner can read: no text of a Failure has a secret in it."""
 from __future__ import annotations
 
@@ -11,31 +12,12 @@ import secrets
 import socket
 import stat
 import string
-from collections.abc import Callable, Iterable
 
 from rftp_common import Failure, failed, own_directory, printable, write_file
+from rftp_members import MISSING, first_fault, rule
 
-Rule = Callable[[str], str]
-
-MISSING = "is missing"
 LIO_SUFFIX = ".lio"  # of files beside a plan's in the state directory
 _LABEL = "[a-z0-9](?:[a-z0-9-]*[a-z0-9])?"  # of a domain
-
-
-def first_fault(checks: Iterable[tuple[object, str]]) -> str:
-    """checks: conditions, each with the text of its fault."""
-    return next((says for wrong, says in checks if wrong), "")
-
-
-def rule(*parts: tuple[str, str], missing: str = MISSING) -> Rule:
-    """parts: patterns that match the whole name, each with the text of its fault. Every rule
-    admits ASCII only before it counts characters, so that these are bytes."""
-    def fault(name: str) -> str:
-        if not name:
-            return missing
-        return first_fault((not re.fullmatch(pattern, name, re.DOTALL), says)
-                           for pattern, says in parts)
-    return fault
 
 
 _STORE = (

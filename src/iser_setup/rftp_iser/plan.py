@@ -1,18 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 # ruff: noqa: RUF009, for member and needed return dataclasses.field()
 """The plan of a storage host: one target per node, with its back stores, portals and initiators.
-The dataclasses below are the only description of its JSON (rftp-iser(8)), which is read, checked
-and written by them. Unknown members are refused as misspelt."""
+The dataclasses below are the description of its JSON (rftp-iser(8))."""
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from pathlib import PurePosixPath
 from typing import Any
 
 from rftp_common import FAILED, USAGE, Failure, at_place, load_json, printable, read_text
+from rftp_members import between, first_fault, member, needed, read_object, refuse, word
+from rftp_numa.machine import NODE_MOST, NODE_UNKNOWN
 
 from . import names
 
@@ -20,56 +19,12 @@ VERSION_KEY = "rftp-iser-plan"
 FORMAT_VERSION = 1
 PORT = 3260  # RFC 7143
 SIZE_LEAST = 1 << 20  # bytes of a back store; less is a mistake in a unit
-NODE_UNKNOWN = -1
-NODE_MOST = 1023
 ATTRIBUTE_MOST = (1 << 32) - 1
 POLICIES = ("bind", "prefer")
 CPUS = ("nodes", "any")
 TMPFS_FILE = "disk.img"  # a tmpfs's back store, within its mount
 
 Faults = Iterator[tuple[object, str]]
-KINDS = {str: "no text", int: "no whole number", bool: "neither true nor false",
-         dict: "no object", list: "no list"}
-
-# ---- members: the fields of the dataclasses -------------------------------------------
-
-
-def refuse(wrong: object, at: str, says: str, value: str = "") -> None:
-    """Failure about this place, and the value there, if something is wrong."""
-    if wrong:
-        raise Failure(f"{at} \"{printable(value)}\" {says}" if value else f"{at} {says}")
-
-
-def checked(rule: Callable[[Any], str], value: Any, at: str) -> Any:
-    """The value, or Failure about its fault."""
-    fault = rule(value)
-    refuse(fault, at, fault, value if isinstance(value, str) else "")
-    return value
-
-
-def member(default: Any, **how: Any) -> Any:
-    """A field. A default that is a type makes a new value each time. how: rule, a function that
-    returns the value's fault or ""; of, the dataclass of an object, or of a list's items; unique,
-    members that differ in all items; needed; key, in JSON, if not the name with "-" for "_"."""
-    usual = "default_factory" if isinstance(default, type) else "default"
-    return dataclasses.field(metadata={"key": "", **how}, **{usual: default})
-
-
-needed = partial(member, "", needed=True)
-
-
-def fields(kind: Any) -> dict[str, dataclasses.Field[Any]]:
-    """The members of a dataclass by their keys."""
-    return {f.metadata["key"] or f.name.replace("_", "-"): f for f in dataclasses.fields(kind)
-            if f.metadata}
-
-
-def word(*words: Any) -> Callable[[Any], str]:
-    return lambda value: "" if value in words else "is none of " + ", ".join(map(str, words))
-
-
-def between(least: int, most: int) -> Callable[[int], str]:
-    return lambda value: "" if least <= value <= most else f"is not between {least} and {most}"
 
 
 def settings(**taken: str) -> Callable[[dict[str, Any]], str]:
@@ -77,48 +32,13 @@ def settings(**taken: str) -> Callable[[dict[str, Any]], str]:
     def fault(settings: dict[str, Any]) -> str:
         for name, value in settings.items():
             good = type(value) is int and 0 <= value <= ATTRIBUTE_MOST  # a bool is an int, too
-            wrong = names.attribute(name) or names.first_fault((
+            wrong = names.attribute(name) or first_fault((
                 (name in taken, f"is decided by {taken.get(name)}"),
                 (not good, f"is no number up to {ATTRIBUTE_MOST}")))
             if wrong:
                 return f"has \"{printable(name)}\", which {wrong}"
         return ""
     return fault
-
-
-def _member(how: Any, usual: Any, value: Any, at: str) -> Any:
-    """The value as the dataclass has it, of the type of the usual one."""
-    of, kind, unique = how.get("of"), type(usual), how.get("unique", ())
-    if of and kind is not list:
-        return read_object(of, value, at)
-    refuse(type(value) is not kind, at, f"is {KINDS.get(kind)}")
-    if not of:
-        return checked(how.get("rule", lambda _: ""), value, at)
-    items, seen = [read_object(of, item, f"{at}[{i}]") for i, item in enumerate(value)], set()
-    for i, item in enumerate(items if unique else ()):
-        key = tuple(getattr(item, name) for name in unique)
-        refuse(key in seen, f"{at}[{i}].{unique[0]}", "is there twice", str(key[0]))
-        seen.add(key)
-    return items
-
-
-def read_object(kind: Any, value: Any, at: str) -> Any:
-    """An object as a dataclass. Its faults() are about several members together: conditions,
-    each with its text, which begins with the place within the object."""
-    refuse(type(value) is not dict, at, "is no object")
-    within, known, made = f"{at}." if at else "", fields(kind), kind()
-    for key in value:
-        refuse(key not in known, within + printable(key), "is not known")
-    for key, f in known.items():
-        if value.get(key) is not None:
-            usual = getattr(made, f.name)
-            setattr(made, f.name, _member(f.metadata, usual, value[key], within + key))
-        else:
-            refuse(f.metadata.get("needed"), within + key, names.MISSING)
-    for wrong, says in made.faults() if hasattr(made, "faults") else ():
-        if wrong:
-            raise Failure(within + says)
-    return made
 
 
 # ---- the plan -------------------------------------------------------------------------
@@ -132,7 +52,7 @@ class Store:
     kind: str = needed(rule=word("tmpfs", "file", "block", "ramdisk"))
     node: int = member(NODE_UNKNOWN, rule=between(NODE_UNKNOWN, NODE_MOST))  # of pages or device
     size: int = member(0, rule=between(0, (1 << 63) - 1))  # bytes; 0 for a block device: all of it
-    policy: str = member("bind", rule=word(*POLICIES))  # a tmpfs's memory policy
+    policy: str = member("bind", rule=word(*POLICIES), when=lambda s: s.kind == "tmpfs")
     path: str = member("", rule=names.path)  # the tmpfs's mount point, the file, or the device
     write_back: bool = member(False)  # written data may stay in memory until a flush
     serial: str = needed(rule=names.serial)  # a UUID, by which initiators recognise the disk
@@ -274,19 +194,3 @@ def read_to_use(path: str) -> Plan:
     except Failure as why:
         why.status = FAILED if why.__cause__ else USAGE
         raise
-
-
-def json_of(value: Any) -> Any:
-    """The reverse of read_object."""
-    if isinstance(value, list):
-        return [json_of(item) for item in value]
-    if not dataclasses.is_dataclass(value):
-        return value
-    members = {}
-    for key, f in fields(value).items():
-        one = json_of(getattr(value, f.name))
-        if one not in (None, "", {}) or f.metadata.get("needed"):
-            members[key] = one
-    if isinstance(value, Store) and value.kind != "tmpfs":
-        del members["policy"]
-    return members

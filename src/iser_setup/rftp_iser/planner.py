@@ -8,12 +8,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from rftp_common import Failure, format_ids, format_size, printable
+from rftp_members import checked, refuse
+from rftp_numa.machine import NODE_UNKNOWN, Location
 
 from . import checks, converge, names
-from .host import size_of
-from .plan import NODE_UNKNOWN, Chap, Initiator, Plan, Portal, Store, Target, checked, refuse
+from .host import Host, size_of
+from .plan import Chap, Initiator, Plan, Portal, Store, Target
 from .spec import EACH, GENERATE, InitiatorSpec, Spec
-from .topology import Host, Location
 
 WITHOUT_RDMA = "rdma link add makes a soft one, --tcp takes plain iSCSI"
 NO_RDMA = f"no network interface that has an address has an RDMA device: {WITHOUT_RDMA}"

@@ -17,9 +17,8 @@ from dataclasses import dataclass, field
 
 from rftp_common import Failure, Misuse, entries, failed, file_text, parse_number, printable
 
-from .host import number, plain_address, same_address, sysfs, unescaped
+from .host import Host, number, plain_address, same_address, sysfs, unescaped
 from .plan import PORT
-from .topology import Host
 
 BLOCK = "class/block"
 

@@ -9,9 +9,11 @@ from typing import Any
 
 from rftp_common import (Failure, Misuse, Options, parse_ids, parse_number, parse_size, printable,
                          read_text)
+from rftp_members import checked, fields, member, refuse, word
+from rftp_numa.machine import NODE_MOST
 
 from . import names, plan
-from .plan import Portal, Store, checked, member, refuse, word
+from .plan import Portal, Store
 from .sessions import parse_address
 
 EACH = -1  # the section [node *]: defaults for all nodes
@@ -114,7 +116,7 @@ class Spec:
             return self.initiators.setdefault(name, InitiatorSpec(name))
         refuse(kind != "node" or not name, f"[{printable(head)}]",
                "is none of [plan], [node N], [node *], [initiator IQN]")
-        node: Any = EACH if name == "*" else parse_number(name, 0, plan.NODE_MOST)
+        node: Any = EACH if name == "*" else parse_number(name, 0, NODE_MOST)
         refuse(node is None, at or kind, "is no node's number, nor *", name)
         return self.nodes.setdefault(node, NodeSpec(node))
 
@@ -125,7 +127,7 @@ def put(section: Any, key: str, value: str, at: str = "") -> None:
     if key in STORES and isinstance(section, NodeSpec):
         section.stores.append(_store(key, value, at))
         return
-    known = plan.fields(section).get(key)
+    known = fields(section).get(key)
     if not known:
         raise Failure(f"\"{printable(key)}\" is no key of this section")
     if key == "portal" and section.node == EACH and value != "auto":
@@ -188,9 +190,9 @@ def _add_option(spec: Spec, name: str, value: str) -> None:
         node, equals, value = value.partition("=")
         refuse(not equals, at, "is no NODE=ADDRESS", node)
         put(spec.section(f"node {node}", at), name, value, at)
-    elif name in plan.fields(Spec):
+    elif name in fields(Spec):
         put(spec, name, value, at)
-    elif name in (*STORES, *plan.fields(NodeSpec)):
+    elif name in (*STORES, *fields(NodeSpec)):
         value = " ".join(value.rsplit(":", 1)) if name == "file" else value
         put(spec.section("node *"), name, value, at)
 

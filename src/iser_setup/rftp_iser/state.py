@@ -15,9 +15,10 @@ from pathlib import Path
 
 from rftp_common import (FILE_MOST, Failure, Stop, at_place, failed, load_json, own_directory,
                          parse_number, printable, read_text, say, write_file)
+from rftp_members import json_of, member, read_object, word
 
-from . import names, plan
-from .plan import Plan, member
+from . import names
+from .plan import Plan
 
 DEFAULT_DIR = "/var/lib/rftp/iser"
 VERSION_KEY, FORMAT_VERSION = "rftp-iser-state", 1
@@ -40,7 +41,7 @@ class State:
     """Its members are those of the file."""
     dir: str = ""
     name: str = ""  # of the plan, and the file
-    version: int = member(0, key=VERSION_KEY, rule=plan.word(FORMAT_VERSION), needed=True)
+    version: int = member(0, key=VERSION_KEY, rule=word(FORMAT_VERSION), needed=True)
     boot: str = member("", needed=True)  # boot_id(7) of when applied was made
     applied: Plan | None = member(None, of=Plan)  # to its end
     applying: Plan | None = member(None, of=Plan)  # by an apply that is running, or was killed
@@ -84,7 +85,7 @@ class State:
 
     def write(self) -> None:
         self.version = FORMAT_VERSION
-        text = json.dumps(plan.json_of(self), indent=2)
+        text = json.dumps(json_of(self), indent=2)
         if len(text) > STATE_MOST:
             raise Failure(f"{printable(self.file)} would be too long to be read again: make the "
                           "plan smaller, or several of it")
@@ -121,7 +122,7 @@ def read(given: str | None, name: str) -> State:
     try:
         value = load_json(text, printable(state.file))
         with at_place(printable(state.file)):
-            found: State = plan.read_object(State, value, "")
+            found: State = read_object(State, value, "")
     except Failure as why:
         # Only apply writes it, so all that is wrong in it is damage.
         raise Failure(f"{why}: the file is damaged: bring it back from a backup, or move it away, "

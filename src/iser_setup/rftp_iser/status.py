@@ -4,16 +4,17 @@ of it is an object for programs, and a text for people."""
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from rftp_common import (DONE, Failure, Options, format_ids, format_size, json_line, output,
                          parse_ids, printable)
+from rftp_numa.machine import NODE_UNKNOWN
 
-from . import host, plan, state, topology
+from . import host, plan, state
 from .host import Items, Key
-from .plan import NODE_UNKNOWN
 
 Object = dict[str, Any]
 
@@ -21,7 +22,7 @@ Object = dict[str, Any]
 @dataclass
 class Seen:
     items: Items
-    machine: topology.Host
+    machine: host.Host
     states: list[state.State]
     certain: bool  # all plans of this host could be read
     unseen: list[str] = field(default_factory=list)  # things that could not be looked at, and why
@@ -50,7 +51,10 @@ def look(given: str | None, name: str | None, unseen: list[str]) -> Seen:
     if name is not None and not found:
         raise Failure(f"{printable(name)}: no plan of this name was applied here")
     items = host.read()
-    return Seen(items, host.read_machine(items), found, name is None and not unseen, unseen)
+    # LIO's files and devices are located.
+    machine = host.read_host(s.path for _, s in host.under(items, "store")
+                             if s.path and os.path.exists(s.path))
+    return Seen(items, machine, found, name is None and not unseen, unseen)
 
 
 # ---- parts: an object for programs, and a text for people -----------------------------
@@ -63,9 +67,9 @@ def _portal(seen: Seen, key: Key, iser: bool) -> tuple[Object, str]:
     text = f"{address} port {port}, {'iSER' if iser else 'TCP alone'}; "
     if not card:
         return out, text + "this host does not have the address"
-    irqs, node = host.irqs_of(card.name), seen.machine.netdevs[card.name].node
+    irqs, node = host.irqs_of(card.name), seen.machine.nics[card.name].node
     cpus = set().union(*(host.irq_cpus(i, "effective") or host.irq_cpus(i) or () for i in irqs))
-    nodes = format_ids(host.nodes_of(seen.machine, cpus))
+    nodes = format_ids(seen.machine.nodes_of(cpus))
     out.update(netdev=card.name, node=None if node == NODE_UNKNOWN else node,
                rdma=card.rdma or None, interrupts=len(irqs), interrupt_cpus=format_ids(cpus),
                interrupt_nodes=nodes)
@@ -140,7 +144,7 @@ def _threads(seen: Seen, threads: list[Object]) -> Iterator[str]:
         cpus = set().union(*(parse_ids(t["cpus"]) or set() for t in same))
         kind = ("worker" if same[0]["worker"] else "thread") + "s" * (len(same) != 1)
         yield (f"    {name:17} {len(same)} {kind} may run on CPUs {format_ids(cpus)} of "
-               f"{host.nodes_text(format_ids(host.nodes_of(seen.machine, cpus)))}, last on "
+               f"{host.nodes_text(format_ids(seen.machine.nodes_of(cpus)))}, last on "
                f"{format_ids(t['last_cpu'] for t in same)}")
 
 

@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 
 from rftp_common import (Failure, Options, Stop, at_place, entries, file_text, load_json,
                          own_directory, parse_number, printable, read_text, say, warn, write_file)
+from rftp_members import between, json_of, member, needed, read_object, word
 
 from . import iscsi, sessions, state
 from .host import sysfs
 from .iscsi import Ended, Node, Programs
-from .plan import between, json_of, member, needed, read_object, word
 from .sessions import BLOCK, Disk, is_device, kernel_name
 
 KINDS = {"md": "linux_raid_member", "lvm": "LVM2_member"}  # with wipefs's word for a member

@@ -21,10 +21,10 @@ from typing import Any
 
 from rftp_common import (Failure, Stop, entries, failed, file_text, format_size,
                          printable, write_file)
+from rftp_numa.machine import NODE_UNKNOWN
 
-from . import host, plan, topology
+from . import host, plan
 from .converge import Difference
-from .plan import NODE_UNKNOWN
 
 PIECE = 64 << 20  # bytes of a file, after which a signal is looked for
 TEXT_MOST = 800  # characters of an error
@@ -91,14 +91,14 @@ def _child(function: Callable[[], None], node: int, cpus: set[int], memory: bool
         os._exit(0)
 
 
-def on_node(function: Callable[[], None], machine: topology.Host, node: int = NODE_UNKNOWN,
+def on_node(function: Callable[[], None], machine: host.Host, node: int = NODE_UNKNOWN,
             memory: bool = False, stop: Stop | None = None) -> None:
     """Failure, or Stuck. The child holds the lock as long as it runs, also when this process is
     killed; a noted signal ends it between two pieces of a file, and nowhere else."""
     told, end, (reader, writer) = False, time.monotonic() + LIMIT, os.pipe()
     pid = os.fork()
     if not pid:
-        _child(function, node, host.cpus_of(machine, node), memory, writer)
+        _child(function, node, machine.cpus_of(node), memory, writer)
     os.close(writer)
     with open(reader, "rb", buffering=0) as answer:
         while not select.select([answer], [], [], 0.1)[0]:  # readable, or at its end
@@ -309,13 +309,13 @@ def _change(d: Difference, stop: Stop | None) -> None:
         _change_target(d)
 
 
-def change(d: Difference, machine: topology.Host, stop: Stop | None = None) -> None:
+def change(d: Difference, machine: host.Host, stop: Stop | None = None) -> None:
     """Makes one difference; errors as of on_node()."""
     bound = d.to is not None and (d.strictly or d.key[0] == "store")
     on_node(lambda: _change(d, stop), machine, d.node, bound, stop)
 
 
-def save(p: plan.Plan, file: str, machine: topology.Host) -> None:
+def save(p: plan.Plan, file: str, machine: host.Host) -> None:
     """All of the plan for targetctl(8), with secrets in the clear, as the kernel needs them."""
     def dump() -> None:
         lio = rtslib()

@@ -9,11 +9,11 @@ from typing import Any
 
 from rftp_common import (DONE, FAILED, Failure, Options, Stop, format_ids, format_size, json_line,
                          need_root, output, parse_ids, printable, say)
+from rftp_numa.machine import NODE_UNKNOWN
 
 from . import apply, checks, converge, host, plan, state, verify_io
 from .converge import describe, value_text
 from .host import Key
-from .plan import NODE_UNKNOWN
 from .status import Seen, look
 
 AGAIN = "apply the plan again"

@@ -16,7 +16,7 @@ from typing import Any
 
 from rftp_common import Failure, Stop, failed, warn
 
-from . import converge, host, iscsi, sessions, target, topology
+from . import converge, host, iscsi, sessions, target
 from .plan import Initiator, Portal, Store, Target
 from .state import lock
 
@@ -36,7 +36,7 @@ def _log_out(iqn: str, p: iscsi.Programs) -> bool:
                                                               "--logout")
 
 
-def _clear(machine: topology.Host, p: iscsi.Programs) -> None:
+def _clear(machine: host.Host, p: iscsi.Programs) -> None:
     """The things of a test that has ended, or was killed: only tests use these names. The session
     goes first: it would hang without its target."""
     items = host.read()
@@ -107,7 +107,7 @@ def _run_pattern(device: str, stop: Stop) -> list[float]:
     return seconds
 
 
-def _test(t: Target, machine: topology.Host, stop: Stop) -> tuple[str, list[float]]:
+def _test(t: Target, machine: host.Host, stop: Stop) -> tuple[str, list[float]]:
     """The transport, and the seconds of _run_pattern()."""
     p, cpus = iscsi.Programs(stop), os.sched_getaffinity(0)
     _clear(machine, p)
@@ -117,7 +117,7 @@ def _test(t: Target, machine: topology.Host, stop: Stop) -> tuple[str, list[floa
             d.node = t.node
             target.change(d, machine)
         disk = _log_in(t, p)
-        os.sched_setaffinity(0, (host.cpus_of(machine, t.node) & cpus) or cpus)
+        os.sched_setaffinity(0, (machine.cpus_of(t.node) & cpus) or cpus)
         return disk.session.transport, _run_pattern("/dev/" + disk.name, stop)
     finally:
         os.sched_setaffinity(0, cpus)
@@ -127,7 +127,7 @@ def _test(t: Target, machine: topology.Host, stop: Stop) -> tuple[str, list[floa
             warn(f"the test has left something behind: {why}")
 
 
-def check(t: Target, p: Portal, machine: topology.Host, stop: Stop) -> dict[str, Any]:
+def check(t: Target, p: Portal, machine: host.Host, stop: Stop) -> dict[str, Any]:
     """One portal, as verify's JSON has it. Failure; nothing is left."""
     # No other program knows this name, so none can log in.
     initiator = f"{t.iqn}.rftp-io-{secrets.token_hex(8)}"

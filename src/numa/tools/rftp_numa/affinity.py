@@ -18,8 +18,8 @@ from typing import Any
 
 from rftp_common import (JSON, Command, Failure, Misuse, Option, Options, Stop, count, failed,
                          format_ids, format_rate, format_size, json_line, one_of, output, parse,
-                         parse_ids, printable, run, say, size, text, warn)
-from rftp_numa.machine import NODE_MOST, Machine, own_program, read_machine
+                         printable, run, say, size, text, warn)
+from rftp_numa.machine import NODE_MOST, NODE_UNKNOWN, Machine, read_machine
 
 # ---- fio: its command line and its report ---------------------------------------------
 
@@ -70,9 +70,8 @@ def placements(device: int, remote: int | None) -> list[dict[str, Any]]:
 
 def farthest_node(machine: Machine, device: int) -> int | None:
     """By distance, of those that this process may use; of several the first."""
-    distances = machine.node(device).distances
-    usable = [(distance, -n.id) for distance, n in zip(distances, machine.nodes)
-              if n.id != device and not n.why_not_usable()]
+    usable = [(distance, -n) for n, distance in machine.node(device).distances.items()
+              if n != device and not machine.node(n).why_not_usable()]
     return -max(usable)[1] if usable else None
 
 
@@ -197,7 +196,7 @@ def measure(o: Options, stop: Stop) -> dict[str, Any]:
     done = run(["fio", "--cmdhelp=numa_mem_policy"], stop)
     if done.status or "numa_mem_policy" not in done.out or "Build fio" in done.out:
         raise Failure("fio was built without libnuma: install the distribution's package fio")
-    machine = read_machine()
+    machine = read_machine(paths=[o.path])
     mode = os.stat(o.path).st_mode
     if not (stat.S_ISDIR(mode) or stat.S_ISREG(mode) or stat.S_ISBLK(mode)):
         raise Failure(f"{path}: neither a directory nor a file nor a disk")
@@ -208,14 +207,12 @@ def measure(o: Options, stop: Stop) -> dict[str, Any]:
             raise Failure(f"{path}: {kind} is only read: name a directory to write in")
         fd = os.open(o.path, os.O_RDONLY)
         o.size = min(o.size, os.lseek(fd, 0, os.SEEK_END))
-    nodes = {o.device_node if o.device_node is not None else machine.nodes[0].id}
-    if o.device_node is None and len(machine.nodes) > 1:
-        disk = own_program(["topo", "--json", "--at", o.path])["at"][0]
-        nodes = parse_ids(disk["nodes"]) or set()
-    if len(nodes) != 1:
-        why = "its disk is on several nodes" if nodes else "which node its disk is on is not known"
+    device, disk = o.device_node, machine.locations[o.path]
+    if device is None and disk.node == NODE_UNKNOWN:
+        why = "its disk is on several nodes" if disk.nodes else \
+            "which node its disk is on is not known"
         raise Failure(f"{path}: {why}; say with --device-node which to take for it")
-    device = nodes.pop()
+    device = disk.node if device is None else device
     remote = o.remote_node if o.remote_node is not None else farthest_node(machine, device)
     if remote == device:
         raise Failure(f"node {device} is the device's own: --remote-node must be another")

@@ -236,9 +236,8 @@ def measure(o: Options) -> None:
     machine = read_machine()
     missing: list[dict[str, str]] = []  # as JSON has it
     events = find_events(o.snoop_event, missing)
-    run = [n for n in machine.nodes if n.usable()]
-    # Other obstacles are the same for all nodes, and told when they come.
-    have = [n for n in machine.nodes if n.memory and n.may_have != -errno.EINVAL]
+    run = [n for n in machine.nodes.values() if n.usable()]
+    have = [n for n in machine.nodes.values() if n.memory and n.is_allowed()]
     reasons = []
     if len(machine.nodes) == 1:
         reasons.append("there is one NUMA node, so that no memory is remote")

@@ -128,6 +128,12 @@ def default_file() -> str:
     return os.environ.get("RFTP_NUMA_MODEL") or "/var/lib/rftp/numa-model.json"
 
 
+def read_model(file: str, sysfs: str | None) -> Model:
+    """Failure, if it is not this machine's."""
+    options = [f"--model={file}", *([f"--sysfs={sysfs}"] if sysfs else [])]
+    return dict(own_program(["check", *options]))
+
+
 def parse_shares(words: str) -> list[tuple[int, float]]:
     """Of "2:50,0:50": nodes and percents, with up to four decimals, 100 in sum. Misuse."""
     shares: dict[int, int] = {}
@@ -327,8 +333,8 @@ def _measure(o: Options, machine: Machine) -> Model:
             classify(t[op], t["node"], machine.package(t["node"]))
     return {"rftp_numa_model": 1,
             "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-            "nodes": [{"id": n.id, "cpus": format_ids(n.cpus), "memory": n.memory,
-                       "distances": n.distances} for n in machine.nodes],
+            "nodes": [{"id": n.id, "cpus": format_ids(n.cpus), "memory": n.memory or 0,
+                       "distances": [*n.distances.values()]} for n in machine.nodes.values()],
             "targets": found["targets"]}
 
 
@@ -350,7 +356,8 @@ def main() -> None:
         if wrong:
             raise Misuse(why)
     shares = parse_shares(o.predict) if o.predict else []
-    machine = read_machine(o.sysfs, model=o.from_)
+    machine = read_machine(o.sysfs)
+    kept = None if measured else read_model(o.from_, o.sysfs)
     keep = default_file() if o.install else o.save
     if keep is not None:
         _check_place(keep, f"the model cannot be kept as {printable(keep)} (--save FILE keeps it "
@@ -363,7 +370,7 @@ def main() -> None:
         with at_place("no prediction"):
             for node, _ in shares:
                 machine.node(node)
-    unkept, m = False, _measure(o, machine) if measured else machine.model
+    unkept, m = False, kept or _measure(o, machine)
     if not measured and o.target is not None:
         m["targets"] = [t for t in m["targets"] if t["node"] == o.target]
         if not m["targets"]:

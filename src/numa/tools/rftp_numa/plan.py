@@ -13,8 +13,8 @@ from rftp_common import (JSON, Command, Failure, Misuse, Option, Options, Stop, 
                          format_ids, format_rate, format_size, json_line, load_json, one_of,
                          output, parse, parse_number, parse_rate, parse_size, printable, read_text,
                          text, warn)
-from rftp_numa.machine import NODE_MOST, SYSFS, Machine, read_machine
-from rftp_numa.model import OPS, Model, default_file
+from rftp_numa.machine import NODE_MOST, SYSFS, Machine, Nic, is_own, read_machine
+from rftp_numa.model import OPS, Model, default_file, read_model
 
 NO_SCIPY = ""
 try:
@@ -150,23 +150,22 @@ def _set_data(p: Problem, option: str) -> None:
 
 def _set_cards(p: Problem, machine: Machine, option: str | None) -> None:
     instead = "give the problem network_limit instead"
-    nics = {nic["name"]: nic for nic in machine.nics}
-    names = option.split(",") if option is not None else [n for n in nics if nics[n]["card"]]
+    nics = machine.nics
+    names = option.split(",") if option is not None else [n for n in nics if nics[n].card]
     p.network_limit[:] = 0
     for name in names:
-        nic, why = nics.get(name, {"node": None, "mbps": 0}), ""
-        # Firmware need not tell the only node.
-        node = machine.nodes[0].id if len(machine.nodes) == 1 else nic["node"]
+        nic, why = nics.get(name, Nic()), ""
+        node = machine.only_node(nic.node)
         if names.count(name) > 1:
             why = f"{name} is there twice"
         elif name not in nics:
             why = f"there is no network interface {name} (rftp-numa topo lists them)"
         elif node not in p.ids:
             why = f"the node of {name} is not known, or not among those of the problem; {instead}"
-        elif not nic["mbps"]:
+        elif not nic.mbps:
             why = f"{name} does not tell its speed (is it up?); {instead}"
         else:
-            p.network_limit[p.ids.index(node)] += nic["mbps"] * 1e6 / 8
+            p.network_limit[p.ids.index(node)] += nic.mbps * 1e6 / 8
         if why and option is not None:
             raise Misuse("--nic: " + printable(why))
     if not p.network_limit.any():
@@ -194,25 +193,25 @@ def get_problem(o: Options) -> Problem:
     if file is not None and not os.path.exists(file):
         raise Failure(f"{printable(file)}: No such file: there is no I/O model (rftp-numa model "
                       "--install makes one; --model FILE takes another; --problem FILE needs none)")
-    machine = read_machine(o.sysfs, model=file)
+    machine = read_machine(o.sysfs)
+    model = {} if file is None else read_model(file, o.sysfs)
     if o.problem is None:
         if len(machine.nodes) > NODES:
             raise Failure(f"this machine has more than {NODES} nodes: give those that count in a "
                           "file, --problem FILE")
-        p = Problem([node.id for node in machine.nodes])
+        p = Problem([*machine.nodes])
     if o.data is not None:
         _set_data(p, o.data)
     if "threads" in lacks:
-        here = o.sysfs is None and not os.environ.get("RFTP_SYSFS")
         for i, number in enumerate(p.ids):
             node = machine.node(number, "give the problem threads, or leave that node out")
             # The CPUs that this process may run on; of another machine's all.
-            p.threads[i] = min(len(node.usable() if here else node.cpus), COUNT.most)
+            p.threads[i] = min(len(node.usable() if is_own(o.sysfs) else node.cpus), COUNT.most)
     if o.nic is not None or "network_limit" in lacks:
         _set_cards(p, machine, o.nic)
     if file is not None:
         with at_place(printable(file)):
-            ask_model(machine.model, machine, lacks, p)
+            ask_model(model, machine, lacks, p)
     return p
 
 

@@ -130,11 +130,14 @@ enum tool_status tool_check(int argc, char **argv)
 	t = topo_read(o.sysfs, &e);
 	if (t)
 		m = model_read(o.model, t, &e);
-	if (m)
+	if (m) {
 		obj = json_load_file(o.model, 0, NULL);
-	r = obj ? json_emit(stdout, obj) : m ? -ESTALE : e.code;
+		if (!obj)
+			err_set(&e, -ESTALE, "%s: has changed meanwhile", printable(o.model));
+	}
+	r = obj ? json_emit(stdout, obj) : e.code;
 	if (r)
-		log_error("%s", m ? strerror(-r) : e.text);
+		log_error("%s", obj ? strerror(-r) : e.text);
 	model_free(m);
 	topo_free(t);
 	return r ? TOOL_FAILED : TOOL_DONE;

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Shared by the Python programs, rftp-iser and the planning commands of rftp-numa: failures,
-messages, options, child programs, files, numbers and signals."""
+messages, options, child programs, locks, files, numbers and signals."""
 from __future__ import annotations
 
 import contextlib
+import errno
+import fcntl
 import getopt
 import importlib
 import json
@@ -14,6 +16,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -51,16 +54,20 @@ class Misuse(Failure):
 
 def failed(why: OSError, where: str) -> Failure:
     """A system error as a Failure of this place."""
-    return Failure(f"{where}: {os.strerror(why.errno) if why.errno else why}")
+    remedy = "; use sudo" if isinstance(why, PermissionError) and os.geteuid() else ""
+    return Failure(f"{where}: {os.strerror(why.errno) if why.errno else why}{remedy}")
 
 
 @contextlib.contextmanager
 def at_place(place: str) -> Iterator[None]:
-    """A Failure inside gets the place in front."""
+    """A Failure inside gets the place in front, and a system error becomes one."""
     try:
         yield
     except Failure as why:
-        raise Failure(f"{place}: {why}", why.status) from None
+        why.args = (f"{place}: {why}",) if str(why) else why.args
+        raise
+    except OSError as why:
+        raise failed(why, place) from why
 
 
 # ---- messages -------------------------------------------------------------------------
@@ -92,6 +99,15 @@ def say(text: str) -> None:
 
 def warn(text: str) -> None:
     say("warning: " + text)
+
+
+@contextlib.contextmanager
+def failures_to(tell: Callable[[str], object] = warn, begin: str = "") -> Iterator[None]:
+    """A Failure inside is told, and the rest is done all the same."""
+    try:
+        yield
+    except Failure as why:
+        tell(begin + str(why))
 
 
 def output(text: str) -> None:
@@ -183,6 +199,16 @@ def one_of(*words: str) -> Take:
     return take
 
 
+def fits(fault: Callable[[str], str], kind: str) -> Take:
+    """fault: returns "", or the end of a sentence, as rftp_members.rule() does. kind: as "plan's
+    name"."""
+    def take(_name: str, word: str) -> str:
+        if fault(word):
+            raise Misuse(f"no {kind}, for it {fault(word)}", word)
+        return word
+    return take
+
+
 @dataclass(frozen=True)
 class Option:
     """many: it may be repeated, and its value is a list."""
@@ -261,6 +287,13 @@ def parse(command: Command, given: Sequence[str]) -> Options | None:
     return into
 
 
+def misuse_if(*checks: tuple[object, str]) -> None:
+    """checks: conditions, each with the text of its Misuse."""
+    for wrong, says in checks:
+        if wrong:
+            raise Misuse(says)
+
+
 def run_command(commands: Sequence[Command], package: str) -> int:
     """Runs the command that the first word names, by a module of the package."""
     word = sys.argv[1] if sys.argv[1:] else ""
@@ -334,6 +367,28 @@ class Stop:
         if self.asked:
             raise Stopped()
 
+    def wait_for(self, condition: Callable[[], object], seconds: float) -> bool:
+        """Has it come true within so many seconds? Stopped."""
+        until = time.monotonic() + seconds
+        while not condition():
+            self.check()
+            if time.monotonic() > until:
+                return False
+            time.sleep(0.05)
+        return True
+
+
+# Of programs that are not called as they are.
+PACKAGES = {
+    "fio": "the package fio", "gnuplot": "the package gnuplot-nox (gnuplot on RHEL)",
+    "ip": "iproute2 (iproute on RHEL)", "mkfs.xfs": "xfsprogs", "modprobe": "kmod",
+    "rftp-numa": "rftp", "systemctl": "systemd", "udevadm": "udev",
+    **dict.fromkeys(("mount", "umount", "wipefs"), "util-linux"),
+    **dict.fromkeys(("iscsiadm", "iscsid", "iscsi-iname"),
+                    "open-iscsi (iscsi-initiator-utils on RHEL)"),
+    **dict.fromkeys(("lvcreate", "lvs", "pvcreate", "pvremove", "pvs", "vgchange", "vgcreate",
+                     "vgremove"), "lvm2")}
+
 
 @dataclass(frozen=True)
 class Done:
@@ -356,6 +411,8 @@ def run(words: Sequence[str], stop: Stop | None = None, seconds: float | None = 
             stdout=subprocess.PIPE, stderr=None if show_errors else subprocess.PIPE, pass_fds=fds,
             env=dict(os.environ, LC_ALL="C.UTF-8", **(env or {})), start_new_session=True)
     except OSError as why:
+        if isinstance(why, FileNotFoundError) and name == words[0]:
+            raise Failure(f"{name} is not in PATH: install {PACKAGES.get(name, name)}") from why
         raise failed(why, words[0]) from why
     data: bytes | None = given.encode("utf-8", "surrogateescape") or None
     waited = 0.0
@@ -385,13 +442,15 @@ def _end(child: subprocess.Popen[bytes]) -> None:
 
 
 def output_of(words: Sequence[str], seconds: float = 120) -> str:
-    """A program's standard output. Failure, with its last line of standard error, if it fails."""
+    """A program's standard output. Failure, with its last line of standard error that is not
+    indented, if it fails."""
     done = run(words, seconds=seconds)
     if done.status:
-        lines = done.err.strip().splitlines()
+        lines = re.findall(r"^\S.*", done.err, re.MULTILINE)
+        name = os.path.basename(words[0]) + ": "
         reason = printable(lines[-1]) if lines else f"exit status {done.status}"
-        name = os.path.basename(words[0])
-        raise Failure(f"{'' if name == _program else name + ': '}{reason.removeprefix(name + ': ')}")
+        # The name is left out if it is this program's own.
+        raise Failure(name * (name != _program + ": ") + reason.removeprefix(name))
     return done.out
 
 
@@ -399,6 +458,76 @@ def program(name: str) -> str:
     """The path of another program of this project: in this program's directory, or in PATH."""
     beside = os.path.join(os.path.dirname(os.path.realpath(sys.argv[0])), name)
     return beside if os.access(beside, os.X_OK) else name
+
+
+# ---- locks, and faults on purpose -----------------------------------------------------
+
+
+def try_lock(fd: int) -> bool:
+    """Locks the file for this process, if no other has it."""
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def lock(path: str, busy: str, seconds: int, stop: Stop | None = None, begun: str = "",
+         left: int = 60) -> int:
+    """A descriptor of the file, locked until it and all inherited copies are closed. busy: the
+    text if another process still has the lock after so many seconds. begun: the programs that may
+    outlive a killed holder; the wait for them is at least left seconds, unless seconds is 0."""
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except OSError as why:
+        raise failed(why, printable(path)) from why
+    start, told = time.monotonic(), not seconds
+    try:
+        while not try_lock(fd):
+            holder = parse_number(os.pread(fd, 24, 0).decode("latin-1").strip(), 1, 1 << 31)
+            gone = bool(begun and holder) and not os.path.exists(f"/proc/{holder}")
+            said = f"{busy} (process {holder or 'unknown'}, which has {printable(path)} locked)"
+            if gone:
+                said = (f"a program of an {_program} that is gone (process {holder}) still runs, "
+                        f"{begun}, and has {printable(path)} locked")
+            waited = time.monotonic() - start
+            if waited >= (max(seconds, left) if gone and seconds else seconds):
+                dmesg = "; dmesg may show the reason" if gone else ""
+                raise Failure(f"{said}; try again when it has ended{dmesg}")
+            if waited >= min(seconds, 5) and not told:
+                say(f"waiting: {said}")
+                told = True
+            if stop:
+                stop.check()
+            time.sleep(0.05)
+        os.ftruncate(fd, 0)
+        os.pwrite(fd, b"%d\n" % os.getpid(), 0)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
+_passed: dict[str, int] = {}  # by rule: how often its place was reached
+
+
+def kill_point(name: str) -> None:
+    """A named place where a test injects a fault. For rftp-iser RFTP_FAULT_ISER lists rules such as
+    "before:EIO:after=9;kill:SIGKILL:at=kept" (CONTRIBUTING.md). Failure if a rule has an errno."""
+    variable = "RFTP_FAULT_" + _program.partition("-")[2].upper()
+    for rule in filter(None, os.environ.get(variable, "").split(";")):
+        point, action, *options = rule.split(":")
+        of = dict(o.split("=", 1) for o in options)
+        if of.get("at", point) != name:
+            continue
+        _passed[rule] = _passed.get(rule, 0) + 1
+        after = int(of.get("after", 0))
+        if not after < _passed[rule] <= after + int(of.get("count", 1 << 62)):
+            continue
+        if action.startswith("SIG"):
+            os.kill(os.getpid(), signal.Signals[action])
+        else:
+            raise Failure("a fault on purpose: " + os.strerror(getattr(errno, action)))
 
 
 # ---- JSON and files -------------------------------------------------------------------
@@ -435,6 +564,12 @@ def file_text(*path: str) -> str:
         return ""
 
 
+def set_text(value: str, *path: str) -> None:
+    """Of a file of sysfs or the like. OSError."""
+    with open(os.path.join(*path), "w", encoding="ascii") as file:
+        file.write(value)
+
+
 def entries(*path: str) -> list[str]:
     """Of a directory, sorted; none when it cannot be listed."""
     try:
@@ -443,9 +578,29 @@ def entries(*path: str) -> list[str]:
         return []
 
 
+def number_in(*path: str) -> int:
+    """The number that a file begins with; 0: none."""
+    found = re.match(r"\d+", file_text(*path))
+    return int(found.group()) if found else 0
+
+
+def sysfs(*path: str) -> str:
+    """A path in the kernel's, or in the copy that a test names in the environment."""
+    return os.path.join(os.environ.get("RFTP_SYSFS") or "/sys", *path)
+
+
+def proc(*path: str) -> str:
+    return os.path.join(os.environ.get("RFTP_PROC") or "/proc", *path)
+
+
+def file_name(path: str) -> str:
+    """For people, of a path that read_text() takes."""
+    return "standard input" if path == "-" else printable(path)
+
+
 def read_text(path: str, most: int = FILE_MOST) -> str:
     """A file's text; "-" is standard input. Invalid UTF-8 is kept as surrogate escapes. Failure."""
-    name = "standard input" if path == "-" else printable(path)
+    name = file_name(path)
     try:
         with sys.stdin.buffer if path == "-" else open(path, "rb") as file:
             data = file.read(most + 1)
@@ -494,6 +649,26 @@ def own_directory(path: str, name: str) -> None:
     if st.st_uid not in (0, os.geteuid()) or st.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise Failure(f"{name} may be written by others: chown root and chmod 700 it, after a look "
                       "at its contents, or name another directory")
+
+
+def read_private(path: str, most: int, name: str) -> bytes:
+    """The beginning of a file with a secret. name: in a Failure, as when others can read it."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe does not block
+        with os.fdopen(fd, "rb") as file:
+            st = os.fstat(fd)
+            data = file.read(most) if stat.S_ISREG(st.st_mode) else b""
+    except OSError as why:
+        raise failed(why, name) from why
+    for wrong, says in (
+            (not stat.S_ISREG(st.st_mode), "is no file"),
+            (st.st_uid not in (0, os.geteuid()),
+             "belongs to another user; chown root it, and draw a new secret"),
+            (st.st_mode & (stat.S_IRWXG | stat.S_IRWXO),
+             "may be read by others than its owner; chmod 600 it, and draw a new secret")):
+        if wrong:
+            raise Failure(f"{name}: {says}")
+    return data
 
 
 # ---- numbers --------------------------------------------------------------------------

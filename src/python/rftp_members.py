@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
-from rftp_common import Failure, printable
+from rftp_common import Failure, at_place, load_json, printable
 
 MISSING = "is missing"
 KINDS = {str: "no text", int: "no whole number", bool: "neither true nor false",
@@ -104,6 +104,13 @@ def read_object(kind: Any, value: Any, at: str) -> Any:
         if wrong:
             raise Failure(within + says)
     return made
+
+
+def read_json(kind: Any, text: str, name: str) -> Any:
+    """read_object() of a file's text. name: the file's, for a Failure."""
+    value = load_json(text, name)
+    with at_place(name):
+        return read_object(kind, value, "")
 
 
 def json_of(value: Any) -> Any:

@@ -69,6 +69,9 @@ fi
 iser apply --json "$tmp/none"
 check "a plan's file" says 'none: No such file'
 check "its plan has no name yet" is 'm["name"] is None and m["steps"] == [] and m["undone"] is False'
+printf '\0\0' >"$tmp/nul"
+run rftp-iser apply "$tmp/nul"
+check "a plan that is no text has the status of a wrong one" one_line 2 'nul has a NUL in it'
 iser remove --json
 check "a plan to remove" says 'no plan was applied here'
 iser status --json one

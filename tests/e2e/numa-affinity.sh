@@ -75,6 +75,8 @@ rm "$tmp/disk/file"
 
 affinity --path "$tmp/nowhere" "${small[@]}"
 check "no such path" failed 'nowhere: No such file or directory$'
+affinity --path nowhere "${small[@]}"
+check "nor a relative one" failed 'nowhere: No such file or directory$'
 affinity --path /dev/null "${small[@]}"
 check "neither file nor disk" failed 'null: neither a directory nor a file nor a disk'
 affinity --path "$tmp/disk" --size 1P

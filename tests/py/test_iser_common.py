@@ -10,7 +10,7 @@ import time
 import pytest
 import rftp_common
 from rftp_common import Failure
-from rftp_iser import names, state
+from rftp_iser import plan
 
 
 def mode(path):
@@ -60,16 +60,16 @@ def test_run_stopped(tmp_path):
 
 def test_secret(tmp_path):
     path = str(tmp_path / "secrets" / "a.chap")
-    assert names.make_secret(path) and mode(path) == 0o600 and mode(os.path.dirname(path)) == 0o700
-    secret = names.read_secret(path)
-    assert len(secret) == 16 and secret.isalnum() and not names.make_secret(path)
-    assert names.read_secret(path) == secret
+    assert plan.make_secret(path) and mode(path) == 0o600 and mode(os.path.dirname(path)) == 0o700
+    secret = plan.read_secret(path)
+    assert len(secret) == 16 and secret.isalnum() and not plan.make_secret(path)
+    assert plan.read_secret(path) == secret
     os.chmod(path, 0o640)
     with pytest.raises(Failure, match="may be read by others"):
-        names.read_secret(path)
+        plan.read_secret(path)
     os.chmod(os.path.dirname(path), 0o770)
     with pytest.raises(Failure, match="may be written by others"):
-        names.make_secret(path + "2")
+        plan.make_secret(path + "2")
 
 
 @pytest.mark.parametrize("data, ours, text", [
@@ -82,32 +82,33 @@ def test_secret_read(data, ours, text, tmp_path):
     path.write_bytes(data)
     path.chmod(0o600)
     if not text:
-        assert names.read_secret(str(path), ours) == data.split(b"\r")[0].strip().decode()
+        assert plan.read_secret(str(path), ours) == data.split(b"\r")[0].strip().decode()
         return
     with pytest.raises(Failure, match=text) as why:
-        names.read_secret(str(path), ours)
+        plan.read_secret(str(path), ours)
     assert len(data) < 5 or data.strip().decode() not in str(why.value).replace(str(path), "")
 
 
 def test_kill_point(monkeypatch):
+    monkeypatch.setattr(rftp_common, "_program", "rftp-iser")
     monkeypatch.setenv("RFTP_FAULT_ISER", "before:EIO:after=2:count=1;kill:ENOSPC:at=kept")
-    state._passed.clear()
+    rftp_common._passed.clear()
     seen = []
     for _ in range(4):
         try:
-            state.kill_point("before")
+            rftp_common.kill_point("before")
             seen.append("")
         except Failure as why:
             seen.append(str(why))
     assert seen == ["", "", "a fault on purpose: Input/output error", ""]
     with pytest.raises(Failure, match="No space left"):
-        state.kill_point("kept")
-    state.kill_point("kill")
+        rftp_common.kill_point("kept")
+    rftp_common.kill_point("kill")
 
 
 HOLD = """import sys, time
-from rftp_iser import state
-state.lock(sys.argv[1], "busy", 0)
+import rftp_common
+rftp_common.lock(sys.argv[1], "busy", 0)
 print("locked", flush=True)
 time.sleep(60)"""
 
@@ -118,14 +119,14 @@ def test_lock(tmp_path):
     with subprocess.Popen([sys.executable, "-c", HOLD, path], stdout=subprocess.PIPE, env=env) as holder:
         assert holder.stdout.readline() == b"locked\n"
         with pytest.raises(Failure, match=f"busy .process {holder.pid}, "):
-            state.lock(path, "busy", 0)
+            rftp_common.lock(path, "busy", 0)
         holder.kill()
-    fd = state.lock(path, "busy", 5)
+    fd = rftp_common.lock(path, "busy", 5)
     assert os.pread(fd, 20, 0) == b"%d\n" % os.getpid() and mode(path) == 0o600
     os.close(fd)
     (tmp_path / "link").symlink_to(path)
     with pytest.raises(Failure, match="symbolic links"):
-        state.lock(str(tmp_path / "link"), "busy", 0)
+        rftp_common.lock(str(tmp_path / "link"), "busy", 0)
 
 
 STOP = """import os, signal, time

@@ -10,13 +10,15 @@ import time
 from pathlib import Path
 
 import pytest
+import rftp_common
 from rftp_common import Failure, Options
 from rftp_iser import apply, checks, converge, host, plan, state, target
 from rftp_iser.converge import Ask
 from rftp_iser.host import Acl, Items, Mount, Store, Target
 from rftp_iser.state import State
-from rftp_numa.machine import Node
+from rftp_machine import Node
 from rftp_members import json_of
+from rftp_numa import placement
 
 MIB = 1 << 20
 IQN = "iqn.2026-01.org.example:node0"
@@ -301,9 +303,9 @@ class World:
                 (target, "change", self.change), (target, "rtslib", lambda: None),
                 (target, "save", lambda p, file, machine: Path(file).write_text("{}")),
                 (apply, "kill_point", self.kill_point),
-                (host, "read", lambda: dict(self.items)), (host, "numa", lambda: None),
+                (host, "read", lambda: dict(self.items)), (placement, "numa", lambda: None),
                 (host, "read_host", lambda: host.Host(nodes)),
-                (state, "_is_locked", lambda fd: True),  # this process was another one before
+                (rftp_common, "try_lock", lambda fd: True),  # this process was another one before
                 (checks, "check_host", lambda *_: None), (checks, "kernel", lambda *_: None)):
             monkeypatch.setattr(module, name, value)
         stores = [dict(store(0, "file", MIB), path=str(path / "a/b/disk")), store(1, "ramdisk", MIB)]
@@ -334,9 +336,10 @@ class World:
         self.at, self.fault, self.passed = at, fault, 0
         args = Options(words=[str(self.path / "plan")] if command == "apply" else ["one"],
                        state=str(self.path / "state"), json=False, dry_run=False, name=None,
-                       force=False, destroy_data=True, lock_wait=0, verbose=False, keep_state=False)
+                       force=False, destroy_data=True, lock_wait=0, verbose=False,
+                       **({} if command == "apply" else {"keep_state": False}))
         try:
-            return apply.run(args) if command == "apply" else apply.run_remove(args)
+            return apply.run(args)
         except Killed:
             return None
 

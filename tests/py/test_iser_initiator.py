@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from rftp_iser import initiator, iscsi, plan, sessions, stripe
 from rftp_common import Failure, Stop
-from rftp_iser.iscsi import Node, Programs
-from rftp_iser.sessions import Address
+from rftp_iser import host, initiator, iscsi, plan, stripe
+from rftp_iser.iscsi import Address, Node, Programs
 from rftp_iser.stripe import Half, Member, Place, Stripe
 from rftp_members import json_of
 
@@ -32,10 +31,10 @@ def made(path: Path, text: str = "") -> None:
                                " a", ",a", "/a", "[ a]"))])
 def test_address(word: str, host: str, port: int) -> None:
     if host:
-        assert sessions.parse_address(word) == Address(host, port)
+        assert iscsi.parse_address(word) == Address(host, port)
     else:
         with pytest.raises(Failure, match="is no ADDRESS"):
-            sessions.parse_address(word)
+            iscsi.parse_address(word)
 
 
 def test_addresses_are_the_same_however_written() -> None:
@@ -193,7 +192,7 @@ def sysfs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_sessions(sysfs: Path) -> None:
-    s, = sessions.read()
+    s, = iscsi.read_sessions()
     assert (s.id, s.host, s.transport, s.luns) == (3, 5, "iser", 3)
     assert [(d.name, d.lun, d.size, d.serial) for d in s.disks] == [
         ("sda", 0, 1 << 20, "serial-0"), ("sdb", 1, 1 << 20, "serial-1")]
@@ -211,20 +210,24 @@ def test_stack_and_stripe(sysfs: Path) -> None:
     made(block / "dm-0/dm/name", "rftp--x-data\n")
     made(block / "dm-0/dm/uuid", "LVM-abcdefVOLUME\n")
     made(block / "loop0/loop/backing_file", "/dev/md127\n")
-    assert sessions.stack("sda") == ["sda", "sda1", "md127", "loop0"]
+    assert iscsi.stack("sda") == ["sda", "sda1", "md127", "loop0"]
     md, lvm = Stripe("md", "rftp-x", "00:01:00:02"), Stripe("lvm", "rftp-x", "abc-def")
     assert stripe.of_device("md127", [lvm, md]) is md
     assert stripe.of_device("dm-0", [md, lvm]) is lvm
     assert stripe.of_device("dm-0", [Stripe("lvm", "rftp", "abc-deg")]) is None
-    assert sessions.mounted("36 35 8:0 / /mnt/a\\040b rw - xfs /dev/sda rw\n", "8:0") == "/mnt/a b"
-    assert not sessions.mounted("36 35 8:0 / /mnt rw - xfs /dev/sda rw\n", "8:1")
+
+
+def test_mounts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RFTP_PROC", str(tmp_path))
+    made(tmp_path / "self/mountinfo", "36 35 8:0 / /mnt/a\\040b rw shared:1 - xfs /dev/sda rw\nx - y\n")
+    assert [*host.mounts()] == [["8:0", "/mnt/a b", "xfs", "/dev/sda", "rw"]]
 
 
 def test_queue_settings(sysfs: Path) -> None:
     made(sysfs / "class/block/sda/queue/scheduler", "mq-deadline [none]\n")
     made(sysfs / "class/block/sda/queue/read_ahead_kb", "128\n")
     made(sysfs / "class/block/md0/queue/read_ahead_kb", "128\n")
-    tuned = sessions.tune(sessions.read()[0].disks[:1], "md0")
+    tuned = iscsi.tune(iscsi.read_sessions()[0].disks[:1], "md0")
     assert [(t["device"], t["setting"], t["wanted"]) for t in tuned] == [
         ("sda", "queue_depth", "32"), ("sda", "scheduler", "none"), ("sda", "nr_requests", "32"),
         ("sda", "read_ahead_kb", "4096"), ("sda", "rq_affinity", "2"),
@@ -240,17 +243,17 @@ def test_queue_settings(sysfs: Path) -> None:
 
 def test_members() -> None:
     md = stripe.member_of("md", "MD_LEVEL=raid0\nMD_DEVICES=2\nMD_NAME=any:rftp-x\nMD_UUID=1:2\n")
-    assert md == Member("rftp-x", "1:2", 2, True, "1:2")
+    assert md == Member("rftp-x", "1:2", 2, "1:2")
     assert stripe.member_of("md", "MD_NAME=h:../x\nMD_UUID=1\n").name == "rftp-found"
     assert not stripe.member_of("md", "").id
-    assert stripe.member_of("lvm", "  u|g|i|2|1\n") == Member("g", "i", 2, True, "u", True)
-    assert stripe.member_of("lvm", "  u|||0|0") == Member("", "", 0, True, "u", False)
+    assert stripe.member_of("lvm", "  u|g|i|2|1\n") == Member("g", "i", 2, "u", True)
+    assert stripe.member_of("lvm", "  u|||0|0") == Member("", "", 0, "u", False)
     assert stripe.member_of("lvm", "nonsense") == Member()
     assert stripe.is_whole("md", [md, md])
     assert not stripe.is_whole("md", [Member(), Member()])
     for members, why in (([md, Member()], "but of: rftp-x of 2, none"),
                          ([md, md, md], "the 3 disks"),
-                         ([Member("x", "1", 2, False)] * 2, "RAID 0")):
+                         ([Member("x", "1", 0)] * 2, "RAID 0")):
         with pytest.raises(Failure, match=why):
             stripe.is_whole("md", members)
 
@@ -299,10 +302,10 @@ def test_halves(kind: str, told: list[str], ran: list[str], stays: str, said: st
     monkeypatch.setenv("RFTP_SYSFS", str(tmp_path))
     there = []
     for iqn, disk, text in ((IQN + "a", "sda", told[0]), (IQN + "b", "sdb", told[1])):
-        s = sessions.Session(1, 1, iqn, "default", "tcp", Address("10.0.0.1", 3260), 1)
-        s.disks = [sessions.Disk(disk, len(there), 1, "", s)] if text is not None else []
+        s = iscsi.Session(1, 1, iqn, "default", "tcp", Address("10.0.0.1", 3260), 1)
+        s.disks = [iscsi.Disk(disk, len(there), 1, "", s)] if text is not None else []
         there.append(s)
-    monkeypatch.setattr(sessions, "read", lambda: there)
+    monkeypatch.setattr(iscsi, "read_sessions", lambda state="": there)
     monkeypatch.setattr(stripe, "is_device", lambda path: path != "")
     exported = {"/dev/" + d: t if kind == "lvm" or not t else
                 "MD_LEVEL=raid0\nMD_NAME=rftp-x\nMD_UUID=%s\nMD_DEVICES=%s\n" % tuple(t.split())

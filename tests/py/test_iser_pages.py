@@ -7,7 +7,7 @@ import os
 
 import pytest
 from rftp_common import Failure, parse_ids
-from rftp_iser import host
+from rftp_numa import placement
 
 MIB = 1 << 20
 ODD = 1000  # bytes behind the last whole page
@@ -19,7 +19,7 @@ LAST = NODES[-1]
 def put_memory_on(node):
     """Of this process: all pages to come; None: on any node."""
     mask = ctypes.c_ulong(0 if node is None else 1 << node)
-    if host.numa().set_mempolicy(0 if node is None else 2, ctypes.byref(mask), ctypes.c_ulong(65)):
+    if placement.numa().set_mempolicy(0 if node is None else 2, ctypes.byref(mask), ctypes.c_ulong(65)):
         pytest.skip("no memory policies here: " + os.strerror(ctypes.get_errno()))
 
 
@@ -44,7 +44,7 @@ class File:
     def look(self):
         """Sees that nothing is allocated by it."""
         before = os.fstat(self.fd).st_blocks
-        found = host.pages(self.path)
+        found = placement.pages(self.path)
         assert os.fstat(self.fd).st_blocks == before
         return found
 
@@ -59,7 +59,7 @@ def file():
 
 def test_whole(file):
     file.fill(LAST, 0, 3 * MIB + ODD)
-    assert file.look() == host.Pages({LAST: 3 * MIB + ODD})
+    assert file.look() == placement.Pages({LAST: 3 * MIB + ODD})
     assert file.look().elsewhere(LAST) == 0 and file.look().elsewhere(LAST + 1) == 3 * MIB + ODD
 
 
@@ -69,23 +69,23 @@ def test_holes(file):
     file.fill(LAST, 512 << 10, 4 << 10)
     file.fill(LAST, 5 * MIB, MIB)
     os.ftruncate(file.fd, 9 * MIB + ODD)
-    assert file.look() == host.Pages({LAST: MIB + (68 << 10)}, 8 * MIB + ODD - (68 << 10))
+    assert file.look() == placement.Pages({LAST: MIB + (68 << 10)}, 8 * MIB + ODD - (68 << 10))
 
 
 def test_empty(file):
-    assert file.look() == host.Pages()
+    assert file.look() == placement.Pages()
     os.ftruncate(file.fd, 4 * MIB)
-    assert file.look() == host.Pages(never_written=4 * MIB)
+    assert file.look() == placement.Pages(never_written=4 * MIB)
 
 
 def test_allocated(file):
     """As apply makes them: all allocated, and nothing written; and then some."""
     file.allocate(LAST, 8 * MIB + ODD)
-    assert file.look() == host.Pages({LAST: 8 * MIB + ODD})
+    assert file.look() == placement.Pages({LAST: 8 * MIB + ODD})
     file.allocate(LAST, 8 * MIB)
     file.fill(LAST, 3 * MIB + 8192, 4096)
     file.fill(LAST, 5 * MIB, 2 * MIB)
-    assert file.look() == host.Pages({LAST: 8 * MIB})
+    assert file.look() == placement.Pages({LAST: 8 * MIB})
 
 
 def test_sampled(file):
@@ -96,9 +96,9 @@ def test_sampled(file):
     file.fill(LAST, 2 * MIB, MIB)  # not looked at
     file.fill(LAST, 20 * MIB, 2 * MIB)  # a whole one
     os.ftruncate(file.fd, size)
-    assert file.look() == host.Pages({LAST: 15 * MIB}, size - 15 * MIB, sampled=True)
+    assert file.look() == placement.Pages({LAST: 15 * MIB}, size - 15 * MIB, sampled=True)
     file.fill(LAST, 4100 * MIB, MIB)  # the last: half of a window
-    assert file.look() == host.Pages({LAST: 19 * MIB}, size - 19 * MIB, sampled=True)
+    assert file.look() == placement.Pages({LAST: 19 * MIB}, size - 19 * MIB, sampled=True)
 
 
 @pytest.mark.skipif(len(NODES) < 2, reason="one node")
@@ -106,7 +106,7 @@ def test_two_nodes(file):
     file.fill(NODES[0], 0, MIB)
     file.fill(LAST, MIB, 2 * MIB)
     found = file.look()
-    assert found == host.Pages({NODES[0]: MIB, LAST: 2 * MIB}) and found.elsewhere(NODES[0]) == 2 * MIB
+    assert found == placement.Pages({NODES[0]: MIB, LAST: 2 * MIB}) and found.elsewhere(NODES[0]) == 2 * MIB
 
 
 def test_swapped(file):
@@ -127,8 +127,8 @@ def test_no_file(tmp_path):
     fifo = f"/dev/shm/test-iser-pages.{os.getpid()}.fifo"
     os.mkfifo(fifo)
     try:
-        assert [host.pages(path) for path in ("/dev/shm", "/proc/self/stat", fifo)] == [None] * 3
+        assert [placement.pages(path) for path in ("/dev/shm", "/proc/self/stat", fifo)] == [None] * 3
     finally:
         os.unlink(fifo)
     with pytest.raises(Failure, match="/dev/shm/none/of/it"):
-        host.pages("/dev/shm/none/of/it")
+        placement.pages("/dev/shm/none/of/it")

@@ -4,7 +4,6 @@ import copy
 import json
 
 import pytest
-from rftp_iser import plan
 from rftp_common import (
     Failure,
     format_ids,
@@ -13,6 +12,7 @@ from rftp_common import (
     parse_size,
     printable,
 )
+from rftp_iser import plan
 from rftp_members import json_of
 
 ME, YOU = "iqn.2026-01.org.example:me", "iqn.2026-01.org.example:you"

@@ -19,7 +19,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[2] / "src/numa/tools"))
 
 from rftp_common import Failure, Misuse
-from rftp_numa.machine import Machine, Node
+from rftp_machine import Machine, Node
 from rftp_numa.model import Row, make_cell
 from rftp_numa.plan import _set_data, ask_model, plan_json, whole
 from rftp_numa.staged import DISK, NETWORK, Net, Plan, Problem, State, check, relax, solve, spread

@@ -12,11 +12,11 @@ import pytest
 TOP = Path(__file__).parents[2]
 sys.path.insert(0, str(TOP / "src/numa/tools"))
 
-from rftp_numa import factor
-from rftp_numa.affinity import farthest_node, parse_report, placements, summary
 from rftp_common import (Failure, format_ids, format_rate, format_size, parse_ids, parse_rate,
                               parse_size, printable)
-from rftp_numa.machine import Machine, Node
+from rftp_machine import Machine, Node
+from rftp_numa import factor
+from rftp_numa.affinity import farthest_node, parse_report, placements, summary
 
 
 def recorded(name: str) -> str:

@@ -121,7 +121,7 @@ for k in 0 1; do
 done
 
 # Slow enough for four commands, each of which takes seconds here.
-random "$tmp/big" 64000000
+random "$tmp/big" 96000000
 before=$(carried rxe_eth0)
 rftp put -q --accept-new --transport rdma --rate 1M "$tmp/big" "$url/0/big" 2>"$tmp/busy" &
 client=$!

@@ -1,22 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commands apply and remove. Both compute the differences between our things on the host and
-the wanted ones, and apply them in order. When one fails, apply computes them once more, towards the
-host as it was before. A kill at any point leaves other differences, and the state's file."""
+"""The commands apply and remove. Both compute the differences between our items on the host
+(Ask.ours) and the wanted ones, and apply them in order. When one fails, apply computes them once
+more, towards the host as it was before. A kill at any point leaves other differences, and the
+state's file."""
 from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from rftp_common import (DONE, USAGE, Failure, Options, Stop, failed, format_ids,
-                         json_line, output, parse_ids, printable, say, warn)
+from rftp_common import (DONE, USAGE, Failure, Options, Stop, at_place, failed, failures_to,
+                         format_ids, json_line, kill_point, lock, output, own_directory, parse_ids,
+                         printable, say, warn)
+from rftp_numa import placement
 
 from . import checks, converge, host, plan, state, target
 from .converge import Ask, Difference, text
 from .host import Items
 from .plan import Plan
-from .state import Irq, State, kill_point
+from .state import Irq, State
 
 
 @dataclass
@@ -61,15 +63,15 @@ def _irqs(c: Change) -> list[Irq]:
     when the plan goes, those that are still as they were set, with their lists of before."""
     if not c.want:
         return [Irq(i.irq, i.netdev, i.set, i.was) for i in c.kept.irqs
-                if i.set and host.irq_cpus(i.irq) == parse_ids(i.set)]
+                if i.set and placement.irq_cpus(i.irq) == parse_ids(i.set)]
     found: dict[int, Irq] = {}
     refused = {i.irq for i in c.kept.irqs if not i.set}  # by the kernel, which places them itself
     for t in c.want.targets if c.want.cpus == "nodes" else ():
         cpus = c.machine.cpus_of(t.node)
         cards = [p.netdev for p in t.portals if p.netdev
                  and c.machine.nics[p.netdev].node == t.node]
-        for netdev, irq in ((n, i) for n in cards if cpus for i in host.irqs_of(n)):
-            now = host.irq_cpus(irq)
+        for netdev, irq in ((n, i) for n in cards if cpus for i in placement.irqs_of(n)):
+            now = placement.irq_cpus(irq)
             if now is not None and not now <= cpus and irq not in refused:
                 found.setdefault(irq, Irq(irq, netdev, format_ids(now), format_ids(cpus)))
     return list(found.values())
@@ -81,8 +83,7 @@ def _look(c: Change) -> tuple[Items, Items, list[Difference]]:
     c.irqs, now = _irqs(c), c.actual.get(("cpus",))
     c.cpus = cpus_list(c.want, c.kept, c.others, now, c.machine)
     if c.cpus and not c.kept.cpus:
-        lists = [o.cpus for o in c.others if o.cpus and o.boot == c.kept.boot]
-        c.kept.cpus = lists[0] if lists else str(now)
+        c.kept.cpus = next((o.cpus for o in c.others if o.cpus and o.boot == c.kept.boot), str(now))
     has = converge.have(c)
     wants = converge.wish(c, has)
     return has, wants, converge.differences(has, wants, c.stores)
@@ -91,11 +92,9 @@ def _look(c: Change) -> tuple[Items, Items, list[Difference]]:
 def _prepare(c: Change) -> tuple[Items, list[Difference]]:
     """Our items, and the differences. Failure if anything stands in the way; then nothing is
     begun."""
-    for needed in (target.rtslib, host.numa)[:2 if c.want else 1]:
-        try:
+    for needed in (target.rtslib, placement.numa)[:2 if c.want else 1]:
+        with failures_to(c.problems.append):
             needed()
-        except Failure as why:
-            c.problems.append(str(why))
     c.secrets = checks.secrets(c.want, c.problems) if c.want else {}
     has, wants, diffs = _look(c)
     checks.check(c, has, wants, diffs)
@@ -166,7 +165,7 @@ def _apply(c: Change, d: Difference) -> None:
 def _take_back(c: Change, before: Items) -> None:
     """To the items of before, by the same differences()."""
     wants, has = dict(before), converge.have(Ask(None, c.kept, c.others, host.read()))
-    has.update((key, format_ids(host.irq_cpus(key[1]) or ()))
+    has.update((key, format_ids(placement.irq_cpus(key[1]) or ()))
                for key, _ in host.under(before, "irq"))
     # Another program has made a file that is there by now and not in made: it stays.
     wants.update((key, v) for key, v in host.under(has, "file") if key not in wants and
@@ -181,17 +180,15 @@ def _take_back(c: Change, before: Items) -> None:
     if c.left:
         return
     c.undone = True
-    try:
+    with failures_to(c.left.append):
         if c.state.plan:
             c.state.write()
         else:
             c.state.remove()
-    except Failure as why:
-        c.left.append(str(why))
 
 
 def _carry_out(c: Change, has: Items, diffs: list[Difference]) -> None:
-    """All differences. After a failure of apply they are taken back; remove goes on next time."""
+    """All differences. After a failure apply takes them back; the next remove does the rest."""
     if c.want:
         known = {i.irq: i for i in c.kept.irqs}
         for irq in c.irqs:
@@ -221,12 +218,9 @@ def _carry_out(c: Change, has: Items, diffs: list[Difference]) -> None:
         return
     c.kept.applied, c.kept.applying, c.kept.older = c.want, None, []
     c.kept.made = [path for path in c.kept.made if host.size_of(path) >= 0]
-    try:
+    # If that fails the file still says that the plan is being applied: as good for the next change.
+    with at_place("all of it is done, but cannot be written down; apply it again"):
         c.kept.write()
-    except Failure as why:
-        # The file still says that it is being applied, which is as good for the next change.
-        raise Failure(f"all of it is done, but cannot be written down; apply it again: {why}"
-                      ) from why
 
 
 # ---- the commands ---------------------------------------------------------------------
@@ -234,10 +228,15 @@ def _carry_out(c: Change, has: Items, diffs: list[Difference]) -> None:
 
 def _change(c: Change) -> None:
     args, name = c.args, str(c.name)
-    c.kept = state.read(args.state, name) if args.dry_run else \
-        state.open_to_change(args.state, name, args.lock_wait, c.stop)
+    directory, held = state.directory(args.state), -1
+    if not args.dry_run:  # no other process changes the targets of this host
+        own_directory(directory, f"{printable(directory)}, the directory of applied plans,")
+        held = lock(os.path.join(directory, "lock"), "another rftp-iser is changing the targets of "
+                    "this host", args.lock_wait, c.stop, "which changes LIO")
+    c.kept = replace(state.read(args.state, name), lock=held)
     c.state = copy.deepcopy(c.kept)
-    c.kept.begin_boot()
+    if c.kept.boot != state.boot_now():  # the kernel has its own CPU lists again
+        c.kept.cpus, c.kept.irqs, c.kept.boot = "", [], state.boot_now()
     c.others = [state.read(args.state, n) for n in state.names_of(args.state) if n != name]
     c.machine = host.read_host()
     c.destroy, c.force = args.destroy_data, args.force
@@ -261,11 +260,28 @@ def _change(c: Change) -> None:
     output("" if args.json else f"{name}{done}\n")
 
 
-def _run(args: Options, name_and_plan: Callable[[Options], tuple[str, Plan | None]]) -> int:
+def _name_and_plan(args: Options) -> tuple[str, Plan | None]:
+    """Of apply; or of remove, without a plan."""
+    if "keep_state" in vars(args):
+        found = args.words or state.names_of(args.state)
+        if len(found) != 1:
+            raise Failure("several plans were applied here: say which is to go: " + ", ".join(found)
+                          if found else "no plan was applied here")
+        return found[0], None
+    want = plan.read(args.words[0], USAGE)
+    # Under another name a unit of systemd would not find its own plan again.
+    if args.name not in (None, want.name):
+        raise Failure(f"{printable(args.words[0])}: the plan is called {want.name}, not "
+                      f"{printable(args.name)}; change its name, or call it by that", USAGE)
+    return str(want.name), want
+
+
+def run(args: Options) -> int:
+    """rftp-iser apply and remove."""
     failure, c = None, Change(args=args)
     with Stop() as c.stop:
         try:
-            c.name, c.want = name_and_plan(args)
+            c.name, c.want = _name_and_plan(args)
             _change(c)
         except Failure as why:
             failure = why
@@ -292,31 +308,3 @@ def _run(args: Options, name_and_plan: Callable[[Options], tuple[str, Plan | Non
             if not failure:
                 raise
     return failure.status if failure else DONE
-
-
-def _plan_of(args: Options) -> tuple[str, Plan | None]:
-    want = plan.read_to_use(args.words[0])
-    # Under another name a unit of systemd would not find its own plan again.
-    if args.name not in (None, want.name):
-        raise Failure(f"{printable(args.words[0])}: the plan is called {want.name}, not "
-                      f"{printable(args.name)}; change its name, or call it by that", USAGE)
-    return str(want.name), want
-
-
-def _name_of(args: Options) -> tuple[str, Plan | None]:
-    found = args.words or state.names_of(args.state)
-    if not found:
-        raise Failure("no plan was applied here")
-    if len(found) > 1:
-        raise Failure(f"several plans were applied here: say which is to go: {', '.join(found)}")
-    return found[0], None
-
-
-def run(args: Options) -> int:
-    """rftp-iser apply."""
-    return _run(args, _plan_of)
-
-
-def run_remove(args: Options) -> int:
-    """rftp-iser remove."""
-    return _run(args, _name_of)

@@ -9,10 +9,10 @@ import stat
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from rftp_common import Failure, entries, format_size, output_of, printable
-from rftp_numa.machine import NODE_UNKNOWN, Node
+from rftp_common import at_place, entries, failures_to, format_size, output_of, printable
+from rftp_machine import NODE_UNKNOWN, Node
 
-from . import host, names, plan
+from . import host, plan
 from .converge import Ask, Difference, Secrets, describe, items_of, parents, text, value_text
 from .host import Items, Key
 
@@ -34,8 +34,8 @@ def _refuse(ask: Ask, s: plan.Store, why: str) -> None:
 # ---- things of others -----------------------------------------------------------------
 
 
-def _check_names(ask: Ask, want: plan.Plan) -> None:
-    """Items that another plan, or another program, has made by the same names."""
+def _check_others(ask: Ask, want: plan.Plan) -> None:
+    """Names, serials and paths that another plan, or another program, has."""
     theirs = {key: f"the plan {o.name}" for o in ask.others for p in o.plans()
               for key in items_of(p.targets) if key[0] in ("store", "target")}
     targets = {key[1].split("/")[0] for key, _ in host.under(ask.actual, "target")}
@@ -51,10 +51,6 @@ def _check_names(ask: Ask, want: plan.Plan) -> None:
             ask.problems.append(f"{describe(key)}: {theirs.get(key, 'LIO')} has it already, and "
                                 "this plan did not make it; use another name, or take it out with "
                                 "targetcli")
-
-
-def _check_others(ask: Ask, want: plan.Plan) -> None:
-    """Serials and paths that others have."""
     for s in want.stores():
         # The owner of a store; has it the same serial, and the same path?
         found = [(f"the plan {o.name}", other.serial == s.serial,
@@ -82,7 +78,7 @@ def _loses(ask: Ask, s: plan.Store, d: Difference, wants: Items) -> bool:
     if d.key == key and d.to is None:
         mount = ("mount", os.path.dirname(d.was.path))
         moved = mount not in ask.ours and key in wants and wants[key].path != d.was.path
-        # Only LIO still has a file that was removed or renamed, or whose tmpfs was unmounted.
+        # Only LIO still has a file after it was removed or renamed, or its tmpfs unmounted.
         unmounted = mount in ask.ours and mount not in ask.actual
         nameless = key[1] == "fileio" and (unmounted or host.size_of(d.was.path) < 0)
         other_kind = key not in wants and any(k[2] == s.name
@@ -168,7 +164,6 @@ def check(ask: Ask, has: Items, wants: Items, diffs: list[Difference]) -> None:
     """Pure: problems and notes into ask."""
     gone = [d.key for d in diffs if d.to is None]
     if ask.want:
-        _check_names(ask, ask.want)
         _check_others(ask, ask.want)
     for d in diffs:
         if d.key in ask.stores:
@@ -199,13 +194,10 @@ def secrets(p: plan.Plan, problems: list[str]) -> Secrets:
     """"" where the plan has none, or it cannot be read."""
     out: Secrets = {}
     for t, i in ((t, i) for t in p.targets for i in t.initiators):
-        found = []
-        for way in (i.chap, i.mutual):
-            try:
-                found.append(names.read_secret(way.secret_file) if way else "")
-            except Failure as why:
-                found.append("")
-                problems.append(str(why))
+        found = ["", ""]
+        for at, way in enumerate((i.chap, i.mutual)):
+            with failures_to(problems.append):
+                found[at] = plan.read_secret(way.secret_file) if way else ""
         own, mutual = out[str(t.iqn), str(i.name)] = found[0], found[1]
         if i.chap and i.mutual and own == mutual != "":
             # A stranger could have the target's own answer from it (RFC 7143, section 9.2.1).
@@ -250,11 +242,10 @@ def memory(diffs: list[Difference], machine: host.Host) -> Iterator[Finding]:
     # A node that is not there has none.
     ids = {*machine.nodes, *(d.node for d in diffs if d.memory > 0)} - {NODE_UNKNOWN}
     nodes = [machine.nodes.get(i, Node(i, set(), {}, 0)) for i in sorted(ids)]
-    known = [n for n in nodes if n.memory is not None]
     places = [(f"node {n.id}", n.memory, n.room, [d for d in diffs if d.node == n.id])
               for n in nodes]
-    if len(known) == len(nodes) > 1:
-        places.append(("this host", sum(n.memory or 0 for n in known), sum(n.room for n in known),
+    if len(nodes) > 1 and all(n.memory is not None for n in nodes):
+        places.append(("this host", sum(n.memory or 0 for n in nodes), sum(n.room for n in nodes),
                        diffs))
     short = False
     for place, memory_of, room, some in places:
@@ -322,8 +313,7 @@ def check_host(ask: Ask, want: plan.Plan, machine: host.Host, diffs: list[Differ
                 "targetcli" for (_, iqn, address, port), _ in host.under(ask.actual, "portal")
                 if address in ("0.0.0.0", "::") and port == p.port
                 and ("target", iqn) not in ask.ours]
-    for s in want.stores():
-        fault = _fault_of_place(ask, s)
+    for s, fault in ((s, _fault_of_place(ask, s)) for s in want.stores()):
         if fault:
             _refuse(ask, s, f"{s.path}{fault}")
     ask.problems += [f"{f.text}; {f.mend}" for f in memory(diffs, machine) if f.right is False]
@@ -336,21 +326,13 @@ def kernel(p: plan.Plan, load: bool, problems: list[str]) -> None:
     modules = {"target_core_mod": True, "iscsi_target_mod": True,
                "target_core_file": "fileio" in plugins, "target_core_iblock": "iblock" in plugins,
                "ib_isert": any(o.iser for t in p.targets for o in t.portals)}
-    for module, needed in modules.items():
-        try:
-            if needed and not os.path.exists("/sys/module/" + module):
-                output_of(["modprobe", "-q", "--" if load else "-n", module])
-        except Failure as why:
-            remedy = str(why) if why.__cause__ else \
-                "is it in the package of this kernel's modules (Debian linux-image, RHEL " \
-                "kernel-modules-extra), and not forbidden in /etc/modprobe.d?"
-            problems.append(f"the kernel's module {module} cannot be loaded: {remedy}")
+    for module in (module for module, needed in modules.items() if needed):
+        with failures_to(problems.append):
+            host.load_module(module, load)
     if not load or problems:
         return
-    try:
-        if not os.path.ismount(host.configfs()):
-            output_of(["mount", "-t", "configfs", "configfs", host.configfs()])
+    with failures_to(problems.append), at_place(f"configfs cannot be used at {host.CONFIGFS}"):
+        if not os.path.ismount(host.CONFIGFS):
+            output_of(["mount", "-t", "configfs", "configfs", host.CONFIGFS])
         # This has the kernel set up the fabric, and its list of CPUs.
-        os.makedirs(os.path.join(host.configfs(), "target/iscsi"), exist_ok=True)
-    except (Failure, OSError) as why:
-        problems.append(f"configfs cannot be used at {host.configfs()}: {why}")
+        os.makedirs(os.path.join(host.CONFIGFS, "target/iscsi"), exist_ok=True)

@@ -1,39 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line. One table of commands and options gives the parser and --help."""
+"""The command line. One table of commands and options gives the parser and --help. Of the package
+only the plan's rules are read before it is known which command runs."""
 from __future__ import annotations
 
-import json
-import os
-from contextlib import ExitStack
 from functools import partial
 
-from rftp_common import (DONE, JSON, Command, Failure, Misuse, Option, Options, count, one_of,
-                         output, printable, run_command, say, size, warn, write_file)
-from rftp_members import json_of
+from rftp_common import JSON, Command, Option, count, fits, one_of, run_command, size
 
-from . import checks, host, names, plan, planner, spec
+from . import plan
 
 # ---- tables ---------------------------------------------------------------------------
 
 
-def _plan_name(_option: str, word: str) -> str:
-    if names.plan(word):
-        raise Misuse(f"no plan's name, for it {names.plan(word)}", word)
-    return word
-
-
-def _lock_wait(others: str, seconds: int) -> Option:
-    return Option("lock-wait", "SECONDS", f"how long to wait for another {others} ({seconds})",
-                  count(0, 86400), seconds)
-
-
+_plan_name = fits(plan.plan_fault, "plan's name")
 _list = partial(Option, many=True)
 _STATE = Option("state", "DIR", "the directory of applied plans and of login.json")
 _CHANGE = [
     Option("dry-run", "", "show the steps, and change nothing"),
     Option("verbose", "", "also why something was left as it is"),
-    _lock_wait("apply or remove", 5), _STATE, JSON]
-_SESSIONS = [_lock_wait("login or logout", 0), _STATE, JSON]
+    Option("lock-wait", "SECONDS", "how long to wait for another apply or remove (5)",
+           count(0, 86400), 5), _STATE, JSON]
+_SESSIONS = [
+    Option("lock-wait", "SECONDS", "how long to wait for another login or logout (0)",
+           count(0, 86400), 0), _STATE, JSON]
 
 _PLAN = [
     _list("tmpfs", "SIZE", "a file in memory of each node that has an RDMA card"),
@@ -49,8 +38,8 @@ _PLAN = [
     Option("open", "", "anyone may log in, and write"),
     Option("chap", "generate|FILE", "initiators prove their names by a secret"),
     Option("mutual-chap", "generate|FILE", "and targets prove theirs"),
-    Option("secrets", "DIR", f"generated secrets go there ({spec.Spec.secrets})"),
-    Option("mounts", "DIR", f"tmpfs are mounted below it ({spec.Spec.mounts})"),
+    Option("secrets", "DIR", f"generated secrets go there ({plan.SECRETS})"),
+    Option("mounts", "DIR", f"tmpfs are mounted below it ({plan.MOUNTS})"),
     Option("name", "NAME", "of the plan (the host's name up to its first dot)"),
     Option("domain", "DOMAIN", "of the targets' names (the host's name)"),
     Option("iqn", "PREFIX", "the targets' names up to the colon, as iqn.2026-01.org.example"),
@@ -61,7 +50,8 @@ _PLAN = [
     Option("sysfs", "DIR", "another machine's sysfs, copied there")]
 _LOGIN = [
     Option("plan", "FILE", "targets, portals and secrets of this host, by the storage host's plan"),
-    _list("target", "IQN", "this target alone; may be there several times"),
+    _list("target", "IQN", "this target alone; may be there several times",
+          fits(plan.iqn_fault, "target's iSCSI name")),
     Option("transport", "iser|tcp", "of the sessions (iser)", one_of("iser", "tcp"), "iser"),
     Option("user", "NAME", "CHAP: the user of this host"),
     Option("secret-file", "FILE", "and its secret, the file's first line"),
@@ -79,7 +69,7 @@ _LOGIN = [
 
 COMMANDS = [
     Command("plan", "Plan the targets of this host, as a file to read, change and apply.",
-            _PLAN, "[SPEC]", "cli.run_plan"),
+            _PLAN, "[SPEC]", "planner.run"),
     Command("apply", "Make this host serve a plan: only differences are changed.", [
         Option("destroy-data", "", "data of back stores may be lost"),
         Option("force", "", "also where initiators are logged in"),
@@ -94,7 +84,7 @@ COMMANDS = [
         Option("destroy-data", "", "also the files that were made for back stores"),
         Option("force", "", "also while initiators are logged in"),
         Option("keep-state", "", "it stays known that the plan was applied: for a shutdown"),
-        *_CHANGE], "[NAME]", "apply.run_remove", _plan_name, root=True),
+        *_CHANGE], "[NAME]", "apply.run", _plan_name, root=True),
     Command("login", "Log this host in to iSER targets, and wait for their disks.",
             _LOGIN, "[ADDRESS[:PORT]...]", "initiator.run_login", root=True),
     Command("logout", "Log this host out of targets that login has logged it in to.", [
@@ -103,65 +93,6 @@ COMMANDS = [
         Option("all", "", "out of all that login has logged in to"),
         *_SESSIONS], "[ADDRESS[:PORT]...]", "initiator.run_logout", root=True),
 ]
-
-# ---- plan -----------------------------------------------------------------------------
-
-
-def _checked(o: Options) -> tuple[plan.Plan, list[str]]:
-    """The plan of --check, and its warnings."""
-    allowed = ("check", "sysfs", "addresses")
-    if any(value for key, value in vars(o).items() if key not in allowed):
-        raise Misuse("--check takes no other option than --sysfs and --addresses, and no word")
-    p = plan.read(o.check)
-    machine = host.read_host([s.path for s in p.stores() if s.path and not s.forgets],
-                             o.sysfs, o.addresses)
-    notes = planner.doubts(p, machine)
-    if machine.own:
-        checks.secrets(p, notes)
-    return p, notes
-
-
-def _made(o: Options) -> tuple[plan.Plan, list[str]]:
-    """The plan that is asked for, and its warnings. Writes it and its secrets, or nothing."""
-    asked = spec.Spec()
-    if o.words:
-        spec.read(asked, o.words[0])
-    spec.add_options(asked, o)
-    p, notes = planner.make(asked, host.read_host(asked.paths(), o.sysfs, o.addresses))
-    # Renaming a file into place would remove a link or a device.
-    if o.out is not None and os.path.lexists(o.out) and not (
-            o.force and os.path.isfile(o.out) and not os.path.islink(o.out)):
-        raise Failure(f"{printable(o.out)} is there already; --force writes over it, if it is a "
-                      "file and no link")
-    secrets = [planner.secret_file(asked, p.name, i.name, mutual) for i in asked.initiators.values()
-               for secret, mutual in ((i.chap_secret, False), (i.mutual_secret, True))
-               if secret == spec.GENERATE]
-    text = json.dumps(json_of(p), indent=2) + "\n"
-    plan.parse(text, "the plan")  # checks it
-    with ExitStack() as undo:
-        made = []
-        for file in secrets:
-            if names.make_secret(file):
-                undo.callback(os.unlink, file)
-                made.append(file)
-        if o.out is None:
-            output(text)
-        else:
-            write_file(o.out, text, 0o644)
-        undo.pop_all()
-    for file in made:
-        say(f"a new secret is in {printable(file)}")
-    checks.secrets(p, notes)
-    return p, notes
-
-
-def run_plan(o: Options) -> int:
-    p, notes = _made(o) if o.check is None else _checked(o)
-    for s in p.stores():
-        say(planner.describe(s))
-    for note in dict.fromkeys(notes):
-        warn(note)
-    return DONE
 
 
 def main() -> int:

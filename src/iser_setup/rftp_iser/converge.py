@@ -16,7 +16,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from rftp_common import format_size, printable
-from rftp_numa.machine import NODE_UNKNOWN
+from rftp_machine import NODE_UNKNOWN
 
 from . import host, plan
 from .host import Acl, Items, Key, Mount, Store, Target
@@ -73,7 +73,7 @@ def items_of(targets: Iterable[plan.Target], secrets: Secrets | None = None) -> 
 @dataclass
 class Ask:
     """One change: all that it depends on, and its findings."""
-    want: Plan | None = None  # None: all that is ours is to go
+    want: Plan | None = None  # None: remove all items that are ours
     state: State = field(default_factory=State)  # as it was found
     others: list[State] = field(default_factory=list)
     actual: Items = field(default_factory=dict)  # all of this host's
@@ -133,9 +133,21 @@ def have(ask: Ask) -> Items:
 # ---- wanted ---------------------------------------------------------------------------
 
 
-def _keep_made(ask: Ask, has: Items, out: Items) -> None:
-    """Files that were made for our plans, and stay though no plan needs them: they only go when
-    remove is asked for that. Directories go when they are empty."""
+def wish(ask: Ask, has: Items) -> Items:
+    """Items as ask.want has them."""
+    out = items_of(ask.want.targets if ask.want else (), ask.secrets)
+    for s in ask.want.stores() if ask.want else ():
+        if s.plugin != "fileio":
+            continue
+        for level in map(str, reversed([*PurePosixPath(s.file).parents][:-1])):
+            if ("dir", level) in has or host.size_of(level) < 0:
+                out["dir", level] = True
+        # LIO may have a file that was removed or renamed; it keeps it as long as nothing changes.
+        parts_of = (("store", s.plugin, s.name), ("mount", s.path))
+        if all(has.get(key) == out.get(key) for key in parts_of):
+            out["file", s.file] = has.get(("file", s.file))
+    # Files that were made for our plans stay though no plan needs them: they only go when remove is
+    # asked for that. Directories go when they are empty.
     users = {s.path: o.name for o in ask.others for p in o.plans() for s in p.stores()}
     users.update((s.path, key[2]) for key, s in host.under(ask.actual, "store")
                  if key not in ask.ours)
@@ -150,22 +162,6 @@ def _keep_made(ask: Ask, has: Items, out: Items) -> None:
             ask.notes.append(printable(f"{path} stays{why}"))
     out.update((key, value) for key, value in host.under(has, "file") if key not in out and
                ("mount", os.path.dirname(key[1])) not in has and key[1] not in may_go)
-
-
-def wish(ask: Ask, has: Items) -> Items:
-    """Items as ask.want has them."""
-    out = items_of(ask.want.targets if ask.want else (), ask.secrets)
-    for s in ask.want.stores() if ask.want else ():
-        if s.plugin != "fileio":
-            continue
-        for level in map(str, reversed([*PurePosixPath(s.file).parents][:-1])):
-            if ("dir", level) in has or host.size_of(level) < 0:
-                out["dir", level] = True
-        # LIO may have a file that was removed or renamed; it keeps it as long as nothing changes.
-        parts_of = (("store", s.plugin, s.name), ("mount", s.path))
-        if all(has.get(key) == out.get(key) for key in parts_of):
-            out["file", s.file] = has.get(("file", s.file))
-    _keep_made(ask, has, out)
     if ask.cpus is not None and ("cpus",) in has:
         out["cpus",] = ask.cpus
     out.update((("irq", i.irq), i.set) for i in ask.irqs)
@@ -210,14 +206,6 @@ def parents(key: Key, value: Any, mounts: Items) -> list[Key]:
     return [p for p in found if p[0] != "mount" or p in mounts]
 
 
-def _anew(key: Key, was: Any, to: Any) -> bool:
-    """Has it to be deleted, and made again?"""
-    if key[0] == "target":
-        # LIO goes on to let in all that have logged in while a target was open.
-        return was.whole != to.whole or was.open and not to.open
-    return key[0] not in (*SETTABLE, "mapped") and was != to
-
-
 def _by_order(items: Items) -> list[Key]:
     return sorted((k for k in items if k[0] in ORDER), key=lambda key: ORDER.index(key[0]))
 
@@ -228,11 +216,17 @@ def differences(has: Items, wants: Items, stores: dict[Key, plan.Store]) -> list
     mounts = {key: value for key, value in {**has, **wants}.items() if key[0] == "mount"}
     gone: dict[Key, None] = {}
     for key in _by_order(has):
-        unwanted = key not in wants and key[0] not in PARTS
-        changed = key in wants and _anew(key, has[key], wants[key])
+        was, to = has[key], wants.get(key)
+        if to is None:
+            goes = key[0] not in PARTS
+        elif key[0] == "target":
+            # LIO still lets in all initiators that have logged in while the target was open.
+            goes = was.whole != to.whole or was.open and not to.open
+        else:
+            goes = key[0] not in (*SETTABLE, "mapped") and was != to
         orphan = any(p in gone or p not in has and p[0] == "mount"
-                     for p in parents(key, has[key], mounts))
-        if unwanted or changed or orphan:
+                     for p in parents(key, was, mounts))
+        if goes or orphan:
             gone[key] = None
     out = [_difference(key, has[key], None, stores, has) for key in reversed(gone)
            if key[0] not in PARTS and
@@ -286,16 +280,11 @@ VERBS = {"mount": ("mount", "unmount"), "acl": ("let in", "shut out"), "mapped":
          "enabled": ("enable", "disable"), "cpus": ("set", ""), "irq": ("set", "")}
 
 
-def _store_text(s: Store) -> str:
-    size = format_size(s.size) if s.size else "of all of its device"
-    # Of a file.
-    cache = f", write-{'back' if s.write_back else 'through'}" if s.path and s.size else ""
-    return size + cache
-
-
 VALUES: dict[str, Callable[[Any], str]] = {
     "mount": lambda m: f"{format_size(m.size)} of node {m.nodes}, {m.policy}", "file": format_size,
-    "store": _store_text, "store-attribute": str, "target-attribute": str,
+    "store": lambda s: (format_size(s.size) if s.size else "of all of its device") + (
+        f", write-{'back' if s.write_back else 'through'}" if s.path and s.size else ""),
+    "store-attribute": str, "target-attribute": str,
     "lun": lambda store: printable(f"back store {store[1]}"),
     "auth": lambda a: f"{'a' if a[0] else 'no'} secret, {'and one' if a[2] else 'none'} in return",
     "mapped": lambda m: f"LUN {m[0]} of the target{', read-only' if m[1] else ''}",

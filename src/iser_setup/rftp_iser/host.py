@@ -1,19 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The host of a plan: its nodes, network cards and addresses, or those of another machine. And this
 host as it is, read without rtslib: LIO's targets and back stores (configfs) and mounts of tmpfs as
-items, then interrupts, threads, and the nodes that pages are on. Files that cannot be read count as
-missing, unless a function says otherwise.
+items, then LIO's threads, and where a back store is. Files that cannot be read count as missing,
+unless a function says otherwise.
 
 An item is a pair of a key, as ("lun", IQN, 0), and a value. converge.py makes those of a plan."""
 from __future__ import annotations
 
-import collections
-import contextlib
-import ctypes
-import errno
 import ipaddress
 import json
-import mmap
 import os
 import re
 import socket
@@ -23,33 +18,18 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from rftp_common import (Failure, entries, failed, file_text, format_ids, format_size, output_of,
-                         parse_ids, parse_size, printable, read_text)
+from rftp_common import (Failure, entries, file_text, format_ids, format_size, number_in,
+                         output_of, parse_ids, parse_size, printable, proc, read_text, sysfs)
+from rftp_machine import NODE_UNKNOWN, Machine, Nic, is_own, read_machine
 from rftp_members import checked, refuse
-from rftp_numa.machine import NODE_UNKNOWN, Machine, Nic, is_own, read_machine
+from rftp_numa import placement
 
-from . import names
+from . import plan
 
 TAG = 1  # of the portal group of a target of ours
 MOUNT_SOURCE = "rftp-iser"  # of a tmpfs of ours
-
-
-def sysfs() -> str:
-    """This and the next two: the kernel's, or the copy that a test names in the environment."""
-    return os.environ.get("RFTP_SYSFS") or "/sys"
-
-
-def proc() -> str:
-    return os.environ.get("RFTP_PROC") or "/proc"
-
-
-def configfs() -> str:
-    return os.environ.get("RFTP_CONFIGFS") or "/sys/kernel/config"
-
-
-def number(*path: str) -> int:
-    found = re.match(r"\d+", file_text(*path))
-    return int(found.group()) if found else 0
+# A test names a copy in the environment.
+CONFIGFS = os.environ.get("RFTP_CONFIGFS") or "/sys/kernel/config"
 
 
 def size_of(path: str) -> int:
@@ -71,6 +51,12 @@ def plain_address(address: str) -> str:
         return str(ipaddress.ip_address(address))
     except ValueError:
         return address
+
+
+def nodes_text(nodes: object) -> str:
+    """Of a list of nodes, or of one."""
+    several = "" if str(nodes).isdigit() else "s"
+    return "no node that is known" if nodes in ("", NODE_UNKNOWN) else f"node{several} {nodes}"
 
 
 def same_address(one: str | None, other: str | None) -> bool:
@@ -107,49 +93,45 @@ class Host(Machine):
         found: dict[str, Card] = {}
         for netdev, address in sorted(self.addresses, key=lambda one: ":" in one[1]):
             card = self.card_of(address, netdev)
-            if card and card.up and not names.address(address) \
+            if card and card.up and not plan.address_fault(address) \
                     and not address.startswith("127.") and address != "::1":
                 found.setdefault(netdev, card)
         return list(found.values())
 
 
-def _read_addresses(path: str) -> list[tuple[str, str]]:
-    """A file with lines of NETDEV ADDRESS; "#" begins a comment."""
-    found = []
-    for number, line in enumerate(read_text(path).splitlines(), 1):
-        words, at = line.partition("#")[0].replace("=", " ").split(), f"{printable(path)}:{number}:"
-        refuse(len(words) not in (0, 2), at, "this is no \"NETDEV ADDRESS\"")
-        if words:
-            found.append((words[0], checked(names.address, words[1], at)))
-    return found
-
-
-def _own_addresses() -> list[tuple[str, str, bool]]:
-    """Of this host: interface, address, and is it up? In the kernel's order."""
-    try:
-        links = json.loads(output_of(["ip", "-json", "address", "show"]) or "[]")
-    except Failure as why:
-        if isinstance(why.__cause__, FileNotFoundError):
-            raise Failure("ip is not in PATH: install iproute2 (iproute on RHEL)") from None
-        raise
-    return [(link["ifname"], str(info["local"]), "UP" in link["flags"]) for link in links
-            for info in link.get("addr_info", ()) if "local" in info]
-
-
 def read_host(paths: Iterable[str] = (), sysfs: str | None = None, addresses: str | None = None
               ) -> Host:
     """paths: the files and block devices to locate. sysfs: a copy of another machine's.
-    addresses: a file of them; None: this host's own."""
+    addresses: a file with lines of NETDEV ADDRESS, and comments behind "#"; None: this host's."""
     host = Host(name=socket.gethostname(), month=time.strftime("%Y-%m", time.gmtime()),
                 own=is_own(sysfs))
     read_machine(sysfs, paths, host)
+    lines = read_text(addresses).splitlines() if addresses else []
+    for number, line in enumerate(lines, 1):
+        at = f"{printable(str(addresses))}:{number}:"
+        words = line.partition("#")[0].replace("=", " ").split()
+        refuse(len(words) not in (0, 2), at, "this is no \"NETDEV ADDRESS\"")
+        if words:
+            host.addresses.append((words[0], checked(plan.address_fault, words[1], at)))
     # This host's addresses do not belong to another machine's cards.
-    if addresses:
-        host.addresses = _read_addresses(addresses)
-    for netdev, address, up in _own_addresses() if host.own and not addresses else ():
-        host.addresses.append((netdev, address))
-        host.nics[netdev].up = up
+    for link in json.loads(output_of(["ip", "-json", "address", "show"]) or "[]") \
+            if host.own and not addresses else ():
+        host.nics[link.get("ifname", "")].up = "UP" in link.get("flags", ())
+        host.addresses += [(link["ifname"], str(info["local"]))
+                           for info in link.get("addr_info", ()) if "local" in info]
     return host
+
+
+def load_module(module: str, load: bool = True) -> None:
+    """Failure. load: False: only asks whether the module could be loaded."""
+    try:
+        if not os.path.exists("/sys/module/" + module):
+            output_of(["modprobe", "-q", "--" if load else "-n", module])
+    except Failure as why:
+        remedy = why if why.__cause__ else \
+            "is it in the package of this kernel's modules (Debian linux-image, RHEL " \
+            "kernel-modules-extra), and not forbidden in /etc/modprobe.d?"
+        raise Failure(f"the kernel's module {module} cannot be loaded: {remedy}") from None
 
 
 # ---- items ----------------------------------------------------------------------------
@@ -209,14 +191,19 @@ class Mount:
 
 
 def under(items: Items, kind: str, *names: Any) -> Iterator[tuple[Key, Any]]:
-    """Those whose keys begin so."""
+    """The items with these parts at the beginning of their keys."""
     start = (kind, *names)
     return ((key, value) for key, value in items.items() if key[:len(start)] == start)
 
 
-def unescaped(path: str) -> str:
-    """Of a path in mountinfo; \\040 is a blank."""
-    return re.sub(r"\\([0-7]{3})", lambda m: chr(int(m[1], 8)), path)
+def mounts() -> Iterator[list[str]]:
+    """The device's number, as "8:0", path, kind, source and options of each, in their order."""
+    for line in file_text(proc("self/mountinfo")).splitlines():
+        # "36 35 0:30 / /mnt rw,noatime shared:1 - tmpfs source rw,mpol=bind:1"; \040 is a blank
+        left, _, right = line.partition(" - ")
+        words = [*left.split()[2:5:2], *right.split()[:3]]
+        if len(words) == 5:
+            yield [re.sub(r"\\([0-7]{3})", lambda m: chr(int(m[1], 8)), w) for w in words]
 
 
 def _directories(*path: str) -> Iterator[tuple[str, str]]:
@@ -252,10 +239,10 @@ def _store(plugin: str, at: str) -> Store:
         path, size, write_back = path or found[1], int(found[2]), found[3] == "Buffered-WCE"
     elif found and plugin == "iblock":
         device = os.makedev(int(found[1]), int(found[2]))
-        size = number(sysfs(), f"dev/block/{found[1]}:{found[2]}/size") * 512
+        size = number_in(sysfs(), f"dev/block/{found[1]}:{found[2]}/size") * 512
     elif found:
         size = int(found[1]) * int(found[2])
-    enabled = number(at, "enable") != 0
+    enabled = number_in(at, "enable") != 0
     page = file_text(at, "wwn/vpd_unit_serial")
     serial = page.partition("Unit Serial Number: ")[2].split("\n")[0]
     return Store(path, 0 if plugin == "iblock" else size, write_back, serial if enabled else "",
@@ -284,40 +271,20 @@ def _read_group(items: Items, iqn: str, path: str) -> None:
         for seen_as, mapped, to in _luns(at):
             own = re.fullmatch(r".*/lun_(\d+)", to)
             if own:
-                read_only = number(mapped, "write_protect") != 0
+                read_only = number_in(mapped, "write_protect") != 0
                 items["mapped", iqn, name, seen_as] = (int(own[1]), read_only)
     for name, at in _directories(path, "np"):
         found = re.fullmatch(r"\[?([^]]+)\]?:(\d+)", name)
         if found:
-            items["portal", iqn, plain_address(found[1]), int(found[2])] = number(at, "iser") != 0
-    if number(path, "enable"):
+            key = ("portal", iqn, plain_address(found[1]), int(found[2]))
+            items[key] = number_in(at, "iser") != 0
+    if number_in(path, "enable"):
         items["enabled", iqn] = True
-
-
-def _read_mounts(items: Items) -> None:
-    """Of several at a path the last one, which hides the others; but always ours."""
-    for line in file_text(proc(), "self/mountinfo").splitlines():
-        # "36 35 0:30 / /mnt rw,noatime shared:1 - tmpfs source rw,mpol=bind:1"
-        left, _, right = line.partition(" - ")
-        words = [unescaped(w) for w in left.split()[4:5] + right.split()[:3]]
-        if len(words) < 4:
-            continue
-        path, kind, source, options = words
-        below = items.get(("mount", path))
-        if below and below.source == MOUNT_SOURCE:
-            items["mount", path] = replace(below, covered=True)
-        elif kind == "tmpfs":
-            size = re.search(r"\bsize=(\w+)", options)
-            policy = re.search(r"\bmpol=([^:,]+):?([0-9,-]*[0-9]|)", options)
-            nodes = parse_ids(policy[2]) if policy else None
-            items["mount", path] = Mount((parse_size(size[1]) or 0) if size else 0,
-                                         policy[1] if policy else "", format_ids(nodes or ()),
-                                         source)
 
 
 def read() -> Items:
     """All of LIO, and all mounts of tmpfs. A kernel without LIO is no error."""
-    root = os.path.join(configfs(), "target")
+    root = os.path.join(CONFIGFS, "target")
     fabric = os.path.join(root, "iscsi")
     items: Items = {key: True for key, path in ((("lio",), root), (("iscsi",), fabric))
                     if os.path.isdir(path)}
@@ -334,38 +301,19 @@ def read() -> Items:
             items["target", iqn] = Target(False, False)
         for tag, path in groups:
             _read_group(items, iqn if tag == str(TAG) else f"{iqn}/tpg{tag}", path)
-    _read_mounts(items)
+    # Of several mounts at a path the last one, which hides the others; but always ours.
+    for _, path, kind, source, options in mounts():
+        below = items.get(("mount", path))
+        if below and below.source == MOUNT_SOURCE:
+            items["mount", path] = replace(below, covered=True)
+        elif kind == "tmpfs":
+            size = re.search(r"\bsize=(\w+)", options)
+            policy = re.search(r"\bmpol=([^:,]+):?([0-9,-]*[0-9]|)", options)
+            nodes = parse_ids(policy[2]) if policy else None
+            items["mount", path] = Mount((parse_size(size[1]) or 0) if size else 0,
+                                         policy[1] if policy else "", format_ids(nodes or ()),
+                                         source)
     return items
-
-
-# ---- interrupts and memory -------------------------------------------------------------
-
-
-def nodes_text(nodes: object) -> str:
-    """Of a list of nodes, or of one."""
-    several = "" if str(nodes).isdigit() else "s"
-    return "no node that is known" if nodes in ("", NODE_UNKNOWN) else f"node{several} {nodes}"
-
-
-def node_room(node: int) -> int | None:
-    """Bytes of its memory that are free, or the page cache's; None: not known."""
-    said = re.findall(r" (?:MemFree|Active\(file\)|Inactive\(file\)): +(\d+)",
-                      file_text(sysfs(), f"devices/system/node/node{node}/meminfo"))
-    return sum(map(int, said)) << 10 if said else None
-
-
-def irqs_of(netdev: str) -> list[int]:
-    """Message-signalled interrupts of a card. A PCI function lists them; a virtio device, which a
-    card may be, stands one level lower."""
-    at = os.path.join(sysfs(), "class/net", netdev)
-    found = entries(at, "device/msi_irqs") or entries(at, "device/../msi_irqs")
-    return sorted(int(e) for e in found if e.isdigit())
-
-
-def irq_cpus(irq: int, kind: str = "smp") -> set[int] | None:
-    """That may handle it; kind "effective": that do."""
-    said = file_text(proc(), f"irq/{irq}/{kind}_affinity_list")
-    return parse_ids(said) if said else None
 
 
 # ---- threads --------------------------------------------------------------------------
@@ -374,7 +322,6 @@ THREAD_TX = "iscsi_ttx"  # the one that the kernel confines to LIO's list
 THREADS = ("iscsi_np", "iscsi_trx", THREAD_TX)
 QUEUES = ("ib-comp-unb-wq", "ib-comp-wq", "isert_comp_wq", "isert_login_wq", "isert_release_wq",
           "target_completion", "target_submission", "xcopy_wq")
-KERNEL_THREAD = 0x00200000  # PF_KTHREAD
 
 
 def threads(machine: Host) -> list[dict[str, Any]]:
@@ -382,117 +329,23 @@ def threads(machine: Host) -> list[dict[str, Any]]:
     that of the queue that it has worked for last; cpus are those that a thread may run on."""
     found = []
     for pid in (e for e in entries(proc()) if e.isdigit()):
-        comm = file_text(proc(), pid, "comm")
+        comm = file_text(proc(pid, "comm"))
         # "kworker/1:2H-ib-comp-wq", or with a plus while it is at work
         worker = re.fullmatch(r"kworker/[^-+]*[-+](.*)", comm)
         name = worker[1] if worker else comm
         if name not in (QUEUES if worker else THREADS):
             continue
-        fields = file_text(proc(), pid, "stat").rpartition(")")[2].split()
-        status = file_text(proc(), pid, "status")
+        fields = file_text(proc(pid, "stat")).rpartition(")")[2].split()
+        status = file_text(proc(pid, "status"))
         cpus = re.search(r"^Cpus_allowed_list:\s*(\S+)", status, re.MULTILINE)
-        if cpus and len(fields) > 36 and int(fields[6]) & KERNEL_THREAD:
+        if cpus and len(fields) > 36 and int(fields[6]) & 0x00200000:  # PF_KTHREAD
             nodes = format_ids(machine.nodes_of(parse_ids(cpus[1]) or set()))
             found.append({"name": name, "pid": int(pid), "worker": bool(worker), "cpus": cpus[1],
                           "nodes": nodes, "last_cpu": int(fields[36])})
     return sorted(found, key=lambda t: (t["name"], t["pid"]))
 
 
-# ---- where a file's pages are ---------------------------------------------------------
-
-WINDOW, WINDOWS = 2 << 20, 512  # bytes that are looked at side by side; of a file, at most
-MADV_POPULATE_READ = 22
-TMPFS = 0x01021994
-PAGE = os.sysconf("SC_PAGESIZE")
-HOLE, SWAPPED = -1, -2  # instead of a page's node
-
-
-@dataclass
-class Pages:
-    """Of a file in a tmpfs, in bytes."""
-    nodes: dict[int, int] = field(default_factory=dict)  # by node
-    never_written: int = 0  # holes
-    swapped: int = 0
-    sampled: bool = False  # only a part of them was looked at, and stands for the rest
-
-    def elsewhere(self, node: int) -> int:
-        return sum(size for n, size in self.nodes.items() if n != node)
-
-
-def numa() -> ctypes.CDLL:
-    """libnuma, whose calls are the kernel's; Failure when it is missing."""
-    try:
-        return ctypes.CDLL("libnuma.so.1", use_errno=True)
-    except OSError:
-        raise Failure("numactl is missing, with libnuma.so.1, which places back stores and finds "
-                      "their pages: install the package numactl") from None
-
-
-def _called(failure: int) -> None:
-    if failure:
-        raise OSError(ctypes.get_errno(), "")
-
-
-def _written(fd: int, start: int, end: int) -> set[int]:
-    """The pages of a part of a file that are no holes, by their numbers in it."""
-    found, at = set[int](), start
-    with contextlib.suppress(OSError):  # ENXIO: no more
-        while at < end:
-            first = os.lseek(fd, at, os.SEEK_DATA)
-            at = os.lseek(fd, first, os.SEEK_HOLE)
-            found.update(range((first - start) // PAGE, -(-(min(at, end) - start) // PAGE)))
-    return found
-
-
-def _window(fd: int, start: int, end: int, allocated: bool) -> Iterator[tuple[int, int]]:
-    """The node and length of each page of a part of a file. allocated: the file has no holes; its
-    pages that were never written look like one. Only mapped pages have a node, and mapping a page
-    reads it in from swap space: so only those in memory are mapped."""
-    size, count, written = end - start, -(-(end - start) // PAGE), _written(fd, start, end)
-    in_memory, nodes = (ctypes.c_ubyte * count)(), (ctypes.c_int * count)()
-    # A private mapping: only of a writable one does ctypes tell the address.
-    with mmap.mmap(fd, size, access=mmap.ACCESS_COPY, offset=start) as view:
-        base = ctypes.addressof(ctypes.c_char.from_buffer(view))
-        _called(ctypes.CDLL(None, use_errno=True).mincore(
-            ctypes.c_void_p(base), ctypes.c_size_t(size), in_memory))
-        looked = bytes(in_memory[i] & 1 if i in written else allocated for i in range(count))
-        for part in re.finditer(rb"\x01+", looked):
-            try:
-                view.madvise(MADV_POPULATE_READ, part.start() * PAGE, len(part[0]) * PAGE)
-            except OSError as why:
-                if why.errno != errno.EFAULT:  # the file was cut meanwhile
-                    raise
-        asked = (ctypes.c_void_p * count)(*range(base, base + count * PAGE, PAGE))
-        _called(numa().move_pages(0, ctypes.c_ulong(count), asked, None, nodes, 0))
-    for i, node in enumerate(nodes):
-        absent = SWAPPED if allocated or i in written else HOLE
-        yield node if node >= 0 else absent, min(PAGE, size - i * PAGE)
-
-
-def pages(path: str) -> Pages | None:
-    """Nothing is read in, nor allocated. None: path is no file in a tmpfs."""
-    sizes = collections.Counter[int]()
-    try:
-        if not stat.S_ISREG(os.stat(path).st_mode):
-            return None
-        with open(path, "rb") as file:
-            fd, st, fs = file.fileno(), os.fstat(file.fileno()), (ctypes.c_long * 32)()
-            # fstatfs(2): its structure begins with the filesystem's magic number.
-            _called(ctypes.CDLL(None, use_errno=True).fstatfs(fd, fs))
-            if fs[0] != TMPFS:
-                return None
-            stride = -(-st.st_size // WINDOW // WINDOWS) * WINDOW
-            for at in range(0, st.st_size, stride or 1):
-                end = min(at + WINDOW, st.st_size)
-                factor = min(stride, st.st_size - at) / (end - at)
-                for node, length in _window(fd, at, end, st.st_blocks * 512 >= st.st_size):
-                    sizes[node] += int(length * factor)
-    except OSError as why:
-        raise failed(why, printable(path)) from why
-    except ValueError:  # of mmap
-        raise Failure(f"{printable(path)}: is smaller than a moment ago") from None
-    by_node = {node: size for node, size in sorted(sizes.items()) if node >= 0}
-    return Pages(by_node, sizes[HOLE], sizes[SWAPPED], stride > WINDOW)
+# ---- where a back store is -------------------------------------------------------------
 
 
 def where(machine: Host, plugin: str, store: Store, made_under: int
@@ -510,7 +363,7 @@ def where(machine: Host, plugin: str, store: Store, made_under: int
         # Devices have other names when the host or a card was started again.
         if store.device and not (is_block and st.st_rdev == store.device):
             raise FileNotFoundError(0, "is another device now than LIO has")
-        found = None if is_block else pages(store.path)
+        found = None if is_block else placement.pages(store.path)
     except (OSError, Failure) as cause:
         why = f"{printable(store.path)}: {cause.strerror}" if isinstance(cause, OSError) \
             else str(cause)

@@ -4,25 +4,28 @@ disks, and makes a stripe and filesystems of them; a logout takes these away. Al
 login.json before it is made, so that a login that is killed leaves nothing unknown."""
 from __future__ import annotations
 
+import contextlib
+import glob
+import itertools
 import os
 import re
 import select
 import sys
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
-from rftp_common import (DONE, Failure, Misuse, Options, Stop, format_size, json_line, output,
-                         printable, say, warn)
+from rftp_common import (DONE, USAGE, Failure, Options, Stop, failures_to, format_size, json_line,
+                         misuse_if, number_in, output, printable, say, set_text, sysfs, warn)
+from rftp_machine import NODE_UNKNOWN
 from rftp_members import json_of
-from rftp_numa.machine import NODE_UNKNOWN
 
-from . import iscsi, names, plan, sessions, stripe
-from .host import number, read_host, sysfs
-from .iscsi import Node
+from . import iscsi, plan, stripe
+from .host import Host, read_host
+from .iscsi import Address, Disk, Node
 from .plan import Chap, Initiator, Plan
-from .sessions import Address, Disk, Session
-from .stripe import Kept, Place, Stripe, disks_of, leave, only_warn, settle_halves, stop_stripes
+from .stripe import Kept, Place, Stripe, disks_of, leave, settle_halves, stop_stripes
 
 # ---- targets and sessions -------------------------------------------------------------
 
@@ -39,9 +42,8 @@ def from_plan(p: Plan, name: str, transport: str, iqns: Sequence[str], where: st
         if not usable:
             raise Failure(f"{where} has no portal with iSER for target {t.iqn}; try --transport "
                           "tcp")
-        stores = {s.lun: s for s in t.stores}
-        offered += [Node(t.iqn, o.address, o.port, 1, transport, stores=stores, initiator=me)
-                    for o in usable]
+        offered += [Node(t.iqn, o.address, o.port, 1, transport, initiator=me,
+                         stores={s.lun: s for s in t.stores}) for o in usable]
     if not let_in:
         raise Failure(f"{where} lets no initiator {printable(name)} in, which is this host: add "
                       "it to the plan and apply that there")
@@ -78,21 +80,12 @@ def choose(offered: Sequence[Node], iqns: Sequence[str], addresses: Sequence[Add
     return list(found.values()), elsewhere
 
 
-def _check_rdma(nodes: Sequence[Node]) -> None:
-    machine = read_host()
-    for node in nodes:
-        netdev = sessions.netdev_to(node.host, machine)
-        if not machine.nics[netdev].rdma:
-            raise Failure(f"iSER needs an RDMA device on the way to {node.host}, which is "
-                          f"{printable(netdev) or 'unknown'}; --transport tcp does without")
-
-
 def _auth(i: Initiator) -> iscsi.Settings:
     """CHAP's settings of a record."""
     if not i.chap:
         return {}
     # As the record has them; bytes that are not UTF-8 stay.
-    secret, mutual = (names.read_secret(c.secret_file, False).encode("latin-1")
+    secret, mutual = (plan.read_secret(c.secret_file, False).encode("latin-1")
                       .decode("utf-8", "surrogateescape") if c else None
                       for c in (i.chap, i.mutual))
     if secret == mutual:
@@ -102,28 +95,17 @@ def _auth(i: Initiator) -> iscsi.Settings:
     return {"node.session.auth." + key: value for key, value in auth.items()}
 
 
-def _make_session(o: Options, k: Kept, node: Node) -> None:
-    """Unless there is one. By a record of its own, made anew: the plan or the options may have
-    changed since a run that was killed. A record of others is used as it is."""
-    k.p.stop.check()
-    s = sessions.find(sessions.read(), node.iqn)
-    if not s:
-        _log_in(o, k, node)
-        s = sessions.find(sessions.read(), node.iqn)
-    if s and s.transport != node.transport:
-        raise Failure(f"the session with {node} is over {printable(s.transport)} and not "
-                      f"{node.transport}: log out of it first")
-
-
 def _log_in(o: Options, k: Kept, node: Node) -> None:
+    """By a record of its own, made anew: the plan or the options may have changed since a run that
+    was killed. A record of others is used as it is."""
     # startup: else open-iscsi's own service would log in at the next start, without stripe and
     # settings. retry: now and then the kernel refuses a question of iscsid.
     settings: iscsi.Settings = {
         "node.startup": "manual", "node.session.initial_login_retry_max": "3",
         "node.conn[0].timeo.login_timeout": str(o.wait), **_auth(node.initiator)}
     if o.tune:
-        settings.update({"node.session.cmds_max": str(sessions.CMDS_MAX),
-                         "node.session.queue_depth": str(sessions.QUEUE_DEPTH)})
+        settings.update({"node.session.cmds_max": str(iscsi.CMDS_MAX),
+                         "node.session.queue_depth": str(iscsi.QUEUE_DEPTH)})
     before = k.node(node.iqn)
     if before and before.record:
         if before.file != node.file:
@@ -143,7 +125,7 @@ def _log_in(o: Options, k: Kept, node: Node) -> None:
         raise
     except Failure:
         k.p = k.p.unstoppable()
-        with only_warn():
+        with failures_to():
             k.drop(node)
         raise
     node.new = True
@@ -152,43 +134,39 @@ def _log_in(o: Options, k: Kept, node: Node) -> None:
 # ---- disks, stripes and filesystems ---------------------------------------------------
 
 
-def _lacks(n: Node, s: Session | None) -> str:
-    """Why not all disks of a target are there; "": they are."""
-    if not s:
-        return f"{printable(n.iqn)}: the session is gone, or not logged in"
-    ready = [d.lun for d in s.disks if d.size and sessions.is_device("/dev/" + d.name)]
-    missing = len(n.stores.keys() - ready) if n.stores else max(s.luns, 1) - len(ready)
-    if not missing:
-        return ""
-    return f"{printable(n.iqn)}: {missing} of its disks are missing: does it serve them to this " \
-        "host, and is the kernel's sd_mod loaded?"
-
-
 def _wait(o: Options, k: Kept, nodes: Sequence[Node]) -> list[tuple[Node, Disk]]:
     """The disks of all targets. Without a plan it is not known how many come: then they must stay
     the same for some looks, more for a stripe, which would lack a late one."""
-    begin, looks, same, disks = time.monotonic(), 0, 0, None
+    begin, same, disks = time.monotonic(), 0, list[tuple[Node, Disk]]()
     settle = 0 if o.plan is not None else 20 if o.stripe is not None else 5
-    while True:
-        there, before = sessions.read("LOGGED_IN"), disks
-        found = [(n, sessions.find(there, n.iqn)) for n in nodes]
-        why = next(filter(None, (_lacks(n, s) for n, s in found)), "")
-        disks = None if why else [(n, d) for n, s in found if s for d in s.disks]
-        same = same + 1 if disks == before else 0
+    for look in itertools.count(1):
+        before, disks, why = disks, [], ""
+        for n in nodes:
+            s = iscsi.find_session(n.iqn, "LOGGED_IN")
+            found = s.disks if s else []
+            ready = [d.lun for d in found if d.size and iscsi.is_device("/dev/" + d.name)]
+            luns = max(s.luns, 1) if s else 1
+            missing = len(n.stores.keys() - ready) if n.stores else luns - len(ready)
+            if missing:
+                why = f"{printable(n.iqn)}: " + (
+                    f"{missing} of its disks are missing: does it serve them to this host, and is "
+                    "the kernel's sd_mod loaded?" if s else "it has no session that is logged in")
+            if missing and s and look % 20 == 0:
+                # The kernel looks for disks when a session begins, and later only when it is told
+                # to: a target that is just being made may get some after that.
+                with contextlib.suppress(OSError):
+                    set_text("- - -", sysfs(f"class/scsi_host/host{s.host}/scan"))
+            disks += [(n, d) for d in found]
+        same = same + 1 if disks == before and not why else 0
         left = begin + o.wait - time.monotonic()
-        if disks is not None and same >= settle:
-            k.p.settle(int(max(left, 0)) + 1)  # udev's names come a moment later
-            return disks
+        if not why and same >= settle:
+            break
         k.p.stop.check()
         if why and left < 0:
             raise Failure(f"{why} (after {o.wait} s; --wait has more patience)")
-        looks += 1
-        # The kernel looks for disks when a session begins, and later only when it is told to: a
-        # target that is just being made may get some after that.
-        for _, s in found if why and looks % 20 == 0 else []:
-            if s:  # all channels, targets and LUNs
-                sessions.write("- - -", f"class/scsi_host/host{s.host}/scan")
         time.sleep(0.1)
+    k.p.settle(int(max(left, 0)) + 1)  # udev's names come a moment later
+    return disks
 
 
 def _find_disks(o: Options, k: Kept, nodes: Sequence[Node]) -> list[Disk]:
@@ -205,9 +183,12 @@ def _find_disks(o: Options, k: Kept, nodes: Sequence[Node]) -> list[Disk]:
             disks.append(d)
     machine = read_host(["/dev/" + d.name for d in disks])
     for d in disks:
-        d.path = sessions.disk_path(d.name)
+        # One that stays after a restart, if udev has made such a name.
+        d.path = next((path for names in ("by-id/wwn-*", "by-id/scsi-*", "by-path/*")
+                       for path in sorted(glob.glob("/dev/disk/" + names))
+                       if iscsi.kernel_name(path) == d.name), "/dev/" + d.name)
         # The route to an address of this host itself is by no card.
-        d.netdev = sessions.netdev_to(d.session.address.host, machine)
+        d.netdev = iscsi.netdev_to(d.session.address.host, machine)
         node = machine.nics[d.netdev].node
         d.nodes = machine.locations["/dev/" + d.name].nodes or (
             "" if node == NODE_UNKNOWN else str(node))
@@ -217,12 +198,12 @@ def _find_disks(o: Options, k: Kept, nodes: Sequence[Node]) -> list[Disk]:
 def _check_free(k: Kept, disks: Sequence[Disk], device: str) -> str:
     """The signatures on a device, which must have no user."""
     # Its path may lead to another disk by now.
-    there = {(s.id, d.lun, d.name) for s in sessions.read() for d in s.disks}
+    there = {(s.id, d.lun, d.name) for s in iscsi.read_sessions() for d in s.disks}
     for d in disks:
-        if (d.session.id, d.lun, d.name) not in there or sessions.kernel_name(d.path) != d.name:
+        if (d.session.id, d.lun, d.name) not in there or iscsi.kernel_name(d.path) != d.name:
             raise Failure(f"{d.path} is not LUN {d.lun} of {printable(d.session.iqn)} any more")
     signatures = stripe.contents(k.p, device)
-    stripe.above(sessions.kernel_name(device), [])
+    stripe.above(iscsi.kernel_name(device), [])
     return signatures
 
 
@@ -277,25 +258,12 @@ def _make_filesystems(o: Options, k: Kept, disks: Sequence[Disk], made: Stripe |
     for device, found in zip(devices, _may_write(o, k, disks, devices, "mkfs.xfs")):
         if _check_free(k, disks, device) != found:
             raise Failure(f"another program has just written to {device}")
-        at = os.path.join(sysfs(), sessions.BLOCK, sessions.kernel_name(device))
+        at = sysfs(iscsi.BLOCK, iscsi.kernel_name(device))
         # md tells its own chunk; device-mapper only that of a striped volume.
-        chunk = number(at, "md/chunk_size") or number(at, "queue/minimum_io_size")
+        chunk = number_in(at, "md/chunk_size") or number_in(at, "queue/minimum_io_size")
         geometry = ("-d", f"su={chunk},sw={len(disks)}") if made and chunk else ()
         force = ("-f",) if found else ()
         k.p.run("mkfs.xfs", "-q", *force, *geometry, device, about=f"XFS on {device}")
-
-
-def _undo(k: Kept, nodes: Sequence[Node], disks: Sequence[Disk]) -> None:
-    """Takes back the sessions and the stripe of this run, unless they have a user by now."""
-    new = [n for n in nodes if n.new]
-    k.p = k.p.unstoppable()
-    k.p.settle()
-    if not new and any(s.started for s in k.stripes):
-        with only_warn("not taken back: "):
-            stop_stripes(k, disks)
-    for node in reversed(new):
-        with only_warn("not taken back: "):
-            leave(k, node)
 
 
 # ---- output ---------------------------------------------------------------------------
@@ -309,8 +277,8 @@ def _mount(device: str, nodes: str) -> str:
 
 def _told(o: Options, nodes: Sequence[Node], disks: Sequence[Disk], made: Stripe | None) -> str:
     """The result, after --tune, as JSON or text."""
-    array = sessions.kernel_name(made.device) if made else ""
-    tuned = sessions.tune(disks, array) if o.tune else []
+    array = iscsi.kernel_name(made.device) if made else ""
+    tuned = iscsi.tune(disks, array) if o.tune else []
     value: dict[str, Any] = {"disks": [], "tuned": tuned, "made_fs": o.mkfs}
     new, lines = [n.iqn for n in nodes if n.new], []
     for d in disks:
@@ -347,63 +315,81 @@ def _told(o: Options, nodes: Sequence[Node], disks: Sequence[Disk], made: Stripe
 
 
 def _check_options(o: Options) -> None:
-    if o.chunk & (o.chunk - 1):
-        raise Misuse("--chunk takes a power of two")
-    if o.plan is None and not o.words:
-        raise Misuse("login wants the storage hosts' addresses, or --plan")
-    if any(map(names.iqn, o.target)):
-        raise Misuse("--target takes an iSCSI name")
-    for way, user, file in (("", o.user, o.secret_file),
-                            ("mutual-", o.mutual_user, o.mutual_secret_file)):
-        if (user is None) != (file is None) or (way and user is not None and o.user is None):
-            raise Misuse("CHAP wants --user and --secret-file, mutual CHAP also --mutual-user and "
-                         "--mutual-secret-file")
+    users = [u for u in (o.user, o.mutual_user) if u is not None]
+    misuse_if(
+        (o.chunk & (o.chunk - 1), "--chunk takes a power of two"),
+        (o.plan is None and not o.words, "login wants the storage hosts' addresses, or --plan"),
+        ((o.user is None) != (o.secret_file is None) or o.mutual_user is not None and not o.user
+         or (o.mutual_user is None) != (o.mutual_secret_file is None),
+         "CHAP wants --user and --secret-file, mutual CHAP also --mutual-user and "
+         "--mutual-secret-file"),
         # It becomes a line of a record.
-        if user is not None and not re.fullmatch(rb"(?! )[^\0-\x1f\x7f]{1,255}(?<! )",
-                                                 os.fsencode(user)):
-            raise Misuse(f"--{way}user takes 1 to 255 bytes without a control character, and "
-                         "without a blank at an end")
-    if o.user is not None and o.plan is not None:
-        raise Misuse("a plan has users and secrets of its own, so not also --user")
+        (not all(re.fullmatch(rb"(?! )[^\0-\x1f\x7f]{1,255}(?<! )", os.fsencode(u)) for u in users),
+         "--user and --mutual-user take 1 to 255 bytes without a control character, and without a "
+         "blank at an end"),
+        (users and o.plan is not None,
+         "a plan has users and secrets of its own, so not also --user"))
 
 
 def _login(o: Options, stop: Stop) -> None:
-    addresses = [sessions.resolve(word) for word in o.words]
+    _check_options(o)
+    addresses = [iscsi.resolve(a) for a in o.words]
     me = Initiator("", Chap(o.user, o.secret_file) if o.user is not None else None,
                    Chap(o.mutual_user, o.mutual_secret_file) if o.mutual_user is not None else None)
     _auth(me)
-    p = plan.read_to_use(o.plan) if o.plan is not None else None
+    p = plan.read(o.plan, USAGE) if o.plan is not None else None
     k = stripe.take(o, stop)
     name = iscsi.initiator_name(k.p)
     where = f"{printable(o.plan)}: plan {p.name}" if p else "the storage host"
     if p:
         offered = from_plan(p, name, o.transport, o.target, where)
     else:
-        iscsi.load_modules(k.p, "tcp")  # by which targets are asked for
+        iscsi.load_modules("tcp")  # by which targets are asked for
         iscsi.start_daemon(k.p)
-        offered = from_discovery("".join(iscsi.discover(k.p, a) for a in addresses), o.transport)
+        told = [k.p.run("iscsiadm", "-m", "discovery", "-t", "sendtargets", "-p", str(a), "-o",
+                        "nonpersistent", about=f"asking {a} over TCP for its targets",
+                        fine=[iscsi.NOTHING]) for a in addresses]
+        offered = from_discovery("".join(told), o.transport)
     nodes, elsewhere = choose(offered, o.target, addresses, where)
     for node in nodes:
         node.initiator = node.initiator if p else me
         _auth(node.initiator)
-    if o.transport == "iser":
-        _check_rdma(nodes)
-    iscsi.load_modules(k.p, o.transport)
+    machine = read_host() if o.transport == "iser" else Host()
+    for node in nodes if o.transport == "iser" else ():
+        netdev = iscsi.netdev_to(node.host, machine)
+        if not machine.nics[netdev].rdma:
+            raise Failure(f"iSER needs an RDMA device on the way to {node.host}, which is "
+                          f"{printable(netdev) or 'unknown'}; --transport tcp does without")
+    iscsi.load_modules(o.transport)
     iscsi.start_daemon(k.p)
     disks: list[Disk] = []
     try:
         for node in nodes:
-            _make_session(o, k, node)
+            k.p.stop.check()
+            if not iscsi.find_session(node.iqn):
+                _log_in(o, k, node)
+            s = iscsi.find_session(node.iqn)
+            if s and s.transport != node.transport:
+                raise Failure(f"the session with {node} is over {printable(s.transport)} and not "
+                              f"{node.transport}: log out of it first")
         disks = _find_disks(o, k, nodes)
         settle_halves(k)
         made = _make_stripe(o, k, disks, p.name if p else "iser") if o.stripe is not None else None
         if o.mkfs:
             _make_filesystems(o, k, disks, made)
     except Exception:
+        new, k.p = [n for n in nodes if n.new], k.p.unstoppable()
         if o.keep:
             warn("--keep: the new sessions and devices stay; rftp-iser logout takes them back")
-        else:
-            _undo(k, nodes, disks)
+            raise
+        # Unless they have a user by now.
+        k.p.settle()
+        with failures_to(warn, "not taken back: "):
+            if not new and any(s.started for s in k.stripes):
+                stop_stripes(k, disks)
+        for node in reversed(new):
+            with failures_to(warn, "not taken back: "):
+                leave(k, node)
         raise
     if elsewhere:
         say("left alone, as they are not at the addresses given: " + elsewhere)
@@ -411,11 +397,13 @@ def _login(o: Options, stop: Stop) -> None:
 
 
 def _logout(o: Options, stop: Stop) -> None:
+    misuse_if((o.plan is None and not o.target and not o.words and not o.all,
+               "logout wants --plan, --target, addresses, or --all"))
+    addresses = [iscsi.resolve(a) for a in o.words]
     k = stripe.take(o, stop)
     iqns = [t.iqn for t in plan.read(o.plan).targets] if o.plan is not None else []
-    addresses = [sessions.resolve(word) for word in o.words]
     for iqn in o.target:
-        if not k.node(iqn) and sessions.find(sessions.read(), iqn):
+        if not k.node(iqn) and iscsi.find_session(iqn):
             raise Failure(f"{printable(iqn)} was not logged in to by rftp-iser login, so it is "
                           f"left as it is; iscsiadm -m node -T {printable(iqn)} --logout ends it")
     out = [n for n in k.nodes if o.all or n.iqn in [*iqns, *o.target] or
@@ -439,9 +427,8 @@ def _logout(o: Options, stop: Stop) -> None:
     output("\n".join(lines) + "\n")
 
 
-def _command(o: Options, work: Callable[[Options, Stop], None]) -> int:
-    for word in o.words:
-        sessions.parse_address(word)
+def _run(work: Callable[[Options, Stop], None], o: Options) -> int:
+    o.words = [iscsi.parse_address(word) for word in o.words]
     with Stop() as stop:
         try:
             work(o, stop)
@@ -452,12 +439,4 @@ def _command(o: Options, work: Callable[[Options, Stop], None]) -> int:
     return DONE
 
 
-def run_login(o: Options) -> int:
-    _check_options(o)
-    return _command(o, _login)
-
-
-def run_logout(o: Options) -> int:
-    if o.plan is None and not o.target and not o.words and not o.all:
-        raise Misuse("logout wants --plan, --target, addresses, or --all")
-    return _command(o, _logout)
+run_login, run_logout = partial(_run, _login), partial(_run, _logout)

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-from rftp_common import (DONE, Failure, Options, format_ids, format_size, json_line, output,
-                         parse_ids, printable)
-from rftp_numa.machine import NODE_UNKNOWN
+from rftp_common import (DONE, Failure, Options, failures_to, format_ids, format_size, json_line,
+                         output, parse_ids, printable)
+from rftp_machine import NODE_UNKNOWN
+from rftp_numa import placement
 
 from . import host, plan, state
 from .host import Items, Key
@@ -25,33 +25,21 @@ class Seen:
     machine: host.Host
     states: list[state.State]
     certain: bool  # all plans of this host could be read
-    unseen: list[str] = field(default_factory=list)  # things that could not be looked at, and why
-
-
-def _told(why: Failure) -> str:
-    return f"{why}; use sudo" if isinstance(why.__cause__, PermissionError) else str(why)
+    unseen: list[str]  # things that could not be looked at, and why
 
 
 def look(given: str | None, name: str | None, unseen: list[str]) -> Seen:
     """The plans that were applied, and the host. A plan that cannot be read is a line in unseen,
     and does not hide the others; but it is a Failure when it is asked for by its name."""
-    found, known = list[state.State](), [] if name is None else [name]
-    try:
-        known = known or state.names_of(given)
-    except Failure as why:
-        unseen.append(f"which plans were applied: {_told(why)}")
-    for each in known:
-        try:
-            found.append(state.read(given, each))
-        except Failure as why:
-            if name is not None:
-                raise Failure(_told(why)) from why
-            unseen.append(f"the plan {each}: {_told(why)}")
+    found = [state.read(given, name)] if name is not None else []
+    with failures_to(unseen.append, "which plans were applied: "):
+        for each in state.names_of(given) if name is None else ():
+            with failures_to(unseen.append, f"the plan {each}: "):
+                found.append(state.read(given, each))
     found = [s for s in found if s.plan]
     if name is not None and not found:
         raise Failure(f"{printable(name)}: no plan of this name was applied here")
     items = host.read()
-    # LIO's files and devices are located.
     machine = host.read_host(s.path for _, s in host.under(items, "store")
                              if s.path and os.path.exists(s.path))
     return Seen(items, machine, found, name is None and not unseen, unseen)
@@ -67,14 +55,15 @@ def _portal(seen: Seen, key: Key, iser: bool) -> tuple[Object, str]:
     text = f"{address} port {port}, {'iSER' if iser else 'TCP alone'}; "
     if not card:
         return out, text + "this host does not have the address"
-    irqs, node = host.irqs_of(card.name), seen.machine.nics[card.name].node
-    cpus = set().union(*(host.irq_cpus(i, "effective") or host.irq_cpus(i) or () for i in irqs))
+    irqs, node = placement.irqs_of(card.name), seen.machine.nics[card.name].node
+    cpus = set().union(*(placement.irq_cpus(i, "effective") or placement.irq_cpus(i) or ()
+                         for i in irqs))
     nodes = format_ids(seen.machine.nodes_of(cpus))
     out.update(netdev=card.name, node=None if node == NODE_UNKNOWN else node,
                rdma=card.rdma or None, interrupts=len(irqs), interrupt_cpus=format_ids(cpus),
                interrupt_nodes=nodes)
-    rdma = f"RDMA device {card.rdma}" if card.rdma else "no RDMA device"
-    text += f"{card.name} of {host.nodes_text(node)}, {rdma}"
+    text += (f"{card.name} of {host.nodes_text(node)}, "
+             f"{'RDMA device ' + card.rdma if card.rdma else 'no RDMA device'}")
     if irqs:
         text += f", {len(irqs)} interrupts on CPUs {format_ids(cpus)} of {host.nodes_text(nodes)}"
     return out, text
@@ -89,14 +78,13 @@ def _lun(seen: Seen, t: plan.Target, lun: int, plugin: str, name: str) -> tuple[
     kinds = {"iblock": "block device", "rd_mcp": "ramdisk", "fileio": "file"}
     kind = "tmpfs" if "pages" in where else kinds.get(plugin, plugin)
     write_back = store.write_back if plugin == "fileio" else None
-    out: Object = {"lun": lun, "store": name, "plugin": plugin, "kind": kind, "path": store.path,
-                   "serial": store.serial, "bytes": store.bytes, "write_back": write_back, **where}
     if "why" in where:
         seen.unseen.append(f"LUN {lun} of {t.iqn}: {where['why']}")
-    parts = [name, f"{kind} {store.path}".rstrip(), format_size(store.bytes)]
-    if write_back is not None:
-        parts.append("write-back" if write_back else "write-through")
-    return out, f"{', '.join(parts)}: {where_text}"
+    cache = {None: "", True: ", write-back", False: ", write-through"}[write_back]
+    return {"lun": lun, "store": name, "plugin": plugin, "kind": kind, "path": store.path,
+            "serial": store.serial, "bytes": store.bytes, "write_back": write_back, **where}, \
+        (f"{name}, {kind} {store.path}".rstrip() + f", {format_size(store.bytes)}{cache}: "
+         f"{where_text}")
 
 
 def _target(seen: Seen, t: plan.Target) -> tuple[Object, list[str]]:
@@ -106,9 +94,9 @@ def _target(seen: Seen, t: plan.Target) -> tuple[Object, list[str]]:
     head = f"target {t.iqn}" + ("" if t.node == NODE_UNKNOWN else f" for node {t.node}")
     if not there:
         return out, [f"{head}: is not there"]
-    enabled, initiators, rows = ("enabled", t.iqn) in items, [], []
+    enabled, initiators = ("enabled", t.iqn) in items, []
     portals = [_portal(seen, key, iser) for key, iser in host.under(items, "portal", t.iqn)]
-    rows += [("portal", text) for _, text in portals]
+    rows = [("portal", text) for _, text in portals]
     for key, acl in host.under(items, "acl", t.iqn):
         initiators.append({"name": key[2], "logged_in": acl.logged_in, "session": acl.session})
         at = acl.session.partition("Address ")[2].replace(",", " ").split()
@@ -138,55 +126,44 @@ def _plan(seen: Seen, s: state.State) -> tuple[Object, list[str]]:
         [line, *(row for _, rows in parts for row in rows)]
 
 
-def _threads(seen: Seen, threads: list[Object]) -> Iterator[str]:
-    for name, group in itertools.groupby(threads, key=lambda t: str(t["name"])):
-        same = list(group)
-        cpus = set().union(*(parse_ids(t["cpus"]) or set() for t in same))
-        kind = ("worker" if same[0]["worker"] else "thread") + "s" * (len(same) != 1)
-        yield (f"    {name:17} {len(same)} {kind} may run on CPUs {format_ids(cpus)} of "
-               f"{host.nodes_text(format_ids(seen.machine.nodes_of(cpus)))}, last on "
-               f"{format_ids(t['last_cpu'] for t in same)}")
-
-
-def _other(seen: Seen, iqn: str) -> tuple[Object, str]:
-    items, enabled = seen.items, ("enabled", iqn) in seen.items
-    portals, luns = (len(list(host.under(items, kind, iqn))) for kind in ("portal", "lun"))
-    sessions = items["target", iqn].sessions + sum(
-        acl.logged_in for _, acl in host.under(items, "acl", iqn))
-    name, owner = iqn.partition("/")[0], "not ours" if seen.certain else "of an unknown owner"
-    return {"iqn": name, "enabled": enabled, "portals": portals, "luns": luns,
-            "sessions": sessions}, \
-        (f"{owner}: target {printable(name)}, {'enabled' if enabled else 'disabled'}, {portals} "
-         f"portals, {luns} LUNs, {sessions} sessions")
-
-
-def _all(seen: Seen, everything: bool) -> tuple[Object, list[str]]:
+def run(args: Options) -> int:
+    """rftp-iser status."""
+    name = args.words[0] if args.words else None
+    seen = look(args.state, name, [])
     items, plans = seen.items, [_plan(seen, s) for s in seen.states]
     threads = host.threads(seen.machine)
     out: Object = {"lio": ("lio",) in items, "iscsi": ("iscsi",) in items,
                    "plans": [p for p, _ in plans], "cpus_allowed_list": items.get(("cpus",)),
                    "threads": threads}
     lines = [line for _, rows in plans for line in rows]
-    if everything and not plans and seen.certain:
+    if name is None and not plans and seen.certain:
         lines.append("no plan was applied here")
     if not out["lio"]:
         lines.append("the kernel's target (LIO) is not loaded")
     if out["iscsi"]:
         lines.append("threads of all iSCSI targets of this host, CPUs allowed: "
                      + (out["cpus_allowed_list"] or "any; this kernel has no cpus_allowed_list"))
-        lines += _threads(seen, threads)
-    if everything:
+    for called, group in itertools.groupby(threads if out["iscsi"] else (),
+                                           key=lambda t: str(t["name"])):
+        same = list(group)
+        cpus = set().union(*(parse_ids(t["cpus"]) or set() for t in same))
+        kind = ("worker" if same[0]["worker"] else "thread") + "s" * (len(same) != 1)
+        lines.append(f"    {called:17} {len(same)} {kind} may run on CPUs {format_ids(cpus)} of "
+                     f"{host.nodes_text(format_ids(seen.machine.nodes_of(cpus)))}, last on "
+                     f"{format_ids(t['last_cpu'] for t in same)}")
+    if name is None:
         ours = {t.iqn for s in seen.states for p in s.plans() for t in p.targets}
-        others = [_other(seen, key[1]) for key, _ in host.under(items, "target")
-                  if key[1] not in ours]
-        out.update(others=[o for o, _ in others], others_certain=seen.certain)
-        lines += [text for _, text in others]
-    return dict(out, unseen=seen.unseen), lines + ["not seen: " + line for line in seen.unseen]
-
-
-def run(args: Options) -> int:
-    """rftp-iser status."""
-    name = args.words[0] if args.words else None
-    out, lines = _all(look(args.state, name, []), name is None)
+        out.update(others=[], others_certain=seen.certain)
+        for iqn, t in ((k[1], t) for k, t in host.under(items, "target") if k[1] not in ours):
+            portals, luns = (len([*host.under(items, kind, iqn)]) for kind in ("portal", "lun"))
+            sessions = t.sessions + sum(a.logged_in for _, a in host.under(items, "acl", iqn))
+            target, enabled = iqn.partition("/")[0], ("enabled", iqn) in items
+            out["others"].append({"iqn": target, "enabled": enabled, "portals": portals,
+                                  "luns": luns, "sessions": sessions})
+            lines.append(f"{'not ours' if seen.certain else 'of an unknown owner'}: target "
+                         f"{printable(target)}, {'enabled' if enabled else 'disabled'}, {portals} "
+                         f"portals, {luns} LUNs, {sessions} sessions")
+    lines += ["not seen: " + line for line in seen.unseen]
+    out["unseen"] = seen.unseen
     output(json_line(out) if args.json else "\n".join([*lines, ""]))
     return DONE

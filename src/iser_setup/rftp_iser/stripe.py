@@ -4,22 +4,19 @@ each later login. And login.json: the sessions, records and stripes that login h
 host, so that logout takes away these and no more. It is written before they are made."""
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import re
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from rftp_common import (Failure, Options, Stop, at_place, entries, file_text, load_json,
-                         own_directory, parse_number, printable, read_text, say, warn, write_file)
-from rftp_members import between, json_of, member, needed, read_object, word
+from rftp_common import (Failure, Options, Stop, entries, failures_to, file_text, lock,
+                         own_directory, parse_number, printable, read_text, say, sysfs, write_file)
+from rftp_members import between, json_of, member, needed, read_json, word
 
-from . import iscsi, sessions, state
-from .host import sysfs
-from .iscsi import Ended, Node, Programs
-from .sessions import BLOCK, Disk, is_device, kernel_name
+from . import iscsi, state
+from .iscsi import BLOCK, Disk, Ended, Node, Programs, is_device, kernel_name
 
 KINDS = {"md": "linux_raid_member", "lvm": "LVM2_member"}  # with wipefs's word for a member
 MEMBERS_MOST = 64
@@ -87,30 +84,24 @@ class Member:
     """The stripe that a disk belongs to, as the disk tells; id "": none."""
     name: str = ""
     id: str = ""
-    of: int = 0  # how many members it has in all
-    raid0: bool = True  # of LVM it is not known here
+    of: int = 0  # how many members it has in all; of an array that is no RAID 0: 0
     part: str = ""  # as Half.part
     filled: bool = False  # there may be data: the array runs, or the group has logical volumes
-
-
-def _count(text: str) -> int:
-    return parse_number(text, 0, 1 << 31) or 0
 
 
 def member_of(kind: str, told: str) -> Member:
     """From the output of ASK's program."""
     if kind == "lvm":
-        if told.count("|") != 4:
-            return Member()
-        part, name, uuid, of, volumes = told.strip().split("|")
-        return Member(name, uuid, _count(of), True, part, _count(volumes) > 0)
+        lvm = re.fullmatch(r"\s*([^|]*)\|([^|]*)\|([^|]*)\|(\d*)\|(\d*)\s*", told)
+        return Member(lvm[2], lvm[3], int(lvm[4] or 0), lvm[1], int(lvm[5] or 0) > 0) if lvm \
+            else Member()
     has = dict(line.partition("=")[::2] for line in told.splitlines())
     name, uuid = has.get("MD_NAME", "").rpartition(":")[2], has.get("MD_UUID", "")  # "HOST:NAME"
+    of = parse_number(has.get("MD_DEVICES", "") if has.get("MD_LEVEL") == "raid0" else "", 0, 99)
     # Another host may have written it, and it becomes a name below /dev/md.
     if not re.fullmatch(r"[A-Za-z0-9_+][A-Za-z0-9._+-]*", name):
         name = "rftp-found"
-    return Member(name, uuid, _count(has.get("MD_DEVICES", "")), has.get("MD_LEVEL") == "raid0",
-                  uuid)
+    return Member(name, uuid, of or 0, uuid)
 
 
 def contents(p: Programs, device: str) -> str:
@@ -147,9 +138,9 @@ def _ask(p: Programs, kind: str, path: str) -> Member:
 def is_whole(kind: str, members: Sequence[Member]) -> bool:
     """Are they all members of one stripe; or False: none is of any? Else Failure."""
     first = members[0]
-    if any(m.id != first.id for m in members) or \
-            first.id and not (first.of == len(members) and first.raid0):
-        of = dict.fromkeys(f"{printable(m.name)} of {m.of}" if m.id else "none" for m in members)
+    if any(m.id != first.id for m in members) or first.id and first.of != len(members):
+        of = dict.fromkeys(f"{printable(m.name)} of {m.of or 'another kind'}" if m.id else "none"
+                           for m in members)
         raise Failure(f"the {len(members)} disks are not the disks of one {kind} stripe (RAID 0), "
                       f"but of: {', '.join(of)}: log in to all targets of one stripe")
     return first.id != ""
@@ -158,15 +149,18 @@ def is_whole(kind: str, members: Sequence[Member]) -> bool:
 # ---- md and LVM -----------------------------------------------------------------------
 
 
-def commands(s: Stripe, verb: str, paths: Sequence[str] = (), **more: object
-             ) -> Iterator[list[str]]:
-    """Of mdadm or LVM, for a verb of COMMANDS."""
+def _run(p: Programs, s: Stripe, verb: str, paths: Sequence[str] = (), **more: object) -> None:
+    """mdadm or LVM, for a verb of COMMANDS. "take" does all that it can."""
     # LVM leaves the nodes of devices to udev, and waits in vain where that does not run.
     udev = "udev_sync=1" if os.path.exists("/run/udev/control") else "udev_sync=0 udev_rules=0"
     known = dict(vars(s), udev=f"activation{{{udev}}}", count=len(paths), **more)
     for line in COMMANDS[s.kind][verb]:
         words = [word.format(**known) for word in line.split()]
-        yield words[:-1] + list(paths) if words[-1] == "@paths" else words
+        words[-1:] = paths if words[-1] == "@paths" else words[-1:]
+        if verb == "take":
+            p.tried(*words)
+        else:
+            p.run(*words, about=str(s) if verb == "stop" else "")
 
 
 def _device(p: Programs, s: Stripe, path: str) -> str:
@@ -189,8 +183,8 @@ def find(p: Programs, kind: str, paths: Sequence[str]) -> Stripe | None:
         return None
     s = Stripe(kind, members[0].name, members[0].id)
     s.started = not (members[0].filled if kind == "md" else is_device(_device(p, s, paths[0])))
-    for words in commands(s, "start", paths) if s.started else ():
-        p.run(*words)
+    if s.started:
+        _run(p, s, "start", paths)
     s.device = _device(p, s, paths[0])
     return s
 
@@ -201,8 +195,7 @@ def make(p: Programs, half: Half, paths: Sequence[str], chunk: int) -> Stripe:
     # When these would ask whether to write over something, they read no answer.
     for nth, path in enumerate(paths if half.kind == "lvm" else ()):
         p.run("pvcreate", "--quiet", "--norestorefile", "--uuid", half.part(nth), path)
-    for words in commands(half, "make", paths, chunk=chunk >> 10):
-        p.run(*words)
+    _run(p, half, "make", paths, chunk=chunk >> 10)
     return Stripe(half.kind, half.name, _ask(p, half.kind, paths[0]).id,
                   _device(p, half, paths[0]), True, True)
 
@@ -221,13 +214,13 @@ def of_device(name: str, among: Sequence[Stripe]) -> Stripe | None:
 def above(disk: str, among: Sequence[Stripe]) -> Stripe | None:
     """The one of these that a disk is in. Failure: the disk, or a device on it, has a user, or it
     is a part of another device."""
-    devices, found = sessions.stack(disk), None
-    sessions.check_unused(devices)
+    devices, found = iscsi.stack(disk), None
+    iscsi.check_unused(devices)
     for name in devices[1:]:
         s = of_device(name, among)
         if s and not found:
             found, s.device = s, "/dev/" + name
-        elif not s and not os.path.exists(os.path.join(sysfs(), BLOCK, name, "partition")):
+        elif not s and not os.path.exists(sysfs(BLOCK, name, "partition")):
             raise Failure(f"/dev/{disk} is part of /dev/{name}, which is not login's: stop that "
                           "first")
     return found
@@ -265,8 +258,7 @@ class Kept:
 def parse(file: str, told: str, p: Programs) -> Kept:
     """The text of login.json."""
     try:
-        with at_place(f"{printable(file)} is damaged"):
-            kept: Kept = read_object(Kept, load_json(told, "the text"), "")
+        kept: Kept = read_json(Kept, told, f"{printable(file)} is damaged")
     except Failure as why:
         raise Failure(f"{why}: end login's sessions with iscsiadm, and remove the file") from None
     kept.file, kept.p = file, p
@@ -280,24 +272,15 @@ def take(o: Options, stop: Stop) -> Kept:
     directory = os.path.join(state.directory(o.state), "initiator")
     for path in (os.path.dirname(directory), directory):
         own_directory(path, f"{printable(path)}, the directory of login.json,")
-    p.lock = state.lock(os.path.join(directory, "login.lock"), "another login or logout is at work",
+    p.lock = lock(os.path.join(directory, "login.lock"), "another login or logout is at work",
                   o.lock_wait, stop, "iscsiadm, mdadm, wipefs, mkfs.xfs or a program of LVM's", 0)
     file = os.path.join(directory, "login.json")
     return parse(file, read_text(file), p) if os.path.lexists(file) else Kept(file, p)
 
 
-@contextlib.contextmanager
-def only_warn(begin: str = "") -> Iterator[None]:
-    """A Failure is said, and the rest is done all the same."""
-    try:
-        yield
-    except Failure as why:
-        warn(begin + str(why))
-
-
 def disks_of(node: Node | None) -> list[Disk]:
     """Others may have sessions with the same target, by another way, with disks of theirs."""
-    session = node.session(sessions.read()) if node else None
+    session = node.session(iscsi.read_sessions()) if node else None
     return session.disks if session else []
 
 
@@ -308,7 +291,7 @@ def _settle(kept: Kept, half: Half) -> None:
     p, paths, taken = kept.p, [], False
     p.settle()
     for at in half.disks:
-        session = sessions.find(sessions.read(), at.target)
+        session = iscsi.find_session(at.target)
         disks = disks_of(kept.node(at.target)) or (session.disks if session else [])
         found = ["/dev/" + d.name for d in disks if d.lun == at.lun]
         paths.append(found[0] if found and is_device(found[0]) else "")  # "": it is missing
@@ -330,9 +313,8 @@ def _settle(kept: Kept, half: Half) -> None:
             why = "there may be data on them" if filled else "they cannot be taken off"
             raise Failure(f"{half} is incomplete, and its parts stay on its disks: {why}")
         for path, m in parts:
-            of = {"array": _array(path) or "none", "group": m.id or "none"}
-            for words in commands(half, "take", [path], **of):
-                p.unstoppable().tried(*words)
+            _run(p.unstoppable(), half, "take", [path], array=_array(path) or "none",
+                 group=m.id or "none")
         taken = True
     kept.halves.remove(half)
     if whole:
@@ -345,7 +327,7 @@ def _settle(kept: Kept, half: Half) -> None:
 def settle_halves(kept: Kept) -> None:
     """The stripes that a login was making when it failed or was killed."""
     for half in reversed(kept.halves[:]):
-        with only_warn():
+        with failures_to():
             _settle(kept, half)
 
 
@@ -355,8 +337,7 @@ def stop_stripes(kept: Kept, disks: Sequence[Disk]) -> list[Stripe]:
     found = [above(disk.name, known) for disk in disks]
     stopped = list({s.id: s for s in found if s}.values())
     for s in stopped:
-        for words in commands(s, "stop"):
-            kept.p.run(*words, about=str(s))
+        _run(kept.p, s, "stop")
         kept.stripes = [one for one in kept.stripes if one is not s]
         kept.write()
     if stopped:
@@ -367,6 +348,6 @@ def stop_stripes(kept: Kept, disks: Sequence[Disk]) -> list[Stripe]:
 def leave(kept: Kept, node: Node) -> None:
     """Ends the node's session, unless a disk of it has a user."""
     stop_stripes(kept, disks_of(node))
-    if node.session(sessions.read()):
+    if node.session(iscsi.read_sessions()):
         iscsi.log_out(kept.p, node)
     kept.drop(node)

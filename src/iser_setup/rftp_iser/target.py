@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Applies one difference: to LIO by rtslib, to mounts and files by system calls. Each runs in a
-child process on the CPUs of its node and with that node's memory, so that the kernel takes the
-memory of a ramdisk from there. The rest of a half-done difference is a difference, too."""
+"""Applies one difference: to LIO by rtslib, to mounts and files. Each runs in a child process on
+the CPUs of its node and with that node's memory, so that the kernel takes the memory of a ramdisk
+from there. The rest of a half-done difference is a difference, too."""
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import errno
 import importlib
 import json
@@ -19,18 +18,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from rftp_common import (Failure, Stop, entries, failed, file_text, format_size,
-                         printable, write_file)
-from rftp_numa.machine import NODE_UNKNOWN
+from rftp_common import (Failure, Stop, at_place, entries, file_text, format_size, output_of,
+                         printable, proc, set_text, write_file)
+from rftp_machine import NODE_UNKNOWN
+from rftp_numa import placement
 
 from . import host, plan
 from .converge import Difference
 
 PIECE = 64 << 20  # bytes of a file, after which a signal is looked for
-TEXT_MOST = 800  # characters of an error
 DONE = "done"  # by a child process
 LIMIT = 1800  # seconds that a difference may take
-MPOL_BIND = 2
 
 
 class Stuck(Failure):
@@ -54,7 +52,7 @@ def rtslib() -> Any:
 def _reason(why: Exception) -> str:
     """rtslib often keeps the kernel's word to itself; a chained exception has it."""
     if not isinstance(why, (Failure, OSError)) and not type(why).__name__.startswith("RTSLib"):
-        # An error of ours, whose text may have a secret in it.
+        # An error in this program: its text may have a secret in it.
         return f"{type(why).__name__} in the process that changes LIO"
     parts = [str(why.filename or "" if isinstance(why, OSError) else why)]
     at: BaseException | None = why
@@ -72,22 +70,19 @@ def _child(function: Callable[[], None], node: int, cpus: set[int], memory: bool
     try:
         # Too much memory asked for costs this process its life, and no other.
         with contextlib.suppress(OSError):
-            _write("1000", "/proc/self/oom_score_adj")
+            set_text("1000", "/proc/self/oom_score_adj")
         cpus &= os.sched_getaffinity(0)  # the node may have none
         if cpus:
             os.sched_setaffinity(0, cpus)
         if memory and node != NODE_UNKNOWN:
-            mask = (ctypes.c_uint64 * 16)()
-            mask[node // 64] = 1 << node % 64
-            if host.numa().set_mempolicy(MPOL_BIND, mask, ctypes.c_ulong(1025)):
-                raise OSError(ctypes.get_errno(), f"the memory of node {node} cannot be chosen")
+            placement.bind_memory(node)
         function()
         said = DONE
     except Exception as why:
         said = _reason(why)
     finally:
         with contextlib.suppress(OSError):  # the parent process may have been killed
-            os.write(answer, os.fsencode(" ".join(said.split())[:TEXT_MOST]))
+            os.write(answer, os.fsencode(" ".join(said.split())[:800]))
         os._exit(0)
 
 
@@ -117,25 +112,16 @@ def on_node(function: Callable[[], None], machine: host.Host, node: int = NODE_U
 # ---- directories, mounts, files -------------------------------------------------------
 
 
-def _write(value: str, *path: str) -> None:
-    with open(os.path.join(*path), "w", encoding="ascii") as file:
-        file.write(value)
-
-
 def _mount(d: Difference) -> None:
-    libc, path = ctypes.CDLL(None, use_errno=True), os.fsencode(d.key[1])
-    if d.to is None:
-        failure, step = libc.umount2(path, 8), f"umount {d.key[1]}"  # UMOUNT_NOFOLLOW
-    else:
-        options = f"size={d.to.size},mode=0700,mpol={d.to.policy}:{d.to.nodes}"
-        step = f"a tmpfs at {d.key[1]}, with {options}"
-        flags = 2 | 4 | 8  # MS_NOSUID, MS_NODEV, MS_NOEXEC
-        failure = libc.mount(host.MOUNT_SOURCE.encode(), path, b"tmpfs", ctypes.c_ulong(flags),
-                             options.encode())
-    number = ctypes.get_errno()
-    if failure and (d.to is not None or number not in (errno.EINVAL, errno.ENOENT)):  # not mounted
-        busy = " (fuser -m shows its users)" if number == errno.EBUSY else ""
-        raise Failure(f"{step}: {os.strerror(number)}{busy}")
+    path = d.key[1]
+    if d.to:
+        options = f"nosuid,nodev,noexec,size={d.to.size},mode=0700,mpol={d.to.policy}:{d.to.nodes}"
+        output_of(["mount", "-t", "tmpfs", "-o", options, "--", host.MOUNT_SOURCE, path], LIMIT)
+    elif os.path.ismount(path):
+        try:
+            output_of(["umount", "--", path], LIMIT)
+        except Failure as why:
+            raise Failure(f"{why} (fuser -m shows its users)") from why
 
 
 def _file(d: Difference, stop: Stop | None) -> None:
@@ -145,28 +131,24 @@ def _file(d: Difference, stop: Stop | None) -> None:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
         return
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    try:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise Failure(f"{path} is no regular file")
+    with at_place(f"{path}, of {d.to} bytes"), open(path, "r+b", buffering=0, opener=lambda
+            path, flags: os.open(path, flags | os.O_CREAT | os.O_NOFOLLOW, 0o600)) as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise Failure("is no regular file")
         if d.was is not None and d.to < d.was:
-            os.ftruncate(fd, d.to)
+            file.truncate(d.to)
         for at in range(d.was or 0, d.to, PIECE):
             if stop:
                 stop.check()
             size = min(PIECE, d.to - at)
-            room = host.node_room(d.node) if d.strictly else None
+            room = placement.node_room(d.node) if d.strictly else None
             # The kernel would end processes that are bound to a node without memory.
             if room is not None and room < size:
                 raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
-            os.posix_fallocate(fd, at, size)
-        os.fsync(fd)
-    except OSError as why:
-        raise failed(why, f"{path}, of {d.to} bytes") from why
-    finally:
-        os.close(fd)
+            os.posix_fallocate(file.fileno(), at, size)
+        os.fsync(file.fileno())
     # Here the node of its pages is checked: a tmpfs's policy is only a request.
-    pages = host.pages(path) if d.strictly else None
+    pages = placement.pages(path) if d.strictly else None
     if pages and pages.elsewhere(d.node):
         raise Failure(f"{path}: {format_size(pages.elsewhere(d.node))} of it are on other nodes "
                       f"than {d.node}, though its tmpfs is bound there")
@@ -189,28 +171,23 @@ def _store(plugin: str, name: str, *given: Any) -> Any:
     return getattr(rtslib(), STORES[plugin])(name, *given)
 
 
-def _check_file(path: str, size: int) -> None:
-    """Two users would destroy each other's data."""
-    there = os.stat(path)
-    if not stat.S_ISREG(there.st_mode):
-        raise Failure(f"{path} is no regular file")
-    if there.st_size != size:
-        raise Failure(f"{path} is there already, of {there.st_size} bytes and not {size}: remove "
-                      "it, or have the plan say its size")
-    users = {f"the back store fileio/{key[2]}": other.path
-             for key, other in host.under(host.read(), "store", "fileio")}
-    users.update(("/dev/" + device, file_text("/sys/block", device, "loop/backing_file"))
-                 for device in entries("/sys/block"))
-    for user, used in users.items():
-        if os.path.exists(used) and os.path.samestat(os.stat(used), there):
-            raise Failure(f"{path} is in use by {user}")
-
-
 def _change_store(plugin: str, name: str, to: host.Store | None) -> None:
     if to:
         serial = to.serial or None
-        if plugin == "fileio":
-            _check_file(to.path, to.size)
+        there = os.stat(to.path) if plugin == "fileio" else None
+        if there and not stat.S_ISREG(there.st_mode):
+            raise Failure(f"{to.path} is no regular file")
+        if there and there.st_size != to.size:
+            raise Failure(f"{to.path} is there already, of {there.st_size} bytes and not "
+                          f"{to.size}: remove it, or have the plan say its size")
+        # Two users would destroy each other's data.
+        users = {f"the back store fileio/{key[2]}": other.path
+                 for key, other in host.under(host.read(), "store", "fileio")}
+        users.update(("/dev/" + device, file_text("/sys/block", device, "loop/backing_file"))
+                     for device in entries("/sys/block"))
+        for user, used in users.items():
+            if there and os.path.exists(used) and os.path.samestat(os.stat(used), there):
+                raise Failure(f"{to.path} is in use by {user}")
         _store(plugin, name, *{"fileio": (to.path, to.size, serial, to.write_back),
                                "iblock": (to.path, serial), "rd_mcp": (to.size, serial)}[plugin])
         return
@@ -230,14 +207,6 @@ def _set_attribute(node: Any, attribute: str, value: int) -> None:
     node.set_attribute(attribute, value)
 
 
-def _drop_halves(group: Any) -> None:
-    """A kill between the two system calls that make a LUN, or its mapping, leaves a directory
-    without its link, at which rtslib stumbles."""
-    for path in (*Path(group.path).glob("lun/lun_*"), *Path(group.path).glob("acls/*/lun_*")):
-        if not any(entry.is_symlink() for entry in path.iterdir()):
-            path.rmdir()
-
-
 def _change_target(d: Difference) -> None:
     """The target itself, or an item in it."""
     lio, kind, iqn, to, name = rtslib(), d.key[0], d.key[1], d.to, d.key[-1]
@@ -251,7 +220,11 @@ def _change_target(d: Difference) -> None:
         target.delete()
         return
     group = lio.TPG(target, host.TAG, mode)
-    _drop_halves(group)
+    # A kill between the two system calls that make a LUN, or its mapping, leaves a directory
+    # without its link, at which rtslib stumbles.
+    for path in (*Path(group.path).glob("lun/lun_*"), *Path(group.path).glob("acls/*/lun_*")):
+        if not any(entry.is_symlink() for entry in path.iterdir()):
+            path.rmdir()
     if kind in PARTS and to is None:
         listed, key_of = PARTS[kind]
         for each in getattr(group, listed):
@@ -298,9 +271,9 @@ def _change(d: Difference, stop: Stop | None) -> None:
     elif kind == "file":
         _file(d, stop)
     elif kind == "irq":
-        _write(to, host.proc(), f"irq/{d.key[1]}/smp_affinity_list")
+        set_text(to, proc(f"irq/{d.key[1]}/smp_affinity_list"))
     elif kind == "cpus":
-        _write(to, rtslib().FabricModule("iscsi").path, "cpus_allowed_list")
+        set_text(to, rtslib().FabricModule("iscsi").path, "cpus_allowed_list")
     elif kind == "store":
         _change_store(d.key[1], d.key[2], to)
     elif kind == "store-attribute":

@@ -1,17 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command verify: is the host as the plan says? The items of the plan are compared with those
 of the host, and a few things are looked at that are no items: cards, threads, interrupts, pages. A
-line for each, with the way to mend it; with --io a pattern through each portal (verify_io.py)."""
+line for each, with the way to mend it; with --io a pattern through each portal."""
 from __future__ import annotations
 
+import itertools
+import mmap
+import os
+import random
+import secrets
+import time
+import uuid
 from dataclasses import dataclass, field
 from typing import Any
 
-from rftp_common import (DONE, FAILED, Failure, Options, Stop, format_ids, format_size, json_line,
-                         need_root, output, parse_ids, printable, say)
-from rftp_numa.machine import NODE_UNKNOWN
+from rftp_common import (DONE, FAILED, Failure, Options, Stop, at_place, failures_to, format_ids,
+                         format_size, json_line, lock, need_root, output, parse_ids, printable, say,
+                         warn)
+from rftp_machine import NODE_UNKNOWN
+from rftp_numa import placement
 
-from . import apply, checks, converge, host, plan, state, verify_io
+from . import apply, checks, converge, host, iscsi, plan, state, target
 from .converge import describe, value_text
 from .host import Key
 from .status import Seen, look
@@ -77,7 +86,7 @@ def _judge_shared(j: Judge) -> None:
     j.judge("lio", loaded, f"LIO and its iSCSI are {'loaded' if loaded else 'not loaded'}")
     # Interrupts of an earlier boot have other numbers now; set "": the kernel has refused it.
     for irq in (i for i in j.state.irqs if i.set and not j.state.restarted):
-        _judge_item(j, ("irq", irq.irq), format_ids(host.irq_cpus(irq.irq) or ()), irq.set)
+        _judge_item(j, ("irq", irq.irq), format_ids(placement.irq_cpus(irq.irq) or ()), irq.set)
     now, others = items.get(("cpus",)), [s for s in j.seen.states if s is not j.state]
     asked = apply.cpus_list(j.plan, j.state, others, now, j.seen.machine)
     if j.plan.cpus != "nodes" or asked is None:
@@ -158,7 +167,7 @@ def _judge_store(j: Judge, s: plan.Store, was: host.Store, to: host.Store) -> No
             j.judge("tmpfs", False, f"another filesystem is mounted over the tmpfs at {s.path}",
                     f"umount {s.path}")
         return
-    # Here the node of each page is judged; host.pages() has looked at them.
+    # Here the node of each page is judged; placement.pages() has looked at them.
     where, text = host.where(j.seen.machine, s.plugin, was, node)
     kind, device, text = where["where"], where.get("device_nodes"), f"where it is: {text}"
     pages = where.get("pages", {"nodes": {}, "swapped": 0})
@@ -209,41 +218,156 @@ def _judge_target(j: Judge, t: plan.Target, secrets: converge.Secrets) -> None:
         j.judge(check, False, f"is {about + ', and ' if about else ''}not planned", mend)
 
 
-# ---- the command ----------------------------------------------------------------------
+# ---- --io: a pattern is written and read --------------------------------------------
+# Through an iSER session of this very host, to a target that is made for it at the planned portal,
+# with a ramdisk on the target's node as its only LUN. No planned target, LUN or data is touched,
+# and nothing is left, also after a failure.
+
+IO_SIZE = 64 << 20  # bytes of the ramdisk, which are all written and read
+IO_BLOCK = 1 << 20  # of one request; one is on its way at a time
+IO_STORE = IFACE = "rftp-verify-io"  # one test at a time has them
+SUFFIX = ".rftp-verify-io"
 
 
-def _verify(args: Options, name: str | None, unseen: list[str], done: list[Judge],
-            stop: Stop) -> None:
-    if args.io:
-        need_root("verify --io")
-    # Of all plans: one list of CPUs serves them together.
-    seen = look(args.state, None, unseen)
-    for s in seen.states:
-        if not s.plan or name not in (None, s.name):
-            continue
-        j = Judge(seen, s, s.plan)
-        done.append(j)
-        _judge_shared(j)
-        secrets = checks.secrets(j.plan, [])
-        for t in j.plan.targets:
-            _judge_target(j, t, secrets)
-        for t, p in ((t, p) for t in j.plan.targets for p in t.portals if args.io and p.iser):
-            try:
-                j.io.append(verify_io.check(t, p, seen.machine, stop))
-            except Failure as why:
-                j.io_failed.append(f"portal {p.address} port {p.port} of {t.iqn}: {why}")
+class _TestNode(iscsi.Node):
+    iface = IFACE  # an interface of open-iscsi's, made for this
+
+
+def _clear(machine: host.Host, p: iscsi.Programs) -> None:
+    """The things of a test that has ended, or was killed: only tests use these names. The session
+    goes first: it would hang without its target."""
+    items = host.read()
+    if ("iscsi",) not in items:
+        raise Failure("LIO's iSCSI is not loaded: apply the plan again")
+    ours = {key: value for key, value in items.items() if key == ("store", "rd_mcp", IO_STORE)
+            or any(str(iqn).endswith(SUFFIX) for iqn in key[1:2])}
+    for _, iqn in (key for key, _ in host.under(ours, "target")):
+        def is_out(iqn: str = iqn) -> bool:
+            return not iscsi.find_session(iqn) or \
+                p.tried("iscsiadm", "-m", "node", "-T", iqn, "--logout")
+
+        # Repeatedly: iscsid refuses while it is still logging in, as of a killed test.
+        if not p.stop.wait_for(is_out, 15):
+            raise Failure(f"the session with {iqn} does not end")
+        p.tried("iscsiadm", "-m", "node", "-T", iqn, "-o", "delete")
+    p.tried("iscsiadm", "-m", "iface", "-I", IFACE, "-o", "delete")
+    for d in converge.differences(ours, {}, {}):
+        target.change(d, machine)
+
+
+def _log_in(t: plan.Target, p: iscsi.Programs) -> iscsi.Disk:
+    """The test's disk. The interface has the initiator's name, so that the host's own does not
+    change; iscsid.conf's settings for others do not count."""
+    iscsi.load_modules("iser")
+    iscsi.start_daemon(p)
+    iface = ("iscsiadm", "-m", "iface", "-I", IFACE, "-o")
+    p.run(*iface, "new")
+    for name, value in (("transport_name", "iser"), ("initiatorname", str(t.initiators[0].name))):
+        p.run(*iface, "update", "-n", "iface." + name, "-v", value)
+    node = _TestNode(t.iqn, t.portals[0].address, t.portals[0].port, host.TAG, "iser")
+    iscsi.make_record(p, node, {
+        "node.startup": "manual", "node.session.auth.authmethod": "None",
+        "node.session.initial_login_retry_max": "3", "node.session.scan": "auto"})
+    iscsi.log_in(p, node)
+
+    found: list[iscsi.Disk] = []
+
+    def has_come() -> bool:
+        s = iscsi.find_session(node.iqn)
+        found[:] = [d for d in s.disks if iscsi.is_device("/dev/" + d.name)] if s else []
+        return bool(found)
+
+    if not p.stop.wait_for(has_come, 30):
+        raise Failure("logged in, but no disk has come within 30 seconds: is sd_mod loaded?")
+    if found[0].serial != t.stores[0].serial:
+        raise Failure(f"/dev/{found[0].name} has not the serial of the test's disk: it is left "
+                      "alone")
+    return found[0]
+
+
+def _run_pattern(device: str, stop: Stop) -> list[float]:
+    """Seconds of all writes, and of all reads; past the page cache: its copies would agree with
+    themselves."""
+    seed, seconds = secrets.randbits(64), [0.0, 0.0]
+    with at_place(f"the test's disk {device}"), \
+            open(device, "r+b", buffering=0, opener=lambda path, flags: os.open(
+                path, flags | os.O_DIRECT | os.O_EXCL)) as disk:
+        buffer = mmap.mmap(-1, IO_BLOCK)  # aligned
+        for read, at in itertools.product((False, True), range(0, IO_SIZE, IO_BLOCK)):
+            stop.check()
+            wanted = random.Random(seed ^ at).randbytes(IO_BLOCK)
+            buffer[:] = bytes(IO_BLOCK) if read else wanted
+            start = time.monotonic()
+            move = os.preadv if read else os.pwritev
+            n = move(disk.fileno(), [buffer], at)
+            seconds[read] += time.monotonic() - start
+            if n != IO_BLOCK or buffer[:] != wanted:
+                raise Failure(f"it read other bytes than it wrote, in the MiB from byte {at}")
+    return seconds
+
+
+def _write_and_read(t: plan.Target, portal: plan.Portal, machine: host.Host,
+                    stop: Stop) -> dict[str, Any]:
+    """One portal, as verify's JSON has it. Failure; nothing is left."""
+    # No other program knows this name, so none can log in.
+    initiator = f"{t.iqn}.rftp-io-{secrets.token_hex(8)}"
+    if len(initiator) > 223:
+        raise Failure(f"{t.iqn} is too long for a target beside it")
+    ramdisk = plan.Store(0, IO_STORE, "ramdisk", t.node, IO_SIZE, serial=str(uuid.uuid4()))
+    test = plan.Target(t.node, f"{t.iqn}{SUFFIX}", False, [portal], [plan.Initiator(initiator)],
+                       [ramdisk])
+    p, cpus = iscsi.Programs(stop), os.sched_getaffinity(0)
+    # Two would take each other's for left over.
+    with os.fdopen(lock("/run/rftp-iser-verify-io.lock", "another verify --io is running", 0)):
+        _clear(machine, p)
+        try:
+            for d in converge.differences({}, converge.items_of([test]), {}):
                 stop.check()
-    if not done and not unseen:
-        raise Failure(f"{printable(name)}: no plan of this name was applied here" if name
-                      else "no plan was applied here")
+                d.node = t.node
+                target.change(d, machine)
+            disk = _log_in(test, p)
+            os.sched_setaffinity(0, (machine.cpus_of(t.node) & cpus) or cpus)
+            write, read = _run_pattern("/dev/" + disk.name, stop)
+        finally:
+            os.sched_setaffinity(0, cpus)
+            with failures_to(warn, "the test has left something behind: "):
+                _clear(machine, p.unstoppable())
+    return {"iqn": t.iqn, "address": portal.address, "port": portal.port, "node": t.node,
+            "transport": disk.session.transport, "bytes": IO_SIZE,
+            "write_bytes_per_second": IO_SIZE / write, "read_bytes_per_second": IO_SIZE / read}
+
+
+# ---- the command ----------------------------------------------------------------------
 
 
 def run(args: Options) -> int:
     """rftp-iser verify. Where there is no plan nothing is as it should be."""
-    error, unseen, done = "", list[str](), list[Judge]()
+    name, error, unseen, done = (*args.words, None)[0], "", list[str](), list[Judge]()
     with Stop() as stop:
         try:
-            _verify(args, args.words[0] if args.words else None, unseen, done, stop)
+            if args.io:
+                need_root("verify --io")
+            # Of all plans: one list of CPUs serves them together.
+            seen = look(args.state, None, unseen)
+            for s in seen.states:
+                if not s.plan or name not in (None, s.name):
+                    continue
+                j = Judge(seen, s, s.plan)
+                done.append(j)
+                _judge_shared(j)
+                known = checks.secrets(s.plan, [])
+                for t in s.plan.targets:
+                    _judge_target(j, t, known)
+                for t, p in ((t, p) for t in s.plan.targets for p in t.portals
+                             if args.io and p.iser):
+                    try:
+                        j.io.append(_write_and_read(t, p, seen.machine, stop))
+                    except Failure as why:
+                        j.io_failed.append(f"portal {p.address} port {p.port} of {t.iqn}: {why}")
+                        stop.check()
+            if not done and not unseen:
+                raise Failure(f"{printable(name)}: no plan of this name was applied here" if name
+                              else "no plan was applied here")
         except Failure as why:
             error = str(why)
         plans = [j.to_json() for j in done]

@@ -16,10 +16,10 @@ import tempfile
 from collections.abc import Sequence
 from typing import Any
 
-from rftp_common import (JSON, Command, Failure, Misuse, Option, Options, Stop, count, failed,
-                         format_ids, format_rate, format_size, json_line, one_of, output, parse,
+from rftp_common import (JSON, Command, Failure, Option, Options, Stop, count, failed, format_ids,
+                         format_rate, format_size, json_line, misuse_if, one_of, output, parse,
                          printable, run, say, size, text, warn)
-from rftp_numa.machine import NODE_MOST, NODE_UNKNOWN, Machine, read_machine
+from rftp_machine import NODE_MOST, NODE_UNKNOWN, Machine, read_machine
 
 # ---- fio: its command line and its report ---------------------------------------------
 
@@ -182,22 +182,18 @@ COMMAND = Command("affinity", "Measure a disk from its own and from another node
 
 
 def measure(o: Options, stop: Stop) -> dict[str, Any]:
-    for wrong, why in (
-            (not o.path, "--path is missing: a directory on the disk, or a file or disk to read"),
-            (o.block % 512, "--block takes whole sectors of 512 bytes"),
-            (o.size // o.jobs < o.block, "--size has less than one --block for each of --jobs"),
-            (o.remote_node is not None and o.remote_node == o.device_node,
-             "--remote-node and --device-node are the same")):
-        if wrong:
-            raise Misuse(why)
+    misuse_if(
+        (not o.path, "--path is missing: a directory on the disk, or a file or disk to read"),
+        (o.block % 512, "--block takes whole sectors of 512 bytes"),
+        (o.size // o.jobs < o.block, "--size has less than one --block for each of --jobs"),
+        (o.remote_node is not None and o.remote_node == o.device_node,
+         "--remote-node and --device-node are the same"))
     path = printable(o.path)
-    if not shutil.which("fio"):
-        raise Failure("fio is not in PATH, which measures: install the package fio")
     done = run(["fio", "--cmdhelp=numa_mem_policy"], stop)
     if done.status or "numa_mem_policy" not in done.out or "Build fio" in done.out:
         raise Failure("fio was built without libnuma: install the distribution's package fio")
-    machine = read_machine(paths=[o.path])
     mode = os.stat(o.path).st_mode
+    machine = read_machine(paths=[o.path])
     if not (stat.S_ISDIR(mode) or stat.S_ISREG(mode) or stat.S_ISBLK(mode)):
         raise Failure(f"{path}: neither a directory nor a file nor a disk")
     fd = -1

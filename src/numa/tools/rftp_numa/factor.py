@@ -17,8 +17,8 @@ from typing import Any
 
 from rftp_common import (JSON, Command, Failure, Option, Options, at_place, count, entries,
                          file_text, format_rate, format_size, json_line, output, parse, parse_ids,
-                         printable, rate, say, size, text)
-from rftp_numa.machine import Node, own_program, read_machine
+                         printable, rate, say, size, sysfs, text)
+from rftp_machine import Node, own_program, read_machine
 
 # A snoop's PMU: the traffic that the thread itself causes, not all that crosses a link.
 SNOOP_PMUS = ("cpu", "uncore_upi*", "uncore_qpi*", "uncore_cha*", "uncore_ha*")
@@ -45,18 +45,18 @@ COUNTS = ("traffic", *OTHERS)
 # ---- events by the names and formats that sysfs has of them ---------------------------
 
 
-def sysfs(*path: str) -> str:
-    return os.path.join(os.environ.get("RFTP_SYSFS") or "/sys", "bus/event_source/devices", *path)
+def pmus(*path: str) -> str:
+    return sysfs("bus/event_source/devices", *path)
 
 
 def first_line(*path: str) -> str:
     """Of a PMU's file, or of an absolute path; "" when there is no such file."""
-    return file_text(sysfs(*path)).partition("\n")[0].strip()
+    return file_text(pmus(*path)).partition("\n")[0].strip()
 
 
 def by_number(*path: str) -> list[str]:
     """Entries, 10 behind 2."""
-    return sorted(entries(sysfs(*path)), key=lambda name: (len(name), name))
+    return sorted(entries(pmus(*path)), key=lambda name: (len(name), name))
 
 
 def set_term(event: Event, pmu: str, term: str) -> None:
@@ -105,7 +105,7 @@ def parse_event(word: str) -> list[Event]:
             set_term(event, pmu, term)
         events.append(event)
     if not events:
-        raise Failure(f"there is no PMU {printable(found[1])} (see {sysfs()})")
+        raise Failure(f"there is no PMU {printable(found[1])} (see {pmus()})")
     return events
 
 
@@ -114,7 +114,7 @@ def find_snoops() -> list[Event]:
     stands for all of its kind. [] when there is none."""
     for pattern in SNOOP_PMUS:
         for pmu in fnmatch.filter(by_number(), pattern):
-            for name in entries(sysfs(pmu, "events")):
+            for name in entries(pmus(pmu, "events")):
                 if re.search("snoop|snp", name, re.IGNORECASE):
                     return parse_event(f"{pattern}/{name}/")
     return []

@@ -6,7 +6,6 @@ from __future__ import annotations
 import math
 import os
 import re
-import shutil
 import statistics
 import sys
 import tempfile
@@ -18,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from rftp_common import (JSON, Command, Failure, Misuse, Option, Options, Stop, Stopped, at_place,
-                         count, failed, format_ids, format_size, json_line, one_of, output, parse,
-                         printable, run, say, size, text)
-from rftp_numa.machine import NODE_MOST, SYSFS, Machine, own_program, read_machine
+                         count, failures_to, format_ids, format_size, json_line, misuse_if, one_of,
+                         output, parse, printable, run, say, size, text)
+from rftp_machine import NODE_MOST, SYSFS, Machine, own_program, read_machine
 
 GBIT = 125e6  # bytes per second
 OPS = ("write", "read")
@@ -229,8 +228,6 @@ def table(m: Model, machine: Machine) -> str:
 
 def gnuplot(script: Sequence[str]) -> str:
     """The picture that gnuplot prints, with surrogate escapes. No word of a user's is in script."""
-    if not shutil.which("gnuplot"):
-        raise Failure("there is no gnuplot: install the package gnuplot-nox, or gnuplot on RHEL")
     with Stop() as stop:
         done = run(["gnuplot", "-d", "-"], stop, given="\n".join([*script, ""]))
     if done.status:
@@ -307,15 +304,13 @@ def _check_place(path: str, complaint: str, make_directory: bool = False) -> Non
     """Before minutes of measuring: can a file be made there, take the place of one, or be written
     to a device? Failure."""
     directory = os.path.dirname(path) or "."
-    try:
+    with at_place(complaint):
         if make_directory:
             os.makedirs(directory, 0o755, exist_ok=True)
         there = Path(path)
         if there.exists() and not (there.is_file() or there.is_char_device()):
             raise OSError(EEXIST, path)
         tempfile.TemporaryFile(dir=directory).close()
-    except OSError as why:
-        raise failed(why, complaint) from why
 
 
 def _measure(o: Options, machine: Machine) -> Model:
@@ -343,18 +338,16 @@ def main() -> None:
     if not o:
         return
     measured = o.from_ is None
-    for wrong, why in (
-            (not measured and any(getattr(o, name) for name in MEASURING),
-             "--from measures nothing: no --threads, --size, --copies, --rounds"),
-            (not measured and (o.save is not None or o.install),
-             "--from has nothing to --save or --install"),
-            (o.save is not None and o.install, "either --save or --install"),
-            (o.sysfs is not None and measured, "--sysfs, another machine's, goes with --from"),
-            (o.op and not o.predict, "--op goes with --predict"),
-            (o.plot is not None and not re.fullmatch(r"(?is).+\.(png|svg)", o.plot),
-             "--plot takes the name of a picture, FILE.png or FILE.svg")):
-        if wrong:
-            raise Misuse(why)
+    misuse_if(
+        (not measured and any(getattr(o, name) for name in MEASURING),
+         "--from measures nothing: no --threads, --size, --copies, --rounds"),
+        (not measured and (o.save is not None or o.install),
+         "--from has nothing to --save or --install"),
+        (o.save is not None and o.install, "either --save or --install"),
+        (o.sysfs is not None and measured, "--sysfs, another machine's, goes with --from"),
+        (o.op and not o.predict, "--op goes with --predict"),
+        (o.plot is not None and not re.fullmatch(r"(?is).+\.(png|svg)", o.plot),
+         "--plot takes the name of a picture, FILE.png or FILE.svg"))
     shares = parse_shares(o.predict) if o.predict else []
     machine = read_machine(o.sysfs)
     kept = None if measured else read_model(o.from_, o.sysfs)
@@ -370,16 +363,14 @@ def main() -> None:
         with at_place("no prediction"):
             for node, _ in shares:
                 machine.node(node)
-    unkept, m = False, kept or _measure(o, machine)
+    unkept, m = list[str](), kept or _measure(o, machine)
     if not measured and o.target is not None:
         m["targets"] = [t for t in m["targets"] if t["node"] == o.target]
         if not m["targets"]:
             raise Failure(f"{printable(o.from_)}: has nothing of node {o.target} as target")
     if keep is not None:
-        try:
+        with failures_to(unkept.append):  # it is shown all the same: it took minutes
             own_program(["keep", "--", "the model", keep], json_line(m))
-        except Failure:
-            unkept = True  # it is shown all the same: it took minutes
     if not o.json:
         output(table(m, machine))
     found = predictions(m, shares, o.op) if shares else []

@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from rftp_common import (JSON, Command, Failure, Misuse, Option, Options, Stop, at_place, count,
-                         format_ids, format_rate, format_size, json_line, load_json, one_of,
-                         output, parse, parse_number, parse_rate, parse_size, printable, read_text,
-                         text, warn)
-from rftp_numa.machine import NODE_MOST, SYSFS, Machine, Nic, is_own, read_machine
+                         format_ids, format_rate, format_size, json_line, load_json, one_of, output,
+                         parse, parse_number, parse_rate, parse_size, printable, read_text, text,
+                         warn)
+from rftp_machine import NODE_MOST, SYSFS, Machine, Nic, is_own, read_machine
+from rftp_members import refuse
 from rftp_numa.model import OPS, Model, default_file, read_model
 
 NO_SCIPY = ""
@@ -61,17 +62,16 @@ FIELDS = {"threads": COUNT, "data": SIZE, "disk": RATE, "network": RATE, "disk_l
 def _read(value: Any, place: str, kind: Kind, shape: tuple[int, ...] = ()) -> Any:
     """A number, or numbers in lists of that shape. null stands for no limit."""
     if shape:
-        if not isinstance(value, list):
-            raise Failure(f"{place} must be a list")
-        if len(value) != shape[0]:
-            raise Failure(f"{place} has {len(value)} entries, but there are {shape[0]} nodes")
+        refuse(not isinstance(value, list), place, "must be a list")
+        refuse(len(value) != shape[0], place,
+               f"has {len(value)} entries, but there are {shape[0]} nodes")
         return [_read(one, f"{place}[{i}]", kind, shape[1:]) for i, one in enumerate(value)]
     if value is None and "_limit" in place:
         return math.inf
     number = kind.parse(value) if isinstance(value, str) and kind.parse else value
     good = isinstance(number, (int, float)) and not isinstance(number, bool)
-    if not good or not 0 <= number <= kind.most or (not kind.parse and number % 1):
-        raise Failure(f"{place} must be {kind.about}")
+    refuse(not good or not 0 <= number <= kind.most or (not kind.parse and number % 1), place,
+           f"must be {kind.about}")
     return number
 
 
@@ -79,17 +79,15 @@ def read_problem(path: str) -> tuple[Problem, set[str]]:
     """The problem in a file, and the names of the missing fields. Failure."""
     obj = load_json(read_text(path), printable(path))
     with at_place(printable(path)):
-        if not isinstance(obj, dict):
-            raise Failure("this is not an object")
+        refuse(not isinstance(obj, dict), "this", "is not an object")
         for key in obj:  # a name that is written wrong would not be missed otherwise
-            if key not in ("nodes", *FIELDS):
-                raise Failure(f"there is no field {printable(key)}: nodes, {', '.join(FIELDS)}")
+            refuse(key not in ("nodes", *FIELDS), f"there is no field {printable(key)}:",
+                   f"nodes, {', '.join(FIELDS)}")
         nodes = obj.get("nodes")
-        if not isinstance(nodes, list) or not 1 <= len(nodes) <= NODES:
-            raise Failure(f"nodes must be a list of 1 to {NODES} numbers of nodes")
+        refuse(not isinstance(nodes, list) or not 1 <= len(nodes) <= NODES, "nodes",
+               f"must be a list of 1 to {NODES} numbers of nodes")
         for i, node in enumerate(_read(nodes, "nodes", NODE, (len(nodes),))):
-            if node in nodes[:i]:
-                raise Failure(f"nodes[{i}]: {node} is there twice")
+            refuse(node in nodes[:i], f"nodes[{i}]:", f"{node} is there twice")
         p = Problem([int(node) for node in nodes])
         for key, kind in FIELDS.items():
             if key in obj:
@@ -239,7 +237,7 @@ class Watch(Stop):
 
 
 def whole(parts: Sequence[float], total: int) -> list[int]:
-    """Whole numbers near to parts, whose sum is total."""
+    """Whole numbers near to the parts; their sum is total."""
     numbers = [int(part) for part in parts]
     nearest = sorted(range(len(parts)), key=lambda i: numbers[i] - parts[i])
     used = [i for i in nearest if parts[i] > 0]

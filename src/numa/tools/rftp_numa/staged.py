@@ -252,7 +252,7 @@ def relax(net: Net, lo: Array, hi: Array) -> Relaxed | None:
     first, end = 2 * count + n, 2 * count + n + len(paths)  # columns: a path's time, the makespan
     memory, least, most = net.memory.tolist(), lo.tolist(), hi.tolist()
     own = (1 / net.rates / np.maximum(hi, 1)).tolist()  # the time of all data with all threads
-    rows: list[list[tuple[int, float]]] = []  # of columns and factors, whose sum is at most 0
+    rows: list[list[tuple[int, float]]] = []  # of columns and factors: their sum is at most 0
     for v, have in enumerate(net.problem.threads.tolist()):
         times = [(first + t, -1) for t, (d, _) in enumerate(paths) if memory[d] == v]
         rows.append([(2 * count + v, 1), *(times if total else [(end, -1)])])

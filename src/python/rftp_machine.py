@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The machine as "rftp-numa topo" shows it, for all Python programs; and the C program's commands."""
+"""The machine as "rftp-numa topo" shows it, and the C program's commands."""
 from __future__ import annotations
 
 import json
@@ -118,7 +118,7 @@ def read_machine(sysfs: str | None = None, paths: Iterable[str] = (), into: Mach
                  ) -> Machine:
     """sysfs: None for this machine's. paths: of files and block devices to locate. Failure."""
     words, asked, own = ["topo", "--json"], list(paths), is_own(sysfs)
-    for at in asked:
+    for at in (os.path.join(os.getcwd(), path) for path in asked):
         # Of a file still to be made: the nearest directory above it.
         while own and not at.startswith("/dev/") and at != "/" and not os.path.exists(at):
             at = os.path.dirname(at)

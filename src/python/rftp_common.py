@@ -103,7 +103,7 @@ def warn(text: str) -> None:
 
 @contextlib.contextmanager
 def failures_to(tell: Callable[[str], object] = warn, begin: str = "") -> Iterator[None]:
-    """A Failure inside is told, and the rest is done all the same."""
+    """Hands the text of a Failure inside to tell; the program goes on behind the context."""
     try:
         yield
     except Failure as why:
@@ -200,8 +200,8 @@ def one_of(*words: str) -> Take:
 
 
 def fits(fault: Callable[[str], str], kind: str) -> Take:
-    """fault: returns "", or the end of a sentence, as rftp_members.rule() does. kind: as "plan's
-    name"."""
+    """The word must have no fault. fault: returns "", or the end of a sentence, as the functions of
+    rftp_members.rule() do. kind: the word's, as "plan's name"."""
     def take(_name: str, word: str) -> str:
         if fault(word):
             raise Misuse(f"no {kind}, for it {fault(word)}", word)
@@ -378,7 +378,7 @@ class Stop:
         return True
 
 
-# Of programs that are not called as they are.
+# The packages that are not called like their programs.
 PACKAGES = {
     "fio": "the package fio", "gnuplot": "the package gnuplot-nox (gnuplot on RHEL)",
     "ip": "iproute2 (iproute on RHEL)", "mkfs.xfs": "xfsprogs", "modprobe": "kmod",
@@ -477,10 +477,8 @@ def lock(path: str, busy: str, seconds: int, stop: Stop | None = None, begun: st
     """A descriptor of the file, locked until it and all inherited copies are closed. busy: the
     text if another process still has the lock after so many seconds. begun: the programs that may
     outlive a killed holder; the wait for them is at least left seconds, unless seconds is 0."""
-    try:
+    with at_place(printable(path)):
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    except OSError as why:
-        raise failed(why, printable(path)) from why
     start, told = time.monotonic(), not seconds
     try:
         while not try_lock(fd):
@@ -565,7 +563,7 @@ def file_text(*path: str) -> str:
 
 
 def set_text(value: str, *path: str) -> None:
-    """Of a file of sysfs or the like. OSError."""
+    """Writes a file of sysfs or the like. OSError."""
     with open(os.path.join(*path), "w", encoding="ascii") as file:
         file.write(value)
 
@@ -585,27 +583,25 @@ def number_in(*path: str) -> int:
 
 
 def sysfs(*path: str) -> str:
-    """A path in the kernel's, or in the copy that a test names in the environment."""
+    """A path in the kernel's sysfs, or in the copy that a test names in the environment."""
     return os.path.join(os.environ.get("RFTP_SYSFS") or "/sys", *path)
 
 
 def proc(*path: str) -> str:
+    """The same, for /proc."""
     return os.path.join(os.environ.get("RFTP_PROC") or "/proc", *path)
 
 
 def file_name(path: str) -> str:
-    """For people, of a path that read_text() takes."""
+    """In messages, for a path that read_text() takes."""
     return "standard input" if path == "-" else printable(path)
 
 
 def read_text(path: str, most: int = FILE_MOST) -> str:
     """A file's text; "-" is standard input. Invalid UTF-8 is kept as surrogate escapes. Failure."""
     name = file_name(path)
-    try:
-        with sys.stdin.buffer if path == "-" else open(path, "rb") as file:
-            data = file.read(most + 1)
-    except OSError as why:
-        raise failed(why, name) from why
+    with at_place(name), sys.stdin.buffer if path == "-" else open(path, "rb") as file:
+        data = file.read(most + 1)
     if len(data) > most:
         raise Failure(f"{name}: File too large")
     if b"\0" in data:
@@ -616,36 +612,29 @@ def read_text(path: str, most: int = FILE_MOST) -> str:
 def write_file(path: str, text: str, mode: int = 0o600) -> None:
     """Replaces path, a link or device, too, by a new file, synced to the disk. Or Failure."""
     directory = os.path.dirname(path) or "."
-    beside = ""
-    try:
+    with at_place(printable(path)), contextlib.ExitStack() as undo:
         fd, beside = tempfile.mkstemp(prefix=".rftp-", dir=directory)  # O_EXCL, O_NOFOLLOW, 0600
+        undo.callback(os.unlink, beside)
         with os.fdopen(fd, "wb") as file:
             file.write(text.encode("utf-8", "surrogateescape"))
             file.flush()
             os.fchmod(file.fileno(), mode)
             os.fsync(file.fileno())
         os.rename(beside, path)
-        beside = ""
+        undo.pop_all()
         parent = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
         try:
             os.fsync(parent)
         finally:
             os.close(parent)
-    except OSError as why:
-        raise failed(why, printable(path)) from why
-    finally:
-        if beside:
-            os.unlink(beside)
 
 
 def own_directory(path: str, name: str) -> None:
     """Makes the directory if it is missing. Failure if other users could change its contents."""
-    try:
+    with at_place(name):
         os.makedirs(os.path.dirname(path) or ".", 0o755, exist_ok=True)
         os.makedirs(path, 0o700, exist_ok=True)
         st = os.stat(path)
-    except OSError as why:
-        raise failed(why, name) from why
     if st.st_uid not in (0, os.geteuid()) or st.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise Failure(f"{name} may be written by others: chown root and chmod 700 it, after a look "
                       "at its contents, or name another directory")
@@ -653,22 +642,19 @@ def own_directory(path: str, name: str) -> None:
 
 def read_private(path: str, most: int, name: str) -> bytes:
     """The beginning of a file with a secret. name: in a Failure, as when others can read it."""
-    try:
+    with at_place(name):
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe does not block
         with os.fdopen(fd, "rb") as file:
             st = os.fstat(fd)
-            data = file.read(most) if stat.S_ISREG(st.st_mode) else b""
-    except OSError as why:
-        raise failed(why, name) from why
-    for wrong, says in (
-            (not stat.S_ISREG(st.st_mode), "is no file"),
-            (st.st_uid not in (0, os.geteuid()),
-             "belongs to another user; chown root it, and draw a new secret"),
-            (st.st_mode & (stat.S_IRWXG | stat.S_IRWXO),
-             "may be read by others than its owner; chmod 600 it, and draw a new secret")):
-        if wrong:
-            raise Failure(f"{name}: {says}")
-    return data
+            for wrong, says in (
+                    (not stat.S_ISREG(st.st_mode), "is no file"),
+                    (st.st_uid not in (0, os.geteuid()),
+                     "belongs to another user; chown root it, and draw a new secret"),
+                    (st.st_mode & (stat.S_IRWXG | stat.S_IRWXO),
+                     "may be read by others than its owner; chmod 600 it, and draw a new secret")):
+                if wrong:
+                    raise Failure(says)
+            return file.read(most)
 
 
 # ---- numbers --------------------------------------------------------------------------

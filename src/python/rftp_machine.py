@@ -58,8 +58,8 @@ class Node:
         if not self.memory:
             return f"node {self.id} has no memory"
         return "" if self.is_allowed() else (
-            f"this process may not have memory of node {self.id} (cpuset, container): it is not in "
-            "Mems_allowed_list of /proc/self/status")
+            f"this process may not have memory of node {self.id} (cpuset, container): the node is "
+            "not in Mems_allowed_list of /proc/self/status")
 
 
 @dataclass

@@ -180,8 +180,8 @@ check "and leaves nothing" nothing_of_it
 
 modprobe brd rd_nr=1 rd_size=32768 && mkswap /dev/ram0 >"$tmp/swap" && swapon /dev/ram0
 run env PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 -m pytest -q -rs -p no:cacheprovider \
-	"$top_srcdir/tests/py/test_iser_pages.py"
-check "test_iser_pages.py" status_is 0
+	"$top_srcdir/tests/py/test_placement.py"
+check "test_placement.py" status_is 0
 check "none of it was skipped" not grep -qi skip "$tmp/out" "$tmp/err"
 
 remove two

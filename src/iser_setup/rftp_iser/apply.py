@@ -27,7 +27,7 @@ class Change(Ask):
     args: Options = field(default_factory=Options)
     name: str | None = None
     stop: Stop = field(default_factory=Stop)
-    machine: host.Host = field(default_factory=lambda: host.Host())
+    machine: host.Host = field(default_factory=host.Host)
     kept: State = field(default_factory=State)  # as its file is written
     steps: list[str] = field(default_factory=list)
     left: list[str] = field(default_factory=list)  # differences that could not be taken back

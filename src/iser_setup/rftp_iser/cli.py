@@ -11,7 +11,6 @@ from . import plan
 
 # ---- tables ---------------------------------------------------------------------------
 
-
 _plan_name = fits(plan.plan_fault, "plan's name")
 _list = partial(Option, many=True)
 _STATE = Option("state", "DIR", "the directory of applied plans and of login.json")

@@ -28,8 +28,7 @@ from . import plan
 
 TAG = 1  # of the portal group of a target of ours
 MOUNT_SOURCE = "rftp-iser"  # of a tmpfs of ours
-# A test names a copy in the environment.
-CONFIGFS = os.environ.get("RFTP_CONFIGFS") or "/sys/kernel/config"
+CONFIGFS = os.environ.get("RFTP_CONFIGFS") or "/sys/kernel/config"  # or a test's copy
 
 
 def size_of(path: str) -> int:
@@ -57,10 +56,6 @@ def nodes_text(nodes: object) -> str:
     """Of a list of nodes, or of one."""
     several = "" if str(nodes).isdigit() else "s"
     return "no node that is known" if nodes in ("", NODE_UNKNOWN) else f"node{several} {nodes}"
-
-
-def same_address(one: str | None, other: str | None) -> bool:
-    return plain_address(one or "") == plain_address(other or "")
 
 
 # ---- nodes, cards and addresses -------------------------------------------------------

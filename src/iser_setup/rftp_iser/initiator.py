@@ -23,7 +23,7 @@ from rftp_members import json_of
 
 from . import iscsi, plan, stripe
 from .host import Host, read_host
-from .iscsi import Address, Disk, Node
+from .iscsi import Address, Disk, Node, Session
 from .plan import Chap, Initiator, Plan
 from .stripe import Kept, Place, Stripe, disks_of, leave, settle_halves, stop_stripes
 
@@ -134,36 +134,39 @@ def _log_in(o: Options, k: Kept, node: Node) -> None:
 # ---- disks, stripes and filesystems ---------------------------------------------------
 
 
+def _lacks(n: Node, s: Session | None) -> str:
+    """The reason if not all disks of a target are there; "": they are."""
+    if not s:
+        return "it has no session that is logged in"
+    ready = [d.lun for d in s.disks if d.size and iscsi.is_device("/dev/" + d.name)]
+    missing = len(n.stores.keys() - ready) if n.stores else max(s.luns, 1) - len(ready)
+    return f"{missing} of its disks are missing: does it serve them to this host, and is the " \
+        "kernel's sd_mod loaded?" if missing else ""
+
+
 def _wait(o: Options, k: Kept, nodes: Sequence[Node]) -> list[tuple[Node, Disk]]:
     """The disks of all targets. Without a plan it is not known how many come: then they must stay
     the same for some looks, more for a stripe, which would lack a late one."""
     begin, same, disks = time.monotonic(), 0, list[tuple[Node, Disk]]()
     settle = 0 if o.plan is not None else 20 if o.stripe is not None else 5
     for look in itertools.count(1):
-        before, disks, why = disks, [], ""
-        for n in nodes:
-            s = iscsi.find_session(n.iqn, "LOGGED_IN")
-            found = s.disks if s else []
-            ready = [d.lun for d in found if d.size and iscsi.is_device("/dev/" + d.name)]
-            luns = max(s.luns, 1) if s else 1
-            missing = len(n.stores.keys() - ready) if n.stores else luns - len(ready)
-            if missing:
-                why = f"{printable(n.iqn)}: " + (
-                    f"{missing} of its disks are missing: does it serve them to this host, and is "
-                    "the kernel's sd_mod loaded?" if s else "it has no session that is logged in")
-            if missing and s and look % 20 == 0:
-                # The kernel looks for disks when a session begins, and later only when it is told
-                # to: a target that is just being made may get some after that.
-                with contextlib.suppress(OSError):
-                    set_text("- - -", sysfs(f"class/scsi_host/host{s.host}/scan"))
-            disks += [(n, d) for d in found]
-        same = same + 1 if disks == before and not why else 0
+        there, before = {s.iqn: s for s in reversed(iscsi.read_sessions("LOGGED_IN"))}, disks
+        disks = [(n, d) for n in nodes if n.iqn in there for d in there[n.iqn].disks]
+        lacking = [(n, why) for n in nodes for why in [_lacks(n, there.get(n.iqn))] if why]
+        same = same + 1 if disks == before and not lacking else 0
         left = begin + o.wait - time.monotonic()
-        if not why and same >= settle:
+        if not lacking and same >= settle:
             break
         k.p.stop.check()
-        if why and left < 0:
-            raise Failure(f"{why} (after {o.wait} s; --wait has more patience)")
+        if lacking and left < 0:
+            raise Failure(f"{printable(lacking[0][0].iqn)}: {lacking[0][1]} (after {o.wait} s; "
+                          "--wait has more patience)")
+        # The kernel looks for disks when a session begins, and later only when it is told to: a
+        # target that is just being made may get some after that.
+        for n, _ in lacking if look % 20 == 0 else ():
+            if n.iqn in there:
+                with contextlib.suppress(OSError):
+                    set_text("- - -", sysfs(f"class/scsi_host/host{there[n.iqn].host}/scan"))
         time.sleep(0.1)
     k.p.settle(int(max(left, 0)) + 1)  # udev's names come a moment later
     return disks

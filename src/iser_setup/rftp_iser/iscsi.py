@@ -20,7 +20,7 @@ from rftp_common import (Failure, Misuse, Stop, at_place, entries, failed, file_
                          parse_number, printable, read_text, run, say, set_text, sysfs, write_file)
 from rftp_members import between, member, needed, rule, word
 
-from .host import Host, load_module, mounts, plain_address, same_address
+from .host import Host, load_module, mounts, plain_address
 from .plan import PORT, Initiator, Store
 
 BLOCK = "class/block"
@@ -69,7 +69,7 @@ def netdev_to(address: str, machine: Host) -> str:
     with contextlib.suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as s:
         s.connect((address, 9))  # sends nothing, but chooses this host's address
         own = str(s.getsockname()[0])
-        return next((n for n, a in machine.addresses if same_address(a, own)), "")
+        return next((n for n, a in machine.addresses if plain_address(a) == plain_address(own)), "")
     return ""
 
 
@@ -127,9 +127,9 @@ def read_sessions(state: str = "") -> list[Session]:
     return found
 
 
-def find_session(iqn: str, state: str = "") -> Session | None:
+def find_session(iqn: str) -> Session | None:
     """The first with the target, however it was made."""
-    return next((s for s in read_sessions(state) if s.iqn == iqn), None)
+    return next((s for s in read_sessions() if s.iqn == iqn), None)
 
 
 def kernel_name(path: str) -> str:
@@ -165,8 +165,8 @@ def stack(name: str) -> list[str]:
         device, above = file_text(at, "dev") or "none", entries(at, "holders")
         above += [e for e in entries(at) if os.path.exists(os.path.join(at, e, "partition"))]
         # The kernel does not count a loop device among the holders of the device below it.
-        for loop in entries(sysfs(), BLOCK):
-            file = file_text(sysfs(), BLOCK, loop, "loop/backing_file")
+        for loop in entries(sysfs(BLOCK)):
+            file = file_text(sysfs(BLOCK), loop, "loop/backing_file")
             if file and (file == "/dev/" + one or _device_number(file) == device):
                 above.append(loop)
         found += [e for e in dict.fromkeys(above) if e not in found]
@@ -190,7 +190,7 @@ def check_unused(names: Sequence[str]) -> None:
     """Failure when one of the devices of a stack has a user, with its name and the remedy."""
     mounted, swaps = {m[0]: m[1] for m in mounts()}, file_text("/proc/swaps")
     for name in names:
-        path, device = "/dev/" + name, file_text(sysfs(), BLOCK, name, "dev")
+        path, device = "/dev/" + name, file_text(sysfs(BLOCK), name, "dev")
         if not device:
             continue
         where, user = mounted.get(device, ""), _program(device)
@@ -468,7 +468,7 @@ QUEUE_DEPTH, CMDS_MAX, READ_AHEAD_KB = 64, 128, 4096  # the reasons are in rftp-
 
 
 def _setting(device: str, file: str) -> str:
-    now = file_text(sysfs(), BLOCK, device, file)
+    now = file_text(sysfs(BLOCK), device, file)
     chosen = re.search(r"\[(.*?)\]", now)  # "mq-deadline [none]"
     return chosen[1] if chosen else now
 

@@ -112,7 +112,7 @@ def contents(p: Programs, device: str) -> str:
 
 def _array(path: str) -> str:
     """That the kernel has put the disk into, "md127"; "": none."""
-    return next((e for e in entries(sysfs(), BLOCK, kernel_name(path), "holders")
+    return next((e for e in entries(sysfs(BLOCK), kernel_name(path), "holders")
                  if e.startswith("md")), "")
 
 
@@ -123,7 +123,7 @@ def _ask(p: Programs, kind: str, path: str) -> Member:
     try:
         m = member_of(kind, p.run(*ASK[kind], path)) if path else Member()
         if kind == "md" and m.part:
-            state = file_text(sysfs(), BLOCK, _array(path) or "none", "md/array_state")
+            state = file_text(sysfs(BLOCK), _array(path) or "none", "md/array_state")
             m.filled = state not in ("", "inactive", "clear")
         if m.part or not path:
             return m
@@ -150,7 +150,7 @@ def is_whole(kind: str, members: Sequence[Member]) -> bool:
 
 
 def _run(p: Programs, s: Stripe, verb: str, paths: Sequence[str] = (), **more: object) -> None:
-    """mdadm or LVM, for a verb of COMMANDS. "take" does all that it can."""
+    """mdadm or LVM, for a verb of COMMANDS. "take" goes on after a failure."""
     # LVM leaves the nodes of devices to udev, and waits in vain where that does not run.
     udev = "udev_sync=1" if os.path.exists("/run/udev/control") else "udev_sync=0 udev_rules=0"
     known = dict(vars(s), udev=f"activation{{{udev}}}", count=len(paths), **more)
@@ -205,7 +205,7 @@ def of_device(name: str, among: Sequence[Stripe]) -> Stripe | None:
     the group's and its own."""
     for s in among:
         file, begin = ("md/uuid", "") if s.kind == "md" else ("dm/uuid", "LVM")
-        uuid = re.sub("[-:]", "", file_text(sysfs(), BLOCK, name, file))
+        uuid = re.sub("[-:]", "", file_text(sysfs(BLOCK), name, file))
         if s.id and uuid.startswith(begin + re.sub("[-:]", "", s.id)):
             return s
     return None

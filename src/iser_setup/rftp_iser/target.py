@@ -121,7 +121,8 @@ def _mount(d: Difference) -> None:
         try:
             output_of(["umount", "--", path], LIMIT)
         except Failure as why:
-            raise Failure(f"{why} (fuser -m shows its users)") from why
+            users = " (fuser -m shows its users)" if "busy" in str(why) else ""
+            raise Failure(f"{why}{users}") from why
 
 
 def _file(d: Difference, stop: Stop | None) -> None:

@@ -200,7 +200,7 @@ def _judge_target(j: Judge, t: plan.Target, secrets: converge.Secrets) -> None:
         else:
             _judge_item(j, key, was, to)
         for p in (p for p in t.portals if kind == "portal" and p.port == key[3]
-                  and host.same_address(p.address, key[2])):
+                  and host.plain_address(p.address) == key[2]):
             for f in checks.portal(t, p, j.seen.machine):
                 j.judge(f.check, f.right is not False, f.text, f.mend)
     for key, was in items.items() if ("target", t.iqn) in items else ():

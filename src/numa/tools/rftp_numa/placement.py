@@ -71,7 +71,7 @@ def numa() -> ctypes.CDLL:
 
 
 def bind_memory(node: int) -> None:
-    """Puts all memory that this thread takes from now on, in the kernel, too. OSError."""
+    """This thread, and the kernel for it, take memory from this node alone from now on. OSError."""
     mask = (ctypes.c_uint64 * 16)()
     mask[node // 64] = 1 << node % 64
     if numa().set_mempolicy(MPOL_BIND, mask, ctypes.c_ulong(1025)):

@@ -129,6 +129,19 @@ def test_lock(tmp_path):
         rftp_common.lock(str(tmp_path / "link"), "busy", 0)
 
 
+@pytest.mark.parametrize("debug", [False, True])
+def test_error_of_ours(tmp_path, debug):
+    (tmp_path / "broken.py").write_text("def main():\n    return 1 // 0\n")
+    start = "import sys, rftp_common; sys.exit(rftp_common.start('rftp-iser', 'broken'))"
+    env = dict(os.environ, PYTHONPATH=os.pathsep.join([str(tmp_path), *sys.path]))
+    done = subprocess.run([sys.executable, "-B", "-c", start, *["--debug"] * debug], env=env, text=True,
+                          capture_output=True, check=False)
+    *before, last = done.stderr.splitlines()
+    assert done.returncode == 1 and not done.stdout
+    assert last.startswith("rftp-iser: an error in rftp-iser itself: ZeroDivisionError: ")
+    assert (before[:1] == ["Traceback (most recent call last):"]) == debug == bool(before)
+
+
 STOP = """import os, signal, time
 import rftp_common
 with rftp_common.Stop() as stop:

@@ -120,10 +120,13 @@ for k in 0 1; do
 	check "by threads there, too" grep -q "files are read by .* on CPUs $((1 - k))\$" "$tmp/d.log"
 done
 
-# Slow enough for four commands, each of which takes seconds here.
-random "$tmp/big" 96000000
+# It lasts as long as the commands beside it, each of which takes seconds here.
 before=$(carried rxe_eth0)
-rftp put -q --accept-new --transport rdma --rate 1M "$tmp/big" "$url/0/big" 2>"$tmp/busy" &
+until [ -e "$tmp/enough" ]; do
+	head -c 131072 /dev/urandom
+	sleep 0.2
+done | tee "$tmp/big" |
+	rftp put -q --accept-new --transport rdma - "$url/0/big" 2>"$tmp/busy" &
 client=$!
 check "a transfer is under way" under_way rxe_eth0
 run rftp-iser status
@@ -138,6 +141,7 @@ check "no remove, while somebody is logged in" test "$status" -eq 1 -a -n "$(gre
 run rftp-iser logout --all
 check "no logout, while it is mounted" grep -q "is mounted on $tmp/root" "$tmp/err"
 check "the transfer goes on" not gone $client
+: >"$tmp/enough"
 wait $client
 check "to its end" test $? -eq 0
 check "with all its bytes" same "$tmp/big" "$tmp/root/0/big"

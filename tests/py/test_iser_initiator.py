@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from rftp_common import Failure, Stop
-from rftp_iser import host, initiator, iscsi, plan, stripe
+from rftp_iser import host, initiator, iscsi, plan, state, stripe
 from rftp_iser.iscsi import Address, Node, Programs
 from rftp_iser.stripe import Half, Member, Place, Stripe
 from rftp_members import json_of
@@ -162,6 +162,20 @@ def test_kept() -> None:
     del value["halves"]  # older files have none
     old = stripe.parse("f", json.dumps(value), p)
     assert len(old.stripes) == 1 and not old.halves
+
+
+def test_files_of_the_program_in_c(tmp_path: Path) -> None:
+    """rftp-iser in C wrote both on a host: each member is read, and written as it was."""
+    here = Path(__file__).parent
+    login = (here / "login-by-c.json").read_text()
+    kept = stripe.parse("f", login, Programs(Stop()))
+    assert [len(kept.nodes), len(kept.stripes), len(kept.halves)] == [2, 1, 0]
+    assert json_of(kept) == json.loads(login)
+    applied = (here / "state-by-c.json").read_text()
+    (tmp_path / "two.json").write_text(applied)
+    found = state.read(str(tmp_path), "two")
+    assert found.applied and len(found.applied.targets) == 2 and len(found.irqs) == 4
+    assert json_of(found) == json.loads(applied)
 
 
 # ---- sysfs ----

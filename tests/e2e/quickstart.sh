@@ -9,6 +9,7 @@ need find numfmt python3 setsid
 
 # shellcheck disable=SC2034 # of lib.sh: seconds that a command may take
 limit=600
+tree="$top_srcdir/tests" # sent where any will do
 export TMPDIR=$tmp/place
 mkdir "$TMPDIR"
 
@@ -42,15 +43,17 @@ on_terminal() { # COMMAND...
 	run env TERM=xterm python3 -c 'import os, pty, sys
 sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))' "$@"
 }
-on_terminal "$top_srcdir/scripts/quickstart" --build "${top_builddir:?}" --size 512M
+# shellcheck disable=SC2016
+fake 'exec "$rftp" "$@" --rate 32M' 'exec "$rftpd" "$@"'
+on_terminal "$top_srcdir/scripts/quickstart" --build "$tmp/fake" --size 64M --tree "$tree"
 check "on a terminal it ends well, too" status_is 0
-check "and shows rftp's progress" printed '[0-9]% +[0-9.]+ [KM]iB of 512 MiB'
+check "and shows rftp's progress" printed '[0-9]% +[0-9.]+ [KM]iB of 64[.0]* MiB'
 check "and the same rates" [ "$(grep -Ec '(put|get) (file|tree) ( +[0-9.]+){4}' "$tmp/out")" = 4 ]
 check "and leaves nothing" no_trace
 
 # shellcheck disable=SC2016
 fake '"$rftp" "$@" && case $1 in get) for f; do :; done; echo >>"$f" ;; esac' 'exec "$rftpd" "$@"'
-quickstart --build "$tmp/fake" --size 1M
+quickstart --build "$tmp/fake" --size 1M --tree "$tree"
 check "a file that came back different: status 1" [ "$status" = 1 ]
 check "and it says so" grep -q 'came back: what arrived is not what was sent' "$tmp/err"
 check "and leaves nothing" no_trace
@@ -59,7 +62,7 @@ check "and leaves nothing" no_trace
 fake '"$rftp" "$@" && case "$*" in get*/tree) for f; do :; done
 	find "$f" -type f -name "*.h" | head -n 1 | while read -r x; do chmod 711 "$x"; done ;; esac' \
 	'exec "$rftpd" "$@"'
-quickstart --build "$tmp/fake" --size 1M --keep
+quickstart --build "$tmp/fake" --size 1M --tree "$tree" --keep
 check "a mode that came back different: status 1" [ "$status" = 1 ]
 kept=$(sed -n 's/^The files are in //p' "$tmp/out")
 check "--keep keeps the files" test -s "${kept:-none}/root/big"
@@ -70,20 +73,20 @@ check "and nothing else" no_trace
 fake '"$rftp" "$@" && case "$*" in get*/tree) for f; do :; done
 	rm "$f/odd/first"; cp -p "$f/odd/-rf/second" "$f/odd/first"
 	touch -r "$(dirname "$f")/odd" "$f/odd" ;; esac' 'exec "$rftpd" "$@"'
-quickstart --build "$tmp/fake" --size 1M
+quickstart --build "$tmp/fake" --size 1M --tree "$tree"
 check "a hard link that came back as a file: status 1" [ "$status" = 1 ]
 check "and it says so" grep -q 'came back: a hard link' "$tmp/err"
 check "and leaves nothing" no_trace
 
 fake 'exit 0' 'echo cannot >&2; exit 3'
-quickstart --build "$tmp/fake" --size 1M
+quickstart --build "$tmp/fake" --size 1M --tree "$tree"
 check "a server that does not start: status 1" [ "$status" = 1 ]
 check "and it says so" grep -q 'rftpd did not start' "$tmp/err"
 check "and leaves nothing" no_trace
 
 # shellcheck disable=SC2016
 fake 'exec sleep 60' 'exec "$rftpd" "$@"'
-"$top_srcdir/scripts/quickstart" --build "$tmp/fake" --size 1M </dev/null >"$tmp/out" 2>"$tmp/err" &
+"$top_srcdir/scripts/quickstart" --build "$tmp/fake" --size 1M --tree "$tree" </dev/null >"$tmp/out" 2>"$tmp/err" &
 pid=$!
 others+=("$pid")
 check "it gets to the first leg" patience 120 printed 'seconds'
@@ -94,6 +97,9 @@ check "and it leaves nothing" no_trace
 
 quickstart --size much
 check "a size that is none: status 2" [ "$status" = 2 ]
+quickstart --size 1M --tree "$tmp/none"
+check "a tree that is none: status 1" [ "$status" = 1 ]
+check "and it says so" grep -q 'no tree of files.*/none' "$tmp/err"
 quickstart --nonsense
 check "an unknown option: status 2" [ "$status" = 2 ]
 quickstart --help

@@ -115,25 +115,27 @@ systemctl reload rftpd
 
 # ---- the next one, in the middle of a transfer ----
 
-# begin FILE NAME RATE CONDITION: a put by RDMA that stands still in its middle, when CONDITION holds
+# begin FILE NAME: a put by RDMA that stands still in its middle, until end
 begin() {
 	before=$(carried rxe_eth0)
-	rftp put -q --transport rdma --prot clear --block 64K --rate "$3" --retries 0 \
-		"$1" "rftp://alice@$url/~/$2" </dev/null >"$tmp/out" 2>"$tmp/err" &
+	rm -f "$tmp/go"
+	{
+		head -c 2000000 "$1"
+		until [ -e "$tmp/go" ]; do sleep 0.2; done
+		tail -c +2000001 "$1"
+	} | rftp put -q --transport rdma --prot clear --block 64K --retries 0 \
+		- "rftp://alice@$url/~/$2" >"$tmp/out" 2>"$tmp/err" &
 	client=$! ran="put $2"
 	others+=("$client")
-	patience 20 "$4"
-	kill -STOP $client
+	patience 20 moves
 }
 moves() { [ $(($(carried rxe_eth0) - before)) -gt 200 ]; } # packets of 4 KiB
-# Its journal, which has more than its head once a second has gone by, tells of some of it.
-is_noted() { find /home/alice -name '.rftp-*.j' -size +64c | grep -q .; }
 end() {
-	kill -CONT $client
+	: >"$tmp/go"
 	wait $client
 	status=$?
 }
-begin "$tmp/big" rolled 2M moves
+begin "$tmp/big" rolled
 systemctl kill -s USR2 --kill-whom=main rftpd
 replaced() { [ "$(main_pid)" != "$first" ]; }
 check "another is the main process" patience 30 replaced
@@ -161,7 +163,7 @@ check "killed, it is started again" patience 30 again
 
 # ---- stopped ----
 
-begin "$tmp/big" stopped 2M moves
+begin "$tmp/big" stopped
 systemctl --no-block stop rftpd
 check "nobody else gets in" patience 30 refuses
 check "the transfer is waited for" test "$(systemctl show --value -p ActiveState rftpd)" = deactivating
@@ -176,7 +178,14 @@ mkdir -p /run/systemd/system/rftpd.service.d
 printf '[Service]\nTimeoutStopSec=2\n' >/run/systemd/system/rftpd.service.d/short.conf
 systemctl daemon-reload
 systemctl start rftpd
-begin "$tmp/late" late 4M is_noted
+# Its journal, which has more than its head once a second has gone by, tells of some of it.
+is_noted() { find /home/alice -name '.rftp-*.j' -size +64c | grep -q .; }
+rftp put -q --transport rdma --prot clear --block 64K --rate 1M --retries 0 \
+	"$tmp/late" "rftp://alice@$url/~/late" </dev/null >"$tmp/out" 2>"$tmp/err" &
+client=$! ran="put late"
+others+=("$client")
+patience 20 is_noted
+kill -STOP $client
 systemctl stop rftpd
 check "what does not end in time is ended" test "$(systemctl show --value -p Result rftpd)" = timeout
 kill -KILL $client

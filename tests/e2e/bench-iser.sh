@@ -3,6 +3,7 @@
 # TAP.
 
 . "${top_srcdir:?}/tests/e2e/lib.sh"
+skip_with_sanitizers
 need python3
 
 # A guest that says how it was asked for, and is not started.

@@ -3,6 +3,7 @@
 # scripts/fio-numa: what it runs, what it makes of it, and what it does not write to. TAP.
 
 . "${top_srcdir:?}/tests/e2e/lib.sh"
+skip_with_sanitizers
 need python3 fio numactl rftp-numa
 numactl --hardware >/dev/null 2>&1 || skip_all "no NUMA policies here"
 limit=200

@@ -3,6 +3,7 @@
 # a machine that only waits in QEMU's place. TAP.
 
 . "${top_srcdir:?}/tests/e2e/lib.sh"
+skip_with_sanitizers
 PATH=$PATH:/usr/sbin:/sbin
 compgen -G '/boot/vmlinuz-*-amd64' >/dev/null && [ -x /bin/busybox ] &&
 	modprobe=$(command -v modprobe) && command -v cpio >/dev/null || skip_all "no guests here"

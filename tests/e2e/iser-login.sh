@@ -3,6 +3,7 @@
 # each thing that is wrong, and nothing done. TAP.
 
 . "${top_srcdir:?}/tests/e2e/lib.sh"
+skip_with_sanitizers
 
 export RFTP_ISER_STATE=$tmp/state
 login() { run "${as_root[@]}" rftp-iser login "$@"; }

@@ -24,6 +24,11 @@ skip_all() { # WHY
 	exit 0
 }
 
+# For tests of scripts and Python programs, which a build with sanitizers runs as any other.
+skip_with_sanitizers() {
+	! rftp --version | grep -q '+asan' || skip_all "nothing here is instrumented"
+}
+
 need() { # COMMAND...: programs that this script cannot do without
 	local c
 	for c in "$@"; do

@@ -3,6 +3,7 @@
 # what it refuses, and that nothing of it stays. TAP.
 
 . "${top_srcdir:?}/tests/e2e/lib.sh"
+skip_with_sanitizers
 need python3 fio
 
 small=(--size 4M --block 64K --jobs 2 --seconds 1)

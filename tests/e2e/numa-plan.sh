@@ -3,6 +3,7 @@
 # what is wrong with a problem, and searches that are ended. TAP.
 
 . "${top_srcdir:?}/tests/e2e/lib.sh"
+skip_with_sanitizers
 need python3 taskset
 unset RFTP_NUMA_MODEL RFTP_SYSFS
 

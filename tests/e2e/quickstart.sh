@@ -4,8 +4,7 @@
 
 . "${top_srcdir:?}/tests/e2e/lib.sh"
 need find numfmt python3 setsid
-# It is the script that is looked at here.
-! rftp --version | grep -q '+asan' || skip_all "a build with sanitizers finds nothing here that it would not elsewhere"
+skip_with_sanitizers
 
 # shellcheck disable=SC2034 # of lib.sh: seconds that a command may take
 limit=600

@@ -93,18 +93,20 @@ static void test_shapes(void **state)
 	}
 }
 
-/* Queues so short that signals, messages and receives go round often. */
-static void test_short_queues(void **state)
+/* The device's queues of work, or its completion queues, are so short that signals, messages and
+ * receives go round often. */
+static void short_queues(int work, int completions)
 {
-	(void)state;
 	for (uint8_t op = OP_WRITE; op <= OP_READ; op++) {
 		const struct shape s = { "", op, false, 2, 200, 200, 900, 90, 0, 64, false };
 		struct flow *f;
 		struct ends x;
 
 		fake_begin();
-		fake_device_attr(1)->max_qp_wr = 64;
-		fake_device_attr(2)->max_qp_wr = 64;
+		for (unsigned side = 1; side <= 2; side++) {
+			fake_device_attr(side)->max_qp_wr = work;
+			fake_device_attr(side)->max_cqe = completions;
+		}
 		ends_init(&x, s.op, s.channels, s.inflight);
 		ends_open_ok(&x);
 		f = flow_new(&x, s.numbers);
@@ -115,6 +117,13 @@ static void test_short_queues(void **state)
 		ends_free(&x);
 		fake_end();
 	}
+}
+
+static void test_short_queues(void **state)
+{
+	(void)state;
+	short_queues(64, 1 << 16);
+	short_queues(1024, 640);
 }
 
 /* Never more reads under way than the lesser of both devices takes. */

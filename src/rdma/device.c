@@ -12,7 +12,6 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#define SHARE_LEAST 256       /* of a completion queue for a channel; with less there are too many */
 #define LOCK_SPARE_KIB 65536u /* beside the pool: queues, messages */
 
 /* ---- what was chosen ---- */
@@ -222,26 +221,25 @@ static uint32_t clamp(uint32_t want, int device)
 	return want < most ? want : most;
 }
 
-/* How deep the queues of each channel are: see the head of path.h. All channels share the path's
- * completion queue; where the device bounds that, each gets an equal part of it. */
+/* The depth of each channel's queues: see the head of path.h. All channels share the path's
+ * completion queue. Where the device's limit for that is too low, each channel gets an equal part,
+ * at least half of it for its sends; make_queue() refuses a path that needs more. */
 static void size_channel(const struct rd_path *p, const struct rd_endpoint *ep,
 			 struct rd_channel *c)
 {
 	const struct agreement *a = ep->cfg.agr;
-	int share = ep->attr.max_cqe / (int)p->path.nchannels - (int)RD_OTHERS_OUT;
-	int sends = ep->attr.max_qp_wr - (int)RD_OTHERS_OUT, receives = ep->attr.max_qp_wr;
+	int room = ep->attr.max_qp_wr - (int)RD_OTHERS_OUT;
+	int share = ep->attr.max_cqe / (int)p->path.nchannels - (int)RD_OTHERS_OUT, rest;
 
+	c->receives = clamp(p->read ? p->cfg.inflight : a->sink_blocks, ep->attr.max_qp_wr);
 	c->sends_max = 1;
+	if (p->cfg.source && !p->read)
+		c->sends_max = clamp(2 * p->cfg.inflight, room);
 	if (!p->cfg.source && p->read)
 		c->sends_max = RD_READS_MAX;
-	if (p->cfg.source && !p->read) {
-		if (share >= SHARE_LEAST && sends > share / 2)
-			sends = share / 2;
-		c->sends_max = clamp(2 * p->cfg.inflight, sends);
-	}
-	if (share >= SHARE_LEAST && receives > share - (int)c->sends_max)
-		receives = share - (int)c->sends_max;
-	c->receives = clamp(p->read ? p->cfg.inflight : a->sink_blocks, receives);
+	rest = share - (int)c->receives;
+	c->sends_max = clamp(c->sends_max, rest > share / 2 ? rest : share / 2);
+	c->receives = clamp(c->receives, share - (int)c->sends_max);
 	c->spare_messages = (1u << RD_MESSAGES_OUT) - 1;
 }
 

@@ -12,7 +12,8 @@
  * Receives can never be short (RNR): a side posts one for everything the other may have
  * under way. WRITE: a sink for each buffer, a source for each credit, since a list holds at
  * least one and a credit is given again only after it was used. READ: both for each block
- * that may be unacknowledged. */
+ * that may be unacknowledged. Only a device whose queues are shorter than the blocks in flight
+ * posts fewer; its peer may then be told to try again (RNR). */
 #ifndef RFTP_RDMA_PATH_H
 #define RFTP_RDMA_PATH_H
 

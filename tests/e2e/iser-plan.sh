@@ -3,7 +3,6 @@
 # wrong is said in one line, and nothing is written then. TAP.
 
 . "${top_srcdir:?}/tests/e2e/lib.sh"
-skip_with_sanitizers
 need python3
 unset RFTP_SYSFS
 umask 022

@@ -3,7 +3,6 @@
 # programs. That of plan, login and logout is in iser-plan.sh and iser-login.sh. TAP.
 
 . "${top_srcdir:?}/tests/e2e/lib.sh"
-skip_with_sanitizers
 . "$top_srcdir/tests/e2e/iser-looks.bash"
 need python3
 

@@ -3,7 +3,6 @@
 # through. What they do is for the guest's test, tests/vm/iser-scripts.sh. TAP.
 
 . "${top_srcdir:?}/tests/e2e/lib.sh"
-skip_with_sanitizers
 . "$top_srcdir/tests/e2e/iser-looks.bash"
 export RFTP_ISER_STATE=$tmp/state
 me=iqn.2026-01.org.example:me

@@ -3,7 +3,6 @@
 # it. What the kernel's own says is for the guest's test. TAP.
 
 . "${top_srcdir:?}/tests/e2e/lib.sh"
-skip_with_sanitizers
 . "$top_srcdir/tests/e2e/iser-looks.bash"
 need python3
 

@@ -24,9 +24,9 @@ skip_all() { # WHY
 	exit 0
 }
 
-# For tests of scripts and Python programs, which a build with sanitizers runs as any other.
+# For tests of scripts and Python programs: a build with sanitizers would only repeat them.
 skip_with_sanitizers() {
-	! rftp --version | grep -q '+asan' || skip_all "nothing here is instrumented"
+	! rftp --version | grep -q '+asan' || skip_all "the programs of this test are not in C"
 }
 
 need() { # COMMAND...: programs that this script cannot do without

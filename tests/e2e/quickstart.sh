@@ -8,7 +8,7 @@ skip_with_sanitizers
 
 # shellcheck disable=SC2034 # of lib.sh: seconds that a command may take
 limit=600
-tree="$top_srcdir/tests" # sent where any will do
+tree=$top_srcdir/tests # small: for runs that need no certain tree
 export TMPDIR=$tmp/place
 mkdir "$TMPDIR"
 
@@ -97,7 +97,7 @@ check "and it leaves nothing" no_trace
 quickstart --size much
 check "a size that is none: status 2" [ "$status" = 2 ]
 quickstart --size 1M --tree "$tmp/none"
-check "a tree that is none: status 1" [ "$status" = 1 ]
+check "a tree that does not exist: status 1" [ "$status" = 1 ]
 check "and it says so" grep -q 'no tree of files.*/none' "$tmp/err"
 quickstart --nonsense
 check "an unknown option: status 2" [ "$status" = 2 ]

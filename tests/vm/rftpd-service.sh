@@ -115,7 +115,7 @@ systemctl reload rftpd
 
 # ---- the next one, in the middle of a transfer ----
 
-# begin FILE NAME: a put by RDMA that stands still in its middle, until end
+# begin FILE NAME: a put by RDMA that stops after 2 MB, until end
 begin() {
 	before=$(carried rxe_eth0)
 	rm -f "$tmp/go"
@@ -178,7 +178,7 @@ mkdir -p /run/systemd/system/rftpd.service.d
 printf '[Service]\nTimeoutStopSec=2\n' >/run/systemd/system/rftpd.service.d/short.conf
 systemctl daemon-reload
 systemctl start rftpd
-# Its journal, which has more than its head once a second has gone by, tells of some of it.
+# After a second the journal has more than its head: the next put can resume.
 is_noted() { find /home/alice -name '.rftp-*.j' -size +64c | grep -q .; }
 rftp put -q --transport rdma --prot clear --block 64K --rate 1M --retries 0 \
 	"$tmp/late" "rftp://alice@$url/~/late" </dev/null >"$tmp/out" 2>"$tmp/err" &

@@ -228,7 +228,7 @@ static void rdma_end(bool is_source, int to_source[2])
 	const struct endpoint_config c = { .source = is_source, .agr = &agr, .auth = &auth,
 					   .tos = -1 };
 	struct err e = ERR_INIT;
-	struct endpoint *ep = verbs_endpoint(&c, &e);
+	struct endpoint *ep = verbs_transport.endpoint(&c, &e);
 	struct sockaddr_storage a;
 	socklen_t len;
 	uint16_t port = 0;

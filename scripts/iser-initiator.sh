@@ -15,11 +15,11 @@
 #   --transport KIND iser, or tcp for plain iSCSI
 #   --stripe KIND    one device of all disks: md or lvm
 #   --mkfs           make XFS on it, or on each disk
-#   --yes            --stripe and --mkfs may destroy what the disks hold
+#   --yes            --stripe and --mkfs may destroy the data on the disks
 #   --mount DIR      mount it there; several disks at DIR/1, DIR/2 and so on, each by a program
 #                    on the node of its card
-#   --down           unmount what this has mounted (at DIR of --mount) and log out, of all when none is
-#                    named
+#   --down           unmount the filesystems of this script (at DIR of --mount) and log out, of all
+#                    targets when none is named
 #   --help           this text
 #
 # rftp-iser login does all but the mounting: rftp-iser(8). Status: 0; 1 when it could not be done;
@@ -52,7 +52,7 @@ done
 
 find_iser
 
-# An option that is mount's alone, by which what is mounted here is known until it is unmounted.
+# An option for mount(8) only: it marks the mounts of this script until they are unmounted.
 mark=x-rftp-iser
 is_ours() { findmnt --mtab -n -O $mark --mountpoint "$1" >/dev/null; }
 
@@ -85,7 +85,7 @@ for command in "${commands[@]}"; do
 	place=$mount
 	[ ${#commands[@]} -eq 1 ] || place=$mount/$nth
 	device=${command##* }
-	# By number: what device-mapper calls a device is not what mount does.
+	# By number: device-mapper and mount have different names for a device.
 	number=$(lsblk -dno MAJ:MIN "$device" | xargs)
 	there=$(findmnt -n -o MAJ:MIN --mountpoint "$place" | xargs)
 	if [ -n "$number" ] && [ "$there" = "$number" ]; then

@@ -10,18 +10,18 @@
 #   --initiator IQN  a host that may log in, as its /etc/iscsi/initiatorname.iscsi has it; may be
 #                    repeated. Each gets a CHAP secret
 #   --name NAME      of the plan (the host's)
-#   --iqn PREFIX     what the targets' names begin with: iqn.2026-01.org.example; by default as in
-#                    the plan that is there, or else this month and the host's domain
+#   --iqn PREFIX     prefix of the targets' names: iqn.2026-01.org.example; by default as in the
+#                    existing plan, else made of this month and the host's domain
 #   --node LIST      only these nodes
 #   --tcp            plain iSCSI where no card has RDMA
 #   --dir DIR        where plan and secrets are: /etc/rftp-iser
-#   --down           take it all away, and what the memory holds; plan and secrets stay
+#   --down           remove all targets, and the data in memory; plan and secrets stay
 #   --force          also while initiators are logged in
 #   --help           this text
 #
-# The plan is DIR/NAME.json: rftp-iser applies and verifies it. The last line that is
-# printed is to be run on the other host. More (disks, files, other addresses) by rftp-iser itself:
-# rftp-iser(8). Status: 0; 1 when it could not be done; 2 for wrong arguments.
+# The plan is DIR/NAME.json: rftp-iser applies and verifies it. The last line of the output is the
+# command to run on the other host. rftp-iser(8) itself can do more (disks, files, other addresses).
+# Status: 0; 1 when it failed; 2 for wrong arguments.
 
 set -u
 
@@ -66,7 +66,7 @@ fi
 [ ${#force[@]} -eq 0 ] || wrong "--force goes with --down"
 [ "$(id -u)" -eq 0 ] || die "run as root"
 
-# What somebody has changed in the plan is not to be lost.
+# Changes that an administrator made to the plan must not be lost.
 (umask 077 && mkdir -p "$dir") || exit 1
 dir=$(cd "$dir" && pwd) || exit 1
 plan=$dir/$name.json

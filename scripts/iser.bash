@@ -1,6 +1,6 @@
-# shellcheck shell=bash disable=SC2034 # iser: for who sources this
+# shellcheck shell=bash disable=SC2034 # iser: the sourcing script uses it
 # SPDX-License-Identifier: Apache-2.0
-# What iser-target.sh and iser-initiator.sh share: what they say, and where rftp-iser is.
+# Shared by iser-target.sh and iser-initiator.sh: messages, and the path of rftp-iser.
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd) || exit 1
 

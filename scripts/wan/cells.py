@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a sweep consists of, and the file its runs are in."""
+"""The cells of a sweep, and the file with its runs."""
 
 import argparse
 import csv
@@ -46,7 +46,7 @@ class Cell:
             self.inflight)
 
     def blocks_in_flight(self):
-        """What rftp's --inflight is to be: a number of blocks; None: its own choice."""
+        """The value of rftp's --inflight: a number of blocks; None: rftp's own choice."""
         if self.inflight == AUTO:
             return None
         if self.inflight.isdigit():
@@ -106,7 +106,7 @@ def ours(options, path):
 
 
 def raw(options, path):
-    """What it is compared with: memory to memory, whatever else is measured."""
+    """The cells of the tools that rftp is compared with: always memory to memory."""
     blocks = [word for word in options.block if word != AUTO] or ["1M"]
     ways = sorted({"both" if word == "both" else "put" for word in options.direction})
     cells = [Cell(path, "verbs", "memory", op, way, size_, str(pairs), AUTO)
@@ -152,7 +152,7 @@ class Record:
         known = os.path.exists(runs) and cut_torn_line(runs)
         if known:
             self.load(runs)
-        # Settings by which nothing was measured, for they were wrong, bind nobody.
+        # Settings of a sweep without a run (they were wrong, for example) do not count.
         if self.rows:
             self.compare(settings)
         self.facts()
@@ -163,7 +163,7 @@ class Record:
             self.file.flush()
 
     def facts(self, **more):
-        """What is known besides, in settings.json."""
+        """Write further facts to settings.json."""
         self.known["facts"].update(more)
         with open(self.name("settings.json.new"), "w", encoding="utf-8") as f:
             json.dump(self.known, f, indent=1)
@@ -192,8 +192,8 @@ class Record:
         return row is not None and (failed_too or row["status"] == "ok")
 
     def hopeless(self, cell, round_):
-        """What rftp is compared with is not tried in round after round when it only fails: it
-        may have to be waited for each time."""
+        """A tool that rftp is compared with is not tried again when it has always failed: each try
+        may last until its time limit."""
         before = [row["status"] for row in (self.rows.get(self.key(cell, k))
                                             for k in range(round_)) if row]
         return cell.tool in ("verbs", "iperf3") and before and "ok" not in before
@@ -211,8 +211,8 @@ class Record:
 
 
 def cut_torn_line(path):
-    """A run that was being written when the machine or the disk gave up is made again. How much
-    there is then; what is not ours is not cut."""
+    """Cut a line that was not written to its end, so that its run is made again. Returns the size of
+    the file; a file of another program is not cut."""
     head = ",".join(FIELDS).encode() + b"\r\n"
     with open(path, "rb+") as f:
         whole = f.read()

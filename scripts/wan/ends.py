@@ -230,7 +230,7 @@ def start_server(programs, rftpd, address, card, root, state, log):
 
 
 def advice(cards, rtt_ms, ops):
-    """What of this host will hold it up, as lines."""
+    """Lines about settings of this host that will limit the rate."""
     lines = []
     for card in cards:
         with open("/sys/class/net/%s/mtu" % card, encoding="ascii") as f:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two network cards of this host as the two ends of a path: what goes from the address of the one
-to that of the other leaves by the first and comes in by the second, and netem delays it. All of it
-is taken back at the end.
+"""Two network cards of this host as the two ends of a path: packets from the address of the one to
+the address of the other leave by the first and arrive by the second, and netem delays them. All of
+it is undone at the end.
 
 A network namespace for one end would need all RDMA devices of the host in exclusive mode, and
 Soft-RoCE of Linux 6.1 works in none but the first. So it is done by routes: the table of our own
@@ -53,9 +53,9 @@ def mbit_of(card):
 
 
 class Undo:
-    """What is to be done at the end, the latest first. It is also in a file, as long as it is to
-    be done: kill -9 leaves that to who reads it. What was set does not outlast the kernel or the
-    network namespace that it was set in, which the file names."""
+    """The steps that undo our settings, the latest first. A file has them, too, until they are done:
+    after kill -9 a user can run it. The file names the start of the kernel and the network namespace
+    of the settings, which end with these."""
 
     def __init__(self, path):
         self.path, self.steps = path, []
@@ -89,7 +89,7 @@ class Undo:
             f.write(self.mark + "".join(step + "\n" for step in reversed(self.steps)))
 
     def all(self):
-        """What cannot be taken back, as lines."""
+        """Lines about settings that cannot be undone."""
         failed = []
         while self.steps:
             step = self.steps.pop()
@@ -150,8 +150,8 @@ class Loop:
         return ADDRESSES[k]
 
     def sysctls(self):
-        """Who asks for an address is answered by the card that has it, and what comes from our
-        own address by another card is believed."""
+        """Only the card with an address answers ARP requests for it, and packets from our own address
+        are accepted from another card."""
         values = [("all/arp_ignore", 1), ("all/arp_announce", 2), ("all/rp_filter", 0)]
         for card in self.cards:
             values += [(card + "/accept_local", 1), (card + "/rp_filter", 0)]
@@ -171,7 +171,7 @@ class Loop:
         self.undo.do("ip rule del pref 0 lookup local".split(), "ip rule add pref 0 lookup local")
 
     def wire(self, k):
-        """What goes to the address of card 1 - k leaves by card k."""
+        """Packets to the address of card 1 - k leave by card k."""
         card, other, to = self.cards[k], self.cards[1 - k], self.addresses[1 - k]
         route = "%s dev %s src %s table %d" % (to, card, self.addresses[k], TABLES[k])
         self.undo.do(["ip", "route", "add"] + route.split(), "ip route del " + route)
@@ -184,8 +184,8 @@ class Loop:
     # ---- netem ----
 
     def packets(self, ms):
-        """What netem must be able to hold, twice over; by itself it is 1000 packets, and drops
-        all beyond."""
+        """Twice the packets that netem must hold; its default is 1000, and it drops the packets beyond
+        its limit."""
         mbit = max(mbit_of(card) or 0 for card in self.cards) or 10000
         return max(NETEM_PACKETS_LEAST, int(2 * mbit * 1000 * ms / 8 / 1500))
 

@@ -108,7 +108,7 @@ def against_setting(report, directory, kind, name, title, x, series, label, axis
             verbs, iperf3 = raw_lines(report, path, op, direction, x)
             panel.add("ib_%s_bw" % op, verbs, dashed(VERBS))
             values.update(v for v, _ in verbs)
-            # Beside what software makes of RDMA, TCP would leave no room to see the rest.
+            # TCP beside Soft-RoCE, which is much slower, would leave no room for the other curves.
             if x == "channels" and op == "tcp":
                 panel.add("iperf3", iperf3, dashed(IPERF3))
                 values.update(v for v, _ in iperf3)
@@ -132,7 +132,7 @@ def raw_lines(report, path, op, direction, x):
 
 
 def against_rtt(report, directory, kind):
-    """The best setting of each way and what rftp does by itself, over all paths."""
+    """The best setting of each way and rftp's own choice, over all paths."""
     rtts = {path: report.of(path=path)[0].rtt_ms for path in report.paths}
     if len({round(r, 1) for r in rtts.values() if r is not None}) < 2:
         return False

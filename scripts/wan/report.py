@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the runs of a sweep come to: medians, ratios, what is recommended."""
+"""The results of a sweep: medians, ratios, recommendations."""
 
 import json
 import statistics
@@ -37,7 +37,7 @@ class Group:
         return statistics.median(values) if values else None
 
     def agreed(self, what):
-        """What rftp has really used, as a number; what was asked for where it did not say."""
+        """The number that rftp has really used; the requested one where rftp did not tell."""
         told = median_of(row["agreed_" + what] for row in self.ok)
         asked = getattr(self.cell, what)
         if told is not None:
@@ -80,7 +80,7 @@ def ratio(of, to):
 
 class Report:
     def __init__(self, rows, known, within):
-        """known: what settings.json holds."""
+        """known: the content of settings.json"""
         self.settings, self.facts = known["settings"], known.get("facts", {})
         self.groups, self.within = groups_of(rows), within
         known = list(self.facts.get("hosts", {}))
@@ -92,7 +92,7 @@ class Report:
                 if all(getattr(g.cell, key) == value for key, value in words.items())]
 
     def ways(self, path):
-        """(kind, op, direction) of what rftp was measured with."""
+        """(kind, op, direction) of the runs of rftp"""
         return list(dict.fromkeys((g.cell.kind, g.cell.op, g.cell.direction)
                                   for g in self.of(path=path)
                                   if g.cell.tool in ("rftp", "default")))
@@ -121,8 +121,8 @@ class Report:
         }
 
     def table(self):
-        """A line for the best setting of each way, for rftp's own choice and for what they are
-        compared with."""
+        """A line for the best setting of each way, for rftp's own choice and for the tools that they
+        are compared with."""
         lines = []
         for path in self.paths:
             for kind, op, direction in self.ways(path):
@@ -172,7 +172,7 @@ class Report:
             for tool, why in self.facts.get("not_measured", {}).get(path, {}).items():
                 yield "%s: %s not measured: %s" % (path, tool, why)
 
-    # ---- what is recommended ----
+    # ---- recommendations ----
 
     def recommend(self, path):
         """The cheapest setting, fewest channels first, then least in flight, that is good for
@@ -196,7 +196,7 @@ class Report:
                     failing.add(setting)
         if not scores:
             return None
-        # What fails at times is for who has nothing else, however fast it is else.
+        # A setting that failed in some rounds is recommended only if all others failed, too.
         scores = {s: score for s, score in scores.items() if s not in failing} or scores
         enough = max(scores.values()) * (1 - self.within / 100)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One run: of rftp, of perftest or of iperf3, and what came of it."""
+"""One run: of rftp, of perftest or of iperf3, and its result."""
 
 import json
 import os
@@ -39,7 +39,7 @@ def done(count, seconds, rate, here=None, there=None):
 
 
 def refused(ended):
-    """Nobody listens yet, in the words of perftest or of iperf3."""
+    """perftest or iperf3 says that the other end does not listen yet."""
     text = ended.out + ended.err
     return "Couldn't connect to" in text or "unable to connect to server" in text
 
@@ -54,9 +54,8 @@ def card_with(address):
 
 
 def ack_timeout(rtt_ms, queued_ms):
-    """perftest's --qp-timeout, 4.096 us x 2^n: four round trips and what is waited for besides, as
-    rftp has it. By itself it is 67 ms: what takes longer to be acknowledged is sent again, and
-    again."""
+    """perftest's --qp-timeout, 4.096 us x 2^n: four round trips and the time in queues, as in rftp.
+    The default is 67 ms: packets that are acknowledged later are sent again and again."""
     n = TIMEOUT_LEAST
     while n < TIMEOUT_MOST and 4.096e-3 * 2 ** n < 4 * (rtt_ms or 0) + queued_ms:
         n += 1
@@ -69,10 +68,10 @@ class Runner:
     def __init__(self, options, programs, work):
         self.options, self.programs, self.work = options, programs, work
         self.rftp = os.path.join(options.build, "rftp") if options.build else "rftp"
-        # What a file is called on a server that others use, too.
+        # The names of our files on a server that others use, too.
         self.name = "wan-loopback.%d.%d" % (os.getpid(), random.SystemRandom().randrange(10 ** 6))
         self.source = os.path.join(options.dir or work, self.name)
-        self.remote = {}           # path: what has been left on its server
+        self.remote = {}           # path: the files that we left on its server
 
     def run(self, path, cell):
         tool = {"verbs": self.verbs, "iperf3": self.iperf3}.get(cell.tool, self.ours)
@@ -134,7 +133,7 @@ class Runner:
         return self.outcome(self.programs.run([self.rftp, "get"] + words + [there, back], limit))
 
     def make_directory(self, path):
-        """A URL's; what goes wrong there is told by the run."""
+        """The directory of a URL; its errors show in the run."""
         if path not in self.remote:
             self.remote[path] = set()
             self.programs.run([self.rftp, "mkdir", "-p"] + path.login + [path.file("")], GRACE)
@@ -190,7 +189,7 @@ class Runner:
             for direction in self.options.direction:
                 self.bench(path, self.operation(path, op), direction, WARM_SECONDS)
 
-    # ---- what it is compared with ----
+    # ---- the other tools ----
 
     def pair(self, path, server, client, limit):
         """A server there, and its client as soon as it listens. The client's end."""

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Pools: one mapping cut into blocks, the free ones on a stack. */
+/* Blocks, and pools of them: one mapping cut into blocks, the free ones on a stack. */
 #include "block/block.h"
 
 #include <assert.h>
@@ -13,7 +13,7 @@ struct pool {
 	uint32_t payload;
 	size_t stride;
 	size_t bytes;
-	size_t mapped;          /* with what huge pages have more */
+	size_t mapped;          /* bytes, rounded up to huge pages */
 	uint8_t *base;
 	struct block *blocks;
 	struct extent *extents; /* BLOCK_EXTENTS for each block */
@@ -21,84 +21,80 @@ struct pool {
 	bool huge;
 	bool registered;
 
-	pthread_mutex_t lock; /* guards all below; under it only what notify takes */
+	pthread_mutex_t lock; /* guards all below; while it is held, only notify may take locks */
 	pthread_cond_t freed; /* a block came back, or the pool was closed */
-	struct block *free;   /* linked by next, the one used last on top */
-	uint32_t nfree;       /* read without the lock for snapshots: atomic stores */
-	uint32_t sleepers;    /* in pool_get(): nobody is woken when there are none */
+	struct block *free;   /* linked by next, the most recently used first */
+	uint32_t nfree;       /* snapshots read it without the lock, so stores are atomic */
+	uint32_t sleepers;    /* in pool_get(); 0: no signal is sent */
 	bool closed;
 	void (*notify)(void *arg);
 	void *notify_arg;
 };
 
-/* ---- making ---- */
+/* ---- blocks ---- */
 
-static int check_config(const struct pool_config *c, struct err *e)
+void block_reset(struct block *b)
 {
-	if (c->blocks < 1)
-		return err_set(e, -EINVAL, "a pool needs at least one block");
-	if (c->payload < BLOCK_MIN || c->payload > BLOCK_MAX || c->payload % 4096)
-		return err_set(e, -EINVAL,
-			       "block size %u: must be a multiple of 4096 from %u to %u",
-			       c->payload, BLOCK_MIN, BLOCK_MAX);
+	b->len = 0;
+	b->nextents = 0;
+	b->number = 0;
+}
+
+int block_add(struct block *b, uint64_t file, uint64_t offset, uint32_t length)
+{
+	if (b->nextents == BLOCK_EXTENTS || length > b->cap - b->len)
+		return -ENOSPC;
+	b->extents[b->nextents++] = (struct extent){
+		.file = file,
+		.offset = offset,
+		.length = length,
+		.pos = b->len,
+	};
+	b->len += length;
 	return 0;
 }
 
-/* Out of those that an administrator has set aside, if they are enough. */
-static void *map_huge(struct pool *p)
+/* ---- creation ---- */
+
+/* Does not touch the pages: the kernel allocates each page when a stage first writes to it, on the
+ * node that bind chose. */
+static int pool_map(struct pool *p, enum page_choice pages, struct err *e)
 {
-	size_t bytes = (p->bytes + POOL_HUGE_PAGE - 1) / POOL_HUGE_PAGE * POOL_HUGE_PAGE;
-	void *base = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | MAP_HUGE_2MB, -1, 0);
+	size_t huge = (p->bytes + POOL_HUGE_PAGE - 1) / POOL_HUGE_PAGE * POOL_HUGE_PAGE;
+	int access = PROT_READ | PROT_WRITE, flags = MAP_PRIVATE | MAP_ANONYMOUS;
+	void *base = MAP_FAILED;
 
-	p->huge = base != MAP_FAILED;
-	if (p->huge)
-		p->mapped = bytes;
-	return base;
-}
-
-/* Pages are not touched here: they come when a stage first fills them, on the node
- * that bind chose. */
-static int map_region(struct pool *p, enum page_choice pages, struct err *e)
-{
-	void *base = pages == PAGES_AUTO || pages == PAGES_HUGE ? map_huge(p) : MAP_FAILED;
-
-	if (base == MAP_FAILED && pages == PAGES_HUGE)
+	if (pages == PAGES_AUTO || pages == PAGES_HUGE) {
+		base = mmap(NULL, huge, access, flags | MAP_HUGETLB | MAP_HUGE_2MB, -1, 0);
+		p->huge = base != MAP_FAILED;
+	}
+	if (!p->huge && pages == PAGES_HUGE)
 		return err_set(e, -ENOSPC, "cannot have %zu MiB in huge pages (%s): set "
 			       "vm.nr_hugepages %zu higher", p->bytes >> 20, strerror(errno),
 			       p->bytes / POOL_HUGE_PAGE + 1);
-	if (base == MAP_FAILED) {
-		p->mapped = p->bytes;
-		base = mmap(NULL, p->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-			    -1, 0);
-	}
+	if (!p->huge)
+		base = mmap(NULL, p->bytes, access, flags, -1, 0);
 	if (base == MAP_FAILED)
 		return err_sys(e, -errno, "cannot map %zu bytes for %u blocks", p->bytes,
 			       p->nblocks);
 	p->base = base;
+	p->mapped = p->huge ? huge : p->bytes;
 	if (!p->huge && pages != PAGES_SMALL)
 		(void)madvise(base, p->bytes, MADV_HUGEPAGE); /* advice: a kernel may lack it */
 	return 0;
 }
 
-/* calloc() of this size maps zero pages, so that extents are not touched either. */
+/* A calloc() of this size maps untouched zero pages, so the extents use no memory yet. */
 static int make_blocks(struct pool *p, struct err *e)
 {
 	p->blocks = calloc(p->nblocks, sizeof(*p->blocks));
 	p->extents = calloc(p->nblocks, BLOCK_EXTENTS * sizeof(*p->extents));
 	if (!p->blocks || !p->extents)
 		return err_sys(e, -ENOMEM, "cannot describe %u blocks", p->nblocks);
-	return 0;
-}
+	/* In reverse order, so that the first block is on top of the stack. */
+	for (uint32_t i = p->nblocks; i-- > 0;) {
+		struct block *b = &p->blocks[i];
 
-/* The first block ends on top of the stack. */
-static void fill_stack(struct pool *p)
-{
-	struct block *b;
-	uint32_t i;
-
-	for (i = p->nblocks; i-- > 0;) {
-		b = &p->blocks[i];
 		b->base = p->base + i * p->stride;
 		b->cap = p->payload;
 		b->index = i;
@@ -107,10 +103,12 @@ static void fill_stack(struct pool *p)
 		b->next = p->free;
 		p->free = b;
 	}
+
 	p->nfree = p->nblocks;
+	return 0;
 }
 
-/* Bind before register: registration pins pages where they are. */
+/* Bind before registering: registration pins the pages on their node. */
 static int run_hooks(struct pool *p, const struct pool_config *c, struct err *e)
 {
 	const struct pool_hooks *h = &p->hooks;
@@ -126,7 +124,7 @@ static int run_hooks(struct pool *p, const struct pool_config *c, struct err *e)
 	return 0;
 }
 
-static void release(struct pool *p)
+static void pool_release(struct pool *p)
 {
 	if (p->registered && p->hooks.unreg)
 		p->hooks.unreg(p->hooks.arg, p->base, p->bytes);
@@ -139,12 +137,24 @@ static void release(struct pool *p)
 	free(p);
 }
 
-static struct pool *describe(const struct pool_config *c)
+struct pool *pool_new(const struct pool_config *c, struct err *e)
 {
-	struct pool *p = calloc(1, sizeof(*p));
+	struct pool *p;
 
-	if (!p)
+	if (c->blocks < 1) {
+		err_set(e, -EINVAL, "a pool needs at least one block");
 		return NULL;
+	}
+	if (c->payload < BLOCK_MIN || c->payload > BLOCK_MAX || c->payload % 4096) {
+		err_set(e, -EINVAL, "block size %u: must be a multiple of 4096 from %u to %u",
+			c->payload, BLOCK_MIN, BLOCK_MAX);
+		return NULL;
+	}
+	p = calloc(1, sizeof(*p));
+	if (!p) {
+		err_sys(e, -ENOMEM, "cannot make a pool");
+		return NULL;
+	}
 	p->nblocks = c->blocks;
 	p->payload = c->payload;
 	p->stride = (size_t)BLOCK_HEAD + c->payload; /* both are whole pages */
@@ -153,25 +163,10 @@ static struct pool *describe(const struct pool_config *c)
 		p->hooks = *c->hooks;
 	pthread_mutex_init(&p->lock, NULL);
 	pthread_cond_init(&p->freed, NULL);
-	return p;
-}
-
-struct pool *pool_new(const struct pool_config *c, struct err *e)
-{
-	struct pool *p;
-
-	if (check_config(c, e))
-		return NULL;
-	p = describe(c);
-	if (!p) {
-		err_sys(e, -ENOMEM, "cannot make a pool");
+	if (pool_map(p, c->pages, e) || make_blocks(p, e) || run_hooks(p, c, e)) {
+		pool_release(p);
 		return NULL;
 	}
-	if (map_region(p, c->pages, e) || make_blocks(p, e) || run_hooks(p, c, e)) {
-		release(p);
-		return NULL;
-	}
-	fill_stack(p);
 	return p;
 }
 
@@ -179,23 +174,18 @@ void pool_free(struct pool *p)
 {
 	if (!p)
 		return;
-	/* Whoever put the last block back may still be letting go of the lock. */
+	/* The thread that returned the last block may still be releasing the lock. */
 	pthread_mutex_lock(&p->lock);
 	assert(p->nfree == p->nblocks);
 	assert(p->sleepers == 0);
 	pthread_mutex_unlock(&p->lock);
-	release(p);
+	pool_release(p);
 }
 
-/* ---- taking and giving ---- */
+/* ---- get and put ---- */
 
-/* Called with the lock held, like take(). */
-static void set_nfree(struct pool *p, uint32_t n)
-{
-	__atomic_store_n(&p->nfree, n, __ATOMIC_RELAXED);
-}
-
-static struct block *take(struct pool *p)
+/* Call with the lock held; NULL: closed, or no block is free. */
+static struct block *take_free(struct pool *p)
 {
 	struct block *b = p->closed ? NULL : p->free;
 
@@ -203,7 +193,7 @@ static struct block *take(struct pool *p)
 		return NULL;
 	p->free = b->next;
 	b->next = NULL;
-	set_nfree(p, p->nfree - 1);
+	__atomic_store_n(&p->nfree, p->nfree - 1, __ATOMIC_RELAXED);
 	return b;
 }
 
@@ -216,14 +206,14 @@ struct block *pool_get(struct pool *p)
 		pthread_cond_wait(&p->freed, &p->lock);
 		p->sleepers--;
 	}
-	return take(p);
+	return take_free(p);
 }
 
 struct block *pool_try_get(struct pool *p)
 {
 	LOCK_GUARD(guard, &p->lock);
 
-	return take(p);
+	return take_free(p);
 }
 
 void pool_put(struct block *b)
@@ -237,8 +227,9 @@ void pool_put(struct block *b)
 	LOCK_GUARD(guard, &p->lock);
 	b->next = p->free;
 	p->free = b;
-	set_nfree(p, p->nfree + 1);
-	/* Under the lock, for p may be freed as soon as it is open. */
+	__atomic_store_n(&p->nfree, p->nfree + 1, __ATOMIC_RELAXED);
+
+	/* Signal while the lock is held: after its release another thread may free p. */
 	if (p->sleepers)
 		pthread_cond_signal(&p->freed);
 	if (p->notify && p->nfree == 1)
@@ -263,7 +254,7 @@ void pool_set_notify(struct pool *p, void (*fn)(void *arg), void *arg)
 	p->notify_arg = arg;
 }
 
-/* ---- asking ---- */
+/* ---- properties ---- */
 
 uint32_t pool_blocks(const struct pool *p)
 {

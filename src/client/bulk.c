@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Turns options into a request, and sees it through. */
+/* Makes a bulk request from the options and runs it, again after a failure. */
 #include "client/bulk.h"
 
-#include "client/again.h"
 #include "client/signals.h"
 #include "rdma/rdma.h"
 
@@ -11,18 +10,29 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
-/* So many bytes are better left to the data channels of a new connection than sent over the
- * control connection: about the second that the new one takes. */
+/* Bytes. If all data channels are lost and at least this much remains, connecting again (about a
+ * second) is faster than using the control connection. */
 #define ANEW_FROM (1ull << 30)
 
-/* ---- options into numbers ---- */
+enum { BACKOFF_MOST = 30 /* seconds */, REREADS_MOST = 3 };
 
-/* Options that put a flag into the request (or take it out). */
-static uint32_t request_flags(const struct options *o)
+/* ---- options into a request ---- */
+
+void bulk_request_of(const struct options *o, enum bulk_op op, struct bulk_request *q)
 {
-	const struct { bool on; uint32_t flag; } table[] = {
+	static const uint8_t ops[] = {
+		[USE_ANY_OP] = OP_WRITE | OP_READ, [USE_WRITE] = OP_WRITE, [USE_READ] = OP_READ,
+	};
+	static const uint8_t transports[] = {
+		[USE_AUTO] = TRANSPORT_RDMA | TRANSPORT_TCP | TRANSPORT_INBAND,
+		[USE_TCP] = TRANSPORT_TCP,
+		[USE_RDMA] = TRANSPORT_RDMA,
+	};
+	const struct { bool on; uint32_t flag; } flags[] = {
+		{ true, BULK_F_HARDLINKS | BULK_F_SPARSE },
 		{ o->recursive, BULK_F_RECURSIVE },
 		{ !o->no_modes, BULK_F_MODES },
 		{ !o->no_times, BULK_F_TIMES },
@@ -32,56 +42,42 @@ static uint32_t request_flags(const struct options *o)
 		{ o->inplace, BULK_F_INPLACE },
 		{ !o->no_resume, BULK_F_RESUME },
 		{ o->dry_run, BULK_F_DRY_RUN },
+		{ o->files_from, BULK_F_INTO | BULK_F_MKDIRS | BULK_F_SEVERAL },
 	};
-	uint32_t flags = BULK_F_HARDLINKS | BULK_F_SPARSE;
 
-	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
-		if (table[i].on)
-			flags |= table[i].flag;
-	return flags;
+	q->op = (uint8_t)op;
+	q->policy = (uint8_t)o->policy;
+	q->flags = 0;
+	for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++)
+		q->flags |= flags[i].on ? flags[i].flag : 0;
+
+	q->rate = o->rate;
+	q->offer.transports = transports[o->transport];
+	q->offer.ops = ops[o->op];
+	q->offer.prot_min = (uint8_t)o->prot;
+	q->offer.ack = (uint8_t)o->ack;
+	q->offer.block = (uint32_t)o->block;
+	q->offer.channels = (uint16_t)o->channels;
+	q->offer.inflight = o->inflight;
 }
 
-static int check_transports(struct offer *f, struct err *e)
+int bulk_add_sources(struct bulk_request *q, char *const *paths, size_t n)
 {
-	const struct device_transport *rdma = VERBS_TRANSPORT;
+	char **all = reallocarray(q->sources, q->nsources + n + 1, sizeof(*all));
 
-	if (!rdma)
-		f->transports &= (uint8_t)~TRANSPORT_RDMA;
-	if (!f->transports)
-		return err_set(e, -EINVAL, "--transport rdma: rftp was built without libibverbs");
+	if (!all)
+		return -ENOMEM;
+	q->sources = all;
+	for (size_t i = 0; i < n; i++) {
+		all[q->nsources] = strdup(paths[i]);
+		if (!all[q->nsources])
+			return -ENOMEM;
+		q->nsources++;
+	}
 	return 0;
 }
 
-static void fill_offer(const struct options *o, struct offer *f)
-{
-	static const uint8_t ops[] = {
-		[USE_ANY_OP] = OP_WRITE | OP_READ, [USE_WRITE] = OP_WRITE, [USE_READ] = OP_READ,
-	};
-	static const uint8_t sets[] = {
-		[USE_AUTO] = TRANSPORT_RDMA | TRANSPORT_TCP | TRANSPORT_INBAND,
-		[USE_TCP] = TRANSPORT_TCP,
-		[USE_RDMA] = TRANSPORT_RDMA,
-	};
-
-	f->transports = sets[o->transport];
-	f->ops = ops[o->op];
-	f->prot_min = (uint8_t)o->prot;
-	f->ack = (uint8_t)o->ack;
-	f->block = (uint32_t)o->block;
-	f->channels = (uint16_t)o->channels;
-	f->inflight = (uint32_t)o->inflight;
-}
-
-void bulk_request_of(const struct options *o, enum bulk_op op, struct bulk_request *q)
-{
-	q->op = (uint8_t)op;
-	q->policy = (uint8_t)o->policy;
-	q->flags = request_flags(o);
-	q->rate = o->rate;
-	fill_offer(o, &q->offer);
-}
-
-/* The mask rftp was started with, also for the second session of a process. */
+/* Keeps the first value: a later call in the same process finds the umask 0. */
 mode_t bulk_umask(void)
 {
 	static mode_t mask;
@@ -94,61 +90,71 @@ mode_t bulk_umask(void)
 	return mask;
 }
 
-static int fill_place(const struct options *o, struct transfer_tuning *t, struct err *e)
+static int bulk_connect(void *bulk, struct err *e)
 {
-	static const enum page_choice pages[] = { PAGES_AUTO, PAGES_HUGE, PAGES_SMALL };
-	int r = o->numa ? place_wish_parse(&t->place, o->numa, e) : 0;
+	const struct bulk *b = bulk;
 
-	t->pages = pages[o->hugepages];
-	t->place.cores = o->pin;
-	t->balance_percent = (unsigned)o->balance;
-	t->balance_ns = o->balance_ns;
-	t->place.nics = o->nic_node;
-	return r ? r : place_wish_check(&t->place, e);
-}
-
-static void fill_tuning(const struct options *o, struct transfer_tuning *t)
-{
-	transfer_tuning_default(t);
-	t->io = (enum io_kind)o->io;
-	t->direct = o->direct;
-	t->sort = o->sort;
-	t->readers = (unsigned)o->readers;
-	t->writers = (unsigned)o->writers;
-	t->memory = o->memory;
-	t->rdma = VERBS_TRANSPORT;
-	t->nics = o->nic;
-	t->poll = (enum poll_mode)o->poll;
-	t->stall_ms = (uint32_t)(o->stall / 1000000);
-	t->congestion = o->congestion;
-	if (option_given(o, "tos"))
-		t->tos = (int)o->tos;
-	/* Files are made with the very modes they should have; rftp's own ones have modes
-	 * that need no mask. */
-	t->umask = bulk_umask();
+	return server_connect(b->server, e);
 }
 
 int bulk_init(struct bulk *b, struct server *s, struct report *r, enum bulk_op op,
 	      struct err *e)
 {
+	static const enum page_choice pages[] = { PAGES_AUTO, PAGES_HUGE, PAGES_SMALL };
+	const struct device_transport *rdma = VERBS_TRANSPORT;
+	struct transfer_tuning *t = &b->c.tuning;
+	struct offer *f = &b->c.request.offer;
 	const struct options *o = &s->o;
-	struct bulk_request *q = &b->c.request;
 	int rc;
 
 	memset(b, 0, sizeof(*b));
 	b->server = s;
-	b->report = r;
-	bulk_request_of(o, op, q);
-	fill_tuning(o, &b->c.tuning);
+	bulk_request_of(o, op, &b->c.request);
 	if (r)
 		b->c.events = report_events(r);
 	b->c.stop = signals_fd();
 	b->c.inband_ok = o->transport == USE_AUTO;
 	b->c.connect_timeout_ms = (int)(o->connect_timeout / 1000000);
-	/* Without it, for want of memory, another attempt transfers all files again. */
+
+	/* NULL (out of memory) only means that another attempt transfers all files again. */
 	b->c.committed = o->retries && !bulk_is_bench(op) ? committed_new() : NULL;
-	rc = fill_place(o, &b->c.tuning, e);
-	return rc ? rc : check_transports(&q->offer, e);
+	b->attempts = (struct attempts){
+		.connect = bulk_connect, .once = bulk_once, .arg = b, .report = r,
+		.retries = bulk_is_bench(op) ? 0 : o->retries, .request = &b->c.request,
+		.committed = b->c.committed, .rereads = true,
+	};
+
+	transfer_tuning_default(t);
+	t->io = (enum io_kind)o->io;
+	t->direct = o->direct;
+	t->sort = o->sort;
+	t->readers = o->readers;
+	t->writers = o->writers;
+	t->memory = o->memory;
+	t->rdma = rdma;
+	t->nics = o->nic;
+	t->poll = (enum poll_mode)o->poll;
+	t->stall_ms = (uint32_t)(o->stall / 1000000);
+	t->congestion = o->congestion;
+	t->tos = o->tos;
+
+	/* Files of a transfer get exactly the modes of the request. Files of rftp itself do not
+	 * depend on the umask. */
+	t->umask = bulk_umask();
+	t->pages = pages[o->hugepages];
+	t->balance_percent = o->balance;
+	t->balance_ns = o->balance_ns;
+	rc = o->numa ? place_wish_parse(&t->place, o->numa, e) : 0;
+	t->place.cores = o->pin;
+	t->place.nics = o->nic_node;
+	if (!rc)
+		rc = place_wish_check(&t->place, e);
+
+	if (!rdma)
+		f->transports &= (uint8_t)~TRANSPORT_RDMA;
+	if (!rc && !f->transports)
+		rc = err_set(e, -EINVAL, "--transport rdma: this build has no RDMA transport");
+	return rc;
 }
 
 void bulk_clear(struct bulk *b)
@@ -159,154 +165,153 @@ void bulk_clear(struct bulk *b)
 
 /* ---- one attempt ---- */
 
-/* The key is of one connection: the next attempt exports its own. */
-static void forget_key(struct bulk *b)
-{
-	b->c.master = NULL;
-	crypto_wipe(b->key, sizeof(b->key));
-}
-
-/* Fill in the facts of the connection: its stream, peer, round-trip time and key. */
-static int fill_stream(struct bulk *b, struct err *e)
-{
-	struct ftp_client *client = b->server->client;
-	const struct sockaddr_storage *peer;
-	int rc;
-
-	b->c.ms = b->lane ? b->lane : ftp_client_stream(client);
-	b->c.request.offer.rtt_ns = ftp_client_rtt_ns(client);
-	b->c.peer_len = 0;
-	peer = ftp_client_peer(client, &b->c.peer_len);
-	if (peer)
-		b->c.peer = *peer;
-	rc = ftp_client_key(client, b->key);
-	if (rc && rc != -ENOENT)
-		return err_sys(e, rc, "no key can be had from the TLS connection");
-	b->c.master = rc ? NULL : b->key;
-	/* A key of our own is no secret on a stream that others can read. */
-	if (rc && !ftp_client_secret(client) && b->c.request.offer.prot_min > PROT_CLEAR)
-		return err_set(e, -EPROTONOSUPPORT, "without TLS there is no key for --prot %s: "
-			       "use --prot clear, or leave --plain away",
-			       prot_name(b->c.request.offer.prot_min));
-	return 0;
-}
-
-/* What goes to standard output cannot be resumed, and whoever should read it may have
- * stopped to: there a signal ends the program. */
-static bool ends_gracefully(const struct bulk *b)
-{
-	return !(b->once && b->c.request.op == BULK_GET);
-}
-
 int bulk_possible(const struct server *s, uint32_t flags, struct err *e)
 {
-	const struct bulk_version *v = ftp_bulk(s->client);
+	const struct bulk_version *v = &s->client->bulk;
 
 	if (!v->major)
 		return err_set(e, -EPROTONOSUPPORT, "%s is no rftpd, or one without bulk mode",
-			       printable(s->place.host));
+			       printable(s->url.host));
 	if (bulk_version_check(v, flags, e))
-		return err_prefix(e, "%s", printable(s->place.host));
+		return err_prefix(e, "%s", printable(s->url.host));
 	return 0;
 }
 
-int bulk_once(struct bulk *b, struct transfer_result *r, struct err *e)
+int bulk_once(void *bulk, unsigned attempt, struct transfer_result *r, struct err *e)
 {
-	bool graceful = ends_gracefully(b);
-	int rc;
+	struct bulk *b = bulk;
+	const struct attempts *a = &b->attempts;
+	struct ftp_client *client = b->server->client;
+	struct offer *f = &b->c.request.offer;
+	/* Output to standard output cannot be resumed, and its reader may have stopped reading, so
+	 * there a signal ends the program at once. */
+	bool graceful = !a->to_stdout;
+	int rc = bulk_possible(b->server, b->c.request.flags, e);
 
-	rc = bulk_possible(b->server, b->c.request.flags, e);
-	if (!rc)
-		rc = fill_stream(b, e);
-	if (rc) {
-		forget_key(b);
+	if (rc)
 		return rc;
-	}
+	b->c.ms = client->ms;
+	f->rtt_ns = client->rtt_ns;
+	b->c.peer_len = client->peer_len;
+	b->c.peer = client->peer;
+
+	rc = ftp_client_key(client, b->key);
+	if (rc && rc != -ENOENT)
+		return err_sys(e, rc, "cannot export a key from the TLS connection");
+	b->c.master = rc ? NULL : b->key;
+
+	/* Without TLS rftp would send a key of its own, and an eavesdropper could read it. */
+	if (rc && !client->ssh && f->prot_min > PROT_CLEAR)
+		return err_set(e, -EPROTONOSUPPORT, "without TLS there is no key for --prot %s: "
+			       "use --prot clear, or leave --plain away", prot_name(f->prot_min));
+
 	if (graceful)
 		signals_graceful(true);
-	if (!b->lane)
-		b->c.closing_owed = ftp_client_owe(b->server->client, false);
-	b->c.closing_later = !b->lane && b->c.request.offer.rtt_ns >= FAR_RTT_NS;
+	b->c.anew_from = !a->pipe && attempt <= a->retries && !b->server->o.no_resume ?
+			 ANEW_FROM : 0;
+	b->c.closing_owed = client->owed;
+	client->owed = false;
+	b->c.closing_later = f->rtt_ns >= FAR_RTT_NS;
 	rc = transfer_client(&b->c, r, e);
-	if (!b->lane)
-		ftp_client_owe(b->server->client, b->c.closing_owed);
+	client->owed = b->c.closing_owed;
 	if (graceful)
 		signals_graceful(false);
-	forget_key(b);
-	/* The stream may still be in line mode, but with a connection that hiccups a new
-	 * one is the safe way on. Of a lane it is not ours alone. */
-	if (b->lane)
-		return rc;
+
+	/* The stream may have stopped within a frame: only a new connection is safe. */
 	if (exit_is_damaged(rc) || exit_is_lost(rc) || rc == -ENOMEM)
 		server_close(b->server);
-	return rc;
+
+	/* The key belongs to one connection: the next attempt exports its own. */
+	b->c.master = NULL;
+	crypto_wipe(b->key, sizeof(b->key));
+	return exit_is_lost(rc) && a->report ?
+	       err_prefix(e, "%s", printable(b->server->url.host)) : rc;
 }
 
-/* ---- again and again ---- */
+/* ---- another attempt ---- */
 
-/* Where this attempt has got to, another would go on. */
-static bool may_come_again(const struct bulk *b, unsigned attempt)
+bool again_worth(int code, uint64_t done, uint64_t retries, bool reached, bool away)
 {
-	uint8_t op = b->c.request.op;
+	bool unreachable = code == -ECONNREFUSED || code == -EHOSTUNREACH ||
+			   code == -ENETUNREACH || code == -ENETDOWN || code == -ENODEV;
 
-	return !b->once && attempt <= b->server->o.retries && !b->server->o.no_resume &&
-	       (op == BULK_PUT || op == BULK_GET);
+	if (signals_stopped() || done >= retries)
+		return false;
+
+	/* One more attempt shows whether the connection was damaged once or the server does not
+	 * speak TLS. */
+	if (code == -EBADMSG && !done)
+		return true;
+	return reached && (exit_is_lost(code) || exit_is_damaged(code) || (unreachable && away));
 }
 
-static enum exit_status finish(struct bulk *b, const struct transfer_result *r)
+unsigned again_wait(unsigned attempt)
 {
-	report_result(b->report, r);
-	return r->failed ? EXIT_SOME_FAILED : EXIT_DONE;
+	return attempt > 5 ? BACKOFF_MOST : attempt < 1 ? 0 : 1u << (attempt - 1);
 }
 
-/* What reads our standard output may have enough, as head(1) has: nobody wants to hear of it. */
-static bool reader_left(const struct bulk *b)
+/* Report the failure after which no attempt follows. Returns the exit status. */
+static enum exit_status attempts_give_up(const struct attempts *a, bool resumable, struct err *e)
 {
-	struct pollfd p = { .fd = STDOUT_FILENO, .events = POLLOUT };
+	struct pollfd out = { .fd = STDOUT_FILENO, .events = POLLOUT };
+	enum exit_status status = exit_of(signals_stopped() ? -EINTR : e->code,
+					  report_begun(a->report));
 
-	return b->once && b->c.request.op == BULK_GET && !signals_stopped() &&
-	       poll(&p, 1, 0) > 0 && (p.revents & POLLERR);
+	/* If the reader of our standard output has closed it, as head(1) does, do not report an
+	 * error. */
+	if (a->to_stdout && report_begun(a->report) && !signals_stopped() &&
+	    poll(&out, 1, 0) > 0 && (out.revents & POLLERR))
+		return status;
+	if (status == EXIT_INTERRUPTED && resumable)
+		err_set(e, e->code, "%s; the same command resumes the transfer", e->text);
+	report_error(a->report, e);
+	return status;
 }
 
-static enum exit_status give_up(struct bulk *b, bool resumable, struct err *e)
+enum exit_status attempts_run(struct attempts *a, const struct err *setup)
 {
-	if (report_begun(b->report) && reader_left(b))
-		return exit_of(signals_stopped() ? -EINTR : e->code, true);
-	return again_give_up(b->report, !b->once && resumable, e);
-}
+	bool reached = false, resumable = false;
 
-enum exit_status bulk_run(struct bulk *b)
-{
-	struct transfer_result r;
-	bool reached = false, resumable = false, rereads;
-	uint64_t retries = b->server->o.retries;
+	if (setup->code) {
+		report_error(a->report, setup);
+		return setup->code == -EINVAL ? EXIT_USAGE : exit_of(setup->code, false);
+	}
 
-	report_begin(b->report);
+	report_begin(a->report);
 	for (unsigned attempt = 1;; attempt++) {
+		struct timespec pause = { .tv_sec = again_wait(attempt) };
+		struct transfer_result r = { 0 };
 		struct err e = ERR_INIT;
-		int rc = server_connect(b->server, &e);
+		int rc = a->connect(a->arg, &e);
+		bool connected = !rc;
+		/* Maybe only the attributes of a file changed while it was read: another attempt
+		 * compares it with the sink's part. */
+		bool rereads = connected && a->committed && a->rereads && !a->pipe &&
+			       attempt <= REREADS_MOST && attempt <= a->retries;
 
-		rereads = !b->once && b->c.committed && again_rereads(attempt - 1, retries);
-		report_rereads(b->report, rereads);
-		if (rc == 0) {
+		report_rereads(a->report, rereads);
+		if (connected) {
 			reached = true;
-			memset(&r, 0, sizeof(r));
-			b->c.anew_from = may_come_again(b, attempt) ? ANEW_FROM : 0;
-			rc = bulk_once(b, &r, &e);
-			if (r.wall_ns) /* otherwise it has not begun */
-				resumable = r.resumable;
-			if (exit_is_lost(rc))
-				err_prefix(&e, "%s", printable(b->server->place.host));
+			rc = a->once(a->arg, attempt, &r, &e);
+			if (r.wall_ns) /* otherwise the transfer has not begun */
+				resumable = r.resumable && !a->pipe;
 		}
-		if (rc == 0 && !(rereads && again_changed(&r, &e)))
-			return finish(b, &r);
-		/* While the server comes up again, it may be away; and so may an RDMA device
-		 * that data has gone by before. */
-		if (rc && (b->once || !again_worth(rc, attempt - 1, retries, reached,
-					    !b->server->client || report_begun(b->report))))
-			return give_up(b, resumable, &e);
-		report_retry(b->report, attempt, again_wait(attempt), &e);
-		again_recall(&b->c.request, b->c.committed);
-		again_pause(again_wait(attempt));
+		if (!rc && rereads && r.touched) {
+			err_set(&e, -EAGAIN, "%llu file%s changed while being read",
+				(unsigned long long)r.touched, r.touched == 1 ? "" : "s");
+		} else if (!rc) {
+			report_result(a->report, &r);
+			return r.failed ? EXIT_SOME_FAILED : EXIT_DONE;
+		} else if (a->pipe || !again_worth(rc, attempt - 1, a->retries, reached,
+						   !connected || report_begun(a->report))) {
+			return attempts_give_up(a, resumable, &e);
+		}
+
+		report_retry(a->report, attempt, again_wait(attempt), &e);
+		if (a->committed) {
+			committed_recall(a->committed);
+			a->request->flags |= BULK_F_AGAIN;
+		}
+		nanosleep(&pause, NULL); /* a signal ends the pause or the program */
 	}
 }

@@ -1,55 +1,70 @@
 // SPDX-License-Identifier: Apache-2.0
-/* client: the program rftp. What its commands share. */
+/* The program rftp: declarations that its commands share. Commands run in the main thread. */
 #ifndef RFTP_CLIENT_H
 #define RFTP_CLIENT_H
 
-#include "client/args.h"
-#include "client/exit.h"
+#include "client/options.h"
 #include "util/util.h"
 
-/* A command under way. */
+/* Exit statuses, rftp(1) EXIT STATUS. */
+enum exit_status {
+	EXIT_DONE = 0,         /* everything was done */
+	EXIT_SOME_FAILED = 1,  /* some files failed, or the whole request was refused */
+	EXIT_USAGE = 2,
+	EXIT_CONNECT = 3,      /* connection or login */
+	EXIT_INTERRUPTED = 4,  /* stopped during the transfer; the same command resumes */
+};
+
+/* The exit status of a command that ended with code, a negative errno (0: EXIT_DONE). begun: both
+ * sides had agreed on a transfer, so it can be resumed. */
+enum exit_status exit_of(int code, bool begun);
+/* Does code mean that the control connection was lost, and a new one may work? */
+bool exit_is_lost(int code);
+/* Does code mean that the peer's data was malformed (-EPROTO) or failed its check (-EBADMSG)? It
+ * was damaged in transit, or the peer breaks the protocol; the connection is unusable. */
+bool exit_is_damaged(int code);
+/* The status of a command of two parts that ended with a and b. */
+enum exit_status exit_worse(enum exit_status a, enum exit_status b);
+
+/* A running command. */
 struct job {
 	const struct command *cmd;
-	const struct args *args;
-	struct options o;          /* for the host of the first URL */
+	const struct option_args *args;
+	struct options o;          /* the options for the host of the first URL */
 	char **words;              /* after the command's name; NULL at the end */
 	int nwords;
-	char **typed;              /* what each word, a URL, is called in what is shown; NULL: its path */
-	const char *name;          /* of them, that of the word at hand; NULL */
-	void *arg;                 /* for functions of each_url */
-	struct servers *servers;   /* connections are kept there; NULL: they end with the command */
+	char **typed;              /* the names of the words (URLs) in the output; NULL: show their
+				    * paths */
+	const char *name;          /* the element of typed for the current word; NULL: none */
+	void *arg;                 /* for the functions that each_url() calls */
+	struct servers *servers;   /* the connections to keep after the command; NULL: close them */
 };
 
 struct command {
 	const char *name;
-	unsigned bit;              /* ON_... of the options it takes */
-	int min, max;              /* words; max -1: any number */
-	const char *usage;         /* behind the name */
+	unsigned bit;              /* the ON_... of the options that it takes */
+	int min, max;              /* number of words; max -1: any number */
+	const char *usage;         /* the words, as text after the name */
 	const char *help;          /* one line */
 	enum exit_status (*run)(struct job *j);
 };
 
-/* The table; ends with a row without name. */
-const struct command *command_table(void);
+/* All commands; the last row has no name. */
+extern const struct command commands[];
+/* NULL: there is no such command. */
 const struct command *command_find(const char *name);
 
-/* Run j, of which cmd, args and words are set, with what all places that set options say of it.
- * What fails has been said. */
+/* Run j (cmd, args and words are set) with the options of the files and args. Reports
+ * failures. Returns the exit status. */
 enum exit_status job_run(struct job *j);
 
-/* What is logged, as -q and -v have it. */
+/* The log level that -q and -v choose. */
 enum log_level job_level(const struct options *o);
 
-/* All of rftp: what main() returns. */
-int client_main(int argc, char **argv);
-
-/* ---- help.c ---- */
-void help_usage(FILE *out);   /* the commands */
-void help_program(FILE *out); /* with all options */
+/* ---- --help and --version ---- */
+void help_program(FILE *out); /* the commands and all options */
 void help_command(FILE *out, const struct command *c);
 void help_version(FILE *out);
-/* The options of where (ON_...), below their headings; with NOT_IN_SHELL those of the shell. */
-void help_options(FILE *out, unsigned where);
 
 /* ---- the commands ---- */
 enum exit_status rftp_put(struct job *j);
@@ -65,16 +80,19 @@ enum exit_status rftp_bench(struct job *j);
 
 /* ---- for commands ---- */
 
-/* Say what is wrong with the command line. EXIT_USAGE. */
+/* Report an error of the command line. Returns EXIT_USAGE. */
 enum exit_status usage_error(const struct job *j, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
-/* Say e; the status that fits (exit_of). */
+/* Report e. Returns the exit status, by exit_of(). */
 enum exit_status failed(const struct err *e, bool begun);
-/* Parse a word that must name something on a server. 0, or -EINVAL with text. */
-int place_of_server(const char *word, struct place *p, struct err *e);
-/* The same for what other FTP servers than rftpd cannot do. */
-int place_of_rftpd(const char *word, struct place *p, struct err *e);
-/* Does word name something on a server? */
-bool names_server(const char *word);
+/* Parse word, which must be the URL of a server. 0, and url_clear() frees p's contents; or
+ * -EINVAL with text. */
+int url_of_server(const char *word, struct url *p, struct err *e);
+/* The same, but other FTP servers than rftpd are refused. */
+int url_of_rftpd(const char *word, struct url *p, struct err *e);
+/* Is word the URL of a server? */
+bool word_is_remote(const char *word);
+/* If json, print the event with this path. */
+void emit_path_event(bool json, const char *event, const char *path);
 
 #endif

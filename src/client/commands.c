@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The table of commands, and the way from the command line to one of them. */
+/* The table of commands, their exit statuses, and the function that runs a command. */
 #include "client/client.h"
-
-#include "client/shell.h"
-#include "client/signals.h"
 
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-static const struct command table[] = {
+const struct command commands[] = {
 	{ "put", ON_PUT, 1, -1, "[-r] SOURCE... URL",
 	  "copy files and directories to a server", rftp_put },
 	{ "get", ON_GET, 1, -1, "[-r] URL... [DESTINATION]",
@@ -18,7 +15,7 @@ static const struct command table[] = {
 	{ "cp", ON_CP, 1, -1, "[-r] URL... URL",
 	  "copy from a server to another, directly", rftp_cp },
 	{ "ls", ON_LS, 1, -1, "[-l | -1] [-adRrSt] URL...", "list directories", rftp_ls },
-	{ "stat", ON_STAT, 1, -1, "URL...", "show what is known about a file", rftp_stat },
+	{ "stat", ON_STAT, 1, -1, "URL...", "show type, size, owner and time of a file", rftp_stat },
 	{ "mkdir", ON_MKDIR, 1, -1, "[-p] URL...", "make directories", rftp_mkdir },
 	{ "rm", ON_RM, 1, -1, "[-r] URL... | --parts [-r] URL|DIR...",
 	  "remove files, or the parts of interrupted transfers", rftp_rm },
@@ -30,14 +27,9 @@ static const struct command table[] = {
 	{ .name = NULL },
 };
 
-const struct command *command_table(void)
-{
-	return table;
-}
-
 const struct command *command_find(const char *name)
 {
-	for (const struct command *c = table; c->name; c++)
+	for (const struct command *c = commands; c->name; c++)
 		if (!strcmp(c->name, name))
 			return c;
 	return NULL;
@@ -61,81 +53,108 @@ enum exit_status failed(const struct err *e, bool begun)
 	return exit_of(e->code, begun);
 }
 
-int place_of_server(const char *word, struct place *p, struct err *e)
+int url_of_server(const char *word, struct url *p, struct err *e)
 {
-	int rc = place_parse(word, p, e);
+	int rc = url_parse(word, p, e);
 
-	if (rc || place_is_remote(p))
+	if (rc || url_is_remote(p))
 		return rc;
-	place_clear(p);
+	url_clear(p);
 	return err_set(e, -EINVAL, "%s is not on a server: rftp://host/path or host:path was "
 		       "expected", printable(word));
 }
 
-int place_of_rftpd(const char *word, struct place *p, struct err *e)
+int url_of_rftpd(const char *word, struct url *p, struct err *e)
 {
-	int rc = place_of_server(word, p, e);
+	int rc = url_of_server(word, p, e);
 
-	if (rc || !place_is_foreign(p))
+	if (rc || !url_is_foreign(p))
 		return rc;
-	place_clear(p);
+	url_clear(p);
 	return err_set(e, -EINVAL, "%s: this needs an rftpd at the other end: rftp://host/path or "
 		       "host:path", printable(word));
 }
 
-bool names_server(const char *word)
+bool word_is_remote(const char *word)
 {
 	struct err e = ERR_INIT;
-	struct place p;
+	struct url p;
 	bool remote;
 
-	if (place_parse(word, &p, &e))
+	if (url_parse(word, &p, &e))
 		return false;
-	remote = place_is_remote(&p);
-	place_clear(&p);
+	remote = url_is_remote(&p);
+	url_clear(&p);
 	return remote;
 }
 
-/* The first word that names a server decides which [host] section holds; malloc'd. A
- * word that cannot be parsed is the command's to complain about. */
-static char *first_host(char **words)
+void emit_path_event(bool json, const char *event, const char *path)
 {
-	struct err e = ERR_INIT;
-	struct place p;
-	char *host;
+	json_t *obj = json ? json_pack("{s:s}", "event", event) : NULL;
 
-	for (; *words; words++) {
-		if (place_parse(*words, &p, &e))
-			continue;
-		host = steal_ptr(&p.host);
-		place_clear(&p);
-		if (host)
-			return host;
-	}
-	return NULL;
+	if (!obj)
+		return;
+	json_set_name(obj, "path", path);
+	json_emit(stdout, obj);
 }
 
-static bool check_options(const struct job *j)
-{
-	for (int i = 0; i < j->args->nsettings; i++) {
-		const struct option_def *def = j->args->settings[i].def;
+/* ---- exit statuses ---- */
 
-		if (!(def->where & j->cmd->bit)) {
-			usage_error(j, "%s does not take %s", j->cmd->name,
-				    setting_text(&j->args->settings[i]));
-			return false;
-		}
-	}
-	return true;
+/* Other codes are errors of files: EXIT_SOME_FAILED. */
+static const struct {
+	int code;
+	bool lost;                     /* the connection was lost, and a new one may work */
+	enum exit_status early, begun; /* before and after both sides have agreed on the transfer */
+} statuses[] = {
+	{ -EINTR, false, EXIT_INTERRUPTED, EXIT_INTERRUPTED },
+	{ -ECANCELED, false, EXIT_INTERRUPTED, EXIT_INTERRUPTED },
+	{ -EPIPE, true, EXIT_CONNECT, EXIT_INTERRUPTED },
+	{ -ECONNRESET, true, EXIT_CONNECT, EXIT_INTERRUPTED },
+	{ -ECONNABORTED, true, EXIT_CONNECT, EXIT_INTERRUPTED },
+	{ -ETIMEDOUT, true, EXIT_CONNECT, EXIT_INTERRUPTED },
+	{ -ENOTCONN, false, EXIT_CONNECT, EXIT_INTERRUPTED }, /* no server is open */
+	{ -ECONNREFUSED, false, EXIT_CONNECT, EXIT_INTERRUPTED },
+	{ -EHOSTUNREACH, false, EXIT_CONNECT, EXIT_INTERRUPTED },
+	{ -ENETUNREACH, false, EXIT_CONNECT, EXIT_INTERRUPTED },
+	{ -ENETDOWN, false, EXIT_CONNECT, EXIT_INTERRUPTED },
+	{ -EPROTO, false, EXIT_CONNECT, EXIT_INTERRUPTED },
+	{ -EBADMSG, false, EXIT_CONNECT, EXIT_INTERRUPTED },
+	{ -EPROTONOSUPPORT, false, EXIT_CONNECT, EXIT_CONNECT },
+	{ -EKEYREJECTED, false, EXIT_CONNECT, EXIT_CONNECT },
+	{ -EKEYEXPIRED, false, EXIT_CONNECT, EXIT_CONNECT },
+	{ -EAGAIN, false, EXIT_CONNECT, EXIT_INTERRUPTED }, /* the server is busy */
+	{ -ENODEV, false, EXIT_CONNECT, EXIT_INTERRUPTED }, /* no RDMA device reaches it */
+};
+
+enum exit_status exit_of(int code, bool begun)
+{
+	if (code == 0)
+		return EXIT_DONE;
+	for (size_t i = 0; i < sizeof(statuses) / sizeof(statuses[0]); i++)
+		if (statuses[i].code == code)
+			return begun ? statuses[i].begun : statuses[i].early;
+	return EXIT_SOME_FAILED;
 }
 
-static bool check_words(const struct job *j)
+bool exit_is_lost(int code)
 {
-	if (j->nwords >= j->cmd->min && (j->cmd->max < 0 || j->nwords <= j->cmd->max))
-		return true;
-	usage_error(j, "usage: rftp %s %s", j->cmd->name, j->cmd->usage);
+	for (size_t i = 0; i < sizeof(statuses) / sizeof(statuses[0]); i++)
+		if (statuses[i].code == code)
+			return statuses[i].lost;
 	return false;
 }
+
+bool exit_is_damaged(int code)
+{
+	return code == -EPROTO || code == -EBADMSG;
+}
+
+enum exit_status exit_worse(enum exit_status a, enum exit_status b)
+{
+	return a > b ? a : b;
+}
+
+/* ---- one command ---- */
 
 enum log_level job_level(const struct options *o)
 {
@@ -144,115 +163,64 @@ enum log_level job_level(const struct options *o)
 	return o->verbose >= 2 ? LOG_LV_DEBUG : o->verbose ? LOG_LV_INFO : LOG_LV_WARN;
 }
 
-/* What the command line and files come to, for this command. */
-static int job_options(struct job *j, const char *host, struct err *e)
-{
-	int rc = args_options(j->args, host, &j->o, e);
-
-	if (rc)
-		return rc;
-	if (j->cmd->bit & ON_BULK)
-		rc = options_check(&j->o, e);
-	if (rc)
-		options_clear(&j->o);
-	return rc;
-}
-
 enum exit_status job_run(struct job *j)
 {
+	const struct command *cmd = j->cmd;
 	CLEANUP_FREE char *host = NULL;
-	struct err e = ERR_INIT;
 	enum exit_status status;
+	struct err e = ERR_INIT;
 
-	if (!check_options(j) || !check_words(j))
-		return EXIT_USAGE;
-	host = first_host(j->words);
-	if (job_options(j, host, &e)) {
+	for (int i = 0; i < j->args->nsettings; i++)
+		if (!(j->args->settings[i].def->where & cmd->bit))
+			return usage_error(j, "%s does not take %s", cmd->name,
+					   setting_text(&j->args->settings[i]));
+	if (j->nwords < cmd->min || (cmd->max >= 0 && j->nwords > cmd->max))
+		return usage_error(j, "usage: rftp %s %s", cmd->name, cmd->usage);
+
+	/* The first URL of a server decides which [host] section applies. Ignore words that cannot
+	 * be parsed: the command reports them. */
+	for (int i = 0; i < j->nwords && !host; i++) {
+		struct err ignored = ERR_INIT;
+		struct url p;
+
+		if (!url_parse(j->words[i], &p, &ignored)) {
+			host = steal_ptr(&p.host);
+			url_clear(&p);
+		}
+	}
+	if (options_load(j->args, host, &j->o, &e)) {
 		log_error("%s", e.text);
 		return EXIT_USAGE;
 	}
+
 	log_set_level(job_level(&j->o));
-	status = j->cmd->run(j);
+	status = cmd->run(j);
 	options_clear(&j->o);
 	return status;
 }
 
-static bool asks_for(const struct args *a, const char *name)
+/* ---- --help and --version ---- */
+
+void help_program(FILE *out)
 {
-	for (int i = 0; i < a->nsettings; i++)
-		if (!strcmp(a->settings[i].def->name, name))
-			return true;
-	return false;
+	fprintf(out, "usage: rftp COMMAND [OPTION...] WORD...\n"
+		"       rftp [OPTION...] [-b FILE | -c COMMANDS] [-k] [URL]\n\n"
+		"Moves big files and trees between hosts.\n\nCommands:\n");
+	for (const struct command *c = commands; c->name; c++)
+		fprintf(out, "  %-7s  %s\n", c->name, c->help);
+	fprintf(out, "\nA URL is rftp://[user@]host[:port]/path, or host:path over ssh. For data,\n"
+		"\"-\" is standard input or output, zero:SIZE a source and null: a destination\n"
+		"in memory. \"rftp COMMAND --help\" lists the options of a command.\n");
+	option_help(out, rftp_options, ON_ALL, 0);
 }
 
-/* What needs no command, or needs it only to talk about it. */
-static bool only_talk(const struct args *a, const struct command *c)
+void help_command(FILE *out, const struct command *c)
 {
-	if (asks_for(a, "version"))
-		help_version(stdout);
-	else if (asks_for(a, "help") && c)
-		help_command(stdout, c);
-	else if (asks_for(a, "help"))
-		help_program(stdout);
-	else
-		return false;
-	return true;
+	fprintf(out, "usage: rftp %s [OPTION...] %s\n\nTo %s.\n", c->name, c->usage, c->help);
+	option_help(out, rftp_options, c->bit, 0);
 }
 
-/* What stands where a command would, and is none. */
-static enum exit_status no_command(const struct args *a)
+void help_version(FILE *out)
 {
-	const char *word = a->words[0];
-	struct err e = ERR_INIT;
-	struct place p;
-
-	if (!strstr(word, "://")) {
-		log_error("there is no command \"%s\" (rftp --help lists them%s%s)",
-			  printable(word), a->nwords > 1 ? "" : "; a server is rftp://",
-			  a->nwords > 1 ? "" : printable(word));
-	} else if (place_of_server(word, &p, &e)) {
-		log_error("%s", e.text);
-	} else {
-		place_clear(&p);
-		log_error("%s stands alone, or behind a command (rftp --help lists them)",
-			  printable(word));
-	}
-	return EXIT_USAGE;
-}
-
-static enum exit_status run_args(struct args *a)
-{
-	struct job j = { .args = a, .words = a->words + 1, .nwords = a->nwords - 1 };
-
-	if (a->nwords)
-		j.cmd = command_find(a->words[0]);
-	if (j.cmd)
-		args_settle(a, j.cmd->bit);
-	if (only_talk(a, j.cmd))
-		return EXIT_DONE;
-	if (!a->nwords || (a->nwords == 1 && !j.cmd && names_server(a->words[0])))
-		return shell_main(a);
-	return j.cmd ? job_run(&j) : no_command(a);
-}
-
-int client_main(int argc, char **argv)
-{
-	struct err e = ERR_INIT;
-	enum exit_status status;
-	struct args a;
-
-	log_init("rftp", LOG_LV_WARN, false);
-	if (args_parse(&a, argc, argv, &e)) {
-		log_error("%s", e.text);
-		return EXIT_USAGE;
-	}
-	signals_init();
-	status = run_args(&a);
-	args_clear(&a);
-	/* A full disk, or a reader that is gone. */
-	if (fflush(stdout) && status == EXIT_DONE && errno != EPIPE) {
-		log_error("cannot write to standard output: %s", strerror(errno));
-		status = EXIT_SOME_FAILED;
-	}
-	return status;
+	fprintf(out, "rftp %s\nfeatures: %s\n", PACKAGE_VERSION, RFTP_FEATURES);
 }

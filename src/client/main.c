@@ -1,10 +1,73 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The program rftp. */
+/* The program rftp: parses the command line, and runs a command or the shell. */
 #include "client/client.h"
-#include "util/util.h"
+#include "client/shell/shell.h"
+#include "client/signals.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Report that the first word is not a command, and not a URL that stands alone. */
+static enum exit_status report_no_command(const struct option_args *a)
+{
+	const char *word = a->words[0];
+	struct err e = ERR_INIT;
+	struct url p;
+
+	if (!strstr(word, "://")) {
+		log_error("there is no command \"%s\" (rftp --help lists them%s%s)",
+			  printable(word), a->nwords > 1 ? "" : "; a server is rftp://",
+			  a->nwords > 1 ? "" : printable(word));
+	} else if (url_of_server(word, &p, &e)) {
+		log_error("%s", e.text);
+	} else {
+		url_clear(&p);
+		log_error("%s stands alone, or behind a command (rftp --help lists them)",
+			  printable(word));
+	}
+	return EXIT_USAGE;
+}
 
 int main(int argc, char **argv)
 {
+	struct err e = ERR_INIT;
+	enum exit_status status;
+	struct option_args a;
+	struct job j;
+
 	hold_standard_fds();
-	return client_main(argc, argv);
+	log_init("rftp", LOG_LV_WARN, false);
+	if (options_parse(&a, argc, argv, &e)) {
+		log_error("%s", e.text);
+		return EXIT_USAGE;
+	}
+
+	signals_init();
+	j = (struct job){ .args = &a, .words = a.words + 1, .nwords = a.nwords - 1 };
+	if (a.nwords)
+		j.cmd = command_find(a.words[0]);
+	if (j.cmd)
+		options_settle(&a, j.cmd->bit);
+
+	status = EXIT_DONE;
+	if (option_args_last(&a, "version"))
+		help_version(stdout);
+	else if (option_args_last(&a, "help") && j.cmd)
+		help_command(stdout, j.cmd);
+	else if (option_args_last(&a, "help"))
+		help_program(stdout);
+	else if (!a.nwords || (a.nwords == 1 && !j.cmd && word_is_remote(a.words[0])))
+		status = shell_main(&a);
+	else
+		status = j.cmd ? job_run(&j) : report_no_command(&a);
+	option_args_clear(&a);
+
+	/* A write error, such as a full disk; EPIPE only means that the reader has closed the
+	 * pipe. */
+	if (fflush(stdout) && status == EXIT_DONE && errno != EPIPE) {
+		log_error("cannot write to standard output: %s", strerror(errno));
+		status = EXIT_SOME_FAILED;
+	}
+	return status;
 }

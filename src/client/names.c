@@ -1,24 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Reads lists of names. */
+/* Lists of names, and the output of names and facts. */
 #include "client/names.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 int names_add(struct names *names, char *name)
 {
-	if (name && names->n + 1 >= names->room) {
-		size_t room = names->room ? 2 * names->room : 64;
-		char **all = reallocarray(names->all, room, sizeof(*all));
-
-		if (all) {
-			names->all = all;
-			names->room = room;
-		}
-	}
-	if (!name || names->n + 1 >= names->room) {
+	/* The list always has room for the NULL behind it. */
+	if (!name || !array_has_room(names->all, names->n + !!names->all, names->room)) {
 		free(name);
 		return -ENOMEM;
 	}
@@ -35,9 +29,20 @@ void names_clear(struct names *names)
 	memset(names, 0, sizeof(*names));
 }
 
-/* Take out of name, in place, what names no component: "a//./b/" becomes "a/b". -EINVAL:
- * it climbs out. */
-static int tidy(char *name)
+static int name_compare(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+void names_sort(struct names *names)
+{
+	if (names->n)
+		qsort(names->all, names->n, sizeof(*names->all), name_compare);
+}
+
+/* Normalize name in place: "a//./b/" becomes "a/b". 0; -EINVAL: a ".." leads out of the
+ * directory. */
+static int name_normalize(char *name)
 {
 	char *out = name, *in = name;
 
@@ -59,55 +64,39 @@ static int tidy(char *name)
 	return 0;
 }
 
-static int add_line(struct names *names, const char *file, const char *line, struct err *e)
+int names_read(const char *file, bool nul, struct names *names, struct err *e)
 {
-	char *name = strdup(line);
-
-	if (name && tidy(name)) {
-		free(name);
-		return err_set(e, -EINVAL, "%s: \"%s\" climbs out of the directory",
-			       printable(file), printable(line));
-	}
-	if (name && !*name) { /* an empty line, or the directory itself */
-		free(name);
-		return 0;
-	}
-	if (names_add(names, name))
-		return err_sys(e, -ENOMEM, "%s", printable(file));
-	return 0;
-}
-
-static int read_all(FILE *in, const char *file, bool nul, struct names *names, struct err *e)
-{
+	bool standard = !strcmp(file, "-");
+	FILE *in = standard ? stdin : fopen(file, "re");
 	CLEANUP_FREE char *line = NULL;
 	size_t room = 0;
 	ssize_t n;
 	int rc = 0;
 
-	while (rc == 0 && (n = getdelim(&line, &room, nul ? '\0' : '\n', in)) > 0) {
-		if (line[n - 1] == (nul ? '\0' : '\n'))
-			line[--n] = '\0';
-		if (strlen(line) != (size_t)n)
-			rc = err_set(e, -EINVAL, "%s: holds NUL bytes: is -0 missing?",
-				     printable(file));
-		else
-			rc = add_line(names, file, line, e);
-	}
-	if (rc == 0 && ferror(in))
-		rc = err_sys(e, -errno, "cannot read %s", printable(file));
-	return rc;
-}
-
-int names_read(const char *file, bool nul, struct names *names, struct err *e)
-{
-	bool standard = !strcmp(file, "-");
-	FILE *in = standard ? stdin : fopen(file, "re");
-	int rc;
-
 	memset(names, 0, sizeof(*names));
 	if (!in)
 		return err_sys(e, -errno, "cannot read %s", printable(file));
-	rc = read_all(in, standard ? "standard input" : file, nul, names, e);
+	file = standard ? "standard input" : file;
+
+	while (rc == 0 && (n = getdelim(&line, &room, nul ? '\0' : '\n', in)) > 0) {
+		CLEANUP_FREE char *name = NULL;
+
+		if (line[n - 1] == (nul ? '\0' : '\n'))
+			line[--n] = '\0';
+		name = strdup(line);
+		if (strlen(line) != (size_t)n)
+			rc = err_set(e, -EINVAL, "%s: contains NUL bytes: is -0 missing?",
+				     printable(file));
+		else if (name && name_normalize(name))
+			rc = err_set(e, -EINVAL, "%s: \"%s\" climbs out of the directory",
+				     printable(file), printable(line));
+		else if (name && !*name) /* skip an empty line, or the directory itself */
+			continue;
+		else if (names_add(names, steal_ptr(&name)))
+			rc = err_sys(e, -ENOMEM, "%s", printable(file));
+	}
+	if (rc == 0 && ferror(in))
+		rc = err_sys(e, -errno, "cannot read %s", printable(file));
 	if (!standard)
 		fclose(in);
 	if (rc)
@@ -122,6 +111,26 @@ const char *name_last(const char *path)
 	return slash ? slash + 1 : path;
 }
 
+const char *name_tail(const char *path)
+{
+	size_t n = strlen(path);
+
+	while (n && path[n - 1] == '/')
+		n--;
+	while (n && path[n - 1] != '/')
+		n--;
+	return path + n;
+}
+
+char *name_trimmed(const char *path)
+{
+	char *bare = strdup(path);
+
+	for (size_t n = bare ? strlen(bare) : 0; n > 1 && bare[n - 1] == '/'; n--)
+		bare[n - 1] = '\0';
+	return bare;
+}
+
 char *name_below(const char *dir, const char *name)
 {
 	size_t n = strlen(dir);
@@ -134,8 +143,143 @@ char *name_below(const char *dir, const char *name)
 
 bool names_directory(const char *path)
 {
-	const char *slash = strrchr(path, '/');
-	const char *last = slash ? slash + 1 : path;
+	const char *last = name_last(path);
 
 	return !*last || !strcmp(last, ".") || !strcmp(last, "..");
+}
+
+/* ---- output ---- */
+
+bool show_raw(FILE *out)
+{
+	return !isatty(fileno(out));
+}
+
+void show_mode(char out[11], const struct ftp_facts *f)
+{
+	static const char bits[] = "rwxrwxrwx";
+
+	strcpy(out, "??????????");
+	out[0] = f->type == 'd' ? 'd' : f->type == 'l' ? 'l' : f->type == 'f' ? '-' : '?';
+	if (!f->has_mode)
+		return;
+	for (int i = 0; i < 9; i++)
+		out[1 + i] = f->mode >> (8 - i) & 1 ? bits[i] : '-';
+	if (f->mode & 04000)
+		out[3] = f->mode & 0100 ? 's' : 'S';
+	if (f->mode & 02000)
+		out[6] = f->mode & 0010 ? 's' : 'S';
+	if (f->mode & 01000)
+		out[9] = f->mode & 0001 ? 't' : 'T';
+}
+
+static void format_number(char *out, size_t n, bool has, uint64_t v, const char *without)
+{
+	if (has)
+		snprintf(out, n, "%llu", (unsigned long long)v);
+	else
+		snprintf(out, n, "%s", without);
+}
+
+/* Format the time to the minute; if full, with seconds and time zone. */
+static void format_mtime(char *out, size_t n, const struct ftp_facts *f, bool full)
+{
+	time_t t = (time_t)f->mtime_s;
+	struct tm tm;
+	size_t len = 0;
+
+	if (f->has_mtime && localtime_r(&t, &tm))
+		len = full ? strftime(out, n, "%Y-%m-%d %H:%M:%S %z", &tm) :
+			strftime(out, n, "%Y-%m-%d %H:%M", &tm);
+	if (!len)
+		snprintf(out, n, "?");
+}
+
+void show_name(FILE *out, const char *name, bool raw, char end)
+{
+	fputs(raw ? name : printable(name), out);
+	putc(end, out);
+}
+
+void show_long(FILE *out, const struct ftp_facts *f, const char *name, bool raw, bool human)
+{
+	char mode[11], uid[24], gid[24], size[24], when[32];
+
+	show_mode(mode, f);
+	format_number(uid, sizeof(uid), f->has_owner, f->uid, "?");
+	format_number(gid, sizeof(gid), f->has_owner, f->gid, "?");
+
+	/* "?" is the unknown size of a file; other types have no size. */
+	if (human && f->has_size)
+		format_size(size, sizeof(size), f->size);
+	else
+		format_number(size, sizeof(size), f->has_size, f->size, f->type == 'f' ? "?" : "-");
+	format_mtime(when, sizeof(when), f, false);
+	fprintf(out, "%s %5s %5s %12s %16s ", mode, uid, gid, size, when);
+	fputs(raw ? name : printable(name), out);
+	if (f->target)
+		fprintf(out, " -> %s", raw ? f->target : printable(f->target));
+	putc('\n', out);
+}
+
+static const char *type_name(char type)
+{
+	switch (type) {
+	case 'f':
+		return "file";
+	case 'd':
+	case 'c':
+	case 'p':
+		return "directory";
+	case 'l':
+		return "link";
+	default:
+		return "other";
+	}
+}
+
+void show_stat(FILE *out, const struct ftp_facts *f, const char *name)
+{
+	char text[64];
+
+	fprintf(out, "%s\n  type      %s\n", printable(name), type_name(f->type));
+	if (f->target)
+		fprintf(out, "  target    %s\n", printable(f->target));
+	if (f->has_size)
+		fprintf(out, "  size      %llu (%s)\n", (unsigned long long)f->size,
+			format_size(text, sizeof(text), f->size));
+	show_mode(text, f);
+	if (f->has_mode)
+		fprintf(out, "  mode      %04o (%s)\n", f->mode, text);
+	if (f->has_owner)
+		fprintf(out, "  owner     %u\n  group     %u\n", f->uid, f->gid);
+	format_mtime(text, sizeof(text), f, true);
+	if (f->has_mtime)
+		fprintf(out, "  modified  %s\n", text);
+}
+
+json_t *show_json(const char *event, const struct ftp_facts *f, const char *name)
+{
+	json_t *obj = json_pack("{s:s, s:s}", "event", event, "type", type_name(f->type));
+	char mode[16];
+
+	if (!obj)
+		return NULL;
+	json_set_name(obj, "name", name);
+	if (f->target)
+		json_set_name(obj, "target", f->target);
+	if (f->has_size)
+		json_object_set_new(obj, "size", json_integer((json_int_t)f->size));
+	snprintf(mode, sizeof(mode), "%04o", f->mode);
+	if (f->has_mode)
+		json_object_set_new(obj, "mode", json_string(mode));
+	if (f->has_owner) {
+		json_object_set_new(obj, "uid", json_integer(f->uid));
+		json_object_set_new(obj, "gid", json_integer(f->gid));
+	}
+	if (f->has_mtime) {
+		json_object_set_new(obj, "mtime", json_integer(f->mtime_s));
+		json_object_set_new(obj, "mtime_ns", json_integer(f->mtime_ns));
+	}
+	return obj;
 }

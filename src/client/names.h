@@ -1,31 +1,57 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Lists of names, as --files-from reads them. */
+/* Lists of names (--files-from), and the output of names and of files' facts for people and for
+ * programs. One thread per list. */
 #ifndef RFTP_CLIENT_NAMES_H
 #define RFTP_CLIENT_NAMES_H
 
+#include "proto/proto.h"
 #include "util/util.h"
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 
 struct names {
 	char **all;  /* NULL at the end */
 	size_t n, room;
 };
 
-/* The names of file ("-": standard input), one per line, or ended by NUL. All are relative
- * to one directory: a leading "/" and what else names no component is taken out. 0, or a
- * negative errno with text; -EINVAL: a name climbs out. */
+/* Read names from file ("-": standard input), one per line, or, if nul, each ended by a NUL byte.
+ * All are relative to one directory, so a leading "/", empty components and "." are removed. 0, and
+ * names_clear() frees names; -EINVAL with text: a name leads out of the directory by ".."; or
+ * another negative errno with text. */
 int names_read(const char *file, bool nul, struct names *names, struct err *e);
-/* Takes name over, also on failure. 0 or -ENOMEM. */
+/* Append name, which is taken, also on failure; NULL: its allocation has failed. 0 or -ENOMEM. */
 int names_add(struct names *names, char *name);
 void names_clear(struct names *names);
+/* Sort by bytes, not by locale. */
+void names_sort(struct names *names);
 
-/* What is behind the last slash of path: a piece of it. */
+/* The part of path after the last slash: a pointer into path. */
 const char *name_last(const char *path);
-/* "DIR/NAME"; malloc'd. */
+/* The last component of path, with the slashes after it: a pointer into path. */
+const char *name_tail(const char *path);
+/* A copy of path without the slashes at its end, but "/" stays; NULL: out of memory. */
+char *name_trimmed(const char *path);
+/* "DIR/NAME", malloc'd; NULL: out of memory. */
 char *name_below(const char *dir, const char *name);
-/* Does path, as a destination, stand for what goes into it: "", ".", "x/", "x/.."? */
+/* Must path, as a destination, be a directory: "", ".", "x/", "x/.."? */
 bool names_directory(const char *path);
+
+/* ---- output ---- */
+
+/* Print names unchanged to out? True for files and pipes; a terminal gets printable names. */
+bool show_raw(FILE *out);
+/* Write "drwxr-xr-x" to out, with "?" for unknown bits. */
+void show_mode(char out[11], const struct ftp_facts *f);
+/* Print a line like that of ls -l, with name instead of the name in f. raw: as show_raw(); human:
+ * the size with a unit. */
+void show_long(FILE *out, const struct ftp_facts *f, const char *name, bool raw, bool human);
+/* Print a name, then the character end. */
+void show_name(FILE *out, const char *name, bool raw, char end);
+/* Print several lines about one file, as rftp stat. */
+void show_stat(FILE *out, const struct ftp_facts *f, const char *name);
+/* The same facts as a JSON object of this event; a new reference. NULL: out of memory. */
+json_t *show_json(const char *event, const struct ftp_facts *f, const char *name);
 
 #endif

@@ -1,112 +1,454 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Receives the events of transfers and passes them on in the form that was asked for. */
+/* Handles the events of transfers: prints them as the options say, draws the progress line, and
+ * adds up the results. */
 #include "client/report.h"
 
 #include "client/signals.h"
 
 #include <errno.h>
-#include <stdatomic.h>
 #include <inttypes.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
+enum { LINE_MAX_BYTES = 512, DEFAULT_WIDTH = 80 };
+
 #define JSON_EVERY_SECONDS 1.0
+#define PLAIN_EVERY_NS 10000000000ull  /* interval of lines if stderr is not a terminal */
+#define SMOOTH_SECONDS 3.0
+#define CLEAR_LINE "\r\033[K"
+
+/* ---- sums and events ---- */
+
+int totals_add(struct totals *t, const struct transfer_result *r)
+{
+	uint32_t n = t->nchannels + r->nchannels;
+	uint64_t *bytes = reallocarray(t->channel_bytes, n ? n : 1, sizeof(*bytes));
+
+	if (!bytes)
+		return -ENOMEM;
+
+	memcpy(bytes + t->nchannels, r->channel_bytes, r->nchannels * sizeof(*bytes));
+	t->channel_bytes = bytes;
+	t->nchannels = n;
+	t->agreement = r->agreement;
+	t->agreed = true;
+	t->bytes += r->bytes;
+	t->files += r->files;
+	t->failed += r->failed;
+	t->skipped += r->skipped;
+	t->resumed += r->resumed;
+	t->left_out += r->local.left_out + r->remote.left_out; /* only the source counts these */
+	t->cpu_local_ns += r->local.cpu_ns;
+	t->cpu_remote_ns += r->remote.cpu_ns;
+	t->wall_ns += r->wall_ns;
+	t->channels_lost += r->channels_lost;
+	t->fell_back |= r->fell_back;
+	return 0;
+}
+
+void totals_clear(struct totals *t)
+{
+	free(t->channel_bytes);
+	memset(t, 0, sizeof(*t));
+}
+
+double totals_rate(const struct totals *t)
+{
+	return t->wall_ns ? (double)t->bytes * 1e9 / (double)t->wall_ns : 0;
+}
+
+static json_t *json_number(uint64_t v)
+{
+	return json_integer((json_int_t)v);
+}
+
+static const char *op_name(const struct agreement *a)
+{
+	return a->op == OP_READ ? "read" : "write";
+}
+
+json_t *event_started(const struct agreement *a)
+{
+	return json_pack("{s:s, s:s, s:s, s:s, s:s, s:b, s:i, s:i, s:i, s:I, s:I, s:I, s:I}",
+			 "event", "started",
+			 "transport", transport_name(a->transport),
+			 "op", op_name(a),
+			 "prot", prot_name(a->prot),
+			 "ack", ack_name(a->ack),
+			 "crc", a->crc,
+			 "paths", a->paths,
+			 "channels", a->channels_first,
+			 "channels_most", a->channels,
+			 "block", (json_int_t)a->block,
+			 "inflight", (json_int_t)a->inflight,
+			 "pool_source", (json_int_t)agreement_pool(a, true),
+			 "pool_sink", (json_int_t)agreement_pool(a, false));
+}
+
+json_t *event_progress(const struct transfer_progress *p)
+{
+	return json_pack("{s:s, s:f, s:I, s:I, s:b, s:I, s:I, s:I, s:I, s:s*}",
+			 "event", "progress",
+			 "seconds", transfer_seconds(p),
+			 "bytes", (json_int_t)p->bytes,
+			 "bytes_known", (json_int_t)p->bytes_known,
+			 "walked", p->walked,
+			 "entries", (json_int_t)p->entries,
+			 "files", (json_int_t)p->files_done,
+			 "failed", (json_int_t)p->files_failed,
+			 "skipped", (json_int_t)p->files_skipped,
+			 "bottleneck", p->bottleneck);
+}
+
+json_t *event_file(const char *path, uint64_t bytes, bool skipped)
+{
+	json_t *obj = json_pack("{s:s, s:I, s:b}", "event", "file",
+				"bytes", (json_int_t)bytes, "skipped", skipped);
+
+	if (obj)
+		json_set_name(obj, "path", path);
+	return obj;
+}
+
+json_t *event_file_failed(const char *path, int code, const char *text)
+{
+	json_t *obj = json_pack("{s:s}", "event", "file_failed");
+	const char *name = strerrorname_np(-code);
+
+	json_set_name(obj, "path", path);
+	json_object_set_new(obj, "error", json_string(name ? name : "EIO"));
+	json_set_name(obj, "text", text);
+	return obj;
+}
+
+json_t *event_interval(const char *way, double at, double length, uint64_t bytes)
+{
+	return json_pack("{s:s, s:s, s:f, s:f, s:I, s:f}", "event", "interval", "way", way,
+			 "at", at, "seconds", length, "bytes", (json_int_t)bytes,
+			 "bytes_per_second", length > 0 ? (double)bytes / length : 0.0);
+}
+
+json_t *event_retry(unsigned attempt, unsigned wait, const char *text)
+{
+	json_t *obj = json_pack("{s:s, s:i, s:i}", "event", "retry", "attempt", (int)attempt,
+				"wait_seconds", (int)wait);
+
+	if (obj)
+		json_set_name(obj, "text", text);
+	return obj;
+}
+
+json_t *event_summary(const struct totals *t, int exit_status, const struct err *e)
+{
+	const struct agreement *a = t->agreed ? &t->agreement : NULL;
+	const struct agreement *ours = t->foreign ? NULL : a; /* an FTP server agrees on less */
+	/* Only a transfer's result has these members. */
+	bool whole = !t->broken_off;
+	json_t *channels = whole ? json_array() : NULL;
+	json_t *obj;
+
+	for (uint32_t i = 0; channels && i < t->nchannels; i++)
+		json_array_append_new(channels, json_number(t->channel_bytes[i]));
+	obj = json_pack("{s:s, s:i, s:I, s:f, s:f, s:I, s:I, s:I, s:f, s:s*, s:s*, s:s*, s:s*, "
+			"s:o*, s:o*, s:o*, s:o*, s:o*, s:o*, s:I}",
+			"event", "summary",
+			"exit", exit_status,
+			"bytes", (json_int_t)t->bytes,
+			"seconds", (double)t->wall_ns / 1e9,
+			"bytes_per_second", totals_rate(t),
+			"files", (json_int_t)t->files,
+			"failed", (json_int_t)t->failed,
+			"skipped", (json_int_t)t->skipped,
+			"cpu_seconds_local", (double)t->cpu_local_ns / 1e9,
+			"transport", ours ? transport_name(a->transport) : a ? "ftp" : NULL,
+			"op", ours ? op_name(a) : NULL,
+			"prot", a ? prot_name(a->prot) : NULL,
+			"ack", ours ? ack_name(a->ack) : NULL,
+			"resumed", whole ? json_number(t->resumed) : NULL,
+			"left_out", whole ? json_number(t->left_out) : NULL,
+			"cpu_seconds_remote",
+			whole ? json_real((double)t->cpu_remote_ns / 1e9) : NULL,
+			"channels", channels,
+			"channels_lost", whole ? json_number(t->channels_lost) : NULL,
+			"fell_back", whole ? json_boolean(t->fell_back) : NULL,
+			"retries", (json_int_t)t->retries);
+	if (obj && e)
+		json_set_name(obj, "error", e->text);
+	return obj;
+}
+
+/* ---- the text of the progress line ---- */
+
+/* The fields, in the order of the line. From a line that is too long, the field of the highest rank
+ * is removed first. */
+enum { PERCENT, BYTES, RATE, TIME_LEFT, FAILED, FILES, BOTTLENECK, NFIELDS };
+static const int ranks[NFIELDS] = {
+	[PERCENT] = 0, [RATE] = 1, [BYTES] = 2, [TIME_LEFT] = 3, [FAILED] = 4, [FILES] = 5,
+	[BOTTLENECK] = 6,
+};
+
+enum { FIELD_BYTES = 80 };
+
+static void progress_fields(char text[NFIELDS][FIELD_BYTES], const struct transfer_progress *v,
+			    double rate)
+{
+	uint64_t files = v->files_done + v->files_skipped;
+	bool endless = v->bytes && !v->bytes_known; /* a pipe: its size is known only at its
+						     * end */
+	char done[32], all[32], left[32];
+	double part = 0;
+
+	if (v->bytes_known)
+		part = (double)v->bytes / (double)v->bytes_known;
+	else if (v->entries)
+		part = (double)(files + v->files_failed) / (double)v->entries;
+
+	/* Print 100 % only at the end. */
+	if (v->walked && !endless)
+		snprintf(text[PERCENT], FIELD_BYTES, "%3d%%", part >= 1 ? 100 : (int)(part * 100));
+
+	format_size(done, sizeof(done), v->bytes);
+	format_size(all, sizeof(all), v->bytes_known);
+	if (endless)
+		snprintf(text[BYTES], FIELD_BYTES, "%s", done);
+	else
+		snprintf(text[BYTES], FIELD_BYTES, "%s of %s%s", done, all, v->walked ? "" : "+");
+
+	format_rate(text[RATE], FIELD_BYTES, rate);
+	if (v->walked && v->bytes < v->bytes_known) {
+		format_seconds(left, sizeof(left), rate > 0 ?
+			       (double)(v->bytes_known - v->bytes) / rate : -1);
+		snprintf(text[TIME_LEFT], FIELD_BYTES, "%s left", left);
+	}
+	if (v->files_failed)
+		snprintf(text[FAILED], FIELD_BYTES, "%llu failed",
+			 (unsigned long long)v->files_failed);
+	if (files && (files != 1 || v->entries != 1))
+		snprintf(text[FILES], FIELD_BYTES, "%llu file%s", (unsigned long long)files,
+			 files == 1 ? "" : "s");
+	if (v->bottleneck)
+		snprintf(text[BOTTLENECK], FIELD_BYTES, "(%s)", v->bottleneck);
+}
+
+size_t progress_line(char *out, size_t n, const struct transfer_progress *v, double rate,
+		     unsigned width)
+{
+	char text[NFIELDS][FIELD_BYTES] = { "" };
+	size_t most = width < n ? width : n - 1;
+
+	progress_fields(text, v, rate);
+	for (int rank = NFIELDS; rank > 0; rank--) {
+		size_t used = 0;
+
+		*out = '\0';
+		for (int i = 0; i < NFIELDS; i++)
+			if (ranks[i] < rank && text[i][0])
+				used += (size_t)snprintf(used < n ? out + used : NULL,
+							 used < n ? n - used : 0, "%s%s",
+							 used ? "  " : "", text[i]);
+		if (used <= most)
+			return used;
+	}
+	*out = '\0';
+	return 0;
+}
+
+double rate_meter_feed(struct rate_meter *m, double seconds, uint64_t bytes)
+{
+	double span, weight;
+
+	if (seconds < m->at || bytes < m->bytes) /* another transfer */
+		*m = (struct rate_meter){ 0 };
+	span = seconds - m->at;
+	if (span > 0 && bytes > 0) {
+		weight = span / (span + SMOOTH_SECONDS);
+		m->sum += ((double)(bytes - m->bytes) / span - m->sum) * weight;
+		m->weight += (1 - m->weight) * weight;
+		m->bytes = bytes;
+	}
+	m->at = seconds;
+	return m->weight > 0 ? m->sum / m->weight : 0;
+}
+
+/* ---- the report ---- */
 
 struct report {
 	const struct options *o;
-	struct progress *progress;    /* NULL: none is shown */
-	bool talks;                   /* a last line is due */
-	bool one_terminal;            /* standard output may be where the progress is shown */
+	bool progress;                /* progress is shown on stderr: on a terminal one line that is
+				       * redrawn (over), elsewhere a new line every few seconds */
+	bool over;
+	bool has_summary;             /* print a summary for people */
+	bool one_terminal;            /* standard output may be the same terminal as the progress
+				       * line */
 	atomic_bool begun;
-	/* The callbacks', and the main thread's when none can come. */
-	double json_at;               /* of the last progress event */
+	pthread_mutex_t line_lock;    /* lock order: log.c's lock first, then this */
+	/* Guarded by line_lock: */
+	struct rate_meter meter;
+	char line[LINE_MAX_BYTES];    /* the visible line; "": none */
+	uint64_t printed_ns;          /* the time of the last plain line */
+	/* Used by the callbacks while a transfer runs, otherwise by the main thread: */
+	double json_at;               /* the time of the last progress event, in seconds */
 	struct agreement agreement;
-	bool foreign;                 /* of it only prot means something */
+	bool foreign;                 /* only prot of agreement is valid */
 	struct transfer_progress last;
-	struct { uint64_t bytes, files; } before; /* by attempts that were broken off */
-	/* The main thread's. */
-	bool rereads;                 /* another attempt follows for files that change */
-	bool again;                   /* the transfer under way is not at its first attempt */
-	uint64_t start_ns, cpu_start_ns; /* when it began */
+	struct { uint64_t bytes, files; } before; /* sums of failed attempts */
+	/* Used by the main thread only: */
+	bool rereads;                 /* another attempt follows for files that changed while they
+				       * were read */
+	bool again;                   /* this is not the transfer's first attempt */
+	uint64_t start_ns, cpu_start_ns; /* when the transfer began */
 	struct totals totals;
 	struct err error;             /* code 0: none */
 };
+
+/* ---- the progress line on stderr ---- */
+
+/* For the hooks of the log, which have no argument. */
+static struct report *shown;
+
+static void progress_write(const char *s)
+{
+	(void)write_full(STDERR_FILENO, s, strlen(s));
+}
+
+/* Hook before a log line. The lock stays held until the hook after it, so that no thread draws in
+ * between. */
+static void progress_before_log(void)
+{
+	pthread_mutex_lock(&shown->line_lock);
+	if (shown->line[0])
+		progress_write(CLEAR_LINE);
+}
+
+static void progress_after_log(void)
+{
+	if (shown->line[0])
+		progress_write(shown->line);
+	pthread_mutex_unlock(&shown->line_lock);
+}
+
+static void progress_update(struct report *r, const struct transfer_progress *now)
+{
+	char text[LINE_MAX_BYTES + 8];
+	unsigned width = DEFAULT_WIDTH;
+	struct winsize w;
+	double rate;
+	size_t n;
+
+	LOCK_GUARD(guard, &r->line_lock);
+
+	/* Do not count bytes kept from an earlier attempt: they were not transferred. */
+	rate = rate_meter_feed(&r->meter, transfer_seconds(now), now->bytes - now->bytes_kept);
+	if (r->over) {
+		/* Ask each time, because the window may be resized. Leave the last column free:
+		 * some terminals wrap when it is written. */
+		if (ioctl(STDERR_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_col >= 2)
+			width = w.ws_col;
+		progress_line(r->line, sizeof(r->line), now, rate, width - 1);
+		snprintf(text, sizeof(text), "\r%s\033[K", r->line);
+		progress_write(text);
+	} else if (now_ns() - r->printed_ns >= PLAIN_EVERY_NS) {
+		r->printed_ns = now_ns();
+		n = progress_line(text, LINE_MAX_BYTES - 1, now, rate, LINE_MAX_BYTES);
+		strcpy(text + n, "\n");
+		progress_write(text);
+	}
+}
+
+/* Clear the line until the next update. ended: the transfer has ended; another one may follow. */
+static void progress_hide(struct report *r, bool ended)
+{
+	LOCK_GUARD(guard, &r->line_lock);
+
+	if (r->line[0])
+		progress_write(CLEAR_LINE);
+	r->line[0] = '\0';
+	if (ended)
+		r->meter = (struct rate_meter){ 0 };
+}
 
 struct report *report_new(const struct options *o)
 {
 	struct report *r = calloc(1, sizeof(*r));
 	bool silent = o->quiet || (o->json && o->progress == PROGRESS_AUTO);
+	const char *term = getenv("TERM");
 
 	if (!r)
 		return NULL;
+
 	r->o = o;
-	if (!silent)
-		r->progress = progress_new(o->progress);
-	r->talks = !o->quiet && !o->json && (r->progress || o->verbose);
+	r->progress = !silent && o->progress != PROGRESS_NEVER;
+	r->over = r->progress && isatty(STDERR_FILENO) && term && strcmp(term, "dumb");
+	r->has_summary = !o->quiet && !o->json && (r->progress || o->verbose);
 	r->one_terminal = isatty(STDOUT_FILENO);
+	r->printed_ns = now_ns();
+	pthread_mutex_init(&r->line_lock, NULL);
+	shown = r;
+	if (r->over)
+		log_set_hook(progress_before_log, progress_after_log);
 	return r;
 }
 
 /* ---- callbacks, from threads of the transfer, one at a time ---- */
 
-/* What comes next on standard output begins a line. */
-static void make_room(struct report *r)
+/* Call before output: clears the progress line if it may be on the same terminal. */
+static void report_hide_progress(struct report *r)
 {
 	if (r->one_terminal)
-		progress_hide(r->progress);
+		progress_hide(r, false);
 }
 
-static void emit(struct report *r, json_t *event)
+static void report_emit(struct report *r, json_t *event)
 {
-	make_room(r);
+	report_hide_progress(r);
 	json_emit(stdout, event);
 }
 
 void report_op(const struct options *o, const struct agreement *a)
 {
 	if (option_given(o, "op") && a->transport != TRANSPORT_RDMA)
-		log_warn("--op is for RDMA, and this goes by %s", transport_name(a->transport));
+		log_warn("--op is for RDMA, but the data goes by %s", transport_name(a->transport));
 }
 
-static uint64_t least(uint64_t a, uint64_t b)
+/* The number of files done by all attempts. This attempt has skipped the files that earlier ones
+ * have done. */
+static uint64_t report_files(const struct report *r, uint64_t done, uint64_t skipped)
 {
-	return a < b ? a : b;
-}
-
-/* Files of this command: those that this attempt left alone because one before it had done
- * them are among them. */
-static uint64_t files_of(const struct report *r, uint64_t done, uint64_t skipped)
-{
-	uint64_t files = done + least(skipped, r->before.files);
+	uint64_t files = done + min_u64(skipped, r->before.files);
 
 	return files > r->before.files ? files : r->before.files;
 }
 
-/* Another attempt begins: what the one before has done is done. */
-static void keep_before(struct report *r)
+/* Before an attempt: add the progress of the previous one to the sums. */
+static void report_keep_before(struct report *r)
 {
 	r->before.bytes += r->last.bytes - r->last.bytes_kept;
-	r->before.files = files_of(r, r->last.files_done, r->last.files_skipped);
+	r->before.files = report_files(r, r->last.files_done, r->last.files_skipped);
 	memset(&r->last, 0, sizeof(r->last));
 	r->json_at = 0;
 }
 
-static void on_started(void *arg, const struct agreement *a)
+static void report_on_started(void *arg, const struct agreement *a)
 {
 	struct report *r = arg;
 	char source[32], sink[32], speed[32] = "", more[32] = "";
 
-	keep_before(r);
+	report_keep_before(r);
 	r->agreement = *a;
 	atomic_store(&r->begun, true);
+
 	if (r->o->json)
-		emit(r, event_started(a));
+		report_emit(r, event_started(a));
 	if (a->mbps)
 		snprintf(speed, sizeof(speed), " for %g Gbit/s", (double)a->mbps / 1000);
 	if (a->channels > a->channels_first)
 		snprintf(more, sizeof(more), ", up to %u as needed", a->channels);
+
 	log_info("%s, %u path%s of %u channel%s%s%s, blocks of %u KiB, %u in flight, %s, files are "
 		 "done when %s", transport_name(a->transport), a->paths, a->paths == 1 ? "" : "s",
 		 a->channels_first, a->channels_first == 1 ? "" : "s", more, speed, a->block >> 10,
@@ -123,66 +465,56 @@ static void on_started(void *arg, const struct agreement *a)
 
 void report_foreign(struct report *r, bool private_data, unsigned connections)
 {
-	keep_before(r);
+	report_keep_before(r);
 	r->agreement = (struct agreement){ .prot = private_data ? PROT_PRIVATE : PROT_CLEAR };
 	r->foreign = true;
 	atomic_store(&r->begun, true);
 	if (r->o->json)
-		json_emit(stdout, event_started_foreign(&r->agreement, connections));
+		json_emit(stdout, json_pack("{s:s, s:s, s:s, s:i, s:b, s:b}", "event", "started",
+					    "transport", "ftp", "prot",
+					    prot_name(r->agreement.prot), "connections",
+					    (int)connections, "rdma", 0, "block_integrity", 0));
 	log_info("FTP, at most %u connections, data %s", connections,
 		 private_data ? "under TLS" : "in clear");
 }
 
-static void on_progress(void *arg, const struct transfer_progress *p)
+static void report_on_progress(void *arg, const struct transfer_progress *p)
 {
 	struct report *r = arg;
 
 	r->last = *p;
-	if (r->o->json && p->seconds - r->json_at >= JSON_EVERY_SECONDS) {
-		r->json_at = p->seconds;
-		emit(r, event_progress(p));
+	if (r->o->json && transfer_seconds(p) - r->json_at >= JSON_EVERY_SECONDS) {
+		r->json_at = transfer_seconds(p);
+		report_emit(r, event_progress(p));
 	}
-	progress_update(r->progress, p);
+	if (r->progress)
+		progress_update(r, p);
 }
 
-static bool ends_in_slash(const char *path)
-{
-	size_t n = strlen(path);
-
-	return n && path[n - 1] == '/';
-}
-
-static void on_file_done(void *arg, const char *path, uint64_t bytes, bool skipped)
+static void report_on_file_done(void *arg, const char *path, uint64_t bytes, bool skipped)
 {
 	struct report *r = arg;
-	char size[32], what[40];
+	bool directory = *path && path[strlen(path) - 1] == '/';
+	const char *left = skipped ? ", left alone" : "";
+	char size[32], text[40] = "";
 
-	if (ends_in_slash(path)) /* a directory: what the file system needs for it is nobody's */
+	if (directory) /* do not report the size that the file system gives for a directory */
 		bytes = 0;
 	if (r->o->json && (r->o->verbose || r->o->dry_run))
-		emit(r, event_file(path, bytes, skipped));
-	format_size(size, sizeof(size), bytes);
-	snprintf(what, sizeof(what), " (%s)", size);
-	if (ends_in_slash(path))
-		what[0] = '\0';
+		report_emit(r, event_file(path, bytes, skipped));
+	if (!directory)
+		snprintf(text, sizeof(text), " (%s)", format_size(size, sizeof(size), bytes));
 	if (r->o->dry_run && !r->o->json && !r->o->quiet) {
-		make_room(r);
-		printf("%s%s%s\n", printable(path), what, skipped ? ", left alone" : "");
+		report_hide_progress(r);
+		printf("%s%s%s\n", printable(path), text, left);
 	} else {
-		log_info("%s%s%s", printable(path), what, skipped ? ", left alone" : "");
+		log_info("%s%s%s", printable(path), text, left);
 	}
 }
 
-/* The text may name the file already, as the other side knows it. */
-static bool names_it(const char *text, const char *path)
+static void report_on_file_failed(void *arg, const char *path, int code, const char *text)
 {
 	const char *slash = strrchr(path, '/');
-
-	return strstr(text, printable(slash && slash[1] ? slash + 1 : path));
-}
-
-static void on_file_failed(void *arg, const char *path, int code, const char *text)
-{
 	struct report *r = arg;
 
 	if (code == -EAGAIN && r->rereads) {
@@ -190,10 +522,12 @@ static void on_file_failed(void *arg, const char *path, int code, const char *te
 		return;
 	}
 	if (r->o->json)
-		emit(r, event_file_failed(path, code, text));
-	if (!*text) /* all has been said of a directory above it */
+		report_emit(r, event_file_failed(path, code, text));
+	if (!*text) /* it failed because of a directory above, which has been reported */
 		return;
-	if (names_it(text, path))
+
+	/* The text may contain the file's name already, in the form of the other side. */
+	if (strstr(text, printable(slash && slash[1] ? slash + 1 : path)))
 		log_error("%s", text);
 	else
 		log_error("%s: %s", printable(path), text);
@@ -202,19 +536,19 @@ static void on_file_failed(void *arg, const char *path, int code, const char *te
 struct transfer_events report_events(struct report *r)
 {
 	return (struct transfer_events){
-		.started = on_started,
-		.progress = on_progress,
-		/* Without it the transfer need not put paths together. */
-		.file_done = r->o->verbose || r->o->dry_run ? on_file_done : NULL,
-		.file_failed = on_file_failed,
+		.started = report_on_started,
+		.progress = report_on_progress,
+		/* NULL if not needed: then the transfer need not build paths. */
+		.file_done = r->o->verbose || r->o->dry_run ? report_on_file_done : NULL,
+		.file_failed = report_on_file_failed,
 		.arg = r,
 	};
 }
 
-/* ---- the command's own thread ---- */
+/* ---- the main thread ---- */
 
-/* How far it got, as far as is known: for the summary of what has no result. */
-static void add_last(const struct report *r, struct totals *t)
+/* Add the last progress of a transfer that has no result. */
+static void report_add_last(const struct report *r, struct totals *t)
 {
 	const struct transfer_progress *p = &r->last;
 
@@ -225,39 +559,23 @@ static void add_last(const struct report *r, struct totals *t)
 	t->foreign = r->foreign;
 	t->broken_off = true;
 	t->bytes += r->before.bytes + p->bytes - p->bytes_kept;
-	t->files += files_of(r, p->files_done, p->files_skipped);
+	t->files += report_files(r, p->files_done, p->files_skipped);
 	t->failed += p->files_failed;
-	t->skipped += p->files_skipped - least(p->files_skipped, r->before.files);
-	t->wall_ns += r->again ? now_ns() - r->start_ns : (uint64_t)(p->seconds * 1e9);
+	t->skipped += p->files_skipped - min_u64(p->files_skipped, r->before.files);
+	t->wall_ns += r->again ? now_ns() - r->start_ns : p->ns;
 	t->cpu_local_ns += cpu_ns() - r->cpu_start_ns;
 }
 
-/* What came of all attempts together: what they carried, and the time since the first began.
- * Channels, and what was there already, are the last one's. */
-static struct transfer_result with_before(const struct report *r, const struct transfer_result *res)
-{
-	struct transfer_result all = *res;
-
-	if (!r->again)
-		return all;
-	all.bytes += r->before.bytes;
-	all.files = files_of(r, res->files, res->skipped);
-	all.skipped -= least(all.skipped, r->before.files);
-	all.wall_ns = now_ns() - r->start_ns;
-	all.local.cpu_ns = cpu_ns() - r->cpu_start_ns;
-	return all;
-}
-
-/* Outside of transfers a signal ends the program where it stands: the last event must be
- * there by then. */
-static void leave_words(struct report *r)
+/* Prepare the summary that the signal handler prints: outside of a transfer, a signal ends the
+ * program at once. */
+static void report_set_last_words(struct report *r)
 {
 	struct totals t = r->totals;
 	struct err e = ERR_INIT;
 
 	if (!r->o->json)
 		return;
-	add_last(r, &t);
+	report_add_last(r, &t);
 	err_set(&e, -EINTR, "interrupted");
 	signals_last_words(json_line(event_summary(&t, EXIT_INTERRUPTED, &e)));
 }
@@ -272,7 +590,7 @@ void report_begin(struct report *r)
 	r->cpu_start_ns = cpu_ns();
 	memset(&r->last, 0, sizeof(r->last));
 	memset(&r->before, 0, sizeof(r->before));
-	leave_words(r);
+	report_set_last_words(r);
 }
 
 void report_rereads(struct report *r, bool rereads)
@@ -287,18 +605,29 @@ bool report_begun(const struct report *r)
 
 void report_result(struct report *r, const struct transfer_result *res)
 {
-	struct transfer_result all = with_before(r, res);
+	struct transfer_result all = *res;
 	uint64_t n = res->remote.left_out;
 
-	progress_pause(r->progress);
+	/* Count the bytes, the files and the time of all attempts; channels and resumed bytes of
+	 * the last one. */
+	if (r->again) {
+		all.bytes += r->before.bytes;
+		all.files = report_files(r, res->files, res->skipped);
+		all.skipped -= min_u64(all.skipped, r->before.files);
+		all.wall_ns = now_ns() - r->start_ns;
+		all.local.cpu_ns = cpu_ns() - r->cpu_start_ns;
+	}
+	progress_hide(r, true);
 	r->totals.foreign = r->foreign;
 	if (r->foreign)
 		all.agreement = r->agreement;
 	if (totals_add(&r->totals, &all))
 		log_warn("out of memory: the summary is not complete");
 	atomic_store(&r->begun, false);
-	leave_words(r);
-	/* When we are the source each has been named. */
+	report_set_last_words(r);
+
+	/* Names left out by the server. If this side is the source, each one has been reported
+	 * already. */
 	if (n)
 		log_warn("%llu name%s on the server, not of a file, directory or link: left out",
 			 (unsigned long long)n, n == 1 ? "" : "s");
@@ -306,10 +635,10 @@ void report_result(struct report *r, const struct transfer_result *res)
 
 void report_retry(struct report *r, unsigned attempt, unsigned wait, const struct err *e)
 {
-	progress_pause(r->progress);
+	progress_hide(r, true);
 	r->totals.retries++;
 	r->again = true;
-	leave_words(r);
+	report_set_last_words(r);
 	if (r->o->json)
 		json_emit(stdout, event_retry(attempt, wait, e->text));
 	log_warn("%s; trying again in %u s (%u of %llu)", e->text, wait, attempt,
@@ -318,26 +647,29 @@ void report_retry(struct report *r, unsigned attempt, unsigned wait, const struc
 
 void report_error(struct report *r, const struct err *e)
 {
-	progress_pause(r->progress);
-	add_last(r, &r->totals);
+	progress_hide(r, true);
+	report_add_last(r, &r->totals);
 	log_error("%s", e->text);
 	if (!r->error.code)
 		r->error = *e;
-	/* No file has been counted, but the command failed: its summary must not say 0. */
+	/* The command failed before it counted a file: the summary must not say that 0 files
+	 * failed. */
 	if (!r->totals.failed && exit_of(e->code, report_begun(r)) == EXIT_SOME_FAILED)
 		r->totals.failed = 1;
 }
 
-/* One line for people, unless they asked for none. */
-static void say_summary(const struct report *r)
+enum exit_status report_end(struct report *r, enum exit_status status)
 {
-	const struct totals *t = &r->totals;
+	struct totals *t = &r->totals;
 	char size[32], rate[32], text[256];
 	int n;
 
-	if (!r->talks || !t->agreed)
-		return;
-	/* Without bytes there is no rate to speak of. */
+	progress_hide(r, true);
+	if (r->over)
+		log_set_hook(NULL, NULL);
+	pthread_mutex_destroy(&r->line_lock);
+
+	/* Print the rate only if bytes were transferred. */
 	n = snprintf(text, sizeof(text), "%s in %.2f s, %s%s%llu file%s",
 		     format_size(size, sizeof(size), t->bytes), (double)t->wall_ns / 1e9,
 		     t->bytes ? format_rate(rate, sizeof(rate), totals_rate(t)) : "",
@@ -350,21 +682,17 @@ static void say_summary(const struct report *r)
 		n += snprintf(text + n, sizeof(text) - (size_t)n, ", %s were there %s",
 			      format_size(size, sizeof(size), t->resumed),
 			      t->retries ? "when it was tried again" : "already");
+
 	if (t->failed)
 		snprintf(text + n, sizeof(text) - (size_t)n, ", %llu failed",
 			 (unsigned long long)t->failed);
-	fprintf(stderr, "%s\n", text);
-}
+	if (r->has_summary && t->agreed)
+		fprintf(stderr, "%s\n", text);
 
-enum exit_status report_end(struct report *r, enum exit_status status)
-{
-	progress_free(r->progress);
-	say_summary(r);
 	signals_last_words(NULL);
 	if (r->o->json)
-		json_emit(stdout, event_summary(&r->totals, status,
-						r->error.code ? &r->error : NULL));
-	totals_clear(&r->totals);
+		json_emit(stdout, event_summary(t, status, r->error.code ? &r->error : NULL));
+	totals_clear(t);
 	free(r);
 	return status;
 }

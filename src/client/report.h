@@ -1,37 +1,94 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Tells what the transfers of one command do: to people by log lines, progress line and
- * a last line, to programs by events. */
+/* The output of a command's transfers: log lines, a progress line and a summary for people, JSON
+ * events for programs. Main thread, unless a comment says otherwise. */
 #ifndef RFTP_CLIENT_REPORT_H
 #define RFTP_CLIENT_REPORT_H
 
 #include "client/client.h"
-#include "client/events.h"
-#include "client/progress.h"
+#include "transfer/transfer.h"
+
+#include <jansson.h>
+
+/* ---- all transfers of one command ---- */
 
 struct report;
 
-/* o must outlive it. NULL: memory is out. */
+/* o must outlive the report. report_end() frees it. NULL: out of memory. */
 struct report *report_new(const struct options *o);
-/* A transfer with a foreign server begins: private_data by TLS, over at most so many
- * connections. */
+/* A transfer with a foreign server begins. private_data: data connections are under TLS.
+ * connections: the most at the same time. */
 void report_foreign(struct report *r, bool private_data, unsigned connections);
-/* Callbacks for transfer_client. */
+/* The callbacks for transfer_client(). */
 struct transfer_events report_events(struct report *r);
-/* Since the last report_begin: have both sides agreed? */
+/* The first attempt of a transfer begins. */
 void report_begin(struct report *r);
+/* Have both sides agreed on a transfer since report_begin()? Any thread. */
 bool report_begun(const struct report *r);
-/* Before an attempt: files that change while they are read have not failed, because another attempt
- * would read them again. */
+/* Call before an attempt. rereads: do not report files that change while they are read as failed,
+ * because another attempt will read them again. */
 void report_rereads(struct report *r, bool rereads);
-/* A transfer has come to its end. */
+/* A transfer has ended with the result res. */
 void report_result(struct report *r, const struct transfer_result *res);
-/* It has not, and is tried again after wait seconds. */
+/* An attempt has failed with e, and is repeated after wait seconds. */
 void report_retry(struct report *r, unsigned attempt, unsigned wait, const struct err *e);
-/* It has not, and that is that. */
+/* A transfer has failed with e, without another attempt. */
 void report_error(struct report *r, const struct err *e);
-/* --op was given, and a has no use for it: say so. */
+/* Warn if --op was given but the agreed transport does not use it. */
 void report_op(const struct options *o, const struct agreement *a);
-/* The last words. Frees r. Returns status. */
+/* Print the summary, and free r. Returns status. */
 enum exit_status report_end(struct report *r, enum exit_status status);
+
+/* The sums of one command's transfers. */
+struct totals {
+	struct agreement agreement;     /* of the last one */
+	bool agreed;
+	bool foreign;                   /* the last transfer was with a foreign server */
+	uint64_t bytes, files, failed, skipped, resumed, left_out;
+	uint64_t cpu_local_ns, cpu_remote_ns, wall_ns;
+	uint32_t nchannels;             /* channels of all transfers, one after another */
+	uint64_t *channel_bytes;        /* [nchannels] */
+	uint32_t channels_lost, retries;
+	bool fell_back;                 /* a transfer continued on the control connection after it
+					 * lost its channels */
+	bool broken_off;                /* a transfer has no result, so the members that need it are
+					 * unknown */
+};
+
+/* Add r to t. 0 or -ENOMEM. */
+int totals_add(struct totals *t, const struct transfer_result *r);
+void totals_clear(struct totals *t);
+double totals_rate(const struct totals *t); /* bytes per second */
+
+/* ---- the objects that --json prints, rftp(1) JSON EVENTS ---- Functions return new references;
+ * NULL: out of memory, which json_emit() reports. */
+
+json_t *event_started(const struct agreement *a);
+json_t *event_progress(const struct transfer_progress *p);
+json_t *event_file(const char *path, uint64_t bytes, bool skipped);
+json_t *event_file_failed(const char *path, int code, const char *text);
+/* A line of bench: at, seconds since the start; seconds and bytes, of this interval. */
+json_t *event_interval(const char *way, double at, double seconds, uint64_t bytes);
+json_t *event_retry(unsigned attempt, unsigned seconds, const char *text);
+/* e: the reason of a failure; NULL: success. */
+json_t *event_summary(const struct totals *t, int exit_status, const struct err *e);
+
+/* ---- the progress line ---- */
+
+/* Format a line of at most width columns and n - 1 bytes, without newline. If it is too long, the
+ * least important fields are left out. rate: recent bytes per second. Returns its length in bytes.
+ * Pure. */
+size_t progress_line(char *out, size_t n, const struct transfer_progress *v, double rate,
+		     unsigned width);
+
+/* The rate over the last seconds: smoothed, but it follows changes. */
+struct rate_meter {
+	double at;
+	double sum, weight;      /* weighted sum of the rates (bytes per second), and sum of the
+				  * weights */
+	uint64_t bytes;
+};
+/* Enter the total of bytes after seconds. Returns the mean rate, in which later intervals have more
+ * weight; 0 until there are bytes. */
+double rate_meter_feed(struct rate_meter *m, double seconds, uint64_t bytes);
 
 #endif

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The signal handler, its flags, and the descriptor by which it wakes others. */
+/* The signal handler, its flags, and the descriptor that wakes other threads. */
 #include "client/signals.h"
 
-#include "client/exit.h"
+#include "client/client.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -14,68 +14,66 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-/* The handler runs in the main thread, other threads look: always by __atomic. */
+/* The handler, in the main thread, writes these, and other threads read them: use only __atomic
+ * functions. */
 static volatile sig_atomic_t stop, last;
-static volatile sig_atomic_t terminal_fd = -1;
-/* An eventfd that is read only to arm it again: a handler may write(2), but not wake by a
- * condition. */
-static int stop_fd = -1;
-/* Transfers that look at stop_fd. */
+static volatile sig_atomic_t terminal_fd = -1; /* main thread and handler only */
+/* An eventfd, read only by signals_rearm(). Not a condition variable, because a signal handler may
+ * call write(2), but must not signal a condition. */
+static int wake_fd = -1;
+/* The number of transfers that poll wake_fd. */
 static atomic_int graceful;
 /* Written only while terminal_fd is -1. */
 static struct termios terminal;
 
-/* Behind a question, or a progress line. */
+/* On a terminal the message starts with a newline, below a question or a progress line. */
 static bool on_terminal;
 
 static _Atomic(char *) last_words;
 
-static void end_now(void)
+static void signals_handler(int sig)
 {
-	const char *words = atomic_load(&last_words);
 	static const char text[] = "\nrftp: interrupted\n";
-	size_t skip = on_terminal ? 0 : 1;
-
-	if (terminal_fd >= 0)
-		tcsetattr(terminal_fd, TCSANOW, &terminal);
-	/* Whether anybody hears it makes no difference. */
-	(void)!write(STDERR_FILENO, text + skip, sizeof(text) - 1 - skip);
-	if (words)
-		(void)!write(STDOUT_FILENO, words, strlen(words));
-	_exit(EXIT_INTERRUPTED);
-}
-
-static void on_signal(int sig)
-{
 	static const uint64_t one = 1;
+	const char *words = atomic_load(&last_words);
+	size_t skip = on_terminal ? 0 : 1;
 	int old = errno;
 
 	__atomic_store_n(&last, sig, __ATOMIC_RELEASE);
-	if (signals_stopped() || !atomic_load(&graceful) || stop_fd < 0)
-		end_now();
-	/* First: who is woken asks for it. */
+	if (signals_stopped() || !atomic_load(&graceful) || wake_fd < 0) {
+		if (terminal_fd >= 0)
+			tcsetattr(terminal_fd, TCSANOW, &terminal);
+		(void)!write(STDERR_FILENO, text + skip, sizeof(text) - 1 - skip);
+		if (words)
+			(void)!write(STDOUT_FILENO, words, strlen(words));
+		_exit(EXIT_INTERRUPTED);
+	}
+
+	/* Set it before the wake-up, because the woken thread reads it. */
 	__atomic_store_n(&stop, 1, __ATOMIC_RELEASE);
-	(void)!write(stop_fd, &one, sizeof(one)); /* a counter far from its end: it cannot fail */
+	(void)!write(wake_fd, &one, sizeof(one)); /* cannot fail: the counter is far from its
+						   * limit */
 	errno = old;
 }
 
 void signals_init(void)
 {
 	static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
-	struct sigaction a = { .sa_handler = on_signal };
+	struct sigaction a = { .sa_handler = signals_handler };
 	struct sigaction old;
 
 	on_terminal = isatty(STDERR_FILENO);
-	stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	sigemptyset(&a.sa_mask);
 	for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
-		/* nohup(1), and shells that start background jobs, have them ignored. */
+		/* Keep a signal ignored if it was so at the start: by nohup(1), or by a shell for a
+		 * background job. */
 		if (!sigaction(signals[i], NULL, &old) && old.sa_handler != SIG_IGN)
 			sigaction(signals[i], &a, NULL);
 	}
 	a.sa_handler = SIG_IGN;
 	sigaction(SIGPIPE, &a, NULL);
-	sigaction(SIGXFSZ, &a, NULL); /* a file beyond RLIMIT_FSIZE fails by EFBIG */
+	sigaction(SIGXFSZ, &a, NULL); /* a write beyond RLIMIT_FSIZE then fails with EFBIG */
 }
 
 void signals_rearm(void)
@@ -84,8 +82,8 @@ void signals_rearm(void)
 
 	__atomic_store_n(&stop, 0, __ATOMIC_RELEASE);
 	__atomic_store_n(&last, 0, __ATOMIC_RELEASE);
-	if (stop_fd >= 0)
-		(void)!read(stop_fd, &count, sizeof(count)); /* there may be none */
+	if (wake_fd >= 0)
+		(void)!read(wake_fd, &count, sizeof(count)); /* fails if there was no signal */
 }
 
 void signals_graceful(bool on)
@@ -100,12 +98,12 @@ void signals_last_words(char *text)
 
 int signals_fd(void)
 {
-	return stop_fd;
+	return wake_fd;
 }
 
-int signals_wish(void)
+int signals_abort_fd(void)
 {
-	return atomic_load(&graceful) ? stop_fd : -1;
+	return atomic_load(&graceful) ? wake_fd : -1;
 }
 
 int signals_last(void)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* control: both halves of FTP over a message stream. The server half knows the
- * protocol's state and asks handlers for everything that is policy; the client half
- * logs in, checks who it talks to, and sends commands. */
+/* control: FTP server and client over a message stream. The server keeps the state of the protocol,
+ * and calls handlers for each decision of policy. The client logs in, checks the server's identity,
+ * and sends commands. Unless a comment says otherwise, a session or a client is used by one thread
+ * at a time. */
 #ifndef RFTP_CONTROL_H
 #define RFTP_CONTROL_H
 
@@ -11,6 +12,7 @@
 #include "transport/transport.h"
 #include "util/util.h"
 
+#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -21,242 +23,230 @@
 
 struct ftp_session;
 
-/* What a user may do once logged in. */
+/* A logged-in user and its rights. */
 struct ftp_account {
 	char name[64];
-	struct root *root;       /* owned by the session from login on */
-	char *home;              /* where CWD starts and "~" leads, below root; "/" */
-	mode_t umask;            /* taken off the modes of what is made and preserves none */
+	struct root *root;       /* after the login the session owns it */
+	char *home;              /* the directory after the login, and the meaning of "~"; a path
+				  * below root, such as "/" */
+	mode_t umask;            /* applied to the mode of a created file that does not preserve its
+				  * source's mode */
 	bool can_see, can_create, can_change; /* enum ftp_needs; session_check decides */
 };
 
-/* Why a cannot do what needs says; NULL: it can. For replies. */
+/* NULL if a has the right that needs names; otherwise the reason, as text for a reply. */
 const char *ftp_account_refuses(const struct ftp_account *a, enum ftp_needs needs);
 
-/* What a client had agreed when it logged in, for the session that goes on in another process
- * while TLS stays in this one. */
+/* The settings that a client has agreed before its login. Another process continues the session
+ * with these settings, while TLS stays in this process. */
 struct ftp_handed {
-	uint8_t tls;                /* the control connection is under it; key is its exporter */
+	uint8_t tls;                /* 1: the control connection is under TLS, and key is its
+				     * exported key */
 	uint8_t key[KEY_BYTES];
 	uint8_t percent, inline_list, ascii, pbsz, prot_p; /* 0 or 1 */
-	uint32_t facts;             /* of MLST, as session.h has them */
-	uint32_t hash;              /* of digest_names() */
+	uint32_t facts;             /* enabled facts of MLST: FACT_... of session.h */
+	uint32_t hash;              /* an index in digest_names() */
 };
 
-/* Free what an account holds. */
+/* Free the contents of a. */
 void ftp_account_clear(struct ftp_account *a);
 
 struct ftp_server_config {
 	struct tls_ctx *tls;        /* NULL: no AUTH TLS (stdio) */
-	/* The client has logged in: the session goes on elsewhere, its bytes come and go by
-	 * ftp_session_stream (ms_read_some). Returns when the connection is at its end: 0, or a
-	 * negative errno with text in e. NULL: the session goes on here. */
+	/* Called after the login: continue the session in another process, and relay its bytes from
+	 * and to ftp_session_stream(), by ms_read_some(). Returns at the end of the connection: 0,
+	 * or a negative errno with text in e. NULL: the session continues in this process. */
 	int (*handover)(void *arg, struct ftp_session *s, const struct ftp_handed *h,
 			struct err *e);
-	/* The other half: the client has logged in elsewhere, which holds TLS. The account is
-	 * taken from login(arg, NULL, NULL), there is no greeting, and a data connection is
-	 * put under TLS by guard: the stream that takes fd over, or NULL with text. */
+	/* For that other process: handed is not NULL if the client has logged in through another
+	 * process, which keeps TLS. login(arg, NULL, NULL) gives the account, no greeting is sent,
+	 * and guard starts TLS on a data connection: it returns a stream that owns fd; or NULL with
+	 * text, and fd stays the caller's. */
 	const struct ftp_handed *handed;
 	struct stream *(*guard)(void *arg, int fd, struct err *e);
-	const struct sockaddr_storage *local; /* where the client has reached us; NULL: fd tells */
+	const struct sockaddr_storage *local; /* our address that the client connected to; NULL:
+					       * take it from fd */
 	bool require_tls;           /* USER before AUTH TLS is refused with 530 */
-	bool require_prot;          /* data connections by PROT P only, else 521 */
-	bool trusted;               /* the stream has authenticated its user (ssh): no login,
-				     * account is taken from login(arg, NULL, NULL) */
-	const char *greeting;       /* text of 220 */
-	const char *data_addr;      /* for EPSV listeners; "": the control connection's */
+	bool require_prot;          /* data connections without PROT P are refused with 521 */
+	bool trusted;               /* the stream has authenticated its user (ssh): there is no
+				     * login, and login(arg, NULL, NULL) gives the account */
+	const char *greeting;       /* the text of the greeting, reply 220 */
+	const char *data_addr;      /* the address of EPSV listeners; "": that of the control
+				     * connection */
 	uint16_t port_lo, port_hi;
-	bool active;                /* PORT and EPRT may be used, to the client's own host */
+	bool active;                /* allow PORT and EPRT, to the client's own host only */
 	int login_timeout_ms, idle_timeout_ms;
-	/* Who is it? 0 and a filled account; -EACCES: wrong; -EKEYEXPIRED: right, but not let in,
-	 * with a text for the user; -EAGAIN: try again later. */
+	/* Check a login by password. 0: a is filled; -EACCES: wrong; -EKEYEXPIRED: right, but the
+	 * login is refused, with a text for the user; -EAGAIN: try again later. */
 	int (*login)(void *arg, const char *user, const char *password,
 		     struct ftp_account *a, struct err *e);
-	/* The same at USER under TLS: does the client's certificate say that it is user? -EACCES:
-	 * no, or there is none, and the password is asked for. NULL: certificates say nothing. */
+	/* The same by certificate, at USER under TLS: may the owner of the client's certificate log
+	 * in as user? -EACCES: no, or the client has no certificate; the server then asks for the
+	 * password. NULL: there is no login by certificate. */
 	int (*cert_login)(void *arg, const char *user, struct tls *tls,
 			  struct ftp_account *a, struct err *e);
-	/* BULK: body is the request's bytes. The handler answers on the session
-	 * (ftp_session_reply) and runs it. A negative errno closes the connection. */
+	/* Run BULK. body: the bytes of the request. The handler sends the replies by
+	 * ftp_session_reply(). 0; a negative errno closes the connection. */
 	int (*bulk)(void *arg, struct ftp_session *s, struct buf *body);
-	/* The same for GIVE and TAKE; NULL: they are not offered. */
+	/* The same for GIVE and TAKE; NULL: FEAT does not offer them. */
 	int (*give)(void *arg, struct ftp_session *s, struct buf *body);
 	int (*take)(void *arg, struct ftp_session *s, struct buf *body);
-	/* A whole file of RETR or STOR went by, for the log. */
+	/* A RETR, STOR or APPE has ended; for the log. error: 0 or a negative errno. */
 	void (*transferred)(void *arg, struct ftp_session *s, const char *verb,
 			    const char *path, uint64_t bytes, double seconds, int error);
 	void *arg;
-	const volatile sig_atomic_t *stop; /* finish the command under way, then 421 */
+	const volatile sig_atomic_t *stop; /* not 0: finish the current command, then reply 421 and
+					    * end */
 };
 
-/* Serve one control connection until QUIT, its end or an error; does not free ms. peer:
- * its address, NULL on stdio. 0, or a negative errno with text. */
+/* Serve one control connection until QUIT, its end or an error; ms stays the caller's. fd: the
+ * descriptor below ms. peer: the client's address; NULL on stdio. 0, or a negative errno with
+ * text. */
 int ftp_serve(const struct ftp_server_config *c, struct mstream *ms, int fd,
 	      const struct sockaddr_storage *peer, struct err *e);
 
-/* For handlers. */
+/* For handlers: send a reply. 0, or a negative errno, which ends the session. */
 int ftp_session_reply(struct ftp_session *s, int code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
+/* The control connection, the account (NULL: no login yet), and the current directory. The session
+ * owns all three. */
 struct mstream *ftp_session_stream(struct ftp_session *s);
-const struct ftp_account *ftp_session_account(struct ftp_session *s); /* NULL: no login */
-unsigned ftp_session_lanes(const struct ftp_session *s); /* transfers that it may run at once */
+const struct ftp_account *ftp_session_account(struct ftp_session *s);
 const char *ftp_session_cwd(struct ftp_session *s);
-/* EXPORTER-rftp-bulk-1 of the connection; -ENOENT when it is not under TLS. */
+/* Export the key EXPORTER-rftp-bulk-1 from the connection's TLS. 0; -ENOENT: no TLS; or another
+ * negative errno. */
 int ftp_session_key(struct ftp_session *s, uint8_t key[KEY_BYTES]);
-/* Does nobody but the client read what is said to it? (TLS, or a stream that is trusted) */
+/* Is the connection safe from eavesdroppers: under TLS, or a trusted stream? */
 bool ftp_session_secret(const struct ftp_session *s);
-/* TLS of the control connection, which stays the session's; NULL: it is in clear. */
+/* The TLS of the control connection, owned by the session; NULL: it is in clear. */
 struct tls *ftp_session_tls(struct ftp_session *s);
-/* h is what another process sent: 0, or -EPROTO when no session could have agreed that. */
+/* Check h from another process. 0; -EPROTO: no session can have agreed these settings. */
 int ftp_handed_check(const struct ftp_handed *h);
-/* The path that arg means below the account's root, from cwd, with "." and ".."
- * resolved as text and "~" as the home; malloc'd. NULL with errno. */
+/* Returns arg as a path below the account's root: relative to cwd, with "." and ".." resolved as
+ * text, and "~" as the home; malloc'd. NULL: out of memory. */
 char *ftp_session_path(struct ftp_session *s, const char *arg);
 
 /* ---- client ---- */
 
-struct ftp_client;
+struct ssh;
+
+enum client_socket { CLIENT_CONTROL, CLIENT_DATA };
+
+/* The user's interruption of a call below. */
+struct client_interrupt {
+	int (*stop)(void *arg);    /* from the configuration */
+	void *arg;
+	int fd;                    /* readable: interrupt this call; -1: never */
+	unsigned depth;            /* of nested calls */
+	struct sentry sentry;
+	pthread_mutex_t lock;      /* guards the fields below, which the sentry's thread shares */
+	int sockets[2];            /* by enum client_socket; -1: none */
+	bool came;
+};
+
+/* A connection. Other folders read the members down to describe, and set owed only. */
+struct ftp_client {
+	struct mstream *ms;
+	struct tls *tls;           /* the TLS of ms; NULL: in clear, or by ssh */
+	struct ssh *ssh;           /* NULL: TCP */
+	char *pin;                 /* the pin of the server's key, on data connections, too; NULL:
+				    * without TLS */
+	struct sockaddr_storage peer;
+	socklen_t peer_len;        /* 0: not known */
+	uint64_t rtt_ns;           /* 0: not measured */
+	struct bulk_version bulk;  /* announced by FEAT; major 0: none */
+	bool give, take;           /* announced by FEAT */
+	bool owed;                 /* BULK's closing reply is still unread; the client discards it
+				    * before it reads another reply */
+	char describe[256];        /* "host:port, TLSv1.3 ..." */
+
+	struct client_interrupt interrupt;
+	char *host;
+	uint16_t port;             /* 0 over ssh */
+	int timeout_ms;            /* for each step of connecting */
+	int fd;                    /* the socket of ms, for getsockopt() */
+	struct tls_ctx *ctx;       /* NULL: no TLS */
+	bool percent, inline_list, prot_p;
+	bool lost;                 /* no command can be sent any more */
+	struct ftp_reply reply;
+	char line[FTP_LINE_MAX];
+};
 
 enum pin_answer { PIN_OK, PIN_REFUSED };
 
 struct ftp_client_config {
-	const struct place *place;   /* any that is remote */
-	const char *rftpd_path;      /* over ssh: the remote program, default "rftpd" */
-	const char *ssh_command;     /* default "ssh" */
-	const char *cafile;          /* check against a CA instead of the pin */
-	const char *certfile;        /* our own, for servers that ask for one; NULL: none */
-	const char *keyfile;         /* its key; NULL: in certfile */
-	bool plain;                  /* no TLS; a password is then refused unless
-				      * plain_password */
+	const struct url *url;   /* a server; must be remote */
+	const char *rftpd_path;      /* over ssh: the program to run there; NULL: "rftpd" */
+	const char *ssh_command;     /* NULL: "ssh" */
+	const char *cafile;          /* check the server by this CA instead of its pin */
+	const char *certfile;        /* our certificate, for servers that ask for one; NULL: none */
+	const char *keyfile;         /* its key; NULL: the key is in certfile, too */
+	bool plain;                  /* no TLS; a password is then sent only with plain_password */
 	bool plain_password;
-	const char *netrc;           /* the password file that advice names; NULL: ~/.netrc */
-	bool data_clear;             /* foreign servers: PROT C, though control has TLS */
+	const char *netrc;           /* the password file to name in error messages; NULL:
+				      * ~/.netrc */
+	bool data_clear;             /* foreign servers: data in clear (PROT C) even with TLS */
 	int connect_timeout_ms;
-	/* Is this the right key for host:port? Called before anything is sent. Not
-	 * called with cafile. The text of a refusal goes into e. */
+	/* Is this the right key for host:port? Called before any data is sent; not called with
+	 * cafile. If not, set e to the reason. */
 	enum pin_answer (*check_pin)(void *arg, const char *host, uint16_t port,
 				     const char *pin, struct err *e);
-	/* A password for user at host; malloc'd; NULL: none to be had. attempt from 0. */
+	/* The password of user at host, malloc'd; NULL: not available. attempt counts from 0. */
 	char *(*password)(void *arg, const char *user, const char *host, int attempt);
-	/* A descriptor that becomes, and stays, readable when the user wants to stop, or -1:
-	 * there is none now. NULL: never. Asked for each call below; one that is stopped fails
-	 * with -EINTR, and then the connection is lost unless nothing had been said. */
+	/* Returns a descriptor that becomes, and stays, readable when the user wants to stop; -1:
+	 * none for this call. NULL: no call can be stopped. Each call below asks for it. A stopped
+	 * call fails with -EINTR; then the connection is lost, unless nothing was sent yet. */
 	int (*stop)(void *arg);
-	void *arg;                   /* of these; outlives the client */
-	/* What has been said of this server, of enum ftp_said: for all connections to it.
-	 * NULL: nothing is said. Outlives the client. */
+	void *arg;                   /* for these callbacks; must outlive the client */
+	bool has_password;           /* password() can answer without asking the user */
+	/* The warnings that were given about a foreign server, shared by all connections to it.
+	 * NULL: give none. Must outlive the client. */
 	atomic_uint *said;
 };
 
-/* What is told once of a server, however many connections and files there are. */
-enum ftp_said { FTP_SAID_MLST = 1 << 0, FTP_SAID_MODES = 1 << 1, FTP_SAID_TIMES = 1 << 2 };
-/* Is it to be said now? Any thread. */
-bool ftp_say_once(const struct ftp_client *c, enum ftp_said what);
-
-
-/* Connect, TLS, login, FEAT and the OPTS both sides know. NULL with text; e->code is
- * -EACCES for a refused login, -EKEYREJECTED for a refused pin or certificate. */
+/* Connect, start TLS, log in, and agree features. NULL with text; e->code is -EACCES for a refused
+ * login, -EKEYREJECTED for a refused pin or certificate. ftp_close() frees the client. */
 struct ftp_client *ftp_connect(const struct ftp_client_config *c, struct err *e);
-void ftp_close(struct ftp_client *c);  /* QUIT, politely but briefly */
+void ftp_close(struct ftp_client *c);  /* sends QUIT, without waiting for the reply; frees c */
 bool ftp_client_lost(const struct ftp_client *c); /* no command can be sent any more */
-/* Send a command, one reply. Argument bytes that FTP's lines cannot carry (CR, LF) are
- * percent-encoded when the server agreed, else -EILSEQ. The reply's code, or a negative
- * errno. text may be NULL; else malloc'd text of the reply. */
-int ftp_command(struct ftp_client *c, enum ftp_verb v, const char *arg, char **text,
-		struct err *e);
-/* The same; a reply outside the 200s is an error: its text in e, and the errno that
- * fits it best (550: from its text, else -ENOENT...). */
+/* Send a command and read its reply. If the server has agreed, a path is percent-encoded; otherwise
+ * CR or LF in arg fails with -EILSEQ. A reply other than 2xx (for RNFR and REST: 350) is an error:
+ * e gets its text, and the errno that fits best: from the text, or from the code (550: -ENOENT).
+ * Returns the reply's code, or a negative errno with text. *text: the text of the reply, malloc'd;
+ * text may be NULL. */
 int ftp_simple(struct ftp_client *c, enum ftp_verb v, const char *arg, char **text,
 	       struct err *e);
-/* MLST of one path. */
+/* Get the facts of path by MLST. 0, and ftp_facts_clear() frees *f; or a negative errno with
+ * text. */
 int ftp_stat(struct ftp_client *c, const char *path, struct ftp_facts *f, struct err *e);
-/* MLSD over a data connection (PROT as the control connection). fn per entry but for
- * cdir and pdir; their names are never empty, "." or "..", nor have they a "/": a server that
- * lists such is refused (-EPROTO). What else is in them is the server's choice. */
-int ftp_list(struct ftp_client *c, const char *path,
-	     int (*fn)(void *arg, const struct ftp_facts *f), void *arg, struct err *e);
-/* The bulk mode that FEAT announced; major 0: none. */
-const struct bulk_version *ftp_bulk(const struct ftp_client *c);
-bool ftp_has_third(const struct ftp_client *c); /* FEAT announced GIVE and TAKE */
-struct mstream *ftp_client_stream(struct ftp_client *c);
-/* Say GIVE or TAKE with its request. 0: the server has answered 150, and frames follow; or a
+/* Replace the contents of list by the entries of directory path, which have valid names, as by
+ * listing_parse(). 0, or a negative errno with text; the caller clears list in any case. */
+int ftp_list(struct ftp_client *c, const char *path, struct facts_list *list, struct err *e);
+/* Send GIVE or TAKE with its request body. 0: the server has replied 150, and frames follow; or a
  * negative errno with text. */
 int ftp_ask(struct ftp_client *c, enum ftp_verb v, const struct buf *body, struct err *e);
-/* After the frames: the closing reply, whatever it says. 0, or a negative errno with text. */
+/* After the frames: read the closing reply, and ignore its code. 0, or a negative errno with
+ * text. */
 int ftp_closing(struct ftp_client *c, struct err *e);
-/* Run transfers at the same time: n streams (at most LANES_MAX), on each of which BULK may be
- * said, and no other command on the connection until ftp_lanes_end. NULL with text:
- * -EOPNOTSUPP, the server is one that cannot; l is freed by ftp_lanes_end only. */
-struct lanes *ftp_lanes(struct ftp_client *c, unsigned n, struct err *e);
-/* After all lanes are freed; the server has timeout_ms to end its own. 0: commands may follow;
- * or a negative errno with text. */
-int ftp_lanes_end(struct ftp_client *c, struct lanes *l, int timeout_ms, struct err *e);
-/* The exporter; -ENOENT over ssh and plain. */
+/* Export the key EXPORTER-rftp-bulk-1 from TLS. 0; -ENOENT over ssh and without TLS; or another
+ * negative errno. */
 int ftp_client_key(struct ftp_client *c, uint8_t key[KEY_BYTES]);
-bool ftp_client_secret(const struct ftp_client *c); /* nobody else reads the stream (ssh) */
-bool ftp_client_private(const struct ftp_client *c); /* nor this, be it ssh or TLS */
-const struct sockaddr_storage *ftp_client_peer(const struct ftp_client *c, socklen_t *len);
-uint64_t ftp_client_rtt_ns(const struct ftp_client *c); /* least seen, 0: not measured */
-/* Mark that the closing reply of BULK is still unread; the client discards it before the next
- * reply. Returns the previous mark. */
-bool ftp_client_owe(struct ftp_client *c, bool owed);
-/* No unread data from the server. Reads an owed reply that has arrived. */
+/* Is there no unread data from the server? Reads an owed reply if it has arrived. */
 bool ftp_client_quiet(struct ftp_client *c);
-const char *ftp_client_describe(const struct ftp_client *c); /* "host:port, TLSv1.3 ..." */
 
-/* ---- of servers that were reached by ftp:// or ftps:// ---- */
+/* ---- for clients that reach other FTP servers by a library ---- */
 
-/* Each file goes over a data connection of its own, one at a time on a control connection. Paths
- * are below the home unless they begin with "/". */
-
-enum ftp_feature {
-	FTP_HAS_MLST = 1 << 0, FTP_HAS_SIZE = 1 << 1, FTP_HAS_MDTM = 1 << 2,
-	FTP_HAS_MFMT = 1 << 3, FTP_HAS_REST = 1 << 4, FTP_HAS_HASH = 1 << 5,
-	FTP_HAS_XCRC = 1 << 6, FTP_HAS_XMD5 = 1 << 7, FTP_HAS_XSHA1 = 1 << 8,
-	FTP_HAS_XSHA256 = 1 << 9, FTP_HAS_XSHA512 = 1 << 10,
-	FTP_HAS_MDTM_SET = 1 << 11, FTP_HAS_UTIME = 1 << 12, FTP_HAS_CHMOD = 1 << 13,
-	FTP_HAS_APPE = 1 << 14, FTP_HAS_MLSD = 1 << 15,
-};
-
-bool ftp_is_foreign(const struct ftp_client *c);
-/* FEAT named it, or it is common without and has not been refused yet. */
-bool ftp_has(const struct ftp_client *c, enum ftp_feature what);
-bool ftp_data_private(const struct ftp_client *c); /* PROT P */
-const char *ftp_client_pin(const struct ftp_client *c); /* NULL: in clear */
-/* Can commands still be sent, as far as is known? */
-bool ftp_client_usable(const struct ftp_client *c);
-/* Wake the thread that waits for the server, with -ECANCELED, for good. Any thread, while c is
- * there. */
-void ftp_client_abort(struct ftp_client *c);
-
-/* SIZE and MDTM. 0, or a negative errno with text; -EOPNOTSUPP: the server has them not. */
-int ftp_size(struct ftp_client *c, const char *path, uint64_t *size, struct err *e);
-int ftp_mtime(struct ftp_client *c, const char *path, int64_t *sec, uint32_t *ns, struct err *e);
-/* MFMT, MDTM with a time, or SITE UTIME; and SITE CHMOD. As above. */
-int ftp_set_mtime(struct ftp_client *c, const char *path, int64_t sec, struct err *e);
-int ftp_set_mode(struct ftp_client *c, const char *path, uint32_t mode, struct err *e);
-/* The digest of the first len bytes of path (UINT64_MAX: of all), alg as digest_new() has it, in
- * lower-case hex. Servers that offer only one of alg NULL's choice give that: it is set. As
- * above. */
-int ftp_digest(struct ftp_client *c, const char *path, const char **alg, uint64_t len,
-	       char hex[2 * DIGEST_MAX + 1], struct err *e);
-
-struct ftp_data; /* a file on its way */
-
-/* RETR from the byte at on. rate: bytes per second that will be read, so that not much more lies
- * ready; 0: as they come. */
-struct ftp_data *ftp_retrieve(struct ftp_client *c, const char *path, uint64_t at, uint64_t rate,
-			      struct err *e);
-/* STOR; at: of a part that has so many bytes, by REST or else APPE. *at is 0 afterwards where it
- * had to begin anew. NULL with text. */
-struct ftp_data *ftp_store(struct ftp_client *c, const char *path, uint64_t *at, struct err *e);
-/* Bytes read; 0 at the end; or a negative errno with text. */
-ssize_t ftp_data_read(struct ftp_data *d, void *p, size_t len, struct err *e);
-int ftp_data_write(struct ftp_data *d, const void *p, size_t len, struct err *e);
-/* The end, and what the server says to it; frees d. whole: all bytes that there should be have
- * come, so that a data connection that went without a word of TLS has cut off none. */
-int ftp_data_end(struct ftp_data *d, bool whole, struct err *e);
-/* It is not wanted any more: the connection may be lost for it. Frees d; NULL is harmless. */
-void ftp_data_drop(struct ftp_data *d);
+/* Put a refusal by host into e. Returns the errno that fits its text or code best. */
+int ftp_reply_refused(const char *host, int code, const char *text, struct err *e);
+/* Put the refusal of a login into e. Returns -EACCES. */
+int ftp_login_refused(const char *host, const char *user, int code, const char *text,
+		      struct err *e);
+/* The server's first len bytes are no FTP reply. Returns -EPROTO; the text guesses the protocol. */
+int ftp_not_ftp(const char *host, uint16_t port, const char *text, size_t len, struct err *e);
+/* Call attempt with the passwords of user, until it does not return 1, for a wrong password, with
+ * text. 0, or a negative errno with text; -EACCES: there is no password, or all were wrong. */
+int ftp_try_passwords(const struct ftp_client_config *c, const char *user,
+		      int (*attempt)(void *arg, const char *password, struct err *e), void *arg,
+		      struct err *e);
 
 #endif

@@ -1,122 +1,127 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Digests of files by the names of FTP's HASH command, and of the journal's runs. */
+/* CRC32C; digests of files, named as in FTP's HASH command, and of the journal's runs. */
 #include "crypto/crypto.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <openssl/err.h>
 #include <openssl/evp.h>
 #include <string.h>
 #include <strings.h>
 #ifdef HAVE_XXH_DISPATCH
-#include <xxh_x86dispatch.h> /* after this XXH3 is what suits the CPU */
+#include <xxh_x86dispatch.h> /* selects the XXH3 variant for this CPU */
 #else
 #include <xxhash.h>
 #endif
+#ifdef HAVE_ISAL
+#include <isa-l/crc.h>
+#elif defined(__x86_64__)
+#include <nmmintrin.h>
+#endif
+
+/* ---- CRC32C: by ISA-L, or without it by the CPU's instruction or tables ---- */
+
+#ifdef HAVE_ISAL
+
+/* ISA-L selects the CPU's instructions. Its function takes the length as int, and the pointer
+ * without const. */
+uint32_t crypto_crc32c(uint32_t crc, const void *data, size_t len)
+{
+	const size_t most = INT_MAX & ~4095;
+	uint8_t *p = (uint8_t *)(uintptr_t)data;
+
+	crc = ~crc;
+	while (len > 0) {
+		size_t n = len < most ? len : most;
+
+		crc = crc32_iscsi(p, (int)n, crc);
+		p += n;
+		len -= n;
+	}
+	return ~crc;
+}
+
+#else
+
+static uint32_t crc_table[8][256];
+static pthread_once_t crc_table_made = PTHREAD_ONCE_INIT;
+
+/* crc_table[k][b]: the effect on the register of byte b followed by k zero bytes. */
+static void make_crc_table(void)
+{
+	for (uint32_t b = 0; b < 256; b++) {
+		uint32_t reg = b;
+
+		for (int bit = 0; bit < 8; bit++)
+			reg = (reg >> 1) ^ (reg & 1 ? 0x82f63b78u : 0);
+		crc_table[0][b] = reg;
+	}
+
+	for (uint32_t b = 0; b < 256; b++)
+		for (int k = 1; k < 8; k++)
+			crc_table[k][b] = (crc_table[k - 1][b] >> 8) ^
+					  crc_table[0][crc_table[k - 1][b] & 0xff];
+}
+
+#ifdef __x86_64__
+__attribute__((target("sse4.2")))
+static uint32_t crc_by_instruction(uint32_t crc, const uint8_t *p, size_t len)
+{
+	uint64_t v, reg = ~crc;
+
+	for (; len >= 8; p += 8, len -= 8) {
+		memcpy(&v, p, sizeof(v));
+		reg = _mm_crc32_u64(reg, v);
+	}
+	for (; len > 0; p++, len--)
+		reg = _mm_crc32_u8((uint32_t)reg, *p);
+	return ~(uint32_t)reg;
+}
+#endif
+
+/* Eight bytes at a time; util/buf.h requires a little-endian machine. */
+uint32_t crypto_crc32c(uint32_t crc, const void *data, size_t len)
+{
+	const uint8_t *p = data;
+	uint32_t reg = ~crc;
+	uint64_t v;
+
+#ifdef __x86_64__
+	if (__builtin_cpu_supports("sse4.2"))
+		return crc_by_instruction(crc, data, len);
+#endif
+	pthread_once(&crc_table_made, make_crc_table);
+	for (; len >= 8; p += 8, len -= 8) {
+		memcpy(&v, p, sizeof(v));
+		v ^= reg;
+		reg = 0;
+		for (int k = 0; k < 8; k++)
+			reg ^= crc_table[7 - k][(v >> (8 * k)) & 0xff];
+	}
+
+	for (; len > 0; p++, len--)
+		reg = (reg >> 8) ^ crc_table[0][(reg ^ *p) & 0xff];
+	return ~reg;
+}
+
+#endif
+
+/* ---- digests ---- */
 
 _Static_assert(DIGEST_MAX >= EVP_MAX_MD_SIZE, "the longest digest must fit");
 
-struct digest_kind {
-	const char *name;
-	int (*start)(struct digest *d); /* also to begin again */
-	int (*update)(struct digest *d, const void *data, size_t len);
-	int (*final)(struct digest *d, uint8_t *out); /* length, or a negative errno */
-};
-
+/* Only the members of one way are in use: md and evp, xxh, or crc. */
 struct digest {
-	const struct digest_kind *kind;
-	EVP_MD *md;           /* one of these three is in use */
+	const char *name;
+	enum digest_way { BY_EVP, BY_CRC, BY_XXH } way;
+	EVP_MD *md;
 	EVP_MD_CTX *evp;
 	XXH3_state_t *xxh;
 	uint32_t crc;
 };
 
-static int failed(void)
-{
-	ERR_clear_error();
-	return -EIO;
-}
-
-static int evp_start(struct digest *d)
-{
-	if (!d->md)
-		d->md = EVP_MD_fetch(NULL, d->kind->name, NULL);
-	if (!d->md) {
-		ERR_clear_error();
-		return -EINVAL; /* a FIPS provider knows no MD5 */
-	}
-	if (!d->evp)
-		d->evp = EVP_MD_CTX_new();
-	if (!d->evp)
-		return -ENOMEM;
-	return EVP_DigestInit_ex2(d->evp, d->md, NULL) == 1 ? 0 : failed();
-}
-
-static int evp_update(struct digest *d, const void *data, size_t len)
-{
-	return EVP_DigestUpdate(d->evp, data, len) == 1 ? 0 : failed();
-}
-
-static int evp_final(struct digest *d, uint8_t *out)
-{
-	unsigned int len = 0;
-
-	return EVP_DigestFinal_ex(d->evp, out, &len) == 1 ? (int)len : failed();
-}
-
-static int crc_start(struct digest *d)
-{
-	d->crc = 0;
-	return 0;
-}
-
-static int crc_update(struct digest *d, const void *data, size_t len)
-{
-	d->crc = crypto_crc32c(d->crc, data, len);
-	return 0;
-}
-
-static int crc_final(struct digest *d, uint8_t *out)
-{
-	put_be32(out, d->crc);
-	return sizeof(d->crc);
-}
-
-static int xxh_start(struct digest *d)
-{
-	if (!d->xxh)
-		d->xxh = XXH3_createState();
-	if (!d->xxh)
-		return -ENOMEM;
-	return XXH3_128bits_reset(d->xxh) == XXH_OK ? 0 : -EIO;
-}
-
-static int xxh_update(struct digest *d, const void *data, size_t len)
-{
-	return XXH3_128bits_update(d->xxh, data, len) == XXH_OK ? 0 : -EIO;
-}
-
-static int xxh_final(struct digest *d, uint8_t *out)
-{
-	XXH128_canonical_t c;
-
-	XXH128_canonicalFromHash(&c, XXH3_128bits_digest(d->xxh));
-	memcpy(out, c.digest, sizeof(c.digest));
-	return sizeof(c.digest);
-}
-
-#define KINDS (sizeof(kinds) / sizeof(kinds[0]))
-
-/* The preferred one first: what a client is offered when it does not choose. */
-static const struct digest_kind kinds[] = {
-	{ "SHA-256", evp_start, evp_update, evp_final },
-	{ "SHA-512", evp_start, evp_update, evp_final },
-	{ "SHA-1", evp_start, evp_update, evp_final },
-	{ "MD5", evp_start, evp_update, evp_final },
-	{ "CRC32C", crc_start, crc_update, crc_final },
-	{ "XXH128", xxh_start, xxh_update, xxh_final },
-};
-
-static const char *const names[KINDS + 1] = {
+/* The first one is preferred, and is the default of clients that do not choose. */
+static const char *const names[] = {
 	"SHA-256", "SHA-512", "SHA-1", "MD5", "CRC32C", "XXH128", NULL,
 };
 
@@ -125,30 +130,56 @@ const char *const *digest_names(void)
 	return names;
 }
 
-/* FTP's words are the same in either case. */
-static const struct digest_kind *find_kind(const char *name)
+static int digest_check(bool ok)
 {
-	for (size_t i = 0; i < KINDS; i++)
-		if (strcasecmp(kinds[i].name, name) == 0)
-			return &kinds[i];
-	return NULL;
+	if (ok)
+		return 0;
+	ERR_clear_error();
+	return -EIO;
+}
+
+/* Start or restart the digest. */
+static int digest_start(struct digest *d)
+{
+	switch (d->way) {
+	case BY_CRC:
+		d->crc = 0;
+		return 0;
+	case BY_XXH:
+		d->xxh = d->xxh ? d->xxh : XXH3_createState();
+		return d->xxh ? digest_check(XXH3_128bits_reset(d->xxh) == XXH_OK) : -ENOMEM;
+	case BY_EVP:
+		break;
+	}
+
+	d->md = d->md ? d->md : EVP_MD_fetch(NULL, d->name, NULL);
+	if (!d->md) {
+		ERR_clear_error();
+		return -EINVAL; /* a FIPS provider has no MD5 */
+	}
+	d->evp = d->evp ? d->evp : EVP_MD_CTX_new();
+	return d->evp ? digest_check(EVP_DigestInit_ex2(d->evp, d->md, NULL) == 1) : -ENOMEM;
 }
 
 struct digest *digest_new(const char *name)
 {
-	const struct digest_kind *kind = find_kind(name);
 	struct digest *d;
+	size_t i = 0;
 	int r;
 
-	if (!kind) {
+	/* FTP's names are not case-sensitive. */
+	while (names[i] && strcasecmp(names[i], name) != 0)
+		i++;
+	if (!names[i]) {
 		errno = EINVAL;
 		return NULL;
 	}
 	d = calloc(1, sizeof(*d));
 	if (!d)
 		return NULL;
-	d->kind = kind;
-	r = kind->start(d);
+	d->name = names[i];
+	d->way = !strcmp(d->name, "CRC32C") ? BY_CRC : !strcmp(d->name, "XXH128") ? BY_XXH : BY_EVP;
+	r = digest_start(d);
 	if (r < 0) {
 		digest_free(d);
 		errno = -r;
@@ -169,29 +200,51 @@ void digest_free(struct digest *d)
 
 int digest_update(struct digest *d, const void *data, size_t len)
 {
-	return len > 0 ? d->kind->update(d, data, len) : 0;
-}
-
-static void to_hex(char *hex, const uint8_t *p, size_t len)
-{
-	static const char digits[] = "0123456789abcdef";
-
-	for (size_t i = 0; i < len; i++) {
-		*hex++ = digits[p[i] >> 4];
-		*hex++ = digits[p[i] & 15];
+	if (len == 0)
+		return 0;
+	switch (d->way) {
+	case BY_CRC:
+		d->crc = crypto_crc32c(d->crc, data, len);
+		return 0;
+	case BY_XXH:
+		return digest_check(XXH3_128bits_update(d->xxh, data, len) == XXH_OK);
+	case BY_EVP:
+		break;
 	}
-	*hex = '\0';
+
+	return digest_check(EVP_DigestUpdate(d->evp, data, len) == 1);
 }
 
 int digest_final_hex(struct digest *d, char *hex)
 {
+	static const char digits[] = "0123456789abcdef";
+	unsigned int n = sizeof(d->crc);
 	uint8_t sum[DIGEST_MAX];
-	int n = d->kind->final(d, sum);
+	XXH128_canonical_t c;
+	int r = 0;
 
-	if (n < 0)
-		return n;
-	to_hex(hex, sum, (size_t)n);
-	return d->kind->start(d);
+	switch (d->way) {
+	case BY_CRC:
+		put_be32(sum, d->crc);
+		break;
+	case BY_XXH:
+		XXH128_canonicalFromHash(&c, XXH3_128bits_digest(d->xxh));
+		n = sizeof(c.digest);
+		memcpy(sum, c.digest, n);
+		break;
+	case BY_EVP:
+		r = digest_check(EVP_DigestFinal_ex(d->evp, sum, &n) == 1);
+		break;
+	}
+
+	if (r < 0)
+		return r;
+	for (unsigned int i = 0; i < n; i++) {
+		*hex++ = digits[sum[i] >> 4];
+		*hex++ = digits[sum[i] & 15];
+	}
+	*hex = '\0';
+	return digest_start(d);
 }
 
 void crypto_run_digest(uint8_t out[RUN_DIGEST_BYTES], const void *data, size_t len)

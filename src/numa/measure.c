@@ -1,126 +1,354 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Round after round, target after target; the bandwidth of each round as JSON. */
+/* Copies between nodes for the I/O model (algorithm 1 of chapter 4 of Li's dissertation): the
+ * threads of one target, their buffers, and the bandwidth of each round. */
 #include "numa/measure.h"
 
-#include "numa/crew.h"
-
 #include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
 
-static const char *const op_names[MODEL_OPS] = { [MODEL_WRITE] = "write", [MODEL_READ] = "read" };
+/* A thread's buffer number i begins i * STAGGER bytes after the start of a huge page. Buffers at
+ * equal offsets would compete in hardware that is indexed by address bits (caches, TLBs, memory
+ * banks), and distort some cells of the model more than others. */
+#define STAGGER (67u << 12)
 
-/* ---- rounds ---- */
+struct buffer {
+	void *map;           /* includes whole huge pages around the buffer, so that either all of
+			      * the buffer or none of it can be in huge pages */
+	uint8_t *at;
+};
 
-/* A list for each direction, of an object for each node, whose "rounds" is empty. */
-static int add_rows(json_t *target, const struct measure_plan *p)
+struct copier {
+	struct copy *copy;
+	unsigned cpu;
+	pthread_t thread;
+	/* Used by this thread during a job, and by copy_run_job() between jobs. */
+	struct buffer home;  /* on the target */
+	struct buffer *away; /* on each node */
+	uint64_t placed;     /* bytes found on the intended node */
+	uint64_t began, ended; /* now_ns() */
+	struct err err;
+};
+
+/* The threads of one target. */
+struct copy {
+	const struct copy_plan *plan;
+	struct copier *copier;
+	pthread_barrier_t together; /* all copiers start to copy at the same time */
+	pthread_mutex_t gate;       /* held until all threads of a job are started */
+	bool cancelled;             /* guarded by gate: a thread could not be started */
+	/* The job; it does not change while threads run. */
+	bool prepare;               /* allocate buffers; false: copy */
+	unsigned node;              /* between the target and nodes[node] */
+	enum model_op op;
+};
+
+/* ---- a thread's memory ---- */
+
+static size_t map_bytes(const struct copy_plan *p)
 {
-	for (int op = 0; op < MODEL_OPS; op++) {
-		json_t *row = json_array();
+	return p->bytes + COPY_SLACK;
+}
 
-		if (json_object_set_new(target, op_names[op], row))
-			return -ENOMEM;
-		for (unsigned i = 0; i < p->n; i++)
-			if (json_array_append_new(row, json_pack("{s:i, s:[]}", "node", p->nodes[i],
-								 "rounds")))
-				return -ENOMEM;
+int copy_check(const struct place_count *count, int node, size_t bytes, struct err *e)
+{
+	char there[32], all[32];
+
+	if (count->there == bytes)
+		return 0;
+	return err_set(e, -EIO, "of a buffer that is bound to node %d, %s of %s are there: the "
+		       "node may have been short of memory; give a smaller --size", node,
+		       format_size(there, sizeof(there), count->there),
+		       format_size(all, sizeof(all), bytes));
+}
+
+/* Allocate a buffer with all its pages on node. turn: the buffer's number in its thread, from 0. */
+static int copy_allocate(struct copier *w, int node, unsigned turn, struct buffer *b)
+{
+	const struct copy_plan *p = w->copy->plan;
+	void *map = mmap(NULL, map_bytes(p), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+			 -1, 0);
+	uintptr_t at = ((uintptr_t)map + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+	struct place_count count;
+	char text[32];
+	int r;
+
+	if (map == MAP_FAILED)
+		return err_sys(&w->err, -errno, "no memory for a buffer of %s",
+			       format_size(text, sizeof(text), p->bytes));
+	b->map = map;
+	b->at = (uint8_t *)at + (size_t)turn * STAGGER % HUGE_PAGE;
+
+	/* Huge pages, if there are any, so that TLB misses do not distort the measurement. */
+	madvise(map, map_bytes(p), MADV_HUGEPAGE);
+	r = p->bind ? place_memory(map, map_bytes(p), node, true) : 0;
+	if (r == -ENOSYS)
+		return err_set(&w->err, r, "this rftp-numa cannot bind memory: it was built without "
+			       "libnuma");
+	if (r)
+		return err_sys(&w->err, r, "cannot bind memory to node %d", node);
+	memset(b->at, (int)w->cpu + 1, p->bytes);
+	if (!p->bind)
+		return 0;
+
+	r = place_count(b->at, p->bytes, node, &count);
+	if (r)
+		return err_sys(&w->err, r, "cannot tell on which node memory is");
+	w->placed += count.there;
+	return copy_check(&count, node, p->bytes, &w->err);
+}
+
+/* ---- a thread's work ---- */
+
+/* The C library's memcpy uses non-temporal stores for sizes above some part of the cache. So do
+ * programs that move bulk data, and the model's authors. */
+static void copy_buffer(struct copier *w)
+{
+	const struct copy *c = w->copy;
+	const struct copy_plan *p = c->plan;
+	struct buffer *away = &w->away[c->node];
+	const uint8_t *from = c->op == MODEL_WRITE ? away->at : w->home.at;
+	uint8_t *to = c->op == MODEL_WRITE ? w->home.at : away->at;
+
+	w->began = now_ns();
+	for (unsigned i = 0; i < p->copies; i++) {
+		memcpy(to, from, p->bytes);
+		/* Without this barrier the compiler could remove all copies except the last. */
+		__asm__ volatile("" : : "r"(to) : "memory");
+	}
+	w->ended = now_ns();
+}
+
+static void *copy_thread(void *arg)
+{
+	struct copier *w = arg;
+	struct copy *c = w->copy;
+	struct ids cpu = { 0 };
+	int r;
+
+	ids_add(&cpu, w->cpu);
+	r = place_thread(&cpu);
+	if (r)
+		err_sys(&w->err, r, "cannot run a thread on CPU %u", w->cpu);
+	pthread_mutex_lock(&c->gate);
+	pthread_mutex_unlock(&c->gate);
+	if (c->cancelled)
+		return NULL;
+	if (c->prepare) {
+		if (!r)
+			r = copy_allocate(w, c->plan->target, 0, &w->home);
+		for (unsigned i = 0; !r && i < c->plan->n; i++)
+			r = copy_allocate(w, c->plan->nodes[i], i + 1, &w->away[i]);
+	} else {
+		pthread_barrier_wait(&c->together);
+		copy_buffer(w);
+	}
+	return NULL;
+}
+
+/* ---- all threads ---- */
+
+/* Start a thread for each copier to do the current job, and wait for all of them. */
+static int copy_run_job(struct copy *c, struct err *e)
+{
+	unsigned started = 0;
+	int r = 0;
+
+	pthread_mutex_lock(&c->gate);
+	for (; !r && started < c->plan->threads; started += !r) {
+		struct copier *w = &c->copier[started];
+
+		r = thread_start(&w->thread, "copy", copy_thread, w);
+	}
+	c->cancelled = r;
+	pthread_mutex_unlock(&c->gate);
+	for (unsigned i = 0; i < started; i++)
+		pthread_join(c->copier[i].thread, NULL);
+	if (r)
+		return err_sys(e, r, "cannot start a thread");
+	for (unsigned i = 0; i < started; i++) {
+		const struct err *one = &c->copier[i].err;
+
+		if (one->code)
+			return err_set(e, one->code, "%s", one->text);
 	}
 	return 0;
 }
 
-static int add_round(json_t *target, unsigned op, unsigned node, double bandwidth)
+/* Allocate the buffers, each by a thread on its CPU. Call copy_end() in any case. */
+static int copy_begin(struct copy *c, struct err *e)
 {
-	json_t *row = json_object_get(target, op_names[op]);
+	const struct copy_plan *p = c->plan;
 
-	return json_array_append_new(json_object_get(json_array_get(row, node), "rounds"),
-				     json_real(bandwidth)) ? -ENOMEM : 0;
+	pthread_mutex_init(&c->gate, NULL);
+	pthread_barrier_init(&c->together, NULL, p->threads);
+	c->copier = calloc(p->threads, sizeof(*c->copier));
+	for (unsigned i = 0; c->copier && i < p->threads; i++) {
+		struct copier *w = &c->copier[i];
+
+		w->copy = c;
+		w->cpu = p->cpus[i];
+		w->away = calloc(p->n, sizeof(*w->away));
+		if (!w->away)
+			return err_set(e, -ENOMEM, "out of memory");
+	}
+
+	if (!c->copier)
+		return err_set(e, -ENOMEM, "out of memory");
+	c->prepare = true;
+	return copy_run_job(c, e);
 }
 
-/* Each cell once, so that changes over time hit all alike. round < 0: to warm up. */
-static int copy_round(struct crew *crew, const struct measure_plan *p, json_t *target, int round)
+static void copy_end(struct copy *c)
 {
-	int r = 0;
+	for (unsigned i = 0; c->copier && i < c->plan->threads; i++) {
+		struct copier *w = &c->copier[i];
 
+		if (w->home.map)
+			munmap(w->home.map, map_bytes(c->plan));
+		for (unsigned k = 0; w->away && k < c->plan->n; k++)
+			if (w->away[k].map)
+				munmap(w->away[k].map, map_bytes(c->plan));
+		free(w->away);
+	}
+
+	pthread_barrier_destroy(&c->together);
+	pthread_mutex_destroy(&c->gate);
+	free(c->copier);
+}
+
+/* Copy between the target and nodes[node], in the direction op. *bandwidth: bytes per second of all
+ * threads, from the start of the first to the end of the last. */
+static int copy_cell(struct copy *c, unsigned node, enum model_op op, double *bandwidth,
+		     struct err *e)
+{
+	const struct copy_plan *p = c->plan;
+	double bytes = (double)p->bytes * p->copies * p->threads;
+	uint64_t began = UINT64_MAX, ended = 0;
+	int r;
+
+	c->node = node;
+	c->op = op;
+	r = copy_run_job(c, e);
+	for (unsigned i = 0; !r && i < p->threads; i++) {
+		const struct copier *w = &c->copier[i];
+
+		began = w->began < began ? w->began : began;
+		ended = w->ended > ended ? w->ended : ended;
+	}
+
+	*bandwidth = bytes * 1e9 / (double)(ended > began ? ended - began : 1);
+	return r;
+}
+
+/* Measure each cell once, so that changes over time affect all cells alike. round 0: a warm-up, not
+ * recorded. */
+static int copy_round(struct copy *c, json_t *const rows[MODEL_OPS], unsigned round, struct err *e)
+{
+	if (*c->plan->progress)
+		fprintf(stderr, "\r\033[K%sround %u of %u", c->plan->progress, round,
+			c->plan->rounds);
 	for (unsigned op = 0; op < MODEL_OPS; op++)
-		for (unsigned i = 0; !r && i < p->n; i++) {
-			double bandwidth;
+		for (unsigned i = 0; i < c->plan->n; i++) {
+			json_t *list = json_array_get(rows[op], i);
+			double bandwidth = 0;
 
-			r = crew_copy(crew, i, (enum model_op)op, &bandwidth);
-			if (!r && round >= 0)
-				r = add_round(target, op, i, bandwidth);
+			if (copy_cell(c, i, (enum model_op)op, &bandwidth, e))
+				return e->code;
+			if (round && json_array_append_new(list, json_real(bandwidth)))
+				return err_set(e, -ENOMEM, "out of memory");
 		}
-	return r;
+	return 0;
 }
 
-static int measure_planned(const struct measure_config *c, const struct measure_plan *p,
-			   json_t *targets, unsigned turn, unsigned turns, struct err *e)
+json_t *copy_run(const struct copy_plan *p, struct err *e)
 {
-	const struct crew_config config = {
-		.target = p->target, .cpus = p->cpus, .threads = p->threads, .nodes = p->nodes,
-		.n = p->n, .bytes = p->bytes, .copies = c->copies, .bind = p->bind, .stop = c->stop,
-	};
-	struct crew *crew = crew_start(&config, e);
-	json_t *target;
-	int r;
+	json_t *rows[MODEL_OPS] = { json_array(), json_array() }, *found;
+	struct copy c = { .plan = p };
+	uint64_t placed = 0;
+	int r = copy_begin(&c, e);
 
-	if (!crew)
-		return e->code;
-	target = json_pack("{s:i, s:i, s:I, s:I, s:i}", "node", p->target, "threads",
-			   (int)p->threads, "buffer", (json_int_t)p->bytes, "placed",
-			   (json_int_t)crew_placed(crew), "copies", (int)c->copies);
-	r = json_array_append_new(targets, target) ? -ENOMEM : add_rows(target, p);
-	for (int round = -1; !r && round < (int)c->rounds; round++) {
-		if (c->progress)
-			c->progress(turn, turns, (unsigned)(round + 1), c->rounds);
-		r = copy_round(crew, p, target, round);
-	}
-	crew_end(crew);
-	return r ? err_set(e, r, r == -EINTR ? "interrupted" : "out of memory") : 0;
-}
+	for (unsigned i = 0; !r && i < p->threads; i++)
+		placed += c.copier[i].placed;
+	for (int op = 0; op < MODEL_OPS; op++)
+		for (unsigned i = 0; i < p->n; i++)
+			json_array_append_new(rows[op], json_array());
+	c.prepare = false;
+	for (unsigned round = 0; !r && round <= p->rounds; round++)
+		r = copy_round(&c, rows, round, e);
+	copy_end(&c);
 
-/* ---- targets ---- */
-
-/* Nodes that cannot be a target are left out. */
-static int measure_all(const struct topo *t, const struct measure_config *c, json_t *targets,
-		       struct err *e)
-{
-	int r = 0;
-
-	for (unsigned i = 0; !r && i < topo_nodes(t); i++) {
-		struct measure_plan p;
-
-		if (!measure_plan(t, c, topo_node(t, i)->id, &p, e))
-			r = measure_planned(c, &p, targets, i + 1, topo_nodes(t), e);
-		else if (topo_nodes(t) > 1)
-			log_warn("node %d is no target: %s", topo_node(t, i)->id, e->text);
-		measure_plan_free(&p);
-	}
-	return r || json_array_size(targets) ? r : e->code;
-}
-
-static int measure_one(const struct topo *t, const struct measure_config *c, json_t *targets,
-		       struct err *e)
-{
-	struct measure_plan p;
-	int r = measure_plan(t, c, c->target, &p, e);
-
-	if (!r)
-		r = measure_planned(c, &p, targets, 1, 1, e);
-	measure_plan_free(&p);
-	return r;
-}
-
-json_t *measure(const struct topo *t, const struct measure_config *c, struct err *e)
-{
-	json_t *targets = json_array();
-	int r;
-
-	if (!targets)
+	found = json_pack("{s:I, s:o, s:o}", "placed", (json_int_t)placed, "write",
+			  rows[MODEL_WRITE], "read", rows[MODEL_READ]);
+	if (!found && !r)
 		r = err_set(e, -ENOMEM, "out of memory");
-	else if (c->target == NODE_UNKNOWN)
-		r = measure_all(t, c, targets, e);
-	else
-		r = measure_one(t, c, targets, e);
 	if (!r)
-		return json_pack("{s:o}", "targets", targets);
-	json_decref(targets);
+		return found;
+	json_decref(found);
 	return NULL;
+}
+
+/* ---- the command ---- */
+
+/* An array of numbers up to most, with n members; NULL: it is none, or out of memory. */
+static unsigned *take_numbers(const json_t *list, json_int_t most, unsigned *n)
+{
+	unsigned *v = calloc(json_array_size(list) + 1, sizeof(*v));
+
+	*n = (unsigned)json_array_size(list);
+	for (unsigned i = 0; v && i < *n; i++) {
+		const json_t *number = json_array_get(list, i);
+
+		v[i] = (unsigned)json_integer_value(number);
+		if (!json_is_integer(number) || json_integer_value(number) < 0 ||
+		    json_integer_value(number) > most) {
+			free(v);
+			return NULL;
+		}
+	}
+
+	return v;
+}
+
+static int take_plan(json_t *wanted, struct copy_plan *p)
+{
+	json_t *cpus, *nodes;
+	int copies, rounds, bind;
+	json_int_t bytes;
+
+	if (json_unpack(wanted, "{s:i, s:o, s:o, s:I, s:i, s:i, s:b, s:s}", "target", &p->target,
+			"cpus", &cpus, "nodes", &nodes, "bytes", &bytes, "copies", &copies,
+			"rounds", &rounds, "bind", &bind, "progress", &p->progress) ||
+	    bytes < 1 || copies < 1 || rounds < 1 || p->target < 0)
+		return -EINVAL;
+	p->bytes = (uint64_t)bytes;
+	p->copies = (unsigned)copies;
+	p->rounds = (unsigned)rounds;
+	/* With one node binding is not needed. If it is possible, bind anyway, so that the pages
+	 * are checked. */
+	p->bind = bind || !place_may_have(p->target);
+	p->cpus = take_numbers(cpus, IDS_MAX - 1, &p->threads);
+	p->nodes = (int *)take_numbers(nodes, NODE_MOST, &p->n);
+	return p->cpus && p->nodes && p->threads && p->n ? 0 : -EINVAL;
+}
+
+json_t *copy_command(char **words, struct err *e)
+{
+	struct copy_plan p = { 0 };
+	json_t *wanted = json_loadf(stdin, 0, NULL), *found = NULL;
+	struct err why = ERR_INIT;
+
+	(void)words;
+	if (!wanted || take_plan(wanted, &p))
+		err_set(e, -EINVAL, "standard input: this is no plan of copies");
+	else
+		found = copy_run(&p, &why);
+	if (why.code)
+		found = json_pack("{s:s}", "error", why.text);
+	free(p.cpus);
+	free(p.nodes);
+	json_decref(wanted);
+	return found;
 }

@@ -1,50 +1,104 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Measures copies between the nodes of this machine, for its I/O model. */
+/* Measurements: copies between the nodes of this machine, and walks over memory. rftp-numa measure
+ * and factor, which are Python, plan them and run them as the internal commands copy and walk. */
 #ifndef RFTP_NUMA_MEASURE_H
 #define RFTP_NUMA_MEASURE_H
 
 #include "numa/numa.h"
 
-struct measure_config {
-	int target;        /* NODE_UNKNOWN: each node that can be one */
-	unsigned threads;  /* 0: as many as the target has cores that we may use */
-	uint64_t bytes;    /* of a thread's buffer; 0: by the caches */
-	unsigned copies, rounds;
-	const struct stop *stop;
-	/* Called before each round, unless it is NULL. target: counted from 1. */
-	void (*progress)(unsigned target, unsigned targets, unsigned round, unsigned rounds);
-};
+/* ---- copies between nodes (measure.c) ---- */
 
-/* {"targets": [{"node", "threads", "buffer", "placed", "copies", "write": [{"node", "rounds":
- * [bytes per second, ...]}, ...], "read": the same}, ...]}; write is from the node to the target.
- * Nodes that cannot be measured (without memory, or with none for this process) are left out with
- * a line in the log. NULL with text; e's code is -EINTR when it was asked to stop. */
-json_t *measure(const struct topo *t, const struct measure_config *c, struct err *e);
-
-/* ---- how a target is measured ---- */
-
-struct measure_plan {
+/* The copies of one target. */
+struct copy_plan {
 	int target;
 	unsigned *cpus, threads; /* a CPU for each thread */
-	int *nodes;              /* that are measured with it, itself among them */
+	int *nodes;              /* measured with the target, which is one of them */
 	unsigned n;
-	uint64_t bytes;          /* of each buffer */
-	bool bind;
+	uint64_t bytes;          /* of each buffer: whole pages */
+	unsigned copies;         /* of a buffer that each thread makes in a round */
+	unsigned rounds;
+	bool bind;               /* bind the buffers, and check their pages */
+	const char *progress;    /* before "round 1 of 10" on standard error; "": show nothing */
 };
 
-/* 0, or a negative errno with text; measure_plan_free after either. */
-int measure_plan(const struct topo *t, const struct measure_config *c, int target,
-		 struct measure_plan *p, struct err *e);
-void measure_plan_free(struct measure_plan *p);
+#define HUGE_PAGE ((size_t)2 << 20)
+/* Bytes mapped beyond a buffer's size: the buffer starts and ends inside huge pages. */
+#define COPY_SLACK (3 * HUGE_PAGE)
 
-/* A thread's buffer, so large that caches do not matter. */
-uint64_t measure_bytes(const struct caches *c, unsigned threads);
-/* The largest that it may have on a node with so much room, of which half is taken, for so many
- * buffers with their slack; whole huge pages. */
-uint64_t measure_fit(uint64_t room, unsigned buffers);
-/* One CPU for each of so many threads, out of allowed: cores first, then their other threads.
- * Into cpus; false: there are not so many. */
-bool measure_cpus(const struct topo *t, const struct ids *allowed, unsigned threads,
-		  unsigned *cpus);
+/* {"placed", "write": [[bytes per second, ...], ...], "read": the same}: placed counts the bytes of
+ * buffers that are on their nodes; write is from each node to the target, with a list of rounds for
+ * each node. A thread has a buffer on every node and one more on the target. NULL with text: also
+ * when a page is not on its node. The caller owns the result. */
+json_t *copy_run(const struct copy_plan *p, struct err *e);
+
+/* For tests: check that all bytes of a buffer are on its node. 0, or -EIO with text. */
+int copy_check(const struct place_count *count, int node, size_t bytes, struct err *e);
+
+/* The command copy: reads the plan from standard input, as JSON with the names of struct copy_plan.
+ * {"error"} instead of NULL from copy_run(). NULL with text: no plan. */
+json_t *copy_command(char **words, struct err *e);
+
+/* ---- walks over memory of another node (walk.c) ---- */
+
+#define WALK_LINE 64u    /* bytes of a cache line */
+#define WALK_COUNTS 4u   /* maximum number of counts of a walk */
+#define WALK_RUNS_MAX 100u
+
+/* Events that are added up to one count. */
+struct walk_count {
+	struct perf_event *events;
+	unsigned n;
+};
+
+struct walk {
+	int cpu, node;       /* CPU of the thread; node of its memory */
+	uint64_t bytes;
+	unsigned runs;       /* 1 to WALK_RUNS_MAX */
+	struct walk_count count[WALK_COUNTS];
+	unsigned counts;
+};
+
+/* The command walk: reads the walk as JSON from standard input. Without runs it only tries the
+ * counters: {"opened": [0 or a negative errno, ...]}. {"error"} instead of NULL from walk_run().
+ * NULL with text: no walk. */
+json_t *walk_command(char **words, struct err *e);
+
+/* Walk in the calling thread, which stays bound to w->cpu afterwards. {"lines", "prefetch_ns":
+ * [...], "load_ns": [...], "counts": [[...], ...]}, one element for each run. prefetch_ns:
+ * nanoseconds for each line in address order; load_ns: the same when each line contains the index
+ * of the next; counts: for the walk in address order. NULL with text. */
+json_t *walk_run(const struct walk *w, struct err *e);
+
+/* ---- counters of the processor ---- */
+
+struct perf_event {
+	uint32_t type;               /* as in struct perf_event_attr */
+	uint64_t config[3];          /* config, config1, config2 */
+	struct ids cpus;             /* count all processes on these CPUs; empty: this thread */
+};
+
+/* One reading of an event. It was enabled for enabled nanoseconds and counted for running
+ * nanoseconds of them; running is smaller if there are more events than counters. */
+struct perf_reading {
+	uint64_t value, enabled, running;
+};
+
+/* The count, scaled to the whole enabled time. 0; -ENODATA: it was never counted. */
+int perf_scale(const struct perf_reading *r, double *count);
+
+struct perf_counters {
+	int *fd;
+	unsigned n;
+};
+
+/* Open all events, disabled. Events without CPUs count in the calling thread, and only that thread
+ * can use them. 0 or a negative errno; call perf_close() in any case. */
+int perf_open(const struct perf_event *events, unsigned n, struct perf_counters *c);
+void perf_start(const struct perf_counters *c);
+
+/* Stop counting; *count is the sum of all events. 0; -ENODATA: one of them was never counted;
+ * another negative errno. */
+int perf_stop(const struct perf_counters *c, double *count);
+void perf_close(struct perf_counters *c);
 
 #endif

@@ -63,10 +63,12 @@ static int read_ids(const struct topo *t, const char *dir, const char *file, str
 
 /* ---- a node ---- */
 
-static int read_distances(const struct topo *t, struct node *n, const char *dir)
+static int read_node(struct topo *t, struct node *n)
 {
-	char text[SYS_TEXT], *p = text, *end;
+	char dir[64], text[SYS_TEXT], *p = text, *end;
 
+	snprintf(dir, sizeof(dir), NODES "/node%d", n->id);
+	read_ids(t, dir, "cpulist", &n->cpus);
 	n->distance = calloc(t->n, sizeof(*n->distance));
 	if (!n->distance)
 		return -ENOMEM;
@@ -79,18 +81,9 @@ static int read_distances(const struct topo *t, struct node *n, const char *dir)
 	return 0;
 }
 
-static int read_node(const struct topo *t, struct node *n)
-{
-	char dir[64];
-
-	snprintf(dir, sizeof(dir), NODES "/node%d", n->id);
-	read_ids(t, dir, "cpulist", &n->cpus);
-	return read_distances(t, n, dir);
-}
-
 /* ---- the machine ---- */
 
-/* A kernel that knows no nodes; it knows its CPUs. Ours may hide all of it in a container. */
+/* For a kernel without NUMA: one node with all CPUs, or with none if a container hides them. */
 static int make_only_node(struct topo *t, struct err *e)
 {
 	t->n = 1;
@@ -197,4 +190,105 @@ unsigned topo_distance(const struct topo *t, int from, int to)
 	const struct node *a = topo_find(t, from), *b = topo_find(t, to);
 
 	return a && b ? a->distance[b - t->node] : DISTANCE_UNKNOWN;
+}
+
+/* ---- cores ---- */
+
+#define CPU "devices/system/cpu/cpu%d"
+
+static int cpu_after(const struct ids *cpus, int cpu)
+{
+	return ids_next(cpus, (unsigned)(cpu + 1));
+}
+
+/* The CPUs (hardware threads) of cpu's core. thread_siblings_list: kernels before 5.3. */
+static struct ids core_of(const struct topo *t, int cpu)
+{
+	char text[SYS_TEXT];
+	struct ids core;
+
+	if ((!sys_line(t, text, CPU "/topology/core_cpus_list", cpu) ||
+	     !sys_line(t, text, CPU "/topology/thread_siblings_list", cpu)) &&
+	    !ids_parse(text, &core) && ids_has(&core, (unsigned)cpu))
+		return core;
+	memset(&core, 0, sizeof(core));
+	ids_add(&core, (unsigned)cpu);
+	return core;
+}
+
+struct ids topo_cores(const struct topo *t, const struct ids *cpus)
+{
+	struct ids firsts = { 0 }, seen = { 0 };
+
+	for (int cpu = -1; (cpu = cpu_after(cpus, cpu)) >= 0;) {
+		struct ids core;
+
+		if (ids_has(&seen, (unsigned)cpu))
+			continue;
+		core = core_of(t, cpu);
+		ids_add(&firsts, (unsigned)cpu);
+		ids_unite(&seen, &core);
+	}
+
+	return firsts;
+}
+
+/* ---- memory ---- */
+
+#define MEMINFO_MAX 65536
+
+/* The sum, in bytes, of the values of keys (NULL at the end) in lines such as "Node 0 MemTotal:
+ * 131072 kB" or "MemTotal: 131072 kB". */
+static uint64_t sum_of(const char *lines, const char *const *keys)
+{
+	uint64_t sum = 0;
+
+	for (; *keys; keys++) {
+		const char *at = strstr(lines, *keys);
+
+		if (at)
+			sum += strtoull(at + strlen(*keys), NULL, 10) << 10;
+	}
+	return sum;
+}
+
+/* Read the node's meminfo; on a kernel without NUMA the machine's. */
+static int read_meminfo(const struct topo *t, int node, char **text)
+{
+	CLEANUP_FREE char *path = NULL;
+	int r;
+
+	if (asprintf(&path, "%s/devices/system/node/node%d/meminfo", t->sys, node) < 0) {
+		path = NULL;
+		return -ENOMEM;
+	}
+	r = read_file(path, MEMINFO_MAX, text, NULL);
+	if (r == -ENOENT && t->n == 1 && sys_is_own(t))
+		r = read_file("/proc/meminfo", MEMINFO_MAX, text, NULL);
+	return r;
+}
+
+int topo_memory(const struct topo *t, int node, struct node_memory *m)
+{
+	static const char *const total[] = { "MemTotal:", NULL };
+	static const char *const free_now[] = { "MemFree:", NULL };
+	static const char *const room[] = { "MemFree:", "Active(file):", "Inactive(file):", NULL };
+	CLEANUP_FREE char *text = NULL;
+
+	*m = (struct node_memory){ 0 };
+	if (!topo_find(t, node) || read_meminfo(t, node, &text))
+		return -ENOENT;
+	m->total = sum_of(text, total);
+	m->free = sum_of(text, free_now);
+	m->room = sum_of(text, room);
+	return 0;
+}
+
+uint64_t topo_huge_free(const struct topo *t, int node, uint64_t size)
+{
+	char dir[96];
+
+	snprintf(dir, sizeof(dir), "node%d/hugepages/hugepages-%llukB", node,
+		 (unsigned long long)(size >> 10));
+	return sys_number(t, "devices/system/node", dir, "free_hugepages") * size;
 }

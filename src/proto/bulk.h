@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The bulk mode's messages, rftp-protocol(7).
  *
- * "BULK <n>" is followed at once by n bytes, a struct bulk_request. The server reads
- * them whatever it answers. After "150 " the control stream carries frames in both
- * directions until each side has sent BULK_END; then FTP's lines again, first the
- * server's closing reply. A frame is: u8 type, u8 flags (0), u16 0, u32 length, then
- * length bytes. An unknown type below 128 is an error, from 128 on it is skipped. */
+ * "BULK <n>" is followed at once by n bytes, a struct bulk_request. The server reads them even if
+ * it refuses the command. After "150 " the control stream carries frames in both directions until
+ * each side has sent BULK_END; then it carries FTP lines again, beginning with the server's final
+ * reply. A frame is: u8 type, u8 flags (0), u16 0, u32 length, then length bytes. An unknown type
+ * below 128 is an error; from 128 on the receiver skips the frame. */
 #ifndef RFTP_PROTO_BULK_H
 #define RFTP_PROTO_BULK_H
 
@@ -17,7 +17,7 @@
 #include <stdint.h>
 
 #define BULK_MAJOR 2
-#define BULK_MINOR 1
+#define BULK_MINOR 2
 #define BULK_REQUEST_MAX (4u << 20)
 #define BULK_FRAME_HEAD 8
 #define BULK_FRAME_MAX (1u << 20)  /* payload; of BULK_DATA: a block with its head */
@@ -25,33 +25,30 @@
 #define BULK_PATH_MAX 65536        /* of a link's target or a named path */
 #define BULK_XATTRS_MAX 65536
 #define BULK_RANGES_MAX 16384      /* data ranges in one message */
-#define BULK_DETAILS_MAX (16u << 20) /* bytes of ranges and xattrs of entries not over */
-#define BULK_LINKED_MAX (1u << 19) /* entries that hard links may still come for */
+#define BULK_DETAILS_MAX (16u << 20) /* bytes of ranges and xattrs of unfinished entries */
+#define BULK_LINKED_MAX (1u << 19) /* most entries that may still get hard links */
 
 enum bulk_type {
 	BULK_AGREE = 1,     /* server → client, first */
 	BULK_ENTRIES = 2,   /* source → sink: entries, one after another */
-	BULK_VERDICTS = 3,  /* sink → source: what to do with entries that asked */
-	BULK_RUNS = 4,      /* sink → source: digests of runs the sink has of one file */
+	BULK_VERDICTS = 3,  /* sink → source: whether to send entries with ENTRY_F_ASK */
+	BULK_RUNS = 4,      /* sink → source: digests of the runs of a file that the sink has */
 	BULK_SIZES = 5,     /* source → sink: final size of an entry of unknown size */
-	BULK_FAILED = 6,    /* both ways: entry id, errno, text. From the source: it could
-			     * not be read whole; from the sink: not written. Final. */
+	BULK_FAILED = 6,    /* both ways: entry id, errno, text. The source could not read all
+			     * of it, or the sink could not write it. Final. */
 	BULK_DONE = 7,      /* sink → source: ranges of ids that are done (ack reached) */
 	BULK_SENT = 8,      /* source → sink: totals, no more entries or blocks follow */
-	BULK_BEAT = 9,      /* both ways: alive, and how far */
-	BULK_ABORT = 10,    /* both ways: errno, text; nothing after it but BULK_END */
-	BULK_SUMMARY = 11,  /* both ways, last but BULK_END */
+	BULK_BEAT = 9,      /* both ways: keepalive with counters */
+	BULK_ABORT = 10,    /* both ways: errno, text; only BULK_END follows */
+	BULK_SUMMARY = 11,  /* both ways, the last frame before BULK_END */
 	BULK_END = 12,
 	BULK_DATA = 13,     /* a block in-band: block head, table, payload */
 	BULK_CREDIT = 14,   /* credits and acknowledgements for in-band blocks */
-	BULK_KEPT = 15,     /* source → sink, after VERDICT_RUNS: entry id, bytes whose
-			     * digests fit, which therefore are not sent again */
+	BULK_KEPT = 15,     /* source → sink, after VERDICT_RUNS: entry id, number of bytes with
+			     * matching digests, which are not sent again */
 	BULK_READY = 16,    /* client → server, its first: u8 transport of the agreement, or
 			     * TRANSPORT_INBAND when no data channel could be opened */
-	BULK_LANE_DATA = 17,  /* both ways, between LANE and its closing reply, where there
-			     * are no others than these: u8 lane, its bytes */
-	BULK_LANE_ROOM = 18, /* u8 lane, u32 bytes that were read: so many more may come */
-	BULK_LANE_END = 19, /* u8 lane: nothing more from here, and nothing is read */
+	/* Numbers 17 to 19 belonged to LANE until version 2.1; do not reuse them. */
 	BULK_KEY = 20,      /* from here to RESULT: copies between servers, third.h */
 	BULK_DOOR = 21,
 	BULK_STARTED = 22,
@@ -60,38 +57,20 @@ enum bulk_type {
 	BULK_RESULT = 25,
 	BULK_COMMITTED = 26, /* client → source of a copy, before DOOR */
 	BULK_LOST = 27,      /* both ways: u64 channel, u64 errno: its sender has given up this
-			     * data channel; blocks on it go by others */
-	BULK_CHANNELS = 28, /* sink → source, each 250 ms: of each data channel u64 bytes that
-			     * came by it, u64 whole blocks that are not answered yet */
-	BULK_SKIPPED = 128, /* from here on what is not known is skipped */
-	BULK_PLACE = 128,   /* sink → source, on one host: which directory a named one became */
-	BULK_WALKED = 129,  /* source → sink, empty: no more entries follow, so that the sink
-			     * knows how much there is while it comes */
+			      * data channel; other channels carry its blocks */
+	BULK_CHANNELS = 28, /* sink → source, every 250 ms: for each data channel u64 received
+			     * bytes, u64 complete blocks that are not acknowledged yet */
+	BULK_SKIPPED = 128, /* unknown types from here on are skipped */
+	BULK_PLACE = 128,   /* sink → source, on one host: the directory created for a named
+			     * source */
+	BULK_WALKED = 129,  /* source → sink, empty: no more entries follow; the sink knows the
+			     * total while data arrives */
 };
 
-/* The head of a frame. get: -EBADMSG for a type below 128 that is not known and for flags
- * set; -EMSGSIZE for a length over max. What has a type from 128 on is skipped. */
+/* The head of a frame. get: 0; -EBADMSG: an unknown type below 128, or flags that are not 0;
+ * -EMSGSIZE: a length over max. The caller skips unknown types from 128 on. */
 void bulk_frame_put(uint8_t p[BULK_FRAME_HEAD], uint8_t type, uint32_t length);
 int bulk_frame_get(const uint8_t p[BULK_FRAME_HEAD], size_t max, uint8_t *type, uint32_t *length);
-
-/* Lanes: byte streams side by side on one control connection. */
-#define LANES_MAX 8
-#define LANE_WINDOW (4u << 20)     /* bytes of a lane that may come before ROOM was given */
-#define LANE_PIECE (64u << 10)     /* bytes in one BULK_LANE_DATA at most */
-
-/* The heads of their payloads. get: -EBADMSG, also for a lane that is not below lanes. */
-#define LANE_HEAD 1
-#define LANE_ROOM_BYTES 5
-void lane_room_put(uint8_t p[LANE_ROOM_BYTES], uint8_t lane, uint32_t bytes);
-/* data: what follows the head of BULK_LANE_DATA, a view; room: of BULK_LANE_ROOM. */
-struct lane_frame {
-	uint8_t lane;
-	uint32_t room;
-	const uint8_t *data;
-	size_t len;
-};
-int lane_frame_get(uint8_t type, const uint8_t *p, size_t len, unsigned lanes,
-		   struct lane_frame *f);
 
 enum bulk_op { BULK_PUT, BULK_GET, BULK_BENCH_PUT, BULK_BENCH_GET };
 
@@ -99,8 +78,8 @@ static inline bool bulk_is_bench(int op)
 {
 	return op == BULK_BENCH_PUT || op == BULK_BENCH_GET;
 }
-/* What becomes of a name that is there: replaced; left alone; replaced when the source is
- * newer; left alone when size and time are the same. */
+/* For a name that exists: replace it; skip it; replace it if the source is newer; skip it if size
+ * and time are the same. */
 enum bulk_policy { POLICY_OVERWRITE, POLICY_SKIP, POLICY_UPDATE, POLICY_SAME };
 
 enum {
@@ -109,42 +88,45 @@ enum {
 	BULK_F_TIMES = 1 << 2,
 	BULK_F_OWNER = 1 << 3,
 	BULK_F_XATTRS = 1 << 4,    /* with ACLs, which are xattrs on Linux */
-	BULK_F_FOLLOW = 1 << 5,    /* links become what they point to */
+	BULK_F_FOLLOW = 1 << 5,    /* copy the targets of links instead of the links */
 	BULK_F_INPLACE = 1 << 6,
 	BULK_F_SEVERAL = 1 << 7,   /* several sources: the destination must be a directory */
-	BULK_F_RESUME = 1 << 8,    /* journal and take over parts */
+	BULK_F_RESUME = 1 << 8,    /* write a journal, and continue existing parts */
 	BULK_F_HARDLINKS = 1 << 9,
 	BULK_F_SPARSE = 1 << 10,
-	BULK_F_DRY_RUN = 1 << 11,  /* entries flow, nothing is made, no block is sent */
-	BULK_F_MKDIRS = 1 << 12,   /* make the destination's missing parents */
-	BULK_F_INTO = 1 << 13,     /* the destination is a directory to put things into,
-				    * whatever it looks like (--files-from) */
+	BULK_F_DRY_RUN = 1 << 11,  /* send entries, but no blocks; change nothing */
+	BULK_F_MKDIRS = 1 << 12,   /* create the destination's missing parents */
+	BULK_F_INTO = 1 << 13,     /* the destination is a directory to put things into, even if it
+				    * does not look like one (--files-from) */
 	BULK_F_SEQUENTIAL = 1 << 14, /* the sink is a stream: blocks in order of offset */
-	BULK_F_AGAIN = 1 << 15,    /* a repeated attempt: put: entries may be COMMITTED; get: the
+	BULK_F_AGAIN = 1 << 15,    /* a repeated attempt. Put: entries may be COMMITTED. Get: the
 				    * source asks about each file */
 };
 
 /* ---- versions and features ----
  *
  * FEAT's line is "BULK MAJOR.MINOR NAME,NAME...", where each NAME stands for a bit of
- * bulk_request.flags. A field or a policy that the receiver must not ignore comes with such a bit.
- * The sender refuses a request whose bits the receiver has not announced, before it sends
- * anything; the receiver refuses a request with bits that it does not know. */
+ * bulk_request.flags. A new field or policy that the receiver must not ignore has such a bit. The
+ * sender does not send a request with bits that the receiver has not announced; the receiver
+ * refuses a request with bits that it does not know. */
 
 struct bulk_version {
 	uint16_t major, minor;   /* major 0: FEAT named no bulk mode */
-	uint32_t features;       /* BULK_F_...; names that this side does not know are left out */
+	uint32_t features;       /* BULK_F_...; names that this side does not know are ignored */
 };
 
 #define BULK_VERSION_TEXT 256
-/* This side's version and features, as they stand in FEAT behind "BULK ". Returns text. */
+/* This side's version and features, as FEAT shows them after "BULK ". Returns text. */
 const char *bulk_version_text(char text[BULK_VERSION_TEXT]);
-/* The same of a server. -EBADMSG, and *v is zeros: it does not begin with two numbers. */
+
+/* Parse the text of a server after "BULK ". 0; -EBADMSG with *v zeroed: no version at the
+ * beginning. */
 int bulk_version_parse(const char *text, struct bulk_version *v);
-/* A server that announced v takes a request with these flags: 0; -EPROTONOSUPPORT with both
- * versions, or the names of the missing features, in e. */
+
+/* 0: a server that announced v accepts a request with these flags. -EPROTONOSUPPORT: e names both
+ * versions, or the missing features. */
 int bulk_version_check(const struct bulk_version *v, uint32_t flags, struct err *e);
-/* This side takes a message of that version with these flags: 0, or -EPROTONOSUPPORT with text. */
+/* 0: this side accepts messages of this version and flags; or -EPROTONOSUPPORT with text. */
 int bulk_accept(uint16_t major, uint16_t minor, uint32_t flags, struct err *e);
 
 struct bulk_request {
@@ -152,35 +134,38 @@ struct bulk_request {
 	uint8_t op;              /* enum bulk_op */
 	uint8_t policy;
 	uint32_t flags;
-	char *base;              /* PUT: destination; GET: where relative sources start ("") */
+	char *base;              /* PUT: destination; GET: relative sources start here; may be "" */
 	char **sources;          /* GET: paths asked for; NULL-terminated */
 	uint32_t nsources;
-	uint64_t rate;           /* bytes per second at most; 0: as fast as it goes */
-	uint64_t bench_ns;       /* BENCH: how long (0: bench_bytes) */
+	uint64_t rate;           /* most bytes per second; 0: no limit */
+	uint64_t bench_ns;       /* BENCH: the duration; 0: see bench_bytes */
 	uint64_t bench_bytes;
 	uint8_t nonce[32];
-	bool has_key;            /* over a channel that is secret already (ssh) the client */
-	uint8_t key[32];         /* draws the key; over TLS it is exported, and this is 0 */
+	bool has_key;            /* over ssh: the client creates the key */
+	uint8_t key[32];         /* zeros without has_key: the key is exported from TLS */
 	struct offer offer;
 };
 
 void bulk_request_clear(struct bulk_request *r);
-/* The request with which the server of a copy's source passes the client's request on to the
- * server of its target. All fields go along, but those of one end or of one connection; the
- * sender fills these in anew. to's base is from's: bulk_request_clear() is for from only. */
+
+/* For a copy between servers: from is the client's request; to becomes the request that the
+ * source's server sends to the sink's server. The fields that describe one side or one connection
+ * are cleared, and the caller sets them. Both share base: clear only from. */
 void bulk_request_onward(const struct bulk_request *from, struct bulk_request *to);
 int bulk_request_put(struct buf *b, const struct bulk_request *r);
-/* -EBADMSG; -EPROTONOSUPPORT with text: of another major version, or with flags that are not
- * known here. */
+
+/* 0; -EBADMSG; -ENOMEM; -EPROTONOSUPPORT with text: another major version, or unknown flags. The
+ * caller clears r after success. */
 int bulk_request_get(struct buf *b, struct bulk_request *r, struct err *e);
 
 struct bulk_agree {
 	uint16_t major, minor;
-	uint64_t session;        /* names it on data channels */
+	uint64_t session;        /* identifies the transfer on data channels */
 	uint8_t nonce[32];
 	struct agreement agreement;
 	struct offer offer;      /* the server's, so that the client can check */
-	uint32_t nports;         /* data listeners, one per path; addr "": the control's */
+	uint32_t nports;         /* data listeners, one per path; addr "": the address of the
+				  * control connection */
 	struct { char addr[64]; uint16_t port; } ports[NICS_MAX];
 };
 
@@ -189,19 +174,19 @@ int bulk_agree_get(struct buf *b, struct bulk_agree *a, struct err *e);
 
 enum bulk_entry_type {
 	ENTRY_FILE = 1, ENTRY_DIR = 2, ENTRY_LINK = 3, ENTRY_HARDLINK = 4,
-	ENTRY_DIR_END = 5,      /* only id: nothing more goes into that directory */
+	ENTRY_DIR_END = 5,      /* only id: the directory has no further entries */
 };
 enum {
-	ENTRY_F_ASK = 1 << 0,     /* send nothing before the sink's verdict */
+	ENTRY_F_ASK = 1 << 0,     /* the source waits for the sink's verdict */
 	ENTRY_F_NOSIZE = 1 << 1,  /* size unknown (a pipe): BULK_SIZES follows */
-	ENTRY_F_TOP = 1 << 2,     /* a source that was named; parent is 0 */
+	ENTRY_F_TOP = 1 << 2,     /* a named source; parent is 0 */
 	ENTRY_F_SPARSE = 1 << 3,  /* ranges lists all data; the rest is holes */
-	ENTRY_F_CONTENTS = 1 << 4,/* with TOP on a DIR: named with "/": its contents go
-				   * into the destination itself */
-	ENTRY_F_COMMITTED = 1 << 5,/* with ASK on a FILE: an earlier attempt has committed it; it
-				   * is left alone if it still has its size and time */
-	ENTRY_F_LINKED = 1 << 6,  /* a HARDLINK to this one may follow */
-	ENTRY_F_LAST = 1 << 7,    /* of a HARDLINK: no further one to its target follows */
+	ENTRY_F_CONTENTS = 1 << 4,/* with TOP on a DIR named with a final "/": put its contents into
+				   * the destination itself */
+	ENTRY_F_COMMITTED = 1 << 5,/* with ASK on a FILE: an earlier attempt has committed it; skip
+				    * it if size and time are still the same */
+	ENTRY_F_LINKED = 1 << 6,  /* a HARDLINK to this entry may follow */
+	ENTRY_F_LAST = 1 << 7,    /* on a HARDLINK: the last one to its target */
 };
 
 struct bulk_range {
@@ -226,23 +211,27 @@ struct bulk_entry {
 	const uint8_t *xattrs;
 };
 
-/* What it takes of BULK_DETAILS_MAX. */
+/* The bytes of an entry that count against BULK_DETAILS_MAX. */
 static inline uint32_t bulk_entry_details(const struct bulk_entry *e)
 {
 	return e->nranges * 16 + e->xattrs_len;
 }
 
-/* put: -EINVAL for what get would refuse; a buffer never holds half an entry. */
+/* put: 0; -EINVAL: get would refuse the entry; or the error of buf_reserve(). The entry is appended
+ * completely or not at all. get: 0; -EBADMSG; -ENOMEM. e points into b's memory. */
 int bulk_entry_put(struct buf *b, const struct bulk_entry *e);
 int bulk_entry_get(struct buf *b, struct bulk_entry *e);
 struct bulk_range bulk_range_at(const uint8_t *ranges, uint32_t i);
 void bulk_range_set(uint8_t *ranges, uint32_t i, struct bulk_range r);
 /* True for one component of at most BULK_NAME_MAX bytes: not "", ".", "..", no "/". */
 bool bulk_name_ok(const char *name);
-/* Append an attribute to those of an entry. -EINVAL: the name is empty or too long. */
+
+/* Append an extended attribute to b, the attributes of an entry. 0; -EINVAL: the name is empty or
+ * too long; or the error of buf_reserve(). */
 int bulk_xattr_put(struct buf *b, const char *name, const void *value, size_t len);
-/* The next attribute of x, from *pos on, which starts as 0. name is not terminated. 1;
- * 0 at the end; -EBADMSG. */
+
+/* Get the next attribute of x at *pos, which is 0 for the first call. name and value point into x;
+ * name is not NUL-terminated. 1: an attribute; 0: the end; -EBADMSG. */
 int bulk_xattr_next(const uint8_t *x, uint32_t len, uint32_t *pos, const char **name,
 		    size_t *name_len, const uint8_t **value, size_t *value_len);
 
@@ -252,8 +241,8 @@ enum bulk_verdict { VERDICT_SEND = 1, VERDICT_SKIP = 2, VERDICT_RUNS = 3 };
 int bulk_verdict_put(struct buf *b, uint64_t id, uint8_t verdict);
 int bulk_verdict_get(struct buf *b, uint64_t *id, uint8_t *verdict);
 
-/* BULK_RUNS: u64 id, then runs to the end: u64 offset, u32 length, 16-byte digest; VERDICT_RUNS
- * for that id follows when all have been sent. Lengths are not 0, and at most BLOCK_MAX. */
+/* BULK_RUNS: u64 id, then runs to the end: u64 offset, u32 length, 16-byte digest. After all runs
+ * of the id the verdict VERDICT_RUNS follows. Lengths are from 1 to BLOCK_MAX. */
 int bulk_runs_head_put(struct buf *b, uint64_t id);
 int bulk_runs_head_get(struct buf *b, uint64_t *id);
 int bulk_run_put(struct buf *b, uint64_t offset, uint32_t length, const uint8_t digest[16]);
@@ -264,7 +253,7 @@ int bulk_run_get(struct buf *b, uint64_t *offset, uint32_t *length, uint8_t dige
 int bulk_pair_put(struct buf *b, uint64_t x, uint64_t y);
 int bulk_pair_get(struct buf *b, uint64_t *x, uint64_t *y);
 
-/* BULK_PLACE: u64 id of the entry, u64 st_dev, u64 st_ino; 0 and 0: there is none. */
+/* BULK_PLACE: u64 id of the entry, u64 st_dev, u64 st_ino; both 0: no directory. */
 int bulk_place_put(struct buf *b, uint64_t id, uint64_t dev, uint64_t ino);
 int bulk_place_get(struct buf *b, uint64_t *id, uint64_t *dev, uint64_t *ino);
 
@@ -272,22 +261,21 @@ int bulk_place_get(struct buf *b, uint64_t *id, uint64_t *dev, uint64_t *ino);
 struct bulk_failure {
 	uint64_t id;
 	int code;            /* negative errno; anything unknown becomes -EIO */
-	char text[1024];     /* cut there; control bytes made printable on receipt */
+	char text[1024];     /* longer texts are cut; the receiver makes control bytes printable */
 };
 int bulk_failure_put(struct buf *b, const struct bulk_failure *f);
 int bulk_failure_get(struct buf *b, struct bulk_failure *f);
 
-/* BULK_BEAT, BULK_SENT and BULK_SUMMARY carry the same counters; a sender leaves 0
- * what it does not know. */
+/* BULK_BEAT, BULK_SENT and BULK_SUMMARY carry the same counters; 0: not known. */
 struct bulk_counts {
 	uint64_t entries, files, failed, skipped;
-	uint64_t bytes;       /* of payload: sent, or down in the sink */
-	uint64_t blocks;      /* block numbers given out: 0 .. blocks-1 */
-	uint64_t cpu_ns;      /* of that side's process in this transfer */
+	uint64_t bytes;       /* of payload: sent, or written by the sink */
+	uint64_t blocks;      /* block numbers used: 0 .. blocks-1 */
+	uint64_t cpu_ns;      /* CPU time of that side's process in this transfer */
 	uint64_t stamp_ns;    /* BEAT: sender's clock */
-	uint64_t echo_ns;     /* BEAT: the last stamp got from the other, 0: none */
-	uint64_t resumed;     /* bytes that were there already */
-	uint64_t left_out;    /* names found that are no file, directory or link */
+	uint64_t echo_ns;     /* BEAT: the other side's last stamp, 0: none */
+	uint64_t resumed;     /* bytes that existed already */
+	uint64_t left_out;    /* names that are not a file, directory or link */
 };
 int bulk_counts_put(struct buf *b, const struct bulk_counts *c);
 int bulk_counts_get(struct buf *b, struct bulk_counts *c);
@@ -317,7 +305,9 @@ struct block_head {
 };
 
 void block_head_put(uint8_t *p, const struct block_head *h);
-/* -EBADMSG: magic, version, extents over BLOCK_WIRE_EXTENTS, or payload over max. */
+
+/* 0; -EBADMSG: wrong magic or version, more extents than BLOCK_WIRE_EXTENTS, or more payload than
+ * payload_max. */
 int block_head_get(const uint8_t *p, uint32_t payload_max, struct block_head *h);
 void block_extent_put(uint8_t *p, uint64_t file, uint64_t offset, uint32_t length);
 void block_extent_get(const uint8_t *p, uint64_t *file, uint64_t *offset, uint32_t *length);
@@ -335,16 +325,16 @@ struct message_head {
 	uint64_t sequence;
 };
 void message_head_put(uint8_t *p, uint32_t magic, const struct message_head *h);
-/* -EBADMSG: another magic, or a count over max. */
+/* 0; -EBADMSG: another magic, or a count over max. */
 int message_head_get(const uint8_t *p, uint32_t magic, uint32_t max, struct message_head *h);
 
-/* Credits: the sink's answer to blocks, on the channel they came by. Magic "RFTC"; an item:
- * u64 block number, u32 buffer, u32 status (0: down; else an errno: that block must be sent
- * again). */
+/* Credits: the sink's answers to blocks, on the channel that carried the block. Magic "RFTC"; an
+ * item: u64 block number, u32 buffer, u32 status (0: received; else an errno: the block must be
+ * sent again). */
 #define CREDIT_MAGIC 0x52465443u
 #define CREDIT_BYTES 16
 #define CREDITS_MAX 256
-/* As number, over RDMA_WRITE: it answers nothing, the buffer is given anew. */
+/* A special number, with RDMA WRITE: the credit grants its buffer and acknowledges no block. */
 #define CREDIT_GRANT UINT64_MAX
 struct credit {
 	uint64_t number;
@@ -354,9 +344,8 @@ struct credit {
 void credit_put(uint8_t *p, const struct credit *c);
 void credit_get(const uint8_t *p, struct credit *c);
 
-/* Announcements, over RDMA_READ: blocks that wait in the source's buffers. Magic "RFTA"; an
- * item: u64 block number, u32 buffer, u32 bytes of head and table, u32 bytes of payload, u32
- * zero. */
+/* Announcements, over RDMA_READ: blocks that wait in the source's buffers. Magic "RFTA"; an item:
+ * u64 block number, u32 buffer, u32 bytes of head and table, u32 bytes of payload, u32 zero. */
 #define ANNOUNCE_MAGIC 0x52465441u
 #define ANNOUNCE_BYTES 24
 #define ANNOUNCES_MAX 256
@@ -372,9 +361,9 @@ void announce_get(const uint8_t *p, struct announce *a);
 
 /* 56 bytes, so that it fits the private data of rdma_connect:
  * u32 magic "RFTH", u16 major, u16 channel, u64 session, u8[32] proof, u32 key, u32 zero.
- * key: the remote key of the memory that the other side may write to or read from; 0 over
- * TCP. proof = HMAC-SHA-256(token, label | nonces | session | channel | key), with label
- * "rftp client channel" or "rftp server channel". */
+ * key: the remote key of the memory that the other side may write to or read from; 0 over TCP.
+ * proof = HMAC-SHA-256(token, label | nonces | session | channel | key), with label "rftp client
+ * channel" or "rftp server channel". */
 #define HELLO_MAGIC 0x52465448u
 #define HELLO_BYTES 56
 struct channel_hello {
@@ -385,8 +374,9 @@ struct channel_hello {
 	uint32_t key;
 };
 void hello_put(uint8_t p[HELLO_BYTES], const struct channel_hello *h);
-/* -EBADMSG: magic, or channel not below CHANNELS_MAX; -EPROTO: another major, which is
- * then all that h holds. */
+
+/* 0; -EBADMSG: wrong magic, or channel >= CHANNELS_MAX; -EPROTO: another major version; then only
+ * h->major is set. */
 int hello_get(const uint8_t p[HELLO_BYTES], struct channel_hello *h);
 
 #endif

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Entries: what a file, directory or link is, on its way from source to sink. */
+/* Entries: the description of a file, directory or link that the source sends to the sink. */
 #include "proto/bulk.h"
 #include "proto/wire.h"
 
 #include <string.h>
 
 #define RANGE_BYTES 16
-/* Of one encoded entry, with what later minor versions add. */
+/* The limit of one encoded entry, with the fields that later minor versions append. */
 #define ENTRY_BYTES_MAX BULK_FRAME_MAX
 
 /* ---- parts ---- */
@@ -35,37 +35,31 @@ bool bulk_name_ok(const char *name)
 	return strcmp(name, ".") && strcmp(name, "..");
 }
 
-struct xattr_out {
-	const char *name;
-	const void *value;
-	size_t len;
-};
-
-static void encode_xattr(struct wire_out *o, const void *msg)
-{
-	const struct xattr_out *x = msg;
-	size_t len = strlen(x->name);
-
-	out_u16(o, (uint16_t)len);
-	out_bytes(o, x->name, len);
-	out_u32(o, (uint32_t)x->len);
-	out_bytes(o, x->value, x->len);
-}
-
 int bulk_xattr_put(struct buf *b, const char *name, const void *value, size_t len)
 {
-	struct xattr_out x = { name, value, len };
 	size_t name_len = strnlen(name, BULK_NAME_MAX + 1);
+	uint8_t *p;
+	int rc;
 
 	if (!name_len || name_len > BULK_NAME_MAX || len > BULK_XATTRS_MAX)
 		return -EINVAL;
-	return wire_put(b, encode_xattr, &x);
+	rc = buf_reserve(b, 2 + name_len + 4 + len, &p);
+	if (rc < 0)
+		return rc;
+	put_be16(p, (uint16_t)name_len);
+	memcpy(p + 2, name, name_len);
+	put_be32(p + 2 + name_len, (uint32_t)len);
+	if (len)
+		memcpy(p + 2 + name_len + 4, value, len);
+	return 0;
 }
 
 int bulk_xattr_next(const uint8_t *x, uint32_t len, uint32_t *pos, const char **name,
 		    size_t *name_len, const uint8_t **value, size_t *value_len)
 {
-	struct wire_in in = { NULL, 0, false, false };
+	struct wire w;
+	uint16_t name_bytes;
+	uint32_t value_bytes;
 
 	*name = NULL;
 	*value = NULL;
@@ -75,23 +69,25 @@ int bulk_xattr_next(const uint8_t *x, uint32_t len, uint32_t *pos, const char **
 		return 0;
 	if (*pos > len)
 		return -EBADMSG;
-	in = (struct wire_in){ x + *pos, len - *pos, false, false };
-	*name_len = in_u16(&in);
-	*name = (const char *)in_view(&in, *name_len);
-	*value_len = in_u32(&in);
-	*value = in_view(&in, *value_len);
-	if (in.bad || !*name_len || *name_len > BULK_NAME_MAX || memchr(*name, 0, *name_len)) {
+
+	w = (struct wire){ .get = true, .in = x + *pos, .n = len - *pos };
+	wire_number(&w, &name_bytes);
+	*name = (const char *)wire_view(&w, name_bytes);
+	wire_number(&w, &value_bytes);
+	*value = wire_view(&w, value_bytes);
+	if (w.bad || !name_bytes || name_bytes > BULK_NAME_MAX || memchr(*name, 0, name_bytes)) {
 		*name = NULL;
 		*value = NULL;
-		*name_len = 0;
-		*value_len = 0;
 		return -EBADMSG;
 	}
-	*pos = len - (uint32_t)in.left;
+
+	*name_len = name_bytes;
+	*value_len = value_bytes;
+	*pos = len - (uint32_t)w.n;
 	return 1;
 }
 
-/* ---- what makes sense, the same for both directions ---- */
+/* ---- checks for both directions ---- */
 
 static bool xattrs_ok(const struct bulk_entry *e)
 {
@@ -109,7 +105,7 @@ static bool xattrs_ok(const struct bulk_entry *e)
 	return r == 0;
 }
 
-/* Ascending, apart from each other, within the file. */
+/* The ranges must be ascending, not empty, without overlap, and within the file. */
 static bool ranges_ok(const struct bulk_entry *e)
 {
 	uint64_t end = 0;
@@ -124,6 +120,7 @@ static bool ranges_ok(const struct bulk_entry *e)
 			return false;
 		end = r.offset + r.length;
 	}
+
 	return true;
 }
 
@@ -142,149 +139,95 @@ static bool flags_ok(const struct bulk_entry *e)
 	return !(f & ENTRY_F_TOP) || !e->parent;
 }
 
-static bool target_ok(const struct bulk_entry *e)
-{
-	size_t len;
-
-	if (e->type != ENTRY_LINK)
-		return true;
-	len = e->target ? strnlen(e->target, BULK_PATH_MAX + 1) : 0;
-	return len && len <= BULK_PATH_MAX;
-}
-
 static bool entry_ok(const struct bulk_entry *e)
 {
+	size_t target;
+
 	if (!e->id || e->type < ENTRY_FILE || e->type > ENTRY_DIR_END)
 		return false;
 	if (e->type == ENTRY_DIR_END)
 		return !(e->flags & ENTRY_F_COMMITTED);
-	/* What an entry refers to has come before it. */
+	/* An entry may refer only to earlier entries. */
 	if (e->parent >= e->id)
 		return false;
 	if (e->type == ENTRY_HARDLINK && (!e->link_id || e->link_id >= e->id))
 		return false;
 	if (e->mode & ~07777u || e->mtime_ns > 999999999 || e->size > INT64_MAX)
 		return false;
-	return e->name && bulk_name_ok(e->name) && flags_ok(e) && target_ok(e) && ranges_ok(e) &&
-	       xattrs_ok(e);
+	target = e->target ? strnlen(e->target, BULK_PATH_MAX + 1) : 0;
+	if (e->type == ENTRY_LINK && (!target || target > BULK_PATH_MAX))
+		return false;
+	return e->name && bulk_name_ok(e->name) && flags_ok(e) && ranges_ok(e) && xattrs_ok(e);
 }
 
-/* ---- writing ---- */
+/* ---- the codec ---- */
 
-static void encode_details(struct wire_out *o, const struct bulk_entry *e)
+#define FIELD(member) WIRE_FIELD(struct bulk_entry, member, WIRE_ANY)
+static const struct wire_field details[] = {
+	FIELD(parent), FIELD(mode), FIELD(uid), FIELD(gid), FIELD(mtime_s), FIELD(mtime_ns),
+	FIELD(size),
+};
+#undef FIELD
+
+/* len bytes other than NUL and a terminating NUL; decoding makes *s a view, NULL when w is bad. */
+static void wire_terminated(struct wire *w, const char **s, size_t len)
 {
-	size_t len = strlen(e->name);
+	const uint8_t *at = (const uint8_t *)*s;
 
-	out_u64(o, e->parent);
-	out_u32(o, e->mode);
-	out_u32(o, e->uid);
-	out_u32(o, e->gid);
-	out_u64(o, (uint64_t)e->mtime_s);
-	out_u32(o, e->mtime_ns);
-	out_u64(o, e->size);
-	out_u16(o, (uint16_t)len);
-	out_bytes(o, e->name, len + 1);
+	wire_block(w, &at, len + 1);
+	if (!w->get)
+		return;
+	if (!at || memchr(at, 0, len + 1) != at + len) {
+		w->bad = true;
+		at = NULL;
+	}
+	*s = (const char *)at;
+}
+
+static void entry_body(struct wire *w, void *msg)
+{
+	struct bulk_entry *e = msg;
+	uint16_t zero = 0, name_len = (uint16_t)(e->name ? strlen(e->name) : 0);
+	uint32_t target_len = (uint32_t)(e->target ? strlen(e->target) : 0);
+
+	wire_number(w, &e->type);
+	wire_number(w, &e->flags);
+	wire_number(w, &zero);
+	wire_number(w, &e->id);
+	if (e->type == ENTRY_DIR_END)
+		return;
+
+	wire_fields(w, e, details);
+	wire_number(w, &name_len);
+	wire_terminated(w, &e->name, name_len);
 	if (e->type == ENTRY_LINK) {
-		out_string(o, e->target);
-		out_u8(o, 0);
+		wire_count(w, &target_len, BULK_PATH_MAX);
+		wire_terminated(w, &e->target, target_len);
 	}
 	if (e->type == ENTRY_HARDLINK)
-		out_u64(o, e->link_id);
+		wire_number(w, &e->link_id);
 	if (e->flags & ENTRY_F_SPARSE) {
-		out_u32(o, e->nranges);
-		out_bytes(o, e->ranges, (size_t)e->nranges * RANGE_BYTES);
+		wire_count(w, &e->nranges, BULK_RANGES_MAX);
+		wire_block(w, &e->ranges, (size_t)e->nranges * RANGE_BYTES);
 	}
-	out_u32(o, e->xattrs_len);
-	out_bytes(o, e->xattrs, e->xattrs_len);
+	wire_number(w, &e->xattrs_len);
+	wire_block(w, &e->xattrs, e->xattrs_len);
 }
 
-static void encode_entry(struct wire_out *o, const void *msg)
+static void wire_entry(struct wire *w, void *msg)
 {
-	const struct bulk_entry *e = msg;
-	size_t at = o->n;
-
-	out_u32(o, 0);
-	out_u8(o, e->type);
-	out_u8(o, e->flags);
-	out_u16(o, 0);
-	out_u64(o, e->id);
-	if (e->type != ENTRY_DIR_END)
-		encode_details(o, e);
-	out_patch_length(o, at);
+	wire_nested(w, entry_body, msg, ENTRY_BYTES_MAX);
+	/* The counts in a bad entry may be set while its views are NULL. */
+	if (w->get && !w->bad && !entry_ok(msg))
+		w->bad = true;
 }
 
 int bulk_entry_put(struct buf *b, const struct bulk_entry *e)
 {
-	if (!entry_ok(e))
-		return -EINVAL;
-	return wire_put(b, encode_entry, e);
-}
-
-/* ---- reading ---- */
-
-/* len bytes and a NUL, with no NUL among them. */
-static const char *in_terminated(struct wire_in *in, size_t len)
-{
-	const uint8_t *at = in_view(in, len + 1);
-
-	if (!at || memchr(at, 0, len + 1) != at + len) {
-		in->bad = true;
-		return NULL;
-	}
-	return (const char *)at;
-}
-
-static void decode_ranges(struct wire_in *in, struct bulk_entry *e)
-{
-	e->nranges = in_u32(in);
-	if (e->nranges > BULK_RANGES_MAX)
-		in->bad = true;
-	e->ranges = in_view(in, (size_t)e->nranges * RANGE_BYTES);
-}
-
-static void decode_target(struct wire_in *in, struct bulk_entry *e)
-{
-	uint32_t len = in_u32(in);
-
-	if (len > BULK_PATH_MAX)
-		in->bad = true;
-	e->target = in_terminated(in, len);
-}
-
-static void decode_details(struct wire_in *in, struct bulk_entry *e)
-{
-	e->parent = in_u64(in);
-	e->mode = in_u32(in);
-	e->uid = in_u32(in);
-	e->gid = in_u32(in);
-	e->mtime_s = (int64_t)in_u64(in);
-	e->mtime_ns = in_u32(in);
-	e->size = in_u64(in);
-	e->name = in_terminated(in, in_u16(in));
-	if (e->type == ENTRY_LINK)
-		decode_target(in, e);
-	if (e->type == ENTRY_HARDLINK)
-		e->link_id = in_u64(in);
-	if (e->flags & ENTRY_F_SPARSE)
-		decode_ranges(in, e);
-	e->xattrs_len = in_u32(in);
-	e->xattrs = in_view(in, e->xattrs_len);
+	return entry_ok(e) ? wire_put(b, wire_entry, e) : -EINVAL;
 }
 
 int bulk_entry_get(struct buf *b, struct bulk_entry *e)
 {
-	struct wire_in in = wire_in_of(b);
-	struct wire_in body = in_nested(&in, ENTRY_BYTES_MAX);
-
-	memset(e, 0, sizeof(*e));
-	e->type = in_u8(&body);
-	e->flags = in_u8(&body);
-	in_u16(&body);
-	e->id = in_u64(&body);
-	if (e->type != ENTRY_DIR_END)
-		decode_details(&body, e);
-	in.bad |= body.bad || !entry_ok(e);
-	if (in.bad)
-		memset(e, 0, sizeof(*e));
-	return wire_in_end(&in, b);
+	return wire_get(b, wire_entry, e, sizeof(*e));
 }

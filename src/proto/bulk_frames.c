@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The head of frames, and the small messages inside them. */
+/* The heads of frames and of blocks, and the small messages of the control stream and of data
+ * channels. */
 #include "proto/bulk.h"
 #include "proto/wire.h"
-#include "proto/wire_text.h"
 
 #include <string.h>
 
 #define RUN_MAX (64u << 20) /* BLOCK_MAX of block/block.h */
-#define FAILURE_TEXT_MAX 65536u   /* accepted; kept is what struct bulk_failure holds */
+#define BLOCK_VERSION 1
 
-/* ---- heads ---- */
+/* ---- frames ---- */
 
 void bulk_frame_put(uint8_t p[BULK_FRAME_HEAD], uint8_t type, uint32_t length)
 {
@@ -21,7 +21,8 @@ void bulk_frame_put(uint8_t p[BULK_FRAME_HEAD], uint8_t type, uint32_t length)
 
 int bulk_frame_get(const uint8_t p[BULK_FRAME_HEAD], size_t max, uint8_t *type, uint32_t *length)
 {
-	bool known = p[0] >= BULK_AGREE && p[0] <= BULK_CHANNELS;
+	bool known = (p[0] >= BULK_AGREE && p[0] <= BULK_READY) ||
+		     (p[0] >= BULK_KEY && p[0] <= BULK_CHANNELS);
 
 	*type = 0;
 	*length = 0;
@@ -34,118 +35,29 @@ int bulk_frame_get(const uint8_t p[BULK_FRAME_HEAD], size_t max, uint8_t *type, 
 	return 0;
 }
 
-/* ---- lanes ---- */
-
-void lane_room_put(uint8_t p[LANE_ROOM_BYTES], uint8_t lane, uint32_t bytes)
-{
-	p[0] = lane;
-	put_be32(p + 1, bytes);
-}
-
-int lane_frame_get(uint8_t type, const uint8_t *p, size_t len, unsigned lanes,
-		   struct lane_frame *f)
-{
-	*f = (struct lane_frame){ 0 };
-	if (len < LANE_HEAD || p[0] >= lanes)
-		return -EBADMSG;
-	f->lane = p[0];
-	switch (type) {
-	case BULK_LANE_DATA:
-		f->data = p + LANE_HEAD;
-		f->len = len - LANE_HEAD;
-		return f->len && f->len <= LANE_PIECE ? 0 : -EBADMSG;
-	case BULK_LANE_ROOM:
-		f->room = len == LANE_ROOM_BYTES ? get_be32(p + 1) : 0;
-		return f->room && f->room <= LANE_WINDOW ? 0 : -EBADMSG;
-	case BULK_LANE_END:
-		return len == LANE_HEAD ? 0 : -EBADMSG;
-	default:
-		return -EBADMSG;
-	}
-}
-
-/* ---- verdicts ---- */
+/* ---- verdicts, runs, pairs, places ---- */
 
 int bulk_verdict_put(struct buf *b, uint64_t id, uint8_t verdict)
 {
-	uint8_t *p;
-	int r = buf_reserve(b, 9, &p);
+	uint8_t p[9];
 
-	if (r < 0)
-		return r;
 	put_be64(p, id);
 	p[8] = verdict;
-	return 0;
+	return buf_put(b, p, sizeof(p));
 }
 
 int bulk_verdict_get(struct buf *b, uint64_t *id, uint8_t *verdict)
 {
-	struct wire_in in = wire_in_of(b);
+	struct wire w = wire_of(b);
 
-	*id = in_u64(&in);
-	*verdict = in_u8_max(&in, VERDICT_RUNS);
+	wire_number(&w, id);
+	wire_upto(&w, verdict, VERDICT_RUNS);
 	if (!*id || *verdict < VERDICT_SEND)
-		in.bad = true;
-	if (in.bad) {
-		*id = 0;
+		w.bad = true;
+	if (w.bad)
 		*verdict = 0;
-	}
-	return wire_in_end(&in, b);
+	return wire_end(&w, b, id, sizeof(*id));
 }
-
-/* ---- runs ---- */
-
-int bulk_runs_head_put(struct buf *b, uint64_t id)
-{
-	uint8_t *p;
-	int r = buf_reserve(b, 8, &p);
-
-	if (r < 0)
-		return r;
-	put_be64(p, id);
-	return 0;
-}
-
-int bulk_runs_head_get(struct buf *b, uint64_t *id)
-{
-	struct wire_in in = wire_in_of(b);
-
-	*id = in_u64(&in);
-	if (!*id)
-		in.bad = true;
-	return wire_in_end(&in, b);
-}
-
-int bulk_run_put(struct buf *b, uint64_t offset, uint32_t length, const uint8_t digest[16])
-{
-	uint8_t *p;
-	int r = buf_reserve(b, 28, &p);
-
-	if (r < 0)
-		return r;
-	put_be64(p, offset);
-	put_be32(p + 8, length);
-	memcpy(p + 12, digest, 16);
-	return 0;
-}
-
-int bulk_run_get(struct buf *b, uint64_t *offset, uint32_t *length, uint8_t digest[16])
-{
-	struct wire_in in = wire_in_of(b);
-
-	*offset = in_u64(&in);
-	*length = in_u32(&in);
-	in_bytes(&in, digest, 16);
-	if (!*length || *length > RUN_MAX || *offset > INT64_MAX)
-		in.bad = true;
-	if (in.bad) {
-		*offset = 0;
-		*length = 0;
-	}
-	return wire_in_end(&in, b);
-}
-
-/* ---- pairs ---- */
 
 static int put_numbers(struct buf *b, unsigned n, const uint64_t *numbers)
 {
@@ -157,6 +69,54 @@ static int put_numbers(struct buf *b, unsigned n, const uint64_t *numbers)
 	return r;
 }
 
+static int get_numbers(struct buf *b, unsigned n, uint64_t *numbers)
+{
+	struct wire w = wire_of(b);
+
+	for (unsigned i = 0; i < n; i++)
+		wire_number(&w, &numbers[i]);
+	return wire_end(&w, b, numbers, n * 8);
+}
+
+int bulk_runs_head_put(struct buf *b, uint64_t id)
+{
+	return put_numbers(b, 1, &id);
+}
+
+int bulk_runs_head_get(struct buf *b, uint64_t *id)
+{
+	struct wire w = wire_of(b);
+
+	wire_number(&w, id);
+	if (!*id)
+		w.bad = true;
+	return wire_end(&w, b, id, sizeof(*id));
+}
+
+int bulk_run_put(struct buf *b, uint64_t offset, uint32_t length, const uint8_t digest[16])
+{
+	uint8_t p[28];
+
+	put_be64(p, offset);
+	put_be32(p + 8, length);
+	memcpy(p + 12, digest, 16);
+	return buf_put(b, p, sizeof(p));
+}
+
+int bulk_run_get(struct buf *b, uint64_t *offset, uint32_t *length, uint8_t digest[16])
+{
+	struct wire w = wire_of(b);
+
+	wire_number(&w, offset);
+	wire_number(&w, length);
+	wire_bytes(&w, digest, 16);
+	if (!*length || *length > RUN_MAX || *offset > INT64_MAX)
+		w.bad = true;
+	if (w.bad)
+		*length = 0;
+	return wire_end(&w, b, offset, sizeof(*offset));
+}
+
 int bulk_pair_put(struct buf *b, uint64_t x, uint64_t y)
 {
 	const uint64_t pair[] = { x, y };
@@ -166,16 +126,13 @@ int bulk_pair_put(struct buf *b, uint64_t x, uint64_t y)
 
 int bulk_pair_get(struct buf *b, uint64_t *x, uint64_t *y)
 {
-	struct wire_in in = wire_in_of(b);
+	uint64_t pair[2];
+	int r = get_numbers(b, 2, pair);
 
-	*x = in_u64(&in);
-	*y = in_u64(&in);
-	if (in.bad)
-		*x = 0;
-	return wire_in_end(&in, b);
+	*x = pair[0];
+	*y = pair[1];
+	return r;
 }
-
-/* ---- places ---- */
 
 int bulk_place_put(struct buf *b, uint64_t id, uint64_t dev, uint64_t ino)
 {
@@ -186,95 +143,193 @@ int bulk_place_put(struct buf *b, uint64_t id, uint64_t dev, uint64_t ino)
 
 int bulk_place_get(struct buf *b, uint64_t *id, uint64_t *dev, uint64_t *ino)
 {
-	struct wire_in in = wire_in_of(b);
+	uint64_t place[3];
+	int r = get_numbers(b, 3, place);
 
-	*id = in_u64(&in);
-	*dev = in_u64(&in);
-	*ino = in_u64(&in);
-	if (in.bad)
-		*id = *dev = 0;
-	return wire_in_end(&in, b);
+	*id = place[0];
+	*dev = place[1];
+	*ino = place[2];
+	return r;
 }
 
-/* ---- failures ---- */
+/* ---- failures and counters ---- */
 
-static void encode_failure(struct wire_out *o, const void *msg)
+static void wire_failure(struct wire *w, void *msg)
 {
-	const struct bulk_failure *f = msg;
-	size_t len = strnlen(f->text, sizeof(f->text) - 1);
+	struct bulk_failure *f = msg;
 
-	out_u64(o, f->id);
-	out_u32(o, wire_errno(f->code));
-	out_u32(o, (uint32_t)len);
-	out_bytes(o, f->text, len);
+	wire_number(w, &f->id);
+	wire_errno(w, &f->code, false);
+	wire_text(w, f->text, sizeof(f->text));
 }
 
 int bulk_failure_put(struct buf *b, const struct bulk_failure *f)
 {
-	return wire_put(b, encode_failure, f);
+	return wire_put(b, wire_failure, f);
 }
 
 int bulk_failure_get(struct buf *b, struct bulk_failure *f)
 {
-	struct wire_in in = wire_in_of(b);
-	const uint8_t *text;
-	uint32_t code, len;
-
-	memset(f, 0, sizeof(*f));
-	f->id = in_u64(&in);
-	code = in_u32(&in);
-	len = in_u32(&in);
-	if (len > FAILURE_TEXT_MAX)
-		in.bad = true;
-	text = in_view(&in, len);
-	f->code = wire_code(code);
-	if (text)
-		wire_text(f->text, sizeof(f->text), text, len);
-	else
-		memset(f, 0, sizeof(*f));
-	return wire_in_end(&in, b);
+	return wire_get(b, wire_failure, f, sizeof(*f));
 }
 
-/* ---- counters ---- */
+#define FIELD(member) WIRE_FIELD(struct bulk_counts, member, WIRE_ANY)
+static const struct wire_field counts[] = {
+	FIELD(entries), FIELD(files), FIELD(failed), FIELD(skipped), FIELD(bytes),
+	FIELD(blocks), FIELD(cpu_ns), FIELD(stamp_ns), FIELD(echo_ns), FIELD(resumed),
+	FIELD(left_out),
+};
+#undef FIELD
 
-static void encode_counts(struct wire_out *o, const void *msg)
+void wire_counts(struct wire *w, void *msg)
 {
-	const struct bulk_counts *c = msg;
-
-	out_u64(o, c->entries);
-	out_u64(o, c->files);
-	out_u64(o, c->failed);
-	out_u64(o, c->skipped);
-	out_u64(o, c->bytes);
-	out_u64(o, c->blocks);
-	out_u64(o, c->cpu_ns);
-	out_u64(o, c->stamp_ns);
-	out_u64(o, c->echo_ns);
-	out_u64(o, c->resumed);
-	out_u64(o, c->left_out);
+	wire_fields(w, msg, counts);
 }
 
 int bulk_counts_put(struct buf *b, const struct bulk_counts *c)
 {
-	return wire_put(b, encode_counts, c);
+	return wire_put(b, wire_counts, c);
 }
 
 int bulk_counts_get(struct buf *b, struct bulk_counts *c)
 {
-	struct wire_in in = wire_in_of(b);
+	return wire_get(b, wire_counts, c, sizeof(*c));
+}
 
-	c->entries = in_u64(&in);
-	c->files = in_u64(&in);
-	c->failed = in_u64(&in);
-	c->skipped = in_u64(&in);
-	c->bytes = in_u64(&in);
-	c->blocks = in_u64(&in);
-	c->cpu_ns = in_u64(&in);
-	c->stamp_ns = in_u64(&in);
-	c->echo_ns = in_u64(&in);
-	c->resumed = in_u64(&in);
-	c->left_out = in_u64(&in);
-	if (in.bad)
-		memset(c, 0, sizeof(*c));
-	return wire_in_end(&in, b);
+/* ---- blocks ---- */
+
+void block_head_put(uint8_t *p, const struct block_head *h)
+{
+	put_be32(p, BLOCK_MAGIC);
+	p[4] = BLOCK_VERSION;
+	p[5] = h->prot;
+	put_be16(p + 6, h->extents);
+	put_be64(p + 8, h->number);
+	put_be32(p + 16, h->payload);
+	put_be32(p + 20, h->key);
+	put_be64(p + 24, h->nonce);
+	put_be32(p + 32, h->crc);
+	memset(p + 36, 0, 12);
+	memcpy(p + 48, h->tag, sizeof(h->tag));
+}
+
+/* Reads each field only once: the peer may change p at the same time, and the returned value must
+ * be the checked one. */
+int block_head_get(const uint8_t *p, uint32_t payload_max, struct block_head *h)
+{
+	struct block_head got = {
+		.prot = p[5],
+		.extents = get_be16(p + 6),
+		.number = get_be64(p + 8),
+		.payload = get_be32(p + 16),
+		.key = get_be32(p + 20),
+		.nonce = get_be64(p + 24),
+		.crc = get_be32(p + 32),
+	};
+
+	memset(h, 0, sizeof(*h));
+	if (get_be32(p) != BLOCK_MAGIC || p[4] != BLOCK_VERSION || got.prot > PROT_PRIVATE ||
+	    got.extents > BLOCK_WIRE_EXTENTS || got.payload > payload_max)
+		return -EBADMSG;
+	memcpy(got.tag, p + 48, sizeof(got.tag));
+	*h = got;
+	return 0;
+}
+
+void block_extent_put(uint8_t *p, uint64_t file, uint64_t offset, uint32_t length)
+{
+	put_be64(p, file);
+	put_be64(p + 8, offset);
+	put_be32(p + 16, length);
+}
+
+void block_extent_get(const uint8_t *p, uint64_t *file, uint64_t *offset, uint32_t *length)
+{
+	*file = get_be64(p);
+	*offset = get_be64(p + 8);
+	*length = get_be32(p + 16);
+}
+
+/* ---- messages of data channels ---- */
+
+void message_head_put(uint8_t *p, uint32_t magic, const struct message_head *h)
+{
+	put_be32(p, magic);
+	put_be16(p + 4, h->channel);
+	put_be16(p + 6, h->count);
+	put_be64(p + 8, h->sequence);
+}
+
+int message_head_get(const uint8_t *p, uint32_t magic, uint32_t max, struct message_head *h)
+{
+	memset(h, 0, sizeof(*h));
+	if (get_be32(p) != magic || get_be16(p + 6) > max)
+		return -EBADMSG;
+	h->channel = get_be16(p + 4);
+	h->count = get_be16(p + 6);
+	h->sequence = get_be64(p + 8);
+	return 0;
+}
+
+void credit_put(uint8_t *p, const struct credit *c)
+{
+	put_be64(p, c->number);
+	put_be32(p + 8, c->buffer);
+	put_be32(p + 12, c->status);
+}
+
+void credit_get(const uint8_t *p, struct credit *c)
+{
+	c->number = get_be64(p);
+	c->buffer = get_be32(p + 8);
+	c->status = get_be32(p + 12);
+}
+
+void announce_put(uint8_t *p, const struct announce *a)
+{
+	put_be64(p, a->number);
+	put_be32(p + 8, a->buffer);
+	put_be32(p + 12, a->head);
+	put_be32(p + 16, a->payload);
+	put_be32(p + 20, 0);
+}
+
+void announce_get(const uint8_t *p, struct announce *a)
+{
+	a->number = get_be64(p);
+	a->buffer = get_be32(p + 8);
+	a->head = get_be32(p + 12);
+	a->payload = get_be32(p + 16);
+}
+
+/* ---- the opening of a data channel ---- */
+
+void hello_put(uint8_t p[HELLO_BYTES], const struct channel_hello *h)
+{
+	put_be32(p, HELLO_MAGIC);
+	put_be16(p + 4, h->major);
+	put_be16(p + 6, h->channel);
+	put_be64(p + 8, h->session);
+	memcpy(p + 16, h->proof, sizeof(h->proof));
+	put_be32(p + 48, h->key);
+	put_be32(p + 52, 0);
+}
+
+int hello_get(const uint8_t p[HELLO_BYTES], struct channel_hello *h)
+{
+	memset(h, 0, sizeof(*h));
+	if (get_be32(p) != HELLO_MAGIC)
+		return -EBADMSG;
+	if (get_be16(p + 4) != BULK_MAJOR) {
+		h->major = get_be16(p + 4);
+		return -EPROTO;
+	}
+	if (get_be16(p + 6) >= CHANNELS_MAX)
+		return -EBADMSG;
+	h->major = BULK_MAJOR;
+	h->channel = get_be16(p + 6);
+	h->session = get_be64(p + 8);
+	memcpy(h->proof, p + 16, sizeof(h->proof));
+	h->key = get_be32(p + 48);
+	return 0;
 }

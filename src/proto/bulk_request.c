@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The version and the features of the bulk mode; the body of the BULK command and its answer. */
+/* The messages that set up a transfer: version and features of the bulk mode, offers and
+ * agreements, the body of the BULK command and the server's answer. */
 #include "proto/bulk.h"
 #include "proto/wire.h"
-#include "proto/wire_text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define OFFER_BYTES_MAX 65536u /* of an encoded offer, with the fields that later versions append */
 
 /* ---- version and features ---- */
 
@@ -32,7 +34,8 @@ static const struct { uint32_t flag; const char *name; } features[] = {
 
 enum { FEATURES = sizeof(features) / sizeof(features[0]) };
 
-/* The names of these flags, between commas; bits without a name are left out. */
+/* Write the names of these flags, separated by commas, to text. Flags without a name are left out.
+ * Returns the length of text. */
 static size_t feature_names(char *text, size_t room, uint32_t flags)
 {
 	size_t n = 0;
@@ -78,6 +81,7 @@ int bulk_version_parse(const char *text, struct bulk_version *v)
 		v->features |= feature_of(p, len);
 		p += len;
 	}
+
 	return 0;
 }
 
@@ -99,7 +103,7 @@ int bulk_version_check(const struct bulk_version *v, uint32_t flags, struct err 
 		return 0;
 	feature_names(names, sizeof(names), missing);
 	return err_set(e, -EPROTONOSUPPORT, "the server's bulk protocol %u.%u does not have: %s; "
-		       "update rftpd there, or leave away the options that need it", v->major,
+		       "update rftpd there, or omit the options that need it", v->major,
 		       v->minor, names);
 }
 
@@ -116,6 +120,124 @@ int bulk_accept(uint16_t major, uint16_t minor, uint32_t flags, struct err *e)
 	return err_set(e, -EPROTONOSUPPORT, "the request needs features that this side's bulk "
 		       "protocol %d.%d does not have (flags 0x%x): update this side", BULK_MAJOR,
 		       BULK_MINOR, unknown);
+}
+
+/* ---- offers ----
+ *
+ * A length precedes each offer and agreement, so that a later minor version can append to them. */
+
+enum { NIC_F_RDMA = 1, NIC_F_CONTROL = 2, NIC_F_NAMED = 4, NIC_F_NEAR = 8 };
+
+static void wire_nic(struct wire *w, struct nic_offer *n)
+{
+	uint8_t flags = (uint8_t)(n->rdma * NIC_F_RDMA | n->control * NIC_F_CONTROL |
+				  n->named * NIC_F_NAMED | n->near * NIC_F_NEAR);
+
+	wire_number(w, &n->mbps);
+	wire_number(w, &n->node);
+	wire_number(w, &flags); /* a later version may set more flags */
+	wire_upto(w, &n->prefix, 128);
+	wire_short(w, n->name, sizeof(n->name));
+	wire_short(w, n->addr, sizeof(n->addr));
+	if (!w->get)
+		return;
+	n->rdma = flags & NIC_F_RDMA;
+	n->control = flags & NIC_F_CONTROL;
+	n->named = flags & NIC_F_NAMED;
+	n->near = flags & NIC_F_NEAR;
+}
+
+#define FIELD(member, most) WIRE_FIELD(struct offer, member, most)
+static const struct wire_field offer_fields[] = {
+	FIELD(transports, WIRE_ANY), FIELD(ops, WIRE_ANY), FIELD(prot_min, PROT_PRIVATE),
+	FIELD(ack, ACK_VERIFIED), FIELD(storage, WIRE_ANY), FIELD(no_crc, 1),
+	FIELD(cpus, WIRE_ANY), FIELD(memory, WIRE_ANY), FIELD(block, WIRE_ANY),
+	FIELD(block_max, WIRE_ANY), FIELD(channels, WIRE_ANY), FIELD(channels_max, WIRE_ANY),
+	FIELD(inflight, WIRE_ANY), FIELD(rtt_ns, WIRE_ANY), FIELD(locked, WIRE_ANY),
+	FIELD(nnics, WIRE_ANY),
+};
+#undef FIELD
+
+/* The members after the cards are optional: those that are zero at the end are left out. */
+static void offer_body(struct wire *w, void *msg)
+{
+	static const uint8_t no_host[HOST_ID_BYTES];
+	struct offer *o = msg;
+	uint8_t little = o->little;
+	bool more = little || o->channels_more;
+
+	wire_fields(w, o, offer_fields);
+	if (o->nnics > NICS_MAX)
+		w->bad = true;
+	for (uint32_t i = 0; !w->bad && i < o->nnics; i++)
+		wire_nic(w, &o->nics[i]);
+
+	if (w->get ? !w->bad && w->n >= sizeof(o->host) :
+		     more || memcmp(o->host, no_host, sizeof(no_host)))
+		wire_bytes(w, o->host, sizeof(o->host));
+	else
+		return;
+	if (w->get ? w->n >= sizeof(o->channels_more) : more)
+		wire_number(w, &o->channels_more);
+	else
+		return;
+	if (w->get ? w->n > 0 : little)
+		wire_number(w, &little);
+	if (w->get)
+		o->little = little & 1;
+}
+
+void wire_offer(struct wire *w, void *msg)
+{
+	wire_nested(w, offer_body, msg, OFFER_BYTES_MAX);
+}
+
+int offer_put(struct buf *b, const struct offer *o)
+{
+	return wire_put(b, wire_offer, o);
+}
+
+int offer_get(struct buf *b, struct offer *o)
+{
+	return wire_get(b, wire_offer, o, sizeof(*o));
+}
+
+/* ---- agreements ---- */
+
+#define FIELD(member, most) WIRE_FIELD(struct agreement, member, most)
+static const struct wire_field agreement_fields[] = {
+	FIELD(transport, WIRE_ANY), FIELD(op, WIRE_ANY), FIELD(prot, PROT_PRIVATE),
+	FIELD(ack, ACK_VERIFIED), FIELD(crc, 1), FIELD(sink_keeps, WIRE_LOW_BIT),
+	FIELD(paths, WIRE_ANY), FIELD(channels, WIRE_ANY), FIELD(channels_first, WIRE_ANY),
+	FIELD(block, WIRE_ANY), FIELD(inflight, WIRE_ANY), FIELD(source_blocks, WIRE_ANY),
+	FIELD(sink_blocks, WIRE_ANY), FIELD(entries_ahead, WIRE_ANY),
+};
+#undef FIELD
+
+static void agreement_body(struct wire *w, void *msg)
+{
+	struct agreement *a = msg, sent = *a;
+
+	if (sent.channels_first == sent.channels)
+		sent.channels_first = 0;
+	wire_fields(w, w->get ? a : &sent, agreement_fields);
+	if (w->get && !a->channels_first)
+		a->channels_first = a->channels;
+}
+
+void wire_agreement(struct wire *w, void *msg)
+{
+	wire_nested(w, agreement_body, msg, OFFER_BYTES_MAX);
+}
+
+int agreement_put(struct buf *b, const struct agreement *a)
+{
+	return wire_put(b, wire_agreement, a);
+}
+
+int agreement_get(struct buf *b, struct agreement *a)
+{
+	return wire_get(b, wire_agreement, a, sizeof(*a));
 }
 
 /* ---- requests ---- */
@@ -152,27 +274,64 @@ void bulk_request_onward(const struct bulk_request *from, struct bulk_request *t
 	memset(o->host, 0, sizeof(o->host));
 }
 
-static void encode_request(struct wire_out *o, const void *msg)
+static void wire_sources(struct wire *w, struct bulk_request *r)
 {
-	const struct bulk_request *r = msg;
-	static const uint8_t no_key[sizeof(r->key)];
+	uint32_t n = r->nsources;
 
-	out_u16(o, r->major);
-	out_u16(o, r->minor);
-	out_u8(o, r->op);
-	out_u8(o, r->policy);
-	out_u8(o, r->has_key);
-	out_u8(o, 0);
-	out_u32(o, r->flags);
-	out_u64(o, r->rate);
-	out_u64(o, r->bench_ns);
-	out_u64(o, r->bench_bytes);
-	out_bytes(o, r->nonce, sizeof(r->nonce));
-	out_bytes(o, r->has_key ? r->key : no_key, sizeof(r->key));
-	out_string(o, r->base ? r->base : "");
-	out_u32(o, r->nsources);
-	for (uint32_t i = 0; i < r->nsources; i++)
-		out_string(o, r->sources[i]);
+	wire_number(w, &n);
+	if (w->get) {
+		/* Each source takes at least the 4 bytes of its length, so the allocated memory is
+		 * limited by the bytes that the peer has sent. */
+		if (w->bad || n > w->n / 4) {
+			w->bad = true;
+			return;
+		}
+		r->sources = calloc((size_t)n + 1, sizeof(*r->sources));
+		if (!r->sources) {
+			w->bad = w->no_memory = true;
+			return;
+		}
+	}
+
+	for (uint32_t i = 0; !w->bad && i < n; i++) {
+		if (w->get)
+			r->nsources = i + 1;
+		wire_path(w, &r->sources[i]);
+	}
+}
+
+#define FIELD(member) WIRE_FIELD(struct bulk_request, member, WIRE_ANY)
+static const struct wire_field request_fields[] = {
+	FIELD(flags), FIELD(rate), FIELD(bench_ns), FIELD(bench_bytes), FIELD(nonce),
+};
+#undef FIELD
+
+/* All between the version and the offer. */
+static void request_body(struct wire *w, struct bulk_request *r)
+{
+	uint8_t zero = 0, no_key[sizeof(r->key)] = { 0 };
+	char *base = r->base ? r->base : (char *)"";
+
+	wire_number(w, &r->op);
+	wire_number(w, &r->policy);
+	wire_bool(w, &r->has_key);
+	wire_number(w, &zero);
+	wire_fields(w, r, request_fields);
+	wire_bytes(w, w->get || r->has_key ? r->key : no_key, sizeof(r->key));
+	if (!r->has_key && w->get)
+		explicit_bzero(r->key, sizeof(r->key));
+	wire_path(w, w->get ? &r->base : &base);
+	wire_sources(w, r);
+}
+
+void wire_request(struct wire *w, void *msg)
+{
+	struct bulk_request *r = msg;
+
+	wire_number(w, &r->major);
+	wire_number(w, &r->minor);
+	request_body(w, r);
+	wire_offer(w, &r->offer);
 }
 
 static bool is_known(const struct bulk_request *r)
@@ -180,218 +339,93 @@ static bool is_known(const struct bulk_request *r)
 	return r->op <= BULK_BENCH_GET && r->policy <= POLICY_SAME;
 }
 
-static bool request_fits(const struct bulk_request *r)
-{
-	if (!is_known(r))
-		return false;
-	if (r->base && strlen(r->base) > BULK_PATH_MAX)
-		return false;
-	for (uint32_t i = 0; i < r->nsources; i++) {
-		if (strlen(r->sources[i]) > BULK_PATH_MAX)
-			return false;
-	}
-	return true;
-}
-
 int bulk_request_put(struct buf *b, const struct bulk_request *r)
 {
-	struct buf *whole CLEANUP_BUF = buf_new(BULK_REQUEST_MAX);
-	int err;
+	struct wire count = { 0 };
 
-	if (!whole)
-		return -ENOMEM;
-	if (!request_fits(r))
+	if (!is_known(r))
 		return -EINVAL;
-	err = wire_put(whole, encode_request, r);
-	if (!err)
-		err = offer_put(whole, &r->offer);
-	return err ? err : buf_put(b, buf_ptr(whole), buf_len(whole));
+	wire_request(&count, (void *)(uintptr_t)r);
+	return count.n > BULK_REQUEST_MAX ? -ENOBUFS : wire_put(b, wire_request, r);
 }
 
-static void decode_sources(struct wire_in *in, struct bulk_request *r)
+int wire_request_get(struct wire *w, struct bulk_request *r, struct err *e)
 {
-	uint32_t n = in_u32(in);
+	wire_number(w, &r->major);
+	wire_number(w, &r->minor);
+	if (!w->bad && bulk_accept(r->major, r->minor, 0, e) < 0)
+		return -EPROTONOSUPPORT;
+	request_body(w, r);
 
-	/* Each takes at least its length, so the list is never greater than what came. */
-	if (in->bad || n > in->left / 4) {
-		in->bad = true;
-		return;
-	}
-	r->sources = calloc((size_t)n + 1, sizeof(*r->sources));
-	if (!r->sources) {
-		in->bad = in->no_memory = true;
-		return;
-	}
-	while (r->nsources < n && !in->bad)
-		r->sources[r->nsources++] = wire_path(in);
+	/* Check the flags first: a new operation or policy of a later minor version has a flag. */
+	if (!w->bad && bulk_accept(r->major, r->minor, r->flags, e) < 0)
+		return -EPROTONOSUPPORT;
+	if (!is_known(r))
+		w->bad = true;
+	wire_offer(w, &r->offer);
+	wire_rest(w, r->minor);
+	return w->no_memory ? -ENOMEM : w->bad ? -EBADMSG : 0;
 }
-
-static void decode_request(struct wire_in *in, struct bulk_request *r)
-{
-	r->op = in_u8(in);
-	r->policy = in_u8(in);
-	r->has_key = in_u8_max(in, 1);
-	in_u8(in);
-	r->flags = in_u32(in);
-	r->rate = in_u64(in);
-	r->bench_ns = in_u64(in);
-	r->bench_bytes = in_u64(in);
-	in_bytes(in, r->nonce, sizeof(r->nonce));
-	in_bytes(in, r->key, sizeof(r->key));
-	if (!r->has_key)
-		explicit_bzero(r->key, sizeof(r->key));
-	r->base = wire_path(in);
-	decode_sources(in, r);
-}
-
-/* Nothing may follow a message, but what a later minor version adds. */
-static int end_message(struct buf *b, uint16_t minor)
-{
-	if (buf_len(b) && minor <= BULK_MINOR)
-		return -EBADMSG;
-	return buf_skip(b, buf_len(b));
-}
-
 
 int bulk_request_get(struct buf *b, struct bulk_request *r, struct err *e)
 {
-	struct wire_in in = wire_in_of(b);
-	size_t start = buf_tell(b);
-	int err;
+	struct wire w = wire_of(b);
+	int rc;
 
 	memset(r, 0, sizeof(*r));
-	r->major = in_u16(&in);
-	r->minor = in_u16(&in);
-	if (!in.bad && bulk_accept(r->major, r->minor, 0, e) < 0) {
-		bulk_request_clear(r);
-		return -EPROTONOSUPPORT;
-	}
-	decode_request(&in, r);
-	err = wire_in_end(&in, b);
-	/* Flags first: an operation or a policy of a later minor version comes with one. */
-	if (!err && bulk_accept(r->major, r->minor, r->flags, e) < 0) {
-		buf_seek(b, start);
-		bulk_request_clear(r);
-		return -EPROTONOSUPPORT;
-	}
-	if (!err && !is_known(r))
-		err = -EBADMSG;
-	if (!err)
-		err = offer_get(b, &r->offer);
-	if (!err)
-		err = end_message(b, r->minor);
-	if (!err)
-		return 0;
-	buf_seek(b, start);
+	rc = wire_request_get(&w, r, e);
+	if (!rc)
+		return wire_end(&w, b, r, sizeof(*r));
 	bulk_request_clear(r);
-	return err_sys(e, err, "cannot take the bulk request");
+	return rc == -EPROTONOSUPPORT ? rc : err_sys(e, rc, "cannot decode the bulk request");
 }
 
 /* ---- the server's answer ---- */
 
-static void encode_agree_head(struct wire_out *o, const void *msg)
+/* All after the version. */
+static void agree_body(struct wire *w, struct bulk_agree *a)
 {
-	const struct bulk_agree *a = msg;
-
-	out_u16(o, a->major);
-	out_u16(o, a->minor);
-	out_u64(o, a->session);
-	out_bytes(o, a->nonce, sizeof(a->nonce));
+	wire_number(w, &a->session);
+	wire_bytes(w, a->nonce, sizeof(a->nonce));
+	wire_agreement(w, &a->agreement);
+	wire_offer(w, &a->offer);
+	wire_count(w, &a->nports, NICS_MAX);
+	for (uint32_t i = 0; i < a->nports && !w->bad; i++) {
+		wire_number(w, &a->ports[i].port);
+		wire_short(w, a->ports[i].addr, sizeof(a->ports[i].addr));
+		if (w->get && !a->ports[i].port)
+			w->bad = true;
+	}
 }
 
-static void encode_ports(struct wire_out *o, const void *msg)
+static void wire_agree(struct wire *w, void *msg)
 {
-	const struct bulk_agree *a = msg;
+	struct bulk_agree *a = msg;
 
-	out_u32(o, a->nports);
-	for (uint32_t i = 0; i < a->nports; i++) {
-		size_t len = strnlen(a->ports[i].addr, sizeof(a->ports[i].addr) - 1);
-
-		out_u16(o, a->ports[i].port);
-		out_u8(o, (uint8_t)len);
-		out_bytes(o, a->ports[i].addr, len);
-	}
+	wire_number(w, &a->major);
+	wire_number(w, &a->minor);
+	agree_body(w, a);
 }
 
 int bulk_agree_put(struct buf *b, const struct bulk_agree *a)
 {
-	struct buf *whole CLEANUP_BUF = buf_new(BULK_FRAME_MAX);
-	int err;
-
-	if (!whole)
-		return -ENOMEM;
-	if (a->nports > NICS_MAX)
-		return -EINVAL;
-	err = wire_put(whole, encode_agree_head, a);
-	if (!err)
-		err = agreement_put(whole, &a->agreement);
-	if (!err)
-		err = offer_put(whole, &a->offer);
-	if (!err)
-		err = wire_put(whole, encode_ports, a);
-	return err ? err : buf_put(b, buf_ptr(whole), buf_len(whole));
-}
-
-static void decode_port(struct wire_in *in, char *addr, size_t room, uint16_t *port)
-{
-	uint8_t len;
-
-	*port = in_u16(in);
-	len = in_u8_max(in, (uint8_t)(room - 1));
-	in_bytes(in, addr, len);
-	for (uint8_t i = 0; i < len; i++) {
-		if (addr[i] <= ' ' || addr[i] > '~')
-			in->bad = true;
-	}
-	if (!*port)
-		in->bad = true;
-}
-
-static int decode_ports(struct buf *b, struct bulk_agree *a)
-{
-	struct wire_in in = wire_in_of(b);
-
-	a->nports = in_u32(&in);
-	if (a->nports > NICS_MAX)
-		in.bad = true;
-	for (uint32_t i = 0; i < a->nports && !in.bad; i++)
-		decode_port(&in, a->ports[i].addr, sizeof(a->ports[i].addr), &a->ports[i].port);
-	return wire_in_end(&in, b);
-}
-
-static int decode_agree(struct buf *b, struct bulk_agree *a, struct err *e)
-{
-	struct wire_in in = wire_in_of(b);
-	int err;
-
-	a->major = in_u16(&in);
-	a->minor = in_u16(&in);
-	if (!in.bad && bulk_accept(a->major, a->minor, 0, e) < 0)
-		return -EPROTONOSUPPORT;
-	a->session = in_u64(&in);
-	in_bytes(&in, a->nonce, sizeof(a->nonce));
-	err = wire_in_end(&in, b);
-	if (!err)
-		err = agreement_get(b, &a->agreement);
-	if (!err)
-		err = offer_get(b, &a->offer);
-	if (!err)
-		err = decode_ports(b, a);
-	if (!err)
-		err = end_message(b, a->minor);
-	return err ? err_sys(e, err, "cannot take the server's agreement") : 0;
+	return wire_put(b, wire_agree, a);
 }
 
 int bulk_agree_get(struct buf *b, struct bulk_agree *a, struct err *e)
 {
-	size_t start = buf_tell(b);
-	int err;
+	struct wire w = wire_of(b);
+	int r;
 
 	memset(a, 0, sizeof(*a));
-	err = decode_agree(b, a, e);
-	if (err < 0) {
-		buf_seek(b, start);
+	wire_number(&w, &a->major);
+	wire_number(&w, &a->minor);
+	if (!w.bad && bulk_accept(a->major, a->minor, 0, e) < 0) {
 		memset(a, 0, sizeof(*a));
+		return -EPROTONOSUPPORT;
 	}
-	return err;
+	agree_body(&w, a);
+	wire_rest(&w, a->minor);
+	r = wire_end(&w, b, a, sizeof(*a));
+	return r ? err_sys(e, r, "cannot decode the server's agreement") : 0;
 }

@@ -18,21 +18,7 @@ void ftp_facts_clear(struct ftp_facts *f)
 
 /* ---- times ---- */
 
-#define DAY 86400
-
-/* Days from 1970-01-01 to the given day of the proleptic Gregorian calendar. */
-static int64_t days_of(int64_t y, unsigned m, unsigned d)
-{
-	int64_t era, yoe, doy;
-
-	y -= m <= 2;
-	era = (y >= 0 ? y : y - 399) / 400;
-	yoe = y - era * 400;
-	doy = (153 * (m > 2 ? m - 3 : m + 9) + 2) / 5 + d - 1;
-	return era * 146097 + yoe * 365 + yoe / 4 - yoe / 100 + doy - 719468;
-}
-
-static bool digits(const char *s, int n, unsigned *v)
+static bool parse_digits(const char *s, int n, unsigned *v)
 {
 	*v = 0;
 	for (int i = 0; i < n; i++) {
@@ -43,16 +29,8 @@ static bool digits(const char *s, int n, unsigned *v)
 	return true;
 }
 
-static unsigned days_in_month(unsigned y, unsigned m)
-{
-	static const unsigned char days[] = { 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31 };
-	bool leap = (y % 4 == 0 && y % 100 != 0) || y % 400 == 0;
-
-	return days[m - 1] + (m == 2 && leap);
-}
-
 /* ".123" to nanoseconds; digits beyond the ninth are dropped. */
-static bool fraction(const char *s, uint32_t *ns)
+static bool parse_fraction(const char *s, uint32_t *ns)
 {
 	uint32_t unit = 100000000;
 
@@ -71,33 +49,39 @@ static bool fraction(const char *s, uint32_t *ns)
 int ftp_time_parse(const char *s, int64_t *sec, uint32_t *ns)
 {
 	unsigned y, mon, d, h, min, sc;
+	struct tm day = { 0 };
 	uint32_t frac;
+	time_t t;
 
 	*sec = 0;
 	*ns = 0;
-	/* Each reads only what the one before has found to be there. */
-	if (!digits(s, 4, &y) || !digits(s + 4, 2, &mon) || !digits(s + 6, 2, &d) ||
-	    !digits(s + 8, 2, &h) || !digits(s + 10, 2, &min) || !digits(s + 12, 2, &sc) ||
-	    !fraction(s + 14, &frac))
+	/* A call runs only if the previous ones succeeded, so none reads past the end. */
+	if (!parse_digits(s, 4, &y) || !parse_digits(s + 4, 2, &mon) ||
+	    !parse_digits(s + 6, 2, &d) || !parse_digits(s + 8, 2, &h) ||
+	    !parse_digits(s + 10, 2, &min) || !parse_digits(s + 12, 2, &sc) ||
+	    !parse_fraction(s + 14, &frac))
 		return -EINVAL;
-	/* 60 is a leap second (§2.3). */
-	if (mon < 1 || mon > 12 || d < 1 || d > days_in_month(y, mon) || h > 23 || min > 59 ||
-	    sc > 60)
+
+	/* timegm() turns a day that does not exist into another one. 60 is a leap second (§2.3). */
+	day.tm_year = (int)y - 1900;
+	day.tm_mon = (int)mon - 1;
+	day.tm_mday = (int)d;
+	t = timegm(&day);
+	if (day.tm_mon != (int)mon - 1 || day.tm_mday != (int)d || h > 23 || min > 59 || sc > 60)
 		return -EINVAL;
-	*sec = days_of(y, mon, d) * DAY + h * 3600 + min * 60 + sc;
+	*sec = t + h * 3600 + min * 60 + sc;
 	*ns = frac;
 	return 0;
 }
 
 void ftp_time_format(char out[32], int64_t sec, uint32_t ns)
 {
-	int64_t first = days_of(0, 1, 1) * DAY;
-	int64_t last = days_of(10000, 1, 1) * DAY - 1;
+	const int64_t first = -62167219200, last = 253402300799; /* of the years 0 and 9999 */
 	struct tm tm;
 	time_t t;
 	int n;
 
-	/* Four digits of year are all the format has. */
+	/* The format has only four digits for the year. */
 	t = (time_t)(sec < first ? first : sec > last ? last : sec);
 	gmtime_r(&t, &tm);
 	n = snprintf(out, 32, "%04u%02u%02u%02u%02u%02u", (unsigned)(tm.tm_year + 1900) % 10000,
@@ -113,8 +97,8 @@ void ftp_time_format(char out[32], int64_t sec, uint32_t ns)
 
 /* ---- reading ---- */
 
-/* The whole of s as a number in the given base, 8 or 10; *v is 0 when it is none. */
-static bool number(const char *s, unsigned base, uint64_t max, uint64_t *v)
+/* Parse all of s as a number in base 8 or 10, at most max. False with *v 0: it is not one. */
+static bool parse_number(const char *s, unsigned base, uint64_t max, uint64_t *v)
 {
 	uint64_t n = 0;
 
@@ -128,11 +112,12 @@ static bool number(const char *s, unsigned base, uint64_t max, uint64_t *v)
 			return false;
 		n = n * base + digit;
 	}
+
 	*v = n;
 	return true;
 }
 
-static int take_string(char **out, const char *s, bool encoded)
+static int copy_string(char **out, const char *s, bool encoded)
 {
 	free(*out);
 	*out = NULL;
@@ -142,33 +127,30 @@ static int take_string(char **out, const char *s, bool encoded)
 	return *out ? 0 : -ENOMEM;
 }
 
-/* "OS.unix=slink:TARGET", as ProFTPD and others write it; some leave the target out. */
-static int take_link(struct ftp_facts *f, const char *v, bool encoded)
-{
-	f->type = 'l';
-	v = strchr(v, ':');
-	return v && v[1] ? take_string(&f->target, v + 1, encoded) : 0;
-}
+static const struct { char type; const char *name; } fact_types[] = {
+	{ 'f', "file" }, { 'd', "dir" }, { 'c', "cdir" }, { 'p', "pdir" },
+};
 
-static int take_type(struct ftp_facts *f, const char *v, bool encoded)
-{
-	static const struct { const char *name; char type; } types[] = {
-		{ "file", 'f' }, { "dir", 'd' }, { "cdir", 'c' }, { "pdir", 'p' },
-	};
+enum { FACT_TYPES = sizeof(fact_types) / sizeof(fact_types[0]) };
 
-	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
-		if (!strcasecmp(v, types[i].name)) {
-			f->type = types[i].type;
+static int parse_type(struct ftp_facts *f, const char *v, bool encoded)
+{
+	for (size_t i = 0; i < FACT_TYPES; i++) {
+		if (!strcasecmp(v, fact_types[i].name)) {
+			f->type = fact_types[i].type;
 			return 0;
 		}
 	}
-	if (!strncasecmp(v, "OS.unix=slink", 13) || !strncasecmp(v, "OS.unix=symlink", 15))
-		return take_link(f, v, encoded);
-	return 0;
+	/* "OS.unix=slink:TARGET", as ProFTPD and others write it; some omit the target. */
+	if (strncasecmp(v, "OS.unix=slink", 13) && strncasecmp(v, "OS.unix=symlink", 15))
+		return 0;
+	f->type = 'l';
+	v = strchr(v, ':');
+	return v && v[1] ? copy_string(&f->target, v + 1, encoded) : 0;
 }
 
-/* FNV-1a. Whoever lists chooses what is alike, so that it need not be a strong one. */
-static uint64_t digest_of(const char *s)
+/* FNV-1a. A weak digest suffices: a server could give any files the same fact anyway. */
+static uint64_t fnv1a(const char *s)
 {
 	uint64_t h = 0xcbf29ce484222325;
 
@@ -181,37 +163,37 @@ struct owner_seen {
 	bool uid, gid;
 };
 
-/* A fact that we do not know, or whose value is nonsense, is as good as not given. */
-static int take_fact(struct ftp_facts *f, struct owner_seen *seen, const char *name,
+/* An unknown fact, or one with an invalid value, counts as absent. */
+static int parse_fact(struct ftp_facts *f, struct owner_seen *seen, const char *name,
 		     const char *v, bool encoded)
 {
 	uint64_t n;
 
 	if (!strcasecmp(name, "type"))
-		return take_type(f, v, encoded);
+		return parse_type(f, v, encoded);
 	if (!strcasecmp(name, "size")) {
-		f->has_size = number(v, 10, INT64_MAX, &f->size);
+		f->has_size = parse_number(v, 10, INT64_MAX, &f->size);
 	} else if (!strcasecmp(name, "modify")) {
 		f->has_mtime = !ftp_time_parse(v, &f->mtime_s, &f->mtime_ns);
 	} else if (!strcasecmp(name, "unique")) {
-		f->unique = *v ? digest_of(v) : 0;
+		f->unique = *v ? fnv1a(v) : 0;
 	} else if (!strcasecmp(name, "UNIX.mode")) {
 		/* pyftpdlib writes it as Python does, "0o644". */
 		v += strncmp(v, "0o", 2) ? 0 : 2;
-		f->has_mode = number(v, 8, 0177777, &n);
+		f->has_mode = parse_number(v, 8, 0177777, &n);
 		f->mode = f->has_mode ? (uint32_t)n & 07777 : 0;
 	} else if (!strcasecmp(name, "UNIX.uid") || !strcasecmp(name, "UNIX.owner")) {
-		seen->uid = number(v, 10, UINT32_MAX, &n);
+		seen->uid = parse_number(v, 10, UINT32_MAX, &n);
 		f->uid = seen->uid ? (uint32_t)n : 0;
 	} else if (!strcasecmp(name, "UNIX.gid") || !strcasecmp(name, "UNIX.group")) {
-		seen->gid = number(v, 10, UINT32_MAX, &n);
+		seen->gid = parse_number(v, 10, UINT32_MAX, &n);
 		f->gid = seen->gid ? (uint32_t)n : 0;
 	}
 	return 0;
 }
 
 /* "a=b;c=d;", cut in place. */
-static int take_facts(struct ftp_facts *f, char *facts, bool encoded)
+static int parse_facts(struct ftp_facts *f, char *facts, bool encoded)
 {
 	struct owner_seen seen = { false, false };
 	char *next;
@@ -227,10 +209,11 @@ static int take_facts(struct ftp_facts *f, char *facts, bool encoded)
 		if (!eq)
 			continue;
 		*eq = '\0';
-		err = take_fact(f, &seen, s, eq + 1, encoded);
+		err = parse_fact(f, &seen, s, eq + 1, encoded);
 		if (err < 0)
 			return err;
 	}
+
 	f->has_owner = seen.uid && seen.gid;
 	if (!f->has_owner) {
 		f->uid = 0;
@@ -239,8 +222,8 @@ static int take_facts(struct ftp_facts *f, char *facts, bool encoded)
 	return 0;
 }
 
-/* MLST's line stands in a reply behind one more space, which an entry without facts has,
- * too: it is MLST's when facts follow. */
+/* In a reply to MLST one more space precedes the line. The line of an entry without facts also
+ * begins with a space, so the space is removed only if facts follow. */
 static const char *without_indent(const char *line)
 {
 	const char *space;
@@ -268,17 +251,29 @@ int ftp_facts_parse(const char *line, bool encoded, struct ftp_facts *f)
 	if (!facts)
 		return -ENOMEM;
 	f->type = 'o';
-	err = take_facts(f, facts, encoded);
+	err = parse_facts(f, facts, encoded);
 	if (!err)
-		err = take_string(&f->name, space + 1, encoded);
+		err = copy_string(&f->name, space + 1, encoded);
 	if (err < 0)
 		ftp_facts_clear(f);
 	return err;
 }
 
+int ftp_facts_of_reply(struct ftp_reply *r, bool encoded, struct ftp_facts *f)
+{
+	char *line = r->text ? strchr(r->text, '\n') : NULL;
+	char *end = line ? strchr(line + 1, '\n') : NULL;
+
+	memset(f, 0, sizeof(*f));
+	if (!end)
+		return -EBADMSG;
+	*end = '\0';
+	return ftp_facts_parse(line + 1, encoded, f);
+}
+
 /* ---- writing ---- */
 
-/* Long enough for all facts but the link's target. */
+/* Room for all facts except type, which can contain a link's target. */
 #define FACTS_TEXT 256
 
 static void print_facts(char out[FACTS_TEXT], const struct ftp_facts *f)
@@ -303,31 +298,18 @@ static void print_facts(char out[FACTS_TEXT], const struct ftp_facts *f)
 
 static const char *type_word(char type)
 {
-	switch (type) {
-	case 'f':
-		return "file";
-	case 'd':
-		return "dir";
-	case 'c':
-		return "cdir";
-	case 'p':
-		return "pdir";
-	case 'l':
-		return "OS.unix=slink";
-	default:
-		return "OS.unix=other";
-	}
-}
-
-/* A target that cannot stand among facts as it is gets left out: the reader can ask. */
-static bool target_fits(const char *target, bool encoded)
-{
-	return encoded || !strpbrk(target, "; \r\n");
+	for (size_t i = 0; i < FACT_TYPES; i++)
+		if (fact_types[i].type == type)
+			return fact_types[i].name;
+	return type == 'l' ? "OS.unix=slink" : "OS.unix=other";
 }
 
 int ftp_facts_format(struct buf *out, const struct ftp_facts *f, bool encoded)
 {
-	bool link = f->type == 'l' && f->target && *f->target && target_fits(f->target, encoded);
+	/* A target that cannot be written unencoded among the facts is left out; the client can ask
+	 * for it. */
+	bool link = f->type == 'l' && f->target && *f->target &&
+		    (encoded || !strpbrk(f->target, "; \r\n"));
 	char *name CLEANUP_FREE = NULL;
 	char *target CLEANUP_FREE = NULL;
 	char *line CLEANUP_FREE = NULL;

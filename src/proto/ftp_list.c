@@ -1,216 +1,120 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Takes lines of LIST apart. Each style has a function that either knows the line or leaves it to
- * the next. */
-#include "proto/ftp_list.h"
+/* Listings: lines of LIST, whose formats have a function each that returns -EBADMSG if the line has
+ * another format; and the text of a whole listing. */
+#include "proto/ftp.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <time.h>
 
-/* Words of a line that are looked at: owners and groups may have blanks in them. */
-#define WORDS_MAX 16
 #define DAY 86400
-
-struct word {
-	const char *at;
-	size_t len;
-};
+/* No directory has more: an endless listing from the server must not exhaust our memory. */
+#define LINES_MOST 4000000u
+#define TEXT_MOST ((size_t)512 << 20)
 
 /* ---- words ---- */
 
-/* The first words of line, at most WORDS_MAX. */
-static size_t split(const char *line, struct word w[WORDS_MAX])
+/* The word after the one at s. */
+static const char *next_word(const char *s)
 {
-	size_t n = 0;
-
-	for (line += strspn(line, " "); *line && n < WORDS_MAX; line += strspn(line, " ")) {
-		w[n].at = line;
-		w[n].len = strcspn(line, " ");
-		line += w[n++].len;
-	}
-	return n;
+	s += strcspn(s, " ");
+	return s + strspn(s, " ");
 }
 
-/* A word that is nothing but digits, to at most max. */
-static bool is_number(const struct word *w, uint64_t max, uint64_t *v)
+/* Parse len digits as a number of at most max. */
+static bool list_number(const char *digits, size_t len, uint64_t max, uint64_t *v)
 {
-	uint64_t n = 0;
+	char text[21];
 
-	if (!w->len || w->len > 20)
+	if (!len || len >= sizeof(text) || strspn(digits, "0123456789") < len)
 		return false;
-	for (size_t i = 0; i < w->len; i++) {
-		unsigned digit = (unsigned char)w->at[i] - (unsigned)'0';
-
-		if (digit > 9 || n > (max - digit) / 10)
-			return false;
-		n = n * 10 + digit;
-	}
-	*v = n;
-	return true;
-}
-
-static bool two_digits(const char *s, unsigned *v)
-{
-	if (s[0] < '0' || s[0] > '9' || s[1] < '0' || s[1] > '9')
-		return false;
-	*v = (unsigned)(s[0] - '0') * 10 + (unsigned)(s[1] - '0');
-	return true;
+	snprintf(text, sizeof(text), "%.*s", (int)len, digits);
+	return !parse_uint(text, 0, max, v);
 }
 
 /* ---- times ---- */
 
-struct when {
-	unsigned year, month, day, hour, minute;
-};
-
-static int64_t seconds_of(const struct when *t)
+/* False for a date that does not exist. */
+static bool list_set_time(struct ftp_facts *f, const struct tm *t)
 {
-	char text[32];
-	int64_t sec;
-	uint32_t ns;
+	struct tm real = *t;
+	time_t sec = timegm(&real);
 
-	snprintf(text, sizeof(text), "%04u%02u%02u%02u%02u00", t->year % 10000, t->month % 100,
-		 t->day % 100, t->hour % 100, t->minute % 100);
-	return ftp_time_parse(text, &sec, &ns) ? INT64_MIN : sec;
-}
-
-static bool set_time(struct ftp_facts *f, const struct when *t)
-{
-	int64_t sec = seconds_of(t);
-
-	if (sec == INT64_MIN)
+	if (real.tm_mon != t->tm_mon || real.tm_mday != t->tm_mday)
 		return false;
 	f->has_mtime = f->time_about = true;
 	f->mtime_s = sec;
 	return true;
 }
 
-static unsigned year_of(int64_t now)
+/* Parse the time at the start of s, also with "/" instead of "-". Returns its end, at a blank; NULL:
+ * there is none. */
+static const char *list_time(const char *s, int64_t now, struct ftp_facts *f)
 {
+	static const char *const formats[] = {
+		"%b %d %H:%M", "%d %b %H:%M", "%bt %d %H:%M", /* without a year; "Sept" */
+		"%b %d %Y", "%d %b %Y", "%bt %d %Y", "%Y-%m-%d %H:%M", "%Y-%m-%d %I:%M%p",
+		"%m-%d-%y %I:%M%p", "%m-%d-%Y %I:%M%p", "%m-%d-%y %H:%M", "%m-%d-%Y %H:%M",
+	};
+	const time_t seconds = (time_t)now;
 	char text[32];
 
-	ftp_time_format(text, now, 0);
-	return (unsigned)((text[0] - '0') * 1000 + (text[1] - '0') * 100 + (text[2] - '0') * 10 +
-			  (text[3] - '0'));
-}
+	snprintf(text, sizeof(text), "%.31s", s);
+	for (char *slash = text; (slash = strchr(slash, '/'));)
+		*slash = '-';
 
-/* Without a year it was lately: this year, or the last. The clock there may be a day ahead. */
-static bool set_recent(struct ftp_facts *f, struct when *t, int64_t now)
-{
-	t->year = year_of(now);
-	if (set_time(f, t) && f->mtime_s <= now + DAY)
-		return true;
-	t->year--;
-	return set_time(f, t);
-}
+	for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++) {
+		struct tm t = { 0 }, today;
+		const char *end = strptime(text, formats[i], &t);
 
-static unsigned month_of(const struct word *w)
-{
-	static const char names[] = "janfebmaraprmayjunjulaugsepoctnovdec";
+		if (end && *end == ':') /* seconds */
+			end += strspn(end, ":.0123456789");
+		/* "10-11-12" is not of the year 10. */
+		if (!end || *end != ' ' || (i >= 3 && t.tm_year < 1000 - 1900))
+			continue;
+		if (i >= 3)
+			return list_set_time(f, &t) ? s + (end - text) : NULL;
 
-	if (w->len < 3 || w->len > 4)
-		return 0;
-	for (unsigned i = 0; i < 12; i++)
-		if (!strncasecmp(w->at, names + 3 * i, 3))
-			return i + 1;
-	return 0;
-}
-
-/* "hh:mm"; seconds may follow. */
-static bool clock_of(const struct word *w, struct when *t)
-{
-	size_t colon = w->len && w->at[1] == ':' ? 1 : 2;
-
-	if (w->len < colon + 3 || w->at[colon] != ':' || !two_digits(w->at + colon + 1, &t->minute))
-		return false;
-	if (colon == 2)
-		return two_digits(w->at, &t->hour);
-	t->hour = (unsigned)(w->at[0] - '0');
-	return t->hour <= 9;
-}
-
-/* ---- ls -l ---- */
-
-static uint32_t bit_of(char c, char plain, uint32_t bit)
-{
-	return c == plain ? bit : 0;
-}
-
-/* "rwsr-xr-T" */
-static bool mode_of(const char *s, uint32_t *mode)
-{
-	static const uint32_t special[] = { 04000, 02000, 01000 };
-
-	*mode = 0;
-	for (int i = 0; i < 3; i++, s += 3) {
-		unsigned shift = 6 - 3 * (unsigned)i;
-
-		if (!strchr("-r", s[0]) || !strchr("-w", s[1]) || !strchr("-xsStTlL", s[2]) ||
-		    !s[0] || !s[1] || !s[2])
-			return false;
-		*mode |= bit_of(s[0], 'r', 4u << shift) | bit_of(s[1], 'w', 2u << shift);
-		if (strchr("xst", s[2]))
-			*mode |= 1u << shift;
-		if (strchr("sStT", s[2]))
-			*mode |= special[i];
+		/* The year is this one or the last one. The server's clock may be a day ahead. */
+		t.tm_year = gmtime_r(&seconds, &today) ? today.tm_year : 0;
+		if (!list_set_time(f, &t) || f->mtime_s > now + DAY) {
+			t.tm_year--;
+			if (!list_set_time(f, &t))
+				return NULL;
+		}
+		return s + (end - text);
 	}
-	return true;
+	return NULL;
 }
 
-static char type_of(char c)
-{
-	return c == '-' || c == 'f' ? 'f' : c == 'd' ? 'd' : c == 'l' ? 'l' : 'o';
-}
+/* ---- names ---- */
 
-/* "Jan 2 2024", "Jan 2 10:00", "2 Jan 10:00" or "2024-01-02 10:00" from word i on: how many
- * words it has; 0: it is none. */
-static size_t unix_time(const struct word *w, size_t n, size_t i, struct ftp_facts *f, int64_t now)
-{
-	struct when t = { 0 };
-	uint64_t day, year;
-	size_t m = month_of(&w[i]) ? i : i + 1;
-
-	if (i + 1 < n && w[i].len == 10 && w[i].at[4] == '-' && w[i].at[7] == '-' &&
-	    is_number(&(struct word){ w[i].at, 4 }, 9999, &year) &&
-	    two_digits(w[i].at + 5, &t.month) && two_digits(w[i].at + 8, &t.day) &&
-	    clock_of(&w[i + 1], &t)) {
-		t.year = (unsigned)year;
-		return set_time(f, &t) ? 2 : 0;
-	}
-	if (i + 2 >= n || !(t.month = month_of(&w[m])) ||
-	    !is_number(&w[m == i ? i + 1 : i], 31, &day))
-		return 0;
-	t.day = (unsigned)day;
-	if (w[i + 2].len == 4 && is_number(&w[i + 2], 9999, &year)) {
-		t.year = (unsigned)year;
-		return set_time(f, &t) ? 3 : 0;
-	}
-	return clock_of(&w[i + 2], &t) && set_recent(f, &t, now) ? 3 : 0;
-}
-
-static int take_name(char **out, const char *name, size_t len)
+static int list_set_name(char **out, const char *name, size_t len)
 {
 	*out = strndup(name, len);
 	return *out ? 1 : -ENOMEM;
 }
 
-/* "NAME -> TARGET". Either may have the arrow in it; the size of a link is its target's length. */
-static int take_link(struct ftp_facts *f, const char *text)
+/* "NAME -> TARGET". Both may contain " -> ". A link's size is its target's length, which selects
+ * the arrow. */
+static int list_set_link(struct ftp_facts *f, const char *text)
 {
 	const char *arrow = strstr(text, " -> ");
 
 	for (const char *at = arrow; at; at = strstr(at + 1, " -> "))
 		if (f->has_size && strlen(at + 4) == f->size)
 			arrow = at;
-	/* Of a link nothing but its target has a size that is of use. */
+	/* Callers have no use for the size of a link. */
 	f->has_size = false;
 	f->size = 0;
 	if (!arrow || arrow == text)
-		return take_name(&f->name, text, strlen(text));
+		return list_set_name(&f->name, text, strlen(text));
 	f->target = strdup(arrow + 4);
-	return f->target ? take_name(&f->name, text, (size_t)(arrow - text)) : -ENOMEM;
+	return f->target ? list_set_name(&f->name, text, (size_t)(arrow - text)) : -ENOMEM;
 }
 
 static bool is_dots(const char *name)
@@ -218,157 +122,117 @@ static bool is_dots(const char *name)
 	return !strcmp(name, ".") || !strcmp(name, "..");
 }
 
-/* The name behind word w and one blank: names may begin with blanks. */
-static int name_behind(struct ftp_facts *f, const struct word *w)
+/* Set the name that follows end and one blank: names may begin with blanks. */
+static int name_behind(struct ftp_facts *f, const char *end)
 {
-	const char *name = w->at + w->len;
+	const char *name = end + 1;
 	int rc;
 
-	if (*name != ' ' || !name[1])
+	if (*end != ' ' || !*name)
 		return -EBADMSG;
-	name++;
 	if (is_dots(name))
 		return 0;
-	rc = f->type == 'l' ? take_link(f, name) : take_name(&f->name, name, strlen(name));
+	rc = f->type == 'l' ? list_set_link(f, name) : list_set_name(&f->name, name, strlen(name));
 	return rc > 0 && !*f->name ? -EBADMSG : rc;
 }
 
-static void take_owner(struct ftp_facts *f, const struct word *w, size_t links, size_t size)
-{
-	uint64_t uid, gid;
+/* ---- ls -l, and NetWare ---- */
 
-	/* Links, owner, group, size; names are of no use here. */
-	if (size != links + 3 || !is_number(&w[links + 1], UINT32_MAX, &uid) ||
-	    !is_number(&w[links + 2], UINT32_MAX, &gid))
-		return;
-	f->has_owner = true;
-	f->uid = (uint32_t)uid;
-	f->gid = (uint32_t)gid;
+/* "rwsr-xr-T" */
+static bool parse_mode(const char *s, uint32_t *mode)
+{
+	*mode = 0;
+	for (int shift = 6; shift >= 0; shift -= 3, s += 3) {
+		if (!s[0] || !strchr("-r", s[0]) || !s[1] || !strchr("-w", s[1]) || !s[2] ||
+		    !strchr("-xsStTlL", s[2]))
+			return false;
+		*mode |= (s[0] == 'r' ? 4u : 0u) << shift;
+		*mode |= (s[1] == 'w' ? 2u : 0u) << shift;
+		*mode |= (strchr("xst", s[2]) ? 1u : 0u) << shift;
+		if (strchr("sStT", s[2]))
+			*mode |= 01000u << shift / 3;
+	}
+
+	return true;
 }
 
-/* From the words behind the mode on. The first that can be a date behind a number is the date. */
-static int unix_rest(struct ftp_facts *f, const struct word *w, size_t n, size_t first, int64_t now)
+/* Parse the words after the mode: links, owner, group, size, time, name. The first time that follows
+ * a number is the file's. */
+static int unix_rest(struct ftp_facts *f, const char *rest, int64_t now)
 {
-	for (size_t i = first + 1; i < n; i++) {
-		uint64_t size;
-		size_t len;
+	const char *owner = next_word(rest), *group = next_word(owner), *after = next_word(group);
+	uint64_t size, uid, gid;
 
-		if (!is_number(&w[i - 1], INT64_MAX, &size))
-			continue;
-		len = unix_time(w, n, i, f, now);
-		if (!len)
+	for (const char *at = rest, *next, *end; *at; at = next) {
+		next = next_word(at);
+		if (!list_number(at, strcspn(at, " "), INT64_MAX, &size) ||
+		    !(end = list_time(next, now, f)))
 			continue;
 		f->has_size = f->type == 'f' || f->type == 'l';
 		f->size = f->has_size ? size : 0;
-		take_owner(f, w, first, i - 1);
-		return name_behind(f, &w[i + len - 1]);
+		/* Owners that are not numeric are ignored. */
+		if (at == after &&
+		    list_number(owner, strcspn(owner, " "), UINT32_MAX, &uid) &&
+		    list_number(group, strcspn(group, " "), UINT32_MAX, &gid)) {
+			f->has_owner = true;
+			f->uid = (uint32_t)uid;
+			f->gid = (uint32_t)gid;
+		}
+		return name_behind(f, end);
 	}
+
 	return -EBADMSG;
 }
 
+/* "-rw-r--r-- 1 owner group 512 Jan 16 18:53 name", and in the form of NetWare
+ * "d [RWCEAFMS] owner 512 Jan 16 18:53    name". */
 static int parse_unix(const char *line, int64_t now, struct ftp_facts *f)
 {
-	struct word w[WORDS_MAX];
-	size_t n = split(line, w);
-
-	if (n < 5 || w[0].at != line || !strchr("-dlbcpsDfn", *line) || w[0].len < 10 ||
-	    w[0].len > 11 || !mode_of(line + 1, &f->mode))
-		return -EBADMSG;
-	f->type = type_of(*line);
-	f->has_mode = true;
-	return unix_rest(f, w, n, 1, now);
-}
-
-/* "d [RWCEAFMS] owner 512 Jan 16 18:53 name" */
-static int parse_netware(const char *line, int64_t now, struct ftp_facts *f)
-{
-	struct word w[WORDS_MAX];
-	size_t n = split(line, w);
-
+	const char *rest = next_word(line);
+	size_t len = strcspn(line, " "), blanks;
+	bool netware = len == 1 && strchr("-d", *line) && *rest == '[';
 	int rc;
 
-	if (n < 6 || w[0].at != line || w[0].len != 1 || !strchr("-d", *line) || *w[1].at != '[')
+	if (!netware && (!strchr("-dlbcpsDfn", *line) || len < 10 || len > 11 ||
+			 !parse_mode(line + 1, &f->mode)))
 		return -EBADMSG;
-	f->type = type_of(*line);
-	rc = unix_rest(f, w, n, 2, now);
-	/* Names stand in a column of their own. */
-	if (rc > 0 && !f->name[strspn(f->name, " ")])
-		return -EBADMSG;
-	if (rc > 0)
-		memmove(f->name, f->name + strspn(f->name, " "),
-			strlen(f->name + strspn(f->name, " ")) + 1);
-	return rc;
+	f->type = *line == '-' ? 'f' : strchr("fdl", *line) ? *line : 'o';
+	f->has_mode = !netware;
+	rc = unix_rest(f, netware ? next_word(rest) : rest, now);
+	if (rc <= 0 || !netware)
+		return rc;
+
+	/* Names are aligned in a column. */
+	blanks = strspn(f->name, " ");
+	memmove(f->name, f->name + blanks, strlen(f->name + blanks) + 1);
+	return *f->name ? 1 : -EBADMSG;
 }
 
 /* ---- DOS ---- */
 
-/* "01-29-97", "01-29-1997" or "1997-01-29", with "/" or "-" */
-static bool dos_date(const struct word *w, struct when *t)
-{
-	uint64_t year;
-
-	if (w->len == 10 && strchr("-/", w->at[4]))
-		return is_number(&(struct word){ w->at, 4 }, 9999, &year) &&
-		       two_digits(w->at + 5, &t->month) && two_digits(w->at + 8, &t->day) &&
-		       (t->year = (unsigned)year, true);
-	if ((w->len != 8 && w->len != 10) || !strchr("-/", w->at[2]) || w->at[5] != w->at[2] ||
-	    !two_digits(w->at, &t->month) || !two_digits(w->at + 3, &t->day) ||
-	    !is_number(&(struct word){ w->at + 6, w->len - 6 }, 9999, &year))
-		return false;
-	t->year = (unsigned)(w->len == 10 ? year : year < 70 ? 2000 + year : 1900 + year);
-	return true;
-}
-
-/* "09:09PM" or "21:09" */
-static bool dos_clock(const struct word *w, struct when *t)
-{
-	const char *half = w->at + w->len - 2;
-
-	if (!clock_of(w, t))
-		return false;
-	if (w->len < 6 || !strchr("AaPp", half[0]))
-		return true;
-	if (t->hour < 1 || t->hour > 12)
-		return false;
-	t->hour = t->hour % 12 + (strchr("Pp", half[0]) ? 12 : 0);
-	return true;
-}
-
-/* "<SYMLINKD>     name [target]" */
-static int dos_link(struct ftp_facts *f, const char *name)
-{
-	const char *target = strstr(name, " [");
-	size_t len = strlen(name);
-
-	f->type = 'l';
-	if (!target || name[len - 1] != ']')
-		return take_name(&f->name, name, len);
-	f->target = strndup(target + 2, (size_t)(name + len - 1 - target - 2));
-	return f->target ? take_name(&f->name, name, (size_t)(target - name)) : -ENOMEM;
-}
-
+/* "10-23-12  03:25PM       <SYMLINKD>     name [target]", also <DIR>, or a size and one blank */
 static int parse_dos(const char *line, int64_t now, struct ftp_facts *f)
 {
-	struct word w[WORDS_MAX];
-	size_t n = split(line, w);
-	struct when t = { 0 };
-	const char *name;
+	const char *end = strspn(line, "0123456789") >= 2 ? list_time(line, now, f) : NULL;
+	const char *kind = end ? next_word(end) : "", *name = next_word(kind), *target;
+	size_t len = strlen(name);
 
-	(void)now;
-	if (n < 4 || w[0].at != line || !dos_date(&w[0], &t) || !dos_clock(&w[1], &t) ||
-	    !set_time(f, &t))
-		return -EBADMSG;
-	/* A directory's name is in the next column but nine; a file's behind one blank. */
-	name = w[3].at;
-	if (w[2].len > 1 && w[2].at[0] == '<' && !strncmp(w[2].at, "<SYMLINK", 8))
-		return dos_link(f, name);
-	if (w[2].at[0] == '<') {
-		f->type = strncmp(w[2].at, "<DIR>", 5) ? 'o' : 'd';
-		return is_dots(name) ? 0 : take_name(&f->name, name, strlen(name));
+	if (*kind != '<') {
+		f->type = 'f';
+		f->has_size = list_number(kind, strcspn(kind, " "), INT64_MAX, &f->size);
+		return f->has_size ? name_behind(f, kind + strcspn(kind, " ")) : -EBADMSG;
 	}
-	f->type = 'f';
-	f->has_size = is_number(&w[2], INT64_MAX, &f->size);
-	return f->has_size ? name_behind(f, &w[2]) : -EBADMSG;
+	if (!len)
+		return -EBADMSG;
+
+	f->type = !strncmp(kind, "<SYMLINK", 8) ? 'l' : !strncmp(kind, "<DIR>", 5) ? 'd' : 'o';
+	if (f->type == 'd' && is_dots(name))
+		return 0;
+	target = f->type == 'l' && name[len - 1] == ']' ? strstr(name, " [") : NULL;
+	if (!target)
+		return list_set_name(&f->name, name, len);
+	f->target = strndup(target + 2, (size_t)(name + len - 1 - target - 2));
+	return f->target ? list_set_name(&f->name, name, (size_t)(target - name)) : -ENOMEM;
 }
 
 /* ---- EPLF ---- */
@@ -377,6 +241,7 @@ static int parse_dos(const char *line, int64_t now, struct ftp_facts *f)
 static int parse_eplf(const char *line, int64_t now, struct ftp_facts *f)
 {
 	const char *tab = strchr(line, '\t');
+	uint64_t n;
 	size_t len;
 
 	(void)now;
@@ -384,41 +249,34 @@ static int parse_eplf(const char *line, int64_t now, struct ftp_facts *f)
 		return -EBADMSG;
 	f->type = 'o';
 	for (const char *at = line + 1; at < tab; at += len + 1) {
-		struct word rest = { at + 1, 0 };
-		uint64_t n;
-
 		len = strcspn(at, ",\t");
-		rest.len = len ? len - 1 : 0;
 		if (*at == '/' || *at == 'r')
 			f->type = *at == '/' ? 'd' : 'f';
 		else if (*at == 's')
-			f->has_size = is_number(&rest, INT64_MAX, &f->size);
-		else if (*at == 'm' && is_number(&rest, INT64_MAX / 2, &n)) {
+			f->has_size = list_number(at + 1, len - 1, INT64_MAX, &f->size);
+		else if (*at == 'm' && list_number(at + 1, len - 1, INT64_MAX / 2, &n)) {
 			f->has_mtime = true;
 			f->mtime_s = (int64_t)n;
 		}
 	}
-	return is_dots(tab + 1) ? 0 : take_name(&f->name, tab + 1, strlen(tab + 1));
+
+	return is_dots(tab + 1) ? 0 : list_set_name(&f->name, tab + 1, strlen(tab + 1));
 }
 
-/* ---- any ---- */
-
-/* ls counts blocks first. */
-static bool is_total(const char *line)
-{
-	return !strncasecmp(line, "total ", 6) && strspn(line + 6, "0123456789") &&
-	       !line[6 + strspn(line + 6, "0123456789")];
-}
+/* ---- all formats ---- */
 
 int ftp_list_parse(const char *line, int64_t now, struct ftp_facts *f)
 {
 	static int (*const styles[])(const char *line, int64_t now, struct ftp_facts *f) = {
-		parse_unix, parse_dos, parse_netware, parse_eplf,
+		parse_unix, parse_dos, parse_eplf,
 	};
+	size_t digits = strncasecmp(line, "total ", 6) ? 0 : strspn(line + 6, "0123456789");
 	int rc = -EBADMSG;
 
 	memset(f, 0, sizeof(*f));
-	if (!line[strspn(line, " ")] || is_total(line))
+
+	/* ls prints the number of blocks first. */
+	if (!line[strspn(line, " ")] || (digits && !line[6 + digits]))
 		return 0;
 	for (size_t i = 0; rc == -EBADMSG && i < sizeof(styles) / sizeof(styles[0]); i++) {
 		ftp_facts_clear(f);
@@ -429,22 +287,91 @@ int ftp_list_parse(const char *line, int64_t now, struct ftp_facts *f)
 	return rc;
 }
 
-int ftp_pasv_parse(const char *text, uint16_t *port)
-{
-	unsigned v[6];
-	int end;
+/* ---- a whole listing ---- */
 
-	/* Brackets are customary, not demanded (RFC 1123 §4.1.2.6). */
-	for (; *text; text++) {
-		end = 0;
-		if (*text < '0' || *text > '9' ||
-		    sscanf(text, "%3u,%3u,%3u,%3u,%3u,%3u%n", &v[0], &v[1], &v[2], &v[3], &v[4],
-			   &v[5], &end) != 6 || !end)
-			continue;
-		if (v[4] > 255 || v[5] > 255 || !(v[4] | v[5]))
-			return -EBADMSG;
-		*port = (uint16_t)(v[4] << 8 | v[5]);
+int listing_add(void *listing, const void *p, size_t n, struct err *e)
+{
+	const char *at = p, *end = at + n;
+	struct listing_text *l = listing;
+	int rc;
+
+	if (!n)
 		return 0;
+	for (; (at = memchr(at, '\n', (size_t)(end - at))); at++)
+		l->lines++;
+	if (!l->text)
+		l->text = buf_new(TEXT_MOST);
+	rc = l->text ? buf_put(l->text, p, n) : -ENOMEM;
+	if (rc == -ENOBUFS || l->lines > LINES_MOST)
+		return err_set(e, -EOVERFLOW, "%s lists too much: %" PRIu64 " lines in a directory",
+			       l->host, l->lines);
+	return rc ? err_sys(e, rc, "listing from %s", l->host) : 0;
+}
+
+void facts_clear(struct facts_list *l)
+{
+	for (size_t i = 0; i < l->n; i++)
+		ftp_facts_clear(&l->all[i]);
+	free(l->all);
+	*l = (struct facts_list){ 0 };
+}
+
+int facts_by_name(const void *a, const void *b)
+{
+	const struct ftp_facts *x = a, *y = b;
+
+	return strcmp(x->name, y->name);
+}
+
+/* Append the entry of a line. */
+static int listing_line(const char *host, const char *line, enum listing_form form, int64_t now,
+			struct facts_list *list, struct err *e)
+{
+	struct ftp_facts f;
+	int rc = form == LISTING_LIST ? ftp_list_parse(line, now, &f) :
+		 ftp_facts_parse(line, form == LISTING_PERCENT, &f) < 0 ? -EBADMSG : 1;
+
+	if (rc < 0)
+		rc = err_set(e, -EPROTO, "%s sent an invalid line of a listing: \"%s\"", host,
+			     printable(line));
+	else if (rc == 0 || f.type == 'c' || f.type == 'p')
+		rc = 0;
+	/* These names would lead out of the listed directory. */
+	else if (!*f.name || strchr(f.name, '/') || is_dots(f.name))
+		rc = err_set(e, -EPROTO, "%s lists an invalid file name: \"%s\"", host,
+			     printable(f.name));
+	if (rc > 0 && !array_has_room(list->all, list->n, list->room))
+		rc = err_sys(e, -ENOMEM, "listing from %s", host);
+	if (rc <= 0) {
+		ftp_facts_clear(&f);
+		return rc;
 	}
-	return -EBADMSG;
+	list->all[list->n++] = f;
+	return 0;
+}
+
+int listing_parse(struct listing_text *l, enum listing_form form, struct facts_list *list,
+		  struct err *e)
+{
+	const int64_t now = (int64_t)time(NULL);
+	int rc = 0;
+
+	facts_clear(list);
+	if (l->text && buf_len(l->text) && buf_ptr(l->text)[buf_len(l->text) - 1] != '\n')
+		rc = listing_add(l, "\n", 1, e);
+
+	while (rc == 0 && l->text && buf_len(l->text)) {
+		char *line = (char *)(uintptr_t)buf_ptr(l->text);
+		size_t len = (size_t)((char *)memchr(line, '\n', buf_len(l->text)) - line);
+
+		buf_skip(l->text, len + 1);
+		len -= len && line[len - 1] == '\r';
+		line[len] = '\0';
+		if (strlen(line) != len) /* the part after the NUL would be lost */
+			return err_set(e, -EPROTO, "%s lists a name with a NUL in it: \"%s\"",
+				       l->host, printable(line));
+		if (len)
+			rc = listing_line(l->host, line, form, now, list, e);
+	}
+	return rc;
 }

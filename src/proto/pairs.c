@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Which NIC of the client's talks to which of the server's (rftp-protocol(7), NICs). */
+/* Pairs of a NIC of the client and a NIC of the server (rftp-protocol(7), NICs). */
 #include "proto/negotiate.h"
 
 #include <arpa/inet.h>
@@ -19,7 +19,7 @@ static uint32_t nics_of(const struct offer *o)
 	return o->nnics < NICS_MAX ? o->nnics : NICS_MAX;
 }
 
-/* An address as bits: how many, or 0 when it is none. */
+/* Convert an address to bits. Returns their number; 0: text is not an address. */
 static unsigned address_bits(const char *text, uint8_t out[16])
 {
 	if (inet_pton(AF_INET, text, out) == 1)
@@ -44,7 +44,7 @@ static bool same_family(const struct nic_offer *a, const struct nic_offer *b)
 	return bits && bits == address_bits(b->addr, y);
 }
 
-/* Neighbours in one network, and not the same one. */
+/* True for two different addresses in one network. */
 static bool same_network(const struct nic_offer *a, const struct nic_offer *b)
 {
 	uint8_t x[16], y[16];
@@ -72,23 +72,23 @@ static bool is_able(const struct pairing *p, uint32_t ci, uint32_t si)
 	return p->transport != TRANSPORT_RDMA || (p->c->nics[ci].rdma && p->s->nics[si].rdma);
 }
 
-/* Nobody has asked for these two by name: two that do RDMA are made use of, unless they sit
- * in one machine, where each could as well talk to itself. */
-static bool is_wanted(const struct pairing *p, const struct nic_offer *a,
+/* True: a user has named one of the two, or both have RDMA and are in different machines (within
+ * one machine a card can also reach itself). */
+static bool pair_is_wanted(const struct pairing *p, const struct nic_offer *a,
 		      const struct nic_offer *b)
 {
 	return a->named || b->named || (p->transport == TRANSPORT_RDMA && !p->same_host);
 }
 
-static void take(struct pairing *p, uint32_t ci, uint32_t si)
+static void pair_take(struct pairing *p, uint32_t ci, uint32_t si)
 {
 	p->c_used[ci] = p->s_used[si] = true;
 	p->cn[p->n] = (uint8_t)ci;
 	p->sn[p->n++] = (uint8_t)si;
 }
 
-/* Each of the client's, in order, with the first of the server's that fits. */
-static void take_all(struct pairing *p, bool (*fits)(const struct pairing *p,
+/* Pair each NIC of the client, in order, with the first free NIC of the server that fits. */
+static void pair_all(struct pairing *p, bool (*fits)(const struct pairing *p,
 						     const struct nic_offer *a,
 						     const struct nic_offer *b))
 {
@@ -96,14 +96,14 @@ static void take_all(struct pairing *p, bool (*fits)(const struct pairing *p,
 		for (uint32_t si = 0; si < nics_of(p->s); si++) {
 			if (!is_able(p, ci, si) || !fits(p, &p->c->nics[ci], &p->s->nics[si]))
 				continue;
-			take(p, ci, si);
+			pair_take(p, ci, si);
 			break;
 		}
 	}
 }
 
-/* Of two pairs that could be made the better one: what both ends keep up is more; what one end
- * has in excess is less; more of the two are near their storage. */
+/* A pair is better if its common speed (that of the slower end) is higher; then if the speeds of
+ * its two ends differ less; then if more of its ends are near their storage. */
 struct worth {
 	uint32_t both, excess;
 	unsigned near;
@@ -114,7 +114,7 @@ static struct worth worth_of(const struct nic_offer *a, const struct nic_offer *
 	uint32_t more = a->mbps > b->mbps ? a->mbps : b->mbps;
 	uint32_t less = a->mbps > b->mbps ? b->mbps : a->mbps;
 
-	/* Who does not know leaves it to the other. */
+	/* An unknown speed counts as the speed of the other end. */
 	if (!less)
 		less = more;
 	return (struct worth){ less, more - less, (unsigned)a->near + b->near };
@@ -129,8 +129,8 @@ static bool is_better(const struct worth *x, const struct worth *y)
 	return x->near > y->near;
 }
 
-/* The best neighbours that are left; false: there are none. Among equals those that come first. */
-static bool take_best(struct pairing *p)
+/* Pair the best remaining NICs of one network, the first ones among equals. False: none is left. */
+static bool pair_best(struct pairing *p)
 {
 	uint32_t ci = 0, si = 0;
 	struct worth best = { 0 };
@@ -141,7 +141,7 @@ static bool take_best(struct pairing *p)
 			const struct nic_offer *a = &p->c->nics[c], *b = &p->s->nics[s];
 			struct worth w = worth_of(a, b);
 
-			if (!is_able(p, c, s) || !is_wanted(p, a, b) || !same_network(a, b) ||
+			if (!is_able(p, c, s) || !pair_is_wanted(p, a, b) || !same_network(a, b) ||
 			    (found && !is_better(&w, &best)))
 				continue;
 			found = true;
@@ -150,19 +150,20 @@ static bool take_best(struct pairing *p)
 			si = s;
 		}
 	}
+
 	if (found)
-		take(p, ci, si);
+		pair_take(p, ci, si);
 	return found;
 }
 
-/* The control connection shows that these reach each other. */
+/* The control connection uses both NICs, which proves that they reach each other. */
 static bool are_control(const struct pairing *p, const struct nic_offer *a,
 			const struct nic_offer *b)
 {
 	return a->control && b->control;
 }
 
-/* Over routers. */
+/* Pairs across routers: a user has named both NICs. */
 static bool are_named(const struct pairing *p, const struct nic_offer *a,
 		      const struct nic_offer *b)
 {
@@ -180,9 +181,9 @@ uint32_t nic_pairs(const struct offer *client, const struct offer *server, uint8
 			     memcmp(client->host, unknown, HOST_ID_BYTES),
 	};
 
-	take_all(&p, are_control);
-	while (take_best(&p))
+	pair_all(&p, are_control);
+	while (pair_best(&p))
 		;
-	take_all(&p, are_named);
+	pair_all(&p, are_named);
 	return p.n;
 }

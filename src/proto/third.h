@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Copies from one server to another, rftp-protocol(7) THIRD PARTIES.
  *
- * The client says "GIVE <n>" to the source and "TAKE <n>" to the sink, each followed at once
- * by n bytes, a struct third_give or third_take; after "150 " both streams carry frames, as
- * with BULK:
+ * The client sends "GIVE <n>" to the source and "TAKE <n>" to the sink, each followed at once by n
+ * bytes, a struct third_give or third_take; after "150 " both streams carry frames, as with BULK:
  *
- *   source → client   BULK_KEY: the pin of a key that the source has made for this copy
- *   sink → client     BULK_DOOR: where the sink listens for the bearer of that key
- *   client → source   BULK_COMMITTED, any number, when it is tried again
+ *   source → client   BULK_KEY: the pin of a key that the source has created for this copy
+ *   sink → client     BULK_DOOR: where the sink listens for the owner of that key
+ *   client → source   BULK_COMMITTED, any number, in a repeated attempt
  *                     the same BULK_DOOR, with addresses
  *   both → client     BULK_STARTED, BULK_PROGRESS, BULK_FILE; BULK_RESULT
  *   client → both     BULK_ABORT to stop; BULK_END once RESULT has come, and both answer it
  *
- * and BULK_BEAT, empty, either way. Between source and sink there is a connection of their
- * own, on which the source is the client of a BULK put. */
+ * and empty BULK_BEAT frames in both directions. The source connects to the sink separately, and is
+ * the client of a BULK put on that connection. */
 #ifndef RFTP_PROTO_THIRD_H
 #define RFTP_PROTO_THIRD_H
 
@@ -23,41 +22,41 @@
 #define THIRD_PIN_MAX 63        /* "SHA256:" and base64, of a public key */
 #define THIRD_HOST_MAX 255
 #define THIRD_ADDRESSES 4
-#define THIRD_PORT_LEAST 1024   /* a door is no port below: those are of services */
+#define THIRD_PORT_LEAST 1024   /* ports below belong to services */
 #define THIRD_CONNECT_MS_MAX 60000
 #define THIRD_BODY_MAX (BULK_REQUEST_MAX + 4096)
-#define THIRD_BEAT_MS 1000      /* each side says something so often */
-#define THIRD_SILENCE_MS 30000  /* and is lost after so long without */
+#define THIRD_BEAT_MS 1000      /* each side sends something at least this often */
+#define THIRD_SILENCE_MS 30000  /* a side that is silent for this long is lost */
 
 enum {
 	THIRD_F_EACH_FILE = 1 << 0, /* BULK_FILE also for files that are done */
 };
 
-/* GIVE. request: a put; base is the destination on the sink, sources are paths of the source
- * server (relative ones: from its working directory). With BULK_F_INTO the first of them is a
- * directory, and the others lie below it and become the same below base. */
+/* GIVE. request: a put; base is the destination on the sink, sources are paths of the source server
+ * (relative ones: from its working directory). With BULK_F_INTO the first source is a directory;
+ * the others are paths below it, and keep their relative paths below base. */
 struct third_give {
 	uint32_t flags;
-	uint32_t connect_ms;     /* for reaching the sink; 0: as the source has it */
+	uint32_t connect_ms;     /* to connect to the sink; 0: the source's default */
 	struct bulk_request request;
 };
 
-/* All of these: put gives 0, or a negative errno with nothing put; get 0, or -EBADMSG (-ENOMEM)
- * with nothing taken and zeros out. What has a clear function must be cleared after a get that
- * succeeded, and may be after one that did not. */
+/* For all messages below: put returns 0, or a negative errno and appends nothing; get returns 0, or
+ * -EBADMSG or -ENOMEM, and then consumes nothing and zeroes the message. A message with a clear
+ * function must be cleared after a successful get, and may be cleared after a failed one. */
 
 void third_give_clear(struct third_give *g);
 int third_give_put(struct buf *b, const struct third_give *g);
-/* -EPROTONOSUPPORT with text: as bulk_request_get(). */
+/* -EPROTONOSUPPORT with text: as with bulk_request_get(). */
 int third_give_get(struct buf *b, struct third_give *g, struct err *e);
 
-/* TAKE: who may come, the one destination that he may write to, how, and the weakest
- * protection. */
+/* TAKE: the pin of the source that may connect, its only destination, the policy and flags of its
+ * request, and the weakest allowed protection. */
 struct third_take {
-	uint8_t policy;          /* of his request, which must have just these */
+	uint8_t policy;          /* policy and request_flags: as in the source's request */
 	uint32_t request_flags;
 	uint8_t prot_min;        /* PROT_... */
-	uint32_t seconds;        /* to wait for him; the sink may wait less; 0: as it likes */
+	uint32_t seconds;        /* to wait for the source, at most; 0: the sink decides */
 	char pin[THIRD_PIN_MAX + 1];
 	char *base;
 };
@@ -73,10 +72,10 @@ int third_key_get(struct buf *b, char pin[THIRD_PIN_MAX + 1]);
 /* BULK_DOOR. */
 struct third_door {
 	uint16_t port;
-	uint32_t seconds;        /* until it closes */
+	uint32_t seconds;        /* until the sink stops listening */
 	char pin[THIRD_PIN_MAX + 1]; /* of the sink's key, made for this copy */
 	uint8_t token[THIRD_TOKEN];
-	uint32_t naddrs;         /* names or addresses, to be tried in this order */
+	uint32_t naddrs;         /* names or addresses, tried in this order */
 	char addrs[THIRD_ADDRESSES][THIRD_HOST_MAX + 1];
 };
 
@@ -87,54 +86,73 @@ int third_door_get(struct buf *b, struct third_door *d);
 
 /* BULK_PROGRESS. */
 #define THIRD_WORDS_MAX 63
-struct third_progress {
+struct transfer_progress {
 	uint64_t entries, files_done, files_failed, files_skipped;
-	uint64_t bytes, bytes_kept, bytes_known;
+	uint64_t bytes;         /* acknowledged, or existed already */
+	uint64_t bytes_kept;    /* of bytes: those that existed already */
+	uint64_t bytes_known;   /* of all entries so far; final when walked */
 	bool walked;
-	uint64_t ns;             /* since it began */
-	char bottleneck[THIRD_WORDS_MAX + 1]; /* "": not known */
+	uint64_t ns;            /* since the transfer began */
+	/* A few words for people, valid during the callback; NULL: not known. */
+	const char *bottleneck;
 };
 
-int third_progress_put(struct buf *b, const struct third_progress *p);
-int third_progress_get(struct buf *b, struct third_progress *p);
+static inline double transfer_seconds(const struct transfer_progress *p)
+{
+	return (double)p->ns / 1e9;
+}
 
-/* BULK_FILE: done (code 0; perhaps left alone) or failed. */
+int third_progress_put(struct buf *b, const struct transfer_progress *p);
+/* text: memory for p->bottleneck. */
+int third_progress_get(struct buf *b, struct transfer_progress *p, char text[THIRD_WORDS_MAX + 1]);
+
+/* BULK_FILE: a file is done (code 0; perhaps skipped) or has failed. */
 struct third_file {
 	int code;                /* negative errno */
 	bool skipped;
 	uint64_t bytes;
-	char *path;              /* of that server */
-	char text[1024];         /* why it failed; cut there */
+	char *path;              /* path on that server */
+	char text[1024];         /* why it failed; longer texts are cut */
 };
 
 void third_file_clear(struct third_file *f);
 int third_file_put(struct buf *b, const struct third_file *f);
 int third_file_get(struct buf *b, struct third_file *f);
 
-/* Of what a server that could not do its part complains. */
+/* The place of the fault that a server reports. */
 enum third_where {
-	THIRD_HERE,   /* of itself */
-	THIRD_REACH,  /* it could not get to the other server, or was not reached by it */
-	THIRD_OTHER,  /* of what the other server said, or that it went away */
-	THIRD_CLIENT, /* the client stopped it, or has gone */
+	THIRD_HERE,   /* this server */
+	THIRD_REACH,  /* the connection to, or from, the other server failed */
+	THIRD_OTHER,  /* the other server reported an error, or went away */
+	THIRD_CLIENT, /* the client stopped the copy, or went away */
+};
+
+/* The result of one transfer. */
+struct transfer_result {
+	struct agreement agreement;
+	struct bulk_counts local, remote;  /* remote: sent by the peer */
+	uint64_t wall_ns;
+	uint64_t files, failed, skipped;   /* of the whole transfer */
+	uint64_t bytes;                    /* payload bytes transferred */
+	uint64_t resumed;                  /* bytes that existed already */
+	uint64_t rtt_ns;
+	uint32_t nchannels;
+	uint64_t channel_bytes[CHANNELS_MAX];
+	uint32_t channels_lost;
+	bool fell_back;                    /* no data channel was left: the rest went in-band */
+	/* Version 2.0 does not send touched and resumable; they are then 0. */
+	uint64_t touched;                  /* failed files with a changed ctime: a retry may
+					    * succeed */
+	bool resumable;                    /* aborted; a part and its journal hold data */
 };
 
 /* BULK_RESULT. */
 struct third_result {
-	int code;                /* 0: it came to its end; or a negative errno, and */
+	int code;                /* 0: complete; or a negative errno, with where and text */
 	uint8_t where;           /* enum third_where */
 	char text[1024];
-	bool agreed;             /* agreement means something */
-	struct agreement agreement;
-	bool fell_back;
-	struct bulk_counts local, remote;
-	uint64_t wall_ns, files, failed, skipped, bytes, resumed, rtt_ns;
-	uint32_t channels_lost;
-	uint32_t nchannels;
-	uint64_t channel_bytes[CHANNELS_MAX];
-	/* From version 2.1 on; before, 0: */
-	uint64_t touched;        /* of failed: files that changed while they were read */
-	bool resumable;          /* broken off, with data at the sink that another attempt uses */
+	bool agreed;             /* of.agreement is valid */
+	struct transfer_result of;
 };
 
 int third_result_put(struct buf *b, const struct third_result *r);

@@ -1,185 +1,97 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Internal to proto: one cursor to encode with and one to decode with. A message is
- * encoded twice by the same function, first only counted and then into room reserved
- * at once, so that a buffer never holds half of a message. The decoder remembers the
- * first failure and gives zeros from then on, so that it is asked once, at the end. */
+/* Internal to proto: a cursor that encodes or decodes. One function lists the fields of a message in
+ * wire order and serves both directions. To encode, it is called twice: the first call only counts
+ * the bytes, the second call writes them into reserved room, so that a buffer never holds half a
+ * message. A decoding cursor remembers the first failure and yields zeros from then on, so that
+ * callers check only once, at the end. */
 #ifndef RFTP_PROTO_WIRE_H
 #define RFTP_PROTO_WIRE_H
 
+#include "proto/bulk.h"
 #include "util/util.h"
 
 #include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <string.h>
 
-struct wire_out {
-	uint8_t *p;   /* NULL: only count */
-	size_t n;     /* bytes so far */
+struct wire {
+	bool get;           /* decodes */
+	bool bad;           /* the message is malformed, or (encoding) must not be sent */
+	bool no_memory;     /* bad because memory ran out, not because of the peer */
+	uint8_t *out;       /* encoding: the room; NULL: only count */
+	const uint8_t *in;  /* decoding: the next byte */
+	size_t n;           /* encoding: bytes so far; decoding: bytes left */
 };
 
-static inline void out_bytes(struct wire_out *o, const void *data, size_t len)
-{
-	if (o->p && len)
-		memcpy(o->p + o->n, data, len);
-	o->n += len;
-}
+/* Encoding must not change msg. */
+typedef void wire_fn(struct wire *w, void *msg);
 
-static inline void out_u8(struct wire_out *o, uint8_t v)
-{
-	out_bytes(o, &v, 1);
-}
+/* Append msg as a whole or not at all: 0; -EINVAL: bad; or the error of buf_reserve. */
+int wire_put(struct buf *b, wire_fn *fields, const void *msg);
+/* Decode msg, which has size bytes. 0; -EBADMSG or -ENOMEM, with nothing removed from b and msg
+ * zeroed. */
+int wire_get(struct buf *b, wire_fn *fields, void *msg, size_t size);
+/* The same in two steps. */
+struct wire wire_of(const struct buf *b);
+int wire_end(const struct wire *w, struct buf *b, void *msg, size_t size);
+/* The end of a message of this minor version: only a later one may append fields, which are
+ * skipped. */
+void wire_rest(struct wire *w, uint16_t minor);
 
-static inline void out_u16(struct wire_out *o, uint16_t v)
-{
-	if (o->p)
-		put_be16(o->p + o->n, v);
-	o->n += 2;
-}
+/* Decoding: a view of the next len bytes, or NULL. */
+const uint8_t *wire_view(struct wire *w, size_t len);
+void wire_bytes(struct wire *w, void *p, size_t len);
+/* A big-endian number of 1, 2, 4 or 8 bytes. */
+void wire_number_of(struct wire *w, void *p, size_t bytes);
+#define wire_number(w, p) wire_number_of(w, p, sizeof(*(p)))
+/* A byte; a decoded value over most makes w bad. */
+void wire_upto(struct wire *w, uint8_t *p, uint8_t most);
+void wire_bool(struct wire *w, bool *p);
+/* A u32 that counts items; a value over most makes w bad. */
+void wire_count(struct wire *w, uint32_t *n, uint32_t most);
+/* Bytes at *p; decoding makes *p a view. */
+void wire_block(struct wire *w, const uint8_t **p, size_t len);
+/* A u32 length, then these fields. Bytes that they do not consume were added by a later minor
+ * version. */
+void wire_nested(struct wire *w, wire_fn *fields, void *msg, size_t max);
 
-static inline void out_u32(struct wire_out *o, uint32_t v)
-{
-	if (o->p)
-		put_be32(o->p + o->n, v);
-	o->n += 4;
-}
-
-static inline void out_u64(struct wire_out *o, uint64_t v)
-{
-	if (o->p)
-		put_be64(o->p + o->n, v);
-	o->n += 8;
-}
-
-/* u32 length, bytes. */
-static inline void out_string(struct wire_out *o, const char *s)
-{
-	size_t len = strlen(s);
-
-	out_u32(o, (uint32_t)len);
-	out_bytes(o, s, len);
-}
-
-/* Fill in a u32 length of all that follows the place at, once it is known. */
-static inline void out_patch_length(struct wire_out *o, size_t at)
-{
-	if (o->p)
-		put_be32(o->p + at, (uint32_t)(o->n - at - 4));
-}
-
-typedef void wire_encode_fn(struct wire_out *o, const void *msg);
-
-/* Append msg as a whole or not at all: 0, or what buf_reserve fails with. */
-static inline int wire_put(struct buf *b, wire_encode_fn *encode, const void *msg)
-{
-	struct wire_out o = { NULL, 0 };
-	uint8_t *room;
-	int r;
-
-	encode(&o, msg);
-	r = buf_reserve(b, o.n, &room);
-	if (r < 0)
-		return r;
-	o = (struct wire_out){ room, 0 };
-	encode(&o, msg);
-	return 0;
-}
-
-struct wire_in {
-	const uint8_t *p;
-	size_t left;
-	bool bad;
-	bool no_memory; /* bad, and not the peer's fault */
+/* Fields of a fixed size, as a table in wire order. */
+struct wire_field {
+	uint16_t offset;   /* in the message's struct */
+	uint16_t bytes;    /* 1, 2, 4, 8: a big-endian number; otherwise raw bytes */
+	uint8_t most;      /* greatest value of a field of one byte */
 };
 
-static inline struct wire_in wire_in_of(const struct buf *b)
-{
-	return (struct wire_in){ buf_ptr(b), buf_len(b), false, false };
-}
+#define WIRE_ANY 255       /* as most: no limit */
+#define WIRE_LOW_BIT 254   /* only the lowest bit counts */
+#define WIRE_FIELD(type, member, most) \
+	{ offsetof(type, member), sizeof(((type *)0)->member), most }
+#define wire_fields(w, msg, fields) \
+	wire_table(w, msg, fields, sizeof(fields) / sizeof((fields)[0]))
+void wire_table(struct wire *w, void *msg, const struct wire_field *f, size_t n);
 
-/* len bytes where they lie, or NULL. */
-static inline const uint8_t *in_view(struct wire_in *in, size_t len)
-{
-	const uint8_t *at = in->p;
+/* A u8 length and the bytes of s, which has room bytes, for names, addresses and pins. Decoding
+ * accepts only printable ASCII without spaces, and fills s with zeros when w is bad. */
+void wire_short(struct wire *w, char *s, size_t room);
+/* A u32 length and a text for people. Decoding makes it one printable line, cut to room. */
+void wire_text(struct wire *w, char *text, size_t room);
+/* Copy len bytes of text: cut between characters, control characters replaced. */
+void wire_clean(char *out, size_t room, const uint8_t *s, size_t len);
+/* A u32 length and at most BULK_PATH_MAX bytes other than NUL; decoding allocates *s, NULL when w is
+ * bad. */
+void wire_path(struct wire *w, char **s);
+/* An error as a Linux number; an unknown one becomes -EIO. */
+void wire_errno(struct wire *w, int *code, bool zero_allowed);
 
-	if (in->bad || len > in->left) {
-		in->bad = true;
-		return NULL;
-	}
-	in->p += len;
-	in->left -= len;
-	return at;
-}
+/* ---- parts of several messages ---- */
 
-static inline void in_bytes(struct wire_in *in, void *out, size_t len)
-{
-	const uint8_t *at = in_view(in, len);
-
-	if (at)
-		memcpy(out, at, len);
-	else
-		memset(out, 0, len);
-}
-
-static inline uint8_t in_u8(struct wire_in *in)
-{
-	const uint8_t *at = in_view(in, 1);
-
-	return at ? *at : 0;
-}
-
-static inline uint16_t in_u16(struct wire_in *in)
-{
-	const uint8_t *at = in_view(in, 2);
-
-	return at ? get_be16(at) : 0;
-}
-
-static inline uint32_t in_u32(struct wire_in *in)
-{
-	const uint8_t *at = in_view(in, 4);
-
-	return at ? get_be32(at) : 0;
-}
-
-static inline uint64_t in_u64(struct wire_in *in)
-{
-	const uint8_t *at = in_view(in, 8);
-
-	return at ? get_be64(at) : 0;
-}
-
-/* A number of at most max. */
-static inline uint8_t in_u8_max(struct wire_in *in, uint8_t max)
-{
-	uint8_t v = in_u8(in);
-
-	if (v > max)
-		in->bad = true;
-	return in->bad ? 0 : v;
-}
-
-/* The bytes behind a u32 length, as a decoder of their own: what it leaves over is
- * what a later minor version added. */
-static inline struct wire_in in_nested(struct wire_in *in, size_t max)
-{
-	uint32_t len = in_u32(in);
-	const uint8_t *at;
-
-	if (len > max)
-		in->bad = true;
-	at = in_view(in, len);
-	return (struct wire_in){ at, at ? len : 0, !at, false };
-}
-
-/* Make the buffer forget what has been decoded: 0; -EBADMSG or -ENOMEM with nothing
- * moved. */
-static inline int wire_in_end(const struct wire_in *in, struct buf *b)
-{
-	if (in->bad)
-		return in->no_memory ? -ENOMEM : -EBADMSG;
-	return buf_skip(b, buf_len(b) - in->left);
-}
+wire_fn wire_agreement;
+wire_fn wire_offer;
+wire_fn wire_counts;
+/* A request, decoded with its checks: 0, -EBADMSG, -ENOMEM, or -EPROTONOSUPPORT with text. The
+ * caller clears r after any result. */
+wire_fn wire_request;
+int wire_request_get(struct wire *w, struct bulk_request *r, struct err *e);
 
 #endif

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shared by the Python programs, rftp-iser and the planning commands of rftp-numa: failures,
-messages, options, child programs, locks, files, numbers and signals."""
+"""Shared by the Python programs, rftp-iser and the commands of rftp-numa: failures, messages,
+options, child programs, locks, files, numbers and signals."""
 from __future__ import annotations
 
 import contextlib
+import difflib
 import errno
 import fcntl
 import getopt
@@ -46,10 +47,12 @@ class Stopped(Failure):
 
 
 class Misuse(Failure):
-    """The command line is wrong."""
+    """The command line is wrong. complete: the text itself names the remedy."""
 
-    def __init__(self, text: str, word: str | None = None):
+    def __init__(self, text: str, word: str | None = None, complete: bool = False):
         super().__init__(text if word is None else f"{text}: {printable(word)}", USAGE)
+        self.remedy = "" if complete else (
+            f" ({_program} --help lists commands, {_program} COMMAND --help options)")
 
 
 def failed(why: OSError, where: str) -> Failure:
@@ -157,11 +160,11 @@ def start(program: str, module: str) -> int:
         if isinstance(why.__cause__, BrokenPipeError):
             return _end_by(signal.SIGPIPE)
         line = str(why)
-        if isinstance(why, Misuse):
-            line += f" ({program} --help lists commands, {program} COMMAND --help options)"
+        if isinstance(why, Failure):
+            line += getattr(why, "remedy", "")
         elif isinstance(why, OSError):
             line = str(failed(why, printable(str(why.filename or "this machine"))))
-        elif not isinstance(why, Failure):
+        else:
             line = (f"an error in {program} itself: {type(why).__name__}: {printable(line)} "
                     "(--debug shows where)")
         if line:
@@ -252,6 +255,23 @@ def _help(command: Command) -> str:
     return "\n".join([*lines, f"  -h, --{'help':22} print this help, and exit", ""])
 
 
+def _option_fault(command: Command, why: getopt.GetoptError) -> str:
+    """The texts of the programs in C."""
+    given = why.msg.split()[1]
+    names = [*(o.name for o in command.options), "help"]
+    several = ["--" + name for name in names if name.startswith(why.opt)]
+    if "requires argument" in why.msg:
+        value = next(o.value for o in command.options if o.name == why.opt)
+        return f"{given} needs a value ({value})"
+    if "must not have" in why.msg:
+        return f"{given} takes no value"
+    if given.startswith("--") and len(several) > 1:
+        return f"{given} is the beginning of several options: {', '.join(several)}"
+    near = difflib.get_close_matches(why.opt, names, 1, 0.7) if given.startswith("--") else []
+    end = f"did you mean --{near[0]}?" if near else f"{_program} {command.name} --help lists them"
+    return f"there is no option {printable(given)} ({end})"
+
+
 def parse(command: Command, given: Sequence[str]) -> Options | None:
     """None: --help was asked for, and printed. Misuse."""
     by_name = {o.name: o for o in command.options}
@@ -263,12 +283,7 @@ def parse(command: Command, given: Sequence[str]) -> Options | None:
         found, into.words = getopt.gnu_getopt([w for w in given if w != "--debug"], "h",
                                               [*names, "help"])
     except getopt.GetoptError as why:
-        problem = "no such option, or several that begin so"
-        if "requires argument" in why.msg:
-            problem = "this option takes a value"
-        elif "must not have" in why.msg:
-            problem = "this option takes no value"
-        raise Misuse(problem, why.msg.split()[1]) from None
+        raise Misuse(_option_fault(command, why), complete=True) from None
     if any(flag in ("-h", "--help") for flag, _ in found):
         output(_help(command))
         return None
@@ -441,10 +456,10 @@ def _end(child: subprocess.Popen[bytes]) -> None:
             child.communicate(timeout=5)
 
 
-def output_of(words: Sequence[str], seconds: float = 120) -> str:
+def output_of(words: Sequence[str], seconds: float = 120, env: dict[str, str] | None = None) -> str:
     """A program's standard output. Failure, with its last line of standard error that is not
     indented, if it fails."""
-    done = run(words, seconds=seconds)
+    done = run(words, seconds=seconds, env=env)
     if done.status:
         lines = re.findall(r"^\S.*", done.err, re.MULTILINE)
         name = os.path.basename(words[0]) + ": "
@@ -511,12 +526,12 @@ _passed: dict[str, int] = {}  # by rule: how often its place was reached
 
 def kill_point(name: str) -> None:
     """A named place where a test injects a fault. For rftp-iser RFTP_FAULT_ISER lists rules such as
-    "before:EIO:after=9;kill:SIGKILL:at=kept" (CONTRIBUTING.md). Failure if a rule has an errno."""
+    "before:EIO:after=9;kept:SIGKILL" (CONTRIBUTING.md). Failure if a rule has an errno."""
     variable = "RFTP_FAULT_" + _program.partition("-")[2].upper()
     for rule in filter(None, os.environ.get(variable, "").split(";")):
         point, action, *options = rule.split(":")
         of = dict(o.split("=", 1) for o in options)
-        if of.get("at", point) != name:
+        if point != name:
             continue
         _passed[rule] = _passed.get(rule, 0) + 1
         after = int(of.get("after", 0))

@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The machine as "rftp-numa topo" shows it, and the C program's commands."""
+"""The machine's topology, which "rftp-numa topo" shows, and the C program's internal commands."""
 from __future__ import annotations
 
+import errno
 import json
 import os
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rftp_common import Failure, Option, Stop, file_text, output_of, parse_ids, program, run, text
+from rftp_common import (Failure, Option, Stop, entries, file_text, number_in, output_of, parse_ids,
+                         parse_size, program, run, text)
 
 NODE_UNKNOWN, NODE_MOST = -1, 1023  # instead of a node's number; the kernel's greatest one
 SYSFS = Option("sysfs", "DIR", "another machine's sysfs, copied there", text)
@@ -20,10 +23,16 @@ def _words(words: Sequence[str]) -> list[str]:
     return [os.environ.get("RFTP_NUMA") or program("rftp-numa"), *words]
 
 
-def own_program(words: Sequence[str], given: str = "") -> Any:
+def _env(sysfs: str | None) -> dict[str, str] | None:
+    if sysfs == "":  # which would be the current directory
+        raise Failure(f'"": {os.strerror(errno.ENOENT)}')
+    return None if sysfs is None else {"RFTP_SYSFS": os.path.abspath(sysfs)}
+
+
+def own_program(words: Sequence[str], given: str = "", sysfs: str | None = None) -> Any:
     """The JSON that a command of the C program prints. It says itself why it fails."""
     with Stop() as stop:
-        done = run(_words(words), stop, given=given, show_errors=True)
+        done = run(_words(words), stop, given=given, show_errors=True, env=_env(sysfs))
     if done.status:
         by_signal = f"rftp-numa {words[0]}: ended by signal {done.status - 128}"
         raise Failure(by_signal if done.status > 128 else "")
@@ -85,6 +94,7 @@ class Machine:
     nodes: dict[int, Node] = field(default_factory=dict)  # by rising id
     nics: dict[str, Nic] = field(default_factory=lambda: defaultdict(Nic))
     locations: dict[str, Location] = field(default_factory=lambda: defaultdict(Location))
+    limit: int = 0  # bytes of memory that this process's control group may have
 
     def node(self, id: int, remedy: str = "rftp-numa topo lists them") -> Node:
         """Failure: there is none."""
@@ -114,17 +124,148 @@ def is_own(sysfs: str | None) -> bool:
     return not sysfs and not os.environ.get("RFTP_SYSFS")
 
 
+# ---- CPUs, in sysfs --------------------------------------------------------------------
+
+
+def _root(sysfs: str | None) -> str:
+    return sysfs or os.environ.get("RFTP_SYSFS") or "/sys"
+
+
+def _cpu_dir(sysfs: str | None, cpu: int) -> str:
+    return os.path.join(_root(sysfs), f"devices/system/cpu/cpu{cpu}")
+
+
+def package_of(cpus: Iterable[int], sysfs: str | None = None) -> int | None:
+    """The package (socket) of all CPUs; None: the firmware does not report it, there are no CPUs,
+    or they are in several packages."""
+    found = {file_text(_cpu_dir(sysfs, cpu), "topology/physical_package_id") for cpu in cpus}
+    number = found.pop() if len(found) == 1 else ""
+    return int(number) if re.fullmatch("[0-9]{1,9}", number) else None
+
+
+def cores_of(cpus: Iterable[int], sysfs: str | None = None) -> list[int]:
+    """The first CPU of each core, among cpus."""
+    firsts, seen = list[int](), set[int]()
+    for cpu in sorted(cpus):
+        if cpu not in seen:
+            firsts.append(cpu)
+            at = _cpu_dir(sysfs, cpu)
+            # thread_siblings_list: kernels before 5.3
+            seen |= parse_ids(file_text(at, "topology/core_cpus_list") or
+                              file_text(at, "topology/thread_siblings_list")) or set()
+    return firsts
+
+
+def caches_of(cpus: Iterable[int], sysfs: str | None = None) -> list[int]:
+    """The sizes in bytes of the last-level caches of cpus, each listed once. Unknown ones are left
+    out."""
+    sizes, seen = list[int](), set[int]()
+    for cpu in sorted(cpus):
+        if cpu in seen:
+            continue
+        at = os.path.join(_cpu_dir(sysfs, cpu), "cache")
+        levels = {number_in(at, index, "level"): os.path.join(at, index)
+                  for index in reversed(entries(at)) if parse_size(file_text(at, index, "size"))}
+        if levels:
+            last = levels[max(levels)]
+            sizes.append(parse_size(file_text(last, "size")) or 0)
+            seen |= parse_ids(file_text(last, "shared_cpu_list")) or set()
+    return sizes
+
+
+# ---- the topology ----------------------------------------------------------------------
+
+KINDS = {"network": "net", "rdma": "infiniband", "disks": "block"}  # and their classes in sysfs
+
+
+def _is_disk(at: str, name: str) -> bool:
+    """No partitions, RAM and loop devices, and no empty devices. hidden: one of several paths to an
+    NVMe disk, which is listed as well."""
+    return (not name.startswith(("loop", "ram", "zram")) and number_in(at, "size") > 0 and
+            not number_in(at, "hidden") and not os.path.exists(os.path.join(at, "partition")))
+
+
+def _is_virtual(at: str) -> bool:
+    """An interface without hardware of its own, such as a bridge; or a virtual function, which is
+    part of another interface's card."""
+    return ("/devices/virtual/" in os.path.realpath(at) or not os.path.exists(at) or
+            os.path.exists(os.path.join(at, "device/physfn")))
+
+
+def _devices(root: str) -> list[tuple[str, str]]:
+    """The kinds and names of all devices, by kind and name; 10 comes after 2."""
+    found = []
+    for kind, by_class in KINDS.items():
+        top = os.path.join(root, "class", by_class)
+        names = [name for name in entries(top) if name[0] != "."
+                 # A regular file is an attribute of the class, such as bonding_masters.
+                 and not os.path.isfile(os.path.join(top, name))
+                 and (kind != "disks" or _is_disk(os.path.join(top, name), name))]
+        names.sort(key=lambda name: [int(part) if part.isdecimal() else part
+                                     for part in re.split("([0-9]+)", name)])
+        found += [(kind, name) for name in names]
+    return found
+
+
+def topology(sysfs: str | None = None, paths: Iterable[str] = ()) -> dict[str, Any]:
+    """The JSON of "rftp-numa topo --json", which rftp-numa(1) describes; and "limit", the bytes of
+    memory that this process's control group may have. sysfs: None for this machine's. Failure."""
+    root, devices, asked = _root(sysfs), _devices(_root(sysfs)), list(paths)
+    words = [f"{KINDS[kind]}/{name}" for kind, name in devices]
+    words += [os.path.join(os.getcwd(), path) if path else "" for path in asked]
+    core = json.loads(output_of(_words(["machine", *words]), env=_env(sysfs)))
+    places: list[dict[str, Any]] = [*core["nodes"], {}]
+    for n in core["nodes"]:
+        cpus = parse_ids(n["cpus"]) or set()
+        n["cores"], package = len(cores_of(cpus, sysfs)), package_of(cpus, sysfs)
+        if package is not None:
+            n["package"] = package
+        if "memory" in n:
+            at = os.path.join(root, f"devices/system/node/node{n['id']}/hugepages")
+            for key, file in ("huge", "nr_hugepages"), ("huge_free", "free_hugepages"):
+                # A directory is named as "hugepages-2048kB".
+                n[key] = sum(number_in(at, of_size, file) * (parse_size(of_size[10:-1]) or 0)
+                             for of_size in entries(at))
+    for place in places:
+        place.update({kind: [] for kind in KINDS})
+    rdma = {name: located["rdma"] for (kind, name), located in zip(devices, core["found"])
+            if kind == "network"}
+    for (kind, name), located in zip(devices, core["found"]):
+        at, device = os.path.join(root, "class", KINDS[kind], name), dict[str, Any](name=name)
+        nodes = parse_ids(located["nodes"]) or set()
+        if kind == "network" and 0 < number_in(at, "speed") < (1 << 32) - 1:
+            device["mbps"] = number_in(at, "speed")
+        if kind == "disks":
+            device["bytes"] = number_in(at, "size") * 512
+        if len(nodes) > 1:
+            device["nodes"] = located["nodes"]
+        if kind == "network" and _is_virtual(at):
+            device["virtual"] = True
+        if kind == "rdma":
+            device["interfaces"] = [card for card, of_card in rdma.items() if of_card == name]
+        for place in places:
+            if place["id"] in nodes if "id" in place else not nodes:
+                place[kind].append(device)
+    found = {"nodes": core["nodes"], "unknown": places[-1], "limit": core["limit"]}
+    if asked:
+        found["at"] = [{"path": path, "nodes": located["nodes"],
+                        **({"absent": located["absent"]} if located["absent"] else {})}
+                       for path, located in zip(asked, core["found"][len(devices):])]
+    return found
+
+
 def read_machine(sysfs: str | None = None, paths: Iterable[str] = (), into: Machine | None = None
                  ) -> Machine:
     """sysfs: None for this machine's. paths: of files and block devices to locate. Failure."""
-    words, asked, own = ["topo", "--json"], list(paths), is_own(sysfs)
+    asked, own, places = list(paths), is_own(sysfs), []
     for at in (os.path.join(os.getcwd(), path) for path in asked):
         # Of a file still to be made: the nearest directory above it.
         while own and not at.startswith("/dev/") and at != "/" and not os.path.exists(at):
             at = os.path.dirname(at)
-        words += ["--at", at]
-    topo = json.loads(output_of(_words([*words, *(["--sysfs", sysfs] if sysfs else [])])))
+        places.append(at)
+    topo = topology(sysfs or None, places)
     m, ids = into or Machine(), [node["id"] for node in topo["nodes"]]
+    m.limit = topo["limit"]
     for n in topo["nodes"]:
         m.nodes[n["id"]] = Node(
             n["id"], parse_ids(n["cpus"]) or set(), dict(zip(ids, n["distances"])),

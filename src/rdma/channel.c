@@ -1,29 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-/* One channel: its queue pair, the messages it sends and receives, its end. */
+/* One channel: its queue pair, its messages, its end. */
 #include "rdma/path.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define INLINE_BYTES 64u
 #define SENDS_LEAST 32u
-/* min_rnr_timer 1: 0.01 ms. rdma_cm leaves 0, which means 655 ms; receives are never short,
- * but a peer's bug should not look like a slow network. */
+/* min_rnr_timer 1: 0.01 ms. rdma_cm sets 0, which means 655 ms. Receives never run short, but a bug
+ * of the peer should not look like a slow network. */
 #define RNR_TIMER 1
 
-uint32_t rd_head_bytes(const struct block *b)
-{
-	return BLOCK_WIRE_HEAD + b->nextents * BLOCK_WIRE_EXTENT;
-}
-
 /* ---- receives ---- */
-
-/* What is received has bytes of its own unless it is an RDMA_WRITE's immediate. */
-static bool receives_messages(const struct rd_path *p)
-{
-	return p->cfg.source || p->read;
-}
 
 int rd_repost(struct rd_path *p, struct rd_channel *c, uint32_t index)
 {
@@ -35,7 +23,8 @@ int rd_repost(struct rd_path *p, struct rd_channel *c, uint32_t index)
 	struct ibv_recv_wr wr = {
 		.wr_id = rd_work_id(RD_WORK_RECEIVE, c->index, index),
 		.sg_list = &sge,
-		.num_sge = receives_messages(p) ? 1 : 0,
+		/* The immediate of an RDMA_WRITE has no bytes of its own. */
+		.num_sge = p->cfg.source || p->read ? 1 : 0,
 	};
 
 	return p->v->post_recv(c->id, &wr);
@@ -43,9 +32,10 @@ int rd_repost(struct rd_path *p, struct rd_channel *c, uint32_t index)
 
 /* ---- messages ---- */
 
-/* Apply the faults of messages to m, which wr is about to send. 1: it is lost, do not send it; 0; or a
+/* Apply the faults of messages to m, the message of wr. 1: it is lost, do not send it; 0; or a
  * negative errno. */
-static int disturb(struct rd_path *p, struct rd_channel *c, uint8_t *m, const struct ibv_send_wr *wr)
+static int rd_message_fault(struct rd_path *p, struct rd_channel *c, uint8_t *m,
+			    const struct ibv_send_wr *wr)
 {
 	struct ibv_send_wr twin = *wr;
 	uint32_t len = wr->sg_list->length;
@@ -91,7 +81,7 @@ int rd_message_send(struct rd_path *p, struct rd_channel *c, uint32_t index, uin
 	if (!r && len <= c->inline_max)
 		wr.send_flags |= IBV_SEND_INLINE;
 	if (!r)
-		r = disturb(p, c, m, &wr);
+		r = rd_message_fault(p, c, m, &wr);
 	if (r == 1) {
 		c->spare_messages |= 1u << index;
 		return 0;
@@ -99,7 +89,7 @@ int rd_message_send(struct rd_path *p, struct rd_channel *c, uint32_t index, uin
 	return r ? r : p->v->post_send(c->id, &wr);
 }
 
-/* ---- the other's memory ---- */
+/* ---- the peer's memory ---- */
 
 #define NOWHERE (1ull << 44)
 
@@ -111,8 +101,8 @@ void rd_aim(struct ibv_send_wr *wr, const struct rd_channel *c, uint64_t at, uin
 
 /* ---- signs of life ---- */
 
-/* A write of no bytes needs no memory on either side and takes no receive, so it may be sent
- * at any time; but the other device must acknowledge it. */
+/* A write of no bytes needs no memory on either side and uses no receive, so it is allowed at any
+ * time; but the peer's device must acknowledge it. */
 int rd_probe(struct rd_path *p, struct rd_channel *c)
 {
 	struct ibv_send_wr wr = {
@@ -128,30 +118,26 @@ int rd_probe(struct rd_path *p, struct rd_channel *c)
 
 /* ---- beginning ---- */
 
-static bool is_too_much(int r)
-{
-	return r == -EINVAL || r == -ENOMEM;
-}
-
-/* What a device says it takes (max_qp_wr) may count smaller requests than ours: so fewer sends
- * are tried, and a device without inline sends, which is the same error. */
-static int make_queue_pair(struct rd_path *p, struct rd_channel *c, struct rdma_cm_id *id,
-			   struct ibv_qp_init_attr *attr)
+/* max_qp_wr may hold only for smaller requests than ours, so try fewer sends. A device without
+ * inline sends returns the same error. */
+static int rd_make_queue_pair(struct rd_path *p, struct rd_channel *c, struct rdma_cm_id *id,
+			      struct ibv_qp_init_attr *attr)
 {
 	struct ibv_qp_cap cap = attr->cap;
 	uint32_t sends = c->sends_max;
 	int r;
 
-	for (;; sends /= 2) {
+	for (;;) {
 		cap.max_send_wr = sends + RD_OTHERS_OUT;
 		for (cap.max_inline_data = INLINE_BYTES;; cap.max_inline_data = 0) {
 			attr->cap = cap;
 			r = p->v->qp_new(id, p->pd, attr);
-			if (!is_too_much(r) || !cap.max_inline_data)
+			if ((r != -EINVAL && r != -ENOMEM) || !cap.max_inline_data)
 				break;
 		}
-		if (!is_too_much(r) || sends / 2 < SENDS_LEAST)
+		if ((r != -EINVAL && r != -ENOMEM) || sends / 2 < SENDS_LEAST)
 			break;
+		sends /= 2;
 	}
 	if (!r && sends < c->sends_max)
 		log_debug("channel %u: a send queue of %u, not %u", c->index, sends, c->sends_max);
@@ -171,10 +157,11 @@ int rd_channel_make(struct rd_path *p, struct rd_channel *c, struct rdma_cm_id *
 		},
 		.qp_type = IBV_QPT_RC,
 	};
-	int r = make_queue_pair(p, c, id, &attr);
+	int r = rd_make_queue_pair(p, c, id, &attr);
 
 	if (r)
 		return r;
+
 	c->inline_max = attr.cap.max_inline_data;
 	c->id = id;
 	for (uint32_t i = 0; !r && i < c->receives; i++)
@@ -189,11 +176,13 @@ int rd_channel_up(struct rd_path *p, struct rd_channel *c)
 	int r;
 
 	if (c->state != RD_CONNECTING)
-		return 0; /* it was told twice: counted once */
+		return 0; /* a repeated event */
+
 	r = p->v->qp_rnr_timer(c->id, RNR_TIMER);
 	/* Some devices refuse the change in this state; then only the time-out is longer. */
 	if (r)
 		log_debug("channel %u keeps the RNR timer of rdma_cm: %s", c->index, strerror(-r));
+
 	pthread_mutex_lock(&p->lock);
 	c->state = RD_UP;
 	pthread_mutex_unlock(&p->lock);
@@ -211,24 +200,26 @@ void rd_channel_down(struct rd_path *p, struct rd_channel *c, int error)
 	if (c->state != RD_NEW)
 		log_debug("%s channel %u goes down: %s", p->cfg.source ? "source's" : "sink's",
 			  c->index, error ? strerror(-error) : "in good order");
+
 	pthread_mutex_lock(&p->lock);
 	c->state = RD_DOWN;
 	pthread_mutex_unlock(&p->lock);
+
 	if (c->id && c->id->qp) {
-		/* To the peer this is the end of the connection; once the queue pair is gone
-		 * nobody reads from or writes to our blocks any more. Its completions that
-		 * are still in the queue are known by their channel and dropped. */
+		/* The peer sees the end of the connection. Once the queue pair is destroyed, the
+		 * device no longer accesses our blocks. rd_handle_completion() drops completions
+		 * that are left in the queue. */
 		p->v->qp_error(c->id);
 		p->v->disconnect(c->id);
 		p->v->qp_free(c->id);
 	}
 	if (!c->counted)
 		return;
+
 	atomic_fetch_sub(&p->path.alive, 1);
 	if (p->cfg.source)
 		rd_source_drop(p, c);
 	else
 		rd_sink_drop(p, c);
-	c->down_error = error;
-	c->down_due = true;
+	path_add_down(&p->path, c->index, error);
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The real verbs: each wrapper turns the library's way of failing into a negative errno. */
+/* The real verbs: each wrapper converts the library's error to a negative errno. */
 #include "rdma/verbs.h"
+
+#include "util/util.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -8,35 +10,28 @@
 #include <string.h>
 #include <unistd.h>
 
-/* rdma_*: -1 and errno. */
-static int cm(int r)
+/* rdma_* functions fail with -1 and errno. */
+static int cm_result(int r)
 {
 	return r ? -(errno ? errno : EIO) : 0;
 }
 
-/* ibv_post_*, ibv_modify_*, ibv_query_*: a positive errno, from old providers -1. */
-static int vb(int r)
+/* ibv_post_*, ibv_modify_*, ibv_query_* fail with a positive errno, in old providers with -1. */
+static int verbs_result(int r)
 {
 	return r > 0 ? -r : r ? -EIO : 0;
 }
 
-static int nonblocking(int fd)
-{
-	int flags = fcntl(fd, F_GETFL);
-
-	return flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0 ? -errno : 0;
-}
-
 /* ---- connections ---- */
 
-static int channel_new(struct rdma_event_channel **ch)
+static int real_channel_new(struct rdma_event_channel **ch)
 {
 	int r;
 
 	*ch = rdma_create_event_channel();
 	if (!*ch)
 		return -errno;
-	r = nonblocking((*ch)->fd);
+	r = set_nonblock((*ch)->fd, true);
 	if (r) {
 		rdma_destroy_event_channel(*ch);
 		*ch = NULL;
@@ -44,122 +39,123 @@ static int channel_new(struct rdma_event_channel **ch)
 	return r;
 }
 
-static void channel_free(struct rdma_event_channel *ch)
+static void real_channel_free(struct rdma_event_channel *ch)
 {
 	if (ch)
 		rdma_destroy_event_channel(ch);
 }
 
-static int event_next(struct rdma_event_channel *ch, struct rdma_cm_event **ev)
+static int real_event_next(struct rdma_event_channel *ch, struct rdma_cm_event **ev)
 {
-	return cm(rdma_get_cm_event(ch, ev));
+	return cm_result(rdma_get_cm_event(ch, ev));
 }
 
-static void event_done(struct rdma_cm_event *ev)
+static void real_event_done(struct rdma_cm_event *ev)
 {
 	rdma_ack_cm_event(ev);
 }
 
-static int id_new(struct rdma_event_channel *ch, struct rdma_cm_id **id, void *context)
+static int real_id_new(struct rdma_event_channel *ch, struct rdma_cm_id **id, void *context)
 {
-	return cm(rdma_create_id(ch, id, context, RDMA_PS_TCP));
+	return cm_result(rdma_create_id(ch, id, context, RDMA_PS_TCP));
 }
 
-static void id_free(struct rdma_cm_id *id)
+static void real_id_free(struct rdma_cm_id *id)
 {
 	if (id)
 		rdma_destroy_id(id);
 }
 
-static int bind_addr(struct rdma_cm_id *id, const struct sockaddr *addr)
+static int real_bind_addr(struct rdma_cm_id *id, const struct sockaddr *addr)
 {
 	int only = 1;
 
-	/* An IPv6 wildcard or address must not take the IPv4 port as well. */
+	/* An IPv6 wildcard or address must not occupy the IPv4 port as well. */
 	if (addr->sa_family == AF_INET6 &&
 	    rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, &only, sizeof(only)))
 		return -errno;
-	return cm(rdma_bind_addr(id, (struct sockaddr *)addr));
+	return cm_result(rdma_bind_addr(id, (struct sockaddr *)addr));
 }
 
-static int listen_on(struct rdma_cm_id *id, int backlog)
+static int real_listen_on(struct rdma_cm_id *id, int backlog)
 {
-	return cm(rdma_listen(id, backlog));
+	return cm_result(rdma_listen(id, backlog));
 }
 
-static uint16_t port_of(struct rdma_cm_id *id)
+static uint16_t real_port_of(struct rdma_cm_id *id)
 {
 	return ntohs(rdma_get_src_port(id));
 }
 
-static int resolve_addr(struct rdma_cm_id *id, const struct sockaddr *src,
+static int real_resolve_addr(struct rdma_cm_id *id, const struct sockaddr *src,
 			const struct sockaddr *dst, int ms)
 {
-	return cm(rdma_resolve_addr(id, (struct sockaddr *)src, (struct sockaddr *)dst, ms));
+	return cm_result(rdma_resolve_addr(id, (struct sockaddr *)src, (struct sockaddr *)dst, ms));
 }
 
-static int resolve_route(struct rdma_cm_id *id, int ms)
+static int real_resolve_route(struct rdma_cm_id *id, int ms)
 {
-	return cm(rdma_resolve_route(id, ms));
+	return cm_result(rdma_resolve_route(id, ms));
 }
 
-static int set_tos(struct rdma_cm_id *id, uint8_t tos)
+static int real_set_tos(struct rdma_cm_id *id, uint8_t tos)
 {
-	return cm(rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &tos, sizeof(tos)));
+	return cm_result(rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &tos,
+					 sizeof(tos)));
 }
 
-static int set_ack_timeout(struct rdma_cm_id *id, uint8_t exponent)
+static int real_set_ack_timeout(struct rdma_cm_id *id, uint8_t exponent)
 {
-	return cm(rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &exponent,
+	return cm_result(rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &exponent,
 				  sizeof(exponent)));
 }
 
-static int connect_id(struct rdma_cm_id *id, struct rdma_conn_param *param)
+static int real_connect_id(struct rdma_cm_id *id, struct rdma_conn_param *param)
 {
-	return cm(rdma_connect(id, param));
+	return cm_result(rdma_connect(id, param));
 }
 
-static int accept_id(struct rdma_cm_id *id, struct rdma_conn_param *param)
+static int real_accept_id(struct rdma_cm_id *id, struct rdma_conn_param *param)
 {
-	return cm(rdma_accept(id, param));
+	return cm_result(rdma_accept(id, param));
 }
 
-static int reject_id(struct rdma_cm_id *id, const void *data, uint8_t len)
+static int real_reject_id(struct rdma_cm_id *id, const void *data, uint8_t len)
 {
-	return cm(rdma_reject(id, data, len));
+	return cm_result(rdma_reject(id, data, len));
 }
 
-static int disconnect_id(struct rdma_cm_id *id)
+static int real_disconnect_id(struct rdma_cm_id *id)
 {
-	return cm(rdma_disconnect(id));
+	return cm_result(rdma_disconnect(id));
 }
 
 /* ---- a device's resources ---- */
 
-static int query_device(struct ibv_context *ctx, struct ibv_device_attr *attr)
+static int real_query_device(struct ibv_context *ctx, struct ibv_device_attr *attr)
 {
-	return vb(ibv_query_device(ctx, attr));
+	return verbs_result(ibv_query_device(ctx, attr));
 }
 
-static int query_port(struct ibv_context *ctx, uint8_t port, struct ibv_port_attr *attr)
+static int real_query_port(struct ibv_context *ctx, uint8_t port, struct ibv_port_attr *attr)
 {
-	return vb(ibv_query_port(ctx, port, attr));
+	return verbs_result(ibv_query_port(ctx, port, attr));
 }
 
-static int pd_new(struct ibv_context *ctx, struct ibv_pd **pd)
+static int real_pd_new(struct ibv_context *ctx, struct ibv_pd **pd)
 {
 	errno = 0;
 	*pd = ibv_alloc_pd(ctx);
 	return *pd ? 0 : -(errno ? errno : ENOMEM);
 }
 
-static void pd_free(struct ibv_pd *pd)
+static void real_pd_free(struct ibv_pd *pd)
 {
 	if (pd)
 		ibv_dealloc_pd(pd);
 }
 
-static int mr_new(struct ibv_pd *pd, void *base, size_t len, uint64_t iova, int access,
+static int real_mr_new(struct ibv_pd *pd, void *base, size_t len, uint64_t iova, int access,
 		  struct ibv_mr **mr)
 {
 	errno = 0;
@@ -167,13 +163,13 @@ static int mr_new(struct ibv_pd *pd, void *base, size_t len, uint64_t iova, int 
 	return *mr ? 0 : -(errno ? errno : ENOMEM);
 }
 
-static void mr_free(struct ibv_mr *mr)
+static void real_mr_free(struct ibv_mr *mr)
 {
 	if (mr)
 		ibv_dereg_mr(mr);
 }
 
-static void cq_free(struct ibv_comp_channel *ch, struct ibv_cq *cq)
+static void real_cq_free(struct ibv_comp_channel *ch, struct ibv_cq *cq)
 {
 	if (cq)
 		ibv_destroy_cq(cq);
@@ -181,8 +177,8 @@ static void cq_free(struct ibv_comp_channel *ch, struct ibv_cq *cq)
 		ibv_destroy_comp_channel(ch);
 }
 
-static int cq_new(struct ibv_context *ctx, int entries, int vector, struct ibv_comp_channel **ch,
-		  struct ibv_cq **cq)
+static int real_cq_new(struct ibv_context *ctx, int entries, int vector,
+		       struct ibv_comp_channel **ch, struct ibv_cq **cq)
 {
 	int r;
 
@@ -191,24 +187,25 @@ static int cq_new(struct ibv_context *ctx, int entries, int vector, struct ibv_c
 	*ch = ibv_create_comp_channel(ctx);
 	if (!*ch)
 		return -(errno ? errno : ENOMEM);
-	r = nonblocking((*ch)->fd);
+
+	r = set_nonblock((*ch)->fd, true);
 	if (!r) {
 		*cq = ibv_create_cq(ctx, entries, NULL, *ch, vector);
 		r = *cq ? 0 : -(errno ? errno : ENOMEM);
 	}
 	if (r) {
-		cq_free(*ch, *cq);
+		real_cq_free(*ch, *cq);
 		*ch = NULL;
 	}
 	return r;
 }
 
-static int cq_arm(struct ibv_cq *cq)
+static int real_cq_arm(struct ibv_cq *cq)
 {
-	return vb(ibv_req_notify_cq(cq, 0));
+	return verbs_result(ibv_req_notify_cq(cq, 0));
 }
 
-static void cq_woken(struct ibv_comp_channel *ch)
+static void real_cq_woken(struct ibv_comp_channel *ch)
 {
 	struct ibv_cq *cq;
 	void *context;
@@ -217,65 +214,66 @@ static void cq_woken(struct ibv_comp_channel *ch)
 		ibv_ack_cq_events(cq, 1);
 }
 
-static int poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc)
+static int real_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc)
 {
 	int r = ibv_poll_cq(cq, n, wc);
 
 	return r < 0 ? -EIO : r;
 }
 
-static int qp_new(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
+static int real_qp_new(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 {
-	return cm(rdma_create_qp(id, pd, attr));
+	return cm_result(rdma_create_qp(id, pd, attr));
 }
 
-static void qp_free(struct rdma_cm_id *id)
+static void real_qp_free(struct rdma_cm_id *id)
 {
 	if (id->qp)
 		rdma_destroy_qp(id);
 }
 
-static int qp_error(struct rdma_cm_id *id)
+static int real_qp_error(struct rdma_cm_id *id)
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
 
-	return vb(ibv_modify_qp(id->qp, &attr, IBV_QP_STATE));
+	return verbs_result(ibv_modify_qp(id->qp, &attr, IBV_QP_STATE));
 }
 
-static int qp_way(struct rdma_cm_id *id, struct ibv_gid_entry *gid, enum ibv_mtu *mtu)
+static int real_qp_way(struct rdma_cm_id *id, struct ibv_gid_entry *gid, enum ibv_mtu *mtu)
 {
 	struct ibv_qp_init_attr init;
 	struct ibv_qp_attr attr;
-	int r = vb(ibv_query_qp(id->qp, &attr, IBV_QP_AV | IBV_QP_PATH_MTU, &init));
+	int r = verbs_result(ibv_query_qp(id->qp, &attr, IBV_QP_AV | IBV_QP_PATH_MTU, &init));
 
 	if (r)
 		return r;
 	*mtu = attr.path_mtu;
-	return vb(ibv_query_gid_ex(id->verbs, id->port_num, attr.ah_attr.grh.sgid_index, gid, 0));
+	return verbs_result(ibv_query_gid_ex(id->verbs, id->port_num,
+					     attr.ah_attr.grh.sgid_index, gid, 0));
 }
 
-static int qp_rnr_timer(struct rdma_cm_id *id, uint8_t code)
+static int real_qp_rnr_timer(struct rdma_cm_id *id, uint8_t code)
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTS, .min_rnr_timer = code };
 
-	return vb(ibv_modify_qp(id->qp, &attr, IBV_QP_STATE | IBV_QP_MIN_RNR_TIMER));
+	return verbs_result(ibv_modify_qp(id->qp, &attr, IBV_QP_STATE | IBV_QP_MIN_RNR_TIMER));
 }
 
-static int post_send(struct rdma_cm_id *id, struct ibv_send_wr *wr)
+static int real_post_send(struct rdma_cm_id *id, struct ibv_send_wr *wr)
 {
 	struct ibv_send_wr *bad;
 
-	return vb(ibv_post_send(id->qp, wr, &bad));
+	return verbs_result(ibv_post_send(id->qp, wr, &bad));
 }
 
-static int post_recv(struct rdma_cm_id *id, struct ibv_recv_wr *wr)
+static int real_post_recv(struct rdma_cm_id *id, struct ibv_recv_wr *wr)
 {
 	struct ibv_recv_wr *bad;
 
-	return vb(ibv_post_recv(id->qp, wr, &bad));
+	return verbs_result(ibv_post_recv(id->qp, wr, &bad));
 }
 
-static int async_event(struct ibv_context *ctx, struct ibv_async_event *ev)
+static int real_async_event(struct ibv_context *ctx, struct ibv_async_event *ev)
 {
 	if (ibv_get_async_event(ctx, ev))
 		return -errno;
@@ -283,18 +281,18 @@ static int async_event(struct ibv_context *ctx, struct ibv_async_event *ev)
 	return 0;
 }
 
-static int async_fd(struct ibv_context *ctx)
+static int real_async_fd(struct ibv_context *ctx)
 {
-	int r = nonblocking(ctx->async_fd);
+	int r = set_nonblock(ctx->async_fd, true);
 
 	return r ? r : ctx->async_fd;
 }
 
-/* librdmacm keeps a context for as long as the process lives, and there are drivers, rdma_rxe
- * for one, under which a device is not removed before its last descriptor is closed: whoever
- * removes it would wait for us. So the descriptors go, but for their numbers, which librdmacm
- * closes when it misses the device. */
-static void device_gone(struct ibv_context *ctx)
+/* librdmacm keeps a device context open as long as the process lives, and some drivers, such as
+ * rdma_rxe, remove a device only after its last descriptor is closed. So the removal would wait for
+ * this process. Replace the descriptors by /dev/null; librdmacm closes them when it finds that the
+ * device has gone. */
+static void real_device_gone(struct ibv_context *ctx)
 {
 	int fd = open("/dev/null", O_RDWR | O_CLOEXEC);
 
@@ -306,42 +304,42 @@ static void device_gone(struct ibv_context *ctx)
 }
 
 const struct verbs verbs_real = {
-	.channel_new = channel_new,
-	.channel_free = channel_free,
-	.event_next = event_next,
-	.event_done = event_done,
-	.id_new = id_new,
-	.id_free = id_free,
-	.bind = bind_addr,
-	.listen = listen_on,
-	.port = port_of,
-	.resolve_addr = resolve_addr,
-	.resolve_route = resolve_route,
-	.set_tos = set_tos,
-	.set_ack_timeout = set_ack_timeout,
-	.connect = connect_id,
-	.accept = accept_id,
-	.reject = reject_id,
-	.disconnect = disconnect_id,
-	.query_device = query_device,
-	.query_port = query_port,
-	.pd_new = pd_new,
-	.pd_free = pd_free,
-	.mr_new = mr_new,
-	.mr_free = mr_free,
-	.cq_new = cq_new,
-	.cq_free = cq_free,
-	.cq_arm = cq_arm,
-	.cq_woken = cq_woken,
-	.poll = poll_cq,
-	.qp_new = qp_new,
-	.qp_free = qp_free,
-	.qp_error = qp_error,
-	.qp_way = qp_way,
-	.qp_rnr_timer = qp_rnr_timer,
-	.post_send = post_send,
-	.post_recv = post_recv,
-	.async_event = async_event,
-	.async_fd = async_fd,
-	.device_gone = device_gone,
+	.channel_new = real_channel_new,
+	.channel_free = real_channel_free,
+	.event_next = real_event_next,
+	.event_done = real_event_done,
+	.id_new = real_id_new,
+	.id_free = real_id_free,
+	.bind = real_bind_addr,
+	.listen = real_listen_on,
+	.port = real_port_of,
+	.resolve_addr = real_resolve_addr,
+	.resolve_route = real_resolve_route,
+	.set_tos = real_set_tos,
+	.set_ack_timeout = real_set_ack_timeout,
+	.connect = real_connect_id,
+	.accept = real_accept_id,
+	.reject = real_reject_id,
+	.disconnect = real_disconnect_id,
+	.query_device = real_query_device,
+	.query_port = real_query_port,
+	.pd_new = real_pd_new,
+	.pd_free = real_pd_free,
+	.mr_new = real_mr_new,
+	.mr_free = real_mr_free,
+	.cq_new = real_cq_new,
+	.cq_free = real_cq_free,
+	.cq_arm = real_cq_arm,
+	.cq_woken = real_cq_woken,
+	.poll = real_poll_cq,
+	.qp_new = real_qp_new,
+	.qp_free = real_qp_free,
+	.qp_error = real_qp_error,
+	.qp_way = real_qp_way,
+	.qp_rnr_timer = real_qp_rnr_timer,
+	.post_send = real_post_send,
+	.post_recv = real_post_recv,
+	.async_event = real_async_event,
+	.async_fd = real_async_fd,
+	.device_gone = real_device_gone,
 };

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* rftpd: reads its options and does what they say. */
+/* rftpd: reads its options; then it serves, or prints help, a hash or its settings. */
 #include "server/handover.h"
-#include "server/notify.h"
 #include "server/server.h"
 #include "util/util.h"
 
@@ -15,9 +14,17 @@
 
 enum { PASSWORD_MAX = 1024 };
 
-/* ---- --hash-password ---- */
+/* ---- options that print ---- */
 
-/* Without an echo where it is typed. */
+static int flush_stdout(void)
+{
+	if (!fflush(stdout))
+		return EXIT_SUCCESS;
+	log_error("cannot write to standard output: %s", strerror(errno));
+	return EXIT_START;
+}
+
+/* Read a line from standard input, without echo if that is a terminal. */
 static bool read_password(const char *prompt, char out[PASSWORD_MAX])
 {
 	struct termios old, quiet;
@@ -35,6 +42,7 @@ static bool read_password(const char *prompt, char out[PASSWORD_MAX])
 		tcsetattr(STDIN_FILENO, TCSAFLUSH, &old);
 		fputc('\n', stderr);
 	}
+
 	if (!got)
 		return false;
 	got = strchr(out, '\n') || strlen(out) < PASSWORD_MAX - 1;
@@ -42,36 +50,22 @@ static bool read_password(const char *prompt, char out[PASSWORD_MAX])
 	return got && *out;
 }
 
-static bool read_password_twice(char out[PASSWORD_MAX])
-{
-	char again[PASSWORD_MAX];
-	bool ok = read_password("Password: ", out);
-
-	if (ok && isatty(STDIN_FILENO))
-		ok = read_password("Again: ", again) && !strcmp(out, again);
-	crypto_wipe(again, sizeof(again));
-	return ok;
-}
-
-/* What was asked for has to arrive. */
-static int printed(void)
-{
-	if (!fflush(stdout))
-		return EXIT_SUCCESS;
-	log_error("cannot write to standard output: %s", strerror(errno));
-	return EXIT_START;
-}
-
-static int hash_password(void)
+static int print_password_hash(void)
 {
 	CLEANUP_FREE char *hash = NULL;
-	char password[PASSWORD_MAX];
+	char password[PASSWORD_MAX], again[PASSWORD_MAX];
+	bool ok;
 
-	setvbuf(stdin, NULL, _IONBF, 0); /* no copy in a buffer of the library's */
-	if (!read_password_twice(password)) {
+	setvbuf(stdin, NULL, _IONBF, 0); /* so that stdio keeps no copy of the password */
+	ok = read_password("Password: ", password);
+	if (ok && isatty(STDIN_FILENO))
+		ok = read_password("Again: ", again) && !strcmp(password, again);
+	crypto_wipe(again, sizeof(again));
+	if (!ok) {
 		log_error("no password: it is empty, too long, or the two differ");
 		return EXIT_USAGE;
 	}
+
 	hash = password_hash(password);
 	crypto_wipe(password, sizeof(password));
 	if (!hash) {
@@ -79,37 +73,46 @@ static int hash_password(void)
 		return EXIT_START;
 	}
 	puts(hash);
-	return printed();
+	return flush_stdout();
+}
+
+/* Print for --help and the like. Returns the exit status; -1: no such option, so serve. */
+static int print_only(const struct srv_options *o)
+{
+	if (o->help) {
+		printf("Usage: rftpd [OPTION]...\n"
+		       "Serve files to rftp and to FTP clients.\n");
+		option_help(stdout, rftpd_options, OPTION_ANY, 0);
+		printf("\nThe settings of rftpd.conf(5) have the same names, without the dashes.\n"
+		       "\nExit status: 0 success; 1 with --stdio: the session failed; 2 usage; 3 it "
+		       "cannot\nlisten, or cannot use its state.\n");
+		return flush_stdout();
+	}
+	if (o->version) {
+		printf("rftpd %s\nfeatures: %s\n", PACKAGE_VERSION, RFTP_FEATURES);
+		return flush_stdout();
+	}
+	if (o->hash_password)
+		return print_password_hash();
+	if (o->check_config) {
+		if (!srv_options_check(o))
+			return EXIT_USAGE;
+		printf("%s: all is well\n", o->config ? printable(o->config) : "the command line");
+		return flush_stdout();
+	}
+	if (!o->show_config)
+		return -1;
+	srv_options_show(stdout, o);
+	return flush_stdout();
 }
 
 /* ---- serving ---- */
 
-/* Modes are given by us and our clients, not by who started us; a client that goes away
- * is an error of a write, as is a file or a log beyond RLIMIT_FSIZE; and a session needs
- * descriptors for files and channels. */
-static void set_process(void)
-{
-	umask(0);
-	signal(SIGPIPE, SIG_IGN);
-	signal(SIGXFSZ, SIG_IGN);
-	raise_fd_limit();
-}
-
-static void on_stop(int sig)
+static void on_stdio_stop(int sig)
 {
 	srv_stop = 1;
 }
 
-static int serve_stdio(struct server *sv)
-{
-	struct sigaction sa = { .sa_handler = on_stop };
-
-	sigaction(SIGTERM, &sa, NULL);
-	sigaction(SIGHUP, &sa, NULL);
-	return srv_session_stdio(sv);
-}
-
-/* Whom we were to replace learns it, too. */
 static int cannot_start(const struct activation *given, const struct err *e)
 {
 	log_error("%s", e->text);
@@ -117,16 +120,28 @@ static int cannot_start(const struct activation *given, const struct err *e)
 	return EXIT_START;
 }
 
-static int serve(struct server *sv, const struct activation *given)
+static int serve_clients(struct server *sv, const struct activation *given)
 {
+	struct sigaction stop = { .sa_handler = on_stdio_stop };
 	struct err e = ERR_INIT;
 	int rc;
 
-	set_process();
-	/* What else we were started with is nobody's here. */
+	/* The settings and the clients choose the modes of files; the umask of the calling process
+	 * must not. */
+	umask(0);
+
+	/* Ignore these, so that a write to a closed connection, or beyond RLIMIT_FSIZE, returns an
+	 * error. */
+	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN);
+	raise_fd_limit();
+
+	/* The processes that serve clients must not inherit other descriptors of the calling
+	 * process. */
 	if (!sv->opt.stdio)
 		close_fds(activation_end(given), UINT_MAX);
-	/* Until the log is open whoever starts us reads it, wherever it goes. */
+
+	/* Until the log is open, errors go to standard error. */
 	rc = srv_check_files(&sv->opt, &e);
 	if (rc == 0 && !sv->opt.stdio)
 		rc = srv_prepare(sv, &e);
@@ -134,87 +149,38 @@ static int serve(struct server *sv, const struct activation *given)
 		rc = srv_open_log(&sv->opt, &e);
 	if (rc < 0)
 		return cannot_start(given, &e);
-	if (sv->opt.stdio)
-		return serve_stdio(sv);
+
+	if (sv->opt.stdio) {
+		sigaction(SIGTERM, &stop, NULL);
+		sigaction(SIGHUP, &stop, NULL);
+		return srv_session_stdio(sv);
+	}
 	srv_say_start(sv);
 	return srv_listen(sv, given);
-}
-
-/* ---- telling ---- */
-
-static bool all_is_well;
-
-static void say_bad(const char *text)
-{
-	log_error("%s", text);
-	all_is_well = false;
-}
-
-static void say_weak(const char *text)
-{
-	log_warn("%s", text);
-}
-
-/* Nothing is made, nothing is opened for long. */
-static int check_config(const struct srv_options *o)
-{
-	all_is_well = true;
-	srv_options_check(o, say_bad, say_weak);
-	if (!all_is_well)
-		return EXIT_USAGE;
-	printf("%s: all is well\n", o->config ? printable(o->config) : "the command line");
-	return printed();
-}
-
-/* What is said and done without serving; -1: nothing was asked for. */
-static int tell(const struct srv_options *o)
-{
-	if (o->help) {
-		srv_options_help(stdout);
-		return printed();
-	}
-	if (o->version) {
-		printf("rftpd %s\nfeatures: %s\n", PACKAGE_VERSION, RFTP_FEATURES);
-		return printed();
-	}
-	if (o->hash_password)
-		return hash_password();
-	if (o->check_config)
-		return check_config(o);
-	if (!o->show_config)
-		return -1;
-	srv_options_show(stdout, o);
-	return printed();
-}
-
-static int run(struct server *sv)
-{
-	struct activation given;
-	struct err e = ERR_INIT, sockets = ERR_INIT;
-	int bad = activation_take(&given, &sockets), status;
-
-	if (srv_options_load(&sv->opt, sv->argc, sv->argv, &e) < 0) {
-		log_error("%s (rftpd --help lists the options)", e.text);
-		handover_failed(&given, e.text);
-		return EXIT_USAGE;
-	}
-	status = tell(&sv->opt);
-	if (status >= 0)
-		return status;
-	if (bad < 0 && !sv->opt.stdio)
-		return cannot_start(&given, &sockets);
-	return serve(sv, &given);
 }
 
 int main(int argc, char **argv)
 {
 	struct server sv = { .argc = argc, .argv = argv, .sealed = -1 };
-	int status;
+	struct err e = ERR_INIT, sockets = ERR_INIT;
+	struct activation given;
+	int bad, status;
 
 	hold_standard_fds();
 	log_init("rftpd", LOG_LV_INFO, false);
 	notify_begin();
-	status = run(&sv);
+	bad = activation_take(&given, &sockets);
+
+	if (srv_options_load(&sv.opt, argc, argv, &e) < 0) {
+		cannot_start(&given, &e);
+		status = EXIT_USAGE;
+	} else {
+		status = print_only(&sv.opt);
+		if (status < 0 && bad < 0 && !sv.opt.stdio)
+			status = cannot_start(&given, &sockets);
+		if (status < 0)
+			status = serve_clients(&sv, &given);
+	}
 	srv_clear(&sv);
 	return status;
 }

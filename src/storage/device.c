@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What kind of storage a descriptor lies on: by its filesystem, then by what sysfs tells
- * of the device below. */
-#include "storage/device.h"
+/* Finds the class of the storage below a descriptor: from the type of the filesystem, or else from
+ * the device's attributes in sysfs. */
+#include "storage/internal.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +15,7 @@
 
 /* ---- the filesystem ---- */
 
-/* f_type, see statfs(2); some have no name in <linux/magic.h>. */
+/* f_type, see statfs(2); some have no constant in <linux/magic.h>. */
 static const struct {
 	uint32_t magic;
 	enum storage_class class;
@@ -37,12 +38,13 @@ static const struct {
 	{ 0x01161970, STORAGE_NETWORK }, /* GFS2 */
 };
 
-enum storage_class class_by_magic(int fd)
+/* The class by the type of fd's filesystem; STORAGE_UNKNOWN: the device decides. */
+static enum storage_class class_by_magic(int fd)
 {
 	struct statfs fs;
 	struct stat st;
 
-	/* A block device's node lies on devtmpfs, which says nothing about the device. */
+	/* The file of a block device is on devtmpfs, which tells nothing about the device. */
 	if (fstat(fd, &st) < 0 || S_ISBLK(st.st_mode) || fstatfs(fd, &fs) < 0)
 		return STORAGE_UNKNOWN;
 	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
@@ -51,12 +53,12 @@ enum storage_class class_by_magic(int fd)
 	return STORAGE_UNKNOWN;
 }
 
-/* ---- its device ---- */
+/* ---- the device of a filesystem ---- */
 
 #define FDINFO_MAX 4096u
 #define MOUNTINFO_MAX (8u << 20)
 
-/* The number of the mount that fd is below; 0: not known. */
+/* The mount id of fd's file; 0: not known. */
 static unsigned long long mount_of(int fd)
 {
 	CLEANUP_FREE char *info = NULL;
@@ -83,6 +85,7 @@ bool mount_find(const char *mountinfo, unsigned long long id, struct mount_sourc
 		if (!line[strcspn(line, "\n")])
 			break;
 	}
+
 	return false;
 }
 
@@ -95,7 +98,7 @@ static bool mounted_from(int fd, struct mount_source *m)
 	       mount_find(mountinfo, id, m);
 }
 
-/* Of a filesystem whose st_dev is none (btrfs); 0: it is on no device. */
+/* The device of a filesystem with an anonymous st_dev (btrfs); 0: it has no device. */
 static dev_t mounted_device(int fd)
 {
 	struct mount_source m;
@@ -120,98 +123,89 @@ dev_t device_of(int fd)
 
 /* ---- sysfs ---- */
 
+#define SYSFS "/sys"    /* tests use a copy */
 enum { STACK_DEPTH = 8 }; /* a partition on LVM on RAID on partitions needs 3 */
 
-/* The directory of a block device; of a partition: its disk's, which has the queue.
- * A descriptor; negative: there is none. */
-static int open_disk(int at, const char *name)
-{
-	CLEANUP_CLOSE int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+/* A partition's directory is below that of its disk, which has the queue and the slaves. */
+static const char *const disk_dirs[] = { "", "/.." };
 
-	if (fd < 0 || faccessat(fd, "queue", F_OK, 0) == 0)
-		return steal_fd(&fd);
-	/* name was a link into the tree of devices, where the disk is right above. */
-	return openat(fd, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+/* The number in the file queue/<name> of the block device at path; -1: not known. */
+static long queue_at(const char *path, const char *name)
+{
+	for (size_t i = 0; i < 2; i++) {
+		CLEANUP_FREE char *file = NULL, *text = NULL;
+		char *end;
+		long v;
+
+		if (asprintf(&file, "%s%s/queue/%s", path, disk_dirs[i], name) < 0) {
+			file = NULL;
+			return -1;
+		}
+		if (read_file(file, 31, &text, NULL))
+			continue;
+		v = strtol(text, &end, 10);
+		return end == text ? -1 : v;
+	}
+
+	return -1;
 }
 
-static int open_device(const char *sysfs, dev_t dev)
+/* 1: the block device at path, or one of its components, rotates; 0: no; -1: not known. */
+static int rotates_at(const char *path, unsigned depth)
 {
-	char path[512];
-
-	if (!dev)
-		return -1;
-	snprintf(path, sizeof(path), "%s/dev/block/%u:%u", sysfs, major(dev), minor(dev));
-	return open_disk(AT_FDCWD, path);
-}
-
-static long number_at(int disk, const char *name)
-{
-	char path[64], text[32];
-	CLEANUP_CLOSE int fd = -1;
-	ssize_t n;
-	char *end;
-	long v;
-
-	snprintf(path, sizeof(path), "queue/%s", name);
-	fd = openat(disk, path, O_RDONLY | O_CLOEXEC);
-	n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
-	if (n <= 0)
-		return -1;
-	text[n] = '\0';
-	v = strtol(text, &end, 10);
-	return end == text ? -1 : v;
-}
-
-static int disk_rotates(int disk, unsigned depth);
-
-/* Of what the disk is made of, does anything rotate? -1: it is made of nothing, or nothing
- * is told. */
-static int slaves_rotate(int disk, unsigned depth)
-{
-	CLEANUP_CLOSE int fd = openat(disk, "slaves", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *dir = fd < 0 || !depth ? NULL : fdopendir(fd);
-	const struct dirent *de;
 	int any = -1;
 
-	if (!dir)
-		return -1;
-	steal_fd(&fd);
-	while (any < 1 && (de = readdir(dir))) {
-		CLEANUP_CLOSE int slave = -1;
-		int one;
+	for (size_t i = 0; i < 2 && depth; i++) {
+		CLEANUP_FREE char *slaves = NULL;
+		const struct dirent *de;
+		DIR *d;
 
-		if (de->d_name[0] == '.')
-			continue;
-		slave = open_disk(dirfd(dir), de->d_name);
-		one = slave < 0 ? -1 : disk_rotates(slave, depth - 1);
-		any = one > any ? one : any;
+		if (asprintf(&slaves, "%s%s/slaves", path, disk_dirs[i]) < 0) {
+			slaves = NULL;
+			return -1;
+		}
+		d = opendir(slaves);
+		while (d && any < 1 && (de = readdir(d))) {
+			CLEANUP_FREE char *one = NULL;
+			int r = -1;
+
+			if (de->d_name[0] == '.')
+				continue;
+			if (asprintf(&one, "%s/%s", slaves, de->d_name) < 0)
+				one = NULL;
+			else
+				r = rotates_at(one, depth - 1);
+			any = r > any ? r : any;
+		}
+		if (d)
+			closedir(d);
 	}
-	closedir(dir);
-	return any;
+
+	return any < 0 ? (int)queue_at(path, "rotational") : any;
 }
 
-static int disk_rotates(int disk, unsigned depth)
+/* The sysfs directory of dev. */
+static const char *device_path(char out[512], const char *sysfs, dev_t dev)
 {
-	int r = slaves_rotate(disk, depth);
-
-	return r < 0 ? (int)number_at(disk, "rotational") : r;
+	snprintf(out, 512, "%s/dev/block/%u:%u", sysfs, major(dev), minor(dev));
+	return out;
 }
 
 long queue_number(const char *sysfs, dev_t dev, const char *name)
 {
-	CLEANUP_CLOSE int disk = open_device(sysfs, dev);
+	char path[512];
 
-	return disk < 0 ? -1 : number_at(disk, name);
+	return dev ? queue_at(device_path(path, sysfs, dev), name) : -1;
 }
 
 int device_rotates(const char *sysfs, dev_t dev)
 {
-	CLEANUP_CLOSE int disk = open_device(sysfs, dev);
+	char path[512];
 
-	return disk < 0 ? -1 : disk_rotates(disk, STACK_DEPTH);
+	return dev ? rotates_at(device_path(path, sysfs, dev), STACK_DEPTH) : -1;
 }
 
-/* ---- both ---- */
+/* ---- the class ---- */
 
 const char *storage_class_text(unsigned class)
 {
@@ -227,17 +221,12 @@ const char *storage_class_text(unsigned class)
 enum storage_class storage_class_of(int fd)
 {
 	enum storage_class class = class_by_magic(fd);
+	int rotates;
 
 	if (class != STORAGE_UNKNOWN)
 		return class;
-	switch (device_rotates(SYSFS, device_of(fd))) {
-	case 0:
-		return STORAGE_SSD;
-	case 1:
-		return STORAGE_ROTATING;
-	default:
-		return STORAGE_UNKNOWN;
-	}
+	rotates = device_rotates(SYSFS, device_of(fd));
+	return rotates < 0 ? STORAGE_UNKNOWN : rotates ? STORAGE_ROTATING : STORAGE_SSD;
 }
 
 struct ids storage_nodes(const struct topo *t, int fd)
@@ -249,4 +238,119 @@ struct ids storage_nodes(const struct topo *t, int fd)
 	if (dev)
 		return topo_device(t, dev);
 	return mounted_from(fd, &m) && !strcmp(m.type, "tmpfs") ? tmpfs_nodes(m.options) : none;
+}
+
+/* ---- direct I/O ---- */
+
+#define BOUNCE_MAX (1u << 20) /* a multiple of every alignment */
+
+uint32_t direct_alignment(int fd)
+{
+	enum storage_class class = class_by_magic(fd);
+	struct stat st;
+	long align = -1; /* not known */
+
+	if (fstat(fd, &st) < 0 || !(S_ISREG(st.st_mode) || S_ISBLK(st.st_mode)))
+		return 0;
+	if (class == STORAGE_MEMORY || class == STORAGE_NETWORK)
+		return 0;
+#ifdef STATX_DIOALIGN /* Linux 6.1 */
+	struct statx sx;
+
+	if (!statx(fd, "", AT_EMPTY_PATH, STATX_DIOALIGN, &sx) && (sx.stx_mask & STATX_DIOALIGN))
+		align = sx.stx_dio_mem_align > sx.stx_dio_offset_align ?
+			sx.stx_dio_mem_align : sx.stx_dio_offset_align;
+#endif
+	if (align < 0)
+		align = queue_number(SYSFS, device_of(fd), "logical_block_size");
+	if (align <= 0)
+		return 0;
+	return align > (long)DIRECT_ALIGN ? (uint32_t)align : DIRECT_ALIGN;
+}
+
+int fd_reopen(int fd, int flags)
+{
+	char path[FD_PATH_MAX];
+	int r = open(fd_path(path, fd), flags | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+
+	return r < 0 ? -errno : r;
+}
+
+/* ---- reading from the medium ---- */
+
+/* Read the aligned part directly into out and the rest through a bounce buffer. fd is O_DIRECT. */
+static int read_direct(int fd, uint64_t offset, uint8_t *out, size_t len, uint32_t align)
+{
+	CLEANUP_FREE uint8_t *bounce = NULL;
+
+	while (len > 0) {
+		size_t skip = offset % align, n = len - len % align;
+		bool straight = !skip && (uintptr_t)out % align == 0 && n;
+		ssize_t got;
+
+		if (!straight) {
+			n = BOUNCE_MAX - skip < len ? BOUNCE_MAX - skip : len;
+			if (!bounce)
+				bounce = aligned_alloc(align, BOUNCE_MAX);
+			if (!bounce)
+				return -ENOMEM;
+		}
+		do {
+			got = pread(fd, straight ? out : bounce, (skip + n + align - 1) / align *
+				    align, (off_t)(offset - skip));
+		} while (got < 0 && errno == EINTR);
+		if (got < 0)
+			return -errno;
+		if ((size_t)got <= skip)
+			return -ENODATA;
+		if ((size_t)got - skip < n)
+			n = (size_t)got - skip;
+		if (!straight)
+			memcpy(out, bounce + skip, n);
+		offset += n;
+		out += n;
+		len -= n;
+	}
+
+	return 0;
+}
+
+/* Write back and drop the cached pages of the range, then read it through fd. */
+static int read_dropped(int fd, uint64_t offset, void *out, size_t len)
+{
+	ssize_t got;
+	int r;
+
+	/* EBADF, EROFS, EINVAL: this descriptor needs no sync. */
+	if (fdatasync(fd) < 0 && errno != EBADF && errno != EROFS && errno != EINVAL)
+		return -errno;
+	r = posix_fadvise(fd, (off_t)offset, (off_t)len, POSIX_FADV_DONTNEED);
+	if (r)
+		log_debug("posix_fadvise: %s", strerror(r));
+	got = pread_full(fd, out, len, (off_t)offset);
+	if (got < 0)
+		return (int)got;
+	return (size_t)got < len ? -ENODATA : 0;
+}
+
+int read_past_cache(int fd, uint64_t offset, void *out, size_t len)
+{
+	uint32_t align = direct_alignment(fd);
+	CLEANUP_CLOSE int direct = -1;
+	CLEANUP_CLOSE int plain = -1;
+	int r = FAULT("read", len);
+
+	if (r < 0)
+		return r;
+	if (align)
+		direct = fd_reopen(fd, O_RDONLY | O_DIRECT);
+	if (direct >= 0) {
+		r = read_direct(direct, offset, out, len, align);
+		if (r != -EINVAL)
+			return r;
+	}
+
+	/* A writer's descriptor may be write-only. */
+	plain = fd_reopen(fd, O_RDONLY);
+	return read_dropped(plain >= 0 ? plain : fd, offset, out, len);
 }

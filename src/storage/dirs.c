@@ -1,38 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Directories by reference, with a bounded number of open descriptors. */
-#include "storage/beneath.h"
-#include "storage/part.h"
-#include "storage/tree.h"
+#include "storage/internal.h"
+
 
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #define MIN_OPEN 4
 #define SHORT_CHAIN 16
-/* A look for one file's part costs some 5 us, a listed name 0.2 us: after so many looks a
- * list of at most so many names pays. */
+/* A lookup of one file's part costs about 5 us; listing a directory costs 0.2 us per name. So list
+ * the directory after PART_SCAN_AT lookups, if it has at most PART_SCAN_MOST names. */
 #define PART_SCAN_AT 64
 #define PART_SCAN_MOST 65536
-#define CLEAR_AGAIN_NS 1000000000ull /* the shortest age */
+#define CLEAR_AGAIN_NS 1000000000ull /* the shortest time between two searches of one directory */
 
-/* Lock order: there is only set->lock, and no system call but close is made under it. */
+/* set->lock is the only lock; no system call is made while it is held. */
 struct dirs {
-	unsigned int max_open;  /* constant, as these three are once there are dirs */
+	unsigned int max_open;  /* max_open to parts_age are constant once there are dirs */
 	bool without_proc;
-	dev_t plain;            /* what is there is not of proc */
+	dev_t plain;            /* a device that has no files of proc(5) */
 	uint64_t parts_age;     /* seconds; see dir_remove_old_parts(); 0: for ever */
-	pthread_mutex_t lock;   /* guards all below and the fields of dirs that say so */
-	dev_t cleared_dev;      /* the directory whose old parts were last looked for, and when */
+	atomic_size_t count;    /* directories of the set, open or not */
+	pthread_mutex_t lock;   /* guards all below, and the marked fields of each struct dir */
+	dev_t cleared_dev;      /* directory last searched for old parts, and when */
 	ino_t cleared_ino;
 	uint64_t cleared_ns;
 	unsigned int open;      /* subdirectories with a descriptor */
-	struct dir *newest;     /* of those that are open and not pinned */
+	struct dir *newest;     /* list of the directories that are open and not pinned */
 	struct dir *oldest;
 };
 
@@ -41,23 +42,19 @@ struct dir {
 	struct dir *parent;     /* holds a reference; NULL for a top */
 	size_t depth;           /* 0 for a top */
 	atomic_uint refs;
-	atomic_bool no_tmpfile; /* only ever set */
+	atomic_bool no_tmpfile; /* set once, never cleared */
 	atomic_bool no_parts;   /* the same */
-	atomic_bool cleared;    /* the same: of old parts */
+	atomic_bool cleared;    /* the same; no old parts are left */
 	atomic_uint part_asks;  /* calls of dir_no_parts() */
-	atomic_uint made_modes; /* LEARNT | asked << 12 | became; see dir_made */
-	_Atomic uint64_t made_ids; /* uid << 32 | gid; written before made_modes */
-	/* guarded by set->lock; fd stays as it is while there are pins */
+	/* guarded by set->lock; fd does not change while there are pins */
 	int fd;
 	unsigned int pins;
-	bool known;             /* dev and ino are */
+	bool known;             /* dev and ino are known */
 	dev_t dev;
 	ino_t ino;
 	struct dir *newer, *older;
-	char name[];            /* of a top: its path */
+	char name[];            /* for a top: its path */
 };
-
-#define LEARNT (1u << 31)
 
 struct dirs *dirs_new(unsigned int max_open)
 {
@@ -95,7 +92,13 @@ static struct dir *dir_new(struct dirs *s, const char *name)
 	d->set = s;
 	d->fd = -1;
 	atomic_init(&d->refs, 1);
+	atomic_fetch_add_explicit(&s->count, 1, memory_order_relaxed);
 	return d;
+}
+
+size_t dirs_count(const struct dirs *s)
+{
+	return atomic_load_explicit(&s->count, memory_order_relaxed);
 }
 
 struct dir *dir_top(struct dirs *s, int fd, const char *path)
@@ -128,7 +131,7 @@ struct dir *dir_ref(struct dir *d)
 	return d;
 }
 
-/* ---- the list of those that may be closed; all under set->lock ---- */
+/* ---- the list of the directories that may be closed; call with set->lock held ---- */
 
 static void list_add(struct dirs *s, struct dir *d)
 {
@@ -159,15 +162,16 @@ static bool closable(const struct dir *d)
 	return d->parent && d->fd >= 0 && d->pins == 0;
 }
 
-/* d is open: pin it. */
-static void take(struct dir *d)
+/* Pin d, which is open. */
+static void dirs_take(struct dir *d)
 {
 	if (closable(d))
 		list_remove(d->set, d);
 	d->pins++;
 }
 
-/* The descriptor of the one not used for longest; -1: there is none. */
+/* Remove the least recently used directory from the list and return its descriptor, which the
+ * caller closes; -1: the list is empty. */
 static int evict(struct dirs *s)
 {
 	struct dir *d = s->oldest;
@@ -196,15 +200,16 @@ void dir_put(struct dir *d)
 			s->open--;
 		}
 		fd = d->fd;
+		atomic_fetch_sub_explicit(&s->count, 1, memory_order_relaxed);
 		pthread_mutex_unlock(&s->lock);
 		if (fd >= 0)
 			close(fd);
 		free(d);
-		d = parent; /* a loop: trees may be deeper than the stack */
+		d = parent; /* a loop: recursion could overflow the stack in deep trees */
 	}
 }
 
-static void shrink(struct dirs *s)
+static void dirs_shrink(struct dirs *s)
 {
 	for (;;) {
 		int fd = -1;
@@ -231,10 +236,11 @@ void dir_unpin(struct dir *d)
 	full = s->open > s->max_open;
 	pthread_mutex_unlock(&s->lock);
 	if (full)
-		shrink(s);
+		dirs_shrink(s);
 }
 
-/* To be listed and synced if we may read it, else just to go through. */
+/* Open a directory for reading, so that it can be listed and synced. Without read permission open
+ * it with O_PATH, which suffices to open names below it. */
 static int open_name(const struct dirs *s, int parent, const char *name)
 {
 	int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), rc;
@@ -243,14 +249,14 @@ static int open_name(const struct dirs *s, int parent, const char *name)
 		fd = openat(parent, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
-	rc = s->without_proc ? beneath_is_proc(fd, s->plain) : 0;
+	rc = s->without_proc ? fd_is_proc(fd, s->plain) : 0;
 	if (rc == 0)
 		return fd;
 	close(fd);
 	return rc < 0 ? rc : -EACCES;
 }
 
-/* The same, closing others of ours while the process has no descriptor to spare. */
+/* As open_name(); when out of descriptors, close unpinned directories of the set and retry. */
 static int open_sub(struct dirs *s, int parent, const char *name)
 {
 	for (;;) {
@@ -268,7 +274,7 @@ static int open_sub(struct dirs *s, int parent, const char *name)
 	}
 }
 
-/* d gets fd, unless another thread was faster, and a pin. */
+/* Pin d with the descriptor fd; close fd if another thread has opened d meanwhile. */
 static void install_pinned(struct dir *d, int fd)
 {
 	struct dirs *s = d->set;
@@ -280,27 +286,28 @@ static void install_pinned(struct dir *d, int fd)
 		d->pins++;
 		s->open++;
 	} else {
-		take(d);
+		dirs_take(d);
 	}
 	full = s->open > s->max_open;
 	pthread_mutex_unlock(&s->lock);
 	if (fd >= 0)
 		close(fd);
 	if (full)
-		shrink(s);
+		dirs_shrink(s);
 }
 
-/* Pin d's nearest open ancestor (or d) and note those below it, down to d, in chain. */
+/* Pin and return d or its nearest open ancestor; NULL: the top does not exist. chain: the n closed
+ * directories below it, d first. */
 static struct dir *pin_nearest(struct dir *d, struct dir **chain, size_t *n)
 {
 	LOCK_GUARD(guard, &d->set->lock);
 
 	*n = 0;
-	while (d->fd < 0) {
+	for (; d->fd < 0 && d->parent; d = d->parent)
 		chain[(*n)++] = d;
-		d = d->parent; /* a top is always open */
-	}
-	take(d);
+	if (d->fd < 0)
+		return NULL;
+	dirs_take(d);
 	return d;
 }
 
@@ -316,6 +323,8 @@ static int pin_closed(struct dir *d)
 	if (!chain)
 		return -ENOMEM;
 	at = pin_nearest(d, chain, &n);
+	if (!at)
+		fd = -ENOENT;
 	while (n && fd >= 0) {
 		struct dir *sub = chain[--n];
 
@@ -325,6 +334,7 @@ static int pin_closed(struct dir *d)
 		dir_unpin(at);
 		at = sub;
 	}
+
 	if (chain != few)
 		free(chain);
 	return fd < 0 ? fd : at->fd;
@@ -337,7 +347,7 @@ int dir_pin(struct dir *d)
 	pthread_mutex_lock(&d->set->lock);
 	fd = d->fd;
 	if (fd >= 0)
-		take(d);
+		dirs_take(d);
 	pthread_mutex_unlock(&d->set->lock);
 	return fd >= 0 ? fd : pin_closed(d);
 }
@@ -346,68 +356,29 @@ int dir_pin(struct dir *d)
 
 char *dir_path(struct dir *d, const char *name)
 {
-	size_t len = name ? strlen(name) + 1 : 1;
+	size_t len = (name ? strlen(name) : 0) + 1, n;
 	char *path, *at;
 
-	for (struct dir *p = d; p; p = p->parent)
-		len += strlen(p->name) + 1;
+	for (const struct dir *up = d; up; up = up->parent)
+		len += strlen(up->name) + 1;
 	path = malloc(len);
 	if (!path)
 		return NULL;
-	at = path + len;
-	*--at = '\0';
-	if (name) {
-		at -= strlen(name);
-		memcpy(at, name, strlen(name));
-	}
-	for (struct dir *p = d; p; p = p->parent) {
-		size_t n = strlen(p->name);
 
-		/* none behind the "/" of a top or one without a name, nor with nothing behind */
-		if (*at && n && p->name[n - 1] != '/')
+	at = path + len - (name ? strlen(name) : 0) - 1;
+	strcpy(at, name ? name : "");
+	for (; d; d = d->parent) {
+		n = strlen(d->name);
+		/* no slash at the end, nor after a top that ends in "/" or has no name */
+		if (*at && (d->parent || (n && d->name[n - 1] != '/')))
 			*--at = '/';
-		at -= n;
-		memcpy(at, p->name, n);
+		at = memcpy(at - n, d->name, n);
 	}
 	memmove(path, at, strlen(at) + 1);
 	return path;
 }
 
-char *dir_below(struct dir *d, const char *name, struct dir **top)
-{
-	size_t len = strlen(name) + 1;
-	char *path, *at;
-
-	for (*top = d; (*top)->parent; *top = (*top)->parent)
-		len += strlen((*top)->name) + 1;
-	path = malloc(len);
-	if (!path)
-		return NULL;
-	at = path + len - strlen(name) - 1;
-	strcpy(at, name);
-	for (; d->parent; d = d->parent) {
-		*--at = '/';
-		at -= strlen(d->name);
-		memcpy(at, d->name, strlen(d->name));
-	}
-	return path;
-}
-
-struct dir *dir_at(struct dir *top, const char *path)
-{
-	char *names CLEANUP_FREE = strdup(path), *rest = names, *name;
-	struct dir *d = names ? dir_ref(top) : NULL;
-
-	while (d && (name = strsep(&rest, "/"))) {
-		struct dir *sub = *name ? dir_sub(d, name) : dir_ref(d);
-
-		dir_put(d);
-		d = sub;
-	}
-	return d;
-}
-
-/* ---- for walking and for making files ---- */
+/* ---- helpers of walks and of new files ---- */
 
 void dir_know(struct dir *d, const struct stat *st)
 {
@@ -432,7 +403,7 @@ void dir_revive(struct dir *parent, struct dir *child)
 	dev = parent->dev;
 	ino = parent->ino;
 	if (want)
-		take(child);
+		dirs_take(child);
 	pthread_mutex_unlock(&s->lock);
 	if (!want)
 		return;
@@ -440,31 +411,13 @@ void dir_revive(struct dir *parent, struct dir *child)
 	dir_unpin(child);
 	if (fd < 0)
 		return;
-	/* moved meanwhile: it is not the parent that is wanted, but maybe anything */
+	/* child was moved meanwhile: ".." is not parent */
 	if (fstat(fd, &st) || st.st_dev != dev || st.st_ino != ino) {
 		close(fd);
 		return;
 	}
 	install_pinned(parent, fd);
 	dir_unpin(parent);
-}
-
-bool dir_made(struct dir *d, uint32_t asked, struct dir_made *m)
-{
-	uint32_t modes = atomic_load_explicit(&d->made_modes, memory_order_acquire);
-	uint64_t ids = atomic_load_explicit(&d->made_ids, memory_order_relaxed);
-
-	*m = (struct dir_made){ modes & 07777, (uint32_t)(ids >> 32), (uint32_t)ids };
-	return (modes & ~07777u) == (LEARNT | asked << 12);
-}
-
-void dir_learn_made(struct dir *d, uint32_t asked, const struct dir_made *m)
-{
-	uint64_t ids = (uint64_t)m->uid << 32 | m->gid;
-
-	atomic_store_explicit(&d->made_ids, ids, memory_order_relaxed);
-	atomic_store_explicit(&d->made_modes, LEARNT | asked << 12 | (m->mode & 07777),
-			      memory_order_release);
 }
 
 bool dir_no_tmpfile(struct dir *d)
@@ -509,7 +462,8 @@ static int remove_if_old(void *arg, int dirfd, const char *name)
 	return 0;
 }
 
-/* STOR makes a new dir for each file: many files into one directory must not list it for each. */
+/* True: the directory was searched less than CLEAR_AGAIN_NS ago. STOR makes a struct dir for each
+ * file, and must not list the directory each time. */
 static bool was_cleared_last(struct dirs *s, int fd)
 {
 	struct stat st;
@@ -537,4 +491,42 @@ void dir_remove_old_parts(struct dir *d, int fd)
 void dirs_set_parts_age(struct dirs *s, uint64_t seconds)
 {
 	s->parts_age = seconds;
+}
+
+/* ---- syncing names ---- */
+
+/* Only a descriptor that is open for reading can be synced. Without permission to read the
+ * directory, sync its whole filesystem through an unnamed file in it; if that is impossible, sync
+ * all filesystems. */
+static int sync_around(int dfd)
+{
+	int fd CLEANUP_CLOSE = openat(dfd, ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
+
+	if (fd < 0) {
+		sync();
+		return 0;
+	}
+	return syncfs(fd) ? -errno : 0;
+}
+
+/* EINVAL: the filesystem has no fsync for directories. */
+static int sync_fd(int fd)
+{
+	return fsync(fd) && errno != EINVAL ? -errno : 0;
+}
+
+int sync_dir(int dfd)
+{
+	int fd CLEANUP_CLOSE = -1;
+	int r = FAULT("sync", 0);
+
+	if (r)
+		return r;
+	r = sync_fd(dfd);
+	if (r != -EBADF)
+		return r;
+	fd = openat(dfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC); /* dfd may be O_PATH */
+	if (fd >= 0)
+		return sync_fd(fd);
+	return errno == EACCES ? sync_around(dfd) : -errno;
 }

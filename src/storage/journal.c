@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The journal of a part: which runs of the file are down, and their digests. A run is any stretch
- * of the file; each has the length in which its transfer brought it, so that a transfer with
- * blocks of another size goes on from the same journal.
+/* The journal of a part: the written runs of the file, with their digests. A run is a range of the
+ * file of any length, so a transfer with another block size can continue from the same journal.
  *
  * A file beside the part, big-endian:
  *   header  64 bytes: magic, u32 version, 4 bytes zero, u64 size, u64 mtime seconds,
  *           u32 mtime nanoseconds, u32 salt, 16 bytes hash of the name, 4 bytes zero,
  *           u32 CRC32C of all before
- *   record  32 bytes, any number: u64 offset, u32 length, 16 bytes digest, u32 CRC32C of
- *           these that continues the header's, so that records of an older journal that
- *           lay in the same blocks do not pass
- * Records are appended only after their data has been synced. The first
- * that does not check was torn by a crash: it and all behind it are cut off. The journal
- * is a hint: part_runs reads the data back, and a record whose data differs does not count. */
-#include "storage/part.h"
+ *   record 32 bytes, any number: u64 offset, u32 length, 16 bytes digest, u32 CRC32C of
+ *           these that continues the header's CRC: records of an older journal that
+ *           lay in the same disk blocks fail the check
+ * Records are appended only after their data has been synced. A crash can leave a torn record, with
+ * a wrong CRC: the first such record and all later ones are cut off. The journal is a hint:
+ * part_runs() reads the data back, and ignores records that do not match it. */
+#include "storage/internal.h"
 
 #include "block/block.h"
 
@@ -28,10 +27,10 @@
 #define HEADER_BYTES 64
 #define RECORD_BYTES 32
 #define CHUNK_RECORDS 4096
-/* Records that are in memory at once when an old journal is read. */
+/* The most records in memory at a time when an old journal is read. */
 #define WINDOW_RECORDS (1u << 17)
-/* A batch is synced and recorded when it is this old, or this big and not too young:
- * what a crash costs, against a sync of the data each time. */
+/* A batch is synced and recorded after BATCH_NS; or when it has BATCH_BYTES, after at least
+ * BATCH_MIN_NS. Larger batches lose more data in a crash; smaller batches need more syncs. */
 #define BATCH_NS 1000000000u
 #define BATCH_BYTES (64u << 20)
 #define BATCH_MIN_NS 250000000u
@@ -41,19 +40,18 @@ static const char magic[8] = { 'R', 'F', 'T', 'P', 'J', 'R', 'N', 'L' };
 struct notes {
 	struct part_run *v;
 	size_t n, cap;
-	uint64_t bytes;         /* of all these runs */
+	uint64_t bytes;         /* of all pending runs */
 };
 
 struct journal {
 	int fd, datafd;         /* constant, as are size, seed */
 	uint64_t size;
 	uint32_t seed;          /* the header's CRC */
-	uint64_t old_end;       /* bytes of the records that were taken over; this and the next */
-	uint32_t old_longest;   /* belong to the opener's thread. No run in them is longer */
+	uint64_t old_end;       /* end of the old records; for the opener's thread only */
 	pthread_mutex_t lock;   /* guards all below */
 	pthread_cond_t flushed;
 	struct notes pending;
-	bool flushing;          /* a thread syncs and appends; it alone moves end */
+	bool flushing;          /* a thread syncs and appends; only this thread changes end */
 	uint64_t last_ns;
 	uint64_t end;           /* bytes of header and good records */
 	int data_error, error;  /* negative errno, sticky */
@@ -61,15 +59,8 @@ struct journal {
 
 static int notes_add(struct notes *v, const struct part_run *note)
 {
-	if (v->n == v->cap) {
-		size_t cap = v->cap ? 2 * v->cap : 64;
-		struct part_run *p = reallocarray(v->v, cap, sizeof(*p));
-
-		if (!p)
-			return -ENOMEM;
-		v->v = p;
-		v->cap = cap;
-	}
+	if (!array_has_room(v->v, v->n, v->cap))
+		return -ENOMEM;
 	v->v[v->n++] = *note;
 	v->bytes += note->length;
 	return 0;
@@ -96,14 +87,6 @@ static void encode_header(uint8_t h[HEADER_BYTES], const struct part_spec *s, ui
 	put_be32(h + 60, crypto_crc32c(0, h, 60));
 }
 
-static void encode_record(uint8_t r[RECORD_BYTES], const struct part_run *note, uint32_t seed)
-{
-	put_be64(r, note->offset);
-	put_be32(r + 8, note->length);
-	memcpy(r + 12, note->digest, RUN_DIGEST_BYTES);
-	put_be32(r + 28, crypto_crc32c(seed, r, 28));
-}
-
 static bool decode_record(const uint8_t r[RECORD_BYTES], struct part_run *note, uint32_t seed)
 {
 	if (get_be32(r + 28) != crypto_crc32c(seed, r, 28))
@@ -114,9 +97,9 @@ static bool decode_record(const uint8_t r[RECORD_BYTES], struct part_run *note, 
 	return true;
 }
 
-/* ---- taking over, starting anew ---- */
+/* ---- continuing an old journal, starting a new one ---- */
 
-/* Whether the journal speaks of s; then seed is set. */
+/* True: the header belongs to the file of s. Sets seed. */
 static bool header_fits(struct journal *j, const struct part_spec *s)
 {
 	uint8_t is[HEADER_BYTES], want[HEADER_BYTES];
@@ -130,7 +113,8 @@ static bool header_fits(struct journal *j, const struct part_spec *s)
 
 typedef int record_fn(void *arg, const struct part_run *note);
 
-/* Call fn for each good record from the header up to end; *good is where they end. */
+/* Call fn (may be NULL) for each valid record between the header and end. *good: the offset after
+ * the last valid record. */
 static int each_record(struct journal *j, uint64_t end, record_fn *fn, void *arg, uint64_t *good)
 {
 	int r = 0;
@@ -152,32 +136,12 @@ static int each_record(struct journal *j, uint64_t end, record_fn *fn, void *arg
 
 			if (!decode_record(chunk + i * RECORD_BYTES, &note, j->seed))
 				break;
-			if (in_file(j, &note))
+			if (fn && in_file(j, &note))
 				r = fn(arg, &note);
 		}
 		*good += i * RECORD_BYTES;
 	} while (!r && n == CHUNK_RECORDS && i == n);
 	return r;
-}
-
-static int note_longest(void *arg, const struct part_run *note)
-{
-	uint32_t *longest = arg;
-
-	if (note->length > *longest)
-		*longest = note->length;
-	return 0;
-}
-
-/* How far the records are good; the rest is cut off. */
-static int look_at_records(struct journal *j)
-{
-	int r = each_record(j, UINT64_MAX, note_longest, &j->old_longest, &j->end);
-
-	if (r)
-		return r;
-	j->old_end = j->end;
-	return ftruncate(j->fd, (off_t)j->end) ? -errno : 0;
 }
 
 static int start_anew(struct journal *j, const struct part_spec *s)
@@ -192,12 +156,6 @@ static int start_anew(struct journal *j, const struct part_spec *s)
 	if (ftruncate(j->fd, 0))
 		return -errno;
 	return pwrite_full(j->fd, h, sizeof(h), 0);
-}
-
-static int open_file(int dirfd, const char *name, bool *fresh)
-{
-	/* its part's lock keeps others away; the part's rules keep strangers' files away */
-	return part_open_named(dirfd, name, 0600, fresh);
 }
 
 static struct journal *journal_new(const struct part_spec *s, int datafd)
@@ -229,12 +187,19 @@ struct journal *journal_open(int dirfd, const struct part_spec *s, int datafd, b
 		return NULL;
 	}
 	journal_name(name, s->name);
-	j->fd = open_file(dirfd, name, &made);
+
+	/* the part's lock excludes other writers; part_open_named() refuses files of other users */
+	j->fd = part_open_named(dirfd, name, 0600, &made);
 	r = j->fd < 0 ? j->fd : 0;
 	if (r == 0) {
 		*taken = !fresh && !made && header_fits(j, s);
-		r = *taken ? look_at_records(j) : start_anew(j, s);
+		r = *taken ? each_record(j, UINT64_MAX, NULL, NULL, &j->end) : start_anew(j, s);
+		if (r == 0 && *taken) {
+			j->old_end = j->end;
+			r = ftruncate(j->fd, (off_t)j->end) ? -errno : 0; /* cut off the rest */
+		}
 	}
+
 	if (r == 0)
 		return j;
 	part_err(e, r, s, "cannot start the journal beside it");
@@ -255,21 +220,22 @@ void journal_close(struct journal *j)
 	free(j);
 }
 
-/* ---- what is down ---- */
+/* ---- runs in the file ---- */
 
-/* Records in the order of the journal, some at a time. */
+/* A window of at most WINDOW_RECORDS records, in journal order until they are sorted. */
 struct window {
 	struct journal *j;
 	struct part_run *v;
 	size_t n;
-	uint8_t *room;          /* for the longest run */
+	uint8_t *room;          /* grows to the longest run */
+	size_t room_bytes;
 	part_run_fn *fn;
 	void *arg;
 	int64_t good;
 };
 
-/* By offset; of two for the same place the longer one first. */
-static int by_place(const void *a, const void *b)
+/* Sort by offset; of two runs with the same offset the longer one is first. */
+static int run_by_offset(const void *a, const void *b)
 {
 	const struct part_run *x = a, *y = b;
 
@@ -278,33 +244,47 @@ static int by_place(const void *a, const void *b)
 	return (x->length < y->length) - (x->length > y->length);
 }
 
-static bool run_holds(struct journal *j, const struct part_run *run, uint8_t *room)
+/* 1: the file contains the run's data; 0: it does not; or a negative errno. */
+static int run_holds(struct window *w, const struct part_run *run)
 {
 	uint8_t digest[RUN_DIGEST_BYTES];
 
-	if (pread_full(j->datafd, room, run->length, (off_t)run->offset) != (ssize_t)run->length)
-		return false;
-	crypto_run_digest(digest, room, run->length);
+	if (run->length > w->room_bytes) {
+		free(w->room);
+		w->room = malloc(run->length);
+		w->room_bytes = w->room ? run->length : 0;
+		if (!w->room)
+			return -ENOMEM;
+	}
+
+	if (pread_full(w->j->datafd, w->room, run->length, (off_t)run->offset) !=
+	    (ssize_t)run->length)
+		return 0;
+	crypto_run_digest(digest, w->room, run->length);
 	return memcmp(digest, run->digest, sizeof(digest)) == 0;
 }
 
-/* Read the data in the order in which it lies in the file. */
+/* Compare the runs of the window with the data in order of offset, and empty the window. */
 static int look_through(struct window *w)
 {
 	uint64_t at = 0;
 	int r = 0;
 
-	qsort(w->v, w->n, sizeof(*w->v), by_place);
+	qsort(w->v, w->n, sizeof(*w->v), run_by_offset);
 	for (size_t i = 0; i < w->n && !r; i++) {
 		const struct part_run *run = &w->v[i];
 
-		/* A shorter one in the place of one that holds, or a second note of it. */
-		if (run->offset < at || !run_holds(w->j, run, w->room))
+		/* It overlaps a run that matched: a shorter run, or the same again. */
+		if (run->offset < at)
+			continue;
+		r = run_holds(w, run);
+		if (r <= 0)
 			continue;
 		at = run->offset + run->length;
 		w->good++;
 		r = w->fn ? w->fn(w->arg, run) : 0;
 	}
+
 	w->n = 0;
 	return r;
 }
@@ -322,20 +302,20 @@ int64_t journal_runs(struct journal *j, part_run_fn *fn, void *arg)
 	uint64_t records = j->old_end ? (j->old_end - HEADER_BYTES) / RECORD_BYTES : 0, end;
 	size_t most = records < WINDOW_RECORDS ? (size_t)records : WINDOW_RECORDS;
 	struct part_run *v CLEANUP_FREE = malloc((most + 1) * sizeof(*v));
-	uint8_t *room CLEANUP_FREE = malloc(j->old_longest + 1ul);
-	struct window w = { .j = j, .v = v, .room = room, .fn = fn, .arg = arg };
-	int r = room && v ? 0 : -ENOMEM;
+	struct window w = { .j = j, .v = v, .fn = fn, .arg = arg };
+	int r = v ? 0 : -ENOMEM;
 
 	if (!r && records)
 		r = each_record(j, j->old_end, into_window, &w, &end);
 	if (!r)
 		r = look_through(&w);
+	free(w.room);
 	return r ? r : w.good;
 }
 
 /* ---- noting ---- */
 
-static int append(struct journal *j, const struct notes *v)
+static int journal_append(struct journal *j, const struct notes *v)
 {
 	size_t bytes = v->n * RECORD_BYTES;
 	uint8_t *p CLEANUP_FREE = malloc(bytes);
@@ -345,8 +325,16 @@ static int append(struct journal *j, const struct notes *v)
 		return r;
 	if (!p)
 		return -ENOMEM;
-	for (size_t i = 0; i < v->n; i++)
-		encode_record(p + i * RECORD_BYTES, &v->v[i], j->seed);
+	for (size_t i = 0; i < v->n; i++) {
+		const struct part_run *note = &v->v[i];
+		uint8_t *record = p + i * RECORD_BYTES;
+
+		put_be64(record, note->offset);
+		put_be32(record + 8, note->length);
+		memcpy(record + 12, note->digest, RUN_DIGEST_BYTES);
+		put_be32(record + 28, crypto_crc32c(j->seed, record, 28));
+	}
+
 	r = pwrite_full(j->fd, p, bytes, (off_t)j->end);
 	if (r == 0 && fdatasync(j->fd))
 		r = -errno;
@@ -355,8 +343,8 @@ static int append(struct journal *j, const struct notes *v)
 	return r;
 }
 
-/* Sync the data and append what is pending; with the lock held, which is given up
- * meanwhile. Nobody else may be flushing. */
+/* Sync the data and append the pending records. Call with the lock held; it is released meanwhile.
+ * No other thread may be flushing. */
 static int flush_locked(struct journal *j)
 {
 	struct notes batch = j->pending;
@@ -367,7 +355,7 @@ static int flush_locked(struct journal *j)
 	pthread_mutex_unlock(&j->lock);
 	if (batch.n) {
 		data = fdatasync(j->datafd) ? -errno : 0;
-		r = data ? data : append(j, &batch);
+		r = data ? data : journal_append(j, &batch);
 	}
 	free(batch.v);
 	pthread_mutex_lock(&j->lock);
@@ -399,7 +387,7 @@ int journal_note(struct journal *j, const struct part_run *run)
 	LOCK_GUARD(guard, &j->lock);
 	int r;
 
-	/* Without a journal the file is as good; only a later transfer would miss it. */
+	/* A journal error does not harm the file; it only prevents a later resume. */
 	if (j->error)
 		return j->data_error;
 	if (!in_file(j, run))

@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Part files come into being here, locked or unnamed, and get their names.
+/* Creates part files, locked or unnamed, and gives them their final names.
  *
- * A named part is locked (flock) by its writer for as long as its descriptor is open.
- * Another writer may take over or unlink an unlocked part, but only while it holds the
- * lock and after a check that the name still means the locked file. So no writer loses
- * the part that it writes to.
+ * A named part is locked (flock) by its writer for as long as its descriptor is open. Another
+ * writer may take over or unlink an unlocked part, but only while it holds the lock and after a
+ * check that the name still means the locked file. So a writer never loses its part.
  *
- * Other processes may replace a part's name at any time, also by a symbolic link that
- * leads out of the root. So no call here follows a link at that name, and attributes are
- * changed by descriptor only. */
-#include "storage/part.h"
-#include "storage/tree.h"
+ * Another process may replace a part at any time, even by a symbolic link to a file outside the
+ * root. So no call here follows a link at that name, and attributes are changed by descriptor
+ * only. */
+#include "storage/internal.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -49,7 +47,7 @@ int part_open_unnamed(const struct part_spec *s, int dirfd, mode_t mode)
 	fd = openat(dirfd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, mode);
 	if (fd >= 0)
 		return fd;
-	/* EISDIR: a kernel that does not know the flag; EINVAL, ENOSYS: some FUSE */
+	/* EISDIR: the kernel does not know the flag; EINVAL, ENOSYS: some FUSE filesystems */
 	if (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL && errno != ENOSYS)
 		return -errno;
 	dir_set_no_tmpfile(s->dir);
@@ -58,7 +56,7 @@ int part_open_unnamed(const struct part_spec *s, int dirfd, mode_t mode)
 
 /* ---- named parts ---- */
 
-/* Whether part is still the name of fd, of which *st is told. */
+/* True: part is still a name of fd's file. *st gets the file's attributes. */
 static bool is_named(int fd, int dirfd, const char *part, struct stat *st)
 {
 	struct stat named;
@@ -67,18 +65,17 @@ static bool is_named(int fd, int dirfd, const char *part, struct stat *st)
 	       named.st_dev == st->st_dev && named.st_ino == st->st_ino;
 }
 
-/* Made by this user, and with no second name: another user cannot hold it open. */
+/* True: a regular file of this user without a second name, so no other user can have it open. */
 static bool trustworthy(const struct stat *st)
 {
 	return S_ISREG(st->st_mode) && st->st_uid == geteuid() && st->st_nlink == 1;
 }
 
-/* A part that got its final mode, which may forbid writing, before its commit failed.
- * -ENXIO: it is no part of ours. */
+/* Open a part with a mode that forbids writing: its commit failed after the final mode was set.
+ * -ENXIO: it is not our part. */
 static int open_forbidden(int dirfd, const char *part)
 {
 	int fd CLEANUP_CLOSE = openat(dirfd, part, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-	char proc[FD_PATH_MAX];
 	struct stat st;
 	int r;
 
@@ -87,13 +84,11 @@ static int open_forbidden(int dirfd, const char *part)
 	if (!trustworthy(&st))
 		return -ENXIO;
 	r = fd_chmod(fd, 0600);
-	if (r)
-		return r;
-	r = open(fd_path(proc, fd), O_RDWR | O_NONBLOCK | O_CLOEXEC);
-	return r < 0 ? -errno : r;
+	return r ? r : fd_reopen(fd, O_RDWR);
 }
 
-/* An existing part. -ENOENT: it is gone; -ELOOP, -ENXIO: the name means something else. */
+/* Open an existing part. -ENOENT: it does not exist; -ELOOP, -ENXIO: the name belongs to a symlink,
+ * a socket or the like. */
 static int open_existing(int dirfd, const char *part)
 {
 	int fd = openat(dirfd, part, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -103,7 +98,7 @@ static int open_existing(int dirfd, const char *part)
 	return errno == EACCES ? open_forbidden(dirfd, part) : -errno;
 }
 
-/* One try; -EAGAIN: the part changed under us. */
+/* One try; -EAGAIN: another process changed the part meanwhile. */
 static int try_named(int dirfd, const char *part, mode_t mode, bool *fresh)
 {
 	struct stat st;
@@ -136,29 +131,24 @@ int part_open_named(int dirfd, const char *part, mode_t mode, bool *fresh)
 	for (int i = 0; i < MAX_TRIES && fd == -EAGAIN; i++)
 		fd = try_named(dirfd, part, mode, fresh);
 	if (fd >= 0 && !*fresh) {
-		/* A killed process may have left the part while it held it for a link. */
+		/* A killed process may have left a link's temporary with this part. */
 		char temporary[PART_NAME_MAX];
 
 		link_temporary(temporary, part);
 		unlinkat(dirfd, temporary, 0);
 	}
+
 	return fd == -EAGAIN ? -EBUSY : fd;
 }
 
-/* ---- names for what has none ---- */
-
-static int link_by_proc(int fd, int dirfd, const char *name)
-{
-	char proc[FD_PATH_MAX];
-
-	return linkat(AT_FDCWD, fd_path(proc, fd), dirfd, name, AT_SYMLINK_FOLLOW) ? -errno : 0;
-}
+/* ---- names for unnamed files, and links ---- */
 
 int link_fd(int fd, int dirfd, const char *name)
 {
-	/* AT_EMPTY_PATH is quicker, but older kernels want CAP_DAC_READ_SEARCH for it
-	 * and say ENOENT, which can mean other things too. */
+	/* AT_EMPTY_PATH is faster. Older kernels require CAP_DAC_READ_SEARCH for it and return
+	 * ENOENT, which can have other causes, too. */
 	static atomic_bool by_proc;
+	char proc[FD_PATH_MAX];
 	int r;
 
 	if (!atomic_load_explicit(&by_proc, memory_order_relaxed)) {
@@ -167,15 +157,15 @@ int link_fd(int fd, int dirfd, const char *name)
 		if (errno != ENOENT && errno != EPERM && errno != EINVAL)
 			return -errno;
 	}
-	r = link_by_proc(fd, dirfd, name);
+	r = linkat(AT_FDCWD, fd_path(proc, fd), dirfd, name, AT_SYMLINK_FOLLOW) ? -errno : 0;
 	if (r == 0 || r == -EEXIST)
 		atomic_store_explicit(&by_proc, true, memory_order_relaxed);
 	return r;
 }
 
-/* Make sure that no writer holds name. 0 with its lock in *lock, or with -1 for a name that no writer
- * can hold: none, or no regular file. -EBUSY: a writer holds it; -EACCES: another user's, which
- * cannot be locked. */
+/* Check that no writer holds name, and lock it. 0: *lock is the locked descriptor, or -1 if name
+ * does not exist or is not a regular file. -EBUSY: a writer holds it; -EACCES: another user's file,
+ * which cannot be locked. */
 static int lock_unheld(int dirfd, const char *name, int *lock)
 {
 	int fd CLEANUP_CLOSE = open_existing(dirfd, name), r;
@@ -198,7 +188,7 @@ static int lock_unheld(int dirfd, const char *name, int *lock)
 	return 0;
 }
 
-/* The lock of the part guards its journal and its temporary, too. A writer in place has no part; it
+/* The lock of a part also guards its journal and its temporary. A transfer in place has no part: it
  * locks the journal. */
 int part_unlink_stale(int dirfd, const char *name)
 {
@@ -214,7 +204,8 @@ int part_unlink_stale(int dirfd, const char *name)
 	return unlinkat(dirfd, name, 0) ? -errno : 0;
 }
 
-/* Remove a part that the caller holds, with its journal; the part last, for it is the lock. */
+/* Remove a part that the caller holds, and its journal. The part is removed last, because it is the
+ * lock. */
 static int remove_held(int dirfd, const char *part)
 {
 	char journal[PART_NAME_MAX + 2];
@@ -224,7 +215,7 @@ static int remove_held(int dirfd, const char *part)
 	return unlinkat(dirfd, part, 0) ? -errno : 0;
 }
 
-/* The same for a part that a writer left behind. -EBUSY: a writer holds it. */
+/* The same for a part that no writer holds. -EBUSY: a writer holds it. */
 static int clear_stale(int dirfd, const char *part)
 {
 	bool fresh;
@@ -248,33 +239,55 @@ int part_clear(struct dir *d, int dirfd, const char *name)
 	return clear_stale(dirfd, part);
 }
 
-int part_hold(int dirfd, const char *name, char temporary[PART_NAME_MAX])
+/* Create the link name to from. from_dfd < 0: a symbolic link. */
+static int link_make(int from_dfd, const char *from, int dfd, const char *name)
 {
-	char part[PART_NAME_MAX];
-	bool fresh;
-	int fd = -EBUSY;
+	int r = from_dfd < 0 ? symlinkat(from, dfd, name) : linkat(from_dfd, from, dfd, name, 0);
 
-	part_name(part, name);
-	link_temporary(temporary, part);
-	for (int i = 0; i < MAX_TRIES && fd == -EBUSY; i++) {
-		if (i)
-			usleep(1000); /* another link on its way takes no longer */
-		fd = part_open_named(dirfd, part, 0600, &fresh);
-	}
-	return fd;
+	return r ? -errno : 0;
 }
 
-void part_release(int dirfd, const char *name, int fd, bool replaced)
+/* The temporary's name is derived from name: if a transfer is killed before the rename, the next
+ * transfer of name removes the temporary. */
+int link_put(int from_dfd, const char *from, struct dir *d, int dfd, const char *name,
+	     bool keep_old)
 {
 	char part[PART_NAME_MAX], temporary[PART_NAME_MAX];
+	int r, held = -EBUSY;
 	struct stat st;
+	bool fresh;
 
+	if (part_is_ours(name))
+		return -EINVAL;
+	r = link_make(from_dfd, from, dfd, name);
+	if (!r)
+		part_clear(d, dfd, name);
+	if (r != -EEXIST || keep_old)
+		return r;
+
+	/* Hold the part of name while a link replaces name: its lock also reserves the temporary's
+	 * name. */
 	part_name(part, name);
 	link_temporary(temporary, part);
-	unlinkat(dirfd, temporary, 0);
-	if (replaced || (fstat(fd, &st) == 0 && st.st_size == 0))
-		remove_held(dirfd, part);
-	close(fd);
+	for (int i = 0; i < MAX_TRIES && held == -EBUSY; i++) {
+		if (i)
+			usleep(1000); /* long enough for another process to put its link */
+		held = part_open_named(dfd, part, 0600, &fresh);
+	}
+	if (held < 0)
+		return held;
+	r = link_make(from_dfd, from, dfd, temporary);
+	if (!r)
+		r = FAULT("rename", 0);
+	if (!r && renameat(dfd, temporary, dfd, name))
+		r = -errno;
+
+	unlinkat(dfd, temporary, 0); /* rename(2) between two names of one file keeps both */
+	/* Remove part and journal if name is the new link, or if the part is empty. */
+	if (!r || (fstat(held, &st) == 0 && st.st_size == 0))
+		remove_held(dfd, part);
+	close(held);
+	return r;
 }
 
 static int link_part(int fd, int dirfd, const char *part)
@@ -286,10 +299,11 @@ static int link_part(int fd, int dirfd, const char *part)
 			return r;
 		r = clear_stale(dirfd, part);
 		if (r == -EBUSY)
-			usleep(1000); /* another whole file on its way takes no longer */
+			usleep(1000); /* long enough for another process to rename its file */
 		else if (r)
 			return r;
 	}
+
 	return -EBUSY;
 }
 
@@ -301,7 +315,7 @@ int part_rename(const struct part_spec *s, int dirfd, const char *part)
 		return 0;
 	if (errno != EINVAL && errno != ENOSYS)
 		return -errno;
-	/* A filesystem that does not know the flag. */
+	/* The filesystem does not know RENAME_NOREPLACE. */
 	if (linkat(dirfd, part, dirfd, s->name, 0))
 		return -errno;
 	return unlinkat(dirfd, part, 0) ? -errno : 0;
@@ -322,7 +336,7 @@ int part_may_replace(const struct part_spec *s, int dirfd)
 
 int link_fd_over(int fd, int dirfd, const char *part, const char *name)
 {
-	int r = part_lock(fd); /* before it can be seen */
+	int r = part_lock(fd); /* before the file is visible */
 
 	if (r == 0)
 		r = link_part(fd, dirfd, part);
@@ -335,7 +349,7 @@ int link_fd_over(int fd, int dirfd, const char *part, const char *name)
 	return r;
 }
 
-/* ---- parts that no transfer goes on with ---- */
+/* ---- abandoned parts ---- */
 
 int parts_scan(int dirfd, size_t most, part_scan_fn *fn, void *arg)
 {
@@ -358,6 +372,7 @@ int parts_scan(int dirfd, size_t most, part_scan_fn *fn, void *arg)
 		}
 		r = n >= most ? -E2BIG : part_is_ours(de->d_name) ? fn(arg, dirfd, de->d_name) : 0;
 	}
+
 	closedir(list);
 	return r;
 }
@@ -430,5 +445,5 @@ int parts_clear(struct dir *d, bool recursive, part_removed_fn *fn, void *arg)
 	struct clearing c = { .fn = fn, .arg = arg };
 
 	clear_directory(&c, d);
-	return recursive ? tree_walk(d, TREE_NAMES, NULL, clear_below, &c) : 0;
+	return recursive ? walk_tree(d, WALK_NAMES, NULL, clear_below, &c) : 0;
 }

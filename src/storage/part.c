@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Parts: files under way, which get their name when they are whole. */
-#include "storage/part.h"
+/* Parts: files that are being written, and get their name when they are complete. */
+#include "storage/internal.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,21 +12,22 @@
 
 enum kind { UNNAMED, NAMED, INPLACE };
 
-/* Constant but for what says otherwise; j locks for itself. */
+/* Members without a comment never change; j has its own lock. */
 struct part {
-	struct part_spec spec;  /* with a reference to dir and its own name */
-	char own[PART_NAME_MAX];/* the part's name */
+	struct part_spec spec;  /* with a reference to dir and a copy of name */
+	char own[PART_NAME_MAX];/* the part's name, once it is needed */
 	enum kind kind;
 	int fd;
-	bool fresh;             /* what is behind fd was not there before */
+	bool fresh;             /* the file behind fd is new */
+	bool whole;             /* of part_write_whole(), which needs look_at_old() */
 	struct journal *j;      /* NULL: none */
-	/* the committer's */
+	/* used by the committing thread only */
 	uint64_t size;
-	bool dressed;           /* has its size and attributes */
+	bool dressed;           /* size and attributes are set */
 	bool over;              /* committed or abandoned */
 };
 
-static int say(struct part *p, int code, const char *what, struct err *e)
+static int part_say(struct part *p, int code, const char *what, struct err *e)
 {
 	return part_err(e, code, &p->spec, what);
 }
@@ -47,11 +49,10 @@ static struct part *part_new(const struct part_spec *s)
 	dir_ref(p->spec.dir);
 	p->size = s->meta.size;
 	p->fd = -1;
-	part_name(p->own, name);
 	return p;
 }
 
-/* The mode of the file that has the name; -1 when none has it. */
+/* The mode of the regular file name; -1: there is none. */
 static int64_t mode_there(int dirfd, const char *name)
 {
 	struct stat st;
@@ -60,21 +61,22 @@ static int64_t mode_there(int dirfd, const char *name)
 	return there && S_ISREG(st.st_mode) ? (int64_t)(st.st_mode & 07777) : -1;
 }
 
-/* The part file, which may have been there before. */
-static int open_beside(struct part *p, int dirfd, struct err *e)
+/* Open an unnamed file or the part file; a new file gets this mode. */
+static int open_beside(struct part *p, int dirfd, mode_t mode, struct err *e)
 {
 	p->fresh = true;
 	if (!p->spec.journal) {
-		p->fd = part_open_unnamed(&p->spec, dirfd, 0600);
+		p->fd = part_open_unnamed(&p->spec, dirfd, mode);
 		p->kind = UNNAMED;
 		if (p->fd != -EOPNOTSUPP)
-			return p->fd < 0 ? say(p, p->fd, "cannot be written here", e) : 0;
+			return p->fd < 0 ? part_say(p, p->fd, "cannot be written here", e) : 0;
 	}
-	p->fd = part_open_named(dirfd, p->own, 0600, &p->fresh);
+	part_name(p->own, p->spec.name);
+	p->fd = part_open_named(dirfd, p->own, mode, &p->fresh);
 	p->kind = NAMED;
 	if (p->fd == -EBUSY)
-		return say(p, p->fd, "another transfer is writing it", e);
-	return p->fd < 0 ? say(p, p->fd, "cannot be written here", e) : 0;
+		return part_say(p, p->fd, "another transfer is writing it", e);
+	return p->fd < 0 ? part_say(p, p->fd, "cannot be written here", e) : 0;
 }
 
 static int open_inplace(struct part *p, int dirfd, struct err *e)
@@ -93,27 +95,27 @@ static int open_inplace(struct part *p, int dirfd, struct err *e)
 	if (p->fd < 0 && errno == EEXIST)
 		p->fd = openat(dirfd, name, flags);
 	if (p->fd < 0 && errno == ELOOP)
-		return say(p, -ELOOP, "a symbolic link is not written through in place", e);
+		return part_say(p, -ELOOP, "a symbolic link is not written through in place", e);
 	if (p->fd < 0)
-		return say(p, -errno, "cannot be written in place", e);
+		return part_say(p, -errno, "cannot be written in place", e);
 	if (fstat(p->fd, &st) || !S_ISREG(st.st_mode))
-		return say(p, -EINVAL, "only a regular file can be written in place", e);
+		return part_say(p, -EINVAL, "only a regular file can be written in place", e);
 	r = part_lock(p->fd);
 	if (r == -EBUSY)
-		return say(p, r, "another transfer is writing it", e);
-	return r ? say(p, r, "cannot be locked", e) : 0;
+		return part_say(p, r, "another transfer is writing it", e);
+	return r ? part_say(p, r, "cannot be locked", e) : 0;
 }
 
-/* Empty it when its content is not to be kept; its full length, so that what is never
- * written stays a hole. In place the old bytes stay until the commit. */
+/* Set the file to its final size, so that unwritten ranges are holes; first empty it unless keep is
+ * set. A file in place keeps its old bytes until the commit. */
 static int set_length(struct part *p, bool keep, struct err *e)
 {
 	if (p->kind == INPLACE)
 		return 0;
 	if (!keep && ftruncate(p->fd, 0))
-		return say(p, -errno, "cannot be emptied", e);
+		return part_say(p, -errno, "cannot be emptied", e);
 	if (p->size && ftruncate(p->fd, (off_t)p->size))
-		return say(p, -errno, "cannot be made as long as it is to be", e);
+		return part_say(p, -errno, "cannot be set to its final size", e);
 	return 0;
 }
 
@@ -127,7 +129,7 @@ static int begin_at(struct part *p, int dirfd, struct err *e)
 	if (p->spec.inplace)
 		r = open_inplace(p, dirfd, e);
 	else
-		r = open_beside(p, dirfd, e);
+		r = open_beside(p, dirfd, 0600, e);
 	if (r)
 		return r;
 	if (p->spec.journal) {
@@ -135,18 +137,12 @@ static int begin_at(struct part *p, int dirfd, struct err *e)
 		if (!p->j)
 			return e && e->code ? e->code : -EIO;
 	}
-	/* a named part that was there without a journal is no use */
+
+	/* a named part without a usable journal is emptied */
 	return set_length(p, taken || p->fresh, e);
 }
 
-static int check_spec(const struct part_spec *s, struct err *e)
-{
-	if (s->meta.size > INT64_MAX)
-		return part_err(e, -EFBIG, s, "cannot be written");
-	return part_check_name(s, e);
-}
-
-/* Nothing of p stays, but bytes written in place over an older file. */
+/* Remove all files of p. Bytes that were written in place into an older file stay. */
 static void remove_traces(struct part *p, int dirfd)
 {
 	char journal[PART_NAME_MAX];
@@ -169,7 +165,11 @@ struct part *part_begin(const struct part_spec *s, struct err *e)
 		part_err(e, r, s, "cannot be written here");
 		return NULL;
 	}
-	if (check_spec(s, e))
+	if (s->meta.size > INT64_MAX) {
+		part_err(e, -EFBIG, s, "cannot be written");
+		return NULL;
+	}
+	if (part_check_name(s, e))
 		return NULL;
 	p = part_new(s);
 	if (!p) {
@@ -178,7 +178,7 @@ struct part *part_begin(const struct part_spec *s, struct err *e)
 	}
 	dirfd = dir_pin(s->dir);
 	if (dirfd < 0) {
-		r = say(p, dirfd, "its directory cannot be opened", e);
+		r = part_say(p, dirfd, "its directory cannot be opened", e);
 	} else {
 		r = begin_at(p, dirfd, e);
 		if (!r)
@@ -187,6 +187,7 @@ struct part *part_begin(const struct part_spec *s, struct err *e)
 			remove_traces(p, dirfd);
 		dir_unpin(s->dir);
 	}
+
 	if (r == 0)
 		return p;
 	p->over = true;
@@ -219,7 +220,7 @@ int part_set_size(struct part *p, uint64_t size)
 {
 	if (p->j || size > INT64_MAX)
 		return p->j ? -EINVAL : -EFBIG;
-	p->size = size; /* dress() sets it */
+	p->size = size; /* dress() applies it */
 	return 0;
 }
 
@@ -232,7 +233,7 @@ int64_t part_runs(struct part *p, part_run_fn *fn, void *arg, struct err *e)
 	if (!p->j)
 		return 0;
 	n = journal_runs(p->j, fn, arg);
-	return n < 0 ? say(p, (int)n, "cannot read back what is down already", e) : n;
+	return n < 0 ? part_say(p, (int)n, "cannot read back the data written before", e) : n;
 }
 
 int part_note_run(struct part *p, const struct part_run *run)
@@ -247,7 +248,7 @@ int part_checkpoint(struct part *p)
 
 /* ---- the end ---- */
 
-/* Size, owner, mode, times, in this order: each may undo the later ones. */
+/* Set size, owner, mode and times in this order: each step may change the later ones. */
 static int dress(struct part *p, int dirfd, struct err *e)
 {
 	int64_t old = -1;
@@ -257,69 +258,78 @@ static int dress(struct part *p, int dirfd, struct err *e)
 	if (p->dressed)
 		return 0;
 	if (fstat(p->fd, &st))
-		return say(p, -errno, "cannot be looked at", e);
+		return part_say(p, -errno, "cannot be looked at", e);
 	if ((uint64_t)st.st_size != p->size && ftruncate(p->fd, (off_t)p->size))
-		return say(p, -errno, "cannot get its length", e);
+		return part_say(p, -errno, "cannot get its length", e);
 	if (p->kind == INPLACE)
 		old = p->fresh ? -1 : (int64_t)(st.st_mode & 07777);
 	else if (!p->spec.set_mode)
 		old = mode_there(dirfd, p->spec.name);
-	r = attrs_set(p->fd, &p->spec, attrs_mode(&p->spec, old), -1);
+	r = attrs_set(p->fd, &p->spec, attrs_mode(&p->spec, old));
 	if (r)
-		return say(p, r, "cannot get its owner, mode and times", e);
+		return part_say(p, r, "cannot get its owner, mode and times", e);
 	p->dressed = true;
 	return 0;
 }
 
-static int sync_at(struct part *p, int dirfd, struct err *e)
+static int sync_file(struct part *p, struct err *e)
 {
-	int r = dress(p, dirfd, e);
+	int r = FAULT("sync", 0);
 
-	if (r)
-		return r;
-	r = FAULT("sync", 0);
 	if (r == 0 && fsync(p->fd))
 		r = -errno;
 	if (r == 0 && p->j)
 		r = journal_data_error(p->j);
-	return r ? say(p, r, "cannot be brought to stable storage", e) : 0;
-}
-
-/* Run fn with the directory pinned. */
-static int with_dir(struct part *p, int (*fn)(struct part *p, int dirfd, struct err *e),
-		    struct err *e)
-{
-	int r, dirfd = dir_pin(p->spec.dir);
-
-	if (dirfd < 0)
-		return say(p, dirfd, "its directory cannot be opened", e);
-	r = fn(p, dirfd, e);
-	dir_unpin(p->spec.dir);
-	return r;
+	return r ? part_say(p, r, "cannot be brought to stable storage", e) : 0;
 }
 
 int part_sync(struct part *p, struct err *e)
 {
-	return with_dir(p, sync_at, e);
+	int r, dirfd = dir_pin(p->spec.dir);
+
+	if (dirfd < 0)
+		return part_say(p, dirfd, "its directory cannot be opened", e);
+	r = dress(p, dirfd, e);
+	if (r == 0)
+		r = sync_file(p, e);
+	dir_unpin(p->spec.dir);
+	return r;
+}
+
+/* For a whole file: check that p may replace the existing file of its name, and copy its mode
+ * unless the spec sets one. For other parts part_begin() and dress() have done both. */
+static int look_at_old(struct part *p, int dirfd)
+{
+	int64_t old;
+	int r;
+
+	if (!p->whole)
+		return 0;
+	r = part_may_replace(&p->spec, dirfd);
+	old = r || p->spec.set_mode ? -1 : mode_there(dirfd, p->spec.name);
+	if (old >= 0 && fchmod(p->fd, attrs_mode(&p->spec, old)))
+		return -errno;
+	return r;
 }
 
 static int give_name(struct part *p, int dirfd)
 {
 	int r = FAULT("rename", 0);
 
+	if (r || p->kind == INPLACE)
+		return r;
+	if (p->kind == UNNAMED) {
+		r = link_fd(p->fd, dirfd, p->spec.name);
+		if (r != -EEXIST || p->spec.keep_old)
+			return r;
+	}
+	r = look_at_old(p, dirfd);
 	if (r)
 		return r;
-	switch (p->kind) {
-	case UNNAMED:
-		r = link_fd(p->fd, dirfd, p->spec.name);
-		if (r == -EEXIST && !p->spec.keep_old)
-			r = link_fd_over(p->fd, dirfd, p->own, p->spec.name);
-		return r;
-	case NAMED:
+	if (p->kind == NAMED)
 		return part_rename(&p->spec, dirfd, p->own);
-	default:
-		return 0;
-	}
+	part_name(p->own, p->spec.name);
+	return link_fd_over(p->fd, dirfd, p->own, p->spec.name);
 }
 
 static int commit_at(struct part *p, int dirfd, struct err *e)
@@ -330,7 +340,7 @@ static int commit_at(struct part *p, int dirfd, struct err *e)
 	if (r == 0 && p->j)
 		r = journal_data_error(p->j);
 	if (r)
-		return say(p, r, "cannot be completed", e);
+		return part_say(p, r, "cannot be completed", e);
 	r = dress(p, dirfd, e);
 	if (r)
 		return r;
@@ -339,7 +349,7 @@ static int commit_at(struct part *p, int dirfd, struct err *e)
 		return part_name_err(e, r, &p->spec);
 	p->over = true;
 	if (p->j) {
-		/* last: killed before, the next run takes the part over */
+		/* remove the journal last: until then the next run can resume */
 		journal_name(journal, p->spec.name);
 		unlinkat(dirfd, journal, 0);
 	}
@@ -350,7 +360,13 @@ static int commit_at(struct part *p, int dirfd, struct err *e)
 
 int part_commit(struct part *p, struct err *e)
 {
-	return with_dir(p, commit_at, e);
+	int r, dirfd = dir_pin(p->spec.dir);
+
+	if (dirfd < 0)
+		return part_say(p, dirfd, "its directory cannot be opened", e);
+	r = commit_at(p, dirfd, e);
+	dir_unpin(p->spec.dir);
+	return r;
 }
 
 bool part_resumable(struct part *p)
@@ -387,4 +403,201 @@ void part_free(struct part *p)
 	dir_put(p->spec.dir);
 	free((char *)(uintptr_t)p->spec.name);
 	free(p);
+}
+
+/* ---- names of parts ---- */
+
+#define PREFIX_LEN (sizeof(PART_PREFIX) - 1)
+#define HEX_LEN (2 * NAME_HASH_BYTES)
+
+static const char journal_suffix[] = ".j", link_suffix[] = ".l";
+
+void name_hash(uint8_t hash[NAME_HASH_BYTES], const char *name)
+{
+	crypto_run_digest(hash, name, strlen(name));
+}
+
+void part_name(char part[PART_NAME_MAX], const char *name)
+{
+	static const char digits[] = "0123456789abcdef";
+	uint8_t hash[NAME_HASH_BYTES];
+	char *at = part + PREFIX_LEN;
+
+	name_hash(hash, name);
+	memcpy(part, PART_PREFIX, PREFIX_LEN);
+	for (size_t i = 0; i < sizeof(hash); i++) {
+		*at++ = digits[hash[i] >> 4];
+		*at++ = digits[hash[i] & 15];
+	}
+	*at = '\0';
+}
+
+void journal_name(char journal[PART_NAME_MAX], const char *name)
+{
+	part_name(journal, name);
+	memcpy(journal + PREFIX_LEN + HEX_LEN, journal_suffix, sizeof(journal_suffix));
+}
+
+void link_temporary(char temporary[PART_NAME_MAX], const char *part)
+{
+	memcpy(temporary, part, PREFIX_LEN + HEX_LEN);
+	memcpy(temporary + PREFIX_LEN + HEX_LEN, link_suffix, sizeof(link_suffix));
+}
+
+void part_of(char part[PART_NAME_MAX], const char *name)
+{
+	memcpy(part, name, PREFIX_LEN + HEX_LEN);
+	part[PREFIX_LEN + HEX_LEN] = '\0';
+}
+
+const char *part_tail(const char *name)
+{
+	if (strncmp(name, PART_PREFIX, PREFIX_LEN) != 0 ||
+	    strspn(name + PREFIX_LEN, "0123456789abcdef") != HEX_LEN)
+		return NULL;
+	return name + PREFIX_LEN + HEX_LEN;
+}
+
+bool part_is_ours(const char *name)
+{
+	const char *tail = part_tail(name);
+
+	return tail && (!*tail || !strcmp(tail, journal_suffix) || !strcmp(tail, link_suffix));
+}
+
+bool part_in_path(const char *path)
+{
+	char name[PART_NAME_MAX];
+
+	while (*path) {
+		size_t n = strcspn(path, "/");
+
+		if (n < sizeof(name)) {
+			memcpy(name, path, n);
+			name[n] = '\0';
+			if (part_is_ours(name))
+				return true;
+		}
+		path += n;
+		path += strspn(path, "/");
+	}
+
+	return false;
+}
+
+int part_name_err(struct err *e, int r, const struct part_spec *s)
+{
+	if (r == -EBUSY)
+		return part_err(e, r, s, "another transfer is writing it");
+	if (r == -EEXIST && s->keep_old)
+		return part_err(e, -EPERM, s, "exists, and may not be replaced");
+	if (r == -EEXIST || r == -EISDIR)
+		return part_err(e, r, s, "cannot be replaced by a file");
+	return r ? part_err(e, r, s, "cannot get its name") : 0;
+}
+
+int part_err(struct err *e, int code, const struct part_spec *s, const char *what)
+{
+	char *path CLEANUP_FREE = dir_path(s->dir, s->name);
+
+	return err_sys(e, code, "%s: %s", printable(path ? path : s->name), what);
+}
+
+int part_check_name(const struct part_spec *s, struct err *e)
+{
+	const char *n = s->name;
+
+	if (strlen(n) > NAME_MAX)
+		return part_err(e, -ENAMETOOLONG, s, "cannot be written");
+	if (!*n || strchr(n, '/') || strcmp(n, ".") == 0 || strcmp(n, "..") == 0)
+		return part_err(e, -EINVAL, s, "is no name of a file");
+	if (part_is_ours(n))
+		return part_err(e, -EINVAL, s, PART_NAME_WHY);
+	return 0;
+}
+
+/* ---- whole files in one go ---- */
+
+static int fill_whole(struct part *p, const void *data, size_t len, struct err *e)
+{
+	int r = FAULT("write", len);
+
+	if (r == 0)
+		r = pwrite_full(p->fd, data, len, 0);
+	return r ? part_say(p, r, "cannot be written", e) : 0;
+}
+
+static int write_beside(struct part *p, int dirfd, const void *data, size_t len, struct err *e)
+{
+	const struct part_spec *s = &p->spec;
+	mode_t mode = attrs_mode(s, -1), made = mode & 0777;
+	int r = open_beside(p, dirfd, made, e);
+
+	if (r)
+		return r;
+	if (!p->fresh && (ftruncate(p->fd, 0) || fchmod(p->fd, made)))
+		return part_say(p, -errno, "cannot be written", e);
+	r = fill_whole(p, data, len, e);
+	if (r)
+		return r;
+
+	/* Without a requested mode the file keeps the mode of its creation. */
+	r = attrs_set(p->fd, s, s->set_mode ? (int64_t)mode : -1);
+	if (r)
+		return part_say(p, r, "cannot get its owner, mode and times", e);
+	r = s->sync ? sync_file(p, e) : 0;
+	if (r)
+		return r;
+	r = FAULT("commit", 0);
+	if (r)
+		return part_say(p, r, "cannot be completed", e);
+	return part_name_err(e, give_name(p, dirfd), s);
+}
+
+/* In place, a whole file is written like any other part. */
+static int write_inplace(const struct part_spec *s, const void *data, size_t len, struct err *e)
+{
+	struct part *p = part_begin(s, e);
+	int r;
+
+	if (!p)
+		return e && e->code ? e->code : -EIO;
+	r = fill_whole(p, data, len, e);
+	if (r == 0 && s->sync)
+		r = part_sync(p, e);
+	if (r == 0)
+		r = part_commit(p, e);
+	part_free(p);
+	return r;
+}
+
+int part_write_whole(const struct part_spec *s, const void *data, size_t len, struct err *e)
+{
+	struct part p = { .spec = *s, .fd = -1, .whole = true };
+	int dirfd, r;
+
+	p.spec.journal = false;
+	p.spec.meta.size = len;
+	if (s->inplace)
+		return write_inplace(&p.spec, data, len, e);
+	r = FAULT("open", 0);
+	if (r)
+		return part_err(e, r, s, "cannot be written here");
+	r = part_check_name(s, e);
+	if (r)
+		return r;
+	dirfd = dir_pin(s->dir);
+	if (dirfd < 0)
+		return part_err(e, dirfd, s, "its directory cannot be opened");
+	r = write_beside(&p, dirfd, data, len, e);
+	if (r && p.fd >= 0)
+		remove_traces(&p, dirfd);
+	if (p.fd >= 0)
+		close(p.fd);
+	if (r == 0) {
+		part_clear(s->dir, dirfd, s->name);
+		dir_remove_old_parts(s->dir, dirfd);
+	}
+	dir_unpin(s->dir);
+	return r;
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Reports everything below a directory, without recursion and without long paths. */
-#include "storage/part.h"
-#include "storage/tree.h"
+#include "storage/internal.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -13,18 +12,18 @@
 
 #define LIST_BYTES (64u << 10) /* of directory entries per system call */
 
-/* A directory on the way down to where we are. */
+/* A directory on the path from the top to the current directory. */
 struct frame {
 	struct dir *dir;    /* holds a reference */
 	struct meta meta;
 	char *names;        /* its subdirectories, each with a NUL */
 	size_t len, cap;
-	size_t at;          /* the next to go into */
+	size_t at;          /* offset of the next name to enter */
 };
 
 struct walk {
-	unsigned int flags;
-	struct root *follow;  /* which links are resolved by; NULL: not followed */
+	unsigned flags;
+	struct root *follow;  /* resolves links; NULL: links are not followed */
 	walk_fn *fn;
 	void *arg;
 	struct frame *frames; /* the top first */
@@ -59,18 +58,11 @@ void meta_from_stat(struct meta *m, const struct stat *st)
 
 /* ---- the frames ---- */
 
-/* d's reference goes to the frame on 0. */
+/* On 0 the frame owns d's reference. */
 static int push(struct walk *w, struct dir *d, const struct meta *m)
 {
-	if (w->depth == w->cap) {
-		size_t cap = w->cap ? 2 * w->cap : 32;
-		struct frame *f = reallocarray(w->frames, cap, sizeof(*f));
-
-		if (!f)
-			return -ENOMEM;
-		w->frames = f;
-		w->cap = cap;
-	}
+	if (!array_has_room(w->frames, w->depth, w->cap))
+		return -ENOMEM;
 	w->frames[w->depth++] = (struct frame){ .dir = d, .meta = *m };
 	return 0;
 }
@@ -96,21 +88,17 @@ static int remember(struct frame *f, const char *name)
 		f->names = names;
 		f->cap = cap;
 	}
+
 	memcpy(f->names + f->len, name, n);
 	f->len += n;
 	return 0;
 }
 
-static int report(struct walk *w, const struct walk_item *it)
-{
-	return w->fn(w->arg, it);
-}
+/* ---- items that are not directories ---- */
 
-/* ---- what is not a directory ---- */
-
-/* Follow a link when that is asked for and it leads to a file: *st becomes the
- * file's. -ELOOP for a loop. A confined root resolves the link itself, so that nothing
- * outside it is looked at: each link that leads out gives -EXDEV. */
+/* If links are followed and this link leads to a regular file, *st becomes that file's. -ELOOP: a
+ * loop. A confined root resolves the link without access to files outside of it: every link that
+ * leads out gives -EXDEV. */
 static int follow_link(struct walk *w, int fd, const struct walk_item *it, struct stat *st)
 {
 	struct stat to;
@@ -143,8 +131,8 @@ static int read_target(struct walk *w, int fd, struct walk_item *it)
 	return 0;
 }
 
-/* Fill in it's meta and target; FT_DIR is left to go_into. */
-static int look_at(struct walk *w, int fd, struct walk_item *it)
+/* Set meta and target of the item; for FT_DIR walk_enter() sets them. */
+static int walk_look_at(struct walk *w, int fd, struct walk_item *it)
 {
 	struct stat st;
 	int r = 0;
@@ -159,7 +147,7 @@ static int look_at(struct walk *w, int fd, struct walk_item *it)
 	return r;
 }
 
-static enum file_type type_of(unsigned char d_type)
+static enum file_type walk_type_of(unsigned char d_type)
 {
 	switch (d_type) {
 	case DT_REG: return FT_FILE;
@@ -176,19 +164,19 @@ static int entry(struct walk *w, int fd, const struct dirent64 *de)
 
 	if (strcmp(it.name, ".") == 0 || strcmp(it.name, "..") == 0)
 		return 0;
-	if (!(w->flags & TREE_PARTS) && part_is_ours(it.name))
+	if (!(w->flags & WALK_PARTS) && part_is_ours(it.name))
 		return 0;
-	it.meta.type = type_of(de->d_type);
-	if (it.meta.type != FT_DIR && !((w->flags & TREE_NAMES) && de->d_type != DT_UNKNOWN))
-		it.error = look_at(w, fd, &it);
+	it.meta.type = walk_type_of(de->d_type);
+	if (it.meta.type != FT_DIR && !((w->flags & WALK_NAMES) && de->d_type != DT_UNKNOWN))
+		it.error = walk_look_at(w, fd, &it);
 	if (it.meta.type == FT_DIR && it.error == 0)
 		return remember(f, it.name);
-	return report(w, &it);
+	return w->fn(w->arg, &it);
 }
 
 /* ---- directories ---- */
 
-/* A descriptor to list d with; *own: it is not d's and is to be closed. */
+/* A descriptor to list the directory behind fd; *own: it is new, and the caller closes it. */
 static int open_list(int fd, bool *own)
 {
 	*own = false;
@@ -196,12 +184,13 @@ static int open_list(int fd, bool *own)
 		return fd;
 	if (errno != EBADF)
 		return -errno;
-	fd = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC); /* it was O_PATH */
+	fd = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC); /* fd is O_PATH */
 	*own = fd >= 0;
 	return fd < 0 ? -errno : fd;
 }
 
-/* All entries behind fd. *ended: what the callback ended the walk with. */
+/* Read and report all entries of the directory behind fd. *ended: the result of the callback that
+ * ended the walk, or 0. */
 static int read_entries(struct walk *w, int fd, int *ended)
 {
 	for (;;) {
@@ -220,9 +209,9 @@ static int read_entries(struct walk *w, int fd, int *ended)
 	}
 }
 
-/* Report what is in the topmost frame's directory, which is pinned as fd, but the
- * subdirectories: those are remembered. */
-static int list(struct walk *w, int fd, const char *name)
+/* Report the contents of the topmost frame's directory, which is pinned as fd; the names of
+ * subdirectories are stored for go_into(). */
+static int walk_list(struct walk *w, int fd, const char *name)
 {
 	struct frame *f = &w->frames[w->depth - 1];
 	struct walk_item it = { .dir = f->dir, .name = name, .meta = f->meta };
@@ -236,10 +225,10 @@ static int list(struct walk *w, int fd, const char *name)
 		return ended;
 	it.error = r;
 	it.parent = w->depth > 1 ? w->frames[w->depth - 2].dir : NULL;
-	return report(w, &it);
+	return w->fn(w->arg, &it);
 }
 
-/* The directory name of parent could not be opened. */
+/* Report that the directory name of parent could not be opened. */
 static int report_closed(struct walk *w, struct dir *parent, const char *name, int code)
 {
 	struct walk_item it = { .parent = parent, .name = name, .error = code };
@@ -252,11 +241,12 @@ static int report_closed(struct walk *w, struct dir *parent, const char *name, i
 			meta_from_stat(&it.meta, &st);
 		dir_unpin(parent);
 	}
-	return report(w, &it);
+	return w->fn(w->arg, &it);
 }
 
-/* d is open as fd: report it, then what is in it. Takes d's reference. */
-static int enter(struct walk *w, struct dir *parent, struct dir *d, int fd, const char *name)
+/* Report d, which is open as fd, then its contents; for the top (parent NULL) only the contents.
+ * Takes ownership of the caller's reference to d. */
+static int walk_enter(struct walk *w, struct dir *parent, struct dir *d, int fd, const char *name)
 {
 	struct walk_item it = { .parent = parent, .dir = d, .name = name };
 	struct stat st;
@@ -271,20 +261,20 @@ static int enter(struct walk *w, struct dir *parent, struct dir *d, int fd, cons
 		dir_put(d);
 		return r;
 	}
-	r = report(w, &it);
+	r = parent ? w->fn(w->arg, &it) : 0;
 	if (r == WALK_PASS_OVER) {
 		pop(w);
 		return 0;
 	}
-	return r ? r : list(w, fd, name);
+	return r ? r : walk_list(w, fd, name);
 }
 
-/* Into the next subdirectory of the topmost frame. */
+/* Enter the next subdirectory of the topmost frame. */
 static int go_into(struct walk *w)
 {
 	struct frame *f = &w->frames[w->depth - 1];
 	struct dir *parent = f->dir, *d;
-	const char *name = f->names + f->at; /* stays where it is while frames move */
+	const char *name = f->names + f->at; /* stays valid when frames are reallocated */
 	int fd, r;
 
 	f->at += strlen(name) + 1;
@@ -297,14 +287,14 @@ static int go_into(struct walk *w)
 		return report_closed(w, parent, name, fd);
 	}
 	dir_ref(d);
-	r = enter(w, parent, d, fd, name);
+	r = walk_enter(w, parent, d, fd, name);
 	dir_unpin(d);
 	dir_put(d);
 	return r;
 }
 
-/* The topmost frame is done; its name is the one its parent went into last. */
-static int leave(struct walk *w)
+/* Leave the topmost frame's directory. Its name is the last one that its parent entered. */
+static int walk_leave(struct walk *w)
 {
 	struct frame *f = &w->frames[w->depth - 1];
 	struct walk_item it = { .dir = f->dir, .leaving = true, .meta = f->meta };
@@ -323,61 +313,28 @@ static int leave(struct walk *w)
 	it.parent = up->dir;
 	it.name = up->names + start;
 	dir_revive(up->dir, f->dir);
-	r = report(w, &it);
+	r = w->fn(w->arg, &it);
 	pop(w);
 	return r;
 }
 
-static int walk_top(struct walk *w, struct dir *d)
+int walk_tree(struct dir *d, unsigned flags, struct root *follow, walk_fn *fn, void *arg)
 {
-	struct meta m = { .type = FT_DIR };
-	struct stat st;
-	int r, fd = dir_pin(d);
+	CLEANUP_FREE char *entries = malloc(LIST_BYTES);
+	struct walk w = { .flags = flags, .follow = follow, .fn = fn, .arg = arg,
+			  .entries = entries };
+	int fd = entries ? dir_pin(d) : -ENOMEM;
+	int r = fd < 0 ? fd : walk_enter(&w, NULL, dir_ref(d), fd, ".");
 
-	if (fd < 0)
-		return fd;
-	if (fstat(fd, &st) == 0) {
-		meta_from_stat(&m, &st);
-		dir_know(d, &st);
+	if (fd >= 0)
+		dir_unpin(d);
+	while (r == 0 && w.depth) {
+		const struct frame *f = &w.frames[w.depth - 1];
+
+		r = f->at < f->len ? go_into(&w) : walk_leave(&w);
 	}
-	r = push(w, dir_ref(d), &m);
-	if (r)
-		dir_put(d);
-	else
-		r = list(w, fd, ".");
-	dir_unpin(d);
+	while (w.depth)
+		pop(&w);
+	free(w.frames);
 	return r;
-}
-
-int tree_walk(struct dir *d, unsigned int flags, struct root *follow, walk_fn *fn, void *arg)
-{
-	struct walk *w = calloc(1, sizeof(*w));
-	int r = -ENOMEM;
-
-	if (w)
-		w->entries = malloc(LIST_BYTES);
-	if (w && w->entries) {
-		w->flags = flags;
-		w->follow = follow;
-		w->fn = fn;
-		w->arg = arg;
-		r = walk_top(w, d);
-		while (r == 0 && w->depth) {
-			const struct frame *f = &w->frames[w->depth - 1];
-
-			r = f->at < f->len ? go_into(w) : leave(w);
-		}
-		while (w->depth)
-			pop(w);
-		free(w->frames);
-		free(w->entries);
-	}
-	free(w);
-	return r;
-}
-
-int walk_tree(struct dirs *s, struct dir *d, struct root *follow, walk_fn *fn, void *arg)
-{
-	(void)s; /* d knows its set */
-	return tree_walk(d, 0, follow, fn, arg);
 }

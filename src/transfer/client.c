@@ -1,14 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The client's side of a transfer: asks, checks the agreement, opens the data channels,
- * and runs the source (put) or the sink (get). */
-#include "transfer/leash.h"
+/* The client's side of a transfer: sends the request, checks the agreement, opens the data
+ * channels, and runs the source (put) or the sink (get). */
 #include "transfer/setup.h"
-#include "transfer/sink.h"
-#include "transfer/source.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,31 +11,8 @@
 
 #define REPLY_MS 60000
 
-/* A transfer that both sides have agreed on, while it is set up and run. */
-struct agreed {
-	struct transfer_client_config *c;
-	struct bulk_agree *ag;
-	int storage;        /* where our files are; not owned */
-	struct placement *placement;
-	struct xkeys keys;
-	struct ends ends;
-	uint64_t started;
-};
-
-static bool is_put(const struct bulk_request *r)
-{
-	return r->op == BULK_PUT || r->op == BULK_BENCH_PUT;
-}
-
-static int open_storage(const struct transfer_client_config *c)
-{
-	if (is_put(&c->request))
-		return setup_source_storage(c->root, NULL, c->items, c->nitems);
-	return setup_sink_storage(c->root, NULL, &c->items[0]);
-}
-
-/* The cards that we have; with them it is known whether there is RDMA. */
-static int offer_nics(struct transfer_client_config *c, int storage, struct err *e)
+/* Offer this machine's network cards; they decide whether RDMA is offered. */
+static int offer_cards(struct transfer_config *c, int storage, struct err *e)
 {
 	struct offer *o = &c->request.offer;
 	struct sockaddr_storage local;
@@ -50,7 +22,7 @@ static int offer_nics(struct transfer_client_config *c, int storage, struct err 
 	memset(&local, 0, sizeof(local));
 	if (c->peer_len)
 		address_source(&c->peer, c->peer_len, &local);
-	r = setup_nics(o, &c->tuning, &local, false, &why, e);
+	r = offer_nics(o, &c->tuning, &local, false, &why, e);
 	if (r)
 		return r;
 	placement_offer(o, storage);
@@ -63,8 +35,8 @@ static int offer_nics(struct transfer_client_config *c, int storage, struct err 
 	return 0;
 }
 
-/* 0: there is an answer to wait for. */
-static int send_request(struct transfer_client_config *c, struct err *e)
+/* Send the request. 0: the server will answer; or a negative errno. */
+static int send_request(struct transfer_config *c, struct err *e)
 {
 	struct buf *b CLEANUP_BUF = buf_new(BULK_REQUEST_MAX);
 	struct bulk_request *q = &c->request;
@@ -77,23 +49,25 @@ static int send_request(struct transfer_client_config *c, struct err *e)
 	q->has_key = !c->master;
 	if (q->has_key)
 		crypto_random(q->key, sizeof(q->key));
-	setup_host(q->offer.host, q->nonce);
+	offer_host(q->offer.host, q->nonce);
+
 	r = b ? bulk_request_put(b, q) : -ENOMEM;
 	if (r == -ENOBUFS)
 		return err_set(e, -E2BIG, "the list of names is longer than a request may be");
 	if (r)
 		return err_sys(e, r, "request");
+
 	snprintf(line, sizeof(line), "BULK %zu\r\n", buf_len(b));
 	r = ms_write(c->ms, line, strlen(line));
 	if (!r)
 		r = ms_write(c->ms, buf_ptr(b), buf_len(b));
-	/* A server that took less than all of it may have said why, and what ended the stream is
-	 * what its reader finds. */
+	/* A server that did not read the whole request may have sent the reason: read its reply.
+	 * The reader of the reply finds the end of the stream, too. */
 	return r == -ETIMEDOUT ? err_sys(e, r, "control connection") : 0;
 }
 
-/* An errno for a refusal, so that the caller can tell its kinds apart. */
-static int refusal(int code)
+/* The errno for a refusing reply, so that the caller can distinguish the reasons. */
+static int refusal_code(int code)
 {
 	switch (code) {
 	case 530:
@@ -111,7 +85,7 @@ static int refusal(int code)
 }
 
 /* The code of the next reply, with its text in text; or a negative errno. */
-static int read_reply(struct transfer_client_config *c, char text[512], struct err *e)
+static int read_reply(struct transfer_config *c, char text[512], struct err *e)
 {
 	struct ftp_reply rep = { 0 };
 	char line[4096];
@@ -130,7 +104,7 @@ static int read_reply(struct transfer_client_config *c, char text[512], struct e
 	return r;
 }
 
-static int read_go(struct transfer_client_config *c, struct err *e)
+static int read_go(struct transfer_config *c, struct err *e)
 {
 	char text[512];
 	int code = c->closing_owed ? read_reply(c, text, e) : 0;
@@ -141,10 +115,10 @@ static int read_go(struct transfer_client_config *c, struct err *e)
 
 	if (code < 0 || code == 150)
 		return code < 0 ? code : 0;
-	return err_set(e, refusal(code), "the server refuses: %d %s", code, text);
+	return err_set(e, refusal_code(code), "the server refuses: %d %s", code, text);
 }
 
-/* What people may wonder about. */
+/* Log the reasons for this agreement. */
 static void say_agreement(const struct bulk_request *q, const struct bulk_agree *ag)
 {
 	const struct agreement *a = &ag->agreement;
@@ -165,9 +139,9 @@ static void say_agreement(const struct bulk_request *q, const struct bulk_agree 
 		 storage_class_text(ag->offer.storage));
 }
 
-/* The server computed it; do we come to the same, and within our bounds? What is not sent is
- * ours. */
-static int check_agreement(struct transfer_client_config *c, struct bulk_agree *ag,
+/* Compute the agreement from both offers, which keeps it within this side's bounds. Check that the
+ * server's is the same. Members that are not sent are taken from this computation. */
+static int check_agreement(struct transfer_config *c, struct bulk_agree *ag,
 			   struct err *e)
 {
 	struct agreement own;
@@ -177,19 +151,16 @@ static int check_agreement(struct transfer_client_config *c, struct bulk_agree *
 		return r;
 	if (!agreement_equal(&own, &ag->agreement))
 		return err_set(e, -EPROTO,
-			       "the server's agreement is not what both offers come to");
-	r = agreement_check(&ag->agreement, &c->request.offer, e);
-	if (r)
-		return r;
+			       "the server's agreement does not follow from both offers");
 	own.sink_keeps = ag->agreement.sink_keeps;
 	ag->agreement = own;
 	say_agreement(&c->request, ag);
 	return 0;
 }
 
-/* May data go where the server says, at path i? */
-static bool is_allowed(const struct transfer_client_config *c, const struct bulk_agree *ag,
-		       uint32_t i)
+/* May the data of path i go to the address and port that the server names? */
+static bool is_allowed_address(const struct transfer_config *c, const struct bulk_agree *ag,
+			       uint32_t i)
 {
 	const struct agreement *a = &ag->agreement;
 	const char *addr = ag->ports[i].addr;
@@ -202,74 +173,62 @@ static bool is_allowed(const struct transfer_client_config *c, const struct bulk
 	return !*addr || (ours != NIC_NONE && nic_leads_to(&c->request.offer.nics[ours], addr));
 }
 
-static int data_address(struct transfer_client_config *c, const struct bulk_agree *ag,
+static int data_address(struct transfer_config *c, const struct bulk_agree *ag,
 			uint32_t i, struct sockaddr_storage *ss, socklen_t *len, struct err *e)
 {
-	uint16_t port;
-
 	if (i >= ag->nports)
 		return err_set(e, -EPROTO, "the server names no data port for path %u", i);
-	if (!is_allowed(c, ag, i))
+	if (!is_allowed_address(c, ag, i))
 		return err_set(e, -EPROTO, "the server wants data at %s port %u, which it is not "
 			       "to choose", *ag->ports[i].addr ? printable(ag->ports[i].addr) :
 			       "its own address,", ag->ports[i].port);
+
 	*ss = c->peer;
 	*len = c->peer_len;
 	if (ag->ports[i].addr[0])
 		*len = address_parse(ag->ports[i].addr, ss);
+
 	if (!*len && ag->ports[i].addr[0])
 		return err_set(e, -EPROTO, "the server names \"%s\" as a data address",
 			       printable(ag->ports[i].addr));
 	if (!*len)
 		return err_set(e, -EHOSTUNREACH, "there is no address to send data to");
-	port = htons(ag->ports[i].port);
-	if (ss->ss_family == AF_INET6)
-		((struct sockaddr_in6 *)ss)->sin6_port = port;
-	else
-		((struct sockaddr_in *)ss)->sin_port = port;
+
+	address_set_port(ss, ag->ports[i].port);
 	return 0;
 }
 
-/* The channels that all paths begin with, or none. Of the time for it the pools' making is no
- * part. */
-static int open_channels(struct agreed *a, int stop, struct err *e)
+/* Open the first channels of all paths, or none. The time limit does not include allocating the
+ * pools. */
+static int client_open_channels(struct xfer *x, const struct bulk_agree *ag, struct err *e)
 {
-	struct transfer_client_config *c = a->c;
-	struct ends *d = &a->ends;
-	struct ends_config ec = {
-		.agr = &a->ag->agreement, .keys = &a->keys, .tuning = &c->tuning,
-		.own = &c->request.offer, .placement = a->placement, .client = true,
-		.source = is_put(&c->request), .rtt_ns = c->request.offer.rtt_ns,
-		.rate = c->request.rate,
-	};
+	struct transfer_config *c = x->c;
 	uint64_t deadline = now_ns() + (uint64_t)c->connect_timeout_ms * 1000000;
-	int r = ends_new(d, &ec, e), left;
+	int r = setup_endpoints(x, e), left;
 
-	for (uint32_t i = 0; !r && i < d->n; i++) {
+	for (uint32_t i = 0; !r && i < x->npaths; i++) {
 		struct sockaddr_storage ss;
 		socklen_t len = 0;
 
-		d->failed = i;
-		r = data_address(c, a->ag, i, &ss, &len, e);
+		x->path_failed = i;
+		r = data_address(c, ag, i, &ss, &len, e);
 		if (!r)
-			r = d->ep[i]->ops->resolve(d->ep[i], &ss, len, stop, ms_to(deadline), e);
+			r = x->ends[i]->ops->resolve(x->ends[i], &ss, len, x->watch.fd,
+						     ms_to(deadline), e);
 	}
 	left = ms_to(deadline);
 	if (!r)
-		r = ends_pools(d, e);
+		r = setup_pools(x, e);
 	if (!r)
-		r = ends_open(d, stop, left, e);
-	if (r) {
-		uint32_t failed = d->failed;
-
-		ends_free(d);
-		d->failed = failed;
-	}
+		r = setup_channels(x, left, e);
+	if (r)
+		xfer_free_paths(x);
 	return r;
 }
 
-/* By what else data may go when path failed could not be had; false: by nothing. */
-static bool go_without(struct transfer_client_config *c, const struct agreement *a,
+/* The path with number failed could not be set up: offer the other cards, or TCP. False: none is
+ * left. */
+static bool go_without(struct transfer_config *c, const struct agreement *a,
 		       uint32_t failed, const char *why)
 {
 	struct offer *o = &c->request.offer;
@@ -287,15 +246,8 @@ static bool go_without(struct transfer_client_config *c, const struct agreement 
 	return true;
 }
 
-static int say_ready(struct mstream *ms, uint8_t transport, struct err *e)
-{
-	int r = ms_write_frame(ms, BULK_READY, &transport, 1);
-
-	return r ? err_sys(e, r, "control connection") : 0;
-}
-
-/* To whoever wants nothing but RDMA, whatever of this host stands in its way is one thing;
- * what the network or the peer does has a meaning of its own. */
+/* The error code for a client that accepts only RDMA: all faults of this host become "no device";
+ * faults of the network and the peer keep their code. */
 static int no_rdma(int code)
 {
 	static const int others[] = { -ECANCELED, -EPROTO, -EKEYREJECTED, -ECONNREFUSED,
@@ -308,72 +260,51 @@ static int no_rdma(int code)
 	return -ENODEV;
 }
 
-/* Data channels as agreed; in-band, with a word, when there can be none: then d is empty. */
-static int connect_data(struct agreed *a, int stop, struct err *e)
+/* Open the agreed data channels. If none can be opened, the transfer is in-band, with a warning,
+ * and x has no paths. */
+static int connect_data(struct xfer *x, const struct bulk_agree *ag, struct err *e)
 {
-	struct transfer_client_config *c = a->c;
-	const struct bulk_agree *ag = a->ag;
-	bool inband = ag->agreement.transport == TRANSPORT_INBAND;
+	struct transfer_config *c = x->c;
+	uint8_t transport = ag->agreement.transport;
 	struct err why = ERR_INIT;
-	int r;
+	int r = 0;
 
-	if (inband && c->request.offer.transports & ~ag->offer.transports & TRANSPORT_TCP)
+	if (transport != TRANSPORT_INBAND)
+		r = client_open_channels(x, ag, &why);
+	else if (c->request.offer.transports & ~ag->offer.transports & TRANSPORT_TCP)
 		log_warn("the server has no data port free: data goes over the control "
 			 "connection, which is slower; give it more --data-ports");
-	if (!inband) {
-		r = open_channels(a, stop, &why);
-		if (!r)
-			return say_ready(c->ms, ag->agreement.transport, e);
-		if (r == -ENOSPC) /* huge pages, on which somebody insists */
-			return err_set(e, r, "%s", why.text);
-		/* Whoever asked begins anew. */
-		if (r != -ECANCELED && go_without(c, &ag->agreement, a->ends.failed, why.text))
+
+	if (r == -ENOSPC) /* the user insists on huge pages */
+		return err_set(e, r, "%s", why.text);
+	if (r) {
+		/* The caller asks the server again. */
+		if (r != -ECANCELED && go_without(c, &ag->agreement, x->path_failed, why.text))
 			return err_set(e, -ENOLINK, "%s", why.text);
 		if (!c->inband_ok || !(ag->offer.transports & TRANSPORT_INBAND) ||
 		    r == -EPROTO || r == -EKEYREJECTED || r == -ECANCELED)
-			return err_set(e, ag->agreement.transport == TRANSPORT_RDMA ? no_rdma(r) : r,
+			return err_set(e, transport == TRANSPORT_RDMA ? no_rdma(r) : r,
 				       "%s", why.text);
 		log_warn("no data channel (%s): data goes over the control connection, which "
 			 "is slower; open the server's --data-ports", why.text);
+		transport = TRANSPORT_INBAND;
 	}
-	return say_ready(c->ms, TRANSPORT_INBAND, e);
+
+	r = ms_write_frame(c->ms, BULK_READY, &transport, 1);
+	return r ? err_sys(e, r, "control connection") : 0;
 }
 
-static void fill_xfer(struct xfer *x, const struct agreed *a)
-{
-	struct transfer_client_config *c = a->c;
-	const struct bulk_agree *ag = a->ag;
-
-	x->ms = c->ms;
-	x->agr = ag->agreement;
-	x->keys = a->keys;
-	x->placement = a->placement;
-	x->storage = a->storage;
-	x->inband_ok = c->request.offer.transports & ag->offer.transports & TRANSPORT_INBAND;
-	x->dir = is_put(&c->request) ? CLIENT_TO_SERVER : SERVER_TO_CLIENT;
-	x->req = &c->request;
-	x->tuning = &c->tuning;
-	x->events = &c->events;
-	/* With --ack received a file counts as done before it is committed. */
-	x->committed = x->agr.ack == ACK_RECEIVED ? NULL : c->committed;
-	x->stop = c->stop;
-	x->same_host = setup_same_host(&c->request.offer, &ag->offer);
-	x->client = true;
-	x->anew_from = c->anew_from;
-	x->started_ns = a->started;
-}
-
-/* Failed before any frame of the role's: tell the peer, and say whether FTP's lines are
- * spoken again by the kind of error. */
-static int run_nothing(struct mstream *ms, struct err *e)
+/* The setup has failed before the source or sink sent a frame: tell the peer. Returns e->code;
+ * -EPIPE: the stream is not in line mode again. */
+static int abort_setup(struct mstream *ms, struct err *e)
 {
 	if (!setup_abort(ms, e->code, e->text) && e->code != -EPIPE && e->code != -ETIMEDOUT)
 		e->code = -EPIPE;
 	return e->code;
 }
 
-/* The error of a transfer after which the control stream cannot be used: one that a new connection
- * may mend, except a lack on this host and an interruption. */
+/* The error of a transfer that leaves the control stream unusable: a code with which the caller
+ * tries a new connection, except when this host lacks a resource or the user stopped it. */
 static int stream_is_lost(int rc, struct err *e)
 {
 	static const int kept[] = { 0, -EINTR, -ENOMEM, -EPROTO, -ETIMEDOUT };
@@ -384,51 +315,7 @@ static int stream_is_lost(int rc, struct err *e)
 	return e->code = -EPIPE;
 }
 
-static int run_source(struct agreed *a, struct transfer_result *r, struct err *e)
-{
-	struct transfer_client_config *c = a->c;
-	struct source *s = calloc(1, sizeof(*s));
-	bool in_line = true;
-	int rc;
-
-	if (!s)
-		return err_set(e, -ENOMEM, "out of memory");
-	source_init(s);
-	fill_xfer(&s->x, a);
-	s->root = c->root;
-	s->items = c->items;
-	s->nitems = c->nitems;
-	s->targets = c->targets;
-	rc = setup_paths(&s->x, true, &a->ends, e);
-	rc = rc ? run_nothing(c->ms, e) : source_run(s, r, &in_line, e);
-	rc = in_line ? rc : stream_is_lost(rc, e);
-	source_destroy(s);
-	free(s);
-	return rc;
-}
-
-static int run_sink(struct agreed *a, struct transfer_result *r, struct err *e)
-{
-	struct transfer_client_config *c = a->c;
-	struct sink *s = calloc(1, sizeof(*s));
-	bool in_line = true;
-	int rc;
-
-	if (!s)
-		return err_set(e, -ENOMEM, "out of memory");
-	sink_init(s);
-	fill_xfer(&s->x, a);
-	s->root = c->root;
-	s->item = &c->items[0];
-	rc = setup_paths(&s->x, false, &a->ends, e);
-	rc = rc ? run_nothing(c->ms, e) : sink_run(s, r, &in_line, e);
-	rc = in_line ? rc : stream_is_lost(rc, e);
-	sink_destroy(s);
-	free(s);
-	return rc;
-}
-
-static int read_agree(struct transfer_client_config *c, struct bulk_agree *ag, struct err *e)
+static int read_agree(struct transfer_config *c, struct bulk_agree *ag, struct err *e)
 {
 	struct buf *p CLEANUP_BUF = buf_new(BULK_FRAME_MAX);
 	bool aborted = false;
@@ -446,157 +333,98 @@ static int read_agree(struct transfer_client_config *c, struct bulk_agree *ag, s
 		err_sys(e, r, "the server's agreement");
 	if (!r)
 		r = check_agreement(c, ag, e);
-	return r ? run_nothing(c->ms, e) : 0;
+	return r ? abort_setup(c->ms, e) : 0;
 }
 
-static struct placement *place(const struct agreed *a, struct err *e)
-{
-	struct transfer_client_config *c = a->c;
-	struct placement_config pc = {
-		.wish = &c->tuning.place, .pages = c->tuning.pages, .own = &c->request.offer,
-		.agr = &a->ag->agreement, .client = true, .source = is_put(&c->request),
-		.storage = a->storage,
-	};
-
-	return placement_new(&pc, e);
-}
-
-static int prepare(struct agreed *a, struct err *e)
-{
-	struct transfer_client_config *c = a->c;
-	const struct bulk_agree *ag = a->ag;
-
-	if (xkeys_init(&a->keys, c->master ? c->master : c->request.key, c->request.nonce,
-		       ag->nonce, ag->session))
-		return err_set(e, -EIO, "deriving keys");
-	a->placement = place(a, e);
-	return a->placement ? 0 : e->code;
-}
-
-static int run(struct agreed *a, struct leash *l, struct transfer_result *r, struct err *e)
-{
-	struct transfer_client_config *c = a->c;
-	int rc = prepare(a, e);
-
-	if (!rc)
-		rc = connect_data(a, l->fd, e);
-	if (rc)
-		return run_nothing(c->ms, e);
-	if (!a->ends.n)
-		setup_inband(&a->ag->agreement);
-	if (bulk_is_bench(c->request.op))
-		a->started = now_ns();
-	leash_begun(l);
-	if (c->events.started)
-		c->events.started(c->events.arg, &a->ag->agreement);
-	return is_put(&c->request) ? run_source(a, r, e) : run_sink(a, r, e);
-}
-
-static int run_agreed(struct transfer_client_config *c, struct bulk_agree *ag, int storage,
-		      struct leash *l, uint64_t started, struct transfer_result *r,
-		      struct err *e)
-{
-	struct agreed a = { .c = c, .ag = ag, .storage = storage, .started = started };
-	int rc = run(&a, l, r, e);
-
-	ends_free(&a.ends); /* what nobody took */
-	placement_free(a.placement);
-	xkeys_wipe(&a.keys);
-	return rc;
-}
-
-/* The server's last line. What it says of the transfer is known from its summary. */
-static int read_closing(struct transfer_client_config *c, int rc, struct err *e)
-{
-	struct err late = ERR_INIT;
-	char text[512];
-	int code = read_reply(c, text, &late);
-
-	if (rc || code > 0)
-		return rc;
-	return err_set(e, code, "%s", late.text);
-}
-
-static bool stream_is_gone(int rc)
-{
-	/* A frame that could not be read leaves us nowhere in the stream. */
-	return rc == -EPIPE || rc == -EPROTO || rc == -ETIMEDOUT || rc == -EMSGSIZE ||
-	       rc == -EBADMSG;
-}
-
-static int converse(struct transfer_client_config *c, int storage, struct leash *l,
-		    struct transfer_result *r, struct err *e)
+/* One request and its transfer. -ENOLINK: the request offers fewer transports or cards now; send it
+ * again. */
+static int client_converse(struct xfer *x, struct transfer_result *r, struct err *e)
 {
 	struct bulk_agree *ag CLEANUP_FREE = calloc(1, sizeof(*ag));
-	uint64_t started = now_ns();
-	int rc;
+	struct transfer_config *c = x->c;
+	struct err late = ERR_INIT;
+	char text[512];
+	bool in_line;
+	int rc, code;
 
 	if (!ag)
 		return err_set(e, -ENOMEM, "out of memory");
+	x->started_ns = now_ns();
 	rc = send_request(c, e);
 	if (!rc)
 		rc = read_go(c, e);
 	if (rc)
 		return rc;
+
 	rc = read_agree(c, ag, e);
-	if (!rc)
-		rc = run_agreed(c, ag, storage, l, started, r, e);
+	if (!rc) {
+		rc = setup_agreed(x, ag, e);
+		if (!rc)
+			rc = setup_placement(x, e);
+		if (!rc)
+			rc = connect_data(x, ag, e);
+		if (rc) {
+			rc = abort_setup(c->ms, e);
+		} else {
+			rc = setup_run(x, r, &in_line, e);
+			if (!in_line)
+				rc = stream_is_lost(rc, e);
+		}
+	}
+
 	if (!rc && c->closing_later)
 		c->closing_owed = true;
-	return stream_is_gone(rc) || c->closing_owed ? rc : read_closing(c, rc, e);
+	/* After an unreadable frame the position in the stream is not known. */
+	if (c->closing_owed || rc == -EPIPE || rc == -EPROTO || rc == -ETIMEDOUT ||
+	    rc == -EMSGSIZE || rc == -EBADMSG)
+		return rc;
+	/* The server's closing reply. The result is already known from its summary. */
+	code = read_reply(c, text, &late);
+	return rc || code > 0 ? rc : err_set(e, code, "%s", late.text);
 }
 
-/* With what is left, as long as there is less from one time to the next: the code alone may
- * be the server's. */
-static int converse_until_agreed(struct transfer_client_config *c, int storage,
-				 struct leash *l, struct transfer_result *r, struct err *e)
-{
-	const struct offer *o = &c->request.offer;
-
-	for (;;) {
-		uint8_t transports = o->transports;
-		uint32_t nnics = o->nnics;
-		int rc = converse(c, storage, l, r, e);
-
-		if (rc != -ENOLINK || (o->transports == transports && o->nnics == nnics))
-			return rc;
-		*e = (struct err)ERR_INIT;
-	}
-}
-
-/* An option that asks for certain data channels gets them, also for few and small files. For a get the
- * server looks at the files. */
-static bool is_little(const struct transfer_client_config *c)
+/* True: the transfer is so small that it goes in-band. Not if an option asks for data channels. For
+ * a get the server looks at the files. */
+static bool client_is_small(const struct transfer_config *c, const struct xfer *x)
 {
 	const struct offer *o = &c->request.offer;
 
 	if (!c->inband_ok || o->rtt_ns < FAR_RTT_NS || o->channels || o->block || o->inflight ||
-	    c->tuning.nics || setup_tunes_streams(&c->tuning))
+	    c->tuning.nics || tuning_has_streams(&c->tuning))
 		return false;
-	return c->request.op == BULK_GET || (c->request.op == BULK_PUT &&
-	       setup_is_little(c->root, NULL, c->items, c->nitems));
+	return c->request.op == BULK_GET || (c->request.op == BULK_PUT && setup_is_small(x));
 }
 
-int transfer_client(struct transfer_client_config *c, struct transfer_result *r,
-		    struct err *e)
+int transfer_client(struct transfer_config *c, struct transfer_result *r, struct err *e)
 {
-	uint8_t wanted = c->request.offer.transports;
-	int storage CLEANUP_CLOSE = open_storage(c);
-	struct leash l;
+	struct offer *o = &c->request.offer;
+	uint8_t wanted = o->transports;
+	struct xfer *x = setup_new(c, true, o, e);
+	bool aborted;
 	int rc;
 
 	memset(r, 0, sizeof(*r));
-	setup_offer(&c->request.offer, &c->tuning);
-	c->request.offer.little = is_little(c);
-	rc = leash_start(&l, c->stop, c->ms, e);
-	if (!rc)
-		rc = offer_nics(c, storage, e);
-	if (!rc)
-		rc = converse_until_agreed(c, storage, &l, r, e);
-	c->request.offer.transports = wanted; /* the next time may be better */
-	crypto_wipe(c->request.key, sizeof(c->request.key));
-	/* What failed because it was woken has that one reason. */
-	if (leash_end(&l) && rc)
-		rc = err_set(e, -EINTR, "interrupted");
-	return rc;
+	if (!x)
+		return e->code;
+	if (!x->source)
+		c->nitems = 1;
+
+	setup_storage(x);
+	offer_fill(o, &c->tuning);
+	o->little = client_is_small(c, x);
+	rc = offer_cards(c, x->storage, e);
+
+	/* Repeat only while the offer becomes smaller: a server may return the same code. */
+	while (!rc) {
+		uint8_t transports = o->transports;
+		uint32_t nnics = o->nnics;
+
+		rc = client_converse(x, r, e);
+		if (rc != -ENOLINK || (o->transports == transports && o->nnics == nnics))
+			break;
+		*e = (struct err)ERR_INIT;
+		rc = 0;
+	}
+	o->transports = wanted; /* the next transfer offers everything again */
+	return setup_end(x, rc, &aborted, e);
 }

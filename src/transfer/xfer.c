@@ -11,9 +11,8 @@
 
 #define PROGRESS_NS 200000000ull
 
-int xfer_init(struct xfer *x)
+void xfer_init(struct xfer *x)
 {
-	x->stop = -1;
 	x->storage = -1;
 	pthread_mutex_init(&x->lock, NULL);
 	pthread_mutex_init(&x->event_lock, NULL);
@@ -24,22 +23,35 @@ int xfer_init(struct xfer *x)
 	x->started_ns = now_ns();
 	x->cpu_start_ns = cpu_ns();
 	atomic_store(&x->heard_ns, x->started_ns);
-	return 0;
 }
 
-void xfer_destroy(struct xfer *x)
+void xfer_free_paths(struct xfer *x)
 {
-	/* A path may hold blocks of another's pool: what fell back on the standby. */
+	/* Free the paths first: the standby may hold blocks of other paths' pools. */
 	for (uint32_t i = 0; i < x->nroutes; i++)
 		if (x->paths[i])
 			x->paths[i]->ops->free(x->paths[i]);
 	for (uint32_t i = 0; i < x->nroutes; i++) {
-		shelter_free(x->shelters[i]);
+		staging_free(x->staging[i]);
 		pool_free(x->pools[i]);
 	}
 	for (uint32_t i = 0; i < NICS_MAX; i++)
 		if (x->ends[i])
 			x->ends[i]->ops->free(x->ends[i]);
+	memset(x->paths, 0, sizeof(x->paths));
+	memset(x->staging, 0, sizeof(x->staging));
+	memset(x->pools, 0, sizeof(x->pools));
+	memset(x->ends, 0, sizeof(x->ends));
+	x->npaths = x->nroutes = 0;
+}
+
+void xfer_destroy(struct xfer *x)
+{
+	for (uint32_t i = 0; i < x->nroutes; i++)
+		stage_free(x->stages[i]);
+	xfer_free_paths(x);
+	placement_free(x->placement);
+	cleanup_close(&x->storage);
 	xkeys_wipe(&x->keys);
 	pthread_cond_destroy(&x->tick);
 	pthread_mutex_destroy(&x->tick_lock);
@@ -51,7 +63,7 @@ void xfer_destroy(struct xfer *x)
 
 int xfer_send(struct xfer *x, uint8_t type, struct buf *b)
 {
-	return ms_write_frame(x->ms, type, b ? buf_ptr(b) : NULL, b ? buf_len(b) : 0);
+	return ms_write_frame(x->c->ms, type, b ? buf_ptr(b) : NULL, b ? buf_len(b) : 0);
 }
 
 int xfer_send_failure(struct xfer *x, uint8_t type, uint64_t id, int code, const char *text)
@@ -67,7 +79,8 @@ int xfer_send_failure(struct xfer *x, uint8_t type, uint64_t id, int code, const
 	return r ? r : xfer_send(x, type, b);
 }
 
-/* The same names may be here and there, so it is said where; unless all has been said. */
+/* Write said, a text of the peer, to text and add the peer's side, because both sides may have the
+ * same names. An empty text stays empty. */
 static void say_there(const struct xfer *x, char text[ERR_TEXT], const char *said)
 {
 	text[0] = '\0';
@@ -85,7 +98,7 @@ void xfer_file_failed_there(struct xfer *x, const char *path, const struct bulk_
 	XFER_EVENT(x, file_failed, path, f->code, text);
 }
 
-/* True for who sets the cause. */
+/* Set the cause, unless there is one. True: this call has set it. */
 static bool set_cause(struct xfer *x, int code, const char *text, bool from_peer)
 {
 	LOCK_GUARD(guard, &x->lock);
@@ -99,8 +112,8 @@ static bool set_cause(struct xfer *x, int code, const char *text, bool from_peer
 	return true;
 }
 
-/* With words_lock: once, unless the cause came from the peer. Who noted the cause says it,
- * or who is at the last words already, whichever comes first. */
+/* With words_lock held: send ABORT once, unless the cause came from the peer. Called by the thread
+ * that set the cause and by the thread that ends the conversation. */
 static void say_abort(struct xfer *x)
 {
 	struct err cause;
@@ -116,21 +129,17 @@ static void say_abort(struct xfer *x)
 	xfer_send_failure(x, BULK_ABORT, 0, cause.code, cause.text);
 }
 
-static void send_abort(struct xfer *x)
-{
-	LOCK_GUARD(guard, &x->words_lock);
-
-	say_abort(x);
-}
-
 static void fail_text(struct xfer *x, int code, const char *text, bool from_peer)
 {
 	if (!set_cause(x, code, text, from_peer))
 		return;
 	log_debug("transfer fails: %s", text);
-	/* Before cancel: a path that goes through ms may abort it. */
-	if (!from_peer)
-		send_abort(x);
+	/* Before cancel(): a path through ms may abort ms. */
+	if (!from_peer) {
+		LOCK_GUARD(guard, &x->words_lock);
+
+		say_abort(x);
+	}
 	x->role->cancel(x);
 }
 
@@ -146,8 +155,6 @@ int xfer_fail(struct xfer *x, int code, const char *fmt, ...)
 	return code;
 }
 
-/* ---- what the peer says ---- */
-
 static void wake_ticker(struct xfer *x, atomic_bool *flag)
 {
 	LOCK_GUARD(guard, &x->tick_lock);
@@ -156,7 +163,219 @@ static void wake_ticker(struct xfer *x, atomic_bool *flag)
 	pthread_cond_signal(&x->tick);
 }
 
-static int on_beat(struct xfer *x, struct buf *p)
+void xfer_due(struct xfer *x)
+{
+	if (!atomic_load(&x->due))
+		wake_ticker(x, &x->due);
+}
+
+/* ---- data paths ---- */
+
+static const char *lost_why(int error)
+{
+	if (error == -EBADMSG)
+		return "a message on it was damaged or forged";
+	if (error == CHANNEL_GIVEN_UP)
+		return "the other side has given it up";
+	if (error == -ETIMEDOUT)
+		return "no progress in the time of --stall";
+	return strerror(-error);
+}
+
+bool xfer_all_down(const struct xfer *x)
+{
+	for (uint32_t i = 0; i < x->npaths; i++)
+		if (atomic_load(&x->paths[i]->alive))
+			return false;
+	return true;
+}
+
+void xfer_keep_stage(struct xfer *x, uint32_t i, struct stage *stage)
+{
+	pthread_mutex_lock(&x->lock);
+	x->stages[i] = stage;
+	pthread_mutex_unlock(&x->lock);
+	/* failed is set before cancel() looks for stages. If cancel() came too early for this stage,
+	 * failed is set by now. */
+	if (xfer_failed(x))
+		stage_abort(stage);
+}
+
+void xfer_abort_stages(struct xfer *x)
+{
+	LOCK_GUARD(guard, &x->lock);
+
+	for (uint32_t i = 0; i < x->nroutes; i++)
+		if (x->stages[i])
+			stage_abort(x->stages[i]);
+}
+
+/* ---- LOST and CHANNELS frames ---- */
+
+/* An idle channel may end in good order here although the peer lost it. It counts as lost once both
+ * facts are known, in either order. */
+enum channel_end {
+	ENDED_WELL = 1,
+	PEER_LOST_IT = 2,
+};
+
+static void channel_lost(struct xfer *x, uint32_t number, int error)
+{
+	atomic_fetch_add(&x->channels_lost, 1);
+	atomic_store(&x->lost_why[number], -error);
+	atomic_store(&x->lost_any, true);
+	xfer_due(x);
+}
+
+void xfer_channel_down(struct xfer *x, uint32_t path, uint32_t channel, int error)
+{
+	uint32_t number = path * x->agr.channels + channel;
+
+	if (number >= CHANNELS_MAX)
+		return;
+	if (!error && atomic_fetch_or(&x->channel_ends[number], ENDED_WELL) == PEER_LOST_IT)
+		error = CHANNEL_GIVEN_UP;
+	if (error)
+		channel_lost(x, number, error);
+}
+
+/* Warn of channels that were lost before the last tick; peer: also send LOST for those that the
+ * peer has not given up itself. Wait one tick: a dying peer closes its channels a moment before its
+ * control connection, and then only the loss of the connection is worth a message. 0 or the
+ * stream's error. */
+static int xfer_say_lost(struct xfer *x, bool peer)
+{
+	int r = 0;
+
+	if (peer && !x->lost_seen) {
+		x->lost_seen = atomic_load(&x->lost_any);
+		if (x->lost_seen)
+			xfer_due(x);
+		return 0;
+	}
+	x->lost_seen = false;
+	if (!atomic_exchange(&x->lost_any, false))
+		return 0;
+	for (uint32_t i = 0; !r && i < CHANNELS_MAX; i++) {
+		int error = -atomic_exchange(&x->lost_why[i], 0);
+		uint32_t path = i / x->agr.channels;
+
+		if (!error)
+			continue;
+		log_warn("data channel %u is lost: %s", i, lost_why(error));
+		if (x->npaths > 1 && path < x->npaths && !atomic_load(&x->paths[path]->alive) &&
+		    !xfer_all_down(x))
+			log_warn("path %u has no channel left; the others go on", path);
+		if (peer && error != CHANNEL_GIVEN_UP) {
+			struct buf *b CLEANUP_BUF = buf_new(BULK_FRAME_MAX);
+
+			r = b ? bulk_pair_put(b, i, (uint64_t)-error) : -ENOMEM;
+			if (!r)
+				r = xfer_send(x, BULK_LOST, b);
+		}
+	}
+	return r;
+}
+
+/* Send CHANNELS, a sink's report of each channel's progress. 0 or the stream's error. */
+static int xfer_report_channels(struct xfer *x)
+{
+	struct buf *b CLEANUP_BUF = x->source ? NULL : buf_new(BULK_FRAME_MAX);
+	int r = 0;
+
+	if (x->source)
+		return 0;
+	if (!b)
+		return -ENOMEM;
+	for (uint32_t i = 0; !r && i < x->npaths; i++) {
+		struct path *p = x->paths[i];
+
+		for (uint32_t c = 0; !r && p->watch.ch && c < p->nchannels; c++)
+			r = bulk_pair_put(b, __atomic_load_n(&p->channel_bytes[c],
+							     __ATOMIC_RELAXED),
+					  atomic_load(&p->watch.ch[c].held));
+	}
+	return r || !buf_len(b) ? r : xfer_send(x, BULK_CHANNELS, b);
+}
+
+int xfer_on_lost(struct xfer *x, struct buf *p)
+{
+	uint64_t number, why;
+	uint32_t path, channel, n = 0;
+	int r = bulk_pair_get(p, &number, &why);
+
+	if (r || buf_len(p))
+		return -EBADMSG;
+
+	for (uint32_t i = 0; i < x->npaths; i++)
+		n += x->paths[i]->nchannels;
+	if (x->paths[0] == x->inband || number >= n)
+		return -EPROTO;
+
+	path = (uint32_t)(number / x->agr.channels);
+	channel = (uint32_t)(number % x->agr.channels);
+	path_lose(x->paths[path], channel);
+	/* Once the source may end the transfer, all its channels end in good order. */
+	if (!xfer_failed(x) && !(x->source && x->role->may_end(x)) &&
+	    atomic_fetch_or(&x->channel_ends[number], PEER_LOST_IT) == ENDED_WELL)
+		channel_lost(x, (uint32_t)number, CHANNEL_GIVEN_UP);
+	return 0;
+}
+
+static int xfer_on_channels(struct xfer *x, struct buf *p)
+{
+	uint64_t bytes, held;
+
+	if (!x->source)
+		return -EPROTO;
+	for (uint32_t i = 0; i < x->npaths; i++)
+		for (uint32_t c = 0; c < x->paths[i]->nchannels; c++) {
+			if (bulk_pair_get(p, &bytes, &held))
+				return -EBADMSG;
+			path_report(x->paths[i], c, bytes, held != 0);
+		}
+	return buf_len(p) ? -EBADMSG : 0;
+}
+
+uint64_t xfer_ahead(const struct xfer *x)
+{
+	uint64_t bytes = 0;
+
+	for (uint32_t i = 0; i < x->npaths; i++)
+		bytes += x->paths[i] ? path_ahead(x->paths[i]) : 0;
+	return bytes;
+}
+
+void xfer_fell_back(struct xfer *x)
+{
+	uint64_t here = atomic_load(&x->count.bytes) + atomic_load(&x->count.bytes_kept);
+	uint64_t known = atomic_load(&x->count.bytes_known);
+
+	if (atomic_exchange(&x->fell_back, true))
+		return;
+	if (x->c->anew_from && known > here && known - here >= x->c->anew_from)
+		xfer_fail(x, -ECONNRESET, "no data channel is left");
+	else
+		log_warn("no data channel is left: the rest goes over the control connection, "
+			 "which is slower");
+}
+
+/* Let paths without running stages release devices that are being removed: a sink may sync or read
+ * back for a long time after the last block. */
+static void xfer_tend_paths(struct xfer *x)
+{
+	for (uint32_t i = 0; i < x->npaths; i++) {
+		struct path *p = x->paths[i];
+
+		if (p && p->ops->tend && atomic_load(&p->left))
+			p->ops->tend(p);
+	}
+}
+
+/* ---- frames of the peer ---- */
+
+/* Handle BEAT and SUMMARY. */
+static int on_counts(struct xfer *x, uint8_t type, struct buf *p)
 {
 	struct bulk_counts c;
 	int r = bulk_counts_get(p, &c);
@@ -165,9 +384,14 @@ static int on_beat(struct xfer *x, struct buf *p)
 		return r;
 	LOCK_GUARD(guard, &x->lock);
 	x->peer = c;
+	if (type == BULK_SUMMARY) {
+		x->peer_summed = true;
+		pthread_cond_broadcast(&x->changed);
+		return 0;
+	}
 	if (c.stamp_ns) {
 		x->peer_stamp_ns = c.stamp_ns;
-		/* At once: how long it takes to come back is the peer's measure of the path. */
+		/* Answer at once: the peer measures the round trip with it. */
 		wake_ticker(x, &x->kick);
 	}
 	if (c.echo_ns) {
@@ -176,20 +400,6 @@ static int on_beat(struct xfer *x, struct buf *p)
 		if (!x->rtt_ns || rtt < x->rtt_ns)
 			x->rtt_ns = rtt;
 	}
-	return 0;
-}
-
-static int on_summary(struct xfer *x, struct buf *p)
-{
-	struct bulk_counts c;
-	int r = bulk_counts_get(p, &c);
-
-	if (r)
-		return r;
-	LOCK_GUARD(guard, &x->lock);
-	x->peer = c;
-	x->peer_summed = true;
-	pthread_cond_broadcast(&x->changed);
 	return 0;
 }
 
@@ -206,30 +416,29 @@ static int on_abort(struct xfer *x, struct buf *p)
 	return 0;
 }
 
-/* A server begins an in-band transfer before it has read READY. */
+/* Handle READY: the server of an in-band transfer reads it only after the start. */
 static int on_ready(struct xfer *x, struct buf *p)
 {
-	bool server = xfer_is_source(x) == (x->dir == SERVER_TO_CLIENT);
 	uint8_t transport;
 
-	if (!server || x->paths[0] != x->inband || x->ready || buf_get_u8(p, &transport) ||
+	if (x->client || x->paths[0] != x->inband || x->ready || buf_get_u8(p, &transport) ||
 	    transport != TRANSPORT_INBAND || buf_len(p))
 		return -EPROTO;
 	x->ready = true;
 	return 0;
 }
 
-static int on_frame(struct xfer *x, uint8_t type, struct buf *p, struct err *e)
+static int xfer_on_frame(struct xfer *x, uint8_t type, struct buf *p, struct err *e)
 {
 	switch (type) {
 	case BULK_BEAT:
-		return on_beat(x, p);
+		return on_counts(x, type, p);
 	case BULK_READY:
 		return on_ready(x, p);
 	case BULK_SUMMARY:
 		if (!xfer_failed(x) && !x->role->may_end(x))
 			return -EPROTO;
-		return on_summary(x, p);
+		return on_counts(x, type, p);
 	case BULK_ABORT:
 		return on_abort(x, p);
 	case BULK_LOST:
@@ -245,26 +454,9 @@ static int on_frame(struct xfer *x, uint8_t type, struct buf *p, struct err *e)
 	default:
 		if (type >= BULK_SKIPPED && type != x->role->optional)
 			return 0;
-		/* What is on its way when a transfer fails has no one to take it. */
+		/* After a failure, drop the frames that still arrive. */
 		return xfer_failed(x) ? 0 : x->role->frame(x, type, p, e);
 	}
-}
-
-static bool has_summed(struct xfer *x)
-{
-	LOCK_GUARD(guard, &x->lock);
-
-	return x->peer_summed;
-}
-
-static void note_end(struct xfer *x)
-{
-	if (!xfer_failed(x) && !has_summed(x))
-		xfer_fail(x, -EPROTO, "the other side ended the transfer before its end");
-	LOCK_GUARD(guard, &x->lock);
-
-	x->peer_ended = true;
-	pthread_cond_broadcast(&x->changed);
 }
 
 void xfer_control_failed(struct xfer *x, int r)
@@ -276,8 +468,9 @@ void xfer_control_failed(struct xfer *x, int r)
 		xfer_fail(x, -EPIPE, "the other side closed the connection");
 		break;
 	case -ETIMEDOUT:
-		/* A thread that waits in a write to the silent peer would wait for minutes. */
-		ms_abort(x->ms);
+		/* Without the abort, a thread that writes to the silent peer would wait for
+		 * minutes. */
+		ms_abort(x->c->ms);
 		xfer_fail(x, r, "the other side has been silent for %d s", SILENCE_MS / 1000);
 		break;
 	case -ECANCELED:
@@ -287,28 +480,15 @@ void xfer_control_failed(struct xfer *x, int r)
 	}
 }
 
-static void frame_failed(struct xfer *x, uint8_t type, int r, const struct err *e)
-{
-	if (e->text[0])
-		xfer_fail(x, r, "%s", e->text);
-	else
-		xfer_fail(x, r, "message of type %u from the other side: %s", type,
-			  r == -EBADMSG ? "malformed" : r == -EPROTO ? "not expected here" :
-			  strerror(-r));
-}
-
-/* Blocks may be larger than any other message. */
-static size_t frame_max(const struct xfer *x)
-{
-	return x->inband ? BULK_FRAME_MAX + BLOCK_HEAD + x->agr.block : BULK_FRAME_MAX;
-}
-
-/* Reads until BULK_END, also after a failure, so that the stream is left in line mode. */
-static void *reader_main(void *arg)
+/* The control reader. It reads until BULK_END, also after a failure, so that the stream is in line
+ * mode afterwards. */
+static void *control_main(void *arg)
 {
 	struct xfer *x = arg;
-	size_t max = frame_max(x);
+	/* Blocks may be larger than any other message. */
+	size_t max = BULK_FRAME_MAX + (x->inband ? BLOCK_HEAD + x->agr.block : 0);
 	struct buf *p CLEANUP_BUF = buf_new(max);
+	bool ended = false, summed;
 	uint8_t type;
 	int r;
 
@@ -319,56 +499,84 @@ static void *reader_main(void *arg)
 	for (;;) {
 		struct err e = ERR_INIT;
 
-		r = ms_read_frame(x->ms, &type, p, max, SILENCE_MS);
+		r = ms_read_frame(x->c->ms, &type, p, max, SILENCE_MS);
 		if (r) {
 			xfer_control_failed(x, r);
 			break;
 		}
 		atomic_store_explicit(&x->heard_ns, now_ns(), memory_order_relaxed);
-		if (type == BULK_END) {
-			note_end(x);
-			return NULL;
-		}
-		r = on_frame(x, type, p, &e);
-		if (r)
-			frame_failed(x, type, r, &e);
+		ended = type == BULK_END;
+		if (ended)
+			break;
+		r = xfer_on_frame(x, type, p, &e);
+		if (r && e.text[0])
+			xfer_fail(x, r, "%s", e.text);
+		else if (r)
+			xfer_fail(x, r, "message of type %u from the other side: %s", type,
+				  r == -EBADMSG ? "malformed" :
+				  r == -EPROTO ? "not expected here" : strerror(-r));
 	}
+
+	pthread_mutex_lock(&x->lock);
+	summed = x->peer_summed;
+	pthread_mutex_unlock(&x->lock);
+	if (ended && !summed && !xfer_failed(x))
+		xfer_fail(x, -EPROTO, "the other side ended the transfer before its end");
+
 	LOCK_GUARD(guard, &x->lock);
+	if (ended)
+		x->peer_ended = true;
+	else
+		x->reader_on = false;
 	pthread_cond_broadcast(&x->changed);
-	x->reader_on = false;
 	return NULL;
 }
 
-/* ---- what we say ---- */
+/* ---- frames to the peer ---- */
 
-static void own_counts(struct xfer *x, struct bulk_counts *c)
+static void xfer_counts(struct xfer *x, struct bulk_counts *c)
 {
-	x->role->counts(x, c);
-	c->cpu_ns = cpu_ns() - x->cpu_start_ns;
+	*c = (struct bulk_counts){
+		.entries = atomic_load(&x->count.entries),
+		.files = atomic_load(&x->count.files),
+		.failed = atomic_load(&x->count.failed),
+		.skipped = atomic_load(&x->count.skipped),
+		.bytes = atomic_load(&x->count.bytes),
+		.blocks = atomic_load(&x->count.blocks),
+		.resumed = atomic_load(&x->count.bytes_kept),
+		.left_out = atomic_load(&x->count.left_out),
+		.cpu_ns = cpu_ns() - x->cpu_start_ns,
+	};
 }
 
-/* answer: only to echo the peer's stamp, so that it is not echoed again. */
-static int send_beat(struct xfer *x, bool answer)
+int xfer_send_counts(struct xfer *x, uint8_t type, uint64_t stamp_ns, uint64_t echo_ns)
 {
-	struct bulk_counts c = { 0 };
 	struct buf *b CLEANUP_BUF = buf_new(BULK_FRAME_MAX);
+	struct bulk_counts c;
 	int r;
 
-	if (!b)
-		return -ENOMEM;
-	own_counts(x, &c);
-	c.stamp_ns = answer ? 0 : now_ns();
+	xfer_counts(x, &c);
+	c.stamp_ns = stamp_ns;
+	c.echo_ns = echo_ns;
+	r = b ? bulk_counts_put(b, &c) : -ENOMEM;
+	return r ? r : xfer_send(x, type, b);
+}
+
+/* answer: the beat only echoes the peer's stamp, and the peer need not answer it. */
+static int send_beat(struct xfer *x, bool answer)
+{
+	uint64_t echo;
+
 	pthread_mutex_lock(&x->lock);
-	c.echo_ns = x->peer_stamp_ns;
+	echo = x->peer_stamp_ns;
 	x->peer_stamp_ns = 0;
 	pthread_mutex_unlock(&x->lock);
-	r = bulk_counts_put(b, &c);
-	return r ? r : xfer_send(x, BULK_BEAT, b);
+	return xfer_send_counts(x, BULK_BEAT, answer ? 0 : now_ns(), echo);
 }
 
 bool xfer_peer_idle(struct xfer *x, bool waits, uint64_t progress, uint64_t extra_ms)
 {
-	uint64_t limit = x->tuning->stall_ms ? x->tuning->stall_ms : STALL_MS;
+	uint64_t limit = x->c->tuning.stall_ms ? x->c->tuning.stall_ms : STALL_MS;
 
 	if (!waits || progress != x->idle_at)
 		x->idle_ns = 0;
@@ -378,8 +586,8 @@ bool xfer_peer_idle(struct xfer *x, bool waits, uint64_t progress, uint64_t extr
 	return x->idle_ns / 1000000 > HELD_LIMITS * limit + extra_ms;
 }
 
-/* Add the bytes of incomplete blocks that have arrived, but not the last byte: 100 % is for the end.
- * The sum never falls, not even when a channel is lost. */
+/* Add the bytes of incomplete blocks that have arrived, except the last byte: 100 % is shown only
+ * at the end. The sum never decreases, even if a channel is lost. */
 static void add_ahead(struct xfer *x, struct transfer_progress *p)
 {
 	uint64_t left = p->bytes_known > p->bytes ? p->bytes_known - p->bytes : 0;
@@ -394,25 +602,33 @@ static void add_ahead(struct xfer *x, struct transfer_progress *p)
 	p->bytes = p->bytes_kept + carried;
 }
 
-static void show_progress(struct xfer *x)
+static void xfer_show_progress(struct xfer *x)
 {
-	struct transfer_progress p = { 0 };
+	uint64_t ns = now_ns() - x->started_ns, rate = x->c->request.rate;
+	/* The count includes only whole blocks: one more may be almost complete. */
+	double bytes = (double)(atomic_load(&x->count.bytes) + x->agr.block);
+	bool at_rate = rate && bytes >= (double)rate * (double)ns / 1e9 * 7 / 8;
+	struct transfer_progress p;
 
-	if (!x->events->progress)
+	if (!x->c->events.progress)
 		return;
-	x->role->progress(x, &p);
+	p = (struct transfer_progress){
+		.entries = atomic_load(&x->count.entries),
+		.files_done = atomic_load(&x->count.files),
+		.files_failed = atomic_load(&x->count.failed),
+		.files_skipped = atomic_load(&x->count.skipped),
+		.bytes_kept = atomic_load(&x->count.bytes_kept),
+		.bytes = atomic_load(&x->count.bytes) + atomic_load(&x->count.bytes_kept),
+		.bytes_known = atomic_load(&x->count.bytes_known),
+		.walked = atomic_load(&x->walked) || atomic_load(&x->sent),
+		.bottleneck = at_rate ? "rate" : x->role->bottleneck(x),
+		.ns = ns,
+	};
 	add_ahead(x, &p);
-	p.seconds = (double)(now_ns() - x->started_ns) / 1e9;
 	XFER_EVENT(x, progress, &p);
 }
 
-void xfer_due(struct xfer *x)
-{
-	if (!atomic_load(&x->due))
-		wake_ticker(x, &x->due);
-}
-
-/* Until the next tick, a kick or the end. */
+/* Sleep until the next tick, a kick or the end. */
 static void ticker_sleep(struct xfer *x)
 {
 	uint64_t begun = now_ns(), slept;
@@ -426,45 +642,40 @@ static void ticker_sleep(struct xfer *x)
 			break;
 		cond_wait_until(&x->tick, &x->tick_lock, until);
 	}
+
 	atomic_store(&x->due, false);
 	atomic_store(&x->kick, false);
-	/* Time for which this process was stopped does not count. */
+	/* Do not count the time in which this process was stopped. */
 	slept = now_ns() - begun;
 	x->tick_ns = slept < 2 * TICK_IDLE_MS * 1000000ull ? slept : TICK_IDLE_MS * 1000000ull;
-}
-
-static bool stamp_waits(struct xfer *x)
-{
-	LOCK_GUARD(guard, &x->lock);
-
-	return x->peer_stamp_ns != 0;
-}
-
-static bool is_stopped(const struct xfer *x)
-{
-	return x->stop >= 0 && poll_fd(x->stop, POLLIN, 0) > 0;
 }
 
 static void *ticker_main(void *arg)
 {
 	struct xfer *x = arg;
 	uint64_t shown = now_ns(), reported = shown;
-	uint64_t beat = 0; /* the first at once: it measures the path */
+	uint64_t beat = 0; /* the first beat is sent at once: it measures the path */
 
 	while (atomic_load(&x->ticking)) {
 		uint64_t now;
+		bool stamped;
 		int r = 0;
 
 		ticker_sleep(x);
 		now = now_ns();
-		if (!xfer_failed(x) && is_stopped(x))
+		pthread_mutex_lock(&x->lock);
+		stamped = x->peer_stamp_ns;
+		pthread_mutex_unlock(&x->lock);
+
+		if (!xfer_failed(x) && x->c->stop >= 0 && poll_fd(x->c->stop, POLLIN, 0) > 0)
 			xfer_fail(x, -EINTR, "interrupted");
+
 		if (!xfer_failed(x))
 			r = x->role->tick(x);
 		if (!r && now - beat > BEAT_MS * 1000000ull && !xfer_failed(x)) {
 			r = send_beat(x, false);
 			beat = now;
-		} else if (!r && stamp_waits(x) && !xfer_failed(x)) {
+		} else if (!r && stamped && !xfer_failed(x)) {
 			r = send_beat(x, true);
 		}
 		if (!r && now - reported > REPORT_MS * 1000000ull && !xfer_failed(x)) {
@@ -475,8 +686,9 @@ static void *ticker_main(void *arg)
 			r = xfer_say_lost(x, true);
 		if (r)
 			xfer_control_failed(x, r);
+
 		if (now - shown > PROGRESS_NS) {
-			show_progress(x);
+			xfer_show_progress(x);
 			xfer_tend_paths(x);
 			shown = now;
 		}
@@ -493,14 +705,14 @@ int xfer_start(struct xfer *x, struct err *e)
 	atomic_store(&x->ticking, true);
 	atomic_store(&x->due, true); /* the first beat */
 	x->reader_on = x->reader_started = true;
-	r = thread_start(&x->reader, "control", reader_main, x);
+	r = thread_start(&x->reader, "control", control_main, x);
 	if (r) {
 		x->reader_on = x->reader_started = false;
 		return err_sys(e, r, "cannot start a thread");
 	}
 	r = thread_start(&x->ticker, "ticker", ticker_main, x);
 	if (r) {
-		ms_abort(x->ms);
+		ms_abort(x->c->ms);
 		pthread_join(x->reader, NULL);
 		x->reader_on = x->reader_started = false;
 		return err_sys(e, r, "cannot start a thread");
@@ -533,42 +745,23 @@ void xfer_data_lost(struct xfer *x, int code)
 		if (cond_wait_until(&x->changed, &x->lock, until))
 			break;
 	pthread_mutex_unlock(&x->lock);
-	/* Whatever took them, a device's own errors too: another connection may live. */
+	/* After any other error, also one of a device, a new connection may work. */
 	xfer_fail(x, code == -EBADMSG || code == -EPROTO || code == -ETIMEDOUT ? code :
 		  -ECONNRESET, "data channels: %s", strerror(-code));
 }
 
-static void stop_ticker(struct xfer *x)
+static int send_summary(struct xfer *x)
 {
-	if (!x->ticker_on)
-		return;
-	pthread_mutex_lock(&x->tick_lock);
-	atomic_store(&x->ticking, false);
-	pthread_cond_signal(&x->tick);
-	pthread_mutex_unlock(&x->tick_lock);
-	pthread_join(x->ticker, NULL);
-	x->ticker_on = false;
-}
-
-static int say_goodbye(struct xfer *x)
-{
-	struct bulk_counts c = { 0 };
-	struct buf *b CLEANUP_BUF = buf_new(BULK_FRAME_MAX);
+	LOCK_GUARD(guard, &x->words_lock);
 	int r;
 
-	if (!b)
-		return -ENOMEM;
-	own_counts(x, &c);
-	r = bulk_counts_put(b, &c);
-	LOCK_GUARD(guard, &x->words_lock);
 	say_abort(x);
 	x->said_end = true;
-	if (!r)
-		r = xfer_send(x, BULK_SUMMARY, b);
+	r = xfer_send_counts(x, BULK_SUMMARY, 0, 0);
 	return r ? r : xfer_send(x, BULK_END, NULL);
 }
 
-/* True when the peer's END has come; after a failure it gets only so long. */
+/* True: the peer's END has arrived. After a failure the wait is limited to ABORT_GRACE_MS. */
 static bool wait_peer_end(struct xfer *x)
 {
 	uint64_t until = ns_after(xfer_failed(x) ? ABORT_GRACE_MS : SILENCE_MS);
@@ -584,11 +777,20 @@ int xfer_finish(struct xfer *x, bool *in_line, struct err *e)
 {
 	int r;
 
-	stop_ticker(x);
+	if (x->ticker_on) {
+		pthread_mutex_lock(&x->tick_lock);
+		atomic_store(&x->ticking, false);
+		pthread_cond_signal(&x->tick);
+		pthread_mutex_unlock(&x->tick_lock);
+		pthread_join(x->ticker, NULL);
+		x->ticker_on = false;
+	}
+
 	for (uint32_t i = 0; i < x->npaths; i++)
 		if (x->pools[i])
 			placement_say_used(x->placement, i, x->pools[i]);
-	r = say_goodbye(x);
+
+	r = send_summary(x);
 	*in_line = !r && wait_peer_end(x);
 	if (!*in_line) {
 		if (!xfer_failed(x))
@@ -596,29 +798,28 @@ int xfer_finish(struct xfer *x, bool *in_line, struct err *e)
 				  "the other side did not end the transfer", false);
 		log_debug("the conversation does not end in good order: %s",
 			  r ? strerror(-r) : "the other side is silent");
-		ms_abort(x->ms);
+		ms_abort(x->c->ms);
 	}
+
 	if (x->reader_started)
 		pthread_join(x->reader, NULL);
-	show_progress(x);
+	xfer_show_progress(x);
+
 	if (x->cause.code)
 		return err_set(e, x->cause.code, "%s", x->cause.text);
 	return 0;
 }
 
-/* Of bytes there are only those of whole blocks: one more may be almost there. */
-bool xfer_at_rate(const struct xfer *x, uint64_t bytes)
-{
-	double seconds = (double)(now_ns() - x->started_ns) / 1e9;
-
-	return x->req->rate &&
-	       (double)(bytes + x->agr.block) >= (double)x->req->rate * seconds * 7 / 8;
-}
-
 void xfer_result(struct xfer *x, struct transfer_result *r)
 {
 	r->agreement = x->agr;
-	own_counts(x, &r->local);
+	xfer_counts(x, &r->local);
+	r->files = r->local.files;
+	r->failed = r->local.failed;
+	r->skipped = r->local.skipped;
+	r->bytes = r->local.bytes;
+	r->resumed = r->local.resumed;
+	r->resumable = xfer_failed(x) && x->role->resumable(x);
 	r->remote = x->peer;
 	r->wall_ns = now_ns() - x->started_ns;
 	r->rtt_ns = x->rtt_ns;

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What source and sink have in common: the control conversation of one transfer, its
- * paths, its first error, and its end. */
+/* The common part of source and sink: the control conversation of one transfer, its paths, its
+ * first error, and its end. */
 #ifndef RFTP_TRANSFER_XFER_H
 #define RFTP_TRANSFER_XFER_H
 
-#include "transfer/shelter.h"
-#include "transfer/keys.h"
-#include "transfer/placement.h"
+#include "transfer/seal.h"
+#include "transfer/placement/placement.h"
 #include "transfer/transfer.h"
 
 #include <pthread.h>
@@ -14,68 +13,102 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A sign of life is sent this often, and one is missed after SILENCE_MS. */
+/* A sign of life is sent every BEAT_MS; a peer that is silent for SILENCE_MS is lost. */
 #define BEAT_MS 1000
-/* Between two reports of the channels; several in the shortest time of --stall, 1 s. */
+/* The time between two CHANNELS frames; several of them fit into the shortest --stall, 1 s. */
 #define REPORT_MS 250
 #define SILENCE_MS 30000
-/* How long the peer may take to end its side after an abort. */
+/* The time that the peer has to end its side after an abort. */
 #define ABORT_GRACE_MS 5000
-/* The ticker sends the messages that are due this long after its last tick, several at once; while
- * none is due it wakes up every TICK_IDLE_MS. */
+/* The ticker sends the due messages TICK_MS after its last tick, so that several are sent together.
+ * While none is due it wakes up every TICK_IDLE_MS. */
 #define TICK_MS 5
 #define TICK_IDLE_MS 50
 
+/* The time limit for the end of a conversation: a peer that answers needs one round trip. */
+#define LEAVE_MS 2000
+
+/* A running transfer checks for a stop itself and ends the conversation. Before and after that the
+ * calling thread sleeps in the message stream or connects; then another thread aborts the stream on
+ * a stop. */
+struct stop_watch {
+	struct mstream *ms;
+	int fd;                /* an eventfd, readable once ms was aborted: ends waits for
+				* connections */
+	struct sentry sentry;
+	atomic_bool begun;     /* the transfer is running, or was */
+	bool aborted;          /* written by the thread; read after the join */
+};
+
+/* stop: a descriptor that becomes, and stays, readable when the user wants to stop; -1: nothing
+ * is watched. 0, or a negative errno with text. stop_watch_end() is harmless after either. */
+int stop_watch_start(struct stop_watch *w, int stop, struct mstream *ms, struct err *e);
+/* The transfer runs: from now on a stop leaves LEAVE_MS for the end of the conversation. */
+void stop_watch_begun(struct stop_watch *w);
+/* End the thread. True: ms was aborted and is unusable. */
+bool stop_watch_end(struct stop_watch *w);
+
 struct xfer;
 
-/* What the role (source or sink) does with the conversation. Called by the control
- * reader's thread, but for tick (ticker) and cancel (any thread, once). */
+/* The part of a transfer that depends on the role (source or sink). */
 struct xfer_role {
-	/* A frame of the role's; -EPROTO for one that has no place here. */
+	/* Create the tables, before any thread runs. 0, or a negative errno with text. */
+	int (*prepare)(struct xfer *x, struct err *e);
+	/* Start the threads of the stages, after the conversation has begun. 0, or a negative errno
+	 * with text. */
+	int (*start)(struct xfer *x, struct err *e);
+	/* Wait until all is done, or the transfer has failed; join the stages. */
+	void (*complete)(struct xfer *x);
+	/* Handle a frame for this role; -EPROTO: an unexpected one. Control reader's thread. */
 	int (*frame)(struct xfer *x, uint8_t type, struct buf *p, struct err *e);
-	/* The type from 128 on that it takes; others are skipped. */
+	/* The frame type from 128 on that it handles; others are skipped. */
 	uint8_t optional;
-	/* At most TICK_MS after xfer_due(), else every TICK_IDLE_MS: send the messages that are due. */
+	/* Send the due messages: at most TICK_MS after xfer_due(), otherwise every TICK_IDLE_MS.
+	 * The ticker's thread. */
 	int (*tick)(struct xfer *x);
-	/* The transfer has failed: close queues, pools and paths so that threads end. */
+	/* The transfer has failed: close queues, pools and paths so that threads end. Any thread,
+	 * once. */
 	void (*cancel)(struct xfer *x);
-	/* May the peer come to its end now? Before that it leaves us in the lurch. */
+	/* May the peer send BULK_END now? Before that its END is an error. */
 	bool (*may_end)(struct xfer *x);
-	/* How far this side is. */
-	void (*counts)(struct xfer *x, struct bulk_counts *c);
-	void (*progress)(struct xfer *x, struct transfer_progress *p);
+	/* The slowest part, in a few words for people; a static string. */
+	const char *(*bottleneck)(struct xfer *x);
+	/* After a failure: the next run can use a part of a file. */
+	bool (*resumable)(struct xfer *x);
 };
 
 struct xfer {
-	/* Set before threads start. */
-	struct mstream *ms;
+	struct transfer_config *c;           /* not owned */
 	const struct xfer_role *role;
+	bool source;                         /* this side sends blocks */
+	bool client;                         /* this side asked for the transfer */
+	enum direction dir;                  /* in which blocks travel */
+	struct offer *own;                   /* this side's offer */
+	struct stop_watch watch;
+	struct committed *committed;         /* c's, unless a file counts as done before its commit */
+
+	/* Set up before threads start, in this order (setup.h). */
+	int storage;                         /* the filesystem of items (O_PATH); < 0: none */
 	struct agreement agr;
-	struct xkeys keys;
-	enum direction dir;                  /* which way blocks go */
-	bool client;                         /* we are: what fails there fails on the server */
-	const struct bulk_request *req;
-	const struct transfer_tuning *tuning;
-	const struct transfer_events *events; /* never NULL; its functions may be */
-	struct committed *committed;         /* a client's, see transfer_client_config; or NULL */
-	int stop;                            /* readable: to be stopped; -1: it cannot be */
-	struct placement *placement;         /* not owned; of this side */
-	int storage;                         /* where the files are (O_PATH), not owned; < 0: nowhere */
+	bool inband_ok;                      /* both offers include in-band */
 	bool same_host;                      /* device and inode mean the same to the peer */
-	uint32_t npaths;                     /* what was agreed */
-	/* One more than npaths when both sides offer in-band: the standby, last of all, takes
-	 * the blocks when no data channel is left. A source's has no pool of its own. */
+	struct xkeys keys;
+	struct placement *placement;
+	uint32_t path_failed;                /* the path for which a setup function failed */
+	uint32_t npaths;                     /* number of agreed paths */
+	/* npaths, plus one when both sides offer in-band: the last path is the standby, which
+	 * carries the blocks when no data channel is left. On a source it has no pool. */
 	uint32_t nroutes;
 	struct path *paths[NICS_MAX + 1];
 	struct pool *pools[NICS_MAX + 1];
 	struct endpoint *ends[NICS_MAX];     /* of paths that are not in-band */
-	struct shelter *shelters[NICS_MAX + 1]; /* of pools that the peer can reach */
-	struct path *inband;                 /* the one of paths that goes through ms; or NULL */
-	bool inband_ok;                      /* both offers have it */
-	uint64_t anew_from;                  /* as transfer_client_config.anew_from */
+	struct staging *staging[NICS_MAX + 1]; /* of pools that the peer can reach */
+	/* The receivers or senders of paths; guarded by lock until all are started. */
+	struct stage *stages[NICS_MAX + 1];
+	struct path *inband;                 /* the member of paths that uses ms; or NULL */
 	uint64_t started_ns, cpu_start_ns;
 
-	/* Held while ABORT, or SUMMARY and END, are sent: in this order, nothing after END. */
+	/* Held while ABORT, or SUMMARY and END, are sent, so that nothing follows END. */
 	pthread_mutex_t words_lock;
 	bool said_abort, said_end;           /* guarded by words_lock */
 
@@ -83,129 +116,132 @@ struct xfer {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	struct err cause;                    /* guarded by lock; the first one stays */
-	bool peer_aborted;                   /* guarded by lock: cause came from there */
-	bool peer_ended;                     /* guarded by lock: BULK_END came */
+	bool peer_aborted;                   /* guarded by lock: the cause came from the peer */
+	bool peer_ended;                     /* guarded by lock: BULK_END was received */
 	bool peer_summed;                    /* guarded by lock */
-	struct bulk_counts peer;             /* guarded by lock: its last word */
-	uint64_t rtt_ns;                     /* guarded by lock: least seen */
-	bool ready;                          /* the control reader's: READY has come */
-	uint64_t shown_bytes;                /* of the last progress event, without those that were
-					      * kept: the ticker's, after its end xfer_finish()'s */
-	uint64_t tick_ns;                    /* the ticker's: how long it slept last */
-	uint64_t idle_ns, idle_at;           /* the ticker's, see xfer_peer_idle() */
-	uint64_t peer_stamp_ns;              /* guarded by lock: to be echoed */
+	struct bulk_counts peer;             /* guarded by lock: its latest counters */
+	uint64_t rtt_ns;                     /* guarded by lock: the shortest one measured */
+	bool ready;                          /* used by the control reader: READY was received */
+	uint64_t shown_bytes;                /* of the last progress event, without bytes that
+					      * existed already; used by the ticker, after its end
+					      * by xfer_finish() */
+	uint64_t tick_ns;                    /* used by the ticker: the length of its last sleep */
+	uint64_t idle_ns, idle_at;           /* used by the ticker, see xfer_peer_idle() */
+	uint64_t peer_stamp_ns;              /* guarded by lock: the next beat echoes it */
 
-	pthread_mutex_t event_lock;          /* callbacks come one at a time */
+	pthread_mutex_t event_lock;          /* held during a callback */
 
 	pthread_mutex_t tick_lock;
-	pthread_cond_t tick;                 /* the ticker's own: due, kicked, or to end */
+	pthread_cond_t tick;                 /* wakes the ticker: a message is due, a kick, or the
+					      * end */
 
-	_Atomic uint64_t heard_ns;           /* when the peer was last heard */
+	_Atomic uint64_t heard_ns;           /* the time of the last frame of the peer */
 	atomic_bool failed;                  /* cause is set */
-	atomic_bool ticking, due, kick;      /* kick: without the wait of TICK_MS */
+	atomic_bool ticking, due, kick;      /* kick: tick now, without the wait of TICK_MS */
 	pthread_t reader, ticker;
-	bool reader_on, ticker_on;           /* reader_on: it still reads; guarded by lock */
+	bool reader_on, ticker_on;           /* reader_on: the reader runs; guarded by lock */
 	bool reader_started;
-	_Atomic uint64_t touched;            /* files that another attempt may find at rest */
+	/* The counts of this side for BULK_BEAT and the summary; bytes_known: of all entries so
+	 * far. */
+	struct {
+		_Atomic uint64_t entries, files, failed, skipped, left_out, blocks;
+		_Atomic uint64_t bytes, bytes_kept, bytes_known;
+	} count;
+	atomic_bool walked;                  /* all entries are known */
+	atomic_bool sent;                    /* BULK_SENT was sent, or received */
+	_Atomic uint64_t touched;            /* failed files with a changed ctime: another attempt
+					      * may succeed */
 	_Atomic uint32_t channels_lost;
-	atomic_uchar channel_ends[CHANNELS_MAX]; /* flags of enum channel_end, xfer_paths.c */
-	atomic_int lost_why[CHANNELS_MAX];   /* positive errno: to be said by the ticker */
+	atomic_uchar channel_ends[CHANNELS_MAX]; /* flags of enum channel_end, xfer.c */
+	atomic_int lost_why[CHANNELS_MAX];   /* positive errno: the ticker will report it */
 	atomic_bool lost_any;
-	bool lost_seen; /* of the ticker */
+	bool lost_seen;                      /* used by the ticker */
 	atomic_bool fell_back;               /* the standby is in use */
 };
 
-int xfer_init(struct xfer *x);
+void xfer_init(struct xfer *x);
 void xfer_destroy(struct xfer *x);
+/* Free all paths, pools and endpoints of x. Call it while no stage runs. */
+void xfer_free_paths(struct xfer *x);
 
-/* Note the first cause and take the pipeline down; later ones are ignored. The peer is
- * told. Returns code. Any thread. */
+/* Fail the transfer: note the cause, tell the peer, and take the pipeline down. Later causes are
+ * ignored. Returns code. Any thread. */
 int xfer_fail(struct xfer *x, int code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
-/* The same when the control stream ended with r, a negative errno or 0 for its end. */
+/* The same after the control stream ended with r: a negative errno, or 0 for the end of the
+ * stream. */
 void xfer_control_failed(struct xfer *x, int r);
 static inline bool xfer_failed(struct xfer *x)
 {
 	return atomic_load_explicit(&x->failed, memory_order_relaxed);
 }
 
-static inline bool xfer_is_source(const struct xfer *x)
-{
-	return x->paths[0]->watch.source;
-}
-
-/* Start the control reader and the ticker. */
+/* Keep the stage that was started for paths[i]; if the transfer fails meanwhile, it is aborted. */
+void xfer_keep_stage(struct xfer *x, uint32_t i, struct stage *stage);
+/* For xfer_role.cancel. */
+void xfer_abort_stages(struct xfer *x);
+/* Start the control reader and the ticker. 0, or a negative errno with text. */
 int xfer_start(struct xfer *x, struct err *e);
-/* Sleep until until(x) is true (checked under lock, after each xfer_changed) or the
- * transfer has failed. */
+/* Sleep until until(x) is true or the transfer has failed. until() is called with lock held, after
+ * each xfer_changed(). */
 void xfer_wait(struct xfer *x, bool (*until)(struct xfer *x));
 void xfer_changed(struct xfer *x);
 /* A message to the peer is due: wakes the ticker. Any thread, with any lock but tick_lock. */
 void xfer_due(struct xfer *x);
-/* For xfer_role.tick. Has the peer, while this side waits for it, done nothing for HELD_LIMITS times
- * the limit of a data channel and extra_ms more? progress is a number that changes with the peer's
- * work; signs of life do not count. Adds up ticks: the time in which this process is stopped is not
- * the peer's. */
+/* For xfer_role.tick. True: while this side waited for it (waits), the peer has done nothing for
+ * HELD_LIMITS times the limit of a data channel plus extra_ms. progress is a number that changes
+ * with the peer's work; signs of life do not count. The function adds up ticks, so that the time in
+ * which this process is stopped does not count. */
 bool xfer_peer_idle(struct xfer *x, bool waits, uint64_t progress, uint64_t extra_ms);
-/* The time that the peer has for reading so many bytes of files, of which it says nothing until it is
- * through: at 10 MiB/s. */
+/* The time, in milliseconds, in which the peer must read this many bytes of files; it sends nothing
+ * meanwhile. At 10 MiB/s. */
 static inline uint64_t xfer_read_ms(uint64_t bytes)
 {
 	return bytes / (10 << 20) * 1000;
 }
-/* A data channel broke off. When the peer has given up, its reason is on its way on the
- * control stream, and is the better one: wait for it a little, then fail with ours. */
+/* The last data channel was lost with code. If the peer has given up, its reason arrives on the
+ * control stream and is the better one: wait for it a little, then fail with code. Any thread but
+ * the control reader. */
 void xfer_data_lost(struct xfer *x, int code);
-/* The last words: sends the summary and BULK_END, waits for the peer's, ends both
- * threads. 0: the stream is in line mode; the cause, or the stream's own error else;
- * *in_line tells. */
+/* End the conversation: send the summary and BULK_END, wait for the peer's, and end both threads.
+ * 0; or the cause, or the stream's error, with text. *in_line: the stream is in line mode. */
 int xfer_finish(struct xfer *x, bool *in_line, struct err *e);
 
-/* Send a frame that holds what is in b, which may be NULL and stays the caller's. Sleeps
- * while the stream takes no more. 0, or the stream's error, which stays. Any thread. */
+/* Send a frame with the bytes of b, which the caller keeps; b may be NULL. Sleeps while the stream
+ * is full. 0, or the stream's error, which all later calls return, too. Any thread. */
 int xfer_send(struct xfer *x, uint8_t type, struct buf *b);
+/* Send this side's counts. In a BULK_BEAT stamp_ns is the present time and echo_ns the stamp of the
+ * peer's last beat; otherwise both are 0. Returns as xfer_send(). */
+int xfer_send_counts(struct xfer *x, uint8_t type, uint64_t stamp_ns, uint64_t echo_ns);
 int xfer_send_failure(struct xfer *x, uint8_t type, uint64_t id, int code, const char *text);
-/* The peer could not read or write a file: tell whoever listens here. path: as it is known
- * here. */
+/* The peer could not read or write a file: call the event file_failed. path: the file's name on
+ * this side. Any thread. */
 void xfer_file_failed_there(struct xfer *x, const char *path, const struct bulk_failure *f);
 
-/* The way blocks take when no data channel is left; NULL: there is none. */
+/* The path for blocks when no data channel is left; NULL: there is none. */
 static inline struct path *xfer_standby(const struct xfer *x)
 {
 	return x->nroutes > x->npaths ? x->paths[x->npaths] : NULL;
 }
-/* The standby is about to be used. The transfer has failed when it is not worth it. */
+/* The standby is about to be used. If a new connection would be better (anew_from), this fails the
+ * transfer. Any thread. */
 void xfer_fell_back(struct xfer *x);
-/* What data has gone by may be wanted by others while a sink still syncs or reads back: paths
- * whose stages have ended let go of devices that are being removed. The ticker. */
-void xfer_tend_paths(struct xfer *x);
-/* A data channel has gone down: in good order (0) or, and then it counts as lost, for this reason, a
- * negative errno. Once for each channel. Any thread. */
+/* A data channel has gone down: error 0: in good order; otherwise it is lost, for this negative
+ * errno. Call it once for each channel. Any thread. */
 void xfer_channel_down(struct xfer *x, uint32_t path, uint32_t channel, int error);
-/* Warn of the channels that were lost a tick ago; peer: and send LOST for those that the peer has
- * not given up itself. A tick, because a peer that dies closes its channels a moment before its
- * control connection, and then only the latter is worth a message. 0 or the stream's error. Ticker. */
-int xfer_say_lost(struct xfer *x, bool peer);
-/* A sink sends CHANNELS, how each channel gets on. 0 or the stream's error. Ticker. */
-int xfer_report_channels(struct xfer *x);
-/* Bytes of incomplete blocks that have arrived at the sink, by all paths. Any thread. */
+/* Bytes of incomplete blocks that have arrived at the sink on all paths. Any thread. */
 uint64_t xfer_ahead(const struct xfer *x);
-/* BULK_LOST, BULK_CHANNELS. Control's reader. */
+/* Handle BULK_LOST. 0 or a negative errno. Control reader's thread. */
 int xfer_on_lost(struct xfer *x, struct buf *p);
-int xfer_on_channels(struct xfer *x, struct buf *p);
-/* Is it the rate that was asked for that so many bytes until now are not more? */
-bool xfer_at_rate(const struct xfer *x, uint64_t bytes);
-/* No data channel is left. Any thread. */
+/* True: no data channel is left. Any thread. */
 bool xfer_all_down(const struct xfer *x);
-/* Channels of all paths, with those that have not been opened. */
-uint32_t xfer_channels(const struct xfer *x);
-/* Fill r from what both sides said; after xfer_finish. */
+/* Fill r from the counts of both sides; after xfer_finish. */
 void xfer_result(struct xfer *x, struct transfer_result *r);
 
 #define XFER_EVENT(x, name, ...) do {                                   \
-	if ((x)->events->name) {                                        \
+	if ((x)->c->events.name) {                                        \
 		LOCK_GUARD(event_guard_, &(x)->event_lock);             \
-		(x)->events->name((x)->events->arg, __VA_ARGS__);       \
+		(x)->c->events.name((x)->c->events.arg, __VA_ARGS__);       \
 	}                                                               \
 } while (0)
 

@@ -1,19 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-/* TCP connections: listening, and connecting to a name by whichever address answers. */
-#include "transport/connect.h"
+/* TCP connections: listening, looking names up, and connecting to the first address that
+ * answers. */
+#include "transport/tcp.h"
 
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #define ADDRESSES_MAX 16
-/* RFC 8305 §5: the next address is tried when the last has not answered for so long. */
+/* RFC 8305 §5: the wait for an address before the next one is tried. */
 #define ATTEMPT_DELAY_MS 250
 #define BACKLOG 4096
 
@@ -42,27 +45,13 @@ const char *net_reason(int code)
 	}
 }
 
-const char *address_text(const struct sockaddr_storage *a, socklen_t len, char out[ADDRESS_TEXT])
-{
-	char host[NI_MAXHOST], port[NI_MAXSERV];
-
-	if (getnameinfo((const struct sockaddr *)a, len, host, sizeof(host), port, sizeof(port),
-			NI_NUMERICHOST | NI_NUMERICSERV))
-		snprintf(out, ADDRESS_TEXT, "an unknown address");
-	else if (strchr(host, ':'))
-		snprintf(out, ADDRESS_TEXT, "[%.63s]:%.7s", host, port);
-	else
-		snprintf(out, ADDRESS_TEXT, "%.63s:%.7s", host, port);
-	return out;
-}
-
 /* ---- sockets ---- */
 
 void socket_options(int fd)
 {
 	int yes = 1, idle = 30, interval = 10, probes = 6;
 
-	/* Each is an improvement only: sockets of other families may refuse. */
+	/* Ignore failures: sockets of other families may refuse these options. */
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
 	(void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &yes, sizeof(yes));
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof(idle));
@@ -78,7 +67,7 @@ void socket_tos(int fd, int tos)
 
 	(void)getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &len);
 	r = setsockopt(fd, IPPROTO_IP, IP_TOS, &tos, sizeof(tos));
-	/* An IPv6 socket has both: it may carry IPv4, too. */
+	/* An IPv6 socket may carry IPv4, too. */
 	if (family == AF_INET6)
 		r = setsockopt(fd, IPPROTO_IPV6, IPV6_TCLASS, &tos, sizeof(tos));
 	if (r)
@@ -97,7 +86,9 @@ int connect_begin(const struct sockaddr *a, socklen_t len, const struct sockaddr
 	if (fd < 0)
 		return -errno;
 	socket_options(fd);
-	if ((from && bind(fd, from, len) < 0) || (connect(fd, a, len) < 0 && errno != EINPROGRESS)) {
+
+	if ((from && bind(fd, from, len) < 0) ||
+	    (connect(fd, a, len) < 0 && errno != EINPROGRESS)) {
 		r = -errno;
 		close(fd);
 		return r;
@@ -116,62 +107,133 @@ int connect_result(int fd)
 	return -code;
 }
 
+/* ---- looking names up ---- */
+
+/* A name look-up, shared by the thread that performs it and the thread that waits for it. */
+struct lookup {
+	atomic_int users;          /* the last one frees the look-up */
+	int done;                  /* eventfd: readable when the result is ready */
+	char *host;
+	char service[8];
+	struct addrinfo *list;
+	int code, error;           /* EAI_..., and errno for EAI_SYSTEM */
+};
+
+static void lookup_put(struct lookup *l)
+{
+	if (atomic_fetch_sub(&l->users, 1) > 1)
+		return;
+	if (l->list)
+		freeaddrinfo(l->list);
+	cleanup_close(&l->done);
+	free(l->host);
+	free(l);
+}
+
+static void *lookup_main(void *arg)
+{
+	struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_ADDRCONFIG };
+	struct lookup *l = arg;
+
+	l->code = getaddrinfo(l->host, l->service, &hints, &l->list);
+	if (l->code == EAI_NONAME || l->code == EAI_ADDRFAMILY) {
+		/* AI_ADDRCONFIG hides loopback addresses on hosts without others. */
+		hints.ai_flags = 0;
+		l->code = getaddrinfo(l->host, l->service, &hints, &l->list);
+	}
+	l->error = errno;
+	if (l->code)
+		l->list = NULL;
+
+	if (eventfd_write(l->done, 1) < 0)
+		log_debug("eventfd: %s", strerror(errno));
+	lookup_put(l);
+	return NULL;
+}
+
+/* The addresses of host, for freeaddrinfo(). -ECANCELED: stop (a descriptor or -1) was readable
+ * first; or another negative errno; with text. The resolver cannot be interrupted, so it runs in a
+ * thread; a cancelled look-up abandons that thread. */
+static int lookup_name(const char *host, uint16_t port, int stop, struct addrinfo **list,
+		       struct err *e)
+{
+	struct lookup *l = calloc(1, sizeof(*l));
+	struct pollfd p[] = { { .events = POLLIN }, { .fd = stop, .events = POLLIN } };
+	pthread_t thread;
+	int n, rc = -ENOMEM;
+
+	if (!l)
+		return err_sys(e, rc, "looking up %s", printable(host));
+	atomic_store(&l->users, 2);
+	p[0].fd = l->done = eventfd(0, EFD_CLOEXEC);
+	l->host = strdup(host);
+	snprintf(l->service, sizeof(l->service), "%u", port);
+
+	if (l->done >= 0 && l->host)
+		rc = thread_start(&thread, "lookup", lookup_main, l);
+	if (rc == 0) {
+		pthread_detach(thread);
+		do {
+			n = poll(p, 2, -1);
+		} while (n < 0 && errno == EINTR);
+		rc = n < 0 ? -errno : p[0].revents ? 0 : -ECANCELED;
+	} else {
+		lookup_put(l); /* for the thread that did not start */
+	}
+
+	if (rc < 0)
+		err_sys(e, rc, "looking up %s", printable(host));
+	else if (l->code == EAI_SYSTEM)
+		rc = err_sys(e, -l->error, "looking up %s", printable(host));
+	else if (l->code)
+		rc = err_set(e, l->code == EAI_AGAIN ? -EAGAIN : -EHOSTUNREACH,
+			     "host %s is not known: %s; check its spelling and the name server",
+			     printable(host), gai_strerror(l->code));
+	else
+		*list = steal_ptr(&l->list);
+	lookup_put(l);
+	return rc;
+}
+
 /* ---- connecting to a name ---- */
 
-/* The resolver's order, but families taking turns (RFC 8305 §4), so that a broken one
- * costs a single delay. */
-static int interleave(struct addrinfo *list, struct addrinfo **out, int max)
+/* Keep the resolver's order, but alternate the families (RFC 8305 §4): a broken family then costs
+ * one delay. Returns the number of addresses. */
+static int race_interleave(struct addrinfo *list, struct addrinfo **out, int max)
 {
-	struct addrinfo *same = list, *other = list;
-	int n = 0;
+	struct addrinfo *family[2][ADDRESSES_MAX];
+	int have[2] = { 0 }, n = 0;
 
-	while (n < max) {
-		while (same && same->ai_family != list->ai_family)
-			same = same->ai_next;
-		if (same && n < max) {
-			out[n++] = same;
-			same = same->ai_next;
-		}
-		while (other && other->ai_family == list->ai_family)
-			other = other->ai_next;
-		if (other && n < max) {
-			out[n++] = other;
-			other = other->ai_next;
-		}
-		if (!same && !other)
-			break;
+	for (struct addrinfo *a = list; a; a = a->ai_next) {
+		int other = a->ai_family != list->ai_family;
+
+		if (have[other] < max)
+			family[other][have[other]++] = a;
+	}
+	for (int i = 0; n < max && (i < have[0] || i < have[1]); i++) {
+		if (i < have[0])
+			out[n++] = family[0][i];
+		if (i < have[1] && n < max)
+			out[n++] = family[1][i];
 	}
 	return n;
 }
 
 struct race {
 	struct addrinfo *to[ADDRESSES_MAX];
-	struct pollfd fds[1 + ADDRESSES_MAX]; /* the wish to stop, then one for each address */
+	struct pollfd fds[1 + ADDRESSES_MAX]; /* stop, then one for each address */
 	int n;          /* addresses */
-	int begun;      /* of them */
-	int open;       /* of those: still connecting */
+	int begun;      /* attempts */
+	int open;       /* attempts that have not ended */
 	int last_error;
 };
 
-static void race_begin_next(struct race *r)
-{
-	struct addrinfo *a = r->to[r->begun];
-	struct pollfd *p = &r->fds[++r->begun];
-	int error = connect_begin(a->ai_addr, a->ai_addrlen, NULL, &p->fd);
-
-	p->events = POLLOUT;
-	if (error < 0)
-		r->last_error = error;
-	else
-		r->open++;
-}
-
-/* The first that is through, or -1. */
+/* The first connection that succeeded, or -1. */
 static int race_winner(struct race *r)
 {
-	int i, error;
+	for (int i = 1; i <= r->begun; i++) {
+		int error;
 
-	for (i = 1; i <= r->begun; i++) {
 		if (r->fds[i].fd < 0 || !r->fds[i].revents)
 			continue;
 		error = connect_result(r->fds[i].fd);
@@ -199,7 +261,15 @@ static int race_run(struct race *r, int timeout_ms)
 			break;
 		}
 		if (r->begun < r->n) {
-			race_begin_next(r);
+			struct addrinfo *a = r->to[r->begun];
+			struct pollfd *p = &r->fds[++r->begun];
+			int error = connect_begin(a->ai_addr, a->ai_addrlen, NULL, &p->fd);
+
+			p->events = POLLOUT;
+			if (error < 0)
+				r->last_error = error;
+			else
+				r->open++;
 			if (r->begun < r->n && left > ATTEMPT_DELAY_MS)
 				left = ATTEMPT_DELAY_MS;
 		}
@@ -220,17 +290,19 @@ int tcp_connect(const char *host, uint16_t port, int stop, int timeout_ms, struc
 {
 	struct race race = { .last_error = -EHOSTUNREACH,
 			     .fds[0] = { .fd = stop, .events = POLLIN } };
-	struct addrinfo *list;
-	int fd, r = resolve_name(host, port, stop, &list, e);
+	struct addrinfo *list = NULL;
+	int fd, r = lookup_name(host, port, stop, &list, e);
 
 	if (r < 0)
 		return r;
-	race.n = interleave(list, race.to, ADDRESSES_MAX);
+
+	race.n = race_interleave(list, race.to, ADDRESSES_MAX);
 	fd = race_run(&race, timeout_ms);
 	freeaddrinfo(list);
 	if (fd < 0)
 		return err_set(e, race.last_error, "cannot connect to %s port %u: %s",
 			       printable(host), port, net_reason(race.last_error));
+
 	r = set_nonblock(fd, false);
 	if (r < 0) {
 		close(fd);
@@ -241,87 +313,31 @@ int tcp_connect(const char *host, uint16_t port, int stop, int timeout_ms, struc
 
 /* ---- listening ---- */
 
-static int listen_at(const struct sockaddr *a, socklen_t len, bool dual)
+/* Listen on the first free port of [lo, hi]. */
+static int tcp_listen_in(struct sockaddr_storage *a, socklen_t len, uint16_t lo, uint16_t hi,
+			 bool dual)
 {
-	int fd, yes = 1, only = !dual, r;
+	int yes = 1, only = !dual, r = -EADDRINUSE;
 
-	fd = socket(a->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (fd < 0)
-		return -errno;
-	/* A restarted server takes its port back although old connections linger. */
-	(void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
-	if (a->sa_family == AF_INET6)
-		(void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &only, sizeof(only));
-	if (bind(fd, a, len) == 0 && listen(fd, BACKLOG) == 0)
-		return fd;
-	r = -errno;
-	close(fd);
+	for (uint32_t port = lo; port <= hi && r == -EADDRINUSE; port++) {
+		int fd = socket(a->ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+		if (fd < 0)
+			return -errno;
+		/* A restarted server can bind its port although old connections linger. */
+		(void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
+		if (a->ss_family == AF_INET6)
+			(void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &only, sizeof(only));
+		address_set_port(a, (uint16_t)port);
+		if (!bind(fd, (struct sockaddr *)a, len) && !listen(fd, BACKLOG))
+			return fd;
+		r = -errno;
+		close(fd);
+	}
 	return r;
 }
 
-static void set_port(struct sockaddr_storage *a, uint16_t port)
-{
-	if (a->ss_family == AF_INET6)
-		((struct sockaddr_in6 *)a)->sin6_port = htons(port);
-	else
-		((struct sockaddr_in *)a)->sin_port = htons(port);
-}
-
-static int bound_port(int fd, uint16_t *port)
-{
-	struct sockaddr_storage a;
-	socklen_t len = sizeof(a);
-
-	if (getsockname(fd, (struct sockaddr *)&a, &len) < 0)
-		return -errno;
-	*port = ntohs(a.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&a)->sin6_port :
-		      ((struct sockaddr_in *)&a)->sin_port);
-	return 0;
-}
-
-/* The first port of [lo, hi] that is free. */
-static int listen_in(struct sockaddr_storage *a, socklen_t len, uint16_t lo, uint16_t hi, bool dual)
-{
-	uint32_t port;
-	int fd = -EADDRINUSE;
-
-	for (port = lo; port <= hi; port++) {
-		set_port(a, (uint16_t)port);
-		fd = listen_at((struct sockaddr *)a, len, dual);
-		if (fd >= 0 || fd != -EADDRINUSE)
-			break;
-	}
-	return fd;
-}
-
-static int any_address(int family, struct sockaddr_storage *a, socklen_t *len)
-{
-	memset(a, 0, sizeof(*a));
-	a->ss_family = (sa_family_t)family;
-	if (family == AF_INET6) {
-		((struct sockaddr_in6 *)a)->sin6_addr = in6addr_any;
-		*len = sizeof(struct sockaddr_in6);
-	} else {
-		*len = sizeof(struct sockaddr_in);
-	}
-	return 0;
-}
-
-static int numeric_address(const char *text, int family, struct sockaddr_storage *a, socklen_t *len)
-{
-	struct addrinfo hints = { .ai_family = family, .ai_socktype = SOCK_STREAM,
-				  .ai_flags = AI_NUMERICHOST | AI_PASSIVE };
-	struct addrinfo *list;
-
-	if (getaddrinfo(text, "0", &hints, &list))
-		return -EINVAL;
-	memcpy(a, list->ai_addr, list->ai_addrlen);
-	*len = list->ai_addrlen;
-	freeaddrinfo(list);
-	return 0;
-}
-
-static int listen_failed(struct err *e, int code, const char *addr, uint16_t lo, uint16_t hi)
+static int tcp_listen_failed(struct err *e, int code, const char *addr, uint16_t lo, uint16_t hi)
 {
 	const char *where = *addr ? printable(addr) : "any address";
 
@@ -335,35 +351,57 @@ static int listen_failed(struct err *e, int code, const char *addr, uint16_t lo,
 	return err_sys(e, code, "listening on %s port %u", where, lo);
 }
 
+/* The length of *a; 0: text is not a numeric address of the family. */
+static socklen_t tcp_numeric_address(const char *text, int family, struct sockaddr_storage *a)
+{
+	struct addrinfo hints = { .ai_family = family, .ai_socktype = SOCK_STREAM,
+				  .ai_flags = AI_NUMERICHOST | AI_PASSIVE };
+	struct addrinfo *list;
+	socklen_t len;
+
+	if (getaddrinfo(text, "0", &hints, &list))
+		return 0;
+	len = list->ai_addrlen;
+	memcpy(a, list->ai_addr, len);
+	freeaddrinfo(list);
+	return len;
+}
+
 int tcp_listen(const char *addr, int family, uint16_t lo, uint16_t hi, uint16_t *port,
 	       struct err *e)
 {
-	struct sockaddr_storage a;
-	socklen_t len;
+	struct sockaddr_storage a = { .ss_family = AF_INET6 }; /* any */
+	socklen_t len = sizeof(struct sockaddr_in6);
+	bool dual = !*addr && family == AF_UNSPEC;
 	int fd;
 
 	*port = 0;
 	if (hi < lo)
 		return err_set(e, -EINVAL, "ports %u-%u: the first is above the last", lo, hi);
-	if (*addr) {
-		if (numeric_address(addr, family, &a, &len) < 0)
-			return err_set(e, -EINVAL, "%s is not a numeric address of the "
-				       "wanted family", printable(addr));
-		fd = listen_in(&a, len, lo, hi, false);
-	} else {
-		/* One socket for both families, or IPv4 where there is no IPv6. */
-		any_address(family == AF_UNSPEC ? AF_INET6 : family, &a, &len);
-		fd = listen_in(&a, len, lo, hi, family == AF_UNSPEC);
-		if (family == AF_UNSPEC && (fd == -EAFNOSUPPORT || fd == -EADDRNOTAVAIL)) {
-			any_address(AF_INET, &a, &len);
-			fd = listen_in(&a, len, lo, hi, false);
-		}
+
+	if (*addr)
+		len = tcp_numeric_address(addr, family, &a);
+	else if (family != AF_UNSPEC)
+		a.ss_family = (sa_family_t)family;
+	if (!len)
+		return err_set(e, -EINVAL, "%s is not a numeric address of the wanted family",
+			       printable(addr));
+
+	/* One socket for both families, or IPv4 alone on hosts without IPv6. */
+	fd = tcp_listen_in(&a, len, lo, hi, dual);
+	if (dual && (fd == -EAFNOSUPPORT || fd == -EADDRNOTAVAIL)) {
+		a = (struct sockaddr_storage){ .ss_family = AF_INET };
+		fd = tcp_listen_in(&a, len, lo, hi, false);
 	}
 	if (fd < 0)
-		return listen_failed(e, fd, addr, lo, hi);
-	if (bound_port(fd, port) < 0) {
+		return tcp_listen_failed(e, fd, addr, lo, hi);
+
+	len = sizeof(a);
+	if (getsockname(fd, (struct sockaddr *)&a, &len) < 0) {
 		close(fd);
 		return err_sys(e, -errno, "the listener's port");
 	}
+	*port = ntohs(a.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&a)->sin6_port :
+		      ((struct sockaddr_in *)&a)->sin_port);
 	return fd;
 }

@@ -1,130 +1,100 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Credit bookkeeping: a hash of unacknowledged blocks, and per-channel queues of answers. */
+/* The bytes on a data channel other than blocks: the hello, and sealed messages such as lists of
+ * credits. The records of credits: a hash of unacknowledged blocks, and a queue of answers for each
+ * channel. */
 #include "transport/credit.h"
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
-/* ---- source ---- */
+/* ---- source: unacknowledged blocks ---- */
 
-/* Open addressing, linear probing; at most half of the slots are in use. */
+/* A hash by number; the blocks of a slot are linked by next. */
 struct unacked {
 	uint32_t max, count;
 	uint32_t mask;
-	struct block **slots;
+	struct block *slots[];
 };
-
-static uint32_t home_slot(const struct unacked *u, uint64_t number)
-{
-	return (uint32_t)((number * 0x9e3779b97f4a7c15u) >> 32) & u->mask;
-}
 
 struct unacked *unacked_new(uint32_t max)
 {
-	struct unacked *u = calloc(1, sizeof(*u));
+	struct unacked *u;
 	uint64_t slots = 16;
 
+	while (slots < max)
+		slots *= 2;
+	u = calloc(1, sizeof(*u) + slots * sizeof(u->slots[0]));
 	if (!u)
 		return NULL;
-	while (slots < 2 * (uint64_t)max)
-		slots *= 2;
 	u->max = max;
 	u->mask = (uint32_t)(slots - 1);
-	u->slots = calloc(slots, sizeof(*u->slots));
-	if (!u->slots) {
-		free(u);
-		return NULL;
-	}
 	return u;
 }
 
 void unacked_free(struct unacked *u)
 {
-	if (!u)
-		return;
-	free(u->slots);
 	free(u);
 }
 
-/* The slot of number, or the empty one where it would be. */
-static uint32_t probe(const struct unacked *u, uint64_t number)
+/* The place that points to the block with this number, or the end of its slot's list. */
+static struct block **unacked_slot(struct unacked *u, uint64_t number)
 {
-	uint32_t i = home_slot(u, number);
+	struct block **at = &u->slots[(number * 0x9e3779b97f4a7c15u >> 32) & u->mask];
 
-	while (u->slots[i] && u->slots[i]->number != number)
-		i = (i + 1) & u->mask;
-	return i;
+	while (*at && (*at)->number != number)
+		at = &(*at)->next;
+	return at;
 }
 
 int unacked_add(struct unacked *u, struct block *b)
 {
-	uint32_t i;
+	struct block **at = unacked_slot(u, b->number);
 
 	if (u->count >= u->max)
 		return -EAGAIN;
-	i = probe(u, b->number);
-	if (u->slots[i])
+	if (*at)
 		return -EEXIST;
-	u->slots[i] = b;
+	b->next = NULL;
+	*at = b;
 	u->count++;
 	return 0;
 }
 
-struct block *unacked_find(const struct unacked *u, uint64_t number)
+struct block *unacked_find(struct unacked *u, uint64_t number)
 {
-	return u->slots[probe(u, number)];
-}
-
-/* Empty slot i and move later ones of its run back, so that probing never meets a
- * hole before what it looks for. */
-static void empty_slot(struct unacked *u, uint32_t i)
-{
-	uint32_t j = i;
-
-	for (;;) {
-		uint32_t home;
-
-		u->slots[i] = NULL;
-		do {
-			j = (j + 1) & u->mask;
-			if (!u->slots[j])
-				return;
-			home = home_slot(u, u->slots[j]->number);
-			/* Stay while the home lies cyclically in (i, j]. */
-		} while (((j - home) & u->mask) < ((j - i) & u->mask));
-		u->slots[i] = u->slots[j];
-		i = j;
-	}
+	return *unacked_slot(u, number);
 }
 
 struct block *unacked_take(struct unacked *u, uint64_t number)
 {
-	uint32_t i = probe(u, number);
-	struct block *b = u->slots[i];
+	struct block **at = unacked_slot(u, number), *b = *at;
 
 	if (!b)
 		return NULL;
-	empty_slot(u, i);
+	*at = b->next;
+	b->next = NULL;
 	u->count--;
 	return b;
 }
 
-struct block *unacked_take_channel(struct unacked *u, uint32_t channel)
+void unacked_return(struct unacked *u, struct path *p, uint32_t channel)
 {
-	struct block *list = NULL, *b;
-	uint32_t i;
+	for (uint32_t i = 0; i <= u->mask; i++) {
+		struct block **at = &u->slots[i];
 
-	/* Emptying slots moves others about, so mark first and take after. */
-	for (i = 0; i <= u->mask; i++) {
-		b = u->slots[i];
-		if (!b || b->channel != channel)
-			continue;
-		b->next = list;
-		list = b;
+		while (*at) {
+			struct block *b = *at;
+
+			if (b->channel != channel) {
+				at = &b->next;
+				continue;
+			}
+			*at = b->next;
+			u->count--;
+			path_add_block(p, PATH_RETURNED, b, 0);
+		}
 	}
-	for (b = list; b; b = b->next)
-		unacked_take(u, b->number);
-	return list;
 }
 
 uint32_t unacked_count(const struct unacked *u)
@@ -132,52 +102,40 @@ uint32_t unacked_count(const struct unacked *u)
 	return u->count;
 }
 
-/* ---- sink ---- */
+/* ---- sink: answers ---- */
 
-#define NO_SLOT UINT32_MAX
-
-struct answer {
-	struct credit credit;
-	uint32_t next;       /* in its channel's queue, or in the free list */
-};
-
+/* The answers of a channel wait in a ring of max places. An empty ring restarts at place 0, so most
+ * of the memory is never touched. */
 struct box_channel {
 	bool closed;
 	uint32_t unanswered; /* arriving, with the writer, or waiting to be sent */
-	uint32_t pending;    /* of those: waiting to be sent */
-	uint32_t first, last;
+	uint32_t pending;    /* the part of them that waits to be sent */
+	uint32_t first;      /* of the pending ones */
+	struct credit *answers;
 };
 
 struct credit_box {
-	uint32_t max;        /* unanswered on each channel, so there are channels * max answers */
-	uint32_t fresh;      /* answers from here on have not been used yet */
-	uint32_t free;       /* those before it that are free, linked */
-	struct answer *answers;
-	struct box_channel *ch;
+	uint32_t max;        /* unanswered on each channel */
+	struct credit *answers;
+	struct box_channel ch[];
 };
 
 struct credit_box *credit_box_new(uint32_t channels, uint32_t max)
 {
-	struct credit_box *x = calloc(1, sizeof(*x));
+	struct credit_box *x = calloc(1, sizeof(*x) + channels * sizeof(x->ch[0]));
 	uint64_t n = (uint64_t)channels * max;
-	uint32_t i;
 
-	if (!x || n >= NO_SLOT) {
+	if (!x)
+		return NULL;
+	x->max = max;
+	x->answers = calloc(n ? n : 1, sizeof(*x->answers));
+	if (!x->answers) {
 		free(x);
 		return NULL;
 	}
-	x->max = max;
-	x->answers = calloc(n ? n : 1, sizeof(*x->answers));
-	x->ch = calloc(channels ? channels : 1, sizeof(*x->ch));
-	if (!x->answers || !x->ch) {
-		credit_box_free(x);
-		return NULL;
-	}
-	/* Places that were never used are beyond fresh: their memory is not touched, for
-	 * there are many and only a few are ever needed. */
-	x->free = NO_SLOT;
-	for (i = 0; i < channels; i++)
-		x->ch[i].first = x->ch[i].last = NO_SLOT;
+
+	for (uint32_t i = 0; i < channels; i++)
+		x->ch[i].answers = x->answers + (size_t)i * max;
 	return x;
 }
 
@@ -186,7 +144,6 @@ void credit_box_free(struct credit_box *x)
 	if (!x)
 		return;
 	free(x->answers);
-	free(x->ch);
 	free(x);
 }
 
@@ -201,45 +158,25 @@ int credit_box_open(struct credit_box *x, uint32_t channel)
 int credit_box_add(struct credit_box *x, uint32_t channel, const struct credit *c)
 {
 	struct box_channel *ch = &x->ch[channel];
-	uint32_t slot;
 
 	if (ch->closed)
 		return -EPIPE;
 	if (ch->pending >= ch->unanswered)
 		return -EINVAL;
-	slot = x->free;
-	if (slot == NO_SLOT)
-		slot = x->fresh++;
-	else
-		x->free = x->answers[slot].next;
-	x->answers[slot].credit = *c;
-	x->answers[slot].next = NO_SLOT;
-	if (ch->last == NO_SLOT)
-		ch->first = slot;
-	else
-		x->answers[ch->last].next = slot;
-	ch->last = slot;
-	ch->pending++;
+	ch->answers[(ch->first + ch->pending++) % x->max] = *c;
 	return 0;
 }
 
 uint32_t credit_box_take(struct credit_box *x, uint32_t channel, struct credit *out, uint32_t max)
 {
 	struct box_channel *ch = &x->ch[channel];
-	uint32_t n = 0;
+	uint32_t n = ch->pending < max ? ch->pending : max;
 
-	while (n < max && ch->first != NO_SLOT) {
-		uint32_t slot = ch->first;
-
-		out[n++] = x->answers[slot].credit;
-		ch->first = x->answers[slot].next;
-		x->answers[slot].next = x->free;
-		x->free = slot;
-	}
-	if (ch->first == NO_SLOT)
-		ch->last = NO_SLOT;
+	for (uint32_t i = 0; i < n; i++)
+		out[i] = ch->answers[(ch->first + i) % x->max];
 	ch->pending -= n;
 	ch->unanswered -= n;
+	ch->first = ch->pending ? (ch->first + n) % x->max : 0;
 	return n;
 }
 
@@ -255,23 +192,147 @@ uint32_t credit_box_unanswered(const struct credit_box *x, uint32_t channel)
 
 void credit_box_close(struct credit_box *x, uint32_t channel)
 {
-	struct box_channel *ch = &x->ch[channel];
-	struct credit none;
-
-	while (credit_box_take(x, channel, &none, 1))
-		;
-	ch->unanswered = 0;
-	ch->closed = true;
+	x->ch[channel].pending = x->ch[channel].unanswered = 0;
+	x->ch[channel].closed = true;
 }
 
-/* ---- lists ---- */
+/* ---- hello ---- */
+
+static int hello_proof(uint8_t proof[MAC_BYTES], bool server, const struct channel_auth *a,
+		       uint16_t channel, uint32_t key)
+{
+	const char *label = server ? "rftp server channel" : "rftp client channel";
+	uint8_t number[14];
+	const struct iovec iov[] = {
+		{ .iov_base = (void *)label, .iov_len = strlen(label) },
+		{ .iov_base = (void *)a->client_nonce, .iov_len = NONCE_BYTES },
+		{ .iov_base = (void *)a->server_nonce, .iov_len = NONCE_BYTES },
+		{ .iov_base = number, .iov_len = sizeof(number) },
+	};
+
+	put_be64(number, a->session);
+	put_be16(number + 8, channel);
+	put_be32(number + 10, key);
+	return crypto_hmac(proof, a->token, sizeof(a->token), iov, 4);
+}
+
+int channel_hello_put(uint8_t p[HELLO_BYTES], bool server, const struct channel_auth *a,
+		      uint16_t channel, uint32_t key)
+{
+	struct channel_hello h = { .major = BULK_MAJOR, .channel = channel,
+				   .session = a->session, .key = key };
+	int r = hello_proof(h.proof, server, a, channel, key);
+
+	if (r < 0)
+		return r;
+	hello_put(p, &h);
+	return 0;
+}
+
+const char *channel_hello_check(const uint8_t p[HELLO_BYTES], bool server,
+				const struct channel_auth *a, uint16_t *channel, uint32_t *key)
+{
+	struct channel_hello h;
+	uint8_t proof[MAC_BYTES];
+	int r = hello_get(p, &h);
+
+	if (r == -EPROTO)
+		return "it speaks another version of this protocol";
+	if (r < 0)
+		return "it does not speak this protocol";
+	if (h.session != a->session)
+		return "it belongs to another session";
+	if (hello_proof(proof, server, a, h.channel, h.key) < 0)
+		return "its proof cannot be computed";
+	if (!crypto_equal(proof, h.proof, sizeof(proof)))
+		return "its proof is wrong";
+	*channel = h.channel;
+	*key = h.key;
+	return NULL;
+}
+
+/* ---- sealed messages ---- */
+
+/* The nonce is the channel and the sequence: one key serves all channels of a direction. */
+#define SEQUENCE_BITS 48
+
+int messages_open(struct messages *m, const uint8_t *key, uint16_t channel)
+{
+	*m = (struct messages){ .channel = channel };
+	if (!key)
+		return 0;
+	m->sealer = sealer_new(key);
+	return m->sealer ? 0 : -ENOMEM;
+}
+
+void messages_close(struct messages *m)
+{
+	sealer_free(m->sealer);
+	m->sealer = NULL;
+}
+
+static uint64_t message_nonce(const struct messages *m)
+{
+	return (uint64_t)m->channel << SEQUENCE_BITS | m->next;
+}
+
+static void message_crc(uint8_t tag[MESSAGE_TAG], const uint8_t *p, size_t len)
+{
+	memset(tag, 0, MESSAGE_TAG);
+	put_be32(tag, crypto_crc32c(0, p, len));
+}
+
+int message_seal(struct messages *m, uint8_t *p, uint32_t magic, uint32_t count, size_t len)
+{
+	const struct message_head h = { m->channel, (uint16_t)count, m->next };
+	const struct iovec all = { .iov_base = p, .iov_len = MESSAGE_HEAD + len };
+	uint8_t *tag = p + MESSAGE_HEAD + len;
+	int r = 0;
+
+	if (m->next >> SEQUENCE_BITS)
+		return -EIO;
+	message_head_put(p, magic, &h);
+	if (m->sealer)
+		r = sealer_seal(m->sealer, message_nonce(m), &all, 1, NULL, NULL, 0, tag);
+	else
+		message_crc(tag, p, all.iov_len);
+	m->next++;
+	return r;
+}
+
+int message_check(struct messages *m, const uint8_t *p, size_t len, uint32_t magic,
+		  size_t item, uint32_t max, uint32_t *count)
+{
+	struct message_head h;
+	struct iovec all = { .iov_base = (void *)p, .iov_len = len - MESSAGE_TAG };
+	uint8_t tag[MESSAGE_TAG];
+	int r = len < MESSAGE_HEAD ? -EBADMSG : message_head_get(p, magic, max, &h);
+
+	*count = 0;
+	if (r || len != MESSAGE_HEAD + h.count * item + MESSAGE_TAG ||
+	    h.channel != m->channel || h.sequence != m->next)
+		return -EBADMSG;
+
+	if (m->sealer) {
+		r = sealer_open(m->sealer, message_nonce(m), &all, 1, NULL, NULL, 0,
+				p + all.iov_len);
+	} else {
+		message_crc(tag, p, all.iov_len);
+		r = memcmp(tag, p + all.iov_len, MESSAGE_TAG) ? -EBADMSG : 0;
+	}
+	if (r)
+		return r;
+	m->next++;
+	*count = h.count;
+	return 0;
+}
+
+/* ---- lists of credits ---- */
 
 int credit_list_put(struct messages *m, uint8_t *p, const struct credit *c, uint32_t n,
 		    size_t *size)
 {
-	uint32_t i;
-
-	for (i = 0; i < n; i++)
+	for (uint32_t i = 0; i < n; i++)
 		credit_put(p + MESSAGE_HEAD + i * CREDIT_BYTES, &c[i]);
 	*size = MESSAGE_HEAD + (size_t)n * CREDIT_BYTES + MESSAGE_TAG;
 	return message_seal(m, p, CREDIT_MAGIC, n, (size_t)n * CREDIT_BYTES);

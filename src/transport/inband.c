@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A path through the message stream, for where no data port can be reached. Its own
- * thread writes; what comes in is handed over by the stream's reader. */
+/* A path through the message stream, for networks where no data port can be reached. The path's
+ * thread writes; the thread that reads the stream hands over the arriving frames. */
 #include "transport/credit.h"
-#include "transport/fault.h"
 #include "transport/transport.h"
 
 #include <errno.h>
@@ -10,29 +9,21 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 struct inband {
 	struct path path;
 	struct path_config cfg;
 	struct mstream *m;       /* not owned */
 
-	pthread_mutex_t lock;    /* guards all below */
+	pthread_mutex_t lock;    /* guards path.events and all below */
 	pthread_cond_t news;
 	bool woken;
-	bool want_room;
-	bool over;               /* the stream failed; told by PATH_DOWN */
-	bool over_due;
+	bool over;               /* the stream failed; PATH_DOWN reports it */
 	int over_error;
 	struct unacked *unacked; /* source */
 	struct credit_box *box;  /* sink */
-	struct messages lists;   /* the source's reader checks, the sink's thread seals; never
-				  * with a key: the stream has its own protection */
-	/* Waiting to be told, in a ring of inflight places: the sink's blocks are in its
-	 * books until they are released; the source's post counts them with those that
-	 * are unacknowledged. */
-	struct path_event *ring;
-	uint32_t ring_first, ring_count;
+	struct messages lists;   /* credit lists: the source's reader checks, the sink's path seals
+				  * them; no key, because the stream has its own protection */
 };
 
 static struct inband *inband(struct path *path)
@@ -40,71 +31,33 @@ static struct inband *inband(struct path *path)
 	return (struct inband *)path;
 }
 
-/* ---- called with the lock held ---- */
-
-static void tell(struct inband *p, const struct path_event *ev)
+/* The stream has failed; call it with the lock held. */
+static void inband_down(struct inband *p, int error)
 {
-	p->ring[(p->ring_first + p->ring_count++) % p->cfg.inflight] = *ev;
-	pthread_cond_signal(&p->news);
-}
-
-static void go_down(struct inband *p, int error)
-{
-	struct block *list;
-
 	if (p->over)
 		return;
-	p->over = p->over_due = true;
+	p->over = true;
 	p->over_error = error;
 	atomic_store(&p->path.alive, 0);
-	if (p->cfg.source) {
-		list = unacked_take_channel(p->unacked, 0);
-		while (list) {
-			struct path_event ev = { .kind = PATH_RETURNED, .block = list,
-						 .error = -EPIPE };
-
-			list = list->next;
-			ev.block->next = NULL;
-			tell(p, &ev);
-		}
-	} else {
+	if (p->cfg.source)
+		unacked_return(p->unacked, &p->path, 0);
+	else
 		credit_box_close(p->box, 0);
-	}
+	path_add_down(&p->path, 0, error);
 	pthread_cond_signal(&p->news);
 }
 
-static int take_events(struct inband *p, struct path_event *ev, int max)
+static void inband_down_locked(struct inband *p, int error)
 {
-	int n = 0;
+	LOCK_GUARD(held, &p->lock);
 
-	while (p->ring_count && n < max) {
-		ev[n++] = p->ring[p->ring_first];
-		p->ring_first = (p->ring_first + 1) % p->cfg.inflight;
-		p->ring_count--;
-	}
-	if (p->over_due && n < max) {
-		p->over_due = false;
-		ev[n++] = (struct path_event){ .kind = PATH_DOWN, .error = p->over_error };
-	}
-	return n;
+	inband_down(p, error);
 }
 
-/* Source: one more block fits into the credits and, when it comes back, the ring. */
-static bool has_room(const struct inband *p)
+/* Source: do the credits allow one more block? Call it with the lock held. */
+static bool inband_has_room(const struct inband *p)
 {
-	return unacked_count(p->unacked) + p->ring_count < p->cfg.inflight;
-}
-
-/* A wake, or the room that post did not find. */
-static bool other_news(struct inband *p)
-{
-	bool room = p->want_room && has_room(p);
-	bool news = room || p->woken;
-
-	if (room)
-		p->want_room = false;
-	p->woken = false;
-	return news;
+	return unacked_count(p->unacked) + p->path.events.nblocks < p->cfg.inflight;
 }
 
 /* ---- the path's thread ---- */
@@ -113,37 +66,31 @@ static int inband_post(struct path *path, struct block *b)
 {
 	struct inband *p = inband(path);
 	struct iovec iov[2] = {
-		{ .iov_base = b->base,
-		  .iov_len = BLOCK_WIRE_HEAD + (size_t)b->nextents * BLOCK_WIRE_EXTENT },
+		{ .iov_base = b->base, .iov_len = block_wire_head(b) },
 		{ .iov_base = block_payload(b), .iov_len = b->len },
 	};
 	int r;
 
+	b->channel = 0; /* inband_down() returns the blocks of this channel */
 	pthread_mutex_lock(&p->lock);
-	r = p->over ? -EPIPE : has_room(p) ? unacked_add(p->unacked, b) : -EAGAIN;
-	p->want_room = r == -EAGAIN;
+	r = p->over ? -EPIPE : inband_has_room(p) ? unacked_add(p->unacked, b) : -EAGAIN;
+	path->want_room = r == -EAGAIN;
 	pthread_mutex_unlock(&p->lock);
 	if (r < 0)
 		return r;
-	b->channel = 0;
-	/* From here on the answer may come, so b must not be touched after the write. */
-	__atomic_store_n(&path->channel_bytes[0],
-			 path->channel_bytes[0] + iov[0].iov_len + iov[1].iov_len,
-			 __ATOMIC_RELAXED);
+
+	/* The answer may come during the write, so b must not be touched after it. */
+	path_count(path, 0, iov[0].iov_len + iov[1].iov_len);
 	r = FAULT("send", b->len);
 	if (!r)
 		r = ms_write_framev(p->m, BULK_DATA, iov, 2);
-	if (r < 0) {
-		/* b comes back as RETURNED with the others. */
-		pthread_mutex_lock(&p->lock);
-		go_down(p, r);
-		pthread_mutex_unlock(&p->lock);
-	}
+	if (r < 0)
+		inband_down_locked(p, r); /* returns b with the others */
 	return 0;
 }
 
-/* Send all answers there are; takes the lock for looking only. */
-static void send_answers(struct inband *p)
+/* Send all pending answers; call it without the lock. */
+static void inband_send_answers(struct inband *p)
 {
 	struct credit list[CREDITS_MAX];
 	uint8_t frame[CREDIT_LIST_BYTES];
@@ -158,14 +105,12 @@ static void send_answers(struct inband *p)
 		pthread_mutex_unlock(&p->lock);
 		if (!n)
 			return;
+
 		r = credit_list_put(&p->lists, frame, list, n, &size);
 		if (!r)
 			r = ms_write_frame(p->m, BULK_CREDIT, frame, size);
-		if (r < 0) {
-			pthread_mutex_lock(&p->lock);
-			go_down(p, r);
-			pthread_mutex_unlock(&p->lock);
-		}
+		if (r < 0)
+			inband_down_locked(p, r);
 	}
 }
 
@@ -176,11 +121,19 @@ static int inband_poll(struct path *path, struct path_event *ev, int max, int ti
 	int n, r = 0;
 
 	for (;;) {
+		bool news;
+
 		if (p->box)
-			send_answers(p);
+			inband_send_answers(p);
 		LOCK_GUARD(held, &p->lock);
-		n = take_events(p, ev, max);
-		if (other_news(p) || n)
+		n = path_take_events(path, ev, max);
+		news = p->woken;
+		p->woken = false;
+		if (path->want_room && inband_has_room(p)) {
+			path->want_room = false;
+			news = true;
+		}
+		if (news || n)
 			return n;
 		if (!timeout_ms || r == -ETIMEDOUT)
 			return 0;
@@ -194,9 +147,9 @@ static int inband_finish(struct path *path, int timeout_ms)
 {
 	struct inband *p = inband(path);
 
-	(void)timeout_ms;        /* the stream has its own */
+	(void)timeout_ms;        /* the stream has its own limit */
 	if (p->box)
-		send_answers(p);
+		inband_send_answers(p);
 	LOCK_GUARD(held, &p->lock);
 	if (p->unacked && unacked_count(p->unacked))
 		return -EBUSY;
@@ -221,44 +174,15 @@ static void inband_release(struct path *path, struct block *b, uint32_t status)
 
 	pool_put(b);
 	LOCK_GUARD(held, &p->lock);
-	credit_box_add(p->box, 0, &credit); /* -EPIPE: nobody waits any more */
+	credit_box_add(p->box, 0, &credit); /* -EPIPE: the path is down */
 	pthread_cond_signal(&p->news);
 }
 
-/* There is no other channel: the path is down with this one. */
+/* This is the only channel, so the path goes down with it. */
 static void inband_refuse(struct path *path, struct block *b)
 {
-	struct inband *p = inband(path);
-
 	pool_put(b);
-	LOCK_GUARD(held, &p->lock);
-	go_down(p, -EBADMSG);
-}
-
-/* Check head and credit; *b: where to put the block. */
-static int accept_block(struct inband *p, const uint8_t *frame, size_t len, struct block_head *h,
-			struct block **b)
-{
-	size_t table;
-	int r;
-
-	*b = NULL;
-	if (len < BLOCK_WIRE_HEAD)
-		return -EBADMSG;
-	r = block_head_get(frame, p->cfg.payload, h);
-	if (r < 0)
-		return r;
-	table = (size_t)h->extents * BLOCK_WIRE_EXTENT;
-	if (len != BLOCK_WIRE_HEAD + table + h->payload)
-		return -EBADMSG;
-	pthread_mutex_lock(&p->lock);
-	r = p->over ? -EPIPE : credit_box_open(p->box, 0);
-	pthread_mutex_unlock(&p->lock);
-	if (r < 0)
-		return r;
-	/* The source had a credit, so there is a free block. */
-	*b = pool_try_get(p->cfg.pool);
-	return *b ? 0 : -EPROTO;
+	inband_down_locked(inband(path), -EBADMSG);
 }
 
 int inband_path_data(struct path *path, struct buf *payload)
@@ -272,44 +196,45 @@ int inband_path_data(struct path *path, struct buf *payload)
 
 	if (!p->box)
 		return -EPROTO;
-	r = accept_block(p, frame, len, &h, &b);
+	if (len < BLOCK_WIRE_HEAD)
+		return -EBADMSG;
+	r = block_head_get(frame, p->cfg.payload, &h);
 	if (r < 0)
 		return r;
 	head = BLOCK_WIRE_HEAD + (size_t)h.extents * BLOCK_WIRE_EXTENT;
+	if (len != head + h.payload)
+		return -EBADMSG;
+
+	pthread_mutex_lock(&p->lock);
+	r = p->over ? -EPIPE : credit_box_open(p->box, 0);
+	pthread_mutex_unlock(&p->lock);
+	if (r < 0)
+		return r;
+
+	/* The source had a credit, so there is a free block. */
+	b = pool_try_get(p->cfg.pool);
+	if (!b)
+		return -EPROTO;
+
 	memcpy(b->base, frame, head);
 	memcpy(block_payload(b), frame + head, h.payload);
 	b->number = h.number;
 	b->len = h.payload;
 	b->channel = 0;
-	fault_corrupt(b);
+	if (block_damage(b, b->len))
+		b->number ^= 1;
 	__atomic_fetch_add(&path->channel_bytes[0], len, __ATOMIC_RELAXED);
 
-	struct path_event ev = { .kind = PATH_RECEIVED, .block = b };
 	LOCK_GUARD(held, &p->lock);
-	tell(p, &ev);
-	return 0;
-}
-
-static int take_credit(struct inband *p, const uint8_t *list, uint32_t i)
-{
-	struct path_event ev = { .kind = PATH_ACKED };
-	struct credit credit;
-
-	credit_list_at(list, i, &credit);
-	ev.block = unacked_take(p->unacked, credit.number);
-	if (!ev.block)
-		return -EPROTO;
-	ev.status = credit.status;
-	if (credit.status)
-		ev.kind = PATH_RETURNED;
-	tell(p, &ev);
+	path_add_block(path, PATH_RECEIVED, b, 0);
+	pthread_cond_signal(&p->news);
 	return 0;
 }
 
 int inband_path_credit(struct path *path, struct buf *payload)
 {
 	struct inband *p = inband(path);
-	uint32_t i, n;
+	uint32_t n;
 	size_t size;
 	int r;
 
@@ -321,11 +246,18 @@ int inband_path_credit(struct path *path, struct buf *payload)
 	if (!r || size != buf_len(payload) ||
 	    credit_list_check(&p->lists, buf_ptr(payload), size))
 		return -EBADMSG;
+
 	LOCK_GUARD(held, &p->lock);
-	for (i = 0; i < n; i++) {
-		r = take_credit(p, buf_ptr(payload), i);
-		if (r < 0)
-			return r;
+	for (uint32_t i = 0; i < n; i++) {
+		struct credit credit;
+		struct block *b;
+
+		credit_list_at(buf_ptr(payload), i, &credit);
+		b = unacked_take(p->unacked, credit.number);
+		if (!b)
+			return -EPROTO;
+		path_add_block(path, credit.status ? PATH_RETURNED : PATH_ACKED, b, credit.status);
+		pthread_cond_signal(&p->news);
 	}
 	return 0;
 }
@@ -335,33 +267,20 @@ int inband_path_credit(struct path *path, struct buf *payload)
 static void inband_free(struct path *path)
 {
 	struct inband *p = inband(path);
-	struct path_event ev;
 
 	if (p->unacked || p->box)
-		go_down(p, -ECANCELED);
-	while (p->ring && take_events(p, &ev, 1))
-		if (ev.block)
-			pool_put(ev.block);
+		inband_down(p, -ECANCELED);
+	path_destroy(path);
 	unacked_free(p->unacked);
 	credit_box_free(p->box);
-	free(p->ring);
-	free(path->channel_bytes);
 	pthread_cond_destroy(&p->news);
 	pthread_mutex_destroy(&p->lock);
 	free(p);
 }
 
-static const struct path_ops source_ops = {
+static const struct path_ops inband_ops = {
 	.name = "inband",
 	.post = inband_post,
-	.poll = inband_poll,
-	.wake = inband_wake,
-	.finish = inband_finish,
-	.free = inband_free,
-};
-
-static const struct path_ops sink_ops = {
-	.name = "inband",
 	.poll = inband_poll,
 	.release = inband_release,
 	.refuse = inband_refuse,
@@ -372,29 +291,25 @@ static const struct path_ops sink_ops = {
 
 struct path *inband_path_new(const struct path_config *c, struct mstream *m, struct err *e)
 {
-	struct inband *p = calloc(1, sizeof(*p));
+	struct inband *p = c->inflight ? calloc(1, sizeof(*p)) : NULL;
+	int r;
 
-	if (!p || !c->inflight) {
-		free(p);
-		err_sys(e, p ? -EINVAL : -ENOMEM, "an in-band path");
+	if (!p) {
+		err_sys(e, c->inflight ? -ENOMEM : -EINVAL, "an in-band path");
 		return NULL;
 	}
-	p->path.ops = c->source ? &source_ops : &sink_ops;
-	p->path.nchannels = 1;
-	p->path.watch.source = c->source;
 	atomic_init(&p->path.alive, 1);
-	p->path.pool = c->pool;
 	p->cfg = *c;
 	p->m = m;
 	pthread_mutex_init(&p->lock, NULL);
 	cond_init(&p->news);
-	p->path.channel_bytes = calloc(1, sizeof(*p->path.channel_bytes));
-	p->ring = calloc(c->inflight, sizeof(*p->ring));
-	if (c->source)
+
+	r = path_init(&p->path, &inband_ops, c, 1, false);
+	if (!r && c->source)
 		p->unacked = unacked_new(c->inflight);
-	else
+	else if (!r)
 		p->box = credit_box_new(1, c->inflight);
-	if (!p->path.channel_bytes || !p->ring || (!p->unacked && !p->box)) {
+	if (!p->unacked && !p->box) {
 		inband_free(&p->path);
 		err_sys(e, -ENOMEM, "an in-band path");
 		return NULL;

@@ -1,45 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The message stream: lines and frames out of one buffer, whole messages in. */
+/* The message stream: reads lines and frames from one buffer, writes whole messages. */
 #include "transport/transport.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define READ_BUFFER (64u << 10)
-/* A line with a password does not outgrow it: what is left behind then is not wiped. */
+/* Enough for a line with a password: realloc moves a line that grows beyond this, and does not wipe
+ * the old memory. */
 #define LINE_ROOM 2048u
 #define WRITE_TIMEOUT_MS (5 * 60 * 1000)
-/* Up to here a message is copied together and leaves in one write: one packet, one TLS
- * record. */
+/* The pieces of a message up to this size are copied together and written in one call: one packet,
+ * one TLS record. */
 #define GATHER 4096u
 
 /* Telnet, RFC 854. */
 enum { SE = 240, SB = 250, WILL = 251, DONT = 254, IAC = 255 };
 
-/* Where in a Telnet sequence the line reader is. */
+/* The state of the line reader in Telnet sequences. */
 enum telnet { T_TEXT, T_IAC, T_OPTION, T_SUB, T_SUB_IAC };
 
 struct mstream {
-	/* Locks in the order they are taken: writing, then swap. */
+	/* Lock order: writing, then swap. */
 	pthread_mutex_t writing;  /* one message at a time */
 	pthread_mutex_t swap;     /* guards s against ms_abort while it is replaced */
 	struct stream *s;
 	atomic_bool aborted;
 	atomic_int write_timeout;
-	int write_error;          /* a message was cut short, so none may follow (writing) */
+	int write_error;          /* a message was cut short; guarded by writing */
 
-	/* the reader's */
+	/* The reader's: */
 	uint8_t *in;
 	size_t in_pos, in_end;
-	char *line;               /* as far as it has come */
+	char *line;               /* the part that has arrived */
 	size_t line_len, line_room;
-	int line_error;           /* why the line is being skipped */
+	int line_error;           /* the reason to skip the line */
 	enum telnet telnet;
-	bool in_frame;            /* the head has been taken; type and left are true */
+	bool in_frame;            /* the head has been read; type and left are valid */
 	uint8_t type;
 	uint32_t left;
 };
@@ -77,26 +77,23 @@ void ms_free(struct mstream *m)
 	free(m);
 }
 
-/* Bytes have come that nobody has read, here or in the old stream's layers. */
-static bool unread(struct mstream *m)
-{
-	return m->in_pos < m->in_end || m->line_len || m->line_error || m->telnet != T_TEXT ||
-	       m->in_frame || m->s->ops->pending(m->s);
-}
-
 int ms_replace(struct mstream *m, struct stream *s)
 {
 	struct stream *old;
 
-	if (unread(m))
+	/* Unread bytes, here or in the layers of the old stream. */
+	if (m->in_pos < m->in_end || m->line_len || m->line_error || m->telnet != T_TEXT ||
+	    m->in_frame || m->s->ops->pending(m->s))
 		return -EPROTO;
+
 	pthread_mutex_lock(&m->swap);
 	old = m->s;
 	m->s = s;
 	if (atomic_load(&m->aborted))
 		s->ops->abort(s);
 	pthread_mutex_unlock(&m->swap);
-	old->ops->disown(old);
+
+	old->disowned = true;
 	stream_free(old);
 	return 0;
 }
@@ -138,8 +135,9 @@ void ms_set_write_timeout(struct mstream *m, int ms)
 
 /* ---- reading ---- */
 
-/* At least one more byte in the buffer. The end of the stream is -EPIPE. */
-static int fill(struct mstream *m, int timeout_ms)
+/* Read at least one more byte into the buffer. 0 or a negative errno; the end of the stream is
+ * -EPIPE. */
+static int ms_fill(struct mstream *m, int timeout_ms)
 {
 	ssize_t n;
 
@@ -150,6 +148,7 @@ static int fill(struct mstream *m, int timeout_ms)
 		memmove(m->in, m->in + m->in_pos, m->in_end);
 		m->in_pos = 0;
 	}
+
 	if (atomic_load(&m->aborted))
 		return -ECANCELED;
 	n = m->s->ops->read(m->s, m->in + m->in_end, READ_BUFFER - m->in_end, timeout_ms);
@@ -161,8 +160,8 @@ static int fill(struct mstream *m, int timeout_ms)
 	return 0;
 }
 
-/* Add a byte to the line, or note why there will be none. */
-static void line_byte(struct mstream *m, uint8_t byte, size_t max)
+/* Add a byte to the line, or note the reason to skip the line. */
+static void ms_line_byte(struct mstream *m, uint8_t byte, size_t max)
 {
 	char *p;
 
@@ -172,7 +171,7 @@ static void line_byte(struct mstream *m, uint8_t byte, size_t max)
 		m->line_error = -EILSEQ;
 		return;
 	}
-	/* One more than max - 1: it may be the CR that does not count. */
+	/* Accept one byte more than max - 1: it may be the CR, which does not count. */
 	if (m->line_len >= max) {
 		m->line_error = -EMSGSIZE;
 		return;
@@ -191,22 +190,22 @@ static void line_byte(struct mstream *m, uint8_t byte, size_t max)
 	m->line[m->line_len++] = (char)byte;
 }
 
-/* One byte through the Telnet automaton. Commands are 240 and up; a byte below behind
- * IAC is text again, for peers whose data mark came as urgent data and is gone.
- * True: the line is at its end. */
-static bool take_byte(struct mstream *m, uint8_t byte, size_t max)
+/* Process one byte by the Telnet state machine. Commands are 240 and above. A lower byte after IAC
+ * is text again: some peers send the data mark as urgent data, which the kernel removes from the
+ * stream. True: the line ends. */
+static bool ms_telnet_byte(struct mstream *m, uint8_t byte, size_t max)
 {
 	switch (m->telnet) {
 	case T_IAC:
 		m->telnet = T_TEXT;
 		if (byte == IAC)
-			line_byte(m, byte, max);
+			ms_line_byte(m, byte, max);
 		else if (byte == SB)
 			m->telnet = T_SUB;
 		else if (byte >= WILL && byte <= DONT)
 			m->telnet = T_OPTION;
 		else if (byte < SE)
-			return take_byte(m, byte, max);
+			return ms_telnet_byte(m, byte, max);
 		return false;
 	case T_OPTION:
 		m->telnet = T_TEXT;
@@ -221,54 +220,50 @@ static bool take_byte(struct mstream *m, uint8_t byte, size_t max)
 	case T_TEXT:
 		break;
 	}
+
 	if (byte == IAC) {
 		m->telnet = T_IAC;
 		return false;
 	}
 	if (byte == '\n')
 		return true;
-	line_byte(m, byte, max);
+	ms_line_byte(m, byte, max);
 	return false;
-}
-
-/* The line is at its end: give it out, and begin another. */
-static ssize_t give_line(struct mstream *m, char *line, size_t max)
-{
-	size_t len = m->line_len;
-	int error = m->line_error;
-
-	m->line_len = 0;
-	m->line_error = 0;
-	if (error)
-		return error;
-	if (len && m->line[len - 1] == '\r')
-		len--;
-	if (len >= max)
-		return -EMSGSIZE;
-	if (len)
-		memcpy(line, m->line, len);
-	line[len] = '\0';
-	return (ssize_t)len;
 }
 
 ssize_t ms_read_line(struct mstream *m, char *line, size_t max, int timeout_ms)
 {
-	uint64_t end = now_ns() + (uint64_t)(timeout_ms < 0 ? 0 : timeout_ms) * 1000000;
-	int left = timeout_ms, r;
+	uint64_t end = ns_after(timeout_ms);
+	int left, r;
+	bool whole = false;
+	size_t len;
 
 	for (;;) {
-		while (m->in_pos < m->in_end)
-			if (take_byte(m, m->in[m->in_pos++], max))
-				return give_line(m, line, max);
-		if (timeout_ms > 0) {
-			left = ms_to(end);
-			if (!left)
-				return -ETIMEDOUT;
-		}
-		r = fill(m, left);
+		while (m->in_pos < m->in_end && !whole)
+			whole = ms_telnet_byte(m, m->in[m->in_pos++], max);
+		if (whole)
+			break;
+		left = timeout_ms < 0 ? -1 : ms_to(end);
+		if (timeout_ms && !left)
+			return -ETIMEDOUT;
+		r = ms_fill(m, left);
 		if (r < 0)
 			return r;
 	}
+
+	len = m->line_len;
+	r = m->line_error;
+	m->line_len = 0;
+	m->line_error = 0;
+	if (len && m->line[len - 1] == '\r')
+		len--;
+
+	if (r || len >= max)
+		return r ? r : -EMSGSIZE;
+	if (len)
+		memcpy(line, m->line, len);
+	line[len] = '\0';
+	return (ssize_t)len;
 }
 
 void ms_wipe(struct mstream *m)
@@ -278,13 +273,14 @@ void ms_wipe(struct mstream *m)
 		crypto_wipe(m->line + m->line_len, m->line_room - m->line_len);
 }
 
-/* How many of the next len bytes, at least one, lie at in_pos now; a negative errno. */
-static ssize_t some(struct mstream *m, size_t len, int timeout_ms)
+/* Returns the number of buffered bytes at in_pos, 1 to len; sleeps until there is one. Or a
+ * negative errno. */
+static ssize_t ms_available(struct mstream *m, size_t len, int timeout_ms)
 {
 	size_t n;
 
 	while (m->in_pos == m->in_end) {
-		int r = fill(m, timeout_ms);
+		int r = ms_fill(m, timeout_ms);
 
 		if (r < 0)
 			return r;
@@ -295,60 +291,31 @@ static ssize_t some(struct mstream *m, size_t len, int timeout_ms)
 
 int ms_read(struct mstream *m, void *p, size_t len, int timeout_ms)
 {
-	uint8_t *to = p;
-
 	while (len) {
-		ssize_t n = some(m, len, timeout_ms);
+		ssize_t n = ms_read_some(m, p, len, timeout_ms);
 
 		if (n < 0)
 			return (int)n;
-		memcpy(to, m->in + m->in_pos, (size_t)n);
-		m->in_pos += (size_t)n;
-		to += n;
+		p = p ? (uint8_t *)p + n : NULL;
 		len -= (size_t)n;
 	}
 	return 0;
-}
-
-ssize_t ms_read_some(struct mstream *m, void *p, size_t len, int timeout_ms)
-{
-	ssize_t n = some(m, len, timeout_ms);
-
-	if (n > 0) {
-		memcpy(p, m->in + m->in_pos, (size_t)n);
-		m->in_pos += (size_t)n;
-	}
-	return n;
 }
 
 int ms_skip(struct mstream *m, size_t len, int timeout_ms)
 {
-	while (len) {
-		ssize_t n = some(m, len, timeout_ms);
-
-		if (n < 0)
-			return (int)n;
-		m->in_pos += (size_t)n;
-		len -= (size_t)n;
-	}
-	return 0;
+	return ms_read(m, NULL, len, timeout_ms);
 }
 
-static int frame_head(struct mstream *m, size_t max, int timeout_ms)
+ssize_t ms_read_some(struct mstream *m, void *p, size_t len, int timeout_ms)
 {
-	int r;
+	ssize_t n = ms_available(m, len, timeout_ms);
 
-	while (m->in_end - m->in_pos < BULK_FRAME_HEAD) {
-		r = fill(m, timeout_ms);
-		if (r < 0)
-			return r;
-	}
-	r = bulk_frame_get(m->in + m->in_pos, max, &m->type, &m->left);
-	if (r < 0)
-		return r;
-	m->in_pos += BULK_FRAME_HEAD;
-	m->in_frame = true;
-	return 0;
+	if (n > 0 && p)
+		memcpy(p, m->in + m->in_pos, (size_t)n);
+	if (n > 0)
+		m->in_pos += (size_t)n;
+	return n;
 }
 
 int ms_read_frame(struct mstream *m, uint8_t *type, struct buf *payload, size_t max,
@@ -358,13 +325,21 @@ int ms_read_frame(struct mstream *m, uint8_t *type, struct buf *payload, size_t 
 
 	if (!m->in_frame) {
 		buf_reset(payload);
-		r = frame_head(m, max, timeout_ms);
+		while (m->in_end - m->in_pos < BULK_FRAME_HEAD) {
+			r = ms_fill(m, timeout_ms);
+			if (r < 0)
+				return r;
+		}
+		r = bulk_frame_get(m->in + m->in_pos, max, &m->type, &m->left);
 		if (r < 0)
 			return r;
+		m->in_pos += BULK_FRAME_HEAD;
+		m->in_frame = true;
 	}
-	/* The buffer grows as bytes come, not as the length promises. */
+
+	/* The buffer grows with the received bytes, not by the length in the head. */
 	while (m->left) {
-		ssize_t n = some(m, m->left, timeout_ms);
+		ssize_t n = ms_available(m, m->left, timeout_ms);
 
 		if (n < 0)
 			return (int)n;
@@ -374,6 +349,7 @@ int ms_read_frame(struct mstream *m, uint8_t *type, struct buf *payload, size_t 
 		m->in_pos += (size_t)n;
 		m->left -= (uint32_t)n;
 	}
+
 	m->in_frame = false;
 	*type = m->type;
 	return 0;
@@ -381,7 +357,7 @@ int ms_read_frame(struct mstream *m, uint8_t *type, struct buf *payload, size_t 
 
 /* ---- writing ---- */
 
-static int write_all(struct mstream *m, const uint8_t *p, size_t len)
+static int ms_write_bytes(struct mstream *m, const uint8_t *p, size_t len)
 {
 	while (len && !m->write_error) {
 		ssize_t n;
@@ -403,7 +379,7 @@ int ms_write(struct mstream *m, const void *p, size_t len)
 {
 	LOCK_GUARD(held, &m->writing);
 
-	return write_all(m, p, len);
+	return ms_write_bytes(m, p, len);
 }
 
 int ms_write_framev(struct mstream *m, uint8_t type, const struct iovec *iov, int n)
@@ -422,21 +398,22 @@ int ms_write_framev(struct mstream *m, uint8_t type, const struct iovec *iov, in
 	for (i = 0; i < n; i++) {
 		const uint8_t *p = iov[i].iov_base;
 
-		/* Fill up the first write; what is left of a piece goes as it is. */
+		/* Copy until the first write has GATHER bytes; the rest of a piece is written
+		 * without a copy. */
 		part = GATHER - have < iov[i].iov_len ? GATHER - have : iov[i].iov_len;
 		if (part)
 			memcpy(first + have, p, part);
 		have += part;
 		if (part == iov[i].iov_len)
 			continue;
-		r = write_all(m, first, have);
+		r = ms_write_bytes(m, first, have);
 		if (!r)
-			r = write_all(m, p + part, iov[i].iov_len - part);
+			r = ms_write_bytes(m, p + part, iov[i].iov_len - part);
 		if (r < 0)
 			return r;
 		have = 0;
 	}
-	return write_all(m, first, have);
+	return ms_write_bytes(m, first, have);
 }
 
 int ms_write_frame(struct mstream *m, uint8_t type, const void *p, size_t len)

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The network cards of this machine, as an offer names them. */
-#include "numa/numa.h"
-#include "transport/transport.h"
+/* Addresses, and the network cards of this machine for an offer. */
+#include "transport/tcp.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -13,9 +12,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#define FOUND_MAX 128 /* addresses that are looked at */
+#define FOUND_MAX 128 /* most addresses of a machine */
 
-struct found {
+struct nic_found {
 	struct nic_offer nic;
 	struct sockaddr_storage addr;
 	char device[NIC_DEVICE_NAME]; /* of RDMA; "": none */
@@ -23,8 +22,8 @@ struct found {
 	bool taken;
 };
 
-struct finding {
-	struct found *f;
+struct nic_search {
+	struct nic_found *f;
 	uint32_t n;
 	struct nic_offer *out;
 	uint32_t nout;
@@ -46,6 +45,56 @@ socklen_t address_parse(const char *text, struct sockaddr_storage *ss)
 	return 0;
 }
 
+void address_set_port(struct sockaddr_storage *a, uint16_t port)
+{
+	if (a->ss_family == AF_INET6)
+		((struct sockaddr_in6 *)a)->sin6_port = htons(port);
+	else
+		((struct sockaddr_in *)a)->sin_port = htons(port);
+}
+
+const char *sockaddr_text(const struct sockaddr_storage *a, char out[80])
+{
+	const struct sockaddr_in6 *a6 = (const void *)a;
+	const struct sockaddr_in *a4 = (const void *)a;
+	char addr[INET6_ADDRSTRLEN] = "?";
+
+	if (!a) {
+		snprintf(out, 80, "stdio");
+	} else if (a->ss_family == AF_INET6) {
+		inet_ntop(AF_INET6, &a6->sin6_addr, addr, sizeof(addr));
+		snprintf(out, 80, "[%s]:%u", addr, ntohs(a6->sin6_port));
+	} else {
+		inet_ntop(AF_INET, &a4->sin_addr, addr, sizeof(addr));
+		snprintf(out, 80, "%s:%u", addr, ntohs(a4->sin_port));
+	}
+	return out;
+}
+
+struct in6_addr address_as_v6(const struct sockaddr_storage *a)
+{
+	struct in6_addr out = { .s6_addr = { [10] = 0xff, [11] = 0xff } };
+
+	if (a->ss_family != AF_INET)
+		return ((const struct sockaddr_in6 *)a)->sin6_addr;
+	memcpy(&out.s6_addr[12], &((const struct sockaddr_in *)a)->sin_addr, 4);
+	return out;
+}
+
+void address_unmap(struct sockaddr_storage *a)
+{
+	struct sockaddr_in four = { .sin_family = AF_INET };
+	struct sockaddr_in6 six;
+
+	memcpy(&six, a, sizeof(six));
+	if (six.sin6_family != AF_INET6 || !IN6_IS_ADDR_V4MAPPED(&six.sin6_addr))
+		return;
+	four.sin_port = six.sin6_port;
+	memcpy(&four.sin_addr, &six.sin6_addr.s6_addr[12], sizeof(four.sin_addr));
+	memset(a, 0, sizeof(*a));
+	memcpy(a, &four, sizeof(four));
+}
+
 int address_source(const struct sockaddr_storage *to, socklen_t len,
 		   struct sockaddr_storage *from)
 {
@@ -53,7 +102,7 @@ int address_source(const struct sockaddr_storage *to, socklen_t len,
 	int fd CLEANUP_CLOSE = socket(to->ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
 	memset(from, 0, sizeof(*from));
-	/* Sends nothing, but looks the route up. */
+	/* This sends nothing, but looks the route up. */
 	if (fd < 0 || connect(fd, (const struct sockaddr *)to, len) < 0 ||
 	    getsockname(fd, (struct sockaddr *)from, &room) < 0) {
 		memset(from, 0, sizeof(*from));
@@ -70,7 +119,15 @@ static const void *address_bytes(const struct sockaddr_storage *a, size_t *len)
 		(const void *)&((const struct sockaddr_in6 *)a)->sin6_addr;
 }
 
-static bool same_address(const struct sockaddr_storage *a, const struct sockaddr_storage *b)
+const char *address_host(const struct sockaddr_storage *a, char out[INET6_ADDRSTRLEN])
+{
+	size_t len;
+
+	return inet_ntop(a->ss_family, address_bytes(a, &len), out, INET6_ADDRSTRLEN) ? out :
+	       strcpy(out, "?");
+}
+
+bool address_equal(const struct sockaddr_storage *a, const struct sockaddr_storage *b)
 {
 	size_t len;
 	const void *x = address_bytes(a, &len), *y = address_bytes(b, &len);
@@ -78,25 +135,14 @@ static bool same_address(const struct sockaddr_storage *a, const struct sockaddr
 	return a->ss_family == b->ss_family && !memcmp(x, y, len);
 }
 
-static uint8_t mask_bits(const struct sockaddr *mask, sa_family_t family)
+static socklen_t address_length(int family)
 {
-	struct sockaddr_storage m = { .ss_family = family };
-	size_t len;
-	const uint8_t *bytes = address_bytes(&m, &len);
-	uint8_t bits = 0;
-
-	if (!mask)
-		return 0;
-	memcpy(&m, mask, family == AF_INET ? sizeof(struct sockaddr_in) :
-					     sizeof(struct sockaddr_in6));
-	for (size_t i = 0; i < len; i++)
-		bits = (uint8_t)(bits + __builtin_popcount(bytes[i]));
-	return bits;
+	return family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
 }
 
-/* ---- what there is ---- */
+/* ---- this machine's addresses ---- */
 
-static bool is_usable(const struct ifaddrs *i, int family)
+static bool nic_is_usable(const struct ifaddrs *i, int family)
 {
 	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)i->ifa_addr;
 
@@ -104,22 +150,25 @@ static bool is_usable(const struct ifaddrs *i, int family)
 		return false;
 	if (family != AF_UNSPEC && i->ifa_addr->sa_family != family)
 		return false;
-	if (i->ifa_addr->sa_family == AF_INET6) /* without its scope it is of no use to others */
+	if (i->ifa_addr->sa_family == AF_INET6) /* other hosts need a scope for link-local ones */
 		return !IN6_IS_ADDR_LINKLOCAL(&in6->sin6_addr);
 	return i->ifa_addr->sa_family == AF_INET;
 }
 
-static void note(struct finding *d, const struct ifaddrs *i)
+static void nic_add(struct nic_search *d, const struct ifaddrs *i)
 {
-	struct found *f = &d->f[d->n++];
+	struct nic_found *f = &d->f[d->n++];
+	struct sockaddr_storage mask = { .ss_family = i->ifa_addr->sa_family };
 	size_t len;
+	const uint8_t *bits = address_bytes(&mask, &len);
 
-	memcpy(&f->addr, i->ifa_addr, i->ifa_addr->sa_family == AF_INET ?
-	       sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6));
-	inet_ntop(f->addr.ss_family, address_bytes(&f->addr, &len), f->nic.addr,
-		  sizeof(f->nic.addr));
+	memcpy(&f->addr, i->ifa_addr, address_length(mask.ss_family));
+	address_host(&f->addr, f->nic.addr);
 	snprintf(f->nic.name, sizeof(f->nic.name), "%s", i->ifa_name);
-	f->nic.prefix = mask_bits(i->ifa_netmask, f->addr.ss_family);
+	if (i->ifa_netmask)
+		memcpy(&mask, i->ifa_netmask, address_length(f->addr.ss_family));
+	for (size_t k = 0; i->ifa_netmask && k < len; k++)
+		f->nic.prefix = (uint8_t)(f->nic.prefix + __builtin_popcount(bits[k]));
 	f->nic.node = NODE_UNKNOWN;
 	f->loopback = i->ifa_flags & IFF_LOOPBACK;
 }
@@ -132,15 +181,14 @@ const struct nic_rule *nic_rule_of(const struct nic_rules *rules, const char *na
 	return NULL;
 }
 
-static bool has_address(const struct ifaddrs *i, const struct sockaddr_storage *a)
+static bool nic_has_address(const struct ifaddrs *i, const struct sockaddr_storage *a)
 {
 	struct sockaddr_storage is = { 0 };
 
 	if (!i->ifa_addr || i->ifa_addr->sa_family != a->ss_family)
 		return false;
-	memcpy(&is, i->ifa_addr, a->ss_family == AF_INET ? sizeof(struct sockaddr_in) :
-							   sizeof(struct sockaddr_in6));
-	return same_address(&is, a);
+	memcpy(&is, i->ifa_addr, address_length(a->ss_family));
+	return address_equal(&is, a);
 }
 
 const struct nic_rule *nic_rule_at(const struct nic_rules *rules,
@@ -153,50 +201,25 @@ const struct nic_rule *nic_rule_at(const struct nic_rules *rules,
 	    getifaddrs(&all) < 0)
 		return NULL;
 	for (const struct ifaddrs *i = all; i && !r; i = i->ifa_next)
-		if (has_address(i, addr))
+		if (nic_has_address(i, addr))
 			r = nic_rule_of(rules, i->ifa_name);
 	freeifaddrs(all);
 	return r;
 }
 
-/* Does a rule of the card want another of its addresses? */
-static bool is_passed_over(const struct nic_rules *rules, const struct ifaddrs *i)
+/* True: the card's rule names another address of the card. */
+static bool nic_is_passed_over(const struct nic_rules *rules, const struct ifaddrs *i)
 {
 	const struct nic_rule *r = nic_rule_of(rules, i->ifa_name);
 	struct sockaddr_storage wanted;
 
 	return r && r->address && address_parse(r->address, &wanted) &&
-	       wanted.ss_family == i->ifa_addr->sa_family && !has_address(i, &wanted);
+	       wanted.ss_family == i->ifa_addr->sa_family && !nic_has_address(i, &wanted);
 }
 
-static int look_around(struct finding *d, int family, const struct nic_rules *rules)
-{
-	struct ifaddrs *all;
+/* ---- the choice ---- */
 
-	if (getifaddrs(&all) < 0)
-		return -errno;
-	for (const struct ifaddrs *i = all; i && d->n < FOUND_MAX; i = i->ifa_next)
-		if (is_usable(i, family) && !is_passed_over(rules, i))
-			note(d, i);
-	freeifaddrs(all);
-	return 0;
-}
-
-/* Not finding out is the same as having none; *why tells. */
-static void find_devices(struct finding *d, nic_device *device, struct err *why)
-{
-	for (uint32_t i = 0; device && i < d->n; i++) {
-		int r = device(&d->f[i].addr, d->f[i].nic.name, d->f[i].device, why);
-
-		if (r < 0)
-			return;
-		d->f[i].nic.rdma = r;
-	}
-}
-
-/* ---- which of them ---- */
-
-static void take(struct finding *d, struct found *f)
+static void nic_take(struct nic_search *d, struct nic_found *f)
 {
 	if (f->taken || d->nout == NICS_MAX)
 		return;
@@ -204,17 +227,7 @@ static void take(struct finding *d, struct found *f)
 	d->out[d->nout++] = f->nic;
 }
 
-static bool is_called(const struct found *f, const char *name, size_t len)
-{
-	const char *names[] = { f->nic.name, f->nic.addr, f->device };
-
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		if (strlen(names[i]) == len && !memcmp(names[i], name, len))
-			return true;
-	return false;
-}
-
-static int no_such_nic(const struct finding *d, const char *name, size_t len, struct err *e)
+static int nic_unknown(const struct nic_search *d, const char *name, size_t len, struct err *e)
 {
 	char there[400] = "";
 	size_t at = 0;
@@ -227,23 +240,27 @@ static int no_such_nic(const struct finding *d, const char *name, size_t len, st
 		       "there are %s", (int)len, name, there);
 }
 
-/* A card's name stands for its first address. */
-static int take_named(struct finding *d, const char *names, bool lenient, struct err *e)
+/* Choose the named cards; the name of a card stands for its first address. */
+static int nic_take_named(struct nic_search *d, const char *names, bool lenient, struct err *e)
 {
 	for (const char *name = names; *name;) {
 		size_t len = strcspn(name, ",");
 		uint32_t i = 0;
+		char one[NIC_DEVICE_NAME];
 
-		while (i < d->n && !is_called(&d->f[i], name, len))
+		snprintf(one, sizeof(one), "%.*s", (int)len, name);
+		while (i < d->n && strcmp(d->f[i].nic.name, one) &&
+		       strcmp(d->f[i].nic.addr, one) && strcmp(d->f[i].device, one))
 			i++;
-		if (i == d->n && no_such_nic(d, name, len, e) && !lenient)
+
+		if (i == d->n && nic_unknown(d, name, len, e) && !lenient)
 			return e->code;
 		if (i == d->n) {
 			log_warn("%s", e->text);
 			*e = (struct err)ERR_INIT;
 		} else {
 			d->f[i].nic.named = true;
-			take(d, &d->f[i]);
+			nic_take(d, &d->f[i]);
 		}
 		name += len;
 		name += *name == ',';
@@ -251,8 +268,8 @@ static int take_named(struct finding *d, const char *names, bool lenient, struct
 	return 0;
 }
 
-/* One address of a card is enough: another would be a second path over the same wire. */
-static bool has_card(const struct finding *d, const char *name)
+/* One address per card: another would be a second path over the same wire. */
+static bool nic_has_card(const struct nic_search *d, const char *name)
 {
 	for (uint32_t i = 0; i < d->nout; i++)
 		if (!strcmp(d->out[i].name, name))
@@ -260,18 +277,8 @@ static bool has_card(const struct finding *d, const char *name)
 	return false;
 }
 
-static void take_others(struct finding *d)
-{
-	for (uint32_t i = 0; i < d->n; i++)
-		if (d->f[i].nic.control)
-			take(d, &d->f[i]);
-	for (uint32_t i = 0; i < d->n; i++)
-		if (d->f[i].nic.rdma && !d->f[i].loopback && !has_card(d, d->f[i].nic.name))
-			take(d, &d->f[i]);
-}
-
-/* How fast each is, and on which node; where there is only one that is no matter. */
-static void describe(struct nic_offer *nics, uint32_t n, const char *nodes)
+/* Fill in the speed of each card, and its node if there are several. */
+static void nic_describe(struct nic_offer *nics, uint32_t n, const char *nodes)
 {
 	struct err e = ERR_INIT;
 	struct topo *t = topo_read(NULL, &e);
@@ -279,6 +286,7 @@ static void describe(struct nic_offer *nics, uint32_t n, const char *nodes)
 
 	if (!t)
 		log_debug("network cards: %s", e.text);
+
 	for (uint32_t i = 0; t && i < n; i++) {
 		nics[i].mbps = topo_netdev_mbps(t, nics[i].name);
 		if (topo_nodes(t) == 1)
@@ -289,7 +297,7 @@ static void describe(struct nic_offer *nics, uint32_t n, const char *nodes)
 		}
 		nics[i].node = (int16_t)topo_netdev(t, nics[i].name);
 		if (nics[i].node == NODE_UNKNOWN)
-			log_info("%s: its NUMA node is not known; any will do", nics[i].name);
+			log_info("%s: its NUMA node is not known; any node is used", nics[i].name);
 	}
 	topo_free(t);
 }
@@ -306,21 +314,44 @@ const char *nic_text(const struct nic_offer *n, char text[NIC_TEXT])
 int nics_find(struct nic_offer nics[NICS_MAX], uint32_t *n, const struct nic_wish *w,
 	      struct err *why, struct err *e)
 {
-	struct found *f CLEANUP_FREE = calloc(FOUND_MAX, sizeof(*f));
-	struct finding d = { .f = f, .out = nics };
-	int r = f ? look_around(&d, w->local.ss_family, &w->rules) : -ENOMEM;
+	struct nic_found *f CLEANUP_FREE = calloc(FOUND_MAX, sizeof(*f));
+	struct nic_search d = { .f = f, .out = nics };
+	struct ifaddrs *all;
+	int r = !f ? -ENOMEM : getifaddrs(&all) < 0 ? -errno : 0;
 
 	*n = 0;
 	if (r)
 		return err_sys(e, r, "looking for network cards");
-	find_devices(&d, w->device, why);
+
+	for (const struct ifaddrs *i = all; i && d.n < FOUND_MAX; i = i->ifa_next)
+		if (nic_is_usable(i, w->local.ss_family) && !nic_is_passed_over(&w->rules, i))
+			nic_add(&d, i);
+	freeifaddrs(all);
+
+	/* When RDMA devices cannot be found, there are none; *why has the reason. */
+	for (uint32_t i = 0; w->device && i < d.n; i++) {
+		int found = w->device(&f[i].addr, f[i].nic.name, f[i].device, why);
+
+		if (found < 0)
+			break;
+		f[i].nic.rdma = found;
+	}
+
 	for (uint32_t i = 0; i < d.n; i++)
-		f[i].nic.control = same_address(&f[i].addr, &w->local);
-	if (w->names && *w->names)
-		r = take_named(&d, w->names, w->lenient, e);
-	else
-		take_others(&d);
+		f[i].nic.control = address_equal(&f[i].addr, &w->local);
+
+	if (w->names && *w->names) {
+		r = nic_take_named(&d, w->names, w->lenient, e);
+	} else {
+		for (uint32_t i = 0; i < d.n; i++)
+			if (f[i].nic.control)
+				nic_take(&d, &f[i]);
+		for (uint32_t i = 0; i < d.n; i++)
+			if (f[i].nic.rdma && !f[i].loopback && !nic_has_card(&d, f[i].nic.name))
+				nic_take(&d, &f[i]);
+	}
+
 	*n = r ? 0 : d.nout;
-	describe(nics, *n, w->nodes);
+	nic_describe(nics, *n, w->nodes);
 	return r;
 }

@@ -9,11 +9,11 @@
 
 enum { FIRST_BYTES = 256 };
 
-/* pos <= len <= size <= max, except that a view owns nothing and has size 0. */
+/* pos <= len <= size <= max. A view owns no memory: its size and max are 0. */
 struct buf {
 	uint8_t *data; /* NULL until the first put; a view never writes through it */
 	size_t pos;    /* read position */
-	size_t len;    /* end of what was put */
+	size_t len;    /* end of the bytes put */
 	size_t size;   /* allocated */
 	size_t max;
 	bool view;
@@ -40,21 +40,19 @@ struct buf *buf_from(const void *data, size_t len)
 	return b;
 }
 
-/* Buffers carry passwords and keys. */
-static void wipe_and_free(uint8_t *data, size_t size)
+/* Buffers carry passwords and keys, so wipe the memory before freeing it. */
+static void buf_wipe(struct buf *b)
 {
-	if (!data)
+	if (b->view || !b->data)
 		return;
-	explicit_bzero(data, size);
-	free(data);
+	explicit_bzero(b->data, b->size);
+	free(b->data);
 }
 
 void buf_free(struct buf *b)
 {
-	if (!b)
-		return;
-	if (!b->view)
-		wipe_and_free(b->data, b->size);
+	if (b)
+		buf_wipe(b);
 	free(b);
 }
 
@@ -68,15 +66,10 @@ size_t buf_len(const struct buf *b)
 	return b->len - b->pos;
 }
 
-/* Nothing may be added to a null pointer, not even 0. */
-static uint8_t *at(const struct buf *b, size_t pos)
-{
-	return b->data ? b->data + pos : NULL;
-}
-
 const uint8_t *buf_ptr(const struct buf *b)
 {
-	return at(b, b->pos);
+	/* C forbids adding even 0 to a null pointer. */
+	return b->data ? b->data + b->pos : NULL;
 }
 
 void buf_reset(struct buf *b)
@@ -97,47 +90,41 @@ void buf_seek(struct buf *b, size_t pos)
 
 /* ---- putters ---- */
 
-/* A new piece of memory and no realloc, which would leave the old one unwiped. */
-static int resize(struct buf *b, size_t size)
+/* Doubling keeps the copying linear in the number of bytes put. realloc() would not wipe the old
+ * memory. */
+static int buf_grow(struct buf *b, size_t need)
 {
-	uint8_t *data = malloc(size);
+	size_t size = b->size ? b->size : FIRST_BYTES;
+	uint8_t *data;
 
+	while (size < need)
+		size = size <= b->max / 2 ? size * 2 : b->max;
+	size = size < b->max ? size : b->max;
+	data = malloc(size);
 	if (!data)
 		return -ENOMEM;
 	if (b->len)
 		memcpy(data, b->data, b->len);
-	wipe_and_free(b->data, b->size);
+	buf_wipe(b);
 	b->data = data;
 	b->size = size;
 	return 0;
 }
 
-/* Doubling keeps the copying linear in what is put. */
-static int make_room(struct buf *b, size_t more)
-{
-	size_t need, size;
-
-	if (b->view)
-		return -EROFS;
-	if (more > b->max - b->len)
-		return -ENOBUFS;
-	need = b->len + more;
-	if (need <= b->size)
-		return 0;
-	size = b->size ? b->size : FIRST_BYTES;
-	while (size < need)
-		size = size <= b->max / 2 ? size * 2 : b->max;
-	return resize(b, size < b->max ? size : b->max);
-}
-
 int buf_reserve(struct buf *b, size_t len, uint8_t **room)
 {
-	int rc = make_room(b, len);
+	int rc = 0;
 
 	*room = NULL;
+	if (b->view)
+		return -EROFS;
+	if (len > b->max - b->len)
+		return -ENOBUFS;
+	if (b->len + len > b->size)
+		rc = buf_grow(b, b->len + len);
 	if (rc)
 		return rc;
-	*room = at(b, b->len);
+	*room = b->data ? b->data + b->len : NULL;
 	b->len += len;
 	return 0;
 }
@@ -154,12 +141,6 @@ int buf_put(struct buf *b, const void *data, size_t len)
 
 /* ---- getters ---- */
 
-/* The next len bytes; NULL when there are not so many. Moves nothing. */
-static const uint8_t *peek(const struct buf *b, size_t len)
-{
-	return len <= buf_len(b) ? buf_ptr(b) : NULL;
-}
-
 int buf_skip(struct buf *b, size_t len)
 {
 	if (len > buf_len(b))
@@ -172,7 +153,7 @@ int buf_get(struct buf *b, void *out, size_t len)
 {
 	if (len == 0)
 		return 0;
-	if (!peek(b, len)) {
+	if (len > buf_len(b)) {
 		memset(out, 0, len);
 		return -EBADMSG;
 	}

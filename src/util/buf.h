@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A capped byte buffer for wire formats, in network byte order, after the model
- * of OpenSSH's sshbuf: getters check lengths, clear their outputs on failure and
- * return a code; putters grow the buffer up to its cap. A buffer belongs to one
- * thread at a time. */
+/* A capped byte buffer for wire formats, in network byte order, after the model of OpenSSH's
+ * sshbuf: getters check lengths, clear their outputs on failure and return a code; putters grow the
+ * buffer up to its cap. A buffer belongs to one thread at a time. */
 #ifndef RFTP_UTIL_BUF_H
 #define RFTP_UTIL_BUF_H
 
@@ -15,33 +14,32 @@
 
 struct buf;
 
-/* A buffer that may grow to max bytes; NULL when memory is out. */
+/* A buffer that may grow to max bytes; NULL: out of memory. */
 struct buf *buf_new(size_t max);
-/* A read-only view of bytes that must outlive it; putters fail with -EROFS. */
+/* A read-only view of data, which must outlive the view; putters fail with -EROFS. */
 struct buf *buf_from(const void *data, size_t len);
-void buf_free(struct buf *b);   /* NULL is harmless; wipes what it held */
+void buf_free(struct buf *b);   /* NULL is harmless; wipes the bytes */
 void cleanup_buf(struct buf **b);
 #define CLEANUP_BUF __attribute__((cleanup(cleanup_buf)))
 
 size_t buf_len(const struct buf *b);           /* bytes not yet read */
-const uint8_t *buf_ptr(const struct buf *b);   /* the first of them */
+const uint8_t *buf_ptr(const struct buf *b);   /* the first unread byte */
 void buf_reset(struct buf *b);                 /* empty, keeps its memory */
-/* Read position, to look ahead and go back: offset from the beginning. */
+/* The read position in bytes from the beginning. To look ahead, save it and seek back. */
 size_t buf_tell(const struct buf *b);
 void buf_seek(struct buf *b, size_t pos);
 
 /* Putters: 0; -ENOBUFS at the cap; -ENOMEM. Nothing is written on failure. */
 int buf_put(struct buf *b, const void *data, size_t len);
-/* Room for len bytes at the end, to be filled by the caller at once. */
+/* Append len bytes, which the caller must write to *room before the next call. */
 int buf_reserve(struct buf *b, size_t len, uint8_t **room);
 
-/* Getters: 0; -EBADMSG when there are not enough bytes. The read position moves only on
- * success. What messages consist of is encoded and decoded in proto. */
+/* Getters: 0; -EBADMSG when there are not enough bytes. The read position moves only on success. */
 int buf_get(struct buf *b, void *out, size_t len);
 int buf_get_u8(struct buf *b, uint8_t *v);
 int buf_skip(struct buf *b, size_t len);
 
-/* Big-endian at a fixed place, for headers that are never grown. */
+/* Big-endian values at a fixed address, for headers of fixed size. */
 static inline void put_be16(uint8_t *p, uint16_t v)
 {
 	v = __builtin_bswap16(v);

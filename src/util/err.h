@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* An error is a negative errno; its text is written once, where the facts
- * (file, offset, peer, what to do) are known, and callers may put meaning in
- * front of it. */
+/* Errors, and text that is safe to print. An error is a negative errno; its text is written once,
+ * where the facts (file, offset, peer, remedy) are known, and callers may add a prefix. */
 #ifndef RFTP_UTIL_ERR_H
 #define RFTP_UTIL_ERR_H
 
 #include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
 
 #define ERR_TEXT 1024
 
@@ -21,21 +22,31 @@ struct err {
 int err_set(struct err *e, int code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* The same with ": " and strerror(-code) behind the text. */
+/* The same, followed by ": " and strerror(-code). */
 int err_sys(struct err *e, int code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* Put a prefix and ": " before the text that is there; returns e->code
- * (0 when e is NULL). */
+/* Put a prefix and ": " before e's text; returns e->code (0 when e is NULL). */
 int err_prefix(struct err *e, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* A name of bytes made fit for one line of a terminal or a log: control bytes
- * and bytes that are not UTF-8 become \xNN, and so does the backslash. Uses one
- * of eight rotating buffers of the calling thread, 800 bytes each; longer names
- * are cut in the middle with "...". */
+/* ---- text that is safe to print ---- */
+
+/* Escape a name for one line of a terminal or log: control bytes, bytes that are not UTF-8 and the
+ * backslash become \xNN. Uses one of eight rotating buffers of the calling thread, 800 bytes each;
+ * longer names are cut in the middle with "...". */
 const char *printable(const char *name);
-/* What the buffers of this thread have had is there no more. */
+/* Erase the calling thread's buffers. */
 void printable_wipe(void);
+
+/* Replace all control characters in s by blanks: text from libraries and peers may contain newlines
+ * or terminal sequences. */
+void one_line(char *s);
+bool is_control(unsigned char c);
+
+/* The length in bytes (1 to 4) of the first character of s, a NUL-terminated string that is not
+ * empty; 0 when no well-formed character starts there (Unicode, table 3-7: no overlong forms, no
+ * surrogates, nothing beyond U+10FFFF). */
+size_t utf8_step(const unsigned char *s);
 
 #endif

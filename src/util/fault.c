@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Fault rules: read, and struck by. */
+/* Fault injection: the table of points, the parser of the rules, their effect. */
 #include "util/fault.h"
 
-#include "util/cleanup.h"
+#include "util/base.h"
 #include "util/log.h"
-#include "util/random.h"
 #include "util/units.h"
 
 #include <errno.h>
@@ -13,179 +12,161 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
+#define ENVIRONMENT "RFTP_FAULT"
 #define RULES_MAX 32
+#define STALL_NS 100000000
+
+/* The rule of a point names an action, an errno or a signal; effects have none. */
+static const struct point {
+	const char *name;
+	bool effect;
+} points[] = {
+	/* storage */
+	{ .name = "open" }, { .name = "read" }, { .name = "write" }, { .name = "sync" },
+	{ .name = "rename" }, { .name = "mkdir" },
+	{ .name = "commit" },  /* a complete file is about to get its name */
+	{ .name = "journal" }, /* a record of a part's journal is about to be written */
+	/* connections */
+	{ .name = "connect" }, { .name = "accept" }, { .name = "send" }, { .name = "recv" },
+	{ .name = "sendfile" },
+	/* effects */
+	{ "short-read", true }, { "short-write", true }, /* half of the bytes are moved */
+	{ "corrupt", true },        /* flip a bit in the payload of an arriving block */
+	{ "corrupt-head", true },   /* flip a bit in the number of an arriving block */
+	{ "cut", true },            /* close a channel */
+	{ "stall", true },          /* a path's thread sleeps for 100 ms */
+	{ "lossy", true },          /* count all packets of a path as lost */
+	{ "far", true },            /* take a round trip for 100 ms */
+	/* RDMA only */
+	{ "wrong-key", true },      /* use a remote key that the peer never announced */
+	{ "wrong-place", true },    /* use a remote address outside of the peer's memory */
+	{ "flip-message", true },   /* flip a bit in a list of credits or announcements */
+	{ "lose-message", true },   /* do not send the list */
+	{ "repeat-message", true }, /* send the list twice */
+};
+
+enum { POINTS = sizeof(points) / sizeof(points[0]) };
 
 struct fault_rule {
-	const char *point;  /* one of points or bare */
-	int code;           /* negative errno; 0: none */
+	const struct point *point;
+	int code;           /* negative errno, -ECONNRESET for an effect; 0: none */
 	int sig;            /* 0: none */
 	uint64_t after;
-	uint64_t passed;    /* bytes or calls so far, while awake */
-	uint64_t threshold; /* of 2^53: the rate */
+	uint64_t passed;    /* bytes or calls so far, while file exists */
+	uint64_t threshold; /* the rate, in units of 2^-53 */
 	uint64_t random;    /* state */
-	uint64_t count;     /* times it may still strike */
+	uint64_t count;     /* how often the rule may still match */
 	char *file;
 };
 
+bool faults_on;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the rest */
+static struct fault_rule *rules;
+static unsigned nrules;
+
 /* ---- reading the rules ---- */
 
-static const char *find_word(const char *const *words, const char *word)
-{
-	for (; *words; words++)
-		if (strcmp(*words, word) == 0)
-			return *words;
-	return NULL;
-}
-
-/* "open, read, write" for messages. */
-static void list_words(char *out, size_t n, const char *const *words)
-{
-	size_t len = strlen(out);
-
-	for (; *words && len < n; words++)
-		len += (size_t)snprintf(out + len, n - len, "%s%s", len ? ", " : "", *words);
-}
-
-static int find_errno(const char *word)
-{
-	const char *name;
-
-	for (int i = 1; i < 4096; i++) {
-		name = strerrorname_np(i);
-		if (name && strcmp(name, word) == 0)
-			return i;
-	}
-	return 0;
-}
-
-static int find_signal(const char *word)
-{
-	const char *name;
-
-	if (strncmp(word, "SIG", 3) != 0)
-		return 0;
-	for (int i = 1; i < NSIG; i++) {
-		name = sigabbrev_np(i);
-		if (name && strcmp(name, word + 3) == 0)
-			return i;
-	}
-	return 0;
-}
-
+/* word: an errno (ENOSPC) or a signal (SIGKILL). */
 static int set_action(struct fault_rule *r, const char *word, struct err *e)
 {
-	r->sig = find_signal(word);
-	if (r->sig == 0)
-		r->code = -find_errno(word);
+	for (int i = 1; i < 4096; i++) {
+		const char *name = strerrorname_np(i);
+		const char *sig = i < NSIG ? sigabbrev_np(i) : NULL;
+
+		if (name && strcmp(name, word) == 0)
+			r->code = -i;
+		if (sig && strncmp(word, "SIG", 3) == 0 && strcmp(sig, word + 3) == 0)
+			r->sig = i;
+	}
+
 	if (r->sig == 0 && r->code == 0)
 		return err_set(e, -EINVAL, "\"%s\" is neither an errno nor a signal",
 			       printable(word));
 	return 0;
 }
 
-static int set_point(const struct faults *f, struct fault_rule *r, const char *word, struct err *e)
+static int set_point(struct fault_rule *r, const char *word, struct err *e)
 {
-	char list[256] = "";
+	char all[512] = "";
+	size_t len = 0;
 
-	r->point = find_word(f->points, word);
-	if (r->point)
-		return 0;
-	list_words(list, sizeof(list), f->points);
-	list_words(list, sizeof(list), f->bare);
-	return err_set(e, -EINVAL, "\"%s\" is no point; there are %s", printable(word), list);
+	for (size_t i = 0; i < POINTS; i++) {
+		r->point = &points[i];
+		if (!strcmp(points[i].name, word))
+			return 0;
+		len += (size_t)snprintf(all + len, sizeof(all) - len, "%s%s%s", i ? ", " : "",
+					points[i].name, points[i].effect ? "" : ":ACTION");
+	}
+	return err_set(e, -EINVAL, "\"%s\" is not a point: there are %s", printable(word), all);
 }
 
-/* "0.25", "1", "5%" in units of 2^-53. By hand: strtod() heeds the locale. */
-static int parse_rate_of_one(const char *s, uint64_t *threshold)
+/* "0.25", "1", "5%" in units of 2^-53. */
+static int parse_probability(const char *s, uint64_t *threshold)
 {
-	double v = 0, unit = 1;
-	const char *p = s;
+	char *end;
+	double v = strtod(s, &end); /* the programs use the C locale for numbers */
 
-	for (; *p >= '0' && *p <= '9'; p++)
-		v = v * 10 + (*p - '0');
-	if (*p == '.') {
-		for (p++; *p >= '0' && *p <= '9'; p++)
-			v += (*p - '0') * (unit /= 10);
-	}
-	if (p == s || (p == s + 1 && *s == '.'))
-		return -EINVAL;
-	if (*p == '%') {
+	if (end > s && *end == '%') {
 		v /= 100;
-		p++;
+		end++;
 	}
-	if (*p || v > 1)
+	if (end == s || *end || !(v >= 0 && v <= 1))
 		return -EINVAL;
 	*threshold = (uint64_t)(v * 9007199254740992.0);
 	return 0;
 }
 
-static int set_option(const struct faults *f, struct fault_rule *r, const char *word,
-		      struct err *e)
+static int set_rule_option(struct fault_rule *r, char *word, struct err *e)
 {
-	const char *value = strchr(word, '=');
+	char *value = strchr(word, '=');
 	int ret = -EINVAL;
 
 	if (!value)
-		return err_set(e, -EINVAL, "\"%s\" is no option; there are after=, rate=, "
-			       "seed=, file=, count=, at=", printable(word));
-	value++;
-	if (strncmp(word, "after=", 6) == 0) {
+		return err_set(e, -EINVAL, "\"%s\" is not an option; the options are after=, "
+			       "rate=, seed=, file=, count=", printable(word));
+	*value++ = '\0';
+	if (strcmp(word, "after") == 0) {
 		ret = parse_size(value, &r->after);
-	} else if (strncmp(word, "rate=", 5) == 0) {
-		ret = parse_rate_of_one(value, &r->threshold);
-	} else if (strncmp(word, "seed=", 5) == 0) {
+	} else if (strcmp(word, "rate") == 0) {
+		ret = parse_probability(value, &r->threshold);
+	} else if (strcmp(word, "seed") == 0) {
 		ret = parse_uint(value, 0, UINT64_MAX, &r->random);
-	} else if (strncmp(word, "count=", 6) == 0) {
+	} else if (strcmp(word, "count") == 0) {
 		ret = parse_uint(value, 1, UINT64_MAX, &r->count);
-	} else if (strncmp(word, "at=", 3) == 0) {
-		if (r->point)
-			return err_set(e, -EINVAL, "\"%s\": at= goes with kill only",
-				       printable(word));
-		return set_point(f, r, value, e);
-	} else if (strncmp(word, "file=", 5) == 0 && *value) {
+	} else if (strcmp(word, "file") == 0 && *value) {
 		free(r->file);
 		r->file = strdup(value);
 		ret = r->file ? 0 : -ENOMEM;
 	}
 	if (ret < 0)
-		return err_set(e, ret, "\"%s\" is not understood", printable(word));
+		return err_set(e, ret, "\"%s=%s\" is not valid", printable(word),
+			       printable(value));
 	return 0;
 }
 
-/* What a rule begins with: its point, and its action unless it is bare. */
-static int parse_what(const struct faults *f, struct fault_rule *r, char **rest, struct err *e)
-{
-	const char *word = strsep(rest, ":");
-	int ret;
-
-	r->point = find_word(f->bare, word);
-	if (r->point)
-		return 0;
-	ret = strcmp(word, "kill") == 0 ? 0 : set_point(f, r, word, e);
-	if (ret < 0)
-		return ret;
-	if (!*rest)
-		return err_set(e, -EINVAL, "\"%s\" lacks what is to happen: an errno or a "
-			       "signal", word);
-	return set_action(r, strsep(rest, ":"), e);
-}
-
-/* One rule; cuts text up. */
-static int parse_rule(const struct faults *f, char *text, struct fault_rule *r, struct err *e)
+/* Parse one rule; text is modified. */
+static int parse_rule(char *text, struct fault_rule *r, struct err *e)
 {
 	char *rest = text;
+	const char *word = strsep(&rest, ":");
 	int ret;
 
 	r->threshold = UINT64_MAX;
 	r->random = 1;
 	r->count = UINT64_MAX;
-	ret = parse_what(f, r, &rest, e);
+	ret = set_point(r, word, e);
+	if (ret == 0 && r->point->effect)
+		r->code = -ECONNRESET;
+	else if (ret == 0 && !rest)
+		ret = err_set(e, -EINVAL, "\"%s\" needs an errno or a signal", word);
+	else if (ret == 0)
+		ret = set_action(r, strsep(&rest, ":"), e);
+
 	while (ret == 0 && rest)
-		ret = set_option(f, r, strsep(&rest, ":"), e);
-	if (ret == 0 && !r->point)
-		ret = err_set(e, -EINVAL, "kill lacks at=POINT");
+		ret = set_rule_option(r, strsep(&rest, ":"), e);
 	return ret;
 }
 
@@ -196,7 +177,7 @@ static void free_rules(struct fault_rule *list, unsigned n)
 	free(list);
 }
 
-int faults_set(struct faults *f, const char *text, struct err *e)
+int faults_set(const char *text, struct err *e)
 {
 	CLEANUP_FREE char *copy = strdup(text ? text : "");
 	struct fault_rule *list = calloc(RULES_MAX, sizeof(*list));
@@ -206,7 +187,7 @@ int faults_set(struct faults *f, const char *text, struct err *e)
 
 	if (!copy || !list) {
 		free(list);
-		return err_sys(e, -ENOMEM, "%s", f->env);
+		return err_sys(e, -ENOMEM, ENVIRONMENT);
 	}
 	while (ret == 0 && (word = strsep(&rest, ";"))) {
 		if (!*word)
@@ -214,78 +195,83 @@ int faults_set(struct faults *f, const char *text, struct err *e)
 		if (n == RULES_MAX)
 			ret = err_set(e, -E2BIG, "more than %d rules", RULES_MAX);
 		else
-			ret = parse_rule(f, word, &list[n++], e);
+			ret = parse_rule(word, &list[n++], e);
 	}
+
 	if (ret < 0) {
 		free_rules(list, n);
 		return ret;
 	}
 
-	LOCK_GUARD(held, &f->lock);
-	free_rules(f->rules, f->nrules);
-	f->rules = list;
-	f->nrules = n;
-	*f->on = n > 0;
+	LOCK_GUARD(held, &lock);
+	free_rules(rules, nrules);
+	rules = list;
+	nrules = n;
+	faults_on = n > 0;
 	return 0;
 }
 
-void faults_from_env(struct faults *f)
+/* Runs before main, when there is no other thread and no FAULT() has run. A test must not run
+ * without the rules that it asked for, so an invalid rule ends the program. */
+__attribute__((constructor)) static void read_environment(void)
 {
-	const char *text = secure_getenv(f->env);
+	const char *text = secure_getenv(ENVIRONMENT);
 	struct err e = ERR_INIT;
 
-	if (text && faults_set(f, text, &e) < 0) {
-		dprintf(STDERR_FILENO, "%s: %s\n", f->env, e.text);
+	if (text && faults_set(text, &e) < 0) {
+		dprintf(STDERR_FILENO, ENVIRONMENT ": %s\n", e.text);
 		_exit(2);
 	}
 }
 
-/* ---- striking ---- */
+/* ---- the effect ---- */
 
-/* Does r, whose point has been reached with so many bytes, strike? */
-static bool strikes(struct fault_rule *r, uint64_t bytes)
+/* The first rule that matches an operation of this many bytes at point; NULL: none. */
+static const struct fault_rule *find_rule(const char *point, uint64_t bytes)
 {
-	if (r->file && access(r->file, F_OK) < 0)
-		return false;
-	r->passed += bytes ? bytes : 1;
-	if (r->passed <= r->after || r->count == 0)
-		return false;
-	if (random_next(&r->random) >> 11 >= r->threshold)
-		return false;
-	r->count--;
-	return true;
-}
+	LOCK_GUARD(held, &lock);
 
-bool faults_reached(struct faults *f, const char *point, uint64_t bytes, int *code, int *sig)
-{
-	LOCK_GUARD(held, &f->lock);
-
-	for (unsigned i = 0; i < f->nrules; i++) {
-		struct fault_rule *r = &f->rules[i];
-
-		if (strcmp(r->point, point) != 0 || !strikes(r, bytes))
+	for (struct fault_rule *r = rules; r < rules + nrules; r++) {
+		if (strcmp(r->point->name, point) != 0 || (r->file && access(r->file, F_OK) < 0))
 			continue;
-		*code = r->code;
-		*sig = r->sig;
-		return true;
+		r->passed += bytes ? bytes : 1;
+		if (r->passed <= r->after || r->count == 0 ||
+		    random_next(&r->random) >> 11 >= r->threshold)
+			continue;
+		r->count--;
+		return r;
 	}
-	return false;
+
+	return NULL;
 }
 
-int faults_strike(struct faults *f, const char *point, uint64_t bytes, int bare)
+int fault_strike(const char *point, uint64_t bytes)
 {
-	int code, sig;
+	const struct timespec stall = { .tv_nsec = STALL_NS };
+	const struct fault_rule *r = find_rule(point, bytes);
 
-	if (!faults_reached(f, point, bytes, &code, &sig))
+	if (!r)
 		return 0;
-	if (sig) {
-		log_debug("fault: SIG%s at %s", sigabbrev_np(sig), point);
-		/* To the process: a thread of ours has its signals blocked. */
-		kill(getpid(), sig);
+	if (r->sig) {
+		log_debug("fault: SIG%s at %s", sigabbrev_np(r->sig), point);
+		/* Signal the process, not this thread: our threads block signals. */
+		kill(getpid(), r->sig);
 		return 0;
 	}
-	if (!code)
-		code = bare;
-	log_debug("fault: %s fails with %s", point, code ? strerrorname_np(-code) : "nothing");
-	return code;
+	if (r->point->effect)
+		log_debug("fault: %s", point);
+	else
+		log_debug("fault: %s at %s", strerrorname_np(-r->code), point);
+	if (strcmp(point, "stall") != 0)
+		return r->code;
+	nanosleep(&stall, NULL);
+	return 0;
+}
+
+uint32_t fault_shorten(const char *point, uint32_t len)
+{
+	if (len < 2 || !fault_strike(point, len))
+		return len;
+	/* Whole pages if possible, so that direct I/O stays aligned. */
+	return len >= 8192 ? len / 2 & ~4095u : len / 2;
 }

@@ -2,54 +2,53 @@
 /* JSON lines and the names in them. */
 #include "util/json.h"
 
-#include "util/cleanup.h"
-#include "util/text.h"
+#include "util/base.h"
+#include "util/err.h"
 
 #include <errno.h>
 #include <malloc.h>
 #include <stdbool.h>
-#include <stdlib.h>
 #include <string.h>
 
-static const char replacement[] = "\xef\xbf\xbd"; /* U+FFFD */
-
-static bool is_utf8(const char *name)
+/* User names must not stay in freed memory: processes for other users inherit it. */
+static void json_wipe_text(char **text)
 {
-	const unsigned char *s = (const unsigned char *)name;
-	size_t n;
-
-	for (; *s; s += n) {
-		n = utf8_step(s);
-		if (!n)
-			return false;
-	}
-	return true;
+	if (*text)
+		explicit_bzero(*text, strlen(*text));
+	free(*text);
 }
+#define CLEANUP_WIPE CLEANUP(json_wipe_text)
 
-json_t *json_name(const char *name)
+/* The name as a JSON string, with U+FFFD for each byte that is not UTF-8. *stray: name has such
+ * bytes. */
+static json_t *json_utf8(const char *name, bool *stray)
 {
 	const unsigned char *s = (const unsigned char *)name;
-	CLEANUP_FREE char *text = NULL;
-	size_t n;
-	char *out;
+	char *text CLEANUP_WIPE = malloc(strlen(name) * 3 + 1), *out = text;
 
-	if (is_utf8(name))
-		return json_string(name);
-	text = malloc(strlen(name) * 3 + 1);
+	*stray = false;
 	if (!text)
 		return NULL;
-	for (out = text; *s; s += n ? n : 1) {
+	for (size_t n; *s; s += n ? n : 1) {
 		n = utf8_step(s);
-		out = n ? mempcpy(out, s, n) : mempcpy(out, replacement, 3);
+		out = n ? mempcpy(out, s, n) : mempcpy(out, "\xef\xbf\xbd", 3);
+		*stray |= !n;
 	}
 	*out = '\0';
 	return json_string(text);
 }
 
-static json_t *hex_of(const char *name)
+json_t *json_name(const char *name)
+{
+	bool stray;
+
+	return json_utf8(name, &stray);
+}
+
+static json_t *json_hex(const char *name)
 {
 	static const char digits[] = "0123456789abcdef";
-	CLEANUP_FREE char *hex = malloc(strlen(name) * 2 + 1);
+	char *hex CLEANUP_WIPE = malloc(strlen(name) * 2 + 1);
 	char *out = hex;
 
 	if (!hex)
@@ -65,23 +64,23 @@ static json_t *hex_of(const char *name)
 int json_set_name(json_t *obj, const char *key, const char *name)
 {
 	CLEANUP_FREE char *hex_key = NULL;
+	bool stray;
 
-	/* json_object_set_new() takes the reference whatever happens, and takes NULL
-	 * for a failure. */
-	if (json_object_set_new(obj, key, json_name(name)) < 0)
+	/* json_object_set_new() always takes the reference, and fails when it is NULL. */
+	if (json_object_set_new(obj, key, json_utf8(name, &stray)) < 0)
 		return -ENOMEM;
-	if (is_utf8(name))
+	if (!stray)
 		return 0;
 	if (asprintf(&hex_key, "%s_hex", key) < 0) {
 		hex_key = NULL; /* asprintf leaves it undefined */
 		return -ENOMEM;
 	}
-	return json_object_set_new(obj, hex_key, hex_of(name)) < 0 ? -ENOMEM : 0;
+	return json_object_set_new(obj, hex_key, json_hex(name)) < 0 ? -ENOMEM : 0;
 }
 
 char *json_line(json_t *obj)
 {
-	/* As many digits as a double has for sure: 17 would make 0.10000000000000001 of 0.1. */
+	/* 15 digits are exact: with 17, 0.1 would become 0.10000000000000001. */
 	char *text = json_dumps(obj, JSON_COMPACT | JSON_REAL_PRECISION(15)), *line;
 	size_t len = text ? strlen(text) : 0;
 
@@ -95,7 +94,7 @@ char *json_line(json_t *obj)
 	return line;
 }
 
-static void wipe_and_free(void *p)
+static void json_wipe_and_free(void *p)
 {
 	if (p)
 		explicit_bzero(p, malloc_usable_size(p));
@@ -104,7 +103,7 @@ static void wipe_and_free(void *p)
 
 void json_wipes(void)
 {
-	json_set_alloc_funcs(malloc, wipe_and_free);
+	json_set_alloc_funcs(malloc, json_wipe_and_free);
 }
 
 int json_emit(FILE *out, json_t *obj)
@@ -114,7 +113,7 @@ int json_emit(FILE *out, json_t *obj)
 
 	if (!line)
 		return -ENOMEM;
-	/* One line whole, however many threads have something to say. */
+	/* Keep other threads' lines out of this line. */
 	flockfile(out);
 	errno = 0;
 	if (fputs(line, out) < 0 || fflush(out) < 0)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Lines for people, and for programs as JSON: to stderr, the system's log, the journal or a
- * file, one write(2) per line, so that lines of several threads and processes do not mix. */
+/* Log lines as text for people or JSON for programs, to stderr, syslog, the journal or a file. Each
+ * line is one write(2), so that lines of several threads and processes do not mix. */
 #ifndef RFTP_UTIL_LOG_H
 #define RFTP_UTIL_LOG_H
 
@@ -13,21 +13,19 @@
 
 enum log_level { LOG_LV_ERROR, LOG_LV_WARN, LOG_LV_INFO, LOG_LV_DEBUG };
 
-/* ident stands before every line ("rftp"); stamped puts date, time and pid
- * before it (a server's log). Call once, before threads start. */
+/* ident ("rftp") is printed before every line; stamped adds date, time and pid, for a server. Call
+ * once, before threads start. */
 void log_init(const char *ident, enum log_level max, bool stamped);
 void log_set_level(enum log_level max);
 bool log_enabled(enum log_level level);
 
-void log_at(enum log_level level, const char *fmt, ...)
-	__attribute__((format(printf, 2, 3)));
-
+#define log_at(level, ...) log_event((level), NULL, 0, __VA_ARGS__)
 #define log_error(...) log_at(LOG_LV_ERROR, __VA_ARGS__)
 #define log_warn(...) log_at(LOG_LV_WARN, __VA_ARGS__)
 #define log_info(...) log_at(LOG_LV_INFO, __VA_ARGS__)
 #define log_debug(...) log_at(LOG_LV_DEBUG, __VA_ARGS__)
 
-/* ---- what programs read ---- */
+/* ---- fields for programs ---- */
 
 enum log_type { LOG_IS_NAME, LOG_IS_NUMBER, LOG_IS_REAL };
 
@@ -47,44 +45,44 @@ struct log_field {
 
 #define LOG_FIELDS_MAX 16
 
-/* As log_at; in JSON the fields, at most LOG_FIELDS_MAX, stand beside the message. As text the
- * message has to say it all. */
+/* Log a line; in JSON the n fields, at most LOG_FIELDS_MAX, stand beside the message. The text
+ * format does not show them: the message must contain the same facts. */
 void log_event(enum log_level level, const struct log_field *fields, size_t n,
 	       const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 
-/* ---- where lines go ---- */
+/* ---- destinations ---- */
 
 enum log_target { LOG_TO_STDERR, LOG_TO_SYSLOG, LOG_TO_JOURNAL, LOG_TO_FILE };
 enum log_format { LOG_AS_TEXT, LOG_AS_JSON };
 
-/* From now on lines go there; file, for LOG_TO_FILE, is opened anew even when it is the one of
- * before: whoever rotates it has renamed that. Not while other threads log. 0; or a negative
- * errno with text, and nothing is changed. Standard error that is the journal's (JOURNAL_STREAM)
- * gets lines as the journal wants them, whichever of the two was asked for; LOG_TO_JOURNAL is
- * an error where it is not. */
+/* Send later lines to target. The file of LOG_TO_FILE is always reopened, because log rotation
+ * renames it. LOG_TO_STDERR becomes LOG_TO_JOURNAL when standard error is connected to the journal
+ * (JOURNAL_STREAM); LOG_TO_JOURNAL is an error when it is not. Not while other threads log. 0; or a
+ * negative errno with text, and nothing has changed. */
 int log_open(enum log_target target, const char *file, enum log_format format, struct err *e);
 
-/* Called with every finished line before it is written, for a progress line
- * that must be cleared first and drawn again after; NULL: none. A lock is held from
- * before to after: the hooks must not log. */
+/* Close the destination; further lines go to standard error unless there is a sink. Not while other
+ * threads log. */
+void log_leave(void);
+
+/* Call before and after around each line, for a progress line that must be cleared first and drawn
+ * again afterwards; NULL: none. A lock is held from before to after: the hooks must not log. */
 void log_set_hook(void (*before)(void), void (*after)(void));
 
-/* ---- by way of another process ---- */
-
-/* A line that is handed on instead of written, as log_relay() takes it. Any thread. */
-typedef void log_sink_fn(void *arg, const void *record, size_t len);
+/* ---- lines that another process writes ---- */
 
 #define LOG_RECORD_MAX 16384 /* bytes of a record, at most */
 
-/* Lines go to fn instead of where log_open() said; NULL: no more. Before threads start, or while
- * none logs. fn must not log. */
+/* Gets a line as a record for log_relay(). Any thread; must not log. */
+typedef void log_sink_fn(void *arg, const void *record, size_t len);
+
+/* Pass later lines to fn instead of writing them; NULL: write them in this process again. Before
+ * threads start, or while no thread logs. */
 void log_set_sink(log_sink_fn *fn, void *arg);
-/* Where this process has written its lines is closed; they go to standard error, if not to a
- * sink. Not while other threads log. */
-void log_leave(void);
-/* Write what the sink of process pid was given, if it is as it should be and of a level that is
- * logged here: whoever sends it may be anyone. peer, whom it serves, is then the member of that
- * name, and is named in the text; NULL: as it says. 0, or -EPROTO. */
+
+/* Write a record from the sink of the untrusted process pid, if it is well-formed and its level is
+ * logged here. peer: the address of the process's peer, which becomes the member "peer" and is
+ * added to the text; NULL: keep the record as it is. 0, or -EPROTO: malformed. */
 int log_relay(pid_t pid, const char *peer, const void *record, size_t len);
 
 #endif

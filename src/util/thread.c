@@ -1,63 +1,60 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Named threads that leave signals to the main thread. */
+/* Threads, timed waits, and threads that watch a descriptor. */
 #include "util/thread.h"
 
+#include "util/base.h"
+#include "util/io.h"
+#include "util/log.h"
+
 #include <errno.h>
-#include <sched.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
 
-enum { NAME_BYTES = 16, MAX_CPUS = 1 << 20 };
+enum { NAME_BYTES = 16 };
 
-struct start {
+struct thread_begin {
 	void *(*fn)(void *);
 	void *arg;
 	char name[NAME_BYTES];
 };
 
-/* The thread names itself, so that it has its name from its first step. */
-static void *run(void *p)
+/* The thread sets its own name, so that the name is set before fn runs. */
+static void *thread_main(void *p)
 {
-	struct start s = *(struct start *)p;
+	struct thread_begin b = *(struct thread_begin *)p;
 
 	free(p);
-	pthread_setname_np(pthread_self(), s.name);
-	return s.fn(s.arg);
-}
-
-/* A fault is always delivered to the thread that made it; blocked, it would kill
- * the process without a word from its handler (sanitizers, SIGBUS of a file that
- * was cut short). */
-static void block_signals(sigset_t *old)
-{
-	static const int faults[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL };
-	sigset_t all;
-	size_t i;
-
-	sigfillset(&all);
-	for (i = 0; i < sizeof(faults) / sizeof(faults[0]); i++)
-		sigdelset(&all, faults[i]);
-	pthread_sigmask(SIG_SETMASK, &all, old);
+	pthread_setname_np(pthread_self(), b.name);
+	return b.fn(b.arg);
 }
 
 int thread_start(pthread_t *t, const char *name, void *(*fn)(void *), void *arg)
 {
-	struct start *s = malloc(sizeof(*s));
-	sigset_t old;
+	/* The kernel delivers a fault signal to the thread that caused it. If it is blocked, the
+	 * kernel kills the process without calling its handler (of a sanitizer; for SIGBUS of a
+	 * truncated file). */
+	static const int faults[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL };
+	struct thread_begin *b = malloc(sizeof(*b));
+	sigset_t blocked, old;
 	int rc;
 
-	if (!s)
+	if (!b)
 		return -ENOMEM;
-	s->fn = fn;
-	s->arg = arg;
-	snprintf(s->name, sizeof(s->name), "%s", name);
+	b->fn = fn;
+	b->arg = arg;
+	snprintf(b->name, sizeof(b->name), "%s", name);
+	sigfillset(&blocked);
+	for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++)
+		sigdelset(&blocked, faults[i]);
 
-	block_signals(&old); /* the new thread inherits the mask */
-	rc = pthread_create(t, NULL, run, s);
+	pthread_sigmask(SIG_SETMASK, &blocked, &old); /* the new thread inherits the mask */
+	rc = pthread_create(t, NULL, thread_main, b);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (rc)
-		free(s);
+		free(b);
 	return rc == EAGAIN ? -ENOMEM : -rc;
 }
 
@@ -81,29 +78,49 @@ int cond_wait_until(pthread_cond_t *c, pthread_mutex_t *m, uint64_t end)
 	return -pthread_cond_timedwait(c, m, &t);
 }
 
-/* CPUs in the mask of this process when it has room for cpus; 0 when that is too
- * small for the kernel, -1 when there is no telling. */
-static int count_allowed(int cpus)
-{
-	size_t bytes = CPU_ALLOC_SIZE(cpus);
-	cpu_set_t *set = CPU_ALLOC(cpus);
-	int n = -1;
+/* ---- a thread that watches a descriptor ---- */
 
-	if (!set)
-		return -1;
-	if (sched_getaffinity(0, bytes, set) == 0)
-		n = CPU_COUNT_S(bytes, set);
-	else if (errno == EINVAL)
-		n = 0;
-	CPU_FREE(set);
-	return n;
+static void *sentry_main(void *arg)
+{
+	struct sentry *s = arg;
+	struct pollfd p[] = { { .fd = s->over, .events = POLLIN },
+			      { .fd = s->fd, .events = POLLIN } };
+	int n;
+
+	do {
+		n = poll(p, 2, -1);
+	} while (n < 0 && errno == EINTR);
+	if (n > 0 && !p[0].revents)
+		s->fn(s->arg);
+	return NULL;
 }
 
-unsigned cpus_allowed(void)
+int sentry_start(struct sentry *s, const char *name, int fd, void (*fn)(void *arg), void *arg,
+		 struct err *e)
 {
-	int cpus, n = 0;
+	int r;
 
-	for (cpus = 1024; n == 0 && cpus <= MAX_CPUS; cpus *= 2)
-		n = count_allowed(cpus);
-	return n > 0 ? (unsigned)n : 1;
+	*s = (struct sentry){ .fd = fd, .over = -1, .fn = fn, .arg = arg };
+	if (fd < 0)
+		return 0;
+	s->over = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	r = s->over < 0 ? -errno : thread_start(&s->thread, name, sentry_main, s);
+	s->on = !r;
+	return r ? err_sys(e, r, "cannot watch for signals") : 0;
+}
+
+bool sentry_is_over(const struct sentry *s, int timeout_ms)
+{
+	return poll_fd(s->over, POLLIN, timeout_ms) > 0;
+}
+
+void sentry_end(struct sentry *s)
+{
+	if (s->on) {
+		if (eventfd_write(s->over, 1) < 0)
+			log_debug("eventfd: %s", strerror(errno));
+		pthread_join(s->thread, NULL);
+		s->on = false;
+	}
+	cleanup_close(&s->over);
 }

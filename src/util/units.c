@@ -42,8 +42,8 @@ static const struct unit time_units[] = {
 	{ NULL, 0 },
 };
 
-/* The digits at *s, which is moved behind them. strtoull() would take signs and
- * spaces, and the locale's mind. */
+/* Parse the digits at *s and move *s past them. strtoull() accepts signs and spaces, and depends on
+ * the locale. */
 static int parse_digits(const char **s, uint64_t *v)
 {
 	const char *p = *s;
@@ -60,25 +60,16 @@ static int parse_digits(const char **s, uint64_t *v)
 	return over ? -ERANGE : 0;
 }
 
-static const struct unit *find_unit(const struct unit *units, const char *name)
+static int parse_with_unit(const char *s, const struct unit *unit, uint64_t *v)
 {
-	for (; units->name; units++)
-		if (strcasecmp(units->name, name) == 0)
-			return units;
-	return NULL;
-}
-
-static int parse_with_unit(const char *s, const struct unit *units, uint64_t *v)
-{
-	const struct unit *unit;
 	uint64_t number;
 	int rc = parse_digits(&s, &number);
 
-	if (rc == -EINVAL)
-		return rc;
-	unit = find_unit(units, s);
-	if (!unit)
-		return -EINVAL; /* wrong is worse than big */
+	while (unit->name && strcasecmp(unit->name, s) != 0)
+		unit++;
+	/* A malformed number is -EINVAL even when it is out of range, too. */
+	if (rc == -EINVAL || !unit->name)
+		return -EINVAL;
 	if (rc || __builtin_mul_overflow(number, unit->factor, &number))
 		return -ERANGE;
 	*v = number;
@@ -104,35 +95,27 @@ int parse_rate(const char *s, uint64_t *bytes_per_second)
 		return parse_size(s, bytes_per_second);
 	if (rc)
 		return rc;
-	/* Up, for "1bit" must not become 0, which may mean no limit. */
+	/* Rounded up: "1bit" must not become 0, which may mean no limit. */
 	*bytes_per_second = bits / 8 + (bits % 8 != 0);
 	return 0;
 }
 
-/* A code point stands in the byte's upper six bits. */
-static int parse_class(const char *s, uint64_t *point)
-{
-	size_t len = strlen(s);
-
-	if (!strcmp(s, "ef"))
-		*point = 46;
-	else if (!strcmp(s, "le"))
-		*point = 1;
-	else if (len == 3 && !strncmp(s, "cs", 2) && s[2] >= '0' && s[2] <= '7')
-		*point = (uint64_t)(s[2] - '0') << 3;
-	else if (len == 4 && !strncmp(s, "af", 2) && s[2] >= '1' && s[2] <= '4' && s[3] >= '1' &&
-		 s[3] <= '3')
-		*point = (uint64_t)(s[2] - '0') << 3 | (uint64_t)(s[3] - '0') << 1;
-	else
-		return -EINVAL;
-	return 0;
-}
-
+/* The DSCP is the upper six bits of the byte. */
 int parse_tos(const char *s, uint64_t *byte)
 {
-	uint64_t point;
+	size_t len = strlen(s);
+	unsigned point;
 
-	if (parse_class(s, &point))
+	if (!strcmp(s, "ef"))
+		point = 46;
+	else if (!strcmp(s, "le"))
+		point = 1;
+	else if (len == 3 && !strncmp(s, "cs", 2) && s[2] >= '0' && s[2] <= '7')
+		point = (unsigned)(s[2] - '0') << 3;
+	else if (len == 4 && !strncmp(s, "af", 2) && s[2] >= '1' && s[2] <= '4' && s[3] >= '1' &&
+		 s[3] <= '3')
+		point = (unsigned)(s[2] - '0') << 3 | (unsigned)(s[3] - '0') << 1;
+	else
 		return parse_uint(s, 0, UINT8_MAX, byte);
 	*byte = point << 2;
 	return 0;
@@ -153,24 +136,18 @@ int parse_uint(const char *s, uint64_t lo, uint64_t hi, uint64_t *v)
 
 int parse_bool(const char *s, bool *v)
 {
-	static const char *const words[][4] = {
-		{ "off", "no", "false", "0" },
-		{ "on", "yes", "true", "1" },
-	};
-	size_t i, k;
+	static const char *const words[] = { "off", "no", "false", "0", "on", "yes", "true", "1" };
 
-	for (i = 0; i < 2; i++) {
-		for (k = 0; k < 4; k++) {
-			if (strcasecmp(s, words[i][k]) == 0) {
-				*v = i == 1;
-				return 0;
-			}
+	for (size_t i = 0; i < 8; i++) {
+		if (strcasecmp(s, words[i]) == 0) {
+			*v = i >= 4;
+			return 0;
 		}
 	}
 	return -EINVAL;
 }
 
-/* Three digits are enough to read. What rounds to 1024 goes to the next unit. */
+/* Three digits; a value that would round to 1024 gets the next unit. */
 static char *format_scaled(char *out, size_t n, double v, const char *tail)
 {
 	static const char *const names[] = { "B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB" };
@@ -199,7 +176,7 @@ char *format_seconds(char *out, size_t n, double seconds)
 {
 	unsigned long t;
 
-	/* Not known yet (0 bytes/s), or as good as never. */
+	/* The time is not known yet (0 bytes/s), or too long to matter. */
 	if (!(seconds >= 0 && seconds < 3600e3)) {
 		snprintf(out, n, "-:--");
 		return out;

@@ -10,20 +10,22 @@
 /* "4096", "64K", "1M", "2G", "1T", "1P" (powers of 1024; "KB", "KiB" and lower case
  * too). 0; -EINVAL on anything else; -ERANGE beyond 64 bits. */
 int parse_size(const char *s, uint64_t *bytes);
-/* "10", "30s", "5m", "1h", "200ms": nanoseconds. */
+/* "10" (seconds), "30s", "5m", "1h", "200ms" in nanoseconds. 0; -EINVAL; -ERANGE. */
 int parse_duration(const char *s, uint64_t *ns);
-/* Bytes per second: a size ("100M"), or bits with "bit" ("10Gbit", powers of 1000). */
+
+/* Bytes per second: a size ("100M"), or bits with "bit" ("10Gbit", powers of 1000). 0; -EINVAL;
+ * -ERANGE. */
 int parse_rate(const char *s, uint64_t *bytes_per_second);
 /* A decimal number in [lo, hi]. 0; -EINVAL; -ERANGE. */
 int parse_uint(const char *s, uint64_t lo, uint64_t hi, uint64_t *v);
+
 /* An IP packet's type of service: 0 to 255, or its class by name: "cs0" to "cs7", "af11" to
  * "af43" (RFC 2474, 2597), "ef" (3246), "le" (8622). 0; -EINVAL; -ERANGE. */
 int parse_tos(const char *s, uint64_t *byte);
-/* on|yes|true|1, off|no|false|0. */
+/* on|yes|true|1, off|no|false|0. 0; -EINVAL. */
 int parse_bool(const char *s, bool *v);
 
-/* "1.5 GiB", "812 MiB/s", "1:02:03"; each writes at most n bytes with its NUL and
- * returns out. */
+/* "1.5 GiB", "812 MiB/s", "1:02:03"; each writes at most n bytes with its NUL and returns out. */
 char *format_size(char *out, size_t n, uint64_t bytes);
 char *format_rate(char *out, size_t n, double bytes_per_second);
 char *format_seconds(char *out, size_t n, double seconds);

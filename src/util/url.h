@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a word of the command line names: a local path, standard input or output,
- * a memory source or sink, or something on a server. */
+/* The sources and destinations that command-line arguments name: a local path, standard input or
+ * output, a memory source or sink, a path on a server. */
 #ifndef RFTP_UTIL_URL_H
 #define RFTP_UTIL_URL_H
 
@@ -9,19 +9,19 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum place_kind {
-	PLACE_LOCAL, /* a path */
-	PLACE_STDIO, /* "-" */
-	PLACE_NULL,  /* "null:" */
-	PLACE_ZERO,  /* "zero:SIZE" */
-	PLACE_RFTP,  /* rftp://[user@]host[:port]/path */
-	PLACE_SSH,   /* [user@]host:path, or ssh://... */
-	PLACE_FTP,   /* ftp:// */
-	PLACE_FTPS,  /* ftps:// */
+enum url_kind {
+	URL_LOCAL, /* a path */
+	URL_STDIO, /* "-" */
+	URL_NULL,  /* "null:" */
+	URL_ZERO,  /* "zero:SIZE" */
+	URL_RFTP,  /* rftp://[user@]host[:port]/path */
+	URL_SSH,   /* [user@]host:path, or ssh://... */
+	URL_FTP,   /* ftp:// */
+	URL_FTPS,  /* ftps:// */
 };
 
-struct place {
-	enum place_kind kind;
+struct url {
+	enum url_kind kind;
 	char *user;        /* NULL: not given */
 	char *host;        /* without the brackets of an IPv6 address; NULL for local kinds */
 	uint16_t port;     /* 0: not given */
@@ -29,35 +29,36 @@ struct place {
 	 * "host:x" (relative to the home) as "x". "" when absent. No NUL inside. Of ftp:// and
 	 * ftps:// (RFC 1738 §3.2.2) "/x" is "x", "/%2Fx" and "//x" are "/x". */
 	char *path;
-	uint64_t size;     /* PLACE_ZERO */
+	uint64_t size;     /* URL_ZERO */
 };
 
-/* rftp's own control port. */
+/* rftpd's control port. */
 #define RFTP_PORT 7321
 #define FTP_CONTROL_PORT 21
 #define FTPS_PORT 990 /* TLS from the first byte on */
 
-/* The control port of a scheme; 0: it has none (ssh, local kinds). */
-uint16_t place_default_port(enum place_kind kind);
-/* The port that p names, or else its scheme's. */
-uint16_t place_port(const struct place *p);
+/* The control port of a scheme; 0: none (ssh, local kinds). */
+uint16_t url_default_port(enum url_kind kind);
+/* The port of p, or the scheme's default port. */
+uint16_t url_port(const struct url *p);
 
-/* Parse word. As scp does, a word with a ":" before any "/" is host:path; "./a:b"
- * names a local file with a colon. A password in a URL is refused (-EINVAL): it
- * would show in process lists. Free with place_clear(). */
-int place_parse(const char *word, struct place *p, struct err *e);
-void place_clear(struct place *p);
-bool place_is_remote(const struct place *p);
+/* Parse word. As scp does, a word with a ":" before any "/" is host:path; "./a:b" names a local
+ * file with a colon. A password in a URL is refused (-EINVAL): it would show in process lists. The
+ * caller frees p with url_clear(). 0, or a negative errno with text. */
+int url_parse(const char *word, struct url *p, struct err *e);
+void url_clear(struct url *p);
+bool url_is_remote(const struct url *p);
 /* On an FTP server that need not be rftpd: ftp:// or ftps://. */
-bool place_is_foreign(const struct place *p);
-/* The word that place_parse() makes p's server and this path of; a path that begins with neither
- * "/" nor "~" is one below the home. malloc'd; NULL: memory is out. p must be remote. */
-char *place_url(const struct place *p, const char *path);
+bool url_is_foreign(const struct url *p);
 
-/* Percent-encode bytes for a URL or an FTP line: everything but unreserved
- * characters and "/". The caller frees it; NULL when memory is out. */
+/* A URL that url_parse() turns into p's server and this path; a path that begins with neither "/"
+ * nor "~" is below the home. malloc'd; NULL: out of memory. p must be remote. */
+char *url_text(const struct url *p, const char *path);
+
+/* Percent-encode bytes for a URL or an FTP line: all but unreserved characters and "/". The caller
+ * frees the result; NULL: out of memory. */
 char *percent_encode(const char *s);
-/* The inverse; -EINVAL for a bad escape or an encoded NUL. */
+/* The inverse; the caller frees *out. 0; -EINVAL: a bad escape or an encoded NUL; -ENOMEM. */
 int percent_decode(const char *s, char **out);
 
 #endif

@@ -16,7 +16,7 @@ random "$tmp/big" 12000000
 cp "$tmp/big" "$tmp/far/big"
 export CHANNEL_PROXY_DONE=$tmp/done
 
-# bad DIR WHAT WAY NTH WHICH: one transfer
+# bad DIR NAME WAY NTH WHICH: one transfer
 bad() {
 	local dir=$1 levels=(clear safe private) prot
 	shift
@@ -60,7 +60,7 @@ for ((round = 0; round < rounds; round++)); do
 	done
 done
 
-# What is slow and lives.
+# A channel that is slow and alive.
 start_server good --root "$tmp/far" --anonymous rw --stall 1s
 slow_reader() { rftp get -v --accept-new --stall 1s "$url/big" - 2>"$tmp/err" | { sleep 3; cat >"$tmp/got"; }; }
 rm -f "$tmp/got"

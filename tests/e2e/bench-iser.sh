@@ -1,6 +1,6 @@
 #!/bin/bash
-# bench/iser and bench/spread: what they tell, and what they refuse before any guest is started.
-# TAP.
+# bench/iser and bench/spread: their output, and the errors that they report before any guest
+# starts. TAP.
 
 . "${top_srcdir:?}/tests/e2e/lib.sh"
 skip_with_sanitizers

@@ -1,7 +1,7 @@
 #!/bin/bash
 # shellcheck disable=SC2034,SC2317 # for lib.sh; check calls them
-# --memory-budget: who is idle has none of it; a transfer gets a share, or "later", and gives it
-# back however it ends; what a session may lock follows. TAP.
+# --memory-budget: an idle session has no share; a transfer gets a share, or "later", and returns it
+# however it ends; the limit of locked memory of a session follows its share. TAP.
 . "${top_srcdir:?}/tests/e2e/lib.sh"
 . "$lib/crowd.bash"
 is_root || skip_all "only root's rftpd has more than one process"
@@ -26,7 +26,7 @@ start_server d --root "$tmp/root" --anonymous rw --users "$tmp/users" --memory-b
 	--third-party all
 crowd "$tmp/from"
 locked() { awk '/^Max locked memory/ {print $(NF-1)}' "/proc/$1/limits"; }
-# Those of sessions, of who has most.
+# limits: RLIMIT_MEMLOCK of the sessions, the highest first
 limits() {
 	local p
 	for p in $(children "$server"); do
@@ -92,7 +92,7 @@ check "one session can have it many times" status_is 0
 rm -f big
 [ -z "$raises" ] || check "nobody may lock more for it" test "$(most)" = $beside
 run rftp bench -q --accept-new --both --size 2M "$url/"
-check "two transfers of one session have some, too" status_is 0
+check "both ways of a bench have some, too" status_is 0
 put "$tmp/root/big" "$url/no/such/dir/"
 check "a transfer that fails" not status_is 0
 put "$tmp/root/big" "$url/../../../x/"

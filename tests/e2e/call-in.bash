@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# shellcheck disable=SC2034 # why is for who sources it, after lib.sh
-# System calls in processes of rftpd, as code makes them that an attacker runs there.
+# shellcheck disable=SC2034 # why is the sourcing script uses them, after lib.sh
+# System calls in processes of rftpd, as an attacker's code would make them there.
 
 # Can there be any? If not, $why.
 can_call() {

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""A system call in another process, as code that runs there could make it.
+"""Makes a system call in another process, as injected code could.
 
     call-in.py PID NUMBER [ARGUMENT...]
 
-An ARGUMENT is a number or, with a slash in it, a path, which is put below the process's stack. The
-result is printed: -1 for any error. Nothing is printed when the call ends the process. Of the
-registers only the general ones are written: gdb 13 writes those of the vector unit, too, and cannot
-do so where the processor has more of them than gdb knows. x86_64 only.
+An ARGUMENT is a number or, if it contains a slash, a path, which is written below the process's
+stack. Prints the result: -1 for any error. Prints nothing if the call kills the process. Writes the
+general registers only: gdb 13 also writes the vector registers, and fails if the processor has more
+of them than gdb knows. x86_64 only.
 """
 import ctypes
 import os
@@ -36,7 +36,7 @@ def ptrace(request, pid, data=None):
 
 
 def stopped_by(pid, wanted):
-    """Waits until the process stops by that signal; others are passed on. False: it has ended."""
+    """Waits until the process stops with this signal; passes on others. False: it ended."""
     while True:
         status = os.waitpid(pid, 0x40000000)[1]  # __WALL
         if not os.WIFSTOPPED(status):
@@ -54,14 +54,14 @@ def call(pid, number, arguments):
     ptrace(GETREGS, pid, ctypes.addressof(before))
     ptrace(GETREGS, pid, ctypes.addressof(there))
     memory = os.open(f"/proc/{pid}/mem", os.O_RDWR)
-    low = before.rsp - 4096  # well below the 128 bytes that a leaf function may use
+    low = before.rsp - 4096  # below the red zone of 128 bytes
     for name, argument in zip(ARGUMENTS, arguments):
         if "/" in argument:
             os.pwrite(memory, argument.encode() + b"\0", low)
             setattr(there, name, low)
         else:
             setattr(there, name, int(argument, 0) & (1 << 64) - 1)
-    # As if it were not in a call, which the kernel would start again.
+    # Otherwise the kernel would restart an interrupted system call.
     there.rax, there.orig_rax = number, (1 << 64) - 1
     code = os.pread(memory, len(SYSCALL), there.rip)
     os.pwrite(memory, SYSCALL, there.rip)

@@ -1,7 +1,7 @@
 #!/bin/bash
 # shellcheck disable=SC2034 # status and ran are for lib.sh
-# A control group that has less memory than the machine: blocks take a quarter of that, and what
-# the I/O model copies half. TAP.
+# A control group with less memory than the machine: blocks take a quarter of it, and the copies of
+# the I/O model half. TAP.
 
 . "${top_srcdir:?}/tests/e2e/lib.sh"
 . "$lib/memory-group.bash"

@@ -1,7 +1,7 @@
 #!/bin/bash
 # shellcheck disable=SC2034 # for lib.sh
 # Sources that are written, replaced or get other attributes while they are read, with the time of
-# modification set back each time: what arrives is what the source is, or nothing. TAP.
+# modification set back each time: the copy is the present source, or there is none. TAP.
 
 . "${top_srcdir:?}/tests/e2e/lib.sh"
 need python3
@@ -46,7 +46,7 @@ moves() {
 # shellcheck disable=SC2086
 ended() { kill -CONT $pausing; wait "$client"; status=$?; others=(); ran="${words[*]}"; }
 restored() { touch -r "$tmp/stamp" "$1"; }
-# Of what has gone already, and of what is yet to go.
+# In the part that has been sent already, and in the rest.
 rewrite() {
 	printf 'changed' | dd of="$1" bs=1 seek=1000 conv=notrunc status=none
 	printf 'changed' | dd of="$1" bs=1 seek=5900000 conv=notrunc status=none
@@ -124,7 +124,8 @@ check "put, a hole is filled: what arrives is what there is" \
 	same "$tmp/here/tree/2-holes" "$tmp/root/tree/2-holes"
 check "put, a hole is filled: it was read again" grep -q 'changed while being read; trying again' "$tmp/err"
 
-# Another process holds a lease: open(2) fails with EAGAIN, which does not mean that the file changed.
+# Another process holds a lease: open(2) fails with EAGAIN, which does not mean that the file
+# changed.
 for size in 1000 6000000; do
 	random "$tmp/here/leased" $size
 	: >"$tmp/held"

@@ -1,6 +1,6 @@
 #!/bin/bash
 # shellcheck disable=SC2034,SC2317 # for lib.sh; check calls them
-# What zsh offers behind rftp, rftpd, rftp-numa and rftp-iser, asked on a terminal: all commands and
+# zsh's completions for rftp, rftpd, rftp-numa and rftp-iser, on a terminal: all commands and
 # options that --help has, words of their arguments, local names. TAP.
 
 . "${top_srcdir:?}/tests/e2e/lib.sh"
@@ -12,8 +12,8 @@ mkdir dir && touch file 'two words' dir/inside .hidden
 mkdir -p "$tmp/state" "$tmp/other"
 touch "$tmp/state/"{mem1.json,mem1.lio.json,store.1.json,lock,"odd name.json",.json} "$tmp/other/third.json"
 
-# wants WHAT EXPECTED LINE: EXPECTED has spaces between what must be offered at the end of LINE. One
-# zsh is asked for all, below.
+# wants NAME EXPECTED LINE: the words of EXPECTED must be offered at the end of LINE. One zsh
+# answers all of them, below.
 what=() expected=() lines=()
 wants() {
 	what+=("$1") expected+=("$2") lines+=("$3")
@@ -137,7 +137,7 @@ if command -v tmux >/dev/null; then
 	press 't pri'
 	check "and a value" patience 20 shows '> rftp put file --prot private' || screen | comment
 	press '--t'
-	check "what stands below an option" patience 20 shows '--transport  -- what carries the data (auto)'
+	check "what stands below an option" patience 20 shows '--transport  -- transport of the data (auto)'
 	terminal kill-server
 else
 	skip "typed with tabs" "there is no tmux here"

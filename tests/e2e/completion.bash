@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# For completion.sh and completion-zsh.sh: what a --help has, found in another way than the
-# completions do.
+# For completion.sh and completion-zsh.sh: the commands and options of a --help, found in another
+# way than by the completions.
 
 options_of() { # PROGRAM [COMMAND]
 	"$@" --help | grep -E '^ +-' | tr -s ' ,' '\n' | grep -E '^(-[a-zA-Z0-9]|--[a-z0-9-]+)$' | sort -u | tr '\n' ' '

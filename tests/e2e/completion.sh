@@ -1,6 +1,6 @@
 #!/bin/bash
 # shellcheck disable=SC2034,SC2154,SC2317 # lib.sh and bash know them
-# What bash offers behind rftp, rftpd, rftp-numa and rftp-iser: all commands and options that --help
+# bash's completions for rftp, rftpd, rftp-numa and rftp-iser: all commands and options that --help
 # has, words of their arguments, local names. TAP.
 
 . "${top_srcdir:?}/tests/e2e/lib.sh"
@@ -9,7 +9,7 @@
 mkdir "$tmp/work" && cd "$tmp/work" || exit 99
 mkdir dir && touch file 'two words' dir/inside .hidden
 
-# offered WORD...: what is offered for the last of them, sorted; words as bash breaks them
+# offered WORD...: print the completions of the last word, sorted; words as bash splits them
 offered() {
 	bash --norc -c '
 		. "$1" && shift
@@ -19,7 +19,7 @@ offered() {
 		[ ${#COMPREPLY[@]} -eq 0 ] || printf "%s\n" "${COMPREPLY[@]}"' \
 		bash "$top_srcdir/completion/$1" "$@" 2>&1 | LC_ALL=C sort
 }
-# offers EXPECTED WORD...: EXPECTED has spaces between what must be offered
+# offers EXPECTED WORD...: the completions are the words of EXPECTED
 offers() {
 	local expected=$1
 	shift

@@ -1,7 +1,7 @@
 #!/bin/bash
 # shellcheck disable=SC2034,SC2154,SC2317 # lib.sh knows them
-# rftp.conf: every key that rftp.conf(5) has is accepted with every value it names, and what is
-# wrong is told with file and line. TAP.
+# rftp.conf: every key of rftp.conf(5) is accepted with every value that it names, and an error is
+# reported with file and line. TAP.
 
 . "${top_srcdir:?}/tests/e2e/lib.sh"
 need setsid
@@ -10,12 +10,12 @@ limit=10
 man=$top_srcdir/man/rftp.conf.5
 conf=$tmp/rftp.conf
 : >"$tmp/empty" && chmod 600 "$tmp/empty"
-# Where nobody listens: 3 means that all has been read, and found right.
+# No server listens there: status 3 means that the whole file was read, and is correct.
 nowhere=rftp://127.0.0.1:1/
 
-# read_conf: what rftp makes of $conf
+# read_conf: run rftp with $conf
 read_conf() { run rftp ls --config "$conf" "$nowhere"; }
-# What is nothing by itself.
+# Keys that need another key.
 declare -A beside=([key]="cert $tmp/empty")
 accepts() { # LINE [KEY]
 	printf '%s\n%s\n' "${beside[${2:-none}]-}" "$1" >"$conf"
@@ -70,22 +70,22 @@ wrong() {
 	check "\"$1\"" fails_with 2 "$conf:3: .*$2"
 }
 wrong 'nonsense yes' 'no setting "nonsense"'
-wrong 'Prot safe' 'no setting "Prot"'
+wrong 'Prot safe' 'no setting "Prot" \(did you mean "prot"\?\)'
 wrong 'recursive yes' 'for the command line only'
 wrong 'help yes' 'for the command line only'
 wrong 'config /dev/null' 'for the command line only'
 wrong 'prot' 'prot.*value'
 wrong 'prot =' 'prot.*value'
-wrong 'prot nonsense' 'prot: "nonsense" is none of clear, safe, private'
+wrong 'prot nonsense' 'prot: must be clear, safe or private, not "nonsense"'
 wrong 'prot safe private' '"?prot'
 wrong 'prot "safe' 'closing " is missing'
-wrong 'channels many' 'channels: "many" is not a number'
-wrong 'channels 0' 'channels: 0 is too little'
-wrong 'channels 100000' 'channels: 100000 is too much'
-wrong 'block 1' 'block: 1 is too little'
-wrong 'rate fast' 'rate: "fast" is not a rate'
-wrong 'connect-timeout soon' 'connect-timeout: "soon" is not a time'
-wrong 'json perhaps' 'json: "perhaps" is neither yes nor no'
+wrong 'channels many' 'channels: must be a number from 1 to 256, not "many"'
+wrong 'channels 0' 'channels: must be a number from 1 to 256, not "0"'
+wrong 'channels 100000' 'channels: must be a number from 1 to 256, not "100000"'
+wrong 'block 1' 'block: must be a size from 64K to 64M, not "1"'
+wrong 'rate fast' 'rate: must be a rate such as 100M or 10Gbit, not "fast"'
+wrong 'connect-timeout soon' 'connect-timeout: must be a time from 100ms to 1h, not "soon"'
+wrong 'json perhaps' 'json: must be yes or no, not "perhaps"'
 wrong '= yes' 'no key'
 wrong '[host' 'closing \]'
 wrong '[]' 'no name'
@@ -112,5 +112,5 @@ printf 'retries 3\nprot safe\n' >"$HOME/.config/rftp/rftp.conf"
 run rftp ls "$nowhere"
 check "which is read" fails_with 3 'refused'
 run rftp put --prot nonsense "$conf" "$nowhere"
-check "the command line names the option" fails_with 2 '^rftp: --prot: "nonsense" is none of'
+check "the command line names the option" fails_with 2 '^rftp: --prot: must be clear, safe or private, not'
 finish

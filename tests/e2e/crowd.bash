@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # shellcheck disable=SC2034 # for lib.sh
-# A crowd of clients (crowd.py), and what it is asked. Sourced after lib.sh.
+# A crowd of clients (crowd.py) and requests to it. Sourced after lib.sh.
 
 # crowd DIR: of the server that was started last
 crowd() {
@@ -10,7 +10,7 @@ crowd() {
 	exec {crowd_to}>&"${crowd_of[1]}"- {crowd_from}<&"${crowd_of[0]}"-
 }
 
-# ask WORD...: what it answers is in $answer, and printed
+# ask WORD...: put its answer into $answer, and print it
 ask() {
 	answer=
 	ran="crowd: $*" status=0

@@ -1,22 +1,22 @@
 #!/usr/bin/env python3
-"""Many clients of one server, which do what each line on standard input says; each is answered by
-one line.
+"""Many clients of one server, controlled by lines on standard input. Each line gets a reply of one
+line.
 
     crowd.py PORT DIR     puts take their files from DIR
 
-    idle N                so many more log in as anonymous, and stay: how many did
-    strangers N           so many more connect, and say nothing: how many were greeted
-    login                 all of them log in as anonymous, and are idle: how many did
-    noop                  how many of who has logged in get an answer to NOOP
-    cost PID              kB that the processes of server PID take, each its own part, and their
-                          page tables
-    put NAME [OPTION...]  rftp begins to put the first half of DIR/NAME, and has to wait for more
-    move PID N            N times all puts get 128 KiB more, and who has logged in says NOOP until
-                          the sessions of server PID have written as much: how many were answered
-                          each time
-    status NAME           of a put that ends by itself, and what it has said
-    finish                all puts get the rest: how many ended well
-    leave                 all who are idle go
+    idle N                N more clients log in as anonymous, and stay: the number of logins
+    strangers N           N more clients connect, and send nothing: the number of greetings
+    login                 all of these log in as anonymous, and stay: the number of logins
+    noop                  the number of logged-in clients that get a reply to NOOP
+    cost PID              memory of the processes of server PID in kB: the proportional share of
+                          each, and their page tables
+    put NAME [OPTION...]  rftp puts the first half of DIR/NAME, and waits for the rest
+    move PID N            N times: all puts get 128 KiB more, and the logged-in clients send NOOP
+                          until the sessions of server PID have written as much. The smallest
+                          number of replies
+    status NAME           the exit status and the messages of a put that ends by itself
+    finish                all puts get the rest: the number of successes
+    leave                 all idle clients disconnect
 """
 import os
 import re
@@ -53,12 +53,21 @@ def connect():
     return sock if reply(sock) == 220 else None
 
 
+def expect(code, sock, line):
+    got = say(sock, line)
+    if got != code:
+        print(f"# {line}: {got} instead of {code}, from port {sock.getsockname()[1]}",
+              file=sys.stderr)
+    return got == code
+
+
 def log_in(sock):
-    if say(sock, "AUTH TLS") != 234:
+    if not expect(234, sock, "AUTH TLS"):
         return None
     sock = TLS.wrap_socket(sock)
     say(sock, "USER anonymous")
-    if say(sock, "PASS x") != 230 or say(sock, "PBSZ 0") != 200 or say(sock, "PROT P") != 200:
+    if not all(expect(code, sock, line) for code, line in
+               ((230, "PASS x"), (200, "PBSZ 0"), (200, "PROT P"))):
         return None
     return sock
 
@@ -123,7 +132,7 @@ def feed(name, size):
         puts[name].stdin.write(content(name)[at:at + size])
         puts[name].stdin.flush()
     except BrokenPipeError:
-        pass  # its status tells
+        pass  # reported by its status
 
 
 def written(pid):

@@ -1,7 +1,7 @@
 #!/bin/bash
 # shellcheck disable=SC2317 # check calls them
-# What becomes of processes for strangers that come to no end by themselves: a check of a password
-# that hangs, a front that is stopped, and both of them when the server ends. TAP.
+# Deadlines of the processes before login that do not end by themselves: a password check that
+# hangs, a preauth process that is stopped, and both when the server ends. TAP.
 . "$(dirname "$0")/own-etc.bash"
 . "${top_srcdir:?}/tests/e2e/lib.sh"
 . "$lib/processes.bash"
@@ -45,7 +45,7 @@ hold a
 echo "login alice right" >&"${to[a]}"
 check "the program is asked" patience 20 asks 1
 check "others log in meanwhile, and are served" served
-check "a check that hangs is ended" patience 30 logged 'the check of a login from .* has come to no end'
+check "a check that hangs is ended" patience 30 logged 'the check of a login from .* has taken too long: killed'
 check "and the process that made it" patience 10 nobody_asks
 check "its client is told" patience 20 has_more "$tmp/a.out" 1
 check "to come again later" test "$(tail -n 1 "$tmp/a.out")" = 421
@@ -55,12 +55,13 @@ hold b
 check "one more stranger" patience 10 one_with_uid "$front_uid"
 front=$(with_uid "$front_uid")
 kill -STOP "$front"
-check "a front that stands still is ended" patience 40 gone "$front"
-check "and the log says so" logged 'its front has come to no end'
+check "a preauth process that stands still is ended" patience 40 gone "$front"
+check "and the log says so" logged 'its preauth process has taken too long: killed'
 check "nothing of that is left" patience 30 no_children "$server"
 check "and others are served" served
 
-# Who they are meanwhile (docs/TRUST.md): the gate, and its child that asks PAM.
+# The users and rights of these processes (docs/TRUST.md): the auth process, and its child that asks
+# PAM
 start_server w --pam --anonymous ro --root "$tmp/root" --login-timeout 60s
 : >"$tmp/asked"
 hold e
@@ -72,20 +73,23 @@ front=$(with_uid "$front_uid")
 parent_of() { ps -o ppid= -p "$1" | tr -d ' '; }
 kinds "$gate" | comment
 kinds "$child" | comment
-check "the child's parent is no child of the front, but of the monitor" \
+check "the child's parent is no child of the preauth process, but of the monitor" \
 	test "$(parent_of "$gate"):$(parent_of "$front")" = "$server:$server"
-check "it and the gate are others" test "$gate" != "$front" -a "$gate" != "$server"
-check "the gate is root" is_roots "$gate"
+check "it and the auth process are others" test "$gate" != "$front" -a "$gate" != "$server"
+check "the auth process is root" is_roots "$gate"
 check "so is its child" is_roots "$child"
-check "open in the gate: lines to front, monitor and log, the child's, and the key unread" \
-	has_open "$gate" /memfd:certificate=1 pipe=1 socket=3
-check "open in its child: not the key" has_open "$child" pipe=2 socket=3
+check "open in it: sockets to preauth process and monitor, pipes to monitor and child, and the key unread" \
+	has_open "$gate" /memfd:certificate=1 pipe=2 socket=2
+check "open in its child: not the key" has_open "$child" pipe=3 socket=2
 check "open in what PAM runs: no line of theirs" test -z "$(find "/proc/$program/fd" -lname 'socket:*')"
+monitors_pipes=$(find "/proc/$server/fd" -lname 'pipe:*' -printf '%l\n')
+check "nor a pipe of the monitor's" test -z "$(find "/proc/$program/fd" -lname 'pipe:*' -printf '%l\n' |
+	grep -Fx "$monitors_pipes")"
 check "nor the key" test -z "$(find "/proc/$program/fd" -lname '/memfd:*')"
 kill "$program"
 check "when PAM has ended, the client is answered" patience 20 has_more "$tmp/e.out" 1
 check "and not let in" grep -qx '[45]..' <<<"$(tail -n 1 "$tmp/e.out")"
-check "gate and child are gone" patience 20 gone "$gate"
+check "auth process and child are gone" patience 20 gone "$gate"
 leave e
 check "nothing of them is left" patience 20 no_children "$server"
 check "that server stops well" stops_well
@@ -103,7 +107,7 @@ done
 check "a server that is told to does not wait for them" stops_well
 check "nor leaves anything" nobody_asks
 
-# The same with somebody who has been served.
+# The same with a client that has been served.
 start_server e --anonymous ro --root "$tmp/root"
 hold e
 check "somebody logs in" test "$(tell e "login anonymous x")" = 230

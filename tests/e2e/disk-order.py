@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""In which order a command reads the files of a directory, against where they lie.
+"""The order in which a command reads the files of a directory, compared with their disk addresses.
 
-    disk-order.py shuffle DIR N         N files in DIR whose names, order in the directory and
-                                        places on the disk have nothing to do with each other
-    disk-order.py watch DIR COMMAND...  runs it; prints how many files of DIR and its
-                                        subdirectories were read, how often the next one lay
-                                        before the last one, and how often it went from one
-                                        file to another: "reads 100 back 3 turns 99"
-    disk-order.py place DIR             can it be told at all? (exit status)
+    disk-order.py shuffle DIR N         makes N files in DIR whose names, order in the
+                                        directory and disk addresses are unrelated
+    disk-order.py watch DIR COMMAND...  runs COMMAND; prints how many files of DIR and its
+                                        subdirectories it read, how often the next file was at a
+                                        lower address, and how often it changed files:
+                                        "reads 100 back 3 turns 99"
+    disk-order.py place DIR             exit status: are disk addresses known here?
 """
 import ctypes
 import fcntl
@@ -25,7 +25,7 @@ IN_ACCESS, IN_ISDIR, IN_Q_OVERFLOW = 0x1, 0x40000000, 0x4000
 
 
 def place(path):
-    """Where the first byte lies; None: the filesystem does not tell."""
+    """The disk address of the first byte, or None if the filesystem does not report it."""
     head = struct.pack("=QQLLLL", 0, 2**64 - 1, FIEMAP_FLAG_SYNC, 0, 1, 0)
     with open(path, "rb") as f:
         try:
@@ -36,8 +36,8 @@ def place(path):
 
 
 def shuffle(top, n):
-    """Written one by one in one order, named in another, moved into their directories in a
-    third: a filesystem that likes to put things together has no chance."""
+    """Creates the files in one order, with names in another, and moves them into their directories
+    in a third, so that the filesystem cannot place related files together."""
     rng = random.Random(7)
     names = [f"d{i % 5}/{i * 7919 % 10007:05d}" for i in range(n)]
     rng.shuffle(names)
@@ -53,8 +53,7 @@ def shuffle(top, n):
 
 
 class Watch:
-    """Reads below top, by inotify: reads of one file with none of another between them
-    are one event."""
+    """Reads below top, by inotify: consecutive reads of one file are one event."""
 
     def __init__(self, top):
         libc = ctypes.CDLL(None, use_errno=True)
@@ -67,7 +66,7 @@ class Watch:
             self.dirs[wd] = where
 
     def reads(self):
-        """What has been read, in order."""
+        """The files read so far, in order."""
         seen = []
         while select.select([self.fd], [], [], 0)[0]:
             data, at = os.read(self.fd, 1 << 20), 0

@@ -1,5 +1,5 @@
 #!/bin/bash
-# shellcheck disable=SC2034 # what is set here is for faults.bash and lib.sh
+# shellcheck disable=SC2034 # faults.bash and lib.sh use them
 # Storage that fails, see faults.bash. TAP.
 
 # Files in memory are never synced, so a fault of a sync needs a disk: /tmp is often a tmpfs.
@@ -9,11 +9,10 @@ in_memory() { [ "$(stat -f -c %T "${TMPDIR:-/tmp}")" = tmpfs ]; }
 . "${top_srcdir:?}/tests/e2e/faults.bash"
 ! in_memory || skip_all "/tmp and /var/tmp are in memory: give TMPDIR a directory on a disk"
 
-layer=STORAGE
 for dir in put get; do
 	side=sink
 	while IFS='|' read -r rule text options; do
-		faulty "$dir" "$layer" "$rule"
+		faulty "$dir" "$rule"
 		# shellcheck disable=SC2086
 		move big $options
 		check "$dir, $rule $options" fails_with 1 "big.*$text"
@@ -30,17 +29,17 @@ for dir in put get; do
 		sync:EIO|Input/output|
 		open:EACCES:count=2|Permission|--no-resume
 	RULES
-	faulty "$dir" "$layer" "journal:EIO"
+	faulty "$dir" "journal:EIO"
 	move big
 	check "$dir, journal:EIO: only a later run could miss it" status_is 0
 	check "$dir, journal:EIO: as it was" same "$tmp/big" "$target"
-	faulty "$dir" "$layer" "short-write:rate=0.5"
+	faulty "$dir" "short-write:rate=0.5"
 	move big
 	check "$dir, short writes: whole all the same" status_is 0
 	check "$dir, short writes: as it was" same "$tmp/big" "$target"
 	for rule in "write:ENOSPC:after=300K:count=3" "rename:EIO:rate=0.3" "sync:EIO:rate=0.2:seed=5" \
 		"open:EMFILE:rate=0.1" "mkdir:EROFS"; do
-		faulty "$dir" "$layer" "$rule"
+		faulty "$dir" "$rule"
 		move tree
 		check "$dir of a tree, $rule" status_is 1
 		check "$dir of a tree, $rule: what is there is whole" no_short
@@ -48,18 +47,18 @@ for dir in put get; do
 		check "$dir of a tree, $rule: all is there" whole
 	done
 	side=source
-	faulty "$dir" "$layer" "read:EIO:after=20M"
+	faulty "$dir" "read:EIO:after=20M"
 	move big
 	check "$dir, read:EIO" fails_with 1 'big.*Input/output'
 	check "$dir, read:EIO: the old file is there" same "$tmp/old" "$target"
 	completes "$dir, read:EIO"
-	faulty "$dir" "$layer" "read:EIO:rate=0.2"
+	faulty "$dir" "read:EIO:rate=0.2"
 	move tree
 	check "$dir of a tree, read:EIO" status_is 1
 	check "$dir of a tree, read:EIO: what is there is whole" no_short
 	completes "$dir of a tree, read:EIO"
 	check "$dir of a tree, read:EIO: all is there" whole
-	faulty "$dir" "$layer" "short-read:rate=0.5"
+	faulty "$dir" "short-read:rate=0.5"
 	move big
 	check "$dir, short reads: whole all the same" status_is 0
 	check "$dir, short reads: as it was" same "$tmp/big" "$target"

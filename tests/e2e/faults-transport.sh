@@ -1,15 +1,14 @@
 #!/bin/bash
-# shellcheck disable=SC2034 # what is set here is for faults.bash and lib.sh
+# shellcheck disable=SC2034 # faults.bash and lib.sh use them
 # A network that fails, see faults.bash. TAP.
 
 # shellcheck source=faults.bash
 . "${top_srcdir:?}/tests/e2e/faults.bash"
 
-layer=TRANSPORT
 for dir in put get; do
 	for side in sink source; do
 		while IFS='|' read -r rule options; do
-			faulty "$dir" "$layer" "$rule"
+			faulty "$dir" "$rule"
 			# shellcheck disable=SC2086
 			move big --channels 3 $options
 			check "$dir, $rule at the $side $options: whole" status_is 0
@@ -28,12 +27,12 @@ for dir in put get; do
 			recv:ECONNRESET:after=1K:count=1|
 			stall:rate=0.01|
 		RULES
-		faulty "$dir" "$layer" "cut:after=20M"
+		faulty "$dir" "cut:after=20M"
 		move big --channels 2 --retries 0
 		check "$dir, all channels cut at the $side: it goes on in-band" status_is 0
 		check "$dir, all channels cut at the $side: it is told" test "$(summary fell_back)" = True
 		check "$dir, all channels cut at the $side: as it was" same "$tmp/big" "$target"
-		faulty "$dir" "$layer" "cut:after=20M"
+		faulty "$dir" "cut:after=20M"
 		limit=12
 		move big --channels 2 --retries 0 --transport tcp
 		limit=40
@@ -45,7 +44,7 @@ for dir in put get; do
 	done
 	side=sink
 	if [ "$dir" = get ]; then side=source; fi
-	faulty "$dir" "$layer" "accept:ECONNABORTED:count=1"
+	faulty "$dir" "accept:ECONNABORTED:count=1"
 	move big --channels 2
 	check "$dir, a channel is not accepted: it ends" test "$status" -ne 124
 	completes "$dir, a channel is not accepted"
@@ -54,9 +53,9 @@ done
 { cat "$tmp/big"; head -c 1100M /dev/zero; } >"$tmp/huge"
 ln "$tmp/huge" "$tmp/root/from/huge"
 for dir in put get; do
-	side=source # the client's, so that what it has cut once is whole when it comes again
+	side=source # the client's, so that a cut that it has made is not made again
 	if [ "$dir" = get ]; then side=sink; fi
-	faulty "$dir" "$layer" "cut:after=40M:count=2"
+	faulty "$dir" "cut:after=40M:count=2"
 	target=$(dirname "$target")/huge
 	move huge --channels 2
 	check "$dir, all channels cut, much to go: whole" status_is 0
@@ -74,7 +73,7 @@ rm "$tmp/huge" "$tmp/root/from/huge" "$target" "$tmp/root/to/huge"
 # A client that cannot connect its channels goes in-band.
 rules=connect:ECONNREFUSED
 for dir in put get; do
-	faulty "$dir" "$layer" "connect:ECONNREFUSED:after=1"
+	faulty "$dir" "connect:ECONNREFUSED:after=1"
 	side=source
 	if [ "$dir" = get ]; then side=sink; fi
 	move big

@@ -1,11 +1,12 @@
 # shellcheck shell=bash
 # shellcheck disable=SC2034 # limit is for lib.sh
 # For faults-storage.sh and faults-transport.sh: storage or the network fails on purpose
-# (util/fault.h), on either side. What failed is told and not half there, what can be
-# mended is mended, and the next run completes.
+# (util/fault.h), on either side. A failed file is reported and absent, a fault that can be
+# bridged is bridged, and the next run completes.
 
 . "${top_srcdir:?}/tests/e2e/lib.sh"
 need python3 setsid
+need_faults
 
 limit=40
 mkdir "$tmp/root" "$tmp/here" "$tmp/tree"
@@ -18,23 +19,23 @@ start_server good --root "$tmp/root" --anonymous rw
 good=$url
 run rftp ls --accept-new "$good/"
 
-# faulty DIR LAYER RULES: a server with them (DIR is put), or the variable for the client;
-# to be undone by mended. target is what a big file goes to, with an old one in place.
+# faulty DIR RULES: the direction and the rules of the next move; target is the file in which
+# a big one arrives, with an old one in place.
 faulty() {
-	dir=$1 rules="$3"
+	dir=$1 rules=$2
 	rm -rf "$tmp/root/to" "$tmp/here/to" && mkdir "$tmp/root/to" "$tmp/here/to"
 	if [ "$1" = put ]; then target=$tmp/root/to/big; else target=$tmp/here/to/big; fi
 	cp "$tmp/old" "$target"
 }
-# move WHAT OPTION...: it goes with the fault on the side of SIDE (sink or source)
+# move NAME OPTION...: transfer it with the fault on the side of SIDE (sink or source)
 move() {
 	local what=$1 faults=()
 	shift
 	if { [ "$dir" = put ] && [ "$side" = source ]; } || { [ "$dir" = get ] && [ "$side" = sink ]; }; then
-		faults=(env "RFTP_FAULT_$layer=$rules")
+		faults=(env "RFTP_FAULT=$rules")
 		url=$good
 	else
-		as_server=(env "RFTP_FAULT_$layer=$rules")
+		as_server=(env "RFTP_FAULT=$rules")
 		start_server bad --root "$tmp/root" --anonymous rw
 		as_server=()
 		run rftp ls --accept-new "$url/"
@@ -45,13 +46,13 @@ move() {
 		run "${faults[@]}" rftp get -r -q --json "$@" "$url/from/$what" "$tmp/here/to/$what"
 	fi
 	[ "$url" = "$good" ] || stop_server
-	# For what comes after it.
+	# The command for the next run.
 	if [ "$dir" = put ]; then again=(rftp put -r -q --json "$tmp/$what" "$good/to/$what"); else
 		again=(rftp get -r -q --json "$good/from/$what" "$tmp/here/to/$what"); fi
 }
 either() { same "$tmp/old" "$target" || same "$tmp/big" "$target"; }
 whole() { [ -z "$(diff -r "$tmp/tree" "$(dirname "$target")/tree" 2>&1)" ]; }
-# What there is of a tree is whole.
+# The files of a tree that exist are whole.
 no_short() {
 	local f
 	for f in "$(dirname "$target")"/tree/*; do
@@ -63,9 +64,9 @@ completes() {
 	check "$1: the next run completes" status_is 0
 	check "$1: nothing is left" no_parts "$(dirname "$target")"
 }
-# What both end with.
+# The end of both scripts
 faults_end() {
-	run env "RFTP_FAULT_$layer=nonsense" rftp ls "$good/"
+	run env "RFTP_FAULT=nonsense" rftp ls "$good/"
 	check "rules that are not understood end the program" status_is 2
 	server=${servers[0]}
 	check "the server ends well" stops_well

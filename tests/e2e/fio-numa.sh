@@ -1,6 +1,6 @@
 #!/bin/bash
 # shellcheck disable=SC2034 # limit is for lib.sh
-# scripts/fio-numa: what it runs, what it makes of it, and what it does not write to. TAP.
+# scripts/fio-numa: its runs, its report, and the devices that it refuses to overwrite. TAP.
 
 . "${top_srcdir:?}/tests/e2e/lib.sh"
 skip_with_sanitizers
@@ -30,7 +30,7 @@ check "medians of what was measured" is 'all(r["bound"] == sum(int(l["bytes_per_
 check "something was" is 'all(int(l["bytes_per_second"]) > 0 for l in lines)'
 check "nothing stays" test -z "$(find "$tmp/a" "$tmp/b" -type f)"
 
-# What is on record is not measured again.
+# Recorded runs are not measured again.
 cp "$tmp/runs.csv" "$tmp/before"
 sed -i '$d' "$tmp/runs.csv"
 bound --set pair="$tmp/a,$tmp/b" --set one="$tmp/a" "${nodes[@]}" "${small[@]}" \
@@ -82,7 +82,7 @@ PATH=$tmp/bin:$PATH bound "$tmp/a" "${nodes[@]}" --op read --block 4K --jobs 1 -
 check "processors are used for no longer than it takes" awk -F , -v most=$(($(nproc) * 100 + 5)) \
 	'NR > 1 && $8 > most { exit 1 }' "$tmp/busy.csv"
 
-# ---- what is wrong ----
+# ---- errors ----
 
 bound
 check "no target" test "$status" -eq 2
@@ -108,7 +108,7 @@ check "nothing stays of it" test -z "$(ls "$tmp/a")"
 
 truncate -s 16M "$tmp/image"
 if is_root && loop=$(losetup -f --show "$tmp/image" 2>/dev/null); then
-	# It goes with the last who has it open, however this script ends.
+	# The loop device ends with the last process that has it open, however this script ends.
 	exec 7<"$loop"
 	losetup -d "$loop"
 	cat >"$tmp/bin/rftp-numa" <<-EOF

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""flood-client.py PORT PID N HOSTS: N wrong passwords at once, from so many hosts, while another host
-logs in as alice. PID: the server, with --plain. Prints words:
+"""flood-client.py PORT PID N HOSTS: N wrong passwords at once, from HOSTS hosts, while another host
+logs in as alice. PID is the server, with --plain. Prints:
 
-    refused N         how many wrong passwords got reply 530
-    later N           how many got 421
-    else N            how many got anything else
-    grown KB          how much the server's processes had more at the peak than before, all of them
-    honest CODE S     alice's reply, and how long it took
+    refused N         number of wrong passwords with reply 530
+    later N           number with reply 421
+    else N            number with any other reply
+    grown KB          peak growth of the memory of all the server's processes
+    honest CODE S     alice's reply, and its time in seconds
 """
 import socket
 import sys
@@ -50,7 +50,7 @@ def descendants(pid):
 
 
 def resident():
-    """kB of all processes of the server."""
+    """The memory of all processes of the server, kB."""
     total = 0
     for p in descendants(PID):
         try:

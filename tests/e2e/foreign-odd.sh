@@ -121,7 +121,7 @@ check "of a big file no more goes at once" patience 20 asked '^took [1-9]'
 check "than a low rate lets" test "$(sed -n 's/^took //p' "$tmp/asked" | tail -n 1)" -lt 500000
 rm -f "$disk"/.rftp-*
 
-# What is not kept there is said once for each server.
+# Attributes that the server cannot keep are reported once for each server.
 odd
 first=$server
 also=$url
@@ -135,7 +135,7 @@ check "what is not kept, of two servers" test "$status" -eq 0 -a \
 	"$(grep -c 'does not keep modification times' "$tmp/err")" = 2
 rm "$disk"/[abcde]
 
-# What a file of defaults says is for other servers.
+# Options in rftp.conf that do not apply to this server are ignored.
 odd
 echo 'channels = 64' >"$tmp/conf"
 getp --config "$tmp/conf" "$url/dir/file" "$tmp/channels"
@@ -148,7 +148,7 @@ for how in mlsd list; do
 	printf 'good\n' >"$disk/dir/good"
 	odd names "$how"
 	getp -r "$url/dir" "$tmp/names$how/in/x"
-	check "names that lead elsewhere ($how)" fails_with 1 'lists what is no name of a file'
+	check "names that lead elsewhere ($how)" fails_with 1 'lists an invalid file name'
 	check "nothing came of them" test "$(find "$tmp/names$how" | sort | tr '\n' ' ')" = \
 		"$tmp/names$how $tmp/names$how/in $tmp/names$how/in/x "
 	run rftp rm -r --plain -q "$url/dir"
@@ -239,7 +239,7 @@ putp --retries 0 "$tmp/one/file" "$url/lost"
 check "one that loses bytes" fails_with 1 'took 5000000 bytes and has 2500000'
 check "no file, no part" test ! -e "$disk/lost" -a -z "$(find "$disk" -name '.rftp-*')"
 
-# A pipe's bytes come once: nobody sends the rest of them as the whole.
+# A pipe cannot be read twice: the rest of its bytes must not become the whole file.
 for how in cut-store cut-end; do
 	odd "$how"
 	run_stdin rftp put -q --plain - "$url/$how" < <(cat "$tmp/one/file")
@@ -288,7 +288,7 @@ check "a digest that fails is not one that fits" test "$(summary resumed)" = 0
 check "the same" same "$tmp/one/file" "$disk/resumed"
 part
 all size-once
-check "a part that nobody knows the size of" fails_with 1 'cannot tell what it has of it'
+check "a part that nobody knows the size of" fails_with 1 'cannot tell the size of its part'
 check "stays" has_part "$disk" 4000000
 rm -f "$disk"/.rftp-* "$disk/resumed"
 touch -r "$tmp/one/file" "$tmp/twin/file"
@@ -402,7 +402,7 @@ printf 'x\n' >"$disk/loop/file"
 ln -s . "$disk/loop/again"
 odd
 getp -r "$url/loop" "$tmp/loop"
-check "a link that leads in a circle" fails_with 1 'again: lists just what .* in a circle'
+check "a link that leads in a circle" fails_with 1 'again: has the same list as .* in a circle'
 check "soon ends" test "$(find "$tmp/loop" -name file | wc -l)" -le 5
 check "with what there is" same "$disk/loop/file" "$tmp/loop/file"
 

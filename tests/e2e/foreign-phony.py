@@ -1,40 +1,40 @@
 #!/usr/bin/env python3
-"""An FTP server without TLS that is odd in one way, or up to something; one session after the other.
+"""An FTP server without TLS that is unusual or hostile in one way; one session after the other.
 
 foreign-phony.py PORTFILE ROOT ODDITY...
 
-Files are in ROOT; what it is asked goes to standard error, a line each. Oddities:
+Files are in ROOT; commands are logged to standard error, one per line. Oddities:
 
   list         no FEAT: LIST, SIZE and MDTM only, no LIST -a
-  dos          the same, and lists as DOS does
-  names        lists names that lead elsewhere
+  dos          the same, with listings in DOS format
+  names        lists names that lead outside the directory
   control      lists names with control characters
   nul          lists a name with a NUL in it
   short        sends half of a file and says 226
   long         sends more than the file has and says 226
   aborted      sends half of a file and says 426
   local-error  sends half of a file and says 451
-  cut          sends half of a file and drops the control connection, but not when asked for the rest
-  no-epsv      knows only PASV, and names an address there that is not its own
-  no-replace   does not rename to a name that there is
+  cut          sends half of a file and drops the control connection, but not for the rest of it
+  no-epsv      knows only PASV, whose reply has an address of another host
+  no-replace   does not rename to an existing name
   no-rename    does not rename at all
   no-rest      refuses REST
   full         has no room for a file of more than 100000 bytes
   nothing      does not answer USER
   vms          has paths without slashes
   no-size      knows neither SIZE nor MDTM
-  loses        keeps only half of what it is sent
-  cut-store    drops both connections in the middle of the first file that it is sent
-  store-451    keeps half of the first file that it is sent, and says 451
-  size-once    tells a size once
+  loses        keeps only half of each upload
+  cut-store    drops both connections in the middle of the first upload
+  store-451    keeps half of the first upload, and says 451
+  size-once    answers SIZE once
   digest-fails offers XSHA256, which fails
-  strands      renames only to what is a name for a file to be replaced
-  cut-end      keeps the first file that it is sent, and drops the control connection before 226
-  replaced     as cut, and by then another file of that length has the name
+  strands      renames only to the name that a file gets before it is replaced
+  cut-end      keeps the first upload, and drops the control connection before 226
+  replaced     as cut; then another file of that length has the name
   links        lists links as such, and drops the control connection at the first CWD to "zlink"
-  dash-a       lists a file that is called as LIST's argument is
+  dash-a       lists the file whose name is the argument of LIST
   denied       removes files only, no links to directories and no directories
-  touched      has another time for a file that it has sent
+  touched      reports another time for a file after sending it
   mlst-CODE, mlsd-CODE  answers MLST, or MLSD, with CODE, though FEAT lists them
 """
 import os
@@ -54,12 +54,12 @@ done = set()
 
 
 def log(text):
-    """One write for each line: sessions log at the same time."""
+    """Writes each line at once: sessions log at the same time."""
     os.write(2, text.encode() + b"\n")
 
 
 def first(oddity):
-    """Is it one that this server has, and has not shown yet?"""
+    """True the first time, if this server has the oddity."""
     if oddity not in odd or oddity in done:
         return False
     done.add(oddity)
@@ -134,7 +134,7 @@ class Session:
 
     def listen(self):
         self.listener = socket.create_server(("127.0.0.1", 0), backlog=0 if "crowded" in odd else 9)
-        if "crowded" in odd:  # it takes no more connections
+        if "crowded" in odd:  # its queue of connections is full
             self.others = [socket.socket() for _ in range(3)]
             for s in self.others:
                 s.setblocking(False)
@@ -340,7 +340,7 @@ def serve(sock):
         Session(sock).run()
     except (Gone, OSError):
         pass
-    # The file object holds the socket, too.
+    # Needed because the file object keeps the socket open, too.
     sock.shutdown(socket.SHUT_RDWR)
     sock.close()
 

@@ -103,7 +103,7 @@ foreign_limited
 check "TLS 1.2" told 'TLSv1\.2'
 check "its sessions are used again" grep -q 'reused TLS session for data' "$tmp/pf/old.tls"
 
-# Without AllowStoreRestart nothing is gone on with there; the file comes whole all the same.
+# Without AllowStoreRestart the server cannot resume; the file arrives whole all the same.
 killed "has_part $disk 1500000" rftp put -q --rate "$slowly" "$tmp/spoilt" "$url/again"
 put "$tmp/spoilt" "$url/again"
 check "a server that goes on with nothing" same "$tmp/spoilt" "$disk/again"

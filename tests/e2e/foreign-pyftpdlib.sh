@@ -61,6 +61,23 @@ check "no password in clear" fails_with 3 'is not sent to .* in clear'
 run rftp ls --plain --plain-password "$url/"
 check "a server that wants TLS" fails_with 3 '550 |SSL|TLS'
 
+# The certificate's path is relative, and the directory here changes between two connections.
+mkdir "$tmp/elsewhere"
+cp "$tmp/cert.pem" "$tmp/client.pem"
+printf 'ls -1 one\nlcd %s\nls -1 one\nget one/big %s\n' "$tmp/elsewhere" "$tmp/by-cert" >"$tmp/commands"
+run env -C "$tmp" rftp --cert client.pem -b "$tmp/commands" "$url"
+check "a client's certificate by a relative path, after lcd" status_is 0
+check "the file" same "$tmp/tree/big" "$tmp/by-cert"
+
+# Through an HTTP proxy
+python3 "$lib/connect-proxy.py" "$tmp/proxy.port" "$tmp/proxy.log" &
+others+=("$!")
+patience 20 test -s "$tmp/proxy.port"
+run env "ftp_proxy=http://127.0.0.1:$(cat "$tmp/proxy.port")" rftp get "$url/one/big" "$tmp/by-proxy"
+check "a proxy that tunnels" status_is 0
+check "the file" same "$tmp/tree/big" "$tmp/by-proxy"
+check "by the proxy, control and data" test "$(grep -c '^CONNECT 127.0.0.1:' "$tmp/proxy.log")" -ge 2
+
 # The key is another one from now on.
 cp "$HOME/.config/rftp/known_hosts" "$tmp/known" 2>/dev/null || find "$HOME" -name known_hosts \
 	-exec cp {} "$tmp/known" \;
@@ -69,6 +86,23 @@ run rftp ls --known-hosts "$tmp/known" "$url/"
 check "a key that has changed is refused" status_is 3
 run rftp ls --ca "$tmp/crt.pem" "$url/"
 check "--ca" status_is 0
+stop_server
+
+# A data connection that ends at another key.
+mkdir "$tmp/other"
+openssl req -x509 -newkey rsa:2048 -nodes -keyout "$tmp/other/key.pem" -out "$tmp/other/crt.pem" \
+	-days 30 -subj /CN=localhost -addext subjectAltName=IP:127.0.0.1 2>/dev/null
+cat "$tmp/other/crt.pem" "$tmp/other/key.pem" >"$tmp/other/cert.pem"
+cat "$tmp/crt.pem" "$tmp/other/crt.pem" >"$tmp/both.pem"
+serve --tls --data-cert "$tmp/other/cert.pem"
+run rftp ls -q --accept-new "$url/one"
+check "a data connection with another key is refused" fails_with 3 'another key than the control'
+run rftp ls --ca "$tmp/both.pem" "$url/one"
+check "by --ca, too" fails_with 3 'another key than the control'
+run rftp get -r --ca "$tmp/both.pem" --retries 0 "$url/one" "$tmp/otherkey"
+check "and no file is got by it" test "$status" -ne 0 -a -z "$(find "$tmp/otherkey" -type f)"
+run rftp stat "$url/one/big"
+check "the control connection is right" status_is 0
 stop_server
 
 serve --tls --per-ip 2
@@ -92,7 +126,7 @@ check "ftps://" status_is 0
 get "$url/one/big" "$tmp/implicit"
 check "a file" same "$tmp/tree/big" "$tmp/implicit"
 run rftp ls --plain "$url/"
-check "ftps:// and --plain" fails_with 3 'TLS from the first byte'
+check "ftps:// and --plain" fails_with 3 'always uses TLS'
 run rftp ls --accept-new "ftp://joe@127.0.0.1:$port/"
 check "ftp:// at that port" status_is 3
 stop_server

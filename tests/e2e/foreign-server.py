@@ -2,10 +2,11 @@
 """A pyftpdlib server on loopback: user joe, password secret, and anonymous.
 
 foreign-server.py PORTFILE ROOT CERT [--tls | --implicit] [--per-ip N] [--slow BYTES_PER_SECOND]
-                  [--no-prot] [--port N] [--client-ca FILE]
+                  [--no-prot] [--port N] [--client-ca FILE] [--data-cert FILE]
 
-CERT holds certificate and key. --client-ca: clients must show a certificate of that CA, and on data
-connections again, for nothing is resumed. Its log, a line per command, goes to standard error.
+CERT holds certificate and key. --client-ca: clients must show a certificate of that CA, also on
+data connections, as there is no TLS resumption. --data-cert: data connections show the certificate
+in FILE. Logs each command to standard error.
 """
 import argparse
 import logging
@@ -30,6 +31,7 @@ args.add_argument("--slow", type=int, default=0)
 args.add_argument("--no-prot", action="store_true")
 args.add_argument("--port", type=int, default=0)
 args.add_argument("--client-ca")
+args.add_argument("--data-cert")
 args = args.parse_args()
 
 logging.basicConfig(level=logging.DEBUG, format="%(message)s")
@@ -64,6 +66,16 @@ if args.slow:
     class Slow(ThrottledDTPHandler, TLS_DTPHandler if args.tls or args.implicit else DTPHandler):
         read_limit = write_limit = args.slow
     Handler.dtp_handler = Slow
+
+if args.data_cert:
+    class OtherKey(TLS_DTPHandler):
+        def secure_connection(self, ssl_context):
+            TLS_DTPHandler.secure_connection(self, other_context)
+
+    class Other(TLS_FTPHandler):
+        certfile = args.data_cert
+    other_context = Other.get_ssl_context()
+    Handler.dtp_handler = OtherKey
 
 if args.client_ca:
     from OpenSSL import SSL

@@ -86,13 +86,19 @@ ln -s ../outside "$disk/one/outlink"
 run rftp rm -r "$url/one"
 check "rm -r of a tree with links" test "$status" -eq 0 -a ! -e "$disk/one"
 check "leaves what they lead to" test -e "$disk/outside/kept"
+
+# libcurl does not enter the directory of its last CWD again.
+printf 'mkdir was\nput %s was\nrm -r was\nstat was\n' "$tmp/many/1" >"$tmp/commands"
+run rftp -b "$tmp/commands" "$url"
+check "a directory that was removed is known to be gone" status_is 1
+check "by its name" told 'has no /d/was'
 stop_server
 
 serve limited max_per_ip=2
 foreign_limited
 stop_server
 
-# TLS 1.2 is what many have. The session must be the control connection's there, too.
+# Many servers have TLS 1.2. The session must be the control connection's there, too.
 printf '[openssl_init]\nssl_conf = s\n[s]\nsystem_default = d\n[d]\nMaxProtocol = TLSv1.2\n' |
 	sed '1iopenssl_conf = openssl_init\n' >"$tmp/tls12.cnf"
 with=(env "OPENSSL_CONF=$tmp/tls12.cnf")

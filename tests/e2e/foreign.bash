@@ -1,11 +1,13 @@
 # shellcheck shell=bash
-# shellcheck disable=SC2034 # some are for those who source it
-# What the tests with other FTP servers share. Sourced after lib.sh. A script starts its server by
+# shellcheck disable=SC2034 # some are the sourcing script uses them
+# Shared by the tests with other FTP servers. Sourced after lib.sh. A script starts its server by
 # foreign_start and calls foreign_all with these set:
 #
 #	url      ftp://... of an empty directory, by which the user logs in
 #	disk     that directory
-#	keeps    what the server keeps: "modes times dirtimes"
+#	keeps    the attributes that the server keeps: "modes times dirtimes"
+
+rftp --version | grep -q '+curl' || skip_all "this rftp is built without libcurl"
 
 # foreign_cert: $tmp/cert.pem with certificate and key, for 127.0.0.1
 foreign_cert() {
@@ -15,7 +17,7 @@ foreign_cert() {
 	chmod 600 "$tmp/key.pem" "$tmp/cert.pem"
 }
 
-# foreign_port: a port that nobody listens on, for servers that cannot tell which they took
+# foreign_port: a free port, for servers that cannot tell their port
 foreign_port() {
 	python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
 }
@@ -86,7 +88,7 @@ has_part() { # DIR N
 	return 1
 }
 
-# At this rate what is to be killed on its way, 24 MB, goes on for most of a minute.
+# At this rate a file of 24 MB, which is killed on its way, takes most of a minute.
 slowly=500K
 # killed CONDITION COMMAND...: COMMAND in the background, killed when CONDITION (a function and
 # words, separated by blanks) is met
@@ -117,7 +119,7 @@ shell() { run rftp --accept-new -c "$1" "$url"; }
 printed() { grep -Fxq -- "$1" "$tmp/out"; }
 told() { grep -Eq -- "$1" "$tmp/err"; }
 
-# dirs_of TREE FORMAT: its directories' modes, itself and those below, and what find's FORMAT adds
+# dirs_of TREE FORMAT: the modes of TREE and its directories, and the values of find's FORMAT
 dirs_of() { (cd "$1" && find . -type d -printf "%m$2 %P\n" | LC_ALL=C sort); }
 
 foreign_trees() {
@@ -225,7 +227,7 @@ foreign_resume() {
 	rm "$tmp/r/resume"
 	signal=TERM killed "has_journal $tmp/r" rftp get -q --rate "$slowly" "$url/resume" "$tmp/r/"
 	check "a signal stops it" test "$status" -eq 4
-	check "and tells how to go on" said 'the same command goes on'
+	check "and tells how to resume" said 'the same command resumes'
 	touch -d '2021-01-01' "$disk/resume"
 	get --json "$url/resume" "$tmp/r/"
 	check "a file that has changed since is got anew" test "$(summary resumed)" = 0

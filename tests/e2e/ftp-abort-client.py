@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Commands in the midst of a transfer: ABOR in all the ways that it is said, STAT, QUIT, others.
+"""Commands during a transfer: ABOR in all its encodings, STAT, QUIT and others.
 
 ftp-abort-client.py PORT clear|tls ROOT"""
 import os
@@ -18,7 +18,7 @@ def attempt(what, run):
     bad = None
     try:
         run()
-    except Exception as e:  # whatever it is, it is what the test is about
+    except Exception as e:  # any exception is a finding of this test
         bad = '%s: %r' % (type(e).__name__, e)
         print('# ' + bad)
     print('%s %s, %s' % ('not ok' if bad else 'ok', what, 'TLS' if tls else 'in clear'), flush=True)
@@ -39,14 +39,14 @@ def telnet(c):
 
 
 def urgent_mark(c):
-    """RFC 959 §4.1.3 and RFC 1123 §4.1.2.6: the data mark is what is urgent."""
+    """RFC 959 §4.1.3 and RFC 1123 §4.1.2.6: the data mark is urgent."""
     c.sock.sendall(IAC + IP + IAC)
     c.sock.send(DM, socket.MSG_OOB)
     c.sock.sendall(b'ABOR\r\n')
 
 
 def urgent_iac(c):
-    """As BSD's ftp does it: the IAC before the mark is."""
+    """Like BSD's ftp: the IAC before the mark is urgent."""
     c.sock.sendall(IAC + IP)
     c.sock.send(IAC, socket.MSG_OOB)
     c.sock.sendall(DM + b'ABOR\r\n')
@@ -57,12 +57,12 @@ def urgent_all(c):
     c.sock.sendall(b'ABOR\r\n')
 
 
-# Urgent data is TCP's, beside what TLS has in its records.
+# Urgent data is a feature of TCP; TLS records cannot carry it.
 WAYS = [plain, telnet] + ([] if tls else [urgent_mark, urgent_iac, urgent_all])
 
 
 def small(c, command, how='EPSV'):
-    """The data connection of command; it takes next to nothing until it is read."""
+    """Opens the data connection of command; its small buffer stalls the server until it is read."""
     conn = socket.socket()
     conn.settimeout(60)
     conn.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -76,7 +76,7 @@ def aborted(c, conn):
     c.expect_reply(226)
     conn.close()
     c.must('PWD', 257)
-    c.must('RETR big', 425)  # nothing of the data connection is left
+    c.must('RETR big', 425)  # the data connection is gone
 
 
 def downloads(way, command):
@@ -92,7 +92,7 @@ def downloads(way, command):
 
 
 def before_bytes(way, command):
-    """While the server waits for the client to connect."""
+    """ABOR while the server waits for the data connection."""
     def run():
         c = connect()
         c.passive()
@@ -131,7 +131,7 @@ def idle():
 
 
 def late():
-    """After the last byte, ABOR is as if nothing was under way."""
+    """After the last byte, ABOR does the same as without a transfer."""
     c = connect()
     assert c.get('RETR small') == b'small\n'
     c.must('ABOR', 226)
@@ -156,7 +156,7 @@ def progress():
     c.expect_reply(226)
     conn = c.open('STOR up')
     conn.sendall(b'x' * 100000)
-    # The server may not have read them all yet.
+    # The server may still have unread bytes.
     while int(c.must('STAT', 211)[0].split()[2]) < 100000:
         pass
     plain(c)
@@ -170,7 +170,7 @@ def progress():
 
 
 def waiting():
-    """Other commands wait for the end, one behind the other."""
+    """Other commands wait for the end of the transfer, in order."""
     c = connect()
     conn = small(c, 'RETR big')
     c.send('PWD')
@@ -184,7 +184,7 @@ def waiting():
 
 
 def leaving():
-    """QUIT waits, too, and closes then (RFC 959 §4.1.1)."""
+    """QUIT waits, too, and then closes the connection (RFC 959 §4.1.1)."""
     for shut in (False, True):
         c = connect()
         conn = c.open('STOR quit')
@@ -207,7 +207,7 @@ def leaving():
 
 
 def lost():
-    """The end of the control connection without QUIT is as ABOR."""
+    """The end of the control connection without QUIT acts like ABOR."""
     c = connect()
     conn = c.open('STOR lost')
     conn.sendall(b'a' * 100000)
@@ -224,7 +224,7 @@ def lost():
 
 for way in WAYS:
     name = way.__name__.replace('_', ' ')
-    # A listing is as big as the names make it.
+    # The names make the listings big enough.
     for command in ('RETR big', 'LIST many', 'NLST many', 'MLSD many'):
         attempt('ABOR (%s) during %s' % (name, command), downloads(way, command))
     attempt('ABOR (%s) before the data connection' % name, before_bytes(way, 'RETR big'))

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# What FTP clients say in the midst of a transfer: ABOR, with and without Telnet's signals and
+# Commands of FTP clients in the middle of a transfer: ABOR, with and without Telnet's signals and
 # urgent data, STAT, QUIT. TAP.
 . "${top_srcdir:?}/tests/e2e/lib.sh"
 three_processes
@@ -8,7 +8,7 @@ three_processes
 
 need python3
 
-# What does not fit into sockets: a listing needs as many names.
+# More data than socket buffers hold: a listing needs as many names.
 mkdir -p "$tmp/root/many"
 random "$tmp/root/big" 20000000
 echo small >"$tmp/root/small"

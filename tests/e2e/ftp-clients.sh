@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# What people have on their machines, against rftpd: curl, lftp, Python's ftplib, ncftp, GNU
-# inetutils' ftp and tnftp, by TLS where they know it. TAP.
+# Common FTP clients against rftpd: curl, lftp, Python's ftplib, ncftp, GNU inetutils' ftp and
+# tnftp, by TLS where they support it. TAP.
 . "${top_srcdir:?}/tests/e2e/lib.sh"
 three_processes
 
@@ -100,7 +100,7 @@ tree_of() { (cd "$1" && find . -printf '%P %y %l\n' | sort && find . -type f -ex
 alike() { ! diff <(tree_of "$1") <(tree_of "$2") | comment | grep .; }
 same_tree() { status_is 0 && alike "$@"; }
 if command -v lftp >/dev/null; then
-	# Links are what FTP cannot make: mirror -R -L sends what they point to.
+	# FTP cannot make links: mirror -R -L sends the files that they point to.
 	cp -rL tree flat
 	for how in "set ftp:use-mlsd yes" "set ftp:use-mlsd no" \
 		"set ftp:use-mlsd no; set ftp:prefer-epsv no" \
@@ -128,7 +128,7 @@ if command -v lftp >/dev/null; then
 	rm -rf "$tmp/root/tree"
 	lftp_do "" "mirror -R linked tree"
 	check "lftp: mirror -R of links: all else is there" alike bare "$tmp/root/tree"
-	check "each link is said not to be" test "$(grep -c '504 Of SITE only' "$tmp/err")" = 5
+	check "each link is said not to be" test "$(grep -c '504 SITE knows only' "$tmp/err")" = 5
 	check "with modes and times" test \
 		"$(stat -c '%a %Y' "$tmp/root/tree/a/one")" = "$(stat -c '%a %Y' linked/a/one)"
 	check "and nothing of where they lead" not grep -rq elsewhere "$tmp/root/tree"
@@ -305,7 +305,7 @@ if command -v ncftpget >/dev/null; then
 	cp part big
 	run ncftpget -V -z -P "$tls" 127.0.0.1 . big
 	check "ncftpget goes on" is_same "$tmp/root/big" big
-	# ncftpput -z of Debian 12 says where it goes on, and sends the file from its beginning.
+	# ncftpput -z of Debian 12 sends REST with an offset, and then the file from its beginning.
 	run ncftpput -V -A -P "$tls" 127.0.0.1 / end
 	run ncftpput -V -A -P "$tls" 127.0.0.1 / end
 	check "ncftpput appends" test "$(cat "$tmp/root/end")" = ENDEND
@@ -344,7 +344,7 @@ ascii
 get text text.ascii
 quit
 SCRIPT
-interactive() { # NAME COMMAND...: with what the script says
+interactive() { # NAME COMMAND...: with the script as its input
 	local name=$1
 	shift
 	rm -rf "$tmp/root/idir" "$name"
@@ -378,11 +378,11 @@ check "no parts are left" no_parts "$tmp/root"
 check "no reply that the table does not have" not grep -F 'is no reply to' "$tmp/main.log"
 check "the server ends well" stops_well
 
-# ---- uploads that break, and go on ----
+# ---- uploads that break, and are resumed ----
 
 start_server broken --root "$tmp/root" --anonymous rw
 url=ftp://127.0.0.1:$port
-# Until much of it has gone; then it is killed, and nobody says good-bye.
+# When much of it has been sent, the client is killed, and closes nothing in order.
 has_sent() { # PID BYTES: of $tmp/big, which it has open
 	local fd pos=0
 	fd=$(find "/proc/$1/fd" -lname "$tmp/big" 2>/dev/null | head -n 1)
@@ -390,7 +390,7 @@ has_sent() { # PID BYTES: of $tmp/big, which it has open
 	[ "${pos:-0}" -ge "$2" ]
 }
 is_longer() { [ "$(stat -c %s "$1")" -gt "$2" ]; } # FILE BYTES
-break_off() { # WHAT CONDITION... -- COMMAND...
+break_off() { # NAME CONDITION... -- COMMAND...
 	local what=$1 condition=()
 	shift
 	while [ "$1" != -- ]; do
@@ -408,7 +408,7 @@ break_off() { # WHAT CONDITION... -- COMMAND...
 }
 slowly=(curl -sS --ssl-reqd -k --limit-rate 200k)
 
-# From the beginning: a file is whole or not there, so nothing is left to go on from.
+# From the beginning: a file is whole or absent, so there is nothing to resume.
 break_off "curl is killed" has_sent PID 1000000 -- "${slowly[@]}" -T "$tmp/big" "$url/broken"
 check "nothing has the name" test ! -e "$tmp/root/broken"
 check "nor is there a part" no_parts "$tmp/root"
@@ -420,7 +420,7 @@ echo before >"$tmp/root/broken"
 break_off "curl is killed, over a file" has_sent PID 1000000 -- "${slowly[@]}" -T "$tmp/big" "$url/broken"
 check "which stays as it was" test "$(cat "$tmp/root/broken")" = before
 
-# Behind what is there: what has come stays, and the next goes on from there.
+# Appending to an existing file: the received bytes stay, and the next upload continues behind them.
 head -c 1000000 "$tmp/big" >"$tmp/root/broken"
 break_off "curl -C - is killed" is_longer "$tmp/root/broken" 1300000 -- \
 	"${slowly[@]}" -C - -T "$tmp/big" "$url/broken"
@@ -429,7 +429,7 @@ check "what has come is there, and right" cmp -s -n "$came" "$tmp/big" "$tmp/roo
 check "and is not all" test "$came" -lt 5000000
 ftp -C - -T "$tmp/big" "$url/broken"
 check "curl -C - goes on" is_same "$tmp/big" "$tmp/root/broken"
-went_on() { # VERB BYTES: what the last one sent is no more than was missing
+went_on() { # VERB BYTES: the last upload sent no more than the missing bytes
 	tail -n 5 "$tmp/broken.log" | grep -q "$1 \"/broken\" .*: $2 bytes in .*: ok\$"
 }
 check "from there" patience 20 went_on APPE $((5000000 - came))
@@ -478,7 +478,7 @@ all_are_there() { # CURL: or it is gone
 	were_there || gone "$1"
 }
 were_there() { [ "$most" -ge 100 ]; }
-hundred() { # WHAT CURL-OPTION...: sets status
+hundred() { # NAME CURL-OPTION...: sets status
 	local what=$1 curl
 	shift
 	most=0 most_sockets=0
@@ -494,7 +494,7 @@ hundred() { # WHAT CURL-OPTION...: sets status
 	status=$?
 	check "$what: all end well" status_is 0
 }
-same_hundred() { # DIR: each is what it was, and no other
+same_hundred() { # DIR: each has its content, and there is no other file
 	local i
 	for i in $(seq 100); do
 		same "$1/$i" "$tmp/root/hundred/$i" || return 1

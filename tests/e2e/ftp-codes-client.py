@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The reply codes of every command in every state, as TAP's lines without numbers: "ok WHAT".
+"""The reply codes of every command in every state, as TAP lines without numbers: "ok WHAT".
 
-ftp-codes-client.py PORT PORT6 clear|tls; PORT6 is 0 where there is no IPv6."""
+ftp-codes-client.py PORT PORT6 clear|tls; PORT6 is 0 without IPv6."""
 import os
 import socket
 import ssl
@@ -24,7 +24,7 @@ def say(what, bad):
 
 
 def transcript(what, c, lines):
-    """lines: "COMMAND=code" with "|" between codes that may follow one another."""
+    """lines: "COMMAND=code", with "|" between the codes of successive replies."""
     bad = []
     for line in lines:
         command, codes = line.rsplit('=', 1)
@@ -44,7 +44,7 @@ def connect(**more):
     return Raw(port, tls=tls, **more)
 
 
-# Of each command, with and without the argument that it wants or does not.
+# Commands that need an argument, then commands without one, then commands with either form.
 VERBS = {
     'ALLO': 'ALLO 1', 'CWD': 'CWD d', 'RETR': 'RETR f', 'STOR': 'STOR f', 'APPE': 'APPE f',
     'REST': 'REST 1', 'SIZE': 'SIZE f', 'MDTM': 'MDTM f', 'MFMT': 'MFMT 20200101000000 f',
@@ -52,7 +52,6 @@ VERBS = {
     'RNFR': 'RNFR f', 'RNTO': 'RNTO g', 'SITE': 'SITE CHMOD 644 f', 'TYPE': 'TYPE I',
     'MODE': 'MODE S', 'STRU': 'STRU F', 'PORT': 'PORT 127,0,0,1,100,1',
     'EPRT': 'EPRT |1|127.0.0.1|2000|', 'XMKD': 'XMKD x', 'XRMD': 'XRMD x', 'XCWD': 'XCWD d',
-    'LANE': 'LANE 1',
 }
 ALONE = ['PWD', 'CDUP', 'PASV', 'XPWD', 'XCUP']
 EITHER = ['EPSV', 'MLSD', 'MLST', 'LIST', 'NLST', 'STAT']
@@ -102,7 +101,7 @@ transcript('after login', connect(login=ANY), [
     'SITE UTIME f 20200101010101 20200101010101 20200101010101 UTC=200', 'SITE UTIME f=501',
     'SITE UTIME 2020 f=501', 'SITE UTIME=501', 'SITE HELP=214', 'SITE=501', 'SITE XYZZY=504',
     'OPTS UTF8=200', 'OPTS UTF8 ON=200', 'OPTS utf8 on=200', 'OPTS MLST type;size;=200',
-    'OPTS MLST=200', 'LANE 0=501', 'QUIT=221'])
+    'OPTS MLST=200', 'LANE 2=500', 'QUIT=221'])
 transcript('sequences', connect(login=ANY), [
     'RNTO x=503', 'RNFR nope=550', 'RNTO x=503', 'RNFR f=350', 'NOOP=200', 'RNTO x=503',
     'RNFR f=350', 'RNTO g=250', 'RNTO h=503', 'RNFR g=350', 'RNFR g=350', 'RNTO f=250',
@@ -148,7 +147,7 @@ def attempt(what, run):
     try:
         run()
         say(what, [])
-    except Exception as e:  # whatever it is, it is what the test is about
+    except Exception as e:  # any exception is a finding of this test
         say(what, [repr(e)])
 
 
@@ -182,7 +181,7 @@ def transfers():
 
 
 def one_use():
-    """What was set up serves once, be the command refused or not."""
+    """A data connection setup serves one command only, even if the command is refused."""
     c = connect(login=ANY)
     for setup in (c.passive, lambda: c.passive('PASV'), c.listen):
         kept = setup()
@@ -194,7 +193,7 @@ def one_use():
 
 
 def nobody_there():
-    """PORT to a port where nobody listens."""
+    """PORT to a port without a listener."""
     c = connect(login=ANY)
     door = c.listen()
     door.close()
@@ -203,7 +202,7 @@ def nobody_there():
 
 
 def last_setup():
-    """The last of several counts."""
+    """The last of several setups counts."""
     c = connect(login=ANY)
     c.passive()
     door = c.listen('EPRT')
@@ -215,7 +214,7 @@ def last_setup():
 
 
 def reused():
-    """A data connection takes up the TLS session of the control connection."""
+    """A data connection resumes the TLS session of the control connection."""
     c = connect(login=ANY)
     c.must('NOOP', 200)
     for _ in range(3):
@@ -228,8 +227,8 @@ def reused():
 
 
 def stolen():
-    """Without that, another process of the client's host gets nothing and gives nothing, also with a
-    TLS session of its own with this server; the client is served after it."""
+    """Another process on the client's host can neither receive nor send data without that session,
+    even with its own TLS session with this server; the client can still transfer afterwards."""
     thief = connect(login=ANY)
     thief.must('NOOP', 200)
     for session in (None, thief.sock.session):
@@ -249,7 +248,7 @@ def stolen():
         where = c.passive()
         conn = socket.create_connection(where)
         c.must('STOR stolen', 150)
-        # In a thread: Python 3.13 leaves the failure of unwrap() in OpenSSL's list of errors, one a
+        # In a thread: Python 3.13 leaves the failure of unwrap() in OpenSSL's error queue of the
         # thread, where the next read of the control connection would find it.
         giver = threading.Thread(target=give, args=(thief, conn, session))
         giver.start()

@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Ways out of the root that a client may try, and names that are none. Each gets a reply, and none
-leads out.
+"""Attempts of a client to leave the root, and invalid names. Each gets a reply, and none succeeds.
 
-ftp-escape-client.py PORT DIR: DIR/root is the root, DIR/outside what must not be reached."""
+ftp-escape-client.py PORT DIR: DIR/root is the root; DIR/outside must not be reached."""
 import fcntl
 import os
 import random
@@ -25,7 +24,7 @@ def attempt(what, run):
     try:
         run()
         look()
-    except Exception as e:  # whatever it is, it is what the test is about
+    except Exception as e:  # any exception is a finding of this test
         bad = '%s: %r' % (type(e).__name__, e)
         print('# ' + bad)
     print('%s %s' % ('not ok' if bad else 'ok', what), flush=True)
@@ -61,9 +60,10 @@ def said(got):
     return b'\n'.join(got[1])
 
 
-# Of a path to a file and one to its directory.
+# Checks a path to a file.
 def all_commands(c, path, inside):
-    """Every command that takes a path; inside: it may work, though not on what is outside."""
+    """Sends every command that takes a path. inside: a command may succeed, but not on anything
+    outside."""
     words = [b'CWD', b'SIZE', b'MDTM', b'MLST', b'STAT', b'HASH', b'MKD', b'RMD', b'RNFR',
              b'SITE CHMOD 777', b'SITE UTIME 202001010101', b'MFMT 20200101000000',
              b'MDTM 20200101000000', b'DELE', b'RMDA']
@@ -96,7 +96,7 @@ def all_commands(c, path, inside):
 
 
 def dots():
-    """".." ends at the root, where there is nothing of what is above it."""
+    """".." stops at the root, where no outside file is visible."""
     c = connect()
     for path in ('../outside/secret', '/../outside/secret', 'd/../../outside/secret',
                  '/d/../../../outside/secret', '../' * 50 + outside.lstrip('/') + '/secret',
@@ -113,7 +113,7 @@ def dots():
         for word in ('LIST', 'NLST', 'STAT'):
             if word == 'STAT':
                 got = c.ask('STAT ' + pattern)
-                listed = got[0] != 450 and said(got)  # which names what it has not found
+                listed = got[0] != 450 and said(got)  # the reply names the missing file
                 assert not listed or (b'secret' not in listed and b'passwd' not in listed), got
                 continue
             conn = socket.create_connection(c.passive())
@@ -125,7 +125,7 @@ def dots():
 
 
 def links():
-    """Links that lead out, by any way, are not followed; they can be removed."""
+    """Links to outside, of any form, are not followed; they can be removed."""
     targets = {'abs': outside, 'rel': '../outside', 'deep': '../../../../../../../..' + outside,
                'file': outside + '/secret', 'relfile': '../outside/secret', 'proc': '/proc/self/root',
                'fd': '/proc/self/fd', 'cwd': '/proc/self/cwd', 'top': '/', 'up': '..',
@@ -137,8 +137,8 @@ def links():
         path = '/links/' + name
         for below in ('', '/secret', '/etc/passwd', '/../outside/secret', '/new'):
             os.symlink(target, root + path)
-            # What the link itself is told of or removed by is no way out; nor is "..", a link
-            # to where the root is.
+            # Commands on the link itself do not leave the root; nor does "..", a link to the root's
+            # parent.
             all_commands(c, (path + below).encode(), below == '' or name == 'up')
             if os.path.lexists(root + path):
                 os.unlink(root + path)
@@ -147,7 +147,7 @@ def links():
 
 
 def by_client():
-    """No command makes a link; SITE SYMLINK and SITE LINK of other servers do not either."""
+    """No command makes a link, not even SITE SYMLINK and SITE LINK of other servers."""
     c = connect()
     for line in ('SITE SYMLINK /etc/passwd x', 'SITE LINK /etc/passwd x', 'SYMLINK /etc x',
                  'SITE EXEC ls', 'SITE CPFR /file', 'SITE CPTO /x', 'SITE CHROOT /',
@@ -157,9 +157,8 @@ def by_client():
 
 
 def hard_links():
-    """A name in the root for a file outside: an upload does not touch what it was; nor is it
-    written to by who may not. What is done to it by name is done to the file itself, as with any
-    server: that it is there was an administrator's doing."""
+    """A hard link in the root to a file outside: an upload replaces the name and leaves the outside
+    file alone."""
     os.link(outside + '/linked', root + '/hard')
     before.update(state())
     c = connect()
@@ -172,9 +171,9 @@ def hard_links():
 
 
 def hard_links_in_place():
-    """Nothing in the file tells where else it has names: what writes in place and what changes
-    attributes does it to the file, as the rights on that let it; what replaces or removes a name
-    does it to the name only."""
+    """A file does not show its other names. Commands that write in place or change attributes
+    affect the file, if its permissions allow it; commands that replace or remove a name affect
+    only the name."""
     other, here = outside + '/linked', root + '/hard'
 
     def content():
@@ -192,7 +191,7 @@ def hard_links_in_place():
     c.must('MFMT 20200101000000 hard', 213)
     st = os.stat(other)
     assert st.st_mode & 0o7777 == 0o600 and st.st_mtime == 1577836800, st
-    # Who may not write to it may not here either.
+    # The file's permissions also apply through this name.
     c.must('SITE CHMOD 400 hard', 200)
     for restart in (0, 3):
         conn = socket.create_connection(c.passive())
@@ -206,11 +205,11 @@ def hard_links_in_place():
     c.must('RNTO hard2', 250)
     c.put('STOR hard2', b'a file of its own')
     assert content() == b'linked\nRESTnded'
-    before.update(state())  # it has one name less
+    before.update(state())  # it has lost one name
     c.must('SITE CHMOD 777 hard2', 200)
     for mode in ('4777', '2777', '1777', '7777'):
         got = c.ask('SITE CHMOD %s hard2' % mode)
-        assert got[0] == 550 and b'are not given' in said(got), got
+        assert got[0] == 550 and b'cannot be set' in said(got), got
     os.chmod(here + '2', 0o6755)
     c.must('SITE CHMOD 4711 hard2', 200)
     assert os.stat(here + '2').st_mode & 0o7777 == 0o4711
@@ -227,7 +226,7 @@ def hard_links_in_place():
 
 
 def names(tls=False):
-    """Names that are none."""
+    """Invalid names."""
     c = connect(tls)
     for size in (255, 256, 4095, 4096, 8192, 30000):
         all_commands(c, b'n' * size, size == 255)
@@ -248,7 +247,7 @@ def names(tls=False):
     c.must(b'CWD %2e%2e%2f%2e%2e', 250)
     assert b'"/"' in c.must('PWD', 257)[0]
     all_commands(c, b'%2e%2e/outside/secret', False)
-    # With line ends in names: made by who has agreed on how to write them, and told as one line.
+    # Line ends in names: after OPTS the client can escape them, and each reply stays one line.
     c.must('MKD cr%0Dlf%0A200%20forged', 257)
     c.must('CWD cr%0Dlf%0A200%20forged', 250)
     c.must('CWD /', 250)
@@ -261,7 +260,7 @@ def names(tls=False):
         data = c.get(command) if command != 'STAT /' else b'\n'.join(c.must(command, 212))
         assert b'cr%0Dlf%0A200%20forged' in data, (command, data)
     c.must('RMD cr%0Dlf%0A200%20forged', 250)
-    # A CR that ends no line is no part of a name.
+    # A CR that does not end a line is not allowed in a name.
     for name in (b'a\rb', b'\rab', b'ab\r', b'a\r\0b', b'\r', b'a\r\rb'):
         there = sorted(os.listdir(root))
         c.send(b'MKD ' + name)
@@ -269,14 +268,14 @@ def names(tls=False):
         assert code >= 500, (name, code)
         assert sorted(os.listdir(root)) == there, (name, os.listdir(root))
         c.must('NOOP', 200)
-    # Two commands in what a client took for one.
+    # Two commands in one packet, as if in one argument.
     c.send(b'MKD x\r\nRMD x')
     c.expect_reply(257)
     c.expect_reply(250)
 
 
 def telnet():
-    """IAC is doubled in names, and told so; what is a signal is not part of one."""
+    """IAC is doubled in names, in both directions; Telnet commands are not part of a name."""
     c = connect()
     c.must(b'MKD i\xff\xffac', 257)
     assert os.path.isdir(os.fsencode(root) + b'/i\xffac')
@@ -295,8 +294,8 @@ def telnet():
 
 
 def swapped():
-    """A directory becomes a link out and back all the time, by rename, while paths go through
-    it."""
+    """A directory is repeatedly exchanged with a link to outside, by rename, while commands use
+    paths through it."""
     racer = subprocess.Popen([sys.executable, '-c', '''
 import ctypes, os, sys
 libc = ctypes.CDLL(None, use_errno=True)
@@ -359,8 +358,8 @@ while os.getppid() == int(sys.argv[3]) if len(sys.argv) > 3 else True:
 
 
 def swapped_last():
-    """What is named becomes a link out of the root and a file again, all the time, while commands
-    that end there look at it."""
+    """A name alternates between a link to outside and a file, while commands use it as the last
+    part of a path."""
     racer = subprocess.Popen([sys.executable, '-c', '''
 import os, sys
 root, outside, parent = sys.argv[1:]
@@ -378,7 +377,7 @@ while os.getppid() == int(parent):
         seen = set()
         words = ('APPE', 'STOR', 'REST', 'RETR', 'SITE CHMOD 777', 'MFMT 20200101000000', 'HASH',
                  'DELE', 'RNFR')
-        # Each of those that follow a link has met one, and what is none; others do not care.
+        # Every command that follows links must meet a link and a plain file; the others need not.
         both = {(w, ok) for w in words[:1] + words[2:-2] for ok in (True, False)}
         while time.monotonic() < end or not both <= seen:
             for word in words:
@@ -415,8 +414,7 @@ while os.getppid() == int(parent):
 
 
 def growing():
-    """Parts are neither got nor overwritten in ways that reach elsewhere; a link in an upload's
-    place is replaced, not followed."""
+    """A link at the destination of an upload is replaced, not followed."""
     os.symlink(outside + '/secret', root + '/victim')
     c = connect()
     c.put('STOR victim', b'mine')
@@ -436,7 +434,7 @@ def growing():
 
 
 def part_name():
-    """The name of the part of "up", of which an interrupted upload leaves one."""
+    """The name of the partial file of "up", left by an interrupted upload."""
     data = top + '/data'
     with open(data, 'wb') as f:
         f.write(os.urandom(24 << 20))
@@ -453,8 +451,8 @@ def part_name():
 
 
 def swapped_parts():
-    """The names of parts, of links, of directories and of files that are being written are
-    swapped for links out of the root: RFTP_SWAP_SECONDS of it, with the seed RFTP_SWAP_SEED."""
+    """The names of partial files, links, directories and files in use are exchanged with links to
+    outside, for RFTP_SWAP_SECONDS, with the seed RFTP_SWAP_SEED."""
     seconds = float(os.environ.get('RFTP_SWAP_SECONDS', '6'))
     seed = int(os.environ.get('RFTP_SWAP_SEED', str(random.randrange(1 << 31))))
     print('# RFTP_SWAP_SEED=%d RFTP_SWAP_SECONDS=%g' % (seed, seconds))
@@ -471,7 +469,7 @@ def swapped_parts():
     os.chmod(source + '/sub', 0o555)
     everything = [part, part + '.j', 'up', 'sub', 'f', 'h', 'l']
     try:
-        # That a part is met at its one weak moment takes a name that is always there.
+        # To hit the short race of a partial file, only its name is swapped at first.
         swap_during(seconds / 2, [part], beside, seed, lambda: stores(100))
         swap_during(seconds / 2, everything, beside, seed, lambda: stores(20) + bulk_puts(source))
     finally:
@@ -479,10 +477,10 @@ def swapped_parts():
 
 
 def swap_during(seconds, names, beside, seed, run):
-    """Run run again and again while these names of the directory race are swapped."""
+    """Calls run repeatedly while these names in the directory race are swapped."""
     up = root + '/race/up'
     if os.path.lexists(up):
-        os.unlink(up)  # an upload may have taken the swapper's link for its part
+        os.unlink(up)  # an upload may have renamed the swapper's link to it
     with open(up, 'x'):
         pass
     swapper = subprocess.Popen([sys.executable, os.path.dirname(__file__) + '/../support/link-swapper.py',
@@ -503,7 +501,7 @@ def swap_during(seconds, names, beside, seed, run):
 
 
 def stores(n):
-    """How many of n uploads by STOR were taken."""
+    """Returns the number of accepted uploads by STOR, of n."""
     c = connect()
     taken = 0
     for _ in range(n):
@@ -518,7 +516,7 @@ def stores(n):
 
 
 def bulk_puts(source):
-    """Whatever becomes of them, rftp does not die."""
+    """The uploads may fail, but rftp must not crash."""
     for options in (['-r'], ['-ra', '--xattrs', '--no-resume'], ['-r', '--inplace']):
         rc = subprocess.run(['rftp', 'put', '-q', '--accept-new', '--retries', '0'] + options +
                             [source + '/', 'rftp://127.0.0.1:%d/race/' % port],
@@ -528,8 +526,8 @@ def bulk_puts(source):
 
 
 def part_names():
-    """A part's name is nothing that a client may make, change or move to; one that is left over
-    may be removed, unless a writer holds it."""
+    """A client may not create, change or rename to the name of a partial file; it may remove one
+    that no writer holds."""
     os.mkdir(root + '/own')
     part = '.rftp-' + '0123456789abcdef' * 2
     c = connect()

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# A hostile FTP client does not get out of the root, whatever it says and whoever changes links
-# meanwhile; and it gets a reply to everything. TAP.
+# A hostile FTP client does not get out of the root by any command, also while another process
+# changes links; and it gets a reply to every command. TAP.
 . "${top_srcdir:?}/tests/e2e/lib.sh"
 three_processes
 . "$lib/numbered.bash"

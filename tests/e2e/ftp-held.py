@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""An FTP client that does what each line on standard input says and prints the reply's code, as
-often as it is told, on one connection.
+"""An FTP client that executes the lines on standard input on one connection, and prints the code of
+each reply.
 
     ftp-held.py PORT        login USER PASSWORD | get NAME | put NAME SIZE | list | do COMMAND | end
 """

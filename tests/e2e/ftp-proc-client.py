@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Somebody with an account whose root is "/" tries what /proc tells and takes: each command is
-refused before any byte of it comes, and so it is by way of links.
+"""An account with root "/" tries to read and write in /proc: each command is refused before any
+data moves, also through links.
 
-ftp-proc-client.py PORT USER PASSWORD DIR PID...: DIR is where he may make links; PID is one of the
-server's other processes. Lines of TAP without numbers."""
+ftp-proc-client.py PORT USER PASSWORD DIR PID...: the account may make links in DIR; PID is another
+process of the server. Prints TAP lines without numbers."""
 import os
 import socket
 import sys
@@ -34,12 +34,12 @@ def refused_data(c, word, path, rest=0):
     try:
         assert c.take(conn) == b'', (word, path)
     except ConnectionResetError:
-        pass  # nobody has taken it, which is as good
+        pass  # the server has not accepted it, which is also right
     conn.close()
 
 
 def attempt(c, path, named=False):
-    """named: it stands in a directory that is none of proc's, which may tell of it."""
+    """named: the path is listed by a directory outside /proc, so some commands may report it."""
     bad = None
     try:
         for word in WORDS:
@@ -53,7 +53,7 @@ def attempt(c, path, named=False):
         refused(c, 'RNTO', path)
         stat = c.ask('STAT ' + path)
         assert stat[0] >= 400, stat
-    except Exception as e:  # whatever it is, it is what the test is about
+    except Exception as e:  # any exception is a finding of this test
         bad = '%s: %r' % (type(e).__name__, e)
         print('# ' + bad)
     print('%s nothing of %s' % ('not ok' if bad else 'ok', path), flush=True)
@@ -81,7 +81,7 @@ for path in paths:
 for path in ('/proc', '/proc/', '/proc/.'):
     if not attempt(c, path, True):
         c = connect()
-# Of a link itself one may be told, and it can be removed.
+# Commands may report and remove the link itself.
 for word in ('SIZE', 'CWD', 'HASH', 'SITE CHMOD 600', 'MFMT 20200101000000'):
     refused(c, word, home + '/to-mem')
 for word in ('RETR', 'APPE'):

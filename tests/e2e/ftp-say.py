@@ -1,9 +1,9 @@
-"""Says FTP's commands to a server over TLS, prints its replies, and how long each took.
+"""Sends FTP commands to a server over TLS; prints its replies and the time of each.
 
     ftp-say.py PORT [--cert FILE] [--timeout SECONDS] [--hold] COMMAND...
 
-A line of output: the seconds, and the reply's lines joined by " | ". --hold: then it stays
-connected until its standard input ends.
+A line of output has the seconds, and the reply's lines joined by " | ". --hold: stays connected
+after that until standard input ends.
 """
 import argparse
 import ftplib

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Python's FTP_TLS, whose data connections resume the TLS session of the control connection. For
-scripts beside it."""
+"""Python's FTP_TLS, with data connections that resume the TLS session of the control connection.
+For scripts in this directory."""
 import ftplib
 
 

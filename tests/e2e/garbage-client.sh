@@ -1,8 +1,8 @@
 #!/bin/bash
 # shellcheck disable=SC2034 # limit is for lib.sh
-# Clients that speak the protocol up to a point, and then say what they should not
-# (phony-client.py): no session dies, hangs or writes where it should not, and the others
-# go on. TAP.
+# Clients that follow the protocol up to a point, and then send invalid messages
+# (phony-client.py): no session dies, hangs or writes outside its root, and the others
+# continue. TAP.
 
 . "${top_srcdir:?}/tests/e2e/lib.sh"
 need python3 setsid ps
@@ -16,7 +16,7 @@ random "$tmp/big" 40000000
 start_server d --root "$tmp/root" --anonymous rw --plain
 # A session has this much, of which it needs a tenth.
 sanitized || prlimit --pid "$server" --as=$((3 << 30))
-# Somebody else, all the while.
+# Another client, all the while.
 rftp put -q --accept-new --rate 8M "$tmp/big" "$url/other" 2>"$tmp/other.err" &
 other=$!
 others=("$other")

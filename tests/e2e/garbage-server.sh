@@ -1,8 +1,8 @@
 #!/bin/bash
 # shellcheck disable=SC2034 # ran and status are for lib.sh
-# Servers that speak the protocol up to a point, and then say what they should not
-# (phony-server.py): rftp ends with an error, in time, and writes nothing where it should
-# not. TAP.
+# Servers that follow the protocol up to a point, and then send invalid messages
+# (phony-server.py): rftp ends with an error, in time, and writes nothing outside its
+# destination. TAP.
 
 . "${top_srcdir:?}/tests/e2e/lib.sh"
 need python3 setsid
@@ -28,12 +28,15 @@ meet() {
 	setsid --wait timeout -k 2 "$limit" rftp "${words[@]}" </dev/null >"$out/out" 2>"$out/err"
 	echo $? >"$out/status"
 }
-# ways GET [PUT]: both say what became of them, each its own, which is the same whoever comes first
-answer="waiting for the server's answer"
+# ways GET [PUT]: the error of each direction, in any order
+answer="waiting for the server's answer" begin="waiting for the other side to begin"
+refuses='the server refuses: 550 no' closed='the other side closed the connection'
+# second WHY: there is no second session, and nothing is begun
+second() { echo "^rftp: --both needs a second session: $1"; }
 ways() { echo "^rftp: get: $1\$|^rftp: put: ${2:-$1}\$"; }
 major=$(sed -n 's/^#define BULK_MAJOR //p' "$top_srcdir/src/proto/bulk.h")
 minor=$(sed -n 's/^#define BULK_MINOR //p' "$top_srcdir/src/proto/bulk.h")
-# meant NAME: what the client must have found (grep -E), so that it is not another fault
+# meant NAME: print the error (grep -E) that the client must have reported for this case
 meant() {
 	case $1 in
 	line_refused) echo 'refuses: 550 .x1b\[31mno' ;;
@@ -54,8 +57,8 @@ meant() {
 	agree_no_port) echo 'names no data port' ;;
 	agree_port_name) echo 'names "www\.example\.org" as a data address' ;;
 	agree_4G | agree_short | agree_offer_* | agree_ports_* | agree_port_0)
-		echo "cannot take the server's agreement" ;;
-	agree_*) echo 'agreement is not what both offers come to' ;;
+		echo "cannot decode the server's agreement" ;;
+	agree_*) echo 'agreement does not follow from both offers' ;;
 	data_wrong_proof | data_own_proof) echo 'its proof is wrong' ;;
 	data_random) echo 'does not speak this protocol' ;;
 	data_major) echo 'another version of this protocol' ;;
@@ -90,15 +93,17 @@ meant() {
 	put_abort) echo 'on the server: no\?\[0m room\?fake: line' ;;
 	put_failed) echo 'on the server: no room\?rftp: fake line' ;;
 	put_refuses_blocks) echo 'refused 1000 blocks one after another' ;;
-	both_old) echo 'only one transfer at a time' ;;
-	both_refused) echo 'answers 502 none' ;;
-	both_refuse) ways 'the server refuses: 550 no' ;;
-	both_one_ends) ways 'the server refuses: 550 no' "$answer: Broken pipe" ;;
-	both_close | both_both_end) ways "$answer: Broken pipe" ;;
-	both_room) ways "$answer: Protocol error" ;;
-	both_flood) ways "$answer: Protocol error" 'control connection: Protocol error' ;;
-	both_4G) ways "$answer: Message too long" ;;
-	both_*) ways "$answer: Bad message" ;;
+	both_refused) second '127.0.0.1 answers 421 one is enough' ;;
+	both_login) second '127.0.0.1 refuses the login of anonymous: not again' ;;
+	both_silent) second '127.0.0.1 port [0-9]+ took the connection but sent nothing' ;;
+	both_gone) second '127.0.0.1 port [0-9]+ closed the connection without sending anything' ;;
+	both_refuse) ways "$refuses" ;;
+	both_close) ways "$answer: Broken pipe" ;;
+	both_one_closes) ways "$refuses" "$answer: Broken pipe" ;;
+	both_4G) ways "$begin: Message too long" ;;
+	both_one_4G) ways "$begin: Message too long" "$refuses" ;;
+	both_cut) ways "$closed" ;;
+	both_one_cut) ways "$closed" "$refuses" ;;
 	esac
 }
 mkdir "$tmp/met"
@@ -130,7 +135,7 @@ for out in "$tmp/met"/*; do
 		"$(grep -vc '^rftp: ' "$out/err")" -eq 0 -a "$(LC_ALL=C grep -c "$(printf '\033')" "$out/err")" -eq 0
 	check "client: $name: for the reason that is meant" grep -Eq -e "$(meant "${name#*.}")" "$out/err"
 	case $name in
-	both.both_old | both.both_refused) ;;
+	both.both_refused | both.both_login | both.both_silent | both.both_gone) ;;
 	both.*) check "client: $name: for that reason only" test \
 		"$(grep -Ec '^rftp: (get|put): ' "$out/err")" -eq 2 -a \
 		"$(grep -E '^rftp: (get|put): ' "$out/err" | grep -Evc -e "$(meant "${name#*.}")")" -eq 0 ;;
@@ -139,7 +144,7 @@ for out in "$tmp/met"/*; do
 		-z "$(find "$out/here" -mindepth 1 ! -name in ! -name x ! -name d ! -name out)" -a ! -e "$out/here/stolen"
 done
 
-# Who waits for a server that says nothing more can be ended, by one signal.
+# One signal ends a client that waits for a silent server.
 patient=(-q --plain --prot clear --channels 1 --block 64K --inflight 16 --memory 64M --connect-timeout 60s)
 is_rftp() { [ "$(cat "/proc/$1/comm" 2>/dev/null)" = rftp ]; }
 # stopped SIGNAL DIRECTION NAME PORT

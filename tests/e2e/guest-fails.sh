@@ -28,7 +28,7 @@ check "no half of an initramfs is kept" test -z "$(find "$tmp/cache" -type f)"
 check "nor anything else" test -z "$(ls -A "$tmp/temp")"
 rm "$tmp/bin/modprobe"
 
-# What is handed to QEMU.
+# The arguments of QEMU.
 run "${guest[@]}" --nodes 2 --cpus 3 "$tmp/bin/script"
 check "three processors are not shared out evenly" test "$status" -eq 2 -a -s "$tmp/err"
 run "${guest[@]}" --env NAME "$tmp/bin/script"

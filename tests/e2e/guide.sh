@@ -1,8 +1,8 @@
 #!/bin/bash
 # shellcheck disable=SC2317 # check calls them
-# The guide "An end-to-end system": its commands have options that there are, its plans are made of
-# a recorded storage host, its transfers and its configuration work on loopback, and what it quotes
-# and refers to is there. TAP.
+# The guide "An end-to-end system": its commands have existing options, its plans are those of a
+# recorded storage host, its transfers and its configuration work on loopback, and its quotations
+# and references exist. TAP.
 
 . "${top_srcdir:?}/tests/e2e/lib.sh"
 need python3
@@ -10,7 +10,7 @@ unset RFTP_SYSFS
 
 guide=$top_srcdir/docs/end-to-end.md
 of_guide() { "$lib/read-guide.py" "$guide" "$@"; }
-# nothing COMMAND...: it prints nothing; what it does print is wrong with the guide
+# nothing COMMAND...: it prints nothing; each line that it prints is an error in the guide
 nothing() {
 	local out status
 	out=$("$@")
@@ -63,7 +63,7 @@ for name in store1 mem1; do
 	of_guide file "/etc/rftp-iser/$name.ini" >"$tmp/etc/rftp-iser/$name.ini"
 done
 
-# there COMMAND: as if on that host, with $tmp/etc for /etc; what it prints is in $tmp/said
+# there COMMAND: run it as on that host, with $tmp/etc for /etc; its output is in $tmp/said
 there() {
 	local command=$1 more=
 	has_command "$command" || return
@@ -76,7 +76,7 @@ there() {
 	sed "s|$tmp/etc|/etc|" "$tmp/out" "$tmp/err" >"$tmp/said"
 	status_is 0
 }
-# same_as_shown COMMAND: it prints what the guide has
+# same_as_shown COMMAND: its output is the guide's
 same_as_shown() {
 	there "$1" && of_guide output "$1" >"$tmp/shown" && diff "$tmp/shown" "$tmp/said"
 }
@@ -169,7 +169,7 @@ check "what was put" same_trees "$tmp/here/run42" "$tmp/data/alice/run42"
 check "what was got" same_trees "$tmp/data/alice/run43" "$tmp/here/run43"
 check "no zeros are left" test ! -e "$tmp/data/alice/zeros"
 
-# ---- what systemd reads ----
+# ---- files for systemd ----
 
 # Systemd understands it, with a program in place of ours.
 unit() {

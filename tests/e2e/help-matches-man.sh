@@ -1,5 +1,5 @@
 #!/bin/sh
-# What --help says and what the manual says: the same options, in rftp and rftpd. What documents say of
+# --help and the manual have the same options, for rftp and rftpd. The documents name existing
 # tests. TAP.
 
 man=${top_srcdir:-$(dirname "$0")/../..}/man
@@ -20,7 +20,7 @@ man_options() {
 		s/^\.It Fl Fl ([a-z0-9-]+).*/--\1/p' "$1"
 }
 
-# say WHAT: "ok" when the two lists in $tmp are one.
+# say NAME: "ok" if the two lists in $tmp are equal
 say() {
 	count=$((count + 1))
 	if [ ! -s "$tmp/help" ] || ! diff "$tmp/help" "$tmp/man" >"$tmp/diff"; then
@@ -50,7 +50,7 @@ program() {
 # The commands that a program's help lists.
 commands_of() { "$1" --help | sed -nE '/^Commands:/,/^$/s/^  ([a-z]+) .*/\1/p'; }
 
-# tool NAME SECTION: of those whose commands have options of their own.
+# tool NAME SECTION: check a program whose commands have options of their own
 tool() {
 	{
 		"$1" --help
@@ -60,13 +60,13 @@ tool() {
 	say "the help of $1's commands and $1($2) have the same options"
 }
 
-# Each command's own help has no option that the whole help lacks, and together with what is said
+# The help of each command has no option that the whole help lacks; together with the options
 # without a command they have all.
 commands() {
 	rftp --help | help_options | LC_ALL=C sort >"$tmp/man"
 	commands_of rftp >"$tmp/commands"
 	{
-		rftp --help | sed -n '/^Of the shell:/,/^$/p'
+		rftp --help | sed -n '/^Shell options:/,/^$/p'
 		while read -r command; do rftp "$command" --help; done <"$tmp/commands"
 	} | help_options | LC_ALL=C sort -u >"$tmp/help"
 	say "the options of rftp's commands are those of rftp"
@@ -85,12 +85,13 @@ headings() {
 		skip "the headings of rftp(1)" "there is no mandoc"
 		return
 	}
-	rftp --help | sed -nE 's/^([A-Z][a-z ]+):$/\1/p' | grep -v '^Commands$' >"$tmp/help"
+	rftp --help | sed -nE 's/^([A-Z][a-z -]+):$/\1/p' | grep -v '^Commands$' >"$tmp/help"
 	mandoc -T ascii "$man/rftp.1" | sed 's/.\x08//g' | sed -n '/^OPTIONS/,/^SERVERS/s/^   \([^ ].*\)$/\1/p' >"$tmp/man"
 	say "rftp(1) has the headings of --help"
 }
 
-# Each command of the shell has its item in rftp-shell(1), in the order of help, with its other names.
+# Each command of the shell has its item in rftp-shell(1), in the order of help, with its other
+# names.
 shell() {
 	rftp -c help | sed -nE 's/^  ([a-z]+) .*/\1/p' >"$tmp/commands"
 	while read -r command; do

@@ -1,19 +1,20 @@
 #!/usr/bin/env python3
-"""What a hostile network does to a server before, in and after a login. Each says in a line what
-became of it, and ends with 0 if that was as it should be.
+"""Attacks on a server before, during and after a login. Each prints its outcome in a line, and its
+exit status is 0 if the outcome is right.
 
-    hostile-client.py garbage PORT          bytes that are no FTP, in clear and under TLS
-    hostile-client.py half PORT N           N handshakes of TLS that are never finished
-    hostile-client.py slow PORT N HOSTS     N connections from so many hosts, a byte now and then,
-                                             until they are ended
-    hostile-client.py many PORT N HOSTS     the same, until all have been tried
+    hostile-client.py garbage PORT          bytes that are no FTP, with and without TLS
+    hostile-client.py half PORT N           N TLS handshakes that are never finished
+    hostile-client.py slow PORT N HOSTS     N connections from HOSTS hosts, a byte now and then,
+                                             until the server closes them
+    hostile-client.py many PORT N HOSTS     the same, until all have connected
     hostile-client.py loris PORT N HOSTS SECONDS
-                                             N connections, all let in, a byte now and then,
-                                             until they are ended, not before SECONDS
+                                             N connections, all accepted, a byte now and then,
+                                             until the server closes them, after SECONDS
+                                             or more
     hostile-client.py fail PORT N           N wrong passwords, each from another host
     hostile-client.py guess PORT            wrong passwords of one host, and of many hosts for alice
-    hostile-client.py reset PORT            connections reset wherever one can be
-    hostile-client.py login PORT HOST       who means well, as alice
+    hostile-client.py reset PORT            connections reset in every state
+    hostile-client.py login PORT HOST       a correct login, as alice
 """
 import os
 import random
@@ -70,7 +71,7 @@ def log_in(source="127.0.0.1", password=PASSWORD):
 
 
 def hello():
-    """The first bytes of a handshake."""
+    """The first bytes of a TLS handshake."""
     out = ssl.MemoryBIO()
     tls = TLS.wrap_bio(ssl.MemoryBIO(), out)
     try:
@@ -81,7 +82,7 @@ def hello():
 
 
 def ends(sock, data):
-    """data is sent, then our end is closed: theirs comes, whatever they say before it."""
+    """Sends data, then closes our end. True if the server closes its end, after any reply."""
     try:
         sock.sendall(data)
         if isinstance(sock, ssl.SSLSocket):
@@ -120,7 +121,7 @@ CLEAR = {
     "SSH": b"SSH-2.0-x\r\n" + noise(2000),
     "many commands": b"NOOP\r\n" * 20000,
     "all before the login": b"PASV\r\nEPSV\r\nRETR /etc/passwd\r\nSTOR x\r\nLIST\r\nMLSD\r\nDELE x\r\n"
-                            b"SITE CHMOD 777 x\r\nLANE 1\r\nGIVE 9\r\n123456789TAKE 3\r\nabc",
+                            b"SITE CHMOD 777 x\r\nGIVE 9\r\n123456789TAKE 3\r\nabc",
     "a request before the login": b"BULK 4000000\r\n" + bytes(4000000),
     "a request that is too long": b"BULK 18446744073709551615\r\n" + bytes(100000),
     "a request of no length": b"BULK -1\r\n" + bytes(1000),
@@ -148,7 +149,7 @@ def garbage():
             continue
         if not ends(to_tls(connect()), data):
             bad.append(name + ", under TLS")
-    # Of what is said in clear behind AUTH nothing may have been heard.
+    # Plain-text commands in the same packet as AUTH must not be executed.
     sock = connect()
     sock.sendall(b"AUTH TLS\r\nUSER alice\r\n")
     code = reply(sock)
@@ -164,10 +165,10 @@ def garbage():
     return not bad
 
 
-# ---- what does not end by itself ----
+# ---- connections that never end by themselves ----
 
 def closed(socks):
-    """All are closed by the other side, while each gets a byte now and then."""
+    """Returns True when the server has closed all sockets, while each sends a byte now and then."""
     end = time.monotonic() + PATIENCE
     left = list(socks)
     while left and time.monotonic() < end:
@@ -238,7 +239,7 @@ def loris():
     begun = time.monotonic()
     let_in, well = crowd()
     there, took = sum(map(is_open, let_in)), time.monotonic() - begun
-    # On a machine where they take longer than they may the first have gone.
+    # On a slow machine the first ones may have timed out already.
     print(f"{'all' if there == len(let_in) else 'not all' if took < int(sys.argv[5]) else 'those'} "
           f"at once after {took:.0f} s, ", end="", flush=True)
     well = closed(let_in) and well
@@ -284,7 +285,7 @@ def fail():
             with lock:
                 codes[code] = codes.get(code, 0) + 1
 
-    # Each failure takes a second or two.
+    # Each failed login takes a second or two.
     threads = [threading.Thread(target=some) for _ in range(100)]
     for t in threads:
         t.start()
@@ -296,11 +297,11 @@ def fail():
 
 # ---- guesses ----
 
-PAUSE = 1  # seconds: of a session, after its first wrong password
+PAUSE = 1  # seconds of delay in a session after its first wrong password
 
 
 def guess_once(source, user, password):
-    """Its code, and the seconds that it took."""
+    """Returns the reply code and the seconds."""
     sock = connect(source)
     begun = time.monotonic()
     say(sock, "USER " + user)
@@ -326,7 +327,7 @@ def at_once(calls):
 
 
 def one_by_one(waits, call):
-    """Wrong ones, each of which has to wait so many seconds at least: what was not so."""
+    """Makes wrong guesses, each with a minimum delay in seconds. Returns the failures."""
     bad = []
     for i, wait in enumerate(waits):
         code, took = call(i)
@@ -336,8 +337,8 @@ def one_by_one(waits, call):
 
 
 def guess_from_one_host():
-    """A host waits longer each time, and is refused in the end, also with the right password. The
-    limit of ten holds for guesses at once, too: all but those that are checked at the same time."""
+    """The delay of a host grows, and finally it is refused, even with the right password. The limit
+    of ten also applies to guesses at once, except those whose checks run at the same time."""
     here = host(3000)
     bad = one_by_one([0, 1, 2, 4, 8], lambda i: guess_once(here, f"nobody-{i}", "x"))
     more = at_once([lambda i=i: guess_once(here, f"nobody-{i}", "x") for i in range(8)])
@@ -354,7 +355,8 @@ def guess_from_one_host():
 
 
 def guess_one_user():
-    """A user waits, from whatever host he comes, but where he is known; and is never refused."""
+    """Logins of a user are delayed from every unknown host, but not from known ones; they are never
+    refused."""
     home = host(4000)
     bad = [] if guess_once(home, "alice", PASSWORD)[0] == 230 else ["alice, before"]
     bad += one_by_one([0, 0, 0, 0, 0.25, 0.5, 1, 2, 4],
@@ -392,7 +394,7 @@ def passive(sock):
 
 
 def data(sock, command):
-    """The data connection of a transfer that has begun, and is under TLS."""
+    """The data connection of a transfer that has begun, with TLS."""
     conn = passive(sock)
     sock.sendall(command.encode() + b"\r\n")
     return TLS.wrap_socket(conn, session=sock.session), reply(sock)
@@ -429,7 +431,6 @@ def states():
     yield "EPSV", lambda: [logged_in(b"EPSV\r\n")]
     yield "in a request", lambda: [logged_in(b"BULK 1000\r\n" + bytes(500))]
     yield "behind a request", lambda: [logged_in(b"BULK 1000\r\n" + bytes(1000))]
-    yield "LANE", lambda: [logged_in(b"LANE\r\nLANES\r\n")]
 
     def transfer(command, first):
         sock = logged_in()

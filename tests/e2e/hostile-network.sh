@@ -1,7 +1,7 @@
 #!/bin/bash
 # shellcheck disable=SC2034,SC2317 # for lib.sh; check calls them
 # A hostile network (hostile-client.py) and rftpd's three processes: the monitor lives, limits
-# hold, a transfer of somebody else goes on, nothing stays. TAP.
+# hold, a transfer of another client continues, no process or file is left. TAP.
 . "${top_srcdir:?}/tests/e2e/lib.sh"
 . "$lib/crowd.bash"
 is_root || skip_all "only root's rftpd has more than one process"
@@ -9,12 +9,13 @@ need python3
 
 front_user=nobody session_user=daemon
 processes=(--user "$front_user" --files-user "$session_user")
-# Each failure takes a tenth of a second of a processor: E2E_FAILURES=10000 takes a quarter of an hour.
+# Each failure takes a tenth of a second of a processor: E2E_FAILURES=10000 takes a quarter of an
+# hour.
 slow_ones=1000 failures=${E2E_FAILURES:-120} halves=40 at_once=100
 growth=1000 # of the monitor, kB
 if sanitized || [ "$slow" -gt 1 ]; then
 	slow_ones=100 failures=24 halves=5 at_once=20
-	# ASan keeps freed memory for a while: none of it here. Its tables grow with what is touched, by
+	# ASan keeps freed memory for a while: not here. Its tables grow with the touched memory, by
 	# 7 MB with gcc 14's; the limit above holds in the other build.
 	if sanitized; then
 		export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}quarantine_size_mb=0:thread_local_quarantine_size_kb=0"
@@ -36,7 +37,7 @@ in_memory() {
 }
 shm_before=$(in_memory)
 
-# serve NAME OPTION...: with a transfer and an idle session of somebody else, which stay
+# serve NAME OPTION...: with a transfer and an idle session of another client, which stay
 serve() {
 	local name=$1
 	shift
@@ -51,8 +52,8 @@ serve() {
 fds() { find "/proc/$server/fd" -type l | wc -l; }
 resident() { awk '/^VmRSS:/ {print $2}' "/proc/$server/status"; }
 only_own() { [ "$(children "$server" | sort)" = "$own" ]; }
-# Whatever was done: what there was before is there, and nothing else.
-unharmed() { # WHAT
+# After each attack the processes of before are there, and no others.
+unharmed() { # NAME
 	check "$1: the monitor lives" kill -0 "$server"
 	check "$1: of its processes those are left that were there before, and no zombie" patience 100 only_own
 	check "$1: as many descriptors" test "$(fds)" = "$own_fds"
@@ -60,7 +61,7 @@ unharmed() { # WHAT
 	check "$1: who is idle is answered" answers 1
 	check "$1: no process has died" not grep -q 'died of signal' "$tmp/$name.log"
 }
-goes() { # WHAT ARGUMENT...
+goes() { # NAME ARGUMENT...
 	local what=$1
 	shift
 	limit=1200 run python3 "$lib/hostile-client.py" "$1" "$port" "${@:2}"
@@ -68,7 +69,7 @@ goes() { # WHAT ARGUMENT...
 	tail -n 3 "$tmp/err" | comment
 	check "$what" status_is 0
 }
-ends_well() { # WHAT
+ends_well() { # NAME
 	ask finish
 	check "$1: the transfer ends well" answers 1
 	check "$1: it is what was sent" same "$tmp/from/long" "$tmp/root/long"
@@ -97,12 +98,12 @@ ends_well "slow ones"
 
 name=c
 serve c --max-sessions $((3 * at_once)) --max-per-host $((at_once / 2)) --login-timeout 20m
-# From two hosts: those get what a host may have, others are served.
+# From two hosts: each gets the connections of one host, others are served.
 goes "a thousand of two hosts" many $slow_ones 2
 check "of whom so many are let in as a host may have" grep -q "^let in $at_once, refused $((slow_ones - at_once)), else 0," "$tmp/out"
 check "others are served" grep -q ' login 230' "$tmp/out"
 unharmed "many of two hosts"
-# From everywhere: then nobody else gets in.
+# From everywhere: then no other client gets in.
 goes "some from everywhere" many $((4 * at_once)) 4000
 check "so many are let in as there may be" grep -q "^let in $((3 * at_once - 2)), refused $((at_once + 2)), else 0, login 421" "$tmp/out"
 unharmed "many from everywhere"
@@ -124,7 +125,7 @@ sessions() {
 	done
 }
 before=$(sessions) size_before=$(resident)
-# Somebody's transfer, which lasts as long as they do.
+# The transfer of another client, which lasts as long as the attacks.
 while [ ! -e "$tmp/enough" ]; do
 	head -c 32768 /dev/urandom
 done | tee "$tmp/from/stream" | rftp put -q --accept-new --retries 0 --rate 300K --block 64K \
@@ -138,7 +139,7 @@ moves() { [ "$(written)" -gt $((so_much + 100000)) ]; }
 timeout 900 python3 "$lib/hostile-client.py" loris "$port" $slow_ones 20 $time >"$tmp/loris" 2>&1 &
 loris=$!
 others+=("$loris")
-# Who guesses has to wait, from one host and for one user.
+# A client that guesses passwords has to wait, from one host and for one user.
 python3 "$lib/hostile-client.py" guess "$port" >"$tmp/guess" 2>&1 &
 guess=$!
 others+=("$guess")
@@ -174,7 +175,7 @@ ends_well "$slow_ones"
 
 name=d
 serve d --plain --max-sessions 200
-# What is remembered of hosts has its room from the start, but is touched with time.
+# The table of hosts is allocated at the start, but its pages are touched later.
 limit=1200 run python3 "$lib/hostile-client.py" fail "$port" $((failures / 4))
 before=$(resident)
 goes "failed logins" fail $failures

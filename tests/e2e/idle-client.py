@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A client that does nothing for longer than --idle-timeout, in all the places where one can.
+"""A client that is idle for longer than --idle-timeout, in every possible state.
 
 idle-client.py PORT SECONDS ROOT: the server's time-out, and its root"""
 import os
@@ -27,7 +27,7 @@ def connect(tls):
 
 
 def ends(c):
-    """Nothing comes any more but the end, as it should be."""
+    """Only a correct end of the connection follows."""
     try:
         line = c.line()
         raise AssertionError(line)
@@ -54,7 +54,7 @@ def kept(tls):
 
 
 def unread(tls):
-    """A download of which nothing is read."""
+    """A download that is not read."""
     c = connect(tls)
     conn = c.open('RETR big')
     assert c.reply()[0] in (425, 426, 451)
@@ -64,7 +64,7 @@ def unread(tls):
 
 
 def unsent(tls):
-    """An upload that stands still leaves nothing."""
+    """A stalled upload leaves no file."""
     c = connect(tls)
     conn = c.open('STOR half')
     conn.sendall(b'a' * 100000)
@@ -76,7 +76,7 @@ def unsent(tls):
 
 
 def nobody_connects(tls):
-    """A data port that nobody comes to."""
+    """A data port without a connection."""
     c = connect(tls)
     c.passive()
     c.send('RETR big')

@@ -1,5 +1,6 @@
 #!/bin/bash
-# --idle-timeout: who does nothing for so long is told, and gone; who does something is not. TAP.
+# --idle-timeout: a client that does nothing for so long gets a reply and is disconnected; an active
+# one stays. TAP.
 . "${top_srcdir:?}/tests/e2e/lib.sh"
 . "$lib/numbered.bash"
 three_processes

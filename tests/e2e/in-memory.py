@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Secrets in the memory of processes.
+"""Finds secrets in the memory of processes.
 
     in-memory.py key FILE        the private scalar of a PEM file's P-256 key, to standard output
-    in-memory.py find PID FILE   is what the file holds in the process's memory, in this order of
-                                 bytes or in the other? Says "found" or "not found"
+    in-memory.py find PID FILE   searches the process's memory for the content of FILE, in its
+                                 byte order and in reverse. Prints "found" or "not found"
 """
 import subprocess
 import sys

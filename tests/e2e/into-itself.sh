@@ -22,7 +22,7 @@ fresh() {
 	(cd "$tmp/root/a" && find . | LC_ALL=C sort) >"$tmp/before"
 	ln -s root "$tmp/by"
 }
-# copied DIR [NAME]: it holds what a held before, but for what lies below NAME
+# copied DIR [NAME]: it holds the files of a as they were before, without those below NAME
 copied() {
 	(cd "$1" && find . ${2:+-path "./$2" -prune -o} -print | LC_ALL=C sort) >"$tmp/after"
 	grep -v "^\./${2:-/}\(/\|\$\)" "$tmp/before" | diff - "$tmp/after" | comment
@@ -38,7 +38,7 @@ for dir in put get; do
 		check "$dir into itself, $by" fails_with 1 "$itself"
 		check "$dir into itself, $by: all but the copy is copied" copied "$tmp/root/a/b/a"
 
-		# Again: what was there already is the copy, too.
+		# Again: now the copy of the first run exists already.
 		if [ $dir = put ]; then put -r "$tmp/$by/a" "$url/a/b/"; else
 			get -r "$url/a" "$tmp/$by/a/b/"; fi
 		check "$dir into itself again, $by" fails_with 1 "$itself"

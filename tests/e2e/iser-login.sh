@@ -54,7 +54,7 @@ done
 login --user $'me\nnode.startup = automatic' --secret-file "$tmp/secret" 10.0.0.1
 check "a user that would be two lines of a record" one_line 2 'control character'
 
-# ---- what is given ----
+# ---- options ----
 
 if ! may_be_root; then
 	skip "what is given" "nobody here is root"
@@ -82,7 +82,7 @@ echo '{}' >"$tmp/plan"
 login --plan "$tmp/plan"
 check "a plan that is none" one_line 2 'is no plan'
 
-# ---- what is here ----
+# ---- this host ----
 
 # The tools' own names, in a place with nothing else.
 mkdir "$tmp/bin"
@@ -130,8 +130,8 @@ exec 7>&-
 
 # ---- killed ----
 
-# What it has begun goes on, and no other begins beside that; a daemon that it had to start is no
-# part of it.
+# Its login continues, and no other begins meanwhile; a daemon that it had to start is not part of
+# it.
 cat >"$tmp/bin/iscsiadm" <<END
 #!/bin/sh
 case \$* in *delete*) ;; *) exit 0 ;; esac
@@ -186,8 +186,8 @@ if is_root; then
 		check "nor out" one_line 1 'logout needs root: use sudo'
 	fi
 fi
-# Where the kernel has it, the address is asked, and nobody answers; elsewhere the module is
-# named.
+# With the kernel's module the address is tried, and does not answer; without it the error names the
+# module.
 if is_root && [ -e /etc/iscsi/initiatorname.iscsi ]; then
 	login --transport tcp --wait 1 127.0.0.1:1
 	check "nobody there" one_line 1 'iscsi_tcp\|127.0.0.1:1\|iscsid'

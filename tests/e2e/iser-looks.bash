@@ -1,7 +1,7 @@
-# shellcheck shell=bash disable=SC2154 # for who sources this; tmp: lib.sh's
+# shellcheck shell=bash disable=SC2154 # the sourcing script uses them; tmp: lib.sh's
 # SPDX-License-Identifier: Apache-2.0
-# What the tests of rftp-iser's status and verify share, here and in the guest: looks at what they
-# say. Sourced after lib.sh.
+# Shared by the tests of rftp-iser's status and verify, here and in the guest: checks of their
+# output. Sourced after lib.sh.
 
 # No rtslib can be imported by programs that run after it.
 without_rtslib() {
@@ -14,7 +14,7 @@ status() { run rftp-iser status "$@"; }
 has() { grep -q -e "$1" "$tmp/out"; }
 wrongs() { grep -c '^WRONG' "$tmp/out"; }
 all_ok() { status_is 0 && [ "$(wrongs)" = 0 ] && has '^ok' && not has '^UNSEEN'; }
-# only WHAT MEND: the one thing that is wrong, and how to mend it
+# only NAME MEND: the only problem, and its remedy
 only() {
 	status_is 1 && [ "$(wrongs)" = 1 ] && not has '^UNSEEN' && has "^WRONG.*$1.* -> .*$2" && return
 	comment <"$tmp/out"

@@ -1,6 +1,6 @@
 #!/bin/bash
-# rftp-iser plan: by a file and by options, on descriptions of other machines; its secrets; what is
-# wrong is said in one line, and nothing is written then. TAP.
+# rftp-iser plan: by a file and by options, on descriptions of other machines; its secrets; an error
+# is reported in one line, and then no file is written. TAP.
 
 . "${top_srcdir:?}/tests/e2e/lib.sh"
 need python3
@@ -12,9 +12,9 @@ me=iqn.2026-01.org.example:me
 "$lib/make-sysfs" "$top_srcdir/tests/unit/sysfs/two" "$tmp/two"
 printf '%s\n' 'ens1f0 192.0.2.1' 'ens2f0 192.0.2.2' 'eth0 192.0.2.9' >"$tmp/addresses"
 
-# plan OPTION...: of a machine of two nodes; what it prints is in $tmp/out
+# plan OPTION...: for a machine with two nodes; its output is in $tmp/out
 plan() { run rftp-iser plan --sysfs "$tmp/two" --addresses "$tmp/addresses" "$@"; }
-# The same with what each plan needs.
+# The same with the options that each plan needs
 full() { plan --name s --iqn iqn.2026-01.org.example --secrets "$tmp/secrets" "$@"; }
 # is EXPRESSION: of Python, over the plan p in $tmp/out, t its targets
 is() {
@@ -200,7 +200,7 @@ run rftp-iser plan --check - --open
 check "it takes nothing else" fails 2 '--check takes no other option than --sysfs and --addresses'
 
 # Edited by hand, of that machine.
-edit() { # EXPRESSION: what of the plan p is changed
+edit() { # EXPRESSION: a change of the plan p
 	python3 -c 'import json, sys
 p = json.load(open(sys.argv[1]))
 t = p["targets"]
@@ -238,7 +238,7 @@ run rftp-iser plan --addresses "$tmp/addresses" --tcp --name s --domain a.b --op
 check "but is planned for the node that is said" is 't[0]["luns"][0]["path"] == "/dev/no-such-device"'
 check "which is warned of" warned '/dev/no-such-device: No such file'
 
-# ---- what is wrong ----
+# ---- errors ----
 
 # refused STATUS TEXT OPTION...: of a plan that is good without OPTION...
 refused() {
@@ -247,7 +247,7 @@ refused() {
 	full --tmpfs 4M --open "$@"
 	check "refused with $code: $*" fails "$code" "$text"
 }
-# By what is there, or by a file; and by the option itself.
+# By the machine, by a file, or by the option itself
 wrong() { refused 1 "$@"; }
 misused() { refused 2 "$@"; }
 misused '--tmpfs "big" is no size' --tmpfs big
@@ -289,7 +289,7 @@ check "addresses that are none" fails 1 'bad:1: "storage1" is no numerical addre
 run rftp-iser plan --sysfs "$tmp/nowhere" --tmpfs 1M --open --name s --domain a.b
 check "a sysfs that there is not" fails 1 'nowhere: No such file'
 plan --tmpfs 4M --nonsense
-check "an option that there is not" fails 2 'no such option'
+check "an option that there is not" fails 2 'there is no option'
 plan one two
 check "too many words" fails 2 'too many words: two'
 

@@ -1,12 +1,12 @@
 #!/bin/bash
-# What rftp-iser's commands refuse before they begin: by which status, in which words, and for
-# programs. That of plan, login and logout is in iser-plan.sh and iser-login.sh. TAP.
+# Errors of rftp-iser's commands before they begin: status, message, and JSON. Those of plan, login
+# and logout are in iser-plan.sh and iser-login.sh. TAP.
 
 . "${top_srcdir:?}/tests/e2e/lib.sh"
 . "$top_srcdir/tests/e2e/iser-looks.bash"
 need python3
 
-# Nothing of this host's is touched, whoever runs it: what changes LIO is not there.
+# This host is not changed, also if root runs this: the configuration directory does not exist.
 export RFTP_ISER_STATE=$tmp/state RFTP_CONFIGFS=$tmp/configfs
 without_rtslib
 
@@ -33,14 +33,14 @@ for command in status verify remove; do
 	run rftp-iser $command one two
 	check "$command: too many words" one_line 2 'too many words: two'
 	run rftp-iser $command --nonsense
-	check "$command: no such option" one_line 2 'no such option'
+	check "$command: no such option" one_line 2 'there is no option'
 done
 run rftp-iser apply
 check "apply: no plan" one_line 2 'apply wants PLAN'
 run rftp-iser apply --name a/b "$tmp/plan"
 check "apply: no plan's name" one_line 2 "no plan's name"
 
-# ---- who may ----
+# ---- privileges ----
 
 if [ "${#as_other[@]}" -gt 0 ]; then
 	mkdir -m 700 "$tmp/state"
@@ -64,7 +64,7 @@ if ! may_be_root; then
 	finish
 fi
 
-# ---- what is not there ----
+# ---- missing files and programs ----
 
 iser apply --json "$tmp/none"
 check "a plan's file" says 'none: No such file'
@@ -93,7 +93,7 @@ echo nonsense >"$tmp/state/one.json"
 iser status --json one
 check "what is kept is damaged" says 'one.json'
 
-# ---- what is in the way ----
+# ---- conflicts ----
 
 cat >"$tmp/plan" <<END
 {"rftp-iser-plan": 1, "name": "p", "cpus": "any", "targets": [{"node": 0, "iqn": "iqn.2026-01.org.example:t",

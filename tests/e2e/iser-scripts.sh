@@ -1,6 +1,6 @@
 #!/bin/bash
-# scripts/iser-target.sh and iser-initiator.sh: what they refuse, and that what rftp-iser says comes
-# through. What they do is for the guest's test, tests/vm/iser-scripts.sh. TAP.
+# scripts/iser-target.sh and iser-initiator.sh: their errors, and that they pass on rftp-iser's
+# messages. The guest's test, tests/vm/iser-scripts.sh, has their work. TAP.
 
 . "${top_srcdir:?}/tests/e2e/lib.sh"
 . "$top_srcdir/tests/e2e/iser-looks.bash"
@@ -44,9 +44,9 @@ if is_root; then
 	check "initiator: what rftp-iser says comes through" fails 1 "nowhere.json: No such file"
 fi
 
-# ---- only what is its own ----
+# ---- only its own mounts ----
 
-# In a place of its own, where mounts and the table that mount keeps of them are nobody else's.
+# In a mount namespace and with a utab of its own
 mkdir "$tmp/mnt" "$tmp/mnt/1" "$tmp/mnt/2"
 apart() { run unshare -m "$@"; }
 is_root || apart() { run unshare -rm "$@"; }

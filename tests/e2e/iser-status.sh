@@ -1,6 +1,6 @@
 #!/bin/bash
-# rftp-iser status and verify, of a target as configfs would tell it: a directory that looks like
-# it. What the kernel's own says is for the guest's test. TAP.
+# rftp-iser status and verify, of a target in a directory that looks like configfs. The guest's test
+# has the kernel's configfs. TAP.
 
 . "${top_srcdir:?}/tests/e2e/lib.sh"
 . "$top_srcdir/tests/e2e/iser-looks.bash"

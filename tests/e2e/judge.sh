@@ -21,8 +21,8 @@ ours=(--users "$tmp/users" --certificates "$tmp/map" --ca "$tmp/ca.pem" --root "
 
 # ---- a debugger ----
 
-# From the monitor it follows the second process that is made, which is a gate's, and from there each
-# that is made, to the one that reads the certificate.
+# From the monitor it follows the second process that is made, which is an auth process, and from
+# there each that is made, to the one that reads the certificate.
 cat >"$tmp/follow" <<GDB
 set confirm off
 set pagination off
@@ -41,7 +41,8 @@ shell until [ -e $tmp/go ]; do sleep 0.1; done
 source $tmp/then
 detach
 GDB
-# stop_judge [COMMAND...]: a client logs in, and its judge stands still; go has gdb do COMMANDs, and leave
+# stop_judge [COMMAND...]: a client logs in, and its judge stands still; go has gdb do COMMANDs, and
+# leave
 stop_judge() {
 	rm -f "$tmp/ready" "$tmp/reached" "$tmp/go"
 	: >"$tmp/then"
@@ -79,7 +80,7 @@ go() {
 replied() { grep -q "^[0-9.]* $1" "$tmp/said"; } # REGEX
 logged() { grep -q "$1" "$tmp/d.log"; }
 
-# ---- who it is ----
+# ---- its user ----
 
 start_server d "${ours[@]}" --login-timeout 10m
 if ! stop_judge; then
@@ -95,7 +96,7 @@ has_no_rights "the judge" "$judge" "$tmp/d.state/empty"
 kinds "$judge" | comment
 check "open: nothing but where its word goes" has_open "$judge" pipe=1
 
-# ---- what it knows ----
+# ---- its secrets ----
 
 printf '%s' "$mark" >"$tmp/mark"
 python3 "$lib/in-memory.py" key "$tmp/d.state/key.pem" >"$tmp/scalar"
@@ -109,14 +110,14 @@ check "its word is enough: alice is let in" replied 232
 check "and served" replied 257
 check "nothing of it is left" patience 20 no_children "$server"
 
-# ---- what it may do to others ----
+# ---- its rights over other processes ----
 
 stop_judge "signal SIGABRT"
 check "another judge dies" test -n "$judge"
 go
 check "nobody is let in" not replied '2[35][27]'
 check "its client is told" replied '4'
-check "the log says so" logged 'the process that was to find out died of signal 6'
+check "the log says so" logged 'the child process died of signal 6'
 check "it is gone" patience 20 no_children "$server"
 
 if [ "$(uname -m)" = x86_64 ]; then
@@ -124,7 +125,7 @@ if [ "$(uname -m)" = x86_64 ]; then
 	check "one says yes, and not to whom" test -n "$judge"
 	go
 	check "nobody is let in for that" not replied '2[35][27]'
-	check "which the log says" logged 'what was found out of a certificate'
+	check "which the log says" logged 'the result of the certificate check'
 	check "nothing is left" patience 20 no_children "$server"
 else
 	skip "one says yes, and not to whom" "for another processor"
@@ -141,7 +142,7 @@ wait "$gdb"
 run python3 "$lib/ftp-say.py" "$port" "USER anonymous" "PASS x" PWD
 check "others are served meanwhile" grep -q '^[0-9.]* 257' "$tmp/out"
 check "it is ended" patience 60 gone "$judge"
-check "by the monitor" patience 10 logged 'the check of a login from .* has come to no end'
+check "by the monitor" patience 10 logged 'the check of a login from .* has taken too long: killed'
 wait "$client"
 check "its client is told to come later" replied 421
 check "nothing of that is left" patience 30 no_children "$server"

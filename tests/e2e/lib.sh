@@ -1,7 +1,7 @@
 # shellcheck shell=bash
-# shellcheck disable=SC2034 # some are for those who source it
-# What the end-to-end tests share: a throw-away directory, TAP lines, servers, and commands
-# that are run without a terminal and are not let hang. Sourced, not run:
+# shellcheck disable=SC2034 # some are the sourcing script uses them
+# Shared by the end-to-end tests: a throw-away directory, TAP lines, servers, and commands
+# without a terminal and with a time limit. Sourced, not run:
 #
 #	. "${top_srcdir:?}/tests/e2e/lib.sh"
 #
@@ -36,12 +36,23 @@ need() { # COMMAND...: programs that this script cannot do without
 	done
 }
 
+# Fault injection (src/util/fault.h) is in test builds only.
+no_faults="without fault injection (configure --enable-faults)"
+has_faults() { rftp --version | grep -q '[+]faults'; }
+# The rest of the script needs it.
+need_faults() {
+	! has_faults || return 0
+	[ "$tests" -gt 0 ] || skip_all "$no_faults"
+	skip "the rest" "$no_faults"
+	finish
+}
+
 comment() { # reads text
 	cut -c 1-400 | sed 's/^/# /'
 }
 
-# check WHAT COMMAND...: a test; COMMAND's status decides. $todo, when set, is the reason
-# why it is known to fail; the test after it is not concerned any more.
+# check NAME COMMAND...: a test; COMMAND's status decides. $todo, when set, is the reason
+# why this test, and not the next one, is known to fail.
 todo=
 check() {
 	local what=$1 mark=${todo:+ # TODO $todo} reason=$todo
@@ -59,7 +70,7 @@ check() {
 	return 1
 }
 
-# What the last command was and said, for whoever reads of a failure.
+# Show the last command and its messages, for a failed check.
 show() {
 	[ -n "${ran:-}" ] || return
 	echo "# ran: ${ran:0:300}; status $status"
@@ -67,10 +78,10 @@ show() {
 	[ "${#servers[@]}" -eq 0 ] || ls -t "$tmp"/*.log | head -n 1 | xargs tail -n 6 | comment
 }
 
-# Such a program traces itself, and keeps what was freed.
+# A program with a sanitizer traces itself, and keeps freed memory.
 sanitized() { rftpd --version | grep -Eq '[+](asan|tsan|msan)'; }
 
-skip() { # WHAT WHY
+skip() { # NAME WHY
 	tests=$((tests + 1))
 	echo "ok $tests - $1 # SKIP $2"
 }
@@ -96,7 +107,7 @@ finish() {
 	exit 0
 }
 
-# ---- a place, and what must be gone at the end ----
+# ---- a temporary directory, and the clean-up ----
 
 tmp=$(mktemp -d "${TMPDIR:-/tmp}/rftp-e2e.XXXXXX") || exit 99
 chmod 755 "$tmp"
@@ -129,9 +140,9 @@ trap 'exit 99' HUP INT TERM
 
 export HOME=$tmp/home
 mkdir "$HOME"
-unset XDG_CONFIG_HOME XDG_STATE_HOME RFTP_FAULT_STORAGE RFTP_FAULT_TRANSPORT
+unset XDG_CONFIG_HOME XDG_STATE_HOME RFTP_FAULT
 . "$lib/reports.sh"
-# Whatever runs under E2E_UNDER takes several times as long.
+# A program under E2E_UNDER takes several times as long.
 slow=${E2E_SLOW:-1}
 
 is_root() { [ "$(id -u)" -eq 0 ]; }
@@ -164,10 +175,10 @@ not() { ! "$@"; }
 # ---- servers ----
 
 # start_server NAME OPTION...: sets server (its pid), port and url; its log is
-# $tmp/NAME.log. Before it, as_server may hold what to run it under.
+# $tmp/NAME.log. as_server, set before, may hold a command to run it under.
 as_server=()
-# What root's rftpd is told of its processes. Tests look at files as their owner, so one has all
-# rights, unless a test, or E2E_SEPARATE, asks for three: then the session is root's without them.
+# Options for rftpd run by root. Tests check files as their owner, so one process has all rights,
+# unless a test, or E2E_SEPARATE, asks for three: then the session is root without capabilities.
 processes=(--one-process)
 three_processes() { processes=(--user nobody --files-user root --allow-root); }
 [ -z "${E2E_SEPARATE-}" ] || three_processes
@@ -269,8 +280,8 @@ as_root=()
 is_root || as_root=(unshare -r --)
 may_be_root() { "${as_root[@]}" true 2>/dev/null; }
 
-# as_other COMMAND...: as somebody without privileges, when we are root, and when others get as
-# far as the programs and the files of a test
+# as_other COMMAND...: as an unprivileged user, if we are root and if other users can reach the
+# programs and the files of a test
 as_other=(setpriv --reuid=65534 --regid=65534 --clear-groups --)
 if ! is_root || ! "${as_other[@]}" test -x "$(command -v rftp)" -a -x "${tmp%/*}" 2>/dev/null; then
 	as_other=()

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck disable=SC2034,SC2317 # for lib.sh; check calls them
-# What rftpd's three processes have to say is in the system's log, and in the journal, which only
-# the monitor has open. TAP.
+# Messages of rftpd's three processes arrive in the system's log, and in the journal, which only the
+# monitor has open. TAP.
 . "$(dirname "$0")/own-etc.bash" # for its namespace of mounts
 . "${top_srcdir:?}/tests/e2e/lib.sh"
 . "$lib/processes.bash"
@@ -15,7 +15,7 @@ hash=$(echo s3cret | rftpd --hash-password)
 echo "alice:$hash:$tmp/root:/:ro" >"$tmp/users"
 chmod 600 "$tmp/users"
 
-# A client that does all that there is to say of: a wrong password, the right one, a file.
+# A client whose actions are all logged: a wrong password, the right one, a file.
 in_log() { grep -Eq "$1" "$log"; }
 visit() { # HEAD: how each line begins
 	local head=$1 level=$2 p lines
@@ -25,12 +25,12 @@ visit() { # HEAD: how each line begins
 	check "$level: makes a session" patience 10 one_with_uid "$session_uid"
 	check "$level: a file is got" test "$(tell "$level" "get file")" = 226
 	for p in $(with_uid "$front_uid") $(with_uid "$session_uid"); do
-		sanitized || check "$level: process $p has no log open, but its sockets" \
-			test -z "$(kinds "$p" | tr ' ' '\n' | grep -Ev "^(/dev/null|socket|anon_inode|$tmp/root)=|^\$")"
+		sanitized || check "$level: process $p has no log open, but its sockets and its pipe" \
+			test -z "$(kinds "$p" | tr ' ' '\n' | grep -Ev "^(/dev/null|socket|pipe|anon_inode|$tmp/root)=|^\$")"
 	done
 	leave "$level"
 	check "$level: who listens is in the log" patience 20 in_log "^$head.*listening on 127\.0\.0\.1:"
-	check "$level: what the gate's child says" patience 20 in_log \
+	check "$level: what the auth process's child says" patience 20 in_log \
 		"$head.*login of \"alice\" from 127\.0\.0\.1:[0-9]+ refused"
 	check "$level: who has logged in" patience 20 in_log "$head.*login of alice from 127\.0\.0\.1:[0-9]+ \("
 	check "$level: what the session says" patience 20 in_log \
@@ -39,7 +39,7 @@ visit() { # HEAD: how each line begins
 	check "$level: and once there" test "$(grep -c 'RETR "/file"' "$log")" = 1
 }
 
-# ---- the journal: a stream whose inode the service manager names ----
+# ---- the journal: a stream with the inode that the service manager names ----
 
 log=$tmp/journal
 : >"$log"

@@ -1,7 +1,7 @@
 #!/bin/bash
 # shellcheck disable=SC2034,SC2317 # for lib.sh; check calls them
-# The log of rftpd's three processes: the monitor alone has it open, and says whose each line is.
-# TAP.
+# The log of rftpd's three processes: the monitor alone has it open, and names the process of each
+# line. TAP.
 . "${top_srcdir:?}/tests/e2e/lib.sh"
 . "$lib/processes.bash"
 is_root || skip_all "only root's rftpd has more than one process"
@@ -29,28 +29,30 @@ four() { [ "$(children "$server" | wc -w)" = 4 ]; }
 check "which makes four processes" patience 10 four
 for p in $(children "$server"); do kinds "$p" | comment; done
 
-# ---- what is open ----
+# ---- open files ----
 
 for p in $(with_uid "$front_uid"); do
-	# To its client, to the monitor two, to its session two.
-	check "a front has five sockets, and no more" has_open "$p" socket=5
+	# To its client, and two to its session.
+	check "a preauth process has three sockets and a pipe, and no more" has_open "$p" pipe=1 socket=3
 done
 for p in $(with_uid "$session_uid"); do
-	check "a session has these, and its root" has_open "$p" "$(readlink -f "$tmp/root")=1" socket=3
+	check "a session has these, and its root" has_open "$p" "$(readlink -f "$tmp/root")=1" pipe=1 socket=2
 done
 has_log() { find "/proc/$1/fd" -lname "$log*" | grep -q .; }
 check "the monitor has the log" has_log "$server"
-# Sockets by their numbers: each has one owner, so that nobody hears or speaks for another.
-sockets() {
+# Sockets and pipes by their numbers: no process can read or write for another. A pipe has two ends.
+those() { # KIND
 	local p
 	for p in "$server" $(children "$server"); do
-		find "/proc/$p/fd" -lname 'socket:*' -printf '%l\n' | sort -u
+		find "/proc/$p/fd" -lname "$1:*" -printf '%l\n' | sort -u
 	done
 }
-check "sockets are counted" test "$(sockets | wc -l)" = $((1 + 2 * 3 + 2 * 5 + 2 * 3))
-check "and none is open twice" test -z "$(sockets | sort | uniq -d)"
+check "sockets are counted" test "$(those socket | wc -l)" = $((1 + 2 * 3 + 2 * 2))
+check "and none is open twice" test -z "$(those socket | sort | uniq -d)"
+check "each process has a pipe to the monitor" test "$(those pipe | sort | uniq -d | wc -l)" = 4
+check "which only these two have" test "$(those pipe | wc -l)" = 8
 
-# ---- whose lines they are ----
+# ---- the process of each line ----
 
 session=$(with_uid "$session_uid" | head -n 1)
 check "a file is fetched" test "$(tell a "get big")" = 226

@@ -1,7 +1,7 @@
 #!/bin/bash
-# shellcheck disable=SC2034 # some are for those who are sourced
-# Clients that log in by a certificate: which does for whom, by rftp and by other FTP clients, and at
-# other FTP servers. TAP.
+# shellcheck disable=SC2034 # some are the sourcing script uses them
+# Clients that log in by a certificate: which one is valid for which user, by rftp and by other FTP
+# clients, and at other FTP servers. TAP.
 
 . "${top_srcdir:?}/tests/e2e/lib.sh"
 three_processes
@@ -22,7 +22,7 @@ alice:$(echo right | rftpd --hash-password):$tmp/root/a::rw
 bob:*:$tmp/root/b::ro
 USERS
 cat >"$tmp/map" <<MAP
-# whose they are
+# owners of the certificates
 subject "CN=alice a,O=Example" alice
 $(pin_of bob) bob
 $(pin_of bob)	nobody-here
@@ -85,7 +85,7 @@ as alice anonymous
 run rftp ls "${by[@]}" "$url/"
 check "anonymous needs none, and may have one" status_is 0
 
-# What cannot be shown.
+# Certificates that cannot be used.
 as alice alice
 chmod 644 "$tmp/alice.key"
 run rftp ls "${by[@]}" "$url/"
@@ -154,7 +154,7 @@ else
 	skip "a server that wants a certificate" "no pyftpdlib"
 fi
 
-# ---- what the server refuses to start with ----
+# ---- options that the server refuses to start with ----
 stays_down() { # STATUS TEXT OPTION...
 	local want=$1 text=$2
 	shift 2

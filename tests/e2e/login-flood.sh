@@ -5,7 +5,7 @@
 . "${top_srcdir:?}/tests/e2e/lib.sh"
 need python3
 
-# What a check takes, and what a process touches besides, kB.
+# Memory of one password check, and of a process besides, kB.
 per_check=33500 per_connection=2000
 flood=150
 if sanitized || [ "$slow" -gt 1 ]; then
@@ -33,7 +33,7 @@ flood() {
 }
 word() { awk -v name="$1" '$1 == name { print $2 }' "$tmp/out"; }
 honest() { awk '$1 == "honest" { print int($3 + 0.99) }' "$tmp/out"; }
-# holds WHAT CHECKS SECONDS: of the last flood; so many checks at once
+# holds NAME CHECKS SECONDS: limits of the last flood; so many checks at once
 holds() {
 	check "$1: each gets an answer" test "$(word else)" = 0
 	check "$1: memory for $2 checks at once, not for $flood" \
@@ -62,7 +62,7 @@ check "a login that waits too long is told to come again later" test "$(word lat
 check "and the log names the option" grep -q 'refused: too many logins at once; see max-checks' "$tmp/three.log"
 check "it stops well" stops_well
 
-# left WHAT: clients that close their connections while they wait for a check are not checked
+# left NAME: clients that close their connections while they wait for a check are not checked
 left() {
 	local before
 	before=$(wrong)

@@ -1,7 +1,7 @@
 #!/bin/bash
 # shellcheck disable=SC2034 # some are for lib.sh
-# rftpd --pam, run by root: who gets in by PAM and its shipped service, whose session it is then,
-# and who does not. In an /etc of its own. TAP.
+# rftpd --pam, run by root: users that PAM and the shipped service accept or refuse, and the user of
+# the session. In an /etc of its own. TAP.
 
 . "$(dirname "$0")/own-etc.bash"
 . "${top_srcdir:?}/tests/e2e/lib.sh"
@@ -47,7 +47,7 @@ logged() { grep -Eq "$1" "$tmp/d.log"; }
 
 start_server d --pam
 
-# ---- one who may ----
+# ---- an accepted user ----
 netrc alice right
 random "$tmp/file" 300000
 mkdir -p "$tmp/tree/sub"
@@ -75,7 +75,7 @@ check "she is at home" replied "257 .*$tmp/homes/alice\""
 check "and may change her modes" test "$(stat -c %a "$tmp/homes/alice/file")" = 600
 check "PASS again is superfluous" replied 202
 
-# ---- whose the session is ----
+# ---- the user of the session ----
 hold() { # COMMAND...: a session that stays; its process is in $session, its client in $client
 	mkfifo "$tmp/hold"
 	python3 "$lib/ftp-say.py" "$port" --hold "$@" <"$tmp/hold" >"$tmp/held" 2>&1 &
@@ -120,8 +120,8 @@ else
 fi
 release
 
-# ---- who may not ----
-refused() { # WHO PASSWORD WHY
+# ---- refused users ----
+refused() { # USER PASSWORD REASON
 	say "USER $1" "PASS $2" "PWD"
 	check "$3: 530" replied "530 User or password is wrong"
 	check "$3: nothing more is said" not grep -q '257' "$tmp/out"
@@ -154,7 +154,7 @@ echo "down until noon" >/etc/nologin
 refused alice right "while there is /etc/nologin"
 rm /etc/nologin
 
-# It does not show by the time who exists.
+# The time of a refusal does not show whether a user exists.
 least() { # USER: of three refusals, in halves of a second
 	for _ in 1 2 3; do
 		say "USER $1" "PASS wrong"
@@ -167,7 +167,7 @@ check "and as long for who is not there" test "$(least nobody-here)" -eq "$exist
 
 check "no password is in the log" not grep -Eq 'right|PASS' "$tmp/d.log"
 
-# ---- what the service says ----
+# ---- the PAM service ----
 # A module's groups are the session's.
 sed -i '/^auth/a auth optional pam_group.so' /etc/pam.d/rftpd
 mkdir -p /etc/security
@@ -176,7 +176,7 @@ hold "USER alice" "PASS right"
 check "a group by pam_group" grep -qw 6002 <<<"$(of_session Groups)"
 check "beside the others" grep -qw 6001 <<<"$(of_session Groups)"
 release
-# Somebody else by name, as modules can make it: whose name is asked for is not whose session it is.
+# A module can change the user's name: the session belongs to the name that PAM returns.
 echo 'auth required pam_listfile.so item=rhost sense=allow file=/etc/rftpd-hosts onerr=fail' |
 	cat - "$top_builddir/pam.d/rftpd" >/etc/pam.d/rftpd
 echo 192.0.2.1 >/etc/rftpd-hosts
@@ -251,8 +251,8 @@ check "nor for root" replied 331
 
 stop_server
 
-# ---- what PAM's modules have read ----
-# With three processes what checks a password is none of those that stay.
+# ---- secrets that PAM's modules have read ----
+# With three processes the password check is none of the processes that stay.
 processes=(--user nobody --files-user daemon)
 start_server t --pam
 hold "USER alice" "PASS right"
@@ -275,8 +275,8 @@ is_hers "5001 6001 6002 " CapBnd
 release
 cp "$tmp/pam.kept" /etc/pam.d/rftpd
 
-# ---- what a root of "/" does not have ----
-# Her session, its front and its monitor are in /proc, and what is open there and their memory.
+# ---- not reachable with the root "/" ----
+# The session, its preauth process and the monitor are in /proc, with their open files and memory.
 hold "USER alice" "PASS right"
 front=
 for p in $(children "$server"); do

@@ -52,12 +52,13 @@ lines() { # N
 		printf 'open %s\nput %s to\nget to %s\nclose\n' "$url" "$tmp/file" "$tmp/here/back"
 	done
 }
+# rftp closes its pipe to a new child only after the child's exec: wait for that before counting.
 # shellcheck disable=SC2016 # for the shell of the shell
 {
 	lines 10
-	echo '!ls /proc/$PPID/fd | wc -l; ls /proc/$PPID/task | wc -l; grep VmRSS /proc/$PPID/status | tr -dc "0-9\\n"'
+	echo '!sleep 1; ls /proc/$PPID/fd | wc -l; ls /proc/$PPID/task | wc -l; grep VmRSS /proc/$PPID/status | tr -dc "0-9\\n"'
 	lines $((sessions / 2))
-	echo '!ls /proc/$PPID/fd | wc -l; ls /proc/$PPID/task | wc -l; grep VmRSS /proc/$PPID/status | tr -dc "0-9\\n"'
+	echo '!sleep 1; ls /proc/$PPID/fd | wc -l; ls /proc/$PPID/task | wc -l; grep VmRSS /proc/$PPID/status | tr -dc "0-9\\n"'
 } >"$tmp/script"
 run rftp -q -b "$tmp/script"
 check "a shell with $((sessions / 2)) connections" status_is 0

@@ -1,17 +1,17 @@
-# Pages in Markdown, for read-guide.py and type-guide.py.
+# Parses Markdown pages, for read-guide.py and type-guide.py.
 import re
 
 FENCED = r"^ *```(\S*)\n(.*?)^ *```$"
 
 
 def blocks(text):
-    """(its language, its lines) of each fenced block."""
+    """Yields (language, lines) of each fenced block."""
     for match in re.finditer(FENCED, text, re.M | re.S):
         yield match[1], match[2].splitlines()
 
 
 def blocks_below(text):
-    """The same, with the heading above it in front."""
+    """The same, with the heading above the block in front."""
     heading = ""
     for match in re.finditer(r"^#+ ([^\n]*)$|" + FENCED, text, re.M | re.S):
         if match[1]:

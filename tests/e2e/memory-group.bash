@@ -14,7 +14,7 @@ memory_group() {
 	mkdir "$group" 2>/dev/null && echo "$1" 2>/dev/null >"$group/$file"
 }
 leave_memory_group() {
-	# The test's cleanup ends what may be in it.
+	# The test's cleanup ends the processes in it.
 	cleanup
 	rmdir "$group" 2>/dev/null
 }

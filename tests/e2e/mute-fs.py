@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""A file system that never answers, as one of a server that has gone: whoever asks for anything in
-it waits until he is killed, or this ends.
+"""A file system that never answers, like that of a dead server: a process that uses it blocks until
+it is killed, or until this script ends.
 
-    mute-fs.py DIR      mounts it there, says "mounted", and stays
+    mute-fs.py DIR      mounts it on DIR, prints "mounted", and stays
 """
 import ctypes
 import os

@@ -1,8 +1,7 @@
 #!/bin/bash
 # shellcheck disable=SC2034 # status and ran are for lib.sh
-# Several network cards in one transfer, by TCP, between two network namespaces: which are
-# paired, that all carry data, and what becomes of a transfer when one is not to be reached or
-# goes away. TAP.
+# Several network cards in one transfer, by TCP, between two network namespaces: the pairs of
+# cards, that all carry data, and transfers when one cannot be reached or disappears. TAP.
 
 . "${top_srcdir:?}/tests/e2e/own-net.bash"
 . "${top_srcdir:?}/tests/e2e/lib.sh"
@@ -86,7 +85,7 @@ check "both" grep -q 'path 1: near2 (10.9.2.1) - far2' "$tmp/err"
 check "the same" same "$tmp/big" "$tmp/root/three"
 stop_server
 
-# ---- what is not there ----
+# ---- cards that do not exist ----
 
 serve --nic far1,nosuch,far2
 check "a name that there is not is told at the server's start" grep -q -e '--nic nosuch: there is no such network card' "$tmp"/*.log
@@ -108,7 +107,7 @@ check "the same" same "$tmp/big" "$tmp/root/five"
 check "by the other" carried near1
 ip neigh replace 10.9.2.2 lladdr "$mac2" dev near2 nud permanent
 
-# ---- what goes away ----
+# ---- cards that disappear ----
 
 for what in put get; do
 	rm -f "$tmp/six" "$tmp/root/six"

@@ -1,6 +1,6 @@
 #!/bin/bash
-# rftp-numa affinity, with the real fio, on a machine of one node: what it measures and says,
-# what it refuses, and that nothing of it stays. TAP.
+# rftp-numa affinity, with the real fio, on a machine with one node: its measurements and output,
+# its errors, and that it leaves nothing. TAP.
 
 . "${top_srcdir:?}/tests/e2e/lib.sh"
 skip_with_sanitizers
@@ -8,7 +8,7 @@ need python3 fio
 
 small=(--size 4M --block 64K --jobs 2 --seconds 1)
 mkdir "$tmp/disk"
-# affinity OPTION...: what it prints is in $tmp/out
+# affinity OPTION...: its output is in $tmp/out
 affinity() { run rftp-numa affinity "$@"; }
 # is EXPRESSION: of Python, over the JSON m that it printed
 is() {
@@ -18,7 +18,7 @@ p = m["placements"]
 sys.exit(not eval(sys.argv[2]))' "$tmp/out" "$1"
 }
 empty() { [ -z "$(ls -A "$1")" ]; }
-# failed WHAT: status 1, nothing on standard output, and WHAT (grep -E) on standard error
+# failed TEXT: status 1, nothing on standard output, and TEXT (grep -E) on standard error
 failed() { [ "$status" -eq 1 ] && [ ! -s "$tmp/out" ] && grep -Eq -e "$1" "$tmp/err"; }
 
 nodes=$(rftp-numa topo --json | python3 -c 'import json, sys; print(len(json.load(sys.stdin)["nodes"]))')
@@ -50,7 +50,7 @@ check "nothing stays of it" empty "$tmp/disk"
 
 # ---- files that there are ----
 
-# In memory, where there is no disk to go to, whatever the kernel says.
+# On tmpfs, which has no disk.
 if [ "$(stat -f -c %T /dev/shm)" = tmpfs ] && memory=$(mktemp -d /dev/shm/rftp-e2e.XXXXXX); then
 	trap 'rm -rf "$memory"; cleanup' EXIT
 	random "$memory/file" 1000000
@@ -72,7 +72,7 @@ affinity --path "$tmp/disk/file" --size 4M --block 1M --jobs 2
 check "one that is too small" failed 'file has 1000000 bytes: less than one --block'
 rm "$tmp/disk/file"
 
-# ---- what is refused ----
+# ---- errors ----
 
 affinity --path "$tmp/nowhere" "${small[@]}"
 check "no such path" failed 'nowhere: No such file or directory$'
@@ -154,9 +154,8 @@ check "misused: an empty path" test "$status" -eq 2 -a "$(grep -c 'path is missi
 
 # ---- a signal ----
 
-# starts: in the background, and a run of fio is under way; its pid is in $pid
-# Scripts start what is in the background with SIGINT ignored, which it would stay, and nohup with
-# SIGHUP.
+# starts: start it in the background, and wait until fio runs; its pid is in $pid. A script's
+# background commands ignore SIGINT, and nohup's SIGHUP; the program would inherit that.
 starts() {
 	setsid env --default-signal=INT,TERM,HUP rftp-numa affinity --path "$tmp/disk" --size 4M --block 64K --jobs 2 --seconds 600 \
 		>"$tmp/out" 2>"$tmp/err" </dev/null &

@@ -17,7 +17,7 @@ sys.exit(not eval(sys.argv[2]))' "$tmp/out" "$1"
 one_line() { [ "$(wc -l <"$tmp/err")" -eq 1 ] && grep -Eq "^rftp-numa: .*$1" "$tmp/err"; }
 failed() { [ "$status" -eq 1 ] && [ ! -s "$tmp/out" ] && one_line "$1"; }
 
-# A machine of one node, and one of two, whose units that count are none of this one's.
+# Machines of one node and of two, with other counting units than this one.
 for name in one two; do
 	"$lib/make-sysfs" "$top_srcdir/tests/unit/sysfs/$name" "$tmp/$name"
 done
@@ -31,7 +31,7 @@ check "that it is not, and why" is 'm["measurable"] is False and "one NUMA node"
 check "what is missing, each with its reason" is 'all(set(x) == {"event", "why"} and x["event"] and x["why"] for x in m["missing"]) and "snoops" in [x["event"] for x in m["missing"]]'
 check "and a word for people" one_line 'not measurable here'
 
-# What this machine has, on this machine.
+# This machine.
 unset RFTP_SYSFS
 factor --json --size 1M --runs 1
 if [ "$status" -eq 0 ]; then
@@ -46,8 +46,8 @@ else
 for x in json.load(open(sys.argv[1]))["missing"]: print(x["event"])' "$tmp/why")
 fi
 
-# An event of one's own, on nodes that there are not. It is no snoop, but is counted by any x86
-# kernel for those who may.
+# An event named by the user, on nodes that do not exist. It counts no snoops, but any x86 kernel
+# counts it for privileged users.
 msr=/sys/bus/event_source/devices/msr
 if [ -r "$msr/events/tsc" ] && is_root && [ ! -d /sys/devices/system/node/node1 ]; then
 	copy=$tmp/two/bus/event_source/devices/msr

@@ -1,5 +1,5 @@
 #!/bin/bash
-# rftp-numa model: what copies cost on this machine, and what is made of a model of another. TAP.
+# rftp-numa model: the cost of copies on this machine, and the use of another machine's model. TAP.
 
 . "${top_srcdir:?}/tests/e2e/lib.sh"
 need python3
@@ -78,7 +78,7 @@ check "and nothing of it stays" test "$(find "$tmp" -maxdepth 1 -name 'full.json
 rftp-numa model --size 4M --copies 1000000 --rounds 1000 --save "$tmp/late.json" >"$tmp/out" 2>"$tmp/err" &
 pid=$!
 others+=("$pid")
-# "rftp-numa measure" copies, a child of model.
+# "rftp-numa copy", a child of model.
 copying() { measures=$(pgrep -P "$pid") && grep -qx copy "/proc/$measures"/task/*/comm 2>/dev/null; }
 check "it copies" patience 10 copying
 # Not INT: the background jobs of scripts ignore that.

@@ -1,6 +1,6 @@
 #!/bin/bash
 # rftp-numa plan: the manual's example, problems with known answers, this machine and another,
-# what is wrong with a problem, and searches that are ended. TAP.
+# errors in a problem, and searches that are ended. TAP.
 
 . "${top_srcdir:?}/tests/e2e/lib.sh"
 skip_with_sanitizers
@@ -9,7 +9,7 @@ unset RFTP_NUMA_MODEL RFTP_SYSFS
 
 man=$top_srcdir/man/rftp-numa.1
 
-# problem FILE FIELD...: of one node, with what is given in place of its own
+# problem FILE FIELD...: write a problem of one node, with these fields in place of its own
 problem() {
 	local file=$1
 	shift
@@ -205,7 +205,7 @@ check "some of eight nodes" is 'p["proven"] and {x["storage"] for x in p["paths"
 plan --problem some.json --model published.json --data 4:10G --sysfs published
 check "and one of them that was no target" fails 1 'no device reads of node 4'
 
-# ---- what is wrong ----
+# ---- errors ----
 
 while IFS='|' read -r field text; do
 	problem wrong.json "$field"

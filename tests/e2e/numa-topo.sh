@@ -6,7 +6,7 @@ need python3
 
 # machine NAME: described by tests/unit/sysfs, into $tmp/NAME
 machine() { "$lib/make-sysfs" "$top_srcdir/tests/unit/sysfs/$1" "$tmp/$1"; }
-# topo OPTION...: what it prints is in $tmp/out
+# topo OPTION...: its output is in $tmp/out
 topo() { run rftp-numa topo "$@"; }
 # is EXPRESSION: of Python, over the JSON m that it printed
 is() {
@@ -72,6 +72,10 @@ mkdir "$tmp/two/class/net/"$'\e[31mred'
 topo --sysfs "$tmp/two"
 check "a name with control characters is no command to the terminal" grep -qF '  \x1b[31mred, bond0,' "$tmp/out"
 rmdir "$tmp/two/class/net/"$'\e[31mred'
+mkdir "$tmp/two/class/net/"$'\xffx'
+topo --sysfs "$tmp/two" --json --at $'/srv/\xff'
+check "bytes that are no UTF-8 are replaced" is '"\ufffdx" in names(m["unknown"], "network") and m["at"][0]["path"] == "/srv/\ufffd"'
+rmdir "$tmp/two/class/net/"$'\xffx'
 
 # As firmware numbers them that deals them out in turn.
 cpus=$(seq -s, 1 2 255)
@@ -87,7 +91,7 @@ check "distances in their order" is 'm["nodes"][0]["distances"] == [10, 21, 31, 
 
 # ---- iSCSI by the routes ----
 
-# What would be another machine's: its sysfs, and its cards' names in a network of our own.
+# Another machine: its sysfs, and its cards' names in a network namespace of our own.
 # routed ROUTE...: each "card destination", and then topo
 routed() {
 	run unshare --mount --net "$BASH" -e -c '
@@ -115,6 +119,8 @@ else
 	skip "iSCSI by the routes" "no network of our own"
 fi
 
+topo --sysfs ""
+check "no name of a sysfs" test "$status" -eq 1 -a "$(cat "$tmp/err")" = 'rftp-numa: "": No such file or directory'
 topo --sysfs "$tmp/nowhere"
 check "a sysfs that there is not" test "$status" -eq 1 -a "$(grep -c 'rftp-numa: .*nowhere: No such file' "$tmp/err")" -eq 1
 for wrong in "" nonsense "topo more" "topo --nonsense" "topo --sysfs"; do
@@ -123,19 +129,25 @@ for wrong in "" nonsense "topo more" "topo --nonsense" "topo --sysfs"; do
 	check "misused: \"$wrong\"" test "$status" -eq 2 -a "$(wc -l <"$tmp/err")" -eq 1 -a ! -s "$tmp/out"
 done
 # says WORDS: of the command line, on standard error
-says() { grep -qF -- "rftp-numa: $1 (rftp-numa --help" "$tmp/err"; }
+says() { grep -qF -- "rftp-numa: $1" "$tmp/err"; }
 topo --nonsense
-check "which option there is not" says 'no such option, or several that begin so: --nonsense'
+check "which option there is not" says 'there is no option --nonsense (rftp-numa topo --help lists them)'
+topo --sysf x
+check "a name that is cut" test "$status" -eq 1
+topo --sisfs x
+check "a name that is nearly right" says 'there is no option --sisfs (did you mean --sysfs?)'
+run rftp-numa measure --t 1
+check "a name that two options begin with" says '--t is the beginning of several options: --target, --threads'
 topo --json -xy
-check "or which letter" says 'no such option: -x'
+check "or which letter" says 'there is no option -x (rftp-numa topo --help lists them'
 topo --sysfs
-check "which lacks its value" says 'this option takes a value: --sysfs'
+check "which lacks its value" says '--sysfs needs a value (DIR)'
 topo --json=yes
-check "which has one too many" says 'this option takes no value: --json=yes'
+check "which has one too many" says '--json takes no value'
 topo --help=topo
-check "as help has" says 'this option takes no value: --help=topo'
+check "as help has" says '--help takes no value'
 run rftp-numa affinity --r 3
-check "which is not one alone" says 'no such option, or several that begin so: --r'
+check "which is not one alone" says '--r is the beginning of several options: --runs, --remote-node'
 run rftp-numa --help
 check "help" test "$status" -eq 0 -a "$(grep -c topo "$tmp/out")" -ge 1
 run rftp-numa topo --help

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # Behind lib.sh: tests that a script in Python says.
 
-# numbered SCRIPT ARGUMENT...: its lines "ok WHAT" and "not ok WHAT" become tests of ours
+# numbered SCRIPT ARGUMENT...: its lines "ok NAME" and "not ok NAME" become tests of ours
 numbered() {
 	local line
 	limit=$((400 + ${RFTP_SWAP_SECONDS:-0})) run python3 "$@"

@@ -10,12 +10,12 @@ if [ -z "${RFTP_OWN_ETC:-}" ]; then
 	RFTP_OWN_ETC=1 exec unshare -m --propagation private "$BASH" "$0"
 fi
 
-# own_etc: a copy of /etc is /etc, for this script and what it starts. After lib.sh.
+# own_etc: a copy of /etc is /etc, for this script and its children. After lib.sh.
 own_etc() {
 	cp -a /etc "$tmp/etc" && mount --bind "$tmp/etc" /etc && mounts+=(/etc)
 }
 
-# add_user NAME UID HASH [SHELL [LASTCHANGE [EXPIRES]]]: of the system, with a group of his own;
+# add_user NAME UID HASH [SHELL [LASTCHANGE [EXPIRES]]]: of the system, with a group of its own;
 # days as in shadow(5)
 add_user() {
 	local home=$tmp/homes/$1

@@ -1,8 +1,8 @@
 # shellcheck shell=bash
 # shellcheck disable=SC2034 # limit is for lib.sh
-# For client-dies.sh and server-dies.sh, which set $victim and source this. It is killed at any instant of a put and of a get: there is the old file or the
-# new one, never a mixture; the same command then completes, goes on with what is there,
-# and nothing is left, neither files nor processes.
+# For client-dies.sh and server-dies.sh, which set $victim and source this. The victim is killed at
+# any instant of a put and of a get: there is the old file or the new one, never a mixture; the same
+# command then resumes and completes, and leaves neither parts nor processes.
 
 # In memory where there is some, for it is not the disk that is tested.
 if [ -w /dev/shm ] && [ "$(df -Pk /dev/shm | awk 'END { print $4 }')" -gt 1500000 ]; then
@@ -11,7 +11,7 @@ fi
 . "${top_srcdir:?}/tests/e2e/lib.sh"
 need python3 setsid ps
 
-# More of them, longer, for who looks for something: E2E_ROUNDS=100 tests/e2e/server-dies.sh
+# A longer search for a fault: E2E_ROUNDS=100 tests/e2e/server-dies.sh
 rounds=${E2E_ROUNDS:-8}
 limit=40
 mkdir "$tmp/root" "$tmp/here" "$tmp/src"
@@ -36,7 +36,7 @@ for i in {1..30}; do
 done
 head -c 32000000 "$tmp/src/new" >"$tmp/src/tree/big"
 
-# what DIR WHERE: where a transfer reads from and writes to, and its words
+# words DIR KIND: set source and destination of a transfer, and its command
 words() { # put|get file|tree
 	local name=new
 	[ "$2" = file ] || name=tree
@@ -50,7 +50,7 @@ words() { # put|get file|tree
 	into=$to/$name
 }
 
-# What is under the final names is old or new.
+# The files with the final names are old or new.
 file_is_either() {
 	if same "$from" "$into"; then
 		how=new
@@ -121,7 +121,7 @@ kill_it() {
 	if [ "$kind" = file ] && [ "$had" -gt 0 ]; then parts=$((parts + 1)); fi
 }
 
-# How long it takes when nobody is killed.
+# The time of a transfer that is not killed
 mkdir "$tmp/root/from" && ln "$tmp/src/new" "$tmp/root/from/new" && cp -a "$tmp/src/tree" "$tmp/root/from/tree"
 for dir in put get; do
 	for kind in file tree; do
@@ -132,8 +132,8 @@ for dir in put get; do
 		took=$((($(date +%s%N) - began) / 1000000))
 		resumes=0
 		parts=0
-		# A busy machine may have been faster or slower at first than it is now: then more of them, until
-		# one was in the midst of it.
+		# A busy machine may have been faster or slower at first than it is now: then more
+		# of them, until one was in the midst of it.
 		for ((i = 0; i < rounds || (resumes == 0 && i < 4 * rounds); i++)); do
 			[ $kind = file ] || [ $i -lt $rounds ] || break
 			# In each eighth, somewhere.
@@ -147,8 +147,8 @@ for dir in put get; do
 	done
 done
 
-# The session that has lost its client still holds the part for a moment: who comes again
-# at once waits for it.
+# The session that has lost its client still locks the part for a moment: a client that comes
+# again at once waits for it.
 if [ "$victim" = client ]; then
 	words put file
 	for ((i = 0; i < 3; i++)); do

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# shellcheck disable=SC2034 # for those who source it
+# shellcheck disable=SC2034 # the sourcing script uses them
 # Behind lib.sh: phony-ftp.py runs until the script ends. Sets phony (its directory), port, full (a
 # port that takes no connections) and url; the script is in $tmp/here then.
 

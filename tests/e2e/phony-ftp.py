@@ -1,20 +1,21 @@
 #!/usr/bin/env python3
-# phony-ftp.py DIRECTORY: an FTP server in clear, as far as rftp's shell needs one, with a tree of
-# names that no honest server lists. Files in DIRECTORY say how it is to behave, from the next
+# phony-ftp.py DIRECTORY: an FTP server without TLS, just enough for rftp's shell, with a tree of
+# names that no correct server lists. Files in DIRECTORY control its behaviour from the next
 # command on:
-#   mute     verbs, one a line, that get no answer: the client waits. GREETING, TLS (AUTH is
-#            answered, and then nothing comes), DATA (a data connection carries nothing)
-#   leave    verbs that are answered by closing the connection
-#   refuse   nobody may log in
+#   mute     verbs, one per line, that get no reply: the client waits. GREETING, TLS (AUTH gets a
+#            reply, but no handshake follows), DATA (a data connection carries no data)
+#   leave    verbs on which it closes the connection
+#   refuse   no user may log in
 #   by-data  lists come over data connections, not in replies
-# It writes port, and to said every verb that it has taken. Until standard input ends.
+# It writes its port to the file port, and every received verb to the file said. Ends when standard
+# input does.
 import os, socket, sys, threading
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from phony import Stream
 
 place = sys.argv[1]
 ESCAPE = b'\x1b]0;owned\x07\x1b[31mred'
-# Each directory's names, as they go on the wire.
+# The names in each directory, as sent.
 tree = {
     b'/': [b'd/', b'f', b'slash/', b'dotdot/', b'dot/', b'empty/', b'climb/', b'absolute/', b'escape/', b'link/'],
     b'/d': [b'one.dat', b'two.dat'],
@@ -57,7 +58,7 @@ def clean(path):
 
 class Session(Stream):
     def mute(self, verb):
-        """Until the client gives up."""
+        """Stays silent until the client gives up."""
         if has('mute', verb):
             said('mute ' + verb)
             self.s.settimeout(None)
@@ -147,7 +148,7 @@ def talk(s):
 
 
 listener = socket.create_server(('127.0.0.1', 0))
-# One that takes no connection more than this one.
+# A listener with a full queue: it accepts no more connections.
 full = socket.create_server(('127.0.0.1', 0), backlog=0)
 first = socket.create_connection(full.getsockname())
 

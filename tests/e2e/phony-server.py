@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # phony-server.py FILE: servers without TLS, for rftp --plain --prot clear --channels 1
-# --block 64K --inflight 16 --memory 64M, one port for each wrong thing that they do,
-# "NAME PORT" lines in FILE when all are there; ends when its standard input does. Which
-# way the data goes is the client's choice: NAME begins with put_ or get_ where it matters.
+# --block 64K --inflight 16 --memory 64M, one port for each kind of misbehaviour, with
+# "NAME PORT" lines in FILE when all are ready; ends when its standard input does. The client
+# chooses the direction of the data: NAME begins with put_ or get_ where it matters.
 import itertools, os, socket, struct, sys, threading, time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from phony import *
@@ -46,7 +46,7 @@ class Server(Stream):
         return self
 
     def begin(self):
-        """In-band, up to the first frame of the transfer."""
+        """Runs an in-band session up to the first frame of the transfer."""
         self.greet().agree()
         kind, p = self.frame()
         assert kind == READY and p == bytes([INBAND]), (kind, p)
@@ -93,7 +93,7 @@ def agrees(name, **kw):
 
 
 def features(name, line):
-    """The client says no BULK after such a line of FEAT; if it did, it would hear of it."""
+    """A FEAT line after which the client must not send BULK."""
     @case('feat_' + name)
     def _(c):
         c.greet(feat=line).send(b'550 BULK was said\r\n')
@@ -151,7 +151,8 @@ def _(c):
 
 
 def data(name, answer, then=lambda c: None):
-    """A data listener that answers hellos in its own way; then: what follows on the control connection."""
+    """A data listener with its own answer to hellos; then: the following messages on the control
+    connection."""
     @case('data_' + name)
     def _(c):
         s = socket.create_server(('127.0.0.1', 0))
@@ -172,7 +173,8 @@ def data(name, answer, then=lambda c: None):
 
 
 def goes_inband(c):
-    """As where no data port can be reached: then it goes no further."""
+    """The client falls back to in-band, as if the data port were unreachable; the server ends it
+    there."""
     kind, p = c.frame()
     assert kind == READY and p == bytes([INBAND]), (kind, p)
     c.send(frame(ABORT, failure(0, 5, b'in-band it is')) + frame(SUMMARY, counts()) + frame(END) +
@@ -187,7 +189,7 @@ data('major', lambda c, h: h[:4] + struct.pack('>H', MAJOR + 1) + h[6:])
 
 
 def get(name):
-    """We are the source, in-band. Never ends well."""
+    """The server is the source, in-band. The transfer must fail."""
     def deco(fn):
         @case('get_' + name)
         def _(c):
@@ -250,7 +252,7 @@ for name, b in {'outside': block(0, [(1, 5, good)]), 'offset': block(0, [(1, 2**
     bad_frame('block_' + name, frame(DATA, b))
 
 
-# Half of a file twice is not the whole.
+# Two copies of the first half do not complete a file.
 bad_frame('block_twice', frame(DATA, block(0, [(1, 0, good[:5]), (1, 0, good[:5])])))
 
 
@@ -264,7 +266,7 @@ def _(c):
 
 @get('failed_text')
 def _(c):
-    """The transfer ends well, but for a file; whose failure looks like something else."""
+    """The transfer succeeds except for one file; the failure's text imitates other messages."""
     c.entries(entry(FILE, 1, b'x', flags=TOP, size=10))
     c.send(frame(FAILED, failure(1, 13, b'\x1b[31mno\nrftp: fake line\xff\0')) + frame(SENT, counts(entries=1)))
     c.frames_until(SUMMARY)
@@ -293,7 +295,7 @@ DATA_64K = bytes(65536)
 
 
 def put(name):
-    """We are the sink, in-band."""
+    """The server is the sink, in-band."""
     def deco(fn):
         @case('put_' + name)
         def _(c):
@@ -311,7 +313,7 @@ def bad_sink(name, *frames):
 
 
 def credit(p, status, sequence):
-    """For the block in a DATA frame."""
+    """A credit for the block in a DATA frame."""
     return frame(CREDIT, message((struct.unpack('>Q', p[8:16])[0], status), sequence=sequence))
 
 
@@ -348,77 +350,55 @@ def _(c):
 
 @put('refuses_blocks')
 def _(c):
-    """Every block is to be sent again, for ever."""
+    """Refuses every block again and again."""
     for sequence in itertools.count():
         p = c.frames_until(DATA)[1]
         c.send(credit(p, 74, sequence))
 
 
-class Lane:
-    """Lane 0 as a socket, for a Server."""
-    def __init__(self, c): self.c = c
+def both(name, *speakers):
+    """For bench --both, which opens two sessions: the behaviour of each, in order."""
+    turns = itertools.cycle(speakers)
 
-    def settimeout(self, seconds): pass
-
-    def sendall(self, data): self.c.send(frame(LANE_DATA, b'\0' + data))
-
-    def recv(self, most):
-        while True:
-            kind, p = self.c.frame()
-            if kind == LANE_DATA and p[0] == 0:
-                return p[1:]
-
-
-WINDOW = 4 << 20
-
-
-def lanes(name, *frames, answer=b'150 lanes\r\n', then=Stream.drain, feat=b' LANE\r\n'):
-    """For bench --both."""
     @case('both_' + name)
-    def _(c):
-        c.send(b'220 phony\r\n')
-        while True:
-            got = c.line().upper()
-            if got.startswith(b'LANE'):
-                break
-            c.send(b'211-f\r\n' + bulk_feature() + feat + b'211 end\r\n' if got.startswith(b'FEAT') else
-                   b'331 and?\r\n' if got.startswith(b'USER') else b'230 in\r\n')
-        c.send(answer + b''.join(frames))
-        then(c)
+    def _(c): next(turns)(c)
 
 
-def flood(c):
-    """More than a window, when nobody reads it: who did would make room. Whoever opens data channels
-    does not, and gets no answer there."""
-    s = socket.create_server(('127.0.0.1', 0))
-    lane = Server(Lane(c))
-    lane.exactly(int(lane.line().split()[1]))
-    lane.agree(ports=b'\0\0\0\1' + struct.pack('>H', s.getsockname()[1]) + b'\0', **tcp)
-    opened = s.accept()[0]
-    c.send(frame(LANE_DATA, bytes(65537)) * (WINDOW // 65536 + 1))
-    c.drain()
-    opened.close()
-    s.close()
+def says(data):
+    """Sends a greeting, and answers BULK with data."""
+    def speaker(c):
+        c.greet().send(data)
+        c.drain()
+    return speaker
 
 
-lanes('refused', answer=b'502 none\r\n')
-lanes('old', feat=b'')
-lanes('line', answer=b'150 lanes\r\n226 over\r\n')
-lanes('third', frame(LANE_DATA, b'\2' b'150 x\r\n'))
-lanes('flood', then=flood)
-# More than the client can have sent before an answer.
-lanes('room', frame(LANE_ROOM, b'\0' + struct.pack('>I', WINDOW)))
-lanes('4G', frame(LANE_DATA, b'\0', length=2**32 - 1))
-lanes('one_ends', frame(LANE_END, b'\0'), frame(LANE_DATA, b'\1' b'550 no\r\n'), frame(LANE_END, b'\1'))
-lanes('both_end', frame(LANE_END, b'\0'), frame(LANE_END, b'\1'), b'226 over\r\n')
-lanes('refuse', frame(LANE_DATA, b'\0' b'550 no\r\n'), frame(LANE_DATA, b'\1' b'550 no\r\n'),
-      frame(LANE_END, b'\0'), frame(LANE_END, b'\1'), b'226 over\r\n')
-lanes('close', then=lambda c: None)
-lanes('random', os.urandom(3000))
+def denies(c):
+    c.send(b'220 phony\r\n')
+    while True:
+        c.send(b'331 and?\r\n' if c.line().startswith(b'USER') else b'530 not again\r\n')
+
+
+def cut(c):
+    c.begin()
+    c.s.shutdown(socket.SHUT_RDWR)
+
+
+NO, LONG = says(b'550 no\r\n'), says(b'150 frames\r\n' + frame(AGREE, length=2**32 - 1))
+both('refused', Server.greet, lambda c: c.send(b'421 one is enough\r\n'))
+both('login', Server.greet, denies)
+both('silent', Server.greet, Stream.drain)
+both('gone', Server.greet, lambda c: None)
+both('refuse', NO, NO)
+both('close', Server.greet, Server.greet)
+both('one_closes', Server.greet, NO)
+both('4G', LONG, LONG)
+both('one_4G', NO, LONG)
+both('cut', cut, cut)
+both('one_cut', NO, cut)
 
 
 def silent(name):
-    """Says nothing more from some point on, for whoever stops to wait for it."""
+    """Becomes silent at some point, for tests of a stop during a wait."""
     def deco(fn):
         @case('silent_' + name)
         def _(c):
@@ -460,7 +440,7 @@ def _(c): c.begin()
 
 @silent('closing')
 def _(c):
-    """All but the line after the last frame."""
+    """Sends everything except the line after the last frame."""
     c.begin()
     c.send(frame(SENT, counts()))
     c.frames_until(SUMMARY)

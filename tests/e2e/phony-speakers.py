@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-# phony-speakers.py FILE: listeners that are no rftpd. One port per way to be something
-# else, "NAME PORT" lines in FILE when all are there; ends when its standard input does.
+# phony-speakers.py FILE: listeners of other protocols. One port for each, with "NAME PORT" lines in
+# FILE when all are ready; ends when its standard input does.
 import os, sys, time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from phony import listen
@@ -60,7 +60,7 @@ def plain(c):  # an FTP server without TLS
         c.sendall(b'500 what?\r\n')
 
 
-def no_tls(c):  # says yes, and then no TLS comes
+def no_tls(c):  # accepts AUTH, but starts no TLS
     c.sendall(b'220 hello\r\n')
     c.recv(100)
     c.sendall(b'234 go on\r\n')
@@ -69,7 +69,7 @@ def no_tls(c):  # says yes, and then no TLS comes
     time.sleep(60)
 
 
-def injects(c):  # bytes in clear behind the 234
+def injects(c):  # plain-text bytes after the 234
     c.sendall(b'220 hello\r\n')
     c.recv(100)
     c.sendall(b'234 go on\r\n230 you are in\r\n')
@@ -82,7 +82,7 @@ def dribbles(c):
         time.sleep(0.2)
 
 
-def preliminary(c):  # that it will answer soon
+def preliminary(c):  # sends only preliminary replies
     while True:
         c.sendall(b'120 wait\r\n')
         time.sleep(0.2)
@@ -93,7 +93,7 @@ def preliminaries(c):
         c.sendall(b'120 wait\r\n' * 1000)
 
 
-def slow_lines(c):  # of one greeting
+def slow_lines(c):  # a greeting that never ends
     while True:
         c.sendall(b'220-and so on\r\n')
         time.sleep(0.2)

@@ -1,22 +1,22 @@
-# Both ends of rftp's protocol, written from rftp-protocol(7) alone: just enough to say
-# anything right or wrong. For the other phony-*.py.
+# Both ends of rftp's protocol, written from rftp-protocol(7) alone: enough to send valid and
+# invalid messages. For the other phony-*.py.
 import hashlib, hmac, os, re, socket, struct, sys, threading
 
-# The version that this tree speaks; all else here is from the manual page.
+# The version of this source tree; everything else here comes from the manual page.
 MAJOR, MINOR = (
     int(re.search(rf'^#define BULK_{part} (\d+)$', header, re.M).group(1))
     for header in [open(os.path.join(os.path.dirname(__file__), '../../src/proto/bulk.h')).read()]
     for part in ('MAJOR', 'MINOR'))
 
 AGREE, ENTRIES, VERDICTS, RUNS, SIZES, FAILED, DONE, SENT, BEAT, ABORT, SUMMARY, END, DATA, \
-    CREDIT, KEPT, READY, LANE_DATA, LANE_ROOM, LANE_END = range(1, 20)
+    CREDIT, KEPT, READY = range(1, 17)
 WALKED = 129
 FEATURES = b'recursive,modes,times,owner,xattrs,follow,inplace,several,resume,hardlinks,sparse,' \
     b'dry-run,mkdirs,into,sequential,again'
 
 
 def bulk_feature(major=MAJOR, minor=MINOR, features=FEATURES):
-    """FEAT's line about the bulk mode."""
+    """The FEAT line of the bulk mode."""
     return b' BULK %d.%d %s\r\n' % (major, minor, features)
 
 
@@ -47,7 +47,7 @@ def crc32c(data):
 
 
 def message(*credits, sequence=0, channel=0, magic=0x52465443):
-    """A list of credits in clear; each is (block number, status)."""
+    """An unencrypted list of credits; each is (block number, status)."""
     m = struct.pack('>IHHQ', magic, channel, len(credits), sequence) + \
         b''.join(struct.pack('>QII', number, 0, status) for number, status in credits)
     return m + struct.pack('>I', crc32c(m)) + bytes(12)
@@ -143,14 +143,15 @@ def block(number, extents, crc=None, magic=0x52465442, version=1, prot=0, count=
 
 
 def bad_names(climb, absolute):
-    """Names that no entry may have. The two are paths that nothing may be written to."""
+    """Names that are invalid in an entry. The two arguments are paths that must not be written."""
     return {'dotdot': b'..', 'dot': b'.', 'empty': b'', 'slash': b'a/b', 'climb': climb,
             'absolute': absolute, 'nul': b'a\0b', 'long': b'x' * 256}
 
 
 def listen(file, talkers):
-    """A port on 127.0.0.1 for each, which gets a socket a connection; for None nobody accepts.
-    "NAME PORT" lines in file when all are there; until standard input ends."""
+    """Listens on a port of 127.0.0.1 for each function, and calls it with each connection; for None
+    no connection is accepted. Writes "NAME PORT" lines to file when all are ready; runs until
+    standard input ends."""
     def accept(listener, talk):
         while True:
             threading.Thread(target=talk, args=(listener.accept()[0],), daemon=True).start()
@@ -195,7 +196,7 @@ class Stream:
         return out.rstrip(b'\r')
 
     def reply(self):
-        """Code and text of a reply, however many lines it has."""
+        """Returns code and text of a reply with any number of lines."""
         first = text = self.line()
         while text[3:4] == b'-' or not text[:3] == first[:3]:
             text = self.line()
@@ -206,7 +207,7 @@ class Stream:
         return kind, self.exactly(n)
 
     def frames_until(self, *kinds):
-        """The first frame of these kinds; ABORT raises."""
+        """Returns the first frame of these kinds; ABORT raises an exception."""
         while True:
             kind, payload = self.frame()
             if kind in kinds:
@@ -217,7 +218,7 @@ class Stream:
                 raise EOFError
 
     def drain(self):
-        """Read until the other side closes."""
+        """Reads until the other side closes."""
         try:
             while self.s.recv(65536):
                 pass
@@ -229,7 +230,7 @@ class Stream:
 
 
 class BulkClient(Stream):
-    """A client that puts and gets, and can be made to say anything."""
+    """A client for puts and gets, which can send any message."""
 
     def __init__(self, port, login=True):
         super().__init__(socket.create_connection(('127.0.0.1', port)))
@@ -294,7 +295,7 @@ class BulkClient(Stream):
         self.send(frame(ENTRIES, b''.join(e)))
 
     def finish(self, entries, blocks=0):
-        """The good end; the code of the reply."""
+        """Ends the transfer normally; returns the code of the reply."""
         self.d.close()
         self.send(frame(SENT, counts(entries=entries, blocks=blocks)))
         self.frames_until(SUMMARY)
@@ -303,7 +304,7 @@ class BulkClient(Stream):
         return self.reply()[0]
 
     def ends(self):
-        """What comes of it: ABORT is right, and so is a closed connection."""
+        """Returns the outcome: an ABORT or a closed connection is right."""
         try:
             while True:
                 kind, p = self.frame()

@@ -1,5 +1,5 @@
 #!/bin/bash
-# What happens to files that exist, --dry-run and --files-from, for put and get alike. TAP.
+# Policies for existing files, --dry-run and --files-from, for put and get alike. TAP.
 
 . "${top_srcdir:?}/tests/e2e/lib.sh"
 need python3 setsid
@@ -134,7 +134,7 @@ print("0/g")' "$tmp/wide" >"$tmp/names"
 	check "all its files are there" test "$(find "$tmp/root/wide" -type f | wc -l)" -eq 66001
 fi
 
-# ---- the attributes of what is left alone ----
+# ---- the attributes of unchanged files ----
 
 mode_is() { [ "$(stat -c %a "$dst/equal")" = "$1" ]; }
 # alike: the destination has the same file, with another mode

@@ -1,14 +1,14 @@
 # shellcheck shell=bash
-# shellcheck disable=SC2034,SC2154 # for who sources it, after lib.sh
-# What tests of rftpd's three processes share: clients that keep their connections, who is who
-# among a server's processes, what they have open, what they know. They are started as root.
+# shellcheck disable=SC2034,SC2154 # the sourcing script uses them, after lib.sh
+# Shared by the tests of rftpd's three processes: clients that keep their connections, the kind of
+# each process of a server, its open files, its memory. They are started as root.
 
-# Whoever they are, they are on every system.
+# Users that every system has.
 front_user=nobody session_user=daemon
 front_uid=$(id -u $front_user) session_uid=$(id -u $session_user)
 processes=(--user "$front_user" --files-user "$session_user")
 
-# Clients that do what they are told, and keep their connections.
+# Clients that execute commands, and keep their connections.
 declare -A client to
 hold() { # NAME
 	rm -f "$tmp/$1.in"
@@ -43,7 +43,7 @@ no_capabilities() {
 	done
 }
 nobody_traces() { sanitized || [ "$(stat -c %u "/proc/$1/mem")" = 0 ]; } # not dumpable: proc(5)
-# By more than what the test itself may be under, in a container.
+# By more filters than the test itself has, perhaps from its container.
 filtered() { [ "$(field "$1" Seccomp)" = 2 ] && [ "$(field "$1" Seccomp_filters)" -gt "$(field $$ Seccomp_filters)" ]; }
 # at_most PID LIMIT N
 at_most() {
@@ -52,7 +52,7 @@ at_most() {
 	[ "${now:-unlimited}" != unlimited ] && [ "$now" -le "$3" ]
 }
 limit_is() { [ "$(awk -v n="$2" 'index($0, n) == 1 {print $(NF-1)}' "/proc/$1/limits")" = "$3" ]; }
-# kinds PID: what it has open
+# kinds PID: print its open files
 kinds() {
 	find "/proc/$1/fd" -type l -printf '%l\n' | sed 's/:\[.*//' | sort | uniq -c |
 		awk '{print $2 "=" $1}' | LC_ALL=C sort | tr '\n' ' '
@@ -70,15 +70,15 @@ opens() { # PID KIND=N...: these and nothing else at all
 	shift
 	[ "$(kinds "$p")" = "$(printf '%s\n' "$@" | LC_ALL=C sort | tr '\n' ' ')" ]
 }
-# What root's processes are that no stranger's bytes get to (docs/TRUST.md).
+# is_roots PID: a process of root that reads no bytes of unauthenticated clients (docs/TRUST.md)
 is_roots() { # PID
 	all_four "$1" Uid 0 && all_four "$1" Gid 0 && [ "$(field "$1" CapEff)" = "$(field $$ CapEff)" ] &&
 		[ "$(field "$1" Seccomp)" = "$(field $$ Seccomp)" ] &&
 		[ "$(field "$1" NoNewPrivs)" = "$(field $$ NoNewPrivs)" ] &&
 		[ "$(readlink "/proc/$1/root")" = / ]
 }
-# has_no_rights NAME PID EMPTY: checks of who reads what strangers send, as docs/TRUST.md has them; EMPTY
-# is the root that it should have
+# has_no_rights NAME PID EMPTY: checks of the process that reads the bytes of unauthenticated
+# clients, as in docs/TRUST.md; EMPTY is the root that it should have
 has_no_rights() {
 	local name=$1 pid=$2 empty=$3
 	check "$name is the user for that" all_four "$pid" Uid "$front_uid"
@@ -103,7 +103,7 @@ has_no_rights() {
 	else
 		check "$name: little memory" at_most "$pid" "Max address space" $((256 << 20))
 	fi
-	# 256 is what max-sessions is.
+	# 256 is the value of max-sessions.
 	check "$name: not all the threads there are" \
 		test "$(awk '/^Max processes/ {print $(NF-2)}' "/proc/$pid/limits")" -le $((16 * 256 + 1024))
 }
@@ -115,10 +115,10 @@ with_uid() { # UID: those of the server's children that are its
 }
 one_with_uid() { [ "$(with_uid "$1" | wc -w)" = 1 ]; }
 
-# Whether what FILE holds is in the memory of process PID.
+# Whether the content of FILE is in the memory of process PID.
 holds() { [ "$(python3 "$lib/in-memory.py" find "$1" "$2")" = found ]; } # PID FILE
 lacks() { [ "$(python3 "$lib/in-memory.py" find "$1" "$2")" = "not found" ]; }
-if sanitized; then # terabytes of it, and what was freed is kept
+if sanitized; then # terabytes of it, and freed memory is kept
 	holds() { true; }
 	lacks() { true; }
 fi

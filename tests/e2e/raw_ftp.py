@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An FTP client that says any bytes, and takes replies as they come. For scripts beside it."""
+"""An FTP client that sends any bytes, and returns unchanged replies. For scripts beside it."""
 import re
 import socket
 import ssl
@@ -59,7 +59,7 @@ class Raw:
         return line[:-1].replace(b'\xff\xff', b'\xff')
 
     def reply(self):
-        """(code, lines)"""
+        """Returns (code, lines)."""
         lines = [self.line()]
         head = re.match(rb'([1-5][0-9][0-9])([ -])', lines[0])
         assert head, lines[0]
@@ -96,17 +96,17 @@ class Raw:
     def wrap(self, conn):
         if self.prot != 'P':
             return conn
-        # OpenSSL's sessions of TLS 1.3 come with the first bytes that are read.
+        # In TLS 1.3, OpenSSL receives the session with the first bytes that are read.
         return self.context.wrap_socket(conn, session=self.sock.session)
 
     def open(self, command, how='EPSV'):
-        """The data connection of command, whose 150 has come."""
+        """Opens the data connection of command, and waits for its 150."""
         conn = socket.create_connection(self.passive(how), timeout=PATIENCE)
         self.must(command, 150)
         return self.wrap(conn)
 
     def listen(self, how='PORT'):
-        """A listener, announced to the server."""
+        """Opens a listener and announces it to the server."""
         family = socket.AF_INET6 if ':' in self.host else socket.AF_INET
         door = socket.socket(family)
         door.bind((self.host, 0))

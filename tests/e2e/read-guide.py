@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-# read-guide.py GUIDE WHAT: what a guide in Markdown has, for guide.sh. WHAT is one of
-#   commands         each command of its blocks, one per line, as "HOST PROMPT COMMAND"; no HOST is
-#                    this one
-#   output COMMAND   what it says that this command prints
-#   file PATH        the configuration file of this path that it has
-#   files            the paths of all of them
-#   options HELP     of commands and of `code`, options that are not in the help of their program,
-#                    or whose value is not; HELP is a directory with the help of each
-#   programs         the programs, with their commands, whose options are looked up
-#   texts SRC        what it quotes of messages, as far as no string in SRC's sources fits
-#   links TOP        files and manuals' sections that are not there
+# read-guide.py GUIDE PART: prints parts of a guide in Markdown, for guide.sh. PART is one of
+#   commands         each command of its blocks, one per line, as "HOST PROMPT COMMAND"; HOST is
+#                    empty for this host
+#   output COMMAND   the output of this command in the guide
+#   file PATH        the guide's configuration file with this path
+#   files            the paths of all configuration files
+#   options HELP     options in commands and in `code` that the help of their program lacks, or has
+#                    with another value; HELP is a directory with the help of each
+#   programs         the programs, with their commands, that "options" checks
+#   texts SRC        quoted messages that match no string in SRC's sources
+#   links TOP        missing files and sections of manual pages
 import ast, os, re, shlex, sys
 
 from markdown import blocks as blocks_of
@@ -27,7 +27,7 @@ def blocks():
 
 
 def commands():
-    """(host, prompt, command, what it prints) of each command."""
+    """Yields (host, prompt, command, output lines) of each command."""
     for language, lines in blocks():
         if language == "shell":
             yield from (("", "$", line, []) for line in lines)
@@ -52,7 +52,7 @@ def commands():
 
 
 def files():
-    """The configuration files, by path: that is their first line, behind a #."""
+    """The configuration files, by path: the path is their first line, after a #."""
     return {lines[0][2:]: lines for language, lines in blocks()
             if language and lines[0].startswith("# ")}
 
@@ -62,14 +62,14 @@ def prose():
 
 
 def spans():
-    """`code` in the prose."""
+    """The `code` spans in the prose."""
     return [" ".join(span.split()) for span in re.findall(r"`([^`]+)`", prose())]
 
 
 # ---- options -------------------------------------------------------------------------
 
 def uses(command):
-    """(program with its command, words behind it) for each of ours in a line of the shell."""
+    """Yields (program with its command, words after it) for each of ours in a shell line."""
     words = []
     for word in shlex.split(command.replace("$(", "; ").replace(")", " "), comments=False):
         words += ["|"] if word in ("|", ";", "&&", "||") else \
@@ -101,7 +101,7 @@ def all_uses():
 
 
 def options_of(help_text):
-    """{option: values or None} of a help."""
+    """Parses a help text into {option: values or None}."""
     found = {}
     for match in re.finditer(r"(?<![\w-])(--?[a-zA-Z0-9][\w-]*)(?: ([a-z]+(?:\|[a-z]+)+)(?= |$))?",
                              help_text, re.M):
@@ -140,7 +140,7 @@ def wrong_options(directory):
 # ---- messages ------------------------------------------------------------------------
 
 def c_strings(source):
-    """Those that stand beside each other made one."""
+    """Yields the strings of a C source, with adjacent ones joined."""
     source = re.sub(r'"\s*\n?\s*(?:PRIu64|PRId64)\s*\n?\s*"', "%s", source)
     source = re.sub(r'(?<!\\)"\s+"', "", source)
     for match in re.finditer(r'"((?:[^"\\\n]|\\.)*)"', source):
@@ -148,7 +148,7 @@ def c_strings(source):
 
 
 def python_string(node):
-    """An expression as a string of printf's: "%s" for each part that is no constant."""
+    """Turns an expression into a printf format: "%s" for each part that is not constant."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return node.value
     if isinstance(node, ast.JoinedStr):
@@ -159,7 +159,7 @@ def python_string(node):
 
 
 def strings(top):
-    """Those in the sources."""
+    """Yields the strings in the sources."""
     for folder, _, names in os.walk(top):
         for name in names:
             path = os.path.join(folder, name)
@@ -169,7 +169,7 @@ def strings(top):
                 yield from map(python_string, ast.walk(ast.parse(open(path).read())))
 
 
-# A conversion of printf's. What it stands for is not looked at.
+# A conversion of printf(3). Its value is not compared.
 CONVERSION = re.compile(r"(%[-+ #0-9.*]*(?:hh|h|ll|l|z)?[a-zA-Z%])")
 
 
@@ -182,10 +182,10 @@ def fits(said, template):
 
 
 def quoted():
-    """(text, whole): lines that programs print, and parts of them in tables."""
+    """Yields (text, whole): lines that programs print, and parts of such lines in tables."""
     for host, _, command, output in commands():
         if command.startswith("rftp-iser plan") or host in ("", "server"):
-            continue  # compared with what it prints
+            continue  # compared with its output
         for line in output:
             match = re.match(r"(?:rftp(?:d|-iser|-numa)?: |.*info: )(.*)", line)
             if match:
@@ -210,7 +210,7 @@ def strange_texts(top):
 # ---- links ---------------------------------------------------------------------------
 
 def heads(page):
-    """The sections of a manual page, and parts of them."""
+    """Returns the sections and subsections of a manual page."""
     return {line.split(" ", 1)[1].strip('"\n') for line in open(page)
             if line.startswith((".Sh ", ".Ss "))}
 

@@ -25,7 +25,7 @@ fake() {
 	chmod +x "$tmp/fake/rftp"
 }
 
-# What runs the commands, and limits them.
+# The wrapper that runs the commands, and limits them.
 measured() { run "$lib/measured" "$@"; }
 none_runs() { ! pgrep -fx "$1" >/dev/null; }
 measured --limit 50 "$tmp/took" sh -c 'exit 3'

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""refusing.py CALL COMMAND...: run it where system call number CALL fails with EPERM, as some filters
-of containers have it. Exit status 77: there can be no filters here."""
+"""refusing.py CALL COMMAND...: runs COMMAND with a filter under which system call number CALL fails
+with EPERM, like some filters of containers. Exit status 77: filters are not possible here."""
 import ctypes
 import errno
 import os

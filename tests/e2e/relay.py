@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""relay.py PORT FILE PORTFILE [COUNT:up|down:OFFSET]: hand connections on to 127.0.0.1:PORT, and
-keep the clients' bytes in FILE. In each of the first COUNT connections one bit of the byte at
-OFFSET of that direction is flipped (up: from the client). Ends when its standard input does."""
+"""relay.py PORT FILE PORTFILE [COUNT:up|down:OFFSET]: forwards connections to 127.0.0.1:PORT, and
+records the clients' bytes in FILE. In each of the first COUNT connections it flips one bit of
+the byte at OFFSET in that direction (up: from the client). Ends when its standard input does."""
 import itertools, os, socket, sys, threading
 
 to, record = int(sys.argv[1]), open(sys.argv[2], 'wb', buffering=0)

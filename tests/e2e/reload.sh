@@ -1,7 +1,7 @@
 #!/bin/bash
 # shellcheck disable=SC2034,SC2317 # for lib.sh; check calls them
-# Settings are read anew by a server of several processes: what may not change, and what does not
-# answer. TAP.
+# A server of several processes reads its settings again: settings that may not change, and
+# processes that do not answer. TAP.
 . "${top_srcdir:?}/tests/e2e/lib.sh"
 . "$lib/processes.bash"
 is_root || skip_all "only root's rftpd has more than one process"

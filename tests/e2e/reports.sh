@@ -1,9 +1,8 @@
 # shellcheck shell=sh
-# What a sanitizer or valgrind finds, in whatever process, goes to files here, so that it is
-# not lost with the output of what runs in the background. To be sourced once $tmp, the
-# script's own directory, is there.
+# Findings of sanitizers and valgrind go to files here, from all processes: the output of background
+# processes would be lost. Sourced once $tmp, the script's own directory, exists.
 #
-# E2E_UNDER is a valgrind command that rftp and rftpd are to be run under.
+# E2E_UNDER is a valgrind command to run rftp and rftpd under.
 
 reports=$tmp/reports
 mkdir "$reports" && chmod 1777 "$reports" || exit 99
@@ -24,9 +23,9 @@ if [ -n "${E2E_UNDER:-}" ]; then
 	PATH=$tmp/under:$PATH
 fi
 
-# Nothing has been found by now, in processes that have ended. A thread that has been joined is
+# There is no finding yet in the processes that have ended. A thread that has been joined is
 # listed by the kernel for a moment more; the leak check says that it could not look at its
-# registers, and goes on. That is no finding.
+# registers, and continues. That is no finding.
 no_reports() {
 	found=$(find "$reports" -type f ! -name 'valgrind.*' -exec cat {} + |
 		sed '/^==[0-9]*==Unable to get registers from thread [0-9]*\.$/d'

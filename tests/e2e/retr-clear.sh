@@ -14,9 +14,9 @@ truncate -s 3M "$tmp/root/sparse"
 printf 'x' | dd of="$tmp/root/sparse" bs=1 seek=2000000 conv=notrunc status=none
 
 serve() { # NAME [FAULTS]
-	export RFTP_FAULT_TRANSPORT=${2:-}
+	export RFTP_FAULT=${2:-}
 	start_server "$1" --root "$tmp/root" --anonymous ro --plain
-	unset RFTP_FAULT_TRANSPORT
+	unset RFTP_FAULT
 	url=ftp://127.0.0.1:$port
 }
 
@@ -139,6 +139,7 @@ check "the server ends well" stops_well
 
 # ---- where the kernel will not ----
 
+need_faults # also to show below where sendfile is not used
 for fault in EINVAL ENOSYS EINVAL:after=3; do
 	serve "without" "sendfile:$fault"
 	fetch big

@@ -1,8 +1,8 @@
 #!/bin/bash
 # shellcheck disable=SC2034 # ran, status and limit are for lib.sh
-# A session that is killed in the midst of an overwriting put, get or cp, which is tried again: files
-# that this command has committed before are left alone, and no others, not even those of the same
-# size and time. TAP.
+# A session that is killed in the midst of an overwriting put, get or cp, which is tried again:
+# files that this command has committed before are left alone, and no others, not even those of the
+# same size and time. TAP.
 
 . "${top_srcdir:?}/tests/e2e/lib.sh"
 need python3
@@ -35,7 +35,7 @@ under_way() { # DESTINATION
 }
 inodes() { (cd "$1" && xargs stat -c '%n %i' <"$tmp/committed") 2>/dev/null; } # DESTINATION
 
-# retried WHAT SERVER DESTINATION COMMAND...: the session of SERVER dies once some files are
+# retried NAME SERVER DESTINATION COMMAND...: the session of SERVER dies once some files are
 # committed and another is on its way
 retried() {
 	local what=$1 victim=$2 to=$3 client before

@@ -1,7 +1,7 @@
 #!/bin/bash
 # shellcheck disable=SC2034,SC2154,SC2317 # lib.sh knows them
 # rftpd.conf: the example, --check-config and --show-config, settings read anew under a transfer,
-# who may come, and where the log goes. TAP.
+# allowed hosts, and the destinations of the log. TAP.
 
 . "${top_srcdir:?}/tests/e2e/lib.sh"
 need setsid python3 openssl
@@ -14,7 +14,7 @@ random "$tmp/root/file" 100000
 
 # ---- the example ----
 
-# What is behind "#" without a blank: all defaults.
+# The lines with "#" and no blank: all defaults.
 sed -n 's/^#\([a-z]\)/\1/p' "$example" >"$conf"
 rftpd --users x --show-config >"$tmp/default"
 check "the settings are shown" test "$(wc -l <"$tmp/default")" -ge 45
@@ -36,7 +36,7 @@ sed -n '/^\.Sh EXAMPLES/,/^\.Ed/ { /^\./!p }' "$man" >"$conf"
 run rftpd --config "$conf" --show-config
 check "and its example is right" grep -q '^rights nodelete$' "$tmp/out"
 
-# ---- what is wrong, and what is weak ----
+# ---- errors, and weak settings ----
 
 cat >"$conf" <<END
 root $tmp/nothing
@@ -47,7 +47,7 @@ rights all
 END
 run rftpd --check-config --config "$conf"
 check "all that is wrong is said" test "$status:$(wc -l <"$tmp/err")" = 2:4
-check "also what is missing" grep -q '^rftpd: nobody could log in' "$tmp/err"
+check "also what is missing" grep -q '^rftpd: no account could log in' "$tmp/err"
 for line in "2: listen: " "4: rights: " "5: there is no section"; do
 	check "with its line: $line" grep -q "^rftpd: $conf:$line" "$tmp/err"
 done
@@ -63,7 +63,7 @@ check "what is not there is said, too" status_is 2
 check "a root" grep -q "^rftpd: $conf:1: root: $tmp/nothing: No such file" "$tmp/err"
 check "users" grep -q "^rftpd: $conf:2: users: $tmp/users:2: " "$tmp/err"
 check "ciphers" grep -q "cipher.*nonsense" "$tmp/err"
-check "a system user" grep -q '\[user bob\]: there is no such system user' "$tmp/err"
+check "a system user" grep -q '\[user bob\]: its system user does not exist' "$tmp/err"
 check "and what is weak" test "$(grep -c 'warning: ' "$tmp/err")" -ge 6
 check "hashes that others read" grep -q "^rftpd: warning: $conf:2: users: others can read" "$tmp/err"
 check "a file that others write" grep -q "^rftpd: warning: $conf: others can write" "$tmp/err"
@@ -121,7 +121,7 @@ check "and 1.3 with that" hands "$port"
 check "which was said" grep -q 'Cipher is TLS_CHACHA20_POLY1305_SHA256' "$tmp/tls"
 check "it stops, too" stops_well
 
-# ---- who may come ----
+# ---- allowed hosts ----
 
 # greeting PORT [ADDRESS]: the first line that a server on that address says
 greeting() {

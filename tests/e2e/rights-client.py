@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Every FTP command and every kind of bulk entry, by an account with some rights, against a
-directory with files of others. The commands are those that HELP lists, the entries those of
-bulk.h: one that has no row here fails.
+"""Every FTP command and every kind of bulk entry, with an account that has some rights, in a
+directory with files of others. The commands come from HELP, the entries from bulk.h: a command
+or entry without a row here fails.
 
-rights-client.py PORT ROOT RIGHT: anonymous of the server (--plain) on PORT has RIGHT to ROOT."""
+rights-client.py PORT ROOT RIGHT: anonymous has RIGHT to ROOT on the server (--plain) on PORT."""
 import os
 import re
 import shutil
@@ -24,7 +24,7 @@ OVERWRITE, SAME = 0, 3
 SEE, CREATE, CHANGE, REFUSES = 'see', 'create', 'change', 'no right is enough'
 # The table of rftpd(8).
 MAY = {'ro': {SEE}, 'rw': {SEE, CREATE, CHANGE}, 'nodelete': {SEE, CREATE}, 'upload': {CREATE}}[right]
-# What commands and entries here set them to.
+# The times that the commands and entries below set.
 GIVEN_TIMES = (1500000000, 1577836800, 1577840460, 1577840461)
 PART = '.rftp-' + '0123456789abcdef' * 2
 
@@ -33,13 +33,13 @@ def attempt(what, run):
     bad = None
     try:
         run()
-    except Exception as e:  # whatever it is, it is what the test is about
+    except Exception as e:  # any exception is a finding of this test
         bad = '%s: %r' % (type(e).__name__, e)
         print('# ' + bad[:1000])
     print('%s %s: %s' % ('not ok' if bad else 'ok', right, what), flush=True)
 
 
-# ---- what is there ----
+# ---- the files ----
 
 def scene():
     shutil.rmtree(root)
@@ -58,8 +58,8 @@ def scene():
 
 
 def state():
-    """All that a client could change. Directories have names put into them, which is no change
-    of what they are."""
+    """The state that a client could change. A new name in a directory does not count as a change of
+    that directory."""
     found = {}
     for where, dirs, files in os.walk(root + '/theirs'):
         for name in ['.'] + files:
@@ -75,7 +75,7 @@ def state():
 
 
 def judge(what, before, needs, ok, appends=False, makes=0):
-    """ok: it was done, as far as the client was told. makes: new names that another right allows."""
+    """ok: the client was told of success. makes: number of new names that another right allows."""
     after = state()
     kept = all(after.get(path) == known for path, known in before.items())
     new = [path for path in after if path not in before]
@@ -90,13 +90,13 @@ def judge(what, before, needs, ok, appends=False, makes=0):
 
 # ---- FTP ----
 
-# What each command needs, and lines of it. None: nothing; what it shows or sets is the session's,
-# or was named by the client.
+# The right that each command needs, and its arguments. None: no right; the command shows or sets
+# values of the session or the client.
 COMMANDS = {
     'USER': None, 'PASS': None, 'AUTH': None, 'PBSZ': None, 'PROT': None, 'FEAT': None,
     'OPTS': None, 'SYST': None, 'TYPE': None, 'MODE': None, 'STRU': None, 'ALLO': None,
     'PWD': None, 'CDUP': None, 'EPSV': None, 'PASV': None, 'PORT': None, 'EPRT': None,
-    'REST': None, 'ABOR': None, 'NOOP': None, 'HELP': None, 'QUIT': None, 'LANE': None,
+    'REST': None, 'ABOR': None, 'NOOP': None, 'HELP': None, 'QUIT': None,
     'CWD': (None, ['theirs']), 'SIZE': (None, ['theirs/file']), 'MLST': (None, ['theirs/file']),
     'RETR': (SEE, ['theirs/file']), 'HASH': (SEE, ['theirs/file']),
     'MLSD': (SEE, ['theirs', '']), 'LIST': (SEE, ['theirs', '-R', 'theirs/file', 'theirs/*']),
@@ -106,7 +106,7 @@ COMMANDS = {
     'DELE': (CHANGE, ['theirs/file', 'theirs/link']), 'RMDA': (CHANGE, ['theirs/sub', 'theirs/file']),
     'RNFR': (CHANGE, ['theirs/file', 'theirs/sub']), 'RNTO': (CHANGE, ['mine/moved']),
     'MFMT': (CHANGE, ['20200101000000 theirs/file', '20200101000000 theirs']),
-    # These need something else with other arguments.
+    # These need another right with other arguments.
     'MDTM': (None, ['theirs/file']), 'STAT': (SEE, ['theirs', 'theirs/file']), 'SITE': (None, ['HELP']),
     'BULK': None, 'GIVE': None, 'TAKE': None,
 }
@@ -200,7 +200,7 @@ def link(name, target=b'elsewhere', **kw):
     return entry(LINK, 1, name, flags=TOP, tail=struct.pack('>I', len(target)) + target + b'\0', **kw)
 
 
-# Kind, what it is, what it needs, and the entries. None: it is done without changing what exists.
+# Kind, description, needed right, and the entries. None: it changes no existing file.
 # All files are empty, so that no blocks are needed.
 ENTRIES = [
     (FILE, 'a new file', CREATE, [entry(FILE, 1, b'new', flags=TOP)]),
@@ -236,7 +236,7 @@ REFUSED = [ # to every account
 
 
 def put(entries, flags, policy):
-    """The number of failed entries; None: it was refused."""
+    """Returns the number of failed entries, or None if the request was refused."""
     c = phony.BulkClient(port)
     try:
         code, text = c.bulk(base=b'theirs/', flags=flags, policy=policy)
@@ -268,7 +268,7 @@ def bulk(needs, entries, extra, policy):
         assert ok == (CREATE in MAY), failed
         needs = CREATE
     if extra == INPLACE and b'link\0' in entries[0] and entries[0][4] == FILE:
-        needs = REFUSES  # there it is not replaced
+        needs = REFUSES  # this policy does not replace it
     judge(entries, before, needs, ok, makes=len(entries) - 1)
 
 

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# What each right of an account allows: the table of rftpd(8), by every FTP command and every kind
+# The rights of an account: the table of rftpd(8), by every FTP command and every kind
 # of bulk entry. TAP.
 . "${top_srcdir:?}/tests/e2e/lib.sh"
 three_processes

@@ -146,7 +146,7 @@ for way in rftp ftp; do
 done
 stop_server
 run rftpd --parts-age 0 --root "$tmp/root" --anonymous rw
-check "no age" grep -q 'is not a time from 1s to 36500d, as in 14d, nor never' "$tmp/err"
+check "no age" grep -q 'must be a time from 1s to 36500d, or never, not' "$tmp/err"
 server=${servers[0]}
 
 check "the server ends well" stops_well

@@ -1,7 +1,7 @@
 #!/bin/bash
 # shellcheck disable=SC2034,SC2317 # some are for lib.sh; some are called by check
-# Two writers of one file. A session that has lost its client is waited for; one that is
-# alive is not disturbed; and nobody else waits. TAP.
+# Two writers of one file. The second waits for a session that has lost its client; it does not
+# disturb a live one; and other files do not wait. TAP.
 
 . "${top_srcdir:?}/tests/e2e/lib.sh"
 need python3 setsid
@@ -31,7 +31,7 @@ for options in "" "--no-resume" "--ack written" "--inplace"; do
 	for source in src/big1 little; do
 		# A small file in place is not waited for: it is opened when its bytes are there.
 		[ "$options $source" != "--inplace little" ] || continue
-		# What the target has is to be replaced: that is where names are fought for.
+		# The target exists and is replaced: that is the conflict.
 		cp "$tmp/little" "$tmp/root/f"
 		# shellcheck disable=SC2086
 		begin 20M put "$tmp/src/big1" "$url/f" $options

@@ -1,6 +1,6 @@
 #!/bin/bash
 # shellcheck disable=SC2034,SC2317 # for lib.sh; check calls them
-# What rftpd's three processes know of passwords, and of the server's key. TAP.
+# Passwords and the server's key in the memory of rftpd's three processes. TAP.
 . "${top_srcdir:?}/tests/e2e/lib.sh"
 . "$lib/processes.bash"
 is_root || skip_all "only root's rftpd has more than one process"
@@ -12,7 +12,7 @@ echo content >"$tmp/root/file"
 
 # ---- hashes ----
 
-# 400 users, whose hashes have something in common that nothing else has, before and behind alice.
+# 400 users before and behind alice, with a common mark in their hashes that no other data has.
 mark=Qm9ndXNNYXJrT2ZUaGVzZUhhc2hlcw
 fake() { # FROM TO
 	for i in $(seq "$1" "$2"); do
@@ -28,7 +28,7 @@ printf '%s' "$password" >"$tmp/password"
 chmod 600 "$tmp/users"
 check "there are 400 users" test "$(wc -l <"$tmp/users")" = 400
 
-none_knows() { # WHAT FILE: none of the server's processes, in which a client is logged in
+none_knows() { # NAME FILE: no process of the server has it in memory, with a client logged in
 	local p
 	for p in "$server" $(children "$server"); do
 		check "no $1 in $(ps -o user= -p "$p")'s process" lacks "$p" "$2"
@@ -50,7 +50,7 @@ know_nothing
 leave a
 check "which go" patience 20 no_children "$server"
 
-# What is read anew is read apart as well.
+# The users file is read in a child again after SIGHUP.
 kill -HUP "$server"
 anew() { grep -q 'settings read anew' "$tmp/d.log"; }
 check "the settings are read anew" patience 20 anew
@@ -70,7 +70,7 @@ run rftpd --listen 127.0.0.1:0 --root "$tmp/root" --users "$tmp/users" --state "
 check "but one not to start" status_is 3
 check "and it is named there, too" grep -q 'users:401: rights "all" are not' "$tmp/err"
 
-# ---- who else is here ----
+# ---- other connections of a host ----
 
 # A name that nothing else has, in all that is said of it: connections, a refusal, files.
 mnemosyne="mnemosyne$RANDOM$RANDOM"
@@ -96,7 +96,7 @@ know_no_other() { # PIDS WHEN: neither a stranger's process nor alice's
 	done
 }
 new_children() { comm -13 <(sort <<<"$before") <(children "$server" | sort); }
-# beside NAME WHEN: who comes now
+# beside NAME WHEN: a client connects now
 beside() {
 	before=$(children "$server")
 	hold "$1"
@@ -126,7 +126,7 @@ done
 
 # ---- the key ----
 
-# Whose certificate a client is shown.
+# The certificate that a client is shown.
 shown() {
 	openssl s_client -connect "127.0.0.1:$port" -starttls ftp </dev/null 2>/dev/null |
 		openssl x509 -noout -fingerprint -sha256
@@ -178,9 +178,9 @@ check "who was there goes on" test "$(tell c "do NOOP")" = 200
 leave c
 check "it stops well" stops_well
 
-# ---- whose the key is ----
+# ---- the owner of the key ----
 
-# By --certificate and --key, and by what is in --state.
+# By --certificate and --key, and by the files in --state.
 openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=own \
 	-keyout "$tmp/own.key" -out "$tmp/own.pem" 2>/dev/null
 own=(--certificate "$tmp/own.pem" --key "$tmp/own.key")
@@ -219,14 +219,14 @@ chown $session_user "$tmp/own.state/key.pem"
 try
 check "nor with one of another's" is_refused "chown 0 $tmp/own.state/key.pem"
 
-# What its owner may do besides is no matter; and one that runs keeps what it has.
+# The owner's other rights do not matter; and a running server keeps its key.
 own_key root 700
 start_server k --root "$tmp/root" --anonymous ro --config /dev/null "${own[@]}"
 check "a key of mode 0700 will do" test "$(shown)" = "$(of_file "$tmp/own.pem")"
 hold e
 check "one logs in" test "$(tell e "login anonymous x")" = 230
 refusals=$(grep -c 'settings stay as they were' "$tmp/k.log")
-again() { # HOW WHAT: SIGHUP with such a key
+again() { # MODE NAME: SIGHUP with such a key
 	kill -HUP "$server"
 	refusals=$((refusals + 1))
 	check "$1: it is not taken" patience 20 times 'settings stay as they were' $refusals

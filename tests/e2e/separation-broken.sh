@@ -1,8 +1,8 @@
 #!/bin/bash
 # shellcheck disable=SC2034,SC2317 # for lib.sh; check calls them
-# One of rftpd's processes is somebody else's by now: a front, or a gate and the session that it
-# becomes (tests/support/phony-*.c). The others, which are real, stay or end only what is concerned;
-# nothing stays open, no process stays. TAP.
+# An attacker has taken over one of rftpd's processes: a preauth process, or an auth process and the
+# session that it becomes (tests/support/phony-*.c). The other, real processes survive or end only
+# the concerned connection; no file stays open, no process stays. TAP.
 . "${top_srcdir:?}/tests/e2e/lib.sh"
 . "$lib/processes.bash"
 is_root || skip_all "only root's rftpd has more than one process"
@@ -32,14 +32,14 @@ mark() { marked=$(wc -l <"$tmp/$1.log") marked_of=$1; }
 in_log() { tail -n "+$((marked + 1))" "$tmp/$marked_of.log" | grep -q -e "$1"; }
 nothing_dies() { ! grep 'died of signal [^9]' "$tmp/$1.log" | comment | grep .; }
 
-# ---- a front ----
+# ---- a preauth process ----
 
-start_phony front
+start_phony preauth
 
-# front CASE: what it tells is in $told
+# front CASE: its messages are in $told
 front() {
 	local said
-	mark front
+	mark preauth
 	told=
 	exec {line}<>"/dev/tcp/127.0.0.1/$port"
 	echo "$1" >&"$line"
@@ -49,7 +49,7 @@ front() {
 	done
 }
 hang_up() { exec {line}>&-; }
-# settle: what the monitor has open when a connection has been and gone
+# settle: print the monitor's open files after a connection has ended
 settle() {
 	patience 20 no_children "$server"
 	at_first=$(open_files "$server")
@@ -58,10 +58,11 @@ front session-noop
 hang_up
 settle
 
-for name in ask-short ask-long ask-huge ask-unended ask-with-one ask-with-many ask-thrice ask-always; do
+for name in ask-short ask-long ask-huge ask-unended ask-report ask-memory ask-odd ask-thrice ask-always; do
 	front $name
 	# Some are done before the monitor looks.
-	check "$name: the front is ended" patience 20 in_log 'front of .*nothing that it may: ended'
+	check "$name: the preauth process is killed" patience 20 \
+		in_log 'preauth process of .* sent a request that is not allowed: killed'
 	hang_up
 	over $name
 done
@@ -72,9 +73,12 @@ tells() {
 	check "$1: $2" test "$told" = "$2/done/"
 	hang_up
 	over "$1"
-	check "$1: nobody is ended" not in_log ': ended'
+	check "$1: no process is killed" not in_log ': killed'
 }
 tells ask-nothing "monitor -32"
+# ENOTSOCK of the pipe, EPIPE of the socket.
+tells ask-with-one "descriptors -88 -32"
+tells ask-with-many "descriptors -88 -32"
 front ask-unread
 check "an answer that is not read hurts nobody" test "$told" = "done/"
 hang_up
@@ -82,43 +86,43 @@ over ask-unread
 front leave-monitor
 hang_up
 over leave-monitor
-# What is passed to the monitor may be slow to close: others do not wait for that.
+# A descriptor that is slow to close does not reach the monitor, so other clients do not wait for it.
 for name in ask-lingering log-lingering; do
 	front $name
 	lingers=$line
-	check "$name: it is sent" test "$told" = "done/"
+	check "$name: the process has tried" test "$told" = "done/"
 	front session-noop
-	check "$name: another is served meanwhile" test "$told" = "gate 0 0/session 200/done/"
+	check "$name: another is served meanwhile" test "$told" = "auth 0 0/session 200/done/"
 	hang_up
 	over $name
 	exec {lingers}>&-
 done
-tells session-noop "gate 0 0/session 200"
-tells gate-short "gate 0 -71"
-tells gate-long "gate 0 -71"
-tells gate-unended "gate 0 -71"
-tells gate-with-many "gate 0 -71"
-tells gate-twice "gate 0 0"
-tells gate-another "gate 0 -71"
-check "who logs in must be whom the monitor counts" grep -q 'a login without an end' "$tmp/front.log"
-tells gate-other-name "gate 0 0"
-for name in gate-left gate-silent; do
+tells session-noop "auth 0 0/session 200"
+tells auth-short "auth 0 -71"
+tells auth-long "auth 0 -71"
+tells auth-unended "auth 0 -71"
+tells auth-with-many "auth 0 -71"
+tells auth-twice "auth 0 0"
+tells auth-another "auth 0 -71"
+check "the credentials must be of the user that the monitor counts" grep -q 'malformed credentials, or those of another user' "$tmp/preauth.log"
+tells auth-other-name "auth 0 0"
+for name in auth-left auth-silent; do
 	front $name
-	check "$name: there is a gate" test "$told" = "done/"
+	check "$name: there is an auth process" test "$told" = "done/"
 	hang_up
 	over $name
 done
-tells handed-short "gate 0 0/session ended"
-tells handed-bad "gate 0 0/session ended"
-tells handed-with-many "gate 0 0/session ended"
-tells session-odd "gate 0 0/session ended"
-tells session-empty "gate 0 0/session ended"
-tells session-huge "gate 0 0/session ended"
-tells session-unasked "gate 0 0/session 200"
-tells session-flood "gate 0 0"
+tells handed-short "auth 0 0/session ended"
+tells handed-bad "auth 0 0/session ended"
+tells handed-with-many "auth 0 0/session ended"
+tells session-odd "auth 0 0/session ended"
+tells session-empty "auth 0 0/session ended"
+tells session-huge "auth 0 0/session ended"
+tells session-unasked "auth 0 0/session 200"
+tells session-flood "auth 0 0"
 
 front session-with-many
-check "session-with-many: it is served" test "$told" = "gate 0 0/session 200/done/"
+check "session-with-many: it is served" test "$told" = "auth 0 0/session 200/done/"
 most=0
 for p in $(children "$server"); do
 	n=$(open_files "$p")
@@ -137,49 +141,58 @@ two_are_left() { [ "$(children "$server" | wc -w)" = 2 ]; }
 check "who does nothing of the kind is served on" patience 20 two_are_left
 exec {good}>&-
 over "both"
-check "no process has died of anything else" nothing_dies front
+check "no process has died of anything else" nothing_dies preauth
 check "that server stops well" stops_well
 
-# Of one account there is one session, whatever the name it is asked for by.
-start_phony front --max-per-user 1
+# One account has one session, by any of its names.
+start_phony preauth --max-per-user 1
 front session-noop
 good=$line
-check "an account is in use" test "$told" = "gate 0 0/session 200/done/"
-for name in gate-twice gate-other-name gate-another; do
+check "an account is in use" test "$told" = "auth 0 0/session 200/done/"
+for name in auth-twice auth-other-name auth-another; do
 	front $name
 	case $name in
-	gate-another) check "$name: nobody is let in" test "$told" = "gate 0 -71/done/" ;;
-	*) check "$name: it is in use" test "$told" = "gate 0 -11/done/" ;;
+	auth-another) check "$name: nobody is let in" test "$told" = "auth 0 -71/done/" ;;
+	*) check "$name: it is in use" test "$told" = "auth 0 -11/done/" ;;
 	esac
 	hang_up
 	check "$name: its processes end" patience 20 two_are_left
 done
-check "it is counted by its own name" grep -q 'refused: too many sessions of anonymous' "$tmp/front.log"
+check "it is counted by its own name" grep -q 'refused: too many sessions of anonymous' "$tmp/preauth.log"
 exec {good}>&-
 check "then it is free" patience 20 no_children "$server"
-front gate-other-name
-check "and has one session again" test "$told" = "gate 0 0/done/"
+front auth-other-name
+check "and has one session again" test "$told" = "auth 0 0/done/"
 hang_up
 check "that server stops well, too" stops_well
 
-# ---- a gate, and a session ----
+# ---- an auth process, and a session ----
 
-start_phony gate
+start_phony auth
 
 hold first
 tell first "login good x" >/dev/null
 leave first
 settle
 
-for name in report-short report-long report-unended report-with-many report-odd report-twice report-always; do
-	mark gate
+for name in report-short report-long report-unended report-odd report-twice report-always report-login report-memory; do
+	mark auth
 	hold $name
 	code=$(tell $name "login $name x")
 	check "$name: nobody is let in ($code)" test "$code" != 230
-	check "$name: the gate is ended" patience 20 in_log 'session of .*nothing that it may: ended'
+	check "$name: the auth process is killed" patience 20 \
+		in_log 'session of .* sent a request that is not allowed: killed'
 	leave $name
 	over $name
 done
+
+mark auth
+hold report-with-many
+code=$(tell report-with-many "login report-with-many x")
+check "report-with-many: nobody is let in ($code)" test "$code" != 230
+check "report-with-many: no descriptor can be sent" patience 20 in_log 'descriptors -88 -32'
+leave report-with-many
+over report-with-many
 
 for name in answer-short answer-long answer-with-many answer-without answer-unended answer-odd answer-nothing; do
 	hold $name
@@ -189,7 +202,7 @@ for name in answer-short answer-long answer-with-many answer-without answer-unen
 	over $name
 done
 
-# front_files: how many a front has, when its session has done what it does
+# front_files: print the number of open files of a preauth process after its session's work
 front_files() {
 	local p
 	for p in $(with_uid "$front_uid"); do
@@ -205,16 +218,16 @@ leave good
 over good
 
 for name in guard-short guard-long guard-odd guard-without guard-with-many guard-always guard-kinds control-with-many; do
-	mark gate
+	mark auth
 	hold $name
 	check "$name: it has logged in" test "$(tell $name "login $name x")" = 230
 	check "$name: its front carries on" test "$(tell $name "do NOOP")" = 200
 	check "$name: with as many descriptors as any" patience 10 as_usual
 	case $name in
 	guard-always | guard-kinds | control-with-many)
-		check "$name: there is nothing to complain of" not in_log 'asks for what it cannot have'
+		check "$name: there is nothing to complain of" not in_log 'sent a request that is not allowed'
 		;;
-	*) check "$name: which says so" in_log 'asks for what it cannot have' ;;
+	*) check "$name: which says so" in_log 'sent a request that is not allowed' ;;
 	esac
 	leave $name
 	over $name
@@ -228,9 +241,9 @@ for name in control-odd control-empty control-huge; do
 	leave $name
 done
 
-# Who talks or asks without end has to wait, and the log does not grow with it.
+# A process that logs or asks without end has to wait, and the log does not grow.
 for name in log-always lend-always; do
-	mark gate
+	mark auth
 	hold $name
 	echo "login $name x" >&"${to[$name]}"
 	hold beside
@@ -241,7 +254,7 @@ for name in log-always lend-always; do
 	check "$name: and goes on" test "$(tell $name "do NOOP")" = 200
 	leave $name
 	over $name
-	check "$name: nobody is ended" not in_log ': ended'
+	check "$name: no process is killed" not in_log ': killed'
 done
 
 # One that reads no answers keeps its own front, no other.
@@ -256,7 +269,7 @@ for p in $(children "$server"); do
 	all_four "$p" Uid "$front_uid" || kill -KILL "$p" 2>/dev/null
 done
 over "the deaf one"
-check "no other has died of anything else" nothing_dies gate
+check "no other has died of anything else" nothing_dies auth
 check "no process waits to be reaped" test -z "$(ps -o pid= --ppid "$server" -o stat= | grep ' Z')"
 check "and the last one" stops_well
 finish

@@ -1,7 +1,7 @@
 #!/bin/bash
 # shellcheck disable=SC2034,SC2317 # for lib.sh; check calls them
-# rftpd run by root is three kinds of processes (docs/TRUST.md): who each of them is, what it can
-# see and do, what it knows; and what happens when one of them is ended. TAP.
+# rftpd run by root is three kinds of processes (docs/TRUST.md): the user of each, its rights, its
+# open files and its secrets; and the others when one of them is killed. TAP.
 . "${top_srcdir:?}/tests/e2e/lib.sh"
 . "$lib/processes.bash"
 . "$lib/call-in.bash"
@@ -43,25 +43,25 @@ check "it starts" test -s "$tmp/d.port"
 
 # The monitor, which may do what root may. The log and standard input; certificate and key, which
 # it has not read; and what it listens on.
-monitor_opens() { # SOCKETS
-	opens "$server" /dev/null=1 "$tmp/d.log=2" /memfd:certificate=1 "socket=$1"
+monitor_opens() { # KIND=N...
+	opens "$server" /dev/null=1 "$tmp/d.log=2" /memfd:certificate=1 "$@"
 }
 kinds "$server" | comment
 check "the monitor is root, filtered by nothing, in the system's root" is_roots "$server"
 check "with root's capabilities" test "$(field "$server" CapEff)" = "$(field $$ CapEff)"
-check "open: nothing but the log, the sealed key and one socket" monitor_opens 1
+check "open: nothing but the log, the sealed key and one socket" monitor_opens socket=1
 check "which listens" test "$(ss -Htlnp "sport = :$port" | grep -c "pid=$server,")" = 1
 
-# ---- who they are ----
+# ---- their users ----
 
 hold a
-check "a stranger is greeted" grep -qx 220 "$tmp/a.out"
+check "a client is greeted" grep -qx 220 "$tmp/a.out"
 check "by one process" patience 10 one_with_uid "$front_uid"
 front=$(with_uid "$front_uid")
-has_no_rights "a front" "$front" "$tmp/d.state/empty"
+has_no_rights "a preauth process" "$front" "$tmp/d.state/empty"
 kinds "$front" | comment
-check "open: nothing, and three sockets" has_open "$front" anon_inode=1 socket=3
-check "the monitor's: two lines to it" monitor_opens 3
+check "open: its client, and a pipe and a socket to the monitor" has_open "$front" anon_inode=1 pipe=1 socket=2
+check "the monitor's: the other ends" monitor_opens pipe=1 socket=2
 
 check "the login" test "$(tell a "login anonymous x")" = "230"
 check "makes a session" patience 10 one_with_uid "$session_uid"
@@ -79,7 +79,7 @@ else
 fi
 check "its root is the system's" test "$(readlink "/proc/$session/root")" = /
 check "no core of it" limit_is "$session" "Max core file size" 0
-bounded() { # PID: what it may lock is no more than half of the machine's memory, and a little
+bounded() { # PID: its limit of locked memory is at most half of the machine's memory, and a little
 	local most
 	most=$(awk '/^Max locked memory/ {print $(NF-1)}' "/proc/$1/limits")
 	[ "$most" != unlimited ] &&
@@ -88,11 +88,11 @@ bounded() { # PID: what it may lock is no more than half of the machine's memory
 check "nor can it lock all memory" bounded "$session"
 check "its terminal is none of the server's" test "$(ps -o tty= -p "$session" | tr -d " ")" = "?"
 kinds "$session" | comment
-check "open: two lines to its front, one for the log, and its root" \
-	has_open "$session" "$(readlink -f "$tmp/root")=1" socket=3
-check "the monitor's: one line more" monitor_opens 4
+check "open: two sockets to its preauth process, a pipe to the monitor, and its root" \
+	has_open "$session" "$(readlink -f "$tmp/root")=1" pipe=1 socket=2
+check "the monitor's: a pipe from each, and no socket to send replies to" monitor_opens pipe=2 socket=1
 
-# ---- what they may ----
+# ---- their rights ----
 
 if ! can_call; then
 	skip "calls of front and session" "$why"
@@ -108,7 +108,7 @@ else
 	eval "exec ${to[z]}<&-"
 fi
 
-# ---- what they know ----
+# ---- their secrets ----
 
 # The scalar of the server's key, in either order of bytes, and passwords.
 python3 "$lib/in-memory.py" key "$tmp/d.state/key.pem" >"$tmp/scalar"
@@ -126,7 +126,7 @@ for p in "$front" $(with_uid "$session_uid"); do
 done
 leave b
 
-# ---- what they do ----
+# ---- their work ----
 
 alone() { [ "$(children "$server" | wc -w)" = 2 ]; } # those of the first
 check "with her go her processes" patience 60 alone
@@ -161,8 +161,8 @@ check "leave the way to the right one" test "$(tell c "login alice s3cret-of-ali
 leave c
 check "all of them are in the log" test "$(grep -c 'login of .* refused' "$tmp/d.log")" -ge 2
 
-# Many at once, with TLS on data connections. One curl would resume sessions of others of its control
-# connections.
+# Many at once, with TLS on data connections. One curl would resume sessions of others of its
+# control connections.
 run_stdin xargs -P 30 -I % curl -sk --ssl-reqd -o "$tmp/many.%" "ftp://127.0.0.1:$port/big" < <(seq 100)
 check "a hundred downloads at once" status_is 0
 all_same() {
@@ -198,12 +198,11 @@ check "the log names the place of the refused call's number" \
 	grep -q "process $other: its filter refused .*journalctl -k -g type=1326" "$tmp/d.log"
 leave e
 check "no process waits to be reaped" test -z "$(ps -o pid= --ppid "$server" -o stat= | grep ' Z')"
-# That which it listens on, and two lines to the front, one to the session, whose other is closed.
-check "the monitor hears the first's only" test "$(kinds "$server" | grep -o 'socket=[0-9]*')" = socket=4
+check "the monitor has only the pipes of the first" monitor_opens pipe=2 socket=1
 check "the first goes on" test "$(tell a "get big")" = 226
 leave a
 check "at last none is left" patience 10 no_children "$server"
-check "the monitor has open what it had" monitor_opens 1
+check "the monitor has open what it had" monitor_opens socket=1
 check "it stops well" stops_well
 
 # ---- the stop, in the middle of a transfer ----
@@ -220,9 +219,9 @@ wait $putter
 check "it is not cut by a stop" same "$tmp/big" "$tmp/root/in/late"
 check "which comes then" patience 20 gone "$server"
 
-# ---- what it is started with ----
+# ---- inherited files ----
 
-# starts_without WHAT COMMAND...: the monitor, with a file open that is not for it
+# starts_without NAME COMMAND...: start the monitor with a file open that is not for it
 starts_without() {
 	local what=$1
 	shift
@@ -244,7 +243,7 @@ else
 	skip "where closing all at once is refused" "there can be no filters here"
 fi
 
-# ---- what the monitor counts ----
+# ---- the monitor's limits ----
 
 echo "bob:$hash:$tmp/root:/:ro" >>"$tmp/users"
 start_server f --root "$tmp/root" --anonymous ro --users "$tmp/users" --max-per-user 1 --memory-budget 8M
@@ -253,7 +252,7 @@ echo "dora:$hash:$tmp/shut:/:ro" >>"$tmp/users"
 echo "erin:$hash:$tmp/root:/:ro:$(id -nu "$front_uid")" >>"$tmp/users"
 python3 "$lib/ftp-say.py" "$port" "USER erin" "PASS s3cret-of-alice" PWD >"$tmp/said" 2>&1
 check "nobody is served as the fronts' user" not grep -q '257' "$tmp/said"
-check "as the log says" grep -q 'is the one that talks to strangers' "$tmp/f.log"
+check "as the log says" grep -q 'is the user of the preauth processes' "$tmp/f.log"
 python3 "$lib/ftp-say.py" "$port" "USER dora" "PASS s3cret-of-alice" PWD >"$tmp/said" 2>&1
 check "whose root cannot be entered is told so" grep -q '530 Your directory .* cannot be entered' "$tmp/said"
 check "but not where it is" not grep -q "$tmp" "$tmp/said"
@@ -299,7 +298,7 @@ check "which the log says" grep -q 'refused: too many wrong passwords' "$tmp/m.l
 leave o
 stop_server
 
-# ---- what is said at the start ----
+# ---- messages at the start ----
 
 mkdir -m 755 "$tmp/theirs"
 start_server t --root "$tmp/theirs" --anonymous rw

@@ -1,8 +1,8 @@
 #!/bin/bash
 # shellcheck disable=SC2034,SC2317 # for lib.sh; check calls them
-# A session ends in the middle of a transfer, by whatever the system has for it: SIGKILL, a filter
-# of system calls, no memory left. Its client hears of it at once, no half file has its name, the
-# other transfers go on, and the monitor is as it was before. TAP.
+# A session ends in the middle of a transfer, in each way that the system has: SIGKILL, a filter of
+# system calls, no memory left. Its client notices at once, no half file has its name, the other
+# transfers continue, and the monitor is as before. TAP.
 if [ -w /dev/shm ]; then
 	TMPDIR=/dev/shm # a group's limit of memory counts files that are there
 fi
@@ -22,7 +22,7 @@ start_server d --root "$tmp/root" --anonymous rw
 run rftp ls --accept-new "$url/"
 patience 10 no_children "$server"
 
-# What the monitor has open, and has of memory that others see, too.
+# The monitor's open files and shared memory
 monitor_has() {
 	find "/proc/$server/fd" -mindepth 1 -printf '%l\n' | sed 's/:\[.*//' | sort | uniq -c
 	grep -c -e /dev/shm -e memfd "/proc/$server/maps"
@@ -57,7 +57,7 @@ has_part() { find "$tmp/root" "$tmp" -maxdepth 1 -name '.rftp-*' ! -name '*.j' -
 # by_kill SIGNAL PID
 by_kill() { kill "-$1" "$2"; }
 
-# one HOW WHAT SIGNAL COMMAND...: the session of a transfer WHAT ends by COMMAND and its pid
+# one HOW NAME SIGNAL COMMAND...: the session of a transfer NAME ends by COMMAND and its pid
 one() {
 	local how=$1 what=$2 signal=$3 began doomed other log
 	shift 3
@@ -115,7 +115,8 @@ fi
 
 # ---- no memory left ----
 
-# What it writes to a file in memory counts as its own, and nothing of that can be let go.
+# The pages of a file in memory count as the memory of the session that writes it, and cannot be
+# freed.
 by_oom() { echo "$1" >"$group/cgroup.procs"; }
 if [ "${tmp#/dev/shm/}" = "$tmp" ]; then
 	skip "no memory" "no file system in memory here"

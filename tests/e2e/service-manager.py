@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""What a service manager does, for tests of rftpd as a service.
+"""Plays a service manager, for tests of rftpd as a service.
 
     service-manager.py listen WHAT... -- COMMAND...
-        become COMMAND, with these as it is said in sd_listen_fds(3): 4, 6 and dual are TCP sockets
-        on any port, unix, udp, idle (it does not listen), pipe; other (the variables are for
-        another process)
+        become COMMAND, with these descriptors as in sd_listen_fds(3): 4, 6 and dual are TCP
+        sockets on any port, unix, udp, idle (it does not listen), pipe; other (the variables are
+        for another process)
     service-manager.py manager SOCKET FILE
-        what is said to SOCKET ("@": abstract), line by line with the pid of who says it
+        write the messages sent to SOCKET ("@": abstract) to FILE, each line with the sender's pid
     service-manager.py knock PORT FILE
-        connect, again and again, until FILE.end is there; then how many were greeted, and how
-        many not
+        connect again and again until FILE.end exists; then write the number of connections with
+        a greeting, and without
 """
 import os
 import socket

@@ -1,8 +1,9 @@
 #!/bin/bash
 # shellcheck disable=SC2034,SC2317 # for lib.sh; check calls them
-# rftpd under a service manager: sockets that it is given, what it tells, how it stops, has its
-# settings read anew, and is replaced by the next one without a connection lost. The manager is
-# tests/e2e/service-manager.py; systemd itself is for the guest's test, tests/vm/rftpd-service.sh. TAP.
+# rftpd under a service manager: the sockets that it gets, its notifications, its stop, its reload,
+# and its replacement by the next one without a lost connection. The manager is
+# tests/e2e/service-manager.py; systemd itself is for the guest's test, tests/vm/rftpd-service.sh.
+# TAP.
 . "${top_srcdir:?}/tests/e2e/lib.sh"
 need python3
 
@@ -16,7 +17,7 @@ printf 'root %s\nanonymous rw\n' "$tmp/root" >"$tmp/conf"
 printf 'root %s\nanonymous maybe\n' "$tmp/root" >"$tmp/bad"
 served=(--config "$tmp/conf")
 
-# manager NAME SOCKET: from now on rftpd tells it; $told is what it was told
+# manager NAME SOCKET: from now on rftpd notifies it; $told has the notifications
 manager() {
 	told=$tmp/$1.told
 	"${as[@]}" manager "$2" "$told" &
@@ -41,7 +42,7 @@ begin_get() {
 }
 begin() { # POINT COMMAND ARGUMENT...
 	ran="${*:2}"
-	RFTP_FAULT_TRANSPORT=kill:SIGSTOP:at=$1:after=2M:count=1 rftp "$2" -q --accept-new --retries 0 \
+	RFTP_FAULT=$1:SIGSTOP:after=2M:count=1 rftp "$2" -q --accept-new --retries 0 \
 		--block 64K "${@:3}" </dev/null >"$tmp/out" 2>"$tmp/err" &
 	client=$!
 	others+=("$client")
@@ -52,7 +53,7 @@ end_transfer() {
 	wait "$client"
 	status=$?
 }
-# What the one before has become: not our child.
+# The former server: not our child.
 ends() { patience 30 gone "$1"; }
 
 # ---- sockets that are given ----
@@ -99,7 +100,7 @@ check "and --listen is used" greets 127.0.0.1 "$port"
 stop_server
 as_server=()
 
-refused() { # WHAT TEXT DESCRIPTOR...
+refused() { # NAME TEXT DESCRIPTOR...
 	run "${as[@]}" listen "${@:3}" -- rftpd "${served[@]}" --state "$tmp/s" "${processes[@]}"
 	check "$1" status_is 3
 	check "it says so" grep -q "$2" "$tmp/err"
@@ -112,7 +113,7 @@ COUNT=5 refused "one that is not there" 'descriptor 4 is not open' 4
 COUNT=x refused "no number" 'LISTEN_FDS=x' 4
 COUNT=1000 refused "too many" 'LISTEN_FDS=1000' 4
 
-# ---- what it tells ----
+# ---- notifications ----
 
 manager abstract "@rftpd-test-$$"
 start_server abstract "${served[@]}"
@@ -153,11 +154,13 @@ exec {held}>&-
 
 # ---- stopped in the middle ----
 
+need_faults # they hold a transfer in its middle
+
 begin_put stopped
 check "a transfer is under way" stands_still "$client"
 kill "$server"
 check "STOPPING" soon_told "^$server STOPPING=1$"
-check "says for whom" soon_told "^$server STATUS=stopping; sessions that end what they are doing: 1$"
+check "says for whom" soon_told "^$server STATUS=stopping; sessions that finish their work: 1$"
 check "nobody else gets in" patience 20 refuses "$port"
 check "it waits" not gone "$server"
 end_transfer
@@ -175,7 +178,7 @@ cp "$(command -v rftpd)" "$tmp/bin/next"
 put_program() { cp "$1" "$tmp/bin/new" && chmod 755 "$tmp/bin/new" && mv "$tmp/bin/new" "$tmp/bin/rftpd"; }
 put_program "$tmp/bin/next"
 as_server=(bash -c 'program=$0; shift; exec "$program" "$@"' "$tmp/bin/rftpd")
-# Of eight sockets the first four are left, so that the line is where the others are to be.
+# Of eight sockets the first four stay, so that the line has the place of the others.
 listens_on() { printf 'listen 127.0.0.%d:0\n' "$@" | cat "$tmp/conf" - >"$tmp/many"; }
 listens_on 1 2 3 4 5 6 7 8
 (
@@ -215,7 +218,7 @@ first=$server
 check "it is ready" soon_told "^$first READY=1$"
 
 attempts=0
-fails() { # WHAT TEXT: the next one does not start
+fails() { # NAME TEXT: the next one does not start
 	attempts=$((attempts + 1))
 	kill -USR2 "$server"
 	check "$1: said" patience 30 logged_times "$attempts" 'the next rftpd has ended before it was ready: this one goes on'
@@ -240,7 +243,7 @@ put_program "$tmp/script"
 kill -USR2 "$server"
 sleeps() { pgrep -f '^sleep 86399$' >"$tmp/sleeper" && [ -z "$(children "$server")" ]; }
 check "one that is never ready" patience 20 sleeps
-fails "and told to start again: ended" 'was not ready yet when it was to be started again'
+fails "and a second signal: killed" 'before the next rftpd was ready: killed it'
 put_program "$tmp/bin/next"
 
 # One at rest, one in the middle of a transfer, and others that come and go.
@@ -343,7 +346,7 @@ second=$(sed -n 's/.* MAINPID=//p' "$told")
 others+=("$second")
 soon_told "^$second STATUS=sessions: 0, before the restart: 1$"
 kill "$second"
-check "stopped with a transfer of the one before" soon_told "^$second STATUS=stopping; sessions that end what they are doing: 1$"
+check "stopped with a transfer of the one before" soon_told "^$second STATUS=stopping; sessions that finish their work: 1$"
 check "nobody gets in" patience 20 refuses "$port"
 check "it waits for it" not gone "$second"
 end_transfer
@@ -352,7 +355,7 @@ check "with all bytes" same "$tmp/big" "$tmp/root/after"
 check "then the one before does" ends "$first"
 check "and it" ends "$second"
 
-# A stop that comes while the settings are read. Who writes them holds the reading up.
+# A stop while the settings are read: they are a pipe, and its writer delays the reading.
 : >"$told"
 start_server reading "${served[@]}"
 mv "$tmp/conf" "$tmp/conf.kept"
@@ -366,7 +369,7 @@ exec {a}>&-
 check "it stops all the same" ends "$server"
 mv "$tmp/conf.kept" "$tmp/conf"
 
-# To all processes of the service, as systemctl kill does without --kill-whom=main.
+# To all processes of the service, as systemctl kill does by default.
 start_server all "${served[@]}"
 exec {a}<>"/dev/tcp/127.0.0.1/$port"
 patience 20 has_children "$server" 1

@@ -1,7 +1,7 @@
 #!/bin/bash
 # shellcheck disable=SC2034,SC2317 # for lib.sh; check calls them
-# Five hundred sessions that are idle, and sixty-four transfers at once, by three processes: what
-# a session costs, that all are served by two processors, and that nothing stays of them. TAP.
+# Five hundred idle sessions, and sixty-four transfers at once, by three processes: the cost of a
+# session, that two processors serve all, and that nothing is left of them. TAP.
 . "${top_srcdir:?}/tests/e2e/lib.sh"
 . "$lib/crowd.bash"
 is_root || skip_all "only root's rftpd has more than one process"
@@ -26,9 +26,9 @@ fds() { find "/proc/$server/fd" -type l | wc -l; }
 fds_before=$(fds)
 crowd "$tmp/from"
 
-# ---- who is there, and idle ----
+# ---- idle sessions ----
 
-# What the first ones cost includes what all have in common.
+# The cost of the first sessions includes the memory that all share.
 more=$((many - 5))
 ask idle 5
 ask cost "$server"
@@ -39,6 +39,8 @@ ask cost "$server"
 stranger=$(((answer - before) / more))
 ask login
 check "all log in" answers $more
+comment <"$tmp/crowd.err"
+[ "$answer" = "$more" ] || grep -v -e debug -e "login of" "$tmp/d.log" | tail -n 5 | comment
 ask cost "$server"
 cost=$(((answer - before) / more))
 comment <<<"a stranger takes $stranger kB, an idle session $cost kB"
@@ -47,7 +49,7 @@ if sanitized || [ "$slow" -gt 1 ]; then
 else
 	check "an idle session takes less than 3 MB" test "$cost" -gt 100 -a "$cost" -lt 3000
 fi
-# kB, of who has most
+# kB, the highest first
 stacks() {
 	local p
 	for p in $(children "$server"); do

@@ -1,8 +1,8 @@
 #!/bin/bash
 # shellcheck disable=SC2034 # for lib.sh
-# A server that lists names with "/" or ".." in them, or none, or what a terminal would obey
-# (phony-ftp.py): refused, and told in letters, by all that lists. And one that takes back what it
-# has allowed. TAP.
+# A server that lists names with "/" or "..", empty names, or terminal control sequences
+# (phony-ftp.py): every command that lists refuses them, and shows them escaped. And a server that
+# withdraws a permission. TAP.
 
 . "${top_srcdir:?}/tests/e2e/lib.sh"
 need script
@@ -21,7 +21,7 @@ for way in "in its reply" "over a data connection"; do
 	check "$way: an honest list" test "$status" -eq 0 -a "$(wc -l <"$tmp/out")" -eq 2
 	for dir in "${!lists[@]}"; do
 		what="$way: \"${lists[$dir]}\""
-		text="lists what is no name of a file: \"${lists[$dir]}\""
+		text="lists an invalid file name: \"${lists[$dir]}\""
 		run rftp ls --plain "$url/$dir"
 		check "$what: ls" test "$status" -eq 3 -a ! -s "$tmp/out"
 		check "$what: it is told" grep -qF -e "$text" "$tmp/err"
@@ -39,7 +39,7 @@ for way in "in its reply" "over a data connection"; do
 	what="$way: no name at all"
 	run rftp ls --plain "$url/empty"
 	check "$what: ls" test "$status" -eq 3 -a ! -s "$tmp/out"
-	check "$what: it is told" grep -q 'lists nonsense' "$tmp/err"
+	check "$what: it is told" grep -q 'sent an invalid line of a listing' "$tmp/err"
 	run rftp --plain -c "mget empty/*" "$url"
 	check "$what: mget" test "$status" -eq 3
 	run rftp --plain -c "cd escape; ls -1 *31m*; mget *31m*" "$url"
@@ -52,14 +52,14 @@ check "nothing has been removed" not grep -q -e DELE -e RMD "$tmp/phony/said"
 # ---- on a terminal ----
 
 prompt="127.0.0.1:/>"
-# What is sent to it is kept.
+# Its output is kept.
 begin 120 24 "script -qc 'rftp --plain $url' $tmp/raw"
 check_last "a prompt" "$prompt"
 for dir in "${!lists[@]}"; do
 	clear_screen
 	keys -l "ls $dir/"
 	keys Tab
-	check_shows "completion: \"${lists[$dir]}\": it is told" "no name of a file: \"${lists[$dir]}\""
+	check_shows "completion: \"${lists[$dir]}\": it is told" "an invalid file name: \"${lists[$dir]}\""
 	check_last "completion: \"${lists[$dir]}\": nothing is put in" "$prompt ls $dir/"
 done
 shown='\x1b]0;owned\x07\x1b[31mred'

@@ -1,8 +1,8 @@
 #!/bin/bash
 # shellcheck disable=SC2034 # status is for lib.sh
-# ^C while the shell waits for a server that says nothing more (phony-ftp.py): it ends the command
-# at once, wherever that waits, and leaves the shell, which goes on where it was; a second one
-# leaves it. Scripts and rftp's own commands end. TAP.
+# ^C while the shell waits for a server that has become silent (phony-ftp.py): it ends the command
+# at once, in any wait, and the shell continues in the same directory; a second one leaves the
+# shell. Scripts and rftp's own commands end. TAP.
 
 . "${top_srcdir:?}/tests/e2e/lib.sh"
 . "${top_srcdir:?}/tests/e2e/tmux.bash"
@@ -17,7 +17,7 @@ prompt="127.0.0.1:/d>"
 stops=0
 # asked_in_vain VERB
 asked_in_vain() { check "$1: the server is silent" patience 20 said "mute $2"; }
-is_stopped() { # WHAT PROMPT
+is_stopped() { # NAME PROMPT
 	stops=$((stops + 1))
 	keys C-c
 	check_shows "$1: ^C ends it" 'rftp: interrupted'
@@ -114,7 +114,7 @@ check_last "which can be opened now" "$prompt"
 
 # ---- names ----
 
-# A host of its own, whose name server says nothing.
+# A host with a name server that does not answer.
 echo 'nameserver 127.0.0.1' >"$tmp/resolv.conf"
 echo 'hosts: dns' >"$tmp/nsswitch.conf"
 cat >"$tmp/alone" <<ALONE
@@ -180,7 +180,7 @@ terminal kill-server
 # ---- without a terminal ----
 
 is_rftp() { [ "$(cat "/proc/$1/comm" 2>/dev/null)" = rftp ]; }
-# ends_by_signal WHAT WORD...: with standard input as it is
+# ends_by_signal NAME WORD...: with standard input as it is
 ends_by_signal() {
 	local what=$1
 	shift
@@ -199,7 +199,7 @@ os.execvp(sys.argv[1], sys.argv[1:])' rftp "$@" <&0 >"$tmp/out" 2>"$tmp/err" &
 	check "$what: 4, and a line" test "$status" -eq 4 -a "$(cat "$tmp/err")" = "rftp: interrupted"
 	answers
 }
-# interrupted_in WHAT COMMANDS: a ^C goes to all, rftp and the program that it waits for
+# interrupted_in NAME COMMANDS: a ^C goes to rftp and to the program that it waits for
 interrupted_in() {
 	ran="rftp -k -c '$2'"
 	run python3 -c 'import os, signal, subprocess, sys, time

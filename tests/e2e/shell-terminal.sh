@@ -1,7 +1,7 @@
 #!/bin/bash
 # shellcheck disable=SC2034,SC2317 # for lib.sh; called by check
-# The shell on a terminal, driven by tmux: what is typed, completed, remembered, stopped, and
-# shown when the window changes; screens are compared. TAP.
+# The shell on a terminal, driven by tmux: typing, completion, history, stopping, and a window that
+# changes its size; screens are compared. TAP.
 
 . "${top_srcdir:?}/tests/e2e/lib.sh"
 need script
@@ -120,7 +120,7 @@ line 'get --rate 3M big'
 check_shows "a transfer shows how far it is" '/s'
 sleep 1
 keys C-c
-check_shows "it stops the transfer" 'rftp: interrupted; the same command goes on from there'
+check_shows "it stops the transfer" 'rftp: interrupted; the same command resumes the transfer'
 check_last "and not the shell" "$prompt"
 line 'pwd'
 check_last "the session is there" "$prompt"
@@ -245,7 +245,7 @@ for name in dumb '' unknown-terminal; do
 	check_last "$what: a letter is taken back" "127.0.0.1:/data>"
 	keys -l 'half a li'
 	check_last "$what: what is typed is shown" "127.0.0.1:/data> half a li"
-	keys C-c # which drops what the terminal has not given to the program yet, too
+	keys C-c # it also drops the input that the terminal has not given to the program yet
 	check_last "$what: ^C drops the line" "127.0.0.1:/data>"
 	line 'stat one.dat'
 	check_shows "$what: and nothing else" 'modified'

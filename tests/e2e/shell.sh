@@ -1,7 +1,7 @@
 #!/bin/bash
 # shellcheck disable=SC2034 # limit is for lib.sh
-# The shell's commands, from a file, from -c and from standard input: what each does, what it
-# says when it cannot, and where a script ends. TAP.
+# The shell's commands, from a file, from -c and from standard input: their effects, their errors,
+# and the end of a script. TAP.
 
 . "${top_srcdir:?}/tests/e2e/lib.sh"
 need python3
@@ -114,7 +114,7 @@ commands 'cd d; hash one.dat'
 sed "s,  ,  $tmp/root/d/," "$tmp/out" >"$tmp/sums"
 check "digests are such as sha256sum checks" sha256sum --quiet -c "$tmp/sums"
 
-# What people type from habit.
+# Commands that people type from habit.
 touch -d 2001-01-01 "$tmp/root/d/two.dat"
 commands 'ls d'
 cp "$tmp/out" "$tmp/ls"
@@ -176,7 +176,7 @@ check "unless with -r" test ! -e "$tmp/root/p"
 commands 'cd d; put ../here/f1.here x1; put ../here/f1.here x2; mdelete x?; ls -1' --quiet
 check "mdelete" test ! -e "$tmp/root/d/x1" -a ! -e "$tmp/root/d/x2"
 
-# What a pattern means for rm had better be just that.
+# rm must remove exactly the files that its pattern matches.
 tree() { (cd "$tmp/root/rm" && find . ! -name . | sort | tr '\n' ' '); }
 mkdir -p "$tmp/root/rm/d1" "$tmp/root/rm/d2/only" "$tmp/root/rm/*" "$tmp/root/rm/~"
 echo x | tee "$tmp/root/precious" "$tmp/root/rm/d1/x1" "$tmp/root/rm/d2/x2" "$tmp/root/rm/*/x3" \
@@ -261,11 +261,11 @@ check "set and unset" says $'channels 2\nskip-existing\nskip-existing'
 commands 'set overwrite; set update; set'
 check "of several that exclude each other the last" says update
 commands 'set channels many'
-check "a bad value" ends 2 'channels: "many" is not a number'
+check "a bad value" ends 2 'channels: must be a number from 1 to 256, not "many"'
 commands 'set channels'
-check "none" ends 2 'channels needs a value'
+check "none" ends 2 'channels: needs a value'
 commands 'set json maybe'
-check "one that is neither yes nor no" ends 2 'json: "maybe" is neither yes nor no'
+check "one that is neither yes nor no" ends 2 'json: must be yes or no, not "maybe"'
 commands 'set json yes; set json no; set; pwd'
 check "the last holds" says $'{"event":"set","option":"json","value":"no"}\njson no\n/'
 mkdir -p "$HOME/.config/rftp"
@@ -368,10 +368,10 @@ check "standard input" says /
 check "quit" status_is 0
 printf 'put - x\n' | rftp "$there" >"$tmp/out" 2>"$tmp/err"
 status=$?
-check "which is not data then" ends 1 'where the commands come from'
+check "which is not data then" ends 1 'the commands come from standard input'
 printf 'mput - x\n' | rftp "$there" >"$tmp/out" 2>"$tmp/err"
 status=$?
-check "for mput, too" ends 1 'where the commands come from'
+check "for mput, too" ends 1 'the commands come from standard input'
 { echo '!cat >eaten'; seq 3000 | sed 's/^/# /'; echo '!echo reached'; } | rftp "$there" >"$tmp/out" 2>"$tmp/err"
 status=$?
 check "programs do not read the commands" test "$(cat "$tmp/out")" = reached -a ! -s eaten

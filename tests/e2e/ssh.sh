@@ -1,6 +1,6 @@
 #!/bin/bash
 # shellcheck disable=SC2034 # limit is for lib.sh
-# host:path through a real sshd with keys of its own; and what happens when data ports
+# host:path through a real sshd with keys of its own; and transfers when data ports
 # cannot be reached. TAP.
 
 . "${top_srcdir:?}/tests/e2e/lib.sh"
@@ -113,6 +113,18 @@ check "as it was" same_trees "$tmp/tree" "$tmp/third/tree"
 run rftp cp -q "${ssh[@]}" "far:$tmp/far/nothing" "far:$tmp/third/x"
 check "a file that is not there: 1" fails_with 1 'far/nothing: No such file'
 
+# ---- both ways, each by an ssh of its own ----
+cat >"$tmp/bin/counted" <<COUNTED
+#!/bin/sh
+case " \$* " in *" -G "*) ;; *) echo >>"$tmp/ssh/runs" ;; esac
+exec ssh -F "$tmp/ssh/config" "\$@"
+COUNTED
+chmod 755 "$tmp/bin/counted"
+run rftp bench --both --size 20M --json --ssh "$tmp/bin/counted" --rftpd-path "$tmp/bin/rftpd" far:
+check "bench --both host:" status_is 0
+check "all of both" test "$(summary bytes)" -eq 41943040
+check "two runs of ssh" test "$(wc -l <"$tmp/ssh/runs")" -eq 2
+
 # ---- the home directory ----
 at_home=$(ssh -F "$tmp/ssh/config" far pwd)
 run rftp ls -1 "${ssh[@]}" far:
@@ -120,7 +132,7 @@ check "host: is the home directory" status_is 0
 run rftp stat "${ssh[@]}" "far:${tmp#"$at_home"/}/far/file"
 if [ "${tmp#"$at_home"/}" != "$tmp" ]; then check "a relative path begins there" status_is 0; fi
 
-# ---- what goes wrong ----
+# ---- errors ----
 run rftp put -q --ssh "ssh -F $tmp/ssh/config" --rftpd-path "$tmp/bin/nothing" "$tmp/file" "far:$tmp/far/x"
 check "no rftpd at the other end: 3" status_is 3
 check "what was tried and what to do" grep -q -- "--rftpd-path\|nothing" "$tmp/err"
@@ -168,7 +180,7 @@ check "no data port is free: in-band" status_is 0
 check "as it was" same "$tmp/file" "$tmp/far/inband"
 wrap
 
-# A server whose data ports a firewall drops or rejects, in a network of its own.
+# A server behind a firewall that drops or rejects its data ports, in a network of its own.
 if is_root && command -v ip >/dev/null && unshare -n true 2>/dev/null; then
 	name=rftp$$
 	if ip netns add $name 2>/dev/null && ip link add v$name type veth peer name w$name 2>/dev/null &&
@@ -180,7 +192,8 @@ if is_root && command -v ip >/dev/null && unshare -n true 2>/dev/null; then
 		others+=($!)
 		far_up() { run rftp ls -q --accept-new --connect-timeout 1s rftp://10.213.77.2/; [ "$status" -eq 0 ]; }
 		patience 10 far_up
-		# A route to nowhere for the data port alone needs a firewall; without one, ip rules do.
+		# A route to nowhere for the data port alone needs a firewall; without one, ip rules
+		# do.
 		if ip rule add to 10.213.77.2 ipproto tcp dport 7400 unreachable 2>/dev/null; then
 			for options in "" "--prot clear"; do
 				# shellcheck disable=SC2086

@@ -37,7 +37,7 @@ check "a reader that goes away ends it" test "$status" -ne 0 -a "$status" -ne 12
 check "without a word" test ! -s "$tmp/err"
 check "with what it wanted" cmp -s -n 100000 "$tmp/some" "$tmp/data"
 # A reader that stops reading, and an interrupt.
-# shellcheck disable=SC2216 # that sleep does not read is what is wanted
+# shellcheck disable=SC2216 # sleep must not read
 {
 	rftp get -q "$url/data" - 2>"$tmp/err" &
 	echo $! >"$tmp/getter"
@@ -51,7 +51,7 @@ kill -TERM "$(cat "$tmp/getter")"
 check "an interrupt ends it while its reader does not read" patience 10 test -s "$tmp/getter.status"
 check "as interrupted" grep -qx 4 "$tmp/getter.status"
 kill "${others[-1]}"
-# A device of our own: should it be replaced after all, nobody else misses it.
+# A device of our own: if the program replaces it after all, no other program misses it.
 if mknod "$tmp/device" c 1 3 2>/dev/null; then
 	get "$url/data" "$tmp/device"
 	check "a file does not replace a device" fails_with 1 'device: cannot be replaced'

@@ -105,7 +105,7 @@ check "a pattern" test "$(cat "$tmp/sink/into/3")" = 3
 check "the session goes on" grep -q ' 3$' "$tmp/out"
 check "it is one with each" test $(($(logins) - logins)) -eq 2
 
-# ---- what is said of it ----
+# ---- its messages ----
 
 for prot in clear safe private; do
 	copy --json --prot $prot "$a/big" "$b/$prot"
@@ -127,7 +127,7 @@ check "what is wished for is agreed" grep -q '"ack":"verified".*"channels":3,.*"
 run rftp cp --accept-new --progress always "$a/big" "$b/shown"
 check "people see it, too" grep -Eq '28\.6 MiB in .*1 file' "$tmp/err"
 
-# ---- what fails, and where ----
+# ---- failures at each end ----
 
 copy "$a/nix" "$b/x"
 check "a file that is not there" fails_with 1 '10.8.1.2: /nix: No such file'
@@ -156,7 +156,7 @@ copy "$b/big" "$a/x"
 check "a sink that may only be read" fails_with 1 '10\.8\.1\.2.*may only read'
 check "nobody is left at work" patience 10 idle
 
-# ---- who may ----
+# ---- rights ----
 
 kill "${pid[source]}"
 patience 15 gone "${pid[source]}"
@@ -172,7 +172,7 @@ check "nobody may" fails_with 3 '10\.8\.1\.2 does not copy from server to server
 kill "${pid[source]}"
 patience 15 gone "${pid[source]}"
 
-# A user of each, whose passwords the other does not learn: it would be in what it is sent.
+# A user at each server; neither server may get the password of the other.
 echo "ann:$(echo one-password | rftpd --hash-password 2>/dev/null):::rw" >"$tmp/users.source"
 echo "bob:$(echo two-password | rftpd --hash-password 2>/dev/null):::rw" >"$tmp/users.sink"
 chmod 600 "$tmp"/users.*
@@ -187,7 +187,7 @@ check "users with passwords" status_is 0
 check "copy" same "$tmp/source/few/3" "$tmp/sink/users"
 rm "$HOME/.netrc"
 
-# ---- what is broken off ----
+# ---- interrupted copies ----
 
 for p in "${pid[@]}"; do kill "$p"; done
 for p in "${pid[@]}"; do patience 15 gone "$p"; done
@@ -199,7 +199,7 @@ begin() { # NAME OPTION...: in the background, until some of it is there
 	local name=$1
 	shift
 	ran="rftp cp long $name, and it is broken off"
-	# A shell has SIGINT ignored in what it starts in the background.
+	# A shell's background commands ignore SIGINT.
 	env --default-signal=INT rftp cp --json --accept-new --rate 10M "$@" "$a/long" "$b/$name" \
 		</dev/null >"$tmp/out" 2>"$tmp/err" &
 	client=$!
@@ -216,7 +216,7 @@ begin int
 kill -INT "$client"
 ended
 check "an interrupt ends it, resumable" status_is 4
-check "so it is said" grep -q 'the same command goes on from there' "$tmp/err"
+check "so it is said" grep -q 'the same command resumes the transfer' "$tmp/err"
 check "both servers stop" patience 10 idle
 check "nothing half-done has its name" not test -e "$tmp/sink/int"
 copy --json "$a/long" "$b/int"
@@ -269,7 +269,7 @@ at source ip addr add 10.8.3.2/24 dev w3 2>/dev/null
 join
 rm -f "$tmp"/sink/.rftp-*
 
-# ---- who has stolen a token ----
+# ---- a stolen token ----
 
 for p in "${pid[@]}"; do kill "$p"; done
 for p in "${pid[@]}"; do patience 15 gone "$p"; done
@@ -301,7 +301,7 @@ check "a sink does not have us look for services" thief 'bounce to a service' \
 check "nor at other hosts" thief 'bounce to a host' \
 	'the server wants data at 192\.0\.2\.1 port 40000, which it is not to choose; 451'
 check "the token goes to nobody but the sink's key" thief 'sink has another key' \
-	'1 at 127.0.0.1 port [0-9]* there is somebody else; None'
+	'1 127.0.0.1 port [0-9]* has another key than the other server; None'
 check "a door is at no service's port" thief 'low port' closed
 check "nor may it take for ever to get there" thief 'too long' 501
 check "a sink that says nothing holds us no longer than the client" thief 'gone while shaking' ends

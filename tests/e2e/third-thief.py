@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-# third-thief.py PORT DIR: asks an rftpd (--plain, anonymous rw) on 127.0.0.1 to open its door for
-# another server, and comes to it as a thief of tokens would, "NAME: how it ended" for each.
-# DIR/mine.pem and DIR/other.pem hold a key with its certificate each.
+# third-thief.py PORT DIR: asks an rftpd (--plain, anonymous rw) on 127.0.0.1 to open a port for
+# another server, and connects to it like a thief of tokens. Prints "NAME: outcome" for each case.
+# DIR/mine.pem and DIR/other.pem each hold a key with its certificate.
 import base64, hashlib, os, socket, ssl, struct, subprocess, sys, threading, time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from phony import *
@@ -23,7 +23,7 @@ def pin_of_der(der):
 
 
 class Client(Stream):
-    """Logged in at rftpd, for a copy with another server."""
+    """A client logged in at rftpd, for a copy with another server."""
     def __init__(self):
         super().__init__(socket.create_connection(('127.0.0.1', PORT)))
         self.reply()
@@ -37,7 +37,7 @@ class Client(Stream):
         return self.reply()
 
     def result(self):
-        """What the server tells its client: (errno, where, text)."""
+        """Returns the result that the server sends to its client: (errno, where, text)."""
         p = self.frames_until(RESULT)[1]
         code, where, agreed, fell, n = struct.unpack('>IBBBI', p[:11])
         self.send(frame(END))
@@ -46,7 +46,7 @@ class Client(Stream):
 
 
 class Session(Client):
-    """The client's connection, and the door that it had opened."""
+    """The client's connection, and the port opened for it."""
     def __init__(self, base=b'/given', seconds=20, pin=None, prot=0):
         super().__init__()
         body = struct.pack('>HHBBII', MAJOR, 0, prot, 0, RECURSIVE, seconds) + \
@@ -86,7 +86,7 @@ def ask(d, body):
 
 
 def shut_out(fn):
-    """What who has no right to hears: nothing but the end."""
+    """An unauthorized connection must get only the end of the connection."""
     try:
         d = fn()
         return 'let in bad' if ask(d, request()) else ''
@@ -106,7 +106,7 @@ def strangers():
     out = [shut_out(lambda: s.knock(OTHER)), shut_out(lambda: s.knock(None)),
            shut_out(lambda: s.knock(MINE, bytes(32))),
            shut_out(lambda: s.knock(MINE, s.token[:31] + bytes([s.token[31] ^ 1])))]
-    # None of them has shut the door to the right one.
+    # The right one can still connect.
     code, text = ask(s.knock(), request(b'/elsewhere'))
     s.result()
     return f'{sorted(set(out))} then {code}'
@@ -121,7 +121,7 @@ def other(**kw):
 
 
 def dribble():
-    """A source that is let in, and then hardly says anything, while the client goes."""
+    """An accepted source sends very slowly, after the client has gone."""
     s = Session()
     d = s.knock()
     d.send(b'BULK 4000000\r\n' + bytes(100))
@@ -145,7 +145,7 @@ def no_bulk():
 
 
 def twice():
-    """The token opens once, while it is in use, and after."""
+    """The token works once: neither during that connection nor after it."""
     s = Session()
     d = s.knock()
     code, text = ask(d, request())
@@ -168,7 +168,7 @@ def long():
 
 
 def gone():
-    """A client that goes away leaves no door behind."""
+    """The port is closed when the client disconnects."""
     s = Session()
     s.close()
     end = time.monotonic() + 10
@@ -182,7 +182,7 @@ def gone():
 
 
 def crowd():
-    """Those who connect and say nothing do not keep the right one out."""
+    """Silent connections do not block the right one."""
     s = Session()
     idle = [socket.create_connection(('127.0.0.1', s.port)) for _ in range(150)]
     code, text = ask(s.knock(), request(b'/elsewhere'))
@@ -208,7 +208,7 @@ def malformed():
 
 
 class Sink:
-    """A sink of ours, to which a server is told to give something."""
+    """A sink in this script; a server is told to send to it."""
     def __init__(self, agree=None, silent=False):
         self.listener = socket.create_server(('127.0.0.1', 0))
         self.port = self.listener.getsockname()[1]
@@ -261,7 +261,7 @@ def bounce(ports):
 
 
 def other_key():
-    """The token goes to nobody but the key."""
+    """The token is sent only to the holder of the pinned key."""
     sink = Sink(agree=b'')
     r = Giver(sink, pin=pin_of(OTHER)).result()
     sink.ended.wait(10)
@@ -281,7 +281,7 @@ def too_long():
 
 
 def gone_while_shaking():
-    """A sink that says nothing holds a session whose client has gone no longer."""
+    """A silent sink does not hold a session after its client has gone."""
     sink = Sink(silent=True)
     g = Giver(sink, ms=60000)
     time.sleep(0.5)

@@ -1,7 +1,7 @@
 #!/bin/bash
 # shellcheck disable=SC2034 # limit is for lib.sh
-# Who the server is and who the client is: certificate and pins, users, rights; and how the
-# server stops. TAP.
+# Identity of server and client: certificate and pins, users, rights; and how the server
+# stops. TAP.
 
 . "${top_srcdir:?}/tests/e2e/lib.sh"
 need python3 setsid openssl ps
@@ -145,7 +145,8 @@ check "carol may write" status_is 0
 run rftp rm --netrc "$tmp/netrc" "rftp://carol@$at/c"
 check "but not remove" status_is 1
 check "it is there" test -e "$tmp/root/c"
-# What exists is not deleted by way of replacing it either: small, big, links, in place.
+# Without the right to delete, an existing file cannot be replaced either: small, big, links, in
+# place.
 mkdir -p "$tmp/tree/d" && echo small >"$tmp/tree/d/small" && random "$tmp/tree/big" 20000000
 ln -s small "$tmp/tree/d/link" && ln "$tmp/tree/big" "$tmp/tree/hard"
 put --netrc "$tmp/netrc" -r "$tmp/tree" "rftp://carol@$at/t"
@@ -290,7 +291,7 @@ check "one line" said 'interrupted'
 kill -CONT "$session"
 run rftp put -q --json "$tmp/big" "$url/int"
 check "the next run goes on" test "$status" -eq 0 -a "$(summary resumed)" -gt 0
-# Or that of whoever should read.
+# Or the output of the reader.
 mkfifo "$tmp/fifo"
 # shellcheck disable=SC2217
 sleep 60 <"$tmp/fifo" &

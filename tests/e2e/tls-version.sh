@@ -11,7 +11,7 @@ need openssl setsid
 mkdir "$tmp/root"
 start_server d --root "$tmp/root" --anonymous ro
 
-# client OPTION...: what the handshake has come to is in $tmp/out
+# client OPTION...: the result of the handshake is in $tmp/out
 client() {
 	ran="openssl s_client $*"
 	printf 'QUIT\r\n' | timeout $((20 * slow)) openssl s_client -starttls ftp -ign_eof \
@@ -27,7 +27,7 @@ check "it says who it is" grep -q -- '-----BEGIN CERTIFICATE-----' "$tmp/out"
 check "and asks nobody else" grep -q 'No client certificate CA names sent' "$tmp/out"
 for version in ssl3 tls1 tls1_1 tls1_2; do
 	openssl s_client -help 2>&1 | grep -q -- "-$version " || continue
-	# The client itself must be willing: its system's settings may forbid what is old.
+	# The client must allow old versions: its system's settings may forbid them.
 	client -$version -cipher 'ALL:@SECLEVEL=0'
 	if grep -q 'no protocols available' "$tmp/err"; then
 		skip "-$version alone" "the client's system has it not"

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# shellcheck disable=SC2034,SC2154 # for those who source it; lib.sh's
-# A terminal that a test types on and looks at, by tmux. Sourced after lib.sh; without tmux or
+# shellcheck disable=SC2034,SC2154 # the sourcing script's; lib.sh's
+# A terminal for tests, by tmux. Sourced after lib.sh; without tmux or
 # libedit the test is skipped.
 
 need tmux
@@ -17,7 +17,7 @@ keys() { terminal send-keys "$@"; }
 line() { keys -l "$1"; keys Enter; }
 last_is() { [ "$(screen | tail -n 1)" = "$1" ]; }
 shows() { screen | grep -qF -e "$1"; }
-# check_last WHAT LINE: the screen's last line becomes this
+# check_last NAME LINE: the screen's last line becomes LINE
 check_last() { check "$1" patience 10 last_is "$2" || { screen | comment; return 1; }; }
 check_shows() { check "$1" patience 10 shows "$2" || { screen | comment; return 1; }; }
 # Until nothing of the old screen is left that a look would find.

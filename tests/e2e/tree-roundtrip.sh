@@ -13,7 +13,7 @@ check "compare-trees finds no difference where there is none" same_trees --owner
 
 # A comparer that sees nothing would let all of this pass.
 "$lib/make-tree" "$tmp/small" names sizes times hardlinks sparse
-sees() { # WHAT COMMAND: run in a copy
+sees() { # NAME COMMAND: run in a copy
 	cp -a --sparse=always "$tmp/small" "$tmp/copy"
 	(cd "$tmp/copy" && eval "$2")
 	check "compare-trees sees $1" not same_trees "$tmp/small" "$tmp/copy"
@@ -28,7 +28,7 @@ sees "a hole that was filled" 't=$(stat -c %y sparse/middle) && cp --sparse=neve
 sees "a directory's time" 'touch -d @5 times'
 sees "what is allocated and not written" 'fallocate -n -l 40M sparse/end'
 
-# there WHAT OPTION...: put, compared
+# there NAME OPTION...: put, compared
 there() {
 	local what=$1
 	shift
@@ -36,7 +36,7 @@ there() {
 	check "put $what" status_is 0 && check "put $what: all of it, as it was" \
 		same_trees "$src" "$tmp/root/tree"
 }
-# back WHAT OPTION...: get, compared
+# back NAME OPTION...: get, compared
 back() {
 	local what=$1
 	shift
@@ -62,7 +62,7 @@ there "again, over what is there" --prot clear --ack written
 back "again, over what is there" --prot clear --ack written
 rm -rf "$tmp/back/tree" "$tmp/root/tree"
 
-# What is many is of no interest for what follows.
+# The many files are of no use for the following tests.
 rm -rf "$src/many" && mkdir "$src/many"
 there "in small blocks" --block 64K --channels 3 --ack received
 back "in small blocks" --block 64K --channels 3 --ack received
@@ -76,7 +76,7 @@ there "by posix, past the cache, one reader" --io posix --direct on --readers 1 
 back "by posix, one writer, no parts" --io posix --writers 1 --no-resume
 rm -rf "$tmp/back/tree"
 
-# What cannot be sent is left out with a word, and whoever names it is refused.
+# Special files are left out with a message; naming one is an error.
 "$lib/make-tree" "$tmp/odd" special >/dev/null
 n=$(find "$tmp/odd" ! -type f ! -type d -printf x | wc -c)
 named() { [ "$(grep -c ': warning: .*: not a file, directory or link: left out$' "$tmp/err")" -eq "$n" ]; }

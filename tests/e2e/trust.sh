@@ -1,7 +1,7 @@
 #!/bin/bash
 # shellcheck disable=SC2034,SC2154,SC2317 # lib.sh knows them
-# Who is believed to be the server, and what is told to whom: certificates of a CA, right
-# and wrong in all ways, and sessions without TLS. TAP.
+# Trust in the server, and secrets sent to it: certificates of a CA, valid and invalid in
+# all ways, and sessions without TLS. TAP.
 
 . "${top_srcdir:?}/tests/e2e/lib.sh"
 need python3 setsid openssl
@@ -187,7 +187,7 @@ check "and the password has not crossed in clear" never_said plain
 check "which something else has" grep -aq 'AUTH TLS' "$tmp/plain.said"
 stop_server
 
-# Somebody in between who takes the TLS out of it gets nothing.
+# An attacker in between that removes TLS gets nothing.
 start_server tls --root "$tmp/root" --anonymous rw --users "$tmp/users"
 through tls
 run rftp put -q --plain --prot clear --netrc "$tmp/netrc" "$tmp/file" "$url/f2"

@@ -8,7 +8,7 @@
 
 page=$top_srcdir/man/rftp.1
 
-# section: of the page, without what belongs to mdoc
+# section: print the section of the page without mdoc macros
 section() {
 	awk '/^\.Sh / { on = $0 == ".Sh TUNING A DTN" } on' "$page" | sed 's/\\&//g; s/\\e/\\/g'
 }
@@ -47,9 +47,9 @@ here() {
 		s|--time 10|--time 1|; /--time/!s|rftp bench|& --time 1|" <<<"$1"
 }
 
-# ---- what any machine can do ----
+# ---- commands for any machine ----
 
-# needs FILE: what is only there with a kernel that has what it is about
+# needs FILE: a file that exists only in kernels with the feature
 needs() {
 	[ "$1" = - ] || compgen -G "$1" >/dev/null
 }
@@ -64,7 +64,7 @@ works() {
 	[ "$status" -eq 0 ] && [ -s "$tmp/out" ]
 }
 
-# One per line: what must be there, the program, the command.
+# One per line: the required file, the program, the command.
 while read -r file program command; do
 	if ! command -v "$program" >/dev/null; then
 		skip "$command" "there is no $program here"
@@ -98,7 +98,7 @@ done <<'END'
 /sys/block/*/queue/scheduler cat cat /sys/block/nvme0n1/queue/read_ahead_kb
 END
 
-# ---- what needs a card, or a program that need not be there ----
+# ---- commands that need a card, or an optional program ----
 
 # understood COMMAND: it may fail, but not because that program has no such option. Of a
 # pipeline it is the first command.
@@ -111,8 +111,8 @@ understood() {
 		"$tmp/out" "$tmp/err"
 }
 
-# check_options COMMAND: of rftp-numa, whose measurements take long; it is asked for help
-# only, behind options that must be right
+# check_options COMMAND: of rftp-numa. Its measurements take long: --help behind the options checks
+# them without measuring
 check_options() {
 	run bash -c "$1 --help"
 	check "understood: $1" status_is 0

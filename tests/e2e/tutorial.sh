@@ -1,7 +1,7 @@
 #!/bin/bash
 # shellcheck disable=SC2034,SC2317 # for lib.sh; check calls them
-# The manual's tutorial, typed word for word into two terminals, prints what the manual says; and
-# the options, sections and files that the manual names are there. TAP.
+# The manual's tutorial, typed word for word into two terminals, prints the manual's output; and the
+# options, sections and files that the manual names exist. TAP.
 
 # In a network of its own port 7321 is free, and there are no cards.
 if [ -z "${TUTORIAL_NET:-}" ]; then
@@ -32,7 +32,7 @@ manual=$top_srcdir/docs/manual.md
 
 # ---- the other host, of ssh ----
 
-# What stands for dtn: this host, by an sshd and a configuration of ours.
+# The host "dtn" is this host, by an sshd and a configuration of ours.
 ssh_dtn() {
 	local sshd port
 	sshd=$(PATH=$PATH:/usr/sbin:/usr/local/sbin command -v sshd) || return
@@ -79,7 +79,7 @@ if ! ssh_dtn; then
 	skip "with nothing but ssh" "no sshd can be had here"
 fi
 
-# The tutorial is for somebody without privileges, who has one process.
+# The tutorial is for an unprivileged user, with a server of one process.
 mkdir -p "$tmp/bin"
 printf '#!/bin/sh\nexec %s --one-process "$@"\n' "$(command -v rftpd)" >"$tmp/bin/rftpd"
 chmod 755 "$tmp/bin/rftpd"
@@ -103,7 +103,7 @@ run tmux -S "$tmp/tmux" new-window -d -t :1 "$(user_shell 'server$')"
 
 # ---- the tutorial ----
 
-# typed GUIDE: into the terminals; what came of each block is in $tmp/typed
+# typed GUIDE: type it into the terminals; the results of its blocks are in $tmp/typed
 typed() {
 	ran="the tutorial, typed"
 	"$lib/type-guide.py" "$1" "$tmp/tmux" ${leave_out[@]+"${leave_out[@]}"} >"$tmp/typed" 2>"$tmp/err"
@@ -138,7 +138,7 @@ WRONG
 GUIDE_PATIENCE=2 typed "$tmp/wrong.md"
 check "what is not printed" grep -qxF 'not ok Wrong: $ echo one; echo two' "$tmp/wrong"
 
-# like TEXT TEXT: what the guide says, and what is seen
+# like TEXT TEXT: the guide's output fits the real one
 like() {
 	printf '%b\n' "$1" >"$tmp/expected"
 	printf '%b\n' "$2" >"$tmp/seen"
@@ -163,7 +163,7 @@ check "a size in a list" not like "-rw-r--r--  1  2  10 2026-01-15 09:31 a" "-rw
 check "or a mode" not like "-rw-r--r--  1  2  10 2026-01-15 09:31 a" "-rw-------  1  2  10 2026-01-15 09:31 a"
 check "an owner may be" like "-rw-r--r--  1  2  10 2026-01-15 09:31 a" "-rw-r--r--  1000  1000  10 2027-01-15 09:31 a"
 
-# ---- what the whole manual names ----
+# ---- names in the whole manual ----
 
 of_manual() { "$lib/read-guide.py" "$manual" "$@"; }
 nothing() {

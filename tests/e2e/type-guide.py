@@ -2,21 +2,22 @@
 """type-guide.py GUIDE SOCKET [SECTION...]
    type-guide.py --like EXPECTED SEEN
 
-Type the commands of GUIDE, one block after the other, into two shells on terminals, and compare
-what the screens show with the blocks. The terminals are windows 0 ("$ ") and 1 ("server$ ") of the
-tmux at SOCKET. Prints "ok NAME" or "not ok NAME" and the difference, for each block up to the first
-that is not as it should be; a block's name is its heading and its first line. Blocks of the SECTIONs
-are left out. --like only compares two files, by its status.
+Types the commands of GUIDE, one block after the other, into two shells on terminals, and compares
+the screens with the blocks. The terminals are windows 0 ("$ ") and 1 ("server$ ") of the tmux at
+SOCKET. Prints "ok NAME" or "not ok NAME" and the difference, for each block up to the first one
+that differs; a block's name is its heading and its first line. Blocks of the SECTIONs are skipped.
+--like only compares two files, and returns the result as its exit status.
 
 A block without a language is a terminal:
-  PROMPT TEXT   the text is typed once the screen ends with that prompt
-  Password...:  so is, behind a prompt of that kind, what the page calls "the password `...`"
-  ^C            that key, once all above it is seen; a line of progress must have come as far as
-                there, and is drawn over then. A block that begins with it is the server's
+  PROMPT TEXT   the text is typed when the screen ends with this prompt
+  Password...:  at such a prompt, the page's "the password `...`" is typed
+  ^C            this key is typed when everything above it is on the screen; a progress line must
+                have reached the value in the block, and is then overwritten. A block that begins
+                with ^C is the server's
   ...           any lines, or any part of one
 
-What is measured, or differs from one machine to the next, is alike: times, rates, dates, numbers of
-processes and ports, owners. Of keys and digests it is compared which of them are the same."""
+Measured and machine-dependent values always match: times, rates, dates, numbers of processes and
+ports, owners. For keys and digests, equal ones in the guide must be equal on the screen."""
 import itertools, os, re, subprocess, sys, time
 
 from markdown import blocks_below
@@ -39,11 +40,11 @@ ALIKE = [(re.compile(pattern, re.M), name) for pattern, name in (
     (r"\d+(?:\.\d+)? [KMGT]?bit/s", "RATE"),
     (r"\bin \d+\.\d+ s\b", "in TIME"),
     (r"CPU seconds here [\d.]+, there [\d.]+", "CPU seconds here TIME, there TIME"),
-    # How far it came until it was interrupted, and what was left to do.
+    # The progress at an interruption, and the remaining work.
     (r"^ *\d+% +" + SIZE + r" of (.*?) +RATE +\d+:\d\d left +\([a-z -]+\)", r"PERCENT of \1"),
     (r"^" + SIZE + " in TIME, RATE, 0 files$", "PART in TIME, 0 files"),
     (r"^" + SIZE + r"( in TIME, RATE, .*), " + SIZE + " were there", r"PART\1, PART were there"),
-    # Of bench: a line for each second or so.
+    # bench prints a line about every second.
     (r"^(put|get) +\d+\.\d s +" + SIZE + " +RATE$", r"\1 TIME BYTES RATE"),
     (r"^((?:put|get) TIME BYTES RATE\n)\1+", r"\1"),
     (r"\b\d+ channels?\b", "CHANNELS"),
@@ -54,7 +55,7 @@ NAMES = re.compile(r"SHA256:[\w+/]{43}|\b[0-9a-f]{64}\b|\.rftp-[0-9a-f]{32}")
 
 
 class Names:
-    """Keys, digests and names of parts, numbered as they are met."""
+    """Numbers keys, digests and names of partial files in order of appearance."""
 
     def __init__(self):
         self.known = {}
@@ -71,14 +72,14 @@ def plain(lines, names):
 
 
 def by_name(text):
-    """Sort the files that a dry run lists: their order is the filesystem's."""
+    """Sorts the files that a dry run lists: their order depends on the filesystem."""
     listed = re.compile(r".* \([0-9.]+ [KMGT]?i?B\)(, left alone)?")
     runs = itertools.groupby(text.split("\n"), lambda line: bool(listed.fullmatch(line)))
     return "\n".join(line for files, run in runs for line in (sorted(run) if files else run))
 
 
 def like(expected, seen):
-    """Are these, both plain, the same?"""
+    """Compares two plain texts."""
     expected, seen = by_name(expected), by_name(seen)
     pattern = "".join(r"(?:.*\n)*?" if line == "..." else
                       ".*".join(re.escape(part) for part in line.split("...")) + r"\n"
@@ -95,7 +96,7 @@ class Terminal:
                                *words[1:]], check=True, stdout=subprocess.PIPE, text=True).stdout
 
     def lines(self):
-        """All that was ever shown, without what is blank at the end."""
+        """Everything shown so far, without blank ends."""
         shown = self.tmux("capture-pane", "-p", "-J", "-S", "-").rstrip()
         return [line.rstrip() for line in shown.split("\n")] if shown else []
 
@@ -108,7 +109,7 @@ class Terminal:
 
 
 def percent(lines):
-    """How far it is that is shown last."""
+    """The last percentage shown."""
     match = PROGRESS.match(lines[-1]) if lines else None
     return int(match[1]) if match else 0
 
@@ -137,7 +138,7 @@ class Guide:
         self.secret = secret[1] if secret else ""
 
     def play(self, lines):
-        """A block."""
+        """Types a block and compares the screen."""
         server = lines[0] == "^C" or lines[0].startswith("server$ ")
         terminal = self.server if server else self.client
         begin = len(terminal.lines())
@@ -148,7 +149,7 @@ class Guide:
         typed_at = begin - 1
 
         def prompted(prompt):
-            # The line of the prompt before remains, also before the text stands in it.
+            # The previous prompt line remains, even before the typed text appears in it.
             shown = terminal.lines()
             return len(shown) > typed_at + 1 and shown[-1] == prompt
 
@@ -163,7 +164,7 @@ class Guide:
             seen = terminal.lines()[begin:]
             if seen and BARE.fullmatch(seen[-1]):
                 return as_expected(seen[:-1])
-            # rftpd goes on; a command that prints nothing may, too.
+            # rftpd keeps running; a command without output may, too.
             return server and not PROMPT.fullmatch(last(expected)) and as_expected(seen)
 
         def difference():

@@ -1,7 +1,7 @@
 #!/bin/bash
-# The units of systemd: it understands them, they are installed below the prefix, and what they call
-# is where they say; so for the users and directories of rftpd's. What they do is for the guest's
-# tests, tests/vm/iser-boot.sh and tests/vm/rftpd-service.sh. TAP.
+# The units of systemd: systemd accepts them, they are installed below the prefix, and the programs
+# that they start are at their paths; likewise rftpd's users and directories. The guest's tests,
+# tests/vm/iser-boot.sh and tests/vm/rftpd-service.sh, run them. TAP.
 
 . "${top_srcdir:?}/tests/e2e/lib.sh"
 
@@ -38,7 +38,7 @@ for unit in rftp-iser:3 rftp-iser-shutdown:1 rftp-iser-login:2; do
 	else
 		skip "$unit: systemd understands it" "no systemd-analyze here"
 	fi
-	# The tmpfs would be seen by nobody else.
+	# In a private namespace no other process would see the tmpfs.
 	check "$unit: its mounts are the host's" not grep -Eq '^(Private(Tmp|Devices|Mounts|IPC)|Protect|ReadOnly|ReadWrite|Inaccessible|Bind|TemporaryFile|Mount|Root|Dynamic)' "$tmp/$unit@store.service"
 	grep -Eo "$top_builddir/rftp-iser [a-z]+( --[a-z-]+( [0-9]+)?)*" "$tmp/$unit@store.service" | sort -u >"$tmp/calls"
 	check "$unit: calls rftp-iser" test "$(wc -l <"$tmp/calls")" -eq "$calls"

@@ -1,7 +1,7 @@
 #!/bin/bash
 # shellcheck disable=SC2034,SC2054,SC2317 # limit is for lib.sh; lists by commas; called by check
-# scripts/wan-loopback: what it measures and writes, that it goes on, what it recommends, and that
-# it takes back what --loop sets. By TCP; RDMA is in tests/vm/wan-loopback.sh. TAP.
+# scripts/wan-loopback: its measurements and files, that it continues a sweep, its recommendations,
+# and that it undoes the settings of --loop. By TCP; RDMA is in tests/vm/wan-loopback.sh. TAP.
 
 . "${top_srcdir:?}/tests/e2e/lib.sh"
 need python3 rftp rftpd
@@ -14,7 +14,8 @@ start_server d --root "$tmp/root" --anonymous rw
 nowhere=rftp://127.0.0.1:1
 wan() { run "$top_srcdir/scripts/wan-loopback" "$@"; }
 small=(--op tcp --login --accept-new --seconds 1 --size 2M --repeat 1)
-# is EXPRESSION: of Python, over the JSON j of $out, its cells by what they are, and lines of CSV
+# is EXPRESSION: a Python expression over the JSON j of $out, its cells by their settings, and lines
+# of CSV
 out=$tmp/sweep
 is() {
 	python3 -c '
@@ -60,7 +61,7 @@ else
 	skip "plots" "no gnuplot here"
 fi
 
-# ---- what it recommends is a file that rftp reads ----
+# ---- its recommendation is a file that rftp reads ----
 
 conf=$(grep -l '^\[host 127' "$out"/*.conf)
 check "one section" test "$(grep -c '' <<<"$conf")" -eq 1
@@ -264,7 +265,7 @@ as_script stopped "${loop[*]} --seconds 60 --out \$1.out & until grep -q . \$1.o
 as_script killed "${loop[*]} --seconds 60 --out \$1.out & until [ -n \"\$(ip rule show pref 3)\" ] && pgrep -f 'rftp bench .*198.18.95.2' >/dev/null; do sleep 0.1; done
 kill -KILL \$!; wait \$! 2>/dev/null; ${loop[*]} --seconds 60 --out \$1.out 2>\$1.second
 until ! pgrep -f 'rftp.* .*198.18.95.2' >/dev/null; do sleep 0.1; done; sh \$1.out/undo.sh"
-# What was set in another namespace, or before the last start, is gone with it.
+# Settings of another namespace, or from before the last start, have ended with it.
 mkdir "$tmp/l1.out" && printf '# another\nexit 1\n' >"$tmp/l1.out/undo.sh"
 in_namespace "$tmp/whole" "$tmp/l1"
 if [ "$status" -eq 77 ] || [ ! -e "$tmp/l1.status" ]; then
@@ -289,7 +290,7 @@ else
 	check "that it does" same "$tmp/l3.before" "$tmp/l3.after"
 fi
 
-# ---- what is wrong ----
+# ---- errors ----
 
 wrong() { # TEXT ARGUMENT...
 	local text=$1

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Input: what comes over a data channel, taken as a block's head and table, as a list of
- * credits or announcements and as the opening of a channel. */
+/* Input: data of a data channel, decoded as a block's head and table, as a list of credits or
+ * announcements, and as a channel hello. */
 #include "proto/proto.h"
 #include "transfer/seal.h"
 
@@ -27,7 +27,7 @@ static void take_block(const uint8_t *p, size_t size)
 	}
 }
 
-/* As a writer takes it, in a buffer of the pool, but without a checksum. */
+/* As in a writer thread: in a pool buffer, but without a checksum. */
 static void take_table(const uint8_t *p, size_t size)
 {
 	static const struct agreement agr = { .prot = PROT_CLEAR, .crc = false };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Input: entries, one after another. What is accepted is what our own encoder makes of
- * it, but for what later versions may append, and names nothing outside its directory. */
+/* Input: a sequence of entries. An accepted entry must survive our own encoder and decoder, except
+ * for fields of later versions, and must name nothing outside its directory. */
 #include "proto/proto.h"
 
 #include "tests/support/fuzz.h"

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Input: a text file, taken as each of those that people write: known_hosts, a netrc, the
- * users file, the map of certificates, rftp.conf, rftpd.conf. */
-#include "client/conf.h"
-#include "client/known_hosts.h"
-#include "client/passwords.h"
+/* Input: a text file, parsed as each of the files that users write: known_hosts, a netrc, the users
+ * file, the map of certificates, rftp.conf, rftpd.conf. */
+#include "client/credentials.h"
+#include "client/options.h"
 #include "crypto/crypto.h"
-#include "server/certs.h"
-#include "server/users.h"
+#include "server/auth/auth.h"
 
 #include "tests/support/fuzz.h"
 
@@ -26,8 +24,8 @@ static void take_known_hosts(const char *file)
 		MUST(e.text[0]);
 		return;
 	}
-	MUST((a.what == HOST_CHANGED) == (a.line > 0));
-	MUST(a.what != HOST_CHANGED || (a.pin[0] && strcmp(a.pin, "pin")));
+	MUST((a.kind == HOST_CHANGED) == (a.line > 0));
+	MUST(a.kind != HOST_CHANGED || (a.pin[0] && strcmp(a.pin, "pin")));
 }
 
 static void take_netrc(const char *text, const char *user)
@@ -84,20 +82,22 @@ static void take_certs(const char *text, const char *file)
 	free(copy);
 }
 
-/* What a file has set lies where the table of options says that it may. */
+/* Each value set by a file must be within the limits of the option table. */
 static void check_options(const struct options *o)
 {
-	for (const struct option_def *d = option_table(); d->name || d->help; d++) {
+	for (const struct option_def *d = rftp_options; d->name || d->help; d++) {
 		const void *at = (const char *)o + d->at;
-		int words = 0;
+		unsigned words = 0;
 
 		if (!d->name || !option_given(o, d->name))
 			continue;
-		while (d->choices && d->choices[words])
+		while (d->words && d->words[words])
 			words++;
-		if (d->type == OPT_CHOICE)
-			MUST(*(const int *)at >= 0 && *(const int *)at < words);
-		if (d->type == OPT_UINT || d->type == OPT_SIZE)
+		if (d->kind == &option_choice)
+			MUST(*(const unsigned *)at < words);
+		if (d->kind == &option_number)
+			MUST(*(const unsigned *)at >= d->low && *(const unsigned *)at <= d->high);
+		if (d->kind == &option_size)
 			MUST(*(const uint64_t *)at >= d->low &&
 			     (!d->high || *(const uint64_t *)at <= d->high));
 	}
@@ -121,7 +121,7 @@ static void drop(void *arg, const void *record, size_t len)
 	MUST(len && len <= LOG_RECORD_MAX);
 }
 
-/* What it shows of itself makes the same again. */
+/* Loading the shown settings must give the same settings again. */
 static void show_again(const struct srv_options *o)
 {
 	char *first = NULL, *second = NULL, shown[64];

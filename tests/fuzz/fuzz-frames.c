@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Input: frames as they cross the control stream, each decoded as what it says it is. */
+/* Input: frames of the control stream, each decoded by its type. */
 #include "proto/proto.h"
 
 #include "tests/support/fuzz.h"
@@ -63,17 +63,6 @@ static void take_counts(struct buf *b)
 	bulk_counts_get(b, &c);
 }
 
-static void take_lane(uint8_t type, struct buf *b)
-{
-	struct lane_frame f;
-
-	if (lane_frame_get(type, buf_ptr(b), buf_len(b), 2, &f))
-		return;
-	MUST(f.lane < 2 && f.room <= LANE_WINDOW && f.len <= LANE_PIECE);
-	for (size_t i = 0; i < f.len; i++)
-		MUST(f.data[i] == buf_ptr(b)[LANE_HEAD + i]);
-}
-
 static void take_entries(struct buf *b)
 {
 	struct bulk_entry e;
@@ -113,11 +102,6 @@ static void take(uint8_t type, struct buf *b)
 		break;
 	case BULK_PLACE:
 		take_places(b);
-		break;
-	case BULK_LANE_DATA:
-	case BULK_LANE_ROOM:
-	case BULK_LANE_END:
-		take_lane(type, b);
 		break;
 	case BULK_FAILED:
 	case BULK_ABORT:

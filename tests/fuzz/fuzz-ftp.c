@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Input: lines. Each is taken as a command, a listing (plain and encoded), a time and a
- * reply to EPSV; all together are replies, one after another. */
+/* Input: lines. Each is parsed as a command, a listing (plain and encoded), a time and a reply to
+ * EPSV; all together are parsed as a sequence of replies. */
 #include "proto/proto.h"
 
 #include "tests/support/fuzz.h"
@@ -19,7 +19,7 @@ static void take_command(const char *line)
 	free(copy);
 }
 
-/* What we read of a listing we can write, and it stays one line. */
+/* A parsed listing can be written again, as one line. */
 static void take_facts(const char *line, bool encoded)
 {
 	struct buf *b = buf_new(1 << 20);

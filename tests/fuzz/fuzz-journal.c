@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Input: what lies behind the header of a part's journal. Records have 28 bytes; the
- * checksum at the end of each is made right, unless the record's bit in the first byte
- * says that it stays as it is. Whatever the journal says, only runs that really are in the
- * part are believed. */
-#include "storage/part.h"
+/* Input: the journal of a partial file, after the header. Records have 28 bytes; the target
+ * corrects the checksum of each record, unless the record's bit in the first byte is set. Whatever
+ * the journal contains, only runs that the partial file really holds may be accepted. */
+#include "storage/internal.h"
 
 #include "tests/support/fuzz.h"
 
@@ -41,7 +40,7 @@ static int open_journal(int flags)
 	return openat(dirfd_, name, flags | O_CLOEXEC);
 }
 
-/* The part, and the header of a journal that fits it. */
+/* Makes the partial file, and the header of a matching journal. */
 static void begin(void)
 {
 	struct err e = ERR_INIT;

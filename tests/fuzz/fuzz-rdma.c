@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Input: what the other side of an RDMA path does, over the fake fabric. The first byte says
- * which side of which operation we are; then come steps, a byte each with its arguments. All
- * blocks come back, once, whatever it does. */
+/* Input: the behaviour of the other side of an RDMA path, over the fake fabric. The first byte
+ * selects our side and the operation; then come steps, one byte each with arguments. All blocks
+ * must come back exactly once. */
 #include "tests/support/rdma-phony.h"
 
 #include "tests/support/fuzz.h"
@@ -20,8 +20,8 @@ struct game {
 	struct phony ph;
 	struct end *end;
 	struct rd_path *p;
-	bool out[POOL];              /* the block of the source's pool is with the path */
-	struct block *held[POOL];    /* by the sink's writers */
+	bool out[POOL];              /* the path holds the block of the source's pool */
+	struct block *held[POOL];    /* held by the sink's writers */
 	uint32_t nheld;
 	uint64_t number;
 };
@@ -109,7 +109,7 @@ static void send_bytes(struct game *g, uint32_t channel, struct input *in)
 	phony_send(&g->ph, channel, m, len);
 }
 
-/* Of a buffer: a grant, the answer to what is in it, or any number. */
+/* For each buffer: a grant, a credit for its block, or any number. */
 static void send_credits(struct game *g, uint32_t channel, struct input *in)
 {
 	struct credit c[31];
@@ -229,7 +229,7 @@ static void begin(struct game *g, uint32_t what)
 	g->p = rd_path_of(g->end);
 }
 
-/* With its channels gone, a source has all its blocks back. */
+/* After the end of all channels, the source must have all its blocks back. */
 static void finish(struct game *g)
 {
 	for (uint32_t i = 0; i < CHANNELS; i++)

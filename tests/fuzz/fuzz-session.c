@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Input: all that a client says to a server that lets anybody in, in clear, below a root
- * with a file, a directory and links. Data connections cannot be had. Nothing may come to
- * be outside of the root. */
+/* Input: all commands of a client to a server that accepts every login, without TLS, with a root
+ * of a file, a directory and links. Data connections always fail. Nothing outside the root may
+ * change. */
 #include "control/control.h"
 
 #include "tests/support/fuzz.h"
@@ -54,7 +54,7 @@ static void begin(void)
 	look(&outside, "outside");
 }
 
-/* The root anew when a session may have changed it. */
+/* Makes the root again if a session may have changed it. */
 static void furnish(void)
 {
 	struct stat top, file;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Input: what comes by a control connection, taken as lines (with Telnet's sequences), and
- * as frames. The first byte says how many bytes come at once: where a stream is cut must
- * not change what is read. */
+/* Input: data of a control connection, read as lines (with Telnet sequences) and as frames. The
+ * first byte gives the number of bytes per read: the split must not change the result. */
 #include "tests/support/fuzz.h"
 #include "tests/support/memory-stream.h"
 #include "tests/support/wire.h"
@@ -14,7 +13,7 @@ static void keep(struct buf *b, const void *p, size_t n)
 	MUST(!buf_put_u32(b, (uint32_t)n) && !buf_put(b, p, n));
 }
 
-/* All lines, one behind the other, with what went wrong. */
+/* Returns all lines, one after the other, with the errors. */
 static struct buf *read_lines(const uint8_t *data, size_t size, size_t most)
 {
 	struct mstream *m = ms_new(memory_stream(data, size, most));

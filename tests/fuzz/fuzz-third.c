@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Input: a byte that chooses, and a message of a copy between two servers. What is accepted must
- * come out of our own encoder and go in again the same. */
+/* Input: a byte that selects the type, and a message of a copy between two servers. An accepted
+ * message must survive our own encoder and decoder unchanged. */
 #include "proto/proto.h"
 
 #include "tests/support/fuzz.h"
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Encoded once more it must be what it was. */
+/* Encoding it again must give the same bytes. */
 static void must_equal(struct buf *a, struct buf *b)
 {
 	buf_seek(a, 0);
@@ -83,12 +83,13 @@ static void key_and_door(struct buf *in)
 static void told(struct buf *in)
 {
 	struct buf *a = room(), *b = room();
-	struct third_progress p, p_back;
+	char words[THIRD_WORDS_MAX + 1], words_back[THIRD_WORDS_MAX + 1];
+	struct transfer_progress p, p_back;
 	struct third_file f, f_back;
 
-	if (!third_progress_get(in, &p)) {
+	if (!third_progress_get(in, &p, words)) {
 		MUST(!third_progress_put(a, &p));
-		MUST(!third_progress_get(a, &p_back));
+		MUST(!third_progress_get(a, &p_back, words_back));
 		MUST(!third_progress_put(b, &p_back));
 		must_equal(a, b);
 	}
@@ -115,7 +116,7 @@ static void result(struct buf *in)
 
 	MUST(r);
 	if (!third_result_get(in, &r[0])) {
-		MUST(r[0].nchannels <= CHANNELS_MAX && r[0].where <= THIRD_CLIENT);
+		MUST(r[0].of.nchannels <= CHANNELS_MAX && r[0].where <= THIRD_CLIENT);
 		MUST(!third_result_put(a, &r[0]));
 		MUST(!third_result_get(a, &r[1]));
 		MUST(!third_result_put(b, &r[1]));

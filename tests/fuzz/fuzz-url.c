@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Input: lines, each a word of the command line: a URL, host:path, a local path or one of
- * the special words; and the same as percent-encoded text, which is how names come from a
- * server. */
+/* Input: lines, each parsed as a location on the command line (a URL, host:path, a local path or
+ * one of the special words), and as percent-encoded text, in which a server sends names. */
 #include "util/util.h"
 
 #include "tests/support/fuzz.h"
@@ -11,18 +10,18 @@
 static void take_place(const char *word)
 {
 	struct err e = ERR_INIT;
-	struct place p;
+	struct url p;
 
-	if (place_parse(word, &p, &e)) {
+	if (url_parse(word, &p, &e)) {
 		MUST(e.text[0] && !p.user && !p.host && !p.path);
 		return;
 	}
 	MUST(p.path);
-	MUST(place_is_remote(&p) == !!p.host);
-	/* Nothing that ssh would take as an option. */
+	MUST(url_is_remote(&p) == !!p.host);
+	/* No value that ssh would take as an option. */
 	MUST(!p.host || (*p.host && *p.host != '-'));
-	MUST(p.kind != PLACE_SSH || !p.user || (*p.user && *p.user != '-'));
-	place_clear(&p);
+	MUST(p.kind != URL_SSH || !p.user || (*p.user && *p.user != '-'));
+	url_clear(&p);
 }
 
 static void take_percent(const char *text)

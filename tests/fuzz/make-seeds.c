@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Writes the seeds of the fuzz targets: make-seeds DIRECTORY, where each target has a
- * directory of its own. Run it when a message changes, and commit what it writes. */
+/* Writes the seeds of the fuzz targets: make-seeds DIRECTORY, with a subdirectory for each target.
+ * Run it when a message changes, and commit the result. */
 #include "crypto/crypto.h"
 #include "proto/proto.h"
 #include "tests/support/wire.h"
@@ -182,19 +182,6 @@ static void put_from_source(struct buf *out, struct buf *p)
 	frame(out, BULK_END, p);
 }
 
-static void put_lanes(struct buf *out, struct buf *p)
-{
-	uint8_t room[LANE_ROOM_BYTES];
-
-	check(buf_put(p, "\0BULK 4\r\nbody", 13));
-	frame(out, BULK_LANE_DATA, p);
-	lane_room_put(room, 1, LANE_WINDOW);
-	check(buf_put(p, room, sizeof(room)));
-	frame(out, BULK_LANE_ROOM, p);
-	check(buf_put(p, "\1", 1));
-	frame(out, BULK_LANE_END, p);
-}
-
 static void put_from_sink(struct buf *out, struct buf *p)
 {
 	static const uint8_t digest[16] = { 1, 2, 3 };
@@ -228,8 +215,6 @@ static void frame_seeds(struct buf *b)
 
 	put_from_source(b, p);
 	seed_buf("frames", "source", b);
-	put_lanes(b, p);
-	seed_buf("frames", "lanes", b);
 	put_from_sink(b, p);
 	seed_buf("frames", "sink", b);
 }
@@ -261,8 +246,8 @@ static void block_seeds(void)
 	seed("block", "hello", p, HELLO_BYTES);
 }
 
-/* Steps of fuzz-rdma.c. First byte: 0 a sink that is written to, 1 a source that writes, 2 a
- * sink that reads, 3 a source that is read. */
+/* Steps of fuzz-rdma.c. First byte: 0 a sink with OP_WRITE, 1 a source with OP_WRITE, 2 a sink with
+ * OP_READ, 3 a source with OP_READ. */
 #define STEPS(name, ...) do { \
 	const uint8_t steps_[] = { __VA_ARGS__ }; \
 	seed("rdma", name, steps_, sizeof(steps_)); \
@@ -335,7 +320,6 @@ static void talk_seeds(void)
 		  "USER x\r\nPASS y\r\nMDTM 20200101000000 d/f\r\nSITE UTIME 202001010101 d/f\r\n"
 		  "SITE UTIME d/f 20200101010101 20200101010101 20200101010101 UTC\r\n"
 		  "PORT 127,0,0,1,100,1\r\nEPRT |2|::1|2000|\r\nPASV\r\nALLO 5 R 1\r\nXMKD x\r\n" },
-		{ "session", "lanes", "USER x\r\nPASS y\r\nLANE 2\r\nwhat is no frame\r\n" },
 		{ "session", "bulk", "USER x\r\nPASS y\r\nBULK 5\r\nhelloOPTS MLST type;size;\r\nAUTH TLS\r\n" },
 		{ "client", "server",
 		  "220 hello\r\n331 password\r\n230 in\r\n211-Features\r\n BULK 1\r\n MLST type*;\r\n"
@@ -369,10 +353,10 @@ static void talk_seeds(void)
 
 /* ---- a journal ---- */
 
-/* Behind the header: a byte, and records of offset, length, digest and room for a checksum. */
+/* After the header: a byte, and records of offset, length, digest and room for a checksum. */
 static void journal_seeds(void)
 {
-	static const uint8_t zeros[4096], page[4096] = "x"; /* the target's part: 0, x, 0 */
+	static const uint8_t zeros[4096], page[4096] = "x"; /* the target's partial file: 0, x, 0 */
 	uint8_t p[1 + 3 * 32] = { 1 << 2 };
 
 	for (uint32_t i = 0; i < 3; i++) {
@@ -384,14 +368,14 @@ static void journal_seeds(void)
 	}
 	seed("journal", "runs", p, sizeof(p));
 	seed("journal", "torn", p, 1 + 32 + 20);
-	/* of run 0, with the digest of run 1 */
+	/* run 0 with the digest of run 1 */
 	crypto_run_digest(p + 1 + 12, page, sizeof(page));
 	seed("journal", "lie", p, 1 + 32);
 }
 
 /* ---- copies between servers ---- */
 
-/* The first byte says to the target what it is. */
+/* The first byte selects the type of the message. */
 static void third_seed(uint8_t kind, const char *name, struct buf *b)
 {
 	struct buf *all CLEANUP_BUF = buf_new(BULK_REQUEST_MAX);
@@ -414,11 +398,11 @@ static void third_seeds(struct buf *b)
 				   .base = (char *)"/in/" };
 	struct third_door door = { .port = 50000, .seconds = 60, .pin = "SHA256:fedcba",
 				   .naddrs = 2, .addrs = { "192.0.2.1", "host.example" } };
-	struct third_progress progress = { .bytes = 1 << 20, .bottleneck = "sink" };
+	struct transfer_progress progress = { .bytes = 1 << 20, .bottleneck = "sink" };
 	struct third_file file = { .code = -ENOSPC, .path = (char *)"/x", .text = "it is full" };
 	struct third_result result = { .code = -EPIPE, .where = THIRD_OTHER, .text = "it went",
-				       .agreed = true, .agreement = { .transport = TRANSPORT_TCP },
-				       .nchannels = 2 };
+				       .agreed = true, .of = { .nchannels = 2,
+				       .agreement = { .transport = TRANSPORT_TCP } } };
 
 	check(third_give_put(b, &give));
 	third_seed(0, "give", b);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the packages are."""
+"""Adds the packages to Python's path."""
 import sys
 from pathlib import Path
 

@@ -46,7 +46,7 @@ def test_run(tmp_path):
 
 
 def test_run_stopped(tmp_path):
-    """A signal ends the program and the children that it has started."""
+    """A signal ends the program and its child processes."""
     pid = tmp_path / "pid"
     with rftp_common.Stop(obey=False) as stop:
         timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGTERM))
@@ -91,7 +91,7 @@ def test_secret_read(data, ours, text, tmp_path):
 
 def test_kill_point(monkeypatch):
     monkeypatch.setattr(rftp_common, "_program", "rftp-iser")
-    monkeypatch.setenv("RFTP_FAULT_ISER", "before:EIO:after=2:count=1;kill:ENOSPC:at=kept")
+    monkeypatch.setenv("RFTP_FAULT_ISER", "before:EIO:after=2:count=1;kept:ENOSPC")
     rftp_common._passed.clear()
     seen = []
     for _ in range(4):

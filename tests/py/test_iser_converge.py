@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Wanted minus actual, by tables: which differences, in which order, what they lose, and that a
-change that is killed after any of them arrives all the same, or gets back to where it began."""
+"""Tests of converge.py from tables: the differences, their order and the data they destroy. A
+change that is killed after any difference can still be completed or undone."""
 from __future__ import annotations
 
 import copy
@@ -61,7 +61,7 @@ def items(p: plan.Plan) -> Items:
 
 
 def enact(d: converge.Difference, has: Items) -> None:
-    """As target.py does to a host."""
+    """Applies a difference like target.py."""
     kind = d.key[0]
     if d.to is None:
         gone = {d.key}
@@ -154,11 +154,11 @@ def test_closed_anew() -> None:
                                                 {}) if d.key[0] == "target"]
 
 
-# ---- whose ----------------------------------------------------------------------------
+# ---- ownership ------------------------------------------------------------------------
 
 
 def host_of(p: plan.Plan) -> Items:
-    """As host.py reads it of a host that serves p."""
+    """The items that host.py reads on a host that serves p."""
     return {("lio",): True, ("iscsi",): True, **converge.items_of(p.targets)}
 
 
@@ -223,7 +223,7 @@ OTHER_NAME = dict(store(1, size=32 * MIB), lun=0, path="/ram/disk0")
     (host_of(ONE), make_plan(OTHER_NAME)),
     (host_of(ONE), make_plan(dict(OTHER_NAME, size=16 * MIB, policy="prefer"))),
     (HALF, make_plan(store(size=32 * MIB))),  # killed before the store was enabled again
-    ({}, make_plan(OTHER_NAME)),  # the store is gone, and its data are there
+    ({}, make_plan(OTHER_NAME)),  # the store is missing, but its data still exists
 ])
 def test_loss_of_a_tmpfs_is_refused(actual: Items, want: plan.Plan) -> None:
     mount = ("mount", "/ram/disk0")
@@ -243,7 +243,7 @@ def test_loss_by_another_kind_is_refused(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_first_apply_killed_is_no_loss() -> None:
-    """Nothing was served yet: there is nothing to lose."""
+    """No data was served yet, so none can be lost."""
     ask = ask_of(make_plan(store(size=32 * MIB)), None, HALF)
     ask.state.applying = ONE
     prepared(ask)
@@ -251,7 +251,7 @@ def test_first_apply_killed_is_no_loss() -> None:
 
 
 def test_room_and_ports(tmp_path: Path) -> None:
-    """apply refuses before it begins what would fail in its midst."""
+    """apply refuses at once a change that would fail half way."""
     (tmp_path / "file").write_text("")
     want = make_plan(*(dict(store(n, kind="file", size=size), path=str(path)) for n, size, path in (
         (0, 1 << 50, tmp_path / "a"), (1, MIB, tmp_path / "file" / "b"), (2, MIB, tmp_path / "c"))))
@@ -298,14 +298,14 @@ class World:
         self.fault: type[BaseException] = Killed
         self.passed = 0
         nodes = {0: Node(0, {0, 1}, {0: 10}, 1 << 34, 1 << 34)}
-        monkeypatch.undo()  # files are real
+        monkeypatch.undo()  # the test uses real files
         for module, name, value in (
                 (target, "change", self.change), (target, "rtslib", lambda: None),
                 (target, "save", lambda p, file, machine: Path(file).write_text("{}")),
                 (apply, "kill_point", self.kill_point),
                 (host, "read", lambda: dict(self.items)), (placement, "numa", lambda: None),
                 (host, "read_host", lambda: host.Host(nodes)),
-                (rftp_common, "try_lock", lambda fd: True),  # this process was another one before
+                (rftp_common, "try_lock", lambda fd: True),  # a real kill releases the lock
                 (checks, "check_host", lambda *_: None), (checks, "kernel", lambda *_: None)):
             monkeypatch.setattr(module, name, value)
         stores = [dict(store(0, "file", MIB), path=str(path / "a/b/disk")), store(1, "ramdisk", MIB)]
@@ -332,7 +332,7 @@ class World:
             raise self.fault("on purpose")
 
     def run(self, command: str, at: int = 0, fault: type[BaseException] = Killed) -> int | None:
-        """The exit status; None: it was killed."""
+        """Returns the exit status, or None if the run was killed."""
         self.at, self.fault, self.passed = at, fault, 0
         args = Options(words=[str(self.path / "plan")] if command == "apply" else ["one"],
                        state=str(self.path / "state"), json=False, dry_run=False, name=None,
@@ -358,11 +358,11 @@ def test_commands_killed_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         assert world.run("apply", at) is None
         assert world.run("apply") == 0 and world.items == applied
         world.run("remove", at)
-        world.run("remove")  # 1, if the first one was not killed
+        world.run("remove")  # fails if the first one was not killed
         assert world.is_empty()
         assert world.run("apply", at) is None
         assert world.run("remove") == 0 and world.is_empty()
-        assert world.run("apply", at, Failure) == 1 and world.is_empty()  # taken back
+        assert world.run("apply", at, Failure) == 1 and world.is_empty()  # undone
 
 
 def test_stuck(monkeypatch: pytest.MonkeyPatch) -> None:

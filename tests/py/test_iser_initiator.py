@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The initiator's side: which targets, records, login.json, sysfs, and members of stripes."""
+"""The initiator: targets, records, login.json, sysfs, and members of stripes."""
 import json
 import re
 from collections.abc import Sequence
@@ -128,7 +128,7 @@ def test_programs() -> None:
         assert ended.value.code == 7
         with pytest.raises(Failure, match="no-such-program is not in PATH"):
             p.run("no-such-program")
-        with pytest.raises(Failure, match="stopped by a signal"):  # the program is ended, too
+        with pytest.raises(Failure, match="stopped by a signal"):  # the child is ended, too
             p.run("sh", "-c", "kill -TERM $PPID; exec sleep 60")
         with pytest.raises(Failure, match="stopped by a signal"):
             p.run("true")
@@ -165,7 +165,8 @@ def test_kept() -> None:
 
 
 def test_files_of_the_program_in_c(tmp_path: Path) -> None:
-    """rftp-iser in C wrote both on a host: each member is read, and written as it was."""
+    """The C version of rftp-iser wrote both files: all members are read, and written back
+    unchanged."""
     here = Path(__file__).parent
     login = (here / "login-by-c.json").read_text()
     kept = stripe.parse("f", login, Programs(Stop()))
@@ -279,11 +280,11 @@ def test_drawn_ids() -> None:
     assert stripe.draw("md", "x").id != stripe.draw("md", "x").id
 
 
-# ---- halves ----
+# ---- incomplete stripes ----
 
 
 class FakePrograms(Programs):
-    """md or LVM on two disks: what each tells, and the commands that were run."""
+    """md or LVM on two disks: the metadata on each disk, and the executed commands."""
 
     def __init__(self, told: dict[str, str], ran: list[str]) -> None:
         super().__init__(Stop())

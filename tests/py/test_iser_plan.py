@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plans: there and back as JSON, and what is wrong with one, with its place."""
+"""Plans: reading and writing JSON, and errors with their position."""
 import copy
 import json
 
@@ -32,7 +32,7 @@ WHOLE = {
 
 
 def least():
-    """The least that a plan can say."""
+    """A minimal plan."""
     return {"rftp-iser-plan": 1, "name": "p", "targets": [{
         "iqn": "iqn.2026-01.org.example:disk", "portals": [{"address": "192.0.2.1"}], "initiators": [{"name": ME}],
         "luns": [{"name": "disk0", "kind": "ramdisk", "size": 1 << 20, "serial": A}]}]}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is asked, by files, and plans of it for hosts of one, two and four nodes."""
+"""Specifications in files, and their plans for hosts with one, two and four nodes."""
 import json
 import random
 
@@ -112,7 +112,7 @@ def test_two_nodes():
 
 
 def test_serials():
-    """Initiators know disks by these: what they are must never change."""
+    """Initiators identify disks by these serials, so they must never change."""
     assert planner.serial("iqn.2026-11.b.a:s-node0", "s-node0-disk0") == "ce4913c1-7147-89d3-a842-386cb133d8bb"
 
 
@@ -155,7 +155,7 @@ def test_without_rdma():
 
 
 def test_one_node():
-    """Firmware does not say where things are, then."""
+    """On a host with one node the firmware does not report nodes."""
     h = host(1)
     h.nics["ens0"].node = -1
     assert planned("[node *]\ntmpfs 1M\n" + WHO, h)[0].targets[0].portals[0].netdev == "ens0"
@@ -226,7 +226,7 @@ def mutated(r, text):
 
 
 def test_mutated():
-    """A damaged file gives a plan, or a Failure of one printable line."""
+    """A damaged file gives a plan, or a Failure with one printable line."""
     good = json.dumps(json_of(planned("[node *]\ntmpfs = 4M\n" + WHO + "chap-secret = generate\n")[0]))
     r, taken = random.Random(18), 0
     for _ in range(1500):

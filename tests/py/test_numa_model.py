@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Classes of nodes: the published tables come out, and noise does not. Predictions."""
+"""Classes of nodes: the published tables are reproduced, and noise makes no class. Predictions."""
 from __future__ import annotations
 
 import random
@@ -26,7 +26,7 @@ def exact(node: int, gbit: float, spread: float = 0) -> Cell:
 
 
 def seen(row: list[Cell], target: int, near: str, want: str) -> Sight:
-    """The members of each class in order are want's."""
+    """Checks that the classes, in order, have these members."""
     sight = classify(row, target, parse_ids(near) or set())
     text = " | ".join(format_ids(c["node"] for c in row if c["class"] == number)
                       for number in range(1, sight.classes + 1))
@@ -44,7 +44,8 @@ def test_published() -> None:
 
 
 def test_published_ends() -> None:
-    """Where classes are closest and members farthest apart."""
+    """The extremes of the published ranges: the classes are closest, and their members farthest
+    apart."""
     for ends in range(1 << 8):
         seen([exact(i, r[ends >> i & 1], 0.02) for i, r in enumerate(WRITES)], 7, "6-7", WRITE_CLASSES)
         seen([exact(i, r[ends >> i & 1], 0.02) for i, r in enumerate(READS)], 7, "6-7", READ_CLASSES)
@@ -54,7 +55,7 @@ def test_published_ends() -> None:
     (1.8, 1, 1.81, 2.37), (5.94, 1, 5.89, 6.63), (2.0, 1, 2.09, 2.36), (1.009, 1, 1.002, 1.314)],
     ids=["model", "STREAM", "TCP", "RDMA_WRITE"])
 def test_ring(ratios: tuple[float, ...]) -> None:
-    """Bandwidth of node 1 by that of each, on a ring of four packages."""
+    """Bandwidth of node 1 relative to each node's, on a ring of four packages."""
     seen([exact(i, 100 / ratio, 0.01) for i, ratio in enumerate(ratios)], 1, "1", "1 | 0,2 | 3")
 
 
@@ -83,7 +84,7 @@ def test_rule(what: str, gbit: tuple[float, ...], spread: tuple[float, ...], nea
 
 
 def test_one_sided() -> None:
-    """Rounds that spread far, but away from the other node."""
+    """A wide spread counts as noise even on the side away from the other node."""
     row = [exact(0, 50), exact(1, 40)]
     seen(row, 0, "0", "0 | 1")
     row[0]["high"] = 1.21 * row[0]["median"]
@@ -107,7 +108,7 @@ def test_why() -> None:
 
 
 def test_hidden() -> None:
-    """A border that is seen is not all there may be."""
+    """A visible border does not exclude a hidden one."""
     row = [exact(0, 50), exact(1, 50), exact(2, 30, 0.4), exact(3, 24, 0.4)]
     sight = seen(row, 0, "0", "0 | 1 | 2-3")
     assert sight.hidden and (sight.above, sight.below) == (2, 3)
@@ -119,7 +120,7 @@ def test_hidden() -> None:
 
 
 def test_noise() -> None:
-    """All nodes are the same, the machine is more or less restless."""
+    """All nodes have the same bandwidth, with more or less noise."""
     draw, rows, classes = random.Random(2), 0, 0
     for deviation in (0.001, 0.01, 0.03, 0.05, 0.1, 0.2, 0.4):
         for nodes in (2, 4, 8):
@@ -132,7 +133,7 @@ def test_noise() -> None:
 
 
 def test_through_noise() -> None:
-    """Real classes are seen by the same rule; one round of ten is disturbed."""
+    """The same rule finds real classes; one round of ten is disturbed."""
     draw = random.Random(3)
     for turn in range(300):
         row = []
@@ -162,7 +163,7 @@ def test_average() -> None:
 
 
 def test_predict() -> None:
-    """The published case: 20.017 Gbit/s; 19.415 was measured there."""
+    """The published case: 20.017 Gbit/s predicted, 19.415 measured."""
     row = [exact(i, g) for i, g in enumerate((18.036, 18.036, 21.998, 21.998, 16.1, 18.036, 22, 22))]
     seen(row, 7, "6-7", READ_CLASSES)
     assert predict(row, parse_shares("2:50,0:50")) / GBIT == pytest.approx(20.017, abs=0.0005)

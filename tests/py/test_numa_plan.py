@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Staged plans: problems solved by hand, and random ones against all choices, tried one by one. Rates
-are bytes per second, so small ones make small times."""
+"""Staged plans: problems solved by hand, and random problems compared with a search of all choices.
+Rates are bytes per second, so small rates and sizes give round times."""
 from __future__ import annotations
 
 import itertools
@@ -24,7 +24,7 @@ from rftp_numa.model import Row, make_cell
 from rftp_numa.plan import _set_data, ask_model, plan_json, whole
 from rftp_numa.staged import DISK, NETWORK, Net, Plan, Problem, State, check, relax, solve, spread
 
-# SciPy 1.6.0 warns of an option that it has added itself.
+# SciPy 1.6.0 warns of an option that it adds itself.
 pytestmark = pytest.mark.filterwarnings("error::scipy.optimize.OptimizeWarning")
 NEAR = 1e-5
 OBJECTIVES = ("sum", "makespan")
@@ -35,7 +35,7 @@ def near(value: Any) -> Any:
 
 
 def solved(p: Problem, objective: str) -> Plan:
-    """What every plan must be: all data leaves, no node has more threads than it has."""
+    """Solves p, and checks the plan: all data leaves, and no node uses more threads than it has."""
     plan, state = solve(p, objective, lambda _: True)
     assert state.proven and state.best == plan.objective(objective)
     assert plan.bytes[DISK].sum(axis=1) == near(p.data)
@@ -51,15 +51,15 @@ def fails(p: Problem, words: str) -> None:
     assert words in str(why.value)
 
 
-# ---- by hand ----
+# ---- solved by hand ----
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
 @pytest.mark.parametrize("threads,disk,network,time", [
     (2, 1, 1, 100), (3, 1, 2, 50), (6, 2, 4, 25), (7, 2, 4, 25), (8, 3, 5, 20), (9, 3, 6, 100 / 6)])
 def test_one_node(objective: str, threads: int, disk: int, network: int, time: float) -> None:
-    """100 bytes, a disk thread 2/s, a network thread 1/s. With 6 threads, d of them for the disk,
-    max(100 / 2d, 100 / (6 - d)) is 25 at d = 2. A seventh thread is of no use."""
+    """100 bytes; a disk thread does 2/s, a network thread 1/s. With 6 threads, of which d read the
+    disk, max(100 / 2d, 100 / (6 - d)) is 25 at d = 2. A seventh thread does not help."""
     p = Problem([0], threads)
     p.data[0], p.disk[0][0], p.network[0][0] = 100, 2, 1
     plan = solved(p, objective)
@@ -68,8 +68,9 @@ def test_one_node(objective: str, threads: int, disk: int, network: int, time: f
 
 
 def test_either_memory() -> None:
-    """The disk on node 0, the card on 1; a thread moves 2/s within a node and 1/s across. With 3
-    threads a node either memory does 2/s: 60 s by one, 30 s side by side."""
+    """The disk is on node 0, the card on node 1; a thread moves 2/s within a node and 1/s across.
+    With 3 threads per node each memory alone does 2/s: 60 s over one memory, 30 s over both at
+    once."""
     p = Problem([0, 1], 3)
     p.data[0] = 120
     p.disk[0], p.network[0][1], p.network[1][1] = [2, 1], 1, 2
@@ -81,8 +82,8 @@ def test_either_memory() -> None:
 
 
 def test_where_to_cross() -> None:
-    """A node's two threads are one that reads and one that sends: by memory 0 max(180/2, 180/0.5), by
-    memory 1 max(180/1.8, 180/2); both side by side 180/2.3."""
+    """Each node has one reading and one sending thread: over memory 0 max(180/2, 180/0.5), over
+    memory 1 max(180/1.8, 180/2), over both at once 180/2.3."""
     p = Problem([0, 1], 2)
     p.data[0] = 180
     p.disk[0], p.network[0][1], p.network[1][1] = [2, 1.8], 0.5, 2
@@ -95,7 +96,7 @@ def test_where_to_cross() -> None:
 
 
 def test_few_threads() -> None:
-    """Two storages into one memory take three threads."""
+    """Two storages into one memory need three threads."""
     p = Problem([0, 1], 1)
     p.data[0], p.disk[0][0], p.network[0][0] = 60, 1, 1
     fails(p, "two threads")
@@ -108,7 +109,7 @@ def test_few_threads() -> None:
 
 @pytest.mark.parametrize("threads", [5, 22, 39])
 def test_limits(threads: int) -> None:
-    """A card of 2.5/s, network threads of 1/s: a fourth brings nothing."""
+    """A card of 2.5/s and network threads of 1/s: a fourth thread does not help."""
     p = Problem([0], threads)
     p.data[0], p.disk[0][0], p.network[0][0], p.network_limit[0] = 100, 2, 1, 2.5
     plan = solved(p, "sum")
@@ -123,13 +124,13 @@ def test_limits(threads: int) -> None:
 
 
 def test_link() -> None:
-    """All data crosses a link of 0.5/s, be it read across or sent across."""
+    """All data crosses a link of 0.5/s, on the read side or on the send side."""
     p = Problem([0, 1], 8)
     p.data[0] = 100
     p.disk[0], p.network[0][1], p.network[1][1], p.link_limit[0][1] = [1, 1], 1, 1, 0.5
     plan = solved(p, "makespan")
     assert plan.makespan() == near(200) and plan.bottlenecks() == [("link_limit", 0, 1)]
-    p.link_limit[1][0] = p.disk_limit[1] = 0  # nothing goes back, and node 1 has no disks
+    p.link_limit[1][0] = p.disk_limit[1] = 0  # no data flows back, and node 1 has no disks
     assert plan.times()["disk_limit"][1] == 0
     assert solved(p, "makespan").makespan() == near(200)
     p.link_limit[0][1] = 0
@@ -155,7 +156,8 @@ def test_no_way() -> None:
 
 
 def test_spread() -> None:
-    """100 bytes on node 0 of two, a thread 1/s, across half; 4 threads each, the card on 1."""
+    """100 bytes on node 0 of two; a thread does 1/s, and half of that across; 4 threads per node,
+    and the card on node 1."""
     p = Problem([0, 1], 4)
     p.data[0] = 100
     p.disk[0], p.network[0][1], p.network[1][1] = [1, 0.5], 0.5, 1
@@ -169,7 +171,7 @@ def test_spread() -> None:
     assert spread(p) is None
 
 
-# ---- 390 random problems against all choices ----
+# ---- 390 random problems, compared with all choices ----
 
 
 class Drawn:
@@ -195,8 +197,8 @@ class Drawn:
 
 
 def choices(net: Net) -> Iterator[Any]:
-    """All numbers of threads that fit. For the makespan, which no thread makes longer, those to which
-    none can be added are enough."""
+    """All possible numbers of threads. Adding threads never increases the makespan, so for that
+    objective only full nodes are tried."""
     have = net.problem.threads
     members = net.memory == np.arange(len(have))[:, None]
     for choice in itertools.product(*[range(int(have[v]) + 1) for v in net.memory]):
@@ -207,7 +209,7 @@ def choices(net: Net) -> Iterator[Any]:
 
 
 def try_all(p: Problem, objective: str) -> float:
-    """Each choice with its own linear programme."""
+    """Solves a linear programme for each choice."""
     net = Net(p, objective)
     found = [relax(net, t, t) for t in choices(net)]
     return min([f.objective for f in found if f], default=math.inf)
@@ -232,8 +234,8 @@ def test_all_choices() -> None:
 
 
 def try_grid(p: Problem, objective: str, steps: int = 100) -> float:
-    """Without any linear programme: one storage and one card's node leave a single number open, the
-    bytes that go by memory 0. The least time of each number of threads is by its own formula."""
+    """Solves without linear programmes: with one storage and one node with cards, the bytes over
+    memory 0 are the only free number. A formula gives the least time for each number of threads."""
     best = math.inf
 
     def times(share: float, v: int, read: int, send: int) -> float:
@@ -250,7 +252,7 @@ def try_grid(p: Problem, objective: str, steps: int = 100) -> float:
         for v in (0, 1):
             links[0][v] += p.data[0] * by[v] / p.link_limit[0][v]
             links[v][1] += p.data[0] * by[v] / p.link_limit[v][1]
-        # Of each memory alone the best choice of its threads.
+        # The best choice of threads for each memory alone.
         alone = [min((times(by[v], v, t, p.threads[v] - t) for t in range(int(p.threads[v]) + 1)))
                  for v in (0, 1)]
         paths = [max(alone[v], shared, links[0][v], links[v][1]) for v in (0, 1) if by[v]]
@@ -273,7 +275,7 @@ def test_grid(part: int) -> None:
         assert best * (1 - 4 / 100) <= found <= best * (1 + NEAR)  # half a step of the grid
 
 
-# ---- ended early, and shown ----
+# ---- early ends, and output ----
 
 
 def many_nodes(n: int, threads: int) -> Problem:
@@ -296,7 +298,7 @@ def test_ended_early() -> None:
 
     plan, state = solve(many_nodes(3, 6), "sum", few)
     assert not state.proven and state.bound < state.best == plan.sum()
-    assert solve(many_nodes(3, 6), "sum", lambda _: False)[1].programmes == 2  # there is a plan all the same
+    assert solve(many_nodes(3, 6), "sum", lambda _: False)[1].programmes == 2  # still a plan
 
 
 def test_json() -> None:
@@ -309,12 +311,13 @@ def test_json() -> None:
     assert whole([0.4, 0, 0.6], 1) == [0, 0, 1] and whole([1 / 3] * 3, 1) == [1, 0, 0]
 
 
-# ---- by the model ----
+# ---- rates from the model ----
 
 
 def test_model() -> None:
-    """From the storage's target, to the cards' target, for one of its threads; links by the better one
-    of both ends, where that had a thread on each core. Nodes go by their place in the problem."""
+    """Disk rates come from the target of the storage, network rates from the target of the cards,
+    each for one thread. A link has the better rate of its two ends, if that end used a thread
+    per core. Nodes are numbered by their position in the problem."""
     def row(*gb: float) -> Row:
         return [make_cell(i, [v * 1e9]) for i, v in enumerate(gb)]
 
@@ -330,7 +333,7 @@ def test_model() -> None:
     assert p.disk.tolist() == [[6e9, 2e9], [3e9, 4.5e9]]
     assert p.network.tolist() == [[5.5e9, 1.5e9], [2.5e9, 5e9]]
     assert p.link_limit.tolist() == [[48e9, 16e9], [24e9, 40e9]]
-    targets[1]["threads"] = 1  # links that only it has measured are not known then
+    targets[1]["threads"] = 1  # links that only it measured are unknown then
     p = Problem([0, 1], 16)
     ask_model(m, machine, {"link_limit"}, p)
     assert p.link_limit.tolist() == [[40e9, 24e9], [16e9, math.inf]] and p.disk[0, 0] == 0

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""fio's reports, recorded from fio 3.33 and damaged; placements; events as sysfs describes them; the
-scheduling factor; sizes and lists."""
+"""fio's reports, recorded from fio 3.33 and damaged; placements; events from sysfs; the scheduling
+factor; sizes and lists."""
 from __future__ import annotations
 
 import subprocess
@@ -32,7 +32,7 @@ def test_recorded() -> None:
     assert read == result(1194037141, pytest.approx(1753113.091148), 8454144)
     write = parse_report(recorded("write"), "write")
     assert (write["mean_ns"], write["p99_ns"]) == (pytest.approx(671793.592920), 1036288)
-    with pytest.raises(Failure, match="write"):  # what was not done has only zeros, which are no result
+    with pytest.raises(Failure, match="write"):  # the unused direction has only zeros
         parse_report(recorded("read"), "write")
     with pytest.raises(Failure, match="job failed: Invalid argument"):
         parse_report(recorded("failed"), "read")
@@ -68,7 +68,7 @@ def test_placements() -> None:
     both = placements(3, 5)
     assert [tuple(p.values()) for p in both] == [
         ("TRLCPL", 3, 3), ("TRLCPR", 3, 5), ("TRRCPL", 5, 5), ("TRRCPR", 5, 3), ("none", None, None)]
-    for p in both[:-1]:  # as the names say it
+    for p in both[:-1]:  # the names match the placement
         assert (p["name"][2] == "L", p["name"][5] == "L") == (p["memory_node"] == 3, p["memory_node"] == p["cpu_node"])
     assert [p["name"] for p in placements(0, None)] == ["TRLCPL", "none"]
 
@@ -83,9 +83,9 @@ def test_farthest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Node, "is_allowed", lambda _: True)
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1, 2})
     assert [farthest_node(machine(), i) for i in range(3)] == [1, 0, 1]
-    assert farthest_node(machine(without=1), 0) == 2  # where no memory is to be had
+    assert farthest_node(machine(without=1), 0) == 2  # a node without memory
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 2})
-    assert farthest_node(machine(), 0) == 2           # nor where no thread of ours can run
+    assert farthest_node(machine(), 0) == 2           # and only a node on which our threads can run
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {0})
     assert farthest_node(machine(), 0) is None
 
@@ -111,7 +111,7 @@ def pmu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ("cpu/event=0xb7,umask=0x1,offcore_rsp=0xffffffffffffffff/", [0x1b7, (1 << 64) - 1, 0]),
     ("cpu/wide=0xa5/", [0xa00000005, 0, 0]), ("cpu/far=0xf/", [0, 0, 0xf000000000000000]),
     ("cpu/config=0x1234,config1=5,config2=6/", [0x1234, 5, 6]),
-    ("cpu/umask=0xff,umask=1/", [0x100, 0, 0])])  # the last one holds
+    ("cpu/umask=0xff,umask=1/", [0x100, 0, 0])])  # the last one counts
 def test_terms(pmu: None, text: str, config: list[int]) -> None:
     event, = factor.parse_event(text)
     assert (event.name, event.type, event.config, event.cpus) == (text, 4, config, "")
@@ -133,7 +133,7 @@ def test_bad_terms(pmu: None, text: str, words: str) -> None:
 
 
 def test_units(pmu: None) -> None:
-    """One name, several units, each of which counts on the CPUs that it says; 10 comes after 2."""
+    """One name for several units; each counts on the CPUs in its cpumask. Unit 10 comes after 2."""
     assert [(e.type, e.cpus) for e in factor.parse_event("uncore_upi_*/event=2/")] == [
         (20, "0,16"), (21, "0,16"), (22, "0,16")]
     assert [e.type for e in factor.parse_event("uncore_upi_2/event=2/")] == [21]
@@ -158,10 +158,10 @@ def test_why_not() -> None:
 
 
 def test_factor() -> None:
-    """Snoops per line x ns / GB/s: larger means worse."""
+    """Snoops per line x ns / (GB/s): larger means worse."""
     assert factor.factor_of(0.5, 8, 20 * 10 ** 9) == pytest.approx(0.2)
     assert factor.factor_of(3, 8, 10 * 10 ** 9) == pytest.approx(2.4)
-    assert factor.factor_of(3, 8, 0) == pytest.approx(24)  # 1 GB/s stands for a width that is not known
+    assert factor.factor_of(3, 8, 0) == pytest.approx(24)  # an unknown bandwidth counts as 1 GB/s
 
 
 def test_ranks() -> None:

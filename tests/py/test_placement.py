@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pages of a file in a tmpfs: on the last node of the machine, so that in a guest with several
-nodes it is not the one where they would be anyway. tests/vm/iser-status.sh runs it there."""
+"""The NUMA nodes of the pages of a file in a tmpfs. The pages are on the machine's last node: with
+several nodes that is not the default. tests/vm/iser-status.sh runs this in such a guest."""
 import ctypes
 import mmap
 import os
@@ -10,14 +10,14 @@ from rftp_common import Failure, parse_ids
 from rftp_numa import placement
 
 MIB = 1 << 20
-ODD = 1000  # bytes behind the last whole page
+ODD = 1000  # bytes after the last whole page
 MADV_PAGEOUT = 21
 NODES = sorted(parse_ids(open("/sys/devices/system/node/has_memory").read()))
 LAST = NODES[-1]
 
 
 def put_memory_on(node):
-    """Of this process: all pages to come; None: on any node."""
+    """Sets the memory policy of this process to node; None: to any node."""
     mask = ctypes.c_ulong(0 if node is None else 1 << node)
     if placement.numa().set_mempolicy(0 if node is None else 2, ctypes.byref(mask), ctypes.c_ulong(65)):
         pytest.skip("no memory policies here: " + os.strerror(ctypes.get_errno()))
@@ -42,7 +42,7 @@ class File:
         put_memory_on(None)
 
     def look(self):
-        """Sees that nothing is allocated by it."""
+        """Queries the pages, and checks that the query allocates none."""
         before = os.fstat(self.fd).st_blocks
         found = placement.pages(self.path)
         assert os.fstat(self.fd).st_blocks == before
@@ -64,7 +64,7 @@ def test_whole(file):
 
 
 def test_holes(file):
-    """No page of a hole is made, also where pages are on both sides of it within a window."""
+    """The query allocates no page in a hole, even with pages on both sides within a window."""
     file.fill(LAST, 64 << 10, 64 << 10)
     file.fill(LAST, 512 << 10, 4 << 10)
     file.fill(LAST, 5 * MIB, MIB)
@@ -79,7 +79,7 @@ def test_empty(file):
 
 
 def test_allocated(file):
-    """As apply makes them: all allocated, and nothing written; and then some."""
+    """Files as apply makes them: all pages allocated but not written; then some are written."""
     file.allocate(LAST, 8 * MIB + ODD)
     assert file.look() == placement.Pages({LAST: 8 * MIB + ODD})
     file.allocate(LAST, 8 * MIB)
@@ -89,12 +89,12 @@ def test_allocated(file):
 
 
 def test_sampled(file):
-    """Of 4 GiB and a bit every fifth window of 2 MiB is looked at, and stands for 10 MiB; the last
-    one for the 8 MiB that are left."""
+    """In a file of more than 4 GiB every fifth window of 2 MiB is queried, and counts for 10 MiB;
+    the last one counts for the remaining 8 MiB."""
     size = 4108 * MIB
     file.fill(LAST, 0, MIB)  # half a window
-    file.fill(LAST, 2 * MIB, MIB)  # not looked at
-    file.fill(LAST, 20 * MIB, 2 * MIB)  # a whole one
+    file.fill(LAST, 2 * MIB, MIB)  # not queried
+    file.fill(LAST, 20 * MIB, 2 * MIB)  # a whole window
     os.ftruncate(file.fd, size)
     assert file.look() == placement.Pages({LAST: 15 * MIB}, size - 15 * MIB, sampled=True)
     file.fill(LAST, 4100 * MIB, MIB)  # the last: half of a window
@@ -110,17 +110,17 @@ def test_two_nodes(file):
 
 
 def test_swapped(file):
-    """Pages that went to swap space stay there."""
+    """The query does not swap pages in."""
     file.fill(LAST, 0, 4 * MIB)
     with mmap.mmap(file.fd, 4 * MIB) as view:
-        view.madvise(mmap.MADV_RANDOM)  # what is read ahead is not paged out
+        view.madvise(mmap.MADV_RANDOM)  # pages from read-ahead would not be paged out
         view[:2 * MIB] = b"\2" * (2 * MIB)
         view.madvise(MADV_PAGEOUT, 0, 2 * MIB)
     found = file.look()
     if not found.swapped:
         pytest.skip("no swap space")
     assert found.swapped + found.nodes[LAST] == 4 * MIB and 1 <= found.swapped <= 2 * MIB
-    assert 1 <= file.look().swapped <= 2 * MIB  # looking has not brought them in
+    assert 1 <= file.look().swapped <= 2 * MIB  # the query has not swapped them in
 
 
 def test_no_file(tmp_path):

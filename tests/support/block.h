@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Pools, and blocks made by hand, for those who test without a transfer around them. */
+/* Pools and hand-made blocks, for tests without a transfer. */
 #ifndef RFTP_TESTS_BLOCK_H
 #define RFTP_TESTS_BLOCK_H
 
@@ -24,14 +24,15 @@ static inline struct pool *make_pool(uint32_t blocks, uint32_t payload)
 	return p;
 }
 
-/* A block in plain form: begun, its extents one after the other, its head at last. */
+/* Fills a block by hand, without encryption: hand_block() first, then hand_block_add() for each
+ * extent, then hand_block_end() for the head. */
 static inline void hand_block(struct block *b, uint64_t number)
 {
 	block_reset(b);
 	b->number = number;
 }
 
-/* len times byte, for the piece of the file id at offset. */
+/* Adds an extent of len times byte, for the file id at offset. */
 static inline void hand_block_add(struct block *b, uint64_t id, uint64_t offset, uint8_t byte,
 				  uint32_t len)
 {

@@ -1,21 +1,22 @@
 #!/usr/bin/env python3
 """channel-proxy.py WHAT WAY NTH SEED WHICH HOST COMMAND...: for rftp's --ssh. Runs COMMAND, an
-rftpd --stdio, here, and stands between both sides' data channels.
+rftpd --stdio, on this host, and forwards the data channels between both sides.
 
-WHICH channels are hit ("one": the first to get there; "all") on the NTH thing, counted from 0, that
-goes one WAY ("block": from the source; "credit": to it; "hello", "answer": the opening of a channel, by
-the client and the server, of the first connection only). WHAT becomes of it: drop, dup, swap (with the next
-one), flip (a bit of it), stall (from the midst of it on nothing is handed on, either way, though
-all is read).
+WHICH channels are hit ("one": the first that reaches the point; "all") at the NTH item, counted
+from 0, in one WAY ("block": from the source; "credit": to it; "hello", "answer": the opening of a
+channel, by the client and the server, of the first connection only). WHAT happens to the item:
+drop, dup, swap (with the next one), flip (one bit of it), stall (from its middle on the proxy
+forwards nothing in either direction, but still reads everything).
 
-WHAT slow: a long path of which each stream carries NTH thousand bytes per second. WAY refuse: after WHICH
-connections none is let in; cut: those after the first WHICH are closed in the midst of their first block."""
+WHAT slow: a slow path on which each stream carries NTH thousand bytes per second. WAY refuse: after
+WHICH connections no more are accepted; cut: all connections after the first WHICH are closed in the
+middle of their first block."""
 import os, random, socket, struct, subprocess, sys, threading, time
 
 what, way, nth, seed, which = sys.argv[1:6]
 dice = random.Random(int(seed))
 HELLO = 56
-left = threading.Semaphore(1 if which == 'one' else 1000)  # channels that are still to be hit
+left = threading.Semaphore(1 if which == 'one' else 1000)  # channels that may still be hit
 slow = what == 'slow'
 done = open(os.environ['CHANNEL_PROXY_DONE'], 'a', buffering=1)
 
@@ -31,7 +32,7 @@ def exactly(read, n):
 
 
 def thing(read):
-    """The next block or list of credits."""
+    """Reads the next block or list of credits."""
     magic = exactly(read, 4)
     if magic == b'RFTB':
         head = magic + exactly(read, 60)
@@ -109,7 +110,7 @@ class Channel:
             elif what == 'flip':
                 at = dice.randrange(len(m) if way == 'credit' or dice.random() < 0.5 else 64)
                 self.send(b, m[:at] + bytes([m[at] ^ 1 << dice.randrange(8)]) + m[at + 1:])
-                while piece := a.recv(65536): # what follows may have another length
+                while piece := a.recv(65536): # the following data may have another length
                     self.send(b, piece)
                 raise EOFError
             elif what == 'stall':
@@ -132,7 +133,8 @@ def serve(listener, port):
 
 
 def control(read):
-    """What rftpd says: lines, and from a reply 150 to BULK on frames; its port becomes ours."""
+    """Forwards rftpd's output: lines, then frames from a reply 150 to BULK on; replaces rftpd's
+    data port with the proxy's."""
     out = sys.stdout.buffer
     line = b''
     while not line.startswith(b'150 '):
@@ -150,7 +152,7 @@ def control(read):
     ports = agreement + 4 + struct.unpack('>I', p[agreement:agreement + 4])[0]
     if struct.unpack('>I', p[ports:ports + 4])[0]:
         listener = socket.create_server(('127.0.0.1', 0))
-        if slow: # the proxy acknowledges no more than it passes on
+        if slow: # limits the acknowledged data that is not forwarded yet
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
         port, = struct.unpack('>H', p[ports + 4:ports + 6])
         p[ports + 4:ports + 6] = struct.pack('>H', listener.getsockname()[1])
@@ -160,7 +162,7 @@ def control(read):
 
 
 os.environ['SSH_CONNECTION'] = '127.0.0.1 1 127.0.0.1 22'
-words = sys.argv[6:] # HOST, after options of ssh, and the command
+words = sys.argv[6:] # options of ssh, HOST, and the command
 while words and words[0] != '127.0.0.1':
     words.pop(0)
 child = subprocess.Popen(' '.join(words[1:]) + ('' if slow else ' --stall 1s'), shell=True, stdout=subprocess.PIPE, bufsize=0)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* For tests of decoders: what every one of them must do with a message cut short. */
+/* Checks that every decoder must pass with truncated messages. */
 #ifndef RFTP_TESTS_CODEC_H
 #define RFTP_TESTS_CODEC_H
 
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Decode b into out. */
+/* Decodes b into out. */
 typedef int codec_fn(struct buf *b, void *out);
 
 static inline bool codec_all_zero(const void *p, size_t len)
@@ -24,8 +24,8 @@ static inline bool codec_all_zero(const void *p, size_t len)
 	return true;
 }
 
-/* Decode len bytes that lie in memory of just that size, so that a sanitizer sees what
- * is read beyond them; out starts as garbage. */
+/* Decodes len bytes from memory of exactly that size, so that a sanitizer reports reads beyond it;
+ * out starts as garbage. */
 static inline int codec_decode(const void *wire, size_t len, codec_fn *fn, void *out, size_t size,
 			       size_t *used)
 {
@@ -48,8 +48,8 @@ static inline int codec_decode(const void *wire, size_t len, codec_fn *fn, void 
 	return r;
 }
 
-/* Every shorter piece of the message is refused, clears out and moves nothing. Returns
- * the first length of which that is not true, len when all is well. */
+/* Checks that every truncation of the message is refused, clears out, and consumes nothing. Returns
+ * the first length that fails, or the full length if all pass. */
 static inline size_t codec_truncations(const struct buf *wire, codec_fn *fn, void *out, size_t size)
 {
 	for (size_t n = 0; n < buf_len(wire); n++) {

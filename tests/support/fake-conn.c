@@ -11,11 +11,11 @@
 
 #define EVENT_TYPES (RDMA_CM_EVENT_TIMEWAIT_EXIT + 1)
 #define RULES 8
-/* Private data of messages: what there is room for, IBA 12.6, less what rdma_cm takes. */
+/* The room for private data in a message: IBA 12.6, less the bytes that rdma_cm uses. */
 #define REQUEST_DATA 56
 #define REPLY_DATA 196
 #define REJECT_DATA 148
-/* Reasons to reject, IBA table 109. */
+/* Reject reasons, IBA table 109. */
 #define NO_SERVICE 8
 #define CONSUMER 28
 
@@ -121,7 +121,7 @@ static void append(struct fake_channel *ch, struct fake_event *e)
 	fake_readable(ch->ch.fd, true);
 }
 
-/* Queue it as the rules want it. False: it is lost. */
+/* Queues the event as the rules require. Returns false if a rule drops it. */
 static bool deliver(struct fake_channel *ch, struct fake_event *e)
 {
 	const struct rule *r = rule_for(e->ev.event);
@@ -163,7 +163,8 @@ void fake_event(struct fake_id *id, enum rdma_cm_event_type type, int status)
 	deliver(id->ch, new_event(id, type, status));
 }
 
-/* With the other side's data in a message that has room for so much. NULL: it is lost. */
+/* Makes an event with the other side's private data, in a message with this room. Returns NULL if
+ * the event is dropped. */
 static struct fake_event *event_with(struct fake_id *id, enum rdma_cm_event_type type, int status,
 				     const struct rdma_conn_param *param, size_t room)
 {
@@ -175,7 +176,7 @@ static struct fake_event *event_with(struct fake_id *id, enum rdma_cm_event_type
 	e->ev.param.conn.private_data = e->data;
 	e->ev.param.conn.private_data_len =
 		fake.exact_data ? param->private_data_len : (uint8_t)room;
-	/* As the kernel turns them round: from here on they are the reader's own. */
+	/* The kernel swaps these two, so that they are from the reader's point of view. */
 	e->ev.param.conn.responder_resources = param->initiator_depth;
 	e->ev.param.conn.initiator_depth = param->responder_resources;
 	return deliver(id->ch, e) ? e : NULL;
@@ -240,7 +241,7 @@ void fake_event_done(struct rdma_cm_event *ev)
 	if (ev->listen_id)
 		fake_id_of(ev->listen_id)->o.users--;
 	fake_obj_free(&event_of(ev)->o);
-	/* Nobody may look at it any more. */
+	/* Poison the event: no code may read it any more. */
 	memset(ev, 0xa5, sizeof(*ev));
 }
 
@@ -285,7 +286,7 @@ int fake_id_new(struct rdma_event_channel *ch, struct rdma_cm_id **id, void *con
 	return 0;
 }
 
-/* The other side hears that it is over. */
+/* Tells the other side that the connection is over. */
 static void part(struct fake_id *i)
 {
 	struct fake_id *peer = i->peer;
@@ -302,7 +303,7 @@ static void part(struct fake_id *i)
 	}
 }
 
-/* Requests to a listener that goes, before anybody knew of them. */
+/* Drops requests to a destroyed listener that its user has not seen. */
 static void drop_request(struct fake_event *e)
 {
 	struct fake_id *i = fake_id_of(e->ev.id);
@@ -368,7 +369,7 @@ static struct fake_id *listener(const struct fake_device *d, uint16_t port)
 	return NULL;
 }
 
-/* Any address leaves the device open, as in librdmacm. */
+/* The wildcard address leaves the device open, as in librdmacm. */
 int fake_bind(struct rdma_cm_id *id, const struct sockaddr *addr)
 {
 	LOCK_GUARD(held, &fake_lock);
@@ -550,7 +551,7 @@ int fake_reject(struct rdma_cm_id *id, const void *data, uint8_t len)
 	return 0;
 }
 
-/* Our queue pair fails at once; the peer's does when the peer wants it to. */
+/* Our queue pair fails at once; the peer's fails when the peer disconnects it. */
 int fake_disconnect(struct rdma_cm_id *id)
 {
 	LOCK_GUARD(held, &fake_lock);

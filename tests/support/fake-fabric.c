@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The fake fabric's objects and devices, its memory, and which calls fail. */
+/* The fake fabric's objects, devices and memory, and its failing calls. */
 #include "tests/support/fake-fabric.h"
 
 #include <arpa/inet.h>
@@ -95,7 +95,7 @@ static void check_objects(void)
 		FAKE_MUST(!o->live, "left behind: %s", kind_names[o->kind]);
 }
 
-/* ---- which calls fail ---- */
+/* ---- failing calls ---- */
 
 static const char *const call_names[FAKE_CALLS] = {
 	"channel_new", "event_next", "id_new", "bind", "listen", "resolve_addr",
@@ -131,7 +131,7 @@ void fake_readable(int fd, bool readable)
 	uint64_t n = 1;
 	ssize_t r = readable ? write(fd, &n, sizeof(n)) : read(fd, &n, sizeof(n));
 
-	/* Reading one that is empty fails, and changes nothing. */
+	/* Reading an empty eventfd fails without a side effect. */
 	FAKE_MUST(r > 0 || !readable, "an eventfd cannot be written");
 }
 
@@ -235,7 +235,7 @@ static void device_gone(struct ibv_context *ctx)
 {
 	LOCK_GUARD(held, &fake_lock);
 
-	device_of(ctx)->gone = device_of(ctx)->let_go = true; /* for us, whatever became of it */
+	device_of(ctx)->gone = device_of(ctx)->let_go = true; /* for us, removed or not */
 }
 
 bool fake_let_go(unsigned n)
@@ -304,7 +304,7 @@ static int mr_new(struct ibv_pd *pd, void *base, size_t len, uint64_t iova, int 
 	if ((access & IBV_ACCESS_REMOTE_WRITE) && !(access & IBV_ACCESS_LOCAL_WRITE))
 		return -EINVAL;
 	m = fake_obj_new(OBJ_MR, sizeof(*m));
-	/* Keys of one device mean nothing on another, and none is 0. */
+	/* A key is valid on one device only, and is never 0. */
 	m->mr = (struct ibv_mr){ .context = pd->context, .pd = pd, .addr = base, .length = len,
 				 .lkey = 0x100u + 2 * ++fabric.keys };
 	m->mr.rkey = m->mr.lkey + 1;
@@ -316,7 +316,7 @@ static int mr_new(struct ibv_pd *pd, void *base, size_t len, uint64_t iova, int 
 	return 0;
 }
 
-/* A queue pair of the same domain that still lives could reach it. */
+/* A live queue pair of the same domain could still access the region. */
 static void mr_free(struct ibv_mr *mr)
 {
 	LOCK_GUARD(held, &fake_lock);
@@ -336,7 +336,7 @@ static void mr_free(struct ibv_mr *mr)
 
 void fake_begin(void)
 {
-	forget_objects(); /* of a test that failed */
+	forget_objects(); /* left by a failed test */
 	memset(&fabric, 0, sizeof(fabric));
 	for (unsigned n = 1; n <= FAKE_DEVICES; n++)
 		make_device(fake_device(n), n);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the parts of the fake fabric share. All of it is guarded by fake_lock. */
+/* Shared parts of the fake fabric. fake_lock guards all of it. */
 #ifndef RFTP_TESTS_FAKE_FABRIC_H
 #define RFTP_TESTS_FAKE_FABRIC_H
 
@@ -10,22 +10,22 @@
 #include <pthread.h>
 #include <stdint.h>
 
-/* ---- objects: known until fake_end(), so that the use of a freed one is seen ---- */
+/* ---- objects: kept until fake_end(), so that uses of a freed object are detected ---- */
 
 enum fake_kind { OBJ_CHANNEL, OBJ_ID, OBJ_EVENT, OBJ_PD, OBJ_MR, OBJ_CQ, OBJ_QP, OBJ_KINDS };
 
 struct fake_obj {
 	enum fake_kind kind;
 	bool live;
-	unsigned users;         /* that must go before it */
+	unsigned users;         /* objects that must be freed before it */
 	struct fake_obj *next;
 };
 
-/* size bytes that begin with a struct fake_obj. NULL: memory is out. */
+/* Allocates size bytes that begin with a struct fake_obj. Never returns NULL. */
 void *fake_obj_new(enum fake_kind kind, size_t size);
-/* It goes; nothing may use it. */
+/* Marks it freed; nothing may use it any more. */
 void fake_obj_free(struct fake_obj *o);
-struct fake_obj *fake_objs(void); /* the newest first */
+struct fake_obj *fake_objs(void); /* newest first */
 
 struct fake_device {
 	struct ibv_device device;
@@ -47,17 +47,17 @@ enum fake_id_state {
 };
 
 struct fake_id {
-	struct fake_obj o;              /* its users: events that were taken and not given back */
+	struct fake_obj o;              /* its users: events that the test holds */
 	struct rdma_cm_id id;
 	enum fake_id_state state;
 	struct fake_channel *ch;
 	struct fake_device *dev;
 	struct fake_qp *qp;
-	struct fake_id *peer;           /* while both live */
+	struct fake_id *peer;           /* NULL when the peer is freed */
 	struct sockaddr_storage to;
 	uint16_t port;                  /* listening */
-	struct rdma_conn_param offer;   /* of who asked */
-	bool given;                     /* a request's: its user knows of it */
+	struct rdma_conn_param offer;   /* of the connecting side */
+	bool given;                     /* of a request: its user has seen it */
 };
 
 struct fake_event {
@@ -83,7 +83,7 @@ struct fake_mr {
 struct fake_completion {
 	struct ibv_wc wc;
 	struct fake_qp *qp;
-	uint32_t sends, receives;       /* places in its queues that are free once it is seen */
+	uint32_t sends, receives;       /* queue places that are freed when it is polled */
 };
 
 struct fake_cq {
@@ -95,7 +95,7 @@ struct fake_cq {
 	struct fake_completion *ring;
 };
 
-/* A piece of work. */
+/* A work request. */
 struct fake_work {
 	struct ibv_send_wr wr;
 	struct ibv_sge sge[2];
@@ -119,10 +119,10 @@ struct fake_qp {
 	struct fake_pd *pd;
 	struct fake_cq *send_cq, *recv_cq;
 	struct ibv_qp_cap cap;
-	struct fake_work *work;         /* ring of cap.max_send_wr: those not done */
+	struct fake_work *work;         /* ring of cap.max_send_wr: pending work requests */
 	uint32_t first_work, nwork;
-	uint32_t places;                /* of the send queue in use */
-	uint32_t quiet;                 /* of them done without a completion */
+	uint32_t places;                /* used places of the send queue */
+	uint32_t quiet;                 /* of these, completed without a completion */
 	struct fake_receive *receives;  /* ring of cap.max_recv_wr */
 	uint32_t first_receive, nreceives, receive_places;
 	uint32_t reads;
@@ -136,25 +136,25 @@ extern pthread_mutex_t fake_lock; /* recursive: the idle hook calls from inside 
 void fake_broken(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
 #define FAKE_MUST(cond, ...) do { if (!(cond)) fake_broken(__VA_ARGS__); } while (0)
 
-/* Count a call of the seam; 0, or what it shall fail with. */
+/* Counts a call of the interface. Returns 0, or the error to fail with. */
 int fake_count(enum fake_call call);
-struct fake_device *fake_device(unsigned n); /* NULL: there is none */
+struct fake_device *fake_device(unsigned n); /* NULL if there is no such device */
 struct fake_device *fake_device_at(const struct sockaddr *a);
-/* fd: an eventfd. */
+/* Makes the eventfd fd readable, or not. */
 void fake_readable(int fd, bool readable);
 
 void fake_event(struct fake_id *id, enum rdma_cm_event_type type, int status);
 void fake_conn_forget(void);
 
-/* Take its work and its receives back as flushed. */
+/* Completes its work requests and receives as flushed. */
 void fake_qp_fail(struct fake_qp *qp);
 void fake_qp_ready(struct fake_qp *qp);
 void fake_qp_drop(struct fake_qp *qp);
 void fake_work_forget(void);
-/* Do what can be done, unless it is held. */
+/* Runs all possible work, unless fake.hold is set. */
 void fake_progress(void);
 
-/* The seam, by part. */
+/* The functions of the verbs interface, by file. */
 int fake_channel_new(struct rdma_event_channel **ch);
 void fake_channel_free(struct rdma_event_channel *ch);
 int fake_event_next(struct rdma_event_channel *ch, struct rdma_cm_event **ev);

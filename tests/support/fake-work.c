@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The fake fabric's queue pairs: work that moves bytes, and its completions. */
+/* The fake fabric's queue pairs: work requests that move bytes, and their completions. */
 #include "tests/support/fake-fabric.h"
 
 #include <errno.h>
@@ -138,7 +138,7 @@ int fake_poll(struct ibv_cq *cq, int n, struct ibv_wc *wc)
 	return i;
 }
 
-/* As if they had never been. */
+/* Removes all completions of the queue pair. */
 static void purge(struct fake_cq *q, const struct fake_qp *qp)
 {
 	uint32_t n = q->n, kept = 0;
@@ -249,7 +249,7 @@ int fake_qp_rnr_timer(struct rdma_cm_id *id, uint8_t code)
 
 /* ---- completions ---- */
 
-/* Of one that failed only these mean anything. */
+/* Only these fields are valid in a failed completion. */
 static struct ibv_wc wc_of(const struct fake_qp *qp, uint64_t wr_id, enum ibv_wc_status status)
 {
 	struct ibv_wc wc;
@@ -328,9 +328,9 @@ void fake_kill(struct rdma_cm_id *id)
 	fake_qp_fail(qp_of(id));
 }
 
-/* ---- memory, as the queue pair of a protection domain may use it ---- */
+/* ---- memory access within a protection domain ---- */
 
-/* len bytes at addr by the key, or NULL. */
+/* Returns len bytes at addr if the key allows it, or NULL. */
 static uint8_t *reach(const struct fake_pd *pd, uint64_t addr, uint64_t len, uint32_t key,
 		      bool remote, int access)
 {
@@ -356,7 +356,8 @@ static uint32_t work_bytes(const struct fake_work *w)
 	return n;
 }
 
-/* All of w's own pieces, from to at (or the other way round). False: not its memory. */
+/* Copies all local pieces of w to at, or from at if in is true. Returns false if the memory is not
+ * its own. */
 static bool move_pieces(const struct fake_qp *qp, const struct fake_work *w, uint8_t *at, bool in)
 {
 	const uint8_t *inlined = w->inlined;
@@ -393,7 +394,7 @@ static bool pieces_ok(const struct fake_qp *qp, const struct fake_work *w, bool 
 
 /* ---- doing work ---- */
 
-/* The queue pair at the other end, if it takes anything. */
+/* Returns the queue pair at the other end, if it is ready. */
 static struct fake_qp *other(const struct fake_qp *qp)
 {
 	struct fake_qp *o = qp->id->peer ? qp->id->peer->qp : NULL;
@@ -406,7 +407,7 @@ static bool takes_receive(const struct fake_work *w)
 	return w->wr.opcode == IBV_WR_SEND || w->wr.opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
 }
 
-/* A message into the receive that waits for it. What the sender is told. */
+/* Copies a message into the first posted receive. Returns the sender's status. */
 static enum ibv_wc_status do_send(struct fake_qp *qp, struct fake_qp *to, const struct fake_work *w)
 {
 	struct fake_receive *r = &to->receives[to->first_receive];
@@ -449,7 +450,7 @@ static enum ibv_wc_status do_work(struct fake_qp *qp, struct fake_qp *to, const 
 	return w->wr.opcode == IBV_WR_SEND ? do_send(qp, to, w) : do_rdma(qp, to, w);
 }
 
-/* Nobody takes it: it waits, until its queue pair fails or the device gives up. */
+/* There is no peer: the work waits until its queue pair fails, or the device gives up. */
 static bool nobody_there(struct fake_qp *qp)
 {
 	if (!fake.gives_up)
@@ -467,7 +468,7 @@ static bool starves(struct fake_work *w)
 	return true;
 }
 
-/* The oldest piece of qp's work. False: it cannot be done now. */
+/* Runs the oldest work request of qp. Returns false if it cannot run now. */
 static bool run_one(struct fake_qp *qp)
 {
 	struct fake_work *w = &qp->work[qp->first_work];
@@ -485,14 +486,14 @@ static bool run_one(struct fake_qp *qp)
 	if (breaks)
 		status = work.break_with;
 	if (qp->state == QP_ERROR)
-		return true; /* what it did to the other side came back on it */
+		return true; /* its effect on the other side made this queue pair fail, too */
 	work_done(qp, status);
 	if (status)
 		fake_qp_fail(qp);
 	return true;
 }
 
-/* One piece of each queue pair's work, at most n in all. */
+/* Runs one work request of each queue pair, at most n in all. */
 static unsigned run_round(unsigned n)
 {
 	unsigned did = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* main() of the fuzz targets without libFuzzer: each file that is named, and each file
- * of each directory, goes once through LLVMFuzzerTestOneInput. */
+/* main() of the fuzz targets without libFuzzer: runs LLVMFuzzerTestOneInput once for each named
+ * file, and for each file of each named directory. */
 #include "tests/support/fuzz.h"
 
 #include "util/util.h"
@@ -24,7 +24,7 @@ static int run_file(const char *path)
 		fprintf(stderr, "%s: %s\n", path, strerror(-r));
 		return 1;
 	}
-	/* Without the NUL behind it, so that a sanitizer sees what is read too far. */
+	/* Without the final NUL, so that a sanitizer reports reads beyond the end. */
 	exact = malloc(len ? len : 1);
 	if (!exact)
 		abort();

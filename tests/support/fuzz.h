@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a fuzz target is, and how it says that the code is wrong. */
+/* The interface of a fuzz target, and its assertion. */
 #ifndef RFTP_TESTS_FUZZ_H
 #define RFTP_TESTS_FUZZ_H
 
@@ -10,8 +10,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* A directory of its own for a target that needs one, in memory where there is some;
- * the caller removes it. */
+/* Makes a directory for a target, in memory if possible; the caller removes it. */
 static inline const char *fuzz_directory(void)
 {
 	static char memory[] = "/dev/shm/rftp-fuzz-XXXXXX", disk[] = "/tmp/rftp-fuzz-XXXXXX";

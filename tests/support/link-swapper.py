@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Replaces names by links out of the root, and by files and directories again, as fast as it can.
+"""Replaces names by links to outside the root, files and directories in turn, as fast as possible.
 
-link-swapper.py OUTSIDE BESIDE SEED NAME...: OUTSIDE is a directory that nothing may change, in
-BESIDE, on the same filesystem as the names, the next ones are made. Ends with its parent, or on a
+link-swapper.py OUTSIDE BESIDE SEED NAME...: OUTSIDE is a directory that nothing may change. The
+replacements are made in BESIDE, on the filesystem of the names. Ends with its parent, or on a
 signal; prints "ready" after one round of all names."""
 import os
 import random
@@ -35,17 +35,18 @@ def to_file(at):
     os.symlink(outside + '/secret', at)
 
 
-# Of one name alone the two between which a check and its use may be fooled.
+# A single name swaps only between the two kinds that can exploit a race between a check and its
+# use.
 kinds = (forbidden, to_directory) if len(names) == 1 else \
     (forbidden, plain, directory, to_directory, to_file)
 
 
 def remove(name):
-    """Remove name, which other processes may replace meanwhile."""
+    """Removes name, which other processes may replace meanwhile."""
     try:
         os.unlink(name)
     except OSError:
-        shutil.rmtree(name, ignore_errors=True)  # which follows no link
+        shutil.rmtree(name, ignore_errors=True)  # does not follow links
 
 
 def swap(name, n):
@@ -55,7 +56,7 @@ def swap(name, n):
         try:
             os.rename(made, name)
             return
-        except OSError:  # a directory over a file, a file over a directory; or no parent
+        except OSError:  # the types differ, or the parent is missing
             remove(name)
     remove(made)
 

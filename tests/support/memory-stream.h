@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A byte stream out of memory: what is to be read is there, what is written is dropped. */
+/* A byte stream in memory: reads return the given data, writes are dropped. */
 #ifndef RFTP_TESTS_MEMORY_STREAM_H
 #define RFTP_TESTS_MEMORY_STREAM_H
 
@@ -13,7 +13,7 @@ struct memory_stream {
 	struct stream s;
 	const uint8_t *at; /* not owned */
 	size_t left;
-	size_t most;       /* so many bytes in one read */
+	size_t most;       /* limit of bytes per read */
 	bool aborted;
 };
 
@@ -54,28 +54,24 @@ static void memory_abort(struct stream *s)
 	((struct memory_stream *)s)->aborted = true;
 }
 
-static void memory_disown(struct stream *s)
-{
-}
-
 static void memory_free(struct stream *s)
 {
 	free(s);
 }
 
-/* most: as many bytes as one read gives, at least 1. data must outlive it. */
+/* most: limit of bytes per read, at least 1. data must outlive the stream. */
 static inline struct stream *memory_stream(const void *data, size_t len, size_t most)
 {
 	static const struct stream_ops ops = {
 		.read = memory_read, .write = memory_write,
 		.pending = memory_pending, .shutdown = memory_shutdown,
-		.abort = memory_abort, .disown = memory_disown, .free = memory_free,
+		.abort = memory_abort, .free = memory_free,
 	};
 	struct memory_stream *m = calloc(1, sizeof(*m));
 
 	if (!m)
 		abort();
-	*m = (struct memory_stream){ { &ops }, data, len, most, false };
+	*m = (struct memory_stream){ { .ops = &ops }, data, len, most, false };
 	return &m->s;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The text of an I/O model's file, as rftp-numa model writes it, for a machine and one target. */
+/* The text of an I/O model file, as rftp-numa model writes it, for one machine and one target. */
 #ifndef RFTP_TESTS_MODEL_TEXT_H
 #define RFTP_TESTS_MODEL_TEXT_H
 
@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* One direction: of each node its bandwidth and its class. */
+/* One direction: bandwidth and class of each node. */
 struct text_row {
 	double gbit[8];
 	unsigned class[8];
@@ -24,7 +24,7 @@ static inline void put_row(FILE *f, const struct topo *t, const char *op, const 
 	fputs("]", f);
 }
 
-/* The caller's to free. */
+/* The caller frees the result. */
 static inline char *model_text(const struct topo *t, int target, const struct text_row *write,
 			       const struct text_row *read)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A client and a server of transfers in one process: the client in the test's thread, the
- * server in another, control over a socket pair, data over loopback. And the directory
- * that both work in. */
+/* A transfer client and server in one process: the client in the test's thread, the server in
+ * another, with control over a socket pair and data over loopback. Also the working directory of
+ * both. */
 #ifndef RFTP_TESTS_PAIR_H
 #define RFTP_TESTS_PAIR_H
 
@@ -27,8 +27,8 @@
 
 static char pair_top[64];
 
-/* For a group's set-up: below base, which decides whether a sync costs anything. The
- * server of the pair is run as rftpd is, without a umask. */
+/* Group set-up: makes the directory below base; its filesystem decides whether a sync costs time.
+ * The server runs without a umask, like rftpd. */
 static inline int pair_setup(const char *base)
 {
 	umask(0);
@@ -51,7 +51,7 @@ static inline int pair_teardown(void **state)
 static inline char *at(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 static inline void shell(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-/* A path in the directory; the last eight stay good. */
+/* Returns a path in the directory; the last eight results stay valid. */
 static inline char *at(const char *fmt, ...)
 {
 	static char out[8][4096];
@@ -66,7 +66,7 @@ static inline char *at(const char *fmt, ...)
 	return p;
 }
 
-/* A command in the directory, which must succeed. */
+/* Runs a shell command in the directory; it must succeed. */
 static inline void shell(const char *fmt, ...)
 {
 	char cmd[8192];
@@ -80,14 +80,14 @@ static inline void shell(const char *fmt, ...)
 		fail_msg("%s", cmd);
 }
 
-/* The server: one transfer after the other, until the client closes. What the last one
- * came to may be read once it is joined. */
+/* The server: runs transfers one after the other, until the client closes. The result of the last
+ * one can be read after the join. */
 struct pair_server {
 	struct mstream *ms;
-	int fd;                            /* what ms stands on */
+	int fd;                            /* the descriptor of ms */
 	pthread_t thread;
 	struct transfer_tuning tuning;
-	struct sockaddr_storage local;     /* where the client has come to, if it is known */
+	struct sockaddr_storage local;     /* the address that the client connected to, if known */
 	struct transfer_result r;
 	struct err e;
 	int result;
@@ -97,10 +97,10 @@ struct pair_server {
 static inline void pair_serve(struct pair_server *v, size_t n)
 {
 	struct bulk_request q = { 0 };
-	struct transfer_server_config c = { .ms = v->ms, .request = &q, .cwd = pair_top, .stop = -1,
-					    .can_write = true, .data_addr = "127.0.0.1",
-					    .family = AF_INET, .local = v->local,
-					    .tuning = v->tuning };
+	struct transfer_config c = { .ms = v->ms, .cwd = pair_top, .stop = -1,
+				     .can_write = true, .data_addr = "127.0.0.1",
+				     .family = AF_INET, .local = v->local,
+				     .tuning = v->tuning };
 	uint8_t *body = malloc(n);
 	struct buf *b;
 
@@ -110,6 +110,7 @@ static inline void pair_serve(struct pair_server *v, size_t n)
 	v->e = (struct err)ERR_INIT;
 	if (bulk_request_get(b, &q, &v->e))
 		abort();
+	c.request = q;
 	buf_free(b);
 	c.root = root_new("/", false, &v->e);
 	ms_write(v->ms, "150 go\r\n", 8);
@@ -135,7 +136,7 @@ static inline void *pair_server_main(void *arg)
 	return NULL;
 }
 
-/* Start it; returns the client's end of the control stream. */
+/* Starts the server; returns the client's end of the control stream. */
 static inline struct mstream *pair_server_start(struct pair_server *v)
 {
 	int sv[2];
@@ -149,7 +150,7 @@ static inline struct mstream *pair_server_start(struct pair_server *v)
 	return ms_new(stream_plain(sv[0], sv[0]));
 }
 
-/* ms: what pair_server_start() gave. */
+/* ms: the result of pair_server_start(). */
 static inline void pair_server_stop(struct pair_server *v, struct mstream *ms)
 {
 	ms_free(ms);
@@ -157,13 +158,13 @@ static inline void pair_server_stop(struct pair_server *v, struct mstream *ms)
 	ms_free(v->ms);
 }
 
-/* A client and its server. c asks for what `rftp -r` asks for, but that files are only
- * written and in clear; tests change it, and the server's tuning, before they move. */
+/* A client and its server. c asks for the same as `rftp -r`, but without encryption or syncs; tests
+ * change it, and the server's tuning, before a transfer. */
 struct pair {
 	struct pair_server v;
 	struct mstream *ms;
-	struct transfer_client_config c;
-	struct transfer_result r;          /* what the last move came to */
+	struct transfer_config c;
+	struct transfer_result r;          /* result of the last transfer */
 	struct err e;
 };
 
@@ -193,7 +194,7 @@ static inline void pair_stop(struct pair *p)
 	root_free(p->c.root);
 }
 
-/* From here to pair_unstoppable() moves can be stopped: by pair_interrupt(), any thread's. */
+/* Until pair_unstoppable(), pair_interrupt() can stop transfers, from any thread. */
 static inline void pair_stoppable(struct pair *p)
 {
 	p->c.stop = eventfd(0, EFD_CLOEXEC);
@@ -211,7 +212,7 @@ static inline void pair_unstoppable(struct pair *p)
 	p->c.stop = -1;
 }
 
-/* Put item to the path to. */
+/* Puts item to the path to. */
 static inline int pair_put_item(struct pair *p, const struct transfer_item *item, const char *to)
 {
 	p->e = (struct err)ERR_INIT;
@@ -224,7 +225,7 @@ static inline int pair_put_item(struct pair *p, const struct transfer_item *item
 	return transfer_client(&p->c, &p->r, &p->e);
 }
 
-/* Get the path from into item. */
+/* Gets the path from into item. */
 static inline int pair_get_item(struct pair *p, const char *from, const struct transfer_item *item)
 {
 	char *sources[2] = { (char *)(uintptr_t)from, NULL };

@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A client of a server's transfer that is written down frame by frame, so that it can break
- * the rules. Blocks go in-band. */
+/* A transfer client that the test scripts frame by frame, so that it can break the protocol. Blocks
+ * go in-band. */
 #ifndef RFTP_TESTS_PEER_H
 #define RFTP_TESTS_PEER_H
 
 #include "tests/support/pair.h"
-#include "transfer/keys.h"
 #include "transfer/seal.h"
 
 #include <errno.h>
 
 #define WAIT_MS 20000
 
-/* What the next peer asks for. */
+/* The acknowledgement that the next peer requests. */
 static uint8_t want_ack = ACK_SYNCED;
-static char fill = 'x';    /* what its files consist of */
-static void (*tune)(struct transfer_tuning *); /* the server; NULL: it is as it is */
+static char fill = 'x';    /* content of its files */
+static void (*tune)(struct transfer_tuning *); /* changes the server's tuning; NULL: unchanged */
 
 struct peer {
 	struct pair_server v;
@@ -25,9 +24,9 @@ struct peer {
 	struct xkeys keys;
 	struct pool *pool;
 	struct seal *seal;
-	struct buf *b, *in;        /* being built; just read */
+	struct buf *b, *in;        /* frame being built; last frame read */
 	uint64_t next_block;
-	bool damage;               /* of the next blocks' numbers, on the way */
+	bool damage;               /* damage the numbers of the next blocks */
 };
 
 static inline void send_frame(struct peer *p, uint8_t type)
@@ -77,7 +76,7 @@ static inline void begin(struct peer *p, uint8_t op, const char *path, uint32_t 
 	ms_write_frame(p->ms, BULK_READY, &ready, 1);
 }
 
-/* The server must come to this by itself, while the peer stays and listens. */
+/* The server must end with code by itself, while the peer stays and reads. */
 static inline void expect_end(struct peer *p, int code)
 {
 	struct bulk_counts c = { 0 };
@@ -87,7 +86,7 @@ static inline void expect_end(struct peer *p, int code)
 		;
 	if (type != BULK_END)
 		print_error("the server does not end it\n");
-	/* As a good peer does. */
+	/* As a correct peer does. */
 	buf_reset(p->b);
 	bulk_counts_put(p->b, &c);
 	send_frame(p, BULK_SUMMARY);
@@ -171,7 +170,7 @@ static inline void wait_credits(struct peer *p, uint32_t nblocks)
 	}
 }
 
-/* All there is: once each block has its answer. */
+/* Sends SENT after the credits of all blocks. */
 static inline void send_sent(struct peer *p, uint64_t nentries, uint32_t nblocks)
 {
 	wait_credits(p, nblocks);
@@ -202,7 +201,7 @@ static inline void wait_frame(struct peer *p, uint8_t want)
 
 #define RUN BLOCK_MIN
 
-/* A file of four runs, of which the first two are down when the source gives up. */
+/* Leaves a file of four runs, of which the first two are written when the source stops. */
 static inline void leave_half(const char *dir)
 {
 	struct bulk_failure f = { .code = -EINTR, .text = "enough" };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Programs that a test has instead of this machine's: shell scripts in tmp_dir/bin. */
+/* Programs that replace this machine's programs in a test: shell scripts in tmp_dir/bin. */
 #ifndef RFTP_TESTS_PROGRAMS_H
 #define RFTP_TESTS_PROGRAMS_H
 
@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-/* A new one, or another in its place. */
+/* Writes a script, new or in place of an old one. */
 static inline void script(const char *name, const char *body)
 {
 	char path[9000], text[9000];
@@ -22,7 +22,7 @@ static inline void script(const char *name, const char *body)
 	assert_int_equal(write_file_atomic(path, text, strlen(text), 0700, NULL), 0);
 }
 
-/* One that says this, with its arguments in the file "args". */
+/* Writes a program that prints this text, and writes its arguments to the file "args". */
 static inline void program(const char *name, const char *says, int status)
 {
 	char body[8900];
@@ -34,7 +34,7 @@ static inline void program(const char *name, const char *says, int status)
 
 static char *path_before;
 
-/* They come before this machine's, until path_back(). */
+/* Puts these programs first in PATH, until path_back(). */
 static inline void only_ours(void)
 {
 	char *path;

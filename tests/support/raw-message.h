@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Messages as somebody sends them who is none of ours: any bytes, any descriptors; and whether those
- * that took them keep any. */
+/* Raw messages, as an attacker could send them, with any bytes and descriptors; and a count of open
+ * descriptors, to detect receivers that keep any. */
 #ifndef TESTS_SUPPORT_RAW_MESSAGE_H
 #define TESTS_SUPPORT_RAW_MESSAGE_H
 
@@ -12,8 +12,8 @@
 
 enum { RAW_FDS = 16 };
 
-/* Send len bytes at p and the nfds (up to RAW_FDS) descriptors at fds, with flags. 0 or a negative
- * errno. */
+/* Sends len bytes at p and the nfds (up to RAW_FDS) descriptors at fds, with flags. Returns 0 or a
+ * negative errno. */
 static inline int raw_send(int to, const void *p, size_t len, const int *fds, unsigned nfds,
 			   int flags)
 {
@@ -38,7 +38,7 @@ static inline int raw_send(int to, const void *p, size_t len, const int *fds, un
 	return sendmsg(to, &msg, flags | MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 
-/* How many this process has open, of the first 256. */
+/* The number of open descriptors of this process, among the first 256. */
 static inline int count_open(void)
 {
 	int n = 0;

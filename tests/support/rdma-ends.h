@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Both ends of an RDMA path over the fake fabric, driven by turns in one thread; and a flow
- * of blocks between them, of which every byte and every fate is known. */
+/* Both ends of an RDMA path over the fake fabric, run in turn by one thread; and a flow of blocks
+ * between them that checks every byte and the fate of every block. */
 #ifndef RFTP_TESTS_RDMA_ENDS_H
 #define RFTP_TESTS_RDMA_ENDS_H
 
-#include "rdma/endpoint.h"
+#include "rdma/path.h"
 #include "tests/support/block.h"
 #include "tests/support/fake-verbs.h"
 
@@ -24,8 +24,8 @@ struct end {
 	struct endpoint *ep;
 	struct pool *pool;
 	struct path *path;
-	bool tried;                 /* to open it */
-	struct err e;               /* of what failed last */
+	bool tried;                 /* to open the path */
+	struct err e;               /* of the last failure */
 };
 
 struct ends {
@@ -61,7 +61,7 @@ static inline void ends_auth(struct channel_auth *a)
 	memset(a->server_nonce, 9, sizeof(a->server_nonce));
 }
 
-/* What both agreed on; the caller changes it before ends_open(). */
+/* Sets the agreement of both ends; the caller may change it before ends_open(). */
 static inline void ends_init(struct ends *x, uint8_t op, uint16_t channels, uint32_t inflight)
 {
 	memset(x, 0, sizeof(*x));
@@ -153,7 +153,7 @@ static inline void ends_server_turn(void *arg)
 	end_open(x, &x->end[SERVER]);
 }
 
-/* As far as they come: 0 when both have their path, or -1. */
+/* Opens both ends as far as possible. Returns 0 when both have their path, or -1. */
 static inline int ends_open(struct ends *x)
 {
 	struct end *server = &x->end[SERVER], *client = &x->end[CLIENT];
@@ -180,7 +180,7 @@ static inline void ends_open_ok(struct ends *x)
 		fail_msg("server: %s; client: %s", x->end[SERVER].e.text, x->end[CLIENT].e.text);
 }
 
-/* ---- blocks whose every byte follows from their number ---- */
+/* ---- blocks with content computed from their number ---- */
 
 static inline uint32_t flow_extents(uint64_t number)
 {
@@ -202,7 +202,7 @@ static inline void flow_fill(struct block *b, uint64_t number)
 	hand_block_end(b, 0);
 }
 
-/* NULL, or what of b is not as it was filled. */
+/* Returns NULL, or the part of b that differs from its filled content. */
 static inline const char *flow_check(const struct block *b)
 {
 	const uint8_t *at = block_payload(b);
@@ -231,21 +231,21 @@ static inline const char *flow_check(const struct block *b)
 
 #define FLOW_MAX 4096
 #define FLOW_HELD 256
-/* So many turns in which nothing happens: it stands still for ever. */
+/* After this many idle turns the flow stands still. */
 #define FLOW_QUIET 8
 
 struct flow {
 	struct ends *x;
 	uint32_t numbers;            /* blocks in all */
-	uint32_t slow;               /* the sink keeps so many before it releases one */
-	uint32_t refuse_every;       /* releases with a status, the first time; 0: none */
+	uint32_t slow;               /* blocks that the sink keeps before it releases one */
+	uint32_t refuse_every;       /* refuse every n-th block once; 0: none */
 	uint32_t next, acked, returned, received, orphans;
 	uint32_t downs[2];           /* by source, sink */
-	int error[2];                /* the last that was not 0 */
-	struct block *again;         /* at the source, to be posted anew */
+	int error[2];                /* the last error */
+	struct block *again;         /* returned blocks, posted again first */
 	struct block *held[FLOW_HELD];
 	uint32_t nheld;
-	bool idle;                   /* in this turn nothing happened */
+	bool idle;                   /* nothing happened in this turn */
 	uint8_t posted[FLOW_MAX], got[FLOW_MAX], done[FLOW_MAX];
 };
 
@@ -312,7 +312,7 @@ static inline void flow_down(struct flow *f, int side, const struct path_event *
 		f->error[side] = ev->error;
 }
 
-/* A block that was posted comes back once, for good or to be sent again. */
+/* A posted block comes back exactly once: acknowledged, or returned for another send. */
 static inline void flow_source_event(struct flow *f, const struct path_event *ev)
 {
 	struct block *b = ev->block;
@@ -332,7 +332,7 @@ static inline void flow_source_event(struct flow *f, const struct path_event *ev
 		return;
 	}
 	assert_int_equal(ev->kind, PATH_RETURNED);
-	assert_null(flow_check(b)); /* it can be sent as it is */
+	assert_null(flow_check(b)); /* it is unchanged */
 	f->returned++;
 	flow_keep(f, b);
 }
@@ -386,7 +386,7 @@ static inline void flow_poll_sink(struct flow *f)
 		flow_sink_event(f, &ev[i]);
 }
 
-/* Each side's turn. A sink that keeps blocks gives up one when nothing else happens. */
+/* One turn of each side. When nothing else happens, the sink releases one of its blocks. */
 static inline void flow_turn(struct flow *f)
 {
 	f->idle = true;
@@ -397,7 +397,7 @@ static inline void flow_turn(struct flow *f)
 		flow_release_one(f, f->received % f->nheld);
 }
 
-/* Until nothing moves any more. */
+/* Runs turns until the flow stands still. */
 static inline void flow_run(struct flow *f)
 {
 	uint32_t quiet = 0;
@@ -418,7 +418,7 @@ static inline void flow_run_all(struct flow *f)
 	}
 }
 
-/* Everything back where it belongs; blocks that are acknowledged or not. */
+/* Returns all blocks to their pools, acknowledged or not. */
 static inline void flow_free(struct flow *f)
 {
 	while (f->nheld)
@@ -433,7 +433,7 @@ static inline void flow_free(struct flow *f)
 	free(f);
 }
 
-/* The end in good order, the source first. */
+/* Finishes both paths in good order, the source first. */
 static inline void flow_finish(struct flow *f)
 {
 	struct path *from = source_end(f->x)->path, *to = sink_end(f->x)->path;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The other side of an RDMA path, as a test wants it to behave: it speaks by the fake fabric
- * alone, says what it is told to, and lets everybody write to and read from its memory. */
+/* A peer of an RDMA path, scripted by the test: it uses the fake fabric directly, sends any
+ * message, and grants remote access to all its memory. */
 #ifndef RFTP_TESTS_RDMA_PHONY_H
 #define RFTP_TESTS_RDMA_PHONY_H
 
@@ -9,10 +9,10 @@
 #define PHONY_CHANNELS 8
 #define PHONY_BLOCKS 40
 #define PHONY_STRIDE (BLOCK_HEAD + ENDS_BLOCK)
-/* Behind the blocks: messages to send, then those received. */
+/* After the blocks: messages to send, then received ones. */
 #define PHONY_MESSAGES ((uint64_t)PHONY_BLOCKS * PHONY_STRIDE)
 #define PHONY_RECEIVES 64
-#define PHONY_SENDS 128 /* of one channel under way, each in memory of its own */
+#define PHONY_SENDS 128 /* in flight per channel, each with its own memory */
 #define PHONY_BYTES (PHONY_MESSAGES + PHONY_CHANNELS * (PHONY_RECEIVES + PHONY_SENDS) * 512)
 
 struct phony {
@@ -26,15 +26,15 @@ struct phony {
 	struct ibv_cq *cq;
 	struct ibv_mr *mr;
 	uint8_t *mem;
-	uint32_t key;                /* of the other's pool, from its hello */
-	uint32_t unanswered;         /* ids that the server has neither taken nor refused */
-	int last_status;             /* of a refusal */
-	uint8_t depth;               /* of reads: 16 */
-	/* server: changes what it answers; NULL: nothing */
+	uint32_t key;                /* of the peer's pool, from its hello */
+	uint32_t unanswered;         /* ids without an answer from the server */
+	int last_status;             /* of the last reject */
+	uint8_t depth;               /* of RDMA_READs: 16 */
+	/* As a server: changes its reply; NULL: no change. */
 	void (*forge)(struct phony *ph, uint8_t *hello, struct rdma_conn_param *param);
 	bool refuses;
-	enum ibv_wc_status failed;   /* of the first work that did */
-	struct messages said[PHONY_CHANNELS]; /* in clear */
+	enum ibv_wc_status failed;   /* of the first failed work request */
+	struct messages said[PHONY_CHANNELS]; /* not encrypted */
 	uint32_t sends[PHONY_CHANNELS];
 };
 
@@ -51,7 +51,7 @@ static inline void phony_init(struct phony *ph, struct ends *x, bool server)
 	assert_int_equal(fake_verbs.channel_new(&ph->ch), 0);
 }
 
-/* On the device of the first id that there is. */
+/* Makes its resources on the device of the first id. */
 static inline void phony_resources(struct phony *ph, struct ibv_context *ctx)
 {
 	if (ph->pd)
@@ -106,7 +106,7 @@ static inline struct rdma_cm_event *phony_event(struct phony *ph, enum rdma_cm_e
 	return ev;
 }
 
-/* A new id, ready to connect. */
+/* Makes a new id, ready to connect. */
 static inline uint32_t phony_id(struct phony *ph)
 {
 	struct sockaddr_storage from, to;
@@ -138,7 +138,7 @@ static inline void phony_connect(struct phony *ph, uint32_t i, const void *data,
 	ph->unanswered++;
 }
 
-/* The events that wait. */
+/* Handles the pending events. */
 static inline void phony_answers(struct phony *ph)
 {
 	struct rdma_cm_event *ev;
@@ -157,7 +157,7 @@ static inline void phony_answers(struct phony *ph)
 	}
 }
 
-/* n channels to the server, which opens its path meanwhile. */
+/* Connects n channels to the server, which opens its path meanwhile. */
 static inline void phony_to_server(struct phony *ph, struct ends *x)
 {
 	struct end *n = &x->end[SERVER];
@@ -233,7 +233,7 @@ static inline void phony_turn(void *arg)
 	}
 }
 
-/* The client connects to it. What its open came to. */
+/* The client connects to this server. Returns the result of the client's open. */
 static inline int phony_from_client(struct phony *ph, struct ends *x)
 {
 	struct end *n = &x->end[CLIENT];
@@ -248,7 +248,7 @@ static inline int phony_from_client(struct phony *ph, struct ends *x)
 
 /* ---- messages and blocks ---- */
 
-/* Take what has completed; a received message that matters is looked at by who knows. */
+/* Takes all completions, and reposts the receives. Tests read received messages in its memory. */
 static inline void phony_drain(struct phony *ph)
 {
 	struct ibv_wc wc;
@@ -263,7 +263,7 @@ static inline void phony_drain(struct phony *ph)
 	}
 }
 
-/* Nothing more goes out while its queue is full of what the other side does not take. */
+/* Posts a work request, unless the queue is full because the peer does not take messages. */
 static inline void phony_post(struct phony *ph, uint32_t channel, struct ibv_send_wr *wr)
 {
 	int r;
@@ -285,7 +285,7 @@ static inline void phony_send(struct phony *ph, uint32_t channel, const void *da
 	phony_post(ph, channel, &wr);
 }
 
-/* The next message on this channel, its items in m; said of them are claimed. */
+/* Sends the next message on this channel, with its items in m and the claimed number said. */
 static inline void phony_message(struct phony *ph, uint32_t channel, uint8_t *m, uint32_t magic,
 				 uint32_t said, uint32_t bytes)
 {
@@ -318,7 +318,7 @@ static inline void phony_announce(struct phony *ph, uint32_t channel, const stru
 	phony_message(ph, channel, m, ANNOUNCE_MAGIC, n, n * ANNOUNCE_BYTES);
 }
 
-/* A block in the phony's buffer: head and table before the payload, which is of one byte. */
+/* Makes a block in its buffer: head and table, then a payload that repeats one byte. */
 static inline uint32_t phony_block(struct phony *ph, uint32_t buffer, uint64_t number,
 				   uint32_t extents, uint32_t payload)
 {
@@ -333,7 +333,7 @@ static inline uint32_t phony_block(struct phony *ph, uint32_t buffer, uint64_t n
 	return head + payload;
 }
 
-/* bytes of the phony's buffer, from its head on, to that place of the other's pool. */
+/* Writes bytes of its buffer, from the head on, to this address in the peer's pool. */
 static inline void phony_write(struct phony *ph, uint32_t channel, uint32_t from, uint32_t extents,
 			       uint32_t bytes, uint64_t to, uint32_t imm)
 {
@@ -347,7 +347,7 @@ static inline void phony_write(struct phony *ph, uint32_t channel, uint32_t from
 	phony_post(ph, channel, &wr);
 }
 
-/* A block as it should be written, into the sink's buffer. */
+/* Writes a correct block to the sink's buffer. */
 static inline void phony_put(struct phony *ph, uint32_t channel, uint64_t number, uint32_t buffer,
 			     uint32_t payload)
 {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Somebody who knocks at an RDMA listener with words that are not his own:
+/* Connects to an RDMA listener with arbitrary private data:
  *
  *     rdma-stranger ADDRESS PORT HEX
  *
- * asks for a connection with the bytes HEX as private data and says what came of it:
- * "accepted", "refused" by the program that listens, "nobody" listens there. Status 0, or 1
- * when it could not even ask. */
+ * requests a connection with the bytes HEX as private data and prints the result: "accepted",
+ * "refused" by the listening program, or "nobody" listens. Exit status 0, or 1 if the request could
+ * not be sent. */
 #include <netdb.h>
 #include <rdma/rdma_cma.h>
 #include <stdint.h>
@@ -13,7 +13,7 @@
 #include <string.h>
 
 #define WAIT_MS 5000
-#define REFUSED_BY_PROGRAM 28 /* of IBTA's reasons; others are rdma_cm's own */
+#define REFUSED_BY_PROGRAM 28 /* an IBTA reject reason; the others are rdma_cm's own */
 
 static int from_hex(const char *hex, uint8_t *out, int max)
 {
@@ -24,7 +24,7 @@ static int from_hex(const char *hex, uint8_t *out, int max)
 	return n;
 }
 
-/* What the next event is, the status of a refusal in *status; -1: none came. */
+/* Returns the next event, with the status of a reject in *status, or -1 without an event. */
 static int next(struct rdma_event_channel *ch, int *status)
 {
 	struct rdma_cm_event *ev;
@@ -50,7 +50,7 @@ static int find_way(struct rdma_event_channel *ch, struct rdma_cm_id *id, struct
 	return 0;
 }
 
-/* With a queue pair, as an honest client has one. */
+/* Connects with a queue pair, like a normal client. */
 static int knock(struct rdma_event_channel *ch, struct rdma_cm_id *id, const uint8_t *words, int n)
 {
 	struct ibv_qp_init_attr qp = {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A kernel, or a container's filter, that does not let a system call happen. */
+/* Simulates a kernel, or a container's filter, that refuses a system call. */
 #ifndef TESTS_SUPPORT_REFUSE_CALL_H
 #define TESTS_SUPPORT_REFUSE_CALL_H
 
@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <sys/prctl.h>
 
-/* Call nr fails with code in this thread and its children from here on. 0 or a negative errno. */
+/* Makes call nr fail with code in this thread and its children. Returns 0 or a negative errno. */
 static inline int refuse_call(long nr, int code)
 {
 	struct sock_filter filter[] = {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A sysfs made of a description, tests/unit/sysfs: lines of "path = contents" ("|" ends a
- * line of theirs) and "path -> where it links to"; "#" begins a comment. */
+/* A sysfs tree made from a description in tests/unit/sysfs: lines of "path = contents" ("|" ends a
+ * line of the contents) and "path -> target of the link"; "#" begins a comment. */
 #ifndef RFTP_TESTS_SYSFS_H
 #define RFTP_TESTS_SYSFS_H
 
@@ -41,7 +41,7 @@ static inline void sysfs_entry(const char *top, char *line)
 		abort();
 }
 
-/* The one called name, anew, below tmp_dir; its path, static. */
+/* Makes a new tree below tmp_dir from the description name. Returns its path, in static memory. */
 static inline const char *sysfs_make(const char *name)
 {
 	static char top[8192];
@@ -66,7 +66,7 @@ static inline const char *sysfs_make(const char *name)
 	return top;
 }
 
-/* The machine it describes. */
+/* Reads the machine of this description. */
 static inline struct topo *sysfs_topo(const char *name)
 {
 	struct err e = ERR_INIT;

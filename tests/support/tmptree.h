@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Its resolved path, once tmp_setup() is done. */
+/* The directory's resolved path, set by tmp_setup(). */
 static char tmp_dir[4096];
 
 /* For cmocka's group set-up and tear-down. */
@@ -36,7 +36,7 @@ static inline int tmp_setup(void **state)
 	return chmod(tmp_dir, 0755);
 }
 
-/* Runs rm, which is not ours: trees may be deeper than any path. */
+/* Runs rm, because trees may be deeper than any path. */
 static inline int tmp_teardown(void **state)
 {
 	pid_t pid = fork();
@@ -50,7 +50,7 @@ static inline int tmp_teardown(void **state)
 	return waitpid(pid, &status, 0) == pid && status == 0 ? 0 : -1;
 }
 
-/* A path in it; the last sixteen stay good. */
+/* Returns a path in the directory; the last sixteen stay valid. */
 static inline const char *tmp_at(const char *name)
 {
 	static char paths[16][8192];
@@ -61,7 +61,7 @@ static inline const char *tmp_at(const char *name)
 	return p;
 }
 
-/* Make or replace what name holds; aborts when that cannot be. */
+/* Makes or replaces the file name; aborts on an error. */
 static inline void tmp_put(const char *name, const char *text)
 {
 	int fd = open(tmp_at(name), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
@@ -70,7 +70,8 @@ static inline void tmp_put(const char *name, const char *text)
 		abort();
 }
 
-/* What name holds, up to 255 bytes, in a static buffer; "(none)" when it is not there. */
+/* Returns the content of the file name, up to 255 bytes, in static memory; "(none)" if there is no
+ * such file. */
 static inline const char *tmp_get(const char *name)
 {
 	static char text[256];
@@ -91,7 +92,7 @@ static inline void tmp_mkdir(const char *name)
 		abort();
 }
 
-/* Names in the directory name that begin with prefix. */
+/* Returns the number of names in the directory that begin with prefix. */
 static inline int tmp_count(const char *name, const char *prefix)
 {
 	DIR *d = opendir(tmp_at(name));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Messages put together by hand, also such as no encoder of ours would write. */
+/* Messages encoded by hand, including ones that our encoders never write. */
 #ifndef RFTP_TESTS_WIRE_H
 #define RFTP_TESTS_WIRE_H
 
@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* 0, or what buf_put() fails with. */
+/* Returns 0, or the error of buf_put(). */
 static inline int buf_put_u8(struct buf *b, uint8_t v)
 {
 	return buf_put(b, &v, sizeof(v));
@@ -37,7 +37,7 @@ static inline int buf_put_u64(struct buf *b, uint64_t v)
 	return buf_put(b, p, sizeof(p));
 }
 
-/* u32 length, then the bytes. */
+/* Appends a u32 length, then the bytes. */
 static inline int buf_put_string(struct buf *b, const void *data, size_t len)
 {
 	int r = buf_put_u32(b, (uint32_t)len);
@@ -45,7 +45,7 @@ static inline int buf_put_string(struct buf *b, const void *data, size_t len)
 	return r ? r : buf_put(b, data, len);
 }
 
-/* Overwrite a u32 that is there, at pos from the read position. */
+/* Overwrites an existing u32, at pos from the read position. */
 static inline void buf_poke_u32(struct buf *b, size_t pos, uint32_t v)
 {
 	put_be32((uint8_t *)(uintptr_t)buf_ptr(b) + pos, v);

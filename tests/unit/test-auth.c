@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Who logs in, by the users file, a certificate, or as nobody; what he gets, and how long a
- * refusal takes; and becoming a user of the system. PAM itself is tests/e2e/login-pam.sh's. */
+/* Logins by the users file, by a certificate and as an anonymous user; the rights they get, and the
+ * time a refusal takes; and the switch to a system user. tests/e2e/login-pam.sh tests PAM
+ * itself. */
 #include "crypto/crypto.h"
-#include "server/auth.h"
-#include "server/auth_pam.h"
-#include "server/login.h"
+#include "server/auth/auth.h"
 
 #include <errno.h>
 #include <pwd.h>
@@ -67,7 +66,8 @@ static const struct srv_options all = {
 	.allow_root = true,
 };
 
-/* The result; and refusals of passwords take their time, whoever was meant. */
+/* Returns the result of auth_check(). Every refusal of a password takes AUTH_REFUSAL_MS or longer,
+ * for any user name. */
 static int ask(const struct srv_options *o, const struct auth_ask *q, struct auth_answer *a,
 	       struct err *e)
 {
@@ -83,7 +83,7 @@ static int ask(const struct srv_options *o, const struct auth_ask *q, struct aut
 	if (rc == -EACCES && q->password)
 		assert_true(ms >= AUTH_REFUSAL_MS);
 	if (rc < 0)
-		assert_true(!a->name && !a->root && !a->home && !a->as.name);
+		assert_true(!*a->name && !*a->root && !*a->home && !*a->as.name && !a->as.groups);
 	return rc;
 }
 
@@ -149,14 +149,14 @@ static void test_settings(void **state)
 	o.anonymous = RIGHTS_NONE;
 	assert_int_equal(ask(&o, &q, &a, &e), -EACCES);
 
-	/* Somebody whom the system does not know must be confined. */
+	/* A user without a system account needs a root directory. */
 	o.root = NULL;
 	q = (struct auth_ask){ .user = "bob", .password = "s3cret" };
 	assert_int_equal(ask(&o, &q, &a, &e), -ENOENT);
 	assert_non_null(strstr(e.text, "--root"));
 	q.user = "me";
 	assert_int_equal(ask(&o, &q, &a, &e), 0);
-	assert_null(a.root);
+	assert_false(a.confined);
 	auth_answer_clear(&a);
 	o.allow_root = false;
 	assert_int_equal(ask(&o, &q, &a, &e), geteuid() ? 0 : -EACCES);
@@ -190,7 +190,7 @@ static void test_certificates(void **state)
 			continue;
 		assert_string_equal(a.name, table[i].user);
 		assert_int_equal(a.method, AUTH_CERTIFICATE);
-		/* As the users file has it, not all that there is. */
+		/* A certificate login gets the rights of the users file, not all rights. */
 		assert_int_equal(a.rights == RIGHTS_RW, !strcmp(a.name, "bob"));
 		auth_answer_clear(&a);
 	}
@@ -211,12 +211,12 @@ static void test_no_names_for_pam(void **state)
 		struct identity u;
 
 		assert_int_equal(auth_pam_check(&q, &u, &e),
-				 auth_pam_available() ? -EACCES : -EOPNOTSUPP);
-		assert_null(u.name);
+				 AUTH_HAS_PAM ? -EACCES : -EOPNOTSUPP);
+		assert_string_equal(u.name, "");
 	}
 }
 
-/* ---- users of the system ---- */
+/* ---- system users ---- */
 
 static void test_find_system(void **state)
 {
@@ -229,10 +229,10 @@ static void test_find_system(void **state)
 	identity_clear(&u);
 	assert_int_equal(identity_of("no-such-user-here", &u, &e), -ENOENT);
 	assert_non_null(strstr(e.text, "no-such-user-here"));
-	assert_null(u.name);
+	assert_string_equal(u.name, "");
 }
 
-/* In a child: a step that is not as it should be is its status. */
+/* Runs in a child; its exit status is the number of the step that failed, 0: none. */
 static int become(const struct auth_answer *a)
 {
 	const struct identity *u = &a->as;
@@ -260,8 +260,8 @@ static void test_become(void **state)
 {
 	gid_t groups[] = { 1234, 2345 };
 	struct auth_answer a = {
-		.name = own_name, .is_system = true,
-		.as = { .name = own_name, .uid = 54321, .gid = 1234, .groups = groups,
+		.name = "u", .is_system = true,
+		.as = { .uid = 54321, .gid = 1234, .groups = groups,
 			.ngroups = 2 },
 	};
 	int status;

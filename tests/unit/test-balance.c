@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* When blocks are spread over the nodes' paths: the experiment of Tyche's section 6.3, replayed,
- * and loads on which it must not flap. */
+/* When the balancer spreads blocks over the links of all nodes: a replay of the experiment in
+ * section 6.3 of the Tyche paper, and loads under which it must not flap. */
 #include "numa/numa.h"
-#include "transfer/balance.h"
-#include "transfer/sched.h"
+#include "transfer/placement/sched.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,7 +16,7 @@
 #define MS 1000000ull
 #define GBIT 125000000.0 /* bytes per second */
 
-/* Fifty times as fast as there: intervals of 1.2 s instead of 60, checks every 100 ms. */
+/* Fifty times as fast as in the paper: intervals of 1.2 s instead of 60 s, checks every 100 ms. */
 #define INTERVAL (1200 * MS)
 #define CHECK (100 * MS)
 
@@ -34,13 +33,13 @@ struct link {
 	struct sched_rate rate;
 };
 
-/* One request at a time, with a pause after it. */
+/* A thread has one request at a time and pauses after each. */
 struct thread {
 	int node;
 	uint32_t bytes;
 	uint64_t pause;
-	uint64_t ready;           /* when it goes on */
-	int link;                 /* its request's; -1: none is under way */
+	uint64_t ready;           /* end of the request or of the pause */
+	int link;                 /* of the current request; -1: no request */
 };
 
 struct machine {
@@ -48,10 +47,10 @@ struct machine {
 	struct thread thread[THREADS];
 	struct balance balance;
 	bool dynamic;
-	double sink;              /* bytes per second that the other side takes; 0: any */
+	double sink;              /* bytes per second that the receiver takes; 0: no limit */
 	uint64_t sink_until;
 	uint64_t now, done;       /* done: bytes */
-	unsigned turns;           /* how often it was decided otherwise */
+	unsigned turns;           /* number of changed decisions */
 	uint64_t spread_ns;
 };
 
@@ -66,7 +65,7 @@ static void begin(struct machine *m, bool dynamic)
 		m->thread[i].link = -1;
 }
 
-/* The first so many threads read on node 1, the rest on node 0. */
+/* The first on_one threads read on node 1, the rest on node 0. */
 static void load(struct machine *m, unsigned on_one, uint32_t bytes_one, uint64_t pause_one,
 		 uint32_t bytes_zero, uint64_t pause_zero)
 {
@@ -134,7 +133,7 @@ static void check(struct machine *m)
 	m->turns += balance_check(&m->balance, rate, all, m->now, &why);
 }
 
-/* Gbit/s over so long. */
+/* Runs the machine for ns; returns its rate in Gbit/s. */
 static double run(struct machine *m, uint64_t ns)
 {
 	uint64_t end = m->now + ns, before = m->done;
@@ -166,7 +165,7 @@ static double run(struct machine *m, uint64_t ns)
 #define BIG 131072u
 #define SMALL 4096u
 #define QUICK (20 * US)
-/* With so much between their requests, 8 threads of 4 KiB use 45 % or 35 % of 10 Gbit/s. */
+/* With these pauses, 8 threads of 4 KiB use 45 % or 35 % of 10 Gbit/s. */
 #define PAUSE_45 (55 * US)
 #define PAUSE_35 (72 * US)
 
@@ -177,7 +176,7 @@ static const struct interval {
 	uint64_t pause_one;
 	uint32_t bytes_zero;
 	uint64_t pause_zero;
-	double affine, affine_most, dynamic; /* Gbit/s of 40, at least and at most */
+	double affine, affine_most, dynamic; /* Gbit/s of 40: minimum and maximum; minimum */
 } intervals[] = {
 	{ "1: even", 16, BIG, QUICK, BIG, QUICK, 39, 40.1, 39 },
 	{ "2: all on node 1", 32, BIG, QUICK, BIG, QUICK, 9.5, 10.1, 35 },
@@ -214,17 +213,17 @@ static void test_experiment(void **state)
 		if (d < v->dynamic)
 			fail_msg("%s: %.1f Gbit/s", v->what, d);
 	}
-	/* As 5 and 7 are alike by affinity, nothing crosses there: eight decisions, and one or two
-	 * when the load moves. */
+	/* Intervals 5 and 7 need no spreading because affinity alone fills the links. That leaves
+	 * eight decisions, and one or two more when the load moves. */
 	assert_true(dynamic->turns >= 5 && dynamic->turns <= 12);
 	free(affine);
 	free(dynamic);
 }
 
-/* ---- loads that stay ---- */
+/* ---- steady loads ---- */
 
-/* The other side takes no more than one link brings: spreading is tried, more and more
- * seldom, and given up. */
+/* The receiver is no faster than one link. The balancer tries spreading, then tries it less and
+ * less often, and gives up. */
 static void test_slow_sink(void **state)
 {
 	struct machine *m = malloc(sizeof(*m));
@@ -244,7 +243,7 @@ static void test_slow_sink(void **state)
 	free(m);
 }
 
-/* Spreading pays and goes on paying: it is left alone. */
+/* Spreading pays all the time, so the balancer keeps it. */
 static void test_steady(void **state)
 {
 	struct machine *m = malloc(sizeof(*m));
@@ -260,7 +259,7 @@ static void test_steady(void **state)
 	free(m);
 }
 
-/* Links that have room for all: nothing ever crosses. */
+/* The links have room for all requests, so the balancer never spreads. */
 static void test_idle(void **state)
 {
 	struct machine *m = malloc(sizeof(*m));
@@ -275,7 +274,7 @@ static void test_idle(void **state)
 	free(m);
 }
 
-/* What takes less than an interval is spread, too. */
+/* The balancer also spreads loads that are shorter than an interval. */
 static void test_short(void **state)
 {
 	struct machine *m = malloc(sizeof(*m));
@@ -288,15 +287,15 @@ static void test_short(void **state)
 	free(m);
 }
 
-/* ---- what is judged ---- */
+/* ---- the decision after a trial ---- */
 
-/* Two paths of a node each, the first one full. In each millisecond each takes what `pace` says
- * while blocks are spread, else the first alone. */
+/* One path on each of two nodes, the first one full. In each millisecond the first path carries
+ * pace() blocks; while blocks are spread, the second carries as many. */
 struct course {
-	int node;              /* of the first */
+	int node;              /* of the first path */
 	unsigned ms;
-	unsigned (*pace)(unsigned ms, unsigned changed); /* blocks; changed: when, last; 0: never */
-	unsigned turns, spread; /* how often it changed; ms that they were spread */
+	unsigned (*pace)(unsigned ms, unsigned changed); /* blocks; changed: last turn; 0: none */
+	unsigned turns, spread; /* decisions; ms of spreading */
 };
 
 static void take(struct balance *b, uint32_t path, unsigned blocks)
@@ -337,7 +336,7 @@ static unsigned even(unsigned ms, unsigned changed)
 	return 1;
 }
 
-/* The first of those that were chosen since are not over yet. */
+/* After a decision, 50 ms pass before the first new block is acknowledged. */
 static unsigned filling(unsigned ms, unsigned changed)
 {
 	return changed && ms - changed < 50 ? 0 : 1;
@@ -348,7 +347,7 @@ static unsigned hiccup(unsigned ms, unsigned changed)
 	return changed && ms - changed >= 60 && ms - changed < 160 ? 0 : 1;
 }
 
-/* The start is three times as fast: buffers are filled. */
+/* The first 50 ms are three times as fast, because they only fill buffers. */
 static unsigned burst(unsigned ms, unsigned changed)
 {
 	(void)changed;
@@ -360,7 +359,7 @@ static void test_judged(void **state)
 	const struct {
 		const char *what;
 		unsigned (*pace)(unsigned ms, unsigned changed);
-		unsigned turns, spread; /* at most; at least */
+		unsigned turns, spread; /* maximum; minimum */
 	} cases[] = {
 		{ "even", even, 1, 4900 },
 		{ "the change takes time", filling, 1, 4900 },
@@ -379,7 +378,7 @@ static void test_judged(void **state)
 	}
 }
 
-/* The full one is a card of which nobody knows the node: others help it, too. */
+/* The node of the full card is not known: paths of other nodes still help it. */
 static void test_unknown(void **state)
 {
 	struct course c = { .node = NODE_UNKNOWN, .ms = 5000, .pace = even };
@@ -390,8 +389,8 @@ static void test_unknown(void **state)
 	assert_true(c.spread >= 4900);
 }
 
-/* Paths that carry a block in 128 ms each, four of them side by side, so that they come in heaps:
- * an interval of 500 ms has few of them, and what it shows depends on where it begins. */
+/* The paths carry four blocks at a time in 128 ms, so acknowledgements come in bursts. An interval
+ * of 500 ms holds few bursts, and their number depends on its start. */
 static unsigned heaps(unsigned ms, unsigned changed)
 {
 	(void)changed;
@@ -409,9 +408,9 @@ static void test_slow(void **state)
 	assert_true(c.spread > 50000);
 }
 
-/* So much went by a path of node 0, whose best is known, in a tenth of a check; whoever wanted a
- * block had to wait so often, of ten times, all that four times over; the other node's path lives
- * or not. */
+/* Whether one check spreads blocks. In a tenth of a check interval a path of node 0 carries `went`
+ * bytes; its best rate is `best`; in `waits` of ten choices it had no room. TIMES repeats the ten
+ * choices four times. `other`: the path of node 1 is alive. */
 #define TIMES 4
 static bool spreads(uint64_t went, uint64_t best, unsigned waits, bool other)
 {
@@ -429,8 +428,8 @@ static bool spreads(uint64_t went, uint64_t best, unsigned waits, bool other)
 	return balance_check(&b, rate, alive, SCHED_MEMORY_NS / 10, &why);
 }
 
-/* Four paths of node 0 carry half of what they can; for so many of four blocks all four had no
- * room. */
+/* Four paths of node 0 carry half of their rate. For `waits` of every four blocks, all four paths
+ * had no room. */
 static bool four_spread(unsigned waits)
 {
 	static const int of[] = { 0, 0, 0, 0, 1 };
@@ -448,8 +447,8 @@ static bool four_spread(unsigned waits)
 	return balance_check(&b, rates, all, 200 * MS, &why);
 }
 
-/* A path that has no room is full, though it has been faster for a moment; one that has is used
- * by its best. */
+/* A path without room counts as full, even if it was faster for a moment. The use of a path with
+ * room is measured against its best rate. */
 static void test_full(void **state)
 {
 	const uint64_t second = 10000000000ull / SCHED_MEMORY_NS;
@@ -460,16 +459,16 @@ static void test_full(void **state)
 	assert_true(spreads(100000, 200000 * second, 5, true));
 	assert_true(spreads(100000, 200000 * second, 30, true));
 	assert_true(spreads(100000, 150000 * second, 0, true));
-	/* There is nobody to share with. */
+	/* The other node has no live path. */
 	assert_false(spreads(100000, 150000 * second, 30, false));
-	/* Who waits does so for one block, though several paths have no room. */
+	/* A block that finds no room on several paths counts as one wait. */
 	assert_false(four_spread(0));
 	assert_false(four_spread(1));
 	assert_true(four_spread(2));
 }
 
-/* The cards of two nodes carry 1 MB/s each, of their own nodes' blocks; rate0, rate1: the most that
- * either could of late. How often it changes. */
+/* The number of decisions while the links of two nodes carry 1 MB/s each of local blocks. rate0 and
+ * rate1 are their best recent rates. */
 static unsigned turns_at(unsigned percent, uint64_t rate0, uint64_t rate1)
 {
 	const uint64_t rate[] = { rate0, rate1 };
@@ -488,7 +487,7 @@ static unsigned turns_at(unsigned percent, uint64_t rate0, uint64_t rate1)
 	return turns;
 }
 
-/* No link is used by more than all of it. */
+/* A link's use never counts as more than 100 %. */
 static void test_most(void **state)
 {
 	(void)state;
@@ -498,8 +497,8 @@ static void test_most(void **state)
 	assert_true(turns_at(60, 1000000, 4000000) > 0);
 }
 
-/* For a second the links of one node are used by 15 points more than another's, then all alike: a
- * threshold of 10 lets blocks stay again. */
+/* For one second the links of one node are used 15 points more than those of another, then all
+ * equally. With a threshold of 10 the blocks become local again. */
 static void test_low_threshold(void **state)
 {
 	unsigned turns = 0;
@@ -556,7 +555,8 @@ static void test_distance(void **state)
 	}
 }
 
-/* 10 and 100 Gbit/s have a tenth and nine tenths; one without room has its turn later. */
+/* Links of 10 and 100 Gbit/s get a tenth and nine tenths; a link without room gets its turn
+ * later. */
 static void test_round(void **state)
 {
 	struct sched_load l[3] = { { 0, 1250, true, true, SCHED_FAR },

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What stands before a block's payload, credits, and the opening of a channel. */
+/* The bytes before a block's payload, credits, and the messages that open a channel. */
 #include "proto/bulk.h"
 
 #include "tests/support/codec.h"
@@ -70,7 +70,7 @@ static void test_head_refused(void **state)
 	check_head_refused(&sample, 5, PROT_PRIVATE + 1);
 	check_head_refused(&sample, 7, BLOCK_WIRE_EXTENTS + 1);
 	check_head_refused(&sample, 6, 1);
-	check_head_refused(&sample, 19, 1); /* one byte more than there is room for */
+	check_head_refused(&sample, 19, 1); /* one byte more than the room */
 	check_head_refused(&sample, 16, 0x80);
 
 	h.extents = BLOCK_WIRE_EXTENTS;
@@ -79,10 +79,10 @@ static void test_head_refused(void **state)
 	assert_int_equal(block_head_get(p, h.payload - 1, &out), -EBADMSG);
 }
 
-/* ---- a head that changes while it is looked at, as a peer can make it over RDMA ---- */
+/* ---- a head that changes while it is read, as an RDMA peer can do ---- */
 
 static size_t page, before;
-static uint8_t *pages;         /* two; the second is closed until it is looked at */
+static uint8_t *pages;         /* two pages; the second faults on its first access */
 static uint8_t *head, changed[BLOCK_WIRE_HEAD];
 
 static void change_head(int sig)
@@ -92,8 +92,8 @@ static void change_head(int sig)
 	memcpy(head, changed, before);
 }
 
-/* The bytes before at change once somebody has come as far as that. What is taken is what was
- * checked, whichever of the two it was. */
+/* The bytes before `at` change when block_head_get() reads the byte at `at`. It may take the old or
+ * the new head, but only checked values. */
 static void look_while_it_changes(size_t at)
 {
 	struct block_head h;
@@ -130,7 +130,7 @@ static void test_head_changes(void **state)
 	munmap(pages, 2 * page);
 }
 
-/* The table of the most extents ends within the 4096 bytes before the payload. */
+/* The largest extent table fits into the 4096 bytes before the payload. */
 static void test_table_fits(void **state)
 {
 	assert_true(BLOCK_WIRE_HEAD + BLOCK_WIRE_EXTENTS * BLOCK_WIRE_EXTENT <= 4096);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Block I/O engines: random operations against a reference in memory, ends of files,
- * errors, limits, and what becomes of io_uring where the kernel gives less. */
+/* Block I/O engines: random operations against a reference in memory, ends of files, errors,
+ * limits, and io_uring on a kernel that refuses some of it. */
 #include "storage/storage.h"
+#include "tests/support/faults.h"
 #include "tests/support/refuse-call.h"
 
 #include <errno.h>
@@ -44,8 +45,8 @@ static struct engine posix_engine = { "posix", IO_POSIX, 1, 0 };
 static struct engine plain_engine = { "io_uring", IO_URING, DEPTH, 0 };
 static struct engine registered_engine = { "io_uring+registered", IO_URING, DEPTH, 2 };
 
-/* The engine, or NULL where it cannot be had here. The kernel gives back the memlock of a
- * ring that was closed a little later, so it is tried again. */
+/* Returns the engine, or NULL if it is not available here. The kernel releases the memlock of a
+ * closed ring a little later, so this tries again. */
 static struct io *try_engine(const struct engine *g)
 {
 	struct err e = ERR_INIT;
@@ -88,8 +89,8 @@ static struct block *need_block(void)
 	return b;
 }
 
-/* Run fn in a process of its own, as what it does to itself cannot be undone. fn returns
- * 0, or the line on which it went wrong; 77: cannot be done here. */
+/* Runs fn in a child process, because its effects on the process cannot be undone. fn returns 0,
+ * the line of the failure, or 77 to skip the test. */
 static void in_child(int (*fn)(void))
 {
 	int status, line;
@@ -120,7 +121,6 @@ static void in_child(int (*fn)(void))
 
 #define CHECK(x) do { if (!(x)) return __LINE__; } while (0)
 
-/* Submit one op and wait for it. */
 static int64_t one(struct io *io, bool write, int fd, uint64_t offset, void *data, uint32_t len,
 		   struct block *b)
 {
@@ -143,7 +143,7 @@ static uint32_t pick(uint32_t below)
 	return (uint32_t)(random_state >> 33) % below;
 }
 
-/* The file as it must be, and what is under way. */
+/* The expected content of the file, and the operations in flight. */
 struct model {
 	struct io *io;
 	int fd;
@@ -153,7 +153,7 @@ struct model {
 	bool busy[DEPTH];
 };
 
-/* Operations that could be done in either order with different results. */
+/* Whether the result depends on the order of a and an operation in flight. */
 static bool clashes(const struct model *m, const struct io_op *a)
 {
 	for (int i = 0; i < DEPTH; i++) {
@@ -163,7 +163,7 @@ static bool clashes(const struct model *m, const struct io_op *a)
 			continue;
 		if (a->offset < b->offset + b->len && b->offset < a->offset + a->len)
 			return true;
-		/* What a read finds depends on whether the file has grown. */
+		/* The result of a read depends on the size of the file. */
 		if (a->offset + a->len > m->size || b->user)
 			return true;
 	}
@@ -203,8 +203,8 @@ static int reap_some(struct model *m, int min)
 	return 0;
 }
 
-/* A random op in a slot that is free, in a block of either pool or in other memory;
- * NULL: blocks have been lost. */
+/* A random operation in a free slot, with a block of either pool or other memory. NULL: a block was
+ * lost. */
 static struct io_op *make_op(struct model *m)
 {
 	struct io_op *op = NULL;
@@ -239,7 +239,7 @@ static void fill_in(struct model *m, struct io_op *op)
 	memcpy(m->bytes + op->offset, p, op->len);
 	if (op->offset + op->len > m->size) {
 		m->size = op->offset + op->len;
-		op->user = m; /* it makes the file grow */
+		op->user = m; /* the operation extends the file */
 	}
 }
 
@@ -289,18 +289,19 @@ static void test_random(void **state)
 	io_free(io);
 }
 
-/* Transfers that stop half way go on. */
+/* Partial transfers continue to their end. */
 static void test_random_short(void **state)
 {
 	const struct engine *g = *state;
-	struct io *io = need_engine(g);
-	struct err e = ERR_INIT;
+	struct io *io;
 	int line;
 
-	assert_int_equal(fault_storage_set("short-write:rate=0.3;short-read:rate=0.3", &e), 0);
+	need_faults();
+	io = need_engine(g);
+	set_faults("short-write:rate=0.3;short-read:rate=0.3");
 	random_state = 2;
 	line = random_ops(io, g->depth);
-	fault_storage_set(NULL, NULL);
+	set_faults(NULL);
 	assert_int_equal(line, 0);
 	io_free(io);
 }
@@ -334,17 +335,18 @@ static void test_errors(void **state)
 	struct block *b = need_block();
 	uint8_t *p = block_payload(b);
 	int fd = open(path, O_RDONLY), dir = open(".", O_RDONLY | O_DIRECTORY);
-	struct err e = ERR_INIT;
 
 	assert_int_equal(one(io, false, -1, 0, p, 4096, b), -EBADF);
 	assert_int_equal(one(io, true, fd, 0, p, 4096, b), -EBADF);
 	assert_int_equal(one(io, false, dir, 0, p, 4096, b), -EISDIR);
 	assert_int_equal(one(io, false, fd, UINT64_MAX - 10, p, 4096, b), -EINVAL);
-	assert_int_equal(fault_storage_set("write:ENOSPC;read:EIO:after=4096", &e), 0);
-	assert_int_equal(one(io, true, fd, 0, p, 4096, b), -ENOSPC);
-	assert_true(one(io, false, fd, 0, p, 4096, b) >= 0);
-	assert_int_equal(one(io, false, fd, 0, p, 1, b), -EIO);
-	fault_storage_set("", NULL);
+	if (have_faults()) {
+		set_faults("write:ENOSPC;read:EIO:after=4096");
+		assert_int_equal(one(io, true, fd, 0, p, 4096, b), -ENOSPC);
+		assert_true(one(io, false, fd, 0, p, 4096, b) >= 0);
+		assert_int_equal(one(io, false, fd, 0, p, 1, b), -EIO);
+		set_faults(NULL);
+	}
 	assert_int_equal(io_inflight(io), 0);
 	close(fd);
 	close(dir);
@@ -370,7 +372,7 @@ static void test_depth(void **state)
 		assert_int_equal(io_inflight(io), n);
 		assert_int_equal(io_reap(io, done, 1, 1), 1);
 		assert_int_equal(io_inflight(io), n - 1);
-		/* More than there are: what there is, and no sleep for ever. */
+		/* Waiting for more operations than are in flight returns those in flight. */
 		assert_int_equal(io_reap(io, done, DEPTH + 1, DEPTH + 1), n - 1);
 		assert_int_equal(io_inflight(io), 0);
 	}
@@ -378,7 +380,7 @@ static void test_depth(void **state)
 	io_free(io);
 }
 
-/* Reaping without waiting does not wait; a pipe says nothing for as long as we like. */
+/* io_reap() with a minimum of 0 does not wait; a read of an empty pipe stays pending. */
 static void test_no_wait(void **state)
 {
 	struct io *io = need_engine(*state);
@@ -412,7 +414,7 @@ static void *use_carried(void *arg)
 	return (void *)(intptr_t)one(carried, true, *fd, 0, &byte, 1, NULL);
 }
 
-/* Made by one thread, used by another, ended by the first. */
+/* One thread makes the engine, another uses it, the first frees it. */
 static void test_other_thread(void **state)
 {
 	pthread_t t;
@@ -432,8 +434,8 @@ static void test_other_thread(void **state)
 
 static const struct engine *child_engine;
 
-/* A filesystem of 1 MiB where we may mount one, else a limit on the file's size; the
- * errno that it gives. */
+/* Makes a filesystem of 1 MiB if mounting is allowed, else limits the file size. Returns the errno
+ * of a write beyond that. */
 static int make_small(const char *dir)
 {
 	struct rlimit limit = { 1 << 20, 1 << 20 };
@@ -462,13 +464,13 @@ static int fill(void)
 	memset(bytes, 'x', sizeof(bytes));
 	CHECK(one(io, true, fd, 0, bytes, sizeof(bytes), NULL) == want);
 	CHECK(one(io, true, fd, 2 << 20, bytes, 4096, NULL) == want);
-	/* What was written before it was full is there. */
+	/* The data written before the error is kept. */
 	memset(bytes, 0, 4096);
 	CHECK(one(io, false, fd, 0, bytes, 4096, NULL) == 4096);
 	CHECK(bytes[0] == 'x' && bytes[4095] == 'x');
 	close(fd);
 	CHECK(unlink("f") == 0 && chdir("..") == 0);
-	umount2(dir, MNT_DETACH); /* a worker of the ring may hold the file a moment longer */
+	umount2(dir, MNT_DETACH); /* a ring's worker may hold the file a moment longer */
 	CHECK(rmdir(dir) == 0);
 	return 0;
 }
@@ -479,9 +481,9 @@ static void test_no_space(void **state)
 	in_child(fill);
 }
 
-/* ---- less from the kernel ---- */
+/* ---- a kernel that refuses ---- */
 
-/* Without CAP_IPC_LOCK nothing exceeds memlock. */
+/* CAP_IPC_LOCK lifts the memlock limit. */
 static int drop_ipc_lock(void)
 {
 	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
@@ -494,7 +496,7 @@ static int drop_ipc_lock(void)
 	return syscall(SYS_capset, &head, caps) < 0 ? -errno : 0;
 }
 
-/* Enough for a ring, not for the buffers. */
+/* Memlock suffices for a ring, but not for registered buffers. */
 static int tiny_memlock(void)
 {
 	const struct engine unregistered = { "io_uring", IO_AUTO, DEPTH, 2 };
@@ -518,7 +520,7 @@ static void test_tiny_memlock(void **state)
 	in_child(tiny_memlock);
 }
 
-/* Where memlock is no limit, buffers are registered, and more than one pool of them. */
+/* Without a memlock limit, the engine registers the buffers of more than one pool. */
 static int ample_memlock(void)
 {
 	struct rlimit limit = { RLIM_INFINITY, RLIM_INFINITY };
@@ -569,12 +571,12 @@ static int refused_enosys(void)
 	return refused(ENOSYS);
 }
 
-/* First of all: a process asks the kernel once, and its children know the answer. */
+/* Must be the first test: the answer of the kernel is cached for the process and its children. */
 static void test_refused(void **state)
 {
 	(void)state;
 #ifndef HAVE_LIBURING
-	skip(); /* nothing is asked for that could be refused */
+	skip(); /* without liburing there is no call to refuse */
 #endif
 	in_child(refused_eperm);
 	in_child(refused_enosys);
@@ -644,7 +646,7 @@ int main(void)
 		cmocka_unit_test(test_pick),
 	};
 
-	/* An engine that loses an operation sleeps for ever. */
+	/* Ends the test if an engine loses an operation and sleeps for ever. */
 	alarm(240);
 	return cmocka_run_group_tests_name("block-io", tests, set_up, tear_down);
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Sealed blocks under each protection: there and back, and whatever is done to them on
- * the way is noticed. */
-/* The file itself, to see inside: nobody waits for 2^36 bytes to be sealed. */
+/* Sealed blocks under each protection: round trips, and every change on the way is detected. */
+/* Includes the source file, because a test cannot seal 2^36 bytes to reach the next epoch. */
 #include "transfer/seal.c"
 
 #include "tests/support/block.h"
@@ -63,7 +62,7 @@ static size_t head_bytes(void)
 	return BLOCK_WIRE_HEAD + 3 * BLOCK_WIRE_EXTENT;
 }
 
-/* As it would arrive: only bytes, nothing else of the block. */
+/* Leaves only the bytes of the wire, as after an arrival. */
 static void arrive(struct block *b)
 {
 	b->number = b->len = b->nextents = 0;
@@ -119,7 +118,7 @@ static bool plain_inside(const struct block *b)
 	return true;
 }
 
-/* What goes is in another block, where it never was as plain as it is in the first. */
+/* Seals into another block: under PROT_PRIVATE that block never holds the plain text. */
 static void test_apart(void **state)
 {
 	struct fixture *x = *state;
@@ -177,7 +176,7 @@ static void test_empty_payload(void **state)
 	}
 }
 
-/* The bytes on the wire: head, table and payload, as one piece. */
+/* Copies the bytes on the wire: head, table and payload, without gaps. */
 static size_t wire_get(const struct block *b, uint8_t *p)
 {
 	memcpy(p, b->base, head_bytes());
@@ -209,7 +208,7 @@ static void flip_every_bit(struct fixture *x, const struct agreement *a)
 			fail_msg("%s: bit %zu of byte %zu went unnoticed", prot_name(a->prot),
 				 i % 8, i / 8);
 	}
-	wire_put(x->b, good); /* and after all that the right one still opens */
+	wire_put(x->b, good); /* the unchanged block still opens */
 	arrive(x->b);
 	assert_int_equal(unseal_block(u, x->b), 0);
 	check_content(x->b);
@@ -260,7 +259,7 @@ static void test_direction_and_session(void **state)
 	xkeys_wipe(&other);
 }
 
-/* A block that says it was sealed on another lane, or in another epoch. */
+/* A block that names another lane or another epoch than the one that sealed it. */
 static void test_wrong_key_number(void **state)
 {
 	static const uint32_t wrong[] = { 0, 4u << 16, 3u << 16 | 1, 256u << 16 | 3,
@@ -284,7 +283,7 @@ static void test_wrong_key_number(void **state)
 	}
 }
 
-/* No nonce twice under a key, and lanes do not share keys. */
+/* A nonce is never used twice under a key, and lanes do not share keys. */
 static void test_nonces_and_lanes(void **state)
 {
 	struct fixture *x = *state;
@@ -309,7 +308,7 @@ static void test_nonces_and_lanes(void **state)
 	seal_free(s);
 }
 
-/* Without a CRC nothing is checked but the form. */
+/* Without a CRC, only the form of the block is checked. */
 static void test_crc_off(void **state)
 {
 	struct fixture *x = *state;
@@ -324,14 +323,14 @@ static void test_crc_off(void **state)
 	assert_int_equal(open_with(&x->keys, &on, CLIENT_TO_SERVER, x->b), -EBADMSG);
 }
 
-/* Tables that are sealed well by a peer that is not. */
+/* An authenticated peer seals extent tables with wrong contents. */
 static void test_lying_tables(void **state)
 {
 	static const struct { uint64_t offset; uint32_t length; uint32_t payload; } bad[] = {
-		{ 0, 63, 64 },                 /* a byte that belongs to nobody */
-		{ 0, 65, 64 },                 /* more than there is */
+		{ 0, 63, 64 },                 /* one payload byte in no extent */
+		{ 0, 65, 64 },                 /* more than the payload */
 		{ 0, UINT32_MAX, 64 },
-		{ INT64_MAX - 63, 64, 64 },    /* the end is beyond any file's */
+		{ INT64_MAX - 63, 64, 64 },    /* end beyond the largest file size */
 		{ UINT64_MAX, 64, 64 },
 	};
 	struct fixture *x = *state;
@@ -351,8 +350,8 @@ static void test_lying_tables(void **state)
 	assert_int_equal(open_with(&x->keys, &a, CLIENT_TO_SERVER, x->b), 0);
 }
 
-/* A key has sealed its share after 2^36 bytes: the next block has another, and the sink
- * follows, also when blocks of both epochs cross. */
+/* After 2^36 bytes under one key, the next block uses a new key. The receiver follows, even if
+ * blocks of both epochs overtake each other. */
 static void test_epochs(void **state)
 {
 	struct fixture *x = *state;
@@ -369,7 +368,7 @@ static void test_epochs(void **state)
 	fill(x->b);
 	assert_int_equal(seal_block(s, x->b, x->b), 0);
 	assert_int_equal(block_head_get(x->b->base, BLOCK_MIN, &h), 0);
-	assert_int_equal(h.key, 5u << 16); /* fills it to the byte */
+	assert_int_equal(h.key, 5u << 16); /* fills the key's share to the byte */
 	fill(x->b);
 	assert_int_equal(seal_block(s, x->b, x->b), 0);
 	assert_int_equal(block_head_get(x->b->base, BLOCK_MIN, &h), 0);

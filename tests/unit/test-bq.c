@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Block queues: order, bound, ends with and without an error, wake-ups, random
- * operations against a model, and many threads at once. */
+/* Block queues: order, limit, ends with and without an error, wake-ups, random operations against a
+ * model, and many threads at once. */
 #include "tests/support/block.h"
 
 #include <errno.h>
@@ -20,7 +20,7 @@ static int setup(void **state)
 	return 0;
 }
 
-/* Every test must have brought its blocks back. */
+/* Fails if a test has not returned its blocks to the pool. */
 static int free_pool(void **state)
 {
 	int missing = (int)(pool_blocks(pool) - pool_free_blocks(pool));
@@ -88,7 +88,7 @@ static void test_clean_close_drains(void **state)
 	push(q, 2);
 	bq_close(q, 0);
 	assert_int_equal(bq_push(q, b), -EPIPE);
-	pool_put(b); /* still ours */
+	pool_put(b); /* a failed push leaves the block to the caller */
 	expect_pop(q, 1);
 	assert_int_equal(bq_try_pop(q, &b), 0);
 	pool_put(b);
@@ -110,7 +110,7 @@ static void test_error_comes_at_once(void **state)
 	assert_int_equal(bq_pop(q, &b), -EIO);
 	assert_null(b);
 	assert_int_equal(bq_try_pop(q, &b), -EIO);
-	bq_free(q); /* brings the block back */
+	bq_free(q); /* returns the block to its pool */
 	assert_int_equal(pool_free_blocks(pool), BLOCKS);
 }
 
@@ -122,7 +122,7 @@ static void test_first_cause_stays(void **state)
 		{ { -EIO, -EPIPE, 0 }, -EIO },
 		{ { -EIO, 0, 0 }, -EIO },
 		{ { 0, 0, 0 }, 1 },
-		/* A clean end is no cause: an abort must still stop the work. */
+		/* A clean end is not a reason to stop: a later abort must still stop the work. */
 		{ { 0, -EIO, -EPIPE }, -EIO },
 	};
 	struct block *b;
@@ -167,7 +167,7 @@ static void test_notify(void **state)
 	bq_set_notify(q, count, &calls);
 	push(q, 1);
 	assert_int_equal(calls, 1);
-	push(q, 2); /* it was not empty */
+	push(q, 2); /* no notice: it was not empty */
 	assert_int_equal(calls, 1);
 	expect_pop(q, 1);
 	push(q, 3);
@@ -186,7 +186,7 @@ static void test_notify(void **state)
 enum { SEEDS = 200, STEPS = 400 };
 
 struct model {
-	uint64_t in[BLOCKS]; /* numbers inside, the oldest first */
+	uint64_t in[BLOCKS]; /* numbers in the queue, oldest first */
 	uint32_t len, max;
 	int state;           /* as bq_close() left it; 1: clean */
 	uint64_t next;
@@ -207,7 +207,7 @@ static void random_push(struct bq *q, struct model *m)
 {
 	struct block *b;
 
-	/* A push into a full queue would sleep, one into a closed queue must not. */
+	/* A push into a full queue would sleep, but a push into a closed queue must not. */
 	if (m->len == BLOCKS || (!m->state && m->max && m->len == m->max))
 		return;
 	b = numbered(m->next);
@@ -424,7 +424,7 @@ static void *push_many(void *arg)
 	return NULL;
 }
 
-/* What one pusher sent comes in its order, whoever pops it. */
+/* Blocks of one pusher arrive in order, in any popper. */
 static void *pop_many(void *arg)
 {
 	struct crowd *c = arg;
@@ -483,8 +483,8 @@ static void ring(void *arg)
 	eventfd_write(*(int *)arg, 1);
 }
 
-/* An event loop that empties the queue and sleeps until it is notified: a missed
- * notice would leave it asleep with blocks inside. */
+/* An event loop empties the queue and sleeps until the next notice. A missed notice would leave it
+ * asleep with blocks in the queue. */
 static void test_event_loop(void **state)
 {
 	int bell = eventfd(0, EFD_CLOEXEC), rc = -EAGAIN;
@@ -532,6 +532,6 @@ int main(void)
 		cmocka_unit_test(test_event_loop),
 	};
 
-	alarm(240); /* a lost wake-up ends here, not never */
+	alarm(240); /* ends the test after a lost wake-up */
 	return cmocka_run_group_tests_name("bq", tests, setup, free_pool);
 }

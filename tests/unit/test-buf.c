@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The wire buffer: tables for its edges, and random operations against a plain
- * array that says what must be in it. */
+/* The wire buffer: tables for its edge cases, and random operations against a plain array with the
+ * expected content. */
 #include "util/buf.h"
 
 #include <errno.h>
@@ -32,7 +32,7 @@ static void test_round_trip(void **state)
 	assert_int_equal(buf_len(b), 0);
 }
 
-/* Whatever is missing: an error, outputs cleared, the position unmoved. */
+/* Too few bytes: an error, outputs cleared, the position unchanged. */
 static void test_too_short(void **state)
 {
 	static const uint8_t wire[] = { 0, 0, 0, 9, 'x', 'y', 'z' };
@@ -68,7 +68,7 @@ static void test_cap(void **state)
 	assert_int_equal(buf_len(b), 0);
 	assert_int_equal(buf_put(b, "abcdef", 6), 0);
 	assert_int_equal(buf_put(b, "x", 1), -ENOBUFS);
-	/* What was read still counts: offsets are from the beginning. */
+	/* Bytes already read still count, because offsets start at the beginning. */
 	assert_int_equal(buf_skip(b, 6), 0);
 	assert_int_equal(buf_put(b, "x", 1), -ENOBUFS);
 	buf_reset(b);
@@ -98,7 +98,7 @@ static void test_seek(void **state)
 	assert_int_equal(buf_skip(b, 4), 0);
 	buf_seek(b, 0);
 	assert_int_equal(buf_len(b), 5);
-	buf_seek(b, 1000); /* no further than the end */
+	buf_seek(b, 1000); /* stops at the end */
 	assert_int_equal(buf_len(b), 0);
 	assert_int_equal(buf_tell(b), 5);
 }

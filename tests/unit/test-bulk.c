@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The bulk request, its answer, and the small messages in frames. */
+/* The bulk request, its reply, and the small messages in frames. */
 #include "proto/bulk.h"
 
 #include "tests/support/codec.h"
@@ -86,7 +86,7 @@ static void test_request_without(void **state)
 	r.sources = NULL;
 	r.nsources = 0;
 	b = encoded(&r);
-	/* A key that nobody asked for does not leave this side. */
+	/* A key is sent only if has_key is set. */
 	assert_null(memmem(buf_ptr(b), buf_len(b), r.key, 4));
 	assert_int_equal(bulk_request_get(b, &back, NULL), 0);
 	assert_false(back.has_key);
@@ -117,8 +117,8 @@ static void test_request_version(void **state)
 	assert_int_equal(buf_tell(b), 0);
 }
 
-/* A bit that is not known here is refused by name of its number, and before anything else of a
- * later minor version is looked at. */
+/* The error for an unknown flag names its number, and is reported before any other part of a later
+ * minor version is parsed. */
 static void test_request_unknown_flag(void **state)
 {
 	struct bulk_request r = sample(), back;
@@ -142,7 +142,7 @@ static void test_version_text(void **state)
 	assert_int_equal(bulk_version_parse(bulk_version_text(text), &v), 0);
 	assert_int_equal(v.major, BULK_MAJOR);
 	assert_int_equal(v.minor, BULK_MINOR);
-	/* What this side announces it takes itself, and nothing else. */
+	/* This version accepts the features it announces and no others. */
 	assert_int_equal(bulk_accept(v.major, v.minor, v.features, NULL), 0);
 	for (unsigned bit = 0; bit < 32; bit++)
 		assert_int_equal(bulk_accept(v.major, v.minor, 1u << bit, NULL),
@@ -185,7 +185,7 @@ static void test_version_check(void **state)
 	assert_non_null(strstr(e.text, "update the older one"));
 }
 
-/* A later minor version may add to the end, this one may not. */
+/* A later minor version may append fields; this one may not. */
 static void test_request_appended(void **state)
 {
 	struct bulk_request r = sample(), back;
@@ -204,7 +204,7 @@ static void test_request_appended(void **state)
 	bulk_request_clear(&back);
 }
 
-/* The fixed part has 108 bytes, then base: "/here/", then the number of sources. */
+/* The fixed part has 108 bytes. Base, "/here/", and the number of sources follow. */
 static void test_request_hostile(void **state)
 {
 	static const struct { size_t at; uint8_t value; } bad[] = {
@@ -212,7 +212,7 @@ static void test_request_hostile(void **state)
 		{ 100, 1 }, { 101, 2 },    /* base longer than a path, than the message */
 		{ 104, 0 },                /* NUL in base */
 		{ 110, 0xff }, { 111, 1 }, /* more sources than bytes */
-		{ 113, 3 }, { 113, 1 },    /* the offer is taken for a source, and the reverse */
+		{ 113, 3 }, { 113, 1 },    /* the offer parsed as a source, and the reverse */
 		{ 115, 1 }, { 117, 200 },  /* first source too long */
 		{ 118, 0 },                /* NUL in a source */
 	};
@@ -373,7 +373,9 @@ static void test_frame_head(void **state)
 	static const struct { uint8_t p[8]; int err; uint8_t type; uint32_t length; } cases[] = {
 		{ { BULK_AGREE, 0, 0, 0, 0, 0, 0, 5 }, 0, BULK_AGREE, 5 },
 		{ { BULK_READY, 0, 0, 0, 0, 0x10, 0, 0 }, 0, BULK_READY, BULK_FRAME_MAX },
-		{ { BULK_LANE_DATA, 0, 0, 0, 0, 0, 0, 1 }, 0, BULK_LANE_DATA, 1 },
+		{ { 17, 0, 0, 0, 0, 0, 0, 1 }, -EBADMSG, 0, 0 },
+		{ { 19, 0, 0, 0, 0, 0, 0, 1 }, -EBADMSG, 0, 0 },
+		{ { BULK_KEY, 0, 0, 0, 0, 0, 0, 1 }, 0, BULK_KEY, 1 },
 		{ { BULK_END, 0, 0, 0, 0, 0x10, 0, 1 }, -EMSGSIZE, 0, 0 },
 		{ { BULK_END, 0, 0, 0, 0xff, 0xff, 0xff, 0xff }, -EMSGSIZE, 0, 0 },
 		{ { 0, 0, 0, 0, 0, 0, 0, 0 }, -EBADMSG, 0, 0 },
@@ -606,7 +608,7 @@ static void test_failure_code(void **state)
 	}
 }
 
-/* What a peer says is shown on terminals: nothing in it may be obeyed there. */
+/* Terminals display a peer's text, so control sequences in it must not work. */
 static void test_failure_text(void **state)
 {
 	static const struct { const char *wire; size_t len; const char *text; } cases[] = {
@@ -645,7 +647,7 @@ static void test_failure_long(void **state)
 	struct bulk_failure f;
 
 	memset(text, 'x', 65537);
-	memcpy(text + 1021, "\xe2\x82\xac", 3); /* would be cut in two */
+	memcpy(text + 1021, "\xe2\x82\xac", 3); /* the limit is inside this character */
 	buf_put_u64(b, 1);
 	buf_put_u32(b, EIO);
 	buf_put_string(b, text, 65536);
@@ -659,7 +661,7 @@ static void test_failure_long(void **state)
 	free(text);
 }
 
-/* All bytes pass, a field of tomorrow's too, but those of the fields that are listed. */
+/* Copies all bytes, also those of unknown later fields, except the fields listed here. */
 static void test_onward(void **state)
 {
 	static const struct { size_t at, len; } own[] = {

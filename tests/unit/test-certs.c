@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The map of certificates: its lines, who may be whom, and what is refused. */
-#include "server/certs.h"
+/* The map of certificates: its syntax, which certificate may log in as which user, and refused
+ * lines. */
+#include "server/auth/auth.h"
 
 #include <errno.h>
 #include <setjmp.h>

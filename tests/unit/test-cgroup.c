@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Memory limits of control groups: of the group, of those above it, of both versions. */
-#include "util/cgroup.h"
+/* Memory limits of control groups, v1 and v2: of the group and of its ancestors. */
 #include "util/io.h"
+#include "util/limits.h"
 
 #include <errno.h>
 #include <ftw.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Connecting, listening, and the proofs that open data channels, with strangers at the
- * door. */
+/* Connecting, listening, and the proofs that open data channels, with unauthenticated connections
+ * to the listener. */
 #include "transport/tcp.h"
 
 #include <errno.h>
@@ -27,7 +27,7 @@ struct server {
 	int lfd, stop, timeout_ms;
 	uint16_t port;
 	struct sockaddr_in addr;
-	int before;      /* stays -1: where channel FIRST - 1 would be */
+	int before;      /* descriptor of channel FIRST - 1; must stay -1 */
 	int fds[N];
 	int result;
 	struct err e;
@@ -35,7 +35,8 @@ struct server {
 	pthread_t thread;
 };
 
-/* All of n channels, or none. lfd: a listener, which stays the caller's; -1: connect to to. */
+/* Opens all n channels or none. lfd: a listener, which the caller still owns; -1: connect to
+ * `to`. */
 static int open_n(int lfd, const struct sockaddr_in *to, const struct channel_auth *a,
 		  uint16_t first, uint16_t n, int *fds, int stop, int timeout_ms, struct err *e)
 {
@@ -119,7 +120,7 @@ static int stranger(struct server *s)
 	return fd;
 }
 
-/* The server hung up on us, within the time it gives a stranger who speaks. */
+/* The server closes the connection within its time limit for a hello. */
 static void expect_hung_up(int fd)
 {
 	struct pollfd p = { .fd = fd, .events = POLLIN };
@@ -143,7 +144,7 @@ static void test_open(void **state)
 	assert_int_equal(connect_n(&s, &s.auth, FIRST, N, fds, &s.e), 0);
 	pthread_join(s.thread, NULL);
 	assert_int_equal(s.result, 0);
-	/* Each number is the same connection at both ends. */
+	/* Each channel number is the same connection at both ends. */
 	for (i = 0; i < N; i++) {
 		c = (char)('a' + i);
 		assert_int_equal(send(fds[i], &c, 1, 0), 1);
@@ -158,7 +159,7 @@ static void test_open(void **state)
 	close(s.stop);
 }
 
-/* The channels may also come in several calls, in any order. */
+/* Several calls, in any order, may open the channels. */
 static void test_open_in_parts(void **state)
 {
 	struct server s;
@@ -172,8 +173,7 @@ static void test_open_in_parts(void **state)
 	close_n(fds, N);
 }
 
-/* Whatever of the secrets is wrong, the door stays shut, and opens to the right one
- * afterwards. */
+/* A wrong secret opens no channel, and the right one still does afterwards. */
 static void test_wrong_proofs(void **state)
 {
 	struct server s;
@@ -197,7 +197,7 @@ static void test_wrong_proofs(void **state)
 		assert_int_equal(fds[0], -1);
 		assert_non_null(strstr(e.text, "127.0.0.1"));
 	}
-	/* A number that is not of this path. */
+	/* Channel numbers outside this path. */
 	assert_true(connect_n(&s, &s.auth, FIRST + N, 1, fds, &e) < 0);
 	assert_true(connect_n(&s, &s.auth, FIRST - 1, 1, fds, &e) < 0);
 	assert_int_equal(connect_n(&s, &s.auth, FIRST, N, fds, &e), 0);
@@ -214,14 +214,14 @@ static void test_repeat(void **state)
 	(void)state;
 	server_start(&s, 10000);
 	assert_int_equal(connect_n(&s, &s.auth, FIRST, 2, fds, &e), 0);
-	/* One of two is a repeat: neither is ours then. */
+	/* One of the two channels is open already, so the call opens neither. */
 	assert_true(connect_n(&s, &s.auth, FIRST + 1, 1, again, &e) < 0);
 	assert_int_equal(connect_n(&s, &s.auth, FIRST + 2, 2, fds + 2, &e), 0);
 	server_join(&s, 0);
 	close_n(fds, N);
 }
 
-/* A recorded hello opens nothing twice, and a server's proof is not a client's. */
+/* A recorded hello opens no second channel, and a server's proof is not valid as a client's. */
 static void test_replay(void **state)
 {
 	uint8_t hello[HELLO_BYTES], reply[HELLO_BYTES];
@@ -230,7 +230,7 @@ static void test_replay(void **state)
 	int fds[N], got, fd;
 
 	(void)state;
-	/* A listener that answers with what it was sent: no proof. */
+	/* A listener that echoes the hello has given no proof. */
 	server_start(&s, 10000);
 	memset(&fake, 0, sizeof(fake));
 	fake.lfd = tcp_listen("127.0.0.1", AF_INET, 0, 0, &fake.port, NULL);
@@ -245,7 +245,7 @@ static void test_replay(void **state)
 	assert_int_equal(connect_n(&fake, &s.auth, FIRST, 1, fds, &e), -EPROTO);
 	assert_non_null(strstr(e.text, "proof"));
 
-	/* A client's hello, caught on its way and used twice. */
+	/* A recorded client hello is sent twice. */
 	if (fork() == 0) {
 		connect_n(&fake, &s.auth, FIRST, 1, fds, &e);
 		_exit(0);
@@ -286,12 +286,12 @@ static void test_garbage(void **state)
 	fd = stranger(&s);
 	assert_int_equal(write_full(fd, hello, sizeof(hello)), 0);
 	expect_hung_up(fd);
-	h.major = BULK_MAJOR; /* no proof at all */
+	h.major = BULK_MAJOR; /* no proof */
 	hello_put(hello, &h);
 	fd = stranger(&s);
 	assert_int_equal(write_full(fd, hello, sizeof(hello)), 0);
 	expect_hung_up(fd);
-	fd = stranger(&s); /* says half and goes */
+	fd = stranger(&s); /* half a hello, then a close */
 	assert_int_equal(write_full(fd, hello, 20), 0);
 	close(fd);
 	assert_int_equal(connect_n(&s, &s.auth, FIRST, N, fds, NULL), 0);
@@ -299,8 +299,8 @@ static void test_garbage(void **state)
 	close_n(fds, N);
 }
 
-/* Strangers who say nothing cost the others nothing, be they one or more than there are
- * places. */
+/* Silent connections delay the others only little, even if they are more than the server's
+ * limit. */
 static void silent(int strangers, uint64_t limit_ms)
 {
 	struct server s;
@@ -326,7 +326,7 @@ static void test_silent(void **state)
 	silent(100, 4000);
 }
 
-/* One who is silent is sent away although nobody else comes. */
+/* The server closes a silent connection without a new one arriving. */
 static void test_silent_leaves(void **state)
 {
 	uint64_t begin = now_ns(), one = 1;
@@ -370,7 +370,7 @@ static void test_listen(void **state)
 	(void)state;
 	a = tcp_listen("127.0.0.1", AF_INET, 0, 0, &port, &e);
 	assert_true(a >= 0 && port);
-	/* The range's first port is taken, so the next one that is free is used. */
+	/* The first port of the range is in use, so the next free port is taken. */
 	b = tcp_listen("127.0.0.1", AF_UNSPEC, port, port > 65500 ? port : port + 30, &other, &e);
 	assert_true(b >= 0);
 	assert_in_range(other, port + 1, port + 30);
@@ -389,7 +389,7 @@ static void test_listen(void **state)
 	close(b);
 }
 
-/* One that takes no more connections: what comes gets no answer. */
+/* A listener with a full backlog: further connections get no answer. */
 static int full_listener(uint16_t *port, int *first)
 {
 	struct sockaddr_in a = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
@@ -414,7 +414,7 @@ static void test_connect(void **state)
 
 	(void)state;
 	lfd = tcp_listen("127.0.0.1", AF_INET, 0, 0, &port, &e);
-	/* A name with addresses of both families, of which only one answers. */
+	/* localhost has addresses of both families, but the server listens on IPv4 only. */
 	begin = now_ns();
 	fd = tcp_connect("localhost", port, -1, 5000, &e);
 	assert_true(fd >= 0);
@@ -424,12 +424,12 @@ static void test_connect(void **state)
 	assert_int_equal(tcp_connect("127.0.0.1", port, -1, 5000, &e), -ECONNREFUSED);
 	assert_non_null(strstr(e.text, "127.0.0.1"));
 	assert_non_null(strstr(e.text, "refused"));
-	/* Not looked up anywhere: no such name can be. */
+	/* The blanks make it an invalid name, so no DNS query leaves this machine. */
 	assert_true(tcp_connect("no such host", port, -1, 5000, &e) < 0);
 	assert_non_null(strstr(e.text, "no such host"));
 }
 
-/* Of what no answer comes to, the wish to stop is the end. */
+/* A stop request ends a connection attempt that gets no answer. */
 static void test_connect_stopped(void **state)
 {
 	int stop = eventfd(1, EFD_CLOEXEC);
@@ -454,7 +454,7 @@ static void *first_main(void *client)
 	return (void *)(intptr_t)opener_first(client, 1, -1, 5000, &e);
 }
 
-/* One channel between the two. */
+/* Opens one channel between the two. */
 static void connect_first(struct opener *server, struct opener *client)
 {
 	struct err e = ERR_INIT;
@@ -467,12 +467,13 @@ static void connect_first(struct opener *server, struct opener *client)
 	assert_null(result);
 }
 
-/* The listener of a path that may grow closes listen_ms after the last channel, or stays. */
+/* The listener of a path that may grow closes listen_ms after the last channel; with -1 it
+ * stays. */
 static void test_listens_on(void **state)
 {
 	static const int listen_ms[] = { 300, -1 };
 	struct channel_auth auth = { .session = 1 };
-	struct path path = { 0 }; /* no channel comes to it */
+	struct path path = { 0 }; /* opens no further channel */
 
 	(void)state;
 	for (int i = 0; i < 2; i++) {
@@ -540,7 +541,7 @@ static void end_free(struct end *d)
 	d->ep->ops->free(d->ep);
 }
 
-/* Connected sockets of this process that send with this type of service. */
+/* The number of this process's connected sockets with this type of service. */
 static int sockets_with(int tos)
 {
 	int n = 0;
@@ -587,7 +588,7 @@ static void type_of_service(struct sockaddr_storage *a, socklen_t len, in_port_t
 	end_free(&server);
 }
 
-/* Each side's own, by IPv4 and by IPv6. */
+/* Each side sets its own type of service, over IPv4 and IPv6. */
 static void test_type_of_service(void **state)
 {
 	struct sockaddr_storage a = { .ss_family = AF_INET };

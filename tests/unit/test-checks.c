@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Digests of pieces, in any order and number: all come back, by offset, and memory holds no
- * more than some of them. */
-#include "transfer/checks.h"
+/* Digests of file pieces: reading returns all of them as they were added, and memory holds a limited
+ * number. */
+#include "transfer/sink/verify.h"
 #include "util/util.h"
 
 #include <errno.h>
@@ -27,33 +27,25 @@ static struct check nth(uint64_t i)
 	return c;
 }
 
-/* n of them, in an order that a factor makes, which shares none with n. */
+/* Adds n digests in the order i * factor % n. factor and n have no common divisor. */
 static void there_and_back(uint64_t n, uint64_t factor)
 {
 	struct checks c = { 0 };
-	struct checks_reader *cr;
-	const struct check *is;
-	uint64_t i;
-	int r;
+	struct check is;
 
-	for (i = 0; i < n; i++) {
+	for (uint64_t i = 0; i < n; i++) {
 		struct check add = nth(i * factor % n);
 
 		assert_int_equal(checks_add(&c, &add, top), 0);
 		assert_true(c.n <= CHECKS_ROOM);
 	}
 	assert_int_equal(checks_count(&c), n);
-	cr = checks_read(&c);
-	assert_non_null(cr);
-	for (i = 0; (is = checks_peek(cr, &r)); i++) {
-		struct check want = nth(i);
+	for (uint64_t i = 0; i < n; i++) {
+		struct check want = nth(i * factor % n);
 
-		assert_memory_equal(is, &want, sizeof(want));
-		checks_take(cr);
+		assert_int_equal(checks_get(&c, i, &is), 0);
+		assert_memory_equal(&is, &want, sizeof(want));
 	}
-	assert_int_equal(r, 0);
-	assert_int_equal(i, n);
-	checks_done(cr);
 	checks_clear(&c);
 	assert_int_equal(checks_count(&c), 0);
 }
@@ -70,32 +62,26 @@ static void test_all_come_back(void **state)
 	there_and_back(20 * CHECKS_ROOM + 11, 65537);
 }
 
-/* What cannot be read is no end. */
+/* A read error is told, and does not change the number of digests. */
 static void test_file_is_gone(void **state)
 {
 	struct checks c = { 0 };
-	struct checks_reader *cr;
-	uint64_t i;
-	int r;
+	struct check is;
 
 	(void)state;
-	for (i = 0; i < 2 * CHECKS_ROOM; i++) {
+	for (uint64_t i = 0; i < 2 * CHECKS_ROOM; i++) {
 		struct check add = nth(i);
 
 		assert_int_equal(checks_add(&c, &add, top), 0);
 	}
-	cr = checks_read(&c);
-	assert_non_null(cr);
 	assert_int_equal(ftruncate(c.fd, 4096), 0);
-	for (i = 0; checks_peek(cr, &r); i++)
-		checks_take(cr);
-	assert_int_equal(r, -EIO);
-	assert_true(i < CHECKS_ROOM);
-	checks_done(cr);
+	assert_int_equal(checks_get(&c, 0, &is), 0);
+	assert_int_equal(checks_get(&c, CHECKS_ROOM - 1, &is), -EIO);
+	assert_int_equal(checks_count(&c), 2 * CHECKS_ROOM);
 	checks_clear(&c);
 }
 
-/* Without a place for the file adding fails, and what is there stays. */
+/* Without a directory for the file, adding fails, and earlier digests are kept. */
 static void test_no_directory(void **state)
 {
 	struct dir *gone = dir_sub(top, "never");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* How many streams hill climbing comes to, on paths that are computed. */
+/* The number of streams that hill climbing reaches on simulated paths. */
 #include "transport/tcp.h"
 
 #include <setjmp.h>
@@ -12,16 +12,16 @@
 #define MS 1000000ull
 #define SECOND (1000 * MS)
 
-/* A path: each stream carries each bytes per second, all together most; a share of the packets is
- * lost, and the sum is off by up to noise percent. */
+/* A path: each stream carries `each` bytes per second, all together at most `most`. lost_percent of
+ * the packets are lost; the measured rate is off by up to `noise` percent. */
 struct simulated {
 	uint64_t rtt_ns, each, most;
 	unsigned lost_percent, limited_percent, noise;
-	struct climb_sample s;
-	uint16_t comes; /* streams beyond these never come; 0: all do */
+	struct tcp_sample s;
+	uint16_t comes; /* the peer opens at most this many streams; 0: no limit */
 };
 
-/* One more tick. */
+/* Simulates ns of n streams. */
 static void go(struct simulated *p, uint16_t n, uint64_t ns)
 {
 	uint64_t rate = p->each * n < p->most ? p->each * n : p->most;
@@ -38,7 +38,7 @@ static void go(struct simulated *p, uint16_t n, uint64_t ns)
 	p->s.limited_ns += ns / 100 * p->limited_percent * n;
 }
 
-/* Streams after so many seconds; steps: how often more were asked for. */
+/* The wanted number of streams after `seconds`. *steps: how often that number grew. */
 static uint16_t after(struct simulated *p, struct climb *c, unsigned seconds, unsigned *steps)
 {
 	uint64_t end = p->s.now_ns + seconds * SECOND;
@@ -64,7 +64,7 @@ static struct simulated path(uint64_t each, uint64_t most, unsigned lost_percent
 				   .lost_percent = lost_percent, .s.now_ns = SECOND };
 }
 
-/* A path that loses, and has room for all: up to the limit, within seconds. */
+/* A lossy path with room for all: the number grows to the limit within seconds. */
 static void test_lossy(void **state)
 {
 	struct simulated p = path(600000, 1000000000, 1);
@@ -79,7 +79,7 @@ static void test_lossy(void **state)
 	assert_false(c.on);
 }
 
-/* The same with a sum that is never the same twice. */
+/* The same with a noisy rate. */
 static void test_noise(void **state)
 {
 	struct simulated p = path(600000, 1000000000, 1);
@@ -93,7 +93,7 @@ static void test_noise(void **state)
 	assert_int_equal(after(&p, &c, 6, &steps), 32);
 }
 
-/* Nothing is lost and no window is full: the number of streams stays, at any speed. */
+/* Without losses and with no window full, the number of streams stays, at any speed. */
 static void test_no_loss(void **state)
 {
 	struct simulated p = path(600000, 1000000000, 0);
@@ -107,14 +107,14 @@ static void test_no_loss(void **state)
 		p.each *= 2;
 	}
 	assert_true(c.on);
-	/* Windows that are too small for the path do as well as losses. */
+	/* Windows too small for the path make the number grow, as losses do. */
 	p.limited_percent = 60;
 	p.each = 1000000;
 	climb_init(&c, 4, 32);
 	assert_int_equal(after(&p, &c, 6, &steps), 32);
 }
 
-/* More streams only share the rate of the path: one step does not pay off, then the pauses grow. */
+/* More streams only share the path's rate: one step does not pay off, then the pauses grow. */
 static void test_full(void **state)
 {
 	struct simulated p = path(600000, 2400000, 1);
@@ -127,12 +127,12 @@ static void test_full(void **state)
 	assert_int_equal(steps, 1);
 	after(&p, &c, 60, &steps);
 	assert_true(steps <= 2);
-	/* It has become a wider one. */
+	/* The path becomes wider. */
 	p.most = 1000000000;
 	assert_int_equal(after(&p, &c, 120, &steps), 32);
 }
 
-/* A path that loses because the streams fill it, which a queue shows: no more of them. */
+/* A queue shows that the streams themselves fill the path, so losses add no streams. */
 static void test_queue(void **state)
 {
 	struct simulated p = path(600000, 2400000, 1);
@@ -147,7 +147,7 @@ static void test_queue(void **state)
 	assert_int_equal(after(&p, &c, 20, &steps), 4);
 	p.s.queue_ns = 11 * MS; /* less than an eighth of 95 ms */
 	assert_int_equal(after(&p, &c, 4, &steps), 8);
-	/* A step that pays off and fills the path is the last. */
+	/* A step pays off but fills the path: it is the last one. */
 	p.s.queue_ns = 0;
 	p.most = 1000000000;
 	climb_init(&c, 4, 32);
@@ -157,13 +157,13 @@ static void test_queue(void **state)
 	assert_int_equal(after(&p, &c, 20, &steps), 8);
 	p.most = 2400000;
 	p.rtt_ns = 10 * MS;
-	p.s.queue_ns = 9 * MS; /* little, though much of 10 ms */
+	p.s.queue_ns = 9 * MS; /* small, although near the RTT of 10 ms */
 	climb_init(&c, 4, 32);
 	assert_int_equal(after(&p, &c, 4, &steps), 8);
 }
 
-/* One look at a stream that sent packets more, and lost of them, while a queue of queue_ms stands. */
-static bool loses(struct climb *c, struct climb_sample *s, unsigned packets, unsigned lost,
+/* One sample of a stream: `packets` more sent, `lost` of them lost, with a queue of queue_ms. */
+static bool loses(struct climb *c, struct tcp_sample *s, unsigned packets, unsigned lost,
 		  unsigned queue_ms)
 {
 	s->packets += packets;
@@ -174,13 +174,13 @@ static bool loses(struct climb *c, struct climb_sample *s, unsigned packets, uns
 
 static void test_loses_by_itself(void **state)
 {
-	struct climb_sample s = { .rtt_ns = 95 * MS };
+	struct tcp_sample s = { .rtt_ns = 95 * MS };
 	struct climb c = { 0 };
 
 	(void)state;
 	assert_false(loses(&c, &s, 900, 200, 0)); /* few packets */
 	assert_true(loses(&c, &s, 100, 0, 0));
-	/* The queue is full, and the resending goes on after it has gone. */
+	/* The queue is full; retransmissions continue after it has drained. */
 	assert_false(loses(&c, &s, 3000, 500, 45));
 	assert_false(loses(&c, &s, 3000, 300, 13));
 	assert_false(loses(&c, &s, 3000, 300, 5));
@@ -188,7 +188,8 @@ static void test_loses_by_itself(void **state)
 	assert_true(loses(&c, &s, 3000, 16, 11));
 }
 
-/* A path with room for six: the step to eight is worth it, that to sixteen is not, and the last. */
+/* A path with room for six: the step to eight pays off, the step to sixteen does not and is the
+ * last. */
 static void test_in_between(void **state)
 {
 	struct simulated p = path(600000, 6 * 600000, 1);
@@ -201,7 +202,7 @@ static void test_in_between(void **state)
 	assert_int_equal(steps, 2);
 }
 
-/* Those that are refused are asked for once. */
+/* Refused streams are requested only once. */
 static void test_refused(void **state)
 {
 	struct simulated p = path(600000, 1000000000, 1);
@@ -215,7 +216,7 @@ static void test_refused(void **state)
 	assert_int_equal(steps, 1);
 }
 
-/* All that there may be are there. */
+/* The number starts at or near its maximum. */
 static void test_fixed(void **state)
 {
 	struct simulated p = path(600000, 1000000000, 5);

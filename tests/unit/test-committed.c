@@ -21,7 +21,7 @@ static void name_of(char name[32], unsigned i)
 	snprintf(name, 32, "tree/%u", i);
 }
 
-static void assert_first(const struct committed *c, unsigned n, unsigned of)
+static void assert_first(struct committed *c, unsigned n, unsigned of)
 {
 	for (unsigned i = 0; i < of; i++) {
 		char name[32];
@@ -44,7 +44,7 @@ static void test_recall(void **state)
 
 		name_of(name, i);
 		committed_add(c, name);
-		/* Known with the next attempt, not with the one that commits it. */
+		/* Known from the next attempt on, not in the attempt that commits it. */
 		if (i == 10)
 			committed_recall(c);
 	}

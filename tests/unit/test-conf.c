@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Configuration files: what is read, and errors that say where. */
-#include "util/conf.h"
+/* Configuration files: the parsed settings, and errors with their place. */
 #include "util/io.h"
+#include "util/option.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -15,7 +15,7 @@
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
-/* Every setting as "section|key|value;", a header as "section:". */
+/* Each setting is stored as "section|key|value;", a header as "section:". */
 static char seen[4096];
 
 static int note(void *arg, const char *section, const char *key, const char *value, struct err *e)
@@ -33,8 +33,17 @@ static int note(void *arg, const char *section, const char *key, const char *val
 
 static int parse(const char *text, struct err *e)
 {
+	struct conf_reader r = { .fn = note };
+
 	seen[0] = '\0';
-	return conf_parse("x.conf", text, note, NULL, e);
+	return conf_parse("x.conf", text, &r, e);
+}
+
+static int read_noted(const char *path, struct err *e)
+{
+	struct conf_reader r = { .fn = note };
+
+	return conf_read_with(path, &r, e);
 }
 
 static void test_good(void **state)
@@ -125,20 +134,21 @@ static int refuse(void *arg, const char *section, const char *key, const char *v
 
 static void test_callback_refuses(void **state)
 {
-	struct err e = ERR_INIT;
 	int calls = 0;
+	struct conf_reader r = { .fn = refuse, .arg = &calls };
+	struct err e = ERR_INIT;
 
 	(void)state;
-	assert_int_equal(conf_parse("f", "a 1\nbad 2\nc 3\n", refuse, &calls, &e), -EDOM);
+	assert_int_equal(conf_parse("f", "a 1\nbad 2\nc 3\n", &r, &e), -EDOM);
 	assert_string_equal(e.text, "f:2: \"2\" is no good");
 	assert_int_equal(calls, 2);
 
 	e = (struct err)ERR_INIT;
-	assert_int_equal(conf_parse("f", "[good]\n[bad]\n", refuse, &calls, &e), -EDOM);
+	assert_int_equal(conf_parse("f", "[good]\n[bad]\n", &r, &e), -EDOM);
 	assert_memory_equal(e.text, "f:2: bad: ", 10);
 
 	e = (struct err)ERR_INIT;
-	assert_int_equal(conf_parse("f", "silent 1\n", refuse, &calls, &e), -ERANGE);
+	assert_int_equal(conf_parse("f", "silent 1\n", &r, &e), -ERANGE);
 	assert_int_equal(e.code, -ERANGE);
 	assert_memory_equal(e.text, "f:1: silent: ", 13);
 }
@@ -150,7 +160,7 @@ static void test_no_file(void **state)
 	struct err e = ERR_INIT;
 
 	(void)state;
-	assert_int_equal(conf_read("/does/not/exist", note, NULL, &e), -ENOENT);
+	assert_int_equal(read_noted("/does/not/exist", &e), -ENOENT);
 	assert_int_equal(e.code, 0);
 	assert_string_equal(e.text, "");
 }
@@ -166,17 +176,17 @@ static void test_file(void **state)
 	assert_true(fd >= 0);
 	assert_int_equal(write_full(fd, "[s]\nkey value\n", 14), 0);
 	seen[0] = '\0';
-	assert_int_equal(conf_read(path, note, NULL, &e), 0);
+	assert_int_equal(read_noted(path, &e), 0);
 	assert_string_equal(seen, "s:s|key|value;");
 
 	assert_int_equal(write_full(fd, "key\n", 4), 0);
-	assert_int_equal(conf_read(path, note, NULL, &e), -EINVAL);
+	assert_int_equal(read_noted(path, &e), -EINVAL);
 	snprintf(want, sizeof(want), "%s:3: ", path);
 	assert_memory_equal(e.text, want, strlen(want));
 
 	assert_int_equal(ftruncate(fd, 0), 0);
 	assert_int_equal(pwrite_full(fd, nul, sizeof(nul) - 1, 0), 0);
-	assert_int_equal(conf_read(path, note, NULL, &e), -EINVAL);
+	assert_int_equal(read_noted(path, &e), -EINVAL);
 	assert_non_null(strstr(e.text, "NUL"));
 	close(fd);
 	unlink(path);
@@ -205,7 +215,7 @@ static void note_bad(void *arg, const struct err *e)
 	snprintf(a->bad + n, sizeof(a->bad) - n, "%s;", strchr(e->text, ':'));
 }
 
-/* All that is wrong at once, and what is right is read. */
+/* One pass reports all errors and reads all correct lines. */
 static void test_all_errors(void **state)
 {
 	static const char text[] = "[s\nkey 1\nkey\nwrong 2\n[t]\nlast 3";
@@ -229,7 +239,7 @@ static void test_directory(void **state)
 	struct err e = ERR_INIT;
 
 	(void)state;
-	assert_int_equal(conf_read("/", note, NULL, &e), -EISDIR);
+	assert_int_equal(read_noted("/", &e), -EISDIR);
 	assert_string_equal(e.text, "cannot read /: Is a directory");
 }
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* CRC32C: the vectors of RFC 3720 §B.4, and every way to compute it against a plain one. */
-#include "crypto/crc32c.h"
+/* CRC32C: the test vectors of RFC 3720 §B.4, and a comparison with a simple implementation. */
 #include "crypto/crypto.h"
 
 #include <setjmp.h>
@@ -43,7 +42,7 @@ static uint32_t bitwise(uint32_t reg, const uint8_t *p, size_t len)
 	return reg;
 }
 
-static void ways_agree(void **state)
+static void simple_agrees(void **state)
 {
 	uint8_t data[2048 + 8];
 
@@ -53,11 +52,6 @@ static void ways_agree(void **state)
 		const uint8_t *p = data + len % 8;
 		uint32_t want = bitwise(~0u, p, len);
 
-		assert_int_equal(crc32c_portable(~0u, p, len), want);
-#ifdef __x86_64__
-		if (__builtin_cpu_supports("sse4.2"))
-			assert_int_equal(crc32c_sse42(~0u, p, len), want);
-#endif
 		assert_int_equal(~crypto_crc32c(0, p, len), want);
 	}
 }
@@ -86,7 +80,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(vectors),
-		cmocka_unit_test(ways_agree),
+		cmocka_unit_test(simple_agrees),
 		cmocka_unit_test(split_anywhere),
 	};
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The books of both ends: blocks by number, answers by channel, lists on the wire. */
+/* Credit records at both ends: blocks by number, answers by channel, and lists on the wire. */
 #include "transport/credit.h"
 
 #include <errno.h>
@@ -38,7 +38,7 @@ static void test_unacked_limits(void **state)
 
 #define MANY 300
 
-/* Random additions and removals against a plain table of what must be inside. */
+/* Random additions and removals against a plain table. */
 static void test_unacked_random(void **state)
 {
 	struct unacked *u = unacked_new(MANY / 2);
@@ -49,7 +49,7 @@ static void test_unacked_random(void **state)
 	(void)state;
 	srand(3);
 	for (i = 0; i < MANY; i++) {
-		/* Numbers that collide in many ways: dense, strided and far apart. */
+		/* Numbers with many kinds of hash collisions: dense, strided and far apart. */
 		b[i].number = i % 3 == 0 ? i : i % 3 == 1 ? (uint64_t)i << 32 : (uint64_t)i << 20;
 		b[i].channel = i % 5;
 	}
@@ -79,23 +79,30 @@ static void test_unacked_random(void **state)
 static void test_unacked_channel(void **state)
 {
 	struct unacked *u = unacked_new(MANY);
-	struct block *b = calloc(MANY, sizeof(*b)), *list;
+	struct block *b = calloc(MANY, sizeof(*b));
+	const struct path_config c = { .source = true };
+	struct path p = { 0 };
+	struct path_event ev;
 	uint32_t i, n = 0;
 
 	(void)state;
+	assert_int_equal(path_init(&p, NULL, &c, 1, false), 0);
 	for (i = 0; i < MANY; i++) {
 		b[i].number = (uint64_t)i << (i % 40);
 		b[i].number += i;
 		b[i].channel = i % 4;
 		assert_int_equal(unacked_add(u, &b[i]), 0);
 	}
-	for (list = unacked_take_channel(u, 2); list; list = list->next) {
-		assert_int_equal(list->channel, 2);
-		n++;
+	unacked_return(u, &p, 2);
+	for (; path_take_events(&p, &ev, 1); n++) {
+		assert_int_equal(ev.kind, PATH_RETURNED);
+		assert_int_equal(ev.block->channel, 2);
 	}
 	assert_int_equal(n, MANY / 4);
 	assert_int_equal(unacked_count(u), MANY - MANY / 4);
-	assert_null(unacked_take_channel(u, 2));
+	unacked_return(u, &p, 2);
+	assert_false(path_has_events(&p));
+	path_destroy(&p);
 	for (i = 0; i < MANY; i++)
 		assert_ptr_equal(unacked_find(u, b[i].number), i % 4 == 2 ? NULL : &b[i]);
 	unacked_free(u);
@@ -106,13 +113,13 @@ static void test_unacked_channel(void **state)
 
 enum op { OPEN, ADD, TAKE, CLOSE };
 
-/* One step on a box of 2 channels and 2 credits, and what it must say. */
+/* One step on a credit_box of 2 channels and 2 credits, and its expected result. */
 struct step {
 	enum op op;
 	uint32_t channel;
-	uint64_t number;  /* ADD; TAKE: how many at most */
-	int want;         /* TAKE: the first number taken, -1: none */
-	uint32_t pending, unanswered; /* of that channel, after it */
+	uint64_t number;  /* ADD; TAKE: the maximum to take */
+	int want;         /* TAKE: the first number taken; -1: none */
+	uint32_t pending, unanswered; /* of the channel after the step */
 };
 
 static void run_steps(const struct step *s, size_t n)
@@ -153,19 +160,19 @@ static void test_box_rule(void **state)
 {
 	static const struct step steps[] = {
 		{ TAKE, 0, 8, -1, 0, 0 },
-		{ ADD, 0, 1, -EINVAL, 0, 0 },      /* an answer to nothing */
+		{ ADD, 0, 1, -EINVAL, 0, 0 },      /* no block was received */
 		{ OPEN, 0, 0, 0, 0, 1 },
 		{ OPEN, 1, 0, 0, 0, 1 },
 		{ OPEN, 0, 0, 0, 0, 2 },
-		{ OPEN, 0, 0, -EPROTO, 0, 2 },     /* the third of two */
-		{ OPEN, 1, 0, 0, 0, 2 },           /* a resend of what the other had? */
+		{ OPEN, 0, 0, -EPROTO, 0, 2 },     /* the third of two credits */
+		{ OPEN, 1, 0, 0, 0, 2 },           /* may be the same block, resent */
 		{ OPEN, 1, 0, -EPROTO, 0, 2 },
 		{ ADD, 0, 10, 0, 1, 2 },
-		{ OPEN, 0, 0, -EPROTO, 1, 2 },     /* known, but not told to the source */
+		{ OPEN, 0, 0, -EPROTO, 1, 2 },     /* answered, but the answer is not sent */
 		{ ADD, 0, 11, 0, 2, 2 },
 		{ ADD, 0, 12, -EINVAL, 2, 2 },
-		{ TAKE, 1, 8, -1, 0, 2 },          /* each channel its own answers */
-		{ TAKE, 0, 1, 10, 1, 1 },          /* in order, as many as asked */
+		{ TAKE, 1, 8, -1, 0, 2 },          /* only the channel's own answers */
+		{ TAKE, 0, 1, 10, 1, 1 },          /* in order, up to the limit */
 		{ OPEN, 0, 0, 0, 1, 2 },
 		{ OPEN, 0, 0, -EPROTO, 1, 2 },
 		{ TAKE, 0, 8, 11, 0, 1 },
@@ -184,7 +191,7 @@ static void test_box_close(void **state)
 		{ OPEN, 1, 0, 0, 0, 1 },
 		{ ADD, 0, 1, 0, 1, 2 },
 		{ CLOSE, 0, 0, 0, 0, 0 },
-		{ ADD, 0, 2, -EPIPE, 0, 0 },       /* the writer is late */
+		{ ADD, 0, 2, -EPIPE, 0, 0 },       /* the channel is closed already */
 		{ OPEN, 1, 0, 0, 0, 2 },
 		{ ADD, 1, 3, 0, 1, 2 },
 		{ ADD, 1, 4, 0, 2, 2 },
@@ -195,7 +202,7 @@ static void test_box_close(void **state)
 	run_steps(steps, sizeof(steps) / sizeof(steps[0]));
 }
 
-/* Through all its places many times, so that a leaked one shows. */
+/* Uses every slot many times to reveal a leaked one. */
 static void test_box_reuse(void **state)
 {
 	struct credit_box *x = credit_box_new(3, 5);
@@ -250,11 +257,11 @@ static void test_lists(void **state)
 	assert_int_equal(credit_list_peek(wire, sizeof(wire), &n, &size), -EBADMSG);
 }
 
-/* ---- what a damaged or hostile network makes of them ---- */
+/* ---- damaged and hostile lists ---- */
 
 #define LISTS 3
 
-/* A source's side of channel 9 whose first list is not list, while lists[0] still is. */
+/* A source on channel 9 refuses `list` as the first list, but still accepts `next`. */
 static void refuses(const uint8_t *key, const uint8_t *list, size_t len, const uint8_t *next)
 {
 	struct messages m;
@@ -283,15 +290,15 @@ static void check_lists(const uint8_t *key)
 		other[bit / 8] ^= (uint8_t)(1 << bit % 8);
 		refuses(key, other, len, lists[0]);
 	}
-	refuses(key, lists[1], len, lists[0]); /* the first one is lost, or comes later */
+	refuses(key, lists[1], len, lists[0]); /* the first one lost or late */
 	assert_int_equal(messages_open(&m, key, 10), 0);
 	assert_int_equal(credit_list_put(&m, other, &c, 1, &size), 0);
 	messages_close(&m);
-	refuses(key, other, len, lists[0]);    /* another channel's */
+	refuses(key, other, len, lists[0]);    /* of another channel */
 
 	assert_int_equal(messages_open(&m, key, 9), 0);
 	assert_int_equal(credit_list_check(&m, lists[0], len), 0);
-	assert_int_equal(credit_list_check(&m, lists[0], len), -EBADMSG); /* twice */
+	assert_int_equal(credit_list_check(&m, lists[0], len), -EBADMSG); /* a repeat */
 	assert_int_equal(credit_list_check(&m, lists[2], len), -EBADMSG);
 	assert_int_equal(credit_list_check(&m, lists[1], len), 0);
 	messages_close(&m);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The destination rule as a table: every kind of destination with every kind of source. */
-#include "transfer/dest.h"
+/* The destination rule as a table: each kind of destination with each kind of source. */
+#include "transfer/transfer.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -17,14 +17,14 @@ struct row {
 	bool slash, exists, is_dir, several;
 	int source;
 	int result;          /* 0 or the errno */
-	enum dest_place place;
+	enum dest_kind place;
 	bool make;
 };
 
 static const struct row rows[] = {
 	/* DST is missing */
 	{ 0, 0, 0, 0, FILE_, 0, DEST_AS, false },
-	{ 0, 0, 0, 0, DIR_, 0, DEST_CONTENTS, true },        /* becomes that name */
+	{ 0, 0, 0, 0, DIR_, 0, DEST_CONTENTS, true },        /* creates DST */
 	{ 0, 0, 0, 0, DIR_SLASH, 0, DEST_CONTENTS, true },
 	/* DST/ is missing */
 	{ 1, 0, 0, 0, FILE_, 0, DEST_INTO, true },
@@ -40,13 +40,13 @@ static const struct row rows[] = {
 	{ 1, 1, 0, 0, DIR_SLASH, -ENOTDIR, 0, 0 },
 	/* DST is a directory: the same as on the first run */
 	{ 0, 1, 1, 0, FILE_, 0, DEST_INTO, false },
-	{ 0, 1, 1, 0, DIR_, 0, DEST_CONTENTS, false },       /* merges into that name */
+	{ 0, 1, 1, 0, DIR_, 0, DEST_CONTENTS, false },       /* merges into DST */
 	{ 0, 1, 1, 0, DIR_SLASH, 0, DEST_CONTENTS, false },
 	/* DST/ is a directory */
 	{ 1, 1, 1, 0, FILE_, 0, DEST_INTO, false },
 	{ 1, 1, 1, 0, DIR_, 0, DEST_INTO, false },
 	{ 1, 1, 1, 0, DIR_SLASH, 0, DEST_CONTENTS, false },
-	/* several need a slash */
+	/* several sources need DST/ */
 	{ 0, 0, 0, 1, FILE_, -EINVAL, 0, 0 },
 	{ 0, 0, 0, 1, DIR_, -EINVAL, 0, 0 },
 	{ 0, 0, 0, 1, DIR_SLASH, -EINVAL, 0, 0 },
@@ -70,7 +70,7 @@ static void test_table(void **state)
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		const struct row *w = &rows[i];
 		struct dest d = { w->slash, w->exists, w->is_dir, w->several };
-		enum dest_place place = DEST_AS;
+		enum dest_kind place = DEST_AS;
 		struct err e = ERR_INIT;
 		bool make = false;
 		int r = dest_resolve(&d, "DST", w->source != FILE_, w->source == DIR_SLASH,
@@ -84,11 +84,11 @@ static void test_table(void **state)
 	}
 }
 
-/* A name from the other side must not steer the terminal that shows the message. */
+/* Control characters in a name from the peer must not reach the terminal. */
 static void test_message_is_printable(void **state)
 {
 	struct dest d = { .exists = true };
-	enum dest_place place;
+	enum dest_kind place;
 	struct err e = ERR_INIT;
 	bool make;
 

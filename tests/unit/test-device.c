@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Whether a device rotates, from trees that look like sysfs; on which node it is; and
- * where a file begins. */
-#include "storage/device.h"
+/* Whether a device rotates, from trees in the form of sysfs; its NUMA node; and the disk address of
+ * a file. */
+#include "storage/internal.h"
 #include "tests/support/tmptree.h"
 
 #include <errno.h>
@@ -15,13 +15,13 @@
 
 static char sysfs[sizeof(tmp_dir) + 8];
 
-/* All directories above and at path. */
+/* Makes path and its parent directories. */
 static void make_path(const char *path)
 {
 	assert_int_equal(make_dirs(path, 0755), 0);
 }
 
-/* devices/WHERE is a disk with this line in queue/rotational, or with none. */
+/* Makes the disk devices/WHERE; rotational: the content of queue/rotational, NULL: no such file. */
 static void disk(const char *where, const char *rotational)
 {
 	char path[sizeof(sysfs) + 256];
@@ -44,7 +44,7 @@ static void partition(const char *where)
 	make_path(path);
 }
 
-/* dev/block/NUMBERS leads to devices/WHERE, as the kernel's links do. */
+/* Links dev/block/NUMBERS to devices/WHERE, as the kernel does. */
 static void number(const char *numbers, const char *where)
 {
 	char path[sizeof(sysfs) + 256], to[256];
@@ -56,7 +56,7 @@ static void number(const char *numbers, const char *where)
 	assert_int_equal(symlink(to, path), 0);
 }
 
-/* devices/WHERE has devices/TO among its slaves; both are two directories deep. */
+/* Makes devices/TO a slave of devices/WHERE; both are two directories deep. */
 static void slave(const char *where, const char *name, const char *to)
 {
 	char path[sizeof(sysfs) + 256], link[300];
@@ -66,8 +66,8 @@ static void slave(const char *where, const char *name, const char *to)
 	assert_int_equal(symlink(link, path), 0);
 }
 
-/* A machine: sda turns and has a partition, sdb does not; LVM over sda1, RAID 1 of both,
- * LVM over a partition of that RAID, a stripe of flash alone. */
+/* sda rotates and has a partition, sdb does not rotate; LVM over sda1, RAID 1 of both, LVM over a
+ * partition of that RAID, a stripe of flash only. */
 static int set_up(void **state)
 {
 	if (tmp_setup(state))
@@ -116,19 +116,19 @@ static void test_rotates(void **state)
 		int rotates;
 	} cases[] = {
 		{ 8, 0, 1 },
-		{ 8, 1, 1 },    /* a partition: its disk */
+		{ 8, 1, 1 },    /* a partition has its disk's value */
 		{ 8, 16, 0 },
 		{ 8, 17, 0 },
 		{ 252, 0, -1 }, /* no such file */
 		{ 252, 1, -1 }, /* not a number */
-		{ 253, 0, 1 },  /* whatever the mapper says of itself */
-		{ 9, 0, 1 },    /* one of two */
+		{ 253, 0, 1 },  /* the mapper's own value is ignored */
+		{ 9, 0, 1 },    /* one of its two disks rotates */
 		{ 259, 0, 1 },
 		{ 253, 1, 1 },  /* through a partition of the RAID */
 		{ 253, 2, 0 },
-		{ 253, 3, 1 },  /* what is below does not tell: its own word */
-		{ 253, 4, 0 },  /* a circle comes to an end */
-		{ 8, 32, -1 },  /* not there */
+		{ 253, 3, 1 },  /* unknown below: its own value */
+		{ 253, 4, 0 },  /* a loop of slaves must not hang */
+		{ 8, 32, -1 },  /* no such device */
 		{ 0, 0, -1 },   /* tmpfs and the like have no device */
 	};
 
@@ -153,7 +153,7 @@ static void test_queue_number(void **state)
 	assert_int_equal(queue_number(sysfs, 0, "rotational"), -1);
 }
 
-/* Filesystems without a block device of their own. */
+/* Filesystems without a block device. */
 static void test_no_device(void **state)
 {
 	int proc = open("/proc/self/status", O_RDONLY);
@@ -190,7 +190,8 @@ static void test_mounts(void **state)
 	assert_false(mount_find("", 0, &m));
 }
 
-/* Of this machine; TEST_NODES: those that the test's directory is on. */
+/* The NUMA nodes of this machine's storage. TEST_NODES: the expected nodes of the test
+ * directory. */
 static void test_nodes(void **state)
 {
 	int fd = open(tmp_dir, O_RDONLY | O_DIRECTORY);
@@ -242,10 +243,10 @@ static void test_address(void **state)
 		close(b);
 		skip();
 	}
-	/* Two files cannot begin in the same place; and one keeps its own. */
+	/* Two files cannot begin at the same address, and a file's address does not change. */
 	assert_true(file_address(b) != ADDRESS_UNKNOWN && file_address(b) != at);
 	assert_true(file_address(a) == at);
-	/* A hole before the data changes nothing: there is nothing to read in it. */
+	/* A leading hole has no address; the address is that of the first data. */
 	assert_int_equal(ftruncate(b, 0), 0);
 	assert_int_equal(ftruncate(b, 1 << 20), 0);
 	assert_true(file_address(b) == ADDRESS_UNKNOWN);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Digests of files: known sums, in one go and in pieces, and again after the end. */
+/* Digests of files: known values, in one piece and in several, and reuse after the final value. */
 #include "crypto/crypto.h"
 
 #include <errno.h>
@@ -38,7 +38,7 @@ static void known_sums(void **state)
 		assert_non_null(d);
 		assert_int_equal(digest_final_hex(d, hex), 0);
 		assert_string_equal(hex, known[i].of_nothing);
-		/* After final it is fresh. */
+		/* digest_final_hex() resets the digest. */
 		for (int round = 0; round < 2; round++) {
 			assert_int_equal(digest_update(d, "a", 1), 0);
 			assert_int_equal(digest_update(d, NULL, 0), 0);
@@ -78,7 +78,7 @@ static void either_case(void **state)
 	digest_free(d);
 }
 
-/* A run's digest in one go is what XXH128 gives piece by piece. */
+/* run_digest() of all data equals XXH128 over pieces of it. */
 static void run_digest(void **state)
 {
 	struct digest *d = digest_new("XXH128");

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Direct I/O: where it is to be had, its unaligned tails through every engine, and
- * reading past the page cache. */
+/* Direct I/O: where it is available, unaligned tails with each engine, and reads past the page
+ * cache. */
 #include "storage/storage.h"
+#include "tests/support/faults.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -46,7 +47,7 @@ static struct io *need_engine(const struct engine *g)
 	struct err e = ERR_INIT;
 	struct io *io;
 
-	/* The memlock of a ring that was closed comes back a little later. */
+	/* The kernel releases the memlock of a closed ring a little later. */
 	for (int i = 0; i < 20; i++) {
 		io = io_new(g->kind, DEPTH, &pool, g->npools, NULL, &e);
 		if (io && strcmp(io_name(io), g->name) == 0)
@@ -66,7 +67,7 @@ static struct block *need_block(void)
 	return b;
 }
 
-/* The test's file, direct; skips where the filesystem refuses. */
+/* Opens the test file with O_DIRECT; skips the test if the filesystem refuses. */
 static int need_direct(int flags)
 {
 	int fd = open(path, flags | O_DIRECT);
@@ -89,7 +90,7 @@ static void make_file(void)
 	close(fd);
 }
 
-/* Pages of the file's first len bytes that are in the page cache. */
+/* The number of page cache pages for the file's first len bytes. */
 static size_t resident(size_t len)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE), n = (len + page - 1) / page, in = 0;
@@ -106,7 +107,7 @@ static size_t resident(size_t len)
 	return in;
 }
 
-/* Whether this filesystem's direct I/O leaves nothing in the page cache. */
+/* Whether direct I/O on this filesystem leaves no pages in the page cache. */
 static bool stays_out(void)
 {
 	struct block *b = need_block();
@@ -134,8 +135,8 @@ static int64_t one(struct io *io, bool write, int fd, uint64_t offset, void *dat
 	return op.result;
 }
 
-/* The whole of content to or from fd in blocks, the last one with the tail, as many at
- * once as the engine takes. What was read is compared. */
+/* Copies all of `content` to or from fd in blocks, the last one with the tail, with as many
+ * operations at once as the engine takes. Compares the data after reading. */
 static void transfer(struct io *io, bool write, int fd)
 {
 	struct io_op ops[BLOCKS_WHOLE + 1], *done;
@@ -181,8 +182,8 @@ static void test_write_tail(void **state)
 
 	assert_int_equal(ftruncate(fd, 0), 0);
 	transfer(io, true, fd);
-	/* Only what could not go directly went through the page cache: the tail's last page,
-	 * and not for want of the flag. */
+	/* Only the last page of the tail went through the page cache. The descriptor is still
+	 * O_DIRECT. */
 	if (out)
 		assert_in_range(resident(SIZE), 0, 1);
 	assert_true(fcntl(fd, F_GETFL) & O_DIRECT);
@@ -199,14 +200,14 @@ static void test_read_tail(void **state)
 
 	make_file();
 	transfer(io, false, fd);
-	/* The kernel may read ahead of the tail, not before it. */
+	/* The kernel may read ahead after the start of the tail, but not before it. */
 	if (out)
 		assert_int_equal(resident(SIZE - TAIL), 0);
 	close(fd);
 	io_free(io);
 }
 
-/* Memory, offsets and lengths of any kind. */
+/* Unaligned memory, offsets and lengths. */
 static void test_unaligned(void **state)
 {
 	static const struct {
@@ -233,7 +234,7 @@ static void test_unaligned(void **state)
 		assert_int_equal(one(io, true, fd, at, p, len, b), len);
 	}
 	compare_file();
-	/* At the end: what there is. */
+	/* At the end of the file, reads return only the existing bytes. */
 	assert_int_equal(one(io, false, fd, SIZE - TAIL, block_payload(b), PAYLOAD, b), TAIL);
 	assert_memory_equal(block_payload(b), content + SIZE - TAIL, TAIL);
 	assert_int_equal(one(io, false, fd, SIZE - 5, block_payload(b), PAYLOAD, b), 5);
@@ -244,7 +245,7 @@ static void test_unaligned(void **state)
 	io_free(io);
 }
 
-/* A tail fails as any write does. */
+/* Writing a tail reports errors like any write. */
 static void test_tail_error(void **state)
 {
 	struct io *io = need_engine(*state);
@@ -257,23 +258,25 @@ static void test_tail_error(void **state)
 	io_free(io);
 }
 
-/* Half transfers of a direct descriptor, unaligned ones among them, go on. */
+/* Partial transfers with O_DIRECT, aligned or not, continue to their end. */
 static void test_short(void **state)
 {
-	struct io *io = need_engine(*state);
-	int fd = need_direct(O_RDWR | O_TRUNC);
-	struct err e = ERR_INIT;
+	struct io *io;
+	int fd;
 
-	assert_int_equal(fault_storage_set("short-write:rate=0.5;short-read:rate=0.5", &e), 0);
+	need_faults();
+	io = need_engine(*state);
+	fd = need_direct(O_RDWR | O_TRUNC);
+	set_faults("short-write:rate=0.5;short-read:rate=0.5");
 	transfer(io, true, fd);
 	transfer(io, false, fd);
-	fault_storage_set(NULL, NULL);
+	set_faults(NULL);
 	compare_file();
 	close(fd);
 	io_free(io);
 }
 
-/* Without /proc there is nothing to open again: the descriptor turns to the page cache. */
+/* Without /proc the file cannot be opened a second time, so the descriptor loses O_DIRECT. */
 static void test_without_proc(void **state)
 {
 	struct io *io = need_engine(*state);
@@ -286,7 +289,7 @@ static void test_without_proc(void **state)
 		    mount("none", "/", "none", MS_REC | MS_PRIVATE, NULL) < 0 ||
 		    mount("none", "/proc", "tmpfs", 0, NULL) < 0)
 			_exit(77);
-		/* A ring does not outlive a fork. */
+		/* The child needs its own ring. */
 		struct io *own = need_engine(*state);
 
 		transfer(own, true, fd);
@@ -308,7 +311,6 @@ static void test_read_past_cache(void **state)
 	bool out = direct >= 0 && direct_alignment(direct) && stays_out();
 	static uint8_t plain[SIZE + 4096];
 	uint8_t *aligned = aligned_alloc(4096, 1 << 20);
-	struct err e = ERR_INIT;
 
 	(void)state;
 	make_file();
@@ -327,19 +329,21 @@ static void test_read_past_cache(void **state)
 	assert_int_equal(read_past_cache(fd, SIZE, plain, 1), -ENODATA);
 	assert_int_equal(read_past_cache(fd, 1 << 30, aligned, 4096), -ENODATA);
 	assert_int_equal(read_past_cache(-1, 0, aligned, 4096), -EBADF);
-	/* Nothing of it came by way of the page cache. */
+	/* No page went through the page cache. */
 	if (out)
 		assert_int_equal(resident(SIZE), 0);
-	assert_int_equal(fault_storage_set("read:EIO", &e), 0);
-	assert_int_equal(read_past_cache(fd, 0, aligned, SIZE), -EIO);
-	fault_storage_set(NULL, NULL);
+	if (have_faults()) {
+		set_faults("read:EIO");
+		assert_int_equal(read_past_cache(fd, 0, aligned, SIZE), -EIO);
+		set_faults(NULL);
+	}
 	if (direct >= 0)
 		close(direct);
 	close(fd);
 	free(aligned);
 }
 
-/* Files in memory: there is no medium behind them, and no direct I/O that pays. */
+/* Files in memory have no medium, so direct I/O on them has no use. */
 static void test_memory(void **state)
 {
 	int fd = memfd_create("test", MFD_CLOEXEC);
@@ -355,7 +359,7 @@ static void test_memory(void **state)
 	assert_int_equal(read_past_cache(fd, 0, back, sizeof(back)), 0);
 	assert_memory_equal(back, content, sizeof(back));
 	assert_int_equal(read_past_cache(fd, 1, back, sizeof(back)), -ENODATA);
-	/* A writer need not be able to read. */
+	/* A descriptor for writing only, as a sink has, is enough. */
 	snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
 	writer = open(name, O_WRONLY);
 	assert_true(writer >= 0);
@@ -387,7 +391,7 @@ static void test_alignment(void **state)
 	if (align == 0)
 		skip();
 	assert_true(align >= 4096 && (align & (align - 1)) == 0);
-	/* The kernel keeps the promise. */
+	/* Direct I/O works with the alignment that direct_alignment() returns. */
 	b = need_block();
 	make_file();
 	fd = open(path, O_RDONLY | O_DIRECT);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Directories by reference: few descriptors for many directories, from many threads. */
+/* Directories by reference: few descriptors for many directories, used by many threads. */
 #include "storage/storage.h"
 
 #include "tests/support/tmptree.h"
@@ -58,7 +58,7 @@ static struct dir *top_of(struct dirs *s)
 	return top;
 }
 
-/* d's descriptor, pinned for the while, is that of the path. */
+/* Pins d and checks that its descriptor is for path. */
 static void check_is(struct dir *d, const char *path)
 {
 	struct stat is, want;
@@ -108,7 +108,7 @@ static void deep_trees_too(void **state)
 	for (int i = 0; i < DEPTH; i++) {
 		struct dir *sub = dir_sub(d, i ? "s" : "deep");
 
-		dir_put(d); /* its child keeps it */
+		dir_put(d); /* the child holds a reference */
 		d = sub;
 		if (i)
 			strcat(path, "/s");
@@ -118,8 +118,29 @@ static void deep_trees_too(void **state)
 	up = dir_sub(d, "nothing");
 	assert_int_equal(dir_pin(up), -ENOENT);
 	dir_put(up);
+	assert_int_equal(dirs_count(s), 1 + DEPTH);
 	dir_put(d);
+	assert_int_equal(dirs_count(s), 0);
 	assert_int_equal(open_descriptors(), before - 1);
+	dirs_free(s);
+}
+
+/* A dry run into a directory that it would make. */
+static void a_top_that_does_not_exist(void **state)
+{
+	struct dirs *s = dirs_new(MAX_OPEN);
+	struct dir *top = dir_top(s, -1, "new"), *d = dir_sub(top, "a"), *sub = dir_sub(d, "b");
+	char *path = dir_path(sub, "f");
+
+	(void)state;
+	assert_int_equal(dir_pin(top), -ENOENT);
+	assert_int_equal(dir_pin(sub), -ENOENT);
+	assert_string_equal(path, "new/a/b/f");
+	free(path);
+	dir_put(sub);
+	dir_put(d);
+	dir_put(top);
+	assert_int_equal(dirs_count(s), 0);
 	dirs_free(s);
 }
 
@@ -192,7 +213,7 @@ static void a_symlink_is_no_directory(void **state)
 	dirs_free(s);
 }
 
-/* dirs_without_proc, of a walk that begins above it. */
+/* dirs_without_proc() for a walk from "/". */
 static void nothing_of_proc_is_entered(void **state)
 {
 	(void)state;
@@ -321,6 +342,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(broad_trees_stay_within_the_bound),
 		cmocka_unit_test(deep_trees_too),
+		cmocka_unit_test(a_top_that_does_not_exist),
 		cmocka_unit_test(pinned_ones_stay),
 		cmocka_unit_test(a_process_out_of_descriptors_closes_its_own),
 		cmocka_unit_test(a_symlink_is_no_directory),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Ids in any order become the fewest ranges, each id told once, none lost. */
-#include "transfer/done.h"
+/* Ids in any order become the fewest ranges; each id is reported once, and none is lost. */
+#include "transfer/sets.h"
 
 #include "util/util.h"
 
@@ -57,7 +57,7 @@ static void test_ranges(void **state)
 	}
 	t.n = 0;
 	assert_int_equal(done_flush(&d, note, &t), 0);
-	assert_int_equal(t.n, 0); /* told once */
+	assert_int_equal(t.n, 0); /* reported once */
 	assert_int_equal(done_add(&d, 42), 0);
 	assert_int_equal(done_flush(&d, note, &t), 0);
 	assert_int_equal(t.n, 1);
@@ -102,10 +102,10 @@ static void test_failure_ends_it(void **state)
 struct crowd {
 	struct done d;
 	atomic_uint turn, running;
-	uint8_t *told;       /* [THREADS * EACH], by the flusher alone */
+	uint8_t *told;       /* [THREADS * EACH], used by the flusher only */
 };
 
-/* Thread t adds the ids t, t + THREADS, ... so that ranges need all of them. */
+/* Thread t adds the ids t, t + THREADS, ... so that each range needs ids of all threads. */
 static void *adder(void *arg)
 {
 	struct crowd *c = arg;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Entries on the wire: what a hostile source might say a file is. */
+/* Entries on the wire, with descriptions of files that a hostile source might send. */
 #include "proto/bulk.h"
 
 #include "tests/support/codec.h"
@@ -174,7 +174,7 @@ static void test_ranges_refused(void **state)
 		assert_int_equal(bulk_entry_put(b, &e), 0);
 		len = buf_len(b);
 		memcpy(wire, buf_ptr(b), len);
-		/* They stand before the empty attributes' length. */
+		/* The ranges are before the length of the empty attributes. */
 		bulk_range_set(wire + len - 36, 0, bad[i][0]);
 		bulk_range_set(wire + len - 36, 1, bad[i][1]);
 		assert_int_equal(codec_decode(wire, len, get_entry, &back, sizeof(back), &used),
@@ -267,7 +267,7 @@ static void test_names(void **state)
 	assert_true(bulk_name_ok(longest));
 }
 
-/* A name of the same length put over a good one on the wire. */
+/* Overwrites a valid name on the wire with another of the same length. */
 static void check_wire_name(const char *raw, size_t len, int expect)
 {
 	struct buf *b CLEANUP_BUF = buf_new(4096);
@@ -298,7 +298,7 @@ static void test_names_on_wire(void **state)
 	check_wire_name("a/b", 3, -EBADMSG);
 	check_wire_name("a\0b", 3, -EBADMSG);  /* NUL inside */
 	check_wire_name("\0b", 2, -EBADMSG);
-	check_wire_name("abcX", 3, -EBADMSG);  /* no NUL behind */
+	check_wire_name("abcX", 3, -EBADMSG);  /* no terminating NUL */
 }
 
 static void test_put_names(void **state)
@@ -315,7 +315,7 @@ static void test_put_names(void **state)
 	assert_int_equal(buf_len(b), 0);
 }
 
-/* Encoded by hand, so that what put refuses can be shown to get. */
+/* An entry encoded by hand, to give get() entries that put() refuses. */
 struct raw {
 	uint8_t type, flags;
 	uint64_t id, parent, link_id, size;
@@ -363,7 +363,7 @@ static void test_hostile(void **state)
 {
 	static const struct raw good[] = {
 		{ .type = ENTRY_FILE, .id = 2, .parent = 1 },
-		{ .type = ENTRY_FILE, .id = 1, .flags = ENTRY_F_LAST },  /* says nothing here */
+		{ .type = ENTRY_FILE, .id = 1, .flags = ENTRY_F_LAST },  /* ignored here */
 		{ .type = ENTRY_FILE, .id = 1, .size = INT64_MAX, .mode = 07777 },
 		{ .type = ENTRY_FILE, .id = 1, .flags = ENTRY_F_SPARSE },
 		{ .type = ENTRY_FILE, .id = 1, .flags = ENTRY_F_LINKED },
@@ -406,6 +406,35 @@ static void test_hostile(void **state)
 		assert_int_equal(decode_raw(&bad[i]), -EBADMSG);
 }
 
+/* The nested length agrees with the frame, but the entry's fields do not fit into it. */
+static void test_too_short_inside(void **state)
+{
+	struct bulk_entry e = file_entry(), back;
+	uint8_t ranges[3 * 16];
+
+	for (uint32_t i = 0; i < 3; i++)
+		bulk_range_set(ranges, i, (struct bulk_range){ i * 10ull, 10 });
+	e.flags = ENTRY_F_SPARSE;
+	e.ranges = ranges;
+	e.nranges = 3;
+	e.size = 30;
+	e.xattrs = (const uint8_t *)"\0\1a\0\0\0\1b";
+	e.xattrs_len = 8;
+	for (size_t cut = 1;; cut++) {
+		struct buf *b CLEANUP_BUF = buf_new(BULK_FRAME_MAX);
+		size_t len;
+
+		assert_int_equal(bulk_entry_put(b, &e), 0);
+		len = buf_len(b) - cut;
+		if (len < 4)
+			break;
+		buf_poke_u32(b, 0, (uint32_t)len - 4);
+		assert_int_equal(bulk_entry_get(b, &back), -EBADMSG);
+		assert_true(codec_all_zero(&back, sizeof(back)));
+		assert_int_equal(buf_len(b), len + cut);
+	}
+}
+
 static void test_long_target(void **state)
 {
 	struct raw r = { .type = ENTRY_LINK, .id = 1 };
@@ -420,7 +449,7 @@ static void test_long_target(void **state)
 	free(target);
 }
 
-/* A full frame takes no half of an entry. */
+/* A frame without room for an entry gets no part of it. */
 static void test_whole_or_not(void **state)
 {
 	struct buf *b CLEANUP_BUF = buf_new(100);
@@ -434,7 +463,7 @@ static void test_whole_or_not(void **state)
 	assert_int_equal(bulk_entry_get(b, &back), 0);
 }
 
-/* What a later minor version appends to an entry is passed over. */
+/* Fields that a later minor version appends to an entry are skipped. */
 static void test_appended(void **state)
 {
 	struct buf *b CLEANUP_BUF = buf_new(4096);
@@ -462,6 +491,7 @@ int main(void)
 		cmocka_unit_test(test_names_on_wire),
 		cmocka_unit_test(test_put_names),
 		cmocka_unit_test(test_hostile),
+		cmocka_unit_test(test_too_short_inside),
 		cmocka_unit_test(test_long_target),
 		cmocka_unit_test(test_whole_or_not),
 		cmocka_unit_test(test_appended),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Error texts, and names of bytes made fit to print. */
+/* Error texts, and printable forms of names with any bytes. */
 #include "util/err.h"
 
 #include <errno.h>
@@ -99,7 +99,7 @@ static void test_printable(void **state)
 		{ "gr\xc3\xbc\xc3\x9f", "gr\xc3\xbc\xc3\x9f" },
 		{ "\xe2\x82\xac \xf0\x9f\x98\x80", "\xe2\x82\xac \xf0\x9f\x98\x80" },
 		{ "\xff\xfe", "\\xff\\xfe" },
-		{ "\xc3", "\\xc3" },                             /* cut short */
+		{ "\xc3", "\\xc3" },                             /* truncated */
 		{ "\xe2\x82", "\\xe2\\x82" },
 		{ "\xf0\x9f\x98", "\\xf0\\x9f\\x98" },
 		{ "\xe2\x82x", "\\xe2\\x82x" },
@@ -111,12 +111,13 @@ static void test_printable(void **state)
 		{ "\xf4\x8f\xbf\xbf", "\xf4\x8f\xbf\xbf" },
 		{ "\xc2\x9b" "31m", "\\xc2\\x9b" "31m" },        /* C1: CSI in one character */
 		{ "\xc2\xa0", "\xc2\xa0" },
-		/* U+202E: "exe.txt" would be shown of a name that ends in "txt.exe" */
+		/* U+202E: a terminal would show "exe.txt" at the end of a name that ends in
+		 * "txt.exe" */
 		{ "\xe2\x80\xaetxt.exe", "\\xe2\\x80\\xaetxt.exe" },
 		{ "\xe2\x81\xa6x\xe2\x81\xa9", "\\xe2\\x81\\xa6x\\xe2\\x81\\xa9" },
 		{ "\xd8\x9c", "\\xd8\\x9c" },
 		{ "\xe2\x80\xa8", "\\xe2\\x80\\xa8" },
-		{ "\xd7\xa9\xe2\x80\xa6", "\xd7\xa9\xe2\x80\xa6" }, /* right to left by itself */
+		{ "\xd7\xa9\xe2\x80\xa6", "\xd7\xa9\xe2\x80\xa6" }, /* right-to-left letters */
 	};
 	size_t i;
 
@@ -125,7 +126,7 @@ static void test_printable(void **state)
 		assert_string_equal(printable(cases[i].name), cases[i].text);
 }
 
-/* Text of a peer in an error. */
+/* A peer's text in an error. */
 static void test_text_is_one_line(void **state)
 {
 	struct err e = ERR_INIT;
@@ -151,7 +152,7 @@ static void test_printable_rotates(void **state)
 	assert_ptr_equal(printable("again"), p[0]);
 }
 
-/* Fill name with len bytes of unit, between "HEAD" and "TAIL". */
+/* Fills name with "HEAD", at most len bytes of repeated units, and "TAIL". */
 static void make_long(char *name, const char *unit, size_t len)
 {
 	size_t n = strlen(unit), i;
@@ -179,12 +180,13 @@ static void test_printable_cuts_the_middle(void **state)
 			assert_memory_equal(p, "HEAD", 4);
 			assert_string_equal(p + strlen(p) - 4, "TAIL");
 			assert_non_null(strstr(p, "..."));
-			/* Cut between characters: to print it again changes nothing. */
+			/* The cut is between characters, so printable() of the result changes
+			 * nothing. */
 			if (units[i][0] != '\n')
 				assert_string_equal(printable(p), p);
 		}
 	}
-	make_long(name, "x", 791); /* exactly what fits */
+	make_long(name, "x", 791); /* the longest name that fits */
 	assert_string_equal(printable(name), name);
 }
 

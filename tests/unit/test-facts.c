@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The facts of listings, as FEAT tells them and OPTS MLST chooses them (RFC 3659 §7.8,
- * §7.9). */
-#include "control/session.h"
+/* The facts of listings, listed by FEAT and selected by OPTS MLST (RFC 3659 §7.8, §7.9). */
+#include "control/server/session.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,7 +22,7 @@ static void test_text(void **state)
 	assert_string_equal(out, "size;UNIX.group;");
 	facts_text(out, 0, false);
 	assert_string_equal(out, "");
-	/* FEAT: all there are, marked those that are on. */
+	/* FEAT lists all facts, with a mark on the enabled ones. */
 	facts_text(out, FACT_TYPE | FACT_MODE, true);
 	assert_string_equal(out, "type*;size;modify;UNIX.mode*;UNIX.owner;UNIX.group;");
 	facts_text(out, ALL, true);
@@ -39,11 +38,11 @@ static void test_parse(void **state)
 		{ "", 0 },
 		{ ";", 0 },
 		{ "type;", FACT_TYPE },
-		{ "type", FACT_TYPE },                  /* without the end that it should have */
+		{ "type", FACT_TYPE },                  /* without the final ';' */
 		{ "SIZE;unix.MODE;", FACT_SIZE | FACT_MODE },
 		{ "size;size;", FACT_SIZE },
 		{ "siz;sizes;UNIX.;modify;", FACT_MODIFY },
-		{ "perm;unique;", 0 },                  /* facts that we have not */
+		{ "perm;unique;", 0 },                  /* unknown facts */
 		{ ";;type;;UNIX.owner;;", FACT_TYPE | FACT_UID },
 		{ "type;size;modify;UNIX.mode;UNIX.owner;UNIX.group;", ALL },
 		{ "type,size", 0 },
@@ -55,7 +54,7 @@ static void test_parse(void **state)
 			fail_msg("%s: %x", cases[i].list, facts_parse(cases[i].list));
 }
 
-/* Whatever is on is what its own text turns on. */
+/* Parsing the text of a set of facts enables the same set. */
 static void test_there_and_back(void **state)
 {
 	char out[128];

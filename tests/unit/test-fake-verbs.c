@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The fake fabric finds what the tests of src/rdma rely on it to find. */
+/* The fake fabric detects the errors that the tests of src/rdma rely on. */
 #include "tests/support/rdma-phony.h"
 
 #include <signal.h>
@@ -8,7 +8,7 @@
 
 #define V fake_verbs
 
-/* Two connected queue pairs: a phony server's, and one made by hand. */
+/* Two connected queue pairs: one of the phony server, and one made by hand. */
 struct pair {
 	struct ends x;
 	struct phony to;
@@ -30,7 +30,7 @@ static void next_event(struct pair *p, enum rdma_cm_event_type type)
 	V.event_done(ev);
 }
 
-/* entries: of the completion queue; works: that may be posted. */
+/* entries: of the completion queue; works: maximum of posted sends. */
 static void pair_make(struct pair *p, int entries, uint32_t works)
 {
 	struct ibv_qp_init_attr attr = { .cap = { .max_send_wr = works, .max_recv_wr = 4,
@@ -87,7 +87,7 @@ static int send_from(struct pair *p, uint64_t addr, uint32_t len, unsigned flags
 	return V.post_send(p->id, &wr);
 }
 
-/* ---- what would crash, hang or leak ends the program ---- */
+/* ---- calls that would crash, hang or leak end the program ---- */
 
 static void free_nothing(struct pair *p) { fake_end(); }
 static void free_id_first(struct pair *p) { V.id_free(p->id); }
@@ -172,9 +172,9 @@ static void test_misuse(void **state)
 	}
 }
 
-/* ---- what devices do ---- */
+/* ---- device behaviour ---- */
 
-/* A place in the queue is free when a completion of it or of a later one is seen. */
+/* A slot in the queue becomes free when its completion, or that of a later request, is polled. */
 static void test_queue_places(void **state)
 {
 	struct ibv_wc wc[8];
@@ -195,7 +195,7 @@ static void test_queue_places(void **state)
 	pair_free(&p);
 }
 
-/* In error all that is posted is flushed, and what comes after. */
+/* In the error state all posted requests are flushed, and later ones too. */
 static void test_flush(void **state)
 {
 	struct ibv_sge sge;
@@ -221,7 +221,7 @@ static void test_flush(void **state)
 	pair_free(&p);
 }
 
-/* Bytes come as they are; inline ones as they were when they were posted. */
+/* The bytes are read at the transfer; inline bytes are copied when posted. */
 static void test_bytes(void **state)
 {
 	uint8_t own[4] = "own";
@@ -239,7 +239,7 @@ static void test_bytes(void **state)
 	assert_int_equal(fake_run(9), 1);
 	assert_memory_equal(p.to.mem + phony_received_at(0, 1), "own", 3);
 	assert_int_equal(send_from(&p, (uintptr_t)own, 17, IBV_SEND_INLINE), -EINVAL);
-	/* Not its memory: before, behind. */
+	/* Addresses outside the memory region. */
 	fake.hold = false;
 	assert_int_equal(send_from(&p, 1000 + 252, 5, 0), 0);
 	assert_int_equal(V.poll(p.cq, 2, wc), 1);
@@ -247,7 +247,7 @@ static void test_bytes(void **state)
 	pair_free(&p);
 }
 
-/* An armed queue wakes once; one that is not, not at all. */
+/* An armed queue wakes its reader once; a queue that is not armed never does. */
 static void test_notification(void **state)
 {
 	uint64_t n;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The client half against scripted servers on loopback: what speaks something else, what
- * refuses, what lists over a data connection; and ssh that does not come through. */
+/* The client half against scripted servers on loopback: servers that speak another protocol, that
+ * refuse, and that list over a data connection; and a failing ssh. */
 #include "control/control.h"
 
 #include <errno.h>
@@ -19,15 +19,15 @@
 
 /* ---- a server that follows a script ---- */
 
-/* What the server says first, and then to each line it gets, in this order; the last
- * answer is kept for all that follows. "" says nothing. NULL ends the script: close. */
+/* says: the greeting, then one reply for each line received, in order. "" sends no reply. NULL ends
+ * the script and closes the connection. */
 struct script {
 	const char *const *says;
-	const char *data;     /* sent to who connects to the data port; NULL: none */
-	const char *inline_data; /* sent behind an answer that begins with "150-"; NULL: none */
+	const char *data;     /* sent on the data connection; NULL: none */
+	const char *inline_data; /* sent after a reply that begins with "150-"; NULL: none */
 	int lfd, data_fd;
 	uint16_t port, data_port;
-	char got[4096];       /* every line, joined by '|' */
+	char got[4096];       /* all received lines, each followed by '|' */
 	pthread_t thread;
 };
 
@@ -35,7 +35,7 @@ static void say(int fd, const struct script *s, const char *text)
 {
 	char line[4096];
 
-	/* "%" stands for the data port. */
+	/* "%" stands for the data port number. */
 	const char *mark = strchr(text, '%');
 
 	if (mark)
@@ -78,7 +78,7 @@ static void *follow(void *arg)
 			send(fd, s->inline_data, strlen(s->inline_data), MSG_NOSIGNAL);
 		next++;
 	}
-	/* The client's bytes must not make a reset of our end. */
+	/* Read all of the client's bytes: close() with unread bytes would reset the connection. */
 	shutdown(fd, SHUT_WR);
 	while (fgets(line, sizeof(line), in))
 		;
@@ -115,9 +115,9 @@ static char *password(void *arg, const char *user, const char *host, int attempt
 static struct ftp_client *connect_to(struct script *s, const char *user, bool plain,
 				     struct err *e)
 {
-	struct place p = { .kind = PLACE_RFTP, .host = (char *)"127.0.0.1", .port = s->port,
-			   .user = (char *)user };
-	struct ftp_client_config c = { .place = &p, .plain = plain, .password = password,
+	struct url p = { .kind = URL_RFTP, .host = (char *)"127.0.0.1", .port = s->port,
+			 .user = (char *)user };
+	struct ftp_client_config c = { .url = &p, .plain = plain, .password = password,
 				       .plain_password = !user || strcmp(user, "careful"),
 				       .connect_timeout_ms = 1000 };
 
@@ -127,7 +127,7 @@ static struct ftp_client *connect_to(struct script *s, const char *user, bool pl
 
 #define SCRIPT(...) ((const char *const[]){ __VA_ARGS__, NULL })
 
-/* ---- what is no FTP server ---- */
+/* ---- servers without FTP ---- */
 
 static void test_others(void **state)
 {
@@ -137,8 +137,8 @@ static void test_others(void **state)
 		{ "\x15\x03\x01", "speaks TLS", -EPROTO },
 		{ "* OK IMAP\r\n", "mail server", -EPROTO },
 		{ "\x1b[2Jhello\r\n", "does not speak FTP (it sent \"\\x1b[2Jhello\")", -EPROTO },
-		{ "2 nonsense\r\n", "no FTP reply", -EPROTO },
-		{ "", "closed the connection without a word", -ECONNRESET },
+		{ "2 nonsense\r\n", "an invalid FTP reply", -EPROTO },
+		{ "", "closed the connection without sending anything", -ECONNRESET },
 		{ "421 Too many\r\n", "421 Too many", -ECONNABORTED },
 		{ "220 hi\r\n", "closed the connection", -EPIPE },
 	};
@@ -164,7 +164,7 @@ static void test_silence(void **state)
 	begin(&s, SCRIPT("", ""));
 	assert_null(connect_to(&s, NULL, true, &e));
 	assert_int_equal(e.code, -ETIMEDOUT);
-	assert_non_null(strstr(e.text, "said nothing"));
+	assert_non_null(strstr(e.text, "sent nothing"));
 	end(&s);
 }
 
@@ -178,7 +178,7 @@ static void test_no_tls(void **state)
 	assert_int_equal(e.code, -EPROTO);
 	assert_non_null(strstr(e.text, "offers no TLS"));
 	end(&s);
-	assert_string_equal(s.got, "AUTH TLS|"); /* and nothing of ours */
+	assert_string_equal(s.got, "AUTH TLS|"); /* no further line from the client */
 }
 
 /* ---- login ---- */
@@ -197,10 +197,10 @@ static void test_plain_login(void **state)
 	begin(&s, welcome);
 	c = connect_to(&s, "bob", true, &e);
 	assert_non_null(c);
-	assert_int_equal(ftp_bulk(c)->major, 1);
-	assert_int_equal(ftp_bulk(c)->minor, 1);
-	assert_int_equal(ftp_bulk(c)->features, BULK_F_MODES | BULK_F_TIMES);
-	assert_true(ftp_client_rtt_ns(c) > 0);
+	assert_int_equal(c->bulk.major, 1);
+	assert_int_equal(c->bulk.minor, 1);
+	assert_int_equal(c->bulk.features, BULK_F_MODES | BULK_F_TIMES);
+	assert_true(c->rtt_ns > 0);
 	ftp_close(c);
 	end(&s);
 	assert_non_null(strstr(s.got, "USER bob|PASS pw|FEAT|"));
@@ -268,13 +268,19 @@ static void test_errno(void **state)
 
 /* ---- listing over a data connection ---- */
 
-static int note(void *arg, const struct ftp_facts *f)
+/* List "dir", and note the names, each followed by '|'. */
+static int list_names(struct ftp_client *c, char names[1024], struct err *e)
 {
-	char *names = arg;
+	struct facts_list l = { 0 };
+	int rc = ftp_list(c, "dir", &l, e);
 
-	strcat(names, f->name);
-	strcat(names, "|");
-	return strcmp(f->name, "stop") ? 0 : -ECANCELED;
+	names[0] = '\0';
+	for (size_t i = 0; rc == 0 && i < l.n; i++) {
+		strcat(names, l.all[i].name);
+		strcat(names, "|");
+	}
+	facts_clear(&l);
+	return rc;
 }
 
 static int list(const char *data, const char *last, char names[1024], struct err *e)
@@ -287,18 +293,17 @@ static int list(const char *data, const char *last, char names[1024], struct err
 	int rc;
 
 	snprintf(done, sizeof(done), "150 here\r\n%s", last);
-	names[0] = '\0';
 	begin(&s, says);
 	c = connect_to(&s, NULL, true, e);
 	assert_non_null(c);
-	rc = ftp_list(c, "dir", note, names, e);
+	rc = list_names(c, names, e);
 	ftp_close(c);
 	end(&s);
 	assert_non_null(strstr(s.got, "|EPSV|MLSD dir|"));
 	return rc;
 }
 
-/* So many lines of text; malloc'd. */
+/* Returns `lines` copies of line; the caller frees them. */
 static char *repeated(const char *line, size_t lines)
 {
 	size_t len = strlen(line);
@@ -311,7 +316,7 @@ static char *repeated(const char *line, size_t lines)
 	return data;
 }
 
-/* A server that lists without end, be it nothing. */
+/* The client ends an endless listing, even if all its lines are empty. */
 static void test_endless_list(void **state)
 {
 	char *data = repeated("\r\n", 4100000), names[1024];
@@ -319,11 +324,11 @@ static void test_endless_list(void **state)
 
 	(void)state;
 	assert_int_equal(list(data, "226 ok\r\n", names, &e), -EOVERFLOW);
-	assert_non_null(strstr(e.text, "lists more than can be true"));
+	assert_non_null(strstr(e.text, "lists too much"));
 	free(data);
 }
 
-/* The same in the reply, with lines that are none or are nonsense. */
+/* The same in an inline listing, with empty and invalid lines. */
 static void test_endless_inline_list(void **state)
 {
 	static const char *const lines[] = { " \r\n", " x\r\n" };
@@ -332,7 +337,7 @@ static void test_endless_inline_list(void **state)
 	for (int i = 0; i < 2; i++) {
 		const char *says[] = { welcome[0], welcome[1], welcome[2], welcome[3], welcome[4],
 				       "200 inline\r\n", welcome[6], "150-here\r\n", NULL };
-		char *data = repeated(lines[i], 4100000), names[1024] = "";
+		char *data = repeated(lines[i], 4100000), names[1024];
 		struct script s = { .inline_data = data };
 		struct ftp_client *c;
 		struct err e = ERR_INIT;
@@ -340,9 +345,9 @@ static void test_endless_inline_list(void **state)
 		begin(&s, says);
 		c = connect_to(&s, NULL, true, &e);
 		assert_non_null(c);
-		assert_int_equal(ftp_list(c, "dir", note, names, &e), -EOVERFLOW);
+		assert_int_equal(list_names(c, names, &e), -EOVERFLOW);
 		assert_string_equal(names, "");
-		assert_false(ftp_client_usable(c));
+		assert_true(ftp_client_lost(c));
 		ftp_close(c);
 		end(&s);
 		assert_null(strstr(s.got, "EPSV"));
@@ -360,12 +365,9 @@ static void test_list(void **state)
 	assert_string_equal(names, "a|b c|");
 	assert_int_equal(list("", "226 ok\r\n", names, &e), 0);
 	assert_string_equal(names, "");
-	/* Cut short by the server, as only its reply tells. */
+	/* Only the server's reply shows that the listing is incomplete. */
 	assert_int_equal(list("type=file; a\r\n", "451 disk\r\n", names, &e), -EIO);
 	assert_int_equal(list("rubbish\r\n", "226 ok\r\n", names, &e), -EPROTO);
-	assert_int_equal(list("type=file; stop\r\ntype=file; a\r\n", "226 ok\r\n", names, &e),
-			 -ECANCELED);
-	assert_string_equal(names, "stop|");
 }
 
 /* ---- ssh ---- */
@@ -374,7 +376,7 @@ struct fake {
 	char path[64];
 };
 
-/* An ssh whose behaviour is the user's name: 127, 255, noise, mute. */
+/* A fake ssh that acts according to the user name: 127, 255, noise, mute. */
 static int make_ssh(void **state)
 {
 	struct fake *f = calloc(1, sizeof(*f));
@@ -414,8 +416,8 @@ static int remove_ssh(void **state)
 static struct ftp_client *connect_ssh(const char *command, const char *user, const char *host,
 				      struct err *e)
 {
-	struct place p = { .kind = PLACE_SSH, .host = (char *)host, .user = (char *)user };
-	struct ftp_client_config c = { .place = &p, .ssh_command = command,
+	struct url p = { .kind = URL_SSH, .host = (char *)host, .user = (char *)user };
+	struct ftp_client_config c = { .url = &p, .ssh_command = command,
 				       .connect_timeout_ms = 5000 };
 
 	memset(e, 0, sizeof(*e));
@@ -428,7 +430,7 @@ static void test_ssh(void **state)
 		{ "127", "rftpd was not found on h", -ENOENT },
 		{ "255", "ssh to h failed: Permission denied (publickey).", -ECONNREFUSED },
 		{ "noise", "login scripts on h may print text", -EPROTO },
-		{ "mute", "rftpd on h ended before it said anything", -EPIPE },
+		{ "mute", "rftpd on h ended before it sent anything", -EPIPE },
 	};
 	struct fake *f = *state;
 	struct ftp_client *c;
@@ -447,8 +449,8 @@ static void test_ssh(void **state)
 
 	c = connect_ssh(f->path, "good", "h", &e);
 	assert_non_null(c);
-	assert_true(ftp_client_secret(c));
-	assert_int_equal(ftp_bulk(c)->major, 1);
+	assert_true(c->ssh);
+	assert_int_equal(c->bulk.major, 1);
 	ftp_close(c);
 }
 

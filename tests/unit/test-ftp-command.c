@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The table of FTP commands, and lines cut into verb and argument. */
+/* The table of FTP commands, and the split of lines into verb and argument. */
 #include "proto/ftp.h"
 
 #include <errno.h>
@@ -20,7 +20,8 @@ static void test_table(void **state)
 		assert_true(strlen(c->name) >= 3 && strlen(c->name) <= 4);
 		assert_ptr_equal(ftp_command_find(c->name), c);
 		assert_int_not_equal(c->needs, FTP_NEEDS_UNSAID);
-		/* HELP shows the verb first, and brackets where the argument may be missing. */
+		/* HELP shows the syntax: the verb first, and brackets around an optional
+		 * argument. */
 		assert_int_equal(strncmp(c->syntax, c->name, strlen(c->name)), 0);
 		assert_int_equal(c->arg == FTP_ARG_NONE, !strchr(c->syntax, ' '));
 		assert_int_equal(strspn(c->codes, "0123456789 "), strlen(c->codes));
@@ -30,7 +31,7 @@ static void test_table(void **state)
 	assert_null(ftp_command_of(FTP_VERBS));
 }
 
-/* Nothing that touches files may be had without a login. */
+/* All commands that touch files need a login. */
 static void test_login(void **state)
 {
 	static const enum ftp_verb before[] = {
@@ -58,7 +59,7 @@ static void test_codes(void **state)
 	assert_false(ftp_command_answers(ftp_command_of(FTP_STOR), 550));
 }
 
-/* RFC 775's names are for the commands that came of them. */
+/* The aliases of RFC 775 map to the later standard commands. */
 static void test_aliases(void **state)
 {
 	assert_int_equal(ftp_command_find("XMKD")->verb, FTP_MKD);
@@ -75,7 +76,7 @@ static void test_feat(void **state)
 	assert_true(ftp_command_of(FTP_SIZE)->feat);
 	assert_true(ftp_command_of(FTP_MDTM)->feat);
 	assert_true(ftp_command_of(FTP_EPSV)->feat);
-	/* These are announced with parameters, or not at all. */
+	/* FEAT lists these with parameters, or not at all. */
 	assert_false(ftp_command_of(FTP_AUTH)->feat);
 	assert_false(ftp_command_of(FTP_MLST)->feat);
 	assert_false(ftp_command_of(FTP_MLSD)->feat);
@@ -88,7 +89,7 @@ static void test_parse(void **state)
 	static const struct {
 		const char *line;
 		int err;
-		int verb;         /* -1: not known */
+		int verb;         /* -1: unknown */
 		const char *arg;
 	} cases[] = {
 		{ "USER joe", 0, FTP_USER, "joe" },

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Lines of machine listings and their times. */
+/* Lines of machine listings, and their times. */
 #include "proto/ftp.h"
 
 #include <errno.h>
@@ -48,7 +48,7 @@ static void test_time_parse(void **state)
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		/* Of just that size, so that a sanitizer sees what is read beyond it. */
+		/* In memory of the exact size, so that a sanitizer detects reads beyond the end. */
 		char *s = strdup(cases[i].s);
 		int64_t sec = 42;
 		uint32_t ns = 42;
@@ -84,7 +84,7 @@ static void test_time_format(void **state)
 	}
 }
 
-/* Both calendars, ours and the C library's, agree. */
+/* Formatting and parsing are inverse over all years. */
 static void test_time_round_trip(void **state)
 {
 	for (int64_t t = -62135596800; t < 253402300800; t += 7654321987) {
@@ -157,7 +157,7 @@ static void test_types(void **state)
 	}
 }
 
-/* Nonsense counts as not given; the entry itself is still there. */
+/* An invalid fact counts as absent; the entry itself is kept. */
 static void test_nonsense(void **state)
 {
 	static const char *const lines[] = {
@@ -190,7 +190,7 @@ static void test_refused(void **state)
 		assert_null(f.name);
 		assert_int_equal(f.type, 0);
 	}
-	/* An encoded NUL or half an escape would make another name of it. */
+	/* A decoded NUL or half an escape would make another name. */
 	assert_int_equal(ftp_facts_parse("type=file; a%00b", true, &f), -EBADMSG);
 	assert_int_equal(ftp_facts_parse("type=file; a%4", true, &f), -EBADMSG);
 	assert_int_equal(ftp_facts_parse("type=OS.unix=slink:%00; a", true, &f), -EBADMSG);
@@ -281,7 +281,7 @@ static void test_format(void **state)
 	assert_int_equal(ftp_facts_format(b, &bad, false), -EILSEQ);
 	assert_int_equal(ftp_facts_format(b, &none, false), -EINVAL);
 	assert_int_equal(buf_len(b), 0);
-	/* A target with a blank would end the facts. */
+	/* A blank in the target would end the facts, so the target is left out. */
 	assert_int_equal(ftp_facts_format(b, &spaced, false), 0);
 	assert_memory_equal(buf_ptr(b), "type=OS.unix=slink; x", buf_len(b));
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* FTP replies, read and written: whatever the text, the framing holds. */
+/* FTP replies, read and written: no text can break the framing. */
 #include "proto/ftp.h"
 
 #include <errno.h>
@@ -64,7 +64,7 @@ static void test_multi(void **state)
 	assert_int_equal(r.code, 211);
 	assert_string_equal(r.text, "Features:\n SIZE\n211-still\n212 other code\n2110 no\n\nEnd");
 
-	/* The next reply begins anew. */
+	/* The next reply starts from empty. */
 	assert_int_equal(ftp_reply_line(&r, "200 ok"), 1);
 	assert_int_equal(r.code, 200);
 	assert_false(r.multi);
@@ -126,7 +126,7 @@ static void test_format_refused(void **state)
 	assert_int_equal(ftp_reply_format(b, 200, "ok"), 0);
 }
 
-/* Any text that is written comes back as one reply, and nothing behind it. */
+/* Any text is read back as one reply, with no bytes after it. */
 static void test_round_trip(void **state)
 {
 	static const char alphabet[] = "2250 -\n\n\rab";

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The server half of FTP against a scripted client on a socketpair: which command gets
- * which reply, and what strangers can and cannot do to it. */
+/* The server half of FTP against a scripted client on a socketpair: the reply to each command, and
+ * the limits for unauthenticated clients. */
 #include "control/control.h"
-#include "control/session.h"
+#include "control/server/session.h"
+#include "tests/support/tls.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -20,26 +21,25 @@
 
 enum { REPLY_MS = 10 * 1000 };
 
-/* ---- a server in a thread, a client here ---- */
+/* ---- the server in a thread, the client in the test ---- */
 
 struct world {
 	char dir[64];                 /* the root */
 	struct ftp_server_config c;
 	volatile sig_atomic_t stop;
 	bool can_see, can_create, can_change;
-	char body[64];                /* what the bulk handler got */
+	char body[64];                /* the bytes read by the bulk handler */
 	size_t body_len;
 
 	struct mstream *server_ms;
 	int server_fd;
 	struct sockaddr_storage peer;
 	pthread_t thread;
-	int served;                   /* what ftp_serve returned */
+	int served;                   /* the result of ftp_serve() */
 
-	int fd;                       /* the client's end */
+	int fd;                       /* the client's socket */
 	struct mstream *ms;
 	struct ftp_reply reply;
-	bool in_lane;                 /* where other commands are out of place */
 };
 
 static int login(void *arg, const char *user, const char *password, struct ftp_account *a,
@@ -120,7 +120,7 @@ static int setup(void **state)
 
 static int next_reply(struct world *w);
 
-/* Start the server as w->c says, and take its greeting. */
+/* Starts the server with w->c, and reads its greeting. */
 static void start(struct world *w)
 {
 	int pair[2];
@@ -136,7 +136,7 @@ static void start(struct world *w)
 	assert_int_equal(next_reply(w), 220);
 }
 
-/* Close our end and wait for the server's. */
+/* Closes the client's side and waits for the server's end. */
 static void finish(struct world *w)
 {
 	ms_free(w->ms);
@@ -162,7 +162,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* The code, or a negative errno when the connection ended. */
+/* Returns the reply code, or a negative errno if the connection ended. */
 static int next_reply(struct world *w)
 {
 	char line[FTP_LINE_MAX];
@@ -182,7 +182,7 @@ static void send_bytes(struct world *w, const void *p, size_t len)
 	assert_int_equal(ms_write(w->ms, p, len), 0);
 }
 
-/* No reply that the table does not have. */
+/* Fails the test if the command table does not have the reply code. */
 static int ask(struct world *w, const char *line)
 {
 	const struct ftp_command *cmd;
@@ -195,7 +195,7 @@ static int ask(struct world *w, const char *line)
 	code = next_reply(w);
 	ftp_command_parse(copy, &cmd, &arg);
 	free(copy);
-	if (code > 0 && cmd && !w->in_lane && !ftp_command_answers(cmd, code))
+	if (code > 0 && cmd && !ftp_command_answers(cmd, code))
 		fail_msg("%s: %d is no reply to it", line, code);
 	return code;
 }
@@ -209,7 +209,7 @@ static void log_in(struct world *w)
 struct exchange {
 	const char *line;
 	int code;
-	const char *text;  /* found in the reply; NULL: not looked at */
+	const char *text;  /* a part of the reply; NULL: not checked */
 };
 
 static void run_table(struct world *w, const struct exchange *x, size_t n)
@@ -281,7 +281,7 @@ static void test_logged_in(void **state)
 				     "3af34d08286a2e846f6be03 /home/hello" },
 		{ "OPTS HASH", 200, "SHA-256" }, { "OPTS HASH md5", 200, "MD5" },
 		{ "HASH hello", 213, "MD5 0-5 b1946ac92492d2347c6235b4d2611184" },
-		{ "OPTS HASH XYZ", 504, "there is SHA-256, SHA-512" },
+		{ "OPTS HASH XYZ", 504, "there are SHA-256, SHA-512" },
 		{ "HASH .", 553, "/home: Not a plain file" },
 		{ "FEAT", 211, ";MD5*;" },
 		{ "MKD a \"b\"", 257, "\"/home/a \"\"b\"\"\"" },
@@ -371,7 +371,7 @@ static void test_upload_only(void **state)
 		{ "MLSD", 550, "may only upload" }, { "STOR hello", 553, "not permitted" },
 		{ "MKD in", 257, NULL }, { "CWD in", 250, NULL }, { "CDUP", 250, NULL },
 		{ "DELE /home/hello", 550, NULL },
-		/* to go on with an upload */
+		/* allowed to resume an upload */
 		{ "TYPE I", 200, NULL }, { "SIZE /home/hello", 213, "6" },
 		{ "MLST /home/hello", 250, NULL },
 	};
@@ -425,7 +425,7 @@ static void test_names_percent(void **state)
 	RUN(w, table);
 }
 
-/* Names with line ends never break lines, agreed or not. */
+/* Names with line ends never break a listing's lines, with or without encoded names. */
 static void test_names_plain(void **state)
 {
 	struct world *w = *state;
@@ -466,7 +466,7 @@ static void test_inline_listing(void **state)
 	assert_int_equal(ask(w, "MLSD hello"), 550);
 }
 
-/* The root holds: no link leads out of it. */
+/* No symbolic link leads out of the root directory. */
 static void test_root(void **state)
 {
 	static const struct exchange table[] = {
@@ -572,91 +572,6 @@ static void test_bulk_bad_length(void **state)
 	}
 }
 
-/* ---- LANE ---- */
-
-static void test_lanes_refused(void **state)
-{
-	static const struct exchange table[] = {
-		{ "LANE", 501, NULL }, { "LANE 0", 501, "1 to 8" }, { "LANE 9", 501, NULL },
-		{ "LANE -1", 501, NULL }, { "LANE two", 501, NULL }, { "NOOP", 200, NULL },
-		{ "FEAT", 211, " LANE" },
-	};
-	struct world *w = *state;
-
-	start(w);
-	assert_int_equal(ask(w, "LANE 2"), 530);
-	log_in(w);
-	RUN(w, table);
-}
-
-static void test_lanes_without_bulk(void **state)
-{
-	struct world *w = *state;
-
-	w->c.bulk = NULL;
-	start(w);
-	log_in(w);
-	assert_int_equal(ask(w, "LANE 2"), 502);
-	assert_int_equal(ask(w, "FEAT"), 211);
-	assert_null(strstr(w->reply.text, "LANE"));
-}
-
-/* Both lanes are what the session is, and no more than BULK needs; then there are lines
- * again. */
-static void test_lanes(void **state)
-{
-	static const struct exchange table[] = {
-		{ "BULK 0", 226, "as alice" }, { "PWD", 503, NULL }, { "DELE hello", 503, NULL },
-		{ "LANE 2", 503, NULL }, { "NOOP", 200, NULL }, { "nonsense", 500, NULL },
-	};
-	struct world *w = *state;
-	struct mstream *session, *lane[2];
-	struct err e = ERR_INIT;
-	struct lanes *l;
-
-	start(w);
-	log_in(w);
-	session = w->ms;
-	for (int again = 0; again < 2; again++) {
-		assert_int_equal(ask(w, "LANE 2"), 150);
-		l = lanes_new(w->ms, 2, &e);
-		assert_non_null(l);
-		for (unsigned i = 0; i < 2; i++) {
-			lane[i] = ms_new(lanes_take(l, i));
-			assert_non_null(lane[i]);
-		}
-		for (unsigned i = 0; i < 2; i++) {
-			w->ms = lane[1 - i];
-			w->in_lane = true;
-			RUN(w, table);
-			w->in_lane = false;
-		}
-		/* One leaves, the other stays. */
-		assert_int_equal(ask(w, "QUIT"), 221);
-		ms_free(lane[0]);
-		w->ms = lane[1];
-		assert_int_equal(ask(w, "BULK 0"), 226);
-		ms_free(lane[1]);
-		assert_int_equal(lanes_end(l, REPLY_MS), 0);
-		w->ms = session;
-		assert_int_equal(next_reply(w), 226);
-		assert_int_equal(ask(w, "PWD"), 257);
-	}
-}
-
-/* What is no lane's frame ends the session. */
-static void test_lanes_broken(void **state)
-{
-	struct world *w = *state;
-
-	start(w);
-	log_in(w);
-	assert_int_equal(ask(w, "LANE 2"), 150);
-	send_bytes(w, "NOOP\r\nNOOP\r\n", 12);
-	finish(w);
-	assert_int_equal(w->served, -EBADMSG);
-}
-
 /* ---- login ---- */
 
 static void test_wrong_password(void **state)
@@ -698,7 +613,7 @@ static void test_login_timeout(void **state)
 	assert_int_equal(w->served, -ETIMEDOUT);
 }
 
-/* A stop during a command lets it end; what is waiting behind it is not begun. */
+/* A stop during a command waits for the command's end; the commands queued after it do not run. */
 static void test_stop(void **state)
 {
 	struct world *w = *state;
@@ -773,7 +688,7 @@ static void test_tls(void **state)
 
 	make_tls(w);
 	start(w);
-	/* What was said in clear does not count (RFC 4217 §4). */
+	/* A login in clear does not count after AUTH TLS (RFC 4217 §4). */
 	assert_int_equal(ask(w, "USER alice"), 331);
 	assert_int_equal(ask(w, "AUTH TLS"), 234);
 	tls = tls_start(ctx, w->fd, NULL, NULL, REPLY_MS, &e);
@@ -785,8 +700,8 @@ static void test_tls(void **state)
 	tls_ctx_free(ctx);
 }
 
-/* A command put behind AUTH TLS by someone on the line must never be run as the
- * client's, CVE-2011-0411 and its kin. */
+/* An attacker on the network may append a command to AUTH TLS in clear. It must never run as the
+ * client's (CVE-2011-0411 and similar). */
 static void test_injection(void **state)
 {
 	static const char both[] = "AUTH TLS\r\nNOOP\r\n";
@@ -803,7 +718,7 @@ static void test_injection(void **state)
 	if (tls) {
 		char byte;
 
-		/* Not even a reply to it comes out. */
+		/* The client must not get a reply to it either. */
 		assert_true(tls_read(tls, &byte, 1, REPLY_MS) <= 0);
 		tls_free(tls);
 	}
@@ -835,7 +750,7 @@ static void start_with_certificate(struct world *w, struct tls_ctx *ctx)
 	assert_int_equal(tls_ask_client(w->c.tls, NULL, &e), 0);
 	w->c.cert_login = cert_login;
 	start(w);
-	/* In clear there is nothing to know him by. */
+	/* Before TLS there is no certificate to identify the client. */
 	assert_int_equal(ask(w, "USER alice"), 331);
 	assert_int_equal(ask(w, "AUTH TLS"), 234);
 	tls = tls_start(ctx, w->fd, NULL, NULL, REPLY_MS, &e);
@@ -911,10 +826,6 @@ int main(void)
 		TEST(test_bulk_before_login),
 		TEST(test_bulk),
 		TEST(test_bulk_bad_length),
-		TEST(test_lanes_refused),
-		TEST(test_lanes_without_bulk),
-		TEST(test_lanes),
-		TEST(test_lanes_broken),
 		TEST(test_wrong_password),
 		TEST(test_trusted),
 		TEST(test_login_timeout),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* --help out of the tables: everything that is in them is told, where it belongs, and in
- * the width of a terminal. */
+/* --help from the tables: it shows every entry under the right heading, within the width of a
+ * terminal. */
 #include "client/client.h"
 
 #include <setjmp.h>
@@ -21,7 +21,7 @@ static FILE *begin(void)
 	return open_memstream(&text, &len);
 }
 
-/* The line that tells of the option; NULL: none does. */
+/* The help line of the option; NULL: none. */
 static const char *line_of(const struct option_def *def)
 {
 	char want[100];
@@ -31,7 +31,7 @@ static const char *line_of(const struct option_def *def)
 	while ((at = strstr(at, want))) {
 		const char *end = at + strlen(want);
 
-		/* as the option that the line begins with: "  -x, --name" or six blanks */
+		/* at the start of a line, after "  -x, " or six blanks */
 		if (at - text >= 7 && at[-7] == '\n' && (*end == ' ' || *end == '\n'))
 			return at - 6;
 		at = end;
@@ -50,10 +50,10 @@ static void fits_terminal(void)
 	}
 }
 
-/* Those of the options that are told are those of bits. */
+/* Help shows the options of `bits` and no others. */
 static void tells_options(unsigned bits)
 {
-	for (const struct option_def *def = option_table(); def->name || def->help; def++) {
+	for (const struct option_def *def = rftp_options; def->name || def->help; def++) {
 		const char *line = def->name ? line_of(def) : NULL;
 
 		if (!def->name)
@@ -65,8 +65,8 @@ static void tells_options(unsigned bits)
 		assert_non_null(strstr(line, def->help));
 		if (def->letter)
 			assert_true(line[2] == '-' && line[3] == def->letter && line[4] == ',');
-		for (int i = 0; def->choices && def->choices[i]; i++)
-			assert_non_null(strstr(line, def->choices[i]));
+		for (int i = 0; def->words && def->words[i]; i++)
+			assert_non_null(strstr(line, def->words[i]));
 	}
 }
 
@@ -78,7 +78,7 @@ static void test_program(void **state)
 	help_program(out);
 	fclose(out);
 	assert_true(strstr(text, "usage: rftp COMMAND") == text);
-	for (const struct command *c = command_table(); c->name; c++) {
+	for (const struct command *c = commands; c->name; c++) {
 		char line[200];
 
 		snprintf(line, sizeof(line), "\n  %-7s  %s\n", c->name, c->help);
@@ -88,11 +88,11 @@ static void test_program(void **state)
 	fits_terminal();
 }
 
-/* A command tells its own options alone, and no heading without any below it. */
+/* A command's help shows its own options only, and no empty section. */
 static void test_commands(void **state)
 {
 	(void)state;
-	for (const struct command *c = command_table(); c->name; c++) {
+	for (const struct command *c = commands; c->name; c++) {
 		FILE *out = begin();
 		char usage[200];
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Lists of CPUs and nodes, as text and as sets. */
+/* CPU and node lists, as text and as sets. */
 #include "numa/numa.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A path through the message stream: whole between two threads' streams, and against
- * frames that a peer must not send. */
+/* A path through the message stream: transfers between two threads, and frames that a peer must not
+ * send. */
 #include "tests/support/block.h"
 #include "transport/credit.h"
 #include "transport/transport.h"
@@ -22,7 +22,7 @@ struct end {
 	int reader_error;
 };
 
-/* What a control stream's reader does with the frames that are the path's. */
+/* Passes the path's frames on, as the control stream's reader does. */
 static void *reader_main(void *arg)
 {
 	struct end *e = arg;
@@ -104,7 +104,7 @@ static bool good(const struct block *b)
 	return true;
 }
 
-/* ---- whole ---- */
+/* ---- transfers ---- */
 
 #define NUMBERS 2000u
 
@@ -244,7 +244,7 @@ static void test_stream_breaks(void **state)
 	end_free(&sink);
 }
 
-/* ---- frames that must not come ---- */
+/* ---- forbidden frames ---- */
 
 static struct buf *block_frame(uint64_t number)
 {
@@ -287,7 +287,7 @@ static void test_bad_data(void **state)
 	for (i = 0; i < INFLIGHT; i++)
 		assert_int_equal(give_block(&sink, i, 0, ""), 0);
 	assert_int_equal(give_block(&sink, i, 0, ""), -EPROTO);
-	/* An answer makes room for one more, once it is on its way. */
+	/* An answer makes room for one more block, but only once it has been sent. */
 	assert_int_equal(sink.path->ops->poll(sink.path, ev, 8, 0), INFLIGHT);
 	sink.path->ops->release(sink.path, ev[0].block, 0);
 	assert_int_equal(give_block(&sink, i, 0, ""), -EPROTO);
@@ -338,7 +338,7 @@ static void test_bad_credit(void **state)
 	end_free(&sink);
 }
 
-/* Answers that have not been polled for still hold their places. */
+/* Answers not yet polled still hold their slots. */
 static void test_unpolled_answers(void **state)
 {
 	struct end source, sink;
@@ -351,7 +351,7 @@ static void test_unpolled_answers(void **state)
 	pair_init(&source, &sink);
 	for (i = 0; i < INFLIGHT; i++) {
 		b = pool_try_get(source.pool);
-		fill(b, 3 * i); /* no payload: the socket holds them all */
+		fill(b, 3 * i); /* no payload: the socket buffer holds all frames */
 		assert_int_equal(source.path->ops->post(source.path, b), 0);
 		assert_int_equal(give_credit(&source, &m, 3 * i, 0), 0);
 	}

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Whole reads and writes through pipes that are slow, small, interrupted or not
- * blocking; files that are whole or absent; scope cleanup of descriptors. */
+/* Complete reads and writes through pipes that are slow, small, interrupted or nonblocking; files
+ * that are complete or absent; scope cleanup of descriptors. */
 #include "tests/support/refuse-call.h"
-#include "util/clock.h"
-#include "util/cleanup.h"
+#include "util/base.h"
 #include "util/io.h"
+#include "util/limits.h"
 #include "util/thread.h"
 
 #include <dirent.h>
@@ -28,7 +28,7 @@
 
 static char dir[] = "/tmp/rftp-test-io-XXXXXX";
 
-/* A path in the test's directory; the last sixteen stay good. */
+/* A path in the test's directory; the last sixteen results stay valid. */
 static const char *at(const char *name)
 {
 	static char paths[16][256];
@@ -70,7 +70,7 @@ struct far_end {
 	unsigned char data[PIPE_BYTES];
 };
 
-/* Moves bytes in small odd pieces, with pauses. */
+/* Moves the bytes in small pieces of odd sizes, with pauses. */
 static void *run_far_end(void *arg)
 {
 	struct far_end *f = arg;
@@ -101,7 +101,7 @@ static void on_tick(int sig)
 	ticks++;
 }
 
-/* Signals without SA_RESTART: system calls fail with EINTR all the time. */
+/* Signals without SA_RESTART make system calls fail with EINTR all the time. */
 static void start_ticks(void)
 {
 	struct sigaction sa = { .sa_handler = on_tick };
@@ -117,7 +117,7 @@ static void stop_ticks(void)
 	struct itimerval none = { { 0, 0 }, { 0, 0 } };
 
 	setitimer(ITIMER_REAL, &none, NULL);
-	signal(SIGALRM, SIG_IGN); /* one may still be under way */
+	signal(SIGALRM, SIG_IGN); /* one may still be pending */
 }
 
 static void fill(unsigned char *p, size_t n)
@@ -144,7 +144,7 @@ static void check_pipe(bool we_read, bool nonblock)
 	assert_int_equal(thread_start(&t, "far end", run_far_end, &f), 0);
 
 	start_ticks();
-	if (we_read) /* asks for more than there is: short at the end only */
+	if (we_read) /* asks for more bytes than exist: short only at the end */
 		assert_int_equal(read_full(ours, mine, sizeof(mine)), PIPE_BYTES);
 	else
 		assert_int_equal(write_full(ours, mine, PIPE_BYTES), 0);
@@ -185,7 +185,7 @@ static void test_errors(void **state)
 	close(fds[1]);
 }
 
-/* A timeout set by the caller is the caller's to see. */
+/* The caller sees a timeout that it set itself. */
 static void test_receive_timeout(void **state)
 {
 	struct timeval soon = { 0, 20000 };
@@ -222,7 +222,7 @@ static void test_poll(void **state)
 	(void)state;
 	assert_int_equal(pipe(fds), 0);
 	assert_int_equal(poll_fd(fds[0], POLLIN, 0), 0);
-	start_ticks(); /* a signal every two milliseconds must not stretch it */
+	start_ticks(); /* a signal every 2 ms must not extend the timeout */
 	start = now_ns();
 	assert_int_equal(poll_fd(fds[0], POLLIN, 50), 0);
 	start = now_ns() - start;
@@ -270,8 +270,8 @@ static void test_cleanup_close(void **state)
 	assert_int_equal(fcntl(seen, F_GETFD), -1);
 	assert_true(fcntl(kept, F_GETFD) >= 0);
 	close(kept);
-	/* What is closed twice, in an object that lives on, is closed once: the number may
-	 * have become another thread's. */
+	/* cleanup_close() sets the descriptor to -1: a second call must not close a number that
+	 * another thread may use by then. */
 	seen = open("/dev/null", O_RDONLY);
 	cleanup_close(&seen);
 	assert_int_equal(seen, -1);
@@ -306,7 +306,7 @@ static void test_read_file(void **state)
 	}
 	assert_int_equal(read_file(at("absent"), 10, &out, &len), -ENOENT);
 	assert_int_equal(read_file(dir, 10, &out, &len), -EISDIR);
-	/* stat() says that it has 0 bytes. */
+	/* stat() reports 0 bytes for this file. */
 	assert_int_equal(read_file("/proc/self/status", 100000, &out, &len), 0);
 	assert_true(len > 100);
 	free(out);
@@ -346,7 +346,7 @@ static void test_write_file_atomic(void **state)
 	assert_int_equal(count_entries(sub), 1);
 
 	assert_int_equal(write_file_atomic(at("nowhere/f"), "x", 1, 0600, NULL), -ENOENT);
-	/* The last step fails: nothing of it may stay. */
+	/* If the last step fails, no temporary file remains. */
 	assert_int_equal(mkdir(at("atomic/d"), 0700), 0);
 	assert_int_equal(write_file_atomic(at("atomic/d"), "x", 1, 0600, NULL), -EISDIR);
 	assert_int_equal(count_entries(sub), 2);
@@ -362,7 +362,7 @@ static const char *content(const char *path)
 	return text;
 }
 
-/* A link stays, and its target gets the text; what is no file stays as it is. */
+/* Symbolic links stay, and their targets get the text; special files stay as they are. */
 static void test_own_file_places(void **state)
 {
 	struct err e = ERR_INIT;
@@ -394,7 +394,7 @@ static void test_own_file_places(void **state)
 	assert_int_equal(write_file_atomic(at("own/loop"), "x", 1, 0600, &e), -ELOOP);
 	assert_int_equal(append_file_open(at("own/there/file/x"), 0600, &e), -ENOTDIR);
 
-	/* A FIFO that nobody reads would hold the start for ever. */
+	/* Opening a FIFO without a reader would block for ever. */
 	assert_int_equal(mkfifo(at("own/fifo"), 0600), 0);
 	assert_int_equal(append_file_open(at("own/fifo"), 0600, &e), -ENXIO);
 	assert_non_null(strstr(e.text, "own/fifo: it is neither"));
@@ -413,7 +413,7 @@ static void test_own_file_places(void **state)
 	close(p[1]);
 }
 
-/* In a directory where everybody may put a link or a file. */
+/* In a directory where every user can create links and files. */
 static void test_own_file_of_others(void **state)
 {
 	struct err e = ERR_INIT;
@@ -434,7 +434,7 @@ static void test_own_file_of_others(void **state)
 	assert_int_equal(symlink("..", at("public/up")), 0);
 	assert_int_equal(lchown(at("public/up"), 65534, 65534), 0);
 	assert_int_equal(append_file_open(at("public/up/target"), 0600, &e), -EPERM);
-	/* The directory's owner could have put the file there. */
+	/* The directory's owner could have put the file there itself, so its link is trusted. */
 	assert_int_equal(chown(at("public"), 65534, 65534), 0);
 	fd = append_file_open(at("public/up/target"), 0600, &e);
 	assert_true(fd >= 0);
@@ -496,7 +496,7 @@ static void test_make_dirs(void **state)
 	assert_int_equal(st.st_mode & 07777, 0750);
 	assert_int_equal(make_dirs(at("m/a/b/c"), 0700), 0);
 	assert_int_equal(stat(at("m"), &st), 0);
-	assert_int_equal(st.st_mode & 07777, 0750); /* old ones are left alone */
+	assert_int_equal(st.st_mode & 07777, 0750); /* existing directories keep their mode */
 	assert_int_equal(make_dirs(at("m//x///y//"), 0700), 0);
 	assert_int_equal(stat(at("m/x/y"), &st), 0);
 	assert_int_equal(make_dirs("/", 0700), 0);
@@ -509,8 +509,8 @@ static void test_make_dirs(void **state)
 
 /* ---- standard descriptors ---- */
 
-/* In a process of its own, without the descriptors of closed: what is wrong afterwards, or
- * NULL. keep[] are copies of 0 to 2, above them. */
+/* Runs in a child without the descriptors of the bit mask `closed`. Returns the error found, or
+ * NULL. keep[] are copies of 0 to 2, at higher numbers. */
 static const char *hold_without(unsigned closed, const int keep[3])
 {
 	int fresh CLEANUP_CLOSE = -1;
@@ -552,7 +552,7 @@ static void test_hold_standard_fds(void **state)
 			const char *wrong;
 			int keep[3];
 
-			/* Each a file of its own, by which it is known again. */
+			/* A different file for each descriptor, to identify it later. */
 			for (int fd = 0; fd < 3; fd++) {
 				keep[fd] = open(files[fd], O_RDONLY | O_CLOEXEC);
 				dup2(keep[fd], fd);
@@ -573,8 +573,8 @@ static void test_hold_standard_fds(void **state)
 	}
 }
 
-/* Which of descriptors 20 to 27, all of them open before, close_fds(from, to) leaves: bit 0 is
- * descriptor 20. 256: nothing can be said. */
+/* Opens descriptors 20 to 27 and returns the ones that close_fds(from, to) leaves open, bit 0 for
+ * descriptor 20. 256: the test cannot run. */
 static int left_of(bool one_by_one, unsigned from, unsigned to)
 {
 	int status = 0;
@@ -616,8 +616,40 @@ static void test_close_fds_one_by_one(void **state)
 {
 	(void)state;
 	if (left_of(true, 28, 28) == 256)
-		skip(); /* no filters here */
+		skip(); /* seccomp filters are not available */
 	closes(true);
+}
+
+/* The second lock waits until the first one's descriptor is closed. Locking makes no file. */
+static void *lock_again(void *arg)
+{
+	int fd = lock_file_open(at("locked/file"), NULL);
+
+	__atomic_store_n((bool *)arg, true, __ATOMIC_RELEASE);
+	return fd >= 0 && close(fd) == 0 ? NULL : arg;
+}
+
+static void test_lock_file(void **state)
+{
+	bool second = false;
+	struct err e = ERR_INIT;
+	pthread_t t;
+	void *failed;
+	int fd;
+
+	(void)state;
+	assert_int_equal(mkdir(at("locked"), 0700), 0);
+	fd = lock_file_open(at("locked/file"), &e);
+	assert_true(fd >= 0);
+	assert_int_equal(thread_start(&t, "lock", lock_again, &second), 0);
+	poll(NULL, 0, 50);
+	assert_false(__atomic_load_n(&second, __ATOMIC_ACQUIRE));
+	close(fd);
+	pthread_join(t, &failed);
+	assert_null(failed);
+	assert_int_equal(rmdir(at("locked")), 0);
+	assert_int_equal(lock_file_open(at("locked/file"), &e), -ENOENT);
+	assert_non_null(strstr(e.text, "cannot lock the directory of "));
 }
 
 int main(void)
@@ -632,6 +664,7 @@ int main(void)
 		cmocka_unit_test(test_cleanup_close),
 		cmocka_unit_test(test_read_file),
 		cmocka_unit_test(test_write_file_atomic),
+		cmocka_unit_test(test_lock_file),
 		cmocka_unit_test(test_own_file_places),
 		cmocka_unit_test(test_own_file_of_others),
 		cmocka_unit_test(test_own_dir),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Completion vectors whose interrupts come to a node, by what /proc tells of them. */
+/* Completion vectors with interrupts on the CPUs of a node, according to /proc. */
 #include "numa/topo.h"
 #include "tests/support/sysfs.h"
 
@@ -48,7 +48,7 @@ static unsigned vector(const char *device, const char *cpus, unsigned vectors, u
 	return topo_vector(topo, device, &s, vectors, nth);
 }
 
-/* The first vectors are the near ones, where nothing is known. */
+/* Without information, the guess is that the first vectors belong to near CPUs. */
 static void test_unknown(void **state)
 {
 	(void)state;
@@ -77,17 +77,17 @@ static void test_named(void **state)
 	file("irq/42/effective_affinity_list", "9\n");
 	file("irq/43/smp_affinity_list", "0-7\n");
 	file("irq/44/smp_affinity_list", "8-15\n");
-	file("irq/51/effective_affinity_list", "8\n"); /* another device's */
+	file("irq/51/effective_affinity_list", "8\n"); /* of another device */
 	assert_int_equal(vector("mlx5_1", "8-15", 4, 0), 1);
 	assert_int_equal(vector("mlx5_1", "8-15", 4, 1), 3);
 	assert_int_equal(vector("mlx5_1", "8-15", 4, 2), 1);
 	assert_int_equal(vector("mlx5_1", "0-7", 4, 0), 0);
 	assert_int_equal(vector("mlx5_1", "0-7", 4, 1), 2);
 	assert_int_equal(vector("mlx5_0", "8-15", 4, 1), 2);
-	/* Fewer than there are interrupts; a CPU that none comes to: the guess. */
+	/* With fewer vectors than interrupts, or a CPU without an interrupt, the guess applies. */
 	assert_int_equal(vector("mlx5_1", "8-15", 3, 1), 1);
 	assert_int_equal(vector("mlx5_1", "30", 4, 2), 0);
-	/* No device of PCI's. */
+	/* Not a PCI device. */
 	assert_int_equal(vector("rxe0", "8-9", 4, 3), 1);
 }
 

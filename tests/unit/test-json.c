@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* JSON lines: names of any bytes, one object per line, also from many threads. */
+/* JSON lines: names of any bytes, and one object per line, also from many threads. */
 #include "util/json.h"
 #include "util/thread.h"
 
@@ -62,9 +62,9 @@ static void test_emit(void **state)
 	json_object_set_new(obj, "seconds", json_real(0.1));
 	json_incref(obj);
 	assert_int_equal(json_emit(out, obj), 0);
-	assert_int_equal(obj->refcount, 1); /* it dropped the other */
+	assert_int_equal(obj->refcount, 1); /* json_emit() dropped its reference */
 	json_decref(obj);
-	/* There before fclose(): it was flushed. */
+	/* The text is complete before fclose(), because json_emit() flushes. */
 	assert_string_equal(text, "{\"event\":\"file\",\"name\":\"a\\n\\\"b\","
 				  "\"bytes\":5000000000,\"seconds\":0.1}\n");
 	fclose(out);
@@ -107,7 +107,7 @@ static void test_lines_stay_whole(void **state)
 
 	(void)state;
 	assert_non_null(out);
-	json_object_seed(1); /* jansson would do it in the first thread that needs it */
+	json_object_seed(1); /* otherwise the first thread that needs the seed would set it */
 	for (i = 0; i < WRITERS; i++)
 		assert_int_equal(thread_start(&t[i], "emit", emit_many, out), 0);
 	for (i = 0; i < WRITERS; i++)

@@ -100,7 +100,7 @@ static void hmac_rfc4231(void **state)
 	for (size_t i = 0; i < sizeof(four); i++)
 		four[i] = (uint8_t)(i + 1);
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		/* In two pieces and an empty one: the cut must not matter. */
+		/* In two pieces and an empty one: the result must be the same. */
 		char *data = (char *)(uintptr_t)cases[i].data;
 		struct iovec iov[] = { { data, 5 }, { NULL, 0 }, { data + 5, cases[i].len - 5 } };
 		uint8_t want[MAC_BYTES], got[MAC_BYTES];
@@ -111,7 +111,7 @@ static void hmac_rfc4231(void **state)
 	}
 }
 
-/* HMAC with no key and no data, as other implementations give it. */
+/* HMAC with an empty key and no data, as in other implementations. */
 static void hmac_of_nothing(void **state)
 {
 	uint8_t want[MAC_BYTES], got[MAC_BYTES];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The file of known servers: what it says of a key, and how it grows. */
-#include "client/known_hosts.h"
+/* The known_hosts file: the answer for a server's key, and adding lines. */
+#include "client/credentials.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -53,12 +53,12 @@ static void test_check(void **state)
 		const char *host;
 		uint16_t port;
 		const char *pin;
-		enum known_host what;
+		enum known_host kind;
 		unsigned line;
 	} cases[] = {
 		{ "a.example", 7321, "SHA256:one", HOST_SAME, 0 },
 		{ "A.EXAMPLE", 7321, "SHA256:one", HOST_SAME, 0 },
-		{ "a.example", 7321, "SHA256:ONE", HOST_CHANGED, 3 }, /* keys have a case */
+		{ "a.example", 7321, "SHA256:ONE", HOST_CHANGED, 3 }, /* keys are case-sensitive */
 		{ "a.example", 7322, "SHA256:one", HOST_UNKNOWN, 0 },
 		{ "a.exampl", 7321, "SHA256:one", HOST_UNKNOWN, 0 },
 		{ "b", 21, "SHA256:two", HOST_SAME, 0 },   /* either of its keys */
@@ -75,8 +75,8 @@ static void test_check(void **state)
 	for (size_t i = 0; i < COUNT(cases); i++) {
 		assert_int_equal(known_hosts_check(file, cases[i].host, cases[i].port,
 						   cases[i].pin, &a, &e), 0);
-		if (a.what != cases[i].what || a.line != cases[i].line)
-			fail_msg("case %zu: %d in line %u", i, a.what, a.line);
+		if (a.kind != cases[i].kind || a.line != cases[i].line)
+			fail_msg("case %zu: %d in line %u", i, a.kind, a.line);
 	}
 	assert_int_equal(known_hosts_check(file, "b", 21, "x", &a, &e), 0);
 	assert_string_equal(a.pin, "SHA256:three");
@@ -101,15 +101,15 @@ static void test_add(void **state)
 	struct stat st;
 	CLEANUP_FREE char *text = NULL;
 
-	/* Neither the file nor its directory is there. */
+	/* Neither the file nor its directory exists. */
 	assert_int_equal(known_hosts_check(file, "h", 1, "p1", &a, &e), 0);
-	assert_int_equal(a.what, HOST_UNKNOWN);
+	assert_int_equal(a.kind, HOST_UNKNOWN);
 	umask(0);
 	assert_int_equal(known_hosts_add(file, "h", 1, "p1", &e), 0);
 	assert_int_equal(stat(file, &st), 0);
 	assert_int_equal(st.st_mode & 07777, 0600);
 	assert_int_equal(known_hosts_add(file, "::1", 2, "p2", &e), 0);
-	assert_int_equal(known_hosts_add(file, "h", 1, "p1", &e), 0); /* once is enough */
+	assert_int_equal(known_hosts_add(file, "h", 1, "p1", &e), 0); /* no second line */
 	assert_int_equal(read_file(file, 1000, &text, NULL), 0);
 	assert_string_equal(text, "h:1 p1\n[::1]:2 p2\n");
 }
@@ -125,7 +125,7 @@ static void test_add_keeps_what_is_there(void **state)
 	assert_string_equal(text, "# mine\nx:1 p\ny:2 q\n");
 }
 
-/* Many programs at once: no line is lost. */
+/* Many processes add at once, and no line is lost. */
 static void test_add_at_once(void **state)
 {
 	enum { N = 8 };
@@ -144,7 +144,7 @@ static void test_add_at_once(void **state)
 	for (int i = 0; i < N; i++) {
 		assert_int_equal(known_hosts_check(file, "many", (uint16_t)(i + 1), "p", &a, &e),
 				 0);
-		assert_int_equal(a.what, HOST_SAME);
+		assert_int_equal(a.kind, HOST_SAME);
 	}
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Where lines of the log go: files that are rotated, the journal, JSON that nothing breaks, and
- * other processes that may send anything. */
-#include "util/cleanup.h"
+/* Destinations of log lines: rotated files, the journal, JSON with hostile text, and other
+ * processes that may send anything. */
+#include "util/base.h"
 #include "util/io.h"
 #include "util/log.h"
 
@@ -67,10 +67,10 @@ static void test_file(void **state)
 	log_info("one");
 	snprintf(before, sizeof(before), "%s.1", file);
 	assert_int_equal(rename(file, before), 0);
-	log_info("two"); /* still there: nobody has said anything */
+	log_info("two"); /* to the old file, until log_open() opens it again */
 	to_file(LOG_AS_TEXT);
 	log_info("three");
-	/* What cannot be opened leaves all as it is. */
+	/* If a file cannot be opened, the old destination stays. */
 	assert_int_equal(log_open(LOG_TO_FILE, "/nonexistent/log", LOG_AS_JSON, &e), -ENOENT);
 	assert_non_null(strstr(e.text, "/nonexistent/log"));
 	log_info("four");
@@ -85,7 +85,7 @@ static void test_file(void **state)
 	assert_int_equal(st.st_mode & 07777 & ~0640, 0);
 }
 
-/* One object per line, with what the line is about. */
+/* Returns the only line as a JSON object. */
 static json_t *only_line(void)
 {
 	CLEANUP_FREE char *text = content(file);
@@ -146,7 +146,7 @@ static void test_journal(void **state)
 	snprintf(stream, sizeof(stream), "%llu:%llu", (unsigned long long)st.st_dev,
 		 (unsigned long long)st.st_ino);
 	setenv("JOURNAL_STREAM", stream, 1);
-	/* Inherited, but this stderr is another. */
+	/* JOURNAL_STREAM is inherited, but stderr is a different file. */
 	assert_int_equal(log_open(LOG_TO_JOURNAL, NULL, LOG_AS_TEXT, &e), -ENOTCONN);
 	dup2(fileno(f), STDERR_FILENO);
 	assert_int_equal(log_open(LOG_TO_STDERR, NULL, LOG_AS_TEXT, &e), 0);
@@ -161,7 +161,7 @@ static void test_journal(void **state)
 	assert_string_equal(text, "<3>bad\n<6>so so\n");
 }
 
-/* ---- by way of another process ---- */
+/* ---- through another process ---- */
 
 static uint8_t record[LOG_RECORD_MAX];
 static size_t record_len;
@@ -194,7 +194,7 @@ static void test_relay(void **state)
 	json_decref(line);
 }
 
-/* Whoever sends it, and whatever it says: whose line it is, the one who relays it knows. */
+/* The relaying process knows the peer of a line, so it overrides the peer field of the record. */
 static void test_relay_of_a_peer(void **state)
 {
 	struct log_field fields[] = { LOG_NAME("peer", "192.0.2.1:1"), LOG_NAME("user", "bob") };
@@ -244,12 +244,13 @@ static void test_bad_records(void **state)
 		const char *bytes;
 		size_t len;
 	} bad[] = {
-		{ "", 0 }, { "\0", 1 }, { "\0\0\0", 3 }, { "\4\0\0\1x", 5 },  /* no such level */
-		{ "\0\0\0\2x", 5 }, { "\0\0\0\1xy", 6 }, { "\0\0\0\1\0", 5 }, { "\0\21\0\0", 4 },
-		{ "\0\1\0\0\3\0\1a\0\1b", 10 },                               /* no such type */
-		{ "\0\1\0\0\0\0\1a\0\2b", 10 }, { "\0\1\0\0\1\0\1a1234567", 15 },
-		{ "\0\1\0\0\0\0\0\0\1b", 9 }, { "\0\1\0\0\0\0\1A\0\1b", 10 },
-		{ "\0\1\0\0\0\0\3pid\0\1b", 12 }, { "\0\0\377\377", 4 },
+		{ "", 0 }, { "\0", 1 }, { "\0\0", 2 }, { "\4\0x\0", 4 },     /* no such level */
+		{ "\0\0xy", 4 }, { "\0\0x\0y", 5 }, { "\0\0x\0\0", 5 }, { "\0\21\0", 3 },
+		{ "\0\1\0a\0xb\0", 8 }, { "\0\1\0a\0\0", 6 },              /* no such type */
+		{ "\0\1\0a\0nb", 7 }, { "\0\1\0a\0u1234567", 13 }, { "\0\1\0a\0u\0", 7 },
+		{ "\0\1\0a\0u-1\0", 9 }, { "\0\1\0a\0u1x\0", 9 }, { "\0\1\0a\0r\0", 7 },
+		{ "\0\1\0a\0r1x\0", 9 }, { "\0\1\0\0nb\0", 7 }, { "\0\1\0A\0nb\0", 8 },
+		{ "\0\1\0pid\0nb\0", 10 }, { "\0\2\0a\0nb\0", 8 },
 	};
 	CLEANUP_FREE char *text = NULL;
 
@@ -257,15 +258,15 @@ static void test_bad_records(void **state)
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
 		if (log_relay(1, NULL, bad[i].bytes, bad[i].len) != -EPROTO)
 			fail_msg("record %zu was taken", i);
-	/* Its level is not logged; and its lines are one. */
-	assert_int_equal(log_relay(1, NULL, "\3\0\0\1x", 5), 0);
-	assert_int_equal(log_relay(99, NULL, "\2\0\0\4x\n\033y", 8), 0);
+	/* A relayed record of a level that is not logged; and a line end in a relayed text. */
+	assert_int_equal(log_relay(1, NULL, "\3\0x\0", 4), 0);
+	assert_int_equal(log_relay(99, NULL, "\2\0x\n\033y\0", 7), 0);
 	text = content(file);
 	assert_non_null(strstr(text, " prog[99]: info: x  y\n"));
 	assert_ptr_equal(strchr(text, '\n'), text + strlen(text) - 1);
 }
 
-/* Cut anywhere, it is refused and not read beyond its end. */
+/* A record cut at any byte is refused without reading beyond its end. */
 static void test_cut_records(void **state)
 {
 	struct log_field fields[] = { LOG_NAME("path", "p"), LOG_NUMBER("bytes", 7) };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Log lines: their heads, levels and cuts, hooks around them, and one write each. */
-#include "util/cleanup.h"
+/* Log lines: their prefixes, levels and cuts, the hooks around them, and one write per line. */
+#include "util/base.h"
 #include "util/io.h"
 #include "util/log.h"
 #include "util/thread.h"
@@ -17,7 +17,7 @@
 
 static int real_stderr, reader;
 
-/* stderr becomes a socket that keeps each write(2) apart. */
+/* Replaces stderr by a socket that keeps write() boundaries. */
 static void capture(void)
 {
 	int fds[2];
@@ -36,7 +36,7 @@ static void release(void)
 	close(reader);
 }
 
-/* The next write, or "" when there was none. */
+/* Returns the text of the next write(), or "" if there is none. */
 static const char *next_write(void)
 {
 	static char text[8192];
@@ -78,7 +78,7 @@ static void test_lines(void **state)
 	log_set_level(LOG_LV_ERROR);
 	log_warn("hm");
 	expect("");
-	/* A stranger's text must not make lines of its own. */
+	/* A peer's text must not start a new line. */
 	log_error("%s", "a\nprog: b\x1b[2J");
 	expect("prog: a prog: b [2J\n");
 	release();
@@ -154,7 +154,7 @@ static void *log_some(void *arg)
 	return NULL;
 }
 
-/* A line with its hooks is one thing. */
+/* No other thread writes between a line and its hooks. */
 static void test_hooks_of_threads(void **state)
 {
 	pthread_t t[4];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The text of LIST: options, patterns, lines. */
-#include "control/ls.h"
+#include "control/server/session.h"
 #include "proto/proto.h"
 #include "util/util.h"
 
@@ -79,7 +79,7 @@ static void test_patterns(void **state)
 	assert_false(ls_is_pattern("a\\b]"));
 }
 
-/* What makes others take years (CVE-2011-0762) does not take a second. */
+/* Exponential matching takes years for this pattern (CVE-2011-0762). */
 static void test_costly_pattern(void **state)
 {
 	char pattern[2001], name[256];
@@ -122,7 +122,7 @@ static void test_lines(void **state)
 		"p---------    1 1000     100                 6 Jan  7 08:00 ");
 }
 
-/* Our client reads what our server writes. */
+/* rftp's client parses the lines of its server. */
 static void test_read_back(void **state)
 {
 	struct stat st = { .st_mode = S_IFREG | 0640, .st_nlink = 3, .st_uid = 4294967294,

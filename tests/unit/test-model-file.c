@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The model's file: read, absent, another machine's, damaged. */
+/* The model's file: reading it, and a file that is absent, damaged or from another machine. */
 #include "tests/support/model-text.h"
 #include "tests/support/sysfs.h"
 
@@ -31,8 +31,8 @@ static int teardown(void **state)
 	return tmp_teardown(state);
 }
 
-/* Of two nodes, of which the remote one is half as fast to write to and as fast to read from; the
- * caller's to free. */
+/* A model of two nodes: writes to the remote one are half as fast, reads are equally fast. The
+ * caller frees it. */
 static char *two_nodes(void)
 {
 	static const struct text_row write = { { 40.4, 80.8 }, { 2, 1 } },
@@ -49,12 +49,14 @@ static void write_two_nodes(void)
 	assert_int_equal(write_file_atomic(path, text, strlen(text), 0644, &e), 0);
 }
 
-/* ---- read ---- */
+/* ---- reading ---- */
 
 static void test_read(void **state)
 {
 	struct err e = ERR_INIT;
 	struct model *m;
+	json_int_t bytes, placed, median;
+	int rounds;
 
 	(void)state;
 	write_two_nodes();
@@ -63,10 +65,13 @@ static void test_read(void **state)
 		fail_msg("%s", e.text);
 	assert_int_equal(model_class(m, 1, MODEL_WRITE, 0), 2);
 	assert_int_equal(model_class(m, 1, MODEL_READ, 0), 1);
-	assert_true(m->target[0].row[MODEL_WRITE].cell[0].median == 505e7);
-	assert_int_equal(m->target[0].row[MODEL_READ].cell[1].rounds, 5);
-	assert_int_equal(m->target[0].bytes, 1 << 25);
-	assert_int_equal(m->target[0].placed, 3 << 25);
+	assert_int_equal(json_unpack(m->root, "{s:[{s:I, s:I, s:[{s:I}], s:[{}, {s:i}]}]}",
+				     "targets", "buffer", &bytes, "placed", &placed, "write",
+				     "median", &median, "read", "rounds", &rounds), 0);
+	assert_int_equal(median, 5050000000);
+	assert_int_equal(rounds, 5);
+	assert_int_equal(bytes, 1 << 25);
+	assert_int_equal(placed, 3 << 25);
 	model_free(m);
 }
 
@@ -113,7 +118,7 @@ static void refused(const char *text, size_t len, const char *what)
 		fail_msg("%s: %s", what, m ? "is taken" : e.text);
 }
 
-/* As a whole it is good; cut anywhere it is not. */
+/* The complete text is valid; every shorter prefix is refused. */
 static void test_cut(void **state)
 {
 	CLEANUP_FREE char *text = two_nodes();
@@ -124,7 +129,7 @@ static void test_cut(void **state)
 		refused(text, n, "cut");
 }
 
-/* text with its first from replaced. */
+/* Copies text to out, with the first `from` replaced by `to`. */
 static void replaced(const char *text, const char *from, const char *to, char *out, size_t room)
 {
 	const char *at = strstr(text, from);
@@ -200,7 +205,8 @@ static void test_damaged(void **state)
 	}
 }
 
-/* The local node in no class of its own, or missing; a target twice, or with nothing. */
+/* The local node shares its class or is not in class 1; a key appears twice; a target has no
+ * rows. */
 static void test_not_local(void **state)
 {
 	static const struct { const char *from, *to, *said; } cases[] = {
@@ -223,17 +229,24 @@ static void test_not_local(void **state)
 			fail_msg("%s: %s", cases[i].to, e.text);
 		model_free(m);
 	}
-	/* The other way round. */
+	/* The local node is in class 2, the remote one in class 1. */
 	replaced(text, "\"class\":2}", "\"class\":1}", out, sizeof(out));
 	replaced(out, "\"class\":1}],\"read\"", "\"class\":2}],\"read\"", again, sizeof(again));
 	refused(again, strlen(again), "the target in class 2");
-	/* Without the rows. */
+	/* A target without rows. */
 	replaced(text, "\"write\":[", "\"once\":[", out, sizeof(out));
 	replaced(out, "\"read\":[", "\"then\":[", again, sizeof(again));
 	refused(again, strlen(again), "a target with nothing");
 }
 
-/* Any byte another: refused, or a model that can be asked. */
+static int target_node(const struct model *m)
+{
+	const json_t *targets = json_object_get(m->root, "targets");
+
+	return (int)json_integer_value(json_object_get(json_array_get(targets, 0), "node"));
+}
+
+/* With any byte changed, the text is refused or gives a model that can be queried. */
 static void test_bytes(void **state)
 {
 	static const char others[] = "\0 \"0-9,.:[]{}eEx\xff\x80\n";
@@ -247,6 +260,7 @@ static void test_bytes(void **state)
 		for (size_t k = 0; k < sizeof(others) - 1; k++) {
 			struct err e = ERR_INIT;
 			struct model *m;
+			int node;
 
 			text[i] = others[k];
 			m = model_parse("file", text, len, &e);
@@ -254,8 +268,8 @@ static void test_bytes(void **state)
 			if (!m)
 				continue;
 			taken++;
-			assert_true(model_class(m, m->target[0].node, MODEL_READ,
-						m->target[0].node) < 2);
+			node = target_node(m);
+			assert_true(model_class(m, node, MODEL_READ, node) < 2);
 			model_free(m);
 		}
 		text[i] = was;

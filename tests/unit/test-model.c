@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What is asked of a model: near nodes, classes, and whether it fits a machine. */
+/* Queries to a model: near nodes, classes, and whether it matches a machine. */
 #include "tests/support/model-text.h"
 #include "tests/support/sysfs.h"
 
@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-/* The published bandwidths for a device on node 7 of eight, as RDMA has them (Gbit/s). */
+/* Published RDMA bandwidths for a device on node 7 of eight (Gbit/s). */
 static const struct text_row
 	rdma_write = { { 23.2, 23.2, 17.0, 17.1, 23.3, 23.3, 23.3, 23.3 },
 		       { 2, 2, 3, 3, 2, 2, 1, 1 } },
@@ -50,13 +50,13 @@ static void test_near(void **state)
 	(void)state;
 	near_are(m, 7, MODEL_WRITE, "6-7");
 	near_are(m, 7, MODEL_READ, "6-7");
-	near_are(m, 3, MODEL_READ, "3"); /* no target */
+	near_are(m, 3, MODEL_READ, "3"); /* node 3 is not a target */
 	near_are(NULL, 5, MODEL_WRITE, "5");
 	model_free(m);
 	topo_free(t);
 }
 
-/* All the same: any node will do. */
+/* All nodes are equally fast, so all are near. */
 static void test_near_all(void **state)
 {
 	struct topo *t = sysfs_topo("eight");
@@ -86,7 +86,12 @@ static void test_class(void **state)
 	topo_free(t);
 }
 
-/* ---- its machine ---- */
+/* ---- the model's machine ---- */
+
+static json_t *model_node(const struct model *m, size_t i)
+{
+	return json_array_get(json_object_get(m->root, "nodes"), i);
+}
 
 static void test_fits(void **state)
 {
@@ -94,27 +99,35 @@ static void test_fits(void **state)
 	struct topo *four = sysfs_topo("four");
 	struct model *m = model_of(eight), *of_two = parsed(two, 1, &same, &same);
 	struct err e = ERR_INIT;
+	json_int_t distance, memory;
+	json_t *distances;
 
 	(void)state;
 	assert_int_equal(model_fits(m, eight, &e), 0);
 	assert_int_equal(model_fits(m, two, &e), -ESTALE);
 	assert_non_null(strstr(e.text, "8 nodes, and there are 2"));
 	assert_int_equal(model_fits(of_two, four, &e), -ESTALE);
-	m->node[3].distance[2]++;
+	distances = json_object_get(model_node(m, 3), "distances");
+	distance = json_integer_value(json_array_get(distances, 2));
+	json_array_set_new(distances, 2, json_integer(distance + 1));
 	assert_int_equal(model_fits(m, eight, &e), -ESTALE);
 	assert_non_null(strstr(e.text, "distance of node 3"));
-	m->node[3].distance[2]--;
-	ids_add(&m->node[5].cpus, 99);
+	json_array_set_new(distances, 2, json_integer(distance));
+	json_object_set_new(model_node(m, 5), "cpus", json_string("20-23,99"));
 	assert_int_equal(model_fits(m, eight, &e), -ESTALE);
 	assert_non_null(strstr(e.text, "\"20-23,99\""));
-	m->node[5].cpus = topo_node(eight, 5)->cpus;
-	m->node[7].id = 9;
+	json_object_set_new(model_node(m, 5), "cpus", json_string("20-23"));
+	assert_int_equal(model_fits(m, eight, &e), 0);
+	json_object_set_new(model_node(m, 7), "id", json_integer(9));
 	assert_int_equal(model_fits(m, eight, &e), -ESTALE);
-	/* A kernel takes a bit more for itself; somebody adds memory. */
+	/* Another kernel may reserve 10 % more memory; three times the memory is another
+	 * machine. */
 	assert_int_equal(model_fits(of_two, two, &e), 0);
-	of_two->memory[1] -= of_two->memory[1] / 10;
+	memory = json_integer_value(json_object_get(model_node(of_two, 1), "memory"));
+	memory -= memory / 10;
+	json_object_set_new(model_node(of_two, 1), "memory", json_integer(memory));
 	assert_int_equal(model_fits(of_two, two, &e), 0);
-	of_two->memory[1] *= 3;
+	json_object_set_new(model_node(of_two, 1), "memory", json_integer(memory * 3));
 	assert_int_equal(model_fits(of_two, two, &e), -ESTALE);
 	assert_non_null(strstr(e.text, "memory"));
 	model_free(m);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The message stream against a peer that we play byte by byte on a socketpair. */
+/* The message stream against a peer on a socketpair, played byte by byte. */
 #include "transport/transport.h"
+#include "tests/support/tls.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,7 +18,7 @@
 
 struct pair {
 	struct mstream *m;
-	int fd;      /* m's */
+	int fd;      /* of m */
 	int peer;
 };
 
@@ -72,12 +73,12 @@ static void test_lines(void **state)
 	expect_line(&p, "A\rB\r");
 	close(p.peer);
 	p.peer = -1;
-	/* A line that was cut off is no line. */
+	/* A truncated line is not a line. */
 	assert_int_equal(ms_read_line(p.m, line, sizeof(line), 5000), -EPIPE);
 	pair_free(&p);
 }
 
-/* Telnet sequences (RFC 854), whole and split over any two reads. */
+/* Telnet sequences (RFC 854), complete and split at every byte. */
 static void test_telnet(void **state)
 {
 	static const struct {
@@ -87,7 +88,7 @@ static void test_telnet(void **state)
 	} cases[] = {
 #define CASE(b, l) { b, sizeof(b) - 1, l }
 		CASE("\xff\xf4\xff\xf2" "ABOR\r\n", "ABOR"),      /* IP, DM */
-		CASE("\xff\xf4\xff" "ABOR\r\n", "ABOR"),          /* the mark was urgent data */
+		CASE("\xff\xf4\xff" "ABOR\r\n", "ABOR"),          /* urgent data mark */
 		CASE("a\xff\xff" "b\r\n", "a\xff" "b"),
 		CASE("\xff\xfd\x01" "NOOP\r\n", "NOOP"),          /* DO x */
 		CASE("\xff\xfe\r" "NOOP\r\n", "NOOP"),            /* DONT CR */
@@ -128,7 +129,7 @@ static void test_bad_lines(void **state)
 	SAY(&p, "DELE a\0b\r\nNOOP\r\n");
 	assert_int_equal(ms_read_line(p.m, line, sizeof(line), 5000), -EILSEQ);
 	expect_line(&p, "NOOP");
-	/* Longer than any buffer: skipped to its end all the same. */
+	/* A line longer than any buffer is skipped to its end. */
 	memset(longest, 'x', sizeof(longest));
 	say(&p, longest, sizeof(longest));
 	SAY(&p, "\r\nQUIT\r\n");
@@ -137,7 +138,7 @@ static void test_bad_lines(void **state)
 	pair_free(&p);
 }
 
-/* A peer that dribbles cannot stretch the time for a line. */
+/* A peer that sends a line slowly, byte by byte, must not extend the timeout. */
 static void *dribble(void *arg)
 {
 	struct pair *p = arg;
@@ -165,7 +166,7 @@ static void test_line_timeout(void **state)
 	begin = now_ns();
 	assert_int_equal(ms_read_line(p.m, line, sizeof(line), 100), -ETIMEDOUT);
 	assert_in_range(now_ns() - begin, 99000000, 500000000u);
-	/* Nothing of it was lost. */
+	/* The timeout has lost no byte. */
 	assert_int_equal(ms_read_line(p.m, line, sizeof(line), -1), 30);
 	pthread_join(t, NULL);
 	pair_free(&p);
@@ -186,7 +187,7 @@ static void test_frames(void **state)
 	for (k = 0; k < 300000; k++)
 		bytes[k] = (uint8_t)(k * 7 + k / 256);
 	for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-		pid_t pid = fork(); /* a socket's buffer does not hold the large ones */
+		pid_t pid = fork(); /* a socket buffer does not hold the large frames */
 
 		if (pid == 0) {
 			struct iovec iov[3] = {
@@ -239,13 +240,13 @@ static void test_hostile_frames(void **state)
 	assert_int_equal(ms_read_frame(p.m, &type, b, 4, 5000), -EBADMSG);
 	pair_free(&p);
 
-	/* A type that nobody knows, and may not be skipped. */
+	/* An unknown type that must not be skipped. */
 	p = pair_new();
 	SAY(&p, "\x7f\0\0\0\0\0\0\0");
 	assert_int_equal(ms_read_frame(p.m, &type, b, 4, 5000), -EBADMSG);
 	pair_free(&p);
 
-	/* A length that is allowed, but nothing behind it. */
+	/* A valid length, but the data ends early. */
 	p = pair_new();
 	SAY(&p, "\x01\0\0\0\0\x0f\0\0abc");
 	close(p.peer);
@@ -255,7 +256,7 @@ static void test_hostile_frames(void **state)
 	buf_free(b);
 }
 
-/* A timeout anywhere in a frame loses nothing. */
+/* A timeout at any byte of a frame loses nothing. */
 static void test_frame_resumes(void **state)
 {
 	static const char frame[] = "\x07\0\0\0\0\0\0\x03" "abc";
@@ -278,7 +279,7 @@ static void test_frame_resumes(void **state)
 	pair_free(&p);
 }
 
-/* A head that lies across the end of the reader's buffer, at each place. */
+/* A frame head across the end of the reader's buffer, split at each byte. */
 static void test_head_across_buffer(void **state)
 {
 	static char filler[64 << 10];
@@ -302,7 +303,7 @@ static void test_head_across_buffer(void **state)
 	buf_free(b);
 }
 
-/* Lines, counted bytes and frames follow each other out of one buffer. */
+/* Lines, counted bytes and frames follow each other in one buffer. */
 static void test_mixed(void **state)
 {
 	struct pair p = pair_new();
@@ -381,8 +382,8 @@ static void test_writers_do_not_mix(void **state)
 	pair_free(&p);
 }
 
-/* A peer that takes nothing; and after a message that was cut short no other may go,
- * or the peer would read its middle as a head. */
+/* The peer reads nothing, so the write times out. No further message may follow a truncated one, or
+ * the peer would read its middle as a head. */
 static void test_write_timeout(void **state)
 {
 	struct pair p = pair_new();
@@ -422,7 +423,7 @@ static void *sleep_in_it(void *arg)
 	return NULL;
 }
 
-/* deaf: the peer reads nothing, so a writer sleeps too. */
+/* deaf: the peer reads nothing, so a writer blocks too. */
 static void abort_wakes(struct mstream *m, bool deaf)
 {
 	struct reader s[2] = { { m, false, 0 }, { m, true, 0 } };
@@ -441,7 +442,7 @@ static void abort_wakes(struct mstream *m, bool deaf)
 		pthread_join(t[1], NULL);
 		assert_int_equal(s[1].result, -ECANCELED);
 	}
-	/* Now and later. */
+	/* Calls after the abort fail as well. */
 	assert_int_equal(ms_read_line(m, line, sizeof(line), -1), -ECANCELED);
 	assert_true(ms_write(m, "x", 1) == -ECANCELED);
 }
@@ -470,7 +471,7 @@ static void test_abort_pipes(void **state)
 	close(out[0]);
 }
 
-/* A pair of pipes speaks, ends properly one way, and gets its flags back. */
+/* A pair of pipes carries data, is shut down in one direction, and gets its file flags back. */
 static void test_pipes(void **state)
 {
 	int in[2], out[2], keep;
@@ -502,7 +503,7 @@ static void test_pipes(void **state)
 
 /* ---- TLS ---- */
 
-/* What an attacker put behind AUTH TLS in clear is not taken for what came secured. */
+/* Bytes that an attacker appended to AUTH TLS in clear must not count as received over TLS. */
 static void test_injection(void **state)
 {
 	static const char *const behind[] = { "DELE x\r\n", "D", "\xff", "\r\n" };
@@ -520,13 +521,13 @@ static void test_injection(void **state)
 		SAY(&p, "AUTH TLS\r\n");
 		say(&p, behind[i], strlen(behind[i]));
 		expect_line(&p, "AUTH TLS");
-		/* Also when the beginning of a line has left the buffer already. */
+		/* Also if the start of a line has left the buffer already. */
 		if (i % 2)
 			assert_int_equal(ms_read_line(p.m, line, sizeof(line), 0),
 					 strchr(behind[i], '\n') ? 0 : -ETIMEDOUT);
 		if (i == 3) {
 			assert_int_equal(ms_replace(p.m, s), 0);
-			close(p.fd); /* given up for s */
+			close(p.fd); /* s replaced it */
 		} else {
 			assert_int_equal(ms_replace(p.m, s), -EPROTO);
 			stream_free(s);
@@ -589,7 +590,8 @@ static void test_auth_tls(void **state)
 	assert_non_null(tls);
 	assert_int_equal(ms_replace(p.m, stream_tls(p.fd, tls)), 0);
 	expect_line(&p, "USER x");
-	/* The rest of the record is waiting, decrypted, where poll(2) does not see it. */
+	/* The rest of the TLS record is decrypted already, so poll(2) on the socket does not report
+	 * it. */
 	assert_true(ms_readable(p.m));
 	expect_line(&p, "PASS y");
 	abort_wakes(p.m, false);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Lists of names, and what a destination's name says. */
+/* Lists of names, and names that mean a directory. */
 #include "client/names.h"
 
 #include <errno.h>
@@ -58,7 +58,7 @@ static void test_nul(void **state)
 	assert_string_equal(n.all[1], "\xff\xfe");
 	assert_string_equal(n.all[2], "last");
 	names_clear(&n);
-	/* A list with NULs read by lines would name what nobody meant. */
+	/* A NUL-separated list read as lines would give wrong names. */
 	assert_int_equal(READ("a\0b\0", false, &n, &e), -EINVAL);
 }
 

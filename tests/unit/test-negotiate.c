@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What two offers agree on, by tables; what a side refuses to have agreed on; and both
- * on the wire. */
+/* The agreement on two offers, as tables; the agreements that a side refuses; and both on the
+ * wire. */
 #include "proto/bulk.h"
 #include "proto/negotiate.h"
 
+#include "tests/support/agreement-check.h"
 #include "tests/support/codec.h"
 #include "tests/support/wire.h"
 
@@ -31,7 +32,7 @@ static struct offer plain(void)
 	return o;
 }
 
-/* They are named, and no two are in one network: so they pair in their order. */
+/* The NICs are named and in different networks, so they pair in order. */
 static struct offer with_nics(uint32_t n, uint32_t mbps, bool rdma)
 {
 	struct offer o = plain();
@@ -51,7 +52,7 @@ static struct offer with_nics(uint32_t n, uint32_t mbps, bool rdma)
 	return o;
 }
 
-/* Agree, and hold the result to what must be true of every agreement. */
+/* Negotiates, and checks the result against the rules for every agreement. */
 static struct agreement agree(const struct offer *c, const struct offer *s)
 {
 	struct err e = ERR_INIT;
@@ -96,7 +97,7 @@ static void test_transport(void **state)
 	enum { T = TRANSPORT_TCP, R = TRANSPORT_RDMA, I = TRANSPORT_INBAND };
 	static const struct {
 		uint8_t c, s, c_ops, s_ops;
-		int transport, op; /* 0: none */
+		int transport, op; /* 0: no agreement */
 	} cases[] = {
 		{ T | R | I, T | R | I, 3, 3, R, OP_WRITE },
 		{ T | R | I, T | R | I, OP_READ, 3, R, OP_READ },
@@ -127,7 +128,8 @@ static void test_transport(void **state)
 		a = agree(&c, &s);
 		assert_int_equal(a.transport, cases[i].transport);
 		assert_int_equal(a.op, cases[i].op);
-		/* Little data takes no data channel, if both say that it is little. */
+		/* In-band transfer needs no data channel; it is used if both sides report little
+		 * data. */
 		c.little = true;
 		assert_int_equal(agree(&c, &s).transport, cases[i].transport);
 		s.little = true;
@@ -198,7 +200,7 @@ static void test_paths(void **state)
 	}
 }
 
-/* Under RDMA only NICs that can do it count. */
+/* RDMA counts only NICs that can do RDMA. */
 static void test_rdma_paths(void **state)
 {
 	struct offer c = with_nics(4, 100000, true), s = with_nics(4, 100000, true);
@@ -246,8 +248,8 @@ static void test_channels(void **state)
 	}
 }
 
-/* Both sides open channels during a transfer by TCP, on a path that is not short and without a wish:
- * the delay sets the first number, the lesser limit of both sides the last. */
+/* Both sides can open channels during a TCP transfer, if the path is not short and no number was
+ * requested. The delay sets the first number, the lower limit of both sides the last. */
 static void test_channels_more(void **state)
 {
 	static const struct {
@@ -285,7 +287,7 @@ static void test_channels_more(void **state)
 		assert_int_equal(a.channels, cases[i].channels);
 		assert_int_equal(a.block, cases[i].block);
 		assert_true(a.inflight >= 2u * a.channels);
-		/* Too little memory for all is enough for some. */
+		/* Memory for some of the channels is enough. */
 		c.memory = 3 * MIB;
 		a = agree(&c, &s);
 		assert_true(a.channels < 8 && a.channels_first <= a.channels);
@@ -307,15 +309,15 @@ static void test_channels_near(void **state)
 		struct offer c = plain(), s = plain();
 
 		c.rtt_ns = cases[i].rtt;
-		s.rtt_ns = 1; /* the client's counts */
+		s.rtt_ns = 1; /* the client's value counts */
 		c.cpus = cases[i].c_cpus;
 		s.cpus = cases[i].s_cpus;
 		assert_int_equal(agree(&c, &s).channels, cases[i].channels);
 	}
 }
 
-/* A queue pair has little under way where software makes its packets: a long path has more
- * of them. */
+/* A software RDMA device keeps little data in flight on one queue pair, so a long path has more
+ * queue pairs. */
 static void test_queue_pairs(void **state)
 {
 	static const struct {
@@ -336,7 +338,7 @@ static void test_queue_pairs(void **state)
 	}
 }
 
-/* READ asks for all that is on the way, by sixteen reads of each queue pair. */
+/* READ requests all data in flight, with up to sixteen reads on each queue pair. */
 static void test_readers(void **state)
 {
 	static const struct {
@@ -346,9 +348,9 @@ static void test_readers(void **state)
 		uint32_t inflight;
 	} cases[] = {
 		{ 0, 40000, 2, 32 },
-		{ 10 * MS, 10000, 2, 32 },   /* 12.5 MB: 15 blocks and 4 */
-		{ 10 * MS, 40000, 4, 68 },   /* 60 and 4; then 8 for 4 channels */
-		{ 95 * MS, 40000, 37, 641 }, /* 567 and 14; then 74 */
+		{ 10 * MS, 10000, 2, 32 },   /* 12.5 MB: 15 blocks + 4 */
+		{ 10 * MS, 40000, 4, 68 },   /* 60 + 4; then 8 for 4 channels */
+		{ 95 * MS, 40000, 37, 641 }, /* 567 + 14; then 74 */
 		{ 95 * MS, 100000, 64, 1544 },
 	};
 
@@ -382,7 +384,7 @@ static void test_block(void **state)
 		{ 4 * MIB, 0, 64 * MIB, 3 * MIB, 3 * MIB },
 		{ UINT32_MAX, 0, UINT32_MAX, UINT32_MAX, 64 * MIB },
 		{ 0, 0, 64 * KIB, 64 * MIB, 64 * KIB },
-		{ 0, 0, 0, 0, MIB }, /* a limit of 0: none */
+		{ 0, 0, 0, 0, MIB }, /* 0: no limit */
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -399,7 +401,7 @@ static void test_block(void **state)
 	}
 }
 
-/* On a short path a block stays in a core's cache from stage to stage. */
+/* On a short path, blocks are small enough to stay in a core's cache between stages. */
 static void test_block_near(void **state)
 {
 	struct offer c = with_nics(1, 100000, true), s = with_nics(1, 100000, true);
@@ -410,7 +412,7 @@ static void test_block_near(void **state)
 	tcp.rtt_ns = c.rtt_ns;
 	tcp.channels_more = s.channels_more = 32;
 	assert_int_equal(agree(&tcp, &s).block, MIB);
-	/* A peer of version 2.0 expects its blocks. */
+	/* A peer of version 2.0 expects the old block size. */
 	s.channels_more = 0;
 	assert_int_equal(agree(&tcp, &s).block, 256 * KIB);
 	s.channels_more = 32;
@@ -441,12 +443,12 @@ static void test_inflight(void **state)
 		uint32_t c_mbps, s_mbps, inflight;
 	} cases[] = {
 		{ 0, 100000, 100000, 16 },
-		/* 40 Gbit/s over 95 ms: 475 MB, a quarter more, in MiB, and two per channel. */
+		/* 40 Gbit/s over 95 ms: 475 MB, plus a quarter, in MiB, plus two per channel. */
 		{ 95 * MS, 40000, 40000, 567 + 8 },
-		/* The slower of the two is what both reserve for. */
+		/* Both reserve memory for the slower of the two. */
 		{ 95 * MS, 40000, 400000, 567 + 8 },
 		{ 95 * MS, 400000, 40000, 567 + 8 },
-		/* A side that does not know leaves it to the other; nobody knows: 40 Gbit/s. */
+		/* A side with unknown speed takes the other's; if both are unknown, 40 Gbit/s. */
 		{ 95 * MS, 0, 10000, 142 + 8 },
 		{ 95 * MS, 10000, 0, 142 + 8 },
 		{ 95 * MS, 0, 0, 567 + 8 },
@@ -478,7 +480,7 @@ static void test_inflight_wish(void **state)
 	assert_int_equal(agree(&c, &s).inflight, 33);
 	c.inflight = 0;
 	assert_int_equal(agree(&c, &s).inflight, 44);
-	c.inflight = 1; /* two for each of four channels */
+	c.inflight = 1; /* at least two for each of four channels */
 	assert_int_equal(agree(&c, &s).inflight, 8);
 	c.inflight = UINT32_MAX;
 	c.memory = s.memory = UINT64_MAX;
@@ -508,7 +510,8 @@ static void test_memory(void **state)
 	assert_non_null(strstr(a.capped, "client"));
 }
 
-/* Too little memory costs channels first, then block size, and at last the transfer. */
+/* Too little memory reduces the channels first, then the block size; below that negotiation
+ * fails. */
 static void test_little_memory(void **state)
 {
 	static const struct {
@@ -539,7 +542,8 @@ static void test_little_memory(void **state)
 	}
 }
 
-/* What may be registered counts under RDMA only: no sealed copies, but messages. */
+/* The limit of locked memory counts under RDMA only. It excludes sealed copies, but includes
+ * messages. */
 static void test_locked(void **state)
 {
 	const uint64_t each = 256 * KIB + 4096ull + 512 * 2, fixed = 16 * 512ull * 2;
@@ -558,9 +562,10 @@ static void test_locked(void **state)
 	assert_int_equal(a.inflight, 15);
 	assert_non_null(strstr(a.capped, "rftpd's \"ulimit -l\""));
 	assert_true(a.capped_bytes > s.locked && a.capped_bytes <= s.locked + 64);
-	s.locked = a.capped_bytes; /* what it is told to be suffices */
+	s.locked = a.capped_bytes; /* the reported need is enough */
 	assert_null(agree(&c, &s).capped);
-	/* It is told at once, however little there is: for the blocks and channels wanted. */
+	/* The report gives at once the need for all requested blocks and channels, however low the
+	 * limit is. */
 	s.block = c.block = 4 * MIB;
 	s.locked = MIB;
 	a = agree(&c, &s);
@@ -578,7 +583,7 @@ static void test_locked(void **state)
 	assert_null(agree(&c, &s).capped);
 	c.memory = s.memory = 8ull << 30;
 	c.locked = 2 * MIB;
-	assert_non_null(strstr(agree(&c, &s).capped, "the client may lock"));
+	assert_non_null(strstr(agree(&c, &s).capped, "the client's locked memory"));
 	c.locked = 65536;
 	assert_int_equal(negotiate(&c, &s, &a, &e), -EPROTONOSUPPORT);
 	assert_non_null(strstr(e.text, "raise its \"ulimit -l\" to"));
@@ -629,7 +634,7 @@ static struct offer random_offer(void)
 	return o;
 }
 
-/* Whatever two sides offer, both accept what comes out, and it fits their memory. */
+/* For any two offers, both sides accept the agreement, and it fits their memory. */
 static void test_random(void **state)
 {
 	int agreed = 0;
@@ -650,8 +655,9 @@ static void test_random(void **state)
 		assert_true(a.paths * a.source_blocks <= 65536);
 		assert_int_equal(negotiate(&c, &s, &b, NULL), 0);
 		assert_true(agreement_equal(&a, &b));
-		/* Who has just that much memory gets the same, but for the fewest blocks, which
-		 * may be smaller then; and who has less something else. */
+		/* With exactly agreement_memory() bytes the result is the same; only the smallest
+		 * agreement, of 4 blocks, may get smaller blocks. With one byte less the result
+		 * differs. */
 		s.memory = agreement_memory(&a);
 		assert_true(agreement_pool(&a, true) <= s.memory);
 		assert_int_equal(negotiate(&c, &s, &b, NULL), 0);
@@ -751,7 +757,6 @@ static void test_offer_wire(void **state)
 	assert_int_equal(codec_truncations(b, get_offer, &back, sizeof(back)), buf_len(b));
 	assert_int_equal(offer_get(b, &back), 0);
 	assert_int_equal(buf_len(b), 0);
-	/* Both were zeroed before they were filled, with their padding. */
 	for (uint32_t i = 0; i < NICS_MAX; i++) {
 		assert_string_equal(back.nics[i].name, o.nics[i].name);
 		assert_string_equal(back.nics[i].addr, o.nics[i].addr);
@@ -789,7 +794,7 @@ static void test_offer_host(void **state)
 	assert_int_equal(offer_put(b, &o), 0);
 	without = buf_len(b);
 	buf_reset(b);
-	/* The later field stands behind the host, which is there with it even if empty. */
+	/* channels_more follows the host, so it is sent with an empty host too. */
 	o.channels_more = 0x1234;
 	assert_int_equal(offer_put(b, &o), 0);
 	assert_int_equal(buf_len(b), without + HOST_ID_BYTES + 2);
@@ -814,7 +819,7 @@ static void test_offer_host(void **state)
 	assert_memory_equal(back.host, o.host, HOST_ID_BYTES);
 }
 
-/* Change one byte (from the end when at is negative) of an encoded offer. */
+/* Decodes an encoded offer with one byte changed; at < 0: from the end. */
 static int offer_with(int at, uint8_t value, struct offer *back)
 {
 	struct buf *b CLEANUP_BUF = buf_new(65536);
@@ -831,12 +836,12 @@ static int offer_with(int at, uint8_t value, struct offer *back)
 
 static void test_offer_hostile(void **state)
 {
-	/* Length 0, numbers from 4 on, how many NICs 52; mbps 56, node 60, flags 62, prefix 63,
-	 * the lengths of name 64 and address 69. */
+	/* Offsets: length 0, numbers from 4 on, number of NICs 52; mbps 56, node 60, flags 62,
+	 * prefix 63, the lengths of name 64 and address 69. */
 	static const struct { int at; uint8_t value; } bad[] = {
-		{ 0, 1 },        /* length over the cap */
-		{ 3, 255 },      /* length over what is there */
-		{ 3, 10 },       /* length that ends within the offer */
+		{ 0, 1 },        /* length over the maximum */
+		{ 3, 255 },      /* length over the remaining bytes */
+		{ 3, 10 },       /* length ends within the offer */
 		{ 6, 3 },        /* prot_min */
 		{ 7, 4 },        /* ack */
 		{ 9, 2 },        /* no_crc */
@@ -855,7 +860,7 @@ static void test_offer_hostile(void **state)
 	assert_int_equal(back.ops, OP_READ);
 	assert_int_equal(offer_with(65, 'E', &back), 0);
 	assert_string_equal(back.nics[0].name, "Eth0");
-	assert_int_equal(offer_with(62, 0xf8, &back), 0); /* flags of a later version */
+	assert_int_equal(offer_with(62, 0xf8, &back), 0); /* unknown flags of a later version */
 	assert_false(back.nics[0].rdma || back.nics[0].control || back.nics[0].named);
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		assert_int_equal(offer_with(bad[i].at, bad[i].value, &back), -EBADMSG);
@@ -877,7 +882,7 @@ static void test_put_refused(void **state)
 	assert_int_equal(buf_len(b), 0);
 }
 
-/* What a later minor version appends is passed over. */
+/* Fields that a later minor version appends are skipped. */
 static void test_appended(void **state)
 {
 	struct buf *b CLEANUP_BUF = buf_new(65536);
@@ -923,7 +928,7 @@ static void test_agreement_wire(void **state)
 	assert_int_equal(agreement_get(b, &back), 0);
 	assert_true(agreement_equal(&a, &back));
 	assert_null(back.capped);
-	/* Nothing is said where all are opened at first, as an older peer has it. */
+	/* If all channels open at first, the field is 0, as from an older peer. */
 	all.channels_first = all.channels;
 	buf_reset(b);
 	assert_int_equal(agreement_put(b, &all), 0);

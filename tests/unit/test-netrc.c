@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Passwords from files like ~/.netrc. */
-#include "client/passwords.h"
+/* Passwords from files in the format of ~/.netrc. */
+#include "client/credentials.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -35,7 +35,7 @@ static void test_lookup(void **state)
 		const char *host, *user;
 		int rc;
 		const char *login, *password;
-		uint16_t port; /* 0: the default one, 7321 */
+		uint16_t port; /* 0: default, 7321 */
 	} cases[] = {
 		{ "a.example", NULL, 1, "bob", "secret", 0 },
 		{ "A.EXAMPLE", "bob", 1, "bob", "secret", 0 },
@@ -45,16 +45,17 @@ static void test_lookup(void **state)
 		{ "nologin", "anyone", 1, NULL, "open", 0 },
 		{ "macro", NULL, 1, "m", NULL, 0 },
 		{ "after", NULL, 1, "late", "fine", 0 },
-		/* "default" makes no login of one that names no user */
+		/* "default" without a requested user gives no login */
 		{ "elsewhere", NULL, 0, NULL, NULL, 0 },
 		{ "elsewhere", "bob", 0, NULL, NULL, 0 },
 		{ "elsewhere", "anonymous", 1, "anonymous", "me@here", 0 },
 		{ "a.example", NULL, 1, "bob", "secret", 7322 },
-		/* a port decides before a host, wherever the entry stands */
+		/* an entry with the port takes precedence over one with the host only, in any
+		 * order */
 		{ "ported", NULL, 1, "one", "p7321", 0 },
 		{ "ported", NULL, 1, "two", "p7322", 7322 },
 		{ "ported", "one", 0, NULL, NULL, 7322 },
-		/* once another port is named, an entry without one is for the default port */
+		/* if another entry names a port, an entry without one is for the default port */
 		{ "ported", NULL, 0, NULL, NULL, 7323 },
 		{ "other", NULL, 0, NULL, NULL, 0 },
 		{ "::1", NULL, 1, "six", "p6", 0 },
@@ -81,7 +82,7 @@ static void test_lookup(void **state)
 	}
 }
 
-/* No error tells a part of a password. */
+/* No error text contains a part of a password. */
 static void test_errors(void **state)
 {
 	static const char *const bad[] = {
@@ -134,7 +135,7 @@ static void test_modes(void **state)
 	login_clear(&l);
 	server.user = "nobody";
 	assert_int_equal(netrc_find(path, &server, &l, &e), 0);
-	/* Which everybody may read. */
+	/* /dev/null is readable by all users, but it holds no password, so it is not refused. */
 	assert_int_equal(netrc_find("/dev/null", &server, &l, &e), 0);
 
 	unlink(path);

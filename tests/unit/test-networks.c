@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Lists of networks: what is one, and who may come. */
-#include "server/networks.h"
+/* Lists of networks: their syntax, and the addresses they admit. */
+#include "server/config/options.h"
 #include "transport/transport.h"
 
 #include <errno.h>
@@ -19,7 +19,7 @@ static void test_parse(void **state)
 		{ "::1", "::1/128" }, { "::/0", "::/0" }, { "all", "all" },
 		{ "255.255.255.255/32", "255.255.255.255/32" }, { "128.0.0.0/1", "128.0.0.0/1" },
 		{ "::ffff:192.0.2.0/120", "192.0.2.0/24" },
-		/* not any */
+		/* invalid */
 		{ "", NULL }, { "192.0.2.0/33", NULL }, { "192.0.2.1/24", NULL },
 		{ "2001:db8::1/64", NULL }, { "::/129", NULL }, { "192.0.2/24", NULL },
 		{ "192.0.2.0/", NULL }, { "192.0.2.0/-1", NULL }, { "/8", NULL }, { "ALL", NULL },
@@ -54,7 +54,7 @@ static void test_admit(void **state)
 	static const struct { const char *allow, *refuse, *peer; bool yes; } table[] = {
 		{ "", "", "192.0.2.1", true },
 		{ "", "", "2001:db8::1", true },
-		/* a list of those who may */
+		/* allowed networks */
 		{ "192.0.2.0/24", "", "192.0.2.255", true },
 		{ "192.0.2.0/24", "", "192.0.3.0", false },
 		{ "192.0.2.0/24", "", "2001:db8::1", false },
@@ -65,15 +65,15 @@ static void test_admit(void **state)
 		{ "2001:db8::/33", "", "2001:db8:8000::", false },
 		{ "10.0.0.0/8,2001:db8::/32", "", "2001:db8::1", true },
 		{ "10.0.0.0/8 2001:db8::/32", "", "10.255.0.1", true },
-		/* of those who may not */
+		/* refused networks */
 		{ "", "192.0.2.0/24", "192.0.2.1", false },
 		{ "", "192.0.2.0/24", "192.0.3.1", true },
 		{ "", "all", "192.0.2.1", false },
 		{ "", "all", "::1", false },
 		{ "", "0.0.0.0/0", "::1", true },
-		{ "", "::/0", "192.0.2.1", true }, /* IPv4 is none of IPv6's */
+		{ "", "::/0", "192.0.2.1", true }, /* ::/0 does not contain IPv4 */
 		{ "", "::/0", "::1", false },
-		/* both: the longer one, and refuse when they are alike */
+		/* both: the longer prefix decides; equal ones refuse */
 		{ "192.0.2.7", "192.0.2.0/24", "192.0.2.7", true },
 		{ "192.0.2.7", "192.0.2.0/24", "192.0.2.8", false },
 		{ "192.0.2.7", "192.0.2.0/24", "192.0.3.1", false },

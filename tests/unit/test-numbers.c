@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The sliding window of block numbers, against a plain table of what has come. */
-#include "transfer/numbers.h"
+/* The sliding window of block numbers, against a plain table of received numbers. */
+#include "transfer/sets.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -59,7 +59,7 @@ static void test_edge_of_the_window(void **state)
 	assert_int_equal(numbers_add(n, UINT64_MAX), -EPROTO);
 	assert_int_equal(numbers_add(n, NUMBERS_WINDOW - 1), 1);
 	assert_int_equal(numbers_add(n, 0), 1);
-	/* Number 0's bit is free for the window's next. */
+	/* The bit of number 0 is free for the window's next number. */
 	assert_int_equal(numbers_add(n, NUMBERS_WINDOW), 1);
 	assert_int_equal(numbers_add(n, NUMBERS_WINDOW), 0);
 	assert_int_equal(numbers_add(n, NUMBERS_WINDOW + 1), -EPROTO);
@@ -69,7 +69,8 @@ static void test_edge_of_the_window(void **state)
 	free(n);
 }
 
-/* So many blocks under way, of which any comes next, some twice: against a table. */
+/* under_way blocks are in flight; any of them arrives next, some of them twice. Checks against a
+ * table. */
 static void random_order(uint32_t under_way, uint64_t total)
 {
 	uint64_t room = total + NUMBERS_WINDOW + 2ull * under_way, next = under_way, low = 0;

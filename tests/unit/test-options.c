@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The options of rftp: the table, the command line, rftp.conf, and their order. */
-#include "client/args.h"
-#include "client/conf.h"
+/* The options of rftp: the table, the command line, rftp.conf, and their precedence. */
+#include "client/options.h"
 #include "proto/proto.h"
 
 #include <errno.h>
@@ -19,27 +18,28 @@ static void test_table_is_sound(void **state)
 {
 	const struct option_def *def, *other;
 
-	for (def = option_table(); def->name || def->help; def++) {
+	for (def = rftp_options; def->name || def->help; def++) {
 		assert_non_null(def->help);
 		if (!def->name)
 			continue;
 		assert_true(def->where & ON_ALL);
-		assert_ptr_equal(option_find(def->name, strlen(def->name)), def);
+		assert_ptr_equal(option_find(rftp_options, def->name), def);
 		if (def->letter)
-			assert_ptr_equal(option_letter(def->letter, def->where & ON_ALL), def);
+			assert_ptr_equal(option_letter(rftp_options, def->letter, def->where & ON_ALL), def);
 		for (other = def + 1; other->name || other->help; other++)
 			if (other->name)
 				assert_string_not_equal(def->name, other->name);
 	}
-	assert_null(option_find("", 0));
-	assert_null(option_find("bloc", 4));
-	assert_null(option_letter('\0', ON_LS));
+	assert_null(option_find(rftp_options, ""));
+	assert_null(option_find(rftp_options, "bloc"));
+	assert_null(option_letter(rftp_options, '\0', ON_LS));
 }
 
 static int set(struct options *o, const char *name, const char *value)
 {
+	const struct option_target t = options_target(o);
 	struct err e = ERR_INIT;
-	int rc = option_set(o, option_find(name, strlen(name)), value, &e);
+	int rc = option_set(&t, option_find(rftp_options, name), value, OPTION_ARGV, &e);
 
 	assert_true((rc == 0) == (e.text[0] == '\0'));
 	return rc;
@@ -77,48 +77,54 @@ static void test_values(void **state)
 	options_clear(&o);
 }
 
-/* Each option is known to have been given by itself, also the last of the table. */
+/* option_given() knows each option separately, also the last of the table. */
 static void test_given(void **state)
 {
 	const struct option_def *def, *other;
 	struct options o;
 
-	for (def = option_table(); def->name || def->help; def++) {
-		if (!def->name || def->type != OPT_FLAG)
+	for (def = rftp_options; def->name || def->help; def++) {
+		if (!def->name || def->kind != &option_flag || def->arg)
 			continue;
 		options_default(&o);
 		assert_int_equal(set(&o, def->name, NULL), 0);
-		for (other = option_table(); other->name || other->help; other++)
+		for (other = rftp_options; other->name || other->help; other++)
 			if (other->name)
 				assert_int_equal(option_given(&o, other->name), other == def);
 		options_clear(&o);
 	}
 }
 
-/* What is allowed stands in the text, as one would type it. */
-static void test_bounds_are_told(void **state)
+/* The error for a wrong value lists the allowed values in the form a user would type. */
+static void test_errors_name_the_values(void **state)
 {
 	static const struct {
 		const char *name, *value, *text;
 	} cases[] = {
-		{ "block", "1K", "1K is too little, the least is 64K" },
-		{ "block", "1G", "1G is too much, the most is 64M" },
-		{ "channels", "0", "0 is too little, the least is 1" },
-		{ "channels", "257", "257 is too much, the most is 256" },
-		{ "inflight", "1", "1 is too little, the least is 2" },
-		{ "memory", "99999999999P", "99999999999P is too much" },
-		{ "connect-timeout", "0", "0 is too little, the least is 0.1s" },
-		{ "connect-timeout", "2h", "2h is too much, the most is 3600s" },
+		{ "block", "1K", "must be a size from 64K to 64M, not \"1K\"" },
+		{ "block", "1G", "must be a size from 64K to 64M, not \"1G\"" },
+		{ "channels", "0", "must be a number from 1 to 256, not \"0\"" },
+		{ "channels", "257", "must be a number from 1 to 256, not \"257\"" },
+		{ "inflight", "x", "must be a number from 2 to 65536, not \"x\"" },
+		{ "memory", "1K", "must be a size of at least 1M, not \"1K\"" },
+		{ "memory", "99999999999P", "\"99999999999P\" is too large" },
+		{ "rate", "fast", "must be a rate such as 100M or 10Gbit, not \"fast\"" },
+		{ "connect-timeout", "0", "must be a time from 100ms to 1h, not \"0\"" },
+		{ "connect-timeout", "2h", "must be a time from 100ms to 1h, not \"2h\"" },
+		{ "prot", "none", "must be clear, safe or private, not \"none\"" },
+		{ "json", "2", "must be yes or no, not \"2\"" },
+		{ "prot", NULL, "needs a value (clear|safe|private)" },
 	};
 	struct options o;
+	const struct option_target t = options_target(&o);
 
 	options_default(&o);
 	for (size_t i = 0; i < COUNT(cases); i++) {
 		const char *name = cases[i].name;
 		struct err e = ERR_INIT;
 
-		assert_int_equal(option_set(&o, option_find(name, strlen(name)),
-					    cases[i].value, &e), -EINVAL);
+		assert_int_equal(option_set(&t, option_find(rftp_options, name), cases[i].value,
+					    OPTION_ARGV, &e), -EINVAL);
 		assert_string_equal(e.text, cases[i].text);
 	}
 	options_clear(&o);
@@ -163,8 +169,8 @@ static void test_where_values_go(void **state)
 	options_clear(&o);
 }
 
-/* The settings and words of a point into copies, until the next call. */
-static int parse(struct args *a, struct err *e, const char *const *words)
+/* Parses copies of the words, which are valid until the next call. */
+static int parse(struct option_args *a, struct err *e, const char *const *words)
 {
 	static char copies[16][64], *argv[17];
 	int n = 1;
@@ -174,14 +180,14 @@ static int parse(struct args *a, struct err *e, const char *const *words)
 		argv[n] = strcpy(copies[n], *words);
 	argv[n] = NULL;
 	*e = (struct err)ERR_INIT;
-	return args_parse(a, n, argv, e);
+	return options_parse(a, n, argv, e);
 }
 
 #define PARSE(a, e, ...) parse(a, e, (const char *const []){ __VA_ARGS__, NULL })
 
 static void test_command_line(void **state)
 {
-	struct args a;
+	struct option_args a;
 	struct err e;
 
 	assert_int_equal(PARSE(&a, &e, "put", "-rv", "--block", "1M",
@@ -200,19 +206,19 @@ static void test_command_line(void **state)
 	assert_string_equal(a.settings[2].def->name, "block");
 	assert_string_equal(a.settings[2].value, "1M");
 	assert_string_equal(a.settings[3].value, "clear");
-	args_clear(&a);
+	option_args_clear(&a);
 
 	assert_int_equal(PARSE(&a, &e, "put", "--blok=1M"), -EINVAL);
-	assert_non_null(strstr(e.text, "--blok "));
+	assert_non_null(strstr(e.text, "--blok (did you mean --block?)"));
 	assert_int_equal(PARSE(&a, &e, "put", "-rZ"), -EINVAL);
 	assert_non_null(strstr(e.text, "-Z"));
 	assert_int_equal(PARSE(&a, &e, "put", "--block"), -EINVAL);
 }
 
-/* A letter's argument is the rest of its word, or the next one. */
+/* The argument of a short option is the rest of its word, or the next word. */
 static void test_letters_with_arguments(void **state)
 {
-	struct args a;
+	struct option_args a;
 	struct err e;
 
 	assert_int_equal(PARSE(&a, &e, "-kcls -l", "-b", "-", "-kb", "-k", "-vcv"), 0);
@@ -228,7 +234,7 @@ static void test_letters_with_arguments(void **state)
 	assert_string_equal(a.settings[4].value, "-k");
 	assert_string_equal(a.settings[5].def->name, "verbose");
 	assert_string_equal(a.settings[6].value, "v");
-	args_clear(&a);
+	option_args_clear(&a);
 
 	assert_int_equal(PARSE(&a, &e, "-kb"), -EINVAL);
 	assert_non_null(strstr(e.text, "--batch needs a value"));
@@ -289,12 +295,14 @@ static void test_conf_errors(void **state)
 {
 	static const struct { const char *text, *says; } cases[] = {
 		{ "prot clear\nprotection safe\n", ":2: " },
-		{ "[host other]\nprot maybe\n", ":2: " },  /* not our host, but checked */
+		{ "ecro 4\n", "there is no setting \"ecro\"" },
+		{ "retires 4\n", "(did you mean \"retries\"?)" },
+		{ "[host other]\nprot maybe\n", ":2: " },  /* another host's, but checked */
 		{ "[group x]\nprot clear\n", "[group x]" },
 		{ "[hostx]\nprot clear\n", "[hostx]" },
 		{ "help yes\n", "command line only" },
 		{ "files-from list\n", "command line only" },
-		{ "block 1\n", "too little" },
+		{ "block 1\n", "block: must be a size from 64K" },
 	};
 	char path[64];
 
@@ -316,32 +324,32 @@ static void test_conf_errors(void **state)
 static void test_order(void **state)
 {
 	char path[64];
-	struct args a;
+	struct option_args a;
 	struct options o;
 	struct err e;
 
 	write_conf(temp_file(path), "prot safe\nverbose 2\nblock 2M\njson yes\n");
 	assert_int_equal(PARSE(&a, &e, "put", "--config", path, "-v",
 			       "--prot", "clear", "--json=no"), 0);
-	assert_int_equal(args_options(&a, NULL, &o, &e), 0);
-	assert_int_equal(o.prot, PROT_CLEAR);  /* the command line is over the file */
+	assert_int_equal(options_load(&a, NULL, &o, &e), 0);
+	assert_int_equal(o.prot, PROT_CLEAR);  /* the command line overrides the file */
 	assert_int_equal(o.block, 2 << 20);
 	assert_int_equal(o.verbose, 1);
 	assert_false(o.json);
 	options_clear(&o);
-	args_clear(&a);
+	option_args_clear(&a);
 
-	/* A file that was named must be there. */
+	/* A file named with --config must exist. */
 	unlink(path);
 	assert_int_equal(PARSE(&a, &e, "put", "--config", path), 0);
-	assert_int_equal(args_options(&a, NULL, &o, &e), -ENOENT);
-	args_clear(&a);
+	assert_int_equal(options_load(&a, NULL, &o, &e), -ENOENT);
+	option_args_clear(&a);
 
 	assert_int_equal(PARSE(&a, &e, "put", "--config", "/dev/null",
 			       "--block", "x"), 0);
-	assert_int_equal(args_options(&a, NULL, &o, &e), -EINVAL);
+	assert_int_equal(options_load(&a, NULL, &o, &e), -EINVAL);
 	assert_int_equal(strncmp(e.text, "--block: ", 9), 0);
-	args_clear(&a);
+	option_args_clear(&a);
 }
 
 static void test_own_file(void **state)
@@ -350,23 +358,23 @@ static void test_own_file(void **state)
 
 	setenv("HOME", "/home/x", 1);
 	unsetenv("XDG_CONFIG_HOME");
-	path = own_file("known_hosts");
+	path = own_file(OWN_CONFIG, "known_hosts");
 	assert_string_equal(path, "/home/x/.config/rftp/known_hosts");
 	free(path);
 	setenv("XDG_CONFIG_HOME", "/xdg", 1);
-	path = own_file("rftp.conf");
+	path = own_file(OWN_CONFIG, "rftp.conf");
 	assert_string_equal(path, "/xdg/rftp/rftp.conf");
 	free(path);
-	setenv("XDG_CONFIG_HOME", "relative", 1); /* the specification says: ignore it */
-	path = own_file("rftp.conf");
+	setenv("XDG_CONFIG_HOME", "relative", 1); /* the XDG specification: ignore relative paths */
+	path = own_file(OWN_CONFIG, "rftp.conf");
 	assert_string_equal(path, "/home/x/.config/rftp/rftp.conf");
 	free(path);
 	unsetenv("HOME");
 	unsetenv("XDG_CONFIG_HOME");
-	assert_null(own_file("x"));
+	assert_null(own_file(OWN_CONFIG, "x"));
 }
 
-/* rftp.conf(5) describes each setting that the files may have, and no others. */
+/* rftp.conf(5) describes each setting allowed in the files, and no others. */
 static void test_conf_manual(void **state)
 {
 	const char *top = getenv("top_srcdir");
@@ -375,17 +383,17 @@ static void test_conf_manual(void **state)
 	char item[64];
 
 	if (!top)
-		skip(); /* run by hand */
+		skip(); /* not run by make check */
 	assert_true(asprintf(&path, "%s/man/rftp.conf.5", top) > 0);
 	assert_int_equal(read_file(path, 1 << 20, &text, NULL), 0);
-	for (const struct option_def *def = option_table(); def->name || def->help; def++) {
+	for (const struct option_def *def = rftp_options; def->name || def->help; def++) {
 		bool found;
 
 		if (!def->name)
 			continue;
 		snprintf(item, sizeof(item), ".It Cm %s%c", def->name, def->arg ? ' ' : '\n');
 		found = strstr(text, item);
-		if (found != !!(def->where & IN_CONF))
+		if (found != !!(def->where & OPTION_IN_FILE))
 			fail_msg("%s is %s rftp.conf(5)", def->name, found ? "in" : "not in");
 	}
 }
@@ -396,7 +404,7 @@ int main(void)
 		cmocka_unit_test(test_table_is_sound),
 		cmocka_unit_test(test_values),
 		cmocka_unit_test(test_given),
-		cmocka_unit_test(test_bounds_are_told),
+		cmocka_unit_test(test_errors_name_the_values),
 		cmocka_unit_test(test_where_values_go),
 		cmocka_unit_test(test_command_line),
 		cmocka_unit_test(test_letters_with_arguments),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The token bucket: its mean, its burst, its debt, at rates from bytes to terabits. */
-#include "transport/pace.h"
+/* The token bucket: its mean rate, burst and debt, at rates from bytes to terabits. */
+#include "transport/transport.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -25,8 +25,8 @@ static void test_no_limit(void **state)
 	}
 }
 
-/* Whoever waits as told and not a nanosecond more sends at the rate, but for the burst
- * at the start and one block at the end. */
+/* A sender that waits exactly as long as told sends at the rate, plus the burst at the start and
+ * one block at the end. */
 static void test_mean(void **state)
 {
 	static const struct {
@@ -38,7 +38,7 @@ static void test_mean(void **state)
 		{ 100 << 20, 1 << 20, 5000 },
 		{ 1250000000, 1 << 20, 100000 },      /* 10 Gbit/s */
 		{ 50000000000, 64 << 20, 100000 },    /* 400 Gbit/s */
-		{ 999999937, 777777, 100000 },        /* nothing divides anything */
+		{ 999999937, 777777, 100000 },        /* nothing divides evenly */
 	};
 	size_t i;
 	int k;
@@ -55,7 +55,7 @@ static void test_mean(void **state)
 			uint64_t wait = pace_wait_ns(&p, now);
 
 			if (wait) {
-				/* One nanosecond before is too early: the wait is exact. */
+				/* The wait is exact: one nanosecond earlier is too early. */
 				struct pace early = p;
 
 				assert_true(pace_wait_ns(&early, now + wait - 1) > 0);
@@ -88,7 +88,7 @@ static void test_burst_after_pause(void **state)
 	assert_in_range(p.burst, 1 << 20, 4 << 20);
 }
 
-/* At low rates, too, it is a fraction of a second's worth that goes at once. */
+/* At low rates, too, the burst is a fraction of a second's bytes. */
 static void test_low_rates(void **state)
 {
 	static const struct {
@@ -123,14 +123,15 @@ static void test_debt(void **state)
 	pace_init(&p);
 	pace_start(&p, 1 << 20, 0);
 	pace_take(&p, p.burst + (1 << 20));
-	/* A second's worth of debt, and one byte to have something. */
+	/* A debt of one second, plus the time for one byte. */
 	assert_in_range(pace_wait_ns(&p, 0), SECOND, SECOND + 1000);
-	/* A clock that goes back changes nothing. */
+	/* A clock that runs backwards changes nothing. */
 	assert_in_range(pace_wait_ns(&p, SECOND / 2), SECOND / 2, SECOND / 2 + 1000);
 	assert_in_range(pace_wait_ns(&p, 0), SECOND / 2, SECOND / 2 + 1000);
 }
 
-/* Asking often loses nothing to rounding: here each look earns a tenth of a byte. */
+/* Frequent calls lose nothing to rounding: between two calls here the bucket gains a tenth of a
+ * byte. */
 static void test_fine_steps(void **state)
 {
 	uint64_t now = 0, sent = 0;
@@ -157,7 +158,7 @@ struct crowd {
 #define CROWD 4
 #define CROWD_BLOCK 65536ull
 
-/* Sends whenever it may, and lets the common time pass when it may not. */
+/* Sends if allowed; otherwise advances the shared clock by the wait. */
 static void *one_of_crowd(void *arg)
 {
 	struct crowd *c = arg;
@@ -175,7 +176,7 @@ static void *one_of_crowd(void *arg)
 	return NULL;
 }
 
-/* Together they keep to the rate, and use all of it. */
+/* Together the threads keep to the rate, and use all of it. */
 static void test_shared(void **state)
 {
 	struct crowd c = { .now = 1 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Streams of packets: bytes, the proper end, the cut, and passing on. */
+/* Streams of packets: their bytes, a proper end, a broken connection, and forwarding. */
 #include "transport/transport.h"
 
 #include <errno.h>
@@ -51,7 +51,7 @@ static void test_bytes_come_as_they_were_sent(void **state)
 
 		assert_true(n >= 0);
 		done += (size_t)n;
-		/* odd pieces, so that packets are read in parts */
+		/* odd sizes, so that packets are read in parts */
 		n = rd(p.s[1], got + have, sizeof(got) - have < 777 ? sizeof(got) - have : 777);
 		assert_true(n > 0);
 		have += (size_t)n;
@@ -86,7 +86,7 @@ static void test_an_end_is_not_a_cut(void **state)
 	stream_free(p.s[1]);
 }
 
-/* Who has left before he heard all. */
+/* The peer has left without reading all of its data. */
 static void test_last_words_come_all_the_same(void **state)
 {
 	char c[16];
@@ -140,11 +140,11 @@ static void test_times_out_and_aborts(void **state)
 	stream_free(p.s[1]);
 }
 
-/* As where the system gives sockets little room: a packet fits in. */
+/* A packet fits into a socket with a small buffer. */
 static void test_fits_into_a_small_socket(void **state)
 {
 	static char sent[65536], got[65536];
-	int room = 32 << 10; /* of which the kernel makes twice as much */
+	int room = 32 << 10; /* the kernel doubles this value */
 	struct pair p;
 	ssize_t n;
 
@@ -157,7 +157,7 @@ static void test_fits_into_a_small_socket(void **state)
 	stream_free(p.s[1]);
 }
 
-/* ---- passing on ---- */
+/* ---- forwarding ---- */
 
 struct passer {
 	struct stream *a, *b;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Which NICs of two offers make paths, by a table: each NIC is written as a word. */
+/* The NIC pairs of two offers, as a table: each NIC is written as a word. */
 #include "proto/negotiate.h"
 
 #include <setjmp.h>
@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-/* "rcns:ADDRESS/PREFIX@GBIT ...": r can do RDMA, c is the control connection's, n is named, s is
- * near its storage; without a speed it is not known. */
+/* "rcns:ADDRESS/PREFIX@GBIT ...": r: can do RDMA, c: carries the control connection, n: has a name,
+ * s: near its storage; without @GBIT the speed is unknown. */
 static void add_nic(struct offer *o, const char *word)
 {
 	struct nic_offer *n = &o->nics[o->nnics++];
@@ -41,7 +41,7 @@ static struct offer nics(const char *words)
 	return o;
 }
 
-/* "0-1 2-0": the client's first with the server's second, ... */
+/* "0-1 2-0": the client's NIC 0 with the server's NIC 1, and so on. */
 static void written(char out[256], uint32_t n, const uint8_t *c, const uint8_t *s)
 {
 	size_t at = 0;
@@ -128,7 +128,7 @@ static void test_pairs(void **state)
 	}
 }
 
-/* Whatever is offered: no place is outside the offers, no NIC is in two pairs. */
+/* For any offers, all pairs have valid indexes, and no NIC is in two pairs. */
 static void test_random(void **state)
 {
 	srand(7);

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Files appear whole or not at all, whatever happens; what is down is found again. */
-#include "storage/part.h"
+/* Files appear complete or not at all, under any fault; data already written is found again for a
+ * resume. */
+#include "storage/internal.h"
 
+#include "tests/support/faults.h"
 #include "tests/support/tmptree.h"
 
 #include <errno.h>
@@ -17,23 +19,7 @@
 #define RUNS 11
 #define SIZE ((RUNS - 1) * (uint64_t)RUN + 100) /* the last run is short */
 
-/* ---- faults: ours instead of the environment's ---- */
-
-bool fault_storage_on;
-static const char *fail_at; /* point; NULL: nowhere */
-static int fail_sig;        /* 0: fail with EIO */
-
-int fault_storage(const char *point, uint64_t bytes)
-{
-	(void)bytes;
-	if (!fail_at || strcmp(point, fail_at) != 0)
-		return 0;
-	if (fail_sig)
-		raise(fail_sig);
-	return -EIO;
-}
-
-/* ---- the scene ---- */
+/* ---- fixture ---- */
 
 static struct dirs *set;
 static struct dir *top; /* "d" in the temporary directory */
@@ -48,16 +34,14 @@ static struct dir *open_top(void)
 
 static int begin_all(void **state)
 {
-	umask(0); /* as the programs do */
+	umask(0); /* as in the programs */
 	return tmp_setup(state);
 }
 
 static int begin_one(void **state)
 {
 	(void)state;
-	fault_storage_on = false;
-	fail_at = NULL;
-	fail_sig = 0;
+	set_faults(NULL);
 	tmp_mkdir("d");
 	set = dirs_new(8);
 	top = open_top();
@@ -76,7 +60,7 @@ static int end_one(void **state)
 	return code;
 }
 
-/* What is left lying about. */
+/* The number of part files and journals that remain. */
 static int litter(void)
 {
 	return tmp_count("d", PART_PREFIX);
@@ -143,7 +127,7 @@ static struct stat stat_of(const char *name)
 	return st;
 }
 
-/* Both ways of making a file, as the filesystem has O_TMPFILE and as it has not. */
+/* With O_TMPFILE, and without it as on some filesystems. */
 static const bool without_tmpfile[] = { false, true };
 
 static void choose(bool no_tmpfile)
@@ -206,7 +190,7 @@ static void abandon_leaves_nothing(void **state)
 			tmp_put("d/f", "old");
 			p = begin(&s);
 			put(p, "new", 0);
-			part_abandon(p, keep); /* nothing was noted: nothing to keep */
+			part_abandon(p, keep); /* no run was noted, so keep has no effect */
 			part_free(p);
 			assert_int_equal(litter(), 0);
 			assert_string_equal(tmp_get("d/f"), "old");
@@ -252,7 +236,7 @@ static void holes_stay(void **state)
 
 static const struct {
 	bool set, owner;
-	mode_t mode, old, umask, want; /* old 0: no file there */
+	mode_t mode, old, umask, want; /* old 0: no existing file */
 } modes[] = {
 	{ true, false, 0640, 0, 0, 0640 },
 	{ true, false, 0640, 0600, 0, 0640 },
@@ -294,7 +278,7 @@ static void check_modes(bool whole, bool no_tmpfile)
 			assert_int_equal(chmod(tmp_at("d/f"), modes[i].old), 0);
 		}
 		umask(modes[i].umask);
-		for (int again = 0; again < 2; again++) { /* the second time it is learnt */
+		for (int again = 0; again < 2; again++) { /* the second replaces the first */
 			if (whole) {
 				assert_int_equal(part_write_whole(&s, "new", 3, NULL), 0);
 			} else {
@@ -336,7 +320,7 @@ static void owners(void **state)
 			s.set_owner = true;
 			s.meta.uid = 1234;
 			s.meta.gid = 4321;
-			s.meta.mode = 04750; /* chown would take setuid away */
+			s.meta.mode = 04750; /* chown() would clear setuid */
 			s.meta.size = 3;
 			if (whole) {
 				assert_int_equal(part_write_whole(&s, "new", 3, NULL), 0);
@@ -355,7 +339,7 @@ static void owners(void **state)
 	}
 }
 
-/* In place the file has its setuid bit already, until chown takes it away. */
+/* In place the file has its setuid bit already, until chown() clears it. */
 static void a_new_owner_in_place(void **state)
 {
 	struct part_spec s = spec("f");
@@ -462,7 +446,7 @@ static void over_what_is_no_file(void **state)
 	}
 }
 
-/* ---- two at once ---- */
+/* ---- two writers ---- */
 
 static void the_second_writer_is_refused(void **state)
 {
@@ -476,10 +460,10 @@ static void the_second_writer_is_refused(void **state)
 	s.dir = other.dir = top;
 	assert_int_equal(refused(&other, "another transfer"), -EBUSY);
 	assert_int_equal(part_write_whole(&other, "x", 1, NULL), -EBUSY);
-	assert_int_equal(litter(), 2); /* nobody took the first one's away */
+	assert_int_equal(litter(), 2); /* the first writer's part and journal remain */
 	commit(p);
 	assert_int_equal(litter(), 0);
-	part_free(begin(&s)); /* it is free again */
+	part_free(begin(&s)); /* the file is free again */
 	/* in place too */
 	s.inplace = true;
 	p = begin(&s);
@@ -512,7 +496,7 @@ static void *write_same(void *arg)
 	return NULL;
 }
 
-/* Whoever wins, it is one of the files, as a whole. */
+/* Any of the writers may win, but the file is complete. */
 static void check_same(void)
 {
 	char data[5000];
@@ -551,7 +535,7 @@ static void many_whole_writers_of_one_name(void **state)
 	}
 }
 
-/* What a killed writer, or a stranger, left under the part's name. */
+/* Leftovers under the part's name, from a killed writer or from an attacker. */
 static void stale_parts_do_not_hinder(void **state)
 {
 	char part[PART_NAME_MAX], path[64];
@@ -566,7 +550,7 @@ static void stale_parts_do_not_hinder(void **state)
 
 			choose(without_tmpfile[way]);
 			s = spec("f");
-			tmp_put("d/f", "old"); /* so that a part is needed */
+			tmp_put("d/f", "old"); /* forces the use of a part file */
 			switch (kind) {
 			case 0: tmp_put(path, "stale and longer"); break;
 			case 1: assert_int_equal(symlink("../victim", tmp_at(path)), 0); break;
@@ -584,7 +568,7 @@ static void stale_parts_do_not_hinder(void **state)
 
 /* ---- resume ---- */
 
-/* Note the run of that index, in a file of size bytes. */
+/* Notes run number `run` in a file of `size` bytes. */
 static int note_in(struct part *p, uint64_t size, uint64_t run, const uint8_t *digest)
 {
 	struct part_run r = { .offset = run * RUN, .length = RUN };
@@ -617,7 +601,7 @@ static void write_run(struct part *p, uint64_t run, bool note)
 		assert_int_equal(note_run(p, run, digest), 0);
 }
 
-/* A writer that dies: all runs are down, those of the mask are journalled. */
+/* A writer dies after writing all runs and journalling those of the mask. */
 static void die_with_runs(const struct part_spec *s, unsigned int mask)
 {
 	pid_t pid = fork();
@@ -670,7 +654,7 @@ static void cut(const char *path, off_t by)
 	assert_int_equal(truncate(tmp_at(path), stat_of(path).st_size - by), 0);
 }
 
-/* What happens between the crash and the next run; part and journal are paths. */
+/* Changes between the crash and the next attempt; part and journal are paths. */
 static void nothing(const char *part, const char *journal) { (void)part; (void)journal; }
 static void torn(const char *part, const char *journal) { (void)part; cut(journal, 5); }
 static void torn2(const char *part, const char *journal) { (void)part; cut(journal, REC + 5); }
@@ -747,7 +731,7 @@ static const struct {
 	{ "read-only part", read_only, ALL, ALL },
 };
 
-/* Take over what is there, and complete it; which runs were there is returned. */
+/* Resumes and completes the file; returns the mask of runs that were kept. */
 static unsigned int resume(const struct part_spec *s)
 {
 	struct err e = ERR_INIT;
@@ -817,7 +801,7 @@ static void crashed_in_place_too(void **state)
 	assert_int_equal(litter(), 0);
 }
 
-/* A source that has changed meanwhile is another file. */
+/* A source that has changed since is a different file. */
 static void only_what_fits_is_taken_over(void **state)
 {
 	(void)state;
@@ -833,7 +817,7 @@ static void only_what_fits_is_taken_over(void **state)
 		die_with_runs(&s, ALL);
 		p = begin(&t);
 		assert_int_equal(part_runs(p, collect, &have, NULL), 0);
-		assert_int_equal(lseek(part_fd(p), 0, SEEK_DATA), -1); /* nor its bytes */
+		assert_int_equal(lseek(part_fd(p), 0, SEEK_DATA), -1); /* its data is gone too */
 		part_abandon(p, true);
 		part_free(p);
 		assert_int_equal(litter(), 0);
@@ -857,8 +841,8 @@ static int note_far(void *arg, const struct part_run *r)
 	return 0;
 }
 
-/* More records than are looked at together: each that fits is found, however far apart its data is,
- * and one with a wrong digest does not hide it. */
+/* More records than are processed together: each record that matches its data is found, however far
+ * apart the runs are. A record with a wrong digest does not hide a correct one for the same run. */
 static void many_runs(void **state)
 {
 	static const uint64_t runs[] = { 0, 131071, 131072, 262143, 262144, 299999 };
@@ -875,7 +859,7 @@ static void many_runs(void **state)
 	p = begin(&s);
 	assert_int_equal(note_in(p, s.meta.size, runs[2], wrong), 0);
 	for (int i = 0; i < N; i++) {
-		/* Runs of one page, beyond the part's size for other runs: none of them fits. */
+		/* Records of one-page runs with wrong digests. */
 		for (int k = 0; k < 50000; k++)
 			assert_int_equal(note_in(p, s.meta.size, 8 + (uint64_t)k, wrong), 0);
 		assert_int_equal(note_in(p, s.meta.size, runs[i], digest), 0);
@@ -901,10 +885,10 @@ static void kept_and_noted_twice(void **state)
 	(void)state;
 	assert_int_equal(note_run(p, 3, wrong), 0);
 	assert_int_equal(part_checkpoint(p), 0);
-	write_run(p, 3, true); /* the later note holds */
+	write_run(p, 3, true); /* the later record counts */
 	write_run(p, 1, true);
 	assert_int_equal(note_run(p, RUNS, wrong), -ERANGE);
-	part_abandon(p, true); /* records what is pending */
+	part_abandon(p, true); /* writes the pending records */
 	part_free(p);
 	assert_int_equal(litter(), 2);
 	p = begin(&s);
@@ -929,7 +913,8 @@ static int see_run(void *arg, const struct part_run *r)
 	return 0;
 }
 
-/* A journal of runs of several lengths: the longest that fit, and none over another. */
+/* A journal with runs of several lengths: part_runs() returns the longest runs that match their
+ * data, without overlaps. */
 static void runs_of_several_lengths(void **state)
 {
 	static const struct { uint64_t offset; uint32_t length; bool fits; } runs[] = {
@@ -1007,28 +992,23 @@ static void threads_note_together(void **state)
 	assert_int_equal(resume(&s), ALL);
 }
 
-static void journals_fail(bool on)
-{
-	fault_storage_on = on;
-	fail_at = on ? "journal" : NULL;
-}
-
-/* As on a disk that is full but for the file itself: what was recorded until then is what
- * can be resumed, and the file is as good as any. */
+/* The journal fails, as on a full disk, but the file itself does not. The runs recorded before the
+ * failure can be resumed, and the file can be committed. */
 static void journal_that_fails(void **state)
 {
 	(void)state;
+	need_faults();
 	for (int i = 0; i < 2; i++) {
 		struct part_spec s = journalled("f");
 		struct part *p = begin(&s);
 
 		write_run(p, 2, true);
 		assert_int_equal(part_checkpoint(p), 0);
-		journals_fail(true);
+		set_faults("journal:EIO");
 		write_run(p, 3, true);
 		assert_int_equal(part_checkpoint(p), -EIO);
-		journals_fail(false);
-		/* Nothing more is recorded, and that is no error. */
+		set_faults(NULL);
+		/* Further runs are not recorded; noting them is not an error. */
 		for (uint64_t run = 0; run < RUNS; run++)
 			write_run(p, run, true);
 		assert_int_equal(part_checkpoint(p), -EIO);
@@ -1046,7 +1026,7 @@ static void journal_that_fails(void **state)
 	}
 }
 
-/* The same when it is a note that finds the batch big and old enough to be written. */
+/* The same if a note writes the journal because the batch is large and old enough. */
 static void journal_that_fails_while_noting(void **state)
 {
 	struct part_run run = { .length = 64u << 20 };
@@ -1054,15 +1034,16 @@ static void journal_that_fails_while_noting(void **state)
 	struct part *p;
 
 	(void)state;
+	need_faults();
 	s.meta.size = 4ull * run.length;
 	p = begin(&s);
-	journals_fail(true);
+	set_faults("journal:EIO");
 	usleep(300000);
 	assert_int_equal(part_note_run(p, &run), 0);
 	run.offset = run.length;
 	assert_int_equal(part_note_run(p, &run), 0);
-	/* That was tried: with nothing pending there would be no error. */
-	journals_fail(false);
+	/* The write was attempted: with no pending record there would be no error. */
+	set_faults(NULL);
 	assert_int_equal(part_checkpoint(p), -EIO);
 	put(p, "whole", 0);
 	commit(p);
@@ -1082,7 +1063,7 @@ static void in_place(void **state)
 	s.meta.size = 5;
 	tmp_put("d/f", "old and longer");
 	p = begin(&s);
-	assert_string_equal(tmp_get("d/f"), "old and longer"); /* cut at the end only */
+	assert_string_equal(tmp_get("d/f"), "old and longer"); /* truncated only at the end */
 	put(p, "NEW", 0);
 	assert_string_equal(tmp_get("d/f"), "NEW and longer");
 	commit(p);
@@ -1090,13 +1071,13 @@ static void in_place(void **state)
 	check_attributes("d/f", 0640);
 	assert_int_equal(part_write_whole(&s, "x", 1, NULL), 0);
 	assert_string_equal(tmp_get("d/f"), "x");
-	/* given up: an old file stays, a new one goes */
+	/* abandoned: an existing file stays, a new one is removed */
 	part_free(begin(&s));
 	assert_string_equal(tmp_get("d/f"), "x");
 	s.name = "g";
 	part_free(begin(&s));
 	assert_string_equal(tmp_get("d/g"), "(none)");
-	/* only into files */
+	/* in place works only for regular files */
 	assert_int_equal(symlink("f", tmp_at("d/g")), 0);
 	assert_int_equal(refused(&s, "symbolic link"), -ELOOP);
 	unlink(tmp_at("d/g"));
@@ -1109,7 +1090,7 @@ static void in_place(void **state)
 
 static const char *const points[] = { "open", "write", "sync", "commit", "rename", "journal" };
 
-/* One file by one of the ways; in a child of its own when it may be killed. */
+/* Makes one file in one of four ways; in a child if a fault may kill it. */
 static int make_one(int way)
 {
 	struct part_spec s = way == 3 ? journalled("f") : spec("f");
@@ -1140,7 +1121,7 @@ static int make_one(int way)
 	return r;
 }
 
-/* Points that a way passes. */
+/* Whether the way reaches the fault point. */
 static bool passes(int way, const char *point)
 {
 	if (strcmp(point, "write") == 0)
@@ -1148,15 +1129,24 @@ static bool passes(int way, const char *point)
 	return strcmp(point, "journal") != 0 || way == 3;
 }
 
+/* Each operation at the point fails with the error, or the signal kills the process. */
+static void fail_at(const char *point, const char *action)
+{
+	char rule[64];
+
+	snprintf(rule, sizeof(rule), "%s:%s", point, action);
+	set_faults(rule);
+}
+
 static void faults_leave_the_old_file(void **state)
 {
 	(void)state;
+	need_faults();
 	for (int way = 0; way < 4; way++) {
 		for (size_t i = 0; i < sizeof(points) / sizeof(points[0]); i++) {
 			choose(way == 1);
 			tmp_put("d/f", "old");
-			fault_storage_on = true;
-			fail_at = points[i];
+			fail_at(points[i], "EIO");
 			if (passes(way, points[i])) {
 				assert_int_equal(make_one(way), -EIO);
 				assert_string_equal(tmp_get("d/f"), "old");
@@ -1165,7 +1155,7 @@ static void faults_leave_the_old_file(void **state)
 				assert_string_equal(tmp_get("d/f"), "new");
 			}
 			assert_int_equal(litter(), 0);
-			fault_storage_on = false;
+			set_faults(NULL);
 		}
 	}
 }
@@ -1173,7 +1163,7 @@ static void faults_leave_the_old_file(void **state)
 static void kills_leave_the_old_file(void **state)
 {
 	(void)state;
-	fault_storage_on = true;
+	need_faults();
 	for (int way = 0; way < 4; way++) {
 		for (size_t i = 0; i < sizeof(points) / sizeof(points[0]); i++) {
 			int status;
@@ -1183,8 +1173,7 @@ static void kills_leave_the_old_file(void **state)
 			if (!passes(way, points[i]))
 				continue;
 			tmp_put("d/f", "old");
-			fail_at = points[i];
-			fail_sig = SIGKILL;
+			fail_at(points[i], "SIGKILL");
 			pid = fork();
 			if (pid == 0)
 				_exit(make_one(way) != 0);
@@ -1192,16 +1181,16 @@ static void kills_leave_the_old_file(void **state)
 			assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 			assert_string_equal(tmp_get("d/f"), "old");
 			if (way == 0 || way == 2)
-				assert_int_equal(litter(), 0); /* unnamed ones leave none */
-			fail_at = NULL;
-			assert_int_equal(make_one(way), 0); /* and the next one is not hindered */
+				assert_int_equal(litter(), 0); /* unnamed files leave no part */
+			set_faults(NULL);
+			assert_int_equal(make_one(way), 0); /* the next attempt works */
 			assert_string_equal(tmp_get("d/f"), "new");
 			assert_int_equal(litter(), 0);
 		}
 	}
 }
 
-/* Writes files "f" for ever: length in the first four bytes, then all the same. */
+/* Writes files "f" for ever: the length in the first four bytes, then equal bytes. */
 static void write_for_ever(int way)
 {
 	static uint8_t data[200000];
@@ -1234,7 +1223,7 @@ static void check_whole(const char *path)
 	ssize_t n;
 
 	if (fd < 0)
-		return; /* killed before the first */
+		return; /* killed before the first commit */
 	n = read_full(fd, data, sizeof(data));
 	close(fd);
 	assert_true(n >= 4);
@@ -1257,13 +1246,13 @@ static void killed_at_any_instant(void **state)
 		if (pid == 0)
 			write_for_ever(way);
 		usleep((unsigned int)rand_r(&seed) % 4000);
-		check_whole("d/f"); /* while it is at it, too */
+		check_whole("d/f"); /* also while the writer runs */
 		kill(pid, SIGKILL);
 		assert_int_equal(waitpid(pid, &status, 0), pid);
 		assert_true(WIFSIGNALED(status));
 		check_whole("d/f");
 	}
-	/* one quiet run after that clears up what was left */
+	/* a later successful attempt removes all leftovers */
 	choose(false);
 	assert_int_equal(make_one(3), 0);
 	assert_string_equal(tmp_get("d/f"), "new");

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Password hashes: a known one, our own, and what must not be believed. */
-#include "crypto/base64.h"
+/* Password hashes: a known one, new ones, and malformed ones. */
 #include "crypto/crypto.h"
 
 #include <errno.h>
@@ -10,7 +9,7 @@
 
 #include <cmocka.h>
 
-/* RFC 7914 §12: "pleaseletmein", "SodiumChloride", N 16384, r 8, p 1; 32 of its bytes. */
+/* RFC 7914 §12: "pleaseletmein", "SodiumChloride", N 16384, r 8, p 1; the first 32 bytes. */
 #define SALT "U29kaXVtQ2hsb3JpZGU"
 #define HASH "cCO9yzr9c0hGHAbNgf046/2o+7qQT44+qbVD9lRdofI"
 #define RFC7914 "scrypt$14$8$1$" SALT "$" HASH
@@ -93,7 +92,7 @@ static uint64_t cost(const char *hash)
 	return cpu_ns() - before;
 }
 
-/* A user who does not exist must not answer at once. */
+/* The check for an unknown user must not take less time. */
 static void malformed_takes_as_long(void **state)
 {
 	char *good = password_hash("right");

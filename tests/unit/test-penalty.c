@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What failed logins cost: their host more each time until it is refused, their user little,
- * and nothing where he is at home; for a time, in bounded memory, whoever floods it. */
-#include "server/penalty.h"
+/* The cost of failed logins. The host waits longer after each failure until it is refused. The user
+ * waits little, and not at all on hosts of its own logins. All of it expires, and memory is bounded
+ * even in a flood. */
+#include "server/monitor/monitor.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -50,7 +51,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* Each costs twice as much as the one before, up to the most, and then it is refused. */
+/* Each failure doubles the wait up to its maximum; then the host is refused. */
 static void test_host(void **state)
 {
 	static const int waits[PENALTY_HOST_MAX + 1] = {
@@ -63,7 +64,7 @@ static void test_host(void **state)
 	for (int i = 0; i <= PENALTY_HOST_MAX; i++) {
 		assert_int_equal(penalty_ask(p, start, &bad, "new"), waits[i]);
 		assert_int_equal(penalty_ask(p, start, &good, "new"), 0);
-		snprintf(user, sizeof(user), "u%d", i); /* it does not matter who is tried */
+		snprintf(user, sizeof(user), "u%d", i); /* the user names do not matter */
 		penalty_failed(p, start, &bad, user);
 	}
 	assert_int_equal(penalty_ask(p, start, &bad, "new"), PENALTY_REFUSED);
@@ -83,7 +84,7 @@ static void test_forgiven(void **state)
 	assert_int_equal(penalty_ask(p, start + 10 * MINUTE, &bad, "alice"), 0);
 }
 
-/* However long it goes on: it has an end when that has. */
+/* However many failures there were, the penalty expires after the last one. */
 static void test_end(void **state)
 {
 	struct sockaddr_storage bad = host("192.0.2.1");
@@ -97,8 +98,8 @@ static void test_end(void **state)
 	assert_int_equal(penalty_ask(p, now + 31 * MINUTE, &bad, "bob"), 0);
 }
 
-/* Many hosts, one user: others wait for it, but nobody is locked out, and he does not notice
- * where he is at home. */
+/* Many hosts fail for one user. The user then waits at other hosts, but is never locked out, and
+ * does not wait at a host it has logged in from. */
 static void test_user(void **state)
 {
 	struct sockaddr_storage home = host("192.0.2.1"), other = host("192.0.2.2"), h;
@@ -118,10 +119,10 @@ static void test_user(void **state)
 	assert_int_equal(penalty_ask(p, start + 1000, &home, "alice"), 0);
 	assert_int_equal(penalty_ask(p, start + 1000, &home, "bob"), 0);
 	assert_int_equal(penalty_ask(p, start + 1000, &other, "bob"), 0);
-	/* He is at home there, and not another. */
+	/* A login of bob there does not shorten alice's wait elsewhere. */
 	penalty_succeeded(p, start, &home, "bob");
 	assert_int_equal(penalty_ask(p, start + 1000, &other, "alice"), PENALTY_USER_WAIT_MS);
-	/* His own mistakes count there as anybody's. */
+	/* The user's own failures there count as usual. */
 	penalty_failed(p, start + 1000, &home, "alice");
 	assert_int_equal(penalty_ask(p, start + 1000, &home, "alice"), 1000);
 }
@@ -138,7 +139,7 @@ static void test_slips_are_free(void **state)
 	assert_int_equal(penalty_ask(p, start, &b, "alice"), 250);
 }
 
-/* Else an account of one's own would be good for guessing others' passwords. */
+/* Otherwise an attacker with an account could use it to guess others' passwords. */
 static void test_success_forgives_nothing(void **state)
 {
 	struct sockaddr_storage bad = host("192.0.2.1");
@@ -168,7 +169,7 @@ static void test_one_host_of_ipv6(void **state)
 	assert_int_equal(penalty_ask(p, start, &other, "bob"), 0);
 }
 
-/* With ever new hosts, and ever new users, that each fail as often as not to be worse. */
+/* New hosts and new users fail without end, each fewer times than the first host. */
 static void test_flood(void **state)
 {
 	struct sockaddr_storage bad = host("192.0.2.1"), home = host("192.0.2.2"), h;
@@ -185,11 +186,11 @@ static void test_flood(void **state)
 			penalty_failed(p, start + 1, &h, user);
 	}
 	assert_int_equal(penalty_ask(p, start + 1, &bad, "bob"), PENALTY_REFUSED);
-	assert_true(penalty_ask(p, start + 1, &h, "alice") > 1000); /* she is remembered, too */
+	assert_true(penalty_ask(p, start + 1, &h, "alice") > 1000); /* alice's record is kept too */
 	assert_int_equal(penalty_ask(p, start + 1, &home, "alice"), 0);
 }
 
-/* What is known by logins of its own: as many as there is room for, the last ones. */
+/* The table of hosts known by logins is bounded: the last logins stay. */
 static void test_known_are_bounded(void **state)
 {
 	struct sockaddr_storage home = host("192.0.2.2"), h;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Memory and threads on a node of this machine: the last one, so that in a guest with several
- * it is not the one where they would be anyway. */
+/* Memory and threads on the nodes of this machine. */
 #include "numa/topo.h"
 
 #include <errno.h>
@@ -41,7 +40,7 @@ static void *map(void)
 	void *p = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	assert_true(p != MAP_FAILED);
-	/* The pages that are touched, and no others. */
+	/* Small pages, so that only touched pages are allocated. */
 	madvise(p, BYTES, MADV_NOHUGEPAGE);
 	return p;
 }
@@ -62,7 +61,7 @@ static void on_node(int node, bool strict)
 	assert_int_equal(c.there, BYTES / 4);
 	assert_int_equal(c.elsewhere, 0);
 	assert_int_equal(c.untouched, BYTES / 4 * 3);
-	/* Seen from another node it is elsewhere. */
+	/* For another node, the same pages count as elsewhere. */
 	assert_int_equal(place_count(p, BYTES, node + 1, &c), 0);
 	assert_int_equal(c.there, 0);
 	assert_int_equal(c.elsewhere, BYTES / 4);
@@ -114,12 +113,12 @@ static void test_threads(void **state)
 	for (int cpu = -1; (cpu = ids_next(&all, (unsigned)(cpu + 1))) >= 0;) {
 		memset(&one, 0, sizeof(one));
 		ids_add(&one, (unsigned)cpu);
-		ids_add(&one, IDS_MAX - 1); /* which there is not */
+		ids_add(&one, IDS_MAX - 1); /* does not exist */
 		assert_int_equal(place_thread(&one), 0);
 		assert_int_equal(sched_getcpu(), cpu);
 		assert_int_equal(place_cpus(&now), 0);
 		assert_int_equal(ids_only(&now), cpu);
-		/* Nothing that it may use: it stays where it is. */
+		/* Without an allowed CPU the thread stays on its CPU. */
 		memset(&one, 0, sizeof(one));
 		ids_add(&one, IDS_MAX - 1);
 		assert_int_equal(place_thread(&one), -EINVAL);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Which node each part of a transfer gets: a machine of two nodes, of which the first has the
- * first CPU that this process may use, and the second the second. */
-#include "transfer/placement.h"
+/* The node of each part of a transfer. The machine has two nodes: the first one has the first CPU
+ * allowed to this process, the second one the second. */
 #include "transfer/setup.h"
+#include "transfer/placement/placement.h"
 #include "tests/support/model-text.h"
 #include "tests/support/sysfs.h"
 
@@ -39,7 +39,7 @@ static int set_up(void **state)
 	cpu[1] = ids_next(&allowed, (unsigned)cpu[0] + 1);
 	snprintf(top, sizeof(top), "%s", sysfs_make("two"));
 	setenv("RFTP_SYSFS", top, 1);
-	/* Three cards: of node 0, of node 1, and one that is not known. */
+	/* Three NICs: on node 0, on node 1, and on an unknown node. */
 	own.nnics = 3;
 	for (unsigned i = 0; i < 3; i++) {
 		snprintf(own.nics[i].name, sizeof(own.nics[i].name), "eth%u", i);
@@ -76,7 +76,7 @@ static void test_modes(void **state)
 	static const struct {
 		struct place_wish wish;
 		bool client;
-		int node[4]; /* of paths 0 to 2, and of one that there is not */
+		int node[4]; /* of paths 0 to 2, and of a path that does not exist */
 	} cases[] = {
 		{ { .mode = PLACE_AUTO }, true, { 0, 1, -1, -1 } },
 		{ { .mode = PLACE_AUTO }, false, { -1, 1, 0, -1 } },
@@ -84,7 +84,7 @@ static void test_modes(void **state)
 		{ { .mode = PLACE_OFF, .cores = true }, true, { -1, -1, -1, -1 } },
 		{ { .mode = PLACE_NODE, .node = 1 }, true, { 1, 1, 1, -1 } },
 		{ { .mode = PLACE_NIC }, true, { 0, 1, -1, -1 } },
-		{ { .mode = PLACE_STORAGE }, true, { 0, 1, -1, -1 } }, /* which is not known */
+		{ { .mode = PLACE_STORAGE }, true, { 0, 1, -1, -1 } }, /* unknown storage */
 	};
 
 	(void)state;
@@ -124,7 +124,7 @@ static void test_storage(void **state)
 	placement_free(p);
 }
 
-/* A descriptor of the fixture's disk 259:1, on node 0; negative: only root can have it. */
+/* Opens the fixture's disk 259:1, on node 0. Negative without root, which mknod() needs. */
 static int open_disk(void)
 {
 	mknod(tmp_at("disk"), S_IFBLK | 0600, makedev(259, 1));
@@ -136,8 +136,8 @@ static void distances_are(const struct placement *p, enum sched_distance zero,
 {
 	assert_int_equal(placement_distance(p, 0), zero);
 	assert_int_equal(placement_distance(p, 1), one);
-	assert_int_equal(placement_distance(p, 2), SCHED_LOCAL); /* its node is not known */
-	assert_int_equal(placement_distance(p, 3), SCHED_LOCAL); /* the standby */
+	assert_int_equal(placement_distance(p, 2), SCHED_LOCAL); /* node unknown */
+	assert_int_equal(placement_distance(p, 3), SCHED_LOCAL); /* the standby path */
 }
 
 static void test_known_storage(void **state)
@@ -155,7 +155,7 @@ static void test_known_storage(void **state)
 	distances_are(p, SCHED_LOCAL, SCHED_FAR);
 	assert_int_equal(placement_io_width(p), 1);
 	placement_free(p);
-	/* All paths come to it; of those whose node is not known, too. */
+	/* All paths run on the storage's node, also those with an unknown node. */
 	w.mode = PLACE_STORAGE;
 	p = made(&w, true, fd);
 	for (uint32_t i = 0; i < 3; i++)
@@ -169,8 +169,8 @@ static void test_known_storage(void **state)
 	close(fd);
 }
 
-/* Reads of node 0's disk into node 1 are as fast as into node 0, as the model has it; writes are
- * not. */
+/* In the model, reads from node 0's disk into node 1 are as fast as into node 0; writes are
+ * slower. */
 static void test_near(void **state)
 {
 	struct place_wish w = { .mode = PLACE_AUTO };
@@ -201,7 +201,7 @@ static void test_near(void **state)
 	close(fd);
 }
 
-/* want: -1: any */
+/* want -1: no CPU is set */
 static void on_cpu(struct ids got, int want)
 {
 	assert_int_equal(ids_count(&got), want >= 0);
@@ -221,8 +221,8 @@ static void test_cpus(void **state)
 	p = made(&w, true, -1);
 	on_cpu(placement_path_cpus(p, 0), cpu[0]);
 	on_cpu(placement_path_cpus(p, 1), cpu[1]);
-	on_cpu(placement_path_cpus(p, 2), -1); /* its node is not known */
-	on_cpu(placement_path_cpus(p, 3), -1); /* the standby */
+	on_cpu(placement_path_cpus(p, 2), -1); /* node unknown */
+	on_cpu(placement_path_cpus(p, 3), -1); /* the standby path */
 	on_cpu(placement_io_cpus(p), -1);
 	placement_free(p);
 	w.mode = PLACE_NODE;
@@ -233,7 +233,7 @@ static void test_cpus(void **state)
 	placement_free(p);
 }
 
-/* Node 1 has none that we may use: its threads run next to it, its memory stays. */
+/* Node 1 has no CPU allowed to this process: its threads run near it, its memory stays on it. */
 static void test_no_cpus(void **state)
 {
 	struct place_wish w = { .mode = PLACE_AUTO };
@@ -256,7 +256,7 @@ static void test_cores(void **state)
 
 	(void)state;
 	assert_int_equal(place_cpus(&all), 0);
-	/* As many as there are, each once, and then from the start. */
+	/* Each allowed CPU once, then again from the first. */
 	for (unsigned round = 0; round < 2; round++) {
 		struct ids seen = { 0 };
 
@@ -271,7 +271,7 @@ static void test_cores(void **state)
 	placement_free(p);
 }
 
-/* Two transfers of one process share the CPUs out. */
+/* Two transfers of one process share the CPUs. */
 static void test_cores_together(void **state)
 {
 	struct place_wish w = { .mode = PLACE_OFF, .cores = true };
@@ -284,11 +284,11 @@ static void test_cores_together(void **state)
 	placement_free(a);
 	placement_free(b);
 	a = made(&w, true, -1);
-	on_cpu(placement_path_cpus(a, 0), cpu[0]); /* they gave them back */
+	on_cpu(placement_path_cpus(a, 0), cpu[0]); /* both have returned their CPUs */
 	placement_free(a);
 }
 
-/* A pool that no node is wanted for is as any other. */
+/* A path without a node gets an ordinary pool. */
 static void test_pool(void **state)
 {
 	struct place_wish w = { .mode = PLACE_AUTO };
@@ -300,7 +300,7 @@ static void test_pool(void **state)
 	(void)state;
 	assert_non_null(pool);
 	pool_free(pool);
-	/* Nor when the same was asked for a path with a node before: nothing of that stays. */
+	/* Also after a request for a path with a node: c is not changed. */
 	pool = placement_pool(p, 0, &c, &e);
 	assert_non_null(pool);
 	pool_free(pool);
@@ -314,7 +314,7 @@ static void test_pool(void **state)
 	placement_free(p);
 }
 
-/* Threads for files: the storage's CPUs, as far as the paths and its disks have use for them. */
+/* Threads for files: one per CPU of the storage, limited by the need of the paths and disks. */
 static void test_threads(void **state)
 {
 	static const struct {
@@ -337,10 +337,10 @@ static void test_threads(void **state)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct agreement a = { .mbps = cases[i].mbps, .rotating = cases[i].rotating };
 
-		assert_int_equal(setup_threads(&a, cases[i].cpus), cases[i].threads);
+		assert_int_equal(tuning_threads(&a, cases[i].cpus), cases[i].threads);
 	}
-	/* Any CPU will do: those that there are. */
-	assert_in_range(setup_threads(&(struct agreement){ .mbps = 10000 }, 0), 2, 8);
+	/* 0 CPUs: no restriction, so all CPUs count. */
+	assert_in_range(tuning_threads(&(struct agreement){ .mbps = 10000 }, 0), 2, 8);
 }
 
 int main(void)

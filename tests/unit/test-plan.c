@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the plan hands out: runs of small files, pieces of big ones, whose turn it is, and
- * that every byte of every file goes out exactly once whatever the threads do. */
-#include "transfer/plan.h"
+/* The plan's work: runs of small files, pieces of big ones, their order, and each byte of each file
+ * exactly once with any number of threads. */
+#include "transfer/source/plan.h"
 
 #include <sched.h>
 #include <setjmp.h>
@@ -43,7 +43,7 @@ static void put_small(struct plan_work *w)
 		sfile_put(w->files[i]);
 }
 
-/* The next piece must be this one; it is done with at once when done. */
+/* The next piece must be this one; drops the reference to its file. */
 static void expect_piece(struct plan *p, const struct sfile *mine, uint64_t id, uint64_t offset,
 			 uint32_t length)
 {
@@ -58,7 +58,7 @@ static void expect_piece(struct plan *p, const struct sfile *mine, uint64_t id, 
 
 static void test_small_runs(void **state)
 {
-	struct plan *p = plan_new(BLOCK, false);
+	struct plan *p = plan_new(BLOCK, false, false);
 	struct plan_work w;
 
 	(void)state;
@@ -66,10 +66,10 @@ static void test_small_runs(void **state)
 	ready(p, 2, 0);
 	ready(p, 3, 3000);
 	ready(p, 4, 97);
-	ready(p, 5, BLOCK); /* as big as a block is still small */
+	ready(p, 5, BLOCK); /* a file of one block is still small */
 	ready(p, 6, BLOCK + 1);
 	assert_int_equal(plan_next(p, NULL, ROOM, false, &w), PLAN_SMALL);
-	assert_int_equal(w.nfiles, 3); /* 97 do not fit into the 96 that are left */
+	assert_int_equal(w.nfiles, 3); /* 97 bytes do not fit into the remaining 96 */
 	for (uint32_t i = 0; i < 3; i++)
 		assert_int_equal(w.files[i]->id, i + 1);
 	put_small(&w);
@@ -81,17 +81,17 @@ static void test_small_runs(void **state)
 	assert_int_equal(plan_next(p, NULL, ROOM, false, &w), PLAN_SMALL);
 	assert_int_equal(w.files[0]->id, 5);
 	put_small(&w);
-	/* A piece needs a block of its own, so room says nothing. */
+	/* A piece gets a block of its own, so `room` does not matter. */
 	assert_int_equal(plan_next(p, NULL, 0, false, &w), PLAN_PIECE);
 	assert_int_equal(w.file->id, 6);
 	sfile_put(w.file);
 	plan_free(p);
 }
 
-/* A limit shortens pieces from then on, by whole multiples of the smallest block. */
+/* A limit shortens later pieces, to multiples of the smallest block. */
 static void test_limit(void **state)
 {
-	struct plan *p = plan_new(4 * BLOCK_MIN, false);
+	struct plan *p = plan_new(4 * BLOCK_MIN, false, false);
 	struct plan_work w;
 
 	(void)state;
@@ -105,7 +105,7 @@ static void test_limit(void **state)
 	expect_piece(p, NULL, 1, 7ull * BLOCK_MIN, 4 * BLOCK_MIN);
 	expect_piece(p, NULL, 1, 11ull * BLOCK_MIN, 4 * BLOCK_MIN);
 	expect_piece(p, NULL, 1, 15ull * BLOCK_MIN, BLOCK_MIN);
-	/* It bounds small files that share a block, too, but cuts none. */
+	/* The limit also applies to small files that share a block, but does not split a file. */
 	ready(p, 2, 3 * BLOCK_MIN);
 	ready(p, 3, BLOCK_MIN / 2);
 	ready(p, 4, BLOCK_MIN / 2);
@@ -121,7 +121,7 @@ static void test_limit(void **state)
 
 static void test_batch_is_bounded(void **state)
 {
-	struct plan *p = plan_new(BLOCK, false);
+	struct plan *p = plan_new(BLOCK, false, false);
 	struct plan_work w;
 
 	(void)state;
@@ -138,7 +138,7 @@ static void test_batch_is_bounded(void **state)
 
 static void test_pieces(void **state)
 {
-	struct plan *p = plan_new(BLOCK, false);
+	struct plan *p = plan_new(BLOCK, false, false);
 	struct sfile *f = file(1, 2 * BLOCK + 5);
 	struct plan_work w;
 
@@ -146,7 +146,7 @@ static void test_pieces(void **state)
 	plan_ready(p, sfile_ref(f));
 	expect_piece(p, NULL, 1, 0, BLOCK);
 	expect_piece(p, NULL, 1, BLOCK, BLOCK);
-	assert_false(plan_piece_done(p, f)); /* not all are given out */
+	assert_false(plan_piece_done(p, f)); /* not all pieces have been handed out */
 	expect_piece(p, NULL, 1, 2 * BLOCK, 5);
 	assert_int_equal(plan_next(p, NULL, ROOM, false, &w), PLAN_IDLE);
 	assert_false(plan_piece_done(p, f));
@@ -161,7 +161,7 @@ static void test_ranges(void **state)
 {
 	static const struct bulk_range v[] = { { 10, 20 }, { BLOCK, BLOCK + 1 },
 					       { 3 * BLOCK, BLOCK } };
-	struct plan *p = plan_new(BLOCK, false);
+	struct plan *p = plan_new(BLOCK, false, false);
 	struct sfile *f = file(1, 100 * BLOCK);
 	struct plan_work w;
 
@@ -176,7 +176,7 @@ static void test_ranges(void **state)
 	for (int i = 0; i < 3; i++)
 		assert_false(plan_piece_done(p, f));
 	assert_true(plan_piece_done(p, f));
-	/* Small, but with holes: pieces, which know their offset. */
+	/* A small file with holes is sent as pieces, because a piece has an offset. */
 	sfile_put(f);
 	f = file(2, 100);
 	with_ranges(f, v, 1);
@@ -187,7 +187,7 @@ static void test_ranges(void **state)
 
 static void test_runs_are_checked_first(void **state)
 {
-	struct plan *p = plan_new(BLOCK, false);
+	struct plan *p = plan_new(BLOCK, false, false);
 	struct sfile *f = file(1, 10);
 	struct plan_work w;
 
@@ -206,21 +206,21 @@ static void test_runs_are_checked_first(void **state)
 
 static void test_pipelining(void **state)
 {
-	struct plan *p = plan_new(BLOCK, false);
+	struct plan *p = plan_new(BLOCK, false, false);
 	struct sfile *a = file(1, 3 * BLOCK), *b = file(2, 2 * BLOCK);
 	struct plan_work w;
 
 	(void)state;
 	plan_ready(p, a);
 	plan_ready(p, b);
-	expect_piece(p, NULL, 1, 0, BLOCK);     /* one reader has a */
-	expect_piece(p, NULL, 2, 0, BLOCK);     /* the other begins b */
-	expect_piece(p, b, 2, BLOCK, BLOCK);    /* and keeps to it */
-	expect_piece(p, b, 1, BLOCK, BLOCK);    /* b is given out: helps with a */
+	expect_piece(p, NULL, 1, 0, BLOCK);     /* the first reader begins a */
+	expect_piece(p, NULL, 2, 0, BLOCK);     /* the second reader begins b */
+	expect_piece(p, b, 2, BLOCK, BLOCK);    /* and continues with it */
+	expect_piece(p, b, 1, BLOCK, BLOCK);    /* b is handed out: it helps with a */
 	ready(p, 3, 2 * BLOCK);
-	expect_piece(p, b, 3, 0, BLOCK);        /* a fresh file goes before helping */
+	expect_piece(p, b, 3, 0, BLOCK);        /* a new file comes before helping */
 	ready(p, 4, 5);
-	expect_piece(p, a, 1, 2 * BLOCK, BLOCK);/* its own goes before a fresh one */
+	expect_piece(p, a, 1, 2 * BLOCK, BLOCK);/* its own file comes first */
 	assert_int_equal(plan_next(p, a, ROOM, false, &w), PLAN_SMALL);
 	put_small(&w);
 	expect_piece(p, a, 3, BLOCK, BLOCK);
@@ -229,7 +229,7 @@ static void test_pipelining(void **state)
 
 static void test_striping(void **state)
 {
-	struct plan *p = plan_new(BLOCK, true);
+	struct plan *p = plan_new(BLOCK, true, false);
 
 	(void)state;
 	ready(p, 1, 2 * BLOCK);
@@ -249,7 +249,7 @@ static void ready_at(struct plan *p, uint64_t id, uint64_t size, uint64_t addres
 	plan_ready(p, f);
 }
 
-/* The next are these small files, in this order. */
+/* The next work must be these small files, in this order. */
 static void expect_small(struct plan *p, uint32_t room, const uint64_t *ids, uint32_t n)
 {
 	struct plan_work w;
@@ -263,11 +263,10 @@ static void expect_small(struct plan *p, uint32_t room, const uint64_t *ids, uin
 
 static void test_sorted(void **state)
 {
-	struct plan *p = plan_new(BLOCK, true);
+	struct plan *p = plan_new(BLOCK, true, true);
 	struct plan_work w;
 
 	(void)state;
-	plan_sort(p);
 	ready(p, 1, 1); /* without an address: after those with one */
 	ready_at(p, 2, 1, 7000);
 	ready_at(p, 3, BLOCK + 1, 3000);
@@ -277,37 +276,36 @@ static void test_sorted(void **state)
 	ready_at(p, 7, 1, 0);
 	expect_small(p, ROOM, (uint64_t[]){ 7, 4 }, 2);
 	expect_piece(p, NULL, 3, 0, BLOCK);
-	/* The heads are at 3000: what lies before waits for the next sweep. */
+	/* The sweep has reached 3000: lower addresses wait for the next one. */
 	ready_at(p, 8, 1, 6000);
 	ready_at(p, 9, 1, 2999);
 	ready_at(p, 10, 1, 3000);
 	expect_piece(p, NULL, 3, BLOCK, 1);
 	expect_small(p, 4, (uint64_t[]){ 10, 6, 8, 2 }, 4);
-	/* Of those without an address the first found goes first; then round again. */
+	/* Files without an address follow in the order of arrival; then the next sweep starts. */
 	expect_small(p, ROOM, (uint64_t[]){ 1, 5, 9 }, 3);
 	assert_int_equal(plan_next(p, NULL, ROOM, false, &w), PLAN_IDLE);
-	/* What has come after the end of a sweep is not held up. */
+	/* Files that arrive after the end of a sweep do not wait. */
 	ready_at(p, 11, 1, 10);
 	expect_small(p, ROOM, (uint64_t[]){ 11 }, 1);
 	ready_at(p, 12, 1, 5);
 	ready_at(p, 13, 2 * BLOCK, 20);
 	plan_close(p);
 	expect_piece(p, NULL, 13, 0, BLOCK);
-	plan_free(p); /* with files in both sweeps: a leak checker tells */
+	plan_free(p); /* with files in both sweeps, for the leak checker */
 }
 
-/* Any number of files, as they come: each sweep goes upwards, and each file out once. */
+/* Files arrive at random: each sweep is in ascending order, and each file is handed out once. */
 static void test_sorted_sweeps(void **state)
 {
 	enum { N = 5000 };
-	struct plan *p = plan_new(BLOCK, false);
+	struct plan *p = plan_new(BLOCK, false, true);
 	uint8_t seen[N + 1] = { 0 };
 	uint64_t next = 1, last = 0;
 	unsigned out = 0, sweeps = 1;
 	struct plan_work w;
 
 	(void)state;
-	plan_sort(p);
 	while (out < N) {
 		for (int i = rand() % 200; i > 0 && next <= N; i--)
 			ready_at(p, next++, 1, (uint64_t)rand() % 100000);
@@ -321,7 +319,8 @@ static void test_sorted_sweeps(void **state)
 		out += w.nfiles;
 		put_small(&w);
 	}
-	/* 100 come for 20 that go: after a few sweeps over little nearly all is there. */
+	/* About 100 files arrive for 20 handed out, so after a few short sweeps nearly all have
+	 * arrived. */
 	assert_in_range(sweeps, 1, 20);
 	assert_int_equal(plan_next(p, NULL, ROOM, false, &w), PLAN_IDLE);
 	plan_free(p);
@@ -329,7 +328,7 @@ static void test_sorted_sweeps(void **state)
 
 static void test_expected_files(void **state)
 {
-	struct plan *p = plan_new(BLOCK, false);
+	struct plan *p = plan_new(BLOCK, false, false);
 	struct plan_work w;
 
 	(void)state;
@@ -349,7 +348,7 @@ static void test_expected_files(void **state)
 
 static void test_truncate(void **state)
 {
-	struct plan *p = plan_new(BLOCK, false);
+	struct plan *p = plan_new(BLOCK, false, false);
 	struct sfile *f = sfile_new(1, SFILE_ZERO, NULL, "zero:");
 	struct plan_work w;
 
@@ -360,12 +359,12 @@ static void test_truncate(void **state)
 	expect_piece(p, f, 1, BLOCK, BLOCK);
 	assert_false(plan_piece_done(p, f));
 	assert_int_equal(plan_truncate(p, f), 2 * BLOCK);
-	assert_int_equal(plan_truncate(p, f), 2 * BLOCK); /* again: the same */
+	assert_int_equal(plan_truncate(p, f), 2 * BLOCK); /* again: the same result */
 	assert_int_equal(plan_next(p, f, ROOM, false, &w), PLAN_IDLE);
-	assert_true(plan_piece_done(p, f)); /* the piece that was out is the last now */
+	assert_true(plan_piece_done(p, f)); /* the piece in progress is the last one now */
 	assert_int_equal(f->size, 2 * BLOCK);
 	sfile_put(f);
-	f = file(2, BLOCK + 1); /* and when all of it is out: its size */
+	f = file(2, BLOCK + 1); /* all handed out: the size stays */
 	plan_ready(p, sfile_ref(f));
 	expect_piece(p, NULL, 2, 0, BLOCK);
 	expect_piece(p, NULL, 2, BLOCK, 1);
@@ -388,10 +387,10 @@ static void *sleep_in_plan(void *arg)
 	return NULL;
 }
 
-/* What wakes a reader that sleeps; it gets end. */
+/* The call wakes a sleeping reader, which gets PLAN_END. */
 static void wakes(void (*what)(struct plan *p), bool closed)
 {
-	struct sleeper s = { .p = plan_new(BLOCK, false) };
+	struct sleeper s = { .p = plan_new(BLOCK, false, false) };
 	pthread_t t;
 
 	plan_expect(s.p);
@@ -412,10 +411,10 @@ static void test_sleepers_are_woken(void **state)
 	wakes(plan_unexpect, true);
 }
 
-/* A big file is work for all who sleep, a small one for whoever wakes first. */
+/* A big file wakes all sleeping readers, a small one only the first. */
 static void test_a_big_file_wakes_all(void **state)
 {
-	struct plan *p = plan_new(BLOCK, false);
+	struct plan *p = plan_new(BLOCK, false, false);
 	struct sleeper s[3] = { { .p = p }, { .p = p }, { .p = p } };
 	pthread_t t[3];
 
@@ -424,7 +423,7 @@ static void test_a_big_file_wakes_all(void **state)
 		assert_int_equal(thread_start(&t[i], "sleeper", sleep_in_plan, &s[i]), 0);
 	nanosleep(&(struct timespec){ .tv_nsec = 50000000 }, NULL);
 	ready(p, 1, 4 * BLOCK);
-	/* Who has been woken has its piece by now; the abort wakes the others. */
+	/* Each woken reader has a piece by now; the abort wakes the others. */
 	nanosleep(&(struct timespec){ .tv_nsec = 300000000 }, NULL);
 	plan_abort(p);
 	for (int i = 0; i < 3; i++)
@@ -438,7 +437,7 @@ static void test_a_big_file_wakes_all(void **state)
 
 static void test_abort_hides_work(void **state)
 {
-	struct plan *p = plan_new(BLOCK, false);
+	struct plan *p = plan_new(BLOCK, false, false);
 	struct plan_work w;
 
 	(void)state;
@@ -446,7 +445,7 @@ static void test_abort_hides_work(void **state)
 	ready(p, 2, 2 * BLOCK);
 	plan_abort(p);
 	assert_int_equal(plan_next(p, NULL, ROOM, true, &w), PLAN_END);
-	plan_free(p); /* lets go of both: a leak checker tells */
+	plan_free(p); /* frees both files, for the leak checker */
 }
 
 /* ---- many readers ---- */
@@ -457,8 +456,8 @@ static void test_abort_hides_work(void **state)
 struct crowd {
 	struct plan *p;
 	struct sfile *files[FILES];
-	uint8_t *seen[FILES];         /* one per byte; the plan's answers make it exclusive */
-	atomic_uint whole[FILES];     /* plan_piece_done said so */
+	uint8_t *seen[FILES];         /* one per byte of the file */
+	atomic_uint whole[FILES];     /* how often plan_piece_done() returned true */
 	atomic_uint bad;
 };
 
@@ -539,7 +538,7 @@ static struct sfile *any_file(uint64_t id)
 	}
 }
 
-/* Data bytes were seen once, holes never. */
+/* All data bytes were handed out once, holes never. */
 static void check_file(struct crowd *c, uint64_t id)
 {
 	struct sfile *f = c->files[id];
@@ -559,9 +558,7 @@ static void crowd(bool stripe, bool sorted)
 	struct crowd *c = calloc(1, sizeof(*c));
 	pthread_t t[READERS];
 
-	c->p = plan_new(BLOCK, stripe);
-	if (sorted)
-		plan_sort(c->p);
+	c->p = plan_new(BLOCK, stripe, sorted);
 	for (int i = 0; i < READERS; i++)
 		assert_int_equal(thread_start(&t[i], "reader", read_all, c), 0);
 	for (uint64_t id = 0; id < FILES; id++) {
@@ -580,7 +577,7 @@ static void crowd(bool stripe, bool sorted)
 	assert_int_equal(atomic_load(&c->bad), 0);
 	for (uint64_t id = 0; id < FILES; id++) {
 		check_file(c, id);
-		/* Nobody but us holds it any more. */
+		/* The test has the only reference. */
 		assert_int_equal(atomic_load(&c->files[id]->refs), 1);
 		sfile_put(c->files[id]);
 		free(c->seen[id]);

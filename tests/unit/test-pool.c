@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Pools: the region and its hooks, the stack of free blocks, sleepers, and many
- * threads that must never hold the same block. */
+/* Pools: the region and its hooks, the stack of free blocks, sleepers, and many threads that must
+ * never get the same block. */
 #include "tests/support/block.h"
 
 #include <errno.h>
@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* ---- making ---- */
+/* ---- construction ---- */
 
 static void test_geometry(void **state)
 {
@@ -36,7 +36,7 @@ static void test_geometry(void **state)
 			assert_ptr_equal(b[k]->base, (uint8_t *)pool_base(p) + k * pool_stride(p));
 			assert_int_equal(b[k]->cap, payloads[i]);
 			assert_ptr_equal(b[k]->pool, p);
-			/* The last bytes are there, and nobody else's. */
+			/* The last bytes exist, and belong to this block only. */
 			block_payload(b[k])[payloads[i] - 1] = 1;
 			memset(b[k]->extents, (int)k, BLOCK_EXTENTS * sizeof(struct extent));
 		}
@@ -71,8 +71,8 @@ static void test_bad_config(void **state)
 	}
 }
 
-/* Memory of a pool that is never used costs nothing, and what is used lies where its
- * user's node is. */
+/* Unused memory of a pool is not allocated, and touched memory is on the node of the thread that
+ * touches it. */
 static void test_untouched(void **state)
 {
 	struct pool *p = make_pool(64, BLOCK_MIN);
@@ -120,7 +120,7 @@ static int on_reg(void *arg, void *base, size_t bytes)
 static void on_unreg(void *arg, void *base, size_t bytes)
 {
 	note(arg, "unreg ", base, bytes);
-	*(char *)base = 1; /* the memory must still be there */
+	*(char *)base = 1; /* the memory must still be mapped */
 }
 
 static void test_hooks(void **state)
@@ -144,7 +144,7 @@ static void test_hooks(void **state)
 		struct err e = ERR_INIT;
 		struct pool *p = pool_new(&c, &e);
 
-		memset(&hooks, 0, sizeof(hooks)); /* the pool has a copy */
+		memset(&hooks, 0, sizeof(hooks)); /* the pool has copied them */
 		assert_int_equal(p != NULL, e.code == 0);
 		assert_int_equal(e.code, cases[i].bind_rc ? cases[i].bind_rc : cases[i].reg_rc);
 		if (p) {
@@ -178,7 +178,7 @@ static void test_add(void **state)
 	assert_int_equal(b->extents[2].pos, 10);
 	assert_true(b->extents[2].offset == 1ull << 40);
 	assert_int_equal(block_add(b, 9, 0, 1), -ENOSPC);
-	assert_int_equal(block_add(b, 9, 0, UINT32_MAX), -ENOSPC); /* the sum wraps */
+	assert_int_equal(block_add(b, 9, 0, UINT32_MAX), -ENOSPC); /* the sum overflows */
 	assert_int_equal(b->nextents, 3);
 	assert_int_equal(b->len, BLOCK_MIN);
 
@@ -218,7 +218,7 @@ static void test_put_resets(void **state)
 	pool_free(p);
 }
 
-/* The block used last comes first. */
+/* The last returned block is the first to be used again. */
 static void test_lifo(void **state)
 {
 	struct pool *p = make_pool(4, BLOCK_MIN);
@@ -239,7 +239,7 @@ static void test_lifo(void **state)
 	pool_put(a);
 	pool_put(b);
 	pool_put(c);
-	pool_put(a + 3); /* blocks lie in order */
+	pool_put(a + 3); /* the array is in block order */
 	pool_free(p);
 }
 
@@ -284,7 +284,7 @@ static void test_close_wakes_all(void **state)
 		pthread_join(t[i], &got);
 		assert_null(got);
 	}
-	/* What is out comes back, and nothing goes out again. */
+	/* Outstanding blocks can be returned, but no block is given out any more. */
 	pool_put(b);
 	assert_int_equal(pool_free_blocks(p), 1);
 	assert_null(pool_get(p));
@@ -298,7 +298,7 @@ enum { HAMMERS = 6, ROUNDS = 20000, FEW = 4 };
 
 struct hammer {
 	struct pool *pool;
-	int held[FEW];  /* by block index; more than 1 is a block with two owners */
+	int held[FEW];  /* by block index; above 1: two owners */
 	int doubles;
 };
 
@@ -306,7 +306,7 @@ static void use_block(struct hammer *h, struct block *b)
 {
 	if (__atomic_add_fetch(&h->held[b->index], 1, __ATOMIC_RELAXED) != 1)
 		__atomic_add_fetch(&h->doubles, 1, __ATOMIC_RELAXED);
-	b->number++; /* a data race, if two hold it, for the sanitizer to see */
+	b->number++; /* if two threads hold the block, the sanitizer reports a data race */
 	__atomic_sub_fetch(&h->held[b->index], 1, __ATOMIC_RELAXED);
 	pool_put(b);
 }
@@ -356,6 +356,6 @@ int main(void)
 		cmocka_unit_test(test_one_owner_at_a_time),
 	};
 
-	alarm(120); /* a lost wake-up ends here, not never */
+	alarm(120); /* ends the test after a lost wake-up */
 	return cmocka_run_group_tests_name("pool", tests, NULL, NULL);
 }

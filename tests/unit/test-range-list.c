@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The ranges of sparse files: all of them, or, when they are too many, all of their data
- * with as few zeros as that takes. */
-#include "transfer/range_list.h"
+/* The ranges of sparse files: all of them or, if there are too many, ranges that cover all data
+ * with few zeros. */
+#include "transfer/sets.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,7 +14,7 @@
 #define KIB 1024ull
 #define GIB (1ull << 30)
 
-/* What holds for every list. */
+/* Rules for every list. */
 static void check(const struct range_list *g)
 {
 	uint64_t bytes = 0;
@@ -29,7 +29,7 @@ static void check(const struct range_list *g)
 	assert_int_equal(bytes, g->bytes);
 }
 
-/* All of off .. off + len lies in one range. */
+/* Whether one range covers off .. off + len. */
 static bool holds(const struct range_list *g, uint64_t off, uint64_t len)
 {
 	for (uint32_t i = 0; i < g->n; i++)
@@ -40,12 +40,12 @@ static bool holds(const struct range_list *g, uint64_t off, uint64_t len)
 
 static void test_few(void **state)
 {
-	struct range_list g = { 0 };
+	struct range_list g = { .most = BULK_RANGES_MAX };
 
 	(void)state;
 	assert_int_equal(range_list_add(&g, 4096, 4096), 0);
 	assert_int_equal(range_list_add(&g, 3 * 4096, 4096), 0);
-	assert_int_equal(range_list_add(&g, 4 * 4096, 1), 0); /* touches it */
+	assert_int_equal(range_list_add(&g, 4 * 4096, 1), 0); /* touches the range before */
 	check(&g);
 	assert_int_equal(g.n, 2);
 	assert_int_equal(g.bytes, 2 * 4096 + 1);
@@ -56,7 +56,7 @@ static void test_few(void **state)
 
 static void test_as_many_as_go(void **state)
 {
-	struct range_list g = { 0 };
+	struct range_list g = { .most = BULK_RANGES_MAX };
 
 	(void)state;
 	for (uint64_t i = 0; i < BULK_RANGES_MAX; i++)
@@ -67,10 +67,10 @@ static void test_as_many_as_go(void **state)
 	free(g.v);
 }
 
-/* Small holes are filled, the large ones that follow are not. */
+/* Small holes are filled, the later large ones are not. */
 static void test_too_many(void **state)
 {
-	struct range_list g = { 0 };
+	struct range_list g = { .most = BULK_RANGES_MAX };
 	uint64_t at = 0;
 
 	(void)state;
@@ -84,10 +84,10 @@ static void test_too_many(void **state)
 	free(g.v);
 }
 
-/* At random places, with every hole of another size: nothing of the data is lost. */
+/* Ranges at random offsets with holes of random sizes: no data is lost. */
 static void test_far_too_many(void **state)
 {
-	struct range_list g = { 0 };
+	struct range_list g = { .most = BULK_RANGES_MAX };
 	uint64_t n = 10 * BULK_RANGES_MAX, *at = calloc(n, sizeof(*at)), end = 0;
 
 	(void)state;
@@ -101,7 +101,7 @@ static void test_far_too_many(void **state)
 	check(&g);
 	for (uint64_t i = 0; i < n; i += 997)
 		assert_true(holds(&g, at[i], 4096));
-	/* A good part of what could be told is told. */
+	/* Many of the possible ranges are used. */
 	assert_true(g.n > BULK_RANGES_MAX / 4);
 	assert_true(g.bytes < end);
 	free(g.v);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The data of sparse files. */
+/* The data ranges of sparse files. */
 #include "storage/storage.h"
 
 #include "tests/support/tmptree.h"
@@ -17,7 +17,7 @@ struct seen {
 	unsigned int n;
 	uint64_t bytes, end;
 	uint64_t first, last;
-	int stop; /* returned from the first call */
+	int stop; /* returned by the first call */
 };
 
 static int see(void *arg, uint64_t off, uint64_t len)
@@ -25,7 +25,7 @@ static int see(void *arg, uint64_t off, uint64_t len)
 	struct seen *s = arg;
 
 	assert_true(len > 0);
-	assert_true(s->n == 0 || off > s->end); /* in order, apart */
+	assert_true(s->n == 0 || off > s->end); /* in order, with gaps */
 	if (s->n++ == 0)
 		s->first = off;
 	s->last = off;
@@ -34,7 +34,7 @@ static int see(void *arg, uint64_t off, uint64_t len)
 	return s->stop;
 }
 
-/* A file of size bytes with a block of data at each of the n places. */
+/* Makes a file of `size` bytes with a block of data at each of the n offsets. */
 static int make(uint64_t size, const uint64_t *at, size_t n)
 {
 	static char data[BLOCK];
@@ -73,7 +73,7 @@ static void edges(void **state)
 	int fd = make(TIB, NULL, 0);
 
 	(void)state;
-	assert_int_equal(data_ranges(fd, TIB, see, &s), 0); /* nothing but a hole */
+	assert_int_equal(data_ranges(fd, TIB, see, &s), 0); /* only a hole */
 	assert_int_equal(s.n, 0);
 	close(fd);
 
@@ -82,11 +82,11 @@ static void edges(void **state)
 	assert_int_equal(s.n, 1);
 	assert_int_equal(s.bytes, BLOCK);
 
-	s = (struct seen){ 0 }; /* it has grown: what was promised counts */
+	s = (struct seen){ 0 }; /* a file that grew: only the expected size counts */
 	assert_int_equal(data_ranges(fd, 100, see, &s), 0);
 	assert_int_equal(s.bytes, 100);
 
-	s = (struct seen){ 0 }; /* it has shrunk: there is no data behind its end */
+	s = (struct seen){ 0 }; /* a file that shrank: no data beyond its end */
 	assert_int_equal(data_ranges(fd, 10 * BLOCK, see, &s), 0);
 	assert_int_equal(s.end, BLOCK);
 
@@ -109,7 +109,7 @@ static void the_callback_ends_it(void **state)
 	close(fd);
 }
 
-/* A pipe cannot seek: all of it counts as data. */
+/* A pipe cannot seek, so all of it counts as data. */
 static void what_cannot_tell_is_one_range(void **state)
 {
 	struct seen s = { 0 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Blocks through an RDMA path whose two ends take turns: they arrive whole, in whatever
- * shape and order, and the path ends as it should. */
+/* Blocks through an RDMA path, with both ends polled in turn: blocks of any form and order arrive
+ * complete, and the path ends cleanly. */
 #include "tests/support/rdma-ends.h"
 
 struct shape {
@@ -15,7 +15,7 @@ struct shape {
 	bool purge;
 };
 
-/* Sink blocks: as many as in flight, or more buffers than a channel has receives. */
+/* sink_blocks: as many as in flight, or more than a channel has receives. */
 static const struct shape shapes[] = {
 	{ "one channel", OP_WRITE, false, 1, 4, 4, 100, 0, 0, 64, false },
 	{ "one block in flight", OP_WRITE, false, 1, 1, 1, 40, 0, 0, 64, false },
@@ -49,7 +49,7 @@ static void open_shape(struct ends *x, const struct shape *s)
 	ends_open_ok(x);
 }
 
-/* What one side says it sent by each channel the other says it got. */
+/* For each channel, the bytes sent by one side are the bytes received by the other. */
 static void check_bytes(struct ends *x, uint32_t returned)
 {
 	uint64_t sent = 0, got = 0;
@@ -93,8 +93,8 @@ static void test_shapes(void **state)
 	}
 }
 
-/* The device's queues of work, or its completion queues, are so short that signals, messages and
- * receives go round often. */
+/* The work queues, or the completion queues, are so short that signals, messages and receives wrap
+ * around often. */
 static void short_queues(int work, int completions)
 {
 	for (uint8_t op = OP_WRITE; op <= OP_READ; op++) {
@@ -126,7 +126,7 @@ static void test_short_queues(void **state)
 	short_queues(1024, 640);
 }
 
-/* Never more reads under way than the lesser of both devices takes. */
+/* The number of concurrent reads never exceeds the lower limit of the two devices. */
 static void test_read_depth(void **state)
 {
 	static const struct { int reader, read; unsigned depth; } rows[] = {
@@ -161,7 +161,7 @@ static void test_read_depth(void **state)
 	}
 }
 
-/* A device may take fewer sends than it says. */
+/* A device may accept fewer sends than it reports. */
 static void test_fewer_sends(void **state)
 {
 	(void)state;
@@ -184,8 +184,8 @@ static void test_fewer_sends(void **state)
 	}
 }
 
-/* The least that happens at once, in every order that the devices may do it: credits come
- * late, announcements pile up, completions lag behind answers. */
+/* The fake fabric does only a few work requests per turn, so credits come late, announcements pile
+ * up and completions lag behind answers. */
 static void test_held_work(void **state)
 {
 	(void)state;
@@ -214,7 +214,7 @@ static void test_held_work(void **state)
 	}
 }
 
-/* Who sleeps is woken: by a completion, by an event, by wake() and by a release. */
+/* A completion, an event, wake() and release() each wake a sleeping thread. */
 static void test_wakes(void **state)
 {
 	struct path *from, *to;
@@ -229,7 +229,7 @@ static void test_wakes(void **state)
 	from = source_end(&x)->path;
 	to = sink_end(&x)->path;
 	f = flow_new(&x, 1);
-	flow_poll_sink(f); /* it grants */
+	flow_poll_sink(f); /* sends grants */
 	flow_poll_source(f);
 	to->ops->wake(to);
 	assert_int_equal(to->ops->poll(to, &ev, 1, -1), 0);
@@ -238,7 +238,7 @@ static void test_wakes(void **state)
 	assert_int_equal(ev.kind, PATH_RECEIVED);
 	f->got[0] = 1;
 	to->ops->release(to, ev.block, 0);
-	assert_int_equal(to->ops->poll(to, &ev, 1, 1), 0); /* it answers */
+	assert_int_equal(to->ops->poll(to, &ev, 1, 1), 0); /* sends the answer */
 	assert_int_equal(from->ops->poll(from, &ev, 1, -1), 1);
 	assert_int_equal(ev.kind, PATH_ACKED);
 	pool_put(ev.block);
@@ -251,7 +251,7 @@ static void test_wakes(void **state)
 	fake_end();
 }
 
-/* A path that is given up in the middle leaves nothing behind. */
+/* A path freed at any point of a transfer leaks nothing. */
 static void test_given_up(void **state)
 {
 	(void)state;

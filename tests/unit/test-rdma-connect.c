@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* From an address to a path over RDMA: each step fails once, and strangers knock. */
+/* From an address to an RDMA path: each step fails once, and unauthenticated connections arrive. */
 #include "tests/support/rdma-phony.h"
 
 #include <string.h>
@@ -9,9 +9,9 @@
 #define CHANNELS 3
 #define INFLIGHT 6
 
-/* ---- each call of the seam fails ---- */
+/* ---- each call to the verbs layer fails ---- */
 
-/* Who fails says why; who has its path has nothing to say. */
+/* An end without a path reports an error; an end with a path reports none. */
 static void check_told(const struct ends *x)
 {
 	for (int i = 0; i < 2; i++) {
@@ -25,7 +25,7 @@ static void check_told(const struct ends *x)
 		assert_true(x->end[SERVER].e.code || x->end[CLIENT].e.code);
 }
 
-/* A few blocks; as the transport may be failing, they need not all arrive. */
+/* Sends a few blocks. With an injected fault some may not arrive. */
 static void try_blocks(struct ends *x)
 {
 	struct flow *f = flow_new(x, 12);
@@ -48,7 +48,7 @@ static void start(struct ends *x, uint8_t op, bool put)
 	x->put = put;
 }
 
-/* Where somebody may wait for what does not come. */
+/* With a short timeout, for tests in which an end may wait in vain. */
 static void start_brief(struct ends *x, uint8_t op, bool put)
 {
 	start(x, op, put);
@@ -101,12 +101,12 @@ static void test_every_call_fails(void **state)
 	}
 }
 
-/* ---- each event is another, is late, or does not come ---- */
+/* ---- each event is replaced, repeated or lost ---- */
 
 struct happening {
 	enum rdma_cm_event_type type;
-	unsigned times;              /* that it happens */
-	bool others;                 /* it may come twice, or one of these in its place */
+	unsigned times;              /* occurrences while a path opens */
+	bool others;                 /* false: it may only be lost */
 	struct { enum rdma_cm_event_type type; int status; } other[4];
 };
 
@@ -125,8 +125,8 @@ static const struct happening happenings[] = {
 };
 #define HAPPENINGS (sizeof(happenings) / sizeof(happenings[0]))
 
-/* What comes of it: paths that work, or a word. Duplicates and delays change nothing that is
- * up; what is lost takes the time-out. */
+/* The result is a working path or an error. Duplicates and delays change nothing in an open path; a
+ * lost event leads to the timeout. */
 static void with_fate(uint8_t op, const struct happening *h, unsigned nth, unsigned how)
 {
 	struct ends x;
@@ -158,7 +158,7 @@ static void test_every_event(void **state)
 						  how);
 }
 
-/* ---- where there is no way ---- */
+/* ---- no route ---- */
 
 static void test_no_way(void **state)
 {
@@ -168,13 +168,13 @@ static void test_no_way(void **state)
 	(void)state;
 	start(&x, OP_WRITE, true);
 	assert_int_equal(end_make(&x, &x.end[CLIENT]), 0);
-	fake_address(200, &a); /* no device leads there */
+	fake_address(200, &a); /* no device reaches this address */
 	assert_int_equal(x.end[CLIENT].ep->ops->resolve(x.end[CLIENT].ep, &a, sizeof(a), -1, 20,
 							&x.end[CLIENT].e), -ENODEV);
 	assert_non_null(strstr(x.end[CLIENT].e.text, "192.0.2.200"));
 	end_free(&x.end[CLIENT]);
 
-	/* Nobody listens. */
+	/* No listener on this port. */
 	x.port = 999;
 	assert_int_equal(end_make(&x, &x.end[CLIENT]), 0);
 	assert_int_equal(end_resolve(&x), 0);
@@ -183,7 +183,7 @@ static void test_no_way(void **state)
 	assert_int_equal(x.end[CLIENT].e.code, -ECONNREFUSED);
 	end_free(&x.end[CLIENT]);
 
-	/* An address of no device, and one of all. */
+	/* An address of no device, and the wildcard address. */
 	assert_int_equal(end_make(&x, &x.end[SERVER]), 0);
 	assert_int_equal(x.end[SERVER].ep->ops->listen(x.end[SERVER].ep, &a, 7000, 7010, &x.port,
 						       &x.end[SERVER].e), -ENODEV);
@@ -195,7 +195,7 @@ static void test_no_way(void **state)
 	fake_end();
 }
 
-/* The range's ports are taken one after the other; then there is none. */
+/* The ports of the range are used in order; then there is none left. */
 static void test_ports(void **state)
 {
 	struct ends x[5];
@@ -251,7 +251,7 @@ static void test_limits(void **state)
 	one_limit("--channels", short_completions);
 }
 
-/* Reads that a device cannot do at all: rather a word than a transfer that stands still. */
+/* A device without RDMA reads gives an error, not a transfer that hangs. */
 static void test_no_reads(void **state)
 {
 	(void)state;
@@ -274,7 +274,7 @@ static void test_no_reads(void **state)
 	}
 }
 
-/* The other side may say so by the connection's parameters. */
+/* The peer may report no reads in its connection parameters. */
 static void test_unreadable_peer(void **state)
 {
 	uint8_t hello[HELLO_BYTES];
@@ -286,7 +286,7 @@ static void test_unreadable_peer(void **state)
 	phony_init(&ph, &x, true);
 	ph.depth = 0;
 	assert_int_equal(phony_from_client(&ph, &x), -1);
-	assert_non_null(strstr(x.end[CLIENT].e.text, "lets nobody read"));
+	assert_non_null(strstr(x.end[CLIENT].e.text, "allows no RDMA_READ"));
 	end_free(&x.end[CLIENT]);
 	phony_free(&ph);
 
@@ -314,7 +314,7 @@ enum lie {
 	REPEATED, DEVICE, LIES
 };
 
-/* What to say for channel number; how many bytes. */
+/* Writes the hello for channel `number` with this lie; returns its length. */
 static uint8_t lie_hello(struct phony *ph, enum lie lie, uint16_t number,
 			 uint8_t hello[HELLO_BYTES])
 {
@@ -342,7 +342,7 @@ static uint8_t lie_hello(struct phony *ph, enum lie lie, uint16_t number,
 	return lie == EMPTY ? 0 : lie == SHORT ? 47 : HELLO_BYTES;
 }
 
-/* A stranger is refused, before or between those that belong, and they get through. */
+/* A false hello is refused, before or between the true ones, and the true ones succeed. */
 static void stranger(enum lie lie, bool exact, bool between)
 {
 	struct end *n;
@@ -389,7 +389,7 @@ static void test_strangers(void **state)
 	}
 }
 
-/* One that comes when all channels are there is refused, and leaves nothing behind. */
+/* A connection after all channels are open is refused and leaks nothing. */
 static void test_too_late(void **state)
 {
 	struct fake_census before;
@@ -420,7 +420,7 @@ static void test_too_late(void **state)
 	fake_end();
 }
 
-/* One stranger after the other, for ever. */
+/* Connects with a false hello, again and again. */
 static void knock(void *arg)
 {
 	struct phony *ph = arg;
@@ -439,7 +439,7 @@ static void knock(void *arg)
 	fake.idle = idle;
 }
 
-/* They do not keep an end from giving up in time, or when it is told to. */
+/* False hellos do not prevent the timeout or a stop. */
 static void test_knocking(void **state)
 {
 	(void)state;
@@ -476,11 +476,11 @@ static void forge(struct phony *ph, uint8_t *hello, struct rdma_conn_param *para
 	uint16_t number = (uint16_t)(5 + ph->n - 1);
 
 	if (lies && server_lie == REPEATED)
-		number ^= 1; /* another's */
+		number ^= 1; /* of another channel */
 	param->private_data_len = lie_hello(ph, lies ? server_lie : TRUTH, number, hello);
 }
 
-/* A server that cannot prove itself is left. */
+/* The client refuses a server without a valid proof. */
 static void test_false_server(void **state)
 {
 	(void)state;
@@ -522,9 +522,10 @@ static void test_refusing_server(void **state)
 	fake_end();
 }
 
-/* ---- small things ---- */
+/* ---- timeouts ---- */
 
-/* The least that is four round trips, from that of the shortest path to 17 s. */
+/* The smallest timeout of at least four round trips; at least that of the shortest path, at most
+ * 17 s. */
 static void test_ack_timeout(void **state)
 {
 	static const uint64_t rtts[] = { 1000, 16000000, 17000000, 95000000, 300000000,
@@ -546,8 +547,9 @@ static void test_ack_timeout(void **state)
 	assert_int_equal(rd_ack_timeout(UINT64_MAX / 4, UINT64_MAX), 22);
 }
 
-/* 16 channels of 4 MiB, two of each: with a card a matter of the round trip alone. rdma_rxe makes
- * 20 MB/s where processors are emulated; a bit more than a second would be 100. */
+/* 32 blocks of 4 MiB in flight, as with two on each of 16 channels. With a hardware NIC the timeout
+ * depends on the round trip only. rdma_rxe reaches 20 MB/s on emulated processors; the timeout, of
+ * a bit more than a second, assumes 100 MB/s. */
 static void test_ack_timeout_of_soft_roce(void **state)
 {
 	uint8_t told[2];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Channels of an RDMA path that die: whatever was on its way ends acknowledged or comes back,
- * once, and what is left goes on. */
+/* Channels of an RDMA path fail: each block in flight is acknowledged or returned, exactly once,
+ * and the other channels continue. */
 #include "tests/support/rdma-ends.h"
 
 #include <unistd.h>
@@ -38,14 +38,14 @@ static void flow_end(struct flow *f)
 	fake_end();
 }
 
-/* Nothing of it lies with a path whose channels are all gone. */
+/* After all channels have failed, the path holds no blocks. */
 static void check_lost(struct flow *f)
 {
 	struct path *p = source_end(f->x)->path;
 	struct block *b = flow_next(f);
 
 	assert_int_equal(p->alive, 0);
-	if (!b) { /* the last acknowledgement came in time */
+	if (!b) { /* the last acknowledgement arrived in time */
 		assert_int_equal(f->acked, f->numbers);
 		return;
 	}
@@ -55,7 +55,7 @@ static void check_lost(struct flow *f)
 		assert_int_equal(f->posted[i], 0);
 }
 
-/* The channel dies by the nth piece of work. How many there were. */
+/* A channel fails at the nth work request. Returns the number of work requests. */
 static unsigned die_at(const struct death *d, unsigned nth)
 {
 	unsigned done;
@@ -119,12 +119,12 @@ static void test_every_completion(void **state)
 
 		while (die_at(&deaths[i], nth) >= nth)
 			nth++;
-		assert_true(nth > NUMBERS); /* it went through all of them */
+		assert_true(nth > NUMBERS); /* all work requests were tried */
 	}
 }
 
-/* A queue pair of either side dies between two turns, also with the other side unaware for
- * a long time. */
+/* A queue pair of either side fails between two turns; with `late` the other side learns of it much
+ * later. */
 static void kill_at(uint8_t op, bool source, bool late, int turn)
 {
 	const struct death d = { .op = op, .channels = 3, .slow = 4 };
@@ -156,7 +156,7 @@ static void test_killed(void **state)
 			kill_at(how & 1 ? OP_READ : OP_WRITE, how & 2, how & 4, turn);
 }
 
-/* One after the other, until none is left; the last one's blocks come back. */
+/* The channels fail one after another; the last one's blocks are returned. */
 static void test_all_die(void **state)
 {
 	(void)state;
@@ -180,7 +180,7 @@ static void test_all_die(void **state)
 	}
 }
 
-/* What the flush of a dead queue pair leaves in the queue is nobody's any more. */
+/* The late flush completions of a failed queue pair are ignored. */
 static void test_late_completions(void **state)
 {
 	const struct death d = { .op = OP_WRITE, .channels = 2 };
@@ -201,13 +201,13 @@ static void test_late_completions(void **state)
 	flow_run_all(f);
 	assert_int_equal(f->downs[0], 1);
 	assert_int_equal(f->error[0], -EIO);
-	/* Said once. */
+	/* Reported once. */
 	assert_int_equal(p->path.ops->poll(&p->path, ev, 8, 0), 0);
 	flow_finish(f);
 	flow_end(f);
 }
 
-/* All that can be sent is, before the sink looks. */
+/* Sends as much as possible before the sink polls. */
 static void burst(struct flow *f, uint32_t keep)
 {
 	flow_post(f);
@@ -224,8 +224,9 @@ static void burst(struct flow *f, uint32_t keep)
 	} while (!f->idle);
 }
 
-/* More buffers than receives: those of a dead channel go to others only as far as these
- * have receives for them, for what they already have and for what is with the writers. */
+/* The sink has more buffers than a channel has receives. Buffers of a failed channel move to other
+ * channels only as far as these have receives, counting their own buffers and those still with the
+ * writers. */
 static void test_short_queues(void **state)
 {
 	struct flow *f;
@@ -248,7 +249,7 @@ static void test_short_queues(void **state)
 	flow_end(f);
 }
 
-/* ---- the device goes ---- */
+/* ---- device removal ---- */
 
 static void remove_at(uint8_t op, bool source, bool arm_fails, int turn)
 {
@@ -267,7 +268,7 @@ static void remove_at(uint8_t op, bool source, bool arm_fails, int turn)
 		flow_poll_source(f);
 	else
 		flow_poll_sink(f);
-	/* At once, not when the path is freed. */
+	/* This poll frees the removed device's queue pairs; they do not wait for the path's end. */
 	c = fake_census();
 	assert_int_equal(c.qps, 3);
 	flow_run(f);
@@ -287,7 +288,8 @@ static void test_device_removal(void **state)
 			remove_at(how & 1 ? OP_READ : OP_WRITE, how & 2, how & 4, turn);
 }
 
-/* Told only by its ids' events, an idle path says why. */
+/* The device removal events of its ids are the only notice for an idle path; it reports the
+ * reason. */
 static void test_removal_of_idle(void **state)
 {
 	const struct death d = { .op = OP_WRITE, .channels = 2 };
@@ -312,8 +314,7 @@ static void test_removal_of_idle(void **state)
 	flow_end(f);
 }
 
-/* After the path's thread has ended, who tends it lets go of the device; the rest is freed
- * later. */
+/* After the path's thread has ended, tend() releases the device; the rest is freed later. */
 static void test_removal_when_left(void **state)
 {
 	(void)state;
@@ -338,7 +339,7 @@ static void test_removal_when_left(void **state)
 
 /* ---- the end ---- */
 
-/* The other side's last word is lost: finish does not wait for ever. */
+/* The peer's disconnect is lost: finish() must not wait for ever. */
 static void test_lost_goodbye(void **state)
 {
 	(void)state;
@@ -353,7 +354,7 @@ static void test_lost_goodbye(void **state)
 		fake_event_fate(RDMA_CM_EVENT_DISCONNECTED, 2, FAKE_DROP);
 		fake_event_fate(RDMA_CM_EVENT_DISCONNECTED, 3, FAKE_DROP);
 		fake_event_fate(RDMA_CM_EVENT_DISCONNECTED, 4, FAKE_DROP);
-		if (!side) /* its own flush tells it as well */
+		if (!side) /* the source's own flush may end it too */
 			assert_in_range(-p->ops->finish(p, 30), 0, ETIMEDOUT);
 		else
 			assert_int_equal(p->ops->finish(p, 30), -ETIMEDOUT);
@@ -361,8 +362,7 @@ static void test_lost_goodbye(void **state)
 	}
 }
 
-/* A source that says goodbye on all channels leaves each of them in good order, whichever
- * the sink hears of first. */
+/* A source that disconnects all channels ends each of them cleanly, in any order at the sink. */
 static void test_goodbye(void **state)
 {
 	(void)state;
@@ -381,7 +381,7 @@ static void test_goodbye(void **state)
 	}
 }
 
-/* Not while blocks are under way. */
+/* finish() fails while blocks are in flight. */
 static void test_finish_too_early(void **state)
 {
 	const struct death d = { .op = OP_WRITE, .channels = 2 };
@@ -399,8 +399,8 @@ static void test_finish_too_early(void **state)
 	flow_end(f);
 }
 
-/* A source that leaves with nothing owed leaves in good order; with blocks at the sink it
- * has died. */
+/* A source that disconnects with no answer owed has ended cleanly; with blocks still at the sink it
+ * has failed. */
 static void leave(uint32_t held, int error)
 {
 	const struct death d = { .op = OP_WRITE, .channels = 1, .slow = 5 };

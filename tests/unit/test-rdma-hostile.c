@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* An RDMA path whose other side lies: the channel that it lies on goes down with the right
- * error, its blocks come back once, and the others go on. */
+/* An RDMA path with a lying peer: the lying channel fails with the right error, its blocks are
+ * returned once, and the other channels continue. */
 #include "tests/support/rdma-phony.h"
 
 #define CHANNELS 3
@@ -9,23 +9,22 @@
 struct host {
 	struct ends x;
 	struct phony ph;
-	struct end *end;             /* ours */
+	struct end *end;             /* the real end */
 	struct rd_path *p;
 };
 
-/* A case: what is done on channel 0, and the error that takes the channel down. */
+/* A case: the peer's action on channel 0, and the error that the channel fails with. */
 struct lie {
 	const char *name;
 	void (*tell)(struct host *h);
 	int error;
 };
 
-/* We are the source of a put (the client), or its sink (the server). */
+/* The real end is the source of a put (the client), or its sink (the server). */
 static void host_start(struct host *h, uint8_t op, bool source)
 {
 	fake_begin();
 	ends_init(&h->x, op, CHANNELS, INFLIGHT);
-	h->x.timeout_ms = 50;
 	h->end = &h->x.end[source ? CLIENT : SERVER];
 	if (source) {
 		phony_init(&h->ph, &h->x, true);
@@ -48,7 +47,7 @@ static int poll_host(struct host *h, struct path_event *ev, int max)
 {
 	int n = 0, r;
 
-	/* What a first look brings may be the end of a channel only, with its event behind. */
+	/* The first poll may only see the end of a channel; the event follows. */
 	for (int turn = 0; turn < 3 && n < max; turn++) {
 		r = h->end->path->ops->poll(h->end->path, ev + n, max - n, 0);
 		assert_true(r >= 0);
@@ -57,7 +56,7 @@ static int poll_host(struct host *h, struct path_event *ev, int max)
 	return n;
 }
 
-/* It does what there is to do, and tells nothing yet. */
+/* Polls for no event: the path works but reports nothing. */
 static void look(struct host *h)
 {
 	struct path_event none;
@@ -65,7 +64,7 @@ static void look(struct host *h)
 	assert_int_equal(h->end->path->ops->poll(h->end->path, &none, 0, 0), 0);
 }
 
-/* Channel 0 alone is down, for that reason; what else came is in the events. */
+/* Only channel 0 has failed, with this error; ev has further events. */
 static void check_down(struct host *h, const struct path_event *ev, int n, int error)
 {
 	int downs = 0;
@@ -81,7 +80,7 @@ static void check_down(struct host *h, const struct path_event *ev, int n, int e
 	assert_int_equal(h->end->path->alive, CHANNELS - 1);
 }
 
-/* ---- a source, and a sink that lies ---- */
+/* ---- a source with a lying sink ---- */
 
 /* Two blocks on each channel. */
 static void fill_channels(struct host *h)
@@ -105,7 +104,7 @@ static void fill_channels(struct host *h)
 	phony_drain(&h->ph);
 }
 
-/* The nth block that lies on a channel. */
+/* The nth block in flight on the channel. */
 static struct block *lying_on(struct host *h, uint32_t channel, int nth)
 {
 	for (uint32_t i = 0; i < h->p->nat; i++)
@@ -168,7 +167,7 @@ static void count_wrong(struct host *h, uint32_t said, uint32_t there)
 	phony_message(&h->ph, 0, m, CREDIT_MAGIC, said, there * CREDIT_BYTES);
 }
 
-/* A good list, but that others are missing before it, or that bits of it are flipped. */
+/* A valid list, but with lists missing before it, or with flipped bits. */
 static void say_changed(struct host *h, uint32_t skip, uint8_t flip)
 {
 	uint8_t m[MESSAGE_HEAD + CREDIT_BYTES + MESSAGE_TAG] = { 0 };
@@ -220,7 +219,7 @@ static void grant_what_is_used(struct host *h)
 	phony_grant(&h->ph, 0, true_credit(h, 0, 0).buffer);
 }
 
-/* Under READ nothing is granted, under WRITE not beyond the buffers that there are. */
+/* READ has no grants; under WRITE the buffer number is beyond the pool. */
 static void grant_no_buffer(struct host *h)
 {
 	phony_grant(&h->ph, 0, h->p->nat);
@@ -296,7 +295,8 @@ static const struct lie to_source[] = {
 };
 #define TO_SOURCE (sizeof(to_source) / sizeof(to_source[0]))
 
-/* Its two blocks came back, unsaid why; the others' are acknowledged as they should be. */
+/* The channel's two blocks are returned without a status; the other channels get their
+ * acknowledgements. */
 static void lie_to_source(uint8_t op, const struct lie *l)
 {
 	struct path_event ev[16];
@@ -342,11 +342,11 @@ static void test_lies_to_source(void **state)
 		lie_to_source(OP_WRITE, &to_source[i]);
 		lie_to_source(OP_READ, &to_source[i]);
 	}
-	/* What is written is not read; what is read may be. */
+	/* A read is an error only under WRITE. */
 	lie_to_source(OP_WRITE, &(struct lie){ "a read", read_first_block, -ECONNRESET });
 }
 
-/* The same twice: an answer, and a grant before its use. */
+/* The same answer twice. */
 static void test_said_twice(void **state)
 {
 	static const int kinds[3] = { PATH_ACKED, PATH_RETURNED, PATH_DOWN };
@@ -385,7 +385,7 @@ static void test_granted_twice(void **state)
 	phony_grant(&h.ph, 0, 3);
 	phony_grant(&h.ph, 0, 3);
 	check_down(&h, ev, poll_host(&h, ev, 4), -EPROTO);
-	/* To another channel it means that the first is dead at the sink. */
+	/* The same grant on another channel means that the first channel has failed at the sink. */
 	phony_grant(&h.ph, 1, 3);
 	phony_grant(&h.ph, 2, 3);
 	assert_int_equal(poll_host(&h, ev, 4), 1);
@@ -394,9 +394,9 @@ static void test_granted_twice(void **state)
 	host_end(&h);
 }
 
-/* ---- a sink that takes blocks and answers nothing ---- */
+/* ---- a sink that takes blocks and sends no answers ---- */
 
-/* Poll for so many limits; how many events. */
+/* Polls for this many time limits; returns the number of events. */
 static int poll_limits(struct host *h, struct path_event *ev, int max, unsigned limits)
 {
 	uint64_t end = now_ns() + limits * h->p->path.watch.limit_ns;
@@ -417,11 +417,11 @@ static void silent_sink(uint8_t op)
 	host_start(&h, op, true);
 	h.p->path.watch.limit_ns = 100000000;
 	fill_channels(&h);
-	/* It has the blocks, so that its storage may be slow. */
+	/* The sink reports that it holds the blocks: its storage may be slow. */
 	for (uint32_t c = 0; c < CHANNELS; c++)
 		path_report(h.end->path, c, 8192, 2);
 	assert_int_equal(poll_limits(&h, ev, 4, 3), 0);
-	/* On one channel it has none any more, but their answers do not come. */
+	/* On channel 0 it holds no more blocks, but its answers do not arrive. */
 	path_report(h.end->path, 0, 8192, 0);
 	n = poll_limits(&h, ev, 3, 30);
 	check_down(&h, ev, n, -ETIMEDOUT);
@@ -432,7 +432,7 @@ static void silent_sink(uint8_t op)
 		pool_put(ev[i].block);
 	}
 	assert_int_equal(returned, 2);
-	/* Another is given up by the sink. */
+	/* The sink gives up channel 1. */
 	path_lose(h.end->path, 1);
 	n = poll_limits(&h, ev, 3, 30);
 	assert_int_equal(n, 3);
@@ -443,7 +443,7 @@ static void silent_sink(uint8_t op)
 		else
 			pool_put(ev[i].block);
 	}
-	/* What is left is held for ever. */
+	/* The sink holds the last channel's blocks for ever. */
 	h.p->path.watch.limit_ns = 2000000;
 	n = poll_limits(&h, ev, 3, 5000);
 	assert_int_equal(n, 3);
@@ -460,7 +460,7 @@ static void test_silent_sink(void **state)
 	silent_sink(OP_READ);
 }
 
-/* A sink that grants a channel no buffers: the channel is lost once a block waits for one. */
+/* A sink grants a channel no buffers: the channel fails once a block waits for one. */
 static void test_no_grants(void **state)
 {
 	struct path_event ev[4];
@@ -480,7 +480,7 @@ static void test_no_grants(void **state)
 		assert_int_equal(h.end->path->ops->post(h.end->path, b), i ? -EAGAIN : 0);
 	}
 	pool_put(b);
-	/* The block of channel 1 is held by its sink; the others have none. */
+	/* The sink holds the block of channel 1; the other channels have no grants. */
 	path_report(h.end->path, 1, 4096, 1);
 	assert_int_equal(poll_limits(&h, ev, 2, 30), 2);
 	for (int i = 0; i < 2; i++) {
@@ -491,7 +491,7 @@ static void test_no_grants(void **state)
 	host_end(&h);
 }
 
-/* More messages than we have receives for wait; those that say nothing do no harm. */
+/* More messages than receives wait at the sender; empty messages do no harm. */
 static void test_flood(void **state)
 {
 	(void)state;
@@ -512,9 +512,9 @@ static void test_flood(void **state)
 	}
 }
 
-/* ---- a sink that is written to, and a source that lies ---- */
+/* ---- a sink under WRITE with a lying source ---- */
 
-/* A buffer that was granted to the channel. */
+/* A buffer granted to the channel. */
 static uint32_t granted_to(struct host *h, uint32_t channel)
 {
 	for (uint32_t i = 0; i < INFLIGHT; i++)
@@ -582,7 +582,7 @@ static void write_twice(struct host *h)
 	h->end->path->ops->release(h->end->path, ev.block, 0);
 }
 
-/* It goes through the whole pool, and says so. */
+/* A write over the whole pool, with its true length. */
 static void write_too_much(struct host *h)
 {
 	phony_block(&h->ph, 0, 7, 0, ENDS_BLOCK);
@@ -652,7 +652,7 @@ static const struct lie to_sink[] = {
 };
 #define TO_SINK (sizeof(to_sink) / sizeof(to_sink[0]))
 
-/* Every buffer is some living channel's again. */
+/* Every buffer is granted to a channel that is up. */
 static void check_grants(struct host *h)
 {
 	uint32_t n = 0;
@@ -666,7 +666,7 @@ static void check_grants(struct host *h)
 	assert_null(h->p->homeless);
 }
 
-/* A block on each of the others arrives. */
+/* A block arrives on each of the other channels. */
 static void check_others(struct host *h)
 {
 	for (uint32_t c = 1; c < CHANNELS; c++) {
@@ -693,7 +693,7 @@ static void test_lies_to_sink(void **state)
 		struct host h;
 
 		host_start(&h, OP_WRITE, false);
-		assert_int_equal(poll_host(&h, ev, 8), 0); /* it grants */
+		assert_int_equal(poll_host(&h, ev, 8), 0); /* sends grants */
 		to_sink[i].tell(&h);
 		check_down(&h, ev, poll_host(&h, ev, 8), to_sink[i].error);
 		check_grants(&h);
@@ -703,11 +703,11 @@ static void test_lies_to_sink(void **state)
 	}
 }
 
-/* A source that takes no credits, but knows what is in them: the answers that it is owed stay
- * within their bounds. */
+/* A source that reads no credits, but knows their contents: the number of pending answers stays
+ * within its limit. */
 static void test_deaf_source(void **state)
 {
-	struct path_event ev[2];
+	struct path_event ev[2] = { { .kind = PATH_RECEIVED } };
 	uint32_t buffer, i;
 	struct host h;
 
@@ -731,11 +731,16 @@ static void test_deaf_source(void **state)
 		assert_true(h.p->ch[0].nanswers <= INFLIGHT);
 	}
 	assert_int_equal(h.p->ch[0].state, RD_DOWN);
-	assert_int_equal(h.p->ch[0].down_error, -EPROTO);
+	while (ev[0].kind != PATH_DOWN) {
+		assert_int_equal(poll_host(&h, ev, 1), 1);
+		if (ev[0].kind == PATH_RECEIVED)
+			h.end->path->ops->release(h.end->path, ev[0].block, 0);
+	}
+	assert_int_equal(ev[0].error, -EPROTO);
 	host_end(&h);
 }
 
-/* ---- a sink that reads, and a source that lies ---- */
+/* ---- a sink under READ with a lying source ---- */
 
 static struct announce true_announce(struct host *h, uint32_t buffer, uint64_t number)
 {
@@ -812,7 +817,7 @@ static void hide_buffers(struct host *h)
 	announce_with(h, 0, 84, 4000);
 }
 
-/* A read of it is under way, and comes to nothing. */
+/* The source disconnects during a read of its block. */
 static void leave_while_read(struct host *h)
 {
 	announce_with(h, 0, 84, 4000);
@@ -885,7 +890,7 @@ static void test_lies_to_reader(void **state)
 	}
 }
 
-/* ---- blocks that are not what was sent ---- */
+/* ---- blocks with wrong contents ---- */
 
 static struct block *receive_on(struct host *h, uint32_t channel, uint64_t number)
 {
@@ -903,8 +908,8 @@ static struct block *receive_on(struct host *h, uint32_t channel, uint64_t numbe
 	return ev.block;
 }
 
-/* A block is refused: its channel goes. What else that one had brought may be refused, or
- * released, when it is gone; all buffers go to the others. */
+/* A block is refused, and its channel fails. The channel's other block may be refused or released
+ * after that; all buffers move to the other channels. */
 static void refused(uint8_t op, bool release_late)
 {
 	struct block *b[2];

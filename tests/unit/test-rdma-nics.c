@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Which RDMA device has an address, in trees as the kernel has them below /sys. */
-#include "rdma/endpoint.h"
+/* The RDMA device for an address, from trees in the form of /sys. */
+#include "rdma/path.h"
 
 #include "tests/support/tmptree.h"
 
@@ -37,9 +37,10 @@ static void put_gid(const char *device, int port, int index, const char *gid)
 
 #define NO_GID "0000:0000:0000:0000:0000:0000:0000:0000"
 
-/* A card with two ports and holes in its tables; one in software; InfiniBand. */
+/* A NIC with two ports and gaps in its tables; a software device; InfiniBand. */
 static void make_machine(void)
 {
+	put_file("devices/system/cpu/online", "0\n");
 	put_gid("mlx5_0", 1, 0, "fe80:0000:0000:0000:0202:c9ff:fe00:0001");
 	put_gid("mlx5_0", 1, 1, NO_GID);
 	put_gid("mlx5_0", 1, 2, "0000:0000:0000:0000:0000:ffff:0a01:0001");
@@ -48,9 +49,9 @@ static void make_machine(void)
 	for (int i = 0; i < 20; i++)
 		put_gid("rxe_eth0", 1, i, NO_GID);
 	put_gid("rxe_eth0", 1, 3, "0000:0000:0000:0000:0000:ffff:c000:0207");
-	put_gid("rxe_eth0", 1, 20, "0000:0000:0000:0000:0000:ffff:c000:0299"); /* not looked at */
+	put_gid("rxe_eth0", 1, 20, "0000:0000:0000:0000:0000:ffff:c000:0299"); /* not read */
 	put_gid("mlx4_0", 1, 0, "fe80:0000:0000:0000:0002:c903:0000:1491");
-	put_file("class/net/ib0/device/infiniband/mlx4_0/node_type", "1: CA\n");
+	put_file("class/infiniband/mlx4_0/device/net/ib0/mtu", "2044\n");
 	put_file("class/net/eth9/device/vendor", "0x8086\n");
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* An RDMA path as a transfer uses it: a sender, a receiver and two writers that release in
- * another order, each in its thread; also when a channel dies under them. */
+/* An RDMA path in threads, as in a transfer: a sender, a receiver, and two writers that release
+ * blocks in another order; also with a failing channel. */
 #include "tests/support/rdma-ends.h"
 
 #define NUMBERS 1500u
@@ -11,7 +11,7 @@ struct run {
 	struct bq *ready, *arrived;
 	atomic_uint acked, wrong;
 	atomic_uint got[NUMBERS];
-	bool refuses;               /* every hundredth block, the first time */
+	bool refuses;               /* every hundredth block, on first arrival */
 	pthread_t writer[WRITERS];
 };
 
@@ -35,7 +35,7 @@ static void write_block(struct run *r, struct block *b)
 	p->ops->release(p, b, r->refuses && b->number % 100 == 0 && !before ? EBADMSG : 0);
 }
 
-/* Up to three at a time, the last one first. */
+/* Releases up to three blocks at a time, the last one first. */
 static void *writer_main(void *arg)
 {
 	struct run *r = arg;
@@ -86,14 +86,14 @@ static void end_run(struct run *r)
 	free(r);
 }
 
-/* break_at: the piece of work by which a channel dies; 0: none does. */
+/* break_at: the work request at which a channel fails; 0: none. */
 static void run(uint8_t op, bool refuses, unsigned break_at)
 {
 	struct run *r = calloc(1, sizeof(*r));
 	struct receiver_config rc = { .arg = r };
 	struct sender_config sc = { .acked = on_acked, .arg = r };
-	struct receiver *to;
-	struct sender *from;
+	struct stage *to;
+	struct stage *from;
 
 	assert_non_null(r);
 	fake_begin();
@@ -111,11 +111,11 @@ static void run(uint8_t op, bool refuses, unsigned break_at)
 	from = sender_start(&sc, "sender", NULL);
 	assert_true(to && from);
 	fill_blocks(r);
-	assert_int_equal(sender_join(from), 0);
-	receiver_stop(to);
-	assert_int_equal(receiver_join(to), 0);
-	sender_free(from);
-	receiver_free(to);
+	assert_int_equal(stage_join(from), 0);
+	stage_stop(to);
+	assert_int_equal(stage_join(to), 0);
+	stage_free(from);
+	stage_free(to);
 	end_run(r);
 }
 

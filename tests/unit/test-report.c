@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What --json says of transfers: the events, and what they add up to. */
-#include "client/events.h"
+/* The output of --json for transfers: the events and their totals. */
 #include "client/report.h"
 
 #include <errno.h>
@@ -33,7 +32,7 @@ static void test_events(void **state)
 {
 	struct transfer_progress p = {
 		.entries = 5, .files_done = 4, .files_failed = 1, .files_skipped = 2,
-		.bytes = 5000000000, .bytes_known = 6000000000, .seconds = 1.5,
+		.bytes = 5000000000, .bytes_known = 6000000000, .ns = 1500000000,
 	};
 
 	json_is(event_started(&agreed),
@@ -59,7 +58,8 @@ static void test_events(void **state)
 		"\"bytes_per_second\":2000.0}");
 }
 
-/* Two transfers of one command: numbers add up, channels stand behind each other. */
+/* Two transfers of one command: the numbers are added, the channels are listed one after
+ * another. */
 static void test_totals(void **state)
 {
 	struct transfer_result r = {
@@ -84,7 +84,7 @@ static void test_totals(void **state)
 	totals_clear(&t);
 }
 
-/* The last line that r prints; the caller frees it. */
+/* Returns the last line that r prints; the caller frees it. */
 static json_t *last_line(struct report *r, enum exit_status status)
 {
 	int out = dup(STDOUT_FILENO), pipes[2];
@@ -115,12 +115,12 @@ static void burn(uint64_t ns)
 		;
 }
 
-/* What was broken off has no result: as far as its last progress, and what it has cost. */
+/* An interrupted transfer has no result: the summary has its last progress and its CPU time. */
 static void test_broken_off(void **state)
 {
 	static const char *const unknown[] = { "resumed", "left_out", "cpu_seconds_remote",
 					       "channels", "channels_lost", "fell_back" };
-	struct transfer_progress p = { .bytes = 700, .files_done = 2, .seconds = 3 };
+	struct transfer_progress p = { .bytes = 700, .files_done = 2, .ns = 3000000000 };
 	struct options o = { .json = true, .quiet = true };
 	struct report *r = report_new(&o);
 	struct transfer_events ev = report_events(r);
@@ -128,7 +128,7 @@ static void test_broken_off(void **state)
 	json_t *obj;
 
 	report_begin(r);
-	/* Events print lines of their own, which are not the last. */
+	/* Events print lines too, so they are off until the last line. */
 	o.json = false;
 	ev.started(ev.arg, &agreed);
 	ev.progress(ev.arg, &p);
@@ -154,14 +154,14 @@ static uint64_t number_of(json_t *obj, const char *key)
 	return (uint64_t)json_integer_value(json_object_get(obj, key));
 }
 
-/* Attempts of one command are one piece of work: what each carried adds up, a file that one
- * of them has done and the next leaves alone was not there before. */
+/* The attempts of one command add up: the bytes of each attempt, and each file once. A file that an
+ * earlier attempt has completed does not count as skipped in a later one. */
 static void test_again(void **state)
 {
 	struct transfer_progress first = { .bytes = 1000, .bytes_kept = 300, .files_done = 5,
-					   .files_skipped = 1, .seconds = 1 };
+					   .files_skipped = 1, .ns = 1000000000 };
 	struct transfer_progress second = { .bytes = 900, .bytes_kept = 850, .files_done = 1,
-					    .files_skipped = 6, .files_failed = 1, .seconds = 1 };
+					    .files_skipped = 6, .files_failed = 1, .ns = 1000000000 };
 	struct transfer_result end = { .agreement = agreed, .wall_ns = 5, .files = 3,
 				       .failed = 1, .skipped = 8, .bytes = 400,
 				       .resumed = 900 };
@@ -178,7 +178,7 @@ static void test_again(void **state)
 		ev.started(ev.arg, &agreed);
 		ev.progress(ev.arg, &first);
 		report_retry(r, 1, 0, &e);
-		/* One that comes to nothing counts as nothing. */
+		/* An attempt that never started adds nothing. */
 		report_retry(r, 2, 0, &e);
 		ev.started(ev.arg, &agreed);
 		ev.progress(ev.arg, &second);
@@ -205,7 +205,7 @@ static void test_again(void **state)
 	}
 }
 
-/* What is written to standard error of a file that failed so. */
+/* Returns the text on standard error for a failed file. */
 static const char *says(const char *path, const char *why)
 {
 	struct options o = { .quiet = true };
@@ -228,7 +228,7 @@ static const char *says(const char *path, const char *why)
 	return text;
 }
 
-/* A name stands before what does not tell it; nothing is said twice. */
+/* The path precedes a reason that does not contain it, and is never repeated. */
 static void test_names_of_failed(void **state)
 {
 	assert_string_equal(says("a/b", "No such file"), "test: a/b: No such file\n");
@@ -237,10 +237,10 @@ static void test_names_of_failed(void **state)
 	assert_string_equal(says("a/b", "b: is busy"), "test: b: is busy\n");
 	assert_string_equal(says("dir/", "cannot be made"), "test: dir/: cannot be made\n");
 	assert_string_equal(says("dir/", "dir/: cannot be made"), "test: dir/: cannot be made\n");
-	/* Compared as they are shown: bytes that no terminal should see are escaped in both. */
+	/* Compared in printable form: both have control characters escaped. */
 	assert_string_equal(says("d/a\n", "full"), "test: d/a\\x0a: full\n");
 	assert_string_equal(says("d/a\n", "a\\x0a: full"), "test: a\\x0a: full\n");
-	/* Of a directory above it all has been said. */
+	/* An empty reason: the error of a parent directory was reported already. */
 	assert_string_equal(says("a/b", ""), "");
 }
 

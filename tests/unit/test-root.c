@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Nothing below a confined root leads out of it, by the kernel's way and by ours. */
-#include "storage/beneath.h"
-#include "storage/storage.h"
+/* No path below a confined root leads out of it, with the kernel's lookup and with the walk by
+ * components. */
+#include "storage/internal.h"
 
 #include "tests/support/tmptree.h"
 
@@ -65,7 +65,7 @@ static int make_tree(void **state)
 	return 0;
 }
 
-/* ---- both ways through one table ---- */
+/* ---- one table for both lookups ---- */
 
 struct way {
 	const char *name;
@@ -89,7 +89,7 @@ static struct root *confined(const char *dir, const struct way *w)
 static const struct {
 	const char *path;
 	int flags;
-	int want; /* 0: it holds "inside" */
+	int want; /* 0: its content is "inside" */
 } opens[] = {
 	{ "file", 0, 0 },
 	{ "/file", 0, 0 },
@@ -169,7 +169,7 @@ static void opens_stay_inside(void **state)
 	assert_int_equal(access(tmp_at("out/new"), F_OK), -1);
 }
 
-/* A root named through a symlink knows both of its absolute names. */
+/* A root opened through a symlink accepts both of its absolute names. */
 static void root_has_two_names(void **state)
 {
 	(void)state;
@@ -240,7 +240,7 @@ static void magic_links_are_not_followed(void **state)
 	}
 }
 
-/* root_without_proc, of the system's own root: all but proc(5) is as the kernel has it. */
+/* root_without_proc() with root "/": all paths except those in proc(5) work as in the kernel. */
 static void nothing_of_proc_is_opened(void **state)
 {
 	static const struct {
@@ -281,7 +281,7 @@ static void nothing_of_proc_is_opened(void **state)
 		for (size_t i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
 			int fd = root_open(r, t[i].path, t[i].flags, 0);
 
-			/* Only where nothing is confined ".." of "/" is "/". */
+			/* In a confined root, ".." of "/" is refused; otherwise it is "/". */
 			if (strncmp(t[i].path, "/../", 4) == 0 && confine[w / 2])
 				assert_int_equal(fd, -EXDEV);
 			else if (t[i].want ? fd != t[i].want : fd < 0)
@@ -294,7 +294,7 @@ static void nothing_of_proc_is_opened(void **state)
 	}
 }
 
-/* Links lead where they do for everybody. */
+/* Symbolic links work as usual. */
 static void links_lead_as_ever_without_proc(void **state)
 {
 	static const char *const good[] = {
@@ -328,7 +328,7 @@ static void links_lead_as_ever_without_proc(void **state)
 	}
 }
 
-/* Longer than PATH_MAX: one component after the other knows no limit. */
+/* A path longer than PATH_MAX works, because the walk opens one component at a time. */
 static void long_paths_work(void **state)
 {
 	char path[3 * PATH_MAX];
@@ -347,11 +347,11 @@ static void long_paths_work(void **state)
 	}
 }
 
-/* ---- swapped while we look ---- */
+/* ---- renames during lookups ---- */
 
 struct swapper {
 	const char *a, *b;
-	unsigned int flags; /* of renameat2 */
+	unsigned int flags; /* flags of renameat2() */
 	atomic_bool stop;
 };
 
@@ -366,12 +366,12 @@ static void *swap(void *arg)
 	return NULL;
 }
 
-/* Open path again and again meanwhile: what is read is never "secret". */
+/* Opens path again and again during the renames: its content is never "secret". */
 static void race(struct swapper *s, const struct way *w, const char *path)
 {
 	struct root *r = confined(tmp_at("in"), w);
 	uint64_t until = now_ns() + 300000000u;
-	/* Where threads take turns, as in valgrind, the first good one may be late. */
+	/* With threads run in turns, as in valgrind, the first success may take long. */
 	uint64_t last = until + 30000000000u;
 	unsigned int good = 0;
 	pthread_t t;
@@ -401,7 +401,7 @@ static void swapping_does_not_help(void **state)
 	struct swapper s = { .a = a, .b = b, .flags = RENAME_EXCHANGE };
 
 	(void)state;
-	/* a directory and a symlink change places */
+	/* a directory and a symlink are exchanged */
 	tmp_mkdir("in/swap");
 	tmp_put("in/swap/secret", "inside");
 	make_link("../out", "in/swap2");
@@ -409,7 +409,7 @@ static void swapping_does_not_help(void **state)
 	snprintf(b, sizeof(b), "%s", tmp_at("in/swap2"));
 	for (size_t w = 0; w < 2; w++)
 		race(&s, &ways[w], "swap/secret");
-	/* so do a file and a symlink */
+	/* a file and a symlink are exchanged */
 	tmp_put("in/swap3", "inside");
 	make_link("../out/secret", "in/swap4");
 	snprintf(a, sizeof(a), "%s", tmp_at("in/swap3"));
@@ -418,7 +418,7 @@ static void swapping_does_not_help(void **state)
 		race(&s, &ways[w], "swap3");
 }
 
-/* A directory is moved out of the root while we are in it, then ".." leads outside. */
+/* A directory is moved out of the root during the lookup, so that ".." leads outside. */
 static void moving_away_does_not_help(void **state)
 {
 	char a[4200], b[4200];
@@ -435,15 +435,15 @@ static void moving_away_does_not_help(void **state)
 		race(&s, &ways[w], "x/y/../../probe");
 }
 
-/* ---- parents and what is done in them ---- */
+/* ---- parents, and changes in them ---- */
 
 static void parents(void **state)
 {
 	static char long_name[300];
 	const struct {
 		const char *path;
-		const char *name; /* NULL: fails */
-		const char *dir;  /* of which a descriptor is expected */
+		const char *name; /* NULL: error */
+		const char *dir;  /* the expected directory */
 		int want;
 	} t[] = {
 		{ "file", "file", "in", 0 },
@@ -622,7 +622,7 @@ static void remove_tree(void **state)
 	}
 }
 
-/* A directory that may not be listed goes when it is empty, and is named when not. */
+/* A directory that cannot be listed is removed if empty, and named in the error if not. */
 static void remove_unreadable(void **state)
 {
 	struct err e = ERR_INIT;
@@ -652,8 +652,8 @@ static void remove_unreadable(void **state)
 	root_free(r);
 }
 
-/* Where everybody may put a link only who owns it, or the directory, follows it; the kernel's own
- * way depends on fs.protected_symlinks. */
+/* In a sticky directory writable by all, only links of the directory's owner or of the caller are
+ * followed. The kernel does this too if fs.protected_symlinks is set. */
 static void links_of_others_are_not_followed(void **state)
 {
 	static const struct { uid_t dir, link; mode_t mode; bool good; } t[] = {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* By which interface an address is reached. tests/e2e/numa-topo.sh has routes of its own. */
+/* The interface of the route to an address. tests/e2e/numa-topo.sh sets up routes of its own. */
 #include "numa/topo.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Which addresses share one host's number of sessions. */
+/* Addresses that count as one host towards the limit of sessions per host. */
 #include "server/server.h"
 
 #include <arpa/inet.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Which path the next block goes by: choices by a table, rates by what is acknowledged when,
- * and whole runs on paths of known speed. */
-#include "transfer/sched.h"
+/* The choice of a path for the next block: single choices from a table, rates estimated from
+ * acknowledgements, and simulated runs on paths of known speed. */
+#include "transfer/placement/sched.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -57,7 +57,7 @@ static uint64_t rate_of(struct sched_rate *r)
 	return atomic_load(&r->rate);
 }
 
-/* Deliver at rate for so long, a block every so often. */
+/* Acknowledges bytes at rate for ns nanoseconds, once per millisecond. Returns the new time. */
 static uint64_t deliver(struct sched_rate *r, uint64_t rate, uint64_t ns, bool busy, uint64_t now)
 {
 	uint64_t end = now + ns;
@@ -78,18 +78,18 @@ static void test_rate(void **state)
 	assert_true(rate_of(&r) == 0);
 	now = deliver(&r, 100 * MIB, 200 * MS, true, now);
 	assert_true(rate_of(&r) > 99 * MIB && rate_of(&r) < 101 * MIB);
-	/* With nothing to do it is not slower. */
+	/* An idle path keeps its rate. */
 	now = deliver(&r, MIB, SECOND, true, now);
 	assert_true(rate_of(&r) > 99 * MIB);
-	/* When it has been slower for long it is. */
+	/* A busy path loses its rate only after SCHED_MEMORY_NS. */
 	now = deliver(&r, 10 * MIB, 3 * SCHED_MEMORY_NS, true, now);
 	assert_true(rate_of(&r) > 9 * MIB && rate_of(&r) < 11 * MIB);
-	/* Faster counts at once. */
+	/* A higher rate counts at once. */
 	deliver(&r, 50 * MIB, 200 * MS, true, now);
 	assert_true(rate_of(&r) > 49 * MIB);
 }
 
-/* It ran dry: nothing can be told. */
+/* A path without blocks in flight gives no estimate. */
 static void test_idle(void **state)
 {
 	struct sched_rate r;
@@ -103,15 +103,15 @@ struct link {
 	uint64_t rate;          /* bytes per second */
 	uint32_t room;          /* blocks */
 	uint32_t out;
-	uint64_t done_at;       /* of the block on the wire */
+	uint64_t done_at;       /* when the block on the wire is complete, ns */
 	uint64_t bytes;         /* delivered */
 	struct sched_rate seen;
 };
 
 #define BLOCK MIB
 
-/* Links of these speeds, kept full by a source that is faster than all of them, from time 0
- * to end: returns bytes per second. */
+/* Simulates the links from time 0 to end, with a source that is faster than all of them together.
+ * Returns bytes per second. */
 static double run(struct link *l, uint32_t n, uint64_t end)
 {
 	uint64_t all = 0;
@@ -147,7 +147,7 @@ static double run(struct link *l, uint32_t n, uint64_t end)
 	return (double)all * 1e9 / (double)end;
 }
 
-/* 10 and 100 Gbit/s give 110. */
+/* Links of 10 and 100 Gbit/s give 110 Gbit/s together. */
 static void test_unequal_links(void **state)
 {
 	struct link l[2] = { { .rate = 1250000000, .room = 64 },
@@ -158,7 +158,7 @@ static void test_unequal_links(void **state)
 		fail_msg("%.0f bytes per second", rate);
 }
 
-/* One that has become slow, as with losses, does not take the other along. */
+/* A link that slows down, as with packet loss, does not slow down the other link. */
 static void test_slow_link(void **state)
 {
 	struct link l[2] = { { .rate = 2000000, .room = 64 }, { .rate = 1250000000, .room = 64 } };
@@ -166,7 +166,7 @@ static void test_slow_link(void **state)
 
 	if (rate < 0.97 * 1250000000.0)
 		fail_msg("%.0f bytes per second", rate);
-	/* What it got before it was known is over, and no more came. */
+	/* The slow link gets only the blocks it held before its rate was known. */
 	assert_true(l[0].out <= 2);
 }
 

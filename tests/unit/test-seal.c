@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Sealed blocks: vectors, both ways in place and apart, and every part tampered with. */
+/* Sealed blocks: test vectors, sealing and opening in place and into another buffer, and tampering
+ * with every part. */
 #include "crypto/crypto.h"
 
 #include <errno.h>
@@ -12,7 +13,7 @@
 static const uint8_t zero_key[KEY_BYTES];
 #define AAD(text) { (void *)(uintptr_t)(text), sizeof(text) - 1 }
 
-/* Cases 13 and 14 of "The Galois/Counter Mode of Operation": key and IV are zero. */
+/* Test cases 13 and 14 of "The Galois/Counter Mode of Operation": key and IV are zero. */
 static void spec_vectors(void **state)
 {
 	static const uint8_t tag13[] = { 0x53, 0x0f, 0x8a, 0xfb, 0xc7, 0x45, 0x36, 0xb9,
@@ -35,7 +36,8 @@ static void spec_vectors(void **state)
 	sealer_free(NULL);
 }
 
-/* Made with Nettle: IV 00000000 0102030405060708, so that the nonce's place shows. */
+/* Made with Nettle. The IV is 00000000 0102030405060708, which shows the place of the nonce in
+ * it. */
 static void nonce_place(void **state)
 {
 	static const char header[] = "rftp block header and extent table";
@@ -60,7 +62,7 @@ static void nonce_place(void **state)
 	assert_int_equal(sealer_seal(s, 0x0102030405060708, &whole, 1, in, out, sizeof(in), tag), 0);
 	assert_memory_equal(out, text, sizeof(text));
 	assert_memory_equal(tag, want, sizeof(tag));
-	/* The same additional data in pieces is the same data. */
+	/* Splitting the additional data does not change the tag. */
 	assert_int_equal(sealer_seal(s, 0x0102030405060708, parts, 3, in, out, sizeof(in), tag), 0);
 	assert_memory_equal(tag, want, sizeof(tag));
 	sealer_free(s);
@@ -137,7 +139,7 @@ static void one_sealer_both_ways(void **state)
 	}
 }
 
-/* Opens with one thing changed: refused, and nothing of the text is left in out. */
+/* Opening fails when one thing was changed, and leaves no plain text in the output buffer. */
 static void refused(struct fixture *f, uint64_t nonce)
 {
 	static const uint8_t nothing[LEN];
@@ -165,7 +167,7 @@ static void tampered(void **state)
 	f->aad[1].iov_len--;
 	refused(f, 7);
 	f->aad[1].iov_len++;
-	/* A refusal spoils nothing for the next block. */
+	/* A refused block does not affect the next one. */
 	assert_int_equal(sealer_open(f->theirs, 7, f->aad, 2, f->sealed, f->opened, LEN, f->tag), 0);
 	assert_memory_equal(f->opened, f->plain, LEN);
 }
@@ -193,7 +195,7 @@ static void gmac(void **state)
 	assert_int_equal(sealer_open(f->theirs, 3, aad, 2, NULL, NULL, 0, f->tag), -EBADMSG);
 	f->plain[LEN / 3] ^= 1;
 	assert_int_equal(sealer_open(f->theirs, 4, aad, 2, NULL, NULL, 0, f->tag), -EBADMSG);
-	/* The payload is the caller's: a refusal leaves it alone. */
+	/* A refusal does not change the additional data, which belongs to the caller. */
 	assert_int_equal(sealer_open(f->theirs, 3, aad, 2, NULL, NULL, 0, f->tag), 0);
 }
 
@@ -208,7 +210,7 @@ static void other_key(void **state)
 	sealer_free(stranger);
 }
 
-/* Text with nowhere to go must fail, not turn into additional data. */
+/* Without an output buffer sealing must fail, and not treat the text as additional data. */
 static void no_place(void **state)
 {
 	struct fixture *f = *state;

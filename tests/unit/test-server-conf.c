@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* rftpd's settings: the command line, rftpd.conf, which of both wins, and what is refused where. */
+/* rftpd's settings: the command line, rftpd.conf, their precedence, and the refused settings. */
 #include "proto/proto.h"
-#include "server/options.h"
+#include "server/config/options.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 static char file[] = "/tmp/rftp-test-conf-XXXXXX";
-static FILE *logged; /* what a load has said, instead of stderr */
+static FILE *logged; /* the messages of a load, which otherwise go to stderr */
 
 static int begin(void **state)
 {
@@ -31,7 +31,7 @@ static int end(void **state)
 	return 0;
 }
 
-/* Load "rftpd WORDS...", which are apart by single blanks. */
+/* Loads "rftpd WORDS..."; single blanks separate the words. */
 static int load(struct srv_options *o, struct err *e, const char *words)
 {
 	static char copy[512];
@@ -50,7 +50,7 @@ static int load(struct srv_options *o, struct err *e, const char *words)
 	return rc;
 }
 
-/* The same with the file of that text. */
+/* The same, with text as the configuration file. */
 static int load_file(struct srv_options *o, struct err *e, const char *text, const char *words)
 {
 	char all[512];
@@ -85,9 +85,9 @@ static void test_line(void **state)
 	assert_int_equal(o.data_ports.lo, 5000);
 	assert_int_equal(o.data_ports.hi, 5001);
 	assert_int_equal(o.prot_min, PROT_PRIVATE);
-	assert_int_equal(o.memory, 64 << 20);
+	assert_int_equal(o.tuning.memory, 64 << 20);
 	assert_int_equal(o.log_level, LOG_LV_DEBUG);
-	assert_int_equal(o.tos, 0x88);
+	assert_int_equal(o.tuning.tos, 0x88);
 	srv_options_clear(&o);
 
 	assert_int_equal(load(&o, &e, "--stdio"), 0);
@@ -105,7 +105,7 @@ static void test_bad_line(void **state)
 		"--stdio --listen 1.2.3.4:65536", "--stdio --listen [1.2.3.4:1",
 		"--stdio --data-ports 5", "--stdio --data-ports 6-5", "--stdio --data-ports 0-5",
 		"--stdio --memory lots", "--stdio --prot-min none",
-		/* what --stdio has not */
+		/* options that --stdio does not have */
 		"--stdio --listen 0.0.0.0:1", "--stdio --anonymous ro", "--stdio --users u",
 		"--stdio --state s", "--stdio --port-file p", "--stdio --plain", "--stdio --ca c",
 		"--stdio --allow all", "--stdio --max-sessions 3",
@@ -170,7 +170,7 @@ static void test_file(void **state)
 	assert_int_equal(o.anonymous, RIGHTS_UPLOAD);
 	assert_int_equal(o.allow.n, 3);
 	assert_true(o.plain);
-	assert_int_equal(o.umask, 077);
+	assert_int_equal(o.tuning.umask, 077);
 	assert_int_equal(o.login_timeout, 20000000000ull);
 	assert_int_equal(o.idle_timeout, 900000000000ull);
 	assert_int_equal(o.max_per_user, 3);
@@ -186,7 +186,7 @@ static void test_file(void **state)
 	srv_options_clear(&o);
 }
 
-/* The command line wins, and its lists are instead of the file's. */
+/* The command line overrides the file, and its lists replace those of the file. */
 static void test_both(void **state)
 {
 	struct srv_options o;
@@ -198,7 +198,7 @@ static void test_both(void **state)
 	assert_int_equal(o.listen[0].port, 3);
 	assert_int_equal(o.anonymous, RIGHTS_NONE);
 	assert_false(o.plain);
-	assert_int_equal(o.umask, 002);
+	assert_int_equal(o.tuning.umask, 002);
 	assert_int_equal(o.allow.n, 1);
 	assert_string_equal(o.log, "stderr");
 	assert_string_equal(o.root, "/srv");
@@ -217,7 +217,8 @@ static void test_rules(void **state)
 	assert_string_equal(r.root, "/home/bob");
 	assert_null(r.home);
 	assert_int_equal(r.rights, RIGHTS_RO);
-	/* The user's own go over his groups', of which the file's first counts. */
+	/* The user's own section overrides those of the user's groups. Of these, the first in the
+	 * file counts. */
 	srv_account_rules(&o, "bob", groups, 3, &r);
 	assert_string_equal(r.root, "/home/bob");
 	assert_string_equal(r.home, "/in");
@@ -235,28 +236,28 @@ static void test_rules(void **state)
 	srv_options_clear(&o);
 }
 
-/* Everything that is wrong is said once, with its line. */
+/* Each error is reported once, with its line. */
 static void test_all_errors(void **state)
 {
 	static const char text[] =
-		"root \"\"\n"              /* none, which is no error */
+		"root \"\"\n"              /* an empty root is allowed */
 		"listen 7321\n"
 		"users u\n"
 		"nonsense 1\n"
 		"help yes\n"
 		"[nobody]\n"
-		"root /there\n"            /* of no known section: said once */
+		"root /there\n"            /* in an unknown section: reported once */
 		"[user bob]\n"
 		"root there\n"
 		"plain yes\n"
 		"colour red\n"
 		"rights all\n";
 	static const char *const wrong[] = {
-		":2: listen: \"7321\" is not ADDR:PORT", ":4: there is no setting \"nonsense\"",
+		":2: listen: must be ADDR:PORT", ":4: there is no setting \"nonsense\"",
 		":5: \"help\" is for the command line only", ":6: there is no section [nobody]",
-		":9: root: \"there\" does not begin with a slash",
+		":9: root: must begin with a slash, not \"there\"",
 		":10: \"plain\" belongs before the first section",
-		":11: there is no setting \"colour\"", ":12: rights: \"all\" is none of ",
+		":11: there is no setting \"colour\"", ":12: rights: must be default, ro, rw, nodelete or upload, not \"all\"",
 	};
 	size_t n = sizeof(wrong) / sizeof(wrong[0]), lines = 0;
 	struct srv_options o;
@@ -285,13 +286,13 @@ static void test_together(void **state)
 	assert_memory_equal(e.text, want, strlen(want));
 	assert_int_equal(load_file(&o, &e, "anonymous ro\n[anonymous]\nroot /srv\n", ""), 0);
 	srv_options_clear(&o);
-	/* By ssh a password is asked of nobody. */
+	/* With ssh there is no password login. */
 	assert_int_equal(load_file(&o, &e, "users u\n", "--stdio"), -EINVAL);
 	assert_int_equal(load_file(&o, &e, "users \"\"\nanonymous ro\nroot /\n", ""), 0);
 	srv_options_clear(&o);
 }
 
-/* What is shown makes the same again. */
+/* Loading the printed settings gives the same settings again. */
 static void test_show(void **state)
 {
 	CLEANUP_FREE char *first = NULL, *second = NULL;
@@ -309,7 +310,7 @@ static void test_show(void **state)
 	if (load_file(&o, &e, first, ""))
 		fail_msg("%s in:\n%s", e.text, first);
 	assert_string_equal(o.ca, "\"a#b\\c");
-	assert_int_equal(o.place.mode, PLACE_NODE);
+	assert_int_equal(o.tuning.place.mode, PLACE_NODE);
 	assert_int_equal(o.log_level, LOG_LV_DEBUG);
 	assert_int_equal(o.user_rules[0].rights, RIGHTS_RO);
 	out = open_memstream(&second, &len);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* How long processes for a stranger may take, however many he makes. The clock goes on by itself;
- * it is moved by moving what is measured by it. */
-#include "server/deadlines.h"
+/* Deadlines of preauth processes, for any number of logins. The tests move the deadlines instead of
+ * the clock. */
+#include "server/monitor/monitor.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,7 +12,7 @@
 
 #define SECOND ((uint64_t)1000000000)
 
-enum { LOGIN_S = 100, WAIT_MS = 16000, GATES = 16, EVER = 10000 };
+enum { LOGIN_S = 100, WAIT_MS = 16000, LOGINS = 16, EVER = 10000 };
 
 static void move(uint64_t *until, uint64_t ns)
 {
@@ -22,32 +22,32 @@ static void move(uint64_t *until, uint64_t ns)
 
 static void pass(struct conn *c, uint64_t ns)
 {
-	move(&c->front_until, ns);
-	move(&c->gate_until, ns);
-	move(&c->front_last, ns);
+	move(&c->deadline.preauth, ns);
+	move(&c->deadline.auth, ns);
+	move(&c->deadline.preauth_last, ns);
 }
 
 static bool is_late(const struct conn *c)
 {
-	return c->front_until && c->front_until <= now_ns();
+	return c->deadline.preauth && c->deadline.preauth <= now_ns();
 }
 
-/* Seconds that are left. */
+/* Seconds until the deadline of the preauth process. */
 static unsigned left(const struct conn *c)
 {
 	uint64_t now = now_ns();
 
-	return c->front_until > now ? (unsigned)((c->front_until - now + SECOND / 2) / SECOND) : 0;
+	return c->deadline.preauth > now ? (unsigned)((c->deadline.preauth - now + SECOND / 2) / SECOND) : 0;
 }
 
-static void test_gates_are_no_time(void **state)
+static void test_logins_do_not_extend_the_time(void **state)
 {
 	struct conn c = { .used = true };
 	unsigned s = 0;
 
 	deadline_begin(&c, LOGIN_S * SECOND);
 	assert_int_equal(left(&c), LOGIN_S + 10);
-	for (int i = 0; i < GATES; i++) {
+	for (int i = 0; i < LOGINS; i++) {
 		deadline_check(&c, WAIT_MS, LOGIN_S * SECOND);
 		for (unsigned k = 0; k < LOGIN_S - 1 && !is_late(&c); k++, s++)
 			pass(&c, SECOND);
@@ -59,7 +59,7 @@ static void test_gates_are_no_time(void **state)
 	assert_true(s <= 2 * LOGIN_S + 10 + WAIT_MS / 1000 + 1);
 }
 
-/* An attempt that begins when the time for it is nearly over has all of its own. */
+/* A login attempt that starts shortly before the deadline gets the full time of an attempt. */
 static void test_the_last_login_is_heard_of(void **state)
 {
 	struct conn c = { .used = true };
@@ -69,8 +69,8 @@ static void test_the_last_login_is_heard_of(void **state)
 	deadline_check(&c, WAIT_MS, LOGIN_S * SECOND);
 	assert_int_equal(left(&c), LOGIN_S + 10);
 	deadline_checked(&c, true);
-	assert_int_equal(c.front_until, 0);
-	assert_int_equal(c.gate_until, 0);
+	assert_int_equal(c.deadline.preauth, 0);
+	assert_int_equal(c.deadline.auth, 0);
 }
 
 static void test_what_is_left_to_tell(void **state)
@@ -92,7 +92,7 @@ static void test_what_is_left_to_tell(void **state)
 	assert_int_equal(left(&c), 40);
 }
 
-static void test_who_is_not_in_says_goodbye(void **state)
+static void test_stop_before_the_login(void **state)
 {
 	struct conn c = { .used = true };
 	struct conns t = { .slots = &c, .nslots = 1, .nused = 1 };
@@ -101,7 +101,7 @@ static void test_who_is_not_in_says_goodbye(void **state)
 	deadline_check(&c, 0, LOGIN_S * SECOND);
 	deadlines_stop(&t);
 	assert_int_equal(left(&c), 3);
-	assert_true(c.gate_until <= now_ns());
+	assert_true(c.deadline.auth <= now_ns());
 	deadline_checked(&c, false);
 	assert_int_equal(left(&c), 3);
 }
@@ -109,10 +109,10 @@ static void test_who_is_not_in_says_goodbye(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_gates_are_no_time),
+		cmocka_unit_test(test_logins_do_not_extend_the_time),
 		cmocka_unit_test(test_the_last_login_is_heard_of),
 		cmocka_unit_test(test_what_is_left_to_tell),
-		cmocka_unit_test(test_who_is_not_in_says_goodbye),
+		cmocka_unit_test(test_stop_before_the_login),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Data connections that a session has its front put under TLS, when the session is not ours. */
-#include "server/guard.h"
-#include "server/msg.h"
+/* The preauth process does the TLS of data connections for a session process that does not trust
+ * it. */
+#include "server/server.h"
+#include "server/monitor/msg.h"
+#include "tests/support/tls.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -74,10 +76,10 @@ static void end_side(struct side *s)
 	assert_non_null(s->tls);
 }
 
-/* ---- a front, with a client that has logged in ---- */
+/* ---- a preauth process, with a client that has logged in ---- */
 
 struct scene {
-	struct side client, front;   /* the control connection */
+	struct side client, preauth; /* the control connection */
 	int line;
 	pid_t pid;
 };
@@ -90,26 +92,26 @@ static void begin_scene(struct scene *s)
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, control), 0);
 	assert_int_equal(msg_pair(line), 0);
 	s->client = (struct side){ .ctx = client_ctx, .fd = control[0] };
-	s->front = (struct side){ .ctx = server_ctx, .fd = control[1] };
+	s->preauth = (struct side){ .ctx = server_ctx, .fd = control[1] };
 	begin_side(&s->client);
-	begin_side(&s->front);
+	begin_side(&s->preauth);
 	end_side(&s->client);
-	end_side(&s->front);
-	/* The client reads its tickets with it. */
-	assert_int_equal(tls_write(s->front.tls, "w", 1, WAIT_MS), 1);
+	end_side(&s->preauth);
+	/* With this byte the client also reads its session tickets. */
+	assert_int_equal(tls_write(s->preauth.tls, "w", 1, WAIT_MS), 1);
 	assert_int_equal(tls_read(s->client.tls, &c, 1, WAIT_MS), 1);
 	s->pid = fork();
 	if (s->pid == 0) {
 		close(line[0]);
 		alarm(WAIT_MS / 1000 * 4);
-		guard_serve(line[1], server_ctx, s->front.tls, "test");
+		guard_serve(line[1], server_ctx, s->preauth.tls, "test");
 		_exit(EXIT_SUCCESS);
 	}
 	close(line[1]);
 	s->line = line[0];
 }
 
-/* The front ends well when its session has gone. */
+/* The preauth process exits with success when its session process is gone. */
 static void end_scene(struct scene *s)
 {
 	int status;
@@ -118,15 +120,16 @@ static void end_scene(struct scene *s)
 	assert_int_equal(waitpid(s->pid, &status, 0), s->pid);
 	assert_int_equal(status, 0);
 	tls_free(s->client.tls);
-	tls_free(s->front.tls);
+	tls_free(s->preauth.tls);
 	close(s->client.fd);
-	close(s->front.fd);
+	close(s->preauth.fd);
 }
 
 /* ---- tests ---- */
 
-/* Whether calls on a socket sleep is said of the socket, and so of all who have it: a front that
- * slept in one for the client's bytes would pass nothing on of the session's. */
+/* O_NONBLOCK belongs to the socket, so the session process can clear it for the preauth process,
+ * too. If the preauth process then blocked in a read from the client, it would no longer forward
+ * the data of the session process. */
 static void test_session_lets_calls_sleep(void **state)
 {
 	int data[2], kept;

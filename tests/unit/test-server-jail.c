@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a front and a session may ask of the kernel: each call is made in a process in its jail,
- * and does what it does elsewhere, or fails, or is the process's end. */
+/* System calls of preauth and session processes. Each call is made by a process in its jail: it
+ * works as usual, fails, or kills the process. */
 #include "block/block.h"
-#include "server/jail.h"
+#include "server/server.h"
 #include "storage/storage.h"
 
 #include <errno.h>
@@ -43,10 +43,10 @@
 #include <rdma/rdma_user_ioctl_cmds.h>
 #endif
 
-/* What comes of a call: 0, a positive errno, or one of these. */
+/* The result of a call: 0, a positive errno, or one of these. */
 enum {
-	REACHED = -1,  /* the kernel answers, with whatever */
-	DIED = 1000,   /* and the signal */
+	REACHED = -1,  /* the kernel handles the call, with any result */
+	DIED = 1000,   /* plus the signal's number */
 	ELSE = 2000,
 	KILLED = DIED + SIGSYS,
 };
@@ -89,24 +89,25 @@ static void expect(const char *what, jail_fn jail, deed d, const void *arg, int 
 {
 	int got = outcome(jail, d, arg);
 
-	/* No filter of a session's says EPERM: it is the system that lets nobody do it. */
-	if (want == REACHED ? got >= DIED || got == ENOSYS || (got == EPERM && jail == jail_front) :
+	/* The filter of sessions never returns EPERM; EPERM then means that the system forbids the
+	 * call. */
+	if (want == REACHED ? got >= DIED || got == ENOSYS || (got == EPERM && jail == jail_preauth) :
 	    got != want)
 		fail_msg("%s of a %s: %d, not %d", what,
-			 jail == jail_front ? "front" : "session", got, want);
+			 jail == jail_preauth ? "preauth" : "session", got, want);
 }
 
 /* ---- single calls ---- */
 
-/* Arguments that are known only in the jailed process. */
+/* Placeholders for arguments that are known only in the jailed process. */
 #define SELF LONG_MIN
 #define PARENT (LONG_MIN + 1)
-#define ROOM (LONG_MIN + 2) /* zeros, to be written to */
+#define ROOM (LONG_MIN + 2) /* the address of zeroed, writable memory */
 
 struct call {
 	const char *what;
 	long nr, args[6];
-	int front, session;
+	int preauth, session;
 };
 
 static long fill_in(long arg)
@@ -130,7 +131,7 @@ static long make_call(const void *arg)
 static void try_all(const struct call *c, size_t n)
 {
 	for (; n; n--, c++) {
-		expect(c->what, jail_front, make_call, c, c->front);
+		expect(c->what, jail_preauth, make_call, c, c->preauth);
 		expect(c->what, jail_session, make_call, c, c->session);
 	}
 }
@@ -138,7 +139,7 @@ static void try_all(const struct call *c, size_t n)
 
 #define CALL(name, ...) #name, SYS_##name, { __VA_ARGS__ }
 
-/* Only an attacker would, in either. */
+/* Calls that only an attacker makes, in either process. */
 static const struct call attacks[] = {
 	{ CALL(execve), KILLED, KILLED },
 	{ CALL(setuid), KILLED, KILLED },
@@ -197,7 +198,7 @@ static void test_itself_is(void **state)
 		{ CALL(tgkill, SELF, SELF), 0, 0 },
 		{ CALL(prlimit64, 0, RLIMIT_NOFILE, 0, ROOM), 0, 0 },
 		{ CALL(prlimit64, SELF, RLIMIT_NOFILE, 0, ROOM), 0, 0 },
-		/* a front has been told what it may have */
+		/* the parent sets the limits of a preauth process */
 		{ CALL(prlimit64, 0, RLIMIT_NOFILE, ROOM), KILLED, 0 },
 		{ CALL(prlimit64, SELF, RLIMIT_NOFILE, ROOM), KILLED, ENOSYS },
 		{ CALL(sched_getaffinity, 0, 1024, ROOM), EPERM, 0 },
@@ -208,7 +209,7 @@ static void test_itself_is(void **state)
 	TRY(calls);
 }
 
-/* The kernel says EINVAL to all of them that get so far. */
+/* A call that reaches the kernel fails with EINVAL. */
 static void test_no_processes(void **state)
 {
 	static const struct call calls[] = {
@@ -236,7 +237,7 @@ static void test_memory_is_written_or_run(void **state)
 	       MAP_ANONYMOUS };
 	static const struct call calls[] = {
 		{ CALL(mmap, 0, 4096, W, HOW, -1), 0, 0 },
-		{ CALL(mmap, 0, 4096, X, HOW, -1), KILLED, 0 }, /* the drivers of cards */
+		{ CALL(mmap, 0, 4096, X, HOW, -1), KILLED, 0 }, /* RDMA drivers in user space */
 		{ CALL(mmap, 0, 4096, W | X, HOW, -1), KILLED, ENOSYS },
 		{ CALL(mprotect, 0, 0, W), 0, 0 },
 		{ CALL(mprotect, 0, 0, X), KILLED, ENOSYS },
@@ -285,7 +286,7 @@ static void test_requests(void **state)
 		{ CALL(ioctl, -1, SIOCGIFINDEX, ROOM), EPERM, EBADF },
 		{ CALL(ioctl, -1, TCGETS, ROOM), EPERM, EBADF },
 		{ CALL(ioctl, -1, TIOCSTI, ROOM), EPERM, ENOSYS },
-		/* the kernel takes the lower half only */
+		/* the kernel uses the lower 32 bits only */
 		{ CALL(ioctl, -1, 0x100000000 | TIOCSTI, ROOM), EPERM, ENOSYS },
 		{ CALL(ioctl, -1, TIOCLINUX, ROOM), EPERM, ENOSYS },
 		{ CALL(ioctl, -1, TIOCSCTTY), EPERM, ENOSYS },
@@ -346,7 +347,7 @@ static void test_what_is_not_known(void **state)
 		{ CALL(io_uring_enter, -1), KILLED, REACHED },
 		{ CALL(openat, AT_FDCWD, ROOM), EPERM, ENOENT },
 #ifdef __x86_64__
-		/* x32's numbers for the same calls */
+		/* the x32 numbers of the same calls */
 		{ "x32", 0x40000000 | SYS_getpid, { 0 }, KILLED, KILLED },
 #endif
 	};
@@ -354,8 +355,8 @@ static void test_what_is_not_known(void **state)
 	TRY(calls);
 }
 
-/* libc makes the first few only where the kernel has no vDSO (user-mode Linux, "vdso=0"), others
- * only without rseq(2). ENOSYS sends libraries to the older calls. */
+/* libc makes the first calls only where the kernel has no vDSO (user-mode Linux, "vdso=0"), others
+ * only without rseq(2). With ENOSYS libraries fall back to older calls. */
 static void test_calls_of_libc(void **state)
 {
 	static const struct call calls[] = {
@@ -382,7 +383,7 @@ static void test_calls_of_libc(void **state)
 
 /* ---- more than one call ---- */
 
-/* Those of 32 bits have other numbers; a kernel without them answers with a fault. */
+/* 32-bit calls have other numbers; a kernel without 32-bit support raises a fault. */
 static long call_of_32_bits(const void *arg)
 {
 	long r = 20; /* getpid */
@@ -396,7 +397,7 @@ static long call_of_32_bits(const void *arg)
 static void test_other_numbers(void **state)
 {
 #ifdef __x86_64__
-	int got = outcome(jail_front, call_of_32_bits, NULL);
+	int got = outcome(jail_preauth, call_of_32_bits, NULL);
 
 	assert_true(got == KILLED || got == DIED + SIGSEGV);
 	got = outcome(jail_session, call_of_32_bits, NULL);
@@ -406,7 +407,7 @@ static void test_other_numbers(void **state)
 #endif
 }
 
-/* A filter is not only that of the thread that asked for it. */
+/* The filter applies to all threads, not only to the thread that installed it. */
 static pthread_barrier_t filtered;
 
 static void *forbidden(void *arg)
@@ -440,7 +441,7 @@ static void test_all_threads_are_in_it(void **state)
 	assert_int_equal(outcome(jail_two_threads, nothing_more, NULL), KILLED);
 }
 
-/* ---- what they live on ---- */
+/* ---- needs of the processes ---- */
 
 static void *end_at_once(void *arg)
 {
@@ -506,7 +507,7 @@ static long files(const void *arg)
 	return 0;
 }
 
-/* Users and hosts, by whatever nsswitch.conf(5) says. */
+/* Looks up a user and a host by means of nsswitch.conf(5). */
 static long names(const void *arg)
 {
 	struct addrinfo *a = NULL, hints = { .ai_socktype = SOCK_STREAM };
@@ -517,7 +518,7 @@ static long names(const void *arg)
 	return 0;
 }
 
-/* The engine of bulk transfers, with the memory of a block registered: there and back. */
+/* Writes and reads back a block with the I/O engine of bulk transfers. */
 static int there_and_back(struct io *io, int fd, struct block *b)
 {
 	struct io_op op = { .fd = fd, .data = block_payload(b), .len = b->cap, .block = b };
@@ -558,7 +559,7 @@ static void test_io_uring(void **state)
 {
 	static const char *const kinds[] = { "io_uring+registered", "io_uring" };
 
-	/* Not every process may register memory, or have it at all. */
+	/* A process may be unable to register memory, or to use io_uring at all. */
 	for (size_t i = 0; i < 2; i++)
 		if (ring(kinds[i]) == 0) {
 			expect(kinds[i], jail_session, ring, kinds[i], 0);
@@ -572,7 +573,7 @@ static void test_what_they_need(void **state)
 	static const struct {
 		const char *what;
 		deed d;
-		int front, session;
+		int preauth, session;
 	} all[] = {
 		{ "a thread", thread, 0, 0 },
 		{ "bytes", bytes, 0, 0 },
@@ -584,14 +585,14 @@ static void test_what_they_need(void **state)
 	};
 
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
-		expect(all[i].what, jail_front, all[i].d, NULL, all[i].front);
+		expect(all[i].what, jail_preauth, all[i].d, NULL, all[i].preauth);
 		expect(all[i].what, jail_session, all[i].d, NULL, all[i].session);
 	}
 }
 
-/* ---- which of these ---- */
+/* ---- choosing the tests ---- */
 
-/* Why nothing can be shown here; NULL: it can. */
+/* The reason for skipping all tests, or NULL. */
 static const char *why_not(void)
 {
 	struct err e = ERR_INIT;
@@ -608,7 +609,7 @@ static const char *why_not(void)
 	return "built without libseccomp, or this kernel filters no system calls";
 }
 
-/* The kernel limits how often it writes such records, so there may be none. */
+/* The kernel rate-limits these records, so there may be none. */
 static void test_refused_call(void **state)
 {
 	char text[JAIL_CALL_TEXT], want[JAIL_CALL_TEXT];
@@ -619,7 +620,7 @@ static void test_refused_call(void **state)
 	(void)state;
 	assert_true(pid >= 0);
 	if (pid == 0) {
-		if (jail_front(&e) < 0)
+		if (jail_preauth(&e) < 0)
 			_exit(99);
 		syscall(SYS_personality, 0xffffffff);
 		_exit(0);
@@ -654,7 +655,7 @@ int main(void)
 		cmocka_unit_test(test_what_they_need),
 		cmocka_unit_test(test_io_uring),
 	};
-	/* Sanitizers make many a call of their own, which are let through. */
+	/* Sanitizers make system calls of their own, so their builds use a looser filter. */
 	const struct CMUnitTest loose[] = { cmocka_unit_test(test_attacks) };
 	const char *why = why_not();
 

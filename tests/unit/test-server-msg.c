@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Messages between the server's processes, and what is none. */
-#include "server/msg.h"
+/* Messages between the server's processes, valid and invalid. */
+#include "server/monitor/msg.h"
 #include "tests/support/raw-message.h"
 
 #include <errno.h>
@@ -79,7 +79,7 @@ static void test_what_is_no_message_is_refused(void **state)
 	send_raw(bytes, 1, 1);
 	assert_int_equal(msg_receive(pair[1], &got, sizeof(got), &fd, 1000), -EPROTO);
 	assert_int_equal(fd, -1);
-	/* one that was not asked for, and more than one */
+	/* an unexpected descriptor, and more than one */
 	send_raw(bytes, sizeof(struct word), 1);
 	assert_int_equal(msg_receive(pair[1], &got, sizeof(got), NULL, 1000), -EPROTO);
 	for (int n = 2; n <= 8; n++) {
@@ -88,7 +88,7 @@ static void test_what_is_no_message_is_refused(void **state)
 		assert_int_equal(fd, -1);
 	}
 	assert_int_equal(count_open(), before);
-	/* the line is as good as before */
+	/* the socket still works */
 	send_raw(bytes, sizeof(struct word), 0);
 	assert_int_equal(msg_receive(pair[1], &got, sizeof(got), NULL, 1000), 0);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The order of logins: fair among hosts, no more checks at once than there may be. */
-#include "server/turns.h"
+/* The order of logins: fair among hosts, with a limited number of password checks at once. */
+#include "server/monitor/monitor.h"
 
 #include <arpa/inet.h>
 #include <setjmp.h>
@@ -38,13 +38,25 @@ static struct conn *come(struct scene *s, unsigned host, bool check)
 	return c;
 }
 
+/* The check runs in an auth process, as in the monitor. */
+static void begin_check(struct scene *s, struct conn *c)
+{
+	turn_begin(&s->t, c);
+	c->preauth.state = STATE_WAITING;
+}
+
+static void end_check(struct conn *c)
+{
+	c->preauth.state = STATE_PREAUTH;
+}
+
 static struct conn *next(struct scene *s)
 {
 	int rest;
 	struct conn *c = turns_next(&s->t, &s->all, NOW, &rest);
 
 	if (c)
-		turn_begin(&s->t, c);
+		begin_check(s, c);
 	return c;
 }
 
@@ -57,19 +69,19 @@ static void test_a_login_waits_for_one_of_each_host(void **state)
 	for (unsigned i = 0; i < 60; i++)
 		come(&s, 1 + i % 3, true);
 	for (unsigned i = 0; i < 30; i++)
-		turn_end(next(&s));
+		end_check(next(&s));
 	honest = come(&s, 9, true);
 	for (unsigned i = 0; i < 4; i++) {
 		struct conn *c = next(&s);
 
 		if (c == honest)
 			return;
-		turn_end(c);
+		end_check(c);
 	}
 	fail();
 }
 
-/* Hosts that come again as soon as they have their answer do not keep another out. */
+/* Hosts that try again right after each reply do not keep another host out. */
 static void test_hosts_that_come_again(void **state)
 {
 	enum { HOSTS = 20 };
@@ -83,14 +95,14 @@ static void test_hosts_that_come_again(void **state)
 	honest = &s.slots[MANY - 1];
 	for (unsigned i = 0; i < 3 * HOSTS + HOSTS / 2; i++) {
 		c = next(&s);
-		turn_end(c);
+		end_check(c);
 		turn_ask(&s.t, &s.all, c, true, NOW);
 	}
 	s.n = MANY - 1;
 	assert_ptr_equal(come(&s, 99, true), honest);
 	while ((c = next(&s)) != honest) {
 		waited++;
-		turn_end(c);
+		end_check(c);
 		turn_ask(&s.t, &s.all, c, true, NOW);
 	}
 	assert_true(waited <= HOSTS);
@@ -106,7 +118,7 @@ static void test_order_of_one_host(void **state)
 	for (unsigned i = 0; i < 5; i++) {
 		assert_ptr_equal(next(&s), &s.slots[i]);
 		assert_null(next(&s));
-		turn_end(&s.slots[i]);
+		end_check(&s.slots[i]);
 	}
 	assert_null(next(&s));
 }
@@ -124,10 +136,10 @@ static void test_a_host_has_half_at_most(void **state)
 	assert_null(next(&s));
 	other = come(&s, 2, true);
 	assert_ptr_equal(next(&s), other);
-	anonymous = come(&s, 1, false); /* which takes no check */
+	anonymous = come(&s, 1, false); /* an anonymous login needs no password check */
 	assert_ptr_equal(next(&s), anonymous);
 	assert_null(next(&s));
-	turn_end(&s.slots[0]);
+	end_check(&s.slots[0]);
 	assert_ptr_equal(next(&s), &s.slots[2]);
 }
 
@@ -141,7 +153,7 @@ static void test_all_at_once(void **state)
 	for (unsigned i = 0; i < 4; i++)
 		assert_ptr_equal(next(&s), &s.slots[i]);
 	assert_null(next(&s));
-	turn_end(&s.slots[1]);
+	end_check(&s.slots[1]);
 	assert_ptr_equal(next(&s), &s.slots[4]);
 	assert_null(next(&s));
 }
@@ -156,14 +168,14 @@ static void test_times(void **state)
 	assert_null(turns_next(&s.t, &s.all, NOW, &rest));
 	assert_int_equal(rest, -1);
 	c = come(&s, 1, true);
-	turn_not_before(c, NOW + 500);
+	c->turn.ready = NOW + 500;
 	assert_null(turns_next(&s.t, &s.all, NOW, &rest));
 	assert_int_equal(rest, 500);
 	assert_ptr_equal(turns_next(&s.t, &s.all, NOW + 500, &rest), c);
-	turn_begin(&s.t, c);
-	/* The delay is no part of the time that it may wait. */
+	begin_check(&s, c);
+	/* The patience starts after the delay. */
 	c = come(&s, 2, true);
-	turn_not_before(c, NOW + 500);
+	c->turn.ready = NOW + 500;
 	assert_null(turns_next(&s.t, &s.all, NOW + 501, &rest));
 	assert_int_equal(rest, PATIENCE_MS - 1);
 	assert_false(turn_is_late(&s.t, c, NOW + 500 + PATIENCE_MS - 1));
@@ -171,7 +183,7 @@ static void test_times(void **state)
 	assert_ptr_equal(turns_next(&s.t, &s.all, NOW + 500 + PATIENCE_MS, &rest), c);
 }
 
-static void test_the_gate_before(void **state)
+static void test_the_auth_process_before(void **state)
 {
 	struct conn *c;
 	struct scene s;
@@ -206,7 +218,7 @@ int main(void)
 		cmocka_unit_test(test_a_host_has_half_at_most),
 		cmocka_unit_test(test_all_at_once),
 		cmocka_unit_test(test_times),
-		cmocka_unit_test(test_the_gate_before),
+		cmocka_unit_test(test_the_auth_process_before),
 		cmocka_unit_test(test_settings),
 	};
 

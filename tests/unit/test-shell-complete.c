@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the shell completes: commands, options, values and names here; and its prompt. */
-#include "client/shell_complete.h"
-#include "client/shell_edit.h"
+/* Completion in the shell: commands, options, values and local names; and the prompt. */
+#include "client/shell/shell.h"
 #include "tests/support/tmptree.h"
 
 #include <errno.h>
@@ -16,10 +15,10 @@
 
 #include <cmocka.h>
 
-static const struct args none;
+static const struct option_args none;
 static struct shell *sh;
 
-/* The text with what completion puts there; "-" before it when nothing can be said. malloc'd. */
+/* Returns text with its completion, with "-" before it if there is no completion. malloc'd. */
 static char *completed(const char *text)
 {
 	CLEANUP_FREE char *with = NULL;
@@ -109,7 +108,7 @@ static void test_names(void **state)
 		{ "lcd ", "lcd dir/" },
 		{ "put /no/such/", "put /no/such/" },
 		{ "mput alpha be", "mput alpha beta-" },
-		/* There is no server for them. */
+		/* Remote names need a server, which is missing here. */
 		{ "get al", "-" },
 		{ "put alpha x", "-" },
 	};
@@ -126,7 +125,7 @@ static void test_names(void **state)
 	check(&(const struct row){ "put ~/al", "put ~/alpha " }, 1);
 }
 
-/* Names that would be options where they stand. */
+/* Names that look like options. */
 static void test_dashes(void **state)
 {
 	static const struct row rows[] = {
@@ -153,7 +152,7 @@ static void test_dashes(void **state)
 
 static void test_prompt(void **state)
 {
-	struct shell at = { .here = { .kind = PLACE_RFTP } };
+	struct shell at = { .here = { .kind = URL_RFTP } };
 	char out[600];
 
 	(void)state;
@@ -175,7 +174,7 @@ static void test_prompt(void **state)
 	assert_null(strchr(out, '\033'));
 }
 
-/* What text may become; -1: nothing can be said. */
+/* Returns the number of candidates that equal wanted, or -1 without a completion. */
 static int offered(const char *text, const char *wanted)
 {
 	struct err e = ERR_INIT;
@@ -190,26 +189,26 @@ static int offered(const char *text, const char *wanted)
 	return found;
 }
 
-/* Each option that can be set, and each word that it may be set to. */
+/* Every settable option, and every word it accepts. */
 static void test_every_option(void **state)
 {
 	int n = 0, words = 0;
 
-	for (const struct option_def *d = option_table(); d->name || d->help; d++) {
+	for (const struct option_def *d = rftp_options; d->name || d->help; d++) {
 		char text[80];
 
-		if (!d->name || !(d->where & IN_CONF))
+		if (!d->name || !(d->where & OPTION_IN_FILE))
 			continue;
 		n++;
 		snprintf(text, sizeof(text), "set %.3s", d->name);
 		assert_int_equal(offered(text, d->name), 1);
 		snprintf(text, sizeof(text), "unset ack %s", d->name);
 		assert_int_equal(offered(text, d->name), 1);
-		for (int i = 0; d->choices && d->choices[i]; i++, words++) {
-			snprintf(text, sizeof(text), "set %s %.1s", d->name, d->choices[i]);
-			assert_int_equal(offered(text, d->choices[i]), 1);
+		for (int i = 0; d->words && d->words[i]; i++, words++) {
+			snprintf(text, sizeof(text), "set %s %.1s", d->name, d->words[i]);
+			assert_int_equal(offered(text, d->words[i]), 1);
 			snprintf(text, sizeof(text), "set %s zz", d->name);
-			assert_int_equal(offered(text, d->choices[i]), 0);
+			assert_int_equal(offered(text, d->words[i]), 0);
 		}
 	}
 	assert_in_range(n, 30, 100);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Lines of the shell, cut into commands and words. */
-#include "client/shell_line.h"
+/* Splitting the shell's lines into commands and words. */
+#include "client/shell/shell.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -11,8 +11,8 @@
 
 #include <cmocka.h>
 
-/* All commands of line as one text: words in <>, a pattern behind "=", "~" before the word when it
- * may be a home, commands parted by " ; ". malloc'd; NULL with e. */
+/* All commands of line as one text: words in <>, a pattern behind "=", "~" before a word that may
+ * be a home directory, " ; " between commands. malloc'd; on error NULL, with e set. */
 static char *cut(const char *line, struct err *e)
 {
 	struct shell_line l;
@@ -22,7 +22,7 @@ static char *cut(const char *line, struct err *e)
 	int rc = 0;
 
 	for (bool first = true; *line && rc == 0; first = false) {
-		rc = shell_line_take(&line, &l, e);
+		rc = shell_line_take(&line, false, &l, e);
 		if (rc)
 			break;
 		if (!first)
@@ -137,7 +137,7 @@ static void test_bad(void **state)
 	}
 }
 
-/* What was quoted is cut into the one word that it was. */
+/* A quoted word is parsed as the same single word. */
 static void test_quote(void **state)
 {
 	static const char *const words[] = {
@@ -153,7 +153,7 @@ static void test_quote(void **state)
 		struct shell_line l;
 		const char *at = quoted;
 
-		assert_int_equal(shell_line_take(&at, &l, &e), 0);
+		assert_int_equal(shell_line_take(&at, false, &l, &e), 0);
 		assert_int_equal(l.n, 1);
 		assert_string_equal(l.words[0].text, words[i]);
 		assert_null(l.words[0].pattern);

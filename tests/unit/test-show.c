@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What rftp ls and rftp stat print: modes, lines, blocks of lines, objects. */
-#include "client/show.h"
+/* The output of rftp ls and rftp stat: modes, long lines, columns, JSON objects. */
+#include "client/names.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -80,7 +80,7 @@ static void test_long(void **state)
 
 	assert_string_equal(long_line(&file, "a b", true),
 			    "-rw-r-----  1000   100   5000000000 2001-09-09 01:46 a b\n");
-	/* Nothing is known: as many columns all the same. */
+	/* Unknown facts still fill their columns. */
 	assert_string_equal(long_line(&none, "x", true),
 			    "-?????????     ?     ?            ?                ? x\n");
 	assert_non_null(strstr(long_human(&file), "      4.7 GiB 2001"));
@@ -88,7 +88,7 @@ static void test_long(void **state)
 	link.type = 'l';
 	link.has_size = false;
 	link.target = target;
-	/* Only a file has a size: its absence elsewhere is no gap in what is known. */
+	/* Only files have a size: other types show "-", not "?". */
 	assert_string_equal(long_line(&link, "n\n", false), "lrw-r-----  1000   100"
 			    "            - 2001-09-09 01:46 n\\x0a -> to\\xff\n");
 	assert_string_equal(long_line(&link, "n\n", true), "lrw-r-----  1000   100"
@@ -126,7 +126,7 @@ static void json_is(json_t *obj, const char *want)
 	json_decref(obj);
 }
 
-/* A key stands for what is known, and for nothing else. */
+/* JSON has keys for known facts only. */
 static void test_json(void **state)
 {
 	struct ftp_facts link = { .type = 'l' };

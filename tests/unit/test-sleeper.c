@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A path's thread asleep, and those who wake it. */
+/* A path's thread sleeps, and other threads wake it. */
 #include "transport/transport.h"
 
 #include <errno.h>
@@ -33,7 +33,7 @@ static void test_woken_is_told_once(void **state)
 	sleeper_close(&s);
 }
 
-/* After it has lain down a kick ends the sleep; before, it leaves nothing behind. */
+/* A kick after sleeper_lie_down() ends the sleep; a kick before it has no effect. */
 static void test_kick(void **state)
 {
 	struct sleeper s;
@@ -72,10 +72,10 @@ static void test_watched(void **state)
 
 struct pair {
 	struct sleeper s;
-	atomic_uint left, taken; /* by the one who kicks, by the one who sleeps */
+	atomic_uint left, taken; /* left: written by the kicker; taken: by the sleeper */
 };
 
-/* Leaves one thing at a time, and goes on when it has been taken. */
+/* Leaves one item at a time, and continues when the sleeper has taken it. */
 static void *kicker(void *arg)
 {
 	struct pair *p = arg;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Awake or asleep between completions: the three modes, and what the third learns. */
-#include "rdma/spin.h"
+/* Polling or sleeping between completions: the three modes, and the adaptation of POLL_AUTO. */
+#include "rdma/path.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,7 +13,7 @@
 
 static uint64_t now = 1000 * MS;
 
-/* Wait for a completion that comes after gap; how long awake. */
+/* Waits for a completion that arrives after gap. Returns the time spent polling, ns. */
 static uint64_t wait_for(struct spin *s, uint64_t gap)
 {
 	uint64_t begin = now, awake = 0;
@@ -57,8 +57,8 @@ static void test_few_processors(void **state)
 	assert_int_equal(wait_for(&s, 5 * US), 5 * US);
 }
 
-/* What comes soon is awaited awake; when it begins to take long the thread soon sleeps, and
- * wakes up for good when it comes soon again. */
+/* The thread polls for quick completions. When they become slow it soon sleeps, and when they
+ * become quick again it polls again. */
 static void test_learns(void **state)
 {
 	struct spin s;
@@ -79,7 +79,7 @@ static void test_learns(void **state)
 		assert_int_equal(wait_for(&s, 10 * US), 10 * US);
 }
 
-/* One pause, of whatever length, does not unlearn it. */
+/* One pause, of any length, does not end polling. */
 static void test_one_pause(void **state)
 {
 	struct spin s;
@@ -93,7 +93,7 @@ static void test_one_pause(void **state)
 		assert_int_equal(wait_for(&s, 10 * US), 10 * US);
 }
 
-/* Put off its processor in the middle: somebody else needs it. */
+/* If the kernel preempts the polling thread, another thread needs the CPU: stop polling. */
 static void test_put_off(void **state)
 {
 	struct spin s;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Sender and receiver over a path, with faults on the way: every block is acknowledged
- * or handed on, and none is lost. */
+/* Sender and receiver over a path, with injected faults: every block is acknowledged or handed on,
+ * and none is lost. */
 #include "tests/support/block.h"
+#include "tests/support/faults.h"
 #include "transport/transport.h"
 
 #include <errno.h>
@@ -16,27 +17,27 @@
 #define INFLIGHT 8u
 #define NUMBERS 2000u
 
-/* Everything between a filler of blocks and a writer that checks them. */
+/* All stages between the thread that fills blocks and the thread that checks them. */
 struct run {
 	struct pool *source_pool, *sink_pool;
 	struct path *source_path, *sink_path;
 	struct bq *source_q, *sink_q;
-	struct sender *sender;
-	struct receiver *receiver;
+	struct stage *sender;
+	struct stage *receiver;
 	pthread_t filler, writer;
 	struct pace pace; /* test_rate */
 	bool paced;
 	uint64_t numbers;
 	bool refuse_all;
-	int close_cause;          /* of the source's queue after half; 0: at the end */
+	int close_cause;          /* error that closes the source's queue half way; 0: none */
 
-	unsigned seen[NUMBERS];   /* good blocks, the writer's */
+	unsigned seen[NUMBERS];   /* how often the writer got each number intact */
 	unsigned bad;
-	int failed_with;          /* the sender's thread writes these */
+	int failed_with;          /* the sender's thread writes it and the next ones */
 	unsigned failures;
 	atomic_uint acked, returned, source_downs, sink_downs;
 	int returned_says;
-	struct bq *others;        /* where returned blocks go */
+	struct bq *others;        /* queue for returned blocks */
 };
 
 static void fill(struct block *b, uint64_t number)
@@ -187,29 +188,28 @@ static void run_end(struct run *r)
 	assert_int_equal(pool_free_blocks(r->sink_pool), INFLIGHT);
 	pool_free(r->source_pool);
 	pool_free(r->sink_pool);
-	sender_free(r->sender);
-	receiver_free(r->receiver);
+	stage_free(r->sender);
+	stage_free(r->receiver);
 	free(r);
-	fault_transport_set(NULL, NULL);
+	set_faults(NULL);
 }
 
-/* After an error the source just goes, and the receiver ends by itself: with an error,
- * unless the source owed nothing at that moment. */
+/* After an error the source closes its path, and the receiver ends by itself: with an error, unless
+ * no acknowledgement was outstanding. */
 static void run_abandon(struct run *r)
 {
 	filler_join(r);
 	r->source_path->ops->free(r->source_path);
 	r->source_path = NULL;
-	assert_true(receiver_join(r->receiver) <= 0);
+	assert_true(stage_join(r->receiver) <= 0);
 	run_end(r);
 }
 
 static struct run *run_new(const char *faults)
 {
-	struct err e = ERR_INIT;
-
-	if (fault_transport_set(faults, &e) < 0)
-		fail_msg("%s", e.text);
+	if (faults)
+		need_faults();
+	set_faults(faults);
 	return calloc(1, sizeof(struct run));
 }
 
@@ -221,12 +221,12 @@ static void expect_seen(const struct run *r, unsigned lo, unsigned hi)
 		assert_in_range(r->seen[i], lo, hi);
 }
 
-/* Run to the end, where all is well. */
+/* Runs a transfer that must succeed. */
 static void run_well(struct run *r)
 {
 	run_start(r);
-	assert_int_equal(sender_join(r->sender), 0);
-	assert_int_equal(receiver_join(r->receiver), 0);
+	assert_int_equal(stage_join(r->sender), 0);
+	assert_int_equal(stage_join(r->receiver), 0);
 	assert_int_equal(r->acked, r->numbers);
 	assert_int_equal(r->returned, 0);
 }
@@ -278,7 +278,7 @@ static void test_errors(void **state)
 	run_end(r);
 }
 
-/* No channel is left: what was not acknowledged is handed to whoever can send it. */
+/* With no channel left, unacknowledged blocks go to another sender. */
 static void test_all_die(void **state)
 {
 	struct run *r = run_new("send:EPIPE:after=50M");
@@ -297,8 +297,8 @@ static void test_all_die(void **state)
 		n++;
 		pool_put(b);
 	}
-	assert_int_equal(sender_join(r->sender), 0);
-	assert_true(receiver_join(r->receiver) <= 0);
+	assert_int_equal(stage_join(r->sender), 0);
+	assert_true(stage_join(r->receiver) <= 0);
 	assert_int_equal(r->source_downs, CHANNELS);
 	assert_int_equal(r->acked + r->returned, NUMBERS);
 	assert_in_range(n, INFLIGHT, NUMBERS - 1);
@@ -307,7 +307,7 @@ static void test_all_die(void **state)
 	run_end(r);
 }
 
-/* ... or nobody can. */
+/* With no other sender, the transfer fails. */
 static void test_nobody_left(void **state)
 {
 	struct run *r = run_new("send:EPIPE:after=50M");
@@ -315,15 +315,15 @@ static void test_nobody_left(void **state)
 	(void)state;
 	r->returned_says = -ENETDOWN;
 	run_start(r);
-	assert_int_equal(sender_join(r->sender), -ENETDOWN);
+	assert_int_equal(stage_join(r->sender), -ENETDOWN);
 	assert_int_equal(r->failed_with, -ENETDOWN);
 	assert_int_equal(r->failures, 1);
-	assert_true(receiver_join(r->receiver) <= 0);
+	assert_true(stage_join(r->receiver) <= 0);
 	assert_true(r->acked < NUMBERS);
 	run_end(r);
 }
 
-/* A sink that refuses everything is not asked for ever. */
+/* A sink that refuses all blocks makes the sender give up. */
 static void test_refusal(void **state)
 {
 	struct run *r = run_new(NULL);
@@ -331,13 +331,13 @@ static void test_refusal(void **state)
 	(void)state;
 	r->refuse_all = true;
 	run_start(r);
-	assert_int_equal(sender_join(r->sender), -EIO);
+	assert_int_equal(stage_join(r->sender), -EIO);
 	assert_int_equal(r->failed_with, -EIO);
 	assert_int_equal(r->failures, 1);
 	run_abandon(r);
 }
 
-/* The queue closes with an error: the sender stops at once, with it. */
+/* When the queue closes with an error, the sender stops at once with that error. */
 static void test_abort(void **state)
 {
 	struct run *r = run_new(NULL);
@@ -345,7 +345,7 @@ static void test_abort(void **state)
 	(void)state;
 	r->close_cause = -ECANCELED;
 	run_start(r);
-	assert_int_equal(sender_join(r->sender), -ECANCELED);
+	assert_int_equal(stage_join(r->sender), -ECANCELED);
 	assert_int_equal(r->failures, 0);
 	run_abandon(r);
 }
@@ -364,12 +364,12 @@ static void test_rate(void **state)
 	run_well(r);
 	ns = now_ns() - begin;
 	rate = 400.0 * PAYLOAD / (double)ns * 1e9;
-	/* How far below it stays is the machine's affair. */
+	/* A slow machine may stay below the rate. */
 	assert_true(rate < 1.15 * (50 << 20));
 	run_end(r);
 }
 
-/* A path with room for three that gives them back once, the last first. */
+/* A path with room for three blocks. It returns its first three once, the last one first. */
 struct fickle {
 	struct path path;
 	struct block *out[3];
@@ -416,8 +416,8 @@ static int fickle_finish(struct path *path, int timeout_ms)
 	return 0;
 }
 
-/* A sink that holds what comes early must get the lowest number first, or its buffers are
- * full before it comes. */
+/* A sink that keeps early blocks needs the lowest number first, or its buffers fill up before that
+ * block arrives. */
 static void test_lowest_goes_first(void **state)
 {
 	static const struct path_ops ops = { .name = "fickle", .post = fickle_post,
@@ -427,7 +427,7 @@ static void test_lowest_goes_first(void **state)
 	struct fickle f = { .path = { .ops = &ops } };
 	struct sender_config c = { .path = &f.path, .q = bq_new(0) };
 	struct pool *pool = make_pool(INFLIGHT, PAYLOAD);
-	struct sender *s;
+	struct stage *s;
 
 	(void)state;
 	for (uint64_t i = 0; i < 6; i++) {
@@ -438,18 +438,18 @@ static void test_lowest_goes_first(void **state)
 	}
 	bq_close(c.q, 0);
 	s = sender_start(&c, "sender", NULL);
-	assert_int_equal(sender_join(s), 0);
+	assert_int_equal(stage_join(s), 0);
 	assert_int_equal(f.n, 9);
 	assert_memory_equal(f.order, want, sizeof(want));
-	sender_free(s);
+	stage_free(s);
 	bq_free(c.q);
 	pool_free(pool);
 }
 
-/* A path in whose first post the transfer fails: the queue ends as if all had been sent. */
+/* A path whose first post aborts the transfer: the queue ends as if all blocks had been sent. */
 struct failing {
 	struct path path;
-	struct sender *_Atomic sender;
+	struct stage *_Atomic sender;
 	struct bq *q;
 	struct block *posted;
 	unsigned finished;
@@ -462,7 +462,7 @@ static int failing_post(struct path *path, struct block *b)
 	while (!atomic_load(&f->sender))
 		usleep(1000);
 	f->posted = b;
-	sender_abort(f->sender);
+	stage_abort(f->sender);
 	bq_close(f->q, 0);
 	return 0;
 }
@@ -487,8 +487,8 @@ static int failing_finish(struct path *path, int timeout_ms)
 	return 0;
 }
 
-/* Channels are not closed in good order then, for the sink would wait for our END meanwhile, and
- * we for the sink. */
+/* An aborted sender does not finish its path: the sink would wait for our END, and the sender for
+ * the sink. */
 static void test_abort_at_the_end(void **state)
 {
 	static const struct path_ops ops = { .name = "failing", .post = failing_post,
@@ -498,16 +498,16 @@ static void test_abort_at_the_end(void **state)
 	struct sender_config c = { .path = &f.path, .q = f.q };
 	struct pool *pool = make_pool(INFLIGHT, PAYLOAD);
 	struct block *b = pool_get(pool);
-	struct sender *s;
+	struct stage *s;
 
 	(void)state;
 	fill(b, 0);
 	assert_int_equal(bq_push(f.q, b), 0);
 	s = sender_start(&c, "sender", NULL);
 	atomic_store(&f.sender, s);
-	sender_join(s);
+	stage_join(s);
 	assert_int_equal(f.finished, 0);
-	sender_free(s);
+	stage_free(s);
 	bq_free(f.q);
 	pool_free(pool);
 }

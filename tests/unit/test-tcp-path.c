@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A TCP path between two threads, and either end of it against a peer that we play. */
+/* A TCP path between two threads, and each end of it against a peer that the test plays. */
 #include "tests/support/block.h"
 #include "transport/credit.h"
 #include "transport/tcp.h"
@@ -29,8 +29,8 @@ static void tcp_pair(int fds[2])
 	close(lfd);
 }
 
-/* Of three the first takes only a little at a time, so that every write is cut short;
- * the last is a real one. */
+/* Of three connections the first has a small send buffer, so that every write is cut short; the
+ * last is a TCP connection. */
 static void make_sockets(int *ours, int *theirs, uint32_t n)
 {
 	int fds[2], small = 4096;
@@ -61,7 +61,7 @@ static struct path *make_path(bool source, struct pool *pool, const int *fds, ui
 	return p;
 }
 
-/* ---- blocks whose every byte follows from their number ---- */
+/* ---- blocks with content computed from their number ---- */
 
 static uint32_t mix(uint64_t x)
 {
@@ -93,7 +93,7 @@ static void fill(struct block *b, uint64_t number)
 	hand_block_end(b, 0);
 }
 
-/* NULL, or what is wrong with a block as it came. */
+/* Returns NULL, or the wrong part of a received block. */
 static const char *check(const struct block *b)
 {
 	struct block_head h;
@@ -128,9 +128,9 @@ struct sink {
 	bool late;               /* a second thread releases, in another order */
 	struct bq *q;
 	uint64_t numbers;
-	unsigned *seen;          /* times each number came */
-	uint64_t refuse;         /* every so many, the first time; 0: none */
-	uint64_t cut_after;      /* blocks after which channel cut_fd's socket dies */
+	unsigned *seen;          /* how often each number arrived */
+	uint64_t refuse;         /* refuse every n-th block once; 0: none */
+	uint64_t cut_after;      /* number of blocks after which cut_fd is shut down */
 	int cut_fd;
 	const char *wrong;
 	uint32_t downs;
@@ -144,7 +144,7 @@ static void sink_release(struct sink *s, struct block *b)
 	s->path->ops->release(s->path, b, refuse ? EBADMSG : 0);
 }
 
-/* Gives back up to five blocks at a time, the last one first. */
+/* Releases up to five blocks at a time, the last one first. */
 static void *releaser_main(void *arg)
 {
 	struct sink *s = arg;
@@ -240,7 +240,7 @@ struct source {
 	struct path *path;
 	struct pool *pool;
 	uint64_t next, numbers, acked, returned, unacked, most;
-	struct block *again;     /* to be posted again */
+	struct block *again;     /* returned blocks, posted again first */
 	uint32_t downs;
 };
 
@@ -278,7 +278,7 @@ static void source_event(struct source *s, const struct path_event *ev)
 	s->again = ev->block;
 }
 
-/* Send all numbers and see them acknowledged, or the path dead. */
+/* Sends all numbers until all are acknowledged, or the path is dead. */
 static void source_run(struct source *s, uint64_t numbers)
 {
 	struct path_event ev[3];
@@ -318,7 +318,7 @@ static void source_free(struct source *s)
 	pool_free(s->pool);
 }
 
-/* A pool that is larger than the credits, so that post must refuse. */
+/* The pool is larger than the credits, so post must refuse at times. */
 static void source_init(struct source *s, const int *fds, uint32_t n)
 {
 	memset(s, 0, sizeof(*s));
@@ -380,7 +380,7 @@ static void test_late_release(void **state)
 	assert_int_equal(returned, 0);
 }
 
-/* Blocks that the sink refuses come back with its reason, and are sent again. */
+/* Refused blocks come back with the sink's reason, and the source sends them again. */
 static void test_refused(void **state)
 {
 	struct sink sink = { .refuse = 10, .late = true };
@@ -391,8 +391,8 @@ static void test_refused(void **state)
 	assert_int_equal(returned, NUMBERS / 10);
 }
 
-/* A channel dies under way: what it had unacknowledged goes by the others, and may come
- * twice. */
+/* A channel dies during the transfer: its unacknowledged blocks go over the other channels, and may
+ * arrive twice. */
 static void channel_dies(bool late)
 {
 	int ours[CHANNELS], theirs[CHANNELS];
@@ -440,7 +440,8 @@ static void take_block(int fd, struct block_head *h)
 	read_bytes(fd, bytes, (size_t)h->extents * BLOCK_WIRE_EXTENT + h->payload);
 }
 
-/* The next list of a sink's only channel, whose lists m counts. Its bytes. */
+/* Makes the next credit list of a sink's only channel, with the message counter of m. Returns its
+ * length in bytes. */
 static size_t make_list(struct messages *m, uint8_t *list, const struct credit *c, uint32_t n)
 {
 	size_t size;
@@ -457,7 +458,7 @@ static void send_credit(int fd, struct messages *m, uint64_t number, uint32_t st
 	assert_int_equal(write_full(fd, list, make_list(m, list, &c, 1)), 0);
 }
 
-/* Post one block and flush it. */
+/* Posts one block and flushes it. */
 static struct block *post_one(struct source *s, uint64_t number)
 {
 	struct block *b = pool_try_get(s->pool);
@@ -506,7 +507,7 @@ static void test_sink_answers(void **state)
 	assert_int_equal(ev.status, ENOSPC);
 	assert_ptr_equal(ev.block, b);
 	pool_put(b);
-	/* Byte by byte. */
+	/* The credit list arrives byte by byte. */
 	b = post_one(&s, 5);
 	take_block(theirs[0], &h);
 	{
@@ -523,7 +524,7 @@ static void test_sink_answers(void **state)
 	assert_int_equal(ev.kind, PATH_ACKED);
 	assert_ptr_equal(ev.block, b);
 	pool_put(b);
-	/* The sink leaves in good order. */
+	/* The sink closes the channel in good order. */
 	close(theirs[0]);
 	expect_down(s.path, 0);
 	b = pool_try_get(s.pool);
@@ -533,7 +534,7 @@ static void test_sink_answers(void **state)
 	source_free(&s);
 }
 
-/* Many answers at once with little room for events: each is told once. */
+/* Many credits at once with little room for events: each is reported once. */
 static void test_answers_need_no_room(void **state)
 {
 	int ours[1], theirs[1];
@@ -567,7 +568,7 @@ static void test_answers_need_no_room(void **state)
 	source_free(&s);
 }
 
-/* What a broken or hostile sink may say after one block (number 4) came to it. */
+/* Bytes from a broken or hostile sink, after it received one block (number 4). */
 static void bad_answer(const void *bytes, size_t len, int error)
 {
 	int ours[1], theirs[1];
@@ -607,8 +608,9 @@ static void test_bad_answers(void **state)
 	bad_answer(list, len, -EPROTO);
 }
 
-/* A sink that answers nothing: by itself; while it says that the block is with its writers,
- * which takes as long as it takes, but not for ever; when it gives the channel up. */
+/* A sink that sends no credit: in turn 0 silently; in turn 1 while it reports that its writers hold
+ * the block, which extends the time; in turn 2 it gives the channel up; in turn 3 it keeps
+ * reporting, which does not extend the time for ever. */
 static void test_no_answer(void **state)
 {
 	struct source s;
@@ -624,7 +626,7 @@ static void test_no_answer(void **state)
 		make_sockets(ours, theirs, 1);
 		source_init(&s, ours, 1);
 		s.path->watch.limit_ns = turn == 3 ? 5000000 : 200000000;
-		assert_int_equal(s.path->ops->poll(s.path, &ev, 1, 500), 0); /* it waits for nothing */
+		assert_int_equal(s.path->ops->poll(s.path, &ev, 1, 500), 0); /* nothing in flight */
 		post_one(&s, 4);
 		take_block(theirs[0], &h);
 		begin = now_ns();
@@ -649,8 +651,8 @@ static void test_no_answer(void **state)
 	alarm(0);
 }
 
-/* A channel that is given up must not look like one that was closed in good order, even
- * when neither side owes the other anything: the peer is to know that it is lost. */
+/* A channel that is given up must not look like one closed in good order, even when neither side
+ * owes the other anything: the peer must learn that the channel is lost. */
 static void test_given_up_is_told(void **state)
 {
 	struct block_head h;
@@ -676,8 +678,8 @@ static void test_given_up_is_told(void **state)
 	source_free(&s);
 }
 
-/* An answer to a block that is still being sent would free its memory under the
- * kernel's eyes. */
+/* A credit for a block that is still being sent: accepting it would free memory that the kernel
+ * still reads. */
 static void test_early_answer(void **state)
 {
 	int ours[1], theirs[1], small = 4096;
@@ -688,7 +690,7 @@ static void test_early_answer(void **state)
 	make_sockets(ours, theirs, 1);
 	assert_int_equal(setsockopt(ours[0], SOL_SOCKET, SO_SNDBUF, &small, sizeof(small)), 0);
 	source_init(&s, ours, 1);
-	post_one(&s, 5); /* PAYLOAD bytes, of which some stay behind */
+	post_one(&s, 5); /* PAYLOAD bytes, more than the socket takes at once */
 	send_credit(theirs[0], &(struct messages){ 0 }, 5, 0);
 	ev = one_event(s.path);
 	assert_int_equal(ev.kind, PATH_RETURNED);
@@ -709,7 +711,7 @@ static void *read_late(void *arg)
 	return NULL;
 }
 
-/* Credits are left but the socket is full: as soon as it takes bytes, poll says so. */
+/* Credits are left but the socket is full: poll returns as soon as the socket takes bytes. */
 static void test_room_without_answers(void **state)
 {
 	int ours[1], theirs[1], small = 4096, r;
@@ -740,7 +742,7 @@ static void test_room_without_answers(void **state)
 	source_free(&s);
 }
 
-/* A head that does not fit its block would put the stream out of step. */
+/* A head that does not match its block would desynchronize the stream. */
 static void test_bad_post(void **state)
 {
 	int ours[1], theirs[1];
@@ -768,7 +770,7 @@ struct phony {
 	struct path *path;
 	struct pool *pool, *own;
 	int fd;
-	struct messages lists;       /* the sink's, in clear */
+	struct messages lists;       /* the sink's, not encrypted */
 };
 
 static void phony_init(struct phony *p, uint32_t inflight, uint32_t blocks)
@@ -840,12 +842,12 @@ static void test_credit_rule(void **state)
 
 	(void)state;
 	phony_init(&p, 2, 4);
-	send_block(&p, 11); /* without a byte of table or payload */
+	send_block(&p, 11); /* without extents or payload */
 	b = expect_block(&p, 11);
 	assert_int_equal(b->len, 0);
 	p.path->ops->release(p.path, b, 0);
 	expect_credit(&p, 11, 0);
-	/* Two are allowed, over and over ... */
+	/* Two blocks in flight are allowed, again and again ... */
 	send_block(&p, 1);
 	held[0] = expect_block(&p, 1);
 	send_block(&p, 2);
@@ -858,17 +860,17 @@ static void test_credit_rule(void **state)
 	held[0] = expect_block(&p, 3);
 	send_block(&p, 4);
 	held[1] = expect_block(&p, 4);
-	/* ... but not a third, although there would be a buffer. */
+	/* ... but not three, although a buffer is free. */
 	send_block(&p, 5);
 	expect_down(p.path, -EPROTO);
-	/* The writer does not know yet. */
+	/* The writer still releases its blocks after that. */
 	p.path->ops->release(p.path, held[0], 0);
 	p.path->ops->release(p.path, held[1], 0);
 	phony_free(&p);
 }
 
-/* A refused block takes its channel down, also from under a poller that sleeps, and no
- * credit for it goes out. */
+/* A refused block takes its channel down, even while another thread sleeps in poll, and the path
+ * sends no credit for it. */
 static void *refuse_soon(void *arg)
 {
 	struct block *b = arg;
@@ -890,7 +892,7 @@ static void test_refused_block(void **state)
 	phony_init(&p, 2, 2);
 	send_block(&p, 5);
 	b = expect_block(&p, 5);
-	b->number = 6;           /* as a damaged head would have it */
+	b->number = 6;           /* as with a damaged head */
 	b->user = p.path;
 	assert_int_equal(thread_start(&t, "refuse", refuse_soon, b), 0);
 	expect_down(p.path, -EBADMSG);
@@ -900,7 +902,8 @@ static void test_refused_block(void **state)
 	phony_free(&p);
 }
 
-/* No free buffer although the source keeps the rule: it waits, and goes on by itself. */
+/* No buffer is free although the source keeps to its credits: the path waits, and continues by
+ * itself when a buffer is released. */
 static void *release_soon(void *arg)
 {
 	struct block *b = arg;
@@ -966,7 +969,7 @@ static void test_bad_streams(void **state)
 	bad_stream(head, 64, -EBADMSG);
 }
 
-/* Everything a byte at a time. */
+/* All bytes arrive one at a time. */
 static void test_dribble(void **state)
 {
 	uint8_t bytes[BLOCK_WIRE_HEAD + 3 * BLOCK_WIRE_EXTENT + 10];
@@ -996,7 +999,7 @@ static void test_dribble(void **state)
 	phony_free(&p);
 }
 
-/* A block that has arrived in part counts at both ends until it is answered, or whole. */
+/* Both ends count the bytes of a partly transferred block, until it is complete or acknowledged. */
 static void test_ahead(void **state)
 {
 	struct path_config c = { .source = true, .payload = PAYLOAD, .inflight = INFLIGHT,
@@ -1055,7 +1058,7 @@ static void test_ahead(void **state)
 	phony_free(&p);
 }
 
-/* finish: answers that wait go out, then both directions end. */
+/* finish() sends the pending credits, then closes both directions. */
 static void test_finish(void **state)
 {
 	struct phony p;
@@ -1067,7 +1070,7 @@ static void test_finish(void **state)
 	send_block(&p, 1);
 	b = expect_block(&p, 1);
 	p.path->ops->release(p.path, b, 0);
-	assert_int_equal(p.path->ops->finish(p.path, 50), -ETIMEDOUT); /* we are still here */
+	assert_int_equal(p.path->ops->finish(p.path, 50), -ETIMEDOUT); /* the peer is open */
 	expect_credit(&p, 1, 0);
 	assert_int_equal(read_full(p.fd, &byte, 1), 0);
 	close(p.fd);
@@ -1101,7 +1104,7 @@ static void test_wake(void **state)
 	assert_int_equal(thread_start(&t, "wake", wake_soon, p.path), 0);
 	assert_int_equal(p.path->ops->poll(p.path, &ev, 1, -1), 0);
 	pthread_join(t, NULL);
-	/* A wake that comes before the sleep is not lost, and counts once. */
+	/* A wake before the sleep is not lost, and several count once. */
 	p.path->ops->wake(p.path);
 	p.path->ops->wake(p.path);
 	begin = now_ns();
@@ -1113,8 +1116,8 @@ static void test_wake(void **state)
 	phony_free(&p);
 }
 
-/* Half a head or half a block, and then nothing: its buffer does not stay there for ever.
- * A channel that has nothing to say may be silent. */
+/* After half a head or half a block the peer stops: the channel times out, and its buffer is freed.
+ * A channel without a partial block may stay silent. */
 static void test_half_a_block(void **state)
 {
 	static const size_t sizes[] = { 0, 10, BLOCK_WIRE_HEAD + 5 };
@@ -1148,8 +1151,7 @@ static void test_half_a_block(void **state)
 	}
 }
 
-/* Others look whether a path lives while its own thread finds that it does not: for a
- * thread sanitizer. */
+/* Another thread reads "alive" while the path's own thread clears it: for the thread sanitizer. */
 static void *wait_until_dead(void *arg)
 {
 	struct path *p = arg;
@@ -1174,7 +1176,7 @@ static void test_alive_is_for_all(void **state)
 	phony_free(&p);
 }
 
-/* Channels that come while the path is at work. */
+/* A channel that is added while the path works. */
 struct arrival {
 	struct path *path;
 	int fd;
@@ -1208,7 +1210,7 @@ static void test_arrivals(void **state)
 	(void)state;
 	make_sockets(ours, theirs, 3);
 	c.pool = p.pool;
-	/* It begins with the second channel alone. */
+	/* The path starts with the second channel only. */
 	p.lists.channel = 2;
 	p.path = tcp_path_new(&c, (int[]){ -1, theirs[1], -1 }, 3, NULL);
 	assert_non_null(p.path);
@@ -1223,7 +1225,8 @@ static void test_arrivals(void **state)
 	assert_int_equal(p.path->alive, 2);
 	p.path->ops->release(p.path, b, 0);
 	expect_credit(&p, 7, 0);
-	/* The same number once more is not taken, and the channel lives. */
+	/* A second connection with the same channel number is refused, and the channel stays
+	 * alive. */
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, late), 0);
 	tcp_path_add(p.path, 2, late[1]);
 	send_block(&p, 8);
@@ -1231,7 +1234,7 @@ static void test_arrivals(void **state)
 	expect_credit(&p, 8, 0);
 	assert_true(hung_up(late[0]));
 	close(late[0]);
-	/* Nor is any, once the last is gone. */
+	/* After the last channel is down, no new one is accepted. */
 	close(ours[1]);
 	expect_down(p.path, 0);
 	shutdown(p.fd, SHUT_RDWR);
@@ -1244,7 +1247,7 @@ static void test_arrivals(void **state)
 	phony_free(&p);
 }
 
-/* One that comes when the path is older than the time in which a channel must make progress. */
+/* A channel that is added when the path is older than the stall limit. */
 static void test_arrives_late(void **state)
 {
 	struct pool *pool = make_pool(4, PAYLOAD);
@@ -1263,7 +1266,7 @@ static void test_arrives_late(void **state)
 	while (now_ns() < until)
 		assert_int_equal(path->ops->poll(path, &ev, 1, 10), 0);
 	tcp_path_add(path, 1, late[0]);
-	/* Both have something to answer, and are given their time. */
+	/* Both channels wait for credits, each with its own deadline. */
 	for (uint64_t i = 0; i < 2; i++) {
 		struct block *b = pool_try_get(pool);
 
@@ -1281,7 +1284,7 @@ static void test_arrives_late(void **state)
 	pool_free(pool);
 }
 
-/* It may come too late to be seen. */
+/* A channel added just before the path is freed is closed, too. */
 static void test_late_arrival(void **state)
 {
 	struct phony p;

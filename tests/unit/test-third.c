@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Messages of copies between two servers, and both ends of the conversation that a client has
- * with each of them. */
+/* Messages of copies between two servers, and both ends of the client's conversation with each
+ * server. */
 #include "transfer/transfer.h"
 
 #include "tests/support/codec.h"
@@ -65,7 +65,7 @@ static void test_give(void **state)
 	third_give_clear(&back);
 }
 
-/* Only what puts something, and something. */
+/* A request must be a PUT, and name at least one source. */
 static void test_give_refused(void **state)
 {
 	struct third_give g = some_give(), back;
@@ -88,6 +88,28 @@ static void test_give_refused(void **state)
 	assert_int_equal(third_give_get(major, &back, &e), -EPROTONOSUPPORT);
 	snprintf(theirs, sizeof(theirs), "%d.%d", BULK_MAJOR + 1, BULK_MINOR);
 	assert_non_null(strstr(e.text, theirs));
+}
+
+/* A request with a path that is too long is refused, not sent with another path. */
+static void test_long_paths(void **state)
+{
+	struct buf *b CLEANUP_BUF = new_buf();
+	struct third_give g = some_give();
+	char *path = malloc(BULK_PATH_MAX + 2);
+	struct third_take t = { .pin = PIN, .base = path };
+	struct third_file f = { .path = path }, back;
+
+	memset(path, 'p', BULK_PATH_MAX + 1);
+	path[BULK_PATH_MAX + 1] = '\0';
+	g.request.base = path;
+	assert_int_equal(third_give_put(b, &g), -EINVAL);
+	assert_int_equal(third_take_put(b, &t), -EINVAL);
+	assert_int_equal(buf_len(b), 0);
+	assert_int_equal(third_file_put(b, &f), 0);
+	assert_int_equal(third_file_get(b, &back), 0);
+	assert_int_equal(strlen(back.path), BULK_PATH_MAX);
+	third_file_clear(&back);
+	free(path);
 }
 
 static int get_take(struct buf *b, void *out)
@@ -115,7 +137,7 @@ static void test_take(void **state)
 	third_take_clear(&back);
 }
 
-/* The fixed part has 14 bytes, then the pin's length at 14. */
+/* The fixed part has 14 bytes; the length of the pin follows at offset 14. */
 static void test_take_hostile(void **state)
 {
 	static const struct { size_t at; uint8_t value; int code; } bad[] = {
@@ -178,7 +200,9 @@ static void test_key_and_door(void **state)
 
 static int get_progress(struct buf *b, void *out)
 {
-	return third_progress_get(b, out);
+	static char text[THIRD_WORDS_MAX + 1];
+
+	return third_progress_get(b, out, text);
 }
 
 static int get_file(struct buf *b, void *out)
@@ -193,21 +217,21 @@ static int get_result(struct buf *b, void *out)
 
 static void test_results(void **state)
 {
-	struct third_progress p = { .entries = 1, .bytes = 2, .walked = true, .ns = 3,
-				    .bottleneck = "sink" }, p_back;
+	struct transfer_progress p = { .entries = 1, .bytes = 2, .walked = true, .ns = 3,
+				       .bottleneck = "sink" }, p_back;
 	struct third_file f = { .code = -ENOSPC, .path = (char *)"/a\nb", .text = "full" }, f_back;
 	struct third_result r = { .code = -EPIPE, .where = THIRD_OTHER, .text = "it went\x1b[2J",
-				  .agreed = true, .agreement = { .transport = TRANSPORT_RDMA,
-				  .block = 65536 }, .bytes = 9, .local = { .cpu_ns = 4 },
-				  .nchannels = 2, .channel_bytes = { 5, 6 }, .touched = 7,
-				  .resumable = true };
+				  .agreed = true, .of = {
+				  .agreement = { .transport = TRANSPORT_RDMA, .block = 65536 },
+				  .bytes = 9, .local = { .cpu_ns = 4 }, .nchannels = 2,
+				  .channel_bytes = { 5, 6 }, .touched = 7, .resumable = true } };
 	struct buf *a CLEANUP_BUF = new_buf(), *b CLEANUP_BUF = new_buf();
 	struct buf *c CLEANUP_BUF = new_buf();
 	struct third_result *back = malloc(sizeof(*back));
 
 	assert_int_equal(third_progress_put(a, &p), 0);
 	assert_int_equal(codec_truncations(a, get_progress, &p_back, sizeof(p_back)), buf_len(a));
-	assert_int_equal(third_progress_get(a, &p_back), 0);
+	assert_int_equal(get_progress(a, &p_back), 0);
 	assert_true(p_back.walked && p_back.bytes == 2 && p_back.ns == 3);
 	assert_string_equal(p_back.bottleneck, "sink");
 
@@ -219,15 +243,16 @@ static void test_results(void **state)
 	third_file_clear(&f_back);
 
 	assert_int_equal(third_result_put(c, &r), 0);
-	/* Before version 2.1 the last 9 bytes were not there. */
+	/* Before version 2.1 the message ended 9 bytes earlier. */
 	assert_int_equal(codec_truncations(c, get_result, back, sizeof(*back)), buf_len(c) - 9);
 	assert_int_equal(third_result_get(c, back), 0);
 	assert_int_equal(back->code, -EPIPE);
 	assert_string_equal(back->text, "it went?[2J");
-	assert_int_equal(back->agreement.transport, TRANSPORT_RDMA);
-	assert_true(back->bytes == 9 && back->local.cpu_ns == 4 && back->channel_bytes[1] == 6);
-	assert_true(back->touched == 7 && back->resumable);
-	r.nchannels = CHANNELS_MAX + 1;
+	assert_int_equal(back->of.agreement.transport, TRANSPORT_RDMA);
+	assert_true(back->of.bytes == 9 && back->of.local.cpu_ns == 4 &&
+		    back->of.channel_bytes[1] == 6);
+	assert_true(back->of.touched == 7 && back->of.resumable);
+	r.of.nchannels = CHANNELS_MAX + 1;
 	assert_int_equal(third_result_put(c, &r), -EINVAL);
 	free(back);
 }
@@ -237,7 +262,7 @@ static void test_results(void **state)
 struct talk {
 	struct mstream *server, *client;
 	struct relay relay;
-	char heard[256];     /* what the client's callbacks were told */
+	char heard[256];     /* the calls of the client's callbacks */
 };
 
 static struct mstream *stream_of(int fd)
@@ -321,7 +346,7 @@ static void test_told(void **state)
 	struct transfer_events ev = relay_events(&t->relay), to = listener(t);
 	struct agreement a = { .transport = TRANSPORT_TCP, .block = 65536 };
 	struct transfer_progress p = { .bytes = 7, .bottleneck = "rate" };
-	struct transfer_result *res = calloc(1, sizeof(*res)), *out = calloc(1, sizeof(*out));
+	struct transfer_result *res = calloc(1, sizeof(*res)), *out;
 	struct third_result *got = calloc(1, sizeof(*got));
 	struct relay_reader r = { .ms = t->client, .ev = &to, .until = BULK_RESULT,
 				  .p = new_buf() };
@@ -340,18 +365,17 @@ static void test_told(void **state)
 	assert_string_equal(t->heard, "started progress /x done /y failed: no");
 	assert_int_equal(third_result_get(r.p, got), 0);
 	assert_string_equal(got->text, "");
-	relay_take(got, out);
+	out = &got->of;
 	assert_true(out->bytes == 11 && out->nchannels == 1 && out->channel_bytes[0] == 12);
 	assert_int_equal(out->agreement.block, 65536);
 	assert_int_equal(thread_start(&leave, "leave", leave_main, &r), 0);
 	assert_int_equal(relay_end(&t->relay), 0);
 	pthread_join(leave, NULL);
-	/* Nothing is left of it: the stream may speak lines again. */
+	/* No frame is left: the stream can carry command lines again. */
 	assert_false(ms_readable(t->client));
 	assert_false(ms_readable(t->server));
 	buf_free(r.p);
 	free(got);
-	free(out);
 	free(res);
 }
 
@@ -367,7 +391,7 @@ static void test_stopped(void **state)
 	assert_int_equal(relay_end(&t->relay), 0);
 }
 
-/* A client that goes away, or makes no sense, wants no more. */
+/* A client that disconnects or sends nonsense stops the transfer. */
 static void test_gone(void **state)
 {
 	struct talk *t = *state;
@@ -377,7 +401,7 @@ static void test_gone(void **state)
 	assert_int_equal(relay_end(&t->relay), -EPIPE);
 }
 
-/* There is nothing yet that it could be through with. */
+/* An END before the result is an error. */
 static void test_end_early(void **state)
 {
 	struct talk *t = *state;
@@ -396,7 +420,7 @@ static void test_nonsense(void **state)
 	assert_int_equal(relay_end(&t->relay), -EPIPE);
 }
 
-/* What a server says that it may not. */
+/* Frames that a server must not send. */
 static void test_hostile(void **state)
 {
 	static const struct { uint8_t type; const char *payload; size_t len; } bad[] = {
@@ -427,6 +451,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_give),
 		cmocka_unit_test(test_give_refused),
+		cmocka_unit_test(test_long_paths),
 		cmocka_unit_test(test_take),
 		cmocka_unit_test(test_take_hostile),
 		cmocka_unit_test(test_key_and_door),

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Threads: their names, their signals, and how many CPUs they may have. */
+/* Threads: names, signals, and the limit of CPUs. */
+#include "util/limits.h"
 #include "util/thread.h"
 
 #include <sched.h>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Certificates of clients: who is asked, who is vouched for, what is known of whom, and by what it
- * is proven to others. */
+/* Client certificates: requesting them, verifying them against a CA, the identity that the server
+ * learns, and its proof to other servers. */
 #include "crypto/tls_priv.h"
+#include "tests/support/tls.h"
 
 #include <errno.h>
 #include <openssl/pem.h>
@@ -16,7 +17,7 @@
 
 #include <cmocka.h>
 
-#define WAIT_MS 20000 /* longer than any test takes, valgrind's too */
+#define WAIT_MS 20000 /* longer than any test, even under valgrind */
 
 static char dir[] = "/tmp/rftp-test-client-XXXXXX";
 static char server_cert[128], server_key[128], ca_file[128], key_file[128];
@@ -57,7 +58,7 @@ static void name_it(X509_NAME *name, const char *cn, const char *o)
 							    (const void *)cn, -1, -1, 0), 1);
 }
 
-/* For k, signed by the authority called issuer with by. */
+/* Writes a certificate for key k, with the name of the issuer, signed with the key by. */
 static void write_cert(const char *path, const struct what *w, EVP_PKEY *k, const char *issuer,
 		       EVP_PKEY *by)
 {
@@ -154,7 +155,7 @@ static void shake(struct pair *p)
 	assert_string_equal(p->ce.text, "");
 	assert_string_equal(p->se.text, "");
 	assert_true(p->c && p->s);
-	/* So that the client has its ticket. */
+	/* Makes the client read its session ticket. */
 	assert_int_equal(tls_write(p->s, &byte, 1, WAIT_MS), 1);
 	assert_int_equal(tls_read(p->c, &byte, 1, WAIT_MS), 1);
 }
@@ -167,6 +168,13 @@ static void part(struct pair *p)
 	close(p->fd[1]);
 }
 
+static int ask_client(struct tls_ctx *c, const char *cafile, struct err *e)
+{
+	const struct tls_pem ca = { .file = cafile };
+
+	return tls_ask_client(c, cafile ? &ca : NULL, e);
+}
+
 static void make_pair(struct pair *p, const char *cafile, bool ask, const char *certfile)
 {
 	struct err e = ERR_INIT;
@@ -176,7 +184,7 @@ static void make_pair(struct pair *p, const char *cafile, bool ask, const char *
 	assert_true(p->sctx && p->cctx);
 	tls_keep_proofs(p->sctx);
 	if (ask)
-		assert_int_equal(tls_ask_client(p->sctx, cafile, &e), 0);
+		assert_int_equal(ask_client(p->sctx, cafile, &e), 0);
 	if (certfile)
 		assert_int_equal(tls_use_certificate(p->cctx, certfile, key_file, &e), 0);
 	shake(p);
@@ -189,7 +197,7 @@ static void end_pair(struct pair *p)
 	tls_ctx_free(p->cctx);
 }
 
-/* subject NULL: nobody vouches for it. */
+/* subject is NULL if no CA vouches for the certificate. */
 static void assert_known(struct tls *s, const char *certfile, const char *subject)
 {
 	struct err e = ERR_INIT;
@@ -240,7 +248,7 @@ static char *own_pin(void)
 	return tls_certificate_pin(server_cert, &e);
 }
 
-/* Who has seen the proof knows as much as who has shaken hands. */
+/* Checking the proof gives the same identity as the handshake. */
 static void assert_proven(const struct pair *p, const char *certfile, const char *subject)
 {
 	char *server = own_pin();
@@ -297,14 +305,14 @@ static void vouched_for(void **state)
 	assert_known(p.s, cert, "CN=alice,O=Example");
 	assert_proven(&p, cert, "CN=alice,O=Example");
 	end_pair(&p);
-	/* Where there is no CA, its pin is all there is to it. */
+	/* Without a CA the pin is the only identity. */
 	make_pair(&p, NULL, true, cert);
 	assert_known(p.s, cert, NULL);
 	assert_proven(&p, cert, NULL);
 	end_pair(&p);
 }
 
-/* A session that is resumed is the same client's. */
+/* A resumed session has the same client identity. */
 static void resumed(void **state)
 {
 	struct pair p, q = { 0 };
@@ -319,13 +327,14 @@ static void resumed(void **state)
 	q.control = p.s;
 	shake(&q);
 	assert_int_equal(SSL_session_reused(q.s->ssl), 1);
-	assert_true(tls_proof(q.s, room) < 0); /* it is kept of control connections */
+	assert_true(tls_proof(q.s, room) < 0); /* only control connections have proofs */
 	assert_known(q.s, cert, "CN=alice,O=Example");
 	part(&q);
 	end_pair(&p);
 }
 
-/* A data connection that resumes nothing is its client's by the same certificate, and by no other. */
+/* A data connection without resumption belongs to its client if it has the same certificate, and is
+ * refused with another one. */
 static void data_by_certificate(void **state)
 {
 	struct err e = ERR_INIT;
@@ -342,7 +351,7 @@ static void data_by_certificate(void **state)
 	assert_int_equal(SSL_session_reused(q.s->ssl), 0);
 	assert_known(q.s, cert, "CN=alice,O=Example");
 	part(&q);
-	/* The same name, and another key. */
+	/* The same name with another key. */
 	write_cert(in_dir(other, "other.pem"), &alice, other_key, "ca", ca_key);
 	write_key(in_dir(own_key, "other-key.pem"), other_key);
 	q = (struct pair){ .sctx = p.sctx, .control = p.s, .cctx = tls_client_new(NULL, &e) };
@@ -358,15 +367,15 @@ static void data_by_certificate(void **state)
 	end_pair(&p);
 }
 
-/* They are let in, with their keys; but who they say they are nobody believes. */
+/* Clients with these certificates are accepted by their key, but get no subject. */
 static void not_vouched_for(void **state)
 {
 	static const struct what expired = { .cn = "alice", .o = "Example", .expired = true };
 	static const struct what server = { .cn = "alice", .o = "Example", .usage = "serverAuth" };
 	static const struct what nameless = { .cn = NULL };
 	const struct { const struct what *w; const char *issuer; EVP_PKEY *by; } cases[] = {
-		{ &alice, "ca", other_key },    /* says so, but has another key */
-		{ &alice, "alice", key },       /* itself */
+		{ &alice, "ca", other_key },    /* names the CA, but is signed with another key */
+		{ &alice, "alice", key },       /* self-signed */
 		{ &expired, "ca", ca_key },
 		{ &server, "ca", ca_key },      /* not made for clients */
 		{ &nameless, "ca", ca_key },
@@ -394,7 +403,7 @@ static void not_vouched_for(void **state)
 	free(pin);
 }
 
-/* What could be taken for more than one part of a name, or end it, is escaped. */
+/* Characters that separate or end parts of a name are escaped. */
 static void odd_names(void **state)
 {
 	static const struct what odd = { .cn = "a,O=b\n", .o = "E+x" };
@@ -407,7 +416,7 @@ static void odd_names(void **state)
 	end_pair(&p);
 }
 
-/* With any key that TLS knows, and where the server has asked the client to begin again. */
+/* With every type of key that TLS supports, and with a HelloRetryRequest. */
 static void all_keys(void **state)
 {
 	const struct { const char *type, *name; unsigned bits; } kinds[] = {
@@ -437,9 +446,9 @@ static void all_keys(void **state)
 		p.sctx = tls_server_new(server_cert, server_key, &e);
 		p.cctx = tls_client_new(NULL, &e);
 		tls_keep_proofs(p.sctx);
-		assert_int_equal(tls_ask_client(p.sctx, ca_file, &e), 0);
+		assert_int_equal(ask_client(p.sctx, ca_file, &e), 0);
 		assert_int_equal(tls_use_certificate(p.cctx, cert, file, &e), 0);
-		if (i % 2) /* what the client offers first is not what the server wants */
+		if (i % 2) /* causes a HelloRetryRequest */
 			assert_true(SSL_CTX_set1_groups_list(p.cctx->ctx, "X25519:P-256") == 1 &&
 				    SSL_CTX_set1_groups_list(p.sctx->ctx, "P-256") == 1);
 		if (i % 3 == 0)
@@ -451,7 +460,7 @@ static void all_keys(void **state)
 	}
 }
 
-/* Nothing of it can be another way, or be missing, or be more. */
+/* Changing, removing or adding a byte makes the proof invalid. */
 static void no_byte_of_a_proof_can_change(void **state)
 {
 	char cert[128], *server = own_pin();
@@ -487,7 +496,7 @@ static void no_byte_of_a_proof_can_change(void **state)
 
 static void not_all_can_be_proven(void **state)
 {
-	static char comment[61000]; /* a ticket must hold it */
+	static char comment[61000]; /* the certificate must still fit into a ticket */
 	const struct what big = { .cn = "alice", .comment = comment };
 	struct pair p = { .sctx = NULL };
 	uint8_t room[TLS_PROOF_MAX];
@@ -502,10 +511,11 @@ static void not_all_can_be_proven(void **state)
 
 	write_cert(in_dir(cert, "alice.pem"), &alice, key, "ca", ca_key);
 	p = (struct pair){ .sctx = tls_server_new(server_cert, server_key, &e),
-			   .cctx = tls_client_new_any(NULL, &e) };
+			   .cctx = tls_client_new(NULL, &e) };
+	SSL_CTX_set_min_proto_version(p.cctx->ctx, TLS1_2_VERSION);
 	SSL_CTX_set_min_proto_version(p.sctx->ctx, TLS1_2_VERSION);
 	tls_keep_proofs(p.sctx);
-	assert_int_equal(tls_ask_client(p.sctx, ca_file, &e), 0);
+	assert_int_equal(ask_client(p.sctx, ca_file, &e), 0);
 	assert_int_equal(tls_use_certificate(p.cctx, cert, key_file, &e), 0);
 	SSL_CTX_set_max_proto_version(p.cctx->ctx, TLS1_2_VERSION);
 	shake(&p);
@@ -539,8 +549,8 @@ static void bad_files(void **state)
 	assert_non_null(strstr(e.text, "none.pem"));
 	assert_true(tls_use_certificate(c, key_file, key_file, &e) < 0);
 	assert_non_null(strstr(e.text, "no certificate"));
-	assert_true(tls_ask_client(c, none, &e) < 0);
-	assert_true(tls_ask_client(c, key_file, &e) < 0);
+	assert_true(ask_client(c, none, &e) < 0);
+	assert_true(ask_client(c, key_file, &e) < 0);
 	tls_ctx_free(c);
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* TLS connections over socket pairs: what works, and what a failure says. */
+/* TLS connections over socket pairs, and the messages of failures. */
 #include "crypto/tls_priv.h"
+#include "tests/support/tls.h"
 
 #include <errno.h>
 #include <openssl/err.h>
@@ -16,7 +17,7 @@
 
 #include <cmocka.h>
 
-#define WAIT_MS 20000 /* longer than any test takes, valgrind's too */
+#define WAIT_MS 20000 /* longer than any test, even under valgrind */
 #define HOST "dtn1.example.org"
 
 /* ---- files and contexts shared by all tests ---- */
@@ -31,12 +32,12 @@ static const char *in_dir(char *out, const char *name)
 	return out;
 }
 
-/* A certificate that was good until an hour ago, for the same key. */
+/* A certificate for the same key that expired an hour ago. */
 static void make_expired(void)
 {
 	struct err e = ERR_INIT;
-	X509 *x = tls_load_certificate(cert, &e);
-	EVP_PKEY *k = tls_load_key(key, &e);
+	X509 *x = tls_load_certificate(&(struct tls_pem){ .file = cert }, &e);
+	EVP_PKEY *k = tls_load_key(&(struct tls_pem){ .file = key }, &e);
 	FILE *f = fopen(expired_cert, "w");
 
 	assert_true(x && k && f);
@@ -79,7 +80,7 @@ static int group_teardown(void **state)
 	return system(command);
 }
 
-/* ---- a connection, each end of which starts in its own thread ---- */
+/* ---- a connection; each end starts in its own thread ---- */
 
 struct pair {
 	int fd[2];
@@ -145,7 +146,7 @@ static void send_all(struct tls *t, const void *data, size_t len)
 	}
 }
 
-/* From from to to; the bytes must be the same. */
+/* Sends text; the receiver must get the same bytes. */
 static void say(struct tls *from, struct tls *to, const char *text)
 {
 	char got[256];
@@ -166,7 +167,7 @@ static bool readable(int fd)
 	return poll_fd(fd, POLLIN, 0) > 0;
 }
 
-/* ---- what works ---- */
+/* ---- working connections ---- */
 
 static void echo(void **state)
 {
@@ -195,7 +196,7 @@ static void pins(void **state)
 	assert_string_equal(theirs, mine);
 	assert_int_equal(strncmp(mine, "SHA256:", 7), 0);
 	assert_int_equal(strlen(mine), 7 + 43);
-	assert_null(tls_peer_pin(p.s)); /* clients show none */
+	assert_null(tls_peer_pin(p.s)); /* the client sends no certificate */
 	assert_int_equal(tls_peer_validity(p.c, &e), 0);
 	assert_int_equal(tls_peer_validity(p.s, &e), -ENOKEY);
 	free(mine);
@@ -232,7 +233,8 @@ static void pending(void **state)
 	pair_end(&p);
 }
 
-/* All that has left the kernel must show, or whoever polls sleeps on it. */
+/* Decrypted data must be reported as pending: the kernel's buffer is empty, so a poll would
+ * sleep. */
 static void pending_behind(void **state)
 {
 	struct pair p = { .s = NULL };
@@ -256,11 +258,11 @@ static void pending_behind(void **state)
 struct flow {
 	struct tls *t;
 	uint8_t seed;
-	bool rekey; /* changes keys on the way, which makes readers write */
+	bool rekey; /* updates keys during the transfer, so readers must write */
 	bool good;
 };
 
-/* Byte number at of a stream. */
+/* Byte number pos of a stream. */
 static uint8_t at(const struct flow *f, size_t pos)
 {
 	return (uint8_t)(f->seed + pos + (pos >> 13));
@@ -358,7 +360,7 @@ static void resumption(void **state)
 	(void)state;
 	pair_good(&control);
 	assert_false(resumed(&control));
-	say(control.s, control.c, "227 go\r\n"); /* the tickets come before it */
+	say(control.s, control.c, "227 go\r\n"); /* the tickets arrive before this line */
 	for (int i = 0; i < 5; i++) {
 		struct pair data = { .cresume = control.c, .sresume = control.s };
 		char *pin, *want = tls_certificate_pin(cert, &e);
@@ -369,10 +371,10 @@ static void resumption(void **state)
 		assert_string_equal(pin, want);
 		free(pin);
 		free(want);
-		/* Unread tickets would make the client's kernel reset the connection. */
+		/* Unread tickets would make the kernel of the client reset the connection. */
 		assert_false(readable(data.fd[1]));
 		say(data.c, data.s, "data");
-		/* A data connection that dies must not spoil the session. */
+		/* A broken data connection must not invalidate the session. */
 		if (i % 2) {
 			shutdown(data.fd[0], SHUT_RDWR);
 			tls_read(data.c, &i, 0, 0);
@@ -398,7 +400,7 @@ static void resumption_before_tickets(void **state)
 	pair_end(&control);
 }
 
-/* A session of another control connection of the same server is none of this one. */
+/* A session of another control connection of the same server is refused. */
 static void resumption_of_another(void **state)
 {
 	struct pair control = { .s = NULL }, other = { .s = NULL };
@@ -430,7 +432,7 @@ static void resumption_of_another(void **state)
 	pair_end(&control);
 }
 
-/* A client that uses each ticket once finds a new one behind the next reply. */
+/* A client that uses each ticket once gets a new one with the next reply. */
 static void tickets_are_renewed(void **state)
 {
 	struct pair control = { .s = NULL };
@@ -466,7 +468,7 @@ static void close_notify(void **state)
 	assert_int_equal(tls_read(p.s, &c, 1, WAIT_MS), 1);
 	assert_int_equal(tls_read(p.s, &c, 1, WAIT_MS), 0);
 	assert_int_equal(tls_read(p.s, &c, 1, WAIT_MS), 0);
-	/* The other direction goes on. */
+	/* The other direction still works. */
 	say(p.s, p.c, "226 done\r\n");
 	tls_free(p.s);
 	p.s = NULL;
@@ -489,7 +491,7 @@ static void cut(void **state)
 	pair_end(&p);
 }
 
-/* SIGPIPE keeps its default here: it must not be raised. */
+/* SIGPIPE has its default action here: it must not be raised. */
 static void write_to_nobody(void **state)
 {
 	struct pair p = { .s = NULL };
@@ -506,7 +508,7 @@ static void write_to_nobody(void **state)
 
 static void damaged(void **state)
 {
-	/* A record of application data that nobody sealed. */
+	/* A forged record of application data. */
 	static const uint8_t forged[5 + 32] = { 23, 3, 3, 0, 32 };
 	struct pair p = { .s = NULL };
 	char c;
@@ -537,7 +539,7 @@ static void timeouts(void **state)
 	pair_end(&p);
 }
 
-/* Who has the socket, too, may let its calls sleep: ours do not all the same. */
+/* Another process with the socket may clear O_NONBLOCK: our calls must still not block. */
 static void made_blocking(void **state)
 {
 	static char big[1 << 20];
@@ -565,7 +567,7 @@ static void *drain_slowly(void *arg)
 	return drain(arg);
 }
 
-/* After -ETIMEDOUT the same bytes may be tried again: none comes twice or never. */
+/* After -ETIMEDOUT the same bytes can be written again: none is lost or sent twice. */
 static void write_again_after_timeout(void **state)
 {
 	struct pair p = { .s = NULL };
@@ -599,7 +601,7 @@ static void write_again_after_timeout(void **state)
 
 /* ---- handshakes that fail ---- */
 
-/* A start against a peer that sends said and then, maybe, closes. */
+/* tls_start() against a peer that sends said and then closes, if closes is true. */
 static int start_against(struct tls_ctx *ctx, const char *said, bool closes, int timeout_ms,
 			 struct err *e)
 {
@@ -643,7 +645,7 @@ static void plain_text_client(void **state)
 	assert_says(&e, "(it sent: \"USER \\x01anonymous\")");
 	assert_int_equal(start_against(server, "GET / HTTP/1.1\r\n", false, WAIT_MS, &e), -EPROTO);
 	assert_says(&e, "(it sent: \"GET / HTTP/1.1\")");
-	/* Less than a record's header. */
+	/* Shorter than a record header. */
 	assert_int_equal(start_against(server, "ls\n", true, WAIT_MS, &e), -EPROTO);
 	assert_says(&e, "(it sent: \"ls\")");
 }
@@ -761,7 +763,7 @@ static void ca_bad(void **state)
 	assert_check_fails(expired_cert, expired_cert, HOST, "certificate has expired");
 }
 
-/* With a CA but without a name any of its certificates would pass. */
+/* With a CA but without a host name, any certificate of that CA would be accepted. */
 static void ca_needs_a_name(void **state)
 {
 	struct err e = ERR_INIT;
@@ -777,7 +779,7 @@ static void ca_needs_a_name(void **state)
 	tls_ctx_free(c);
 }
 
-/* Without a CA the pin counts; the dates are told on request. */
+/* Without a CA only the pin counts; tls_peer_validity() checks the dates. */
 static void expired(void **state)
 {
 	struct err e = ERR_INIT;
@@ -841,7 +843,8 @@ static void made_once(void **state)
 	free(after);
 }
 
-/* A key alone keeps its pin; a certificate alone is not overwritten. */
+/* An existing key is kept, and so its pin; an existing certificate without key is not
+ * overwritten. */
 static void one_of_two(void **state)
 {
 	char c[128], k[128], *before, *after;

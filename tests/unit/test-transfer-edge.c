@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Transfers at the edges: nothing to send, what lies at the destination already, channels
- * that die, readers that are short of blocks. Both sides in one process, control over a
- * socket pair, data over loopback. */
+/* Edge cases of transfers: nothing to send, existing files at the destination, channels that die,
+ * more readers than blocks. Both sides run in one process, with control over a socket pair and data
+ * over loopback. */
+#include "tests/support/faults.h"
 #include "tests/support/pair.h"
-#include "transfer/source.h"
+#include "transfer/source/source.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,7 +17,8 @@
 
 /* ---- nothing to send ---- */
 
-/* All hole, and big enough to be asked about; and small, asked about by the policy. */
+/* Files without data: a big one, for which the source asks about a partial file, and a small one,
+ * for which the policy asks. */
 static void test_sparse_without_data(void **state)
 {
 	struct pair p;
@@ -36,7 +38,7 @@ static void test_sparse_without_data(void **state)
 	pair_stop(&p);
 }
 
-/* Each asks, is empty, and is synced: it must be committed by one job and no other. */
+/* Each of these empty files waits for a verdict, and is synced: exactly one job must commit it. */
 static void test_many_empty_files_that_ask(void **state)
 {
 	struct pair p;
@@ -53,9 +55,9 @@ static void test_many_empty_files_that_ask(void **state)
 	pair_stop(&p);
 }
 
-/* ---- what lies there already ---- */
+/* ---- existing files ---- */
 
-/* The holes of a sparse file are zeros, whatever the file in place held there. */
+/* In a file written in place, holes become zeros, whatever the old content. */
 static void test_sparse_in_place(void **state)
 {
 	struct pair p;
@@ -83,7 +85,7 @@ static void stop_half_way(void *arg, const struct transfer_progress *p)
 		pair_interrupt(arg);
 }
 
-/* Put from, of 100 MB, to to, and stop it half way. */
+/* Puts from, 100 MB long, to to, and stops the transfer half way. */
 static void interrupt(struct pair *p, const char *from, const char *to)
 {
 	pair_stoppable(p);
@@ -95,8 +97,8 @@ static void interrupt(struct pair *p, const char *from, const char *to)
 	p->c.request.rate = 0;
 }
 
-/* A part of another file of the same size and time: its bytes must not show through the
- * holes, which nothing is sent for. */
+/* The partial file of another source file with the same size and time: its bytes must not show
+ * through the holes, for which no data is sent. */
 static void test_resumed_holes(void **state)
 {
 	struct pair p;
@@ -114,7 +116,7 @@ static void test_resumed_holes(void **state)
 	pair_stop(&p);
 }
 
-/* On standard output the zeros of the holes are as good as any byte. */
+/* On standard output holes are written as zeros. */
 static void test_sparse_to_a_stream(void **state)
 {
 	struct transfer_item out = { .kind = ITEM_STDIO };
@@ -140,8 +142,7 @@ static void test_sparse_to_a_stream(void **state)
 	pair_stop(&p);
 }
 
-/* Directories that one may write into but not read are no obstacle to those who may no more
- * than that: what goes into them is synced all the same. */
+/* Directories that are writable but not readable can be used and synced. */
 static void test_unreadable_destination(void **state)
 {
 	bool root = !geteuid();
@@ -166,35 +167,34 @@ static void test_unreadable_destination(void **state)
 	      "diff -r a d/new");
 }
 
-/* Links are brought to stable storage many at a time: whoever syncs for each of 2000 comes
- * to the fault. */
+/* Links are synced in groups: a sync for each of 2000 links would reach the injected fault. */
 static void test_links_are_synced_together(void **state)
 {
-	struct err e = ERR_INIT;
 	struct pair p;
 
 	(void)state;
+	need_faults();
 	shell("rm -rf a b && mkdir a && cd a && echo f > f && for i in $(seq 1000); do "
 	      "ln -s f s$i && ln f h$i; done");
 	pair_start(&p);
 	p.c.request.offer.ack = ACK_SYNCED;
-	assert_int_equal(fault_storage_set("sync:EIO:after=700", &e), 0);
+	set_faults("sync:EIO:after=700");
 	pair_put_ok(&p, at("a"), at("b"));
-	fault_storage_set(NULL, &e);
+	set_faults(NULL);
 	pair_stop(&p);
 	shell("diff -r --no-dereference a b && test $(stat -c %%h b/f) = 1001");
-	/* What cannot be synced is not done. */
+	/* A link that cannot be synced counts as failed. */
 	pair_start(&p);
 	p.c.request.offer.ack = ACK_SYNCED;
 	shell("rm -r b && mkdir b && rm a/f a/h*");
-	assert_int_equal(fault_storage_set("sync:EIO", &e), 0);
+	set_faults("sync:EIO");
 	assert_int_equal(pair_put(&p, at("a"), at("b/")), 0);
-	fault_storage_set(NULL, &e);
+	set_faults(NULL);
 	assert_int_equal(p.r.failed, 1000);
 	pair_stop(&p);
 }
 
-/* A directory that is made for the files to go into is not everybody's to write. */
+/* A created destination directory is not writable for all users. */
 static void test_mode_of_the_destination(void **state)
 {
 	struct pair p;
@@ -209,8 +209,8 @@ static void test_mode_of_the_destination(void **state)
 	pair_stop(&p);
 }
 
-/* A file that is passed over because another has its name must not get a new name that
- * pretends to be the source's. */
+/* If a file is skipped because its name exists, a hard link to it must not be made: it would be a
+ * link to the other file. */
 static void test_link_to_what_was_skipped(void **state)
 {
 	struct pair p;
@@ -223,15 +223,15 @@ static void test_link_to_what_was_skipped(void **state)
 	assert_int_equal(pair_put(&p, at("a"), at("b")), 0);
 	assert_int_equal(p.r.failed, 1);
 	shell("grep -q theirs b/1 && ! test -e b/d/2");
-	/* The same file there: the link is made. */
+	/* If the existing file is the same, the link is made. */
 	shell("rm -rf b && mkdir b && cp -p a/1 b/1");
 	pair_put_ok(&p, at("a"), at("b"));
 	shell("test b/1 -ef b/d/2");
 	pair_stop(&p);
 }
 
-/* More files with several names than a source remembers: all are there, and those it
- * remembers are one file still. */
+/* More hard-linked files than the source remembers: all are copied, and the remembered ones stay
+ * linked. */
 static void test_many_hard_links(void **state)
 {
 	struct pair p;
@@ -245,7 +245,7 @@ static void test_many_hard_links(void **state)
 	pair_stop(&p);
 	shell("diff -r a b && test $(for i in 1 2 3; do test b/1/$i -ef b/2/$i && echo; done | "
 	      "wc -l) = 2");
-	/* A group that is whole makes room for another, whatever the order of the names. */
+	/* A complete group makes room for another, whatever the order of the names. */
 	shell("rm -r a b && mkdir -p a/1 a/2 && for i in 1 2; do echo $i > a/$i/x && "
 	      "ln a/$i/x a/$i/y && ln a/$i/x a/$i/z; done");
 	pair_start(&p);
@@ -258,34 +258,27 @@ static void test_many_hard_links(void **state)
 
 /* ---- channels and blocks ---- */
 
-static void faults(const char *rules)
-{
-	struct err e = ERR_INIT;
-
-	if (fault_transport_set(rules, &e))
-		fail_msg("%s", e.text);
-}
-
-/* When no data channel is left, and nothing else was agreed, the transfer fails, although
- * control is well. */
+/* When no data channel is left and no fallback was agreed, the transfer fails, although the control
+ * connection works. */
 static void test_all_channels_die(void **state)
 {
 	struct pair p;
 
 	(void)state;
+	need_faults();
 	shell("rm -rf a b && truncate -s 1G a");
 	pair_start(&p);
 	p.c.request.flags &= ~(uint32_t)BULK_F_SPARSE;
 	p.c.request.offer.transports = TRANSPORT_TCP;
-	faults("cut:rate=0.05");
+	set_faults("cut:rate=0.05");
 	assert_int_not_equal(pair_put(&p, at("a"), at("b")), 0);
-	faults(NULL);
+	set_faults(NULL);
 	shell("! test -e b");
 	pair_stop(&p);
 }
 
-/* More readers than blocks, all of which fill one with small files and want another for
- * a piece of a big one. */
+/* More readers than blocks: each fills a block with small files and needs another one for a piece
+ * of a big file. */
 static void test_readers_share_few_blocks(void **state)
 {
 	struct pair p;
@@ -305,7 +298,7 @@ static void test_readers_share_few_blocks(void **state)
 	pair_stop(&p);
 }
 
-/* Standard input that never says anything does not keep us from stopping. */
+/* A silent standard input does not delay a stop. */
 static void test_stop_while_stdin_is_silent(void **state)
 {
 	struct transfer_item in = { .kind = ITEM_STDIO };
@@ -352,8 +345,7 @@ static void short_sleep(void)
 	usleep(50000);
 }
 
-/* Blocks that overtake one on a stalled channel go no further ahead than the sink can
- * tell apart. */
+/* While one block is stalled, later blocks get no numbers beyond the sink's window. */
 static void test_window_of_blocks(void **state)
 {
 	struct source *s = calloc(1, sizeof(*s));
@@ -367,7 +359,7 @@ static void test_window_of_blocks(void **state)
 		assert_int_equal(source_number(s, &number), 0);
 		assert_int_equal(number, i);
 		if (i)
-			source_acked(s, i); /* all but the first */
+			source_acked(s, i); /* all but block 0 */
 	}
 	assert_int_equal(thread_start(&t, "number", number_one, &n), 0);
 	short_sleep();
@@ -382,8 +374,8 @@ static void test_window_of_blocks(void **state)
 	free(s);
 }
 
-/* A sink that cannot start all its threads says so, and the next one finds things in
- * order. Last of the tests: there are few descriptors after it. */
+/* A sink that cannot start all its threads reports it, and the next transfer works. This test is
+ * the last one that needs many descriptors. */
 static void test_sink_that_cannot_start(void **state)
 {
 	struct rlimit few = { 60, 60 };
@@ -391,7 +383,7 @@ static void test_sink_that_cannot_start(void **state)
 
 	(void)state;
 #ifndef HAVE_LIBURING
-	skip(); /* rings are what takes descriptors */
+	skip(); /* only rings need that many descriptors */
 #endif
 	shell("rm -rf a b && echo a > a");
 	pair_start(&p);
@@ -407,25 +399,25 @@ static void test_sink_that_cannot_start(void **state)
 	pair_stop(&p);
 }
 
-/* Not below /tmp, where that lies in memory and nothing is synced. */
+/* Not below /tmp: there it may be tmpfs, which syncs nothing. */
 static int setup(void **state)
 {
 	(void)state;
 	return pair_setup("/var/tmp");
 }
 
-/* ---- a stream by several paths ---- */
+/* ---- a stream over several paths ---- */
 
-static void stream_begin(struct source *s, struct bulk_request *q, struct path paths[2])
+static void stream_begin(struct source *s, struct transfer_config *c, struct path paths[2])
 {
-	const struct pool_config c = { .blocks = 2, .payload = BLOCK_MIN };
+	const struct pool_config pc = { .blocks = 2, .payload = BLOCK_MIN };
 
 	source_init(s);
-	q->flags = BULK_F_SEQUENTIAL;
-	s->x.req = q;
+	c->request.flags = BULK_F_SEQUENTIAL;
+	s->x.c = c;
 	s->x.npaths = s->x.nroutes = 2;
 	for (int i = 0; i < 2; i++) {
-		s->x.pools[i] = pool_new(&c, NULL);
+		s->x.pools[i] = pool_new(&pc, NULL);
 		s->x.paths[i] = &paths[i];
 		atomic_store(&paths[i].alive, 1);
 	}
@@ -440,18 +432,19 @@ static struct block *stream_block(struct source *s)
 	return b;
 }
 
-/* What comes after the blocks of a path that has died would fill the sink's buffers of the
- * other, and keep these from coming: it waits until they are there. */
+/* When the path of a stream dies, the other path must not send newer blocks until the dead
+ * path's blocks are acknowledged: the newer ones would fill the sink's buffers and block the
+ * missing ones. */
 static void test_stream_goes_by_one_path(void **state)
 {
 	struct path paths[2] = { 0 };
-	struct bulk_request q = { 0 };
+	struct transfer_config c = { .stop = -1 };
 	struct block *b[3];
 	struct source s;
 
 	(void)state;
 	memset(&s, 0, sizeof(s));
-	stream_begin(&s, &q, paths);
+	stream_begin(&s, &c, paths);
 	b[0] = stream_block(&s);
 	b[1] = stream_block(&s);
 	assert_true(b[0]->pool == s.x.pools[0] && b[1]->pool == s.x.pools[0]);
@@ -471,7 +464,7 @@ static void test_stream_goes_by_one_path(void **state)
 
 /* ---- RDMA's addresses ---- */
 
-/* All have a device, which is none: it moves data by TCP. */
+/* Every address has this fake device; its data goes over TCP. */
 static int any_device(const struct sockaddr_storage *a, const char *ifname,
 		      char name[NIC_DEVICE_NAME], struct err *why)
 {
@@ -484,8 +477,8 @@ static int any_device(const struct sockaddr_storage *a, const char *ifname,
 
 static const struct device_transport phony_rdma = { tcp_endpoint, any_device };
 
-/* The server knows which of its cards the client has come to, the client does not: there may
- * be a host in between. Then it is told. */
+/* The server knows on which of its cards the client arrived; the client may not, if there is a
+ * proxy in between. The server then tells the client. */
 static void test_address_of_the_control_connection(void **state)
 {
 	struct sockaddr_in *local;
@@ -524,7 +517,7 @@ static const struct pool_hooks *failing_hooks(struct endpoint *ep)
 	return &hooks;
 }
 
-/* TCP's, whose first memory cannot be registered. */
+/* A TCP endpoint that fails to register its first memory. */
 static struct endpoint *failing_endpoint(const struct endpoint_config *c, struct err *e)
 {
 	static struct endpoint_ops ops;
@@ -550,7 +543,7 @@ static bool has_ipv6(void)
 	return !e.code;
 }
 
-/* The card that is given up is the one that failed. */
+/* The client gives up the card that failed, not the other one. */
 static void test_memory_that_one_card_cannot_have(void **state)
 {
 	struct pair p;
@@ -574,8 +567,7 @@ static void test_memory_that_one_card_cannot_have(void **state)
 
 /* ---- a server that refuses ---- */
 
-/* Refuses each request with the code by which a client knows that it should ask again for
- * less; ends after the third. */
+/* Refuses each request with the code that makes a client retry with less; ends after the third. */
 static void *refuser_main(void *arg)
 {
 	struct bulk_failure f = { .code = -ENOLINK, .text = "no" };

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Transfers that lose what they rely on: blocks that come damaged, data channels that
- * break, one after the other or all of them. Both sides in one process, control over a
- * socket pair, data over loopback. */
+/* Transfers with damaged blocks, and with data channels that break one by one or all together. Both
+ * sides run in one process, with control over a socket pair and data over loopback. */
+#include "tests/support/faults.h"
 #include "tests/support/pair.h"
 #include "transfer/setup.h"
-#include "transfer/sink.h"
-#include "transfer/source.h"
+#include "transfer/sink/sink.h"
+#include "transfer/source/source.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -27,18 +27,10 @@ static void start(struct pair *p)
 static void stop(struct pair *p)
 {
 	pair_stop(p);
-	fault_transport_set(NULL, NULL);
+	set_faults(NULL);
 }
 
-static void faults(const char *rules)
-{
-	struct err e = ERR_INIT;
-
-	if (fault_transport_set(rules, &e))
-		fail_msg("%s", e.text);
-}
-
-/* File a to b, either way. */
+/* Copies file a to b, in either direction. */
 static int move(struct pair *p, uint8_t op)
 {
 	shell("rm -rf b");
@@ -58,19 +50,20 @@ static void socket_pair(int *a, int *b)
 
 /* ---- damaged blocks ---- */
 
-/* The channel that brought it goes, whatever of the block is wrong and however it is
- * protected, and what was on it comes by the others. */
+/* A damaged block closes its channel, whether head or payload is damaged and with every protection;
+ * the other channels carry its blocks. */
 static void test_damaged_block(void **state)
 {
 	static const char *const rules[] = { "corrupt:after=5M:count=1",
 					     "corrupt-head:after=5M:count=1" };
 
 	(void)state;
+	need_faults();
 	shell("head -c 30000000 /dev/urandom > a");
 	for (int i = 0; i < 12; i++) {
 		struct pair p;
 
-		faults(rules[i % 2]);
+		set_faults(rules[i % 2]);
 		start(&p);
 		p.c.request.offer.prot_min = (uint8_t)(i / 4); /* clear, safe, private */
 		if (move(&p, both_ways[i / 2 % 2]))
@@ -85,15 +78,16 @@ static void test_damaged_block(void **state)
 
 /* ---- no channel is left ---- */
 
-/* What is missing comes over the control stream. */
+/* The missing data comes over the control stream. */
 static void test_all_channels_die(void **state)
 {
 	(void)state;
+	need_faults();
 	shell("head -c 30000000 /dev/urandom > a");
 	for (int i = 0; i < 2; i++) {
 		struct pair p;
 
-		faults("cut:after=5M");
+		set_faults("cut:after=5M");
 		start(&p);
 		if (move(&p, both_ways[i]))
 			fail_msg("%d: %s", i, p.e.text);
@@ -106,13 +100,13 @@ static void test_all_channels_die(void **state)
 	}
 }
 
-/* Much is left, and we come again: by the data channels of another attempt, from where the
- * first has got to. */
+/* With much data left the transfer fails, and the next attempt resumes it over new data
+ * channels. */
 static void early(uint8_t op)
 {
 	struct pair p;
 
-	faults("cut:after=60M");
+	set_faults("cut:after=60M");
 	start(&p);
 	p.c.anew_from = 1 << 20;
 	assert_int_equal(move(&p, op), -ECONNRESET);
@@ -132,19 +126,21 @@ static void early(uint8_t op)
 static void test_all_channels_die_early(void **state)
 {
 	(void)state;
+	need_faults();
 	shell("head -c 200000000 /dev/urandom > a");
 	early(BULK_PUT);
 	early(BULK_GET);
 }
 
-/* Less is left than makes it worth while. */
+/* With little data left a new attempt is not worth while. */
 static void test_all_channels_die_late(void **state)
 {
 	struct pair p;
 
 	(void)state;
+	need_faults();
 	shell("head -c 30000000 /dev/urandom > a");
-	faults("cut:after=5M");
+	set_faults("cut:after=5M");
 	start(&p);
 	p.c.anew_from = 30000001;
 	if (move(&p, BULK_PUT))
@@ -154,19 +150,21 @@ static void test_all_channels_die_late(void **state)
 	stop(&p);
 }
 
-/* Standard input and output cannot be begun again: the same bytes, each once. */
+/* Standard input and output cannot be restarted: the same stream continues over the control stream,
+ * each byte once. */
 static void test_all_channels_of_a_stream_die(void **state)
 {
 	struct transfer_item item = { .kind = ITEM_STDIO };
 
 	(void)state;
+	need_faults();
 	shell("head -c 30000000 /dev/urandom > a");
 	for (int i = 0; i < 2; i++) {
 		int std = i ? STDOUT_FILENO : STDIN_FILENO, old = dup(std), r;
 		int fd = open(at(i ? "b" : "a"), i ? O_CREAT | O_WRONLY | O_TRUNC : O_RDONLY, 0600);
 		struct pair p;
 
-		faults("cut:after=5M");
+		set_faults("cut:after=5M");
 		start(&p);
 		fflush(stdout);
 		assert_int_equal(dup2(fd, std), std);
@@ -191,8 +189,8 @@ enum ending { BY_SIGNAL, BY_PEER };
 struct ender {
 	struct pair *p;
 	enum ending how;
-	int flags;                 /* of standard output while it is being written */
-	int listening;             /* sockets then */
+	int flags;                 /* of standard output during the transfer */
+	int listening;             /* listening sockets at that time */
 };
 
 static int count_listeners(void)
@@ -223,7 +221,7 @@ static void *end_soon(void *arg)
 	return NULL;
 }
 
-/* Get a to out, which is full soon, and end it then. */
+/* Gets a to out, which fills up soon, and then ends the transfer. */
 static int get_to_nobody(int out, enum ending how)
 {
 	struct transfer_item item = { .kind = ITEM_STDIO };
@@ -279,15 +277,15 @@ static void test_consumer_that_stopped(void **state)
 static void *wake_soon(void *arg)
 {
 	usleep(300000);
-	outlet_wake(arg);
+	stdout_wake(arg);
 	return NULL;
 }
 
-/* A pipe that cannot be opened again, as another user's, is written in pieces that do not
- * block: the wake finds the writer in poll. */
+/* A pipe that cannot be reopened, such as one of another user, is written in pieces that do not
+ * block: the wake finds the writer in poll(). */
 static void test_pipe_of_another_user(void **state)
 {
-	struct outlet o = { .chunk = PIPE_BUF };
+	struct stdout_writer o = { .chunk = PIPE_BUF };
 	char buf[5000] = { 0 };
 	pthread_t t;
 	int fds[2];
@@ -298,29 +296,27 @@ static void test_pipe_of_another_user(void **state)
 	o.wake = eventfd(0, EFD_CLOEXEC);
 	assert_int_equal(thread_start(&t, "wake", wake_soon, &o), 0);
 	alarm(30);
-	while (!outlet_write(&o, buf, sizeof(buf)))
+	while (!stdout_write(&o, buf, sizeof(buf)))
 		;
-	assert_int_equal(outlet_write(&o, buf, 1), -ECANCELED);
+	assert_int_equal(stdout_write(&o, buf, 1), -ECANCELED);
 	alarm(0);
 	pthread_join(t, NULL);
-	outlet_close(&o);
+	stdout_close(&o);
 	close(fds[0]);
 	close(fds[1]);
 }
 
 /* ---- two paths ---- */
 
-/* Both ends of a transfer over paths of one channel each, put together by hand: the
- * agreement comes to one path where there is one network card. */
+/* Both ends of a transfer over two paths with one channel each, set up by hand: with one network
+ * card the agreement would give one path. */
 #define PATHS 2
 
 struct two {
 	struct source s;
 	struct sink k;
 	struct mstream *ms[2];
-	struct bulk_request q;
-	struct transfer_tuning tuning;
-	struct transfer_events events;
+	struct transfer_config c[2];
 	struct transfer_item from, to;
 	struct root *root;
 	struct transfer_result r[2];
@@ -334,7 +330,7 @@ static void *source_main(void *arg)
 	struct two *t = arg;
 	bool in_line;
 
-	t->result[0] = source_run(&t->s, &t->r[0], &in_line, &t->e[0]);
+	t->result[0] = setup_run(&t->s.x, &t->r[0], &in_line, &t->e[0]);
 	return NULL;
 }
 
@@ -343,46 +339,48 @@ static void *sink_main(void *arg)
 	struct two *t = arg;
 	bool in_line;
 
-	t->result[1] = sink_run(&t->k, &t->r[1], &in_line, &t->e[1]);
+	t->result[1] = setup_run(&t->k.x, &t->r[1], &in_line, &t->e[1]);
 	return NULL;
 }
 
-/* One that is connected already. */
-static void join_path(struct ends *d, uint32_t i, const struct agreement *a, bool source, int fd,
-		      struct err *e)
+/* Adds a path with a connected socket. */
+static void join_path(struct xfer *x, uint32_t i, int fd, struct err *e)
 {
-	struct pool_config pc = { .blocks = source ? a->source_blocks : a->sink_blocks,
-				  .payload = a->block };
-	struct path_config c = { .source = source, .payload = a->block,
-				 .inflight = a->inflight };
+	struct pool_config pc = { .blocks = x->source ? x->agr.source_blocks : x->agr.sink_blocks,
+				  .payload = x->agr.block };
+	struct path_config c = { .source = x->source, .payload = x->agr.block,
+				 .inflight = x->agr.inflight };
 
-	c.pool = d->pool[i] = pool_new(&pc, e);
+	c.pool = x->pools[i] = pool_new(&pc, e);
 	if (c.pool)
-		d->path[i] = tcp_path_new(&c, &fd, 1, e);
-	if (!d->path[i])
+		x->paths[i] = tcp_path_new(&c, &fd, 1, e);
+	if (!x->paths[i])
 		fail_msg("%s", e->text);
-	d->n = i + 1;
+	x->npaths = x->nroutes = i + 1;
 }
 
 static void fill_end(struct two *t, struct xfer *x, int end, const int *fds)
 {
 	static const uint8_t master[KEY_BYTES], nonce[NONCE_BYTES];
-	struct ends d = { 0 };
+	struct transfer_config *c = &t->c[end];
 
-	x->ms = t->ms[end];
+	c->ms = t->ms[end];
+	c->root = t->root;
+	c->items = end ? &t->to : &t->from;
+	c->nitems = 1;
+	c->stop = -1;
+	transfer_tuning_default(&c->tuning);
+	c->tuning.io = IO_POSIX;
+	x->c = c;
 	x->agr = (struct agreement){ .transport = TRANSPORT_TCP, .op = OP_WRITE, .crc = true,
 				     .ack = ACK_WRITTEN, .paths = PATHS, .channels = 1,
 				     .block = BLOCK_MIN, .inflight = 8, .source_blocks = 12,
 				     .sink_blocks = 8, .entries_ahead = 100 };
 	assert_int_equal(xkeys_init(&x->keys, master, nonce, nonce, 1), 0);
 	x->dir = CLIENT_TO_SERVER;
-	x->req = &t->q;
-	x->tuning = &t->tuning;
-	x->events = &t->events;
+	x->client = end == 0;
 	for (uint32_t i = 0; i < PATHS; i++)
-		join_path(&d, i, &x->agr, end == 0, fds[i], &t->e[end]);
-	if (setup_paths(x, end == 0, &d, &t->e[end]))
-		fail_msg("%s", t->e[end].text);
+		join_path(x, i, fds[i], &t->e[end]);
 }
 
 static void two_start(struct two *t, const int *source_fds, const int *sink_fds)
@@ -393,20 +391,13 @@ static void two_start(struct two *t, const int *source_fds, const int *sink_fds)
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, sv), 0);
 	for (int i = 0; i < 2; i++)
 		t->ms[i] = ms_new(stream_plain(sv[i], sv[i]));
-	transfer_tuning_default(&t->tuning);
-	t->tuning.io = IO_POSIX;
 	t->root = root_new("/", false, NULL);
 	t->from = (struct transfer_item){ .kind = ITEM_PATH, .path = at("a") };
 	t->to = (struct transfer_item){ .kind = ITEM_PATH, .path = at("b") };
 	source_init(&t->s);
 	fill_end(t, &t->s.x, 0, source_fds);
-	t->s.root = t->root;
-	t->s.items = &t->from;
-	t->s.nitems = 1;
 	sink_init(&t->k);
 	fill_end(t, &t->k.x, 1, sink_fds);
-	t->k.root = t->root;
-	t->k.item = &t->to;
 	assert_int_equal(thread_start(&t->source, "source", source_main, t), 0);
 	assert_int_equal(thread_start(&t->sink, "sink", sink_main, t), 0);
 }
@@ -427,8 +418,8 @@ static uint64_t path_bytes(const struct path *p)
 	return __atomic_load_n(&p->channel_bytes[0], __ATOMIC_RELAXED);
 }
 
-/* A path that swallows what it gets, and dies when all else has been sent: what was on it
- * goes by the other path, which must still be there. */
+/* The second path loses all its blocks, and dies when all others have been sent: its blocks go over
+ * the first path, which must still be open. */
 static void test_path_dies_at_the_end(void **state)
 {
 	int ours[PATHS], theirs[PATHS], swallow[2];
@@ -439,7 +430,8 @@ static void test_path_dies_at_the_end(void **state)
 	(void)state;
 	shell("rm -f b; head -c 8000000 /dev/urandom > a");
 	socket_pair(&ours[0], &theirs[0]);
-	/* What the source sends by the second path nobody reads, and the sink gets nothing. */
+	/* The source's second path ends in a socket that is never read, and the sink's second path
+	 * gets no data. */
 	socket_pair(&ours[1], &swallow[0]);
 	socket_pair(&swallow[1], &theirs[1]);
 	two_start(t, ours, theirs);
@@ -448,8 +440,8 @@ static void test_path_dies_at_the_end(void **state)
 		usleep(300000);
 		bytes = path_bytes(t->s.x.paths[0]);
 	} while (!bytes || bytes != before);
-	/* To the sink, which waits for nothing on it, its end looks like good order, until the source
-	 * says that it is lost. */
+	/* The sink's end of the path gets EOF with no block outstanding, as at a clean end, until
+	 * the source reports the channel lost. */
 	close(swallow[1]);
 	for (int i = 0; atomic_load(&t->k.x.paths[1]->alive); i++) {
 		assert_true(i < 20000);
@@ -470,8 +462,8 @@ static void test_path_dies_at_the_end(void **state)
 	free(t);
 }
 
-/* The peer's LOST and the end of the channel here come in either order; the cause that was found here is
- * told, and a channel counts once. */
+/* The peer's LOST and the local end of the channel come in either order: the local cause is
+ * reported, and the channel counts once. */
 static void test_lost_by_both(void **state)
 {
 	static const struct {
@@ -519,7 +511,7 @@ static int setup(void **state)
 	return pair_setup("/tmp");
 }
 
-/* A server that takes no request any more has said why. */
+/* A server that closes without reading the request has already sent its reason. */
 static void test_refusal_before_the_request(void **state)
 {
 	struct pair p;

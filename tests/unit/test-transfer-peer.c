@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* One side of a transfer against a peer that breaks the rules: the server's sink and
- * source, and a client that is written down here frame by frame. Blocks go in-band. */
+/* One side of a transfer against a peer that breaks the protocol: the server's sink and source, and
+ * a client scripted frame by frame. Blocks go in-band. */
 #include "tests/support/peer.h"
 
 #include <errno.h>
@@ -14,7 +14,7 @@
 
 /* ---- a source against the sink ---- */
 
-/* The good case, so that the others are known to fail for their reason. */
+/* The valid case, to show that the other cases fail for their own reason. */
 static void test_good_source(void **state)
 {
 	struct peer p;
@@ -32,8 +32,8 @@ static void test_good_source(void **state)
 	assert_true(there("good/a") && there("good/empty"));
 }
 
-/* Bytes of a file that asked and has no answer: were they taken the file would be
- * committed while its part is still being looked at. */
+/* Data of a file before its verdict: accepting it would commit the file while its partial file is
+ * still being checked. */
 static void test_data_before_the_verdict(void **state)
 {
 	struct peer p;
@@ -52,7 +52,7 @@ static void test_data_before_the_verdict(void **state)
 	expect_end(&p, -EPROTO);
 }
 
-/* What was not offered cannot be kept: it would complete a file of nothing. */
+/* KEPT without offered runs: accepting it would complete a file without data. */
 static void test_kept_without_runs(void **state)
 {
 	struct peer p;
@@ -80,7 +80,7 @@ static void test_dry_run_writes_nothing(void **state)
 	assert_false(there("dry"));
 }
 
-/* Pieces of no bytes at all complete nothing, least of all twice. */
+/* Empty pieces complete no file, and certainly not twice. */
 static void test_empty_pieces(void **state)
 {
 	struct piece none[100] = { { 0 } };
@@ -138,8 +138,8 @@ static void test_pieces_that_do_not_fit(void **state)
 	}
 }
 
-/* A file in pieces of one byte, each of which --ack verified has to remember: it fails
- * before they take the memory of a multiple of it. */
+/* A file in pieces of one byte, which --ack verified must remember: the file fails before the list
+ * takes much more memory than the file. */
 static void test_crumbs(void **state)
 {
 	struct piece v[BLOCK_WIRE_EXTENTS];
@@ -215,8 +215,8 @@ static void hardlink_entry(struct peer *p, uint64_t id, const char *name, uint8_
 	assert_int_equal(bulk_entry_put(p->b, &e), 0);
 }
 
-/* What no link comes for any more is forgotten, whether it was written before the last came
- * or after. */
+/* After its last link the sink forgets the file, whether the file was written before or after that
+ * entry. */
 static void test_last_hardlink(void **state)
 {
 	(void)state;
@@ -247,7 +247,7 @@ static void test_last_hardlink(void **state)
 	}
 }
 
-/* The same number twice is written once; a number out of the window ends it. */
+/* A repeated block number is written once; a number outside the window ends the transfer. */
 static void test_block_numbers(void **state)
 {
 	struct peer p;
@@ -257,7 +257,8 @@ static void test_block_numbers(void **state)
 	file_entry(&p, 1, "a", 100, 0);
 	entries(&p);
 	one_piece(&p, 1, 0, 50);
-	/* Two writers take blocks: the second of that number must not overtake the first. */
+	/* Two writers take blocks: the second block with that number must not overtake the
+	 * first. */
 	wait_credits(&p, 1);
 	p.next_block = 0;
 	one_piece(&p, 1, 50, 50);
@@ -273,8 +274,8 @@ static void test_block_numbers(void **state)
 	expect_end(&p, -EPROTO);
 }
 
-/* Whatever such a block says of itself may be wrong: no answer may name it, or one would
- * be asked for again that is well, and this one never. */
+/* In a damaged block even the number may be wrong. A credit with that number could make the source
+ * resend a good block, and never the damaged one. */
 static void test_damaged_head(void **state)
 {
 	uint8_t type = 0;
@@ -307,7 +308,7 @@ static void test_sizes_that_lie(void **state)
 		file_entry(&p, 1, "a", 0, ENTRY_F_NOSIZE);
 		entries(&p);
 		one_piece(&p, 1, 0, 10);
-		usleep(20000); /* the block goes its own way */
+		usleep(20000); /* the block and the frame are handled by different threads */
 		send_pair(&p, BULK_SIZES, 1, sizes[i]);
 		send_counts(&p, BULK_SENT, 1);
 		expect_end(&p, -EPROTO);
@@ -315,7 +316,7 @@ static void test_sizes_that_lie(void **state)
 	}
 }
 
-/* The first byte of the part's second run becomes another. */
+/* Changes the first byte of the second run in the partial file. */
 static void spoil_part(const char *dir)
 {
 	char cmd[300];
@@ -326,8 +327,8 @@ static void spoil_part(const char *dir)
 		fail_msg("%s", cmd);
 }
 
-/* --ack verified reads back what an earlier transfer left, too: it may have gone bad since
- * it was looked at for the verdict. */
+/* --ack verified also reads back the data of an earlier transfer: it may have changed since the
+ * check for the verdict. */
 static void test_verified_resume(void **state)
 {
 	struct peer p;
@@ -341,7 +342,7 @@ static void test_verified_resume(void **state)
 		begin(&p, BULK_PUT, dir, BULK_F_RESUME, POLICY_OVERWRITE);
 		file_entry(&p, 1, "big", 4 * RUN, ENTRY_F_ASK);
 		entries(&p);
-		wait_frame(&p, BULK_VERDICTS); /* it has read the runs and found them good */
+		wait_frame(&p, BULK_VERDICTS); /* the sink has read the runs and found them good */
 		if (spoilt)
 			spoil_part(dir);
 		one_piece(&p, 1, 2 * RUN, RUN);
@@ -357,7 +358,7 @@ static void test_verified_resume(void **state)
 	want_ack = ACK_SYNCED;
 }
 
-/* Runs that the source finds different, and sends again, are as they came then. */
+/* Runs that differ at the source, and are sent again, are verified with their new content. */
 static void test_verified_resume_of_another(void **state)
 {
 	struct peer p;
@@ -417,7 +418,7 @@ static void soon_stalled(struct transfer_tuning *t)
 	t->stall_ms = 10;
 }
 
-/* Answer signs of life until an ABORT, or for ms. */
+/* Answers BEAT frames until an ABORT, or for ms milliseconds. */
 static bool beat(struct peer *p, uint64_t ms)
 {
 	uint64_t until = now_ns() + ms * 1000000;
@@ -433,7 +434,7 @@ static bool beat(struct peer *p, uint64_t ms)
 	return type == BULK_ABORT;
 }
 
-/* It takes the blocks, lives, and acknowledges none. */
+/* The sink accepts the blocks and answers beats, but sends no credit. */
 static void test_sink_that_only_beats(void **state)
 {
 	struct peer p;
@@ -447,7 +448,7 @@ static void test_sink_that_only_beats(void **state)
 	expect_end(&p, -ETIMEDOUT);
 }
 
-/* It acknowledges the only block, and never says that the file is done. */
+/* The sink acknowledges the only block, but never sends DONE. */
 static void test_sink_that_does_not_end(void **state)
 {
 	uint8_t list[MESSAGE_HEAD + CREDIT_BYTES + MESSAGE_TAG];
@@ -470,7 +471,8 @@ static void test_sink_that_does_not_end(void **state)
 	expect_end(&p, -ETIMEDOUT);
 }
 
-/* The sink is not held by a source that lives and sends nothing, at once or behind an entry. */
+/* A source that answers beats but sends no data, with or without an entry, does not hold the
+ * sink. */
 static void test_source_that_only_beats(void **state)
 {
 	(void)state;
@@ -490,7 +492,7 @@ static void test_source_that_only_beats(void **state)
 	}
 }
 
-/* A pipe has more time. */
+/* A file of unknown size (a pipe) has more time. */
 static void test_pipe_that_waits(void **state)
 {
 	struct peer p;
@@ -509,8 +511,8 @@ static void test_pipe_that_waits(void **state)
 	assert_true(there("pipe/a"));
 }
 
-/* Every block is to come again, over and over. The sender gives up; readers that wait for
- * blocks which will not come back must not keep the transfer. */
+/* The sink refuses every block again and again. The sender gives up; readers that wait for blocks
+ * must not hold the transfer. */
 static void test_sink_that_refuses_all(void **state)
 {
 	uint8_t list[MESSAGE_HEAD + CREDIT_BYTES + MESSAGE_TAG], type = 0;
@@ -535,7 +537,7 @@ static void test_sink_that_refuses_all(void **state)
 	expect_end(&p, -EIO);
 }
 
-/* Runs that the file cannot have, or more of them than it can. */
+/* Impossible runs, or more runs than the file can have. */
 static void test_runs_that_cannot_be(void **state)
 {
 	static const uint8_t digest[16];
@@ -567,9 +569,9 @@ static void test_runs_that_cannot_be(void **state)
 }
 
 #define HEAVY_FILES 5000
-#define HEAVY 3900  /* bytes of attributes, as much as ext4 keeps of a file */
+#define HEAVY 3900  /* bytes of attributes, the most that ext4 keeps for a file */
 
-/* Empty files with attributes; false: there are none here. */
+/* Makes empty files with attributes; returns false where they are not supported. */
 static bool make_heavy(const char *dir)
 {
 	static char value[HEAVY];
@@ -588,8 +590,8 @@ static bool make_heavy(const char *dir)
 	return can;
 }
 
-/* Entries until none come for a second: how many there are in all, and what they bring
- * along. */
+/* Reads entries until none arrive for a second. Returns the number of the last entry, and the size
+ * of all details. */
 static void count_entries(struct peer *p, uint64_t *last, uint64_t *details)
 {
 	int beats = 0;
@@ -610,7 +612,8 @@ static void count_entries(struct peer *p, uint64_t *last, uint64_t *details)
 	}
 }
 
-/* What entries bring along has a window of its own: a sink that is slow is not buried. */
+/* The details of entries have a window of their own, so that a slow sink need not buffer too
+ * many. */
 static void test_window_of_details(void **state)
 {
 	struct bulk_failure f = { .code = -EINTR, .text = "enough" };
@@ -637,7 +640,7 @@ static void test_window_of_details(void **state)
 	expect_end(&p, -EINTR);
 }
 
-/* A source that does not keep to it is stopped. */
+/* A source that exceeds this window is stopped. */
 static void test_too_many_details(void **state)
 {
 	static uint8_t map[BULK_RANGES_MAX * 16];
@@ -657,7 +660,7 @@ static void test_too_many_details(void **state)
 	expect_end(&p, -EPROTO);
 }
 
-/* Answers to entries that never were, or that did not ask, are passed over. */
+/* Answers for unknown entries, or for entries that did not ask, are ignored. */
 static void test_wrong_ids(void **state)
 {
 	static const uint64_t ids[] = { 1, 77, 1ull << 40, UINT64_MAX };
@@ -673,7 +676,7 @@ static void test_wrong_ids(void **state)
 	bulk_failure_put(p.b, &f);
 	send_frame(&p, BULK_FAILED);
 	send_counts(&p, BULK_BEAT, 0);
-	ms_write_frame(p.ms, BULK_SENT, NULL, 0); /* not a sink's word: the end */
+	ms_write_frame(p.ms, BULK_SENT, NULL, 0); /* not allowed from a sink: ends the transfer */
 	expect_end(&p, -EPROTO);
 	assert_int_equal(p.v.r.skipped, 0);
 	assert_int_equal(p.v.r.failed, 0);

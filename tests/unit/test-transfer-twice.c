@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A source that sends as many bytes of a file as it has, but not those that it has: some of them
- * twice, some into holes, or not those that the sink misses. Nothing of that is a file, and who
- * looks at the error knows which bytes it was. */
+/* A source that sends the right number of bytes of a file but the wrong ranges: some twice, some in
+ * holes, or not those that the sink misses. No such file is committed, and the error names the byte
+ * range. */
 #include "tests/support/peer.h"
 
 #define KB 1024ull
 
-static bool direct;        /* the sink writes past the cache */
+static bool direct;        /* the sink uses O_DIRECT */
 
-/* A file that comes in blocks, each up to the first piece of no bytes. */
+/* A file in blocks; each block ends before the first piece of length 0. */
 struct come {
 	const char *what;
 	uint64_t size;
@@ -19,8 +19,8 @@ struct come {
 		uint64_t at;
 		uint32_t length;
 	} blocks[4][4];
-	uint64_t told;             /* with NOSIZE: its size, when all of it is there */
-	const char *says;          /* NULL: it is well */
+	uint64_t told;             /* with NOSIZE: the size, sent at the end */
+	const char *says;          /* expected error; NULL: none */
 };
 
 static const struct come table[] = {
@@ -87,7 +87,7 @@ static void put_entry(struct peer *p, const struct come *c)
 	entries(p);
 }
 
-/* One after the other: the sink's threads would have them in any order. */
+/* Sends the blocks one by one, because the sink's threads would reorder them. */
 static void put_blocks(struct peer *p, const struct come *c)
 {
 	for (int n = 0; n < 4 && c->blocks[n][0].length; n++) {
@@ -111,7 +111,7 @@ static bool ends_in(const char *text, const char *end)
 	return n >= m && !strcmp(text + n - m, end);
 }
 
-/* Its text names the file by its whole path. */
+/* The error contains the full path of the file. */
 static void expect_text(struct peer *p, const char *what, const char *says)
 {
 	const char *in = strstr(says, "come/a");
@@ -141,7 +141,7 @@ static void come(const struct come *c)
 		fail_msg("%s: a file", c->what);
 }
 
-/* Big files come in blocks of one piece, and only these go past the cache. */
+/* Big files arrive in blocks of one piece, and only these are written with O_DIRECT. */
 static bool by_one(const struct come *c)
 {
 	for (int i = 0; i < 4; i++)
@@ -219,7 +219,7 @@ static void test_engines(void **state)
 	direct = false;
 }
 
-/* What nobody keeps is counted all the same: a bench would tell of twice as much. */
+/* Discarded data is checked, too: a benchmark would otherwise report twice the amount. */
 static void test_discarded(void **state)
 {
 	struct peer p;
@@ -234,7 +234,7 @@ static void test_discarded(void **state)
 	expect_text(&p, "discarded", "a block holds bytes 0+50000 of zero twice");
 }
 
-/* ---- what was there before ---- */
+/* ---- resumed files ---- */
 
 static void resume(struct peer *p, const char *dir)
 {
@@ -245,7 +245,7 @@ static void resume(struct peer *p, const char *dir)
 	wait_frame(p, BULK_VERDICTS);
 }
 
-/* The source kept one run, as it says, but it is not one of those that were there. */
+/* The source reports one kept run, as it should, but resends another run than the sink misses. */
 static void test_kept_what_is_not_there(void **state)
 {
 	struct peer p;
@@ -268,7 +268,7 @@ static void test_kept_what_is_not_there(void **state)
 	}
 }
 
-/* One of them comes again as it is another now; but only once. */
+/* The source may resend an offered run that has changed, but only once. */
 static void test_resumed_twice(void **state)
 {
 	struct peer p;
@@ -302,9 +302,10 @@ static void test_resumed(void **state)
 	}
 }
 
-/* ---- more than can be noted ---- */
+/* ---- too many pieces ---- */
 
-#define CRUMBS (1u << 18)  /* so many there may be; none touches another */
+/* The limit of separate pieces: the first of a file is not counted. No two of these touch. */
+#define CRUMBS ((1u << 17) + 1)
 
 static void test_too_many_crumbs(void **state)
 {
@@ -320,7 +321,8 @@ static void test_too_many_crumbs(void **state)
 	while (sent < CRUMBS) {
 		int n = 0;
 
-		/* The last first, which is the most work where what follows has to make room. */
+		/* In descending order, which costs most if each insertion moves the following
+		 * ones. */
 		for (; n < BLOCK_WIRE_EXTENTS && sent < CRUMBS; sent++)
 			v[n++] = (struct piece){ 1, 4 * CRUMBS - 2 * sent - 1, 1 };
 		send_block(&p, v, n);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The whole engine, both sides in one process: the client in this thread, the server in
- * another, control over a socket pair, data over loopback. */
+/* The complete engine, both sides in one process: the client in this thread, the server in another,
+ * with control over a socket pair and data over loopback. */
 #include "tests/support/pair.h"
 
 #include <errno.h>
 #include <string.h>
 #include <sys/xattr.h>
 
-/* Content, modes, times, link targets and hard links of both trees agree. */
+/* Both trees have the same content, modes, times, link targets and hard links. */
 static void same_tree(const char *a, const char *b)
 {
 	shell("for t in %s %s; do (cd $t && find . -printf '%%P %%y %%m %%T@ %%l %%n\\n' | "
@@ -44,7 +44,7 @@ static void there_and_back(uint8_t prot, uint8_t ack)
 	shell("rm -rf back dst");
 	pair_start(&p);
 	if (geteuid() == 0)
-		p.c.request.flags |= BULK_F_OWNER; /* the set-id bit goes with it only */
+		p.c.request.flags |= BULK_F_OWNER; /* set-id bits need the owner */
 	else
 		shell("chmod u-s src/one");
 	p.c.request.offer.prot_min = prot;
@@ -116,11 +116,11 @@ static void test_destination_rule(void **state)
 	shell("rm -rf d && mkdir -p d/dir && echo 1 > d/file");
 	pair_start(&p);
 	pair_put_ok(&p, at("one"), at("d/x"));      /* a new name */
-	pair_put_ok(&p, at("one"), at("d/dir"));    /* into a directory */
-	pair_put_ok(&p, at("one"), at("d/new/"));   /* makes it */
-	pair_put_ok(&p, at("tree"), at("d/t"));     /* becomes it */
+	pair_put_ok(&p, at("one"), at("d/dir"));    /* into an existing directory */
+	pair_put_ok(&p, at("one"), at("d/new/"));   /* creates the directory */
+	pair_put_ok(&p, at("tree"), at("d/t"));     /* the tree becomes d/t */
 	pair_put_ok(&p, at("tree"), at("d/t"));     /* the same on a rerun */
-	pair_put_ok(&p, at("tree"), at("d/in/"));   /* into it */
+	pair_put_ok(&p, at("tree"), at("d/in/"));   /* into the directory */
 	pair_put_ok(&p, at("tree/"), at("d/c/"));   /* its contents */
 	shell("test -f d/x && test -f d/dir/one && test -f d/new/one && test -f d/t/leaf && "
 	      "! test -e d/t/tree && test -f d/in/tree/leaf && test -f d/c/leaf && "
@@ -140,7 +140,7 @@ static void test_missing_and_unreadable(void **state)
 	pair_start(&p);
 	assert_int_equal(pair_put(&p, at("not-there"), at("n/")), 0);
 	assert_int_equal(p.r.failed, 1);
-	/* n/a is a directory: that file fails, the other goes. */
+	/* n/a is a directory: this file fails, the other is copied. */
 	assert_int_equal(pair_put(&p, at("m"), at("n")), 0);
 	assert_int_equal(p.r.failed, 1);
 	assert_int_equal(p.r.files, 1);
@@ -157,7 +157,8 @@ static void count_texts(void *arg, const char *path, int code, const char *text)
 	*texts += *text != 0;
 }
 
-/* All below a directory that could not be made has failed, and one message says why. */
+/* If a directory cannot be made, all files below it count as failed, and one message gives the
+ * reason. */
 static void test_below_a_failed_directory(void **state)
 {
 	static const uint8_t ops[] = { BULK_PUT, BULK_GET };
@@ -196,7 +197,7 @@ static void test_bench(void **state)
 	p.c.request.bench_bytes = zero.size;
 	wanted = p.c.request.offer.transports;
 	assert_int_equal(transfer_client(&p.c, &p.r, &p.e), 0);
-	/* The next transfer may have a transport that this one did not find. */
+	/* The offer keeps a transport that this transfer could not use. */
 	assert_int_equal(p.c.request.offer.transports, wanted);
 	assert_int_equal(p.r.bytes, zero.size);
 	p.c.items = &null;
@@ -225,7 +226,7 @@ static void test_named_link_and_xattrs(void **state)
 	setxattr(at("x/d"), "user.dir", "w", 1, 0);
 	pair_start(&p);
 	p.c.request.flags |= BULK_F_XATTRS;
-	pair_put_ok(&p, at("x/link"), at("y")); /* what it points to, under its name */
+	pair_put_ok(&p, at("x/link"), at("y")); /* the target of the link, under the link's name */
 	shell("test -f y && ! test -L y && cmp x/file y && rm y");
 	pair_put_ok(&p, at("x"), at("y"));
 	same_tree("x", "y");
@@ -258,7 +259,7 @@ static void test_interrupt_and_resume(void **state)
 	pair_stop(&p);
 }
 
-/* What the ticker and, at the end, our own thread told of a transfer. */
+/* Progress reports of the ticker and, at the end, of the main thread. */
 struct told {
 	int times;
 	struct transfer_progress last;
@@ -268,13 +269,13 @@ static void on_progress(void *arg, const struct transfer_progress *p)
 {
 	struct told *t = arg;
 
-	assert_true(p->bytes >= t->last.bytes && p->seconds >= t->last.seconds);
+	assert_true(p->bytes >= t->last.bytes && p->ns >= t->last.ns);
 	assert_non_null(p->bottleneck);
 	t->last = *p;
 	t->times++;
 }
 
-/* Slow enough for the ticker to look at the stages as they start, work and end. */
+/* Slow enough for the ticker to see the stages start, work and end. */
 static void tells_progress(uint8_t op, const char *from, const char *to)
 {
 	struct told t = { 0 };

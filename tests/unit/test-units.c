@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Sizes, rates and durations: tables of what is read and how it is written. */
+/* Sizes, rates and durations: tables for parsing and formatting. */
 #include "util/units.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Words of the command line: which place each names, and which are refused. */
-#include "util/cleanup.h"
+/* Locations on the command line: URLs, remote and local paths, and refused words. */
+#include "util/base.h"
 #include "util/url.h"
 
 #include <errno.h>
@@ -14,7 +14,7 @@
 
 struct good_case {
 	const char *word;
-	enum place_kind kind;
+	enum url_kind kind;
 	const char *user, *host;
 	unsigned int port;
 	const char *path;
@@ -22,63 +22,63 @@ struct good_case {
 };
 
 static const struct good_case good[] = {
-	{ "-", PLACE_STDIO, NULL, NULL, 0, "", 0 },
-	{ "null:", PLACE_NULL, NULL, NULL, 0, "", 0 },
-	{ "zero:10M", PLACE_ZERO, NULL, NULL, 0, "", 10 << 20 },
-	{ "file", PLACE_LOCAL, NULL, NULL, 0, "file", 0 },
-	{ "./a:b", PLACE_LOCAL, NULL, NULL, 0, "./a:b", 0 },
-	{ "/x/a:b", PLACE_LOCAL, NULL, NULL, 0, "/x/a:b", 0 },
-	{ ":x", PLACE_LOCAL, NULL, NULL, 0, ":x", 0 },
-	{ "-x", PLACE_LOCAL, NULL, NULL, 0, "-x", 0 },
-	{ "50%", PLACE_LOCAL, NULL, NULL, 0, "50%", 0 },
-	{ "a@b", PLACE_LOCAL, NULL, NULL, 0, "a@b", 0 },
-	{ "[x]", PLACE_LOCAL, NULL, NULL, 0, "[x]", 0 },
-	{ "rftp", PLACE_LOCAL, NULL, NULL, 0, "rftp", 0 },
+	{ "-", URL_STDIO, NULL, NULL, 0, "", 0 },
+	{ "null:", URL_NULL, NULL, NULL, 0, "", 0 },
+	{ "zero:10M", URL_ZERO, NULL, NULL, 0, "", 10 << 20 },
+	{ "file", URL_LOCAL, NULL, NULL, 0, "file", 0 },
+	{ "./a:b", URL_LOCAL, NULL, NULL, 0, "./a:b", 0 },
+	{ "/x/a:b", URL_LOCAL, NULL, NULL, 0, "/x/a:b", 0 },
+	{ ":x", URL_LOCAL, NULL, NULL, 0, ":x", 0 },
+	{ "-x", URL_LOCAL, NULL, NULL, 0, "-x", 0 },
+	{ "50%", URL_LOCAL, NULL, NULL, 0, "50%", 0 },
+	{ "a@b", URL_LOCAL, NULL, NULL, 0, "a@b", 0 },
+	{ "[x]", URL_LOCAL, NULL, NULL, 0, "[x]", 0 },
+	{ "rftp", URL_LOCAL, NULL, NULL, 0, "rftp", 0 },
 
-	{ "rftp://h/a/b", PLACE_RFTP, NULL, "h", 0, "/a/b", 0 },
-	{ "RFTP://h/a", PLACE_RFTP, NULL, "h", 0, "/a", 0 },
-	{ "rftp://h", PLACE_RFTP, NULL, "h", 0, "", 0 },
-	{ "rftp://h/", PLACE_RFTP, NULL, "h", 0, "/", 0 },
-	{ "rftp://h//a", PLACE_RFTP, NULL, "h", 0, "//a", 0 },
-	{ "rftp://joe@h:99/a", PLACE_RFTP, "joe", "h", 99, "/a", 0 },
-	{ "rftp://h:65535", PLACE_RFTP, NULL, "h", 65535, "", 0 },
-	{ "rftp://h:/a", PLACE_RFTP, NULL, "h", 0, "/a", 0 },
-	{ "rftp://joe%40site.org@h/a", PLACE_RFTP, "joe@site.org", "h", 0, "/a", 0 },
-	{ "rftp://a%3Ab@h/", PLACE_RFTP, "a:b", "h", 0, "/", 0 },
-	{ "rftp://[::1]:99/a", PLACE_RFTP, NULL, "::1", 99, "/a", 0 },
-	{ "rftp://u@[fe80::1%25eth0]/a", PLACE_RFTP, "u", "fe80::1%eth0", 0, "/a", 0 },
-	{ "rftp://h/~/a", PLACE_RFTP, NULL, "h", 0, "~/a", 0 },
-	{ "rftp://h/%7e/a", PLACE_RFTP, NULL, "h", 0, "~/a", 0 },
-	{ "rftp://h/~", PLACE_RFTP, NULL, "h", 0, "~", 0 },
-	{ "rftp://h/~joe/a", PLACE_RFTP, NULL, "h", 0, "/~joe/a", 0 },
-	{ "rftp://h/a%20b%0Ac%ff", PLACE_RFTP, NULL, "h", 0, "/a b\nc\xff", 0 },
-	{ "rftp://h/a?b#c;d@e:f", PLACE_RFTP, NULL, "h", 0, "/a?b#c;d@e:f", 0 },
-	{ "rftp://h/a+b", PLACE_RFTP, NULL, "h", 0, "/a+b", 0 },
-	/* RFC 1738 §3.2.2: the "/" behind the host is none of the path's */
-	{ "ftp://h/a", PLACE_FTP, NULL, "h", 0, "a", 0 },
-	{ "ftp://h", PLACE_FTP, NULL, "h", 0, "", 0 },
-	{ "ftp://h/", PLACE_FTP, NULL, "h", 0, "", 0 },
-	{ "ftp://h/a/", PLACE_FTP, NULL, "h", 0, "a/", 0 },
-	{ "ftp://h/%2Fa/b", PLACE_FTP, NULL, "h", 0, "/a/b", 0 },
-	{ "ftp://h//a/b", PLACE_FTP, NULL, "h", 0, "/a/b", 0 },
-	{ "ftp://h/%2f", PLACE_FTP, NULL, "h", 0, "/", 0 },
-	{ "ftp://h/~/a", PLACE_FTP, NULL, "h", 0, "~/a", 0 },
-	{ "ftp://h/%2F~/a", PLACE_FTP, NULL, "h", 0, "/~/a", 0 },
-	{ "ftps://anonymous@h/a", PLACE_FTPS, "anonymous", "h", 0, "a", 0 },
-	{ "ssh://joe@h:22/a", PLACE_SSH, "joe", "h", 22, "/a", 0 },
-	{ "ssh://h/~/a", PLACE_SSH, NULL, "h", 0, "~/a", 0 },
+	{ "rftp://h/a/b", URL_RFTP, NULL, "h", 0, "/a/b", 0 },
+	{ "RFTP://h/a", URL_RFTP, NULL, "h", 0, "/a", 0 },
+	{ "rftp://h", URL_RFTP, NULL, "h", 0, "", 0 },
+	{ "rftp://h/", URL_RFTP, NULL, "h", 0, "/", 0 },
+	{ "rftp://h//a", URL_RFTP, NULL, "h", 0, "//a", 0 },
+	{ "rftp://joe@h:99/a", URL_RFTP, "joe", "h", 99, "/a", 0 },
+	{ "rftp://h:65535", URL_RFTP, NULL, "h", 65535, "", 0 },
+	{ "rftp://h:/a", URL_RFTP, NULL, "h", 0, "/a", 0 },
+	{ "rftp://joe%40site.org@h/a", URL_RFTP, "joe@site.org", "h", 0, "/a", 0 },
+	{ "rftp://a%3Ab@h/", URL_RFTP, "a:b", "h", 0, "/", 0 },
+	{ "rftp://[::1]:99/a", URL_RFTP, NULL, "::1", 99, "/a", 0 },
+	{ "rftp://u@[fe80::1%25eth0]/a", URL_RFTP, "u", "fe80::1%eth0", 0, "/a", 0 },
+	{ "rftp://h/~/a", URL_RFTP, NULL, "h", 0, "~/a", 0 },
+	{ "rftp://h/%7e/a", URL_RFTP, NULL, "h", 0, "~/a", 0 },
+	{ "rftp://h/~", URL_RFTP, NULL, "h", 0, "~", 0 },
+	{ "rftp://h/~joe/a", URL_RFTP, NULL, "h", 0, "/~joe/a", 0 },
+	{ "rftp://h/a%20b%0Ac%ff", URL_RFTP, NULL, "h", 0, "/a b\nc\xff", 0 },
+	{ "rftp://h/a?b#c;d@e:f", URL_RFTP, NULL, "h", 0, "/a?b#c;d@e:f", 0 },
+	{ "rftp://h/a+b", URL_RFTP, NULL, "h", 0, "/a+b", 0 },
+	/* RFC 1738 §3.2.2: the "/" after the host is not part of the path */
+	{ "ftp://h/a", URL_FTP, NULL, "h", 0, "a", 0 },
+	{ "ftp://h", URL_FTP, NULL, "h", 0, "", 0 },
+	{ "ftp://h/", URL_FTP, NULL, "h", 0, "", 0 },
+	{ "ftp://h/a/", URL_FTP, NULL, "h", 0, "a/", 0 },
+	{ "ftp://h/%2Fa/b", URL_FTP, NULL, "h", 0, "/a/b", 0 },
+	{ "ftp://h//a/b", URL_FTP, NULL, "h", 0, "/a/b", 0 },
+	{ "ftp://h/%2f", URL_FTP, NULL, "h", 0, "/", 0 },
+	{ "ftp://h/~/a", URL_FTP, NULL, "h", 0, "~/a", 0 },
+	{ "ftp://h/%2F~/a", URL_FTP, NULL, "h", 0, "/~/a", 0 },
+	{ "ftps://anonymous@h/a", URL_FTPS, "anonymous", "h", 0, "a", 0 },
+	{ "ssh://joe@h:22/a", URL_SSH, "joe", "h", 22, "/a", 0 },
+	{ "ssh://h/~/a", URL_SSH, NULL, "h", 0, "~/a", 0 },
 
-	{ "h:a/b", PLACE_SSH, NULL, "h", 0, "a/b", 0 },
-	{ "h:/a", PLACE_SSH, NULL, "h", 0, "/a", 0 },
-	{ "h:", PLACE_SSH, NULL, "h", 0, "", 0 },
-	{ "h:~/x", PLACE_SSH, NULL, "h", 0, "~/x", 0 },
-	{ "joe@h:a", PLACE_SSH, "joe", "h", 0, "a", 0 },
-	{ "joe@site@h:a", PLACE_SSH, "joe@site", "h", 0, "a", 0 },
-	{ "h:50%20", PLACE_SSH, NULL, "h", 0, "50%20", 0 },
-	{ "h:a:b@c", PLACE_SSH, NULL, "h", 0, "a:b@c", 0 },
-	{ "[::1]:a", PLACE_SSH, NULL, "::1", 0, "a", 0 },
-	{ "joe@[fe80::1%eth0]:/a", PLACE_SSH, "joe", "fe80::1%eth0", 0, "/a", 0 },
-	{ "my_host-1.example.org:a", PLACE_SSH, NULL, "my_host-1.example.org", 0, "a", 0 },
+	{ "h:a/b", URL_SSH, NULL, "h", 0, "a/b", 0 },
+	{ "h:/a", URL_SSH, NULL, "h", 0, "/a", 0 },
+	{ "h:", URL_SSH, NULL, "h", 0, "", 0 },
+	{ "h:~/x", URL_SSH, NULL, "h", 0, "~/x", 0 },
+	{ "joe@h:a", URL_SSH, "joe", "h", 0, "a", 0 },
+	{ "joe@site@h:a", URL_SSH, "joe@site", "h", 0, "a", 0 },
+	{ "h:50%20", URL_SSH, NULL, "h", 0, "50%20", 0 },
+	{ "h:a:b@c", URL_SSH, NULL, "h", 0, "a:b@c", 0 },
+	{ "[::1]:a", URL_SSH, NULL, "::1", 0, "a", 0 },
+	{ "joe@[fe80::1%eth0]:/a", URL_SSH, "joe", "fe80::1%eth0", 0, "/a", 0 },
+	{ "my_host-1.example.org:a", URL_SSH, NULL, "my_host-1.example.org", 0, "a", 0 },
 };
 
 static void check_text(const char *word, const char *what, const char *got, const char *want)
@@ -91,20 +91,20 @@ static void check_text(const char *word, const char *what, const char *got, cons
 static void test_good(void **state)
 {
 	struct err e = ERR_INIT;
-	struct place p;
+	struct url p;
 	size_t i;
 
 	(void)state;
 	for (i = 0; i < COUNT(good); i++) {
-		if (place_parse(good[i].word, &p, &e))
+		if (url_parse(good[i].word, &p, &e))
 			fail_msg("%s: %s", good[i].word, e.text);
 		check_text(good[i].word, "user", p.user, good[i].user);
 		check_text(good[i].word, "host", p.host, good[i].host);
 		check_text(good[i].word, "path", p.path, good[i].path);
 		if (p.kind != good[i].kind || p.port != good[i].port || p.size != good[i].size)
 			fail_msg("%s: kind %d, port %u", good[i].word, p.kind, p.port);
-		assert_int_equal(place_is_remote(&p), good[i].kind >= PLACE_RFTP);
-		place_clear(&p);
+		assert_int_equal(url_is_remote(&p), good[i].kind >= URL_RFTP);
+		url_clear(&p);
 		assert_null(p.path);
 	}
 }
@@ -140,7 +140,7 @@ static void test_bad(void **state)
 		"zero:x",
 		"zero:-1",
 		"zero:99999P",
-		/* ssh would take them for options, or a shell would read them. */
+		/* ssh would take these for options, or a shell would interpret them. */
 		"-oProxyCommand=x:a",
 		"-l@h:a",
 		"u@-h:a",
@@ -156,25 +156,25 @@ static void test_bad(void **state)
 		"[::1%$(id)]:a",
 		"[x]y:a",
 	};
-	struct place p;
+	struct url p;
 	size_t i;
 
 	(void)state;
 	for (i = 0; i < COUNT(bad); i++) {
 		struct err e = ERR_INIT;
 
-		if (place_parse(bad[i], &p, &e) != -EINVAL)
+		if (url_parse(bad[i], &p, &e) != -EINVAL)
 			fail_msg("%s was taken", bad[i]);
 		assert_int_equal(e.code, -EINVAL);
 		assert_true(strlen(e.text) > 10);
 		assert_null(p.user);
 		assert_null(p.host);
 		assert_null(p.path);
-		assert_int_equal(place_parse(bad[i], &p, NULL), -EINVAL);
+		assert_int_equal(url_parse(bad[i], &p, NULL), -EINVAL);
 	}
 }
 
-/* Refused, and not repeated where others could read it. */
+/* A URL with a password is refused, and the message does not repeat the password. */
 static void test_password(void **state)
 {
 	static const char *const words[] = {
@@ -185,14 +185,14 @@ static void test_password(void **state)
 		"rftp://joe:s3cret%zz@h/a",
 		"rftp://joe:s3@cret@h/a",
 	};
-	struct place p;
+	struct url p;
 	size_t i;
 
 	(void)state;
 	for (i = 0; i < COUNT(words); i++) {
 		struct err e = ERR_INIT;
 
-		assert_int_equal(place_parse(words[i], &p, &e), -EINVAL);
+		assert_int_equal(url_parse(words[i], &p, &e), -EINVAL);
 		assert_non_null(strstr(e.text, "password"));
 		assert_null(strstr(e.text, "s3"));
 	}
@@ -233,46 +233,46 @@ static void test_percent_bad(void **state)
 	}
 }
 
-/* A URL that was made of a place and a path is taken apart into just these. */
+/* A URL made from a place and a path is parsed into the same place and path. */
 static void test_url_of(void **state)
 {
-	static const struct { struct place p; const char *path, *url, *back; } rows[] = {
-		{ { .kind = PLACE_RFTP, .host = (char *)"h" }, "/a b", "rftp://h/a%20b", "/a b" },
-		{ { .kind = PLACE_RFTP, .host = (char *)"h" }, "", "rftp://h", "" },
-		{ { .kind = PLACE_RFTP, .host = (char *)"h" }, "x/y", "rftp://h/~/x/y", "~/x/y" },
-		{ { .kind = PLACE_RFTP, .host = (char *)"h" }, "~", "rftp://h/~", "~" },
-		{ { .kind = PLACE_RFTP, .host = (char *)"h" }, "~/x", "rftp://h/~/x", "~/x" },
-		{ { .kind = PLACE_RFTP, .host = (char *)"h" }, "~x", "rftp://h/~/~x", "~/~x" },
-		{ { .kind = PLACE_RFTP, .host = (char *)"h" }, "/~x", "rftp://h/~x", "/~x" },
-		{ { .kind = PLACE_RFTP, .host = (char *)"h" }, "/~/x", "rftp://h//~/x", "//~/x" },
-		{ { .kind = PLACE_RFTP, .host = (char *)"h" }, "/a//b/", "rftp://h/a//b/",
+	static const struct { struct url p; const char *path, *url, *back; } rows[] = {
+		{ { .kind = URL_RFTP, .host = (char *)"h" }, "/a b", "rftp://h/a%20b", "/a b" },
+		{ { .kind = URL_RFTP, .host = (char *)"h" }, "", "rftp://h", "" },
+		{ { .kind = URL_RFTP, .host = (char *)"h" }, "x/y", "rftp://h/~/x/y", "~/x/y" },
+		{ { .kind = URL_RFTP, .host = (char *)"h" }, "~", "rftp://h/~", "~" },
+		{ { .kind = URL_RFTP, .host = (char *)"h" }, "~/x", "rftp://h/~/x", "~/x" },
+		{ { .kind = URL_RFTP, .host = (char *)"h" }, "~x", "rftp://h/~/~x", "~/~x" },
+		{ { .kind = URL_RFTP, .host = (char *)"h" }, "/~x", "rftp://h/~x", "/~x" },
+		{ { .kind = URL_RFTP, .host = (char *)"h" }, "/~/x", "rftp://h//~/x", "//~/x" },
+		{ { .kind = URL_RFTP, .host = (char *)"h" }, "/a//b/", "rftp://h/a//b/",
 		  "/a//b/" },
-		{ { .kind = PLACE_SSH, .user = (char *)"joe", .host = (char *)"h", .port = 22 },
+		{ { .kind = URL_SSH, .user = (char *)"joe", .host = (char *)"h", .port = 22 },
 		  "/a", "ssh://joe@h:22/a", "/a" },
-		{ { .kind = PLACE_FTP, .user = (char *)"j@x", .host = (char *)"h" }, "/%",
+		{ { .kind = URL_FTP, .user = (char *)"j@x", .host = (char *)"h" }, "/%",
 		  "ftp://j%40x@h/%2F%25", "/%" },
-		{ { .kind = PLACE_FTP, .host = (char *)"h" }, "a b", "ftp://h/a%20b", "a b" },
-		{ { .kind = PLACE_FTP, .host = (char *)"h" }, "/", "ftp://h/%2F", "/" },
-		{ { .kind = PLACE_FTP, .host = (char *)"h" }, "", "ftp://h", "" },
-		{ { .kind = PLACE_FTPS, .host = (char *)"h" }, "~/x", "ftps://h/~/x", "~/x" },
-		{ { .kind = PLACE_RFTP, .host = (char *)"fe80::1%eth0", .port = 7 }, "/a",
+		{ { .kind = URL_FTP, .host = (char *)"h" }, "a b", "ftp://h/a%20b", "a b" },
+		{ { .kind = URL_FTP, .host = (char *)"h" }, "/", "ftp://h/%2F", "/" },
+		{ { .kind = URL_FTP, .host = (char *)"h" }, "", "ftp://h", "" },
+		{ { .kind = URL_FTPS, .host = (char *)"h" }, "~/x", "ftps://h/~/x", "~/x" },
+		{ { .kind = URL_RFTP, .host = (char *)"fe80::1%eth0", .port = 7 }, "/a",
 		  "rftp://[fe80::1%25eth0]:7/a", "/a" },
 	};
 
 	(void)state;
 	for (size_t i = 0; i < COUNT(rows); i++) {
-		CLEANUP_FREE char *url = place_url(&rows[i].p, rows[i].path);
+		CLEANUP_FREE char *url = url_text(&rows[i].p, rows[i].path);
 		struct err e = ERR_INIT;
-		struct place p;
+		struct url p;
 
 		assert_string_equal(url, rows[i].url);
-		assert_int_equal(place_parse(url, &p, &e), 0);
+		assert_int_equal(url_parse(url, &p, &e), 0);
 		assert_int_equal(p.kind, rows[i].p.kind);
 		assert_int_equal(p.port, rows[i].p.port);
 		assert_string_equal(p.host, rows[i].p.host);
 		assert_string_equal(p.user ? p.user : "", rows[i].p.user ? rows[i].p.user : "");
 		assert_string_equal(p.path, rows[i].back);
-		place_clear(&p);
+		url_clear(&p);
 	}
 }
 

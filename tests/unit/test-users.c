@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The users file of rftpd: its lines, its passwords, and what is refused. */
+/* The users file of rftpd: its lines, passwords, and refused lines. */
 #include "crypto/crypto.h"
-#include "server/users.h"
+#include "server/auth/auth.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -114,7 +114,7 @@ static void test_check(void **state)
 		{ "ALICE", "s3cret", 0, false }, { "ali", "s3cret", 0, false },
 		{ "bob", "broken", 1, false }, { "bob", "", 1, false },
 		{ "nobody", "s3cret", 0, false }, { "# users", "", 0, false },
-		{ "zoe", "s3cret", 1, true }, /* behind a bad line, without a newline */
+		{ "zoe", "s3cret", 1, true }, /* after a bad line, without a newline */
 	};
 	struct file *f = *state;
 

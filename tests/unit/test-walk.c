@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Walking: deep, broad and odd trees, each name once and in order. */
-#include "storage/beneath.h"
-#include "storage/storage.h"
+/* Walks of deep, wide and unusual trees: each name once and in order. */
+#include "storage/internal.h"
 
 #include "tests/support/tmptree.h"
 
@@ -14,16 +13,16 @@
 
 #define MAX_OPEN 8
 
-/* What a walk said, as text: "d name", "f name size", "l name target", "o name",
- * "- name" (leaving), "! name errno"; and counts. */
+/* The events of a walk, as text: "d name", "f name size", "l name target", "o name", "- name"
+ * (leaving), "! name errno"; and counts. */
 struct log {
 	char *text;
 	size_t len;
 	unsigned int files, dirs, left, links, others, errors;
 	unsigned int depth, deepest;
-	int stop_after; /* items; 0: never */
+	int stop_after; /* number of items; 0: never */
 	bool quiet;     /* counts only */
-	struct dir *in[4]; /* the directories on the way, as far as they fit */
+	struct dir *in[4]; /* the directories on the current path, as far as they fit */
 };
 
 static void say(struct log *l, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -52,7 +51,7 @@ static void note_dir(struct log *l, const struct walk_item *it)
 		say(l, "- %s", it->name);
 		l->left++;
 		l->depth--;
-		assert_true(dir_pin(it->parent) >= 0); /* as who removes it would */
+		assert_true(dir_pin(it->parent) >= 0); /* as a removal does */
 		dir_unpin(it->parent);
 		return;
 	}
@@ -88,7 +87,7 @@ static int note(void *arg, const struct walk_item *it)
 	return l->stop_after && --l->stop_after == 0 ? -ECANCELED : 0;
 }
 
-/* Walk below name. What is in l->text is the caller's. */
+/* Walks below name. The caller frees l->text. */
 static int walk_by(const char *name, struct root *follow, struct log *l)
 {
 	struct dirs *s = dirs_new(MAX_OPEN);
@@ -98,7 +97,7 @@ static int walk_by(const char *name, struct root *follow, struct log *l)
 	assert_true(fd >= 0);
 	top = dir_top(s, fd, name);
 	assert_non_null(top);
-	r = walk_tree(s, top, follow, note, l);
+	r = walk_tree(top, 0, follow, note, l);
 	dir_put(top);
 	dirs_free(s);
 	return r;
@@ -194,7 +193,7 @@ static void links(void **state)
 	check("links", true, "o x\n");
 }
 
-/* A confined root's links tell nothing of what is outside it. */
+/* With a confined root, links reveal nothing about files outside it. */
 static void links_that_lead_out(void **state)
 {
 	static const struct {
@@ -202,7 +201,8 @@ static void links_that_lead_out(void **state)
 	} t[] = {
 		{ "../f", "f x 1\n" }, { "/../f", NULL }, { "nothing", "l x nothing\n" },
 		{ "../out", "l x ../out\n" }, { "x", "! x 40\n" },
-		/* outside: a file, a directory, a device, nothing, a forbidden one, a loop */
+		/* outside the root: a file, a directory, a device, nothing, an unreadable path, a
+		 * loop */
 		{ "../../order/h", NULL }, { "../../order", NULL }, { "/dev/null", NULL },
 		{ "../../nothing", NULL }, { "/nothing", NULL }, { "/root/x/y", NULL },
 		{ "../../loop", NULL }, { "/proc/self/exe", NULL }, { "../../order/h/x", NULL },
@@ -228,7 +228,7 @@ static void links_that_lead_out(void **state)
 
 			assert_int_equal(symlink(t[i].text, tmp_at("confined/out/x")), 0);
 			top = dir_top(s, root_open(r, "out", O_RDONLY | O_DIRECTORY, 0), "/out");
-			assert_int_equal(walk_tree(s, top, r, note, &l), 0);
+			assert_int_equal(walk_tree(top, 0, r, note, &l), 0);
 			assert_string_equal(l.text, want);
 			free(l.text);
 			dir_put(top);
@@ -257,7 +257,7 @@ static void metadata(void **state)
 
 /* ---- big ---- */
 
-/* A chain of directories, each in the one before, the last with a file. */
+/* Makes a chain of nested directories; the last one has a file. */
 static void make_chain(const char *top, const char *name, int levels)
 {
 	int fd = open(tmp_at(top), O_RDONLY | O_DIRECTORY | O_CLOEXEC), f;
@@ -312,9 +312,8 @@ static void *walk_deep(void *arg)
 	return (void *)(intptr_t)r;
 }
 
-/* With a stack that no recursion would fit in. With few open directories the way up must
- * not begin at the top each time: that would take hundreds of times as long as a flat
- * tree does. */
+/* The stack is too small for recursion. With few open directories the way up must not start at the
+ * top each time: that would take hundreds of times as long as a flat tree. */
 static void deeper_than_the_stack(void **state)
 {
 	struct deep d[] = { { .name = "flat" }, { .name = "deep" } };
@@ -376,7 +375,7 @@ static void twenty_thousand_files(void **state)
 	assert_int_equal(l.deepest, 1);
 }
 
-/* ---- when it goes wrong ---- */
+/* ---- errors ---- */
 
 static void a_closed_directory_is_reported_and_the_rest_goes_on(void **state)
 {
@@ -408,7 +407,7 @@ static int note_vanishing(void *arg, const struct walk_item *it)
 {
 	struct vanish *v = arg;
 
-	if (!v->done) /* at the file; directories come after */
+	if (!v->done) /* at the file, because directories come later */
 		v->done = rmdir(tmp_at("vanish/a/1")) == 0;
 	return note(&v->l, it);
 }
@@ -425,7 +424,7 @@ static void a_directory_that_vanishes_is_reported(void **state)
 	tmp_mkdir("vanish/a/1");
 	top = dir_top(s, open(tmp_at("vanish/a"), O_RDONLY | O_DIRECTORY | O_CLOEXEC), "a");
 	tmp_put("vanish/a/f", "");
-	assert_int_equal(walk_tree(s, top, NULL, note_vanishing, &v), 0);
+	assert_int_equal(walk_tree(top, 0, NULL, note_vanishing, &v), 0);
 	assert_int_equal(v.l.files, 1);
 	assert_int_equal(v.l.dirs, 0);
 	assert_true(v.l.errors <= 1); /* none when the file was listed first */
@@ -444,7 +443,7 @@ static void the_callback_ends_it(void **state)
 	}
 }
 
-/* The same directory again, and through a descriptor that is only a place. */
+/* The same directory twice, and through an O_PATH descriptor. */
 static void again_and_by_place(void **state)
 {
 	struct dirs *s = dirs_new(MAX_OPEN);
@@ -455,7 +454,7 @@ static void again_and_by_place(void **state)
 	for (int i = 0; i < 2; i++) {
 		struct log l = { .quiet = true };
 
-		assert_int_equal(walk_tree(s, top, NULL, note, &l), 0);
+		assert_int_equal(walk_tree(top, 0, NULL, note, &l), 0);
 		assert_int_equal(l.files, 3);
 	}
 	dir_put(top);
@@ -464,7 +463,7 @@ static void again_and_by_place(void **state)
 	for (int i = 0; i < 2; i++) {
 		struct log l = { .quiet = true };
 
-		assert_int_equal(walk_tree(s, top, NULL, note, &l), 0);
+		assert_int_equal(walk_tree(top, 0, NULL, note, &l), 0);
 		assert_int_equal(l.files, 3);
 	}
 	dir_put(top);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What people say of where things should be. */
+/* The user's settings for NUMA placement. */
 #include "numa/numa.h"
 #include "tests/support/sysfs.h"
 
@@ -54,7 +54,7 @@ static void test_nics(void **state)
 	assert_int_equal(node, 5);
 }
 
-/* On the machine of two nodes. */
+/* On the test machine with two nodes. */
 static void test_check(void **state)
 {
 	static const struct { enum place_mode mode; int node; const char *nics, *wrong; } cases[] = {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Extended attributes there and back, and what must not travel. */
-#include "transfer/xattrs.h"
+/* Reading and writing extended attributes, and the attributes that must not be transferred. */
+#include "storage/storage.h"
 
 #include "proto/proto.h"
 
@@ -25,7 +25,7 @@ static bool has_xattrs(void)
 	return !setxattr(a, "user.rftp-probe", "", 0, 0) && !removexattr(a, "user.rftp-probe");
 }
 
-/* What goes with the file, opened as the walk opens it. */
+/* The attributes of the file to transfer, opened as the walk opens it. */
 static struct buf *get_all(const char *path, int want)
 {
 	struct buf *x = buf_new(2 * BULK_XATTRS_MAX);
@@ -82,7 +82,7 @@ static void test_none(void **state)
 	struct err e;
 
 	(void)state;
-	x = get_all(b, 0); /* a filesystem without attributes has none, too */
+	x = get_all(b, 0); /* also on a filesystem without attributes */
 	assert_int_equal(set_buf(b, x, &e), 0);
 	buf_free(x);
 }
@@ -106,7 +106,7 @@ static void test_more_than_an_entry_carries(void **state)
 	free(v);
 }
 
-/* A peer may ask for nothing that we would not send: no capability, no label. */
+/* A peer may only set attributes that we would send: no capability, no label. */
 static void test_what_must_not_travel(void **state)
 {
 	static const char *const names[] = { "security.capability", "security.selinux",
@@ -125,7 +125,7 @@ static void test_what_must_not_travel(void **state)
 	}
 }
 
-/* Every shorter piece of good attributes is refused or is fewer good ones. */
+/* Every truncation of valid attributes is refused. */
 static void test_malformed(void **state)
 {
 	struct buf *x = buf_new(1000);

@@ -1,7 +1,7 @@
-# shellcheck shell=bash disable=SC2034 # for who sources this
+# shellcheck shell=bash disable=SC2034 # the sourcing script uses them
 # SPDX-License-Identifier: Apache-2.0
-# What the tests of faults share: a server with a file, and transfers that take long enough for
-# something to happen to them. Sourced after guest.sh.
+# Shared by the tests of faults: a server with a file, and transfers that take long enough to be
+# disturbed. Sourced after guest.sh.
 
 # serve ADDRESS BYTES OPTION...: a server that can be reached there. So many bytes are here, $tmp/big,
 # and there, $url/from.
@@ -14,8 +14,8 @@ serve() {
 	run rftp ls --accept-new "$url/"
 }
 
-# words put|get OPTION...: what runs it; target is the file that comes of it, and is not there
-file=big # what is put
+# words put|get OPTION...: set command, and target, the file that it will make
+file=big # the file that is put
 card=rxe_v0 # begin counts its packets for under_way
 words() {
 	local way=$1

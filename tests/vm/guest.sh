@@ -1,14 +1,14 @@
-# shellcheck shell=bash disable=SC2034 # slow, port: for who sources this and lib.sh
+# shellcheck shell=bash disable=SC2034 # slow, port: lib.sh and the test use them
 # SPDX-License-Identifier: Apache-2.0
 # A test that runs in the guest begins with
 #
 #	vm_options="--nodes 2"            # for tests/vm/run, may be empty
 #	. "${top_srcdir:?}/tests/vm/guest.sh"
 #
-# On the host this line starts the guest with the script and ends with its status; in the
-# guest it goes on, with this build's programs in PATH, tests/e2e/lib.sh and tests/vm/net.sh.
-# With vm_boots=N it is started N times, with what it has written kept, until a test fails; VM_BOOT
-# counts. The script ends with finish each time; cut_power before that ends the guest by that.
+# On the host this line starts the guest with the script and exits with its status. In the guest it
+# sets PATH to this build's programs, sources tests/e2e/lib.sh and tests/vm/net.sh, and returns.
+# With vm_boots=N the guest starts N times on the same disk, until a test fails; VM_BOOT is the number
+# of the start. The script calls finish each time; cut_power before it cuts the guest's power there.
 
 if [ -z "${RFTP_GUEST:-}" ]; then
 	if ! "${top_builddir:?}/rftp" --version | grep -q '+rdma'; then
@@ -25,7 +25,7 @@ if [ -z "${RFTP_GUEST:-}" ]; then
 	}
 	# guest OPTION... -- ARGUMENT...
 	guest() {
-		# shellcheck disable=SC2086,SC2154 # words; set by who sources this
+		# shellcheck disable=SC2086,SC2154 # words; the test sets them
 		"$top_srcdir/tests/vm/run" $vm_options --env RFTP_GUEST=1 \
 			--env "top_srcdir=$(seen_in_guest "$top_srcdir")" \
 			--env "top_builddir=$(seen_in_guest "$top_builddir")" "$@"

@@ -1,6 +1,6 @@
 #!/bin/bash
-# rftp-iser apply and remove, with the kernel's target: what a plan says is there, and nothing
-# more; a changed plan changes what differs, and what cannot be done changes nothing. TAP.
+# rftp-iser apply and remove, with the kernel's target: LIO has the objects of the plan and no
+# others; a changed plan changes only the differences; a plan that fails changes nothing. TAP.
 
 # shellcheck disable=SC2034 # for guest.sh
 vm_options="--nodes 2 --nics 2 --topology cards"
@@ -78,7 +78,7 @@ check "interrupts are where they were" same "$tmp/irqs" <(irqs)
 
 # ---- not at all ----
 
-# refused WHAT TEXT OPTION...: apply fails with a line that has TEXT, and nothing is changed
+# refused NAME TEXT OPTION...: apply fails with a line that has TEXT, and changes nothing
 refused() {
 	local what=$1 text=$2
 	shift 2

@@ -1,8 +1,8 @@
 #!/bin/bash
-# The units of rftp-iser, as systemd runs them: three starts of one host. What it serves is there
-# again after each, and so is the disk that it has of itself; after the first it is shut down while
-# an initiator is logged in, who has kept the unit from being stopped, after the second its power is
-# cut. At the second the initiator is too early, and gets in by itself later. TAP.
+# The units of rftp-iser, run by systemd: three starts of one host. After each start its targets are
+# there again, and so is the disk that it gets from itself as an initiator. The first start ends with
+# a shutdown while an initiator, which kept the unit from being stopped, is logged in; the second
+# with a power cut. At the second start the initiator is too early, and logs in later by itself. TAP.
 
 if [ -z "${RFTP_GUEST:-}" ]; then
 	stage=$(mktemp -d "${TMPDIR:-/tmp}/rftp-iser-boot.XXXXXX") || exit 99
@@ -46,7 +46,7 @@ drop_in() {
 	mkdir -p "/etc/systemd/system/$1.d"
 	printf '%s\n' '[Service]' "${@:2}" >"/etc/systemd/system/$1.d/test.conf"
 }
-# login_comes Before|After: than what is served
+# login_comes Before|After: the unit of the login is ordered so relative to the unit of the targets
 login_comes() {
 	cat >/etc/systemd/system/rftp-iser-login@store.service.d/test.conf <<-END
 		[Unit]
@@ -57,7 +57,7 @@ login_comes() {
 	END
 }
 sessions() { ls /sys/class/iscsi_session 2>/dev/null | wc -l; }
-# What follows would say nothing new.
+# After such a failure the later checks would only repeat it.
 or_end() { "$@" || finish; }
 right() { run rftp-iser verify store && { [ "$status" -eq 0 ] || { grep WRONG "$tmp/out" | comment; false; }; }; }
 
@@ -129,7 +129,7 @@ json.dump(p, open(sys.argv[1], "w"))' $plan
 	check "mounted" systemctl start "$far"
 	echo kept >/far-off/first
 	systemctl stop "$far"
-	# Not active any more after it, as what somebody has stopped.
+	# A oneshot service is not active after its run, as a service that was stopped.
 	printf '%s\n' '[Service]' Type=oneshot 'ExecStart=/bin/sh -c "echo >>/run/counted"' >/etc/systemd/system/count.service
 	mkdir -p /etc/systemd/system/remote-fs.target.wants
 	ln -s ../count.service /etc/systemd/system/remote-fs.target.wants/

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # LIO changed item by item, as rftp-iser's apply does, on a real kernel: back stores of each kind with
 # their memory on the node, targets, portals with iSER, secrets. After a change that fails, its
-# items are as they were before. And what host.py reads of it. TAP.
+# items are as they were before. Also the items that host.py reads from it. TAP.
 
 # shellcheck disable=SC2034 # for guest.sh
 vm_options="--nodes 2 --nics 1"
@@ -38,11 +38,11 @@ ask() {
 	echo "$answer" >"$tmp/err"
 }
 well() { [ "$status" = 0 ] && [ "$answer" = '{"ok": true}' ]; }
-# works WHAT REQUEST
+# works NAME REQUEST
 works() { ask "$2"; check "$1" well; known=; }
 
-# What LIO is, without its counters and without what no change here sets. rtslib draws the names of
-# links.
+# LIO's configuration without its counters and without attributes that this test does not set. rtslib
+# chooses random names for links.
 snapshot() {
 	{ find $lio -name '*statistics' -prune -o -type l -printf '%h %l\n' -o -printf '%p\n'
 	grep -ars --exclude-dir='*statistics' --exclude-dir=alua --exclude-dir=pr --exclude=info '' $lio; } | sort
@@ -52,7 +52,7 @@ known=
 unchanged() { snapshot | diff "$tmp/before" - | comment >"$tmp/diff"; ! grep . "$tmp/diff"; }
 said_no() { [ "$status" = 0 ] && [[ $answer == '{"error": '* ]] && grep -Eqi -e "$1" <<<"$answer"; }
 said_no_and_unchanged() { said_no "$1" && unchanged; }
-# refused WHAT TEXT REQUEST: it says no with TEXT, and LIO is what it was
+# refused NAME TEXT REQUEST: it fails with TEXT, and LIO is unchanged
 refused() {
 	[ -n "$known" ] || snapshot >"$tmp/before"
 	known=yes
@@ -72,8 +72,8 @@ print(*(int(on.get(n, 0)) // 256 for n in "01"))' "$1"
 }
 pages_are() { [ "$(pages "$1")" = "$2" ]; }
 free_of() { sed -n 's/.*MemFree: *\([0-9]*\) kB/\1/p' "/sys/devices/system/node/node$1/meminfo"; }
-# like EXPRESSION: of Python, over the items that are read: r, and of this target those that one()
-# takes by kind, without their first two words; and what was saved
+# like EXPRESSION: a Python expression holds for the items that were read: r has all, one() those of
+# this target by kind, without their first two words, and saved has the saved configuration
 like() {
 	"$items" --read >"$tmp/read" || return
 	python3 -c 'import json, sys
@@ -85,7 +85,7 @@ sys.exit(not eval("(" + sys.argv[2] + ")"))' "$tmp/read" "$@"
 
 # ---- a file in a tmpfs ----
 
-node=1 # of what is made
+node=1 # of new objects
 # change [KEY, VALUE]...
 change() {
 	local IFS=,
@@ -219,7 +219,7 @@ check "both ways" is "$tpg/acls/$C/auth/password_mutual" secret-of-target
 # $$ has it in its memory, and in no argument.
 secret_is_nowhere() { ! grep -alF -f "$tmp/pattern" /proc/[0-9]*/cmdline /proc/[0-9]*/environ "$tmp/items.err"; }
 check "in nobody's arguments or environment" secret_is_nowhere
-# What is read of it cannot be written to.
+# Attributes that can be read and not written
 known=
 mount --bind /proc/version "$tpg/acls/$C/auth/password_mutual"
 refused "secrets, half of which fail" "error|denied|not permitted|invalid" "$(auth new new-secret-12 new2 new-secret-34)"
@@ -319,7 +319,7 @@ check "it is enabled again" is "$tpg/enable" 1
 works "a LUN gone" "$(q lun 3 null)"
 check "with its mappings" like 'sorted(one("mapped")) == [("'$C'", 0), ("'${C}2'", 0)]'
 works "an initiator gone" "$(q acl ${C}2 null)"
-# As who was killed in the middle leaves them.
+# Objects as a killed process leaves them
 mkdir "$tpg/lun/lun_7" "$tpg/acls/$C/lun_6"
 works "a LUN gone that was never finished" "$(q lun 7 null)"
 mkdir "$tpg/lun/lun_7"

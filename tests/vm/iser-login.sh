@@ -1,6 +1,6 @@
 #!/bin/bash
 # rftp-iser login and logout: two targets, each behind a card of its own, over Soft-RoCE; CHAP,
-# striping, and what must not be lost. TAP.
+# striping, and data that must not be lost. TAP.
 
 # shellcheck disable=SC2034 # for guest.sh
 vm_options="--nodes 2 --cpus 2 --nics 2"
@@ -14,8 +14,8 @@ modprobe -a target_core_mod iscsi_target_mod ib_isert ib_iser iscsi_tcp raid0 xf
 
 # libiscsi hands an answer of the target's to iscsid before it is done with the question. Where
 # processors are emulated and wait for each other, iscsid's next question often comes in between,
-# and is refused ("Login/Text in progress"). CHAP asks most: over iSER it is shown once, and what
-# is shown of stripes goes without.
+# and is refused ("Login/Text in progress"). CHAP asks most: the test uses it once over iSER, and the
+# stripes do without.
 echo 0 >/sys/devices/system/cpu/cpu1/online
 
 iqn=iqn.2026-01.org.test:node
@@ -82,7 +82,7 @@ authentication() { # 0|1
 	for k in 0 1; do echo "$1" >/sys/kernel/config/target/iscsi/$iqn$k/tpgt_1/attrib/authentication; done
 }
 
-# ---- what is looked at ----
+# ---- checks ----
 
 login() { run rftp-iser login "$@"; }
 logout() { run rftp-iser logout "$@"; }
@@ -111,7 +111,7 @@ check "and nothing stays of it" nothing_stays
 login --plan "$tmp/plan-other"
 check "a plan for another host: both are named" fails "plan-other.*two.*$host"
 
-# ---- by the plan, tuned; secrets are seen by nobody ----
+# ---- by the plan, tuned; no secret can be seen ----
 
 cat "$tmp/secret" "$tmp/mutual" >"$tmp/secrets"
 while :; do grep -laf "$tmp/secrets" /proc/[0-9]*/cmdline /proc/[0-9]*/environ; sleep 0.1; done >>"$tmp/seen" 2>/dev/null &
@@ -191,7 +191,7 @@ check "once more: nothing to do" test "$status $(cat "$tmp/out")" = '0 {"targets
 authentication 0
 plan=(--plan "$tmp/plan-open")
 modprobe loop
-# As udev may, somebody takes a disk as soon as it is there.
+# Another program opens a disk as soon as it appears, as udev may.
 {
 	until [ -b /dev/sda ]; do sleep 0.05; done
 	losetup --find --show /dev/sda >"$tmp/loop"
@@ -291,7 +291,7 @@ fi
 
 # ---- killed while it made a stripe ----
 
-# What it had started is cut off: an array at one of its disks, a group before its volume.
+# A login that was killed in the middle: an array with one of its disks, a group without its volume
 mkdir "$tmp/cut"
 cat >"$tmp/cut/mdadm" <<END
 #!/bin/bash
@@ -379,7 +379,7 @@ comment <"$tmp/err"
 check "until it has one" test "$status $(grep -c '^/dev/sd' "$tmp/out")" = "0 1"
 logout --all
 
-# ---- after a restart, which leaves records and what is kept of them ----
+# ---- after a restart, which leaves only the records of the sessions and our state ----
 
 authentication 0
 login --transport tcp 10.0.0.1

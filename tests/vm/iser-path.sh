@@ -1,6 +1,6 @@
 #!/bin/bash
 # The whole way: targets on two nodes planned, applied, verified; logged in to, made into
-# filesystems; a tree put onto them and got back over RDMA, by an rftpd whose threads are on the
+# filesystems; a tree put onto them and got back over RDMA, by an rftpd with its threads on the
 # node of the session's card; and all of it taken down. TAP.
 
 # shellcheck disable=SC2034 # for guest.sh
@@ -24,7 +24,7 @@ has() { grep -qe "$1" "$tmp/out"; }
 shown() { cat "$tmp/out" "$tmp/err" | comment; }
 sessions() { ls /sys/class/iscsi_session 2>/dev/null | wc -l; }
 records() { find /etc/iscsi/nodes /var/lib/iscsi -type f 2>/dev/null | wc -l; }
-# What rftp-iser may leave nothing in
+# The places where rftp-iser may leave nothing
 snapshot() {
 	find $lio \( -type d -o -type l \) | sort
 	cat /proc/mounts
@@ -90,7 +90,7 @@ check "logged in, with filesystems" status_is 0 || finish
 # disk K: the one of target K, as login has printed it
 disk() { awk -v iqn="$iqn$1" '/^\/dev/ { dev = $1 } index($0, iqn) { print dev; exit }' "$tmp/out"; }
 mkdir "$tmp/root" "$tmp/root/0" "$tmp/root/1"
-# What goes to 10.0.0.1 leaves by eth1, on node 1, and the other way round.
+# Packets to 10.0.0.1 leave by eth1, on node 1, and packets to 10.0.0.2 by eth0.
 for k in 0 1; do
 	check "target $k: by the card of the other node" has "card     eth$((1 - k)), node $((1 - k))"
 	check "target $k: mounted" mount -o noatime "$(disk $k)" "$tmp/root/$k"

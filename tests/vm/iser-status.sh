@@ -1,7 +1,7 @@
 #!/bin/bash
-# rftp-iser status and verify, with the kernel's target on two nodes: what is as it should be is
-# ok, and of what is broken each is named, with the way to mend it; and a pattern through real
-# iSER sessions, which leaves nothing. TAP.
+# rftp-iser status and verify, with the kernel's target on two nodes: objects that match the plan are
+# ok, each broken one is named with its remedy; and verify writes a pattern through real iSER
+# sessions, and leaves nothing. TAP.
 
 # shellcheck disable=SC2034 # for guest.sh
 vm_options="--nodes 2 --cpus 4 --nics 2 --topology cards"
@@ -122,7 +122,7 @@ verify
 check "the host was started again" only 'plan two: this host was restarted since it was applied' "$mend"
 cp "$tmp/kept" "$tmp/state/two.json"
 
-# ---- while somebody is logged in ----
+# ---- while an initiator is logged in ----
 
 mkdir -p /etc/iscsi /run/lock
 echo "InitiatorName=$me" >/etc/iscsi/initiatorname.iscsi

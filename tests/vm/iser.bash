@@ -1,7 +1,7 @@
-# shellcheck shell=bash disable=SC2034,SC2154 # for who sources this; tmp, top_srcdir: lib.sh's
+# shellcheck shell=bash disable=SC2034,SC2154 # the test uses them; tmp and top_srcdir are lib.sh's
 # SPDX-License-Identifier: Apache-2.0
-# What the tests of rftp-iser's targets share: plans, somebody else's target, and looks at what
-# LIO has. Sourced after guest.sh, in a guest of two nodes and the topology "cards".
+# Shared by the tests of rftp-iser's targets: plans, a target of another program, and checks of LIO's
+# configuration. Sourced after guest.sh, in a guest of two nodes and the topology "cards".
 
 . "$top_srcdir/tests/e2e/iser-looks.bash"
 
@@ -45,7 +45,7 @@ plan two.json two "$(target 0 "$who" "$(tmpfs 0 0 16)"), $(target 1 "$who" "$(tm
 
 apply() { run rftp-iser apply "$@"; }
 remove() { run rftp-iser remove "$@"; }
-# What LIO has, each directory by its inode, and what is linked to what.
+# LIO's configuration: each directory with its inode, each link with its target.
 snapshot() {
 	find $lio \( -type d -o -type l \) -printf '%p %i %l\n' | sort
 	cat $lio/iscsi/cpus_allowed_list
@@ -66,7 +66,7 @@ unchanged() {
 }
 attribute() { cat "$lio/iscsi/iqn.2026-01.org.example:$1/tpgt_1/$2"; }
 
-# Somebody else's target, which nothing here may touch.
+# A target of another program, which rftp-iser may not touch
 modprobe -a target_core_mod iscsi_target_mod
 mountpoint -q /sys/kernel/config || mount -t configfs configfs /sys/kernel/config
 mkdir -p $lio/core/rd_mcp_77/theirs $lio/iscsi

@@ -3,8 +3,8 @@
 # RDMA networks inside one guest; to be sourced by scripts that tests/vm/run starts.
 #
 # Soft-RoCE (rdma_rxe) of Linux 6.1 works in the first network namespace only, so both ends
-# live in it, and policy routing sends what goes from one address of the guest to another
-# out of the card of the one and in by that of the other.
+# live in it. Policy routing sends packets between two addresses of the guest out of the card of
+# the one and in by the card of the other.
 #
 #   rdma_modules                   load what is needed, lift the sockets' limits
 #   rdma_self DEV ADDR             DEV with ADDR and rxe_DEV: both ends on one device. Its
@@ -12,10 +12,9 @@
 #   rdma_veth A B ADDRA ADDRB      a new veth pair, rxe_A and rxe_B
 #   rdma_cards A B ADDRA ADDRB     two cards of the guest on one wire, the same way
 #   rdma_cable A B ADDRA ADDRB     a veth pair for each end and a bridge between them, so that
-#                                  a plug can be pulled: what is set down itself loses its
-#                                  routes, too, and rdma_rxe of 6.1 does not live through a
-#                                  packet of rdma_cm that has none: queue pair 1 hears no
-#                                  more until the device is made anew
+#                                  a plug can be pulled: a card that is set down loses its
+#                                  routes, and in rdma_rxe of 6.1 a packet of rdma_cm without
+#                                  a route stops queue pair 1 until the device is made anew
 #   rdma_pull A, rdma_plug A       then: A has no carrier, and has it again; where
 #                                  rdma_keeps_unplugged
 #   rdma_cut DEV..., rdma_join DEV...      RoCE's packets get lost, all others pass
@@ -66,7 +65,7 @@ rdma_veth() {
 # Tables 100, 101, ... hold one route each.
 rdma_table=100
 
-# wire FROM TO FROM_ADDR TO_ADDR: what goes to TO_ADDR leaves by FROM.
+# wire FROM TO FROM_ADDR TO_ADDR: packets to TO_ADDR leave by FROM.
 rdma_wire() {
 	ip rule add pref 20 to "$4" lookup $rdma_table
 	ip route add "$4" dev "$1" src "$3" table $rdma_table
@@ -84,7 +83,7 @@ rdma_cards() {
 	for one in "$a" "$b"; do
 		echo 1 >"$conf/$one/accept_local"
 		echo 0 >"$conf/$one/rp_filter"
-		# What comes in by a card is for us, whatever the routes say.
+		# Packets that arrive by a card are local, in spite of the routes below.
 		ip rule add pref 10 iif "$one" lookup local
 	done
 	# Our own addresses are looked up after the wires below, not before everything.

@@ -55,7 +55,7 @@ check "node 0 alone is a target, with both nodes' memory" is '[t["node"] for t i
 run taskset -c 0,2 rftp-numa model --target 1 --size 4M --copies 1 --rounds 5 --json
 check "one CPU a node: one thread" is 'm["targets"][0]["threads"] == 1'
 
-# A node whose memory this process may not have. The cpuset of cgroup v2, else of v1.
+# Take the memory of a node away from this process by a cpuset of cgroup v2, else of v1.
 confine() {
 	local dir
 	if mkdir -p "$tmp/cg" && mount -t cgroup2 none "$tmp/cg" 2>/dev/null; then

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Two NUMA nodes with a card on each: what is seen of them, and that memory and threads are
-# where they were put. TAP.
+# Two NUMA nodes with a card on each: rftp-numa sees them, and memory and threads are on the nodes
+# that were chosen. TAP.
 
 # shellcheck disable=SC2034 # for guest.sh
 vm_options="--nodes 2 --cpus 4 --nics 2"

@@ -4,7 +4,7 @@
 # carried it. A big file, a tree, both directions at once. TAP.
 
 # shellcheck disable=SC2034,SC2054 # for guest.sh and lib.sh; lists with commas
-vm_options="--nics 3 --timeout 900"
+vm_options="--nics 3"
 . "${top_srcdir:?}/tests/vm/guest.sh"
 
 rdma_modules || skip_all "the guest's kernel has no RDMA"
@@ -117,7 +117,7 @@ for op in write read; do
 	run rftp bench --both --time 3 --transport rdma --op $op --prot clear --json "${url[veth]}"
 	check "bench in both directions, $op" status_is 0
 	check "$op: RDMA, twice" test "$(grep -c '"started","transport":"rdma"' "$tmp/out")" -eq 2
-	check "$op: in one session" test $(($(logins) - logins)) -eq 1
+	check "$op: in two sessions" test $(($(logins) - logins)) -eq 2
 	logins=$(logins)
 done
 cp "$tmp/big" "${root[veth]}/from"
@@ -190,7 +190,7 @@ for tos in cs0 ef; do
 done
 check "--tos ef marks RDMA's packets" test "$(marked)" -gt 1000
 
-# ---- what the kernel says of it all ----
+# ---- the kernel's log ----
 
 rdma statistic show link rxe_v0/1 | tr ' ' '\n' | grep -A1 -E '^(sent_pkts|rcvd_pkts|send_rnr_err|rcvd_rnr_err)$' |
 	paste -sd' ' | comment

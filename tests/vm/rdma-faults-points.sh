@@ -1,26 +1,27 @@
 #!/bin/bash
-# What a path over queue pairs makes of faults at every point where one can be made to happen:
-# sends and receives that fail, channels that are cut, blocks that arrive damaged, threads that
-# come late, memory of the other side reached for where it may not be. What was on a channel
-# that is lost comes again by others, what came twice is dropped, and all is whole. TAP.
+# A path over queue pairs with a fault at every point that can inject one: sends and receives that
+# fail, channels that are cut, blocks that arrive damaged, threads that are late, accesses to memory
+# of the peer that is not granted. The blocks of a lost channel are sent again by others, duplicates
+# are dropped, and all files are whole. TAP.
 
 # shellcheck disable=SC2034 # for guest.sh and lib.sh
-vm_options="--timeout 600"
+vm_options=""
 . "${top_srcdir:?}/tests/vm/guest.sh"
 . "$top_srcdir/tests/vm/faults.bash"
+need_faults
 
 rdma_modules || skip_all "the guest's kernel has no RDMA"
 rdma_self eth0 10.3.0.1
 serve 10.3.0.1 4194304 --stall 3s
 card=rxe_eth0
 
-# faulty RULE WAY OP OPTION...: a put or get whose client has the fault; target is its file
+# faulty RULE WAY OP OPTION...: a put or get with the fault in its client; target is its file
 faulty() {
 	local rule=$1 way=$2 op=$3
 	shift 3
 	words "$way" --transport rdma --op "$op" --block 64K --channels 3 --ack written \
 		--retries 0 --json "$@"
-	run env "RFTP_FAULT_TRANSPORT=$rule" "${command[@]}"
+	run env "RFTP_FAULT=$rule" "${command[@]}"
 }
 
 # Two blocks of one channel may be hit before the first of them is looked at: as many channels
@@ -86,7 +87,7 @@ for what in "get write" "get read" "put read"; do
 	check "$what, no message comes: the summary says so" test "$(summary fell_back)" = True
 done
 
-# A side that stands still for longer than a channel may, and goes on.
+# A side that is stopped for longer than a channel may be silent, and continued
 for what in "put write client" "put read server" "get write server" "get read client"; do
 	read -r way op side <<<"$what"
 	begin "$way" --op "$op" --stall 3s
@@ -102,7 +103,7 @@ for what in "put write client" "put read server" "get write server" "get read cl
 	check "$what stands still for 8 s: whole" is_whole
 done
 
-# Nobody else is left: over the control connection when that is allowed.
+# No channel is left: the data goes over the control connection if that is allowed.
 for what in "put write" "get read"; do
 	faulty cut:after=20 "${what% *}" "${what#* }" --prot clear --transport auto
 	check "$what, all are cut: it goes on in-band" status_is 0

@@ -1,10 +1,11 @@
 #!/bin/bash
-# Strangers at the listener of a session: with words of their own, with words they have heard
-# on the wire, changed or not. All are refused and told of, and the session goes on. TAP.
+# Strangers connect to the listener of a session, with private data of their own or heard on the
+# wire, changed or not. All are refused and logged, and the session continues. TAP.
 
 # shellcheck disable=SC2034 # for guest.sh and lib.sh
-vm_options="--timeout 600"
+vm_options=""
 . "${top_srcdir:?}/tests/vm/guest.sh"
+need_faults # they hold the client before a connection
 
 stranger=$top_builddir/tests/support/rdma-stranger
 [ -x "$stranger" ] || skip_all "$stranger is not built (make check does)"
@@ -16,7 +17,7 @@ root=$tmp/main.root
 url=rftp://10.0.0.2:$port
 run rftp ls --accept-new "$url/"
 
-# What clients say first, as whoever is on the wire hears it: 56 bytes in hexadecimal a line.
+# Listen on the wire to the private data of clients: 56 bytes in hexadecimal per line.
 python3 - "$tmp/listens" >"$tmp/heard" <<'PYTHON' &
 import socket, sys
 s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3)) # both ways
@@ -33,11 +34,11 @@ patience 20 test -e "$tmp/listens"
 
 # begin N OPTION...: a put that stops before its Nth connection, the control connection counted
 begin() {
-	local rule=kill:SIGSTOP:at=connect:after=$(($1 - 1)):count=1
+	local rule=connect:SIGSTOP:after=$(($1 - 1)):count=1
 	shift
 	ran="put, $rule"
 	rm -f "$root/big"
-	env "RFTP_FAULT_TRANSPORT=$rule" rftp put --transport rdma --prot clear --block 64K \
+	env "RFTP_FAULT=$rule" rftp put --transport rdma --prot clear --block 64K \
 		--channels 2 --retries 0 -q "$@" "$tmp/big" "$url/big" </dev/null >"$tmp/out" 2>"$tmp/err" &
 	client=$!
 	others+=("$client")
@@ -94,7 +95,7 @@ end
 check "and that client ends, too" status_is 0
 check "with the same bytes as well" cmp "$tmp/big" "$root/big"
 
-# Once its channels are there, nobody listens for more.
+# Once its channels are open, the session stops listening.
 rm -f "$root/big"
 before=$(carried rxe_v0)
 rftp put --transport rdma --prot clear --block 64K --rate 1M --retries 0 -q \

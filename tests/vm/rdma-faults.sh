@@ -1,9 +1,9 @@
 #!/bin/bash
-# What goes wrong at the ends of an RDMA transfer: a peer killed, memory that may not be
-# locked, an address that has no device. TAP.
+# Failures at the ends of an RDMA transfer: a peer killed, memory that may not be locked, an
+# address without a device. TAP.
 
 # shellcheck disable=SC2034 # for guest.sh and lib.sh
-vm_options="--timeout 900"
+vm_options=""
 . "${top_srcdir:?}/tests/vm/guest.sh"
 . "$top_srcdir/tests/vm/faults.bash"
 
@@ -11,7 +11,7 @@ rdma_modules || skip_all "the guest's kernel has no RDMA"
 rdma_veth v0 v1 10.0.0.1 10.0.0.2
 serve 10.0.0.2 16777216
 
-# Of all of it: what an earlier one has left would make it too short to be killed in the middle.
+# Of the whole file: with the part of an earlier run it would be too short to be killed in the middle.
 slow_put() { # OP
 	rm -f "$root"/.rftp-*
 	begin put --transport rdma --op "$1" --rate 3M --retries 0
@@ -40,7 +40,7 @@ for op in write read; do
 	check "$op: with the same bytes" is_whole
 done
 
-# A session whose listener has died ends what it has begun.
+# A session finishes its transfer when its listener has died.
 for op in write read; do
 	slow_put $op
 	kill -KILL "$server"
@@ -56,7 +56,7 @@ done
 
 # ---- limits ----
 
-# Root may lock whatever it likes; others not.
+# The limit of locked memory does not hold for root.
 unprivileged=(setpriv --reuid 65534 --regid 65534 --clear-groups prlimit --memlock=65536
 	env HOME=/tmp)
 advice='limit is 64 KiB: set "ulimit -l [0-9]*", a line ".* memlock [0-9]*" in .*, or LimitMEMLOCK='
@@ -71,7 +71,7 @@ check "with a word" grep -q 'data goes by TCP' "$tmp/err"
 check "and says what to set" grep -q "$advice" "$tmp/err"
 check "the same bytes" cmp "$tmp/big" "$root/limited"
 
-# Two transfers of one process share what it may lock: neither is left half-way.
+# Two transfers of one process share its locked memory: neither stops half-way.
 few=(setpriv --reuid 65534 --regid 65534 --clear-groups prlimit --memlock=1048576 env HOME=/tmp)
 run "${few[@]}" rftp bench --both --size 8M --accept-new --transport rdma --prot clear "$url"
 check "1 MiB of memory to lock, both ways: rdma ends with 3" status_is 3

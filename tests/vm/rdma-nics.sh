@@ -3,7 +3,7 @@
 # its blocks. TAP.
 
 # shellcheck disable=SC2034,SC2054 # for guest.sh and lib.sh; lists with commas
-vm_options="--timeout 600"
+vm_options=""
 . "${top_srcdir:?}/tests/vm/guest.sh"
 
 rdma_modules || skip_all "the guest's kernel has no RDMA"
@@ -29,7 +29,7 @@ for cell in "put write clear 256K" "get read private 64K" "put read safe 1M" "ge
 	# shellcheck disable=SC2086 # words
 	set -- $cell
 	case $1:$2 in
-	put:write) from=v0 from2=w0 ;;      # who sends the data's packets
+	put:write) from=v0 from2=w0 ;;      # the devices that send the data
 	put:read) from=v0 from2=w0 ;;
 	*) from=v1 from2=w1 ;;
 	esac
@@ -55,7 +55,7 @@ check "it says which" grep -q 'path 1: w0 (10.1.0.1) - w1 (10.1.0.2)' "$tmp/err"
 # Data is on its way by the second path.
 moving() { test $(($(sent w0) + $(sent w1) - before[w0] - before[w1])) -gt 400; }
 
-# under WHAT COMMAND...: a transfer, WHAT done in its middle; $op and $dir say which
+# under NAME COMMAND...: a transfer, by $op and $dir, with COMMAND in its middle
 under() {
 	local what=$1
 	shift
@@ -110,7 +110,7 @@ url=rftp://10.0.0.2:$port
 listens() { # ADDRESS:PORT: a session, for RDMA
 	rdma resource show cm_id | grep ' state LISTEN .* comm rftpd ' | grep -q " src-addr $1 "
 }
-# Who is to connect is not heard for now.
+# The packets of the connecting side are lost for now.
 rdma_cut v0 w0
 reset
 rftp put -q "${nics[@]}" --prot clear --retries 0 "$tmp/big" "$url/ports" >"$tmp/first.out" 2>&1 &
@@ -132,7 +132,7 @@ check "and by the second" carried w0
 check "nobody listens any more" not listens 10.0.0.2:41234
 stop_server
 
-# ---- over ssh: nobody listens but sshd, the data goes by RDMA all the same ----
+# ---- over ssh: only sshd listens, the data goes by RDMA all the same ----
 
 PATH=$PATH:/usr/sbin
 if command -v sshd >/dev/null; then

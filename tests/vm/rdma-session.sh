@@ -1,11 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# rftpd run by root as three kinds of processes, over RDMA: sessions of users who have no rights
-# register their pools; who they are, what they lock and are lent, how many may come, and what is
-# left when one is killed. TAP.
+# rftpd run by root as three kinds of processes, over RDMA: sessions of unprivileged users register
+# their pools. Checks their identity, their locked memory and memory budget, the limits on sessions,
+# and the resources that are left when one is killed. TAP.
 
 # shellcheck disable=SC2034,SC2317 # for guest.sh and lib.sh; called by check
-vm_options="--nics 1 --timeout 600"
+vm_options="--nics 1"
 . "${top_srcdir:?}/tests/vm/guest.sh"
 . "$lib/certs.bash"
 . "$lib/memory-group.bash"
@@ -13,7 +13,7 @@ vm_options="--nics 1 --timeout 600"
 rdma_modules || skip_all "the guest's kernel has no RDMA"
 rdma_self eth0 10.3.0.1
 
-# ---- four who may come, each in his own way ----
+# ---- four accounts with different ways to log in ----
 
 files_user=daemon
 files_uid=$(id -u $files_user)
@@ -96,12 +96,12 @@ has_session() {
 	session=$(sessions | grep -vxFf "$tmp/before") && [ "$(wc -w <<<"$session")" -eq 1 ]
 }
 of() { sed -n "s/^$2:[[:space:]]*//p" "/proc/$1/status" 2>/dev/null; }
-pinned() { of "$1" VmPin | awk '{ print $1 * 1024 }'; } # what verbs have pinned, in bytes
+pinned() { of "$1" VmPin | awk '{ print $1 * 1024 }'; } # memory that verbs have pinned, in bytes
 locks() { [ "$(pinned "$1")" -gt 0 ]; }
 most() { awk '/^Max locked memory/ { print $5 }' "/proc/$1/limits"; }
 opens() { find "/proc/$1/fd" -lname '/dev/infiniband/*' | grep -q .; }
 
-# is_of NAME: of the session, whose user has that name
+# is_of NAME: the user of the session has that name
 is_of() {
 	local set uid gid
 	uid=$(id -u "$1") gid=$(id -g "$1")
@@ -150,7 +150,7 @@ kill "$client"
 wait "$client"
 check "when its client has gone it goes" patience 30 alone
 
-# ---- one is killed, while another goes on ----
+# ---- one is killed, another continues ----
 
 # hold NAME USER: a put that has its memory, and waits for the rest of the file; or that is refused
 declare -A client_of session_of input_of
@@ -250,7 +250,8 @@ at=10.3.0.1:$port
 by_another_way=127.0.0.1:$(tail -n 1 "$tmp/b.port")
 run rftp ls -q --accept-new "rftp://anonymous@$at/"
 lent() { echo $((($(most "$1") - beside) / 2)); }
-# What all were lent is no more than there is, and each has pinned that, and its queues, at most.
+# The shares of all sessions are within the budget, and each has pinned at most its share and its
+# queues.
 within_budget() {
 	local p sum=0 each
 	for p in $(sessions); do
@@ -326,7 +327,7 @@ ends_by() {
 	check "$how: the log has the signal" grep -q "process $doomed died of signal" "$tmp/b.log"
 }
 by_signal() { kill "-$1" "$2"; }
-# What it writes to a file in memory is its own.
+# The pages of a file in memory count as the memory of the session that writes it.
 by_want() {
 	echo "$1" >"$group/cgroup.procs"
 	tail -c +1000001 "$tmp/file" 2>/dev/null 1>&"${input_of[again]}"

@@ -37,7 +37,7 @@ systemd-tmpfiles --create rftpd.conf
 run id rftpd ftp
 check "users are made" status_is 0
 check "and directories" test "$(stat -c %U:%a /var/lib/rftpd /var/lib/rftpd/empty | xargs)" = "root:700 root:555"
-# What systemd-user-sessions, which the guest has not, would do when it is up.
+# As systemd-user-sessions does at the end of the start; the guest does not have it.
 rm -f /run/nologin
 useradd -m -s /bin/bash -p "$(openssl passwd -6 right)" alice
 mkdir -p /srv/ftp
@@ -65,7 +65,7 @@ check "systemd has its status" test "$(systemctl show --value -p StatusText rftp
 first=$(main_pid)
 check "in a sandbox" test "$(field "$first" NoNewPrivs):$(field "$first" Seccomp)" = 1:2
 check "with few capabilities" test "$(($(field "$first" CapBnd | sed s/^/0x/) & (1 << 21)))" -eq 0
-check "strangers are talked to as rftpd" has_said 'strangers are talked to as rftpd, in /var/lib/rftpd/empty'
+check "unauthenticated clients are served as rftpd" has_said 'unauthenticated clients are served as rftpd, in /var/lib/rftpd/empty'
 check "the card is seen" has_said 'data goes by eth0 .*RDMA'
 
 # ---- users' files, by RDMA ----

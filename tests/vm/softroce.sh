@@ -3,7 +3,7 @@
 # scripts/softroce on an ordinary card: made, used by rftp, kept over a restart, taken away. TAP.
 
 # shellcheck disable=SC2034,SC2317 # for guest.sh; called by check
-vm_options="--nics 2 --timeout 300"
+vm_options="--nics 2"
 . "${top_srcdir:?}/tests/vm/guest.sh"
 
 # The script must load the modules itself: here they are only asked for.
@@ -19,7 +19,7 @@ complains() { [ "$status" -eq "$1" ] && grep -Eq -e "$2" "$tmp/err"; }
 devices() { (cd /sys/class/infiniband 2>/dev/null && echo *) | sed 's/^[*]$//'; }
 there_are() { [ "$(devices)" = "$1" ]; }
 
-# ---- what it refuses ----
+# ---- refusals ----
 
 softroce
 check "without a word it tells what there is" complains 2 'softroce up'

@@ -4,14 +4,14 @@
 # ib_write_bw, ib_read_bw and iperf3. TAP.
 
 # shellcheck disable=SC2034,SC2317 # for guest.sh and lib.sh; called by check
-vm_options="--timeout 600"
+vm_options=""
 . "${top_srcdir:?}/tests/vm/guest.sh"
 
 need ib_write_bw ib_read_bw iperf3 python3
 modprobe -n rdma_rxe rdma_ucm 2>/dev/null || skip_all "the guest's kernel has no RDMA"
 limit=100
 out=$tmp/sweep
-# What is set before it starts, but for what is the guest's own: the devices of the sweep.
+# The settings of the guest without the devices of the sweep
 state() {
 	ip rule show
 	ip -4 route show table all | sort

@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from rftp_common import (JSON, Command, Failure, Misuse, Option, Options, Stop, Stopped, at_place,
-                         count, failures_to, format_ids, format_size, json_line, misuse_if, one_of,
-                         output, parse, printable, run, say, size, text)
+                         failures_to, format_ids, format_size, json_line, misuse_if, one_of, output,
+                         parse, printable, run, say, text)
 from rftp_machine import NODE_MOST, SYSFS, Machine, own_program, read_machine
+from rftp_numa.measure import OPTIONS, ROUNDS_LEAST, measure
 
 GBIT = 125e6  # bytes per second
 OPS = ("write", "read")
@@ -37,7 +38,6 @@ OPS = ("write", "read")
 # ten does not hide a border. Between nodes that are alike, however noisy, ten rounds let fewer than
 # one row of a thousand have a border; with quartiles it is nearly one of a hundred.
 GAP = 0.10
-ROUNDS_LEAST = 5
 
 # A model is the JSON of its file, which rftp-numa(1) describes, and so are its parts: a cell is the
 # bandwidth between the target and a node, of several rounds.
@@ -129,8 +129,7 @@ def default_file() -> str:
 
 def read_model(file: str, sysfs: str | None) -> Model:
     """Failure, if it is not this machine's."""
-    options = [f"--model={file}", *([f"--sysfs={sysfs}"] if sysfs else [])]
-    return dict(own_program(["check", *options]))
+    return dict(own_program(["check", file], sysfs=sysfs or None))
 
 
 def parse_shares(words: str) -> list[tuple[int, float]]:
@@ -285,11 +284,7 @@ def picture(m: Model, terminal: str) -> str:
 
 
 COMMAND = Command("model", "Measure copies between nodes, and group nodes that are alike.", [
-    Option("target", "NODE", "only this node as target", count(0, NODE_MOST)),
-    Option("threads", "N", "threads on the target (its cores)", count(1, 8192)),
-    Option("size", "SIZE", "a thread's buffer (32M or more)", size(1 << 20, 1 << 40)),
-    Option("copies", "N", "copies of it in a round (10)", count(1, 1000000)),
-    Option("rounds", "N", "repetitions (10)", count(ROUNDS_LEAST, 1000)),
+    *OPTIONS,
     Option("save", "FILE", "keep the measurement there", text),
     Option("install", "", "keep it where rftp and rftpd look"),
     Option("from", "FILE", "measure nothing, take this kept measurement", text),
@@ -297,7 +292,7 @@ COMMAND = Command("model", "Measure copies between nodes, and group nodes that a
     Option("op", "write|read", "predict this (both)", one_of("write", "read"), ""),
     Option("plot", "FILE", "draw it, FILE.png or FILE.svg", text),
     JSON, SYSFS])
-MEASURING = ("threads", "size", "copies", "rounds")  # handed on to "rftp-numa measure"
+MEASURING = [o.name for o in OPTIONS if o.name != "target"]
 
 
 def _check_place(path: str, complaint: str, make_directory: bool = False) -> None:
@@ -314,15 +309,13 @@ def _check_place(path: str, complaint: str, make_directory: bool = False) -> Non
 
 
 def _measure(o: Options, machine: Machine) -> Model:
-    words = [f"--{name}={getattr(o, name)}" for name in ("target", *MEASURING)
-             if getattr(o, name) is not None]
     with Stop():
         try:
-            found = own_program(["measure", *words])
+            targets = measure(o)
         except Stopped:
             say("interrupted; nothing is kept")
             raise
-    for t in found["targets"]:
+    for t in targets:
         for op in OPS:
             t[op] = [make_cell(c["node"], c["rounds"]) for c in t[op]]
             classify(t[op], t["node"], machine.package(t["node"]))
@@ -330,7 +323,7 @@ def _measure(o: Options, machine: Machine) -> Model:
             "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             "nodes": [{"id": n.id, "cpus": format_ids(n.cpus), "memory": n.memory or 0,
                        "distances": [*n.distances.values()]} for n in machine.nodes.values()],
-            "targets": found["targets"]}
+            "targets": targets}
 
 
 def main() -> None:
@@ -370,7 +363,7 @@ def main() -> None:
             raise Failure(f"{printable(o.from_)}: has nothing of node {o.target} as target")
     if keep is not None:
         with failures_to(unkept.append):  # it is shown all the same: it took minutes
-            own_program(["keep", "--", "the model", keep], json_line(m))
+            own_program(["keep", "the model", keep], json_line(m))
     if not o.json:
         output(table(m, machine))
     found = predictions(m, shares, o.op) if shares else []
@@ -381,6 +374,6 @@ def main() -> None:
                        f"{p['bytes_per_second'] / GBIT:.3f} Gbit/s\n" for p in found))
     if o.plot is not None:
         terminal = "svg" if o.plot.lower().endswith("svg") else "pngcairo"
-        own_program(["keep", "--", "the picture", o.plot], picture(m, terminal))
+        own_program(["keep", "the picture", o.plot], picture(m, terminal))
     if unkept:
         raise Failure("")

@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+/* rftp mkdir, rftp rm and rftp mv. */
+#include "client/foreign/foreign.h"
+#include "client/names.h"
+#include "client/server.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool is_directory_there(struct server *s, const char *path)
+{
+	struct ftp_facts f = { 0 };
+	struct err ignored = ERR_INIT;
+	bool yes = server_stat(s, path, &f, &ignored) == 0 && f.type == 'd';
+
+	ftp_facts_clear(&f);
+	return yes;
+}
+
+/* ---- mkdir ---- */
+
+/* Make path and its missing parents. Try path first, because usually only path is missing. */
+static int make_with_parents(struct server *s, const char *path, struct err *e)
+{
+	CLEANUP_FREE char *parent = strdup(path);
+	char *slash = parent ? strrchr(parent, '/') : NULL;
+	int rc;
+
+	if (!parent)
+		return err_sys(e, -ENOMEM, "%s", printable(path));
+
+	rc = server_simple(s, FTP_MKD, path, e);
+	if (rc == 0 || exit_is_lost(rc))
+		return rc;
+	if (is_directory_there(s, path))
+		return 0;
+
+	while (slash && slash > parent && slash[-1] == '/')
+		slash--;
+	if (slash)
+		*slash = '\0';
+
+	/* If the parent exists, a missing parent is not the reason of the failure. */
+	if (!slash || !*parent || is_directory_there(s, parent))
+		return rc;
+	rc = make_with_parents(s, parent, e);
+	return rc ? rc : server_simple(s, FTP_MKD, path, e);
+}
+
+static int mkdir_one(struct job *j, struct server *s, const struct url *p, struct err *e)
+{
+	CLEANUP_FREE char *path = name_trimmed(server_path(p));
+	int rc;
+
+	if (!path)
+		return err_sys(e, -ENOMEM, "%s", printable(p->path));
+
+	rc = j->o.parents ? make_with_parents(s, path, e) : server_simple(s, FTP_MKD, path, e);
+	if (rc == -ENOENT && !j->o.parents)
+		err_set(e, rc, "%s (-p makes missing parents, too)", e->text);
+	if (rc == 0)
+		emit_path_event(j->o.json, "mkdir", server_path(p));
+	return rc;
+}
+
+enum exit_status rftp_mkdir(struct job *j)
+{
+	return each_url(j, mkdir_one);
+}
+
+/* ---- rm ---- */
+
+static int rm_one(struct job *j, struct server *s, const struct url *p, struct err *e)
+{
+	struct err why = ERR_INIT;
+	int rc;
+
+	/* Refuse "/", "~" and the like: probably a mistake, and it would remove all files. */
+	if (!p->path[strspn(p->path, "/.~")])
+		return err_set(e, -EINVAL, "\"%s\" is not removed: name the files in it",
+			       printable(server_path(p)));
+
+	rc = server_simple(s, FTP_DELE, p->path, &why);
+	if (rc && (exit_is_lost(rc) || !is_directory_there(s, p->path)))
+		return err_set(e, rc, "%s", why.text);
+	if (rc && !j->o.recursive)
+		return err_set(e, -EISDIR, "%s is a directory (%srm -r removes it with "
+			       "all its content)", printable(p->path), j->servers ? "" : "rftp ");
+
+	if (rc)
+		rc = s->foreign ? fconn_remove_tree(s->foreign, p->path, e) :
+		     server_simple(s, FTP_RMDA, p->path, e);
+	if (rc == 0)
+		emit_path_event(j->o.json, "rm", server_path(p));
+	return rc;
+}
+
+/* ---- rm --parts ---- */
+
+#define PARTS_OPEN_DIRS 64
+
+struct part_removal {
+	const struct job *j;
+	const char *path;     /* the current directory */
+	struct names parts;   /* the parts in path */
+	struct names dirs;    /* directories to list, in this order */
+	int failed;           /* the first failure */
+};
+
+static void part_failed(struct part_removal *p, const char *path, int rc, const char *why)
+{
+	log_error("%s: %s", printable(path), why);
+	p->failed = p->failed ? p->failed : rc;
+}
+
+static void part_removed(void *arg, const char *path, int rc)
+{
+	struct part_removal *p = arg;
+
+	if (rc == -EBUSY) {
+		log_warn("%s stays: a transfer is writing it", printable(path));
+	} else if (rc && rc != -ENOENT) {
+		part_failed(p, path, rc, root_why(rc));
+	} else {
+		emit_path_event(p->j->o.json, "rm", path);
+		if (!p->j->o.json)
+			log_info("removed %s", printable(path));
+	}
+}
+
+static enum exit_status rm_parts_here(const struct job *j, const char *word)
+{
+	struct part_removal p = { .j = j };
+	struct dirs *set = dirs_new(PARTS_OPEN_DIRS);
+	int rc, fd = set ? open(word, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+	struct dir *top = fd < 0 ? NULL : dir_top(set, fd, word);
+
+	if (top) {
+		rc = parts_clear(top, j->o.recursive, part_removed, &p);
+		if (rc)
+			part_failed(&p, word, rc, root_why(rc));
+		dir_put(top);
+	} else {
+		part_failed(&p, word, -EIO, strerror(set && fd < 0 ? errno : ENOMEM));
+	}
+	dirs_free(set);
+	return p.failed ? EXIT_SOME_FAILED : EXIT_DONE;
+}
+
+/* A name with FOREIGN_OLD is not a part: it is a complete file that rftp has moved away, on a
+ * server that cannot replace a file by a rename. */
+static int parts_collect(struct part_removal *p, const struct facts_list *l)
+{
+	int rc = 0;
+
+	for (size_t i = 0; rc == 0 && i < l->n; i++) {
+		const struct ftp_facts *f = &l->all[i];
+		const char *tail = part_tail(f->name);
+
+		if (!bulk_name_ok(f->name))
+			part_failed(p, p->path, -EINVAL,
+				    "the server lists a name that is not valid");
+		else if (f->type == 'd' && p->j->o.recursive)
+			rc = names_add(&p->dirs, name_below(p->path, f->name));
+		else if (f->type != 'd' &&
+			 (part_is_ours(f->name) || (tail && !strcmp(tail, FOREIGN_PART))))
+			rc = names_add(&p->parts, name_below(p->path, f->name));
+	}
+	return rc;
+}
+
+/* Remove the parts in a directory, with -r also below it. The server refuses to delete a part that
+ * one of its transfers is writing. */
+static int rm_parts_one(struct job *j, struct server *s, const struct url *url, struct err *e)
+{
+	struct part_removal p = { .j = j };
+	int rc = names_add(&p.dirs, strdup(server_path(url))) ?
+		 err_sys(e, -ENOMEM, "listing") : 0;
+
+	for (size_t i = 0; rc == 0 && i < p.dirs.n; i++) {
+		struct facts_list l = { 0 };
+		struct err why = ERR_INIT;
+
+		p.path = p.dirs.all[i];
+		rc = server_list(s, p.path, &l, &why);
+		if (rc == 0 && parts_collect(&p, &l))
+			rc = err_sys(&why, -ENOMEM, "listing");
+		facts_clear(&l);
+
+		for (size_t k = 0; rc == 0 && k < p.parts.n; k++) {
+			struct err reply = ERR_INIT;
+			int r = server_simple(s, FTP_DELE, p.parts.all[k], &reply);
+
+			if (exit_is_lost(r))
+				rc = err_set(&why, r, "%s", reply.text);
+			else if (r && r != -EBUSY)
+				part_failed(&p, p.parts.all[k], r, reply.text);
+			else
+				part_removed(&p, p.parts.all[k], r);
+		}
+		names_clear(&p.parts);
+
+		if (rc && (i == 0 || exit_is_lost(rc))) {
+			*e = why;
+		} else if (rc) {
+			part_failed(&p, p.path, rc, why.text);
+			rc = 0;
+		}
+	}
+	names_clear(&p.dirs);
+	if (rc == 0 && p.failed)
+		rc = err_set(e, p.failed, "%s: not all unfinished files could be removed",
+			     printable(server_path(url)));
+	return rc;
+}
+
+enum exit_status rftp_rm(struct job *j)
+{
+	enum exit_status status = EXIT_DONE;
+	int remote = 0;
+
+	if (!j->o.parts)
+		return each_url(j, rm_one);
+	for (int i = 0; i < j->nwords; i++)
+		remote += word_is_remote(j->words[i]);
+	if (remote == j->nwords)
+		return each_url(j, rm_parts_one);
+	if (remote)
+		return usage_error(j, "directories of this host and of servers need a command each");
+	for (int i = 0; i < j->nwords; i++)
+		status = exit_worse(status, rm_parts_here(j, j->words[i]));
+	return status;
+}
+
+/* ---- mv ---- */
+
+enum exit_status rftp_mv(struct job *j)
+{
+	struct err e = ERR_INIT;
+	struct url from = { 0 }, to = { 0 };
+	enum exit_status status = EXIT_DONE;
+	struct server *s = NULL;
+
+	if (!url_of_server(j->words[0], &from, &e) && !url_of_server(j->words[1], &to, &e))
+		s = server_take(j, &from, &e);
+	if (!s)
+		status = usage_error(j, "%s", e.text);
+	else if (!server_is(s, &to))
+		status = usage_error(j, "both URLs must be on one server");
+	else if (server_connect(s, &e) || server_simple(s, FTP_RNFR, from.path, &e) ||
+		 server_simple(s, FTP_RNTO, to.path, &e))
+		status = failed(&e, false);
+
+	if (status == EXIT_DONE && j->o.json) {
+		json_t *obj = json_pack("{s:s}", "event", "mv");
+
+		json_set_name(obj, "path", from.path);
+		json_set_name(obj, "to", to.path);
+		json_emit(stdout, obj);
+	}
+	server_give(j, s);
+	url_clear(&from);
+	url_clear(&to);
+	return status;
+}

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+/* rftp ls, rftp stat and rftp hash: facts about files on servers. */
+#include "client/names.h"
+#include "client/server.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- ls ---- */
+
+static int facts_by_time(const void *a, const void *b)
+{
+	const struct ftp_facts *x = a, *y = b;
+
+	if (x->mtime_s != y->mtime_s)
+		return x->mtime_s > y->mtime_s ? -1 : 1;
+	if (x->mtime_ns != y->mtime_ns)
+		return x->mtime_ns > y->mtime_ns ? -1 : 1;
+	return facts_by_name(a, b);
+}
+
+static int facts_by_size(const void *a, const void *b)
+{
+	const struct ftp_facts *x = a, *y = b;
+
+	return x->size == y->size ? facts_by_name(a, b) : x->size > y->size ? -1 : 1;
+}
+
+static void ls_print(const struct job *j, const struct ftp_facts *f, const char *name)
+{
+	bool raw = show_raw(stdout);
+
+	if (j->o.json)
+		json_emit(stdout, show_json("entry", f, name));
+	else if (j->o.null)
+		show_name(stdout, name, true, '\0');
+	else if (j->o.names)
+		show_name(stdout, name, raw, '\n');
+	else
+		show_long(stdout, f, name, raw, j->o.human);
+}
+
+static int ls_directory(struct job *j, struct server *s, const char *path, const char *shown,
+			struct err *e);
+
+/* List a subdirectory. If that fails, report it, and continue with the others. */
+static int ls_subdirectory(struct job *j, struct server *s, const char *path, const char *shown,
+			   const char *name, struct err *e)
+{
+	CLEANUP_FREE char *path_there = name_below(path, name);
+	CLEANUP_FREE char *shown_there = name_below(shown, name);
+	struct err why = ERR_INIT;
+	int rc;
+
+	if (!path_there || !shown_there)
+		return err_sys(e, -ENOMEM, "listing");
+	rc = ls_directory(j, s, path_there, shown_there, &why);
+	if (!rc)
+		return 0;
+	if (exit_of(rc, false) == EXIT_SOME_FAILED && e->code) {
+		log_error("%s", why.text);
+		return 0;
+	}
+	*e = why;
+	e->code = rc;
+	return exit_of(rc, false) == EXIT_SOME_FAILED ? 0 : rc;
+}
+
+static int ls_directory(struct job *j, struct server *s, const char *path, const char *shown,
+			struct err *e)
+{
+	bool lines = !j->o.json && !j->o.null;
+	struct facts_list l = { 0 };
+	int rc = server_list(s, path, &l, e);
+
+	if (rc == 0 && l.n)
+		qsort(l.all, l.n, sizeof(*l.all), j->o.by_time ? facts_by_time :
+		      j->o.by_size ? facts_by_size : facts_by_name);
+	if (rc == 0 && (j->nwords > 1 || j->o.tree) && lines)
+		printf("%s:\n", show_raw(stdout) ? shown : printable(shown));
+
+	for (size_t i = 0; rc == 0 && i < l.n; i++) {
+		const struct ftp_facts *f = &l.all[j->o.reverse ? l.n - 1 - i : i];
+		/* In a tree without headings, print each name with its directory. */
+		CLEANUP_FREE char *whole = j->o.tree && !lines ? name_below(shown, f->name) : NULL;
+
+		if (j->o.tree && !lines && !whole)
+			rc = err_sys(e, -ENOMEM, "listing");
+		else
+			ls_print(j, f, whole ? whole : f->name);
+	}
+	for (size_t i = 0; j->o.tree && rc == 0 && i < l.n; i++) {
+		const struct ftp_facts *f = &l.all[j->o.reverse ? l.n - 1 - i : i];
+
+		if (f->type == 'd')
+			rc = ls_subdirectory(j, s, path, shown, f->name, e);
+	}
+	facts_clear(&l);
+	return rc ? rc : e->code;
+}
+
+/* Get the facts first, to know whether this is a directory: a file has no listing. */
+static int ls_one(struct job *j, struct server *s, const struct url *p, struct err *e)
+{
+	const char *shown = j->o.json ? server_path(p) : server_shown(j, p);
+	struct ftp_facts f = { 0 };
+	int rc = server_stat(s, server_path(p), &f, e);
+	bool list = (f.type == 'd' || f.type == 'c' || f.type == 'p') && !j->o.directory;
+
+	if (rc == 0 && !list)
+		ls_print(j, &f, shown);
+	ftp_facts_clear(&f);
+	return rc || !list ? rc : ls_directory(j, s, server_path(p), shown, e);
+}
+
+enum exit_status rftp_ls(struct job *j)
+{
+	return each_url(j, ls_one);
+}
+
+/* ---- stat ---- */
+
+static int stat_one(struct job *j, struct server *s, const struct url *p, struct err *e)
+{
+	struct ftp_facts f = { 0 };
+	int rc = server_stat(s, server_path(p), &f, e);
+
+	if (rc == 0 && j->o.json)
+		json_emit(stdout, show_json("stat", &f, server_path(p)));
+	else if (rc == 0)
+		show_stat(stdout, &f, server_shown(j, p));
+	ftp_facts_clear(&f);
+	return rc;
+}
+
+enum exit_status rftp_stat(struct job *j)
+{
+	return each_url(j, stat_one);
+}
+
+/* ---- hash (draft-bryan-ftp-ext-hash) ---- */
+
+/* "SHA-256 0-4095 HEX name" */
+struct hash_reply {
+	char alg[32], range[48], hex[2 * DIGEST_MAX + 1];
+};
+
+static int hash_one(struct job *j, struct server *s, const struct url *p, struct err *e)
+{
+	struct hash_reply r = { .alg = "" };
+	CLEANUP_FREE char *text = NULL;
+	const char *alg = j->o.alg;
+	char arg[128];
+	json_t *obj;
+	int rc = 0;
+
+	if (s->foreign) {
+		rc = fconn_digest(s->foreign, server_path(p), &alg, r.hex, e);
+		if (rc < 0)
+			return rc;
+		snprintf(r.alg, sizeof(r.alg), "%s", alg);
+	} else {
+		/* Set the algorithm for each file: this may be another server than for the last
+		 * file, and one more command costs little. */
+		if (alg) {
+			snprintf(arg, sizeof(arg), "HASH %s", alg);
+			rc = ftp_simple(s->client, FTP_OPTS, arg, NULL, e);
+		}
+		if (rc < 0)
+			return err_prefix(e, "%s", alg);
+		rc = ftp_simple(s->client, FTP_HASH, p->path, &text, e);
+		if (rc < 0)
+			return rc;
+		if (sscanf(text, "%31s %47s %128[0-9a-fA-F]", r.alg, r.range, r.hex) != 3)
+			return err_set(e, -EBADMSG, "%s: the server's answer is not a digest: %s",
+				       printable(p->path), printable(text));
+	}
+
+	if (j->o.json) {
+		obj = json_pack("{s:s, s:s, s:s}", "event", "hash", "alg", r.alg, "hash", r.hex);
+		json_set_name(obj, "name", p->path);
+		json_emit(stdout, obj);
+	} else {
+		printf("%s  ", r.hex);
+		show_name(stdout, server_shown(j, p), show_raw(stdout), '\n');
+	}
+	return 0;
+}
+
+enum exit_status rftp_hash(struct job *j)
+{
+	return each_url(j, hash_one);
+}

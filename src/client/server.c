@@ -1,0 +1,493 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Connections to servers: the check of the server's key, the login, connections that stay open
+ * between commands, and a function that runs for each URL of a command. */
+#include "client/server.h"
+
+#include "client/credentials.h"
+#include "client/foreign/foreign.h"
+#include "client/signals.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+
+enum { PASSWORD_ATTEMPTS = 3 };
+
+/* ns. A connection that was used less than this ago, and on which no data has arrived since, is
+ * used again without a check. */
+#define FRESH_NS 200000000ull
+
+/* ---- the server's key ---- */
+
+static enum pin_answer server_check_pin(void *arg, const char *host, uint16_t port,
+					const char *pin, struct err *e)
+{
+	const struct options *o = &((const struct server *)arg)->o;
+	CLEANUP_FREE char *file = o->known_hosts ? strdup(o->known_hosts) :
+				  own_file(OWN_CONFIG, "known_hosts");
+	CLEANUP_FREE char *name = known_hosts_name(host, port);
+	char question[512], line[ERR_TEXT] = "";
+	struct err why = ERR_INIT;
+	struct known_answer a;
+	struct stat st;
+	int rc;
+
+	if (!file)
+		err_set(e, -ENOENT, "there is no home directory for known_hosts: use "
+			"--known-hosts FILE");
+	if (!file || !name || known_hosts_check(file, host, port, pin, &a, e))
+		return PIN_REFUSED;
+
+	if (a.kind == HOST_SAME)
+		return PIN_OK;
+	if (a.kind == HOST_CHANGED) {
+		/* Print several lines, so that the user notices. */
+		log_error("THE KEY OF %s HAS CHANGED", name);
+		log_error("either the server was given a new key, or the connection is being "
+			  "intercepted");
+		log_error("known: %s (%s line %u)", a.pin, printable(file), a.line);
+		log_error("now:   %s", pin);
+		log_error("ask its administrator; if the new key is right, remove the old line: "
+			  "sed -i %ud %s", a.line, printable(file));
+		err_set(e, -EKEYREJECTED, "%s: its key is not the one in line %u of %s", name,
+			a.line, printable(file));
+		return PIN_REFUSED;
+	}
+
+	snprintf(question, sizeof(question), "%s is not known yet. Its key is\n  %s\n"
+		 "Is that the key its administrator told you (yes, no)? ", name, pin);
+	if (o->accept_new || ask_yes(question)) {
+		rc = known_hosts_add(file, host, port, pin, &why);
+		/* If a trusted key cannot be saved, only warn. */
+		if (rc == -ENODEV) /* the user has named a device, such as /dev/null, to save no
+				    * keys */
+			log_info("%s has the key %s", name, pin);
+		else if (rc)
+			log_warn("the key of %s is not remembered: %s", name, why.text);
+		else
+			log_warn("%s is known from now on, by its key %s", name, pin);
+		return PIN_OK;
+	}
+
+	if (stat(file, &st) || S_ISREG(st.st_mode))
+		snprintf(line, sizeof(line), " or add the line \"%s %s\" to %s", name, pin,
+			 printable(file));
+	err_set(e, -EKEYREJECTED, "%s is not known, its key is %s: to trust it, use --accept-new%s",
+		name, pin, line);
+	return PIN_REFUSED;
+}
+
+/* ---- the login ---- */
+
+/* Before connecting: find the user and the password in the netrc. If only the default file cannot
+ * be used, warn. If neither the URL nor the netrc has a user, the login is anonymous. */
+static int server_choose_user(struct server *s, struct err *e)
+{
+	CLEANUP_FREE char *own = s->o.netrc ? NULL : netrc_default();
+	const char *file = s->o.netrc ? s->o.netrc : own;
+	uint16_t port = url_port(&s->url);
+	const struct netrc_server server = { s->url.host, port,
+					     port == url_default_port(s->url.kind),
+					     s->url.user };
+	struct err why = ERR_INIT;
+	struct login l;
+	int rc;
+
+	if (!file || s->url.kind == URL_SSH || s->login || s->password)
+		return 0;
+
+	rc = netrc_find(file, &server, &l, &why);
+	if (rc == -ENOENT && s->o.netrc)
+		return err_sys(e, rc, "cannot read %s", printable(file));
+	if (rc < 0 && rc != -ENOENT) {
+		if (s->o.netrc)
+			return err_set(e, rc, "%s", why.text);
+		log_warn("%s", why.text);
+	}
+	if (rc > 0) {
+		if (!s->url.user)
+			s->login = steal_ptr(&l.user);
+		s->password = steal_ptr(&l.password);
+		s->by_netrc = s->password;
+		login_clear(&l);
+	}
+	return 0;
+}
+
+static void server_forget_password(struct server *s)
+{
+	if (s->password)
+		explicit_bzero(s->password, strlen(s->password));
+	free(s->password);
+	s->password = NULL;
+}
+
+static char *server_password(void *arg, const char *user, const char *host, int attempt)
+{
+	struct server *s = arg;
+
+	if (attempt >= PASSWORD_ATTEMPTS)
+		return NULL;
+	if (attempt > 0)
+		server_forget_password(s); /* it was wrong */
+	if (!s->password)
+		s->password = ask_password(user, host);
+	return s->password ? strdup(s->password) : NULL;
+}
+
+/* ---- the connection ---- */
+
+struct server *server_new(const struct job *j, const struct url *p, struct err *e)
+{
+	struct server *s = calloc(1, sizeof(*s));
+
+	if (s) {
+		s->url = *p;
+		s->url.user = p->user ? strdup(p->user) : NULL;
+		s->url.host = p->host ? strdup(p->host) : NULL;
+		s->url.path = strdup("");
+	}
+	if (!s || (p->user && !s->url.user) || (p->host && !s->url.host) || !s->url.path)
+		err_sys(e, -ENOMEM, "server");
+	else if (!options_load(j->args, p->host, &s->o, e))
+		return s;
+	server_free(s);
+	return NULL;
+}
+
+void server_free(struct server *s)
+{
+	if (!s)
+		return;
+	server_close(s);
+	server_forget_password(s);
+	free(s->login);
+	free(s->pin);
+	url_clear(&s->url);
+	options_clear(&s->o);
+	free(s);
+}
+
+bool server_is(const struct server *s, const struct url *p)
+{
+	return s->url.kind == p->kind && url_port(&s->url) == url_port(p) &&
+	       !strcasecmp(s->url.host, p->host) && server_same_text(s->url.user, p->user);
+}
+
+/* Add a likely cause to e, and replace codes that mean errors of files. Returns the code. */
+static int server_connect_failed(const struct server *s, struct err *e)
+{
+	const struct url *p = &s->url;
+
+	if (e->code == -EACCES && s->by_netrc && !s->o.plain)
+		err_set(e, e->code, "%s (with the password in %s)", e->text,
+			s->o.netrc ? printable(s->o.netrc) : "~/.netrc");
+	else if (p->kind == URL_SSH && !strcasecmp(p->host, "rftp"))
+		err_set(e, e->code, "%s (%s is a host here, by ssh: was %s:// meant?)", e->text,
+			p->host, p->host);
+
+	if (exit_of(e->code, false) == EXIT_SOME_FAILED)
+		e->code = -ENOTCONN;
+	return e->code;
+}
+
+static enum pin_answer server_same_pin(void *arg, const char *host, uint16_t port,
+				       const char *pin, struct err *e)
+{
+	const struct server *s = arg;
+
+	if (s->pin && !strcmp(s->pin, pin))
+		return PIN_OK;
+	err_set(e, -EKEYREJECTED, "%s port %u shows another key than before", host, port);
+	return PIN_REFUSED;
+}
+
+static char *server_same_password(void *arg, const char *user, const char *host, int attempt)
+{
+	const struct server *s = arg;
+
+	(void)user;
+	(void)host;
+	return s->password && attempt == 0 ? strdup(s->password) : NULL;
+}
+
+static int server_abort_fd(void *arg)
+{
+	(void)arg;
+	return signals_abort_fd();
+}
+
+/* The settings to connect to s. again: it was connected before. *as: becomes the URL with the
+ * user of the login; must outlive the result. */
+static struct ftp_client_config server_config(struct server *s, bool again, struct url *as)
+{
+	*as = s->url;
+	if (!as->user)
+		as->user = s->login;
+	return (struct ftp_client_config){
+		.url = as,
+		.rftpd_path = s->o.rftpd_path,
+		.ssh_command = s->o.ssh,
+		.cafile = s->o.ca,
+		.certfile = s->o.cert,
+		.keyfile = s->o.key,
+		.plain = s->o.plain,
+		.plain_password = s->o.plain && s->o.plain_password,
+		.netrc = s->o.netrc,
+		.data_clear = s->o.prot == PROT_CLEAR,
+		.has_password = s->password,
+		.connect_timeout_ms = (int)(s->o.connect_timeout / 1000000),
+		.check_pin = again ? server_same_pin : server_check_pin,
+		.password = again ? server_same_password : server_password,
+		.stop = server_abort_fd,
+		.said = &s->said,
+		.arg = s,
+	};
+}
+
+int server_connect(struct server *s, struct err *e)
+{
+	const struct options *o = &s->o;
+	struct ftp_client_config c;
+	struct url as;
+	const char *pin;
+	int rc = 0;
+
+	if (server_connected(s))
+		return 0;
+
+	if (s->url.kind == URL_FTPS && o->plain)
+		rc = err_set(e, -EINVAL, "ftps:// always uses TLS: --plain needs ftp://");
+	else if (o->key && !o->cert)
+		rc = err_set(e, -EINVAL, "--key needs --cert, the certificate of this key");
+	else if (url_is_foreign(&s->url) && o->plain && option_given(o, "prot") &&
+		 o->prot != PROT_CLEAR)
+		rc = err_set(e, -EINVAL, "--plain sends data in clear: it excludes --prot %s",
+			     prot_name((int)o->prot));
+	if (rc == 0)
+		rc = server_choose_user(s, e);
+	if (rc)
+		return server_connect_failed(s, e);
+
+	c = server_config(s, false, &as);
+	if (url_is_foreign(&s->url))
+		s->foreign = fconn_open(&c, e);
+	else
+		s->client = ftp_connect(&c, e);
+	if (!server_connected(s))
+		return server_connect_failed(s, e);
+
+	pin = s->foreign ? s->foreign->hook.pin : s->client->pin;
+	free(s->pin);
+	s->pin = pin ? strdup(pin) : NULL;
+	log_info("connected to %s", s->foreign ? s->foreign->describe :
+		 s->client->describe);
+	return 0;
+}
+
+struct ftp_client *server_another(struct server *s, struct err *e)
+{
+	struct url as;
+	struct ftp_client_config c = server_config(s, true, &as);
+
+	return ftp_connect(&c, e);
+}
+
+struct fconn *server_another_foreign(struct server *s, struct err *e)
+{
+	struct url as;
+	struct ftp_client_config c = server_config(s, true, &as);
+
+	return fconn_open(&c, e);
+}
+
+void server_close(struct server *s)
+{
+	ftp_close(s->client);
+	fconn_close(s->foreign);
+	s->client = NULL;
+	s->foreign = NULL;
+}
+
+bool server_connected(const struct server *s)
+{
+	return s->client || s->foreign;
+}
+
+/* ---- commands to a connected server ---- */
+
+int server_simple(struct server *s, enum ftp_verb verb, const char *path, struct err *e)
+{
+	int rc = s->foreign ? fconn_simple(s->foreign, verb, path, e) :
+		 ftp_simple(s->client, verb, path, NULL, e);
+
+	return rc < 0 ? rc : 0;
+}
+
+int server_chmod(struct server *s, const char *mode, const char *path, struct err *e)
+{
+	CLEANUP_FREE char *arg = NULL;
+
+	if (s->foreign)
+		return fconn_set_mode(s->foreign, path, (uint32_t)strtoul(mode, NULL, 8), e);
+	if (asprintf(&arg, "CHMOD %s %s", mode, path) < 0)
+		return err_sys(e, -ENOMEM, "%s", printable(path));
+	return server_simple(s, FTP_SITE, arg, e);
+}
+
+int server_stat(struct server *s, const char *path, struct ftp_facts *f, struct err *e)
+{
+	return s->foreign ? fconn_stat(s->foreign, path, f, e) : ftp_stat(s->client, path, f, e);
+}
+
+int server_list(struct server *s, const char *path, struct facts_list *list, struct err *e)
+{
+	return s->foreign ? fconn_list(s->foreign, path, list, e) :
+	       ftp_list(s->client, path, list, e);
+}
+
+/* ---- servers that stay connected between commands ---- */
+
+void servers_clear(struct servers *k)
+{
+	for (size_t i = 0; i < k->n; i++)
+		server_free(k->all[i]);
+	free(k->all);
+	*k = (struct servers){ 0 };
+}
+
+/* Remove the server of p from k and return it; NULL: there is none. */
+static struct server *servers_remove(struct servers *k, const struct url *p)
+{
+	for (size_t i = 0; k && i < k->n; i++) {
+		struct server *s = k->all[i];
+
+		if (server_is(s, p)) {
+			k->all[i] = k->all[--k->n];
+			return s;
+		}
+	}
+	return NULL;
+}
+
+void servers_drop(struct servers *k, const struct url *p)
+{
+	server_free(servers_remove(k, p));
+}
+
+struct server *server_take(const struct job *j, const struct url *p, struct err *e)
+{
+	struct err dead = ERR_INIT;
+	struct options old, o;
+	struct server *s;
+	bool fresh;
+
+	/* Commands that copy have checked their options for foreign servers before. */
+	if (url_is_foreign(p) && foreign_check(j, false, e))
+		return NULL;
+	s = servers_remove(j->servers, p);
+	if (!s)
+		return server_new(j, p, e);
+	if (options_load(j->args, s->url.host, &o, e)) {
+		server_give(j, s);
+		return NULL;
+	}
+
+	old = s->o;
+	s->o = o;
+
+	/* Connect again if options change that affect the check of the key or the protection of
+	 * data. */
+	if (old.plain != o.plain || old.plain_password != o.plain_password ||
+	    !server_same_text(old.ca, o.ca) || !server_same_text(old.known_hosts, o.known_hosts) ||
+	    !server_same_text(old.cert, o.cert) || !server_same_text(old.key, o.key) ||
+	    !server_same_text(old.ssh, o.ssh) ||
+	    !server_same_text(old.rftpd_path, o.rftpd_path) ||
+	    (url_is_foreign(p) && (old.prot == PROT_CLEAR) != (o.prot == PROT_CLEAR)))
+		server_close(s);
+	options_clear(&old);
+
+	/* Servers end idle sessions, and firewalls forget idle connections. Check with NOOP before
+	 * the command: not every command can safely be sent twice. */
+	fresh = now_ns() - s->used_ns < FRESH_NS &&
+		(s->foreign || (s->client && ftp_client_quiet(s->client)));
+	if (server_connected(s) && !fresh && server_simple(s, FTP_NOOP, NULL, &dead)) {
+		if (!signals_stopped())
+			log_info("%s: %s; connecting again", printable(s->url.host), dead.text);
+		server_close(s);
+	}
+	return s;
+}
+
+void server_give(const struct job *j, struct server *s)
+{
+	struct servers *k = j->servers;
+	struct server **more;
+
+	if (!s)
+		return;
+	if ((s->client && ftp_client_lost(s->client)) || (s->foreign && !fconn_usable(s->foreign)))
+		server_close(s);
+
+	more = k ? reallocarray(k->all, k->n + 1, sizeof(struct server *)) : NULL;
+	if (!more) {
+		server_free(s);
+		return;
+	}
+	s->used_ns = now_ns();
+	k->all = more;
+	k->all[k->n++] = s;
+}
+
+/* ---- the URLs of a command ---- */
+
+const char *server_path(const struct url *p)
+{
+	return *p->path ? p->path : ".";
+}
+
+const char *server_shown(const struct job *j, const struct url *p)
+{
+	return j->name ? j->name : server_path(p);
+}
+
+enum exit_status each_url(struct job *j, int (*fn)(struct job *j, struct server *s,
+						   const struct url *p, struct err *e))
+{
+	enum exit_status all = EXIT_DONE;
+	struct server *s = NULL;
+
+	/* An interrupt also skips the following words. */
+	for (int i = 0; i < j->nwords && !signals_stopped(); i++) {
+		enum exit_status status;
+		struct err e = ERR_INIT;
+		struct url p;
+
+		if (url_of_server(j->words[i], &p, &e)) {
+			all = exit_worse(all, usage_error(j, "%s", e.text));
+			continue;
+		}
+
+		j->name = j->typed ? j->typed[i] : NULL;
+		if (!s || !server_is(s, &p) || !server_connected(s)) {
+			server_give(j, s);
+			s = server_take(j, &p, &e);
+		}
+		status = s ? exit_of(server_connect(s, &e), false) : EXIT_USAGE;
+		if (status == EXIT_DONE) {
+			status = fn(j, s, &p, &e) ? exit_of(e.code, false) : EXIT_DONE;
+			/* After a lost connection, connect again for the next word. */
+			if (status == EXIT_CONNECT)
+				server_close(s);
+		}
+		if (status != EXIT_DONE)
+			log_error("%s", e.text);
+		all = exit_worse(all, status);
+		url_clear(&p);
+	}
+	server_give(j, s);
+	return all;
+}

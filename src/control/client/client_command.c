@@ -1,0 +1,415 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Commands of the client: sending them, reading replies, the errno of a refusal, and listings by
+ * MLSD (RFC 3659 §7): in the reply if the server has agreed to that, otherwise over a data
+ * connection. */
+#include "control/client/client.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+enum { REPLY_MS = 10 * 60 * 1000, THIRD_MS = 60 * 1000, PRELIMINARY_MOST = 1000 };
+
+/* ---- replies ---- */
+
+/* The connection is lost because of rc, a negative errno. Returns rc with text. */
+static int client_lost(struct ftp_client *c, int rc, struct err *e)
+{
+	c->lost = true;
+	switch (rc) {
+	case -EPIPE:
+		return err_set(e, rc, "%s closed the connection", c->host);
+	case -EBADMSG:
+		return err_set(e, -EPROTO, "%s sent an invalid FTP reply: \"%s\"", c->host,
+			       printable(c->line));
+	case -EMSGSIZE:
+		return err_set(e, -EPROTO, "%s sent a reply that is too long", c->host);
+	case -ETIMEDOUT:
+		return err_set(e, rc, "%s did not answer in time", c->host);
+	default:
+		return err_sys(e, rc, "connection to %s", c->host);
+	}
+}
+
+/* end: the time limit for all lines together; 0: none. Returns the code, or a negative errno. */
+static int read_one_reply(struct ftp_client *c, uint64_t end, struct err *e)
+{
+	int rc = 0;
+
+	ftp_reply_clear(&c->reply);
+	while (rc == 0) {
+		ssize_t n = ms_read_line(c->ms, c->line, sizeof(c->line), end ? ms_to(end) : -1);
+
+		rc = n < 0 ? (int)n : ftp_reply_line(&c->reply, c->line);
+	}
+	if (rc < 0)
+		return client_lost(c, rc, e);
+	if (c->reply.code == 421)
+		c->lost = true;
+	return c->reply.code;
+}
+
+int client_read_owed(struct ftp_client *c, uint64_t end, struct err *e)
+{
+	int rc = c->owed ? read_one_reply(c, end, e) : 0;
+
+	c->owed = false;
+	return rc < 0 || c->lost ? rc : 0;
+}
+
+static int read_until(struct ftp_client *c, uint64_t end, struct err *e)
+{
+	int rc = client_read_owed(c, end, e);
+
+	return rc ? rc : read_one_reply(c, end, e);
+}
+
+/* Read one reply, also a preliminary one. */
+static int client_read_reply(struct ftp_client *c, int timeout_ms, struct err *e)
+{
+	return read_until(c, timeout_ms < 0 ? 0 : ns_after(timeout_ms), e);
+}
+
+int client_final_reply(struct ftp_client *c, int timeout_ms, struct err *e)
+{
+	uint64_t end = timeout_ms < 0 ? 0 : ns_after(timeout_ms);
+
+	for (int i = 0; i < PRELIMINARY_MOST; i++) {
+		int code = read_until(c, end, e);
+
+		if (code < 100 || code >= 200)
+			return code;
+	}
+	c->lost = true;
+	return err_set(e, -EPROTO, "%s sends replies without end", c->host);
+}
+
+/* ---- refusals ---- */
+
+/* Errors that rftpd and other servers report by the English text of strerror(). */
+static const int reasons[] = {
+	ENOENT, EACCES, EEXIST, ENOTDIR, EISDIR, ENOTEMPTY, ENOSPC, EROFS, EDQUOT, EFBIG, EXDEV,
+	ELOOP, ENAMETOOLONG, EBUSY, EPERM, EINVAL, EIO,
+};
+
+/* Used if the text has none of reasons. */
+static const struct {
+	int code, error;
+} codes[] = {
+	{ 421, ECONNABORTED }, { 425, EPIPE }, { 426, EPIPE }, { 450, EBUSY }, { 451, EIO },
+	{ 452, ENOSPC }, { 500, ENOSYS }, { 501, EINVAL }, { 502, ENOSYS }, { 504, EOPNOTSUPP },
+	{ 522, EACCES }, { 530, EACCES }, { 532, EACCES }, { 534, EACCES }, { 550, ENOENT },
+	{ 552, ENOSPC }, { 553, EINVAL },
+};
+
+static int reply_errno(int code, const char *text)
+{
+	for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++)
+		if (strcasestr(text, strerrordesc_np(reasons[i])))
+			return -reasons[i];
+	for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++)
+		if (codes[i].code == code)
+			return -codes[i].error;
+	return -EPROTO;
+}
+
+int ftp_reply_refused(const char *host, int code, const char *text, struct err *e)
+{
+	return err_set(e, reply_errno(code, text ? text : ""), "%s answers %d %s", host, code,
+		       printable(text ? text : ""));
+}
+
+int client_refused(const struct ftp_client *c, struct err *e)
+{
+	const char *text = c->reply.text ? c->reply.text : "";
+	CLEANUP_FREE char *decoded = NULL;
+
+	/* Paths in it are percent-encoded if agreed. */
+	if (c->percent && !percent_decode(text, &decoded))
+		text = decoded;
+	return ftp_reply_refused(c->host, c->reply.code, text, e);
+}
+
+/* ---- sending ---- */
+
+/* Returns the part of arg that is a path; NULL: none. */
+static const char *command_path(enum ftp_verb v, const char *arg)
+{
+	static const enum ftp_verb verbs[] = {
+		FTP_CWD, FTP_RETR, FTP_STOR, FTP_SIZE, FTP_MDTM, FTP_HASH, FTP_MLSD, FTP_MLST,
+		FTP_MKD, FTP_RMD, FTP_RMDA, FTP_DELE, FTP_RNFR, FTP_RNTO,
+	};
+	const char *blank = arg && v == FTP_SITE && !strncasecmp(arg, "CHMOD ", 6) ?
+			    strchr(arg + 6, ' ') : NULL;
+
+	for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++)
+		if (verbs[i] == v)
+			return arg;
+	return blank ? blank + 1 : NULL; /* after the mode */
+}
+
+/* Append "VERB arg\r\n". */
+static int put_command(const struct ftp_client *c, struct buf *b, enum ftp_verb v, const char *arg)
+{
+	const char *name = ftp_command_of(v)->name;
+	const char *path = c->percent ? command_path(v, arg) : NULL;
+	CLEANUP_FREE char *encoded = path ? percent_encode(path) : NULL;
+	int rc = buf_put(b, name, strlen(name));
+
+	if (path && !encoded)
+		return -ENOMEM;
+	if (!path && arg && strpbrk(arg, "\r\n"))
+		return -EILSEQ;
+
+	if (rc == 0 && arg && *arg)
+		rc = buf_put(b, " ", 1);
+	if (rc == 0 && arg)
+		rc = buf_put(b, arg, path ? (size_t)(path - arg) : strlen(arg));
+	if (rc == 0 && path)
+		rc = buf_put(b, encoded, strlen(encoded));
+	return rc ? rc : buf_put(b, "\r\n", 2);
+}
+
+int client_send(struct ftp_client *c, enum ftp_verb v, const char *arg, struct err *e)
+{
+	CLEANUP_BUF struct buf *b = buf_new(FTP_LINE_MAX - 1);
+	int rc = b ? put_command(c, b, v, arg) : -ENOMEM;
+
+	if (c->lost)
+		return err_set(e, -EPIPE, "the connection to %s is lost", c->host);
+	if (rc == -EILSEQ)
+		return err_set(e, rc, "%s: %s cannot take a name with a line's end in it",
+			       printable(arg), c->host);
+	if (rc == -ENOBUFS)
+		return err_set(e, -ENAMETOOLONG, "%s: too long for a command", printable(arg));
+
+	if (rc == 0)
+		rc = ms_write(c->ms, buf_ptr(b), buf_len(b));
+	return rc == -ENOMEM ? err_sys(e, rc, "command") : rc < 0 ? client_lost(c, rc, e) : 0;
+}
+
+int ftp_simple(struct ftp_client *c, enum ftp_verb v, const char *arg, char **text,
+	       struct err *e)
+{
+	int code;
+
+	if (text)
+		*text = NULL;
+	code = client_begin(c, e);
+	if (code < 0)
+		return code;
+
+	code = client_send(c, v, arg, e);
+	if (code == 0)
+		/* Digests and removals of trees have no time limit. */
+		code = client_final_reply(c, v == FTP_HASH || v == FTP_RMDA ? -1 : REPLY_MS, e);
+	code = client_end(c, code, e);
+	if (code < 0)
+		return code;
+
+	/* 350 is the success of RNFR and REST. */
+	if (code / 100 != 2 && !(code == 350 && (v == FTP_RNFR || v == FTP_REST)))
+		return client_refused(c, e);
+
+	if (text) {
+		*text = c->reply.text ? steal_ptr(&c->reply.text) : strdup("");
+		ftp_reply_clear(&c->reply);
+		if (!*text)
+			return err_sys(e, -ENOMEM, "reply");
+	}
+	return code;
+}
+
+/* ---- MLST ---- */
+
+int ftp_stat(struct ftp_client *c, const char *path, struct ftp_facts *f, struct err *e)
+{
+	int rc = ftp_simple(c, FTP_MLST, path, NULL, e);
+
+	memset(f, 0, sizeof(*f));
+	if (rc < 0 || !ftp_facts_of_reply(&c->reply, c->percent, f))
+		return rc < 0 ? rc : 0;
+	ftp_facts_clear(f);
+	return err_set(e, -EPROTO, "%s sent a malformed answer to MLST: \"%s\"", c->host,
+		       printable(c->reply.text ? c->reply.text : ""));
+}
+
+/* ---- GIVE and TAKE: copies between two servers ---- */
+
+int ftp_ask(struct ftp_client *c, enum ftp_verb v, const struct buf *body, struct err *e)
+{
+	char arg[24];
+	int rc;
+
+	snprintf(arg, sizeof(arg), "%zu", buf_len(body));
+	rc = client_send(c, v, arg, e);
+	if (rc)
+		return rc;
+
+	rc = ms_write(c->ms, buf_ptr(body), buf_len(body));
+	if (rc)
+		return client_lost(c, rc, e);
+
+	rc = client_read_reply(c, THIRD_MS, e);
+	if (rc < 0)
+		return rc;
+	return rc == 150 ? 0 : client_refused(c, e);
+}
+
+int ftp_closing(struct ftp_client *c, struct err *e)
+{
+	int rc = client_begin(c, e);
+
+	if (rc < 0)
+		return rc;
+	rc = client_end(c, client_final_reply(c, THIRD_MS, e), e);
+	return rc < 0 ? rc : 0;
+}
+
+/* ---- listings ---- */
+
+enum {
+	EPSV_MS = 10 * 60 * 1000,
+	LIST_MS = 10 * 60 * 1000,      /* of silence */
+	LIST_ALL_MS = 60 * 60 * 1000,  /* for all lines */
+};
+
+/* Read the closing reply after a listing. rc: the result of its transfer. */
+static int list_finish(struct ftp_client *c, int rc, struct err *e)
+{
+	struct err ignored = ERR_INIT;
+	int code = client_final_reply(c, LIST_MS, rc ? &ignored : e);
+
+	if (rc || code < 0)
+		return rc ? rc : code;
+	return code / 100 == 2 ? 0 : client_refused(c, e);
+}
+
+/* ---- in the reply ---- */
+
+/* Read the lines between "150-" and "150 "; each starts with a space. */
+static int list_by_reply(struct ftp_client *c, const char *path, struct listing_text *l, struct err *e)
+{
+	const uint64_t end = ns_after(LIST_ALL_MS);
+	int rc = client_send(c, FTP_MLSD, path, e);
+	ssize_t n;
+
+	if (rc == 0)
+		rc = client_read_owed(c, ns_after(LIST_MS), e);
+	if (rc)
+		return rc < 0 ? rc : client_refused(c, e);
+
+	n = ms_read_line(c->ms, c->line, sizeof(c->line), LIST_MS);
+	if (n >= 0 && strncmp(c->line, "150-", 4)) {
+		/* A refusal has one line. */
+		ftp_reply_clear(&c->reply);
+		rc = ftp_reply_line(&c->reply, c->line);
+		if (rc == 1)
+			return client_refused(c, e);
+		n = -EPROTO;
+	}
+
+	while (n >= 0) {
+		n = ms_read_line(c->ms, c->line, sizeof(c->line), LIST_MS);
+		if (n >= 0 && !strncmp(c->line, "150 ", 4))
+			return list_finish(c, 0, e);
+		if (now_ns() > end)
+			n = -ETIMEDOUT;
+		if (n < 0)
+			break;
+
+		c->line[n++] = '\n';
+		rc = listing_add(l, c->line + (c->line[0] == ' '),
+				 (size_t)n - (c->line[0] == ' '), e);
+		if (rc) {
+			c->lost = true;
+			return rc;
+		}
+	}
+	c->lost = true;
+	return err_sys(e, (int)n, "listing from %s", c->host);
+}
+
+/* ---- over a data connection ---- */
+
+/* Open a data connection by EPSV: the server chooses the port; the address is always that of the
+ * control connection. Returns a descriptor, or a negative errno with text. */
+static int list_connect(struct ftp_client *c, struct err *e)
+{
+	char host[NI_MAXHOST];
+	uint16_t port = 0;
+	int code = client_send(c, FTP_EPSV, NULL, e), rc;
+
+	if (code == 0)
+		code = client_final_reply(c, EPSV_MS, e);
+	if (code < 0)
+		return code;
+
+	if (code != 229)
+		return client_refused(c, e);
+	if (ftp_epsv_parse(c->reply.text, &port) < 0)
+		return err_set(e, -EPROTO, "%s sent an invalid answer to EPSV: \"%s\"", c->host,
+			       printable(c->reply.text));
+	if (!c->peer_len || getnameinfo((struct sockaddr *)&c->peer, c->peer_len, host,
+					sizeof(host), NULL, 0, NI_NUMERICHOST))
+		return err_set(e, -EADDRNOTAVAIL, "the address of %s is not known", c->host);
+
+	rc = tcp_connect(host, port, c->interrupt.fd, c->timeout_ms, e);
+	client_stop_socket(c, CLIENT_DATA, rc);
+	return rc;
+}
+
+static int list_by_data(struct ftp_client *c, const char *path, struct listing_text *l, struct err *e)
+{
+	const uint64_t end = ns_after(LIST_ALL_MS);
+	int fd = list_connect(c, e), code, rc = 0;
+	struct stream *st = NULL;
+	ssize_t n = 1;
+
+	if (fd < 0)
+		return fd;
+
+	code = client_send(c, FTP_MLSD, path, e);
+	if (code == 0)
+		code = client_read_reply(c, LIST_MS, e);
+	if (code / 100 == 1) {
+		st = c->prot_p ? client_data_tls(c, fd, e) : stream_plain(fd, fd);
+		rc = st ? 0 : e->code ? e->code : err_sys(e, -ENOMEM, "data connection");
+	}
+
+	while (st && rc == 0 && n) {
+		n = st->ops->read(st, c->line, sizeof(c->line), LIST_MS);
+		if (now_ns() > end)
+			n = -ETIMEDOUT;
+		rc = n < 0 ? err_sys(e, (int)n, "listing from %s", c->host) :
+		     listing_add(l, c->line, (size_t)n, e);
+	}
+
+	client_stop_socket(c, CLIENT_DATA, -1);
+	stream_free(st);
+	if (!st)
+		close(fd);
+	if (code / 100 != 1)
+		return code < 0 ? code : client_refused(c, e);
+	return list_finish(c, rc, e);
+}
+
+int ftp_list(struct ftp_client *c, const char *path, struct facts_list *list, struct err *e)
+{
+	struct listing_text l = { .host = c->host };
+	int rc = client_begin(c, e);
+
+	if (rc < 0)
+		return rc;
+
+	rc = c->inline_list ? list_by_reply(c, path, &l, e) : list_by_data(c, path, &l, e);
+	rc = client_end(c, rc, e);
+	if (rc == 0)
+		rc = listing_parse(&l, c->percent ? LISTING_PERCENT : LISTING_FACTS, list, e);
+	buf_free(l.text);
+	return rc;
+}

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Sets owner, mode and times by descriptor, also of a part before its commit; extended attributes;
+ * data ranges and the disk address of a file. */
+#include "storage/internal.h"
+
+#include "proto/proto.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fiemap.h>
+#include <linux/fs.h>
+#include <linux/limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+/* ---- by descriptor ---- */
+
+const char *fd_path(char out[FD_PATH_MAX], int fd)
+{
+	snprintf(out, FD_PATH_MAX, "/proc/self/fd/%d", fd);
+	return out;
+}
+
+/* Refuse a link first: some kernels change the mode of a link and still report an error. */
+int fd_chmod(int fd, mode_t mode)
+{
+	char proc[FD_PATH_MAX];
+	struct stat st;
+
+	if (fstat(fd, &st))
+		return -errno;
+	if (S_ISLNK(st.st_mode))
+		return -EOPNOTSUPP;
+	return chmod(fd_path(proc, fd), mode) ? -errno : 0;
+}
+
+int fd_chown(int fd, uid_t uid, gid_t gid)
+{
+	return fchownat(fd, "", uid, gid, AT_EMPTY_PATH) ? -errno : 0;
+}
+
+/* Use /proc: before Linux 5.8 utimensat(2) does not know AT_EMPTY_PATH. */
+int fd_utimens(int fd, const struct timespec t[2])
+{
+	char proc[FD_PATH_MAX];
+
+	return utimensat(AT_FDCWD, fd_path(proc, fd), t, 0) ? -errno : 0;
+}
+
+/* ---- attributes of a part before its commit ---- */
+
+mode_t mode_to_give(uint32_t wanted, bool owner_given, mode_t has)
+{
+	return (wanted & 0777) | ((owner_given && geteuid() == 0 ? wanted : has) & 07000);
+}
+
+/* With set_owner special bits are safe: attrs_set() fails if it cannot set the owner. A new file
+ * has none. */
+mode_t attrs_mode(const struct part_spec *s, int64_t old)
+{
+	if (s->set_mode)
+		return mode_to_give(s->meta.mode, s->set_owner, 0);
+	/* no special bits: the old file's trust does not extend to new contents */
+	if (old >= 0)
+		return (mode_t)old & 0777;
+	return s->meta.mode ? s->meta.mode & 0777 : 0666;
+}
+
+int attrs_set(int fd, const struct part_spec *s, int64_t mode)
+{
+	const struct meta *m = &s->meta;
+	struct timespec t[2] = {
+		{ .tv_sec = m->atime_s, .tv_nsec = m->atime_ns },
+		{ .tv_sec = m->mtime_s, .tv_nsec = m->mtime_ns },
+	};
+	struct stat now = { 0 };
+	bool chowned = false;
+
+	if ((s->set_owner || mode >= 0) && fstat(fd, &now))
+		return -errno;
+	if (s->set_owner && (now.st_uid != m->uid || now.st_gid != m->gid)) {
+		if (fchown(fd, m->uid, m->gid))
+			return -errno;
+		chowned = true;
+	}
+
+	/* after the data and the owner: write(2) and chown(2) clear setuid */
+	if (mode >= 0 && ((now.st_mode & 07777) != mode || (chowned && (mode & 07000))) &&
+	    fchmod(fd, (mode_t)mode))
+		return -errno;
+
+	if (m->atime_s == 0 && m->atime_ns == 0)
+		t[0].tv_nsec = UTIME_OMIT; /* not known */
+	return s->set_times && futimens(fd, t) ? -errno : 0;
+}
+
+/* ---- extended attributes ---- */
+
+static bool xattr_travels(const char *name)
+{
+	return !strncmp(name, "user.", 5) || !strcmp(name, "system.posix_acl_access") ||
+	       !strcmp(name, "system.posix_acl_default");
+}
+
+int xattrs_get(int fd, struct buf *b)
+{
+	size_t before = buf_len(b);
+	char path[FD_PATH_MAX], value[XATTR_SIZE_MAX], *names CLEANUP_FREE = NULL;
+	ssize_t n;
+	int r = 0;
+
+	fd_path(path, fd); /* the f... calls refuse O_PATH descriptors */
+	n = listxattr(path, NULL, 0);
+	if (n <= 0)
+		return n == 0 || errno == EOPNOTSUPP ? 0 : -errno;
+	names = malloc((size_t)n);
+	if (!names)
+		return -ENOMEM;
+	n = listxattr(path, names, (size_t)n);
+	if (n < 0)
+		return -errno;
+	for (char *p = names; p < names + n && !r; p += strlen(p) + 1)
+		if (xattr_travels(p)) {
+			ssize_t len = getxattr(path, p, value, sizeof(value));
+
+			if (len >= 0)
+				r = bulk_xattr_put(b, p, value, (size_t)len);
+			else if (errno != ENODATA)
+				r = -errno;
+		}
+	return r ? r : buf_len(b) - before > BULK_XATTRS_MAX ? -E2BIG : 0;
+}
+
+int xattrs_set(int fd, const uint8_t *x, uint32_t len, const char *shown, struct err *e)
+{
+	char path[FD_PATH_MAX], name[XATTR_NAME_MAX + 1];
+	const uint8_t *value;
+	const char *at;
+	uint32_t pos = 0;
+	size_t n, size;
+	int r;
+
+	fd_path(path, fd);
+	while ((r = bulk_xattr_next(x, len, &pos, &at, &n, &value, &size)) == 1) {
+		if (n > XATTR_NAME_MAX)
+			return err_set(e, -EBADMSG, "%s: malformed extended attributes",
+				       printable(shown));
+		memcpy(name, at, n);
+		name[n] = '\0';
+		/* Accept from a peer only attributes that this side would send. */
+		if (!xattr_travels(name))
+			return err_set(e, -EPERM, "%s: attribute %s does not travel",
+				       printable(shown), printable(name));
+		if (setxattr(path, name, value, size, 0))
+			return err_sys(e, -errno, "%s: attribute %s", printable(shown),
+				       printable(name));
+	}
+
+	return r ? err_set(e, r, "%s: malformed extended attributes", printable(shown)) : 0;
+}
+
+/* ---- the data of a sparse file ---- */
+
+/* The first data (SEEK_DATA) or hole (SEEK_HOLE) from at on, at most size; or a negative errno. */
+static int64_t next_boundary(int fd, uint64_t at, int whence, uint64_t size)
+{
+	off_t to = lseek(fd, (off_t)at, whence);
+
+	if (to < 0)
+		return errno == ENXIO ? (int64_t)size : -errno; /* ENXIO: none up to the end */
+	return (uint64_t)to > size ? (int64_t)size : (int64_t)to;
+}
+
+int data_ranges(int fd, uint64_t size, int (*fn)(void *arg, uint64_t off, uint64_t len),
+		void *arg)
+{
+	uint64_t at = 0;
+
+	if (size > INT64_MAX)
+		return -EFBIG;
+	while (at < size) {
+		int64_t from = next_boundary(fd, at, SEEK_DATA, size), to;
+		int r;
+
+		if (from < 0) /* the filesystem cannot tell: the rest counts as data */
+			return fn(arg, at, size - at);
+		if ((uint64_t)from >= size)
+			return 0;
+		to = next_boundary(fd, (uint64_t)from, SEEK_HOLE, size);
+		if (to <= from) /* a hole punched meanwhile, or a wrong result: do not loop */
+			to = (int64_t)size;
+		r = fn(arg, (uint64_t)from, (uint64_t)(to - from));
+		if (r)
+			return r;
+		at = (uint64_t)to;
+	}
+
+	return 0;
+}
+
+/* ---- the address of a file on its disk ---- */
+
+uint64_t file_address(int fd)
+{
+	/* No FIEMAP_FLAG_SYNC: data that is not yet on the disk is in memory, so a read of it does
+	 * not move the disk's heads. */
+	union {
+		struct fiemap map;
+		uint8_t room[sizeof(struct fiemap) + sizeof(struct fiemap_extent)];
+	} q = { .room = { 0 } };
+	const struct fiemap_extent *first = q.map.fm_extents;
+
+	q.map.fm_length = FIEMAP_MAX_OFFSET;
+	q.map.fm_extent_count = 1;
+	if (ioctl(fd, FS_IOC_FIEMAP, &q.map) < 0)
+		return ADDRESS_UNKNOWN;
+	if (!q.map.fm_mapped_extents || first->fe_flags & FIEMAP_EXTENT_UNKNOWN)
+		return ADDRESS_UNKNOWN;
+	return first->fe_physical;
+}

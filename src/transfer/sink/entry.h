@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Entries at the sink: the files and directories that blocks belong to, and the destination. */
+#ifndef RFTP_TRANSFER_SINK_ENTRY_H
+#define RFTP_TRANSFER_SINK_ENTRY_H
+
+#include "transfer/sets.h"
+#include "transfer/sink/commit.h"
+#include "transfer/sink/verify.h"
+#include "transfer/transfer.h"
+
+#define STRIPES 64
+/* The most ranges that a transfer notes, for all its files together. Received and missing bytes
+ * alternate at most 65536 times (the window of block numbers) and once for each range of an earlier
+ * transfer (HAD_MAX). A range uses about 64 bytes, so this limits the memory that a source can use
+ * up with tiny pieces. */
+#define GOT_MAX (1 << 17)
+#define HAD_MAX (1 << 16)
+
+/* Limits for a source. Deeper directories fail. More directories that have not ended, or have
+ * unfinished entries, end the transfer. */
+#define SINK_DEPTH_MOST 4096
+#define SINK_DIRS_MOST (1u << 19)
+
+/* A directory that receives entries. References: one until ENTRY_DIR_END, and one for each child
+ * that is not done. Its times and mode are set when the last reference is dropped. */
+struct sink_dir {
+	uint64_t id;
+	struct sink_dir *parent; /* a reference; NULL at the top */
+	struct dir *dir;         /* NULL: it could not be created (error), or nothing is written to
+				  * files */
+	struct meta meta;
+	uint8_t *xattrs;
+	uint32_t xattrs_len;
+	bool set;                /* meta is to be set at the end */
+	bool made;               /* created by this transfer: its name must be synced, too */
+	atomic_bool name_synced;
+	int error;               /* why dir is NULL */
+	uint32_t depth;          /* below the destination, at most SINK_DEPTH_MOST */
+	_Atomic uint32_t refs;
+	UT_hash_handle hh;       /* in sink_entries.dirs while entries may name it */
+};
+
+#define NOSIZE_TOKEN (INT64_MAX / 2)
+#define KEPT_TOKEN 1
+
+/* A file that is being received. References: one for the slot, one for each thread that works on
+ * it. */
+struct sink_file {
+	uint64_t id;
+	struct sink_dir *parent; /* a reference */
+	char *name;
+	struct meta meta;
+	uint8_t flags;           /* ENTRY_F_* */
+	uint64_t link_id;        /* of a hard link */
+	_Atomic uint64_t final_size; /* with NOSIZE: from BULK_SIZES */
+	_Atomic uint32_t refs;
+	/* Bytes that have not been written, plus NOSIZE_TOKEN or KEPT_TOKEN while their number is
+	 * not known. The thread that makes it 0 commits the file. */
+	_Atomic int64_t left;
+	/* The same, but reduced before a piece is written. A piece that would make it negative is
+	 * refused, so left cannot reach 0 while a piece is being written. */
+	_Atomic int64_t unreceived;
+	atomic_bool asks;        /* its verdict was not sent: no data of it may arrive */
+	atomic_bool offered;     /* runs of it were offered: the source will answer once which of
+				  * them it keeps */
+	atomic_bool over;        /* done, skipped or failed */
+	bool other;              /* skipped; another file has its name */
+	bool differs;            /* skipped; the same file has other attributes */
+	bool counts;             /* the source counts it as a file; false for links */
+	bool told;               /* --ack received: DONE was sent; set by the thread that made
+				  * unreceived 0 */
+	bool committed;          /* set by the thread that commits */
+	bool drop;               /* its part is useless */
+	bool journal;            /* a part that can be resumed */
+	bool direct;             /* guarded by the stripe */
+	bool writing;            /* guarded by the stripe: a writer works on it */
+	struct block *queued;    /* guarded by the stripe: for that writer, oldest first */
+	struct block *queued_last;
+	struct part *part;       /* guarded by the stripe until it is set; then constant */
+	uint8_t *ranges;         /* with SPARSE: as received, until the file is over. Guarded by the
+				  * stripe once data may arrive */
+	uint32_t nranges;
+	bool punch;              /* holes must be punched into its part; guarded as ranges */
+	/* got: admitted bytes (unreceived counts the others), and the holes between them; empty for
+	 * a file in one piece. had: bytes of an earlier transfer that were offered to the source.
+	 * Guarded by the stripe, until the file is over. */
+	struct spans got, had;
+	/* For --ack verified: digests of the pieces of the file. */
+	struct checks came;      /* of received pieces; guarded by the stripe until all is
+				  * written */
+	struct checks kept;      /* of pieces of an earlier transfer; used by the job's thread */
+	uint8_t *xattrs;
+	uint32_t xattrs_len;
+	uint32_t details;        /* its share of sink_entries.details */
+	enum sink_job job;
+	/* When another writer holds the part: since when (0: none does), and the part's time stamp
+	 * at the first look. Used by the thread that has the job. */
+	uint64_t busy_ns;
+	bool busy_seen;
+	struct timespec busy_stamp;
+	struct sink_file *next;  /* in a list of jobs, or of links that wait for their target */
+};
+
+struct sink_entries {
+	pthread_mutex_t stripes[STRIPES]; /* stripe_of() selects by the file's id */
+	struct sink_file **slots;      /* [ahead]; each guarded by its stripe */
+	uint32_t ahead;
+	_Atomic uint64_t highest;      /* the last received entry id */
+	_Atomic uint64_t live;         /* entries that are not over */
+	_Atomic uint64_t details;      /* bytes of all files' ranges and attributes */
+	spans_budget got_room, had_room; /* of all files' got and had */
+	_Atomic uint64_t bytes_offered; /* bytes of runs that the source has yet to compare */
+	atomic_bool pipe;              /* an entry without a size was received */
+	struct done done;              /* has its own lock */
+	pthread_mutex_t lock;
+	struct buf *verdicts;          /* guarded by lock: not sent yet */
+
+	/* Used by the control reader only. */
+	struct jobs named;             /* links of the present frame */
+	struct sink_dir *dirs;         /* by id */
+	struct sink_dir *base;         /* the destination, if it is a directory */
+	bool base_known;
+	struct dest dest;
+	char *dest_path;
+	_Atomic uint32_t ndirs;        /* struct sink_dir that exist, at most SINK_DIRS_MOST */
+	_Atomic uint64_t dir_details;  /* bytes of directories' attributes */
+};
+
+/* ---- frames; the control reader's thread ---- */
+
+int sink_entries(struct sink *s, struct buf *p, struct err *e);
+int sink_sizes(struct sink *s, struct buf *p, bool kept);
+int sink_source_failed(struct sink *s, struct buf *p);
+/* No more entries will arrive. */
+void sink_entries_end(struct sink *s);
+
+/* ---- the answers; any thread ---- */
+
+int sink_flush_verdicts(struct sink *s);
+/* Send the verdict on a file whose data may arrive from now on. */
+int sink_wants(struct sink *s, struct sink_file *f, uint8_t verdict);
+int sink_verdict(struct sink *s, uint64_t id, uint8_t verdict);
+/* The ticker tells the source that the entry of this id is done. 0 or -ENOMEM. */
+int sink_tell_done(struct sink *s, uint64_t id);
+
+/* ---- files; any thread ---- */
+
+struct sink_file *sink_file_get(struct sink *s, uint64_t id); /* a reference, or NULL */
+void sink_file_put(struct sink *s, struct sink_file *f);
+/* Free the ranges and attributes of a file that is over. */
+void sink_file_drop_details(struct sink *s, struct sink_file *f);
+char *sink_file_path(const struct sink_file *f);
+
+/* ---- directories (dir.c) ---- */
+
+/* The place of any entry: *parent (the caller gets a reference) and *name, which may point into
+ * namebuf; *name NULL: its contents go into parent itself. -EPROTO: its parent is not open. Other
+ * errors: the destination cannot be used, the transfer ends. Control reader's thread, as the next
+ * two. */
+int sink_resolve_name(struct sink *s, const struct bulk_entry *en, char namebuf[256],
+		      struct sink_dir **parent, const char **name, struct err *e);
+int sink_on_dir(struct sink *s, const struct bulk_entry *en, struct err *e);
+int sink_on_dir_end(struct sink *s, const struct bulk_entry *en);
+void sink_dir_put(struct sink *s, struct sink_dir *d);
+/* Sync the names in d, d's own name, and those of its parents that the transfer created. 0 or a
+ * negative errno. */
+int sink_dir_sync(struct sink_dir *d);
+/* The path of name in d; for name "" that of d itself, with a slash at the end. malloc'd; NULL: out
+ * of memory. */
+char *sink_dir_path(const struct sink_dir *d, const char *name);
+
+/* ---- for files and directories ---- */
+
+struct meta sink_entry_meta(const struct bulk_entry *en);
+/* If the request preserves them: a malloc'd copy of en's attributes in *x, *len. Otherwise these
+ * are unchanged. 0 or -ENOMEM. */
+int sink_keep_xattrs(struct sink *s, const struct bulk_entry *en, uint8_t **x, uint32_t *len);
+
+#endif

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Hard and symbolic links, and the files that hard links may name. */
+#ifndef RFTP_TRANSFER_SINK_LINK_H
+#define RFTP_TRANSFER_SINK_LINK_H
+
+#include "storage/storage.h"
+#include "transfer/sets.h"
+
+#include <pthread.h>
+
+struct sink;
+struct sink_file;
+
+enum link_state { LINK_PENDING, LINK_THERE, LINK_FAILED };
+
+struct sink_links {
+	pthread_mutex_t lock;
+	struct inodes table;     /* guarded by lock: the address of a struct linkable by entry id */
+};
+
+/* Links to f's entry may follow. 0; -EPROTO: too many entries may have links, or they hold too many
+ * directories; or -ENOMEM. */
+int linkable_add(struct sink *s, const struct sink_file *f);
+/* f is over: make the links that wait for it, or fail them. */
+void linkable_settle(struct sink *s, const struct sink_file *f, enum link_state state);
+/* No further link to this entry will arrive. */
+void linkable_last(struct sink *s, uint64_t id);
+/* At the end, without other threads. */
+void linkables_free(struct sink *s);
+/* Make the hard link f, at once or when its target exists. Control reader's thread. */
+int sink_file_hardlink(struct sink *s, struct sink_file *f);
+/* The reason of r, a failure of link_put(), in words. */
+const char *put_link_why(int r, bool keep_old);
+
+#endif

@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Handles the sink's frames, and keeps the table of entries that the sink has not finished. The
+ * frames say that entries are done, have failed, are wanted or not, or exist in part. */
+#include "transfer/source/source.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+/* ---- entries that are not done ---- */
+
+/* The sink, or this side, has finished the entry id. Returns its file, and the table's reference to
+ * it, or NULL; *was: the entry was unfinished until now. */
+static struct sfile *entry_over(struct source *s, uint64_t id, bool *was)
+{
+	LOCK_GUARD(guard, &s->lock);
+	struct source_slot *slot = &s->slots[id % s->ahead];
+
+	*was = id >= s->oldest && id < s->next && slot->out;
+	if (!*was)
+		return NULL;
+	s->settled++;
+	slot->out = false;
+	s->details -= slot->weight;
+
+	if (id == s->oldest)
+		while (s->oldest < s->next && !s->slots[s->oldest % s->ahead].out)
+			s->oldest++;
+	if (id < s->oldest || slot->weight)
+		pthread_cond_signal(&s->moved);
+	return steal_ptr(&slot->file);
+}
+
+static struct sfile *entry_file(struct source *s, uint64_t id)
+{
+	LOCK_GUARD(guard, &s->lock);
+	const struct source_slot *slot = &s->slots[id % s->ahead];
+
+	return id >= s->oldest && id < s->next && slot->out && slot->file ?
+	       sfile_ref(slot->file) : NULL;
+}
+
+/* True for the first call: f no longer waits for a verdict. */
+static bool take_asked(struct source *s, struct sfile *f)
+{
+	LOCK_GUARD(guard, &s->lock);
+	bool asked = f->asked;
+
+	s->settled += asked;
+	f->asked = false;
+	return asked;
+}
+
+void source_file_failed(struct source *s, struct sfile *f, const char *path, int code,
+			const char *text)
+{
+	bool was = true;
+
+	if (f) {
+		if (atomic_exchange(&f->failed, true))
+			return;
+		/* Send it before the window moves: the next entry in f's slot must not overtake
+		 * this message. The sink ignores it if f is done already. */
+		xfer_send_failure(&s->x, BULK_FAILED, f->id, code, text);
+		sfile_put(entry_over(s, f->id, &was));
+	} else {
+		xfer_send_failure(&s->x, BULK_FAILED, 0, code, text);
+	}
+	if (!was)
+		return;
+
+	atomic_fetch_add(&s->x.count.failed, 1);
+	if (code == -EAGAIN)
+		atomic_fetch_add(&s->x.touched, 1);
+	XFER_EVENT(&s->x, file_failed, path, code, text);
+}
+
+/* ---- frames of the sink ---- */
+
+static void tell_done(struct source *s, struct sfile *f, bool skipped)
+{
+	char *path CLEANUP_FREE = NULL;
+
+	if (!s->x.c->events.file_done && !s->x.committed)
+		return;
+	path = sfile_path(f);
+	if (path && s->x.committed && !skipped)
+		committed_add(s->x.committed, path);
+	if (path)
+		XFER_EVENT(&s->x, file_done, path, f->size, skipped);
+}
+
+static void one_done(struct source *s, uint64_t id)
+{
+	bool was;
+	struct sfile *f = entry_over(s, id, &was);
+
+	if (!f)
+		return;
+	if (take_asked(s, f))
+		plan_unexpect(s->plan);
+	if (!atomic_load(&f->failed)) {
+		if (sfile_kind_counts(f->kind))
+			atomic_fetch_add(&s->x.count.files, 1);
+		tell_done(s, f, false);
+	}
+	sfile_put(f);
+}
+
+static int on_done(struct source *s, struct buf *p)
+{
+	uint64_t first, last, next;
+
+	while (buf_len(p)) {
+		int r = bulk_pair_get(p, &first, &last);
+
+		if (r)
+			return r;
+		pthread_mutex_lock(&s->lock);
+		next = s->next;
+		pthread_mutex_unlock(&s->lock);
+		if (first > last || last - first >= s->ahead || last >= next)
+			return -EBADMSG;
+		for (uint64_t id = first; id <= last; id++)
+			one_done(s, id);
+	}
+	return 0;
+}
+
+static int on_failed(struct source *s, struct buf *p)
+{
+	struct bulk_failure f;
+	struct sfile *file;
+	char *path CLEANUP_FREE = NULL;
+	bool was = true;
+	int r = bulk_failure_get(p, &f);
+
+	if (r)
+		return r;
+
+	file = f.id ? entry_over(s, f.id, &was) : NULL;
+	/* With --ack received a file may fail after it was reported as done. */
+	if (!was && s->x.agr.ack != ACK_RECEIVED)
+		return 0;
+	if (file) {
+		if (take_asked(s, file))
+			plan_unexpect(s->plan);
+		atomic_store(&file->failed, true);
+		path = sfile_path(file);
+	}
+	atomic_fetch_add(&s->x.count.failed, 1);
+	xfer_file_failed_there(&s->x, path ? path : "", &f);
+	sfile_put(file);
+	return 0;
+}
+
+static void on_verdict(struct source *s, uint64_t id, uint8_t verdict)
+{
+	struct sfile *f = entry_file(s, id);
+	bool was;
+
+	if (f && take_asked(s, f)) {
+		if (verdict == VERDICT_SKIP) {
+			if (sfile_kind_counts(f->kind))
+				atomic_fetch_add(&s->x.count.skipped, 1);
+			if (f->kind != SFILE_DIR) /* the end of a directory is not reported */
+				tell_done(s, f, true);
+			sfile_put(entry_over(s, f->id, &was));
+		} else if (!(s->x.c->request.flags & BULK_F_DRY_RUN) && sfile_has_data(f)) {
+			/* The sink creates a file without data by itself. */
+			plan_ready(s->plan, sfile_ref(f));
+		}
+
+		/* Only now: a plan that expects no more files ends. */
+		plan_unexpect(s->plan);
+	}
+	sfile_put(f);
+}
+
+static int on_verdicts(struct source *s, struct buf *p)
+{
+	uint64_t id;
+	uint8_t verdict;
+	int r = 0;
+
+	while (!r && buf_len(p)) {
+		r = bulk_verdict_get(p, &id, &verdict);
+		if (!r)
+			on_verdict(s, id, verdict);
+	}
+	return r;
+}
+
+/* Add digests of the runs of a file that the sink has. -EBADMSG: a run is outside of the file, or
+ * short but not at its end, or there are twice as many as the file can have, which would fill our
+ * memory. Runs of a file that waits for no verdict are ignored. */
+static int sfile_add_runs(struct sfile *f, struct buf *p)
+{
+	uint64_t most = 2 * (f->size / BLOCK_MIN + 1);
+	int r = 0;
+
+	while (!r && buf_len(p)) {
+		struct part_run run;
+
+		r = bulk_run_get(p, &run.offset, &run.length, run.digest);
+		if (r || !f->asked)
+			continue;
+		if (f->nruns >= most || run.offset > f->size ||
+		    run.length > f->size - run.offset ||
+		    (run.length < BLOCK_MIN && run.offset + run.length < f->size))
+			return -EBADMSG;
+		if (!(f->nruns & (f->nruns - 1))) { /* a power of two: grow */
+			uint32_t room = f->nruns ? 2 * f->nruns : 1;
+			struct part_run *runs = realloc(f->runs, room * sizeof(*runs));
+
+			if (!runs)
+				return -ENOMEM;
+			f->runs = runs;
+		}
+		f->runs[f->nruns++] = run;
+	}
+	return r;
+}
+
+static int on_runs(struct source *s, struct buf *p)
+{
+	struct sfile *f;
+	uint64_t id;
+	int r = bulk_runs_head_get(p, &id);
+
+	if (r)
+		return r;
+	f = entry_file(s, id);
+	if (!f)
+		return 0;
+	/* While the file waits for its verdict no other thread uses it. */
+	r = sfile_add_runs(f, p);
+	sfile_put(f);
+	return r;
+}
+
+static int on_place(struct source *s, struct buf *p)
+{
+	uint64_t id, dev, ino;
+	int r = bulk_place_get(p, &id, &dev, &ino);
+	LOCK_GUARD(guard, &s->lock);
+
+	if (r)
+		return r;
+	if (!s->places_due)
+		return -EPROTO;
+	s->places_due--;
+	s->settled++;
+	pthread_cond_signal(&s->moved);
+	if (!ino || inodes_find(&s->places, dev, ino))
+		return 0;
+	return inodes_add(&s->places, dev, ino, id ? id : 1) ? 0 : -ENOMEM;
+}
+
+int source_frame(struct xfer *x, uint8_t type, struct buf *p, struct err *e)
+{
+	struct source *s = (struct source *)x;
+
+	(void)e;
+	switch (type) {
+	case BULK_DONE:
+		return on_done(s, p);
+	case BULK_FAILED:
+		return on_failed(s, p);
+	case BULK_VERDICTS:
+		return on_verdicts(s, p);
+	case BULK_RUNS:
+		return on_runs(s, p);
+	case BULK_PLACE:
+		return on_place(s, p);
+	default:
+		return -EPROTO;
+	}
+}

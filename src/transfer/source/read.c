@@ -1,0 +1,757 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Readers: fill, number and seal blocks. */
+#include "transfer/source/source.h"
+
+#include "transfer/setup.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define DEPTH_MAX 64
+
+/* A read in flight. */
+struct piece {
+	struct io_op op;
+	struct sfile *file;
+	uint64_t offset;
+	uint32_t length;
+};
+
+struct reader {
+	struct source *s;
+	pthread_t thread;
+	struct ids cpus;               /* of its thread; empty: any */
+	struct io *io;
+	unsigned depth;
+	struct seal *seal;
+	struct block *open;            /* being filled with small files; or NULL */
+	struct sfile *mine;            /* the file of the last piece */
+	struct piece pieces[DEPTH_MAX];
+	struct piece *spare[DEPTH_MAX];
+	unsigned nspare;
+	uint8_t *run_buf;              /* for comparing runs; allocated when needed */
+	char name[16];
+};
+
+enum { READ_TRIES = 3 }; /* of a small file while its ctime moves */
+
+/* ---- blocks out ---- */
+
+/* Number and seal b, and hand it, or a block of the outer pool with the sealed bytes, to the sender.
+ * Takes b over. 0; or an error after which the transfer has failed. */
+static int reader_send(struct reader *r, struct block *b)
+{
+	struct source *s = r->s;
+	uint32_t path = source_path_of(s, b);
+	struct staging *staging = s->x.staging[path];
+	struct block *to = b;
+	int rc = source_number(s, &b->number);
+
+	/* The peer must not reach the block that is filled. */
+	if (!rc && staging)
+		to = pool_get(staging->outer);
+	if (!rc && !to)
+		rc = -ECANCELED;
+	if (!rc) {
+		rc = seal_block(r->seal, b, to);
+		if (rc)
+			xfer_fail(&s->x, rc, "sealing a block: %s", strerror(-rc));
+	}
+	if (to != b)
+		pool_put(b);
+
+	if (!rc)
+		rc = bq_push(s->ready[path], to);
+	if (rc && to)
+		pool_put(to);
+	return rc;
+}
+
+static int flush_open(struct reader *r)
+{
+	struct block *b = steal_ptr(&r->open);
+
+	if (!b)
+		return 0;
+	if (b->nextents)
+		return reader_send(r, b);
+	pool_put(b);
+	return 0;
+}
+
+/* ---- failures ---- */
+
+static void reader_file_failed(struct reader *r, struct sfile *f, int code, const char *reason)
+{
+	char *path CLEANUP_FREE = NULL;
+	char text[ERR_TEXT];
+
+	if (xfer_failed(&r->s->x)) /* then the transfer failed, not the file */
+		return;
+	path = sfile_path(f);
+	snprintf(text, sizeof(text), "%s: %s", printable(path ? path : f->name),
+		 reason ? reason : root_why(code));
+	source_file_failed(r->s, f, path ? path : f->name, code, text);
+}
+
+static int sfile_check(int fd, const struct sfile *f)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) || st.st_dev != f->dev || st.st_ino != f->ino ||
+	    (uint64_t)st.st_size != f->size || st.st_mtim.tv_sec != f->mtime_s ||
+	    (uint32_t)st.st_mtim.tv_nsec != f->mtime_ns)
+		return -ESTALE;
+	return st.st_ctim.tv_sec == f->ctime_s && (uint32_t)st.st_ctim.tv_nsec == f->ctime_ns ?
+		       0 : -EAGAIN;
+}
+
+static void sfile_note_ctime(int fd, struct sfile *f)
+{
+	struct stat st;
+
+	if (fstat(fd, &st))
+		return;
+	f->ctime_s = st.st_ctim.tv_sec;
+	f->ctime_ns = (uint32_t)st.st_ctim.tv_nsec;
+}
+
+static void reader_file_changed(struct reader *r, struct sfile *f, int code)
+{
+	reader_file_failed(r, f, code, code == -ESTALE ?
+			   "changed while it was being read; not sent, run again" :
+			   "its ctime changed while it was being read; not sent, run again");
+}
+
+/* O_NONBLOCK: if a pipe has replaced the file, do not wait for its writer. */
+static int reader_open(struct reader *r, const struct sfile *f)
+{
+	int fd = source_open(r->s, f, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+
+	/* EAGAIN: another process has a lease (fcntl(2)). Here it would mean a changed file. */
+	return fd == -EAGAIN ? -EBUSY : fd;
+}
+
+/* ---- one piece of a file ---- */
+
+#define DIRECT_MIN (64ull << 20) /* from this size on no read-ahead is requested */
+#define STDIN_POLL_MS 200
+
+/* The descriptor that all readers of f share. */
+static int reader_fd(struct reader *r, struct sfile *f)
+{
+	LOCK_GUARD(guard, &f->fd_lock);
+
+	if (f->fd >= 0)
+		return f->fd;
+	f->fd = reader_open(r, f);
+	if (f->fd < 0) {
+		int rc = f->fd;
+
+		f->fd = -1;
+		return rc;
+	}
+	/* A change before the first read is harmless, unless the walk has looked for holes. */
+	if (f->kind == SFILE_PATH && !f->ranges)
+		sfile_note_ctime(f->fd, f);
+	/* Read through the cache unless direct I/O was requested: a cached file is read at the
+	 * speed of memory, and it is not known whether this one is cached. */
+	if (r->s->x.c->tuning.direct == DIRECT_ON && direct_alignment(f->fd))
+		fcntl(f->fd, F_SETFL, O_DIRECT);
+	else if (f->size < DIRECT_MIN)
+		posix_fadvise(f->fd, 0, 0, POSIX_FADV_SEQUENTIAL);
+	return f->fd;
+}
+
+/* Tell the sink a number of bytes of f: its size, or its bytes that need not be sent. */
+static int reader_send_bytes(struct source *s, uint8_t type, const struct sfile *f, uint64_t bytes)
+{
+	struct buf *b CLEANUP_BUF = buf_new(64);
+	int rc = b ? bulk_pair_put(b, f->id, bytes) : -ENOMEM;
+
+	return rc ? rc : xfer_send(&s->x, type, b);
+}
+
+/* Send the size of a stream or a timed run, which is known after the last piece. */
+static int send_size(struct source *s, struct sfile *f, uint64_t size)
+{
+	f->size = size;
+	atomic_fetch_add(&s->x.count.bytes_known, size);
+	return reader_send_bytes(s, BULK_SIZES, f, size);
+}
+
+/* The piece in b was read; b NULL: it failed. The piece that completes the file is sent only after
+ * a check that the file has not changed, so that the sink cannot commit a mix of two versions. */
+static int finish_piece(struct reader *r, struct sfile *f, struct block *b)
+{
+	struct source *s = r->s;
+	bool last = plan_piece_done(s->plan, f);
+	int rc = 0, changed = 0;
+
+	if (last && f->kind == SFILE_PATH && !atomic_load(&f->failed))
+		changed = sfile_check(f->fd, f);
+	if (changed)
+		reader_file_changed(r, f, changed);
+
+	if (last) { /* all of f has been read */
+		pthread_mutex_lock(&f->fd_lock);
+		cleanup_close(&f->fd);
+		f->fd = -1;
+		pthread_mutex_unlock(&f->fd_lock);
+	}
+
+	if (b && atomic_load(&f->failed)) {
+		pool_put(b);
+		b = NULL;
+	}
+
+	if (b)
+		rc = reader_send(r, b);
+	if (last && f->kind == SFILE_ZERO && s->x.c->request.bench_ns && !rc)
+		rc = send_size(s, f, f->size);
+	sfile_put(f);
+	return rc;
+}
+
+static int piece_read(struct reader *r, struct piece *p)
+{
+	struct sfile *f = p->file;
+	struct block *b = p->op.block;
+
+	r->spare[r->nspare++] = p;
+	if (p->op.result < 0) {
+		reader_file_failed(r, f, (int)p->op.result, NULL);
+	} else if (p->op.result != p->length) {
+		reader_file_changed(r, f, -ESTALE);
+	} else {
+		int rc = block_add(b, f->id, p->offset, p->length);
+
+		return rc ? rc : finish_piece(r, f, b);
+	}
+	pool_put(b);
+	return finish_piece(r, f, NULL);
+}
+
+/* Finish at least min reads. */
+static int reader_reap(struct reader *r, int min)
+{
+	struct io_op *done[DEPTH_MAX];
+	int n = io_reap(r->io, done, min, DEPTH_MAX), rc = 0;
+
+	if (n < 0)
+		return xfer_fail(&r->s->x, n, "reading: %s", strerror(-n));
+	for (int i = 0; i < n; i++) {
+		int one = piece_read(r, done[i]->user);
+
+		if (!rc)
+			rc = one;
+	}
+	return rc;
+}
+
+/* Get a free block. While there is none, the reader finishes the blocks that it holds, because
+ * other readers may wait for them. NULL: the transfer has failed. */
+static struct block *reader_block(struct reader *r)
+{
+	struct source *s = r->s;
+	struct block *b = source_try_block(s);
+	uint64_t t;
+
+	if (b)
+		return b;
+	while (io_inflight(r->io)) {
+		if (reader_reap(r, 1))
+			return NULL;
+		b = source_try_block(s);
+		if (b)
+			return b;
+	}
+	/* Readers that each keep a half-full block would wait for each other. */
+	if (flush_open(r))
+		return NULL;
+
+	t = now_ns();
+	b = source_block(s);
+	atomic_fetch_add_explicit(&s->reader_wait_ns, now_ns() - t, memory_order_relaxed);
+	return b;
+}
+
+static int read_piece(struct reader *r, struct sfile *f, uint64_t offset, uint32_t length)
+{
+	struct block *b = reader_block(r);
+	struct piece *p;
+	int fd, rc;
+
+	if (!b) {
+		finish_piece(r, f, NULL);
+		return -ECANCELED;
+	}
+
+	fd = reader_fd(r, f);
+	if (fd < 0) {
+		reader_file_failed(r, f, fd, NULL);
+		pool_put(b);
+		return finish_piece(r, f, NULL);
+	}
+
+	while (!r->nspare) {
+		rc = reader_reap(r, 1);
+		if (rc) {
+			pool_put(b);
+			finish_piece(r, f, NULL);
+			return rc;
+		}
+	}
+
+	p = r->spare[--r->nspare];
+	p->file = f;
+	p->offset = offset;
+	p->length = length;
+	p->op = (struct io_op){ .fd = fd, .offset = offset, .data = block_payload(b),
+				.len = length, .block = b, .user = p };
+	while ((rc = io_submit(r->io, &p->op)) == -EAGAIN && !(rc = reader_reap(r, 1)))
+		;
+	if (rc) {
+		p->op.result = rc;
+		return piece_read(r, p);
+	}
+	return io_inflight(r->io) >= r->depth ? reader_reap(r, 1) : 0;
+}
+
+/* Send zeros. A bench sends the pool's memory as it is. For a sink that keeps the bytes, zeros are
+ * written, because sealing or another file may have left other bytes in the block. */
+static int zero_piece(struct reader *r, struct sfile *f, uint64_t offset, uint32_t length)
+{
+	struct source *s = r->s;
+	struct block *b;
+	int rc;
+
+	if (s->x.c->request.bench_ns && now_ns() - s->x.started_ns >= s->x.c->request.bench_ns)
+		plan_truncate(s->plan, f);
+	b = reader_block(r);
+	if (!b) {
+		finish_piece(r, f, NULL);
+		return -ECANCELED;
+	}
+
+	if (s->x.c->request.op == BULK_PUT)
+		memset(block_payload(b), 0, length);
+	rc = block_add(b, f->id, offset, length);
+	return rc ? rc : finish_piece(r, f, b);
+}
+
+/* Read len bytes of standard input, fewer at its end. It may be silent for long, so the wait ends
+ * when the transfer has failed. */
+static ssize_t read_stdin(struct reader *r, uint8_t *p, size_t len)
+{
+	struct pollfd in = { .fd = STDIN_FILENO, .events = POLLIN };
+	size_t have = 0;
+
+	while (have < len) {
+		ssize_t n;
+
+		if (xfer_failed(&r->s->x))
+			return -ECANCELED;
+		if (poll(&in, 1, STDIN_POLL_MS) <= 0)
+			continue;
+		n = read(STDIN_FILENO, p + have, len - have);
+		if (n < 0 && errno != EINTR && errno != EAGAIN)
+			return -errno;
+		if (!n)
+			break;
+		have += n > 0 ? (size_t)n : 0;
+	}
+	return (ssize_t)have;
+}
+
+/* Read standard input to its end. */
+static int reader_stream(struct reader *r, struct sfile *f)
+{
+	uint64_t at = 0;
+	int rc = 0;
+
+	while (!rc) {
+		struct block *b = reader_block(r);
+		uint32_t most = plan_limited(r->s->plan);
+		ssize_t n;
+
+		if (!b) {
+			rc = -ECANCELED;
+			break;
+		}
+		n = read_stdin(r, block_payload(b), most < b->cap ? most : b->cap);
+		if (n <= 0) {
+			pool_put(b);
+			rc = (int)n;
+			break;
+		}
+		rc = block_add(b, f->id, at, (uint32_t)n);
+		at += (uint64_t)n;
+		if (!rc)
+			rc = reader_send(r, b);
+	}
+
+	plan_piece_done(r->s->plan, f);
+	if (!rc) {
+		rc = send_size(r->s, f, at);
+	} else if (rc != -ECANCELED) {
+		reader_file_failed(r, f, rc, NULL);
+		rc = 0; /* only the file has failed */
+	}
+	sfile_put(f);
+	return rc;
+}
+
+static int reader_piece(struct reader *r, struct plan_work *w)
+{
+	struct sfile *f = w->file;
+
+	r->mine = f; /* only compared, never dereferenced: it may be freed */
+	if (atomic_load(&f->failed))
+		return finish_piece(r, f, NULL);
+	switch (f->kind) {
+	case SFILE_STREAM:
+		return reader_stream(r, f);
+	case SFILE_ZERO:
+		return zero_piece(r, f, w->offset, w->length);
+	default:
+		return read_piece(r, f, w->offset, w->length);
+	}
+}
+
+/* ---- small files ---- */
+
+static int read_small(struct reader *r, struct sfile *f)
+{
+	struct block *b = r->open;
+	int fd CLEANUP_CLOSE = reader_open(r, f), changed = -EAGAIN;
+	ssize_t n = 0;
+
+	if (fd < 0) {
+		reader_file_failed(r, f, fd, NULL);
+		return 0;
+	}
+
+	/* A ctime that moved since the walk is no error: the content is read again. */
+	for (int i = 0; i < READ_TRIES && changed == -EAGAIN && n >= 0; i++) {
+		if (i)
+			sfile_note_ctime(fd, f);
+		n = FAULT("read", f->size);
+		if (!n)
+			n = pread_full(fd, block_payload(b) + b->len, f->size, 0);
+		changed = n >= 0 && (uint64_t)n != f->size ? -ESTALE : sfile_check(fd, f);
+	}
+	if (n < 0)
+		reader_file_failed(r, f, (int)n, NULL);
+	else if (changed)
+		reader_file_changed(r, f, changed);
+	else
+		return block_add(b, f->id, 0, (uint32_t)n);
+	return 0;
+}
+
+static int read_batch(struct reader *r, struct plan_work *w)
+{
+	int rc = 0;
+
+	for (uint32_t i = 0; i < w->nfiles; i++) {
+		struct sfile *f = w->files[i];
+
+		if (r->open && (r->open->nextents == BLOCK_EXTENTS ||
+				r->open->cap - r->open->len < f->size))
+			rc = flush_open(r);
+		if (!rc && !r->open) {
+			r->open = reader_block(r);
+			rc = r->open ? 0 : -ECANCELED;
+		}
+		if (!rc && !atomic_load(&f->failed))
+			rc = read_small(r, f);
+		sfile_put(f);
+	}
+	return rc;
+}
+
+/* ---- files of which the sink has a part ---- */
+
+static int run_by_offset(const void *a, const void *b)
+{
+	const struct part_run *x = a, *y = b;
+
+	if (x->offset != y->offset)
+		return x->offset < y->offset ? -1 : 1;
+	return (x->length < y->length) - (x->length > y->length);
+}
+
+/* Keep only the runs of f that match its bytes, in order and without overlap. */
+static void keep_fitting(struct reader *r, struct sfile *f, int fd)
+{
+	uint64_t at = 0;
+	uint32_t n = 0;
+
+	qsort(f->runs, f->nruns, sizeof(*f->runs), run_by_offset);
+	for (uint32_t i = 0; i < f->nruns && !xfer_failed(&r->s->x); i++) {
+		const struct part_run *run = &f->runs[i];
+		uint8_t own[RUN_DIGEST_BYTES];
+
+		if (run->offset < at ||
+		    pread_full(fd, r->run_buf, run->length, (off_t)run->offset) !=
+		    (ssize_t)run->length)
+			continue;
+		crypto_run_digest(own, r->run_buf, run->length);
+		if (memcmp(own, run->digest, sizeof(own)))
+			continue;
+		at = run->offset + run->length;
+		f->runs[n++] = *run;
+	}
+	f->nruns = n;
+}
+
+/* Add one range of the file's data to g, cut at the matching runs that lie completely inside it. */
+static int missing_subtract(struct sfile *f, struct bulk_range data, uint32_t *next,
+			    struct range_list *g)
+{
+	uint64_t at = data.offset, end = data.offset + data.length;
+	int rc = 0;
+
+	for (; *next < f->nruns && !rc; ++*next) {
+		uint64_t lo = f->runs[*next].offset, hi = lo + f->runs[*next].length;
+
+		if (lo >= end)
+			break;
+		if (lo < at || hi > end)
+			continue;
+		if (lo > at)
+			rc = range_list_add(g, at, lo - at);
+		at = hi;
+	}
+	return rc || at == end ? rc : range_list_add(g, at, end - at);
+}
+
+static int reader_check_runs(struct reader *r, struct sfile *f)
+{
+	const struct bulk_range whole = { 0, f->size };
+	const struct bulk_range *data = f->ranges ? f->ranges : &whole;
+	uint32_t longest = 1, next = 0, ndata = f->ranges ? f->nranges : 1;
+	struct range_list missing = { 0 }; /* no limit: joining ranges would send holes */
+	uint64_t bytes = 0, kept;
+	int fd, rc = 0, changed;
+
+	for (uint32_t i = 0; i < f->nruns; i++)
+		if (f->runs[i].length > longest)
+			longest = f->runs[i].length;
+	free(r->run_buf);
+	r->run_buf = malloc(longest);
+	fd = reader_fd(r, f);
+	if (fd < 0 || !r->run_buf) {
+		reader_file_failed(r, f, fd < 0 ? fd : -ENOMEM, NULL);
+		sfile_put(f);
+		return 0;
+	}
+
+	keep_fitting(r, f, fd);
+	for (uint32_t i = 0; i < ndata && !rc; i++) {
+		rc = missing_subtract(f, data[i], &next, &missing);
+		bytes += data[i].length;
+	}
+
+	changed = rc ? 0 : sfile_check(fd, f);
+	if (changed) {
+		reader_file_changed(r, f, changed);
+		missing.n = 0;
+	} else if (!rc) {
+		kept = bytes - missing.bytes;
+		atomic_fetch_add(&r->s->x.count.bytes_kept, kept);
+		rc = reader_send_bytes(r->s, BULK_KEPT, f, kept);
+	}
+
+	free(f->runs);
+	free(f->ranges);
+	f->runs = NULL;
+	f->ranges = missing.v;
+	f->nranges = missing.n;
+	if (!rc && missing.n)
+		plan_ready(r->s->plan, f);
+	else
+		sfile_put(f);
+	return rc;
+}
+
+/* ---- the loop ---- */
+
+static enum plan_answer next_work(struct reader *r, struct plan_work *w)
+{
+	struct source *s = r->s;
+	uint32_t most = plan_limited(s->plan), room = s->x.agr.block;
+	bool holding = r->open || io_inflight(r->io);
+	enum plan_answer a;
+	uint64_t t;
+
+	if (r->open)
+		room = most > r->open->len ? most - r->open->len : 0;
+	a = plan_next(s->plan, r->mine, room, false, w);
+	if (a != PLAN_IDLE || holding)
+		return a;
+	t = now_ns();
+	a = plan_next(s->plan, r->mine, room, true, w);
+	atomic_fetch_add_explicit(&s->plan_wait_ns, now_ns() - t, memory_order_relaxed);
+	return a;
+}
+
+/* Finish all pieces and blocks that this reader holds. */
+static int finish_all(struct reader *r)
+{
+	int rc = flush_open(r);
+
+	while (!rc && io_inflight(r->io))
+		rc = reader_reap(r, 1);
+	return rc;
+}
+
+static int reader_step(struct reader *r, bool *end)
+{
+	struct plan_work w;
+
+	switch (next_work(r, &w)) {
+	case PLAN_SMALL:
+		return read_batch(r, &w);
+	case PLAN_PIECE:
+		return reader_piece(r, &w);
+	case PLAN_CHECK:
+		return reader_check_runs(r, w.file);
+	case PLAN_FULL:
+		return flush_open(r);
+	case PLAN_IDLE:
+		return finish_all(r);
+	default:
+		*end = true;
+		return finish_all(r);
+	}
+}
+
+/* After a failure: wait for the reads in flight, then return their blocks. */
+static void reader_give_up(struct reader *r)
+{
+	if (r->open)
+		pool_put(steal_ptr(&r->open));
+	while (io_inflight(r->io)) {
+		struct io_op *done[DEPTH_MAX];
+		int n = io_reap(r->io, done, 1, DEPTH_MAX);
+
+		if (n < 0)
+			return;
+		for (int i = 0; i < n; i++) {
+			struct piece *p = done[i]->user;
+
+			pool_put(p->op.block);
+			sfile_put(p->file);
+		}
+	}
+}
+
+static void *reader_main(void *arg)
+{
+	struct reader *r = arg;
+	bool end = false;
+	int rc = 0;
+
+	place_self(&r->cpus);
+	while (!end && !rc)
+		rc = reader_step(r, &end);
+	if (rc && rc != -ECANCELED && rc != -EPIPE)
+		xfer_fail(&r->s->x, rc, "reading: %s", strerror(-rc));
+	reader_give_up(r);
+	atomic_fetch_add(&r->s->readers_done, 1);
+	return NULL;
+}
+
+static void reader_free(struct reader *r)
+{
+	if (!r)
+		return;
+	io_free(r->io);
+	seal_free(r->seal);
+	free(r->run_buf);
+	free(r);
+}
+
+static struct reader *reader_new(struct source *s, unsigned i, struct err *e)
+{
+	struct reader *r = calloc(1, sizeof(*r));
+	const char *said = NULL;
+
+	if (!r) {
+		err_set(e, -ENOMEM, "out of memory");
+		return NULL;
+	}
+
+	r->s = s;
+	r->cpus = placement_io_cpus(s->x.placement);
+	r->depth = s->x.c->tuning.depth ? s->x.c->tuning.depth : 8;
+	if (s->x.c->request.flags & BULK_F_SEQUENTIAL)
+		r->depth = 1;
+	if (r->depth > DEPTH_MAX)
+		r->depth = DEPTH_MAX;
+	for (unsigned k = 0; k < r->depth; k++)
+		r->spare[r->nspare++] = &r->pieces[k];
+	r->io = io_new(s->io, r->depth, s->x.pools, (int)s->x.npaths, &said, e);
+	if (r->io && !i)
+		log_debug("reading by %s%s%s", io_name(r->io), said ? ": " : "",
+			  said ? said : "");
+	if (r->io)
+		r->seal = seal_new(&s->x.keys, &s->x.agr, s->x.dir, (uint16_t)i);
+
+	if (r->io && r->seal)
+		return r;
+	if (r->io)
+		err_set(e, -ENOMEM, "out of memory");
+	reader_free(r);
+	return NULL;
+}
+
+unsigned readers_wanted(const struct source *s)
+{
+	unsigned n = s->x.c->tuning.readers;
+
+	if (s->x.c->request.flags & BULK_F_SEQUENTIAL)
+		return 1;
+	if (s->x.c->nitems == 1 && s->x.c->items[0].kind != ITEM_PATH)
+		return 1;
+	if (!n)
+		n = tuning_threads(&s->x.agr, placement_io_width(s->x.placement));
+	return n > READERS_MAX ? READERS_MAX : n;
+}
+
+int readers_start(struct source *s, struct err *e)
+{
+	placement_say_io(s->x.placement, "read", s->nreaders);
+	for (unsigned i = 0; i < s->nreaders; i++) {
+		struct reader *r = reader_new(s, i, e);
+		int rc;
+
+		if (!r)
+			return e->code;
+		snprintf(r->name, sizeof(r->name), "read%u", i);
+		rc = thread_start(&r->thread, r->name, reader_main, r);
+		if (rc) {
+			reader_free(r);
+			return err_sys(e, rc, "cannot start a thread");
+		}
+		s->readers[i] = r;
+	}
+	return 0;
+}
+
+void readers_join(struct source *s)
+{
+	for (unsigned i = 0; i < s->nreaders && s->readers[i]; i++) {
+		pthread_join(s->readers[i]->thread, NULL);
+		reader_free(s->readers[i]);
+		s->readers[i] = NULL;
+	}
+}

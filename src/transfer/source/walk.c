@@ -1,0 +1,745 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The walk: named sources and the trees below them become entries. */
+#include "transfer/source/source.h"
+
+#include "transfer/setup.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define IMPLIED_MOST 65536u /* and the parents of the last one */
+
+/* A directory that is only implied by a list of names. */
+struct implied {
+	char *path;
+	uint64_t id;
+	UT_hash_handle hh;
+};
+
+struct walk {
+	struct source *s;
+	struct buf *frame;             /* entries that are not sent yet */
+	struct buf *xattrs;            /* of the present entry */
+	uint64_t flushed_ns;
+	struct sfile *first, *last;    /* files that may be read once their entries are sent */
+	uint32_t nfiles;
+	uint64_t *ids;                 /* of the directories from the top to the present one */
+	size_t depth, ids_room;
+	const char *top;               /* the named source, for messages */
+	uint8_t top_flags;             /* ENTRY_F_TOP | ... of the next entry, then 0 */
+	struct inodes links;           /* first names of hard links; left: number of names not seen
+				        * yet */
+	bool links_full;               /* this was logged */
+	struct implied *implied;
+};
+
+/* Functions that return an int return 0 or a negative errno, which ends the walk; -ECANCELED: the
+ * transfer has failed elsewhere. */
+
+/* Entries are sent once there are this many bytes of them, or they are this old. */
+#define FLUSH_BYTES 16384
+#define FLUSH_NS 5000000ull
+
+/* ---- sending entries ---- */
+
+static int walk_flush(struct walk *w)
+{
+	int r;
+
+	w->flushed_ns = now_ns();
+	if (buf_len(w->frame)) {
+		r = xfer_send(&w->s->x, BULK_ENTRIES, w->frame);
+		buf_reset(w->frame);
+		if (r)
+			return r;
+	}
+	if (w->nfiles) {
+		plan_ready_list(w->s->plan, w->first, w->last, w->nfiles);
+		w->first = w->last = NULL;
+		w->nfiles = 0;
+	}
+	return 0;
+}
+
+/* True: the window of entries, or of their ranges and attributes, is full. */
+static bool window_full(struct source *s, uint32_t weight)
+{
+	return !xfer_failed(&s->x) &&
+	       (s->next - s->oldest >= s->ahead ||
+		(weight && s->details && s->details + weight > BULK_DETAILS_MAX));
+}
+
+/* The next id, once the window has room for it and weight bytes of details. 0: the transfer has
+ * failed. */
+static uint64_t new_id(struct walk *w, uint32_t weight)
+{
+	struct source *s = w->s;
+
+	pthread_mutex_lock(&s->lock);
+	if (window_full(s, weight)) {
+		/* The sink can finish only entries that it has received. */
+		pthread_mutex_unlock(&s->lock);
+		if (walk_flush(w))
+			return 0;
+		pthread_mutex_lock(&s->lock);
+		while (window_full(s, weight))
+			pthread_cond_wait(&s->moved, &s->lock);
+	}
+	if (xfer_failed(&s->x)) {
+		pthread_mutex_unlock(&s->lock);
+		return 0;
+	}
+	s->slots[s->next % s->ahead] = (struct source_slot){ .weight = weight, .out = true };
+	s->details += weight;
+	pthread_mutex_unlock(&s->lock);
+	atomic_fetch_add_explicit(&s->x.count.entries, 1, memory_order_relaxed);
+	return s->next;
+}
+
+/* Make the id and its file visible to the control reader. */
+static void walk_publish(struct source *s, uint64_t id, struct sfile *f)
+{
+	LOCK_GUARD(guard, &s->lock);
+
+	s->slots[id % s->ahead].file = f;
+	s->next = id + 1;
+}
+
+static int walk_put_entry(struct walk *w, const struct bulk_entry *e)
+{
+	int r = bulk_entry_put(w->frame, e);
+
+	if (r == -ENOBUFS) {
+		r = walk_flush(w);
+		if (!r)
+			r = bulk_entry_put(w->frame, e);
+	}
+	if (!r && (buf_len(w->frame) >= FLUSH_BYTES || now_ns() - w->flushed_ns > FLUSH_NS))
+		r = walk_flush(w);
+	return r;
+}
+
+/* Begin an entry in the present directory; e has its details and other flags. */
+static int walk_begin_entry(struct walk *w, struct bulk_entry *e, uint8_t type, const char *name,
+			    const struct meta *m)
+{
+	e->id = new_id(w, bulk_entry_details(e));
+	if (!e->id)
+		return -ECANCELED;
+	e->type = type;
+	e->name = name;
+	e->mode = m->mode;
+	e->uid = m->uid;
+	e->gid = m->gid;
+	e->mtime_s = m->mtime_s;
+	e->mtime_ns = m->mtime_ns;
+	e->size = m->size;
+	e->parent = w->depth ? w->ids[w->depth - 1] : 0;
+	e->flags |= w->top_flags;
+	w->top_flags = 0;
+	if (type == ENTRY_DIR && (e->flags & ENTRY_F_TOP) && w->s->x.same_host) {
+		LOCK_GUARD(guard, &w->s->lock);
+
+		w->s->places_due++;
+	}
+	return 0;
+}
+
+/* Report a name that did not become an entry; reason NULL: the text for code. */
+static void walk_failed(struct walk *w, const char *path, int code, const char *reason)
+{
+	char text[ERR_TEXT];
+
+	snprintf(text, sizeof(text), "%s: %s", printable(path), reason ? reason : root_why(code));
+	source_file_failed(w->s, NULL, path, code, text);
+}
+
+/* Send an entry without data: a directory, or a link. A dry run reports it as path in dir. */
+static int walk_put_name(struct walk *w, struct bulk_entry *e, uint8_t type, struct dir *dir,
+			 const char *path, const char *name, const struct meta *m)
+{
+	struct sfile *f = NULL;
+	int r = walk_begin_entry(w, e, type, name, m);
+
+	if (r)
+		return r;
+	if (w->s->x.c->request.flags & BULK_F_DRY_RUN) {
+		f = sfile_new(e->id, type == ENTRY_DIR ? SFILE_DIR : SFILE_LINK, dir, path);
+		if (!f)
+			return -ENOMEM;
+		e->flags |= ENTRY_F_ASK;
+		f->asked = true;
+		f->size = e->size;
+		plan_expect(w->s->plan);
+	}
+
+	walk_publish(w->s, e->id, f);
+	return walk_put_entry(w, e);
+}
+
+/* ---- directories ---- */
+
+static int walk_wait_places(struct walk *w)
+{
+	struct source *s = w->s;
+	int r = s->x.same_host ? walk_flush(w) : 0;
+	LOCK_GUARD(guard, &s->lock);
+
+	while (!r && s->places_due && !xfer_failed(&s->x))
+		pthread_cond_wait(&s->moved, &s->lock);
+	return xfer_failed(&s->x) ? -ECANCELED : r;
+}
+
+static bool walk_is_dest_dir(struct walk *w, uint64_t dev, uint64_t ino)
+{
+	LOCK_GUARD(guard, &w->s->lock);
+
+	return inodes_find(&w->s->places, dev, ino);
+}
+
+static int walk_push_dir(struct walk *w, uint64_t id)
+{
+	if (!array_has_room(w->ids, w->depth, w->ids_room))
+		return -ENOMEM;
+	w->ids[w->depth++] = id;
+	return 0;
+}
+
+/* Read the extended attributes of fd for e. */
+static int walk_xattrs(struct walk *w, struct bulk_entry *e, int fd)
+{
+	int r;
+
+	buf_reset(w->xattrs);
+	r = fd < 0 ? fd : xattrs_get(fd, w->xattrs);
+	if (r)
+		buf_reset(w->xattrs); /* incomplete, or more than an entry may carry */
+	e->xattrs = buf_ptr(w->xattrs);
+	e->xattrs_len = (uint32_t)buf_len(w->xattrs);
+	return r;
+}
+
+static int walk_enter_dir(struct walk *w, struct dir *dir, const char *name, const struct meta *m)
+{
+	struct bulk_entry e = { 0 };
+	int dfd, r;
+
+	if (w->s->x.c->request.flags & BULK_F_XATTRS) {
+		dfd = dir_pin(dir);
+		/* Attributes that cannot be read are left out; the directory is sent anyway. */
+		if (walk_xattrs(w, &e, dfd) && dfd >= 0)
+			log_warn("attributes of a directory could not be read");
+		if (dfd >= 0)
+			dir_unpin(dir);
+	}
+
+	r = walk_put_name(w, &e, ENTRY_DIR, dir, "", name, m);
+	return r ? r : walk_push_dir(w, e.id);
+}
+
+static int walk_end_dir(struct walk *w, uint64_t id)
+{
+	struct bulk_entry e = { .type = ENTRY_DIR_END, .id = id, .name = "" };
+
+	return walk_put_entry(w, &e);
+}
+
+static int walk_leave_dir(struct walk *w)
+{
+	return walk_end_dir(w, w->ids[--w->depth]);
+}
+
+/* ---- files, with the facts that need the open file ---- */
+
+static int add_range(void *arg, uint64_t off, uint64_t len)
+{
+	return range_list_add(arg, off, len);
+}
+
+/* The table is limited, because a file with names outside of the copied trees stays in it. */
+static bool links_full(struct walk *w)
+{
+	uint32_t max = w->s->x.c->tuning.link_groups;
+
+	if (w->links.n < (max ? max : BULK_LINKED_MAX))
+		return false;
+	if (!w->links_full)
+		log_warn("more than %zu files have names that were not seen yet: further hard "
+			 "links become files of their own", w->links.n);
+	w->links_full = true;
+	return true;
+}
+
+static bool is_linked(struct walk *w, const struct meta *m)
+{
+	return m->nlink > 1 && (w->s->x.c->request.flags & BULK_F_HARDLINKS);
+}
+
+/* True: an earlier attempt of the same command has committed f. */
+static bool walk_was_committed(struct source *s, const struct sfile *f)
+{
+	bool again = s->x.committed && (s->x.c->request.flags & BULK_F_AGAIN);
+	char *path CLEANUP_FREE = again ? sfile_path(f) : NULL;
+
+	return path && committed_has(s->x.committed, path);
+}
+
+static bool must_ask(struct source *s, const struct sfile *f)
+{
+	if (s->x.c->request.policy != POLICY_OVERWRITE || s->x.agr.sink_keeps ||
+	    (s->x.c->request.flags & BULK_F_DRY_RUN))
+		return true;
+	/* In a get the client is the sink, and remembers its files itself: ask. */
+	if ((s->x.c->request.flags & BULK_F_AGAIN) && !s->x.client)
+		return true;
+	return f->kind == SFILE_PATH && (s->x.c->request.flags & BULK_F_RESUME) &&
+	       f->size >= RESUME_MIN;
+}
+
+/* Send f's entry, and hand f to the readers: now, after the verdict, or not at all if it has no
+ * data. */
+static int walk_put_file(struct walk *w, struct bulk_entry *e, struct sfile *f, uint64_t data)
+{
+	struct source *s = w->s;
+	bool committed = walk_was_committed(s, f), ask = committed || must_ask(s, f);
+	int r;
+
+	if (committed)
+		e->flags |= ENTRY_F_COMMITTED;
+	if (ask) {
+		e->flags |= ENTRY_F_ASK;
+		f->asked = true;
+		plan_expect(s->plan);
+	}
+	atomic_fetch_add_explicit(&s->x.count.bytes_known, data, memory_order_relaxed);
+	walk_publish(s, e->id, sfile_ref(f));
+	r = walk_put_entry(w, e);
+	if (!r && !ask && (data || f->kind != SFILE_PATH)) {
+		*(w->last ? &w->last->next : &w->first) = f;
+		w->last = sfile_ref(f);
+		w->nfiles++;
+	}
+	if (!r && f->kind != SFILE_PATH)
+		r = walk_flush(w);
+	sfile_put(f);
+	return r;
+}
+
+/* Describe the holes of f in f and its entry. */
+static int describe_holes(struct walk *w, struct bulk_entry *e, struct sfile *f,
+			  uint64_t *data, uint8_t **wire)
+{
+	int fd CLEANUP_CLOSE = source_open(w->s, f, O_RDONLY | O_NONBLOCK);
+	struct range_list g = { .most = BULK_RANGES_MAX };
+	int r = fd < 0 ? fd : data_ranges(fd, f->size, add_range, &g);
+
+	if (r || (g.n == 1 && g.v[0].offset == 0 && g.v[0].length == f->size)) {
+		free(g.v);
+		return r;
+	}
+	*wire = malloc((size_t)g.n * 16 + 1);
+	for (uint32_t i = 0; *wire && i < g.n; i++)
+		bulk_range_set(*wire, i, g.v[i]);
+	/* Not NULL even without any data: NULL would mean the whole file. */
+	f->ranges = g.v ? g.v : calloc(1, sizeof(*g.v));
+	f->nranges = g.n;
+	*data = g.bytes;
+	e->flags |= ENTRY_F_SPARSE;
+	e->nranges = g.n;
+	e->ranges = *wire;
+	return *wire && f->ranges ? 0 : -ENOMEM;
+}
+
+/* Fill in the facts that need the open file. */
+static int walk_describe(struct walk *w, struct bulk_entry *e, struct sfile *f,
+			 const struct meta *m, uint64_t *data, uint8_t **wire)
+{
+	int r = 0;
+
+	*data = m->size;
+	/* A stream cannot have holes: their zeros are sent. */
+	if ((w->s->x.c->request.flags & (BULK_F_SPARSE | BULK_F_SEQUENTIAL)) == BULK_F_SPARSE &&
+	    m->size && m->blocks * 512 < m->size)
+		r = describe_holes(w, e, f, data, wire);
+	if (!r && (w->s->x.c->request.flags & BULK_F_XATTRS)) {
+		int fd CLEANUP_CLOSE = source_open(w->s, f, O_PATH);
+
+		r = walk_xattrs(w, e, fd);
+	}
+	if (!r && *data && w->s->sort) {
+		int fd CLEANUP_CLOSE = source_open(w->s, f, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+
+		/* If it cannot be opened, its reader will report that. */
+		f->address = fd < 0 ? ADDRESS_UNKNOWN : file_address(fd);
+	}
+	return r;
+}
+
+/* Send the file path in parent, as name. Without parent, path is the path of a named source. */
+static int put_regular(struct walk *w, struct dir *parent, const char *path,
+		       const char *name, const struct meta *m)
+{
+	struct sfile *f = sfile_new(0, SFILE_PATH, parent, path);
+	uint8_t *wire CLEANUP_FREE = NULL;
+	struct bulk_entry e = { 0 };
+	struct inode *l;
+	uint64_t data;
+	int r;
+
+	if (!f)
+		return -ENOMEM;
+
+	f->size = m->size;
+	f->mtime_s = m->mtime_s;
+	f->mtime_ns = m->mtime_ns;
+	f->ctime_s = m->ctime_s;
+	f->ctime_ns = m->ctime_ns;
+	f->dev = m->dev;
+	f->ino = m->ino;
+
+	r = walk_describe(w, &e, f, m, &data, &wire);
+	if (r) {
+		char *full CLEANUP_FREE = sfile_path(f);
+
+		walk_failed(w, full ? full : f->name, r, NULL);
+		sfile_put(f);
+		return 0;
+	}
+
+	r = walk_begin_entry(w, &e, ENTRY_FILE, name, m);
+	f->id = e.id;
+	if (!r && is_linked(w, m) && !links_full(w)) {
+		e.flags |= ENTRY_F_LINKED;
+		l = inodes_add(&w->links, m->dev, m->ino, e.id);
+		if (l)
+			l->left = m->nlink > UINT32_MAX ? UINT32_MAX : (uint32_t)m->nlink - 1;
+		r = l ? 0 : -ENOMEM;
+	}
+
+	if (r) {
+		sfile_put(f);
+		return r;
+	}
+	return walk_put_file(w, &e, f, data);
+}
+
+/* Send a name of a file: as a hard link if an earlier name of the file was sent. */
+static int walk_put_file_name(struct walk *w, struct dir *parent, const char *path,
+			      const char *name, const struct meta *m)
+{
+	struct inode *l = is_linked(w, m) ? inodes_find(&w->links, m->dev, m->ino) : NULL;
+	struct bulk_entry e = { 0 };
+
+	if (!l)
+		return put_regular(w, parent, path, name, m);
+	e.link_id = l->id;
+	if (--l->left == 0) {
+		e.flags = ENTRY_F_LAST;
+		inodes_remove(&w->links, l);
+	}
+	return walk_put_name(w, &e, ENTRY_HARDLINK, parent, path, name, m);
+}
+
+/* ---- items of a tree ---- */
+
+static int walk_on_item(void *arg, const struct walk_item *it)
+{
+	char *path CLEANUP_FREE = NULL;
+	struct bulk_entry e = { 0 };
+	struct walk *w = arg;
+
+	if (xfer_failed(&w->s->x))
+		return -ECANCELED;
+	if (it->error) {
+		path = it->parent ? dir_path(it->parent, it->name) : NULL;
+		walk_failed(w, path ? path : w->top, it->error, NULL);
+		return 0;
+	}
+	switch (it->meta.type) {
+	case FT_DIR:
+		if (it->leaving)
+			return walk_leave_dir(w);
+		/* The destination is below the source: it grows with the copies. */
+		if (w->s->x.same_host && walk_is_dest_dir(w, it->meta.dev, it->meta.ino)) {
+			path = dir_path(it->parent, it->name);
+			walk_failed(w, path ? path : it->name, -EINVAL,
+				    "a directory is not copied into itself: left out");
+			return WALK_PASS_OVER;
+		}
+		return walk_enter_dir(w, it->dir, it->name, &it->meta);
+	case FT_LINK:
+		e.target = it->target;
+		return walk_put_name(w, &e, ENTRY_LINK, it->parent, it->name, it->name, &it->meta);
+	case FT_FILE:
+		return walk_put_file_name(w, it->parent, it->name, it->name, &it->meta);
+	default:
+		break; /* a device, a pipe or a socket */
+	}
+	path = dir_path(it->parent, it->name);
+	atomic_fetch_add_explicit(&w->s->x.count.left_out, 1, memory_order_relaxed);
+	log_warn("%s: not a file, directory or link: left out",
+		 printable(path ? path : it->name));
+	return 0;
+}
+
+/* ---- named sources ---- */
+
+/* "a/", "a/.", ".", "..", "/": the directory's contents rather than itself. */
+static bool means_contents(const char *path)
+{
+	const char *last = strrchr(path, '/');
+
+	last = last ? last + 1 : path;
+	return !last[0] || !strcmp(last, ".") || !strcmp(last, "..");
+}
+
+static int walk_dir(struct walk *w, const char *path, const char *name, const struct meta *m,
+		    bool contents)
+{
+	struct source *s = w->s;
+	struct dir *d;
+	int fd, r;
+
+	if (!(s->x.c->request.flags & BULK_F_RECURSIVE)) {
+		walk_failed(w, path, -EISDIR, "is a directory (-r sends it)");
+		return 0;
+	}
+	fd = root_open(s->x.c->root, path, O_RDONLY | O_DIRECTORY, 0);
+	if (fd < 0) {
+		walk_failed(w, path, fd, NULL);
+		return 0;
+	}
+	d = dir_top(s->dirs, fd, path);
+	if (!d)
+		return -ENOMEM;
+
+	if (contents)
+		w->top_flags |= ENTRY_F_CONTENTS;
+	r = walk_enter_dir(w, d, name, m);
+	if (!r)
+		r = walk_wait_places(w);
+	if (!r && walk_is_dest_dir(w, m->dev, m->ino))
+		walk_failed(w, path, -EINVAL,
+			    "source and destination are the same directory");
+	else if (!r)
+		r = walk_tree(d, 0,
+			      s->x.c->request.flags & BULK_F_FOLLOW ? s->x.c->root : NULL,
+			      walk_on_item, w);
+	if (!r)
+		r = walk_leave_dir(w);
+	dir_put(d);
+	return r;
+}
+
+static const char *last_name(const char *path, char name[256])
+{
+	size_t end = strlen(path), start;
+
+	while (end && path[end - 1] == '/')
+		end--;
+	for (start = end; start && path[start - 1] != '/'; start--)
+		;
+	snprintf(name, 256, "%.*s", (int)(end - start > 255 ? 255 : end - start),
+		 path + start);
+	if (!name[0] || !strcmp(name, ".") || !strcmp(name, ".."))
+		strcpy(name, "root");
+	return name;
+}
+
+static int walk_path(struct walk *w, const char *named)
+{
+	char *path CLEANUP_FREE = setup_below(w->s->x.c->cwd, named);
+	char name[256];
+	struct stat st;
+	struct meta m;
+	int r;
+
+	if (!path)
+		return -ENOMEM;
+	w->top = path;
+	r = root_stat(w->s->x.c->root, path, true, &st);
+	if (r) {
+		walk_failed(w, path, r, NULL);
+		return 0;
+	}
+	meta_from_stat(&m, &st);
+	w->top_flags = w->depth ? 0 : ENTRY_F_TOP;
+
+	if (m.type == FT_DIR)
+		return walk_dir(w, path, last_name(path, name), &m, means_contents(named));
+	if (m.type == FT_FILE)
+		return walk_put_file_name(w, NULL, path, last_name(path, name), &m);
+	/* A named file of another type is an error; in a directory it is left out. */
+	walk_failed(w, path, -EINVAL, "not a file, directory or link");
+	return 0;
+}
+
+/* Standard input, or zeros. */
+static int walk_stream(struct walk *w, const struct transfer_item *it)
+{
+	struct source *s = w->s;
+	struct meta m = { .type = FT_FILE, .mode = 0644, .size = it->size };
+	struct bulk_entry e = { 0 };
+	struct sfile *f;
+	bool zero = it->kind == ITEM_ZERO, timed = s->x.c->request.bench_ns;
+	struct timespec now;
+	int r;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	m.mtime_s = now.tv_sec;
+	w->top_flags = ENTRY_F_TOP;
+	r = walk_begin_entry(w, &e, ENTRY_FILE, zero ? "zero" : "stdin", &m);
+	if (r)
+		return r;
+
+	f = sfile_new(e.id, zero ? SFILE_ZERO : SFILE_STREAM, NULL, zero ? "zero:" : "-");
+	if (!f)
+		return -ENOMEM;
+	if (!zero || timed) {
+		e.flags |= ENTRY_F_NOSIZE;
+		e.size = 0;
+	}
+	f->size = !zero ? 1 : timed ? INT64_MAX : it->size;
+	return walk_put_file(w, &e, f, e.size);
+}
+
+/* The id of the directory for a listed name; sends its entry, and those of its parents, if
+ * necessary. */
+static int implied_dir(struct walk *w, const char *target, size_t len, const char *path,
+		       size_t pathlen, uint64_t *id)
+{
+	char *dir CLEANUP_FREE = strndup(target, len);
+	char *real CLEANUP_FREE = strndup(path, pathlen);
+	const char *slash;
+	struct implied *im;
+	struct stat st;
+	struct meta m = { .type = FT_DIR, .mode = 0755 };
+	struct bulk_entry e = { 0 };
+	uint64_t parent = 0;
+	int r;
+
+	if (!dir || !real)
+		return -ENOMEM;
+	HASH_FIND_STR(w->implied, dir, im);
+	if (im) {
+		*id = im->id;
+		return 0;
+	}
+
+	slash = memrchr(target, '/', len);
+	if (slash && pathlen > len - (size_t)(slash - target)) {
+		size_t up = (size_t)(slash - target);
+
+		r = implied_dir(w, target, up, path, pathlen - (len - up), &parent);
+		if (r)
+			return r;
+	}
+	if (!root_stat(w->s->x.c->root, real, true, &st))
+		meta_from_stat(&m, &st);
+
+	w->top_flags = parent ? 0 : ENTRY_F_TOP;
+	r = walk_begin_entry(w, &e, ENTRY_DIR, slash ? dir + (slash - target) + 1 : dir, &m);
+	if (r)
+		return r;
+	e.parent = parent;
+
+	walk_publish(w->s, e.id, NULL);
+	r = walk_put_entry(w, &e);
+	im = calloc(1, sizeof(*im));
+	if (r || !im) {
+		free(im);
+		return r ? r : -ENOMEM;
+	}
+	im->path = steal_ptr(&dir);
+	*id = im->id = e.id;
+	HASH_ADD_KEYPTR(hh, w->implied, im->path, strlen(im->path), im);
+	return 0;
+}
+
+/* End all implied directories: no more entries will follow in them. */
+static int walk_end_implied(struct walk *w)
+{
+	struct implied *im, *next;
+	int r = 0;
+
+	HASH_ITER(hh, w->implied, im, next) {
+		if (!r)
+			r = walk_end_dir(w, im->id);
+		HASH_DEL(w->implied, im);
+		free(im->path);
+		free(im);
+	}
+	return r;
+}
+
+/* Send a listed name; the sink writes it at the same relative path below the destination. */
+static int walk_listed(struct walk *w, const char *path, const char *target)
+{
+	const char *slash = strrchr(target, '/');
+	size_t cut = slash ? strlen(slash) : 0;
+	char *full CLEANUP_FREE = setup_below(w->s->x.c->cwd, path);
+	uint64_t id;
+	int r;
+
+	if (!full)
+		return -ENOMEM;
+	if (!slash || strlen(full) <= cut)
+		return walk_path(w, path);
+	/* A sink limits the open directories, so end them. A directory that is needed again gets a
+	 * new entry. */
+	r = HASH_COUNT(w->implied) < IMPLIED_MOST ? 0 : walk_end_implied(w);
+	if (!r)
+		r = implied_dir(w, target, (size_t)(slash - target), full, strlen(full) - cut, &id);
+	if (!r)
+		r = walk_push_dir(w, id);
+	if (r)
+		return r;
+	r = walk_path(w, path);
+	w->depth--;
+	return r;
+}
+
+/* ---- the thread ---- */
+
+void *source_walk(void *arg)
+{
+	struct source *s = arg;
+	struct walk w = { .s = s, .frame = buf_new(BULK_FRAME_MAX),
+			  .xattrs = buf_new(2 * BULK_XATTRS_MAX), .flushed_ns = now_ns() };
+	int r = w.frame && w.xattrs ? 0 : -ENOMEM, r2;
+
+	for (uint32_t i = 0; i < s->x.c->nitems && !r && !xfer_failed(&s->x); i++) {
+		const struct transfer_item *it = &s->x.c->items[i];
+
+		if (it->kind != ITEM_PATH)
+			r = walk_stream(&w, it);
+		else if (s->x.c->targets)
+			r = walk_listed(&w, it->path, s->x.c->targets[i]);
+		else
+			r = walk_path(&w, it->path);
+	}
+	r2 = walk_end_implied(&w);
+	if (!r)
+		r = r2;
+	if (!r)
+		r = walk_flush(&w);
+	if (!r)
+		r = xfer_send(&s->x, BULK_WALKED, NULL);
+	if (r && r != -ECANCELED)
+		xfer_fail(&s->x, r, "reading the names: %s", strerror(-r));
+
+	inodes_clear(&w.links);
+	sfile_put_list(w.first);
+	buf_free(w.frame);
+	buf_free(w.xattrs);
+	free(w.ids);
+	atomic_store(&s->x.walked, true);
+	plan_close(s->plan);
+	return NULL;
+}

@@ -81,7 +81,10 @@ others+=("$pid")
 # "rftp-numa copy", a child of model.
 copying() { measures=$(pgrep -P "$pid") && grep -qx copy "/proc/$measures"/task/*/comm 2>/dev/null; }
 check "it copies" patience 10 copying
-# Not INT: the background jobs of scripts ignore that.
+# The background jobs of scripts ignore SIGINT.
+kill -INT "$pid" "$measures"
+sleep 0.5
+check "an ignored signal stays ignored" copying
 kill -TERM "$pid"
 check "it ends" patience 10 gone "$pid"
 check "and the process that copies" patience 10 gone "$measures"

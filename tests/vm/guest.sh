@@ -27,6 +27,7 @@ if [ -z "${RFTP_GUEST:-}" ]; then
 	guest() {
 		# shellcheck disable=SC2086,SC2154 # words; the test sets them
 		"$top_srcdir/tests/vm/run" $vm_options --env RFTP_GUEST=1 \
+			--env "VM_LIMIT=${RFTP_TEST_LIMIT:-600}" \
 			--env "top_srcdir=$(seen_in_guest "$top_srcdir")" \
 			--env "top_builddir=$(seen_in_guest "$top_builddir")" "$@"
 	}
@@ -85,6 +86,24 @@ cut_power() { : >/run/rftp-vm-cut; }
 
 # Emulated processors are slow.
 slow=5
+
+# Show where a test hangs, before its guest is ended: the threads of the programs, the RDMA
+# resources and the last lines of the test's files.
+show_hang() {
+	local pid task
+	echo "the guest ends in $((VM_LIMIT / 10)) s; now:"
+	for pid in $(pgrep rftp); do
+		for task in "/proc/$pid"/task/*; do
+			echo "$task $(cat "$task/comm"): $(head -n 4 "$task/stack" | xargs)"
+		done
+	done
+	rdma resource show qp
+	rdma resource show cm_id
+	grep -E 'CPU|NET|TASKLET' /proc/softirqs
+	dmesg | tail -n 5
+	tail -n 15 "$tmp/err" "$tmp"/*.log
+}
+(sleep $((VM_LIMIT * 9 / 10)); show_hang 2>&1 | sed 's/^/# /') &
 
 # As lib.sh has it; Python takes a second to start here.
 summary() {

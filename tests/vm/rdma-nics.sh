@@ -70,7 +70,7 @@ under() {
 	local command=()
 	while [ "$1" != -- ]; do command+=("$1"); shift; done
 	shift
-	"${command[@]}" </dev/null >"$tmp/out" 2>"$tmp/err" &
+	timeout 600 "${command[@]}" </dev/null >"$tmp/out" 2>"$tmp/err" &
 	local client=$!
 	patience 30 moving
 	"$@"

@@ -3,7 +3,7 @@
 # striping, and data that must not be lost. TAP.
 
 # shellcheck disable=SC2034 # for guest.sh
-vm_options="--nodes 2 --cpus 2 --nics 2"
+vm_options="--nodes 2 --nics 2"
 . "${top_srcdir:?}/tests/vm/guest.sh"
 
 need iscsiadm iscsid mdadm mkfs.xfs

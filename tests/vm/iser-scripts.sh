@@ -3,7 +3,7 @@
 # on each side, and gone in another. Both sides are one guest. TAP.
 
 # shellcheck disable=SC2034 # for guest.sh
-vm_options="--nodes 2 --cpus 2 --nics 2"
+vm_options="--nodes 2 --nics 2"
 . "${top_srcdir:?}/tests/vm/guest.sh"
 
 need iscsiadm iscsid numactl mdadm mkfs.xfs

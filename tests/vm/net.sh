@@ -115,7 +115,14 @@ rdma_cable() {
 	done
 	rdma_cards "$@"
 }
-rdma_pull() { ip link set "far.$1" down; }
+# Without a queue, Soft-RoCE of 6.1 learns that a card without carrier refuses its packet, and sends it
+# again at once: in a loop within ibv_post_send() that lets nothing else run on its processor, not even
+# the work by which the kernel notices the carrier.
+rdma_pull() {
+	! tc qdisc show dev "$1" root | grep -q noqueue ||
+		tc qdisc add dev "$1" root pfifo limit 100000
+	ip link set "far.$1" down
+}
 rdma_plug() { ip link set "far.$1" up; }
 
 # Soft-RoCE of this kernel keeps its queue pairs when a plug is pulled. In Linux 6.12 a packet that the

@@ -5,7 +5,7 @@
 # and the resources that are left when one is killed. TAP.
 
 # shellcheck disable=SC2034,SC2317 # for guest.sh and lib.sh; called by check
-vm_options="--nics 1"
+vm_options="--nics 1 --cpus 2"
 . "${top_srcdir:?}/tests/vm/guest.sh"
 . "$lib/certs.bash"
 . "$lib/memory-group.bash"

@@ -130,8 +130,6 @@ char *ftp_session_path(struct ftp_session *s, const char *arg);
 
 struct ssh;
 
-enum client_socket { CLIENT_CONTROL, CLIENT_DATA };
-
 /* The user's interruption of a call below. */
 struct client_interrupt {
 	int (*stop)(void *arg);    /* from the configuration */
@@ -140,7 +138,7 @@ struct client_interrupt {
 	unsigned depth;            /* of nested calls */
 	struct sentry sentry;
 	pthread_mutex_t lock;      /* guards the fields below, which the sentry's thread shares */
-	int sockets[2];            /* by enum client_socket; -1: none */
+	int socket;                /* of the connection; -1: none */
 	bool came;
 };
 
@@ -149,8 +147,7 @@ struct ftp_client {
 	struct mstream *ms;
 	struct tls *tls;           /* the TLS of ms; NULL: in clear, or by ssh */
 	struct ssh *ssh;           /* NULL: TCP */
-	char *pin;                 /* the pin of the server's key, on data connections, too; NULL:
-				    * without TLS */
+	char *pin;                 /* the pin of the server's key; NULL: without TLS */
 	struct sockaddr_storage peer;
 	socklen_t peer_len;        /* 0: not known */
 	uint64_t rtt_ns;           /* 0: not measured */
@@ -166,7 +163,7 @@ struct ftp_client {
 	int timeout_ms;            /* for each step of connecting */
 	int fd;                    /* the socket of ms, for getsockopt() */
 	struct tls_ctx *ctx;       /* NULL: no TLS */
-	bool percent, inline_list, prot_p;
+	bool percent, inline_list;
 	bool lost;                 /* no command can be sent any more */
 	struct ftp_reply reply;
 	char line[FTP_LINE_MAX];

@@ -275,24 +275,3 @@ int ftp_reply_format(struct buf *out, int code, const char *text)
 		return -EINVAL;
 	return wire_put(out, wire_reply, &m);
 }
-
-/* ---- EPSV (RFC 2428 §3) ---- */
-
-int ftp_epsv_parse(const char *text, uint16_t *port)
-{
-	char d[3], digits[6], last, close;
-	uint64_t v;
-
-	*port = 0;
-	/* "(<d><d><d><port><d>)" */
-	for (const char *s = strchr(text, '('); s; s = strchr(s + 1, '(')) {
-		if (sscanf(s, "(%c%c%c%5[0-9]%c%c", &d[0], &d[1], &d[2], digits, &last,
-			   &close) == 6 && d[0] > 32 && d[0] < 127 && !is_digit(d[0]) &&
-		    d[1] == d[0] && d[2] == d[0] && last == d[0] && close == ')' &&
-		    !parse_uint(digits, 1, UINT16_MAX, &v)) {
-			*port = (uint16_t)v;
-			return 0;
-		}
-	}
-	return -EBADMSG;
-}

@@ -161,7 +161,4 @@ void facts_clear(struct facts_list *l);
 /* Compare two struct ftp_facts by name, for qsort() and bsearch(). */
 int facts_by_name(const void *a, const void *b);
 
-/* Parse a reply to EPSV, "Entering Extended Passive Mode (|||port|)". 0; -EBADMSG with *port 0. */
-int ftp_epsv_parse(const char *text, uint16_t *port);
-
 #endif

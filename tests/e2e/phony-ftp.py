@@ -3,10 +3,10 @@
 # names that no correct server lists. Files in DIRECTORY control its behaviour from the next
 # command on:
 #   mute     verbs, one per line, that get no reply: the client waits. GREETING, TLS (AUTH gets a
-#            reply, but no handshake follows), DATA (a data connection carries no data)
+#            reply, but no handshake follows), DATA (a list does not continue)
 #   leave    verbs on which it closes the connection
 #   refuse   no user may log in
-#   by-data  lists come over data connections, not in replies
+#   outline  lists do not come in replies
 # It writes its port to the file port, and every received verb to the file said. Ends when standard
 # input does.
 import os, socket, sys, threading
@@ -98,7 +98,7 @@ class Session(Stream):
     def do_QUIT(self, arg): raise EOFError
 
     def do_OPTS(self, arg):
-        ok = arg == b'INLINE MLSD' and not has('by-data')
+        ok = arg == b'INLINE MLSD' and not has('outline')
         self.say(b'200 so it is' if ok else b'501 no')
 
     def do_MLST(self, arg):
@@ -112,30 +112,13 @@ class Session(Stream):
             return self.say(b'550 No such file or directory')
         self.say(b'250-so\r\n ' + fact + b'\r\n250 end')
 
-    def do_EPSV(self, arg):
-        self.data = socket.create_server(('127.0.0.1', 0))
-        self.say(b'229 here (|||%d|)' % self.data.getsockname()[1])
-
     def do_MLSD(self, arg):
         if clean(arg) not in tree:
             return self.say(b'550 No such file or directory')
         lines = [facts(n) + b'\r\n' for n in tree[clean(arg)]]
-        if not has('by-data'):
-            self.send(b'150-list\r\n')
-            self.mute('DATA')
-            self.send(b''.join(b' ' + l for l in lines) + b'150 \r\n226 done\r\n')
-            return
-        self.say(b'150 it comes')
-        s = self.data.accept()[0]
-        if has('mute', 'DATA'):
-            said('mute DATA')
-            while s.recv(100):
-                pass
-            raise EOFError
-        s.sendall(b''.join(lines))
-        s.close()
-        self.data.close()
-        self.say(b'226 done')
+        self.send(b'150-list\r\n')
+        self.mute('DATA')
+        self.send(b''.join(b' ' + l for l in lines) + b'150 \r\n226 done\r\n')
 
 
 def talk(s):

@@ -15,38 +15,41 @@ no_escapes() { ! LC_ALL=C grep -q "$escape" "$@"; }
 nothing_here() { [ -z "$(ls -A "$tmp/here")" ] && [ ! -e "$tmp/stolen" ] && [ ! -e /tmp/rftp-stolen ]; }
 declare -A lists=([slash]='a/b' [dotdot]='..' [dot]='.' [climb]='../../stolen' [absolute]='/tmp/rftp-stolen')
 
-for way in "in its reply" "over a data connection"; do
-	[ "$way" = "in its reply" ] || touch "$tmp/phony/by-data"
-	run rftp ls --plain "$url/d"
-	check "$way: an honest list" test "$status" -eq 0 -a "$(wc -l <"$tmp/out")" -eq 2
-	for dir in "${!lists[@]}"; do
-		what="$way: \"${lists[$dir]}\""
-		text="lists an invalid file name: \"${lists[$dir]}\""
-		run rftp ls --plain "$url/$dir"
-		check "$what: ls" test "$status" -eq 3 -a ! -s "$tmp/out"
-		check "$what: it is told" grep -qF -e "$text" "$tmp/err"
-		run rftp --plain -k -c "cd $dir; ls; ls *; size *; rm *; pwd" "$url"
-		check "$what: ls, patterns and rm" test "$(grep -cF -e "$text" "$tmp/err")" -eq 4
-		check "$what: and the shell goes on" test "$(cat "$tmp/out")" = "/$dir"
-		run rftp --plain -c "mget $dir/*" "$url"
-		check "$what: mget" test "$status" -eq 3
-		run rftp --plain -c "get -r $dir" "$url"
-		check "$what: get -r" test "$status" -ge 1 -a "$status" -le 3
-		run rftp --plain -c "mget -r */*" "$url"
-		check "$what: mget of all" test "$status" -eq 3
-		check "$what: nothing is written" nothing_here
-	done
-	what="$way: no name at all"
-	run rftp ls --plain "$url/empty"
+run rftp ls --plain "$url/d"
+check "an honest list" test "$status" -eq 0 -a "$(wc -l <"$tmp/out")" -eq 2
+for dir in "${!lists[@]}"; do
+	what="\"${lists[$dir]}\""
+	text="lists an invalid file name: \"${lists[$dir]}\""
+	run rftp ls --plain "$url/$dir"
 	check "$what: ls" test "$status" -eq 3 -a ! -s "$tmp/out"
-	check "$what: it is told" grep -q 'sent an invalid line of a listing' "$tmp/err"
-	run rftp --plain -c "mget empty/*" "$url"
+	check "$what: it is told" grep -qF -e "$text" "$tmp/err"
+	run rftp --plain -k -c "cd $dir; ls; ls *; size *; rm *; pwd" "$url"
+	check "$what: ls, patterns and rm" test "$(grep -cF -e "$text" "$tmp/err")" -eq 4
+	check "$what: and the shell goes on" test "$(cat "$tmp/out")" = "/$dir"
+	run rftp --plain -c "mget $dir/*" "$url"
 	check "$what: mget" test "$status" -eq 3
-	run rftp --plain -c "cd escape; ls -1 *31m*; mget *31m*" "$url"
-	check "$way: escapes: not in what is said" no_escapes "$tmp/err"
-	run rftp --plain --json -c "ls escape; ls link" "$url"
-	check "$way: escapes: JSON has them in letters" no_escapes "$tmp/out" "$tmp/err"
+	run rftp --plain -c "get -r $dir" "$url"
+	check "$what: get -r" test "$status" -ge 1 -a "$status" -le 3
+	run rftp --plain -c "mget -r */*" "$url"
+	check "$what: mget of all" test "$status" -eq 3
+	check "$what: nothing is written" nothing_here
 done
+what="no name at all"
+run rftp ls --plain "$url/empty"
+check "$what: ls" test "$status" -eq 3 -a ! -s "$tmp/out"
+check "$what: it is told" grep -q 'sent an invalid line of a listing' "$tmp/err"
+run rftp --plain -c "mget empty/*" "$url"
+check "$what: mget" test "$status" -eq 3
+run rftp --plain -c "cd escape; ls -1 *31m*; mget *31m*" "$url"
+check "escapes: not in what is said" no_escapes "$tmp/err"
+run rftp --plain --json -c "ls escape; ls link" "$url"
+check "escapes: JSON has them in letters" no_escapes "$tmp/out" "$tmp/err"
+touch "$tmp/phony/outline"
+run rftp ls --plain "$url/d"
+check "a server that cannot list in its reply: ls" test "$status" -eq 3 -a ! -s "$tmp/out"
+check "a server that cannot list in its reply: it is told" \
+	grep -q 'cannot list in its reply (OPTS INLINE MLSD), as rftpd can' "$tmp/err"
+rm "$tmp/phony/outline"
 check "nothing has been removed" not grep -q -e DELE -e RMD "$tmp/phony/said"
 
 # ---- on a terminal ----

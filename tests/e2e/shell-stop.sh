@@ -52,14 +52,7 @@ stops_in RNTO 'mv one.dat three.dat'
 stops_in HASH 'hash one.dat'
 sleep 0.4 # a connection that was used just now is not asked
 stops_in NOOP 'ls'
-touch "$phony/by-data"
-line close
-line "open --plain $url/d"
-check_last "lists by data connections" "$prompt"
 stops_in DATA 'ls'
-stops_in MLSD 'ls'
-stops_in EPSV 'ls'
-rm "$phony/by-data"
 
 clear_screen
 mute MLSD

@@ -56,14 +56,10 @@ static void take_time(const char *line)
 
 static void take_line(const char *line, struct ftp_reply *r)
 {
-	uint16_t port;
-
 	take_command(line);
 	take_facts(line, false);
 	take_facts(line, true);
 	take_time(line);
-	if (!ftp_epsv_parse(line, &port))
-		MUST(port);
 	if (ftp_reply_line(r, line) < 0)
 		ftp_reply_clear(r);
 	MUST(!r->done || (r->text && r->code >= 100 && r->code <= 599));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The client half against scripted servers on loopback: servers that speak another protocol, that
- * refuse, and that list over a data connection; and a failing ssh. */
+ * refuse, and that list; and a failing ssh. */
 #include "control/control.h"
 
 #include <errno.h>
@@ -23,37 +23,16 @@
  * the script and closes the connection. */
 struct script {
 	const char *const *says;
-	const char *data;     /* sent on the data connection; NULL: none */
-	const char *inline_data; /* sent after a reply that begins with "150-"; NULL: none */
-	int lfd, data_fd;
-	uint16_t port, data_port;
+	const char *list;     /* sent after a reply that begins with "150-"; NULL: none */
+	int lfd;
+	uint16_t port;
 	char got[4096];       /* all received lines, each followed by '|' */
 	pthread_t thread;
 };
 
-static void say(int fd, const struct script *s, const char *text)
+static void say(int fd, const char *text)
 {
-	char line[4096];
-
-	/* "%" stands for the data port number. */
-	const char *mark = strchr(text, '%');
-
-	if (mark)
-		snprintf(line, sizeof(line), "%.*s%u%s", (int)(mark - text), text, s->data_port,
-			 mark + 1);
-	else
-		snprintf(line, sizeof(line), "%s", text);
-	send(fd, line, strlen(line), MSG_NOSIGNAL);
-}
-
-static void send_data(const struct script *s)
-{
-	int fd = accept(s->data_fd, NULL, NULL);
-
-	if (fd < 0)
-		return;
-	send(fd, s->data, strlen(s->data), MSG_NOSIGNAL);
-	close(fd);
+	send(fd, text, strlen(text), MSG_NOSIGNAL);
 }
 
 static void *follow(void *arg)
@@ -66,16 +45,14 @@ static void *follow(void *arg)
 
 	if (!in)
 		return NULL;
-	say(fd, s, *next++);
+	say(fd, *next++);
 	while (*next && fgets(line, sizeof(line), in)) {
 		line[strcspn(line, "\r\n")] = '\0';
 		strncat(s->got, line, sizeof(s->got) - strlen(s->got) - 2);
 		strcat(s->got, "|");
-		say(fd, s, *next);
-		if (s->data && !strncmp(*next, "150", 3))
-			send_data(s);
-		if (s->inline_data && !strncmp(*next, "150-", 4))
-			send(fd, s->inline_data, strlen(s->inline_data), MSG_NOSIGNAL);
+		say(fd, *next);
+		if (s->list && !strncmp(*next, "150-", 4))
+			send(fd, s->list, strlen(s->list), MSG_NOSIGNAL);
 		next++;
 	}
 	/* Read all of the client's bytes: close() with unread bytes would reset the connection. */
@@ -93,8 +70,7 @@ static void begin(struct script *s, const char *const *says)
 	memset(s->got, 0, sizeof(s->got));
 	s->says = says;
 	s->lfd = tcp_listen("127.0.0.1", AF_INET, 0, 0, &s->port, &e);
-	s->data_fd = tcp_listen("127.0.0.1", AF_INET, 0, 0, &s->data_port, &e);
-	assert_true(s->lfd >= 0 && s->data_fd >= 0);
+	assert_true(s->lfd >= 0);
 	assert_int_equal(pthread_create(&s->thread, NULL, follow, s), 0);
 }
 
@@ -102,7 +78,6 @@ static void end(struct script *s)
 {
 	pthread_join(s->thread, NULL);
 	close(s->lfd);
-	close(s->data_fd);
 }
 
 /* ---- clients ---- */
@@ -266,7 +241,7 @@ static void test_errno(void **state)
 	}
 }
 
-/* ---- listing over a data connection ---- */
+/* ---- listings ---- */
 
 /* List "dir", and note the names, each followed by '|'. */
 static int list_names(struct ftp_client *c, char names[1024], struct err *e)
@@ -283,23 +258,22 @@ static int list_names(struct ftp_client *c, char names[1024], struct err *e)
 	return rc;
 }
 
-static int list(const char *data, const char *last, char names[1024], struct err *e)
+static int list(const char *lines, char names[1024], struct err *e)
 {
-	char done[256];
 	const char *says[] = { welcome[0], welcome[1], welcome[2], welcome[3], welcome[4],
-			       welcome[5], welcome[6], "229 (|||%|)\r\n", done, NULL };
-	struct script s = { .data = data };
+			       "200 inline\r\n", welcome[6], "150-here\r\n", NULL };
+	struct script s = { .list = lines };
 	struct ftp_client *c;
 	int rc;
 
-	snprintf(done, sizeof(done), "150 here\r\n%s", last);
 	begin(&s, says);
 	c = connect_to(&s, NULL, true, e);
 	assert_non_null(c);
 	rc = list_names(c, names, e);
+	assert_int_equal(ftp_client_lost(c), rc == -EOVERFLOW);
 	ftp_close(c);
 	end(&s);
-	assert_non_null(strstr(s.got, "|EPSV|MLSD dir|"));
+	assert_non_null(strstr(s.got, "|MLSD dir|"));
 	return rc;
 }
 
@@ -316,41 +290,19 @@ static char *repeated(const char *line, size_t lines)
 	return data;
 }
 
-/* The client ends an endless listing, even if all its lines are empty. */
+/* The client ends an endless listing, with empty and with invalid lines. */
 static void test_endless_list(void **state)
-{
-	char *data = repeated("\r\n", 4100000), names[1024];
-	struct err e = ERR_INIT;
-
-	(void)state;
-	assert_int_equal(list(data, "226 ok\r\n", names, &e), -EOVERFLOW);
-	assert_non_null(strstr(e.text, "lists too much"));
-	free(data);
-}
-
-/* The same in an inline listing, with empty and invalid lines. */
-static void test_endless_inline_list(void **state)
 {
 	static const char *const lines[] = { " \r\n", " x\r\n" };
 
 	(void)state;
 	for (int i = 0; i < 2; i++) {
-		const char *says[] = { welcome[0], welcome[1], welcome[2], welcome[3], welcome[4],
-				       "200 inline\r\n", welcome[6], "150-here\r\n", NULL };
 		char *data = repeated(lines[i], 4100000), names[1024];
-		struct script s = { .inline_data = data };
-		struct ftp_client *c;
 		struct err e = ERR_INIT;
 
-		begin(&s, says);
-		c = connect_to(&s, NULL, true, &e);
-		assert_non_null(c);
-		assert_int_equal(list_names(c, names, &e), -EOVERFLOW);
+		assert_int_equal(list(data, names, &e), -EOVERFLOW);
+		assert_non_null(strstr(e.text, "lists too much"));
 		assert_string_equal(names, "");
-		assert_true(ftp_client_lost(c));
-		ftp_close(c);
-		end(&s);
-		assert_null(strstr(s.got, "EPSV"));
 		free(data);
 	}
 }
@@ -360,14 +312,33 @@ static void test_list(void **state)
 	struct err e = ERR_INIT;
 	char names[1024];
 
-	assert_int_equal(list("type=cdir; dir\r\ntype=file;size=1; a\r\ntype=dir; b c\r\n",
-			      "226 ok\r\n", names, &e), 0);
+	assert_int_equal(list(" type=cdir; dir\r\n type=file;size=1; a\r\n type=dir; b c\r\n"
+			      "150 end\r\n226 ok\r\n", names, &e), 0);
 	assert_string_equal(names, "a|b c|");
-	assert_int_equal(list("", "226 ok\r\n", names, &e), 0);
+	assert_int_equal(list("150 end\r\n226 ok\r\n", names, &e), 0);
 	assert_string_equal(names, "");
-	/* Only the server's reply shows that the listing is incomplete. */
-	assert_int_equal(list("type=file; a\r\n", "451 disk\r\n", names, &e), -EIO);
-	assert_int_equal(list("rubbish\r\n", "226 ok\r\n", names, &e), -EPROTO);
+	/* Only the server's last reply shows that the listing is incomplete. */
+	assert_int_equal(list(" type=file; a\r\n150 end\r\n451 disk\r\n", names, &e), -EIO);
+	assert_int_equal(list(" rubbish\r\n150 end\r\n226 ok\r\n", names, &e), -EPROTO);
+}
+
+/* A server that has refused OPTS INLINE MLSD is not asked for a listing. */
+static void test_no_list(void **state)
+{
+	struct script s = { 0 };
+	struct ftp_client *c;
+	char names[1024];
+	struct err e;
+
+	(void)state;
+	begin(&s, welcome);
+	c = connect_to(&s, NULL, true, &e);
+	assert_non_null(c);
+	assert_int_equal(list_names(c, names, &e), -EPROTONOSUPPORT);
+	assert_false(ftp_client_lost(c));
+	ftp_close(c);
+	end(&s);
+	assert_null(strstr(s.got, "MLSD dir"));
 }
 
 /* ---- ssh ---- */
@@ -466,7 +437,7 @@ int main(void)
 		cmocka_unit_test(test_errno),
 		cmocka_unit_test(test_list),
 		cmocka_unit_test(test_endless_list),
-		cmocka_unit_test(test_endless_inline_list),
+		cmocka_unit_test(test_no_list),
 		cmocka_unit_test_setup_teardown(test_ssh, make_ssh, remove_ssh),
 	};
 

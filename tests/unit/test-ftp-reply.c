@@ -165,43 +165,6 @@ static void test_round_trip(void **state)
 	}
 }
 
-static void test_epsv(void **state)
-{
-	static const struct {
-		const char *text;
-		int port; /* 0: refused */
-	} cases[] = {
-		{ "Entering Extended Passive Mode (|||6446|)", 6446 },
-		{ "(|||1|)", 1 },
-		{ "(|||65535|)", 65535 },
-		{ "(!!!21!)", 21 },
-		{ "mode (EPSV) is (|||99|).", 99 },
-		{ "(|||65536|)", 0 },
-		{ "(|||4294967297|)", 0 },
-		{ "(|||0|)", 0 },
-		{ "(||||)", 0 },
-		{ "(|||21|", 0 },
-		{ "(|||21", 0 },
-		{ "(||!21|)", 0 },
-		{ "(|1|h|21|)", 0 },
-		{ "(1112112)", 0 },
-		{ "(|||-1|)", 0 },
-		{ "(|||+21|)", 0 },
-		{ "(||| 21|)", 0 },
-		{ "(", 0 },
-		{ "(|", 0 },
-		{ "", 0 },
-	};
-
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		uint16_t port = 7;
-
-		assert_int_equal(ftp_epsv_parse(cases[i].text, &port),
-				 cases[i].port ? 0 : -EBADMSG);
-		assert_int_equal(port, cases[i].port);
-	}
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -211,7 +174,6 @@ int main(void)
 		cmocka_unit_test(test_format),
 		cmocka_unit_test(test_format_refused),
 		cmocka_unit_test(test_round_trip),
-		cmocka_unit_test(test_epsv),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -14,14 +14,8 @@ int client_begin(struct ftp_client *c, struct err *e);
 /* Call it after client_begin() returned 0. Returns rc, or -EINTR with text if the interruption
  * caused the failure rc. */
 int client_end(struct ftp_client *c, int rc, struct err *e);
-/* Set the socket that an interruption shuts down. Set -1 before the socket is closed. */
-void client_stop_socket(struct ftp_client *c, enum client_socket which, int fd);
-
 /* Log in: each attempt takes one round trip. 0, or a negative errno with text. */
 int client_login(struct ftp_client *c, const struct ftp_client_config *cfg, struct err *e);
-/* Start TLS on a data connection; it may resume the control connection's session. The server must
- * show the same key. NULL with text. Takes over fd only on success. */
-struct stream *client_data_tls(struct ftp_client *c, int fd, struct err *e);
 
 /* ---- client_command.c ---- */
 

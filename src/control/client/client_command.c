@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Commands of the client: sending them, reading replies, the errno of a refusal, and listings by
- * MLSD (RFC 3659 §7): in the reply if the server has agreed to that, otherwise over a data
- * connection. */
+ * MLSD (RFC 3659 §7) in the reply. */
 #include "control/client/client.h"
 
 #include <errno.h>
-#include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <unistd.h>
 
 enum { REPLY_MS = 10 * 60 * 1000, THIRD_MS = 60 * 1000, PRELIMINARY_MOST = 1000 };
 
@@ -273,7 +270,6 @@ int ftp_closing(struct ftp_client *c, struct err *e)
 /* ---- listings ---- */
 
 enum {
-	EPSV_MS = 10 * 60 * 1000,
 	LIST_MS = 10 * 60 * 1000,      /* of silence */
 	LIST_ALL_MS = 60 * 60 * 1000,  /* for all lines */
 };
@@ -288,8 +284,6 @@ static int list_finish(struct ftp_client *c, int rc, struct err *e)
 		return rc ? rc : code;
 	return code / 100 == 2 ? 0 : client_refused(c, e);
 }
-
-/* ---- in the reply ---- */
 
 /* Read the lines between "150-" and "150 "; each starts with a space. */
 static int list_by_reply(struct ftp_client *c, const char *path, struct listing_text *l, struct err *e)
@@ -334,70 +328,6 @@ static int list_by_reply(struct ftp_client *c, const char *path, struct listing_
 	return err_sys(e, (int)n, "listing from %s", c->host);
 }
 
-/* ---- over a data connection ---- */
-
-/* Open a data connection by EPSV: the server chooses the port; the address is always that of the
- * control connection. Returns a descriptor, or a negative errno with text. */
-static int list_connect(struct ftp_client *c, struct err *e)
-{
-	char host[NI_MAXHOST];
-	uint16_t port = 0;
-	int code = client_send(c, FTP_EPSV, NULL, e), rc;
-
-	if (code == 0)
-		code = client_final_reply(c, EPSV_MS, e);
-	if (code < 0)
-		return code;
-
-	if (code != 229)
-		return client_refused(c, e);
-	if (ftp_epsv_parse(c->reply.text, &port) < 0)
-		return err_set(e, -EPROTO, "%s sent an invalid answer to EPSV: \"%s\"", c->host,
-			       printable(c->reply.text));
-	if (!c->peer_len || getnameinfo((struct sockaddr *)&c->peer, c->peer_len, host,
-					sizeof(host), NULL, 0, NI_NUMERICHOST))
-		return err_set(e, -EADDRNOTAVAIL, "the address of %s is not known", c->host);
-
-	rc = tcp_connect(host, port, c->interrupt.fd, c->timeout_ms, e);
-	client_stop_socket(c, CLIENT_DATA, rc);
-	return rc;
-}
-
-static int list_by_data(struct ftp_client *c, const char *path, struct listing_text *l, struct err *e)
-{
-	const uint64_t end = ns_after(LIST_ALL_MS);
-	int fd = list_connect(c, e), code, rc = 0;
-	struct stream *st = NULL;
-	ssize_t n = 1;
-
-	if (fd < 0)
-		return fd;
-
-	code = client_send(c, FTP_MLSD, path, e);
-	if (code == 0)
-		code = client_read_reply(c, LIST_MS, e);
-	if (code / 100 == 1) {
-		st = c->prot_p ? client_data_tls(c, fd, e) : stream_plain(fd, fd);
-		rc = st ? 0 : e->code ? e->code : err_sys(e, -ENOMEM, "data connection");
-	}
-
-	while (st && rc == 0 && n) {
-		n = st->ops->read(st, c->line, sizeof(c->line), LIST_MS);
-		if (now_ns() > end)
-			n = -ETIMEDOUT;
-		rc = n < 0 ? err_sys(e, (int)n, "listing from %s", c->host) :
-		     listing_add(l, c->line, (size_t)n, e);
-	}
-
-	client_stop_socket(c, CLIENT_DATA, -1);
-	stream_free(st);
-	if (!st)
-		close(fd);
-	if (code / 100 != 1)
-		return code < 0 ? code : client_refused(c, e);
-	return list_finish(c, rc, e);
-}
-
 int ftp_list(struct ftp_client *c, const char *path, struct facts_list *list, struct err *e)
 {
 	struct listing_text l = { .host = c->host };
@@ -406,7 +336,10 @@ int ftp_list(struct ftp_client *c, const char *path, struct facts_list *list, st
 	if (rc < 0)
 		return rc;
 
-	rc = c->inline_list ? list_by_reply(c, path, &l, e) : list_by_data(c, path, &l, e);
+	/* Every rftpd has agreed to it. */
+	rc = c->inline_list ? list_by_reply(c, path, &l, e) :
+	     err_set(e, -EPROTONOSUPPORT, "%s cannot list in its reply (OPTS INLINE MLSD), as rftpd "
+		     "can: other FTP servers are ftp:// or ftps://", c->host);
 	rc = client_end(c, rc, e);
 	if (rc == 0)
 		rc = listing_parse(&l, c->percent ? LISTING_PERCENT : LISTING_FACTS, list, e);

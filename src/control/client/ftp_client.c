@@ -26,8 +26,7 @@ enum {
 	PAUSE_MS = 10 * 1000, /* time for a server to refuse a password */
 };
 
-enum step { STEP_USER, STEP_PASS, STEP_FEAT, STEP_NAMES, STEP_INLINE, STEP_PBSZ, STEP_PROT,
-	    STEP_TYPE, STEPS };
+enum step { STEP_USER, STEP_PASS, STEP_FEAT, STEP_NAMES, STEP_INLINE, STEP_TYPE, STEPS };
 
 struct login {
 	struct ftp_client *c;
@@ -37,32 +36,16 @@ struct login {
 	int code[STEPS];          /* replies; 0: not sent */
 };
 
-/* ---- interruption by the user: shutting the sockets wakes every wait, also in TLS ---- */
+/* ---- interruption by the user: shutting the socket wakes every wait, also in TLS ---- */
 
-static void shut_socket(int fd)
-{
-	if (fd >= 0)
-		shutdown(fd, SHUT_RDWR);
-}
-
-static void client_shut_sockets(void *arg)
+static void client_shut_socket(void *arg)
 {
 	struct client_interrupt *w = arg;
 
 	LOCK_GUARD(held, &w->lock);
 	w->came = true;
-	for (int i = 0; i < 2; i++)
-		shut_socket(w->sockets[i]);
-}
-
-void client_stop_socket(struct ftp_client *c, enum client_socket which, int fd)
-{
-	struct client_interrupt *w = &c->interrupt;
-
-	LOCK_GUARD(held, &w->lock);
-	w->sockets[which] = fd;
-	if (w->came)
-		shut_socket(fd);
+	if (w->socket >= 0)
+		shutdown(w->socket, SHUT_RDWR);
 }
 
 static bool client_stopped(struct ftp_client *c)
@@ -90,7 +73,7 @@ int client_begin(struct ftp_client *c, struct err *e)
 	if (w->fd >= 0 && poll_fd(w->fd, POLLIN, 0) > 0)
 		rc = client_interrupted(e);
 	else
-		rc = sentry_start(&w->sentry, "interrupt", w->fd, client_shut_sockets, w, e);
+		rc = sentry_start(&w->sentry, "interrupt", w->fd, client_shut_socket, w, e);
 	if (rc < 0)
 		w->depth--;
 	return rc;
@@ -108,7 +91,6 @@ int client_end(struct ftp_client *c, int rc, struct err *e)
 	/* tcp_connect() checks the descriptor itself. */
 	woken = w->came || (rc == -ECANCELED && w->fd >= 0);
 	w->fd = -1;
-	w->sockets[CLIENT_DATA] = -1;
 	c->lost |= w->came;
 
 	/* A call that succeeded before stays successful; a failure is due to the interruption. */
@@ -219,7 +201,6 @@ static int client_start_tls(struct ftp_client *c, const struct ftp_client_config
 	if (!c->ctx)
 		return e->code;
 
-	/* Data connections use the same context. */
 	rc = cfg->certfile ? tls_use_certificate(c->ctx, cfg->certfile, cfg->keyfile, e) : 0;
 	if (rc < 0)
 		return rc;
@@ -260,31 +241,6 @@ static int client_start_tls(struct ftp_client *c, const struct ftp_client_config
 		tls_free(tls);
 	}
 	return rc;
-}
-
-struct stream *client_data_tls(struct ftp_client *c, int fd, struct err *e)
-{
-	CLEANUP_FREE char *pin = NULL;
-	struct stream *st = NULL;
-	struct tls *tls = tls_start(c->ctx, fd, c->host, c->tls, c->timeout_ms, e);
-
-	if (!tls) {
-		err_prefix(e, "data connection to %s", c->host);
-		return NULL;
-	}
-	pin = tls_peer_pin(tls);
-
-	/* A resumed session may have no certificate, if the library does not keep it; then the
-	 * session proves the same key. */
-	if (pin && strcmp(pin, c->pin))
-		err_set(e, -EKEYREJECTED, "the data connection to %s leads to another key",
-			c->host);
-	else
-		st = stream_tls(fd, tls);
-
-	if (!st)
-		tls_free(tls);
-	return st;
 }
 
 /* ---- the commands of a login ---- */
@@ -334,8 +290,6 @@ static int login_attempt(struct ftp_client *c, struct login *l, struct err *e)
 		[STEP_FEAT] = { true, "FEAT", "" },
 		[STEP_NAMES] = { true, "OPTS NAMES PERCENT", "" },
 		[STEP_INLINE] = { true, "OPTS INLINE MLSD", "" },
-		[STEP_PBSZ] = { c->tls, "PBSZ 0", "" },
-		[STEP_PROT] = { c->tls, "PROT P", "" },
 		[STEP_TYPE] = { true, "TYPE I", "" },
 	};
 	CLEANUP_BUF struct buf *b = buf_new(FTP_LINE_MAX);
@@ -374,7 +328,6 @@ static int login_attempt(struct ftp_client *c, struct login *l, struct err *e)
 	}
 	c->percent = l->code[STEP_NAMES] / 100 == 2;
 	c->inline_list = l->code[STEP_INLINE] / 100 == 2;
-	c->prot_p = l->code[STEP_PROT] / 100 == 2;
 
 	/* Over ssh there is no better measurement. None of these commands takes long. */
 	if (c->ssh)
@@ -499,10 +452,15 @@ int client_login(struct ftp_client *c, const struct ftp_client_config *cfg, stru
 /* Open the message stream over fd. Takes over fd, also on failure. */
 static int client_open_messages(struct ftp_client *c, int fd, struct err *e)
 {
+	struct client_interrupt *w = &c->interrupt;
 	struct stream *st = stream_plain(fd, fd);
 
 	c->fd = fd;
-	client_stop_socket(c, CLIENT_CONTROL, fd);
+	pthread_mutex_lock(&w->lock);
+	w->socket = fd;
+	if (w->came)
+		shutdown(fd, SHUT_RDWR);
+	pthread_mutex_unlock(&w->lock);
 	if (!st)
 		close(fd);
 	else
@@ -590,7 +548,7 @@ struct ftp_client *ftp_connect(const struct ftp_client_config *cfg, struct err *
 	c->port = p->kind == URL_SSH ? 0 : url_port(p);
 	c->host = strdup(p->host ? p->host : "");
 	c->interrupt = (struct client_interrupt){ .stop = cfg->stop, .arg = cfg->arg, .fd = -1,
-						  .sockets = { -1, -1 } };
+						  .socket = -1 };
 	pthread_mutex_init(&c->interrupt.lock, NULL);
 
 	rc = c->host ? client_begin(c, e) : err_sys(e, -ENOMEM, "connection");

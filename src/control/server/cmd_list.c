@@ -8,6 +8,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <fnmatch.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
@@ -241,69 +242,19 @@ bool ls_is_pattern(const char *text)
 	return strpbrk(text, "*?[");
 }
 
-/* p points after a "[". Returns the end of the class, and sets *in if the class contains c. NULL:
- * there is no "]", so it is not a class. */
-static const char *match_class(const char *p, unsigned char c, bool *in)
-{
-	bool not = *p == '!' || *p == '^';
-	const char *first = p += not;
-
-	*in = false;
-	for (; *p && (*p != ']' || p == first); p++) {
-		unsigned char lo = (unsigned char)*p, hi = lo;
-
-		if (p[1] == '-' && p[2] && p[2] != ']') {
-			hi = (unsigned char)p[2];
-			p += 2;
-		}
-		*in |= c >= lo && c <= hi;
-	}
-	*in ^= not;
-	return *p ? p + 1 : NULL;
-}
-
-/* The rest of the pattern if its first element, which is not "*", matches c; otherwise NULL. */
-static const char *match_one(const char *p, char c)
-{
-	const char *end;
-	bool in;
-
-	if (!*p)
-		return NULL;
-	if (*p == '?')
-		return p + 1;
-	if (*p == '[' && (end = match_class(p + 1, (unsigned char)c, &in)))
-		return in ? end : NULL;
-	if (*p == '\\' && p[1])
-		p++;
-	return *p == c ? p + 1 : NULL;
-}
-
 bool ls_match(const char *pattern, const char *name)
 {
-	const char *p = pattern, *star = NULL, *retry = NULL;
+	CLEANUP_FREE char *whole = NULL;
+	size_t n = strlen(pattern), slashes = 0;
 
-	if (*name == '.' && *p != '.' && !(p[0] == '\\' && p[1] == '.'))
+	/* A backslash at the end stands for itself; fnmatch(3) would match nothing. */
+	while (slashes < n && pattern[n - 1 - slashes] == '\\')
+		slashes++;
+	if (slashes % 2 && asprintf(&whole, "%s\\", pattern) < 0) {
+		whole = NULL;
 		return false;
-	while (*name) {
-		const char *next = *p == '*' ? NULL : match_one(p, *name);
-
-		if (*p == '*') {
-			star = ++p;
-			retry = name;
-		} else if (next) {
-			p = next;
-			name++;
-		} else if (star) {
-			/* Retry only the last star: it can match everything that an earlier star
-			 * could. */
-			p = star;
-			name = ++retry;
-		} else {
-			return false;
-		}
 	}
-	return !p[strspn(p, "*")];
+	return !fnmatch(whole ? whole : pattern, name, FNM_PERIOD);
 }
 
 /* ---- LIST: texts of lines ---- */

@@ -159,9 +159,8 @@ char *ls_options_take(char *arg, struct ls_options *o);
 
 /* Does text contain "*", "?" or "["? */
 bool ls_is_pattern(const char *text);
-/* Does name, without slashes, match pattern? The pattern may have "*", "?", "[a-z]", "[!a-z]", and
- * a backslash before a literal character; only a dot matches a leading dot. Clients choose the
- * pattern, so the time is at most proportional to the product of both lengths. */
+/* Does name, without slashes, match pattern, as by fnmatch(3)? Only a dot matches a leading dot.
+ * Clients choose the pattern: the library does not need exponential time (test-ls.c). */
 bool ls_match(const char *pattern, const char *name);
 
 /* Write "-rw-r--r-- 1 1000 1000 6 Jan 1 12:34 " to out; the caller appends the name. now: seconds

@@ -18,17 +18,6 @@ void ftp_facts_clear(struct ftp_facts *f)
 
 /* ---- times ---- */
 
-static bool parse_digits(const char *s, int n, unsigned *v)
-{
-	*v = 0;
-	for (int i = 0; i < n; i++) {
-		if (s[i] < '0' || s[i] > '9')
-			return false;
-		*v = *v * 10 + (unsigned)(s[i] - '0');
-	}
-	return true;
-}
-
 /* ".123" to nanoseconds; digits beyond the ninth are dropped. */
 static bool parse_fraction(const char *s, uint32_t *ns)
 {
@@ -55,10 +44,8 @@ int ftp_time_parse(const char *s, int64_t *sec, uint32_t *ns)
 
 	*sec = 0;
 	*ns = 0;
-	/* A call runs only if the previous ones succeeded, so none reads past the end. */
-	if (!parse_digits(s, 4, &y) || !parse_digits(s + 4, 2, &mon) ||
-	    !parse_digits(s + 6, 2, &d) || !parse_digits(s + 8, 2, &h) ||
-	    !parse_digits(s + 10, 2, &min) || !parse_digits(s + 12, 2, &sc) ||
+	if (strspn(s, "0123456789") != 14 ||
+	    sscanf(s, "%4u%2u%2u%2u%2u%2u", &y, &mon, &d, &h, &min, &sc) != 6 ||
 	    !parse_fraction(s + 14, &frac))
 		return -EINVAL;
 
@@ -96,26 +83,6 @@ void ftp_time_format(char out[32], int64_t sec, uint32_t ns)
 }
 
 /* ---- reading ---- */
-
-/* Parse all of s as a number in base 8 or 10, at most max. False with *v 0: it is not one. */
-static bool parse_number(const char *s, unsigned base, uint64_t max, uint64_t *v)
-{
-	uint64_t n = 0;
-
-	*v = 0;
-	if (!*s)
-		return false;
-	for (; *s; s++) {
-		unsigned digit = (unsigned char)*s - (unsigned)'0';
-
-		if (digit >= base || n > (max - digit) / base)
-			return false;
-		n = n * base + digit;
-	}
-
-	*v = n;
-	return true;
-}
 
 static int copy_string(char **out, const char *s, bool encoded)
 {
@@ -172,7 +139,8 @@ static int parse_fact(struct ftp_facts *f, struct owner_seen *seen, const char *
 	if (!strcasecmp(name, "type"))
 		return parse_type(f, v, encoded);
 	if (!strcasecmp(name, "size")) {
-		f->has_size = parse_number(v, 10, INT64_MAX, &f->size);
+		f->has_size = !parse_uint(v, 0, INT64_MAX, &n);
+		f->size = f->has_size ? n : 0;
 	} else if (!strcasecmp(name, "modify")) {
 		f->has_mtime = !ftp_time_parse(v, &f->mtime_s, &f->mtime_ns);
 	} else if (!strcasecmp(name, "unique")) {
@@ -180,13 +148,14 @@ static int parse_fact(struct ftp_facts *f, struct owner_seen *seen, const char *
 	} else if (!strcasecmp(name, "UNIX.mode")) {
 		/* pyftpdlib writes it as Python does, "0o644". */
 		v += strncmp(v, "0o", 2) ? 0 : 2;
-		f->has_mode = parse_number(v, 8, 0177777, &n);
+		n = strtoul(v, NULL, 8);
+		f->has_mode = *v && !v[strspn(v, "01234567")] && n <= 0177777;
 		f->mode = f->has_mode ? (uint32_t)n & 07777 : 0;
 	} else if (!strcasecmp(name, "UNIX.uid") || !strcasecmp(name, "UNIX.owner")) {
-		seen->uid = parse_number(v, 10, UINT32_MAX, &n);
+		seen->uid = !parse_uint(v, 0, UINT32_MAX, &n);
 		f->uid = seen->uid ? (uint32_t)n : 0;
 	} else if (!strcasecmp(name, "UNIX.gid") || !strcasecmp(name, "UNIX.group")) {
-		seen->gid = parse_number(v, 10, UINT32_MAX, &n);
+		seen->gid = !parse_uint(v, 0, UINT32_MAX, &n);
 		f->gid = seen->gid ? (uint32_t)n : 0;
 	}
 	return 0;

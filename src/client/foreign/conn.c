@@ -349,7 +349,7 @@ static int prepare_call(struct fconn *c, enum kind kind, const char *path, struc
 		escaped = curl_easy_escape(c->h, whole, (int)strlen(whole));
 	}
 
-	n = path && !escaped ? -1 : asprintf(&url, "%s%s%s", c->base, escaped ? escaped :
+	n = path && !escaped ? -1 : asprintf(&url, "%s/%s%s", c->base, escaped ? escaped :
 					     kind == COMMAND ? "%2F" : "",
 					     !enters ? "" : c->two_slashes ? "//" : "/");
 	curl_free(escaped);
@@ -528,20 +528,6 @@ static int fconn_login(struct fconn *c, struct err *e)
 	return ftp_try_passwords(cfg, c->user, login_with, c, e);
 }
 
-static char *url_base(const struct url *p)
-{
-	const char *zone = strchr(p->host, '%');
-	bool v6 = strchr(p->host, ':');
-	char *base;
-
-	if (asprintf(&base, "%s://%s%.*s%s%s%s:%u/", p->kind == URL_FTPS ? "ftps" : "ftp",
-		     v6 ? "[" : "", zone ? (int)(zone - p->host) : (int)strlen(p->host), p->host,
-		     zone ? "%25" : "", zone ? zone + 1 : "", v6 ? "]" : "",
-		     (unsigned)url_port(p)) < 0)
-		return NULL;
-	return base;
-}
-
 static void set_curl_options(struct fconn *c)
 {
 	const struct ftp_client_config *cfg = c->cfg;
@@ -606,6 +592,7 @@ struct fconn *fconn_open(const struct ftp_client_config *cfg, struct err *e)
 {
 	const curl_version_info_data *v = curl_version_info(CURLVERSION_NOW);
 	const struct url *p = cfg->url;
+	const struct url server = { .kind = p->kind, .host = p->host, .port = url_port(p) };
 	struct fconn *c = calloc(1, sizeof(*c));
 	const char *home = NULL;
 	int rc = 0;
@@ -623,7 +610,7 @@ struct fconn *fconn_open(const struct ftp_client_config *cfg, struct err *e)
 	}
 
 	*c = (struct fconn){ .h = curl_easy_init(), .cfg = cfg, .host = p->host,
-			     .base = url_base(p), .port = url_port(p), .wish_fd = -1,
+			     .base = url_text(&server, ""), .port = url_port(p), .wish_fd = -1,
 			     .user = p->user ? p->user : "anonymous", .ascii = true,
 			     .tls = !cfg->plain, .prot_p = !cfg->plain && !cfg->data_clear,
 			     .said = cfg->said, .wish = cfg->stop, .arg = cfg->arg,

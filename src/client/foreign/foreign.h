@@ -60,7 +60,7 @@ struct fconn {
 	void *h;                   /* the CURL easy handle */
 	const struct ftp_client_config *cfg; /* only while the connection is opened */
 	const char *user;          /* of the URL */
-	char *base;                /* "ftp://host:port/" */
+	char *base;                /* "ftp://host:port" */
 	char *ca, *cert, *key;     /* files; NULL: none */
 	long connect_ms;           /* time limit of connecting and login */
 	uint16_t port;

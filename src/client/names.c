@@ -131,16 +131,6 @@ char *name_trimmed(const char *path)
 	return bare;
 }
 
-char *name_below(const char *dir, const char *name)
-{
-	size_t n = strlen(dir);
-	char *path;
-
-	if (asprintf(&path, "%s%s%s", dir, n && dir[n - 1] != '/' ? "/" : "", name) < 0)
-		return NULL;
-	return path;
-}
-
 bool names_directory(const char *path)
 {
 	const char *last = name_last(path);

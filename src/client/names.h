@@ -33,8 +33,6 @@ const char *name_last(const char *path);
 const char *name_tail(const char *path);
 /* A copy of path without the slashes at its end, but "/" stays; NULL: out of memory. */
 char *name_trimmed(const char *path);
-/* "DIR/NAME", malloc'd; NULL: out of memory. */
-char *name_below(const char *dir, const char *name);
 /* Must path, as a destination, be a directory: "", ".", "x/", "x/.."? */
 bool names_directory(const char *path);
 

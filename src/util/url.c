@@ -66,6 +66,43 @@ int percent_decode(const char *s, char **out)
 	return 0;
 }
 
+/* ---- paths ---- */
+
+bool path_at_home(const char *path)
+{
+	return path[0] == '~' && (path[1] == '/' || !path[1]);
+}
+
+char *name_below(const char *dir, const char *name)
+{
+	size_t n = strlen(dir);
+	char *path;
+
+	if (asprintf(&path, "%s%s%s", dir, n && dir[n - 1] != '/' ? "/" : "", name) < 0)
+		return NULL;
+	return path;
+}
+
+size_t path_append(char *out, size_t n, const char *p)
+{
+	while (*p) {
+		size_t len;
+
+		p += strspn(p, "/");
+		len = strcspn(p, "/");
+		if (len == 2 && p[0] == '.' && p[1] == '.') {
+			while (n > 0 && out[--n] != '/')
+				;
+		} else if (len && !(len == 1 && p[0] == '.')) {
+			out[n++] = '/';
+			memmove(out + n, p, len);
+			n += len;
+		}
+		p += len;
+	}
+	return n;
+}
+
 /* ---- parts of an authority: [user@]host[:port] ---- */
 
 /* User and host names become arguments of ssh (a leading "-" would be an option), parts of its
@@ -203,12 +240,6 @@ static size_t scheme_length(const char *word)
 	return strncmp(word + n, "://", 3) == 0 ? n : 0;
 }
 
-/* Is path the home directory "~" or below it? */
-static bool begins_at_home(const char *path)
-{
-	return path[0] == '~' && (path[1] == '/' || !path[1]);
-}
-
 /* word: a URL whose scheme has n letters. */
 static int parse_url(const char *word, size_t n, struct url *p, struct err *e)
 {
@@ -234,7 +265,7 @@ static int parse_url(const char *word, size_t n, struct url *p, struct err *e)
 		rc = decode_part(url_is_foreign(p) && *slash ? slash + 1 : slash, &p->path, "path",
 				 e);
 	/* The first "/" of "/~/x" (x in the home directory) is only a separator, too. */
-	if (rc == 0 && !url_is_foreign(p) && *p->path == '/' && begins_at_home(p->path + 1))
+	if (rc == 0 && !url_is_foreign(p) && *p->path == '/' && path_at_home(p->path + 1))
 		memmove(p->path, p->path + 1, strlen(p->path));
 	return rc;
 }
@@ -343,8 +374,8 @@ static const char *path_prefix(const struct url *p, const char *path)
 	if (url_is_foreign(p)) /* paths begin at the home */
 		return *path == '/' ? "/%2F" : *path ? "/" : "";
 	if (*path == '/')
-		return begins_at_home(path + 1) ? "/" : "";
-	return begins_at_home(path) ? "/" : *path ? "/~/" : "";
+		return path_at_home(path + 1) ? "/" : "";
+	return path_at_home(path) ? "/" : *path ? "/~/" : "";
 }
 
 char *url_text(const struct url *p, const char *path)

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The sources and destinations that command-line arguments name: a local path, standard input or
- * output, a memory source or sink, a path on a server. */
+ * output, a memory source or sink, a path on a server; and paths as text. */
 #ifndef RFTP_UTIL_URL_H
 #define RFTP_UTIL_URL_H
 
 #include "util/err.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 enum url_kind {
@@ -60,5 +61,14 @@ char *url_text(const struct url *p, const char *path);
 char *percent_encode(const char *s);
 /* The inverse; the caller frees *out. 0; -EINVAL: a bad escape or an encoded NUL; -ENOMEM. */
 int percent_decode(const char *s, char **out);
+
+/* Is path the home directory "~" or below it? */
+bool path_at_home(const char *path);
+/* "DIR/NAME", malloc'd; NULL: out of memory. */
+char *name_below(const char *dir, const char *name);
+/* Append the components of p to the absolute path in out, which has length n and enough room: "."
+ * is left out, ".." removes a component. A p that begins with "/" may be out + n itself. Returns
+ * the new length; there is no "/" and no NUL behind it. */
+size_t path_append(char *out, size_t n, const char *p);
 
 #endif

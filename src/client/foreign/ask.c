@@ -53,7 +53,7 @@ char *fconn_absolute(const struct fconn *c, const char *path, struct err *e)
 	char *out;
 	size_t n;
 
-	if (path[0] == '~' && (path[1] == '/' || !path[1]))
+	if (path_at_home(path))
 		path += 1 + strspn(path + 1, "/");
 	else if (*path == '/')
 		home = "";

@@ -18,40 +18,19 @@
 /* Remove ".", ".." and empty components from path, which begins with "/" or "~". */
 static void path_normalize(char *path)
 {
-	char *begin = path + (*path == '~'), *out = begin, *in = begin;
-	bool directory = false;
-
-	while (*in) {
-		size_t n;
-
-		in += strspn(in, "/");
-		n = strcspn(in, "/");
-		directory = !n || (n == 1 && in[0] == '.') || (n == 2 && !strncmp(in, "..", 2));
-		if (n == 2 && in[0] == '.' && in[1] == '.') {
-			while (out > begin && *--out != '/')
-				;
-		} else if (!directory) {
-			*out++ = '/';
-			memmove(out, in, n);
-			out += n;
-		}
-		in += n;
-	}
+	char *begin = path + (*path == '~');
+	bool directory = names_directory(begin);
+	size_t n = path_append(begin, 0, begin);
 
 	/* Keep a "/" at the end: it marks a directory, and the names of copies depend on it. */
-	if (out == begin ? *path != '~' : directory)
-		*out++ = '/';
-	*out = '\0';
-}
-
-static bool is_home(const char *word)
-{
-	return word[0] == '~' && (word[1] == '/' || !word[1]);
+	if (n ? directory : *path != '~')
+		begin[n++] = '/';
+	begin[n] = '\0';
 }
 
 char *shell_path(const struct shell *sh, const char *word, bool tilde)
 {
-	bool home = tilde && is_home(word);
+	bool home = tilde && path_at_home(word);
 	char *path;
 	int n;
 
@@ -168,7 +147,7 @@ static char *server_home(struct server *s, struct err *e)
 static int change_directory(struct shell *sh, struct server *s, const char *word, bool tilde,
 			    struct err *e)
 {
-	bool home = !*word || (tilde && is_home(word));
+	bool home = !*word || (tilde && path_at_home(word));
 	CLEANUP_FREE char *text = NULL;
 	CLEANUP_FREE char *path = NULL;
 	struct ftp_facts f = { 0 };

@@ -314,16 +314,6 @@ static int by_bytes(const void *a, const void *b)
 	return strcmp(((const struct ls_name *)a)->path, ((const struct ls_name *)b)->path);
 }
 
-static char *join_path(const char *dir, const char *name)
-{
-	size_t len = strlen(dir);
-	char *out;
-
-	if (asprintf(&out, "%s%s%s", dir, len && dir[len - 1] != '/' ? "/" : "", name) < 0)
-		return NULL;
-	return out;
-}
-
 /* Append to v at most most names from d that match pattern (NULL: all), sorted. shown: the client's
  * name for d, which it sees before each name; NULL: the client sees the name alone. 1: there may be
  * more; 0: d is at its end; or a negative errno. */
@@ -345,7 +335,7 @@ static int ls_names_read(struct listing *l, DIR *d, const char *pattern, const c
 		if (rc == 0 && de && strcmp(de->d_name, ".") && strcmp(de->d_name, "..") &&
 		    (!pattern || ls_match(pattern, de->d_name)))
 			rc = ls_names_add(v, strdup(de->d_name),
-					  shown ? join_path(shown, de->d_name) :
+					  shown ? name_below(shown, de->d_name) :
 						  strdup(de->d_name));
 	}
 	if (v->n > 1)
@@ -413,8 +403,8 @@ static int ls_keep_dirs(struct listing *l, int dirfd, const char *path, const ch
 		const char *name = v->at[i].path;
 
 		if (!fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) && S_ISDIR(st.st_mode))
-			rc = ls_names_add(&l->pending, join_path(path, name),
-					  join_path(shown, name));
+			rc = ls_names_add(&l->pending, name_below(path, name),
+					  name_below(shown, name));
 	}
 	return rc;
 }
@@ -451,7 +441,7 @@ static int ls_put_dir(struct listing *l, DIR *d, const char *path, const char *s
 static int match_add(struct listing *l, const char *dir, const char *name, char *full, bool more,
 		     struct ls_names *next)
 {
-	CLEANUP_FREE char *path = join_path(dir, name);
+	CLEANUP_FREE char *path = name_below(dir, name);
 	CLEANUP_FREE char *shown = full;
 	struct stat st;
 
@@ -476,7 +466,7 @@ static int match_component(struct listing *l, const struct ls_name *d, const cha
 	if (!strcmp(word, "..")) /* skipped, because it could match without end */
 		return 0;
 	if (!ls_is_pattern(word))
-		return match_add(l, d->path, word, join_path(d->shown, word), more, next);
+		return match_add(l, d->path, word, name_below(d->shown, word), more, next);
 
 	rc = listing_open_dir(l, d->path, &dir);
 	if (rc < 0)

@@ -225,27 +225,6 @@ char *session_change_path(struct ftp_session *s, const char *arg)
 	return NULL;
 }
 
-/* Append the components of p to the absolute path in out, which has length n and enough room.
- * Returns the new length. */
-static size_t path_append(char *out, size_t n, const char *p)
-{
-	while (*p) {
-		size_t len = strcspn(p, "/");
-
-		if (len == 2 && p[0] == '.' && p[1] == '.') {
-			while (n > 0 && out[--n] != '/')
-				;
-		} else if (len && !(len == 1 && p[0] == '.')) {
-			out[n++] = '/';
-			memcpy(out + n, p, len);
-			n += len;
-		}
-		p += len;
-		p += strspn(p, "/");
-	}
-	return n;
-}
-
 char *ftp_path_resolve(const char *cwd, const char *home, const char *arg)
 {
 	size_t len = strlen(arg), n = 0;
@@ -255,7 +234,7 @@ char *ftp_path_resolve(const char *cwd, const char *home, const char *arg)
 
 	if (arg[0] == '/') {
 		from = "";
-	} else if (arg[0] == '~' && (arg[1] == '/' || !arg[1])) {
+	} else if (path_at_home(arg)) {
 		from = home;
 		arg++;
 	}

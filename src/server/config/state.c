@@ -134,13 +134,6 @@ static int pems_unseal(struct pems *p, bool with_key, int fd, struct err *e)
 
 /* ---- the state directory ---- */
 
-static char *format_path(const char *dir, const char *name)
-{
-	char *path;
-
-	return asprintf(&path, "%s/%s", dir, name) < 0 ? NULL : path;
-}
-
 /* Returns the path of the state directory, malloc'd; NULL: none is known. */
 static char *state_dir(const struct srv_options *o)
 {
@@ -152,13 +145,13 @@ static char *state_dir(const struct srv_options *o)
 	if (geteuid() == 0)
 		return strdup("/var/lib/rftpd");
 	if (state && *state == '/')
-		return format_path(state, "rftpd");
+		return name_below(state, "rftpd");
 	if (!home || *home != '/') {
 		struct passwd *pw = getpwuid(geteuid());
 
 		home = pw ? pw->pw_dir : NULL;
 	}
-	return home ? format_path(home, ".local/state/rftpd") : NULL;
+	return home ? name_below(home, ".local/state/rftpd") : NULL;
 }
 
 /* Make the state directory dir, and the two files in it, if they are missing. */
@@ -190,8 +183,8 @@ static int read_files(struct pems *p, const struct srv_options *o, bool only_che
 	if (own && !dir)
 		return err_set(e, -ENOENT, "no state directory: give --state DIR");
 
-	cert = own ? format_path(dir, "cert.pem") : strdup(o->certificate);
-	key = own ? format_path(dir, "key.pem") : strdup(o->key);
+	cert = own ? name_below(dir, "cert.pem") : strdup(o->certificate);
+	key = own ? name_below(dir, "key.pem") : strdup(o->key);
 	above = key ? strdup(key) : NULL;
 	if (!cert || !above)
 		return err_sys(e, -ENOMEM, "state");
@@ -229,7 +222,7 @@ static int check_empty(const char *path, struct err *e)
 char *state_empty(const struct srv_options *o, struct err *e)
 {
 	CLEANUP_FREE char *state = state_dir(o);
-	CLEANUP_FREE char *path = state ? format_path(state, "empty") : NULL;
+	CLEANUP_FREE char *path = state ? name_below(state, "empty") : NULL;
 	struct stat st;
 	int rc = path ? make_dirs(state, 0700) : -ENOMEM;
 

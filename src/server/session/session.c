@@ -202,7 +202,7 @@ static int expand_home(struct ftp_session *fs, char **path)
 {
 	char *full;
 
-	if (!*path || (*path)[0] != '~' || ((*path)[1] && (*path)[1] != '/'))
+	if (!*path || !path_at_home(*path))
 		return 0;
 	full = ftp_session_path(fs, *path);
 	if (!full)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The table of FTP commands and the parser of command lines. The parser and the formatter of
- * replies (RFC 959 §4.2), and the parser of the reply to EPSV. */
+ * replies (RFC 959 §4.2). */
 #include "proto/ftp.h"
 #include "proto/wire.h"
 

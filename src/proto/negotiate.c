@@ -102,17 +102,6 @@ const char *ack_name(int a)
 	return a >= ACK_RECEIVED && a <= ACK_VERIFIED ? ack_names[a] : "unknown";
 }
 
-int prot_parse(const char *s, uint8_t *p)
-{
-	for (uint8_t i = 0; i <= PROT_PRIVATE; i++) {
-		if (!strcmp(prot_names[i], s)) {
-			*p = i;
-			return 0;
-		}
-	}
-	return -EINVAL;
-}
-
 /* ---- transport, operation, guarantees ---- */
 
 static int choose_op(const struct offer *c, const struct offer *s)

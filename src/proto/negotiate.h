@@ -115,6 +115,5 @@ int agreement_get(struct buf *b, struct agreement *a);
 const char *transport_name(int bit);
 const char *prot_name(int p);     /* "clear", "safe", "private" */
 const char *ack_name(int a);
-int prot_parse(const char *s, uint8_t *p);
 
 #endif

@@ -58,17 +58,12 @@ int client_read_owed(struct ftp_client *c, uint64_t end, struct err *e)
 	return rc < 0 || c->lost ? rc : 0;
 }
 
+/* Read one reply, also a preliminary one; end as for client_read_owed(). */
 static int read_until(struct ftp_client *c, uint64_t end, struct err *e)
 {
 	int rc = client_read_owed(c, end, e);
 
 	return rc ? rc : read_one_reply(c, end, e);
-}
-
-/* Read one reply, also a preliminary one. */
-static int client_read_reply(struct ftp_client *c, int timeout_ms, struct err *e)
-{
-	return read_until(c, timeout_ms < 0 ? 0 : ns_after(timeout_ms), e);
 }
 
 int client_final_reply(struct ftp_client *c, int timeout_ms, struct err *e)
@@ -251,7 +246,7 @@ int ftp_ask(struct ftp_client *c, enum ftp_verb v, const struct buf *body, struc
 	if (rc)
 		return client_lost(c, rc, e);
 
-	rc = client_read_reply(c, THIRD_MS, e);
+	rc = read_until(c, ns_after(THIRD_MS), e);
 	if (rc < 0)
 		return rc;
 	return rc == 150 ? 0 : client_refused(c, e);

@@ -3,20 +3,18 @@
 #include "util/buf.h"
 
 #include <errno.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { FIRST_BYTES = 256 };
 
-/* pos <= len <= size <= max. A view owns no memory: its size and max are 0. */
+/* pos <= len <= size <= max. */
 struct buf {
-	uint8_t *data; /* NULL until the first put; a view never writes through it */
+	uint8_t *data; /* NULL until the first put */
 	size_t pos;    /* read position */
 	size_t len;    /* end of the bytes put */
 	size_t size;   /* allocated */
 	size_t max;
-	bool view;
 };
 
 struct buf *buf_new(size_t max)
@@ -28,22 +26,10 @@ struct buf *buf_new(size_t max)
 	return b;
 }
 
-struct buf *buf_from(const void *data, size_t len)
-{
-	struct buf *b = calloc(1, sizeof(*b));
-
-	if (!b)
-		return NULL;
-	b->data = (uint8_t *)(uintptr_t)data;
-	b->len = len;
-	b->view = true;
-	return b;
-}
-
 /* Buffers carry passwords and keys, so wipe the memory before freeing it. */
 static void buf_wipe(struct buf *b)
 {
-	if (b->view || !b->data)
+	if (!b->data)
 		return;
 	explicit_bzero(b->data, b->size);
 	free(b->data);
@@ -78,16 +64,6 @@ void buf_reset(struct buf *b)
 	b->len = 0;
 }
 
-size_t buf_tell(const struct buf *b)
-{
-	return b->pos;
-}
-
-void buf_seek(struct buf *b, size_t pos)
-{
-	b->pos = pos < b->len ? pos : b->len;
-}
-
 /* ---- putters ---- */
 
 /* Doubling keeps the copying linear in the number of bytes put. realloc() would not wipe the old
@@ -116,8 +92,6 @@ int buf_reserve(struct buf *b, size_t len, uint8_t **room)
 	int rc = 0;
 
 	*room = NULL;
-	if (b->view)
-		return -EROFS;
 	if (len > b->max - b->len)
 		return -ENOBUFS;
 	if (b->len + len > b->size)

@@ -16,8 +16,6 @@ struct buf;
 
 /* A buffer that may grow to max bytes; NULL: out of memory. */
 struct buf *buf_new(size_t max);
-/* A read-only view of data, which must outlive the view; putters fail with -EROFS. */
-struct buf *buf_from(const void *data, size_t len);
 void buf_free(struct buf *b);   /* NULL is harmless; wipes the bytes */
 void cleanup_buf(struct buf **b);
 #define CLEANUP_BUF __attribute__((cleanup(cleanup_buf)))
@@ -25,9 +23,6 @@ void cleanup_buf(struct buf **b);
 size_t buf_len(const struct buf *b);           /* bytes not yet read */
 const uint8_t *buf_ptr(const struct buf *b);   /* the first unread byte */
 void buf_reset(struct buf *b);                 /* empty, keeps its memory */
-/* The read position in bytes from the beginning. To look ahead, save it and seek back. */
-size_t buf_tell(const struct buf *b);
-void buf_seek(struct buf *b, size_t pos);
 
 /* Putters: 0; -ENOBUFS at the cap; -ENOMEM. Nothing is written on failure. */
 int buf_put(struct buf *b, const void *data, size_t len);

@@ -3,6 +3,7 @@
  * for fields of later versions, and must name nothing outside its directory. */
 #include "proto/proto.h"
 
+#include "tests/support/bytes.h"
 #include "tests/support/fuzz.h"
 
 #include <string.h>
@@ -60,7 +61,7 @@ static void check_entry(const struct bulk_entry *e)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct buf *b = buf_from(data, size);
+	struct buf *b = bytes_of(data, size);
 	struct bulk_entry e;
 
 	while (buf_len(b) && !bulk_entry_get(b, &e))

@@ -2,6 +2,7 @@
 /* Input: frames of the control stream, each decoded by its type. */
 #include "proto/proto.h"
 
+#include "tests/support/bytes.h"
 #include "tests/support/fuzz.h"
 
 #include <string.h>
@@ -128,7 +129,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		size -= BULK_FRAME_HEAD;
 		if (length > size)
 			break;
-		b = buf_from(data, length);
+		b = bytes_of(data, length);
 		take(type, b);
 		buf_free(b);
 		data += length;

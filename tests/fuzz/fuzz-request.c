@@ -5,6 +5,7 @@
 #include "proto/proto.h"
 
 #include "tests/support/agreement-check.h"
+#include "tests/support/bytes.h"
 #include "tests/support/fuzz.h"
 
 #include <string.h>
@@ -22,18 +23,19 @@ static void judge(const struct offer *client, const struct offer *server)
 
 static void check_request(struct bulk_request *r)
 {
-	struct buf *b = buf_new(BULK_REQUEST_MAX), *again = buf_new(BULK_REQUEST_MAX);
+	struct buf *b = buf_new(BULK_REQUEST_MAX), *again = buf_new(BULK_REQUEST_MAX), *in;
 	struct bulk_request back;
 
 	MUST(r->base && r->sources && !r->sources[r->nsources]);
 	judge(&r->offer, &r->offer);
 	r->minor = BULK_MINOR;
 	MUST(!bulk_request_put(b, r));
-	MUST(!bulk_request_get(b, &back, NULL));
+	in = bytes_of(buf_ptr(b), buf_len(b));
+	MUST(!bulk_request_get(in, &back, NULL));
 	MUST(!bulk_request_put(again, &back));
-	buf_seek(b, 0);
 	MUST(buf_len(b) == buf_len(again) && !memcmp(buf_ptr(b), buf_ptr(again), buf_len(b)));
 	bulk_request_clear(&back);
+	buf_free(in);
 	buf_free(again);
 	buf_free(b);
 }
@@ -53,7 +55,7 @@ static void check_agree(struct bulk_agree *a)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct buf *b = buf_from(data, size);
+	struct buf *b = bytes_of(data, size);
 	struct bulk_request r;
 	struct bulk_agree a;
 
@@ -61,7 +63,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		check_request(&r);
 		bulk_request_clear(&r);
 	}
-	buf_seek(b, 0);
+	buf_free(b);
+	b = bytes_of(data, size);
 	if (!bulk_agree_get(b, &a, NULL))
 		check_agree(&a);
 	buf_free(b);

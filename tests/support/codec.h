@@ -3,6 +3,7 @@
 #ifndef RFTP_TESTS_CODEC_H
 #define RFTP_TESTS_CODEC_H
 
+#include "tests/support/bytes.h"
 #include "util/util.h"
 
 #include <errno.h>
@@ -29,22 +30,13 @@ static inline bool codec_all_zero(const void *p, size_t len)
 static inline int codec_decode(const void *wire, size_t len, codec_fn *fn, void *out, size_t size,
 			       size_t *used)
 {
-	uint8_t *copy = malloc(len ? len : 1);
-	struct buf *b;
+	struct buf *b = bytes_of(wire, len);
 	int r;
 
-	if (!copy)
-		abort();
-	if (len)
-		memcpy(copy, wire, len);
-	b = buf_from(copy, len);
-	if (!b)
-		abort();
 	memset(out, 0xa5, size);
 	r = fn(b, out);
-	*used = buf_tell(b);
+	*used = len - buf_len(b);
 	buf_free(b);
-	free(copy);
 	return r;
 }
 

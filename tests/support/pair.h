@@ -5,6 +5,7 @@
 #ifndef RFTP_TESTS_PAIR_H
 #define RFTP_TESTS_PAIR_H
 
+#include "tests/support/bytes.h"
 #include "transfer/transfer.h"
 
 #include <arpa/inet.h>
@@ -106,7 +107,7 @@ static inline void pair_serve(struct pair_server *v, size_t n)
 
 	if (!body || ms_read(v->ms, body, n, PAIR_WAIT_MS))
 		abort();
-	b = buf_from(body, n);
+	b = bytes_of(body, n);
 	v->e = (struct err)ERR_INIT;
 	if (bulk_request_get(b, &q, &v->e))
 		abort();

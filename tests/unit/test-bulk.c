@@ -104,17 +104,19 @@ static void test_request_version(void **state)
 	struct err e = ERR_INIT;
 	struct buf *b CLEANUP_BUF = NULL;
 	char theirs[24], ours[24];
+	size_t len;
 
 	r.major = BULK_MAJOR + 1;
 	r.minor = 7;
 	b = encoded(&r);
+	len = buf_len(b);
 	assert_int_equal(bulk_request_get(b, &back, &e), -EPROTONOSUPPORT);
 	snprintf(theirs, sizeof(theirs), "%d.7", BULK_MAJOR + 1);
 	snprintf(ours, sizeof(ours), "%d.%d", BULK_MAJOR, BULK_MINOR);
 	assert_non_null(strstr(e.text, theirs));
 	assert_non_null(strstr(e.text, ours));
 	assert_true(codec_all_zero(&back, sizeof(back)));
-	assert_int_equal(buf_tell(b), 0);
+	assert_int_equal(buf_len(b), len);
 }
 
 /* The error for an unknown flag names its number, and is reported before any other part of a later
@@ -124,14 +126,16 @@ static void test_request_unknown_flag(void **state)
 	struct bulk_request r = sample(), back;
 	struct err e = ERR_INIT;
 	struct buf *b CLEANUP_BUF = NULL;
+	size_t len;
 
 	r.minor = BULK_MINOR + 1;
 	r.flags |= 1u << 31;
 	b = encoded(&r);
+	len = buf_len(b);
 	assert_int_equal(bulk_request_get(b, &back, &e), -EPROTONOSUPPORT);
 	assert_non_null(strstr(e.text, "0x80000000"));
 	assert_true(codec_all_zero(&back, sizeof(back)));
-	assert_int_equal(buf_tell(b), 0);
+	assert_int_equal(buf_len(b), len);
 }
 
 static void test_version_text(void **state)
@@ -424,6 +428,7 @@ static void test_verdict(void **state)
 {
 	struct buf *b CLEANUP_BUF = buf_new(18);
 	struct verdict v;
+	size_t len;
 
 	assert_int_equal(bulk_verdict_put(b, 5, VERDICT_RUNS), 0);
 	assert_int_equal(codec_truncations(b, get_verdict, &v, sizeof(v)), 9);
@@ -437,9 +442,10 @@ static void test_verdict(void **state)
 	for (int i = 0; i < 3; i++) {
 		buf_reset(b);
 		bulk_verdict_put(b, i == 0 ? 0 : 1, (uint8_t)(i == 1 ? 0 : VERDICT_RUNS + i / 2));
+		len = buf_len(b);
 		assert_int_equal(get_verdict(b, &v), -EBADMSG);
 		assert_true(codec_all_zero(&v, sizeof(v)));
-		assert_int_equal(buf_tell(b), 0);
+		assert_int_equal(buf_len(b), len);
 	}
 }
 

@@ -2,6 +2,7 @@
 /* A path through the message stream: transfers between two threads, and frames that a peer must not
  * send. */
 #include "tests/support/block.h"
+#include "tests/support/bytes.h"
 #include "transport/credit.h"
 #include "transport/transport.h"
 
@@ -308,7 +309,7 @@ static int give_credit(struct end *e, struct messages *m, uint64_t number, size_
 	struct buf *b CLEANUP_BUF = NULL;
 
 	assert_int_equal(credit_list_put(m, list, &c, 1, &size), 0);
-	b = buf_from(list, size - cut);
+	b = bytes_of(list, size - cut);
 	return inband_path_credit(e->path, b);
 }
 

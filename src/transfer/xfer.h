@@ -159,6 +159,51 @@ struct xfer {
 	atomic_bool fell_back;               /* the standby is in use */
 };
 
+/* ---- threads that read or write files (file_thread.c) ---- */
+
+#define FILE_THREADS_MAX 64
+#define FILE_DEPTH_MAX 64
+
+struct file_thread;
+
+/* Readers, or writers. */
+struct file_thread_kind {
+	const char *name, *verb, *past;       /* "write", "writing", "written" */
+	size_t size;                          /* of a struct that begins with a file_thread */
+	int (*begin)(struct file_thread *t, unsigned i); /* before thread i: 0 or -ENOMEM */
+	void (*run)(struct file_thread *t);
+	/* op was finished, or failed; the error ends the thread. Called also after run(). */
+	int (*done)(struct file_thread *t, struct io_op *op);
+	void (*end)(struct file_thread *t);   /* also after a failed begin() */
+};
+
+/* Used by its own thread. */
+struct file_thread {
+	struct xfer *x;
+	const struct file_thread_kind *kind;
+	pthread_t thread;
+	struct ids cpus;                      /* of its thread; empty: any */
+	struct io *io;
+	unsigned depth;                       /* operations in flight */
+	struct io_op ops[FILE_DEPTH_MAX], *spare; /* linked by next */
+};
+
+struct file_threads {
+	struct file_thread *at[FILE_THREADS_MAX]; /* NULL: not started */
+	unsigned n;
+};
+
+/* The number of threads: wish, or that of tuning_threads() if it is 0. */
+unsigned file_threads_wanted(const struct xfer *x, unsigned wish);
+/* Start g->n threads. 0, or a negative errno with text. */
+int file_threads_start(struct file_threads *g, struct xfer *x, const struct file_thread_kind *kind,
+		       enum io_kind engine, struct err *e);
+void file_threads_join(struct file_threads *g);
+/* Start an operation, and handle finished ones as far as its place is needed. Both return 0, or an
+ * error of done(), or of the engine, with which the transfer has failed. */
+int file_thread_submit(struct file_thread *t, const struct io_op *wanted);
+int file_thread_reap(struct file_thread *t, int min); /* handle at least min operations */
+
 void xfer_init(struct xfer *x);
 void xfer_destroy(struct xfer *x);
 /* Free all paths, pools and endpoints of x. Call it while no stage runs. */

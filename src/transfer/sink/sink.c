@@ -152,7 +152,7 @@ static void sink_cancel(struct xfer *x)
 static const char *sink_bottleneck(struct xfer *x)
 {
 	struct sink *s = sink_of(x);
-	uint64_t all = (now_ns() - x->started_ns) * s->writers.n;
+	uint64_t all = (now_ns() - x->started_ns) * s->writers.threads.n;
 
 	return atomic_load(&s->writers.wait_ns) > all / 2 ? "source or network" : "sink";
 }
@@ -257,7 +257,7 @@ static int sink_prepare(struct xfer *x, struct err *e)
 	sink_look_at_storage(s);
 	s->verify = s->x.agr.ack == ACK_VERIFIED && !s->discard && !s->stream;
 	s->early = s->x.agr.ack == ACK_RECEIVED;
-	s->writers.n = writers_wanted(s);
+	s->writers.threads.n = s->stream ? 1 : file_threads_wanted(x, x->c->tuning.writers);
 	if (s->discard || s->stream) {
 		s->entries.base = calloc(1, sizeof(*s->entries.base));
 		if (!s->entries.base)
@@ -349,7 +349,7 @@ static void sink_drain(struct sink *s)
 			xfer_data_lost(&s->x, r);
 	}
 	bq_close(s->writers.arrived, 0);
-	writers_join(s);
+	file_threads_join(&s->writers.threads);
 	committers_join(s);
 }
 

@@ -2,8 +2,6 @@
 /* Writers: write blocks to files. */
 #include "transfer/sink/sink.h"
 
-#include "transfer/setup.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -17,27 +15,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define DEPTH_MAX 64
 #define DIRECT_MIN (64ull << 20)
 
-/* A write in flight: the whole of a block with a single extent. */
-struct put {
-	struct io_op op;
-	struct sink_file *file;
-	struct block *block;
-};
-
 struct writer {
+	struct file_thread thread; /* first. Each of its operations writes the whole of a block with
+				    * a single extent; user: the file */
 	struct sink *s;
-	pthread_t thread;
-	struct ids cpus;        /* of its thread; empty: any */
-	struct io *io;
-	unsigned depth;
 	struct unseal *unseal;
-	struct put puts[DEPTH_MAX];
-	struct put *spare[DEPTH_MAX];
-	unsigned nspare;
-	char name[16];
 };
 
 /* ---- standard output: writes that can be cancelled ---- */
@@ -238,33 +222,20 @@ static void extent_put(struct sink *s, struct sink_file *f, const struct extent 
 
 /* ---- one extent: by the I/O engine ---- */
 
-static int writer_put_done(struct writer *w, struct put *p)
+static int writer_put_done(struct file_thread *t, struct io_op *op)
 {
-	struct sink *s = w->s;
-	struct sink_file *f = steal_ptr(&p->file);
-	struct block *b = steal_ptr(&p->block);
+	struct sink *s = ((struct writer *)t)->s;
+	struct sink_file *f = op->user;
+	struct block *b = op->block;
 
-	w->spare[w->nspare++] = p;
-	if (p->op.result < 0)
-		sink_file_write_failed(s, f, (int)p->op.result);
-	else if (p->op.result != p->op.len)
+	if (op->result < 0)
+		sink_file_write_failed(s, f, (int)op->result);
+	else if (op->result != op->len)
 		sink_file_write_failed(s, f, -EIO);
 	else
 		extent_down(s, f, &b->extents[0], block_payload(b));
 	sink_file_put(s, f);
 	sink_release(s, b, 0);
-	return 0;
-}
-
-static int writer_reap(struct writer *w, int min)
-{
-	struct io_op *done[DEPTH_MAX];
-	int n = io_reap(w->io, done, min, DEPTH_MAX);
-
-	if (n < 0)
-		return xfer_fail(&w->s->x, n, "writing: %s", strerror(-n));
-	for (int i = 0; i < n; i++)
-		writer_put_done(w, done[i]->user);
 	return 0;
 }
 
@@ -285,21 +256,11 @@ static void maybe_direct(struct sink *s, struct sink_file *f, struct part *p)
 static int writer_submit(struct writer *w, struct sink_file *f, struct part *part, struct block *b)
 {
 	const struct extent *x = &b->extents[0];
-	struct put *p = w->spare[--w->nspare];
-	int r;
+	const struct io_op op = { .write = true, .fd = part_fd(part), .offset = x->offset,
+				  .data = block_payload(b), .len = x->length, .block = b,
+				  .user = f };
 
-	p->file = f;
-	p->block = b;
-	p->op = (struct io_op){ .write = true, .fd = part_fd(part), .offset = x->offset,
-				.data = block_payload(b), .len = x->length, .block = b,
-				.user = p };
-	while ((r = io_submit(w->io, &p->op)) == -EAGAIN && !(r = writer_reap(w, 1)))
-		;
-	if (r) {
-		p->op.result = r;
-		return writer_put_done(w, p);
-	}
-	return io_inflight(w->io) >= w->depth ? writer_reap(w, 1) : 0;
+	return file_thread_submit(&w->thread, &op);
 }
 
 /* True: another writer works on f, and has taken over b and the reference to f. */
@@ -370,7 +331,7 @@ static int writer_put_file(struct writer *w, struct sink_file *f, struct block *
 		return 0;
 	}
 	maybe_direct(s, f, part);
-	return w->depth == 1 ? submit_in_turn(w, f, part, b) : writer_submit(w, f, part, b);
+	return w->thread.depth == 1 ? submit_in_turn(w, f, part, b) : writer_submit(w, f, part, b);
 }
 
 static int writer_put_single(struct writer *w, struct block *b)
@@ -519,9 +480,9 @@ static int writer_next_block(struct writer *w, struct block **b)
 		r = bq_try_pop(s->writers.arrived, b);
 		if (r != -EAGAIN)
 			return r;
-		if (!io_inflight(w->io))
+		if (!io_inflight(w->thread.io))
 			break;
-		r = writer_reap(w, 1);
+		r = file_thread_reap(&w->thread, 1);
 		if (r)
 			return r;
 	}
@@ -532,103 +493,42 @@ static int writer_next_block(struct writer *w, struct block **b)
 	return r;
 }
 
-static void *writer_main(void *arg)
+static void writer_run(struct file_thread *t)
 {
-	struct writer *w = arg;
+	struct writer *w = (struct writer *)t;
 	struct block *b;
 	int r;
 
-	place_self(&w->cpus);
 	do {
 		r = writer_next_block(w, &b);
 		if (!r)
 			r = writer_put_block(w, b);
 	} while (!r);
-	while (io_inflight(w->io) && !writer_reap(w, 1))
-		;
-	return NULL;
 }
 
-static void writer_free(struct writer *w)
+static int writer_begin(struct file_thread *t, unsigned i)
 {
-	if (!w)
-		return;
-	io_free(w->io);
-	unseal_free(w->unseal);
-	free(w);
+	struct writer *w = (struct writer *)t;
+
+	(void)i;
+	w->s = (struct sink *)t->x;
+	t->depth = io_depth(t->io); /* an engine may have a smaller depth: posix has 1 */
+	w->unseal = unseal_new(&t->x->keys, &t->x->agr, t->x->dir);
+	return w->unseal ? 0 : -ENOMEM;
 }
 
-static struct writer *writer_new(struct sink *s, bool first, struct err *e)
+static void writer_end(struct file_thread *t)
 {
-	struct writer *w = calloc(1, sizeof(*w));
-	const char *said = NULL;
-
-	if (!w) {
-		err_set(e, -ENOMEM, "out of memory");
-		return NULL;
-	}
-	w->s = s;
-	w->cpus = placement_io_cpus(s->x.placement);
-	w->depth = s->x.c->tuning.depth ? s->x.c->tuning.depth : 8;
-	if (w->depth > DEPTH_MAX)
-		w->depth = DEPTH_MAX;
-	for (unsigned k = 0; k < w->depth; k++)
-		w->spare[w->nspare++] = &w->puts[k];
-	w->io = io_new(s->io, w->depth, s->x.pools, (int)s->x.npaths, &said, e);
-	if (!w->io)
-		goto fail;
-
-	if (first)
-		log_debug("writing by %s%s%s", io_name(w->io), said ? ": " : "",
-			  said ? said : "");
-	w->depth = io_depth(w->io); /* an engine may have a smaller depth: posix has 1 */
-
-	w->unseal = unseal_new(&s->x.keys, &s->x.agr, s->x.dir);
-	if (w->unseal)
-		return w;
-	err_set(e, -ENOMEM, "out of memory");
-fail:
-	writer_free(w);
-	return NULL;
-}
-
-unsigned writers_wanted(const struct sink *s)
-{
-	unsigned n = s->x.c->tuning.writers;
-
-	if (s->stream)
-		return 1;
-	if (!n)
-		n = tuning_threads(&s->x.agr, placement_io_width(s->x.placement));
-	return n > WRITERS_MAX ? WRITERS_MAX : n;
+	unseal_free(((struct writer *)t)->unseal);
 }
 
 int writers_start(struct sink *s, struct err *e)
 {
-	placement_say_io(s->x.placement, "written", s->writers.n);
-	for (unsigned i = 0; i < s->writers.n; i++) {
-		struct writer *w = writer_new(s, !i, e);
-		int r;
+	static const struct file_thread_kind writers = {
+		.name = "write", .verb = "writing", .past = "written",
+		.size = sizeof(struct writer), .begin = writer_begin, .run = writer_run,
+		.done = writer_put_done, .end = writer_end,
+	};
 
-		if (!w)
-			return e->code;
-		snprintf(w->name, sizeof(w->name), "write%u", i);
-		r = thread_start(&w->thread, w->name, writer_main, w);
-		if (r) {
-			writer_free(w);
-			return err_sys(e, r, "cannot start a thread");
-		}
-		s->writers.thread[i] = w;
-	}
-	return 0;
+	return file_threads_start(&s->writers.threads, &s->x, &writers, s->io, e);
 }
-
-void writers_join(struct sink *s)
-{
-	for (unsigned i = 0; i < s->writers.n && s->writers.thread[i]; i++) {
-		pthread_join(s->writers.thread[i]->thread, NULL);
-		writer_free(s->writers.thread[i]);
-		s->writers.thread[i] = NULL;
-	}
-}
-

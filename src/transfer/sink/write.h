@@ -7,8 +7,7 @@
 #include "block/block.h"
 #include "transfer/seal.h"
 #include "transfer/sets.h"
-
-#define WRITERS_MAX 64
+#include "transfer/xfer.h"
 
 /* Standard output; stdout_wake() ends a write to a consumer that has stopped reading. */
 struct stdout_writer {
@@ -31,12 +30,10 @@ void stdout_close(struct stdout_writer *o);
 
 struct sink;
 struct sink_file;
-struct writer;
 
 struct sink_writers {
 	struct bq *arrived;            /* blocks of all paths */
-	struct writer *thread[WRITERS_MAX]; /* NULL: not started */
-	unsigned n;
+	struct file_threads threads;
 	pthread_mutex_t lock;
 	struct block *parked;          /* guarded by lock: blocks that wait for their entries */
 	struct numbers *numbers;       /* guarded by lock */
@@ -48,9 +45,7 @@ struct sink_writers {
 	struct block *stream_held;
 };
 
-unsigned writers_wanted(const struct sink *s);
 int writers_start(struct sink *s, struct err *e);
-void writers_join(struct sink *s);
 
 /* admit.c */
 /* Check *b. 0: it equals the sent block and is new; *b may have become its copy in the staging

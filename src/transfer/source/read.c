@@ -13,30 +13,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define DEPTH_MAX 64
-
-/* A read in flight. */
-struct piece {
-	struct io_op op;
-	struct sfile *file;
-	uint64_t offset;
-	uint32_t length;
-};
-
 struct reader {
+	struct file_thread thread;     /* first; user of its operations: the file */
 	struct source *s;
-	pthread_t thread;
-	struct ids cpus;               /* of its thread; empty: any */
-	struct io *io;
-	unsigned depth;
 	struct seal *seal;
 	struct block *open;            /* being filled with small files; or NULL */
 	struct sfile *mine;            /* the file of the last piece */
-	struct piece pieces[DEPTH_MAX];
-	struct piece *spare[DEPTH_MAX];
-	unsigned nspare;
 	uint8_t *run_buf;              /* for comparing runs; allocated when needed */
-	char name[16];
 };
 
 enum { READ_TRIES = 3 }; /* of a small file while its ctime moves */
@@ -219,40 +202,24 @@ static int finish_piece(struct reader *r, struct sfile *f, struct block *b)
 	return rc;
 }
 
-static int piece_read(struct reader *r, struct piece *p)
+/* After a failure of the transfer the piece is dropped. */
+static int piece_read(struct file_thread *t, struct io_op *op)
 {
-	struct sfile *f = p->file;
-	struct block *b = p->op.block;
+	struct reader *r = (struct reader *)t;
+	struct sfile *f = op->user;
+	struct block *b = op->block;
 
-	r->spare[r->nspare++] = p;
-	if (p->op.result < 0) {
-		reader_file_failed(r, f, (int)p->op.result, NULL);
-	} else if (p->op.result != p->length) {
+	if (op->result < 0) {
+		reader_file_failed(r, f, (int)op->result, NULL);
+	} else if (op->result != op->len) {
 		reader_file_changed(r, f, -ESTALE);
 	} else {
-		int rc = block_add(b, f->id, p->offset, p->length);
+		int rc = block_add(b, f->id, op->offset, op->len);
 
 		return rc ? rc : finish_piece(r, f, b);
 	}
 	pool_put(b);
 	return finish_piece(r, f, NULL);
-}
-
-/* Finish at least min reads. */
-static int reader_reap(struct reader *r, int min)
-{
-	struct io_op *done[DEPTH_MAX];
-	int n = io_reap(r->io, done, min, DEPTH_MAX), rc = 0;
-
-	if (n < 0)
-		return xfer_fail(&r->s->x, n, "reading: %s", strerror(-n));
-	for (int i = 0; i < n; i++) {
-		int one = piece_read(r, done[i]->user);
-
-		if (!rc)
-			rc = one;
-	}
-	return rc;
 }
 
 /* Get a free block. While there is none, the reader finishes the blocks that it holds, because
@@ -265,8 +232,8 @@ static struct block *reader_block(struct reader *r)
 
 	if (b)
 		return b;
-	while (io_inflight(r->io)) {
-		if (reader_reap(r, 1))
+	while (io_inflight(r->thread.io)) {
+		if (file_thread_reap(&r->thread, 1))
 			return NULL;
 		b = source_try_block(s);
 		if (b)
@@ -284,44 +251,23 @@ static struct block *reader_block(struct reader *r)
 
 static int read_piece(struct reader *r, struct sfile *f, uint64_t offset, uint32_t length)
 {
+	struct io_op op = { .offset = offset, .len = length, .user = f };
 	struct block *b = reader_block(r);
-	struct piece *p;
-	int fd, rc;
 
 	if (!b) {
 		finish_piece(r, f, NULL);
 		return -ECANCELED;
 	}
 
-	fd = reader_fd(r, f);
-	if (fd < 0) {
-		reader_file_failed(r, f, fd, NULL);
+	op.fd = reader_fd(r, f);
+	if (op.fd < 0) {
+		reader_file_failed(r, f, op.fd, NULL);
 		pool_put(b);
 		return finish_piece(r, f, NULL);
 	}
-
-	while (!r->nspare) {
-		rc = reader_reap(r, 1);
-		if (rc) {
-			pool_put(b);
-			finish_piece(r, f, NULL);
-			return rc;
-		}
-	}
-
-	p = r->spare[--r->nspare];
-	p->file = f;
-	p->offset = offset;
-	p->length = length;
-	p->op = (struct io_op){ .fd = fd, .offset = offset, .data = block_payload(b),
-				.len = length, .block = b, .user = p };
-	while ((rc = io_submit(r->io, &p->op)) == -EAGAIN && !(rc = reader_reap(r, 1)))
-		;
-	if (rc) {
-		p->op.result = rc;
-		return piece_read(r, p);
-	}
-	return io_inflight(r->io) >= r->depth ? reader_reap(r, 1) : 0;
+	op.block = b;
+	op.data = block_payload(b);
+	return file_thread_submit(&r->thread, &op);
 }
 
 /* Send zeros. A bench sends the pool's memory as it is. For a sink that keeps the bytes, zeros are
@@ -588,7 +534,7 @@ static enum plan_answer next_work(struct reader *r, struct plan_work *w)
 {
 	struct source *s = r->s;
 	uint32_t most = plan_limited(s->plan), room = s->x.agr.block;
-	bool holding = r->open || io_inflight(r->io);
+	bool holding = r->open || io_inflight(r->thread.io);
 	enum plan_answer a;
 	uint64_t t;
 
@@ -608,8 +554,8 @@ static int finish_all(struct reader *r)
 {
 	int rc = flush_open(r);
 
-	while (!rc && io_inflight(r->io))
-		rc = reader_reap(r, 1);
+	while (!rc && io_inflight(r->thread.io))
+		rc = file_thread_reap(&r->thread, 1);
 	return rc;
 }
 
@@ -634,124 +580,55 @@ static int reader_step(struct reader *r, bool *end)
 	}
 }
 
-/* After a failure: wait for the reads in flight, then return their blocks. */
-static void reader_give_up(struct reader *r)
+static void reader_run(struct file_thread *t)
 {
-	if (r->open)
-		pool_put(steal_ptr(&r->open));
-	while (io_inflight(r->io)) {
-		struct io_op *done[DEPTH_MAX];
-		int n = io_reap(r->io, done, 1, DEPTH_MAX);
-
-		if (n < 0)
-			return;
-		for (int i = 0; i < n; i++) {
-			struct piece *p = done[i]->user;
-
-			pool_put(p->op.block);
-			sfile_put(p->file);
-		}
-	}
-}
-
-static void *reader_main(void *arg)
-{
-	struct reader *r = arg;
+	struct reader *r = (struct reader *)t;
 	bool end = false;
 	int rc = 0;
 
-	place_self(&r->cpus);
 	while (!end && !rc)
 		rc = reader_step(r, &end);
 	if (rc && rc != -ECANCELED && rc != -EPIPE)
-		xfer_fail(&r->s->x, rc, "reading: %s", strerror(-rc));
-	reader_give_up(r);
+		xfer_fail(t->x, rc, "reading: %s", strerror(-rc));
+	if (r->open)
+		pool_put(steal_ptr(&r->open));
 	atomic_fetch_add(&r->s->readers_done, 1);
-	return NULL;
 }
 
-static void reader_free(struct reader *r)
+static int reader_begin(struct file_thread *t, unsigned i)
 {
-	if (!r)
-		return;
-	io_free(r->io);
+	struct reader *r = (struct reader *)t;
+
+	r->s = (struct source *)t->x;
+	if (t->x->c->request.flags & BULK_F_SEQUENTIAL)
+		t->depth = 1;
+	r->seal = seal_new(&t->x->keys, &t->x->agr, t->x->dir, (uint16_t)i);
+	return r->seal ? 0 : -ENOMEM;
+}
+
+static void reader_end(struct file_thread *t)
+{
+	struct reader *r = (struct reader *)t;
+
 	seal_free(r->seal);
 	free(r->run_buf);
-	free(r);
-}
-
-static struct reader *reader_new(struct source *s, unsigned i, struct err *e)
-{
-	struct reader *r = calloc(1, sizeof(*r));
-	const char *said = NULL;
-
-	if (!r) {
-		err_set(e, -ENOMEM, "out of memory");
-		return NULL;
-	}
-
-	r->s = s;
-	r->cpus = placement_io_cpus(s->x.placement);
-	r->depth = s->x.c->tuning.depth ? s->x.c->tuning.depth : 8;
-	if (s->x.c->request.flags & BULK_F_SEQUENTIAL)
-		r->depth = 1;
-	if (r->depth > DEPTH_MAX)
-		r->depth = DEPTH_MAX;
-	for (unsigned k = 0; k < r->depth; k++)
-		r->spare[r->nspare++] = &r->pieces[k];
-	r->io = io_new(s->io, r->depth, s->x.pools, (int)s->x.npaths, &said, e);
-	if (r->io && !i)
-		log_debug("reading by %s%s%s", io_name(r->io), said ? ": " : "",
-			  said ? said : "");
-	if (r->io)
-		r->seal = seal_new(&s->x.keys, &s->x.agr, s->x.dir, (uint16_t)i);
-
-	if (r->io && r->seal)
-		return r;
-	if (r->io)
-		err_set(e, -ENOMEM, "out of memory");
-	reader_free(r);
-	return NULL;
 }
 
 unsigned readers_wanted(const struct source *s)
 {
-	unsigned n = s->x.c->tuning.readers;
-
 	if (s->x.c->request.flags & BULK_F_SEQUENTIAL)
 		return 1;
 	if (s->x.c->nitems == 1 && s->x.c->items[0].kind != ITEM_PATH)
 		return 1;
-	if (!n)
-		n = tuning_threads(&s->x.agr, placement_io_width(s->x.placement));
-	return n > READERS_MAX ? READERS_MAX : n;
+	return file_threads_wanted(&s->x, s->x.c->tuning.readers);
 }
 
 int readers_start(struct source *s, struct err *e)
 {
-	placement_say_io(s->x.placement, "read", s->nreaders);
-	for (unsigned i = 0; i < s->nreaders; i++) {
-		struct reader *r = reader_new(s, i, e);
-		int rc;
+	static const struct file_thread_kind readers = {
+		.name = "read", .verb = "reading", .past = "read", .size = sizeof(struct reader),
+		.begin = reader_begin, .run = reader_run, .done = piece_read, .end = reader_end,
+	};
 
-		if (!r)
-			return e->code;
-		snprintf(r->name, sizeof(r->name), "read%u", i);
-		rc = thread_start(&r->thread, r->name, reader_main, r);
-		if (rc) {
-			reader_free(r);
-			return err_sys(e, rc, "cannot start a thread");
-		}
-		s->readers[i] = r;
-	}
-	return 0;
-}
-
-void readers_join(struct source *s)
-{
-	for (unsigned i = 0; i < s->nreaders && s->readers[i]; i++) {
-		pthread_join(s->readers[i]->thread, NULL);
-		reader_free(s->readers[i]);
-		s->readers[i] = NULL;
-	}
+	return file_threads_start(&s->readers, &s->x, &readers, s->io, e);
 }

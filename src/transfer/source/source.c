@@ -141,9 +141,9 @@ static void source_cancel(struct xfer *x)
 static const char *source_bottleneck(struct xfer *x)
 {
 	struct source *s = source_of(x);
-	uint64_t all = (now_ns() - x->started_ns) * s->nreaders;
+	uint64_t all = (now_ns() - x->started_ns) * s->readers.n;
 
-	if (atomic_load(&s->readers_done) == s->nreaders) /* all remaining bytes are in flight */
+	if (atomic_load(&s->readers_done) == s->readers.n) /* all remaining bytes are in flight */
 		return "network or sink";
 	if (atomic_load(&s->plan_wait_ns) > all / 2)
 		return "entries";
@@ -257,7 +257,7 @@ static int source_prepare(struct xfer *x, struct err *e)
 
 	source_routes(s);
 	source_look_at_storage(s);
-	s->nreaders = readers_wanted(s);
+	s->readers.n = readers_wanted(s);
 	s->ahead = s->x.agr.entries_ahead;
 	s->slots = calloc(s->ahead, sizeof(*s->slots));
 	s->dirs = dirs_new(open_files_most());
@@ -318,7 +318,7 @@ static void source_complete(struct xfer *x)
 
 	if (s->walker_on)
 		pthread_join(s->walker, NULL);
-	readers_join(s);
+	file_threads_join(&s->readers);
 
 	/* A block may change its path until it is acknowledged, so no queue may be closed
 	 * before. */

@@ -9,12 +9,10 @@
 #include "transfer/source/plan.h"
 #include "transfer/xfer.h"
 
-#define READERS_MAX 64
 /* The source asks the sink about files from this size on before it sends them, because the sink may
  * have a part. */
 #define RESUME_MIN (4ull << 20)
 
-struct reader;
 struct source;
 
 /* A path of the source, for its sender. */
@@ -39,8 +37,7 @@ struct source {
 	 * arrived by then, and the rates of the last seconds in bytes per second. */
 	uint64_t fitted_ns, fitted_bytes, fitted_rates[3];
 	struct bq *ready[NICS_MAX + 1]; /* filled blocks, per path */
-	struct reader *readers[READERS_MAX]; /* NULL: not started */
-	unsigned nreaders;
+	struct file_threads readers;
 	pthread_t walker;
 	bool walker_on;
 
@@ -98,7 +95,6 @@ void *source_walk(void *arg);
 /* read.c */
 unsigned readers_wanted(const struct source *s);
 int readers_start(struct source *s, struct err *e);
-void readers_join(struct source *s);
 
 /* route.c */
 /* Before threads start: fill in the distance and the first rate of each path. */

@@ -222,18 +222,6 @@ void journal_close(struct journal *j)
 
 /* ---- runs in the file ---- */
 
-/* A window of at most WINDOW_RECORDS records, in journal order until they are sorted. */
-struct window {
-	struct journal *j;
-	struct part_run *v;
-	size_t n;
-	uint8_t *room;          /* grows to the longest run */
-	size_t room_bytes;
-	part_run_fn *fn;
-	void *arg;
-	int64_t good;
-};
-
 /* Sort by offset; of two runs with the same offset the longer one is first. */
 static int run_by_offset(const void *a, const void *b)
 {
@@ -244,46 +232,59 @@ static int run_by_offset(const void *a, const void *b)
 	return (x->length < y->length) - (x->length > y->length);
 }
 
-/* 1: the file contains the run's data; 0: it does not; or a negative errno. */
-static int run_holds(struct window *w, const struct part_run *run)
+int runs_compare(int fd, struct part_run *v, size_t n, const atomic_bool *stop, part_run_fn *fn,
+		 void *arg)
 {
+	uint8_t *room CLEANUP_FREE = NULL;
 	uint8_t digest[RUN_DIGEST_BYTES];
-
-	if (run->length > w->room_bytes) {
-		free(w->room);
-		w->room = malloc(run->length);
-		w->room_bytes = w->room ? run->length : 0;
-		if (!w->room)
-			return -ENOMEM;
-	}
-
-	if (pread_full(w->j->datafd, w->room, run->length, (off_t)run->offset) !=
-	    (ssize_t)run->length)
-		return 0;
-	crypto_run_digest(digest, w->room, run->length);
-	return memcmp(digest, run->digest, sizeof(digest)) == 0;
-}
-
-/* Compare the runs of the window with the data in order of offset, and empty the window. */
-static int look_through(struct window *w)
-{
+	uint32_t longest = 0;
 	uint64_t at = 0;
 	int r = 0;
 
-	qsort(w->v, w->n, sizeof(*w->v), run_by_offset);
-	for (size_t i = 0; i < w->n && !r; i++) {
-		const struct part_run *run = &w->v[i];
+	for (size_t i = 0; i < n; i++)
+		longest = v[i].length > longest ? v[i].length : longest;
+	room = malloc(longest + 1ul);
+	if (!room)
+		return -ENOMEM;
+	qsort(v, n, sizeof(*v), run_by_offset);
+	for (size_t i = 0; i < n && !r && !(stop && atomic_load(stop)); i++) {
+		struct part_run run = v[i];
 
 		/* It overlaps a run that matched: a shorter run, or the same again. */
-		if (run->offset < at)
+		if (run.offset < at ||
+		    pread_full(fd, room, run.length, (off_t)run.offset) != (ssize_t)run.length)
 			continue;
-		r = run_holds(w, run);
-		if (r <= 0)
+		crypto_run_digest(digest, room, run.length);
+		if (memcmp(digest, run.digest, sizeof(digest)))
 			continue;
-		at = run->offset + run->length;
-		w->good++;
-		r = w->fn ? w->fn(w->arg, run) : 0;
+		at = run.offset + run.length;
+		r = fn(arg, &run);
 	}
+	return r;
+}
+
+/* A window of at most WINDOW_RECORDS records, in journal order until they are sorted. */
+struct window {
+	struct journal *j;
+	struct part_run *v;
+	size_t n;
+	part_run_fn *fn;
+	void *arg;
+	int64_t good;
+};
+
+static int run_holds(void *arg, const struct part_run *run)
+{
+	struct window *w = arg;
+
+	w->good++;
+	return w->fn ? w->fn(w->arg, run) : 0;
+}
+
+/* Compare the runs of the window with the data, and empty the window. */
+static int look_through(struct window *w)
+{
+	int r = runs_compare(w->j->datafd, w->v, w->n, NULL, run_holds, w);
 
 	w->n = 0;
 	return r;
@@ -309,7 +310,6 @@ int64_t journal_runs(struct journal *j, part_run_fn *fn, void *arg)
 		r = each_record(j, j->old_end, into_window, &w, &end);
 	if (!r)
 		r = look_through(&w);
-	free(w.room);
 	return r ? r : w.good;
 }
 

@@ -9,6 +9,7 @@
 #include "numa/numa.h"
 #include "util/util.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/stat.h>
@@ -312,6 +313,12 @@ typedef int part_run_fn(void *arg, const struct part_run *run);
  * order starts again, and two runs may overlap. Returns their number, or a negative errno with
  * text. */
 int64_t part_runs(struct part *p, part_run_fn *fn, void *arg, struct err *e);
+
+/* Sort the n runs at v, which lie in the file behind fd, by offset; call fn for each run that matches
+ * the file, except those that overlap an earlier one. Ends when *stop is true; stop may be NULL. 0;
+ * fn's result if not 0, which ends the calls; or -ENOMEM. */
+int runs_compare(int fd, struct part_run *v, size_t n, const atomic_bool *stop, part_run_fn *fn,
+		 void *arg);
 
 /* Add a run that has been written to the journal. Runs are recorded in the journal in batches,
  * after a sync of the data. 0 or a negative errno. Any thread. */

@@ -19,7 +19,6 @@ struct reader {
 	struct seal *seal;
 	struct block *open;            /* being filled with small files; or NULL */
 	struct sfile *mine;            /* the file of the last piece */
-	uint8_t *run_buf;              /* for comparing runs; allocated when needed */
 };
 
 enum { READ_TRIES = 3 }; /* of a small file while its ctime moves */
@@ -425,37 +424,13 @@ static int read_batch(struct reader *r, struct plan_work *w)
 
 /* ---- files of which the sink has a part ---- */
 
-static int run_by_offset(const void *a, const void *b)
+/* Keep this run of f, which matches its bytes. */
+static int keep_run(void *arg, const struct part_run *run)
 {
-	const struct part_run *x = a, *y = b;
+	struct sfile *f = arg;
 
-	if (x->offset != y->offset)
-		return x->offset < y->offset ? -1 : 1;
-	return (x->length < y->length) - (x->length > y->length);
-}
-
-/* Keep only the runs of f that match its bytes, in order and without overlap. */
-static void keep_fitting(struct reader *r, struct sfile *f, int fd)
-{
-	uint64_t at = 0;
-	uint32_t n = 0;
-
-	qsort(f->runs, f->nruns, sizeof(*f->runs), run_by_offset);
-	for (uint32_t i = 0; i < f->nruns && !xfer_failed(&r->s->x); i++) {
-		const struct part_run *run = &f->runs[i];
-		uint8_t own[RUN_DIGEST_BYTES];
-
-		if (run->offset < at ||
-		    pread_full(fd, r->run_buf, run->length, (off_t)run->offset) !=
-		    (ssize_t)run->length)
-			continue;
-		crypto_run_digest(own, r->run_buf, run->length);
-		if (memcmp(own, run->digest, sizeof(own)))
-			continue;
-		at = run->offset + run->length;
-		f->runs[n++] = *run;
-	}
-	f->nruns = n;
+	f->runs[f->nruns++] = *run;
+	return 0;
 }
 
 /* Add one range of the file's data to g, cut at the matching runs that lie completely inside it. */
@@ -483,24 +458,21 @@ static int reader_check_runs(struct reader *r, struct sfile *f)
 {
 	const struct bulk_range whole = { 0, f->size };
 	const struct bulk_range *data = f->ranges ? f->ranges : &whole;
-	uint32_t longest = 1, next = 0, ndata = f->ranges ? f->nranges : 1;
+	uint32_t nruns = f->nruns, next = 0, ndata = f->ranges ? f->nranges : 1;
 	struct range_list missing = { 0 }; /* no limit: joining ranges would send holes */
 	uint64_t bytes = 0, kept;
-	int fd, rc = 0, changed;
+	int fd = reader_fd(r, f), rc = fd < 0 ? fd : 0, changed;
 
-	for (uint32_t i = 0; i < f->nruns; i++)
-		if (f->runs[i].length > longest)
-			longest = f->runs[i].length;
-	free(r->run_buf);
-	r->run_buf = malloc(longest);
-	fd = reader_fd(r, f);
-	if (fd < 0 || !r->run_buf) {
-		reader_file_failed(r, f, fd < 0 ? fd : -ENOMEM, NULL);
+	/* Keep only the matching runs: they move to the start of the array. */
+	f->nruns = 0;
+	if (!rc)
+		rc = runs_compare(fd, f->runs, nruns, &r->s->x.failed, keep_run, f);
+	if (rc) {
+		reader_file_failed(r, f, rc, NULL);
 		sfile_put(f);
 		return 0;
 	}
 
-	keep_fitting(r, f, fd);
 	for (uint32_t i = 0; i < ndata && !rc; i++) {
 		rc = missing_subtract(f, data[i], &next, &missing);
 		bytes += data[i].length;
@@ -611,7 +583,6 @@ static void reader_end(struct file_thread *t)
 	struct reader *r = (struct reader *)t;
 
 	seal_free(r->seal);
-	free(r->run_buf);
 }
 
 unsigned readers_wanted(const struct source *s)

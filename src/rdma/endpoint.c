@@ -511,17 +511,14 @@ int rd_device_of(const char *sysfs, const struct sockaddr_storage *a, const char
 		 char name[NIC_DEVICE_NAME], struct err *why)
 {
 	/* RoCE: the GID is the address; an IPv4 address is mapped to IPv6. */
-	uint8_t gid[16] = { [10] = 0xff, [11] = 0xff };
+	const struct in6_addr gid = address_as_v6(a);
 	struct topo *t = topo_read(sysfs, NULL);
 	char text[48] = "";
 	int r = -ENODEV;
 
-	if (a->ss_family == AF_INET6)
-		memcpy(gid, &((const struct sockaddr_in6 *)a)->sin6_addr, 16);
-	else
-		memcpy(gid + 12, &((const struct sockaddr_in *)a)->sin_addr, 4);
 	for (int i = 0; i < 16; i += 2)
-		sprintf(text + strlen(text), "%s%02x%02x", i ? ":" : "", gid[i], gid[i + 1]);
+		sprintf(text + strlen(text), "%s%02x%02x", i ? ":" : "", gid.s6_addr[i],
+			gid.s6_addr[i + 1]);
 
 	name[0] = '\0';
 	if (t)

@@ -126,83 +126,73 @@ dev_t device_of(int fd)
 #define SYSFS "/sys"    /* tests use a copy */
 enum { STACK_DEPTH = 8 }; /* a partition on LVM on RAID on partitions needs 3 */
 
-/* A partition's directory is below that of its disk, which has the queue and the slaves. */
-static const char *const disk_dirs[] = { "", "/.." };
-
-/* The number in the file queue/<name> of the block device at path; -1: not known. */
-static long queue_at(const char *path, const char *name)
+/* Open a file of the device whose sysfs directory is dev. A partition's directory is below that of
+ * its disk, which has the queue and the slaves. */
+static int disk_open(int dev, const char *name)
 {
-	for (size_t i = 0; i < 2; i++) {
-		CLEANUP_FREE char *file = NULL, *text = NULL;
-		char *end;
-		long v;
+	char above[64];
+	int fd = openat(dev, name, O_RDONLY | O_CLOEXEC);
 
-		if (asprintf(&file, "%s%s/queue/%s", path, disk_dirs[i], name) < 0) {
-			file = NULL;
-			return -1;
-		}
-		if (read_file(file, 31, &text, NULL))
-			continue;
-		v = strtol(text, &end, 10);
-		return end == text ? -1 : v;
-	}
-
-	return -1;
+	snprintf(above, sizeof(above), "../%s", name);
+	return fd < 0 ? openat(dev, above, O_RDONLY | O_CLOEXEC) : fd;
 }
 
-/* 1: the block device at path, or one of its components, rotates; 0: no; -1: not known. */
-static int rotates_at(const char *path, unsigned depth)
+/* The number in the file queue/<name> of the block device; -1: not known. */
+static long queue_at(int dev, const char *name)
 {
-	int any = -1;
+	char file[48], text[32] = "", *end;
+	int fd CLEANUP_CLOSE = -1;
+	long v;
 
-	for (size_t i = 0; i < 2 && depth; i++) {
-		CLEANUP_FREE char *slaves = NULL;
-		const struct dirent *de;
-		DIR *d;
+	snprintf(file, sizeof(file), "queue/%s", name);
+	fd = disk_open(dev, file);
+	if (fd < 0 || pread_full(fd, text, sizeof(text) - 1, 0) < 0)
+		return -1;
+	v = strtol(text, &end, 10);
+	return end == text ? -1 : v;
+}
 
-		if (asprintf(&slaves, "%s%s/slaves", path, disk_dirs[i]) < 0) {
-			slaves = NULL;
-			return -1;
-		}
-		d = opendir(slaves);
-		while (d && any < 1 && (de = readdir(d))) {
-			CLEANUP_FREE char *one = NULL;
-			int r = -1;
+/* 1: the block device, or one of its components, rotates; 0: no; -1: not known. */
+static int rotates_at(int dev, unsigned depth)
+{
+	int any = -1, fd = depth ? disk_open(dev, "slaves") : -1;
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	const struct dirent *de;
 
-			if (de->d_name[0] == '.')
-				continue;
-			if (asprintf(&one, "%s/%s", slaves, de->d_name) < 0)
-				one = NULL;
-			else
-				r = rotates_at(one, depth - 1);
-			any = r > any ? r : any;
-		}
-		if (d)
-			closedir(d);
+	if (!d && fd >= 0)
+		close(fd);
+	while (d && any < 1 && (de = readdir(d))) {
+		int one CLEANUP_CLOSE = openat(dirfd(d), de->d_name, O_PATH | O_CLOEXEC);
+		int r = de->d_name[0] == '.' || one < 0 ? -1 : rotates_at(one, depth - 1);
+
+		any = r > any ? r : any;
 	}
-
-	return any < 0 ? (int)queue_at(path, "rotational") : any;
+	if (d)
+		closedir(d);
+	return any < 0 ? (int)queue_at(dev, "rotational") : any;
 }
 
 /* The sysfs directory of dev. */
-static const char *device_path(char out[512], const char *sysfs, dev_t dev)
+static int device_open(const char *sysfs, dev_t dev)
 {
-	snprintf(out, 512, "%s/dev/block/%u:%u", sysfs, major(dev), minor(dev));
-	return out;
+	char path[512];
+
+	snprintf(path, sizeof(path), "%s/dev/block/%u:%u", sysfs, major(dev), minor(dev));
+	return dev ? open(path, O_PATH | O_CLOEXEC) : -1;
 }
 
 long queue_number(const char *sysfs, dev_t dev, const char *name)
 {
-	char path[512];
+	int fd CLEANUP_CLOSE = device_open(sysfs, dev);
 
-	return dev ? queue_at(device_path(path, sysfs, dev), name) : -1;
+	return fd < 0 ? -1 : queue_at(fd, name);
 }
 
 int device_rotates(const char *sysfs, dev_t dev)
 {
-	char path[512];
+	int fd CLEANUP_CLOSE = device_open(sysfs, dev);
 
-	return dev ? rotates_at(device_path(path, sysfs, dev), STACK_DEPTH) : -1;
+	return fd < 0 ? -1 : rotates_at(fd, STACK_DEPTH);
 }
 
 /* ---- the class ---- */

@@ -118,11 +118,11 @@ size_t pool_stride(const struct pool *p); /* bytes from one block's base to the 
 
 struct bq;
 
-/* A queue of at most max blocks (0: no limit). NULL: out of memory. */
-struct bq *bq_new(uint32_t max);
+/* The pools bound the number of blocks in a queue. NULL: out of memory. */
+struct bq *bq_new(void);
 void bq_free(struct bq *q); /* returns blocks still inside to their pools */
-/* Hand b to the queue; sleeps while it is full. On 0 the queue owns b; on -EPIPE
- * (queue closed) the caller still does. Any thread. */
+/* Hand b to the queue. On 0 the queue owns b; on -EPIPE (queue closed) the caller still does. Any
+ * thread. */
 int bq_push(struct bq *q, struct block *b);
 
 /* Take the oldest block; sleeps while there is none. 0 with *b, which the caller owns; 1: the queue
@@ -134,7 +134,6 @@ int bq_try_pop(struct bq *q, struct block **b);
 /* Accept no more pushes. cause 0: bq_pop() returns the remaining blocks, then 1. cause < 0:
  * bq_pop() returns cause at once. The first error stays, and replaces a clean end. Any thread. */
 void bq_close(struct bq *q, int cause);
-uint32_t bq_len(struct bq *q);
 
 /* fn(arg) is called after a push into an empty queue and after a close, from the pusher's thread,
  * so that it can wake an event loop. Pushes before this call do not call fn. */

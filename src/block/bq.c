@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Bounded queues of blocks that close with a cause. */
+/* Queues of blocks that close with a cause. */
 #include "block/block.h"
 
 #include <errno.h>
@@ -13,36 +13,29 @@ struct waker {
 };
 
 struct bq {
-	uint32_t max;             /* constant; 0: no bound */
 	pthread_mutex_t lock;     /* guards all below; no other lock is taken under it */
 	struct waker waker;
 	pthread_cond_t not_empty; /* a block was added, or the queue was closed */
-	pthread_cond_t not_full;  /* a block was taken, or the queue was closed */
-	struct block *head;       /* the oldest; linked by next */
 	struct block *tail;       /* the youngest, when head is not NULL */
 	uint32_t poppers;         /* asleep; 0: no signal is sent */
-	uint32_t pushers;         /* asleep */
-	/* bq_try_pop() and bq_len() read these without the lock, so stores are atomic. */
-	uint32_t len;
+	/* bq_try_pop() reads these without the lock, so stores are atomic. */
+	struct block *head;       /* the oldest; linked by next */
 	int state;
 };
 
-struct bq *bq_new(uint32_t max)
+struct bq *bq_new(void)
 {
 	pthread_mutexattr_t attr;
 	struct bq *q = calloc(1, sizeof(*q));
 
 	if (!q)
 		return NULL;
-	q->max = max;
-
 	/* The lock is held for a few instructions: spin a little before a system call. */
 	pthread_mutexattr_init(&attr);
 	pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_ADAPTIVE_NP);
 	pthread_mutex_init(&q->lock, &attr);
 	pthread_mutexattr_destroy(&attr);
 	pthread_cond_init(&q->not_empty, NULL);
-	pthread_cond_init(&q->not_full, NULL);
 	return q;
 }
 
@@ -53,14 +46,6 @@ void bq_set_notify(struct bq *q, void (*fn)(void *arg), void *arg)
 	q->waker = (struct waker){ fn, arg };
 }
 
-/* Call with the lock held. */
-static void bq_sleep(struct bq *q, pthread_cond_t *cond, uint32_t *sleepers)
-{
-	(*sleepers)++;
-	pthread_cond_wait(cond, &q->lock);
-	(*sleepers)--;
-}
-
 /* Call with the lock held. The result of bq_pop(), or -EAGAIN: the queue is empty and open. */
 static int pop_now(struct bq *q, struct block **b)
 {
@@ -69,11 +54,8 @@ static int pop_now(struct bq *q, struct block **b)
 	if (!q->head)
 		return q->state == CLOSED_CLEAN ? 1 : -EAGAIN;
 	*b = q->head;
-	q->head = q->head->next;
+	__atomic_store_n(&q->head, q->head->next, __ATOMIC_RELEASE);
 	(*b)->next = NULL;
-	__atomic_store_n(&q->len, q->len - 1, __ATOMIC_RELEASE);
-	if (q->pushers)
-		pthread_cond_signal(&q->not_full);
 	return 0;
 }
 
@@ -82,8 +64,6 @@ int bq_push(struct bq *q, struct block *b)
 	struct waker w = { 0 };
 
 	pthread_mutex_lock(&q->lock);
-	while (q->max && q->len >= q->max && q->state == 0)
-		bq_sleep(q, &q->not_full, &q->pushers);
 	if (q->state) {
 		pthread_mutex_unlock(&q->lock);
 		return -EPIPE;
@@ -94,10 +74,9 @@ int bq_push(struct bq *q, struct block *b)
 	} else {
 		/* Copy it now: after the unlock the thread that pops b may free q. */
 		w = q->waker;
-		q->head = b;
+		__atomic_store_n(&q->head, b, __ATOMIC_RELEASE);
 	}
 	q->tail = b;
-	__atomic_store_n(&q->len, q->len + 1, __ATOMIC_RELEASE);
 	if (q->poppers)
 		pthread_cond_signal(&q->not_empty);
 	pthread_mutex_unlock(&q->lock);
@@ -112,8 +91,11 @@ int bq_pop(struct bq *q, struct block **b)
 	int rc;
 
 	*b = NULL;
-	while ((rc = pop_now(q, b)) == -EAGAIN && q->state == 0)
-		bq_sleep(q, &q->not_empty, &q->poppers);
+	while ((rc = pop_now(q, b)) == -EAGAIN && q->state == 0) {
+		q->poppers++;
+		pthread_cond_wait(&q->not_empty, &q->lock);
+		q->poppers--;
+	}
 	return rc;
 }
 
@@ -122,7 +104,7 @@ int bq_try_pop(struct bq *q, struct block **b)
 	*b = NULL;
 	/* Pollers usually find the queue empty; they should not compete with the pushers for the
 	 * lock to find that out. A later push notifies them. */
-	if (__atomic_load_n(&q->len, __ATOMIC_ACQUIRE) == 0 &&
+	if (!__atomic_load_n(&q->head, __ATOMIC_ACQUIRE) &&
 	    __atomic_load_n(&q->state, __ATOMIC_ACQUIRE) == 0)
 		return -EAGAIN;
 	LOCK_GUARD(guard, &q->lock);
@@ -140,16 +122,10 @@ void bq_close(struct bq *q, int cause)
 	if (q->state == 0 || (q->state == CLOSED_CLEAN && cause < 0))
 		__atomic_store_n(&q->state, cause < 0 ? cause : CLOSED_CLEAN, __ATOMIC_RELEASE);
 	pthread_cond_broadcast(&q->not_empty);
-	pthread_cond_broadcast(&q->not_full);
 	w = q->waker;
 	pthread_mutex_unlock(&q->lock);
 	if (w.fn)
 		w.fn(w.arg);
-}
-
-uint32_t bq_len(struct bq *q)
-{
-	return __atomic_load_n(&q->len, __ATOMIC_ACQUIRE);
 }
 
 void bq_free(struct bq *q)
@@ -167,7 +143,6 @@ void bq_free(struct bq *q)
 		pool_put(b);
 	}
 	pthread_cond_destroy(&q->not_empty);
-	pthread_cond_destroy(&q->not_full);
 	pthread_mutex_destroy(&q->lock);
 	free(q);
 }

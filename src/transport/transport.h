@@ -571,7 +571,7 @@ struct stage *sender_start(const struct sender_config *c, const char *name, stru
 /* The sink's first stage: pushes received blocks to q. */
 struct receiver_config {
 	struct path *path;
-	struct bq *q;                /* unbounded: the pool bounds it */
+	struct bq *q;                /* the pool bounds it */
 	void (*down)(void *arg, uint32_t channel, int error);
 	void *arg;
 	struct ids cpus;             /* of its thread; empty: any */

@@ -58,14 +58,13 @@ static void expect_pop(struct bq *q, uint64_t n)
 
 static void test_order(void **state)
 {
-	struct bq *q = bq_new(0);
+	struct bq *q = bq_new();
 	struct block *b;
 	uint64_t i;
 
 	(void)state;
 	for (i = 0; i < BLOCKS; i++)
 		push(q, i);
-	assert_int_equal(bq_len(q), BLOCKS);
 	for (i = 0; i < BLOCKS; i++)
 		expect_pop(q, i);
 	assert_int_equal(bq_try_pop(q, &b), -EAGAIN);
@@ -80,7 +79,7 @@ static void test_order(void **state)
 
 static void test_clean_close_drains(void **state)
 {
-	struct bq *q = bq_new(0);
+	struct bq *q = bq_new();
 	struct block *b = numbered(3);
 
 	(void)state;
@@ -101,7 +100,7 @@ static void test_clean_close_drains(void **state)
 
 static void test_error_comes_at_once(void **state)
 {
-	struct bq *q = bq_new(0);
+	struct bq *q = bq_new();
 	struct block *b;
 
 	(void)state;
@@ -130,7 +129,7 @@ static void test_first_cause_stays(void **state)
 
 	(void)state;
 	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		struct bq *q = bq_new(0);
+		struct bq *q = bq_new();
 
 		for (k = 0; k < 3; k++)
 			bq_close(q, cases[i].causes[k]);
@@ -142,7 +141,7 @@ static void test_first_cause_stays(void **state)
 
 static void test_free_returns_blocks(void **state)
 {
-	struct bq *q = bq_new(0);
+	struct bq *q = bq_new();
 
 	(void)state;
 	push(q, 1);
@@ -160,7 +159,7 @@ static void count(void *arg)
 
 static void test_notify(void **state)
 {
-	struct bq *q = bq_new(0);
+	struct bq *q = bq_new();
 	int calls = 0;
 
 	(void)state;
@@ -187,7 +186,7 @@ enum { SEEDS = 200, STEPS = 400 };
 
 struct model {
 	uint64_t in[BLOCKS]; /* numbers in the queue, oldest first */
-	uint32_t len, max;
+	uint32_t len;
 	int state;           /* as bq_close() left it; 1: clean */
 	uint64_t next;
 	int notified, expected;
@@ -207,8 +206,7 @@ static void random_push(struct bq *q, struct model *m)
 {
 	struct block *b;
 
-	/* A push into a full queue would sleep, but a push into a closed queue must not. */
-	if (m->len == BLOCKS || (!m->state && m->max && m->len == m->max))
+	if (m->len == BLOCKS)
 		return;
 	b = numbered(m->next);
 	if (m->state) {
@@ -280,12 +278,11 @@ static void test_random_operations(void **state)
 	(void)state;
 	for (i = 1; i <= SEEDS; i++) {
 		seed = (uint64_t)i * 0x9e3779b97f4a7c15;
-		m = (struct model){ .max = rnd(6) };
-		q = bq_new(m.max);
+		m = (struct model){ 0 };
+		q = bq_new();
 		bq_set_notify(q, count, &m.notified);
 		for (step = 0; step < STEPS; step++) {
 			random_step(q, &m);
-			assert_int_equal(bq_len(q), m.len);
 			assert_int_equal(m.notified, m.expected);
 			assert_int_equal(pool_free_blocks(pool), BLOCKS - m.len);
 		}
@@ -312,15 +309,6 @@ static void *pop_one(void *arg)
 	return NULL;
 }
 
-static void *push_one(void *arg)
-{
-	struct sleeper *s = arg;
-
-	s->rc = bq_push(s->q, s->b);
-	__atomic_store_n(&s->done, 1, __ATOMIC_RELEASE);
-	return NULL;
-}
-
 static void start_sleeper(pthread_t *t, struct sleeper *s, void *(*fn)(void *))
 {
 	assert_int_equal(thread_start(t, "sleeper", fn, s), 0);
@@ -330,7 +318,7 @@ static void start_sleeper(pthread_t *t, struct sleeper *s, void *(*fn)(void *))
 
 static void test_push_wakes_popper(void **state)
 {
-	struct sleeper s = { .q = bq_new(1) };
+	struct sleeper s = { .q = bq_new() };
 	pthread_t t;
 
 	(void)state;
@@ -343,48 +331,21 @@ static void test_push_wakes_popper(void **state)
 	bq_free(s.q);
 }
 
-static void test_full_queue_holds_pusher(void **state)
-{
-	struct sleeper s = { .q = bq_new(2), .b = numbered(3) };
-	struct block *b;
-	pthread_t t;
-
-	(void)state;
-	push(s.q, 1);
-	push(s.q, 2);
-	start_sleeper(&t, &s, push_one);
-	assert_int_equal(bq_len(s.q), 2);
-	assert_int_equal(bq_try_pop(s.q, &b), 0);
-	assert_int_equal(b->number, 1);
-	pool_put(b);
-	pthread_join(t, NULL);
-	assert_int_equal(s.rc, 0);
-	expect_pop(s.q, 2);
-	expect_pop(s.q, 3);
-	bq_free(s.q);
-}
-
-static void check_close_wakes(void *(*fn)(void *), int cause, int rc)
+static void check_close_wakes(int cause, int rc)
 {
 	struct sleeper s[3];
 	pthread_t t[3];
-	struct bq *q = bq_new(1);
+	struct bq *q = bq_new();
 	int i;
 
-	if (fn == push_one)
-		push(q, 1);
 	for (i = 0; i < 3; i++) {
 		s[i] = (struct sleeper){ .q = q };
-		if (fn == push_one)
-			s[i].b = numbered(2);
-		start_sleeper(&t[i], &s[i], fn);
+		start_sleeper(&t[i], &s[i], pop_one);
 	}
 	bq_close(q, cause);
 	for (i = 0; i < 3; i++) {
 		pthread_join(t[i], NULL);
 		assert_int_equal(s[i].rc, rc);
-		if (fn == push_one)
-			pool_put(s[i].b);
 	}
 	bq_free(q);
 }
@@ -392,10 +353,8 @@ static void check_close_wakes(void *(*fn)(void *), int cause, int rc)
 static void test_close_wakes_all(void **state)
 {
 	(void)state;
-	check_close_wakes(pop_one, 0, 1);
-	check_close_wakes(pop_one, -EIO, -EIO);
-	check_close_wakes(push_one, 0, -EPIPE);
-	check_close_wakes(push_one, -EIO, -EPIPE);
+	check_close_wakes(0, 1);
+	check_close_wakes(-EIO, -EIO);
 }
 
 /* ---- many threads ---- */
@@ -439,14 +398,15 @@ static void *pop_many(void *arg)
 	return NULL;
 }
 
-static void check_crowd(uint32_t max)
+static void test_crowd(void **state)
 {
 	struct crowd in[PUSHERS], out[POPPERS];
 	pthread_t tin[PUSHERS], tout[POPPERS];
-	struct bq *q = bq_new(max);
+	struct bq *q = bq_new();
 	uint64_t sum = 0;
 	uint32_t i;
 
+	(void)state;
 	for (i = 0; i < POPPERS; i++) {
 		out[i] = (struct crowd){ .q = q };
 		assert_int_equal(thread_start(&tout[i], "pop", pop_many, &out[i]), 0);
@@ -470,14 +430,6 @@ static void check_crowd(uint32_t max)
 	bq_free(q);
 }
 
-static void test_crowd(void **state)
-{
-	(void)state;
-	check_crowd(1);
-	check_crowd(4);
-	check_crowd(0);
-}
-
 static void ring(void *arg)
 {
 	eventfd_write(*(int *)arg, 1);
@@ -490,7 +442,7 @@ static void test_event_loop(void **state)
 	int bell = eventfd(0, EFD_CLOEXEC), rc = -EAGAIN;
 	struct crowd in[PUSHERS];
 	pthread_t t[PUSHERS];
-	struct bq *q = bq_new(0);
+	struct bq *q = bq_new();
 	eventfd_t rings;
 	struct block *b;
 	uint64_t got = 0;
@@ -526,7 +478,6 @@ int main(void)
 		cmocka_unit_test(test_notify),
 		cmocka_unit_test(test_random_operations),
 		cmocka_unit_test(test_push_wakes_popper),
-		cmocka_unit_test(test_full_queue_holds_pusher),
 		cmocka_unit_test(test_close_wakes_all),
 		cmocka_unit_test(test_crowd),
 		cmocka_unit_test(test_event_loop),

@@ -102,8 +102,8 @@ static void run(uint8_t op, bool refuses, unsigned break_at)
 	r->refuses = refuses;
 	if (break_at)
 		fake_break(break_at, IBV_WC_RETRY_EXC_ERR, false);
-	r->ready = sc.q = bq_new(8);
-	r->arrived = rc.q = bq_new(0);
+	r->ready = sc.q = bq_new();
+	r->arrived = rc.q = bq_new();
 	sc.path = source_end(&r->x)->path;
 	rc.path = sink_end(&r->x)->path;
 	start_writers(r);

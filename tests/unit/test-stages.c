@@ -147,9 +147,9 @@ static void run_start(struct run *r)
 	c.source = true;
 	c.pool = r->source_pool = make_pool(INFLIGHT, PAYLOAD);
 	r->source_path = tcp_path_new(&c, ours, CHANNELS, NULL);
-	r->source_q = bq_new(3);
-	r->sink_q = bq_new(0);
-	r->others = bq_new(0);
+	r->source_q = bq_new();
+	r->sink_q = bq_new();
+	r->others = bq_new();
 	if (!r->numbers)
 		r->numbers = NUMBERS;
 	const struct receiver_config rc = { .path = r->sink_path, .q = r->sink_q,
@@ -425,7 +425,7 @@ static void test_lowest_goes_first(void **state)
 					     .finish = fickle_finish };
 	static const uint64_t want[] = { 0, 1, 2, 0, 1, 2, 3, 4, 5 };
 	struct fickle f = { .path = { .ops = &ops } };
-	struct sender_config c = { .path = &f.path, .q = bq_new(0) };
+	struct sender_config c = { .path = &f.path, .q = bq_new() };
 	struct pool *pool = make_pool(INFLIGHT, PAYLOAD);
 	struct stage *s;
 
@@ -494,7 +494,7 @@ static void test_abort_at_the_end(void **state)
 	static const struct path_ops ops = { .name = "failing", .post = failing_post,
 					     .poll = failing_poll, .wake = fickle_wake,
 					     .finish = failing_finish };
-	struct failing f = { .path = { .ops = &ops }, .q = bq_new(0) };
+	struct failing f = { .path = { .ops = &ops }, .q = bq_new() };
 	struct sender_config c = { .path = &f.path, .q = f.q };
 	struct pool *pool = make_pool(INFLIGHT, PAYLOAD);
 	struct block *b = pool_get(pool);

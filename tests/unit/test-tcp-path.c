@@ -209,7 +209,7 @@ static void sink_start(struct sink *s, const int *fds, uint64_t numbers)
 	s->path = make_path(false, s->pool, fds, CHANNELS, INFLIGHT);
 	s->numbers = numbers;
 	s->seen = calloc(numbers, sizeof(*s->seen));
-	s->q = bq_new(0);
+	s->q = bq_new();
 	assert_int_equal(thread_start(&s->thread, "sink", sink_main, s), 0);
 	if (s->late)
 		assert_int_equal(thread_start(&s->releaser, "releaser", releaser_main, s), 0);

@@ -238,7 +238,7 @@ static int sink_prepare(struct xfer *x, struct err *e)
 	s->entries.verdicts = buf_new(BULK_FRAME_MAX);
 	s->commits.parts_most = open_files_most();
 	s->dirset = dirs_new(open_files_most());
-	s->writers.arrived = bq_new(0);
+	s->writers.arrived = bq_new();
 	if (!s->entries.slots || !s->entries.verdicts || !s->writers.numbers ||
 	    !s->writers.arrived || !s->dirset)
 		return err_set(e, -ENOMEM, "out of memory");

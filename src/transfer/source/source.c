@@ -268,7 +268,7 @@ static int source_prepare(struct xfer *x, struct err *e)
 	limit_blocks(s, UINT64_MAX);
 	root_rules_dirs(s->x.c->root, s->dirs);
 	for (uint32_t i = 0; i < s->x.nroutes; i++) {
-		s->ready[i] = bq_new(0);
+		s->ready[i] = bq_new();
 		if (!s->ready[i])
 			return err_set(e, -ENOMEM, "out of memory");
 	}

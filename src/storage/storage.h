@@ -314,9 +314,9 @@ typedef int part_run_fn(void *arg, const struct part_run *run);
  * text. */
 int64_t part_runs(struct part *p, part_run_fn *fn, void *arg, struct err *e);
 
-/* Sort the n runs at v, which lie in the file behind fd, by offset; call fn for each run that matches
- * the file, except those that overlap an earlier one. Ends when *stop is true; stop may be NULL. 0;
- * fn's result if not 0, which ends the calls; or -ENOMEM. */
+/* Sort the n runs at v of the file behind fd by offset; call fn for each run that matches the file,
+ * except those that overlap an earlier one. Ends when *stop is true; stop may be NULL. 0; fn's
+ * result if not 0, which ends the calls; or -ENOMEM. */
 int runs_compare(int fd, struct part_run *v, size_t n, const atomic_bool *stop, part_run_fn *fn,
 		 void *arg);
 

@@ -86,7 +86,7 @@ void pace_take(struct pace *p, uint64_t bytes)
 /* ---- both stages ---- */
 
 struct stage {
-	struct path *path;
+	struct stage_config cfg;
 	char name[16];
 	pthread_t thread;
 	atomic_bool stop;
@@ -94,14 +94,15 @@ struct stage {
 	int error;         /* the first error of the path */
 };
 
-/* Start the thread of a stage, whose first member is s. NULL, with s freed, on failure. */
-static struct stage *stage_start(struct stage *s, struct path *p, const char *name,
+/* Start a stage, the first member of a struct of size bytes. */
+static struct stage *stage_start(const struct stage_config *c, size_t size, const char *name,
 				 void *(*main)(void *), struct err *e)
 {
+	struct stage *s = calloc(1, size);
 	int r = -ENOMEM;
 
 	if (s) {
-		s->path = p;
+		s->cfg = *c;
 		snprintf(s->name, sizeof(s->name), "%s", name);
 		r = thread_start(&s->thread, name, main, s);
 	}
@@ -115,7 +116,7 @@ static struct stage *stage_start(struct stage *s, struct path *p, const char *na
 /* End a stage. orderly: the peer still takes part, so close the channels in good order. */
 static void stage_leave(struct stage *s, bool orderly)
 {
-	struct path *p = s->path;
+	struct path *p = s->cfg.path;
 	int r = orderly && !s->error && !atomic_load(&s->abort) ? p->ops->finish(p, FINISH_MS) : 0;
 
 	/* Everything is acknowledged: a failure to close the channels does not change the
@@ -131,7 +132,7 @@ static void stage_leave(struct stage *s, bool orderly)
 void stage_stop(struct stage *s)
 {
 	atomic_store(&s->stop, true);
-	s->path->ops->wake(s->path);
+	s->cfg.path->ops->wake(s->cfg.path);
 }
 
 void stage_abort(struct stage *s)
@@ -155,7 +156,6 @@ void stage_free(struct stage *s)
 
 struct sender {
 	struct stage stage;
-	struct sender_config cfg;
 	struct block *first, *last; /* to be sent before the blocks of the queue */
 	uint32_t unacked;           /* blocks that the path owns */
 	uint32_t refused;
@@ -195,14 +195,14 @@ static void sender_fail(struct sender *s, int error)
 	if (s->stage.error)
 		return;
 	s->stage.error = error;
-	if (error != -ECANCELED && s->cfg.failed)
-		s->cfg.failed(s->cfg.arg, error);
+	if (error != -ECANCELED && s->stage.cfg.failed)
+		s->stage.cfg.failed(s->stage.cfg.arg, error);
 }
 
 /* This path has no channel left for b: hand it back. */
 static void sender_give_back(struct sender *s, struct block *b)
 {
-	int r = s->cfg.returned ? s->cfg.returned(s->cfg.arg, b) : -EPIPE;
+	int r = s->stage.cfg.returned ? s->stage.cfg.returned(s->stage.cfg.arg, b) : -EPIPE;
 
 	if (r < 0) {
 		pool_put(b);
@@ -212,14 +212,14 @@ static void sender_give_back(struct sender *s, struct block *b)
 
 static int sender_post(struct sender *s, struct block *b)
 {
-	struct path *p = s->stage.path;
+	struct path *p = s->stage.cfg.path;
 	uint32_t bytes = b->len;
 	int r = s->lost ? -EPIPE : p->ops->post(p, b);
 
 	if (r == 0) {
 		s->unacked++;
-		if (s->cfg.pace)
-			pace_take(s->cfg.pace, bytes);
+		if (s->stage.cfg.pace)
+			pace_take(s->stage.cfg.pace, bytes);
 	} else if (r == -EAGAIN) {
 		sender_hold(s, b); /* no room now */
 	} else if (r == -EPIPE) {
@@ -237,7 +237,7 @@ static int sender_post_all(struct sender *s)
 {
 	while (!s->stage.error) {
 		struct block *b = NULL;
-		uint64_t wait = s->cfg.pace ? pace_wait_ns(s->cfg.pace, now_ns()) : 0;
+		uint64_t wait = s->stage.cfg.pace ? pace_wait_ns(s->stage.cfg.pace, now_ns()) : 0;
 		int r;
 
 		if (wait && !s->lost)
@@ -247,7 +247,7 @@ static int sender_post_all(struct sender *s)
 		} else if (s->drained) {
 			return -1;
 		} else {
-			r = bq_try_pop(s->cfg.q, &b);
+			r = bq_try_pop(s->stage.cfg.q, &b);
 			s->drained = r == 1;
 			if (r < 0 && r != -EAGAIN)
 				sender_fail(s, r);
@@ -282,8 +282,8 @@ static void sender_event(struct sender *s, const struct path_event *ev)
 	case PATH_ACKED:
 		s->unacked--;
 		s->refused = 0;
-		if (s->cfg.acked)
-			s->cfg.acked(s->cfg.arg, ev->block);
+		if (s->stage.cfg.acked)
+			s->stage.cfg.acked(s->stage.cfg.arg, ev->block);
 		pool_put(ev->block);
 		break;
 	case PATH_RETURNED:
@@ -292,8 +292,8 @@ static void sender_event(struct sender *s, const struct path_event *ev)
 		sender_hold(s, ev->block);
 		break;
 	case PATH_DOWN:
-		if (s->cfg.down)
-			s->cfg.down(s->cfg.arg, ev->channel, ev->error);
+		if (s->stage.cfg.down)
+			s->stage.cfg.down(s->stage.cfg.arg, ev->channel, ev->error);
 		break;
 	case PATH_RECEIVED:
 		pool_put(ev->block);
@@ -317,7 +317,7 @@ static void sender_pass_on(struct sender *s)
 		sender_give_back(s, sender_unhold(s));
 		return;
 	}
-	r = bq_pop(s->cfg.q, &b);
+	r = bq_pop(s->stage.cfg.q, &b);
 	if (r == 0)
 		sender_give_back(s, b);
 	else if (r < 0)
@@ -328,10 +328,10 @@ static void sender_pass_on(struct sender *s)
 static void *sender_main(void *arg)
 {
 	struct sender *s = arg;
-	struct path *p = s->stage.path;
+	struct path *p = s->stage.cfg.path;
 	struct path_event ev[EVENTS];
 
-	place_self(&s->cfg.cpus);
+	place_self(&s->stage.cfg.cpus);
 	while (!sender_done(s)) {
 		int n, timeout_ms;
 
@@ -374,21 +374,16 @@ static void sender_wake_path(void *arg)
 	p->ops->wake(p);
 }
 
-struct stage *sender_start(const struct sender_config *c, const char *name, struct err *e)
+struct stage *sender_start(const struct stage_config *c, const char *name, struct err *e)
 {
-	struct sender *s = calloc(1, sizeof(*s));
-
-	if (s)
-		s->cfg = *c;
 	bq_set_notify(c->q, sender_wake_path, c->path);
-	return stage_start(s ? &s->stage : NULL, c->path, name, sender_main, e);
+	return stage_start(c, sizeof(struct sender), name, sender_main, e);
 }
 
 /* ---- receiver ---- */
 
 struct receiver {
 	struct stage stage; /* down() reports errors of channels, stage.error does not */
-	struct receiver_config cfg;
 	bool dry;           /* no channel is left, and its events have been handled */
 	int last;           /* the error of the last channel that went down */
 };
@@ -398,13 +393,13 @@ static void receiver_event(struct receiver *r, const struct path_event *ev)
 	int rc;
 
 	if (ev->kind == PATH_DOWN) {
-		if (r->cfg.down)
-			r->cfg.down(r->cfg.arg, ev->channel, ev->error);
+		if (r->stage.cfg.down)
+			r->stage.cfg.down(r->stage.cfg.arg, ev->channel, ev->error);
 		r->last = ev->error;
 		return;
 	}
 
-	rc = ev->kind == PATH_RECEIVED ? bq_push(r->cfg.q, ev->block) : -EPROTO;
+	rc = ev->kind == PATH_RECEIVED ? bq_push(r->stage.cfg.q, ev->block) : -EPROTO;
 	if (rc < 0) {
 		pool_put(ev->block);
 		if (!r->stage.error)
@@ -416,10 +411,10 @@ static void *receiver_main(void *arg)
 {
 	struct receiver *r = arg;
 	struct stage *s = &r->stage;
-	struct path *p = s->path;
+	struct path *p = s->cfg.path;
 	struct path_event ev[EVENTS];
 
-	place_self(&r->cfg.cpus);
+	place_self(&s->cfg.cpus);
 	/* Once no channel is left, no block can arrive, and the peer waits for no answer. */
 	while (!atomic_load(&s->stop) && !s->error && !r->dry) {
 		int n = p->ops->poll(p, ev, EVENTS, -1);
@@ -438,11 +433,7 @@ static void *receiver_main(void *arg)
 	return NULL;
 }
 
-struct stage *receiver_start(const struct receiver_config *c, const char *name, struct err *e)
+struct stage *receiver_start(const struct stage_config *c, const char *name, struct err *e)
 {
-	struct receiver *r = calloc(1, sizeof(*r));
-
-	if (r)
-		r->cfg = *c;
-	return stage_start(r ? &r->stage : NULL, c->path, name, receiver_main, e);
+	return stage_start(c, sizeof(struct receiver), name, receiver_main, e);
 }

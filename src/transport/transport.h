@@ -545,39 +545,31 @@ void pace_take(struct pace *p, uint64_t bytes);
 
 struct stage;
 
-/* The source's last stage: sends the filled blocks of q and waits for their acknowledgements. */
-struct sender_config {
+struct stage_config {
 	struct path *path;           /* not owned */
-	struct bq *q;                /* not owned; closing it ends the stage. sender_start() lets q
-				      * wake the path: start before others push, free the path
-				      * after q */
+	struct bq *q;                /* not owned */
+	/* Called by the stage's thread. down: a channel went down; the transfer continues while
+	 * another is up. */
+	void (*down)(void *arg, uint32_t channel, int error);
+	void *arg;
+	struct ids cpus;             /* of its thread; empty: any */
+
+	/* sender */
 	struct pace *pace;           /* NULL: no limit; others may share it; not owned */
-	/* Called by the sender's thread. acked: b returns to its pool after the call.
-	 * returned: this path has no channel left for b. 0: the callee owns b; negative: no path
-	 * can send it, the transfer fails. */
+	/* acked: b returns to its pool after the call. returned: this path has no channel left for
+	 * b. 0: the callee owns b; negative: no path can send it, the transfer fails. */
 	void (*acked)(void *arg, struct block *b);
 	int (*returned)(void *arg, struct block *b);
-	/* down: a channel went down; the transfer continues while another is up. */
-	void (*down)(void *arg, uint32_t channel, int error);
 	/* failed: the sender ends early for this reason; called once, but not after
 	 * stage_abort. No block is acknowledged any more. */
 	void (*failed)(void *arg, int error);
-	void *arg;
-	struct ids cpus;             /* of its thread; empty: any */
 };
 
-struct stage *sender_start(const struct sender_config *c, const char *name, struct err *e);
-
-/* The sink's first stage: pushes received blocks to q. */
-struct receiver_config {
-	struct path *path;
-	struct bq *q;                /* the pool bounds it */
-	void (*down)(void *arg, uint32_t channel, int error);
-	void *arg;
-	struct ids cpus;             /* of its thread; empty: any */
-};
-
-struct stage *receiver_start(const struct receiver_config *c, const char *name, struct err *e);
+/* The source's last stage: sends the filled blocks of q, whose closing ends it, and waits for their
+ * acknowledgements. Lets q wake the path: start it before others push, free the path after q. The
+ * sink's first stage: pushes received blocks to q. NULL with text. */
+struct stage *sender_start(const struct stage_config *c, const char *name, struct err *e);
+struct stage *receiver_start(const struct stage_config *c, const char *name, struct err *e);
 
 /* End a receiver once all released blocks are acknowledged. A sender ends when its queue closes. */
 void stage_stop(struct stage *s);

@@ -90,8 +90,8 @@ static void end_run(struct run *r)
 static void run(uint8_t op, bool refuses, unsigned break_at)
 {
 	struct run *r = calloc(1, sizeof(*r));
-	struct receiver_config rc = { .arg = r };
-	struct sender_config sc = { .acked = on_acked, .arg = r };
+	struct stage_config rc = { .arg = r };
+	struct stage_config sc = { .acked = on_acked, .arg = r };
 	struct stage *to;
 	struct stage *from;
 

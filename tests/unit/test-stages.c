@@ -152,9 +152,9 @@ static void run_start(struct run *r)
 	r->others = bq_new();
 	if (!r->numbers)
 		r->numbers = NUMBERS;
-	const struct receiver_config rc = { .path = r->sink_path, .q = r->sink_q,
+	const struct stage_config rc = { .path = r->sink_path, .q = r->sink_q,
 					    .down = on_sink_down, .arg = r };
-	const struct sender_config sc = { .path = r->source_path, .q = r->source_q,
+	const struct stage_config sc = { .path = r->source_path, .q = r->source_q,
 					  .pace = r->paced ? &r->pace : NULL, .acked = on_acked,
 					  .returned = on_returned, .down = on_source_down,
 					  .failed = on_failed, .arg = r };
@@ -425,7 +425,7 @@ static void test_lowest_goes_first(void **state)
 					     .finish = fickle_finish };
 	static const uint64_t want[] = { 0, 1, 2, 0, 1, 2, 3, 4, 5 };
 	struct fickle f = { .path = { .ops = &ops } };
-	struct sender_config c = { .path = &f.path, .q = bq_new() };
+	struct stage_config c = { .path = &f.path, .q = bq_new() };
 	struct pool *pool = make_pool(INFLIGHT, PAYLOAD);
 	struct stage *s;
 
@@ -495,7 +495,7 @@ static void test_abort_at_the_end(void **state)
 					     .poll = failing_poll, .wake = fickle_wake,
 					     .finish = failing_finish };
 	struct failing f = { .path = { .ops = &ops }, .q = bq_new() };
-	struct sender_config c = { .path = &f.path, .q = f.q };
+	struct stage_config c = { .path = &f.path, .q = f.q };
 	struct pool *pool = make_pool(INFLIGHT, PAYLOAD);
 	struct block *b = pool_get(pool);
 	struct stage *s;

@@ -321,7 +321,7 @@ static int start_sender(struct source *s, uint32_t path, struct err *e)
 {
 	bool standby = path == s->x.npaths;
 	struct stage *sender;
-	struct sender_config c = {
+	struct stage_config c = {
 		.path = s->x.paths[path],
 		.q = s->ready[path],
 		.pace = s->x.c->request.rate ? &s->pace : NULL,

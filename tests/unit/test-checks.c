@@ -19,9 +19,9 @@
 static struct dirs *set;
 static struct dir *top;
 
-static struct check nth(uint64_t i)
+static struct part_run nth(uint64_t i)
 {
-	struct check c = { .offset = i * 1000, .length = (uint32_t)(i % 1000 + 1) };
+	struct part_run c = { .offset = i * 1000, .length = (uint32_t)(i % 1000 + 1) };
 
 	memset(c.digest, (int)(i * 7), sizeof(c.digest));
 	return c;
@@ -31,17 +31,17 @@ static struct check nth(uint64_t i)
 static void there_and_back(uint64_t n, uint64_t factor)
 {
 	struct checks c = { 0 };
-	struct check is;
+	struct part_run is;
 
 	for (uint64_t i = 0; i < n; i++) {
-		struct check add = nth(i * factor % n);
+		struct part_run add = nth(i * factor % n);
 
 		assert_int_equal(checks_add(&c, &add, top), 0);
 		assert_true(c.n <= CHECKS_ROOM);
 	}
 	assert_int_equal(checks_count(&c), n);
 	for (uint64_t i = 0; i < n; i++) {
-		struct check want = nth(i * factor % n);
+		struct part_run want = nth(i * factor % n);
 
 		assert_int_equal(checks_get(&c, i, &is), 0);
 		assert_memory_equal(&is, &want, sizeof(want));
@@ -66,11 +66,11 @@ static void test_all_come_back(void **state)
 static void test_file_is_gone(void **state)
 {
 	struct checks c = { 0 };
-	struct check is;
+	struct part_run is;
 
 	(void)state;
 	for (uint64_t i = 0; i < 2 * CHECKS_ROOM; i++) {
-		struct check add = nth(i);
+		struct part_run add = nth(i);
 
 		assert_int_equal(checks_add(&c, &add, top), 0);
 	}
@@ -86,7 +86,7 @@ static void test_no_directory(void **state)
 {
 	struct dir *gone = dir_sub(top, "never");
 	struct checks c = { 0 };
-	struct check add = nth(1);
+	struct part_run add = nth(1);
 
 	(void)state;
 	for (uint64_t i = 0; i < CHECKS_ROOM; i++)

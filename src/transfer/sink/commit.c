@@ -377,13 +377,9 @@ static int offer_run(void *arg, const struct part_run *run)
 		return 0;
 	atomic_fetch_add(&rf->s->entries.bytes_offered, run->length);
 	r = bulk_run_put(rf->b, run->offset, run->length, run->digest);
-	if (!r && rf->s->verify) { /* the bytes were read back just now, but perhaps from the page
-				    * cache */
-		struct check c = { .offset = run->offset, .length = run->length };
-
-		memcpy(c.digest, run->digest, sizeof(c.digest));
-		r = checks_add(&rf->f->kept, &c, rf->f->parent->dir);
-	}
+	/* The bytes were read back just now, but perhaps from the page cache. */
+	if (!r && rf->s->verify)
+		r = checks_add(&rf->f->kept, run, rf->f->parent->dir);
 	rf->n++;
 	if (!r && buf_len(rf->b) > BULK_FRAME_MAX - 64) {
 		r = xfer_send(&rf->s->x, BULK_RUNS, rf->b);

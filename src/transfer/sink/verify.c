@@ -25,7 +25,7 @@ static int verify_differs(struct sink_file *f, uint64_t at, struct err *e)
 		       printable(f->name), (unsigned long long)at);
 }
 
-static int verify_piece(struct sink_file *f, const struct check *c, uint8_t **room, struct err *e)
+static int verify_piece(struct sink_file *f, const struct part_run *c, uint8_t **room, struct err *e)
 {
 	uint8_t digest[RUN_DIGEST_BYTES];
 	uint8_t *bigger = realloc(*room, c->length + 1ul);
@@ -83,7 +83,7 @@ static int verify_pieces(struct sink *s, struct sink_file *f, const struct check
 			 bool earlier, struct err *e)
 {
 	uint8_t *room CLEANUP_FREE = NULL;
-	struct check c;
+	struct part_run c;
 	int r = 0;
 
 	for (uint64_t i = 0; !r && i < checks_count(pieces); i++) {
@@ -160,7 +160,7 @@ int make_holes(int fd, uint64_t size, const uint8_t *ranges, uint32_t n)
 
 /* ---- digests of the pieces of a file ---- */
 
-#define RUN_BYTES (CHECKS_ROOM * sizeof(struct check))
+#define RUN_BYTES (CHECKS_ROOM * sizeof(struct part_run))
 
 /* Create an unnamed file in the directory behind dfd, or, if that fails, in the directory for
  * temporary files. A descriptor, or a negative errno. */
@@ -209,7 +209,7 @@ uint64_t checks_count(const struct checks *c)
 	return (uint64_t)c->runs * CHECKS_ROOM + c->n;
 }
 
-int checks_get(const struct checks *c, uint64_t i, struct check *out)
+int checks_get(const struct checks *c, uint64_t i, struct part_run *out)
 {
 	uint64_t spilled = (uint64_t)c->runs * CHECKS_ROOM;
 	off_t at = (off_t)(i * sizeof(*out));
@@ -220,20 +220,14 @@ int checks_get(const struct checks *c, uint64_t i, struct check *out)
 	return 0;
 }
 
-int checks_add(struct checks *c, const struct check *new, struct dir *dir)
+int checks_add(struct checks *c, const struct part_run *new, struct dir *dir)
 {
 	int r = c->n == CHECKS_ROOM ? checks_spill(c, dir) : 0;
 
 	if (r)
 		return r;
-	if (!c->runs && !(c->n & (c->n - 1))) { /* a power of two: grow */
-		uint32_t room = c->n ? 2 * c->n : 1;
-		struct check *v = reallocarray(c->v, room, sizeof(*v));
-
-		if (!v)
-			return -ENOMEM;
-		c->v = v;
-	}
+	if (!array_has_room(c->v, c->n, c->room))
+		return -ENOMEM;
 	c->v[c->n++] = *new;
 	return 0;
 }

@@ -11,16 +11,10 @@
 
 #define CHECKS_ROOM 8192 /* in memory: 256 KiB */
 
-struct check {
-	uint64_t offset;
-	uint32_t length;
-	uint8_t digest[RUN_DIGEST_BYTES];
-};
-
 /* All zero: empty. */
 struct checks {
-	struct check *v;
-	uint32_t n;             /* number of checks in v */
+	struct part_run *v;
+	uint32_t n, room;       /* number of checks in v */
 	uint32_t runs;          /* groups of CHECKS_ROOM checks in the file */
 	int fd;                 /* the file; valid if runs > 0 */
 };
@@ -28,9 +22,9 @@ struct checks {
 uint64_t checks_count(const struct checks *c);
 /* Add a digest. dir: the directory for the unnamed file. 0 or a negative errno. One thread at a
  * time. */
-int checks_add(struct checks *c, const struct check *new, struct dir *dir);
+int checks_add(struct checks *c, const struct part_run *new, struct dir *dir);
 /* Digest i of checks_count(), in the order of their addition. 0, or -EIO. */
-int checks_get(const struct checks *c, uint64_t i, struct check *out);
+int checks_get(const struct checks *c, uint64_t i, struct part_run *out);
 void checks_clear(struct checks *c);
 
 struct sink;

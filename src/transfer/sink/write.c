@@ -111,28 +111,26 @@ static uint64_t most_pieces(struct sink *s, const struct sink_file *f, const str
 	return (x->offset + x->length) / a->block + 1 + (uint64_t)a->paths * a->inflight;
 }
 
-static int add_check(struct sink *s, struct sink_file *f, const struct extent *x,
-		     const uint8_t *data)
-{
-	struct check c = { .offset = x->offset, .length = x->length };
-	LOCK_GUARD(guard, stripe_of(s, f->id));
-
-	if (checks_count(&f->came) >= most_pieces(s, f, x))
-		return -EPROTO;
-	crypto_run_digest(c.digest, data, x->length);
-	return checks_add(&f->came, &c, f->parent->dir);
-}
-
-/* Note x in the journal, unless x is tiny: a record for each tiny piece would take as much space as
- * the data. */
-static int note_run(struct sink_file *f, const struct extent *x, const uint8_t *data)
+/* Note the digest of x for --ack verified, and in the journal, unless x is tiny: a record for each
+ * tiny piece would take as much space as the data. */
+static int note_run(struct sink *s, struct sink_file *f, const struct extent *x,
+		    const uint8_t *data)
 {
 	struct part_run run = { .offset = x->offset, .length = x->length };
+	bool journal = f->journal && f->part &&
+		       (x->length >= BLOCK_MIN || x->offset + x->length >= f->meta.size);
+	int r = 0;
 
-	if (x->length < BLOCK_MIN && x->offset + x->length < f->meta.size)
+	if (!s->verify && !journal)
 		return 0;
 	crypto_run_digest(run.digest, data, x->length);
-	return part_note_run(f->part, &run);
+	if (s->verify) {
+		LOCK_GUARD(guard, stripe_of(s, f->id));
+
+		r = checks_count(&f->came) < most_pieces(s, f, x) ?
+			    checks_add(&f->came, &run, f->parent->dir) : -EPROTO;
+	}
+	return r || !journal ? r : part_note_run(f->part, &run);
 }
 
 void sink_file_write_failed(struct sink *s, struct sink_file *f, int code)
@@ -148,12 +146,8 @@ void sink_file_write_failed(struct sink *s, struct sink_file *f, int code)
 static void extent_down(struct sink *s, struct sink_file *f, const struct extent *x,
 		 const uint8_t *data)
 {
-	int r = 0;
+	int r = note_run(s, f, x, data);
 
-	if (s->verify)
-		r = add_check(s, f, x, data);
-	if (!r && f->journal && f->part)
-		r = note_run(f, x, data);
 	if (r) {
 		sink_file_write_failed(s, f, r);
 		return;

@@ -208,14 +208,8 @@ static int sfile_add_runs(struct sfile *f, struct buf *p)
 		    run.length > f->size - run.offset ||
 		    (run.length < BLOCK_MIN && run.offset + run.length < f->size))
 			return -EBADMSG;
-		if (!(f->nruns & (f->nruns - 1))) { /* a power of two: grow */
-			uint32_t room = f->nruns ? 2 * f->nruns : 1;
-			struct part_run *runs = realloc(f->runs, room * sizeof(*runs));
-
-			if (!runs)
-				return -ENOMEM;
-			f->runs = runs;
-		}
+		if (!array_has_room(f->runs, f->nruns, f->runs_room))
+			return -ENOMEM;
 		f->runs[f->nruns++] = run;
 	}
 	return r;

@@ -55,7 +55,7 @@ struct sfile {
 
 	/* Runs that the sink has; written by the control reader before the file is ready. */
 	struct part_run *runs;
-	uint32_t nruns;
+	uint32_t nruns, runs_room;
 
 	/* Guarded by the plan's lock. */
 	struct sfile *next;         /* in ready or active */

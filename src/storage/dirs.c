@@ -23,10 +23,8 @@
 
 /* set->lock is the only lock; no system call is made while it is held. */
 struct dirs {
-	unsigned int max_open;  /* max_open to parts_age are constant once there are dirs */
-	bool without_proc;
-	dev_t plain;            /* a device that has no files of proc(5) */
-	uint64_t parts_age;     /* seconds; see dir_remove_old_parts(); 0: for ever */
+	unsigned int max_open;  /* constant once there are dirs, as rules */
+	struct root_rules rules;
 	atomic_size_t count;    /* directories of the set, open or not */
 	pthread_mutex_t lock;   /* guards all below, and the marked fields of each struct dir */
 	dev_t cleared_dev;      /* directory last searched for old parts, and when */
@@ -75,10 +73,9 @@ void dirs_free(struct dirs *s)
 	free(s);
 }
 
-void dirs_without_proc(struct dirs *s, dev_t plain)
+void dirs_set_rules(struct dirs *s, const struct root_rules *rules)
 {
-	s->without_proc = true;
-	s->plain = plain;
+	s->rules = *rules;
 }
 
 static struct dir *dir_new(struct dirs *s, const char *name)
@@ -243,17 +240,11 @@ void dir_unpin(struct dir *d)
  * it with O_PATH, which suffices to open names below it. */
 static int open_name(const struct dirs *s, int parent, const char *name)
 {
-	int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), rc;
+	int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
 	if (fd < 0 && errno == EACCES)
 		fd = openat(parent, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (fd < 0)
-		return -errno;
-	rc = s->without_proc ? fd_is_proc(fd, s->plain) : 0;
-	if (rc == 0)
-		return fd;
-	close(fd);
-	return rc < 0 ? rc : -EACCES;
+	return fd < 0 ? -errno : rules_admit(&s->rules, fd);
 }
 
 /* As open_name(); when out of descriptors, close unpinned directories of the set and retry. */
@@ -453,7 +444,7 @@ static int remove_if_old(void *arg, int dirfd, const char *name)
 	struct dir *d = arg;
 	uint64_t age;
 
-	if (part_age(dirfd, name, &age) || age < d->set->parts_age ||
+	if (part_age(dirfd, name, &age) || age < d->set->rules.parts_age ||
 	    part_unlink_stale(dirfd, name))
 		return 0;
 	path = dir_path(d, name);
@@ -482,15 +473,10 @@ static bool was_cleared_last(struct dirs *s, int fd)
 
 void dir_remove_old_parts(struct dir *d, int fd)
 {
-	if (d->set->parts_age &&
+	if (d->set->rules.parts_age &&
 	    !atomic_exchange_explicit(&d->cleared, true, memory_order_relaxed) &&
 	    !was_cleared_last(d->set, fd))
 		parts_scan(fd, SIZE_MAX, remove_if_old, d);
-}
-
-void dirs_set_parts_age(struct dirs *s, uint64_t seconds)
-{
-	s->parts_age = seconds;
 }
 
 /* ---- syncing names ---- */

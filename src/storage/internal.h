@@ -7,6 +7,18 @@
 
 /* ---- directories ---- */
 
+/* The settings of a root for all that is opened below it. */
+struct root_rules {
+	bool without_proc;    /* files of proc(5) are not opened (-EACCES) */
+	dev_t plain;          /* a device without such files; 0: not known */
+	uint64_t parts_age;   /* seconds; see dir_remove_old_parts(); 0: for ever */
+};
+
+/* fd if the rules allow its file; otherwise fd is closed: -EACCES or another negative errno. */
+int rules_admit(const struct root_rules *rules, int fd);
+/* For root_rules_dirs(), and tests. */
+void dirs_set_rules(struct dirs *s, const struct root_rules *rules);
+
 /* Record st, the result of fstat() on d's descriptor, for dir_revive(). */
 void dir_know(struct dir *d, const struct stat *st);
 

@@ -28,9 +28,7 @@ struct root {
 	bool walk_only;   /* do not try openat2 */
 	bool whole;       /* fd is "/", where ".." leads to "/" itself */
 	bool confined;
-	bool without_proc;
-	uint64_t parts_age;
-	dev_t plain;      /* if without_proc: the device of fd, which is not proc(5) */
+	struct root_rules rules;
 };
 
 struct root *root_new(const char *dir, bool confined, struct err *e)
@@ -74,24 +72,22 @@ int root_without_proc(struct root *r, struct err *e)
 		r->whole = true;
 	}
 
-	r->without_proc = true;
+	r->rules.without_proc = true;
 	rc = fd_is_proc(r->fd, 0);
 	if (rc == 0 && fstat(r->fd, &st) == 0)
-		r->plain = st.st_dev;
+		r->rules.plain = st.st_dev;
 	return rc < 0 ? err_sys(e, rc, "root directory") : 0;
 }
 
 void root_set_parts_age(struct root *r, uint64_t seconds)
 {
-	r->parts_age = seconds;
+	r->rules.parts_age = seconds;
 }
 
 void root_rules_dirs(const struct root *r, struct dirs *s)
 {
-	if (r && r->without_proc)
-		dirs_without_proc(s, r->plain);
 	if (r)
-		dirs_set_parts_age(s, r->parts_age);
+		dirs_set_rules(s, &r->rules);
 }
 
 bool root_is_confined(const struct root *r)
@@ -119,7 +115,7 @@ static int beneath_open(const struct root *root, const char *path, int flags, mo
 
 static int open_raw(struct root *r, const char *path, int flags, mode_t mode)
 {
-	int fd, rc;
+	int fd;
 
 	flags |= O_CLOEXEC;
 	if (r->confined || r->whole) {
@@ -128,13 +124,7 @@ static int open_raw(struct root *r, const char *path, int flags, mode_t mode)
 		fd = openat(r->fd, *path ? path : ".", flags, mode);
 		fd = fd < 0 ? -errno : fd;
 	}
-	if (fd < 0)
-		return fd;
-	rc = r->without_proc ? fd_is_proc(fd, r->plain) : 0;
-	if (rc == 0)
-		return fd;
-	close(fd);
-	return rc < 0 ? rc : -EACCES;
+	return fd < 0 ? fd : rules_admit(&r->rules, fd);
 }
 
 int root_open(struct root *r, const char *path, int flags, mode_t mode)
@@ -182,7 +172,7 @@ int root_stat(struct root *r, const char *path, bool follow, struct stat *st)
 {
 	int fd CLEANUP_CLOSE = -1;
 
-	if (!r->confined && !r->without_proc) {
+	if (!r->confined && !r->rules.without_proc) {
 		int flags = follow ? 0 : AT_SYMLINK_NOFOLLOW;
 
 		return fstatat(r->fd, *path ? path : ".", st, flags) ? -errno : 0;
@@ -494,6 +484,16 @@ int fd_is_proc(int fd, dev_t plain)
 	if (fstatfs(fd, &fs))
 		return -errno;
 	return fs.f_type == PROC_SUPER_MAGIC;
+}
+
+int rules_admit(const struct root_rules *rules, int fd)
+{
+	int rc = rules->without_proc ? fd_is_proc(fd, rules->plain) : 0;
+
+	if (rc == 0)
+		return fd;
+	close(fd);
+	return rc < 0 ? rc : -EACCES;
 }
 
 /* True: a magic link of proc(5), which leads to an inode instead of a name. Its text is an absolute

@@ -34,8 +34,9 @@ bool root_is_confined(const struct root *r);
  * threads use r. */
 int root_without_proc(struct root *r, struct err *e);
 
-/* The age in seconds that root_rules_dirs() passes to dirs_set_parts_age(). Call it before other
- * threads use r. */
+/* When a file is created in a directory below r (root_rules_dirs()), remove the parts there that
+ * have not been written for this many seconds; 0: remove none. Call it before other threads use
+ * r. */
 void root_set_parts_age(struct root *r, uint64_t seconds);
 
 /* Open path. flags as in open(2); O_CLOEXEC is added. O_NOFOLLOW: do not follow a link as the last
@@ -71,16 +72,8 @@ struct dirs; /* a set of directories that shares the limit of open descriptors *
 struct dirs *dirs_new(unsigned max_open);
 void dirs_free(struct dirs *s);
 
-/* From now on subdirectories that belong to proc(5) are not opened (-EACCES). plain: a device
- * without such files; 0: not known. Call it before other threads use s. */
-void dirs_without_proc(struct dirs *s, dev_t plain);
-
-/* When a file is created in a directory of s, remove the parts there that have not been written for
- * this many seconds; 0: remove none. Call it before other threads use s. */
-void dirs_set_parts_age(struct dirs *s, uint64_t seconds);
-
 /* Apply the settings of root_without_proc() and root_set_parts_age() to s. r NULL (the data is not
- * in files) is harmless. */
+ * in files) is harmless. Call it before other threads use s. */
 void root_rules_dirs(const struct root *r, struct dirs *s);
 
 /* The directories that exist now, with the parents that they hold. Any thread. */

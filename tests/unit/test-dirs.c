@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Directories by reference: few descriptors for many directories, used by many threads. */
-#include "storage/storage.h"
+#include "storage/internal.h"
 
 #include "tests/support/tmptree.h"
 
@@ -213,7 +213,7 @@ static void a_symlink_is_no_directory(void **state)
 	dirs_free(s);
 }
 
-/* dirs_without_proc() for a walk from "/". */
+/* root_rules.without_proc for a walk from "/". */
 static void nothing_of_proc_is_entered(void **state)
 {
 	(void)state;
@@ -227,7 +227,7 @@ static void nothing_of_proc_is_entered(void **state)
 		int fd;
 
 		if (without)
-			dirs_without_proc(s, 0);
+			dirs_set_rules(s, &(struct root_rules){ .without_proc = true });
 		fd = dir_pin(sys);
 		if (fd >= 0)
 			dir_unpin(sys);

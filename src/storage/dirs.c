@@ -343,6 +343,17 @@ int dir_pin(struct dir *d)
 	return fd >= 0 ? fd : pin_closed(d);
 }
 
+int dir_stat(struct dir *d, const char *name, struct stat *st)
+{
+	int r, fd = dir_pin(d);
+
+	if (fd < 0)
+		return fd;
+	r = fstatat(fd, name, st, AT_SYMLINK_NOFOLLOW) ? -errno : 0;
+	dir_unpin(d);
+	return r;
+}
+
 /* ---- names ---- */
 
 char *dir_path(struct dir *d, const char *name)

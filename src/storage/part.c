@@ -198,14 +198,11 @@ struct part *part_begin(const struct part_spec *s, struct err *e)
 int part_stamp(const struct part_spec *s, struct timespec *t)
 {
 	char part[PART_NAME_MAX];
-	int dirfd = dir_pin(s->dir), r;
 	struct stat st;
+	int r;
 
-	if (dirfd < 0)
-		return dirfd;
 	part_name(part, s->name);
-	r = fstatat(dirfd, s->inplace ? s->name : part, &st, AT_SYMLINK_NOFOLLOW) ? -errno : 0;
-	dir_unpin(s->dir);
+	r = dir_stat(s->dir, s->inplace ? s->name : part, &st);
 	if (!r)
 		*t = st.st_mtim;
 	return r;

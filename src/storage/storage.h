@@ -94,6 +94,8 @@ void dir_put(struct dir *d);
  * Or a negative errno: it cannot be opened. */
 int dir_pin(struct dir *d);
 void dir_unpin(struct dir *d);
+/* As lstat(2) of name in d. 0 or a negative errno. */
+int dir_stat(struct dir *d, const char *name, struct stat *st);
 
 /* Sync the names in the directory behind dfd to stable storage. dfd may be O_PATH, and the
  * directory writable but not readable. 0 or a negative errno. Any thread. */

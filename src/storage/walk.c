@@ -233,14 +233,10 @@ static int report_closed(struct walk *w, struct dir *parent, const char *name, i
 {
 	struct walk_item it = { .parent = parent, .name = name, .error = code };
 	struct stat st;
-	int fd = dir_pin(parent);
 
 	it.meta.type = FT_DIR;
-	if (fd >= 0) {
-		if (fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0)
-			meta_from_stat(&it.meta, &st);
-		dir_unpin(parent);
-	}
+	if (dir_stat(parent, name, &st) == 0)
+		meta_from_stat(&it.meta, &st);
 	return w->fn(w->arg, &it);
 }
 

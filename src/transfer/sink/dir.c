@@ -282,16 +282,10 @@ static int keep_dir_xattrs(struct sink *s, const struct bulk_entry *en, struct s
 static bool dir_exists(struct sink *s, const struct sink_dir *parent, const char *name)
 {
 	struct stat st;
-	int dfd;
-	bool is;
 
 	if (!name)
 		return s->entries.dest.exists;
-	dfd = parent->dir ? dir_pin(parent->dir) : -ENOENT;
-	is = dfd >= 0 && !fstatat(dfd, name, &st, AT_SYMLINK_NOFOLLOW) && S_ISDIR(st.st_mode);
-	if (dfd >= 0)
-		dir_unpin(parent->dir);
-	return is;
+	return parent->dir && !dir_stat(parent->dir, name, &st) && S_ISDIR(st.st_mode);
 }
 
 /* Answer in a dry run: the directory exists, or would be created. */

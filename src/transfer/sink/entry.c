@@ -112,16 +112,9 @@ int sink_verdict(struct sink *s, uint64_t id, uint8_t verdict)
 /* Stat the file that has f's name now. */
 static int entry_look(struct sink_file *f, struct stat *st)
 {
-	int dfd, r;
-
 	if (!f->parent->dir)
 		return f->parent->error ? f->parent->error : -ENOENT;
-	dfd = dir_pin(f->parent->dir);
-	if (dfd < 0)
-		return dfd;
-	r = fstatat(dfd, f->name, st, AT_SYMLINK_NOFOLLOW) ? -errno : 0;
-	dir_unpin(f->parent->dir);
-	return r;
+	return dir_stat(f->parent->dir, f->name, st);
 }
 
 static bool not_older(const struct stat *st, const struct meta *m)

@@ -6,10 +6,6 @@
 
 #include "util/util.h"
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 /* Bytes before the payload of every block: wire header and extent table. */
 #define BLOCK_HEAD 4096u
 /* Extents that fit in the table: (4096 - 64) / 20, see rftp-protocol(7). */

@@ -2,8 +2,6 @@
 /* Queues of blocks that close with a cause. */
 #include "block/block.h"
 
-#include <errno.h>
-
 enum { CLOSED_CLEAN = 1 }; /* a value of state; 0: open; negative: the closing error */
 
 /* fn is called without the lock, because it may take other locks. */

@@ -3,7 +3,6 @@
 #include "block/block.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <linux/mman.h>
 #include <sys/mman.h>
 

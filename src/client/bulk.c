@@ -5,13 +5,9 @@
 #include "client/signals.h"
 #include "rdma/rdma.h"
 
-#include <errno.h>
 #include <poll.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
 /* Bytes. If all data channels are lost and at least this much remains, connecting again (about a
  * second) is faster than using the control connection. */

@@ -2,10 +2,7 @@
 /* The table of commands, their exit statuses, and the function that runs a command. */
 #include "client/client.h"
 
-#include <errno.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
 
 const struct command commands[] = {
 	{ "put", ON_PUT, 1, -1, "[-r] SOURCE... URL",

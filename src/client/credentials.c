@@ -4,16 +4,11 @@
 
 #include "client/signals.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #define KNOWN_HOSTS_MAX (16u << 20)
 #define NETRC_MAX (1u << 20)

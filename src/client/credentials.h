@@ -6,9 +6,6 @@
 
 #include "util/util.h"
 
-#include <stdbool.h>
-#include <stdint.h>
-
 /* ---- known servers ---- A file like ssh's known_hosts: lines "HOST:PORT PIN", an IPv6 address in
  * brackets, "#" comments. If a server has several lines, each of these keys is valid: so a key can
  * be replaced without an interruption. */

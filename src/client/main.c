@@ -4,10 +4,6 @@
 #include "client/shell/shell.h"
 #include "client/signals.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
-
 /* Report that the first word is not a command, and not a URL that stands alone. */
 static enum exit_status report_no_command(const struct option_args *a)
 {

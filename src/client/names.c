@@ -2,12 +2,7 @@
 /* Lists of names, and the output of names and facts. */
 #include "client/names.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 int names_add(struct names *names, char *name)
 {

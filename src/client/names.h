@@ -7,10 +7,6 @@
 #include "proto/proto.h"
 #include "util/util.h"
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdio.h>
-
 struct names {
 	char **all;  /* NULL at the end */
 	size_t n, room;

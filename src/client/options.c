@@ -8,11 +8,7 @@
 #include "transport/transport.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <fnmatch.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define SYSTEM_CONF "/etc/rftp.conf"
 #define SECOND 1000000000ull

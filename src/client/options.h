@@ -6,9 +6,6 @@
 
 #include "util/util.h"
 
-#include <stdbool.h>
-#include <stdint.h>
-
 enum progress_mode { PROGRESS_AUTO, PROGRESS_ALWAYS, PROGRESS_NEVER };
 enum transport_choice { USE_AUTO, USE_RDMA, USE_TCP };
 enum op_choice { USE_ANY_OP, USE_WRITE, USE_READ };

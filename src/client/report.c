@@ -5,15 +5,10 @@
 
 #include "client/signals.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/ioctl.h>
-#include <unistd.h>
 
 enum { LINE_MAX_BYTES = 512, DEFAULT_WIDTH = 80 };
 

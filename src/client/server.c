@@ -7,10 +7,6 @@
 #include "client/foreign/foreign.h"
 #include "client/signals.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
 

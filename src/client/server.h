@@ -8,8 +8,6 @@
 #include "client/foreign/foreign.h"
 #include "control/control.h"
 
-#include <string.h>
-
 struct server {
 	struct url url;             /* everything but the path */
 	struct options o;           /* the options for this host */

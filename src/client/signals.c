@@ -4,15 +4,9 @@
 
 #include "client/client.h"
 
-#include <errno.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/eventfd.h>
-#include <unistd.h>
 
 /* The handler, in the main thread, writes these, and other threads read them: use only __atomic
  * functions. */

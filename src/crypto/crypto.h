@@ -5,9 +5,6 @@
 
 #include "util/util.h"
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/uio.h>
 
 #define KEY_BYTES 32    /* every symmetric key and token */

@@ -2,11 +2,9 @@
 /* CRC32C; digests of files, named as in FTP's HASH command, and of the journal's runs. */
 #include "crypto/crypto.h"
 
-#include <errno.h>
 #include <limits.h>
 #include <openssl/err.h>
 #include <openssl/evp.h>
-#include <string.h>
 #include <strings.h>
 #ifdef HAVE_XXH_DISPATCH
 #include <xxh_x86dispatch.h> /* selects the XXH3 variant for this CPU */

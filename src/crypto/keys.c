@@ -3,7 +3,6 @@
  * passwords, hashed with scrypt (RFC 7914). */
 #include "crypto/crypto.h"
 
-#include <errno.h>
 #include <limits.h>
 #include <openssl/core_names.h>
 #include <openssl/crypto.h>
@@ -11,9 +10,6 @@
 #include <openssl/evp.h>
 #include <openssl/kdf.h>
 #include <openssl/params.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/random.h>
 
 /* RAND_bytes() is not used: it keeps its generator's state in the process, and rftpd forks. The

@@ -4,13 +4,10 @@
 #include "crypto/tls_priv.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
 #include <openssl/err.h>
 #include <openssl/sslerr.h>
 #include <openssl/x509v3.h>
 #include <poll.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/socket.h>
 
 /* The time limit for close_notify: a peer that does not read these few bytes for so long hangs. */

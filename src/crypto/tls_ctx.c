@@ -8,14 +8,11 @@
  * save only 0.1 of the 1.3 ms for the first context of a process. */
 #include "crypto/tls_priv.h"
 
-#include <errno.h>
 #include <limits.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #define VALID_SECONDS (10L * 365 * 24 * 3600)
 /* A new certificate must already be valid for a client with a slow clock. */

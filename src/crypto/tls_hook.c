@@ -6,14 +6,10 @@
 #include "crypto/crypto.h"
 #include "crypto/tls_priv.h"
 
-#include <errno.h>
 #include <openssl/bio.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <openssl/x509_vfy.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 
 /* Replaces OpenSSL's verification. Not called when a session is resumed: all sessions are from the

@@ -4,11 +4,9 @@
  * earlier ones (RFC 8446 §4.4.3). */
 #include "crypto/tls_priv.h"
 
-#include <errno.h>
 #include <openssl/err.h>
 #include <openssl/evp.h>
 #include <openssl/rsa.h>
-#include <string.h>
 
 /* Types of handshake messages (RFC 8446 §4). */
 enum {

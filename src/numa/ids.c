@@ -5,12 +5,7 @@
 #include "numa/topo.h"
 
 #include <ctype.h>
-#include <errno.h>
 #include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #define WORDS (IDS_MAX / 64)
 

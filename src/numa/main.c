@@ -6,14 +6,9 @@
 #include "numa/model.h"
 #include "numa/topo.h"
 
-#include <errno.h>
 #include <limits.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #define TOOL_NAME "rftp-numa"
 #define KEEP_MOST (64u << 20)

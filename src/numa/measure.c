@@ -3,10 +3,6 @@
  * threads of one target, their buffers, and the bandwidth of each round. */
 #include "numa/measure.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 
 /* A thread's buffer number i begins i * STAGGER bytes after the start of a huge page. Buffers at

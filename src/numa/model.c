@@ -2,10 +2,6 @@
 /* The I/O model: parser and checks of its JSON file, comparison with this machine, queries. */
 #include "numa/model.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
 /* On the same machine a node's memory may differ by 1/MEMORY_SLACK, because kernels reserve
  * different amounts. A removed memory module makes a larger difference. */
 #define MEMORY_SLACK 8

@@ -2,12 +2,8 @@
 /* The nodes of this machine: devices/system/node of sysfs. */
 #include "numa/topo.h"
 
-#include <errno.h>
 #include <limits.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define SYS "/sys"
 #define NODES "devices/system/node"

@@ -7,9 +7,6 @@
 
 #include "util/util.h"
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/types.h>
 
 /* ---- sets of CPUs and of nodes ---- */

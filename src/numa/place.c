@@ -3,14 +3,10 @@
 #include "numa/topo.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
 #include <linux/rtnetlink.h>
 #include <sched.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #ifdef HAVE_NUMA
 #include <numaif.h>

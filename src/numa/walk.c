@@ -3,17 +3,12 @@
  * processor events during the first walk. */
 #include "numa/measure.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <linux/perf_event.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 #define LINE_WORDS (WALK_LINE / sizeof(uint64_t))
 

@@ -12,10 +12,6 @@
 #include "proto/negotiate.h"
 #include "util/util.h"
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #define BULK_MAJOR 2
 #define BULK_MINOR 2
 #define BULK_REQUEST_MAX (4u << 20)

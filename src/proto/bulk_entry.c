@@ -3,8 +3,6 @@
 #include "proto/bulk.h"
 #include "proto/wire.h"
 
-#include <string.h>
-
 #define RANGE_BYTES 16
 /* The limit of one encoded entry, with the fields that later minor versions append. */
 #define ENTRY_BYTES_MAX BULK_FRAME_MAX

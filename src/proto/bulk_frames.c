@@ -4,8 +4,6 @@
 #include "proto/bulk.h"
 #include "proto/wire.h"
 
-#include <string.h>
-
 #define RUN_MAX (64u << 20) /* BLOCK_MAX of block/block.h */
 #define BLOCK_VERSION 1
 

@@ -4,10 +4,6 @@
 #include "proto/bulk.h"
 #include "proto/wire.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #define OFFER_BYTES_MAX 65536u /* of an encoded offer, with the fields that later versions append */
 
 /* ---- version and features ---- */

@@ -4,11 +4,6 @@
 #include "proto/ftp.h"
 #include "proto/wire.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 /* Replies of transfers: RFC 959 §5.4, and RFC 4217 §10 for TLS that is required or fails. */
 #define TRANSFER "125 150 226 250 425 426 521 522"
 #define BULK_CODES "150 226 503 504 522 550 552"

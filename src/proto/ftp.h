@@ -6,10 +6,6 @@
 
 #include "util/util.h"
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #define FTP_LINE_MAX 32768   /* bytes of a command line with its CRLF */
 #define FTP_REPLY_MAX (1u << 20)
 

@@ -2,11 +2,7 @@
 /* Lines of machine listings (RFC 3659 §7): facts and a name, and times (§2.3). */
 #include "proto/ftp.h"
 
-#include <errno.h>
 #include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 
 void ftp_facts_clear(struct ftp_facts *f)

@@ -3,11 +3,7 @@
  * another format; and the text of a whole listing. */
 #include "proto/ftp.h"
 
-#include <errno.h>
 #include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 #include <time.h>
 

@@ -3,9 +3,6 @@
 #include "proto/bulk.h"
 #include "proto/negotiate.h"
 
-#include <errno.h>
-#include <string.h>
-
 #define STORAGE_TOLD_ROTATING 3       /* of enum storage_class (storage/storage.h) */
 #define UNIT 4096u                    /* page; block sizes are multiples of it */
 #define HEAD_BYTES 4096u              /* of a block in a pool, before its payload */

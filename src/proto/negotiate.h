@@ -6,9 +6,6 @@
 
 #include "util/util.h"
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #define NICS_MAX 16
 #define HOST_ID_BYTES 16
 #define CHANNELS_MAX 256       /* of all paths together */

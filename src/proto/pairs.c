@@ -3,7 +3,6 @@
 #include "proto/negotiate.h"
 
 #include <arpa/inet.h>
-#include <string.h>
 
 struct pairing {
 	const struct offer *c, *s;

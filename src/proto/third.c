@@ -4,10 +4,6 @@
 
 #include "proto/wire.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 static void wire_pin(struct wire *w, void *pin)
 {
 	wire_short(w, pin, THIRD_PIN_MAX + 1);

@@ -2,9 +2,6 @@
 /* The cursor for messages: fields, strings, paths and errors. */
 #include "proto/wire.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #define ERRNO_LAST 133     /* EHWPOISON, the last one of Linux */
 #define TEXT_MAX 65536u    /* bytes accepted from the peer; the receiver keeps fewer */
 

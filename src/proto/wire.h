@@ -10,11 +10,6 @@
 #include "proto/bulk.h"
 #include "util/util.h"
 
-#include <errno.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 struct wire {
 	bool get;           /* decodes */
 	bool bad;           /* the message is malformed, or (encoding) must not be sent */

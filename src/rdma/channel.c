@@ -2,9 +2,6 @@
 /* One channel: its queue pair, its messages, its end. */
 #include "rdma/path.h"
 
-#include <errno.h>
-#include <string.h>
-
 #define INLINE_BYTES 64u
 #define SENDS_LEAST 32u
 /* min_rnr_timer 1: 0.01 ms. rdma_cm sets 0, which means 655 ms. Receives never run short, but a bug

@@ -4,13 +4,8 @@
 #include "rdma/path.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #define LOCK_SPARE_KIB 65536u /* needed beside the pool: queues, messages */
 

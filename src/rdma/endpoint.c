@@ -5,15 +5,10 @@
 #include "rdma/path.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
 #include <netinet/in.h>
 #include <poll.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #define RESOLVE_MS 5000
 /* One less than the maximum: rdma_rxe treats 7 as "for ever". */

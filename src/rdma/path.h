@@ -21,8 +21,6 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <stdint.h>
 
 #define RD_MESSAGE 512u           /* bytes of a message between the sides */
 #define RD_MESSAGES_OUT 16u       /* messages of one channel in flight */

@@ -3,9 +3,6 @@
 #include "rdma/path.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define COMPLETIONS 32
 #define ROUND_NS 1000000000ull /* from one check of all channels to the next */

@@ -3,9 +3,6 @@
  * blocks (READ); lists of credits go out. */
 #include "rdma/path.h"
 
-#include <errno.h>
-#include <string.h>
-
 /* ---- answers; with the path's lock ---- */
 
 static void rd_queue_answer(struct rd_path *p, struct rd_channel *c, const struct credit *k)

@@ -4,8 +4,6 @@
 #include "rdma/path.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
-#include <string.h>
 
 /* ---- taking blocks ---- */
 

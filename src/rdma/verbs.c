@@ -5,10 +5,7 @@
 #include "util/util.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
 #include <fcntl.h>
-#include <string.h>
-#include <unistd.h>
 
 /* rdma_* functions fail with -1 and errno. */
 static int cm_result(int r)

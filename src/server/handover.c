@@ -3,19 +3,13 @@
 #include "server/handover.h"
 #include "server/monitor/msg.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/un.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 enum {
 	FIRST_FD = 3,                     /* the first inherited descriptor, sd_listen_fds(3) */

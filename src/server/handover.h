@@ -24,7 +24,6 @@
 
 #include <poll.h>
 #include <signal.h>
-#include <stdbool.h>
 #include <sys/types.h>
 
 /* ---- signals of the monitor ---- */

@@ -5,13 +5,9 @@
 #include "transport/transport.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
 
 enum { ACCEPT_PAUSE_MS = 100 }; /* the pause when the system has no free descriptor */
 

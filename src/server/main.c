@@ -4,13 +4,8 @@
 #include "server/server.h"
 #include "util/util.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <termios.h>
-#include <unistd.h>
 
 enum { PASSWORD_MAX = 1024 };
 

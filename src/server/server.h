@@ -9,7 +9,6 @@
 #include "transport/transport.h"
 
 #include <signal.h>
-#include <stdbool.h>
 #include <sys/socket.h>
 
 /* Exit statuses, rftpd(8). */

@@ -2,16 +2,10 @@
 /* Directories by reference, with a bounded number of open descriptors. */
 #include "storage/internal.h"
 
-
-#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #define MIN_OPEN 4
 #define SHORT_CHAIN 16

@@ -5,17 +5,12 @@
 
 #include "proto/proto.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <linux/fiemap.h>
 #include <linux/fs.h>
 #include <linux/limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/xattr.h>
-#include <unistd.h>
 
 /* ---- by descriptor ---- */
 

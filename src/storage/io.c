@@ -2,14 +2,9 @@
 /* Block I/O: io_uring, with many operations in flight from one thread, or pread and pwrite. */
 #include "storage/internal.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 #ifdef HAVE_LIBURING
 #include <liburing.h>

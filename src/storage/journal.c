@@ -16,12 +16,8 @@
 
 #include "block/block.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #define JOURNAL_VERSION 2
 #define HEADER_BYTES 64

@@ -11,13 +11,9 @@
 #include "storage/internal.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/file.h>
-#include <unistd.h>
 
 #define MAX_TRIES 32
 

@@ -2,13 +2,9 @@
 /* Parts: files that are being written, and get their name when they are complete. */
 #include "storage/internal.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 enum kind { UNNAMED, NAMED, INPLACE };
 

@@ -3,12 +3,8 @@
 #include "storage/internal.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #define LIST_BYTES (64u << 10) /* of directory entries per system call */
 

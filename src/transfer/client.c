@@ -3,12 +3,6 @@
  * channels, and runs the source (put) or the sink (get). */
 #include "transfer/setup.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 #define REPLY_MS 60000
 
 /* Offer this machine's network cards; they decide whether RDMA is offered. */

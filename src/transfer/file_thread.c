@@ -2,11 +2,6 @@
 /* The frame of the threads that read or write files: their start, operations, and end. */
 #include "transfer/setup.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 static int file_thread_done(struct file_thread *t, struct io_op *op)
 {
 	int r = t->kind->done(t, op);

@@ -2,11 +2,7 @@
 /* Both ends of the control connection on which a client follows a transfer between two servers. */
 #include "transfer/transfer.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/eventfd.h>
-#include <unistd.h>
 
 /* ---- both ---- */
 

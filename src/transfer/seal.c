@@ -5,9 +5,6 @@
 #include "proto/proto.h"
 
 #include <assert.h>
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define LANES 256u
 #define EPOCH_BYTES (1ull << 36) /* a key seals at most this many bytes */

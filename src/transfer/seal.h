@@ -8,9 +8,6 @@
 #include "proto/proto.h"
 #include "transport/transport.h"
 
-#include <stdbool.h>
-#include <stdint.h>
-
 enum direction { CLIENT_TO_SERVER = 0, SERVER_TO_CLIENT = 1 };
 
 struct xkeys {

@@ -3,11 +3,7 @@
  * (put) or the source (get). */
 #include "transfer/setup.h"
 
-#include <errno.h>
 #include <netinet/in.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/eventfd.h>
 
 #define ACCEPT_MS 30000

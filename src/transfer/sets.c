@@ -7,10 +7,7 @@
 #include "transfer/transfer.h"
 #include "util/util.h"
 
-#include <errno.h>
 #include <search.h>
-#include <stdlib.h>
-#include <string.h>
 
 static int by_u64(const void *a, const void *b)
 {

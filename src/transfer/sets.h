@@ -7,9 +7,6 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
 /* Numbers are assigned in order, and few blocks are in flight at a time. So all missing numbers are
  * within this many of the lowest one. */

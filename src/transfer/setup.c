@@ -6,13 +6,8 @@
 #include "transfer/sink/sink.h"
 #include "transfer/source/source.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/eventfd.h>
-#include <unistd.h>
 
 #define SETUP_MS 60000
 /* rftp-protocol(7), Lost channels. */

@@ -13,8 +13,6 @@
 #include "util/util.h"
 
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <stdint.h>
 #include <sys/socket.h>
 
 /* The settings of this side. transfer_tuning_default() sets working defaults. */

@@ -2,12 +2,8 @@
 /* The control conversation of one transfer. */
 #include "transfer/xfer.h"
 
-#include <errno.h>
 #include <poll.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
 
 #define PROGRESS_NS 200000000ull
 

@@ -10,8 +10,6 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <stdint.h>
 
 /* A sign of life is sent every BEAT_MS; a peer that is silent for SILENCE_MS is lost. */
 #define BEAT_MS 1000

@@ -6,7 +6,6 @@
 
 #include <linux/tcp.h>
 #include <netinet/in.h>
-#include <string.h>
 
 /* ---- TCP_INFO ---- */
 

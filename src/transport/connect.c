@@ -3,17 +3,12 @@
  * answers. */
 #include "transport/tcp.h"
 
-#include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/eventfd.h>
-#include <unistd.h>
 
 #define ADDRESSES_MAX 16
 /* RFC 8305 §5: the wait for an address before the next one is tried. */

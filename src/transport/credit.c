@@ -4,10 +4,6 @@
  * channel. */
 #include "transport/credit.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
 /* ---- source: unacknowledged blocks ---- */
 
 /* A hash by number; the blocks of a slot are linked by next. */

@@ -4,11 +4,8 @@
 #include "transport/credit.h"
 #include "transport/transport.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdlib.h>
-#include <string.h>
 
 struct inband {
 	struct path path;

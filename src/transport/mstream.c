@@ -2,11 +2,8 @@
 /* The message stream: reads lines and frames from one buffer, writes whole messages. */
 #include "transport/transport.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define READ_BUFFER (64u << 10)
 /* Enough for a line with a password: realloc moves a line that grows beyond this, and does not wipe

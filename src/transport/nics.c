@@ -3,14 +3,9 @@
 #include "transport/tcp.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/in.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #define FOUND_MAX 128 /* most addresses of a machine */
 

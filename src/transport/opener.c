@@ -5,14 +5,10 @@
 #include "transport/tcp.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/eventfd.h>
-#include <unistd.h>
 
 /* Connections that have not proved the session: their number, and the time limit of each. */
 #define PENDING_MAX 64

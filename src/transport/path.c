@@ -3,10 +3,7 @@
  * make no progress, the sleep of their thread. */
 #include "transport/transport.h"
 
-#include <errno.h>
-#include <stdlib.h>
 #include <sys/eventfd.h>
-#include <unistd.h>
 
 int path_init(struct path *p, const struct path_ops *ops, const struct path_config *c,
 	      uint32_t nchannels, bool watched)

@@ -2,11 +2,8 @@
 /* The stages on both sides of a path, each a thread, and the pace of the senders. */
 #include "transport/transport.h"
 
-#include <errno.h>
 #include <limits.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 #define EVENTS 64
 #define FINISH_MS 10000

@@ -3,15 +3,11 @@
  * one host. */
 #include "transport/transport.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <stdatomic.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/eventfd.h>
 #include <sys/sendfile.h>
-#include <unistd.h>
 
 static bool stream_aborted(struct stream *s)
 {

@@ -2,13 +2,9 @@
 /* A path over TCP streams: one thread drives all its channels through one epoll set. */
 #include "transport/tcp.h"
 
-#include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #define EVENTS 64
 /* Answers are sent in batches of this share of the credits. Measured: a source with few credits

@@ -2,8 +2,6 @@
 /* The receiving direction of a TCP path: blocks in, lists of credits out. */
 #include "transport/tcp.h"
 
-#include <errno.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 

@@ -2,8 +2,6 @@
 /* The sending direction of a TCP path: blocks out, lists of credits in. */
 #include "transport/tcp.h"
 
-#include <errno.h>
-#include <string.h>
 #include <sys/socket.h>
 
 /* Most bytes of one sendmsg: enough to make the system call cheap, few enough that all channels and

@@ -1,14 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Small things that every folder needs: scope cleanup, time, random numbers, hash tables. */
+/* Small things that every folder needs: the standard headers that nearly every file uses (a file
+ * includes others itself), scope cleanup, time, random numbers, hash tables. */
 #ifndef RFTP_UTIL_BASE_H
 #define RFTP_UTIL_BASE_H
 
+#include <errno.h>
 #include <limits.h>
 #include <pthread.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 /* uthash's default function falls through switch labels, about which clang warns. */
 #define HASH_FUNCTION(key, len, hash) HASH_OAT(key, len, hash)

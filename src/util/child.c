@@ -6,14 +6,11 @@
 #include "util/io.h"
 #include "util/limits.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 enum { STEP_MS = 10, ERRNO_MOST = 4095 };
 

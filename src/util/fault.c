@@ -6,14 +6,9 @@
 #include "util/log.h"
 #include "util/units.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #define ENVIRONMENT "RFTP_FAULT"
 #define RULES_MAX 32

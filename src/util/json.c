@@ -5,10 +5,7 @@
 #include "util/base.h"
 #include "util/err.h"
 
-#include <errno.h>
 #include <malloc.h>
-#include <stdbool.h>
-#include <string.h>
 
 /* User names must not stay in freed memory: processes for other users inherit it. */
 static void json_wipe_text(char **text)

@@ -6,14 +6,10 @@
 #include "util/io.h"
 #include "util/units.h"
 
-#include <errno.h>
 #include <linux/capability.h>
 #include <sched.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 enum { CPUS_MOST = 1 << 16, GROUPS_MAX = 65536, NUMBER_MAX = 64, FDS_MOST = 1 << 20 };
 

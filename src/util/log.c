@@ -7,14 +7,10 @@
 #include "util/json.h"
 #include "util/units.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <syslog.h>
-#include <unistd.h>
 
 enum {
 	HEAD_BYTES = 128, LINE_BYTES = 4096, FILE_MODE = 0640,

@@ -6,10 +6,7 @@
 #include "util/io.h"
 #include "util/units.h"
 
-#include <errno.h>
 #include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define MS 1000000ull
 

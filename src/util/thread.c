@@ -6,11 +6,8 @@
 #include "util/io.h"
 #include "util/log.h"
 
-#include <errno.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/eventfd.h>
 
 enum { NAME_BYTES = 16 };

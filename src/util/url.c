@@ -6,10 +6,6 @@
 #include "util/units.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 
 /* ---- percent encoding (RFC 3986 §2) ---- */

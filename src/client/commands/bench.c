@@ -3,11 +3,7 @@
 #include "client/bulk.h"
 #include "client/signals.h"
 
-#include <errno.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define DEFAULT_NS 10000000000ull
 #define LINE_SECONDS 1.0

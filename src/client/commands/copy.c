@@ -4,10 +4,6 @@
 #include "client/foreign/foreign.h"
 #include "client/names.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
 /* A request has at most BULK_REQUEST_MAX bytes: a longer list is split into several requests. */
 #define BATCH_BYTES (BULK_REQUEST_MAX / 2)
 #define PATH_OVERHEAD 8

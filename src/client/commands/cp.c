@@ -6,15 +6,10 @@
 #include "client/names.h"
 #include "client/signals.h"
 
-#include <errno.h>
 #include <netdb.h>
 #include <poll.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/eventfd.h>
-#include <unistd.h>
 
 #define JSON_EVERY_SECONDS 1.0
 /* ALONE_MS: time for a server to end by itself after the other one has ended. LEAVE_MS: time for

@@ -4,11 +4,7 @@
 #include "client/names.h"
 #include "client/server.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 static bool is_directory_there(struct server *s, const char *path)
 {

@@ -3,11 +3,6 @@
 #include "client/names.h"
 #include "client/server.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 /* ---- ls ---- */
 
 static int facts_by_time(const void *a, const void *b)

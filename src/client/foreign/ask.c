@@ -3,11 +3,7 @@
  * each by the best command that the server has. */
 #include "client/foreign/foreign.h"
 
-#include <errno.h>
 #include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 
 /* A refusal with these codes means that the server has no such command (RFC 959, section 4.2). */

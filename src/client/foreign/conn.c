@@ -5,17 +5,12 @@
  * without need. */
 #include "client/foreign/foreign.h"
 
-#include <errno.h>
-
 #ifdef HAVE_CURL
 
 #include <curl/curl.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <poll.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 #include <sys/socket.h>
 

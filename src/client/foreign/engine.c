@@ -6,10 +6,6 @@
 #include "client/bulk.h"
 #include "client/signals.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 #define TICK_MS 200

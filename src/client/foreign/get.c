@@ -3,13 +3,8 @@
  * run ended. */
 #include "client/foreign/engine.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 /* If a server follows links in its listings, a circle of links looks like ever deeper directories.
  * So many directories above with the same listing are no coincidence. */

@@ -4,15 +4,10 @@
  * for the same content. */
 #include "client/foreign/engine.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 /* Room for PART_PREFIX, a digest, and a suffix. */
 #define NAME_BESIDE_MAX (sizeof(PART_PREFIX) + 2 * RUN_DIGEST_BYTES + sizeof(FOREIGN_OLD))

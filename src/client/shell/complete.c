@@ -3,10 +3,6 @@
 #include "client/shell/shell.h"
 
 #include <dirent.h>
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
 /* The context of the cursor, and the completions found. */

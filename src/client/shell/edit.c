@@ -4,15 +4,10 @@
 
 #include "client/signals.h"
 
-#include <errno.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 #include <wchar.h>
 
 #define PROMPT_MOST 512

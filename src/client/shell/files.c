@@ -5,13 +5,8 @@
 #include "client/foreign/foreign.h"
 #include "client/shell/shell.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <pwd.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 /* ---- paths ---- */
 

@@ -2,12 +2,8 @@
 /* Parses lines into commands and words, and expands patterns. */
 #include "client/shell/shell.h"
 
-#include <errno.h>
 #include <fnmatch.h>
 #include <glob.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define BLANKS " \t\r\n"
 #define WILDCARDS "*?["

@@ -4,17 +4,12 @@
 
 #include "client/signals.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <locale.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 struct shell *shell_new(const struct option_args *a)
 {

@@ -3,12 +3,6 @@
  * commands that concern the shell itself. */
 #include "client/shell/shell.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 /* ---- set ---- */
 
 /* Remove the settings of def; with same_member, of all rows that set the same member. */

@@ -3,10 +3,6 @@
  * MLSD (RFC 3659 §7) in the reply. */
 #include "control/client/client.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 
 enum { REPLY_MS = 10 * 60 * 1000, THIRD_MS = 60 * 1000, PRELIMINARY_MOST = 1000 };

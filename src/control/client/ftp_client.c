@@ -7,16 +7,11 @@
  * none depends on another's reply. */
 #include "control/client/client.h"
 
-#include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 enum {
 	TIMEOUT_MS = 30 * 1000,

@@ -3,18 +3,13 @@
  * both write to stderr. ssh itself prompts on the terminal. */
 #include "control/client/client.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <netdb.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/eventfd.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 enum {
 	ARGS_MAX = 40,

@@ -2,11 +2,8 @@
 /* Transfers of files over a data connection: REST, RETR, STOR, APPE, ABOR. */
 #include "control/server/session.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 enum {
 	COPY_BYTES = 256 << 10,

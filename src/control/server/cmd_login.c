@@ -3,10 +3,7 @@
  * session to another process after the login. */
 #include "control/server/session.h"
 
-#include <errno.h>
 #include <poll.h>
-#include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 
 enum {

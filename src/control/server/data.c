@@ -4,14 +4,11 @@
 #include "control/server/session.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
-#include <string.h>
 #include <strings.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 enum {
 	PORT_MIN = 1024,        /* RFC 2577 §3: lower ports belong to services */

@@ -3,12 +3,8 @@
  * these handlers, and for BULK, GIVE and TAKE: replies, rights, paths, TLS. */
 #include "control/server/session.h"
 
-#include <errno.h>
 #include <poll.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 
 enum {

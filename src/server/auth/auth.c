@@ -4,14 +4,9 @@
 #include "crypto/crypto.h"
 #include "server/session/session.h"
 
-#include <errno.h>
 #include <grp.h>
 #include <poll.h>
 #include <pwd.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 void auth_answer_clear(struct auth_answer *a)
 {

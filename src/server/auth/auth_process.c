@@ -8,13 +8,8 @@
 #include "server/monitor/monitor.h"
 #include "server/session/session.h"
 
-#include <errno.h>
 #include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 enum {
 	AUTH_ASK_MS = 60 * 1000,

@@ -4,16 +4,12 @@
 #include "server/auth/auth.h"
 #include "crypto/crypto.h"
 
-#include <errno.h>
 #include <grp.h>
 #include <linux/capability.h>
 #include <pwd.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 #define BLANKS " \t"
 

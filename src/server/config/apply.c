@@ -4,13 +4,9 @@
 #include "server/auth/auth.h"
 #include "server/server.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 /* The user of the preauth processes, if --user is not given and there is no user rftpd. */
 #define PREAUTH_USER_ELSE "nobody"

@@ -4,10 +4,7 @@
 #include "server/config/options.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
 #include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define MEMORY_MIN (1u << 20) /* as in rftp: the least with which a transfer can work */
 #define SECOND 1000000000ull

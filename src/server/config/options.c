@@ -7,13 +7,9 @@
 #include "server/auth/auth.h"
 #include "server/server.h"
 
-#include <errno.h>
 #include <grp.h>
 #include <pwd.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #define SECOND_NS 1000000000ull
 

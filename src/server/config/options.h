@@ -9,9 +9,6 @@
 #include "util/util.h"
 
 #include <netinet/in.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
 
 /* ---- networks, for the lists of allowed and refused addresses; option_rows.c ---- */
 

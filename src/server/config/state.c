@@ -3,15 +3,10 @@
 #include "server/server.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
 #include <pwd.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 enum { PEM_CERT, PEM_KEY, PEM_CA, PEMS };
 enum { PEM_MOST = 16 << 20 };

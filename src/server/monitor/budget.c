@@ -3,9 +3,6 @@
  * RLIMIT_MEMLOCK. */
 #include "server/monitor/monitor.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 
 #define PAGE ((uint64_t)4096)

@@ -5,12 +5,7 @@
 #include "server/auth/auth.h"
 #include "server/monitor/msg.h"
 
-#include <errno.h>
 #include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 enum {
 	AT_ONCE = 64,              /* packets read from one process before the others get their

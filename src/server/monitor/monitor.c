@@ -6,14 +6,9 @@
 #include "server/server.h"
 #include "server/monitor/msg.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 enum {
 	PAUSE_MS = 100,           /* the pause when the system has no free process */

@@ -4,14 +4,10 @@
 #include "server/monitor/msg.h"
 #include "util/util.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
-#include <unistd.h>
 
 enum {
 	PIPE_BYTES = 1 << 20,  /* room for a burst of log lines: each packet takes a page */

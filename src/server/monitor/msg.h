@@ -15,9 +15,7 @@
 
 #include "control/control.h"
 
-#include <errno.h>
 #include <limits.h>
-#include <stdint.h>
 #include <sys/mman.h>
 
 enum { NAME_ROOM = 256, PASSWORD_ROOM = 1024 };

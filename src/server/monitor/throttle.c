@@ -6,9 +6,6 @@
 
 #include <limits.h>
 #include <signal.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 /* ---- penalties ---- */
 

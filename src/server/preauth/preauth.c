@@ -6,14 +6,9 @@
 #include "server/server.h"
 #include "server/session/session.h"
 
-#include <errno.h>
 #include <malloc.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 enum {
 	ASK_MS = 120 * 1000,      /* time for a password check: PAM may ask another host */

@@ -2,13 +2,8 @@
 /* System call filters: lists of calls, and rules about their arguments. */
 #include "server/server.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 struct refused_call {
 	uint32_t arch;

@@ -5,15 +5,10 @@
 #include "server/monitor/msg.h"
 #include "server/server.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <malloc.h>
 #include <netinet/in.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 /* ---- login ---- */
 

@@ -9,16 +9,11 @@
  * door and its token. The key for the door is made here and never leaves this process. */
 #include "server/session/session.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/eventfd.h>
-#include <unistd.h>
 
 enum {
 	OPEN_S = 60,           /* the longest time that a door is open */

@@ -2,14 +2,9 @@
 /* Chooses the NUMA nodes of a transfer, logs them, and binds pools to them. */
 #include "transfer/placement/placement.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 struct spot {
 	int node;

@@ -2,8 +2,6 @@
 /* Chooses the path of the next block, and whether blocks stay on the paths near their storage. */
 #include "transfer/placement/sched.h"
 
-#include <string.h>
-
 /* A path is not used if its time would exceed SLOWER times the best path's time plus LATER_NS. */
 #define SLOWER 4
 #define LATER_NS 20000000ull

@@ -8,8 +8,6 @@
 #include "proto/proto.h"
 
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <stdint.h>
 
 /* The rate of one path: the highest of all measurements over SCHED_STRETCH_NS in which it always
  * had outstanding bytes, during the last one to two SCHED_MEMORY_NS. The highest, because a path

@@ -2,8 +2,6 @@
 /* Opens, checks and counts blocks before they are written. */
 #include "transfer/sink/sink.h"
 
-#include <errno.h>
-
 static char checked; /* its address is block.user of each checked block */
 
 /* ---- returning blocks ---- */

@@ -3,13 +3,8 @@
  * do the work for which the control reader must not wait. */
 #include "transfer/sink/sink.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 /* The most files that are synced together. */
 #define BATCH 128

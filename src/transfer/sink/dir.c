@@ -4,13 +4,8 @@
 
 #include "transfer/setup.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 static bool dest_names_directory(const char *p)
 {

@@ -2,13 +2,8 @@
 /* Entries: the files, directories and links of a frame, and the verdicts about files. */
 #include "transfer/sink/sink.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 /* ---- files ---- */
 

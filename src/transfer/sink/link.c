@@ -2,10 +2,6 @@
 /* Hard and symbolic links. */
 #include "transfer/sink/sink.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
 /* Targets hold their directories and those above: a peer could name BULK_LINKED_MAX deep ones. */
 #define LINK_DIRS_MOST (2u * BULK_LINKED_MAX)
 

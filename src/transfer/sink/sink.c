@@ -4,11 +4,7 @@
 
 #include "transfer/setup.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 static struct sink *sink_of(struct xfer *x)
 {

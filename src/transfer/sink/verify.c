@@ -2,13 +2,8 @@
 /* --ack verified: files are read back and compared. */
 #include "transfer/sink/sink.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #define ZEROS_AT_ONCE (1u << 20)
 

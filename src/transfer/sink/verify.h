@@ -6,9 +6,6 @@
 
 #include "storage/storage.h"
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #define CHECKS_ROOM 8192 /* in memory: 256 KiB */
 
 /* All zero: empty. */

@@ -2,18 +2,12 @@
 /* Writers: write blocks to files. */
 #include "transfer/sink/sink.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #define DIRECT_MIN (64ull << 20)
 

@@ -3,9 +3,6 @@
  * frames say that entries are done, have failed, are wanted or not, or exist in part. */
 #include "transfer/source/source.h"
 
-#include <errno.h>
-#include <stdlib.h>
-
 /* ---- entries that are not done ---- */
 
 /* The sink, or this side, has finished the entry id. Returns its file, and the table's reference to

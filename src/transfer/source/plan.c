@@ -2,11 +2,6 @@
 /* Hands out pieces of files to readers. */
 #include "transfer/source/plan.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 /* All zeros: empty. */
 struct elevator {
 	struct sfile *now, *later; /* heaps: files of this sweep; files before head, for the next

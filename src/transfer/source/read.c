@@ -4,14 +4,9 @@
 
 #include "transfer/setup.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 struct reader {
 	struct file_thread thread;     /* first; user of its operations: the file */

@@ -3,10 +3,6 @@
  * others. */
 #include "transfer/source/source.h"
 
-#include <errno.h>
-#include <string.h>
-#include <unistd.h>
-
 /* The time that a block of a dead path may wait for a buffer of another path before it is sent
  * in-band. All buffers may be full of blocks that the sink can write only after this one. */
 #define DETOUR_MS 1000

@@ -4,11 +4,7 @@
 
 #include "transfer/setup.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 static struct source *source_of(struct xfer *x)
 {

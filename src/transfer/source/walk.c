@@ -4,14 +4,9 @@
 
 #include "transfer/setup.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
 #define IMPLIED_MOST 65536u /* and the parents of the last one */
 

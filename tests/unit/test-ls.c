@@ -82,17 +82,27 @@ static void test_patterns(void **state)
 /* Exponential matching takes years for this pattern (CVE-2011-0762). */
 static void test_costly_pattern(void **state)
 {
-	char pattern[2001], name[256];
+	char pattern[LS_PATTERN_MOST + 2], name[256];
 	uint64_t began = now_ns();
 
-	for (size_t i = 0; i < 2000; i++)
+	for (size_t i = 0; i < LS_PATTERN_MOST; i++)
 		pattern[i] = i % 2 ? 'a' : '*';
-	pattern[2000] = '\0';
+	pattern[LS_PATTERN_MOST] = '\0';
 	memset(name, 'a', 254);
 	memcpy(name + 254, "b", 2);
 	assert_false(ls_match(pattern, name));
 	memcpy(pattern + 100, "*c", 3);
 	assert_false(ls_match(pattern, name));
+
+	/* Brackets that do not close are looked for again and again. */
+	memset(pattern, '[', LS_PATTERN_MOST);
+	*pattern = '*';
+	memset(name, '[', 255);
+	assert_false(ls_match(pattern, name));
+	memset(pattern + 1, '*', LS_PATTERN_MOST);
+	pattern[LS_PATTERN_MOST + 1] = '\0';
+	assert_false(ls_match(pattern, name));
+	assert_true(ls_match(pattern + 1, name));
 	assert_true(now_ns() - began < 5000000000u);
 }
 

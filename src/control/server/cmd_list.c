@@ -239,17 +239,16 @@ bool ls_is_pattern(const char *text)
 
 bool ls_match(const char *pattern, const char *name)
 {
-	CLEANUP_FREE char *whole = NULL;
-	size_t n = strlen(pattern), slashes = 0;
+	size_t n = strlen(pattern), backslashes = 0;
+	char whole[LS_PATTERN_MOST + 2];
 
-	/* A backslash at the end stands for itself; fnmatch(3) would match nothing. */
-	while (slashes < n && pattern[n - 1 - slashes] == '\\')
-		slashes++;
-	if (slashes % 2 && asprintf(&whole, "%s\\", pattern) < 0) {
-		whole = NULL;
+	if (n > LS_PATTERN_MOST)
 		return false;
-	}
-	return !fnmatch(whole ? whole : pattern, name, FNM_PERIOD);
+	/* A backslash at the end stands for itself; fnmatch(3) would match nothing. */
+	while (backslashes < n && pattern[n - 1 - backslashes] == '\\')
+		backslashes++;
+	snprintf(whole, sizeof(whole), "%s%s", pattern, backslashes % 2 ? "\\" : "");
+	return !fnmatch(whole, name, FNM_PERIOD);
 }
 
 /* ---- LIST: texts of lines ---- */

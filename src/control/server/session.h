@@ -159,8 +159,10 @@ char *ls_options_take(char *arg, struct ls_options *o);
 
 /* Does text contain "*", "?" or "["? */
 bool ls_is_pattern(const char *text);
-/* Does name, without slashes, match pattern, as by fnmatch(3)? Only a dot matches a leading dot.
- * Clients choose the pattern: the library does not need exponential time (test-ls.c). */
+/* Does name, without slashes, match pattern, as by fnmatch(3)? Only a dot matches a leading dot. A
+ * longer pattern matches nothing: clients choose it, and the library needs time up to its length
+ * times the square of the name's. */
+enum { LS_PATTERN_MOST = 1024 };
 bool ls_match(const char *pattern, const char *name);
 
 /* Write "-rw-r--r-- 1 1000 1000 6 Jan 1 12:34 " to out; the caller appends the name. now: seconds

@@ -167,7 +167,7 @@ static int rotates_at(int dev, unsigned depth)
 	return any < 0 ? (int)queue_at(dev, "rotational") : any;
 }
 
-/* The sysfs directory of dev. */
+/* An O_PATH descriptor of dev's directory in sysfs; negative: there is none. */
 static int device_open(const char *sysfs, dev_t dev)
 {
 	char path[512];

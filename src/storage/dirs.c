@@ -17,7 +17,7 @@
 
 /* set->lock is the only lock; no system call is made while it is held. */
 struct dirs {
-	unsigned int max_open;  /* constant once there are dirs, as rules */
+	unsigned int max_open;  /* constant once a directory was opened, as rules */
 	struct root_rules rules;
 	atomic_size_t count;    /* directories of the set, open or not */
 	pthread_mutex_t lock;   /* guards all below, and the marked fields of each struct dir */

@@ -13,8 +13,8 @@ static int file_thread_done(struct file_thread *t, struct io_op *op)
 
 int file_thread_reap(struct file_thread *t, int min)
 {
-	struct io_op *done[FILE_DEPTH_MAX];
-	int n = io_reap(t->io, done, min, FILE_DEPTH_MAX), r = 0;
+	struct io_op *done[FILE_DEPTH];
+	int n = io_reap(t->io, done, min, FILE_DEPTH), r = 0;
 
 	if (n < 0)
 		return xfer_fail(t->x, n, "%s: %s", t->kind->verb, strerror(-n));
@@ -75,9 +75,7 @@ static struct file_thread *file_thread_new(struct xfer *x, const struct file_thr
 	t->x = x;
 	t->kind = kind;
 	t->cpus = placement_io_cpus(x->placement);
-	t->depth = x->c->tuning.depth ? x->c->tuning.depth : 8;
-	if (t->depth > FILE_DEPTH_MAX)
-		t->depth = FILE_DEPTH_MAX;
+	t->depth = FILE_DEPTH;
 	for (unsigned k = t->depth; k-- > 0; t->spare = &t->ops[k])
 		t->ops[k].next = t->spare;
 
@@ -123,9 +121,9 @@ void file_threads_join(struct file_threads *g)
 	}
 }
 
-unsigned file_threads_wanted(const struct xfer *x, unsigned wish)
+unsigned file_threads_wanted(const struct xfer *x, unsigned wanted)
 {
-	unsigned n = wish ? wish : tuning_threads(&x->agr, placement_io_width(x->placement));
+	unsigned n = wanted ? wanted : tuning_threads(&x->agr, placement_io_width(x->placement));
 
 	return n > FILE_THREADS_MAX ? FILE_THREADS_MAX : n;
 }

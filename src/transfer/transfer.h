@@ -21,7 +21,6 @@ struct transfer_tuning {
 	enum { DIRECT_AUTO, DIRECT_ON, DIRECT_OFF } direct;
 	enum { SORT_AUTO, SORT_PHYSICAL, SORT_NONE } sort; /* order in which a source reads files */
 	unsigned readers, writers;  /* threads; 0: chosen */
-	unsigned depth;             /* I/O operations in flight per thread; 0: chosen */
 	enum page_choice pages;     /* for blocks */
 	struct place_wish place;    /* NUMA nodes */
 	unsigned balance_percent;   /* as for balance_init() */

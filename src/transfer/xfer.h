@@ -160,7 +160,7 @@ struct xfer {
 /* ---- threads that read or write files (file_thread.c) ---- */
 
 #define FILE_THREADS_MAX 64
-#define FILE_DEPTH_MAX 64
+#define FILE_DEPTH 8 /* operations in flight per thread */
 
 struct file_thread;
 
@@ -183,7 +183,7 @@ struct file_thread {
 	struct ids cpus;                      /* of its thread; empty: any */
 	struct io *io;
 	unsigned depth;                       /* operations in flight */
-	struct io_op ops[FILE_DEPTH_MAX], *spare; /* linked by next */
+	struct io_op ops[FILE_DEPTH], *spare; /* linked by next */
 };
 
 struct file_threads {
@@ -191,14 +191,14 @@ struct file_threads {
 	unsigned n;
 };
 
-/* The number of threads: wish, or that of tuning_threads() if it is 0. */
-unsigned file_threads_wanted(const struct xfer *x, unsigned wish);
+/* The number of threads: wanted, or that of tuning_threads() if it is 0. */
+unsigned file_threads_wanted(const struct xfer *x, unsigned wanted);
 /* Start g->n threads. 0, or a negative errno with text. */
 int file_threads_start(struct file_threads *g, struct xfer *x, const struct file_thread_kind *kind,
 		       enum io_kind engine, struct err *e);
 void file_threads_join(struct file_threads *g);
-/* Start an operation, and handle finished ones as far as its place is needed. Both return 0, or an
- * error of done(), or of the engine, with which the transfer has failed. */
+/* Start an operation; if depth operations are in flight then, wait for one and handle it. Both return
+ * 0, or an error of done(), or of the engine, with which the transfer has failed. */
 int file_thread_submit(struct file_thread *t, const struct io_op *wanted);
 int file_thread_reap(struct file_thread *t, int min); /* handle at least min operations */
 

@@ -564,9 +564,10 @@ struct stage_config {
 };
 
 /* The source's last stage: sends the filled blocks of q, whose closing ends it, and waits for their
- * acknowledgements. Lets q wake the path: start it before others push, free the path after q. The
- * sink's first stage: pushes received blocks to q. NULL with text. */
+ * acknowledgements. A push to q wakes the path: start the sender before others push, and free the
+ * path after q. NULL with text. */
 struct stage *sender_start(const struct stage_config *c, const char *name, struct err *e);
+/* The sink's first stage: pushes received blocks to q. NULL with text. */
 struct stage *receiver_start(const struct stage_config *c, const char *name, struct err *e);
 
 /* End a receiver once all released blocks are acknowledged. A sender ends when its queue closes. */

@@ -69,12 +69,13 @@ static inline uint64_t min_u64(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
-/* Is there room for one more element in the array v, which has n elements and room for room? Doubles
- * the room of a full array. False: out of memory; nothing has changed. */
+/* Is there room for one more element in the array v, which has n elements and room for room?
+ * Doubles the room of a full array. False: out of memory; nothing has changed. */
 #define array_has_room(v, n, room) ({ \
 	bool full_ = (n) == (room); \
-	__typeof__(room) more_ = (room) ? 2 * (room) : 16; \
-	__typeof__(v) grown_ = full_ ? reallocarray((v), more_, sizeof(*(v))) : (v); \
+	__typeof__(room) more_ = (room) ? 2 * (room) : 2; \
+	__typeof__(v) grown_ = !full_ ? (v) : more_ < (room) ? NULL : \
+		reallocarray((v), more_, sizeof(*(v))); \
 	if (full_ && grown_) { \
 		(v) = grown_; \
 		(room) = more_; \

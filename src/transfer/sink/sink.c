@@ -302,9 +302,9 @@ static int start_receivers(struct sink *s, struct err *e)
 	for (uint32_t i = 0; i < s->x.nroutes; i++) {
 		bool standby = i == s->x.npaths;
 		struct stage_config c = { .path = s->x.paths[i], .q = s->writers.arrived,
-					     .down = standby ? standby_down : sink_channel_down,
-					     .cpus = placement_path_cpus(s->x.placement, i),
-					     .arg = &s->routes[i] };
+					  .down = standby ? standby_down : sink_channel_down,
+					  .cpus = placement_path_cpus(s->x.placement, i),
+					  .arg = &s->routes[i] };
 		struct stage *receiver;
 
 		s->routes[i] = (struct sink_route){ .s = s, .path = i };

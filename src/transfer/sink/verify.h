@@ -11,7 +11,7 @@
 /* All zero: empty. */
 struct checks {
 	struct part_run *v;
-	uint32_t n, room;       /* number of checks in v */
+	uint32_t n, room;       /* number of checks in v, and of those that it has room for */
 	uint32_t runs;          /* groups of CHECKS_ROOM checks in the file */
 	int fd;                 /* the file; valid if runs > 0 */
 };

@@ -196,7 +196,7 @@ static int finish_piece(struct reader *r, struct sfile *f, struct block *b)
 	return rc;
 }
 
-/* After a failure of the transfer the piece is dropped. */
+/* After a failure of the transfer the queues are closed, so reader_send() drops the piece. */
 static int piece_read(struct file_thread *t, struct io_op *op)
 {
 	struct reader *r = (struct reader *)t;

@@ -33,6 +33,7 @@ moves() {
 	cp) words=(rftp cp "$url/file" "$sink_url/to") ;;
 	esac
 	words+=(--json --rate 1M --block 64K --inflight 4 --overwrite "$@")
+	: >"$tmp/out" # the background job empties it only once it runs
 	"${words[@]}" </dev/null >"$tmp/out" 2>"$tmp/err" &
 	client=$!
 	others=("$client")
@@ -107,6 +108,7 @@ random "$tmp/here/tree/1-big" 4000000 # less than files that the sink is asked a
 random "$tmp/here/tree/2-holes" 65536
 truncate -s 8M "$tmp/here/tree/2-holes"
 touch -r "$tmp/here/tree/2-holes" "$tmp/stamp"
+: >"$tmp/out"
 rftp put --json --rate 1M --block 64K --inflight 4 --readers 1 --sort none \
 	"$tmp/here/tree/1-big" "$tmp/here/tree/2-holes" "$url/tree/" \
 	</dev/null >"$tmp/out" 2>"$tmp/err" &

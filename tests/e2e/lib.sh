@@ -115,12 +115,24 @@ mounts=()
 servers=()
 others=()
 
+# is_foreign PID: its process has ended, and a process of another test has the number now: neither a
+# child of this shell nor started in this environment
+is_foreign() {
+	local parent
+	parent=$(ps -o ppid= -p "$1" 2>/dev/null) && [ "$parent" -ne $$ ] &&
+		[ -n "$(tr -d '\0' 2>/dev/null <"/proc/$1/environ")" ] &&
+		! grep -qsF "$tmp" "/proc/$1/environ"
+} 2>/dev/null
+
 stop_all() {
-	local p
+	local p ours=()
 	for p in "${servers[@]}" "${others[@]}"; do
+		is_foreign "$p" || ours+=("$p")
+	done
+	for p in "${ours[@]}"; do
 		kill "$p" 2>/dev/null && kill -CONT "$p" 2>/dev/null
 	done
-	for p in "${servers[@]}" "${others[@]}"; do
+	for p in "${ours[@]}"; do
 		patience 10 gone "$p" || kill -KILL "$p" 2>/dev/null
 	done
 	servers=() others=()

@@ -29,16 +29,19 @@ int file_thread_reap(struct file_thread *t, int min)
 int file_thread_submit(struct file_thread *t, const struct io_op *wanted)
 {
 	struct io_op *op = t->spare;
-	int r;
+	int r, reaped = 0;
 
 	t->spare = op->next;
 	*op = *wanted;
-	while ((r = io_submit(t->io, op)) == -EAGAIN && !(r = file_thread_reap(t, 1)))
-		;
+	while ((r = io_submit(t->io, op)) == -EAGAIN && !reaped)
+		reaped = file_thread_reap(t, 1);
 	if (r) {
 		op->result = r;
-		return file_thread_done(t, op);
+		r = file_thread_done(t, op);
+		return reaped ? reaped : r;
 	}
+	if (reaped)
+		return reaped;
 	return io_inflight(t->io) >= t->depth ? file_thread_reap(t, 1) : 0;
 }
 

@@ -115,14 +115,12 @@ mounts=()
 servers=()
 others=()
 
-# is_foreign PID: its process has ended, and a process of another test has the number now: neither a
-# child of this shell nor started in this environment
+# is_foreign PID: the process has not the mark of tests/run, so it belongs to another test, and has the
+# number of one of ours that has ended. False without tests/run, and if that cannot be read.
 is_foreign() {
-	local parent
-	parent=$(ps -o ppid= -p "$1" 2>/dev/null) && [ "$parent" -ne $$ ] &&
-		[ -n "$(tr -d '\0' 2>/dev/null <"/proc/$1/environ")" ] &&
-		! grep -qsF "$tmp" "/proc/$1/environ"
-} 2>/dev/null
+	[ -n "${RFTP_TEST_RUN:-}" ] && grep -qsz . "/proc/$1/environ" &&
+		! grep -qsz "^RFTP_TEST_RUN=$RFTP_TEST_RUN\$" "/proc/$1/environ"
+}
 
 stop_all() {
 	local p ours=()

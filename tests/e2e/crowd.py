@@ -44,8 +44,13 @@ def reply(sock):
 
 
 def say(sock, line):
-    sock.sendall(line.encode() + b"\r\n")
-    return reply(sock)
+    """The code of the reply; 0 if there is none."""
+    try:
+        sock.sendall(line.encode() + b"\r\n")
+        return reply(sock)
+    except OSError as e:
+        print(f"# {line}: {e}, from port {sock.getsockname()[1]}", file=sys.stderr)
+        return 0
 
 
 def connect():
@@ -65,9 +70,8 @@ def log_in(sock):
     if not expect(234, sock, "AUTH TLS"):
         return None
     sock = TLS.wrap_socket(sock)
-    say(sock, "USER anonymous")
     if not all(expect(code, sock, line) for code, line in
-               ((230, "PASS x"), (200, "PBSZ 0"), (200, "PROT P"))):
+               ((331, "USER anonymous"), (230, "PASS x"), (200, "PBSZ 0"), (200, "PROT P"))):
         return None
     return sock
 

@@ -15,7 +15,7 @@ struct bq {
 	struct waker waker;
 	pthread_cond_t not_empty; /* a block was added, or the queue was closed */
 	struct block *tail;       /* the youngest, when head is not NULL */
-	uint32_t poppers;         /* asleep; 0: no signal is sent */
+	uint32_t poppers;         /* threads asleep in bq_pop(); 0: no signal is sent */
 	/* bq_try_pop() reads these without the lock, so stores are atomic. */
 	struct block *head;       /* the oldest; linked by next */
 	int state;

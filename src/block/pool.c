@@ -24,7 +24,7 @@ struct pool {
 	pthread_cond_t freed; /* a block came back, or the pool was closed */
 	struct block *free;   /* linked by next, the most recently used first */
 	uint32_t nfree;       /* snapshots read it without the lock, so stores are atomic */
-	uint32_t sleepers;    /* in pool_get(); 0: no signal is sent */
+	uint32_t sleepers;    /* threads asleep in pool_get(); 0: no signal is sent */
 	bool closed;
 	void (*notify)(void *arg);
 	void *notify_arg;

@@ -33,8 +33,8 @@ struct job {
 	struct options o;          /* the options for the host of the first URL */
 	char **words;              /* after the command's name; NULL at the end */
 	int nwords;
-	char **typed;              /* the names of the words (URLs) in the output; NULL: show their
-				    * paths */
+	char **typed;              /* the names that the output shows for the words (URLs); NULL:
+				    * their paths */
 	const char *name;          /* the element of typed for the current word; NULL: none */
 	void *arg;                 /* for the functions that each_url() calls */
 	struct servers *servers;   /* the connections to keep after the command; NULL: close them */

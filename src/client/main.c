@@ -19,7 +19,7 @@ static enum exit_status report_no_command(const struct option_args *a)
 		log_error("%s", e.text);
 	} else {
 		url_clear(&p);
-		log_error("%s stands alone, or behind a command (rftp --help lists them)",
+		log_error("%s must be the only word, or follow a command (rftp --help lists them)",
 			  printable(word));
 	}
 	return EXIT_USAGE;

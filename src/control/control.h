@@ -32,7 +32,7 @@ struct ftp_account {
 	bool can_see, can_create, can_change; /* enum ftp_needs; session_check decides */
 };
 
-/* NULL if a has the right that needs names; otherwise the reason, as text for a reply. */
+/* NULL if a has the needed right; otherwise the reason of the refusal, as text for a reply. */
 const char *ftp_account_refuses(const struct ftp_account *a, enum ftp_needs needs);
 
 /* The settings that a client has agreed before its login. Another process continues the session
@@ -140,7 +140,7 @@ struct client_interrupt {
 	bool came;
 };
 
-/* A connection. Other folders read the members down to describe, and set owed only. */
+/* A connection. Other folders may read the members from ms to describe, and set only owed. */
 struct ftp_client {
 	struct mstream *ms;
 	struct tls *tls;           /* the TLS of ms; NULL: in clear, or by ssh */

@@ -80,7 +80,7 @@ int tls_check_key_file(const char *keyfile, struct err *e)
 	if ((st.st_mode & 077) == 0)
 		return 0;
 	return err_set(e, -EPERM,
-		       "key %s is open to others than its owner (mode %04o): chmod 600 %s",
+		       "key %s is open to others besides its owner (mode %04o): chmod 600 %s",
 		       printable(keyfile), st.st_mode & 07777u, printable(keyfile));
 }
 

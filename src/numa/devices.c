@@ -316,7 +316,7 @@ struct ids tmpfs_nodes(const char *options)
 
 /* ---- RDMA devices ---- */
 
-#define EMPTY_GIDS 8 /* this many in a row mark the end of the used table */
+#define EMPTY_GIDS 8 /* so many empty GIDs in a row end the search of the table */
 
 /* How an RDMA device belongs to an interface, the strongest relation first. */
 enum tie { TIE_ADDRESS, TIE_CARD, TIE_PARENT, TIE_GID, TIE_NONE };
@@ -459,7 +459,7 @@ static bool parse_line(const char *line, size_t len, const char *pci, unsigned *
 	*irq = (unsigned)strtoul(line, &end, 10);
 	if (end == line || *end != ':')
 		return false;
-	/* Search from the end: the counters before it are one for each CPU. */
+	/* Search from the end: before the name there is a counter for each CPU. */
 	last = memrchr(line, ' ', len);
 	snprintf(one, sizeof(one), "%.*s", last ? (int)(line + len - last - 1) : 0,
 		 last ? last + 1 : "");

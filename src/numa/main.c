@@ -53,7 +53,7 @@ static struct ids nodes_of_path(const struct topo *t, const char *path, const ch
 	if (!name || strchr(name, '/'))
 		return none;
 	if (!topo_has_block(t, name))
-		*absent = "no block device is called so there";
+		*absent = "no block device of this name exists there";
 	return topo_block(t, name);
 }
 
@@ -179,11 +179,11 @@ static const struct {
 	json_t *(*run)(char **words, struct err *e);
 } commands[] = {
 	{ "topo", "the nodes of this machine and their devices", NULL },
-	{ "model", "the cost of copies between nodes, and which are alike", NULL },
-	{ "plan", "how many threads should carry which data by which nodes", NULL },
+	{ "model", "the cost of copies between nodes, and classes of similar nodes", NULL },
+	{ "plan", "how many threads should move how many bytes through which nodes", NULL },
 	{ "affinity", "the cost of buffers or threads on another node", NULL },
 	{ "factor", "how much worse the memory of other nodes is", NULL },
-	{ "measure", "the copies that model is made of, round by round", NULL },
+	{ "measure", "the bandwidths behind the result of model, round by round", NULL },
 	{ "machine", NULL, machine_command },
 	{ "copy", NULL, copy_command },
 	{ "walk", NULL, walk_command },

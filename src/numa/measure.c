@@ -54,7 +54,7 @@ int copy_check(const struct place_count *count, int node, size_t bytes, struct e
 
 	if (count->there == bytes)
 		return 0;
-	return err_set(e, -EIO, "of a buffer that is bound to node %d, %s of %s are there: the "
+	return err_set(e, -EIO, "of a buffer bound to node %d, only %s of %s are on it: the "
 		       "node may have been short of memory; give a smaller --size", node,
 		       format_size(there, sizeof(there), count->there),
 		       format_size(all, sizeof(all), bytes));
@@ -91,7 +91,7 @@ static int copy_allocate(struct copier *w, int node, unsigned turn, struct buffe
 
 	r = place_count(b->at, p->bytes, node, &count);
 	if (r)
-		return err_sys(&w->err, r, "cannot tell on which node memory is");
+		return err_sys(&w->err, r, "cannot find the node of the buffer's pages");
 	w->placed += count.there;
 	return copy_check(&count, node, p->bytes, &w->err);
 }
@@ -288,7 +288,8 @@ json_t *copy_run(const struct copy_plan *p, struct err *e)
 
 /* ---- the command ---- */
 
-/* An array of numbers up to most, with n members; NULL: it is none, or out of memory. */
+/* The numbers, from 0 to most, of a JSON array; *n: how many, 0 also when list is no array. NULL: a
+ * member is not such a number, or out of memory. */
 static unsigned *take_numbers(const json_t *list, json_int_t most, unsigned *n)
 {
 	unsigned *v = calloc(json_array_size(list) + 1, sizeof(*v));
@@ -338,7 +339,7 @@ json_t *copy_command(char **words, struct err *e)
 
 	(void)words;
 	if (!wanted || take_plan(wanted, &p))
-		err_set(e, -EINVAL, "standard input: this is no plan of copies");
+		err_set(e, -EINVAL, "standard input: it does not describe a plan of copies");
 	else
 		found = copy_run(&p, &why);
 	if (why.code)

@@ -15,7 +15,7 @@ struct copy_plan {
 	int *nodes;              /* measured with the target, which is one of them */
 	unsigned n;
 	uint64_t bytes;          /* of each buffer: whole pages */
-	unsigned copies;         /* of a buffer that each thread makes in a round */
+	unsigned copies;         /* that each thread makes of a buffer in a round */
 	unsigned rounds;
 	bool bind;               /* bind the buffers, and check their pages */
 	const char *progress;    /* before "round 1 of 10" on standard error; "": show nothing */

@@ -208,7 +208,7 @@ static int check_classes(const json_t *row, int target, struct err *e)
 		if (!of_node(row, "class", class))
 			return err_set(e, -EBADMSG, "no node is in class %d", class);
 	if (member(of_node(row, "node", target), "class") != 1)
-		return err_set(e, -EBADMSG, "node %d is not in class 1 of itself", target);
+		return err_set(e, -EBADMSG, "node %d is not in its own class 1", target);
 	return 0;
 }
 
@@ -238,7 +238,7 @@ static int check_target(const json_t *obj, const json_t *targets, const json_t *
 	if (!of_node(nodes, "id", node))
 		return err_set(e, -EBADMSG, "\"nodes\" has no node %d", node);
 	if (of_node(targets, "node", node) != obj)
-		return err_set(e, -EBADMSG, "node %d was there before", node);
+		return err_set(e, -EBADMSG, "node %d is listed twice", node);
 	if (check_int(obj, "threads", 1, IDS_MAX, e) ||
 	    check_int(obj, "copies", 1, COUNT_MOST, e) ||
 	    check_int(obj, "buffer", 1, BYTES_MOST, e) ||
@@ -264,13 +264,13 @@ static int check_root(const json_t *root, struct err *e)
 	json_int_t least = 0;
 
 	if (check_int(root, VERSION_KEY, 1, COUNT_MOST, NULL))
-		return err_set(e, -EBADMSG, "is no model of rftp-numa's");
+		return err_set(e, -EBADMSG, "is not a model made by rftp-numa");
 	if (member(root, VERSION_KEY) != FORMAT_VERSION)
 		return err_set(e, -EBADMSG, "has version %lld of the format, this program knows "
 			       "%d; measure again", (long long)member(root, VERSION_KEY),
 			       FORMAT_VERSION);
 	if (!date || !*date || strlen(date) > DATE_MOST)
-		return err_set(e, -EBADMSG, "\"date\" is none");
+		return err_set(e, -EBADMSG, "\"date\" is missing, empty or too long");
 
 	nodes = check_array(root, "nodes", NODE_MOST + 1, e);
 	if (!nodes)

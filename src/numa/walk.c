@@ -60,7 +60,7 @@ static int walk_allocate(struct walker *k)
 		return err_sys(k->e, r, "cannot tell where %" PRIu64 " bytes bound to "
 			       "node %d are", w->bytes, w->node);
 	return c.elsewhere || c.untouched ?
-	       err_set(k->e, -EIO, "of %" PRIu64 " bytes bound to node %d only %zu are there",
+	       err_set(k->e, -EIO, "of %" PRIu64 " bytes bound to node %d only %zu are on it",
 		       w->bytes, w->node, c.there) : 0;
 }
 
@@ -317,7 +317,7 @@ json_t *walk_command(char **words, struct err *e)
 
 	(void)words;
 	if (!wanted || take_walk(wanted, &w))
-		err_set(e, -EINVAL, "standard input: this is no walk");
+		err_set(e, -EINVAL, "standard input: it does not describe a walk");
 	else
 		found = w.runs ? walk_run(&w, &why) : try_counters(&w);
 	if (why.code)

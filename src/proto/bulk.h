@@ -28,10 +28,10 @@ enum bulk_type {
 	BULK_AGREE = 1,     /* server → client, first */
 	BULK_ENTRIES = 2,   /* source → sink: entries, one after another */
 	BULK_VERDICTS = 3,  /* sink → source: whether to send entries with ENTRY_F_ASK */
-	BULK_RUNS = 4,      /* sink → source: digests of the runs of a file that the sink has */
+	BULK_RUNS = 4,      /* sink → source: digests of the runs that the sink has of a file */
 	BULK_SIZES = 5,     /* source → sink: final size of an entry of unknown size */
 	BULK_FAILED = 6,    /* both ways: entry id, errno, text. The source could not read all
-			     * of it, or the sink could not write it. Final. */
+			     * of the file, or the sink could not write it. The entry is over. */
 	BULK_DONE = 7,      /* sink → source: ranges of ids that are done (ack reached) */
 	BULK_SENT = 8,      /* source → sink: totals, no more entries or blocks follow */
 	BULK_BEAT = 9,      /* both ways: keepalive with counters */
@@ -42,7 +42,7 @@ enum bulk_type {
 	BULK_CREDIT = 14,   /* credits and acknowledgements for in-band blocks */
 	BULK_KEPT = 15,     /* source → sink, after VERDICT_RUNS: entry id, number of bytes with
 			     * matching digests, which are not sent again */
-	BULK_READY = 16,    /* client → server, its first: u8 transport of the agreement, or
+	BULK_READY = 16,    /* client → server, first: u8 transport of the agreement, or
 			     * TRANSPORT_INBAND when no data channel could be opened */
 	/* Numbers 17 to 19 belonged to LANE until version 2.1; do not reuse them. */
 	BULK_KEY = 20,      /* from here to RESULT: copies between servers, third.h */
@@ -52,8 +52,8 @@ enum bulk_type {
 	BULK_FILE = 24,
 	BULK_RESULT = 25,
 	BULK_COMMITTED = 26, /* client → source of a copy, before DOOR */
-	BULK_LOST = 27,      /* both ways: u64 channel, u64 errno: its sender has given up this
-			      * data channel; other channels carry its blocks */
+	BULK_LOST = 27,      /* both ways: u64 channel, u64 errno: the frame's sender has given up
+			      * this data channel; other channels carry the channel's blocks */
 	BULK_CHANNELS = 28, /* sink → source, every 250 ms: for each data channel u64 received
 			     * bytes, u64 complete blocks that are not acknowledged yet */
 	BULK_SKIPPED = 128, /* unknown types from here on are skipped */

@@ -319,7 +319,7 @@ static int choose_block(const struct offer *c, const struct offer *s, struct agr
 {
 	uint32_t limit = min_u32(block_limit(c), block_limit(s));
 	uint32_t want = preferred(c->block, s->block);
-	/* A side before 2.1, which sends no channels_more, uses small blocks on all near paths. */
+	/* A side before 2.1, which sends no channels_more, uses small blocks on all short paths. */
 	bool large = a->transport != TRANSPORT_RDMA && c->channels_more && s->channels_more;
 
 	if (a->transport == TRANSPORT_INBAND)

@@ -116,8 +116,8 @@ int rd_use_device(struct rd_endpoint *ep, struct err *e)
 		return err_set(e, -ENETDOWN, "RDMA by %s: the port is not active", ep->name);
 	if (ep->cfg.agr && ep->cfg.agr->op == OP_READ &&
 	    (ep->cfg.source ? ep->attr.max_qp_rd_atom : ep->attr.max_qp_init_rd_atom) < 1)
-		return err_set(e, -EOPNOTSUPP, "RDMA by %s: it can do no RDMA_READ: set --op write",
-			       ep->name);
+		return err_set(e, -EOPNOTSUPP, "RDMA by %s: the device has no RDMA_READ: set "
+			       "--op write", ep->name);
 	if (port.max_msg_sz < block)
 		return err_set(e, -EMSGSIZE, "RDMA by %s: it takes messages of %u bytes at most: "
 			       "set --block below that", ep->name, port.max_msg_sz);
@@ -136,8 +136,8 @@ static void rd_log_lock_limit(int r, size_t bytes)
 	if ((r != -ENOMEM && r != -EPERM) || getrlimit(RLIMIT_MEMLOCK, &l) ||
 	    l.rlim_cur == RLIM_INFINITY)
 		return;
-	log_error("%zu KiB cannot be locked in memory, the limit for all is %llu KiB: %s; or set "
-		  "less --memory", bytes >> 10, (unsigned long long)l.rlim_cur >> 10,
+	log_error("%zu KiB cannot be locked in memory, the limit is %llu KiB altogether: %s; or "
+		  "set a lower --memory", bytes >> 10, (unsigned long long)l.rlim_cur >> 10,
 		  lock_advice(text, (l.rlim_cur + bytes) / 1024 + LOCK_SPARE_KIB));
 }
 
@@ -367,7 +367,7 @@ struct rd_path *rd_path_new(struct rd_endpoint *ep, const struct path_config *c,
 	if (!r)
 		return p;
 	if (r == -E2BIG)
-		err_set(e, r, "RDMA by %s: its completion queues hold %d entries: set less "
+		err_set(e, r, "RDMA by %s: its completion queues hold %d entries: set a lower "
 			"--channels or --inflight", ep->name, ep->attr.max_cqe);
 	else
 		err_sys(e, r, "an RDMA path of %u channels on %s", n, ep->name);

@@ -50,8 +50,8 @@ struct rd_channel {
 	bool heard;                  /* a work request completed since the last check */
 	bool probing;                /* a probe is in flight */
 	uint32_t peer_key;           /* remote key of the peer's pool */
-	uint32_t receives;           /* most receives posted */
-	uint32_t sends_max;          /* most data sends posted */
+	uint32_t receives;           /* maximum number of posted receives */
+	uint32_t sends_max;          /* maximum number of posted data sends */
 	uint32_t sends;              /* data sends that are posted and not known to be complete */
 	uint32_t unsignaled;         /* data sends since the last signaled one */
 	uint32_t inline_max;         /* bytes of a message that need no memory region */
@@ -175,7 +175,8 @@ void rd_channel_down(struct rd_path *p, struct rd_channel *c, int error);
 int rd_repost(struct rd_path *p, struct rd_channel *c, uint32_t index);
 /* Set the remote key and address of wr: bytes of the peer's memory, from offset at. */
 void rd_aim(struct ibv_send_wr *wr, const struct rd_channel *c, uint64_t at, uint32_t bytes);
-/* Probe whether the peer's device is reachable: see its completion. 0 or a negative errno. */
+/* Start a probe of the peer's device: its completion tells whether the device is reachable. 0 or a
+ * negative errno. */
 int rd_probe(struct rd_path *p, struct rd_channel *c);
 /* rd_message_get() returns a free message of c, or NULL. rd_message_send() seals its count items of
  * item bytes and posts it; 0 or a negative errno. */

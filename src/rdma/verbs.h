@@ -17,7 +17,7 @@ struct verbs {
 	/* Return the event to librdmacm. Its id must not be freed before. */
 	void (*event_done)(struct rdma_cm_event *ev);
 	int (*id_new)(struct rdma_event_channel *ch, struct rdma_cm_id **id, void *context);
-	void (*id_free)(struct rdma_cm_id *id); /* all its events are done, it has no queue pair */
+	void (*id_free)(struct rdma_cm_id *id); /* first: all events done, no queue pair */
 	int (*bind)(struct rdma_cm_id *id, const struct sockaddr *addr);
 	int (*listen)(struct rdma_cm_id *id, int backlog);
 	uint16_t (*port)(struct rdma_cm_id *id); /* host order */

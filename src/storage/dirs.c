@@ -17,7 +17,7 @@
 
 /* set->lock is the only lock; no system call is made while it is held. */
 struct dirs {
-	unsigned int max_open;  /* constant once a directory was opened, as rules */
+	unsigned int max_open;  /* constant once a directory was opened; so is rules */
 	struct root_rules rules;
 	atomic_size_t count;    /* directories of the set, open or not */
 	pthread_mutex_t lock;   /* guards all below, and the marked fields of each struct dir */
@@ -453,7 +453,7 @@ static int remove_if_old(void *arg, int dirfd, const char *name)
 	    part_unlink_stale(dirfd, name))
 		return 0;
 	path = dir_path(d, name);
-	log_info("%s: removed; no transfer went on with it for %" PRIu64 " s",
+	log_info("%s: removed; its transfer had written nothing for %" PRIu64 " s",
 		 printable(path ? path : name), age);
 	return 0;
 }

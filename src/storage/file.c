@@ -53,8 +53,8 @@ mode_t mode_to_give(uint32_t wanted, bool owner_given, mode_t has)
 	return (wanted & 0777) | ((owner_given && geteuid() == 0 ? wanted : has) & 07000);
 }
 
-/* With set_owner special bits are safe: attrs_set() fails if it cannot set the owner. A new file
- * has none. */
+/* With set_owner special bits are safe: attrs_set() fails if it cannot set the owner. The 0 below:
+ * a new file has no special bits to keep. */
 mode_t attrs_mode(const struct part_spec *s, int64_t old)
 {
 	if (s->set_mode)
@@ -148,7 +148,7 @@ int xattrs_set(int fd, const uint8_t *x, uint32_t len, const char *shown, struct
 		name[n] = '\0';
 		/* Accept from a peer only attributes that this side would send. */
 		if (!xattr_travels(name))
-			return err_set(e, -EPERM, "%s: attribute %s does not travel",
+			return err_set(e, -EPERM, "%s: attribute %s is not copied between hosts",
 				       printable(shown), printable(name));
 		if (setxattr(path, name, value, size, 0))
 			return err_sys(e, -errno, "%s: attribute %s", printable(shown),

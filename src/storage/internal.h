@@ -87,7 +87,7 @@ int part_unlink_stale(int dirfd, const char *name);
 typedef int part_scan_fn(void *arg, int dirfd, const char *name);
 
 /* Call fn for each part, journal and temporary in dirfd. 0; fn's result if not 0; or a negative
- * errno. -E2BIG: the directory has more than most names. */
+ * errno. -E2BIG: the directory has more names than most (the argument). */
 int parts_scan(int dirfd, size_t most, part_scan_fn *fn, void *arg);
 
 /* The seconds since the last change of the part of name; if there is no part, of name itself. 0 or

@@ -180,7 +180,7 @@ static void uring_prepare(struct io *io, struct slot *s, uint32_t len)
 	uint64_t at = op->offset + s->done;
 	int index = buffer_index(io, op);
 
-	/* There is room: a slot has at most one entry, and the ring has as many as slots. */
+	/* There is room: a slot has at most one entry, and the ring has an entry for each slot. */
 	s->len = len;
 	if (index >= 0 && op->write)
 		io_uring_prep_write_fixed(sqe, op->fd, p, len, at, index);
@@ -413,7 +413,7 @@ static bool uring_registered(const struct io *io)
 }
 
 static pthread_once_t asked = PTHREAD_ONCE_INIT;
-static int refusal; /* negative errno; 0: none; written by the pthread_once() of asked */
+static int refusal; /* negative errno; 0: none; written once, see asked */
 
 static void uring_probe_kernel(void)
 {

@@ -267,7 +267,7 @@ int link_put(int from_dfd, const char *from, struct dir *d, int dfd, const char 
 	link_temporary(temporary, part);
 	for (int i = 0; i < MAX_TRIES && held == -EBUSY; i++) {
 		if (i)
-			usleep(1000); /* long enough for another process to put its link */
+			usleep(1000); /* long enough for another process to rename its link */
 		held = part_open_named(dfd, part, 0600, &fresh);
 	}
 	if (held < 0)

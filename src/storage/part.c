@@ -91,7 +91,7 @@ static int open_inplace(struct part *p, int dirfd, struct err *e)
 	if (p->fd < 0 && errno == EEXIST)
 		p->fd = openat(dirfd, name, flags);
 	if (p->fd < 0 && errno == ELOOP)
-		return part_say(p, -ELOOP, "a symbolic link is not written through in place", e);
+		return part_say(p, -ELOOP, "cannot be written in place through a symbolic link", e);
 	if (p->fd < 0)
 		return part_say(p, -errno, "cannot be written in place", e);
 	if (fstat(p->fd, &st) || !S_ISREG(st.st_mode))

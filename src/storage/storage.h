@@ -74,7 +74,7 @@ void dirs_free(struct dirs *s);
  * in files) is harmless. Call it before other threads use s. */
 void root_rules_dirs(const struct root *r, struct dirs *s);
 
-/* The directories that exist now, with the parents that they hold. Any thread. */
+/* The number of directories of s, open or not, with the parents that they hold. Any thread. */
 size_t dirs_count(const struct dirs *s);
 
 /* A top directory with an open descriptor; -1: it does not exist, and neither do directories below
@@ -170,7 +170,7 @@ enum walk_flags {
 
 /* Report everything below d depth first: files before subdirectories, a directory before its
  * contents and again (leaving) after them. The walk keeps only the names of subdirectories on the
- * current path in memory. Links are not followed. With a root in follow a link to a file is
+ * current path in memory. Links are not followed. If follow is not NULL, a link to a file is
  * reported as that file; d's path must then be below that root. A loop of links is reported as an
  * error of the name, and so is a link that leads out of a confined root (-EXDEV). Our own files
  * (part_is_ours()) are skipped. flags: WALK_... or 0. Moves the position of d's descriptor. 0, or

@@ -55,8 +55,8 @@ static int send_request(struct transfer_config *c, struct err *e)
 	r = ms_write(c->ms, line, strlen(line));
 	if (!r)
 		r = ms_write(c->ms, buf_ptr(b), buf_len(b));
-	/* A server that did not read the whole request may have sent the reason: read its reply.
-	 * The reader of the reply finds the end of the stream, too. */
+	/* After another write error the server may have sent the reason, so the caller reads its
+	 * reply. If there is none, that read reports the end of the stream. */
 	return r == -ETIMEDOUT ? err_sys(e, r, "control connection") : 0;
 }
 
@@ -120,8 +120,9 @@ static void say_agreement(const struct bulk_request *q, const struct bulk_agree 
 
 	if (a->transport != TRANSPORT_RDMA &&
 	    q->offer.transports & ag->offer.transports & TRANSPORT_RDMA)
-		log_info("no RDMA: no device here and there in one network, nor on the way of the "
-			 "control connection; name them with --nic on both sides");
+		log_info("no RDMA: no device here shares a network with one of the server, nor "
+			 "does the control connection use one on both sides; name them with "
+			 "--nic on both sides");
 	if (q->offer.transports & ~ag->offer.transports & TRANSPORT_RDMA)
 		log_info("no RDMA: the server offers none; its log says why");
 	for (uint32_t i = 0; i < a->paths; i++)
@@ -173,8 +174,8 @@ static int data_address(struct transfer_config *c, const struct bulk_agree *ag,
 	if (i >= ag->nports)
 		return err_set(e, -EPROTO, "the server names no data port for path %u", i);
 	if (!is_allowed_address(c, ag, i))
-		return err_set(e, -EPROTO, "the server wants data at %s port %u, which it is not "
-			       "to choose", *ag->ports[i].addr ? printable(ag->ports[i].addr) :
+		return err_set(e, -EPROTO, "the server wants data at %s port %u, which it may not "
+			       "choose", *ag->ports[i].addr ? printable(ag->ports[i].addr) :
 			       "its own address,", ag->ports[i].port);
 
 	*ss = c->peer;
@@ -289,7 +290,7 @@ static int connect_data(struct xfer *x, const struct bulk_agree *ag, struct err 
 }
 
 /* The setup has failed before the source or sink sent a frame: tell the peer. Returns e->code;
- * -EPIPE: the stream is not in line mode again. */
+ * -EPIPE: the stream is not back in line mode. */
 static int abort_setup(struct mstream *ms, struct err *e)
 {
 	if (!setup_abort(ms, e->code, e->text) && e->code != -EPIPE && e->code != -ETIMEDOUT)
@@ -408,7 +409,8 @@ int transfer_client(struct transfer_config *c, struct transfer_result *r, struct
 	o->little = client_is_small(c, x);
 	rc = offer_cards(c, x->storage, e);
 
-	/* Repeat only while the offer becomes smaller: a server may return the same code. */
+	/* Repeat only if the offer has become smaller: a server can send -ENOLINK, too, and then a
+	 * repetition changes nothing. */
 	while (!rc) {
 		uint8_t transports = o->transports;
 		uint32_t nnics = o->nnics;

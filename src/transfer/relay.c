@@ -74,7 +74,7 @@ static void relay_tell(struct relay *r, uint8_t type, const struct buf *b)
 	int rc = ms_write_frame(r->ms, type, buf_ptr(b), buf_len(b));
 
 	if (rc)
-		log_debug("the client does not hear: %s", strerror(-rc));
+		log_debug("cannot send to the client: %s", strerror(-rc));
 }
 
 static void relay_on_started(void *arg, const struct agreement *a)

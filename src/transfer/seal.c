@@ -24,7 +24,7 @@ struct seal {
 
 struct lane {
 	struct sealer *sealer;
-	uint32_t key;            /* the number of sealer's key */
+	uint32_t key;            /* the number of the key in sealer */
 };
 
 struct unseal {
@@ -318,8 +318,8 @@ void xkeys_wipe(struct xkeys *k)
 
 /* ---- copies of blocks ---- */
 
-/* Copy the bytes that travel: head, table, payload. The peer may change from meanwhile, so the
- * lengths are read once, from the copied head. A malformed head stays malformed: unseal_block()
+/* Copy the bytes that travel: head, table, payload. The peer may change the original meanwhile, so
+ * the lengths are read once, from the copied head. A malformed head stays malformed: unseal_block()
  * refuses it. */
 static void block_copy_wire(struct block *to, const struct block *from)
 {

@@ -35,8 +35,8 @@ struct seal *seal_new(const struct xkeys *k, const struct agreement *a, enum dir
 		      uint16_t lane);
 void seal_free(struct seal *s);
 /* Write head, table and protected payload of b into to, which may be b itself. b's number, extents
- * and payload are set. With PROT_PRIVATE, and to not b, to never holds an unencrypted byte of the
- * payload. 0 or -EIO. */
+ * and payload are set. With PROT_PRIVATE, if to is another block than b, no unencrypted byte of the
+ * payload is ever in it. 0 or -EIO. */
 int seal_block(struct seal *s, struct block *b, struct block *to);
 
 /* One checking thread's keys. */

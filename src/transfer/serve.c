@@ -16,7 +16,7 @@ struct serving {
 	struct transfer_item *items;
 	char *cwd;         /* a source's relative items are below it */
 	struct bulk_agree ag;
-	int accepted;      /* the accepting thread's result, with why */
+	int accepted;      /* the accepting thread's result; why has its text */
 	struct err why;
 	uint64_t taken;    /* bytes taken from c->budget */
 };

@@ -76,7 +76,8 @@ void inodes_clear(struct inodes *t)
 
 /* ---- ranges of bytes ---- */
 
-/* Ranges that overlap count as equal. Ranges of a set do not overlap, so they are in order. */
+/* Ranges that overlap count as equal. Ranges of a set do not overlap, so this is an order of
+ * them. */
 static int span_compare(const void *a, const void *b)
 {
 	const struct span *x = a, *y = b;

@@ -42,8 +42,8 @@ struct inode *inodes_add(struct inodes *t, uint64_t dev, uint64_t ino, uint64_t 
 void inodes_remove(struct inodes *t, struct inode *i);
 void inodes_clear(struct inodes *t);
 
-/* The number of ranges that the sets which share it may still add. The first range of a set is not
- * counted. Any thread. */
+/* Several sets can share it: the number of ranges that they may still add. The first range of a set
+ * is not counted. Any thread. */
 typedef _Atomic int64_t spans_budget;
 
 struct span {
@@ -52,7 +52,7 @@ struct span {
 
 /* All zero: empty. Ranges that touch are joined. */
 struct spans {
-	struct span one;        /* its first range, which most sets never exceed */
+	struct span one;        /* its first range; most sets have no other */
 	void *others;           /* a tree of tsearch(3) */
 	uint32_t nothers;
 };

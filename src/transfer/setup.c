@@ -140,8 +140,8 @@ int setup_placement(struct xfer *x, struct err *e)
 
 /* ---- endpoints, pools, channels ---- */
 
-/* The local address of path i's connections. On the card of the control connection TCP names none,
- * because NAT may require another. */
+/* The local address of path i's connections. For TCP on the card of the control connection it stays
+ * unset, because NAT may require another address than the card's. */
 static void source_address(const struct xfer *x, uint32_t i, struct sockaddr_storage *ss)
 {
 	uint8_t nic = x->agr.client_nic[i];

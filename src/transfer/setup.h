@@ -28,8 +28,8 @@ bool setup_is_small(const struct xfer *x);
 char *setup_below(const char *cwd, const char *path);
 
 /* Copy the agreement from ag, derive the keys, and note the facts that follow from both offers.
- * x->own is this side's offer. 0, or a negative errno with text; so also the functions below that
- * have e. */
+ * x->own is this side's offer. 0, or a negative errno with text, like all functions below that have
+ * e. */
 int setup_agreed(struct xfer *x, const struct bulk_agree *ag, struct err *e);
 /* Choose NUMA nodes for x->agr; call it again after a new agreement. */
 int setup_placement(struct xfer *x, struct err *e);
@@ -72,7 +72,7 @@ int offer_nics(struct offer *o, const struct transfer_tuning *t,
 void offer_host(uint8_t host[HOST_ID_BYTES], const uint8_t client_nonce[NONCE_BYTES]);
 /* Both offers have an identifier, and it is the same. */
 bool offers_same_host(const struct offer *a, const struct offer *b);
-/* True: options of this side concern TCP streams, so data channels are opened for small files,
+/* True: this side has set options of TCP streams, so data channels are opened for small files,
  * too. */
 bool tuning_has_streams(const struct transfer_tuning *t);
 /* The I/O engine for files on the filesystem of fd (-1: not known). direct: the page cache is

@@ -197,7 +197,7 @@ int transfer_client(struct transfer_config *c, struct transfer_result *r, struct
 int transfer_serve(struct transfer_config *c, struct transfer_result *r, bool *in_line,
 		   struct err *e);
 
-/* ---- seen by a third ---- */
+/* ---- copies between two servers: reports to the client ---- */
 
 /* In a transfer between two servers, each server reports to the requesting client on its control
  * connection with that client (proto/third.h). */

@@ -75,8 +75,8 @@ int xfer_send_failure(struct xfer *x, uint8_t type, uint64_t id, int code, const
 	return r ? r : xfer_send(x, type, b);
 }
 
-/* Write said, a text of the peer, to text and add the peer's side, because both sides may have the
- * same names. An empty text stays empty. */
+/* Write to text the peer's text said, with the peer's side before it, because both sides may have
+ * files of the same name. An empty text stays empty. */
 static void say_there(const struct xfer *x, char text[ERR_TEXT], const char *said)
 {
 	text[0] = '\0';
@@ -130,7 +130,7 @@ static void fail_text(struct xfer *x, int code, const char *text, bool from_peer
 	if (!set_cause(x, code, text, from_peer))
 		return;
 	log_debug("transfer fails: %s", text);
-	/* Before cancel(): a path through ms may abort ms. */
+	/* Send ABORT before the stages end. */
 	if (!from_peer) {
 		LOCK_GUARD(guard, &x->words_lock);
 
@@ -517,7 +517,7 @@ static void *control_main(void *arg)
 	summed = x->peer_summed;
 	pthread_mutex_unlock(&x->lock);
 	if (ended && !summed && !xfer_failed(x))
-		xfer_fail(x, -EPROTO, "the other side ended the transfer before its end");
+		xfer_fail(x, -EPROTO, "the other side ended the transfer without its summary");
 
 	LOCK_GUARD(guard, &x->lock);
 	if (ended)

@@ -59,7 +59,7 @@ struct xfer_role {
 	void (*complete)(struct xfer *x);
 	/* Handle a frame for this role; -EPROTO: an unexpected one. Control reader's thread. */
 	int (*frame)(struct xfer *x, uint8_t type, struct buf *p, struct err *e);
-	/* The frame type from 128 on that it handles; others are skipped. */
+	/* The only frame type of 128 or more that frame() handles; other such types are skipped. */
 	uint8_t optional;
 	/* Send the due messages: at most TICK_MS after xfer_due(), otherwise every TICK_IDLE_MS.
 	 * The ticker's thread. */
@@ -83,7 +83,8 @@ struct xfer {
 	enum direction dir;                  /* in which blocks travel */
 	struct offer *own;                   /* this side's offer */
 	struct stop_watch watch;
-	struct committed *committed;         /* c's, unless a file counts as done before its commit */
+	struct committed *committed;         /* c's; NULL if files count as done before their
+					      * commit */
 
 	/* Set up before threads start, in this order (setup.h). */
 	int storage;                         /* the filesystem of items (O_PATH); < 0: none */
@@ -170,7 +171,7 @@ struct file_thread_kind {
 	size_t size;                          /* of a struct that begins with a file_thread */
 	int (*begin)(struct file_thread *t, unsigned i); /* before thread i: 0 or -ENOMEM */
 	void (*run)(struct file_thread *t);
-	/* op was finished, or failed; the error ends the thread. Called also after run(). */
+	/* op has finished or failed. A returned error ends the thread. Called also after run(). */
 	int (*done)(struct file_thread *t, struct io_op *op);
 	void (*end)(struct file_thread *t);   /* also after a failed begin() */
 };
@@ -231,10 +232,10 @@ void xfer_wait(struct xfer *x, bool (*until)(struct xfer *x));
 void xfer_changed(struct xfer *x);
 /* A message to the peer is due: wakes the ticker. Any thread, with any lock but tick_lock. */
 void xfer_due(struct xfer *x);
-/* For xfer_role.tick. True: while this side waited for it (waits), the peer has done nothing for
- * HELD_LIMITS times the limit of a data channel plus extra_ms. progress is a number that changes
- * with the peer's work; signs of life do not count. The function adds up ticks, so that the time in
- * which this process is stopped does not count. */
+/* For xfer_role.tick. True: the peer has done nothing for HELD_LIMITS times the limit of a data
+ * channel plus extra_ms, and this side waited for it all that time. waits: it waits now. progress
+ * is a number that changes with the peer's work; signs of life do not count. The function adds up
+ * ticks, so that the time in which this process is stopped does not count. */
 bool xfer_peer_idle(struct xfer *x, bool waits, uint64_t progress, uint64_t extra_ms);
 /* The time, in milliseconds, in which the peer must read this many bytes of files; it sends nothing
  * meanwhile. At 10 MiB/s. */

@@ -87,8 +87,9 @@ static void climb_measure(struct climb *c, const struct tcp_sample *s, bool sett
 	c->settling = settling;
 }
 
-/* True: the streams already fill the path, and packets wait in its queues. Measured at 95 ms
- * (bench/README.md): a full buffer of 50 ms shows 20 to 60 ms, losses elsewhere 9 ms at most. */
+/* True: the streams already fill the path, and packets wait in its queues. Measured at a round trip
+ * of 95 ms (bench/README.md): the queue was 20 to 60 ms once the streams filled a buffer of 50 ms,
+ * and at most 9 ms while packets were lost for other reasons. */
 static bool climb_queue_stands(const struct tcp_sample *s)
 {
 	return s->queue_ns > QUEUE_NS && s->queue_ns > s->rtt_ns / QUEUE_SHARE;

@@ -173,7 +173,7 @@ static int lookup_name(const char *host, uint16_t port, int stop, struct addrinf
 		} while (n < 0 && errno == EINTR);
 		rc = n < 0 ? -errno : p[0].revents ? 0 : -ECANCELED;
 	} else {
-		lookup_put(l); /* for the thread that did not start */
+		lookup_put(l); /* instead of the thread, which did not start */
 	}
 
 	if (rc < 0)

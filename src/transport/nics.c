@@ -323,7 +323,7 @@ int nics_find(struct nic_offer nics[NICS_MAX], uint32_t *n, const struct nic_wis
 			nic_add(&d, i);
 	freeifaddrs(all);
 
-	/* When RDMA devices cannot be found, there are none; *why has the reason. */
+	/* If the search for RDMA devices fails, the cards count as without RDMA; *why tells. */
 	for (uint32_t i = 0; w->device && i < d.n; i++) {
 		int found = w->device(&f[i].addr, f[i].nic.name, f[i].device, why);
 

@@ -13,8 +13,8 @@
 /* Connections that have not proved the session: their number, and the time limit of each. */
 #define PENDING_MAX 64
 #define PENDING_MS 5000
-/* When PENDING_MAX connections are pending, the oldest is closed after this time: so many silent
- * connections delay a real channel only a little. */
+/* When PENDING_MAX connections are pending, the oldest is closed after this time, so that many
+ * silent connections delay a real channel only a little. */
 #define PENDING_YIELD_MS 500
 /* A channel goes down when its peer acknowledges nothing for this long; the others continue. */
 #define USER_TIMEOUT_MS 120000
@@ -160,8 +160,8 @@ static int opener_read_reply(const struct opener *o, struct fresh *f, const char
 	uint32_t key; /* without meaning here */
 
 	if (r == -EPIPE) {
-		*why = "the server closed it before it proved itself: it does not know this "
-		       "session, or rejects our proof";
+		*why = "the server closed the connection before its proof: it does not know "
+		       "this session, or rejects our proof";
 		return -ECONNRESET;
 	}
 	if (r <= 0)
@@ -193,7 +193,7 @@ static const char *opener_admit(struct opener *o, struct fresh *f, uint16_t *cha
 		return why;
 
 	if (number < o->cfg.first || number - o->cfg.first >= o->cfg.n)
-		return "its channel number is not of this path";
+		return "its channel number does not belong to this path";
 	*channel = (uint16_t)(number - o->cfg.first);
 	if (o->used[*channel])
 		return "its channel number has been used";
@@ -251,9 +251,9 @@ static void opener_accept(struct opener *o)
 static bool opener_make_room(struct opener *o)
 {
 	while (o->nfresh && fresh_age_ms(&o->fresh[0]) >= PENDING_MS)
-		opener_reject(o, 0, "it proved nothing in time");
+		opener_reject(o, 0, "it sent no proof of the session in time");
 	if (o->nfresh == PENDING_MAX && fresh_age_ms(&o->fresh[0]) >= PENDING_YIELD_MS)
-		opener_reject(o, 0, "it proved nothing, and others wait");
+		opener_reject(o, 0, "it sent no proof of the session, and other connections wait");
 	return o->nfresh < PENDING_MAX;
 }
 

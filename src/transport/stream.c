@@ -143,7 +143,7 @@ static ssize_t plain_sendfile(struct stream *s, int fd, uint64_t offset, size_t 
 		return -EOPNOTSUPP;
 	if (!n)
 		n = plain_transfer(s, PLAIN_SENDFILE, NULL, len, fd, (off_t)offset, timeout_ms);
-	return n == -EINVAL || n == -ENOSYS ? -EOPNOTSUPP : n; /* the filesystem has none */
+	return n == -EINVAL || n == -ENOSYS ? -EOPNOTSUPP : n; /* the filesystem has no sendfile */
 }
 
 static size_t plain_pending(struct stream *s)

@@ -83,7 +83,7 @@ static int tcp_channel_prepare(struct tcp_path *p, uint32_t i, int fd)
 		(void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
 	if (p->cfg.rate && p->cfg.rate < PACE_BELOW &&
 	    setsockopt(fd, SOL_SOCKET, SO_MAX_PACING_RATE, &p->cfg.rate, sizeof(p->cfg.rate)))
-		log_debug("the kernel paces no stream: %s", strerror(errno));
+		log_debug("the kernel does not pace this stream: %s", strerror(errno));
 	tcp_choose_congestion(p, fd);
 
 	c->index = i;

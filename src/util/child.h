@@ -31,8 +31,8 @@ int child_wait(struct child *c, int timeout_ms);
  * signal. On return the child has ended and is reaped. */
 void child_end(struct child *c, int patience_ms);
 
-/* Call fn in a child process and wait for its end. Returns fn's result, 0 or a negative errno, and
- * its text; and the len bytes of data, as fn has left them in the child. -ETIMEDOUT (after limit_s
+/* Call fn in a child process and wait for its end. Returns fn's result, 0 or a negative errno, with
+ * fn's text in e, and copies the child's len bytes at data to data here. -ETIMEDOUT (after limit_s
  * seconds) or -ECHILD with text: the child gave no result. The child is also killed when this
  * process ends. keep NULL: the child keeps all descriptors. Otherwise it keeps only 0 to 2 and
  * *keep (-1: no other); use this for an fn that parses untrusted bytes. Such an fn cannot log, and

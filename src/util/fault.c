@@ -14,7 +14,7 @@
 #define RULES_MAX 32
 #define STALL_NS 100000000
 
-/* The rule of a point names an action, an errno or a signal; effects have none. */
+/* The rule of a point names its action, an errno or a signal. An effect has no action. */
 static const struct point {
 	const char *name;
 	bool effect;

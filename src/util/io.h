@@ -21,7 +21,7 @@ int pwrite_full(int fd, const void *p, size_t len, off_t at);
 
 int set_nonblock(int fd, bool on);
 
-/* Call first in main. Opens /dev/null as each of descriptors 0 to 2 that is closed, in the wrong
+/* Call first in main. Opens /dev/null in place of each closed descriptor of 0 to 2, in the wrong
  * direction: its use fails with EBADF, and no socket gets its number. */
 void hold_standard_fds(void);
 /* 1: ready; 0: timeout_ms passed (-1: never); or a negative errno. */

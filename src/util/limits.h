@@ -21,9 +21,9 @@ uint64_t raise_lock_limit(void);
 #define LOCK_ADVICE 192
 const char *lock_advice(char text[LOCK_ADVICE], uint64_t kib);
 
-/* Close descriptors from first to last. Some container filters know close_range(2) but refuse it;
- * then close them one by one up to the limit of open descriptors, which this raises. Safe between
- * fork and exec. */
+/* Close descriptors from first to last. Where a container's filter refuses close_range(2), raise
+ * the limit of open descriptors, and close one by one up to the new limit. Safe between fork and
+ * exec. */
 void close_fds(unsigned first, unsigned last);
 
 #endif

@@ -292,7 +292,7 @@ static void line_to_sink(const struct log_line *l)
 }
 
 struct unpacked {
-	struct log_field fields[LOG_FIELDS_MAX + 1]; /* and the peer; strings are in the record */
+	struct log_field fields[LOG_FIELDS_MAX + 1]; /* + 1: the peer; strings are in the record */
 	char text[PEER_MAX + TEXT_MAX + 1];
 };
 

@@ -30,9 +30,9 @@ static void *thread_main(void *p)
 
 int thread_start(pthread_t *t, const char *name, void *(*fn)(void *), void *arg)
 {
-	/* The kernel delivers a fault signal to the thread that caused it. If it is blocked, the
-	 * kernel kills the process without calling its handler (of a sanitizer; for SIGBUS of a
-	 * truncated file). */
+	/* The kernel delivers a fault signal to the thread that caused it. If the signal is
+	 * blocked, the kernel kills the process without calling a handler, such as a
+	 * sanitizer's. */
 	static const int faults[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL };
 	struct thread_begin *b = malloc(sizeof(*b));
 	sigset_t blocked, old;

@@ -27,8 +27,8 @@ struct url {
 	char *host;        /* without the brackets of an IPv6 address; NULL for local kinds */
 	uint16_t port;     /* 0: not given */
 	/* Path bytes after percent-decoding of a URL; "/~/x" is kept as "~/x" and
-	 * "host:x" (relative to the home) as "x". "" when absent. No NUL inside. Of ftp:// and
-	 * ftps:// (RFC 1738 §3.2.2) "/x" is "x", "/%2Fx" and "//x" are "/x". */
+	 * "host:x" (relative to the home) as "x". "" when absent. No NUL inside. With
+	 * ftp:// and ftps:// (RFC 1738 §3.2.2) "/x" is "x"; "/%2Fx" and "//x" are "/x". */
 	char *path;
 	uint64_t size;     /* URL_ZERO */
 };
@@ -49,7 +49,7 @@ uint16_t url_port(const struct url *p);
 int url_parse(const char *word, struct url *p, struct err *e);
 void url_clear(struct url *p);
 bool url_is_remote(const struct url *p);
-/* On an FTP server that need not be rftpd: ftp:// or ftps://. */
+/* True: ftp:// or ftps://, an FTP server that need not be rftpd. */
 bool url_is_foreign(const struct url *p);
 
 /* A URL that url_parse() turns into p's server and this path; a path that begins with neither "/"

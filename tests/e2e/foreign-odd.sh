@@ -333,7 +333,7 @@ cp "$tmp/one/sub/x y" "$disk/over/file"
 odd strands
 putp "$tmp/over/file" "$url/over/"
 old=$(echo "$disk"/over/.rftp-*.old)
-check "one that cannot rename back" fails_with 1 "the name lies there as .*${old##*/}"
+check "one that cannot rename back" fails_with 1 "the old file is now on the server as .*${old##*/}"
 check "it does" same "$tmp/one/sub/x y" "$old"
 getp -r "$url/over" "$tmp/over.back"
 check "which is no file of its own" no_parts "$tmp/over.back"

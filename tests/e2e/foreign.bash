@@ -293,12 +293,12 @@ foreign_refused() {
 		words=("$url/refused")
 		[ $command != mv ] || words+=("$url/refused2")
 		run rftp $command --accept-new --prot safe "${words[@]}"
-		check "$command --prot safe is refused, too" fails_with 2 '--prot safe cannot be had'
+		check "$command --prot safe is refused, too" fails_with 2 '--prot safe is not possible'
 	done
 	run rftp ls --accept-new --prot safe --prot private "$url/"
 	check "unless another word behind it takes it back" status_is 0
 	run rftp --accept-new --prot safe -c 'ls' "$url"
-	check "in the shell, too" fails_with 2 '--prot safe cannot be had'
+	check "in the shell, too" fails_with 2 '--prot safe is not possible'
 	put --transport tcp --io auto --owner=no "$tmp/tree/exact" "$url/refused"
 	check "what changes nothing is not" status_is 0
 	run rftp put --accept-new "$tmp/tree/exact" "$url/refused"

@@ -80,8 +80,8 @@ meant() {
 	get_frame_sizes) echo 'type 5 .*not expected' ;;
 	get_frame_kept) echo 'type 15 .*not expected' ;;
 	get_frame_failed) echo 'type 6 .*malformed' ;;
-	get_frame_sent) echo 'ended without all it announced' ;;
-	get_frame_end | put_end) echo 'ended the transfer before its end' ;;
+	get_frame_sent) echo 'ended before it sent all that it announced' ;;
+	get_frame_end | put_end) echo 'ended the transfer without its summary' ;;
 	*_summary_and_end) echo 'type 11 .*not expected' ;;
 	get_frame_* | put_unknown) echo 'control connection: Bad message' ;;
 	put_entries) echo 'type 2 .*not expected' ;;

@@ -80,7 +80,7 @@ as forged alice
 run rftp ls --netrc "$tmp/netrc" "${by[@]}" "$url/"
 check "advice names the file of --netrc" fails_with 3 "put \"machine 127.0.0.1:$port login [a-z]* password ...\" into $tmp/netrc, or"
 run rftp ls --netrc /dev/null "${by[@]}" "$url/"
-check "which a device is not" fails_with 3 'there is no password for [a-z]* at 127.0.0.1: be at a terminal'
+check "which a device is not" fails_with 3 'there is no password for [a-z]* at 127.0.0.1: run rftp on a terminal'
 as alice anonymous
 run rftp ls "${by[@]}" "$url/"
 check "anonymous needs none, and may have one" status_is 0

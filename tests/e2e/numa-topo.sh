@@ -57,7 +57,7 @@ check "which interfaces an RDMA device has" is '[d["interfaces"] for n in m["nod
 check "room is what is free or the page cache's" is '[n["memory_room"] >= n["memory_free"] for n in m["nodes"]] == [True, True]'
 topo --sysfs "$tmp/two" --json --at /dev/nvme0n1p1 --at /dev/md0 --at /dev/none --at /srv/x
 check "the nodes of paths" is '[x["nodes"] for x in m["at"]] == ["0", "0-1", "", ""]'
-check "and that nothing is there" is '[x.get("absent", "") for x in m["at"]] == ["", "", "no block device is called so there", ""]'
+check "and that nothing is there" is '[x.get("absent", "") for x in m["at"]] == ["", "", "no block device of this name exists there", ""]'
 topo --at / --at "$tmp/none"
 check "of this machine's" grep -q '^/: n' "$tmp/out"
 check "one that is not there" grep -qx "$tmp/none: No such file or directory" "$tmp/out"

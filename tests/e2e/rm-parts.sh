@@ -135,7 +135,7 @@ for way in rftp ftp; do
 		run rftp put -q --plain "$tmp/small" "ftp://127.0.0.1:$port/a/b/"
 	fi
 	check "age, $way: the old go" has 0 "$tmp/root/a/b"
-	check "age, $way: the log names them" grep -q "b/$hash.j: removed; no transfer went on with it for" "$tmp/aged.log"
+	check "age, $way: the log names them" grep -q "b/$hash.j: removed; its transfer had written nothing for" "$tmp/aged.log"
 	check "age, $way: those of a running transfer stay" test -s "${held%.j}"
 	check "age, $way: other files stay" others_stay "$tmp/root/a/b"
 	kill "$mover"

@@ -400,7 +400,7 @@ check "a host where a command would stand" ends 2 'a server is rftp://dtn.exampl
 run rftp rftp://somebody:word@127.0.0.1/
 check "a URL that is none there" ends 2 'a password in a URL shows'
 run rftp "$there/d" one.dat
-check "words behind it" ends 2 "$there/d stands alone"
+check "words behind it" ends 2 "$there/d must be the only word"
 run rftp -c 'get' "$there"
 check "too few words" ends 2 'usage: get [-r] NAME [LOCAL]'
 run rftp -c $'\033[31m' "$there"

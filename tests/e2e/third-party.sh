@@ -297,9 +297,9 @@ check "one with more" thief attributes '550 The token is for another kind of cop
 check "another command" thief 'no bulk' '71 451'
 check "a source that dribbles stays no longer than the client" thief dribble ends
 check "a sink does not have us look for services" thief 'bounce to a service' \
-	'the server wants data at its own address, port 25, which it is not to choose; 451'
+	'the server wants data at its own address, port 25, which it may not choose; 451'
 check "nor at other hosts" thief 'bounce to a host' \
-	'the server wants data at 192\.0\.2\.1 port 40000, which it is not to choose; 451'
+	'the server wants data at 192\.0\.2\.1 port 40000, which it may not choose; 451'
 check "the token goes to nobody but the sink's key" thief 'sink has another key' \
 	'1 127.0.0.1 port [0-9]* has another key than the other server; None'
 check "a door is at no service's port" thief 'low port' closed

@@ -121,7 +121,7 @@ static void test_copies_are_checked(void **state)
 	(void)state;
 	assert_int_equal(copy_check(&all, 3, MIB, &e), 0);
 	assert_int_equal(copy_check(&some, 3, MIB, &e), -EIO);
-	assert_non_null(strstr(e.text, "node 3, 512 KiB of 1.0 MiB are there"));
+	assert_non_null(strstr(e.text, "node 3, only 512 KiB of 1.0 MiB are on it"));
 	assert_int_equal(copy_check(&gone, 3, MIB, &e), -EIO);
 }
 

@@ -142,9 +142,9 @@ static void replaced(const char *text, const char *from, const char *to, char *o
 static void test_damaged(void **state)
 {
 	static const struct { const char *from, *to, *said; } cases[] = {
-		{ "\"rftp_numa_model\":1", "\"other\":1", "no model" },
+		{ "\"rftp_numa_model\":1", "\"other\":1", "not a model" },
 		{ "\"rftp_numa_model\":1", "\"rftp_numa_model\":2", "version 2" },
-		{ "\"rftp_numa_model\":1", "\"rftp_numa_model\":\"1\"", "no model" },
+		{ "\"rftp_numa_model\":1", "\"rftp_numa_model\":\"1\"", "not a model" },
 		{ "\"date\":\"", "\"date\":\"0123456789012345678901234567890123456789", "date" },
 		{ "\"date\":\"", "\"date\":7,\"x\":\"", "date" },
 		{ "\"date\":\"", "\"date\":\"a\",\"date\":\"", "line 1" },

@@ -67,9 +67,9 @@ static const struct come table[] = {
 	  "a block holds bytes 0+50 of come/a twice" },
 	{ "of no known size, a gap", 0, ENTRY_F_NOSIZE, 0, { { 0 } },
 	  { { { 0, 50 } }, { { 80, 50 } } }, 100,
-	  "the source takes come/a for whole, but bytes 50+30 of it have not come" },
+	  "the source counts come/a as complete, but bytes 50+30 have not arrived" },
 	{ "of no known size, not its first", 0, ENTRY_F_NOSIZE, 0, { { 0 } }, { { { 50, 100 } } }, 100,
-	  "the source takes come/a for whole, but bytes 0+50 of it have not come" },
+	  "the source counts come/a as complete, but bytes 0+50 have not arrived" },
 	{ "of no known size, once", 0, ENTRY_F_NOSIZE, 0, { { 0 } },
 	  { { { 50, 50 } }, { { 0, 50 } } }, 100, NULL },
 };
@@ -262,7 +262,7 @@ static void test_kept_what_is_not_there(void **state)
 		if (!first)
 			send_pair(&p, BULK_KEPT, 1, RUN);
 		expect_end(&p, -EPROTO);
-		if (!ends_in(p.v.e.text, "/big for whole, but bytes 196608+65536 of it have not come"))
+		if (!ends_in(p.v.e.text, "/big as complete, but bytes 196608+65536 have not arrived"))
 			fail_msg("%s", p.v.e.text);
 		assert_false(there(first ? "kept1/big" : "kept0/big"));
 	}

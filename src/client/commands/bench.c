@@ -293,7 +293,7 @@ enum exit_status rftp_bench(struct job *j)
 	if (j->o.bench_bytes && j->o.bench_ns)
 		return usage_error(j, "--time and --size exclude each other");
 	if (!j->o.crc && option_given(&j->o, "prot") && j->o.prot != PROT_CLEAR)
-		return usage_error(j, "--crc off needs --prot clear: the tag of %s is not left out",
+		return usage_error(j, "--crc off needs --prot clear: %s always checks its tag",
 				   prot_name(j->o.prot));
 	if (url_of_rftpd(j->words[0], &p, &e))
 		return usage_error(j, "%s", e.text);

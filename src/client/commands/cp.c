@@ -46,8 +46,8 @@ struct cp {
 	struct committed *committed;     /* the committed files; NULL: not recorded */
 	struct transfer_events to_report;
 	struct attempts attempts;
-	/* Guards the following members; told and over of both sides, while their threads run; and
-	 * the calls of to_report's functions. */
+	/* Guards the members below, the members told and over of both sides while their threads
+	 * run, and the calls of to_report's functions. */
 	pthread_mutex_t lock;
 	struct transfer_progress at_sink;
 	double sink_event_at;            /* the time of the last event of the sink, in seconds */
@@ -165,8 +165,8 @@ static void cp_on_file_done(void *arg, const char *path, uint64_t bytes, bool sk
 	c->to_report.file_done(c->to_report.arg, path, bytes, skipped);
 }
 
-/* The host that a text of the source is about. To the source, the sink is "the server": then remove
- * that prefix from *text and return the sink. */
+/* The host that a text of the source is about. The source calls the sink "the server": if *text
+ * begins so, remove this prefix and return the sink's host. */
 static const char *cp_host_meant(const struct cp *c, const char **text)
 {
 	static const char by_sink[] = "on the server: ";
@@ -280,7 +280,7 @@ static int cp_side_check(const struct cp_side *d, struct err *e)
 
 	if (!client->give || !client->take)
 		return err_set(e, -EPROTONOSUPPORT, "%s does not copy from server to server: it is "
-			       "no rftpd, or one before that, or its --third-party is off",
+			       "no rftpd, or is too old for it, or its --third-party is off",
 			       printable(d->host));
 	if (bulk_possible(d->server, d->cp->give.request.flags, e))
 		return e->code;

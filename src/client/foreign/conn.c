@@ -114,7 +114,7 @@ static int fconn_on_key(void *arg, const char *pin, struct err *e)
 	int rc;
 
 	if (!c->cfg)
-		return err_set(e, -EKEYREJECTED, "nothing vouches for the key of %s", c->host);
+		return err_set(e, -EKEYREJECTED, "the key of %s cannot be checked now", c->host);
 
 	rc = c->cfg->check_pin(c->cfg->arg, c->host, c->port, pin, e);
 	SET(c, CONNECTTIMEOUT_MS, c->connect_ms + (long)((now_ns() - began) / 1000000));
@@ -258,7 +258,7 @@ static int failed_call(struct fconn *c, CURLcode code, bool *lost, struct err *e
 	return failed_connection(c, code, e);
 }
 
-/* lines: commands to send first, passed by the option when; NULL: none. */
+/* lines: the value of the option when, commands to send first; NULL: none. */
 static int perform_call(struct fconn *c, CURLoption when, const char *const *lines, struct err *e)
 {
 	struct curl_slist *all = NULL, *more;

@@ -261,8 +261,9 @@ static bool may_try_again(const struct worker *w, unsigned attempts, int rc)
 	if (fconn_usable(w->conn)) /* the data connection alone failed */
 		return again_worth(rc, attempts, most < DATA_TRIES ? most : DATA_TRIES, true, true);
 
-	/* Limit the attempts: this very file may make the server fail. With --retries 0 this file
-	 * must not fail alone: connect_worker() ends the worker or the transfer. */
+	/* Limit the attempts: this file may be the reason why the server closes connections. With
+	 * --retries 0 do not count this attempt: connect_worker() then ends the worker or the
+	 * transfer, so that the loss is not reported as a failure of this file only. */
 	return again_worth(rc, most ? attempts : 0, most ? most : 1, true, true);
 }
 
@@ -660,7 +661,7 @@ static const struct {
 	const char *options, *why;
 } refusals[] = {
 	{ "transport=rdma op poll", "there is no RDMA there" },
-	{ "nic", "data goes by the way that the control connection goes" },
+	{ "nic", "data takes the route of the control connection" },
 	{ "block inflight memory hugepages numa numa-balance numa-interval nic-node pin",
 	  "there are no blocks and no bulk mode there" },
 	{ "tos congestion", "it is for bulk data" },
@@ -703,7 +704,7 @@ int foreign_check(const struct job *j, bool put, struct err *e)
 			const struct setting *s = option_args_last(j->args, name);
 
 			if (s && asks_for_refused(s, value))
-				return err_set(e, -EINVAL, "--%s%s%s cannot be had from an FTP "
+				return err_set(e, -EINVAL, "--%s%s%s is not possible with an FTP "
 					       "server that is not rftpd: %s", name,
 					       s->value ? " " : "",
 					       s->value ? printable(s->value) : "",
@@ -723,6 +724,6 @@ void foreign_note(const struct server *s)
 	if (said || !url_is_foreign(&s->url))
 		return;
 	said = true;
-	log_warn("%s is talked to by FTP: RDMA and the integrity of blocks are not available there",
+	log_warn("%s is reached by FTP: RDMA and the integrity of blocks are not available there",
 		 printable(s->url.host));
 }

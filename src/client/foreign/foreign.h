@@ -15,7 +15,8 @@
 #define FOREIGN_CONNECTIONS 4      /* without --channels */
 #define FOREIGN_CONNECTIONS_MOST 32
 #define FOREIGN_DEPTH_MOST 200     /* of directories; deeper ones are taken for a circle of links */
-/* The suffix of a part there: rftpd reserves the names without it for its own parts. */
+/* The suffix of parts on the server. The same names without it are reserved by rftpd for its own
+ * parts. */
 #define FOREIGN_PART ".put"
 /* The suffix of a file that is being replaced, on servers that do not rename over a file. */
 #define FOREIGN_OLD ".put.old"

@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 
 /* If a server follows links in its listings, a circle of links looks like ever deeper directories.
- * So many directories above with the same listing are no coincidence. */
+ * If this many directories above have the same listing, that is no coincidence. */
 #define ALIKE_MOST 3
 
 /* The transfer of a file. */
@@ -115,7 +115,7 @@ static int fetch_resume(struct fetch *f, struct err *e)
 		return foreign_moved(f->w, f->t, f->at, true, e);
 	}
 
-	log_info("%s has changed: it is got anew", printable(f->t->there));
+	log_info("%s has changed: getting all of it", printable(f->t->there));
 	if (now.has_size)
 		facts->size = now.size;
 	if (now.has_mtime) {

@@ -339,7 +339,7 @@ static int store_restore_old(struct store *s, struct err *e)
 	if (rc)
 		return rc < 0 ? rc : 0;
 	rc = fconn_rename(c, s->old, s->t->there, e);
-	return rc ? err_prefix(e, "%s lies there as %s and cannot get its name back",
+	return rc ? err_prefix(e, "%s is on the server as %s and cannot get its name back",
 			       printable(s->t->there), printable(s->old)) : 0;
 }
 
@@ -355,10 +355,10 @@ static int store_rename_over(struct store *s, struct err *e)
 
 	rc = fconn_rename(c, s->part, s->t->there, e);
 	if (rc == 0 && fconn_simple(c, FTP_DELE, s->old, &why))
-		log_warn("%s: the file that had the name lies there as %s: %s",
+		log_warn("%s: the replaced file is still on the server as %s: %s",
 			 printable(s->t->there), printable(s->old), why.text);
 	else if (rc && fconn_rename(c, s->old, s->t->there, &why))
-		err_set(e, e->code, "%s; and the file that had the name lies there as %s: %s",
+		err_set(e, e->code, "%s; and the old file is now on the server as %s: %s",
 			e->text, printable(s->old), why.text);
 	return rc;
 }
@@ -388,8 +388,8 @@ static int store_give_name(struct store *s, struct err *e)
 		if (rc == 0 || !fconn_usable(c))
 			return rc;
 	}
-	return err_set(e, e->code == -EIO ? -EPERM : e->code, "%s: it lies there whole as "
-		       "%s but cannot be renamed (--inplace does without): %s",
+	return err_set(e, e->code == -EIO ? -EPERM : e->code, "%s: it is complete on the server as "
+		       "%s but cannot be renamed (--inplace needs no renaming): %s",
 		       printable(s->t->there), printable(s->part), e->text);
 }
 
@@ -527,8 +527,8 @@ static void put_leave_dir(struct worker *w, struct fdir *d)
 	if (d->has_mode && !o->no_modes && fconn_set_mode(c, d->there, d->meta.mode & 0777, &e))
 		log_debug("%s", e.text);
 
-	/* Use MFMT only: after a refusal the other ways would count as missing, and files need
-	 * them. */
+	/* Only if the server has MFMT. Without it a refusal would mark the other ways as missing,
+	 * and files need them. */
 	if (d->has_time && !o->no_times && fconn_has(c, FCONN_MFMT) && !w->f->no_dir_times &&
 	    fconn_set_mtime(c, d->there, d->meta.mtime_s, &e)) {
 		log_debug("%s", e.text);

@@ -325,7 +325,7 @@ char *editor_line(struct editor *ed)
 
 #else
 
-/* An editor has no state but its shell. */
+/* Without libedit an editor has no state: its address is that of the shell. */
 struct editor *editor_new(struct shell *sh)
 {
 	return (struct editor *)sh;

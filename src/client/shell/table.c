@@ -233,7 +233,7 @@ const struct shell_command shell_commands[] = {
 
 	HEADING("Directories"),
 	{ "cd", "cwd", ON_STAT, 0, 1, WORDS_REMOTE_DIR, WORDS_NONE, "[DIRECTORY | -]",
-	  "go to a directory on the server; to the home; back", shell_cd },
+	  "go to a directory on the server (none: to the home; -: back)", shell_cd },
 	{ "pwd", NULL, ON_STAT, 0, 0, WORDS_NONE, WORDS_NONE, "",
 	  "print the directory on the server", shell_pwd },
 	{ "lcd", NULL, ON_STAT, 0, 1, WORDS_LOCAL_DIR, WORDS_NONE, "[DIRECTORY]",

@@ -84,7 +84,7 @@ static const int reasons[] = {
 	ELOOP, ENAMETOOLONG, EBUSY, EPERM, EINVAL, EIO,
 };
 
-/* Used if the text has none of reasons. */
+/* Used if the text has none of the reasons above. */
 static const struct {
 	int code, error;
 } codes[] = {
@@ -329,8 +329,8 @@ int ftp_list(struct ftp_client *c, const char *path, struct facts_list *list, st
 
 	/* Every rftpd has agreed to it. */
 	rc = c->inline_list ? list_by_reply(c, path, &l, e) :
-	     err_set(e, -EPROTONOSUPPORT, "%s cannot list in its reply (OPTS INLINE MLSD), as rftpd "
-		     "can: other FTP servers are ftp:// or ftps://", c->host);
+	     err_set(e, -EPROTONOSUPPORT, "%s cannot list in its reply (OPTS INLINE MLSD), as "
+		     "rftpd can: for another FTP server write ftp:// or ftps://", c->host);
 	rc = client_end(c, rc, e);
 	if (rc == 0)
 		rc = listing_parse(&l, c->percent ? LISTING_PERCENT : LISTING_FACTS, list, e);

@@ -266,8 +266,8 @@ int ftp_login_refused(const char *host, const char *user, int code, const char *
 		      struct err *e)
 {
 	if (code == 332)
-		return err_set(e, -EACCES, "%s wants an account (ACCT) besides, which rftp does "
-			       "not have", host);
+		return err_set(e, -EACCES, "%s also wants an account (ACCT), which rftp does not "
+			       "send", host);
 	return err_set(e, -EACCES, "%s refuses the login of %s: %s", host, printable(user),
 		       printable(text ? text : ""));
 }
@@ -350,8 +350,9 @@ static int no_password(const struct ftp_client_config *cfg, const char *name, st
 			 "put \"machine %s%s%s%s login %s password ...\" into %s, or ",
 			 v6 ? "[" : "", host, v6 ? "]" : "", port, user,
 			 given ? printable(given) : "~/.netrc");
-	return err_set(e, -EACCES, "%sthere is no password for %s at %s: %sbe at a terminal to be "
-		       "asked", cfg->certfile ? "the certificate is not enough, and " : "", user,
+	return err_set(e, -EACCES, "%sthere is no password for %s at %s: %srun rftp on a terminal, "
+		       "where it asks",
+		       cfg->certfile ? "the certificate is not enough, and " : "", user,
 		       host, advice);
 }
 

@@ -184,7 +184,7 @@ static int upload_begin_in_place(struct upload *u, struct ftp_session *s, const 
 
 static int upload_begin_part(struct upload *u, struct ftp_session *s, const char *path)
 {
-	/* If a file is replaced, the new one gets its mode. */
+	/* A file that replaces another one gets the mode of the replaced file. */
 	struct part_spec spec = {
 		.meta = { .type = FT_FILE, .mode = 0666 & ~s->account.umask },
 		.sync = true,

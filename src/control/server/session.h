@@ -83,7 +83,7 @@ ftp_handler cmd_mlsd, cmd_mlst, cmd_list, cmd_nlst;
 
 /* ---- ftp_server.c ---- */
 
-/* For functions that return 1 after a reply. rc: the result of ftp_session_reply(). */
+/* The result of a function that returns 1 after a reply. rc: the result of ftp_session_reply(). */
 static inline int session_replied(int rc)
 {
 	return rc < 0 ? rc : 1;
@@ -131,8 +131,8 @@ int session_login_done(struct ftp_session *s);
 
 /* ---- cmd_info.c ---- */
 
-/* Write facts to out: all, with "*" after those in on, as for FEAT ("type*;size;..."); or, if not
- * all, only those in on. */
+/* Write facts to out. all: every fact, with "*" after those in on, as for FEAT ("type*;size;...");
+ * otherwise only those in on. */
 void facts_text(char out[128], unsigned on, bool all);
 /* The bits of the facts in "type;size;..."; unknown facts are ignored. */
 unsigned facts_parse(const char *list);
@@ -160,8 +160,8 @@ char *ls_options_take(char *arg, struct ls_options *o);
 /* Does text contain "*", "?" or "["? */
 bool ls_is_pattern(const char *text);
 /* Does name, without slashes, match pattern, as by fnmatch(3)? Only a dot matches a leading dot. A
- * longer pattern matches nothing: clients choose it, and the library needs time up to its length
- * times the square of the name's. */
+ * pattern of more than LS_PATTERN_MOST bytes matches nothing: clients choose it, and fnmatch(3)
+ * needs time up to its length times the square of the name's length. */
 enum { LS_PATTERN_MOST = 1024 };
 bool ls_match(const char *pattern, const char *name);
 

@@ -90,8 +90,8 @@ static int pam_refusal(pam_handle_t *h, int status, const char *step, struct err
 	switch (status) {
 	case PAM_NEW_AUTHTOK_REQD:
 	case PAM_AUTHTOK_EXPIRED:
-		return err_set(e, -EKEYEXPIRED, "The password has expired: change it first, where "
-			       "that can be done");
+		return err_set(e, -EKEYEXPIRED, "The password has expired: change it first (FTP "
+			       "cannot change it)");
 	case PAM_AUTHINFO_UNAVAIL:
 		return err_set(e, -EAGAIN, "PAM, %s: %s", step, pam_strerror(h, status));
 	case PAM_ABORT:
@@ -358,7 +358,8 @@ static int auth_known_user(const struct srv_options *o, const struct auth_ask *a
 	if (rc < 0)
 		return rc;
 
-	if (ask->password && !password_check(ask->password, u.hash)) /* as long without a hash */
+	if (ask->password && !password_check(ask->password, u.hash)) /* equally slow without a
+								      * hash */
 		rc = err_set(e, -EACCES, u.name ? "the password is wrong" : "there is no such user");
 	else if (!u.name)
 		rc = err_set(e, -EACCES, "certificate %s is for a user that does not exist",

@@ -253,7 +253,7 @@ static void show_port_range(const void *at, const struct option_def *d, option_p
 
 static const struct option_kind kind_ports = { set_port_range, show_port_range, NULL };
 
-/* ---- umask: unsigned; if it can be unset, that is 0, and UMASK_GIVEN marks a value ---- */
+/* ---- umask: unsigned; if a row has unset, that word sets 0, and a value has UMASK_GIVEN ---- */
 
 static int set_umask(void *at, const struct option_def *d, const char *value, struct err *e)
 {

@@ -57,7 +57,7 @@ int channel_open(struct channel *monitor, struct channel *process)
 	return rc;
 }
 
-/* size: of the head; the packet has len bytes. */
+/* size: for the head; the packet carries the len bytes at p. */
 static int channel_write(const struct channel *c, enum request_type type, size_t size,
 			 const void *p, size_t len, int timeout_ms)
 {

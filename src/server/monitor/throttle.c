@@ -403,8 +403,8 @@ int deadlines_enforce(struct conns *t)
 
 enum {
 	COST = 64,             /* bytes that each line costs besides its record */
-	REST_MS = 25,          /* the pipe holds the lines that a normal process sends in this
-			        * time */
+	REST_MS = 25,          /* time without reads after the quota is used up; the pipe holds the
+			        * lines that a normal process sends meanwhile */
 };
 
 /* A session logs a line for each file, and files may be small; a preauth process logs little. */

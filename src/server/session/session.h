@@ -36,7 +36,7 @@ struct session {
 int share_take(void *session, uint64_t want, uint64_t *got, struct err *e);
 /* Return so many bytes that share_take() got. One thread. */
 void share_give_back(void *session, uint64_t bytes);
-/* Log that a request's body is malformed, and refuse it. rc, e: as decoding it has failed. */
+/* Log that a request's body is malformed, and refuse it. rc, e: the error of decoding it. */
 int srv_refuse_malformed(const struct session *s, struct ftp_session *fs, int rc,
 			 const struct err *e);
 /* Log the end of a transfer of fs. rc: its result, 0 or a negative errno, with the text in e. */

@@ -426,8 +426,8 @@ static int open_door(struct door *d, struct err *e)
 
 	d->lfd = tcp_listen("", AF_UNSPEC, o->data_ports.lo, o->data_ports.hi, &d->port, e);
 	if (d->lfd >= 0 && d->port < THIRD_PORT_LEAST)
-		return err_set(e, -EPERM, "Another server connects to no port below %u: the "
-			       "--data-ports here are", THIRD_PORT_LEAST);
+		return err_set(e, -EPERM, "Another server connects to no port below %u, but the "
+			       "--data-ports here are lower", THIRD_PORT_LEAST);
 	return d->lfd < 0 ? d->lfd : 0;
 }
 

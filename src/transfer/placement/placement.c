@@ -242,7 +242,7 @@ static void decide(struct placement *p, const struct placement_config *c)
 
 	p->model = model_read(NULL, p->topo, &why);
 	if (!p->model && why.code != -ENOENT)
-		log_warn("%s: a node is near to itself alone", why.text);
+		log_warn("%s: no node counts as near to another", why.text);
 	find_cpus(p);
 }
 

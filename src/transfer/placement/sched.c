@@ -294,7 +294,8 @@ static const char *while_they_stay(struct balance *b, const struct shown *s)
 
 	b->before = s->throughput;
 	b->brief = b->step < b->interval_ns;
-	/* A brief measurement ended the spreading, but it was faster than staying is now. */
+	/* The spreading ended because of a brief measurement, but it was faster than staying is
+	 * now. */
 	if (b->tried > b->before * GAIN) {
 		b->hold = 0;
 		b->patience = 1;

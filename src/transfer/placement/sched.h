@@ -41,8 +41,8 @@ struct sched_load {
 /* The distance of the nearest living path. */
 enum sched_distance sched_nearest(const struct sched_load *l, uint32_t n);
 /* The path for the next block of this many bytes: a local one; a near one while the local ones have
- * no room; a far one only if there is no local or near one. n: wait, because no path has room, or
- * another path will have room sooner than these slower paths would deliver. */
+ * no room; a far one only if there is no local or near one. n: wait: no path has room, or a path
+ * without room will still deliver the block much sooner. */
 uint32_t sched_choose(const struct sched_load *l, uint32_t n, uint64_t bytes);
 /* The next path in a round robin over all living paths with room, weighted by their rates. shares:
  * the bytes that each path has been given in it. n: none has room. */
@@ -82,8 +82,8 @@ struct balance {
 	bool settling;           /* blocks acked until the next check were routed before a change */
 	double before;           /* bytes per second while blocks stayed */
 	bool brief;              /* before was measured over less than an interval */
-	double tried;            /* bytes per second of the last spreading, if it was judged by a
-				  * brief before; or 0 */
+	double tried;            /* bytes per second of the last spreading, if it was compared with
+				  * a brief measurement of before; otherwise 0 */
 	double entered;          /* difference in the first interval of spreading; < 0: not yet */
 	unsigned patience, hold; /* checks to wait after a useless spreading; the number left */
 };

@@ -363,7 +363,7 @@ int sink_file_check_whole(struct sink *s, struct sink_file *f)
 	if (!file_misses(s, f, &g))
 		return 0;
 	path = sink_file_path(f);
-	return xfer_fail(&s->x, -EPROTO, "the source takes %s for whole, but bytes %llu+%llu of it "
-			 "have not come", printable(path ? path : f->name),
+	return xfer_fail(&s->x, -EPROTO, "the source counts %s as complete, but bytes %llu+%llu "
+			 "have not arrived", printable(path ? path : f->name),
 			 (unsigned long long)g.at, (unsigned long long)(g.end - g.at));
 }

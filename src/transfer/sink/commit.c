@@ -61,8 +61,9 @@ void sink_file_done(struct sink *s, struct sink_file *f, bool skipped)
 	/* For a skipped file that asked, the verdict was the final answer. The slot must be free
 	 * before the source is told. */
 	tell = !(skipped && (f->flags & ENTRY_F_ASK)) && !f->told;
-	/* A hard link to another file that was left alone would have the wrong bytes. And any new
-	 * link changes an existing file: its number of links. */
+	/* Do not make hard links to a skipped file if another file has its name (they would have
+	 * the wrong bytes), or if existing files must not change (a link changes the number of
+	 * links). */
 	sink_file_over(s, f, skipped && (f->other || s->x.c->keep_old) ? LINK_FAILED : LINK_THERE);
 	if (tell && sink_tell_done(s, id))
 		xfer_fail(&s->x, -ENOMEM, "out of memory");

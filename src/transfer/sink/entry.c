@@ -215,7 +215,7 @@ static int sink_correct(struct sink *s, struct sink_file *f)
 	r = fd < 0 || fstat(fd, &st) ? -errno : 0;
 	dir_unpin(f->parent->dir);
 	if (r || !same_file(&st, &f->meta))
-		return r; /* in the second case another file has the name now */
+		return r; /* not the same file: another one has the name now */
 	if ((flags & BULK_F_OWNER) && (st.st_uid != f->meta.uid || st.st_gid != f->meta.gid))
 		r = fd_chown(fd, f->meta.uid, f->meta.gid);
 	if (!r && (flags & BULK_F_MODES))
@@ -419,7 +419,7 @@ static int file_entry(struct sink *s, const struct bulk_entry *en, struct err *e
 	if (!(en->flags & ENTRY_F_NOSIZE) && (data > en->size || en->size > INT64_MAX / 4))
 		return -EBADMSG;
 	if (s->dry && !(en->flags & ENTRY_F_ASK))
-		return -EPROTO; /* a dry run would write an entry that does not ask */
+		return -EPROTO; /* only entries that ask are answered; others would be written */
 	if (s->stream && (en->flags & ENTRY_F_SPARSE))
 		return -EPROTO; /* its holes would be missing from the output */
 

@@ -2,7 +2,8 @@
 /* Hard and symbolic links. */
 #include "transfer/sink/sink.h"
 
-/* Targets hold their directories and those above: a peer could name BULK_LINKED_MAX deep ones. */
+/* Targets hold their directories and those above. This limits them, because a peer could name
+ * BULK_LINKED_MAX targets in deep directories. */
 #define LINK_DIRS_MOST (2u * BULK_LINKED_MAX)
 
 /* A file that hard links may name, until the last of them has arrived. Guarded by the links' lock,

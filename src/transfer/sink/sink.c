@@ -68,7 +68,7 @@ static int sink_on_sent(struct sink *s, struct buf *p, struct err *e)
 	pthread_mutex_unlock(&s->writers.lock);
 
 	if (c.entries != atomic_load(&s->x.count.entries) || parked || bytes_missing(s))
-		return err_set(e, -EPROTO, "the source has ended without all it announced");
+		return err_set(e, -EPROTO, "the source ended before it sent all that it announced");
 	sink_entries_end(s);
 	atomic_store(&s->x.sent, true);
 	xfer_changed(&s->x);
@@ -102,8 +102,8 @@ static int sink_frame(struct xfer *x, uint8_t type, struct buf *p, struct err *e
 	}
 }
 
-/* The idle limit is an hour with the default --stall. A pipe may deliver nothing for long: for it,
- * this many limits are added: a day. */
+/* The idle limit is an hour with the default --stall. A pipe may deliver nothing for long, so this
+ * many idle limits are added for it, which makes a day. */
 #define PIPE_LIMITS 23u
 
 /* True: the source owes entries, blocks or the end, this side has nothing to do, and the source has

@@ -42,8 +42,8 @@ int stdout_open(struct stdout_writer *o)
 		o->fd = fd;
 		o->own = true;
 	} else {
-		/* Another user may own it. After poll(2) a pipe accepts at least this much without
-		 * sleeping. */
+		/* If another user owns it, it cannot be opened. After poll(2) a pipe accepts at
+		 * least this much without sleeping. */
 		o->chunk = PIPE_BUF;
 	}
 	return 0;
@@ -93,8 +93,9 @@ int stdout_write(struct stdout_writer *o, const void *p, size_t len)
 
 /* ---- one extent ---- */
 
-/* The most pieces in which f may arrive up to x: one for each block, cut at its ranges and at runs
- * that are not sent again. More and smaller pieces would fill our memory. */
+/* The most pieces of f that may have arrived with x: one for each block, and more where blocks are
+ * cut at f's ranges and at runs that are not sent again. More and smaller pieces would fill our
+ * memory. */
 static uint64_t most_pieces(struct sink *s, const struct sink_file *f, const struct extent *x)
 {
 	const struct agreement *a = &s->x.agr;

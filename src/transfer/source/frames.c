@@ -36,7 +36,7 @@ static struct sfile *entry_file(struct source *s, uint64_t id)
 	       sfile_ref(slot->file) : NULL;
 }
 
-/* True for the first call: f no longer waits for a verdict. */
+/* End f's wait for a verdict. True: f has waited until now. */
 static bool take_asked(struct source *s, struct sfile *f)
 {
 	LOCK_GUARD(guard, &s->lock);
@@ -167,7 +167,7 @@ static void on_verdict(struct source *s, uint64_t id, uint8_t verdict)
 			plan_ready(s->plan, sfile_ref(f));
 		}
 
-		/* Only now: a plan that expects no more files ends. */
+		/* After plan_ready(), because a plan that expects no more files ends. */
 		plan_unexpect(s->plan);
 	}
 	sfile_put(f);

@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#define IMPLIED_MOST 65536u /* and the parents of the last one */
+#define IMPLIED_MOST 65536u /* open at once; the parents of the last one may exceed it */
 
 /* A directory that is only implied by a list of names. */
 struct implied {
@@ -358,7 +358,7 @@ static int walk_describe(struct walk *w, struct bulk_entry *e, struct sfile *f,
 	int r = 0;
 
 	*data = m->size;
-	/* A stream cannot have holes: their zeros are sent. */
+	/* A sink that is a stream cannot have holes: zeros are sent instead. */
 	if ((w->s->x.c->request.flags & (BULK_F_SPARSE | BULK_F_SEQUENTIAL)) == BULK_F_SPARSE &&
 	    m->size && m->blocks * 512 < m->size)
 		r = describe_holes(w, e, f, data, wire);

@@ -245,5 +245,5 @@ def advice(cards, rtt_ms, ops):
             most = int(f.read().split()[2])
         if "tcp" in ops and most < 2 * way:
             lines.append("net.ipv4.%s ends at %d; one stream that is to fill %d Mbit/s at %.0f ms "
-                         "needs %d (rftp(1), TUNING A DTN)" % (name, most, mbit, rtt_ms, 2 * way))
+                         "needs %d (rftp-tuning(7))" % (name, most, mbit, rtt_ms, 2 * way))
     return lines

@@ -229,16 +229,12 @@ def missing(top):
             yield unit
     flat = " ".join(prose().split())
     for name, number, section in re.findall(
-            r"(rftp[\w.-]*)\((\d)\)(?:, ([A-Z]{2,}(?: [A-Z]+)*))?", flat):
+            r"(rftp[\w.-]*)\((\d)\)(?:, ([A-Z]+(?: [A-Z]+)+|[A-Z]{2,}))?", flat):
         page = os.path.join(top, "man", "%s.%s" % (name, number))
         if not os.path.exists(page):
             yield "%s(%s)" % (name, number)
         elif section and section not in heads(page):
             yield "%s(%s), %s" % (name, number, section)
-    tuning = heads(os.path.join(top, "man", "rftp.1"))
-    for part in re.findall(r"“([^”]+)”", flat):
-        if part[0].isupper() and part not in tuning and part != "Synced":
-            yield "“%s”" % part
 
 
 if what == "commands":

@@ -6,21 +6,19 @@
 
 . "${top_srcdir:?}/tests/e2e/lib.sh"
 
-page=$top_srcdir/man/rftp.1
+page=$top_srcdir/man/rftp-tuning.7
 
-# section: print the section of the page without mdoc macros
-section() {
-	awk '/^\.Sh / { on = $0 == ".Sh TUNING A DTN" } on' "$page" | sed 's/\\&//g; s/\\e/\\/g'
-}
+# text: print the page as it is shown
+text() { sed 's/\\&//g; s/\\e/\\/g' "$page"; }
 # lines MARK: the commands that follow this prompt
-lines() { section | sed -n "s/^\.Dl $1 //p"; }
+lines() { text | sed -n "s/^\.Dl $1 //p"; }
 
 lines '\$' >"$tmp/checks"
 lines '#' >"$tmp/changes"
 check "there are commands that check" test -s "$tmp/checks"
 check "and commands that change" test -s "$tmp/changes"
-check "each part has a command that checks it" test -z "$(section |
-	awk '/^\.Ss / { if (part != "" && !n) print part; part = $0; n = 0 } /^\.Dl \$ / { n++ }')"
+check "each part has a command that checks it" test -z "$(text |
+	awk '/^\.Sh / { if (part != "" && part !~ /NAME$/ && !n) print part; part = $0; n = 0 } /^\.Dl \$ / { n++ }')"
 if command -v mandoc >/dev/null; then
 	mandoc -T ascii -O width=200 "$page" | sed -n 's/^ *\$ //p' >"$tmp/shown"
 	check "they are shown as they are written" diff "$tmp/checks" "$tmp/shown"
@@ -135,7 +133,7 @@ done <"$tmp/changes"
 
 # ---- the script for irqbalance ----
 
-section | sed -n '\|^#!/bin/sh$|,/^\.Ed$/{/^\.Ed$/!p}' >"$tmp/policy"
+text | sed -n '\|^#!/bin/sh$|,/^\.Ed$/{/^\.Ed$/!p}' >"$tmp/policy"
 run sh "$tmp/policy" /sys/bus/pci/devices/0000:41:00.1 96
 check "the card's interrupts are left alone" test "$status" -eq 0 -a "$(cat "$tmp/out")" = ban=true
 run sh "$tmp/policy" /sys/bus/pci/devices/0000:42:00.0 97

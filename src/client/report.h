@@ -59,7 +59,7 @@ int totals_add(struct totals *t, const struct transfer_result *r);
 void totals_clear(struct totals *t);
 double totals_rate(const struct totals *t); /* bytes per second */
 
-/* ---- the objects that --json prints, rftp(1) JSON EVENTS ---- Functions return new references;
+/* ---- the objects that --json prints, rftp-json(7) ---- Functions return new references;
  * NULL: out of memory, which json_emit() reports. */
 
 json_t *event_started(const struct agreement *a);

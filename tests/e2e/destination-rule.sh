@@ -1,5 +1,5 @@
 #!/bin/bash
-# Where things go (rftp(1), Where things go), for put and get alike, and again when the
+# Where things go (rftp(1), SOURCES AND DESTINATIONS), for put and get alike, and again when the
 # same command is run again. TAP.
 
 . "${top_srcdir:?}/tests/e2e/lib.sh"

@@ -224,7 +224,7 @@ check "of one without RDMA" warned 's-node0: eth0 has no RDMA device, which iSER
 edit 'l = t[0]["luns"][0]; l["kind"] = "block"; l["path"] = "/dev/nvme1n1"; del l["size"], l["policy"]'
 check "a device of another node" warned '/dev/nvme1n1 is on node 1, and not on node 0'
 edit 'l = t[0]["luns"][0]; l["kind"] = "block"; l["path"] = "/dev/nvme7n1"; del l["size"], l["policy"]'
-check "one that is not there" warned '/dev/nvme7n1: no block device is called so'
+check "one that is not there" warned '/dev/nvme7n1: no block device of this name'
 run rftp-iser plan --check "$tmp/edited.json"
 check "nor here" warned '/dev/nvme7n1: No such file'
 edit 'for x in t: x["initiators"][0]["chap"]["secret-file"] = "'"$tmp"'/nowhere"'

@@ -184,7 +184,7 @@ fails_by() {
 }
 fails_by '--data 1:1G' 'none.json: No such file: .*(rftp-numa model --install makes one; --model FILE takes another; '
 fails_by '--model nowhere.json --data 1:1G' 'nowhere.json: No such file: .*--model FILE takes another; '
-fails_by '--model problem.json --data 1:1G' 'problem.json: is no model'
+fails_by '--model problem.json --data 1:1G' 'problem.json: is not a model'
 fails_by '--model zero.json --data 1:1G' 'zero.json: has no device reads of node 1, where data is: measure it, .*or give disk in a file, --problem'
 echo 10000 >joint/devices/pci0000:80/0000:80:02.0/0000:83:00.0/net/ens2f0/speed
 fails_by '--model zero.json --data 0:1G' 'zero.json: has no device writes of node 1, where network cards are: .*--nic, or give network in a file, --problem'

@@ -351,16 +351,18 @@ int jail_session(struct err *e)
 
 /* ---- refused calls ---- */
 
-enum { RECORD_TRIES = 5, RECORD_MS = 2 };
+enum { RECORD_TRIES = 5, RECORD_MS = 2, RECORD_AGE_S = 60 };
 
-/* Fill r from a record "...type=1326 ... pid=P ... arch=A syscall=N ..." if P is pid. */
+/* Fill r from a record "...type=1326 audit(SECONDS... pid=P ... arch=A syscall=N ..." if P is pid. An
+ * old record is of another process that had the same pid. */
 static bool read_record(const char *record, pid_t pid, struct refused_call *r)
 {
-	const char *type = strstr(record, "type=1326 "), *p = type ? strstr(type, " pid=") : NULL;
+	const char *type = strstr(record, "type=1326 audit("), *p = type ? strstr(type, " pid=") : NULL;
 	const char *arch = p ? strstr(p, " arch=") : NULL;
 	const char *call = arch ? strstr(arch, " syscall=") : NULL;
 
-	if (!call || strtol(p + 5, NULL, 10) != pid)
+	if (!call || strtol(p + 5, NULL, 10) != pid ||
+	    strtoll(type + strlen("type=1326 audit("), NULL, 10) < time(NULL) - RECORD_AGE_S)
 		return false;
 	r->arch = (uint32_t)strtoul(arch + 6, NULL, 16);
 	r->call = strtol(call + 9, NULL, 10);
@@ -379,7 +381,7 @@ const char *jail_refused_call(pid_t pid, char out[JAIL_CALL_TEXT])
 		if (i)
 			poll(NULL, 0, RECORD_MS);
 		/* Each read(2) returns one record; EPIPE: records were overwritten. The last
-		 * matching record counts, because an earlier process may have had the same pid. */
+		 * matching record counts. */
 		while ((n = read(kmsg, record, sizeof(record) - 1)) > 0 ||
 		       (n < 0 && (errno == EPIPE || errno == EINTR))) {
 			record[n < 0 ? 0 : n] = '\0';

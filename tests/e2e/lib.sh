@@ -115,8 +115,8 @@ mounts=()
 servers=()
 others=()
 
-# is_foreign PID: the process has not the mark of tests/run, so it belongs to another test, and has the
-# number of one of ours that has ended. False without tests/run, and if that cannot be read.
+# is_foreign PID: the process lacks the mark of tests/run. It belongs to another test, and has got the
+# number of one of our processes that has ended. False without tests/run, and if the mark is unreadable.
 is_foreign() {
 	[ -n "${RFTP_TEST_RUN:-}" ] && grep -qsz . "/proc/$1/environ" &&
 		! grep -qsz "^RFTP_TEST_RUN=$RFTP_TEST_RUN\$" "/proc/$1/environ"

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/audit.h>
 #include <linux/fiemap.h>
 #include <linux/fs.h>
 #include <linux/netlink.h>
@@ -636,10 +637,38 @@ static void test_refused_call(void **state)
 	assert_string_equal(jail_refused_call(getpid(), text), "");
 }
 
+/* Write a record like the kernel's, in which this process made the call. False: not root. */
+static bool write_record(long long seconds)
+{
+	int kmsg CLEANUP_CLOSE = open("/dev/kmsg", O_WRONLY | O_CLOEXEC);
+	char record[200];
+	int n = snprintf(record, sizeof(record), "audit: type=1326 audit(%lld.000:1): uid=0 pid=%d "
+			 "comm=\"test\" sig=31 arch=%x syscall=%d compat=0\n", seconds,
+			 (int)getpid(), AUDIT_ARCH_X86_64, (int)SYS_personality);
+
+	return kmsg >= 0 && write(kmsg, record, (size_t)n) == n;
+}
+
+static void test_old_record(void **state)
+{
+	char text[JAIL_CALL_TEXT], want[16];
+
+	(void)state;
+	if (!write_record((long long)time(NULL) - 3600))
+		skip();
+	assert_string_equal(jail_refused_call(getpid(), text), "");
+	assert_true(write_record((long long)time(NULL)));
+	snprintf(want, sizeof(want), "%d ", (int)SYS_personality);
+	jail_refused_call(getpid(), text);
+	if (*text) /* the kernel limits the rate of records */
+		assert_memory_equal(text, want, strlen(want));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_refused_call),
+		cmocka_unit_test(test_old_record),
 		cmocka_unit_test(test_attacks),
 		cmocka_unit_test(test_others_are_not_reached),
 		cmocka_unit_test(test_itself_is),

@@ -17,7 +17,7 @@ enum { BACKOFF_MOST = 30 /* seconds */, REREADS_MOST = 3 };
 
 /* ---- options into a request ---- */
 
-void bulk_request_of(const struct options *o, enum bulk_op op, struct bulk_request *q)
+int bulk_request_of(const struct options *o, enum bulk_op op, struct bulk_request *q)
 {
 	static const uint8_t ops[] = {
 		[USE_ANY_OP] = OP_WRITE | OP_READ, [USE_WRITE] = OP_WRITE, [USE_READ] = OP_READ,
@@ -39,6 +39,7 @@ void bulk_request_of(const struct options *o, enum bulk_op op, struct bulk_reque
 		{ !o->no_resume, BULK_F_RESUME },
 		{ o->dry_run, BULK_F_DRY_RUN },
 		{ o->files_from, BULK_F_INTO | BULK_F_MKDIRS | BULK_F_SEVERAL },
+		{ op == BULK_GET && filter_is_set(&o->filter), BULK_F_FILTER },
 	};
 
 	q->op = (uint8_t)op;
@@ -55,6 +56,7 @@ void bulk_request_of(const struct options *o, enum bulk_op op, struct bulk_reque
 	q->offer.block = (uint32_t)o->block;
 	q->offer.channels = (uint16_t)o->channels;
 	q->offer.inflight = o->inflight;
+	return filter_copy(&q->filter, &o->filter);
 }
 
 int bulk_add_sources(struct bulk_request *q, char *const *paths, size_t n)
@@ -105,7 +107,9 @@ int bulk_init(struct bulk *b, struct server *s, struct report *r, enum bulk_op o
 
 	memset(b, 0, sizeof(*b));
 	b->server = s;
-	bulk_request_of(o, op, &b->c.request);
+	rc = bulk_request_of(o, op, &b->c.request);
+	if (rc)
+		return err_sys(e, rc, "request");
 	if (r)
 		b->c.events = report_events(r);
 	b->c.stop = signals_fd();

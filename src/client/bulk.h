@@ -33,8 +33,8 @@ struct bulk {
 	struct attempts attempts;           /* by bulk_once(); the caller sets pipe and to_stdout */
 };
 
-/* Fill in the members of q that come from options. The caller sets the paths. */
-void bulk_request_of(const struct options *o, enum bulk_op op, struct bulk_request *q);
+/* Fill in the members of q that come from options. The caller sets the paths. 0 or -ENOMEM. */
+int bulk_request_of(const struct options *o, enum bulk_op op, struct bulk_request *q);
 /* Append copies of n paths to the sources. 0 or -ENOMEM. */
 int bulk_add_sources(struct bulk_request *q, char *const *paths, size_t n);
 /* Prepare b from the options of s; r is not owned, NULL: only for bulk_once(). 0; or a negative errno with text: the options ask for a feature

@@ -9,6 +9,7 @@
 
 #include <assert.h>
 #include <fnmatch.h>
+#include <time.h>
 
 #define SYSTEM_CONF "/etc/rftp.conf"
 #define SECOND 1000000000ull
@@ -51,11 +52,55 @@ _Static_assert(ACK_RECEIVED == 0 && ACK_VERIFIED == 3, "as acks[]");
 	{ .name = name_, .letter = letter_, .arg = arg_, .kind = &option_string,            \
 	  .where = (where_) | OPTION_MAY_BE_EMPTY, AT(member), .help = help_ }
 
+/* The rows of a filter's rules share the member filter, because their order counts. */
+static int set_pattern(void *at, const struct option_def *d, const char *value, struct err *e)
+{
+	return filter_add_text(at, d->low, value, e);
+}
+
+static int set_filter_file(void *at, const struct option_def *d, const char *value, struct err *e)
+{
+	return filter_read(at, value, e);
+}
+
+static void clear_filter(void *at)
+{
+	filter_clear(at);
+}
+
+static int set_moment(void *at, const struct option_def *d, const char *value, struct err *e)
+{
+	return parse_moment(value, time(NULL), at) ?
+	       err_set(e, -EINVAL, "must be a time, like 2026-01-31 or \"2026-01-31 12:00\", or an "
+		       "age, like 36h or 7d, not \"%s\"", printable(value)) : 0;
+}
+
+static const struct option_kind option_pattern = { set_pattern, NULL, clear_filter };
+static const struct option_kind option_filter_file = { set_filter_file, NULL, clear_filter };
+static const struct option_kind option_moment = { set_moment, NULL, NULL };
+
+#define RULE(name_, arg_, kind_, include_, help_)                                           \
+	{ .name = name_, .arg = arg_, .kind = &kind_, .where = ON_COPY | ON_LS | ON_RM,      \
+	  AT(filter), .low = include_, .help = help_ }
+
 const struct option_def rftp_options[] = {
 	OPTION_HEADING("Selection"),
 	FLAG("recursive", 'r', ON_COPY | ON_RM, recursive, "directories with all their contents"),
 	STRING("files-from", 0, "FILE", ON_COPY, files_from,
 	       "read the names, one per line, from FILE (- is standard input)"),
+	RULE("exclude", "PATTERN", option_pattern, false,
+	     "leave out names that match, as with rsync; the first rule decides"),
+	RULE("include", "PATTERN", option_pattern, true, "do not leave out names that match"),
+	RULE("filter-from", "FILE", option_filter_file, 0,
+	     "read \"- PATTERN\" and \"+ PATTERN\" lines from FILE"),
+	NUMBER("max-size", "SIZE", option_size, ON_COPY, filter.size_most, 1, 0,
+	       "leave out bigger files"),
+	NUMBER("min-size", "SIZE", option_size, ON_COPY, filter.size_least, 0, 0,
+	       "leave out smaller files"),
+	NUMBER("newer-than", "TIME", option_moment, ON_COPY, filter.newer_s, 0, 0,
+	       "leave out files that were not modified since TIME"),
+	FLAG("one-file-system", 'x', ON_COPY, filter.one_filesystem,
+	     "do not enter other filesystems' directories"),
 	FLAG("null", '0', ON_COPY | ON_LS, null, "names in such lists end in NUL, not newline"),
 	CONSTANT("overwrite", ON_COPY | IN_CONF, policy, POLICY_OVERWRITE,
 		 "replace files that exist (default)"),

@@ -18,6 +18,7 @@ struct options {
 	bool owner, xattrs, follow, no_times, no_modes;
 	int policy;               /* enum bulk_policy */
 	char *files_from;
+	struct filter filter;
 
 	/* transfer */
 	int transport, op, poll, pin, hugepages, io, direct, sort, prot, ack;

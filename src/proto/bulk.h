@@ -13,7 +13,7 @@
 #include "util/util.h"
 
 #define BULK_MAJOR 2
-#define BULK_MINOR 2
+#define BULK_MINOR 3
 #define BULK_REQUEST_MAX (4u << 20)
 #define BULK_FRAME_HEAD 8
 #define BULK_FRAME_MAX (1u << 20)  /* payload; of BULK_DATA: a block with its head */
@@ -22,6 +22,7 @@
 #define BULK_XATTRS_MAX 65536
 #define BULK_RANGES_MAX 16384      /* data ranges in one message */
 #define BULK_DETAILS_MAX (16u << 20) /* bytes of ranges and xattrs of unfinished entries */
+#define BULK_FILTER_MAX (512u << 10) /* bytes of an encoded filter */
 #define BULK_LINKED_MAX (1u << 19) /* most entries that may still get hard links */
 
 enum bulk_type {
@@ -97,6 +98,7 @@ enum {
 	BULK_F_SEQUENTIAL = 1 << 14, /* the sink is a stream: blocks in order of offset */
 	BULK_F_AGAIN = 1 << 15,    /* a repeated attempt. Put: entries may be COMMITTED. Get: the
 				    * source asks about each file */
+	BULK_F_FILTER = 1 << 16,   /* the request carries a filter for the source */
 };
 
 /* ---- versions and features ----
@@ -140,13 +142,15 @@ struct bulk_request {
 	bool has_key;            /* over ssh: the client creates the key */
 	uint8_t key[32];         /* zeros without has_key: the key is exported from TLS */
 	struct offer offer;
+	struct filter filter;    /* of the source; sent only with BULK_F_FILTER */
 };
 
 void bulk_request_clear(struct bulk_request *r);
 
 /* For a copy between servers: from is the client's request; to becomes the request that the
  * source's server sends to the sink's server. The fields that describe one side or one connection
- * are cleared, and the caller sets them. Both share base: clear only from. */
+ * are cleared, and the caller sets them. The source applies the filter, so the sink does not receive
+ * it. Both share base and filter: clear only from. */
 void bulk_request_onward(const struct bulk_request *from, struct bulk_request *to);
 int bulk_request_put(struct buf *b, const struct bulk_request *r);
 

@@ -26,6 +26,7 @@ static const struct { uint32_t flag; const char *name; } features[] = {
 	{ BULK_F_INTO, "into" },
 	{ BULK_F_SEQUENTIAL, "sequential" },
 	{ BULK_F_AGAIN, "again" },
+	{ BULK_F_FILTER, "filter" },
 };
 
 enum { FEATURES = sizeof(features) / sizeof(features[0]) };
@@ -244,6 +245,7 @@ void bulk_request_clear(struct bulk_request *r)
 	for (uint32_t i = 0; r->sources && i < r->nsources; i++)
 		free(r->sources[i]);
 	free(r->sources);
+	filter_clear(&r->filter);
 	explicit_bzero(r, sizeof(*r));
 }
 
@@ -253,6 +255,7 @@ void bulk_request_onward(const struct bulk_request *from, struct bulk_request *t
 
 	memcpy(to, from, sizeof(*to));
 	to->op = BULK_PUT;
+	to->flags &= ~(uint32_t)BULK_F_FILTER;
 	to->sources = NULL;
 	to->nsources = 0;
 	to->bench_ns = to->bench_bytes = 0;
@@ -296,6 +299,46 @@ static void wire_sources(struct wire *w, struct bulk_request *r)
 	}
 }
 
+static void wire_rule(struct wire *w, struct filter *f, size_t i)
+{
+	struct err ignored = ERR_INIT;
+	bool include = false;
+	char *pattern = NULL;
+
+	if (!w->get)
+		pattern = (char *)(uintptr_t)filter_pattern(f, i, &include);
+	wire_bool(w, &include);
+	wire_path(w, &pattern);
+	if (!w->get)
+		return;
+	if (!w->bad && filter_add(f, include, pattern, &ignored)) {
+		w->no_memory |= ignored.code == -ENOMEM;
+		w->bad = true;
+	}
+	free(pattern);
+}
+
+/* A length precedes the filter, so that a later minor version can append to it. */
+static void wire_filter(struct wire *w, void *msg)
+{
+	struct filter *f = msg;
+	uint32_t n = (uint32_t)f->n;
+
+	wire_number(w, &f->size_least);
+	wire_number(w, &f->size_most);
+	wire_number(w, &f->newer_s);
+	wire_bool(w, &f->one_filesystem);
+	wire_count(w, &n, FILTER_RULES_MAX);
+	for (size_t i = 0; !w->bad && i < n; i++)
+		wire_rule(w, f, i);
+}
+
+static void request_filter(struct wire *w, struct bulk_request *r)
+{
+	if (r->flags & BULK_F_FILTER)
+		wire_nested(w, wire_filter, &r->filter, BULK_FILTER_MAX);
+}
+
 #define FIELD(member) WIRE_FIELD(struct bulk_request, member, WIRE_ANY)
 static const struct wire_field request_fields[] = {
 	FIELD(flags), FIELD(rate), FIELD(bench_ns), FIELD(bench_bytes), FIELD(nonce),
@@ -328,6 +371,7 @@ void wire_request(struct wire *w, void *msg)
 	wire_number(w, &r->minor);
 	request_body(w, r);
 	wire_offer(w, &r->offer);
+	request_filter(w, r);
 }
 
 static bool is_known(const struct bulk_request *r)
@@ -359,6 +403,7 @@ int wire_request_get(struct wire *w, struct bulk_request *r, struct err *e)
 	if (!is_known(r))
 		w->bad = true;
 	wire_offer(w, &r->offer);
+	request_filter(w, r);
 	wire_rest(w, r->minor);
 	return w->no_memory ? -ENOMEM : w->bad ? -EBADMSG : 0;
 }

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
+#include <time.h>
 
 struct unit {
 	const char *name;
@@ -84,6 +85,31 @@ int parse_size(const char *s, uint64_t *bytes)
 int parse_duration(const char *s, uint64_t *ns)
 {
 	return parse_with_unit(s, time_units, ns);
+}
+
+int parse_moment(const char *s, int64_t now, int64_t *sec)
+{
+	static const char *const formats[] = {
+		"%Y-%m-%d", "%Y-%m-%d %H:%M", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M",
+		"%Y-%m-%dT%H:%M:%S",
+	};
+	uint64_t n;
+	int rc;
+
+	for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++) {
+		struct tm t = { .tm_isdst = -1 };
+		const char *end = strptime(s, formats[i], &t);
+
+		if (end && (!*end || !strcmp(end, "Z"))) {
+			*sec = *end ? timegm(&t) : mktime(&t);
+			return 0;
+		}
+	}
+
+	rc = *s == '@' ? parse_uint(s + 1, 0, INT64_MAX, &n) : parse_duration(s, &n);
+	if (rc == 0)
+		*sec = *s == '@' ? (int64_t)n : now - (int64_t)(n / 1000000000);
+	return rc;
 }
 
 int parse_rate(const char *s, uint64_t *bytes_per_second)

@@ -13,6 +13,11 @@ int parse_size(const char *s, uint64_t *bytes);
 /* "10" (seconds), "30s", "5m", "1h", "200ms" in nanoseconds. 0; -EINVAL; -ERANGE. */
 int parse_duration(const char *s, uint64_t *ns);
 
+/* A time in seconds since 1970: "2026-01-31", "2026-01-31 12:00", "2026-01-31T12:00:30" (local time; UTC
+ * with "Z" at the end), "@SECONDS", or an age such as "90m", "36h", "7d" before now. 0; -EINVAL;
+ * -ERANGE. */
+int parse_moment(const char *s, int64_t now, int64_t *sec);
+
 /* Bytes per second: a size ("100M"), or bits with "bit" ("10Gbit", powers of 1000). 0; -EINVAL;
  * -ERANGE. */
 int parse_rate(const char *s, uint64_t *bytes_per_second);

@@ -8,6 +8,7 @@
 #include "util/child.h"
 #include "util/err.h"
 #include "util/fault.h"
+#include "util/filter.h"
 #include "util/io.h"
 #include "util/json.h"
 #include "util/limits.h"

@@ -71,6 +71,7 @@ static void request_seeds(struct buf *b)
 	struct bulk_request get = { .major = BULK_MAJOR, .op = BULK_GET, .base = (char *)"",
 				    .sources = sources, .nsources = 2, .has_key = true,
 				    .offer = an_offer() };
+	struct err e = ERR_INIT;
 
 	check(bulk_request_put(b, &put));
 	seed_buf("request", "put", b);
@@ -78,6 +79,14 @@ static void request_seeds(struct buf *b)
 	memset(get.key, 2, sizeof(get.key));
 	check(bulk_request_put(b, &get));
 	seed_buf("request", "get", b);
+	get.flags = BULK_F_FILTER;
+	check(filter_add(&get.filter, true, "/a/**[!b-d]?.[[:alpha:]]*/", &e));
+	check(filter_add(&get.filter, false, "*\\*", &e));
+	get.filter.size_most = 5000;
+	check(bulk_request_put(b, &get));
+	seed_buf("request", "filter", b);
+	filter_clear(&get.filter);
+	get.flags = 0;
 	get.minor = BULK_MINOR + 1;
 	check(bulk_request_put(b, &get));
 	check(buf_put(b, "later", 5));

@@ -76,6 +76,83 @@ static void test_request(void **state)
 	assert_true(codec_all_zero(&back, sizeof(back)));
 }
 
+static void test_request_filter(void **state)
+{
+	struct bulk_request r = sample(), back;
+	struct err e = ERR_INIT;
+	struct buf *b CLEANUP_BUF = NULL;
+	bool include = false;
+
+	r.flags |= BULK_F_FILTER;
+	r.filter.size_least = 7;
+	r.filter.size_most = UINT64_MAX;
+	r.filter.newer_s = -5;
+	r.filter.one_filesystem = true;
+	assert_int_equal(filter_add(&r.filter, true, "*.[ch]", &e), 0);
+	assert_int_equal(filter_add(&r.filter, false, "*", &e), 0);
+	b = encoded(&r);
+
+	assert_int_equal(codec_truncations(b, get_request, &back, sizeof(back)), buf_len(b));
+	assert_int_equal(bulk_request_get(b, &back, &e), 0);
+	assert_true(back.filter.size_least == 7 && back.filter.size_most == UINT64_MAX);
+	assert_true(back.filter.newer_s == -5 && back.filter.one_filesystem);
+	assert_int_equal(back.filter.n, 2);
+	assert_string_equal(filter_pattern(&back.filter, 0, &include), "*.[ch]");
+	assert_true(include);
+	assert_true(filter_admits(&back.filter, "a.c", false));
+	assert_false(filter_admits(&back.filter, "a.o", false));
+	bulk_request_clear(&back);
+
+	/* Without the flag the filter stays here. */
+	r.flags &= ~(uint32_t)BULK_F_FILTER;
+	buf_reset(b);
+	assert_int_equal(bulk_request_put(b, &r), 0);
+	assert_int_equal(bulk_request_get(b, &back, &e), 0);
+	assert_false(filter_is_set(&back.filter));
+	bulk_request_clear(&back);
+	filter_clear(&r.filter);
+}
+
+/* A peer's pattern has the same limits as a user's. */
+static void test_request_filter_hostile(void **state)
+{
+	static const char *const patterns[] = { "[abc", "\0abc" };
+	struct bulk_request r = sample(), back;
+
+	r.flags |= BULK_F_FILTER;
+	for (size_t i = 0; i < ARRAY(patterns); i++) {
+		struct buf *b CLEANUP_BUF = NULL;
+		struct err e = ERR_INIT;
+		uint8_t *at;
+
+		assert_int_equal(filter_add(&r.filter, false, "\1\2\3\4", &e), 0);
+		b = encoded(&r);
+		at = memmem(buf_ptr(b), buf_len(b), "\0\0\0\4\1\2\3\4", 8);
+		assert_non_null(at);
+		memcpy(at + 4, patterns[i], 4);
+		assert_int_equal(bulk_request_get(b, &back, &e), -EBADMSG);
+		filter_clear(&r.filter);
+	}
+
+	/* Too many rules. */
+	for (unsigned i = 0; i < FILTER_RULES_MAX; i++) {
+		struct err e = ERR_INIT;
+
+		assert_int_equal(filter_add(&r.filter, false, "x", &e), 0);
+	}
+	{
+		struct buf *b CLEANUP_BUF = encoded(&r);
+		struct err e = ERR_INIT;
+		uint8_t *at = memmem(buf_ptr(b), buf_len(b), "\0\0\x10\0", 4);
+
+		assert_non_null(at);
+		at[3] = 1;
+		assert_int_equal(bulk_request_get(b, &back, &e), -EBADMSG);
+		assert_int_equal(filter_add(&r.filter, false, "x", &e), -E2BIG);
+	}
+	filter_clear(&r.filter);
+}
+
 static void test_request_without(void **state)
 {
 	struct bulk_request r = sample(), back;
@@ -686,6 +763,8 @@ static void test_onward(void **state)
 	bulk_request_onward(&from, &to);
 	memset(want, 0xa5, sizeof(want));
 	want[offsetof(struct bulk_request, op)] = BULK_PUT;
+	/* The filter's flag is bit 16 of the flags, which are all set or not in this pattern. */
+	((struct bulk_request *)want)->flags &= ~(uint32_t)BULK_F_FILTER;
 	for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
 		memset(want + own[i].at, 0, own[i].len);
 	assert_memory_equal(&to, want, sizeof(want));
@@ -695,6 +774,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_request),
+		cmocka_unit_test(test_request_filter),
+		cmocka_unit_test(test_request_filter_hostile),
 		cmocka_unit_test(test_request_without),
 		cmocka_unit_test(test_request_version),
 		cmocka_unit_test(test_request_unknown_flag),

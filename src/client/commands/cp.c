@@ -234,7 +234,10 @@ static int cp_init(struct cp *c, struct server *from, struct server *to, struct 
 
 	q->major = BULK_MAJOR;
 	q->minor = BULK_MINOR;
-	bulk_request_of(o, BULK_PUT, q);
+	if (bulk_request_of(o, BULK_PUT, q))
+		return err_sys(e, -ENOMEM, "request");
+	if (filter_is_set(&q->filter))
+		q->flags |= BULK_F_FILTER;
 
 	/* Also for retries: another attempt skips the committed files, so it needs the event of
 	 * each file. */
@@ -273,6 +276,12 @@ static void cp_clear(struct cp *c)
 
 /* ---- requests to both servers ---- */
 
+/* The source alone applies the filter. */
+static uint32_t cp_sink_flags(const struct cp *c)
+{
+	return c->give.request.flags & ~(uint32_t)BULK_F_FILTER;
+}
+
 static int cp_side_check(const struct cp_side *d, struct err *e)
 {
 	const struct ftp_client *client = d->server->client;
@@ -282,7 +291,8 @@ static int cp_side_check(const struct cp_side *d, struct err *e)
 		return err_set(e, -EPROTONOSUPPORT, "%s does not copy from server to server: it is "
 			       "no rftpd, or is too old for it, or its --third-party is off",
 			       printable(d->host));
-	if (bulk_possible(d->server, d->cp->give.request.flags, e))
+	if (bulk_possible(d->server, d == &d->cp->sink ? cp_sink_flags(d->cp) :
+			  d->cp->give.request.flags, e))
 		return e->code;
 
 	/* An attacker on a connection in clear could replace the pins, and read the copied data. */
@@ -320,7 +330,7 @@ static int cp_ask_both(struct cp *c, struct third_door *door, struct err *e)
 	struct buf *take CLEANUP_BUF = buf_new(THIRD_BODY_MAX);
 	const struct bulk_request *q = &c->give.request;
 	struct third_take t = { .base = q->base, .prot_min = q->offer.prot_min,
-				.policy = q->policy, .request_flags = q->flags };
+				.policy = q->policy, .request_flags = cp_sink_flags(c) };
 	int rc = give && take ? third_give_put(give, &c->give) : -ENOMEM;
 
 	if (rc == -ENOBUFS)

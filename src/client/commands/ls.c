@@ -37,12 +37,13 @@ static void ls_print(const struct job *j, const struct ftp_facts *f, const char 
 		show_long(stdout, f, name, raw, j->o.human);
 }
 
-static int ls_directory(struct job *j, struct server *s, const char *path, const char *shown,
-			struct err *e);
+/* at: where in path the path for the filter begins. */
+static int ls_directory(struct job *j, struct server *s, const char *path, size_t at,
+			const char *shown, struct err *e);
 
 /* List a subdirectory. If that fails, report it, and continue with the others. */
-static int ls_subdirectory(struct job *j, struct server *s, const char *path, const char *shown,
-			   const char *name, struct err *e)
+static int ls_subdirectory(struct job *j, struct server *s, const char *path, size_t at,
+			   const char *shown, const char *name, struct err *e)
 {
 	CLEANUP_FREE char *path_there = name_below(path, name);
 	CLEANUP_FREE char *shown_there = name_below(shown, name);
@@ -51,7 +52,7 @@ static int ls_subdirectory(struct job *j, struct server *s, const char *path, co
 
 	if (!path_there || !shown_there)
 		return err_sys(e, -ENOMEM, "listing");
-	rc = ls_directory(j, s, path_there, shown_there, &why);
+	rc = ls_directory(j, s, path_there, at, shown_there, &why);
 	if (!rc)
 		return 0;
 	if (exit_of(rc, false) == EXIT_SOME_FAILED && e->code) {
@@ -63,13 +64,39 @@ static int ls_subdirectory(struct job *j, struct server *s, const char *path, co
 	return exit_of(rc, false) == EXIT_SOME_FAILED ? 0 : rc;
 }
 
-static int ls_directory(struct job *j, struct server *s, const char *path, const char *shown,
-			struct err *e)
+/* Remove from l the names in path that the filter leaves out. 0 or -ENOMEM with text. */
+static int ls_filter(const struct job *j, const char *path, size_t at, struct facts_list *l,
+		     struct err *e)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < l->n; i++) {
+		CLEANUP_FREE char *there = name_below(path, l->all[i].name);
+		bool is_dir = l->all[i].type == 'd';
+
+		if (!there)
+			return err_sys(e, -ENOMEM, "listing");
+		if (filter_admits(&j->o.filter, there + at, is_dir)) {
+			struct ftp_facts f = l->all[kept];
+
+			l->all[kept++] = l->all[i];
+			l->all[i] = f;
+		}
+	}
+	while (l->n > kept)
+		ftp_facts_clear(&l->all[--l->n]);
+	return 0;
+}
+
+static int ls_directory(struct job *j, struct server *s, const char *path, size_t at,
+			const char *shown, struct err *e)
 {
 	bool lines = !j->o.json && !j->o.null;
 	struct facts_list l = { 0 };
 	int rc = server_list(s, path, &l, e);
 
+	if (rc == 0)
+		rc = ls_filter(j, path, at, &l, e);
 	if (rc == 0 && l.n)
 		qsort(l.all, l.n, sizeof(*l.all), j->o.by_time ? facts_by_time :
 		      j->o.by_size ? facts_by_size : facts_by_name);
@@ -90,7 +117,7 @@ static int ls_directory(struct job *j, struct server *s, const char *path, const
 		const struct ftp_facts *f = &l.all[j->o.reverse ? l.n - 1 - i : i];
 
 		if (f->type == 'd')
-			rc = ls_subdirectory(j, s, path, shown, f->name, e);
+			rc = ls_subdirectory(j, s, path, at, shown, f->name, e);
 	}
 	facts_clear(&l);
 	return rc ? rc : e->code;
@@ -100,6 +127,7 @@ static int ls_directory(struct job *j, struct server *s, const char *path, const
 static int ls_one(struct job *j, struct server *s, const struct url *p, struct err *e)
 {
 	const char *shown = j->o.json ? server_path(p) : server_shown(j, p);
+	const size_t n = strlen(server_path(p));
 	struct ftp_facts f = { 0 };
 	int rc = server_stat(s, server_path(p), &f, e);
 	bool list = (f.type == 'd' || f.type == 'c' || f.type == 'p') && !j->o.directory;
@@ -107,7 +135,8 @@ static int ls_one(struct job *j, struct server *s, const struct url *p, struct e
 	if (rc == 0 && !list)
 		ls_print(j, &f, shown);
 	ftp_facts_clear(&f);
-	return rc || !list ? rc : ls_directory(j, s, server_path(p), shown, e);
+	return rc || !list ? rc : ls_directory(j, s, server_path(p),
+					       n + (n && server_path(p)[n - 1] != '/'), shown, e);
 }
 
 enum exit_status rftp_ls(struct job *j)

@@ -34,7 +34,8 @@ struct fdir *fdir_new(struct foreign *f, struct fdir *parent, char *there, char 
 		return NULL;
 	}
 	*d = (struct fdir){ .next = f->made, .parent = parent, .there = there, .here = here,
-			    .local = local, .depth = parent ? parent->depth + 1 : 0 };
+			    .local = local, .depth = parent ? parent->depth + 1 : 0,
+			    .rel_at = parent ? parent->rel_at : 0 };
 	f->made = d;
 	return d;
 }
@@ -524,6 +525,36 @@ int foreign_find_dest(struct worker *w, void *source, struct err *e)
 	return s->into ? 0 : e->code;
 }
 
+/* ---- the filter ---- */
+
+size_t foreign_rel_at(const struct foreign_source *s, const char *path)
+{
+	size_t n = strlen(path);
+
+	return s->rel ? n - strlen(s->rel) :
+	       names_directory(path) ? n + (n && path[n - 1] != '/') :
+	       (size_t)(name_last(path) - path);
+}
+
+bool foreign_admits(const struct foreign *f, const char *path, const struct ftp_facts *facts)
+{
+	const struct filter *filter = &f->o->filter;
+	CLEANUP_FREE char *part = filter_is_set(filter) ? strdup(path) : NULL;
+
+	if (!part)
+		return true;
+	for (char *at = part, *slash; (slash = strchr(at, '/')); at = slash + 1) {
+		*slash = '\0';
+		if (*at && !filter_admits(filter, part, true))
+			return false;
+		*slash = '/';
+	}
+	return (!*name_last(part) || filter_admits(filter, part, facts->type == 'd')) &&
+	       (facts->type != 'f' ||
+		filter_admits_file(filter, facts->has_size ? facts->size : filter->size_least,
+				   facts->has_mtime ? facts->mtime_s : INT64_MAX));
+}
+
 /* ---- the transfer ---- */
 
 static enum exit_status report_end_of(struct foreign *f, uint64_t cpu)
@@ -711,6 +742,9 @@ int foreign_check(const struct job *j, bool put, struct err *e)
 					       refusals[i].why);
 		}
 	}
+	if (!put && j->o.filter.one_filesystem)
+		return err_set(e, -EINVAL, "--one-file-system is not possible with an FTP server "
+			       "that is not rftpd: it does not tell filesystems apart");
 	if (option_args_last(j->args, "channels") && j->o.channels > FOREIGN_CONNECTIONS_MOST)
 		return err_set(e, -EINVAL, "--channels %u: at most %u control connections go to "
 			       "one FTP server", j->o.channels, FOREIGN_CONNECTIONS_MOST);

@@ -29,6 +29,7 @@ struct fdir {
 	bool has_mode, has_time;
 	bool made;                 /* created by this run; in a dry run: would be */
 	unsigned depth;
+	size_t rel_at;             /* of the source: where in its path the filter's path begins */
 	uint64_t unique;           /* get: its fact "unique"; 0: none */
 	/* Its entries on the server, sorted. put: only if the policy may keep them; get: until all
 	 * are queued. */
@@ -142,6 +143,10 @@ struct foreign_source {
 };
 /* A foreign_step of a struct foreign_source. */
 int foreign_find_dest(struct worker *w, void *source, struct err *e);
+/* The offset in path, that of source s, of the path for the filter. */
+size_t foreign_rel_at(const struct foreign_source *s, const char *path);
+/* Does the filter include path, which begins at the destination, and all directories in it? */
+bool foreign_admits(const struct foreign *f, const char *path, const struct ftp_facts *facts);
 /* Add a directory. Takes there, here and local, also on failure. NULL with text; a NULL there or
  * here is a failed allocation. */
 struct fdir *fdir_new(struct foreign *f, struct fdir *parent, char *there, char *here,

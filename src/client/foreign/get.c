@@ -390,9 +390,12 @@ static int get_entry(struct worker *w, struct fdir *d, struct ftp_facts *facts, 
 	const char *name = facts->name;
 	struct ftask t = { .dir = d };
 	bool bad = !bulk_name_ok(name);
+	CLEANUP_FREE char *there = name_below(d->there, name);
 	struct fdir *sub;
 
-	if (foreign_is_part(name))
+	if (!there)
+		return err_sys(e, -ENOMEM, "names");
+	if (foreign_is_part(name) || !foreign_admits(w->f, there + d->rel_at, facts))
 		return 0;
 	for (const char *s = name; *s; s++)
 		bad |= (unsigned char)*s < 0x20 || *s == 0x7f;
@@ -411,12 +414,10 @@ static int get_entry(struct worker *w, struct fdir *d, struct ftp_facts *facts, 
 	}
 
 	if (facts->type != 'f' && facts->type != 'l') {
-		CLEANUP_FREE char *there = name_below(d->there, name);
-
-		foreign_left_out(w->f, there ? there : name, "not a file, directory or link");
+		foreign_left_out(w->f, there, "not a file, directory or link");
 		return 0;
 	}
-	t.there = name_below(d->there, name);
+	t.there = steal_ptr(&there);
 	t.here = name_below(d->here, name);
 	t.facts = *facts;
 	t.facts.name = facts->target = NULL;
@@ -574,6 +575,7 @@ static int get_tree(struct worker *w, struct get_source *s, struct err *e)
 		return e->code;
 	free(d->there);
 	d->there = strdup(*s->there ? s->there : ".");
+	d->rel_at = d->there ? foreign_rel_at(of, d->there) : 0;
 	if (of->itself && of->into->made && f->o->dry_run)
 		foreign_would_make(f, of->into->here);
 	return d->there ? get_dir(w, d, &s->facts, !of->itself, e) : err_sys(e, -ENOMEM, "names");
@@ -605,7 +607,7 @@ static void get_source(struct worker *w, size_t i)
 	int rc = there ? foreign_try(w, look_at_source, &s, &e) : err_sys(&e, -ENOMEM, "names");
 
 	s.of.dir = s.facts.type == 'd';
-	if (rc == 0)
+	if (rc == 0 && foreign_admits(w->f, there + foreign_rel_at(&s.of, there), &s.facts))
 		rc = s.of.dir ? get_tree(w, &s, &e) : get_one_file(w, &s, &e);
 	if (rc)
 		foreign_failed(w->f, there ? there : source, &e);

@@ -557,8 +557,20 @@ static int push_file(struct worker *w, struct fdir *d, const char *name, char *h
 struct put_walk {
 	struct worker *w;
 	struct fdir *dir;
+	uint64_t dev;        /* filesystem of the source */
 	struct err *e;
 };
+
+/* known: size and time of m are known. */
+static bool put_admits(const struct foreign *f, const char *path, const struct meta *m, bool known)
+{
+	const struct ftp_facts facts = {
+		.type = m->type == FT_DIR ? 'd' : m->type == FT_FILE ? 'f' : 'l',
+		.has_size = known, .size = m->size, .has_mtime = known, .mtime_s = m->mtime_s,
+	};
+
+	return foreign_admits(f, path, &facts);
+}
 
 /* Create d with the attributes m, and enter it. 0; or, after a reported error, WALK_PASS_OVER. */
 static int put_enter_dir(struct put_walk *p, struct fdir *d, const struct meta *m)
@@ -584,6 +596,7 @@ static int put_walked(void *arg, const struct walk_item *it)
 	struct foreign *f = p->w->f;
 	CLEANUP_FREE char *path = NULL;
 	struct fdir *d;
+	int rc;
 
 	if (atomic_load(&f->stop))
 		return -ECANCELED;
@@ -596,7 +609,8 @@ static int put_walked(void *arg, const struct walk_item *it)
 	path = name_below(p->dir->here, it->name);
 	if (!path)
 		return err_sys(p->e, -ENOMEM, "names");
-	if (foreign_is_part(it->name))
+	if (foreign_is_part(it->name) ||
+	    !put_admits(f, path + p->dir->rel_at, &it->meta, !it->error))
 		return it->meta.type == FT_DIR ? WALK_PASS_OVER : 0;
 	if (it->error) {
 		err_sys(p->e, it->error, "%s", printable(path));
@@ -609,7 +623,11 @@ static int put_walked(void *arg, const struct walk_item *it)
 				 p->e);
 	if (it->meta.type == FT_DIR) {
 		d = fdir_sub(f, p->dir, it->name, p->e);
-		return d ? put_enter_dir(p, d, &it->meta) : p->e->code;
+		rc = d ? put_enter_dir(p, d, &it->meta) : p->e->code;
+		if (rc || !f->o->filter.one_filesystem || it->meta.dev == p->dev)
+			return rc;
+		p->dir = d->parent;
+		return WALK_PASS_OVER;
 	}
 	foreign_left_out(f, path, it->meta.type != FT_LINK ? "not a file, directory or link" :
 			 f->o->follow ? "a link to a directory" :
@@ -631,7 +649,7 @@ static int put_tree(struct worker *w, const struct foreign_source *s, const stru
 		    struct err *e)
 {
 	struct foreign *f = w->f;
-	struct put_walk p = { .w = w, .e = e };
+	struct put_walk p = { .w = w, .dev = st->st_dev, .e = e };
 	struct meta meta;
 	struct fdir *d;
 	int fd, rc;
@@ -649,6 +667,7 @@ static int put_tree(struct worker *w, const struct foreign_source *s, const stru
 	if (!d)
 		return e->code;
 
+	d->rel_at = foreign_rel_at(s, s->path);
 	d->made = s->itself && s->into->made;
 	meta_from_stat(&meta, st);
 	rc = put_enter_dir(&p, d, &meta);
@@ -671,6 +690,7 @@ static void put_source(struct worker *w, size_t i)
 				.rel = f->job->targets ? f->job->targets[i] : NULL };
 	struct stat st = { .st_mode = S_IFREG };
 	struct err e = ERR_INIT;
+	struct meta m;
 	int rc = stream ? 0 : root_stat(f->job->root, s.path, true, &st);
 
 	s.dir = S_ISDIR(st.st_mode);
@@ -679,6 +699,9 @@ static void put_source(struct worker *w, size_t i)
 	else if (!S_ISREG(st.st_mode) && !s.dir)
 		rc = err_set(&e, -EINVAL, "%s: not a file, directory or link", printable(s.path));
 
+	meta_from_stat(&m, &st);
+	if (rc == 0 && !stream && !put_admits(f, s.path + foreign_rel_at(&s, s.path), &m, true))
+		return;
 	if (rc == 0)
 		rc = foreign_try(w, foreign_find_dest, &s, &e);
 	if (rc == 0 && s.dir)

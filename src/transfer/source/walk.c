@@ -32,6 +32,10 @@ struct walk {
 				        * yet */
 	bool links_full;               /* this was logged */
 	struct implied *implied;
+	const struct filter *filter;   /* NULL: none */
+	char *rel;                     /* with a filter: the last asked path below the destination */
+	size_t rel_len, rel_room;      /* length of the present directory in it */
+	uint64_t dev;                  /* filesystem of the named source */
 };
 
 /* Functions that return an int return 0 or a negative errno, which ends the walk; -ECANCELED: the
@@ -176,6 +180,43 @@ static int walk_put_name(struct walk *w, struct bulk_entry *e, uint8_t type, str
 
 	walk_publish(w->s, e->id, f);
 	return walk_put_entry(w, e);
+}
+
+/* ---- the filter ---- */
+
+/* Does the filter include name, in the present directory? 1: yes; 0: no; or -ENOMEM. m NULL: its size
+ * and time are not known. */
+static int walk_admits(struct walk *w, const char *name, bool is_dir, const struct meta *m)
+{
+	size_t at = w->rel_len + (w->rel_len > 0), need = at + strlen(name) + 1;
+	char *rel = w->rel;
+
+	if (!w->filter)
+		return 1;
+	if (need > w->rel_room) {
+		rel = realloc(w->rel, 2 * need);
+		if (!rel)
+			return -ENOMEM;
+		w->rel = rel;
+		w->rel_room = 2 * need;
+	}
+	if (w->rel_len)
+		rel[w->rel_len] = '/';
+	strcpy(rel + at, name);
+	return filter_admits(w->filter, rel, is_dir) &&
+	       (!m || m->type != FT_FILE || filter_admits_file(w->filter, m->size, m->mtime_s));
+}
+
+/* Enter the directory that walk_admits() was asked about. */
+static void walk_rel_enter(struct walk *w)
+{
+	w->rel_len = w->filter ? strlen(w->rel) : 0;
+}
+
+static void walk_rel_leave(struct walk *w)
+{
+	while (w->rel_len && w->rel[--w->rel_len] != '/')
+		;
 }
 
 /* ---- directories ---- */
@@ -445,12 +486,19 @@ static int walk_put_file_name(struct walk *w, struct dir *parent, const char *pa
 
 static int walk_on_item(void *arg, const struct walk_item *it)
 {
+	const bool is_dir = it->meta.type == FT_DIR;
 	char *path CLEANUP_FREE = NULL;
 	struct bulk_entry e = { 0 };
 	struct walk *w = arg;
+	int r;
 
 	if (xfer_failed(&w->s->x))
 		return -ECANCELED;
+	/* An error with dir set is of a directory that was entered already. */
+	r = it->leaving || (it->error && it->dir) ? 1 :
+	    walk_admits(w, it->name, is_dir, it->error ? NULL : &it->meta);
+	if (r <= 0)
+		return r ? r : is_dir ? WALK_PASS_OVER : 0;
 	if (it->error) {
 		path = it->parent ? dir_path(it->parent, it->name) : NULL;
 		walk_failed(w, path ? path : w->top, it->error, NULL);
@@ -458,8 +506,10 @@ static int walk_on_item(void *arg, const struct walk_item *it)
 	}
 	switch (it->meta.type) {
 	case FT_DIR:
-		if (it->leaving)
+		if (it->leaving) {
+			walk_rel_leave(w);
 			return walk_leave_dir(w);
+		}
 		/* The destination is below the source: it grows with the copies. */
 		if (w->s->x.same_host && walk_is_dest_dir(w, it->meta.dev, it->meta.ino)) {
 			path = dir_path(it->parent, it->name);
@@ -467,7 +517,15 @@ static int walk_on_item(void *arg, const struct walk_item *it)
 				    "a directory is not copied into itself: left out");
 			return WALK_PASS_OVER;
 		}
-		return walk_enter_dir(w, it->dir, it->name, &it->meta);
+		r = walk_enter_dir(w, it->dir, it->name, &it->meta);
+		if (r || !w->filter)
+			return r;
+		if (w->filter->one_filesystem && it->meta.dev != w->dev) {
+			r = walk_leave_dir(w);
+			return r ? r : WALK_PASS_OVER;
+		}
+		walk_rel_enter(w);
+		return 0;
 	case FT_LINK:
 		e.target = it->target;
 		return walk_put_name(w, &e, ENTRY_LINK, it->parent, it->name, it->name, &it->meta);
@@ -514,8 +572,11 @@ static int walk_dir(struct walk *w, const char *path, const char *name, const st
 	if (!d)
 		return -ENOMEM;
 
+	w->dev = m->dev;
 	if (contents)
 		w->top_flags |= ENTRY_F_CONTENTS;
+	else
+		walk_rel_enter(w);
 	r = walk_enter_dir(w, d, name, m);
 	if (!r)
 		r = walk_wait_places(w);
@@ -528,11 +589,12 @@ static int walk_dir(struct walk *w, const char *path, const char *name, const st
 			      walk_on_item, w);
 	if (!r)
 		r = walk_leave_dir(w);
+	walk_rel_leave(w);
 	dir_put(d);
 	return r;
 }
 
-static const char *last_name(const char *path, char name[256])
+static void last_name(const char *path, char name[256])
 {
 	size_t end = strlen(path), start;
 
@@ -544,7 +606,6 @@ static const char *last_name(const char *path, char name[256])
 		 path + start);
 	if (!name[0] || !strcmp(name, ".") || !strcmp(name, ".."))
 		strcpy(name, "root");
-	return name;
 }
 
 static int walk_path(struct walk *w, const char *named)
@@ -553,6 +614,7 @@ static int walk_path(struct walk *w, const char *named)
 	char name[256];
 	struct stat st;
 	struct meta m;
+	bool contents;
 	int r;
 
 	if (!path)
@@ -564,12 +626,17 @@ static int walk_path(struct walk *w, const char *named)
 		return 0;
 	}
 	meta_from_stat(&m, &st);
+	last_name(path, name);
+	contents = m.type == FT_DIR && means_contents(named);
+	r = contents ? 1 : walk_admits(w, name, m.type == FT_DIR, &m);
+	if (r <= 0)
+		return r;
 	w->top_flags = w->depth ? 0 : ENTRY_F_TOP;
 
 	if (m.type == FT_DIR)
-		return walk_dir(w, path, last_name(path, name), &m, means_contents(named));
+		return walk_dir(w, path, name, &m, contents);
 	if (m.type == FT_FILE)
-		return walk_put_file_name(w, NULL, path, last_name(path, name), &m);
+		return walk_put_file_name(w, NULL, path, name, &m);
 	/* A named file of another type is an error; in a directory it is left out. */
 	walk_failed(w, path, -EINVAL, "not a file, directory or link");
 	return 0;
@@ -673,6 +740,25 @@ static int walk_end_implied(struct walk *w)
 	return r;
 }
 
+/* Does the filter include all directories of a listed name? The last one becomes the present one. 1:
+ * yes; 0: no; or -ENOMEM. */
+static int walk_admits_parents(struct walk *w, const char *target)
+{
+	char *path CLEANUP_FREE = strdup(target), *at = path, *slash;
+	int r = path ? 1 : -ENOMEM;
+
+	while (r > 0 && w->filter && (slash = strchr(at, '/'))) {
+		*slash = '\0';
+		r = walk_admits(w, at, true, NULL);
+		if (r > 0)
+			walk_rel_enter(w);
+		at = slash + 1;
+	}
+	if (r <= 0)
+		w->rel_len = 0;
+	return r;
+}
+
 /* Send a listed name; the sink writes it at the same relative path below the destination. */
 static int walk_listed(struct walk *w, const char *path, const char *target)
 {
@@ -686,6 +772,9 @@ static int walk_listed(struct walk *w, const char *path, const char *target)
 		return -ENOMEM;
 	if (!slash || strlen(full) <= cut)
 		return walk_path(w, path);
+	r = walk_admits_parents(w, target);
+	if (r <= 0)
+		return r;
 	/* A sink limits the open directories, so end them. A directory that is needed again gets a
 	 * new entry. */
 	r = HASH_COUNT(w->implied) < IMPLIED_MOST ? 0 : walk_end_implied(w);
@@ -697,6 +786,7 @@ static int walk_listed(struct walk *w, const char *path, const char *target)
 		return r;
 	r = walk_path(w, path);
 	w->depth--;
+	w->rel_len = 0;
 	return r;
 }
 
@@ -706,7 +796,9 @@ void *source_walk(void *arg)
 {
 	struct source *s = arg;
 	struct walk w = { .s = s, .frame = buf_new(BULK_FRAME_MAX),
-			  .xattrs = buf_new(2 * BULK_XATTRS_MAX), .flushed_ns = now_ns() };
+			  .xattrs = buf_new(2 * BULK_XATTRS_MAX), .flushed_ns = now_ns(),
+			  .filter = filter_is_set(&s->x.c->request.filter) ?
+				    &s->x.c->request.filter : NULL };
 	int r = w.frame && w.xattrs ? 0 : -ENOMEM, r2;
 
 	for (uint32_t i = 0; i < s->x.c->nitems && !r && !xfer_failed(&s->x); i++) {
@@ -730,6 +822,7 @@ void *source_walk(void *arg)
 		xfer_fail(&s->x, r, "reading the names: %s", strerror(-r));
 
 	inodes_clear(&w.links);
+	free(w.rel);
 	sfile_put_list(w.first);
 	buf_free(w.frame);
 	buf_free(w.xattrs);

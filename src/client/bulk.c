@@ -39,6 +39,7 @@ int bulk_request_of(const struct options *o, enum bulk_op op, struct bulk_reques
 		{ !o->no_resume, BULK_F_RESUME },
 		{ o->dry_run, BULK_F_DRY_RUN },
 		{ o->files_from, BULK_F_INTO | BULK_F_MKDIRS | BULK_F_SEVERAL },
+		{ o->policy == POLICY_CHECKSUM, BULK_F_CHECKSUM },
 		{ op == BULK_GET && filter_is_set(&o->filter), BULK_F_FILTER },
 	};
 

@@ -57,6 +57,7 @@ enum bulk_type {
 			      * this data channel; other channels carry the channel's blocks */
 	BULK_CHANNELS = 28, /* sink → source, every 250 ms: for each data channel u64 received
 			     * bytes, u64 complete blocks that are not acknowledged yet */
+	BULK_DIGEST = 29,   /* source → sink, after VERDICT_DIGEST: entry id, digest of the file */
 	BULK_SKIPPED = 128, /* unknown types from here on are skipped */
 	BULK_PLACE = 128,   /* sink → source, on one host: the directory created for a named
 			     * source */
@@ -76,8 +77,10 @@ static inline bool bulk_is_bench(int op)
 	return op == BULK_BENCH_PUT || op == BULK_BENCH_GET;
 }
 /* For a name that exists: replace it; skip it; replace it if the source is newer; skip it if size
- * and time are the same. */
-enum bulk_policy { POLICY_OVERWRITE, POLICY_SKIP, POLICY_UPDATE, POLICY_SAME };
+ * and time are the same; skip it if size and digest are the same. */
+enum bulk_policy {
+	POLICY_OVERWRITE, POLICY_SKIP, POLICY_UPDATE, POLICY_SAME, POLICY_CHECKSUM, POLICIES,
+};
 
 enum {
 	BULK_F_RECURSIVE = 1 << 0,
@@ -98,6 +101,7 @@ enum {
 	BULK_F_SEQUENTIAL = 1 << 14, /* the sink is a stream: blocks in order of offset */
 	BULK_F_AGAIN = 1 << 15,    /* a repeated attempt. Put: entries may be COMMITTED. Get: the
 				    * source asks about each file */
+	BULK_F_CHECKSUM = 1 << 17, /* the policy may be POLICY_CHECKSUM */
 	BULK_F_FILTER = 1 << 16,   /* the request carries a filter for the source */
 };
 
@@ -235,7 +239,9 @@ int bulk_xattr_put(struct buf *b, const char *name, const void *value, size_t le
 int bulk_xattr_next(const uint8_t *x, uint32_t len, uint32_t *pos, const char **name,
 		    size_t *name_len, const uint8_t **value, size_t *value_len);
 
-enum bulk_verdict { VERDICT_SEND = 1, VERDICT_SKIP = 2, VERDICT_RUNS = 3 };
+/* DIGEST, with POLICY_CHECKSUM: the sink has a file of this size. The source answers with
+ * BULK_DIGEST, and then the sink sends another verdict. */
+enum bulk_verdict { VERDICT_SEND = 1, VERDICT_SKIP = 2, VERDICT_RUNS = 3, VERDICT_DIGEST = 4 };
 
 /* BULK_VERDICTS: pairs of u64 id, u8 verdict, to the end of the frame. */
 int bulk_verdict_put(struct buf *b, uint64_t id, uint8_t verdict);
@@ -247,6 +253,10 @@ int bulk_runs_head_put(struct buf *b, uint64_t id);
 int bulk_runs_head_get(struct buf *b, uint64_t *id);
 int bulk_run_put(struct buf *b, uint64_t offset, uint32_t length, const uint8_t digest[16]);
 int bulk_run_get(struct buf *b, uint64_t *offset, uint32_t *length, uint8_t digest[16]);
+
+/* BULK_DIGEST: u64 id, then file_digest(). */
+int bulk_digest_put(struct buf *b, uint64_t id, const uint8_t digest[16]);
+int bulk_digest_get(struct buf *b, uint64_t *id, uint8_t digest[16]);
 
 /* BULK_SIZES: u64 id, u64 size. BULK_KEPT: u64 id, u64 bytes. BULK_DONE: u64 first, u64
  * last, inclusive. */

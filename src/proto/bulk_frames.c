@@ -20,7 +20,7 @@ void bulk_frame_put(uint8_t p[BULK_FRAME_HEAD], uint8_t type, uint32_t length)
 int bulk_frame_get(const uint8_t p[BULK_FRAME_HEAD], size_t max, uint8_t *type, uint32_t *length)
 {
 	bool known = (p[0] >= BULK_AGREE && p[0] <= BULK_READY) ||
-		     (p[0] >= BULK_KEY && p[0] <= BULK_CHANNELS);
+		     (p[0] >= BULK_KEY && p[0] <= BULK_DIGEST);
 
 	*type = 0;
 	*length = 0;
@@ -49,7 +49,7 @@ int bulk_verdict_get(struct buf *b, uint64_t *id, uint8_t *verdict)
 	struct wire w = wire_of(b);
 
 	wire_number(&w, id);
-	wire_upto(&w, verdict, VERDICT_RUNS);
+	wire_upto(&w, verdict, VERDICT_DIGEST);
 	if (!*id || *verdict < VERDICT_SEND)
 		w.bad = true;
 	if (w.bad)
@@ -113,6 +113,24 @@ int bulk_run_get(struct buf *b, uint64_t *offset, uint32_t *length, uint8_t dige
 	if (w.bad)
 		*length = 0;
 	return wire_end(&w, b, offset, sizeof(*offset));
+}
+
+int bulk_digest_put(struct buf *b, uint64_t id, const uint8_t digest[16])
+{
+	uint8_t p[24];
+
+	put_be64(p, id);
+	memcpy(p + 8, digest, 16);
+	return buf_put(b, p, sizeof(p));
+}
+
+int bulk_digest_get(struct buf *b, uint64_t *id, uint8_t digest[16])
+{
+	struct wire w = wire_of(b);
+
+	wire_number(&w, id);
+	wire_bytes(&w, digest, 16);
+	return wire_end(&w, b, id, sizeof(*id));
 }
 
 int bulk_pair_put(struct buf *b, uint64_t x, uint64_t y)

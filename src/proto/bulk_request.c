@@ -27,6 +27,7 @@ static const struct { uint32_t flag; const char *name; } features[] = {
 	{ BULK_F_SEQUENTIAL, "sequential" },
 	{ BULK_F_AGAIN, "again" },
 	{ BULK_F_FILTER, "filter" },
+	{ BULK_F_CHECKSUM, "checksum" },
 };
 
 enum { FEATURES = sizeof(features) / sizeof(features[0]) };
@@ -376,7 +377,7 @@ void wire_request(struct wire *w, void *msg)
 
 static bool is_known(const struct bulk_request *r)
 {
-	return r->op <= BULK_BENCH_GET && r->policy <= POLICY_SAME;
+	return r->op <= BULK_BENCH_GET && r->policy < POLICIES;
 }
 
 int bulk_request_put(struct buf *b, const struct bulk_request *r)

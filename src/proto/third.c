@@ -103,7 +103,7 @@ int third_take_get(struct buf *b, struct third_take *t, struct err *e)
 	wire_rest(&w, minor);
 
 	r = versioned ? bulk_accept(major, minor, w.bad ? 0 : t->request_flags, e) : 0;
-	if (!r && (w.bad || t->policy > POLICY_SAME))
+	if (!r && (w.bad || t->policy >= POLICIES))
 		r = w.no_memory ? -ENOMEM : -EBADMSG;
 	if (!r)
 		return wire_end(&w, b, t, sizeof(*t));

@@ -158,6 +158,33 @@ int xattrs_set(int fd, const uint8_t *x, uint32_t len, const char *shown, struct
 	return r ? err_set(e, r, "%s: malformed extended attributes", printable(shown)) : 0;
 }
 
+int xattrs_correct(int fd, const uint8_t *x, uint32_t len, const char *shown, struct err *e)
+{
+	struct buf *has CLEANUP_BUF = buf_new(2 * BULK_XATTRS_MAX);
+	char path[FD_PATH_MAX], name[XATTR_NAME_MAX + 1];
+	uint32_t pos = 0;
+	const uint8_t *value;
+	const char *at;
+	size_t n, size;
+	int r = has ? xattrs_get(fd, has) : -ENOMEM;
+
+	if (r)
+		return err_sys(e, r, "%s: attributes", printable(shown));
+	if (buf_len(has) == len && (!len || !memcmp(buf_ptr(has), x, len)))
+		return 0;
+
+	fd_path(path, fd);
+	while (bulk_xattr_next(buf_ptr(has), (uint32_t)buf_len(has), &pos, &at, &n, &value,
+			       &size) == 1) {
+		memcpy(name, at, n);
+		name[n] = '\0';
+		if (removexattr(path, name) && errno != ENODATA)
+			return err_sys(e, -errno, "%s: attribute %s", printable(shown),
+				       printable(name));
+	}
+	return xattrs_set(fd, x, len, shown, e);
+}
+
 /* ---- the data of a sparse file ---- */
 
 /* The first data (SEEK_DATA) or hole (SEEK_HOLE) from at on, at most size; or a negative errno. */

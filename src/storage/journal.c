@@ -259,6 +259,31 @@ int runs_compare(int fd, struct part_run *v, size_t n, const atomic_bool *stop, 
 	return r;
 }
 
+#define DIGEST_RUN (1u << 20)
+
+int file_digest(int fd, uint64_t size, const atomic_bool *stop, uint8_t digest[RUN_DIGEST_BYTES])
+{
+	uint8_t *room CLEANUP_FREE = malloc(DIGEST_RUN), chain[2 * RUN_DIGEST_BYTES] = { 0 };
+
+	if (!room)
+		return -ENOMEM;
+	for (uint64_t at = 0; at < size; at += DIGEST_RUN) {
+		size_t n = size - at < DIGEST_RUN ? (size_t)(size - at) : DIGEST_RUN;
+		ssize_t got = pread_full(fd, room, n, (off_t)at);
+
+		if (got < 0)
+			return (int)got;
+		if ((size_t)got < n)
+			return -EIO;
+		if (stop && atomic_load(stop))
+			return -ECANCELED;
+		crypto_run_digest(chain + RUN_DIGEST_BYTES, room, n);
+		crypto_run_digest(chain, chain, sizeof(chain));
+	}
+	memcpy(digest, chain, RUN_DIGEST_BYTES);
+	return 0;
+}
+
 /* A window of at most WINDOW_RECORDS records, in journal order until they are sorted. */
 struct window {
 	struct journal *j;

@@ -129,6 +129,8 @@ const char *fd_path(char out[FD_PATH_MAX], int fd);
  * the len bytes at x; errors in e name the file as shown. 0 or a negative errno. */
 int xattrs_get(int fd, struct buf *b);
 int xattrs_set(int fd, const uint8_t *x, uint32_t len, const char *shown, struct err *e);
+/* Make them the only ones of these kinds; does nothing if they are. */
+int xattrs_correct(int fd, const uint8_t *x, uint32_t len, const char *shown, struct err *e);
 
 /* ---- walking ---- */
 
@@ -312,6 +314,11 @@ int64_t part_runs(struct part *p, part_run_fn *fn, void *arg, struct err *e);
  * result if not 0, which ends the calls; or -ENOMEM. */
 int runs_compare(int fd, struct part_run *v, size_t n, const atomic_bool *stop, part_run_fn *fn,
 		 void *arg);
+
+/* The digest of the size bytes of the file behind fd: with d = 16 zero bytes, for each MiB in order,
+ * d = XXH3-128(d, XXH3-128(MiB)). Detects accidental differences, not attacks. 0; -ECANCELED: *stop
+ * (may be NULL) became true; -EIO: the file is shorter; or another negative errno. */
+int file_digest(int fd, uint64_t size, const atomic_bool *stop, uint8_t digest[RUN_DIGEST_BYTES]);
 
 /* Add a run that has been written to the journal. Runs are recorded in the journal in batches,
  * after a sync of the data. 0 or a negative errno. Any thread. */

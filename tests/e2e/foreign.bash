@@ -252,6 +252,36 @@ foreign_connections() {
 	check "the same" same_content "$tmp/many" "$tmp/many.back"
 }
 
+# Files with the same content are not sent again, if the server computes digests, and get the
+# source's time.
+foreign_checksum() {
+	local way
+	for way in put get; do
+		rm -rf "${tmp:?}/same"
+		mkdir "$tmp/same"
+		cp "$tmp/tree/exact" "$tmp/same/equal"
+		cp "$tmp/tree/exact" "$tmp/same/differs"
+		rm -rf "${disk:?}/same"
+		put -r "$tmp/same" "$url/same"
+		printf x | dd of="$tmp/same/differs" conv=notrunc 2>"$tmp/dd"
+		touch -d '2003-03-03 03:03:03' "$tmp/same/"*
+		if [ $way = put ]; then
+			run rftp put --accept-new -r --checksum --json "$tmp/same" "$url/same"
+		else
+			run rftp get --accept-new -r --checksum --json "$url/same" "$tmp/same"
+		fi
+		check "$way --checksum" status_is 0
+		check "$way --checksum: the contents" same_content "$tmp/same" "$disk/same"
+		if told 'computes no digests'; then
+			check "$way --checksum: without digests all is copied" test "$(summary files)" = 2
+		else
+			check "$way --checksum: sends what differs" test "$(summary files)" = 1
+			[[ $keeps != *times* ]] || check "$way --checksum: the time" test \
+				"$(time_of "$disk/same/equal")" = "$(time_of "$tmp/same/equal")"
+		fi
+	done
+}
+
 foreign_commands() {
 	run rftp ls -1 "$url/one"
 	check "ls" printed 'a b'
@@ -329,6 +359,7 @@ lcd $tmp/here; mget *; size exact; mv exact other; rm other; cd ..; rmdir nowher
 
 foreign_all() {
 	foreign_trees
+	foreign_checksum
 	foreign_destinations
 	foreign_resume
 	foreign_connections

@@ -54,6 +54,45 @@ for dir in put get; do
 	for f in absent sub/absent; do check "sends $f" is_new $f; done
 	check "leaves the link" test "$(readlink "$dst/link")" = elsewhere
 
+	# Equal files with another time, or other attributes, are corrected and not sent.
+	fresh $dir
+	for f in newer equal sub/older big; do cp "$tmp/src/$f" "$dst/$f"; done
+	chmod 600 "$dst/equal"
+	head -c 20000000 /dev/zero >"$dst/big"
+	: >"$tmp/src/empty" && : >"$dst/empty"
+	touch -d 2018-01-01 "$tmp/src/empty"
+	[ $dir = put ] || cp -a "$tmp/src/empty" "$tmp/root/src/"
+	inode=$(stat -c %i "$dst/newer")
+	if setfattr -n user.new -v 1 "$tmp/src/equal" 2>/dev/null; then
+		[ $dir = put ] || setfattr -n user.new -v 1 "$tmp/root/src/equal"
+		setfattr -n user.old -v 1 "$dst/equal"
+	fi
+	move $dir --checksum --dry-run --json --xattrs -v
+	check "$dir --checksum --dry-run" status_is 0
+	check "$dir --checksum --dry-run leaves equal files" test "$(summary skipped)" = 4
+	check "and changes nothing" test "$dst/newer" -nt "$tmp/src/newer"
+	move $dir --checksum --json --xattrs -v
+	check "$dir --checksum" status_is 0
+	check "leaves what is equal" test "$(summary skipped)" = 4
+	check "sends the others" test "$(summary files)" = 4
+	if [ $dir = put ]; then from=$tmp/src; else from=$tmp/root/src; fi
+	check "is as the source is" same_trees "$from" "$dst"
+	check "an equal file is not replaced" test "$(stat -c %i "$dst/newer")" = "$inode"
+	move $dir --checksum --json --xattrs -v
+	check "does nothing when it is done again" test "$(summary files)" = 0
+	if getfattr -n user.new "$tmp/src/equal" >/dev/null 2>&1; then
+		check "gives the attributes" getfattr -n user.new "$dst/equal"
+		check "and takes away others" not getfattr -n user.old "$dst/equal"
+		for d in "$dst" "$tmp/src"; do setfattr -x user.new "$d/equal"; done
+		[ $dir = put ] || setfattr -x user.new "$tmp/root/src/equal"
+		move $dir --skip-same --xattrs
+		setfattr -n user.new -v 2 "$dst/equal"
+		move $dir --skip-same --xattrs
+		check "$dir --skip-same --xattrs corrects attributes" not getfattr -n user.new "$dst/equal"
+	else
+		skip "attributes" "the filesystem has none"
+	fi
+
 	fresh $dir
 	move $dir --update --json -v
 	check "$dir --update" status_is 0

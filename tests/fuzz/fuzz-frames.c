@@ -13,7 +13,7 @@ static void take_verdicts(struct buf *b)
 	uint8_t verdict;
 
 	while (buf_len(b) && !bulk_verdict_get(b, &id, &verdict))
-		MUST(id && verdict >= VERDICT_SEND && verdict <= VERDICT_RUNS);
+		MUST(id && verdict >= VERDICT_SEND && verdict <= VERDICT_DIGEST);
 }
 
 static void take_runs(struct buf *b)
@@ -35,6 +35,14 @@ static void take_pairs(struct buf *b)
 
 	while (buf_len(b) && !bulk_pair_get(b, &x, &y))
 		;
+}
+
+static void take_digest(struct buf *b)
+{
+	uint8_t digest[16];
+	uint64_t id;
+
+	bulk_digest_get(b, &id, digest);
 }
 
 static void take_places(struct buf *b)
@@ -100,6 +108,9 @@ static void take(uint8_t type, struct buf *b)
 	case BULK_LOST:
 	case BULK_CHANNELS:
 		take_pairs(b);
+		break;
+	case BULK_DIGEST:
+		take_digest(b);
 		break;
 	case BULK_PLACE:
 		take_places(b);

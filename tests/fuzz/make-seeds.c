@@ -178,6 +178,8 @@ static void put_from_source(struct buf *out, struct buf *p)
 	frame(out, BULK_SIZES, p);
 	check(bulk_pair_put(p, 2, 4096));
 	frame(out, BULK_KEPT, p);
+	check(bulk_digest_put(p, 3, (const uint8_t *)"0123456789abcdef"));
+	frame(out, BULK_DIGEST, p);
 	check(bulk_pair_put(p, 1, ETIMEDOUT));
 	frame(out, BULK_LOST, p);
 	check(bulk_pair_put(p, 70000, 3));
@@ -204,6 +206,7 @@ static void put_from_sink(struct buf *out, struct buf *p)
 	check(bulk_run_put(p, 5 << 20, 1 << 18, digest));
 	frame(out, BULK_RUNS, p);
 	check(bulk_verdict_put(p, 2, VERDICT_RUNS));
+	check(bulk_verdict_put(p, 3, VERDICT_DIGEST));
 	check(bulk_verdict_put(p, 4, VERDICT_SKIP));
 	frame(out, BULK_VERDICTS, p);
 	check(bulk_failure_put(p, &f));

@@ -289,7 +289,7 @@ static void test_request_appended(void **state)
 static void test_request_hostile(void **state)
 {
 	static const struct { size_t at; uint8_t value; } bad[] = {
-		{ 4, BULK_BENCH_GET + 1 }, { 5, POLICY_SAME + 1 }, { 6, 2 },
+		{ 4, BULK_BENCH_GET + 1 }, { 5, POLICIES }, { 6, 2 },
 		{ 100, 1 }, { 101, 2 },    /* base longer than a path, than the message */
 		{ 104, 0 },                /* NUL in base */
 		{ 110, 0xff }, { 111, 1 }, /* more sources than bytes */
@@ -460,8 +460,8 @@ static void test_frame_head(void **state)
 		{ { BULK_END, 0, 0, 0, 0, 0x10, 0, 1 }, -EMSGSIZE, 0, 0 },
 		{ { BULK_END, 0, 0, 0, 0xff, 0xff, 0xff, 0xff }, -EMSGSIZE, 0, 0 },
 		{ { 0, 0, 0, 0, 0, 0, 0, 0 }, -EBADMSG, 0, 0 },
-		{ { BULK_CHANNELS, 0, 0, 0, 0, 0, 0, 1 }, 0, BULK_CHANNELS, 1 },
-		{ { BULK_CHANNELS + 1, 0, 0, 0, 0, 0, 0, 0 }, -EBADMSG, 0, 0 },
+		{ { BULK_DIGEST, 0, 0, 0, 0, 0, 0, 1 }, 0, BULK_DIGEST, 1 },
+		{ { BULK_DIGEST + 1, 0, 0, 0, 0, 0, 0, 0 }, -EBADMSG, 0, 0 },
 		{ { 127, 0, 0, 0, 0, 0, 0, 0 }, -EBADMSG, 0, 0 },
 		{ { 128, 0, 0, 0, 0, 0, 0, 9 }, 0, 128, 9 },
 		{ { 255, 0, 0, 0, 0, 0, 0, 0 }, 0, 255, 0 },
@@ -518,7 +518,7 @@ static void test_verdict(void **state)
 
 	for (int i = 0; i < 3; i++) {
 		buf_reset(b);
-		bulk_verdict_put(b, i == 0 ? 0 : 1, (uint8_t)(i == 1 ? 0 : VERDICT_RUNS + i / 2));
+		bulk_verdict_put(b, i == 0 ? 0 : 1, (uint8_t)(i == 1 ? 0 : VERDICT_DIGEST + i / 2));
 		len = buf_len(b);
 		assert_int_equal(get_verdict(b, &v), -EBADMSG);
 		assert_true(codec_all_zero(&v, sizeof(v)));

@@ -142,7 +142,7 @@ static void test_take_hostile(void **state)
 {
 	static const struct { size_t at; uint8_t value; int code; } bad[] = {
 		{ 1, BULK_MAJOR + 1, -EPROTONOSUPPORT }, { 6, 0x80, -EPROTONOSUPPORT }, { 4, PROT_PRIVATE + 1, -EBADMSG },
-		{ 5, POLICY_SAME + 1, -EBADMSG }, { 14, 0, -EBADMSG }, { 14, 64, -EBADMSG },
+		{ 5, POLICIES, -EBADMSG }, { 14, 0, -EBADMSG }, { 14, 64, -EBADMSG },
 		{ 17, ' ', -EBADMSG }, { 17, 0x1b, -EBADMSG }, { 65, 1, -EBADMSG },
 		{ 69, 0, -EBADMSG },
 	};

@@ -89,9 +89,45 @@ bool foreign_keeps(const struct foreign *f, const struct ftp_facts *from,
 	if (f->o->policy == POLICY_UPDATE)
 		return timed &&
 		       from->mtime_s + (from->time_about ? TIME_ABOUT_S : 0) <= to->mtime_s;
-	return to->type == 'f' && from->has_size && to->has_size && from->size == to->size &&
-	       timed && !from->time_about && from->mtime_s == to->mtime_s &&
-	       (!from->mtime_ns || !to->mtime_ns || from->mtime_ns == to->mtime_ns);
+	if (to->type != 'f' || !from->has_size || !to->has_size || from->size != to->size)
+		return false;
+	return f->o->policy == POLICY_CHECKSUM ||
+	       (timed && !from->time_about && from->mtime_s == to->mtime_s &&
+	       (!from->mtime_ns || !to->mtime_ns || from->mtime_ns == to->mtime_ns));
+}
+
+int foreign_digest(struct worker *w, int fd, const char *alg, uint64_t len, const char *shown,
+		   char hex[2 * DIGEST_MAX + 1], struct err *e)
+{
+	struct digest *d = digest_new(alg);
+	ssize_t n = d ? 0 : -ENOMEM;
+
+	for (uint64_t at = 0; n >= 0 && at < len; at += (uint64_t)n) {
+		uint64_t left = len - at;
+
+		n = pread_full(fd, w->room, left < FOREIGN_RUN ? (size_t)left : FOREIGN_RUN,
+			       (off_t)at);
+		if (n >= 0)
+			n = n && !digest_update(d, w->room, (size_t)n) ? n : -EIO;
+	}
+	if (n >= 0)
+		n = digest_final_hex(d, hex);
+	digest_free(d);
+	return n < 0 ? err_sys(e, (int)n, "%s", printable(shown)) : 0;
+}
+
+int foreign_same_content(struct worker *w, const char *path, int fd, uint64_t size, struct err *e)
+{
+	char there[2 * DIGEST_MAX + 1], here[2 * DIGEST_MAX + 1];
+	const char *alg = NULL;
+	int rc = fconn_digest(w->conn, path, &alg, there, e);
+
+	if (rc == 0)
+		rc = foreign_digest(w, fd, alg, size, path, here, e);
+	if (rc && fconn_usable(w->conn) && fconn_warns(w->conn, FCONN_SAID_DIGESTS))
+		log_warn("%s: --checksum copies files that cannot be compared: %s", w->conn->host,
+			 e->text);
+	return rc ? fconn_lost(w->conn, e) : !strcmp(here, there);
 }
 
 /* ---- counters and events ---- */

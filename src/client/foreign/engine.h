@@ -167,9 +167,16 @@ void foreign_would_make(struct foreign *f, const char *path);
 void foreign_failed(struct foreign *f, const char *path, const struct err *e);
 /* Count path as not copied, and warn. */
 void foreign_left_out(struct foreign *f, const char *path, const char *why);
-/* Does the policy for existing files keep to, which from would replace? to->type 0: no file. */
+/* Does the policy for existing files keep to, which from would replace? to->type 0: no file. With
+ * --checksum the contents must be the same, too. */
 bool foreign_keeps(const struct foreign *f, const struct ftp_facts *from,
 		   const struct ftp_facts *to);
+/* Compute the digest of the first len bytes of the file behind fd. Errors name it as shown. */
+int foreign_digest(struct worker *w, int fd, const char *alg, uint64_t len, const char *shown,
+		   char hex[2 * DIGEST_MAX + 1], struct err *e);
+/* --checksum: has path there the content of the size bytes behind fd? 1, 0, or the errno of a lost
+ * connection. 0 also when the server computes no digest, with a warning. */
+int foreign_same_content(struct worker *w, const char *path, int fd, uint64_t size, struct err *e);
 /* Is name that of a part, its journal, or a file that is being replaced, here or there? */
 bool foreign_is_part(const char *name);
 

@@ -120,7 +120,8 @@ void fconn_close(struct fconn *c);       /* sends QUIT; waits at most 1 s. NULL 
 /* ---- commands (ask.c) ---- */
 
 /* Warnings that are given once for each server. */
-enum fconn_warning { FCONN_SAID_MLST = 1, FCONN_SAID_MODES = 2, FCONN_SAID_TIMES = 4 };
+enum fconn_warning { FCONN_SAID_MLST = 1, FCONN_SAID_MODES = 2, FCONN_SAID_TIMES = 4,
+		     FCONN_SAID_DIGESTS = 8 };
 /* Must w still be given? Then it counts as given. Any thread. */
 bool fconn_warns(const struct fconn *c, enum fconn_warning w);
 /* Send "VERB path"; success is 2xx, and 350 for RNFR. */

@@ -232,6 +232,31 @@ static int fetch_to_part(struct fetch *f, struct err *e)
 	return rc;
 }
 
+/* --checksum: has name in dfd the content of the file there? Then correct its mode and time. 1, 0,
+ * or the errno of a lost connection. */
+static int keep_same_content(struct worker *w, struct ftask *t, int dfd, const char *name,
+			     const struct stat *st, struct err *e)
+{
+	int fd CLEANUP_CLOSE = openat(dfd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	int rc = fd < 0 ? 0 : foreign_same_content(w, t->there, fd, t->facts.size, e);
+	const struct timespec now[2] = {
+		{ .tv_sec = t->facts.mtime_s, .tv_nsec = t->facts.mtime_ns },
+		{ .tv_sec = t->facts.mtime_s, .tv_nsec = t->facts.mtime_ns },
+	};
+	const struct options *o = w->f->o;
+	int r = 0;
+
+	if (rc <= 0 || o->dry_run)
+		return rc;
+	if (t->facts.has_mode && !o->no_modes)
+		r = fd_chmod(fd, mode_to_give(t->facts.mode & 0777, false, st->st_mode & 07777));
+	if (r == 0 && t->facts.has_mtime && !o->no_times)
+		r = fd_utimens(fd, now);
+	if (r)
+		log_warn("%s: its attributes are not set: %s", printable(t->here), strerror(-r));
+	return rc;
+}
+
 /* A foreign_step of a task. */
 static int get_file(struct worker *w, void *arg, struct err *e)
 {
@@ -242,7 +267,7 @@ static int get_file(struct worker *w, void *arg, struct err *e)
 	const bool part = w->f->job->to->kind == ITEM_PATH, link = facts->type == 'l' && part;
 	struct dir *dir = t->dir ? t->dir->local : NULL;
 	struct stat st;
-	int dfd, rc = 0;
+	int dfd, same = 0, rc = 0;
 	bool kept;
 
 	foreign_unmoved(w->f, t);
@@ -273,10 +298,16 @@ static int get_file(struct worker *w, void *arg, struct err *e)
 		here.mtime_ns = (uint32_t)st.st_mtim.tv_nsec;
 	}
 	kept = foreign_keeps(w->f, facts, &here);
-	if (link && !kept && !w->f->o->dry_run)
+	if (kept && w->f->o->policy == POLICY_CHECKSUM) {
+		same = link ? 0 : keep_same_content(w, t, dfd, name, &st, e);
+		kept = same > 0;
+	}
+	if (same >= 0 && link && !kept && !w->f->o->dry_run)
 		rc = dfd < 0 ? dfd : link_put(-1, facts->target, dir, dfd, name, false);
 	if (dfd >= 0)
 		dir_unpin(dir);
+	if (same < 0)
+		return same;
 	if (rc)
 		return err_sys(e, rc, "%s: the link cannot be made", printable(t->here));
 

@@ -111,26 +111,6 @@ static ssize_t store_read(struct store *s, void *p, size_t n, struct err *e)
 	return err_set(e, -EIO, "%s: it became shorter while it was read", printable(s->t->here));
 }
 
-/* Compute the digest of the first len bytes of the local file. */
-static int store_digest(struct store *s, const char *alg, uint64_t len, char *hex, struct err *e)
-{
-	struct digest *d = digest_new(alg);
-	ssize_t n = d ? 0 : -ENOMEM;
-
-	for (uint64_t at = 0; n >= 0 && at < len; at += (uint64_t)n) {
-		uint64_t left = len - at;
-
-		n = pread_full(s->fd, s->w->room, left < FOREIGN_RUN ? (size_t)left : FOREIGN_RUN,
-			       (off_t)at);
-		if (n >= 0)
-			n = n && !digest_update(d, s->w->room, (size_t)n) ? n : -EIO;
-	}
-	if (n >= 0)
-		n = digest_final_hex(d, hex);
-	digest_free(d);
-	return n < 0 ? err_sys(e, (int)n, "%s", printable(s->name)) : 0;
-}
-
 /* ---- the part there ---- */
 
 static char *store_name_beside(const struct store *s, const char *text, const char *suffix)
@@ -192,7 +172,7 @@ static int store_find_part(struct store *s, struct err *e)
 	 * crashed. */
 	if (rc == -EOPNOTSUPP || rc == -ENOSYS)
 		s->at = len > FOREIGN_RUN && fconn_has(c, FCONN_REST) ? len - FOREIGN_RUN : 0;
-	else if (rc || store_digest(s, alg, len, here, e))
+	else if (rc || foreign_digest(s->w, s->fd, alg, len, s->name, here, e))
 		log_info("%s: the part there cannot be compared and is sent anew: %s",
 			 printable(s->name), e->text);
 	else if (!strcmp(here, there))
@@ -393,29 +373,33 @@ static int store_give_name(struct store *s, struct err *e)
 		       printable(s->t->there), printable(s->part), e->text);
 }
 
-/* Send the bytes, and set the attributes and the name. */
-static int store_file(struct store *s, struct err *e)
+/* Set mode and time of path. A server that cannot is no error. */
+static int store_attributes(struct store *s, const char *path, struct err *e)
 {
 	const struct options *o = s->w->f->o;
 	struct fconn *c = s->w->conn;
+
+	if (!s->t->item && !o->no_modes && fconn_set_mode(c, path, s->meta.mode & 0777, e) &&
+	    fconn_usable(c) && fconn_warns(c, FCONN_SAID_MODES))
+		log_warn("%s does not keep permission bits: %s", c->host, e->text);
+	if (!s->t->item && !o->no_times && fconn_set_mtime(c, path, s->meta.mtime_s, e) &&
+	    fconn_usable(c) && fconn_warns(c, FCONN_SAID_TIMES))
+		log_warn("%s does not keep modification times: %s", c->host, e->text);
+	return fconn_lost(c, e);
+}
+
+/* Send the bytes, and set the attributes and the name. */
+static int store_file(struct store *s, struct err *e)
+{
 	int rc = store_name_part(s, e);
 
 	if (rc == 0)
 		rc = store_restore_old(s, e);
 	if (rc == 0)
 		rc = store_send(s, e);
-	if (rc)
-		return rc;
-
-	if (!s->t->item && !o->no_modes && fconn_set_mode(c, s->part, s->meta.mode & 0777, e) &&
-	    fconn_usable(c) && fconn_warns(c, FCONN_SAID_MODES))
-		log_warn("%s does not keep permission bits: %s", c->host, e->text);
-	if (!s->t->item && !o->no_times && fconn_set_mtime(c, s->part, s->meta.mtime_s, e) &&
-	    fconn_usable(c) && fconn_warns(c, FCONN_SAID_TIMES))
-		log_warn("%s does not keep modification times: %s", c->host, e->text);
-	if (fconn_lost(c, e))
-		return e->code;
-	return store_give_name(s, e);
+	if (rc == 0)
+		rc = store_attributes(s, s->part, e);
+	return rc ? rc : store_give_name(s, e);
 }
 
 /* A foreign_step of a task. */
@@ -442,6 +426,12 @@ static int put_one_file(struct worker *w, void *arg, struct err *e)
 		here.size = s.size;
 		here.mtime_s = s.meta.mtime_s;
 		kept = foreign_keeps(w->f, &here, there);
+	}
+	if (kept && w->f->o->policy == POLICY_CHECKSUM) {
+		rc = t->item ? 0 : foreign_same_content(w, t->there, s.fd, s.size, e);
+		kept = rc > 0;
+		rc = kept && !w->f->o->dry_run ? store_attributes(&s, t->there, e) :
+		     rc < 0 ? rc : 0;
 	}
 
 	if (rc == 0 && !kept && !w->f->o->dry_run)

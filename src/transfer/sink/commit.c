@@ -430,6 +430,24 @@ static int make_empty(struct sink *s, struct sink_file *f, struct err *e)
 	return r;
 }
 
+/* Compute the digest of the existing file. If it cannot be read, the source sends its file. */
+static int digest_existing(struct sink *s, struct sink_file *f)
+{
+	int dfd = dir_pin(f->parent->dir);
+	int fd CLEANUP_CLOSE = dfd < 0 ? -1 : openat(dfd, f->name, O_RDONLY | O_NOFOLLOW |
+						     O_NONBLOCK | O_CLOEXEC);
+	struct stat st;
+
+	if (dfd >= 0)
+		dir_unpin(f->parent->dir);
+	if (fd >= 0 && !fstat(fd, &st) && S_ISREG(st.st_mode) &&
+	    (uint64_t)st.st_size == f->meta.size) {
+		f->ino = st.st_ino;
+		f->has_digest = !file_digest(fd, f->meta.size, &s->x.failed, f->digest_here);
+	}
+	return sink_file_digested(s, f);
+}
+
 static void committer_job(struct sink *s, struct sink_file *f)
 {
 	struct err e = ERR_INIT;
@@ -443,6 +461,8 @@ static void committer_job(struct sink *s, struct sink_file *f)
 			return;
 		if (!r)
 			r = sink_flush_verdicts(s);
+	} else if (f->job == JOB_DIGEST) {
+		r = digest_existing(s, f);
 	} else if (f->job == JOB_EMPTY) {
 		r = make_empty(s, f, &e);
 	}

@@ -14,7 +14,7 @@ struct sink;
 struct sink_dir;
 struct sink_file;
 
-enum sink_job { JOB_NONE, JOB_EMPTY, JOB_BEGIN, JOB_COMMIT };
+enum sink_job { JOB_NONE, JOB_EMPTY, JOB_BEGIN, JOB_COMMIT, JOB_DIGEST };
 
 struct jobs {
 	struct sink_file *first, **end; /* the list owns a reference of each; end is NULL while it

@@ -135,7 +135,7 @@ static bool attributes_differ(const struct sink *s, const struct sink_file *f, c
 
 	if (f->meta.type != FT_FILE)
 		return false;
-	return ((flags & BULK_F_OWNER) &&
+	return (flags & BULK_F_XATTRS) || ((flags & BULK_F_OWNER) &&
 		(st->st_uid != f->meta.uid || st->st_gid != f->meta.gid)) ||
 	       ((flags & BULK_F_MODES) &&
 		mode_to_give(f->meta.mode, flags & BULK_F_OWNER, has) != has);
@@ -176,6 +176,17 @@ static bool sink_passes_over(struct sink *s, struct sink_file *f)
 		return !f->other;
 	case POLICY_UPDATE:
 		return not_older(&st, &f->meta);
+	case POLICY_CHECKSUM:
+		if (f->meta.type != FT_FILE)
+			return !f->other;
+		/* Files with data are compared by their digests. */
+		if (f->meta.size || st.st_size || !S_ISREG(st.st_mode) ||
+		    (f->flags & ENTRY_F_NOSIZE))
+			return false;
+		f->other = false;
+		f->differs = true;
+		f->ino = st.st_ino;
+		return true;
 	default:
 		return true;
 	}
@@ -197,12 +208,17 @@ static bool sink_refuses(struct sink *s, struct sink_file *f)
 
 /* ---- attributes of files that are passed over ---- */
 
-/* After sink_passes_over(): give an equal file the source's mode and owner where the request keeps
- * them and the account may change existing files. 0 or a negative errno. */
+/* Give a file with the source's content the source's attributes, as far as the request keeps them
+ * and the account may change existing files. 0 or a negative errno. */
 static int sink_correct(struct sink *s, struct sink_file *f)
 {
+	const struct timespec t[2] = {
+		{ .tv_sec = f->meta.mtime_s, .tv_nsec = f->meta.mtime_ns },
+		{ .tv_sec = f->meta.mtime_s, .tv_nsec = f->meta.mtime_ns },
+	};
 	uint32_t flags = s->x.c->request.flags;
 	int fd CLEANUP_CLOSE = -1, dfd, r = 0;
+	struct err e = ERR_INIT;
 	struct stat st;
 
 	if (!f->differs || s->dry || s->x.c->keep_old)
@@ -214,13 +230,17 @@ static int sink_correct(struct sink *s, struct sink_file *f)
 	fd = openat(dfd, f->name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
 	r = fd < 0 || fstat(fd, &st) ? -errno : 0;
 	dir_unpin(f->parent->dir);
-	if (r || !same_file(&st, &f->meta))
+	if (r || !(f->ino ? st.st_ino == f->ino : same_file(&st, &f->meta)))
 		return r; /* not the same file: another one has the name now */
 	if ((flags & BULK_F_OWNER) && (st.st_uid != f->meta.uid || st.st_gid != f->meta.gid))
 		r = fd_chown(fd, f->meta.uid, f->meta.gid);
 	if (!r && (flags & BULK_F_MODES))
 		r = fd_chmod(fd, mode_to_give(f->meta.mode, flags & BULK_F_OWNER,
 					      st.st_mode & 07777));
+	if (!r && (flags & BULK_F_XATTRS))
+		r = xattrs_correct(fd, f->xattrs, f->xattrs_len, f->name, &e);
+	if (!r && (flags & BULK_F_TIMES) && f->ino)
+		r = fd_utimens(fd, t);
 	return r;
 }
 
@@ -339,10 +359,10 @@ static bool begins_first(struct sink *s, const struct sink_file *f)
 	       f->meta.size > s->x.agr.block && atomic_load(&f->left);
 }
 
-/* Answer an entry that asks. */
-static int entry_answer(struct sink *s, struct sink_file *f)
+/* Answer an entry that asks; skip: the existing file is left alone. */
+static int entry_decide(struct sink *s, struct sink_file *f, bool skip)
 {
-	if (sink_passes_over(s, f)) {
+	if (skip) {
 		int r = sink_correct(s, f);
 
 		if (r) {
@@ -367,6 +387,39 @@ static int entry_answer(struct sink *s, struct sink_file *f)
 		return 0;
 	}
 	return sink_wants(s, f, VERDICT_SEND);
+}
+
+/* True: f's digest must be compared with that of the existing file, which has the same size. */
+static bool must_compare(struct sink *s, struct sink_file *f)
+{
+	struct stat st;
+
+	return s->x.c->request.policy == POLICY_CHECKSUM && f->meta.type == FT_FILE &&
+	       f->meta.size && !(f->flags & ENTRY_F_NOSIZE) && !s->discard && !s->stream &&
+	       !entry_look(f, &st) && S_ISREG(st.st_mode) && (uint64_t)st.st_size == f->meta.size;
+}
+
+static int entry_answer(struct sink *s, struct sink_file *f)
+{
+	if (!must_compare(s, f))
+		return entry_decide(s, f, sink_passes_over(s, f));
+	atomic_store(&f->digest_due, true);
+	atomic_fetch_add(&s->entries.bytes_offered, f->meta.size);
+	sink_job(s, f, JOB_DIGEST);
+	return sink_verdict(s, f->id, VERDICT_DIGEST);
+}
+
+int sink_file_digested(struct sink *s, struct sink_file *f)
+{
+	bool equal;
+	int r;
+
+	if (atomic_fetch_add(&f->digests, 1) == 0 || atomic_load(&f->over))
+		return 0;
+	equal = f->has_digest && !memcmp(f->digest_here, f->digest_there, RUN_DIGEST_BYTES);
+	f->differs = equal;
+	r = entry_decide(s, f, equal);
+	return r ? r : sink_flush_verdicts(s);
 }
 
 static uint64_t data_bytes(const struct bulk_entry *en)
@@ -609,6 +662,27 @@ int sink_sizes(struct sink *s, struct buf *p, bool kept)
 		sink_file_put(s, f);
 	}
 	return 0;
+}
+
+int sink_digests(struct sink *s, struct buf *p)
+{
+	uint8_t digest[RUN_DIGEST_BYTES];
+	struct sink_file *f;
+	uint64_t id;
+	int r = bulk_digest_get(p, &id, digest);
+
+	if (r)
+		return r;
+	f = sink_file_get(s, id);
+	if (!f)
+		return 0;
+	r = atomic_exchange(&f->digest_due, false) ? 0 : -EPROTO;
+	if (!r) {
+		memcpy(f->digest_there, digest, sizeof(digest));
+		r = sink_file_digested(s, f);
+	}
+	sink_file_put(s, f);
+	return r;
 }
 
 int sink_source_failed(struct sink *s, struct buf *p)

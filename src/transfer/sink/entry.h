@@ -64,6 +64,13 @@ struct sink_file {
 	atomic_bool offered;     /* runs of it were offered: the source will answer once which of
 				  * them it keeps */
 	atomic_bool over;        /* done, skipped or failed */
+	/* With POLICY_CHECKSUM: digests of the existing file (has_digest: it could be read; ino:
+	 * its inode) and of the source's. The thread that adds the second one decides. */
+	uint8_t digest_here[RUN_DIGEST_BYTES], digest_there[RUN_DIGEST_BYTES];
+	bool has_digest;
+	uint64_t ino;
+	atomic_bool digest_due;  /* the source owes its digest */
+	_Atomic unsigned digests;
 	bool other;              /* skipped; another file has its name */
 	bool differs;            /* skipped; the same file has other attributes */
 	bool counts;             /* the source counts it as a file; false for links */
@@ -130,6 +137,7 @@ struct sink_entries {
 
 int sink_entries(struct sink *s, struct buf *p, struct err *e);
 int sink_sizes(struct sink *s, struct buf *p, bool kept);
+int sink_digests(struct sink *s, struct buf *p);
 int sink_source_failed(struct sink *s, struct buf *p);
 /* No more entries will arrive. */
 void sink_entries_end(struct sink *s);
@@ -142,6 +150,9 @@ int sink_wants(struct sink *s, struct sink_file *f, uint8_t verdict);
 int sink_verdict(struct sink *s, uint64_t id, uint8_t verdict);
 /* The ticker tells the source that the entry of this id is done. 0 or -ENOMEM. */
 int sink_tell_done(struct sink *s, uint64_t id);
+
+/* f has another one of its two digests: after both decide, and answer the source. */
+int sink_file_digested(struct sink *s, struct sink_file *f);
 
 /* ---- files; any thread ---- */
 

@@ -88,6 +88,8 @@ static int sink_frame(struct xfer *x, uint8_t type, struct buf *p, struct err *e
 		return sink_sizes(s, p, false);
 	case BULK_KEPT:
 		return sink_sizes(s, p, true);
+	case BULK_DIGEST:
+		return sink_digests(s, p);
 	case BULK_FAILED:
 		return sink_source_failed(s, p);
 	case BULK_WALKED:

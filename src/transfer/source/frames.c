@@ -59,6 +59,8 @@ void source_file_failed(struct source *s, struct sfile *f, const char *path, int
 		 * this message. The sink ignores it if f is done already. */
 		xfer_send_failure(&s->x, BULK_FAILED, f->id, code, text);
 		sfile_put(entry_over(s, f->id, &was));
+		if (take_asked(s, f)) /* the sink waited for its digest */
+			plan_unexpect(s->plan);
 	} else {
 		xfer_send_failure(&s->x, BULK_FAILED, 0, code, text);
 	}
@@ -150,12 +152,25 @@ static int on_failed(struct source *s, struct buf *p)
 	return 0;
 }
 
+/* True: f waits for a verdict. It goes on waiting. */
+static bool still_asks(struct source *s, const struct sfile *f)
+{
+	LOCK_GUARD(guard, &s->lock);
+
+	return f->asked;
+}
+
 static void on_verdict(struct source *s, uint64_t id, uint8_t verdict)
 {
 	struct sfile *f = entry_file(s, id);
 	bool was;
 
-	if (f && take_asked(s, f)) {
+	if (f && verdict == VERDICT_DIGEST) {
+		if (f->kind == SFILE_PATH && f->size && still_asks(s, f)) {
+			f->digest = true;
+			plan_ready(s->plan, sfile_ref(f));
+		}
+	} else if (f && take_asked(s, f)) {
 		if (verdict == VERDICT_SKIP) {
 			if (sfile_kind_counts(f->kind))
 				atomic_fetch_add(&s->x.count.skipped, 1);

@@ -179,7 +179,8 @@ static void plan_append(struct sfile ***end, struct sfile *first, struct sfile *
 
 static bool plan_is_small(const struct plan *p, const struct sfile *f)
 {
-	return f->kind == SFILE_PATH && !f->ranges && !f->runs && f->size <= p->block;
+	return f->kind == SFILE_PATH && !f->ranges && !f->runs && !f->digest &&
+	       f->size <= p->block;
 }
 
 /* ---- files that are ready ---- */
@@ -337,7 +338,7 @@ static enum plan_answer plan_choose(struct plan *p, const struct sfile *mine, ui
 	f = first_ready(p);
 	if (!f)
 		return p->active ? piece_of(p, p->active, w) : PLAN_IDLE;
-	if (f->runs) {
+	if (f->runs || f->digest) {
 		w->file = take_ready(p);
 		return PLAN_CHECK;
 	}

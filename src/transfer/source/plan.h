@@ -45,6 +45,8 @@ struct sfile {
 	_Atomic uint32_t refs;
 	atomic_bool failed;         /* reported already: no more of it is sent */
 	bool asked;                 /* waits for a verdict; the source's lock */
+	bool digest;                /* the sink wants its digest; set before it is ready, and
+				     * cleared by the reader */
 	bool kept;                  /* the sink's journal has data of it; the source's lock */
 	uint64_t address;           /* on its disk; set before it is ready */
 
@@ -91,7 +93,8 @@ struct plan;
 enum plan_answer {
 	PLAN_SMALL, /* whole files */
 	PLAN_PIECE, /* a piece of a big file */
-	PLAN_CHECK, /* a file that must be compared with its runs first; then call plan_ready() */
+	PLAN_CHECK, /* a file whose digest the sink wants; or a file that must be compared with its
+		     * runs first: then call plan_ready() */
 	PLAN_FULL,  /* the next small file does not fit into room: make more */
 	PLAN_IDLE,  /* no work now (only without wait) */
 	PLAN_END,   /* no more work */

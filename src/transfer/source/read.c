@@ -449,6 +449,37 @@ static int missing_subtract(struct sfile *f, struct bulk_range data, uint32_t *n
 	return rc || at == end ? rc : range_list_add(g, at, end - at);
 }
 
+/* Send the digest of f, for a sink that compares it. f's descriptor is not kept: all files of the
+ * window may wait for their verdicts. */
+static int reader_send_digest(struct reader *r, struct sfile *f)
+{
+	int fd CLEANUP_CLOSE = reader_open(r, f), changed = 0;
+	struct buf *b CLEANUP_BUF = buf_new(64);
+	uint8_t digest[RUN_DIGEST_BYTES];
+	int rc = fd < 0 ? fd : b ? 0 : -ENOMEM;
+
+	if (rc == 0) {
+		if (!f->ranges)
+			sfile_note_ctime(fd, f);
+		rc = file_digest(fd, f->size, &r->s->x.failed, digest);
+	}
+	if (fd >= 0 && (rc == 0 || rc == -EIO))
+		changed = sfile_check(fd, f);
+	if (changed)
+		reader_file_changed(r, f, changed);
+	else if (rc)
+		reader_file_failed(r, f, rc, NULL);
+	f->digest = false;
+	if (rc == 0 && !changed)
+		rc = bulk_digest_put(b, f->id, digest);
+	if (rc == 0 && !changed)
+		rc = xfer_send(&r->s->x, BULK_DIGEST, b);
+	else
+		rc = 0;
+	sfile_put(f);
+	return rc;
+}
+
 static int reader_check_runs(struct reader *r, struct sfile *f)
 {
 	const struct bulk_range whole = { 0, f->size };
@@ -529,6 +560,7 @@ static int finish_all(struct reader *r)
 static int reader_step(struct reader *r, bool *end)
 {
 	struct plan_work w;
+	int rc;
 
 	switch (next_work(r, &w)) {
 	case PLAN_SMALL:
@@ -536,7 +568,9 @@ static int reader_step(struct reader *r, bool *end)
 	case PLAN_PIECE:
 		return reader_piece(r, &w);
 	case PLAN_CHECK:
-		return reader_check_runs(r, w.file);
+		rc = flush_open(r); /* it may take long */
+		return rc ? rc : w.file->digest ? reader_send_digest(r, w.file) :
+		       reader_check_runs(r, w.file);
 	case PLAN_FULL:
 		return flush_open(r);
 	case PLAN_IDLE:

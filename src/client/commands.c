@@ -167,10 +167,15 @@ enum exit_status job_run(struct job *j)
 	enum exit_status status;
 	struct err e = ERR_INIT;
 
-	for (int i = 0; i < j->args->nsettings; i++)
-		if (!(j->args->settings[i].def->where & cmd->bit))
-			return usage_error(j, "%s does not take %s", cmd->name,
-					   setting_text(&j->args->settings[i]));
+	for (int i = 0; i < j->args->nsettings; i++) {
+		const struct setting *s = &j->args->settings[i];
+		const char *advice = options_advice(s, cmd->bit);
+
+		if (!(s->def->where & cmd->bit))
+			return usage_error(j, "%s does not take %s%s%s", cmd->name,
+					   setting_text(s), advice ? ": " : "",
+					   advice ? advice : "");
+	}
 	if (j->nwords < cmd->min || (cmd->max >= 0 && j->nwords > cmd->max))
 		return usage_error(j, "usage: rftp %s %s", cmd->name, cmd->usage);
 

@@ -298,9 +298,29 @@ char *own_file(const char *xdg, const char *dir, const char *name)
 
 /* ---- the command line ---- */
 
+/* Options that users know from rsync, scp and other programs. */
+static const struct option_hint hints[] = {
+	{ "--bwlimit", "use --rate" },
+	{ "-l", "--rate limits the rate" },
+	{ "-n", "use --dry-run" },
+	{ "-z", "rftp does not compress data" },
+	{ "-C", "rftp does not compress data" },
+	{ "--compress", "rftp does not compress data" },
+	{ "-P", "rftp shows progress and resumes by default" },
+	{ "-p", "rftp keeps times and modes by default" },
+	{ "--delete", "copies remove nothing: use rftp rm" },
+	{ NULL, NULL },
+};
+
+const char *options_advice(const struct setting *s, unsigned command)
+{
+	return command & ON_COPY ? option_advice(hints, setting_text(s)) : NULL;
+}
+
 int options_parse(struct option_args *a, int argc, char **argv, struct err *e)
 {
-	static const struct option_syntax syntax = { .rows = rftp_options, .help = "rftp --help" };
+	static const struct option_syntax syntax = { .rows = rftp_options, .hints = hints,
+						.help = "rftp --help" };
 	int rc = option_parse(a, &syntax, argc, argv, e);
 
 	if (rc)

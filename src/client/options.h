@@ -80,6 +80,8 @@ bool option_given(const struct options *o, const char *name);
 /* option_parse() with rftp's table, for its command line or a line of its shell. 0, and
  * option_args_clear() frees a; or a negative errno with text: a is empty. */
 int options_parse(struct option_args *a, int argc, char **argv, struct err *e);
+/* The advice for s, an option that command, an ON_... value, does not take; NULL: there is none. */
+const char *options_advice(const struct setting *s, unsigned command);
 /* Several rows may have the same letter: replace it by the row for command, an ON_... value. */
 void options_settle(struct option_args *a, unsigned command);
 /* Load the options for host (NULL: none): defaults, then /etc/rftp.conf, the user's rftp.conf and

@@ -643,12 +643,21 @@ static int add_next_word(struct parser *p, const struct option_def *d, char lett
 	return 0;
 }
 
+const char *option_advice(const struct option_hint *hints, const char *typed)
+{
+	for (; hints && hints->typed; hints++)
+		if (!strcmp(hints->typed, typed))
+			return hints->advice;
+	return NULL;
+}
+
 /* Find an option by its name or by a unique prefix of the name. */
 static const struct option_def *find_abbreviated(const struct option_syntax *s, const char *name,
 						 struct err *e)
 {
 	const struct option_def *found = option_find(s->rows, name);
-	const char *near;
+	const char *near, *advice;
+	char typed[64];
 
 	if (found)
 		return found;
@@ -665,9 +674,12 @@ static const struct option_def *find_abbreviated(const struct option_syntax *s, 
 
 	if (found)
 		return found;
-	near = option_nearest(s->rows, name, 0);
-	err_set(e, -EINVAL, "there is no option --%s (%s%s%s)", printable(name),
-		near ? "did you mean --" : s->help, near ? near : "", near ? "?" : " lists them");
+	snprintf(typed, sizeof(typed), "--%s", name);
+	advice = option_advice(s->hints, typed);
+	near = advice ? NULL : option_nearest(s->rows, name, 0);
+	err_set(e, -EINVAL, "there is no option %s (%s%s%s)", printable(typed),
+		near ? "did you mean --" : advice ? advice : s->help, near ? near : "",
+		near ? "?" : advice ? "" : " lists them");
 	return NULL;
 }
 
@@ -694,15 +706,19 @@ static int parse_name(struct parser *p, const char *word, struct err *e)
 static int parse_letters(struct parser *p, const char *word, struct err *e)
 {
 	const bool clustered = word[1];
-	char text[2] = "";
+	char text[3] = "-";
 
 	for (; *word; word++) {
 		const struct option_def *d = option_letter(p->s->rows, *word, 0);
+		const char *advice;
 		struct setting *s;
 
-		text[0] = *word;
+		text[1] = *word;
+		advice = d ? NULL : option_advice(p->s->hints, text);
+		if (advice)
+			return err_set(e, -EINVAL, "there is no option %s (%s)", text, advice);
 		if (!d)
-			return err_set(e, -EINVAL, "there is no option -%s (%s lists them; write "
+			return err_set(e, -EINVAL, "there is no option %s (%s lists them; write "
 				       "./-... for a file of such a name)", printable(text),
 				       p->s->help);
 		if (d->arg && !word[1])

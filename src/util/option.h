@@ -163,8 +163,18 @@ struct option_args {
 	int nwords;
 };
 
+/* An option of other programs that this one lacks, as typed ("-z", "--bwlimit"), and the advice in
+ * the error. */
+struct option_hint {
+	const char *typed, *advice;
+};
+
+/* NULL: there is none. hints ends with a row without typed; NULL: no hints. */
+const char *option_advice(const struct option_hint *hints, const char *typed);
+
 struct option_syntax {
 	const struct option_def *rows;
+	const struct option_hint *hints;
 	const char *help;          /* the command that lists the options, "rftp --help" */
 	bool abbreviated;          /* unique prefixes of names are accepted */
 };

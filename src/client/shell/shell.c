@@ -156,11 +156,13 @@ static enum exit_status call_run(struct call *c)
 	if (option_args_last(&c->args, "help"))
 		return help.cmd->run(&help);
 	for (int i = 0; i < c->args.nsettings; i++) {
-		const struct option_def *def = c->args.settings[i].def;
+		const struct setting *s = &c->args.settings[i];
+		const char *advice = options_advice(s, cmd->bits);
 
-		if (!(def->where & cmd->bits) || (def->where & NOT_IN_SHELL))
-			return call_usage(c, "%s does not take %s", cmd->name,
-					  setting_text(&c->args.settings[i]));
+		if (!(s->def->where & cmd->bits) || (s->def->where & NOT_IN_SHELL))
+			return call_usage(c, "%s does not take %s%s%s", cmd->name,
+					  setting_text(s), advice ? ": " : "",
+					  advice ? advice : "");
 	}
 
 	if (c->nwords < cmd->min || (cmd->max >= 0 && c->nwords > cmd->max))

@@ -662,7 +662,7 @@ static const struct option_def *find_abbreviated(const struct option_syntax *s, 
 	if (found)
 		return found;
 	FOR_EACH_ROW(d, s->rows) {
-		if (!s->abbreviated || strncmp(d->name, name, strlen(name)))
+		if (strncmp(d->name, name, strlen(name)))
 			continue;
 		if (found) {
 			err_set(e, -EINVAL, "--%s is the beginning of several options: --%s, --%s",

@@ -176,12 +176,12 @@ struct option_syntax {
 	const struct option_def *rows;
 	const struct option_hint *hints;
 	const char *help;          /* the command that lists the options, "rftp --help" */
-	bool abbreviated;          /* unique prefixes of names are accepted */
 };
 
 /* Parse argv from its second word on: --name VALUE, --name=VALUE, -l VALUE, -lVALUE, several
- * letters after one dash. Options may stand between other words; after "--" all are words. 0; or a
- * negative errno with text, and a contains everything before the error. Clear a in both cases. */
+ * letters after one dash. A unique beginning of a name is enough. Options may stand between other
+ * words; after "--" all are words. 0; or a negative errno with text, and a contains everything
+ * before the error. Clear a in both cases. */
 int option_parse(struct option_args *a, const struct option_syntax *s, int argc, char **argv,
 		 struct err *e);
 void option_args_clear(struct option_args *a);

@@ -212,6 +212,14 @@ static void test_command_line(void **state)
 	assert_non_null(strstr(e.text, "--blok (did you mean --block?)"));
 	assert_int_equal(PARSE(&a, &e, "put", "-rZ"), -EINVAL);
 	assert_non_null(strstr(e.text, "-Z"));
+
+	/* A unique beginning is enough. */
+	assert_int_equal(PARSE(&a, &e, "put", "--chan=3", "--dry"), 0);
+	assert_string_equal(a.settings[0].def->name, "channels");
+	assert_string_equal(a.settings[1].def->name, "dry-run");
+	option_args_clear(&a);
+	assert_int_equal(PARSE(&a, &e, "put", "--pro=3"), -EINVAL);
+	assert_non_null(strstr(e.text, "--prot, --progress"));
 	assert_int_equal(PARSE(&a, &e, "put", "--block"), -EINVAL);
 }
 

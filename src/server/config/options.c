@@ -293,7 +293,7 @@ static void complete_settings(struct load *l)
 int srv_options_load(struct srv_options *o, int argc, char **argv, struct err *e)
 {
 	static const struct option_syntax syntax = {
-		.rows = rftpd_options, .help = "rftpd --help", .abbreviated = true,
+		.rows = rftpd_options, .help = "rftpd --help",
 	};
 	const struct option_target t = { rftpd_options, o, o->from };
 	struct load l = { .o = o };

@@ -14,7 +14,7 @@ const struct command commands[] = {
 	{ "ls", ON_LS, 1, -1, "[-l | -1] [-adRrSt] URL...", "list directories", rftp_ls },
 	{ "stat", ON_STAT, 1, -1, "URL...", "show type, size, owner and time of a file", rftp_stat },
 	{ "mkdir", ON_MKDIR, 1, -1, "[-p] URL...", "make directories", rftp_mkdir },
-	{ "rm", ON_RM, 1, -1, "[-r] URL... | --parts [-r] URL|DIR...",
+	{ "rm", ON_RM, 1, -1, "[-r] [--dry-run] URL... | --parts [-r] URL|DIR...",
 	  "remove files, or the parts of interrupted transfers", rftp_rm },
 	{ "mv", ON_MV, 2, 2, "URL URL", "rename a file on its server", rftp_mv },
 	{ "hash", ON_HASH, 1, -1, "[--alg NAME] URL...",

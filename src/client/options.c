@@ -65,7 +65,7 @@ const struct option_def rftp_options[] = {
 		 "replace files only when the source is newer"),
 	CONSTANT("skip-same", ON_COPY | IN_CONF, policy, POLICY_SAME,
 		 "leave files alone that have the same size and time"),
-	FLAG("dry-run", 0, ON_COPY, dry_run, "show the actions without taking them"),
+	FLAG("dry-run", 0, ON_COPY | ON_RM, dry_run, "show the actions without taking them"),
 	FLAG("inplace", 0, ON_COPY | IN_CONF, inplace,
 	     "write straight into the file, not into a part beside it"),
 	FLAG("no-resume", 0, ON_COPY | IN_CONF, no_resume,

@@ -285,6 +285,26 @@ enum exit_status rftp_rm(struct job *j)
 
 /* ---- mv ---- */
 
+/* Rename from to *to. If *to is a directory, or must be one for a file, the new name is in it, and
+ * replaces *to. */
+static int mv_rename(struct server *s, const char *from, char **to, struct err *e)
+{
+	CLEANUP_FREE char *bare = name_trimmed(from);
+	char *inside;
+	int rc;
+
+	if (is_directory_there(s, *to) ||
+	    (names_directory(*to) && !is_directory_there(s, from))) {
+		inside = bare ? name_below(*to, name_last(bare)) : NULL;
+		if (!inside)
+			return err_sys(e, -ENOMEM, "%s", printable(from));
+		free(*to);
+		*to = inside;
+	}
+	rc = server_simple(s, FTP_RNFR, from, e);
+	return rc ? rc : server_simple(s, FTP_RNTO, *to, e);
+}
+
 enum exit_status rftp_mv(struct job *j)
 {
 	struct err e = ERR_INIT;
@@ -298,8 +318,7 @@ enum exit_status rftp_mv(struct job *j)
 		status = usage_error(j, "%s", e.text);
 	else if (!server_is(s, &to))
 		status = usage_error(j, "both URLs must be on one server");
-	else if (server_connect(s, &e) || server_simple(s, FTP_RNFR, from.path, &e) ||
-		 server_simple(s, FTP_RNTO, to.path, &e))
+	else if (server_connect(s, &e) || mv_rename(s, from.path, &to.path, &e))
 		status = failed(&e, false);
 
 	if (status == EXIT_DONE && j->o.json) {

@@ -7,7 +7,7 @@
 const struct command commands[] = {
 	{ "put", ON_PUT, 1, -1, "[-r] SOURCE... URL",
 	  "copy files and directories to a server", rftp_put },
-	{ "get", ON_GET, 1, -1, "[-r] URL... [DESTINATION]",
+	{ "get", ON_GET, 1, -1, "[-r] URL [DESTINATION] | [-r] URL... DIRECTORY/",
 	  "copy files and directories from servers", rftp_get },
 	{ "cp", ON_CP, 1, -1, "[-r] URL... URL",
 	  "copy from a server to another, directly", rftp_cp },

@@ -161,10 +161,43 @@ enum log_level job_level(const struct options *o)
 	return o->verbose >= 2 ? LOG_LV_DEBUG : o->verbose ? LOG_LV_INFO : LOG_LV_WARN;
 }
 
+/* The first URL of a server decides which [host] section applies. Words that cannot be parsed are
+ * ignored: the command reports them. malloc'd; NULL: no word names a host. */
+static char *first_host(char **words, int n)
+{
+	char *host = NULL;
+
+	for (int i = 0; i < n && !host; i++) {
+		struct err ignored = ERR_INIT;
+		struct url p;
+
+		if (!url_parse(words[i], &p, &ignored)) {
+			host = steal_ptr(&p.host);
+			url_clear(&p);
+		}
+	}
+	return host;
+}
+
+enum exit_status show_config(const struct option_args *a)
+{
+	CLEANUP_FREE char *host = first_host(a->words, a->nwords);
+	struct err e = ERR_INIT;
+	struct options o;
+
+	if (options_load(a, host, &o, &e)) {
+		log_error("%s", e.text);
+		return EXIT_USAGE;
+	}
+	options_show(stdout, a, &o);
+	options_clear(&o);
+	return EXIT_DONE;
+}
+
 enum exit_status job_run(struct job *j)
 {
 	const struct command *cmd = j->cmd;
-	CLEANUP_FREE char *host = NULL;
+	CLEANUP_FREE char *host = first_host(j->words, j->nwords);
 	enum exit_status status;
 	struct err e = ERR_INIT;
 
@@ -180,17 +213,6 @@ enum exit_status job_run(struct job *j)
 	if (j->nwords < cmd->min || (cmd->max >= 0 && j->nwords > cmd->max))
 		return usage_error(j, "usage: rftp %s %s", cmd->name, cmd->usage);
 
-	/* The first URL of a server decides which [host] section applies. Ignore words that cannot
-	 * be parsed: the command reports them. */
-	for (int i = 0; i < j->nwords && !host; i++) {
-		struct err ignored = ERR_INIT;
-		struct url p;
-
-		if (!url_parse(j->words[i], &p, &ignored)) {
-			host = steal_ptr(&p.host);
-			url_clear(&p);
-		}
-	}
 	if (options_load(j->args, host, &j->o, &e)) {
 		log_error("%s", e.text);
 		return EXIT_USAGE;

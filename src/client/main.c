@@ -53,6 +53,8 @@ int main(int argc, char **argv)
 		help_command(stdout, j.cmd);
 	else if (option_args_last(&a, "help"))
 		help_program(stdout);
+	else if (option_args_last(&a, "show-config"))
+		status = show_config(&a);
 	else if (!a.nwords || (a.nwords == 1 && !j.cmd && word_is_remote(a.words[0])))
 		status = shell_main(&a);
 	else

@@ -8,7 +8,9 @@
 #include "transport/transport.h"
 
 #include <assert.h>
+#include <ctype.h>
 #include <fnmatch.h>
+#include <limits.h>
 
 #define SYSTEM_CONF "/etc/rftp.conf"
 #define SECOND 1000000000ull
@@ -190,6 +192,9 @@ const struct option_def rftp_options[] = {
 	OPTION_HEADING("General options"),
 	STRING("config", 0, "FILE", ON_ALL | NOT_IN_SHELL, config,
 	       "read FILE instead of the rftp.conf files"),
+	{ .name = "show-config", .kind = &option_nothing,
+	  .where = ON_ALL | NOT_IN_SHELL | OPTION_BARE,
+	  .help = "print the settings that are not defaults, and their sources" },
 	{ .name = "help", .letter = 'h', .kind = &option_nothing, .where = ON_ALL | OPTION_BARE,
 	  .help = "this help; with a command: that command's help" },
 	{ .name = "version", .letter = 'V', .kind = &option_nothing,
@@ -238,7 +243,11 @@ struct conf_source {
 	struct options *o;
 	struct options other;  /* receives the sections of other hosts, to check them */
 	const char *host;
+	unsigned file;         /* FROM_SECOND, or 0 */
 };
+
+/* In the origin of a value: the file is the second one, the user's own. */
+#define FROM_SECOND (1u << 30)
 
 static int conf_set_line(void *arg, const char *section, const char *key, const char *value,
 			 struct err *e)
@@ -260,7 +269,7 @@ static int conf_set_line(void *arg, const char *section, const char *key, const 
 		return 0;
 
 	t = options_target(o);
-	return option_set_key(&t, key, value, r->reader.line, e);
+	return option_set_key(&t, key, value, r->reader.line | r->file, e);
 }
 
 int conf_load(const char *file, const char *host, struct options *o, struct err *e)
@@ -273,6 +282,7 @@ int conf_load(const char *file, const char *host, struct options *o, struct err 
 
 	for (size_t i = 0; rc == 0 && i < 2 && files[i]; i++) {
 		options_default(&r.other);
+		r.file = i ? FROM_SECOND : 0;
 		rc = conf_read_with(files[i], &r.reader, e);
 		options_clear(&r.other);
 		if (rc == -ENOENT && file)
@@ -294,6 +304,50 @@ char *own_file(const char *xdg, const char *dir, const char *name)
 	else if (home && *home)
 		n = asprintf(&path, "%s/%s/rftp/%s", home, dir, name);
 	return n < 0 ? NULL : path;
+}
+
+/* ---- the environment ---- */
+
+/* The variable of d: "RFTP_CONNECT_TIMEOUT". */
+static const char *env_name(const struct option_def *d, char out[64])
+{
+	snprintf(out, 64, "RFTP_%s", d->name);
+	for (char *c = out + 5; *c; c++)
+		*c = *c == '-' ? '_' : (char)toupper(*c);
+	return out;
+}
+
+/* Set o from the variables of options that a file may have. An empty variable counts as unset. */
+static int env_load(struct options *o, struct err *e)
+{
+	const struct option_target t = options_target(o);
+	char name[64];
+
+	for (const struct option_def *d = rftp_options; d->name || d->help; d++) {
+		const char *value = d->where & IN_CONF ? getenv(env_name(d, name)) : NULL;
+
+		if (value && *value && option_set(&t, d, value, OPTION_ENV, e))
+			return err_prefix(e, "%s", name);
+	}
+	return 0;
+}
+
+void options_show(FILE *out, const struct option_args *a, const struct options *o)
+{
+	const struct setting *config = option_args_last(a, "config");
+	CLEANUP_FREE char *own = own_file(OWN_CONFIG, "rftp.conf");
+	char name[64], source[PATH_MAX + 32];
+
+	for (const struct option_def *d = rftp_options; d->name || d->help; d++) {
+		unsigned from = o->from[d - rftp_options];
+		const char *file = config ? config->value : from & FROM_SECOND ? own : SYSTEM_CONF;
+
+		if (!from || !(d->where & IN_CONF))
+			continue;
+		snprintf(source, sizeof(source), "%s:%u", printable(file), from & ~FROM_SECOND);
+		option_show(out, o, d, from == OPTION_ARGV ? "command line" :
+			    from == OPTION_ENV ? env_name(d, name) : source);
+	}
 }
 
 /* ---- the command line ---- */
@@ -349,6 +403,8 @@ int options_load(const struct option_args *a, const char *host, struct options *
 
 	options_default(o);
 	rc = conf_load(config ? config->value : NULL, host, o, e);
+	if (rc == 0)
+		rc = env_load(o, e);
 	if (rc == 0)
 		rc = option_args_set(a, &t, e);
 	if (rc)

@@ -84,10 +84,13 @@ int options_parse(struct option_args *a, int argc, char **argv, struct err *e);
 const char *options_advice(const struct setting *s, unsigned command);
 /* Several rows may have the same letter: replace it by the row for command, an ON_... value. */
 void options_settle(struct option_args *a, unsigned command);
-/* Load the options for host (NULL: none): defaults, then /etc/rftp.conf, the user's rftp.conf and
- * the command line; later ones take precedence. 0, and options_clear() frees o; or -EINVAL with
- * text: o is empty. */
+/* Load the options for host (NULL: none): defaults, then /etc/rftp.conf, the user's rftp.conf, the
+ * environment (RFTP_RATE, for example) and the command line; later ones take precedence. 0, and
+ * options_clear() frees o; or -EINVAL with text: o is empty. */
 int options_load(const struct option_args *a, const char *host, struct options *o, struct err *e);
+/* Print the settings of o, of options_load(), that are not defaults, as lines of rftp.conf with
+ * their sources as comments. */
+void options_show(FILE *out, const struct option_args *a, const struct options *o);
 
 /* Set o from file; NULL: from /etc/rftp.conf, then from the user's file. A section "[host PATTERN]"
  * applies if the pattern matches host (NULL: no section applies); its lines are always checked. 0,

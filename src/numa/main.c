@@ -144,14 +144,14 @@ static json_t *keep_command(char **words, struct err *e)
 /* ---- commands ---- */
 
 /* Execute the Python program of a command; returns only on failure. It finds this program by the
- * path in RFTP_NUMA. */
+ * path in RFTP_NUMA_PROGRAM. */
 static int become(int argc, char **argv)
 {
 	char self[PATH_MAX] = "", path[2 * PATH_MAX], python[] = PYTHON;
 	char **words = calloc((size_t)argc + 2, sizeof(*words));
 
 	if (!words || readlink("/proc/self/exe", self, sizeof(self) - 1) < 0 ||
-	    setenv("RFTP_NUMA", self, 1)) {
+	    setenv("RFTP_NUMA_PROGRAM", self, 1)) {
 		log_error("%s: cannot be started: %s", argv[0], strerror(errno));
 		free(words);
 		return TOOL_FAILED;

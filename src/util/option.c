@@ -39,7 +39,13 @@ static int set_constant(void *at, const struct option_def *d, const char *value,
 	return rc;
 }
 
-const struct option_kind option_constant = { set_constant, NULL, NULL };
+static void show_constant(const void *at, const struct option_def *d, option_put *put, void *arg)
+{
+	if (*(const unsigned *)at == d->low)
+		put(arg, "yes");
+}
+
+const struct option_kind option_constant = { set_constant, show_constant, NULL };
 
 static int set_count(void *at, const struct option_def *d, const char *value, struct err *e)
 {
@@ -63,7 +69,15 @@ static void clear_count(void *at)
 	*(int *)at = 0;
 }
 
-const struct option_kind option_count = { set_count, NULL, clear_count };
+static void show_count(const void *at, const struct option_def *d, option_put *put, void *arg)
+{
+	char text[16];
+
+	snprintf(text, sizeof(text), "%d", *(const int *)at);
+	put(arg, text);
+}
+
+const struct option_kind option_count = { set_count, show_count, clear_count };
 
 static int set_nothing(void *at, const struct option_def *d, const char *value, struct err *e)
 {
@@ -192,7 +206,7 @@ static void show_wide(const void *at, const struct option_def *d, option_put *pu
 }
 
 const struct option_kind option_size = { set_wide, show_wide, NULL };
-const struct option_kind option_rate = { set_wide, NULL, NULL };
+const struct option_kind option_rate = { set_wide, show_wide, NULL };
 const struct option_kind option_time = { set_wide, show_wide, NULL };
 
 static int set_number(void *at, const struct option_def *d, const char *value, struct err *e)
@@ -435,6 +449,7 @@ void option_clear(const struct option_def *rows, void *base)
 struct shown_row {
 	FILE *out;
 	const struct option_def *d;
+	const char *source;
 };
 
 /* Quote a value that the configuration file's parser would otherwise change. */
@@ -447,12 +462,13 @@ static void show_line(void *arg, const char *value)
 	for (; *value; value++)
 		fprintf(s->out, "%s%c", quote && (*value == '"' || *value == '\\') ? "\\" : "",
 			*value);
-	fprintf(s->out, "%s\n", quote ? "\"" : "");
+	fprintf(s->out, "%s%s%s\n", quote ? "\"" : "", s->source ? "  # " : "",
+		s->source ? s->source : "");
 }
 
-void option_show(FILE *out, const void *base, const struct option_def *d)
+void option_show(FILE *out, const void *base, const struct option_def *d, const char *source)
 {
-	struct shown_row s = { out, d };
+	struct shown_row s = { out, d, source };
 
 	d->kind->show((const char *)base + d->at, d, show_line, &s);
 }

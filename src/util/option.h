@@ -98,17 +98,18 @@ const char *option_value_name(const struct option_def *d, char out[80]);
 /* ---- values ---- */
 
 #define OPTION_ARGV UINT_MAX
+#define OPTION_ENV (UINT_MAX - 1)
 
 /* A struct with the members that the rows describe. */
 struct option_target {
 	const struct option_def *rows;
 	void *base;
-	/* The origin of each row's value: 0: default; OPTION_ARGV; or a line of a file. NULL: not
-	 * recorded. */
+	/* The origin of each row's value: 0: default; OPTION_ARGV; OPTION_ENV; or a line of a file.
+	 * NULL: not recorded. */
 	unsigned *from;
 };
 
-/* Set d's member. from: OPTION_ARGV, or the line of a file, where "" clears a value that can be
+/* Set d's member. from: OPTION_ARGV, OPTION_ENV, or the line of a file, where "" clears a value that can be
  * empty. 0, or a negative errno with a text that does not name the option. */
 int option_set(const struct option_target *t, const struct option_def *d, const char *value,
 	       unsigned from, struct err *e);
@@ -117,8 +118,9 @@ int option_set_key(const struct option_target *t, const char *key, const char *v
 		   unsigned line, struct err *e);
 /* Free and clear all members that can be empty. */
 void option_clear(const struct option_def *rows, void *base);
-/* Print the lines of a configuration file that restore d's member. */
-void option_show(FILE *out, const void *base, const struct option_def *d);
+/* Print the lines of a configuration file that restore d's member. source: the comment at their
+ * ends; NULL: none. */
+void option_show(FILE *out, const void *base, const struct option_def *d, const char *source);
 
 /* ---- configuration files ----
  *

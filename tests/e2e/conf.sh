@@ -111,6 +111,34 @@ check "the user's own file" fails_with 2 "$HOME/.config/rftp/rftp.conf:1: prot"
 printf 'retries 3\nprot safe\n' >"$HOME/.config/rftp/rftp.conf"
 run rftp ls "$nowhere"
 check "which is read" fails_with 3 'refused'
+
+# ---- the environment ----
+
+printf 'channels 3\n\n[host 127.*]\nprot safe\nnetrc "a b"\n' >"$conf"
+export RFTP_RATE=10M RFTP_RETRIES=4 RFTP_SKIP_SAME=yes RFTP_NUMA=off RFTP_STALL=
+run rftp ls --retries 9 --config "$conf" "$nowhere" --show-config
+check "--show-config" status_is 0
+sort "$tmp/out" >"$tmp/sorted"
+check "shows the sources" diff - "$tmp/sorted" <<END
+channels 3  # $conf:1
+netrc "a b"  # $conf:5
+numa off  # RFTP_NUMA
+prot safe  # $conf:4
+rate 10485760  # RFTP_RATE
+retries 9  # command line
+skip-same yes  # RFTP_SKIP_SAME
+END
+sed 's/ # .*//' "$tmp/sorted" >"$tmp/again"
+unset RFTP_RATE RFTP_RETRIES RFTP_SKIP_SAME RFTP_NUMA RFTP_STALL
+run rftp ls --config "$tmp/again" "$nowhere" --show-config
+check "which is a rftp.conf" diff "$tmp/again" <(sed 's/ # .*//' "$tmp/out" | sort)
+printf 'retries 3\nprot safe\n' >"$HOME/.config/rftp/rftp.conf"
+run rftp --show-config
+check "the user's own file is a source" grep -qx "prot safe  # $HOME/.config/rftp/rftp.conf:2" "$tmp/out"
+run env RFTP_CHANNELS=many rftp ls "$nowhere"
+check "a wrong variable is named" fails_with 2 '^rftp: RFTP_CHANNELS: must be a number'
+run env RFTP_CONNECT_TIMEOUT=0 rftp -c 'ls' "$nowhere"
+check "in the shell, too" fails_with 2 '^rftp: RFTP_CONNECT_TIMEOUT: must be a time'
 run rftp put --prot nonsense "$conf" "$nowhere"
 check "the command line names the option" fails_with 2 '^rftp: --prot: must be clear, safe or private, not'
 finish

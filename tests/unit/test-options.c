@@ -331,6 +331,8 @@ static void test_conf_errors(void **state)
 
 static void test_order(void **state)
 {
+	static const char *const variables[] = { "RFTP_PROT", "RFTP_BLOCK", "RFTP_VERBOSE",
+						 "RFTP_JSON" };
 	char path[64];
 	struct option_args a;
 	struct options o;
@@ -346,6 +348,25 @@ static void test_order(void **state)
 	assert_false(o.json);
 	options_clear(&o);
 	option_args_clear(&a);
+
+	/* The environment is between both. */
+	setenv("RFTP_PROT", "private", 1);
+	setenv("RFTP_BLOCK", "4M", 1);
+	setenv("RFTP_VERBOSE", "3", 1);
+	setenv("RFTP_JSON", "", 1);
+	assert_int_equal(PARSE(&a, &e, "put", "--config", path, "--prot", "clear"), 0);
+	assert_int_equal(options_load(&a, NULL, &o, &e), 0);
+	assert_int_equal(o.prot, PROT_CLEAR);
+	assert_int_equal(o.block, 4 << 20);
+	assert_int_equal(o.verbose, 3);
+	assert_true(o.json);
+	options_clear(&o);
+	setenv("RFTP_BLOCK", "1", 1);
+	assert_int_equal(options_load(&a, NULL, &o, &e), -EINVAL);
+	assert_memory_equal(e.text, "RFTP_BLOCK: ", 12);
+	option_args_clear(&a);
+	for (size_t i = 0; i < COUNT(variables); i++)
+		unsetenv(variables[i]);
 
 	/* A file named with --config must exist. */
 	unlink(path);

@@ -53,7 +53,7 @@ enum exit_status failed(const struct err *e, bool begun)
 
 int url_of_server(const char *word, struct url *p, struct err *e)
 {
-	int rc = url_parse(word, p, e);
+	int rc = word_parse(word, p, e);
 
 	if (rc || url_is_remote(p))
 		return rc;
@@ -79,7 +79,7 @@ bool word_is_remote(const char *word)
 	struct url p;
 	bool remote;
 
-	if (url_parse(word, &p, &e))
+	if (word_parse(word, &p, &e))
 		return false;
 	remote = url_is_remote(&p);
 	url_clear(&p);
@@ -161,31 +161,30 @@ enum log_level job_level(const struct options *o)
 	return o->verbose >= 2 ? LOG_LV_DEBUG : o->verbose ? LOG_LV_INFO : LOG_LV_WARN;
 }
 
-/* The first URL of a server decides which [host] section applies. Words that cannot be parsed are
- * ignored: the command reports them. malloc'd; NULL: no word names a host. */
-static char *first_host(char **words, int n)
+/* The first URL of a server decides which sections of rftp.conf apply. Words that cannot be parsed
+ * are ignored: the command reports them. *p is empty if there is none. */
+static void first_url(char **words, int n, struct url *p)
 {
-	char *host = NULL;
-
-	for (int i = 0; i < n && !host; i++) {
+	*p = (struct url){ 0 };
+	for (int i = 0; i < n && !p->host; i++) {
 		struct err ignored = ERR_INIT;
-		struct url p;
 
-		if (!url_parse(words[i], &p, &ignored)) {
-			host = steal_ptr(&p.host);
-			url_clear(&p);
-		}
+		url_clear(p);
+		(void)word_parse(words[i], p, &ignored);
 	}
-	return host;
 }
 
 enum exit_status show_config(const struct option_args *a)
 {
-	CLEANUP_FREE char *host = first_host(a->words, a->nwords);
 	struct err e = ERR_INIT;
 	struct options o;
+	struct url p;
+	int rc;
 
-	if (options_load(a, host, &o, &e)) {
+	first_url(a->words, a->nwords, &p);
+	rc = options_load(a, &p, &o, &e);
+	url_clear(&p);
+	if (rc) {
 		log_error("%s", e.text);
 		return EXIT_USAGE;
 	}
@@ -197,9 +196,10 @@ enum exit_status show_config(const struct option_args *a)
 enum exit_status job_run(struct job *j)
 {
 	const struct command *cmd = j->cmd;
-	CLEANUP_FREE char *host = first_host(j->words, j->nwords);
 	enum exit_status status;
 	struct err e = ERR_INIT;
+	struct url p;
+	int rc;
 
 	for (int i = 0; i < j->args->nsettings; i++) {
 		const struct setting *s = &j->args->settings[i];
@@ -213,7 +213,10 @@ enum exit_status job_run(struct job *j)
 	if (j->nwords < cmd->min || (cmd->max >= 0 && j->nwords > cmd->max))
 		return usage_error(j, "usage: rftp %s %s", cmd->name, cmd->usage);
 
-	if (options_load(j->args, host, &j->o, &e)) {
+	first_url(j->words, j->nwords, &p);
+	rc = options_load(j->args, &p, &j->o, &e);
+	url_clear(&p);
+	if (rc) {
 		log_error("%s", e.text);
 		return EXIT_USAGE;
 	}

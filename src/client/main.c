@@ -40,6 +40,7 @@ int main(int argc, char **argv)
 	}
 
 	signals_init();
+	conf_use(&a);
 	j = (struct job){ .args = &a, .words = a.words + 1, .nwords = a.nwords - 1 };
 	if (a.nwords)
 		j.cmd = command_find(a.words[0]);

@@ -148,7 +148,7 @@ struct server *server_new(const struct job *j, const struct url *p, struct err *
 	}
 	if (!s || (p->user && !s->url.user) || (p->host && !s->url.host) || !s->url.path)
 		err_sys(e, -ENOMEM, "server");
-	else if (!options_load(j->args, p->host, &s->o, e))
+	else if (!options_load(j->args, p, &s->o, e))
 		return s;
 	server_free(s);
 	return NULL;
@@ -169,8 +169,7 @@ void server_free(struct server *s)
 
 bool server_is(const struct server *s, const struct url *p)
 {
-	return s->url.kind == p->kind && url_port(&s->url) == url_port(p) &&
-	       !strcasecmp(s->url.host, p->host) && server_same_text(s->url.user, p->user);
+	return url_same_server(&s->url, p);
 }
 
 /* Add a likely cause to e, and replace codes that mean errors of files. Returns the code. */
@@ -447,7 +446,7 @@ struct server *server_take(const struct job *j, const struct url *p, struct err 
 	s = servers_remove(j->servers, p);
 	if (!s)
 		return server_new(j, p, e);
-	if (options_load(j->args, s->url.host, &o, e)) {
+	if (options_load(j->args, &s->url, &o, e)) {
 		server_give(j, s);
 		return NULL;
 	}

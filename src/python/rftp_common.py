@@ -259,7 +259,8 @@ def _help(command: Command) -> str:
     lines = [f"Usage: {words}", "", command.about, "", "Options:"]
     for o in (*command.options, Option("debug", "", "where in the program an error was found")):
         lines.append(f"      --{(o.name + ' ' + o.value).rstrip():22} {o.about}")
-    return "\n".join([*lines, *(f"  -{n[0]}, --{n:22} {about}" for n, about in _COMMON.items()), ""])
+    lines += [f"  -{name[0]}, --{name:22} {about}" for name, about in _COMMON.items()]
+    return "\n".join([*lines, ""])
 
 
 def _option_fault(command: Command, why: getopt.GetoptError) -> str:

@@ -141,12 +141,13 @@ moved() {
 		case $way in
 		rftp) run rftp mv --accept-new "$url/mv/$1" "$url/mv/$2" ;;
 		shell) run rftp --accept-new -c "cd mv; mv '$1' '$2'" "$url" ;;
-		ftp) run rftp mv -q --accept-new "${url/rftp:/ftp:}/mv/$1" "${url/rftp:/ftp:}/mv/$2" ;;
+		ftp) run rftp mv -q --accept-new "${url#r}/mv/$1" "${url#r}/mv/$2" ;;
 		esac
 		if [ "$3" = no ]; then
 			check "$way: mv $1 $2 fails" test "$status" -eq 1 -a -e "$tmp/root/mv/$1"
 		else
-			check "$way: mv $1 $2" test "$status" -eq 0 -a -e "$tmp/root/mv/$3" -a ! -e "$tmp/root/mv/$1"
+			check "$way: mv $1 $2" test "$status" -eq 0 -a ! -e "$tmp/root/mv/$1" \
+				-a -e "$tmp/root/mv/$3"
 		fi
 	done
 }

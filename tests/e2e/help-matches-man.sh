@@ -72,18 +72,19 @@ commands() {
 	say "the options of rftp's commands are those of rftp"
 }
 
-# flags NAME [COMMAND...]: it, and each of its commands, accepts -v, -q and -h, also before the command
+# flags NAME [COMMAND...]: it and its commands accept -v, -q and -h, also before the command
 flags() {
 	program=$1
 	shift
 	for command in "" "$@"; do
 		# shellcheck disable=SC2086 # no command is no word
-		for words in "$command -v -q -h" "-v --quiet $command --help" "-q -h --verbose $command"; do
+		for words in "$command -v -q -h" "-v --quiet $command --help" \
+			"-q -h --verbose $command"; do
 			"$program" $words
 		done
 	done >"$tmp/help" 2>&1
 	for command in "" "$@"; do
-		for i in 1 2 3; do "$program" ${command:+"$command"} --help; done
+		for _ in 1 2 3; do "$program" ${command:+"$command"} --help; done
 	done >"$tmp/man"
 	say "$program ${1:+and its commands }accept -v, -q and -h"
 }

@@ -122,7 +122,7 @@ for at in "$url" "ftp://127.0.0.1:$port"; do
 	run rftp rm --plain --dry-run "$at/tree/one"
 	check "$at: and one file" grep -qx '/*tree/one' "$tmp/out"
 	run rftp rm --plain --dry-run "$at/tree"
-	check "$at: a directory without -r" test "$status" -eq 1 -a "$(grep -c 'rm -r removes' "$tmp/err")" -eq 1
+	check "$at: a directory without -r" fails_with 1 'rm -r removes'
 	run rftp rm --plain --dry-run "$at/nothing"
 	check "$at: a name that is not there" status_is 1
 	run rftp rm --plain -r --dry-run --json "$at/tree"

@@ -107,17 +107,21 @@ if rftp --version | grep -q '+curl'; then
 	ftp=(rftp ls -1 "ftp://alice@127.0.0.1:$port/asked")
 	on_terminal 'Password of alice.*: $' 'send:wr0ng\n' 'Password.*: $' 'send:wr1ng\n' \
 		'Password.*: $' 'send:r1ght\n' -- "${ftp[@]}"
-	check "ftp://: two wrong ones, then the right one" test "$status" -eq 0 -a "$(tail -n 1 "$tmp/t.screen")" = asked
+	check "ftp://: two wrong ones, then the right one" \
+		test "$status" -eq 0 -a "$(tail -n 1 "$tmp/t.screen")" = asked
 	check "none is shown" shows_nothing_of wr1ng
-	on_terminal 'Password.*: $' 'send:wr0ng\n' 'Password.*: $' 'send:wr0ng\n' 'Password.*: $' 'send:wr0ng\n' -- "${ftp[@]}"
+	on_terminal 'Password.*: $' 'send:wr0ng\n' 'Password.*: $' 'send:wr0ng\n' \
+		'Password.*: $' 'send:wr0ng\n' -- "${ftp[@]}"
 	check "ftp://: three wrong ones: 3" status_is 3
 	check "ftp://: said once" test "$(grep -c 'refuses the login of alice' "$tmp/t")" -eq 1
 	echo "machine 127.0.0.1 login alice password wr0ng" >"$HOME/.netrc"
 	chmod 600 "$HOME/.netrc"
 	for scheme in ftp rftp; do
 		run rftp ls -1 "$scheme://alice@127.0.0.1:$port/asked"
-		check "$scheme://: a wrong one without a terminal: 3 at once" fails_with 3 'refuses the login of alice'
-		on_terminal 'Password.*: $' 'send:r1ght\n' -- rftp ls -1 "$scheme://alice@127.0.0.1:$port/asked"
+		check "$scheme://: a wrong one without a terminal: 3 at once" \
+			fails_with 3 'refuses the login of alice'
+		on_terminal 'Password.*: $' 'send:r1ght\n' -- \
+			rftp ls -1 "$scheme://alice@127.0.0.1:$port/asked"
 		check "$scheme://: a wrong one in the netrc, then the right one" status_is 0
 	done
 	rm "$HOME/.netrc"

@@ -172,7 +172,7 @@ static enum exit_status call_run(struct call *c)
 	/* The options that all commands accept. */
 	rc = call_settings(c, ON_ALL, &a, &e);
 	if (!rc) {
-		rc = options_load(&a, c->sh->here.host, &o, &e);
+		rc = options_load(&a, &c->sh->here, &o, &e);
 		free(a.settings);
 	}
 	if (rc) {
@@ -504,11 +504,12 @@ static enum exit_status shell_run(struct shell *sh, const struct options *o, con
 enum exit_status shell_main(const struct option_args *a)
 {
 	enum exit_status status = EXIT_SOME_FAILED;
+	const struct url none = { 0 };
 	struct err e = ERR_INIT;
 	struct options o;
 	struct shell *sh;
 
-	if (options_load(a, NULL, &o, &e)) {
+	if (options_load(a, &none, &o, &e)) {
 		log_error("%s", e.text);
 		return EXIT_USAGE;
 	}

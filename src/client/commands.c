@@ -79,7 +79,7 @@ bool word_is_remote(const char *word)
 	struct url p;
 	bool remote;
 
-	if (word_parse(word, &p, &e))
+	if (url_parse(word, &p, &e))
 		return false;
 	remote = url_is_remote(&p);
 	url_clear(&p);

@@ -294,9 +294,8 @@ static int conf_set_line(void *arg, const char *section, const char *key, const 
 			 struct err *e)
 {
 	struct conf_source *r = arg;
-	const char *pattern = section + 4 + (strlen(section) < 4 ? 0 : strspn(section + 4, " \t"));
-	bool host = !strncmp(section, "host", 4) && pattern > section + 4;
-	bool named = *section && !host, applies = !r->named;
+	size_t blanks = strncmp(section, "host", 4) ? 0 : strspn(section + 4, " \t");
+	bool host = blanks, named = *section && !host, applies = !r->named;
 	struct option_target t;
 
 	if (!key && r->no_url) {
@@ -318,7 +317,8 @@ static int conf_set_line(void *arg, const char *section, const char *key, const 
 		return conf_set_url(r, section, value, e);
 	}
 	if (host)
-		applies &= r->server->host && !fnmatch(pattern, r->server->host, FNM_CASEFOLD);
+		applies &= r->server->host && !fnmatch(section + 4 + blanks, r->server->host,
+							FNM_CASEFOLD);
 	else if (named)
 		applies = r->named && section_is_of(section, r->server);
 	t = options_target(applies ? r->o : &r->other);
@@ -487,7 +487,8 @@ void options_show(FILE *out, const struct option_args *a, const struct options *
 
 	for (const struct option_def *d = rftp_options; d->name || d->help; d++) {
 		unsigned from = o->from[d - rftp_options];
-		const char *file = config ? config->value : from & FROM_SECOND ? own : SYSTEM_CONF;
+		const char *file = config ? config->value : own && from & FROM_SECOND ? own :
+				   SYSTEM_CONF;
 
 		if (!from || !(d->where & IN_CONF))
 			continue;

@@ -136,6 +136,8 @@ printf 'retries 3\nprot safe\n' >"$HOME/.config/rftp/rftp.conf"
 run rftp --show-config
 check "the user's own file is a source" \
 	grep -qx "prot safe  # $HOME/.config/rftp/rftp.conf:2" "$tmp/out"
+run env -u HOME rftp --show-config --prot safe
+check "without a home" grep -qx "prot safe  # command line" "$tmp/out"
 run env RFTP_CHANNELS=many rftp ls "$nowhere"
 check "a wrong variable is named" fails_with 2 '^rftp: RFTP_CHANNELS: must be a number'
 run env RFTP_CONNECT_TIMEOUT=0 rftp -c 'ls' "$nowhere"

@@ -58,6 +58,9 @@ const struct command *command_find(const char *name);
  * failures. Returns the exit status. */
 enum exit_status job_run(struct job *j);
 
+/* Run rftp with --show-config. */
+enum exit_status show_config(const struct option_args *a);
+
 /* The log level that -q and -v choose. */
 enum log_level job_level(const struct options *o);
 

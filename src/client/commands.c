@@ -7,16 +7,17 @@
 const struct command commands[] = {
 	{ "put", ON_PUT, 1, -1, "[-r] SOURCE... URL",
 	  "copy files and directories to a server", rftp_put },
-	{ "get", ON_GET, 1, -1, "[-r] URL... [DESTINATION]",
+	{ "get", ON_GET, 1, -1, "[-r] URL [DESTINATION] | [-r] URL... DIRECTORY/",
 	  "copy files and directories from servers", rftp_get },
 	{ "cp", ON_CP, 1, -1, "[-r] URL... URL",
 	  "copy from a server to another, directly", rftp_cp },
 	{ "ls", ON_LS, 1, -1, "[-l | -1] [-adRrSt] URL...", "list directories", rftp_ls },
 	{ "stat", ON_STAT, 1, -1, "URL...", "show type, size, owner and time of a file", rftp_stat },
 	{ "mkdir", ON_MKDIR, 1, -1, "[-p] URL...", "make directories", rftp_mkdir },
-	{ "rm", ON_RM, 1, -1, "[-r] URL... | --parts [-r] URL|DIR...",
+	{ "rm", ON_RM, 1, -1, "[-r] [--dry-run] URL... | --parts [-r] URL|DIR...",
 	  "remove files, or the parts of interrupted transfers", rftp_rm },
-	{ "mv", ON_MV, 2, 2, "URL URL", "rename a file on its server", rftp_mv },
+	{ "mv", ON_MV, 2, 2, "URL URL", "rename a file on its server, or move it into a directory",
+	  rftp_mv },
 	{ "hash", ON_HASH, 1, -1, "[--alg NAME] URL...",
 	  "have the server compute digests of files", rftp_hash },
 	{ "bench", ON_BENCH, 1, 1, "[--time TIME | --size SIZE] [--put | --get | --both] URL",
@@ -52,7 +53,7 @@ enum exit_status failed(const struct err *e, bool begun)
 
 int url_of_server(const char *word, struct url *p, struct err *e)
 {
-	int rc = url_parse(word, p, e);
+	int rc = word_parse(word, p, e);
 
 	if (rc || url_is_remote(p))
 		return rc;
@@ -160,32 +161,62 @@ enum log_level job_level(const struct options *o)
 	return o->verbose >= 2 ? LOG_LV_DEBUG : o->verbose ? LOG_LV_INFO : LOG_LV_WARN;
 }
 
+/* The first URL of a server decides which sections of rftp.conf apply. Words that cannot be parsed
+ * are ignored: the command reports them. *p is empty if there is none. */
+static void first_url(char **words, int n, struct url *p)
+{
+	*p = (struct url){ 0 };
+	for (int i = 0; i < n && !p->host; i++) {
+		struct err ignored = ERR_INIT;
+
+		url_clear(p);
+		(void)word_parse(words[i], p, &ignored);
+	}
+}
+
+enum exit_status show_config(const struct option_args *a)
+{
+	struct err e = ERR_INIT;
+	struct options o;
+	struct url p;
+	int rc;
+
+	first_url(a->words, a->nwords, &p);
+	rc = options_load(a, &p, &o, &e);
+	url_clear(&p);
+	if (rc) {
+		log_error("%s", e.text);
+		return EXIT_USAGE;
+	}
+	options_show(stdout, a, &o);
+	options_clear(&o);
+	return EXIT_DONE;
+}
+
 enum exit_status job_run(struct job *j)
 {
 	const struct command *cmd = j->cmd;
-	CLEANUP_FREE char *host = NULL;
 	enum exit_status status;
 	struct err e = ERR_INIT;
+	struct url p;
+	int rc;
 
-	for (int i = 0; i < j->args->nsettings; i++)
-		if (!(j->args->settings[i].def->where & cmd->bit))
-			return usage_error(j, "%s does not take %s", cmd->name,
-					   setting_text(&j->args->settings[i]));
+	for (int i = 0; i < j->args->nsettings; i++) {
+		const struct setting *s = &j->args->settings[i];
+		const char *advice = options_advice(s, cmd->bit);
+
+		if (!(s->def->where & cmd->bit))
+			return usage_error(j, "%s does not take %s%s%s", cmd->name,
+					   setting_text(s), advice ? ": " : "",
+					   advice ? advice : "");
+	}
 	if (j->nwords < cmd->min || (cmd->max >= 0 && j->nwords > cmd->max))
 		return usage_error(j, "usage: rftp %s %s", cmd->name, cmd->usage);
 
-	/* The first URL of a server decides which [host] section applies. Ignore words that cannot
-	 * be parsed: the command reports them. */
-	for (int i = 0; i < j->nwords && !host; i++) {
-		struct err ignored = ERR_INIT;
-		struct url p;
-
-		if (!url_parse(j->words[i], &p, &ignored)) {
-			host = steal_ptr(&p.host);
-			url_clear(&p);
-		}
-	}
-	if (options_load(j->args, host, &j->o, &e)) {
+	first_url(j->words, j->nwords, &p);
+	rc = options_load(j->args, &p, &j->o, &e);
+	url_clear(&p);
+	if (rc) {
 		log_error("%s", e.text);
 		return EXIT_USAGE;
 	}

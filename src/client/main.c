@@ -40,6 +40,7 @@ int main(int argc, char **argv)
 	}
 
 	signals_init();
+	conf_use(&a);
 	j = (struct job){ .args = &a, .words = a.words + 1, .nwords = a.nwords - 1 };
 	if (a.nwords)
 		j.cmd = command_find(a.words[0]);
@@ -53,6 +54,8 @@ int main(int argc, char **argv)
 		help_command(stdout, j.cmd);
 	else if (option_args_last(&a, "help"))
 		help_program(stdout);
+	else if (option_args_last(&a, "show-config"))
+		status = show_config(&a);
 	else if (!a.nwords || (a.nwords == 1 && !j.cmd && word_is_remote(a.words[0])))
 		status = shell_main(&a);
 	else

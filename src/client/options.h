@@ -81,17 +81,30 @@ bool option_given(const struct options *o, const char *name);
 /* option_parse() with rftp's table, for its command line or a line of its shell. 0, and
  * option_args_clear() frees a; or a negative errno with text: a is empty. */
 int options_parse(struct option_args *a, int argc, char **argv, struct err *e);
+/* The advice for s, an option that command, an ON_... value, does not take; NULL: there is none. */
+const char *options_advice(const struct setting *s, unsigned command);
 /* Several rows may have the same letter: replace it by the row for command, an ON_... value. */
 void options_settle(struct option_args *a, unsigned command);
-/* Load the options for host (NULL: none): defaults, then /etc/rftp.conf, the user's rftp.conf and
- * the command line; later ones take precedence. 0, and options_clear() frees o; or -EINVAL with
- * text: o is empty. */
-int options_load(const struct option_args *a, const char *host, struct options *o, struct err *e);
+/* Load the options for the server p (without a host: for none): defaults, then /etc/rftp.conf, the
+ * user's rftp.conf, the environment (RFTP_RATE, for example) and the command line; later ones take
+ * precedence. 0, and options_clear() frees o; or -EINVAL with text: o is empty. */
+int options_load(const struct option_args *a, const struct url *p, struct options *o,
+		 struct err *e);
+/* Print the settings of o, of options_load(), that are not defaults, as lines of rftp.conf with
+ * their sources as comments. */
+void options_show(FILE *out, const struct option_args *a, const struct options *o);
 
 /* Set o from file; NULL: from /etc/rftp.conf, then from the user's file. A section "[host PATTERN]"
- * applies if the pattern matches host (NULL: no section applies); its lines are always checked. 0,
- * or a negative errno, such as -EINVAL, with file and line in the text. */
-int conf_load(const char *file, const char *host, struct options *o, struct err *e);
+ * applies if the pattern matches p's host; [NAME], after all others, if a word with this NAME was
+ * parsed before and p is its server. Lines of other sections are checked, too. 0, or a negative
+ * errno, such as -EINVAL, with file and line in the text. */
+int conf_load(const char *file, const struct url *p, struct options *o, struct err *e);
+/* Let word_parse() read the file of --config in a, which must outlive its calls. */
+void conf_use(const struct option_args *a);
+/* url_parse(), but in NAME:path a NAME with a section in rftp.conf stands for the section's url. */
+int word_parse(const char *word, struct url *p, struct err *e);
+/* Is word, up to its first ":", the name of such a section? */
+bool word_names_section(const char *word);
 /* A file of the user's: $XDG/rftp/NAME or ~/DIR/rftp/NAME, malloc'd; NULL: neither variable is set,
  * or out of memory. */
 char *own_file(const char *xdg, const char *dir, const char *name);

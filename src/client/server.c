@@ -148,7 +148,7 @@ struct server *server_new(const struct job *j, const struct url *p, struct err *
 	}
 	if (!s || (p->user && !s->url.user) || (p->host && !s->url.host) || !s->url.path)
 		err_sys(e, -ENOMEM, "server");
-	else if (!options_load(j->args, p->host, &s->o, e))
+	else if (!options_load(j->args, p, &s->o, e))
 		return s;
 	server_free(s);
 	return NULL;
@@ -169,8 +169,7 @@ void server_free(struct server *s)
 
 bool server_is(const struct server *s, const struct url *p)
 {
-	return s->url.kind == p->kind && url_port(&s->url) == url_port(p) &&
-	       !strcasecmp(s->url.host, p->host) && server_same_text(s->url.user, p->user);
+	return url_same_server(&s->url, p);
 }
 
 /* Add a likely cause to e, and replace codes that mean errors of files. Returns the code. */
@@ -345,6 +344,66 @@ int server_list(struct server *s, const char *path, struct facts_list *list, str
 	       ftp_list(s->client, path, list, e);
 }
 
+/* An entry that is listed as a directory may be a link, if MLSD follows links; then its target must
+ * not be emptied. DELE removes a link, and refuses a directory. If DELE is denied for both, a
+ * directory makes RMD fail for another reason, such as "not empty". 0: removed; 1: it is a
+ * directory; or a negative errno with text. */
+static int remove_link(struct server *s, const char *path, struct err *e)
+{
+	struct err why = ERR_INIT;
+	int rc = server_simple(s, FTP_DELE, path, &why);
+
+	if (rc == -EACCES)
+		rc = server_simple(s, FTP_RMD, path, &why);
+	if (rc == 0)
+		return 0;
+	if (rc != -EACCES && rc != -EBUSY && rc != -EIO && rc != -EPIPE && fconn_usable(s->foreign))
+		return 1;
+	return err_set(e, rc, "%s: %s", printable(path), why.text);
+}
+
+static int remove_below(struct server *s, const char *path, unsigned depth,
+			const struct tree_removal *r, struct err *e)
+{
+	struct facts_list list = { 0 };
+	struct err why = ERR_INIT;
+	int rc, first = 0;
+
+	if (depth > FOREIGN_DEPTH_MOST)
+		return err_set(e, -ELOOP, "%s: too deep", printable(path));
+	rc = server_list(s, path, &list, e);
+	for (size_t i = 0; rc == 0 && i < list.n; i++)
+		if (!bulk_name_ok(list.all[i].name))
+			rc = err_set(e, -EINVAL, "the server lists \"%s\" in %s: nothing there is "
+				     "removed", printable(list.all[i].name), printable(path));
+
+	for (size_t i = 0; rc == 0 && i < list.n && !exit_is_lost(first); i++) {
+		CLEANUP_FREE char *name = name_below(path, list.all[i].name);
+		bool directory = list.all[i].type == 'd';
+		struct err *to = first ? &why : e;
+		int one = !name ? err_sys(to, -ENOMEM, "names") : r->lists ? directory : directory ?
+			  remove_link(s, name, to) : server_simple(s, FTP_DELE, name, to);
+
+		if (one == 1)
+			one = remove_below(s, name, depth + 1, r, to);
+		else if (one == 0)
+			r->removed(r->arg, name, depth + 1);
+		first = first ? first : one;
+	}
+	facts_clear(&list);
+	if (rc == 0)
+		rc = first ? first : r->lists ? 0 : server_simple(s, FTP_RMD, path, e);
+	if (rc == 0)
+		r->removed(r->arg, path, depth);
+	return rc;
+}
+
+int server_remove_tree(struct server *s, const char *path, const struct tree_removal *r,
+		       struct err *e)
+{
+	return remove_below(s, path, 0, r, e);
+}
+
 /* ---- servers that stay connected between commands ---- */
 
 void servers_clear(struct servers *k)
@@ -387,7 +446,7 @@ struct server *server_take(const struct job *j, const struct url *p, struct err 
 	s = servers_remove(j->servers, p);
 	if (!s)
 		return server_new(j, p, e);
-	if (options_load(j->args, s->url.host, &o, e)) {
+	if (options_load(j->args, &s->url, &o, e)) {
 		server_give(j, s);
 		return NULL;
 	}

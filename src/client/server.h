@@ -50,6 +50,18 @@ int server_chmod(struct server *s, const char *mode, const char *path, struct er
 int server_stat(struct server *s, const char *path, struct ftp_facts *f, struct err *e);
 int server_list(struct server *s, const char *path, struct facts_list *list, struct err *e);
 
+struct tree_removal {
+	bool lists;  /* remove nothing, only report the names */
+	/* Called for each removed name; depth 0: the tree itself. */
+	void (*removed)(void *arg, const char *path, unsigned depth);
+	void *arg;
+};
+
+/* Remove directory path with all its contents, name by name. Continues after an error; returns the
+ * first one, with text. */
+int server_remove_tree(struct server *s, const char *path, const struct tree_removal *r,
+		       struct err *e);
+
 /* Are a and b equal? NULL equals only NULL. */
 static inline bool server_same_text(const char *a, const char *b)
 {

@@ -144,14 +144,14 @@ static json_t *keep_command(char **words, struct err *e)
 /* ---- commands ---- */
 
 /* Execute the Python program of a command; returns only on failure. It finds this program by the
- * path in RFTP_NUMA. */
+ * path in RFTP_NUMA_PROGRAM. */
 static int become(int argc, char **argv)
 {
 	char self[PATH_MAX] = "", path[2 * PATH_MAX], python[] = PYTHON;
 	char **words = calloc((size_t)argc + 2, sizeof(*words));
 
 	if (!words || readlink("/proc/self/exe", self, sizeof(self) - 1) < 0 ||
-	    setenv("RFTP_NUMA", self, 1)) {
+	    setenv("RFTP_NUMA_PROGRAM", self, 1)) {
 		log_error("%s: cannot be started: %s", argv[0], strerror(errno));
 		free(words);
 		return TOOL_FAILED;
@@ -214,17 +214,34 @@ static int misused(const char *text, const char *word)
 	return TOOL_USAGE;
 }
 
+/* 'h', 'v' or 'q' if word is a flag that all commands accept, also before the command; or 0. */
+static char common_flag(const char *word)
+{
+	static const char *const flags[] = { "--help", "--verbose", "--quiet" };
+
+	for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++)
+		if (!strcmp(word, flags[i]) || (!strncmp(word, flags[i] + 1, 2) && !word[2]))
+			return flags[i][2];
+	return 0;
+}
+
 static int run_command(int argc, char **argv)
 {
 	struct err e = ERR_INIT;
+	bool help = false;
+	int word = 1, r;
 	json_t *found;
+	char *command;
 	size_t i = 0;
-	int r;
 
-	if (argc < 2)
-		return misused("no command", NULL);
-	if (!strcmp(argv[1], "-h") || !strcmp(argv[1], "--help"))
-		return list_commands();
+	for (; word < argc && common_flag(argv[word]); word++)
+		help |= common_flag(argv[word]) == 'h';
+	if (word == argc)
+		return help ? list_commands() : misused("no command", NULL);
+	/* Put the flags before the command behind it: "-v topo" means "topo -v". */
+	command = argv[word];
+	argv[word] = argv[1];
+	argv[1] = command;
 	if (!strcmp(argv[1], "-V") || !strcmp(argv[1], "--version")) {
 		printf(TOOL_NAME " %s\nfeatures: %s\n", PACKAGE_VERSION, RFTP_FEATURES);
 		return TOOL_DONE;

@@ -9,9 +9,11 @@ import errno
 import fcntl
 import getopt
 import importlib
+import itertools
 import json
 import os
 import re
+import shlex
 import signal
 import stat
 import subprocess
@@ -29,6 +31,7 @@ DONE, FAILED, USAGE = 0, 1, 2  # exit statuses
 FILE_MOST = 4 << 20  # bytes of a text file that a user names
 
 _program = "rftp"  # in messages; start() sets it
+_verbose = _quiet = False  # parse() sets them
 
 
 class Failure(Exception):
@@ -101,7 +104,8 @@ def say(text: str) -> None:
 
 
 def warn(text: str) -> None:
-    say("warning: " + text)
+    if not _quiet:
+        say("warning: " + text)
 
 
 @contextlib.contextmanager
@@ -244,21 +248,25 @@ def _field(name: str) -> str:
 
 
 JSON = Option("json", "", "one JSON object for programs")
-DEBUG = Option("debug", "", "where in the program an error was found")
+# For all commands. -v, -q and -h may also stand before the command.
+_COMMON = {"verbose": "each program that is run, and why things stay as they are",
+           "quiet": "errors only", "help": "print this help, and exit"}
+_FLAGS = [f for name in _COMMON for f in ("--" + name, "-" + name[0])]
 
 
 def _help(command: Command) -> str:
     words = " ".join([_program, command.name, "[OPTIONS]", command.usage]).rstrip()
     lines = [f"Usage: {words}", "", command.about, "", "Options:"]
-    for o in (*command.options, DEBUG):
+    for o in (*command.options, Option("debug", "", "where in the program an error was found")):
         lines.append(f"      --{(o.name + ' ' + o.value).rstrip():22} {o.about}")
-    return "\n".join([*lines, f"  -h, --{'help':22} print this help, and exit", ""])
+    lines += [f"  -{name[0]}, --{name:22} {about}" for name, about in _COMMON.items()]
+    return "\n".join([*lines, ""])
 
 
 def _option_fault(command: Command, why: getopt.GetoptError) -> str:
     """The texts of the programs in C."""
     given = why.msg.split()[1]
-    names = [*(o.name for o in command.options), "help"]
+    names = [*(o.name for o in command.options), *_COMMON]
     several = ["--" + name for name in names if name.startswith(why.opt)]
     if "requires argument" in why.msg:
         value = next(o.value for o in command.options if o.name == why.opt)
@@ -274,20 +282,26 @@ def _option_fault(command: Command, why: getopt.GetoptError) -> str:
 
 def parse(command: Command, given: Sequence[str]) -> Options | None:
     """None: --help was asked for, and printed. Misuse."""
+    global _verbose, _quiet
     by_name = {o.name: o for o in command.options}
     into = Options(**{_field(o.name): [] if o.many else o.default if o.value else False
                       for o in command.options})
     names = [o.name + ("=" if o.value else "") for o in command.options]
     try:
         # "--debug" is no candidate for an abbreviation.
-        found, into.words = getopt.gnu_getopt([w for w in given if w != "--debug"], "h",
-                                              [*names, "help"])
+        found, into.words = getopt.gnu_getopt([w for w in given if w != "--debug"], "hqv",
+                                              [*names, *_COMMON])
     except getopt.GetoptError as why:
         raise Misuse(_option_fault(command, why), complete=True) from None
-    if any(flag in ("-h", "--help") for flag, _ in found):
+    flags = {flag.lstrip("-")[0] for flag, _ in found if flag in _FLAGS}
+    if "h" in flags:
         output(_help(command))
         return None
+    into.verbose = _verbose = "v" in flags
+    _quiet = "q" in flags
     for flag, word in found:
+        if flag in _FLAGS:
+            continue
         o = by_name[flag[2:]]
         value = o.take(o.name, word) if o.value else True
         if o.many:
@@ -311,8 +325,9 @@ def misuse_if(*checks: tuple[object, str]) -> None:
 
 def run_command(commands: Sequence[Command], package: str) -> int:
     """Runs the command that the first word names, by a module of the package."""
-    word = sys.argv[1] if sys.argv[1:] else ""
-    if word in ("-h", "--help"):
+    flags = list(itertools.takewhile(_FLAGS.__contains__, sys.argv[1:]))
+    word, *given = sys.argv[1 + len(flags):] or [""]
+    if not word and {"-h", "--help"} & {*flags}:
         lines = "".join(f"  {c.name:12} {c.about}\n" for c in commands)
         output(f"Usage: {_program} COMMAND [OPTIONS]\n\nCommands:\n{lines}\n"
                f"{_program} COMMAND --help lists a command's options.\n\nOptions:\n"
@@ -325,7 +340,7 @@ def run_command(commands: Sequence[Command], package: str) -> int:
     command = next((c for c in commands if c.name == word), None)
     if not command:
         raise Misuse("no such command", word) if word else Misuse("no command")
-    o = parse(command, sys.argv[2:])
+    o = parse(command, [*flags, *given])
     if not o:
         return DONE
     # Only the command's own modules, and their imports.
@@ -420,6 +435,8 @@ def run(words: Sequence[str], stop: Stop | None = None, seconds: float | None = 
     under their numbers. show_errors: its standard error is ours. Failure: it cannot be started, or
     its time is up; Stopped: a signal was noted. The program's whole session is ended then."""
     name = os.path.basename(words[0])
+    if _verbose:
+        say("runs " + printable(shlex.join(words)))
     try:
         child = subprocess.Popen(
             list(words), stdin=subprocess.PIPE if given else subprocess.DEVNULL,

@@ -20,7 +20,7 @@ SYSFS = Option("sysfs", "DIR", "another machine's sysfs, copied there", text)
 
 
 def _words(words: Sequence[str]) -> list[str]:
-    return [os.environ.get("RFTP_NUMA") or program("rftp-numa"), *words]
+    return [os.environ.get("RFTP_NUMA_PROGRAM") or program("rftp-numa"), *words]
 
 
 def _env(sysfs: str | None) -> dict[str, str] | None:

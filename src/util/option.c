@@ -39,7 +39,13 @@ static int set_constant(void *at, const struct option_def *d, const char *value,
 	return rc;
 }
 
-const struct option_kind option_constant = { set_constant, NULL, NULL };
+static void show_constant(const void *at, const struct option_def *d, option_put *put, void *arg)
+{
+	if (*(const unsigned *)at == d->low)
+		put(arg, "yes");
+}
+
+const struct option_kind option_constant = { set_constant, show_constant, NULL };
 
 static int set_count(void *at, const struct option_def *d, const char *value, struct err *e)
 {
@@ -63,7 +69,15 @@ static void clear_count(void *at)
 	*(int *)at = 0;
 }
 
-const struct option_kind option_count = { set_count, NULL, clear_count };
+static void show_count(const void *at, const struct option_def *d, option_put *put, void *arg)
+{
+	char text[16];
+
+	snprintf(text, sizeof(text), "%d", *(const int *)at);
+	put(arg, text);
+}
+
+const struct option_kind option_count = { set_count, show_count, clear_count };
 
 static int set_nothing(void *at, const struct option_def *d, const char *value, struct err *e)
 {
@@ -192,7 +206,7 @@ static void show_wide(const void *at, const struct option_def *d, option_put *pu
 }
 
 const struct option_kind option_size = { set_wide, show_wide, NULL };
-const struct option_kind option_rate = { set_wide, NULL, NULL };
+const struct option_kind option_rate = { set_wide, show_wide, NULL };
 const struct option_kind option_time = { set_wide, show_wide, NULL };
 
 static int set_number(void *at, const struct option_def *d, const char *value, struct err *e)
@@ -435,6 +449,7 @@ void option_clear(const struct option_def *rows, void *base)
 struct shown_row {
 	FILE *out;
 	const struct option_def *d;
+	const char *source;
 };
 
 /* Quote a value that the configuration file's parser would otherwise change. */
@@ -447,12 +462,13 @@ static void show_line(void *arg, const char *value)
 	for (; *value; value++)
 		fprintf(s->out, "%s%c", quote && (*value == '"' || *value == '\\') ? "\\" : "",
 			*value);
-	fprintf(s->out, "%s\n", quote ? "\"" : "");
+	fprintf(s->out, "%s%s%s\n", quote ? "\"" : "", s->source ? "  # " : "",
+		s->source ? s->source : "");
 }
 
-void option_show(FILE *out, const void *base, const struct option_def *d)
+void option_show(FILE *out, const void *base, const struct option_def *d, const char *source)
 {
-	struct shown_row s = { out, d };
+	struct shown_row s = { out, d, source };
 
 	d->kind->show((const char *)base + d->at, d, show_line, &s);
 }
@@ -643,17 +659,26 @@ static int add_next_word(struct parser *p, const struct option_def *d, char lett
 	return 0;
 }
 
+const char *option_advice(const struct option_hint *hints, const char *typed)
+{
+	for (; hints && hints->typed; hints++)
+		if (!strcmp(hints->typed, typed))
+			return hints->advice;
+	return NULL;
+}
+
 /* Find an option by its name or by a unique prefix of the name. */
 static const struct option_def *find_abbreviated(const struct option_syntax *s, const char *name,
 						 struct err *e)
 {
 	const struct option_def *found = option_find(s->rows, name);
-	const char *near;
+	const char *near, *advice;
+	char typed[64];
 
 	if (found)
 		return found;
 	FOR_EACH_ROW(d, s->rows) {
-		if (!s->abbreviated || strncmp(d->name, name, strlen(name)))
+		if (strncmp(d->name, name, strlen(name)))
 			continue;
 		if (found) {
 			err_set(e, -EINVAL, "--%s is the beginning of several options: --%s, --%s",
@@ -665,9 +690,12 @@ static const struct option_def *find_abbreviated(const struct option_syntax *s, 
 
 	if (found)
 		return found;
-	near = option_nearest(s->rows, name, 0);
-	err_set(e, -EINVAL, "there is no option --%s (%s%s%s)", printable(name),
-		near ? "did you mean --" : s->help, near ? near : "", near ? "?" : " lists them");
+	snprintf(typed, sizeof(typed), "--%s", name);
+	advice = option_advice(s->hints, typed);
+	near = advice ? NULL : option_nearest(s->rows, name, 0);
+	err_set(e, -EINVAL, "there is no option %s (%s%s%s)", printable(typed),
+		near ? "did you mean --" : advice ? advice : s->help, near ? near : "",
+		near ? "?" : advice ? "" : " lists them");
 	return NULL;
 }
 
@@ -694,15 +722,19 @@ static int parse_name(struct parser *p, const char *word, struct err *e)
 static int parse_letters(struct parser *p, const char *word, struct err *e)
 {
 	const bool clustered = word[1];
-	char text[2] = "";
+	char text[3] = "-";
 
 	for (; *word; word++) {
 		const struct option_def *d = option_letter(p->s->rows, *word, 0);
+		const char *advice;
 		struct setting *s;
 
-		text[0] = *word;
+		text[1] = *word;
+		advice = d ? NULL : option_advice(p->s->hints, text);
+		if (advice)
+			return err_set(e, -EINVAL, "there is no option %s (%s)", text, advice);
 		if (!d)
-			return err_set(e, -EINVAL, "there is no option -%s (%s lists them; write "
+			return err_set(e, -EINVAL, "there is no option %s (%s lists them; write "
 				       "./-... for a file of such a name)", printable(text),
 				       p->s->help);
 		if (d->arg && !word[1])

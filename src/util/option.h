@@ -98,18 +98,19 @@ const char *option_value_name(const struct option_def *d, char out[80]);
 /* ---- values ---- */
 
 #define OPTION_ARGV UINT_MAX
+#define OPTION_ENV (UINT_MAX - 1)
 
 /* A struct with the members that the rows describe. */
 struct option_target {
 	const struct option_def *rows;
 	void *base;
-	/* The origin of each row's value: 0: default; OPTION_ARGV; or a line of a file. NULL: not
-	 * recorded. */
+	/* The origin of each row's value: 0: default; OPTION_ARGV; OPTION_ENV; or a line of a file.
+	 * NULL: not recorded. */
 	unsigned *from;
 };
 
-/* Set d's member. from: OPTION_ARGV, or the line of a file, where "" clears a value that can be
- * empty. 0, or a negative errno with a text that does not name the option. */
+/* Set d's member. from: OPTION_ARGV, OPTION_ENV, or the line of a file, where "" clears a value
+ * that can be empty. 0, or a negative errno with a text that does not name the option. */
 int option_set(const struct option_target *t, const struct option_def *d, const char *value,
 	       unsigned from, struct err *e);
 /* The same for a line of a configuration file. Errors of the value begin with key. */
@@ -117,8 +118,9 @@ int option_set_key(const struct option_target *t, const char *key, const char *v
 		   unsigned line, struct err *e);
 /* Free and clear all members that can be empty. */
 void option_clear(const struct option_def *rows, void *base);
-/* Print the lines of a configuration file that restore d's member. */
-void option_show(FILE *out, const void *base, const struct option_def *d);
+/* Print the lines of a configuration file that restore d's member. source: the comment at their
+ * ends; NULL: none. */
+void option_show(FILE *out, const void *base, const struct option_def *d, const char *source);
 
 /* ---- configuration files ----
  *
@@ -163,15 +165,25 @@ struct option_args {
 	int nwords;
 };
 
+/* An option of other programs that this one lacks, as typed ("-z", "--bwlimit"), and the advice in
+ * the error. */
+struct option_hint {
+	const char *typed, *advice;
+};
+
+/* NULL: there is none. hints ends with a row without typed; NULL: no hints. */
+const char *option_advice(const struct option_hint *hints, const char *typed);
+
 struct option_syntax {
 	const struct option_def *rows;
+	const struct option_hint *hints;
 	const char *help;          /* the command that lists the options, "rftp --help" */
-	bool abbreviated;          /* unique prefixes of names are accepted */
 };
 
 /* Parse argv from its second word on: --name VALUE, --name=VALUE, -l VALUE, -lVALUE, several
- * letters after one dash. Options may stand between other words; after "--" all are words. 0; or a
- * negative errno with text, and a contains everything before the error. Clear a in both cases. */
+ * letters after one dash. A unique beginning of a name is enough. Options may stand between other
+ * words; after "--" all are words. 0; or a negative errno with text, and a contains everything
+ * before the error. Clear a in both cases. */
 int option_parse(struct option_args *a, const struct option_syntax *s, int argc, char **argv,
 		 struct err *e);
 void option_args_clear(struct option_args *a);

@@ -364,6 +364,12 @@ bool url_is_remote(const struct url *p)
 	return p->kind >= URL_RFTP;
 }
 
+bool url_same_server(const struct url *a, const struct url *b)
+{
+	return a->kind == b->kind && url_port(a) == url_port(b) && !strcasecmp(a->host, b->host) &&
+	       (a->user && b->user ? !strcmp(a->user, b->user) : a->user == b->user);
+}
+
 /* The text between the authority and the path with which url_parse() returns the same path. */
 static const char *path_prefix(const struct url *p, const char *path)
 {

@@ -52,6 +52,9 @@ bool url_is_remote(const struct url *p);
 /* True: ftp:// or ftps://, an FTP server that need not be rftpd. */
 bool url_is_foreign(const struct url *p);
 
+/* Do a and b name one server, with the same user? Both are remote. */
+bool url_same_server(const struct url *a, const struct url *b);
+
 /* A URL that url_parse() turns into p's server and this path; a path that begins with neither "/"
  * nor "~" is below the home. malloc'd; NULL: out of memory. p must be remote. */
 char *url_text(const struct url *p, const char *path);

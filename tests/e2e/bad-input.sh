@@ -441,6 +441,11 @@ for words in "put" "get" "put $tmp/file" "put $tmp/file $url/x --nonsense" "nons
 	run rftp $words
 	check "usage: rftp ${words//$tmp/}" status_is 2
 done
+run rftp get "$url/a" ftp://127.0.0.1/b
+check "usage: get between servers" fails_with 2 \
+	'ftp://127.0.0.1/b is on a server: rftp cp copies between.* get both, add ./'
+run rftp get "$url/a" "$url/b" host:c
+check "usage: get of three without a destination" fails_with 2 'get all, add ./'
 for words in "" "--anonymous ro" "--root $tmp" "--root $tmp --anonymous maybe" "nonsense" \
 	"--nonsense" "--root $tmp --anonymous ro --listen localhost:7321" \
 	"--root $tmp --anonymous ro --data-ports 5" "--root $tmp --anonymous ro --data-ports 9-8" \

@@ -1,5 +1,7 @@
 #!/bin/bash
-# docs/coming-from.md: the right column names no option and no command that is not there. TAP.
+# shellcheck disable=SC2317 # check calls them
+# docs/coming-from.md: the right column names no option and no command that is not there. Options
+# of other programs get advice. TAP.
 
 . "${top_srcdir:?}/tests/e2e/lib.sh"
 
@@ -33,4 +35,23 @@ while read -r word; do
 	grep -qE "^  $word " "$tmp/help" || lacks="$lacks $word"
 done < <(grep -oE '^(tar c x +)?rftp [a-z]+ ' "$tmp/said" | sed 's/.*rftp //; s/ $//' | sort -u)
 check "commands of rftp that are there${lacks:+, but$lacks}" test -z "$lacks"
+
+# advises WORDS TEXT: the options of another program are wrong, and the error has TEXT
+advises() {
+	# shellcheck disable=SC2086 # several words
+	run rftp $1 here rftp://127.0.0.1:1/
+	check "$1" fails_with 2 "$2"
+}
+advises 'put -n' 'no option -n \(use --dry-run\)'
+advises 'put --bwlimit=10m' 'no option --bwlimit \(use --rate\)'
+advises 'put -z' 'no option -z \(rftp does not compress'
+advises 'put -avz' 'no option -z \(rftp does not compress'
+advises 'put --compress' 'no option --compress \(rftp does not compress'
+advises 'put -C' 'no option -C \(rftp does not compress'
+advises 'put -rP' 'no option -P \(rftp shows progress'
+advises 'put -p' 'put does not take -p: rftp keeps times'
+advises 'put -l 8000' 'put does not take -l: --rate'
+advises 'put --delete' 'no option --delete \(copies remove nothing'
+advises 'ls -p' 'ls does not take -p \(rftp ls --help'
+advises 'put --xatrs' 'did you mean --xattrs'
 finish

@@ -44,10 +44,14 @@ wants "nothing for a number" "" "rftp put --channels "
 wants "a file" file "rftp put --ca f"
 wants "a directory" dir "rftpd --root "
 wants "a program" ssh-keygen "rftp put --ssh ssh-keyge"
-wants "local names for put" 'dir file two\ words' "rftp put "
-wants "also the second" file "rftp put dir f"
+mkdir -p "$HOME/.config/rftp"
+printf 'prot safe\n[host h]\n[dtn1]\nurl = a:b\n [ far ] # one\nurl = a:c\n' \
+	>"$HOME/.config/rftp/rftp.conf"
+wants "local names for put, and servers" 'dir dtn1: far: file two\ words' "rftp put "
+wants "sections of rftp.conf" "dtn1: far:" "rftp rm "
+wants "one of them" "dtn1:" "rftp ls d"
+wants "also the second" "far: file" "rftp put dir f"
 wants "below a directory" inside "rftp get dir/"
-wants "none for what is on the server" "" "rftp rm "
 
 commands=$(commands_of rftp-numa)
 wants "the commands of rftp-numa" "$commands" "rftp-numa "

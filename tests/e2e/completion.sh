@@ -53,6 +53,13 @@ check "a directory" offers "dir" rftpd --root ''
 check "local names for put" test "$(offered rftp put '')" = "$(printf '.hidden\ndir\nfile\ntwo words')"
 check "below a directory" offers "dir/inside" rftp get dir/
 check "none for what is on the server" offers "" rftp rm ''
+mkdir -p "$HOME/.config/rftp"
+printf 'prot safe\n[host h]\n[dtn1]\nurl = a:b\n [ far ] # one\nurl = a:c\n' \
+	>"$HOME/.config/rftp/rftp.conf"
+check "sections of rftp.conf" offers "dtn1: far:" rftp rm ''
+check "one of them" offers "dtn1:" rftp ls d
+check "for put, with local names" offers "dir dtn1:" rftp put file d
+rm "$HOME/.config/rftp/rftp.conf"
 
 # ---- rftp-numa ----
 

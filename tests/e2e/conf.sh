@@ -111,6 +111,105 @@ check "the user's own file" fails_with 2 "$HOME/.config/rftp/rftp.conf:1: prot"
 printf 'retries 3\nprot safe\n' >"$HOME/.config/rftp/rftp.conf"
 run rftp ls "$nowhere"
 check "which is read" fails_with 3 'refused'
+
+# ---- the environment ----
+
+printf 'channels 3\n\n[host 127.*]\nprot safe\nnetrc "a b"\n' >"$conf"
+export RFTP_RATE=10M RFTP_RETRIES=4 RFTP_SKIP_SAME=yes RFTP_NUMA=off RFTP_STALL=
+run rftp ls --retries 9 --config "$conf" "$nowhere" --show-config
+check "--show-config" status_is 0
+sort "$tmp/out" >"$tmp/sorted"
+check "shows the sources" diff - "$tmp/sorted" <<END
+channels 3  # $conf:1
+netrc "a b"  # $conf:5
+numa off  # RFTP_NUMA
+prot safe  # $conf:4
+rate 10485760  # RFTP_RATE
+retries 9  # command line
+skip-same yes  # RFTP_SKIP_SAME
+END
+sed 's/ # .*//' "$tmp/sorted" >"$tmp/again"
+unset RFTP_RATE RFTP_RETRIES RFTP_SKIP_SAME RFTP_NUMA RFTP_STALL
+run rftp ls --config "$tmp/again" "$nowhere" --show-config
+check "which is a rftp.conf" diff "$tmp/again" <(sed 's/ # .*//' "$tmp/out" | sort)
+printf 'retries 3\nprot safe\n' >"$HOME/.config/rftp/rftp.conf"
+run rftp --show-config
+check "the user's own file is a source" \
+	grep -qx "prot safe  # $HOME/.config/rftp/rftp.conf:2" "$tmp/out"
+run env -u HOME rftp --show-config --prot safe
+check "without a home" grep -qx "prot safe  # command line" "$tmp/out"
+run env RFTP_CHANNELS=many rftp ls "$nowhere"
+check "a wrong variable is named" fails_with 2 '^rftp: RFTP_CHANNELS: must be a number'
+run env RFTP_CONNECT_TIMEOUT=0 rftp -c 'ls' "$nowhere"
+check "in the shell, too" fails_with 2 '^rftp: RFTP_CONNECT_TIMEOUT: must be a time'
+
+# ---- sections that name servers ----
+
+mkdir -p "$tmp/root/base/in" "$tmp/root/other" "$tmp/tree"
+echo one >"$tmp/tree/one"
+start_server main --root "$tmp/root" --anonymous rw --third-party all
+cat >"$HOME/.config/rftp/rftp.conf" <<END
+retries 3
+[dtn]
+channels = 3
+url = $url/base
+prot clear
+[near.1]
+url $url/
+[host 127.*]
+prot safe
+accept-new yes
+[shut]
+url rftp://127.0.0.1:1
+rate 3M
+END
+
+run rftp put -r "$tmp/tree" dtn:
+check "put -r x NAME:" test "$status" -eq 0 -a -f "$tmp/root/base/tree/one"
+run rftp put --json "$tmp/tree/one" dtn:/in/two
+check "put x NAME:/path" same "$tmp/tree/one" "$tmp/root/base/in/two"
+check "with the section's options" test "$(summary prot)" = clear
+RFTP_CHANNELS=2 run rftp put --retries 1 x dtn:in/two --show-config
+check "below the command line and variables, above all else" diff "$tmp/out" - <<END
+channels 2  # RFTP_CHANNELS
+prot clear  # $HOME/.config/rftp/rftp.conf:5
+retries 1  # command line
+accept-new yes  # $HOME/.config/rftp/rftp.conf:10
+END
+run rftp put --json "$tmp/tree/one" "$url/other/x"
+check "not for the URL itself" test "$(summary prot)" = safe
+run rftp get dtn:in/two "$tmp/back"
+check "get NAME:path" same "$tmp/tree/one" "$tmp/back"
+run rftp ls -1 dtn: near.1:base
+check "ls" test "$(grep -cx tree "$tmp/out")" -eq 2
+run rftp cp dtn:in/two near.1:other/copied
+check "cp" same "$tmp/tree/one" "$tmp/root/other/copied"
+run rftp stat dtn:in/two near.1:other/x
+check "stat" status_is 0
+run rftp mv dtn:in/two near.1:other/
+check "mv" test -f "$tmp/root/other/two"
+run rftp hash near.1:other/two
+check "hash" grep -q "$(sha256sum <"$tmp/tree/one" | cut -d' ' -f1)" "$tmp/out"
+run rftp mkdir dtn:new
+check "mkdir" test -d "$tmp/root/base/new"
+run rftp rm -r dtn:new
+check "rm" test ! -e "$tmp/root/base/new"
+run rftp bench --json --size 1M dtn:
+check "bench" test "$(summary prot)" = clear
+run rftp -c "lcd $tmp; pwd; put tree/one shell; cp shell near.1:other/by-shell" dtn:
+check "the shell" test "$(cat "$tmp/out")" = /base -a -f "$tmp/root/other/by-shell"
+run rftp -c "open dtn; rm shell; put --json $tmp/tree/one shell" --json
+check "open NAME" test "$(summary prot)" = clear
+run rftp ls shut:
+check "another one" fails_with 3 'port 1:'
+run rftp ls --show-config shut:
+check "--show-config" grep -qx "rate 3145728  # $HOME/.config/rftp/rftp.conf:13" "$tmp/out"
+run rftp ls ./dtn:
+check "./NAME: is a local name" fails_with 2 'is not on a server'
+wrong '[x]' 'needs a line such as "url = '
+printf '[x]\nurl /a\n' >"$conf"
+read_conf
+check "a url that is none" fails_with 2 "$conf:2: url: .*is not on a server"
 run rftp put --prot nonsense "$conf" "$nowhere"
 check "the command line names the option" fails_with 2 '^rftp: --prot: must be clear, safe or private, not'
 finish

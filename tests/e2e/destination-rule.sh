@@ -129,6 +129,42 @@ echo old >"$tmp/root/to/file2"
 put top "$url/to/l"
 check "a link where a file goes to is replaced" test ! -L "$tmp/root/to/l" -a "$(cat "$tmp/root/to/file2")" = old
 
+# ---- mv ----
+
+mkdir -p "$tmp/root/mv/d/sub" "$tmp/root/mv/empty"
+# moved FROM TO EXPECTED: by rftp://, in the shell and by ftp://, each time from the same state
+moved() {
+	for way in rftp shell ftp; do
+		rm -rf "$tmp/root/mv" && mkdir -p "$tmp/root/mv/d/sub" "$tmp/root/mv/empty"
+		echo file >"$tmp/root/mv/f"
+		echo in >"$tmp/root/mv/d/sub/in"
+		case $way in
+		rftp) run rftp mv --accept-new "$url/mv/$1" "$url/mv/$2" ;;
+		shell) run rftp --accept-new -c "cd mv; mv '$1' '$2'" "$url" ;;
+		ftp) run rftp mv -q --accept-new "${url#r}/mv/$1" "${url#r}/mv/$2" ;;
+		esac
+		if [ "$3" = no ]; then
+			check "$way: mv $1 $2 fails" test "$status" -eq 1 -a -e "$tmp/root/mv/$1"
+		else
+			check "$way: mv $1 $2" test "$status" -eq 0 -a ! -e "$tmp/root/mv/$1" \
+				-a -e "$tmp/root/mv/$3"
+		fi
+	done
+}
+moved f g g
+moved f d d/f
+moved f d/ d/f
+moved f d/sub/ d/sub/f
+moved f d/g d/g
+moved f g/ no
+moved f g/h no
+moved d empty empty/d/sub/in
+moved d/ empty/ empty/d/sub/in
+moved d e e/sub/in
+moved d e/ e/sub/in
+run rftp mv --json --accept-new "$url/mv/f" "$url/mv/e/"
+check "mv: where it is" grep -q '"event":"mv","path":"/mv/f","to":"/mv/e/f"' "$tmp/out"
+
 cd / || exit 99
 check "the server ends well" stops_well
 finish

@@ -72,6 +72,23 @@ commands() {
 	say "the options of rftp's commands are those of rftp"
 }
 
+# flags NAME [COMMAND...]: it and its commands accept -v, -q and -h, also before the command
+flags() {
+	program=$1
+	shift
+	for command in "" "$@"; do
+		# shellcheck disable=SC2086 # no command is no word
+		for words in "$command -v -q -h" "-v --quiet $command --help" \
+			"-q -h --verbose $command"; do
+			"$program" $words
+		done
+	done >"$tmp/help" 2>&1
+	for command in "" "$@"; do
+		for _ in 1 2 3; do "$program" ${command:+"$command"} --help; done
+	done >"$tmp/man"
+	say "$program ${1:+and its commands }accept -v, -q and -h"
+}
+
 # Each command has its line in the SYNOPSIS.
 synopsis() {
 	cp "$tmp/commands" "$tmp/help"
@@ -125,5 +142,10 @@ shell
 program rftpd 8
 tool rftp-numa 1
 tool rftp-iser 8
+flags rftpd
+for name in rftp rftp-numa rftp-iser; do
+	# shellcheck disable=SC2046 # words
+	flags $name $(commands_of $name)
+done
 echo "1..$count"
 exit $failed

@@ -1,7 +1,7 @@
 #!/bin/bash
 # shellcheck disable=SC2034,SC2317 # for lib.sh; check calls them
-# rftp rm --parts, and rftpd --parts-age: unfinished files go, those of a running transfer and
-# everything else stays. TAP.
+# rftp rm -v and --dry-run name what goes; rftp rm --parts, and rftpd --parts-age: unfinished files
+# go, those of a running transfer and everything else stays. TAP.
 
 . "${top_srcdir:?}/tests/e2e/lib.sh"
 
@@ -91,7 +91,7 @@ run rftp -q -c "cd a; rm -r --parts ." "$url/"
 check "in the shell" status_is 0
 check "in the shell: they go" has 0 "$tmp/root/a/b"
 run rftp -q -c "help rm" "$url/"
-check "in the shell: its help tells of it" grep -q -e '\[--parts\] NAME' "$tmp/out"
+check "in the shell: its help tells of it" grep -q -e '--parts\] NAME' "$tmp/out"
 run rftp rm --parts "$url/a" "$tmp/root/a"
 check "directories here and there in one command" fails_with 2 'a command each'
 
@@ -102,6 +102,40 @@ check "another server: status" status_is 0
 check "another server: they go" has 0 "$tmp/root/a"
 check "another server: its parts, too" test ! -e "$tmp/root/a/$hash.put"
 check "another server: a file that was moved aside stays" others_stay "$tmp/root/a"
+
+# ---- rm -v and --dry-run ----
+
+tree=$tmp/root/tree
+names=$'tree\ntree/one\ntree/sub\ntree/sub/deep\ntree/sub/deep/x\ntree/sub/link'
+# names_are FILE: the names in FILE, with words before them
+names_are() { [ "$(sed 's/^rftp: removed //; s,^/*,,' "$1" | LC_ALL=C sort)" = "$names" ]; }
+for at in "$url" "ftp://127.0.0.1:$port"; do
+	mkdir -p "$tree/sub/deep"
+	touch "$tree/one" "$tree/sub/deep/x"
+	ln -s ../.. "$tree/sub/link"
+	find "$tmp/root" >"$tmp/before"
+	run rftp rm --plain -q -r --dry-run "$at/tree"
+	check "$at: --dry-run and -q" test "$status" -eq 0 -a ! -s "$tmp/out"
+	run rftp rm --plain -r --dry-run "$at/tree"
+	check "$at: --dry-run" status_is 0
+	check "$at: names all" names_are "$tmp/out"
+	run rftp rm --plain --dry-run "$at/tree/one"
+	check "$at: and one file" grep -qx '/*tree/one' "$tmp/out"
+	run rftp rm --plain --dry-run "$at/tree"
+	check "$at: a directory without -r" fails_with 1 'rm -r removes'
+	run rftp rm --plain --dry-run "$at/nothing"
+	check "$at: a name that is not there" status_is 1
+	run rftp rm --plain -r --dry-run --json "$at/tree"
+	check "$at: as events" test "$(grep -c '"event":"rm","path":"/*tree' "$tmp/out")" -eq 6
+	run rftp rm --plain --dry-run --parts "$at/tree"
+	check "$at: not with --parts" test "$status" -eq 2
+	check "$at: nothing is removed" diff "$tmp/before" <(find "$tmp/root")
+	run rftp rm --plain -rv "$at/tree"
+	check "$at: -v" status_is 0
+	grep removed "$tmp/err" >"$tmp/names"
+	check "$at: names all, too" names_are "$tmp/names"
+	check "$at: which are gone" test ! -e "$tree" -a -e "$tmp/root/a"
+done
 
 left "$tmp/root/a"
 start_server keep --root "$tmp/root" --anonymous nodelete

@@ -102,6 +102,30 @@ on_terminal 'Password.*: $' 'send:wr0ng\n' 'Password.*: $' 'send:wr0ng\n' 'Passw
 check "three wrong ones: 3" status_is 3
 check "said once" test "$(grep -c 'refuses the login of alice' "$tmp/t")" -eq 1
 check "and no file" test ! -e "$tmp/root/refused"
+if rftp --version | grep -q '+curl'; then
+	# rftpd is an FTP server, too.
+	ftp=(rftp ls -1 "ftp://alice@127.0.0.1:$port/asked")
+	on_terminal 'Password of alice.*: $' 'send:wr0ng\n' 'Password.*: $' 'send:wr1ng\n' \
+		'Password.*: $' 'send:r1ght\n' -- "${ftp[@]}"
+	check "ftp://: two wrong ones, then the right one" \
+		test "$status" -eq 0 -a "$(tail -n 1 "$tmp/t.screen")" = asked
+	check "none is shown" shows_nothing_of wr1ng
+	on_terminal 'Password.*: $' 'send:wr0ng\n' 'Password.*: $' 'send:wr0ng\n' \
+		'Password.*: $' 'send:wr0ng\n' -- "${ftp[@]}"
+	check "ftp://: three wrong ones: 3" status_is 3
+	check "ftp://: said once" test "$(grep -c 'refuses the login of alice' "$tmp/t")" -eq 1
+	echo "machine 127.0.0.1 login alice password wr0ng" >"$HOME/.netrc"
+	chmod 600 "$HOME/.netrc"
+	for scheme in ftp rftp; do
+		run rftp ls -1 "$scheme://alice@127.0.0.1:$port/asked"
+		check "$scheme://: a wrong one without a terminal: 3 at once" \
+			fails_with 3 'refuses the login of alice'
+		on_terminal 'Password.*: $' 'send:r1ght\n' -- \
+			rftp ls -1 "$scheme://alice@127.0.0.1:$port/asked"
+		check "$scheme://: a wrong one in the netrc, then the right one" status_is 0
+	done
+	rm "$HOME/.netrc"
+fi
 on_terminal 'Password.*: $' 'send:hal\x03' -- sh -c "trap : INT; rftp put -q '$tmp/file' '$alice/refused'; s=\$?; stty -a; exit \$s"
 check "^C at the question: 4" status_is 4
 check "the terminal echoes again" sees '(^|[ ;])echo( |;|$)'

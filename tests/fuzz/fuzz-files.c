@@ -109,7 +109,7 @@ static void take_conf(const char *file, const char *host)
 	struct options o;
 
 	options_default(&o);
-	if (conf_load(file, host, &o, &e))
+	if (conf_load(file, &(struct url){ .host = (char *)host }, &o, &e))
 		MUST(e.text[0]);
 	else
 		check_options(&o);

@@ -3,6 +3,7 @@
  * features, facts, digests and lists. A listing ends with the line ".". The connection is replaced:
  * this file has the functions of conn.c that ask.c calls. */
 #include "client/foreign/foreign.h"
+#include "client/server.h"
 
 #include "tests/support/fuzz.h"
 
@@ -68,9 +69,38 @@ int fconn_list_text(struct fconn *c, const char *dir, const char *command,
 	return 0;
 }
 
+/* The other functions of conn.c; nothing calls them here. */
+struct fconn *fconn_open(const struct ftp_client_config *cfg, struct err *e)
+{
+	return NULL;
+}
+
+void fconn_close(struct fconn *c)
+{
+}
+
+int fconn_retrieve(struct fconn *c, const char *path, uint64_t at, uint64_t rate,
+		   fconn_sink *fn, void *arg, bool *cut, struct err *e)
+{
+	return -EPROTO;
+}
+
+int fconn_store(struct fconn *c, const char *path, uint64_t *at, fconn_source *fn, void *arg,
+		struct err *e)
+{
+	return -EPROTO;
+}
+
+static void removed(void *arg, const char *path, unsigned depth)
+{
+	MUST(*path && depth <= FOREIGN_DEPTH_MOST);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct fconn c = { .host = "h", .home = (char *)"/home/a b" };
+	struct server s = { .foreign = &c };
+	const struct tree_removal r = { .removed = removed };
 	char hex[2 * DIGEST_MAX + 1];
 	const char *alg = NULL;
 	struct facts_list list = { 0 };
@@ -103,7 +133,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		MUST(!strchr(name, '/') && strcmp(name, "..") && strcmp(name, "."));
 	}
 	facts_clear(&list);
-	fconn_remove_tree(&c, "/tree", &e);
+	server_remove_tree(&s, "/tree", &r, &e);
 	ftp_reply_clear(&c.reply);
 	return 0;
 }

@@ -129,6 +129,18 @@ def test_lock(tmp_path):
         rftp_common.lock(str(tmp_path / "link"), "busy", 0)
 
 
+def test_verbose_and_quiet(monkeypatch, capsys):
+    monkeypatch.setattr(rftp_common, "_verbose", False)
+    monkeypatch.setattr(rftp_common, "_quiet", False)
+    command = rftp_common.Command("c", "About.", [])
+    for flags, lines in ((["-v"], ["rftp: runs true", "rftp: warning: w"]), (["-q"], []),
+                         (["-qv"], ["rftp: runs true"]), ([], ["rftp: warning: w"])):
+        assert rftp_common.parse(command, flags).verbose == ("v" in "".join(flags))
+        rftp_common.run(["true"])
+        rftp_common.warn("w")
+        assert capsys.readouterr().err.splitlines() == lines
+
+
 @pytest.mark.parametrize("debug", [False, True])
 def test_error_of_ours(tmp_path, debug):
     (tmp_path / "broken.py").write_text("def main():\n    return 1 // 0\n")

@@ -212,6 +212,14 @@ static void test_command_line(void **state)
 	assert_non_null(strstr(e.text, "--blok (did you mean --block?)"));
 	assert_int_equal(PARSE(&a, &e, "put", "-rZ"), -EINVAL);
 	assert_non_null(strstr(e.text, "-Z"));
+
+	/* A unique beginning is enough. */
+	assert_int_equal(PARSE(&a, &e, "put", "--chan=3", "--dry"), 0);
+	assert_string_equal(a.settings[0].def->name, "channels");
+	assert_string_equal(a.settings[1].def->name, "dry-run");
+	option_args_clear(&a);
+	assert_int_equal(PARSE(&a, &e, "put", "--pro=3"), -EINVAL);
+	assert_non_null(strstr(e.text, "--prot, --progress"));
 	assert_int_equal(PARSE(&a, &e, "put", "--block"), -EINVAL);
 }
 
@@ -239,6 +247,8 @@ static void test_letters_with_arguments(void **state)
 	assert_int_equal(PARSE(&a, &e, "-kb"), -EINVAL);
 	assert_non_null(strstr(e.text, "--batch needs a value"));
 }
+
+static const struct url none;
 
 static void write_conf(const char *path, const char *text)
 {
@@ -270,20 +280,20 @@ static void test_conf_sections(void **state)
 		   "prot safe\nretries = 7\n[host a.example]\nprot clear\n"
 		   "[host *.lab]\nblock 2M\naccept-new yes\n");
 	options_default(&o);
-	assert_int_equal(conf_load(path, NULL, &o, &e), 0);
+	assert_int_equal(conf_load(path, &none, &o, &e), 0);
 	assert_int_equal(o.prot, PROT_SAFE);
 	assert_int_equal(o.retries, 7);
 	assert_int_equal(o.block, 0);
 	options_clear(&o);
 
 	options_default(&o);
-	assert_int_equal(conf_load(path, "A.example", &o, &e), 0);
+	assert_int_equal(conf_load(path, &(struct url){ .host = (char *)"A.example" }, &o, &e), 0);
 	assert_int_equal(o.prot, PROT_CLEAR);
 	assert_false(o.accept_new);
 	options_clear(&o);
 
 	options_default(&o);
-	assert_int_equal(conf_load(path, "x.lab", &o, &e), 0);
+	assert_int_equal(conf_load(path, &(struct url){ .host = (char *)"x.lab" }, &o, &e), 0);
 	assert_int_equal(o.prot, PROT_SAFE);
 	assert_int_equal(o.block, 2 << 20);
 	assert_true(o.accept_new);
@@ -299,11 +309,19 @@ static void test_conf_errors(void **state)
 		{ "retires 4\n", "(did you mean \"retries\"?)" },
 		{ "[host other]\nprot maybe\n", ":2: " },  /* another host's, but checked */
 		{ "[group x]\nprot clear\n", "[group x]" },
-		{ "[hostx]\nprot clear\n", "[hostx]" },
+		{ "[host]\nurl a:b\n", ":1: there is no section [host]" },
+		{ "[-a]\nurl a:b\n", ":1: there is no section [-a]" },
+		{ "\n[hostx]\nprot clear\n[host y]\n", ":2: this section needs a line" },
+		{ "[a]\nurl a:b\n[hostx]\nprot clear\n", ":3: this section needs a line" },
+		{ "[a]\nurl /tmp\n", ":2: url: \"/tmp\" is not on a server" },
+		{ "[a]\nurl rftp://u:p@h\n", ":2: url: a password in a URL" },
+		{ "[a]\nurl a:b\nprot maybe\n", ":3: prot: " },
+		{ "url a:b\n", "there is no setting \"url\"" },
 		{ "help yes\n", "command line only" },
 		{ "files-from list\n", "command line only" },
 		{ "block 1\n", "block: must be a size from 64K" },
 	};
+	const struct url h = { .host = (char *)"h" };
 	char path[64];
 
 	temp_file(path);
@@ -313,7 +331,7 @@ static void test_conf_errors(void **state)
 
 		write_conf(path, cases[i].text);
 		options_default(&o);
-		assert_int_equal(conf_load(path, "h", &o, &e), -EINVAL);
+		assert_int_equal(conf_load(path, &h, &o, &e), -EINVAL);
 		if (!strstr(e.text, cases[i].says) || strncmp(e.text, path, strlen(path)))
 			fail_msg("\"%s\" says \"%s\"", cases[i].text, e.text);
 		options_clear(&o);
@@ -323,6 +341,8 @@ static void test_conf_errors(void **state)
 
 static void test_order(void **state)
 {
+	static const char *const variables[] = { "RFTP_PROT", "RFTP_BLOCK", "RFTP_VERBOSE",
+						 "RFTP_JSON" };
 	char path[64];
 	struct option_args a;
 	struct options o;
@@ -331,7 +351,7 @@ static void test_order(void **state)
 	write_conf(temp_file(path), "prot safe\nverbose 2\nblock 2M\njson yes\n");
 	assert_int_equal(PARSE(&a, &e, "put", "--config", path, "-v",
 			       "--prot", "clear", "--json=no"), 0);
-	assert_int_equal(options_load(&a, NULL, &o, &e), 0);
+	assert_int_equal(options_load(&a, &none, &o, &e), 0);
 	assert_int_equal(o.prot, PROT_CLEAR);  /* the command line overrides the file */
 	assert_int_equal(o.block, 2 << 20);
 	assert_int_equal(o.verbose, 1);
@@ -339,15 +359,34 @@ static void test_order(void **state)
 	options_clear(&o);
 	option_args_clear(&a);
 
+	/* The environment is between both. */
+	setenv("RFTP_PROT", "private", 1);
+	setenv("RFTP_BLOCK", "4M", 1);
+	setenv("RFTP_VERBOSE", "3", 1);
+	setenv("RFTP_JSON", "", 1);
+	assert_int_equal(PARSE(&a, &e, "put", "--config", path, "--prot", "clear"), 0);
+	assert_int_equal(options_load(&a, &none, &o, &e), 0);
+	assert_int_equal(o.prot, PROT_CLEAR);
+	assert_int_equal(o.block, 4 << 20);
+	assert_int_equal(o.verbose, 3);
+	assert_true(o.json);
+	options_clear(&o);
+	setenv("RFTP_BLOCK", "1", 1);
+	assert_int_equal(options_load(&a, &none, &o, &e), -EINVAL);
+	assert_memory_equal(e.text, "RFTP_BLOCK: ", 12);
+	option_args_clear(&a);
+	for (size_t i = 0; i < COUNT(variables); i++)
+		unsetenv(variables[i]);
+
 	/* A file named with --config must exist. */
 	unlink(path);
 	assert_int_equal(PARSE(&a, &e, "put", "--config", path), 0);
-	assert_int_equal(options_load(&a, NULL, &o, &e), -ENOENT);
+	assert_int_equal(options_load(&a, &none, &o, &e), -ENOENT);
 	option_args_clear(&a);
 
 	assert_int_equal(PARSE(&a, &e, "put", "--config", "/dev/null",
 			       "--block", "x"), 0);
-	assert_int_equal(options_load(&a, NULL, &o, &e), -EINVAL);
+	assert_int_equal(options_load(&a, &none, &o, &e), -EINVAL);
 	assert_int_equal(strncmp(e.text, "--block: ", 9), 0);
 	option_args_clear(&a);
 }

@@ -246,8 +246,7 @@ static int get_set_destination(struct get *g, const char *word, const struct opt
 	return 0;
 }
 
-/* The last word is the destination. If it is a URL, too, it is a source, and the destination is
- * ".". */
+/* The last word is the destination. If it is a URL, the only one, the destination is ".". */
 static int get_read_words(struct job *j, struct get *g, struct err *e)
 {
 	const char *last = j->words[j->nwords - 1];
@@ -259,6 +258,9 @@ static int get_read_words(struct job *j, struct get *g, struct err *e)
 			       printable(j->words[0]));
 	if (n < 1)
 		return err_set(e, -EINVAL, "a URL is needed");
+	if (here && n > 1)
+		return err_set(e, -EINVAL, "%s is on a server: rftp cp copies between servers; to "
+			       "get %s, add ./", printable(last), n > 2 ? "all" : "both");
 
 	g->nsources = (uint32_t)n;
 	rc = get_set_destination(g, here ? "." : last, &j->o, e);

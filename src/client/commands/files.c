@@ -69,8 +69,55 @@ enum exit_status rftp_mkdir(struct job *j)
 
 /* ---- rm ---- */
 
+/* Where to report the removed names. */
+struct rm_output {
+	const struct job *j;
+	struct names *later;  /* collects the names; NULL: they are printed at once */
+};
+
+/* Report path as removed, or with --dry-run as to be removed. depth 0: it was named by the user. */
+static void rm_report(void *arg, const char *path, unsigned depth)
+{
+	const struct rm_output *out = arg;
+	const struct options *o = &out->j->o;
+
+	if (out->later)
+		(void)names_add(out->later, strdup(path));
+	else if (o->json && (!depth || o->verbose || o->dry_run))
+		emit_path_event(true, "rm", path);
+	else if (!o->json && o->dry_run && !o->quiet)
+		printf("%s\n", printable(path));
+	else if (!o->json)
+		log_info("removed %s", printable(path));
+}
+
+/* Remove a tree on an rftpd by one command. With -v, find the names before. */
+static int rm_tree_at_once(struct server *s, const char *path, struct rm_output *out,
+			   struct err *e)
+{
+	struct tree_removal r = { .lists = true, .removed = rm_report, .arg = out };
+	struct err ignored = ERR_INIT;
+	struct names names = { 0 };
+	int rc;
+
+	out->later = &names;
+	if (out->j->o.verbose)
+		(void)server_remove_tree(s, path, &r, &ignored);
+	out->later = NULL;
+	rc = server_simple(s, FTP_RMDA, path, e);
+	for (size_t i = 0; rc == 0 && i + 1 < names.n; i++)
+		rm_report(out, names.all[i], 1);
+	if (rc == 0)
+		rm_report(out, path, 0);
+	names_clear(&names);
+	return rc;
+}
+
 static int rm_one(struct job *j, struct server *s, const struct url *p, struct err *e)
 {
+	struct rm_output out = { .j = j };
+	struct tree_removal r = { .lists = j->o.dry_run, .removed = rm_report, .arg = &out };
+	struct ftp_facts f = { 0 };
 	struct err why = ERR_INIT;
 	int rc;
 
@@ -79,7 +126,11 @@ static int rm_one(struct job *j, struct server *s, const struct url *p, struct e
 		return err_set(e, -EINVAL, "\"%s\" is not removed: name the files in it",
 			       printable(server_path(p)));
 
-	rc = server_simple(s, FTP_DELE, p->path, &why);
+	rc = r.lists ? server_stat(s, p->path, &f, &why) :
+	     server_simple(s, FTP_DELE, p->path, &why);
+	if (rc == 0 && f.type == 'd')
+		rc = -EISDIR;
+	ftp_facts_clear(&f);
 	if (rc && (exit_is_lost(rc) || !is_directory_there(s, p->path)))
 		return err_set(e, rc, "%s", why.text);
 	if (rc && !j->o.recursive)
@@ -87,11 +138,10 @@ static int rm_one(struct job *j, struct server *s, const struct url *p, struct e
 			       "all its content)", printable(p->path), j->servers ? "" : "rftp ");
 
 	if (rc)
-		rc = s->foreign ? fconn_remove_tree(s->foreign, p->path, e) :
-		     server_simple(s, FTP_RMDA, p->path, e);
-	if (rc == 0)
-		emit_path_event(j->o.json, "rm", server_path(p));
-	return rc;
+		return s->foreign || r.lists ? server_remove_tree(s, p->path, &r, e) :
+		       rm_tree_at_once(s, p->path, &out, e);
+	rm_report(&out, p->path, 0);
+	return 0;
 }
 
 /* ---- rm --parts ---- */
@@ -220,6 +270,8 @@ enum exit_status rftp_rm(struct job *j)
 
 	if (!j->o.parts)
 		return each_url(j, rm_one);
+	if (j->o.dry_run)
+		return usage_error(j, "--dry-run does not work with --parts");
 	for (int i = 0; i < j->nwords; i++)
 		remote += word_is_remote(j->words[i]);
 	if (remote == j->nwords)
@@ -232,6 +284,26 @@ enum exit_status rftp_rm(struct job *j)
 }
 
 /* ---- mv ---- */
+
+/* Rename from to *to. If *to is a directory, or must be one for a file, the new name is in it, and
+ * replaces *to. */
+static int mv_rename(struct server *s, const char *from, char **to, struct err *e)
+{
+	CLEANUP_FREE char *bare = name_trimmed(from);
+	char *inside;
+	int rc;
+
+	if (is_directory_there(s, *to) ||
+	    (names_directory(*to) && !is_directory_there(s, from))) {
+		inside = bare ? name_below(*to, name_last(bare)) : NULL;
+		if (!inside)
+			return err_sys(e, -ENOMEM, "%s", printable(from));
+		free(*to);
+		*to = inside;
+	}
+	rc = server_simple(s, FTP_RNFR, from, e);
+	return rc ? rc : server_simple(s, FTP_RNTO, *to, e);
+}
 
 enum exit_status rftp_mv(struct job *j)
 {
@@ -246,8 +318,7 @@ enum exit_status rftp_mv(struct job *j)
 		status = usage_error(j, "%s", e.text);
 	else if (!server_is(s, &to))
 		status = usage_error(j, "both URLs must be on one server");
-	else if (server_connect(s, &e) || server_simple(s, FTP_RNFR, from.path, &e) ||
-		 server_simple(s, FTP_RNTO, to.path, &e))
+	else if (server_connect(s, &e) || mv_rename(s, from.path, &to.path, &e))
 		status = failed(&e, false);
 
 	if (status == EXIT_DONE && j->o.json) {

@@ -377,59 +377,6 @@ int fconn_stat(struct fconn *c, const char *path, struct ftp_facts *f, struct er
 	return fconn_bad_reply(c, "MLST", e);
 }
 
-/* ---- removing trees ---- */
-
-/* An entry that is listed as a directory may be a link, if MLSD follows links; then its target must
- * not be emptied. DELE removes a link, and refuses a directory. If DELE is denied for both, a
- * directory makes RMD fail for another reason, such as "not empty". 0: removed; 1: it is a
- * directory; or a negative errno with text. */
-static int remove_link(struct fconn *c, const char *path, struct err *e)
-{
-	struct err why = ERR_INIT;
-	int rc = fconn_simple(c, FTP_DELE, path, &why);
-
-	if (rc == -EACCES)
-		rc = fconn_simple(c, FTP_RMD, path, &why);
-	if (rc == 0)
-		return 0;
-	if (rc != -EACCES && rc != -EBUSY && rc != -EIO && rc != -EPIPE && fconn_usable(c))
-		return 1;
-	return err_set(e, rc, "%s: %s", printable(path), why.text);
-}
-
-static int remove_below(struct fconn *c, const char *path, unsigned depth, struct err *e)
-{
-	struct facts_list list = { 0 };
-	struct err why = ERR_INIT;
-	int rc, first = 0;
-
-	if (depth > FOREIGN_DEPTH_MOST)
-		return err_set(e, -ELOOP, "%s: too deep", printable(path));
-	rc = fconn_list(c, path, &list, e);
-	for (size_t i = 0; rc == 0 && i < list.n; i++)
-		if (!bulk_name_ok(list.all[i].name))
-			rc = err_set(e, -EINVAL, "the server lists \"%s\" in %s: nothing there is "
-				     "removed", printable(list.all[i].name), printable(path));
-
-	for (size_t i = 0; rc == 0 && i < list.n && fconn_usable(c); i++) {
-		CLEANUP_FREE char *name = name_below(path, list.all[i].name);
-		struct err *to = first ? &why : e;
-		int r = !name ? err_sys(to, -ENOMEM, "names") : list.all[i].type == 'd' ?
-			remove_link(c, name, to) : fconn_simple(c, FTP_DELE, name, to);
-
-		if (r == 1)
-			r = remove_below(c, name, depth + 1, to);
-		first = first ? first : r;
-	}
-	facts_clear(&list);
-	return rc ? rc : first ? first : fconn_simple(c, FTP_RMD, path, e);
-}
-
-int fconn_remove_tree(struct fconn *c, const char *path, struct err *e)
-{
-	return remove_below(c, path, 0, e);
-}
-
 /* ---- digests ---- */
 
 /* Is alg among HASH's algorithms, as FEAT lists them: "SHA-256*;SHA-1;MD5"? */

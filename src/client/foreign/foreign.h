@@ -127,8 +127,6 @@ bool fconn_warns(const struct fconn *c, enum fconn_warning w);
 /* Send "VERB path"; success is 2xx, and 350 for RNFR. */
 int fconn_simple(struct fconn *c, enum ftp_verb verb, const char *path, struct err *e);
 int fconn_rename(struct fconn *c, const char *from, const char *to, struct err *e);
-/* Remove directory path with all its content. Continues after an error; returns the first one. */
-int fconn_remove_tree(struct fconn *c, const char *path, struct err *e);
 /* As ftp_stat(). If the server has no MLST, the name is the whole path. */
 int fconn_stat(struct fconn *c, const char *path, struct ftp_facts *f, struct err *e);
 /* As ftp_list(). */

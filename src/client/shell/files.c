@@ -46,7 +46,8 @@ char *shell_url(const struct shell *sh, const char *word, bool tilde, struct err
 	CLEANUP_FREE char *path = NULL;
 	char *url;
 
-	if (strstr(word, "://") && word_is_remote(word)) {
+	if ((strstr(word, "://") || (strchr(word, ':') && word_names_section(word))) &&
+	    word_is_remote(word)) {
 		url = strdup(word);
 	} else if (!sh->here.host) {
 		err_set(e, -ENOTCONN, "no server is open: open URL");
@@ -231,8 +232,8 @@ static enum exit_status open_server(struct call *c, struct url *p, const char *p
 enum exit_status shell_open(struct call *c)
 {
 	const char *word = c->words[0], *port = c->nwords > 1 ? c->words[1] : NULL;
-	/* A word that is not a URL is the name of a host. */
-	bool is_url = strchr(word, '/') || (!port && strchr(word, ':'));
+	/* A word that is not a URL is the name of a section of rftp.conf, or of a host. */
+	bool is_url = strchr(word, '/') || (!port && strchr(word, ':')), section;
 	CLEANUP_FREE char *path = NULL;
 	CLEANUP_FREE char *url = NULL;
 	enum exit_status status;
@@ -244,8 +245,9 @@ enum exit_status shell_open(struct call *c)
 		return call_usage(c, "a port is allowed only after the name of a host");
 	if (port && parse_uint(port, 1, UINT16_MAX, &number))
 		return call_usage(c, "\"%s\" is not a port (1 to 65535)", printable(port));
-	if (asprintf(&url, "%s%s%s%s", is_url ? "" : "rftp://", word, port ? ":" : "",
-		     port ? port : "") < 0)
+	section = !is_url && !port && word_names_section(word);
+	if (asprintf(&url, "%s%s%s%s", is_url || section ? "" : "rftp://", word,
+		     port || section ? ":" : "", port ? port : "") < 0)
 		return call_usage(c, "out of memory");
 
 	if (url_of_server(url, &p, &e))

@@ -156,11 +156,13 @@ static enum exit_status call_run(struct call *c)
 	if (option_args_last(&c->args, "help"))
 		return help.cmd->run(&help);
 	for (int i = 0; i < c->args.nsettings; i++) {
-		const struct option_def *def = c->args.settings[i].def;
+		const struct setting *s = &c->args.settings[i];
+		const char *advice = options_advice(s, cmd->bits);
 
-		if (!(def->where & cmd->bits) || (def->where & NOT_IN_SHELL))
-			return call_usage(c, "%s does not take %s", cmd->name,
-					  setting_text(&c->args.settings[i]));
+		if (!(s->def->where & cmd->bits) || (s->def->where & NOT_IN_SHELL))
+			return call_usage(c, "%s does not take %s%s%s", cmd->name,
+					  setting_text(s), advice ? ": " : "",
+					  advice ? advice : "");
 	}
 
 	if (c->nwords < cmd->min || (cmd->max >= 0 && c->nwords > cmd->max))
@@ -170,7 +172,7 @@ static enum exit_status call_run(struct call *c)
 	/* The options that all commands accept. */
 	rc = call_settings(c, ON_ALL, &a, &e);
 	if (!rc) {
-		rc = options_load(&a, c->sh->here.host, &o, &e);
+		rc = options_load(&a, &c->sh->here, &o, &e);
 		free(a.settings);
 	}
 	if (rc) {
@@ -502,11 +504,12 @@ static enum exit_status shell_run(struct shell *sh, const struct options *o, con
 enum exit_status shell_main(const struct option_args *a)
 {
 	enum exit_status status = EXIT_SOME_FAILED;
+	const struct url none = { 0 };
 	struct err e = ERR_INIT;
 	struct options o;
 	struct shell *sh;
 
-	if (options_load(a, NULL, &o, &e)) {
+	if (options_load(a, &none, &o, &e)) {
 		log_error("%s", e.text);
 		return EXIT_USAGE;
 	}

@@ -270,9 +270,9 @@ const struct shell_command shell_commands[] = {
 	{ "rmdir", "rmd", ON_STAT, 1, -1, WORDS_REMOTE_DIR, WORDS_REMOTE_DIR, "NAME...",
 	  "remove empty directories", shell_rmdir },
 	{ "rm", "delete mdelete dele", ON_RM, 1, -1, WORDS_REMOTE, WORDS_REMOTE,
-	  "[-r] [--parts] NAME...", "remove files", shell_rftp },
+	  "[-r] [--dry-run | --parts] NAME...", "remove files", shell_rftp },
 	{ "mv", "rename", ON_MV, 2, 2, WORDS_REMOTE, WORDS_REMOTE, "NAME NAME",
-	  "rename a file", shell_rftp },
+	  "rename a file, or move it into a directory", shell_rftp },
 	{ "chmod", NULL, ON_STAT, 2, -1, WORDS_NONE, WORDS_REMOTE, "MODE NAME...",
 	  "set the permission bits of files, in octal", shell_chmod },
 

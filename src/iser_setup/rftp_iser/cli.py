@@ -16,7 +16,6 @@ _list = partial(Option, many=True)
 _STATE = Option("state", "DIR", "the directory of applied plans and of login.json")
 _CHANGE = [
     Option("dry-run", "", "show the steps, and change nothing"),
-    Option("verbose", "", "also why something was left as it is"),
     Option("lock-wait", "SECONDS", "how long to wait for another apply or remove (5)",
            count(0, 86400), 5), _STATE, JSON]
 _SESSIONS = [

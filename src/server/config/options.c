@@ -293,7 +293,7 @@ static void complete_settings(struct load *l)
 int srv_options_load(struct srv_options *o, int argc, char **argv, struct err *e)
 {
 	static const struct option_syntax syntax = {
-		.rows = rftpd_options, .help = "rftpd --help", .abbreviated = true,
+		.rows = rftpd_options, .help = "rftpd --help",
 	};
 	const struct option_target t = { rftpd_options, o, o->from };
 	struct load l = { .o = o };
@@ -342,14 +342,14 @@ static void show_section(FILE *out, const char *kind, const char *name,
 {
 	fprintf(out, "\n[%s%s%s]\n", kind, name ? " " : "", name ? name : "");
 	for (; rows->name; rows++)
-		option_show(out, base, rows);
+		option_show(out, base, rows, NULL);
 }
 
 void srv_options_show(FILE *out, const struct srv_options *o)
 {
 	for (const struct option_def *d = rftpd_options; d->name || d->help; d++)
 		if (d->where & OPTION_IN_FILE)
-			option_show(out, o, d);
+			option_show(out, o, d, NULL);
 	show_section(out, "anonymous", NULL, srv_anonymous_rows, &o->anonymous_rules);
 	for (size_t i = 0; i < o->nuser_rules; i++)
 		show_section(out, "user", o->user_rules[i].name, srv_user_rows,

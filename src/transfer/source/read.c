@@ -569,6 +569,8 @@ static int reader_step(struct reader *r, bool *end)
 		return reader_piece(r, &w);
 	case PLAN_CHECK:
 		rc = flush_open(r); /* it may take long */
+		if (rc)
+			sfile_put(w.file);
 		return rc ? rc : w.file->digest ? reader_send_digest(r, w.file) :
 		       reader_check_runs(r, w.file);
 	case PLAN_FULL:

@@ -362,11 +362,13 @@ static int remove_link(struct server *s, const char *path, struct err *e)
 	return err_set(e, rc, "%s: %s", printable(path), why.text);
 }
 
-static int remove_below(struct server *s, const char *path, unsigned depth,
+/* at: where in path the path for the filter begins. 1: names were kept, and so was path. */
+static int remove_below(struct server *s, const char *path, size_t at, unsigned depth,
 			const struct tree_removal *r, struct err *e)
 {
 	struct facts_list list = { 0 };
 	struct err why = ERR_INIT;
+	bool kept = false;
 	int rc, first = 0;
 
 	if (depth > FOREIGN_DEPTH_MOST)
@@ -381,18 +383,25 @@ static int remove_below(struct server *s, const char *path, unsigned depth,
 		CLEANUP_FREE char *name = name_below(path, list.all[i].name);
 		bool directory = list.all[i].type == 'd';
 		struct err *to = first ? &why : e;
-		int one = !name ? err_sys(to, -ENOMEM, "names") : r->lists ? directory : directory ?
-			  remove_link(s, name, to) : server_simple(s, FTP_DELE, name, to);
+		int one;
+
+		if (name && r->filter && !filter_admits(r->filter, name + at, directory)) {
+			kept = true;
+			continue;
+		}
+		one = !name ? err_sys(to, -ENOMEM, "names") : r->lists ? directory : directory ?
+		      s->foreign ? remove_link(s, name, to) : 1 : server_simple(s, FTP_DELE, name, to);
 
 		if (one == 1)
-			one = remove_below(s, name, depth + 1, r, to);
+			one = remove_below(s, name, at, depth + 1, r, to);
 		else if (one == 0)
 			r->removed(r->arg, name, depth + 1);
-		first = first ? first : one;
+		kept |= one == 1;
+		first = first || one == 1 ? first : one;
 	}
 	facts_clear(&list);
 	if (rc == 0)
-		rc = first ? first : r->lists ? 0 : server_simple(s, FTP_RMD, path, e);
+		rc = first ? first : kept ? 1 : r->lists ? 0 : server_simple(s, FTP_RMD, path, e);
 	if (rc == 0)
 		r->removed(r->arg, path, depth);
 	return rc;
@@ -401,7 +410,10 @@ static int remove_below(struct server *s, const char *path, unsigned depth,
 int server_remove_tree(struct server *s, const char *path, const struct tree_removal *r,
 		       struct err *e)
 {
-	return remove_below(s, path, 0, r, e);
+	size_t n = strlen(path);
+	int rc = remove_below(s, path, n + (n && path[n - 1] != '/'), 0, r, e);
+
+	return rc == 1 ? 0 : rc;
 }
 
 /* ---- servers that stay connected between commands ---- */

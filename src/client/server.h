@@ -52,13 +52,14 @@ int server_list(struct server *s, const char *path, struct facts_list *list, str
 
 struct tree_removal {
 	bool lists;  /* remove nothing, only report the names */
+	const struct filter *filter; /* names to keep, with their directories; NULL: none */
 	/* Called for each removed name; depth 0: the tree itself. */
 	void (*removed)(void *arg, const char *path, unsigned depth);
 	void *arg;
 };
 
 /* Remove directory path with all its contents, name by name. Continues after an error; returns the
- * first one, with text. */
+ * first one, with text. With a filter, directories with kept names stay. */
 int server_remove_tree(struct server *s, const char *path, const struct tree_removal *r,
 		       struct err *e);
 

@@ -57,7 +57,7 @@ struct option_def {
 #define OPTION_END { .name = NULL }
 #define OPTION_HEADING(text) { .help = text }
 /* The size of arrays that are indexed by row. */
-#define OPTION_ROWS_MAX 96
+#define OPTION_ROWS_MAX 128
 
 extern const struct option_kind option_flag;     /* bool */
 extern const struct option_kind option_constant; /* unsigned or enum: is set to the row's low */

@@ -108,6 +108,11 @@ run rftp ls -R1 --accept-new --exclude '*.o' --exclude keep/cache "$url/src"
 check "ls -R --exclude" test "$(grep -c '\.o$\|cache\|d.c' "$tmp/out")" = 0
 check "lists the others" grep -qx e.c "$tmp/out"
 
+run rftp rm -r --accept-new --exclude '*.o' --exclude keep/cache "$url/src"
+check "rm -r --exclude" status_is 0
+check "keeps what is excluded, with its directories" test "$(names "$tmp/root")" = \
+	"src src/a.o src/keep src/keep/c.o src/keep/cache src/keep/cache/d.c "
+
 # ---- other servers ----
 if python3 -c 'import pyftpdlib' 2>/dev/null; then
 	mkdir "$tmp/phony"

@@ -116,7 +116,9 @@ static int rm_tree_at_once(struct server *s, const char *path, struct rm_output 
 static int rm_one(struct job *j, struct server *s, const struct url *p, struct err *e)
 {
 	struct rm_output out = { .j = j };
-	struct tree_removal r = { .lists = j->o.dry_run, .removed = rm_report, .arg = &out };
+	const struct filter *filter = filter_is_set(&j->o.filter) ? &j->o.filter : NULL;
+	struct tree_removal r = { .lists = j->o.dry_run, .filter = filter, .removed = rm_report,
+				  .arg = &out };
 	struct ftp_facts f = { 0 };
 	struct err why = ERR_INIT;
 	int rc;
@@ -138,7 +140,7 @@ static int rm_one(struct job *j, struct server *s, const struct url *p, struct e
 			       "all its content)", printable(p->path), j->servers ? "" : "rftp ");
 
 	if (rc)
-		return s->foreign || r.lists ? server_remove_tree(s, p->path, &r, e) :
+		return s->foreign || r.lists || filter ? server_remove_tree(s, p->path, &r, e) :
 		       rm_tree_at_once(s, p->path, &out, e);
 	rm_report(&out, p->path, 0);
 	return 0;

@@ -253,8 +253,8 @@ static int auth_process_serve(struct auth_process *a, struct ftp_account *accoun
 	struct ftp_handed handed;
 	struct session s = {
 		.sv = a->sv, .ends = a->ends, .handed = &handed, .account = account,
-		.line = a->line, .memory = a->limits.memory,
-		.anonymous = a->answer.method == AUTH_ANONYMOUS,
+		.line = a->line, .memory = a->limits.memory, .monitor = a->monitor,
+		.method = a->answer.method,
 	};
 	int rc = msg_receive(a->line, &handed, sizeof(handed), NULL, AUTH_ASK_MS);
 

@@ -507,6 +507,8 @@ const struct option_def rftpd_options[] = {
 	       "lines of text, or JSON for programs (text)"),
 	CHOICE("log-level", 0, log_level, level_words, IN_FILE,
 	       "log messages of this level and above (info)"),
+	STRING("metrics-file", 0, "FILE", metrics_file, OF_NET,
+	       "write counters to FILE, for Prometheus (none)"),
 	LEVEL("verbose", 'v', LOG_LV_DEBUG, "log more: --log-level debug"),
 	LEVEL("quiet", 'q', LOG_LV_WARN, "log warnings and errors only: --log-level warning"),
 

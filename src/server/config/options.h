@@ -133,7 +133,7 @@ struct srv_options {
 
 	/* the program */
 	char *config;                /* the file that was read; NULL: none */
-	char *port_file;             /* NULL: none */
+	char *port_file, *metrics_file; /* NULL: none */
 	char *user;                  /* the user of the preauth processes */
 	bool one_process, foreground, stdio;
 	uid_t preauth_uid;           /* the uid of the preauth processes; 0: not known yet */

@@ -18,7 +18,7 @@ static int session_enter_account(struct session *s, const struct auth_answer *an
 {
 	int rc = login_become(answer, e);
 
-	s->anonymous = answer->method == AUTH_ANONYMOUS;
+	s->method = answer->method;
 	if (rc < 0) {
 		log_error("session of %s from %s: %s", printable(answer->name), s->peer_text,
 			  e->text);
@@ -30,8 +30,6 @@ static int session_enter_account(struct session *s, const struct auth_answer *an
 		return rc;
 
 	root_set_parts_age(a->root, s->sv->opt.parts_age / 1000000000);
-	if (s->monitor)
-		channel_close(s->monitor);
 	return 0;
 }
 
@@ -107,6 +105,49 @@ static int session_cert_login(void *arg, const char *user, struct tls *tls, stru
 	return rc;
 }
 
+/* ---- reports to the monitor ---- */
+
+enum { REPORT_EVERY_NS = 1000000000, REPORT_MS = 10 * 1000 };
+
+static void on_logged_in(void *arg, struct ftp_session *fs)
+{
+	struct session *s = arg;
+	struct session_report r = { ftp_session_secret(fs), s->method };
+
+	if (s->monitor)
+		channel_send(s->monitor, REQUEST_SESSION, &r, sizeof(r), REPORT_MS);
+}
+
+/* If the monitor is slow, a later report of a running transfer will do. */
+static void report_transfer(struct session *s, enum transfer_state state, uint64_t bytes,
+			    uint64_t files)
+{
+	bool runs = state == TRANSFER_RUNS;
+
+	if (!s->monitor || (runs && now_ns() - s->reported < REPORT_EVERY_NS))
+		return;
+	s->report.state = state;
+	s->report.bytes = bytes;
+	s->report.files = files;
+	s->reported = now_ns();
+	channel_send(s->monitor, REQUEST_TRANSFER, &s->report, sizeof(s->report),
+		     runs ? 0 : REPORT_MS);
+}
+
+void srv_report_begin(struct session *s, bool sends, uint32_t carrier)
+{
+	s->report = (struct transfer_report){ .sends = sends, .carrier = carrier };
+	report_transfer(s, TRANSFER_BEGINS, 0, 0);
+}
+
+void srv_on_progress(void *arg, const struct transfer_progress *p, const struct agreement *a)
+{
+	struct session *s = arg;
+
+	s->report.carrier = a->transport;
+	report_transfer(s, TRANSFER_RUNS, p->bytes - p->bytes_kept, p->files_done);
+}
+
 /* ---- the log of transfers ---- */
 
 static void log_transfer(const struct session *s, struct ftp_session *fs, const char *verb,
@@ -128,19 +169,37 @@ static void log_transfer(const struct session *s, struct ftp_session *fs, const 
 		  result);
 }
 
-void srv_log_result(const struct session *s, struct ftp_session *fs, const char *verb,
+void srv_log_result(struct session *s, struct ftp_session *fs, const char *verb,
 		    const char *path, const struct transfer_result *res, int rc,
 		    const struct err *e)
 {
 	log_transfer(s, fs, verb, path, res->bytes, (double)res->wall_ns / 1e9,
 		     rc < 0 ? e->text : res->failed ? "some files failed" : "ok");
+	s->report.carrier = res->agreement.transport;
+	s->report.failed = res->failed;
+	s->report.code = rc < 0 ? rc : 0;
+	report_transfer(s, TRANSFER_ENDS, res->bytes, res->files);
+}
+
+static void on_ftp_moving(void *arg, struct ftp_session *fs, const char *verb, const char *path,
+			  uint64_t bytes)
+{
+	if (!bytes)
+		srv_report_begin(arg, !strcmp(verb, "RETR"), BY_FTP);
+	else
+		report_transfer(arg, TRANSFER_RUNS, bytes, 0);
 }
 
 static void on_ftp_transferred(void *arg, struct ftp_session *fs, const char *verb,
 			       const char *path, uint64_t bytes, double seconds, int error)
 {
-	log_transfer(arg, fs, verb, path, bytes, seconds,
+	struct session *s = arg;
+
+	log_transfer(s, fs, verb, path, bytes, seconds,
 		     error == -ECANCELED ? "aborted" : error < 0 ? strerror(-error) : "ok");
+	s->report.failed = error < 0;
+	s->report.code = error < 0 ? error : 0;
+	report_transfer(s, TRANSFER_ENDS, bytes, error == 0);
 }
 
 /* ---- memory from the monitor ---- */
@@ -270,6 +329,8 @@ void srv_transfer_config(struct session *s, struct ftp_session *fs,
 		c->budget = (struct transfer_budget){ .take = share_take,
 						      .give_back = share_give_back,
 						      .arg = s };
+	c->watch = srv_on_progress;
+	c->watch_arg = s;
 	c->tuning.umask = a->umask;
 	if (s->memory)
 		c->tuning.memory = s->memory;
@@ -297,6 +358,7 @@ static int serve_bulk(struct session *s, struct ftp_session *fs, struct bulk_req
 	if (rc < 0)
 		return rc;
 
+	srv_report_begin(s, r->op == BULK_GET || r->op == BULK_BENCH_GET, 0);
 	rc = transfer_serve(&c, res, &in_line, &e);
 	srv_log_result(s, fs, r->op < sizeof(verbs) / sizeof(verbs[0]) ? verbs[r->op] : "bulk",
 		       path, res, rc, &e);
@@ -358,6 +420,7 @@ void srv_ftp_config(const struct server *sv, const struct ends *ends,
 		.login_timeout_ms = (int)(o->login_timeout / 1000000),
 		.idle_timeout_ms = (int)(o->idle_timeout / 1000000),
 		.bulk = on_bulk,
+		.moving = on_ftp_moving,
 		.transferred = on_ftp_transferred,
 		.stop = &srv_stop,
 		.trusted = !ends,
@@ -401,6 +464,7 @@ static int session_serve(struct session *s, struct stream *st, int fd)
 
 	srv_ftp_config(s->sv, s->ends, &c);
 	c.login = session_login;
+	c.logged_in = on_logged_in;
 	c.arg = s;
 
 	/* FTP's data connections use the network card of the control connection, so its port range

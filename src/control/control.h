@@ -94,6 +94,8 @@ struct ftp_server_config {
 	void (*logged_in)(void *arg, struct ftp_session *s);
 	void (*moving)(void *arg, struct ftp_session *s, const char *verb, const char *path,
 		       uint64_t bytes);
+	/* Reply to SITE STATUS. */
+	int (*status)(void *arg, struct ftp_session *s);
 	/* A RETR, STOR or APPE has ended; for the log. error: 0 or a negative errno. */
 	void (*transferred)(void *arg, struct ftp_session *s, const char *verb,
 			    const char *path, uint64_t bytes, double seconds, int error);

@@ -30,11 +30,11 @@ static int report(uint32_t state, uint32_t sends, uint32_t carrier, int code, ui
 
 static void test_session(void **state)
 {
-	assert_int_equal(metrics_session(&m, &c, &(struct session_report){ 2, 0 }), -EPROTO);
-	assert_int_equal(metrics_session(&m, &c, &(struct session_report){ 1, AUTH_SELF }),
+	assert_int_equal(metrics_session(&m, &c, &(struct session_report){ .tls = 2 }), -EPROTO);
+	assert_int_equal(metrics_session(&m, &c, &(struct session_report){ 1, AUTH_SELF, "" }),
 			 -EPROTO);
-	assert_int_equal(metrics_session(&m, &c, &(struct session_report){ 1, AUTH_PAM }), 0);
-	assert_int_equal(metrics_session(&m, &c, &(struct session_report){ 1, AUTH_PAM }),
+	assert_int_equal(metrics_session(&m, &c, &(struct session_report){ 1, AUTH_PAM, "" }), 0);
+	assert_int_equal(metrics_session(&m, &c, &(struct session_report){ 1, AUTH_PAM, "" }),
 			 -EPROTO);
 	assert_int_equal(m.metrics.sessions[1], 1);
 	assert_int_equal(m.metrics.logins[AUTH_PAM], 1);
@@ -58,6 +58,8 @@ static void test_transfer(void **state)
 
 static void test_malformed(void **state)
 {
+	struct transfer_report endless = { .state = TRANSFER_BEGINS };
+
 	assert_int_equal(report(TRANSFER_RUNS, 0, TRANSPORT_TCP, 0, 1, 1), -EPROTO);
 	assert_int_equal(report(TRANSFER_ENDS + 1, 0, TRANSPORT_TCP, 0, 1, 1), -EPROTO);
 	assert_int_equal(report(TRANSFER_BEGINS, 2, TRANSPORT_TCP, 0, 1, 1), -EPROTO);
@@ -66,6 +68,8 @@ static void test_malformed(void **state)
 	assert_int_equal(report(TRANSFER_BEGINS, 0, TRANSPORT_TCP, 0, 1, 1), 0);
 	assert_int_equal(report(TRANSFER_RUNS, 1, TRANSPORT_TCP, 0, 1, 1), -EPROTO);
 	assert_int_equal(report(TRANSFER_ENDS, 0, TRANSPORT_TCP, INT32_MIN, 1, 1), 0);
+	memset(endless.path, 'x', sizeof(endless.path));
+	assert_int_equal(metrics_transfer(&m, &c, &endless), -EPROTO);
 	assert_int_equal(m.metrics.failures[FAILURES - 1], 1);
 }
 

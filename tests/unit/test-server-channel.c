@@ -177,8 +177,9 @@ static const struct {
 	{ REQUEST_MEMORY, sizeof(struct memory_request), STATE_SESSION },
 	{ REQUEST_SESSION, sizeof(struct session_report), STATE_PREAUTH | STATE_SESSION },
 	{ REQUEST_TRANSFER, sizeof(struct transfer_report), STATE_SESSION },
+	{ REQUEST_STATUS, sizeof(struct status_request), STATE_SESSION },
 	{ 0, 0, 0 },
-	{ REQUEST_TRANSFER + 1, 8, 0 },
+	{ REQUEST_STATUS + 1, 8, 0 },
 	{ UINT32_MAX, 8, 0 },
 };
 

@@ -97,6 +97,7 @@ struct srv_options {
 				      * asked for certificates */
 	char *files_user;            /* the system user for accounts that are not system users */
 	bool allow_root;
+	char *admin;                 /* users that see all transfers, with commas; NULL: none */
 	uint64_t parts_age;          /* ns; 0: unfinished files stay */
 	enum third_party third_party;
 	struct srv_rules *user_rules, *group_rules, anonymous_rules;

@@ -262,7 +262,7 @@ static int report_auth(struct monitor *m, struct conn *c, struct proc *p,
 	/* There will be no more replies: close the channels down. */
 	if (in)
 		cleanup_close(&c->preauth.channel.down);
-	if (!in || !limits.counted)
+	else
 		cleanup_close(&p->channel.down);
 	return rc;
 }
@@ -290,7 +290,7 @@ static int handle_memory(struct monitor *m, struct conn *c, struct proc *p,
 	struct err e = ERR_INIT;
 	char text[80];
 
-	if (p->channel.down < 0) /* its session has no budget, or has ended */
+	if (!m->counted || p->channel.down < 0) /* the session may have ended */
 		return -EPROTO;
 	a.code = budget_change(&m->budget, &m->conns, c, r->memory, &e);
 	a.memory = c->memory;
@@ -309,17 +309,50 @@ static int handle_memory(struct monitor *m, struct conn *c, struct proc *p,
 static int handle_session(struct monitor *m, struct conn *c, struct proc *p,
 			  const struct request_head *head, size_t len)
 {
-	if (p == &c->preauth && m->sv->separate)
+	const struct session_report *r = (const void *)(head + 1);
+
+	if ((p == &c->preauth && m->sv->separate) || !memchr(r->name, '\0', sizeof(r->name)))
 		return -EPROTO;
-	if (p->state == STATE_PREAUTH) /* the connection's only process */
+	if (p->state == STATE_PREAUTH) { /* the connection's only process */
 		p->state = STATE_SESSION;
-	return metrics_session(m, c, (const void *)(head + 1));
+		memcpy(c->account, r->name, sizeof(c->account));
+	}
+	return metrics_session(m, c, r);
 }
 
 static int handle_transfer(struct monitor *m, struct conn *c, struct proc *p,
 			   const struct request_head *head, size_t len)
 {
 	return metrics_transfer(m, c, (const void *)(head + 1));
+}
+
+/* May c's session see d's transfer? Anonymous clients are one user only on the same host. */
+static bool status_shows(const struct monitor *m, const struct conn *c, const struct conn *d)
+{
+	if (auth_is_anonymous(c->account))
+		return auth_is_anonymous(d->account) &&
+		       srv_same_host(&c->ends.peer, &d->ends.peer);
+	return !strcmp(c->account, d->account) || list_has(m->sv->opt.admin, c->account);
+}
+
+static int handle_status(struct monitor *m, struct conn *c, struct proc *p,
+			 const struct request_head *head, size_t len)
+{
+	const struct status_request *q = (const void *)(head + 1);
+	struct status_reply a = { .next = 0 };
+
+	for (unsigned i = q->from; i < m->conns.nslots && !a.next; i++) {
+		const struct conn *d = &m->conns.slots[i];
+
+		if (!d->used || !d->activity.running || !status_shows(m, c, d))
+			continue;
+		a.next = i + 1;
+		a.age = now_ns() - d->activity.began;
+		a.transfer = d->activity.report;
+		memcpy(a.user, d->account, sizeof(a.user));
+		sockaddr_text(&d->ends.peer, a.peer);
+	}
+	return msg_send(p->channel.down, &a, sizeof(a), -1, 0);
 }
 
 /* ---- the table ---- */
@@ -340,6 +373,7 @@ static const struct request_rule {
 	{ REQUEST_SESSION, STATE_PREAUTH | STATE_SESSION, sizeof(struct session_report),
 	  handle_session },
 	{ REQUEST_TRANSFER, STATE_SESSION, sizeof(struct transfer_report), handle_transfer },
+	{ REQUEST_STATUS, STATE_SESSION, sizeof(struct status_request), handle_status },
 };
 
 static int request_handle(struct monitor *m, struct conn *c, struct proc *p,

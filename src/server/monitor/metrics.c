@@ -63,8 +63,11 @@ int metrics_transfer(struct monitor *m, struct conn *c, const struct transfer_re
 	uint64_t age = min_u64(now_ns() - a->since, UINT64_MAX / BYTES_PER_NS);
 
 	if (r->state > TRANSFER_ENDS || r->sends > 1 || r->carrier >= CARRIERS || r->code > 0 ||
-	    (r->state != TRANSFER_BEGINS && (!a->running || r->sends != old->sends)))
+	    (r->state != TRANSFER_BEGINS && (!a->running || r->sends != old->sends)) ||
+	    !memchr(r->path, '\0', sizeof(r->path)))
 		return -EPROTO;
+	if (r->state == TRANSFER_BEGINS)
+		a->began = now_ns();
 	if (r->state != TRANSFER_BEGINS) {
 		count(&t->bytes[r->sends][r->carrier], &a->bytes, old->bytes, r->bytes,
 		      age * BYTES_PER_NS);
@@ -96,45 +99,46 @@ void metrics_session_over(struct monitor *m, struct conn *c)
 
 /* ---- the text ---- */
 
+/* The words of struct transfer_report.carrier. */
+const char *const carrier_words[CARRIERS] = { "none", "tcp", "rdma", "ftp", "inband" };
+
 #define AT(member) offsetof(struct metrics, member)
+#define NO_LABEL NULL, ""
+#define SECURITY "security", "clear,tls"
 #define DIRECTION "direction", "received,sent"
 
-/* A family of metrics: an array in struct metrics, with the label of its dimension and the label's
- * values; by_carrier: there is a second dimension. */
+/* Families of metrics: an array in struct metrics, with a label and its values; n CARRIERS: with a
+ * second dimension. A name that ends in "_total" is a counter. */
 static const struct family {
-	const char *name;        /* "_total" at its end: a counter */
+	const char *name;
 	size_t at;
+	unsigned n;
 	const char *label, *words, *help;
-	bool by_carrier;
 } families[] = {
-	{ "start_time_seconds", AT(started), NULL, "", "Start; the counters begin there.", false },
-	{ "connections", AT(connections), NULL, "", "Connections, also those without a login.",
-	  false },
-	{ "connections_refused_total", AT(refused), "cause", "address,sessions,host,process",
-	  "Refused connections.", false },
-	{ "sessions", AT(sessions_now), "security", "clear,tls", "Sessions.", false },
-	{ "sessions_total", AT(sessions), "security", "clear,tls", "Sessions that have begun.",
-	  false },
-	{ "sessions_before_restart", AT(before), NULL, "",
-	  "Connections of the rftpd before a rolling restart.", false },
-	{ "logins_total", AT(logins), "method", "anonymous,users,pam,certificate",
-	  "Accepted logins.", false },
-	{ "logins_refused_total", AT(refused_logins), "cause",
-	  "password,certificate,expired,throttled,busy,sessions,error", "Refused logins.", false },
-	{ "transfers", AT(transfers_now), DIRECTION, "Running transfers.", false },
-	{ "transfers_total", AT(transfers), DIRECTION, "Transfers that have ended.", true },
-	{ "transfer_failures_total", AT(failures), "cause", "interrupted,connection,permission,"
-	  "name,space,storage,memory,protocol,session,other", "Those that have failed.", false },
-	{ "transfer_bytes_total", AT(bytes), DIRECTION, "Bytes of files.", true },
-	{ "transfer_files_total", AT(files), DIRECTION, "Files that are done.", true },
-	{ "files_failed_total", AT(files_failed), DIRECTION, "Files that have failed.", false },
-	{ "memory_budget_bytes", AT(budget), NULL, "", "For transfers; 0: no limit.", false },
-	{ "memory_used_bytes", AT(memory), NULL, "", "The part of it that sessions have.", false },
+	{ "start_time_seconds", AT(started), 1, NO_LABEL, "Start; the counters begin there." },
+	{ "connections", AT(connections), 1, NO_LABEL, "Connections, also without a login." },
+	{ "connections_refused_total", AT(refused), 1, "cause", "address,sessions,host,process",
+	  "Refused connections." },
+	{ "sessions", AT(sessions_now), 1, SECURITY, "Sessions." },
+	{ "sessions_total", AT(sessions), 1, SECURITY, "Sessions that have begun." },
+	{ "sessions_before_restart", AT(before), 1, NO_LABEL, "Those of the rftpd before this." },
+	{ "logins_total", AT(logins), 1, "method", "anonymous,users,pam,certificate",
+	  "Accepted logins." },
+	{ "logins_refused_total", AT(refused_logins), 1, "cause",
+	  "password,certificate,expired,throttled,busy,sessions,error", "Refused logins." },
+	{ "transfers", AT(transfers_now), 1, DIRECTION, "Running transfers." },
+	{ "transfers_total", AT(transfers), CARRIERS, DIRECTION, "Transfers that have ended." },
+	{ "transfer_failures_total", AT(failures), 1, "cause", "interrupted,connection,permission,"
+	  "name,space,storage,memory,protocol,session,other", "Those that have failed." },
+	{ "transfer_bytes_total", AT(bytes), CARRIERS, DIRECTION, "Bytes of files." },
+	{ "transfer_files_total", AT(files), CARRIERS, DIRECTION, "Files that are done." },
+	{ "files_failed_total", AT(files_failed), 1, DIRECTION, "Files that have failed." },
+	{ "memory_budget_bytes", AT(budget), 1, NO_LABEL, "For transfers; 0: no limit." },
+	{ "memory_used_bytes", AT(memory), 1, NO_LABEL, "The part that sessions have." },
 };
 
 static void put_family(FILE *out, const struct metrics *t, const struct family *f)
 {
-	static const char *const carriers[CARRIERS] = { "none", "tcp", "rdma", "ftp", "inband" };
 	const uint64_t *v = (const void *)((const char *)t + f->at);
 	const char *word = f->words, *tail = strrchr(f->name, '_');
 	size_t len;
@@ -145,10 +149,10 @@ static void put_family(FILE *out, const struct metrics *t, const struct family *
 		fprintf(out, "rftpd_%s %" PRIu64 "\n", f->name, *v);
 	for (; *word; word += len + (word[len] == ',')) {
 		len = strcspn(word, ",");
-		for (unsigned i = 0; i < (f->by_carrier ? CARRIERS : 1); i++) {
+		for (unsigned i = 0; i < f->n; i++) {
 			fprintf(out, "rftpd_%s{%s=\"%.*s\"", f->name, f->label, (int)len, word);
-			if (f->by_carrier)
-				fprintf(out, ",transport=\"%s\"", carriers[i]);
+			if (f->n > 1)
+				fprintf(out, ",transport=\"%s\"", carrier_words[i]);
 			fprintf(out, "} %" PRIu64 "\n", *v++);
 		}
 	}
@@ -230,12 +234,17 @@ void metrics_put_ports(FILE *out, const char *sysfs)
 
 /* ---- the file ---- */
 
-static int write_metrics_file(struct monitor *m, struct err *e)
+int metrics_write(struct monitor *m, struct err *e)
 {
+	const char *file = m->sv->opt.metrics_file;
 	CLEANUP_FREE char *text = NULL;
 	size_t len;
-	FILE *out = open_memstream(&text, &len);
+	FILE *out = file ? open_memstream(&text, &len) : NULL;
 
+	if (!file)
+		return 0;
+	if (m->conns.slots)
+		set_gauges(m);
 	if (out) {
 		fprintf(out, "# HELP rftpd_build_info The version of this rftpd.\n"
 			"# TYPE rftpd_build_info gauge\nrftpd_build_info{");
@@ -247,16 +256,7 @@ static int write_metrics_file(struct monitor *m, struct err *e)
 	}
 	if (!out || fclose(out))
 		return err_sys(e, -ENOMEM, "metrics file");
-	return write_file_atomic(m->sv->opt.metrics_file, text, len, 0644, e) ?
-	       err_prefix(e, "metrics file") : 0;
-}
-
-int metrics_write(struct monitor *m, struct err *e)
-{
-	if (!m->sv->opt.metrics_file)
-		return 0;
-	set_gauges(m);
-	return write_metrics_file(m, e);
+	return write_file_atomic(file, text, len, 0644, e) ? err_prefix(e, "metrics file") : 0;
 }
 
 int metrics_tend(struct monitor *m)
@@ -276,8 +276,8 @@ int metrics_tend(struct monitor *m)
 	t->writer = fork();
 	if (t->writer == 0) {
 		proc_begin_child(m);
-		rc = write_metrics_file(m, &e);
-		if (rc < 0 && !t->failed)
+		rc = metrics_write(m, &e);
+		if (rc < 0)
 			log_error("%s", e.text);
 		_exit(rc < 0);
 	}

@@ -12,7 +12,6 @@
 
 enum {
 	PAUSE_MS = 100,           /* the pause when the system has no free process */
-	WRITER_WAITS = 50,        /* pauses for the metrics' writer */
 	PENALTIES = 4096,         /* hosts, and as many users, in the table of penalties */
 	STACK_BYTES = 256 << 10,  /* more than any function of the monitor uses */
 };
@@ -275,10 +274,8 @@ static void conns_reap(struct monitor *m)
 	pid_t pid;
 
 	while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
-		if (pid == m->metrics.writer) {
+		if (pid == m->metrics.writer)
 			m->metrics.writer = 0;
-			m->metrics.failed = status != 0;
-		}
 		for (unsigned i = 0; i < m->conns.nslots; i++) {
 			struct conn *c = &m->conns.slots[i];
 
@@ -480,12 +477,10 @@ static void monitor_stop(struct monitor *m)
 	conns_signal(&m->conns, SIGKILL);
 	handover_stop(&m->handover);
 
-	/* A late writer must not replace the last file, and a hanging one not delay the stop. */
-	for (int i = 0; m->metrics.writer && i < WRITER_WAITS; i++) {
-		poll(NULL, 0, PAUSE_MS);
-		conns_reap(m);
-	}
-	if (!m->metrics.writer && !m->handover.replaced && metrics_write(m, &e) < 0)
+	/* A late writer must not replace the last file. */
+	if (m->metrics.writer)
+		waitpid(m->metrics.writer, NULL, 0);
+	if (!m->handover.replaced && metrics_write(m, &e) < 0)
 		log_error("%s", e.text);
 	log_info("stopped");
 }

@@ -192,13 +192,12 @@ struct metrics {
 	uint64_t connections, sessions_now[2], transfers_now[2], before, budget, memory;
 	uint64_t next;           /* the time of the next write; ns, as now_ns() */
 	pid_t writer;            /* a child that writes the file; 0: none */
-	bool failed;             /* the last write has failed, which is logged */
 };
 
 /* The reports of a connection's session, which may lie: its counts never decrease, and grow no
  * faster than a machine can move bytes and files. */
 struct activity {
-	uint64_t since;          /* ns; the start of the connection */
+	uint64_t since, began;   /* ns; the start of the connection, and of its last transfer */
 	bool begun, tls;         /* there is a session */
 	bool running;            /* report is of a transfer that has not ended */
 	struct transfer_report report; /* the last one */
@@ -214,7 +213,8 @@ int metrics_transfer(struct monitor *m, struct conn *c, const struct transfer_re
 void metrics_session_over(struct monitor *m, struct conn *c);
 /* Write the lines about ports of RDMA cards below sysfs, its mount point. */
 void metrics_put_ports(FILE *out, const char *sysfs);
-/* Write the file of --metrics-file, if there is one. 0, or a negative errno with text. */
+/* Write the file of --metrics-file, if there is one, and without connections with the last gauges.
+ * 0, or a negative errno with text. */
 int metrics_write(struct monitor *m, struct err *e);
 /* Start a child that writes the file, if it is time. Returns the ms after which to call again; -1:
  * not before a child ends, or the settings change. */

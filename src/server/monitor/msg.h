@@ -30,6 +30,7 @@ enum request_type {
 	REQUEST_MEMORY,       /* struct memory_request; answered by memory_reply */
 	REQUEST_SESSION,      /* struct session_report */
 	REQUEST_TRANSFER,     /* struct transfer_report */
+	REQUEST_STATUS,       /* struct status_request; answered by status_reply */
 };
 
 /* The header of each packet. */
@@ -81,6 +82,8 @@ struct memory_reply {
 struct session_report {
 	uint32_t tls;           /* 1: its control connection is under TLS */
 	uint32_t method;        /* enum auth_method */
+	char name[64];          /* of the account; the monitor believes only a process that serves
+				 * its connection alone */
 };
 
 enum transfer_state { TRANSFER_BEGINS, TRANSFER_RUNS, TRANSFER_ENDS };
@@ -93,6 +96,21 @@ struct transfer_report {
 	uint32_t carrier;       /* BY_FTP, or the agreement's TRANSPORT_...; 0: not agreed */
 	int32_t code;           /* of TRANSFER_ENDS: 0 or a negative errno */
 	uint64_t bytes, files, failed; /* so far */
+	char path[512];         /* its start, if it is longer */
+};
+
+extern const char *const carrier_words[CARRIERS];
+
+/* The client wants to see running transfers. The monitor chooses those that it may see. */
+struct status_request {
+	uint32_t from;          /* 0, or next of the last reply */
+};
+
+struct status_reply {
+	uint32_t next;          /* 0: there are no more; the other members are empty */
+	uint64_t age;           /* ns since the transfer began */
+	char user[64], peer[80];
+	struct transfer_report transfer;
 };
 
 /* ---- preauth and auth process, on the line ---- */

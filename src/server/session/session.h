@@ -29,8 +29,7 @@ struct session {
 	enum auth_method method;              /* set at the login */
 	struct transfer_report report;        /* the last one to the monitor */
 	uint64_t reported;                    /* ns; its time */
-	const struct channel *budget;         /* to request memory for transfers; NULL: there is
-					       * no memory budget */
+	bool counted;                         /* there is a memory budget */
 	uint64_t held;                        /* the bytes that the session has of it */
 };
 
@@ -43,7 +42,7 @@ void share_give_back(void *session, uint64_t bytes);
 int srv_refuse_malformed(const struct session *s, struct ftp_session *fs, int rc,
 			 const struct err *e);
 /* Tell the monitor that a transfer begins. */
-void srv_report_begin(struct session *s, bool sends, uint32_t carrier);
+void srv_report_begin(struct session *s, bool sends, uint32_t carrier, const char *path);
 /* The watch of a transfer's settings; arg is the session. */
 void srv_on_progress(void *arg, const struct transfer_progress *p, const struct agreement *a);
 /* Log and report the end of a transfer of fs. rc: its result, 0 or a negative errno, with the text

@@ -318,7 +318,7 @@ static int take_files(struct door *d, struct bulk_request *r, struct transfer_re
 		c.prot_min = d->t.prot_min;
 	c.events = relay_events(&d->relay);
 	c.stop = d->relay.stop;
-	srv_report_begin(d->s, false, 0);
+	srv_report_begin(d->s, false, 0, d->t.base);
 	rc = transfer_serve(&c, res, in_line, e);
 	srv_log_result(d->s, d->fs, "take", d->t.base, res, rc, e);
 	return rc;
@@ -675,7 +675,7 @@ static int give_files(struct give *v, struct transfer_result *res, struct err *e
 
 	/* The memory that a transfer needs is known only after the agreement, when it is too late
 	 * to ask the budget. So request an amount that is enough for most agreements. */
-	if (!rc && v->s->budget)
+	if (!rc && v->s->counted)
 		rc = share_take(v->s, GIVE_MEMORY, &got, e);
 	if (!rc) {
 		if (got)
@@ -748,7 +748,7 @@ static int give_to_door(struct give *v, struct transfer_result *res)
 		return rc;
 	}
 
-	srv_report_begin(v->s, true, 0);
+	srv_report_begin(v->s, true, 0, v->nitems ? v->items[0].path : "");
 	result = relay_start(&v->relay, client, v->g.flags & THIRD_F_EACH_FILE, &e);
 	v->where = THIRD_HERE;
 	if (!result && rc == -ECANCELED) {

@@ -22,6 +22,8 @@ const struct command commands[] = {
 	  "have the server compute digests of files", rftp_hash },
 	{ "bench", ON_BENCH, 1, 1, "[--time TIME | --size SIZE] [--put | --get | --both] URL",
 	  "measure the path, from memory to memory", rftp_bench },
+	{ "status", ON_STATUS, 1, -1, "URL...", "show your running transfers on a server",
+	  rftp_status },
 	{ .name = NULL },
 };
 

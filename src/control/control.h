@@ -89,6 +89,13 @@ struct ftp_server_config {
 	/* The same for GIVE and TAKE; NULL: FEAT does not offer them. */
 	int (*give)(void *arg, struct ftp_session *s, struct buf *body);
 	int (*take)(void *arg, struct ftp_session *s, struct buf *body);
+	/* For accounting; both may be NULL. A session begins; a RETR, STOR or APPE begins (bytes
+	 * 0), or has moved bytes in total. */
+	void (*logged_in)(void *arg, struct ftp_session *s);
+	void (*moving)(void *arg, struct ftp_session *s, const char *verb, const char *path,
+		       uint64_t bytes);
+	/* Reply to SITE STATUS. */
+	int (*status)(void *arg, struct ftp_session *s);
 	/* A RETR, STOR or APPE has ended; for the log. error: 0 or a negative errno. */
 	void (*transferred)(void *arg, struct ftp_session *s, const char *verb,
 			    const char *path, uint64_t bytes, double seconds, int error);

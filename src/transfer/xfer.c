@@ -606,7 +606,7 @@ static void xfer_show_progress(struct xfer *x)
 	bool at_rate = rate && bytes >= (double)rate * (double)ns / 1e9 * 7 / 8;
 	struct transfer_progress p;
 
-	if (!x->c->events.progress)
+	if (!x->c->events.progress && !x->c->watch)
 		return;
 	p = (struct transfer_progress){
 		.entries = atomic_load(&x->count.entries),
@@ -622,6 +622,8 @@ static void xfer_show_progress(struct xfer *x)
 	};
 	add_ahead(x, &p);
 	XFER_EVENT(x, progress, &p);
+	if (x->c->watch)
+		x->c->watch(x->c->watch_arg, &p, &x->agr);
 }
 
 /* Sleep until the next tick, a kick or the end. */

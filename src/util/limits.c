@@ -54,19 +54,6 @@ static uint64_t lowest_in_groups(const char *dir, const char *group, const char 
 	}
 }
 
-/* Is "memory" in a list such as "cpu,memory"? */
-static bool lists_memory(const char *list)
-{
-	const size_t len = strlen("memory");
-
-	for (const char *s = list; *s; s += strcspn(s, ",")) {
-		s += *s == ',';
-		if (strcspn(s, ",") == len && !memcmp(s, "memory", len))
-			return true;
-	}
-	return false;
-}
-
 /* line: "0::/a/b" (v2), or "4:cpu,memory:/a/b" (v1). */
 static uint64_t memory_limit_of_line(char *line, const char *sys)
 {
@@ -86,7 +73,7 @@ static uint64_t memory_limit_of_line(char *line, const char *sys)
 	if (!*list)
 		return min_u64(lowest_in_groups(sys, group, "memory.max"),
 			     lowest_in_groups(sys, group, "memory.high"));
-	if (!lists_memory(list) ||
+	if (!list_has(list, "memory") ||
 	    (size_t)snprintf(dir, sizeof(dir), "%s/memory", sys) >= sizeof(dir))
 		return UINT64_MAX;
 	return lowest_in_groups(dir, group, "memory.limit_in_bytes");

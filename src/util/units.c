@@ -214,3 +214,15 @@ char *format_seconds(char *out, size_t n, double seconds)
 		snprintf(out, n, "%lu:%02lu:%02lu", t / 3600, t / 60 % 60, t % 60);
 	return out;
 }
+
+bool list_has(const char *list, const char *word)
+{
+	const size_t len = strlen(word);
+
+	for (const char *s = list; s && *s; s += strcspn(s, ",")) {
+		s += *s == ',';
+		if (strcspn(s, ",") == len && !memcmp(s, word, len))
+			return true;
+	}
+	return false;
+}

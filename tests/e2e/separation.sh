@@ -88,9 +88,9 @@ bounded() { # PID: its limit of locked memory is at most half of the machine's m
 check "nor can it lock all memory" bounded "$session"
 check "its terminal is none of the server's" test "$(ps -o tty= -p "$session" | tr -d " ")" = "?"
 kinds "$session" | comment
-check "open: two sockets to its preauth process, a pipe to the monitor, and its root" \
-	has_open "$session" "$(readlink -f "$tmp/root")=1" pipe=1 socket=2
-check "the monitor's: a pipe from each, and no socket to send replies to" monitor_opens pipe=2 socket=1
+check "open: two sockets to its preauth process, a pipe and a socket to the monitor, and its root" \
+	has_open "$session" "$(readlink -f "$tmp/root")=1" pipe=1 socket=3
+check "the monitor's: a pipe from each, and a socket for replies to the session" monitor_opens pipe=2 socket=2
 
 # ---- their rights ----
 
@@ -198,7 +198,7 @@ check "the log names the place of the refused call's number" \
 	grep -q "process $other: its filter refused .*journalctl -k -g type=1326" "$tmp/d.log"
 leave e
 check "no process waits to be reaped" test -z "$(ps -o pid= --ppid "$server" -o stat= | grep ' Z')"
-check "the monitor has only the pipes of the first" monitor_opens pipe=2 socket=1
+check "the monitor has only the pipes and the socket of the first" monitor_opens pipe=2 socket=2
 check "the first goes on" test "$(tell a "get big")" = 226
 leave a
 check "at last none is left" patience 10 no_children "$server"

@@ -175,8 +175,11 @@ static const struct {
 	{ REQUEST_LOGIN, sizeof(struct login_request), STATE_PREAUTH },
 	{ REQUEST_REPORT, sizeof(struct check_report), STATE_CHECKING },
 	{ REQUEST_MEMORY, sizeof(struct memory_request), STATE_SESSION },
+	{ REQUEST_SESSION, sizeof(struct session_report), STATE_PREAUTH | STATE_SESSION },
+	{ REQUEST_TRANSFER, sizeof(struct transfer_report), STATE_SESSION },
+	{ REQUEST_STATUS, sizeof(struct status_request), STATE_SESSION },
 	{ 0, 0, 0 },
-	{ REQUEST_MEMORY + 1, 8, 0 },
+	{ REQUEST_STATUS + 1, 8, 0 },
 	{ UINT32_MAX, 8, 0 },
 };
 

@@ -22,6 +22,8 @@
 
 static const char peer[] = "192.0.2.7:4711";
 static char file[64];
+static struct server server = { .separate = true };
+static struct monitor monitor = { .sv = &server };
 static struct conn conn;
 static struct channel end; /* the end of the process */
 
@@ -122,7 +124,7 @@ static void hear_all(struct proc *p)
 			assert_true(rc == 0 || rc == -EPIPE);
 		}
 	assert_int_equal(status, 0);
-	proc_finish(&conn, p);
+	proc_finish(&monitor, &conn, p);
 	assert_int_equal(p->channel.up, -1);
 }
 
@@ -184,7 +186,7 @@ static void test_flood_rests(void **state)
 		;
 	assert_true(sent < 500);
 	channel_close(&end);
-	proc_finish(&conn, p);
+	proc_finish(&monitor, &conn, p);
 	text = content();
 	assert_int_equal(count(text, ": x\n"), 14);
 	assert_int_equal(count(text, "too many at once"), 1);
@@ -279,7 +281,7 @@ static void test_unfinished(void **state)
 	/* The process ends in the middle of a record. */
 	assert_int_equal(writev(end.up, parts, 2), sizeof(head) + 4000);
 	channel_close(&end);
-	proc_finish(&conn, p);
+	proc_finish(&monitor, &conn, p);
 	assert_null(p->record);
 	text = content();
 	assert_int_equal(count(text, "\n"), 1);
@@ -317,7 +319,7 @@ static void test_no_lines(void **state)
 		send_packet(REQUEST_LOG, bad[i].size, bad[i].bytes, bad[i].len);
 		assert_int_equal(proc_read(NULL, &conn, p), -EPROTO);
 		channel_close(&end);
-		proc_finish(&conn, p);
+		proc_finish(&monitor, &conn, p);
 		assert_int_equal(p->channel.up, -1);
 	}
 	/* A continuation without a start, and one that is longer than announced. */
@@ -328,7 +330,7 @@ static void test_no_lines(void **state)
 		send_packet(REQUEST_LOG_MORE, 1001, big, 1001);
 		assert_int_equal(proc_read(NULL, &conn, p), -EPROTO);
 		channel_close(&end);
-		proc_finish(&conn, p);
+		proc_finish(&monitor, &conn, p);
 		assert_null(p->record);
 	}
 	text = content();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* rftp ls, rftp stat and rftp hash: facts about files on servers. */
+/* rftp ls, rftp stat and rftp hash: facts about files on servers; and rftp status. */
 #include "client/names.h"
 #include "client/server.h"
 
@@ -216,4 +216,61 @@ static int hash_one(struct job *j, struct server *s, const struct url *p, struct
 enum exit_status rftp_hash(struct job *j)
 {
 	return each_url(j, hash_one);
+}
+
+/* ---- status ---- */
+
+static int status_print(const struct job *j, const char *line, struct err *e)
+{
+	json_t *o = json_loads(line, JSON_REJECT_DUPLICATES, NULL);
+	const char *user, *direction, *path, *peer, *transport;
+	char start[32] = "?", size[32], rate[32];
+	json_int_t bytes, began;
+	double speed;
+	struct tm tm;
+	time_t t;
+
+	if (!o || json_unpack(o, "{s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:F}", "user", &user,
+			      "direction", &direction, "path", &path, "peer", &peer, "transport",
+			      &transport, "bytes", &bytes, "start", &began, "bytes_per_second",
+			      &speed)) {
+		json_decref(o);
+		return err_set(e, -EBADMSG, "the server's answer is not a transfer: %s",
+			       printable(line));
+	}
+	if (j->o.json) {
+		json_object_set_new(o, "event", json_string("transfer"));
+		json_emit(stdout, o);
+		return 0;
+	}
+	t = (time_t)began;
+	if (localtime_r(&t, &tm))
+		strftime(start, sizeof(start), "%F %T", &tm);
+	printf("%-12s %-8s %10s %12s  %s  %s\n", printable(user), printable(direction),
+	       format_size(size, sizeof(size), (uint64_t)bytes),
+	       format_rate(rate, sizeof(rate), speed), start, printable(path));
+	json_decref(o);
+	return 0;
+}
+
+static int status_one(struct job *j, struct server *s, const struct url *p, struct err *e)
+{
+	CLEANUP_FREE char *text = NULL;
+	char *rest, *line;
+	int rc;
+
+	if (s->foreign)
+		return err_set(e, -EOPNOTSUPP, "%s: only rftpd shows its transfers",
+			       printable(p->host));
+	rc = ftp_simple(s->client, FTP_SITE, "STATUS", &text, e);
+	rest = text;
+	while (rc >= 0 && (line = strsep(&rest, "\n")))
+		if (*line == ' ')
+			rc = status_print(j, line + 1, e);
+	return rc < 0 ? rc : 0;
+}
+
+enum exit_status rftp_status(struct job *j)
+{
+	return each_url(j, status_one);
 }

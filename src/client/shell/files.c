@@ -573,7 +573,8 @@ enum exit_status shell_rftp(struct call *c)
 				   strdup(c->line->pipe && !several ? "-" : "./") :
 				   shell_url(c->sh, is_copy ? "./" : "", false, &e), &e);
 	if (rc == 0)
-		return call_rftp(c, several ? name + 1 : name, &words, &typed);
+		return call_rftp(c, several ? name + 1 : bits & ON_STATUS ? "status" : name, &words,
+				 &typed);
 	names_clear(&words);
 	names_clear(&typed);
 	return failed(&e, false);

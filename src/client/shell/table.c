@@ -258,6 +258,9 @@ const struct shell_command shell_commands[] = {
 	  "[--time TIME | --size SIZE] [--put | --get | --both]",
 	  "measure the path, from memory to memory", shell_rftp },
 
+	{ "transfers", NULL, ON_STATUS, 0, 0, WORDS_NONE, WORDS_NONE, "",
+	  "show your running transfers on the server", shell_rftp },
+
 	HEADING("Files on the server"),
 	{ "stat", NULL, ON_STAT, 1, -1, WORDS_REMOTE, WORDS_REMOTE, "NAME...",
 	  "show type, size, owner and time of files", shell_rftp },

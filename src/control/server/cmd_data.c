@@ -49,9 +49,18 @@ struct copy {
 	bool cr;             /* TYPE A: the last byte received was a CR */
 };
 
-static int copy_begin(struct copy *c, const char *verb, const char *path)
+/* bytes: 0 at the start only. */
+static void copy_moved(struct ftp_session *s, struct copy *c, uint64_t bytes)
+{
+	c->bytes += bytes;
+	if (s->c->moving)
+		s->c->moving(s->c->arg, s, c->verb, c->path, c->bytes);
+}
+
+static int copy_begin(struct ftp_session *s, struct copy *c, const char *verb, const char *path)
 {
 	*c = (struct copy){ .verb = verb, .path = path, .began = now_ns() };
+	copy_moved(s, c, 0);
 	c->buf = malloc(COPY_BYTES);
 	c->out = malloc(2 * COPY_BYTES + 1);
 	return c->buf && c->out ? 0 : -ENOMEM;
@@ -93,14 +102,14 @@ static int send_file(struct ftp_session *s, struct copy *c, int fd, uint64_t fro
 	posix_fadvise(fd, (off_t)from, 0, POSIX_FADV_SEQUENTIAL);
 	while (!s->agreed.ascii &&
 	       (n = data_sendfile(s, fd, from + c->bytes, SENDFILE_BYTES)) > 0)
-		c->bytes += (uint64_t)n;
+		copy_moved(s, c, (uint64_t)n);
 	if (n != -EOPNOTSUPP)
 		return (int)n;
 	while (rc == 0) {
 		n = pread_full(fd, c->buf, COPY_BYTES, (off_t)(from + c->bytes));
 		if (n <= 0)
 			return (int)n;
-		c->bytes += (uint64_t)n;
+		copy_moved(s, c, (uint64_t)n);
 		if (s->agreed.ascii)
 			rc = data_write(s, c->out, to_ascii(c->buf, (size_t)n, c->out));
 		else
@@ -134,7 +143,7 @@ int cmd_retr(struct ftp_session *s, char *path)
 	if (rc)
 		return rc;
 
-	rc = copy_begin(&c, "RETR", path);
+	rc = copy_begin(s, &c, "RETR", path);
 	if (rc == 0)
 		rc = send_file(s, &c, fd, from);
 	return copy_end(s, &c, rc);
@@ -270,13 +279,14 @@ static size_t from_ascii(struct copy *c, size_t n)
 	return (size_t)(o - c->out);
 }
 
-static int copy_received(struct copy *c, struct upload *u, const void *p, size_t n)
+static int copy_received(struct ftp_session *s, struct copy *c, struct upload *u, const void *p,
+			 size_t n)
 {
 	int rc = pwrite_full(u->fd, p, n, (off_t)u->at);
 
 	if (rc == 0) {
 		u->at += n;
-		c->bytes += n;
+		copy_moved(s, c, n);
 	}
 	return rc;
 }
@@ -301,15 +311,15 @@ static int stor_file(struct ftp_session *s, const char *verb, const char *path, 
 		return rc;
 	}
 
-	rc = copy_begin(&c, verb, path);
+	rc = copy_begin(s, &c, verb, path);
 	while (rc == 0 && (n = data_read(s, c.buf, COPY_BYTES)) > 0) {
 		if (s->agreed.ascii)
-			rc = copy_received(&c, &u, c.out, from_ascii(&c, (size_t)n));
+			rc = copy_received(s, &c, &u, c.out, from_ascii(&c, (size_t)n));
 		else
-			rc = copy_received(&c, &u, c.buf, (size_t)n);
+			rc = copy_received(s, &c, &u, c.buf, (size_t)n);
 	}
 	if (rc == 0)
-		rc = n == 0 && c.cr ? copy_received(&c, &u, "\r", 1) : (int)n;
+		rc = n == 0 && c.cr ? copy_received(s, &c, &u, "\r", 1) : (int)n;
 	rc = upload_end(&u, rc);
 	return copy_end(s, &c, rc);
 }

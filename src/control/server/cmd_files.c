@@ -317,7 +317,13 @@ static int site_help(struct ftp_session *s, char *arg)
 {
 	return ftp_session_reply(s, 214, "SITE commands:\n CHMOD <octal mode> <path>\n"
 				 " UTIME YYYYMMDDhhmm[ss] <path>\n"
-				 " UTIME <path> <atime> <mtime> <ctime> UTC\n HELP\nEnd");
+				 " UTIME <path> <atime> <mtime> <ctime> UTC\n STATUS\n HELP\nEnd");
+}
+
+/* The running transfers of this user. */
+static int site_status(struct ftp_session *s, char *arg)
+{
+	return s->c->status(s->c->arg, s);
 }
 
 int cmd_site(struct ftp_session *s, char *arg)
@@ -329,6 +335,7 @@ int cmd_site(struct ftp_session *s, char *arg)
 	} commands[] = {
 		{ "CHMOD", FTP_NEEDS_CHANGE, site_chmod },
 		{ "UTIME", FTP_NEEDS_CHANGE, site_utime },
+		{ "STATUS", FTP_NEEDS_NOTHING, site_status },
 		{ "HELP", FTP_NEEDS_NOTHING, site_help },
 	};
 	size_t len = strcspn(arg, " ");
@@ -341,7 +348,7 @@ int cmd_site(struct ftp_session *s, char *arg)
 		rc = session_check(s, commands[i].needs);
 		return rc ? rc : commands[i].run(s, arg + len + (arg[len] == ' '));
 	}
-	return ftp_session_reply(s, 504, "SITE knows only CHMOD, UTIME and HELP");
+	return ftp_session_reply(s, 504, "SITE knows only CHMOD, UTIME, STATUS and HELP");
 }
 
 /* ---- HASH ---- */

@@ -20,6 +20,8 @@ int session_login_done(struct ftp_session *s)
 	if (!s->cwd)
 		return err_sys(s->e, -ENOMEM, "login");
 	s->logged_in = true;
+	if (s->c->logged_in)
+		s->c->logged_in(s->c->arg, s);
 	return 0;
 }
 

@@ -253,8 +253,9 @@ static int auth_process_serve(struct auth_process *a, struct ftp_account *accoun
 	struct ftp_handed handed;
 	struct session s = {
 		.sv = a->sv, .ends = a->ends, .handed = &handed, .account = account,
-		.line = a->line, .memory = a->limits.memory,
-		.anonymous = a->answer.method == AUTH_ANONYMOUS,
+		.line = a->line, .memory = a->limits.memory, .monitor = a->monitor,
+		.counted = a->limits.counted,
+		.method = a->answer.method,
 	};
 	int rc = msg_receive(a->line, &handed, sizeof(handed), NULL, AUTH_ASK_MS);
 
@@ -263,10 +264,6 @@ static int auth_process_serve(struct auth_process *a, struct ftp_account *accoun
 	if (rc < 0)
 		err_sys(e, rc, "no valid session from the preauth process");
 
-	if (a->limits.counted)
-		s.budget = a->monitor;
-	else
-		cleanup_close(&a->monitor->down); /* from now on only log lines go to the monitor */
 	if (rc == 0)
 		rc = srv_jail(a->sv, jail_session, e);
 	if (rc == 0) {

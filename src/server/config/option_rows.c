@@ -442,6 +442,8 @@ const struct option_def rftpd_options[] = {
 	STRING("files-user", 0, "NAME", files_user, OF_NET,
 	       "the system user of accounts that are no system users (ftp)"),
 	FLAG("allow-root", 0, allow_root, OF_NET, "let accounts with user id 0 log in"),
+	STRING("admin", 0, "LIST", admin, OF_NET,
+	       "users that rftp status shows the transfers of all, with commas (none)"),
 	{ .name = "umask", .arg = "OCTAL", .kind = &kind_umask, .where = IN_FILE,
 	  AT(tuning.umask), .high = 0777, .help = "permission bits that new files do not get (022)" },
 	TIME("parts-age", parts_age, SECOND, 36500 * 24 * HOUR, "never", IN_FILE,
@@ -507,6 +509,8 @@ const struct option_def rftpd_options[] = {
 	       "lines of text, or JSON for programs (text)"),
 	CHOICE("log-level", 0, log_level, level_words, IN_FILE,
 	       "log messages of this level and above (info)"),
+	STRING("metrics-file", 0, "FILE", metrics_file, OF_NET,
+	       "write counters to FILE, for Prometheus (none)"),
 	LEVEL("verbose", 'v', LOG_LV_DEBUG, "log more: --log-level debug"),
 	LEVEL("quiet", 'q', LOG_LV_WARN, "log warnings and errors only: --log-level warning"),
 

@@ -97,6 +97,7 @@ struct srv_options {
 				      * asked for certificates */
 	char *files_user;            /* the system user for accounts that are not system users */
 	bool allow_root;
+	char *admin;                 /* users that see all transfers, with commas; NULL: none */
 	uint64_t parts_age;          /* ns; 0: unfinished files stay */
 	enum third_party third_party;
 	struct srv_rules *user_rules, *group_rules, anonymous_rules;
@@ -133,7 +134,7 @@ struct srv_options {
 
 	/* the program */
 	char *config;                /* the file that was read; NULL: none */
-	char *port_file;             /* NULL: none */
+	char *port_file, *metrics_file; /* NULL: none */
 	char *user;                  /* the user of the preauth processes */
 	bool one_process, foreground, stdio;
 	uid_t preauth_uid;           /* the uid of the preauth processes; 0: not known yet */

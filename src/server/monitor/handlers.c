@@ -113,8 +113,9 @@ static void login_answer(struct conn *c, int code, int line)
 }
 
 /* Refuse the login of c. why: the reason to log; NULL: log nothing. */
-static void login_refuse(struct conn *c, const char *why)
+static void login_refuse(struct monitor *m, struct conn *c, enum login_cause cause, const char *why)
 {
+	m->metrics.refused_logins[cause]++;
 	if (why)
 		refusal_log(&c->ends.peer, why);
 	deadline_refused(c, handlers_now_ms() - c->turn.asked);
@@ -150,7 +151,7 @@ static void login_start_auth(struct monitor *m, struct conn *c)
 	}
 	if (pid < 0) {
 		log_error("no process for a login: %s", strerror(-pid));
-		login_refuse(c, NULL);
+		login_refuse(m, c, LOGIN_ERROR, NULL);
 	}
 }
 
@@ -161,11 +162,11 @@ static void login_start(struct monitor *m, struct conn *c)
 	int wait = m->sv->separate ? penalty_ask(m->penalty, now, &c->ends.peer, c->user) : 0;
 
 	if (srv_stop) {
-		login_refuse(c, NULL);
+		login_refuse(m, c, LOGIN_ERROR, NULL);
 	} else if (wait == PENALTY_REFUSED) {
-		login_refuse(c, "too many wrong passwords");
+		login_refuse(m, c, LOGIN_THROTTLED, "too many wrong passwords");
 	} else if (turn_is_late(&m->turns, c, now)) {
-		login_refuse(c, "too many logins at once; see max-checks");
+		login_refuse(m, c, LOGIN_BUSY, "too many logins at once; see max-checks");
 	} else if (c->turn.asked + (unsigned)wait > now) {
 		c->turn.ready = c->turn.asked + (unsigned)wait;
 	} else if (m->sv->separate) {
@@ -208,6 +209,7 @@ static int report_begin_session(struct monitor *m, struct conn *c, const char *a
 	if (most && n >= most) {
 		err_set(&e, -EAGAIN, "too many sessions of %s", printable(account));
 		refusal_log(&c->ends.peer, e.text);
+		m->metrics.refused_logins[LOGIN_SESSIONS]++;
 		return e.code;
 	}
 
@@ -219,6 +221,15 @@ static int report_begin_session(struct monitor *m, struct conn *c, const char *a
 	if (m->counted && m->sv->raises)
 		l->lock = 0; /* instead, each reply to a memory request raises the limit */
 	return 0;
+}
+
+static void report_count_refusal(struct monitor *m, int code)
+{
+	enum login_cause cause = code == -EACCES ? LOGIN_PASSWORD :
+				 code == -EKEYREJECTED ? LOGIN_CERTIFICATE :
+				 code == -EKEYEXPIRED ? LOGIN_EXPIRED : LOGIN_ERROR;
+
+	m->metrics.refused_logins[cause] += code != 0;
 }
 
 /* Handle the report of an auth process. */
@@ -241,7 +252,8 @@ static int report_auth(struct monitor *m, struct conn *c, struct proc *p,
 		limits.code = report_begin_session(m, c, r->name, &limits);
 
 	in = *c->account != '\0';
-	p->state = in && limits.counted ? STATE_SESSION : STATE_LOG_ONLY;
+	report_count_refusal(m, r->code);
+	p->state = in ? STATE_SESSION : STATE_LOG_ONLY;
 	if (c->preauth.state == STATE_WAITING)
 		c->preauth.state = in ? STATE_LOG_ONLY : STATE_PREAUTH;
 	deadline_checked(c, in);
@@ -250,7 +262,7 @@ static int report_auth(struct monitor *m, struct conn *c, struct proc *p,
 	/* There will be no more replies: close the channels down. */
 	if (in)
 		cleanup_close(&c->preauth.channel.down);
-	if (p->state == STATE_LOG_ONLY)
+	else
 		cleanup_close(&p->channel.down);
 	return rc;
 }
@@ -258,8 +270,11 @@ static int report_auth(struct monitor *m, struct conn *c, struct proc *p,
 static int handle_report(struct monitor *m, struct conn *c, struct proc *p,
 			 const struct request_head *head, size_t len)
 {
+	const struct check_report *r = (const void *)(head + 1);
+
 	if (p == &c->session)
-		return report_auth(m, c, p, (const void *)(head + 1));
+		return report_auth(m, c, p, r);
+	report_count_refusal(m, r->code);
 	p->state = STATE_PREAUTH; /* the connection's only process may check another login */
 	deadline_checked(c, true);
 	return 0;
@@ -275,6 +290,8 @@ static int handle_memory(struct monitor *m, struct conn *c, struct proc *p,
 	struct err e = ERR_INIT;
 	char text[80];
 
+	if (!m->counted || p->channel.down < 0) /* the session may have ended */
+		return -EPROTO;
 	a.code = budget_change(&m->budget, &m->conns, c, r->memory, &e);
 	a.memory = c->memory;
 	if (a.code == 0 && m->sv->raises)
@@ -284,6 +301,57 @@ static int handle_memory(struct monitor *m, struct conn *c, struct proc *p,
 		log_warn("memory for a transfer of \"%s\" from %s refused: %s",
 			 printable(c->account), sockaddr_text(&c->ends.peer, text), e.text);
 	snprintf(a.why, sizeof(a.why), "%.*s", (int)sizeof(a.why) - 1, a.code ? e.text : "");
+	return msg_send(p->channel.down, &a, sizeof(a), -1, 0);
+}
+
+/* ---- accounting ---- */
+
+static int handle_session(struct monitor *m, struct conn *c, struct proc *p,
+			  const struct request_head *head, size_t len)
+{
+	const struct session_report *r = (const void *)(head + 1);
+
+	if ((p == &c->preauth && m->sv->separate) || !memchr(r->name, '\0', sizeof(r->name)))
+		return -EPROTO;
+	if (p->state == STATE_PREAUTH) { /* the connection's only process */
+		p->state = STATE_SESSION;
+		memcpy(c->account, r->name, sizeof(c->account));
+	}
+	return metrics_session(m, c, r);
+}
+
+static int handle_transfer(struct monitor *m, struct conn *c, struct proc *p,
+			   const struct request_head *head, size_t len)
+{
+	return metrics_transfer(m, c, (const void *)(head + 1));
+}
+
+/* May c's session see d's transfer? Anonymous clients are one user only on the same host. */
+static bool status_shows(const struct monitor *m, const struct conn *c, const struct conn *d)
+{
+	if (auth_is_anonymous(c->account))
+		return auth_is_anonymous(d->account) &&
+		       srv_same_host(&c->ends.peer, &d->ends.peer);
+	return !strcmp(c->account, d->account) || list_has(m->sv->opt.admin, c->account);
+}
+
+static int handle_status(struct monitor *m, struct conn *c, struct proc *p,
+			 const struct request_head *head, size_t len)
+{
+	const struct status_request *q = (const void *)(head + 1);
+	struct status_reply a = { .next = 0 };
+
+	for (unsigned i = q->from; i < m->conns.nslots && !a.next; i++) {
+		const struct conn *d = &m->conns.slots[i];
+
+		if (!d->used || !d->activity.running || !status_shows(m, c, d))
+			continue;
+		a.next = i + 1;
+		a.age = now_ns() - d->activity.began;
+		a.transfer = d->activity.report;
+		memcpy(a.user, d->account, sizeof(a.user));
+		sockaddr_text(&d->ends.peer, a.peer);
+	}
 	return msg_send(p->channel.down, &a, sizeof(a), -1, 0);
 }
 
@@ -302,6 +370,10 @@ static const struct request_rule {
 	{ REQUEST_LOGIN, STATE_PREAUTH, sizeof(struct login_request), handle_login },
 	{ REQUEST_REPORT, STATE_CHECKING, sizeof(struct check_report), handle_report },
 	{ REQUEST_MEMORY, STATE_SESSION, sizeof(struct memory_request), handle_memory },
+	{ REQUEST_SESSION, STATE_PREAUTH | STATE_SESSION, sizeof(struct session_report),
+	  handle_session },
+	{ REQUEST_TRANSFER, STATE_SESSION, sizeof(struct transfer_report), handle_transfer },
+	{ REQUEST_STATUS, STATE_SESSION, sizeof(struct status_request), handle_status },
 };
 
 static int request_handle(struct monitor *m, struct conn *c, struct proc *p,
@@ -367,16 +439,18 @@ void proc_hear(struct monitor *m, struct conn *c, struct proc *p)
 	proc_close(c, p);
 }
 
-void proc_finish(struct conn *c, struct proc *p)
+void proc_finish(struct monitor *m, struct conn *c, struct proc *p)
 {
 	int rc = 0;
 
-	/* In STATE_LOG_ONLY and STATE_WAITING requests other than log lines are refused. */
-	if (p->state != STATE_WAITING)
+	/* In STATE_LOG_ONLY and STATE_WAITING requests other than log lines are refused; without
+	 * the channel down, requests that need a reply. */
+	cleanup_close(&p->channel.down);
+	if (p->state != STATE_WAITING && p->state != STATE_SESSION && m->sv->separate)
 		p->state = STATE_LOG_ONLY;
 	for (int i = 0; i < ROUNDS && rc == 0 && poll_fd(p->channel.up, POLLIN, 0) > 0; i++) {
 		p->quota.rests_ms = 0;
-		rc = proc_read(NULL, c, p);
+		rc = proc_read(m, c, p);
 	}
 	log_report_dropped(c, p);
 	proc_close(c, p);

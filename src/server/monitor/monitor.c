@@ -75,8 +75,7 @@ __attribute__((noinline)) static void proc_wipe_stack(void)
 	explicit_bzero(end - behind, behind);
 }
 
-/* In the child: close and forget everything about other connections. */
-static void proc_begin_child(struct monitor *m)
+void proc_begin_child(struct monitor *m)
 {
 	/* If the monitor is killed, the child gets SIGTERM and stops cleanly. */
 	prctl(PR_SET_PDEATHSIG, SIGTERM);
@@ -166,10 +165,11 @@ void refusal_log(const struct sockaddr_storage *peer, const char *why)
 		  "connection from %s refused: %s", text, why);
 }
 
-/* Log why, and send the client line. */
-static void refuse_client(int fd, const struct sockaddr_storage *peer, const char *why,
-			  const char *line)
+/* Log why, and send the client line. refusal: REFUSED_... */
+static void refuse_client(struct monitor *m, int refusal, int fd,
+			  const struct sockaddr_storage *peer, const char *why, const char *line)
 {
+	m->metrics.refused[refusal]++;
 	refusal_log(peer, why);
 	send(fd, line, strlen(line), MSG_DONTWAIT | MSG_NOSIGNAL);
 }
@@ -183,7 +183,7 @@ static void conn_start(struct monitor *m, struct conn *c, int *fd, const struct 
 	char go = 0;
 	pid_t pid;
 
-	*c = (struct conn){ .ends = *ends };
+	*c = (struct conn){ .ends = *ends, .activity.since = now_ns() };
 	proc_clear(&c->session);
 	pid = proc_fork(m, &c->preauth, STATE_PREAUTH,
 			m->sv->separate ? &quota_preauth : &quota_session, &channel);
@@ -196,7 +196,7 @@ static void conn_start(struct monitor *m, struct conn *c, int *fd, const struct 
 	if (pid == 0)
 		exit(srv_session(m->sv, *fd, ends, &channel));
 	if (pid < 0) {
-		refuse_client(*fd, &ends->peer, "No free process",
+		refuse_client(m, REFUSED_PROCESS, *fd, &ends->peer, "No free process",
 			      "421 No free process, try again later\r\n");
 		poll(NULL, 0, PAUSE_MS);
 		return;
@@ -230,13 +230,14 @@ static void conn_accept(struct monitor *m, nfds_t i)
 	}
 
 	if (!networks_admit(&o->allow, &o->refuse, &ends.peer))
-		refuse_client(fd, &ends.peer, "the address is not one that may connect",
+		refuse_client(m, REFUSED_ADDRESS, fd, &ends.peer,
+			      "the address is not one that may connect",
 			      "421 Your address is not served here\r\n");
 	else if (!unused || m->conns.nused + m->handover.sessions >= o->max_sessions)
-		refuse_client(fd, &ends.peer, "Too many sessions",
+		refuse_client(m, REFUSED_SESSIONS, fd, &ends.peer, "Too many sessions",
 			      "421 Too many sessions, try again later\r\n");
 	else if (of_host >= o->max_per_host)
-		refuse_client(fd, &ends.peer, "Too many sessions from your host",
+		refuse_client(m, REFUSED_HOST, fd, &ends.peer, "Too many sessions from your host",
 			      "421 Too many sessions from your host, try again later\r\n");
 	else
 		conn_start(m, unused, &fd, &ends);
@@ -246,7 +247,9 @@ static void conn_accept(struct monitor *m, nfds_t i)
 
 static void conn_forget(struct monitor *m, struct conn *c, struct proc *p)
 {
-	proc_finish(c, p);
+	proc_finish(m, c, p);
+	if (p == &c->session || !m->sv->separate)
+		metrics_session_over(m, c);
 	if (p == &c->session) {
 		if (*c->account)
 			deadline_over(c, srv_stop);
@@ -271,6 +274,8 @@ static void conns_reap(struct monitor *m)
 	pid_t pid;
 
 	while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+		if (pid == m->metrics.writer)
+			m->metrics.writer = 0;
 		for (unsigned i = 0; i < m->conns.nslots; i++) {
 			struct conn *c = &m->conns.slots[i];
 
@@ -336,6 +341,7 @@ static void settings_reread(struct monitor *m)
 
 	memory_change(m, &next.opt);
 	turns_change(&m->turns, &next.opt);
+	m->metrics.next = 0; /* the file may be another one */
 	if (srv_open_log(&next.opt, &e) < 0)
 		log_error("%s: the old log stays in use", e.text);
 	srv_clear(m->sv);
@@ -405,6 +411,7 @@ static void monitor_round(struct monitor *m)
 	}
 	handover_tell(&m->handover, m->conns.nused, budget_given(&m->conns, NULL));
 	wait = wait_sooner(wait, notify_sessions(m->conns.nused, m->handover.sessions));
+	wait = wait_sooner(wait, metrics_tend(m));
 
 	ready = sleep_for(m, n, wait);
 
@@ -455,6 +462,7 @@ static bool monitor_is_busy(const struct monitor *m)
 static void monitor_stop(struct monitor *m)
 {
 	unsigned sessions = m->conns.nused + m->handover.sessions;
+	struct err e = ERR_INIT;
 
 	listener_close(&m->listener);
 	if (sessions)
@@ -468,12 +476,18 @@ static void monitor_stop(struct monitor *m)
 		monitor_round(m);
 	conns_signal(&m->conns, SIGKILL);
 	handover_stop(&m->handover);
+
+	/* A late writer must not replace the last file. */
+	if (m->metrics.writer)
+		waitpid(m->metrics.writer, NULL, 0);
+	if (!m->handover.replaced && metrics_write(m, &e) < 0)
+		log_error("%s", e.text);
 	log_info("stopped");
 }
 
 int srv_listen(struct server *sv, const struct activation *given)
 {
-	struct monitor m = { .sv = sv, .pid = getpid(),
+	struct monitor m = { .sv = sv, .pid = getpid(), .metrics.started = (uint64_t)time(NULL),
 			     .handover = { .before = given->before, .next = -1 } };
 	const struct srv_options *o = &sv->opt;
 	struct err e = ERR_INIT;
@@ -489,6 +503,8 @@ int srv_listen(struct server *sv, const struct activation *given)
 		rc = err_sys(&e, -ENOMEM, "max-sessions");
 	if (rc == 0)
 		rc = listener_open(&m.listener, o, given, &e);
+	if (rc == 0)
+		rc = metrics_write(&m, &e);
 	if (rc == 0)
 		rc = handover_claim(&m.handover, &e);
 	if (rc < 0) {

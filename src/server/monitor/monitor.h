@@ -4,6 +4,7 @@
 #ifndef RFTP_SERVER_MONITOR_MONITOR_H
 #define RFTP_SERVER_MONITOR_MONITOR_H
 
+#include "server/auth/auth.h"
 #include "server/handover.h"
 #include "server/monitor/msg.h"
 #include "server/server.h"
@@ -171,6 +172,54 @@ uint64_t budget_given(const struct conns *all, const char *user);
  * bytes need; the process cannot raise it. 0, or a negative errno with text. */
 int locked_limit(pid_t pid, uint64_t pools, struct err *e);
 
+/* ---- metrics, metrics.c ---- */
+
+enum { REFUSED_ADDRESS, REFUSED_SESSIONS, REFUSED_HOST, REFUSED_PROCESS, REFUSALS };
+enum login_cause {
+	LOGIN_PASSWORD, LOGIN_CERTIFICATE, LOGIN_EXPIRED, LOGIN_THROTTLED, LOGIN_BUSY,
+	LOGIN_SESSIONS, LOGIN_ERROR, LOGIN_CAUSES,
+};
+enum { FAILURES = 10 };
+
+/* Counters since the start, for the file of --metrics-file. Index [2]: in clear or under TLS;
+ * received or sent. */
+struct metrics {
+	uint64_t started;        /* s since 1970 */
+	uint64_t refused[REFUSALS], refused_logins[LOGIN_CAUSES], logins[AUTH_SELF], sessions[2];
+	uint64_t transfers[2][CARRIERS], bytes[2][CARRIERS], files[2][CARRIERS];
+	uint64_t failures[FAILURES], files_failed[2];
+	/* Gauges, set for each write. */
+	uint64_t connections, sessions_now[2], transfers_now[2], before, budget, memory;
+	uint64_t next;           /* the time of the next write; ns, as now_ns() */
+	pid_t writer;            /* a child that writes the file; 0: none */
+};
+
+/* The reports of a connection's session, which may lie: its counts never decrease, and grow no
+ * faster than a machine can move bytes and files. */
+struct activity {
+	uint64_t since, began;   /* ns; the start of the connection, and of its last transfer */
+	bool begun, tls;         /* there is a session */
+	bool running;            /* report is of a transfer that has not ended */
+	struct transfer_report report; /* the last one */
+	uint64_t bytes, files;   /* the sums of all its transfers; files: also failed ones */
+};
+
+struct monitor;
+
+/* Handle the reports of c's session. 0 or -EPROTO. */
+int metrics_session(struct monitor *m, struct conn *c, const struct session_report *r);
+int metrics_transfer(struct monitor *m, struct conn *c, const struct transfer_report *r);
+/* c's session has ended: so has its transfer, if it has not reported an end. */
+void metrics_session_over(struct monitor *m, struct conn *c);
+/* Write the lines about ports of RDMA cards below sysfs, its mount point. */
+void metrics_put_ports(FILE *out, const char *sysfs);
+/* Write the file of --metrics-file, if there is one, and without connections with the last gauges.
+ * 0, or a negative errno with text. */
+int metrics_write(struct monitor *m, struct err *e);
+/* Start a child that writes the file, if it is time. Returns the ms after which to call again; -1:
+ * not before a child ends, or the settings change. */
+int metrics_tend(struct monitor *m);
+
 /* ---- processes and connections ---- */
 
 /* The state of a process. Bits, for the table of requests in handlers.c. */
@@ -203,6 +252,7 @@ struct conn {
 	char account[64];      /* the account of the session; "": no login has succeeded */
 	uint64_t memory;       /* the session's part of the memory budget, in bytes */
 	unsigned logins;       /* login requests of the preauth process so far */
+	struct activity activity;
 	struct turn turn;      /* the place of its login in the queue */
 	struct deadline deadline;
 };
@@ -223,6 +273,7 @@ struct monitor {
 	struct conns conns;
 	struct turns turns;
 	struct handover handover;
+	struct metrics metrics;
 	/* The descriptors polled in a round: of the listener, the handover, the processes;
 	 * [LISTEN_MAX + HANDOVER_FDS + 2 * nslots]. */
 	struct pollfd *fds;
@@ -237,19 +288,20 @@ struct monitor {
  * to the monitor, and, with separate processes, log lines are sent through it. */
 pid_t proc_fork(struct monitor *m, struct proc *p, enum proc_state state,
 		const struct quota_limits *quota, struct channel *child);
+/* In a child: close and forget everything about connections. */
+void proc_begin_child(struct monitor *m);
 /* Log that the monitor refuses a client at peer, and why. */
 void refusal_log(const struct sockaddr_storage *peer, const char *why);
 
 /* ---- handlers.c ---- */
 
 /* Read and handle some requests of p, a process of c. 0; -EPIPE: p has closed its channel; -EPROTO:
- * p has sent a request that is malformed or not allowed in its state; or another negative errno. m
- * may be NULL in states where only log lines are allowed. */
+ * p has sent a request that is malformed or not allowed in its state; or another negative errno. */
 int proc_read(struct monitor *m, struct conn *c, struct proc *p);
 /* The same, and after an error close p's channel; after an error other than -EPIPE also kill p. */
 void proc_hear(struct monitor *m, struct conn *c, struct proc *p);
-/* p has ended: relay its last log lines, and close its channel. */
-void proc_finish(struct conn *c, struct proc *p);
+/* p has ended: relay its last log lines, handle its last reports, and close its channel. */
+void proc_finish(struct monitor *m, struct conn *c, struct proc *p);
 /* Start the logins that have their turn. Returns the ms after which to call again; -1: not before a
  * check ends. */
 int logins_start(struct monitor *m);

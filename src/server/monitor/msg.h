@@ -28,6 +28,9 @@ enum request_type {
 	REQUEST_LOGIN,        /* struct login_request; answered by login_reply */
 	REQUEST_REPORT,       /* struct check_report; answered by session_limits, if separate */
 	REQUEST_MEMORY,       /* struct memory_request; answered by memory_reply */
+	REQUEST_SESSION,      /* struct session_report */
+	REQUEST_TRANSFER,     /* struct transfer_report */
+	REQUEST_STATUS,       /* struct status_request; answered by status_reply */
 };
 
 /* The header of each packet. */
@@ -73,6 +76,41 @@ struct memory_reply {
 	uint64_t memory;        /* with code 0: the session's new total in bytes, perhaps less than
 				 * requested */
 	char why[200];          /* the text of an error, for the user */
+};
+
+/* The session begins. */
+struct session_report {
+	uint32_t tls;           /* 1: its control connection is under TLS */
+	uint32_t method;        /* enum auth_method */
+	char name[64];          /* of the account; the monitor believes only a process that serves
+				 * its connection alone */
+};
+
+enum transfer_state { TRANSFER_BEGINS, TRANSFER_RUNS, TRANSFER_ENDS };
+enum { BY_FTP = 3, CARRIERS = 5 };
+
+/* The session's transfer; it has one at a time. */
+struct transfer_report {
+	uint32_t state;         /* enum transfer_state */
+	uint32_t sends;         /* 1: this server is the source */
+	uint32_t carrier;       /* BY_FTP, or the agreement's TRANSPORT_...; 0: not agreed */
+	int32_t code;           /* of TRANSFER_ENDS: 0 or a negative errno */
+	uint64_t bytes, files, failed; /* so far */
+	char path[512];         /* its start, if it is longer */
+};
+
+extern const char *const carrier_words[CARRIERS];
+
+/* The client wants to see running transfers. The monitor chooses those that it may see. */
+struct status_request {
+	uint32_t from;          /* 0, or next of the last reply */
+};
+
+struct status_reply {
+	uint32_t next;          /* 0: there are no more; the other members are empty */
+	uint64_t age;           /* ns since the transfer began */
+	char user[64], peer[80];
+	struct transfer_report transfer;
 };
 
 /* ---- preauth and auth process, on the line ---- */

@@ -18,7 +18,7 @@ static int session_enter_account(struct session *s, const struct auth_answer *an
 {
 	int rc = login_become(answer, e);
 
-	s->anonymous = answer->method == AUTH_ANONYMOUS;
+	s->method = answer->method;
 	if (rc < 0) {
 		log_error("session of %s from %s: %s", printable(answer->name), s->peer_text,
 			  e->text);
@@ -30,8 +30,6 @@ static int session_enter_account(struct session *s, const struct auth_answer *an
 		return rc;
 
 	root_set_parts_age(a->root, s->sv->opt.parts_age / 1000000000);
-	if (s->monitor)
-		channel_close(s->monitor);
 	return 0;
 }
 
@@ -107,6 +105,109 @@ static int session_cert_login(void *arg, const char *user, struct tls *tls, stru
 	return rc;
 }
 
+/* ---- reports and questions to the monitor ---- */
+
+enum { REPORT_EVERY_NS = 1000000000, REPORT_MS = 10 * 1000, ANSWER_MS = 60 * 1000 };
+
+static int monitor_ask(const struct channel *c, enum request_type type, const void *q, size_t q_len,
+		       void *answer, size_t len)
+{
+	int rc = channel_send(c, type, q, q_len, ANSWER_MS);
+
+	if (rc == 0)
+		rc = msg_receive(c->down, answer, len, NULL, ANSWER_MS);
+
+	/* Shut the channel: a late answer would be read as the answer to the next request. */
+	if (rc == -ETIMEDOUT)
+		shutdown(c->down, SHUT_RDWR);
+	return rc;
+}
+
+/* One line of JSON; NULL: out of memory. */
+static char *status_line(const struct status_reply *a)
+{
+	const struct transfer_report *t = &a->transfer;
+	double seconds = (double)a->age / 1e9, bytes = (double)t->bytes;
+	json_t *o = json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:f, s:f}", "peer", a->peer,
+			      "direction", t->sends ? "sent" : "received",
+			      "transport", carrier_words[t->carrier],
+			      "bytes", (json_int_t)t->bytes, "files", (json_int_t)t->files,
+			      "start", (json_int_t)time(NULL) - (json_int_t)seconds,
+			      "seconds", seconds,
+			      "bytes_per_second", seconds > 0 ? bytes / seconds : 0);
+
+	if (!o || json_set_name(o, "user", a->user) < 0 || json_set_name(o, "path", t->path) < 0) {
+		json_decref(o);
+		return NULL;
+	}
+	return json_line(o);
+}
+
+static int on_status(void *arg, struct ftp_session *fs)
+{
+	CLEANUP_BUF struct buf *text = buf_new(FTP_REPLY_MAX / 2);
+	struct status_reply a = { .next = 0 };
+	struct session *s = arg;
+	int rc = text ? 0 : -ENOMEM;
+
+	if (!s->monitor)
+		return ftp_session_reply(fs, 504, "This rftpd serves this session only");
+	do {
+		CLEANUP_FREE char *line = NULL;
+		struct status_request q = { a.next };
+
+		if (rc == 0)
+			rc = monitor_ask(s->monitor, REQUEST_STATUS, &q, sizeof(q), &a, sizeof(a));
+		line = rc == 0 && a.next ? status_line(&a) : NULL;
+		if (line && (buf_put(text, " ", 1) || buf_put(text, line, strlen(line))))
+			break; /* the reply is full */
+	} while (rc == 0 && a.next);
+	if (rc < 0 || buf_put(text, "", 1))
+		return ftp_session_reply(fs, 550, "No answer from the monitor");
+	return ftp_session_reply(fs, 200, "Transfers:\n%sEnd", (const char *)buf_ptr(text));
+}
+
+static void on_logged_in(void *arg, struct ftp_session *fs)
+{
+	struct session *s = arg;
+	struct session_report r = { ftp_session_secret(fs), s->method, "" };
+
+	snprintf(r.name, sizeof(r.name), "%s", ftp_session_account(fs)->name);
+	if (s->monitor)
+		channel_send(s->monitor, REQUEST_SESSION, &r, sizeof(r), REPORT_MS);
+}
+
+/* If the monitor is slow, a later report of a running transfer will do. */
+static void report_transfer(struct session *s, enum transfer_state state, uint64_t bytes,
+			    uint64_t files)
+{
+	bool runs = state == TRANSFER_RUNS;
+
+	if (!s->monitor || (runs && now_ns() - s->reported < REPORT_EVERY_NS))
+		return;
+	s->report.state = state;
+	s->report.bytes = bytes;
+	s->report.files = files;
+	s->reported = now_ns();
+	channel_send(s->monitor, REQUEST_TRANSFER, &s->report, sizeof(s->report),
+		     runs ? 0 : REPORT_MS);
+}
+
+void srv_report_begin(struct session *s, bool sends, uint32_t carrier, const char *path)
+{
+	s->report = (struct transfer_report){ .sends = sends, .carrier = carrier };
+	snprintf(s->report.path, sizeof(s->report.path), "%s", path);
+	report_transfer(s, TRANSFER_BEGINS, 0, 0);
+}
+
+void srv_on_progress(void *arg, const struct transfer_progress *p, const struct agreement *a)
+{
+	struct session *s = arg;
+
+	s->report.carrier = a->transport;
+	report_transfer(s, TRANSFER_RUNS, p->bytes - p->bytes_kept, p->files_done);
+}
+
 /* ---- the log of transfers ---- */
 
 static void log_transfer(const struct session *s, struct ftp_session *fs, const char *verb,
@@ -128,37 +229,47 @@ static void log_transfer(const struct session *s, struct ftp_session *fs, const 
 		  result);
 }
 
-void srv_log_result(const struct session *s, struct ftp_session *fs, const char *verb,
+void srv_log_result(struct session *s, struct ftp_session *fs, const char *verb,
 		    const char *path, const struct transfer_result *res, int rc,
 		    const struct err *e)
 {
 	log_transfer(s, fs, verb, path, res->bytes, (double)res->wall_ns / 1e9,
 		     rc < 0 ? e->text : res->failed ? "some files failed" : "ok");
+	s->report.carrier = res->agreement.transport;
+	s->report.failed = res->failed;
+	s->report.code = rc < 0 ? rc : 0;
+	report_transfer(s, TRANSFER_ENDS, res->bytes, res->files);
+}
+
+static void on_ftp_moving(void *arg, struct ftp_session *fs, const char *verb, const char *path,
+			  uint64_t bytes)
+{
+	if (!bytes)
+		srv_report_begin(arg, !strcmp(verb, "RETR"), BY_FTP, path);
+	else
+		report_transfer(arg, TRANSFER_RUNS, bytes, 0);
 }
 
 static void on_ftp_transferred(void *arg, struct ftp_session *fs, const char *verb,
 			       const char *path, uint64_t bytes, double seconds, int error)
 {
-	log_transfer(arg, fs, verb, path, bytes, seconds,
+	struct session *s = arg;
+
+	log_transfer(s, fs, verb, path, bytes, seconds,
 		     error == -ECANCELED ? "aborted" : error < 0 ? strerror(-error) : "ok");
+	s->report.failed = error < 0;
+	s->report.code = error < 0 ? error : 0;
+	report_transfer(s, TRANSFER_ENDS, bytes, error == 0);
 }
 
 /* ---- memory from the monitor ---- */
-
-enum { SHARE_ANSWER_MS = 60 * 1000 };
 
 static int share_request(struct session *s, uint64_t total, struct err *e)
 {
 	struct memory_request q = { .memory = total };
 	struct memory_reply a;
-	int rc = channel_send(s->budget, REQUEST_MEMORY, &q, sizeof(q), SHARE_ANSWER_MS);
+	int rc = monitor_ask(s->monitor, REQUEST_MEMORY, &q, sizeof(q), &a, sizeof(a));
 
-	if (rc == 0)
-		rc = msg_receive(s->budget->down, &a, sizeof(a), NULL, SHARE_ANSWER_MS);
-
-	/* Shut the channel: a late answer would be read as the answer to the next request. */
-	if (rc == -ETIMEDOUT)
-		shutdown(s->budget->down, SHUT_RDWR);
 	if (rc < 0)
 		return err_sys(e, rc, "no answer from the monitor");
 
@@ -266,10 +377,12 @@ void srv_transfer_config(struct session *s, struct ftp_session *fs,
 		.stop = -1,
 		.tuning = o->tuning,
 	};
-	if (s->budget)
+	if (s->counted)
 		c->budget = (struct transfer_budget){ .take = share_take,
 						      .give_back = share_give_back,
 						      .arg = s };
+	c->watch = srv_on_progress;
+	c->watch_arg = s;
 	c->tuning.umask = a->umask;
 	if (s->memory)
 		c->tuning.memory = s->memory;
@@ -297,6 +410,7 @@ static int serve_bulk(struct session *s, struct ftp_session *fs, struct bulk_req
 	if (rc < 0)
 		return rc;
 
+	srv_report_begin(s, r->op == BULK_GET || r->op == BULK_BENCH_GET, 0, path);
 	rc = transfer_serve(&c, res, &in_line, &e);
 	srv_log_result(s, fs, r->op < sizeof(verbs) / sizeof(verbs[0]) ? verbs[r->op] : "bulk",
 		       path, res, rc, &e);
@@ -358,6 +472,7 @@ void srv_ftp_config(const struct server *sv, const struct ends *ends,
 		.login_timeout_ms = (int)(o->login_timeout / 1000000),
 		.idle_timeout_ms = (int)(o->idle_timeout / 1000000),
 		.bulk = on_bulk,
+		.moving = on_ftp_moving,
 		.transferred = on_ftp_transferred,
 		.stop = &srv_stop,
 		.trusted = !ends,
@@ -401,6 +516,8 @@ static int session_serve(struct session *s, struct stream *st, int fd)
 
 	srv_ftp_config(s->sv, s->ends, &c);
 	c.login = session_login;
+	c.logged_in = on_logged_in;
+	c.status = on_status;
 	c.arg = s;
 
 	/* FTP's data connections use the network card of the control connection, so its port range

@@ -4,6 +4,7 @@
 #define RFTP_SERVER_SESSION_SESSION_H
 
 #include "control/control.h"
+#include "server/monitor/msg.h"
 #include "server/server.h"
 #include "transfer/transfer.h"
 
@@ -21,13 +22,14 @@ struct session {
 	struct sockaddr_storage local;        /* this server's address that the client connected
 					       * to */
 	char peer_text[80];
-	struct channel *monitor;              /* used until the login; NULL: a login need not wait
+	struct channel *monitor;              /* NULL: there is none, and a login need not wait
 					       * for its turn */
 	int fd;                               /* the client's connection, used until the login; not
 					       * owned */
-	bool anonymous;                       /* set at the login */
-	const struct channel *budget;         /* to request memory for transfers; NULL: there is
-					       * no memory budget */
+	enum auth_method method;              /* set at the login */
+	struct transfer_report report;        /* the last one to the monitor */
+	uint64_t reported;                    /* ns; its time */
+	bool counted;                         /* there is a memory budget */
 	uint64_t held;                        /* the bytes that the session has of it */
 };
 
@@ -39,8 +41,13 @@ void share_give_back(void *session, uint64_t bytes);
 /* Log that a request's body is malformed, and refuse it. rc, e: the error of decoding it. */
 int srv_refuse_malformed(const struct session *s, struct ftp_session *fs, int rc,
 			 const struct err *e);
-/* Log the end of a transfer of fs. rc: its result, 0 or a negative errno, with the text in e. */
-void srv_log_result(const struct session *s, struct ftp_session *fs, const char *verb,
+/* Tell the monitor that a transfer begins. */
+void srv_report_begin(struct session *s, bool sends, uint32_t carrier, const char *path);
+/* The watch of a transfer's settings; arg is the session. */
+void srv_on_progress(void *arg, const struct transfer_progress *p, const struct agreement *a);
+/* Log and report the end of a transfer of fs. rc: its result, 0 or a negative errno, with the text
+ * in e. */
+void srv_log_result(struct session *s, struct ftp_session *fs, const char *verb,
 		    const char *path, const struct transfer_result *res, int rc,
 		    const struct err *e);
 /* Replace "~" at the start of r's paths by the account's home. 0 or -ENOMEM. */

@@ -318,6 +318,7 @@ static int take_files(struct door *d, struct bulk_request *r, struct transfer_re
 		c.prot_min = d->t.prot_min;
 	c.events = relay_events(&d->relay);
 	c.stop = d->relay.stop;
+	srv_report_begin(d->s, false, 0, d->t.base);
 	rc = transfer_serve(&c, res, in_line, e);
 	srv_log_result(d->s, d->fs, "take", d->t.base, res, rc, e);
 	return rc;
@@ -644,7 +645,7 @@ static int configure_give(struct give *v, struct transfer_config *c, struct err 
 		.stranger = true, .port_least = THIRD_PORT_LEAST,
 		.events = relay_events(&v->relay), .stop = v->relay.stop,
 		.connect_timeout_ms = v->g.connect_ms ? (int)v->g.connect_ms : CONNECT_MS,
-		.tuning = o->tuning,
+		.tuning = o->tuning, .watch = srv_on_progress, .watch_arg = v->s,
 	};
 	bulk_request_onward(q, &c->request);
 	if (is_list(v))
@@ -674,7 +675,7 @@ static int give_files(struct give *v, struct transfer_result *res, struct err *e
 
 	/* The memory that a transfer needs is known only after the agreement, when it is too late
 	 * to ask the budget. So request an amount that is enough for most agreements. */
-	if (!rc && v->s->budget)
+	if (!rc && v->s->counted)
 		rc = share_take(v->s, GIVE_MEMORY, &got, e);
 	if (!rc) {
 		if (got)
@@ -747,6 +748,7 @@ static int give_to_door(struct give *v, struct transfer_result *res)
 		return rc;
 	}
 
+	srv_report_begin(v->s, true, 0, v->nitems ? v->items[0].path : "");
 	result = relay_start(&v->relay, client, v->g.flags & THIRD_F_EACH_FILE, &e);
 	v->where = THIRD_HERE;
 	if (!result && rc == -ECANCELED) {
@@ -765,7 +767,7 @@ static int serve_give(struct give *v, struct transfer_result *res)
 	const char *why = ftp_account_refuses(ftp_session_account(v->fs), FTP_NEEDS_SEE);
 	struct err e = ERR_INIT;
 
-	if (v->s->anonymous && v->s->sv->opt.third_party != THIRD_PARTY_ALL)
+	if (v->s->method == AUTH_ANONYMOUS && v->s->sv->opt.third_party != THIRD_PARTY_ALL)
 		return ftp_session_reply(v->fs, 550, "Permission denied: anonymous may not copy to "
 					 "another server (rftpd --third-party all)");
 	if (why)

@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Counts sessions, logins and transfers, and writes the file of --metrics-file in Prometheus' text
+ * format, for the textfile collector of node_exporter. */
+#include "server/monitor/monitor.h"
+
+#include <glob.h>
+#include <inttypes.h>
+
+#define EVERY_NS ((uint64_t)15 * 1000000000)
+
+/* More than any machine can do: about 1 TB and 1,000,000 files per second. */
+enum { BYTES_PER_NS = 1024, NS_PER_FILE = 1000 };
+
+/* ---- reports ---- */
+
+int metrics_session(struct monitor *m, struct conn *c, const struct session_report *r)
+{
+	if (c->activity.begun || r->tls > 1 || r->method >= AUTH_SELF)
+		return -EPROTO;
+	c->activity.begun = true;
+	c->activity.tls = r->tls;
+	m->metrics.sessions[r->tls]++;
+	m->metrics.logins[r->method]++;
+	return 0;
+}
+
+/* The cause of code, as an index in struct metrics. The words are in families. */
+static unsigned failure_of(int code)
+{
+	static const int causes[FAILURES - 1][11] = {
+		{ ECANCELED, EINTR },
+		{ EPIPE, ECONNRESET, ECONNABORTED, ECONNREFUSED, ENOTCONN, ETIMEDOUT,
+		  EHOSTUNREACH, ENETUNREACH, ENETDOWN, ENODEV },
+		{ EACCES, EPERM, EROFS }, { ENOENT, ENOTDIR, EISDIR, EEXIST, EINVAL },
+		{ ENOSPC, EDQUOT, EFBIG }, { EIO }, { ENOMEM, EAGAIN }, { EPROTO, EBADMSG },
+		{ ECHILD },
+	};
+	unsigned i = 0;
+
+	for (unsigned k = 0; i < FAILURES - 1 && causes[i][k] != -code;)
+		if (!causes[i][k++]) {
+			i++;
+			k = 0;
+		}
+	return i;
+}
+
+/* Count the growth of a session's count from before to now. *total, the sum of all growth, must not
+ * exceed most. */
+static void count(uint64_t *counter, uint64_t *total, uint64_t before, uint64_t now, uint64_t most)
+{
+	uint64_t more = min_u64(now > before ? now - before : 0, most > *total ? most - *total : 0);
+
+	*total += more;
+	*counter += more;
+}
+
+int metrics_transfer(struct monitor *m, struct conn *c, const struct transfer_report *r)
+{
+	struct metrics *t = &m->metrics;
+	struct activity *a = &c->activity;
+	const struct transfer_report *old = &a->report;
+	uint64_t age = min_u64(now_ns() - a->since, UINT64_MAX / BYTES_PER_NS);
+
+	if (r->state > TRANSFER_ENDS || r->sends > 1 || r->carrier >= CARRIERS || r->code > 0 ||
+	    (r->state != TRANSFER_BEGINS && (!a->running || r->sends != old->sends)) ||
+	    !memchr(r->path, '\0', sizeof(r->path)))
+		return -EPROTO;
+	if (r->state == TRANSFER_BEGINS)
+		a->began = now_ns();
+	if (r->state != TRANSFER_BEGINS) {
+		count(&t->bytes[r->sends][r->carrier], &a->bytes, old->bytes, r->bytes,
+		      age * BYTES_PER_NS);
+		count(&t->files[r->sends][r->carrier], &a->files, old->files, r->files,
+		      age / NS_PER_FILE);
+		count(&t->files_failed[r->sends], &a->files, old->failed, r->failed,
+		      age / NS_PER_FILE);
+	}
+	a->report = *r;
+	a->running = r->state != TRANSFER_ENDS;
+	if (a->running)
+		return 0;
+	t->transfers[r->sends][r->carrier]++;
+	if (r->code)
+		t->failures[failure_of(r->code)]++;
+	return 0;
+}
+
+void metrics_session_over(struct monitor *m, struct conn *c)
+{
+	struct transfer_report last = c->activity.report;
+
+	last.state = TRANSFER_ENDS;
+	last.code = -ECHILD;
+	if (c->activity.running)
+		metrics_transfer(m, c, &last);
+	c->activity.begun = false;
+}
+
+/* ---- the text ---- */
+
+/* The words of struct transfer_report.carrier. */
+const char *const carrier_words[CARRIERS] = { "none", "tcp", "rdma", "ftp", "inband" };
+
+#define AT(member) offsetof(struct metrics, member)
+#define NO_LABEL NULL, ""
+#define SECURITY "security", "clear,tls"
+#define DIRECTION "direction", "received,sent"
+
+/* Families of metrics: an array in struct metrics, with a label and its values; n CARRIERS: with a
+ * second dimension. A name that ends in "_total" is a counter. */
+static const struct family {
+	const char *name;
+	size_t at;
+	unsigned n;
+	const char *label, *words, *help;
+} families[] = {
+	{ "start_time_seconds", AT(started), 1, NO_LABEL, "Start; the counters begin there." },
+	{ "connections", AT(connections), 1, NO_LABEL, "Connections, also without a login." },
+	{ "connections_refused_total", AT(refused), 1, "cause", "address,sessions,host,process",
+	  "Refused connections." },
+	{ "sessions", AT(sessions_now), 1, SECURITY, "Sessions." },
+	{ "sessions_total", AT(sessions), 1, SECURITY, "Sessions that have begun." },
+	{ "sessions_before_restart", AT(before), 1, NO_LABEL, "Those of the rftpd before this." },
+	{ "logins_total", AT(logins), 1, "method", "anonymous,users,pam,certificate",
+	  "Accepted logins." },
+	{ "logins_refused_total", AT(refused_logins), 1, "cause",
+	  "password,certificate,expired,throttled,busy,sessions,error", "Refused logins." },
+	{ "transfers", AT(transfers_now), 1, DIRECTION, "Running transfers." },
+	{ "transfers_total", AT(transfers), CARRIERS, DIRECTION, "Transfers that have ended." },
+	{ "transfer_failures_total", AT(failures), 1, "cause", "interrupted,connection,permission,"
+	  "name,space,storage,memory,protocol,session,other", "Those that have failed." },
+	{ "transfer_bytes_total", AT(bytes), CARRIERS, DIRECTION, "Bytes of files." },
+	{ "transfer_files_total", AT(files), CARRIERS, DIRECTION, "Files that are done." },
+	{ "files_failed_total", AT(files_failed), 1, DIRECTION, "Files that have failed." },
+	{ "memory_budget_bytes", AT(budget), 1, NO_LABEL, "For transfers; 0: no limit." },
+	{ "memory_used_bytes", AT(memory), 1, NO_LABEL, "The part that sessions have." },
+};
+
+static void put_family(FILE *out, const struct metrics *t, const struct family *f)
+{
+	const uint64_t *v = (const void *)((const char *)t + f->at);
+	const char *word = f->words, *tail = strrchr(f->name, '_');
+	size_t len;
+
+	fprintf(out, "# HELP rftpd_%s %s\n# TYPE rftpd_%s %s\n", f->name, f->help, f->name,
+		tail && !strcmp(tail, "_total") ? "counter" : "gauge");
+	if (!f->label)
+		fprintf(out, "rftpd_%s %" PRIu64 "\n", f->name, *v);
+	for (; *word; word += len + (word[len] == ',')) {
+		len = strcspn(word, ",");
+		for (unsigned i = 0; i < f->n; i++) {
+			fprintf(out, "rftpd_%s{%s=\"%.*s\"", f->name, f->label, (int)len, word);
+			if (f->n > 1)
+				fprintf(out, ",transport=\"%s\"", carrier_words[i]);
+			fprintf(out, "} %" PRIu64 "\n", *v++);
+		}
+	}
+}
+
+static void set_gauges(struct monitor *m)
+{
+	struct metrics *t = &m->metrics;
+
+	memset(t->sessions_now, 0, sizeof(t->sessions_now));
+	memset(t->transfers_now, 0, sizeof(t->transfers_now));
+	for (unsigned i = 0; i < m->conns.nslots; i++) {
+		const struct conn *c = &m->conns.slots[i];
+
+		t->sessions_now[c->activity.tls] += c->used && c->activity.begun;
+		t->transfers_now[c->activity.report.sends] += c->used && c->activity.running;
+	}
+	t->connections = m->conns.nused;
+	t->before = m->handover.sessions;
+	t->budget = m->sv->opt.memory_budget;
+	t->memory = budget_given(&m->conns, NULL) + m->handover.memory;
+}
+
+static void put_label(FILE *out, const char *name, const char *value)
+{
+	fprintf(out, "%s=\"", name);
+	for (; *value; value++) {
+		if (*value == '"' || *value == '\\' || *value == '\n')
+			fputc('\\', out);
+		fputc(*value == '\n' ? 'n' : *value, out);
+	}
+	fputc('"', out);
+}
+
+/* Print the numbers in files "CARD/ports/PORT/below" of all ports; metric "port_up": is the number
+ * that of the state ACTIVE? */
+static void put_ports(FILE *out, const char *sysfs, const char *below, const char *metric)
+{
+	CLEANUP_FREE char *pattern = NULL;
+	bool up = !strcmp(metric, "port_up");
+	glob_t found = { 0 };
+
+	if (asprintf(&pattern, "%s/class/infiniband/*/ports/*/%s", sysfs, below) < 0)
+		pattern = NULL;
+	if (!pattern || glob(pattern, 0, NULL, &found))
+		return;
+	for (size_t i = 0; i < found.gl_pathc; i++) {
+		CLEANUP_FREE char *text = NULL;
+		char *rest = found.gl_pathv[i] + strlen(sysfs) + strlen("/class/infiniband/");
+		char *event = strrchr(rest, '/') + 1, *card, *port;
+		long long n;
+
+		if (read_file(found.gl_pathv[i], 4096, &text, NULL) < 0 || *text < '0' ||
+		    *text > '9' || !strcmp(event, "lifespan"))
+			continue;
+		n = strtoll(text, NULL, 10);
+		card = strsep(&rest, "/");
+		strsep(&rest, "/");
+		port = strsep(&rest, "/");
+		fprintf(out, "rftpd_rdma_%s{", metric);
+		put_label(out, "device", card);
+		put_label(out, ",port", port);
+		if (!up)
+			put_label(out, ",event", event);
+		fprintf(out, "} %lld\n", up ? n == 4 : n);
+	}
+	globfree(&found);
+}
+
+void metrics_put_ports(FILE *out, const char *sysfs)
+{
+	fprintf(out, "# HELP rftpd_rdma_port_up Is the port of an RDMA card active?\n"
+		"# TYPE rftpd_rdma_port_up gauge\n");
+	put_ports(out, sysfs, "state", "port_up");
+	fprintf(out, "# HELP rftpd_rdma_events_total Counters of the card's driver, for all "
+		"programs.\n# TYPE rftpd_rdma_events_total counter\n");
+	put_ports(out, sysfs, "hw_counters/*", "events_total");
+}
+
+/* ---- the file ---- */
+
+int metrics_write(struct monitor *m, struct err *e)
+{
+	const char *file = m->sv->opt.metrics_file;
+	CLEANUP_FREE char *text = NULL;
+	size_t len;
+	FILE *out = file ? open_memstream(&text, &len) : NULL;
+
+	if (!file)
+		return 0;
+	if (m->conns.slots)
+		set_gauges(m);
+	if (out) {
+		fprintf(out, "# HELP rftpd_build_info The version of this rftpd.\n"
+			"# TYPE rftpd_build_info gauge\nrftpd_build_info{");
+		put_label(out, "version", PACKAGE_VERSION);
+		fprintf(out, "} 1\n");
+		for (size_t i = 0; i < sizeof(families) / sizeof(families[0]); i++)
+			put_family(out, &m->metrics, &families[i]);
+		metrics_put_ports(out, "/sys");
+	}
+	if (!out || fclose(out))
+		return err_sys(e, -ENOMEM, "metrics file");
+	return write_file_atomic(file, text, len, 0644, e) ? err_prefix(e, "metrics file") : 0;
+}
+
+int metrics_tend(struct monitor *m)
+{
+	struct metrics *t = &m->metrics;
+	struct err e = ERR_INIT;
+	int rc;
+
+	if (!m->sv->opt.metrics_file || t->writer || srv_stop || m->handover.replaced)
+		return -1;
+	if (now_ns() < t->next)
+		return ms_to(t->next);
+	t->next = now_ns() + EVERY_NS;
+	set_gauges(m);
+
+	/* A child does it: a disk, a driver or a network file system may be slow. */
+	t->writer = fork();
+	if (t->writer == 0) {
+		proc_begin_child(m);
+		rc = metrics_write(m, &e);
+		if (rc < 0)
+			log_error("%s", e.text);
+		_exit(rc < 0);
+	}
+	if (t->writer < 0)
+		t->writer = 0;
+	return ms_to(t->next);
+}

@@ -119,7 +119,9 @@ const struct option_def rftp_options[] = {
 	     "write straight into the file, not into a part beside it"),
 	FLAG("no-resume", 0, ON_COPY | IN_CONF, no_resume,
 	     "keep no journal, and do not continue partial files"),
-	FLAG("owner", 'a', ON_COPY | IN_CONF, owner, "keep owner and group"),
+	FLAG("archive", 'a', ON_COPY, archive,
+	     "-r, and keep owner, group, attributes and ACLs where permitted"),
+	FLAG("owner", 0, ON_COPY | IN_CONF, owner, "keep owner and group, or fail"),
 	FLAG("xattrs", 0, ON_COPY | IN_CONF, xattrs, "keep extended attributes and ACLs"),
 	FLAG("follow", 0, ON_COPY | IN_CONF, follow, "copy the targets of symbolic links"),
 	FLAG("no-times", 0, ON_COPY | IN_CONF, no_times, "do not keep modification times"),
@@ -603,6 +605,7 @@ int options_load(const struct option_args *a, const struct url *p, struct option
 		rc = env_load(o, e);
 	if (rc == 0)
 		rc = option_args_set(a, &t, e);
+	o->recursive |= o->archive;
 	if (rc)
 		options_clear(o);
 	return rc;

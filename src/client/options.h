@@ -15,7 +15,7 @@ enum bench_way { WAY_PUT, WAY_GET, WAY_BOTH };
 struct options {
 	/* selection */
 	bool recursive, parts, null, dry_run, inplace, no_resume;
-	bool owner, xattrs, follow, no_times, no_modes;
+	bool archive, owner, xattrs, follow, no_times, no_modes;
 	int policy;               /* enum bulk_policy */
 	char *files_from;
 	struct filter filter;

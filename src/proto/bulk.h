@@ -101,6 +101,7 @@ enum {
 	BULK_F_SEQUENTIAL = 1 << 14, /* the sink is a stream: blocks in order of offset */
 	BULK_F_AGAIN = 1 << 15,    /* a repeated attempt. Put: entries may be COMMITTED. Get: the
 				    * source asks about each file */
+	BULK_F_ARCHIVE = 1 << 18,  /* with OWNER and XATTRS: only as far as the sink's account may */
 	BULK_F_CHECKSUM = 1 << 17, /* the policy may be POLICY_CHECKSUM */
 	BULK_F_FILTER = 1 << 16,   /* the request carries a filter for the source */
 };

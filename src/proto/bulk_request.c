@@ -28,6 +28,7 @@ static const struct { uint32_t flag; const char *name; } features[] = {
 	{ BULK_F_AGAIN, "again" },
 	{ BULK_F_FILTER, "filter" },
 	{ BULK_F_CHECKSUM, "checksum" },
+	{ BULK_F_ARCHIVE, "archive" },
 };
 
 enum { FEATURES = sizeof(features) / sizeof(features[0]) };

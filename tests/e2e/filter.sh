@@ -11,6 +11,7 @@ start_server d --root "$tmp/root" --anonymous rw --third-party all
 
 seed=${RFTP_TEST_SEED:-$RANDOM}
 echo "# seed $seed"
+# shellcheck disable=SC2034 # run uses it
 limit=600
 run "$lib/filter-judge.py" "$seed" 300 "$tmp/place" "$url" "$tmp/root"
 comment <"$tmp/out"

@@ -36,7 +36,8 @@ for p in $(with_uid "$front_uid"); do
 	check "a preauth process has three sockets and a pipe, and no more" has_open "$p" pipe=1 socket=3
 done
 for p in $(with_uid "$session_uid"); do
-	check "a session has these, and its root" has_open "$p" "$(readlink -f "$tmp/root")=1" pipe=1 socket=2
+	# Two to its preauth process, and one for the monitor's replies.
+	check "a session has these, and its root" has_open "$p" "$(readlink -f "$tmp/root")=1" pipe=1 socket=3
 done
 has_log() { find "/proc/$1/fd" -lname "$log*" | grep -q .; }
 check "the monitor has the log" has_log "$server"
@@ -47,7 +48,7 @@ those() { # KIND
 		find "/proc/$p/fd" -lname "$1:*" -printf '%l\n' | sort -u
 	done
 }
-check "sockets are counted" test "$(those socket | wc -l)" = $((1 + 2 * 3 + 2 * 2))
+check "sockets are counted" test "$(those socket | wc -l)" = $((1 + 2 * 3 + 2 * 3 + 2))
 check "and none is open twice" test -z "$(those socket | sort | uniq -d)"
 check "each process has a pipe to the monitor" test "$(those pipe | sort | uniq -d | wc -l)" = 4
 check "which only these two have" test "$(those pipe | wc -l)" = 8

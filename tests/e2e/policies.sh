@@ -93,6 +93,31 @@ for dir in put get; do
 		skip "attributes" "the filesystem has none"
 	fi
 
+	# -a: everything, as far as this account may.
+	fresh $dir
+	rm -rf "${dst:?}"
+	chmod 2750 "$tmp/src/sub"
+	chmod 4711 "$tmp/src/equal"
+	setfattr -n user.x -v 1 "$tmp/src/equal" 2>/dev/null
+	! is_root || chown 12345:54321 "$tmp/src/older" "$tmp/src/sub"
+	[ $dir = put ] || { rm -rf "$tmp/root/src" && cp -a "$tmp/src" "$tmp/root/"; }
+	if [ $dir = put ]; then put -a "$tmp/src" "$url/dst"; else get -a "$url/src" "$tmp/dst"; fi
+	check "$dir -a" status_is 0
+	check "$dir -a keeps all" same_trees --owner --xattrs "$tmp/src" "$dst"
+	if [ $dir = get ] && is_root; then
+		chmod 711 "$tmp"
+		mkdir -m 777 "$tmp/open"
+		run setpriv --reuid nobody --regid nogroup --clear-groups env HOME="$tmp/open" \
+			rftp get -q --accept-new -a "$url/src" "$tmp/open/dst"
+		check "-a by another account leaves out what it may not set" status_is 0
+		check "it owns the files" test "$(stat -c %U:%a "$tmp/open/dst/older")" = \
+			"nobody:$(stat -c %a "$tmp/src/older")"
+		check "without set-id bits" test "$(stat -c %a "$tmp/open/dst/equal")" = 711
+		check "--owner fails there" not setpriv --reuid nobody --regid nogroup --clear-groups \
+			env HOME="$tmp/open" rftp get -q --accept-new --owner "$url/src/older" \
+			"$tmp/open/owner" 2>"$tmp/err"
+	fi
+
 	fresh $dir
 	move $dir --update --json -v
 	check "$dir --update" status_is 0

@@ -262,7 +262,8 @@ static bool commit_name(struct sink *s, struct sink_file *f)
 			err_sys(&e, r, "%s", printable(f->name));
 	}
 	if (!r && f->xattrs_len)
-		r = xattrs_set(part_fd(f->part), f->xattrs, f->xattrs_len, f->name, &e);
+		r = sink_attributes_end(s, xattrs_set(part_fd(f->part), f->xattrs, f->xattrs_len,
+						      f->name, &e), &e);
 	if (!r && s->sync)
 		r = part_sync(f->part, &e);
 	if (!r && s->verify)

@@ -318,7 +318,7 @@ static int dir_entry(struct sink *s, const struct bulk_entry *en, struct err *e)
 		return -ENOMEM;
 	}
 
-	d->meta = sink_entry_meta(en);
+	d->meta = sink_entry_meta(s, en);
 	d->set = true;
 	d->depth = parent->depth + 1;
 	d->error = !parent->error && d->depth > SINK_DEPTH_MOST ? -ENAMETOOLONG : parent->error;
@@ -426,11 +426,14 @@ static int set_dir_attributes(struct sink *s, struct sink_dir *d)
 		return dfd;
 	if (s->x.c->keep_old && !d->made)
 		goto sync;
-	if (d->xattrs_len && xattrs_set(dfd, d->xattrs, d->xattrs_len, "a directory", &e))
+	if (d->xattrs_len &&
+	    sink_attributes_end(s, xattrs_set(dfd, d->xattrs, d->xattrs_len, "a directory", &e),
+				&e))
 		log_warn("%s", e.text);
 	if (flags & BULK_F_OWNER) {
 		r = fd_chown(dfd, d->meta.uid, d->meta.gid);
-		owner_given = !r;
+		/* Without root's rights set-id bits were not asked for; keep the inherited ones. */
+		owner_given = !r && (!(flags & BULK_F_ARCHIVE) || !geteuid());
 		if (r)
 			log_debug("owner of a directory not set: %s", strerror(-r));
 	}

@@ -238,7 +238,8 @@ static int sink_correct(struct sink *s, struct sink_file *f)
 		r = fd_chmod(fd, mode_to_give(f->meta.mode, flags & BULK_F_OWNER,
 					      st.st_mode & 07777));
 	if (!r && (flags & BULK_F_XATTRS))
-		r = xattrs_correct(fd, f->xattrs, f->xattrs_len, f->name, &e);
+		r = sink_attributes_end(s, xattrs_correct(fd, f->xattrs, f->xattrs_len, f->name,
+							  &e), &e);
 	if (!r && (flags & BULK_F_TIMES) && f->ino)
 		r = fd_utimens(fd, t);
 	return r;
@@ -246,12 +247,36 @@ static int sink_correct(struct sink *s, struct sink_file *f)
 
 /* ---- entries that arrive ---- */
 
-struct meta sink_entry_meta(const struct bulk_entry *en)
+/* Without root's rights a user owns its files, and may give them only to its own groups. */
+static void limit_owner(struct meta *m)
+{
+	if (!geteuid())
+		return;
+	m->uid = geteuid();
+	if (!group_member(m->gid))
+		m->gid = getegid();
+	m->mode &= 0777;
+}
+
+int sink_attributes_end(struct sink *s, int r, const struct err *e)
+{
+	bool refused = r == -EOPNOTSUPP || r == -EPERM || r == -EACCES;
+
+	if (!r || !refused || !(s->x.c->request.flags & BULK_F_ARCHIVE))
+		return r;
+	if (!atomic_exchange(&s->attributes_omitted, true))
+		log_warn("%s; attributes that cannot be set here are left out", e->text);
+	return 0;
+}
+
+struct meta sink_entry_meta(const struct sink *s, const struct bulk_entry *en)
 {
 	struct meta m = { .mode = en->mode & 07777, .uid = en->uid, .gid = en->gid,
 			  .size = en->size, .mtime_s = en->mtime_s, .mtime_ns = en->mtime_ns,
 			  .atime_s = en->mtime_s, .atime_ns = en->mtime_ns };
 
+	if (s->x.c->request.flags & BULK_F_ARCHIVE)
+		limit_owner(&m);
 	m.type = en->type == ENTRY_DIR ? FT_DIR : en->type == ENTRY_LINK ? FT_LINK : FT_FILE;
 	return m;
 }
@@ -300,7 +325,7 @@ static struct sink_file *sink_file_new(struct sink *s, const struct bulk_entry *
 	f->id = en->id;
 	f->parent = parent;
 	f->name = strcpy((char *)(f + 1), name);
-	f->meta = sink_entry_meta(en);
+	f->meta = sink_entry_meta(s, en);
 	f->flags = en->flags;
 	f->counts = en->type == ENTRY_FILE;
 	f->link_id = en->link_id;

@@ -182,7 +182,9 @@ char *sink_dir_path(const struct sink_dir *d, const char *name);
 
 /* ---- for files and directories ---- */
 
-struct meta sink_entry_meta(const struct bulk_entry *en);
+struct meta sink_entry_meta(const struct sink *s, const struct bulk_entry *en);
+/* Setting attributes has ended with r and e. With the flag archive a refusal is no failure: 0. */
+int sink_attributes_end(struct sink *s, int r, const struct err *e);
 /* If the request preserves them: a malloc'd copy of en's attributes in *x, *len. Otherwise these
  * are unchanged. 0 or -ENOMEM. */
 int sink_keep_xattrs(struct sink *s, const struct bulk_entry *en, uint8_t **x, uint32_t *len);

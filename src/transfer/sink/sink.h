@@ -28,6 +28,7 @@ struct sink {
 				        * memory */
 	bool verify;                   /* --ack verified */
 	bool early;                    /* --ack received */
+	atomic_bool attributes_omitted; /* with the flag archive: this was logged */
 	struct sink_route routes[NICS_MAX + 1];
 
 	/* Each has its own lock; no thread holds two of them. */

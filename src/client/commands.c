@@ -184,7 +184,7 @@ enum exit_status show_config(const struct option_args *a)
 	int rc;
 
 	first_url(a->words, a->nwords, &p);
-	rc = options_load(a, &p, &o, &e);
+	rc = options_load(a, &p, NULL, &o, &e);
 	url_clear(&p);
 	if (rc) {
 		log_error("%s", e.text);
@@ -216,7 +216,7 @@ enum exit_status job_run(struct job *j)
 		return usage_error(j, "usage: rftp %s %s", cmd->name, cmd->usage);
 
 	first_url(j->words, j->nwords, &p);
-	rc = options_load(j->args, &p, &j->o, &e);
+	rc = options_load(j->args, &p, NULL, &j->o, &e);
 	url_clear(&p);
 	if (rc) {
 		log_error("%s", e.text);

@@ -133,6 +133,14 @@ bool names_directory(const char *path)
 	return !*last || !strcmp(last, ".") || !strcmp(last, "..");
 }
 
+size_t name_rel_at(const char *path)
+{
+	size_t n = strlen(path);
+
+	return names_directory(path) ? n + (n && path[n - 1] != '/') :
+	       (size_t)(name_last(path) - path);
+}
+
 /* ---- output ---- */
 
 bool show_raw(FILE *out)

@@ -57,12 +57,12 @@ _Static_assert(ACK_RECEIVED == 0 && ACK_VERIFIED == 3, "as acks[]");
 /* The rows of a filter's rules share the member filter, because their order counts. */
 static int set_pattern(void *at, const struct option_def *d, const char *value, struct err *e)
 {
-	return filter_add_text(at, d->low, value, e);
+	return ((struct filter *)at)->fixed ? 0 : filter_add_text(at, d->low, value, e);
 }
 
 static int set_filter_file(void *at, const struct option_def *d, const char *value, struct err *e)
 {
-	return filter_read(at, value, e);
+	return ((struct filter *)at)->fixed ? 0 : filter_read(at, value, e);
 }
 
 static void clear_filter(void *at)
@@ -592,14 +592,17 @@ void options_settle(struct option_args *a, unsigned command)
 	}
 }
 
-int options_load(const struct option_args *a, const struct url *p, struct options *o,
-		 struct err *e)
+int options_load(const struct option_args *a, const struct url *p, const struct options *first,
+		 struct options *o, struct err *e)
 {
 	const struct setting *config = option_args_last(a, "config");
 	const struct option_target t = options_target(o);
 	int rc;
 
 	options_default(o);
+	if (first && filter_copy(&o->filter, &first->filter))
+		return err_sys(e, -ENOMEM, "patterns");
+	o->filter.fixed = first;
 	rc = conf_load(config ? config->value : NULL, p, o, e);
 	if (rc == 0)
 		rc = env_load(o, e);

@@ -148,7 +148,7 @@ struct server *server_new(const struct job *j, const struct url *p, struct err *
 	}
 	if (!s || (p->user && !s->url.user) || (p->host && !s->url.host) || !s->url.path)
 		err_sys(e, -ENOMEM, "server");
-	else if (!options_load(j->args, p, &s->o, e))
+	else if (!options_load(j->args, p, &j->o, &s->o, e))
 		return s;
 	server_free(s);
 	return NULL;
@@ -410,8 +410,7 @@ static int remove_below(struct server *s, const char *path, size_t at, unsigned 
 int server_remove_tree(struct server *s, const char *path, const struct tree_removal *r,
 		       struct err *e)
 {
-	size_t n = strlen(path);
-	int rc = remove_below(s, path, n + (n && path[n - 1] != '/'), 0, r, e);
+	int rc = remove_below(s, path, name_rel_at(path), 0, r, e);
 
 	return rc == 1 ? 0 : rc;
 }
@@ -458,7 +457,7 @@ struct server *server_take(const struct job *j, const struct url *p, struct err 
 	s = servers_remove(j->servers, p);
 	if (!s)
 		return server_new(j, p, e);
-	if (options_load(j->args, &s->url, &o, e)) {
+	if (options_load(j->args, &s->url, &j->o, &o, e)) {
 		server_give(j, s);
 		return NULL;
 	}

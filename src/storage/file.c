@@ -158,6 +158,19 @@ int xattrs_set(int fd, const uint8_t *x, uint32_t len, const char *shown, struct
 	return r ? err_set(e, r, "%s: malformed extended attributes", printable(shown)) : 0;
 }
 
+static bool xattr_is_in(const char *name, const uint8_t *x, uint32_t len)
+{
+	uint32_t pos = 0;
+	const uint8_t *value;
+	const char *at;
+	size_t n, size;
+
+	while (bulk_xattr_next(x, len, &pos, &at, &n, &value, &size) == 1)
+		if (n == strlen(name) && !memcmp(at, name, n))
+			return true;
+	return false;
+}
+
 int xattrs_correct(int fd, const uint8_t *x, uint32_t len, const char *shown, struct err *e)
 {
 	struct buf *has CLEANUP_BUF = buf_new(2 * BULK_XATTRS_MAX);
@@ -173,16 +186,18 @@ int xattrs_correct(int fd, const uint8_t *x, uint32_t len, const char *shown, st
 	if (buf_len(has) == len && (!len || !memcmp(buf_ptr(has), x, len)))
 		return 0;
 
+	/* Set them first: without its ACL a file may be open to more accounts. */
+	r = xattrs_set(fd, x, len, shown, e);
 	fd_path(path, fd);
-	while (bulk_xattr_next(buf_ptr(has), (uint32_t)buf_len(has), &pos, &at, &n, &value,
+	while (!r && bulk_xattr_next(buf_ptr(has), (uint32_t)buf_len(has), &pos, &at, &n, &value,
 			       &size) == 1) {
 		memcpy(name, at, n);
 		name[n] = '\0';
-		if (removexattr(path, name) && errno != ENODATA)
-			return err_sys(e, -errno, "%s: attribute %s", printable(shown),
-				       printable(name));
+		if (!xattr_is_in(name, x, len) && removexattr(path, name) && errno != ENODATA)
+			r = err_sys(e, -errno, "%s: attribute %s", printable(shown),
+				    printable(name));
 	}
-	return xattrs_set(fd, x, len, shown, e);
+	return r;
 }
 
 /* ---- the data of a sparse file ---- */

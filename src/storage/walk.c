@@ -153,6 +153,14 @@ static enum file_type walk_type_of(unsigned char d_type)
 	}
 }
 
+/* Report an item that is not entered: passing it over means nothing. */
+static int walk_report(struct walk *w, const struct walk_item *it)
+{
+	int r = w->fn(w->arg, it);
+
+	return r == WALK_PASS_OVER ? 0 : r;
+}
+
 static int entry(struct walk *w, int fd, const struct dirent64 *de)
 {
 	struct frame *f = &w->frames[w->depth - 1];
@@ -167,7 +175,7 @@ static int entry(struct walk *w, int fd, const struct dirent64 *de)
 		it.error = walk_look_at(w, fd, &it);
 	if (it.meta.type == FT_DIR && it.error == 0)
 		return remember(f, it.name);
-	return w->fn(w->arg, &it);
+	return walk_report(w, &it);
 }
 
 /* ---- directories ---- */
@@ -233,7 +241,7 @@ static int report_closed(struct walk *w, struct dir *parent, const char *name, i
 	it.meta.type = FT_DIR;
 	if (dir_stat(parent, name, &st) == 0)
 		meta_from_stat(&it.meta, &st);
-	return w->fn(w->arg, &it);
+	return walk_report(w, &it);
 }
 
 /* Report d, which is open as fd, then its contents; for the top (parent NULL) only the contents.

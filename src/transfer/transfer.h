@@ -139,7 +139,7 @@ struct transfer_config {
 	const char *cwd;                 /* start of relative paths; NULL or "": the root */
 	struct transfer_tuning tuning;
 	struct transfer_events events;
-	/* Called like events.progress, after it, with the agreement; NULL: not. */
+	/* Called like events.progress, after it, with the agreement; NULL: no calls. */
 	void (*watch)(void *arg, const struct transfer_progress *p, const struct agreement *a);
 	void *watch_arg;
 	int stop;                        /* a descriptor that becomes, and stays, readable to stop

@@ -274,7 +274,7 @@ bool filter_admits(const struct filter *f, const char *path, bool is_dir)
 bool filter_admits_file(const struct filter *f, uint64_t size, int64_t mtime_s)
 {
 	return size >= f->size_least && (!f->size_most || size <= f->size_most) &&
-	       (!f->newer_s || mtime_s > f->newer_s);
+	       (!f->newer_s || mtime_s >= f->newer_s);
 }
 
 bool filter_is_set(const struct filter *f)

@@ -25,6 +25,7 @@ struct filter {
 	struct filter_rule *rules;  /* [n] in their order */
 	size_t n, room;
 	size_t bytes;               /* of all patterns */
+	bool fixed;                 /* of options that are loaded again: further rules are ignored */
 	uint64_t size_least;        /* bytes; smaller files are left out */
 	uint64_t size_most;         /* bytes; bigger files are left out. 0: no limit */
 	int64_t newer_s;            /* seconds since 1970; older files are left out. 0: no limit */

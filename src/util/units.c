@@ -97,15 +97,20 @@ int parse_moment(const char *s, int64_t now, int64_t *sec)
 	int rc;
 
 	for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++) {
-		struct tm t = { .tm_isdst = -1 };
+		struct tm t = { .tm_isdst = -1 }, real;
 		const char *end = strptime(s, formats[i], &t);
 
 		if (end && (!*end || !strcmp(end, "Z"))) {
-			*sec = *end ? timegm(&t) : mktime(&t);
-			return 0;
+			real = t;
+			*sec = *end ? timegm(&real) : mktime(&real);
+			/* A date such as 2026-02-30 has become another one. */
+			return *sec == -1 || real.tm_mday != t.tm_mday ? -EINVAL : 0;
 		}
 	}
 
+	/* "20260131" is no age. */
+	if (*s && *s != '@' && strchr("0123456789", s[strlen(s) - 1]))
+		return -EINVAL;
 	rc = *s == '@' ? parse_uint(s + 1, 0, INT64_MAX, &n) : parse_duration(s, &n);
 	if (rc == 0)
 		*sec = *s == '@' ? (int64_t)n : now - (int64_t)(n / 1000000000);
@@ -220,7 +225,7 @@ bool list_has(const char *list, const char *word)
 	const size_t len = strlen(word);
 
 	for (const char *s = list; s && *s; s += strcspn(s, ",")) {
-		s += *s == ',';
+		s += strspn(s, ", ");
 		if (strcspn(s, ",") == len && !memcmp(s, word, len))
 			return true;
 	}

@@ -137,6 +137,20 @@ else
 	skip "other servers" "no pyftpdlib"
 fi
 
+# Rules from a pipe are read once only.
+fresh
+printf -- '- *.o\n' | run_stdin rftp put -q --accept-new -r --filter-from - "$tmp/src" "$url/to/"
+check "--filter-from -" test -e "$tmp/root/to/src/b.c" -a ! -e "$tmp/root/to/src/a.o"
+put -r --exclude run7/keep "$tmp/src" "$url/run7"
+get -r --exclude run7/keep "$url/run7" "$tmp/to/"
+check "a path begins with the last name of the argument" test ! -e "$tmp/to/run7/keep" -a \
+	-e "$tmp/to/run7/b.c"
+run rftp rm -r --accept-new --exclude run7/keep "$url/run7"
+check "also with rm" test "$(names "$tmp/root/run7")" = \
+	"keep keep/big keep/c.o keep/cache keep/cache/d.c "
+run rftp rm -r --accept-new --exclude '*.o' "$url/src/a.o" "$url/src/b.c"
+check "a named file, too" test -e "$tmp/root/src/a.o" -a ! -e "$tmp/root/src/b.c"
+
 # ---- bad input ----
 put -r --exclude 'a[b' "$tmp/src" "$url/x/"
 check "a pattern that does not close" fails_with 2 '--exclude: "\[" without its "\]"'

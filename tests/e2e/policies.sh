@@ -93,6 +93,19 @@ for dir in put get; do
 		skip "attributes" "the filesystem has none"
 	fi
 
+	# Files that are one hole, and hard links.
+	fresh $dir
+	truncate -s 100M "$tmp/src/hole" "$tmp/src/hole2"
+	ln "$tmp/src/equal" "$tmp/src/equal2"
+	[ $dir = put ] || { rm -rf "$tmp/root/src" && cp -a "$tmp/src" "$tmp/root/"; }
+	cp -a "$tmp/src/." "$dst"
+	rm "$dst/hole2" && echo x >"$dst/hole2" && truncate -s 100M "$dst/hole2"
+	move $dir --checksum --dry-run
+	check "$dir --checksum --dry-run of holes and hard links" status_is 0
+	move $dir --checksum
+	check "$dir --checksum of holes and hard links" status_is 0
+	check "they are the same" same_trees "$tmp/src" "$dst"
+
 	# -a: everything, as far as this account may.
 	fresh $dir
 	rm -rf "${dst:?}"

@@ -96,7 +96,7 @@ static void test_limits(void **state)
 
 	assert_true(filter_admits_file(&f, 10, 101) && filter_admits_file(&f, 20, 101));
 	assert_false(filter_admits_file(&f, 9, 101) || filter_admits_file(&f, 21, 101) ||
-		     filter_admits_file(&f, 15, 100));
+		     filter_admits_file(&f, 15, 99));
 }
 
 static void test_moments(void **state)
@@ -115,6 +115,8 @@ static void test_moments(void **state)
 	assert_int_equal(t, 77);
 	assert_int_equal(parse_moment("2d", 1000000, &t), 0);
 	assert_int_equal(t, 1000000 - 2 * 86400);
+	assert_int_equal(parse_moment("20260131", 0, &t), -EINVAL);
+	assert_int_equal(parse_moment("2026-02-30", 0, &t), -EINVAL);
 	assert_int_equal(parse_moment("yesterday", 0, &t), -EINVAL);
 	assert_int_equal(parse_moment("2026-01-31x", 0, &t), -EINVAL);
 	assert_int_equal(parse_moment("", 0, &t), -EINVAL);

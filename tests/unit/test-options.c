@@ -351,7 +351,7 @@ static void test_order(void **state)
 	write_conf(temp_file(path), "prot safe\nverbose 2\nblock 2M\njson yes\n");
 	assert_int_equal(PARSE(&a, &e, "put", "--config", path, "-v",
 			       "--prot", "clear", "--json=no"), 0);
-	assert_int_equal(options_load(&a, &none, &o, &e), 0);
+	assert_int_equal(options_load(&a, &none, NULL, &o, &e), 0);
 	assert_int_equal(o.prot, PROT_CLEAR);  /* the command line overrides the file */
 	assert_int_equal(o.block, 2 << 20);
 	assert_int_equal(o.verbose, 1);
@@ -365,14 +365,14 @@ static void test_order(void **state)
 	setenv("RFTP_VERBOSE", "3", 1);
 	setenv("RFTP_JSON", "", 1);
 	assert_int_equal(PARSE(&a, &e, "put", "--config", path, "--prot", "clear"), 0);
-	assert_int_equal(options_load(&a, &none, &o, &e), 0);
+	assert_int_equal(options_load(&a, &none, NULL, &o, &e), 0);
 	assert_int_equal(o.prot, PROT_CLEAR);
 	assert_int_equal(o.block, 4 << 20);
 	assert_int_equal(o.verbose, 3);
 	assert_true(o.json);
 	options_clear(&o);
 	setenv("RFTP_BLOCK", "1", 1);
-	assert_int_equal(options_load(&a, &none, &o, &e), -EINVAL);
+	assert_int_equal(options_load(&a, &none, NULL, &o, &e), -EINVAL);
 	assert_memory_equal(e.text, "RFTP_BLOCK: ", 12);
 	option_args_clear(&a);
 	for (size_t i = 0; i < COUNT(variables); i++)
@@ -381,12 +381,12 @@ static void test_order(void **state)
 	/* A file named with --config must exist. */
 	unlink(path);
 	assert_int_equal(PARSE(&a, &e, "put", "--config", path), 0);
-	assert_int_equal(options_load(&a, &none, &o, &e), -ENOENT);
+	assert_int_equal(options_load(&a, &none, NULL, &o, &e), -ENOENT);
 	option_args_clear(&a);
 
 	assert_int_equal(PARSE(&a, &e, "put", "--config", "/dev/null",
 			       "--block", "x"), 0);
-	assert_int_equal(options_load(&a, &none, &o, &e), -EINVAL);
+	assert_int_equal(options_load(&a, &none, NULL, &o, &e), -EINVAL);
 	assert_int_equal(strncmp(e.text, "--block: ", 9), 0);
 	option_args_clear(&a);
 }

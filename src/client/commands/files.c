@@ -128,8 +128,14 @@ static int rm_one(struct job *j, struct server *s, const struct url *p, struct e
 		return err_set(e, -EINVAL, "\"%s\" is not removed: name the files in it",
 			       printable(server_path(p)));
 
-	rc = r.lists ? server_stat(s, p->path, &f, &why) :
-	     server_simple(s, FTP_DELE, p->path, &why);
+	rc = r.lists || filter ? server_stat(s, p->path, &f, &why) : 0;
+	if (rc == 0 && filter && !names_directory(p->path) &&
+	    !filter_admits(filter, name_last(p->path), f.type == 'd')) {
+		ftp_facts_clear(&f);
+		return 0;
+	}
+	if (rc == 0 && !r.lists)
+		rc = server_simple(s, FTP_DELE, p->path, &why);
 	if (rc == 0 && f.type == 'd')
 		rc = -EISDIR;
 	ftp_facts_clear(&f);

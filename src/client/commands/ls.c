@@ -127,7 +127,6 @@ static int ls_directory(struct job *j, struct server *s, const char *path, size_
 static int ls_one(struct job *j, struct server *s, const struct url *p, struct err *e)
 {
 	const char *shown = j->o.json ? server_path(p) : server_shown(j, p);
-	const size_t n = strlen(server_path(p));
 	struct ftp_facts f = { 0 };
 	int rc = server_stat(s, server_path(p), &f, e);
 	bool list = (f.type == 'd' || f.type == 'c' || f.type == 'p') && !j->o.directory;
@@ -135,8 +134,8 @@ static int ls_one(struct job *j, struct server *s, const struct url *p, struct e
 	if (rc == 0 && !list)
 		ls_print(j, &f, shown);
 	ftp_facts_clear(&f);
-	return rc || !list ? rc : ls_directory(j, s, server_path(p),
-					       n + (n && server_path(p)[n - 1] != '/'), shown, e);
+	return rc || !list ? rc : ls_directory(j, s, server_path(p), name_rel_at(server_path(p)),
+					       shown, e);
 }
 
 enum exit_status rftp_ls(struct job *j)

@@ -12,9 +12,6 @@
 #define DIRS_OPEN 256
 /* If more files than this are queued, the first worker transfers one before it walks on. */
 #define FILES_AHEAD 4096
-/* A time in a LIST line may be too early by this much: it may be only a date, and its time zone is
- * unknown. */
-#define TIME_ABOUT_S (36 * 3600)
 /* The most retries of a file if only its data connections fail. */
 #define DATA_TRIES 2
 
@@ -565,20 +562,21 @@ int foreign_find_dest(struct worker *w, void *source, struct err *e)
 
 size_t foreign_rel_at(const struct foreign_source *s, const char *path)
 {
-	size_t n = strlen(path);
-
-	return s->rel ? n - strlen(s->rel) :
-	       names_directory(path) ? n + (n && path[n - 1] != '/') :
-	       (size_t)(name_last(path) - path);
+	return s->rel ? strlen(path) - strlen(s->rel) : name_rel_at(path);
 }
 
 bool foreign_admits(const struct foreign *f, const char *path, const struct ftp_facts *facts)
 {
 	const struct filter *filter = &f->o->filter;
-	CLEANUP_FREE char *part = filter_is_set(filter) ? strdup(path) : NULL;
+	CLEANUP_FREE char *part = NULL;
 
-	if (!part)
+	if (!filter_is_set(filter))
 		return true;
+	part = strdup(path);
+	if (!part) {
+		log_error("%s: left out: out of memory", printable(path));
+		return false;
+	}
 	for (char *at = part, *slash; (slash = strchr(at, '/')); at = slash + 1) {
 		*slash = '\0';
 		if (*at && !filter_admits(filter, part, true))
@@ -588,7 +586,8 @@ bool foreign_admits(const struct foreign *f, const char *path, const struct ftp_
 	return (!*name_last(part) || filter_admits(filter, part, facts->type == 'd')) &&
 	       (facts->type != 'f' ||
 		filter_admits_file(filter, facts->has_size ? facts->size : filter->size_least,
-				   facts->has_mtime ? facts->mtime_s : INT64_MAX));
+				   facts->has_mtime && !facts->time_about ? facts->mtime_s :
+				   INT64_MAX));
 }
 
 /* ---- the transfer ---- */

@@ -18,6 +18,10 @@
  * resumed. */
 #define FOREIGN_RUN (1u << 20)
 
+/* A time in a LIST line may be too early by this much: it may be only a date, and its time zone is
+ * unknown. */
+#define TIME_ABOUT_S (36 * 3600)
+
 /* A directory of the transfer, here and there. It is kept until the end of the transfer, when its
  * mode and time are set. */
 struct fdir {

@@ -287,6 +287,14 @@ static int get_file(struct worker *w, void *arg, struct err *e)
 	}
 	if (fconn_lost(w->conn, e))
 		return e->code;
+	/* The listing may have had no exact time. */
+	if (!link && facts->has_mtime &&
+	    !filter_admits_file(&w->f->o->filter,
+				facts->has_size ? facts->size : w->f->o->filter.size_least,
+				facts->mtime_s + (facts->time_about ? TIME_ABOUT_S : 0))) {
+		foreign_known(w->f, t, 0);
+		return 0;
+	}
 	if (!link && facts->has_size)
 		foreign_known(w->f, t, facts->size);
 

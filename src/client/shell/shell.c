@@ -172,7 +172,7 @@ static enum exit_status call_run(struct call *c)
 	/* The options that all commands accept. */
 	rc = call_settings(c, ON_ALL, &a, &e);
 	if (!rc) {
-		rc = options_load(&a, &c->sh->here, &o, &e);
+		rc = options_load(&a, &c->sh->here, NULL, &o, &e);
 		free(a.settings);
 	}
 	if (rc) {
@@ -509,7 +509,7 @@ enum exit_status shell_main(const struct option_args *a)
 	struct options o;
 	struct shell *sh;
 
-	if (options_load(a, &none, &o, &e)) {
+	if (options_load(a, &none, NULL, &o, &e)) {
 		log_error("%s", e.text);
 		return EXIT_USAGE;
 	}

@@ -443,7 +443,7 @@ const struct option_def rftpd_options[] = {
 	       "the system user of accounts that are no system users (ftp)"),
 	FLAG("allow-root", 0, allow_root, OF_NET, "let accounts with user id 0 log in"),
 	STRING("admin", 0, "LIST", admin, OF_NET,
-	       "users that rftp status shows the transfers of all, with commas (none)"),
+	       "users who see all transfers in rftp status, separated by commas (none)"),
 	{ .name = "umask", .arg = "OCTAL", .kind = &kind_umask, .where = IN_FILE,
 	  AT(tuning.umask), .high = 0777, .help = "permission bits that new files do not get (022)" },
 	TIME("parts-age", parts_age, SECOND, 36500 * 24 * HOUR, "never", IN_FILE,

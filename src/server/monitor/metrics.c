@@ -63,9 +63,12 @@ int metrics_transfer(struct monitor *m, struct conn *c, const struct transfer_re
 	uint64_t age = min_u64(now_ns() - a->since, UINT64_MAX / BYTES_PER_NS);
 
 	if (r->state > TRANSFER_ENDS || r->sends > 1 || r->carrier >= CARRIERS || r->code > 0 ||
-	    (r->state != TRANSFER_BEGINS && (!a->running || r->sends != old->sends)) ||
+	    (r->state != TRANSFER_BEGINS && a->running && r->sends != old->sends) ||
 	    !memchr(r->path, '\0', sizeof(r->path)))
 		return -EPROTO;
+	/* The message of its beginning can be lost while this process is busy. */
+	if (r->state != TRANSFER_BEGINS && !a->running)
+		return 0;
 	if (r->state == TRANSFER_BEGINS)
 		a->began = now_ns();
 	if (r->state != TRANSFER_BEGINS) {
@@ -115,13 +118,13 @@ static const struct family {
 	unsigned n;
 	const char *label, *words, *help;
 } families[] = {
-	{ "start_time_seconds", AT(started), 1, NO_LABEL, "Start; the counters begin there." },
+	{ "start_time_seconds", AT(started), 1, NO_LABEL, "Start time; the counters begin at 0." },
 	{ "connections", AT(connections), 1, NO_LABEL, "Connections, also without a login." },
 	{ "connections_refused_total", AT(refused), 1, "cause", "address,sessions,host,process",
 	  "Refused connections." },
 	{ "sessions", AT(sessions_now), 1, SECURITY, "Sessions." },
 	{ "sessions_total", AT(sessions), 1, SECURITY, "Sessions that have begun." },
-	{ "sessions_before_restart", AT(before), 1, NO_LABEL, "Those of the rftpd before this." },
+	{ "sessions_before_restart", AT(before), 1, NO_LABEL, "Sessions that the previous rftpd still serves." },
 	{ "logins_total", AT(logins), 1, "method", "anonymous,users,pam,certificate",
 	  "Accepted logins." },
 	{ "logins_refused_total", AT(refused_logins), 1, "cause",
@@ -129,12 +132,12 @@ static const struct family {
 	{ "transfers", AT(transfers_now), 1, DIRECTION, "Running transfers." },
 	{ "transfers_total", AT(transfers), CARRIERS, DIRECTION, "Transfers that have ended." },
 	{ "transfer_failures_total", AT(failures), 1, "cause", "interrupted,connection,permission,"
-	  "name,space,storage,memory,protocol,session,other", "Those that have failed." },
+	  "name,space,storage,memory,protocol,session,other", "Transfers that have failed." },
 	{ "transfer_bytes_total", AT(bytes), CARRIERS, DIRECTION, "Bytes of files." },
 	{ "transfer_files_total", AT(files), CARRIERS, DIRECTION, "Files that are done." },
 	{ "files_failed_total", AT(files_failed), 1, DIRECTION, "Files that have failed." },
-	{ "memory_budget_bytes", AT(budget), 1, NO_LABEL, "For transfers; 0: no limit." },
-	{ "memory_used_bytes", AT(memory), 1, NO_LABEL, "The part that sessions have." },
+	{ "memory_budget_bytes", AT(budget), 1, NO_LABEL, "Memory budget for transfers; 0: unlimited." },
+	{ "memory_used_bytes", AT(memory), 1, NO_LABEL, "Memory of the budget that sessions hold." },
 };
 
 static void put_family(FILE *out, const struct metrics *t, const struct family *f)

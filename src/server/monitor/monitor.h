@@ -228,7 +228,7 @@ enum proc_state {
 	STATE_QUEUED = 2,    /* the same process: its login waits for its turn */
 	STATE_WAITING = 4,   /* preauth: an auth process checks its login */
 	STATE_CHECKING = 8,  /* auth, or the only process: checks a login */
-	STATE_SESSION = 16,  /* has logged in; requests memory for transfers */
+	STATE_SESSION = 16,  /* has logged in; memory, reports, status of transfers */
 	STATE_LOG_ONLY = 32, /* may send only log lines */
 };
 

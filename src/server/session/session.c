@@ -159,8 +159,12 @@ static int on_status(void *arg, struct ftp_session *fs)
 		if (rc == 0)
 			rc = monitor_ask(s->monitor, REQUEST_STATUS, &q, sizeof(q), &a, sizeof(a));
 		line = rc == 0 && a.next ? status_line(&a) : NULL;
+		if (line && buf_len(text) + strlen(line) + 2 > FTP_REPLY_MAX / 2) {
+			log_warn("a reply to SITE STATUS is full: further transfers are left out");
+			break;
+		}
 		if (line && (buf_put(text, " ", 1) || buf_put(text, line, strlen(line))))
-			break; /* the reply is full */
+			rc = -ENOMEM;
 	} while (rc == 0 && a.next);
 	if (rc < 0 || buf_put(text, "", 1))
 		return ftp_session_reply(fs, 550, "No answer from the monitor");

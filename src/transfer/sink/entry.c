@@ -179,7 +179,9 @@ static bool sink_passes_over(struct sink *s, struct sink_file *f)
 	case POLICY_CHECKSUM:
 		if (f->meta.type != FT_FILE)
 			return !f->other;
-		/* Files with data are compared by their digests. */
+		/* Files with data are compared by their digests, those of one hole by time. */
+		if (f->counts && f->meta.size && !atomic_load(&f->left))
+			return !f->other;
 		if (f->meta.size || st.st_size || !S_ISREG(st.st_mode) ||
 		    (f->flags & ENTRY_F_NOSIZE))
 			return false;
@@ -419,8 +421,8 @@ static bool must_compare(struct sink *s, struct sink_file *f)
 {
 	struct stat st;
 
-	return s->x.c->request.policy == POLICY_CHECKSUM && f->meta.type == FT_FILE &&
-	       f->meta.size && !(f->flags & ENTRY_F_NOSIZE) && !s->discard && !s->stream &&
+	return s->x.c->request.policy == POLICY_CHECKSUM && f->counts && f->meta.size &&
+	       atomic_load(&f->left) && !(f->flags & ENTRY_F_NOSIZE) && !s->discard && !s->stream &&
 	       !entry_look(f, &st) && S_ISREG(st.st_mode) && (uint64_t)st.st_size == f->meta.size;
 }
 

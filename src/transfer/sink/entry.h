@@ -116,7 +116,7 @@ struct sink_entries {
 	_Atomic uint64_t live;         /* entries that are not over */
 	_Atomic uint64_t details;      /* bytes of all files' ranges and attributes */
 	spans_budget got_room, had_room; /* of all files' got and had */
-	_Atomic uint64_t bytes_offered; /* bytes of runs that the source has yet to compare */
+	_Atomic uint64_t bytes_offered; /* of runs and files that the source reads to compare: their sum */
 	atomic_bool pipe;              /* an entry without a size was received */
 	struct done done;              /* has its own lock */
 	pthread_mutex_t lock;

@@ -152,24 +152,42 @@ static int on_failed(struct source *s, struct buf *p)
 	return 0;
 }
 
-/* True: f waits for a verdict. It goes on waiting. */
-static bool still_asks(struct source *s, const struct sfile *f)
+/* The sink wants the digest of f, which goes on waiting for a verdict. -EPROTO: f may not be asked
+ * for it, or was. */
+static int on_digest_wanted(struct source *s, struct sfile *f)
+{
+	bool asked, may;
+
+	pthread_mutex_lock(&s->lock);
+	asked = f->asked;
+	may = s->x.c->request.policy == POLICY_CHECKSUM && f->kind == SFILE_PATH && f->size &&
+	      !f->digested;
+	if (asked && may)
+		f->digest = f->digested = true;
+	pthread_mutex_unlock(&s->lock);
+	if (asked && may)
+		plan_ready(s->plan, sfile_ref(f));
+	return asked && !may ? -EPROTO : 0;
+}
+
+/* True: a reader computes the digest of f. No other thread may change f. */
+static bool digest_is_due(struct source *s, const struct sfile *f)
 {
 	LOCK_GUARD(guard, &s->lock);
 
-	return f->asked;
+	return f->digest;
 }
 
-static void on_verdict(struct source *s, uint64_t id, uint8_t verdict)
+static int on_verdict(struct source *s, uint64_t id, uint8_t verdict)
 {
 	struct sfile *f = entry_file(s, id);
 	bool was;
+	int r = 0;
 
 	if (f && verdict == VERDICT_DIGEST) {
-		if (f->kind == SFILE_PATH && f->size && still_asks(s, f)) {
-			f->digest = true;
-			plan_ready(s->plan, sfile_ref(f));
-		}
+		r = on_digest_wanted(s, f);
+	} else if (f && digest_is_due(s, f)) {
+		r = -EPROTO;
 	} else if (f && take_asked(s, f)) {
 		if (verdict == VERDICT_SKIP) {
 			if (sfile_kind_counts(f->kind))
@@ -186,6 +204,7 @@ static void on_verdict(struct source *s, uint64_t id, uint8_t verdict)
 		plan_unexpect(s->plan);
 	}
 	sfile_put(f);
+	return r;
 }
 
 static int on_verdicts(struct source *s, struct buf *p)
@@ -197,7 +216,7 @@ static int on_verdicts(struct source *s, struct buf *p)
 	while (!r && buf_len(p)) {
 		r = bulk_verdict_get(p, &id, &verdict);
 		if (!r)
-			on_verdict(s, id, verdict);
+			r = on_verdict(s, id, verdict);
 	}
 	return r;
 }
@@ -238,8 +257,8 @@ static int on_runs(struct source *s, struct buf *p)
 	f = entry_file(s, id);
 	if (!f)
 		return 0;
-	/* While the file waits for its verdict no other thread uses it. */
-	r = sfile_add_runs(f, p);
+	/* While the file waits for its verdict only a reader that computes its digest uses it. */
+	r = digest_is_due(s, f) ? -EPROTO : sfile_add_runs(f, p);
 	sfile_put(f);
 	return r;
 }

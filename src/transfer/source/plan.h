@@ -45,8 +45,8 @@ struct sfile {
 	_Atomic uint32_t refs;
 	atomic_bool failed;         /* reported already: no more of it is sent */
 	bool asked;                 /* waits for a verdict; the source's lock */
-	bool digest;                /* the sink wants its digest; set before it is ready, and
-				     * cleared by the reader */
+	bool digest;                /* the sink wants its digest, which was not sent yet */
+	bool digested;              /* the sink has asked for it; both: the source's lock */
 	bool kept;                  /* the sink's journal has data of it; the source's lock */
 	uint64_t address;           /* on its disk; set before it is ready */
 

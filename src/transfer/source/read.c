@@ -469,7 +469,9 @@ static int reader_send_digest(struct reader *r, struct sfile *f)
 		reader_file_changed(r, f, changed);
 	else if (rc)
 		reader_file_failed(r, f, rc, NULL);
+	pthread_mutex_lock(&r->s->lock);
 	f->digest = false;
+	pthread_mutex_unlock(&r->s->lock);
 	if (rc == 0 && !changed)
 		rc = bulk_digest_put(b, f->id, digest);
 	if (rc == 0 && !changed)

@@ -111,7 +111,7 @@ int bulk_init(struct bulk *b, struct server *s, struct report *r, enum bulk_op o
 	b->server = s;
 	rc = bulk_request_of(o, op, &b->c.request);
 	if (rc)
-		return err_sys(e, rc, "request");
+		err_sys(e, rc, "request");
 	if (r)
 		b->c.events = report_events(r);
 	b->c.stop = signals_fd();
@@ -146,7 +146,8 @@ int bulk_init(struct bulk *b, struct server *s, struct report *r, enum bulk_op o
 	t->pages = pages[o->hugepages];
 	t->balance_percent = o->balance;
 	t->balance_ns = o->balance_ns;
-	rc = o->numa ? place_wish_parse(&t->place, o->numa, e) : 0;
+	if (!rc && o->numa)
+		rc = place_wish_parse(&t->place, o->numa, e);
 	t->place.cores = o->pin;
 	t->place.nics = o->nic_node;
 	if (!rc)

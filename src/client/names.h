@@ -31,8 +31,8 @@ const char *name_tail(const char *path);
 char *name_trimmed(const char *path);
 /* Must path, as a destination, be a directory: "", ".", "x/", "x/.."? */
 bool names_directory(const char *path);
-/* Where, in a named path, the path for the filter begins: at its last component, or behind a path that
- * names_directory(). */
+/* Where, in a named path, the path for the filter begins: at its last component, or behind a path
+ * that names_directory(). */
 size_t name_rel_at(const char *path);
 
 /* ---- output ---- */

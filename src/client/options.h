@@ -88,8 +88,8 @@ void options_settle(struct option_args *a, unsigned command);
 /* Load the options for the server p (without a host: for none): defaults, then /etc/rftp.conf, the
  * user's rftp.conf, the environment (RFTP_RATE, for example) and the command line; later ones take
  * precedence. first: NULL, or the options that this command line has given before; their filter is
- * copied, because a file of rules can be read only once if it is a pipe. 0, and options_clear() frees
- * o; or -EINVAL with text: o is empty. */
+ * copied, because a file of rules can be read only once if it is a pipe. 0, and options_clear()
+ * frees o; or -EINVAL or -ENOMEM with text: o is empty. */
 int options_load(const struct option_args *a, const struct url *p, const struct options *first,
 		 struct options *o, struct err *e);
 /* Print the settings of o, of options_load(), that are not defaults, as lines of rftp.conf with

@@ -389,8 +389,12 @@ static int remove_below(struct server *s, const char *path, size_t at, unsigned 
 			kept = true;
 			continue;
 		}
-		one = !name ? err_sys(to, -ENOMEM, "names") : r->lists ? directory : directory ?
-		      s->foreign ? remove_link(s, name, to) : 1 : server_simple(s, FTP_DELE, name, to);
+		if (!name)
+			one = err_sys(to, -ENOMEM, "names");
+		else if (!directory)
+			one = r->lists ? 0 : server_simple(s, FTP_DELE, name, to);
+		else
+			one = r->lists || !s->foreign ? 1 : remove_link(s, name, to);
 
 		if (one == 1)
 			one = remove_below(s, name, at, depth + 1, r, to);

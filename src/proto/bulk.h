@@ -57,7 +57,7 @@ enum bulk_type {
 			      * this data channel; other channels carry the channel's blocks */
 	BULK_CHANNELS = 28, /* sink → source, every 250 ms: for each data channel u64 received
 			     * bytes, u64 complete blocks that are not acknowledged yet */
-	BULK_DIGEST = 29,   /* source → sink, after VERDICT_DIGEST: entry id, digest of the file */
+	BULK_DIGEST = 29,   /* source → sink, after VERDICT_DIGEST: digests of files */
 	BULK_SKIPPED = 128, /* unknown types from here on are skipped */
 	BULK_PLACE = 128,   /* sink → source, on one host: the directory created for a named
 			     * source */
@@ -101,7 +101,7 @@ enum {
 	BULK_F_SEQUENTIAL = 1 << 14, /* the sink is a stream: blocks in order of offset */
 	BULK_F_AGAIN = 1 << 15,    /* a repeated attempt. Put: entries may be COMMITTED. Get: the
 				    * source asks about each file */
-	BULK_F_ARCHIVE = 1 << 18,  /* with OWNER and XATTRS: only as far as the sink's account may */
+	BULK_F_ARCHIVE = 1 << 18,  /* with OWNER and XATTRS: as far as the sink's account may */
 	BULK_F_CHECKSUM = 1 << 17, /* the policy may be POLICY_CHECKSUM */
 	BULK_F_FILTER = 1 << 16,   /* the request carries a filter for the source */
 };
@@ -154,8 +154,8 @@ void bulk_request_clear(struct bulk_request *r);
 
 /* For a copy between servers: from is the client's request; to becomes the request that the
  * source's server sends to the sink's server. The fields that describe one side or one connection
- * are cleared, and the caller sets them. The source applies the filter, so the sink does not receive
- * it. Both share base and filter: clear only from. */
+ * are cleared, and the caller sets them. The source applies the filter, so the sink does not
+ * receive it. Both share base and filter: clear only from. */
 void bulk_request_onward(const struct bulk_request *from, struct bulk_request *to);
 int bulk_request_put(struct buf *b, const struct bulk_request *r);
 
@@ -255,7 +255,7 @@ int bulk_runs_head_get(struct buf *b, uint64_t *id);
 int bulk_run_put(struct buf *b, uint64_t offset, uint32_t length, const uint8_t digest[16]);
 int bulk_run_get(struct buf *b, uint64_t *offset, uint32_t *length, uint8_t digest[16]);
 
-/* BULK_DIGEST: u64 id, then file_digest(). */
+/* BULK_DIGEST: pairs of u64 id, file_digest() to the end of the frame. */
 int bulk_digest_put(struct buf *b, uint64_t id, const uint8_t digest[16]);
 int bulk_digest_get(struct buf *b, uint64_t *id, uint8_t digest[16]);
 

@@ -263,7 +263,8 @@ int runs_compare(int fd, struct part_run *v, size_t n, const atomic_bool *stop, 
 
 int file_digest(int fd, uint64_t size, const atomic_bool *stop, uint8_t digest[RUN_DIGEST_BYTES])
 {
-	uint8_t *room CLEANUP_FREE = malloc(DIGEST_RUN), chain[2 * RUN_DIGEST_BYTES] = { 0 };
+	uint8_t *room CLEANUP_FREE = malloc(size < DIGEST_RUN ? (size_t)size + 1 : DIGEST_RUN);
+	uint8_t chain[2 * RUN_DIGEST_BYTES] = { 0 };
 
 	if (!room)
 		return -ENOMEM;

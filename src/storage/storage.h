@@ -315,8 +315,8 @@ int64_t part_runs(struct part *p, part_run_fn *fn, void *arg, struct err *e);
 int runs_compare(int fd, struct part_run *v, size_t n, const atomic_bool *stop, part_run_fn *fn,
 		 void *arg);
 
-/* The digest of the size bytes of the file behind fd: with d = 16 zero bytes, for each MiB in order,
- * d = XXH3-128(d, XXH3-128(MiB)). Detects accidental differences, not attacks. 0; -ECANCELED: *stop
+/* The digest of the size bytes of the file behind fd: with d = 16 zero bytes, for each MiB in
+ * order, d = XXH3-128(d, XXH3-128(MiB)). Detects accidental differences, not attacks. 0; -ECANCELED: *stop
  * (may be NULL) became true; -EIO: the file is shorter; or another negative errno. */
 int file_digest(int fd, uint64_t size, const atomic_bool *stop, uint8_t digest[RUN_DIGEST_BYTES]);
 

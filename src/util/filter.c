@@ -65,8 +65,8 @@ static bool set_add_named(uint8_t *set, const char *name, size_t len)
 	return false;
 }
 
-/* Parse the class after "[" into set. Returns the byte after its "]"; NULL: it does not close, or has
- * an unknown class in it. */
+/* Parse the class after "[" into set. Returns the byte after its "]"; NULL: it does not close, or
+ * has an unknown class in it. */
 static const char *set_parse(uint8_t *set, const char *at)
 {
 	bool inverted = *at == '!' || *at == '^';
@@ -215,8 +215,9 @@ static void token_step(const struct filter_rule *r, size_t i, uint8_t c, struct 
 
 static void states_step(struct states *s, const struct filter_rule *r, uint8_t c)
 {
-	struct states next = { .words = s->words };
+	struct states next;
 
+	next.words = s->words;
 	memset(next.bits, 0, s->words * sizeof(next.bits[0]));
 	for (size_t w = 0; w < s->words; w++)
 		for (uint64_t left = s->bits[w]; left; left &= left - 1) {

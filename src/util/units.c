@@ -224,9 +224,9 @@ bool list_has(const char *list, const char *word)
 {
 	const size_t len = strlen(word);
 
-	for (const char *s = list; s && *s; s += strcspn(s, ",")) {
+	for (const char *s = list; s && *s; s += strcspn(s, ", ")) {
 		s += strspn(s, ", ");
-		if (strcspn(s, ",") == len && !memcmp(s, word, len))
+		if (strcspn(s, ", ") == len && !memcmp(s, word, len))
 			return true;
 	}
 	return false;

@@ -13,9 +13,9 @@ int parse_size(const char *s, uint64_t *bytes);
 /* "10" (seconds), "30s", "5m", "1h", "200ms" in nanoseconds. 0; -EINVAL; -ERANGE. */
 int parse_duration(const char *s, uint64_t *ns);
 
-/* A time in seconds since 1970: "2026-01-31", "2026-01-31 12:00", "2026-01-31T12:00:30" (local time; UTC
- * with "Z" at the end), "@SECONDS", or an age such as "90m", "36h", "7d" before now. 0; -EINVAL;
- * -ERANGE. */
+/* A time in seconds since 1970: "2026-01-31", "2026-01-31 12:00", "2026-01-31T12:00:30" (local time;
+ * UTC with "Z" at the end), "@SECONDS", or an age such as "90m", "36h", "7d" before now. 0;
+ * -EINVAL; -ERANGE. */
 int parse_moment(const char *s, int64_t now, int64_t *sec);
 
 /* Bytes per second: a size ("100M"), or bits with "bit" ("10Gbit", powers of 1000). 0; -EINVAL;
@@ -30,7 +30,7 @@ int parse_tos(const char *s, uint64_t *byte);
 /* on|yes|true|1, off|no|false|0. 0; -EINVAL. */
 int parse_bool(const char *s, bool *v);
 
-/* Is word in list, such as "cpu,memory"? list NULL: no. */
+/* Is word in list, such as "cpu,memory" or "cpu, memory"? list NULL: no. */
 bool list_has(const char *list, const char *word);
 
 /* "1.5 GiB", "812 MiB/s", "1:02:03"; each writes at most n bytes with its NUL and returns out. */

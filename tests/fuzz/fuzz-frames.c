@@ -42,7 +42,8 @@ static void take_digest(struct buf *b)
 	uint8_t digest[16];
 	uint64_t id;
 
-	bulk_digest_get(b, &id, digest);
+	while (buf_len(b) && !bulk_digest_get(b, &id, digest))
+		;
 }
 
 static void take_places(struct buf *b)

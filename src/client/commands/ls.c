@@ -70,6 +70,8 @@ static int ls_filter(const struct job *j, const char *path, size_t at, struct fa
 {
 	size_t kept = 0;
 
+	if (!j->o.filter.n)
+		return 0;
 	for (size_t i = 0; i < l->n; i++) {
 		CLEANUP_FREE char *there = name_below(path, l->all[i].name);
 		bool is_dir = l->all[i].type == 'd';

@@ -5,8 +5,12 @@
 
 #include <glob.h>
 #include <inttypes.h>
+#include <poll.h>
+#include <sys/wait.h>
 
 #define EVERY_NS ((uint64_t)15 * 1000000000)
+#define END_NS ((uint64_t)5 * 1000000000)
+#define END_POLL_MS 20
 
 /* More than any machine can do: about 1 TB and 1,000,000 files per second. */
 enum { BYTES_PER_NS = 1024, NS_PER_FILE = 1000 };
@@ -66,12 +70,11 @@ int metrics_transfer(struct monitor *m, struct conn *c, const struct transfer_re
 	    (r->state != TRANSFER_BEGINS && a->running && r->sends != old->sends) ||
 	    !memchr(r->path, '\0', sizeof(r->path)))
 		return -EPROTO;
-	/* The message of its beginning can be lost while this process is busy. */
-	if (r->state != TRANSFER_BEGINS && !a->running)
-		return 0;
-	if (r->state == TRANSFER_BEGINS)
+	if (r->state == TRANSFER_BEGINS) {
 		a->began = now_ns();
-	if (r->state != TRANSFER_BEGINS) {
+	} else if (!a->running) {
+		return 0; /* the report of its beginning was lost: this process was busy */
+	} else {
 		count(&t->bytes[r->sends][r->carrier], &a->bytes, old->bytes, r->bytes,
 		      age * BYTES_PER_NS);
 		count(&t->files[r->sends][r->carrier], &a->files, old->files, r->files,
@@ -124,7 +127,8 @@ static const struct family {
 	  "Refused connections." },
 	{ "sessions", AT(sessions_now), 1, SECURITY, "Sessions." },
 	{ "sessions_total", AT(sessions), 1, SECURITY, "Sessions that have begun." },
-	{ "sessions_before_restart", AT(before), 1, NO_LABEL, "Sessions that the previous rftpd still serves." },
+	{ "sessions_before_restart", AT(before), 1, NO_LABEL,
+	  "Sessions that the previous rftpd still serves." },
 	{ "logins_total", AT(logins), 1, "method", "anonymous,users,pam,certificate",
 	  "Accepted logins." },
 	{ "logins_refused_total", AT(refused_logins), 1, "cause",
@@ -136,8 +140,10 @@ static const struct family {
 	{ "transfer_bytes_total", AT(bytes), CARRIERS, DIRECTION, "Bytes of files." },
 	{ "transfer_files_total", AT(files), CARRIERS, DIRECTION, "Files that are done." },
 	{ "files_failed_total", AT(files_failed), 1, DIRECTION, "Files that have failed." },
-	{ "memory_budget_bytes", AT(budget), 1, NO_LABEL, "Memory budget for transfers; 0: unlimited." },
-	{ "memory_used_bytes", AT(memory), 1, NO_LABEL, "Memory of the budget that sessions hold." },
+	{ "memory_budget_bytes", AT(budget), 1, NO_LABEL,
+	  "Memory budget for transfers; 0: unlimited." },
+	{ "memory_used_bytes", AT(memory), 1, NO_LABEL,
+	  "Memory of the budget that sessions hold." },
 };
 
 static void put_family(FILE *out, const struct metrics *t, const struct family *f)
@@ -260,6 +266,34 @@ int metrics_write(struct monitor *m, struct err *e)
 	if (!out || fclose(out))
 		return err_sys(e, -ENOMEM, "metrics file");
 	return write_file_atomic(file, text, len, 0644, e) ? err_prefix(e, "metrics file") : 0;
+}
+
+bool metrics_reaped(struct monitor *m, pid_t pid, int status)
+{
+	if (pid != m->metrics.writer)
+		return false;
+	m->metrics.writer = 0;
+	if (WIFSIGNALED(status))
+		log_error("the writer of the metrics file died of signal %d", WTERMSIG(status));
+	return true;
+}
+
+void metrics_end(struct monitor *m)
+{
+	uint64_t until = now_ns() + END_NS;
+	struct err e = ERR_INIT;
+
+	/* A late writer must not replace the last file; one that hangs must not delay the end. */
+	while (m->metrics.writer && waitpid(m->metrics.writer, NULL, WNOHANG) == 0) {
+		if (now_ns() > until) {
+			log_error("the metrics file is not written at the end: its file system "
+				  "does not answer");
+			return;
+		}
+		poll(NULL, 0, END_POLL_MS);
+	}
+	if (metrics_write(m, &e) < 0)
+		log_error("%s", e.text);
 }
 
 int metrics_tend(struct monitor *m)

@@ -274,8 +274,8 @@ static void conns_reap(struct monitor *m)
 	pid_t pid;
 
 	while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
-		if (pid == m->metrics.writer)
-			m->metrics.writer = 0;
+		if (metrics_reaped(m, pid, status))
+			continue;
 		for (unsigned i = 0; i < m->conns.nslots; i++) {
 			struct conn *c = &m->conns.slots[i];
 
@@ -462,7 +462,6 @@ static bool monitor_is_busy(const struct monitor *m)
 static void monitor_stop(struct monitor *m)
 {
 	unsigned sessions = m->conns.nused + m->handover.sessions;
-	struct err e = ERR_INIT;
 
 	listener_close(&m->listener);
 	if (sessions)
@@ -476,12 +475,8 @@ static void monitor_stop(struct monitor *m)
 		monitor_round(m);
 	conns_signal(&m->conns, SIGKILL);
 	handover_stop(&m->handover);
-
-	/* A late writer must not replace the last file. */
-	if (m->metrics.writer)
-		waitpid(m->metrics.writer, NULL, 0);
-	if (!m->handover.replaced && metrics_write(m, &e) < 0)
-		log_error("%s", e.text);
+	if (!m->handover.replaced)
+		metrics_end(m);
 	log_info("stopped");
 }
 

@@ -216,6 +216,10 @@ void metrics_put_ports(FILE *out, const char *sysfs);
 /* Write the file of --metrics-file, if there is one, and without connections with the last gauges.
  * 0, or a negative errno with text. */
 int metrics_write(struct monitor *m, struct err *e);
+/* pid has ended with status of waitpid(2). True: it was a writer of the file. */
+bool metrics_reaped(struct monitor *m, pid_t pid, int status);
+/* Write the last file, after a writer that still runs, but do not wait long for it. */
+void metrics_end(struct monitor *m);
 /* Start a child that writes the file, if it is time. Returns the ms after which to call again; -1:
  * not before a child ends, or the settings change. */
 int metrics_tend(struct monitor *m);

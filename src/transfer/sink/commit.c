@@ -325,7 +325,7 @@ void sink_jobs(struct sink *s, struct jobs *later)
  * one if a part must be read back. */
 static unsigned batch_of(enum sink_job job)
 {
-	return job == JOB_COMMIT ? BATCH : job == JOB_EMPTY ? BATCH / 4 : 1;
+	return job == JOB_COMMIT ? BATCH : job == JOB_EMPTY || job == JOB_DIGEST ? BATCH / 4 : 1;
 }
 
 /* Take jobs of one kind; sleeps until there are some. Returns their number; 0: no more will
@@ -431,24 +431,6 @@ static int make_empty(struct sink *s, struct sink_file *f, struct err *e)
 	return r;
 }
 
-/* Compute the digest of the existing file. If it cannot be read, the source sends its file. */
-static int digest_existing(struct sink *s, struct sink_file *f)
-{
-	int dfd = dir_pin(f->parent->dir);
-	int fd CLEANUP_CLOSE = dfd < 0 ? -1 : openat(dfd, f->name, O_RDONLY | O_NOFOLLOW |
-						     O_NONBLOCK | O_CLOEXEC);
-	struct stat st;
-
-	if (dfd >= 0)
-		dir_unpin(f->parent->dir);
-	if (fd >= 0 && !fstat(fd, &st) && S_ISREG(st.st_mode) &&
-	    (uint64_t)st.st_size == f->meta.size) {
-		f->ino = st.st_ino;
-		f->has_digest = !file_digest(fd, f->meta.size, &s->x.failed, f->digest_here);
-	}
-	return sink_file_digested(s, f);
-}
-
 static void committer_job(struct sink *s, struct sink_file *f)
 {
 	struct err e = ERR_INIT;
@@ -460,10 +442,8 @@ static void committer_job(struct sink *s, struct sink_file *f)
 		r = offer_part(s, f, &e);
 		if (r == -EBUSY && busy_again(s, f))
 			return;
-		if (!r)
-			r = sink_flush_verdicts(s);
 	} else if (f->job == JOB_DIGEST) {
-		r = digest_existing(s, f);
+		r = sink_file_digest(s, f);
 	} else if (f->job == JOB_EMPTY) {
 		r = make_empty(s, f, &e);
 	}
@@ -510,6 +490,7 @@ static void *committer_main(void *arg)
 	struct sink *s = arg;
 	struct sink_file *batch[BATCH];
 	unsigned n;
+	int r;
 
 	while ((n = take_jobs(s, batch))) {
 		if (batch[0]->job == JOB_COMMIT)
@@ -519,6 +500,9 @@ static void *committer_main(void *arg)
 				committer_job(s, batch[i]);
 			sink_file_put(s, batch[i]);
 		}
+		r = sink_flush_verdicts(s);
+		if (r)
+			xfer_control_failed(&s->x, r);
 		LOCK_GUARD(guard, &s->commits.lock);
 		s->commits.busy--;
 		pthread_cond_broadcast(&s->commits.done);

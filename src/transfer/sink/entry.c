@@ -119,11 +119,15 @@ static bool not_older(const struct stat *st, const struct meta *m)
 		(uint32_t)st->st_mtim.tv_nsec >= m->mtime_ns);
 }
 
+static bool same_time(const struct stat *st, const struct meta *m)
+{
+	return st->st_mtim.tv_sec == m->mtime_s && (uint32_t)st->st_mtim.tv_nsec == m->mtime_ns;
+}
+
 static bool same_file(const struct stat *st, const struct meta *m)
 {
 	return (m->type == FT_LINK ? S_ISLNK(st->st_mode) : S_ISREG(st->st_mode)) &&
-	       (uint64_t)st->st_size == m->size && st->st_mtim.tv_sec == m->mtime_s &&
-	       (uint32_t)st->st_mtim.tv_nsec == m->mtime_ns;
+	       (uint64_t)st->st_size == m->size && same_time(st, m);
 }
 
 /* True: the existing file seems to have f's contents, but the attributes that the request preserves
@@ -135,7 +139,8 @@ static bool attributes_differ(const struct sink *s, const struct sink_file *f, c
 
 	if (f->meta.type != FT_FILE)
 		return false;
-	return (flags & BULK_F_XATTRS) || ((flags & BULK_F_OWNER) &&
+	return (flags & BULK_F_XATTRS) ||
+	       ((flags & BULK_F_TIMES) && !same_time(st, &f->meta)) || ((flags & BULK_F_OWNER) &&
 		(st->st_uid != f->meta.uid || st->st_gid != f->meta.gid)) ||
 	       ((flags & BULK_F_MODES) &&
 		mode_to_give(f->meta.mode, flags & BULK_F_OWNER, has) != has);
@@ -186,7 +191,7 @@ static bool sink_passes_over(struct sink *s, struct sink_file *f)
 		    (f->flags & ENTRY_F_NOSIZE))
 			return false;
 		f->other = false;
-		f->differs = true;
+		f->differs = attributes_differ(s, f, &st);
 		f->ino = st.st_ino;
 		return true;
 	default:
@@ -242,7 +247,7 @@ static int sink_correct(struct sink *s, struct sink_file *f)
 	if (!r && (flags & BULK_F_XATTRS))
 		r = sink_attributes_end(s, xattrs_correct(fd, f->xattrs, f->xattrs_len, f->name,
 							  &e), &e);
-	if (!r && (flags & BULK_F_TIMES) && f->ino)
+	if (!r && (flags & BULK_F_TIMES) && !same_time(&st, &f->meta))
 		r = fd_utimens(fd, t);
 	return r;
 }
@@ -436,17 +441,32 @@ static int entry_answer(struct sink *s, struct sink_file *f)
 	return sink_verdict(s, f->id, VERDICT_DIGEST);
 }
 
-int sink_file_digested(struct sink *s, struct sink_file *f)
+/* f has another one of its two digests. After the second one decide. */
+static int entry_digested(struct sink *s, struct sink_file *f)
 {
-	bool equal;
-	int r;
-
 	if (atomic_fetch_add(&f->digests, 1) == 0 || atomic_load(&f->over))
 		return 0;
-	equal = f->has_digest && !memcmp(f->digest_here, f->digest_there, RUN_DIGEST_BYTES);
-	f->differs = equal;
-	r = entry_decide(s, f, equal);
-	return r ? r : sink_flush_verdicts(s);
+	return entry_decide(s, f, f->has_digest &&
+			    !memcmp(f->digest_here, f->digest_there, RUN_DIGEST_BYTES));
+}
+
+/* If the file cannot be read, the source sends its own. */
+int sink_file_digest(struct sink *s, struct sink_file *f)
+{
+	int dfd = dir_pin(f->parent->dir);
+	int fd CLEANUP_CLOSE = dfd < 0 ? -1 : openat(dfd, f->name, O_RDONLY | O_NOFOLLOW |
+						     O_NONBLOCK | O_CLOEXEC);
+	struct stat st;
+
+	if (dfd >= 0)
+		dir_unpin(f->parent->dir);
+	if (fd >= 0 && !fstat(fd, &st) && S_ISREG(st.st_mode) &&
+	    (uint64_t)st.st_size == f->meta.size) {
+		f->ino = st.st_ino;
+		f->differs = attributes_differ(s, f, &st);
+		f->has_digest = !file_digest(fd, f->meta.size, &s->x.failed, f->digest_here);
+	}
+	return entry_digested(s, f);
 }
 
 static uint64_t data_bytes(const struct bulk_entry *en)
@@ -696,20 +716,21 @@ int sink_digests(struct sink *s, struct buf *p)
 	uint8_t digest[RUN_DIGEST_BYTES];
 	struct sink_file *f;
 	uint64_t id;
-	int r = bulk_digest_get(p, &id, digest);
+	int r = 0;
 
-	if (r)
-		return r;
-	f = sink_file_get(s, id);
-	if (!f)
-		return 0;
-	r = atomic_exchange(&f->digest_due, false) ? 0 : -EPROTO;
-	if (!r) {
-		memcpy(f->digest_there, digest, sizeof(digest));
-		r = sink_file_digested(s, f);
+	while (!r && buf_len(p)) {
+		r = bulk_digest_get(p, &id, digest);
+		f = r ? NULL : sink_file_get(s, id);
+		if (!f)
+			continue;
+		r = atomic_exchange(&f->digest_due, false) ? 0 : -EPROTO;
+		if (!r) {
+			memcpy(f->digest_there, digest, sizeof(digest));
+			r = entry_digested(s, f);
+		}
+		sink_file_put(s, f);
 	}
-	sink_file_put(s, f);
-	return r;
+	return r ? r : sink_flush_verdicts(s);
 }
 
 int sink_source_failed(struct sink *s, struct buf *p)

@@ -116,7 +116,7 @@ struct sink_entries {
 	_Atomic uint64_t live;         /* entries that are not over */
 	_Atomic uint64_t details;      /* bytes of all files' ranges and attributes */
 	spans_budget got_room, had_room; /* of all files' got and had */
-	_Atomic uint64_t bytes_offered; /* of runs and files that the source reads to compare: their sum */
+	_Atomic uint64_t bytes_offered; /* sum of runs and files that the source has to read */
 	atomic_bool pipe;              /* an entry without a size was received */
 	struct done done;              /* has its own lock */
 	pthread_mutex_t lock;
@@ -151,8 +151,9 @@ int sink_verdict(struct sink *s, uint64_t id, uint8_t verdict);
 /* The ticker tells the source that the entry of this id is done. 0 or -ENOMEM. */
 int sink_tell_done(struct sink *s, uint64_t id);
 
-/* f has another one of its two digests: after both decide, and answer the source. */
-int sink_file_digested(struct sink *s, struct sink_file *f);
+/* Compute the digest of the existing file with f's name. If the source's digest is there, too,
+ * decide; the caller flushes the verdicts. Commit threads. */
+int sink_file_digest(struct sink *s, struct sink_file *f);
 
 /* ---- files; any thread ---- */
 

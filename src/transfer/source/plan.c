@@ -324,6 +324,21 @@ static enum plan_answer take_small(struct plan *p, uint32_t room, struct plan_wo
 	return w->nfiles ? PLAN_SMALL : PLAN_FULL;
 }
 
+/* As many as a block has bytes, but at least one. */
+static enum plan_answer take_digests(struct plan *p, struct plan_work *w)
+{
+	uint64_t bytes = 0;
+	struct sfile *f;
+
+	w->nfiles = 0;
+	while ((f = first_ready(p)) && f->digest && w->nfiles < PLAN_BATCH &&
+	       (!w->nfiles || bytes + f->size <= p->block)) {
+		bytes += f->size;
+		w->files[w->nfiles++] = take_ready(p);
+	}
+	return PLAN_DIGEST;
+}
+
 /* Choose the next piece; PLAN_IDLE: there is none now. */
 static enum plan_answer plan_choose(struct plan *p, const struct sfile *mine, uint32_t room,
 				    struct plan_work *w)
@@ -338,7 +353,9 @@ static enum plan_answer plan_choose(struct plan *p, const struct sfile *mine, ui
 	f = first_ready(p);
 	if (!f)
 		return p->active ? piece_of(p, p->active, w) : PLAN_IDLE;
-	if (f->runs || f->digest) {
+	if (f->digest)
+		return take_digests(p, w);
+	if (f->runs) {
 		w->file = take_ready(p);
 		return PLAN_CHECK;
 	}

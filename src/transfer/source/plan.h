@@ -93,8 +93,8 @@ struct plan;
 enum plan_answer {
 	PLAN_SMALL, /* whole files */
 	PLAN_PIECE, /* a piece of a big file */
-	PLAN_CHECK, /* a file whose digest the sink wants; or a file that must be compared with its
-		     * runs first: then call plan_ready() */
+	PLAN_CHECK, /* a file that must be compared with its runs first; then call plan_ready() */
+	PLAN_DIGEST, /* whole files whose digests the sink wants */
 	PLAN_FULL,  /* the next small file does not fit into room: make more */
 	PLAN_IDLE,  /* no work now (only without wait) */
 	PLAN_END,   /* no more work */
@@ -103,7 +103,7 @@ enum plan_answer {
 #define PLAN_BATCH 32
 
 struct plan_work {
-	struct sfile *files[PLAN_BATCH]; /* SMALL: references passed to the caller */
+	struct sfile *files[PLAN_BATCH]; /* SMALL, DIGEST: references passed to the caller */
 	uint32_t nfiles;
 	struct sfile *file;              /* PIECE, CHECK: a reference too */
 	uint64_t offset;

@@ -449,14 +449,13 @@ static int missing_subtract(struct sfile *f, struct bulk_range data, uint32_t *n
 	return rc || at == end ? rc : range_list_add(g, at, end - at);
 }
 
-/* Send the digest of f, for a sink that compares it. f's descriptor is not kept: all files of the
- * window may wait for their verdicts. */
-static int reader_send_digest(struct reader *r, struct sfile *f)
+/* Append the digest of f to b, for a sink that compares it. f's descriptor is not kept: all files of
+ * the window may wait for their verdicts. */
+static int reader_digest(struct reader *r, struct sfile *f, struct buf *b)
 {
 	int fd CLEANUP_CLOSE = reader_open(r, f), changed = 0;
-	struct buf *b CLEANUP_BUF = buf_new(64);
 	uint8_t digest[RUN_DIGEST_BYTES];
-	int rc = fd < 0 ? fd : b ? 0 : -ENOMEM;
+	int rc = fd < 0 ? fd : 0;
 
 	if (rc == 0) {
 		if (!f->ranges)
@@ -472,14 +471,20 @@ static int reader_send_digest(struct reader *r, struct sfile *f)
 	pthread_mutex_lock(&r->s->lock);
 	f->digest = false;
 	pthread_mutex_unlock(&r->s->lock);
-	if (rc == 0 && !changed)
-		rc = bulk_digest_put(b, f->id, digest);
-	if (rc == 0 && !changed)
-		rc = xfer_send(&r->s->x, BULK_DIGEST, b);
-	else
-		rc = 0;
-	sfile_put(f);
-	return rc;
+	return rc || changed ? 0 : bulk_digest_put(b, f->id, digest);
+}
+
+static int reader_send_digests(struct reader *r, struct plan_work *w)
+{
+	struct buf *b CLEANUP_BUF = buf_new(BULK_FRAME_MAX);
+	int rc = b ? flush_open(r) : -ENOMEM; /* the digests may take long */
+
+	for (uint32_t i = 0; i < w->nfiles; i++) {
+		if (!rc)
+			rc = reader_digest(r, w->files[i], b);
+		sfile_put(w->files[i]);
+	}
+	return rc || !buf_len(b) ? rc : xfer_send(&r->s->x, BULK_DIGEST, b);
 }
 
 static int reader_check_runs(struct reader *r, struct sfile *f)
@@ -562,7 +567,6 @@ static int finish_all(struct reader *r)
 static int reader_step(struct reader *r, bool *end)
 {
 	struct plan_work w;
-	int rc;
 
 	switch (next_work(r, &w)) {
 	case PLAN_SMALL:
@@ -570,11 +574,9 @@ static int reader_step(struct reader *r, bool *end)
 	case PLAN_PIECE:
 		return reader_piece(r, &w);
 	case PLAN_CHECK:
-		rc = flush_open(r); /* it may take long */
-		if (rc)
-			sfile_put(w.file);
-		return rc ? rc : w.file->digest ? reader_send_digest(r, w.file) :
-		       reader_check_runs(r, w.file);
+		return reader_check_runs(r, w.file);
+	case PLAN_DIGEST:
+		return reader_send_digests(r, &w);
 	case PLAN_FULL:
 		return flush_open(r);
 	case PLAN_IDLE:

@@ -33,7 +33,7 @@ struct walk {
 	bool links_full;               /* this was logged */
 	struct implied *implied;
 	const struct filter *filter;   /* NULL: none */
-	char *rel;                     /* with a filter: the last asked path below the destination */
+	char *rel;                     /* with a filter: the last path that was asked about */
 	size_t rel_len, rel_room;      /* length of the present directory in it */
 	uint64_t dev;                  /* filesystem of the named source */
 };
@@ -184,8 +184,8 @@ static int walk_put_name(struct walk *w, struct bulk_entry *e, uint8_t type, str
 
 /* ---- the filter ---- */
 
-/* Does the filter include name, in the present directory? 1: yes; 0: no; or -ENOMEM. m NULL: its size
- * and time are not known. */
+/* Does the filter include name, in the present directory? 1: yes; 0: no; or -ENOMEM. m NULL: its
+ * size and time are not known. */
 static int walk_admits(struct walk *w, const char *name, bool is_dir, const struct meta *m)
 {
 	size_t at = w->rel_len + (w->rel_len > 0), need = at + strlen(name) + 1;
@@ -740,8 +740,8 @@ static int walk_end_implied(struct walk *w)
 	return r;
 }
 
-/* Does the filter include all directories of a listed name? The last one becomes the present one. 1:
- * yes; 0: no; or -ENOMEM. */
+/* Does the filter include all directories of a listed name? The last one becomes the present one.
+ * 1: yes; 0: no; or -ENOMEM. */
 static int walk_admits_parents(struct walk *w, const char *target)
 {
 	char *path CLEANUP_FREE = strdup(target), *at = path, *slash;

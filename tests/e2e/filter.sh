@@ -90,6 +90,18 @@ run "${as[@]}" env HOME="$tmp/place" rftp put -q --accept-new --known-hosts "$tm
 	--exclude closed "$tmp/src" "$url/to/"
 check "an excluded one is not" status_is 0
 
+# A directory that cannot be opened, because its parent has no search permission: the walk goes on.
+if is_root; then
+	fresh
+	mkdir -p "$tmp/src/listed/closed"
+	chmod 444 "$tmp/src/listed"
+	chmod 777 "$tmp/to"
+	run "${as[@]}" env HOME="$tmp/place" rftp put -q --accept-new \
+		--known-hosts "$tmp/to/known" -r --exclude listed/closed "$tmp/src" "$url/to/"
+	check "nor is one that cannot be opened" status_is 0
+	check "and all others are sent" test "$(names "$tmp/root/to/src" | wc -w)" = 13
+fi
+
 # ---- --one-file-system ----
 if is_root && unshare -m true 2>/dev/null; then
 	fresh

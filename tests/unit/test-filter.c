@@ -122,12 +122,20 @@ static void test_moments(void **state)
 	assert_int_equal(parse_moment("", 0, &t), -EINVAL);
 }
 
+static void test_list_has(void **state)
+{
+	assert_true(list_has("cpu,memory", "memory") && list_has("a, bob ,c", "bob"));
+	assert_true(list_has("bob", "bob") && list_has("x,bob", "bob"));
+	assert_false(list_has("bobby", "bob") || list_has("", "bob") || list_has(NULL, "bob"));
+	assert_false(list_has("a,,b", ""));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_patterns), cmocka_unit_test(test_first_rule_decides),
 		cmocka_unit_test(test_no_backtracking), cmocka_unit_test(test_limits),
-		cmocka_unit_test(test_moments),
+		cmocka_unit_test(test_moments), cmocka_unit_test(test_list_has),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -432,8 +432,7 @@ static int set_dir_attributes(struct sink *s, struct sink_dir *d)
 		log_warn("%s", e.text);
 	if (flags & BULK_F_OWNER) {
 		r = fd_chown(dfd, d->meta.uid, d->meta.gid);
-		/* Without root's rights set-id bits were not asked for; keep the inherited ones. */
-		owner_given = !r && (!(flags & BULK_F_ARCHIVE) || !geteuid());
+		owner_given = !r;
 		if (r)
 			log_debug("owner of a directory not set: %s", strerror(-r));
 	}

@@ -262,7 +262,6 @@ static void limit_owner(struct meta *m)
 	m->uid = geteuid();
 	if (!group_member(m->gid))
 		m->gid = getegid();
-	m->mode &= 0777;
 }
 
 int sink_attributes_end(struct sink *s, int r, const struct err *e)
@@ -426,8 +425,7 @@ static bool must_compare(struct sink *s, struct sink_file *f)
 {
 	struct stat st;
 
-	return s->x.c->request.policy == POLICY_CHECKSUM && f->counts && f->meta.size &&
-	       atomic_load(&f->left) && !(f->flags & ENTRY_F_NOSIZE) && !s->discard && !s->stream &&
+	return s->x.c->request.policy == POLICY_CHECKSUM && atomic_load(&f->left) && !(f->flags & ENTRY_F_NOSIZE) && !s->discard && !s->stream &&
 	       !entry_look(f, &st) && S_ISREG(st.st_mode) && (uint64_t)st.st_size == f->meta.size;
 }
 

@@ -41,7 +41,7 @@ static unsigned failure_of(int code)
 	};
 	unsigned i = 0;
 
-	for (unsigned k = 0; i < FAILURES - 1 && causes[i][k] != -code;)
+	for (unsigned k = 0; i < FAILURES - 1 && code != -causes[i][k];)
 		if (!causes[i][k++]) {
 			i++;
 			k = 0;

@@ -818,7 +818,9 @@ void *source_walk(void *arg)
 		r = walk_flush(&w);
 	if (!r)
 		r = xfer_send(&s->x, BULK_WALKED, NULL);
-	if (r && r != -ECANCELED)
+	if (r == -EPIPE || r == -ETIMEDOUT)
+		xfer_control_failed(&s->x, r);
+	else if (r && r != -ECANCELED)
 		xfer_fail(&s->x, r, "reading the names: %s", strerror(-r));
 
 	inodes_clear(&w.links);

@@ -6,6 +6,9 @@
 #include "server/server.h"
 #include "server/monitor/msg.h"
 
+#ifdef __x86_64__
+#include <immintrin.h>
+#endif
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -75,6 +78,28 @@ __attribute__((noinline)) static void proc_wipe_stack(void)
 	explicit_bzero(end - behind, behind);
 }
 
+#ifdef __x86_64__
+/* Zero the vector registers, in which memcpy(3) and similar functions leave the bytes that they
+ * have moved. Otherwise the dynamic linker can save them to the child's stack. */
+__attribute__((noinline, target("xsave"))) static void proc_wipe_registers(void)
+{
+	/* An XSAVE area without saved state: XRSTOR gives the components in the mask their initial
+	 * values. It loads MXCSR in any case. Intel 64 manual, volume 1, section 13.8. */
+	_Alignas(64) uint8_t area[576] = { 0 };
+	const uint32_t mxcsr = 0x1f80;
+	enum { SSE = 1 << 1, AVX = 1 << 2, AVX512 = 7 << 5 };
+
+	if (!__builtin_cpu_supports("avx")) /* then the kernel supports XSAVE, too */
+		return;
+	memcpy(area + 24, &mxcsr, sizeof(mxcsr));
+	_xrstor64(area, SSE | AVX | AVX512);
+}
+#else
+static void proc_wipe_registers(void)
+{
+}
+#endif
+
 void proc_begin_child(struct monitor *m)
 {
 	/* If the monitor is killed, the child gets SIGTERM and stops cleanly. */
@@ -98,6 +123,7 @@ void proc_begin_child(struct monitor *m)
 	free(steal_ptr(&m->fds));
 	printable_wipe();
 	proc_wipe_stack();
+	proc_wipe_registers();
 	/* Leave root's terminal: a hijacked process must not be able to put input into it. */
 	if (m->sv->separate)
 		setsid();

@@ -41,7 +41,8 @@ int bulk_request_of(const struct options *o, enum bulk_op op, struct bulk_reques
 		{ o->dry_run, BULK_F_DRY_RUN },
 		{ o->files_from, BULK_F_INTO | BULK_F_MKDIRS | BULK_F_SEVERAL },
 		{ o->policy == POLICY_CHECKSUM, BULK_F_CHECKSUM },
-		{ op == BULK_GET && filter_is_set(&o->filter), BULK_F_FILTER },
+		{ (op == BULK_GET || o->delete) && filter_is_set(&o->filter), BULK_F_FILTER },
+		{ o->sync, BULK_F_SYNC },
 	};
 
 	q->op = (uint8_t)op;
@@ -58,6 +59,14 @@ int bulk_request_of(const struct options *o, enum bulk_op op, struct bulk_reques
 	q->offer.block = (uint32_t)o->block;
 	q->offer.channels = (uint16_t)o->channels;
 	q->offer.inflight = o->inflight;
+	q->sync.flags = (uint8_t)((o->delete ? SYNC_DELETE : 0) | (o->force ? SYNC_FORCE : 0) |
+				  (o->delete_excluded ? SYNC_EXCLUDED : 0));
+	q->sync.most = o->max_delete == UINT32_MAX ? UINT64_MAX : o->max_delete;
+	if (o->trash) {
+		q->sync.trash = strdup(o->trash);
+		if (!q->sync.trash)
+			return -ENOMEM;
+	}
 	return filter_copy(&q->filter, &o->filter);
 }
 
@@ -273,7 +282,7 @@ static enum exit_status attempts_give_up(const struct attempts *a, bool resumabl
 
 enum exit_status attempts_run(struct attempts *a, const struct err *setup)
 {
-	bool reached = false, resumable = false;
+	bool reached = false, resumable = false, passed = false;
 
 	if (setup->code) {
 		report_error(a->report, setup);
@@ -302,6 +311,11 @@ enum exit_status attempts_run(struct attempts *a, const struct err *setup)
 		if (!rc && rereads && r.touched) {
 			err_set(&e, -EAGAIN, "%llu file%s changed while being read",
 				(unsigned long long)r.touched, r.touched == 1 ? "" : "s");
+		} else if (!rc && r.in_the_way && !(a->request->flags & BULK_F_DRY_RUN) && !passed) {
+			/* What was in the way of files has been removed: now send the files. */
+			passed = true;
+			report_pass(a->report, &r);
+			continue;
 		} else if (!rc) {
 			report_result(a->report, &r);
 			return r.failed ? EXIT_SOME_FAILED : EXIT_DONE;

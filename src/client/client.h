@@ -73,6 +73,7 @@ void help_version(FILE *out);
 enum exit_status rftp_put(struct job *j);
 enum exit_status rftp_get(struct job *j);
 enum exit_status rftp_cp(struct job *j);
+enum exit_status rftp_sync(struct job *j);
 enum exit_status rftp_ls(struct job *j);
 enum exit_status rftp_stat(struct job *j);
 enum exit_status rftp_mkdir(struct job *j);

@@ -11,6 +11,8 @@ const struct command commands[] = {
 	  "copy files and directories from servers", rftp_get },
 	{ "cp", ON_CP, 1, -1, "[-r] URL... URL",
 	  "copy from a server to another, directly", rftp_cp },
+	{ "sync", ON_SYNC, 2, 2, "[--delete] SOURCE DESTINATION",
+	  "copy the differences of two trees, from or to a server, or between two", rftp_sync },
 	{ "ls", ON_LS, 1, -1, "[-l | -1] [-adRrSt] URL...", "list directories", rftp_ls },
 	{ "stat", ON_STAT, 1, -1, "URL...", "show type, size, owner and time of a file", rftp_stat },
 	{ "mkdir", ON_MKDIR, 1, -1, "[-p] URL...", "make directories", rftp_mkdir },

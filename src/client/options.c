@@ -114,6 +114,16 @@ const struct option_def rftp_options[] = {
 		 "leave files alone that have the same size and time"),
 	CONSTANT("checksum", ON_COPY | IN_CONF, policy, POLICY_CHECKSUM,
 		 "leave files alone that have the same size and digest"),
+	FLAG("delete", 0, ON_SYNC, delete,
+	     "remove what the source does not have, after all else went well"),
+	FLAG("delete-excluded", 0, ON_SYNC, delete_excluded,
+	     "with --delete: names that the rules leave out, too"),
+	NUMBER("max-delete", "N", option_number, ON_SYNC | IN_CONF, max_delete, 0, UINT32_MAX,
+	       "remove nothing if it were more than N names"),
+	STRING("trash", 0, "DIR", ON_SYNC | IN_CONF, trash,
+	       "move removed names there, at the destination"),
+	FLAG("force", 0, ON_SYNC, force,
+	     "--delete also for an empty source, or after a failure"),
 	FLAG("dry-run", 0, ON_COPY | ON_RM, dry_run, "show the actions without taking them"),
 	FLAG("inplace", 0, ON_COPY | IN_CONF, inplace,
 	     "write straight into the file, not into a part beside it"),
@@ -159,7 +169,7 @@ const struct option_def rftp_options[] = {
 	CHOICE("io", ios, ON_BULK | IN_CONF, io, "interface to read and write files (auto)"),
 	CHOICE("direct", directs, ON_BULK | IN_CONF, direct,
 	       "direct I/O past the page cache (auto)"),
-	CHOICE("sort", sorts, ON_PUT | IN_CONF, sort,
+	CHOICE("sort", sorts, ON_PUT | ON_SYNC | IN_CONF, sort,
 	       "read files in the order of their places on the disk (auto)"),
 	CHOICE("prot", prots, ON_ALL | IN_CONF, prot,
 	       "protection of the data on the wire (private)"),
@@ -262,6 +272,7 @@ void options_default(struct options *o)
 	*o = (struct options){
 		.prot = PROT_PRIVATE, .ack = ACK_SYNCED, .retries = 5, .tos = -1,
 		.connect_timeout = 15 * SECOND, .stall = 30 * SECOND, .crc = true,
+		.max_delete = UINT32_MAX,
 	};
 }
 
@@ -559,7 +570,7 @@ static const struct option_hint hints[] = {
 	{ "--compress", "rftp does not compress data" },
 	{ "-P", "rftp shows progress and resumes by default" },
 	{ "-p", "rftp keeps times and modes by default" },
-	{ "--delete", "copies remove nothing: use rftp rm" },
+	{ "--delete", "rftp sync --delete removes what the source does not have" },
 	{ NULL, NULL },
 };
 
@@ -592,6 +603,20 @@ void options_settle(struct option_args *a, unsigned command)
 	}
 }
 
+void options_sync(struct options *o)
+{
+	static const char *const policies[] = {
+		"overwrite", "skip-existing", "update", "skip-same", "checksum",
+	};
+	bool given = false;
+
+	for (size_t i = 0; i < sizeof(policies) / sizeof(policies[0]); i++)
+		given |= option_given(o, policies[i]);
+	if (!given)
+		o->policy = POLICY_SAME;
+	o->sync = o->recursive = true;
+}
+
 int options_load(const struct option_args *a, const struct url *p, const struct options *first,
 		 struct options *o, struct err *e)
 {
@@ -609,6 +634,8 @@ int options_load(const struct option_args *a, const struct url *p, const struct 
 	if (rc == 0)
 		rc = option_args_set(a, &t, e);
 	o->recursive |= o->archive;
+	if (first && first->sync)
+		options_sync(o);
 	if (rc)
 		options_clear(o);
 	return rc;

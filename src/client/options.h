@@ -19,6 +19,10 @@ struct options {
 	int policy;               /* enum bulk_policy */
 	char *files_from;
 	struct filter filter;
+	bool sync;                /* the command is rftp sync */
+	bool delete, delete_excluded, force;
+	unsigned max_delete;      /* names; UINT32_MAX: no limit */
+	char *trash;
 
 	/* transfer */
 	int transport, op, poll, pin, hugepages, io, direct, sort, prot, ack;
@@ -59,11 +63,11 @@ struct options {
 enum {
 	ON_PUT = 1 << 0, ON_GET = 1 << 1, ON_LS = 1 << 2, ON_STAT = 1 << 3, ON_MKDIR = 1 << 4,
 	ON_RM = 1 << 5, ON_MV = 1 << 6, ON_HASH = 1 << 7, ON_BENCH = 1 << 8,
-	ON_SHELL = 1 << 9, ON_CP = 1 << 10, ON_STATUS = 1 << 11,
-	ON_COPY = ON_PUT | ON_GET | ON_CP,
+	ON_SHELL = 1 << 9, ON_CP = 1 << 10, ON_STATUS = 1 << 11, ON_SYNC = 1 << 12,
+	ON_COPY = ON_PUT | ON_GET | ON_CP | ON_SYNC,
 	ON_WIRE = ON_COPY | ON_BENCH,
-	ON_BULK = ON_PUT | ON_GET | ON_BENCH, /* this host sends or receives data */
-	ON_ALL = (1 << 12) - 1,
+	ON_BULK = ON_PUT | ON_GET | ON_SYNC | ON_BENCH, /* this host sends or receives data */
+	ON_ALL = (1 << 13) - 1,
 	NOT_IN_SHELL = 1 << 17,   /* for the command line of rftp, not for commands in its shell */
 };
 
@@ -92,6 +96,8 @@ void options_settle(struct option_args *a, unsigned command);
  * frees o; or -EINVAL or -ENOMEM with text: o is empty. */
 int options_load(const struct option_args *a, const struct url *p, const struct options *first,
 		 struct options *o, struct err *e);
+/* Set what rftp sync implies: -r, and --skip-same if no other policy was given. */
+void options_sync(struct options *o);
 /* Print the settings of o, of options_load(), that are not defaults, as lines of rftp.conf with
  * their sources as comments. */
 void options_show(FILE *out, const struct option_args *a, const struct options *o);

@@ -37,6 +37,9 @@ int totals_add(struct totals *t, const struct transfer_result *r)
 	t->failed += r->failed;
 	t->skipped += r->skipped;
 	t->resumed += r->resumed;
+	t->corrected += r->corrected;
+	t->removed += r->removed;
+	t->removed_bytes += r->removed_bytes;
 	t->left_out += r->local.left_out + r->remote.left_out; /* only the source counts these */
 	t->cpu_local_ns += r->local.cpu_ns;
 	t->cpu_remote_ns += r->remote.cpu_ns;
@@ -100,10 +103,12 @@ json_t *event_progress(const struct transfer_progress *p)
 			 "bottleneck", p->bottleneck);
 }
 
-json_t *event_file(const char *path, uint64_t bytes, bool skipped)
+json_t *event_file(const char *path, uint64_t bytes, enum file_end end)
 {
-	json_t *obj = json_pack("{s:s, s:I, s:b}", "event", "file",
-				"bytes", (json_int_t)bytes, "skipped", skipped);
+	json_t *obj = end == FILE_REMOVED ?
+		json_pack("{s:s, s:I}", "event", "removed", "bytes", (json_int_t)bytes) :
+		json_pack("{s:s, s:I, s:b, s:b}", "event", "file", "bytes", (json_int_t)bytes,
+			  "skipped", end != FILE_COPIED, "corrected", end == FILE_CORRECTED);
 
 	if (obj)
 		json_set_name(obj, "path", path);
@@ -150,7 +155,7 @@ json_t *event_summary(const struct totals *t, int exit_status, const struct err 
 	for (uint32_t i = 0; channels && i < t->nchannels; i++)
 		json_array_append_new(channels, json_number(t->channel_bytes[i]));
 	obj = json_pack("{s:s, s:i, s:I, s:f, s:f, s:I, s:I, s:I, s:f, s:s*, s:s*, s:s*, s:s*, "
-			"s:o*, s:o*, s:o*, s:o*, s:o*, s:o*, s:I}",
+			"s:o*, s:o*, s:o*, s:o*, s:o*, s:o*, s:I, s:I, s:I, s:I}",
 			"event", "summary",
 			"exit", exit_status,
 			"bytes", (json_int_t)t->bytes,
@@ -171,7 +176,14 @@ json_t *event_summary(const struct totals *t, int exit_status, const struct err 
 			"channels", channels,
 			"channels_lost", whole ? json_number(t->channels_lost) : NULL,
 			"fell_back", whole ? json_boolean(t->fell_back) : NULL,
-			"retries", (json_int_t)t->retries);
+			"retries", (json_int_t)t->retries,
+			"corrected", (json_int_t)t->corrected,
+			"removed", (json_int_t)t->removed,
+			"removed_bytes", (json_int_t)t->removed_bytes);
+	if (obj && t->plan) {
+		json_object_set_new(obj, "plan_files", json_number(t->plan_files));
+		json_object_set_new(obj, "plan_bytes", json_number(t->plan_bytes));
+	}
 	if (obj && e)
 		json_set_name(obj, "error", e->text);
 	return obj;
@@ -291,7 +303,8 @@ struct report {
 	struct agreement agreement;
 	bool foreign;                 /* only prot of agreement is valid */
 	struct transfer_progress last;
-	struct { uint64_t bytes, files; } before; /* sums of failed attempts */
+	/* sums of earlier attempts */
+	struct { uint64_t bytes, files, corrected, removed, removed_bytes; } before;
 	/* Used by the main thread only: */
 	bool rereads;                 /* another attempt follows for files that changed while they
 				       * were read */
@@ -377,6 +390,7 @@ struct report *report_new(const struct options *o)
 		return NULL;
 
 	r->o = o;
+	r->totals.plan = o->dry_run;
 	r->progress = !silent && o->progress != PROGRESS_NEVER;
 	r->over = r->progress && isatty(STDERR_FILENO) && term && strcmp(term, "dumb");
 	r->has_summary = !o->quiet && !o->json && (r->progress || o->verbose);
@@ -486,24 +500,30 @@ static void report_on_progress(void *arg, const struct transfer_progress *p)
 		progress_update(r, p);
 }
 
-static void report_on_file_done(void *arg, const char *path, uint64_t bytes, bool skipped)
+static void report_on_file_done(void *arg, const char *path, uint64_t bytes, enum file_end end)
 {
 	struct report *r = arg;
 	bool directory = *path && path[strlen(path) - 1] == '/';
-	const char *left = skipped ? ", left alone" : "";
+	static const char *const ends[] = {
+		"", ", left alone", ", attributes corrected", ", removed",
+	};
 	char size[32], text[40] = "";
 
 	if (directory) /* do not report the size that the file system gives for a directory */
 		bytes = 0;
 	if (r->o->json && (r->o->verbose || r->o->dry_run))
-		report_emit(r, event_file(path, bytes, skipped));
+		report_emit(r, event_file(path, bytes, end));
+	if (end == FILE_COPIED && !directory) {
+		r->totals.plan_files++;
+		r->totals.plan_bytes += bytes;
+	}
 	if (!directory)
 		snprintf(text, sizeof(text), " (%s)", format_size(size, sizeof(size), bytes));
 	if (r->o->dry_run && !r->o->json && !r->o->quiet) {
 		report_hide_progress(r);
-		printf("%s%s%s\n", printable(path), text, left);
+		printf("%s%s%s\n", printable(path), text, ends[end]);
 	} else {
-		log_info("%s%s%s", printable(path), text, left);
+		log_info("%s%s%s", printable(path), text, ends[end]);
 	}
 }
 
@@ -609,6 +629,9 @@ void report_result(struct report *r, const struct transfer_result *res)
 		all.bytes += r->before.bytes;
 		all.files = report_files(r, res->files, res->skipped);
 		all.skipped -= min_u64(all.skipped, r->before.files);
+		all.corrected += r->before.corrected;
+		all.removed += r->before.removed;
+		all.removed_bytes += r->before.removed_bytes;
 		all.wall_ns = now_ns() - r->start_ns;
 		all.local.cpu_ns = cpu_ns() - r->cpu_start_ns;
 	}
@@ -621,11 +644,25 @@ void report_result(struct report *r, const struct transfer_result *res)
 	atomic_store(&r->begun, false);
 	report_set_last_words(r);
 
+	if (r->o->delete && all.failed && !r->o->force)
+		log_warn("nothing was removed, because not everything could be copied; --force "
+			 "removes nevertheless");
+
 	/* Names left out by the server. If this side is the source, each one has been reported
 	 * already. */
 	if (n)
 		log_warn("%llu name%s on the server, not of a file, directory or link: left out",
 			 (unsigned long long)n, n == 1 ? "" : "s");
+}
+
+void report_pass(struct report *r, const struct transfer_result *res)
+{
+	progress_hide(r, true);
+	r->again = true;
+	r->before.corrected += res->corrected;
+	r->before.removed += res->removed;
+	r->before.removed_bytes += res->removed_bytes;
+	log_debug("names that were in the way have been removed: the files follow");
 }
 
 void report_retry(struct report *r, unsigned attempt, unsigned wait, const struct err *e)
@@ -653,6 +690,25 @@ void report_error(struct report *r, const struct err *e)
 		r->totals.failed = 1;
 }
 
+static const char *plural(uint64_t n)
+{
+	return n == 1 ? "" : "s";
+}
+
+/* The totals of a dry run, whose lines have been printed. */
+static void report_plan(const struct totals *t)
+{
+	char copy[32], away[32];
+	uint64_t same = t->skipped - t->corrected;
+
+	printf("to copy: %" PRIu64 " file%s, %s; attributes to correct: %" PRIu64 " file%s; to "
+	       "remove: %" PRIu64 " name%s, %s; to leave alone: %" PRIu64 " file%s\n",
+	       t->plan_files, plural(t->plan_files),
+	       format_size(copy, sizeof(copy), t->plan_bytes), t->corrected, plural(t->corrected),
+	       t->removed, plural(t->removed), format_size(away, sizeof(away), t->removed_bytes),
+	       same, plural(same));
+}
+
 enum exit_status report_end(struct report *r, enum exit_status status)
 {
 	struct totals *t = &r->totals;
@@ -670,9 +726,15 @@ enum exit_status report_end(struct report *r, enum exit_status status)
 		     t->bytes ? format_rate(rate, sizeof(rate), totals_rate(t)) : "",
 		     t->bytes ? ", " : "", (unsigned long long)t->files,
 		     t->files == 1 ? "" : "s");
-	if (t->skipped)
+	if (t->skipped > t->corrected)
 		n += snprintf(text + n, sizeof(text) - (size_t)n, ", %llu left alone",
-			      (unsigned long long)t->skipped);
+			      (unsigned long long)(t->skipped - t->corrected));
+	if (t->corrected)
+		n += snprintf(text + n, sizeof(text) - (size_t)n, ", %llu corrected",
+			      (unsigned long long)t->corrected);
+	if (t->removed)
+		n += snprintf(text + n, sizeof(text) - (size_t)n, ", %llu removed",
+			      (unsigned long long)t->removed);
 	if (t->resumed)
 		n += snprintf(text + n, sizeof(text) - (size_t)n, ", %s were there %s",
 			      format_size(size, sizeof(size), t->resumed),
@@ -681,7 +743,9 @@ enum exit_status report_end(struct report *r, enum exit_status status)
 	if (t->failed)
 		snprintf(text + n, sizeof(text) - (size_t)n, ", %llu failed",
 			 (unsigned long long)t->failed);
-	if (r->has_summary && t->agreed)
+	if (r->o->dry_run && t->agreed && !r->o->json && !r->o->quiet)
+		report_plan(t);
+	else if (r->has_summary && t->agreed)
 		fprintf(stderr, "%s\n", text);
 
 	signals_last_words(NULL);

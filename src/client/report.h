@@ -29,6 +29,9 @@ bool report_begun(const struct report *r);
 void report_rereads(struct report *r, bool rereads);
 /* A transfer has ended with the result res. */
 void report_result(struct report *r, const struct transfer_result *res);
+/* The transfer has removed names that were in the way of files, with the result res; the files
+ * follow in another attempt. */
+void report_pass(struct report *r, const struct transfer_result *res);
 /* An attempt has failed with e, and is repeated after wait seconds. */
 void report_retry(struct report *r, unsigned attempt, unsigned wait, const struct err *e);
 /* A transfer has failed with e, without another attempt. */
@@ -44,6 +47,9 @@ struct totals {
 	bool agreed;
 	bool foreign;                   /* the last transfer was with a foreign server */
 	uint64_t bytes, files, failed, skipped, resumed, left_out;
+	uint64_t corrected, removed, removed_bytes;
+	bool plan;                      /* of a dry run */
+	uint64_t plan_files, plan_bytes; /* to be copied */
 	uint64_t cpu_local_ns, cpu_remote_ns, wall_ns;
 	uint32_t nchannels;             /* channels of all transfers, one after another */
 	uint64_t *channel_bytes;        /* [nchannels] */
@@ -64,7 +70,7 @@ double totals_rate(const struct totals *t); /* bytes per second */
 
 json_t *event_started(const struct agreement *a);
 json_t *event_progress(const struct transfer_progress *p);
-json_t *event_file(const char *path, uint64_t bytes, bool skipped);
+json_t *event_file(const char *path, uint64_t bytes, enum file_end end);
 json_t *event_file_failed(const char *path, int code, const char *text);
 /* A line of bench: at, seconds since the start; seconds and bytes, of this interval. */
 json_t *event_interval(const char *way, double at, double seconds, uint64_t bytes);

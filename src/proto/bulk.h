@@ -58,6 +58,7 @@ enum bulk_type {
 	BULK_CHANNELS = 28, /* sink → source, every 250 ms: for each data channel u64 received
 			     * bytes, u64 complete blocks that are not acknowledged yet */
 	BULK_DIGEST = 29,   /* source → sink, after VERDICT_DIGEST: digests of files */
+	BULK_REMOVED = 30,  /* sink → source, after SENT: names that BULK_F_SYNC has removed */
 	BULK_SKIPPED = 128, /* unknown types from here on are skipped */
 	BULK_PLACE = 128,   /* sink → source, on one host: the directory created for a named
 			     * source */
@@ -103,7 +104,9 @@ enum {
 				    * source asks about each file */
 	BULK_F_ARCHIVE = 1 << 18,  /* with OWNER and XATTRS: as far as the sink's account may */
 	BULK_F_CHECKSUM = 1 << 17, /* the policy may be POLICY_CHECKSUM */
-	BULK_F_FILTER = 1 << 16,   /* the request carries a filter for the source */
+	BULK_F_FILTER = 1 << 16,   /* the request carries a filter for the source; with SYNC the
+				    * sink protects the names that it leaves out */
+	BULK_F_SYNC = 1 << 19,     /* the request carries a struct bulk_sync */
 };
 
 /* ---- versions and features ----
@@ -132,6 +135,19 @@ int bulk_version_check(const struct bulk_version *v, uint32_t flags, struct err 
 /* 0: this side accepts messages of this version and flags; or -EPROTONOSUPPORT with text. */
 int bulk_accept(uint16_t major, uint16_t minor, uint32_t flags, struct err *e);
 
+/* What the sink does with names that the source does not have. */
+enum {
+	SYNC_DELETE = 1 << 0,      /* remove them, after everything else went well */
+	SYNC_EXCLUDED = 1 << 1,    /* also those that the filter leaves out */
+	SYNC_FORCE = 1 << 2,       /* also if files failed, or the source is empty */
+};
+struct bulk_sync {
+	uint8_t flags;
+	uint64_t most;             /* if there are more names, remove none; UINT64_MAX: no limit */
+	char *trash;               /* a directory to move them to; a relative path begins at the
+				    * destination. "": remove them */
+};
+
 struct bulk_request {
 	uint16_t major, minor;
 	uint8_t op;              /* enum bulk_op */
@@ -147,15 +163,16 @@ struct bulk_request {
 	bool has_key;            /* over ssh: the client creates the key */
 	uint8_t key[32];         /* zeros without has_key: the key is exported from TLS */
 	struct offer offer;
-	struct filter filter;    /* of the source; sent only with BULK_F_FILTER */
+	struct filter filter;    /* sent only with BULK_F_FILTER */
+	struct bulk_sync sync;   /* sent only with BULK_F_SYNC */
 };
 
 void bulk_request_clear(struct bulk_request *r);
 
 /* For a copy between servers: from is the client's request; to becomes the request that the
  * source's server sends to the sink's server. The fields that describe one side or one connection
- * are cleared, and the caller sets them. The source applies the filter, so the sink does not
- * receive it. Both share base and filter: clear only from. */
+ * are cleared, and the caller sets them. Without BULK_F_SYNC only the source applies
+ * the filter, so the sink does not receive it. Both share base, filter and sync: clear only from. */
 void bulk_request_onward(const struct bulk_request *from, struct bulk_request *to);
 int bulk_request_put(struct buf *b, const struct bulk_request *r);
 
@@ -179,7 +196,9 @@ int bulk_agree_get(struct buf *b, struct bulk_agree *a, struct err *e);
 
 enum bulk_entry_type {
 	ENTRY_FILE = 1, ENTRY_DIR = 2, ENTRY_LINK = 3, ENTRY_HARDLINK = 4,
-	ENTRY_DIR_END = 5,      /* only id: the directory has no further entries */
+	ENTRY_DIR_END = 5,      /* only id and flags: the directory has no further entries */
+	ENTRY_NAME = 6,         /* with SYNC_DELETE, only parent and name: the source has the name,
+				 * but does not send it. It has no id. */
 };
 enum {
 	ENTRY_F_ASK = 1 << 0,     /* the source waits for the sink's verdict */
@@ -192,6 +211,7 @@ enum {
 				    * it if size and time are still the same */
 	ENTRY_F_LINKED = 1 << 6,  /* a HARDLINK to this entry may follow */
 	ENTRY_F_LAST = 1 << 7,    /* on a HARDLINK: the last one to its target */
+	ENTRY_F_PARTIAL = ENTRY_F_NOSIZE, /* on a DIR_END: not all names were read */
 };
 
 struct bulk_range {
@@ -242,7 +262,10 @@ int bulk_xattr_next(const uint8_t *x, uint32_t len, uint32_t *pos, const char **
 
 /* DIGEST, with POLICY_CHECKSUM: the sink has a file of this size. The source answers with
  * BULK_DIGEST, and then the sink sends another verdict. */
-enum bulk_verdict { VERDICT_SEND = 1, VERDICT_SKIP = 2, VERDICT_RUNS = 3, VERDICT_DIGEST = 4 };
+enum bulk_verdict {
+	VERDICT_SEND = 1, VERDICT_SKIP = 2, VERDICT_RUNS = 3, VERDICT_DIGEST = 4,
+	VERDICT_CORRECT = 5, /* with BULK_F_SYNC: as SKIP, and the file's attributes are corrected */
+};
 
 /* BULK_VERDICTS: pairs of u64 id, u8 verdict, to the end of the frame. */
 int bulk_verdict_put(struct buf *b, uint64_t id, uint8_t verdict);
@@ -267,6 +290,17 @@ int bulk_pair_get(struct buf *b, uint64_t *x, uint64_t *y);
 /* BULK_PLACE: u64 id of the entry, u64 st_dev, u64 st_ino; both 0: no directory. */
 int bulk_place_put(struct buf *b, uint64_t id, uint64_t dev, uint64_t ino);
 int bulk_place_get(struct buf *b, uint64_t *id, uint64_t *dev, uint64_t *ino);
+
+/* BULK_REMOVED: one or more of these. */
+struct bulk_removed {
+	bool in_the_way;         /* an entry of another type needs the name: the source must send
+				  * its files once more */
+	uint64_t bytes;          /* of a file */
+	char *path;              /* for people; of a directory with a final "/" */
+};
+/* As bulk_failure_put(); after get the caller frees path. */
+int bulk_removed_put(struct buf *b, const struct bulk_removed *r);
+int bulk_removed_get(struct buf *b, struct bulk_removed *r);
 
 /* BULK_FAILED (id) and BULK_ABORT (id 0): u64 id, u32 errno (Linux numbers), text. */
 struct bulk_failure {

@@ -141,6 +141,8 @@ static bool entry_ok(const struct bulk_entry *e)
 {
 	size_t target;
 
+	if (e->type == ENTRY_NAME)
+		return !e->id && e->parent && !e->flags && e->name && bulk_name_ok(e->name);
 	if (!e->id || e->type < ENTRY_FILE || e->type > ENTRY_DIR_END)
 		return false;
 	if (e->type == ENTRY_DIR_END)
@@ -195,9 +197,14 @@ static void entry_body(struct wire *w, void *msg)
 	if (e->type == ENTRY_DIR_END)
 		return;
 
-	wire_fields(w, e, details);
+	if (e->type == ENTRY_NAME)
+		wire_number(w, &e->parent);
+	else
+		wire_fields(w, e, details);
 	wire_number(w, &name_len);
 	wire_terminated(w, &e->name, name_len);
+	if (e->type == ENTRY_NAME)
+		return;
 	if (e->type == ENTRY_LINK) {
 		wire_count(w, &target_len, BULK_PATH_MAX);
 		wire_terminated(w, &e->target, target_len);

@@ -20,7 +20,7 @@ void bulk_frame_put(uint8_t p[BULK_FRAME_HEAD], uint8_t type, uint32_t length)
 int bulk_frame_get(const uint8_t p[BULK_FRAME_HEAD], size_t max, uint8_t *type, uint32_t *length)
 {
 	bool known = (p[0] >= BULK_AGREE && p[0] <= BULK_READY) ||
-		     (p[0] >= BULK_KEY && p[0] <= BULK_DIGEST);
+		     (p[0] >= BULK_KEY && p[0] <= BULK_REMOVED);
 
 	*type = 0;
 	*length = 0;
@@ -49,7 +49,7 @@ int bulk_verdict_get(struct buf *b, uint64_t *id, uint8_t *verdict)
 	struct wire w = wire_of(b);
 
 	wire_number(&w, id);
-	wire_upto(&w, verdict, VERDICT_DIGEST);
+	wire_upto(&w, verdict, VERDICT_CORRECT);
 	if (!*id || *verdict < VERDICT_SEND)
 		w.bad = true;
 	if (w.bad)
@@ -187,6 +187,25 @@ int bulk_failure_put(struct buf *b, const struct bulk_failure *f)
 int bulk_failure_get(struct buf *b, struct bulk_failure *f)
 {
 	return wire_get(b, wire_failure, f, sizeof(*f));
+}
+
+static void wire_removed(struct wire *w, void *msg)
+{
+	struct bulk_removed *r = msg;
+
+	wire_bool(w, &r->in_the_way);
+	wire_number(w, &r->bytes);
+	wire_path(w, &r->path);
+}
+
+int bulk_removed_put(struct buf *b, const struct bulk_removed *r)
+{
+	return wire_put(b, wire_removed, r);
+}
+
+int bulk_removed_get(struct buf *b, struct bulk_removed *r)
+{
+	return wire_get(b, wire_removed, r, sizeof(*r));
 }
 
 #define FIELD(member) WIRE_FIELD(struct bulk_counts, member, WIRE_ANY)

@@ -29,6 +29,7 @@ static const struct { uint32_t flag; const char *name; } features[] = {
 	{ BULK_F_FILTER, "filter" },
 	{ BULK_F_CHECKSUM, "checksum" },
 	{ BULK_F_ARCHIVE, "archive" },
+	{ BULK_F_SYNC, "sync" },
 };
 
 enum { FEATURES = sizeof(features) / sizeof(features[0]) };
@@ -248,6 +249,7 @@ void bulk_request_clear(struct bulk_request *r)
 		free(r->sources[i]);
 	free(r->sources);
 	filter_clear(&r->filter);
+	free(r->sync.trash);
 	explicit_bzero(r, sizeof(*r));
 }
 
@@ -257,7 +259,8 @@ void bulk_request_onward(const struct bulk_request *from, struct bulk_request *t
 
 	memcpy(to, from, sizeof(*to));
 	to->op = BULK_PUT;
-	to->flags &= ~(uint32_t)BULK_F_FILTER;
+	if (!(to->flags & BULK_F_SYNC))
+		to->flags &= ~(uint32_t)BULK_F_FILTER;
 	to->sources = NULL;
 	to->nsources = 0;
 	to->bench_ns = to->bench_bytes = 0;
@@ -335,10 +338,28 @@ static void wire_filter(struct wire *w, void *msg)
 		wire_rule(w, f, i);
 }
 
-static void request_filter(struct wire *w, struct bulk_request *r)
+static void sync_body(struct wire *w, void *msg)
+{
+	struct bulk_sync *s = msg;
+	char *trash = s->trash ? s->trash : (char *)"";
+
+	wire_number(w, &s->flags);
+	wire_number(w, &s->most);
+	wire_path(w, w->get ? &s->trash : &trash);
+}
+
+void wire_sync(struct wire *w, void *msg)
+{
+	wire_nested(w, sync_body, msg, BULK_PATH_MAX + 64);
+}
+
+/* The parts whose presence depends on flags. */
+static void request_options(struct wire *w, struct bulk_request *r)
 {
 	if (r->flags & BULK_F_FILTER)
 		wire_nested(w, wire_filter, &r->filter, BULK_FILTER_MAX);
+	if (r->flags & BULK_F_SYNC)
+		wire_sync(w, &r->sync);
 }
 
 #define FIELD(member) WIRE_FIELD(struct bulk_request, member, WIRE_ANY)
@@ -373,7 +394,7 @@ void wire_request(struct wire *w, void *msg)
 	wire_number(w, &r->minor);
 	request_body(w, r);
 	wire_offer(w, &r->offer);
-	request_filter(w, r);
+	request_options(w, r);
 }
 
 static bool is_known(const struct bulk_request *r)
@@ -405,7 +426,7 @@ int wire_request_get(struct wire *w, struct bulk_request *r, struct err *e)
 	if (!is_known(r))
 		w->bad = true;
 	wire_offer(w, &r->offer);
-	request_filter(w, r);
+	request_options(w, r);
 	wire_rest(w, r->minor);
 	return w->no_memory ? -ENOMEM : w->bad ? -EBADMSG : 0;
 }

@@ -61,7 +61,8 @@ int third_give_get(struct buf *b, struct third_give *g, struct err *e)
 void third_take_clear(struct third_take *t)
 {
 	free(t->base);
-	t->base = NULL;
+	free(t->sync.trash);
+	t->base = t->sync.trash = NULL;
 }
 
 static void take_body(struct wire *w, struct third_take *t)
@@ -72,6 +73,8 @@ static void take_body(struct wire *w, struct third_take *t)
 	wire_number(w, &t->seconds);
 	wire_pin(w, t->pin);
 	wire_path(w, &t->base);
+	if (t->request_flags & BULK_F_SYNC)
+		wire_sync(w, &t->sync);
 }
 
 static void wire_take(struct wire *w, void *msg)
@@ -214,7 +217,7 @@ static void wire_file(struct wire *w, void *msg)
 	struct third_file *f = msg;
 
 	wire_errno(w, &f->code, true);
-	wire_bool(w, &f->skipped);
+	wire_upto(w, &f->end, FILE_REMOVED);
 	wire_number(w, &f->bytes);
 	wire_path(w, &f->path);
 	wire_text(w, f->text, sizeof(f->text));
@@ -245,6 +248,12 @@ static const struct wire_field result_numbers[] = {
 };
 #undef FIELD
 
+#define FIELD(member) WIRE_FIELD(struct transfer_result, member, WIRE_ANY)
+static const struct wire_field result_of_sync[] = {
+	FIELD(corrected), FIELD(removed), FIELD(removed_bytes), FIELD(in_the_way),
+};
+#undef FIELD
+
 static void wire_result(struct wire *w, void *msg)
 {
 	struct third_result *r = msg;
@@ -268,6 +277,8 @@ static void wire_result(struct wire *w, void *msg)
 		return;
 	wire_number(w, &r->of.touched);
 	wire_bool(w, &r->of.resumable);
+	if (w->get ? w->n : r->of.corrected || r->of.removed || r->of.in_the_way)
+		wire_fields(w, &r->of, result_of_sync);
 }
 
 int third_result_put(struct buf *b, const struct third_result *r)

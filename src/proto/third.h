@@ -59,6 +59,7 @@ struct third_take {
 	uint32_t seconds;        /* to wait for the source, at most; 0: the sink decides */
 	char pin[THIRD_PIN_MAX + 1];
 	char *base;
+	struct bulk_sync sync;   /* with BULK_F_SYNC: that of the request */
 };
 
 void third_take_clear(struct third_take *t);
@@ -106,10 +107,15 @@ int third_progress_put(struct buf *b, const struct transfer_progress *p);
 /* text: memory for p->bottleneck. */
 int third_progress_get(struct buf *b, struct transfer_progress *p, char text[THIRD_WORDS_MAX + 1]);
 
-/* BULK_FILE: a file is done (code 0; perhaps skipped) or has failed. */
+/* What has become of a name: copied; left alone, because it was the same, or existed; left alone,
+ * but its attributes were corrected; removed, because the source does not have it. In a dry run:
+ * what would become of it. */
+enum file_end { FILE_COPIED, FILE_LEFT, FILE_CORRECTED, FILE_REMOVED };
+
+/* BULK_FILE: a file is done (code 0) or has failed. */
 struct third_file {
 	int code;                /* negative errno */
-	bool skipped;
+	uint8_t end;             /* enum file_end */
 	uint64_t bytes;
 	char *path;              /* path on that server */
 	char text[1024];         /* why it failed; longer texts are cut */
@@ -144,6 +150,10 @@ struct transfer_result {
 	uint64_t touched;                  /* failed files with a changed ctime: a retry may
 					    * succeed */
 	bool resumable;                    /* aborted; a part and its journal hold data */
+	/* Of BULK_F_SYNC; sent only if one is not 0. */
+	uint64_t corrected;                /* of skipped: files whose attributes were corrected */
+	uint64_t removed, removed_bytes;   /* names */
+	uint64_t in_the_way;               /* of removed: another transfer must put files there */
 };
 
 /* BULK_RESULT. */

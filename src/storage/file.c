@@ -158,17 +158,36 @@ int xattrs_set(int fd, const uint8_t *x, uint32_t len, const char *shown, struct
 	return r ? err_set(e, r, "%s: malformed extended attributes", printable(shown)) : 0;
 }
 
-static bool xattr_is_in(const char *name, const uint8_t *x, uint32_t len)
+/* Find the attribute whose name has n bytes; value NULL: with any value. */
+static bool xattr_is_in(const char *name, size_t n, const uint8_t *value, size_t size,
+			const uint8_t *x, uint32_t len)
 {
+	uint32_t pos = 0;
+	const uint8_t *v;
+	const char *at;
+	size_t at_n, v_size;
+
+	while (bulk_xattr_next(x, len, &pos, &at, &at_n, &v, &v_size) == 1)
+		if (at_n == n && !memcmp(at, name, n))
+			return !value || (v_size == size && !memcmp(v, value, size));
+	return false;
+}
+
+int xattrs_differ(int fd, const uint8_t *x, uint32_t len)
+{
+	struct buf *has CLEANUP_BUF = buf_new(2 * BULK_XATTRS_MAX);
+	int r = has ? xattrs_get(fd, has) : -ENOMEM;
 	uint32_t pos = 0;
 	const uint8_t *value;
 	const char *at;
 	size_t n, size;
 
+	if (r || buf_len(has) != len)
+		return r ? r : 1;
 	while (bulk_xattr_next(x, len, &pos, &at, &n, &value, &size) == 1)
-		if (n == strlen(name) && !memcmp(at, name, n))
-			return true;
-	return false;
+		if (!xattr_is_in(at, n, value, size, buf_ptr(has), len))
+			return 1;
+	return 0;
 }
 
 int xattrs_correct(int fd, const uint8_t *x, uint32_t len, const char *shown, struct err *e)
@@ -183,9 +202,6 @@ int xattrs_correct(int fd, const uint8_t *x, uint32_t len, const char *shown, st
 
 	if (r)
 		return err_sys(e, r, "%s: attributes", printable(shown));
-	if (buf_len(has) == len && (!len || !memcmp(buf_ptr(has), x, len)))
-		return 0;
-
 	/* Set them first: without its ACL a file may be open to more accounts. */
 	r = xattrs_set(fd, x, len, shown, e);
 	fd_path(path, fd);
@@ -193,7 +209,7 @@ int xattrs_correct(int fd, const uint8_t *x, uint32_t len, const char *shown, st
 			       &size) == 1) {
 		memcpy(name, at, n);
 		name[n] = '\0';
-		if (!xattr_is_in(name, x, len) && removexattr(path, name) && errno != ENODATA)
+		if (!xattr_is_in(at, n, NULL, 0, x, len) && removexattr(path, name) && errno != ENODATA)
 			r = err_sys(e, -errno, "%s: attribute %s", printable(shown),
 				    printable(name));
 	}

@@ -129,7 +129,9 @@ const char *fd_path(char out[FD_PATH_MAX], int fd);
  * the len bytes at x; errors in e name the file as shown. 0 or a negative errno. */
 int xattrs_get(int fd, struct buf *b);
 int xattrs_set(int fd, const uint8_t *x, uint32_t len, const char *shown, struct err *e);
-/* Make them the only ones of these kinds; does nothing if they are. */
+/* Are they the only ones of these kinds? 1: no; 0: yes; or a negative errno. */
+int xattrs_differ(int fd, const uint8_t *x, uint32_t len);
+/* Make them the only ones of these kinds. */
 int xattrs_correct(int fd, const uint8_t *x, uint32_t len, const char *shown, struct err *e);
 
 /* ---- walking ---- */

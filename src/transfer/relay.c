@@ -104,9 +104,9 @@ static void relay_tell_file(struct relay *r, const struct third_file *f)
 		relay_tell(r, BULK_FILE, b);
 }
 
-static void relay_on_file_done(void *arg, const char *path, uint64_t bytes, bool skipped)
+static void relay_on_file_done(void *arg, const char *path, uint64_t bytes, enum file_end end)
 {
-	struct third_file f = { .path = (char *)path, .bytes = bytes, .skipped = skipped };
+	struct third_file f = { .path = (char *)path, .bytes = bytes, .end = (uint8_t)end };
 
 	relay_tell_file(arg, &f);
 }
@@ -173,10 +173,10 @@ static int relay_take_file(struct relay_reader *r)
 		return rc;
 	if (f.code && r->ev->file_failed)
 		r->ev->file_failed(r->ev->arg, f.path, f.code, f.text);
-	if (!f.code && !f.skipped && r->committed)
+	if (!f.code && f.end == FILE_COPIED && r->committed)
 		committed_add(r->committed, f.path);
 	if (!f.code && r->ev->file_done)
-		r->ev->file_done(r->ev->arg, f.path, f.bytes, f.skipped);
+		r->ev->file_done(r->ev->arg, f.path, f.bytes, f.end);
 	third_file_clear(&f);
 	return 0;
 }

@@ -356,6 +356,14 @@ void xfer_fell_back(struct xfer *x)
 			 "which is slower");
 }
 
+void xfer_removed(struct xfer *x, const struct bulk_removed *m)
+{
+	atomic_fetch_add(&x->count.removed, 1);
+	atomic_fetch_add(&x->count.removed_bytes, m->bytes);
+	atomic_fetch_add(&x->count.in_the_way, m->in_the_way);
+	XFER_EVENT(x, file_done, m->path, m->bytes, FILE_REMOVED);
+}
+
 /* Let paths without running stages release devices that are being removed: a sink may sync or read
  * back for a long time after the last block. */
 static void xfer_tend_paths(struct xfer *x)
@@ -824,6 +832,10 @@ void xfer_result(struct xfer *x, struct transfer_result *r)
 	r->channels_lost = atomic_load(&x->channels_lost);
 	r->fell_back = atomic_load(&x->fell_back);
 	r->touched = atomic_load(&x->touched);
+	r->corrected = atomic_load(&x->count.corrected);
+	r->removed = atomic_load(&x->count.removed);
+	r->removed_bytes = atomic_load(&x->count.removed_bytes);
+	r->in_the_way = atomic_load(&x->count.in_the_way);
 	r->nchannels = 0;
 	for (uint32_t i = 0; i < (r->fell_back ? x->nroutes : x->npaths); i++)
 		for (uint32_t c = 0; x->paths[i] && c < x->paths[i]->nchannels; c++)

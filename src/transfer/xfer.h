@@ -144,6 +144,7 @@ struct xfer {
 	 * far. */
 	struct {
 		_Atomic uint64_t entries, files, failed, skipped, left_out, blocks;
+		_Atomic uint64_t corrected, removed, removed_bytes, in_the_way;
 		_Atomic uint64_t bytes, bytes_kept, bytes_known;
 	} count;
 	atomic_bool walked;                  /* all entries are known */
@@ -261,6 +262,9 @@ int xfer_send_failure(struct xfer *x, uint8_t type, uint64_t id, int code, const
 /* The peer could not read or write a file: call the event file_failed. path: the file's name on
  * this side. Any thread. */
 void xfer_file_failed_there(struct xfer *x, const char *path, const struct bulk_failure *f);
+
+/* The sink has removed a name: count it, and call the event file_done. Any thread. */
+void xfer_removed(struct xfer *x, const struct bulk_removed *m);
 
 /* The path for blocks when no data channel is left; NULL: there is none. */
 static inline struct path *xfer_standby(const struct xfer *x)

@@ -36,6 +36,7 @@ value_of() {
 	time) echo 20s ;;
 	command) echo '"ssh -v"' ;;
 	path) echo /opt/bin/rftpd ;;
+	directory) echo .trash ;;
 	name) echo SHA-256 ;;
 	esac
 }

@@ -46,6 +46,11 @@ static void check_again(const struct bulk_entry *e)
 
 static void check_entry(const struct bulk_entry *e)
 {
+	if (e->type == ENTRY_NAME) {
+		MUST(!e->id && e->parent && bulk_name_ok(e->name));
+		check_again(e);
+		return;
+	}
 	MUST(e->id && e->type >= ENTRY_FILE && e->type <= ENTRY_DIR_END);
 	MUST(!(e->flags & ENTRY_F_COMMITTED) ||
 	     (e->type == ENTRY_FILE && (e->flags & ENTRY_F_ASK)));

@@ -13,7 +13,7 @@ static void take_verdicts(struct buf *b)
 	uint8_t verdict;
 
 	while (buf_len(b) && !bulk_verdict_get(b, &id, &verdict))
-		MUST(id && verdict >= VERDICT_SEND && verdict <= VERDICT_DIGEST);
+		MUST(id && verdict >= VERDICT_SEND && verdict <= VERDICT_CORRECT);
 }
 
 static void take_runs(struct buf *b)
@@ -35,6 +35,14 @@ static void take_pairs(struct buf *b)
 
 	while (buf_len(b) && !bulk_pair_get(b, &x, &y))
 		;
+}
+
+static void take_removed(struct buf *b)
+{
+	struct bulk_removed r;
+
+	while (buf_len(b) && !bulk_removed_get(b, &r))
+		free(r.path);
 }
 
 static void take_digest(struct buf *b)
@@ -78,7 +86,7 @@ static void take_entries(struct buf *b)
 	struct bulk_entry e;
 
 	while (buf_len(b) && !bulk_entry_get(b, &e))
-		MUST(e.id);
+		MUST(!e.id == (e.type == ENTRY_NAME));
 }
 
 static void take_agree(struct buf *b)
@@ -112,6 +120,9 @@ static void take(uint8_t type, struct buf *b)
 		break;
 	case BULK_DIGEST:
 		take_digest(b);
+		break;
+	case BULK_REMOVED:
+		take_removed(b);
 		break;
 	case BULK_PLACE:
 		take_places(b);

@@ -129,6 +129,7 @@ static void put_entries(struct buf *b)
 		{ .id = 5, .parent = 1, .type = ENTRY_HARDLINK, .name = "hard", .link_id = 2 },
 		{ .id = 6, .parent = 1, .type = ENTRY_FILE, .flags = ENTRY_F_NOSIZE,
 		  .name = "pipe" },
+		{ .type = ENTRY_NAME, .parent = 1, .name = "fifo" },
 		{ .id = 1, .type = ENTRY_DIR_END },
 	};
 
@@ -196,6 +197,7 @@ static void put_from_source(struct buf *out, struct buf *p)
 static void put_from_sink(struct buf *out, struct buf *p)
 {
 	static const uint8_t digest[16] = { 1, 2, 3 };
+	const struct bulk_removed removed = { .bytes = 9, .path = (char *)"gone/" };
 	struct bulk_failure f = { .id = 3, .code = -ENOSPC, .text = "disk full" };
 	struct bulk_agree a = an_agree();
 
@@ -208,11 +210,14 @@ static void put_from_sink(struct buf *out, struct buf *p)
 	check(bulk_verdict_put(p, 2, VERDICT_RUNS));
 	check(bulk_verdict_put(p, 3, VERDICT_DIGEST));
 	check(bulk_verdict_put(p, 4, VERDICT_SKIP));
+	check(bulk_verdict_put(p, 5, VERDICT_CORRECT));
 	frame(out, BULK_VERDICTS, p);
 	check(bulk_failure_put(p, &f));
 	frame(out, BULK_FAILED, p);
 	check(bulk_pair_put(p, 1, 7));
 	frame(out, BULK_DONE, p);
+	check(bulk_removed_put(p, &removed));
+	frame(out, BULK_REMOVED, p);
 	check(bulk_place_put(p, 1, 2049, 4711));
 	frame(out, BULK_PLACE, p);
 	f.id = 0;

@@ -113,6 +113,26 @@ static void test_request_filter(void **state)
 	filter_clear(&r.filter);
 }
 
+static void test_request_sync(void **state)
+{
+	struct bulk_request r = { .major = BULK_MAJOR, .flags = BULK_F_SYNC, .base = (char *)"x" };
+	struct buf *b CLEANUP_BUF = buf_new(BULK_REQUEST_MAX);
+	struct bulk_request back, onward;
+	struct err e = ERR_INIT;
+
+	r.sync = (struct bulk_sync){ SYNC_DELETE | SYNC_FORCE, 12345, (char *)".trash" };
+	assert_int_equal(bulk_request_put(b, &r), 0);
+	assert_int_equal(bulk_request_get(b, &back, &e), 0);
+	assert_true(back.sync.flags == (SYNC_DELETE | SYNC_FORCE) && back.sync.most == 12345);
+	assert_string_equal(back.sync.trash, ".trash");
+	bulk_request_clear(&back);
+
+	/* The sink of a copy between servers must protect what the filter leaves out. */
+	r.flags |= BULK_F_FILTER;
+	bulk_request_onward(&r, &onward);
+	assert_int_equal(onward.flags, r.flags);
+}
+
 /* A peer's pattern has the same limits as a user's. */
 static void test_request_filter_hostile(void **state)
 {
@@ -461,7 +481,8 @@ static void test_frame_head(void **state)
 		{ { BULK_END, 0, 0, 0, 0xff, 0xff, 0xff, 0xff }, -EMSGSIZE, 0, 0 },
 		{ { 0, 0, 0, 0, 0, 0, 0, 0 }, -EBADMSG, 0, 0 },
 		{ { BULK_DIGEST, 0, 0, 0, 0, 0, 0, 1 }, 0, BULK_DIGEST, 1 },
-		{ { BULK_DIGEST + 1, 0, 0, 0, 0, 0, 0, 0 }, -EBADMSG, 0, 0 },
+		{ { BULK_REMOVED, 0, 0, 0, 0, 0, 0, 1 }, 0, BULK_REMOVED, 1 },
+		{ { BULK_REMOVED + 1, 0, 0, 0, 0, 0, 0, 0 }, -EBADMSG, 0, 0 },
 		{ { 127, 0, 0, 0, 0, 0, 0, 0 }, -EBADMSG, 0, 0 },
 		{ { 128, 0, 0, 0, 0, 0, 0, 9 }, 0, 128, 9 },
 		{ { 255, 0, 0, 0, 0, 0, 0, 0 }, 0, 255, 0 },
@@ -518,12 +539,55 @@ static void test_verdict(void **state)
 
 	for (int i = 0; i < 3; i++) {
 		buf_reset(b);
-		bulk_verdict_put(b, i == 0 ? 0 : 1, (uint8_t)(i == 1 ? 0 : VERDICT_DIGEST + i / 2));
+		bulk_verdict_put(b, i == 0 ? 0 : 1, (uint8_t)(i == 1 ? 0 : VERDICT_CORRECT + i / 2));
 		len = buf_len(b);
 		assert_int_equal(get_verdict(b, &v), -EBADMSG);
 		assert_true(codec_all_zero(&v, sizeof(v)));
 		assert_int_equal(buf_len(b), len);
 	}
+}
+
+static int get_removed(struct buf *b, void *out)
+{
+	int r = bulk_removed_get(b, out);
+
+	if (!r)
+		free(((struct bulk_removed *)out)->path);
+	return r;
+}
+
+static void test_removed(void **state)
+{
+	const struct bulk_removed r = { .in_the_way = true, .bytes = 70000, .path = (char *)"a\n/" };
+	struct buf *b CLEANUP_BUF = buf_new(100);
+	struct bulk_removed back;
+
+	assert_int_equal(bulk_removed_put(b, &r), 0);
+	assert_int_equal(codec_truncations(b, get_removed, &back, sizeof(back)), 1 + 8 + 4 + 3);
+	assert_int_equal(bulk_removed_put(b, &r), 0);
+	assert_int_equal(bulk_removed_get(b, &back), 0);
+	assert_true(back.in_the_way && back.bytes == 70000);
+	assert_string_equal(back.path, "a\n/");
+	free(back.path);
+}
+
+/* A name that the source does not send has a parent, and nothing else. */
+static void test_entry_name(void **state)
+{
+	struct bulk_entry e = { .type = ENTRY_NAME, .parent = 3, .name = "x" }, back;
+	struct buf *b CLEANUP_BUF = buf_new(200);
+
+	assert_int_equal(bulk_entry_put(b, &e), 0);
+	assert_int_equal(bulk_entry_get(b, &back), 0);
+	assert_true(back.type == ENTRY_NAME && back.parent == 3 && !back.id);
+	assert_string_equal(back.name, "x");
+	e.name = "..";
+	assert_int_equal(bulk_entry_put(b, &e), -EINVAL);
+	e.name = "x";
+	e.id = 4;
+	assert_int_equal(bulk_entry_put(b, &e), -EINVAL);
+	e.id = e.parent = 0;
+	assert_int_equal(bulk_entry_put(b, &e), -EINVAL);
 }
 
 static int get_runs_head(struct buf *b, void *out)
@@ -776,6 +840,9 @@ int main(void)
 		cmocka_unit_test(test_request),
 		cmocka_unit_test(test_request_filter),
 		cmocka_unit_test(test_request_filter_hostile),
+		cmocka_unit_test(test_request_sync),
+		cmocka_unit_test(test_removed),
+		cmocka_unit_test(test_entry_name),
 		cmocka_unit_test(test_request_without),
 		cmocka_unit_test(test_request_version),
 		cmocka_unit_test(test_request_unknown_flag),

@@ -44,9 +44,11 @@ static void test_events(void **state)
 		"{\"event\":\"progress\",\"seconds\":1.5,\"bytes\":5000000000,"
 		"\"bytes_known\":6000000000,\"walked\":false,\"entries\":5,\"files\":4,"
 		"\"failed\":1,\"skipped\":2}");
-	json_is(event_file("a\xff", 3, true),
-		"{\"event\":\"file\",\"bytes\":3,\"skipped\":true,\"path\":\"a\xef\xbf\xbd\","
+	json_is(event_file("a\xff", 3, FILE_LEFT),
+		"{\"event\":\"file\",\"bytes\":3,\"skipped\":true,\"corrected\":false,\"path\":\"a\xef\xbf\xbd\","
 		"\"path_hex\":\"61ff\"}");
+	json_is(event_file("a", 3, FILE_REMOVED),
+		"{\"event\":\"removed\",\"bytes\":3,\"path\":\"a\"}");
 	json_is(event_file_failed("a", -ENOSPC, "a: full"),
 		"{\"event\":\"file_failed\",\"path\":\"a\",\"error\":\"ENOSPC\",\"text\":\"a: full\"}");
 	json_is(event_file_failed("a", -99999, ""),
@@ -66,8 +68,9 @@ static void test_totals(void **state)
 		.agreement = agreed, .bytes = 1000, .files = 3, .failed = 1, .skipped = 2,
 		.resumed = 10, .wall_ns = 2000000000, .nchannels = 2, .channels_lost = 1,
 		.local.cpu_ns = 500000000, .remote.cpu_ns = 250000000,
+		.corrected = 1, .removed = 2, .removed_bytes = 5,
 	};
-	struct totals t = { .retries = 1 };
+	struct totals t = { .retries = 1, .plan = true, .plan_files = 7, .plan_bytes = 8 };
 
 	r.channel_bytes[0] = 600;
 	r.channel_bytes[1] = 400;
@@ -80,7 +83,8 @@ static void test_totals(void **state)
 		"\"op\":\"write\",\"prot\":\"safe\",\"ack\":\"written\","
 		"\"resumed\":20,\"left_out\":0,\"cpu_seconds_remote\":0.5,"
 		"\"channels\":[600,400,600,400],\"channels_lost\":2,"
-		"\"fell_back\":false,\"retries\":1}");
+		"\"fell_back\":false,\"retries\":1,\"corrected\":2,\"removed\":4,"
+		"\"removed_bytes\":10,\"plan_files\":7,\"plan_bytes\":8}");
 	totals_clear(&t);
 }
 

@@ -312,10 +312,10 @@ static void heard_progress(void *arg, const struct transfer_progress *p)
 	hear(arg, p->bytes == 7 && !strcmp(p->bottleneck, "rate") ? "progress " : "? ");
 }
 
-static void heard_done(void *arg, const char *path, uint64_t bytes, bool skipped)
+static void heard_done(void *arg, const char *path, uint64_t bytes, enum file_end end)
 {
 	hear(arg, path);
-	hear(arg, bytes == 5 && skipped ? " done " : "? ");
+	hear(arg, bytes == 5 && end == FILE_LEFT ? " done " : "? ");
 }
 
 static void heard_failed(void *arg, const char *path, int code, const char *text)

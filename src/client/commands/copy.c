@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* rftp put and rftp get: copies between this host and servers. */
+/* rftp put and rftp get: copies between this host and servers. rftp sync: these, or rftp cp, as its
+ * words say. */
 #include "client/bulk.h"
 #include "client/foreign/foreign.h"
 #include "client/names.h"
@@ -359,4 +360,32 @@ enum exit_status rftp_get(struct job *j)
 	free(g.groups);
 	url_clear(&g.to);
 	return status;
+}
+
+/* ---- sync ---- */
+
+static const char *sync_refuses(const struct options *o)
+{
+	if (o->files_from)
+		return "sync compares whole trees: it takes no --files-from";
+	if (!o->delete && (o->delete_excluded || o->trash || option_given(o, "max-delete")))
+		return "--delete-excluded, --max-delete and --trash need --delete";
+	if (o->trash && strstr(o->trash, ".."))
+		return "--trash: a path without .. is needed";
+	return NULL;
+}
+
+enum exit_status rftp_sync(struct job *j)
+{
+	bool from = word_is_remote(j->words[0]), to = word_is_remote(j->words[1]);
+	struct options *o = &j->o;
+	const char *why = sync_refuses(o);
+
+	if (why)
+		return usage_error(j, "%s", why);
+	if (!from && !to)
+		return usage_error(j, "one of both must be on a server: rftp://host/path or "
+				   "host:path");
+	options_sync(o);
+	return from && to ? rftp_cp(j) : from ? rftp_get(j) : rftp_put(j);
 }

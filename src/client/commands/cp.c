@@ -157,12 +157,12 @@ static void cp_on_sink(void *arg, const struct transfer_progress *p)
 	json_emit(stdout, obj);
 }
 
-static void cp_on_file_done(void *arg, const char *path, uint64_t bytes, bool skipped)
+static void cp_on_file_done(void *arg, const char *path, uint64_t bytes, enum file_end end)
 {
 	struct cp *c = arg;
 	LOCK_GUARD(guard, &c->lock);
 
-	c->to_report.file_done(c->to_report.arg, path, bytes, skipped);
+	c->to_report.file_done(c->to_report.arg, path, bytes, end);
 }
 
 /* The host that a text of the source is about. The source calls the sink "the server": if *text
@@ -276,10 +276,13 @@ static void cp_clear(struct cp *c)
 
 /* ---- requests to both servers ---- */
 
-/* The source alone applies the filter. */
+/* The flags of the request that the source will send to the sink. */
 static uint32_t cp_sink_flags(const struct cp *c)
 {
-	return c->give.request.flags & ~(uint32_t)BULK_F_FILTER;
+	struct bulk_request onward;
+
+	bulk_request_onward(&c->give.request, &onward);
+	return onward.flags;
 }
 
 static int cp_side_check(const struct cp_side *d, struct err *e)
@@ -330,7 +333,8 @@ static int cp_ask_both(struct cp *c, struct third_door *door, struct err *e)
 	struct buf *take CLEANUP_BUF = buf_new(THIRD_BODY_MAX);
 	const struct bulk_request *q = &c->give.request;
 	struct third_take t = { .base = q->base, .prot_min = q->offer.prot_min,
-				.policy = q->policy, .request_flags = cp_sink_flags(c) };
+				.policy = q->policy, .request_flags = cp_sink_flags(c),
+				.sync = q->sync };
 	int rc = give && take ? third_give_put(give, &c->give) : -ENOMEM;
 
 	if (rc == -ENOBUFS)

@@ -326,6 +326,8 @@ int srv_expand_homes(struct ftp_session *fs, struct bulk_request *r)
 {
 	int rc = expand_home(fs, &r->base);
 
+	if (rc == 0 && r->sync.trash)
+		rc = expand_home(fs, &r->sync.trash);
 	for (uint32_t i = 0; rc == 0 && i < r->nsources; i++)
 		rc = expand_home(fs, &r->sources[i]);
 	return rc;
@@ -341,7 +343,9 @@ static int refuse_bulk(struct ftp_session *fs, const struct bulk_request *r, boo
 		[BULK_PUT] = FTP_NEEDS_CREATE, [BULK_GET] = FTP_NEEDS_SEE,
 		[BULK_BENCH_PUT] = FTP_NEEDS_NOTHING, [BULK_BENCH_GET] = FTP_NEEDS_NOTHING,
 	};
-	const char *why = ftp_account_refuses(ftp_session_account(fs), needs[r->op]);
+	bool removes = r->op == BULK_PUT && (r->sync.flags & SYNC_DELETE);
+	const char *why = ftp_account_refuses(ftp_session_account(fs),
+					      removes ? FTP_NEEDS_CHANGE : needs[r->op]);
 
 	if (why) {
 		err_set(e, -EACCES, "%s", why);

@@ -293,6 +293,10 @@ static int check_put(const struct door *d, const struct bulk_request *r, struct 
 		return err_set(e, -EPERM, "The token is for another destination");
 	if (r->policy != d->t.policy || r->flags != d->t.request_flags)
 		return err_set(e, -EPERM, "The token is for another kind of copy");
+	if ((r->flags & BULK_F_SYNC) &&
+	    (r->sync.flags != d->t.sync.flags || r->sync.most != d->t.sync.most ||
+	     strcmp(r->sync.trash, d->t.sync.trash)))
+		return err_set(e, -EPERM, "The token is for removing other names");
 	if (r->has_key)
 		return err_set(e, -EPERM, "Under TLS the key is exported, not sent");
 	return 0;
@@ -492,6 +496,8 @@ int srv_take(void *arg, struct ftp_session *fs, struct buf *body)
 	pthread_mutex_init(&d->lock, NULL);
 	if (!d->t.seconds || d->t.seconds > OPEN_S)
 		d->t.seconds = OPEN_S;
+	if (!why && (d->t.sync.flags & SYNC_DELETE))
+		why = ftp_account_refuses(ftp_session_account(fs), FTP_NEEDS_CHANGE);
 	if (why)
 		rc = ftp_session_reply(fs, 550, "%s", why);
 	/* Without TLS an attacker between us and our client could replace the pins. */

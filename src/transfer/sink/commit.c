@@ -30,10 +30,10 @@ void sink_file_over(struct sink *s, struct sink_file *f, enum link_state state)
 	sink_file_put(s, held);
 }
 
-void sink_file_done(struct sink *s, struct sink_file *f, bool skipped)
+void sink_file_done(struct sink *s, struct sink_file *f, enum file_end end)
 {
+	bool skipped = end != FILE_COPIED, tell;
 	uint64_t id = f->id;
-	bool tell;
 	int dfd;
 
 	if (atomic_exchange(&f->over, true))
@@ -49,13 +49,14 @@ void sink_file_done(struct sink *s, struct sink_file *f, bool skipped)
 	}
 	if (f->counts)
 		atomic_fetch_add(skipped ? &s->x.count.skipped : &s->x.count.files, 1);
+	atomic_fetch_add(&s->x.count.corrected, end == FILE_CORRECTED);
 	if (s->x.c->events.file_done || s->x.committed) {
 		char *path CLEANUP_FREE = sink_file_path(f);
 
 		if (path && s->x.committed && !skipped)
 			committed_add(s->x.committed, path);
 		if (path)
-			XFER_EVENT(&s->x, file_done, path, sink_file_size(f), skipped);
+			XFER_EVENT(&s->x, file_done, path, sink_file_size(f), end);
 	}
 
 	/* For a skipped file that asked, the verdict was the final answer. The slot must be free
@@ -64,7 +65,8 @@ void sink_file_done(struct sink *s, struct sink_file *f, bool skipped)
 	/* Do not make hard links to a skipped file if another file has its name (they would have
 	 * the wrong bytes), or if existing files must not change (a link changes the number of
 	 * links). */
-	sink_file_over(s, f, skipped && (f->other || s->x.c->keep_old) ? LINK_FAILED : LINK_THERE);
+	sink_file_over(s, f, f->later ? LINK_LATER :
+		       skipped && (f->other || s->x.c->keep_old) ? LINK_FAILED : LINK_THERE);
 	if (tell && sink_tell_done(s, id))
 		xfer_fail(&s->x, -ENOMEM, "out of memory");
 }
@@ -284,7 +286,7 @@ void sink_file_named(struct sink *s, struct sink_file *f, struct jobs *later)
 	if (s->sync)
 		jobs_add(later, f, JOB_COMMIT);
 	else
-		sink_file_done(s, f, false);
+		sink_file_done(s, f, FILE_COPIED);
 }
 
 void sink_file_complete(struct sink *s, struct sink_file *f)
@@ -292,11 +294,11 @@ void sink_file_complete(struct sink *s, struct sink_file *f)
 	if (atomic_load(&f->over) || sink_file_check_whole(s, f))
 		return;
 	if (s->discard || s->stream)
-		sink_file_done(s, f, false);
+		sink_file_done(s, f, FILE_COPIED);
 	else if (s->sync)
 		sink_job(s, f, JOB_COMMIT);
 	else if (commit_name(s, f))
-		sink_file_done(s, f, false);
+		sink_file_done(s, f, FILE_COPIED);
 }
 
 /* ---- commit threads ---- */
@@ -427,7 +429,7 @@ static int make_empty(struct sink *s, struct sink_file *f, struct err *e)
 
 	r = part_write_whole(&spec, "", 0, e);
 	if (!r)
-		sink_file_done(s, f, false);
+		sink_file_done(s, f, FILE_COPIED);
 	return r;
 }
 
@@ -479,7 +481,7 @@ static void commit_batch(struct sink *s, struct sink_file **batch, unsigned n)
 			continue;
 		r = synced[i] = sync_parent(batch, synced, i);
 		if (!r)
-			sink_file_done(s, batch[i], false);
+			sink_file_done(s, batch[i], FILE_COPIED);
 		else
 			sink_file_failed(s, batch[i], r, "its directory could not be synced");
 	}

@@ -47,7 +47,8 @@ void sink_jobs(struct sink *s, struct jobs *later); /* hand over the list; it is
 
 /* All bytes of f have been written: commit it. */
 void sink_file_complete(struct sink *s, struct sink_file *f);
-void sink_file_done(struct sink *s, struct sink_file *f, bool skipped);
+/* f is done; end is not FILE_REMOVED. */
+void sink_file_done(struct sink *s, struct sink_file *f, enum file_end end);
 /* The common end of all files, including failed ones and those that the source could not send: free
  * the slot and settle the links that wait for f. f->over must be set. */
 void sink_file_over(struct sink *s, struct sink_file *f, enum link_state state);

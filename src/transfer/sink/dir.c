@@ -171,6 +171,9 @@ int sink_resolve_name(struct sink *s, const struct bulk_entry *en, char namebuf[
 		*parent = sink_find_dir(s, en->parent);
 		if (!*parent)
 			return -EPROTO;
+		r = prune_note(s, *parent, en->name, e);
+		if (r)
+			return r;
 		atomic_fetch_add(&(*parent)->refs, 1);
 		*name = en->name;
 		return 0;
@@ -293,8 +296,16 @@ static int answer_dir(struct sink *s, const struct sink_dir *d, bool exists)
 		return r;
 	path = s->x.c->events.file_done ? sink_dir_path(d, "") : NULL;
 	if (path)
-		XFER_EVENT(&s->x, file_done, path, 0, false);
+		XFER_EVENT(&s->x, file_done, path, 0, FILE_COPIED);
 	return sink_tell_done(s, d->id);
+}
+
+/* In a dry run: does the name exist, but not as a directory? */
+static bool other_type(const struct sink_dir *parent, const char *name)
+{
+	struct stat st;
+
+	return !dir_stat(parent->dir, name, &st) && !S_ISDIR(st.st_mode);
 }
 
 static int dir_entry(struct sink *s, const struct bulk_entry *en, struct err *e)
@@ -311,7 +322,7 @@ static int dir_entry(struct sink *s, const struct bulk_entry *en, struct err *e)
 		return r;
 
 	d = sink_dir_new(s, en->id, parent);
-	if (!d || keep_dir_xattrs(s, en, d)) {
+	if (!d || keep_dir_xattrs(s, en, d) || prune_begin_dir(s, d, parent, en)) {
 		if (d)
 			sink_dir_put(s, d);
 		sink_dir_put(s, parent);
@@ -322,6 +333,7 @@ static int dir_entry(struct sink *s, const struct bulk_entry *en, struct err *e)
 	d->set = true;
 	d->depth = parent->depth + 1;
 	d->error = !parent->error && d->depth > SINK_DEPTH_MOST ? -ENAMETOOLONG : parent->error;
+	d->blocked = parent->blocked;
 
 	if (!name) {
 		d->dir = parent->dir ? dir_ref(parent->dir) : NULL;
@@ -329,12 +341,16 @@ static int dir_entry(struct sink *s, const struct bulk_entry *en, struct err *e)
 	} else if (parent->dir && !d->error) {
 		/* In a dry run it may not exist: stat() will fail. */
 		d->error = s->dry ? 0 : sink_make_dir(s, parent, name, &d->made);
+		d->blocked = (d->error == -ENOTDIR || (s->dry && other_type(parent, name))) &&
+			     prune_in_the_way(s, parent, name);
 		if (!d->error)
 			d->dir = dir_sub(parent->dir, name);
 	}
 
 	HASH_ADD(hh, s->entries.dirs, id, sizeof(d->id), d);
-	if (d->error)
+	if (d->error && d->blocked)
+		r = sink_tell_done(s, en->id);
+	else if (d->error)
 		dir_failed(s, d, parent, name ? name : en->name);
 	else if (en->flags & ENTRY_F_ASK)
 		r = answer_dir(s, d, dir_exists(s, parent, name));
@@ -371,15 +387,19 @@ int sink_on_dir(struct sink *s, const struct bulk_entry *en, struct err *e)
 	return sink_send_place(s, en->id, nowhere ? NULL : sink_find_dir(s, en->id));
 }
 
-int sink_on_dir_end(struct sink *s, const struct bulk_entry *en)
+int sink_on_dir_end(struct sink *s, const struct bulk_entry *en, struct err *e)
 {
 	struct sink_dir *d = sink_find_dir(s, en->id);
 
+	int r;
+
 	if (!d)
 		return -EPROTO;
+	r = prune_end_dir(s, d, en->flags & ENTRY_F_PARTIAL, e);
+	prune_names_free(s, steal_ptr(&d->names));
 	HASH_DEL(s->entries.dirs, d);
 	sink_dir_put(s, d);
-	return 0;
+	return r;
 }
 
 void sink_entries_end(struct sink *s)
@@ -494,6 +514,7 @@ void sink_dir_put(struct sink *s, struct sink_dir *d)
 		}
 		if (d->dir)
 			dir_put(d->dir);
+		prune_names_free(s, d->names); /* after a failure */
 		atomic_fetch_sub(&s->entries.dir_details, d->xattrs_len);
 		free(d->xattrs);
 		free(d);

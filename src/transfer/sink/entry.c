@@ -105,7 +105,7 @@ int sink_verdict(struct sink *s, uint64_t id, uint8_t verdict)
 /* ---- policy ---- */
 
 /* Stat the file that has f's name now. */
-static int entry_look(struct sink_file *f, struct stat *st)
+static int entry_look(const struct sink_file *f, struct stat *st)
 {
 	if (!f->parent->dir)
 		return f->parent->error ? f->parent->error : -ENOENT;
@@ -130,17 +130,16 @@ static bool same_file(const struct stat *st, const struct meta *m)
 	       (uint64_t)st->st_size == m->size && same_time(st, m);
 }
 
-/* True: the existing file seems to have f's contents, but the attributes that the request preserves
- * differ. */
-static bool attributes_differ(const struct sink *s, const struct sink_file *f, const struct stat *st)
+/* Does the existing file have other attributes than f, of those that the request preserves?
+ * Extended attributes are not compared. */
+static bool attributes_differ(const struct sink *s, const struct sink_file *f,
+			      const struct stat *st)
 {
 	uint32_t flags = s->x.c->request.flags;
 	mode_t has = st->st_mode & 07777;
 
-	if (f->meta.type != FT_FILE)
-		return false;
-	return (flags & BULK_F_XATTRS) ||
-	       ((flags & BULK_F_TIMES) && !same_time(st, &f->meta)) || ((flags & BULK_F_OWNER) &&
+	return ((flags & BULK_F_TIMES) && !same_time(st, &f->meta)) ||
+	       ((flags & BULK_F_OWNER) &&
 		(st->st_uid != f->meta.uid || st->st_gid != f->meta.gid)) ||
 	       ((flags & BULK_F_MODES) &&
 		mode_to_give(f->meta.mode, flags & BULK_F_OWNER, has) != has);
@@ -175,7 +174,7 @@ static bool sink_passes_over(struct sink *s, struct sink_file *f)
 	if (entry_look(f, &st) || S_ISDIR(st.st_mode))
 		return false;
 	f->other = !same_file(&st, &f->meta);
-	f->differs = !f->other && policy != POLICY_SKIP && attributes_differ(s, f, &st);
+	f->correct = !f->other && policy != POLICY_SKIP && f->meta.type == FT_FILE;
 	switch (policy) {
 	case POLICY_SAME:
 		return !f->other;
@@ -191,7 +190,7 @@ static bool sink_passes_over(struct sink *s, struct sink_file *f)
 		    (f->flags & ENTRY_F_NOSIZE))
 			return false;
 		f->other = false;
-		f->differs = attributes_differ(s, f, &st);
+		f->correct = true;
 		f->ino = st.st_ino;
 		return true;
 	default:
@@ -216,7 +215,8 @@ static bool sink_refuses(struct sink *s, struct sink_file *f)
 /* ---- attributes of files that are passed over ---- */
 
 /* Give a file with the source's content the source's attributes, as far as the request keeps them
- * and the account may change existing files. 0 or a negative errno. */
+ * and the account may change existing files. 1: they were corrected, or in a dry run would be; 0: all
+ * are the same; or a negative errno. */
 static int sink_correct(struct sink *s, struct sink_file *f)
 {
 	const struct timespec t[2] = {
@@ -224,11 +224,11 @@ static int sink_correct(struct sink *s, struct sink_file *f)
 		{ .tv_sec = f->meta.mtime_s, .tv_nsec = f->meta.mtime_ns },
 	};
 	uint32_t flags = s->x.c->request.flags;
-	int fd CLEANUP_CLOSE = -1, dfd, r = 0;
+	int fd CLEANUP_CLOSE = -1, dfd, r = 0, xattrs = 0;
 	struct err e = ERR_INIT;
 	struct stat st;
 
-	if (!f->differs || s->dry || s->x.c->keep_old)
+	if (!f->correct || s->x.c->keep_old)
 		return 0;
 	dfd = dir_pin(f->parent->dir);
 	if (dfd < 0)
@@ -239,17 +239,23 @@ static int sink_correct(struct sink *s, struct sink_file *f)
 	dir_unpin(f->parent->dir);
 	if (r || !(f->ino ? st.st_ino == f->ino : same_file(&st, &f->meta)))
 		return r; /* not the same file: another one has the name now */
+	if (flags & BULK_F_XATTRS)
+		xattrs = xattrs_differ(fd, f->xattrs, f->xattrs_len);
+	if (!xattrs && !attributes_differ(s, f, &st))
+		return 0;
+	if (s->dry)
+		return 1;
 	if ((flags & BULK_F_OWNER) && (st.st_uid != f->meta.uid || st.st_gid != f->meta.gid))
 		r = fd_chown(fd, f->meta.uid, f->meta.gid);
 	if (!r && (flags & BULK_F_MODES))
 		r = fd_chmod(fd, mode_to_give(f->meta.mode, flags & BULK_F_OWNER,
 					      st.st_mode & 07777));
-	if (!r && (flags & BULK_F_XATTRS))
+	if (!r && xattrs)
 		r = sink_attributes_end(s, xattrs_correct(fd, f->xattrs, f->xattrs_len, f->name,
 							  &e), &e);
 	if (!r && (flags & BULK_F_TIMES) && !same_time(&st, &f->meta))
 		r = fd_utimens(fd, t);
-	return r;
+	return r ? r : 1;
 }
 
 /* ---- entries that arrive ---- */
@@ -390,25 +396,58 @@ static bool begins_first(struct sink *s, const struct sink_file *f)
 	       f->meta.size > s->x.agr.block && atomic_load(&f->left);
 }
 
+/* Something of another type is in the way of f. It will be removed, and then the source sends f in
+ * another attempt. */
+static int leave_for_later(struct sink *s, struct sink_file *f)
+{
+	bool asks = f->flags & ENTRY_F_ASK;
+
+	f->later = true;
+	sink_file_done(s, f, FILE_LEFT);
+	return asks ? sink_verdict(s, f->id, VERDICT_SKIP) : 0;
+}
+
+/* f's directory could not be created. */
+static int parent_failed(struct sink *s, struct sink_file *f)
+{
+	if (!f->parent->blocked) {
+		sink_file_failed(s, f, f->parent->error, "%s", ""); /* reported already */
+		return 0;
+	}
+	return leave_for_later(s, f);
+}
+
+static bool directory_in_the_way(struct sink *s, const struct sink_file *f)
+{
+	struct stat st;
+
+	return s->prune.on && !entry_look(f, &st) && S_ISDIR(st.st_mode) &&
+	       prune_in_the_way(s, f->parent, f->name);
+}
+
 /* Answer an entry that asks; skip: the existing file is left alone. */
 static int entry_decide(struct sink *s, struct sink_file *f, bool skip)
 {
 	if (skip) {
 		int r = sink_correct(s, f);
+		bool tells = r > 0 && (s->x.c->request.flags & BULK_F_SYNC);
 
-		if (r) {
+		if (r < 0) {
 			sink_file_write_failed(s, f, r);
 			return 0;
 		}
-		sink_file_done(s, f, true);
-		return sink_verdict(s, f->id, VERDICT_SKIP);
+		sink_file_done(s, f, r ? FILE_CORRECTED : FILE_LEFT);
+		return sink_verdict(s, f->id, tells ? VERDICT_CORRECT : VERDICT_SKIP);
 	}
 	if (sink_refuses(s, f))
 		return 0;
+	/* After a comparison of digests this may be another thread, but no directory was there. */
+	if (!atomic_load(&f->digests) && directory_in_the_way(s, f) && !s->dry)
+		return leave_for_later(s, f);
 	if (s->dry) {
 		int r = sink_wants(s, f, VERDICT_SEND);
 
-		sink_file_done(s, f, false);
+		sink_file_done(s, f, FILE_COPIED);
 		return r;
 	}
 	if (begins_first(s, f)) {
@@ -425,7 +464,8 @@ static bool must_compare(struct sink *s, struct sink_file *f)
 {
 	struct stat st;
 
-	return s->x.c->request.policy == POLICY_CHECKSUM && atomic_load(&f->left) && !(f->flags & ENTRY_F_NOSIZE) && !s->discard && !s->stream &&
+	return s->x.c->request.policy == POLICY_CHECKSUM && atomic_load(&f->left) &&
+	       !(f->flags & ENTRY_F_NOSIZE) && !s->discard && !s->stream &&
 	       !entry_look(f, &st) && S_ISREG(st.st_mode) && (uint64_t)st.st_size == f->meta.size;
 }
 
@@ -461,7 +501,7 @@ int sink_file_digest(struct sink *s, struct sink_file *f)
 	if (fd >= 0 && !fstat(fd, &st) && S_ISREG(st.st_mode) &&
 	    (uint64_t)st.st_size == f->meta.size) {
 		f->ino = st.st_ino;
-		f->differs = attributes_differ(s, f, &st);
+		f->correct = true;
 		f->has_digest = !file_digest(fd, f->meta.size, &s->x.failed, f->digest_here);
 	}
 	return entry_digested(s, f);
@@ -488,8 +528,7 @@ static int start_file(struct sink *s, struct sink_file *f, uint64_t data)
 	atomic_init(&f->unreceived, known ? (int64_t)data : NOSIZE_TOKEN);
 	atomic_fetch_add(&s->x.count.bytes_known, data);
 	if (f->parent && f->parent->error) {
-		sink_file_failed(s, f, f->parent->error, "%s", ""); /* reported already */
-		return 0;
+		return parent_failed(s, f);
 	}
 	if (f->flags & ENTRY_F_ASK)
 		return entry_answer(s, f);
@@ -590,6 +629,15 @@ static void set_link(struct sink *s, struct sink_file *f, const char *target)
 				 put_link_why(r, s->x.c->keep_old));
 }
 
+/* True: whether a name is linked to the right file is known only after that file. */
+static bool relinks(const struct sink *s, const struct bulk_entry *en)
+{
+	uint8_t policy = s->x.c->request.policy;
+
+	return en->type == ENTRY_HARDLINK && (s->x.c->request.flags & BULK_F_SYNC) &&
+	       (policy == POLICY_SAME || policy == POLICY_CHECKSUM);
+}
+
 /* A symbolic or a hard link. */
 static int link_entry(struct sink *s, const struct bulk_entry *en, struct err *e)
 {
@@ -612,11 +660,13 @@ static int link_entry(struct sink *s, const struct bulk_entry *en, struct err *e
 	atomic_fetch_add(&f->refs, 1);
 	r = enter_slot(s, f);
 	if (!r && f->parent->error)
-		sink_file_failed(s, f, f->parent->error, "%s", "");
+		r = parent_failed(s, f);
 	else if (!r && (f->flags & ENTRY_F_ASK))
 		r = entry_answer(s, f);
-	else if (!r && (s->dry || sink_passes_over(s, f)))
-		sink_file_done(s, f, true);
+	else if (!r && (s->dry || (!relinks(s, en) && sink_passes_over(s, f))))
+		sink_file_done(s, f, FILE_LEFT);
+	else if (!r && directory_in_the_way(s, f))
+		r = leave_for_later(s, f);
 	else if (!r && en->type == ENTRY_HARDLINK)
 		r = sink_file_hardlink(s, f);
 	else if (!r)
@@ -627,10 +677,29 @@ static int link_entry(struct sink *s, const struct bulk_entry *en, struct err *e
 	return r;
 }
 
+/* The source has a name that it does not send. */
+static int sink_on_name(struct sink *s, const struct bulk_entry *en, struct err *e)
+{
+	struct sink_dir *parent;
+	const char *name;
+	int r;
+
+	if (!(s->x.c->request.flags & BULK_F_SYNC))
+		return -EPROTO;
+	if (s->discard || s->stream)
+		return 0;
+	r = sink_resolve_name(s, en, NULL, &parent, &name, e);
+	if (!r)
+		sink_dir_put(s, parent);
+	return r;
+}
+
 static int on_entry(struct sink *s, const struct bulk_entry *en, struct err *e)
 {
 	if (en->type == ENTRY_DIR_END)
-		return s->discard || s->stream ? 0 : sink_on_dir_end(s, en);
+		return s->discard || s->stream ? 0 : sink_on_dir_end(s, en, e);
+	if (en->type == ENTRY_NAME)
+		return sink_on_name(s, en, e);
 	if (en->id != atomic_load(&s->entries.highest) + 1)
 		return -EPROTO;
 	if (en->type != ENTRY_FILE && (en->flags & ENTRY_F_ASK) && !s->dry)
@@ -658,7 +727,7 @@ int sink_entries(struct sink *s, struct buf *p, struct err *e)
 		r = bulk_entry_get(p, &en);
 		if (!r)
 			r = on_entry(s, &en, e);
-		if (!r && en.type != ENTRY_DIR_END)
+		if (!r && en.id && en.type != ENTRY_DIR_END)
 			atomic_store(&s->entries.highest, en.id);
 	}
 	sink_jobs(s, &s->entries.named);

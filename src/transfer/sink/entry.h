@@ -35,6 +35,9 @@ struct sink_dir {
 	bool made;               /* created by this transfer: its name must be synced, too */
 	atomic_bool name_synced;
 	int error;               /* why dir is NULL */
+	bool blocked;            /* with error: a name of another type is in the way, and will be
+				  * removed */
+	struct prune_names *names; /* with --delete, until ENTRY_DIR_END */
 	uint32_t depth;          /* below the destination, at most SINK_DEPTH_MOST */
 	_Atomic uint32_t refs;
 	UT_hash_handle hh;       /* in sink_entries.dirs while entries may name it */
@@ -72,7 +75,8 @@ struct sink_file {
 	atomic_bool digest_due;  /* the source owes its digest */
 	_Atomic unsigned digests;
 	bool other;              /* skipped; another file has its name */
-	bool differs;            /* skipped; the same file has other attributes */
+	bool correct;            /* skipped; it has the same content, perhaps other attributes */
+	bool later;              /* skipped; something was in the way, another attempt will come */
 	bool counts;             /* the source counts it as a file; false for links */
 	bool told;               /* --ack received: DONE was sent; set by the thread that made
 				  * unreceived 0 */
@@ -172,7 +176,7 @@ char *sink_file_path(const struct sink_file *f);
 int sink_resolve_name(struct sink *s, const struct bulk_entry *en, char namebuf[256],
 		      struct sink_dir **parent, const char **name, struct err *e);
 int sink_on_dir(struct sink *s, const struct bulk_entry *en, struct err *e);
-int sink_on_dir_end(struct sink *s, const struct bulk_entry *en);
+int sink_on_dir_end(struct sink *s, const struct bulk_entry *en, struct err *e);
 void sink_dir_put(struct sink *s, struct sink_dir *d);
 /* Sync the names in d, d's own name, and those of its parents that the transfer created. 0 or a
  * negative errno. */

@@ -2,6 +2,9 @@
 /* Hard and symbolic links. */
 #include "transfer/sink/sink.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+
 /* Targets hold their directories and those above. This limits them, because a peer could name
  * BULK_LINKED_MAX targets in deep directories. */
 #define LINK_DIRS_MOST (2u * BULK_LINKED_MAX)
@@ -71,21 +74,44 @@ int linkable_add(struct sink *s, const struct sink_file *f)
 	return l ? -EPROTO : 0;
 }
 
-/* Make the hard link f to l; NULL: the file was not written, so f fails. */
-static void make_hardlink(struct sink *s, struct sink_file *f, struct linkable *l,
-			  struct jobs *later)
+static bool same_inode(int from, const char *name, int to, const char *other)
 {
-	int from = l && l->dir ? dir_pin(l->dir) : -ENOENT, to, r = from;
+	struct stat a, b;
 
+	return !fstatat(from, name, &a, AT_SYMLINK_NOFOLLOW) &&
+	       !fstatat(to, other, &b, AT_SYMLINK_NOFOLLOW) &&
+	       a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+/* Make the hard link f to l, whose state is known. */
+static void make_hardlink(struct sink *s, struct sink_file *f, struct linkable *l,
+			  enum link_state state, struct jobs *later)
+{
+	int from, to, r;
+	bool there = false;
+
+	if (state == LINK_LATER) {
+		f->later = true;
+		sink_file_done(s, f, FILE_LEFT);
+		return;
+	}
+	if (state != LINK_THERE)
+		l = NULL;
+	from = l && l->dir ? dir_pin(l->dir) : -ENOENT;
+	r = from;
 	if (from >= 0) {
 		to = dir_pin(f->parent->dir);
-		r = to < 0 ? to : link_put(from, l->name, f->parent->dir, to, f->name,
-					   s->x.c->keep_old);
+		there = to >= 0 && (s->x.c->request.flags & BULK_F_SYNC) &&
+			same_inode(from, l->name, to, f->name);
+		r = to < 0 ? to : there ? 0 : link_put(from, l->name, f->parent->dir, to, f->name,
+						       s->x.c->keep_old);
 		if (to >= 0)
 			dir_unpin(f->parent->dir);
 		dir_unpin(l->dir);
 	}
-	if (!r)
+	if (!r && there)
+		sink_file_done(s, f, FILE_LEFT);
+	else if (!r)
 		sink_file_named(s, f, later);
 	else if (l)
 		sink_file_failed(s, f, r, "%s: hard link to %s: %s", printable(f->name),
@@ -116,7 +142,7 @@ int sink_file_hardlink(struct sink *s, struct sink_file *f)
 	if (!l)
 		return -EPROTO;
 	if (state != LINK_PENDING) {
-		make_hardlink(s, f, state == LINK_THERE ? l : NULL, &s->entries.named);
+		make_hardlink(s, f, l, state, &s->entries.named);
 		linkable_put(s, l);
 	}
 	return 0;
@@ -143,7 +169,7 @@ void linkable_settle(struct sink *s, const struct sink_file *f, enum link_state 
 	while (waiting) {
 		struct sink_file *next = waiting->next;
 
-		make_hardlink(s, waiting, state == LINK_THERE ? l : NULL, &later);
+		make_hardlink(s, waiting, l, state, &later);
 		sink_file_put(s, waiting);
 		waiting = next;
 	}

@@ -11,7 +11,8 @@
 struct sink;
 struct sink_file;
 
-enum link_state { LINK_PENDING, LINK_THERE, LINK_FAILED };
+/* LINK_LATER: the file will be sent by another attempt. */
+enum link_state { LINK_PENDING, LINK_THERE, LINK_FAILED, LINK_LATER };
 
 struct sink_links {
 	pthread_mutex_t lock;

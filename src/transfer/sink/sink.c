@@ -188,6 +188,7 @@ void sink_destroy(struct sink *s)
 	}
 
 	linkables_free(s);
+	prune_free(s);
 	for (uint32_t i = 0; s->entries.slots && i < s->entries.ahead; i++)
 		sink_file_put(s, s->entries.slots[i]);
 	sink_entries_end(s);
@@ -252,6 +253,8 @@ static int sink_prepare(struct xfer *x, struct err *e)
 	}
 
 	s->dry = s->x.c->request.flags & BULK_F_DRY_RUN;
+	if (prune_prepare(s))
+		return err_set(e, -ENOMEM, "out of memory");
 	sink_look_at_storage(s);
 	s->verify = s->x.agr.ack == ACK_VERIFIED && !s->discard && !s->stream;
 	s->early = s->x.agr.ack == ACK_RECEIVED;
@@ -377,6 +380,7 @@ static void sink_complete(struct xfer *x)
 	r = xfer_failed(x) ? 0 : flush_done(s);
 	if (r)
 		xfer_control_failed(x, r);
+	prune_run(s);
 }
 
 static const struct xfer_role sink_role = {

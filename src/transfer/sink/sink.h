@@ -7,6 +7,7 @@
 #include "transfer/sink/commit.h"
 #include "transfer/sink/entry.h"
 #include "transfer/sink/link.h"
+#include "transfer/sink/prune.h"
 #include "transfer/sink/write.h"
 #include "transfer/xfer.h"
 
@@ -36,6 +37,7 @@ struct sink {
 	struct sink_writers writers;
 	struct sink_commits commits;
 	struct sink_links links;
+	struct prune prune;
 };
 
 void sink_init(struct sink *s);

@@ -176,7 +176,7 @@ static bool extent_put_whole(struct sink *s, struct sink_file *f, const struct e
 		return true;
 	}
 	atomic_fetch_add_explicit(&s->x.count.bytes, x->length, memory_order_relaxed);
-	sink_file_done(s, f, false);
+	sink_file_done(s, f, FILE_COPIED);
 	return true;
 }
 

@@ -75,17 +75,17 @@ void source_file_failed(struct source *s, struct sfile *f, const char *path, int
 
 /* ---- frames of the sink ---- */
 
-static void tell_done(struct source *s, struct sfile *f, bool skipped)
+static void tell_done(struct source *s, struct sfile *f, enum file_end end)
 {
 	char *path CLEANUP_FREE = NULL;
 
 	if (!s->x.c->events.file_done && !s->x.committed)
 		return;
 	path = sfile_path(f);
-	if (path && s->x.committed && !skipped)
+	if (path && s->x.committed && end == FILE_COPIED)
 		committed_add(s->x.committed, path);
 	if (path)
-		XFER_EVENT(&s->x, file_done, path, f->size, skipped);
+		XFER_EVENT(&s->x, file_done, path, f->size, end);
 }
 
 static void one_done(struct source *s, uint64_t id)
@@ -100,7 +100,7 @@ static void one_done(struct source *s, uint64_t id)
 	if (!atomic_load(&f->failed)) {
 		if (sfile_kind_counts(f->kind))
 			atomic_fetch_add(&s->x.count.files, 1);
-		tell_done(s, f, false);
+		tell_done(s, f, FILE_COPIED);
 	}
 	sfile_put(f);
 }
@@ -189,11 +189,14 @@ static int on_verdict(struct source *s, uint64_t id, uint8_t verdict)
 	} else if (f && digest_is_due(s, f)) {
 		r = -EPROTO;
 	} else if (f && take_asked(s, f)) {
-		if (verdict == VERDICT_SKIP) {
+		if (verdict == VERDICT_SKIP || verdict == VERDICT_CORRECT) {
+			bool corrected = verdict == VERDICT_CORRECT;
+
 			if (sfile_kind_counts(f->kind))
 				atomic_fetch_add(&s->x.count.skipped, 1);
+			atomic_fetch_add(&s->x.count.corrected, corrected);
 			if (f->kind != SFILE_DIR) /* the end of a directory is not reported */
-				tell_done(s, f, true);
+				tell_done(s, f, corrected ? FILE_CORRECTED : FILE_LEFT);
 			sfile_put(entry_over(s, f->id, &was));
 		} else if (!(s->x.c->request.flags & BULK_F_DRY_RUN) && sfile_has_data(f)) {
 			/* The sink creates a file without data by itself. */
@@ -281,6 +284,25 @@ static int on_place(struct source *s, struct buf *p)
 	return inodes_add(&s->places, dev, ino, id ? id : 1) ? 0 : -ENOMEM;
 }
 
+static int on_removed(struct source *s, struct buf *p)
+{
+	struct bulk_removed m;
+
+	if (!(s->x.c->request.flags & BULK_F_SYNC) || !atomic_load(&s->x.sent))
+		return -EPROTO;
+	while (buf_len(p)) {
+		int r = bulk_removed_get(p, &m);
+
+		if (r)
+			return r;
+		xfer_removed(&s->x, &m);
+		free(m.path);
+		LOCK_GUARD(guard, &s->lock);
+		s->settled++;
+	}
+	return 0;
+}
+
 int source_frame(struct xfer *x, uint8_t type, struct buf *p, struct err *e)
 {
 	struct source *s = (struct source *)x;
@@ -297,6 +319,8 @@ int source_frame(struct xfer *x, uint8_t type, struct buf *p, struct err *e)
 		return on_runs(s, p);
 	case BULK_PLACE:
 		return on_place(s, p);
+	case BULK_REMOVED:
+		return on_removed(s, p);
 	default:
 		return -EPROTO;
 	}

@@ -24,7 +24,8 @@ struct walk {
 	uint64_t flushed_ns;
 	struct sfile *first, *last;    /* files that may be read once their entries are sent */
 	uint32_t nfiles;
-	uint64_t *ids;                 /* of the directories from the top to the present one */
+	struct walk_dir { uint64_t id; bool partial; } *ids; /* the directories from the top to the
+				        * present one; partial: not all names were read */
 	size_t depth, ids_room;
 	const char *top;               /* the named source, for messages */
 	uint8_t top_flags;             /* ENTRY_F_TOP | ... of the next entry, then 0 */
@@ -33,6 +34,7 @@ struct walk {
 	bool links_full;               /* this was logged */
 	struct implied *implied;
 	const struct filter *filter;   /* NULL: none */
+	bool names;                    /* the sink must know all names (--delete) */
 	char *rel;                     /* with a filter: the last path that was asked about */
 	size_t rel_len, rel_room;      /* length of the present directory in it */
 	uint64_t dev;                  /* filesystem of the named source */
@@ -139,7 +141,7 @@ static int walk_begin_entry(struct walk *w, struct bulk_entry *e, uint8_t type, 
 	e->mtime_s = m->mtime_s;
 	e->mtime_ns = m->mtime_ns;
 	e->size = m->size;
-	e->parent = w->depth ? w->ids[w->depth - 1] : 0;
+	e->parent = w->depth ? w->ids[w->depth - 1].id : 0;
 	e->flags |= w->top_flags;
 	w->top_flags = 0;
 	if (type == ENTRY_DIR && (e->flags & ENTRY_F_TOP) && w->s->x.same_host) {
@@ -157,6 +159,17 @@ static void walk_failed(struct walk *w, const char *path, int code, const char *
 
 	snprintf(text, sizeof(text), "%s: %s", printable(path), reason ? reason : root_why(code));
 	source_file_failed(w->s, NULL, path, code, text);
+}
+
+/* The present directory has a name that is not sent. */
+static int walk_put_unsent(struct walk *w, const char *name)
+{
+	struct bulk_entry e = { .type = ENTRY_NAME, .name = name };
+
+	if (!w->names || !w->depth)
+		return 0;
+	e.parent = w->ids[w->depth - 1].id;
+	return walk_put_entry(w, &e);
 }
 
 /* Send an entry without data: a directory, or a link. A dry run reports it as path in dir. */
@@ -184,15 +197,17 @@ static int walk_put_name(struct walk *w, struct bulk_entry *e, uint8_t type, str
 
 /* ---- the filter ---- */
 
-/* Does the filter include name, in the present directory? 1: yes; 0: no; or -ENOMEM. m NULL: its
- * size and time are not known. */
+enum admission { LEFT_OUT, ADMITTED, LEFT_BY_LIMIT };
+
+/* Does the filter include name, in the present directory? An enum admission, where LEFT_BY_LIMIT is
+ * for size or age; or -ENOMEM. m NULL: its size and time are not known. */
 static int walk_admits(struct walk *w, const char *name, bool is_dir, const struct meta *m)
 {
 	size_t at = w->rel_len + (w->rel_len > 0), need = at + strlen(name) + 1;
 	char *rel = w->rel;
 
 	if (!w->filter)
-		return 1;
+		return ADMITTED;
 	if (need > w->rel_room) {
 		rel = realloc(w->rel, 2 * need);
 		if (!rel)
@@ -203,8 +218,10 @@ static int walk_admits(struct walk *w, const char *name, bool is_dir, const stru
 	if (w->rel_len)
 		rel[w->rel_len] = '/';
 	strcpy(rel + at, name);
-	return filter_admits(w->filter, rel, is_dir) &&
-	       (!m || m->type != FT_FILE || filter_admits_file(w->filter, m->size, m->mtime_s));
+	if (!filter_admits(w->filter, rel, is_dir))
+		return LEFT_OUT;
+	return !m || m->type != FT_FILE || filter_admits_file(w->filter, m->size, m->mtime_s) ?
+	       ADMITTED : LEFT_BY_LIMIT;
 }
 
 /* Enter the directory that walk_admits() was asked about. */
@@ -243,7 +260,7 @@ static int walk_push_dir(struct walk *w, uint64_t id)
 {
 	if (!array_has_room(w->ids, w->depth, w->ids_room))
 		return -ENOMEM;
-	w->ids[w->depth++] = id;
+	w->ids[w->depth++] = (struct walk_dir){ .id = id };
 	return 0;
 }
 
@@ -279,10 +296,12 @@ static int walk_enter_dir(struct walk *w, struct dir *dir, const char *name, con
 	return r ? r : walk_push_dir(w, e.id);
 }
 
-static int walk_end_dir(struct walk *w, uint64_t id)
+static int walk_end_dir(struct walk *w, struct walk_dir d)
 {
-	struct bulk_entry e = { .type = ENTRY_DIR_END, .id = id, .name = "" };
+	struct bulk_entry e = { .type = ENTRY_DIR_END, .id = d.id, .name = "" };
 
+	if (d.partial && w->names)
+		e.flags = ENTRY_F_PARTIAL;
 	return walk_put_entry(w, &e);
 }
 
@@ -329,7 +348,7 @@ static bool walk_was_committed(struct source *s, const struct sfile *f)
 static bool must_ask(struct source *s, const struct sfile *f)
 {
 	if (s->x.c->request.policy != POLICY_OVERWRITE || s->x.agr.sink_keeps ||
-	    (s->x.c->request.flags & BULK_F_DRY_RUN))
+	    (s->x.c->request.flags & (BULK_F_DRY_RUN | BULK_F_SYNC)))
 		return true;
 	/* In a get the client is the sink, and remembers its files itself: ask. */
 	if ((s->x.c->request.flags & BULK_F_AGAIN) && !s->x.client)
@@ -445,7 +464,7 @@ static int put_regular(struct walk *w, struct dir *parent, const char *path,
 
 		walk_failed(w, full ? full : f->name, r, NULL);
 		sfile_put(f);
-		return 0;
+		return walk_put_unsent(w, name);
 	}
 
 	r = walk_begin_entry(w, &e, ENTRY_FILE, name, m);
@@ -495,13 +514,19 @@ static int walk_on_item(void *arg, const struct walk_item *it)
 	if (xfer_failed(&w->s->x))
 		return -ECANCELED;
 	/* An error with dir set is of a directory that was entered already. */
-	r = it->leaving || (it->error && it->dir) ? 1 :
+	r = it->leaving || (it->error && it->dir) ? ADMITTED :
 	    walk_admits(w, it->name, is_dir, it->error ? NULL : &it->meta);
-	if (r <= 0)
+	if (r < 0 || r == LEFT_OUT)
 		return r ? r : is_dir ? WALK_PASS_OVER : 0;
+	if (r == LEFT_BY_LIMIT)
+		return walk_put_unsent(w, it->name);
 	if (it->error) {
 		path = it->parent ? dir_path(it->parent, it->name) : NULL;
 		walk_failed(w, path ? path : w->top, it->error, NULL);
+		if (!it->dir)
+			return walk_put_unsent(w, it->name);
+		if (w->depth)
+			w->ids[w->depth - 1].partial = true;
 		return 0;
 	}
 	switch (it->meta.type) {
@@ -515,12 +540,14 @@ static int walk_on_item(void *arg, const struct walk_item *it)
 			path = dir_path(it->parent, it->name);
 			walk_failed(w, path ? path : it->name, -EINVAL,
 				    "a directory is not copied into itself: left out");
-			return WALK_PASS_OVER;
+			r = walk_put_unsent(w, it->name);
+			return r ? r : WALK_PASS_OVER;
 		}
 		r = walk_enter_dir(w, it->dir, it->name, &it->meta);
 		if (r || !w->filter)
 			return r;
 		if (w->filter->one_filesystem && it->meta.dev != w->dev) {
+			w->ids[w->depth - 1].partial = true;
 			r = walk_leave_dir(w);
 			return r ? r : WALK_PASS_OVER;
 		}
@@ -538,7 +565,7 @@ static int walk_on_item(void *arg, const struct walk_item *it)
 	atomic_fetch_add_explicit(&w->s->x.count.left_out, 1, memory_order_relaxed);
 	log_warn("%s: not a file, directory or link: left out",
 		 printable(path ? path : it->name));
-	return 0;
+	return walk_put_unsent(w, it->name);
 }
 
 /* ---- named sources ---- */
@@ -580,13 +607,15 @@ static int walk_dir(struct walk *w, const char *path, const char *name, const st
 	r = walk_enter_dir(w, d, name, m);
 	if (!r)
 		r = walk_wait_places(w);
-	if (!r && walk_is_dest_dir(w, m->dev, m->ino))
+	if (!r && walk_is_dest_dir(w, m->dev, m->ino)) {
 		walk_failed(w, path, -EINVAL,
 			    "source and destination are the same directory");
-	else if (!r)
+		w->ids[w->depth - 1].partial = true;
+	} else if (!r) {
 		r = walk_tree(d, 0,
 			      s->x.c->request.flags & BULK_F_FOLLOW ? s->x.c->root : NULL,
 			      walk_on_item, w);
+	}
 	if (!r)
 		r = walk_leave_dir(w);
 	walk_rel_leave(w);
@@ -628,9 +657,9 @@ static int walk_path(struct walk *w, const char *named)
 	meta_from_stat(&m, &st);
 	last_name(path, name);
 	contents = m.type == FT_DIR && means_contents(named);
-	r = contents ? 1 : walk_admits(w, name, m.type == FT_DIR, &m);
-	if (r <= 0)
-		return r;
+	r = contents ? ADMITTED : walk_admits(w, name, m.type == FT_DIR, &m);
+	if (r != ADMITTED)
+		return r < 0 ? r : 0;
 	w->top_flags = w->depth ? 0 : ENTRY_F_TOP;
 
 	if (m.type == FT_DIR)
@@ -732,7 +761,7 @@ static int walk_end_implied(struct walk *w)
 
 	HASH_ITER(hh, w->implied, im, next) {
 		if (!r)
-			r = walk_end_dir(w, im->id);
+			r = walk_end_dir(w, (struct walk_dir){ .id = im->id });
 		HASH_DEL(w->implied, im);
 		free(im->path);
 		free(im);
@@ -797,6 +826,8 @@ void *source_walk(void *arg)
 	struct source *s = arg;
 	struct walk w = { .s = s, .frame = buf_new(BULK_FRAME_MAX),
 			  .xattrs = buf_new(2 * BULK_XATTRS_MAX), .flushed_ns = now_ns(),
+			  .names = (s->x.c->request.flags & BULK_F_SYNC) &&
+				   (s->x.c->request.sync.flags & SYNC_DELETE),
 			  .filter = filter_is_set(&s->x.c->request.filter) ?
 				    &s->x.c->request.filter : NULL };
 	int r = w.frame && w.xattrs ? 0 : -ENOMEM, r2;

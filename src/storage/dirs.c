@@ -506,6 +506,24 @@ static int sync_fd(int fd)
 	return fsync(fd) && errno != EINVAL ? -errno : 0;
 }
 
+int dirs_above(int dfd, int (*fn)(void *arg, uint64_t dev, uint64_t ino), void *arg)
+{
+	int at CLEANUP_CLOSE = openat(dfd, ".", O_PATH | O_DIRECTORY | O_CLOEXEC), up, r = 0;
+	struct stat st, below = { 0 };
+
+	while (!r && at >= 0) {
+		up = openat(at, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
+		cleanup_close(&at);
+		at = up;
+		if (at < 0 || fstat(at, &st) ||
+		    (st.st_dev == below.st_dev && st.st_ino == below.st_ino))
+			break; /* it may not be searched, or it was the top */
+		r = fn(arg, st.st_dev, st.st_ino);
+		below = st;
+	}
+	return r;
+}
+
 int sync_dir(int dfd)
 {
 	int fd CLEANUP_CLOSE = -1;

@@ -95,6 +95,10 @@ void dir_unpin(struct dir *d);
 /* As lstat(2) of name in d. 0 or a negative errno. */
 int dir_stat(struct dir *d, const char *name, struct stat *st);
 
+/* Call fn for each directory above the one behind dfd, as far as the process may search them. 0, or
+ * fn's result if it is not 0, which ends the calls. */
+int dirs_above(int dfd, int (*fn)(void *arg, uint64_t dev, uint64_t ino), void *arg);
+
 /* Sync the names in the directory behind dfd to stable storage. dfd may be O_PATH, and the
  * directory writable but not readable. 0 or a negative errno. Any thread. */
 int sync_dir(int dfd);

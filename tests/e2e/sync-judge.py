@@ -141,7 +141,7 @@ for turn in range(count):
     rules = chance.sample(RULES, chance.randint(1, 3)) if chance.random() < .4 else []
     ruling = subprocess.run(['rsync', '-aH', '--modify-window=-1', '--delete', *rules, src + '/', judge],
                             check=False, stderr=subprocess.PIPE, text=True)
-    if ruling.returncode == 2:  # an internal error of rsync 3.2.7, with hard links
+    if ruling.returncode == 2:  # an internal error of rsync, with hard links
         print('# rsync does not judge:', ruling.stderr.splitlines()[-1])
         continue
     assert ruling.returncode in (0, 23), ruling

@@ -179,6 +179,27 @@ run rftp put --accept-new --delete "$tmp/here/src/" "$url/to"
 check "put --delete names sync" says 'rftp sync'
 check "after all of this nothing has changed" is "$untouched"
 
+# ---- one host: inside itself ----
+for way in put get; do
+	fresh
+	cp -a "$tmp/root/src" "$tmp/root/before"
+	mkdir "$tmp/root/src/in" "$tmp/root/before/in"
+	case $way in
+	put) run rftp sync --accept-new --delete "$tmp/root/src/" "$url/src/in" ;;
+	get) run rftp sync --accept-new --delete "$url/src/" "$tmp/root/src/in" ;;
+	esac
+	check "$way: a destination inside the source" status_is 1
+	check "$way: a destination inside the source: said" says 'the destination is inside the source'
+	check "$way: a destination inside the source: nothing changes" diff -r "$tmp/root/src" "$tmp/root/before"
+	rm -r "$tmp/root/src/in" "$tmp/root/before/in"
+	case $way in
+	put) run rftp sync --accept-new --delete "$tmp/root/src/sub/" "$url/src" ;;
+	get) run rftp sync --accept-new --delete "$url/src/sub/" "$tmp/root/src" ;;
+	esac
+	check "$way: a source inside the destination" says "the source is inside the destination"
+	check "$way: a source inside the destination: nothing changes" diff -r "$tmp/root/src" "$tmp/root/before"
+done
+
 # ---- rights ----
 stop_server
 start_server e --root "$tmp/root" --anonymous upload --third-party all

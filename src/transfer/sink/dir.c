@@ -360,20 +360,35 @@ static int dir_entry(struct sink *s, const struct bulk_entry *en, struct err *e)
 	return r;
 }
 
+struct places_above {
+	struct buf *b;
+	uint64_t id;
+};
+
+static int put_place_above(void *arg, uint64_t dev, uint64_t ino)
+{
+	struct places_above *p = arg;
+
+	return bulk_place_put(p->b, p->id, dev, ino);
+}
+
 /* Tell the source the device and inode of this directory: on one host the source must not walk into
  * its own destination. d may be NULL. */
 static int sink_send_place(struct sink *s, uint64_t id, const struct sink_dir *d)
 {
-	struct buf *b CLEANUP_BUF = buf_new(64);
+	struct buf *b CLEANUP_BUF = buf_new(BULK_FRAME_MAX);
 	int dfd = d && d->dir ? dir_pin(d->dir) : -1;
 	struct stat st = { 0 };
 	int r;
 
 	if (dfd >= 0 && fstat(dfd, &st))
 		st = (struct stat){ 0 };
+	r = b ? bulk_place_put(b, id, st.st_dev, st.st_ino) : -ENOMEM;
+	/* A source that is above its destination is refused. */
+	if (!r && (s->x.c->request.flags & BULK_F_SYNC) && st.st_ino)
+		r = dirs_above(dfd, put_place_above, &(struct places_above){ b, id });
 	if (dfd >= 0)
 		dir_unpin(d->dir);
-	r = b ? bulk_place_put(b, id, st.st_dev, st.st_ino) : -ENOMEM;
 	return r ? r : xfer_send(&s->x, BULK_PLACE, b);
 }
 

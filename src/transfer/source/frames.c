@@ -279,9 +279,15 @@ static int on_place(struct source *s, struct buf *p)
 	s->places_due--;
 	s->settled++;
 	pthread_cond_signal(&s->moved);
-	if (!ino || inodes_find(&s->places, dev, ino))
-		return 0;
-	return inodes_add(&s->places, dev, ino, id ? id : 1) ? 0 : -ENOMEM;
+	if (ino && !inodes_find(&s->places, dev, ino) &&
+	    !inodes_add(&s->places, dev, ino, id ? id : 1))
+		return -ENOMEM;
+	while (!r && buf_len(p)) {
+		r = bulk_place_get(p, &id, &dev, &ino);
+		if (!r && !inodes_find(&s->above, dev, ino) && !inodes_add(&s->above, dev, ino, 1))
+			r = -ENOMEM;
+	}
+	return r;
 }
 
 static int on_removed(struct source *s, struct buf *p)

@@ -159,6 +159,7 @@ void source_destroy(struct source *s)
 		sfile_put(s->slots[i].file);
 	free(s->slots);
 	inodes_clear(&s->places);
+	inodes_clear(&s->above);
 	plan_free(s->plan);
 	for (uint32_t i = 0; i < s->x.nroutes; i++)
 		bq_free(s->ready[i]);

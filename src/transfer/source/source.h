@@ -71,6 +71,7 @@ struct source {
 	/* On one host: the sink's directories for named sources, which the walk must not enter.
 	 * Guarded by lock. */
 	struct inodes places;
+	struct inodes above;           /* with BULK_F_SYNC: the directories above them */
 	uint64_t places_due;           /* places that the sink has not sent yet */
 
 	/* Numbers of acknowledged blocks, guarded by lock: the sink remembers only a limited number

@@ -256,6 +256,18 @@ static bool walk_is_dest_dir(struct walk *w, uint64_t dev, uint64_t ino)
 	return inodes_find(&w->s->places, dev, ino);
 }
 
+static bool is_above_dest(struct walk *w, uint64_t dev, uint64_t ino)
+{
+	LOCK_GUARD(guard, &w->s->lock);
+
+	return inodes_find(&w->s->above, dev, ino);
+}
+
+static int is_dest(void *arg, uint64_t dev, uint64_t ino)
+{
+	return walk_is_dest_dir(arg, dev, ino);
+}
+
 static int walk_push_dir(struct walk *w, uint64_t id)
 {
 	if (!array_has_room(w->ids, w->depth, w->ids_room))
@@ -607,6 +619,12 @@ static int walk_dir(struct walk *w, const char *path, const char *name, const st
 	r = walk_enter_dir(w, d, name, m);
 	if (!r)
 		r = walk_wait_places(w);
+	if (!r && is_above_dest(w, m->dev, m->ino))
+		r = xfer_fail(&s->x, -EINVAL, "%s: the destination is inside the source",
+			      printable(path));
+	if (!r && w->names && dirs_above(fd, is_dest, w))
+		r = xfer_fail(&s->x, -EINVAL, "%s: the source is inside the destination, where "
+			      "--delete would remove it", printable(path));
 	if (!r && walk_is_dest_dir(w, m->dev, m->ino)) {
 		walk_failed(w, path, -EINVAL,
 			    "source and destination are the same directory");

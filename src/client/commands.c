@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The table of commands, their exit statuses, and the function that runs a command. */
 #include "client/client.h"
+#include "client/glob.h"
 
 #include <stdarg.h>
 
@@ -197,6 +198,34 @@ enum exit_status show_config(const struct option_args *a)
 	return EXIT_DONE;
 }
 
+/* Run a command of the command line whose URLs may be patterns. */
+static enum exit_status run_globbed(struct job *j)
+{
+	enum exit_status status;
+	struct servers kept = { 0 };
+	struct names all = { 0 };
+	struct err e = ERR_INIT;
+	int rc;
+
+	j->servers = &kept;
+	rc = glob_words(j, &all, &e);
+
+	/* With one word, get copies to the present directory. */
+	if (!rc && j->cmd->bit == ON_GET && j->nwords == 1 && all.n > 1 &&
+	    names_add(&all, strdup("./")))
+		rc = err_sys(&e, -ENOMEM, "names");
+	if (rc) {
+		status = failed(&e, false);
+	} else {
+		j->words = all.all;
+		j->nwords = (int)all.n;
+		status = j->cmd->run(j);
+	}
+	servers_clear(&kept);
+	names_clear(&all);
+	return status;
+}
+
 enum exit_status job_run(struct job *j)
 {
 	const struct command *cmd = j->cmd;
@@ -226,7 +255,7 @@ enum exit_status job_run(struct job *j)
 	}
 
 	log_set_level(job_level(&j->o));
-	status = cmd->run(j);
+	status = j->servers || j->o.no_glob || !(cmd->bit & ON_GLOB) ? cmd->run(j) : run_globbed(j);
 	options_clear(&j->o);
 	return status;
 }

@@ -90,6 +90,8 @@ const struct option_def rftp_options[] = {
 	FLAG("recursive", 'r', ON_COPY | ON_RM, recursive, "directories with all their contents"),
 	STRING("files-from", 0, "FILE", ON_COPY, files_from,
 	       "read the names, one per line, from FILE (- is standard input)"),
+	FLAG("no-glob", 0, ON_GLOB | IN_CONF, no_glob,
+	     "* ? and [ in URLs stand for themselves"),
 	RULE("exclude", "PATTERN", option_pattern, false,
 	     "leave out names that match, as with rsync; the first rule decides"),
 	RULE("include", "PATTERN", option_pattern, true, "do not leave out names that match"),

@@ -44,6 +44,7 @@ struct options {
 	int verbose;
 
 	/* for some commands only */
+	bool no_glob;
 	bool names, longer, all, human, directory, tree, by_time, by_size, reverse;
 	bool parents, crc;
 	char *alg;
@@ -65,6 +66,7 @@ enum {
 	ON_RM = 1 << 5, ON_MV = 1 << 6, ON_HASH = 1 << 7, ON_BENCH = 1 << 8,
 	ON_SHELL = 1 << 9, ON_CP = 1 << 10, ON_STATUS = 1 << 11, ON_SYNC = 1 << 12,
 	ON_COPY = ON_PUT | ON_GET | ON_CP | ON_SYNC,
+	ON_GLOB = ON_GET | ON_LS | ON_STAT | ON_RM | ON_HASH, /* URLs may be patterns */
 	ON_WIRE = ON_COPY | ON_BENCH,
 	ON_BULK = ON_PUT | ON_GET | ON_SYNC | ON_BENCH, /* this host sends or receives data */
 	ON_ALL = (1 << 13) - 1,

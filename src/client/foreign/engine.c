@@ -737,6 +737,7 @@ static const struct {
 	{ "ack=verified", "nothing is read back there" },
 	{ "owner", "FTP does not carry owners" },
 	{ "xattrs", "FTP does not carry extended attributes" },
+	{ "delete", "rftpd removes the names" },
 	/* The last row is for put only. */
 	{ "ack=synced", "the server does not tell when a file is on stable storage" },
 };

@@ -1,15 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Parses lines into commands and words, and expands patterns. */
+#include "client/glob.h"
 #include "client/shell/shell.h"
 
-#include <fnmatch.h>
 #include <glob.h>
 
 #define BLANKS " \t\r\n"
-#define WILDCARDS "*?["
-
-/* A pattern with more matches is a typing error, or the server tries to fill our memory. */
-#define NAMES_MOST 1000000
 
 /* ---- words ---- */
 
@@ -197,144 +193,17 @@ char *shell_quote(const char *text, bool open)
 
 /* ---- patterns on the open server ---- */
 
-/* The search for one component of a pattern in one directory. */
-struct glob_search {
-	struct call *c;
-	struct server *s;
-	const char *pattern;
-	const char *dir;         /* as typed in the pattern; "" for the open directory */
-	bool tilde;              /* a "~" at the start means the home */
-	bool only_dirs;
-	bool last;               /* the last component of the pattern; there a link is not a
-				  * directory */
-	struct names *found;
+/* For glob_there(): a typed name as a path on the open server. */
+struct typed_name {
+	const struct shell *sh;
+	bool tilde;
 };
 
-/* Append the names in the directory path that match. */
-static int glob_list(struct glob_search *g, const char *path, struct err *e)
+static char *typed_path(void *arg, const char *name)
 {
-	struct facts_list l = { 0 };
-	int rc = server_list(g->s, path, &l, e);
+	const struct typed_name *t = arg;
 
-	for (size_t i = 0; !rc && i < l.n; i++) {
-		const struct ftp_facts *f = &l.all[i];
-
-		if ((g->only_dirs && f->type != 'd' && (f->type != 'l' || g->last)) ||
-		    fnmatch(g->pattern, f->name, FNM_PERIOD))
-			continue;
-		if (g->found->n >= NAMES_MOST)
-			rc = err_set(e, -E2BIG, "%s: too many names", printable(path));
-		else
-			rc = names_add(g->found, *g->dir ? name_below(g->dir, f->name) :
-				       strdup(f->name));
-	}
-	facts_clear(&l);
-	return rc;
-}
-
-static bool has_wildcard(const char *pattern)
-{
-	for (; *pattern; pattern++) {
-		if (*pattern == '\\' && pattern[1])
-			pattern++;
-		else if (strchr(WILDCARDS, *pattern))
-			return true;
-	}
-	return false;
-}
-
-/* Expand one component of the pattern in g->dir: append its matches, or, without a wildcard,
- * dir/name if it exists. known: append dir/name without asking the server. */
-static int glob_directory(struct glob_search *g, bool wild, bool known, struct err *e)
-{
-	CLEANUP_FREE char *name = *g->dir && !wild ? name_below(g->dir, g->pattern) :
-				  strdup(wild ? g->dir : g->pattern);
-	CLEANUP_FREE char *path = name ? shell_path(g->c->sh, name, g->tilde) : NULL;
-	struct ftp_facts f = { 0 };
-	int rc = path ? 0 : err_sys(e, -ENOMEM, "names");
-
-	if (!rc && wild)
-		return glob_list(g, path, e);
-	if (!rc && !known)
-		rc = server_stat(g->s, path, &f, e);
-	ftp_facts_clear(&f);
-	return rc ? rc : names_add(g->found, steal_ptr(&name));
-}
-
-/* Replace dirs by the matches of one component in each of them. typed: the user has typed dirs, so
- * a missing directory is an error. Otherwise dirs are matches, and one that is not a directory, or
- * cannot be listed, has no matches. */
-static int glob_step(struct glob_search *g, struct names *dirs, char *component, bool typed,
-		     struct err *e)
-{
-	bool wild = has_wildcard(component);
-	struct names found = { 0 };
-	char *out = component;
-	int rc = 0;
-
-	/* Without a wildcard it is a name: remove the backslashes. */
-	for (const char *in = component; !wild && *in; in++) {
-		in += *in == '\\' && in[1];
-		*out++ = *in;
-	}
-	if (!wild)
-		*out = '\0';
-
-	g->pattern = component;
-	g->found = &found;
-	for (size_t i = 0; rc == 0 && i < dirs->n; i++) {
-		struct err why = ERR_INIT;
-
-		g->dir = dirs->all[i];
-		rc = glob_directory(g, wild, typed, &why);
-		if (!typed && (rc == -ENOENT || rc == -ENOTDIR || rc == -EACCES || rc == -EPERM))
-			rc = 0;
-		else if (rc && why.code)
-			*e = why;
-	}
-	names_clear(dirs);
-	*dirs = found;
-	return rc;
-}
-
-/* Expand the pattern of w on server s. found: the paths in the form of the pattern, with a "/" at
- * the end if the pattern has one. */
-static int glob_there(struct call *c, struct server *s, const struct shell_word *w,
-		      struct names *found, struct err *e)
-{
-	CLEANUP_FREE char *copy = strdup(w->pattern);
-	struct glob_search g = { .c = c, .s = s, .tilde = w->tilde };
-	bool typed = true;
-	char *at = copy, *next;
-	int rc;
-
-	rc = copy ? names_add(found, strdup(*w->pattern == '/' ? "/" : "")) : -ENOMEM;
-	for (at += at ? strspn(at, "/") : 0; rc == 0 && *at; at = next) {
-		size_t n = strcspn(at, "/");
-		bool wild;
-
-		g.only_dirs = at[n] == '/';
-		next = at + n + strspn(at + n, "/");
-		g.last = !*next;
-		at[n] = '\0';
-		wild = has_wildcard(at);
-		rc = glob_step(&g, found, at, typed, e);
-		typed &= !wild;
-	}
-
-	for (size_t i = 0; rc == 0 && g.only_dirs && i < found->n; i++) {
-		char *name;
-
-		if (asprintf(&name, "%s/", found->all[i]) < 0) {
-			rc = -ENOMEM;
-		} else {
-			free(found->all[i]);
-			found->all[i] = name;
-		}
-	}
-	if (rc == -ENOMEM)
-		err_sys(e, rc, "names");
-	return rc;
+	return shell_path(t->sh, name, t->tilde);
 }
 
 static int glob_add_url(struct call *c, const char *path, bool tilde, struct names *names,
@@ -364,13 +233,11 @@ int shell_glob_remote(struct call *c, const struct shell_word *w, struct names *
 	s = call_server(c, e);
 	if (!s)
 		return e->code;
-	rc = glob_there(c, s, w, &found, e);
+	rc = glob_there(s, w->pattern, typed_path, &(struct typed_name){ c->sh, w->tilde }, &found, e);
 	call_done(c, s);
 
 	if (rc == 0 && !found.n)
 		rc = err_set(e, -ENOENT, "nothing there fits %s", printable(w->text));
-	if (rc == 0)
-		names_sort(&found);
 	for (size_t i = 0; rc == 0 && i < found.n; i++)
 		rc = glob_add_url(c, found.all[i], w->tilde, names, typed, e);
 	names_clear(&found);

@@ -43,6 +43,7 @@ int bulk_request_of(const struct options *o, enum bulk_op op, struct bulk_reques
 		{ o->policy == POLICY_CHECKSUM, BULK_F_CHECKSUM },
 		{ (op == BULK_GET || o->delete) && filter_is_set(&o->filter), BULK_F_FILTER },
 		{ o->sync, BULK_F_SYNC },
+		{ o->manifest && op == BULK_GET, BULK_F_SUMS },
 	};
 
 	q->op = (uint8_t)op;
@@ -61,6 +62,8 @@ int bulk_request_of(const struct options *o, enum bulk_op op, struct bulk_reques
 	q->offer.inflight = o->inflight;
 	q->sync.flags = (uint8_t)((o->delete ? SYNC_DELETE : 0) | (o->force ? SYNC_FORCE : 0) |
 				  (o->delete_excluded ? SYNC_EXCLUDED : 0));
+	if (o->manifest)
+		snprintf(q->sum, sizeof(q->sum), "%s", digest_name(o->alg ? o->alg : "SHA-256"));
 	q->sync.most = o->max_delete == UINT32_MAX ? UINT64_MAX : o->max_delete;
 	if (o->trash) {
 		q->sync.trash = strdup(o->trash);

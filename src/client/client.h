@@ -80,6 +80,7 @@ enum exit_status rftp_mkdir(struct job *j);
 enum exit_status rftp_rm(struct job *j);
 enum exit_status rftp_mv(struct job *j);
 enum exit_status rftp_hash(struct job *j);
+enum exit_status rftp_verify(struct job *j);
 enum exit_status rftp_bench(struct job *j);
 enum exit_status rftp_status(struct job *j);
 

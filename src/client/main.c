@@ -4,6 +4,8 @@
 #include "client/shell/shell.h"
 #include "client/signals.h"
 
+#include <poll.h>
+
 /* Report that the first word is not a command, and not a URL that stands alone. */
 static enum exit_status report_no_command(const struct option_args *a)
 {
@@ -23,6 +25,17 @@ static enum exit_status report_no_command(const struct option_args *a)
 			  printable(word));
 	}
 	return EXIT_USAGE;
+}
+
+/* Has the reader of standard output closed it, as head(1) does? */
+static bool stdout_closed(void)
+{
+	struct pollfd out = { .fd = STDOUT_FILENO, .events = POLLOUT };
+	int was = errno;
+	bool closed = poll(&out, 1, 0) > 0 && (out.revents & POLLERR);
+
+	errno = was;
+	return closed;
 }
 
 int main(int argc, char **argv)
@@ -62,10 +75,12 @@ int main(int argc, char **argv)
 		status = j.cmd ? job_run(&j) : report_no_command(&a);
 	option_args_clear(&a);
 
-	/* A write error, such as a full disk; EPIPE only means that the reader has closed the
+	/* A write error, such as a full disk, perhaps at an earlier write; but the reader may close a
 	 * pipe. */
-	if (fflush(stdout) && status == EXIT_DONE && errno != EPIPE) {
-		log_error("cannot write to standard output: %s", strerror(errno));
+	errno = 0;
+	if ((fflush(stdout) || ferror(stdout)) && status == EXIT_DONE && !stdout_closed()) {
+		log_error("cannot write to standard output%s%s", errno ? ": " : "",
+			  errno ? strerror(errno) : "");
 		status = EXIT_SOME_FAILED;
 	}
 	return status;

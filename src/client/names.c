@@ -35,9 +35,7 @@ void names_sort(struct names *names)
 		qsort(names->all, names->n, sizeof(*names->all), name_compare);
 }
 
-/* Normalize name in place: "a//./b/" becomes "a/b". 0; -EINVAL: a ".." leads out of the
- * directory. */
-static int name_normalize(char *name)
+int name_normalize(char *name)
 {
 	char *out = name, *in = name;
 

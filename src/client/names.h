@@ -23,6 +23,9 @@ void names_clear(struct names *names);
 /* Sort by bytes, not by locale. */
 void names_sort(struct names *names);
 
+/* Normalize name in place: "/a//./b/" becomes "a/b". 0; -EINVAL: a ".." leads out of the
+ * directory. */
+int name_normalize(char *name);
 /* The part of path after the last slash: a pointer into path. */
 const char *name_last(const char *path);
 /* The last component of path, with the slashes after it: a pointer into path. */

@@ -82,14 +82,16 @@ static const struct option_kind option_filter_file = { set_filter_file, NULL, cl
 static const struct option_kind option_moment = { set_moment, NULL, NULL };
 
 #define RULE(name_, arg_, kind_, include_, help_)                                           \
-	{ .name = name_, .arg = arg_, .kind = &kind_, .where = ON_COPY | ON_LS | ON_RM,      \
+	{ .name = name_, .arg = arg_, .kind = &kind_, .where = ON_COPY | ON_LS | ON_RM | ON_HASH, \
 	  AT(filter), .low = include_, .help = help_ }
 
 const struct option_def rftp_options[] = {
 	OPTION_HEADING("Selection"),
-	FLAG("recursive", 'r', ON_COPY | ON_RM, recursive, "directories with all their contents"),
+	FLAG("recursive", 'r', ON_COPY | ON_RM | ON_HASH, recursive, "directories with all their contents"),
 	STRING("files-from", 0, "FILE", ON_COPY, files_from,
 	       "read the names, one per line, from FILE (- is standard input)"),
+	STRING("manifest", 0, "FILE", ON_COPY, manifest,
+	       "list the copied files with their digests in FILE, as sha256sum does"),
 	FLAG("no-glob", 0, ON_GLOB | IN_CONF, no_glob,
 	     "* ? and [ in URLs stand for themselves"),
 	RULE("exclude", "PATTERN", option_pattern, false,
@@ -231,8 +233,8 @@ const struct option_def rftp_options[] = {
 	     "unfinished files that no transfer is writing, in directories"),
 	FLAG("parents", 'p', ON_MKDIR, parents,
 	     "missing parents too; a directory that exists is no error"),
-	STRING("alg", 0, "NAME", ON_HASH | IN_CONF, alg,
-	       "SHA-256, or another algorithm of the server"),
+	STRING("alg", 0, "NAME", ON_HASH | ON_VERIFY | ON_COPY | IN_CONF, alg,
+	       "of digests: SHA-256, XXH128, MD5, CRC32C, Adler-32, SHA-1, SHA-512"),
 	NUMBER("time", "TIME", option_time, ON_BENCH, bench_ns, SECOND / 10, 24 * HOUR,
 	       "duration (10s)"),
 	NUMBER("size", "SIZE", option_size, ON_BENCH, bench_bytes, 1, 0,

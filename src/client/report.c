@@ -3,6 +3,8 @@
  * adds up the results. */
 #include "client/report.h"
 
+#include "client/manifest.h"
+#include "client/names.h"
 #include "client/signals.h"
 
 #include <inttypes.h>
@@ -310,6 +312,10 @@ struct report {
 				       * were read */
 	bool again;                   /* this is not the transfer's first attempt */
 	uint64_t start_ns, cpu_start_ns; /* when the transfer began */
+	struct manifest *manifest;    /* NULL: none */
+	bool strip;                   /* the contents of the source directory go into the
+				       * destination itself: leave out its name */
+	const char *pipe_name;        /* for data from standard input */
 	struct totals totals;
 	struct err error;             /* code 0: none */
 };
@@ -378,6 +384,18 @@ static void progress_hide(struct report *r, bool ended)
 	r->line[0] = '\0';
 	if (ended)
 		r->meter = (struct rate_meter){ 0 };
+}
+
+int report_manifest(struct report *r, const char *from, const char *to, struct err *e)
+{
+	if (!r->o->manifest)
+		return 0;
+	if (r->o->dry_run)
+		return err_set(e, -EINVAL, "--dry-run copies nothing that --manifest could list");
+	r->strip = from && !names_directory(from) && !names_directory(to) && !r->o->files_from;
+	r->pipe_name = name_last(to);
+	r->manifest = manifest_new(r->o->manifest, r->o->alg ? r->o->alg : "SHA-256", e);
+	return r->manifest ? 0 : e->code;
 }
 
 struct report *report_new(const struct options *o)
@@ -500,19 +518,34 @@ static void report_on_progress(void *arg, const struct transfer_progress *p)
 		progress_update(r, p);
 }
 
-static void report_on_file_done(void *arg, const char *path, uint64_t bytes, enum file_end end)
+static void report_add_sum(struct report *r, const struct file_report *f)
 {
-	struct report *r = arg;
-	bool directory = *path && path[strlen(path) - 1] == '/';
+	const char *slash = r->strip ? strchr(f->rel, '/') : NULL;
+	bool pipe = !strcmp(f->path, "-") || !strcmp(f->path, "zero:");
+
+	manifest_add(r->manifest, pipe ? r->pipe_name : slash ? slash + 1 : f->rel, f);
+}
+
+static void report_on_file_done(void *arg, const struct file_report *f)
+{
 	static const char *const ends[] = {
 		"", ", left alone", ", attributes corrected", ", removed",
 	};
+	const char *path = f->path;
+	uint64_t bytes = f->bytes;
+	enum file_end end = f->end;
+	struct report *r = arg;
+	bool directory = *path && path[strlen(path) - 1] == '/';
 	char size[32], text[40] = "";
 
 	if (directory) /* do not report the size that the file system gives for a directory */
 		bytes = 0;
 	if (r->o->json && (r->o->verbose || r->o->dry_run))
 		report_emit(r, event_file(path, bytes, end));
+	if (r->manifest && f->sum)
+		report_add_sum(r, f);
+	if (!r->o->verbose && !r->o->dry_run)
+		return;
 	if (end == FILE_COPIED && !directory) {
 		r->totals.plan_files++;
 		r->totals.plan_bytes += bytes;
@@ -554,7 +587,8 @@ struct transfer_events report_events(struct report *r)
 		.started = report_on_started,
 		.progress = report_on_progress,
 		/* NULL if not needed: then the transfer need not build paths. */
-		.file_done = r->o->verbose || r->o->dry_run ? report_on_file_done : NULL,
+		.file_done = r->o->verbose || r->o->dry_run || r->manifest ?
+			     report_on_file_done : NULL,
 		.file_failed = report_on_file_failed,
 		.arg = r,
 	};
@@ -743,6 +777,8 @@ enum exit_status report_end(struct report *r, enum exit_status status)
 	if (t->failed)
 		snprintf(text + n, sizeof(text) - (size_t)n, ", %llu failed",
 			 (unsigned long long)t->failed);
+	if (manifest_end(r->manifest)) /* it has reported the failure */
+		status = exit_worse(status, EXIT_SOME_FAILED);
 	if (r->o->dry_run && t->agreed && !r->o->json && !r->o->quiet)
 		report_plan(t);
 	else if (r->has_summary && t->agreed)

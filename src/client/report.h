@@ -15,6 +15,10 @@ struct report;
 
 /* o must outlive the report. report_end() frees it. NULL: out of memory. */
 struct report *report_new(const struct options *o);
+/* If the options ask for a manifest of a transfer from the word from to the path to: begin it. from
+ * NULL: this side is the sink, and knows the paths; or a pipe or several words. 0, or a negative
+ * errno with text. */
+int report_manifest(struct report *r, const char *from, const char *to, struct err *e);
 /* A transfer with a foreign server begins. private_data: data connections are under TLS.
  * connections: the most at the same time. */
 void report_foreign(struct report *r, bool private_data, unsigned connections);

@@ -53,7 +53,7 @@ int sealer_open(struct sealer *s, uint64_t nonce, const struct iovec *aad, int n
 /* ---- digests of files ---- */
 
 /* A digest by the name that FTP's HASH uses: "SHA-256", "SHA-512", "SHA-1", "MD5", "CRC32C",
- * "XXH128". One thread at a time. */
+ * "XXH128", "Adler-32". One thread at a time. */
 struct digest;
 #define DIGEST_MAX 64
 struct digest *digest_new(const char *name); /* NULL with errno; EINVAL: unknown name */
@@ -63,6 +63,8 @@ int digest_update(struct digest *d, const void *data, size_t len);
 /* Write the digest in lower-case hex with a NUL to hex, which has 2 * DIGEST_MAX + 1 bytes, and
  * reset d. 0 or a negative errno. */
 int digest_final_hex(struct digest *d, char *hex);
+/* The name in the table, with its case; NULL: unknown. */
+const char *digest_name(const char *name);
 /* All names, the preferred one first, NULL at the end; static. */
 const char *const *digest_names(void);
 

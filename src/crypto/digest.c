@@ -6,6 +6,7 @@
 #include <openssl/err.h>
 #include <openssl/evp.h>
 #include <strings.h>
+#include <zlib.h>
 #ifdef HAVE_XXH_DISPATCH
 #include <xxh_x86dispatch.h> /* selects the XXH3 variant for this CPU */
 #else
@@ -108,10 +109,10 @@ uint32_t crypto_crc32c(uint32_t crc, const void *data, size_t len)
 
 _Static_assert(DIGEST_MAX >= EVP_MAX_MD_SIZE, "the longest digest must fit");
 
-/* Only the members of one way are in use: md and evp, xxh, or crc. */
+/* Only the members of one way are in use: md and evp, xxh, or crc, which also has Adler-32. */
 struct digest {
 	const char *name;
-	enum digest_way { BY_EVP, BY_CRC, BY_XXH } way;
+	enum digest_way { BY_EVP, BY_CRC, BY_ADLER, BY_XXH } way;
 	EVP_MD *md;
 	EVP_MD_CTX *evp;
 	XXH3_state_t *xxh;
@@ -120,12 +121,22 @@ struct digest {
 
 /* The first one is preferred, and is the default of clients that do not choose. */
 static const char *const names[] = {
-	"SHA-256", "SHA-512", "SHA-1", "MD5", "CRC32C", "XXH128", NULL,
+	"SHA-256", "SHA-512", "SHA-1", "MD5", "CRC32C", "XXH128", "Adler-32", NULL,
 };
 
 const char *const *digest_names(void)
 {
 	return names;
+}
+
+/* FTP's names are not case-sensitive. */
+const char *digest_name(const char *name)
+{
+	size_t i = 0;
+
+	while (names[i] && strcasecmp(names[i], name) != 0)
+		i++;
+	return names[i];
 }
 
 static int digest_check(bool ok)
@@ -142,6 +153,9 @@ static int digest_start(struct digest *d)
 	switch (d->way) {
 	case BY_CRC:
 		d->crc = 0;
+		return 0;
+	case BY_ADLER:
+		d->crc = 1; /* RFC 1950, section 8.2 */
 		return 0;
 	case BY_XXH:
 		d->xxh = d->xxh ? d->xxh : XXH3_createState();
@@ -161,22 +175,20 @@ static int digest_start(struct digest *d)
 
 struct digest *digest_new(const char *name)
 {
+	const char *known = digest_name(name);
 	struct digest *d;
-	size_t i = 0;
 	int r;
 
-	/* FTP's names are not case-sensitive. */
-	while (names[i] && strcasecmp(names[i], name) != 0)
-		i++;
-	if (!names[i]) {
+	if (!known) {
 		errno = EINVAL;
 		return NULL;
 	}
 	d = calloc(1, sizeof(*d));
 	if (!d)
 		return NULL;
-	d->name = names[i];
-	d->way = !strcmp(d->name, "CRC32C") ? BY_CRC : !strcmp(d->name, "XXH128") ? BY_XXH : BY_EVP;
+	d->name = known;
+	d->way = !strcmp(d->name, "CRC32C") ? BY_CRC : !strcmp(d->name, "XXH128") ? BY_XXH :
+		 !strcmp(d->name, "Adler-32") ? BY_ADLER : BY_EVP;
 	r = digest_start(d);
 	if (r < 0) {
 		digest_free(d);
@@ -204,6 +216,9 @@ int digest_update(struct digest *d, const void *data, size_t len)
 	case BY_CRC:
 		d->crc = crypto_crc32c(d->crc, data, len);
 		return 0;
+	case BY_ADLER:
+		d->crc = (uint32_t)adler32_z(d->crc, data, len);
+		return 0;
 	case BY_XXH:
 		return digest_check(XXH3_128bits_update(d->xxh, data, len) == XXH_OK);
 	case BY_EVP:
@@ -223,6 +238,7 @@ int digest_final_hex(struct digest *d, char *hex)
 
 	switch (d->way) {
 	case BY_CRC:
+	case BY_ADLER:
 		put_be32(sum, d->crc);
 		break;
 	case BY_XXH:

@@ -59,6 +59,7 @@ enum bulk_type {
 			     * bytes, u64 complete blocks that are not acknowledged yet */
 	BULK_DIGEST = 29,   /* source → sink, after VERDICT_DIGEST: digests of files */
 	BULK_REMOVED = 30,  /* sink → source, after SENT: names that BULK_F_SYNC has removed */
+	BULK_SUM = 31,      /* source → sink, with BULK_F_SUMS: digests of files */
 	BULK_SKIPPED = 128, /* unknown types from here on are skipped */
 	BULK_PLACE = 128,   /* sink → source, on one host: the directory created for a named
 			     * source */
@@ -106,6 +107,7 @@ enum {
 	BULK_F_CHECKSUM = 1 << 17, /* the policy may be POLICY_CHECKSUM */
 	BULK_F_FILTER = 1 << 16,   /* the request carries a filter for the source; with SYNC the
 				    * sink protects the names that it leaves out */
+	BULK_F_SUMS = 1 << 20,     /* the source sends the digest named by sum of each file */
 	BULK_F_SYNC = 1 << 19,     /* the request carries a struct bulk_sync */
 };
 
@@ -165,6 +167,9 @@ struct bulk_request {
 	struct offer offer;
 	struct filter filter;    /* sent only with BULK_F_FILTER */
 	struct bulk_sync sync;   /* sent only with BULK_F_SYNC */
+	char sum[16];            /* a digest_name(): the source computes it for each file that it
+				  * sends; "": none. Sent only with BULK_F_SUMS, as in a put the
+				  * client itself is the source */
 };
 
 void bulk_request_clear(struct bulk_request *r);
@@ -281,6 +286,11 @@ int bulk_run_get(struct buf *b, uint64_t *offset, uint32_t *length, uint8_t dige
 /* BULK_DIGEST: pairs of u64 id, file_digest() to the end of the frame. */
 int bulk_digest_put(struct buf *b, uint64_t id, const uint8_t digest[16]);
 int bulk_digest_get(struct buf *b, uint64_t *id, uint8_t digest[16]);
+
+/* BULK_SUM: one or more of these. */
+#define BULK_SUM_MAX 128
+int bulk_sum_put(struct buf *b, uint64_t id, const char *hex);
+int bulk_sum_get(struct buf *b, uint64_t *id, char hex[BULK_SUM_MAX + 1]);
 
 /* BULK_SIZES: u64 id, u64 size. BULK_KEPT: u64 id, u64 bytes. BULK_DONE: u64 first, u64
  * last, inclusive. */

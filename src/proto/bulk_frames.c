@@ -20,7 +20,7 @@ void bulk_frame_put(uint8_t p[BULK_FRAME_HEAD], uint8_t type, uint32_t length)
 int bulk_frame_get(const uint8_t p[BULK_FRAME_HEAD], size_t max, uint8_t *type, uint32_t *length)
 {
 	bool known = (p[0] >= BULK_AGREE && p[0] <= BULK_READY) ||
-		     (p[0] >= BULK_KEY && p[0] <= BULK_REMOVED);
+		     (p[0] >= BULK_KEY && p[0] <= BULK_SUM);
 
 	*type = 0;
 	*length = 0;
@@ -187,6 +187,39 @@ int bulk_failure_put(struct buf *b, const struct bulk_failure *f)
 int bulk_failure_get(struct buf *b, struct bulk_failure *f)
 {
 	return wire_get(b, wire_failure, f, sizeof(*f));
+}
+
+struct sum_message {
+	uint64_t id;
+	char hex[BULK_SUM_MAX + 1];
+};
+
+static void wire_sum(struct wire *w, void *msg)
+{
+	struct sum_message *m = msg;
+
+	wire_number(w, &m->id);
+	wire_short(w, m->hex, sizeof(m->hex));
+	if (w->get && (!m->id || m->hex[strspn(m->hex, "0123456789abcdef")]))
+		w->bad = true;
+}
+
+int bulk_sum_put(struct buf *b, uint64_t id, const char *hex)
+{
+	struct sum_message m = { .id = id };
+
+	snprintf(m.hex, sizeof(m.hex), "%s", hex);
+	return wire_put(b, wire_sum, &m);
+}
+
+int bulk_sum_get(struct buf *b, uint64_t *id, char hex[BULK_SUM_MAX + 1])
+{
+	struct sum_message m;
+	int r = wire_get(b, wire_sum, &m, sizeof(m));
+
+	*id = m.id;
+	memcpy(hex, m.hex, sizeof(m.hex));
+	return r;
 }
 
 static void wire_removed(struct wire *w, void *msg)

@@ -30,6 +30,7 @@ static const struct { uint32_t flag; const char *name; } features[] = {
 	{ BULK_F_CHECKSUM, "checksum" },
 	{ BULK_F_ARCHIVE, "archive" },
 	{ BULK_F_SYNC, "sync" },
+	{ BULK_F_SUMS, "sums" },
 };
 
 enum { FEATURES = sizeof(features) / sizeof(features[0]) };
@@ -259,6 +260,7 @@ void bulk_request_onward(const struct bulk_request *from, struct bulk_request *t
 
 	memcpy(to, from, sizeof(*to));
 	to->op = BULK_PUT;
+	to->flags &= ~(uint32_t)BULK_F_SUMS;
 	if (!(to->flags & BULK_F_SYNC))
 		to->flags &= ~(uint32_t)BULK_F_FILTER;
 	to->sources = NULL;
@@ -360,6 +362,8 @@ static void request_options(struct wire *w, struct bulk_request *r)
 		wire_nested(w, wire_filter, &r->filter, BULK_FILTER_MAX);
 	if (r->flags & BULK_F_SYNC)
 		wire_sync(w, &r->sync);
+	if (r->flags & BULK_F_SUMS)
+		wire_short(w, r->sum, sizeof(r->sum));
 }
 
 #define FIELD(member) WIRE_FIELD(struct bulk_request, member, WIRE_ANY)

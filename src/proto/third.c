@@ -209,7 +209,8 @@ int third_progress_get(struct buf *b, struct transfer_progress *p, char text[THI
 void third_file_clear(struct third_file *f)
 {
 	free(f->path);
-	f->path = NULL;
+	free(f->rel);
+	f->path = f->rel = NULL;
 }
 
 static void wire_file(struct wire *w, void *msg)
@@ -221,6 +222,11 @@ static void wire_file(struct wire *w, void *msg)
 	wire_number(w, &f->bytes);
 	wire_path(w, &f->path);
 	wire_text(w, f->text, sizeof(f->text));
+	if (w->get ? w->n : f->rel != NULL) {
+		wire_number(w, &f->mtime_s);
+		wire_number(w, &f->mtime_ns);
+		wire_path(w, &f->rel);
+	}
 	if (w->get && w->bad)
 		third_file_clear(f);
 }

@@ -118,7 +118,25 @@ struct third_file {
 	uint8_t end;             /* enum file_end */
 	uint64_t bytes;
 	char *path;              /* path on that server */
-	char text[1024];         /* why it failed; longer texts are cut */
+	char text[1024];         /* why it failed; longer texts are cut. Of a copied file with
+				  * BULK_F_SUMS: its digest */
+	/* The rest only with that digest. */
+	int64_t mtime_s;
+	uint32_t mtime_ns;
+	char *rel;               /* as in struct file_report */
+};
+
+/* For transfer_events.file_done. */
+struct file_report {
+	enum file_end end;
+	const char *path;        /* of the file on this side, for people */
+	uint64_t bytes;
+	/* Of a copied file, if digests were requested; NULL: there is none. */
+	const char *sum;         /* hex */
+	const char *rel;         /* the path below the destination; at a source as if all sources
+				  * were put into it */
+	int64_t mtime_s;
+	uint32_t mtime_ns;
 };
 
 void third_file_clear(struct third_file *f);

@@ -104,10 +104,17 @@ static void relay_tell_file(struct relay *r, const struct third_file *f)
 		relay_tell(r, BULK_FILE, b);
 }
 
-static void relay_on_file_done(void *arg, const char *path, uint64_t bytes, enum file_end end)
+static void relay_on_file_done(void *arg, const struct file_report *r)
 {
-	struct third_file f = { .path = (char *)path, .bytes = bytes, .end = (uint8_t)end };
+	struct third_file f = { .path = (char *)r->path, .bytes = r->bytes,
+				.end = (uint8_t)r->end };
 
+	if (r->sum && r->rel) {
+		snprintf(f.text, sizeof(f.text), "%s", r->sum);
+		f.rel = (char *)r->rel;
+		f.mtime_s = r->mtime_s;
+		f.mtime_ns = r->mtime_ns;
+	}
 	relay_tell_file(arg, &f);
 }
 
@@ -175,8 +182,14 @@ static int relay_take_file(struct relay_reader *r)
 		r->ev->file_failed(r->ev->arg, f.path, f.code, f.text);
 	if (!f.code && f.end == FILE_COPIED && r->committed)
 		committed_add(r->committed, f.path);
-	if (!f.code && r->ev->file_done)
-		r->ev->file_done(r->ev->arg, f.path, f.bytes, f.end);
+	if (!f.code && r->ev->file_done) {
+		const struct file_report done = {
+			.end = f.end, .path = f.path, .bytes = f.bytes, .rel = f.rel,
+			.sum = f.rel ? f.text : NULL, .mtime_s = f.mtime_s, .mtime_ns = f.mtime_ns,
+		};
+
+		r->ev->file_done(r->ev->arg, &done);
+	}
 	third_file_clear(&f);
 	return 0;
 }

@@ -22,10 +22,12 @@ int numbers_add(struct numbers *n, uint64_t number);
 
 /* A table of files by device and inode, about 100 bytes each. For one thread. */
 
+struct sfile;
 struct inode {
 	uint64_t key[2];     /* device, inode */
 	uint64_t id;         /* the caller's */
 	uint32_t left;       /* the caller's */
+	struct sfile *owner; /* the caller's */
 	UT_hash_handle hh;
 };
 

@@ -64,7 +64,7 @@ struct transfer_events {
 	void (*progress)(void *arg, const struct transfer_progress *p); /* 5 times a second */
 	/* path: the file's name on this side, for people; text is empty when an event of its
 	 * directory has already told the reason. */
-	void (*file_done)(void *arg, const char *path, uint64_t bytes, enum file_end end);
+	void (*file_done)(void *arg, const struct file_report *f);
 	void (*file_failed)(void *arg, const char *path, int code, const char *text);
 	void *arg;
 };

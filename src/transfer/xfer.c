@@ -361,7 +361,8 @@ void xfer_removed(struct xfer *x, const struct bulk_removed *m)
 	atomic_fetch_add(&x->count.removed, 1);
 	atomic_fetch_add(&x->count.removed_bytes, m->bytes);
 	atomic_fetch_add(&x->count.in_the_way, m->in_the_way);
-	XFER_EVENT(x, file_done, m->path, m->bytes, FILE_REMOVED);
+	XFER_EVENT(x, file_done, &(struct file_report){
+		.end = FILE_REMOVED, .path = m->path, .bytes = m->bytes });
 }
 
 /* Let paths without running stages release devices that are being removed: a sink may sync or read

@@ -44,7 +44,7 @@ program() {
 	fi
 	"$1" --help | help_options | LC_ALL=C sort >"$tmp/help"
 	# Commands with many options have pages of their own.
-	cat "$man/$1".[18] "$man/$1"-bench.1 "$man/$1"-sync.1 >"$tmp/pages" 2>/dev/null
+	cat "$man/$1".[18] "$man/$1"-bench.1 "$man/$1"-sync.1 "$man/$1"-verify.1 >"$tmp/pages" 2>/dev/null
 	man_options "$tmp/pages" | LC_ALL=C sort >"$tmp/man"
 	say "$1 --help and $1($2) have the same options"
 }

@@ -37,6 +37,15 @@ static void take_pairs(struct buf *b)
 		;
 }
 
+static void take_sum(struct buf *b)
+{
+	char hex[BULK_SUM_MAX + 1];
+	uint64_t id;
+
+	while (buf_len(b) && !bulk_sum_get(b, &id, hex))
+		MUST(id && strlen(hex) <= BULK_SUM_MAX);
+}
+
 static void take_removed(struct buf *b)
 {
 	struct bulk_removed r;
@@ -120,6 +129,9 @@ static void take(uint8_t type, struct buf *b)
 		break;
 	case BULK_DIGEST:
 		take_digest(b);
+		break;
+	case BULK_SUM:
+		take_sum(b);
 		break;
 	case BULK_REMOVED:
 		take_removed(b);

@@ -181,6 +181,8 @@ static void put_from_source(struct buf *out, struct buf *p)
 	frame(out, BULK_KEPT, p);
 	check(bulk_digest_put(p, 3, (const uint8_t *)"0123456789abcdef"));
 	frame(out, BULK_DIGEST, p);
+	check(bulk_sum_put(p, 3, "d41d8cd98f00b204e9800998ecf8427e"));
+	frame(out, BULK_SUM, p);
 	check(bulk_pair_put(p, 1, ETIMEDOUT));
 	frame(out, BULK_LOST, p);
 	check(bulk_pair_put(p, 70000, 3));

@@ -127,10 +127,20 @@ static void test_request_sync(void **state)
 	assert_string_equal(back.sync.trash, ".trash");
 	bulk_request_clear(&back);
 
-	/* The sink of a copy between servers must protect what the filter leaves out. */
+	/* The sink of a copy between servers must protect what the filter leaves out. It needs no
+	 * digests: the source reports them. */
 	r.flags |= BULK_F_FILTER;
 	bulk_request_onward(&r, &onward);
 	assert_int_equal(onward.flags, r.flags);
+	r.flags |= BULK_F_SUMS;
+	strcpy(r.sum, "MD5");
+	bulk_request_onward(&r, &onward);
+	assert_int_equal(onward.flags, r.flags & ~BULK_F_SUMS);
+	r.flags = BULK_F_SUMS;
+	assert_int_equal(bulk_request_put(b, &r), 0);
+	assert_int_equal(bulk_request_get(b, &back, &e), 0);
+	assert_string_equal(back.sum, "MD5");
+	bulk_request_clear(&back);
 }
 
 /* A peer's pattern has the same limits as a user's. */
@@ -482,7 +492,8 @@ static void test_frame_head(void **state)
 		{ { 0, 0, 0, 0, 0, 0, 0, 0 }, -EBADMSG, 0, 0 },
 		{ { BULK_DIGEST, 0, 0, 0, 0, 0, 0, 1 }, 0, BULK_DIGEST, 1 },
 		{ { BULK_REMOVED, 0, 0, 0, 0, 0, 0, 1 }, 0, BULK_REMOVED, 1 },
-		{ { BULK_REMOVED + 1, 0, 0, 0, 0, 0, 0, 0 }, -EBADMSG, 0, 0 },
+		{ { BULK_SUM, 0, 0, 0, 0, 0, 0, 1 }, 0, BULK_SUM, 1 },
+		{ { BULK_SUM + 1, 0, 0, 0, 0, 0, 0, 0 }, -EBADMSG, 0, 0 },
 		{ { 127, 0, 0, 0, 0, 0, 0, 0 }, -EBADMSG, 0, 0 },
 		{ { 128, 0, 0, 0, 0, 0, 0, 9 }, 0, 128, 9 },
 		{ { 255, 0, 0, 0, 0, 0, 0, 0 }, 0, 255, 0 },
@@ -547,6 +558,36 @@ static void test_verdict(void **state)
 	}
 }
 
+struct sum {
+	uint64_t id;
+	char hex[BULK_SUM_MAX + 1];
+};
+
+static int get_sum(struct buf *b, void *out)
+{
+	struct sum *s = out;
+
+	memset(s, 0, sizeof(*s));
+	return bulk_sum_get(b, &s->id, s->hex);
+}
+
+static void test_sum(void **state)
+{
+	struct buf *b CLEANUP_BUF = buf_new(300);
+	struct sum s;
+
+	assert_int_equal(bulk_sum_put(b, 7, "00ff"), 0);
+	assert_int_equal(codec_truncations(b, get_sum, &s, sizeof(s)), 8 + 1 + 4);
+	assert_int_equal(get_sum(b, &s), 0);
+	assert_true(s.id == 7 && !strcmp(s.hex, "00ff"));
+	/* Not a number in lower-case hex, and no entry. */
+	assert_int_equal(bulk_sum_put(b, 7, "00fF"), 0);
+	assert_int_equal(get_sum(b, &s), -EBADMSG);
+	buf_reset(b);
+	assert_int_equal(bulk_sum_put(b, 0, "00"), 0);
+	assert_int_equal(get_sum(b, &s), -EBADMSG);
+}
+
 static int get_removed(struct buf *b, void *out)
 {
 	int r = bulk_removed_get(b, out);
@@ -564,7 +605,6 @@ static void test_removed(void **state)
 
 	assert_int_equal(bulk_removed_put(b, &r), 0);
 	assert_int_equal(codec_truncations(b, get_removed, &back, sizeof(back)), 1 + 8 + 4 + 3);
-	assert_int_equal(bulk_removed_put(b, &r), 0);
 	assert_int_equal(bulk_removed_get(b, &back), 0);
 	assert_true(back.in_the_way && back.bytes == 70000);
 	assert_string_equal(back.path, "a\n/");
@@ -842,6 +882,7 @@ int main(void)
 		cmocka_unit_test(test_request_filter_hostile),
 		cmocka_unit_test(test_request_sync),
 		cmocka_unit_test(test_removed),
+		cmocka_unit_test(test_sum),
 		cmocka_unit_test(test_entry_name),
 		cmocka_unit_test(test_request_without),
 		cmocka_unit_test(test_request_version),

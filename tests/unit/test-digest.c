@@ -24,6 +24,7 @@ static const struct {
 	{ "MD5", "d41d8cd98f00b204e9800998ecf8427e", "900150983cd24fb0d6963f7d28e17f72" },
 	{ "CRC32C", "00000000", "364b3fb7" },
 	{ "XXH128", "99aa06d3014798d86001c324468d497f", "06b05ab6733a618578af5f94892f3950" },
+	{ "Adler-32", "00000001", "024d0127" },
 };
 #define KNOWN (sizeof(known) / sizeof(known[0]))
 

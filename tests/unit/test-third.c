@@ -312,10 +312,10 @@ static void heard_progress(void *arg, const struct transfer_progress *p)
 	hear(arg, p->bytes == 7 && !strcmp(p->bottleneck, "rate") ? "progress " : "? ");
 }
 
-static void heard_done(void *arg, const char *path, uint64_t bytes, enum file_end end)
+static void heard_done(void *arg, const struct file_report *f)
 {
-	hear(arg, path);
-	hear(arg, bytes == 5 && end == FILE_LEFT ? " done " : "? ");
+	hear(arg, f->path);
+	hear(arg, f->bytes == 5 && f->end == FILE_LEFT ? " done " : "? ");
 }
 
 static void heard_failed(void *arg, const char *path, int code, const char *text)
@@ -355,7 +355,7 @@ static void test_told(void **state)
 
 	ev.started(ev.arg, &a);
 	ev.progress(ev.arg, &p);
-	ev.file_done(ev.arg, "/x", 5, true);
+	ev.file_done(ev.arg, &(struct file_report){ .path = "/x", .bytes = 5, .end = FILE_LEFT });
 	ev.file_failed(ev.arg, "/y", -EACCES, "no");
 	res->bytes = 11;
 	res->nchannels = 1;

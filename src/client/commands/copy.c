@@ -156,7 +156,8 @@ enum exit_status rftp_put(struct job *j)
 		status = usage_error(j, "%s", e.text);
 	else if (!p.nitems) /* the list may be empty */
 		status = EXIT_DONE;
-	else if ((r = report_new(&j->o)) && (root = root_new("/", false, &e)))
+	else if ((r = report_new(&j->o)) && (root = root_new("/", false, &e)) &&
+		 !report_manifest(r, p.nitems == 1 ? p.items[0].path : NULL, p.to.path, &e))
 		status = put_run(&p, s, root, r);
 	else if (r)
 		report_error(r, &e);
@@ -336,8 +337,10 @@ enum exit_status rftp_get(struct job *j)
 		r = report_new(&j->o);
 	if (r)
 		root = root_new("/", false, &e);
-	if (r && !root)
+	if (r && (!root || report_manifest(r, NULL, g.to.path, &e))) {
 		report_error(r, &e);
+		root_free(steal_ptr(&root));
+	}
 
 	/* Serve the groups one after another; an interrupt ends this. */
 	if (root)

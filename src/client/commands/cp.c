@@ -157,12 +157,12 @@ static void cp_on_sink(void *arg, const struct transfer_progress *p)
 	json_emit(stdout, obj);
 }
 
-static void cp_on_file_done(void *arg, const char *path, uint64_t bytes, enum file_end end)
+static void cp_on_file_done(void *arg, const struct file_report *f)
 {
 	struct cp *c = arg;
 	LOCK_GUARD(guard, &c->lock);
 
-	c->to_report.file_done(c->to_report.arg, path, bytes, end);
+	c->to_report.file_done(c->to_report.arg, f);
 }
 
 /* The host that a text of the source is about. The source calls the sink "the server": if *text
@@ -238,10 +238,12 @@ static int cp_init(struct cp *c, struct server *from, struct server *to, struct 
 		return err_sys(e, -ENOMEM, "request");
 	if (filter_is_set(&q->filter))
 		q->flags |= BULK_F_FILTER;
+	if (o->manifest)
+		q->flags |= BULK_F_SUMS;
 
 	/* Also for retries: another attempt skips the committed files, so it needs the event of
 	 * each file. */
-	c->give.flags = o->verbose || o->dry_run || o->retries ? THIRD_F_EACH_FILE : 0;
+	c->give.flags = o->verbose || o->dry_run || o->retries || o->manifest ? THIRD_F_EACH_FILE : 0;
 	c->give.connect_ms = (uint32_t)(o->connect_timeout / 1000000);
 	if (c->give.connect_ms > THIRD_CONNECT_MS_MAX)
 		c->give.connect_ms = THIRD_CONNECT_MS_MAX;
@@ -668,7 +670,9 @@ enum exit_status rftp_cp(struct job *j)
 		status = EXIT_DONE;
 	} else if (!(from = server_take(j, &c.from, &e)) || !(to = server_take(j, &c.to, &e))) {
 		status = usage_error(j, "%s", e.text);
-	} else if ((r = report_new(&j->o)) && cp_init(&c, from, to, r, &e)) {
+	} else if ((r = report_new(&j->o)) &&
+		   (report_manifest(r, c.paths.n == 1 ? c.paths.all[0] : NULL, c.to.path, &e) ||
+		    cp_init(&c, from, to, r, &e))) {
 		report_error(r, &e);
 		status = exit_of(e.code, false);
 	} else if (r) {

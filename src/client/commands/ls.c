@@ -165,60 +165,6 @@ enum exit_status rftp_stat(struct job *j)
 	return each_url(j, stat_one);
 }
 
-/* ---- hash (draft-bryan-ftp-ext-hash) ---- */
-
-/* "SHA-256 0-4095 HEX name" */
-struct hash_reply {
-	char alg[32], range[48], hex[2 * DIGEST_MAX + 1];
-};
-
-static int hash_one(struct job *j, struct server *s, const struct url *p, struct err *e)
-{
-	struct hash_reply r = { .alg = "" };
-	CLEANUP_FREE char *text = NULL;
-	const char *alg = j->o.alg;
-	char arg[128];
-	json_t *obj;
-	int rc = 0;
-
-	if (s->foreign) {
-		rc = fconn_digest(s->foreign, server_path(p), &alg, r.hex, e);
-		if (rc < 0)
-			return rc;
-		snprintf(r.alg, sizeof(r.alg), "%s", alg);
-	} else {
-		/* Set the algorithm for each file: this may be another server than for the last
-		 * file, and one more command costs little. */
-		if (alg) {
-			snprintf(arg, sizeof(arg), "HASH %s", alg);
-			rc = ftp_simple(s->client, FTP_OPTS, arg, NULL, e);
-		}
-		if (rc < 0)
-			return err_prefix(e, "%s", alg);
-		rc = ftp_simple(s->client, FTP_HASH, p->path, &text, e);
-		if (rc < 0)
-			return rc;
-		if (sscanf(text, "%31s %47s %128[0-9a-fA-F]", r.alg, r.range, r.hex) != 3)
-			return err_set(e, -EBADMSG, "%s: the server's answer is not a digest: %s",
-				       printable(p->path), printable(text));
-	}
-
-	if (j->o.json) {
-		obj = json_pack("{s:s, s:s, s:s}", "event", "hash", "alg", r.alg, "hash", r.hex);
-		json_set_name(obj, "name", p->path);
-		json_emit(stdout, obj);
-	} else {
-		printf("%s  ", r.hex);
-		show_name(stdout, server_shown(j, p), show_raw(stdout), '\n');
-	}
-	return 0;
-}
-
-enum exit_status rftp_hash(struct job *j)
-{
-	return each_url(j, hash_one);
-}
-
 /* ---- status ---- */
 
 static int status_print(const struct job *j, const char *line, struct err *e)

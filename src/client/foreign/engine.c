@@ -197,7 +197,9 @@ void foreign_done(struct foreign *f, const struct ftask *t, uint64_t bytes, bool
 		f->p.bytes_kept += bytes;
 	}
 	if (f->events.file_done)
-		f->events.file_done(f->events.arg, t->here, bytes, skipped);
+		f->events.file_done(f->events.arg, &(struct file_report){
+			.end = skipped ? FILE_LEFT : FILE_COPIED, .path = t->here,
+			.bytes = bytes });
 }
 
 void foreign_would_make(struct foreign *f, const char *path)
@@ -206,7 +208,7 @@ void foreign_would_make(struct foreign *f, const char *path)
 
 	LOCK_GUARD(guard, &f->lock);
 	if (shown && f->events.file_done)
-		f->events.file_done(f->events.arg, shown, 0, false);
+		f->events.file_done(f->events.arg, &(struct file_report){ .path = shown });
 }
 
 void foreign_failed(struct foreign *f, const char *path, const struct err *e)
@@ -738,6 +740,7 @@ static const struct {
 	{ "owner", "FTP does not carry owners" },
 	{ "xattrs", "FTP does not carry extended attributes" },
 	{ "delete", "rftpd removes the names" },
+	{ "manifest", "use rftp hash" },
 	/* The last row is for put only. */
 	{ "ack=synced", "the server does not tell when a file is on stable storage" },
 };

@@ -9,7 +9,7 @@
 /* The most files that are synced together. */
 #define BATCH 128
 
-static uint64_t sink_file_size(const struct sink_file *f)
+uint64_t sink_file_size(const struct sink_file *f)
 {
 	return f->flags & ENTRY_F_NOSIZE ? atomic_load(&f->final_size) : f->meta.size;
 }
@@ -56,7 +56,7 @@ void sink_file_done(struct sink *s, struct sink_file *f, enum file_end end)
 		if (path && s->x.committed && !skipped)
 			committed_add(s->x.committed, path);
 		if (path)
-			XFER_EVENT(&s->x, file_done, path, sink_file_size(f), end);
+			sink_report_done(s, f, path, end);
 	}
 
 	/* For a skipped file that asked, the verdict was the final answer. The slot must be free

@@ -47,6 +47,8 @@ void sink_jobs(struct sink *s, struct jobs *later); /* hand over the list; it is
 
 /* All bytes of f have been written: commit it. */
 void sink_file_complete(struct sink *s, struct sink_file *f);
+/* Bytes; of a pipe, once it is known. */
+uint64_t sink_file_size(const struct sink_file *f);
 /* f is done; end is not FILE_REMOVED. */
 void sink_file_done(struct sink *s, struct sink_file *f, enum file_end end);
 /* The common end of all files, including failed ones and those that the source could not send: free

@@ -296,7 +296,7 @@ static int answer_dir(struct sink *s, const struct sink_dir *d, bool exists)
 		return r;
 	path = s->x.c->events.file_done ? sink_dir_path(d, "") : NULL;
 	if (path)
-		XFER_EVENT(&s->x, file_done, path, 0, FILE_COPIED);
+		XFER_EVENT(&s->x, file_done, &(struct file_report){ .path = path });
 	return sink_tell_done(s, d->id);
 }
 

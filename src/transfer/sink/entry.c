@@ -44,6 +44,7 @@ void sink_file_put(struct sink *s, struct sink_file *f)
 	sink_file_drop_details(s, f);
 	checks_clear(&f->came);
 	checks_clear(&f->kept);
+	free(f->sum);
 	free(f);
 }
 
@@ -798,6 +799,123 @@ int sink_digests(struct sink *s, struct buf *p)
 		sink_file_put(s, f);
 	}
 	return r ? r : sink_flush_verdicts(s);
+}
+
+/* ---- digests of copied files, for the report ---- */
+
+/* A file that is done before its digest has come. */
+struct sum_due {
+	uint64_t id;
+	struct file_report report; /* path and rel are owned */
+	UT_hash_handle hh;
+};
+
+static void sum_due_free(struct sum_due *d)
+{
+	free((char *)(uintptr_t)d->report.path);
+	free((char *)(uintptr_t)d->report.rel);
+	free(d);
+}
+
+void sink_sums_free(struct sink *s)
+{
+	struct sum_due *d, *next;
+
+	HASH_ITER(hh, s->entries.sums_due, d, next) {
+		HASH_DEL(s->entries.sums_due, d);
+		sum_due_free(d);
+	}
+}
+
+/* The part of path below the destination. */
+static const char *below_dest(const struct sink *s, const char *path)
+{
+	const char *dest = s->entries.dest_path ? s->entries.dest_path : "";
+	size_t n = strlen(dest);
+
+	if (strncmp(path, dest, n) || !(path[n] == '/' || (n && dest[n - 1] == '/')))
+		return strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
+	path += n;
+	return path + strspn(path, "/");
+}
+
+static struct sum_due *sum_due_new(uint64_t id, const struct file_report *r)
+{
+	struct sum_due *d = calloc(1, sizeof(*d));
+
+	if (!d)
+		return NULL;
+	d->id = id;
+	d->report = *r;
+	d->report.path = strdup(r->path);
+	d->report.rel = strdup(r->rel);
+	if (d->report.path && d->report.rel)
+		return d;
+	sum_due_free(d);
+	return NULL;
+}
+
+void sink_report_done(struct sink *s, struct sink_file *f, const char *path, enum file_end end)
+{
+	struct file_report r = { .end = end, .path = path, .bytes = sink_file_size(f) };
+	struct sum_due *due = NULL;
+
+	if (!*s->x.c->request.sum || end != FILE_COPIED || f->meta.type != FT_FILE || s->dry) {
+		XFER_EVENT(&s->x, file_done, &r);
+		return;
+	}
+	r.rel = below_dest(s, path);
+	r.mtime_s = f->meta.mtime_s;
+	r.mtime_ns = f->meta.mtime_ns;
+	pthread_mutex_lock(&s->entries.lock);
+	r.sum = f->sum;
+	if (!r.sum)
+		due = sum_due_new(f->id, &r);
+	if (due)
+		HASH_ADD(hh, s->entries.sums_due, id, sizeof(due->id), due);
+	pthread_mutex_unlock(&s->entries.lock);
+	if (r.sum)
+		XFER_EVENT(&s->x, file_done, &r);
+	else if (!due)
+		xfer_fail(&s->x, -ENOMEM, "out of memory");
+}
+
+static int sink_sum(struct sink *s, uint64_t id, const char *hex)
+{
+	struct sink_file *f = sink_file_get(s, id);
+	struct sum_due *due;
+	int r = 0;
+
+	pthread_mutex_lock(&s->entries.lock);
+	HASH_FIND(hh, s->entries.sums_due, &id, sizeof(id), due);
+	if (due)
+		HASH_DEL(s->entries.sums_due, due);
+	if (!due && f && !f->sum) {
+		f->sum = strdup(hex);
+		r = f->sum ? 0 : -ENOMEM;
+	}
+	pthread_mutex_unlock(&s->entries.lock);
+	sink_file_put(s, f);
+	if (!due)
+		return r;
+	due->report.sum = hex;
+	XFER_EVENT(&s->x, file_done, &due->report);
+	sum_due_free(due);
+	return 0;
+}
+
+int sink_sums(struct sink *s, struct buf *p)
+{
+	char hex[BULK_SUM_MAX + 1];
+	uint64_t id;
+	int r = s->x.client && *s->x.c->request.sum ? 0 : -EPROTO;
+
+	while (!r && buf_len(p)) {
+		r = bulk_sum_get(p, &id, hex);
+		if (!r)
+			r = sink_sum(s, id, hex);
+	}
+	return r;
 }
 
 int sink_source_failed(struct sink *s, struct buf *p)

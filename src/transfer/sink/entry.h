@@ -109,6 +109,7 @@ struct sink_file {
 	uint64_t busy_ns;
 	bool busy_seen;
 	struct timespec busy_stamp;
+	char *sum;               /* its digest, once it has come; guarded by entries.lock */
 	struct sink_file *next;  /* in a list of jobs, or of links that wait for their target */
 };
 
@@ -125,6 +126,7 @@ struct sink_entries {
 	struct done done;              /* has its own lock */
 	pthread_mutex_t lock;
 	struct buf *verdicts;          /* guarded by lock: not sent yet */
+	struct sum_due *sums_due;      /* guarded by lock: by id */
 
 	/* Used by the control reader only. */
 	struct jobs named;             /* links of the present frame */
@@ -142,6 +144,7 @@ struct sink_entries {
 int sink_entries(struct sink *s, struct buf *p, struct err *e);
 int sink_sizes(struct sink *s, struct buf *p, bool kept);
 int sink_digests(struct sink *s, struct buf *p);
+int sink_sums(struct sink *s, struct buf *p);
 int sink_source_failed(struct sink *s, struct buf *p);
 /* No more entries will arrive. */
 void sink_entries_end(struct sink *s);
@@ -155,6 +158,10 @@ int sink_verdict(struct sink *s, uint64_t id, uint8_t verdict);
 /* The ticker tells the source that the entry of this id is done. 0 or -ENOMEM. */
 int sink_tell_done(struct sink *s, uint64_t id);
 
+/* f, a copied file, is done: report it, but with BULK_F_SUMS not before its digest has come. path: its
+ * path for people. Any thread. */
+void sink_report_done(struct sink *s, struct sink_file *f, const char *path, enum file_end end);
+void sink_sums_free(struct sink *s);
 /* Compute the digest of the existing file with f's name. If the source's digest is there, too,
  * decide; the caller flushes the verdicts. Commit threads. */
 int sink_file_digest(struct sink *s, struct sink_file *f);

@@ -90,6 +90,8 @@ static int sink_frame(struct xfer *x, uint8_t type, struct buf *p, struct err *e
 		return sink_sizes(s, p, true);
 	case BULK_DIGEST:
 		return sink_digests(s, p);
+	case BULK_SUM:
+		return sink_sums(s, p);
 	case BULK_FAILED:
 		return sink_source_failed(s, p);
 	case BULK_WALKED:
@@ -189,6 +191,7 @@ void sink_destroy(struct sink *s)
 
 	linkables_free(s);
 	prune_free(s);
+	sink_sums_free(s);
 	for (uint32_t i = 0; s->entries.slots && i < s->entries.ahead; i++)
 		sink_file_put(s, s->entries.slots[i]);
 	sink_entries_end(s);

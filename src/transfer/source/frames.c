@@ -81,11 +81,16 @@ static void tell_done(struct source *s, struct sfile *f, enum file_end end)
 
 	if (!s->x.c->events.file_done && !s->x.committed)
 		return;
+	if (f->linked && !sum_hex(f)) /* it is only known for its digest */
+		return;
 	path = sfile_path(f);
 	if (path && s->x.committed && end == FILE_COPIED)
 		committed_add(s->x.committed, path);
 	if (path)
-		XFER_EVENT(&s->x, file_done, path, f->size, end);
+		XFER_EVENT(&s->x, file_done, &(struct file_report){
+			.end = end, .path = path, .bytes = f->size,
+			.sum = end == FILE_COPIED ? sum_hex(f) : NULL, .rel = f->rel,
+			.mtime_s = f->mtime_s, .mtime_ns = f->mtime_ns });
 }
 
 static void one_done(struct source *s, uint64_t id)
@@ -192,6 +197,7 @@ static int on_verdict(struct source *s, uint64_t id, uint8_t verdict)
 		if (verdict == VERDICT_SKIP || verdict == VERDICT_CORRECT) {
 			bool corrected = verdict == VERDICT_CORRECT;
 
+			atomic_store(&f->unwanted, true);
 			if (sfile_kind_counts(f->kind))
 				atomic_fetch_add(&s->x.count.skipped, 1);
 			atomic_fetch_add(&s->x.count.corrected, corrected);

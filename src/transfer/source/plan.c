@@ -51,6 +51,9 @@ void sfile_put(struct sfile *f)
 		dir_put(f->dir);
 	free(f->ranges);
 	free(f->runs);
+	free(f->rel);
+	sum_free(f->sum);
+	sfile_put(f->linked);
 	pthread_mutex_destroy(&f->fd_lock);
 	free(f);
 }

@@ -44,12 +44,17 @@ struct sfile {
 	uint64_t dev, ino;
 	_Atomic uint32_t refs;
 	atomic_bool failed;         /* reported already: no more of it is sent */
+	atomic_bool unwanted;       /* the sink leaves its own alone */
 	bool asked;                 /* waits for a verdict; the source's lock */
 	bool digest;                /* the sink wants its digest, which was not sent yet */
 	bool digested;              /* the sink has asked for it; both: the source's lock */
 	bool kept;                  /* the sink's journal has data of it; the source's lock */
 	uint64_t address;           /* on its disk; set before it is ready */
 
+	char *rel;                  /* with digests: its path below the destination, see
+				     * struct file_report */
+	struct sum *sum;            /* its digest; NULL: none */
+	struct sfile *linked;       /* SFILE_LINK: the file that has the digest; a reference */
 	struct bulk_range *ranges;  /* [nranges] data to send; NULL: everything from 0 to size */
 	uint32_t nranges;
 
@@ -87,6 +92,27 @@ static inline bool sfile_has_data(const struct sfile *f)
 {
 	return f->kind != SFILE_PATH || (f->ranges ? f->nranges > 0 : f->size > 0);
 }
+
+/* ---- digests of files, sum.c ---- */
+
+struct sum;
+
+/* Give f a digest of this name. Its size and ranges are set. 0 or a negative errno. */
+int sum_new(struct sfile *f, const char *name);
+void sum_free(struct sum *m);
+/* The digest of f; NULL: there is none, or it is not complete. Any thread. */
+const char *sum_hex(const struct sfile *f);
+/* For these, f may have no digest: they do nothing. 0 or a negative errno. sum_whole(): data is the
+ * whole file. sum_stream(): data follows; len 0: the end. sum_file(): read the file behind fd. */
+int sum_whole(struct sfile *f, const void *data, size_t len);
+int sum_stream(struct sfile *f, const void *data, size_t len);
+int sum_file(struct sfile *f, int fd, const atomic_bool *stop);
+/* Block b, with one extent of f, was read. Returns the blocks that may be sent now, linked by next,
+ * in order. NULL: b is held, and another call will return it. b NULL, when f has failed: the blocks
+ * that are held. Any reader. */
+struct block *sum_take(struct sfile *f, struct block *b);
+/* True: the digest could not be computed. */
+bool sum_failed(const struct sfile *f);
 
 struct plan;
 

@@ -13,6 +13,7 @@ struct reader {
 	struct source *s;
 	struct seal *seal;
 	struct block *open;            /* being filled with small files; or NULL */
+	struct block *spare;           /* with digests: for the next piece, see sum.c; or NULL */
 	struct sfile *mine;            /* the file of the last piece */
 };
 
@@ -163,9 +164,9 @@ static int send_size(struct source *s, struct sfile *f, uint64_t size)
 	return reader_send_bytes(s, BULK_SIZES, f, size);
 }
 
-/* The piece in b was read; b NULL: it failed. The piece that completes the file is sent only after
+/* The piece in b is ready to be sent; b NULL: it failed. The piece that completes the file is sent only after
  * a check that the file has not changed, so that the sink cannot commit a mix of two versions. */
-static int finish_piece(struct reader *r, struct sfile *f, struct block *b)
+static int finish_one(struct reader *r, struct sfile *f, struct block *b)
 {
 	struct source *s = r->s;
 	bool last = plan_piece_done(s->plan, f);
@@ -175,6 +176,8 @@ static int finish_piece(struct reader *r, struct sfile *f, struct block *b)
 		changed = sfile_check(f->fd, f);
 	if (changed)
 		reader_file_changed(r, f, changed);
+	else if (last && !atomic_load(&f->failed))
+		rc = source_send_sum(s, f);
 
 	if (last) { /* all of f has been read */
 		pthread_mutex_lock(&f->fd_lock);
@@ -188,11 +191,35 @@ static int finish_piece(struct reader *r, struct sfile *f, struct block *b)
 		b = NULL;
 	}
 
-	if (b)
+	if (b && rc)
+		pool_put(b);
+	else if (b)
 		rc = reader_send(r, b);
 	if (last && f->kind == SFILE_ZERO && s->x.c->request.bench_ns && !rc)
 		rc = send_size(s, f, f->size);
 	sfile_put(f);
+	return rc;
+}
+
+/* The piece in b was read; b NULL: it failed. With a digest, finish the pieces whose turn it is. Each
+ * has a reference to f. */
+static int finish_piece(struct reader *r, struct sfile *f, struct block *b)
+{
+	struct block *next, *held;
+	int rc = 0, one;
+
+	if (!f->sum)
+		return finish_one(r, f, b);
+	held = sum_take(f, b);
+	if (sum_failed(f))
+		reader_file_failed(r, f, -EIO, "its digest could not be computed");
+	if (!b)
+		rc = finish_one(r, f, NULL);
+	for (; held; held = next) {
+		next = held->next;
+		one = finish_one(r, f, held);
+		rc = rc ? rc : one;
+	}
 	return rc;
 }
 
@@ -243,10 +270,16 @@ static struct block *reader_block(struct reader *r)
 	return b;
 }
 
+/* The block for a piece of the plan. */
+static struct block *piece_block(struct reader *r)
+{
+	return r->spare ? steal_ptr(&r->spare) : reader_block(r);
+}
+
 static int read_piece(struct reader *r, struct sfile *f, uint64_t offset, uint32_t length)
 {
 	struct io_op op = { .offset = offset, .len = length, .user = f };
-	struct block *b = reader_block(r);
+	struct block *b = piece_block(r);
 
 	if (!b) {
 		finish_piece(r, f, NULL);
@@ -274,7 +307,7 @@ static int zero_piece(struct reader *r, struct sfile *f, uint64_t offset, uint32
 
 	if (s->x.c->request.bench_ns && now_ns() - s->x.started_ns >= s->x.c->request.bench_ns)
 		plan_truncate(s->plan, f);
-	b = reader_block(r);
+	b = piece_block(r);
 	if (!b) {
 		finish_piece(r, f, NULL);
 		return -ECANCELED;
@@ -332,6 +365,8 @@ static int reader_stream(struct reader *r, struct sfile *f)
 			break;
 		}
 		rc = block_add(b, f->id, at, (uint32_t)n);
+		if (!rc)
+			rc = sum_stream(f, block_payload(b), (size_t)n);
 		at += (uint64_t)n;
 		if (!rc)
 			rc = reader_send(r, b);
@@ -339,7 +374,9 @@ static int reader_stream(struct reader *r, struct sfile *f)
 
 	plan_piece_done(r->s->plan, f);
 	if (!rc) {
-		rc = send_size(r->s, f, at);
+		rc = sum_stream(f, NULL, 0);
+		if (!rc)
+			rc = send_size(r->s, f, at);
 	} else if (rc != -ECANCELED) {
 		reader_file_failed(r, f, rc, NULL);
 		rc = 0; /* only the file has failed */
@@ -391,8 +428,10 @@ static int read_small(struct reader *r, struct sfile *f)
 		reader_file_failed(r, f, (int)n, NULL);
 	else if (changed)
 		reader_file_changed(r, f, changed);
-	else
-		return block_add(b, f->id, 0, (uint32_t)n);
+	else if (sum_whole(f, block_payload(b) + b->len, (size_t)n))
+		reader_file_failed(r, f, -EIO, "its digest could not be computed");
+	else if (!block_add(b, f->id, 0, (uint32_t)n))
+		return source_send_sum(r->s, f);
 	return 0;
 }
 
@@ -407,7 +446,7 @@ static int read_batch(struct reader *r, struct plan_work *w)
 				r->open->cap - r->open->len < f->size))
 			rc = flush_open(r);
 		if (!rc && !r->open) {
-			r->open = reader_block(r);
+			r->open = piece_block(r);
 			rc = r->open ? 0 : -ECANCELED;
 		}
 		if (!rc && !atomic_load(&f->failed))
@@ -500,6 +539,8 @@ static int reader_check_runs(struct reader *r, struct sfile *f)
 	f->nruns = 0;
 	if (!rc)
 		rc = runs_compare(fd, f->runs, nruns, &r->s->x.failed, keep_run, f);
+	if (!rc)
+		rc = sum_file(f, fd, &r->s->x.failed);
 	if (rc) {
 		reader_file_failed(r, f, rc, NULL);
 		sfile_put(f);
@@ -519,6 +560,8 @@ static int reader_check_runs(struct reader *r, struct sfile *f)
 		kept = bytes - missing.bytes;
 		atomic_fetch_add(&r->s->x.count.bytes_kept, kept);
 		rc = reader_send_bytes(r->s, BULK_KEPT, f, kept);
+		if (!rc)
+			rc = source_send_sum(r->s, f);
 	}
 
 	free(f->runs);
@@ -543,6 +586,11 @@ static enum plan_answer next_work(struct reader *r, struct plan_work *w)
 	enum plan_answer a;
 	uint64_t t;
 
+	if (*s->x.c->request.sum && !r->spare) {
+		r->spare = reader_block(r);
+		if (!r->spare)
+			return PLAN_END;
+	}
 	if (r->open)
 		room = most > r->open->len ? most - r->open->len : 0;
 	a = plan_next(s->plan, r->mine, room, false, w);
@@ -599,6 +647,8 @@ static void reader_run(struct file_thread *t)
 		xfer_fail(t->x, rc, "reading: %s", strerror(-rc));
 	if (r->open)
 		pool_put(steal_ptr(&r->open));
+	if (r->spare)
+		pool_put(steal_ptr(&r->spare));
 	atomic_fetch_add(&r->s->readers_done, 1);
 }
 

@@ -122,6 +122,11 @@ void source_kept(struct source *s, const struct block *b);
  * never became an entry. path is for people. Any thread. */
 void source_file_failed(struct source *s, struct sfile *f, const char *path, int code,
 			const char *text);
+/* Send the complete digest of f, and of its hard links so far, if the sink wants it: sum.c. 0 or a
+ * negative errno. Any thread. */
+int source_send_sum(struct source *s, struct sfile *f);
+/* The same for the entry link, which was sent: a hard link to f. */
+int source_send_link_sum(struct source *s, struct sfile *f, uint64_t link);
 /* Open f; a descriptor or a negative errno. */
 int source_open(struct source *s, const struct sfile *f, int flags);
 /* A name for people; malloc'd. */

@@ -35,7 +35,8 @@ struct walk {
 	struct implied *implied;
 	const struct filter *filter;   /* NULL: none */
 	bool names;                    /* the sink must know all names (--delete) */
-	char *rel;                     /* with a filter: the last path that was asked about */
+	const char *sum;               /* the digest of files; NULL: none */
+	char *rel;                     /* with a filter or digests: the last path that was asked about */
 	size_t rel_len, rel_room;      /* length of the present directory in it */
 	uint64_t dev;                  /* filesystem of the named source */
 };
@@ -172,22 +173,33 @@ static int walk_put_unsent(struct walk *w, const char *name)
 	return walk_put_entry(w, &e);
 }
 
-/* Send an entry without data: a directory, or a link. A dry run reports it as path in dir. */
+/* Send an entry without data: a directory, or a link. A dry run reports it as path in dir. linked:
+ * the file with the digest of a hard link, or NULL. */
 static int walk_put_name(struct walk *w, struct bulk_entry *e, uint8_t type, struct dir *dir,
-			 const char *path, const char *name, const struct meta *m)
+			 const char *path, const char *name, const struct meta *m,
+			 struct sfile *linked)
 {
+	bool dry = w->s->x.c->request.flags & BULK_F_DRY_RUN;
 	struct sfile *f = NULL;
 	int r = walk_begin_entry(w, e, type, name, m);
 
 	if (r)
 		return r;
-	if (w->s->x.c->request.flags & BULK_F_DRY_RUN) {
+	if (dry || linked) {
 		f = sfile_new(e->id, type == ENTRY_DIR ? SFILE_DIR : SFILE_LINK, dir, path);
 		if (!f)
 			return -ENOMEM;
+		f->size = e->size;
+		if (linked) {
+			f->mtime_s = m->mtime_s;
+			f->mtime_ns = m->mtime_ns;
+			f->linked = sfile_ref(linked);
+			f->rel = strdup(w->rel ? w->rel : name);
+		}
+	}
+	if (dry) {
 		e->flags |= ENTRY_F_ASK;
 		f->asked = true;
-		f->size = e->size;
 		plan_expect(w->s->plan);
 	}
 
@@ -206,7 +218,7 @@ static int walk_admits(struct walk *w, const char *name, bool is_dir, const stru
 	size_t at = w->rel_len + (w->rel_len > 0), need = at + strlen(name) + 1;
 	char *rel = w->rel;
 
-	if (!w->filter)
+	if (!w->filter && !w->sum)
 		return ADMITTED;
 	if (need > w->rel_room) {
 		rel = realloc(w->rel, 2 * need);
@@ -218,6 +230,8 @@ static int walk_admits(struct walk *w, const char *name, bool is_dir, const stru
 	if (w->rel_len)
 		rel[w->rel_len] = '/';
 	strcpy(rel + at, name);
+	if (!w->filter)
+		return ADMITTED;
 	if (!filter_admits(w->filter, rel, is_dir))
 		return LEFT_OUT;
 	return !m || m->type != FT_FILE || filter_admits_file(w->filter, m->size, m->mtime_s) ?
@@ -227,7 +241,7 @@ static int walk_admits(struct walk *w, const char *name, bool is_dir, const stru
 /* Enter the directory that walk_admits() was asked about. */
 static void walk_rel_enter(struct walk *w)
 {
-	w->rel_len = w->filter ? strlen(w->rel) : 0;
+	w->rel_len = w->rel ? strlen(w->rel) : 0;
 }
 
 static void walk_rel_leave(struct walk *w)
@@ -304,7 +318,7 @@ static int walk_enter_dir(struct walk *w, struct dir *dir, const char *name, con
 			dir_unpin(dir);
 	}
 
-	r = walk_put_name(w, &e, ENTRY_DIR, dir, "", name, m);
+	r = walk_put_name(w, &e, ENTRY_DIR, dir, "", name, m, NULL);
 	return r ? r : walk_push_dir(w, e.id);
 }
 
@@ -392,8 +406,10 @@ static int walk_put_file(struct walk *w, struct bulk_entry *e, struct sfile *f, 
 		w->last = sfile_ref(f);
 		w->nfiles++;
 	}
-	if (!r && f->kind != SFILE_PATH)
+	if (!r && (f->kind != SFILE_PATH || (f->sum && !sfile_has_data(f))))
 		r = walk_flush(w);
+	if (!r && !sfile_has_data(f))
+		r = source_send_sum(s, f);
 	sfile_put(f);
 	return r;
 }
@@ -448,6 +464,12 @@ static int walk_describe(struct walk *w, struct bulk_entry *e, struct sfile *f,
 	return r;
 }
 
+static int walk_add_sum(struct walk *w, struct sfile *f)
+{
+	f->rel = strdup(w->rel ? w->rel : f->name);
+	return f->rel ? sum_new(f, w->sum) : -ENOMEM;
+}
+
 /* Send the file path in parent, as name. Without parent, path is the path of a named source. */
 static int put_regular(struct walk *w, struct dir *parent, const char *path,
 		       const char *name, const struct meta *m)
@@ -471,6 +493,8 @@ static int put_regular(struct walk *w, struct dir *parent, const char *path,
 	f->ino = m->ino;
 
 	r = walk_describe(w, &e, f, m, &data, &wire);
+	if (!r && w->sum)
+		r = walk_add_sum(w, f);
 	if (r) {
 		char *full CLEANUP_FREE = sfile_path(f);
 
@@ -486,6 +510,8 @@ static int put_regular(struct walk *w, struct dir *parent, const char *path,
 		l = inodes_add(&w->links, m->dev, m->ino, e.id);
 		if (l)
 			l->left = m->nlink > UINT32_MAX ? UINT32_MAX : (uint32_t)m->nlink - 1;
+		if (l && w->sum)
+			l->owner = sfile_ref(f);
 		r = l ? 0 : -ENOMEM;
 	}
 
@@ -501,16 +527,26 @@ static int walk_put_file_name(struct walk *w, struct dir *parent, const char *pa
 			      const char *name, const struct meta *m)
 {
 	struct inode *l = is_linked(w, m) ? inodes_find(&w->links, m->dev, m->ino) : NULL;
+	struct sfile *linked;
+	int r;
 	struct bulk_entry e = { 0 };
 
 	if (!l)
 		return put_regular(w, parent, path, name, m);
 	e.link_id = l->id;
+	linked = l->owner ? sfile_ref(l->owner) : NULL;
 	if (--l->left == 0) {
 		e.flags = ENTRY_F_LAST;
+		sfile_put(l->owner);
 		inodes_remove(&w->links, l);
 	}
-	return walk_put_name(w, &e, ENTRY_HARDLINK, parent, path, name, m);
+	r = walk_put_name(w, &e, ENTRY_HARDLINK, parent, path, name, m, linked);
+	if (!r && linked)
+		r = walk_flush(w);
+	if (!r && linked)
+		r = source_send_link_sum(w->s, linked, e.id);
+	sfile_put(linked);
+	return r;
 }
 
 /* ---- items of a tree ---- */
@@ -556,9 +592,9 @@ static int walk_on_item(void *arg, const struct walk_item *it)
 			return r ? r : WALK_PASS_OVER;
 		}
 		r = walk_enter_dir(w, it->dir, it->name, &it->meta);
-		if (r || !w->filter)
+		if (r)
 			return r;
-		if (w->filter->one_filesystem && it->meta.dev != w->dev) {
+		if (w->filter && w->filter->one_filesystem && it->meta.dev != w->dev) {
 			w->ids[w->depth - 1].partial = true;
 			r = walk_leave_dir(w);
 			return r ? r : WALK_PASS_OVER;
@@ -567,7 +603,8 @@ static int walk_on_item(void *arg, const struct walk_item *it)
 		return 0;
 	case FT_LINK:
 		e.target = it->target;
-		return walk_put_name(w, &e, ENTRY_LINK, it->parent, it->name, it->name, &it->meta);
+		return walk_put_name(w, &e, ENTRY_LINK, it->parent, it->name, it->name, &it->meta,
+				     NULL);
 	case FT_FILE:
 		return walk_put_file_name(w, it->parent, it->name, it->name, &it->meta);
 	default:
@@ -715,6 +752,14 @@ static int walk_stream(struct walk *w, const struct transfer_item *it)
 		e.size = 0;
 	}
 	f->size = !zero ? 1 : timed ? INT64_MAX : it->size;
+	if (w->sum && (!timed || !zero)) {
+		f->rel = strdup(f->name);
+		r = f->rel ? sum_new(f, w->sum) : -ENOMEM;
+		if (r) {
+			sfile_put(f);
+			return r;
+		}
+	}
 	return walk_put_file(w, &e, f, e.size);
 }
 
@@ -794,7 +839,7 @@ static int walk_admits_parents(struct walk *w, const char *target)
 	char *path CLEANUP_FREE = strdup(target), *at = path, *slash;
 	int r = path ? 1 : -ENOMEM;
 
-	while (r > 0 && w->filter && (slash = strchr(at, '/'))) {
+	while (r > 0 && (w->filter || w->sum) && (slash = strchr(at, '/'))) {
 		*slash = '\0';
 		r = walk_admits(w, at, true, NULL);
 		if (r > 0)
@@ -844,6 +889,7 @@ void *source_walk(void *arg)
 	struct source *s = arg;
 	struct walk w = { .s = s, .frame = buf_new(BULK_FRAME_MAX),
 			  .xattrs = buf_new(2 * BULK_XATTRS_MAX), .flushed_ns = now_ns(),
+			  .sum = *s->x.c->request.sum ? s->x.c->request.sum : NULL,
 			  .names = (s->x.c->request.flags & BULK_F_SYNC) &&
 				   (s->x.c->request.sync.flags & SYNC_DELETE),
 			  .filter = filter_is_set(&s->x.c->request.filter) ?
@@ -872,6 +918,8 @@ void *source_walk(void *arg)
 	else if (r && r != -ECANCELED)
 		xfer_fail(&s->x, r, "reading the names: %s", strerror(-r));
 
+	for (struct inode *l = w.links.v; l; l = l->hh.next)
+		sfile_put(l->owner);
 	inodes_clear(&w.links);
 	free(w.rel);
 	sfile_put_list(w.first);

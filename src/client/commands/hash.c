@@ -1,0 +1,505 @@
+// SPDX-License-Identifier: Apache-2.0
+/* rftp hash and rftp verify: digests of files on servers, and on this host. */
+#include "client/foreign/foreign.h"
+#include "client/manifest.h"
+#include "client/names.h"
+#include "client/server.h"
+#include "client/signals.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/stat.h>
+
+/* Connections to a server, which computes one digest at a time on each; threads on this host. */
+enum { CONNECTIONS = 4, THREADS_MOST = 16, OPEN_DIRS = 64, PIECE = 1 << 20 };
+
+/* ---- the digest of one file ---- */
+
+/* "SHA-256 0-4095 HEX name", draft-bryan-ftp-ext-hash */
+struct hash_reply {
+	char alg[32], range[48], hex[2 * DIGEST_MAX + 1];
+};
+
+/* Set the algorithm for all further files on this connection; NULL: the server's own. */
+static int hash_choose(struct ftp_client *client, const char *alg, struct err *e)
+{
+	char arg[128];
+	int rc;
+
+	if (!alg)
+		return 0;
+	snprintf(arg, sizeof(arg), "HASH %s", alg);
+	rc = ftp_simple(client, FTP_OPTS, arg, NULL, e);
+	return rc < 0 ? err_prefix(e, "%s", alg) : 0;
+}
+
+static int hash_there(struct ftp_client *client, const char *path, struct hash_reply *r,
+		      struct err *e)
+{
+	CLEANUP_FREE char *text = NULL;
+	int rc = ftp_simple(client, FTP_HASH, path, &text, e);
+
+	if (rc < 0)
+		return rc;
+	if (sscanf(text, "%31s %47s %128[0-9a-fA-F]", r->alg, r->range, r->hex) != 3)
+		return err_set(e, -EBADMSG, "%s: the server's answer is not a digest: %s",
+			       printable(path), printable(text));
+	return 0;
+}
+
+static int hash_foreign(struct fconn *c, const char *path, const char *alg, struct hash_reply *r,
+			struct err *e)
+{
+	int rc = fconn_digest(c, path, &alg, r->hex, e);
+
+	snprintf(r->alg, sizeof(r->alg), "%s", rc < 0 ? "" : alg);
+	return rc < 0 ? rc : 0;
+}
+
+static int hash_here(int dir, const char *path, const char *alg, char *hex, struct err *e)
+{
+	int fd CLEANUP_CLOSE = openat(dir, path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	uint8_t *piece CLEANUP_FREE = fd < 0 ? NULL : malloc(PIECE);
+	struct digest *d = piece ? digest_new(alg) : NULL;
+	ssize_t n = fd < 0 || !d ? -1 : 1;
+	int rc = fd < 0 ? -errno : !d ? -ENOMEM : 0;
+
+	while (!rc && n > 0 && !signals_stopped()) {
+		n = read(fd, piece, PIECE);
+		rc = n < 0 && errno != EINTR ? -errno : n > 0 ? digest_update(d, piece, (size_t)n) : 0;
+		n = n < 0 && !rc ? 1 : n;
+	}
+	if (!rc && signals_stopped())
+		rc = -EINTR;
+	if (!rc)
+		rc = digest_final_hex(d, hex);
+	digest_free(d);
+	return rc ? err_sys(e, rc, "%s", printable(path)) : 0;
+}
+
+/* ---- many files ---- */
+
+/* A directory with files: on a server, or here. */
+struct tree {
+	const struct job *j;
+	const char *shown;            /* its word */
+	/* On a server. */
+	struct server *s;             /* not owned; NULL: it is here */
+	struct ftp_client *clients[CONNECTIONS]; /* the first one is that of s */
+	unsigned nclients;
+	char *base;
+	int dir;                      /* here */
+	/* The work. */
+	struct hashed { char *path; const char *alg; char hex[2 * DIGEST_MAX + 1]; struct err e; } *v;
+	size_t n, room;
+	_Atomic size_t next;
+};
+
+static void tree_clear(struct tree *t)
+{
+	for (size_t i = 0; i < t->n; i++)
+		free(t->v[i].path);
+	free(t->v);
+	free(t->base);
+	cleanup_close(&t->dir);
+	for (unsigned i = 1; i < t->nclients; i++)
+		ftp_close(t->clients[i]);
+}
+
+static int tree_add(struct tree *t, const char *path, const char *alg)
+{
+	char *copy = strdup(path);
+
+	if (!copy || !array_has_room(t->v, t->n, t->room)) {
+		free(copy);
+		return -ENOMEM;
+	}
+	t->v[t->n++] = (struct hashed){ .path = copy, .alg = alg };
+	return 0;
+}
+
+/* Connect more often. If the server has no room, the connections so far suffice. */
+static void tree_connect(struct tree *t)
+{
+	t->clients[0] = t->s->client;
+	t->nclients = 1;
+	while (!t->s->foreign && t->nclients < CONNECTIONS && t->nclients < t->n) {
+		struct err ignored = ERR_INIT;
+		struct ftp_client *c = server_another(t->s, &ignored);
+
+		if (!c)
+			break;
+		t->clients[t->nclients++] = c;
+	}
+}
+
+struct tree_worker {
+	struct tree *t;
+	struct ftp_client *client;
+	pthread_t thread;
+	bool runs;
+};
+
+static void *tree_work(void *arg)
+{
+	const struct tree_worker *w = arg;
+	struct tree *t = w->t;
+	const char *chosen = NULL;
+	size_t i;
+
+	while ((i = atomic_fetch_add(&t->next, 1)) < t->n && !signals_stopped()) {
+		struct hashed *h = &t->v[i];
+		struct hash_reply r = { .alg = "" };
+		char *path CLEANUP_FREE = NULL;
+		int rc;
+
+		if (!t->s) {
+			hash_here(t->dir, h->path, h->alg, h->hex, &h->e);
+			continue;
+		}
+		path = name_below(t->base, h->path);
+		rc = path ? 0 : err_sys(&h->e, -ENOMEM, "names");
+		if (!rc && t->s->foreign) {
+			rc = hash_foreign(t->s->foreign, path, h->alg, &r, &h->e);
+		} else if (!rc) {
+			if (chosen != h->alg)
+				rc = hash_choose(w->client, h->alg, &h->e);
+			chosen = rc ? NULL : h->alg;
+			rc = rc ? rc : hash_there(w->client, path, &r, &h->e);
+		}
+		if (!rc)
+			memcpy(h->hex, r.hex, sizeof(h->hex));
+	}
+	return NULL;
+}
+
+/* Compute the digests of all files of all trees at the same time. 0 or -EINTR. */
+static int trees_hash(struct tree *trees, unsigned n)
+{
+	struct tree_worker *w = calloc(n * THREADS_MOST, sizeof(*w));
+	unsigned used = 0;
+
+	for (unsigned i = 0; w && i < n; i++) {
+		struct tree *t = &trees[i];
+		unsigned workers = min_u64(cpus_allowed(), THREADS_MOST);
+
+		if (t->s) {
+			tree_connect(t);
+			workers = t->nclients;
+		}
+		for (unsigned k = 0; k < workers; k++, used++) {
+			w[used] = (struct tree_worker){ .t = t, .client = t->clients[k % CONNECTIONS] };
+			w[used].runs = !thread_start(&w[used].thread, "hash", tree_work, &w[used]);
+		}
+	}
+	for (unsigned i = 0; i < used; i++)
+		if (w[i].runs)
+			pthread_join(w[i].thread, NULL);
+	for (unsigned i = 0; i < n; i++) /* without memory or threads */
+		tree_work(&(struct tree_worker){ .t = &trees[i], .client = trees[i].clients[0] });
+	free(w);
+	return signals_stopped() ? -EINTR : 0;
+}
+
+/* ---- the names in a tree ---- */
+
+static int list_here(void *arg, const struct walk_item *it)
+{
+	struct names *names = arg;
+	char *path = it->parent && !it->leaving ? dir_path(it->parent, it->name) : NULL;
+
+	if (it->error) {
+		log_error("%s: %s", printable(path ? path : it->name), strerror(-it->error));
+		free(path);
+		return 0;
+	}
+	if (it->meta.type != FT_FILE) {
+		free(path);
+		return 0;
+	}
+	return names_add(names, path);
+}
+
+static int list_there(struct server *s, const char *base, const char *rel,
+		      const struct filter *filter, const char *filter_at, struct names *names,
+		      struct err *e)
+{
+	char *path CLEANUP_FREE = *rel ? name_below(base, rel) : strdup(base);
+	struct facts_list l = { 0 };
+	int rc = path ? server_list(s, path, &l, e) : err_sys(e, -ENOMEM, "names");
+
+	for (size_t i = 0; !rc && i < l.n; i++) {
+		const struct ftp_facts *f = &l.all[i];
+		char *below CLEANUP_FREE = *rel ? name_below(rel, f->name) : strdup(f->name);
+		char *match CLEANUP_FREE = below && *filter_at ? name_below(filter_at, below) : NULL;
+
+		if (!below) {
+			rc = err_sys(e, -ENOMEM, "names");
+		} else if (!bulk_name_ok(f->name)) {
+			rc = err_set(e, -EBADMSG, "%s: the server lists a name that is not valid",
+				     printable(path));
+		} else if (filter && !filter_admits(filter, match ? match : below, f->type == 'd')) {
+			continue;
+		} else if (f->type == 'd') {
+			rc = list_there(s, base, below, filter, filter_at, names, e);
+		} else if (f->type == 'f' && !part_is_ours(f->name) &&
+			   names_add(names, steal_ptr(&below))) {
+			rc = err_sys(e, -ENOMEM, "names");
+		}
+	}
+	facts_clear(&l);
+	return rc;
+}
+
+/* ---- hash ---- */
+
+static void print_hash(const struct job *j, const char *name, const char *alg, const char *hex)
+{
+	json_t *obj;
+
+	if (!j->o.json) {
+		if (show_raw(stdout))
+			manifest_line(stdout, name, hex);
+		else
+			printf("%s  %s\n", hex, printable(name));
+		return;
+	}
+	obj = json_pack("{s:s, s:s, s:s}", "event", "hash", "alg", alg, "hash", hex);
+	json_set_name(obj, "name", name);
+	json_emit(stdout, obj);
+}
+
+static int hash_tree(struct job *j, struct server *s, const struct url *p, struct err *e)
+{
+	struct tree t = { .j = j, .s = s, .dir = -1 };
+	const char *alg = j->o.alg ? digest_name(j->o.alg) : "SHA-256";
+	bool inside = names_directory(p->path);
+	struct names names = { 0 };
+	size_t failed = 0;
+	int rc = 0;
+
+	if (!alg)
+		return err_set(e, -EINVAL, "--alg %s: no such digest", printable(j->o.alg));
+	t.base = strdup(server_path(p));
+	rc = t.base ? list_there(s, t.base, "", filter_is_set(&j->o.filter) ? &j->o.filter : NULL,
+				 inside ? "" : name_last(p->path), &names, e) :
+	     err_sys(e, -ENOMEM, "names");
+	names_sort(&names);
+	for (size_t i = 0; !rc && i < names.n; i++)
+		rc = tree_add(&t, names.all[i], alg);
+	if (!rc)
+		rc = trees_hash(&t, 1);
+	for (size_t i = 0; !rc && i < t.n; i++) {
+		char *shown CLEANUP_FREE = name_below(server_shown(j, p), t.v[i].path);
+
+		if (t.v[i].e.code || !shown) {
+			log_error("%s", shown ? t.v[i].e.text : "out of memory");
+			failed++;
+		} else {
+			print_hash(j, shown, alg, t.v[i].hex);
+		}
+	}
+	if (rc == -ENOMEM || rc == -EINTR)
+		err_sys(e, rc, "digests");
+	if (!rc && failed)
+		rc = err_set(e, -EIO, "%s: %zu of %zu files could not be read",
+			     printable(server_path(p)), failed, t.n);
+	names_clear(&names);
+	tree_clear(&t);
+	return rc;
+}
+
+static int hash_one(struct job *j, struct server *s, const struct url *p, struct err *e)
+{
+	struct hash_reply r = { .alg = "" };
+	struct ftp_facts f = { 0 };
+	struct err ignored = ERR_INIT;
+	bool is_dir = false;
+	int rc;
+
+	if (j->o.recursive && !server_stat(s, server_path(p), &f, &ignored))
+		is_dir = f.type == 'd' || f.type == 'c';
+	ftp_facts_clear(&f);
+	if (is_dir)
+		return hash_tree(j, s, p, e);
+	/* Set the algorithm for each file: this may be another server than for the last file, and
+	 * one more command costs little. */
+	if (s->foreign)
+		rc = hash_foreign(s->foreign, server_path(p), j->o.alg, &r, e);
+	else
+		rc = hash_choose(s->client, j->o.alg, e);
+	if (!rc && !s->foreign)
+		rc = hash_there(s->client, p->path, &r, e);
+	if (!rc)
+		print_hash(j, j->o.json ? p->path : server_shown(j, p), r.alg, r.hex);
+	return rc;
+}
+
+enum exit_status rftp_hash(struct job *j)
+{
+	return each_url(j, hash_one);
+}
+
+/* ---- verify ---- */
+
+struct verify {
+	struct manifest_list list;
+	struct tree *trees;
+	unsigned ntrees;
+	uint64_t same, missing, extra, different, failed;
+};
+
+static void verify_say(const struct verify *v, const struct tree *t, const char *what,
+		       const char *path)
+{
+	json_t *o;
+
+	if (!t->j->o.json) {
+		printf("%s: %s%s%s\n", what, v->ntrees > 1 ? printable(t->shown) : "",
+		       v->ntrees > 1 ? ": " : "", printable(path));
+		return;
+	}
+	o = json_pack("{s:s, s:s}", "event", what, "at", t->shown);
+	json_set_name(o, "path", path);
+	json_emit(stdout, o);
+}
+
+static int compare_paths(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, ((const struct manifest_file *)b)->path);
+}
+
+/* Find the names of t: those that are not in the manifest are extra, the others become work. */
+static int verify_names(struct verify *v, struct tree *t, struct err *e)
+{
+	bool *found CLEANUP_FREE = calloc(v->list.n + 1, sizeof(*found));
+	struct dirs *set = t->s ? NULL : dirs_new(OPEN_DIRS);
+	struct names names = { 0 };
+	struct dir *top;
+	int rc = found ? 0 : -ENOMEM, fd;
+
+	if (!rc && t->s) {
+		rc = list_there(t->s, t->base, "", NULL, "", &names, e);
+	} else if (!rc) {
+		fd = fcntl(t->dir, F_DUPFD_CLOEXEC, 0);
+		top = set && fd >= 0 ? dir_top(set, fd, "") : NULL;
+		rc = top ? walk_tree(top, WALK_NAMES, NULL, list_here, &names) : -ENOMEM;
+		if (top)
+			dir_put(top);
+	}
+	dirs_free(set);
+	names_sort(&names);
+	for (size_t i = 0; !rc && i < names.n; i++) {
+		const struct manifest_file *f = v->list.n ?
+			bsearch(&names.all[i], v->list.v, v->list.n, sizeof(*f), compare_paths) :
+			NULL;
+
+		if (!f) {
+			verify_say(v, t, "extra", names.all[i]);
+			v->extra++;
+			continue;
+		}
+		found[f - v->list.v] = true;
+		rc = tree_add(t, f->path, f->alg);
+	}
+	for (size_t i = 0; !rc && i < v->list.n; i++) {
+		if (found[i])
+			continue;
+		verify_say(v, t, "missing", v->list.v[i].path);
+		v->missing++;
+	}
+	names_clear(&names);
+	return rc == -ENOMEM && !e->code ? err_sys(e, rc, "names") : rc;
+}
+
+static void verify_compare(struct verify *v, const struct tree *t)
+{
+	for (size_t i = 0; i < t->n; i++) {
+		const struct hashed *h = &t->v[i];
+		const struct manifest_file *f = bsearch(&h->path, v->list.v, v->list.n, sizeof(*f),
+							compare_paths);
+
+		if (h->e.code) {
+			log_error("%s", h->e.text);
+			v->failed++;
+		} else if (strcasecmp(h->hex, f->hex)) {
+			verify_say(v, t, "different", h->path);
+			v->different++;
+		} else {
+			v->same++;
+		}
+	}
+}
+
+static int verify_open(struct tree *t, const struct job *j, const char *word, struct err *e)
+{
+	struct url p;
+	int rc = 0;
+
+	t->j = j;
+	t->shown = word;
+	t->dir = -1;
+	if (!word_is_remote(word)) {
+		t->dir = open(word, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		return t->dir < 0 ? err_sys(e, -errno, "%s", printable(word)) : 0;
+	}
+	rc = url_of_server(word, &p, e);
+	if (rc)
+		return rc;
+	t->base = strdup(server_path(&p));
+	t->s = t->base ? server_new(j, &p, e) : NULL;
+	rc = t->s ? server_connect(t->s, e) : e->code ? e->code : -ENOMEM;
+	url_clear(&p);
+	return rc;
+}
+
+static void verify_summary(const struct verify *v, const struct job *j)
+{
+	if (j->o.json)
+		json_emit(stdout, json_pack("{s:s, s:I, s:I, s:I, s:I, s:I}", "event", "verified",
+					    "same", (json_int_t)v->same, "different",
+					    (json_int_t)v->different, "missing",
+					    (json_int_t)v->missing, "extra", (json_int_t)v->extra,
+					    "failed", (json_int_t)v->failed));
+	else if (!j->o.quiet)
+		fprintf(stderr, "%llu the same, %llu different, %llu missing, %llu extra%s\n",
+			(unsigned long long)v->same, (unsigned long long)v->different,
+			(unsigned long long)v->missing, (unsigned long long)v->extra,
+			v->failed ? ", some could not be read" : "");
+}
+
+enum exit_status rftp_verify(struct job *j)
+{
+	struct verify v = { .ntrees = (unsigned)j->nwords - 1 };
+	enum exit_status status;
+	struct err e = ERR_INIT;
+	int rc = manifest_read(j->words[0], j->o.alg, &v.list, &e);
+
+	if (rc)
+		return usage_error(j, "%s", e.text);
+	v.trees = calloc(v.ntrees, sizeof(*v.trees));
+	rc = v.trees ? 0 : err_sys(&e, -ENOMEM, "verify");
+	for (unsigned i = 0; !rc && i < v.ntrees; i++)
+		rc = verify_open(&v.trees[i], j, j->words[i + 1], &e);
+	for (unsigned i = 0; !rc && i < v.ntrees; i++)
+		rc = verify_names(&v, &v.trees[i], &e);
+	if (!rc && trees_hash(v.trees, v.ntrees))
+		rc = err_set(&e, -EINTR, "interrupted");
+	for (unsigned i = 0; !rc && i < v.ntrees; i++)
+		verify_compare(&v, &v.trees[i]);
+	if (rc) {
+		status = failed(&e, false);
+	} else {
+		verify_summary(&v, j);
+		status = v.missing || v.extra || v.different || v.failed ? EXIT_SOME_FAILED :
+									   EXIT_DONE;
+	}
+	for (unsigned i = 0; v.trees && i < v.ntrees; i++) {
+		tree_clear(&v.trees[i]);
+		server_free(v.trees[i].s);
+	}
+	free(v.trees);
+	manifest_list_clear(&v.list);
+	return status;
+}

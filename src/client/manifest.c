@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Reads and writes manifests. */
+#include "client/manifest.h"
+
+#include "client/names.h"
+#include "crypto/crypto.h"
+
+#include <fcntl.h>
+#include <jansson.h>
+#include <sys/stat.h>
+
+struct manifest {
+	const char *alg;
+	char *file, *part;   /* part NULL: standard output */
+	FILE *out;
+	bool json;
+	int failed;          /* a negative errno */
+};
+
+static bool ends_in(const char *s, const char *end)
+{
+	size_t n = strlen(s), k = strlen(end);
+
+	return n >= k && !strcmp(s + n - k, end);
+}
+
+static void manifest_free(struct manifest *m)
+{
+	free(m->file);
+	free(m->part);
+	free(m);
+}
+
+/* Create the part in m->file's directory. */
+static int open_part(struct manifest *m)
+{
+	struct stat st;
+	int fd;
+
+	/* A device or a pipe must not be replaced by a file. */
+	if (!stat(m->file, &st) && !S_ISREG(st.st_mode))
+		return S_ISDIR(st.st_mode) ? -EISDIR : -EINVAL;
+	if (asprintf(&m->part, "%s.XXXXXX", m->file) < 0) {
+		m->part = NULL;
+		return -ENOMEM;
+	}
+	fd = mkostemp(m->part, O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	m->out = fdopen(fd, "w");
+	if (!m->out) {
+		close(fd);
+		unlink(m->part);
+		return -ENOMEM;
+	}
+	return fchmod(fd, 0644) ? -errno : 0;
+}
+
+struct manifest *manifest_new(const char *file, const char *alg, struct err *e)
+{
+	struct manifest *m;
+	int rc;
+
+	if (!digest_name(alg)) {
+		err_set(e, -EINVAL, "--alg %s: no such digest (rftp --help lists them)",
+			printable(alg));
+		return NULL;
+	}
+	m = calloc(1, sizeof(*m));
+	if (m)
+		m->file = strdup(file);
+	if (!m || !m->file) {
+		free(m);
+		err_sys(e, -ENOMEM, "manifest");
+		return NULL;
+	}
+	m->alg = digest_name(alg);
+	m->json = ends_in(file, ".json") || ends_in(file, ".jsonl");
+	m->out = strcmp(file, "-") ? NULL : stdout;
+	rc = m->out ? 0 : open_part(m);
+	if (!rc)
+		return m;
+	err_sys(e, rc, "cannot write the manifest %s", printable(file));
+	manifest_free(m);
+	return NULL;
+}
+
+/* As coreutils: a name with a newline, a carriage return or a backslash is escaped, and the line
+ * begins with a backslash. */
+void manifest_line(FILE *out, const char *name, const char *hex)
+{
+	bool escape = strpbrk(name, "\\\n\r");
+
+	fprintf(out, "%s%s  ", escape ? "\\" : "", hex);
+	for (; *name; name++) {
+		switch (escape ? *name : 0) {
+		case '\\':
+			fputs("\\\\", out);
+			break;
+		case '\n':
+			fputs("\\n", out);
+			break;
+		case '\r':
+			fputs("\\r", out);
+			break;
+		default:
+			putc(*name, out);
+		}
+	}
+	putc('\n', out);
+}
+
+void manifest_add(struct manifest *m, const char *rel, const struct file_report *r)
+{
+	json_t *o;
+
+	if (!m->json) {
+		manifest_line(m->out, rel, r->sum);
+		return;
+	}
+	o = json_pack("{s:I, s:I, s:I, s:s, s:s}", "size", (json_int_t)r->bytes, "mtime",
+		      (json_int_t)r->mtime_s, "mtime_ns", (json_int_t)r->mtime_ns, "alg", m->alg,
+		      "digest", r->sum);
+	if (!o || json_set_name(o, "path", rel)) {
+		json_decref(o);
+		m->failed = -ENOMEM;
+		return;
+	}
+	if (json_emit(m->out, o))
+		m->failed = m->failed ? m->failed : -EIO;
+}
+
+int manifest_end(struct manifest *m)
+{
+	int rc = m ? m->failed : 0;
+
+	if (!m)
+		return 0;
+	if (!rc && (fflush(m->out) || ferror(m->out)))
+		rc = -errno;
+	if (m->part) {
+		if (!rc && fsync(fileno(m->out)))
+			rc = -errno;
+		if (fclose(m->out) && !rc)
+			rc = -errno;
+		if (!rc && rename(m->part, m->file))
+			rc = -errno;
+		if (rc)
+			unlink(m->part);
+	}
+	if (rc)
+		log_error("cannot write the manifest %s: %s", printable(m->file), strerror(-rc));
+	manifest_free(m);
+	return rc;
+}
+
+/* ---- reading ---- */
+
+/* Undo the escapes of manifest_line(), in place. False: there is another one. */
+static bool unescape(char *name)
+{
+	char *out = name;
+
+	for (; *name; name++) {
+		if (*name != '\\') {
+			*out++ = *name;
+			continue;
+		}
+		name++;
+		if (*name != '\\' && *name != 'n' && *name != 'r')
+			return false;
+		*out++ = *name == 'n' ? '\n' : *name == 'r' ? '\r' : '\\';
+	}
+	*out = '\0';
+	return true;
+}
+
+/* The digest that has hex digits of this length. CRC32C and Adler-32 have 8, MD5 and XXH128 32: the
+ * more common ones of sums files. */
+static const char *alg_of_length(size_t n)
+{
+	return n == 8 ? "CRC32C" : n == 32 ? "MD5" : n == 40 ? "SHA-1" : n == 64 ? "SHA-256" :
+	       n == 128 ? "SHA-512" : NULL;
+}
+
+/* "HEX  name", "HEX *name", with a backslash before it if the name is escaped. */
+static int parse_line(char *line, const char *alg, struct manifest_file *f)
+{
+	bool escaped = *line == '\\';
+	char *name;
+	size_t n;
+
+	line += escaped;
+	n = strspn(line, "0123456789abcdefABCDEF");
+	name = line + n;
+	if (!n || n >= sizeof(f->hex) || name[0] != ' ' || (name[1] != ' ' && name[1] != '*') ||
+	    !name[2])
+		return -EBADMSG;
+	f->alg = alg ? alg : alg_of_length(n);
+	if (!f->alg)
+		return -EBADMSG;
+	snprintf(f->hex, sizeof(f->hex), "%.*s", (int)n, line);
+	name += 2;
+	if (escaped && !unescape(name))
+		return -EBADMSG;
+	f->path = strdup(name);
+	return f->path ? 0 : -ENOMEM;
+}
+
+static int hex_value(const char *hex, char **out)
+{
+	size_t n = strlen(hex);
+	unsigned c;
+
+	*out = calloc(1, n / 2 + 1);
+	for (size_t i = 0; *out && i + 1 < n; i += 2) {
+		if (sscanf(hex + i, "%2x", &c) != 1 || !c)
+			return -EBADMSG;
+		(*out)[i / 2] = (char)c;
+	}
+	return *out ? 0 : -ENOMEM;
+}
+
+static int parse_json(const char *line, struct manifest_file *f)
+{
+	json_t *o = json_loads(line, 0, NULL);
+	const char *path, *alg, *hex, *path_hex = NULL;
+	int rc = -EBADMSG;
+
+	if (o && !json_unpack(o, "{s:s, s:s, s:s, s?:s}", "path", &path, "alg", &alg, "digest",
+			      &hex, "path_hex", &path_hex) &&
+	    digest_name(alg) && strlen(hex) < sizeof(f->hex)) {
+		f->alg = digest_name(alg);
+		strcpy(f->hex, hex);
+		if (path_hex)
+			rc = hex_value(path_hex, &f->path);
+		else
+			rc = (f->path = strdup(path)) ? 0 : -ENOMEM;
+	}
+	json_decref(o);
+	return rc;
+}
+
+static int compare_files(const void *a, const void *b)
+{
+	return strcmp(((const struct manifest_file *)a)->path,
+		      ((const struct manifest_file *)b)->path);
+}
+
+static int read_lines(FILE *in, const char *file, const char *alg, struct manifest_list *l,
+		      struct err *e)
+{
+	CLEANUP_FREE char *line = NULL;
+	size_t room = 0, number = 0;
+	ssize_t n;
+
+	while ((n = getline(&line, &room, in)) > 0) {
+		struct manifest_file f = { .path = NULL };
+		int rc;
+
+		number++;
+		if (line[n - 1] == '\n')
+			line[--n] = '\0';
+		if (!n)
+			continue;
+		rc = strlen(line) != (size_t)n ? -EBADMSG : *line == '{' ? parse_json(line, &f) :
+		     parse_line(line, alg, &f);
+		if (!rc && (*f.path == '/' || name_normalize(f.path) || !*f.path)) {
+			free(f.path);
+			return err_set(e, -EINVAL, "%s:%zu: the path is not below the directory",
+				       printable(file), number);
+		}
+		if (!rc && !array_has_room(l->v, l->n, l->room))
+			rc = -ENOMEM;
+		if (rc) {
+			free(f.path);
+			return rc == -ENOMEM ? err_sys(e, rc, "%s", printable(file)) :
+			       err_set(e, -EINVAL, "%s:%zu: not a line of a manifest",
+				       printable(file), number);
+		}
+		l->v[l->n++] = f;
+	}
+	return ferror(in) ? err_sys(e, -errno, "cannot read %s", printable(file)) : 0;
+}
+
+int manifest_read(const char *file, const char *alg, struct manifest_list *l, struct err *e)
+{
+	bool standard = !strcmp(file, "-");
+	FILE *in = standard ? stdin : fopen(file, "re");
+	int rc;
+
+	memset(l, 0, sizeof(*l));
+	if (!in)
+		return err_sys(e, -errno, "cannot read %s", printable(file));
+	if (alg && !digest_name(alg))
+		rc = err_set(e, -EINVAL, "--alg %s: no such digest", printable(alg));
+	else
+		rc = read_lines(in, standard ? "standard input" : file,
+				alg ? digest_name(alg) : NULL, l, e);
+	if (!standard)
+		fclose(in);
+	if (!rc && l->n)
+		qsort(l->v, l->n, sizeof(*l->v), compare_files);
+	for (size_t i = 1; !rc && i < l->n; i++)
+		if (!strcmp(l->v[i - 1].path, l->v[i].path))
+			rc = err_set(e, -EINVAL, "%s: two lines for %s", printable(file),
+				     printable(l->v[i].path));
+	if (rc)
+		manifest_list_clear(l);
+	return rc;
+}
+
+void manifest_list_clear(struct manifest_list *l)
+{
+	for (size_t i = 0; i < l->n; i++)
+		free(l->v[i].path);
+	free(l->v);
+	memset(l, 0, sizeof(*l));
+}

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Manifests: lists of files with their digests. Main thread, unless a comment says otherwise. A line
+ * is that of sha256sum(1), or, if the file's name ends in .json or .jsonl, a JSON object. */
+#ifndef RFTP_CLIENT_MANIFEST_H
+#define RFTP_CLIENT_MANIFEST_H
+
+#include "proto/proto.h"
+#include "util/util.h"
+
+/* ---- reading ---- */
+
+struct manifest_file {
+	char *path;            /* relative, without "." and ".." */
+	const char *alg;       /* a digest_name() */
+	char hex[129];
+};
+
+struct manifest_list {
+	struct manifest_file *v; /* [n] sorted by path */
+	size_t n, room;
+};
+
+/* Read file ("-": standard input). alg: of lines that do not say it; NULL: from the length of the
+ * digest. 0, and manifest_list_clear() frees l; or a negative errno with text, which has the number
+ * of the line: it cannot be parsed, its path leads out of the directory, or another line has the
+ * same path. */
+int manifest_read(const char *file, const char *alg, struct manifest_list *l, struct err *e);
+void manifest_list_clear(struct manifest_list *l);
+
+/* ---- writing ---- */
+
+struct manifest;
+
+/* Print a line of sha256sum(1). */
+void manifest_line(FILE *out, const char *name, const char *hex);
+/* Begin the file, which appears when it is complete; "-": standard output. alg: a digest_name().
+ * NULL with text. */
+struct manifest *manifest_new(const char *file, const char *alg, struct err *e);
+/* Add a file, whose path is rel, from the report r, which has a digest. One thread at a time. */
+void manifest_add(struct manifest *m, const char *rel, const struct file_report *r);
+/* Complete the file, and free m. 0, or a negative errno after an error message. NULL: 0. */
+int manifest_end(struct manifest *m);
+
+#endif

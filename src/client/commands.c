@@ -257,6 +257,11 @@ enum exit_status job_run(struct job *j)
 	}
 
 	log_set_level(job_level(&j->o));
+	if (log_also(j->o.log_file && *j->o.log_file ? j->o.log_file : NULL, &e)) {
+		status = failed(&e, false);
+		options_clear(&j->o);
+		return status;
+	}
 	status = j->servers || j->o.no_glob || !(cmd->bit & ON_GLOB) ? cmd->run(j) : run_globbed(j);
 	options_clear(&j->o);
 	return status;

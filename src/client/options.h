@@ -41,6 +41,7 @@ struct options {
 	/* output */
 	int progress;
 	bool json, quiet;
+	char *log_file;
 	int verbose;
 
 	/* for some commands only */

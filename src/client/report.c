@@ -226,7 +226,8 @@ static void progress_fields(char text[NFIELDS][FIELD_BYTES], const struct transf
 	if (endless)
 		snprintf(text[BYTES], FIELD_BYTES, "%s", done);
 	else
-		snprintf(text[BYTES], FIELD_BYTES, "%s of %s%s", done, all, v->walked ? "" : "+");
+		snprintf(text[BYTES], FIELD_BYTES, "%s of %s%s", done, v->walked ? "" : "at least ",
+			 all);
 
 	format_rate(text[RATE], FIELD_BYTES, rate);
 	if (v->walked && v->bytes < v->bytes_known) {
@@ -544,7 +545,7 @@ static void report_on_file_done(void *arg, const struct file_report *f)
 		report_emit(r, event_file(path, bytes, end));
 	if (r->manifest && f->sum)
 		report_add_sum(r, f);
-	if (!r->o->verbose && !r->o->dry_run)
+	if (!r->o->verbose && !r->o->dry_run && !r->o->log_file)
 		return;
 	if (end == FILE_COPIED && !directory) {
 		r->totals.plan_files++;
@@ -587,7 +588,7 @@ struct transfer_events report_events(struct report *r)
 		.started = report_on_started,
 		.progress = report_on_progress,
 		/* NULL if not needed: then the transfer need not build paths. */
-		.file_done = r->o->verbose || r->o->dry_run || r->manifest ?
+		.file_done = r->o->verbose || r->o->dry_run || r->manifest || r->o->log_file ?
 			     report_on_file_done : NULL,
 		.file_failed = report_on_file_failed,
 		.arg = r,
@@ -783,6 +784,8 @@ enum exit_status report_end(struct report *r, enum exit_status status)
 		report_plan(t);
 	else if (r->has_summary && t->agreed)
 		fprintf(stderr, "%s\n", text);
+	if (t->agreed)
+		log_only_there(text);
 
 	signals_last_words(NULL);
 	if (r->o->json)

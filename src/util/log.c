@@ -34,6 +34,8 @@ static enum log_target target = LOG_TO_STDERR;
 static enum log_format format = LOG_AS_TEXT;
 static int out_fd = STDERR_FILENO;
 static bool syslog_open;
+static int also_fd = -1; /* of log_also() */
+static char *also_file;
 static log_sink_fn *sink;
 static void *sink_arg;
 
@@ -83,6 +85,8 @@ void log_set_sink(log_sink_fn *fn, void *arg)
 
 /* ---- destinations ---- */
 
+static void line_write_also(const struct log_line *l);
+
 /* systemd.exec(5): JOURNAL_STREAM is "device:inode" of the stream that systemd connected to the
  * journal. A child of the service inherits the variable, but may have another stderr. */
 static bool stderr_is_journal(void)
@@ -121,6 +125,35 @@ int log_open(enum log_target t, const char *file, enum log_format f, struct err 
 	return 0;
 }
 
+int log_also(const char *file, struct err *e)
+{
+	char *copy = NULL;
+	int fd = -1;
+
+	if (file && also_file && !strcmp(file, also_file))
+		return 0;
+	if (file) {
+		copy = strdup(file);
+		fd = copy ? append_file_open(file, FILE_MODE, e) : err_sys(e, -ENOMEM, "log file");
+		if (fd < 0) {
+			free(copy);
+			return err_prefix(e, "log file");
+		}
+	}
+	cleanup_close(&also_fd);
+	free(also_file);
+	also_fd = fd;
+	also_file = copy;
+	return 0;
+}
+
+void log_only_there(const char *text)
+{
+	if (also_fd >= 0)
+		line_write_also(&(struct log_line){ .level = LOG_LV_INFO, .pid = getpid(),
+						    .text = text });
+}
+
 void log_leave(void)
 {
 	if (out_fd != STDERR_FILENO)
@@ -134,7 +167,7 @@ void log_leave(void)
 
 /* ---- formats ---- */
 
-static char *line_as_text(const struct log_line *l)
+static char *line_as_text(const struct log_line *l, bool stamp)
 {
 	/* On a terminal the text itself shows that it is an error or plain information. */
 	const char *mark = l->level == LOG_LV_WARN ? "warning: " :
@@ -147,7 +180,7 @@ static char *line_as_text(const struct log_line *l)
 		return NULL;
 	if (target == LOG_TO_JOURNAL) {
 		snprintf(head, sizeof(head), "<%d>%s", priorities[l->level], mark);
-	} else if (!stamped && target == LOG_TO_STDERR) {
+	} else if (!stamp && target == LOG_TO_STDERR) {
 		snprintf(head, sizeof(head), "%s: %s", ident, mark);
 	} else if (target != LOG_TO_SYSLOG) { /* syslog adds all this itself */
 		now = time(NULL);
@@ -206,7 +239,7 @@ static char *line_as_json(const struct log_line *l)
  * of this process inherit its freed memory. */
 static void line_write(const struct log_line *l)
 {
-	char *line CLEANUP(line_wipe) = format == LOG_AS_JSON ? line_as_json(l) : line_as_text(l);
+	char *line CLEANUP(line_wipe) = format == LOG_AS_JSON ? line_as_json(l) : line_as_text(l, stamped);
 
 	if (!line)
 		return;
@@ -218,10 +251,22 @@ static void line_write(const struct log_line *l)
 	syslog(priorities[l->level], "%s", line);
 }
 
+static void line_write_also(const struct log_line *l)
+{
+	char *line CLEANUP(line_wipe) = line_as_text(l, true);
+
+	if (line)
+		(void)write_full(also_fd, line, strlen(line));
+}
+
 static void line_to_sink(const struct log_line *l);
 
 static void line_log(const struct log_line *l)
 {
+	if (also_fd >= 0)
+		line_write_also(l);
+	if (!log_enabled(l->level))
+		return;
 	if (sink) {
 		line_to_sink(l);
 	} else if (__atomic_load_n(&hooked, __ATOMIC_ACQUIRE)) {
@@ -246,7 +291,7 @@ void log_event(enum log_level level, const struct log_field *fields, size_t n, c
 			      .nfields = n };
 	va_list ap;
 
-	if (!log_enabled(level))
+	if (!log_enabled(level) && (also_fd < 0 || level > LOG_LV_INFO))
 		return;
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);

@@ -61,6 +61,13 @@ enum log_format { LOG_AS_TEXT, LOG_AS_JSON };
  * negative errno with text, and nothing has changed. */
 int log_open(enum log_target target, const char *file, enum log_format format, struct err *e);
 
+/* Write lines also to file, with date, time and pid: all of info and above, and those of the log
+ * level. NULL: no longer. Not while other threads log. 0; or a negative errno with text, and nothing
+ * has changed. */
+int log_also(const char *file, struct err *e);
+/* Write a line of info to that file only. */
+void log_only_there(const char *text);
+
 /* Close the destination; further lines go to standard error unless there is a sink. Not while other
  * threads log. */
 void log_leave(void);

@@ -37,6 +37,7 @@ value_of() {
 	command) echo '"ssh -v"' ;;
 	path) echo /opt/bin/rftpd ;;
 	directory) echo .trash ;;
+	logfile) echo "$tmp/logfile" ;;
 	name) echo SHA-256 ;;
 	esac
 }

@@ -253,5 +253,16 @@ run rftp put --dry-run --json -r "$tmp/tree" "$url/new"
 check "a directory has no bytes" test "$(grep -c '"event":"file","bytes":0,.*/"' "$tmp/out")" -eq 3
 check "nothing is made" test ! -e "$tmp/here/new" -a ! -e "$tmp/root/new" -a ! -e "$tmp/root/to/tree/dir/link"
 
+# ---- --log-file ----
+run rftp put -q -r --log-file "$tmp/log" "$tmp/tree" "$url/logged"
+check "--log-file: nothing more is printed" test ! -s "$tmp/out" -a ! -s "$tmp/err"
+check "--log-file: each file, with date and time" grep -qE '^[-0-9]+T[:0-9+]+ rftp\[[0-9]+\]: info: .*tree/file \(' "$tmp/log"
+check "--log-file: the summary" grep -qE ' files?(, .*)?$' "$tmp/log"
+run rftp put -q --log-file "$tmp/log" "$tmp/none" "$url/logged"
+check "--log-file: errors go to both" test "$(grep -c 'none: No such file' "$tmp/log" "$tmp/err" | grep -c ':1$')" = 2
+run rftp put -q --log-file "$tmp/none/log" "$tmp/tree/file" "$url/logged2"
+check "--log-file: a directory that does not exist" grep -q 'log file: .*none/log: No such file' "$tmp/err"
+check "--log-file: then nothing is copied" test ! -e "$tmp/root/logged2"
+
 check "the server ends well" stops_well
 finish

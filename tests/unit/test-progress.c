@@ -38,9 +38,9 @@ static void test_text(void **state)
 	v.walked = false; /* total still unknown: no percentage, no remaining time */
 	v.files_failed = 0;
 	v.bottleneck = NULL;
-	assert_string_equal(line(&v, 200), "512 MiB of 1.0 GiB+  64.0 MiB/s  1234 files");
+	assert_string_equal(line(&v, 200), "512 MiB of at least 1.0 GiB  64.0 MiB/s  1234 files");
 	v.files_done = 0; /* the first file is in progress */
-	assert_string_equal(line(&v, 200), "512 MiB of 1.0 GiB+  64.0 MiB/s");
+	assert_string_equal(line(&v, 200), "512 MiB of at least 1.0 GiB  64.0 MiB/s");
 	v.walked = true;
 	rate = 0;
 	assert_non_null(strstr(line(&v, 200), "-:-- left"));

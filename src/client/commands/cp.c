@@ -243,7 +243,7 @@ static int cp_init(struct cp *c, struct server *from, struct server *to, struct 
 
 	/* Also for retries: another attempt skips the committed files, so it needs the event of
 	 * each file. */
-	c->give.flags = o->verbose || o->dry_run || o->retries || o->manifest ? THIRD_F_EACH_FILE : 0;
+	c->give.flags = o->verbose || o->dry_run || o->retries || o->manifest || o->log_file ? THIRD_F_EACH_FILE : 0;
 	c->give.connect_ms = (uint32_t)(o->connect_timeout / 1000000);
 	if (c->give.connect_ms > THIRD_CONNECT_MS_MAX)
 		c->give.connect_ms = THIRD_CONNECT_MS_MAX;
